@@ -1,0 +1,19 @@
+package keyed
+
+// Purpose separates streams that otherwise share a key: a client's durations
+// never reuse the numbers of its permutations. The values are part of what one
+// seed means: they may be added to, never changed or reused.
+type Purpose uint64
+
+// The purposes in use.
+const (
+	Cohort      Purpose = 1 // (round, draw)
+	Compute     Purpose = 2 // (client, task): minibatch times
+	Link        Purpose = 3 // (client, task): link speeds
+	Permutation Purpose = 4 // (client, epoch): order of a client's samples
+	Weights     Purpose = 5 // (tensor): initial parameters
+	Split       Purpose = 6 // (client): training against held-out samples
+	Synthetic   Purpose = 7 // (client, part): made data
+	Augment     Purpose = 8 // (client, step): random flips and crops
+	Partition   Purpose = 9 // samples to clients
+)

@@ -1,0 +1,82 @@
+package data
+
+import (
+	"fmt"
+	"math/rand/v2"
+
+	"fedpace/keyed"
+)
+
+// Minibatches is the order in which one client goes through its training
+// samples. It follows the published code of the paper's authors: a permutation
+// persists across rounds, its last batch is filled up from the head of the
+// same permutation, then the client reshuffles and starts at 0. A client with
+// fewer samples than the batch size uses all it has.
+//
+// One epoch is thus ceil(samples/batch) steps, and the batch at step s follows
+// from (seed, client, s) alone: epoch s / steps-per-epoch names the permutation
+// and the remainder the place in it. Lost work is done again by Reset to the
+// same step.
+//
+// The zero value is ready for Reset. A worker keeps one and resets it for each
+// client; it is not safe for concurrent use.
+type Minibatches struct {
+	seed   uint64
+	client uint64
+	steps  int64 // steps per epoch
+	epoch  int64 // of the permutation that perm holds
+	place  int64 // of the next step, 0..steps-1
+	batch  int   // samples in one batch, at most len(perm)
+	perm   []int32
+	next   []int32
+	source rand.PCG
+}
+
+// Reset sets the order of client, which has the given number of samples, to
+// the step that follows stepsDone steps. It panics when samples or batch is
+// below 1 or stepsDone is negative.
+func (m *Minibatches) Reset(seed uint64, client, samples, batch int, stepsDone int64) {
+	if samples < 1 || batch < 1 || stepsDone < 0 {
+		panic(fmt.Sprintf("data: Minibatches.Reset(samples %d, batch %d, steps done %d)", samples, batch, stepsDone))
+	}
+	m.seed, m.client = seed, uint64(client)
+	m.steps = (int64(samples) + int64(batch) - 1) / int64(batch)
+	m.batch = min(batch, samples)
+	if cap(m.perm) < samples {
+		m.perm = make([]int32, samples)
+	}
+	m.perm = m.perm[:samples]
+	if cap(m.next) < m.batch {
+		m.next = make([]int32, m.batch)
+	}
+	m.next = m.next[:m.batch]
+	m.epoch, m.place = stepsDone/m.steps, stepsDone%m.steps
+	m.shuffle()
+}
+
+// Next returns the samples of the next step, min(batch, samples) distinct
+// numbers. The slice is valid until the next call.
+func (m *Minibatches) Next() []int32 {
+	if m.place == m.steps {
+		m.epoch++
+		m.place = 0
+		m.shuffle()
+	}
+	from := int(m.place) * m.batch
+	taken := copy(m.next, m.perm[from:])
+	copy(m.next[taken:], m.perm)
+	m.place++
+	return m.next
+}
+
+// shuffle writes permutation m.epoch (Fisher and Yates, as Durstenfeld gives it).
+func (m *Minibatches) shuffle() {
+	keyed.Reseed(&m.source, m.seed, keyed.Permutation, m.client, uint64(m.epoch))
+	for i := range m.perm {
+		m.perm[i] = int32(i)
+	}
+	for i := len(m.perm) - 1; i > 0; i-- {
+		j := keyed.Below(m.source.Uint64(), uint64(i+1))
+		m.perm[i], m.perm[j] = m.perm[j], m.perm[i]
+	}
+}

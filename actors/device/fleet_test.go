@@ -1,0 +1,142 @@
+package device
+
+import (
+	"math"
+	"strings"
+	"testing"
+
+	"gonum.org/v1/gonum/stat"
+	"gonum.org/v1/gonum/stat/distuv"
+)
+
+// The paper's tasks (Tables 1 and 2) by Eq. 3, worked out by hand in ns.
+func TestConstantDevicesFollowEq3(t *testing.T) {
+	for _, c := range []struct {
+		task  string
+		beta  float64
+		bits  int64
+		steps int
+		want  Durations
+	}{
+		{"sent140", 5.2e-3, 320_000, 60, Durations{16_000_000, 312_000_000, 64_000_000}},
+		{"femnist", 0.017, 6_710_000, 80, Durations{335_500_000, 1_360_000_000, 1_342_000_000}},
+		{"cifar100", 0.31, 40_000_000, 50, Durations{2_000_000_000, 15_500_000_000, 8_000_000_000}},
+		{"shakespeare", 1.5, 5_210_000, 80, Durations{260_500_000, 120_000_000_000, 1_042_000_000}},
+		{"one step", 0.017, 0, 1, Durations{0, 17_000_000, 0}},
+	} {
+		f, err := NewFleet(Config{DownloadMbps: 20, UploadMbps: 5, SecondsPerStep: c.beta}, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := f.Durations(3, 7, c.steps, c.bits)
+		if err != nil || got != c.want {
+			t.Errorf("%s: %+v, %v; want %+v", c.task, got, err, c.want)
+		}
+	}
+}
+
+// Table 2's FEMNIST times: the sum of K normal times is normal with mean K beta
+// and standard deviation sqrt(K) std (Kolmogorov-Smirnov at 1e-6: the bound is
+// 2.69/sqrt(n)), differs between clients and tasks, and repeats for one key.
+func TestNormalStepTimes(t *testing.T) {
+	const n, steps = 200_000, 80
+	c := Config{DownloadMbps: 20, UploadMbps: 5, SecondsPerStep: 0.017, StepStd: 5.1e-4}
+	f, err := NewFleet(c, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	draws := make([]float64, n)
+	for i := range draws {
+		d, err := f.Durations(i%500, uint64(i/500), steps, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		draws[i] = float64(d.Compute) / 1e9
+	}
+	again, _ := f.Durations(7, 3, steps, 0)
+	if got := float64(again.Compute) / 1e9; got != draws[3*500+7] {
+		t.Errorf("one key gives %g and %g s", draws[3*500+7], got)
+	}
+	want := distuv.Normal{Mu: steps * c.SecondsPerStep, Sigma: math.Sqrt(steps) * c.StepStd}
+	stat.SortWeighted(draws, nil)
+	worst := 0.0
+	for i, x := range draws {
+		p := want.CDF(x)
+		worst = max(worst, math.Abs(p-float64(i)/n), math.Abs(p-float64(i+1)/n))
+	}
+	if bound := 2.69 / math.Sqrt(n); worst > bound {
+		t.Errorf("distance to the normal law is %g, want at most %g", worst, bound)
+	}
+}
+
+// A standard deviation far above the mean never gives a negative time.
+func TestTimesAreNeverNegative(t *testing.T) {
+	f, err := NewFleet(Config{DownloadMbps: 20, UploadMbps: 5, SecondsPerStep: 0.001, StepStd: 1}, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	zero := 0
+	for i := range 10_000 {
+		d, err := f.Durations(i, 1, 1, 0)
+		if err != nil || d.Compute < 0 {
+			t.Fatalf("client %d: %+v, %v", i, d, err)
+		}
+		if d.Compute == 0 {
+			zero++
+		}
+	}
+	if zero < 4500 || zero > 5500 {
+		t.Errorf("%d of 10000 times are cut at zero, expected about half", zero)
+	}
+}
+
+func TestBadSpeeds(t *testing.T) {
+	good := Config{DownloadMbps: 20, UploadMbps: 5, SecondsPerStep: 0.017}
+	for _, c := range []struct {
+		name   string
+		change func(*Config)
+		want   string
+	}{
+		{"negative bandwidth", func(c *Config) { c.DownloadMbps = -1 }, "download speed (Mbps) is -1"},
+		{"no bandwidth", func(c *Config) { c.UploadMbps = 0 }, "upload speed (Mbps) is 0"},
+		{"not a number", func(c *Config) { c.SecondsPerStep = math.NaN() }, "seconds per step is NaN"},
+		{"infinite", func(c *Config) { c.StepStd = math.Inf(1) }, "standard deviation of a step is +Inf"},
+		{"absurd", func(c *Config) { c.SecondsPerStep = 1e9 }, "want at most 1e+08 s"},
+	} {
+		bad := good
+		c.change(&bad)
+		if _, err := NewFleet(bad, 1); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: error %v, want one with %q", c.name, err, c.want)
+		}
+	}
+	slow := good
+	slow.DownloadMbps = 1e-9
+	f, err := NewFleet(slow, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.Durations(1, 2, 3, 1e12); err == nil || !strings.Contains(err.Error(), "task 2 of client 1") {
+		t.Errorf("a transfer of ages: error %v", err)
+	}
+}
+
+func BenchmarkDurations(b *testing.B) {
+	for _, std := range []float64{0, 5.1e-4} {
+		name := "constant"
+		if std > 0 {
+			name = "normal"
+		}
+		b.Run(name, func(b *testing.B) {
+			f, err := NewFleet(Config{DownloadMbps: 20, UploadMbps: 5, SecondsPerStep: 0.017, StepStd: std}, 1)
+			if err != nil {
+				b.Fatal(err)
+			}
+			b.ReportAllocs()
+			for i := range b.N {
+				if _, err := f.Durations(i&1023, uint64(i), 80, 6_710_000); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

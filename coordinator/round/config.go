@@ -1,0 +1,62 @@
+package round
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"fedpace/coordinator/schedule"
+)
+
+// Limits of one run. They keep every sum of virtual times far from overflow
+// and every allocation bounded.
+const (
+	MaxClients    = 1 << 28
+	MaxLocalSteps = 1 << 30
+	MaxDuration   = Time(1) << 58 // 9 years; no phase of a task takes longer
+	MaxTime       = Time(1) << 62 // 146 years; no round starts later
+)
+
+// Config is what a machine needs to know of its run.
+type Config struct {
+	Seed    uint64
+	Clients int // population
+	Cohort  int // clients asked in a round
+	Closing Closing
+	K       schedule.K
+	Eta     schedule.Eta
+	Window  schedule.WindowConfig  // Eq. 15's rolling loss
+	Plateau schedule.PlateauConfig // when a validation error counts as converged
+
+	Train         bool // false: no updates are trained and no loss is known
+	EvaluateEvery int  // rounds between evaluations; 0: only the final model
+
+	Stop Limits
+}
+
+// Limits end a run; zero values do not. At least one is set.
+type Limits struct {
+	Rounds   int     // after so many rounds
+	Time     Time    // a round counts when it ends by then
+	Accuracy float64 // once an evaluation reaches this accuracy
+}
+
+func (c Config) validate() error {
+	switch {
+	case c.Clients < 1 || c.Clients > MaxClients:
+		return fmt.Errorf("round: %d clients, want 1 to %d", c.Clients, MaxClients)
+	case c.Cohort < 1 || c.Cohort > c.Clients:
+		return fmt.Errorf("round: a cohort of %d from %d clients", c.Cohort, c.Clients)
+	case c.Closing == nil || c.K == nil || c.Eta == nil:
+		return errors.New("round: closing rule, K and eta schedules are required")
+	case c.EvaluateEvery < 0:
+		return fmt.Errorf("round: evaluation every %d rounds", c.EvaluateEvery)
+	case c.Stop == Limits{}:
+		return errors.New("round: the run has no end: no limit of rounds, time or accuracy")
+	case c.Stop.Rounds < 0 || c.Stop.Time < 0 || c.Stop.Accuracy < 0 || math.IsNaN(c.Stop.Accuracy):
+		return errors.New("round: limits must not be negative")
+	case !c.Train && c.Stop.Accuracy > 0:
+		return errors.New("round: a limit of accuracy needs training")
+	}
+	return c.Closing.validate(c.Cohort)
+}

@@ -1,0 +1,111 @@
+package round
+
+// Event is what happens to the machine. Kind says which fields count.
+type Event struct {
+	Kind EventKind
+
+	Task   uint64 // Planned, Due
+	Client int    // Planned: who answered
+	Plan   Plan   // Planned
+
+	Timer Timer // Due
+
+	Loss     float64 // Trained: mean first-step loss over the accepted clients; Evaluated: mean cross-entropy
+	Accuracy float64 // Evaluated: share of correct samples, 0..1
+}
+
+// EventKind names an event.
+type EventKind uint8
+
+// The events.
+const (
+	Started   EventKind = iota // the run begins; once, first
+	Planned                    // an actor answered its task
+	Due                        // a timer fell due on the clock
+	Trained                    // the accepted updates are in the model
+	Evaluated                  // the model was measured on the held-out samples
+)
+
+var eventNames = [...]string{"started", "planned", "due", "trained", "evaluated"}
+
+func (k EventKind) String() string { return eventNames[k] }
+
+// Plan is how long a task takes its client (Eq. 3): download, then compute,
+// then upload, in nanoseconds, none negative. A client that drops out stops
+// Dropout after the task was issued.
+type Plan struct {
+	Download, Compute, Upload Time
+	Drops                     bool
+	Dropout                   Time
+}
+
+// Timer is a point of virtual time at which the machine wants a Due event.
+// Timers fall due in the order (At, Priority, Seq).
+type Timer struct {
+	At       Time
+	Priority uint8
+	Kind     TimerKind
+	Seq      uint64 // unique in the run
+	Task     uint64 // Arrive, Drop
+}
+
+// TimerKind says what a timer stands for.
+type TimerKind uint8
+
+// The timers.
+const (
+	Arrive   TimerKind = iota + 1 // a task's upload is complete
+	Drop                          // a task's client drops out
+	Deadline                      // the round's deadline
+	End                           // the run's limit of virtual time
+)
+
+// At one instant updates arrive before a deadline closes the round, and both
+// count before the run's time is up: a round counts when it ends by then.
+const (
+	priorityTask     = 0
+	priorityDeadline = 1
+	priorityEnd      = 2
+)
+
+// Task is one client's work in one round.
+type Task struct {
+	Task         uint64 // unique in the run, from 1
+	Client       int
+	Round        int
+	Model        uint64 // version of the base model: 0 is the initial one, each aggregation adds one
+	LocalSteps   int    // K
+	LearningRate float64
+	StepsDone    int64 // local steps of this client that were accepted so far
+}
+
+// Effects is what the driver must do after an event. It is valid until the
+// next Step, which reuses its memory.
+type Effects struct {
+	Tasks  []Task   // send these, in this order
+	Timers []Timer  // set these on the clock
+	Cancel []uint64 // take these timers off it, by Seq
+
+	Train    []Task // train these and make the next model, in this order; then Trained
+	Evaluate bool   // measure the newest model; then Evaluated
+
+	Report  *Report // a round is complete
+	Stopped *Stop   // the run is over
+
+	Ignored string // why the event did not count ("" when it did): a repeat or a stale answer
+}
+
+// Stop says why and where a run ended.
+type Stop struct {
+	Reason             string // e.g. "10000 rounds"
+	Rounds             int
+	At                 Time // end of the last round that counts
+	Outcomes           [Outcomes]int
+	Evaluated          bool // whether the final model was measured
+	ValidationLoss     float64
+	ValidationAccuracy float64
+}
+
+func (e *Effects) reset() {
+	*e = Effects{Tasks: e.Tasks[:0], Timers: e.Timers[:0], Cancel: e.Cancel[:0], Train: e.Train[:0]}
+}

@@ -1,0 +1,227 @@
+package simclock
+
+import "math/bits"
+
+const (
+	// fewEvents is the size up to which a slot goes to the near tier whole.
+	fewEvents = 32
+	// nearGrowth is how many events the near tier takes in before it is
+	// thought too wide, and given back to the wheel.
+	nearGrowth = 96
+	// deadAllowance is how many cancelled events may lie about besides as
+	// many as there are live ones.
+	deadAllowance = 256
+)
+
+// Clock is a queue of events and the virtual time that it has reached. It is
+// not safe for concurrent use. Make one with [New] or [Restore].
+type Clock struct {
+	now  Time
+	hash uint64
+
+	live    int // pending events
+	dead    int // cancelled events that are still in near or far
+	pending pending
+
+	// near holds every event up to nearLast, far every later one.
+	near     heap
+	nearLast Time
+	nearMax  int // size at which the near tier is given back to the wheel
+	far      wheel
+}
+
+// New returns a clock at time 0 without events.
+func New() *Clock {
+	return &Clock{hash: hashStart, nearLast: Never, nearMax: nearGrowth}
+}
+
+// Now is the time of the event that was popped last, 0 before the first.
+func (c *Clock) Now() Time { return c.now }
+
+// Len is the number of pending events.
+func (c *Clock) Len() int { return c.live }
+
+// Schedule adds an event. Its time must not be before Now, and its sequence
+// number must be new to this clock: not pending, not cancelled, not popped. It
+// panics when the time has passed or the number is pending.
+func (c *Clock) Schedule(e Event) {
+	if e.At < c.now {
+		panic("simclock: event scheduled in the past")
+	}
+	if !c.pending.add(e.Seq) {
+		panic("simclock: sequence number is already pending")
+	}
+	c.live++
+	if e.At > c.nearLast {
+		c.far.insert(&e)
+		return
+	}
+	c.near.push(e)
+	if len(c.near) > c.nearMax && c.nearLast > c.now {
+		c.widen()
+	}
+}
+
+// ScheduleBatch is Schedule for each event.
+func (c *Clock) ScheduleBatch(events []Event) {
+	for i := range events {
+		c.Schedule(events[i])
+	}
+}
+
+// Cancel removes a pending event and reports whether it was pending: false
+// for one that was popped or cancelled already, or never scheduled.
+func (c *Clock) Cancel(seq uint64) bool {
+	if !c.pending.remove(seq) {
+		return false
+	}
+	c.live--
+	c.dead++
+	if c.dead > c.live+deadAllowance {
+		c.sweep()
+	}
+	return true
+}
+
+// Peek returns the event that Pop would return.
+func (c *Clock) Peek() (Event, bool) {
+	for c.live > 0 {
+		if len(c.near) == 0 {
+			c.refill()
+		}
+		if c.dead == 0 || c.pending.has(c.near[0].Seq) {
+			return c.near[0], true
+		}
+		c.near.pop()
+		c.dead--
+	}
+	return Event{}, false
+}
+
+// Pop removes the first event in the order (time, priority, sequence), moves
+// the clock to its time and adds it to the fingerprint. It reports false, and
+// changes nothing, when no event is pending.
+func (c *Clock) Pop() (Event, bool) {
+	for c.live > 0 {
+		if len(c.near) == 0 {
+			c.refill()
+		}
+		e := c.near.pop()
+		if !c.pending.remove(e.Seq) {
+			c.dead--
+			continue
+		}
+		c.live--
+		c.now = e.At
+		c.hash = absorb(c.hash, &e)
+		return e, true
+	}
+	return Event{}, false
+}
+
+// refill brings the earliest events of the wheel to the near tier, which is
+// empty; the wheel is not.
+func (c *Clock) refill() {
+	w := &c.far
+	for {
+		l, d := w.first()
+		end := w.end(l, d)
+		head, n := w.take(l, d)
+		least, most := head.ev[0].At, head.ev[0].At
+		for b := head; b != nil; b = b.next {
+			for i := range b.n {
+				least, most = min(least, b.ev[i].At), max(most, b.ev[i].At)
+			}
+		}
+		// Every other event differs from the old base and from the new
+		// one in the same highest digit.
+		w.base = least
+		if n > fewEvents && least != most {
+			for b := head; b != nil; b = w.free(b) {
+				for i := range b.n {
+					w.insert(&b.ev[i])
+				}
+			}
+			continue
+		}
+		for b := head; b != nil; b = w.free(b) {
+			c.near = append(c.near, b.ev[:b.n]...)
+		}
+		c.near.order()
+		c.nearLast = end
+		if n > fewEvents {
+			c.nearLast = most
+		}
+		c.settle()
+		return
+	}
+}
+
+// settle sets what follows from the number of events in the near tier after
+// they came there, and from whether the wheel has any.
+func (c *Clock) settle() {
+	if c.far.n == 0 && len(c.near) <= fewEvents {
+		c.nearLast = Never
+	}
+	// A tier of many events may double before it is given back, so that each
+	// event scheduled pays for a bounded number of moves.
+	c.nearMax = len(c.near) + max(len(c.near), nearGrowth)
+	if cap(c.near) > 1024 && cap(c.near) > 8*len(c.near) {
+		c.near = append(make(heap, 0, 2*len(c.near)), c.near...)
+	}
+}
+
+// widen gives the near tier back to the wheel: so much was scheduled into its
+// span that smaller slots serve better.
+func (c *Clock) widen() {
+	w := &c.far
+	if w.n == 0 {
+		w.base = c.now
+	} else if w.base > c.now {
+		w.rewind(c.now) // after a Peek that was not followed by a Pop
+	}
+	for i := range c.near {
+		w.insert(&c.near[i])
+	}
+	c.near = c.near[:0]
+	c.nearLast = w.base - 1
+}
+
+// sweep throws out cancelled events.
+func (c *Clock) sweep() {
+	c.far.keep(func(e *Event) bool { return c.pending.has(e.Seq) })
+	kept := c.near[:0]
+	for _, e := range c.near {
+		if c.pending.has(e.Seq) {
+			kept = append(kept, e)
+		}
+	}
+	c.near = kept
+	c.near.order()
+	c.dead = 0
+	c.settle()
+}
+
+// Fingerprint is a hash over all events popped so far and their order.
+func (c *Clock) Fingerprint() uint64 { return c.hash }
+
+// hashStart and the multipliers below are odd numbers with balanced bits
+// (digits of pi, e, the square roots of 2 and 3).
+const (
+	hashStart = 0x243f6a8885a308d3
+	hashAt    = 0xb7e151628aed2a6b
+	hashTask  = 0x6a09e667f3bcc909
+	hashMix   = 0xbb67ae8584caa73b
+)
+
+// absorb adds an event to the running hash by folded 128-bit products.
+func absorb(h uint64, e *Event) uint64 {
+	x := fold(uint64(e.At)^hashAt, e.Seq+hashTask)
+	y := fold(e.Task^hashTask, uint64(uint32(e.Priority))<<32|uint64(e.Kind)^hashAt)
+	return fold(h^x, hashMix) + bits.RotateLeft64(h, 23) + y
+}
+
+func fold(a, b uint64) uint64 {
+	hi, lo := bits.Mul64(a, b)
+	return hi ^ lo
+}

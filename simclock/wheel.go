@@ -1,0 +1,176 @@
+package simclock
+
+import "math/bits"
+
+const (
+	digitBits = 6
+	slots     = 1 << digitBits
+	levels    = (63 + digitBits - 1) / digitBits // times have 63 bits
+	blockLen  = 31                               // a block is 1 KiB less some bytes
+
+	// spareBlocks bounds the memory that is kept for reuse, besides a share
+	// of what is in use.
+	spareBlocks = 256
+)
+
+// block is a part of a slot's events. The pointer comes first, so that the
+// collector looks at nothing else.
+type block struct {
+	next *block
+	n    int
+	ev   [blockLen]Event
+}
+
+type slot struct {
+	head *block
+	n    int // events in all blocks
+}
+
+// wheel keeps events that are not due soon, unsorted; see the package comment.
+// Every event in it is at base or later.
+type wheel struct {
+	base  Time
+	n     int
+	level uint32         // bit l: level l has a slot that is not empty
+	occ   [levels]uint64 // bit d of occ[l]: slot d of level l is not empty
+	slot  [levels][slots]slot
+
+	spare  *block
+	spares int
+	blocks int // in use
+}
+
+// levelOf is the highest base-64 digit in which a time differs from the base,
+// given the exclusive or of both; 0 when they are equal.
+func levelOf(x Time) uint {
+	return uint(levelTable[bits.Len64(uint64(x))&63])
+}
+
+var levelTable = func() (t [64]uint8) {
+	for n := 1; n < 64; n++ {
+		t[n] = uint8((n - 1) / digitBits)
+	}
+	return t
+}()
+
+func (w *wheel) insert(e *Event) {
+	l := levelOf(e.At^w.base) % 16
+	d := uint(e.At>>(digitBits*l)) % slots
+	s := &w.slot[l][d]
+	b := s.head
+	if b == nil || b.n == blockLen {
+		b = w.block()
+		b.next = s.head
+		s.head = b
+		w.occ[l] |= 1 << d
+		w.level |= 1 << l
+	}
+	b.ev[b.n] = *e
+	b.n++
+	s.n++
+	w.n++
+}
+
+// first is the slot that holds the earliest events. The wheel must not be
+// empty. At one level earlier slots have lower digits, and whatever is at a
+// lower level agrees with the base in a digit where higher levels exceed it.
+func (w *wheel) first() (l, d uint) {
+	l = uint(bits.TrailingZeros32(w.level))
+	return l, uint(bits.TrailingZeros64(w.occ[l]))
+}
+
+// take empties a slot and returns its blocks and their number of events.
+func (w *wheel) take(l, d uint) (*block, int) {
+	s := &w.slot[l][d]
+	head, n := s.head, s.n
+	*s = slot{}
+	w.n -= n
+	w.occ[l] &^= 1 << d
+	if w.occ[l] == 0 {
+		w.level &^= 1 << l
+	}
+	return head, n
+}
+
+// end is the last time that belongs to a slot.
+func (w *wheel) end(l, d uint) Time {
+	below := Time(1)<<(digitBits*l) - 1
+	above := Time(-1) << (digitBits * l) << digitBits
+	return w.base&above | Time(d)<<(digitBits*l) | below
+}
+
+// rewind moves the base back to an earlier time. The slots below the digit in
+// which both differ become one slot there.
+func (w *wheel) rewind(to Time) {
+	l := levelOf(w.base ^ to)
+	d := uint(w.base>>(digitBits*l)) % slots
+	for low := range l {
+		for w.occ[low] != 0 {
+			head, n := w.take(low, uint(bits.TrailingZeros64(w.occ[low])))
+			last := head
+			for last.next != nil {
+				last = last.next
+			}
+			s := &w.slot[l][d]
+			last.next = s.head
+			s.head = head
+			s.n += n
+			w.n += n
+			w.occ[l] |= 1 << d
+			w.level |= 1 << l
+		}
+	}
+	w.base = to
+}
+
+func (w *wheel) block() *block {
+	w.blocks++
+	if b := w.spare; b != nil {
+		w.spare = b.next
+		w.spares--
+		return b
+	}
+	return new(block)
+}
+
+// free takes back a block and returns the one after it.
+func (w *wheel) free(b *block) *block {
+	next := b.next
+	w.blocks--
+	if w.spares < spareBlocks+w.blocks/8 {
+		b.n = 0
+		b.next = w.spare
+		w.spare = b
+		w.spares++
+	}
+	return next
+}
+
+// keep removes the events that a test refuses.
+func (w *wheel) keep(wanted func(*Event) bool) {
+	for l := range uint(levels) {
+		for occ := w.occ[l]; occ != 0; occ &= occ - 1 {
+			head, _ := w.take(l, uint(bits.TrailingZeros64(occ)))
+			for b := head; b != nil; b = w.free(b) {
+				for i := range b.n {
+					if wanted(&b.ev[i]) {
+						w.insert(&b.ev[i])
+					}
+				}
+			}
+		}
+	}
+}
+
+// each calls f for every event, in no order.
+func (w *wheel) each(f func(*Event)) {
+	for l := range levels {
+		for occ := w.occ[l]; occ != 0; occ &= occ - 1 {
+			for b := w.slot[l][bits.TrailingZeros64(occ)].head; b != nil; b = b.next {
+				for i := range b.n {
+					f(&b.ev[i])
+				}
+			}
+		}
+	}
+}

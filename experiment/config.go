@@ -1,0 +1,208 @@
+package experiment
+
+// Config is everything that decides what a run computes. Every field is one
+// key of the YAML file; [KnownKeys] lists them with their meaning. A zero in a
+// field that says so means that the key is null: not set.
+type Config struct {
+	Name         string
+	Seed         uint64
+	Task         Task
+	Data         string // "synthetic", or a path
+	Synthetic    Synthetic
+	Sent140      Sent140
+	Model        Model
+	Clients      int // 0: as many as the data has; the run fills it in
+	Cohort       int
+	Batch        int
+	Select       string
+	Availability string
+	Schedule     Schedule
+	Close        Close
+	Aggregate    Aggregate
+	Stop         Stop
+	Network      Network
+	Compute      Compute
+	Devices      Devices
+	Train        bool
+	Evaluate     Evaluate
+	Init         string // path of a safetensors file; empty: the task's own initial weights
+	Checkpoint   Checkpoint
+	NATS         NATS
+	HTTP         string  // address of the metrics page; empty: none
+	Pace         float64 // virtual seconds a second of wall time; 0: as fast as it goes
+	Out          string
+}
+
+// SyntheticData is the value of Config.Data for made data.
+const SyntheticData = "synthetic"
+
+// IsSynthetic tells whether the data is made rather than read from Data.
+func (c Config) IsSynthetic() bool { return c.Data == SyntheticData }
+
+// Synthetic shapes made data.
+type Synthetic struct {
+	Heterogeneity float64 // 0: clients alike
+}
+
+// Sent140 prepares the tweets of that task.
+type Sent140 struct {
+	MinTweets int // users with fewer are left out
+}
+
+// Model is the architecture to train: the task's own, or one for own data.
+type Model struct {
+	Kind   string // ModelTask, ModelLinear or ModelMLP
+	Layers []int  // MLP only: widths from the input to the classes
+}
+
+// The kinds of model.
+const (
+	ModelTask   = "task"
+	ModelLinear = "linear" // its sizes are those of the data
+	ModelMLP    = "mlp"
+)
+
+// Schedule decides K_r and eta_r (Table 3).
+type Schedule struct {
+	K          string // dsgd, fixed, rounds, error, step
+	K0         int
+	Eta        string // fixed, rounds, error, step
+	Eta0       float64
+	Window     int    // rounds in Eq. 15's mean, s
+	F0         string // FromWindow or FromFirst: what stands for F_0
+	Patience   int    // evaluations without improvement that count as converged
+	MinDelta   float64
+	DecayRound int // the last round before the decay of "step"; 0: when converged
+}
+
+// The kinds of schedule and the choices of F_0 (Table 3, Eq. 13 and 14).
+const (
+	DSGD   = "dsgd"
+	Fixed  = "fixed"
+	Rounds = "rounds"
+	Error  = "error"
+	Step   = "step"
+
+	FromWindow = "window" // the first full window's mean
+	FromFirst  = "first"  // the first round's mean
+)
+
+// Close is the rule that ends a round.
+type Close struct {
+	Rule           string
+	Seconds        float64 // 0: not set
+	N              int     // 0: not set
+	StalenessLimit int     // 0: not set
+}
+
+// Aggregate makes the next global model of the updates.
+type Aggregate struct {
+	Algorithm string
+	Weights   string // EqualWeights or SampleWeights
+}
+
+// The weights of the clients' updates.
+const (
+	EqualWeights  = "equal"   // Algorithm 1
+	SampleWeights = "samples" // by the client's training samples
+)
+
+// Stop says when a run ends: at the first that is reached of those that are
+// set. Zero means not set.
+type Stop struct {
+	Rounds             int
+	VirtualSeconds     float64
+	EqualRuntimeRounds int // the virtual time that so many rounds of K-eta-fixed take
+	ValidationAccuracy float64
+}
+
+// Network is every client's link (Eq. 3). 1 Mb is 10^6 bit.
+type Network struct {
+	DownloadMbps  float64
+	UploadMbps    float64
+	ModelMegabits float64 // 0: exact, 32 bits a parameter
+}
+
+// ModelBits is the size that a model of so many float32 parameters has on the
+// network.
+func (n Network) ModelBits(parameters int) float64 {
+	if n.ModelMegabits == 0 {
+		return 32 * float64(parameters)
+	}
+	return n.ModelMegabits * 1e6
+}
+
+// Compute is the time of a client's minibatches (Table 2): normal, never
+// negative.
+type Compute struct {
+	SecondsPerStep float64 // mean
+	Std            float64 // seconds; 0: constant
+}
+
+// Devices says how real devices take part.
+type Devices struct {
+	Include         string
+	LivenessSeconds float64
+	NormLimit       float64
+}
+
+// Evaluate says how often the global model is measured on held-out samples.
+type Evaluate struct {
+	Every int // rounds
+}
+
+// Checkpoint says how often a run can be resumed from.
+type Checkpoint struct {
+	Seconds float64
+}
+
+// NATS is the server that the run's messages travel through.
+type NATS struct {
+	URL      string
+	Replicas int
+}
+
+// Name is the schedule as command lines and results write it: dsgd,
+// fixed, k-rounds, eta-step and so on. Where both K and eta decay, both names
+// are joined by a plus sign.
+func (s Schedule) Name() string {
+	switch {
+	case s.K == DSGD && s.Eta == Fixed:
+		return DSGD
+	case s.K == Fixed && s.Eta == Fixed:
+		return Fixed
+	case s.Eta == Fixed:
+		return "k-" + s.K
+	case s.K == Fixed:
+		return "eta-" + s.Eta
+	case s.K == DSGD:
+		return DSGD + "+eta-" + s.Eta
+	}
+	return "k-" + s.K + "+eta-" + s.Eta
+}
+
+// ScheduleNames are the schedules of Table 3 as command lines write them.
+func ScheduleNames() []string {
+	return []string{"dsgd", "fixed", "k-rounds", "k-error", "k-step", "eta-rounds", "eta-error", "eta-step"}
+}
+
+// Named returns the schedule with its kinds set by a name from
+// [ScheduleNames], everything else kept.
+func (s Schedule) Named(name string) (Schedule, error) {
+	for _, known := range ScheduleNames() {
+		if known != name {
+			continue
+		}
+		s.K, s.Eta = Fixed, Fixed
+		switch {
+		case name == DSGD:
+			s.K = DSGD
+		case len(name) > 2 && name[:2] == "k-":
+			s.K = name[2:]
+		case len(name) > 4 && name[:4] == "eta-":
+			s.Eta = name[4:]
+		}
+		return s, nil
+	}
+	return s, &KeyError{Key: "schedules", Problem: notA(name, "schedule", ScheduleNames())}
+}

@@ -1,0 +1,340 @@
+package experiment
+
+import (
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+)
+
+// fromText loads a configuration from a file called config.yaml in the working
+// directory, so that messages start as a user sees them.
+func fromText(t *testing.T, text string, sets ...string) (Config, error) {
+	t.Helper()
+	t.Chdir(t.TempDir())
+	if err := os.WriteFile("config.yaml", []byte(text), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	return Load("config.yaml", sets)
+}
+
+func TestNothingSetIsTheDemonstration(t *testing.T) {
+	c, err := Load("", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(Demonstration(), c); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// Tables 1 and 2.
+func TestATaskMakesItsDefaultsTheBase(t *testing.T) {
+	for _, p := range PaperTasks() {
+		want, err := Defaults(p.Task)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want.Train = false
+		for name, load := range map[string]func() (Config, error){
+			"set":  func() (Config, error) { return Load("", []string{"train=false", "task=" + string(p.Task)}) },
+			"file": func() (Config, error) { return fromText(t, "train: false\ntask: "+string(p.Task)) },
+			"both": func() (Config, error) {
+				return fromText(t, "train: false\ntask: sent140", "task="+string(p.Task))
+			},
+		} {
+			c, err := load()
+			if err != nil {
+				t.Fatalf("%s, %s: %v", p.Task, name, err)
+			}
+			if diff := cmp.Diff(want, c); diff != "" {
+				t.Errorf("%s, %s: %s", p.Task, name, diff)
+			}
+		}
+		if c := want; c.Clients != p.Clients || c.Cohort != p.Cohort || c.Schedule.K0 != p.K0 || c.Schedule.Eta0 != p.Eta0 ||
+			c.Network.ModelMegabits != p.Megabits || c.Compute.SecondsPerStep != p.SecondsPerStep || c.Stop.Rounds != 10000 {
+			t.Errorf("%s: defaults differ from the paper's tables: %+v", p.Task, c)
+		}
+	}
+}
+
+func TestValuesThatFollowFromOthers(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		sets []string
+		want func(*Config)
+	}{
+		{"any stop replaces the default stop", []string{"stop.virtual_seconds=100"}, func(c *Config) { c.Stop = Stop{VirtualSeconds: 100} }},
+		{"stops that are set stand together", []string{"stop={rounds: 7}", "stop.validation_accuracy=0.5"}, func(c *Config) { c.Stop = Stop{Rounds: 7, ValidationAccuracy: 0.5} }},
+		{"null takes a stop back", []string{"stop={rounds: 7}", "stop.virtual_seconds=9", "stop.rounds=null"}, func(c *Config) { c.Stop = Stop{VirtualSeconds: 9} }},
+		{"the name names the folder", []string{"name=x"}, func(c *Config) { c.Name, c.Out = "x", "runs/x" }},
+		{"unless it is set", []string{"name=x", "out=y"}, func(c *Config) { c.Name, c.Out = "x", "y" }},
+		{"own data decides its clients", []string{"data=my data.parquet"}, func(c *Config) { c.Data, c.Clients = "my data.parquet", 0 }},
+		{"unless they are set", []string{"data=my.parquet", "clients=70"}, func(c *Config) { c.Data, c.Clients = "my.parquet", 70 }},
+		{"own model has its own size", []string{"data=my.parquet", "model={mlp: [3, 2]}"}, func(c *Config) {
+			c.Data, c.Clients, c.Model, c.Network.ModelMegabits = "my.parquet", 0, Model{ModelMLP, []int{3, 2}}, 0
+		}},
+		{"table1 is the task's size", []string{"network.model_megabits=exact", "network.model_megabits=table1"}, func(*Config) {}},
+		{"table2 is the task's deviation", []string{"compute.std=table2"}, func(c *Config) { c.Compute.Std = 5.1e-4 }},
+		{"exponents are numbers", []string{"compute.std=1e-3", "schedule.eta0=3E-1"}, func(c *Config) { c.Compute.Std = 0.001 }},
+		{"a group in flow form", []string{"schedule={k: error, k0: 40}"}, func(c *Config) { c.Schedule.K, c.Schedule.K0 = Error, 40 }},
+		{"text needs no quotes", []string{"http=[::1]:9090", "init=a: b.safetensors"}, func(c *Config) { c.HTTP, c.Init = "[::1]:9090", "a: b.safetensors" }},
+		{"text may be null or empty", []string{"http=:1", "http=", "init=x", "init=null"}, func(*Config) {}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			want := Demonstration()
+			test.want(&want)
+			got, err := Load("", test.sets)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// Each case is a mistake a person makes and the line they should read.
+func TestMistakesAreNamed(t *testing.T) {
+	for _, test := range []struct {
+		name, file string
+		sets       []string
+		want       string
+	}{
+		{"misspelt value", "name: x\nschedule:\n  k: round\n", nil, `config.yaml:3: schedule.k: "round" is not a schedule (did you mean "rounds"?)`},
+		{"misspelt key", "schedule: {windw: 5}", nil, `config.yaml:1: schedule.windw: unknown key (did you mean "schedule.window"?)`},
+		{"key of another group", "\n\nk0: 5", nil, `config.yaml:3: k0: unknown key (did you mean "schedule.k0"?)`},
+		{"no such key", "", []string{"colour=red"}, `--set colour: unknown key`},
+		{"misspelt key in a set", "", []string{"chort=5"}, `--set chort: unknown key (did you mean "cohort"?)`},
+		{"key that is no text", "1: 2", nil, `config.yaml:1: 1: unknown key`},
+		{"word for a number", "cohort: many", nil, `config.yaml:1: cohort: "many" is not a whole number from 1 to 1000000`},
+		{"quoted number", "cohort: '60'", nil, `config.yaml:1: cohort: "60" is not a whole number from 1 to 1000000`},
+		{"fraction of a client", "cohort: 2.5", nil, `config.yaml:1: cohort: 2.5 is not a whole number from 1 to 1000000`},
+		{"list for a number", "cohort:\n  - 1\n", nil, `config.yaml:1: cohort: a list stands where a whole number is wanted`},
+		{"nothing for a number", "cohort:", nil, `config.yaml:1: cohort: nothing stands where a whole number is wanted`},
+		{"number for a group", "schedule: 3", nil, `config.yaml:1: schedule: this is a group of keys: k, k0, eta, eta0, window, f0, patience, min_delta or decay_round`},
+		{"word for a flag", "train: yes", nil, `config.yaml:1: train: "yes" is not true or false`},
+		{"cohort above clients", "clients: 10\ncohort: 11", nil, `config.yaml:2: cohort: 11 is more than there are clients (at most 10, or set clients)`},
+		{"cohort above clients, by clients", "clients: 10", nil, `config.yaml:1: cohort: 60 is more than there are clients (at most 10, or set clients)`},
+		{"k0 below 1", "", []string{"schedule.k0=0"}, `--set schedule.k0: 0 is out of range (a whole number from 1 to 1000000)`},
+		{"negative speed", "network: {download_mbps: -1}", nil, `config.yaml:1: network.download_mbps: -1 is out of range (more than 0 and at most 1000000 Mbit/s)`},
+		{"not a number", "network: {upload_mbps: .nan}", nil, `config.yaml:1: network.upload_mbps: NaN is out of range (more than 0 and at most 1000000 Mbit/s)`},
+		{"infinite rate", "schedule: {eta0: .inf}", nil, `config.yaml:1: schedule.eta0: +Inf is out of range (more than 0 and at most 1000000)`},
+		{"beyond float64", "pace: 1e999", nil, `config.yaml:1: pace: +Inf is out of range (from 0 to 1000000000)`},
+		{"too many clients", "clients: 100000000", nil, `config.yaml:1: clients: 100000000 is out of range (a whole number from 1 to 10000000)`},
+		{"no round", "stop: {rounds: 0}", nil, `config.yaml:1: stop.rounds: 0 is out of range (a whole number from 1 to 1000000000)`},
+		{"no end", "stop: {rounds: null}", nil, `config.yaml:1: stop: nothing is set, so the run would not end (set rounds, virtual_seconds, equal_runtime_rounds or validation_accuracy)`},
+		{"a slow link", "network: {upload_mbps: 1e-9}", nil, `config.yaml:1: network: one round would take 6.71e+09 virtual seconds (at most 4000000000: raise the speeds or lower schedule.k0)`},
+		{"losses without training", "train: false\nschedule: {k: error}", nil, `config.yaml:2: schedule.k: "error" decides by the training loss, which train: false does not measure (use fixed, rounds, or step with decay_round)`},
+		{"plateau without training", "train: false", []string{"schedule.eta=step"}, `--set schedule.eta: "step" decides by the validation accuracy, which train: false does not measure (set schedule.decay_round)`},
+		{"accuracy without training", "train: false\nstop:\n  validation_accuracy: 0.5", nil, `config.yaml:3: stop.validation_accuracy: 0.5 is never reached with train: false, which measures no accuracy (remove it)`},
+		{"planned task", "task: quadratic", nil, `config.yaml:1: task: "quadratic" is not available in this version (use sent140, femnist, cifar100 or shakespeare)`},
+		{"task that is not trained", "", []string{"task=cifar100"}, `--set task: "cifar100" cannot be trained in this version (set train: false for its timing, or use sent140 or femnist)`},
+		{"planned rule", "close: {rule: deadline}", nil, `config.yaml:1: close.rule: "deadline" is not available in this version (use all)`},
+		{"planned algorithm", "aggregate: {algorithm: fedadam}", nil, `config.yaml:1: aggregate.algorithm: "fedadam" is not available in this version (use fedavg)`},
+		{"availability", "availability: nights", nil, `config.yaml:1: availability: "nights" is not a kind of availability (always)`},
+		{"external server", "nats: {url: \"nats://a:4222\"}", nil, `config.yaml:1: nats.url: "nats://a:4222": an external server is not available in this version (use embedded)`},
+		{"devices", "devices: {norm_limit: 3}", nil, `config.yaml:1: devices.norm_limit: 3 has no effect in this version (leave it at 0)`},
+		{"name with a dot", "name: a.b", nil, `config.yaml:1: name: "a.b" is not a name (1 to 64 letters, digits, hyphens and underscores, the first a letter or digit)`},
+		{"address", "http: nonsense", nil, `config.yaml:1: http: "nonsense" is not an address (host:port, e.g. localhost:9090)`},
+		{"own model on made data", "model: linear", nil, `config.yaml:1: model: "linear" is for own data; synthetic data has the task's model (set data, or model: task)`},
+		{"all of what is made", "clients: all", nil, `config.yaml:1: clients: all is for data that is read; synthetic data needs a number`},
+		{"model without a list", "data: x\nmodel: {mlp: 3}", nil, `config.yaml:2: model: mlp wants a list of layer widths, e.g. {mlp: [784, 200, 62]}`},
+		{"immense model", "data: x\nmodel: {mlp: [268435456, 268435456]}", nil, `config.yaml:2: model: mlp has more than 268435456 parameters`},
+		{"twice the same key", "seed: 1\nseed: 2", nil, `config.yaml:2: not YAML: mapping key "seed" already defined at [1:1]`},
+		{"not YAML", "a: [1", nil, `config.yaml:1: not YAML: sequence end token ']' not found`},
+		{"no map", "femnist", nil, `config.yaml:1: a configuration is a map of keys, e.g. "task: femnist"`},
+		{"two documents", "seed: 1\n---\nseed: 2", nil, `config.yaml: 2 documents stand where one is wanted`},
+		{"an alias", "seed: &a 1\ncohort: *a", nil, `config.yaml:1: seed: YAML's anchors, aliases and tags are not read here (write a whole number)`},
+		{"a set without a value", "", []string{"cohort"}, `--set "cohort": want key=value, e.g. schedule.k=error`},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			_, err := fromText(t, test.file, test.sets...)
+			if err == nil {
+				t.Fatalf("accepted; want %q", test.want)
+			}
+			if err.Error() != test.want {
+				t.Errorf("\n got %s\nwant %s", err, test.want)
+			}
+		})
+	}
+}
+
+func TestAMissingFileIsNamed(t *testing.T) {
+	_, err := Load(filepath.Join(t.TempDir(), "none.yaml"), nil)
+	if err == nil || !strings.Contains(err.Error(), "none.yaml") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// The paper's timing runs need no data and no model.
+func TestAllPaperTasksCanBeTimed(t *testing.T) {
+	for _, p := range PaperTasks() {
+		for _, sets := range [][]string{
+			{"stop.equal_runtime_rounds=10000"},
+			{"stop.equal_runtime_rounds=10000", "schedule={k: step, decay_round: 5000}"},
+			{"stop.equal_runtime_rounds=10000", "network.model_megabits=320"},
+		} {
+			if _, err := Load("", append(sets, "train=false", "task="+string(p.Task))); err != nil {
+				t.Errorf("%s %v: %v", p.Task, sets, err)
+			}
+		}
+	}
+}
+
+// anyConfig draws a valid configuration far from the defaults.
+func anyConfig(t *rapid.T) Config {
+	c, err := Defaults(rapid.SampledFrom([]Task{TaskSent140, TaskFEMNIST}).Draw(t, "task"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	positive := func(name string) float64 { return rapid.Float64Range(1e-3, 1e3).Draw(t, name) }
+	maybe := func(name string, hi int) int { return rapid.OneOf(rapid.Just(0), rapid.IntRange(1, hi)).Draw(t, name) }
+	printable := rapid.OneOf(rapid.StringMatching(`[ -~äλ漢]{1,20}`), rapid.SampledFrom([]string{"null", "~", "true", "12", "1e5", ".inf", " a ", "a: b", "#a"}))
+	c.Name = rapid.StringMatching(`[A-Za-z0-9][A-Za-z0-9_-]{0,20}`).Draw(t, "name")
+	c.Seed = rapid.Uint64().Draw(t, "seed")
+	if rapid.Bool().Draw(t, "own data") {
+		c.Data = printable.Draw(t, "data")
+		if rapid.Bool().Draw(t, "all") {
+			c.Clients = 0
+		}
+		switch rapid.IntRange(0, 2).Draw(t, "model") {
+		case 0:
+			c.Model = Model{Kind: ModelLinear}
+		case 1:
+			c.Model = Model{ModelMLP, rapid.SliceOfN(rapid.IntRange(1, 1000), 2, 5).Draw(t, "layers")}
+		}
+	}
+	if c.Clients != 0 {
+		c.Clients = rapid.IntRange(c.Cohort, 1_000_000).Draw(t, "clients")
+	}
+	c.Batch = rapid.IntRange(1, 1000).Draw(t, "batch")
+	c.Synthetic.Heterogeneity = rapid.Float64Range(0, 100).Draw(t, "heterogeneity")
+	c.Schedule.K = rapid.SampledFrom([]string{DSGD, Fixed, Rounds, Error, Step}).Draw(t, "k")
+	c.Schedule.Eta = rapid.SampledFrom([]string{Fixed, Rounds, Error, Step}).Draw(t, "eta")
+	c.Schedule.K0 = rapid.IntRange(1, 1000).Draw(t, "k0")
+	c.Schedule.Eta0 = rapid.Float64Range(1e-300, 1e6).Draw(t, "eta0")
+	c.Schedule.MinDelta = rapid.Float64Range(0, 1).Draw(t, "min_delta")
+	c.Schedule.DecayRound = maybe("decay_round", 1000)
+	c.Stop = Stop{
+		Rounds: rapid.IntRange(1, maxRounds).Draw(t, "rounds"), VirtualSeconds: positive("virtual_seconds"),
+		EqualRuntimeRounds: maybe("equal", 100), ValidationAccuracy: rapid.Float64Range(0, 1).Draw(t, "accuracy"),
+	}
+	c.Network = Network{positive("down"), positive("up"), rapid.SampledFrom([]float64{0, 320, 6.71, 1e-9}).Draw(t, "megabits")}
+	c.Compute = Compute{rapid.Float64Range(0, 10).Draw(t, "step"), rapid.Float64Range(0, 10).Draw(t, "std")}
+	c.Init = rapid.OneOf(rapid.Just(""), printable).Draw(t, "init")
+	c.HTTP = rapid.SampledFrom([]string{"", ":0", "localhost:9090", "[::1]:80"}).Draw(t, "http")
+	c.Out = printable.Draw(t, "out")
+	return c
+}
+
+func TestYAMLReadsBackAsItWas(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "config.yaml")
+	rapid.Check(t, func(t *rapid.T) {
+		want := anyConfig(t)
+		if err := want.Validate(); err != nil {
+			t.Fatalf("the drawn configuration is not valid: %v", err)
+		}
+		if err := os.WriteFile(path, want.YAML(), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		got, err := Load(path, nil)
+		if err != nil {
+			t.Fatalf("%v in\n%s", err, want.YAML())
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Fatalf("%s in\n%s", diff, want.YAML())
+		}
+		if string(got.YAML()) != string(want.YAML()) {
+			t.Fatal("the second text differs from the first")
+		}
+	})
+}
+
+// Every key is written, so that a file of a run hides no default.
+func TestYAMLHoldsEveryKey(t *testing.T) {
+	set, err := parseFile("config.yaml", Demonstration().YAML())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got, want []string
+	for _, a := range set {
+		got = append(got, a.key.path)
+	}
+	for _, k := range KnownKeys() {
+		want = append(want, k.Key)
+		if k.Help == "" {
+			t.Errorf("%s has no help", k.Key)
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestScheduleNames(t *testing.T) {
+	for _, name := range ScheduleNames() {
+		s, err := Demonstration().Schedule.Named(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s.Name() != name {
+			t.Errorf("%s comes back as %s", name, s.Name())
+		}
+		if s.K0 != 80 {
+			t.Errorf("%s changes k0 to %d", name, s.K0)
+		}
+	}
+	_, err := Demonstration().Schedule.Named("k-round")
+	if want := `schedules: "k-round" is not a schedule (did you mean "k-rounds"?)`; err == nil || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
+	}
+}
+
+func TestModelBits(t *testing.T) {
+	if got := (Network{}).ModelBits(209662); got != 6709184 {
+		t.Errorf("exact: %v bits", got)
+	}
+	if got := (Network{ModelMegabits: 6.71}).ModelBits(209662); math.Abs(got-6.71e6) > 1e-6 {
+		t.Errorf("table 1: %v bits", got)
+	}
+}
+
+// FuzzFile: whatever bytes a file holds, it is refused or gives a
+// configuration that is valid and reads back.
+func FuzzFile(f *testing.F) {
+	f.Add([]byte(Demonstration().YAML()))
+	f.Add([]byte("task: sent140\nstop: {rounds: 3}\n"))
+	f.Add([]byte("schedule: {k: error, k0: 1e3}\nmodel: {mlp: [1, 2]}\ndata: x"))
+	f.Add([]byte("a: &b [*b]"))
+	f.Add([]byte("? x\n: - !!y |\n  z"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		if len(text) > 4096 {
+			return // the reader's own limit is tested by its constant; nothing new in length
+		}
+		set, err := parseFile("config.yaml", text)
+		if err != nil {
+			return
+		}
+		c, err := resolve(set)
+		if err != nil {
+			return
+		}
+		again, err := parseFile("again.yaml", c.YAML())
+		if err != nil {
+			t.Fatalf("%v in\n%s", err, c.YAML())
+		}
+		d, err := resolve(again)
+		if err != nil {
+			t.Fatalf("%v in\n%s", err, c.YAML())
+		}
+		if diff := cmp.Diff(c, d); diff != "" {
+			t.Fatal(diff)
+		}
+	})
+}

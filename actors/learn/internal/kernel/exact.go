@@ -1,0 +1,35 @@
+package kernel
+
+import "math"
+
+// One is the unit of exact sums: an addend of 1 is 2^44.
+const One = 1 << 44
+
+// Limit is the first difference that an exact sum refuses.
+const Limit = 1 << 17
+
+// AddExact adds roundToEven(2^44·w·(x[i]-base[i])), computed in float64, to each
+// dst[i], and returns the first i whose difference is not below [Limit] in
+// magnitude (after which dst is undefined), or -1. |w| <= 1.
+func (c Class) AddExact(dst []int64, w float64, x, base []float32) int {
+	if len(x) != len(dst) || len(base) != len(dst) {
+		panic("kernel: AddExact of slices of different lengths")
+	}
+	from := 0
+	if c != Go {
+		if n := len(dst) &^ 7; n > 0 {
+			if !addExactAsm(c, dst[:n], w*One, x, base) {
+				from = n
+			} // else some difference is refused: find it below
+		}
+	}
+	w *= One
+	for i := from; i < len(dst); i++ {
+		d := float64(x[i]) - float64(base[i])
+		if !(d < Limit && d > -Limit) {
+			return i
+		}
+		dst[i] += int64(math.RoundToEven(float64(w * d)))
+	}
+	return -1
+}

@@ -1,0 +1,72 @@
+package kernel
+
+import "math"
+
+// Constants of exp: Cody and Waite's split of ln 2, and the coefficients of the
+// polynomial that stands for (exp(r)-1-r)/r² on |r| <= ln(2)/2 (Moshier's Cephes, expf).
+const (
+	log2e  = 1.44269504088896341
+	ln2hi  = 0.693359375
+	ln2lo  = -2.12194440e-4
+	expMin = -87
+	exp5   = 1.9875691500e-4
+	exp4   = 1.3981999507e-3
+	exp3   = 8.3334519073e-3
+	exp2   = 4.1665795894e-2
+	exp1   = 1.6666665459e-1
+	exp0   = 5.0000001201e-1
+	// Adding and taking away 1.5·2^23 rounds a small float32 to even.
+	roundMagic = 12582912
+)
+
+// Exp is exp(x) for x <= 0 to about 1 unit in the last place; below -87, where
+// the result leaves the normal range, it is exp(-87). A NaN stays.
+func Exp(x float32) float32 {
+	if x < expMin {
+		x = expMin
+	}
+	n := (float32(x*log2e) + roundMagic) - roundMagic
+	r := x - float32(n*ln2hi)
+	r -= float32(n * ln2lo)
+	p := float32(exp5*r) + exp4
+	p = float32(p*r) + exp3
+	p = float32(p*r) + exp2
+	p = float32(p*r) + exp1
+	p = float32(p*r) + exp0
+	p = float32(float32(p*r)*r) + r
+	p++
+	return p * math.Float32frombits(uint32(int32(n)+127)<<23)
+}
+
+// Log is the natural logarithm of a positive normal number, to about one unit in
+// the last place, with the same bits on every architecture (math.Log has
+// different ones). A NaN or an infinity stays.
+func Log(x float64) float64 {
+	if x != x || math.IsInf(x, 0) {
+		return x
+	}
+	b := math.Float64bits(x)
+	e := int(b>>52) - 1023
+	m := math.Float64frombits(b&(1<<52-1) | 1023<<52)
+	if m > math.Sqrt2 {
+		m /= 2
+		e++
+	}
+	// log m = 2 atanh(s), |s| <= 0.1716: the series to s^23 leaves 2^-63.
+	s := (m - 1) / (m + 1)
+	z := float64(s * s)
+	p := 1.0 / 23
+	for d := 21; d >= 1; d -= 2 {
+		p = float64(p*z) + reciprocal[d]
+	}
+	// Split ln 2: e·hi is exact.
+	const hi, lo = 6.93147180369123816490e-01, 1.90821492927058770002e-10
+	return float64(float64(e)*hi) + (float64(2*s*p) + float64(float64(e)*lo))
+}
+
+var reciprocal = func() (r [24]float64) {
+	for d := 1; d < len(r); d++ {
+		r[d] = 1 / float64(d)
+	}
+	return r
+}()

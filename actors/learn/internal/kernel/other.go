@@ -1,0 +1,17 @@
+//go:build !amd64
+
+package kernel
+
+func supported(Class) bool { return false }
+
+const unreachable = "kernel: no assembly on this architecture"
+
+func gemmAsm(Class, int, int, int, Operand, Matrix, Matrix, Op, []float32, float32) {
+	panic(unreachable)
+}
+func transposeAsm(Matrix, Matrix, int, int) { panic(unreachable) }
+func softmaxAsm(Class, []float32, int, int, float32, *[Lanes]float32, *[Lanes]float32) {
+	panic(unreachable)
+}
+func rowSumsAsm(Class, []float32, []float32, Op, float32)            { panic(unreachable) }
+func addExactAsm(Class, []int64, float64, []float32, []float32) bool { panic(unreachable) }

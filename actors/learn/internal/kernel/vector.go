@@ -1,0 +1,99 @@
+package kernel
+
+// Transpose writes the transpose of the rows×cols matrix src.
+func (c Class) Transpose(dst, src Matrix, rows, cols int) {
+	if rows <= 0 || cols <= 0 {
+		return
+	}
+	_ = src.Data[(rows-1)*src.LD+cols-1]
+	_ = dst.Data[(cols-1)*dst.LD+rows-1]
+	if c != Go {
+		r, l := rows&^7, cols&^7
+		if r > 0 && l > 0 {
+			transposeAsm(dst, src, r, l)
+		}
+		transposeGo(dst, src, r, rows, 0, cols)
+		transposeGo(dst, src, 0, r, l, cols)
+		return
+	}
+	transposeGo(dst, src, 0, rows, 0, cols)
+}
+
+func transposeGo(dst, src Matrix, r0, r1, c0, c1 int) {
+	for i := r0; i < r1; i++ {
+		for j := c0; j < c1; j++ {
+			dst.Data[j*dst.LD+i] = src.Data[i*src.LD+j]
+		}
+	}
+}
+
+// Softmax works on a block of logits (rows classes, the first n lanes): it
+// returns in top and sum each lane's largest logit and the sum of
+// exp(logit - top), and replaces the logits by softmax·scale. Lanes up to
+// Filled(n) are computed.
+func (c Class) Softmax(z []float32, rows, n int, scale float32, top, sum *[Lanes]float32) {
+	w := Filled(n)
+	_ = z[(rows-1)*Lanes+w-1]
+	if c != Go {
+		softmaxAsm(c, z, rows, w, scale, top, sum)
+		return
+	}
+	copy(top[:w], z)
+	for i := 1; i < rows; i++ {
+		row := z[i*Lanes:][:w]
+		for l, v := range row {
+			if v > top[l] || v != v {
+				top[l] = v
+			}
+		}
+	}
+	clear(sum[:w])
+	for i := range rows {
+		row := z[i*Lanes:][:w]
+		for l, v := range row {
+			e := Exp(v - top[l])
+			row[l] = e
+			sum[l] += e
+		}
+	}
+	var f [Lanes]float32
+	for l := range w {
+		f[l] = scale / sum[l]
+	}
+	for i := range rows {
+		row := z[i*Lanes:][:w]
+		for l := range row {
+			row[l] *= f[l]
+		}
+	}
+}
+
+// AddRowSums computes dst[i] = op(sum of row i's first n lanes) for a block x of
+// len(dst) rows: Store or Add. The lanes of a row are added pairwise, halves
+// first, after the second half of the block has been added to the first.
+func (c Class) AddRowSums(dst, x []float32, n int, op Op, alpha float32) {
+	_ = x[(len(dst)-1)*Lanes+n-1]
+	if c != Go && n == Lanes {
+		rowSumsAsm(c, dst, x, op, alpha)
+		return
+	}
+	var lane [Vector]float32
+	for i := range dst {
+		row := x[i*Lanes:][:n]
+		clear(lane[:])
+		copy(lane[:], row)
+		for l := Vector; l < n; l++ {
+			lane[l-Vector] += row[l]
+		}
+		for half := Vector / 2; half > 0; half /= 2 {
+			for l := range half {
+				lane[l] += lane[l+half]
+			}
+		}
+		if op == Add {
+			dst[i] += float32(alpha * lane[0])
+		} else {
+			dst[i] = lane[0]
+		}
+	}
+}

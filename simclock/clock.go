@@ -53,10 +53,10 @@ func (c *Clock) Schedule(e Event) {
 	}
 	c.live++
 	if e.At > c.nearLast {
-		c.far.insert(&e)
+		c.far.insert(pack(&e))
 		return
 	}
-	c.near.push(e)
+	c.near.push(pack(&e))
 	if len(c.near) > c.nearMax && c.nearLast > c.now {
 		c.widen()
 	}
@@ -89,8 +89,8 @@ func (c *Clock) Peek() (Event, bool) {
 		if len(c.near) == 0 {
 			c.refill()
 		}
-		if c.dead == 0 || c.pending.has(c.near[0].Seq) {
-			return c.near[0], true
+		if c.dead == 0 || c.pending.has(c.near[0].seq) {
+			return c.near[0].event(), true
 		}
 		c.near.pop()
 		c.dead--
@@ -106,15 +106,15 @@ func (c *Clock) Pop() (Event, bool) {
 		if len(c.near) == 0 {
 			c.refill()
 		}
-		e := c.near.pop()
-		if !c.pending.remove(e.Seq) {
+		t := c.near.pop()
+		if !c.pending.remove(t.seq) {
 			c.dead--
 			continue
 		}
 		c.live--
-		c.now = e.At
-		c.hash = absorb(c.hash, &e)
-		return e, true
+		c.now = t.at
+		c.hash = absorb(c.hash, t)
+		return t.event(), true
 	}
 	return Event{}, false
 }
@@ -127,10 +127,10 @@ func (c *Clock) refill() {
 		l, d := w.first()
 		end := w.end(l, d)
 		head, n := w.take(l, d)
-		least, most := head.ev[0].At, head.ev[0].At
+		least, most := head.ev[0].at, head.ev[0].at
 		for b := head; b != nil; b = b.next {
 			for i := range b.n {
-				least, most = min(least, b.ev[i].At), max(most, b.ev[i].At)
+				least, most = min(least, b.ev[i].at), max(most, b.ev[i].at)
 			}
 		}
 		// Every other event differs from the old base and from the new
@@ -139,7 +139,7 @@ func (c *Clock) refill() {
 		if n > fewEvents && least != most {
 			for b := head; b != nil; b = w.free(b) {
 				for i := range b.n {
-					w.insert(&b.ev[i])
+					w.insert(b.ev[i])
 				}
 			}
 			continue
@@ -180,8 +180,8 @@ func (c *Clock) widen() {
 	} else if w.base > c.now {
 		w.rewind(c.now) // after a Peek that was not followed by a Pop
 	}
-	for i := range c.near {
-		w.insert(&c.near[i])
+	for _, t := range c.near {
+		w.insert(t)
 	}
 	c.near = c.near[:0]
 	c.nearLast = w.base - 1
@@ -189,11 +189,11 @@ func (c *Clock) widen() {
 
 // sweep throws out cancelled events.
 func (c *Clock) sweep() {
-	c.far.keep(func(e *Event) bool { return c.pending.has(e.Seq) })
+	c.far.keep(func(t item) bool { return c.pending.has(t.seq) })
 	kept := c.near[:0]
-	for _, e := range c.near {
-		if c.pending.has(e.Seq) {
-			kept = append(kept, e)
+	for _, t := range c.near {
+		if c.pending.has(t.seq) {
+			kept = append(kept, t)
 		}
 	}
 	c.near = kept
@@ -215,9 +215,9 @@ const (
 )
 
 // absorb adds an event to the running hash by folded 128-bit products.
-func absorb(h uint64, e *Event) uint64 {
-	x := fold(uint64(e.At)^hashAt, e.Seq+hashTask)
-	y := fold(e.Task^hashTask, uint64(uint32(e.Priority))<<32|uint64(e.Kind)^hashAt)
+func absorb(h uint64, t item) uint64 {
+	x := fold(uint64(t.at)^hashAt, t.seq+hashTask)
+	y := fold(t.task^hashTask, t.rankKind^hashAt)
 	return fold(h^x, hashMix) + bits.RotateLeft64(h, 23) + y
 }
 

@@ -2,6 +2,7 @@ package simclock
 
 import (
 	"bytes"
+	"cmp"
 	"slices"
 	"testing"
 
@@ -14,11 +15,16 @@ type model struct {
 	pending []Event
 }
 
+// inOrder is the documented order, written apart from the clock's own.
+func inOrder(e, f Event) int {
+	return cmp.Or(cmp.Compare(e.At, f.At), cmp.Compare(e.Priority, f.Priority), cmp.Compare(e.Seq, f.Seq))
+}
+
 func (m *model) pop() (Event, bool) {
 	if len(m.pending) == 0 {
 		return Event{}, false
 	}
-	slices.SortFunc(m.pending, compare)
+	slices.SortFunc(m.pending, inOrder)
 	e := m.pending[0]
 	m.pending = m.pending[1:]
 	m.now = e.At
@@ -51,8 +57,8 @@ func check(t interface {
 		t.Fatalf("%d events in the tiers, want %d live and %d dead", got, c.live, c.dead)
 	}
 	for _, e := range c.near {
-		if e.At > c.nearLast {
-			t.Fatalf("event at %d in the near tier, which ends at %d", e.At, c.nearLast)
+		if e.at > c.nearLast {
+			t.Fatalf("event at %d in the near tier, which ends at %d", e.at, c.nearLast)
 		}
 	}
 	count := 0
@@ -68,7 +74,7 @@ func check(t interface {
 				}
 				n += b.n
 				for i := range b.n {
-					at := b.ev[i].At
+					at := b.ev[i].at
 					if at <= c.nearLast || at < c.far.base {
 						t.Fatalf("event at %d in the wheel, base %d, near tier to %d", at, c.far.base, c.nearLast)
 					}
@@ -159,7 +165,7 @@ func TestClockIsASortedList(t *testing.T) {
 			},
 			"peek": func(t *rapid.T) {
 				e, ok := c.Peek()
-				slices.SortFunc(m.pending, compare)
+				slices.SortFunc(m.pending, inOrder)
 				if ok != (len(m.pending) > 0) || ok && e != m.pending[0] {
 					t.Fatalf("peeked %v %v", e, ok)
 				}

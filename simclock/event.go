@@ -41,23 +41,42 @@ type Event struct {
 	Kind     uint32
 }
 
+// item is an event as the tiers keep it: the four words of a value that Go
+// holds in registers, with priority (made unsigned, its order kept) and kind in
+// one of them.
+type item struct {
+	at       Time
+	seq      uint64
+	task     uint64
+	rankKind uint64
+}
+
+func pack(e *Event) item {
+	rank := uint32(e.Priority) ^ 1<<31
+	return item{e.At, e.Seq, e.Task, uint64(rank)<<32 | uint64(e.Kind)}
+}
+
+func (t item) event() Event {
+	return Event{t.at, t.seq, t.task, int32(t.rankKind>>32 ^ 1<<31), uint32(t.rankKind)}
+}
+
 // before is the total order: time, priority, sequence.
-func (e *Event) before(f *Event) bool {
-	if e.At != f.At {
-		return e.At < f.At
+func (t item) before(u item) bool {
+	if t.at != u.at {
+		return t.at < u.at
 	}
-	if e.Priority != f.Priority {
-		return e.Priority < f.Priority
+	if t.rankKind>>32 != u.rankKind>>32 {
+		return t.rankKind < u.rankKind
 	}
-	return e.Seq < f.Seq
+	return t.seq < u.seq
 }
 
 // compare is before in the form that package slices wants.
-func compare(e, f Event) int {
-	if e.before(&f) {
+func compare(t, u item) int {
+	if t.before(u) {
 		return -1
 	}
-	if f.before(&e) {
+	if u.before(t) {
 		return 1
 	}
 	return 0

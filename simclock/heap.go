@@ -1,16 +1,16 @@
 package simclock
 
-// heap is a 4-ary heap of events: half the levels of a binary one, and the
+// heap is a 4-ary heap of items: half the levels of a binary one, and the
 // four children of a node are two cache lines side by side.
-type heap []Event
+type heap []item
 
-func (h *heap) push(e Event) {
+func (h *heap) push(e item) {
 	a := append(*h, e)
 	*h = a
 	i := len(a) - 1
 	for i > 0 {
 		p := (i - 1) / 4
-		if !e.before(&a[p]) {
+		if !e.before(a[p]) {
 			break
 		}
 		a[i] = a[p]
@@ -20,7 +20,7 @@ func (h *heap) push(e Event) {
 }
 
 // pop removes the first event. The heap must not be empty.
-func (h *heap) pop() Event {
+func (h *heap) pop() item {
 	a := *h
 	first := a[0]
 	last := a[len(a)-1]
@@ -33,7 +33,7 @@ func (h *heap) pop() Event {
 }
 
 // down places e at i or below it.
-func (h heap) down(i int, e Event) {
+func (h heap) down(i int, e item) {
 	for {
 		c := 4*i + 1
 		if c >= len(h) {
@@ -41,11 +41,11 @@ func (h heap) down(i int, e Event) {
 		}
 		m := c
 		for j := c + 1; j < min(c+4, len(h)); j++ {
-			if h[j].before(&h[m]) {
+			if h[j].before(h[m]) {
 				m = j
 			}
 		}
-		if !h[m].before(&e) {
+		if !h[m].before(e) {
 			break
 		}
 		h[i] = h[m]

@@ -27,27 +27,27 @@ var ErrSnapshot = errors.New("simclock: not a valid snapshot")
 // events. Clocks in the same state give the same bytes, in whatever order they
 // came there.
 func (c *Clock) AppendSnapshot(dst []byte) []byte {
-	events := make([]Event, 0, c.live)
-	add := func(e *Event) {
-		if c.pending.has(e.Seq) {
-			events = append(events, *e)
+	items := make([]item, 0, c.live)
+	add := func(t item) {
+		if c.pending.has(t.seq) {
+			items = append(items, t)
 		}
 	}
-	for i := range c.near {
-		add(&c.near[i])
+	for _, t := range c.near {
+		add(t)
 	}
 	c.far.each(add)
-	slices.SortFunc(events, compare)
+	slices.SortFunc(items, compare)
 
 	start := len(dst)
 	le := binary.LittleEndian
-	dst = slices.Grow(dst, headLen+eventLen*len(events)+sumLen)
+	dst = slices.Grow(dst, headLen+eventLen*len(items)+sumLen)
 	dst = append(dst, snapshotMagic...)
 	dst = le.AppendUint64(dst, uint64(c.now))
 	dst = le.AppendUint64(dst, c.hash)
-	dst = le.AppendUint64(dst, uint64(len(events)))
-	for i := range events {
-		e := &events[i]
+	dst = le.AppendUint64(dst, uint64(len(items)))
+	for _, t := range items {
+		e := t.event()
 		dst = le.AppendUint64(dst, uint64(e.At))
 		dst = le.AppendUint64(dst, e.Seq)
 		dst = le.AppendUint64(dst, e.Task)
@@ -86,7 +86,7 @@ func Restore(data []byte) (*Clock, error) {
 	if c.now < 0 {
 		return bad("its time %d is negative", c.now)
 	}
-	last := Event{At: c.now}
+	var last item
 	for i := range int(n) {
 		b := body[i*eventLen:]
 		e := Event{
@@ -99,13 +99,13 @@ func Restore(data []byte) (*Clock, error) {
 		switch {
 		case e.At < c.now:
 			return bad("event %d is at %d, before the clock's time %d", i, e.At, c.now)
-		case i > 0 && !last.before(&e):
+		case i > 0 && !last.before(pack(&e)):
 			return bad("event %d does not come after event %d", i, i-1)
 		case c.pending.has(e.Seq):
 			return bad("event %d repeats the sequence number %d", i, e.Seq)
 		}
 		c.Schedule(e)
-		last = e
+		last = pack(&e)
 	}
 	return c, nil
 }

@@ -6,7 +6,7 @@ const (
 	digitBits = 6
 	slots     = 1 << digitBits
 	levels    = (63 + digitBits - 1) / digitBits // times have 63 bits
-	blockLen  = 31                               // a block is 1 KiB less some bytes
+	blockLen  = 63                               // a block is 2 KiB less some bytes
 
 	// spareBlocks bounds the memory that is kept for reuse, besides a share
 	// of what is in use.
@@ -18,7 +18,7 @@ const (
 type block struct {
 	next *block
 	n    int
-	ev   [blockLen]Event
+	ev   [blockLen]item
 }
 
 type slot struct {
@@ -53,9 +53,9 @@ var levelTable = func() (t [64]uint8) {
 	return t
 }()
 
-func (w *wheel) insert(e *Event) {
-	l := levelOf(e.At^w.base) % 16
-	d := uint(e.At>>(digitBits*l)) % slots
+func (w *wheel) insert(e item) {
+	l := levelOf(e.at^w.base) % 16
+	d := uint(e.at>>(digitBits*l)) % slots
 	s := &w.slot[l][d]
 	b := s.head
 	if b == nil || b.n == blockLen {
@@ -65,7 +65,7 @@ func (w *wheel) insert(e *Event) {
 		w.occ[l] |= 1 << d
 		w.level |= 1 << l
 	}
-	b.ev[b.n] = *e
+	b.ev[b.n] = e
 	b.n++
 	s.n++
 	w.n++
@@ -147,14 +147,14 @@ func (w *wheel) free(b *block) *block {
 }
 
 // keep removes the events that a test refuses.
-func (w *wheel) keep(wanted func(*Event) bool) {
+func (w *wheel) keep(wanted func(item) bool) {
 	for l := range uint(levels) {
 		for occ := w.occ[l]; occ != 0; occ &= occ - 1 {
 			head, _ := w.take(l, uint(bits.TrailingZeros64(occ)))
 			for b := head; b != nil; b = w.free(b) {
 				for i := range b.n {
-					if wanted(&b.ev[i]) {
-						w.insert(&b.ev[i])
+					if wanted(b.ev[i]) {
+						w.insert(b.ev[i])
 					}
 				}
 			}
@@ -163,12 +163,12 @@ func (w *wheel) keep(wanted func(*Event) bool) {
 }
 
 // each calls f for every event, in no order.
-func (w *wheel) each(f func(*Event)) {
+func (w *wheel) each(f func(item)) {
 	for l := range levels {
 		for occ := w.occ[l]; occ != 0; occ &= occ - 1 {
 			for b := w.slot[l][bits.TrailingZeros64(occ)].head; b != nil; b = b.next {
 				for i := range b.n {
-					f(&b.ev[i])
+					f(b.ev[i])
 				}
 			}
 		}

@@ -1,0 +1,132 @@
+package simclock
+
+import (
+	stdheap "container/heap"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+)
+
+// valueHeap is the usual Go event queue, what a Clock is measured against:
+// container/heap over a slice of event values.
+type valueHeap []Event
+
+func (h valueHeap) Len() int { return len(h) }
+func (h valueHeap) Less(i, j int) bool {
+	e, f := &h[i], &h[j]
+	if e.At != f.At {
+		return e.At < f.At
+	}
+	if e.Priority != f.Priority {
+		return e.Priority < f.Priority
+	}
+	return e.Seq < f.Seq
+}
+func (h valueHeap) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
+func (h *valueHeap) Push(x any)   { *h = append(*h, x.(Event)) }
+func (h *valueHeap) Pop() any {
+	old := *h
+	e := old[len(old)-1]
+	*h = old[:len(old)-1]
+	return e
+}
+
+// exponential is a table of waiting times with mean one second.
+var exponential = func() []Time {
+	r := rand.New(rand.NewPCG(1, 2))
+	t := make([]Time, 1<<16)
+	for i := range t {
+		t[i] = Time(r.ExpFloat64() * 1e9)
+	}
+	return t
+}()
+
+func wait(i uint64) Time { return exponential[i%uint64(len(exponential))] }
+
+type holdClock struct {
+	c   *Clock
+	seq uint64
+}
+
+func newHoldClock(n int) *holdClock {
+	h := &holdClock{c: New()}
+	for range n {
+		h.c.Schedule(Event{At: wait(h.seq), Seq: h.seq})
+		h.seq++
+	}
+	return h
+}
+
+func (h *holdClock) run(ops int) {
+	for range ops {
+		e, _ := h.c.Pop()
+		h.c.Schedule(Event{At: e.At + wait(h.seq), Seq: h.seq})
+		h.seq++
+	}
+}
+
+type holdHeap struct {
+	h   valueHeap
+	seq uint64
+}
+
+func newHoldHeap(n int) *holdHeap {
+	h := &holdHeap{}
+	for range n {
+		stdheap.Push(&h.h, Event{At: wait(h.seq), Seq: h.seq})
+		h.seq++
+	}
+	return h
+}
+
+func (h *holdHeap) run(ops int) {
+	for range ops {
+		e := stdheap.Pop(&h.h).(Event)
+		stdheap.Push(&h.h, Event{At: e.At + wait(h.seq), Seq: h.seq})
+		h.seq++
+	}
+}
+
+// BenchmarkHold is the hold model (pop one, schedule one, exponential waiting
+// times) on a steady number of pending events. One operation is one hold of a
+// Clock, with cancelling and fingerprint on; beside it container/heap does the
+// same in turns of the same length, and the ratio of their rates is reported.
+// It fails when the ratio of a run that is long enough falls short.
+func BenchmarkHold(b *testing.B) {
+	for _, size := range []struct {
+		pending int
+		want    float64 // ratio
+	}{{10, 1}, {1_000, 1}, {100_000, 3}, {1_000_000, 3}} {
+		n := size.pending
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			ours, theirs := newHoldClock(n), newHoldHeap(n)
+			ours.run(2 * n) // past the start, into the steady state
+			theirs.run(2 * n)
+			var us, them time.Duration
+			b.ResetTimer()
+			for left := b.N; left > 0; {
+				turn := min(left, 50_000)
+				left -= turn
+				t0 := time.Now()
+				ours.run(turn)
+				t1 := time.Now()
+				us += t1.Sub(t0)
+				b.StopTimer()
+				t2 := time.Now()
+				theirs.run(turn)
+				them += time.Since(t2)
+				b.StartTimer()
+			}
+			b.ReportMetric(float64(them)/float64(b.N), "heap-ns/op")
+			ratio := float64(them) / float64(us)
+			b.ReportMetric(ratio, "ratio")
+			if b.N >= 100_000 && ratio < size.want {
+				b.Errorf("%.2f times container/heap's rate, want at least %v", ratio, size.want)
+			}
+			if next, _ := ours.c.Peek(); next != theirs.h[0] {
+				b.Fatal("the two queues have lived different histories")
+			}
+		})
+	}
+}

@@ -1,0 +1,65 @@
+package data
+
+import (
+	"container/list"
+	"sync"
+)
+
+// cacheBytes bounds the made samples that a synthetic set keeps: some hundred
+// clients, more than are trained at once on any machine.
+const cacheBytes = 64 << 20
+
+// cached is one client's labels and records; records are made one by one.
+type cached struct {
+	client int
+	maker  maker
+	labels []uint8
+
+	mu      sync.Mutex // guards made and records
+	made    []bool
+	records []byte
+}
+
+// cache keeps the clients used last, up to limit bytes (and always one). An
+// entry that is dropped while in use stays whole for its user.
+type cache struct {
+	make  func(client int) *cached
+	limit int
+
+	mu      sync.Mutex
+	entries map[int]*list.Element // by client; values *cached
+	order   list.List             // used last first
+	bytes   int
+}
+
+// get returns a client's entry, which it opens when it is absent.
+func (c *cache) get(client int) *cached {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if at, ok := c.entries[client]; ok {
+		c.order.MoveToFront(at)
+		return at.Value.(*cached)
+	}
+	e := c.make(client)
+	e.client = client
+	if c.entries == nil {
+		c.entries = make(map[int]*list.Element)
+	}
+	c.entries[client] = c.order.PushFront(e)
+	c.bytes += e.size()
+	for c.bytes > c.limit && c.order.Len() > 1 {
+		last := c.order.Remove(c.order.Back()).(*cached)
+		delete(c.entries, last.client)
+		c.bytes -= last.size()
+	}
+	return e
+}
+
+func (e *cached) size() int { return len(e.records) + 2*len(e.labels) }
+
+// heldOutPool is the validation part of a synthetic set.
+type heldOutPool struct {
+	once    sync.Once
+	records []byte
+	labels  []uint8
+}

@@ -1,0 +1,191 @@
+package data
+
+import (
+	"math/rand/v2"
+	"sync"
+
+	"fedpace/actors/learn"
+	"fedpace/keyed"
+)
+
+const (
+	side    = 28          // of a FEMNIST image
+	pixels  = side * side // bytes of a record
+	classes = 62
+
+	margin = 3               // largest shift of a shape, in pixels
+	canvas = side + 2*margin // side of a shape, so that shifts need no bounds
+	shapes = 4               // ways to write a character
+	papers = 64              // backgrounds
+)
+
+// How strongly the parts of an image count, in 1/256 of the character's shape,
+// chosen so that 784-200-200-62 learns over tens of rounds and not at once.
+const (
+	otherInk  = 224 // at most: a second character behind the first
+	paperInk  = 160
+	noiseInk  = 96
+	threshold = 40 // what stays white
+)
+
+// handwriting is what all clients of the synthetic FEMNIST share: for every
+// character some shapes, smooth random fields in -127..127; backgrounds; noise.
+type handwriting struct {
+	shape [classes][shapes][canvas * canvas]int8
+	paper [papers][pixels]int8
+	noise [1 << 14]int8
+}
+
+var writing = sync.OnceValue(func() *handwriting {
+	w := new(handwriting)
+	field := func(dst []int8, side, radius int, part, i, j uint64) {
+		var source rand.PCG
+		keyed.Reseed(&source, 0, keyed.Synthetic, partTask, part, i, j)
+		smooth(dst, &source, side, radius)
+	}
+	for k := range classes {
+		var common, own [canvas * canvas]int8
+		field(common[:], canvas, 3, 0, uint64(k), 0)
+		for m := range shapes {
+			field(own[:], canvas, 2, 1, uint64(k), uint64(m))
+			for p := range common {
+				w.shape[k][m][p] = int8((3*int(common[p]) + 2*int(own[p])) / 5)
+			}
+		}
+	}
+	for i := range papers {
+		field(w.paper[i][:], side, 3, 2, uint64(i), 0)
+	}
+	var source rand.PCG
+	keyed.Reseed(&source, 0, keyed.Synthetic, partTask, 3)
+	for i := range w.noise {
+		u := source.Uint64()
+		// The mean of four uniform numbers is near enough to a normal one.
+		w.noise[i] = int8((int(int8(u)) + int(int8(u>>8)) + int(int8(u>>16)) + int(int8(u>>24))) / 4)
+	}
+	return w
+})
+
+// smooth fills a square with a random field, blurred twice by a box of the
+// given radius and stretched to -127..127. Only integers: the same everywhere.
+func smooth(dst []int8, source *rand.PCG, side, radius int) {
+	a := make([]int, side*side)
+	b := make([]int, side*side)
+	for i := range a {
+		a[i] = int(int8(source.Uint64()))
+	}
+	for range 2 {
+		for y := range side {
+			for x := range side {
+				sum := 0
+				for v := max(0, y-radius); v <= min(side-1, y+radius); v++ {
+					for u := max(0, x-radius); u <= min(side-1, x+radius); u++ {
+						sum += a[v*side+u]
+					}
+				}
+				b[y*side+x] = sum
+			}
+		}
+		a, b = b, a
+	}
+	top := 1
+	for _, v := range a {
+		top = max(top, v, -v)
+	}
+	for i, v := range a {
+		dst[i] = int8(127 * v / top)
+	}
+}
+
+// writer is a client of the synthetic FEMNIST: the shape it prefers for each
+// character, the paper it writes on, where on the paper it writes.
+type writer struct {
+	*handwriting
+	seed, client uint64
+	shift        uint64
+	habit        uint64
+}
+
+func syntheticFEMNIST() (recipe, decoder) {
+	w := writing()
+	r := recipe{
+		task:    "femnist",
+		clients: 3000,
+		// Training samples of the paper's 3,000 writers at each twentieth.
+		counts:   []int{15, 95, 103, 110, 117, 122, 126, 129, 131, 133, 136, 139, 146, 160, 226, 256, 270, 281, 291, 302, 360},
+		input:    learn.Dense,
+		features: pixels,
+		classes:  classes,
+		record:   pixels,
+		client: func(seed, client uint64, shift int) maker {
+			return &writer{w, seed, client, uint64(shift), keyed.Hash(seed, keyed.Synthetic, client, partHabits)}
+		},
+	}
+	return r, appendPixels
+}
+
+// make draws one image: the character in one of its shapes, a little off
+// centre, part of another character behind it, the paper and noise.
+func (w *writer) make(record []byte, label int, key uint64) {
+	var source rand.PCG
+	source.Seed(key, ^key)
+	// Each thing that varies is the writer's habit in its share of the samples.
+	choose := func(habit uint64, n uint64) int {
+		u := source.Uint64()
+		if u>>56 < w.shift {
+			return int(keyed.Below(habit, n))
+		}
+		return int(keyed.Below(u<<8, n))
+	}
+	shape := &w.shape[label][choose(keyed.Hash(w.habit, keyed.Synthetic, uint64(label)), shapes)]
+	place := choose(keyed.Hash(w.habit, keyed.Synthetic, classes), (2*margin+1)*(2*margin+1))
+	paper := &w.paper[choose(keyed.Hash(w.habit, keyed.Synthetic, classes+1), papers)]
+
+	u := source.Uint64()
+	other := &w.shape[keyed.Below(u, classes)][u%shapes]
+	otherPlace := int(u >> 8 % uint64((2*margin+1)*(2*margin+1)))
+	strength := int32(u >> 16 & 0xff * otherInk / 255)
+	offset := int(u >> 32 % uint64(len(w.noise)-pixels))
+
+	step := 2*margin + 1
+	for y := range side {
+		from := (y+place/step)*canvas + place%step
+		a := shape[from : from+side]
+		from = (y+otherPlace/step)*canvas + otherPlace%step
+		b := other[from : from+side]
+		p := paper[y*side : (y+1)*side]
+		n := w.noise[offset+y*side:][:side]
+		row := record[y*side : (y+1)*side]
+		for x := range row {
+			ink := int32(a[x])<<8 + strength*int32(b[x]) + paperInk*int32(p[x]) + noiseInk*int32(n[x])
+			row[x] = uint8(255 - min(max(ink>>6-threshold*4, 0), 255))
+		}
+	}
+}
+
+// appendPixels appends an image of bytes, 255 for white, as ink: 1 - byte/255
+// (paper/NOTES, "Data": ink is 1).
+func appendPixels(dst *learn.Batch, record []byte) {
+	at := len(dst.X)
+	dst.X = grow(dst.X, len(record))
+	x := dst.X[at:]
+	for i, b := range record {
+		x[i] = ink[b]
+	}
+}
+
+// ink of a byte, in float32.
+var ink = func() (t [256]float32) {
+	for i := range t {
+		t[i] = float32(255-i) / 255
+	}
+	return t
+}()
+
+// grow extends a slice by n elements whose values do not matter.
+func grow[T any](s []T, n int) []T {
+	if len(s)+n <= cap(s) {
+		return s[:len(s)+n]
+	}
+	return append(s, make([]T, n)...)
+}

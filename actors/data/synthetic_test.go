@@ -1,0 +1,286 @@
+package data
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"math"
+	"slices"
+	"sync"
+	"testing"
+
+	"fedpace/actors/learn"
+)
+
+func newSynthetic(t testing.TB, task string, clients int, seed uint64, h float64) Set {
+	t.Helper()
+	s, err := Synthetic(task, clients, seed, h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+// all returns every training sample of a client.
+func all(t testing.TB, s Set, c int) *learn.Batch {
+	t.Helper()
+	samples := make([]int32, s.Samples(c))
+	for i := range samples {
+		samples[i] = int32(i)
+	}
+	b := new(learn.Batch)
+	if err := s.Batch(b, c, samples); err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func heldOut(t testing.TB, s Set, from, n int) *learn.Batch {
+	t.Helper()
+	b := new(learn.Batch)
+	if err := s.HeldOutBatch(b, from, n); err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// same compares batches bit by bit (cmp takes seconds over a million pixels).
+func same(a, b *learn.Batch) bool {
+	return a.N == b.N && slices.Equal(a.Labels, b.Labels) && slices.Equal(a.X, b.X) && slices.Equal(a.RowStart, b.RowStart) &&
+		slices.Equal(a.Index, b.Index) && slices.Equal(a.Value, b.Value) && slices.Equal(a.Tokens, b.Tokens)
+}
+
+// checkBatch tests what every set promises of a batch.
+func checkBatch(t testing.TB, info Info, b *learn.Batch, n int) {
+	t.Helper()
+	if b.N != n || len(b.Labels) != n {
+		t.Fatalf("%d samples with %d labels, want %d", b.N, len(b.Labels), n)
+	}
+	for i, l := range b.Labels {
+		if l < 0 || int(l) >= info.Classes {
+			t.Fatalf("label %d of sample %d is outside 0..%d", l, i, info.Classes-1)
+		}
+	}
+	switch info.Input {
+	case learn.Dense:
+		if len(b.X) != n*info.Features {
+			t.Fatalf("%d values, want %d", len(b.X), n*info.Features)
+		}
+		for _, x := range b.X {
+			if math.IsNaN(float64(x)) || math.IsInf(float64(x), 0) {
+				t.Fatalf("value %v", x)
+			}
+		}
+	case learn.Sparse:
+		if len(b.RowStart) != n+1 || b.RowStart[0] != 0 || int(b.RowStart[n]) != len(b.Index) || len(b.Index) != len(b.Value) {
+			t.Fatalf("rows %v over %d indices and %d values", b.RowStart, len(b.Index), len(b.Value))
+		}
+		for i := range n {
+			row := b.Index[b.RowStart[i]:b.RowStart[i+1]]
+			var sum float64
+			for j, x := range row {
+				if x < 0 || int(x) >= info.Features || j > 0 && x <= row[j-1] {
+					t.Fatalf("row %d: indices %v are not ascending in 0..%d", i, row, info.Features-1)
+				}
+				sum += float64(b.Value[int(b.RowStart[i])+j])
+			}
+			if math.Abs(sum-1) > 1e-5 {
+				t.Fatalf("row %d sums to %v", i, sum)
+			}
+		}
+	case learn.Tokens:
+		if len(b.Tokens) != n*info.Features {
+			t.Fatalf("%d tokens, want %d", len(b.Tokens), n*info.Features)
+		}
+	}
+}
+
+// The paper's clients and mean samples per client (paper/NOTES, "Data").
+func TestSyntheticCounts(t *testing.T) {
+	for _, c := range []struct {
+		task    string
+		clients int
+		mean    float64
+	}{{"femnist", 3000, 169.9}, {"sent140", 21_876, 15.36}} {
+		s := newSynthetic(t, c.task, 0, 1, 1)
+		if s.Clients() != c.clients {
+			t.Errorf("%s: %d clients, the paper has %d", c.task, s.Clients(), c.clients)
+		}
+		sum := 0
+		for i := range s.Clients() {
+			sum += s.Samples(i)
+		}
+		if mean := float64(sum) / float64(s.Clients()); math.Abs(mean/c.mean-1) > 0.03 {
+			t.Errorf("%s: %.2f samples per client, the paper has %.2f", c.task, mean, c.mean)
+		}
+	}
+}
+
+func TestSyntheticBatches(t *testing.T) {
+	for _, task := range SyntheticTasks() {
+		for _, h := range []float64{0, 1, 100} {
+			s := newSynthetic(t, task, 300, 1, h)
+			for _, c := range []int{0, 1, 299} {
+				checkBatch(t, s.Info(), all(t, s, c), s.Samples(c))
+			}
+			checkBatch(t, s.Info(), heldOut(t, s, 0, s.HeldOut()), s.HeldOut())
+		}
+	}
+}
+
+// Neither the order of asking nor who asks changes a bit.
+func TestSyntheticIsAFunctionOfItsArguments(t *testing.T) {
+	for _, task := range SyntheticTasks() {
+		t.Run(task, func(t *testing.T) {
+			a, b := newSynthetic(t, task, 50, 1, 1), newSynthetic(t, task, 50, 1, 1)
+			b.(*synthetic).cache.limit = 1 // keeps one client only
+			other := newSynthetic(t, task, 50, 2, 1)
+			if a.Info().Digest != b.Info().Digest || a.Info().Digest == other.Info().Digest {
+				t.Error("digests do not tell the seed, or something else")
+			}
+			want := make([]*learn.Batch, 50)
+			for c := range want {
+				want[c] = all(t, a, c)
+			}
+			var workers sync.WaitGroup
+			for w := range 4 {
+				workers.Go(func() {
+					for i := range 50 {
+						c := (i*7 + w*13) % 50
+						if !same(want[c], all(t, b, c)) {
+							t.Errorf("client %d differs", c)
+						}
+					}
+				})
+			}
+			workers.Wait()
+			if same(want[3], all(t, other, 3)) {
+				t.Error("two seeds make the same client")
+			}
+			if slices.Equal(want[3].Labels, want[4].Labels) {
+				t.Error("two clients have the same labels")
+			}
+			if !same(heldOut(t, a, 5, 3), heldOut(t, b, 5, 3)) {
+				t.Error("held-out samples differ")
+			}
+		})
+	}
+}
+
+// The bits of a seed are kept from version to version and machine to machine.
+func TestSyntheticGolden(t *testing.T) {
+	for task, want := range map[string]string{
+		"femnist": "5d6cd59df50ba3e0",
+		"sent140": "60bff856ad5b31ba",
+	} {
+		s := newSynthetic(t, task, 10, 1, 1)
+		h := sha256.New()
+		fmt.Fprintln(h, *all(t, s, 2), *heldOut(t, s, 0, 10))
+		if got := fmt.Sprintf("%x", h.Sum(nil)[:8]); got != want {
+			t.Errorf("%s: %s, want %s", task, got, want)
+		}
+	}
+}
+
+// Label skew grows with heterogeneity: the expected share of a client's most
+// frequent label, and none at 0.
+func TestSyntheticLabelSkew(t *testing.T) {
+	top := func(h float64) float64 {
+		s := newSynthetic(t, "femnist", 200, 1, h).(*synthetic)
+		var sum float64
+		for c := range 200 {
+			var count [62]int
+			e := s.open(c)
+			for _, l := range e.labels {
+				count[l]++
+			}
+			sum += float64(slices.Max(count[:])) / float64(len(e.labels))
+		}
+		return sum / 200
+	}
+	none, one, ten, most := top(0), top(1), top(10), top(1e9)
+	if !(none < 0.06 && none < one && one < ten && ten < most && most > 0.999) {
+		t.Errorf("share of the most frequent label at heterogeneity 0, 1, 10, 1e9: %.3f %.3f %.3f %.3f", none, one, ten, most)
+	}
+}
+
+// A million clients cost nothing until they are asked for.
+func TestSyntheticMillionClients(t *testing.T) {
+	if n := testing.AllocsPerRun(3, func() {
+		s, err := Synthetic("sent140", 1_000_000, 1, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for c := 0; c < 1_000_000; c += 10 {
+			if s.Samples(c) < 1 {
+				t.Fatalf("client %d has no samples", c)
+			}
+		}
+	}); n > 50 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+func TestSyntheticErrors(t *testing.T) {
+	for _, c := range []struct {
+		task    string
+		clients int
+		h       float64
+		want    string
+	}{
+		{"femnit", 10, 1, `data: no synthetic set for task "femnit", want one of femnist, sent140`},
+		{"femnist", -1, 1, `data: synthetic femnist: -1 clients, want 1 to 268435456, or 0 for the paper's number`},
+		{"femnist", 10, -1, `data: synthetic femnist: heterogeneity -1, want a finite number of at least 0`},
+		{"femnist", 10, math.NaN(), `data: synthetic femnist: heterogeneity NaN, want a finite number of at least 0`},
+	} {
+		if _, err := Synthetic(c.task, c.clients, 1, c.h); err == nil || err.Error() != c.want {
+			t.Errorf("%v: error %v, want %v", c, err, c.want)
+		}
+	}
+	s := newSynthetic(t, "sent140", 2, 1, 1)
+	var b learn.Batch
+	for _, err := range []error{
+		s.Batch(&b, 2, []int32{0}),
+		s.Batch(&b, -1, []int32{0}),
+		s.Batch(&b, 0, []int32{1000}),
+		s.Batch(&b, 0, []int32{-1}),
+		s.HeldOutBatch(&b, 0, s.HeldOut()+1),
+		s.HeldOutBatch(&b, -1, 1),
+	} {
+		if err == nil {
+			t.Error("no error for what is outside the set")
+		}
+	}
+}
+
+func BenchmarkSynthetic(b *testing.B) {
+	for _, task := range SyntheticTasks() {
+		s := newSynthetic(b, task, 1000, 1, 1).(*synthetic)
+		b.Run(task+"/sample", func(b *testing.B) {
+			maker := s.client(1, 1, 128)
+			record := make([]byte, s.record)
+			for i := 0; b.Loop(); i++ {
+				maker.make(record, i%s.classes, uint64(i))
+			}
+		})
+		b.Run(task+"/client", func(b *testing.B) {
+			for i := 0; b.Loop(); i++ {
+				s.open(i % 1000)
+			}
+		})
+		b.Run(task+"/batch", func(b *testing.B) {
+			var batch learn.Batch
+			samples := []int32{0, 1, 2, 3, 4, 5, 6, 7}
+			for b.Loop() {
+				batch.Reset()
+				if err := s.Batch(&batch, 7, samples); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

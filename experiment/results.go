@@ -1,0 +1,269 @@
+package experiment
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"fedpace/actors/learn"
+	"fedpace/coordinator/round"
+)
+
+// The files of a run in its folder.
+const (
+	ConfigFile    = "config.yaml"
+	RoundsFile    = "rounds.csv"
+	SummaryFile   = "summary.json"
+	ModelFile     = "model.safetensors"
+	BestModelFile = "best.safetensors"
+)
+
+// runFiles are all of them; any one shows that a folder holds a run.
+var runFiles = []string{ConfigFile, RoundsFile, SummaryFile, ModelFile, BestModelFile}
+
+// ErrHoldsRun is wrapped by the error for a folder that already holds a run.
+var ErrHoldsRun = errors.New("the folder already holds a run")
+
+// Results is the folder that a run fills. It is not safe for concurrent use.
+// After an error no further method but Close and Discard makes sense: the
+// folder cannot be completed.
+type Results struct {
+	dir     string
+	made    []string // folders that did not exist before, outermost first
+	own     []string // names of the files that this run has begun
+	rounds  *os.File
+	row     []byte // reused from row to row
+	rows    int
+	failure error
+}
+
+// CreateResults makes the folder, with the configuration and an empty
+// rounds.csv in it. A folder that already holds a run is refused, unless force
+// is set: then that run's files are removed first, and no others. On an error
+// nothing stays behind.
+func CreateResults(dir string, c Config, force bool) (*Results, error) {
+	if err := vacant(dir, force); err != nil {
+		return nil, err
+	}
+	made, err := makeFolders(dir)
+	if err != nil {
+		return nil, fmt.Errorf("results: %w", err)
+	}
+	r := &Results{dir: dir, made: made}
+	if force {
+		for _, name := range runFiles {
+			if err := os.Remove(r.path(name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return nil, errors.Join(fmt.Errorf("results: cannot replace the run in %s: %w", dir, err), r.Discard())
+			}
+		}
+	}
+	if err := r.start(c); err != nil {
+		return nil, errors.Join(fmt.Errorf("results: %w", err), r.Discard())
+	}
+	return r, nil
+}
+
+// VacantFolder says whether CreateResults would accept the folder, so that a
+// command can refuse before it prepares anything.
+func VacantFolder(dir string, force bool) error { return vacant(dir, force) }
+
+func vacant(dir string, force bool) error {
+	info, err := os.Stat(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("results: %w", err)
+	}
+	if !info.IsDir() {
+		return fmt.Errorf("results: %s is not a folder (set out to another)", dir)
+	}
+	if force {
+		return nil
+	}
+	for _, name := range runFiles {
+		if _, err := os.Lstat(filepath.Join(dir, name)); err == nil {
+			return fmt.Errorf("results: %s holds %s: %w (choose another with --out, or replace it with --force)", dir, name, ErrHoldsRun)
+		} else if !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("results: %w", err)
+		}
+	}
+	return nil
+}
+
+// makeFolders is os.MkdirAll that tells which folders it made.
+func makeFolders(dir string) (made []string, err error) {
+	var missing []string
+	for at := filepath.Clean(dir); ; at = filepath.Dir(at) {
+		if _, err := os.Stat(at); err == nil {
+			break
+		} else if !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+		missing = append(missing, at)
+	}
+	for i := len(missing) - 1; i >= 0; i-- {
+		if err := os.Mkdir(missing[i], 0o777); err != nil && !errors.Is(err, fs.ErrExist) {
+			removeFolders(made)
+			return nil, err
+		} else if err == nil {
+			made = append(made, missing[i])
+		}
+	}
+	return made, nil
+}
+
+// removeFolders removes those that are empty, innermost first.
+func removeFolders(made []string) {
+	for i := len(made) - 1; i >= 0; i-- {
+		if os.Remove(made[i]) != nil {
+			return // someone else's file is in it: then it stays, and so do those around it
+		}
+	}
+}
+
+// start writes the first two files. They must not exist: a second run that
+// starts at the same moment loses here.
+func (r *Results) start(c Config) error {
+	f, err := r.create(ConfigFile)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(c.YAML())
+	if err = errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	if r.rounds, err = r.create(RoundsFile); err != nil {
+		return err
+	}
+	_, err = r.rounds.WriteString(RoundsHeader + "\n")
+	return err
+}
+
+// create opens a file that must not exist yet.
+func (r *Results) create(name string) (*os.File, error) {
+	f, err := os.OpenFile(r.path(name), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+	if err != nil {
+		return nil, err
+	}
+	r.own = append(r.own, name)
+	return f, nil
+}
+
+func (r *Results) path(name string) string { return filepath.Join(r.dir, name) }
+
+// Dir is the folder.
+func (r *Results) Dir() string { return r.dir }
+
+// Round adds a row to rounds.csv. The row is with the operating system when it
+// returns, so that a run that dies keeps what it has done.
+func (r *Results) Round(report *round.Report) error {
+	if r.failure != nil {
+		return r.failure
+	}
+	r.row = AppendRow(r.row[:0], report)
+	if _, err := r.rounds.Write(r.row); err != nil {
+		r.failure = fmt.Errorf("results: round %d cannot be written: %w", report.Round, err)
+		return r.failure
+	}
+	r.rows++
+	return nil
+}
+
+// Model writes model.safetensors.
+func (r *Results) Model(tensors []learn.Tensor, params []float32, metadata map[string]string) error {
+	return r.model(ModelFile, tensors, params, metadata)
+}
+
+// BestModel writes best.safetensors, the model of the best evaluation so far.
+func (r *Results) BestModel(tensors []learn.Tensor, params []float32, metadata map[string]string) error {
+	return r.model(BestModelFile, tensors, params, metadata)
+}
+
+func (r *Results) model(name string, tensors []learn.Tensor, params []float32, metadata map[string]string) error {
+	if r.failure != nil {
+		return r.failure
+	}
+	r.own = append(r.own, name)
+	if err := WriteModel(r.path(name), tensors, params, metadata); err != nil {
+		r.failure = fmt.Errorf("results: %w", err)
+	}
+	return r.failure
+}
+
+// Summary writes summary.json, last of all: a folder that has it is complete.
+func (r *Results) Summary(s Summary) error {
+	if r.failure != nil {
+		return r.failure
+	}
+	text, err := s.JSON()
+	if err == nil {
+		err = r.rounds.Sync()
+	}
+	if err == nil {
+		r.own = append(r.own, SummaryFile)
+		err = replace(r.path(SummaryFile), func(f *os.File) error {
+			_, err := f.Write(text)
+			return err
+		})
+	}
+	if err != nil {
+		r.failure = fmt.Errorf("results: %w", err)
+	}
+	return r.failure
+}
+
+// Close ends the writing and keeps the folder as it is.
+func (r *Results) Close() error {
+	if r.rounds == nil {
+		return nil
+	}
+	err := r.rounds.Close()
+	r.rounds = nil
+	if err != nil {
+		return fmt.Errorf("results: %w", err)
+	}
+	return nil
+}
+
+// Rows is the number of rounds written.
+func (r *Results) Rows() int { return r.rows }
+
+// Discard removes what the run has written, for one that failed before it had
+// anything to keep.
+func (r *Results) Discard() error {
+	err := r.Close()
+	for _, name := range r.own {
+		if e := os.Remove(r.path(name)); e != nil && !errors.Is(e, fs.ErrNotExist) {
+			err = errors.Join(err, fmt.Errorf("results: %w", e))
+		}
+	}
+	removeFolders(r.made)
+	return err
+}
+
+// replace writes a file whole or not at all: under another name first, to the
+// disk, then renamed.
+func replace(path string, write func(*os.File) error) error {
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
+	if err != nil {
+		return err
+	}
+	err = write(f)
+	if err == nil {
+		err = f.Sync()
+	}
+	if err == nil {
+		err = f.Chmod(0o644) // CreateTemp makes it for its owner alone
+	}
+	err = errors.Join(err, f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		return errors.Join(fmt.Errorf("%s cannot be written: %w", path, err), os.Remove(f.Name()))
+	}
+	return nil
+}

@@ -1,17 +1,104 @@
-//go:build amd64
-
 package kernel
 
-func supported(Class) bool { return false }
+import "golang.org/x/sys/cpu"
 
-const unreachable = "kernel: no assembly on this architecture"
+func supported(c Class) bool {
+	x := &cpu.X86
+	switch c {
+	case AVX2:
+		return x.HasAVX2 && x.HasFMA
+	case AVX512:
+		return x.HasAVX2 && x.HasFMA && x.HasAVX512F && x.HasAVX512BW && x.HasAVX512DQ && x.HasAVX512VL
+	}
+	return false
+}
 
-func gemmAsm(Class, int, int, int, Operand, Matrix, Matrix, Op, []float32, float32) {
-	panic(unreachable)
+// tile computes tiles of some rows by one panel of columns (gen/gemm.go).
+type tile func(tiles, k int, a *float32, ars, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)
+
+// Kernels by rows-1.
+var (
+	narrow512 = [...]tile{gemm512x1x1, gemm512x2x1, gemm512x3x1, gemm512x4x1, gemm512x5x1, gemm512x6x1, gemm512x7x1, gemm512x8x1, gemm512x9x1, gemm512x10x1, gemm512x11x1, gemm512x12x1, gemm512x13x1, gemm512x14x1}
+	broad512  = [...]tile{gemm512x1x2, gemm512x2x2, gemm512x3x2, gemm512x4x2, gemm512x5x2, gemm512x6x2, gemm512x7x2, gemm512x8x2, gemm512x9x2, gemm512x10x2, gemm512x11x2, gemm512x12x2, gemm512x13x2, gemm512x14x2}
+	narrow256 = [...]tile{gemm256x1x1, gemm256x2x1, gemm256x3x1, gemm256x4x1, gemm256x5x1, gemm256x6x1, gemm256x7x1, gemm256x8x1, gemm256x9x1, gemm256x10x1, gemm256x11x1, gemm256x12x1}
+	broad256  = [...]tile{gemm256x1x2, gemm256x2x2, gemm256x3x2, gemm256x4x2, gemm256x5x2, gemm256x6x2}
+)
+
+// mask512[w] has w bits set; mask256[8-w:] starts with w lanes set.
+var (
+	mask512 = func() (m [17]int32) {
+		for w := range m {
+			m[w] = 1<<w - 1
+		}
+		return m
+	}()
+	mask256 = [16]int32{-1, -1, -1, -1, -1, -1, -1, -1}
+)
+
+// gemmAsm walks over panels of two vectors of columns, the last one of one or two.
+func gemmAsm(c Class, m, n, k int, a Operand, b, dst Matrix, op Op, aux []float32, alpha float32) {
+	lanes, narrow, broad := 16, narrow512[:], broad512[:]
+	if c == AVX2 {
+		lanes, narrow, broad = 8, narrow256[:], broad256[:]
+	}
+	for j := 0; j < n; {
+		left := n - j
+		kernels, mask := broad, &mask512[16]
+		width := 2 * lanes
+		switch {
+		case left >= width:
+		case c == AVX512 && left > lanes:
+			width, mask = left, &mask512[left-lanes]
+		case c == AVX512:
+			width, kernels, mask = left, narrow, &mask512[left]
+		default:
+			width = min(left, lanes)
+			kernels, mask = narrow, &mask256[lanes-width]
+		}
+		// As few tiles as there can be, of as equal heights as there can be.
+		tiles := (m + len(kernels) - 1) / len(kernels)
+		high := m % tiles
+		rows := m/tiles + 1
+		count := high
+		for i := 0; i < m; rows, count = rows-1, tiles-high {
+			if count == 0 {
+				continue
+			}
+			var x *float32
+			switch op {
+			case Bias, BiasReLU:
+				x = &aux[i]
+			case ReLUGrad:
+				x = &aux[i*dst.LD+j]
+			}
+			kernels[rows-1](count, k, &a.Data[i*a.Row], 4*a.Row, 4*a.Col,
+				&b.Data[j], 4*b.LD, &dst.Data[i*dst.LD+j], 4*dst.LD, x, alpha, int(op), mask)
+			i += rows * count
+		}
+		j += width
+	}
 }
-func transposeAsm(Matrix, Matrix, int, int) { panic(unreachable) }
-func softmaxAsm(Class, []float32, int, int, float32, *[Lanes]float32, *[Lanes]float32) {
-	panic(unreachable)
+
+func transposeAsm(dst, src Matrix, rows, cols int) {
+	transpose8(&dst.Data[0], 4*dst.LD, &src.Data[0], 4*src.LD, rows/8, cols/8)
 }
-func rowSumsAsm(Class, []float32, []float32, Op, float32)            { panic(unreachable) }
-func addExactAsm(Class, []int64, float64, []float32, []float32) bool { panic(unreachable) }
+
+func softmaxAsm(c Class, z []float32, rows, w int, scale float32, top, sum *[Lanes]float32) {
+	if c == AVX512 {
+		softmax512(&z[0], rows, w/16, scale, &top[0], &sum[0])
+		return
+	}
+	softmax256(&z[0], rows, w/8, scale, &top[0], &sum[0])
+}
+
+func rowSumsAsm(_ Class, dst, x []float32, op Op, alpha float32) {
+	rowSums(&dst[0], &x[0], len(dst), alpha, op == Add)
+}
+
+// addExactAsm takes a multiple of 8 elements. It is false where one is refused.
+func addExactAsm(c Class, dst []int64, w float64, x, base []float32) bool {
+	if c == AVX512 {
+		return addExact512(&dst[0], &x[0], &base[0], len(dst)/8, w)
+	}
+	return addExact256(&dst[0], &x[0], &base[0], len(dst)/8, w)
+}

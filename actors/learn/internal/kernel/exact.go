@@ -18,9 +18,10 @@ func (c Class) AddExact(dst []int64, w float64, x, base []float32) int {
 	from := 0
 	if c != Go {
 		if n := len(dst) &^ 7; n > 0 {
-			if !addExactAsm(c, dst[:n], w*One, x, base) {
+			// Where some difference is refused, the loop below finds it.
+			if addExactAsm(c, dst[:n], w*One, x, base) {
 				from = n
-			} // else some difference is refused: find it below
+			}
 		}
 	}
 	w *= One

@@ -1,0 +1,133 @@
+package main
+
+import (
+	"math"
+
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+const exactSignature = "func(dst *int64, x, base *float32, groups int, w float64) bool"
+
+func double(name string, x float64) Mem { return quad(name, math.Float64bits(x)) }
+
+func quad(name string, bits uint64) Mem {
+	m := GLOBL(name, 8|16)
+	DATA(0, U64(bits))
+	return m
+}
+
+var limit, sign Mem
+
+func addExact512() {
+	limit = double("exactLimit", 1<<17)
+	sign = quad("exactMagnitude", 1<<63-1)
+	TEXT("addExact512", NOSPLIT, exactSignature)
+	Pragma("noescape")
+	Doc("addExact512 adds groups of 8 terms and reports whether every difference was in range.")
+	dst := Load(Param("dst"), GP64())
+	x := Load(Param("x"), GP64())
+	base := Load(Param("base"), GP64())
+	groups := Load(Param("groups"), GP64())
+	w, most, magnitude := ZMM(), ZMM(), ZMM()
+	wAddr, err := Param("w").Resolve()
+	if err != nil {
+		panic(err)
+	}
+	VBROADCASTSD(wAddr.Addr, w)
+	VBROADCASTSD(limit, most)
+	VBROADCASTSD(sign, magnitude)
+	bad := K()
+	KXORB(bad, bad, bad)
+	Label("group")
+	d, b, size := ZMM(), ZMM(), ZMM()
+	VCVTPS2PD(Mem{Base: x}, d)
+	VCVTPS2PD(Mem{Base: base}, b)
+	VSUBPD(b, d, d)
+	VANDPD(magnitude, d, size)
+	over := K()
+	VCMPPD(Imm(0x15), most, size, over) // not less, or not a number
+	KORB(over, bad, bad)
+	VMULPD(w, d, d)
+	VCVTPD2QQ(d, d)
+	VPADDQ(Mem{Base: dst}, d, d)
+	VMOVDQU64(d, Mem{Base: dst})
+	ADDQ(Imm(64), dst)
+	ADDQ(Imm(32), x)
+	ADDQ(Imm(32), base)
+	DECQ(groups)
+	JNZ(LabelRef("group"))
+	VZEROUPPER()
+	KTESTB(bad, bad)
+	ok := GP8()
+	SETEQ(ok)
+	Store(ok, ReturnIndex(0))
+	RET()
+}
+
+// addExact2 has no conversion to int64: a rounded value splits exactly into a
+// multiple of 2^32 and a rest of at most 2^31, and each is read from the low bits
+// of its sum with 1.5·2^52.
+func addExact2() {
+	down := double("exactDown", 0x1p-32)
+	up := double("exactUp", 0x1p32)
+	magic := double("exactMagic", 0x1.8p52)
+	TEXT("addExact256", NOSPLIT, exactSignature)
+	Pragma("noescape")
+	Doc("addExact256 adds groups of 8 terms and reports whether every difference was in range.")
+	dst := Load(Param("dst"), GP64())
+	x := Load(Param("x"), GP64())
+	base := Load(Param("base"), GP64())
+	groups := Load(Param("groups"), GP64())
+	spread := func(m Mem) reg.VecVirtual {
+		v := YMM()
+		VBROADCASTSD(m, v)
+		return v
+	}
+	wAddr, err := Param("w").Resolve()
+	if err != nil {
+		panic(err)
+	}
+	w, most, magnitude := spread(wAddr.Addr), spread(limit), spread(sign)
+	d32, u32, mg := spread(down), spread(up), spread(magic)
+	bad := YMM()
+	VXORPD(bad, bad, bad)
+	Label("group")
+	for half := range 2 {
+		d, b := YMM(), YMM()
+		VCVTPS2PD(Mem{Base: x, Disp: 16 * half}, d)
+		VCVTPS2PD(Mem{Base: base, Disp: 16 * half}, b)
+		VSUBPD(b, d, d)
+		VANDPD(magnitude, d, b)
+		VCMPPD(Imm(0x15), most, b, b)
+		VORPD(b, bad, bad)
+		VMULPD(w, d, d)
+		VROUNDPD(Imm(8), d, d)
+		high := YMM()
+		VMULPD(d32, d, high)
+		VROUNDPD(Imm(8), high, high)
+		VFNMADD231PD(u32, high, d) // the rest
+		VADDPD(mg, high, high)
+		VADDPD(mg, d, d)
+		VPSUBQ(mg, high, high)
+		VPSUBQ(mg, d, d)
+		VPSLLQ(Imm(32), high, high)
+		VPADDQ(high, d, d)
+		VPADDQ(Mem{Base: dst, Disp: 32 * half}, d, d)
+		VMOVDQU(d, Mem{Base: dst, Disp: 32 * half})
+	}
+	ADDQ(Imm(64), dst)
+	ADDQ(Imm(32), x)
+	ADDQ(Imm(32), base)
+	DECQ(groups)
+	JNZ(LabelRef("group"))
+	bits := GP32()
+	VMOVMSKPD(bad, bits)
+	VZEROUPPER()
+	TESTL(bits, bits)
+	ok := GP8()
+	SETEQ(ok)
+	Store(ok, ReturnIndex(0))
+	RET()
+}

@@ -1,0 +1,275 @@
+package main
+
+import (
+	"fmt"
+
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+// Values of kernel.Op.
+const (
+	opStore = iota
+	opAdd
+	opBias
+	opBiasReLU
+	opReLUGrad
+)
+
+// rowAt spreads up to 14 rows over four pointers: x86 addresses a pointer plus 0,
+// 1, 2, 4 or 8 times a stride, and the pointers stand at rows 0, 3, 5 and 10.
+var rowAt = [14]struct{ pointer, scale int }{
+	{0, 0}, {0, 1}, {0, 2}, {1, 0}, {0, 4}, {2, 0}, {2, 1}, {2, 2}, {0, 8}, {2, 4},
+	{3, 0}, {3, 1}, {3, 2}, {2, 8},
+}
+
+var pointerAt = [4]int{0, 3, 5, 10}
+
+// gemm writes the kernel of mr rows by nr vectors of columns. It walks down
+// `tiles` tiles of rows with one panel of B, which stays in the first-level cache.
+func gemm(s simd, mr, nr int) {
+	TEXT(fmt.Sprintf("gemm%sx%dx%d", s.name, mr, nr), NOSPLIT,
+		"func(tiles, k int, a *float32, ars, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)")
+	Pragma("noescape")
+	Doc(fmt.Sprintf("gemm%sx%dx%d computes tiles of %d rows by %d vectors; strides are in bytes.", s.name, mr, nr, mr, nr))
+
+	tiles := Load(Param("tiles"), GP64())
+	a := Load(Param("a"), GP64())
+	ars := Load(Param("ars"), GP64())
+	acs := Load(Param("acs"), GP64())
+	ldb := Load(Param("ldb"), GP64())
+	c := Load(Param("c"), GP64())
+	ldc := Load(Param("ldc"), GP64())
+
+	// The last vector of columns is masked: AVX-512 always, AVX2 where it is the
+	// only one.
+	masked := func(v int) bool { return v == nr-1 && (s.wide() || nr == 1) }
+	var kmask reg.Register
+	var vmask reg.VecVirtual
+	{
+		p := Load(Param("mask"), GP64())
+		if s.wide() {
+			kmask = K()
+			bits := GP32()
+			MOVL(Mem{Base: p}, bits)
+			KMOVW(bits, kmask)
+		} else if nr == 1 {
+			vmask = YMM()
+			VMOVUPS(Mem{Base: p}, vmask)
+		}
+	}
+
+	acc := make([][]reg.VecVirtual, mr)
+	for i := range acc {
+		for range nr {
+			acc[i] = append(acc[i], s.vec())
+		}
+	}
+
+	Label("tile")
+	// Rows of C that will be read and written come near while the product runs.
+	op := GP64()
+	Load(Param("op"), op)
+	CMPQ(op, Imm(opAdd))
+	JNE(LabelRef("start"))
+	{
+		p := GP64()
+		MOVQ(c, p)
+		for i := range mr {
+			for off := 0; off < nr*s.bytes; off += 64 {
+				PREFETCHT0(Mem{Base: p, Disp: off})
+			}
+			if i < mr-1 {
+				ADDQ(ldc, p)
+			}
+		}
+	}
+	Label("start")
+	for i := range mr {
+		for v := range nr {
+			s.zero(acc[i][v])
+		}
+	}
+	pointers := []reg.GPVirtual{GP64()}
+	MOVQ(a, pointers[0])
+	for g := 1; g < len(pointerAt) && pointerAt[g] < mr; g++ {
+		p := GP64()
+		at := pointerAt[g] - pointerAt[g-1] // 3, 2, 5
+		switch at {
+		case 2:
+			LEAQ(Mem{Base: pointers[g-1], Index: ars, Scale: 2}, p)
+		case 3:
+			LEAQ(Mem{Base: pointers[g-1], Index: ars, Scale: 2}, p)
+			ADDQ(ars, p)
+		case 5:
+			LEAQ(Mem{Base: pointers[g-1], Index: ars, Scale: 4}, p)
+			ADDQ(ars, p)
+		}
+		pointers = append(pointers, p)
+	}
+	b := Load(Param("b"), GP64())
+	k := Load(Param("k"), GP64())
+
+	Label("loop")
+	bv := make([]reg.VecVirtual, nr)
+	for v := range bv {
+		bv[v] = s.vec()
+		m := Mem{Base: b, Disp: v * s.bytes}
+		switch {
+		case !masked(v):
+			VMOVUPS(m, bv[v])
+		case s.wide():
+			VMOVUPS_Z(m, kmask, bv[v])
+		default:
+			VMASKMOVPS(m, vmask, bv[v])
+		}
+	}
+	ADDQ(ldb, b)
+	x := s.vec() // one is enough: the processor renames it
+	for i := range mr {
+		r := rowAt[i]
+		m := Mem{Base: pointers[r.pointer]}
+		if r.scale > 0 {
+			m.Index, m.Scale = ars, uint8(r.scale)
+		}
+		VBROADCASTSS(m, x)
+		for v := range nr {
+			VFMADD231PS(bv[v], x, acc[i][v])
+		}
+	}
+	for _, p := range pointers {
+		ADDQ(acs, p)
+	}
+	DECQ(k)
+	JNZ(LabelRef("loop"))
+
+	// What becomes of the tile.
+	aux := Load(Param("aux"), GP64())
+	Load(Param("op"), op)
+	for _, o := range []struct {
+		op    int
+		label string
+	}{{opAdd, "add"}, {opBias, "bias"}, {opBiasReLU, "biasrelu"}, {opReLUGrad, "relugrad"}} {
+		CMPQ(op, Imm(uint64(o.op)))
+		JEQ(LabelRef(o.label))
+	}
+
+	store := func(v int, r reg.Register, m Mem) {
+		switch {
+		case !masked(v):
+			VMOVUPS(r, m)
+		case s.wide():
+			VMOVUPS(r, kmask, m)
+		default:
+			VMASKMOVPS(r, vmask, m)
+		}
+	}
+	// each runs f on every vector of the tile, with its place in C and in an
+	// aux laid out as C, then stores it.
+	each := func(perRow func(i int), f func(i, v int, c, aux Mem)) {
+		for i := range mr {
+			if perRow != nil {
+				perRow(i)
+			}
+			for v := range nr {
+				m := Mem{Base: c, Disp: v * s.bytes}
+				f(i, v, m, Mem{Base: aux, Disp: v * s.bytes})
+				store(v, acc[i][v], m)
+			}
+			ADDQ(ldc, c)
+		}
+		JMP(LabelRef("next"))
+	}
+
+	Comment("Store")
+	each(nil, func(int, int, Mem, Mem) {})
+
+	Label("add")
+	alpha := s.vec()
+	alphaAddr, err := Param("alpha").Resolve()
+	if err != nil {
+		panic(err)
+	}
+	VBROADCASTSS(alphaAddr.Addr, alpha)
+	each(nil, func(i, v int, m, _ Mem) {
+		switch {
+		case !masked(v):
+			VFMADD213PS(m, alpha, acc[i][v])
+		case s.wide():
+			VFMADD213PS(m, alpha, kmask, acc[i][v])
+		default:
+			old := s.vec()
+			VMASKMOVPS(m, vmask, old)
+			VFMADD213PS(old, alpha, acc[i][v])
+		}
+	})
+
+	bias := s.vec()
+	Label("bias")
+	each(func(i int) { VBROADCASTSS(Mem{Base: aux, Disp: 4 * i}, bias) },
+		func(i, v int, _, _ Mem) { VADDPS(bias, acc[i][v], acc[i][v]) })
+
+	Label("biasrelu")
+	zero := s.vec()
+	s.zero(zero)
+	each(func(i int) { VBROADCASTSS(Mem{Base: aux, Disp: 4 * i}, bias) },
+		func(i, v int, _, _ Mem) {
+			VADDPS(bias, acc[i][v], acc[i][v])
+			// Of two operands of which one is NaN, the first written here stays.
+			VMAXPS(acc[i][v], zero, acc[i][v])
+		})
+
+	Label("relugrad")
+	zero = s.vec()
+	s.zero(zero)
+	const less = 0x11 // ordered, quiet
+	each(func(i int) {
+		if i > 0 {
+			ADDQ(ldc, aux)
+		}
+	}, func(i, v int, _, m Mem) {
+		switch {
+		case s.wide():
+			on := K()
+			if masked(v) {
+				VCMPPS(Imm(less), m, zero, kmask, on)
+			} else {
+				VCMPPS(Imm(less), m, zero, on)
+			}
+			VMOVAPS_Z(acc[i][v], on, acc[i][v])
+		default:
+			on := s.vec()
+			if masked(v) {
+				VMASKMOVPS(m, vmask, on)
+				VCMPPS(Imm(less), on, zero, on)
+			} else {
+				VCMPPS(Imm(less), m, zero, on)
+			}
+			VANDPS(on, acc[i][v], acc[i][v])
+		}
+	})
+
+	Label("next")
+	// The next mr rows of A, and of aux: floats where it is a bias, rows of C else.
+	for range mr {
+		ADDQ(ars, a)
+	}
+	step := GP64()
+	MOVQ(U32(4*mr), step)
+	Load(Param("op"), op)
+	CMPQ(op, Imm(opReLUGrad))
+	JNE(LabelRef("advance"))
+	MOVQ(ldc, step)
+	IMUL3Q(Imm(uint64(mr)), ldc, step)
+	Label("advance")
+	auxAddr, err := Param("aux").Resolve()
+	if err != nil {
+		panic(err)
+	}
+	ADDQ(step, auxAddr.Addr)
+	DECQ(tiles)
+	JNZ(LabelRef("tile"))
+	VZEROUPPER()
+	RET()
+}

@@ -1,0 +1,22 @@
+package main
+
+import (
+	. "github.com/mmcloughlin/avo/build"
+)
+
+func main() {
+	ConstraintExpr("amd64")
+	for _, s := range []simd{avx512, avx2} {
+		for nr := 1; nr <= 2; nr++ {
+			for mr := 1; mr <= s.maxRows[nr]; mr++ {
+				gemm(s, mr, nr)
+			}
+		}
+		softmax(s)
+	}
+	addExact512()
+	addExact2()
+	transpose()
+	rowSums()
+	Generate()
+}

@@ -1,0 +1,49 @@
+package main
+
+import (
+	"fmt"
+	"math"
+
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+// simd is what the two vector extensions differ in.
+type simd struct {
+	name  string
+	bytes int // of a vector
+	// maxRows is the largest register tile for one and for two vectors of columns.
+	maxRows [3]int
+	vec     func() reg.VecVirtual
+}
+
+var (
+	avx512 = simd{"512", 64, [3]int{1: 14, 2: 14}, ZMM}
+	avx2   = simd{"256", 32, [3]int{1: 12, 2: 6}, YMM}
+)
+
+func (s simd) wide() bool { return s.bytes == 64 }
+
+// zero clears a register by the form that avo knows to read nothing.
+func (s simd) zero(v reg.Register) { VXORPS(v, v, v) }
+
+// constant broadcasts a float32 that the program holds in its data.
+func (s simd) constant(x float32) reg.VecVirtual {
+	v := s.vec()
+	VBROADCASTSS(float(x), v)
+	return v
+}
+
+var floats = map[uint32]Mem{}
+
+func float(x float32) Mem {
+	bits := math.Float32bits(x)
+	if m, ok := floats[bits]; ok {
+		return m
+	}
+	m := GLOBL(fmt.Sprintf("float%08x", bits), 8|16) // RODATA|NOPTR
+	DATA(0, U32(bits))
+	floats[bits] = m
+	return m
+}

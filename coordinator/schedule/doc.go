@@ -1,0 +1,14 @@
+// Package schedule holds the schedules of the paper's Table 3: how many local
+// steps K_r, and which learning rate eta_r, a round uses.
+//
+// A schedule for K and one for eta are chosen independently of each other; the
+// paper's named schedules decay one and keep the other fixed ([Parse]). Each is
+// a pure function of a [Progress], which says all that it may depend on: the
+// round's number, the training loss relative to the start ([Window], Eq. 15),
+// and whether the validation error has stopped to improve ([Plateau]).
+//
+// Equal progress gives equal steps on every architecture: K_r is decided in
+// integers or by a comparison of singly rounded values, never by a power
+// function. The package uses only the standard library; it knows nothing of
+// clients, models or time.
+package schedule

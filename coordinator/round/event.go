@@ -43,7 +43,7 @@ type Plan struct {
 // Timers fall due in the order (At, Priority, Seq).
 type Timer struct {
 	At       Time
-	Priority uint8
+	Priority int32
 	Kind     TimerKind
 	Seq      uint64 // unique in the run
 	Task     uint64 // Arrive, Drop

@@ -11,8 +11,8 @@ import (
 // Machine runs the rounds of one run. It is not safe for concurrent use.
 type Machine struct {
 	config  Config
-	window  schedule.Window
-	plateau schedule.Plateau
+	window  *schedule.Window
+	plateau *schedule.Plateau
 	cohort  cohort
 
 	phase Phase
@@ -91,8 +91,8 @@ func New(c Config) (*Machine, error) {
 	}
 	return &Machine{
 		config:    c,
-		window:    *window,
-		plateau:   *plateau,
+		window:    window,
+		plateau:   plateau,
 		nextTask:  1,
 		nextSeq:   1,
 		stepsDone: make([]int64, c.Clients),
@@ -101,6 +101,9 @@ func New(c Config) (*Machine, error) {
 
 // Phase says what the machine waits for.
 func (m *Machine) Phase() Phase { return m.phase }
+
+// Round is the number of the current round, from 1.
+func (m *Machine) Round() int { return m.round }
 
 // Waiting is the number of tasks that have no plan yet.
 func (m *Machine) Waiting() int { return m.unplanned }
@@ -165,7 +168,7 @@ func (m *Machine) open() error {
 	m.outstanding = len(m.tasks)
 	m.report = Report{
 		Round: m.round, Start: m.start, LocalSteps: m.steps, LearningRate: m.rate,
-		Cohort: len(m.tasks), TrainingLoss: noLoss, ValidationLoss: noLoss, ValidationAccuracy: noLoss,
+		Cohort: len(m.tasks), TrainingLoss: noLoss, WindowLoss: noLoss, ValidationLoss: noLoss, ValidationAccuracy: noLoss,
 	}
 	m.phase = Planning
 	return nil
@@ -387,6 +390,9 @@ func (m *Machine) evaluated(loss, accuracy float64) error {
 // turn reports the round and goes to the next one, or stops.
 func (m *Machine) turn() error {
 	m.window.Observe(m.report.TrainingLoss)
+	if mean, ok := m.window.Mean(); ok {
+		m.report.WindowLoss = mean
+	}
 	report := m.report
 	m.out.Report = &report
 	for o, n := range report.Outcomes {

@@ -34,6 +34,7 @@ type Report struct {
 	Cohort       int     // tasks issued
 	Outcomes     [Outcomes]int
 	TrainingLoss float64 // mean first-step loss of the accepted clients at the round's start model (Eq. 15's inner mean); NaN when not trained or nothing was accepted
+	WindowLoss   float64 // mean of TrainingLoss over the last s rounds, this one included; NaN when none has one
 	SGDSteps     int64   // sum of K_r over the rounds so far, this one included
 
 	Evaluated          bool // whether the two below were measured on this round's new model

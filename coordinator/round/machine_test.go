@@ -1,0 +1,364 @@
+package round
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"fedpace/coordinator/schedule"
+)
+
+func config() Config {
+	return Config{
+		Seed: 1, Clients: 10, Cohort: 3, Closing: All{},
+		K: schedule.FixedK{K0: 8}, Eta: schedule.FixedEta{Eta0: 0.5},
+		Window: schedule.WindowConfig{Size: 2}, Plateau: schedule.PlateauConfig{Patience: 2},
+		Train: true, Stop: Limits{Rounds: 3},
+	}
+}
+
+func TestConfigsThatCannotRun(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		change func(*Config)
+		want   string
+	}{
+		{"cohort above population", func(c *Config) { c.Cohort = 11 }, "a cohort of 11 from 10 clients"},
+		{"no clients", func(c *Config) { c.Clients = 0 }, "0 clients"},
+		{"no end", func(c *Config) { c.Stop = Limits{} }, "no end"},
+		{"negative end", func(c *Config) { c.Stop.Time = -1 }, "negative"},
+		{"accuracy without training", func(c *Config) { c.Train, c.Stop.Accuracy = false, 0.5 }, "needs training"},
+		{"first of too many", func(c *Config) { c.Closing = First{4} }, "first 4 of a cohort of 3"},
+		{"no time", func(c *Config) { c.Closing = By{} }, "closes rounds before they start"},
+		{"no window", func(c *Config) { c.Window.Size = 0 }, "window of 0 rounds"},
+		{"no schedule", func(c *Config) { c.K = nil }, "required"},
+	} {
+		bad := config()
+		c.change(&bad)
+		if _, err := New(bad); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: error %v, want one with %q", c.name, err, c.want)
+		}
+	}
+}
+
+// Algorithm 1, line 3: a cohort is drawn uniformly without replacement. Over
+// many rounds each client is drawn equally often (chi-square, five standard
+// deviations), each pair of places is distinct, and the draw is keyed.
+func TestCohortIsUniformWithoutReplacement(t *testing.T) {
+	const clients, n, rounds = 50, 20, 20_000
+	var c cohort
+	count := make([]float64, clients)
+	for r := range rounds {
+		drawn := c.draw(7, r, n, clients)
+		sorted := slices.Sorted(slices.Values(drawn))
+		if len(slices.Compact(sorted)) != n {
+			t.Fatalf("round %d draws a client twice: %v", r, drawn)
+		}
+		for _, client := range drawn {
+			count[client]++
+		}
+	}
+	expected := float64(rounds*n) / clients
+	// Without replacement a count varies by (1 - n/clients) of a binomial's.
+	chi := 0.0
+	for _, k := range count {
+		chi += (k - expected) * (k - expected) / (expected * (1 - float64(n)/clients))
+	}
+	if limit := 5 * math.Sqrt(2*(clients-1)); math.Abs(chi-(clients-1)) > limit {
+		t.Errorf("chi-square %.1f, want %d ± %.1f", chi, clients-1, limit)
+	}
+	var d cohort
+	if !slices.Equal(c.draw(7, 3, n, clients), d.draw(7, 3, n, clients)) {
+		t.Error("a cohort depends on those drawn before")
+	}
+	if slices.Equal(slices.Clone(c.draw(7, 3, n, clients)), c.draw(8, 3, n, clients)) {
+		t.Error("the seed does not count")
+	}
+}
+
+func TestCohortOfEverybody(t *testing.T) {
+	var c cohort
+	got := slices.Sorted(slices.Values(c.draw(1, 1, 10, 10)))
+	for i, client := range got {
+		if client != i {
+			t.Fatalf("a cohort of all is %v", got)
+		}
+	}
+}
+
+// play runs a machine to its end with plans and results that are functions of
+// the task, the plans in an order drawn from shuffle. It checks what the
+// package promises on the way and returns the history.
+func play(t interface{ Fatalf(string, ...any) }, c Config, shuffle *rand.Rand, plan func(Task) Plan) (reports []Report, popped []Timer, stop Stop) {
+	m, err := New(c)
+	if err != nil {
+		t.Fatalf("%v", err)
+	}
+	ended := map[uint64]int{} // tasks to their outcomes, by number of times
+	var timers []Timer
+	var now Time
+	step := func(e Event) *Effects {
+		out, err := m.Step(e)
+		if err != nil {
+			t.Fatalf("%v event: %v", e.Kind, err)
+		}
+		for _, x := range out.Timers {
+			if x.At < now {
+				t.Fatalf("timer %d is set for %d, it is %d", x.Seq, x.At, now)
+			}
+			timers = append(timers, x)
+		}
+		for _, seq := range out.Cancel {
+			timers = slices.DeleteFunc(timers, func(x Timer) bool { return x.Seq == seq })
+		}
+		if out.Report != nil {
+			r := *out.Report
+			reports = append(reports, r)
+			sum := 0
+			for _, n := range r.Outcomes {
+				sum += n
+			}
+			if sum != r.Cohort {
+				t.Fatalf("round %d: %d tasks, outcomes %v", r.Round, r.Cohort, r.Outcomes)
+			}
+		}
+		for _, x := range out.Tasks {
+			if ended[x.Task]++; ended[x.Task] > 1 {
+				t.Fatalf("task %d is issued twice", x.Task)
+			}
+		}
+		if out.Stopped != nil {
+			stop = *out.Stopped
+		}
+		return out
+	}
+	tasks := slices.Clone(step(Event{Kind: Started}).Tasks)
+	for m.Phase() != Over {
+		var out *Effects
+		switch m.Phase() {
+		case Planning:
+			shuffle.Shuffle(len(tasks), func(i, j int) { tasks[i], tasks[j] = tasks[j], tasks[i] })
+			for _, x := range tasks {
+				out = step(Event{Kind: Planned, Task: x.Task, Client: x.Client, Plan: plan(x)})
+			}
+		case Clocked:
+			next := slices.MinFunc(timers, func(a, b Timer) int {
+				if earlier(a, b) {
+					return -1
+				}
+				return 1
+			})
+			timers = slices.DeleteFunc(timers, func(x Timer) bool { return x.Seq == next.Seq })
+			popped = append(popped, next)
+			now = next.At
+			out = step(Event{Kind: Due, Timer: next})
+		case Training:
+			out = step(Event{Kind: Trained, Loss: 1 / float64(m.Round())})
+		case Evaluating:
+			out = step(Event{Kind: Evaluated, Loss: 1, Accuracy: 1 - 1/float64(m.Round())})
+		}
+		if len(out.Tasks) > 0 {
+			tasks = slices.Clone(out.Tasks)
+		}
+	}
+	total := 0
+	for _, n := range stop.Outcomes {
+		total += n
+	}
+	if total != len(ended) {
+		t.Fatalf("%d tasks were issued, %d have an outcome (%v)", len(ended), total, stop.Outcomes)
+	}
+	return reports, popped, stop
+}
+
+// Whatever the closing rule, the schedule and the plans: the history does not
+// depend on the order in which plans arrive, and every task has one outcome.
+func TestHistoryDoesNotDependOnArrival(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		c := config()
+		c.Clients = rapid.IntRange(1, 40).Draw(t, "clients")
+		c.Cohort = rapid.IntRange(1, c.Clients).Draw(t, "cohort")
+		c.Seed = rapid.Uint64().Draw(t, "seed")
+		c.Train = rapid.Bool().Draw(t, "train")
+		c.EvaluateEvery = rapid.IntRange(0, 3).Draw(t, "evaluate")
+		c.Stop = Limits{Rounds: rapid.IntRange(1, 12).Draw(t, "rounds"), Time: Time(rapid.IntRange(0, 400).Draw(t, "until"))}
+		c.K = rapid.SampledFrom([]schedule.K{schedule.FixedK{K0: 8}, schedule.RoundsK{K0: 8}, schedule.ErrorK{K0: 8}, schedule.StepK{K0: 8}}).Draw(t, "k")
+		switch rapid.IntRange(0, 2).Draw(t, "rule") {
+		case 1:
+			c.Closing = By{Time(rapid.IntRange(1, 60).Draw(t, "deadline"))}
+		case 2:
+			c.Closing = First{rapid.IntRange(1, c.Cohort).Draw(t, "n")}
+		}
+		drops := rapid.IntRange(0, 3).Draw(t, "drops")
+		plan := func(x Task) Plan {
+			r := rand.New(rand.NewPCG(c.Seed, x.Task))
+			return Plan{
+				Download: Time(r.IntN(20)), Compute: Time(r.IntN(20)), Upload: Time(r.IntN(20)),
+				Drops: r.IntN(4) < drops, Dropout: Time(r.IntN(30)),
+			}
+		}
+		reports, popped, stop := play(t, c, rand.New(rand.NewPCG(1, 1)), plan)
+		again, poppedAgain, stopAgain := play(t, c, rand.New(rand.NewPCG(2, 2)), plan)
+		if !slices.Equal(popped, poppedAgain) {
+			t.Fatalf("two orders of arrival, two histories")
+		}
+		if len(reports) != len(again) || stop.Outcomes != stopAgain.Outcomes || stop.At != stopAgain.At {
+			t.Fatalf("two orders of arrival, two ends: %+v, %+v", stop, stopAgain)
+		}
+		if limit := c.Stop.Time; limit > 0 && stop.At > limit {
+			t.Fatalf("a round that ends at %d counts, the limit is %d", stop.At, limit)
+		}
+	})
+}
+
+// Wait-for-all: a round lasts as long as its slowest client (Eq. 4).
+func TestTheStragglerSetsTheRoundsTime(t *testing.T) {
+	c := config()
+	var slowest []Time
+	plan := func(x Task) Plan {
+		p := Plan{Download: Time(x.Task * 7 % 11), Compute: Time(x.Task * 5 % 13), Upload: Time(x.Task * 3 % 17)}
+		for len(slowest) < x.Round {
+			slowest = append(slowest, 0)
+		}
+		slowest[x.Round-1] = max(slowest[x.Round-1], p.Total())
+		return p
+	}
+	reports, _, _ := play(t, c, rand.New(rand.NewPCG(1, 1)), plan)
+	for i, r := range reports {
+		if got := r.End - r.Start; got != slowest[i] {
+			t.Errorf("round %d takes %d ns, its slowest client %d", r.Round, got, slowest[i])
+		}
+	}
+}
+
+// Algorithm 1 with K-schedules: a client's steps done grow by K_r when its
+// update is accepted, and only then.
+func TestStepsDoneGrowWithAcceptedUpdates(t *testing.T) {
+	c := config()
+	c.Clients, c.Cohort, c.K, c.Stop.Rounds = 4, 2, schedule.RoundsK{K0: 8}, 20
+	done := map[int]int64{}
+	k := map[int]int{}
+	plan := func(x Task) Plan {
+		if x.StepsDone != done[x.Client] {
+			t.Errorf("task %d: client %d has done %d steps, told %d", x.Task, x.Client, done[x.Client], x.StepsDone)
+		}
+		drops := x.Task%3 == 0
+		if !drops {
+			done[x.Client] += int64(x.LocalSteps)
+		}
+		k[x.Round] = x.LocalSteps
+		return Plan{Compute: 1, Drops: drops}
+	}
+	reports, _, _ := play(t, c, rand.New(rand.NewPCG(1, 1)), plan)
+	sum := int64(0)
+	for _, r := range reports {
+		sum += int64(k[r.Round])
+		if r.SGDSteps != sum {
+			t.Errorf("round %d: %d SGD steps so far, want %d", r.Round, r.SGDSteps, sum)
+		}
+	}
+}
+
+// A run that trains and one that does not have one history where no decision
+// reads a loss.
+func TestTimingOnlyHasTheSameHistory(t *testing.T) {
+	c := config()
+	c.K, c.Stop.Rounds = schedule.RoundsK{K0: 8}, 10
+	plan := func(x Task) Plan { return Plan{Compute: Time(x.LocalSteps) * Time(1+x.Client)} }
+	_, trained, _ := play(t, c, rand.New(rand.NewPCG(1, 1)), plan)
+	c.Train = false
+	_, timed, _ := play(t, c, rand.New(rand.NewPCG(1, 1)), plan)
+	if !slices.Equal(trained, timed) {
+		t.Error("training changes the history")
+	}
+}
+
+func TestAccuracyStopsARun(t *testing.T) {
+	c := config()
+	c.EvaluateEvery, c.Stop = 1, Limits{Rounds: 100, Accuracy: 0.75}
+	_, _, stop := play(t, c, rand.New(rand.NewPCG(1, 1)), func(Task) Plan { return Plan{Compute: 1} })
+	if stop.Rounds != 4 || stop.ValidationAccuracy != 0.75 { // accuracy is 1 - 1/r
+		t.Errorf("stopped after %d rounds at %g: %s", stop.Rounds, stop.ValidationAccuracy, stop.Reason)
+	}
+}
+
+// Arbitrary events never panic and never lose a task.
+func FuzzStep(f *testing.F) {
+	f.Add([]byte{0, 1, 1, 1, 1, 2, 9, 1, 1, 3, 4, 1, 2, 0, 2, 0, 2, 0, 3, 1})
+	f.Fuzz(func(t *testing.T, script []byte) {
+		c := config()
+		c.Closing = By{50}
+		m, err := New(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var timers []Timer
+		next := func() int {
+			if len(script) == 0 {
+				return 0
+			}
+			b := script[0]
+			script = script[1:]
+			return int(b)
+		}
+		for len(script) > 0 {
+			e := Event{Kind: EventKind(next() % 6)}
+			switch e.Kind {
+			case Planned:
+				e.Task, e.Client = uint64(next()), next()
+				e.Plan = Plan{Compute: Time(next())}
+			case Due:
+				if len(timers) == 0 {
+					continue
+				}
+				i := next() % len(timers)
+				e.Timer = timers[i]
+			case Trained:
+				e.Loss = float64(next())
+			case Evaluated:
+				e.Accuracy = float64(next()) / 255
+			}
+			out, err := m.Step(e)
+			if err != nil {
+				continue
+			}
+			timers = append(timers, out.Timers...)
+			if out.Report != nil && out.Report.Cohort != c.Cohort {
+				t.Fatalf("round %d had %d tasks", out.Report.Round, out.Report.Cohort)
+			}
+		}
+	})
+}
+
+// One round of 1,000 clients through the machine: what it costs a client-round.
+func BenchmarkMachine(b *testing.B) {
+	c := config()
+	c.Clients, c.Cohort, c.Train, c.Stop = 1_000_000, 1000, false, Limits{Rounds: math.MaxInt}
+	m, err := New(c)
+	if err != nil {
+		b.Fatal(err)
+	}
+	out, _ := m.Step(Event{Kind: Started})
+	var tasks []Task
+	var timers []Timer
+	b.ReportAllocs()
+	for done := 0; done < b.N; {
+		tasks = append(tasks[:0], out.Tasks...)
+		for _, x := range tasks {
+			if out, err = m.Step(Event{Kind: Planned, Task: x.Task, Client: x.Client, Plan: Plan{Compute: 5}}); err != nil {
+				b.Fatal(err)
+			}
+		}
+		timers = append(timers[:0], out.Timers...)
+		for _, x := range timers {
+			if out, err = m.Step(Event{Kind: Due, Timer: x}); err != nil {
+				b.Fatal(err)
+			}
+			done++
+		}
+	}
+}

@@ -1,0 +1,207 @@
+package round
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/cockroachdb/datadriven"
+
+	"fedpace/coordinator/schedule"
+)
+
+// The traces in testdata read like a conversation with the machine: what
+// happens to it, and what it answers. Regenerate with -rewrite and read the
+// difference.
+func TestTraces(t *testing.T) {
+	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
+		var c *conversation
+		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
+			if d.Cmd == "new" {
+				c = newConversation(t, d)
+				return c.step(Event{Kind: Started})
+			}
+			return c.command(t, d)
+		})
+	})
+}
+
+// conversation is a machine and a clock small enough to be read.
+type conversation struct {
+	machine *Machine
+	timers  []Timer
+}
+
+func newConversation(t *testing.T, d *datadriven.TestData) *conversation {
+	config := Config{
+		Seed: 1, Clients: 10, Cohort: 3, Closing: All{},
+		K: schedule.FixedK{K0: 8}, Eta: schedule.FixedEta{Eta0: 0.5},
+		Window: schedule.WindowConfig{Size: 2}, Plateau: schedule.PlateauConfig{Patience: 2},
+		Train: true,
+	}
+	var n int
+	var s string
+	if d.MaybeScanArgs(t, "clients", &n) {
+		config.Clients = n
+	}
+	if d.MaybeScanArgs(t, "cohort", &n) {
+		config.Cohort = n
+	}
+	if d.MaybeScanArgs(t, "k", &s) {
+		switch s {
+		case "rounds":
+			config.K = schedule.RoundsK{K0: 8}
+		case "error":
+			config.K = schedule.ErrorK{K0: 8}
+		case "step":
+			config.K = schedule.StepK{K0: 8}
+		default:
+			d.Fatalf(t, "unknown schedule %s", s)
+		}
+	}
+	if d.MaybeScanArgs(t, "deadline", &n) {
+		config.Closing = By{Time(n)}
+	}
+	if d.MaybeScanArgs(t, "first", &n) {
+		config.Closing = First{n}
+	}
+	d.MaybeScanArgs(t, "evaluate", &config.EvaluateEvery)
+	d.MaybeScanArgs(t, "rounds", &config.Stop.Rounds)
+	if d.MaybeScanArgs(t, "until", &n) {
+		config.Stop.Time = Time(n)
+	}
+	if d.HasArg("timing-only") {
+		config.Train = false
+	}
+	m, err := New(config)
+	if err != nil {
+		d.Fatalf(t, "%v", err)
+	}
+	return &conversation{machine: m}
+}
+
+func (c *conversation) command(t *testing.T, d *datadriven.TestData) string {
+	switch d.Cmd {
+	case "plan": // plan task=1 client=2 takes=10+20+30 [drops=15]
+		e := Event{Kind: Planned}
+		var n int
+		var takes string
+		d.ScanArgs(t, "task", &e.Task)
+		d.ScanArgs(t, "client", &e.Client)
+		d.ScanArgs(t, "takes", &takes)
+		if _, err := fmt.Sscanf(takes, "%d+%d+%d", &e.Plan.Download, &e.Plan.Compute, &e.Plan.Upload); err != nil {
+			d.Fatalf(t, "takes=%s: %v", takes, err)
+		}
+		if d.MaybeScanArgs(t, "drops", &n) {
+			e.Plan.Drops, e.Plan.Dropout = true, Time(n)
+		}
+		return c.step(e)
+	case "tick": // the next timer falls due
+		next := -1
+		for i, a := range c.timers {
+			if next < 0 || earlier(a, c.timers[next]) {
+				next = i
+			}
+		}
+		if next < 0 {
+			return "no timer is set"
+		}
+		timer := c.timers[next]
+		c.timers = append(c.timers[:next], c.timers[next+1:]...)
+		return fmt.Sprintf("at %d: %s", timer.At, timerText(timer)) + "\n" + c.step(Event{Kind: Due, Timer: timer})
+	case "trained":
+		e := Event{Kind: Trained}
+		scanFloat(t, d, "loss", &e.Loss)
+		return c.step(e)
+	case "evaluated":
+		e := Event{Kind: Evaluated}
+		scanFloat(t, d, "loss", &e.Loss)
+		scanFloat(t, d, "accuracy", &e.Accuracy)
+		return c.step(e)
+	}
+	d.Fatalf(t, "unknown command %s", d.Cmd)
+	return ""
+}
+
+func scanFloat(t *testing.T, d *datadriven.TestData, key string, to *float64) {
+	var s string
+	d.ScanArgs(t, key, &s)
+	if _, err := fmt.Sscan(s, to); err != nil {
+		d.Fatalf(t, "%s=%s: %v", key, s, err)
+	}
+}
+
+func earlier(a, b Timer) bool {
+	if a.At != b.At {
+		return a.At < b.At
+	}
+	if a.Priority != b.Priority {
+		return a.Priority < b.Priority
+	}
+	return a.Seq < b.Seq
+}
+
+func timerText(t Timer) string {
+	switch t.Kind {
+	case Arrive:
+		return fmt.Sprintf("task %d arrives", t.Task)
+	case Drop:
+		return fmt.Sprintf("client of task %d drops out", t.Task)
+	case Deadline:
+		return "deadline"
+	}
+	return "end of the run"
+}
+
+func (c *conversation) step(e Event) string {
+	out, err := c.machine.Step(e)
+	if err != nil {
+		return "error: " + err.Error()
+	}
+	c.timers = append(c.timers, out.Timers...)
+	for _, seq := range out.Cancel {
+		for i := range c.timers {
+			if c.timers[i].Seq == seq {
+				c.timers = append(c.timers[:i], c.timers[i+1:]...)
+				break
+			}
+		}
+	}
+	var b strings.Builder
+	for _, x := range out.Train {
+		fmt.Fprintf(&b, "train task %d: client %d from model %d, K %d, eta %g, after %d steps\n",
+			x.Task, x.Client, x.Model, x.LocalSteps, x.LearningRate, x.StepsDone)
+	}
+	for _, x := range out.Cancel {
+		fmt.Fprintf(&b, "cancel timer %d\n", x)
+	}
+	if out.Evaluate {
+		fmt.Fprintln(&b, "evaluate")
+	}
+	if r := out.Report; r != nil {
+		fmt.Fprintf(&b, "round %d: %d to %d, K %d, outcomes %v, loss %g, %d steps", r.Round, r.Start, r.End, r.LocalSteps, r.Outcomes, r.TrainingLoss, r.SGDSteps)
+		if r.Evaluated {
+			fmt.Fprintf(&b, ", validation %g / %g", r.ValidationLoss, r.ValidationAccuracy)
+		}
+		fmt.Fprintln(&b)
+	}
+	for _, x := range out.Tasks {
+		fmt.Fprintf(&b, "task %d to client %d: round %d, model %d, K %d, eta %g, after %d steps\n",
+			x.Task, x.Client, x.Round, x.Model, x.LocalSteps, x.LearningRate, x.StepsDone)
+	}
+	for _, x := range out.Timers {
+		fmt.Fprintf(&b, "timer %d at %d: %s\n", x.Seq, x.At, timerText(x))
+	}
+	if s := out.Stopped; s != nil {
+		fmt.Fprintf(&b, "stopped: %s; %d rounds, %d, outcomes %v", s.Reason, s.Rounds, s.At, s.Outcomes)
+		if s.Evaluated {
+			fmt.Fprintf(&b, ", validation %g / %g", s.ValidationLoss, s.ValidationAccuracy)
+		}
+		fmt.Fprintln(&b)
+	}
+	if out.Ignored != "" {
+		fmt.Fprintln(&b, "ignored:", out.Ignored)
+	}
+	fmt.Fprintf(&b, "-- %v", c.machine.Phase())
+	return b.String()
+}

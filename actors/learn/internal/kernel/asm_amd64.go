@@ -102,3 +102,19 @@ func addExactAsm(c Class, dst []int64, w float64, x, base []float32) bool {
 	}
 	return addExact256(&dst[0], &x[0], &base[0], len(dst)/8, w)
 }
+
+// Peak runs a loop of nothing but fused multiply-adds on registers and returns
+// how many operations (two a multiply-add) that were: the speed of light that
+// benchmarks stand beside. It is 0 for a class without such a loop.
+func (c Class) Peak(turns int) float64 {
+	const sums = 4 * 12 // gen/peak.go
+	switch c {
+	case AVX512:
+		peak512(turns)
+		return float64(turns) * sums * 16 * 2
+	case AVX2:
+		peak256(turns)
+		return float64(turns) * sums * 8 * 2
+	}
+	return 0
+}

@@ -149,6 +149,9 @@ func gemm512x14x2(tiles int, k int, a *float32, ars int, acs int, b *float32, ld
 //go:noescape
 func softmax512(z *float32, rows int, vectors int, scale float32, top *float32, sum *float32)
 
+// peak512 does 48 multiply-adds a turn.
+func peak512(turns int)
+
 // gemm256x1x1 computes tiles of 1 rows by 1 vectors; strides are in bytes.
 //
 //go:noescape
@@ -243,6 +246,9 @@ func gemm256x6x2(tiles int, k int, a *float32, ars int, acs int, b *float32, ldb
 //
 //go:noescape
 func softmax256(z *float32, rows int, vectors int, scale float32, top *float32, sum *float32)
+
+// peak256 does 48 multiply-adds a turn.
+func peak256(turns int)
 
 // addExact512 adds groups of 8 terms and reports whether every difference was in range.
 //

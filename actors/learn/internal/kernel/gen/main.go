@@ -13,6 +13,7 @@ func main() {
 			}
 		}
 		softmax(s)
+		peak(s)
 	}
 	addExact512()
 	addExact2()

@@ -1,0 +1,308 @@
+package kernel
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"testing"
+
+	"math/rand/v2"
+
+	"pgregory.net/rapid"
+)
+
+// assembly lists the classes that are compared with the reference.
+func assembly(t testing.TB) []Class {
+	list := Classes()[1:]
+	if len(list) == 0 {
+		t.Skip("this machine runs no assembly class")
+	}
+	return list
+}
+
+func fill(x []float32, r *rand.Rand) []float32 {
+	for i := range x {
+		x[i] = r.Float32()*2 - 1
+	}
+	return x
+}
+
+// dimension favours the sizes where tiles, vectors and panels begin and end.
+func dimension(most int) *rapid.Generator[int] {
+	edges := []int{1, 2, 3, 7, 8, 9, 13, 14, 15, 16, 17, 28, 29, 31, 32, 33, 48, 63, 64, 65}
+	edges = slices.DeleteFunc(edges, func(e int) bool { return e > most })
+	return rapid.OneOf(rapid.SampledFrom(edges), rapid.IntRange(1, most))
+}
+
+// Every class equals the reference within the rounding of its sums, and the
+// assembly classes equal each other bit for bit. All operands lie against pages
+// that must not be touched, at their ends and at their beginnings.
+func TestGemm(t *testing.T) {
+	list := assembly(t)
+	rapid.Check(t, func(rt *rapid.T) {
+		m, n, k := dimension(70).Draw(rt, "m"), dimension(70).Draw(rt, "n"), dimension(70).Draw(rt, "k")
+		op := Op(rapid.IntRange(int(Store), int(ReLUGrad)).Draw(rt, "op"))
+		transposed := rapid.Bool().Draw(rt, "transposed")
+		ldb := n + rapid.IntRange(0, 3).Draw(rt, "ldb")
+		ldc := n + rapid.IntRange(0, 3).Draw(rt, "ldc")
+		atStart := rapid.Bool().Draw(rt, "at start")
+		alpha := rapid.SampledFrom([]float32{1, -0.3}).Draw(rt, "alpha")
+		r := rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 1))
+		check := func(t testing.TB) {
+			a := Operand{fill(guarded[float32](t, m*k, atStart), r), k, 1}
+			if transposed {
+				a.Row, a.Col = 1, m
+			}
+			b := Matrix{fill(guarded[float32](t, (k-1)*ldb+n, atStart), r), ldb}
+			aux := fill(guarded[float32](t, max(m, (m-1)*ldc+n), atStart), r)
+			if op == Bias || op == BiasReLU {
+				aux = fill(guarded[float32](t, m, atStart), r)
+			}
+			start := fill(make([]float32, (m-1)*ldc+n), r)
+			want := slices.Clone(start)
+			Go.Gemm(m, n, k, a, b, Matrix{want, ldc}, op, aux, alpha)
+			var before []float32
+			for _, c := range list {
+				got := guarded[float32](t, len(start), atStart)
+				copy(got, start)
+				c.Gemm(m, n, k, a, b, Matrix{got, ldc}, op, aux, alpha)
+				for i := range got {
+					row, col := i/ldc, i%ldc
+					if col >= n {
+						if got[i] != start[i] {
+							rt.Fatalf("%v wrote between the rows, at (%d, %d)", c, row, col)
+						}
+						continue
+					}
+					var size float64
+					for p := range k {
+						size += math.Abs(float64(a.Data[row*a.Row+p*a.Col]) * float64(b.Data[p*ldb+col]))
+					}
+					// Both sums are within k roundings of the true one.
+					if d := math.Abs(float64(got[i]) - float64(want[i])); d > 0x1p-23*(float64(k)*size+2) {
+						rt.Fatalf("%v: (%d, %d) is %v, want %v", c, row, col, got[i], want[i])
+					}
+				}
+				if before != nil && !slices.Equal(got, before) {
+					rt.Fatalf("%v and the class before it differ", c)
+				}
+				before = got
+			}
+		}
+		scoped(t, check)
+	})
+}
+
+// scoped frees what a check maps when the check ends.
+func scoped(t *testing.T, check func(t testing.TB)) {
+	s := &scope{TB: t}
+	defer func() {
+		for _, f := range s.cleanup {
+			f()
+		}
+	}()
+	check(s)
+}
+
+type scope struct {
+	testing.TB
+	cleanup []func()
+}
+
+func (s *scope) Cleanup(f func()) { s.cleanup = append(s.cleanup, f) }
+
+func TestGemmKeepsNotANumber(t *testing.T) {
+	nan := float32(math.NaN())
+	for _, c := range Classes() {
+		for _, op := range []Op{Store, Add, Bias, BiasReLU} {
+			a := Operand{[]float32{nan}, 1, 1}
+			x := make([]float32, 40)
+			c.Gemm(1, 40, 1, a, Matrix{make([]float32, 40), 40}, Matrix{x, 40}, op, []float32{0}, 1)
+			for i, v := range x {
+				if v == v {
+					t.Errorf("%v, op %d: element %d is %v", c, op, i, v)
+				}
+			}
+		}
+	}
+}
+
+func TestTranspose(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		rows, cols := dimension(70).Draw(rt, "rows"), dimension(70).Draw(rt, "cols")
+		lds, ldd := cols+rapid.IntRange(0, 3).Draw(rt, "lds"), rows+rapid.IntRange(0, 3).Draw(rt, "ldd")
+		atStart := rapid.Bool().Draw(rt, "at start")
+		scoped(t, func(t testing.TB) {
+			src := guarded[float32](t, (rows-1)*lds+cols, atStart)
+			for i := range src {
+				src[i] = float32(i)
+			}
+			for _, c := range Classes() {
+				dst := guarded[float32](t, (cols-1)*ldd+rows, atStart)
+				for i := range dst {
+					dst[i] = -1
+				}
+				c.Transpose(Matrix{dst, ldd}, Matrix{src, lds}, rows, cols)
+				for i, v := range dst {
+					want := float32(-1)
+					if i%ldd < rows {
+						want = float32(i%ldd*lds + i/ldd)
+					}
+					if v != want {
+						rt.Fatalf("%v: element %d is %v, want %v", c, i, v, want)
+					}
+				}
+			}
+		})
+	})
+}
+
+func TestSoftmax(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		rows, n := dimension(70).Draw(rt, "rows"), rapid.IntRange(1, Lanes).Draw(rt, "n")
+		scale := rapid.SampledFrom([]float32{1, 1.0 / 32}).Draw(rt, "scale")
+		spread := rapid.SampledFrom([]float32{1, 20, 200}).Draw(rt, "spread")
+		r := rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 1))
+		w := Filled(n)
+		start := fill(make([]float32, (rows-1)*Lanes+w), r)
+		for i := range start {
+			start[i] *= spread
+		}
+		scoped(t, func(t testing.TB) {
+			var before []float32
+			for _, c := range Classes() {
+				z := guarded[float32](t, len(start), false)
+				copy(z, start)
+				var top, sum [Lanes]float32
+				c.Softmax(z, rows, n, scale, &top, &sum)
+				for l := range n {
+					most := math.Inf(-1)
+					var total float64
+					for i := range rows {
+						most = max(most, float64(start[i*Lanes+l]))
+					}
+					for i := range rows {
+						total += math.Exp(float64(start[i*Lanes+l]) - most)
+					}
+					if float64(top[l]) != most || math.Abs(float64(sum[l])/total-1) > 1e-5 {
+						rt.Fatalf("%v: lane %d has top %v and sum %v, want %v and %v", c, l, top[l], sum[l], most, total)
+					}
+					for i := range rows {
+						want := float64(scale) * math.Exp(float64(start[i*Lanes+l])-most) / total
+						if d := math.Abs(float64(z[i*Lanes+l]) - want); d > 1e-5*want+1e-37 {
+							rt.Fatalf("%v: row %d, lane %d is %v, want %v", c, i, l, z[i*Lanes+l], want)
+						}
+					}
+				}
+				if c > AVX2 && !slices.Equal(z, before) {
+					rt.Fatalf("%v and the class before it differ", c)
+				}
+				before = z
+			}
+		})
+	})
+}
+
+func TestAddRowSums(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		rows, n := dimension(70).Draw(rt, "rows"), rapid.IntRange(1, Lanes).Draw(rt, "n")
+		op := rapid.SampledFrom([]Op{Store, Add}).Draw(rt, "op")
+		r := rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 1))
+		scoped(t, func(t testing.TB) {
+			x := fill(guarded[float32](t, (rows-1)*Lanes+n, false), r)
+			start := fill(make([]float32, rows), r)
+			for _, c := range Classes() {
+				got := guarded[float32](t, rows, false)
+				copy(got, start)
+				c.AddRowSums(got, x, n, op, -0.5)
+				for i, v := range got {
+					var want float64
+					for _, y := range x[i*Lanes:][:n] {
+						want += float64(y)
+					}
+					if op == Add {
+						want = float64(start[i]) - 0.5*want
+					}
+					if math.Abs(float64(v)-want) > 1e-5 {
+						rt.Fatalf("%v: row %d is %v, want %v", c, i, v, want)
+					}
+				}
+			}
+		})
+	})
+}
+
+// An exact sum has one right answer: all classes give it.
+func TestAddExact(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		n := dimension(70).Draw(rt, "n")
+		w := rapid.OneOf(rapid.SampledFrom([]float64{1, -1, 0, 0.5, 1.0 / 3}), rapid.Float64Range(-1, 1)).Draw(rt, "w")
+		atStart := rapid.Bool().Draw(rt, "at start")
+		value := rapid.OneOf(
+			rapid.Float32Range(-65536, 65535),
+			rapid.Float32Range(-1e-12, 1e-12),
+			rapid.SampledFrom([]float32{0, 1, 65535.996, 0x1p-45, 0x1.8p-44, 0x1p-150}),
+			rapid.Float32(),
+		)
+		scoped(t, func(t testing.TB) {
+			x, base := guarded[float32](t, n, atStart), guarded[float32](t, n, atStart)
+			want, bad := make([]int64, n), -1
+			for i := range x {
+				x[i], base[i] = value.Draw(rt, "x"), value.Draw(rt, "base")
+				d := float64(x[i]) - float64(base[i])
+				want[i] = int64(i)
+				if math.Abs(d) < 1<<17 {
+					want[i] += int64(math.RoundToEven(w * 0x1p44 * d))
+				} else if bad < 0 {
+					bad = i
+				}
+			}
+			for _, c := range Classes() {
+				got := guarded[int64](t, n, atStart)
+				for i := range got {
+					got[i] = int64(i)
+				}
+				if b := c.AddExact(got, w, x, base); b != bad {
+					rt.Fatalf("%v refuses element %d, want %d", c, b, bad)
+				}
+				if bad < 0 && !slices.Equal(got, want) {
+					rt.Fatalf("%v gives %v, want %v", c, got, want)
+				}
+			}
+		})
+	})
+}
+
+func TestExpAndLog(t *testing.T) {
+	for x := float32(0); x > -87; x -= 0.0137 {
+		if got, want := float64(Exp(x)), math.Exp(float64(x)); math.Abs(got/want-1) > 3e-7 {
+			t.Errorf("Exp(%v) = %v, want %v", x, got, want)
+		}
+	}
+	if Exp(-1000) > 2e-38 || Exp(0) != 1 {
+		t.Errorf("Exp(-1000) = %v, Exp(0) = %v", Exp(-1000), Exp(0))
+	}
+	for x := 1e-30; x < 1e30; x *= 1.0371 {
+		if got, want := Log(x), math.Log(x); math.Abs(got-want) > 4e-16*max(1, math.Abs(want)) {
+			t.Errorf("Log(%v) = %v, want %v", x, got, want)
+		}
+	}
+	if Log(1) != 0 {
+		t.Errorf("Log(1) = %v", Log(1))
+	}
+	nan := math.NaN()
+	if Log(nan) == Log(nan) || !math.IsInf(Log(math.Inf(1)), 1) || Exp(float32(nan)) == Exp(float32(nan)) {
+		t.Error("what is not a number does not stay so")
+	}
+}
+
+func TestClassesAreNamed(t *testing.T) {
+	for _, c := range Classes() {
+		if got, err := ByName(fmt.Sprint(c)); err != nil || got != c {
+			t.Errorf("%v is found as %v, %v", c, got, err)
+		}
+	}
+	if !Best().Supported() {
+		t.Error("the best class is not supported")
+	}
+}

@@ -1,0 +1,110 @@
+package aggregate
+
+import (
+	"fmt"
+	"math"
+)
+
+const (
+	// One is the unit of sums: a weighted difference of 1.
+	One = 1 << 44
+
+	// MaxDifference is the first |x_c − x| that is refused.
+	MaxDifference = 1 << 17
+
+	// Limit is the largest magnitude of an element of a sum. Two such
+	// elements can be added without overflow.
+	Limit = 1<<62 - 1
+)
+
+// DifferenceError says that a client's parameter is too far from the global
+// model's, or is not a number: training has diverged, or the update is not
+// honest.
+type DifferenceError struct {
+	Index    int     // of the first such parameter
+	X, Model float32 // the client's value and the global model's
+}
+
+func (e *DifferenceError) Error() string {
+	return fmt.Sprintf("aggregate: parameter %d is %v where the model has %v: want a difference below %d", e.Index, e.X, e.Model, MaxDifference)
+}
+
+// Check returns a [*DifferenceError] for the first parameter that [Add]
+// refuses, or nil. It panics when the lengths differ.
+func Check(x, model []float32) error {
+	if len(x) != len(model) {
+		panic("aggregate: Check of slices of different lengths")
+	}
+	for i := range x {
+		// The comparison fails for NaN, too.
+		if d := float64(x[i]) - float64(model[i]); !(math.Abs(d) < MaxDifference) {
+			return &DifferenceError{i, x[i], model[i]}
+		}
+	}
+	return nil
+}
+
+// Add adds the terms of one client: its parameters x after training, which
+// began from model, with the weight w. It returns a [*DifferenceError] and
+// leaves dst as it was when a parameter is refused. It panics when the lengths
+// differ or w is not in 0 to 1.
+//
+// It is the reference for every faster implementation.
+func Add(dst []int64, w float64, x, model []float32) error {
+	if len(dst) != len(x) {
+		panic("aggregate: Add of slices of different lengths")
+	}
+	if !(w >= 0 && w <= 1) {
+		panic("aggregate: Add with a weight outside 0 to 1")
+	}
+	if err := Check(x, model); err != nil {
+		return err
+	}
+	for i := range dst {
+		dst[i] += term(w, x[i], model[i])
+	}
+	return nil
+}
+
+// term rounds twice: the product to float64, then to a whole number. Scaling
+// by a power of two is exact, so its place in the product does not matter.
+func term(w float64, x, model float32) int64 {
+	d := float64(x) - float64(model)
+	return int64(math.RoundToEven(float64(float64(One*w) * d)))
+}
+
+// Merge adds a partial sum to dst. It returns an error that names the first
+// element beyond [Limit], in the partial sum or in the result; dst is then
+// undefined. It panics when the lengths differ.
+func Merge(dst, partial []int64) error {
+	if len(dst) != len(partial) {
+		panic("aggregate: Merge of slices of different lengths")
+	}
+	for i, p := range partial {
+		if beyond(p) {
+			return fmt.Errorf("aggregate: parameter %d of a partial sum is %d, beyond the limit of 2^62", i, p)
+		}
+		if beyond(dst[i]) {
+			return fmt.Errorf("aggregate: parameter %d of a sum is %d, beyond the limit of 2^62", i, dst[i])
+		}
+		dst[i] += p
+		if beyond(dst[i]) {
+			return fmt.Errorf("aggregate: parameter %d of a sum comes to %d, beyond the limit of 2^62", i, dst[i])
+		}
+	}
+	return nil
+}
+
+func beyond(s int64) bool { return s > Limit || s < -Limit }
+
+// Apply moves the global model by the sum of all terms, FedAvg's step: with
+// weights that sum to 1 the result is the weighted mean of the clients' models
+// (Algorithm 1). It panics when the lengths differ.
+func Apply(model []float32, sum []int64) {
+	if len(model) != len(sum) {
+		panic("aggregate: Apply of slices of different lengths")
+	}
+	for i, s := range sum {
+		model[i] = float32(float64(model[i]) + float64(float64(s)*(1./One)))
+	}
+}

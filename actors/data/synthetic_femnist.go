@@ -112,7 +112,7 @@ func syntheticFEMNIST() (recipe, decoder) {
 		task:    "femnist",
 		clients: 3000,
 		// Training samples of the paper's 3,000 writers at each twentieth.
-		counts:   []int{15, 95, 103, 110, 117, 122, 126, 129, 131, 133, 136, 139, 146, 160, 226, 256, 270, 281, 291, 302, 360},
+		counts:   []int{15, 104, 117, 124, 128, 131, 133, 136, 137, 139, 140, 142, 144, 145, 169, 211, 241, 262, 285, 308, 380},
 		input:    learn.Dense,
 		features: pixels,
 		classes:  classes,
@@ -163,24 +163,8 @@ func (w *writer) make(record []byte, label int, key uint64) {
 	}
 }
 
-// appendPixels appends an image of bytes, 255 for white, as ink: 1 - byte/255
-// (paper/NOTES, "Data": ink is 1).
-func appendPixels(dst *learn.Batch, record []byte) {
-	at := len(dst.X)
-	dst.X = grow(dst.X, len(record))
-	x := dst.X[at:]
-	for i, b := range record {
-		x[i] = ink[b]
-	}
-}
-
-// ink of a byte, in float32.
-var ink = func() (t [256]float32) {
-	for i := range t {
-		t[i] = float32(255-i) / 255
-	}
-	return t
-}()
+// appendPixels appends an image of bytes as ink.
+func appendPixels(dst *learn.Batch, record []byte) { appendTable(dst, record, inkOf) }
 
 // grow extends a slice by n elements whose values do not matter.
 func grow[T any](s []T, n int) []T {

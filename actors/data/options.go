@@ -1,0 +1,142 @@
+package data
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// Options is what a reader needs to know beyond the path. The zero value is
+// the paper's.
+type Options struct {
+	// Task, when set, is what the caller expects to find: femnist, sent140 or
+	// shakespeare. Own data has no task.
+	Task string
+	// Seed of the split into training and held-out samples, where the source
+	// has none of its own.
+	Seed uint64
+	// MinTweets is how many tweets a Sentiment140 user needs; 0 means 10.
+	MinTweets int
+	// Classes is the number of labels of own data; 0 means the largest label
+	// and one. A label outside is an error.
+	Classes int
+}
+
+// maxClasses bounds the labels of own data.
+const maxClasses = 1 << 16
+
+func (o Options) check() error {
+	switch {
+	case o.MinTweets < 0:
+		return fmt.Errorf("data: options: %d tweets per user, want at least 1, or 0 for 10", o.MinTweets)
+	case o.Classes < 0 || o.Classes > maxClasses:
+		return fmt.Errorf("data: options: %d classes, want 1 to %d, or 0 to take them from the labels", o.Classes, maxClasses)
+	}
+	return nil
+}
+
+func (o Options) minTweets() int {
+	if o.MinTweets == 0 {
+		return 10
+	}
+	return o.MinTweets
+}
+
+// layouts is what Open reads, in the words of its errors.
+const layouts = "a Parquet file (writer_id, image, character; or client, x, y), a folder of LEAF JSON files, a LEAF JSON file, or Sentiment140's CSV or CSV.gz"
+
+// Open reads a federated set. The layout is recognised by looking at the path:
+//
+//   - a Parquet file of FEMNIST (writer_id, image as 784 bytes or PNG,
+//     character 0..61) or of own data (client, x as a list of numbers or a
+//     fixed number of bytes, y);
+//   - LEAF's JSON: a folder with train/ and perhaps test/, a folder of shards,
+//     or one file; the content tells femnist, sent140 and shakespeare apart;
+//   - Sentiment140's CSV, plain or gzip: polarity, id, date, query, user, text.
+//
+// A source without held-out samples of its own is split per client: the seeded
+// choice of int(0.8 n) samples trains, the rest is held out.
+func Open(path string, opt Options) (Set, error) {
+	if err := opt.check(); err != nil {
+		return nil, err
+	}
+	found, err := os.Stat(path)
+	if err != nil {
+		return nil, fmt.Errorf("data: %w; want %s", err, layouts)
+	}
+	var s *grouped
+	if found.IsDir() {
+		s, err = openLEAF(path, opt)
+	} else {
+		s, err = openFile(path, opt)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("data: %w", err)
+	}
+	if task := s.task; opt.Task != "" && task != opt.Task {
+		if task == "" {
+			task = "own data"
+		}
+		return nil, fmt.Errorf("data: %s: found %s (%s), want %s", path, task, s.info.Name, opt.Task)
+	}
+	return s, nil
+}
+
+// openFile looks at a file's first bytes.
+func openFile(path string, opt Options) (*grouped, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	stat, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if !stat.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s: is no regular file; want %s", path, layouts)
+	}
+	var head [16]byte
+	n, err := f.ReadAt(head[:], 0)
+	if err != nil && err != io.EOF {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	name := strings.ToLower(filepath.Base(path))
+	begin := string(head[:n])
+	switch {
+	case strings.HasPrefix(begin, "PAR1") || strings.HasSuffix(name, ".parquet"):
+		return openParquet(path, f, stat.Size(), opt)
+	case strings.HasPrefix(strings.TrimLeft(begin, " \t\r\n"), "{") || strings.HasSuffix(name, ".json"):
+		return openLEAF(path, opt)
+	case strings.HasPrefix(begin, "\x1f\x8b") || strings.HasSuffix(name, ".csv"):
+		return openTweets(path, f, opt)
+	case n == 0:
+		return nil, fmt.Errorf("%s: is empty; want %s", path, layouts)
+	}
+	return nil, fmt.Errorf("%s: begins with %q, which is no layout known here; want %s", path, begin, layouts)
+}
+
+// digest identifies samples and split: sources by their content, in order, and
+// the options that choose among them.
+func (o Options) digest(layout string, sources ...[sha256.Size]byte) string {
+	h := sha256.New()
+	fmt.Fprintf(h, "fedpace data 1\n%s\n%d\n%d\n%d\n", layout, o.Seed, o.minTweets(), o.Classes)
+	for _, s := range sources {
+		h.Write(s[:])
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+// hashAll is the SHA-256 of all that r gives.
+func hashAll(r io.Reader) (sum [sha256.Size]byte, err error) {
+	h := sha256.New()
+	if _, err := io.CopyBuffer(h, r, make([]byte, 1<<20)); err != nil {
+		return sum, err
+	}
+	h.Sum(sum[:0])
+	return sum, nil
+}

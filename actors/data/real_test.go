@@ -1,0 +1,113 @@
+package data
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// real gives the path of real data, or skips.
+func real(t testing.TB, name string) string {
+	t.Helper()
+	root := os.Getenv("FEDPACE_DATA")
+	if root == "" {
+		root = filepath.Join("..", "..", "..", "shared", "data")
+	}
+	path := filepath.Join(root, name)
+	if _, err := os.Stat(path); err != nil {
+		t.Skipf("real data absent: %v (set FEDPACE_DATA to the folder that holds %s)", err, name)
+	}
+	return path
+}
+
+func openReal(t testing.TB, name string, opt Options) Set {
+	t.Helper()
+	path := real(t, name)
+	start := time.Now()
+	s, err := Open(path, opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%s opened in %v; %s", name, time.Since(start).Round(time.Millisecond), peak())
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+// peak is the most memory that this process has held.
+func peak() string {
+	f, err := os.Open("/proc/self/status")
+	if err != nil {
+		return "peak memory unknown on " + runtime.GOOS
+	}
+	defer f.Close()
+	for lines := bufio.NewScanner(f); lines.Scan(); {
+		if kb, ok := strings.CutPrefix(lines.Text(), "VmHWM:"); ok {
+			return "peak memory " + strings.TrimSpace(kb)
+		}
+	}
+	return "peak memory unknown"
+}
+
+func trainingSamples(s Set) int {
+	n := 0
+	for c := range s.Clients() {
+		n += s.Samples(c)
+	}
+	return n
+}
+
+func checkSome(t *testing.T, s Set) {
+	t.Helper()
+	for _, c := range []int{0, s.Clients() / 2, s.Clients() - 1} {
+		checkBatch(t, s.Info(), all(t, s, c), s.Samples(c))
+	}
+	n := min(1000, s.HeldOut())
+	checkBatch(t, s.Info(), heldOut(t, s, s.HeldOut()-n, n), n)
+}
+
+// The paper's 3,000 writers (paper/NOTES, "Data").
+func TestRealFEMNISTParquet(t *testing.T) {
+	s := openReal(t, "femnist/femnist.parquet", Options{Task: "femnist", Seed: 1})
+	if s.Clients() != 3000 || trainingSamples(s) != 509_654 || s.HeldOut() != 128_908 {
+		t.Errorf("%d writers, %d training and %d validation images, want 3000, 509654, 128908", s.Clients(), trainingSamples(s), s.HeldOut())
+	}
+	checkSome(t, s)
+	if s.Client(0) != "f0000_14" {
+		t.Errorf("first writer %s", s.Client(0))
+	}
+	var q []string
+	for _, n := range quantiles(s) {
+		q = append(q, fmt.Sprint(n))
+	}
+	t.Logf("training samples per client at each twentieth: %s", strings.Join(q, ", "))
+}
+
+func quantiles(s Set) []int {
+	var n []int
+	for c := range s.Clients() {
+		n = append(n, s.Samples(c))
+	}
+	slices.Sort(n)
+	var q []int
+	for i := range 21 {
+		q = append(q, n[i*(len(n)-1)/20])
+	}
+	return q
+}
+
+func TestRealSent140(t *testing.T) {
+	for _, c := range []struct{ min, users int }{{3, 9314}, {10, 453}} {
+		s := openReal(t, "sent140/tweets_with_users.csv.gz", Options{Task: "sent140", MinTweets: c.min})
+		if s.Clients() != c.users {
+			t.Errorf("%d users with at least %d tweets, want %d", s.Clients(), c.min, c.users)
+		}
+		t.Logf("%s: %d + %d, %v %v", s.Info().Note, trainingSamples(s), s.HeldOut(), quantiles(s), s.Info().Digest)
+		checkSome(t, s)
+	}
+}

@@ -1,0 +1,84 @@
+package data
+
+import (
+	"fedpace/actors/learn"
+)
+
+// byteRows holds samples of width bytes each, decoded to float32 by a table:
+// FEMNIST's 639k images take 500 MB so and 2 GB as float32.
+type byteRows struct {
+	width int
+	bytes []byte
+	value *[256]float32
+}
+
+func (r *byteRows) append(dst *learn.Batch, i int) {
+	appendTable(dst, r.bytes[i*r.width:(i+1)*r.width], r.value)
+}
+
+func appendTable(dst *learn.Batch, bytes []byte, value *[256]float32) {
+	at := len(dst.X)
+	dst.X = grow(dst.X, len(bytes))
+	x := dst.X[at:]
+	for i, b := range bytes {
+		x[i] = value[b]
+	}
+}
+
+// The value of a byte: FEMNIST's white paper is 255 and its ink is 1
+// (paper/NOTES, "Data": pixel 1 - x); own data's bytes are fractions of 255.
+var (
+	inkOf      = table(func(b int) float32 { return float32(255-b) / 255 })
+	fractionOf = table(func(b int) float32 { return float32(b) / 255 })
+)
+
+func table(f func(b int) float32) *[256]float32 {
+	var t [256]float32
+	for b := range t {
+		t[b] = f(b)
+	}
+	return &t
+}
+
+// floatRows holds samples of width numbers each.
+type floatRows struct {
+	width  int
+	values []float32
+}
+
+func (r *floatRows) append(dst *learn.Batch, i int) {
+	dst.X = append(dst.X, r.values[i*r.width:(i+1)*r.width]...)
+}
+
+// bagRows holds bags of words: token ids, ascending within a row, with counts.
+type bagRows struct {
+	start []uint32
+	token []uint16
+	count []uint16
+	total []uint16 // tokens of a row, known ones only
+}
+
+func (r *bagRows) append(dst *learn.Batch, i int) {
+	if len(dst.RowStart) == 0 {
+		dst.RowStart = append(dst.RowStart, 0)
+	}
+	total := float32(r.total[i])
+	for j := r.start[i]; j < r.start[i+1]; j++ {
+		dst.Index = append(dst.Index, int32(r.token[j]))
+		dst.Value = append(dst.Value, float32(r.count[j])/total)
+	}
+	dst.RowStart = append(dst.RowStart, int32(len(dst.Index)))
+}
+
+// textRows holds windows of a fixed length as their places in a text of
+// vocabulary indices, in which windows overlap: nothing is expanded.
+type textRows struct {
+	length int
+	text   []uint8
+	at     []uint32
+}
+
+func (r *textRows) append(dst *learn.Batch, i int) {
+	at := int(r.at[i])
+	dst.Tokens = append(dst.Tokens, r.text[at:at+r.length]...)
+}

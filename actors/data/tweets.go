@@ -1,0 +1,276 @@
+package data
+
+import (
+	"bufio"
+	"cmp"
+	"compress/gzip"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+// Limits of Sentiment140: the full set has 1.6 million tweets.
+const (
+	maxTweets     = 1 << 27
+	maxTweetBytes = 1 << 20
+	maxTweetWords = math.MaxUint16
+)
+
+// openTweets reads Sentiment140's CSV: polarity (0 or 4; 0 and 1 where a tool
+// has recoded it), id, date, query, user, text, every field quoted.
+func openTweets(path string, f *os.File, opt Options) (*grouped, error) {
+	sum, err := hashAll(f)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	if _, err := f.Seek(0, io.SeekStart); err != nil {
+		return nil, err
+	}
+	s, err := readTweets(f, opt)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	s.info.Digest = opt.digest("sent140", sum)
+	return s, nil
+}
+
+// readTweets is openTweets on a stream.
+func readTweets(r io.Reader, opt Options) (*grouped, error) {
+	in := bufio.NewReaderSize(r, 1<<20)
+	if magic, err := in.Peek(2); err == nil && string(magic) == "\x1f\x8b" {
+		z, err := gzip.NewReader(in)
+		if err != nil {
+			return nil, fmt.Errorf("gzip: %w", err)
+		}
+		in = bufio.NewReaderSize(z, 1<<20)
+	}
+	c := csv.NewReader(in)
+	c.FieldsPerRecord = -1
+	c.ReuseRecord = true
+	c.LazyQuotes = true
+	t := newTweets()
+	for {
+		record, err := c.Read()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			if errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, gzip.ErrChecksum) {
+				return nil, fmt.Errorf("truncated or damaged after tweet %d: %w", len(t.labels), err)
+			}
+			return nil, fmt.Errorf("after tweet %d: %w", len(t.labels), err)
+		}
+		line, _ := c.FieldPos(0)
+		if len(record) != 6 {
+			return nil, fmt.Errorf("line %d: found %d columns, want 6: polarity, id, date, query, user, text", line, len(record))
+		}
+		var label int32
+		switch record[0] {
+		case "0":
+		case "1", "4":
+			label = 1
+		default:
+			return nil, fmt.Errorf("line %d: polarity %.40q, want 0 or 4", line, record[0])
+		}
+		if len(record[5]) > maxTweetBytes {
+			return nil, fmt.Errorf("line %d: a tweet of %d bytes, want at most %d: is a quote missing?", line, len(record[5]), maxTweetBytes)
+		}
+		if len(t.labels) == maxTweets || len(t.text)+len(record[5]) > math.MaxUint32 {
+			return nil, fmt.Errorf("line %d: more than %d tweets or 4 GiB of text", line, maxTweets)
+		}
+		t.add(record[4], record[5], label)
+	}
+	if len(t.labels) == 0 {
+		return nil, errors.New("no tweet; want lines of polarity, id, date, query, user, text")
+	}
+	s, err := t.set(opt)
+	if err != nil {
+		return nil, err
+	}
+	s.info.Name = "sent140 (csv)"
+	return s, nil
+}
+
+// tweets collects texts by user, users in order of first appearance.
+type tweets struct {
+	user   map[string]int32
+	names  []string
+	owner  []int32 // by tweet
+	labels []int32
+	text   []byte // of all tweets
+	end    []uint32
+	latin1 bool
+}
+
+func newTweets() *tweets { return &tweets{user: make(map[string]int32)} }
+
+func (t *tweets) add(user, text string, label int32) {
+	u, ok := t.user[user]
+	if !ok {
+		u = int32(len(t.names))
+		user = strings.Clone(user)
+		t.user[user] = u
+		t.names = append(t.names, user)
+	}
+	t.owner = append(t.owner, u)
+	t.labels = append(t.labels, label)
+	t.latin1 = t.latin1 || !utf8.ValidString(text)
+	t.text = append(t.text, text...)
+	t.end = append(t.end, uint32(len(t.text)))
+}
+
+// words of tweet i: split on single spaces, so that two spaces in a row hold
+// an empty word (paper/NOTES, "Data").
+func (t *tweets) words(i int32) []string {
+	var from uint32
+	if i > 0 {
+		from = t.end[i-1]
+	}
+	text := t.text[from:t.end[i]]
+	if !t.latin1 {
+		return strings.Split(string(text), " ")
+	}
+	runes := make([]rune, len(text))
+	for j, b := range text {
+		runes[j] = rune(b)
+	}
+	return strings.Split(string(runes), " ")
+}
+
+// set splits each user's tweets, takes the vocabulary from the training part
+// and turns tweets to bags of words.
+func (t *tweets) set(opt Options) (*grouped, error) {
+	of := make([][]int32, len(t.names))
+	for i, u := range t.owner {
+		of[u] = append(of[u], int32(i))
+	}
+	type user struct {
+		name        string
+		train, held []int32
+	}
+	var users []user
+	for u, own := range of {
+		if len(own) >= opt.minTweets() {
+			train, held := split(opt.Seed, len(users), own)
+			users = append(users, user{t.names[u], train, held})
+		}
+	}
+	if len(users) == 0 {
+		return nil, fmt.Errorf("none of %d users has %d tweets", len(t.names), opt.minTweets())
+	}
+	counts := newWordCount()
+	for _, u := range users {
+		for _, i := range u.train {
+			for _, w := range t.words(i) {
+				counts.add(w)
+			}
+		}
+	}
+	index := counts.vocabulary(vocabulary)
+	bags := &bagRows{start: []uint32{0}}
+	var labels []int32
+	var dropped int
+	bag := func(tweets []int32) (rows []int32, err error) {
+		for _, i := range tweets {
+			switch known, err := bags.add(index, t.words(i)); {
+			case err != nil:
+				return nil, fmt.Errorf("tweet %d: %w", i+1, err)
+			case !known:
+				dropped++
+				continue
+			}
+			rows = append(rows, int32(len(labels)))
+			labels = append(labels, t.labels[i])
+		}
+		return rows, nil
+	}
+	var g grouping
+	for _, u := range users {
+		train, err := bag(u.train)
+		if err != nil {
+			return nil, err
+		}
+		held, err := bag(u.held)
+		if err != nil {
+			return nil, err
+		}
+		g.add(u.name, train, held)
+	}
+	s := grouped{task: "sent140", labels: labels, rows: bags}
+	s.info = sparseInfo
+	s.info.note("users with at least %d tweets", opt.minTweets())
+	if dropped > 0 {
+		s.info.note("%d tweets without a known token dropped", dropped)
+	}
+	return g.set(s)
+}
+
+// add appends a bag of the known words, or reports that there is none.
+func (r *bagRows) add(index map[string]uint16, words []string) (known bool, err error) {
+	var tokens []uint16
+	for _, w := range words {
+		if i, ok := index[w]; ok {
+			tokens = append(tokens, i)
+		}
+	}
+	if len(tokens) == 0 {
+		return false, nil
+	}
+	if len(tokens) > maxTweetWords || len(r.token)+len(tokens) > math.MaxUint32 {
+		return false, fmt.Errorf("%d tokens, want at most %d", len(tokens), maxTweetWords)
+	}
+	slices.Sort(tokens)
+	for i := 0; i < len(tokens); {
+		j := i
+		for j < len(tokens) && tokens[j] == tokens[i] {
+			j++
+		}
+		r.token = append(r.token, tokens[i])
+		r.count = append(r.count, uint16(j-i))
+		i = j
+	}
+	r.total = append(r.total, uint16(len(tokens)))
+	r.start = append(r.start, uint32(len(r.token)))
+	return true, nil
+}
+
+// wordCount counts words and remembers the order of their first appearance.
+type wordCount struct {
+	number map[string]int
+	words  []counted
+}
+
+type counted struct {
+	word  string
+	count int
+}
+
+func newWordCount() *wordCount { return &wordCount{number: make(map[string]int)} }
+
+func (c *wordCount) add(word string) {
+	i, ok := c.number[word]
+	if !ok {
+		i = len(c.words)
+		word = strings.Clone(word)
+		c.number[word] = i
+		c.words = append(c.words, counted{word: word})
+	}
+	c.words[i].count++
+}
+
+// vocabulary numbers the n most frequent words; of words equally frequent the
+// one that appeared first comes first.
+func (c *wordCount) vocabulary(n int) map[string]uint16 {
+	slices.SortStableFunc(c.words, func(a, b counted) int { return cmp.Compare(b.count, a.count) })
+	index := make(map[string]uint16, min(n, len(c.words)))
+	for i, w := range c.words[:min(n, len(c.words))] {
+		index[w.word] = uint16(i)
+	}
+	return index
+}

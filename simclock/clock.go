@@ -114,6 +114,9 @@ func (c *Clock) Pop() (Event, bool) {
 		c.live--
 		c.now = t.at
 		c.hash = absorb(c.hash, t)
+		if c.live == 0 {
+			c.sweep() // an empty clock keeps nothing of what it held
+		}
 		return t.event(), true
 	}
 	return Event{}, false
@@ -126,7 +129,8 @@ func (c *Clock) refill() {
 	for {
 		l, d := w.first()
 		end := w.end(l, d)
-		head, n := w.take(l, d)
+		from := w.take(l, d)
+		head, n := from.head, from.n
 		least, most := head.ev[0].at, head.ev[0].at
 		for b := head; b != nil; b = b.next {
 			for i := range b.n {
@@ -175,16 +179,17 @@ func (c *Clock) settle() {
 // span that smaller slots serve better.
 func (c *Clock) widen() {
 	w := &c.far
+	least := c.near[0].at
 	if w.n == 0 {
-		w.base = c.now
-	} else if w.base > c.now {
-		w.rewind(c.now) // after a Peek that was not followed by a Pop
+		w.base = least
+	} else if w.base > least {
+		w.rewind(least) // after a Peek that was not followed by a Pop
 	}
 	for _, t := range c.near {
 		w.insert(t)
 	}
 	c.near = c.near[:0]
-	c.nearLast = w.base - 1
+	c.nearLast = least - 1
 }
 
 // sweep throws out cancelled events.

@@ -69,8 +69,11 @@ func check(t interface {
 		for d := range uint(slots) {
 			s, n := &c.far.slot[l][d], 0
 			for b := s.head; b != nil; b = b.next {
-				if b.n == 0 {
-					t.Fatalf("level %d slot %d has an empty block", l, d)
+				if b.n == 0 || b != s.head && b.n < blockLen {
+					t.Fatalf("level %d slot %d has a block of %d events", l, d, b.n)
+				}
+				if b.next == nil && b != s.tail {
+					t.Fatalf("level %d slot %d: the last block is not its tail", l, d)
 				}
 				n += b.n
 				for i := range b.n {

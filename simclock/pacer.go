@@ -49,14 +49,14 @@ func (p *Pacer) Wait(ctx context.Context, t Time) error {
 	}
 }
 
-// due is the wall time of t, counted from the start; at most what a Duration
-// can hold.
+// due is the wall time of t, counted from the start, at least 0; at most what a
+// Duration can hold.
 func (p *Pacer) due(t Time) time.Duration {
 	ns := float64(t-p.origin) / p.pace
 	if ns >= math.MaxInt64 {
 		return math.MaxInt64
 	}
-	return time.Duration(ns)
+	return time.Duration(max(0, ns))
 }
 
 // Lag is how far behind the wall clock the run was when it last called Wait: 0

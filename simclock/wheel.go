@@ -21,9 +21,10 @@ type block struct {
 	ev   [blockLen]item
 }
 
+// slot is a list of blocks, all full but perhaps the first.
 type slot struct {
-	head *block
-	n    int // events in all blocks
+	head, tail *block
+	n          int // events in all blocks
 }
 
 // wheel keeps events that are not due soon, unsorted; see the package comment.
@@ -62,8 +63,11 @@ func (w *wheel) insert(e item) {
 		b = w.block()
 		b.next = s.head
 		s.head = b
-		w.occ[l] |= 1 << d
-		w.level |= 1 << l
+		if b.next == nil {
+			s.tail = b
+			w.occ[l] |= 1 << d
+			w.level |= 1 << l
+		}
 	}
 	b.ev[b.n] = e
 	b.n++
@@ -79,17 +83,16 @@ func (w *wheel) first() (l, d uint) {
 	return l, uint(bits.TrailingZeros64(w.occ[l]))
 }
 
-// take empties a slot and returns its blocks and their number of events.
-func (w *wheel) take(l, d uint) (*block, int) {
-	s := &w.slot[l][d]
-	head, n := s.head, s.n
-	*s = slot{}
-	w.n -= n
+// take empties a slot and returns what was in it.
+func (w *wheel) take(l, d uint) slot {
+	s := w.slot[l][d]
+	w.slot[l][d] = slot{}
+	w.n -= s.n
 	w.occ[l] &^= 1 << d
 	if w.occ[l] == 0 {
 		w.level &^= 1 << l
 	}
-	return head, n
+	return s
 }
 
 // end is the last time that belongs to a slot.
@@ -100,27 +103,34 @@ func (w *wheel) end(l, d uint) Time {
 }
 
 // rewind moves the base back to an earlier time. The slots below the digit in
-// which both differ become one slot there.
+// which both differ become one slot there: full blocks change hands, events in
+// others are copied.
 func (w *wheel) rewind(to Time) {
-	l := levelOf(w.base ^ to)
+	l := levelOf(w.base^to) % 16
 	d := uint(w.base>>(digitBits*l)) % slots
+	w.base = to
 	for low := range l {
 		for w.occ[low] != 0 {
-			head, n := w.take(low, uint(bits.TrailingZeros64(w.occ[low])))
-			last := head
-			for last.next != nil {
-				last = last.next
+			from := w.take(low, uint(bits.TrailingZeros64(w.occ[low])))
+			first := from.head
+			rest, n := first.next, from.n-first.n
+			for _, t := range first.ev[:first.n] {
+				w.insert(t)
+			}
+			w.free(first)
+			if rest == nil {
+				continue
 			}
 			s := &w.slot[l][d]
-			last.next = s.head
-			s.head = head
+			from.tail.next = s.head.next
+			s.head.next = rest
+			if s.tail == s.head {
+				s.tail = from.tail
+			}
 			s.n += n
 			w.n += n
-			w.occ[l] |= 1 << d
-			w.level |= 1 << l
 		}
 	}
-	w.base = to
 }
 
 func (w *wheel) block() *block {
@@ -150,8 +160,7 @@ func (w *wheel) free(b *block) *block {
 func (w *wheel) keep(wanted func(item) bool) {
 	for l := range uint(levels) {
 		for occ := w.occ[l]; occ != 0; occ &= occ - 1 {
-			head, _ := w.take(l, uint(bits.TrailingZeros64(occ)))
-			for b := head; b != nil; b = w.free(b) {
+			for b := w.take(l, uint(bits.TrailingZeros64(occ))).head; b != nil; b = w.free(b) {
 				for i := range b.n {
 					if wanted(b.ev[i]) {
 						w.insert(b.ev[i])

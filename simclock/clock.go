@@ -128,19 +128,14 @@ func (c *Clock) refill() {
 	w := &c.far
 	for {
 		l, d := w.first()
-		end := w.end(l, d)
+		start, end := w.span(l, d)
 		from := w.take(l, d)
 		head, n := from.head, from.n
-		least, most := head.ev[0].at, head.ev[0].at
-		for b := head; b != nil; b = b.next {
-			for i := range b.n {
-				least, most = min(least, b.ev[i].at), max(most, b.ev[i].at)
-			}
-		}
 		// Every other event differs from the old base and from the new
 		// one in the same highest digit.
-		w.base = least
-		if n > fewEvents && least != most {
+		w.base = start
+		instant := n > fewEvents && from.instant()
+		if n > fewEvents && !instant {
 			for b := head; b != nil; b = w.free(b) {
 				for i := range b.n {
 					w.insert(b.ev[i])
@@ -148,14 +143,14 @@ func (c *Clock) refill() {
 			}
 			continue
 		}
+		c.nearLast = end
+		if instant {
+			c.nearLast = head.ev[0].at
+		}
 		for b := head; b != nil; b = w.free(b) {
 			c.near = append(c.near, b.ev[:b.n]...)
 		}
 		c.near.order()
-		c.nearLast = end
-		if n > fewEvents {
-			c.nearLast = most
-		}
 		c.settle()
 		return
 	}

@@ -7,16 +7,20 @@ type heap []item
 func (h *heap) push(e item) {
 	a := append(*h, e)
 	*h = a
-	i := len(a) - 1
+	a.up(len(a)-1, e)
+}
+
+// up places e at i or above it.
+func (h heap) up(i int, e item) {
 	for i > 0 {
 		p := (i - 1) / 4
-		if !e.before(a[p]) {
+		if !e.before(h[p]) {
 			break
 		}
-		a[i] = a[p]
+		h[i] = h[p]
 		i = p
 	}
-	a[i] = e
+	h[i] = e
 }
 
 // pop removes the first event. The heap must not be empty.
@@ -26,8 +30,40 @@ func (h *heap) pop() item {
 	last := a[len(a)-1]
 	a = a[:len(a)-1]
 	*h = a
+	// The last item nearly always belongs at the bottom again: let the hole
+	// sink there before the item is compared, and rise from there.
+	i := 0
+	for {
+		c := 4*i + 1
+		if c+3 >= len(a) {
+			if c < len(a) {
+				m := c
+				for j := c + 1; j < len(a); j++ {
+					if a[j].before(a[m]) {
+						m = j
+					}
+				}
+				a[i] = a[m]
+				i = m
+			}
+			break
+		}
+		k := a[c : c+4 : c+4]
+		m, n := 0, 2
+		if k[1].before(k[0]) {
+			m = 1
+		}
+		if k[3].before(k[2]) {
+			n = 3
+		}
+		if k[n].before(k[m]) {
+			m = n
+		}
+		a[i] = k[m]
+		i = c + m
+	}
 	if len(a) > 0 {
-		a.down(0, last)
+		a.up(i, last)
 	}
 	return first
 }

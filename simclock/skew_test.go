@@ -94,6 +94,12 @@ var workloads = []struct {
 		}
 		return n + drain(q, popped)
 	}},
+	{"far cluster", func(q queue, r *rand.Rand, n int, popped func(Event)) int {
+		for i := range uint64(n) {
+			q.schedule(Event{At: 1e17 + Time(r.IntN(1000)), Seq: i})
+		}
+		return n + drain(q, popped)
+	}},
 	{"dense with outliers", func(q queue, r *rand.Rand, n int, popped func(Event)) int {
 		seq := uint64(0)
 		for range n / 4 {

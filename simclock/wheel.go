@@ -95,11 +95,25 @@ func (w *wheel) take(l, d uint) slot {
 	return s
 }
 
-// end is the last time that belongs to a slot.
-func (w *wheel) end(l, d uint) Time {
-	below := Time(1)<<(digitBits*l) - 1
+// span is the first and the last time that belong to a slot.
+func (w *wheel) span(l, d uint) (start, end Time) {
 	above := Time(-1) << (digitBits * l) << digitBits
-	return w.base&above | Time(d)<<(digitBits*l) | below
+	start = w.base&above | Time(d)<<(digitBits*l)
+	return start, start | (Time(1)<<(digitBits*l) - 1)
+}
+
+// instant reports whether all events of a slot, which is not empty, are at one
+// time.
+func (s *slot) instant() bool {
+	at := s.head.ev[0].at
+	for b := s.head; b != nil; b = b.next {
+		for i := range b.n {
+			if b.ev[i].at != at {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // rewind moves the base back to an earlier time. The slots below the digit in

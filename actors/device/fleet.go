@@ -59,22 +59,35 @@ func NewFleet(c Config, seed uint64) (*Fleet, error) {
 // normal minibatch times, which is itself normal with mean K beta and standard
 // deviation sqrt(K) std: one draw, keyed (client, task). It is cut at zero.
 func (f *Fleet) Durations(client int, task uint64, steps int, bits int64) (Durations, error) {
-	d := Durations{
-		Download: transfer(bits, f.config.DownloadMbps),
-		Upload:   transfer(bits, f.config.UploadMbps),
-	}
-	if f.config.StepStd == 0 {
-		d.Compute = bounded(float64(steps)*f.config.SecondsPerStep, int64(steps)*f.step)
-	} else {
+	d, err := f.Mean(steps, bits)
+	if err == nil && f.config.StepStd > 0 {
 		z := normal(keyed.Hash(f.seed, keyed.Compute, uint64(client), task))
 		k := float64(steps)
 		s := float64(k*f.config.SecondsPerStep) + float64(float64(math.Sqrt(k)*f.config.StepStd)*z)
 		d.Compute = bounded(s, nanoseconds(max(0, s)))
+		err = d.check(steps, bits)
 	}
-	if d.Download < 0 || d.Compute < 0 || d.Upload < 0 {
-		return Durations{}, fmt.Errorf("device: task %d of client %d (%d steps, %d bits) takes over %g s", task, client, steps, bits, float64(maxSeconds))
+	if err != nil {
+		return Durations{}, fmt.Errorf("device: task %d of client %d: %w", task, client, err)
 	}
 	return d, nil
+}
+
+// Mean is the time of a task on devices without spread, all clients alike.
+func (f *Fleet) Mean(steps int, bits int64) (Durations, error) {
+	d := Durations{
+		Download: transfer(bits, f.config.DownloadMbps),
+		Compute:  bounded(float64(steps)*f.config.SecondsPerStep, int64(steps)*f.step),
+		Upload:   transfer(bits, f.config.UploadMbps),
+	}
+	return d, d.check(steps, bits)
+}
+
+func (d Durations) check(steps int, bits int64) error {
+	if d.Download < 0 || d.Compute < 0 || d.Upload < 0 {
+		return fmt.Errorf("%d steps, or a transfer of %d bits, take over %g s", steps, bits, float64(maxSeconds))
+	}
+	return nil
 }
 
 // transfer is the time of so many bits at so many megabits per second; -1 when

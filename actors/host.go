@@ -1,0 +1,182 @@
+package actors
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"golang.org/x/sync/errgroup"
+
+	"fedpace/actors/data"
+	"fedpace/actors/device"
+	"fedpace/actors/learn"
+	"fedpace/bus"
+)
+
+// HostConfig is what a host of simulated actors needs.
+type HostConfig struct {
+	Run     string
+	Fleet   *device.Fleet
+	Workers int // trainers, one goroutine each; 0: plans only
+
+	// The rest is for trainers.
+	Kernel string // class that this process runs, see learn.Kernel
+	Model  learn.Model
+	Set    data.Set
+	Seed   uint64
+	Batch  int
+}
+
+// Host answers for all simulated actors of a run and trains for them. Several
+// hosts share a run's tasks and jobs between them.
+type Host struct {
+	config HostConfig
+	bus    *bus.Host
+}
+
+// StartHost subscribes to the run's tasks; they are answered from now on until
+// Close. Jobs are taken while Train runs.
+func StartHost(ctx context.Context, conn *bus.Conn, c HostConfig) (*Host, error) {
+	channel, err := bus.OpenHost(ctx, conn, c.Run, bus.HostConfig{})
+	if err != nil {
+		return nil, err
+	}
+	h := &Host{config: c, bus: channel}
+	if err := channel.ServeTasks(ctx, h.plan); err != nil {
+		return nil, errors.Join(err, channel.Close())
+	}
+	return h, nil
+}
+
+// plan answers one task. It runs on the subscription's goroutine.
+func (h *Host) plan(client int, t *bus.Task, p *bus.Plan) error {
+	d, err := h.config.Fleet.Durations(client, t.Task, t.LocalSteps, t.ModelBits)
+	if err != nil {
+		return err
+	}
+	p.Task, p.DownloadNs, p.ComputeNs, p.UploadNs = t.Task, d.Download, d.Compute, d.Upload
+	return nil
+}
+
+// Train takes jobs from the work queue until ctx is cancelled or the bus
+// fails. It returns nil when it was cancelled.
+func (h *Host) Train(ctx context.Context) error {
+	jobs, err := h.bus.Jobs(ctx, h.config.Kernel)
+	if err != nil {
+		return err
+	}
+	group, inner := errgroup.WithContext(ctx)
+	for range h.config.Workers {
+		trainer, err := NewTrainer(h.config.Model, h.config.Set, h.config.Seed, h.config.Batch)
+		if err != nil {
+			return err
+		}
+		group.Go(func() error { return h.work(inner, jobs, trainer) })
+	}
+	if err := group.Wait(); err != nil && ctx.Err() == nil {
+		return err
+	}
+	return nil
+}
+
+// work is one worker's loop.
+func (h *Host) work(ctx context.Context, jobs *bus.Jobs, t *Trainer) error {
+	for {
+		delivery, err := jobs.NextJob(ctx)
+		if err != nil {
+			return err
+		}
+		if err := h.do(ctx, delivery, t); err != nil {
+			return err
+		}
+	}
+}
+
+// do does one job and returns its one sum. The job is acknowledged only once
+// the coordinator has the sum.
+func (h *Host) do(ctx context.Context, delivery *bus.Delivery, t *Trainer) error {
+	sum, err := h.result(ctx, delivery.Job, t)
+	if ctx.Err() != nil { // somebody else does it again
+		return errors.Join(ctx.Err(), delivery.Release())
+	}
+	if err != nil {
+		sum = &bus.Sum{Job: delivery.Job.Job, Model: delivery.Job.Model, Failure: failure(err)}
+	}
+	if err := h.bus.SendSum(ctx, sum); err != nil {
+		return err
+	}
+	return delivery.Done(ctx)
+}
+
+// result computes a job's sum.
+func (h *Host) result(ctx context.Context, job *bus.Job, t *Trainer) (*bus.Sum, error) {
+	if err := h.check(job); err != nil {
+		return nil, err
+	}
+	params, err := h.bus.Model(ctx, job.Model)
+	if err != nil {
+		return nil, err
+	}
+	sum := &bus.Sum{Job: job.Job, Model: job.Model}
+	switch job.Kind {
+	case bus.Train:
+		work := make([]Assignment, len(job.Clients))
+		for i, c := range job.Clients {
+			work[i] = Assignment{Task: c.Task, Client: c.Client, LocalSteps: c.LocalSteps, StepsDone: c.StepsDone, Rate: c.LearningRate, Weight: c.Weight}
+		}
+		sum.Values = make([]int64, len(params))
+		losses, err := t.Train(ctx, params, work, sum.Values)
+		if err != nil {
+			return nil, err
+		}
+		for i, loss := range losses {
+			sum.Clients = append(sum.Clients, bus.ClientLoss{Task: work[i].Task, FirstStepLoss: loss})
+		}
+	case bus.Evaluate:
+		for _, s := range job.Shards {
+			loss, correct, err := t.Evaluate(ctx, params, s.From, s.Count)
+			if err != nil {
+				return nil, err
+			}
+			sum.Shards = append(sum.Shards, bus.ShardScore{Index: s.Index, LossSum: loss, Correct: correct})
+		}
+	default:
+		return nil, fmt.Errorf("actors: job %d is of an unknown kind (%v)", job.Job, job.Kind)
+	}
+	return sum, nil
+}
+
+// check refuses a job that is not for this host's model, data or split: its
+// result would be another run's.
+func (h *Host) check(job *bus.Job) error {
+	mine := bus.Spec{Model: h.config.Model.String(), Data: h.config.Set.Info().Digest, Seed: h.config.Seed, Batch: h.config.Batch}
+	if job.Spec != mine {
+		return fmt.Errorf("actors: job %d is for %+v, this host has %+v", job.Job, job.Spec, mine)
+	}
+	if job.Params != h.config.Model.Params() {
+		return fmt.Errorf("actors: job %d is for a model of %d parameters, %s has %d", job.Job, job.Params, h.config.Model, h.config.Model.Params())
+	}
+	for _, c := range job.Clients {
+		if c.Client < 0 || c.Client >= h.config.Set.Clients() {
+			return fmt.Errorf("actors: job %d: client %d of %d", job.Job, c.Client, h.config.Set.Clients())
+		}
+	}
+	for _, s := range job.Shards {
+		if n := h.config.Set.HeldOut(); s.From < 0 || s.Count < 1 || s.Count > n || s.From > n-s.Count {
+			return fmt.Errorf("actors: job %d: shard %d of held-out samples %d to %d of %d", job.Job, s.Index, s.From, s.From+s.Count-1, n)
+		}
+	}
+	return nil
+}
+
+// failure is an error in the form that ends a run elsewhere.
+func failure(err error) *bus.Failure {
+	var d *Diverged
+	if errors.As(err, &d) {
+		return &bus.Failure{Kind: "diverged", Task: d.Task, Client: d.Client, Text: err.Error()}
+	}
+	return &bus.Failure{Kind: "error", Text: err.Error()}
+}
+
+// Close ends the host's subscriptions.
+func (h *Host) Close() error { return h.bus.Close() }

@@ -1,0 +1,144 @@
+package actors
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"fedpace/actors/data"
+	"fedpace/actors/learn"
+)
+
+// Assignment is one client's accepted work in a job.
+type Assignment struct {
+	Task       uint64
+	Client     int
+	LocalSteps int     // K
+	StepsDone  int64   // the client's accepted steps before this task
+	Rate       float64 // eta
+	Weight     float64 // of the update in the aggregate; a round's weights sum to 1
+}
+
+// Diverged says that a client's loss or update stopped being finite.
+type Diverged struct {
+	Task   uint64
+	Client int
+	Step   int // local step, from 1; 0: the update as a whole
+	Cause  string
+}
+
+func (d *Diverged) Error() string {
+	if d.Step == 0 {
+		return fmt.Sprintf("diverged: task %d, client %d: %s", d.Task, d.Client, d.Cause)
+	}
+	return fmt.Sprintf("diverged: task %d, client %d, local step %d: %s", d.Task, d.Client, d.Step, d.Cause)
+}
+
+// Trainer is one worker's model, data and memory. It is not safe for
+// concurrent use; workers share nothing but the read-only model and set.
+type Trainer struct {
+	model learn.Model
+	set   data.Set
+	seed  uint64
+	size  int // minibatch
+
+	work  learn.Workspace
+	local []float32 // the client's model
+	order data.Minibatches
+	batch learn.Batch
+}
+
+// evaluationBatch is how many held-out samples are measured at a time.
+const evaluationBatch = 256
+
+// NewTrainer allocates one worker's memory. batch is the minibatch size.
+func NewTrainer(model learn.Model, set data.Set, seed uint64, batch int) (*Trainer, error) {
+	info := set.Info()
+	if info.Input != model.Input() || info.Features != model.Features() || info.Classes != model.Classes() {
+		return nil, fmt.Errorf("actors: model %s reads %d features in %d classes (input kind %d), %s has %d in %d (input kind %d)",
+			model, model.Features(), model.Classes(), model.Input(), info.Name, info.Features, info.Classes, info.Input)
+	}
+	if batch < 1 {
+		return nil, fmt.Errorf("actors: minibatches of %d samples", batch)
+	}
+	return &Trainer{
+		model: model, set: set, seed: seed, size: batch,
+		work:  model.NewWorkspace(max(batch, evaluationBatch)),
+		local: make([]float32, model.Params()),
+	}, nil
+}
+
+// Train runs each assignment's K local SGD steps from base (Algorithm 1, lines
+// 5-8) and adds its weighted update to sum (learn.AddExact). It returns the
+// loss of each client's first step (Eq. 15's f_c(x_r, xi)), taken before it.
+// A loss or update that is not finite is a *Diverged.
+func (t *Trainer) Train(ctx context.Context, base []float32, work []Assignment, sum []int64) ([]float64, error) {
+	losses := make([]float64, len(work))
+	for i, a := range work {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		loss, err := t.client(ctx, base, a)
+		if err != nil {
+			return nil, err
+		}
+		losses[i] = loss
+		if bad := learn.AddExact(sum, a.Weight, t.local, base); bad >= 0 {
+			return nil, &Diverged{Task: a.Task, Client: a.Client,
+				Cause: fmt.Sprintf("parameter %d moved from %g to %g", bad, base[bad], t.local[bad])}
+		}
+	}
+	return losses, nil
+}
+
+// client leaves the client's model after its local steps in t.local.
+func (t *Trainer) client(ctx context.Context, base []float32, a Assignment) (first float64, err error) {
+	copy(t.local, base)
+	t.order.Reset(t.seed, a.Client, t.set.Samples(a.Client), t.size, a.StepsDone)
+	for k := range a.LocalSteps {
+		if k%64 == 63 && ctx.Err() != nil { // a step may take 50 ms
+			return 0, ctx.Err()
+		}
+		t.batch.Reset()
+		if err := t.set.Batch(&t.batch, a.Client, t.order.Next()); err != nil {
+			return 0, fmt.Errorf("actors: data of client %d (%s): %w", a.Client, t.set.Client(a.Client), err)
+		}
+		loss, err := t.work.Step(t.local, &t.batch, float32(a.Rate))
+		if errors.Is(err, learn.ErrNotFinite) {
+			return 0, &Diverged{Task: a.Task, Client: a.Client, Step: k + 1, Cause: err.Error()}
+		}
+		if err != nil {
+			return 0, fmt.Errorf("actors: task %d, client %d (%s): %w", a.Task, a.Client, t.set.Client(a.Client), err)
+		}
+		if k == 0 {
+			first = loss
+		}
+	}
+	return first, nil
+}
+
+// Evaluate measures a model on held-out samples from..from+count-1: the sum of
+// their cross-entropies and how many are right.
+func (t *Trainer) Evaluate(ctx context.Context, params []float32, from, count int) (lossSum float64, correct int, err error) {
+	for done := 0; done < count; {
+		if err := ctx.Err(); err != nil {
+			return 0, 0, err
+		}
+		n := min(evaluationBatch, count-done)
+		t.batch.Reset()
+		if err := t.set.HeldOutBatch(&t.batch, from+done, n); err != nil {
+			return 0, 0, fmt.Errorf("actors: held-out samples %d to %d: %w", from+done, from+done+n-1, err)
+		}
+		loss, right, err := t.work.Evaluate(params, &t.batch)
+		if errors.Is(err, learn.ErrNotFinite) {
+			return 0, 0, fmt.Errorf("diverged: the model's loss on held-out samples %d to %d is not finite", from+done, from+done+n-1)
+		}
+		if err != nil {
+			return 0, 0, fmt.Errorf("actors: held-out samples %d to %d: %w", from+done, from+done+n-1, err)
+		}
+		lossSum += loss
+		correct += right
+		done += n
+	}
+	return lossSum, correct, nil
+}

@@ -1,0 +1,60 @@
+package coordinator
+
+import (
+	"errors"
+	"fmt"
+
+	"fedpace/actors/learn"
+	"fedpace/bus"
+	"fedpace/coordinator/round"
+)
+
+// Config is one run.
+type Config struct {
+	Run       string       // name on the bus
+	Round     round.Config // Round.Train says whether Learning is used
+	ModelBits int64        // size of one transfer of the model, |x| in Eq. 3
+	Learning  Learning
+	Pace      float64 // virtual seconds per wall second; 0: free
+	Observer  Observer
+}
+
+// Learning is what a run that trains needs beyond its rounds.
+type Learning struct {
+	Model   learn.Model
+	Initial []float32 // Model.Params() values; not modified
+	Spec    bus.Spec  // what a trainer must know: architecture, data, seed, minibatch
+	Kernel  string    // class of the trainers that may take its jobs
+	Jobs    int       // jobs a round is split into; about two per worker
+	HeldOut int       // validation samples
+	// Samples gives a client's training samples for sample-weighted FedAvg
+	// (Eq. 2); nil weighs the accepted updates equally (Algorithm 1).
+	Samples func(client int) int
+}
+
+// Observer hears of a run as it goes, from the run's own goroutine: what takes
+// long here holds the run. Any of its functions may be nil.
+type Observer struct {
+	Plan    func(p *bus.ClientPlan)                  // received, whether or not it counts
+	Report  func(report *round.Report) error         // a round is complete; an error ends the run
+	Best    func(accuracy float64, params []float32) // highest validation accuracy so far; params may be kept, not changed
+	Ignored func(reason string)                      // a message that did not count
+}
+
+func (c *Config) validate() error {
+	if !c.Round.Train {
+		return nil
+	}
+	l := &c.Learning
+	switch {
+	case l.Model == nil:
+		return errors.New("coordinator: a run that trains needs a model")
+	case len(l.Initial) != l.Model.Params():
+		return fmt.Errorf("coordinator: the initial model has %d parameters, %s has %d", len(l.Initial), l.Model, l.Model.Params())
+	case l.Jobs < 1:
+		return fmt.Errorf("coordinator: %d jobs a round, want at least 1", l.Jobs)
+	case l.HeldOut < 1:
+		return errors.New("coordinator: no held-out samples to validate on")
+	}
+	return nil
+}

@@ -1,0 +1,253 @@
+package coordinator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+
+	"fedpace/bus"
+	"fedpace/coordinator/aggregate"
+	"fedpace/coordinator/round"
+)
+
+// shard is how many held-out samples are measured as one unit. It is fixed, so
+// the order in which losses are added is, too, whoever measures them.
+const shard = 1024
+
+// learner turns accepted tasks into the next model, through jobs on the work
+// queue.
+type learner struct {
+	config *Config
+	bus    *bus.Coordinator
+
+	params []float32 // the newest model; never changed, only replaced
+	digest bus.Digest
+	sum    []int64
+	job    uint64  // number of the last job
+	best   float64 // validation accuracy
+}
+
+func newLearner(ctx context.Context, channel *bus.Coordinator, c *Config) (*learner, error) {
+	l := &learner{config: c, bus: channel, params: c.Learning.Initial, sum: make([]int64, c.Learning.Model.Params()), best: -1}
+	l.digest = bus.DigestOf(l.params)
+	return l, channel.PutModel(ctx, l.digest, l.params)
+}
+
+// learn trains the round's accepted tasks and makes the next model of them.
+func (d *driver) learn(ctx context.Context) error {
+	loss, err := d.learner.round(ctx, d.train)
+	if err != nil {
+		return err
+	}
+	return d.step(round.Event{Kind: round.Trained, Loss: loss})
+}
+
+// evaluate measures the newest model.
+func (d *driver) evaluate(ctx context.Context) error {
+	l := d.learner
+	loss, accuracy, err := l.evaluate(ctx, d.machine.Round())
+	if err != nil {
+		return err
+	}
+	if accuracy > l.best {
+		l.best = accuracy
+		if f := d.config.Observer.Best; f != nil {
+			f(accuracy, l.params)
+		}
+	}
+	return d.step(round.Event{Kind: round.Evaluated, Loss: loss, Accuracy: accuracy})
+}
+
+// round returns the mean over the tasks of the clients' first-step losses,
+// added in task order (the inner mean of Eq. 15).
+func (l *learner) round(ctx context.Context, tasks []round.Task) (loss float64, err error) {
+	weights, err := l.weights(tasks)
+	if err != nil {
+		return 0, err
+	}
+	losses := make([]float64, len(tasks))
+	var jobs []assignment
+	for _, part := range split(len(tasks), l.config.Learning.Jobs) {
+		job := l.newJob(bus.Train, tasks[0].Round)
+		for i := part.from; i < part.to; i++ {
+			t := tasks[i]
+			job.Clients = append(job.Clients, bus.JobClient{
+				Task: t.Task, Client: t.Client, LocalSteps: t.LocalSteps, StepsDone: t.StepsDone,
+				LearningRate: t.LearningRate, Weight: weights[i],
+			})
+		}
+		jobs = append(jobs, assignment{job: job, take: func(s *bus.Sum) error {
+			if len(s.Clients) != len(job.Clients) {
+				return fmt.Errorf("coordinator: job %d has %d clients, its sum %d", job.Job, len(job.Clients), len(s.Clients))
+			}
+			for i, c := range s.Clients {
+				if c.Task != job.Clients[i].Task {
+					return fmt.Errorf("coordinator: job %d, client %d: the sum is of task %d, not %d", job.Job, i, c.Task, job.Clients[i].Task)
+				}
+				losses[part.from+i] = c.FirstStepLoss
+			}
+			return aggregate.Merge(l.sum, s.Values)
+		}})
+	}
+	clear(l.sum)
+	if err := l.do(ctx, jobs); err != nil {
+		return 0, err
+	}
+	next := make([]float32, len(l.params))
+	copy(next, l.params)
+	aggregate.Apply(next, l.sum)
+	for i, x := range next {
+		if math.IsInf(float64(x), 0) || x != x {
+			return 0, fmt.Errorf("diverged: parameter %d of the model after round %d is %g", i, tasks[0].Round, x)
+		}
+	}
+	if err := l.replace(ctx, next); err != nil {
+		return 0, err
+	}
+	total := 0.0
+	for _, x := range losses {
+		total += x
+	}
+	return total / float64(len(losses)), nil
+}
+
+// weights are those of the accepted updates; they sum to 1.
+func (l *learner) weights(tasks []round.Task) ([]float64, error) {
+	if l.config.Learning.Samples == nil {
+		return aggregate.Equal(len(tasks)), nil
+	}
+	samples := make([]int, len(tasks))
+	for i, t := range tasks {
+		samples[i] = l.config.Learning.Samples(t.Client)
+	}
+	return aggregate.BySamples(samples)
+}
+
+// replace makes next the newest model. No task names the old one any more.
+func (l *learner) replace(ctx context.Context, next []float32) error {
+	digest := bus.DigestOf(next)
+	if digest == l.digest { // every update was zero
+		return nil
+	}
+	if err := l.bus.PutModel(ctx, digest, next); err != nil {
+		return err
+	}
+	old := l.digest
+	l.params, l.digest = next, digest
+	return l.bus.DeleteModel(ctx, old)
+}
+
+// evaluate returns the mean cross-entropy and the accuracy over the held-out
+// samples: shards measured by whoever comes, added in their order.
+func (l *learner) evaluate(ctx context.Context, number int) (loss, accuracy float64, err error) {
+	heldOut := l.config.Learning.HeldOut
+	shards := (heldOut + shard - 1) / shard
+	losses, correct := make([]float64, shards), 0
+	var jobs []assignment
+	for _, part := range split(shards, l.config.Learning.Jobs) {
+		job := l.newJob(bus.Evaluate, number)
+		for i := part.from; i < part.to; i++ {
+			job.Shards = append(job.Shards, bus.Shard{Index: i, From: i * shard, Count: min(shard, heldOut-i*shard)})
+		}
+		jobs = append(jobs, assignment{job: job, take: func(s *bus.Sum) error {
+			if len(s.Shards) != len(job.Shards) {
+				return fmt.Errorf("coordinator: job %d has %d shards, its result %d", job.Job, len(job.Shards), len(s.Shards))
+			}
+			for i, score := range s.Shards {
+				if want := job.Shards[i]; score.Index != want.Index || score.Correct > want.Count {
+					return fmt.Errorf("coordinator: job %d: shard %d with %d correct, want shard %d with at most %d",
+						job.Job, score.Index, score.Correct, want.Index, want.Count)
+				}
+				losses[part.from+i] = score.LossSum
+				correct += score.Correct
+			}
+			return nil
+		}})
+	}
+	if err := l.do(ctx, jobs); err != nil {
+		return 0, 0, err
+	}
+	total := 0.0
+	for _, x := range losses {
+		total += x
+	}
+	return total / float64(heldOut), float64(correct) / float64(heldOut), nil
+}
+
+// assignment is a job with what is to be done with its sum.
+type assignment struct {
+	job  *bus.Job
+	take func(*bus.Sum) error
+	done bool
+}
+
+// newJob numbers a job. Numbers ascend within a run, so that a late sum is
+// never taken for another's.
+func (l *learner) newJob(kind bus.JobKind, number int) *bus.Job {
+	l.job++
+	return &bus.Job{
+		Job: l.job, Kind: kind, Round: number, Model: l.digest, Params: len(l.params), Spec: l.config.Learning.Spec,
+	}
+}
+
+// do sends the jobs and takes each one's sum once, in whatever order they come.
+// Jobs that may have been lost with a server are sent again.
+func (l *learner) do(ctx context.Context, jobs []assignment) error {
+	first := jobs[0].job.Job
+	send := func() error {
+		for i := range jobs {
+			a := &jobs[i]
+			if a.done {
+				continue
+			}
+			if err := l.bus.SendJob(ctx, l.config.Learning.Kernel, a.job); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if err := send(); err != nil {
+		return err
+	}
+	for open := len(jobs); open > 0; {
+		s, err := l.bus.TakeSum(ctx)
+		if errors.Is(err, bus.ErrInterrupted) {
+			if err := send(); err != nil {
+				return err
+			}
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		i := s.Job - first
+		if i >= uint64(len(jobs)) || jobs[i].done {
+			return fmt.Errorf("coordinator: a sum for job %d, which is not open", s.Job)
+		}
+		if f := s.Failure; f != nil {
+			s.Accept()
+			return f
+		}
+		err = jobs[i].take(s.Sum)
+		s.Accept()
+		if err != nil {
+			return err
+		}
+		jobs[i].done = true
+		open--
+	}
+	return nil
+}
+
+type span struct{ from, to int }
+
+// split cuts 0..n-1 into at most parts contiguous spans of nearly equal length.
+func split(n, parts int) []span {
+	parts = min(parts, n)
+	spans := make([]span, parts)
+	for i := range spans {
+		spans[i] = span{i * n / parts, (i + 1) * n / parts}
+	}
+	return spans
+}

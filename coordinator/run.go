@@ -1,0 +1,233 @@
+package coordinator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"fedpace/bus"
+	"fedpace/coordinator/round"
+	"fedpace/simclock"
+)
+
+// Result is where a run ended.
+type Result struct {
+	Stop        round.Stop
+	Fingerprint uint64    // of the clock's history
+	Params      []float32 // the final model; nil when the run did not train
+	Completed   bool      // false: interrupted
+}
+
+// window is how many tasks may be on the bus without a plan. It bounds the
+// messages under way to what the subscriptions' pending limits hold.
+const window = 8192
+
+// Run plays a run to its end. When ctx is cancelled it returns what was done
+// so far together with the context's error.
+func Run(ctx context.Context, conn *bus.Conn, c Config) (*Result, error) {
+	if err := c.validate(); err != nil {
+		return nil, err
+	}
+	machine, err := round.New(c.Round)
+	if err != nil {
+		return nil, err
+	}
+	pacer, err := simclock.NewPacer(c.Pace, 0)
+	if err != nil {
+		return nil, err
+	}
+	channel, err := bus.OpenCoordinator(ctx, conn, c.Run, bus.CoordinatorConfig{Kernel: c.Learning.Kernel})
+	if err != nil {
+		return nil, err
+	}
+	d := &driver{config: c, machine: machine, bus: channel, clock: simclock.New(), pacer: pacer}
+	if c.Round.Train {
+		if d.learner, err = newLearner(ctx, channel, &d.config); err != nil {
+			return nil, closed(channel, err)
+		}
+	}
+	err = closed(channel, d.play(ctx))
+	result := &Result{Stop: d.stop, Fingerprint: d.clock.Fingerprint(), Completed: err == nil}
+	if d.learner != nil {
+		result.Params = d.learner.params
+	}
+	return result, err
+}
+
+// closed ends the run's use of the bus, also when the run was cancelled, and
+// joins what went wrong in that to err.
+func closed(channel *bus.Coordinator, err error) error {
+	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
+	defer cancel()
+	return errors.Join(err, channel.Close(ctx))
+}
+
+// closeTimeout bounds the removal of the run's streams.
+const closeTimeout = 5 * time.Second
+
+// driver connects the machine to the bus, the clock and the trainers.
+type driver struct {
+	config  Config
+	machine *round.Machine
+	bus     *bus.Coordinator
+	clock   *simclock.Clock
+	pacer   *simclock.Pacer
+	learner *learner // nil: timing only
+
+	unsent []round.Task // of the round being planned
+	plans  []bus.ClientPlan
+	train  []round.Task
+	timers []simclock.Event
+	task   bus.Task
+
+	stop round.Stop
+}
+
+// play runs the machine from its first event to its last.
+func (d *driver) play(ctx context.Context) error {
+	if err := d.step(round.Event{Kind: round.Started}); err != nil {
+		return err
+	}
+	for {
+		var err error
+		switch d.machine.Phase() {
+		case round.Planning:
+			err = d.plan(ctx)
+		case round.Clocked:
+			err = d.tick(ctx)
+		case round.Training:
+			err = d.learn(ctx)
+		case round.Evaluating:
+			err = d.evaluate(ctx)
+		case round.Over:
+			return nil
+		default:
+			err = fmt.Errorf("coordinator: the machine is %v", d.machine.Phase())
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// step gives the machine one event and does what follows at once; what takes
+// the bus or the trainers is left to the phase that the machine is then in.
+func (d *driver) step(e round.Event) error {
+	out, err := d.machine.Step(e)
+	if err != nil {
+		return err
+	}
+	if len(out.Timers) > 0 {
+		d.timers = d.timers[:0]
+		for _, t := range out.Timers {
+			d.timers = append(d.timers, simclock.Event{
+				At: simclock.Time(t.At), Priority: t.Priority, Seq: t.Seq, Kind: uint32(t.Kind), Task: t.Task,
+			})
+		}
+		d.clock.ScheduleBatch(d.timers)
+	}
+	for _, seq := range out.Cancel {
+		d.clock.Cancel(seq)
+	}
+	if len(out.Train) > 0 {
+		d.train = append(d.train[:0], out.Train...)
+	}
+	if len(out.Tasks) > 0 {
+		d.unsent = append(d.unsent[:0], out.Tasks...)
+	}
+	if out.Report != nil {
+		if err := d.report(out.Report); err != nil {
+			return err
+		}
+	}
+	if out.Stopped != nil {
+		d.stop = *out.Stopped
+	}
+	if out.Ignored != "" && d.config.Observer.Ignored != nil {
+		d.config.Observer.Ignored(out.Ignored)
+	}
+	return nil
+}
+
+func (d *driver) report(r *round.Report) error {
+	d.stop.Rounds, d.stop.At = r.Round, r.End
+	for o, n := range r.Outcomes {
+		d.stop.Outcomes[o] += n
+	}
+	if f := d.config.Observer.Report; f != nil {
+		return f(r)
+	}
+	return nil
+}
+
+// plan sends the round's tasks and takes their plans. Tasks go out a window at
+// a time, so the bus never holds more than its pending limits.
+func (d *driver) plan(ctx context.Context) error {
+	sent := 0
+	total := len(d.unsent)
+	for d.machine.Phase() == round.Planning {
+		underway := sent - (total - d.machine.Waiting())
+		for ; sent < total && underway < window; sent, underway = sent+1, underway+1 {
+			if err := d.send(d.unsent[sent]); err != nil {
+				return err
+			}
+		}
+		if err := d.bus.Flush(); err != nil {
+			return err
+		}
+		var err error
+		d.plans, err = d.bus.TakePlans(ctx, d.plans[:0])
+		if errors.Is(err, bus.ErrInterrupted) {
+			sent = 0 // all again: a repeated plan is ignored
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		for i := range d.plans {
+			if err := d.planned(&d.plans[i]); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (d *driver) planned(p *bus.ClientPlan) error {
+	plan := round.Plan{
+		Download: round.Time(p.Plan.DownloadNs), Compute: round.Time(p.Plan.ComputeNs), Upload: round.Time(p.Plan.UploadNs),
+		Drops: p.Plan.Dropout != bus.NoPhase, Dropout: round.Time(p.Plan.DropoutNs),
+	}
+	if f := d.config.Observer.Plan; f != nil {
+		f(p)
+	}
+	return d.step(round.Event{Kind: round.Planned, Task: p.Plan.Task, Client: p.Client, Plan: plan})
+}
+
+// send puts one task on its client's subject.
+func (d *driver) send(t round.Task) error {
+	d.task = bus.Task{
+		Task: t.Task, Round: t.Round, LocalSteps: t.LocalSteps, LearningRate: t.LearningRate,
+		StepsDone: t.StepsDone, ModelBits: d.config.ModelBits,
+	}
+	if d.learner != nil {
+		d.task.Model = d.learner.digest
+	}
+	return d.bus.SendTask(t.Client, &d.task)
+}
+
+// tick waits for wall time, if the run is paced, and moves the clock on.
+func (d *driver) tick(ctx context.Context) error {
+	next, ok := d.clock.Peek()
+	if !ok {
+		return fmt.Errorf("coordinator: nothing left on the clock in a run that is not over")
+	}
+	if err := d.pacer.Wait(ctx, next.At); err != nil {
+		return err
+	}
+	e, _ := d.clock.Pop()
+	return d.step(round.Event{Kind: round.Due, Timer: round.Timer{
+		At: round.Time(e.At), Priority: e.Priority, Kind: round.TimerKind(e.Kind), Seq: e.Seq, Task: e.Task,
+	}})
+}

@@ -1,0 +1,149 @@
+package experiment
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"path/filepath"
+	"strings"
+	"text/tabwriter"
+
+	"fedpace/coordinator/schedule"
+)
+
+// Comparison is what several schedules came to on the same cohorts, in the
+// order in which they were asked for.
+type Comparison struct {
+	Runs       []Compared
+	Reference  string  // the schedule whose best loss the others are timed to
+	TargetLoss float64 // that loss; NaN when nothing was trained
+	Equal      int     // rounds of K-eta-fixed whose virtual time every run had; 0: by other stops
+}
+
+// Compared is one schedule of a comparison.
+type Compared struct {
+	Summary      Summary
+	TimeToTarget float64 // virtual seconds until the window's mean loss reached the target; NaN: never
+}
+
+// Compare runs the configuration once with each schedule, one after the other,
+// with results in a folder each under c.Out. All share the seed, so the cohorts
+// of a round are the same. A stop of so many rounds becomes the virtual time
+// that K-eta-fixed needs for them: schedules are compared at equal time, as in
+// the paper.
+func Compare(ctx context.Context, c Config, schedules []string, o Options) (*Comparison, error) {
+	if len(schedules) == 0 {
+		return nil, errors.New("compare: no schedule to run; name some of " + strings.Join(ScheduleNames(), ", "))
+	}
+	r := &Comparison{Reference: schedules[0], TargetLoss: math.NaN()}
+	if c.Stop.Rounds > 0 && c.Stop.EqualRuntimeRounds == 0 {
+		c.Stop.EqualRuntimeRounds, c.Stop.Rounds = c.Stop.Rounds, 0
+	}
+	r.Equal = c.Stop.EqualRuntimeRounds
+	runs := make([]Config, len(schedules))
+	for i, name := range schedules {
+		run := c
+		var err error
+		if run.Schedule, err = c.Schedule.Named(name); err != nil {
+			return nil, err
+		}
+		run.Out = filepath.Join(c.Out, name)
+		for _, earlier := range schedules[:i] {
+			if earlier == name {
+				return nil, fmt.Errorf("compare: schedule %s is named twice", name)
+			}
+		}
+		if name == Fixed {
+			r.Reference = name
+		}
+		if err := errors.Join(run.Validate(), VacantFolder(run.Out, o.Force)); err != nil {
+			return nil, fmt.Errorf("compare: %s: %w", name, err)
+		}
+		runs[i] = run
+	}
+	for i, run := range runs {
+		s, err := Run(ctx, run, o)
+		if err != nil {
+			return nil, fmt.Errorf("compare: %s: %w", schedules[i], err)
+		}
+		r.Runs = append(r.Runs, Compared{Summary: s, TimeToTarget: math.NaN()})
+		if s.Schedule == r.Reference && s.BestTrainingLoss != nil {
+			r.TargetLoss = *s.BestTrainingLoss
+		}
+	}
+	for i, run := range runs {
+		at, err := timeToLoss(filepath.Join(run.Out, RoundsFile), run.Schedule.Window, r.TargetLoss)
+		if err != nil {
+			return nil, err
+		}
+		r.Runs[i].TimeToTarget = at
+	}
+	return r, nil
+}
+
+// timeToLoss is the virtual time at which the mean loss of the last s rounds
+// (Eq. 15) first was at most the target.
+func timeToLoss(path string, s int, target float64) (float64, error) {
+	if math.IsNaN(target) {
+		return target, nil
+	}
+	rows, err := ReadRounds(path)
+	if err != nil {
+		return 0, err
+	}
+	window, err := schedule.NewWindow(schedule.WindowConfig{Size: s})
+	if err != nil {
+		return 0, err
+	}
+	for _, row := range rows {
+		window.Observe(row.TrainingLoss)
+		if mean, ok := window.Mean(); ok && mean <= target {
+			return row.VirtualSeconds, nil
+		}
+	}
+	return math.NaN(), nil
+}
+
+// WriteTable writes the comparison for people.
+func (r *Comparison) WriteTable(w io.Writer) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintf(t, "schedule\trounds\tvirtual time\tSGD steps\trelative\tbest training loss\tbest accuracy\ttime to %s's best loss\t\n", r.Reference)
+	for _, run := range r.Runs {
+		s := run.Summary
+		fmt.Fprintf(t, "%s\t%d\t%s\t%d\t%s\t%s\t%s\t%s\t\n", s.Schedule, s.Rounds, VirtualTime(s.VirtualSeconds), s.SGDSteps,
+			cell("%.4f", s.RelativeSGDSteps), cell("%.4f", s.BestTrainingLoss), cell("%.4f", s.BestValidationAccuracy), timeCell(run.TimeToTarget))
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	if !math.IsNaN(r.TargetLoss) {
+		_, err := fmt.Fprintf(w, "\nThe loss to reach is %.4f, a mean over the window of rounds; \"-\" never reached it.\n", r.TargetLoss)
+		return err
+	}
+	return nil
+}
+
+func cell(format string, v *float64) string {
+	if v == nil {
+		return "-"
+	}
+	return fmt.Sprintf(format, *v)
+}
+
+func timeCell(seconds float64) string {
+	if math.IsNaN(seconds) {
+		return "-"
+	}
+	return VirtualTime(seconds)
+}
+
+// VirtualTime is a virtual time for people: seconds below ten minutes, minutes
+// as in the paper's figures above.
+func VirtualTime(seconds float64) string {
+	if seconds < 600 {
+		return fmt.Sprintf("%.1f s", seconds)
+	}
+	return fmt.Sprintf("%.2f min", seconds/60)
+}

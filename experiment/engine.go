@@ -1,0 +1,141 @@
+package experiment
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+
+	"golang.org/x/sync/errgroup"
+
+	"fedpace/actors"
+	"fedpace/bus"
+	"fedpace/coordinator"
+	"fedpace/coordinator/round"
+)
+
+// engine is what a run happens on: the embedded server, the coordinator's
+// connection and the hosts of simulated actors.
+type engine struct {
+	p       *problem
+	jobs    int // a round is split into
+	server  *bus.Server
+	conn    *bus.Conn
+	conns   []*bus.Conn // the hosts'
+	workers []int // of each host
+}
+
+// startEngine starts everything but the trainers. Close it after use.
+func startEngine(ctx context.Context, p *problem, o Options) (*engine, error) {
+	e := &engine{p: p}
+	if err := e.start(ctx, o); err != nil {
+		return nil, errors.Join(err, e.Close())
+	}
+	return e, nil
+}
+
+func (e *engine) start(ctx context.Context, o Options) (err error) {
+	if e.server, err = bus.StartServer(ctx, bus.ServerConfig{}); err != nil {
+		return err
+	}
+	if e.conn, err = bus.Connect(ctx, bus.ConnConfig{Server: e.server, Name: "coordinator"}); err != nil {
+		return err
+	}
+	hosts := max(1, o.Hosts)
+	workers := o.Workers
+	if workers == 0 {
+		workers = runtime.GOMAXPROCS(0)
+	}
+	workers = max(workers, hosts)
+	e.jobs = 2 * workers
+	for i := range hosts {
+		conn, err := bus.Connect(ctx, bus.ConnConfig{Server: e.server, Name: fmt.Sprintf("host %d", i+1)})
+		if err != nil {
+			return err
+		}
+		e.conns = append(e.conns, conn)
+		e.workers = append(e.workers, (i+1)*workers/hosts-i*workers/hosts)
+	}
+	return nil
+}
+
+// play runs the rounds to limit (0: none) and returns where they ended.
+func (e *engine) play(ctx context.Context, limit round.Time, watch coordinator.Observer) (*coordinator.Result, error) {
+	p := e.p
+	rounds, err := roundConfig(p.config, limit)
+	if err != nil {
+		return nil, err
+	}
+	c := coordinator.Config{Run: runToken(p.config.Name), Round: rounds, ModelBits: p.modelBits, Pace: p.config.Pace, Observer: watch}
+	if p.config.Train {
+		info := p.set.Info()
+		c.Learning = coordinator.Learning{
+			Model: p.model, Initial: p.initial, Kernel: p.kernel, Jobs: e.jobs, HeldOut: p.set.HeldOut(),
+			Spec: bus.Spec{Model: p.model.String(), Data: info.Digest, Seed: p.config.Seed, Batch: p.config.Batch},
+		}
+		if p.config.Aggregate.Weights == SampleWeights {
+			c.Learning.Samples = p.set.Samples
+		}
+	}
+	inner, stop := context.WithCancel(ctx)
+	defer stop()
+	group, inner := errgroup.WithContext(inner)
+	for i, conn := range e.conns {
+		host, err := e.host(inner, conn, e.workers[i], c.Run)
+		if err != nil {
+			return nil, err
+		}
+		defer host.Close()
+		if p.config.Train {
+			group.Go(func() error { return host.Train(inner) })
+		}
+	}
+	var result *coordinator.Result
+	group.Go(func() (err error) {
+		defer stop() // the trainers' work is over
+		result, err = coordinator.Run(inner, e.conn, c)
+		return err
+	})
+	err = group.Wait()
+	if ctx.Err() != nil { // what the interruption broke on its way is not news
+		err = ctx.Err()
+	}
+	return result, err
+}
+
+// host starts one host's subscription.
+func (e *engine) host(ctx context.Context, conn *bus.Conn, workers int, run string) (*actors.Host, error) {
+	p := e.p
+	return actors.StartHost(ctx, conn, actors.HostConfig{
+		Run: run, Fleet: p.fleet, Workers: workers,
+		Kernel: p.kernel, Model: p.model, Set: p.set, Seed: p.config.Seed, Batch: p.config.Batch,
+	})
+}
+
+// Close stops everything that was started.
+func (e *engine) Close() error {
+	for _, conn := range e.conns {
+		conn.Close()
+	}
+	if e.conn != nil {
+		e.conn.Close()
+	}
+	if e.server != nil {
+		e.server.Close()
+	}
+	return nil
+}
+
+// runToken is a run's name in the form that subjects allow.
+func runToken(name string) string {
+	token := []byte(name)
+	for i, b := range token {
+		if !(b >= 'a' && b <= 'z' || b >= 'A' && b <= 'Z' || b >= '0' && b <= '9' || b == '-' || b == '_') {
+			token[i] = '_'
+		}
+	}
+	if len(token) == 0 {
+		return "run"
+	}
+	return string(token[:min(len(token), 64)])
+}

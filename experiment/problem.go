@@ -1,0 +1,136 @@
+package experiment
+
+import (
+	"fmt"
+
+	"fedpace/actors/data"
+	"fedpace/actors/device"
+	"fedpace/actors/learn"
+)
+
+// problem is what a configuration asks to be learned, by whom and how fast:
+// everything that costs time to prepare and can be wrong before a run starts.
+type problem struct {
+	config Config // with clients filled in
+
+	fleet     *device.Fleet
+	modelBits int64
+
+	// Only when the run trains.
+	set     data.Set
+	model   learn.Model
+	initial []float32
+	kernel  string
+}
+
+// prepare reads and makes what the run needs. Close it after use.
+func prepare(c Config) (*problem, error) {
+	p := &problem{config: c}
+	if err := p.prepare(); err != nil {
+		p.Close()
+		return nil, err
+	}
+	return p, nil
+}
+
+// Close releases the data.
+func (p *problem) Close() error {
+	if p.set == nil {
+		return nil
+	}
+	set := p.set
+	p.set = nil
+	return set.Close()
+}
+
+func (p *problem) prepare() (err error) {
+	c := &p.config
+	p.fleet, err = device.NewFleet(device.Config{
+		DownloadMbps: c.Network.DownloadMbps, UploadMbps: c.Network.UploadMbps,
+		SecondsPerStep: c.Compute.SecondsPerStep, StepStd: c.Compute.Std,
+	}, c.Seed)
+	if err != nil {
+		return err
+	}
+	if c.Train || c.Clients == 0 {
+		if err := p.open(); err != nil {
+			return err
+		}
+	}
+	if c.Train || c.Network.ModelMegabits == 0 {
+		if err := p.parse(); err != nil {
+			return err
+		}
+	}
+	params := 0
+	if p.model != nil {
+		params = p.model.Params()
+	}
+	bits := c.Network.ModelBits(params)
+	if bits < 1 || bits > maxModelBits {
+		return fmt.Errorf("network.model_megabits: a model of %g Mb, want 1e-6 to %g", bits/1e6, maxModelBits/1e6)
+	}
+	p.modelBits = int64(bits)
+	if !c.Train {
+		return nil
+	}
+	if p.kernel, err = learn.SelectKernel(); err != nil {
+		return err
+	}
+	return p.initialise()
+}
+
+// maxModelBits bounds a transfer: a model of a terabyte.
+const maxModelBits = 8e12
+
+// open reads or makes the data and settles the population.
+func (p *problem) open() (err error) {
+	c := &p.config
+	if c.IsSynthetic() {
+		p.set, err = data.Synthetic(string(c.Task), c.Clients, c.Seed, c.Synthetic.Heterogeneity)
+	} else {
+		p.set, err = data.Open(c.Data, data.Options{Task: string(c.Task), Seed: c.Seed, MinTweets: c.Sent140.MinTweets})
+	}
+	if err != nil {
+		return err
+	}
+	if c.Clients == 0 {
+		c.Clients = p.set.Clients()
+	}
+	switch {
+	case c.Clients > p.set.Clients():
+		return fmt.Errorf("clients: %d, but %s holds %d", c.Clients, c.Data, p.set.Clients())
+	case c.Cohort > c.Clients:
+		return fmt.Errorf("cohort: %d of %d clients in %s; set cohort to at most that", c.Cohort, c.Clients, c.Data)
+	}
+	return nil
+}
+
+// parse makes the model; one whose sizes follow from the data takes them there.
+func (p *problem) parse() (err error) {
+	var info data.Info
+	if p.set != nil {
+		info = p.set.Info()
+	}
+	if p.model, err = learn.Parse(p.config.Architecture(info.Features, info.Classes)); err != nil {
+		return err
+	}
+	if p.set != nil && p.config.Train &&
+		(info.Input != p.model.Input() || info.Features != p.model.Features() || info.Classes != p.model.Classes()) {
+		return fmt.Errorf("model: %s reads %d features in %d classes, %s has %d in %d",
+			p.model, p.model.Features(), p.model.Classes(), p.config.Data, info.Features, info.Classes)
+	}
+	return nil
+}
+
+func (p *problem) initialise() (err error) {
+	if p.config.Init != "" {
+		if p.initial, err = ReadModel(p.config.Init, p.model.Tensors()); err != nil {
+			return fmt.Errorf("init: %w", err)
+		}
+		return nil
+	}
+	p.initial = make([]float32, p.model.Params())
+	p.model.Init(p.initial, p.config.Seed)
+	return nil
+}

@@ -1,0 +1,138 @@
+package experiment
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"fedpace/bus"
+	"fedpace/coordinator"
+	"fedpace/coordinator/round"
+)
+
+// Options are how a run is done; they change no result.
+type Options struct {
+	Version  string
+	Force    bool           // replace a run that the folder holds
+	Hosts    int            // hosts in this process; 0: one
+	Workers  int            // trainers in all; 0: one a core
+	Progress func(Progress) // called now and then from the run's goroutine; may be nil
+	Notice   func(string)   // what the user should know, a line each; may be nil
+}
+
+// Run does one experiment and leaves its results in c.Out. Mistakes in the
+// configuration and the data are found before the folder is made. When ctx is
+// cancelled the run stops cleanly, keeps what is done with a summary that says
+// so, and returns it with the context's error.
+func Run(ctx context.Context, c Config, o Options) (Summary, error) {
+	started := time.Now()
+	if err := c.Validate(); err != nil {
+		return Summary{}, err
+	}
+	if err := VacantFolder(c.Out, o.Force); err != nil {
+		return Summary{}, err
+	}
+	p, err := prepare(c)
+	if err != nil {
+		return Summary{}, err
+	}
+	summary, err := p.run(ctx, o, started)
+	return summary, errors.Join(err, p.Close())
+}
+
+// run plays the prepared problem and writes its results.
+func (p *problem) run(ctx context.Context, o Options, started time.Time) (s Summary, err error) {
+	limit, err := p.limit(ctx, o)
+	if err != nil {
+		return Summary{}, err
+	}
+	e, err := startEngine(ctx, p, o)
+	if err != nil {
+		return Summary{}, err
+	}
+	defer func() { err = errors.Join(err, e.Close()) }()
+
+	results, err := CreateResults(p.config.Out, p.config, o.Force)
+	if err != nil {
+		return Summary{}, err
+	}
+	t := newTally(p, o, limit, results, started)
+	result, runErr := e.play(ctx, limit, t.observer())
+	if result == nil { // it never began
+		return Summary{}, errors.Join(runErr, results.Discard())
+	}
+	s = t.summary(result)
+	return s, errors.Join(runErr, t.finish(result, s), results.Close())
+}
+
+// limit is the virtual time at which the run ends, 0 for none: the earlier of
+// virtual_seconds and the time that equal_runtime_rounds of K-eta-fixed take.
+func (p *problem) limit(ctx context.Context, o Options) (limit round.Time, err error) {
+	stop := p.config.Stop
+	if stop.VirtualSeconds > 0 {
+		if limit, err = seconds(stop.VirtualSeconds); err != nil {
+			return 0, fmt.Errorf("stop.virtual_seconds: %w", err)
+		}
+	}
+	if stop.EqualRuntimeRounds == 0 {
+		return limit, nil
+	}
+	equal, err := p.fixedRuntime(ctx, o, stop.EqualRuntimeRounds)
+	if err != nil {
+		return 0, fmt.Errorf("stop.equal_runtime_rounds: %w", err)
+	}
+	if limit == 0 || equal < limit {
+		limit = equal
+	}
+	return limit, nil
+}
+
+// fixedRuntime is the virtual time of n rounds of K-eta-fixed: by Eq. 5 for
+// constant devices, else by playing them, without learning, with this seed.
+func (p *problem) fixedRuntime(ctx context.Context, o Options, n int) (round.Time, error) {
+	one, constant, err := p.fixedRound()
+	if err != nil {
+		return 0, err
+	}
+	if constant {
+		if one > 0 && round.Time(n) > round.MaxTime/one {
+			return 0, fmt.Errorf("%d rounds of %g s are too long", n, one.Seconds())
+		}
+		return round.Time(n) * one, nil
+	}
+	fixed := *p
+	fixed.config.Train = false
+	fixed.config.Schedule.K, fixed.config.Schedule.Eta = Fixed, Fixed
+	fixed.config.Stop = Stop{Rounds: n}
+	if o.Notice != nil {
+		o.Notice(fmt.Sprintf("Devices are random: timing %d rounds of the fixed schedule first.", n))
+	}
+	e, err := startEngine(ctx, &fixed, o)
+	if err != nil {
+		return 0, err
+	}
+	result, err := e.play(ctx, 0, coordinator.Observer{})
+	if err = errors.Join(err, e.Close()); err != nil {
+		return 0, err
+	}
+	return result.Stop.At, nil
+}
+
+// relativeSteps is the summary's relative_sgd_steps: the steps of one client of
+// each round against those of K-eta-fixed (Table 4). NaN where there is nothing
+// to compare with.
+func (p *problem) relativeSteps(steps int64, at round.Time) float64 {
+	k0 := float64(p.config.Schedule.K0)
+	if n := p.config.Stop.EqualRuntimeRounds; n > 0 {
+		return float64(steps) / (float64(n) * k0)
+	}
+	one, constant, err := p.fixedRound()
+	if err != nil || !constant || one == 0 || at == 0 {
+		return math.NaN()
+	}
+	return float64(steps) / (at.Seconds() / one.Seconds() * k0)
+}
+
+var _ = bus.MaxPayload

@@ -1,0 +1,130 @@
+package experiment
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"fedpace/actors/learn"
+	"fedpace/coordinator"
+	"fedpace/coordinator/round"
+)
+
+// progressEvery is how often progress is told, in wall time.
+const progressEvery = 100 * time.Millisecond
+
+// tally follows a run: it writes its rows, keeps what the summary needs and
+// tells progress. It is called from the run's goroutine alone.
+type tally struct {
+	p       *problem
+	o       Options
+	results *Results
+	started time.Time
+	told    time.Time
+
+	progress     Progress
+	last         round.Report
+	bestLoss     float64
+	bestAccuracy float64
+	best         []float32
+}
+
+func newTally(p *problem, o Options, limit round.Time, results *Results, started time.Time) *tally {
+	nan := math.NaN()
+	return &tally{
+		p: p, o: o, results: results, started: started,
+		last: round.Report{WindowLoss: nan}, bestLoss: nan, bestAccuracy: nan,
+		progress: Progress{
+			Schedule: p.config.Schedule.Name(), Rounds: p.config.Stop.Rounds, VirtualTotal: limit.Seconds(),
+			TargetAccuracy: p.config.Stop.ValidationAccuracy, TrainingLoss: nan, ValidationLoss: nan, ValidationAccuracy: nan,
+		},
+	}
+}
+
+func (t *tally) observer() coordinator.Observer {
+	return coordinator.Observer{Report: t.report, Best: t.keep}
+}
+
+// report takes one round. An error (a full disk) ends the run.
+func (t *tally) report(r *round.Report) error {
+	t.last = *r
+	if !(t.bestLoss <= r.WindowLoss) { // also when there is none yet
+		t.bestLoss = r.WindowLoss
+	}
+	p := &t.progress
+	p.Round, p.VirtualSeconds, p.LocalSteps, p.LearningRate = r.Round, r.End.Seconds(), r.LocalSteps, r.LearningRate
+	p.TrainingLoss = r.TrainingLoss
+	if r.Evaluated {
+		p.ValidationLoss, p.ValidationAccuracy = r.ValidationLoss, r.ValidationAccuracy
+	}
+	if t.o.Progress != nil {
+		if now := time.Now(); now.Sub(t.told) >= progressEvery {
+			t.told = now
+			p.Elapsed = now.Sub(t.started)
+			t.o.Progress(*p)
+		}
+	}
+	return t.results.Round(r)
+}
+
+// keep holds on to the best model so far. It is written at the end: a best
+// model every round would write more than the run computes.
+func (t *tally) keep(accuracy float64, params []float32) {
+	t.bestAccuracy, t.best = accuracy, params
+}
+
+func (t *tally) summary(result *coordinator.Result) Summary {
+	c := t.p.config
+	nan := math.NaN()
+	s := Summary{
+		Task: string(c.Task), Schedule: c.Schedule.Name(), Seed: c.Seed, Completed: result.Completed,
+		Rounds: result.Stop.Rounds, VirtualSeconds: result.Stop.At.Seconds(), WallSeconds: time.Since(t.started).Seconds(),
+		SGDSteps:         t.last.SGDSteps,
+		RelativeSGDSteps: Measured(t.p.relativeSteps(t.last.SGDSteps, result.Stop.At)),
+		Fingerprint:      fmt.Sprintf("%016x", result.Fingerprint),
+		Kernel:           t.p.kernel, Version: t.o.Version,
+	}
+	for o, n := range result.Stop.Outcomes {
+		s.Outcomes[o] = int64(n)
+	}
+	loss, accuracy := nan, nan
+	if result.Stop.Evaluated {
+		loss, accuracy = result.Stop.ValidationLoss, result.Stop.ValidationAccuracy
+	}
+	s.TrainingLoss, s.BestTrainingLoss = Measured(t.last.WindowLoss), Measured(t.bestLoss)
+	s.ValidationLoss, s.ValidationAccuracy, s.BestValidationAccuracy = Measured(loss), Measured(accuracy), Measured(t.bestAccuracy)
+	if result.Params != nil {
+		digest := ModelSHA256(result.Params)
+		s.ModelSHA256 = &digest
+	}
+	return s
+}
+
+// finish writes the models and, last, the summary.
+func (t *tally) finish(result *coordinator.Result, s Summary) error {
+	if t.o.Progress != nil {
+		t.progress.Elapsed = time.Since(t.started)
+		t.o.Progress(t.progress)
+	}
+	var err error
+	if result.Params != nil {
+		tensors := t.p.model.Tensors()
+		err = t.results.Model(tensors, result.Params, t.about(s, "final"))
+		if t.best != nil {
+			err = errors.Join(err, t.results.BestModel(tensors, t.best, t.about(s, "best validation accuracy")))
+		}
+	}
+	if err != nil {
+		return err
+	}
+	return t.results.Summary(s)
+}
+
+// about is a model file's metadata.
+func (t *tally) about(s Summary, which string) map[string]string {
+	return map[string]string{
+		"producer": "fedpace", "task": s.Task, "schedule": s.Schedule, "model": t.p.model.String(),
+		"data": t.p.set.Info().Name, "which": which, "kernel": learn.Kernel(),
+	}
+}

@@ -1,0 +1,195 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// Pending limits of every subscription: what may wait between NATS and its
+// handler. The largest cohort is far below them, so they are reached only when
+// something is badly wrong; then NATS drops a message and the run fails.
+const (
+	pendingMessages = 4 << 20
+	pendingBytes    = 1 << 30
+)
+
+// reconnectFor is how long a connection over TCP tries to come back.
+const (
+	reconnectWait = 250 * time.Millisecond
+	reconnectFor  = 2 * time.Minute
+)
+
+// ErrInterrupted says that messages may have been lost on their way, although
+// the bus works again: tasks without a plan and jobs without a sum must be sent
+// again. Repeats are harmless. Errors that wrap it say what happened.
+var ErrInterrupted = errors.New("messages may have been lost: open tasks and jobs must be sent again")
+
+// ConnConfig says where to connect: to a server in this process, or by URL.
+type ConnConfig struct {
+	Server *Server // in process
+	URL    string  // or over TCP
+	Name   string  // shown by the server; for people
+	// Store is shared by the connections of one process to a server by URL
+	// (an embedded server brings its own). Nil: everything is copied.
+	Store *Store
+}
+
+// Conn is one connection. Its methods may be called concurrently. A coordinator
+// and a host may share one, two are faster.
+type Conn struct {
+	nats  *nats.Conn
+	js    jetstream.JetStream
+	store *Store  // nil: nothing is shared
+	local *Server // nil over TCP
+
+	mu       sync.Mutex
+	err      error
+	watchers []watcher
+}
+
+// watcher learns what becomes of a connection.
+type watcher interface {
+	failed(err error)      // for good
+	interrupted(err error) // wraps ErrInterrupted
+}
+
+// Connect connects and waits until that is done; the error says to what.
+func Connect(ctx context.Context, c ConnConfig) (*Conn, error) {
+	conn := &Conn{store: c.Store, local: c.Server}
+	options := []nats.Option{
+		nats.Name(c.Name),
+		nats.ErrorHandler(conn.trouble),
+		nats.ClosedHandler(func(n *nats.Conn) {
+			err := n.LastError()
+			if err == nil {
+				err = nats.ErrConnectionClosed
+			}
+			conn.fail(fmt.Errorf("bus: connection closed: %w", err))
+		}),
+		nats.ReconnectHandler(func(*nats.Conn) {
+			conn.interrupt("the connection was lost and is back")
+		}),
+		nats.ReconnectWait(reconnectWait),
+		nats.MaxReconnects(int(reconnectFor / reconnectWait)),
+		nats.NoCallbacksAfterClientClose(),
+		nats.SkipSubjectValidation(), // subjects.go makes them
+	}
+	target := c.URL
+	switch {
+	case c.Server != nil && c.URL != "":
+		return nil, errors.New("bus: a connection is either to a server in this process or to a URL, not both")
+	case c.Server != nil:
+		conn.store = c.Server.store
+		target = "the embedded server"
+		options = append(options, nats.InProcessServer(c.Server.server), nats.NoReconnect())
+	case c.URL == "":
+		return nil, errors.New("bus: neither a server in this process nor a URL to connect to")
+	}
+	if d, ok := ctx.Deadline(); ok {
+		options = append(options, nats.Timeout(time.Until(d)))
+	}
+	var err error
+	if conn.nats, err = nats.Connect(c.URL, options...); err != nil {
+		return nil, fmt.Errorf("bus: connect to %s: %w", target, err)
+	}
+	conn.js, err = jetstream.New(conn.nats,
+		jetstream.WithDefaultTimeout(requestTimeout), jetstream.WithPublishAsyncMaxPending(256))
+	if err != nil {
+		conn.nats.Close()
+		return nil, fmt.Errorf("bus: JetStream: %w", err)
+	}
+	return conn, nil
+}
+
+// Close ends the connection and its subscriptions.
+func (c *Conn) Close() { c.nats.Close() }
+
+// trouble is NATS's handler of asynchronous errors.
+func (c *Conn) trouble(_ *nats.Conn, s *nats.Subscription, err error) {
+	if s == nil {
+		// A broken connection is the closed or the reconnect handler's business.
+		if errors.Is(err, nats.ErrPermissionViolation) || errors.Is(err, nats.ErrMaxPayload) {
+			c.fail(fmt.Errorf("bus: %w", err))
+		}
+		return
+	}
+	if errors.Is(err, nats.ErrSlowConsumer) {
+		dropped, _ := s.Dropped()
+		err = fmt.Errorf("%w: %d messages dropped, over %d messages or %d bytes were waiting", err, dropped, pendingMessages, pendingBytes)
+	}
+	c.fail(fmt.Errorf("bus: subscription %s: %w", s.Subject, err))
+}
+
+// fail records what broke the connection and tells those who wait on it.
+func (c *Conn) fail(err error) {
+	if c.local != nil {
+		if why := c.local.trouble(); why != "" {
+			err = fmt.Errorf("%w (the server says: %s)", err, why)
+		}
+	}
+	c.mu.Lock()
+	if c.err == nil {
+		c.err = err
+	}
+	watchers := slices.Clone(c.watchers)
+	c.mu.Unlock()
+	for _, w := range watchers {
+		w.failed(err)
+	}
+}
+
+func (c *Conn) interrupt(what string) {
+	c.mu.Lock()
+	watchers := slices.Clone(c.watchers)
+	c.mu.Unlock()
+	for _, w := range watchers {
+		w.interrupted(fmt.Errorf("bus: %s: %w", what, ErrInterrupted))
+	}
+}
+
+// watch tells w of failures and interruptions, at once of one that has been.
+func (c *Conn) watch(w watcher) {
+	c.mu.Lock()
+	c.watchers = append(c.watchers, w)
+	err := c.err
+	c.mu.Unlock()
+	if err != nil {
+		w.failed(err)
+	}
+}
+
+func (c *Conn) unwatch(w watcher) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.watchers = slices.DeleteFunc(c.watchers, func(x watcher) bool { return x == w })
+}
+
+// subscribe subscribes with the pending limits. queue may be empty.
+func (c *Conn) subscribe(subject, queue string, f nats.MsgHandler) (*nats.Subscription, error) {
+	s, err := c.nats.QueueSubscribe(subject, queue, f)
+	if err == nil {
+		err = s.SetPendingLimits(pendingMessages, pendingBytes)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("bus: subscribe to %s: %w", subject, err)
+	}
+	return s, nil
+}
+
+// settled waits until the server has everything sent so far: subscriptions
+// hold from then on.
+func (c *Conn) settled(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	if err := c.nats.FlushWithContext(ctx); err != nil {
+		return fmt.Errorf("bus: the server does not answer: %w", err)
+	}
+	return nil
+}

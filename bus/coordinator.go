@@ -1,0 +1,273 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"fedpace/bus/wire"
+)
+
+// CoordinatorConfig is what the coordinator's end of a run needs. The zero
+// value will do within one process.
+type CoordinatorConfig struct {
+	// Kernel is the class whose jobs can be taken from the start; SendJob adds
+	// others when it first sees them.
+	Kernel string
+	// PublishModels puts every model on the bus in chunks, for devices and for
+	// hosts in other processes. Without it models are found in this process only.
+	PublishModels bool
+	// Replicas of the run's streams in an external cluster; 0 is 1.
+	Replicas int
+	// AckWait is how long a trainer may hold a job without a mark of progress
+	// before another gets it; 0 is 30 s.
+	AckWait time.Duration
+	// MaxDeliver is how many trainers may fail at a job before the run does;
+	// 0 is 5.
+	MaxDeliver int
+}
+
+func (c *CoordinatorConfig) defaults() error {
+	if c.Replicas == 0 {
+		c.Replicas = 1
+	}
+	if c.AckWait == 0 {
+		c.AckWait = 30 * time.Second
+	}
+	if c.MaxDeliver == 0 {
+		c.MaxDeliver = 5
+	}
+	switch {
+	case c.Replicas < 1 || c.Replicas > 5:
+		return fmt.Errorf("bus: %d replicas of a stream, want 1 to 5", c.Replicas)
+	case c.AckWait < 0:
+		return fmt.Errorf("bus: an ack wait of %v", c.AckWait)
+	case c.MaxDeliver < 1:
+		return fmt.Errorf("bus: at most %d deliveries of a job, want at least 1", c.MaxDeliver)
+	}
+	if c.Kernel != "" {
+		return CheckToken("kernel", c.Kernel)
+	}
+	return nil
+}
+
+// Coordinator is the coordinator's end of one run.
+//
+//	SendTask, Flush        tasks out
+//	TakePlans              plans in, in batches
+//	PutModel, DeleteModel  models for the trainers and devices
+//	SendJob                jobs out, through the work queue
+//	TakeSum                sums in, one by one
+//
+// Its methods may be called concurrently. What goes wrong on the bus comes out
+// of TakePlans and TakeSum: for good, or once as an error that wraps
+// [ErrInterrupted], after which open tasks and jobs must be sent again.
+type Coordinator struct {
+	run    string
+	config CoordinatorConfig
+	conn   *Conn
+	store  *Store // the connection's, or one of its own
+
+	sending sync.Mutex // guards the buffers of SendTask
+	subject clientSubjects
+	buffer  []byte
+	task    wire.Task
+
+	plan  wire.Plan // of the subscription's goroutine
+	plans *inbox[ClientPlan]
+
+	queue *workQueue
+	sums  *sumDesk
+
+	ignored atomic.Int64
+	subs    []*nats.Subscription
+	stop    context.CancelFunc
+	watched sync.WaitGroup
+}
+
+// OpenCoordinator makes the run's streams, emptying what an earlier life of the
+// run left in them, and subscribes to plans and sums. Its context bounds the
+// opening alone.
+func OpenCoordinator(ctx context.Context, conn *Conn, run string, config CoordinatorConfig) (*Coordinator, error) {
+	if err := CheckToken("run", run); err != nil {
+		return nil, err
+	}
+	if err := config.defaults(); err != nil {
+		return nil, err
+	}
+	c := &Coordinator{
+		run: run, config: config, conn: conn, store: conn.store,
+		subject: clientSubjectsOf(run), plans: newInbox[ClientPlan](pendingMessages),
+	}
+	if c.store == nil {
+		c.store = NewStore()
+	}
+	c.sums = newSumDesk(conn.store)
+	c.queue = newWorkQueue(conn, run, config, c.store)
+	if err := c.open(ctx); err != nil {
+		return nil, errors.Join(err, c.Close(context.WithoutCancel(ctx)))
+	}
+	return c, nil
+}
+
+func (c *Coordinator) open(ctx context.Context) error {
+	if err := c.queue.open(ctx); err != nil {
+		return err
+	}
+	for subject, handler := range map[string]nats.MsgHandler{
+		anyClientSubject(c.run, verbPlan): c.onPlan,
+		sumsSubject(c.run):                c.sums.onSum,
+		c.queue.advisorySubject():         c.onAdvisory,
+	} {
+		s, err := c.conn.subscribe(subject, "", handler)
+		if err != nil {
+			return err
+		}
+		c.subs = append(c.subs, s)
+	}
+	c.conn.watch(c)
+	watching, stop := context.WithCancel(context.Background())
+	c.stop = stop
+	c.watched.Go(func() { c.queue.watch(watching, c) })
+	return c.conn.settled(ctx)
+}
+
+// Close ends the subscriptions and removes the run's streams and models. Calls
+// under way in other goroutines return.
+func (c *Coordinator) Close(ctx context.Context) error {
+	c.conn.unwatch(c)
+	if c.stop != nil {
+		c.stop()
+		c.watched.Wait()
+	}
+	for _, s := range c.subs {
+		_ = s.Unsubscribe() // fails only on a closed connection, which has none
+	}
+	c.subs = nil
+	closed := fmt.Errorf("bus: run %s: the coordinator is closed", c.run)
+	c.plans.fail(closed)
+	c.sums.inbox.fail(closed)
+	return c.queue.close(ctx)
+}
+
+// failed and interrupted are the connection's and the work queue's news.
+func (c *Coordinator) failed(err error) {
+	c.plans.fail(err)
+	c.sums.inbox.fail(err)
+}
+
+func (c *Coordinator) interrupted(err error) { c.queue.look(err) }
+
+// lost tells the driver that messages may be lost, once the streams are there.
+func (c *Coordinator) lost(err error) {
+	c.plans.signal(err)
+	c.sums.inbox.signal(err)
+}
+
+// Ignored counts messages that were not taken: from ids that are no simulated
+// client, and sums that were refused or repeated.
+func (c *Coordinator) Ignored() int64 { return c.ignored.Load() + c.sums.ignored.Load() }
+
+// SendTask sends a task to a simulated client. The message leaves with those
+// that follow it closely; nothing waits for it.
+func (c *Coordinator) SendTask(client int, t *Task) error {
+	if err := t.check(); err != nil {
+		return err
+	}
+	if client < 0 || client > MaxClients {
+		return fmt.Errorf("bus: client %d, want 0 to %d", client, MaxClients)
+	}
+	c.sending.Lock()
+	defer c.sending.Unlock()
+	var err error
+	if c.buffer, err = appendTask(c.buffer[:0], t, &c.task); err != nil {
+		return err
+	}
+	if err := c.conn.nats.Publish(c.subject.of(client, verbTask), c.buffer); err != nil {
+		return fmt.Errorf("bus: task %d to client %d: %w", t.Task, client, err)
+	}
+	return nil
+}
+
+// Flush pushes out what SendTask left in buffers, without waiting for the
+// server. It returns the failure of the bus, if there is one.
+func (c *Coordinator) Flush() error { return c.plans.failure() }
+
+// onPlan runs on the plans' subscription.
+func (c *Coordinator) onPlan(m *nats.Msg) {
+	client, ok := c.subject.client(m.Subject, verbPlan)
+	if !ok {
+		c.ignored.Add(1)
+		return
+	}
+	var p ClientPlan
+	p.Client = client
+	if err := decodePlan(m.Data, &p.Plan, &c.plan); err != nil {
+		// Plans come from hosts, never from devices: a bad one is a broken host,
+		// and the clock would stand for ever without it.
+		c.failed(fmt.Errorf("%w (from simulated client %d)", err, client))
+		return
+	}
+	c.plans.put(p)
+}
+
+// TakePlans waits until there are plans and returns all of them, in order of
+// arrival, which means nothing. The result uses another buffer than buf, which
+// is kept for the next batch: pass in the last result when done with it.
+//
+// It returns the bus's failure with its cause: a slow consumer's drop, a lost
+// connection, a plan that is not valid.
+func (c *Coordinator) TakePlans(ctx context.Context, buf []ClientPlan) ([]ClientPlan, error) {
+	return c.plans.take(ctx, buf)
+}
+
+// PutModel makes a model available to the run's trainers (and devices, see
+// CoordinatorConfig) until DeleteModel. The slice is shared, not copied: it must
+// not be written to any more. digest must be DigestOf(params).
+func (c *Coordinator) PutModel(ctx context.Context, digest Digest, params []float32) error {
+	if digest.IsZero() || len(params) == 0 || len(params) > MaxParams {
+		return fmt.Errorf("bus: model %s of %d parameters, want 1 to %d", digest, len(params), MaxParams)
+	}
+	return c.queue.putModel(ctx, digest, params)
+}
+
+// DeleteModel ends the availability of a model. Deleting twice is harmless.
+func (c *Coordinator) DeleteModel(ctx context.Context, digest Digest) error {
+	return c.queue.deleteModel(ctx, digest)
+}
+
+// SendJob puts a job on the work queue of a kernel class and expects its sum.
+// Sending an open job again is harmless. It does not wait for the queue's
+// acknowledgement: what goes wrong comes out of TakeSum. j is kept and must not
+// be changed.
+func (c *Coordinator) SendJob(ctx context.Context, kernel string, j *Job) error {
+	j.Kernel = kernel
+	if err := j.check(); err != nil {
+		return err
+	}
+	c.sums.expect(j)
+	return c.queue.send(ctx, j)
+}
+
+// TakeSum waits for the sum of an open job. Every sum must be answered with
+// Accept or Reject.
+func (c *Coordinator) TakeSum(ctx context.Context) (*ReceivedSum, error) {
+	return c.sums.take(ctx)
+}
+
+// onAdvisory learns that a job was handed out for the last time.
+func (c *Coordinator) onAdvisory(m *nats.Msg) {
+	j, err := c.queue.exhausted(m.Data)
+	switch {
+	case err != nil:
+		c.sums.inbox.fail(err)
+	case j != nil && c.sums.open(j.Job):
+		c.sums.inbox.fail(fmt.Errorf("bus: run %s: job %d (%s, round %d, kernel %s) was given out %d times and no trainer finished it",
+			c.run, j.Job, j.Kind, j.Round, j.Kernel, c.config.MaxDeliver))
+	}
+}

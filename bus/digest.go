@@ -1,0 +1,19 @@
+package bus
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+)
+
+// Digest identifies a model: SHA-256 of its little-endian float32 values in
+// model order. The zero digest stands for no model.
+type Digest [sha256.Size]byte
+
+// DigestOf hashes a model's parameters.
+func DigestOf(params []float32) Digest { return sha256.Sum256(floatBytes(params)) }
+
+// String is the digest in hexadecimal, as in subjects.
+func (d Digest) String() string { return hex.EncodeToString(d[:]) }
+
+// IsZero tells whether d stands for no model.
+func (d Digest) IsZero() bool { return d == Digest{} }

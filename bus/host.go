@@ -1,0 +1,259 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"google.golang.org/protobuf/proto"
+
+	"fedpace/bus/wire"
+)
+
+// hostQueue is the queue group in which the hosts of a run share its tasks.
+const hostQueue = "hosts"
+
+// HostConfig is what a host's end of a run needs; the zero value will do.
+type HostConfig struct {
+	// Name tells this trainer from others in messages; empty: one is made up.
+	Name string
+	// CacheBytes limits the models kept from other processes; 0 is 256 MiB. The
+	// newest is kept even if it is larger.
+	CacheBytes int64
+}
+
+// Host is a host's end of one run: it answers for simulated actors and does
+// jobs. Its methods may be called concurrently.
+//
+//	ServeTasks   tasks in, plans out
+//	Jobs         jobs in, one at a time for each caller of NextJob
+//	Model        models, from memory or from the bus
+//	SendSum      sums out, before Delivery.Done
+type Host struct {
+	run    string
+	name   string
+	conn   *Conn
+	models *modelCache
+
+	life context.Context // ends when the host can no longer work; its cause says why
+	end  context.CancelCauseFunc
+
+	ignored atomic.Int64
+	mu      sync.Mutex
+	subs    []*nats.Subscription
+}
+
+// OpenHost joins a run. The coordinator need not be there yet.
+func OpenHost(ctx context.Context, conn *Conn, run string, config HostConfig) (*Host, error) {
+	if err := CheckToken("run", run); err != nil {
+		return nil, err
+	}
+	if config.Name == "" {
+		config.Name = nats.NewInbox()[len(nats.InboxPrefix):]
+	}
+	if err := CheckToken("host", config.Name); err != nil {
+		return nil, err
+	}
+	if config.CacheBytes == 0 {
+		config.CacheBytes = 256 << 20
+	}
+	if config.CacheBytes < 0 {
+		return nil, fmt.Errorf("bus: a cache of %d bytes", config.CacheBytes)
+	}
+	h := &Host{run: run, name: config.Name, conn: conn}
+	h.life, h.end = context.WithCancelCause(context.Background())
+	h.models = newModelCache(conn, run, config.CacheBytes)
+	conn.watch(h)
+	return h, ctx.Err()
+}
+
+// Close ends the subscriptions. Deliveries that are held should be released
+// first.
+func (h *Host) Close() error {
+	h.conn.unwatch(h)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, s := range h.subs {
+		_ = s.Unsubscribe() // fails only on a closed connection, which has none
+	}
+	h.subs = nil
+	h.failed(fmt.Errorf("bus: run %s: host %s is closed", h.run, h.name))
+	return nil
+}
+
+func (h *Host) failed(err error) { h.end(err) }
+
+// interrupted needs nothing of a host: the coordinator sends again what is open.
+func (h *Host) interrupted(error) {}
+
+// Err is what ended the host: a broken connection, or a task that could not be
+// answered; nil while all is well. Done is closed with it.
+func (h *Host) Err() error { return context.Cause(h.life) }
+
+// Done is closed when the host can no longer work; Err says why.
+func (h *Host) Done() <-chan struct{} { return h.life.Done() }
+
+// Ignored counts tasks that were not answered since they were not valid.
+func (h *Host) Ignored() int64 { return h.ignored.Load() }
+
+// ServeTasks answers the run's tasks to simulated clients until Close. The
+// hosts of a run share them: each task goes to one host. fn fills p, which is
+// empty but for the task's number; it runs on one goroutine for all clients and
+// must not keep t or p. Its error is this host's end, see Err.
+//
+// When ServeTasks returns, no later task is missed.
+func (h *Host) ServeTasks(ctx context.Context, fn func(client int, t *Task, p *Plan) error) error {
+	s := &responder{host: h, subjects: clientSubjectsOf(h.run), fn: fn}
+	sub, err := h.conn.subscribe(anyClientSubject(h.run, verbTask), hostQueue, s.onTask)
+	if err != nil {
+		return err
+	}
+	h.mu.Lock()
+	h.subs = append(h.subs, sub)
+	h.mu.Unlock()
+	return h.conn.settled(ctx)
+}
+
+// responder answers tasks with memory that it uses again for each.
+type responder struct {
+	host     *Host
+	subjects clientSubjects
+	fn       func(int, *Task, *Plan) error
+	wireTask wire.Task
+	wirePlan wire.Plan
+	wireDrop wire.Dropout
+	task     Task
+	plan     Plan
+	buffer   []byte
+}
+
+func (s *responder) onTask(m *nats.Msg) {
+	client, ok := s.subjects.client(m.Subject, verbTask)
+	if !ok {
+		return // a device's
+	}
+	if err := decodeTask(m.Data, &s.task, &s.wireTask); err != nil {
+		s.host.ignored.Add(1)
+		return
+	}
+	s.plan = Plan{Task: s.task.Task}
+	err := s.fn(client, &s.task, &s.plan)
+	if err == nil {
+		err = s.plan.check()
+	}
+	if err == nil {
+		s.buffer, err = appendPlan(s.buffer[:0], &s.plan, &s.wirePlan, &s.wireDrop)
+	}
+	if err == nil {
+		err = s.host.conn.nats.Publish(answering(m.Subject), s.buffer)
+	}
+	if err != nil {
+		s.host.failed(fmt.Errorf("bus: plan of client %d for task %d: %w", client, s.task.Task, err))
+	}
+}
+
+// SendSum sends the sum of a job and waits until the coordinator has it; then,
+// and only then, the delivery may be acknowledged. Until SendSum returns,
+// s.Values belongs to the coordinator; after an error it must not be written to
+// again, since the coordinator may be reading it.
+//
+// A sum that is refused is an error that wraps [ErrRefused].
+func (h *Host) SendSum(ctx context.Context, s *Sum) error {
+	w := wireSum(s, h.name)
+	if s.Failure != nil || len(s.Values) == 0 {
+		w.Params = 0
+		_, err := h.sumRequest(ctx, w)
+		return err
+	}
+	if store := h.conn.store; store != nil {
+		number := store.putSum(s.Values)
+		w.Handle = &wire.Handle{Store: store.id[:], Number: number}
+		_, err := h.sumRequest(ctx, w)
+		if err == nil {
+			store.takeBack(number)
+			return nil
+		}
+		store.takeBack(number)
+		if !errors.Is(err, ErrRefused) {
+			return err
+		}
+		// The coordinator lives elsewhere and wants the values themselves; what
+		// it refuses for another reason it refuses again.
+		w.Handle = nil
+	}
+	size := min(chunkBytes, int(h.conn.nats.MaxPayload())-proto.Size(w)-1024) / 8
+	if size < 1 {
+		return fmt.Errorf("bus: sum of job %d: %d bytes of losses do not fit a message of %d", s.Job, proto.Size(w), h.conn.nats.MaxPayload())
+	}
+	chunks := (len(s.Values) + size - 1) / size
+	w.Chunks = uint32(chunks)
+	for i := range chunks {
+		w.Chunk = uint32(i)
+		w.Values = wordBytes(s.Values[i*size : min((i+1)*size, len(s.Values))])
+		if i == 1 {
+			w.Clients, w.Shards = nil, nil
+		}
+		done, err := h.sumRequest(ctx, w)
+		if done || err != nil {
+			return err
+		}
+	}
+	return fmt.Errorf("bus: sum of job %d: the coordinator misses chunks after all %d were sent", s.Job, chunks)
+}
+
+// ErrRefused is wrapped by errors about sums that the coordinator refused.
+var ErrRefused = errors.New("the coordinator refused the sum")
+
+// sumRequest sends one message of a sum until it is answered.
+func (h *Host) sumRequest(ctx context.Context, w *wire.Sum) (done bool, err error) {
+	b, err := marshal(nil, w)
+	if err != nil {
+		return false, err
+	}
+	for {
+		attempt, cancel := context.WithTimeout(ctx, sumPatience)
+		m, err := h.conn.nats.RequestWithContext(attempt, sumsSubject(h.run), b)
+		cancel()
+		switch {
+		case err == nil:
+			return h.verdict(w.Job, m.Data)
+		case ctx.Err() != nil:
+			return false, fmt.Errorf("bus: sum of job %d: %w", w.Job, ctx.Err())
+		case h.Err() != nil:
+			return false, h.Err()
+		case errors.Is(err, nats.ErrNoResponders): // the coordinator may come back
+			select {
+			case <-ctx.Done():
+			case <-h.life.Done():
+			case <-time.After(reconnectWait):
+			}
+		case !retriable(err):
+			return false, fmt.Errorf("bus: sum of job %d: %w", w.Job, err)
+		}
+	}
+}
+
+func (h *Host) verdict(job uint64, reply []byte) (done bool, err error) {
+	var r wire.SumReply
+	if err := unmarshal(reply, &r); err != nil {
+		return false, err
+	}
+	switch r.Verdict {
+	case wire.Verdict_VERDICT_CONTINUE:
+		return false, nil
+	case wire.Verdict_VERDICT_ACCEPTED, wire.Verdict_VERDICT_REPEATED:
+		return true, nil
+	}
+	return false, fmt.Errorf("bus: sum of job %d: %w: %s", job, ErrRefused, r.Reason)
+}
+
+// Model returns the model with this digest, which must not be written to: from
+// the coordinator's memory if it is in this process, else from the cache or the
+// bus, its digest checked.
+func (h *Host) Model(ctx context.Context, d Digest) ([]float32, error) {
+	return h.models.get(ctx, d)
+}

@@ -1,0 +1,95 @@
+package bus
+
+import (
+	"context"
+	"fmt"
+	"sync"
+)
+
+// inbox hands batches from a subscription to the one who takes them, a batch
+// under one lock. It holds at most limit items: more means that somebody sends
+// what nobody asked for, and fails it.
+type inbox[T any] struct {
+	mu    sync.Mutex
+	items []T
+	err   error // for good
+	once  error // returned once
+	limit int
+	ready chan struct{} // one token: look again
+}
+
+func newInbox[T any](limit int) *inbox[T] {
+	return &inbox[T]{limit: limit, ready: make(chan struct{}, 1)}
+}
+
+func (b *inbox[T]) put(item T) {
+	b.mu.Lock()
+	if len(b.items) >= b.limit {
+		if b.err == nil {
+			b.err = fmt.Errorf("bus: over %d messages wait to be taken", b.limit)
+		}
+	} else {
+		b.items = append(b.items, item)
+	}
+	first := len(b.items) == 1
+	b.mu.Unlock()
+	if first {
+		b.wake()
+	}
+}
+
+// fail makes every take fail, once what came before is taken.
+func (b *inbox[T]) fail(err error) {
+	b.mu.Lock()
+	if b.err == nil {
+		b.err = err
+	}
+	b.mu.Unlock()
+	b.wake()
+}
+
+// signal makes one take fail, once what came before is taken.
+func (b *inbox[T]) signal(err error) {
+	b.mu.Lock()
+	b.once = err
+	b.mu.Unlock()
+	b.wake()
+}
+
+func (b *inbox[T]) failure() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.err
+}
+
+func (b *inbox[T]) wake() {
+	select {
+	case b.ready <- struct{}{}:
+	default:
+	}
+}
+
+// take waits for items and swaps them against the caller's buffer.
+func (b *inbox[T]) take(ctx context.Context, buffer []T) ([]T, error) {
+	for {
+		b.mu.Lock()
+		items, err := b.items, b.err
+		if len(items) > 0 {
+			b.items = buffer[:0]
+			b.mu.Unlock()
+			return items, nil
+		}
+		if err == nil {
+			err, b.once = b.once, nil
+		}
+		b.mu.Unlock()
+		if err != nil {
+			return buffer[:0], err
+		}
+		select {
+		case <-b.ready:
+		case <-ctx.Done():
+			return buffer[:0], ctx.Err()
+		}
+	}
+}

@@ -1,0 +1,41 @@
+package bus
+
+import "time"
+
+// Limits of what a message may say. They are far above every use and keep sums
+// of a few such numbers inside int64 and buffers inside memory.
+const (
+	MaxDurationNs   = 1 << 58 // of one phase: nine years
+	MaxLocalSteps   = 1 << 24 // K of one task
+	MaxSteps        = 1 << 48 // steps that a client has done
+	MaxRound        = 1<<31 - 1
+	MaxClients      = 1<<31 - 1 // largest index of a client
+	MaxParams       = 1 << 28   // values of a model: 1 GiB
+	MaxModelBits    = 1 << 48   // of one transfer
+	MaxJobClients   = 1 << 16   // clients of one job
+	MaxJobShards    = 1 << 16   // shards of one job
+	MaxSamples      = 1 << 48   // validation samples
+	MaxBatch        = 1 << 20   // samples of a minibatch
+	MaxLearningRate = 1e9
+
+	maxText       = 4096    // bytes of a text in a message
+	maxToken      = 64      // bytes of a run's name or an id
+	maxChunks     = 1 << 16 // chunks of a model or a sum
+	maxAssemblies = 16      // trainers that send chunks of one job at once
+	maxWaiting    = 1 << 12 // trainers that wait for a job
+	pendingJobs   = 1 << 12 // jobs and chunks the stream has not confirmed
+	maxSumsHeld   = 1 << 12 // sums that wait to be taken
+)
+
+// MaxPayload is the largest message of the embedded server, in bytes.
+const MaxPayload = 16 << 20
+
+// chunkBytes is how much of a model or a sum goes into one message at most:
+// with room for the rest it fits the 1 MiB that NATS servers allow by default.
+const chunkBytes = 1 << 19
+
+const (
+	startTimeout   = 10 * time.Second // of the embedded server
+	requestTimeout = 5 * time.Second  // of one request to JetStream
+	sumPatience    = 10 * time.Second // after which a sum without a reply is sent again
+)

@@ -1,0 +1,129 @@
+package bus
+
+// Task asks one client for one round's local steps.
+type Task struct {
+	Task         uint64 // unique in the run, from 1
+	Round        int    // from 1
+	LocalSteps   int    // K, at least 1
+	LearningRate float64
+	StepsDone    int64  // local steps of this client accepted so far
+	Model        Digest // base model; zero: nothing is trained
+	ModelBits    int64  // size of one transfer of the model
+}
+
+// Phase is a part of a client's work on a task.
+type Phase uint8
+
+// The phases in their order.
+const (
+	NoPhase Phase = iota
+	Download
+	Compute
+	Upload
+)
+
+// Plan is a simulated client's answer to a task: how long each phase takes, in
+// nanoseconds of virtual time, none negative, each at most MaxDurationNs.
+type Plan struct {
+	Task       uint64
+	DownloadNs int64
+	ComputeNs  int64
+	UploadNs   int64
+	Dropout    Phase // where the client leaves; NoPhase: it finishes
+	DropoutNs  int64 // when it leaves, since the task's start
+}
+
+// ClientPlan is a plan with the client that its subject names.
+type ClientPlan struct {
+	Client int
+	Plan   Plan
+}
+
+// JobKind is what a job asks for.
+type JobKind uint8
+
+// The kinds of job.
+const (
+	Train    JobKind = 1 // local SGD of some clients: one partial sum
+	Evaluate JobKind = 2 // losses and hits of some shards of the validation samples
+)
+
+func (k JobKind) String() string {
+	switch k {
+	case Train:
+		return "train"
+	case Evaluate:
+		return "evaluate"
+	}
+	return "unknown"
+}
+
+// Job is a piece of training or evaluation for one trainer.
+type Job struct {
+	Job     uint64 // unique in the run, from 1
+	Kind    JobKind
+	Round   int
+	Model   Digest // base model, or the one to evaluate
+	Params  int    // its number of float32 values
+	Kernel  string // kernel class the job needs, a token; SendJob sets it
+	Spec    Spec
+	Clients []JobClient // Train: at least one
+	Shards  []Shard     // Evaluate: at least one
+}
+
+// Spec is what a trainer must know of the learning problem.
+type Spec struct {
+	Model string // architecture, as learn.Model's String
+	Data  string // hex SHA-256 of samples and split, as data.Info's Digest
+	Seed  uint64
+	Batch int // minibatch size
+}
+
+// JobClient is one accepted client's local steps within a job.
+type JobClient struct {
+	Task         uint64
+	Client       int
+	LocalSteps   int // K
+	StepsDone    int64
+	LearningRate float64
+	Weight       float64 // w_c, normalised over the accepted clients
+}
+
+// Shard is a range of the validation samples, numbered within its evaluation.
+type Shard struct {
+	Index       int
+	From, Count int
+}
+
+// Sum is the one result of a job.
+type Sum struct {
+	Job     uint64
+	Model   Digest       // of the job, repeated
+	Values  []int64      // Train: the exact partial sum, Job.Params values
+	Clients []ClientLoss // Train: in the order of Job.Clients
+	Shards  []ShardScore // Evaluate: in the order of Job.Shards
+	Failure *Failure     // the job cannot be done; all the above is empty
+}
+
+// ClientLoss is a client's loss on its first minibatch, before the step.
+type ClientLoss struct {
+	Task          uint64
+	FirstStepLoss float64
+}
+
+// ShardScore is the evaluation of one shard.
+type ShardScore struct {
+	Index   int
+	LossSum float64 // cross-entropy, summed over the samples
+	Correct int
+}
+
+// Failure says why a job cannot be done. It ends a run.
+type Failure struct {
+	Kind   string // e.g. "diverged"
+	Task   uint64 // 0: not one task's
+	Client int    // of the task
+	Text   string
+}
+
+func (f *Failure) Error() string { return f.Text }

@@ -1,0 +1,155 @@
+package bus
+
+import (
+	"container/list"
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/nats-io/nats.go"
+
+	"fedpace/bus/wire"
+)
+
+// ErrNoModel is wrapped by errors about models that are not on the bus: deleted
+// since, or never put.
+var ErrNoModel = errors.New("there is no such model")
+
+// modelCache finds models: in the process's store, among those fetched before,
+// on the bus. The least recently used leave when it holds too much.
+type modelCache struct {
+	conn  *Conn
+	run   string
+	limit int64
+
+	mu    sync.Mutex
+	bytes int64
+	order *list.List // of *cachedModel, newest use first
+	known map[Digest]*list.Element
+}
+
+// cachedModel is fetched once; those who ask meanwhile wait for done.
+type cachedModel struct {
+	digest Digest
+	done   chan struct{}
+	params []float32
+	err    error
+}
+
+func newModelCache(conn *Conn, run string, limit int64) *modelCache {
+	return &modelCache{conn: conn, run: run, limit: limit, order: list.New(), known: map[Digest]*list.Element{}}
+}
+
+func (c *modelCache) get(ctx context.Context, d Digest) ([]float32, error) {
+	if c.conn.store != nil {
+		if params, ok := c.conn.store.model(c.run, d); ok {
+			return params, nil
+		}
+	}
+	for {
+		c.mu.Lock()
+		e := c.known[d]
+		if e == nil {
+			break
+		}
+		c.order.MoveToFront(e)
+		c.mu.Unlock()
+		m := e.Value.(*cachedModel)
+		select {
+		case <-m.done:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+		// Another caller's cancelled fetch is none of ours.
+		if m.err == nil || !errors.Is(m.err, context.Canceled) && !errors.Is(m.err, context.DeadlineExceeded) {
+			return m.params, m.err
+		}
+	}
+	m := &cachedModel{digest: d, done: make(chan struct{})}
+	e := c.order.PushFront(m)
+	c.known[d] = e
+	c.mu.Unlock()
+
+	m.params, m.err = c.fetch(ctx, d)
+	c.mu.Lock()
+	if m.err != nil {
+		c.order.Remove(e)
+		delete(c.known, d)
+	} else {
+		c.bytes += 4 * int64(len(m.params))
+		c.shrink(e)
+	}
+	c.mu.Unlock()
+	close(m.done)
+	return m.params, m.err
+}
+
+// shrink forgets the least recently used models but keep.
+func (c *modelCache) shrink(keep *list.Element) {
+	for e := c.order.Back(); e != nil && c.bytes > c.limit; {
+		m, before := e.Value.(*cachedModel), e.Prev()
+		if e != keep && m.params != nil {
+			c.bytes -= 4 * int64(len(m.params))
+			c.order.Remove(e)
+			delete(c.known, m.digest)
+		}
+		e = before
+	}
+}
+
+// fetch gets the chunks one after the other.
+func (c *modelCache) fetch(ctx context.Context, d Digest) ([]float32, error) {
+	var params []float32
+	for i, chunks := 0, 1; i < chunks; i++ {
+		w, err := c.chunk(ctx, d, i)
+		if err != nil {
+			return nil, fmt.Errorf("bus: chunk %d of model %s: %w", i, d, err)
+		}
+		if i == 0 {
+			chunks = int(w.Chunks)
+			params = make([]float32, 0, min(int(w.Params), len(w.Values)/4*chunks))
+		}
+		if int(w.Chunks) != chunks || len(params)+len(w.Values)/4 > int(w.Params) {
+			return nil, fmt.Errorf("bus: chunk %d of model %s does not fit the ones before it", i, d)
+		}
+		params = appendFloats(params, w.Values)
+	}
+	if got := DigestOf(params); got != d {
+		return nil, fmt.Errorf("bus: model %s arrived as %s", d, got)
+	}
+	return params, nil
+}
+
+// chunk is a direct get of the last message on the chunk's subject: it asks for
+// no right but to publish this one request.
+func (c *modelCache) chunk(ctx context.Context, d Digest, i int) (*wire.ModelChunk, error) {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	m, err := c.conn.nats.RequestWithContext(ctx, "$JS.API.DIRECT.GET."+modelsStream(c.run)+"."+modelSubject(c.run, d, i), nil)
+	if errors.Is(err, nats.ErrNoResponders) || err == nil && m.Header.Get("Status") == "404" {
+		return nil, ErrNoModel
+	}
+	if err != nil {
+		return nil, err
+	}
+	if status := m.Header.Get("Status"); status != "" {
+		return nil, fmt.Errorf("the server says %s %s", status, m.Header.Get("Description"))
+	}
+	return decodeChunk(m.Data, i)
+}
+
+func decodeChunk(b []byte, i int) (*wire.ModelChunk, error) {
+	var w wire.ModelChunk
+	if err := unmarshal(b, &w); err != nil {
+		return nil, err
+	}
+	ck := checker{message: "model chunk"}
+	ck.number("chunk", uint64(w.Chunk), uint64(i), uint64(i))
+	ck.number("chunks", uint64(w.Chunks), uint64(i)+1, maxChunks)
+	ck.number("params", uint64(w.Params), 1, MaxParams)
+	if len(w.Values) == 0 || len(w.Values)%4 != 0 || len(w.Values)/4 > int(w.Params) {
+		ck.refuse("values", fmt.Sprint(len(w.Values), " bytes"), fmt.Sprintf("a multiple of 4, at most 4 for each of %d params", w.Params))
+	}
+	return &w, ck.err
+}

@@ -1,0 +1,386 @@
+package bus
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"fedpace/bus/wire"
+)
+
+// lookEvery is how often the streams are looked at while jobs are open.
+const lookEvery = 2 * time.Second
+
+// workQueue is the coordinator's side of the run's streams: the jobs, as a work
+// queue with one consumer for each kernel class, and the models' chunks. Jobs
+// carry no Nats-Msg-Id: one that is sent again must not be taken for a repeat.
+type workQueue struct {
+	conn   *Conn
+	run    string
+	config CoordinatorConfig
+	store  *Store
+	js     jetstream.JetStream
+
+	looking chan error // what happened; one at a time is enough
+
+	mu      sync.Mutex
+	kernels map[string]bool      // whose consumers exist
+	models  map[Digest][]float32 // that are available
+}
+
+func newWorkQueue(conn *Conn, run string, config CoordinatorConfig, store *Store) *workQueue {
+	return &workQueue{
+		conn: conn, run: run, config: config, store: store, js: conn.js,
+		looking: make(chan error, 1), kernels: map[string]bool{}, models: map[Digest][]float32{},
+	}
+}
+
+func (q *workQueue) open(ctx context.Context) error {
+	var err error
+	q.js, err = jetstream.New(q.conn.nats,
+		jetstream.WithDefaultTimeout(requestTimeout), jetstream.WithPublishAsyncMaxPending(pendingJobs),
+		jetstream.WithPublishAsyncTimeout(2*requestTimeout), jetstream.WithPublishAsyncErrHandler(q.notSent))
+	if err != nil {
+		return fmt.Errorf("bus: JetStream: %w", err)
+	}
+	if err := q.makeStreams(ctx); err != nil {
+		return err
+	}
+	for _, name := range q.streams() {
+		s, err := q.js.Stream(ctx, name)
+		if err == nil {
+			err = s.Purge(ctx)
+		}
+		if err != nil {
+			return fmt.Errorf("bus: empty stream %s: %w", name, err)
+		}
+	}
+	if q.config.Kernel != "" {
+		return q.makeConsumer(ctx, q.config.Kernel)
+	}
+	return nil
+}
+
+func (q *workQueue) streams() []string {
+	if q.config.PublishModels {
+		return []string{jobsStream(q.run), modelsStream(q.run)}
+	}
+	return []string{jobsStream(q.run)}
+}
+
+func (q *workQueue) makeStreams(ctx context.Context) error {
+	configs := []jetstream.StreamConfig{{
+		Name:      jobsStream(q.run),
+		Subjects:  []string{anyJobsSubject(q.run)},
+		Retention: jetstream.WorkQueuePolicy,
+		Storage:   jetstream.MemoryStorage,
+		Replicas:  q.config.Replicas,
+	}}
+	if q.config.PublishModels {
+		configs = append(configs, jetstream.StreamConfig{
+			Name:              modelsStream(q.run),
+			Subjects:          []string{anyModelSubject(q.run)},
+			Storage:           jetstream.MemoryStorage,
+			Replicas:          q.config.Replicas,
+			MaxMsgsPerSubject: 1,
+			AllowDirect:       true,
+		})
+	}
+	for _, c := range configs {
+		if _, err := q.js.CreateOrUpdateStream(ctx, c); err != nil {
+			return fmt.Errorf("bus: make stream %s: %w", c.Name, err)
+		}
+	}
+	return nil
+}
+
+func (q *workQueue) makeConsumer(ctx context.Context, kernel string) error {
+	_, err := q.js.CreateOrUpdateConsumer(ctx, jobsStream(q.run), jetstream.ConsumerConfig{
+		Durable:       kernel,
+		AckPolicy:     jetstream.AckExplicitPolicy,
+		AckWait:       q.config.AckWait,
+		MaxDeliver:    q.config.MaxDeliver,
+		FilterSubject: jobsSubject(q.run, kernel),
+		MaxAckPending: -1, // trainers take one at a time each
+		MaxWaiting:    maxWaiting,
+		MemoryStorage: true,
+	})
+	if err != nil {
+		return fmt.Errorf("bus: make consumer %s of stream %s: %w", kernel, jobsStream(q.run), err)
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.kernels[kernel] = true
+	return nil
+}
+
+// close removes the streams. Those of a server that is gone are gone, too.
+func (q *workQueue) close(ctx context.Context) error {
+	q.js.CleanupPublisher()
+	q.mu.Lock()
+	for d := range q.models {
+		q.store.deleteModel(q.run, d)
+	}
+	clear(q.models)
+	q.mu.Unlock()
+	if !q.conn.nats.IsConnected() {
+		return nil
+	}
+	for _, name := range q.streams() {
+		if err := q.js.DeleteStream(ctx, name); err != nil && !errors.Is(err, jetstream.ErrStreamNotFound) {
+			return fmt.Errorf("bus: remove stream %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// send publishes a job; notSent learns if that fails.
+func (q *workQueue) send(ctx context.Context, j *Job) error {
+	q.mu.Lock()
+	known := q.kernels[j.Kernel]
+	q.mu.Unlock()
+	if !known {
+		if err := q.makeConsumer(ctx, j.Kernel); err != nil {
+			return err
+		}
+	}
+	b, err := appendJob(nil, j)
+	if err != nil {
+		return err
+	}
+	if limit := q.conn.nats.MaxPayload(); int64(len(b)) > limit {
+		return fmt.Errorf("bus: job %d has %d bytes, the server takes %d: make more jobs of it", j.Job, len(b), limit)
+	}
+	if _, err := q.js.PublishAsync(jobsSubject(q.run, j.Kernel), b); err != nil {
+		return fmt.Errorf("bus: send job %d: %w", j.Job, err)
+	}
+	return nil
+}
+
+// notSent is told of a job that the stream did not take.
+func (q *workQueue) notSent(_ jetstream.JetStream, m *nats.Msg, err error) {
+	err = fmt.Errorf("bus: a job on %s was not taken: %w", m.Subject, err)
+	select {
+	case q.looking <- err:
+	default:
+	}
+}
+
+// look has the streams looked at, since messages may have been lost.
+func (q *workQueue) look(cause error) {
+	select {
+	case q.looking <- cause:
+	default:
+	}
+}
+
+// watch makes streams again when they are gone and tells of it, until ctx ends.
+func (q *workQueue) watch(ctx context.Context, c *Coordinator) {
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
+	for {
+		var cause error
+		select {
+		case <-ctx.Done():
+			return
+		case cause = <-q.looking:
+		case <-tick.C:
+			if c.sums.opened() == 0 {
+				continue
+			}
+		}
+		again, err := q.ensure(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err != nil && cause == nil && retriable(err):
+			// The connection's own handlers say what becomes of it.
+		case err != nil:
+			c.failed(errors.Join(err, cause))
+		case again:
+			c.lost(fmt.Errorf("bus: stream %s was gone and has been made again: %w", jobsStream(q.run), ErrInterrupted))
+		case errors.Is(cause, ErrInterrupted):
+			c.lost(cause)
+		case cause != nil && retriable(cause):
+			c.lost(fmt.Errorf("%w: %w", cause, ErrInterrupted))
+		case cause != nil:
+			c.failed(cause)
+		}
+	}
+}
+
+// retriable tells failures that pass from those that stay.
+func retriable(err error) bool {
+	for _, passing := range []error{
+		context.DeadlineExceeded, nats.ErrTimeout, nats.ErrNoResponders, nats.ErrDisconnected, nats.ErrConnectionReconnecting,
+		jetstream.ErrNoStreamResponse, jetstream.ErrAsyncPublishTimeout, jetstream.ErrStreamNotFound,
+	} {
+		if errors.Is(err, passing) {
+			return true
+		}
+	}
+	return false
+}
+
+// ensure makes the streams, consumers and chunks again if a stream is gone. It
+// tries for as long as a connection may take to come back.
+func (q *workQueue) ensure(ctx context.Context) (again bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, reconnectFor)
+	defer cancel()
+	for {
+		again, err = q.restore(ctx)
+		if err == nil || !retriable(err) {
+			return again, err
+		}
+		select {
+		case <-ctx.Done():
+			return again, err
+		case <-time.After(reconnectWait):
+		}
+	}
+}
+
+func (q *workQueue) restore(ctx context.Context) (again bool, err error) {
+	for _, name := range q.streams() {
+		_, err := q.js.Stream(ctx, name)
+		if errors.Is(err, jetstream.ErrStreamNotFound) {
+			again = true
+		} else if err != nil {
+			return false, fmt.Errorf("bus: look at stream %s: %w", name, err)
+		}
+	}
+	q.mu.Lock()
+	kernels := make([]string, 0, len(q.kernels))
+	for k := range q.kernels {
+		kernels = append(kernels, k)
+	}
+	models := make(map[Digest][]float32, len(q.models))
+	for d, params := range q.models {
+		models[d] = params
+	}
+	q.mu.Unlock()
+	for _, k := range kernels {
+		if again {
+			break
+		}
+		_, err := q.js.Consumer(ctx, jobsStream(q.run), k)
+		if errors.Is(err, jetstream.ErrConsumerNotFound) {
+			again = true
+		} else if err != nil {
+			return false, fmt.Errorf("bus: look at consumer %s: %w", k, err)
+		}
+	}
+	if !again {
+		return false, nil
+	}
+	if err := q.makeStreams(ctx); err != nil {
+		return false, err
+	}
+	for _, k := range kernels {
+		if err := q.makeConsumer(ctx, k); err != nil {
+			return false, err
+		}
+	}
+	if q.config.PublishModels {
+		for d, params := range models {
+			if err := q.publishModel(ctx, d, params); err != nil {
+				return false, err
+			}
+		}
+	}
+	return true, nil
+}
+
+func (q *workQueue) putModel(ctx context.Context, d Digest, params []float32) error {
+	q.mu.Lock()
+	q.models[d] = params
+	q.mu.Unlock()
+	q.store.putModel(q.run, d, params)
+	if !q.config.PublishModels {
+		return nil
+	}
+	return q.publishModel(ctx, d, params)
+}
+
+// publishModel sends the chunks and waits until the stream has them all.
+func (q *workQueue) publishModel(ctx context.Context, d Digest, params []float32) error {
+	size := min(chunkBytes, int(q.conn.nats.MaxPayload())-1024) / 4
+	chunks := (len(params) + size - 1) / size
+	futures := make([]jetstream.PubAckFuture, 0, chunks)
+	for i := range chunks {
+		part := params[i*size : min((i+1)*size, len(params))]
+		b, err := marshal(nil, &wire.ModelChunk{Chunk: uint32(i), Chunks: uint32(chunks), Params: uint32(len(params)), Values: floatBytes(part)})
+		if err != nil {
+			return err
+		}
+		f, err := q.js.PublishAsync(modelSubject(q.run, d, i), b)
+		if err != nil {
+			return fmt.Errorf("bus: send chunk %d of model %s: %w", i, d, err)
+		}
+		futures = append(futures, f)
+	}
+	for i, f := range futures {
+		select {
+		case <-f.Ok():
+		case err := <-f.Err():
+			return fmt.Errorf("bus: send chunk %d of model %s: %w", i, d, err)
+		case <-ctx.Done():
+			return fmt.Errorf("bus: send chunk %d of model %s: %w", i, d, ctx.Err())
+		}
+	}
+	return nil
+}
+
+func (q *workQueue) deleteModel(ctx context.Context, d Digest) error {
+	q.mu.Lock()
+	delete(q.models, d)
+	q.mu.Unlock()
+	q.store.deleteModel(q.run, d)
+	if !q.config.PublishModels {
+		return nil
+	}
+	s, err := q.js.Stream(ctx, modelsStream(q.run))
+	if err == nil {
+		err = s.Purge(ctx, jetstream.WithPurgeSubject(modelChunks(q.run, d)))
+	}
+	if err != nil && !errors.Is(err, jetstream.ErrStreamNotFound) {
+		return fmt.Errorf("bus: delete model %s: %w", d, err)
+	}
+	return nil
+}
+
+// advisorySubject is where the server says that a job has been handed out for
+// the last time and was not acknowledged.
+func (q *workQueue) advisorySubject() string {
+	return "$JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES." + jobsStream(q.run) + ".*"
+}
+
+// exhausted finds the job of such an advisory; nil if it is no longer queued.
+func (q *workQueue) exhausted(advisory []byte) (*Job, error) {
+	var a struct {
+		Seq uint64 `json:"stream_seq"`
+	}
+	if err := json.Unmarshal(advisory, &a); err != nil {
+		return nil, fmt.Errorf("bus: the server's advisory of a job that nobody finished: %w", err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), requestTimeout)
+	defer cancel()
+	s, err := q.js.Stream(ctx, jobsStream(q.run))
+	if err != nil {
+		return nil, fmt.Errorf("bus: find a job that nobody finished: %w", err)
+	}
+	m, err := s.GetMsg(ctx, a.Seq)
+	if errors.Is(err, jetstream.ErrMsgNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("bus: find a job that nobody finished: %w", err)
+	}
+	return decodeJob(m.Data)
+}

@@ -1,0 +1,214 @@
+package bus_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"fedpace/bus"
+)
+
+// place is one of the two ways to reach a server.
+type place struct {
+	name    string
+	connect func(t testing.TB) *bus.Conn
+	server  *bus.Server
+	chunks  bool // models and sums travel as bytes
+}
+
+// places runs a test against the embedded server and against a server over TCP.
+func places(t *testing.T, test func(t *testing.T, p *place)) {
+	t.Run("embedded", func(t *testing.T) { test(t, newPlace(t, false)) })
+	t.Run("tcp", func(t *testing.T) { test(t, newPlace(t, true)) })
+}
+
+func newPlace(t testing.TB, tcp bool) *place {
+	t.Helper()
+	p := &place{name: "embedded", chunks: tcp}
+	var config bus.ServerConfig
+	if tcp {
+		p.name, config.Listen = "tcp", "127.0.0.1:0"
+	}
+	s, err := bus.StartServer(t.Context(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	p.server = s
+	p.connect = func(t testing.TB) *bus.Conn {
+		t.Helper()
+		c := bus.ConnConfig{Server: s, Name: t.Name()}
+		if tcp {
+			c.Server, c.URL = nil, s.URL()
+		}
+		conn, err := bus.Connect(t.Context(), c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(conn.Close)
+		return conn
+	}
+	return p
+}
+
+func (p *place) coordinator(t testing.TB, run string) *bus.Coordinator {
+	t.Helper()
+	c, err := bus.OpenCoordinator(t.Context(), p.connect(t), run, bus.CoordinatorConfig{Kernel: "go", PublishModels: p.chunks})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		if err := c.Close(ctx); err != nil {
+			t.Error(err)
+		}
+	})
+	return c
+}
+
+func (p *place) host(t testing.TB, run string) *bus.Host {
+	t.Helper()
+	h, err := bus.OpenHost(t.Context(), p.connect(t), run, bus.HostConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := h.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return h
+}
+
+func someTask(n uint64) *bus.Task {
+	return &bus.Task{
+		Task: n, Round: 3, LocalSteps: 80, LearningRate: 0.3, StepsDone: 160,
+		Model: bus.DigestOf([]float32{1}), ModelBits: 6_710_000,
+	}
+}
+
+func TestEveryTaskIsPlannedOnceByOneOfTheHosts(t *testing.T) {
+	places(t, func(t *testing.T, p *place) {
+		c := p.coordinator(t, "r")
+		for range 3 {
+			h := p.host(t, "r")
+			err := h.ServeTasks(t.Context(), func(client int, task *bus.Task, plan *bus.Plan) error {
+				if diff := cmp.Diff(someTask(task.Task), task); diff != "" {
+					t.Errorf("task (-sent +received):\n%s", diff)
+				}
+				plan.DownloadNs, plan.ComputeNs, plan.UploadNs = int64(client), 2, 3
+				if client%2 == 1 {
+					plan.Dropout, plan.DropoutNs = bus.Compute, int64(task.Task)
+				}
+				return nil
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		const n = 1000
+		for i := range n {
+			if err := c.SendTask(i, someTask(uint64(i+1))); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := c.Flush(); err != nil {
+			t.Fatal(err)
+		}
+		got := map[int]bus.Plan{}
+		var buf []bus.ClientPlan
+		for len(got) < n {
+			var err error
+			if buf, err = c.TakePlans(t.Context(), buf); err != nil {
+				t.Fatal(err)
+			}
+			for _, p := range buf {
+				if _, twice := got[p.Client]; twice {
+					t.Fatalf("client %d planned twice", p.Client)
+				}
+				got[p.Client] = p.Plan
+			}
+		}
+		for i := range n {
+			want := bus.Plan{Task: uint64(i + 1), DownloadNs: int64(i), ComputeNs: 2, UploadNs: 3}
+			if i%2 == 1 {
+				want.Dropout, want.DropoutNs = bus.Compute, int64(i+1)
+			}
+			if got[i] != want {
+				t.Fatalf("client %d: got %+v, want %+v", i, got[i], want)
+			}
+		}
+	})
+}
+
+func TestAJobBecomesASum(t *testing.T) {
+	places(t, func(t *testing.T, p *place) {
+		ctx := t.Context()
+		c, h := p.coordinator(t, "r"), p.host(t, "r")
+		params := make([]float32, 300_000) // three chunks, six of the sum
+		for i := range params {
+			params[i] = float32(i) / 7
+		}
+		digest := bus.DigestOf(params)
+		if err := c.PutModel(ctx, digest, params); err != nil {
+			t.Fatal(err)
+		}
+		sent := &bus.Job{
+			Job: 1, Kind: bus.Train, Round: 2, Model: digest, Params: len(params),
+			Spec:    bus.Spec{Model: "linear:5000,2", Data: "ab", Seed: 7, Batch: 32},
+			Clients: []bus.JobClient{{Task: 9, Client: 4, LocalSteps: 3, StepsDone: 12, LearningRate: 0.1, Weight: 0.5}},
+		}
+		if err := c.SendJob(ctx, "go", sent); err != nil {
+			t.Fatal(err)
+		}
+		jobs, err := h.Jobs(ctx, "go")
+		if err != nil {
+			t.Fatal(err)
+		}
+		d, err := jobs.NextJob(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(sent, d.Job); diff != "" {
+			t.Fatalf("job (-sent +received):\n%s", diff)
+		}
+		got, err := h.Model(ctx, d.Job.Model)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(params, got); diff != "" {
+			t.Fatalf("model (-put +got):\n%s", diff)
+		}
+		sum := &bus.Sum{Job: 1, Model: digest, Values: make([]int64, len(params)), Clients: []bus.ClientLoss{{Task: 9, FirstStepLoss: 1.5}}}
+		for i := range sum.Values {
+			sum.Values[i] = int64(i) - 5
+		}
+		want := append([]int64(nil), sum.Values...)
+		done := make(chan error, 1)
+		go func() {
+			if err := h.SendSum(ctx, sum); err != nil {
+				done <- err
+				return
+			}
+			clear(sum.Values) // the trainer's again
+			done <- d.Done(ctx)
+		}()
+		s, err := c.TakeSum(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, s.Values); diff != "" {
+			t.Fatalf("values (-sent +received):\n%s", diff)
+		}
+		if s.Of != sent || len(s.Clients) != 1 || s.Clients[0] != sum.Clients[0] {
+			t.Fatalf("got the sum of %+v with %+v", s.Of, s.Clients)
+		}
+		s.Accept()
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+	})
+}

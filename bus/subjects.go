@@ -1,0 +1,94 @@
+package bus
+
+import (
+	"fmt"
+	"strconv"
+)
+
+// Subjects of a run (docs/protocol.md):
+//
+//	fedpace.<run>.client.<id>.<verb>    verb: task, plan, update.<n>, join, heartbeat
+//	fedpace.<run>.model.<digest>.<n>
+//	fedpace.<run>.jobs.<kernel>
+//	fedpace.<run>.sums
+
+const root = "fedpace"
+
+// CheckToken says whether a run's name or a device's id can stand in a
+// subject: 1 to 64 of A-Z, a-z, 0-9, "-" and "_".
+func CheckToken(what, s string) error {
+	if s == "" || len(s) > maxToken {
+		return fmt.Errorf("bus: %s %q has %d characters, want 1 to %d", what, s, len(s), maxToken)
+	}
+	for _, r := range s {
+		if !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '_') {
+			return fmt.Errorf("bus: %s %q holds %q; letters, digits, - and _ can stand in a subject", what, s, r)
+		}
+	}
+	return nil
+}
+
+// The verbs of a client's subjects.
+const (
+	verbTask = "task"
+	verbPlan = "plan"
+)
+
+func anyClientSubject(run, verb string) string { return root + "." + run + ".client.*." + verb }
+
+// clientSubjects makes and reads the subjects of one run's simulated clients.
+// A simulated client's id is its decimal index; a real device's starts with a
+// letter.
+type clientSubjects string // "fedpace.<run>.client."
+
+func clientSubjectsOf(run string) clientSubjects {
+	return clientSubjects(root + "." + run + ".client.")
+}
+
+func (s clientSubjects) of(client int, verb string) string {
+	var b [2*maxToken + 32]byte
+	t := append(b[:0], s...)
+	t = strconv.AppendInt(t, int64(client), 10)
+	t = append(t, '.')
+	return string(append(t, verb...))
+}
+
+// client finds the index in a simulated client's subject; false for every other
+// subject, those of real devices among them.
+func (s clientSubjects) client(subject, verb string) (int, bool) {
+	if len(subject) < len(s)+2+len(verb) || subject[:len(s)] != string(s) {
+		return 0, false
+	}
+	id := subject[len(s):]
+	dot := len(id) - len(verb) - 1
+	if id[dot] != '.' || id[dot+1:] != verb || dot > 10 || (id[0] == '0' && dot > 1) {
+		return 0, false
+	}
+	n := 0
+	for i := range dot {
+		if id[i] < '0' || id[i] > '9' {
+			return 0, false
+		}
+		n = n*10 + int(id[i]-'0')
+	}
+	return n, n <= MaxClients
+}
+
+// answering is the subject on which a client answers what it got on subject:
+// the same with another verb of equal length.
+func answering(subject string) string { return subject[:len(subject)-len(verbTask)] + verbPlan }
+
+func jobsSubject(run, kernel string) string { return root + "." + run + ".jobs." + kernel }
+func sumsSubject(run string) string         { return root + "." + run + ".sums" }
+func modelSubject(run string, d Digest, chunk int) string {
+	return root + "." + run + ".model." + d.String() + "." + strconv.Itoa(chunk)
+}
+func anyModelSubject(run string) string { return root + "." + run + ".model.*.*" }
+func modelChunks(run string, d Digest) string {
+	return root + "." + run + ".model." + d.String() + ".*"
+}
+func anyJobsSubject(run string) string { return root + "." + run + ".jobs.*" }
+
+// Streams of a run; both live in memory.
+func jobsStream(run string) string   { return root + "_" + run + "_jobs" }
+func modelsStream(run string) string { return root + "_" + run + "_models" }

@@ -1,0 +1,168 @@
+package learn
+
+import (
+	"encoding/json"
+	"math"
+	"os"
+	"testing"
+
+	"fedpace/actors/learn/internal/kernel"
+)
+
+// testdata/golden.py has the same hash, weights and batches.
+
+func goldenHash(stream, i int) uint64 {
+	x := (uint64(i) + uint64(stream)<<40 + 1) * 0x9e3779b97f4a7c15
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return x ^ x>>31
+}
+
+func goldenUniform(stream, i int) float32 {
+	return float32(goldenHash(stream, i)>>40)*0x1p-24*2 - 1
+}
+
+func goldenWeights(m Model, spec string) []float32 {
+	params := make([]float32, m.Params())
+	fan := 0
+	for i, t := range m.Tensors() {
+		if len(t.Shape) > 1 {
+			fan = t.Len() / t.Shape[0]
+		}
+		if spec[:3] == "gru" {
+			fan = 128
+		}
+		bound := float32(1 / math.Sqrt(float64(fan)))
+		for j := range t.Len() {
+			params[t.Offset+j] = goldenUniform(1000+i, j) * bound
+		}
+	}
+	return params
+}
+
+func goldenBatch(m Model, stream, n int) *Batch {
+	b := &Batch{N: n}
+	for s := range n {
+		b.Labels = append(b.Labels, int32(goldenHash(stream, s)%uint64(m.Classes())))
+	}
+	switch m.Input() {
+	case Dense:
+		for i := range n * m.Features() {
+			b.X = append(b.X, goldenUniform(stream+1, i))
+		}
+	case Tokens:
+		for i := range n * m.Features() {
+			b.Tokens = append(b.Tokens, uint8(goldenHash(stream+1, i)%79))
+		}
+	case Sparse:
+		b.RowStart = append(b.RowStart, 0)
+		for s := range n {
+			for w := range 12 {
+				b.Index = append(b.Index, int32(goldenHash(stream+1, s)%40*7)+int32(400*w))
+				b.Value = append(b.Value, float32(math.Abs(float64(goldenUniform(stream+2, s*12+w)))))
+			}
+			b.RowStart = append(b.RowStart, int32(len(b.Index)))
+		}
+	}
+	return b
+}
+
+type goldenSummary struct {
+	Norm, Moved float64
+	Signs       []float64
+}
+
+// distance estimates the norm of the difference between params and the golden
+// ones: each signed sum of a vector d has mean square |d|², whatever d is.
+func (g goldenSummary) distance(params []float32) float64 {
+	sums := make([]float64, len(g.Signs))
+	for i, v := range params {
+		h := goldenHash(1, i)
+		for j := range sums {
+			if h>>j&1 == 1 {
+				sums[j] += float64(v)
+			} else {
+				sums[j] -= float64(v)
+			}
+		}
+	}
+	var square float64
+	for j, s := range sums {
+		square += (s - g.Signs[j]) * (s - g.Signs[j])
+	}
+	return math.Sqrt(square / float64(len(sums)))
+}
+
+// From the same weights and the same batches every kernel class does what
+// PyTorch does.
+func TestGoldenValuesOfPyTorch(t *testing.T) {
+	raw, err := os.ReadFile("testdata/golden.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var golden []struct {
+		Spec            string
+		Batch           int
+		Rate            float32
+		Losses          []float64
+		After1, After50 goldenSummary
+		LossSum         float64
+		Correct         int
+	}
+	if err := json.Unmarshal(raw, &golden); err != nil {
+		t.Fatal(err)
+	}
+	for _, g := range golden {
+		t.Run(g.Spec, func(t *testing.T) {
+			if _, err := Parse(g.Spec); err != nil {
+				t.Skip("not yet: ", err)
+			}
+			everyClass(t, func(t *testing.T, c kernel.Class) {
+				m := parse(t, g.Spec)
+				if testing.Short() && c == kernel.Go && m.Input() != Sparse {
+					t.Skip("plain Go takes long: left out of a short run")
+				}
+				params := goldenWeights(m, g.Spec)
+				w := onClass(m, g.Batch, c)
+				for step, want := range g.Losses {
+					n := g.Batch
+					if step%7 == 3 {
+						n -= 13 * n / 32
+					}
+					loss, err := w.Step(params, goldenBatch(m, 10_000+3*step, n), g.Rate)
+					if err != nil {
+						t.Fatal(err)
+					}
+					within := 1e-5
+					if step > 0 {
+						within = 1e-3
+					}
+					if math.Abs(loss-want) > within*want {
+						t.Errorf("step %d: loss %v, PyTorch %v", step+1, loss, want)
+					}
+					switch step {
+					case 0:
+						// The step itself, not only the weights it hardly moves, must agree.
+						d := g.After1.distance(params)
+						if d > 1e-5*g.After1.Norm || d > 1e-4*g.After1.Moved {
+							t.Errorf("after 1 step %g from PyTorch's parameters (norm %g, moved %g)", d, g.After1.Norm, g.After1.Moved)
+						}
+					case 49:
+						d := g.After50.distance(params)
+						if d > 1e-3*g.After50.Norm || d > 1e-3*g.After50.Moved {
+							t.Errorf("after 50 steps %g from PyTorch's parameters (norm %g, moved %g)", d, g.After50.Norm, g.After50.Moved)
+						}
+						t.Logf("after 50 steps %.2g of the norm and %.2g of the way", d/g.After50.Norm, d/g.After50.Moved)
+					}
+				}
+				loss, correct, err := w.Evaluate(params, goldenBatch(m, 20_000, g.Batch))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if math.Abs(loss-g.LossSum) > 1e-3*g.LossSum || correct != g.Correct {
+					t.Errorf("evaluation: %v and %d correct, PyTorch %v and %d", loss, correct, g.LossSum, g.Correct)
+				}
+			})
+		})
+	}
+}

@@ -1,0 +1,127 @@
+#!/usr/bin/env python3
+"""Writes golden.json: what PyTorch makes of 50 steps of SGD on each model.
+
+    /usr/bin/python3 golden.py > golden.json      (Debian: python3-torch)
+
+Weights and batches come from a hash that golden_test.go has too, so that the file
+holds results only. Of the parameters it holds their norm, how far they moved, and
+64 sums with pseudo-random signs: the mean square of the differences of such sums
+estimates the squared norm of the difference of the parameters themselves.
+"""
+import json
+
+import numpy as np
+import torch
+from torch import nn
+
+SIGNS = 64
+torch.set_num_threads(1)
+
+
+def hashes(stream, n):
+    """SplitMix64 of stream·2^40 + i."""
+    with np.errstate(over="ignore"):
+        x = np.arange(n, dtype=np.uint64) + (np.uint64(stream) << np.uint64(40))
+        x = (x + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
+        x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        return x ^ (x >> np.uint64(31))
+
+
+def uniform(stream, n):
+    """float32 in [-1, 1)."""
+    u = (hashes(stream, n) >> np.uint64(40)).astype(np.float32) * np.float32(2**-24)
+    return u * np.float32(2) - np.float32(1)
+
+
+class Characters(nn.Module):
+    def __init__(self, vocabulary, embedding, hidden, layers):
+        super().__init__()
+        self.embedding = nn.Embedding(vocabulary, embedding)
+        self.gru = nn.GRU(embedding, hidden, layers, batch_first=True)
+        self.linear = nn.Linear(hidden, vocabulary)
+
+    def forward(self, x):
+        return self.linear(self.gru(self.embedding(x))[0][:, -1])
+
+
+MODELS = [
+    # spec, module, input, classes, batch, rate
+    ("linear:5000,2", nn.Linear(5000, 2), "sparse", 2, 8, 30.0),
+    ("mlp:784,62", nn.Sequential(nn.Linear(784, 62)), (784,), 62, 32, 0.05),
+    (
+        "mlp:784,200,200,62",
+        nn.Sequential(nn.Linear(784, 200), nn.ReLU(), nn.Linear(200, 200), nn.ReLU(), nn.Linear(200, 62)),
+        (784,), 62, 32, 0.3,
+    ),
+    (
+        "cnn:3x32x32,32,64,512,100",
+        nn.Sequential(
+            nn.Conv2d(3, 32, 3), nn.ReLU(), nn.MaxPool2d(2),
+            nn.Conv2d(32, 64, 3), nn.ReLU(), nn.MaxPool2d(2),
+            nn.Flatten(), nn.Linear(2304, 512), nn.ReLU(), nn.Linear(512, 100),
+        ),
+        (3, 32, 32), 100, 32, 0.1,
+    ),
+    ("gru:80,79,8,128,2", Characters(79, 8, 128, 2), "tokens", 79, 32, 0.5),
+]
+
+
+def batch(stream, kind, classes, n):
+    labels = torch.tensor((hashes(stream, n) % np.uint64(classes)).astype(np.int64))
+    if kind == "tokens":
+        x = torch.tensor((hashes(stream + 1, n * 80) % np.uint64(79)).astype(np.int64).reshape(n, 80))
+    elif kind == "sparse":
+        # Twelve words a sample, of which neighbours share some.
+        x = np.zeros((n, 5000), dtype=np.float32)
+        h = hashes(stream + 1, n)
+        v = np.abs(uniform(stream + 2, n * 12)).reshape(n, 12)
+        for s in range(n):
+            x[s, (int(h[s]) % 40) * 7 + 400 * np.arange(12)] = v[s]
+        x = torch.tensor(x)
+    else:
+        x = torch.tensor(uniform(stream + 1, n * int(np.prod(kind))).reshape((n,) + kind))
+    return x, labels
+
+
+def flat(module):
+    return np.concatenate([p.detach().numpy().ravel() for p in module.parameters()]).astype(np.float64)
+
+
+def summary(x, start):
+    bits = hashes(1, len(x))
+    signs = [
+        float(np.where((bits >> np.uint64(j)) & np.uint64(1), x, -x).sum()) for j in range(SIGNS)
+    ]
+    return {"norm": float(np.linalg.norm(x)), "moved": float(np.linalg.norm(x - start)), "signs": signs}
+
+
+results = []
+for index, (spec, module, kind, classes, size, rate) in enumerate(MODELS):
+    with torch.no_grad():
+        for t, p in enumerate(module.parameters()):
+            fan = p[0].numel() if p.dim() > 1 else fan  # a bias follows its weight
+            if spec.startswith("gru"):
+                fan = 128
+            p.copy_(torch.tensor(uniform(1000 + t, p.numel()) * np.float32(1 / np.sqrt(fan))).view_as(p))
+    start = flat(module)
+    optimiser = torch.optim.SGD(module.parameters(), lr=rate)
+    result = {"spec": spec, "batch": size, "rate": rate, "losses": []}
+    for step in range(50):
+        n = size - 13 * size // 32 if step % 7 == 3 else size
+        x, y = batch(10_000 + 3 * step, kind, classes, n)
+        optimiser.zero_grad()
+        loss = nn.functional.cross_entropy(module(x), y)
+        loss.backward()
+        optimiser.step()
+        result["losses"].append(float(loss.detach()))
+        if step == 0:
+            result["after1"] = summary(flat(module), start)
+    result["after50"] = summary(flat(module), start)
+    with torch.no_grad():
+        x, y = batch(20_000, kind, classes, size)
+        z = module(x)
+        result["lossSum"] = float(nn.functional.cross_entropy(z, y, reduction="sum"))
+        result["correct"] = int((z.argmax(1) == y).sum())
+    results.append(result)
+print(json.dumps(results, indent=1))

@@ -14,7 +14,7 @@ func supported(c Class) bool {
 }
 
 // tile computes tiles of some rows by one panel of columns (gen/gemm.go).
-type tile func(tiles, k int, a *float32, ars, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)
+type tile func(tiles, k, segments int, segment *int, a *float32, ars, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)
 
 // Kernels by rows-1.
 var (
@@ -36,7 +36,7 @@ var (
 )
 
 // gemmAsm walks over panels of two vectors of columns, the last one of one or two.
-func gemmAsm(c Class, m, n, k int, a Operand, b, dst Matrix, op Op, aux []float32, alpha float32) {
+func gemmAsm(c Class, m, n, k int, segments []Segment, a Operand, b, dst Matrix, op Op, aux []float32, alpha float32) {
 	lanes, narrow, broad := 16, narrow512[:], broad512[:]
 	if c == AVX2 {
 		lanes, narrow, broad = 8, narrow256[:], broad256[:]
@@ -71,7 +71,7 @@ func gemmAsm(c Class, m, n, k int, a Operand, b, dst Matrix, op Op, aux []float3
 			case ReLUGrad:
 				x = &aux[i*dst.LD+j]
 			}
-			kernels[rows-1](count, k, &a.Data[i*a.Row], 4*a.Row, 4*a.Col,
+			kernels[rows-1](count, k, len(segments), &segments[0].A, &a.Data[i*a.Row], 4*a.Row, 4*a.Col,
 				&b.Data[j], 4*b.LD, &dst.Data[i*dst.LD+j], 4*dst.LD, x, alpha, int(op), mask)
 			i += rows * count
 		}

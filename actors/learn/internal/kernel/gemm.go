@@ -36,14 +36,32 @@ type Matrix struct {
 	LD   int
 }
 
+// Segment is a run of k of a product whose k is a list of runs: the offsets in
+// floats that it adds to every element of A and of B. A convolution is such a
+// product: one segment for each of its taps, or for each of its positions.
+type Segment struct{ A, B int }
+
+var whole = []Segment{{}}
+
 // Gemm computes C = op(A·B) for A of m×k, B of k×n and C of m×n. Each element
 // accumulates from zero over k in order. aux and alpha are read as op says.
 func (c Class) Gemm(m, n, k int, a Operand, b, dst Matrix, op Op, aux []float32, alpha float32) {
-	if m <= 0 || n <= 0 || k <= 0 {
+	c.GemmSum(m, n, k, whole, a, b, dst, op, aux, alpha)
+}
+
+// GemmSum is Gemm for a product that is the sum, in order, of one of depth k for
+// each segment.
+func (c Class) GemmSum(m, n, k int, segments []Segment, a Operand, b, dst Matrix, op Op, aux []float32, alpha float32) {
+	if m <= 0 || n <= 0 || k <= 0 || len(segments) == 0 {
 		panic("kernel: Gemm of an empty product")
 	}
-	_ = a.Data[(m-1)*a.Row+(k-1)*a.Col]
-	_ = b.Data[(k-1)*b.LD+n-1]
+	// Negative offsets wrap to large ones and fail too.
+	var lastA, lastB uint
+	for _, s := range segments {
+		lastA, lastB = max(lastA, uint(s.A)), max(lastB, uint(s.B))
+	}
+	_ = a.Data[lastA:][(m-1)*a.Row+(k-1)*a.Col]
+	_ = b.Data[lastB:][(k-1)*b.LD+n-1]
 	_ = dst.Data[(m-1)*dst.LD+n-1]
 	switch op {
 	case Bias, BiasReLU:
@@ -52,30 +70,33 @@ func (c Class) Gemm(m, n, k int, a Operand, b, dst Matrix, op Op, aux []float32,
 		_ = aux[(m-1)*dst.LD+n-1]
 	}
 	if c == Go {
-		gemmGo(m, n, k, a, b, dst, op, aux, alpha)
+		gemmGo(m, n, k, segments, a, b, dst, op, aux, alpha)
 		return
 	}
-	gemmAsm(c, m, n, k, a, b, dst, op, aux, alpha)
+	gemmAsm(c, m, n, k, segments, a, b, dst, op, aux, alpha)
 }
 
 // gemmGo keeps a strip of a row of C in a local array, so that the inner loop is
 // one the compiler can keep free of bounds checks, and rounds every product, so
 // that no architecture fuses it.
-func gemmGo(m, n, k int, a Operand, b, dst Matrix, op Op, aux []float32, alpha float32) {
+func gemmGo(m, n, k int, segments []Segment, a Operand, b, dst Matrix, op Op, aux []float32, alpha float32) {
 	var acc [Lanes]float32
 	for j := 0; j < n; j += Lanes {
 		w := min(Lanes, n-j)
 		for i := range m {
 			s := acc[:w]
 			clear(s)
-			at := i * a.Row
-			for p := range k {
-				x := a.Data[at]
-				at += a.Col
-				row := b.Data[p*b.LD+j:]
-				row = row[:len(s)]
-				for l, v := range row {
-					s[l] += float32(x * v)
+			for _, g := range segments {
+				at, from := g.A+i*a.Row, g.B+j
+				for range k {
+					x := a.Data[at]
+					row := b.Data[from:]
+					row = row[:len(s)]
+					at += a.Col
+					from += b.LD
+					for l, v := range row {
+						s[l] += float32(x * v)
+					}
 				}
 			}
 			out := dst.Data[i*dst.LD+j:]

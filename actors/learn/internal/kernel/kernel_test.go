@@ -48,24 +48,32 @@ func TestGemm(t *testing.T) {
 		atStart := rapid.Bool().Draw(rt, "at start")
 		alpha := rapid.SampledFrom([]float32{1, -0.3}).Draw(rt, "alpha")
 		r := rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 1))
+		// The furthest segments reach to the ends of A and B, the first to their beginnings.
+		segments := []Segment{{}}
+		var lastA, lastB int
+		for range rapid.IntRange(0, 3).Draw(rt, "segments") {
+			s := Segment{r.IntN(40), r.IntN(40)}
+			segments = append(segments, s)
+			lastA, lastB = max(lastA, s.A), max(lastB, s.B)
+		}
 		check := func(t testing.TB) {
-			a := Operand{fill(guarded[float32](t, m*k, atStart), r), k, 1}
+			a := Operand{fill(guarded[float32](t, lastA+m*k, atStart), r), k, 1}
 			if transposed {
 				a.Row, a.Col = 1, m
 			}
-			b := Matrix{fill(guarded[float32](t, (k-1)*ldb+n, atStart), r), ldb}
+			b := Matrix{fill(guarded[float32](t, lastB+(k-1)*ldb+n, atStart), r), ldb}
 			aux := fill(guarded[float32](t, max(m, (m-1)*ldc+n), atStart), r)
 			if op == Bias || op == BiasReLU {
 				aux = fill(guarded[float32](t, m, atStart), r)
 			}
 			start := fill(make([]float32, (m-1)*ldc+n), r)
 			want := slices.Clone(start)
-			Go.Gemm(m, n, k, a, b, Matrix{want, ldc}, op, aux, alpha)
+			Go.GemmSum(m, n, k, segments, a, b, Matrix{want, ldc}, op, aux, alpha)
 			var before []float32
 			for _, c := range list {
 				got := guarded[float32](t, len(start), atStart)
 				copy(got, start)
-				c.Gemm(m, n, k, a, b, Matrix{got, ldc}, op, aux, alpha)
+				c.GemmSum(m, n, k, segments, a, b, Matrix{got, ldc}, op, aux, alpha)
 				for i := range got {
 					row, col := i/ldc, i%ldc
 					if col >= n {
@@ -75,11 +83,13 @@ func TestGemm(t *testing.T) {
 						continue
 					}
 					var size float64
-					for p := range k {
-						size += math.Abs(float64(a.Data[row*a.Row+p*a.Col]) * float64(b.Data[p*ldb+col]))
+					for _, s := range segments {
+						for p := range k {
+							size += math.Abs(float64(a.Data[s.A+row*a.Row+p*a.Col]) * float64(b.Data[s.B+p*ldb+col]))
+						}
 					}
 					// Both sums are within k roundings of the true one.
-					if d := math.Abs(float64(got[i]) - float64(want[i])); d > 0x1p-23*(float64(k)*size+2) {
+					if d := math.Abs(float64(got[i]) - float64(want[i])); d > 0x1p-23*(float64(k*len(segments))*size+2) {
 						rt.Fatalf("%v: (%d, %d) is %v, want %v", c, row, col, got[i], want[i])
 					}
 				}

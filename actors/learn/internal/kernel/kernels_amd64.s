@@ -4,575 +4,610 @@
 
 #include "textflag.h"
 
-// func gemm512x1x1(tiles int, k int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)
+// func gemm512x1x1(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)
 // Requires: AVX, AVX512DQ, AVX512F, MMX+
-TEXT ·gemm512x1x1(SB), NOSPLIT, $0-104
-	MOVQ  tiles+0(FP), AX
-	MOVQ  a+16(FP), CX
-	MOVQ  ars+24(FP), DX
-	MOVQ  acs+32(FP), BX
-	MOVQ  ldb+48(FP), SI
-	MOVQ  c+56(FP), DI
-	MOVQ  ldc+64(FP), R8
-	MOVQ  mask+96(FP), R9
-	MOVL  (R9), R9
-	KMOVW R9, K1
+TEXT ·gemm512x1x1(SB), NOSPLIT, $0-120
+	MOVQ  a+32(FP), AX
+	MOVQ  ars+40(FP), CX
+	MOVQ  acs+48(FP), DX
+	MOVQ  ldb+64(FP), BX
+	MOVQ  c+72(FP), SI
+	MOVQ  ldc+80(FP), DI
+	MOVQ  mask+112(FP), R8
+	MOVL  (R8), R8
+	KMOVW R8, K1
 
 tile:
-	MOVQ       op+88(FP), R9
-	CMPQ       R9, $0x01
+	MOVQ       op+104(FP), R8
+	CMPQ       R8, $0x01
 	JNE        start
-	MOVQ       DI, R9
-	PREFETCHT0 (R9)
+	MOVQ       SI, R8
+	PREFETCHT0 (R8)
 
 start:
 	VXORPS Z0, Z0, Z0
-	MOVQ   CX, R9
-	MOVQ   b+40(FP), R10
-	MOVQ   k+8(FP), R11
+	MOVQ   segment+24(FP), R8
+	MOVQ   segments+16(FP), R9
+
+segment:
+	MOVQ (R8), R10
+	LEAQ (AX)(R10*4), R10
+	MOVQ 8(R8), R12
+	MOVQ b+56(FP), R11
+	LEAQ (R11)(R12*4), R11
+	MOVQ k+8(FP), R12
 
 loop:
-	VMOVUPS.Z    (R10), K1, Z1
-	ADDQ         SI, R10
-	VBROADCASTSS (R9), Z2
+	VMOVUPS.Z    (R11), K1, Z1
+	ADDQ         BX, R11
+	VBROADCASTSS (R10), Z2
 	VFMADD231PS  Z1, Z2, Z0
-	ADDQ         BX, R9
-	DECQ         R11
+	ADDQ         DX, R10
+	DECQ         R12
 	JNZ          loop
-	MOVQ         aux+72(FP), R10
-	MOVQ         op+88(FP), R9
-	CMPQ         R9, $0x01
+	ADDQ         $0x10, R8
+	DECQ         R9
+	JNZ          segment
+	MOVQ         aux+88(FP), R9
+	MOVQ         op+104(FP), R8
+	CMPQ         R8, $0x01
 	JEQ          add
-	CMPQ         R9, $0x02
+	CMPQ         R8, $0x02
 	JEQ          bias
-	CMPQ         R9, $0x03
+	CMPQ         R8, $0x03
 	JEQ          biasrelu
-	CMPQ         R9, $0x04
+	CMPQ         R8, $0x04
 	JEQ          relugrad
 
 	// Store
-	VMOVUPS Z0, K1, (DI)
-	ADDQ    R8, DI
+	VMOVUPS Z0, K1, (SI)
+	ADDQ    DI, SI
 	JMP     next
 
 add:
-	VBROADCASTSS alpha+80(FP), Z1
-	VFMADD213PS  (DI), Z1, K1, Z0
-	VMOVUPS      Z0, K1, (DI)
-	ADDQ         R8, DI
+	VBROADCASTSS alpha+96(FP), Z1
+	VFMADD213PS  (SI), Z1, K1, Z0
+	VMOVUPS      Z0, K1, (SI)
+	ADDQ         DI, SI
 	JMP          next
 
 bias:
-	VBROADCASTSS (R10), Z1
+	VBROADCASTSS (R9), Z1
 	VADDPS       Z1, Z0, Z0
-	VMOVUPS      Z0, K1, (DI)
-	ADDQ         R8, DI
+	VMOVUPS      Z0, K1, (SI)
+	ADDQ         DI, SI
 	JMP          next
 
 biasrelu:
 	VXORPS       Z2, Z2, Z2
-	VBROADCASTSS (R10), Z1
+	VBROADCASTSS (R9), Z1
 	VADDPS       Z1, Z0, Z0
 	VMAXPS       Z0, Z2, Z0
-	VMOVUPS      Z0, K1, (DI)
-	ADDQ         R8, DI
+	VMOVUPS      Z0, K1, (SI)
+	ADDQ         DI, SI
 	JMP          next
 
 relugrad:
 	VXORPS    Z1, Z1, Z1
-	VCMPPS    $0x11, (R10), Z1, K1, K2
+	VCMPPS    $0x11, (R9), Z1, K1, K2
 	VMOVAPS.Z Z0, K2, Z0
-	VMOVUPS   Z0, K1, (DI)
-	ADDQ      R8, DI
+	VMOVUPS   Z0, K1, (SI)
+	ADDQ      DI, SI
 
 next:
-	ADDQ   DX, CX
-	MOVQ   $0x00000004, R10
-	MOVQ   op+88(FP), R9
-	CMPQ   R9, $0x04
+	ADDQ   CX, AX
+	MOVQ   $0x00000004, R9
+	MOVQ   op+104(FP), R8
+	CMPQ   R8, $0x04
 	JNE    advance
-	MOVQ   R8, R10
-	IMUL3Q $0x01, R8, R10
+	MOVQ   DI, R9
+	IMUL3Q $0x01, DI, R9
 
 advance:
-	ADDQ R10, aux+72(FP)
-	DECQ AX
+	ADDQ R9, aux+88(FP)
+	DECQ tiles+0(FP)
 	JNZ  tile
 	VZEROUPPER
 	RET
 
-// func gemm512x2x1(tiles int, k int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)
+// func gemm512x2x1(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)
 // Requires: AVX, AVX512DQ, AVX512F, MMX+
-TEXT ·gemm512x2x1(SB), NOSPLIT, $0-104
-	MOVQ  tiles+0(FP), AX
-	MOVQ  a+16(FP), CX
-	MOVQ  ars+24(FP), DX
-	MOVQ  acs+32(FP), BX
-	MOVQ  ldb+48(FP), SI
-	MOVQ  c+56(FP), DI
-	MOVQ  ldc+64(FP), R8
-	MOVQ  mask+96(FP), R9
-	MOVL  (R9), R9
-	KMOVW R9, K1
+TEXT ·gemm512x2x1(SB), NOSPLIT, $0-120
+	MOVQ  a+32(FP), AX
+	MOVQ  ars+40(FP), CX
+	MOVQ  acs+48(FP), DX
+	MOVQ  ldb+64(FP), BX
+	MOVQ  c+72(FP), SI
+	MOVQ  ldc+80(FP), DI
+	MOVQ  mask+112(FP), R8
+	MOVL  (R8), R8
+	KMOVW R8, K1
 
 tile:
-	MOVQ       op+88(FP), R9
-	CMPQ       R9, $0x01
+	MOVQ       op+104(FP), R8
+	CMPQ       R8, $0x01
 	JNE        start
-	MOVQ       DI, R9
-	PREFETCHT0 (R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
+	MOVQ       SI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
 
 start:
 	VXORPS Z0, Z0, Z0
 	VXORPS Z1, Z1, Z1
-	MOVQ   CX, R9
-	MOVQ   b+40(FP), R10
-	MOVQ   k+8(FP), R11
+	MOVQ   segment+24(FP), R8
+	MOVQ   segments+16(FP), R9
+
+segment:
+	MOVQ (R8), R10
+	LEAQ (AX)(R10*4), R10
+	MOVQ 8(R8), R12
+	MOVQ b+56(FP), R11
+	LEAQ (R11)(R12*4), R11
+	MOVQ k+8(FP), R12
 
 loop:
-	VMOVUPS.Z    (R10), K1, Z2
-	ADDQ         SI, R10
-	VBROADCASTSS (R9), Z3
+	VMOVUPS.Z    (R11), K1, Z2
+	ADDQ         BX, R11
+	VBROADCASTSS (R10), Z3
 	VFMADD231PS  Z2, Z3, Z0
-	VBROADCASTSS (R9)(DX*1), Z3
+	VBROADCASTSS (R10)(CX*1), Z3
 	VFMADD231PS  Z2, Z3, Z1
-	ADDQ         BX, R9
-	DECQ         R11
+	ADDQ         DX, R10
+	DECQ         R12
 	JNZ          loop
-	MOVQ         aux+72(FP), R10
-	MOVQ         op+88(FP), R9
-	CMPQ         R9, $0x01
+	ADDQ         $0x10, R8
+	DECQ         R9
+	JNZ          segment
+	MOVQ         aux+88(FP), R9
+	MOVQ         op+104(FP), R8
+	CMPQ         R8, $0x01
 	JEQ          add
-	CMPQ         R9, $0x02
+	CMPQ         R8, $0x02
 	JEQ          bias
-	CMPQ         R9, $0x03
+	CMPQ         R8, $0x03
 	JEQ          biasrelu
-	CMPQ         R9, $0x04
+	CMPQ         R8, $0x04
 	JEQ          relugrad
 
 	// Store
-	VMOVUPS Z0, K1, (DI)
-	ADDQ    R8, DI
-	VMOVUPS Z1, K1, (DI)
-	ADDQ    R8, DI
+	VMOVUPS Z0, K1, (SI)
+	ADDQ    DI, SI
+	VMOVUPS Z1, K1, (SI)
+	ADDQ    DI, SI
 	JMP     next
 
 add:
-	VBROADCASTSS alpha+80(FP), Z2
-	VFMADD213PS  (DI), Z2, K1, Z0
-	VMOVUPS      Z0, K1, (DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Z2, K1, Z1
-	VMOVUPS      Z1, K1, (DI)
-	ADDQ         R8, DI
+	VBROADCASTSS alpha+96(FP), Z2
+	VFMADD213PS  (SI), Z2, K1, Z0
+	VMOVUPS      Z0, K1, (SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Z2, K1, Z1
+	VMOVUPS      Z1, K1, (SI)
+	ADDQ         DI, SI
 	JMP          next
 
 bias:
-	VBROADCASTSS (R10), Z2
+	VBROADCASTSS (R9), Z2
 	VADDPS       Z2, Z0, Z0
-	VMOVUPS      Z0, K1, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 4(R10), Z2
+	VMOVUPS      Z0, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 4(R9), Z2
 	VADDPS       Z2, Z1, Z1
-	VMOVUPS      Z1, K1, (DI)
-	ADDQ         R8, DI
+	VMOVUPS      Z1, K1, (SI)
+	ADDQ         DI, SI
 	JMP          next
 
 biasrelu:
 	VXORPS       Z3, Z3, Z3
-	VBROADCASTSS (R10), Z2
+	VBROADCASTSS (R9), Z2
 	VADDPS       Z2, Z0, Z0
 	VMAXPS       Z0, Z3, Z0
-	VMOVUPS      Z0, K1, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 4(R10), Z2
+	VMOVUPS      Z0, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 4(R9), Z2
 	VADDPS       Z2, Z1, Z1
 	VMAXPS       Z1, Z3, Z1
-	VMOVUPS      Z1, K1, (DI)
-	ADDQ         R8, DI
+	VMOVUPS      Z1, K1, (SI)
+	ADDQ         DI, SI
 	JMP          next
 
 relugrad:
 	VXORPS    Z2, Z2, Z2
-	VCMPPS    $0x11, (R10), Z2, K1, K2
+	VCMPPS    $0x11, (R9), Z2, K1, K2
 	VMOVAPS.Z Z0, K2, Z0
-	VMOVUPS   Z0, K1, (DI)
-	ADDQ      R8, DI
-	ADDQ      R8, R10
-	VCMPPS    $0x11, (R10), Z2, K1, K2
+	VMOVUPS   Z0, K1, (SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Z2, K1, K2
 	VMOVAPS.Z Z1, K2, Z1
-	VMOVUPS   Z1, K1, (DI)
-	ADDQ      R8, DI
+	VMOVUPS   Z1, K1, (SI)
+	ADDQ      DI, SI
 
 next:
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	MOVQ   $0x00000008, R10
-	MOVQ   op+88(FP), R9
-	CMPQ   R9, $0x04
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	MOVQ   $0x00000008, R9
+	MOVQ   op+104(FP), R8
+	CMPQ   R8, $0x04
 	JNE    advance
-	MOVQ   R8, R10
-	IMUL3Q $0x02, R8, R10
+	MOVQ   DI, R9
+	IMUL3Q $0x02, DI, R9
 
 advance:
-	ADDQ R10, aux+72(FP)
-	DECQ AX
+	ADDQ R9, aux+88(FP)
+	DECQ tiles+0(FP)
 	JNZ  tile
 	VZEROUPPER
 	RET
 
-// func gemm512x3x1(tiles int, k int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)
+// func gemm512x3x1(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)
 // Requires: AVX, AVX512DQ, AVX512F, MMX+
-TEXT ·gemm512x3x1(SB), NOSPLIT, $0-104
-	MOVQ  tiles+0(FP), AX
-	MOVQ  a+16(FP), CX
-	MOVQ  ars+24(FP), DX
-	MOVQ  acs+32(FP), BX
-	MOVQ  ldb+48(FP), SI
-	MOVQ  c+56(FP), DI
-	MOVQ  ldc+64(FP), R8
-	MOVQ  mask+96(FP), R9
-	MOVL  (R9), R9
-	KMOVW R9, K1
+TEXT ·gemm512x3x1(SB), NOSPLIT, $0-120
+	MOVQ  a+32(FP), AX
+	MOVQ  ars+40(FP), CX
+	MOVQ  acs+48(FP), DX
+	MOVQ  ldb+64(FP), BX
+	MOVQ  c+72(FP), SI
+	MOVQ  ldc+80(FP), DI
+	MOVQ  mask+112(FP), R8
+	MOVL  (R8), R8
+	KMOVW R8, K1
 
 tile:
-	MOVQ       op+88(FP), R9
-	CMPQ       R9, $0x01
+	MOVQ       op+104(FP), R8
+	CMPQ       R8, $0x01
 	JNE        start
-	MOVQ       DI, R9
-	PREFETCHT0 (R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
+	MOVQ       SI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
 
 start:
 	VXORPS Z0, Z0, Z0
 	VXORPS Z1, Z1, Z1
 	VXORPS Z2, Z2, Z2
-	MOVQ   CX, R9
-	MOVQ   b+40(FP), R10
-	MOVQ   k+8(FP), R11
+	MOVQ   segment+24(FP), R8
+	MOVQ   segments+16(FP), R9
+
+segment:
+	MOVQ (R8), R10
+	LEAQ (AX)(R10*4), R10
+	MOVQ 8(R8), R12
+	MOVQ b+56(FP), R11
+	LEAQ (R11)(R12*4), R11
+	MOVQ k+8(FP), R12
 
 loop:
-	VMOVUPS.Z    (R10), K1, Z3
-	ADDQ         SI, R10
-	VBROADCASTSS (R9), Z4
+	VMOVUPS.Z    (R11), K1, Z3
+	ADDQ         BX, R11
+	VBROADCASTSS (R10), Z4
 	VFMADD231PS  Z3, Z4, Z0
-	VBROADCASTSS (R9)(DX*1), Z4
+	VBROADCASTSS (R10)(CX*1), Z4
 	VFMADD231PS  Z3, Z4, Z1
-	VBROADCASTSS (R9)(DX*2), Z4
+	VBROADCASTSS (R10)(CX*2), Z4
 	VFMADD231PS  Z3, Z4, Z2
-	ADDQ         BX, R9
-	DECQ         R11
+	ADDQ         DX, R10
+	DECQ         R12
 	JNZ          loop
-	MOVQ         aux+72(FP), R10
-	MOVQ         op+88(FP), R9
-	CMPQ         R9, $0x01
+	ADDQ         $0x10, R8
+	DECQ         R9
+	JNZ          segment
+	MOVQ         aux+88(FP), R9
+	MOVQ         op+104(FP), R8
+	CMPQ         R8, $0x01
 	JEQ          add
-	CMPQ         R9, $0x02
+	CMPQ         R8, $0x02
 	JEQ          bias
-	CMPQ         R9, $0x03
+	CMPQ         R8, $0x03
 	JEQ          biasrelu
-	CMPQ         R9, $0x04
+	CMPQ         R8, $0x04
 	JEQ          relugrad
 
 	// Store
-	VMOVUPS Z0, K1, (DI)
-	ADDQ    R8, DI
-	VMOVUPS Z1, K1, (DI)
-	ADDQ    R8, DI
-	VMOVUPS Z2, K1, (DI)
-	ADDQ    R8, DI
+	VMOVUPS Z0, K1, (SI)
+	ADDQ    DI, SI
+	VMOVUPS Z1, K1, (SI)
+	ADDQ    DI, SI
+	VMOVUPS Z2, K1, (SI)
+	ADDQ    DI, SI
 	JMP     next
 
 add:
-	VBROADCASTSS alpha+80(FP), Z3
-	VFMADD213PS  (DI), Z3, K1, Z0
-	VMOVUPS      Z0, K1, (DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Z3, K1, Z1
-	VMOVUPS      Z1, K1, (DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Z3, K1, Z2
-	VMOVUPS      Z2, K1, (DI)
-	ADDQ         R8, DI
+	VBROADCASTSS alpha+96(FP), Z3
+	VFMADD213PS  (SI), Z3, K1, Z0
+	VMOVUPS      Z0, K1, (SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Z3, K1, Z1
+	VMOVUPS      Z1, K1, (SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Z3, K1, Z2
+	VMOVUPS      Z2, K1, (SI)
+	ADDQ         DI, SI
 	JMP          next
 
 bias:
-	VBROADCASTSS (R10), Z3
+	VBROADCASTSS (R9), Z3
 	VADDPS       Z3, Z0, Z0
-	VMOVUPS      Z0, K1, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 4(R10), Z3
+	VMOVUPS      Z0, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 4(R9), Z3
 	VADDPS       Z3, Z1, Z1
-	VMOVUPS      Z1, K1, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 8(R10), Z3
+	VMOVUPS      Z1, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 8(R9), Z3
 	VADDPS       Z3, Z2, Z2
-	VMOVUPS      Z2, K1, (DI)
-	ADDQ         R8, DI
+	VMOVUPS      Z2, K1, (SI)
+	ADDQ         DI, SI
 	JMP          next
 
 biasrelu:
 	VXORPS       Z4, Z4, Z4
-	VBROADCASTSS (R10), Z3
+	VBROADCASTSS (R9), Z3
 	VADDPS       Z3, Z0, Z0
 	VMAXPS       Z0, Z4, Z0
-	VMOVUPS      Z0, K1, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 4(R10), Z3
+	VMOVUPS      Z0, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 4(R9), Z3
 	VADDPS       Z3, Z1, Z1
 	VMAXPS       Z1, Z4, Z1
-	VMOVUPS      Z1, K1, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 8(R10), Z3
+	VMOVUPS      Z1, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 8(R9), Z3
 	VADDPS       Z3, Z2, Z2
 	VMAXPS       Z2, Z4, Z2
-	VMOVUPS      Z2, K1, (DI)
-	ADDQ         R8, DI
+	VMOVUPS      Z2, K1, (SI)
+	ADDQ         DI, SI
 	JMP          next
 
 relugrad:
 	VXORPS    Z3, Z3, Z3
-	VCMPPS    $0x11, (R10), Z3, K1, K2
+	VCMPPS    $0x11, (R9), Z3, K1, K2
 	VMOVAPS.Z Z0, K2, Z0
-	VMOVUPS   Z0, K1, (DI)
-	ADDQ      R8, DI
-	ADDQ      R8, R10
-	VCMPPS    $0x11, (R10), Z3, K1, K2
+	VMOVUPS   Z0, K1, (SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Z3, K1, K2
 	VMOVAPS.Z Z1, K2, Z1
-	VMOVUPS   Z1, K1, (DI)
-	ADDQ      R8, DI
-	ADDQ      R8, R10
-	VCMPPS    $0x11, (R10), Z3, K1, K2
+	VMOVUPS   Z1, K1, (SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Z3, K1, K2
 	VMOVAPS.Z Z2, K2, Z2
-	VMOVUPS   Z2, K1, (DI)
-	ADDQ      R8, DI
+	VMOVUPS   Z2, K1, (SI)
+	ADDQ      DI, SI
 
 next:
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	MOVQ   $0x0000000c, R10
-	MOVQ   op+88(FP), R9
-	CMPQ   R9, $0x04
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	MOVQ   $0x0000000c, R9
+	MOVQ   op+104(FP), R8
+	CMPQ   R8, $0x04
 	JNE    advance
-	MOVQ   R8, R10
-	IMUL3Q $0x03, R8, R10
+	MOVQ   DI, R9
+	IMUL3Q $0x03, DI, R9
 
 advance:
-	ADDQ R10, aux+72(FP)
-	DECQ AX
+	ADDQ R9, aux+88(FP)
+	DECQ tiles+0(FP)
 	JNZ  tile
 	VZEROUPPER
 	RET
 
-// func gemm512x4x1(tiles int, k int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)
+// func gemm512x4x1(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)
 // Requires: AVX, AVX512DQ, AVX512F, MMX+
-TEXT ·gemm512x4x1(SB), NOSPLIT, $0-104
-	MOVQ  tiles+0(FP), AX
-	MOVQ  a+16(FP), CX
-	MOVQ  ars+24(FP), DX
-	MOVQ  acs+32(FP), BX
-	MOVQ  ldb+48(FP), SI
-	MOVQ  c+56(FP), DI
-	MOVQ  ldc+64(FP), R8
-	MOVQ  mask+96(FP), R9
-	MOVL  (R9), R9
-	KMOVW R9, K1
+TEXT ·gemm512x4x1(SB), NOSPLIT, $0-120
+	MOVQ  a+32(FP), AX
+	MOVQ  ars+40(FP), CX
+	MOVQ  acs+48(FP), DX
+	MOVQ  ldb+64(FP), BX
+	MOVQ  c+72(FP), SI
+	MOVQ  ldc+80(FP), DI
+	MOVQ  mask+112(FP), R8
+	MOVL  (R8), R8
+	KMOVW R8, K1
 
 tile:
-	MOVQ       op+88(FP), R9
-	CMPQ       R9, $0x01
+	MOVQ       op+104(FP), R8
+	CMPQ       R8, $0x01
 	JNE        start
-	MOVQ       DI, R9
-	PREFETCHT0 (R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
+	MOVQ       SI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
 
 start:
 	VXORPS Z0, Z0, Z0
 	VXORPS Z1, Z1, Z1
 	VXORPS Z2, Z2, Z2
 	VXORPS Z3, Z3, Z3
-	MOVQ   CX, R9
-	LEAQ   (R9)(DX*2), R10
-	ADDQ   DX, R10
-	MOVQ   b+40(FP), R11
-	MOVQ   k+8(FP), R12
+	MOVQ   segment+24(FP), R8
+	MOVQ   segments+16(FP), R9
+
+segment:
+	MOVQ (R8), R10
+	LEAQ (AX)(R10*4), R10
+	LEAQ (R10)(CX*2), R11
+	ADDQ CX, R11
+	MOVQ 8(R8), R13
+	MOVQ b+56(FP), R12
+	LEAQ (R12)(R13*4), R12
+	MOVQ k+8(FP), R13
 
 loop:
-	VMOVUPS.Z    (R11), K1, Z4
-	ADDQ         SI, R11
-	VBROADCASTSS (R9), Z5
-	VFMADD231PS  Z4, Z5, Z0
-	VBROADCASTSS (R9)(DX*1), Z5
-	VFMADD231PS  Z4, Z5, Z1
-	VBROADCASTSS (R9)(DX*2), Z5
-	VFMADD231PS  Z4, Z5, Z2
+	VMOVUPS.Z    (R12), K1, Z4
+	ADDQ         BX, R12
 	VBROADCASTSS (R10), Z5
+	VFMADD231PS  Z4, Z5, Z0
+	VBROADCASTSS (R10)(CX*1), Z5
+	VFMADD231PS  Z4, Z5, Z1
+	VBROADCASTSS (R10)(CX*2), Z5
+	VFMADD231PS  Z4, Z5, Z2
+	VBROADCASTSS (R11), Z5
 	VFMADD231PS  Z4, Z5, Z3
-	ADDQ         BX, R9
-	ADDQ         BX, R10
-	DECQ         R12
+	ADDQ         DX, R10
+	ADDQ         DX, R11
+	DECQ         R13
 	JNZ          loop
-	MOVQ         aux+72(FP), R10
-	MOVQ         op+88(FP), R9
-	CMPQ         R9, $0x01
+	ADDQ         $0x10, R8
+	DECQ         R9
+	JNZ          segment
+	MOVQ         aux+88(FP), R9
+	MOVQ         op+104(FP), R8
+	CMPQ         R8, $0x01
 	JEQ          add
-	CMPQ         R9, $0x02
+	CMPQ         R8, $0x02
 	JEQ          bias
-	CMPQ         R9, $0x03
+	CMPQ         R8, $0x03
 	JEQ          biasrelu
-	CMPQ         R9, $0x04
+	CMPQ         R8, $0x04
 	JEQ          relugrad
 
 	// Store
-	VMOVUPS Z0, K1, (DI)
-	ADDQ    R8, DI
-	VMOVUPS Z1, K1, (DI)
-	ADDQ    R8, DI
-	VMOVUPS Z2, K1, (DI)
-	ADDQ    R8, DI
-	VMOVUPS Z3, K1, (DI)
-	ADDQ    R8, DI
+	VMOVUPS Z0, K1, (SI)
+	ADDQ    DI, SI
+	VMOVUPS Z1, K1, (SI)
+	ADDQ    DI, SI
+	VMOVUPS Z2, K1, (SI)
+	ADDQ    DI, SI
+	VMOVUPS Z3, K1, (SI)
+	ADDQ    DI, SI
 	JMP     next
 
 add:
-	VBROADCASTSS alpha+80(FP), Z4
-	VFMADD213PS  (DI), Z4, K1, Z0
-	VMOVUPS      Z0, K1, (DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Z4, K1, Z1
-	VMOVUPS      Z1, K1, (DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Z4, K1, Z2
-	VMOVUPS      Z2, K1, (DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Z4, K1, Z3
-	VMOVUPS      Z3, K1, (DI)
-	ADDQ         R8, DI
+	VBROADCASTSS alpha+96(FP), Z4
+	VFMADD213PS  (SI), Z4, K1, Z0
+	VMOVUPS      Z0, K1, (SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Z4, K1, Z1
+	VMOVUPS      Z1, K1, (SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Z4, K1, Z2
+	VMOVUPS      Z2, K1, (SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Z4, K1, Z3
+	VMOVUPS      Z3, K1, (SI)
+	ADDQ         DI, SI
 	JMP          next
 
 bias:
-	VBROADCASTSS (R10), Z4
+	VBROADCASTSS (R9), Z4
 	VADDPS       Z4, Z0, Z0
-	VMOVUPS      Z0, K1, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 4(R10), Z4
+	VMOVUPS      Z0, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 4(R9), Z4
 	VADDPS       Z4, Z1, Z1
-	VMOVUPS      Z1, K1, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 8(R10), Z4
+	VMOVUPS      Z1, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 8(R9), Z4
 	VADDPS       Z4, Z2, Z2
-	VMOVUPS      Z2, K1, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 12(R10), Z4
+	VMOVUPS      Z2, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 12(R9), Z4
 	VADDPS       Z4, Z3, Z3
-	VMOVUPS      Z3, K1, (DI)
-	ADDQ         R8, DI
+	VMOVUPS      Z3, K1, (SI)
+	ADDQ         DI, SI
 	JMP          next
 
 biasrelu:
 	VXORPS       Z5, Z5, Z5
-	VBROADCASTSS (R10), Z4
+	VBROADCASTSS (R9), Z4
 	VADDPS       Z4, Z0, Z0
 	VMAXPS       Z0, Z5, Z0
-	VMOVUPS      Z0, K1, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 4(R10), Z4
+	VMOVUPS      Z0, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 4(R9), Z4
 	VADDPS       Z4, Z1, Z1
 	VMAXPS       Z1, Z5, Z1
-	VMOVUPS      Z1, K1, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 8(R10), Z4
+	VMOVUPS      Z1, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 8(R9), Z4
 	VADDPS       Z4, Z2, Z2
 	VMAXPS       Z2, Z5, Z2
-	VMOVUPS      Z2, K1, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 12(R10), Z4
+	VMOVUPS      Z2, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 12(R9), Z4
 	VADDPS       Z4, Z3, Z3
 	VMAXPS       Z3, Z5, Z3
-	VMOVUPS      Z3, K1, (DI)
-	ADDQ         R8, DI
+	VMOVUPS      Z3, K1, (SI)
+	ADDQ         DI, SI
 	JMP          next
 
 relugrad:
 	VXORPS    Z4, Z4, Z4
-	VCMPPS    $0x11, (R10), Z4, K1, K2
+	VCMPPS    $0x11, (R9), Z4, K1, K2
 	VMOVAPS.Z Z0, K2, Z0
-	VMOVUPS   Z0, K1, (DI)
-	ADDQ      R8, DI
-	ADDQ      R8, R10
-	VCMPPS    $0x11, (R10), Z4, K1, K2
+	VMOVUPS   Z0, K1, (SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Z4, K1, K2
 	VMOVAPS.Z Z1, K2, Z1
-	VMOVUPS   Z1, K1, (DI)
-	ADDQ      R8, DI
-	ADDQ      R8, R10
-	VCMPPS    $0x11, (R10), Z4, K1, K2
+	VMOVUPS   Z1, K1, (SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Z4, K1, K2
 	VMOVAPS.Z Z2, K2, Z2
-	VMOVUPS   Z2, K1, (DI)
-	ADDQ      R8, DI
-	ADDQ      R8, R10
-	VCMPPS    $0x11, (R10), Z4, K1, K2
+	VMOVUPS   Z2, K1, (SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Z4, K1, K2
 	VMOVAPS.Z Z3, K2, Z3
-	VMOVUPS   Z3, K1, (DI)
-	ADDQ      R8, DI
+	VMOVUPS   Z3, K1, (SI)
+	ADDQ      DI, SI
 
 next:
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	MOVQ   $0x00000010, R10
-	MOVQ   op+88(FP), R9
-	CMPQ   R9, $0x04
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	MOVQ   $0x00000010, R9
+	MOVQ   op+104(FP), R8
+	CMPQ   R8, $0x04
 	JNE    advance
-	MOVQ   R8, R10
-	IMUL3Q $0x04, R8, R10
+	MOVQ   DI, R9
+	IMUL3Q $0x04, DI, R9
 
 advance:
-	ADDQ R10, aux+72(FP)
-	DECQ AX
+	ADDQ R9, aux+88(FP)
+	DECQ tiles+0(FP)
 	JNZ  tile
 	VZEROUPPER
 	RET
 
-// func gemm512x5x1(tiles int, k int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)
+// func gemm512x5x1(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)
 // Requires: AVX, AVX512DQ, AVX512F, MMX+
-TEXT ·gemm512x5x1(SB), NOSPLIT, $0-104
-	MOVQ  tiles+0(FP), AX
-	MOVQ  a+16(FP), CX
-	MOVQ  ars+24(FP), DX
-	MOVQ  acs+32(FP), BX
-	MOVQ  ldb+48(FP), SI
-	MOVQ  c+56(FP), DI
-	MOVQ  ldc+64(FP), R8
-	MOVQ  mask+96(FP), R9
-	MOVL  (R9), R9
-	KMOVW R9, K1
+TEXT ·gemm512x5x1(SB), NOSPLIT, $0-120
+	MOVQ  a+32(FP), AX
+	MOVQ  ars+40(FP), CX
+	MOVQ  acs+48(FP), DX
+	MOVQ  ldb+64(FP), BX
+	MOVQ  c+72(FP), SI
+	MOVQ  ldc+80(FP), DI
+	MOVQ  mask+112(FP), R8
+	MOVL  (R8), R8
+	KMOVW R8, K1
 
 tile:
-	MOVQ       op+88(FP), R9
-	CMPQ       R9, $0x01
+	MOVQ       op+104(FP), R8
+	CMPQ       R8, $0x01
 	JNE        start
-	MOVQ       DI, R9
-	PREFETCHT0 (R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
+	MOVQ       SI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
 
 start:
 	VXORPS Z0, Z0, Z0
@@ -580,201 +615,210 @@ start:
 	VXORPS Z2, Z2, Z2
 	VXORPS Z3, Z3, Z3
 	VXORPS Z4, Z4, Z4
-	MOVQ   CX, R9
-	LEAQ   (R9)(DX*2), R10
-	ADDQ   DX, R10
-	MOVQ   b+40(FP), R11
-	MOVQ   k+8(FP), R12
+	MOVQ   segment+24(FP), R8
+	MOVQ   segments+16(FP), R9
+
+segment:
+	MOVQ (R8), R10
+	LEAQ (AX)(R10*4), R10
+	LEAQ (R10)(CX*2), R11
+	ADDQ CX, R11
+	MOVQ 8(R8), R13
+	MOVQ b+56(FP), R12
+	LEAQ (R12)(R13*4), R12
+	MOVQ k+8(FP), R13
 
 loop:
-	VMOVUPS.Z    (R11), K1, Z5
-	ADDQ         SI, R11
-	VBROADCASTSS (R9), Z6
-	VFMADD231PS  Z5, Z6, Z0
-	VBROADCASTSS (R9)(DX*1), Z6
-	VFMADD231PS  Z5, Z6, Z1
-	VBROADCASTSS (R9)(DX*2), Z6
-	VFMADD231PS  Z5, Z6, Z2
+	VMOVUPS.Z    (R12), K1, Z5
+	ADDQ         BX, R12
 	VBROADCASTSS (R10), Z6
+	VFMADD231PS  Z5, Z6, Z0
+	VBROADCASTSS (R10)(CX*1), Z6
+	VFMADD231PS  Z5, Z6, Z1
+	VBROADCASTSS (R10)(CX*2), Z6
+	VFMADD231PS  Z5, Z6, Z2
+	VBROADCASTSS (R11), Z6
 	VFMADD231PS  Z5, Z6, Z3
-	VBROADCASTSS (R9)(DX*4), Z6
+	VBROADCASTSS (R10)(CX*4), Z6
 	VFMADD231PS  Z5, Z6, Z4
-	ADDQ         BX, R9
-	ADDQ         BX, R10
-	DECQ         R12
+	ADDQ         DX, R10
+	ADDQ         DX, R11
+	DECQ         R13
 	JNZ          loop
-	MOVQ         aux+72(FP), R10
-	MOVQ         op+88(FP), R9
-	CMPQ         R9, $0x01
+	ADDQ         $0x10, R8
+	DECQ         R9
+	JNZ          segment
+	MOVQ         aux+88(FP), R9
+	MOVQ         op+104(FP), R8
+	CMPQ         R8, $0x01
 	JEQ          add
-	CMPQ         R9, $0x02
+	CMPQ         R8, $0x02
 	JEQ          bias
-	CMPQ         R9, $0x03
+	CMPQ         R8, $0x03
 	JEQ          biasrelu
-	CMPQ         R9, $0x04
+	CMPQ         R8, $0x04
 	JEQ          relugrad
 
 	// Store
-	VMOVUPS Z0, K1, (DI)
-	ADDQ    R8, DI
-	VMOVUPS Z1, K1, (DI)
-	ADDQ    R8, DI
-	VMOVUPS Z2, K1, (DI)
-	ADDQ    R8, DI
-	VMOVUPS Z3, K1, (DI)
-	ADDQ    R8, DI
-	VMOVUPS Z4, K1, (DI)
-	ADDQ    R8, DI
+	VMOVUPS Z0, K1, (SI)
+	ADDQ    DI, SI
+	VMOVUPS Z1, K1, (SI)
+	ADDQ    DI, SI
+	VMOVUPS Z2, K1, (SI)
+	ADDQ    DI, SI
+	VMOVUPS Z3, K1, (SI)
+	ADDQ    DI, SI
+	VMOVUPS Z4, K1, (SI)
+	ADDQ    DI, SI
 	JMP     next
 
 add:
-	VBROADCASTSS alpha+80(FP), Z5
-	VFMADD213PS  (DI), Z5, K1, Z0
-	VMOVUPS      Z0, K1, (DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Z5, K1, Z1
-	VMOVUPS      Z1, K1, (DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Z5, K1, Z2
-	VMOVUPS      Z2, K1, (DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Z5, K1, Z3
-	VMOVUPS      Z3, K1, (DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Z5, K1, Z4
-	VMOVUPS      Z4, K1, (DI)
-	ADDQ         R8, DI
+	VBROADCASTSS alpha+96(FP), Z5
+	VFMADD213PS  (SI), Z5, K1, Z0
+	VMOVUPS      Z0, K1, (SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Z5, K1, Z1
+	VMOVUPS      Z1, K1, (SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Z5, K1, Z2
+	VMOVUPS      Z2, K1, (SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Z5, K1, Z3
+	VMOVUPS      Z3, K1, (SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Z5, K1, Z4
+	VMOVUPS      Z4, K1, (SI)
+	ADDQ         DI, SI
 	JMP          next
 
 bias:
-	VBROADCASTSS (R10), Z5
+	VBROADCASTSS (R9), Z5
 	VADDPS       Z5, Z0, Z0
-	VMOVUPS      Z0, K1, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 4(R10), Z5
+	VMOVUPS      Z0, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 4(R9), Z5
 	VADDPS       Z5, Z1, Z1
-	VMOVUPS      Z1, K1, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 8(R10), Z5
+	VMOVUPS      Z1, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 8(R9), Z5
 	VADDPS       Z5, Z2, Z2
-	VMOVUPS      Z2, K1, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 12(R10), Z5
+	VMOVUPS      Z2, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 12(R9), Z5
 	VADDPS       Z5, Z3, Z3
-	VMOVUPS      Z3, K1, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 16(R10), Z5
+	VMOVUPS      Z3, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 16(R9), Z5
 	VADDPS       Z5, Z4, Z4
-	VMOVUPS      Z4, K1, (DI)
-	ADDQ         R8, DI
+	VMOVUPS      Z4, K1, (SI)
+	ADDQ         DI, SI
 	JMP          next
 
 biasrelu:
 	VXORPS       Z6, Z6, Z6
-	VBROADCASTSS (R10), Z5
+	VBROADCASTSS (R9), Z5
 	VADDPS       Z5, Z0, Z0
 	VMAXPS       Z0, Z6, Z0
-	VMOVUPS      Z0, K1, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 4(R10), Z5
+	VMOVUPS      Z0, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 4(R9), Z5
 	VADDPS       Z5, Z1, Z1
 	VMAXPS       Z1, Z6, Z1
-	VMOVUPS      Z1, K1, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 8(R10), Z5
+	VMOVUPS      Z1, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 8(R9), Z5
 	VADDPS       Z5, Z2, Z2
 	VMAXPS       Z2, Z6, Z2
-	VMOVUPS      Z2, K1, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 12(R10), Z5
+	VMOVUPS      Z2, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 12(R9), Z5
 	VADDPS       Z5, Z3, Z3
 	VMAXPS       Z3, Z6, Z3
-	VMOVUPS      Z3, K1, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 16(R10), Z5
+	VMOVUPS      Z3, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 16(R9), Z5
 	VADDPS       Z5, Z4, Z4
 	VMAXPS       Z4, Z6, Z4
-	VMOVUPS      Z4, K1, (DI)
-	ADDQ         R8, DI
+	VMOVUPS      Z4, K1, (SI)
+	ADDQ         DI, SI
 	JMP          next
 
 relugrad:
 	VXORPS    Z5, Z5, Z5
-	VCMPPS    $0x11, (R10), Z5, K1, K2
+	VCMPPS    $0x11, (R9), Z5, K1, K2
 	VMOVAPS.Z Z0, K2, Z0
-	VMOVUPS   Z0, K1, (DI)
-	ADDQ      R8, DI
-	ADDQ      R8, R10
-	VCMPPS    $0x11, (R10), Z5, K1, K2
+	VMOVUPS   Z0, K1, (SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Z5, K1, K2
 	VMOVAPS.Z Z1, K2, Z1
-	VMOVUPS   Z1, K1, (DI)
-	ADDQ      R8, DI
-	ADDQ      R8, R10
-	VCMPPS    $0x11, (R10), Z5, K1, K2
+	VMOVUPS   Z1, K1, (SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Z5, K1, K2
 	VMOVAPS.Z Z2, K2, Z2
-	VMOVUPS   Z2, K1, (DI)
-	ADDQ      R8, DI
-	ADDQ      R8, R10
-	VCMPPS    $0x11, (R10), Z5, K1, K2
+	VMOVUPS   Z2, K1, (SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Z5, K1, K2
 	VMOVAPS.Z Z3, K2, Z3
-	VMOVUPS   Z3, K1, (DI)
-	ADDQ      R8, DI
-	ADDQ      R8, R10
-	VCMPPS    $0x11, (R10), Z5, K1, K2
+	VMOVUPS   Z3, K1, (SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Z5, K1, K2
 	VMOVAPS.Z Z4, K2, Z4
-	VMOVUPS   Z4, K1, (DI)
-	ADDQ      R8, DI
+	VMOVUPS   Z4, K1, (SI)
+	ADDQ      DI, SI
 
 next:
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	MOVQ   $0x00000014, R10
-	MOVQ   op+88(FP), R9
-	CMPQ   R9, $0x04
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	MOVQ   $0x00000014, R9
+	MOVQ   op+104(FP), R8
+	CMPQ   R8, $0x04
 	JNE    advance
-	MOVQ   R8, R10
-	IMUL3Q $0x05, R8, R10
+	MOVQ   DI, R9
+	IMUL3Q $0x05, DI, R9
 
 advance:
-	ADDQ R10, aux+72(FP)
-	DECQ AX
+	ADDQ R9, aux+88(FP)
+	DECQ tiles+0(FP)
 	JNZ  tile
 	VZEROUPPER
 	RET
 
-// func gemm512x6x1(tiles int, k int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)
+// func gemm512x6x1(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)
 // Requires: AVX, AVX512DQ, AVX512F, MMX+
-TEXT ·gemm512x6x1(SB), NOSPLIT, $0-104
-	MOVQ  tiles+0(FP), AX
-	MOVQ  a+16(FP), CX
-	MOVQ  ars+24(FP), DX
-	MOVQ  acs+32(FP), BX
-	MOVQ  ldb+48(FP), SI
-	MOVQ  c+56(FP), DI
-	MOVQ  ldc+64(FP), R8
-	MOVQ  mask+96(FP), R9
-	MOVL  (R9), R9
-	KMOVW R9, K1
+TEXT ·gemm512x6x1(SB), NOSPLIT, $0-120
+	MOVQ  a+32(FP), AX
+	MOVQ  ars+40(FP), CX
+	MOVQ  acs+48(FP), DX
+	MOVQ  ldb+64(FP), BX
+	MOVQ  c+72(FP), SI
+	MOVQ  ldc+80(FP), DI
+	MOVQ  mask+112(FP), R8
+	MOVL  (R8), R8
+	KMOVW R8, K1
 
 tile:
-	MOVQ       op+88(FP), R9
-	CMPQ       R9, $0x01
+	MOVQ       op+104(FP), R8
+	CMPQ       R8, $0x01
 	JNE        start
-	MOVQ       DI, R9
-	PREFETCHT0 (R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
+	MOVQ       SI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
 
 start:
 	VXORPS Z0, Z0, Z0
@@ -783,227 +827,236 @@ start:
 	VXORPS Z3, Z3, Z3
 	VXORPS Z4, Z4, Z4
 	VXORPS Z5, Z5, Z5
-	MOVQ   CX, R9
-	LEAQ   (R9)(DX*2), R10
-	ADDQ   DX, R10
-	LEAQ   (R10)(DX*2), R11
-	MOVQ   b+40(FP), R12
-	MOVQ   k+8(FP), R13
+	MOVQ   segment+24(FP), R8
+	MOVQ   segments+16(FP), R9
+
+segment:
+	MOVQ (R8), R10
+	LEAQ (AX)(R10*4), R10
+	LEAQ (R10)(CX*2), R11
+	ADDQ CX, R11
+	LEAQ (R11)(CX*2), R12
+	MOVQ 8(R8), R14
+	MOVQ b+56(FP), R13
+	LEAQ (R13)(R14*4), R13
+	MOVQ k+8(FP), R14
 
 loop:
-	VMOVUPS.Z    (R12), K1, Z6
-	ADDQ         SI, R12
-	VBROADCASTSS (R9), Z7
-	VFMADD231PS  Z6, Z7, Z0
-	VBROADCASTSS (R9)(DX*1), Z7
-	VFMADD231PS  Z6, Z7, Z1
-	VBROADCASTSS (R9)(DX*2), Z7
-	VFMADD231PS  Z6, Z7, Z2
+	VMOVUPS.Z    (R13), K1, Z6
+	ADDQ         BX, R13
 	VBROADCASTSS (R10), Z7
-	VFMADD231PS  Z6, Z7, Z3
-	VBROADCASTSS (R9)(DX*4), Z7
-	VFMADD231PS  Z6, Z7, Z4
+	VFMADD231PS  Z6, Z7, Z0
+	VBROADCASTSS (R10)(CX*1), Z7
+	VFMADD231PS  Z6, Z7, Z1
+	VBROADCASTSS (R10)(CX*2), Z7
+	VFMADD231PS  Z6, Z7, Z2
 	VBROADCASTSS (R11), Z7
+	VFMADD231PS  Z6, Z7, Z3
+	VBROADCASTSS (R10)(CX*4), Z7
+	VFMADD231PS  Z6, Z7, Z4
+	VBROADCASTSS (R12), Z7
 	VFMADD231PS  Z6, Z7, Z5
-	ADDQ         BX, R9
-	ADDQ         BX, R10
-	ADDQ         BX, R11
-	DECQ         R13
+	ADDQ         DX, R10
+	ADDQ         DX, R11
+	ADDQ         DX, R12
+	DECQ         R14
 	JNZ          loop
-	MOVQ         aux+72(FP), R10
-	MOVQ         op+88(FP), R9
-	CMPQ         R9, $0x01
+	ADDQ         $0x10, R8
+	DECQ         R9
+	JNZ          segment
+	MOVQ         aux+88(FP), R9
+	MOVQ         op+104(FP), R8
+	CMPQ         R8, $0x01
 	JEQ          add
-	CMPQ         R9, $0x02
+	CMPQ         R8, $0x02
 	JEQ          bias
-	CMPQ         R9, $0x03
+	CMPQ         R8, $0x03
 	JEQ          biasrelu
-	CMPQ         R9, $0x04
+	CMPQ         R8, $0x04
 	JEQ          relugrad
 
 	// Store
-	VMOVUPS Z0, K1, (DI)
-	ADDQ    R8, DI
-	VMOVUPS Z1, K1, (DI)
-	ADDQ    R8, DI
-	VMOVUPS Z2, K1, (DI)
-	ADDQ    R8, DI
-	VMOVUPS Z3, K1, (DI)
-	ADDQ    R8, DI
-	VMOVUPS Z4, K1, (DI)
-	ADDQ    R8, DI
-	VMOVUPS Z5, K1, (DI)
-	ADDQ    R8, DI
+	VMOVUPS Z0, K1, (SI)
+	ADDQ    DI, SI
+	VMOVUPS Z1, K1, (SI)
+	ADDQ    DI, SI
+	VMOVUPS Z2, K1, (SI)
+	ADDQ    DI, SI
+	VMOVUPS Z3, K1, (SI)
+	ADDQ    DI, SI
+	VMOVUPS Z4, K1, (SI)
+	ADDQ    DI, SI
+	VMOVUPS Z5, K1, (SI)
+	ADDQ    DI, SI
 	JMP     next
 
 add:
-	VBROADCASTSS alpha+80(FP), Z6
-	VFMADD213PS  (DI), Z6, K1, Z0
-	VMOVUPS      Z0, K1, (DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Z6, K1, Z1
-	VMOVUPS      Z1, K1, (DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Z6, K1, Z2
-	VMOVUPS      Z2, K1, (DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Z6, K1, Z3
-	VMOVUPS      Z3, K1, (DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Z6, K1, Z4
-	VMOVUPS      Z4, K1, (DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Z6, K1, Z5
-	VMOVUPS      Z5, K1, (DI)
-	ADDQ         R8, DI
+	VBROADCASTSS alpha+96(FP), Z6
+	VFMADD213PS  (SI), Z6, K1, Z0
+	VMOVUPS      Z0, K1, (SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Z6, K1, Z1
+	VMOVUPS      Z1, K1, (SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Z6, K1, Z2
+	VMOVUPS      Z2, K1, (SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Z6, K1, Z3
+	VMOVUPS      Z3, K1, (SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Z6, K1, Z4
+	VMOVUPS      Z4, K1, (SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Z6, K1, Z5
+	VMOVUPS      Z5, K1, (SI)
+	ADDQ         DI, SI
 	JMP          next
 
 bias:
-	VBROADCASTSS (R10), Z6
+	VBROADCASTSS (R9), Z6
 	VADDPS       Z6, Z0, Z0
-	VMOVUPS      Z0, K1, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 4(R10), Z6
+	VMOVUPS      Z0, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 4(R9), Z6
 	VADDPS       Z6, Z1, Z1
-	VMOVUPS      Z1, K1, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 8(R10), Z6
+	VMOVUPS      Z1, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 8(R9), Z6
 	VADDPS       Z6, Z2, Z2
-	VMOVUPS      Z2, K1, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 12(R10), Z6
+	VMOVUPS      Z2, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 12(R9), Z6
 	VADDPS       Z6, Z3, Z3
-	VMOVUPS      Z3, K1, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 16(R10), Z6
+	VMOVUPS      Z3, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 16(R9), Z6
 	VADDPS       Z6, Z4, Z4
-	VMOVUPS      Z4, K1, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 20(R10), Z6
+	VMOVUPS      Z4, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 20(R9), Z6
 	VADDPS       Z6, Z5, Z5
-	VMOVUPS      Z5, K1, (DI)
-	ADDQ         R8, DI
+	VMOVUPS      Z5, K1, (SI)
+	ADDQ         DI, SI
 	JMP          next
 
 biasrelu:
 	VXORPS       Z7, Z7, Z7
-	VBROADCASTSS (R10), Z6
+	VBROADCASTSS (R9), Z6
 	VADDPS       Z6, Z0, Z0
 	VMAXPS       Z0, Z7, Z0
-	VMOVUPS      Z0, K1, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 4(R10), Z6
+	VMOVUPS      Z0, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 4(R9), Z6
 	VADDPS       Z6, Z1, Z1
 	VMAXPS       Z1, Z7, Z1
-	VMOVUPS      Z1, K1, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 8(R10), Z6
+	VMOVUPS      Z1, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 8(R9), Z6
 	VADDPS       Z6, Z2, Z2
 	VMAXPS       Z2, Z7, Z2
-	VMOVUPS      Z2, K1, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 12(R10), Z6
+	VMOVUPS      Z2, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 12(R9), Z6
 	VADDPS       Z6, Z3, Z3
 	VMAXPS       Z3, Z7, Z3
-	VMOVUPS      Z3, K1, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 16(R10), Z6
+	VMOVUPS      Z3, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 16(R9), Z6
 	VADDPS       Z6, Z4, Z4
 	VMAXPS       Z4, Z7, Z4
-	VMOVUPS      Z4, K1, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 20(R10), Z6
+	VMOVUPS      Z4, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 20(R9), Z6
 	VADDPS       Z6, Z5, Z5
 	VMAXPS       Z5, Z7, Z5
-	VMOVUPS      Z5, K1, (DI)
-	ADDQ         R8, DI
+	VMOVUPS      Z5, K1, (SI)
+	ADDQ         DI, SI
 	JMP          next
 
 relugrad:
 	VXORPS    Z6, Z6, Z6
-	VCMPPS    $0x11, (R10), Z6, K1, K2
+	VCMPPS    $0x11, (R9), Z6, K1, K2
 	VMOVAPS.Z Z0, K2, Z0
-	VMOVUPS   Z0, K1, (DI)
-	ADDQ      R8, DI
-	ADDQ      R8, R10
-	VCMPPS    $0x11, (R10), Z6, K1, K2
+	VMOVUPS   Z0, K1, (SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Z6, K1, K2
 	VMOVAPS.Z Z1, K2, Z1
-	VMOVUPS   Z1, K1, (DI)
-	ADDQ      R8, DI
-	ADDQ      R8, R10
-	VCMPPS    $0x11, (R10), Z6, K1, K2
+	VMOVUPS   Z1, K1, (SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Z6, K1, K2
 	VMOVAPS.Z Z2, K2, Z2
-	VMOVUPS   Z2, K1, (DI)
-	ADDQ      R8, DI
-	ADDQ      R8, R10
-	VCMPPS    $0x11, (R10), Z6, K1, K2
+	VMOVUPS   Z2, K1, (SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Z6, K1, K2
 	VMOVAPS.Z Z3, K2, Z3
-	VMOVUPS   Z3, K1, (DI)
-	ADDQ      R8, DI
-	ADDQ      R8, R10
-	VCMPPS    $0x11, (R10), Z6, K1, K2
+	VMOVUPS   Z3, K1, (SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Z6, K1, K2
 	VMOVAPS.Z Z4, K2, Z4
-	VMOVUPS   Z4, K1, (DI)
-	ADDQ      R8, DI
-	ADDQ      R8, R10
-	VCMPPS    $0x11, (R10), Z6, K1, K2
+	VMOVUPS   Z4, K1, (SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Z6, K1, K2
 	VMOVAPS.Z Z5, K2, Z5
-	VMOVUPS   Z5, K1, (DI)
-	ADDQ      R8, DI
+	VMOVUPS   Z5, K1, (SI)
+	ADDQ      DI, SI
 
 next:
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	MOVQ   $0x00000018, R10
-	MOVQ   op+88(FP), R9
-	CMPQ   R9, $0x04
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	MOVQ   $0x00000018, R9
+	MOVQ   op+104(FP), R8
+	CMPQ   R8, $0x04
 	JNE    advance
-	MOVQ   R8, R10
-	IMUL3Q $0x06, R8, R10
+	MOVQ   DI, R9
+	IMUL3Q $0x06, DI, R9
 
 advance:
-	ADDQ R10, aux+72(FP)
-	DECQ AX
+	ADDQ R9, aux+88(FP)
+	DECQ tiles+0(FP)
 	JNZ  tile
 	VZEROUPPER
 	RET
 
-// func gemm512x7x1(tiles int, k int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)
+// func gemm512x7x1(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)
 // Requires: AVX, AVX512DQ, AVX512F, MMX+
-TEXT ·gemm512x7x1(SB), NOSPLIT, $0-104
-	MOVQ  tiles+0(FP), AX
-	MOVQ  a+16(FP), CX
-	MOVQ  ars+24(FP), DX
-	MOVQ  acs+32(FP), BX
-	MOVQ  ldb+48(FP), SI
-	MOVQ  c+56(FP), DI
-	MOVQ  ldc+64(FP), R8
-	MOVQ  mask+96(FP), R9
-	MOVL  (R9), R9
-	KMOVW R9, K1
+TEXT ·gemm512x7x1(SB), NOSPLIT, $0-120
+	MOVQ  a+32(FP), AX
+	MOVQ  ars+40(FP), CX
+	MOVQ  acs+48(FP), DX
+	MOVQ  ldb+64(FP), BX
+	MOVQ  c+72(FP), SI
+	MOVQ  ldc+80(FP), DI
+	MOVQ  mask+112(FP), R8
+	MOVL  (R8), R8
+	KMOVW R8, K1
 
 tile:
-	MOVQ       op+88(FP), R9
-	CMPQ       R9, $0x01
+	MOVQ       op+104(FP), R8
+	CMPQ       R8, $0x01
 	JNE        start
-	MOVQ       DI, R9
-	PREFETCHT0 (R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
+	MOVQ       SI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
 
 start:
 	VXORPS Z0, Z0, Z0
@@ -1013,251 +1066,260 @@ start:
 	VXORPS Z4, Z4, Z4
 	VXORPS Z5, Z5, Z5
 	VXORPS Z6, Z6, Z6
-	MOVQ   CX, R9
-	LEAQ   (R9)(DX*2), R10
-	ADDQ   DX, R10
-	LEAQ   (R10)(DX*2), R11
-	MOVQ   b+40(FP), R12
-	MOVQ   k+8(FP), R13
+	MOVQ   segment+24(FP), R8
+	MOVQ   segments+16(FP), R9
+
+segment:
+	MOVQ (R8), R10
+	LEAQ (AX)(R10*4), R10
+	LEAQ (R10)(CX*2), R11
+	ADDQ CX, R11
+	LEAQ (R11)(CX*2), R12
+	MOVQ 8(R8), R14
+	MOVQ b+56(FP), R13
+	LEAQ (R13)(R14*4), R13
+	MOVQ k+8(FP), R14
 
 loop:
-	VMOVUPS.Z    (R12), K1, Z7
-	ADDQ         SI, R12
-	VBROADCASTSS (R9), Z8
-	VFMADD231PS  Z7, Z8, Z0
-	VBROADCASTSS (R9)(DX*1), Z8
-	VFMADD231PS  Z7, Z8, Z1
-	VBROADCASTSS (R9)(DX*2), Z8
-	VFMADD231PS  Z7, Z8, Z2
+	VMOVUPS.Z    (R13), K1, Z7
+	ADDQ         BX, R13
 	VBROADCASTSS (R10), Z8
-	VFMADD231PS  Z7, Z8, Z3
-	VBROADCASTSS (R9)(DX*4), Z8
-	VFMADD231PS  Z7, Z8, Z4
+	VFMADD231PS  Z7, Z8, Z0
+	VBROADCASTSS (R10)(CX*1), Z8
+	VFMADD231PS  Z7, Z8, Z1
+	VBROADCASTSS (R10)(CX*2), Z8
+	VFMADD231PS  Z7, Z8, Z2
 	VBROADCASTSS (R11), Z8
+	VFMADD231PS  Z7, Z8, Z3
+	VBROADCASTSS (R10)(CX*4), Z8
+	VFMADD231PS  Z7, Z8, Z4
+	VBROADCASTSS (R12), Z8
 	VFMADD231PS  Z7, Z8, Z5
-	VBROADCASTSS (R11)(DX*1), Z8
+	VBROADCASTSS (R12)(CX*1), Z8
 	VFMADD231PS  Z7, Z8, Z6
-	ADDQ         BX, R9
-	ADDQ         BX, R10
-	ADDQ         BX, R11
-	DECQ         R13
+	ADDQ         DX, R10
+	ADDQ         DX, R11
+	ADDQ         DX, R12
+	DECQ         R14
 	JNZ          loop
-	MOVQ         aux+72(FP), R10
-	MOVQ         op+88(FP), R9
-	CMPQ         R9, $0x01
+	ADDQ         $0x10, R8
+	DECQ         R9
+	JNZ          segment
+	MOVQ         aux+88(FP), R9
+	MOVQ         op+104(FP), R8
+	CMPQ         R8, $0x01
 	JEQ          add
-	CMPQ         R9, $0x02
+	CMPQ         R8, $0x02
 	JEQ          bias
-	CMPQ         R9, $0x03
+	CMPQ         R8, $0x03
 	JEQ          biasrelu
-	CMPQ         R9, $0x04
+	CMPQ         R8, $0x04
 	JEQ          relugrad
 
 	// Store
-	VMOVUPS Z0, K1, (DI)
-	ADDQ    R8, DI
-	VMOVUPS Z1, K1, (DI)
-	ADDQ    R8, DI
-	VMOVUPS Z2, K1, (DI)
-	ADDQ    R8, DI
-	VMOVUPS Z3, K1, (DI)
-	ADDQ    R8, DI
-	VMOVUPS Z4, K1, (DI)
-	ADDQ    R8, DI
-	VMOVUPS Z5, K1, (DI)
-	ADDQ    R8, DI
-	VMOVUPS Z6, K1, (DI)
-	ADDQ    R8, DI
+	VMOVUPS Z0, K1, (SI)
+	ADDQ    DI, SI
+	VMOVUPS Z1, K1, (SI)
+	ADDQ    DI, SI
+	VMOVUPS Z2, K1, (SI)
+	ADDQ    DI, SI
+	VMOVUPS Z3, K1, (SI)
+	ADDQ    DI, SI
+	VMOVUPS Z4, K1, (SI)
+	ADDQ    DI, SI
+	VMOVUPS Z5, K1, (SI)
+	ADDQ    DI, SI
+	VMOVUPS Z6, K1, (SI)
+	ADDQ    DI, SI
 	JMP     next
 
 add:
-	VBROADCASTSS alpha+80(FP), Z7
-	VFMADD213PS  (DI), Z7, K1, Z0
-	VMOVUPS      Z0, K1, (DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Z7, K1, Z1
-	VMOVUPS      Z1, K1, (DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Z7, K1, Z2
-	VMOVUPS      Z2, K1, (DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Z7, K1, Z3
-	VMOVUPS      Z3, K1, (DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Z7, K1, Z4
-	VMOVUPS      Z4, K1, (DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Z7, K1, Z5
-	VMOVUPS      Z5, K1, (DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Z7, K1, Z6
-	VMOVUPS      Z6, K1, (DI)
-	ADDQ         R8, DI
+	VBROADCASTSS alpha+96(FP), Z7
+	VFMADD213PS  (SI), Z7, K1, Z0
+	VMOVUPS      Z0, K1, (SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Z7, K1, Z1
+	VMOVUPS      Z1, K1, (SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Z7, K1, Z2
+	VMOVUPS      Z2, K1, (SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Z7, K1, Z3
+	VMOVUPS      Z3, K1, (SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Z7, K1, Z4
+	VMOVUPS      Z4, K1, (SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Z7, K1, Z5
+	VMOVUPS      Z5, K1, (SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Z7, K1, Z6
+	VMOVUPS      Z6, K1, (SI)
+	ADDQ         DI, SI
 	JMP          next
 
 bias:
-	VBROADCASTSS (R10), Z7
+	VBROADCASTSS (R9), Z7
 	VADDPS       Z7, Z0, Z0
-	VMOVUPS      Z0, K1, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 4(R10), Z7
+	VMOVUPS      Z0, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 4(R9), Z7
 	VADDPS       Z7, Z1, Z1
-	VMOVUPS      Z1, K1, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 8(R10), Z7
+	VMOVUPS      Z1, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 8(R9), Z7
 	VADDPS       Z7, Z2, Z2
-	VMOVUPS      Z2, K1, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 12(R10), Z7
+	VMOVUPS      Z2, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 12(R9), Z7
 	VADDPS       Z7, Z3, Z3
-	VMOVUPS      Z3, K1, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 16(R10), Z7
+	VMOVUPS      Z3, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 16(R9), Z7
 	VADDPS       Z7, Z4, Z4
-	VMOVUPS      Z4, K1, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 20(R10), Z7
+	VMOVUPS      Z4, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 20(R9), Z7
 	VADDPS       Z7, Z5, Z5
-	VMOVUPS      Z5, K1, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 24(R10), Z7
+	VMOVUPS      Z5, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 24(R9), Z7
 	VADDPS       Z7, Z6, Z6
-	VMOVUPS      Z6, K1, (DI)
-	ADDQ         R8, DI
+	VMOVUPS      Z6, K1, (SI)
+	ADDQ         DI, SI
 	JMP          next
 
 biasrelu:
 	VXORPS       Z8, Z8, Z8
-	VBROADCASTSS (R10), Z7
+	VBROADCASTSS (R9), Z7
 	VADDPS       Z7, Z0, Z0
 	VMAXPS       Z0, Z8, Z0
-	VMOVUPS      Z0, K1, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 4(R10), Z7
+	VMOVUPS      Z0, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 4(R9), Z7
 	VADDPS       Z7, Z1, Z1
 	VMAXPS       Z1, Z8, Z1
-	VMOVUPS      Z1, K1, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 8(R10), Z7
+	VMOVUPS      Z1, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 8(R9), Z7
 	VADDPS       Z7, Z2, Z2
 	VMAXPS       Z2, Z8, Z2
-	VMOVUPS      Z2, K1, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 12(R10), Z7
+	VMOVUPS      Z2, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 12(R9), Z7
 	VADDPS       Z7, Z3, Z3
 	VMAXPS       Z3, Z8, Z3
-	VMOVUPS      Z3, K1, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 16(R10), Z7
+	VMOVUPS      Z3, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 16(R9), Z7
 	VADDPS       Z7, Z4, Z4
 	VMAXPS       Z4, Z8, Z4
-	VMOVUPS      Z4, K1, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 20(R10), Z7
+	VMOVUPS      Z4, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 20(R9), Z7
 	VADDPS       Z7, Z5, Z5
 	VMAXPS       Z5, Z8, Z5
-	VMOVUPS      Z5, K1, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 24(R10), Z7
+	VMOVUPS      Z5, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 24(R9), Z7
 	VADDPS       Z7, Z6, Z6
 	VMAXPS       Z6, Z8, Z6
-	VMOVUPS      Z6, K1, (DI)
-	ADDQ         R8, DI
+	VMOVUPS      Z6, K1, (SI)
+	ADDQ         DI, SI
 	JMP          next
 
 relugrad:
 	VXORPS    Z7, Z7, Z7
-	VCMPPS    $0x11, (R10), Z7, K1, K2
+	VCMPPS    $0x11, (R9), Z7, K1, K2
 	VMOVAPS.Z Z0, K2, Z0
-	VMOVUPS   Z0, K1, (DI)
-	ADDQ      R8, DI
-	ADDQ      R8, R10
-	VCMPPS    $0x11, (R10), Z7, K1, K2
+	VMOVUPS   Z0, K1, (SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Z7, K1, K2
 	VMOVAPS.Z Z1, K2, Z1
-	VMOVUPS   Z1, K1, (DI)
-	ADDQ      R8, DI
-	ADDQ      R8, R10
-	VCMPPS    $0x11, (R10), Z7, K1, K2
+	VMOVUPS   Z1, K1, (SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Z7, K1, K2
 	VMOVAPS.Z Z2, K2, Z2
-	VMOVUPS   Z2, K1, (DI)
-	ADDQ      R8, DI
-	ADDQ      R8, R10
-	VCMPPS    $0x11, (R10), Z7, K1, K2
+	VMOVUPS   Z2, K1, (SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Z7, K1, K2
 	VMOVAPS.Z Z3, K2, Z3
-	VMOVUPS   Z3, K1, (DI)
-	ADDQ      R8, DI
-	ADDQ      R8, R10
-	VCMPPS    $0x11, (R10), Z7, K1, K2
+	VMOVUPS   Z3, K1, (SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Z7, K1, K2
 	VMOVAPS.Z Z4, K2, Z4
-	VMOVUPS   Z4, K1, (DI)
-	ADDQ      R8, DI
-	ADDQ      R8, R10
-	VCMPPS    $0x11, (R10), Z7, K1, K2
+	VMOVUPS   Z4, K1, (SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Z7, K1, K2
 	VMOVAPS.Z Z5, K2, Z5
-	VMOVUPS   Z5, K1, (DI)
-	ADDQ      R8, DI
-	ADDQ      R8, R10
-	VCMPPS    $0x11, (R10), Z7, K1, K2
+	VMOVUPS   Z5, K1, (SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Z7, K1, K2
 	VMOVAPS.Z Z6, K2, Z6
-	VMOVUPS   Z6, K1, (DI)
-	ADDQ      R8, DI
+	VMOVUPS   Z6, K1, (SI)
+	ADDQ      DI, SI
 
 next:
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	MOVQ   $0x0000001c, R10
-	MOVQ   op+88(FP), R9
-	CMPQ   R9, $0x04
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	MOVQ   $0x0000001c, R9
+	MOVQ   op+104(FP), R8
+	CMPQ   R8, $0x04
 	JNE    advance
-	MOVQ   R8, R10
-	IMUL3Q $0x07, R8, R10
+	MOVQ   DI, R9
+	IMUL3Q $0x07, DI, R9
 
 advance:
-	ADDQ R10, aux+72(FP)
-	DECQ AX
+	ADDQ R9, aux+88(FP)
+	DECQ tiles+0(FP)
 	JNZ  tile
 	VZEROUPPER
 	RET
 
-// func gemm512x8x1(tiles int, k int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)
+// func gemm512x8x1(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)
 // Requires: AVX, AVX512DQ, AVX512F, MMX+
-TEXT ·gemm512x8x1(SB), NOSPLIT, $0-104
-	MOVQ  tiles+0(FP), AX
-	MOVQ  a+16(FP), CX
-	MOVQ  ars+24(FP), DX
-	MOVQ  acs+32(FP), BX
-	MOVQ  ldb+48(FP), SI
-	MOVQ  c+56(FP), DI
-	MOVQ  ldc+64(FP), R8
-	MOVQ  mask+96(FP), R9
-	MOVL  (R9), R9
-	KMOVW R9, K1
+TEXT ·gemm512x8x1(SB), NOSPLIT, $0-120
+	MOVQ  a+32(FP), AX
+	MOVQ  ars+40(FP), CX
+	MOVQ  acs+48(FP), DX
+	MOVQ  ldb+64(FP), BX
+	MOVQ  c+72(FP), SI
+	MOVQ  ldc+80(FP), DI
+	MOVQ  mask+112(FP), R8
+	MOVL  (R8), R8
+	KMOVW R8, K1
 
 tile:
-	MOVQ       op+88(FP), R9
-	CMPQ       R9, $0x01
+	MOVQ       op+104(FP), R8
+	CMPQ       R8, $0x01
 	JNE        start
-	MOVQ       DI, R9
-	PREFETCHT0 (R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
+	MOVQ       SI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
 
 start:
 	VXORPS Z0, Z0, Z0
@@ -1268,275 +1330,284 @@ start:
 	VXORPS Z5, Z5, Z5
 	VXORPS Z6, Z6, Z6
 	VXORPS Z7, Z7, Z7
-	MOVQ   CX, R9
-	LEAQ   (R9)(DX*2), R10
-	ADDQ   DX, R10
-	LEAQ   (R10)(DX*2), R11
-	MOVQ   b+40(FP), R12
-	MOVQ   k+8(FP), R13
+	MOVQ   segment+24(FP), R8
+	MOVQ   segments+16(FP), R9
+
+segment:
+	MOVQ (R8), R10
+	LEAQ (AX)(R10*4), R10
+	LEAQ (R10)(CX*2), R11
+	ADDQ CX, R11
+	LEAQ (R11)(CX*2), R12
+	MOVQ 8(R8), R14
+	MOVQ b+56(FP), R13
+	LEAQ (R13)(R14*4), R13
+	MOVQ k+8(FP), R14
 
 loop:
-	VMOVUPS.Z    (R12), K1, Z8
-	ADDQ         SI, R12
-	VBROADCASTSS (R9), Z9
-	VFMADD231PS  Z8, Z9, Z0
-	VBROADCASTSS (R9)(DX*1), Z9
-	VFMADD231PS  Z8, Z9, Z1
-	VBROADCASTSS (R9)(DX*2), Z9
-	VFMADD231PS  Z8, Z9, Z2
+	VMOVUPS.Z    (R13), K1, Z8
+	ADDQ         BX, R13
 	VBROADCASTSS (R10), Z9
-	VFMADD231PS  Z8, Z9, Z3
-	VBROADCASTSS (R9)(DX*4), Z9
-	VFMADD231PS  Z8, Z9, Z4
+	VFMADD231PS  Z8, Z9, Z0
+	VBROADCASTSS (R10)(CX*1), Z9
+	VFMADD231PS  Z8, Z9, Z1
+	VBROADCASTSS (R10)(CX*2), Z9
+	VFMADD231PS  Z8, Z9, Z2
 	VBROADCASTSS (R11), Z9
+	VFMADD231PS  Z8, Z9, Z3
+	VBROADCASTSS (R10)(CX*4), Z9
+	VFMADD231PS  Z8, Z9, Z4
+	VBROADCASTSS (R12), Z9
 	VFMADD231PS  Z8, Z9, Z5
-	VBROADCASTSS (R11)(DX*1), Z9
+	VBROADCASTSS (R12)(CX*1), Z9
 	VFMADD231PS  Z8, Z9, Z6
-	VBROADCASTSS (R11)(DX*2), Z9
+	VBROADCASTSS (R12)(CX*2), Z9
 	VFMADD231PS  Z8, Z9, Z7
-	ADDQ         BX, R9
-	ADDQ         BX, R10
-	ADDQ         BX, R11
-	DECQ         R13
+	ADDQ         DX, R10
+	ADDQ         DX, R11
+	ADDQ         DX, R12
+	DECQ         R14
 	JNZ          loop
-	MOVQ         aux+72(FP), R10
-	MOVQ         op+88(FP), R9
-	CMPQ         R9, $0x01
+	ADDQ         $0x10, R8
+	DECQ         R9
+	JNZ          segment
+	MOVQ         aux+88(FP), R9
+	MOVQ         op+104(FP), R8
+	CMPQ         R8, $0x01
 	JEQ          add
-	CMPQ         R9, $0x02
+	CMPQ         R8, $0x02
 	JEQ          bias
-	CMPQ         R9, $0x03
+	CMPQ         R8, $0x03
 	JEQ          biasrelu
-	CMPQ         R9, $0x04
+	CMPQ         R8, $0x04
 	JEQ          relugrad
 
 	// Store
-	VMOVUPS Z0, K1, (DI)
-	ADDQ    R8, DI
-	VMOVUPS Z1, K1, (DI)
-	ADDQ    R8, DI
-	VMOVUPS Z2, K1, (DI)
-	ADDQ    R8, DI
-	VMOVUPS Z3, K1, (DI)
-	ADDQ    R8, DI
-	VMOVUPS Z4, K1, (DI)
-	ADDQ    R8, DI
-	VMOVUPS Z5, K1, (DI)
-	ADDQ    R8, DI
-	VMOVUPS Z6, K1, (DI)
-	ADDQ    R8, DI
-	VMOVUPS Z7, K1, (DI)
-	ADDQ    R8, DI
+	VMOVUPS Z0, K1, (SI)
+	ADDQ    DI, SI
+	VMOVUPS Z1, K1, (SI)
+	ADDQ    DI, SI
+	VMOVUPS Z2, K1, (SI)
+	ADDQ    DI, SI
+	VMOVUPS Z3, K1, (SI)
+	ADDQ    DI, SI
+	VMOVUPS Z4, K1, (SI)
+	ADDQ    DI, SI
+	VMOVUPS Z5, K1, (SI)
+	ADDQ    DI, SI
+	VMOVUPS Z6, K1, (SI)
+	ADDQ    DI, SI
+	VMOVUPS Z7, K1, (SI)
+	ADDQ    DI, SI
 	JMP     next
 
 add:
-	VBROADCASTSS alpha+80(FP), Z8
-	VFMADD213PS  (DI), Z8, K1, Z0
-	VMOVUPS      Z0, K1, (DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Z8, K1, Z1
-	VMOVUPS      Z1, K1, (DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Z8, K1, Z2
-	VMOVUPS      Z2, K1, (DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Z8, K1, Z3
-	VMOVUPS      Z3, K1, (DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Z8, K1, Z4
-	VMOVUPS      Z4, K1, (DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Z8, K1, Z5
-	VMOVUPS      Z5, K1, (DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Z8, K1, Z6
-	VMOVUPS      Z6, K1, (DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Z8, K1, Z7
-	VMOVUPS      Z7, K1, (DI)
-	ADDQ         R8, DI
+	VBROADCASTSS alpha+96(FP), Z8
+	VFMADD213PS  (SI), Z8, K1, Z0
+	VMOVUPS      Z0, K1, (SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Z8, K1, Z1
+	VMOVUPS      Z1, K1, (SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Z8, K1, Z2
+	VMOVUPS      Z2, K1, (SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Z8, K1, Z3
+	VMOVUPS      Z3, K1, (SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Z8, K1, Z4
+	VMOVUPS      Z4, K1, (SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Z8, K1, Z5
+	VMOVUPS      Z5, K1, (SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Z8, K1, Z6
+	VMOVUPS      Z6, K1, (SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Z8, K1, Z7
+	VMOVUPS      Z7, K1, (SI)
+	ADDQ         DI, SI
 	JMP          next
 
 bias:
-	VBROADCASTSS (R10), Z8
+	VBROADCASTSS (R9), Z8
 	VADDPS       Z8, Z0, Z0
-	VMOVUPS      Z0, K1, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 4(R10), Z8
+	VMOVUPS      Z0, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 4(R9), Z8
 	VADDPS       Z8, Z1, Z1
-	VMOVUPS      Z1, K1, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 8(R10), Z8
+	VMOVUPS      Z1, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 8(R9), Z8
 	VADDPS       Z8, Z2, Z2
-	VMOVUPS      Z2, K1, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 12(R10), Z8
+	VMOVUPS      Z2, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 12(R9), Z8
 	VADDPS       Z8, Z3, Z3
-	VMOVUPS      Z3, K1, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 16(R10), Z8
+	VMOVUPS      Z3, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 16(R9), Z8
 	VADDPS       Z8, Z4, Z4
-	VMOVUPS      Z4, K1, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 20(R10), Z8
+	VMOVUPS      Z4, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 20(R9), Z8
 	VADDPS       Z8, Z5, Z5
-	VMOVUPS      Z5, K1, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 24(R10), Z8
+	VMOVUPS      Z5, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 24(R9), Z8
 	VADDPS       Z8, Z6, Z6
-	VMOVUPS      Z6, K1, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 28(R10), Z8
+	VMOVUPS      Z6, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 28(R9), Z8
 	VADDPS       Z8, Z7, Z7
-	VMOVUPS      Z7, K1, (DI)
-	ADDQ         R8, DI
+	VMOVUPS      Z7, K1, (SI)
+	ADDQ         DI, SI
 	JMP          next
 
 biasrelu:
 	VXORPS       Z9, Z9, Z9
-	VBROADCASTSS (R10), Z8
+	VBROADCASTSS (R9), Z8
 	VADDPS       Z8, Z0, Z0
 	VMAXPS       Z0, Z9, Z0
-	VMOVUPS      Z0, K1, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 4(R10), Z8
+	VMOVUPS      Z0, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 4(R9), Z8
 	VADDPS       Z8, Z1, Z1
 	VMAXPS       Z1, Z9, Z1
-	VMOVUPS      Z1, K1, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 8(R10), Z8
+	VMOVUPS      Z1, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 8(R9), Z8
 	VADDPS       Z8, Z2, Z2
 	VMAXPS       Z2, Z9, Z2
-	VMOVUPS      Z2, K1, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 12(R10), Z8
+	VMOVUPS      Z2, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 12(R9), Z8
 	VADDPS       Z8, Z3, Z3
 	VMAXPS       Z3, Z9, Z3
-	VMOVUPS      Z3, K1, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 16(R10), Z8
+	VMOVUPS      Z3, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 16(R9), Z8
 	VADDPS       Z8, Z4, Z4
 	VMAXPS       Z4, Z9, Z4
-	VMOVUPS      Z4, K1, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 20(R10), Z8
+	VMOVUPS      Z4, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 20(R9), Z8
 	VADDPS       Z8, Z5, Z5
 	VMAXPS       Z5, Z9, Z5
-	VMOVUPS      Z5, K1, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 24(R10), Z8
+	VMOVUPS      Z5, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 24(R9), Z8
 	VADDPS       Z8, Z6, Z6
 	VMAXPS       Z6, Z9, Z6
-	VMOVUPS      Z6, K1, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 28(R10), Z8
+	VMOVUPS      Z6, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 28(R9), Z8
 	VADDPS       Z8, Z7, Z7
 	VMAXPS       Z7, Z9, Z7
-	VMOVUPS      Z7, K1, (DI)
-	ADDQ         R8, DI
+	VMOVUPS      Z7, K1, (SI)
+	ADDQ         DI, SI
 	JMP          next
 
 relugrad:
 	VXORPS    Z8, Z8, Z8
-	VCMPPS    $0x11, (R10), Z8, K1, K2
+	VCMPPS    $0x11, (R9), Z8, K1, K2
 	VMOVAPS.Z Z0, K2, Z0
-	VMOVUPS   Z0, K1, (DI)
-	ADDQ      R8, DI
-	ADDQ      R8, R10
-	VCMPPS    $0x11, (R10), Z8, K1, K2
+	VMOVUPS   Z0, K1, (SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Z8, K1, K2
 	VMOVAPS.Z Z1, K2, Z1
-	VMOVUPS   Z1, K1, (DI)
-	ADDQ      R8, DI
-	ADDQ      R8, R10
-	VCMPPS    $0x11, (R10), Z8, K1, K2
+	VMOVUPS   Z1, K1, (SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Z8, K1, K2
 	VMOVAPS.Z Z2, K2, Z2
-	VMOVUPS   Z2, K1, (DI)
-	ADDQ      R8, DI
-	ADDQ      R8, R10
-	VCMPPS    $0x11, (R10), Z8, K1, K2
+	VMOVUPS   Z2, K1, (SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Z8, K1, K2
 	VMOVAPS.Z Z3, K2, Z3
-	VMOVUPS   Z3, K1, (DI)
-	ADDQ      R8, DI
-	ADDQ      R8, R10
-	VCMPPS    $0x11, (R10), Z8, K1, K2
+	VMOVUPS   Z3, K1, (SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Z8, K1, K2
 	VMOVAPS.Z Z4, K2, Z4
-	VMOVUPS   Z4, K1, (DI)
-	ADDQ      R8, DI
-	ADDQ      R8, R10
-	VCMPPS    $0x11, (R10), Z8, K1, K2
+	VMOVUPS   Z4, K1, (SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Z8, K1, K2
 	VMOVAPS.Z Z5, K2, Z5
-	VMOVUPS   Z5, K1, (DI)
-	ADDQ      R8, DI
-	ADDQ      R8, R10
-	VCMPPS    $0x11, (R10), Z8, K1, K2
+	VMOVUPS   Z5, K1, (SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Z8, K1, K2
 	VMOVAPS.Z Z6, K2, Z6
-	VMOVUPS   Z6, K1, (DI)
-	ADDQ      R8, DI
-	ADDQ      R8, R10
-	VCMPPS    $0x11, (R10), Z8, K1, K2
+	VMOVUPS   Z6, K1, (SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Z8, K1, K2
 	VMOVAPS.Z Z7, K2, Z7
-	VMOVUPS   Z7, K1, (DI)
-	ADDQ      R8, DI
+	VMOVUPS   Z7, K1, (SI)
+	ADDQ      DI, SI
 
 next:
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	MOVQ   $0x00000020, R10
-	MOVQ   op+88(FP), R9
-	CMPQ   R9, $0x04
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	MOVQ   $0x00000020, R9
+	MOVQ   op+104(FP), R8
+	CMPQ   R8, $0x04
 	JNE    advance
-	MOVQ   R8, R10
-	IMUL3Q $0x08, R8, R10
+	MOVQ   DI, R9
+	IMUL3Q $0x08, DI, R9
 
 advance:
-	ADDQ R10, aux+72(FP)
-	DECQ AX
+	ADDQ R9, aux+88(FP)
+	DECQ tiles+0(FP)
 	JNZ  tile
 	VZEROUPPER
 	RET
 
-// func gemm512x9x1(tiles int, k int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)
+// func gemm512x9x1(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)
 // Requires: AVX, AVX512DQ, AVX512F, MMX+
-TEXT ·gemm512x9x1(SB), NOSPLIT, $0-104
-	MOVQ  tiles+0(FP), AX
-	MOVQ  a+16(FP), CX
-	MOVQ  ars+24(FP), DX
-	MOVQ  acs+32(FP), BX
-	MOVQ  ldb+48(FP), SI
-	MOVQ  c+56(FP), DI
-	MOVQ  ldc+64(FP), R8
-	MOVQ  mask+96(FP), R9
-	MOVL  (R9), R9
-	KMOVW R9, K1
+TEXT ·gemm512x9x1(SB), NOSPLIT, $0-120
+	MOVQ  a+32(FP), AX
+	MOVQ  ars+40(FP), CX
+	MOVQ  acs+48(FP), DX
+	MOVQ  ldb+64(FP), BX
+	MOVQ  c+72(FP), SI
+	MOVQ  ldc+80(FP), DI
+	MOVQ  mask+112(FP), R8
+	MOVL  (R8), R8
+	KMOVW R8, K1
 
 tile:
-	MOVQ       op+88(FP), R9
-	CMPQ       R9, $0x01
+	MOVQ       op+104(FP), R8
+	CMPQ       R8, $0x01
 	JNE        start
-	MOVQ       DI, R9
-	PREFETCHT0 (R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
+	MOVQ       SI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
 
 start:
 	VXORPS Z0, Z0, Z0
@@ -1548,299 +1619,308 @@ start:
 	VXORPS Z6, Z6, Z6
 	VXORPS Z7, Z7, Z7
 	VXORPS Z8, Z8, Z8
-	MOVQ   CX, R9
-	LEAQ   (R9)(DX*2), R10
-	ADDQ   DX, R10
-	LEAQ   (R10)(DX*2), R11
-	MOVQ   b+40(FP), R12
-	MOVQ   k+8(FP), R13
+	MOVQ   segment+24(FP), R8
+	MOVQ   segments+16(FP), R9
+
+segment:
+	MOVQ (R8), R10
+	LEAQ (AX)(R10*4), R10
+	LEAQ (R10)(CX*2), R11
+	ADDQ CX, R11
+	LEAQ (R11)(CX*2), R12
+	MOVQ 8(R8), R14
+	MOVQ b+56(FP), R13
+	LEAQ (R13)(R14*4), R13
+	MOVQ k+8(FP), R14
 
 loop:
-	VMOVUPS.Z    (R12), K1, Z9
-	ADDQ         SI, R12
-	VBROADCASTSS (R9), Z10
-	VFMADD231PS  Z9, Z10, Z0
-	VBROADCASTSS (R9)(DX*1), Z10
-	VFMADD231PS  Z9, Z10, Z1
-	VBROADCASTSS (R9)(DX*2), Z10
-	VFMADD231PS  Z9, Z10, Z2
+	VMOVUPS.Z    (R13), K1, Z9
+	ADDQ         BX, R13
 	VBROADCASTSS (R10), Z10
-	VFMADD231PS  Z9, Z10, Z3
-	VBROADCASTSS (R9)(DX*4), Z10
-	VFMADD231PS  Z9, Z10, Z4
+	VFMADD231PS  Z9, Z10, Z0
+	VBROADCASTSS (R10)(CX*1), Z10
+	VFMADD231PS  Z9, Z10, Z1
+	VBROADCASTSS (R10)(CX*2), Z10
+	VFMADD231PS  Z9, Z10, Z2
 	VBROADCASTSS (R11), Z10
+	VFMADD231PS  Z9, Z10, Z3
+	VBROADCASTSS (R10)(CX*4), Z10
+	VFMADD231PS  Z9, Z10, Z4
+	VBROADCASTSS (R12), Z10
 	VFMADD231PS  Z9, Z10, Z5
-	VBROADCASTSS (R11)(DX*1), Z10
+	VBROADCASTSS (R12)(CX*1), Z10
 	VFMADD231PS  Z9, Z10, Z6
-	VBROADCASTSS (R11)(DX*2), Z10
+	VBROADCASTSS (R12)(CX*2), Z10
 	VFMADD231PS  Z9, Z10, Z7
-	VBROADCASTSS (R9)(DX*8), Z10
+	VBROADCASTSS (R10)(CX*8), Z10
 	VFMADD231PS  Z9, Z10, Z8
-	ADDQ         BX, R9
-	ADDQ         BX, R10
-	ADDQ         BX, R11
-	DECQ         R13
+	ADDQ         DX, R10
+	ADDQ         DX, R11
+	ADDQ         DX, R12
+	DECQ         R14
 	JNZ          loop
-	MOVQ         aux+72(FP), R10
-	MOVQ         op+88(FP), R9
-	CMPQ         R9, $0x01
+	ADDQ         $0x10, R8
+	DECQ         R9
+	JNZ          segment
+	MOVQ         aux+88(FP), R9
+	MOVQ         op+104(FP), R8
+	CMPQ         R8, $0x01
 	JEQ          add
-	CMPQ         R9, $0x02
+	CMPQ         R8, $0x02
 	JEQ          bias
-	CMPQ         R9, $0x03
+	CMPQ         R8, $0x03
 	JEQ          biasrelu
-	CMPQ         R9, $0x04
+	CMPQ         R8, $0x04
 	JEQ          relugrad
 
 	// Store
-	VMOVUPS Z0, K1, (DI)
-	ADDQ    R8, DI
-	VMOVUPS Z1, K1, (DI)
-	ADDQ    R8, DI
-	VMOVUPS Z2, K1, (DI)
-	ADDQ    R8, DI
-	VMOVUPS Z3, K1, (DI)
-	ADDQ    R8, DI
-	VMOVUPS Z4, K1, (DI)
-	ADDQ    R8, DI
-	VMOVUPS Z5, K1, (DI)
-	ADDQ    R8, DI
-	VMOVUPS Z6, K1, (DI)
-	ADDQ    R8, DI
-	VMOVUPS Z7, K1, (DI)
-	ADDQ    R8, DI
-	VMOVUPS Z8, K1, (DI)
-	ADDQ    R8, DI
+	VMOVUPS Z0, K1, (SI)
+	ADDQ    DI, SI
+	VMOVUPS Z1, K1, (SI)
+	ADDQ    DI, SI
+	VMOVUPS Z2, K1, (SI)
+	ADDQ    DI, SI
+	VMOVUPS Z3, K1, (SI)
+	ADDQ    DI, SI
+	VMOVUPS Z4, K1, (SI)
+	ADDQ    DI, SI
+	VMOVUPS Z5, K1, (SI)
+	ADDQ    DI, SI
+	VMOVUPS Z6, K1, (SI)
+	ADDQ    DI, SI
+	VMOVUPS Z7, K1, (SI)
+	ADDQ    DI, SI
+	VMOVUPS Z8, K1, (SI)
+	ADDQ    DI, SI
 	JMP     next
 
 add:
-	VBROADCASTSS alpha+80(FP), Z9
-	VFMADD213PS  (DI), Z9, K1, Z0
-	VMOVUPS      Z0, K1, (DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Z9, K1, Z1
-	VMOVUPS      Z1, K1, (DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Z9, K1, Z2
-	VMOVUPS      Z2, K1, (DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Z9, K1, Z3
-	VMOVUPS      Z3, K1, (DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Z9, K1, Z4
-	VMOVUPS      Z4, K1, (DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Z9, K1, Z5
-	VMOVUPS      Z5, K1, (DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Z9, K1, Z6
-	VMOVUPS      Z6, K1, (DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Z9, K1, Z7
-	VMOVUPS      Z7, K1, (DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Z9, K1, Z8
-	VMOVUPS      Z8, K1, (DI)
-	ADDQ         R8, DI
+	VBROADCASTSS alpha+96(FP), Z9
+	VFMADD213PS  (SI), Z9, K1, Z0
+	VMOVUPS      Z0, K1, (SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Z9, K1, Z1
+	VMOVUPS      Z1, K1, (SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Z9, K1, Z2
+	VMOVUPS      Z2, K1, (SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Z9, K1, Z3
+	VMOVUPS      Z3, K1, (SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Z9, K1, Z4
+	VMOVUPS      Z4, K1, (SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Z9, K1, Z5
+	VMOVUPS      Z5, K1, (SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Z9, K1, Z6
+	VMOVUPS      Z6, K1, (SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Z9, K1, Z7
+	VMOVUPS      Z7, K1, (SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Z9, K1, Z8
+	VMOVUPS      Z8, K1, (SI)
+	ADDQ         DI, SI
 	JMP          next
 
 bias:
-	VBROADCASTSS (R10), Z9
+	VBROADCASTSS (R9), Z9
 	VADDPS       Z9, Z0, Z0
-	VMOVUPS      Z0, K1, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 4(R10), Z9
+	VMOVUPS      Z0, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 4(R9), Z9
 	VADDPS       Z9, Z1, Z1
-	VMOVUPS      Z1, K1, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 8(R10), Z9
+	VMOVUPS      Z1, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 8(R9), Z9
 	VADDPS       Z9, Z2, Z2
-	VMOVUPS      Z2, K1, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 12(R10), Z9
+	VMOVUPS      Z2, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 12(R9), Z9
 	VADDPS       Z9, Z3, Z3
-	VMOVUPS      Z3, K1, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 16(R10), Z9
+	VMOVUPS      Z3, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 16(R9), Z9
 	VADDPS       Z9, Z4, Z4
-	VMOVUPS      Z4, K1, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 20(R10), Z9
+	VMOVUPS      Z4, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 20(R9), Z9
 	VADDPS       Z9, Z5, Z5
-	VMOVUPS      Z5, K1, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 24(R10), Z9
+	VMOVUPS      Z5, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 24(R9), Z9
 	VADDPS       Z9, Z6, Z6
-	VMOVUPS      Z6, K1, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 28(R10), Z9
+	VMOVUPS      Z6, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 28(R9), Z9
 	VADDPS       Z9, Z7, Z7
-	VMOVUPS      Z7, K1, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 32(R10), Z9
+	VMOVUPS      Z7, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 32(R9), Z9
 	VADDPS       Z9, Z8, Z8
-	VMOVUPS      Z8, K1, (DI)
-	ADDQ         R8, DI
+	VMOVUPS      Z8, K1, (SI)
+	ADDQ         DI, SI
 	JMP          next
 
 biasrelu:
 	VXORPS       Z10, Z10, Z10
-	VBROADCASTSS (R10), Z9
+	VBROADCASTSS (R9), Z9
 	VADDPS       Z9, Z0, Z0
 	VMAXPS       Z0, Z10, Z0
-	VMOVUPS      Z0, K1, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 4(R10), Z9
+	VMOVUPS      Z0, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 4(R9), Z9
 	VADDPS       Z9, Z1, Z1
 	VMAXPS       Z1, Z10, Z1
-	VMOVUPS      Z1, K1, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 8(R10), Z9
+	VMOVUPS      Z1, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 8(R9), Z9
 	VADDPS       Z9, Z2, Z2
 	VMAXPS       Z2, Z10, Z2
-	VMOVUPS      Z2, K1, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 12(R10), Z9
+	VMOVUPS      Z2, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 12(R9), Z9
 	VADDPS       Z9, Z3, Z3
 	VMAXPS       Z3, Z10, Z3
-	VMOVUPS      Z3, K1, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 16(R10), Z9
+	VMOVUPS      Z3, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 16(R9), Z9
 	VADDPS       Z9, Z4, Z4
 	VMAXPS       Z4, Z10, Z4
-	VMOVUPS      Z4, K1, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 20(R10), Z9
+	VMOVUPS      Z4, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 20(R9), Z9
 	VADDPS       Z9, Z5, Z5
 	VMAXPS       Z5, Z10, Z5
-	VMOVUPS      Z5, K1, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 24(R10), Z9
+	VMOVUPS      Z5, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 24(R9), Z9
 	VADDPS       Z9, Z6, Z6
 	VMAXPS       Z6, Z10, Z6
-	VMOVUPS      Z6, K1, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 28(R10), Z9
+	VMOVUPS      Z6, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 28(R9), Z9
 	VADDPS       Z9, Z7, Z7
 	VMAXPS       Z7, Z10, Z7
-	VMOVUPS      Z7, K1, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 32(R10), Z9
+	VMOVUPS      Z7, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 32(R9), Z9
 	VADDPS       Z9, Z8, Z8
 	VMAXPS       Z8, Z10, Z8
-	VMOVUPS      Z8, K1, (DI)
-	ADDQ         R8, DI
+	VMOVUPS      Z8, K1, (SI)
+	ADDQ         DI, SI
 	JMP          next
 
 relugrad:
 	VXORPS    Z9, Z9, Z9
-	VCMPPS    $0x11, (R10), Z9, K1, K2
+	VCMPPS    $0x11, (R9), Z9, K1, K2
 	VMOVAPS.Z Z0, K2, Z0
-	VMOVUPS   Z0, K1, (DI)
-	ADDQ      R8, DI
-	ADDQ      R8, R10
-	VCMPPS    $0x11, (R10), Z9, K1, K2
+	VMOVUPS   Z0, K1, (SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Z9, K1, K2
 	VMOVAPS.Z Z1, K2, Z1
-	VMOVUPS   Z1, K1, (DI)
-	ADDQ      R8, DI
-	ADDQ      R8, R10
-	VCMPPS    $0x11, (R10), Z9, K1, K2
+	VMOVUPS   Z1, K1, (SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Z9, K1, K2
 	VMOVAPS.Z Z2, K2, Z2
-	VMOVUPS   Z2, K1, (DI)
-	ADDQ      R8, DI
-	ADDQ      R8, R10
-	VCMPPS    $0x11, (R10), Z9, K1, K2
+	VMOVUPS   Z2, K1, (SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Z9, K1, K2
 	VMOVAPS.Z Z3, K2, Z3
-	VMOVUPS   Z3, K1, (DI)
-	ADDQ      R8, DI
-	ADDQ      R8, R10
-	VCMPPS    $0x11, (R10), Z9, K1, K2
+	VMOVUPS   Z3, K1, (SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Z9, K1, K2
 	VMOVAPS.Z Z4, K2, Z4
-	VMOVUPS   Z4, K1, (DI)
-	ADDQ      R8, DI
-	ADDQ      R8, R10
-	VCMPPS    $0x11, (R10), Z9, K1, K2
+	VMOVUPS   Z4, K1, (SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Z9, K1, K2
 	VMOVAPS.Z Z5, K2, Z5
-	VMOVUPS   Z5, K1, (DI)
-	ADDQ      R8, DI
-	ADDQ      R8, R10
-	VCMPPS    $0x11, (R10), Z9, K1, K2
+	VMOVUPS   Z5, K1, (SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Z9, K1, K2
 	VMOVAPS.Z Z6, K2, Z6
-	VMOVUPS   Z6, K1, (DI)
-	ADDQ      R8, DI
-	ADDQ      R8, R10
-	VCMPPS    $0x11, (R10), Z9, K1, K2
+	VMOVUPS   Z6, K1, (SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Z9, K1, K2
 	VMOVAPS.Z Z7, K2, Z7
-	VMOVUPS   Z7, K1, (DI)
-	ADDQ      R8, DI
-	ADDQ      R8, R10
-	VCMPPS    $0x11, (R10), Z9, K1, K2
+	VMOVUPS   Z7, K1, (SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Z9, K1, K2
 	VMOVAPS.Z Z8, K2, Z8
-	VMOVUPS   Z8, K1, (DI)
-	ADDQ      R8, DI
+	VMOVUPS   Z8, K1, (SI)
+	ADDQ      DI, SI
 
 next:
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	MOVQ   $0x00000024, R10
-	MOVQ   op+88(FP), R9
-	CMPQ   R9, $0x04
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	MOVQ   $0x00000024, R9
+	MOVQ   op+104(FP), R8
+	CMPQ   R8, $0x04
 	JNE    advance
-	MOVQ   R8, R10
-	IMUL3Q $0x09, R8, R10
+	MOVQ   DI, R9
+	IMUL3Q $0x09, DI, R9
 
 advance:
-	ADDQ R10, aux+72(FP)
-	DECQ AX
+	ADDQ R9, aux+88(FP)
+	DECQ tiles+0(FP)
 	JNZ  tile
 	VZEROUPPER
 	RET
 
-// func gemm512x10x1(tiles int, k int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)
+// func gemm512x10x1(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)
 // Requires: AVX, AVX512DQ, AVX512F, MMX+
-TEXT ·gemm512x10x1(SB), NOSPLIT, $0-104
-	MOVQ  tiles+0(FP), AX
-	MOVQ  a+16(FP), CX
-	MOVQ  ars+24(FP), DX
-	MOVQ  acs+32(FP), BX
-	MOVQ  ldb+48(FP), SI
-	MOVQ  c+56(FP), DI
-	MOVQ  ldc+64(FP), R8
-	MOVQ  mask+96(FP), R9
-	MOVL  (R9), R9
-	KMOVW R9, K1
+TEXT ·gemm512x10x1(SB), NOSPLIT, $0-120
+	MOVQ  a+32(FP), AX
+	MOVQ  ars+40(FP), CX
+	MOVQ  acs+48(FP), DX
+	MOVQ  ldb+64(FP), BX
+	MOVQ  c+72(FP), SI
+	MOVQ  ldc+80(FP), DI
+	MOVQ  mask+112(FP), R8
+	MOVL  (R8), R8
+	KMOVW R8, K1
 
 tile:
-	MOVQ       op+88(FP), R9
-	CMPQ       R9, $0x01
+	MOVQ       op+104(FP), R8
+	CMPQ       R8, $0x01
 	JNE        start
-	MOVQ       DI, R9
-	PREFETCHT0 (R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
+	MOVQ       SI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
 
 start:
 	VXORPS Z0, Z0, Z0
@@ -1853,323 +1933,332 @@ start:
 	VXORPS Z7, Z7, Z7
 	VXORPS Z8, Z8, Z8
 	VXORPS Z9, Z9, Z9
-	MOVQ   CX, R9
-	LEAQ   (R9)(DX*2), R10
-	ADDQ   DX, R10
-	LEAQ   (R10)(DX*2), R11
-	MOVQ   b+40(FP), R12
-	MOVQ   k+8(FP), R13
+	MOVQ   segment+24(FP), R8
+	MOVQ   segments+16(FP), R9
+
+segment:
+	MOVQ (R8), R10
+	LEAQ (AX)(R10*4), R10
+	LEAQ (R10)(CX*2), R11
+	ADDQ CX, R11
+	LEAQ (R11)(CX*2), R12
+	MOVQ 8(R8), R14
+	MOVQ b+56(FP), R13
+	LEAQ (R13)(R14*4), R13
+	MOVQ k+8(FP), R14
 
 loop:
-	VMOVUPS.Z    (R12), K1, Z10
-	ADDQ         SI, R12
-	VBROADCASTSS (R9), Z11
-	VFMADD231PS  Z10, Z11, Z0
-	VBROADCASTSS (R9)(DX*1), Z11
-	VFMADD231PS  Z10, Z11, Z1
-	VBROADCASTSS (R9)(DX*2), Z11
-	VFMADD231PS  Z10, Z11, Z2
+	VMOVUPS.Z    (R13), K1, Z10
+	ADDQ         BX, R13
 	VBROADCASTSS (R10), Z11
-	VFMADD231PS  Z10, Z11, Z3
-	VBROADCASTSS (R9)(DX*4), Z11
-	VFMADD231PS  Z10, Z11, Z4
+	VFMADD231PS  Z10, Z11, Z0
+	VBROADCASTSS (R10)(CX*1), Z11
+	VFMADD231PS  Z10, Z11, Z1
+	VBROADCASTSS (R10)(CX*2), Z11
+	VFMADD231PS  Z10, Z11, Z2
 	VBROADCASTSS (R11), Z11
+	VFMADD231PS  Z10, Z11, Z3
+	VBROADCASTSS (R10)(CX*4), Z11
+	VFMADD231PS  Z10, Z11, Z4
+	VBROADCASTSS (R12), Z11
 	VFMADD231PS  Z10, Z11, Z5
-	VBROADCASTSS (R11)(DX*1), Z11
+	VBROADCASTSS (R12)(CX*1), Z11
 	VFMADD231PS  Z10, Z11, Z6
-	VBROADCASTSS (R11)(DX*2), Z11
+	VBROADCASTSS (R12)(CX*2), Z11
 	VFMADD231PS  Z10, Z11, Z7
-	VBROADCASTSS (R9)(DX*8), Z11
+	VBROADCASTSS (R10)(CX*8), Z11
 	VFMADD231PS  Z10, Z11, Z8
-	VBROADCASTSS (R11)(DX*4), Z11
+	VBROADCASTSS (R12)(CX*4), Z11
 	VFMADD231PS  Z10, Z11, Z9
-	ADDQ         BX, R9
-	ADDQ         BX, R10
-	ADDQ         BX, R11
-	DECQ         R13
+	ADDQ         DX, R10
+	ADDQ         DX, R11
+	ADDQ         DX, R12
+	DECQ         R14
 	JNZ          loop
-	MOVQ         aux+72(FP), R10
-	MOVQ         op+88(FP), R9
-	CMPQ         R9, $0x01
+	ADDQ         $0x10, R8
+	DECQ         R9
+	JNZ          segment
+	MOVQ         aux+88(FP), R9
+	MOVQ         op+104(FP), R8
+	CMPQ         R8, $0x01
 	JEQ          add
-	CMPQ         R9, $0x02
+	CMPQ         R8, $0x02
 	JEQ          bias
-	CMPQ         R9, $0x03
+	CMPQ         R8, $0x03
 	JEQ          biasrelu
-	CMPQ         R9, $0x04
+	CMPQ         R8, $0x04
 	JEQ          relugrad
 
 	// Store
-	VMOVUPS Z0, K1, (DI)
-	ADDQ    R8, DI
-	VMOVUPS Z1, K1, (DI)
-	ADDQ    R8, DI
-	VMOVUPS Z2, K1, (DI)
-	ADDQ    R8, DI
-	VMOVUPS Z3, K1, (DI)
-	ADDQ    R8, DI
-	VMOVUPS Z4, K1, (DI)
-	ADDQ    R8, DI
-	VMOVUPS Z5, K1, (DI)
-	ADDQ    R8, DI
-	VMOVUPS Z6, K1, (DI)
-	ADDQ    R8, DI
-	VMOVUPS Z7, K1, (DI)
-	ADDQ    R8, DI
-	VMOVUPS Z8, K1, (DI)
-	ADDQ    R8, DI
-	VMOVUPS Z9, K1, (DI)
-	ADDQ    R8, DI
+	VMOVUPS Z0, K1, (SI)
+	ADDQ    DI, SI
+	VMOVUPS Z1, K1, (SI)
+	ADDQ    DI, SI
+	VMOVUPS Z2, K1, (SI)
+	ADDQ    DI, SI
+	VMOVUPS Z3, K1, (SI)
+	ADDQ    DI, SI
+	VMOVUPS Z4, K1, (SI)
+	ADDQ    DI, SI
+	VMOVUPS Z5, K1, (SI)
+	ADDQ    DI, SI
+	VMOVUPS Z6, K1, (SI)
+	ADDQ    DI, SI
+	VMOVUPS Z7, K1, (SI)
+	ADDQ    DI, SI
+	VMOVUPS Z8, K1, (SI)
+	ADDQ    DI, SI
+	VMOVUPS Z9, K1, (SI)
+	ADDQ    DI, SI
 	JMP     next
 
 add:
-	VBROADCASTSS alpha+80(FP), Z10
-	VFMADD213PS  (DI), Z10, K1, Z0
-	VMOVUPS      Z0, K1, (DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Z10, K1, Z1
-	VMOVUPS      Z1, K1, (DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Z10, K1, Z2
-	VMOVUPS      Z2, K1, (DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Z10, K1, Z3
-	VMOVUPS      Z3, K1, (DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Z10, K1, Z4
-	VMOVUPS      Z4, K1, (DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Z10, K1, Z5
-	VMOVUPS      Z5, K1, (DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Z10, K1, Z6
-	VMOVUPS      Z6, K1, (DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Z10, K1, Z7
-	VMOVUPS      Z7, K1, (DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Z10, K1, Z8
-	VMOVUPS      Z8, K1, (DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Z10, K1, Z9
-	VMOVUPS      Z9, K1, (DI)
-	ADDQ         R8, DI
+	VBROADCASTSS alpha+96(FP), Z10
+	VFMADD213PS  (SI), Z10, K1, Z0
+	VMOVUPS      Z0, K1, (SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Z10, K1, Z1
+	VMOVUPS      Z1, K1, (SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Z10, K1, Z2
+	VMOVUPS      Z2, K1, (SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Z10, K1, Z3
+	VMOVUPS      Z3, K1, (SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Z10, K1, Z4
+	VMOVUPS      Z4, K1, (SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Z10, K1, Z5
+	VMOVUPS      Z5, K1, (SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Z10, K1, Z6
+	VMOVUPS      Z6, K1, (SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Z10, K1, Z7
+	VMOVUPS      Z7, K1, (SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Z10, K1, Z8
+	VMOVUPS      Z8, K1, (SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Z10, K1, Z9
+	VMOVUPS      Z9, K1, (SI)
+	ADDQ         DI, SI
 	JMP          next
 
 bias:
-	VBROADCASTSS (R10), Z10
+	VBROADCASTSS (R9), Z10
 	VADDPS       Z10, Z0, Z0
-	VMOVUPS      Z0, K1, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 4(R10), Z10
+	VMOVUPS      Z0, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 4(R9), Z10
 	VADDPS       Z10, Z1, Z1
-	VMOVUPS      Z1, K1, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 8(R10), Z10
+	VMOVUPS      Z1, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 8(R9), Z10
 	VADDPS       Z10, Z2, Z2
-	VMOVUPS      Z2, K1, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 12(R10), Z10
+	VMOVUPS      Z2, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 12(R9), Z10
 	VADDPS       Z10, Z3, Z3
-	VMOVUPS      Z3, K1, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 16(R10), Z10
+	VMOVUPS      Z3, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 16(R9), Z10
 	VADDPS       Z10, Z4, Z4
-	VMOVUPS      Z4, K1, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 20(R10), Z10
+	VMOVUPS      Z4, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 20(R9), Z10
 	VADDPS       Z10, Z5, Z5
-	VMOVUPS      Z5, K1, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 24(R10), Z10
+	VMOVUPS      Z5, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 24(R9), Z10
 	VADDPS       Z10, Z6, Z6
-	VMOVUPS      Z6, K1, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 28(R10), Z10
+	VMOVUPS      Z6, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 28(R9), Z10
 	VADDPS       Z10, Z7, Z7
-	VMOVUPS      Z7, K1, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 32(R10), Z10
+	VMOVUPS      Z7, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 32(R9), Z10
 	VADDPS       Z10, Z8, Z8
-	VMOVUPS      Z8, K1, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 36(R10), Z10
+	VMOVUPS      Z8, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 36(R9), Z10
 	VADDPS       Z10, Z9, Z9
-	VMOVUPS      Z9, K1, (DI)
-	ADDQ         R8, DI
+	VMOVUPS      Z9, K1, (SI)
+	ADDQ         DI, SI
 	JMP          next
 
 biasrelu:
 	VXORPS       Z11, Z11, Z11
-	VBROADCASTSS (R10), Z10
+	VBROADCASTSS (R9), Z10
 	VADDPS       Z10, Z0, Z0
 	VMAXPS       Z0, Z11, Z0
-	VMOVUPS      Z0, K1, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 4(R10), Z10
+	VMOVUPS      Z0, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 4(R9), Z10
 	VADDPS       Z10, Z1, Z1
 	VMAXPS       Z1, Z11, Z1
-	VMOVUPS      Z1, K1, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 8(R10), Z10
+	VMOVUPS      Z1, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 8(R9), Z10
 	VADDPS       Z10, Z2, Z2
 	VMAXPS       Z2, Z11, Z2
-	VMOVUPS      Z2, K1, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 12(R10), Z10
+	VMOVUPS      Z2, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 12(R9), Z10
 	VADDPS       Z10, Z3, Z3
 	VMAXPS       Z3, Z11, Z3
-	VMOVUPS      Z3, K1, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 16(R10), Z10
+	VMOVUPS      Z3, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 16(R9), Z10
 	VADDPS       Z10, Z4, Z4
 	VMAXPS       Z4, Z11, Z4
-	VMOVUPS      Z4, K1, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 20(R10), Z10
+	VMOVUPS      Z4, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 20(R9), Z10
 	VADDPS       Z10, Z5, Z5
 	VMAXPS       Z5, Z11, Z5
-	VMOVUPS      Z5, K1, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 24(R10), Z10
+	VMOVUPS      Z5, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 24(R9), Z10
 	VADDPS       Z10, Z6, Z6
 	VMAXPS       Z6, Z11, Z6
-	VMOVUPS      Z6, K1, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 28(R10), Z10
+	VMOVUPS      Z6, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 28(R9), Z10
 	VADDPS       Z10, Z7, Z7
 	VMAXPS       Z7, Z11, Z7
-	VMOVUPS      Z7, K1, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 32(R10), Z10
+	VMOVUPS      Z7, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 32(R9), Z10
 	VADDPS       Z10, Z8, Z8
 	VMAXPS       Z8, Z11, Z8
-	VMOVUPS      Z8, K1, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 36(R10), Z10
+	VMOVUPS      Z8, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 36(R9), Z10
 	VADDPS       Z10, Z9, Z9
 	VMAXPS       Z9, Z11, Z9
-	VMOVUPS      Z9, K1, (DI)
-	ADDQ         R8, DI
+	VMOVUPS      Z9, K1, (SI)
+	ADDQ         DI, SI
 	JMP          next
 
 relugrad:
 	VXORPS    Z10, Z10, Z10
-	VCMPPS    $0x11, (R10), Z10, K1, K2
+	VCMPPS    $0x11, (R9), Z10, K1, K2
 	VMOVAPS.Z Z0, K2, Z0
-	VMOVUPS   Z0, K1, (DI)
-	ADDQ      R8, DI
-	ADDQ      R8, R10
-	VCMPPS    $0x11, (R10), Z10, K1, K2
+	VMOVUPS   Z0, K1, (SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Z10, K1, K2
 	VMOVAPS.Z Z1, K2, Z1
-	VMOVUPS   Z1, K1, (DI)
-	ADDQ      R8, DI
-	ADDQ      R8, R10
-	VCMPPS    $0x11, (R10), Z10, K1, K2
+	VMOVUPS   Z1, K1, (SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Z10, K1, K2
 	VMOVAPS.Z Z2, K2, Z2
-	VMOVUPS   Z2, K1, (DI)
-	ADDQ      R8, DI
-	ADDQ      R8, R10
-	VCMPPS    $0x11, (R10), Z10, K1, K2
+	VMOVUPS   Z2, K1, (SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Z10, K1, K2
 	VMOVAPS.Z Z3, K2, Z3
-	VMOVUPS   Z3, K1, (DI)
-	ADDQ      R8, DI
-	ADDQ      R8, R10
-	VCMPPS    $0x11, (R10), Z10, K1, K2
+	VMOVUPS   Z3, K1, (SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Z10, K1, K2
 	VMOVAPS.Z Z4, K2, Z4
-	VMOVUPS   Z4, K1, (DI)
-	ADDQ      R8, DI
-	ADDQ      R8, R10
-	VCMPPS    $0x11, (R10), Z10, K1, K2
+	VMOVUPS   Z4, K1, (SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Z10, K1, K2
 	VMOVAPS.Z Z5, K2, Z5
-	VMOVUPS   Z5, K1, (DI)
-	ADDQ      R8, DI
-	ADDQ      R8, R10
-	VCMPPS    $0x11, (R10), Z10, K1, K2
+	VMOVUPS   Z5, K1, (SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Z10, K1, K2
 	VMOVAPS.Z Z6, K2, Z6
-	VMOVUPS   Z6, K1, (DI)
-	ADDQ      R8, DI
-	ADDQ      R8, R10
-	VCMPPS    $0x11, (R10), Z10, K1, K2
+	VMOVUPS   Z6, K1, (SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Z10, K1, K2
 	VMOVAPS.Z Z7, K2, Z7
-	VMOVUPS   Z7, K1, (DI)
-	ADDQ      R8, DI
-	ADDQ      R8, R10
-	VCMPPS    $0x11, (R10), Z10, K1, K2
+	VMOVUPS   Z7, K1, (SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Z10, K1, K2
 	VMOVAPS.Z Z8, K2, Z8
-	VMOVUPS   Z8, K1, (DI)
-	ADDQ      R8, DI
-	ADDQ      R8, R10
-	VCMPPS    $0x11, (R10), Z10, K1, K2
+	VMOVUPS   Z8, K1, (SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Z10, K1, K2
 	VMOVAPS.Z Z9, K2, Z9
-	VMOVUPS   Z9, K1, (DI)
-	ADDQ      R8, DI
+	VMOVUPS   Z9, K1, (SI)
+	ADDQ      DI, SI
 
 next:
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	MOVQ   $0x00000028, R10
-	MOVQ   op+88(FP), R9
-	CMPQ   R9, $0x04
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	MOVQ   $0x00000028, R9
+	MOVQ   op+104(FP), R8
+	CMPQ   R8, $0x04
 	JNE    advance
-	MOVQ   R8, R10
-	IMUL3Q $0x0a, R8, R10
+	MOVQ   DI, R9
+	IMUL3Q $0x0a, DI, R9
 
 advance:
-	ADDQ R10, aux+72(FP)
-	DECQ AX
+	ADDQ R9, aux+88(FP)
+	DECQ tiles+0(FP)
 	JNZ  tile
 	VZEROUPPER
 	RET
 
-// func gemm512x11x1(tiles int, k int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)
+// func gemm512x11x1(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)
 // Requires: AVX, AVX512DQ, AVX512F, MMX+
-TEXT ·gemm512x11x1(SB), NOSPLIT, $0-104
-	MOVQ  tiles+0(FP), AX
-	MOVQ  a+16(FP), CX
-	MOVQ  ars+24(FP), DX
-	MOVQ  acs+32(FP), BX
-	MOVQ  ldb+48(FP), SI
-	MOVQ  c+56(FP), DI
-	MOVQ  ldc+64(FP), R8
-	MOVQ  mask+96(FP), R9
-	MOVL  (R9), R9
-	KMOVW R9, K1
+TEXT ·gemm512x11x1(SB), NOSPLIT, $0-120
+	MOVQ  a+32(FP), AX
+	MOVQ  ars+40(FP), CX
+	MOVQ  acs+48(FP), DX
+	MOVQ  ldb+64(FP), BX
+	MOVQ  c+72(FP), SI
+	MOVQ  ldc+80(FP), DI
+	MOVQ  mask+112(FP), R8
+	MOVL  (R8), R8
+	KMOVW R8, K1
 
 tile:
-	MOVQ       op+88(FP), R9
-	CMPQ       R9, $0x01
+	MOVQ       op+104(FP), R8
+	CMPQ       R8, $0x01
 	JNE        start
-	MOVQ       DI, R9
-	PREFETCHT0 (R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
+	MOVQ       SI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
 
 start:
 	VXORPS Z0, Z0, Z0
@@ -2183,350 +2272,359 @@ start:
 	VXORPS Z8, Z8, Z8
 	VXORPS Z9, Z9, Z9
 	VXORPS Z10, Z10, Z10
-	MOVQ   CX, R9
-	LEAQ   (R9)(DX*2), R10
-	ADDQ   DX, R10
-	LEAQ   (R10)(DX*2), R11
-	LEAQ   (R11)(DX*4), R12
-	ADDQ   DX, R12
-	MOVQ   b+40(FP), R13
-	MOVQ   k+8(FP), R14
+	MOVQ   segment+24(FP), R8
+	MOVQ   segments+16(FP), R9
+
+segment:
+	MOVQ (R8), R10
+	LEAQ (AX)(R10*4), R10
+	LEAQ (R10)(CX*2), R11
+	ADDQ CX, R11
+	LEAQ (R11)(CX*2), R12
+	LEAQ (R12)(CX*4), R13
+	ADDQ CX, R13
+	MOVQ 8(R8), R15
+	MOVQ b+56(FP), R14
+	LEAQ (R14)(R15*4), R14
+	MOVQ k+8(FP), R15
 
 loop:
-	VMOVUPS.Z    (R13), K1, Z11
-	ADDQ         SI, R13
-	VBROADCASTSS (R9), Z12
-	VFMADD231PS  Z11, Z12, Z0
-	VBROADCASTSS (R9)(DX*1), Z12
-	VFMADD231PS  Z11, Z12, Z1
-	VBROADCASTSS (R9)(DX*2), Z12
-	VFMADD231PS  Z11, Z12, Z2
+	VMOVUPS.Z    (R14), K1, Z11
+	ADDQ         BX, R14
 	VBROADCASTSS (R10), Z12
-	VFMADD231PS  Z11, Z12, Z3
-	VBROADCASTSS (R9)(DX*4), Z12
-	VFMADD231PS  Z11, Z12, Z4
+	VFMADD231PS  Z11, Z12, Z0
+	VBROADCASTSS (R10)(CX*1), Z12
+	VFMADD231PS  Z11, Z12, Z1
+	VBROADCASTSS (R10)(CX*2), Z12
+	VFMADD231PS  Z11, Z12, Z2
 	VBROADCASTSS (R11), Z12
-	VFMADD231PS  Z11, Z12, Z5
-	VBROADCASTSS (R11)(DX*1), Z12
-	VFMADD231PS  Z11, Z12, Z6
-	VBROADCASTSS (R11)(DX*2), Z12
-	VFMADD231PS  Z11, Z12, Z7
-	VBROADCASTSS (R9)(DX*8), Z12
-	VFMADD231PS  Z11, Z12, Z8
-	VBROADCASTSS (R11)(DX*4), Z12
-	VFMADD231PS  Z11, Z12, Z9
+	VFMADD231PS  Z11, Z12, Z3
+	VBROADCASTSS (R10)(CX*4), Z12
+	VFMADD231PS  Z11, Z12, Z4
 	VBROADCASTSS (R12), Z12
+	VFMADD231PS  Z11, Z12, Z5
+	VBROADCASTSS (R12)(CX*1), Z12
+	VFMADD231PS  Z11, Z12, Z6
+	VBROADCASTSS (R12)(CX*2), Z12
+	VFMADD231PS  Z11, Z12, Z7
+	VBROADCASTSS (R10)(CX*8), Z12
+	VFMADD231PS  Z11, Z12, Z8
+	VBROADCASTSS (R12)(CX*4), Z12
+	VFMADD231PS  Z11, Z12, Z9
+	VBROADCASTSS (R13), Z12
 	VFMADD231PS  Z11, Z12, Z10
-	ADDQ         BX, R9
-	ADDQ         BX, R10
-	ADDQ         BX, R11
-	ADDQ         BX, R12
-	DECQ         R14
+	ADDQ         DX, R10
+	ADDQ         DX, R11
+	ADDQ         DX, R12
+	ADDQ         DX, R13
+	DECQ         R15
 	JNZ          loop
-	MOVQ         aux+72(FP), R10
-	MOVQ         op+88(FP), R9
-	CMPQ         R9, $0x01
+	ADDQ         $0x10, R8
+	DECQ         R9
+	JNZ          segment
+	MOVQ         aux+88(FP), R9
+	MOVQ         op+104(FP), R8
+	CMPQ         R8, $0x01
 	JEQ          add
-	CMPQ         R9, $0x02
+	CMPQ         R8, $0x02
 	JEQ          bias
-	CMPQ         R9, $0x03
+	CMPQ         R8, $0x03
 	JEQ          biasrelu
-	CMPQ         R9, $0x04
+	CMPQ         R8, $0x04
 	JEQ          relugrad
 
 	// Store
-	VMOVUPS Z0, K1, (DI)
-	ADDQ    R8, DI
-	VMOVUPS Z1, K1, (DI)
-	ADDQ    R8, DI
-	VMOVUPS Z2, K1, (DI)
-	ADDQ    R8, DI
-	VMOVUPS Z3, K1, (DI)
-	ADDQ    R8, DI
-	VMOVUPS Z4, K1, (DI)
-	ADDQ    R8, DI
-	VMOVUPS Z5, K1, (DI)
-	ADDQ    R8, DI
-	VMOVUPS Z6, K1, (DI)
-	ADDQ    R8, DI
-	VMOVUPS Z7, K1, (DI)
-	ADDQ    R8, DI
-	VMOVUPS Z8, K1, (DI)
-	ADDQ    R8, DI
-	VMOVUPS Z9, K1, (DI)
-	ADDQ    R8, DI
-	VMOVUPS Z10, K1, (DI)
-	ADDQ    R8, DI
+	VMOVUPS Z0, K1, (SI)
+	ADDQ    DI, SI
+	VMOVUPS Z1, K1, (SI)
+	ADDQ    DI, SI
+	VMOVUPS Z2, K1, (SI)
+	ADDQ    DI, SI
+	VMOVUPS Z3, K1, (SI)
+	ADDQ    DI, SI
+	VMOVUPS Z4, K1, (SI)
+	ADDQ    DI, SI
+	VMOVUPS Z5, K1, (SI)
+	ADDQ    DI, SI
+	VMOVUPS Z6, K1, (SI)
+	ADDQ    DI, SI
+	VMOVUPS Z7, K1, (SI)
+	ADDQ    DI, SI
+	VMOVUPS Z8, K1, (SI)
+	ADDQ    DI, SI
+	VMOVUPS Z9, K1, (SI)
+	ADDQ    DI, SI
+	VMOVUPS Z10, K1, (SI)
+	ADDQ    DI, SI
 	JMP     next
 
 add:
-	VBROADCASTSS alpha+80(FP), Z11
-	VFMADD213PS  (DI), Z11, K1, Z0
-	VMOVUPS      Z0, K1, (DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Z11, K1, Z1
-	VMOVUPS      Z1, K1, (DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Z11, K1, Z2
-	VMOVUPS      Z2, K1, (DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Z11, K1, Z3
-	VMOVUPS      Z3, K1, (DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Z11, K1, Z4
-	VMOVUPS      Z4, K1, (DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Z11, K1, Z5
-	VMOVUPS      Z5, K1, (DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Z11, K1, Z6
-	VMOVUPS      Z6, K1, (DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Z11, K1, Z7
-	VMOVUPS      Z7, K1, (DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Z11, K1, Z8
-	VMOVUPS      Z8, K1, (DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Z11, K1, Z9
-	VMOVUPS      Z9, K1, (DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Z11, K1, Z10
-	VMOVUPS      Z10, K1, (DI)
-	ADDQ         R8, DI
+	VBROADCASTSS alpha+96(FP), Z11
+	VFMADD213PS  (SI), Z11, K1, Z0
+	VMOVUPS      Z0, K1, (SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Z11, K1, Z1
+	VMOVUPS      Z1, K1, (SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Z11, K1, Z2
+	VMOVUPS      Z2, K1, (SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Z11, K1, Z3
+	VMOVUPS      Z3, K1, (SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Z11, K1, Z4
+	VMOVUPS      Z4, K1, (SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Z11, K1, Z5
+	VMOVUPS      Z5, K1, (SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Z11, K1, Z6
+	VMOVUPS      Z6, K1, (SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Z11, K1, Z7
+	VMOVUPS      Z7, K1, (SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Z11, K1, Z8
+	VMOVUPS      Z8, K1, (SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Z11, K1, Z9
+	VMOVUPS      Z9, K1, (SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Z11, K1, Z10
+	VMOVUPS      Z10, K1, (SI)
+	ADDQ         DI, SI
 	JMP          next
 
 bias:
-	VBROADCASTSS (R10), Z11
+	VBROADCASTSS (R9), Z11
 	VADDPS       Z11, Z0, Z0
-	VMOVUPS      Z0, K1, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 4(R10), Z11
+	VMOVUPS      Z0, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 4(R9), Z11
 	VADDPS       Z11, Z1, Z1
-	VMOVUPS      Z1, K1, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 8(R10), Z11
+	VMOVUPS      Z1, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 8(R9), Z11
 	VADDPS       Z11, Z2, Z2
-	VMOVUPS      Z2, K1, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 12(R10), Z11
+	VMOVUPS      Z2, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 12(R9), Z11
 	VADDPS       Z11, Z3, Z3
-	VMOVUPS      Z3, K1, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 16(R10), Z11
+	VMOVUPS      Z3, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 16(R9), Z11
 	VADDPS       Z11, Z4, Z4
-	VMOVUPS      Z4, K1, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 20(R10), Z11
+	VMOVUPS      Z4, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 20(R9), Z11
 	VADDPS       Z11, Z5, Z5
-	VMOVUPS      Z5, K1, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 24(R10), Z11
+	VMOVUPS      Z5, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 24(R9), Z11
 	VADDPS       Z11, Z6, Z6
-	VMOVUPS      Z6, K1, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 28(R10), Z11
+	VMOVUPS      Z6, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 28(R9), Z11
 	VADDPS       Z11, Z7, Z7
-	VMOVUPS      Z7, K1, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 32(R10), Z11
+	VMOVUPS      Z7, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 32(R9), Z11
 	VADDPS       Z11, Z8, Z8
-	VMOVUPS      Z8, K1, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 36(R10), Z11
+	VMOVUPS      Z8, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 36(R9), Z11
 	VADDPS       Z11, Z9, Z9
-	VMOVUPS      Z9, K1, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 40(R10), Z11
+	VMOVUPS      Z9, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 40(R9), Z11
 	VADDPS       Z11, Z10, Z10
-	VMOVUPS      Z10, K1, (DI)
-	ADDQ         R8, DI
+	VMOVUPS      Z10, K1, (SI)
+	ADDQ         DI, SI
 	JMP          next
 
 biasrelu:
 	VXORPS       Z12, Z12, Z12
-	VBROADCASTSS (R10), Z11
+	VBROADCASTSS (R9), Z11
 	VADDPS       Z11, Z0, Z0
 	VMAXPS       Z0, Z12, Z0
-	VMOVUPS      Z0, K1, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 4(R10), Z11
+	VMOVUPS      Z0, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 4(R9), Z11
 	VADDPS       Z11, Z1, Z1
 	VMAXPS       Z1, Z12, Z1
-	VMOVUPS      Z1, K1, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 8(R10), Z11
+	VMOVUPS      Z1, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 8(R9), Z11
 	VADDPS       Z11, Z2, Z2
 	VMAXPS       Z2, Z12, Z2
-	VMOVUPS      Z2, K1, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 12(R10), Z11
+	VMOVUPS      Z2, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 12(R9), Z11
 	VADDPS       Z11, Z3, Z3
 	VMAXPS       Z3, Z12, Z3
-	VMOVUPS      Z3, K1, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 16(R10), Z11
+	VMOVUPS      Z3, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 16(R9), Z11
 	VADDPS       Z11, Z4, Z4
 	VMAXPS       Z4, Z12, Z4
-	VMOVUPS      Z4, K1, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 20(R10), Z11
+	VMOVUPS      Z4, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 20(R9), Z11
 	VADDPS       Z11, Z5, Z5
 	VMAXPS       Z5, Z12, Z5
-	VMOVUPS      Z5, K1, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 24(R10), Z11
+	VMOVUPS      Z5, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 24(R9), Z11
 	VADDPS       Z11, Z6, Z6
 	VMAXPS       Z6, Z12, Z6
-	VMOVUPS      Z6, K1, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 28(R10), Z11
+	VMOVUPS      Z6, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 28(R9), Z11
 	VADDPS       Z11, Z7, Z7
 	VMAXPS       Z7, Z12, Z7
-	VMOVUPS      Z7, K1, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 32(R10), Z11
+	VMOVUPS      Z7, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 32(R9), Z11
 	VADDPS       Z11, Z8, Z8
 	VMAXPS       Z8, Z12, Z8
-	VMOVUPS      Z8, K1, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 36(R10), Z11
+	VMOVUPS      Z8, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 36(R9), Z11
 	VADDPS       Z11, Z9, Z9
 	VMAXPS       Z9, Z12, Z9
-	VMOVUPS      Z9, K1, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 40(R10), Z11
+	VMOVUPS      Z9, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 40(R9), Z11
 	VADDPS       Z11, Z10, Z10
 	VMAXPS       Z10, Z12, Z10
-	VMOVUPS      Z10, K1, (DI)
-	ADDQ         R8, DI
+	VMOVUPS      Z10, K1, (SI)
+	ADDQ         DI, SI
 	JMP          next
 
 relugrad:
 	VXORPS    Z11, Z11, Z11
-	VCMPPS    $0x11, (R10), Z11, K1, K2
+	VCMPPS    $0x11, (R9), Z11, K1, K2
 	VMOVAPS.Z Z0, K2, Z0
-	VMOVUPS   Z0, K1, (DI)
-	ADDQ      R8, DI
-	ADDQ      R8, R10
-	VCMPPS    $0x11, (R10), Z11, K1, K2
+	VMOVUPS   Z0, K1, (SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Z11, K1, K2
 	VMOVAPS.Z Z1, K2, Z1
-	VMOVUPS   Z1, K1, (DI)
-	ADDQ      R8, DI
-	ADDQ      R8, R10
-	VCMPPS    $0x11, (R10), Z11, K1, K2
+	VMOVUPS   Z1, K1, (SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Z11, K1, K2
 	VMOVAPS.Z Z2, K2, Z2
-	VMOVUPS   Z2, K1, (DI)
-	ADDQ      R8, DI
-	ADDQ      R8, R10
-	VCMPPS    $0x11, (R10), Z11, K1, K2
+	VMOVUPS   Z2, K1, (SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Z11, K1, K2
 	VMOVAPS.Z Z3, K2, Z3
-	VMOVUPS   Z3, K1, (DI)
-	ADDQ      R8, DI
-	ADDQ      R8, R10
-	VCMPPS    $0x11, (R10), Z11, K1, K2
+	VMOVUPS   Z3, K1, (SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Z11, K1, K2
 	VMOVAPS.Z Z4, K2, Z4
-	VMOVUPS   Z4, K1, (DI)
-	ADDQ      R8, DI
-	ADDQ      R8, R10
-	VCMPPS    $0x11, (R10), Z11, K1, K2
+	VMOVUPS   Z4, K1, (SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Z11, K1, K2
 	VMOVAPS.Z Z5, K2, Z5
-	VMOVUPS   Z5, K1, (DI)
-	ADDQ      R8, DI
-	ADDQ      R8, R10
-	VCMPPS    $0x11, (R10), Z11, K1, K2
+	VMOVUPS   Z5, K1, (SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Z11, K1, K2
 	VMOVAPS.Z Z6, K2, Z6
-	VMOVUPS   Z6, K1, (DI)
-	ADDQ      R8, DI
-	ADDQ      R8, R10
-	VCMPPS    $0x11, (R10), Z11, K1, K2
+	VMOVUPS   Z6, K1, (SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Z11, K1, K2
 	VMOVAPS.Z Z7, K2, Z7
-	VMOVUPS   Z7, K1, (DI)
-	ADDQ      R8, DI
-	ADDQ      R8, R10
-	VCMPPS    $0x11, (R10), Z11, K1, K2
+	VMOVUPS   Z7, K1, (SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Z11, K1, K2
 	VMOVAPS.Z Z8, K2, Z8
-	VMOVUPS   Z8, K1, (DI)
-	ADDQ      R8, DI
-	ADDQ      R8, R10
-	VCMPPS    $0x11, (R10), Z11, K1, K2
+	VMOVUPS   Z8, K1, (SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Z11, K1, K2
 	VMOVAPS.Z Z9, K2, Z9
-	VMOVUPS   Z9, K1, (DI)
-	ADDQ      R8, DI
-	ADDQ      R8, R10
-	VCMPPS    $0x11, (R10), Z11, K1, K2
+	VMOVUPS   Z9, K1, (SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Z11, K1, K2
 	VMOVAPS.Z Z10, K2, Z10
-	VMOVUPS   Z10, K1, (DI)
-	ADDQ      R8, DI
+	VMOVUPS   Z10, K1, (SI)
+	ADDQ      DI, SI
 
 next:
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	MOVQ   $0x0000002c, R10
-	MOVQ   op+88(FP), R9
-	CMPQ   R9, $0x04
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	MOVQ   $0x0000002c, R9
+	MOVQ   op+104(FP), R8
+	CMPQ   R8, $0x04
 	JNE    advance
-	MOVQ   R8, R10
-	IMUL3Q $0x0b, R8, R10
+	MOVQ   DI, R9
+	IMUL3Q $0x0b, DI, R9
 
 advance:
-	ADDQ R10, aux+72(FP)
-	DECQ AX
+	ADDQ R9, aux+88(FP)
+	DECQ tiles+0(FP)
 	JNZ  tile
 	VZEROUPPER
 	RET
 
-// func gemm512x12x1(tiles int, k int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)
+// func gemm512x12x1(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)
 // Requires: AVX, AVX512DQ, AVX512F, MMX+
-TEXT ·gemm512x12x1(SB), NOSPLIT, $0-104
-	MOVQ  tiles+0(FP), AX
-	MOVQ  a+16(FP), CX
-	MOVQ  ars+24(FP), DX
-	MOVQ  acs+32(FP), BX
-	MOVQ  ldb+48(FP), SI
-	MOVQ  c+56(FP), DI
-	MOVQ  ldc+64(FP), R8
-	MOVQ  mask+96(FP), R9
-	MOVL  (R9), R9
-	KMOVW R9, K1
+TEXT ·gemm512x12x1(SB), NOSPLIT, $0-120
+	MOVQ  a+32(FP), AX
+	MOVQ  ars+40(FP), CX
+	MOVQ  acs+48(FP), DX
+	MOVQ  ldb+64(FP), BX
+	MOVQ  c+72(FP), SI
+	MOVQ  ldc+80(FP), DI
+	MOVQ  mask+112(FP), R8
+	MOVL  (R8), R8
+	KMOVW R8, K1
 
 tile:
-	MOVQ       op+88(FP), R9
-	CMPQ       R9, $0x01
+	MOVQ       op+104(FP), R8
+	CMPQ       R8, $0x01
 	JNE        start
-	MOVQ       DI, R9
-	PREFETCHT0 (R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
+	MOVQ       SI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
 
 start:
 	VXORPS Z0, Z0, Z0
@@ -2541,374 +2639,383 @@ start:
 	VXORPS Z9, Z9, Z9
 	VXORPS Z10, Z10, Z10
 	VXORPS Z11, Z11, Z11
-	MOVQ   CX, R9
-	LEAQ   (R9)(DX*2), R10
-	ADDQ   DX, R10
-	LEAQ   (R10)(DX*2), R11
-	LEAQ   (R11)(DX*4), R12
-	ADDQ   DX, R12
-	MOVQ   b+40(FP), R13
-	MOVQ   k+8(FP), R14
+	MOVQ   segment+24(FP), R8
+	MOVQ   segments+16(FP), R9
+
+segment:
+	MOVQ (R8), R10
+	LEAQ (AX)(R10*4), R10
+	LEAQ (R10)(CX*2), R11
+	ADDQ CX, R11
+	LEAQ (R11)(CX*2), R12
+	LEAQ (R12)(CX*4), R13
+	ADDQ CX, R13
+	MOVQ 8(R8), R15
+	MOVQ b+56(FP), R14
+	LEAQ (R14)(R15*4), R14
+	MOVQ k+8(FP), R15
 
 loop:
-	VMOVUPS.Z    (R13), K1, Z12
-	ADDQ         SI, R13
-	VBROADCASTSS (R9), Z13
-	VFMADD231PS  Z12, Z13, Z0
-	VBROADCASTSS (R9)(DX*1), Z13
-	VFMADD231PS  Z12, Z13, Z1
-	VBROADCASTSS (R9)(DX*2), Z13
-	VFMADD231PS  Z12, Z13, Z2
+	VMOVUPS.Z    (R14), K1, Z12
+	ADDQ         BX, R14
 	VBROADCASTSS (R10), Z13
-	VFMADD231PS  Z12, Z13, Z3
-	VBROADCASTSS (R9)(DX*4), Z13
-	VFMADD231PS  Z12, Z13, Z4
+	VFMADD231PS  Z12, Z13, Z0
+	VBROADCASTSS (R10)(CX*1), Z13
+	VFMADD231PS  Z12, Z13, Z1
+	VBROADCASTSS (R10)(CX*2), Z13
+	VFMADD231PS  Z12, Z13, Z2
 	VBROADCASTSS (R11), Z13
-	VFMADD231PS  Z12, Z13, Z5
-	VBROADCASTSS (R11)(DX*1), Z13
-	VFMADD231PS  Z12, Z13, Z6
-	VBROADCASTSS (R11)(DX*2), Z13
-	VFMADD231PS  Z12, Z13, Z7
-	VBROADCASTSS (R9)(DX*8), Z13
-	VFMADD231PS  Z12, Z13, Z8
-	VBROADCASTSS (R11)(DX*4), Z13
-	VFMADD231PS  Z12, Z13, Z9
+	VFMADD231PS  Z12, Z13, Z3
+	VBROADCASTSS (R10)(CX*4), Z13
+	VFMADD231PS  Z12, Z13, Z4
 	VBROADCASTSS (R12), Z13
+	VFMADD231PS  Z12, Z13, Z5
+	VBROADCASTSS (R12)(CX*1), Z13
+	VFMADD231PS  Z12, Z13, Z6
+	VBROADCASTSS (R12)(CX*2), Z13
+	VFMADD231PS  Z12, Z13, Z7
+	VBROADCASTSS (R10)(CX*8), Z13
+	VFMADD231PS  Z12, Z13, Z8
+	VBROADCASTSS (R12)(CX*4), Z13
+	VFMADD231PS  Z12, Z13, Z9
+	VBROADCASTSS (R13), Z13
 	VFMADD231PS  Z12, Z13, Z10
-	VBROADCASTSS (R12)(DX*1), Z13
+	VBROADCASTSS (R13)(CX*1), Z13
 	VFMADD231PS  Z12, Z13, Z11
-	ADDQ         BX, R9
-	ADDQ         BX, R10
-	ADDQ         BX, R11
-	ADDQ         BX, R12
-	DECQ         R14
+	ADDQ         DX, R10
+	ADDQ         DX, R11
+	ADDQ         DX, R12
+	ADDQ         DX, R13
+	DECQ         R15
 	JNZ          loop
-	MOVQ         aux+72(FP), R10
-	MOVQ         op+88(FP), R9
-	CMPQ         R9, $0x01
+	ADDQ         $0x10, R8
+	DECQ         R9
+	JNZ          segment
+	MOVQ         aux+88(FP), R9
+	MOVQ         op+104(FP), R8
+	CMPQ         R8, $0x01
 	JEQ          add
-	CMPQ         R9, $0x02
+	CMPQ         R8, $0x02
 	JEQ          bias
-	CMPQ         R9, $0x03
+	CMPQ         R8, $0x03
 	JEQ          biasrelu
-	CMPQ         R9, $0x04
+	CMPQ         R8, $0x04
 	JEQ          relugrad
 
 	// Store
-	VMOVUPS Z0, K1, (DI)
-	ADDQ    R8, DI
-	VMOVUPS Z1, K1, (DI)
-	ADDQ    R8, DI
-	VMOVUPS Z2, K1, (DI)
-	ADDQ    R8, DI
-	VMOVUPS Z3, K1, (DI)
-	ADDQ    R8, DI
-	VMOVUPS Z4, K1, (DI)
-	ADDQ    R8, DI
-	VMOVUPS Z5, K1, (DI)
-	ADDQ    R8, DI
-	VMOVUPS Z6, K1, (DI)
-	ADDQ    R8, DI
-	VMOVUPS Z7, K1, (DI)
-	ADDQ    R8, DI
-	VMOVUPS Z8, K1, (DI)
-	ADDQ    R8, DI
-	VMOVUPS Z9, K1, (DI)
-	ADDQ    R8, DI
-	VMOVUPS Z10, K1, (DI)
-	ADDQ    R8, DI
-	VMOVUPS Z11, K1, (DI)
-	ADDQ    R8, DI
+	VMOVUPS Z0, K1, (SI)
+	ADDQ    DI, SI
+	VMOVUPS Z1, K1, (SI)
+	ADDQ    DI, SI
+	VMOVUPS Z2, K1, (SI)
+	ADDQ    DI, SI
+	VMOVUPS Z3, K1, (SI)
+	ADDQ    DI, SI
+	VMOVUPS Z4, K1, (SI)
+	ADDQ    DI, SI
+	VMOVUPS Z5, K1, (SI)
+	ADDQ    DI, SI
+	VMOVUPS Z6, K1, (SI)
+	ADDQ    DI, SI
+	VMOVUPS Z7, K1, (SI)
+	ADDQ    DI, SI
+	VMOVUPS Z8, K1, (SI)
+	ADDQ    DI, SI
+	VMOVUPS Z9, K1, (SI)
+	ADDQ    DI, SI
+	VMOVUPS Z10, K1, (SI)
+	ADDQ    DI, SI
+	VMOVUPS Z11, K1, (SI)
+	ADDQ    DI, SI
 	JMP     next
 
 add:
-	VBROADCASTSS alpha+80(FP), Z12
-	VFMADD213PS  (DI), Z12, K1, Z0
-	VMOVUPS      Z0, K1, (DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Z12, K1, Z1
-	VMOVUPS      Z1, K1, (DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Z12, K1, Z2
-	VMOVUPS      Z2, K1, (DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Z12, K1, Z3
-	VMOVUPS      Z3, K1, (DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Z12, K1, Z4
-	VMOVUPS      Z4, K1, (DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Z12, K1, Z5
-	VMOVUPS      Z5, K1, (DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Z12, K1, Z6
-	VMOVUPS      Z6, K1, (DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Z12, K1, Z7
-	VMOVUPS      Z7, K1, (DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Z12, K1, Z8
-	VMOVUPS      Z8, K1, (DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Z12, K1, Z9
-	VMOVUPS      Z9, K1, (DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Z12, K1, Z10
-	VMOVUPS      Z10, K1, (DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Z12, K1, Z11
-	VMOVUPS      Z11, K1, (DI)
-	ADDQ         R8, DI
+	VBROADCASTSS alpha+96(FP), Z12
+	VFMADD213PS  (SI), Z12, K1, Z0
+	VMOVUPS      Z0, K1, (SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Z12, K1, Z1
+	VMOVUPS      Z1, K1, (SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Z12, K1, Z2
+	VMOVUPS      Z2, K1, (SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Z12, K1, Z3
+	VMOVUPS      Z3, K1, (SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Z12, K1, Z4
+	VMOVUPS      Z4, K1, (SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Z12, K1, Z5
+	VMOVUPS      Z5, K1, (SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Z12, K1, Z6
+	VMOVUPS      Z6, K1, (SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Z12, K1, Z7
+	VMOVUPS      Z7, K1, (SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Z12, K1, Z8
+	VMOVUPS      Z8, K1, (SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Z12, K1, Z9
+	VMOVUPS      Z9, K1, (SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Z12, K1, Z10
+	VMOVUPS      Z10, K1, (SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Z12, K1, Z11
+	VMOVUPS      Z11, K1, (SI)
+	ADDQ         DI, SI
 	JMP          next
 
 bias:
-	VBROADCASTSS (R10), Z12
+	VBROADCASTSS (R9), Z12
 	VADDPS       Z12, Z0, Z0
-	VMOVUPS      Z0, K1, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 4(R10), Z12
+	VMOVUPS      Z0, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 4(R9), Z12
 	VADDPS       Z12, Z1, Z1
-	VMOVUPS      Z1, K1, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 8(R10), Z12
+	VMOVUPS      Z1, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 8(R9), Z12
 	VADDPS       Z12, Z2, Z2
-	VMOVUPS      Z2, K1, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 12(R10), Z12
+	VMOVUPS      Z2, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 12(R9), Z12
 	VADDPS       Z12, Z3, Z3
-	VMOVUPS      Z3, K1, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 16(R10), Z12
+	VMOVUPS      Z3, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 16(R9), Z12
 	VADDPS       Z12, Z4, Z4
-	VMOVUPS      Z4, K1, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 20(R10), Z12
+	VMOVUPS      Z4, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 20(R9), Z12
 	VADDPS       Z12, Z5, Z5
-	VMOVUPS      Z5, K1, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 24(R10), Z12
+	VMOVUPS      Z5, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 24(R9), Z12
 	VADDPS       Z12, Z6, Z6
-	VMOVUPS      Z6, K1, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 28(R10), Z12
+	VMOVUPS      Z6, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 28(R9), Z12
 	VADDPS       Z12, Z7, Z7
-	VMOVUPS      Z7, K1, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 32(R10), Z12
+	VMOVUPS      Z7, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 32(R9), Z12
 	VADDPS       Z12, Z8, Z8
-	VMOVUPS      Z8, K1, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 36(R10), Z12
+	VMOVUPS      Z8, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 36(R9), Z12
 	VADDPS       Z12, Z9, Z9
-	VMOVUPS      Z9, K1, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 40(R10), Z12
+	VMOVUPS      Z9, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 40(R9), Z12
 	VADDPS       Z12, Z10, Z10
-	VMOVUPS      Z10, K1, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 44(R10), Z12
+	VMOVUPS      Z10, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 44(R9), Z12
 	VADDPS       Z12, Z11, Z11
-	VMOVUPS      Z11, K1, (DI)
-	ADDQ         R8, DI
+	VMOVUPS      Z11, K1, (SI)
+	ADDQ         DI, SI
 	JMP          next
 
 biasrelu:
 	VXORPS       Z13, Z13, Z13
-	VBROADCASTSS (R10), Z12
+	VBROADCASTSS (R9), Z12
 	VADDPS       Z12, Z0, Z0
 	VMAXPS       Z0, Z13, Z0
-	VMOVUPS      Z0, K1, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 4(R10), Z12
+	VMOVUPS      Z0, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 4(R9), Z12
 	VADDPS       Z12, Z1, Z1
 	VMAXPS       Z1, Z13, Z1
-	VMOVUPS      Z1, K1, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 8(R10), Z12
+	VMOVUPS      Z1, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 8(R9), Z12
 	VADDPS       Z12, Z2, Z2
 	VMAXPS       Z2, Z13, Z2
-	VMOVUPS      Z2, K1, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 12(R10), Z12
+	VMOVUPS      Z2, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 12(R9), Z12
 	VADDPS       Z12, Z3, Z3
 	VMAXPS       Z3, Z13, Z3
-	VMOVUPS      Z3, K1, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 16(R10), Z12
+	VMOVUPS      Z3, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 16(R9), Z12
 	VADDPS       Z12, Z4, Z4
 	VMAXPS       Z4, Z13, Z4
-	VMOVUPS      Z4, K1, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 20(R10), Z12
+	VMOVUPS      Z4, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 20(R9), Z12
 	VADDPS       Z12, Z5, Z5
 	VMAXPS       Z5, Z13, Z5
-	VMOVUPS      Z5, K1, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 24(R10), Z12
+	VMOVUPS      Z5, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 24(R9), Z12
 	VADDPS       Z12, Z6, Z6
 	VMAXPS       Z6, Z13, Z6
-	VMOVUPS      Z6, K1, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 28(R10), Z12
+	VMOVUPS      Z6, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 28(R9), Z12
 	VADDPS       Z12, Z7, Z7
 	VMAXPS       Z7, Z13, Z7
-	VMOVUPS      Z7, K1, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 32(R10), Z12
+	VMOVUPS      Z7, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 32(R9), Z12
 	VADDPS       Z12, Z8, Z8
 	VMAXPS       Z8, Z13, Z8
-	VMOVUPS      Z8, K1, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 36(R10), Z12
+	VMOVUPS      Z8, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 36(R9), Z12
 	VADDPS       Z12, Z9, Z9
 	VMAXPS       Z9, Z13, Z9
-	VMOVUPS      Z9, K1, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 40(R10), Z12
+	VMOVUPS      Z9, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 40(R9), Z12
 	VADDPS       Z12, Z10, Z10
 	VMAXPS       Z10, Z13, Z10
-	VMOVUPS      Z10, K1, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 44(R10), Z12
+	VMOVUPS      Z10, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 44(R9), Z12
 	VADDPS       Z12, Z11, Z11
 	VMAXPS       Z11, Z13, Z11
-	VMOVUPS      Z11, K1, (DI)
-	ADDQ         R8, DI
+	VMOVUPS      Z11, K1, (SI)
+	ADDQ         DI, SI
 	JMP          next
 
 relugrad:
 	VXORPS    Z12, Z12, Z12
-	VCMPPS    $0x11, (R10), Z12, K1, K2
+	VCMPPS    $0x11, (R9), Z12, K1, K2
 	VMOVAPS.Z Z0, K2, Z0
-	VMOVUPS   Z0, K1, (DI)
-	ADDQ      R8, DI
-	ADDQ      R8, R10
-	VCMPPS    $0x11, (R10), Z12, K1, K2
+	VMOVUPS   Z0, K1, (SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Z12, K1, K2
 	VMOVAPS.Z Z1, K2, Z1
-	VMOVUPS   Z1, K1, (DI)
-	ADDQ      R8, DI
-	ADDQ      R8, R10
-	VCMPPS    $0x11, (R10), Z12, K1, K2
+	VMOVUPS   Z1, K1, (SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Z12, K1, K2
 	VMOVAPS.Z Z2, K2, Z2
-	VMOVUPS   Z2, K1, (DI)
-	ADDQ      R8, DI
-	ADDQ      R8, R10
-	VCMPPS    $0x11, (R10), Z12, K1, K2
+	VMOVUPS   Z2, K1, (SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Z12, K1, K2
 	VMOVAPS.Z Z3, K2, Z3
-	VMOVUPS   Z3, K1, (DI)
-	ADDQ      R8, DI
-	ADDQ      R8, R10
-	VCMPPS    $0x11, (R10), Z12, K1, K2
+	VMOVUPS   Z3, K1, (SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Z12, K1, K2
 	VMOVAPS.Z Z4, K2, Z4
-	VMOVUPS   Z4, K1, (DI)
-	ADDQ      R8, DI
-	ADDQ      R8, R10
-	VCMPPS    $0x11, (R10), Z12, K1, K2
+	VMOVUPS   Z4, K1, (SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Z12, K1, K2
 	VMOVAPS.Z Z5, K2, Z5
-	VMOVUPS   Z5, K1, (DI)
-	ADDQ      R8, DI
-	ADDQ      R8, R10
-	VCMPPS    $0x11, (R10), Z12, K1, K2
+	VMOVUPS   Z5, K1, (SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Z12, K1, K2
 	VMOVAPS.Z Z6, K2, Z6
-	VMOVUPS   Z6, K1, (DI)
-	ADDQ      R8, DI
-	ADDQ      R8, R10
-	VCMPPS    $0x11, (R10), Z12, K1, K2
+	VMOVUPS   Z6, K1, (SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Z12, K1, K2
 	VMOVAPS.Z Z7, K2, Z7
-	VMOVUPS   Z7, K1, (DI)
-	ADDQ      R8, DI
-	ADDQ      R8, R10
-	VCMPPS    $0x11, (R10), Z12, K1, K2
+	VMOVUPS   Z7, K1, (SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Z12, K1, K2
 	VMOVAPS.Z Z8, K2, Z8
-	VMOVUPS   Z8, K1, (DI)
-	ADDQ      R8, DI
-	ADDQ      R8, R10
-	VCMPPS    $0x11, (R10), Z12, K1, K2
+	VMOVUPS   Z8, K1, (SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Z12, K1, K2
 	VMOVAPS.Z Z9, K2, Z9
-	VMOVUPS   Z9, K1, (DI)
-	ADDQ      R8, DI
-	ADDQ      R8, R10
-	VCMPPS    $0x11, (R10), Z12, K1, K2
+	VMOVUPS   Z9, K1, (SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Z12, K1, K2
 	VMOVAPS.Z Z10, K2, Z10
-	VMOVUPS   Z10, K1, (DI)
-	ADDQ      R8, DI
-	ADDQ      R8, R10
-	VCMPPS    $0x11, (R10), Z12, K1, K2
+	VMOVUPS   Z10, K1, (SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Z12, K1, K2
 	VMOVAPS.Z Z11, K2, Z11
-	VMOVUPS   Z11, K1, (DI)
-	ADDQ      R8, DI
+	VMOVUPS   Z11, K1, (SI)
+	ADDQ      DI, SI
 
 next:
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	MOVQ   $0x00000030, R10
-	MOVQ   op+88(FP), R9
-	CMPQ   R9, $0x04
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	MOVQ   $0x00000030, R9
+	MOVQ   op+104(FP), R8
+	CMPQ   R8, $0x04
 	JNE    advance
-	MOVQ   R8, R10
-	IMUL3Q $0x0c, R8, R10
+	MOVQ   DI, R9
+	IMUL3Q $0x0c, DI, R9
 
 advance:
-	ADDQ R10, aux+72(FP)
-	DECQ AX
+	ADDQ R9, aux+88(FP)
+	DECQ tiles+0(FP)
 	JNZ  tile
 	VZEROUPPER
 	RET
 
-// func gemm512x13x1(tiles int, k int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)
+// func gemm512x13x1(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)
 // Requires: AVX, AVX512DQ, AVX512F, MMX+
-TEXT ·gemm512x13x1(SB), NOSPLIT, $0-104
-	MOVQ  tiles+0(FP), AX
-	MOVQ  a+16(FP), CX
-	MOVQ  ars+24(FP), DX
-	MOVQ  acs+32(FP), BX
-	MOVQ  ldb+48(FP), SI
-	MOVQ  c+56(FP), DI
-	MOVQ  ldc+64(FP), R8
-	MOVQ  mask+96(FP), R9
-	MOVL  (R9), R9
-	KMOVW R9, K1
+TEXT ·gemm512x13x1(SB), NOSPLIT, $0-120
+	MOVQ  a+32(FP), AX
+	MOVQ  ars+40(FP), CX
+	MOVQ  acs+48(FP), DX
+	MOVQ  ldb+64(FP), BX
+	MOVQ  c+72(FP), SI
+	MOVQ  ldc+80(FP), DI
+	MOVQ  mask+112(FP), R8
+	MOVL  (R8), R8
+	KMOVW R8, K1
 
 tile:
-	MOVQ       op+88(FP), R9
-	CMPQ       R9, $0x01
+	MOVQ       op+104(FP), R8
+	CMPQ       R8, $0x01
 	JNE        start
-	MOVQ       DI, R9
-	PREFETCHT0 (R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
+	MOVQ       SI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
 
 start:
 	VXORPS Z0, Z0, Z0
@@ -2924,398 +3031,407 @@ start:
 	VXORPS Z10, Z10, Z10
 	VXORPS Z11, Z11, Z11
 	VXORPS Z12, Z12, Z12
-	MOVQ   CX, R9
-	LEAQ   (R9)(DX*2), R10
-	ADDQ   DX, R10
-	LEAQ   (R10)(DX*2), R11
-	LEAQ   (R11)(DX*4), R12
-	ADDQ   DX, R12
-	MOVQ   b+40(FP), R13
-	MOVQ   k+8(FP), R14
+	MOVQ   segment+24(FP), R8
+	MOVQ   segments+16(FP), R9
+
+segment:
+	MOVQ (R8), R10
+	LEAQ (AX)(R10*4), R10
+	LEAQ (R10)(CX*2), R11
+	ADDQ CX, R11
+	LEAQ (R11)(CX*2), R12
+	LEAQ (R12)(CX*4), R13
+	ADDQ CX, R13
+	MOVQ 8(R8), R15
+	MOVQ b+56(FP), R14
+	LEAQ (R14)(R15*4), R14
+	MOVQ k+8(FP), R15
 
 loop:
-	VMOVUPS.Z    (R13), K1, Z13
-	ADDQ         SI, R13
-	VBROADCASTSS (R9), Z14
-	VFMADD231PS  Z13, Z14, Z0
-	VBROADCASTSS (R9)(DX*1), Z14
-	VFMADD231PS  Z13, Z14, Z1
-	VBROADCASTSS (R9)(DX*2), Z14
-	VFMADD231PS  Z13, Z14, Z2
+	VMOVUPS.Z    (R14), K1, Z13
+	ADDQ         BX, R14
 	VBROADCASTSS (R10), Z14
-	VFMADD231PS  Z13, Z14, Z3
-	VBROADCASTSS (R9)(DX*4), Z14
-	VFMADD231PS  Z13, Z14, Z4
+	VFMADD231PS  Z13, Z14, Z0
+	VBROADCASTSS (R10)(CX*1), Z14
+	VFMADD231PS  Z13, Z14, Z1
+	VBROADCASTSS (R10)(CX*2), Z14
+	VFMADD231PS  Z13, Z14, Z2
 	VBROADCASTSS (R11), Z14
-	VFMADD231PS  Z13, Z14, Z5
-	VBROADCASTSS (R11)(DX*1), Z14
-	VFMADD231PS  Z13, Z14, Z6
-	VBROADCASTSS (R11)(DX*2), Z14
-	VFMADD231PS  Z13, Z14, Z7
-	VBROADCASTSS (R9)(DX*8), Z14
-	VFMADD231PS  Z13, Z14, Z8
-	VBROADCASTSS (R11)(DX*4), Z14
-	VFMADD231PS  Z13, Z14, Z9
+	VFMADD231PS  Z13, Z14, Z3
+	VBROADCASTSS (R10)(CX*4), Z14
+	VFMADD231PS  Z13, Z14, Z4
 	VBROADCASTSS (R12), Z14
+	VFMADD231PS  Z13, Z14, Z5
+	VBROADCASTSS (R12)(CX*1), Z14
+	VFMADD231PS  Z13, Z14, Z6
+	VBROADCASTSS (R12)(CX*2), Z14
+	VFMADD231PS  Z13, Z14, Z7
+	VBROADCASTSS (R10)(CX*8), Z14
+	VFMADD231PS  Z13, Z14, Z8
+	VBROADCASTSS (R12)(CX*4), Z14
+	VFMADD231PS  Z13, Z14, Z9
+	VBROADCASTSS (R13), Z14
 	VFMADD231PS  Z13, Z14, Z10
-	VBROADCASTSS (R12)(DX*1), Z14
+	VBROADCASTSS (R13)(CX*1), Z14
 	VFMADD231PS  Z13, Z14, Z11
-	VBROADCASTSS (R12)(DX*2), Z14
+	VBROADCASTSS (R13)(CX*2), Z14
 	VFMADD231PS  Z13, Z14, Z12
-	ADDQ         BX, R9
-	ADDQ         BX, R10
-	ADDQ         BX, R11
-	ADDQ         BX, R12
-	DECQ         R14
+	ADDQ         DX, R10
+	ADDQ         DX, R11
+	ADDQ         DX, R12
+	ADDQ         DX, R13
+	DECQ         R15
 	JNZ          loop
-	MOVQ         aux+72(FP), R10
-	MOVQ         op+88(FP), R9
-	CMPQ         R9, $0x01
+	ADDQ         $0x10, R8
+	DECQ         R9
+	JNZ          segment
+	MOVQ         aux+88(FP), R9
+	MOVQ         op+104(FP), R8
+	CMPQ         R8, $0x01
 	JEQ          add
-	CMPQ         R9, $0x02
+	CMPQ         R8, $0x02
 	JEQ          bias
-	CMPQ         R9, $0x03
+	CMPQ         R8, $0x03
 	JEQ          biasrelu
-	CMPQ         R9, $0x04
+	CMPQ         R8, $0x04
 	JEQ          relugrad
 
 	// Store
-	VMOVUPS Z0, K1, (DI)
-	ADDQ    R8, DI
-	VMOVUPS Z1, K1, (DI)
-	ADDQ    R8, DI
-	VMOVUPS Z2, K1, (DI)
-	ADDQ    R8, DI
-	VMOVUPS Z3, K1, (DI)
-	ADDQ    R8, DI
-	VMOVUPS Z4, K1, (DI)
-	ADDQ    R8, DI
-	VMOVUPS Z5, K1, (DI)
-	ADDQ    R8, DI
-	VMOVUPS Z6, K1, (DI)
-	ADDQ    R8, DI
-	VMOVUPS Z7, K1, (DI)
-	ADDQ    R8, DI
-	VMOVUPS Z8, K1, (DI)
-	ADDQ    R8, DI
-	VMOVUPS Z9, K1, (DI)
-	ADDQ    R8, DI
-	VMOVUPS Z10, K1, (DI)
-	ADDQ    R8, DI
-	VMOVUPS Z11, K1, (DI)
-	ADDQ    R8, DI
-	VMOVUPS Z12, K1, (DI)
-	ADDQ    R8, DI
+	VMOVUPS Z0, K1, (SI)
+	ADDQ    DI, SI
+	VMOVUPS Z1, K1, (SI)
+	ADDQ    DI, SI
+	VMOVUPS Z2, K1, (SI)
+	ADDQ    DI, SI
+	VMOVUPS Z3, K1, (SI)
+	ADDQ    DI, SI
+	VMOVUPS Z4, K1, (SI)
+	ADDQ    DI, SI
+	VMOVUPS Z5, K1, (SI)
+	ADDQ    DI, SI
+	VMOVUPS Z6, K1, (SI)
+	ADDQ    DI, SI
+	VMOVUPS Z7, K1, (SI)
+	ADDQ    DI, SI
+	VMOVUPS Z8, K1, (SI)
+	ADDQ    DI, SI
+	VMOVUPS Z9, K1, (SI)
+	ADDQ    DI, SI
+	VMOVUPS Z10, K1, (SI)
+	ADDQ    DI, SI
+	VMOVUPS Z11, K1, (SI)
+	ADDQ    DI, SI
+	VMOVUPS Z12, K1, (SI)
+	ADDQ    DI, SI
 	JMP     next
 
 add:
-	VBROADCASTSS alpha+80(FP), Z13
-	VFMADD213PS  (DI), Z13, K1, Z0
-	VMOVUPS      Z0, K1, (DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Z13, K1, Z1
-	VMOVUPS      Z1, K1, (DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Z13, K1, Z2
-	VMOVUPS      Z2, K1, (DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Z13, K1, Z3
-	VMOVUPS      Z3, K1, (DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Z13, K1, Z4
-	VMOVUPS      Z4, K1, (DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Z13, K1, Z5
-	VMOVUPS      Z5, K1, (DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Z13, K1, Z6
-	VMOVUPS      Z6, K1, (DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Z13, K1, Z7
-	VMOVUPS      Z7, K1, (DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Z13, K1, Z8
-	VMOVUPS      Z8, K1, (DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Z13, K1, Z9
-	VMOVUPS      Z9, K1, (DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Z13, K1, Z10
-	VMOVUPS      Z10, K1, (DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Z13, K1, Z11
-	VMOVUPS      Z11, K1, (DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Z13, K1, Z12
-	VMOVUPS      Z12, K1, (DI)
-	ADDQ         R8, DI
+	VBROADCASTSS alpha+96(FP), Z13
+	VFMADD213PS  (SI), Z13, K1, Z0
+	VMOVUPS      Z0, K1, (SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Z13, K1, Z1
+	VMOVUPS      Z1, K1, (SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Z13, K1, Z2
+	VMOVUPS      Z2, K1, (SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Z13, K1, Z3
+	VMOVUPS      Z3, K1, (SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Z13, K1, Z4
+	VMOVUPS      Z4, K1, (SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Z13, K1, Z5
+	VMOVUPS      Z5, K1, (SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Z13, K1, Z6
+	VMOVUPS      Z6, K1, (SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Z13, K1, Z7
+	VMOVUPS      Z7, K1, (SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Z13, K1, Z8
+	VMOVUPS      Z8, K1, (SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Z13, K1, Z9
+	VMOVUPS      Z9, K1, (SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Z13, K1, Z10
+	VMOVUPS      Z10, K1, (SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Z13, K1, Z11
+	VMOVUPS      Z11, K1, (SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Z13, K1, Z12
+	VMOVUPS      Z12, K1, (SI)
+	ADDQ         DI, SI
 	JMP          next
 
 bias:
-	VBROADCASTSS (R10), Z13
+	VBROADCASTSS (R9), Z13
 	VADDPS       Z13, Z0, Z0
-	VMOVUPS      Z0, K1, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 4(R10), Z13
+	VMOVUPS      Z0, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 4(R9), Z13
 	VADDPS       Z13, Z1, Z1
-	VMOVUPS      Z1, K1, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 8(R10), Z13
+	VMOVUPS      Z1, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 8(R9), Z13
 	VADDPS       Z13, Z2, Z2
-	VMOVUPS      Z2, K1, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 12(R10), Z13
+	VMOVUPS      Z2, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 12(R9), Z13
 	VADDPS       Z13, Z3, Z3
-	VMOVUPS      Z3, K1, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 16(R10), Z13
+	VMOVUPS      Z3, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 16(R9), Z13
 	VADDPS       Z13, Z4, Z4
-	VMOVUPS      Z4, K1, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 20(R10), Z13
+	VMOVUPS      Z4, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 20(R9), Z13
 	VADDPS       Z13, Z5, Z5
-	VMOVUPS      Z5, K1, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 24(R10), Z13
+	VMOVUPS      Z5, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 24(R9), Z13
 	VADDPS       Z13, Z6, Z6
-	VMOVUPS      Z6, K1, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 28(R10), Z13
+	VMOVUPS      Z6, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 28(R9), Z13
 	VADDPS       Z13, Z7, Z7
-	VMOVUPS      Z7, K1, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 32(R10), Z13
+	VMOVUPS      Z7, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 32(R9), Z13
 	VADDPS       Z13, Z8, Z8
-	VMOVUPS      Z8, K1, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 36(R10), Z13
+	VMOVUPS      Z8, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 36(R9), Z13
 	VADDPS       Z13, Z9, Z9
-	VMOVUPS      Z9, K1, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 40(R10), Z13
+	VMOVUPS      Z9, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 40(R9), Z13
 	VADDPS       Z13, Z10, Z10
-	VMOVUPS      Z10, K1, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 44(R10), Z13
+	VMOVUPS      Z10, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 44(R9), Z13
 	VADDPS       Z13, Z11, Z11
-	VMOVUPS      Z11, K1, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 48(R10), Z13
+	VMOVUPS      Z11, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 48(R9), Z13
 	VADDPS       Z13, Z12, Z12
-	VMOVUPS      Z12, K1, (DI)
-	ADDQ         R8, DI
+	VMOVUPS      Z12, K1, (SI)
+	ADDQ         DI, SI
 	JMP          next
 
 biasrelu:
 	VXORPS       Z14, Z14, Z14
-	VBROADCASTSS (R10), Z13
+	VBROADCASTSS (R9), Z13
 	VADDPS       Z13, Z0, Z0
 	VMAXPS       Z0, Z14, Z0
-	VMOVUPS      Z0, K1, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 4(R10), Z13
+	VMOVUPS      Z0, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 4(R9), Z13
 	VADDPS       Z13, Z1, Z1
 	VMAXPS       Z1, Z14, Z1
-	VMOVUPS      Z1, K1, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 8(R10), Z13
+	VMOVUPS      Z1, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 8(R9), Z13
 	VADDPS       Z13, Z2, Z2
 	VMAXPS       Z2, Z14, Z2
-	VMOVUPS      Z2, K1, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 12(R10), Z13
+	VMOVUPS      Z2, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 12(R9), Z13
 	VADDPS       Z13, Z3, Z3
 	VMAXPS       Z3, Z14, Z3
-	VMOVUPS      Z3, K1, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 16(R10), Z13
+	VMOVUPS      Z3, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 16(R9), Z13
 	VADDPS       Z13, Z4, Z4
 	VMAXPS       Z4, Z14, Z4
-	VMOVUPS      Z4, K1, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 20(R10), Z13
+	VMOVUPS      Z4, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 20(R9), Z13
 	VADDPS       Z13, Z5, Z5
 	VMAXPS       Z5, Z14, Z5
-	VMOVUPS      Z5, K1, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 24(R10), Z13
+	VMOVUPS      Z5, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 24(R9), Z13
 	VADDPS       Z13, Z6, Z6
 	VMAXPS       Z6, Z14, Z6
-	VMOVUPS      Z6, K1, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 28(R10), Z13
+	VMOVUPS      Z6, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 28(R9), Z13
 	VADDPS       Z13, Z7, Z7
 	VMAXPS       Z7, Z14, Z7
-	VMOVUPS      Z7, K1, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 32(R10), Z13
+	VMOVUPS      Z7, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 32(R9), Z13
 	VADDPS       Z13, Z8, Z8
 	VMAXPS       Z8, Z14, Z8
-	VMOVUPS      Z8, K1, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 36(R10), Z13
+	VMOVUPS      Z8, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 36(R9), Z13
 	VADDPS       Z13, Z9, Z9
 	VMAXPS       Z9, Z14, Z9
-	VMOVUPS      Z9, K1, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 40(R10), Z13
+	VMOVUPS      Z9, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 40(R9), Z13
 	VADDPS       Z13, Z10, Z10
 	VMAXPS       Z10, Z14, Z10
-	VMOVUPS      Z10, K1, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 44(R10), Z13
+	VMOVUPS      Z10, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 44(R9), Z13
 	VADDPS       Z13, Z11, Z11
 	VMAXPS       Z11, Z14, Z11
-	VMOVUPS      Z11, K1, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 48(R10), Z13
+	VMOVUPS      Z11, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 48(R9), Z13
 	VADDPS       Z13, Z12, Z12
 	VMAXPS       Z12, Z14, Z12
-	VMOVUPS      Z12, K1, (DI)
-	ADDQ         R8, DI
+	VMOVUPS      Z12, K1, (SI)
+	ADDQ         DI, SI
 	JMP          next
 
 relugrad:
 	VXORPS    Z13, Z13, Z13
-	VCMPPS    $0x11, (R10), Z13, K1, K2
+	VCMPPS    $0x11, (R9), Z13, K1, K2
 	VMOVAPS.Z Z0, K2, Z0
-	VMOVUPS   Z0, K1, (DI)
-	ADDQ      R8, DI
-	ADDQ      R8, R10
-	VCMPPS    $0x11, (R10), Z13, K1, K2
+	VMOVUPS   Z0, K1, (SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Z13, K1, K2
 	VMOVAPS.Z Z1, K2, Z1
-	VMOVUPS   Z1, K1, (DI)
-	ADDQ      R8, DI
-	ADDQ      R8, R10
-	VCMPPS    $0x11, (R10), Z13, K1, K2
+	VMOVUPS   Z1, K1, (SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Z13, K1, K2
 	VMOVAPS.Z Z2, K2, Z2
-	VMOVUPS   Z2, K1, (DI)
-	ADDQ      R8, DI
-	ADDQ      R8, R10
-	VCMPPS    $0x11, (R10), Z13, K1, K2
+	VMOVUPS   Z2, K1, (SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Z13, K1, K2
 	VMOVAPS.Z Z3, K2, Z3
-	VMOVUPS   Z3, K1, (DI)
-	ADDQ      R8, DI
-	ADDQ      R8, R10
-	VCMPPS    $0x11, (R10), Z13, K1, K2
+	VMOVUPS   Z3, K1, (SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Z13, K1, K2
 	VMOVAPS.Z Z4, K2, Z4
-	VMOVUPS   Z4, K1, (DI)
-	ADDQ      R8, DI
-	ADDQ      R8, R10
-	VCMPPS    $0x11, (R10), Z13, K1, K2
+	VMOVUPS   Z4, K1, (SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Z13, K1, K2
 	VMOVAPS.Z Z5, K2, Z5
-	VMOVUPS   Z5, K1, (DI)
-	ADDQ      R8, DI
-	ADDQ      R8, R10
-	VCMPPS    $0x11, (R10), Z13, K1, K2
+	VMOVUPS   Z5, K1, (SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Z13, K1, K2
 	VMOVAPS.Z Z6, K2, Z6
-	VMOVUPS   Z6, K1, (DI)
-	ADDQ      R8, DI
-	ADDQ      R8, R10
-	VCMPPS    $0x11, (R10), Z13, K1, K2
+	VMOVUPS   Z6, K1, (SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Z13, K1, K2
 	VMOVAPS.Z Z7, K2, Z7
-	VMOVUPS   Z7, K1, (DI)
-	ADDQ      R8, DI
-	ADDQ      R8, R10
-	VCMPPS    $0x11, (R10), Z13, K1, K2
+	VMOVUPS   Z7, K1, (SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Z13, K1, K2
 	VMOVAPS.Z Z8, K2, Z8
-	VMOVUPS   Z8, K1, (DI)
-	ADDQ      R8, DI
-	ADDQ      R8, R10
-	VCMPPS    $0x11, (R10), Z13, K1, K2
+	VMOVUPS   Z8, K1, (SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Z13, K1, K2
 	VMOVAPS.Z Z9, K2, Z9
-	VMOVUPS   Z9, K1, (DI)
-	ADDQ      R8, DI
-	ADDQ      R8, R10
-	VCMPPS    $0x11, (R10), Z13, K1, K2
+	VMOVUPS   Z9, K1, (SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Z13, K1, K2
 	VMOVAPS.Z Z10, K2, Z10
-	VMOVUPS   Z10, K1, (DI)
-	ADDQ      R8, DI
-	ADDQ      R8, R10
-	VCMPPS    $0x11, (R10), Z13, K1, K2
+	VMOVUPS   Z10, K1, (SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Z13, K1, K2
 	VMOVAPS.Z Z11, K2, Z11
-	VMOVUPS   Z11, K1, (DI)
-	ADDQ      R8, DI
-	ADDQ      R8, R10
-	VCMPPS    $0x11, (R10), Z13, K1, K2
+	VMOVUPS   Z11, K1, (SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Z13, K1, K2
 	VMOVAPS.Z Z12, K2, Z12
-	VMOVUPS   Z12, K1, (DI)
-	ADDQ      R8, DI
+	VMOVUPS   Z12, K1, (SI)
+	ADDQ      DI, SI
 
 next:
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	MOVQ   $0x00000034, R10
-	MOVQ   op+88(FP), R9
-	CMPQ   R9, $0x04
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	MOVQ   $0x00000034, R9
+	MOVQ   op+104(FP), R8
+	CMPQ   R8, $0x04
 	JNE    advance
-	MOVQ   R8, R10
-	IMUL3Q $0x0d, R8, R10
+	MOVQ   DI, R9
+	IMUL3Q $0x0d, DI, R9
 
 advance:
-	ADDQ R10, aux+72(FP)
-	DECQ AX
+	ADDQ R9, aux+88(FP)
+	DECQ tiles+0(FP)
 	JNZ  tile
 	VZEROUPPER
 	RET
 
-// func gemm512x14x1(tiles int, k int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)
+// func gemm512x14x1(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)
 // Requires: AVX, AVX512DQ, AVX512F, MMX+
-TEXT ·gemm512x14x1(SB), NOSPLIT, $0-104
-	MOVQ  tiles+0(FP), AX
-	MOVQ  a+16(FP), CX
-	MOVQ  ars+24(FP), DX
-	MOVQ  acs+32(FP), BX
-	MOVQ  ldb+48(FP), SI
-	MOVQ  c+56(FP), DI
-	MOVQ  ldc+64(FP), R8
-	MOVQ  mask+96(FP), R9
-	MOVL  (R9), R9
-	KMOVW R9, K1
+TEXT ·gemm512x14x1(SB), NOSPLIT, $0-120
+	MOVQ  a+32(FP), AX
+	MOVQ  ars+40(FP), CX
+	MOVQ  acs+48(FP), DX
+	MOVQ  ldb+64(FP), BX
+	MOVQ  c+72(FP), SI
+	MOVQ  ldc+80(FP), DI
+	MOVQ  mask+112(FP), R8
+	MOVL  (R8), R8
+	KMOVW R8, K1
 
 tile:
-	MOVQ       op+88(FP), R9
-	CMPQ       R9, $0x01
+	MOVQ       op+104(FP), R8
+	CMPQ       R8, $0x01
 	JNE        start
-	MOVQ       DI, R9
-	PREFETCHT0 (R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
+	MOVQ       SI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
 
 start:
 	VXORPS Z0, Z0, Z0
@@ -3332,664 +3448,691 @@ start:
 	VXORPS Z11, Z11, Z11
 	VXORPS Z12, Z12, Z12
 	VXORPS Z13, Z13, Z13
-	MOVQ   CX, R9
-	LEAQ   (R9)(DX*2), R10
-	ADDQ   DX, R10
-	LEAQ   (R10)(DX*2), R11
-	LEAQ   (R11)(DX*4), R12
-	ADDQ   DX, R12
-	MOVQ   b+40(FP), R13
-	MOVQ   k+8(FP), R14
+	MOVQ   segment+24(FP), R8
+	MOVQ   segments+16(FP), R9
+
+segment:
+	MOVQ (R8), R10
+	LEAQ (AX)(R10*4), R10
+	LEAQ (R10)(CX*2), R11
+	ADDQ CX, R11
+	LEAQ (R11)(CX*2), R12
+	LEAQ (R12)(CX*4), R13
+	ADDQ CX, R13
+	MOVQ 8(R8), R15
+	MOVQ b+56(FP), R14
+	LEAQ (R14)(R15*4), R14
+	MOVQ k+8(FP), R15
 
 loop:
-	VMOVUPS.Z    (R13), K1, Z14
-	ADDQ         SI, R13
-	VBROADCASTSS (R9), Z15
-	VFMADD231PS  Z14, Z15, Z0
-	VBROADCASTSS (R9)(DX*1), Z15
-	VFMADD231PS  Z14, Z15, Z1
-	VBROADCASTSS (R9)(DX*2), Z15
-	VFMADD231PS  Z14, Z15, Z2
+	VMOVUPS.Z    (R14), K1, Z14
+	ADDQ         BX, R14
 	VBROADCASTSS (R10), Z15
-	VFMADD231PS  Z14, Z15, Z3
-	VBROADCASTSS (R9)(DX*4), Z15
-	VFMADD231PS  Z14, Z15, Z4
+	VFMADD231PS  Z14, Z15, Z0
+	VBROADCASTSS (R10)(CX*1), Z15
+	VFMADD231PS  Z14, Z15, Z1
+	VBROADCASTSS (R10)(CX*2), Z15
+	VFMADD231PS  Z14, Z15, Z2
 	VBROADCASTSS (R11), Z15
-	VFMADD231PS  Z14, Z15, Z5
-	VBROADCASTSS (R11)(DX*1), Z15
-	VFMADD231PS  Z14, Z15, Z6
-	VBROADCASTSS (R11)(DX*2), Z15
-	VFMADD231PS  Z14, Z15, Z7
-	VBROADCASTSS (R9)(DX*8), Z15
-	VFMADD231PS  Z14, Z15, Z8
-	VBROADCASTSS (R11)(DX*4), Z15
-	VFMADD231PS  Z14, Z15, Z9
+	VFMADD231PS  Z14, Z15, Z3
+	VBROADCASTSS (R10)(CX*4), Z15
+	VFMADD231PS  Z14, Z15, Z4
 	VBROADCASTSS (R12), Z15
+	VFMADD231PS  Z14, Z15, Z5
+	VBROADCASTSS (R12)(CX*1), Z15
+	VFMADD231PS  Z14, Z15, Z6
+	VBROADCASTSS (R12)(CX*2), Z15
+	VFMADD231PS  Z14, Z15, Z7
+	VBROADCASTSS (R10)(CX*8), Z15
+	VFMADD231PS  Z14, Z15, Z8
+	VBROADCASTSS (R12)(CX*4), Z15
+	VFMADD231PS  Z14, Z15, Z9
+	VBROADCASTSS (R13), Z15
 	VFMADD231PS  Z14, Z15, Z10
-	VBROADCASTSS (R12)(DX*1), Z15
+	VBROADCASTSS (R13)(CX*1), Z15
 	VFMADD231PS  Z14, Z15, Z11
-	VBROADCASTSS (R12)(DX*2), Z15
+	VBROADCASTSS (R13)(CX*2), Z15
 	VFMADD231PS  Z14, Z15, Z12
-	VBROADCASTSS (R11)(DX*8), Z15
+	VBROADCASTSS (R12)(CX*8), Z15
 	VFMADD231PS  Z14, Z15, Z13
-	ADDQ         BX, R9
-	ADDQ         BX, R10
-	ADDQ         BX, R11
-	ADDQ         BX, R12
-	DECQ         R14
+	ADDQ         DX, R10
+	ADDQ         DX, R11
+	ADDQ         DX, R12
+	ADDQ         DX, R13
+	DECQ         R15
 	JNZ          loop
-	MOVQ         aux+72(FP), R10
-	MOVQ         op+88(FP), R9
-	CMPQ         R9, $0x01
+	ADDQ         $0x10, R8
+	DECQ         R9
+	JNZ          segment
+	MOVQ         aux+88(FP), R9
+	MOVQ         op+104(FP), R8
+	CMPQ         R8, $0x01
 	JEQ          add
-	CMPQ         R9, $0x02
+	CMPQ         R8, $0x02
 	JEQ          bias
-	CMPQ         R9, $0x03
+	CMPQ         R8, $0x03
 	JEQ          biasrelu
-	CMPQ         R9, $0x04
+	CMPQ         R8, $0x04
 	JEQ          relugrad
 
 	// Store
-	VMOVUPS Z0, K1, (DI)
-	ADDQ    R8, DI
-	VMOVUPS Z1, K1, (DI)
-	ADDQ    R8, DI
-	VMOVUPS Z2, K1, (DI)
-	ADDQ    R8, DI
-	VMOVUPS Z3, K1, (DI)
-	ADDQ    R8, DI
-	VMOVUPS Z4, K1, (DI)
-	ADDQ    R8, DI
-	VMOVUPS Z5, K1, (DI)
-	ADDQ    R8, DI
-	VMOVUPS Z6, K1, (DI)
-	ADDQ    R8, DI
-	VMOVUPS Z7, K1, (DI)
-	ADDQ    R8, DI
-	VMOVUPS Z8, K1, (DI)
-	ADDQ    R8, DI
-	VMOVUPS Z9, K1, (DI)
-	ADDQ    R8, DI
-	VMOVUPS Z10, K1, (DI)
-	ADDQ    R8, DI
-	VMOVUPS Z11, K1, (DI)
-	ADDQ    R8, DI
-	VMOVUPS Z12, K1, (DI)
-	ADDQ    R8, DI
-	VMOVUPS Z13, K1, (DI)
-	ADDQ    R8, DI
+	VMOVUPS Z0, K1, (SI)
+	ADDQ    DI, SI
+	VMOVUPS Z1, K1, (SI)
+	ADDQ    DI, SI
+	VMOVUPS Z2, K1, (SI)
+	ADDQ    DI, SI
+	VMOVUPS Z3, K1, (SI)
+	ADDQ    DI, SI
+	VMOVUPS Z4, K1, (SI)
+	ADDQ    DI, SI
+	VMOVUPS Z5, K1, (SI)
+	ADDQ    DI, SI
+	VMOVUPS Z6, K1, (SI)
+	ADDQ    DI, SI
+	VMOVUPS Z7, K1, (SI)
+	ADDQ    DI, SI
+	VMOVUPS Z8, K1, (SI)
+	ADDQ    DI, SI
+	VMOVUPS Z9, K1, (SI)
+	ADDQ    DI, SI
+	VMOVUPS Z10, K1, (SI)
+	ADDQ    DI, SI
+	VMOVUPS Z11, K1, (SI)
+	ADDQ    DI, SI
+	VMOVUPS Z12, K1, (SI)
+	ADDQ    DI, SI
+	VMOVUPS Z13, K1, (SI)
+	ADDQ    DI, SI
 	JMP     next
 
 add:
-	VBROADCASTSS alpha+80(FP), Z14
-	VFMADD213PS  (DI), Z14, K1, Z0
-	VMOVUPS      Z0, K1, (DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Z14, K1, Z1
-	VMOVUPS      Z1, K1, (DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Z14, K1, Z2
-	VMOVUPS      Z2, K1, (DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Z14, K1, Z3
-	VMOVUPS      Z3, K1, (DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Z14, K1, Z4
-	VMOVUPS      Z4, K1, (DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Z14, K1, Z5
-	VMOVUPS      Z5, K1, (DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Z14, K1, Z6
-	VMOVUPS      Z6, K1, (DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Z14, K1, Z7
-	VMOVUPS      Z7, K1, (DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Z14, K1, Z8
-	VMOVUPS      Z8, K1, (DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Z14, K1, Z9
-	VMOVUPS      Z9, K1, (DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Z14, K1, Z10
-	VMOVUPS      Z10, K1, (DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Z14, K1, Z11
-	VMOVUPS      Z11, K1, (DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Z14, K1, Z12
-	VMOVUPS      Z12, K1, (DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Z14, K1, Z13
-	VMOVUPS      Z13, K1, (DI)
-	ADDQ         R8, DI
+	VBROADCASTSS alpha+96(FP), Z14
+	VFMADD213PS  (SI), Z14, K1, Z0
+	VMOVUPS      Z0, K1, (SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Z14, K1, Z1
+	VMOVUPS      Z1, K1, (SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Z14, K1, Z2
+	VMOVUPS      Z2, K1, (SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Z14, K1, Z3
+	VMOVUPS      Z3, K1, (SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Z14, K1, Z4
+	VMOVUPS      Z4, K1, (SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Z14, K1, Z5
+	VMOVUPS      Z5, K1, (SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Z14, K1, Z6
+	VMOVUPS      Z6, K1, (SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Z14, K1, Z7
+	VMOVUPS      Z7, K1, (SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Z14, K1, Z8
+	VMOVUPS      Z8, K1, (SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Z14, K1, Z9
+	VMOVUPS      Z9, K1, (SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Z14, K1, Z10
+	VMOVUPS      Z10, K1, (SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Z14, K1, Z11
+	VMOVUPS      Z11, K1, (SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Z14, K1, Z12
+	VMOVUPS      Z12, K1, (SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Z14, K1, Z13
+	VMOVUPS      Z13, K1, (SI)
+	ADDQ         DI, SI
 	JMP          next
 
 bias:
-	VBROADCASTSS (R10), Z14
+	VBROADCASTSS (R9), Z14
 	VADDPS       Z14, Z0, Z0
-	VMOVUPS      Z0, K1, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 4(R10), Z14
+	VMOVUPS      Z0, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 4(R9), Z14
 	VADDPS       Z14, Z1, Z1
-	VMOVUPS      Z1, K1, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 8(R10), Z14
+	VMOVUPS      Z1, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 8(R9), Z14
 	VADDPS       Z14, Z2, Z2
-	VMOVUPS      Z2, K1, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 12(R10), Z14
+	VMOVUPS      Z2, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 12(R9), Z14
 	VADDPS       Z14, Z3, Z3
-	VMOVUPS      Z3, K1, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 16(R10), Z14
+	VMOVUPS      Z3, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 16(R9), Z14
 	VADDPS       Z14, Z4, Z4
-	VMOVUPS      Z4, K1, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 20(R10), Z14
+	VMOVUPS      Z4, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 20(R9), Z14
 	VADDPS       Z14, Z5, Z5
-	VMOVUPS      Z5, K1, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 24(R10), Z14
+	VMOVUPS      Z5, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 24(R9), Z14
 	VADDPS       Z14, Z6, Z6
-	VMOVUPS      Z6, K1, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 28(R10), Z14
+	VMOVUPS      Z6, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 28(R9), Z14
 	VADDPS       Z14, Z7, Z7
-	VMOVUPS      Z7, K1, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 32(R10), Z14
+	VMOVUPS      Z7, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 32(R9), Z14
 	VADDPS       Z14, Z8, Z8
-	VMOVUPS      Z8, K1, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 36(R10), Z14
+	VMOVUPS      Z8, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 36(R9), Z14
 	VADDPS       Z14, Z9, Z9
-	VMOVUPS      Z9, K1, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 40(R10), Z14
+	VMOVUPS      Z9, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 40(R9), Z14
 	VADDPS       Z14, Z10, Z10
-	VMOVUPS      Z10, K1, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 44(R10), Z14
+	VMOVUPS      Z10, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 44(R9), Z14
 	VADDPS       Z14, Z11, Z11
-	VMOVUPS      Z11, K1, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 48(R10), Z14
+	VMOVUPS      Z11, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 48(R9), Z14
 	VADDPS       Z14, Z12, Z12
-	VMOVUPS      Z12, K1, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 52(R10), Z14
+	VMOVUPS      Z12, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 52(R9), Z14
 	VADDPS       Z14, Z13, Z13
-	VMOVUPS      Z13, K1, (DI)
-	ADDQ         R8, DI
+	VMOVUPS      Z13, K1, (SI)
+	ADDQ         DI, SI
 	JMP          next
 
 biasrelu:
 	VXORPS       Z15, Z15, Z15
-	VBROADCASTSS (R10), Z14
+	VBROADCASTSS (R9), Z14
 	VADDPS       Z14, Z0, Z0
 	VMAXPS       Z0, Z15, Z0
-	VMOVUPS      Z0, K1, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 4(R10), Z14
+	VMOVUPS      Z0, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 4(R9), Z14
 	VADDPS       Z14, Z1, Z1
 	VMAXPS       Z1, Z15, Z1
-	VMOVUPS      Z1, K1, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 8(R10), Z14
+	VMOVUPS      Z1, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 8(R9), Z14
 	VADDPS       Z14, Z2, Z2
 	VMAXPS       Z2, Z15, Z2
-	VMOVUPS      Z2, K1, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 12(R10), Z14
+	VMOVUPS      Z2, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 12(R9), Z14
 	VADDPS       Z14, Z3, Z3
 	VMAXPS       Z3, Z15, Z3
-	VMOVUPS      Z3, K1, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 16(R10), Z14
+	VMOVUPS      Z3, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 16(R9), Z14
 	VADDPS       Z14, Z4, Z4
 	VMAXPS       Z4, Z15, Z4
-	VMOVUPS      Z4, K1, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 20(R10), Z14
+	VMOVUPS      Z4, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 20(R9), Z14
 	VADDPS       Z14, Z5, Z5
 	VMAXPS       Z5, Z15, Z5
-	VMOVUPS      Z5, K1, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 24(R10), Z14
+	VMOVUPS      Z5, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 24(R9), Z14
 	VADDPS       Z14, Z6, Z6
 	VMAXPS       Z6, Z15, Z6
-	VMOVUPS      Z6, K1, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 28(R10), Z14
+	VMOVUPS      Z6, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 28(R9), Z14
 	VADDPS       Z14, Z7, Z7
 	VMAXPS       Z7, Z15, Z7
-	VMOVUPS      Z7, K1, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 32(R10), Z14
+	VMOVUPS      Z7, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 32(R9), Z14
 	VADDPS       Z14, Z8, Z8
 	VMAXPS       Z8, Z15, Z8
-	VMOVUPS      Z8, K1, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 36(R10), Z14
+	VMOVUPS      Z8, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 36(R9), Z14
 	VADDPS       Z14, Z9, Z9
 	VMAXPS       Z9, Z15, Z9
-	VMOVUPS      Z9, K1, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 40(R10), Z14
+	VMOVUPS      Z9, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 40(R9), Z14
 	VADDPS       Z14, Z10, Z10
 	VMAXPS       Z10, Z15, Z10
-	VMOVUPS      Z10, K1, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 44(R10), Z14
+	VMOVUPS      Z10, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 44(R9), Z14
 	VADDPS       Z14, Z11, Z11
 	VMAXPS       Z11, Z15, Z11
-	VMOVUPS      Z11, K1, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 48(R10), Z14
+	VMOVUPS      Z11, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 48(R9), Z14
 	VADDPS       Z14, Z12, Z12
 	VMAXPS       Z12, Z15, Z12
-	VMOVUPS      Z12, K1, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 52(R10), Z14
+	VMOVUPS      Z12, K1, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 52(R9), Z14
 	VADDPS       Z14, Z13, Z13
 	VMAXPS       Z13, Z15, Z13
-	VMOVUPS      Z13, K1, (DI)
-	ADDQ         R8, DI
+	VMOVUPS      Z13, K1, (SI)
+	ADDQ         DI, SI
 	JMP          next
 
 relugrad:
 	VXORPS    Z14, Z14, Z14
-	VCMPPS    $0x11, (R10), Z14, K1, K2
+	VCMPPS    $0x11, (R9), Z14, K1, K2
 	VMOVAPS.Z Z0, K2, Z0
-	VMOVUPS   Z0, K1, (DI)
-	ADDQ      R8, DI
-	ADDQ      R8, R10
-	VCMPPS    $0x11, (R10), Z14, K1, K2
+	VMOVUPS   Z0, K1, (SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Z14, K1, K2
 	VMOVAPS.Z Z1, K2, Z1
-	VMOVUPS   Z1, K1, (DI)
-	ADDQ      R8, DI
-	ADDQ      R8, R10
-	VCMPPS    $0x11, (R10), Z14, K1, K2
+	VMOVUPS   Z1, K1, (SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Z14, K1, K2
 	VMOVAPS.Z Z2, K2, Z2
-	VMOVUPS   Z2, K1, (DI)
-	ADDQ      R8, DI
-	ADDQ      R8, R10
-	VCMPPS    $0x11, (R10), Z14, K1, K2
+	VMOVUPS   Z2, K1, (SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Z14, K1, K2
 	VMOVAPS.Z Z3, K2, Z3
-	VMOVUPS   Z3, K1, (DI)
-	ADDQ      R8, DI
-	ADDQ      R8, R10
-	VCMPPS    $0x11, (R10), Z14, K1, K2
+	VMOVUPS   Z3, K1, (SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Z14, K1, K2
 	VMOVAPS.Z Z4, K2, Z4
-	VMOVUPS   Z4, K1, (DI)
-	ADDQ      R8, DI
-	ADDQ      R8, R10
-	VCMPPS    $0x11, (R10), Z14, K1, K2
+	VMOVUPS   Z4, K1, (SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Z14, K1, K2
 	VMOVAPS.Z Z5, K2, Z5
-	VMOVUPS   Z5, K1, (DI)
-	ADDQ      R8, DI
-	ADDQ      R8, R10
-	VCMPPS    $0x11, (R10), Z14, K1, K2
+	VMOVUPS   Z5, K1, (SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Z14, K1, K2
 	VMOVAPS.Z Z6, K2, Z6
-	VMOVUPS   Z6, K1, (DI)
-	ADDQ      R8, DI
-	ADDQ      R8, R10
-	VCMPPS    $0x11, (R10), Z14, K1, K2
+	VMOVUPS   Z6, K1, (SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Z14, K1, K2
 	VMOVAPS.Z Z7, K2, Z7
-	VMOVUPS   Z7, K1, (DI)
-	ADDQ      R8, DI
-	ADDQ      R8, R10
-	VCMPPS    $0x11, (R10), Z14, K1, K2
+	VMOVUPS   Z7, K1, (SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Z14, K1, K2
 	VMOVAPS.Z Z8, K2, Z8
-	VMOVUPS   Z8, K1, (DI)
-	ADDQ      R8, DI
-	ADDQ      R8, R10
-	VCMPPS    $0x11, (R10), Z14, K1, K2
+	VMOVUPS   Z8, K1, (SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Z14, K1, K2
 	VMOVAPS.Z Z9, K2, Z9
-	VMOVUPS   Z9, K1, (DI)
-	ADDQ      R8, DI
-	ADDQ      R8, R10
-	VCMPPS    $0x11, (R10), Z14, K1, K2
+	VMOVUPS   Z9, K1, (SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Z14, K1, K2
 	VMOVAPS.Z Z10, K2, Z10
-	VMOVUPS   Z10, K1, (DI)
-	ADDQ      R8, DI
-	ADDQ      R8, R10
-	VCMPPS    $0x11, (R10), Z14, K1, K2
+	VMOVUPS   Z10, K1, (SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Z14, K1, K2
 	VMOVAPS.Z Z11, K2, Z11
-	VMOVUPS   Z11, K1, (DI)
-	ADDQ      R8, DI
-	ADDQ      R8, R10
-	VCMPPS    $0x11, (R10), Z14, K1, K2
+	VMOVUPS   Z11, K1, (SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Z14, K1, K2
 	VMOVAPS.Z Z12, K2, Z12
-	VMOVUPS   Z12, K1, (DI)
-	ADDQ      R8, DI
-	ADDQ      R8, R10
-	VCMPPS    $0x11, (R10), Z14, K1, K2
+	VMOVUPS   Z12, K1, (SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Z14, K1, K2
 	VMOVAPS.Z Z13, K2, Z13
-	VMOVUPS   Z13, K1, (DI)
-	ADDQ      R8, DI
+	VMOVUPS   Z13, K1, (SI)
+	ADDQ      DI, SI
 
 next:
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	MOVQ   $0x00000038, R10
-	MOVQ   op+88(FP), R9
-	CMPQ   R9, $0x04
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	MOVQ   $0x00000038, R9
+	MOVQ   op+104(FP), R8
+	CMPQ   R8, $0x04
 	JNE    advance
-	MOVQ   R8, R10
-	IMUL3Q $0x0e, R8, R10
+	MOVQ   DI, R9
+	IMUL3Q $0x0e, DI, R9
 
 advance:
-	ADDQ R10, aux+72(FP)
-	DECQ AX
+	ADDQ R9, aux+88(FP)
+	DECQ tiles+0(FP)
 	JNZ  tile
 	VZEROUPPER
 	RET
 
-// func gemm512x1x2(tiles int, k int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)
+// func gemm512x1x2(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)
 // Requires: AVX, AVX512DQ, AVX512F, MMX+
-TEXT ·gemm512x1x2(SB), NOSPLIT, $0-104
-	MOVQ  tiles+0(FP), AX
-	MOVQ  a+16(FP), CX
-	MOVQ  ars+24(FP), DX
-	MOVQ  acs+32(FP), BX
-	MOVQ  ldb+48(FP), SI
-	MOVQ  c+56(FP), DI
-	MOVQ  ldc+64(FP), R8
-	MOVQ  mask+96(FP), R9
-	MOVL  (R9), R9
-	KMOVW R9, K1
+TEXT ·gemm512x1x2(SB), NOSPLIT, $0-120
+	MOVQ  a+32(FP), AX
+	MOVQ  ars+40(FP), CX
+	MOVQ  acs+48(FP), DX
+	MOVQ  ldb+64(FP), BX
+	MOVQ  c+72(FP), SI
+	MOVQ  ldc+80(FP), DI
+	MOVQ  mask+112(FP), R8
+	MOVL  (R8), R8
+	KMOVW R8, K1
 
 tile:
-	MOVQ       op+88(FP), R9
-	CMPQ       R9, $0x01
+	MOVQ       op+104(FP), R8
+	CMPQ       R8, $0x01
 	JNE        start
-	MOVQ       DI, R9
-	PREFETCHT0 (R9)
-	PREFETCHT0 64(R9)
+	MOVQ       SI, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
 
 start:
 	VXORPS Z0, Z0, Z0
 	VXORPS Z1, Z1, Z1
-	MOVQ   CX, R9
-	MOVQ   b+40(FP), R10
-	MOVQ   k+8(FP), R11
+	MOVQ   segment+24(FP), R8
+	MOVQ   segments+16(FP), R9
+
+segment:
+	MOVQ (R8), R10
+	LEAQ (AX)(R10*4), R10
+	MOVQ 8(R8), R12
+	MOVQ b+56(FP), R11
+	LEAQ (R11)(R12*4), R11
+	MOVQ k+8(FP), R12
 
 loop:
-	VMOVUPS      (R10), Z2
-	VMOVUPS.Z    64(R10), K1, Z3
-	ADDQ         SI, R10
-	VBROADCASTSS (R9), Z4
+	VMOVUPS      (R11), Z2
+	VMOVUPS.Z    64(R11), K1, Z3
+	ADDQ         BX, R11
+	VBROADCASTSS (R10), Z4
 	VFMADD231PS  Z2, Z4, Z0
 	VFMADD231PS  Z3, Z4, Z1
-	ADDQ         BX, R9
-	DECQ         R11
+	ADDQ         DX, R10
+	DECQ         R12
 	JNZ          loop
-	MOVQ         aux+72(FP), R10
-	MOVQ         op+88(FP), R9
-	CMPQ         R9, $0x01
+	ADDQ         $0x10, R8
+	DECQ         R9
+	JNZ          segment
+	MOVQ         aux+88(FP), R9
+	MOVQ         op+104(FP), R8
+	CMPQ         R8, $0x01
 	JEQ          add
-	CMPQ         R9, $0x02
+	CMPQ         R8, $0x02
 	JEQ          bias
-	CMPQ         R9, $0x03
+	CMPQ         R8, $0x03
 	JEQ          biasrelu
-	CMPQ         R9, $0x04
+	CMPQ         R8, $0x04
 	JEQ          relugrad
 
 	// Store
-	VMOVUPS Z0, (DI)
-	VMOVUPS Z1, K1, 64(DI)
-	ADDQ    R8, DI
+	VMOVUPS Z0, (SI)
+	VMOVUPS Z1, K1, 64(SI)
+	ADDQ    DI, SI
 	JMP     next
 
 add:
-	VBROADCASTSS alpha+80(FP), Z2
-	VFMADD213PS  (DI), Z2, Z0
-	VMOVUPS      Z0, (DI)
-	VFMADD213PS  64(DI), Z2, K1, Z1
-	VMOVUPS      Z1, K1, 64(DI)
-	ADDQ         R8, DI
+	VBROADCASTSS alpha+96(FP), Z2
+	VFMADD213PS  (SI), Z2, Z0
+	VMOVUPS      Z0, (SI)
+	VFMADD213PS  64(SI), Z2, K1, Z1
+	VMOVUPS      Z1, K1, 64(SI)
+	ADDQ         DI, SI
 	JMP          next
 
 bias:
-	VBROADCASTSS (R10), Z2
+	VBROADCASTSS (R9), Z2
 	VADDPS       Z2, Z0, Z0
-	VMOVUPS      Z0, (DI)
+	VMOVUPS      Z0, (SI)
 	VADDPS       Z2, Z1, Z1
-	VMOVUPS      Z1, K1, 64(DI)
-	ADDQ         R8, DI
+	VMOVUPS      Z1, K1, 64(SI)
+	ADDQ         DI, SI
 	JMP          next
 
 biasrelu:
 	VXORPS       Z3, Z3, Z3
-	VBROADCASTSS (R10), Z2
+	VBROADCASTSS (R9), Z2
 	VADDPS       Z2, Z0, Z0
 	VMAXPS       Z0, Z3, Z0
-	VMOVUPS      Z0, (DI)
+	VMOVUPS      Z0, (SI)
 	VADDPS       Z2, Z1, Z1
 	VMAXPS       Z1, Z3, Z1
-	VMOVUPS      Z1, K1, 64(DI)
-	ADDQ         R8, DI
+	VMOVUPS      Z1, K1, 64(SI)
+	ADDQ         DI, SI
 	JMP          next
 
 relugrad:
 	VXORPS    Z2, Z2, Z2
-	VCMPPS    $0x11, (R10), Z2, K2
+	VCMPPS    $0x11, (R9), Z2, K2
 	VMOVAPS.Z Z0, K2, Z0
-	VMOVUPS   Z0, (DI)
-	VCMPPS    $0x11, 64(R10), Z2, K1, K2
+	VMOVUPS   Z0, (SI)
+	VCMPPS    $0x11, 64(R9), Z2, K1, K2
 	VMOVAPS.Z Z1, K2, Z1
-	VMOVUPS   Z1, K1, 64(DI)
-	ADDQ      R8, DI
+	VMOVUPS   Z1, K1, 64(SI)
+	ADDQ      DI, SI
 
 next:
-	ADDQ   DX, CX
-	MOVQ   $0x00000004, R10
-	MOVQ   op+88(FP), R9
-	CMPQ   R9, $0x04
+	ADDQ   CX, AX
+	MOVQ   $0x00000004, R9
+	MOVQ   op+104(FP), R8
+	CMPQ   R8, $0x04
 	JNE    advance
-	MOVQ   R8, R10
-	IMUL3Q $0x01, R8, R10
+	MOVQ   DI, R9
+	IMUL3Q $0x01, DI, R9
 
 advance:
-	ADDQ R10, aux+72(FP)
-	DECQ AX
+	ADDQ R9, aux+88(FP)
+	DECQ tiles+0(FP)
 	JNZ  tile
 	VZEROUPPER
 	RET
 
-// func gemm512x2x2(tiles int, k int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)
+// func gemm512x2x2(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)
 // Requires: AVX, AVX512DQ, AVX512F, MMX+
-TEXT ·gemm512x2x2(SB), NOSPLIT, $0-104
-	MOVQ  tiles+0(FP), AX
-	MOVQ  a+16(FP), CX
-	MOVQ  ars+24(FP), DX
-	MOVQ  acs+32(FP), BX
-	MOVQ  ldb+48(FP), SI
-	MOVQ  c+56(FP), DI
-	MOVQ  ldc+64(FP), R8
-	MOVQ  mask+96(FP), R9
-	MOVL  (R9), R9
-	KMOVW R9, K1
+TEXT ·gemm512x2x2(SB), NOSPLIT, $0-120
+	MOVQ  a+32(FP), AX
+	MOVQ  ars+40(FP), CX
+	MOVQ  acs+48(FP), DX
+	MOVQ  ldb+64(FP), BX
+	MOVQ  c+72(FP), SI
+	MOVQ  ldc+80(FP), DI
+	MOVQ  mask+112(FP), R8
+	MOVL  (R8), R8
+	KMOVW R8, K1
 
 tile:
-	MOVQ       op+88(FP), R9
-	CMPQ       R9, $0x01
+	MOVQ       op+104(FP), R8
+	CMPQ       R8, $0x01
 	JNE        start
-	MOVQ       DI, R9
-	PREFETCHT0 (R9)
-	PREFETCHT0 64(R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	PREFETCHT0 64(R9)
+	MOVQ       SI, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
 
 start:
 	VXORPS Z0, Z0, Z0
 	VXORPS Z1, Z1, Z1
 	VXORPS Z2, Z2, Z2
 	VXORPS Z3, Z3, Z3
-	MOVQ   CX, R9
-	MOVQ   b+40(FP), R10
-	MOVQ   k+8(FP), R11
+	MOVQ   segment+24(FP), R8
+	MOVQ   segments+16(FP), R9
+
+segment:
+	MOVQ (R8), R10
+	LEAQ (AX)(R10*4), R10
+	MOVQ 8(R8), R12
+	MOVQ b+56(FP), R11
+	LEAQ (R11)(R12*4), R11
+	MOVQ k+8(FP), R12
 
 loop:
-	VMOVUPS      (R10), Z4
-	VMOVUPS.Z    64(R10), K1, Z5
-	ADDQ         SI, R10
-	VBROADCASTSS (R9), Z6
+	VMOVUPS      (R11), Z4
+	VMOVUPS.Z    64(R11), K1, Z5
+	ADDQ         BX, R11
+	VBROADCASTSS (R10), Z6
 	VFMADD231PS  Z4, Z6, Z0
 	VFMADD231PS  Z5, Z6, Z1
-	VBROADCASTSS (R9)(DX*1), Z6
+	VBROADCASTSS (R10)(CX*1), Z6
 	VFMADD231PS  Z4, Z6, Z2
 	VFMADD231PS  Z5, Z6, Z3
-	ADDQ         BX, R9
-	DECQ         R11
+	ADDQ         DX, R10
+	DECQ         R12
 	JNZ          loop
-	MOVQ         aux+72(FP), R10
-	MOVQ         op+88(FP), R9
-	CMPQ         R9, $0x01
+	ADDQ         $0x10, R8
+	DECQ         R9
+	JNZ          segment
+	MOVQ         aux+88(FP), R9
+	MOVQ         op+104(FP), R8
+	CMPQ         R8, $0x01
 	JEQ          add
-	CMPQ         R9, $0x02
+	CMPQ         R8, $0x02
 	JEQ          bias
-	CMPQ         R9, $0x03
+	CMPQ         R8, $0x03
 	JEQ          biasrelu
-	CMPQ         R9, $0x04
+	CMPQ         R8, $0x04
 	JEQ          relugrad
 
 	// Store
-	VMOVUPS Z0, (DI)
-	VMOVUPS Z1, K1, 64(DI)
-	ADDQ    R8, DI
-	VMOVUPS Z2, (DI)
-	VMOVUPS Z3, K1, 64(DI)
-	ADDQ    R8, DI
+	VMOVUPS Z0, (SI)
+	VMOVUPS Z1, K1, 64(SI)
+	ADDQ    DI, SI
+	VMOVUPS Z2, (SI)
+	VMOVUPS Z3, K1, 64(SI)
+	ADDQ    DI, SI
 	JMP     next
 
 add:
-	VBROADCASTSS alpha+80(FP), Z4
-	VFMADD213PS  (DI), Z4, Z0
-	VMOVUPS      Z0, (DI)
-	VFMADD213PS  64(DI), Z4, K1, Z1
-	VMOVUPS      Z1, K1, 64(DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Z4, Z2
-	VMOVUPS      Z2, (DI)
-	VFMADD213PS  64(DI), Z4, K1, Z3
-	VMOVUPS      Z3, K1, 64(DI)
-	ADDQ         R8, DI
+	VBROADCASTSS alpha+96(FP), Z4
+	VFMADD213PS  (SI), Z4, Z0
+	VMOVUPS      Z0, (SI)
+	VFMADD213PS  64(SI), Z4, K1, Z1
+	VMOVUPS      Z1, K1, 64(SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Z4, Z2
+	VMOVUPS      Z2, (SI)
+	VFMADD213PS  64(SI), Z4, K1, Z3
+	VMOVUPS      Z3, K1, 64(SI)
+	ADDQ         DI, SI
 	JMP          next
 
 bias:
-	VBROADCASTSS (R10), Z4
+	VBROADCASTSS (R9), Z4
 	VADDPS       Z4, Z0, Z0
-	VMOVUPS      Z0, (DI)
+	VMOVUPS      Z0, (SI)
 	VADDPS       Z4, Z1, Z1
-	VMOVUPS      Z1, K1, 64(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 4(R10), Z4
+	VMOVUPS      Z1, K1, 64(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 4(R9), Z4
 	VADDPS       Z4, Z2, Z2
-	VMOVUPS      Z2, (DI)
+	VMOVUPS      Z2, (SI)
 	VADDPS       Z4, Z3, Z3
-	VMOVUPS      Z3, K1, 64(DI)
-	ADDQ         R8, DI
+	VMOVUPS      Z3, K1, 64(SI)
+	ADDQ         DI, SI
 	JMP          next
 
 biasrelu:
 	VXORPS       Z5, Z5, Z5
-	VBROADCASTSS (R10), Z4
+	VBROADCASTSS (R9), Z4
 	VADDPS       Z4, Z0, Z0
 	VMAXPS       Z0, Z5, Z0
-	VMOVUPS      Z0, (DI)
+	VMOVUPS      Z0, (SI)
 	VADDPS       Z4, Z1, Z1
 	VMAXPS       Z1, Z5, Z1
-	VMOVUPS      Z1, K1, 64(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 4(R10), Z4
+	VMOVUPS      Z1, K1, 64(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 4(R9), Z4
 	VADDPS       Z4, Z2, Z2
 	VMAXPS       Z2, Z5, Z2
-	VMOVUPS      Z2, (DI)
+	VMOVUPS      Z2, (SI)
 	VADDPS       Z4, Z3, Z3
 	VMAXPS       Z3, Z5, Z3
-	VMOVUPS      Z3, K1, 64(DI)
-	ADDQ         R8, DI
+	VMOVUPS      Z3, K1, 64(SI)
+	ADDQ         DI, SI
 	JMP          next
 
 relugrad:
 	VXORPS    Z4, Z4, Z4
-	VCMPPS    $0x11, (R10), Z4, K2
+	VCMPPS    $0x11, (R9), Z4, K2
 	VMOVAPS.Z Z0, K2, Z0
-	VMOVUPS   Z0, (DI)
-	VCMPPS    $0x11, 64(R10), Z4, K1, K2
+	VMOVUPS   Z0, (SI)
+	VCMPPS    $0x11, 64(R9), Z4, K1, K2
 	VMOVAPS.Z Z1, K2, Z1
-	VMOVUPS   Z1, K1, 64(DI)
-	ADDQ      R8, DI
-	ADDQ      R8, R10
-	VCMPPS    $0x11, (R10), Z4, K2
+	VMOVUPS   Z1, K1, 64(SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Z4, K2
 	VMOVAPS.Z Z2, K2, Z2
-	VMOVUPS   Z2, (DI)
-	VCMPPS    $0x11, 64(R10), Z4, K1, K2
+	VMOVUPS   Z2, (SI)
+	VCMPPS    $0x11, 64(R9), Z4, K1, K2
 	VMOVAPS.Z Z3, K2, Z3
-	VMOVUPS   Z3, K1, 64(DI)
-	ADDQ      R8, DI
+	VMOVUPS   Z3, K1, 64(SI)
+	ADDQ      DI, SI
 
 next:
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	MOVQ   $0x00000008, R10
-	MOVQ   op+88(FP), R9
-	CMPQ   R9, $0x04
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	MOVQ   $0x00000008, R9
+	MOVQ   op+104(FP), R8
+	CMPQ   R8, $0x04
 	JNE    advance
-	MOVQ   R8, R10
-	IMUL3Q $0x02, R8, R10
+	MOVQ   DI, R9
+	IMUL3Q $0x02, DI, R9
 
 advance:
-	ADDQ R10, aux+72(FP)
-	DECQ AX
+	ADDQ R9, aux+88(FP)
+	DECQ tiles+0(FP)
 	JNZ  tile
 	VZEROUPPER
 	RET
 
-// func gemm512x3x2(tiles int, k int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)
+// func gemm512x3x2(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)
 // Requires: AVX, AVX512DQ, AVX512F, MMX+
-TEXT ·gemm512x3x2(SB), NOSPLIT, $0-104
-	MOVQ  tiles+0(FP), AX
-	MOVQ  a+16(FP), CX
-	MOVQ  ars+24(FP), DX
-	MOVQ  acs+32(FP), BX
-	MOVQ  ldb+48(FP), SI
-	MOVQ  c+56(FP), DI
-	MOVQ  ldc+64(FP), R8
-	MOVQ  mask+96(FP), R9
-	MOVL  (R9), R9
-	KMOVW R9, K1
+TEXT ·gemm512x3x2(SB), NOSPLIT, $0-120
+	MOVQ  a+32(FP), AX
+	MOVQ  ars+40(FP), CX
+	MOVQ  acs+48(FP), DX
+	MOVQ  ldb+64(FP), BX
+	MOVQ  c+72(FP), SI
+	MOVQ  ldc+80(FP), DI
+	MOVQ  mask+112(FP), R8
+	MOVL  (R8), R8
+	KMOVW R8, K1
 
 tile:
-	MOVQ       op+88(FP), R9
-	CMPQ       R9, $0x01
+	MOVQ       op+104(FP), R8
+	CMPQ       R8, $0x01
 	JNE        start
-	MOVQ       DI, R9
-	PREFETCHT0 (R9)
-	PREFETCHT0 64(R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	PREFETCHT0 64(R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	PREFETCHT0 64(R9)
+	MOVQ       SI, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
 
 start:
 	VXORPS Z0, Z0, Z0
@@ -3998,191 +4141,200 @@ start:
 	VXORPS Z3, Z3, Z3
 	VXORPS Z4, Z4, Z4
 	VXORPS Z5, Z5, Z5
-	MOVQ   CX, R9
-	MOVQ   b+40(FP), R10
-	MOVQ   k+8(FP), R11
+	MOVQ   segment+24(FP), R8
+	MOVQ   segments+16(FP), R9
+
+segment:
+	MOVQ (R8), R10
+	LEAQ (AX)(R10*4), R10
+	MOVQ 8(R8), R12
+	MOVQ b+56(FP), R11
+	LEAQ (R11)(R12*4), R11
+	MOVQ k+8(FP), R12
 
 loop:
-	VMOVUPS      (R10), Z6
-	VMOVUPS.Z    64(R10), K1, Z7
-	ADDQ         SI, R10
-	VBROADCASTSS (R9), Z8
+	VMOVUPS      (R11), Z6
+	VMOVUPS.Z    64(R11), K1, Z7
+	ADDQ         BX, R11
+	VBROADCASTSS (R10), Z8
 	VFMADD231PS  Z6, Z8, Z0
 	VFMADD231PS  Z7, Z8, Z1
-	VBROADCASTSS (R9)(DX*1), Z8
+	VBROADCASTSS (R10)(CX*1), Z8
 	VFMADD231PS  Z6, Z8, Z2
 	VFMADD231PS  Z7, Z8, Z3
-	VBROADCASTSS (R9)(DX*2), Z8
+	VBROADCASTSS (R10)(CX*2), Z8
 	VFMADD231PS  Z6, Z8, Z4
 	VFMADD231PS  Z7, Z8, Z5
-	ADDQ         BX, R9
-	DECQ         R11
+	ADDQ         DX, R10
+	DECQ         R12
 	JNZ          loop
-	MOVQ         aux+72(FP), R10
-	MOVQ         op+88(FP), R9
-	CMPQ         R9, $0x01
+	ADDQ         $0x10, R8
+	DECQ         R9
+	JNZ          segment
+	MOVQ         aux+88(FP), R9
+	MOVQ         op+104(FP), R8
+	CMPQ         R8, $0x01
 	JEQ          add
-	CMPQ         R9, $0x02
+	CMPQ         R8, $0x02
 	JEQ          bias
-	CMPQ         R9, $0x03
+	CMPQ         R8, $0x03
 	JEQ          biasrelu
-	CMPQ         R9, $0x04
+	CMPQ         R8, $0x04
 	JEQ          relugrad
 
 	// Store
-	VMOVUPS Z0, (DI)
-	VMOVUPS Z1, K1, 64(DI)
-	ADDQ    R8, DI
-	VMOVUPS Z2, (DI)
-	VMOVUPS Z3, K1, 64(DI)
-	ADDQ    R8, DI
-	VMOVUPS Z4, (DI)
-	VMOVUPS Z5, K1, 64(DI)
-	ADDQ    R8, DI
+	VMOVUPS Z0, (SI)
+	VMOVUPS Z1, K1, 64(SI)
+	ADDQ    DI, SI
+	VMOVUPS Z2, (SI)
+	VMOVUPS Z3, K1, 64(SI)
+	ADDQ    DI, SI
+	VMOVUPS Z4, (SI)
+	VMOVUPS Z5, K1, 64(SI)
+	ADDQ    DI, SI
 	JMP     next
 
 add:
-	VBROADCASTSS alpha+80(FP), Z6
-	VFMADD213PS  (DI), Z6, Z0
-	VMOVUPS      Z0, (DI)
-	VFMADD213PS  64(DI), Z6, K1, Z1
-	VMOVUPS      Z1, K1, 64(DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Z6, Z2
-	VMOVUPS      Z2, (DI)
-	VFMADD213PS  64(DI), Z6, K1, Z3
-	VMOVUPS      Z3, K1, 64(DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Z6, Z4
-	VMOVUPS      Z4, (DI)
-	VFMADD213PS  64(DI), Z6, K1, Z5
-	VMOVUPS      Z5, K1, 64(DI)
-	ADDQ         R8, DI
+	VBROADCASTSS alpha+96(FP), Z6
+	VFMADD213PS  (SI), Z6, Z0
+	VMOVUPS      Z0, (SI)
+	VFMADD213PS  64(SI), Z6, K1, Z1
+	VMOVUPS      Z1, K1, 64(SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Z6, Z2
+	VMOVUPS      Z2, (SI)
+	VFMADD213PS  64(SI), Z6, K1, Z3
+	VMOVUPS      Z3, K1, 64(SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Z6, Z4
+	VMOVUPS      Z4, (SI)
+	VFMADD213PS  64(SI), Z6, K1, Z5
+	VMOVUPS      Z5, K1, 64(SI)
+	ADDQ         DI, SI
 	JMP          next
 
 bias:
-	VBROADCASTSS (R10), Z6
+	VBROADCASTSS (R9), Z6
 	VADDPS       Z6, Z0, Z0
-	VMOVUPS      Z0, (DI)
+	VMOVUPS      Z0, (SI)
 	VADDPS       Z6, Z1, Z1
-	VMOVUPS      Z1, K1, 64(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 4(R10), Z6
+	VMOVUPS      Z1, K1, 64(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 4(R9), Z6
 	VADDPS       Z6, Z2, Z2
-	VMOVUPS      Z2, (DI)
+	VMOVUPS      Z2, (SI)
 	VADDPS       Z6, Z3, Z3
-	VMOVUPS      Z3, K1, 64(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 8(R10), Z6
+	VMOVUPS      Z3, K1, 64(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 8(R9), Z6
 	VADDPS       Z6, Z4, Z4
-	VMOVUPS      Z4, (DI)
+	VMOVUPS      Z4, (SI)
 	VADDPS       Z6, Z5, Z5
-	VMOVUPS      Z5, K1, 64(DI)
-	ADDQ         R8, DI
+	VMOVUPS      Z5, K1, 64(SI)
+	ADDQ         DI, SI
 	JMP          next
 
 biasrelu:
 	VXORPS       Z7, Z7, Z7
-	VBROADCASTSS (R10), Z6
+	VBROADCASTSS (R9), Z6
 	VADDPS       Z6, Z0, Z0
 	VMAXPS       Z0, Z7, Z0
-	VMOVUPS      Z0, (DI)
+	VMOVUPS      Z0, (SI)
 	VADDPS       Z6, Z1, Z1
 	VMAXPS       Z1, Z7, Z1
-	VMOVUPS      Z1, K1, 64(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 4(R10), Z6
+	VMOVUPS      Z1, K1, 64(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 4(R9), Z6
 	VADDPS       Z6, Z2, Z2
 	VMAXPS       Z2, Z7, Z2
-	VMOVUPS      Z2, (DI)
+	VMOVUPS      Z2, (SI)
 	VADDPS       Z6, Z3, Z3
 	VMAXPS       Z3, Z7, Z3
-	VMOVUPS      Z3, K1, 64(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 8(R10), Z6
+	VMOVUPS      Z3, K1, 64(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 8(R9), Z6
 	VADDPS       Z6, Z4, Z4
 	VMAXPS       Z4, Z7, Z4
-	VMOVUPS      Z4, (DI)
+	VMOVUPS      Z4, (SI)
 	VADDPS       Z6, Z5, Z5
 	VMAXPS       Z5, Z7, Z5
-	VMOVUPS      Z5, K1, 64(DI)
-	ADDQ         R8, DI
+	VMOVUPS      Z5, K1, 64(SI)
+	ADDQ         DI, SI
 	JMP          next
 
 relugrad:
 	VXORPS    Z6, Z6, Z6
-	VCMPPS    $0x11, (R10), Z6, K2
+	VCMPPS    $0x11, (R9), Z6, K2
 	VMOVAPS.Z Z0, K2, Z0
-	VMOVUPS   Z0, (DI)
-	VCMPPS    $0x11, 64(R10), Z6, K1, K2
+	VMOVUPS   Z0, (SI)
+	VCMPPS    $0x11, 64(R9), Z6, K1, K2
 	VMOVAPS.Z Z1, K2, Z1
-	VMOVUPS   Z1, K1, 64(DI)
-	ADDQ      R8, DI
-	ADDQ      R8, R10
-	VCMPPS    $0x11, (R10), Z6, K2
+	VMOVUPS   Z1, K1, 64(SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Z6, K2
 	VMOVAPS.Z Z2, K2, Z2
-	VMOVUPS   Z2, (DI)
-	VCMPPS    $0x11, 64(R10), Z6, K1, K2
+	VMOVUPS   Z2, (SI)
+	VCMPPS    $0x11, 64(R9), Z6, K1, K2
 	VMOVAPS.Z Z3, K2, Z3
-	VMOVUPS   Z3, K1, 64(DI)
-	ADDQ      R8, DI
-	ADDQ      R8, R10
-	VCMPPS    $0x11, (R10), Z6, K2
+	VMOVUPS   Z3, K1, 64(SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Z6, K2
 	VMOVAPS.Z Z4, K2, Z4
-	VMOVUPS   Z4, (DI)
-	VCMPPS    $0x11, 64(R10), Z6, K1, K2
+	VMOVUPS   Z4, (SI)
+	VCMPPS    $0x11, 64(R9), Z6, K1, K2
 	VMOVAPS.Z Z5, K2, Z5
-	VMOVUPS   Z5, K1, 64(DI)
-	ADDQ      R8, DI
+	VMOVUPS   Z5, K1, 64(SI)
+	ADDQ      DI, SI
 
 next:
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	MOVQ   $0x0000000c, R10
-	MOVQ   op+88(FP), R9
-	CMPQ   R9, $0x04
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	MOVQ   $0x0000000c, R9
+	MOVQ   op+104(FP), R8
+	CMPQ   R8, $0x04
 	JNE    advance
-	MOVQ   R8, R10
-	IMUL3Q $0x03, R8, R10
+	MOVQ   DI, R9
+	IMUL3Q $0x03, DI, R9
 
 advance:
-	ADDQ R10, aux+72(FP)
-	DECQ AX
+	ADDQ R9, aux+88(FP)
+	DECQ tiles+0(FP)
 	JNZ  tile
 	VZEROUPPER
 	RET
 
-// func gemm512x4x2(tiles int, k int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)
+// func gemm512x4x2(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)
 // Requires: AVX, AVX512DQ, AVX512F, MMX+
-TEXT ·gemm512x4x2(SB), NOSPLIT, $0-104
-	MOVQ  tiles+0(FP), AX
-	MOVQ  a+16(FP), CX
-	MOVQ  ars+24(FP), DX
-	MOVQ  acs+32(FP), BX
-	MOVQ  ldb+48(FP), SI
-	MOVQ  c+56(FP), DI
-	MOVQ  ldc+64(FP), R8
-	MOVQ  mask+96(FP), R9
-	MOVL  (R9), R9
-	KMOVW R9, K1
+TEXT ·gemm512x4x2(SB), NOSPLIT, $0-120
+	MOVQ  a+32(FP), AX
+	MOVQ  ars+40(FP), CX
+	MOVQ  acs+48(FP), DX
+	MOVQ  ldb+64(FP), BX
+	MOVQ  c+72(FP), SI
+	MOVQ  ldc+80(FP), DI
+	MOVQ  mask+112(FP), R8
+	MOVL  (R8), R8
+	KMOVW R8, K1
 
 tile:
-	MOVQ       op+88(FP), R9
-	CMPQ       R9, $0x01
+	MOVQ       op+104(FP), R8
+	CMPQ       R8, $0x01
 	JNE        start
-	MOVQ       DI, R9
-	PREFETCHT0 (R9)
-	PREFETCHT0 64(R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	PREFETCHT0 64(R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	PREFETCHT0 64(R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	PREFETCHT0 64(R9)
+	MOVQ       SI, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
 
 start:
 	VXORPS Z0, Z0, Z0
@@ -4193,231 +4345,240 @@ start:
 	VXORPS Z5, Z5, Z5
 	VXORPS Z6, Z6, Z6
 	VXORPS Z7, Z7, Z7
-	MOVQ   CX, R9
-	LEAQ   (R9)(DX*2), R10
-	ADDQ   DX, R10
-	MOVQ   b+40(FP), R11
-	MOVQ   k+8(FP), R12
+	MOVQ   segment+24(FP), R8
+	MOVQ   segments+16(FP), R9
+
+segment:
+	MOVQ (R8), R10
+	LEAQ (AX)(R10*4), R10
+	LEAQ (R10)(CX*2), R11
+	ADDQ CX, R11
+	MOVQ 8(R8), R13
+	MOVQ b+56(FP), R12
+	LEAQ (R12)(R13*4), R12
+	MOVQ k+8(FP), R13
 
 loop:
-	VMOVUPS      (R11), Z8
-	VMOVUPS.Z    64(R11), K1, Z9
-	ADDQ         SI, R11
-	VBROADCASTSS (R9), Z10
+	VMOVUPS      (R12), Z8
+	VMOVUPS.Z    64(R12), K1, Z9
+	ADDQ         BX, R12
+	VBROADCASTSS (R10), Z10
 	VFMADD231PS  Z8, Z10, Z0
 	VFMADD231PS  Z9, Z10, Z1
-	VBROADCASTSS (R9)(DX*1), Z10
+	VBROADCASTSS (R10)(CX*1), Z10
 	VFMADD231PS  Z8, Z10, Z2
 	VFMADD231PS  Z9, Z10, Z3
-	VBROADCASTSS (R9)(DX*2), Z10
+	VBROADCASTSS (R10)(CX*2), Z10
 	VFMADD231PS  Z8, Z10, Z4
 	VFMADD231PS  Z9, Z10, Z5
-	VBROADCASTSS (R10), Z10
+	VBROADCASTSS (R11), Z10
 	VFMADD231PS  Z8, Z10, Z6
 	VFMADD231PS  Z9, Z10, Z7
-	ADDQ         BX, R9
-	ADDQ         BX, R10
-	DECQ         R12
+	ADDQ         DX, R10
+	ADDQ         DX, R11
+	DECQ         R13
 	JNZ          loop
-	MOVQ         aux+72(FP), R10
-	MOVQ         op+88(FP), R9
-	CMPQ         R9, $0x01
+	ADDQ         $0x10, R8
+	DECQ         R9
+	JNZ          segment
+	MOVQ         aux+88(FP), R9
+	MOVQ         op+104(FP), R8
+	CMPQ         R8, $0x01
 	JEQ          add
-	CMPQ         R9, $0x02
+	CMPQ         R8, $0x02
 	JEQ          bias
-	CMPQ         R9, $0x03
+	CMPQ         R8, $0x03
 	JEQ          biasrelu
-	CMPQ         R9, $0x04
+	CMPQ         R8, $0x04
 	JEQ          relugrad
 
 	// Store
-	VMOVUPS Z0, (DI)
-	VMOVUPS Z1, K1, 64(DI)
-	ADDQ    R8, DI
-	VMOVUPS Z2, (DI)
-	VMOVUPS Z3, K1, 64(DI)
-	ADDQ    R8, DI
-	VMOVUPS Z4, (DI)
-	VMOVUPS Z5, K1, 64(DI)
-	ADDQ    R8, DI
-	VMOVUPS Z6, (DI)
-	VMOVUPS Z7, K1, 64(DI)
-	ADDQ    R8, DI
+	VMOVUPS Z0, (SI)
+	VMOVUPS Z1, K1, 64(SI)
+	ADDQ    DI, SI
+	VMOVUPS Z2, (SI)
+	VMOVUPS Z3, K1, 64(SI)
+	ADDQ    DI, SI
+	VMOVUPS Z4, (SI)
+	VMOVUPS Z5, K1, 64(SI)
+	ADDQ    DI, SI
+	VMOVUPS Z6, (SI)
+	VMOVUPS Z7, K1, 64(SI)
+	ADDQ    DI, SI
 	JMP     next
 
 add:
-	VBROADCASTSS alpha+80(FP), Z8
-	VFMADD213PS  (DI), Z8, Z0
-	VMOVUPS      Z0, (DI)
-	VFMADD213PS  64(DI), Z8, K1, Z1
-	VMOVUPS      Z1, K1, 64(DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Z8, Z2
-	VMOVUPS      Z2, (DI)
-	VFMADD213PS  64(DI), Z8, K1, Z3
-	VMOVUPS      Z3, K1, 64(DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Z8, Z4
-	VMOVUPS      Z4, (DI)
-	VFMADD213PS  64(DI), Z8, K1, Z5
-	VMOVUPS      Z5, K1, 64(DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Z8, Z6
-	VMOVUPS      Z6, (DI)
-	VFMADD213PS  64(DI), Z8, K1, Z7
-	VMOVUPS      Z7, K1, 64(DI)
-	ADDQ         R8, DI
+	VBROADCASTSS alpha+96(FP), Z8
+	VFMADD213PS  (SI), Z8, Z0
+	VMOVUPS      Z0, (SI)
+	VFMADD213PS  64(SI), Z8, K1, Z1
+	VMOVUPS      Z1, K1, 64(SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Z8, Z2
+	VMOVUPS      Z2, (SI)
+	VFMADD213PS  64(SI), Z8, K1, Z3
+	VMOVUPS      Z3, K1, 64(SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Z8, Z4
+	VMOVUPS      Z4, (SI)
+	VFMADD213PS  64(SI), Z8, K1, Z5
+	VMOVUPS      Z5, K1, 64(SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Z8, Z6
+	VMOVUPS      Z6, (SI)
+	VFMADD213PS  64(SI), Z8, K1, Z7
+	VMOVUPS      Z7, K1, 64(SI)
+	ADDQ         DI, SI
 	JMP          next
 
 bias:
-	VBROADCASTSS (R10), Z8
+	VBROADCASTSS (R9), Z8
 	VADDPS       Z8, Z0, Z0
-	VMOVUPS      Z0, (DI)
+	VMOVUPS      Z0, (SI)
 	VADDPS       Z8, Z1, Z1
-	VMOVUPS      Z1, K1, 64(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 4(R10), Z8
+	VMOVUPS      Z1, K1, 64(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 4(R9), Z8
 	VADDPS       Z8, Z2, Z2
-	VMOVUPS      Z2, (DI)
+	VMOVUPS      Z2, (SI)
 	VADDPS       Z8, Z3, Z3
-	VMOVUPS      Z3, K1, 64(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 8(R10), Z8
+	VMOVUPS      Z3, K1, 64(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 8(R9), Z8
 	VADDPS       Z8, Z4, Z4
-	VMOVUPS      Z4, (DI)
+	VMOVUPS      Z4, (SI)
 	VADDPS       Z8, Z5, Z5
-	VMOVUPS      Z5, K1, 64(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 12(R10), Z8
+	VMOVUPS      Z5, K1, 64(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 12(R9), Z8
 	VADDPS       Z8, Z6, Z6
-	VMOVUPS      Z6, (DI)
+	VMOVUPS      Z6, (SI)
 	VADDPS       Z8, Z7, Z7
-	VMOVUPS      Z7, K1, 64(DI)
-	ADDQ         R8, DI
+	VMOVUPS      Z7, K1, 64(SI)
+	ADDQ         DI, SI
 	JMP          next
 
 biasrelu:
 	VXORPS       Z9, Z9, Z9
-	VBROADCASTSS (R10), Z8
+	VBROADCASTSS (R9), Z8
 	VADDPS       Z8, Z0, Z0
 	VMAXPS       Z0, Z9, Z0
-	VMOVUPS      Z0, (DI)
+	VMOVUPS      Z0, (SI)
 	VADDPS       Z8, Z1, Z1
 	VMAXPS       Z1, Z9, Z1
-	VMOVUPS      Z1, K1, 64(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 4(R10), Z8
+	VMOVUPS      Z1, K1, 64(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 4(R9), Z8
 	VADDPS       Z8, Z2, Z2
 	VMAXPS       Z2, Z9, Z2
-	VMOVUPS      Z2, (DI)
+	VMOVUPS      Z2, (SI)
 	VADDPS       Z8, Z3, Z3
 	VMAXPS       Z3, Z9, Z3
-	VMOVUPS      Z3, K1, 64(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 8(R10), Z8
+	VMOVUPS      Z3, K1, 64(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 8(R9), Z8
 	VADDPS       Z8, Z4, Z4
 	VMAXPS       Z4, Z9, Z4
-	VMOVUPS      Z4, (DI)
+	VMOVUPS      Z4, (SI)
 	VADDPS       Z8, Z5, Z5
 	VMAXPS       Z5, Z9, Z5
-	VMOVUPS      Z5, K1, 64(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 12(R10), Z8
+	VMOVUPS      Z5, K1, 64(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 12(R9), Z8
 	VADDPS       Z8, Z6, Z6
 	VMAXPS       Z6, Z9, Z6
-	VMOVUPS      Z6, (DI)
+	VMOVUPS      Z6, (SI)
 	VADDPS       Z8, Z7, Z7
 	VMAXPS       Z7, Z9, Z7
-	VMOVUPS      Z7, K1, 64(DI)
-	ADDQ         R8, DI
+	VMOVUPS      Z7, K1, 64(SI)
+	ADDQ         DI, SI
 	JMP          next
 
 relugrad:
 	VXORPS    Z8, Z8, Z8
-	VCMPPS    $0x11, (R10), Z8, K2
+	VCMPPS    $0x11, (R9), Z8, K2
 	VMOVAPS.Z Z0, K2, Z0
-	VMOVUPS   Z0, (DI)
-	VCMPPS    $0x11, 64(R10), Z8, K1, K2
+	VMOVUPS   Z0, (SI)
+	VCMPPS    $0x11, 64(R9), Z8, K1, K2
 	VMOVAPS.Z Z1, K2, Z1
-	VMOVUPS   Z1, K1, 64(DI)
-	ADDQ      R8, DI
-	ADDQ      R8, R10
-	VCMPPS    $0x11, (R10), Z8, K2
+	VMOVUPS   Z1, K1, 64(SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Z8, K2
 	VMOVAPS.Z Z2, K2, Z2
-	VMOVUPS   Z2, (DI)
-	VCMPPS    $0x11, 64(R10), Z8, K1, K2
+	VMOVUPS   Z2, (SI)
+	VCMPPS    $0x11, 64(R9), Z8, K1, K2
 	VMOVAPS.Z Z3, K2, Z3
-	VMOVUPS   Z3, K1, 64(DI)
-	ADDQ      R8, DI
-	ADDQ      R8, R10
-	VCMPPS    $0x11, (R10), Z8, K2
+	VMOVUPS   Z3, K1, 64(SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Z8, K2
 	VMOVAPS.Z Z4, K2, Z4
-	VMOVUPS   Z4, (DI)
-	VCMPPS    $0x11, 64(R10), Z8, K1, K2
+	VMOVUPS   Z4, (SI)
+	VCMPPS    $0x11, 64(R9), Z8, K1, K2
 	VMOVAPS.Z Z5, K2, Z5
-	VMOVUPS   Z5, K1, 64(DI)
-	ADDQ      R8, DI
-	ADDQ      R8, R10
-	VCMPPS    $0x11, (R10), Z8, K2
+	VMOVUPS   Z5, K1, 64(SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Z8, K2
 	VMOVAPS.Z Z6, K2, Z6
-	VMOVUPS   Z6, (DI)
-	VCMPPS    $0x11, 64(R10), Z8, K1, K2
+	VMOVUPS   Z6, (SI)
+	VCMPPS    $0x11, 64(R9), Z8, K1, K2
 	VMOVAPS.Z Z7, K2, Z7
-	VMOVUPS   Z7, K1, 64(DI)
-	ADDQ      R8, DI
+	VMOVUPS   Z7, K1, 64(SI)
+	ADDQ      DI, SI
 
 next:
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	MOVQ   $0x00000010, R10
-	MOVQ   op+88(FP), R9
-	CMPQ   R9, $0x04
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	MOVQ   $0x00000010, R9
+	MOVQ   op+104(FP), R8
+	CMPQ   R8, $0x04
 	JNE    advance
-	MOVQ   R8, R10
-	IMUL3Q $0x04, R8, R10
+	MOVQ   DI, R9
+	IMUL3Q $0x04, DI, R9
 
 advance:
-	ADDQ R10, aux+72(FP)
-	DECQ AX
+	ADDQ R9, aux+88(FP)
+	DECQ tiles+0(FP)
 	JNZ  tile
 	VZEROUPPER
 	RET
 
-// func gemm512x5x2(tiles int, k int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)
+// func gemm512x5x2(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)
 // Requires: AVX, AVX512DQ, AVX512F, MMX+
-TEXT ·gemm512x5x2(SB), NOSPLIT, $0-104
-	MOVQ  tiles+0(FP), AX
-	MOVQ  a+16(FP), CX
-	MOVQ  ars+24(FP), DX
-	MOVQ  acs+32(FP), BX
-	MOVQ  ldb+48(FP), SI
-	MOVQ  c+56(FP), DI
-	MOVQ  ldc+64(FP), R8
-	MOVQ  mask+96(FP), R9
-	MOVL  (R9), R9
-	KMOVW R9, K1
+TEXT ·gemm512x5x2(SB), NOSPLIT, $0-120
+	MOVQ  a+32(FP), AX
+	MOVQ  ars+40(FP), CX
+	MOVQ  acs+48(FP), DX
+	MOVQ  ldb+64(FP), BX
+	MOVQ  c+72(FP), SI
+	MOVQ  ldc+80(FP), DI
+	MOVQ  mask+112(FP), R8
+	MOVL  (R8), R8
+	KMOVW R8, K1
 
 tile:
-	MOVQ       op+88(FP), R9
-	CMPQ       R9, $0x01
+	MOVQ       op+104(FP), R8
+	CMPQ       R8, $0x01
 	JNE        start
-	MOVQ       DI, R9
-	PREFETCHT0 (R9)
-	PREFETCHT0 64(R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	PREFETCHT0 64(R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	PREFETCHT0 64(R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	PREFETCHT0 64(R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	PREFETCHT0 64(R9)
+	MOVQ       SI, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
 
 start:
 	VXORPS Z0, Z0, Z0
@@ -4430,268 +4591,277 @@ start:
 	VXORPS Z7, Z7, Z7
 	VXORPS Z8, Z8, Z8
 	VXORPS Z9, Z9, Z9
-	MOVQ   CX, R9
-	LEAQ   (R9)(DX*2), R10
-	ADDQ   DX, R10
-	MOVQ   b+40(FP), R11
-	MOVQ   k+8(FP), R12
+	MOVQ   segment+24(FP), R8
+	MOVQ   segments+16(FP), R9
+
+segment:
+	MOVQ (R8), R10
+	LEAQ (AX)(R10*4), R10
+	LEAQ (R10)(CX*2), R11
+	ADDQ CX, R11
+	MOVQ 8(R8), R13
+	MOVQ b+56(FP), R12
+	LEAQ (R12)(R13*4), R12
+	MOVQ k+8(FP), R13
 
 loop:
-	VMOVUPS      (R11), Z10
-	VMOVUPS.Z    64(R11), K1, Z11
-	ADDQ         SI, R11
-	VBROADCASTSS (R9), Z12
+	VMOVUPS      (R12), Z10
+	VMOVUPS.Z    64(R12), K1, Z11
+	ADDQ         BX, R12
+	VBROADCASTSS (R10), Z12
 	VFMADD231PS  Z10, Z12, Z0
 	VFMADD231PS  Z11, Z12, Z1
-	VBROADCASTSS (R9)(DX*1), Z12
+	VBROADCASTSS (R10)(CX*1), Z12
 	VFMADD231PS  Z10, Z12, Z2
 	VFMADD231PS  Z11, Z12, Z3
-	VBROADCASTSS (R9)(DX*2), Z12
+	VBROADCASTSS (R10)(CX*2), Z12
 	VFMADD231PS  Z10, Z12, Z4
 	VFMADD231PS  Z11, Z12, Z5
-	VBROADCASTSS (R10), Z12
+	VBROADCASTSS (R11), Z12
 	VFMADD231PS  Z10, Z12, Z6
 	VFMADD231PS  Z11, Z12, Z7
-	VBROADCASTSS (R9)(DX*4), Z12
+	VBROADCASTSS (R10)(CX*4), Z12
 	VFMADD231PS  Z10, Z12, Z8
 	VFMADD231PS  Z11, Z12, Z9
-	ADDQ         BX, R9
-	ADDQ         BX, R10
-	DECQ         R12
+	ADDQ         DX, R10
+	ADDQ         DX, R11
+	DECQ         R13
 	JNZ          loop
-	MOVQ         aux+72(FP), R10
-	MOVQ         op+88(FP), R9
-	CMPQ         R9, $0x01
+	ADDQ         $0x10, R8
+	DECQ         R9
+	JNZ          segment
+	MOVQ         aux+88(FP), R9
+	MOVQ         op+104(FP), R8
+	CMPQ         R8, $0x01
 	JEQ          add
-	CMPQ         R9, $0x02
+	CMPQ         R8, $0x02
 	JEQ          bias
-	CMPQ         R9, $0x03
+	CMPQ         R8, $0x03
 	JEQ          biasrelu
-	CMPQ         R9, $0x04
+	CMPQ         R8, $0x04
 	JEQ          relugrad
 
 	// Store
-	VMOVUPS Z0, (DI)
-	VMOVUPS Z1, K1, 64(DI)
-	ADDQ    R8, DI
-	VMOVUPS Z2, (DI)
-	VMOVUPS Z3, K1, 64(DI)
-	ADDQ    R8, DI
-	VMOVUPS Z4, (DI)
-	VMOVUPS Z5, K1, 64(DI)
-	ADDQ    R8, DI
-	VMOVUPS Z6, (DI)
-	VMOVUPS Z7, K1, 64(DI)
-	ADDQ    R8, DI
-	VMOVUPS Z8, (DI)
-	VMOVUPS Z9, K1, 64(DI)
-	ADDQ    R8, DI
+	VMOVUPS Z0, (SI)
+	VMOVUPS Z1, K1, 64(SI)
+	ADDQ    DI, SI
+	VMOVUPS Z2, (SI)
+	VMOVUPS Z3, K1, 64(SI)
+	ADDQ    DI, SI
+	VMOVUPS Z4, (SI)
+	VMOVUPS Z5, K1, 64(SI)
+	ADDQ    DI, SI
+	VMOVUPS Z6, (SI)
+	VMOVUPS Z7, K1, 64(SI)
+	ADDQ    DI, SI
+	VMOVUPS Z8, (SI)
+	VMOVUPS Z9, K1, 64(SI)
+	ADDQ    DI, SI
 	JMP     next
 
 add:
-	VBROADCASTSS alpha+80(FP), Z10
-	VFMADD213PS  (DI), Z10, Z0
-	VMOVUPS      Z0, (DI)
-	VFMADD213PS  64(DI), Z10, K1, Z1
-	VMOVUPS      Z1, K1, 64(DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Z10, Z2
-	VMOVUPS      Z2, (DI)
-	VFMADD213PS  64(DI), Z10, K1, Z3
-	VMOVUPS      Z3, K1, 64(DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Z10, Z4
-	VMOVUPS      Z4, (DI)
-	VFMADD213PS  64(DI), Z10, K1, Z5
-	VMOVUPS      Z5, K1, 64(DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Z10, Z6
-	VMOVUPS      Z6, (DI)
-	VFMADD213PS  64(DI), Z10, K1, Z7
-	VMOVUPS      Z7, K1, 64(DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Z10, Z8
-	VMOVUPS      Z8, (DI)
-	VFMADD213PS  64(DI), Z10, K1, Z9
-	VMOVUPS      Z9, K1, 64(DI)
-	ADDQ         R8, DI
+	VBROADCASTSS alpha+96(FP), Z10
+	VFMADD213PS  (SI), Z10, Z0
+	VMOVUPS      Z0, (SI)
+	VFMADD213PS  64(SI), Z10, K1, Z1
+	VMOVUPS      Z1, K1, 64(SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Z10, Z2
+	VMOVUPS      Z2, (SI)
+	VFMADD213PS  64(SI), Z10, K1, Z3
+	VMOVUPS      Z3, K1, 64(SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Z10, Z4
+	VMOVUPS      Z4, (SI)
+	VFMADD213PS  64(SI), Z10, K1, Z5
+	VMOVUPS      Z5, K1, 64(SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Z10, Z6
+	VMOVUPS      Z6, (SI)
+	VFMADD213PS  64(SI), Z10, K1, Z7
+	VMOVUPS      Z7, K1, 64(SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Z10, Z8
+	VMOVUPS      Z8, (SI)
+	VFMADD213PS  64(SI), Z10, K1, Z9
+	VMOVUPS      Z9, K1, 64(SI)
+	ADDQ         DI, SI
 	JMP          next
 
 bias:
-	VBROADCASTSS (R10), Z10
+	VBROADCASTSS (R9), Z10
 	VADDPS       Z10, Z0, Z0
-	VMOVUPS      Z0, (DI)
+	VMOVUPS      Z0, (SI)
 	VADDPS       Z10, Z1, Z1
-	VMOVUPS      Z1, K1, 64(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 4(R10), Z10
+	VMOVUPS      Z1, K1, 64(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 4(R9), Z10
 	VADDPS       Z10, Z2, Z2
-	VMOVUPS      Z2, (DI)
+	VMOVUPS      Z2, (SI)
 	VADDPS       Z10, Z3, Z3
-	VMOVUPS      Z3, K1, 64(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 8(R10), Z10
+	VMOVUPS      Z3, K1, 64(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 8(R9), Z10
 	VADDPS       Z10, Z4, Z4
-	VMOVUPS      Z4, (DI)
+	VMOVUPS      Z4, (SI)
 	VADDPS       Z10, Z5, Z5
-	VMOVUPS      Z5, K1, 64(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 12(R10), Z10
+	VMOVUPS      Z5, K1, 64(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 12(R9), Z10
 	VADDPS       Z10, Z6, Z6
-	VMOVUPS      Z6, (DI)
+	VMOVUPS      Z6, (SI)
 	VADDPS       Z10, Z7, Z7
-	VMOVUPS      Z7, K1, 64(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 16(R10), Z10
+	VMOVUPS      Z7, K1, 64(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 16(R9), Z10
 	VADDPS       Z10, Z8, Z8
-	VMOVUPS      Z8, (DI)
+	VMOVUPS      Z8, (SI)
 	VADDPS       Z10, Z9, Z9
-	VMOVUPS      Z9, K1, 64(DI)
-	ADDQ         R8, DI
+	VMOVUPS      Z9, K1, 64(SI)
+	ADDQ         DI, SI
 	JMP          next
 
 biasrelu:
 	VXORPS       Z11, Z11, Z11
-	VBROADCASTSS (R10), Z10
+	VBROADCASTSS (R9), Z10
 	VADDPS       Z10, Z0, Z0
 	VMAXPS       Z0, Z11, Z0
-	VMOVUPS      Z0, (DI)
+	VMOVUPS      Z0, (SI)
 	VADDPS       Z10, Z1, Z1
 	VMAXPS       Z1, Z11, Z1
-	VMOVUPS      Z1, K1, 64(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 4(R10), Z10
+	VMOVUPS      Z1, K1, 64(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 4(R9), Z10
 	VADDPS       Z10, Z2, Z2
 	VMAXPS       Z2, Z11, Z2
-	VMOVUPS      Z2, (DI)
+	VMOVUPS      Z2, (SI)
 	VADDPS       Z10, Z3, Z3
 	VMAXPS       Z3, Z11, Z3
-	VMOVUPS      Z3, K1, 64(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 8(R10), Z10
+	VMOVUPS      Z3, K1, 64(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 8(R9), Z10
 	VADDPS       Z10, Z4, Z4
 	VMAXPS       Z4, Z11, Z4
-	VMOVUPS      Z4, (DI)
+	VMOVUPS      Z4, (SI)
 	VADDPS       Z10, Z5, Z5
 	VMAXPS       Z5, Z11, Z5
-	VMOVUPS      Z5, K1, 64(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 12(R10), Z10
+	VMOVUPS      Z5, K1, 64(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 12(R9), Z10
 	VADDPS       Z10, Z6, Z6
 	VMAXPS       Z6, Z11, Z6
-	VMOVUPS      Z6, (DI)
+	VMOVUPS      Z6, (SI)
 	VADDPS       Z10, Z7, Z7
 	VMAXPS       Z7, Z11, Z7
-	VMOVUPS      Z7, K1, 64(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 16(R10), Z10
+	VMOVUPS      Z7, K1, 64(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 16(R9), Z10
 	VADDPS       Z10, Z8, Z8
 	VMAXPS       Z8, Z11, Z8
-	VMOVUPS      Z8, (DI)
+	VMOVUPS      Z8, (SI)
 	VADDPS       Z10, Z9, Z9
 	VMAXPS       Z9, Z11, Z9
-	VMOVUPS      Z9, K1, 64(DI)
-	ADDQ         R8, DI
+	VMOVUPS      Z9, K1, 64(SI)
+	ADDQ         DI, SI
 	JMP          next
 
 relugrad:
 	VXORPS    Z10, Z10, Z10
-	VCMPPS    $0x11, (R10), Z10, K2
+	VCMPPS    $0x11, (R9), Z10, K2
 	VMOVAPS.Z Z0, K2, Z0
-	VMOVUPS   Z0, (DI)
-	VCMPPS    $0x11, 64(R10), Z10, K1, K2
+	VMOVUPS   Z0, (SI)
+	VCMPPS    $0x11, 64(R9), Z10, K1, K2
 	VMOVAPS.Z Z1, K2, Z1
-	VMOVUPS   Z1, K1, 64(DI)
-	ADDQ      R8, DI
-	ADDQ      R8, R10
-	VCMPPS    $0x11, (R10), Z10, K2
+	VMOVUPS   Z1, K1, 64(SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Z10, K2
 	VMOVAPS.Z Z2, K2, Z2
-	VMOVUPS   Z2, (DI)
-	VCMPPS    $0x11, 64(R10), Z10, K1, K2
+	VMOVUPS   Z2, (SI)
+	VCMPPS    $0x11, 64(R9), Z10, K1, K2
 	VMOVAPS.Z Z3, K2, Z3
-	VMOVUPS   Z3, K1, 64(DI)
-	ADDQ      R8, DI
-	ADDQ      R8, R10
-	VCMPPS    $0x11, (R10), Z10, K2
+	VMOVUPS   Z3, K1, 64(SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Z10, K2
 	VMOVAPS.Z Z4, K2, Z4
-	VMOVUPS   Z4, (DI)
-	VCMPPS    $0x11, 64(R10), Z10, K1, K2
+	VMOVUPS   Z4, (SI)
+	VCMPPS    $0x11, 64(R9), Z10, K1, K2
 	VMOVAPS.Z Z5, K2, Z5
-	VMOVUPS   Z5, K1, 64(DI)
-	ADDQ      R8, DI
-	ADDQ      R8, R10
-	VCMPPS    $0x11, (R10), Z10, K2
+	VMOVUPS   Z5, K1, 64(SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Z10, K2
 	VMOVAPS.Z Z6, K2, Z6
-	VMOVUPS   Z6, (DI)
-	VCMPPS    $0x11, 64(R10), Z10, K1, K2
+	VMOVUPS   Z6, (SI)
+	VCMPPS    $0x11, 64(R9), Z10, K1, K2
 	VMOVAPS.Z Z7, K2, Z7
-	VMOVUPS   Z7, K1, 64(DI)
-	ADDQ      R8, DI
-	ADDQ      R8, R10
-	VCMPPS    $0x11, (R10), Z10, K2
+	VMOVUPS   Z7, K1, 64(SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Z10, K2
 	VMOVAPS.Z Z8, K2, Z8
-	VMOVUPS   Z8, (DI)
-	VCMPPS    $0x11, 64(R10), Z10, K1, K2
+	VMOVUPS   Z8, (SI)
+	VCMPPS    $0x11, 64(R9), Z10, K1, K2
 	VMOVAPS.Z Z9, K2, Z9
-	VMOVUPS   Z9, K1, 64(DI)
-	ADDQ      R8, DI
+	VMOVUPS   Z9, K1, 64(SI)
+	ADDQ      DI, SI
 
 next:
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	MOVQ   $0x00000014, R10
-	MOVQ   op+88(FP), R9
-	CMPQ   R9, $0x04
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	MOVQ   $0x00000014, R9
+	MOVQ   op+104(FP), R8
+	CMPQ   R8, $0x04
 	JNE    advance
-	MOVQ   R8, R10
-	IMUL3Q $0x05, R8, R10
+	MOVQ   DI, R9
+	IMUL3Q $0x05, DI, R9
 
 advance:
-	ADDQ R10, aux+72(FP)
-	DECQ AX
+	ADDQ R9, aux+88(FP)
+	DECQ tiles+0(FP)
 	JNZ  tile
 	VZEROUPPER
 	RET
 
-// func gemm512x6x2(tiles int, k int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)
+// func gemm512x6x2(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)
 // Requires: AVX, AVX512DQ, AVX512F, MMX+
-TEXT ·gemm512x6x2(SB), NOSPLIT, $0-104
-	MOVQ  tiles+0(FP), AX
-	MOVQ  a+16(FP), CX
-	MOVQ  ars+24(FP), DX
-	MOVQ  acs+32(FP), BX
-	MOVQ  ldb+48(FP), SI
-	MOVQ  c+56(FP), DI
-	MOVQ  ldc+64(FP), R8
-	MOVQ  mask+96(FP), R9
-	MOVL  (R9), R9
-	KMOVW R9, K1
+TEXT ·gemm512x6x2(SB), NOSPLIT, $0-120
+	MOVQ  a+32(FP), AX
+	MOVQ  ars+40(FP), CX
+	MOVQ  acs+48(FP), DX
+	MOVQ  ldb+64(FP), BX
+	MOVQ  c+72(FP), SI
+	MOVQ  ldc+80(FP), DI
+	MOVQ  mask+112(FP), R8
+	MOVL  (R8), R8
+	KMOVW R8, K1
 
 tile:
-	MOVQ       op+88(FP), R9
-	CMPQ       R9, $0x01
+	MOVQ       op+104(FP), R8
+	CMPQ       R8, $0x01
 	JNE        start
-	MOVQ       DI, R9
-	PREFETCHT0 (R9)
-	PREFETCHT0 64(R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	PREFETCHT0 64(R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	PREFETCHT0 64(R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	PREFETCHT0 64(R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	PREFETCHT0 64(R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	PREFETCHT0 64(R9)
+	MOVQ       SI, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
 
 start:
 	VXORPS Z0, Z0, Z0
@@ -4706,307 +4876,316 @@ start:
 	VXORPS Z9, Z9, Z9
 	VXORPS Z10, Z10, Z10
 	VXORPS Z11, Z11, Z11
-	MOVQ   CX, R9
-	LEAQ   (R9)(DX*2), R10
-	ADDQ   DX, R10
-	LEAQ   (R10)(DX*2), R11
-	MOVQ   b+40(FP), R12
-	MOVQ   k+8(FP), R13
+	MOVQ   segment+24(FP), R8
+	MOVQ   segments+16(FP), R9
+
+segment:
+	MOVQ (R8), R10
+	LEAQ (AX)(R10*4), R10
+	LEAQ (R10)(CX*2), R11
+	ADDQ CX, R11
+	LEAQ (R11)(CX*2), R12
+	MOVQ 8(R8), R14
+	MOVQ b+56(FP), R13
+	LEAQ (R13)(R14*4), R13
+	MOVQ k+8(FP), R14
 
 loop:
-	VMOVUPS      (R12), Z12
-	VMOVUPS.Z    64(R12), K1, Z13
-	ADDQ         SI, R12
-	VBROADCASTSS (R9), Z14
+	VMOVUPS      (R13), Z12
+	VMOVUPS.Z    64(R13), K1, Z13
+	ADDQ         BX, R13
+	VBROADCASTSS (R10), Z14
 	VFMADD231PS  Z12, Z14, Z0
 	VFMADD231PS  Z13, Z14, Z1
-	VBROADCASTSS (R9)(DX*1), Z14
+	VBROADCASTSS (R10)(CX*1), Z14
 	VFMADD231PS  Z12, Z14, Z2
 	VFMADD231PS  Z13, Z14, Z3
-	VBROADCASTSS (R9)(DX*2), Z14
+	VBROADCASTSS (R10)(CX*2), Z14
 	VFMADD231PS  Z12, Z14, Z4
 	VFMADD231PS  Z13, Z14, Z5
-	VBROADCASTSS (R10), Z14
+	VBROADCASTSS (R11), Z14
 	VFMADD231PS  Z12, Z14, Z6
 	VFMADD231PS  Z13, Z14, Z7
-	VBROADCASTSS (R9)(DX*4), Z14
+	VBROADCASTSS (R10)(CX*4), Z14
 	VFMADD231PS  Z12, Z14, Z8
 	VFMADD231PS  Z13, Z14, Z9
-	VBROADCASTSS (R11), Z14
+	VBROADCASTSS (R12), Z14
 	VFMADD231PS  Z12, Z14, Z10
 	VFMADD231PS  Z13, Z14, Z11
-	ADDQ         BX, R9
-	ADDQ         BX, R10
-	ADDQ         BX, R11
-	DECQ         R13
+	ADDQ         DX, R10
+	ADDQ         DX, R11
+	ADDQ         DX, R12
+	DECQ         R14
 	JNZ          loop
-	MOVQ         aux+72(FP), R10
-	MOVQ         op+88(FP), R9
-	CMPQ         R9, $0x01
+	ADDQ         $0x10, R8
+	DECQ         R9
+	JNZ          segment
+	MOVQ         aux+88(FP), R9
+	MOVQ         op+104(FP), R8
+	CMPQ         R8, $0x01
 	JEQ          add
-	CMPQ         R9, $0x02
+	CMPQ         R8, $0x02
 	JEQ          bias
-	CMPQ         R9, $0x03
+	CMPQ         R8, $0x03
 	JEQ          biasrelu
-	CMPQ         R9, $0x04
+	CMPQ         R8, $0x04
 	JEQ          relugrad
 
 	// Store
-	VMOVUPS Z0, (DI)
-	VMOVUPS Z1, K1, 64(DI)
-	ADDQ    R8, DI
-	VMOVUPS Z2, (DI)
-	VMOVUPS Z3, K1, 64(DI)
-	ADDQ    R8, DI
-	VMOVUPS Z4, (DI)
-	VMOVUPS Z5, K1, 64(DI)
-	ADDQ    R8, DI
-	VMOVUPS Z6, (DI)
-	VMOVUPS Z7, K1, 64(DI)
-	ADDQ    R8, DI
-	VMOVUPS Z8, (DI)
-	VMOVUPS Z9, K1, 64(DI)
-	ADDQ    R8, DI
-	VMOVUPS Z10, (DI)
-	VMOVUPS Z11, K1, 64(DI)
-	ADDQ    R8, DI
+	VMOVUPS Z0, (SI)
+	VMOVUPS Z1, K1, 64(SI)
+	ADDQ    DI, SI
+	VMOVUPS Z2, (SI)
+	VMOVUPS Z3, K1, 64(SI)
+	ADDQ    DI, SI
+	VMOVUPS Z4, (SI)
+	VMOVUPS Z5, K1, 64(SI)
+	ADDQ    DI, SI
+	VMOVUPS Z6, (SI)
+	VMOVUPS Z7, K1, 64(SI)
+	ADDQ    DI, SI
+	VMOVUPS Z8, (SI)
+	VMOVUPS Z9, K1, 64(SI)
+	ADDQ    DI, SI
+	VMOVUPS Z10, (SI)
+	VMOVUPS Z11, K1, 64(SI)
+	ADDQ    DI, SI
 	JMP     next
 
 add:
-	VBROADCASTSS alpha+80(FP), Z12
-	VFMADD213PS  (DI), Z12, Z0
-	VMOVUPS      Z0, (DI)
-	VFMADD213PS  64(DI), Z12, K1, Z1
-	VMOVUPS      Z1, K1, 64(DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Z12, Z2
-	VMOVUPS      Z2, (DI)
-	VFMADD213PS  64(DI), Z12, K1, Z3
-	VMOVUPS      Z3, K1, 64(DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Z12, Z4
-	VMOVUPS      Z4, (DI)
-	VFMADD213PS  64(DI), Z12, K1, Z5
-	VMOVUPS      Z5, K1, 64(DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Z12, Z6
-	VMOVUPS      Z6, (DI)
-	VFMADD213PS  64(DI), Z12, K1, Z7
-	VMOVUPS      Z7, K1, 64(DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Z12, Z8
-	VMOVUPS      Z8, (DI)
-	VFMADD213PS  64(DI), Z12, K1, Z9
-	VMOVUPS      Z9, K1, 64(DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Z12, Z10
-	VMOVUPS      Z10, (DI)
-	VFMADD213PS  64(DI), Z12, K1, Z11
-	VMOVUPS      Z11, K1, 64(DI)
-	ADDQ         R8, DI
+	VBROADCASTSS alpha+96(FP), Z12
+	VFMADD213PS  (SI), Z12, Z0
+	VMOVUPS      Z0, (SI)
+	VFMADD213PS  64(SI), Z12, K1, Z1
+	VMOVUPS      Z1, K1, 64(SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Z12, Z2
+	VMOVUPS      Z2, (SI)
+	VFMADD213PS  64(SI), Z12, K1, Z3
+	VMOVUPS      Z3, K1, 64(SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Z12, Z4
+	VMOVUPS      Z4, (SI)
+	VFMADD213PS  64(SI), Z12, K1, Z5
+	VMOVUPS      Z5, K1, 64(SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Z12, Z6
+	VMOVUPS      Z6, (SI)
+	VFMADD213PS  64(SI), Z12, K1, Z7
+	VMOVUPS      Z7, K1, 64(SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Z12, Z8
+	VMOVUPS      Z8, (SI)
+	VFMADD213PS  64(SI), Z12, K1, Z9
+	VMOVUPS      Z9, K1, 64(SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Z12, Z10
+	VMOVUPS      Z10, (SI)
+	VFMADD213PS  64(SI), Z12, K1, Z11
+	VMOVUPS      Z11, K1, 64(SI)
+	ADDQ         DI, SI
 	JMP          next
 
 bias:
-	VBROADCASTSS (R10), Z12
+	VBROADCASTSS (R9), Z12
 	VADDPS       Z12, Z0, Z0
-	VMOVUPS      Z0, (DI)
+	VMOVUPS      Z0, (SI)
 	VADDPS       Z12, Z1, Z1
-	VMOVUPS      Z1, K1, 64(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 4(R10), Z12
+	VMOVUPS      Z1, K1, 64(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 4(R9), Z12
 	VADDPS       Z12, Z2, Z2
-	VMOVUPS      Z2, (DI)
+	VMOVUPS      Z2, (SI)
 	VADDPS       Z12, Z3, Z3
-	VMOVUPS      Z3, K1, 64(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 8(R10), Z12
+	VMOVUPS      Z3, K1, 64(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 8(R9), Z12
 	VADDPS       Z12, Z4, Z4
-	VMOVUPS      Z4, (DI)
+	VMOVUPS      Z4, (SI)
 	VADDPS       Z12, Z5, Z5
-	VMOVUPS      Z5, K1, 64(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 12(R10), Z12
+	VMOVUPS      Z5, K1, 64(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 12(R9), Z12
 	VADDPS       Z12, Z6, Z6
-	VMOVUPS      Z6, (DI)
+	VMOVUPS      Z6, (SI)
 	VADDPS       Z12, Z7, Z7
-	VMOVUPS      Z7, K1, 64(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 16(R10), Z12
+	VMOVUPS      Z7, K1, 64(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 16(R9), Z12
 	VADDPS       Z12, Z8, Z8
-	VMOVUPS      Z8, (DI)
+	VMOVUPS      Z8, (SI)
 	VADDPS       Z12, Z9, Z9
-	VMOVUPS      Z9, K1, 64(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 20(R10), Z12
+	VMOVUPS      Z9, K1, 64(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 20(R9), Z12
 	VADDPS       Z12, Z10, Z10
-	VMOVUPS      Z10, (DI)
+	VMOVUPS      Z10, (SI)
 	VADDPS       Z12, Z11, Z11
-	VMOVUPS      Z11, K1, 64(DI)
-	ADDQ         R8, DI
+	VMOVUPS      Z11, K1, 64(SI)
+	ADDQ         DI, SI
 	JMP          next
 
 biasrelu:
 	VXORPS       Z13, Z13, Z13
-	VBROADCASTSS (R10), Z12
+	VBROADCASTSS (R9), Z12
 	VADDPS       Z12, Z0, Z0
 	VMAXPS       Z0, Z13, Z0
-	VMOVUPS      Z0, (DI)
+	VMOVUPS      Z0, (SI)
 	VADDPS       Z12, Z1, Z1
 	VMAXPS       Z1, Z13, Z1
-	VMOVUPS      Z1, K1, 64(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 4(R10), Z12
+	VMOVUPS      Z1, K1, 64(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 4(R9), Z12
 	VADDPS       Z12, Z2, Z2
 	VMAXPS       Z2, Z13, Z2
-	VMOVUPS      Z2, (DI)
+	VMOVUPS      Z2, (SI)
 	VADDPS       Z12, Z3, Z3
 	VMAXPS       Z3, Z13, Z3
-	VMOVUPS      Z3, K1, 64(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 8(R10), Z12
+	VMOVUPS      Z3, K1, 64(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 8(R9), Z12
 	VADDPS       Z12, Z4, Z4
 	VMAXPS       Z4, Z13, Z4
-	VMOVUPS      Z4, (DI)
+	VMOVUPS      Z4, (SI)
 	VADDPS       Z12, Z5, Z5
 	VMAXPS       Z5, Z13, Z5
-	VMOVUPS      Z5, K1, 64(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 12(R10), Z12
+	VMOVUPS      Z5, K1, 64(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 12(R9), Z12
 	VADDPS       Z12, Z6, Z6
 	VMAXPS       Z6, Z13, Z6
-	VMOVUPS      Z6, (DI)
+	VMOVUPS      Z6, (SI)
 	VADDPS       Z12, Z7, Z7
 	VMAXPS       Z7, Z13, Z7
-	VMOVUPS      Z7, K1, 64(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 16(R10), Z12
+	VMOVUPS      Z7, K1, 64(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 16(R9), Z12
 	VADDPS       Z12, Z8, Z8
 	VMAXPS       Z8, Z13, Z8
-	VMOVUPS      Z8, (DI)
+	VMOVUPS      Z8, (SI)
 	VADDPS       Z12, Z9, Z9
 	VMAXPS       Z9, Z13, Z9
-	VMOVUPS      Z9, K1, 64(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 20(R10), Z12
+	VMOVUPS      Z9, K1, 64(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 20(R9), Z12
 	VADDPS       Z12, Z10, Z10
 	VMAXPS       Z10, Z13, Z10
-	VMOVUPS      Z10, (DI)
+	VMOVUPS      Z10, (SI)
 	VADDPS       Z12, Z11, Z11
 	VMAXPS       Z11, Z13, Z11
-	VMOVUPS      Z11, K1, 64(DI)
-	ADDQ         R8, DI
+	VMOVUPS      Z11, K1, 64(SI)
+	ADDQ         DI, SI
 	JMP          next
 
 relugrad:
 	VXORPS    Z12, Z12, Z12
-	VCMPPS    $0x11, (R10), Z12, K2
+	VCMPPS    $0x11, (R9), Z12, K2
 	VMOVAPS.Z Z0, K2, Z0
-	VMOVUPS   Z0, (DI)
-	VCMPPS    $0x11, 64(R10), Z12, K1, K2
+	VMOVUPS   Z0, (SI)
+	VCMPPS    $0x11, 64(R9), Z12, K1, K2
 	VMOVAPS.Z Z1, K2, Z1
-	VMOVUPS   Z1, K1, 64(DI)
-	ADDQ      R8, DI
-	ADDQ      R8, R10
-	VCMPPS    $0x11, (R10), Z12, K2
+	VMOVUPS   Z1, K1, 64(SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Z12, K2
 	VMOVAPS.Z Z2, K2, Z2
-	VMOVUPS   Z2, (DI)
-	VCMPPS    $0x11, 64(R10), Z12, K1, K2
+	VMOVUPS   Z2, (SI)
+	VCMPPS    $0x11, 64(R9), Z12, K1, K2
 	VMOVAPS.Z Z3, K2, Z3
-	VMOVUPS   Z3, K1, 64(DI)
-	ADDQ      R8, DI
-	ADDQ      R8, R10
-	VCMPPS    $0x11, (R10), Z12, K2
+	VMOVUPS   Z3, K1, 64(SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Z12, K2
 	VMOVAPS.Z Z4, K2, Z4
-	VMOVUPS   Z4, (DI)
-	VCMPPS    $0x11, 64(R10), Z12, K1, K2
+	VMOVUPS   Z4, (SI)
+	VCMPPS    $0x11, 64(R9), Z12, K1, K2
 	VMOVAPS.Z Z5, K2, Z5
-	VMOVUPS   Z5, K1, 64(DI)
-	ADDQ      R8, DI
-	ADDQ      R8, R10
-	VCMPPS    $0x11, (R10), Z12, K2
+	VMOVUPS   Z5, K1, 64(SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Z12, K2
 	VMOVAPS.Z Z6, K2, Z6
-	VMOVUPS   Z6, (DI)
-	VCMPPS    $0x11, 64(R10), Z12, K1, K2
+	VMOVUPS   Z6, (SI)
+	VCMPPS    $0x11, 64(R9), Z12, K1, K2
 	VMOVAPS.Z Z7, K2, Z7
-	VMOVUPS   Z7, K1, 64(DI)
-	ADDQ      R8, DI
-	ADDQ      R8, R10
-	VCMPPS    $0x11, (R10), Z12, K2
+	VMOVUPS   Z7, K1, 64(SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Z12, K2
 	VMOVAPS.Z Z8, K2, Z8
-	VMOVUPS   Z8, (DI)
-	VCMPPS    $0x11, 64(R10), Z12, K1, K2
+	VMOVUPS   Z8, (SI)
+	VCMPPS    $0x11, 64(R9), Z12, K1, K2
 	VMOVAPS.Z Z9, K2, Z9
-	VMOVUPS   Z9, K1, 64(DI)
-	ADDQ      R8, DI
-	ADDQ      R8, R10
-	VCMPPS    $0x11, (R10), Z12, K2
+	VMOVUPS   Z9, K1, 64(SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Z12, K2
 	VMOVAPS.Z Z10, K2, Z10
-	VMOVUPS   Z10, (DI)
-	VCMPPS    $0x11, 64(R10), Z12, K1, K2
+	VMOVUPS   Z10, (SI)
+	VCMPPS    $0x11, 64(R9), Z12, K1, K2
 	VMOVAPS.Z Z11, K2, Z11
-	VMOVUPS   Z11, K1, 64(DI)
-	ADDQ      R8, DI
+	VMOVUPS   Z11, K1, 64(SI)
+	ADDQ      DI, SI
 
 next:
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	MOVQ   $0x00000018, R10
-	MOVQ   op+88(FP), R9
-	CMPQ   R9, $0x04
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	MOVQ   $0x00000018, R9
+	MOVQ   op+104(FP), R8
+	CMPQ   R8, $0x04
 	JNE    advance
-	MOVQ   R8, R10
-	IMUL3Q $0x06, R8, R10
+	MOVQ   DI, R9
+	IMUL3Q $0x06, DI, R9
 
 advance:
-	ADDQ R10, aux+72(FP)
-	DECQ AX
+	ADDQ R9, aux+88(FP)
+	DECQ tiles+0(FP)
 	JNZ  tile
 	VZEROUPPER
 	RET
 
-// func gemm512x7x2(tiles int, k int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)
+// func gemm512x7x2(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)
 // Requires: AVX, AVX512DQ, AVX512F, MMX+
-TEXT ·gemm512x7x2(SB), NOSPLIT, $0-104
-	MOVQ  tiles+0(FP), AX
-	MOVQ  a+16(FP), CX
-	MOVQ  ars+24(FP), DX
-	MOVQ  acs+32(FP), BX
-	MOVQ  ldb+48(FP), SI
-	MOVQ  c+56(FP), DI
-	MOVQ  ldc+64(FP), R8
-	MOVQ  mask+96(FP), R9
-	MOVL  (R9), R9
-	KMOVW R9, K1
+TEXT ·gemm512x7x2(SB), NOSPLIT, $0-120
+	MOVQ  a+32(FP), AX
+	MOVQ  ars+40(FP), CX
+	MOVQ  acs+48(FP), DX
+	MOVQ  ldb+64(FP), BX
+	MOVQ  c+72(FP), SI
+	MOVQ  ldc+80(FP), DI
+	MOVQ  mask+112(FP), R8
+	MOVL  (R8), R8
+	KMOVW R8, K1
 
 tile:
-	MOVQ       op+88(FP), R9
-	CMPQ       R9, $0x01
+	MOVQ       op+104(FP), R8
+	CMPQ       R8, $0x01
 	JNE        start
-	MOVQ       DI, R9
-	PREFETCHT0 (R9)
-	PREFETCHT0 64(R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	PREFETCHT0 64(R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	PREFETCHT0 64(R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	PREFETCHT0 64(R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	PREFETCHT0 64(R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	PREFETCHT0 64(R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	PREFETCHT0 64(R9)
+	MOVQ       SI, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
 
 start:
 	VXORPS Z0, Z0, Z0
@@ -5023,344 +5202,353 @@ start:
 	VXORPS Z11, Z11, Z11
 	VXORPS Z12, Z12, Z12
 	VXORPS Z13, Z13, Z13
-	MOVQ   CX, R9
-	LEAQ   (R9)(DX*2), R10
-	ADDQ   DX, R10
-	LEAQ   (R10)(DX*2), R11
-	MOVQ   b+40(FP), R12
-	MOVQ   k+8(FP), R13
+	MOVQ   segment+24(FP), R8
+	MOVQ   segments+16(FP), R9
+
+segment:
+	MOVQ (R8), R10
+	LEAQ (AX)(R10*4), R10
+	LEAQ (R10)(CX*2), R11
+	ADDQ CX, R11
+	LEAQ (R11)(CX*2), R12
+	MOVQ 8(R8), R14
+	MOVQ b+56(FP), R13
+	LEAQ (R13)(R14*4), R13
+	MOVQ k+8(FP), R14
 
 loop:
-	VMOVUPS      (R12), Z14
-	VMOVUPS.Z    64(R12), K1, Z15
-	ADDQ         SI, R12
-	VBROADCASTSS (R9), Z16
+	VMOVUPS      (R13), Z14
+	VMOVUPS.Z    64(R13), K1, Z15
+	ADDQ         BX, R13
+	VBROADCASTSS (R10), Z16
 	VFMADD231PS  Z14, Z16, Z0
 	VFMADD231PS  Z15, Z16, Z1
-	VBROADCASTSS (R9)(DX*1), Z16
+	VBROADCASTSS (R10)(CX*1), Z16
 	VFMADD231PS  Z14, Z16, Z2
 	VFMADD231PS  Z15, Z16, Z3
-	VBROADCASTSS (R9)(DX*2), Z16
+	VBROADCASTSS (R10)(CX*2), Z16
 	VFMADD231PS  Z14, Z16, Z4
 	VFMADD231PS  Z15, Z16, Z5
-	VBROADCASTSS (R10), Z16
+	VBROADCASTSS (R11), Z16
 	VFMADD231PS  Z14, Z16, Z6
 	VFMADD231PS  Z15, Z16, Z7
-	VBROADCASTSS (R9)(DX*4), Z16
+	VBROADCASTSS (R10)(CX*4), Z16
 	VFMADD231PS  Z14, Z16, Z8
 	VFMADD231PS  Z15, Z16, Z9
-	VBROADCASTSS (R11), Z16
+	VBROADCASTSS (R12), Z16
 	VFMADD231PS  Z14, Z16, Z10
 	VFMADD231PS  Z15, Z16, Z11
-	VBROADCASTSS (R11)(DX*1), Z16
+	VBROADCASTSS (R12)(CX*1), Z16
 	VFMADD231PS  Z14, Z16, Z12
 	VFMADD231PS  Z15, Z16, Z13
-	ADDQ         BX, R9
-	ADDQ         BX, R10
-	ADDQ         BX, R11
-	DECQ         R13
+	ADDQ         DX, R10
+	ADDQ         DX, R11
+	ADDQ         DX, R12
+	DECQ         R14
 	JNZ          loop
-	MOVQ         aux+72(FP), R10
-	MOVQ         op+88(FP), R9
-	CMPQ         R9, $0x01
+	ADDQ         $0x10, R8
+	DECQ         R9
+	JNZ          segment
+	MOVQ         aux+88(FP), R9
+	MOVQ         op+104(FP), R8
+	CMPQ         R8, $0x01
 	JEQ          add
-	CMPQ         R9, $0x02
+	CMPQ         R8, $0x02
 	JEQ          bias
-	CMPQ         R9, $0x03
+	CMPQ         R8, $0x03
 	JEQ          biasrelu
-	CMPQ         R9, $0x04
+	CMPQ         R8, $0x04
 	JEQ          relugrad
 
 	// Store
-	VMOVUPS Z0, (DI)
-	VMOVUPS Z1, K1, 64(DI)
-	ADDQ    R8, DI
-	VMOVUPS Z2, (DI)
-	VMOVUPS Z3, K1, 64(DI)
-	ADDQ    R8, DI
-	VMOVUPS Z4, (DI)
-	VMOVUPS Z5, K1, 64(DI)
-	ADDQ    R8, DI
-	VMOVUPS Z6, (DI)
-	VMOVUPS Z7, K1, 64(DI)
-	ADDQ    R8, DI
-	VMOVUPS Z8, (DI)
-	VMOVUPS Z9, K1, 64(DI)
-	ADDQ    R8, DI
-	VMOVUPS Z10, (DI)
-	VMOVUPS Z11, K1, 64(DI)
-	ADDQ    R8, DI
-	VMOVUPS Z12, (DI)
-	VMOVUPS Z13, K1, 64(DI)
-	ADDQ    R8, DI
+	VMOVUPS Z0, (SI)
+	VMOVUPS Z1, K1, 64(SI)
+	ADDQ    DI, SI
+	VMOVUPS Z2, (SI)
+	VMOVUPS Z3, K1, 64(SI)
+	ADDQ    DI, SI
+	VMOVUPS Z4, (SI)
+	VMOVUPS Z5, K1, 64(SI)
+	ADDQ    DI, SI
+	VMOVUPS Z6, (SI)
+	VMOVUPS Z7, K1, 64(SI)
+	ADDQ    DI, SI
+	VMOVUPS Z8, (SI)
+	VMOVUPS Z9, K1, 64(SI)
+	ADDQ    DI, SI
+	VMOVUPS Z10, (SI)
+	VMOVUPS Z11, K1, 64(SI)
+	ADDQ    DI, SI
+	VMOVUPS Z12, (SI)
+	VMOVUPS Z13, K1, 64(SI)
+	ADDQ    DI, SI
 	JMP     next
 
 add:
-	VBROADCASTSS alpha+80(FP), Z14
-	VFMADD213PS  (DI), Z14, Z0
-	VMOVUPS      Z0, (DI)
-	VFMADD213PS  64(DI), Z14, K1, Z1
-	VMOVUPS      Z1, K1, 64(DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Z14, Z2
-	VMOVUPS      Z2, (DI)
-	VFMADD213PS  64(DI), Z14, K1, Z3
-	VMOVUPS      Z3, K1, 64(DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Z14, Z4
-	VMOVUPS      Z4, (DI)
-	VFMADD213PS  64(DI), Z14, K1, Z5
-	VMOVUPS      Z5, K1, 64(DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Z14, Z6
-	VMOVUPS      Z6, (DI)
-	VFMADD213PS  64(DI), Z14, K1, Z7
-	VMOVUPS      Z7, K1, 64(DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Z14, Z8
-	VMOVUPS      Z8, (DI)
-	VFMADD213PS  64(DI), Z14, K1, Z9
-	VMOVUPS      Z9, K1, 64(DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Z14, Z10
-	VMOVUPS      Z10, (DI)
-	VFMADD213PS  64(DI), Z14, K1, Z11
-	VMOVUPS      Z11, K1, 64(DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Z14, Z12
-	VMOVUPS      Z12, (DI)
-	VFMADD213PS  64(DI), Z14, K1, Z13
-	VMOVUPS      Z13, K1, 64(DI)
-	ADDQ         R8, DI
+	VBROADCASTSS alpha+96(FP), Z14
+	VFMADD213PS  (SI), Z14, Z0
+	VMOVUPS      Z0, (SI)
+	VFMADD213PS  64(SI), Z14, K1, Z1
+	VMOVUPS      Z1, K1, 64(SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Z14, Z2
+	VMOVUPS      Z2, (SI)
+	VFMADD213PS  64(SI), Z14, K1, Z3
+	VMOVUPS      Z3, K1, 64(SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Z14, Z4
+	VMOVUPS      Z4, (SI)
+	VFMADD213PS  64(SI), Z14, K1, Z5
+	VMOVUPS      Z5, K1, 64(SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Z14, Z6
+	VMOVUPS      Z6, (SI)
+	VFMADD213PS  64(SI), Z14, K1, Z7
+	VMOVUPS      Z7, K1, 64(SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Z14, Z8
+	VMOVUPS      Z8, (SI)
+	VFMADD213PS  64(SI), Z14, K1, Z9
+	VMOVUPS      Z9, K1, 64(SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Z14, Z10
+	VMOVUPS      Z10, (SI)
+	VFMADD213PS  64(SI), Z14, K1, Z11
+	VMOVUPS      Z11, K1, 64(SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Z14, Z12
+	VMOVUPS      Z12, (SI)
+	VFMADD213PS  64(SI), Z14, K1, Z13
+	VMOVUPS      Z13, K1, 64(SI)
+	ADDQ         DI, SI
 	JMP          next
 
 bias:
-	VBROADCASTSS (R10), Z14
+	VBROADCASTSS (R9), Z14
 	VADDPS       Z14, Z0, Z0
-	VMOVUPS      Z0, (DI)
+	VMOVUPS      Z0, (SI)
 	VADDPS       Z14, Z1, Z1
-	VMOVUPS      Z1, K1, 64(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 4(R10), Z14
+	VMOVUPS      Z1, K1, 64(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 4(R9), Z14
 	VADDPS       Z14, Z2, Z2
-	VMOVUPS      Z2, (DI)
+	VMOVUPS      Z2, (SI)
 	VADDPS       Z14, Z3, Z3
-	VMOVUPS      Z3, K1, 64(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 8(R10), Z14
+	VMOVUPS      Z3, K1, 64(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 8(R9), Z14
 	VADDPS       Z14, Z4, Z4
-	VMOVUPS      Z4, (DI)
+	VMOVUPS      Z4, (SI)
 	VADDPS       Z14, Z5, Z5
-	VMOVUPS      Z5, K1, 64(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 12(R10), Z14
+	VMOVUPS      Z5, K1, 64(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 12(R9), Z14
 	VADDPS       Z14, Z6, Z6
-	VMOVUPS      Z6, (DI)
+	VMOVUPS      Z6, (SI)
 	VADDPS       Z14, Z7, Z7
-	VMOVUPS      Z7, K1, 64(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 16(R10), Z14
+	VMOVUPS      Z7, K1, 64(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 16(R9), Z14
 	VADDPS       Z14, Z8, Z8
-	VMOVUPS      Z8, (DI)
+	VMOVUPS      Z8, (SI)
 	VADDPS       Z14, Z9, Z9
-	VMOVUPS      Z9, K1, 64(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 20(R10), Z14
+	VMOVUPS      Z9, K1, 64(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 20(R9), Z14
 	VADDPS       Z14, Z10, Z10
-	VMOVUPS      Z10, (DI)
+	VMOVUPS      Z10, (SI)
 	VADDPS       Z14, Z11, Z11
-	VMOVUPS      Z11, K1, 64(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 24(R10), Z14
+	VMOVUPS      Z11, K1, 64(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 24(R9), Z14
 	VADDPS       Z14, Z12, Z12
-	VMOVUPS      Z12, (DI)
+	VMOVUPS      Z12, (SI)
 	VADDPS       Z14, Z13, Z13
-	VMOVUPS      Z13, K1, 64(DI)
-	ADDQ         R8, DI
+	VMOVUPS      Z13, K1, 64(SI)
+	ADDQ         DI, SI
 	JMP          next
 
 biasrelu:
 	VXORPS       Z15, Z15, Z15
-	VBROADCASTSS (R10), Z14
+	VBROADCASTSS (R9), Z14
 	VADDPS       Z14, Z0, Z0
 	VMAXPS       Z0, Z15, Z0
-	VMOVUPS      Z0, (DI)
+	VMOVUPS      Z0, (SI)
 	VADDPS       Z14, Z1, Z1
 	VMAXPS       Z1, Z15, Z1
-	VMOVUPS      Z1, K1, 64(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 4(R10), Z14
+	VMOVUPS      Z1, K1, 64(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 4(R9), Z14
 	VADDPS       Z14, Z2, Z2
 	VMAXPS       Z2, Z15, Z2
-	VMOVUPS      Z2, (DI)
+	VMOVUPS      Z2, (SI)
 	VADDPS       Z14, Z3, Z3
 	VMAXPS       Z3, Z15, Z3
-	VMOVUPS      Z3, K1, 64(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 8(R10), Z14
+	VMOVUPS      Z3, K1, 64(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 8(R9), Z14
 	VADDPS       Z14, Z4, Z4
 	VMAXPS       Z4, Z15, Z4
-	VMOVUPS      Z4, (DI)
+	VMOVUPS      Z4, (SI)
 	VADDPS       Z14, Z5, Z5
 	VMAXPS       Z5, Z15, Z5
-	VMOVUPS      Z5, K1, 64(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 12(R10), Z14
+	VMOVUPS      Z5, K1, 64(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 12(R9), Z14
 	VADDPS       Z14, Z6, Z6
 	VMAXPS       Z6, Z15, Z6
-	VMOVUPS      Z6, (DI)
+	VMOVUPS      Z6, (SI)
 	VADDPS       Z14, Z7, Z7
 	VMAXPS       Z7, Z15, Z7
-	VMOVUPS      Z7, K1, 64(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 16(R10), Z14
+	VMOVUPS      Z7, K1, 64(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 16(R9), Z14
 	VADDPS       Z14, Z8, Z8
 	VMAXPS       Z8, Z15, Z8
-	VMOVUPS      Z8, (DI)
+	VMOVUPS      Z8, (SI)
 	VADDPS       Z14, Z9, Z9
 	VMAXPS       Z9, Z15, Z9
-	VMOVUPS      Z9, K1, 64(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 20(R10), Z14
+	VMOVUPS      Z9, K1, 64(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 20(R9), Z14
 	VADDPS       Z14, Z10, Z10
 	VMAXPS       Z10, Z15, Z10
-	VMOVUPS      Z10, (DI)
+	VMOVUPS      Z10, (SI)
 	VADDPS       Z14, Z11, Z11
 	VMAXPS       Z11, Z15, Z11
-	VMOVUPS      Z11, K1, 64(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 24(R10), Z14
+	VMOVUPS      Z11, K1, 64(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 24(R9), Z14
 	VADDPS       Z14, Z12, Z12
 	VMAXPS       Z12, Z15, Z12
-	VMOVUPS      Z12, (DI)
+	VMOVUPS      Z12, (SI)
 	VADDPS       Z14, Z13, Z13
 	VMAXPS       Z13, Z15, Z13
-	VMOVUPS      Z13, K1, 64(DI)
-	ADDQ         R8, DI
+	VMOVUPS      Z13, K1, 64(SI)
+	ADDQ         DI, SI
 	JMP          next
 
 relugrad:
 	VXORPS    Z14, Z14, Z14
-	VCMPPS    $0x11, (R10), Z14, K2
+	VCMPPS    $0x11, (R9), Z14, K2
 	VMOVAPS.Z Z0, K2, Z0
-	VMOVUPS   Z0, (DI)
-	VCMPPS    $0x11, 64(R10), Z14, K1, K2
+	VMOVUPS   Z0, (SI)
+	VCMPPS    $0x11, 64(R9), Z14, K1, K2
 	VMOVAPS.Z Z1, K2, Z1
-	VMOVUPS   Z1, K1, 64(DI)
-	ADDQ      R8, DI
-	ADDQ      R8, R10
-	VCMPPS    $0x11, (R10), Z14, K2
+	VMOVUPS   Z1, K1, 64(SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Z14, K2
 	VMOVAPS.Z Z2, K2, Z2
-	VMOVUPS   Z2, (DI)
-	VCMPPS    $0x11, 64(R10), Z14, K1, K2
+	VMOVUPS   Z2, (SI)
+	VCMPPS    $0x11, 64(R9), Z14, K1, K2
 	VMOVAPS.Z Z3, K2, Z3
-	VMOVUPS   Z3, K1, 64(DI)
-	ADDQ      R8, DI
-	ADDQ      R8, R10
-	VCMPPS    $0x11, (R10), Z14, K2
+	VMOVUPS   Z3, K1, 64(SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Z14, K2
 	VMOVAPS.Z Z4, K2, Z4
-	VMOVUPS   Z4, (DI)
-	VCMPPS    $0x11, 64(R10), Z14, K1, K2
+	VMOVUPS   Z4, (SI)
+	VCMPPS    $0x11, 64(R9), Z14, K1, K2
 	VMOVAPS.Z Z5, K2, Z5
-	VMOVUPS   Z5, K1, 64(DI)
-	ADDQ      R8, DI
-	ADDQ      R8, R10
-	VCMPPS    $0x11, (R10), Z14, K2
+	VMOVUPS   Z5, K1, 64(SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Z14, K2
 	VMOVAPS.Z Z6, K2, Z6
-	VMOVUPS   Z6, (DI)
-	VCMPPS    $0x11, 64(R10), Z14, K1, K2
+	VMOVUPS   Z6, (SI)
+	VCMPPS    $0x11, 64(R9), Z14, K1, K2
 	VMOVAPS.Z Z7, K2, Z7
-	VMOVUPS   Z7, K1, 64(DI)
-	ADDQ      R8, DI
-	ADDQ      R8, R10
-	VCMPPS    $0x11, (R10), Z14, K2
+	VMOVUPS   Z7, K1, 64(SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Z14, K2
 	VMOVAPS.Z Z8, K2, Z8
-	VMOVUPS   Z8, (DI)
-	VCMPPS    $0x11, 64(R10), Z14, K1, K2
+	VMOVUPS   Z8, (SI)
+	VCMPPS    $0x11, 64(R9), Z14, K1, K2
 	VMOVAPS.Z Z9, K2, Z9
-	VMOVUPS   Z9, K1, 64(DI)
-	ADDQ      R8, DI
-	ADDQ      R8, R10
-	VCMPPS    $0x11, (R10), Z14, K2
+	VMOVUPS   Z9, K1, 64(SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Z14, K2
 	VMOVAPS.Z Z10, K2, Z10
-	VMOVUPS   Z10, (DI)
-	VCMPPS    $0x11, 64(R10), Z14, K1, K2
+	VMOVUPS   Z10, (SI)
+	VCMPPS    $0x11, 64(R9), Z14, K1, K2
 	VMOVAPS.Z Z11, K2, Z11
-	VMOVUPS   Z11, K1, 64(DI)
-	ADDQ      R8, DI
-	ADDQ      R8, R10
-	VCMPPS    $0x11, (R10), Z14, K2
+	VMOVUPS   Z11, K1, 64(SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Z14, K2
 	VMOVAPS.Z Z12, K2, Z12
-	VMOVUPS   Z12, (DI)
-	VCMPPS    $0x11, 64(R10), Z14, K1, K2
+	VMOVUPS   Z12, (SI)
+	VCMPPS    $0x11, 64(R9), Z14, K1, K2
 	VMOVAPS.Z Z13, K2, Z13
-	VMOVUPS   Z13, K1, 64(DI)
-	ADDQ      R8, DI
+	VMOVUPS   Z13, K1, 64(SI)
+	ADDQ      DI, SI
 
 next:
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	MOVQ   $0x0000001c, R10
-	MOVQ   op+88(FP), R9
-	CMPQ   R9, $0x04
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	MOVQ   $0x0000001c, R9
+	MOVQ   op+104(FP), R8
+	CMPQ   R8, $0x04
 	JNE    advance
-	MOVQ   R8, R10
-	IMUL3Q $0x07, R8, R10
+	MOVQ   DI, R9
+	IMUL3Q $0x07, DI, R9
 
 advance:
-	ADDQ R10, aux+72(FP)
-	DECQ AX
+	ADDQ R9, aux+88(FP)
+	DECQ tiles+0(FP)
 	JNZ  tile
 	VZEROUPPER
 	RET
 
-// func gemm512x8x2(tiles int, k int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)
+// func gemm512x8x2(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)
 // Requires: AVX, AVX512DQ, AVX512F, MMX+
-TEXT ·gemm512x8x2(SB), NOSPLIT, $0-104
-	MOVQ  tiles+0(FP), AX
-	MOVQ  a+16(FP), CX
-	MOVQ  ars+24(FP), DX
-	MOVQ  acs+32(FP), BX
-	MOVQ  ldb+48(FP), SI
-	MOVQ  c+56(FP), DI
-	MOVQ  ldc+64(FP), R8
-	MOVQ  mask+96(FP), R9
-	MOVL  (R9), R9
-	KMOVW R9, K1
+TEXT ·gemm512x8x2(SB), NOSPLIT, $0-120
+	MOVQ  a+32(FP), AX
+	MOVQ  ars+40(FP), CX
+	MOVQ  acs+48(FP), DX
+	MOVQ  ldb+64(FP), BX
+	MOVQ  c+72(FP), SI
+	MOVQ  ldc+80(FP), DI
+	MOVQ  mask+112(FP), R8
+	MOVL  (R8), R8
+	KMOVW R8, K1
 
 tile:
-	MOVQ       op+88(FP), R9
-	CMPQ       R9, $0x01
+	MOVQ       op+104(FP), R8
+	CMPQ       R8, $0x01
 	JNE        start
-	MOVQ       DI, R9
-	PREFETCHT0 (R9)
-	PREFETCHT0 64(R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	PREFETCHT0 64(R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	PREFETCHT0 64(R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	PREFETCHT0 64(R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	PREFETCHT0 64(R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	PREFETCHT0 64(R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	PREFETCHT0 64(R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	PREFETCHT0 64(R9)
+	MOVQ       SI, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
 
 start:
 	VXORPS Z0, Z0, Z0
@@ -5379,381 +5567,390 @@ start:
 	VXORPS Z13, Z13, Z13
 	VXORPS Z14, Z14, Z14
 	VXORPS Z15, Z15, Z15
-	MOVQ   CX, R9
-	LEAQ   (R9)(DX*2), R10
-	ADDQ   DX, R10
-	LEAQ   (R10)(DX*2), R11
-	MOVQ   b+40(FP), R12
-	MOVQ   k+8(FP), R13
+	MOVQ   segment+24(FP), R8
+	MOVQ   segments+16(FP), R9
+
+segment:
+	MOVQ (R8), R10
+	LEAQ (AX)(R10*4), R10
+	LEAQ (R10)(CX*2), R11
+	ADDQ CX, R11
+	LEAQ (R11)(CX*2), R12
+	MOVQ 8(R8), R14
+	MOVQ b+56(FP), R13
+	LEAQ (R13)(R14*4), R13
+	MOVQ k+8(FP), R14
 
 loop:
-	VMOVUPS      (R12), Z16
-	VMOVUPS.Z    64(R12), K1, Z17
-	ADDQ         SI, R12
-	VBROADCASTSS (R9), Z18
+	VMOVUPS      (R13), Z16
+	VMOVUPS.Z    64(R13), K1, Z17
+	ADDQ         BX, R13
+	VBROADCASTSS (R10), Z18
 	VFMADD231PS  Z16, Z18, Z0
 	VFMADD231PS  Z17, Z18, Z1
-	VBROADCASTSS (R9)(DX*1), Z18
+	VBROADCASTSS (R10)(CX*1), Z18
 	VFMADD231PS  Z16, Z18, Z2
 	VFMADD231PS  Z17, Z18, Z3
-	VBROADCASTSS (R9)(DX*2), Z18
+	VBROADCASTSS (R10)(CX*2), Z18
 	VFMADD231PS  Z16, Z18, Z4
 	VFMADD231PS  Z17, Z18, Z5
-	VBROADCASTSS (R10), Z18
+	VBROADCASTSS (R11), Z18
 	VFMADD231PS  Z16, Z18, Z6
 	VFMADD231PS  Z17, Z18, Z7
-	VBROADCASTSS (R9)(DX*4), Z18
+	VBROADCASTSS (R10)(CX*4), Z18
 	VFMADD231PS  Z16, Z18, Z8
 	VFMADD231PS  Z17, Z18, Z9
-	VBROADCASTSS (R11), Z18
+	VBROADCASTSS (R12), Z18
 	VFMADD231PS  Z16, Z18, Z10
 	VFMADD231PS  Z17, Z18, Z11
-	VBROADCASTSS (R11)(DX*1), Z18
+	VBROADCASTSS (R12)(CX*1), Z18
 	VFMADD231PS  Z16, Z18, Z12
 	VFMADD231PS  Z17, Z18, Z13
-	VBROADCASTSS (R11)(DX*2), Z18
+	VBROADCASTSS (R12)(CX*2), Z18
 	VFMADD231PS  Z16, Z18, Z14
 	VFMADD231PS  Z17, Z18, Z15
-	ADDQ         BX, R9
-	ADDQ         BX, R10
-	ADDQ         BX, R11
-	DECQ         R13
+	ADDQ         DX, R10
+	ADDQ         DX, R11
+	ADDQ         DX, R12
+	DECQ         R14
 	JNZ          loop
-	MOVQ         aux+72(FP), R10
-	MOVQ         op+88(FP), R9
-	CMPQ         R9, $0x01
+	ADDQ         $0x10, R8
+	DECQ         R9
+	JNZ          segment
+	MOVQ         aux+88(FP), R9
+	MOVQ         op+104(FP), R8
+	CMPQ         R8, $0x01
 	JEQ          add
-	CMPQ         R9, $0x02
+	CMPQ         R8, $0x02
 	JEQ          bias
-	CMPQ         R9, $0x03
+	CMPQ         R8, $0x03
 	JEQ          biasrelu
-	CMPQ         R9, $0x04
+	CMPQ         R8, $0x04
 	JEQ          relugrad
 
 	// Store
-	VMOVUPS Z0, (DI)
-	VMOVUPS Z1, K1, 64(DI)
-	ADDQ    R8, DI
-	VMOVUPS Z2, (DI)
-	VMOVUPS Z3, K1, 64(DI)
-	ADDQ    R8, DI
-	VMOVUPS Z4, (DI)
-	VMOVUPS Z5, K1, 64(DI)
-	ADDQ    R8, DI
-	VMOVUPS Z6, (DI)
-	VMOVUPS Z7, K1, 64(DI)
-	ADDQ    R8, DI
-	VMOVUPS Z8, (DI)
-	VMOVUPS Z9, K1, 64(DI)
-	ADDQ    R8, DI
-	VMOVUPS Z10, (DI)
-	VMOVUPS Z11, K1, 64(DI)
-	ADDQ    R8, DI
-	VMOVUPS Z12, (DI)
-	VMOVUPS Z13, K1, 64(DI)
-	ADDQ    R8, DI
-	VMOVUPS Z14, (DI)
-	VMOVUPS Z15, K1, 64(DI)
-	ADDQ    R8, DI
+	VMOVUPS Z0, (SI)
+	VMOVUPS Z1, K1, 64(SI)
+	ADDQ    DI, SI
+	VMOVUPS Z2, (SI)
+	VMOVUPS Z3, K1, 64(SI)
+	ADDQ    DI, SI
+	VMOVUPS Z4, (SI)
+	VMOVUPS Z5, K1, 64(SI)
+	ADDQ    DI, SI
+	VMOVUPS Z6, (SI)
+	VMOVUPS Z7, K1, 64(SI)
+	ADDQ    DI, SI
+	VMOVUPS Z8, (SI)
+	VMOVUPS Z9, K1, 64(SI)
+	ADDQ    DI, SI
+	VMOVUPS Z10, (SI)
+	VMOVUPS Z11, K1, 64(SI)
+	ADDQ    DI, SI
+	VMOVUPS Z12, (SI)
+	VMOVUPS Z13, K1, 64(SI)
+	ADDQ    DI, SI
+	VMOVUPS Z14, (SI)
+	VMOVUPS Z15, K1, 64(SI)
+	ADDQ    DI, SI
 	JMP     next
 
 add:
-	VBROADCASTSS alpha+80(FP), Z16
-	VFMADD213PS  (DI), Z16, Z0
-	VMOVUPS      Z0, (DI)
-	VFMADD213PS  64(DI), Z16, K1, Z1
-	VMOVUPS      Z1, K1, 64(DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Z16, Z2
-	VMOVUPS      Z2, (DI)
-	VFMADD213PS  64(DI), Z16, K1, Z3
-	VMOVUPS      Z3, K1, 64(DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Z16, Z4
-	VMOVUPS      Z4, (DI)
-	VFMADD213PS  64(DI), Z16, K1, Z5
-	VMOVUPS      Z5, K1, 64(DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Z16, Z6
-	VMOVUPS      Z6, (DI)
-	VFMADD213PS  64(DI), Z16, K1, Z7
-	VMOVUPS      Z7, K1, 64(DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Z16, Z8
-	VMOVUPS      Z8, (DI)
-	VFMADD213PS  64(DI), Z16, K1, Z9
-	VMOVUPS      Z9, K1, 64(DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Z16, Z10
-	VMOVUPS      Z10, (DI)
-	VFMADD213PS  64(DI), Z16, K1, Z11
-	VMOVUPS      Z11, K1, 64(DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Z16, Z12
-	VMOVUPS      Z12, (DI)
-	VFMADD213PS  64(DI), Z16, K1, Z13
-	VMOVUPS      Z13, K1, 64(DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Z16, Z14
-	VMOVUPS      Z14, (DI)
-	VFMADD213PS  64(DI), Z16, K1, Z15
-	VMOVUPS      Z15, K1, 64(DI)
-	ADDQ         R8, DI
+	VBROADCASTSS alpha+96(FP), Z16
+	VFMADD213PS  (SI), Z16, Z0
+	VMOVUPS      Z0, (SI)
+	VFMADD213PS  64(SI), Z16, K1, Z1
+	VMOVUPS      Z1, K1, 64(SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Z16, Z2
+	VMOVUPS      Z2, (SI)
+	VFMADD213PS  64(SI), Z16, K1, Z3
+	VMOVUPS      Z3, K1, 64(SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Z16, Z4
+	VMOVUPS      Z4, (SI)
+	VFMADD213PS  64(SI), Z16, K1, Z5
+	VMOVUPS      Z5, K1, 64(SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Z16, Z6
+	VMOVUPS      Z6, (SI)
+	VFMADD213PS  64(SI), Z16, K1, Z7
+	VMOVUPS      Z7, K1, 64(SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Z16, Z8
+	VMOVUPS      Z8, (SI)
+	VFMADD213PS  64(SI), Z16, K1, Z9
+	VMOVUPS      Z9, K1, 64(SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Z16, Z10
+	VMOVUPS      Z10, (SI)
+	VFMADD213PS  64(SI), Z16, K1, Z11
+	VMOVUPS      Z11, K1, 64(SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Z16, Z12
+	VMOVUPS      Z12, (SI)
+	VFMADD213PS  64(SI), Z16, K1, Z13
+	VMOVUPS      Z13, K1, 64(SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Z16, Z14
+	VMOVUPS      Z14, (SI)
+	VFMADD213PS  64(SI), Z16, K1, Z15
+	VMOVUPS      Z15, K1, 64(SI)
+	ADDQ         DI, SI
 	JMP          next
 
 bias:
-	VBROADCASTSS (R10), Z16
+	VBROADCASTSS (R9), Z16
 	VADDPS       Z16, Z0, Z0
-	VMOVUPS      Z0, (DI)
+	VMOVUPS      Z0, (SI)
 	VADDPS       Z16, Z1, Z1
-	VMOVUPS      Z1, K1, 64(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 4(R10), Z16
+	VMOVUPS      Z1, K1, 64(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 4(R9), Z16
 	VADDPS       Z16, Z2, Z2
-	VMOVUPS      Z2, (DI)
+	VMOVUPS      Z2, (SI)
 	VADDPS       Z16, Z3, Z3
-	VMOVUPS      Z3, K1, 64(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 8(R10), Z16
+	VMOVUPS      Z3, K1, 64(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 8(R9), Z16
 	VADDPS       Z16, Z4, Z4
-	VMOVUPS      Z4, (DI)
+	VMOVUPS      Z4, (SI)
 	VADDPS       Z16, Z5, Z5
-	VMOVUPS      Z5, K1, 64(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 12(R10), Z16
+	VMOVUPS      Z5, K1, 64(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 12(R9), Z16
 	VADDPS       Z16, Z6, Z6
-	VMOVUPS      Z6, (DI)
+	VMOVUPS      Z6, (SI)
 	VADDPS       Z16, Z7, Z7
-	VMOVUPS      Z7, K1, 64(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 16(R10), Z16
+	VMOVUPS      Z7, K1, 64(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 16(R9), Z16
 	VADDPS       Z16, Z8, Z8
-	VMOVUPS      Z8, (DI)
+	VMOVUPS      Z8, (SI)
 	VADDPS       Z16, Z9, Z9
-	VMOVUPS      Z9, K1, 64(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 20(R10), Z16
+	VMOVUPS      Z9, K1, 64(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 20(R9), Z16
 	VADDPS       Z16, Z10, Z10
-	VMOVUPS      Z10, (DI)
+	VMOVUPS      Z10, (SI)
 	VADDPS       Z16, Z11, Z11
-	VMOVUPS      Z11, K1, 64(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 24(R10), Z16
+	VMOVUPS      Z11, K1, 64(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 24(R9), Z16
 	VADDPS       Z16, Z12, Z12
-	VMOVUPS      Z12, (DI)
+	VMOVUPS      Z12, (SI)
 	VADDPS       Z16, Z13, Z13
-	VMOVUPS      Z13, K1, 64(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 28(R10), Z16
+	VMOVUPS      Z13, K1, 64(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 28(R9), Z16
 	VADDPS       Z16, Z14, Z14
-	VMOVUPS      Z14, (DI)
+	VMOVUPS      Z14, (SI)
 	VADDPS       Z16, Z15, Z15
-	VMOVUPS      Z15, K1, 64(DI)
-	ADDQ         R8, DI
+	VMOVUPS      Z15, K1, 64(SI)
+	ADDQ         DI, SI
 	JMP          next
 
 biasrelu:
 	VXORPS       Z17, Z17, Z17
-	VBROADCASTSS (R10), Z16
+	VBROADCASTSS (R9), Z16
 	VADDPS       Z16, Z0, Z0
 	VMAXPS       Z0, Z17, Z0
-	VMOVUPS      Z0, (DI)
+	VMOVUPS      Z0, (SI)
 	VADDPS       Z16, Z1, Z1
 	VMAXPS       Z1, Z17, Z1
-	VMOVUPS      Z1, K1, 64(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 4(R10), Z16
+	VMOVUPS      Z1, K1, 64(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 4(R9), Z16
 	VADDPS       Z16, Z2, Z2
 	VMAXPS       Z2, Z17, Z2
-	VMOVUPS      Z2, (DI)
+	VMOVUPS      Z2, (SI)
 	VADDPS       Z16, Z3, Z3
 	VMAXPS       Z3, Z17, Z3
-	VMOVUPS      Z3, K1, 64(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 8(R10), Z16
+	VMOVUPS      Z3, K1, 64(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 8(R9), Z16
 	VADDPS       Z16, Z4, Z4
 	VMAXPS       Z4, Z17, Z4
-	VMOVUPS      Z4, (DI)
+	VMOVUPS      Z4, (SI)
 	VADDPS       Z16, Z5, Z5
 	VMAXPS       Z5, Z17, Z5
-	VMOVUPS      Z5, K1, 64(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 12(R10), Z16
+	VMOVUPS      Z5, K1, 64(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 12(R9), Z16
 	VADDPS       Z16, Z6, Z6
 	VMAXPS       Z6, Z17, Z6
-	VMOVUPS      Z6, (DI)
+	VMOVUPS      Z6, (SI)
 	VADDPS       Z16, Z7, Z7
 	VMAXPS       Z7, Z17, Z7
-	VMOVUPS      Z7, K1, 64(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 16(R10), Z16
+	VMOVUPS      Z7, K1, 64(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 16(R9), Z16
 	VADDPS       Z16, Z8, Z8
 	VMAXPS       Z8, Z17, Z8
-	VMOVUPS      Z8, (DI)
+	VMOVUPS      Z8, (SI)
 	VADDPS       Z16, Z9, Z9
 	VMAXPS       Z9, Z17, Z9
-	VMOVUPS      Z9, K1, 64(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 20(R10), Z16
+	VMOVUPS      Z9, K1, 64(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 20(R9), Z16
 	VADDPS       Z16, Z10, Z10
 	VMAXPS       Z10, Z17, Z10
-	VMOVUPS      Z10, (DI)
+	VMOVUPS      Z10, (SI)
 	VADDPS       Z16, Z11, Z11
 	VMAXPS       Z11, Z17, Z11
-	VMOVUPS      Z11, K1, 64(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 24(R10), Z16
+	VMOVUPS      Z11, K1, 64(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 24(R9), Z16
 	VADDPS       Z16, Z12, Z12
 	VMAXPS       Z12, Z17, Z12
-	VMOVUPS      Z12, (DI)
+	VMOVUPS      Z12, (SI)
 	VADDPS       Z16, Z13, Z13
 	VMAXPS       Z13, Z17, Z13
-	VMOVUPS      Z13, K1, 64(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 28(R10), Z16
+	VMOVUPS      Z13, K1, 64(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 28(R9), Z16
 	VADDPS       Z16, Z14, Z14
 	VMAXPS       Z14, Z17, Z14
-	VMOVUPS      Z14, (DI)
+	VMOVUPS      Z14, (SI)
 	VADDPS       Z16, Z15, Z15
 	VMAXPS       Z15, Z17, Z15
-	VMOVUPS      Z15, K1, 64(DI)
-	ADDQ         R8, DI
+	VMOVUPS      Z15, K1, 64(SI)
+	ADDQ         DI, SI
 	JMP          next
 
 relugrad:
 	VXORPS    Z16, Z16, Z16
-	VCMPPS    $0x11, (R10), Z16, K2
+	VCMPPS    $0x11, (R9), Z16, K2
 	VMOVAPS.Z Z0, K2, Z0
-	VMOVUPS   Z0, (DI)
-	VCMPPS    $0x11, 64(R10), Z16, K1, K2
+	VMOVUPS   Z0, (SI)
+	VCMPPS    $0x11, 64(R9), Z16, K1, K2
 	VMOVAPS.Z Z1, K2, Z1
-	VMOVUPS   Z1, K1, 64(DI)
-	ADDQ      R8, DI
-	ADDQ      R8, R10
-	VCMPPS    $0x11, (R10), Z16, K2
+	VMOVUPS   Z1, K1, 64(SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Z16, K2
 	VMOVAPS.Z Z2, K2, Z2
-	VMOVUPS   Z2, (DI)
-	VCMPPS    $0x11, 64(R10), Z16, K1, K2
+	VMOVUPS   Z2, (SI)
+	VCMPPS    $0x11, 64(R9), Z16, K1, K2
 	VMOVAPS.Z Z3, K2, Z3
-	VMOVUPS   Z3, K1, 64(DI)
-	ADDQ      R8, DI
-	ADDQ      R8, R10
-	VCMPPS    $0x11, (R10), Z16, K2
+	VMOVUPS   Z3, K1, 64(SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Z16, K2
 	VMOVAPS.Z Z4, K2, Z4
-	VMOVUPS   Z4, (DI)
-	VCMPPS    $0x11, 64(R10), Z16, K1, K2
+	VMOVUPS   Z4, (SI)
+	VCMPPS    $0x11, 64(R9), Z16, K1, K2
 	VMOVAPS.Z Z5, K2, Z5
-	VMOVUPS   Z5, K1, 64(DI)
-	ADDQ      R8, DI
-	ADDQ      R8, R10
-	VCMPPS    $0x11, (R10), Z16, K2
+	VMOVUPS   Z5, K1, 64(SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Z16, K2
 	VMOVAPS.Z Z6, K2, Z6
-	VMOVUPS   Z6, (DI)
-	VCMPPS    $0x11, 64(R10), Z16, K1, K2
+	VMOVUPS   Z6, (SI)
+	VCMPPS    $0x11, 64(R9), Z16, K1, K2
 	VMOVAPS.Z Z7, K2, Z7
-	VMOVUPS   Z7, K1, 64(DI)
-	ADDQ      R8, DI
-	ADDQ      R8, R10
-	VCMPPS    $0x11, (R10), Z16, K2
+	VMOVUPS   Z7, K1, 64(SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Z16, K2
 	VMOVAPS.Z Z8, K2, Z8
-	VMOVUPS   Z8, (DI)
-	VCMPPS    $0x11, 64(R10), Z16, K1, K2
+	VMOVUPS   Z8, (SI)
+	VCMPPS    $0x11, 64(R9), Z16, K1, K2
 	VMOVAPS.Z Z9, K2, Z9
-	VMOVUPS   Z9, K1, 64(DI)
-	ADDQ      R8, DI
-	ADDQ      R8, R10
-	VCMPPS    $0x11, (R10), Z16, K2
+	VMOVUPS   Z9, K1, 64(SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Z16, K2
 	VMOVAPS.Z Z10, K2, Z10
-	VMOVUPS   Z10, (DI)
-	VCMPPS    $0x11, 64(R10), Z16, K1, K2
+	VMOVUPS   Z10, (SI)
+	VCMPPS    $0x11, 64(R9), Z16, K1, K2
 	VMOVAPS.Z Z11, K2, Z11
-	VMOVUPS   Z11, K1, 64(DI)
-	ADDQ      R8, DI
-	ADDQ      R8, R10
-	VCMPPS    $0x11, (R10), Z16, K2
+	VMOVUPS   Z11, K1, 64(SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Z16, K2
 	VMOVAPS.Z Z12, K2, Z12
-	VMOVUPS   Z12, (DI)
-	VCMPPS    $0x11, 64(R10), Z16, K1, K2
+	VMOVUPS   Z12, (SI)
+	VCMPPS    $0x11, 64(R9), Z16, K1, K2
 	VMOVAPS.Z Z13, K2, Z13
-	VMOVUPS   Z13, K1, 64(DI)
-	ADDQ      R8, DI
-	ADDQ      R8, R10
-	VCMPPS    $0x11, (R10), Z16, K2
+	VMOVUPS   Z13, K1, 64(SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Z16, K2
 	VMOVAPS.Z Z14, K2, Z14
-	VMOVUPS   Z14, (DI)
-	VCMPPS    $0x11, 64(R10), Z16, K1, K2
+	VMOVUPS   Z14, (SI)
+	VCMPPS    $0x11, 64(R9), Z16, K1, K2
 	VMOVAPS.Z Z15, K2, Z15
-	VMOVUPS   Z15, K1, 64(DI)
-	ADDQ      R8, DI
+	VMOVUPS   Z15, K1, 64(SI)
+	ADDQ      DI, SI
 
 next:
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	MOVQ   $0x00000020, R10
-	MOVQ   op+88(FP), R9
-	CMPQ   R9, $0x04
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	MOVQ   $0x00000020, R9
+	MOVQ   op+104(FP), R8
+	CMPQ   R8, $0x04
 	JNE    advance
-	MOVQ   R8, R10
-	IMUL3Q $0x08, R8, R10
+	MOVQ   DI, R9
+	IMUL3Q $0x08, DI, R9
 
 advance:
-	ADDQ R10, aux+72(FP)
-	DECQ AX
+	ADDQ R9, aux+88(FP)
+	DECQ tiles+0(FP)
 	JNZ  tile
 	VZEROUPPER
 	RET
 
-// func gemm512x9x2(tiles int, k int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)
+// func gemm512x9x2(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)
 // Requires: AVX, AVX512DQ, AVX512F, MMX+
-TEXT ·gemm512x9x2(SB), NOSPLIT, $0-104
-	MOVQ  tiles+0(FP), AX
-	MOVQ  a+16(FP), CX
-	MOVQ  ars+24(FP), DX
-	MOVQ  acs+32(FP), BX
-	MOVQ  ldb+48(FP), SI
-	MOVQ  c+56(FP), DI
-	MOVQ  ldc+64(FP), R8
-	MOVQ  mask+96(FP), R9
-	MOVL  (R9), R9
-	KMOVW R9, K1
+TEXT ·gemm512x9x2(SB), NOSPLIT, $0-120
+	MOVQ  a+32(FP), AX
+	MOVQ  ars+40(FP), CX
+	MOVQ  acs+48(FP), DX
+	MOVQ  ldb+64(FP), BX
+	MOVQ  c+72(FP), SI
+	MOVQ  ldc+80(FP), DI
+	MOVQ  mask+112(FP), R8
+	MOVL  (R8), R8
+	KMOVW R8, K1
 
 tile:
-	MOVQ       op+88(FP), R9
-	CMPQ       R9, $0x01
+	MOVQ       op+104(FP), R8
+	CMPQ       R8, $0x01
 	JNE        start
-	MOVQ       DI, R9
-	PREFETCHT0 (R9)
-	PREFETCHT0 64(R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	PREFETCHT0 64(R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	PREFETCHT0 64(R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	PREFETCHT0 64(R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	PREFETCHT0 64(R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	PREFETCHT0 64(R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	PREFETCHT0 64(R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	PREFETCHT0 64(R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	PREFETCHT0 64(R9)
+	MOVQ       SI, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
 
 start:
 	VXORPS Z0, Z0, Z0
@@ -5774,418 +5971,427 @@ start:
 	VXORPS Z15, Z15, Z15
 	VXORPS Z16, Z16, Z16
 	VXORPS Z17, Z17, Z17
-	MOVQ   CX, R9
-	LEAQ   (R9)(DX*2), R10
-	ADDQ   DX, R10
-	LEAQ   (R10)(DX*2), R11
-	MOVQ   b+40(FP), R12
-	MOVQ   k+8(FP), R13
+	MOVQ   segment+24(FP), R8
+	MOVQ   segments+16(FP), R9
+
+segment:
+	MOVQ (R8), R10
+	LEAQ (AX)(R10*4), R10
+	LEAQ (R10)(CX*2), R11
+	ADDQ CX, R11
+	LEAQ (R11)(CX*2), R12
+	MOVQ 8(R8), R14
+	MOVQ b+56(FP), R13
+	LEAQ (R13)(R14*4), R13
+	MOVQ k+8(FP), R14
 
 loop:
-	VMOVUPS      (R12), Z18
-	VMOVUPS.Z    64(R12), K1, Z19
-	ADDQ         SI, R12
-	VBROADCASTSS (R9), Z20
+	VMOVUPS      (R13), Z18
+	VMOVUPS.Z    64(R13), K1, Z19
+	ADDQ         BX, R13
+	VBROADCASTSS (R10), Z20
 	VFMADD231PS  Z18, Z20, Z0
 	VFMADD231PS  Z19, Z20, Z1
-	VBROADCASTSS (R9)(DX*1), Z20
+	VBROADCASTSS (R10)(CX*1), Z20
 	VFMADD231PS  Z18, Z20, Z2
 	VFMADD231PS  Z19, Z20, Z3
-	VBROADCASTSS (R9)(DX*2), Z20
+	VBROADCASTSS (R10)(CX*2), Z20
 	VFMADD231PS  Z18, Z20, Z4
 	VFMADD231PS  Z19, Z20, Z5
-	VBROADCASTSS (R10), Z20
+	VBROADCASTSS (R11), Z20
 	VFMADD231PS  Z18, Z20, Z6
 	VFMADD231PS  Z19, Z20, Z7
-	VBROADCASTSS (R9)(DX*4), Z20
+	VBROADCASTSS (R10)(CX*4), Z20
 	VFMADD231PS  Z18, Z20, Z8
 	VFMADD231PS  Z19, Z20, Z9
-	VBROADCASTSS (R11), Z20
+	VBROADCASTSS (R12), Z20
 	VFMADD231PS  Z18, Z20, Z10
 	VFMADD231PS  Z19, Z20, Z11
-	VBROADCASTSS (R11)(DX*1), Z20
+	VBROADCASTSS (R12)(CX*1), Z20
 	VFMADD231PS  Z18, Z20, Z12
 	VFMADD231PS  Z19, Z20, Z13
-	VBROADCASTSS (R11)(DX*2), Z20
+	VBROADCASTSS (R12)(CX*2), Z20
 	VFMADD231PS  Z18, Z20, Z14
 	VFMADD231PS  Z19, Z20, Z15
-	VBROADCASTSS (R9)(DX*8), Z20
+	VBROADCASTSS (R10)(CX*8), Z20
 	VFMADD231PS  Z18, Z20, Z16
 	VFMADD231PS  Z19, Z20, Z17
-	ADDQ         BX, R9
-	ADDQ         BX, R10
-	ADDQ         BX, R11
-	DECQ         R13
+	ADDQ         DX, R10
+	ADDQ         DX, R11
+	ADDQ         DX, R12
+	DECQ         R14
 	JNZ          loop
-	MOVQ         aux+72(FP), R10
-	MOVQ         op+88(FP), R9
-	CMPQ         R9, $0x01
+	ADDQ         $0x10, R8
+	DECQ         R9
+	JNZ          segment
+	MOVQ         aux+88(FP), R9
+	MOVQ         op+104(FP), R8
+	CMPQ         R8, $0x01
 	JEQ          add
-	CMPQ         R9, $0x02
+	CMPQ         R8, $0x02
 	JEQ          bias
-	CMPQ         R9, $0x03
+	CMPQ         R8, $0x03
 	JEQ          biasrelu
-	CMPQ         R9, $0x04
+	CMPQ         R8, $0x04
 	JEQ          relugrad
 
 	// Store
-	VMOVUPS Z0, (DI)
-	VMOVUPS Z1, K1, 64(DI)
-	ADDQ    R8, DI
-	VMOVUPS Z2, (DI)
-	VMOVUPS Z3, K1, 64(DI)
-	ADDQ    R8, DI
-	VMOVUPS Z4, (DI)
-	VMOVUPS Z5, K1, 64(DI)
-	ADDQ    R8, DI
-	VMOVUPS Z6, (DI)
-	VMOVUPS Z7, K1, 64(DI)
-	ADDQ    R8, DI
-	VMOVUPS Z8, (DI)
-	VMOVUPS Z9, K1, 64(DI)
-	ADDQ    R8, DI
-	VMOVUPS Z10, (DI)
-	VMOVUPS Z11, K1, 64(DI)
-	ADDQ    R8, DI
-	VMOVUPS Z12, (DI)
-	VMOVUPS Z13, K1, 64(DI)
-	ADDQ    R8, DI
-	VMOVUPS Z14, (DI)
-	VMOVUPS Z15, K1, 64(DI)
-	ADDQ    R8, DI
-	VMOVUPS Z16, (DI)
-	VMOVUPS Z17, K1, 64(DI)
-	ADDQ    R8, DI
+	VMOVUPS Z0, (SI)
+	VMOVUPS Z1, K1, 64(SI)
+	ADDQ    DI, SI
+	VMOVUPS Z2, (SI)
+	VMOVUPS Z3, K1, 64(SI)
+	ADDQ    DI, SI
+	VMOVUPS Z4, (SI)
+	VMOVUPS Z5, K1, 64(SI)
+	ADDQ    DI, SI
+	VMOVUPS Z6, (SI)
+	VMOVUPS Z7, K1, 64(SI)
+	ADDQ    DI, SI
+	VMOVUPS Z8, (SI)
+	VMOVUPS Z9, K1, 64(SI)
+	ADDQ    DI, SI
+	VMOVUPS Z10, (SI)
+	VMOVUPS Z11, K1, 64(SI)
+	ADDQ    DI, SI
+	VMOVUPS Z12, (SI)
+	VMOVUPS Z13, K1, 64(SI)
+	ADDQ    DI, SI
+	VMOVUPS Z14, (SI)
+	VMOVUPS Z15, K1, 64(SI)
+	ADDQ    DI, SI
+	VMOVUPS Z16, (SI)
+	VMOVUPS Z17, K1, 64(SI)
+	ADDQ    DI, SI
 	JMP     next
 
 add:
-	VBROADCASTSS alpha+80(FP), Z18
-	VFMADD213PS  (DI), Z18, Z0
-	VMOVUPS      Z0, (DI)
-	VFMADD213PS  64(DI), Z18, K1, Z1
-	VMOVUPS      Z1, K1, 64(DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Z18, Z2
-	VMOVUPS      Z2, (DI)
-	VFMADD213PS  64(DI), Z18, K1, Z3
-	VMOVUPS      Z3, K1, 64(DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Z18, Z4
-	VMOVUPS      Z4, (DI)
-	VFMADD213PS  64(DI), Z18, K1, Z5
-	VMOVUPS      Z5, K1, 64(DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Z18, Z6
-	VMOVUPS      Z6, (DI)
-	VFMADD213PS  64(DI), Z18, K1, Z7
-	VMOVUPS      Z7, K1, 64(DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Z18, Z8
-	VMOVUPS      Z8, (DI)
-	VFMADD213PS  64(DI), Z18, K1, Z9
-	VMOVUPS      Z9, K1, 64(DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Z18, Z10
-	VMOVUPS      Z10, (DI)
-	VFMADD213PS  64(DI), Z18, K1, Z11
-	VMOVUPS      Z11, K1, 64(DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Z18, Z12
-	VMOVUPS      Z12, (DI)
-	VFMADD213PS  64(DI), Z18, K1, Z13
-	VMOVUPS      Z13, K1, 64(DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Z18, Z14
-	VMOVUPS      Z14, (DI)
-	VFMADD213PS  64(DI), Z18, K1, Z15
-	VMOVUPS      Z15, K1, 64(DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Z18, Z16
-	VMOVUPS      Z16, (DI)
-	VFMADD213PS  64(DI), Z18, K1, Z17
-	VMOVUPS      Z17, K1, 64(DI)
-	ADDQ         R8, DI
+	VBROADCASTSS alpha+96(FP), Z18
+	VFMADD213PS  (SI), Z18, Z0
+	VMOVUPS      Z0, (SI)
+	VFMADD213PS  64(SI), Z18, K1, Z1
+	VMOVUPS      Z1, K1, 64(SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Z18, Z2
+	VMOVUPS      Z2, (SI)
+	VFMADD213PS  64(SI), Z18, K1, Z3
+	VMOVUPS      Z3, K1, 64(SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Z18, Z4
+	VMOVUPS      Z4, (SI)
+	VFMADD213PS  64(SI), Z18, K1, Z5
+	VMOVUPS      Z5, K1, 64(SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Z18, Z6
+	VMOVUPS      Z6, (SI)
+	VFMADD213PS  64(SI), Z18, K1, Z7
+	VMOVUPS      Z7, K1, 64(SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Z18, Z8
+	VMOVUPS      Z8, (SI)
+	VFMADD213PS  64(SI), Z18, K1, Z9
+	VMOVUPS      Z9, K1, 64(SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Z18, Z10
+	VMOVUPS      Z10, (SI)
+	VFMADD213PS  64(SI), Z18, K1, Z11
+	VMOVUPS      Z11, K1, 64(SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Z18, Z12
+	VMOVUPS      Z12, (SI)
+	VFMADD213PS  64(SI), Z18, K1, Z13
+	VMOVUPS      Z13, K1, 64(SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Z18, Z14
+	VMOVUPS      Z14, (SI)
+	VFMADD213PS  64(SI), Z18, K1, Z15
+	VMOVUPS      Z15, K1, 64(SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Z18, Z16
+	VMOVUPS      Z16, (SI)
+	VFMADD213PS  64(SI), Z18, K1, Z17
+	VMOVUPS      Z17, K1, 64(SI)
+	ADDQ         DI, SI
 	JMP          next
 
 bias:
-	VBROADCASTSS (R10), Z18
+	VBROADCASTSS (R9), Z18
 	VADDPS       Z18, Z0, Z0
-	VMOVUPS      Z0, (DI)
+	VMOVUPS      Z0, (SI)
 	VADDPS       Z18, Z1, Z1
-	VMOVUPS      Z1, K1, 64(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 4(R10), Z18
+	VMOVUPS      Z1, K1, 64(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 4(R9), Z18
 	VADDPS       Z18, Z2, Z2
-	VMOVUPS      Z2, (DI)
+	VMOVUPS      Z2, (SI)
 	VADDPS       Z18, Z3, Z3
-	VMOVUPS      Z3, K1, 64(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 8(R10), Z18
+	VMOVUPS      Z3, K1, 64(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 8(R9), Z18
 	VADDPS       Z18, Z4, Z4
-	VMOVUPS      Z4, (DI)
+	VMOVUPS      Z4, (SI)
 	VADDPS       Z18, Z5, Z5
-	VMOVUPS      Z5, K1, 64(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 12(R10), Z18
+	VMOVUPS      Z5, K1, 64(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 12(R9), Z18
 	VADDPS       Z18, Z6, Z6
-	VMOVUPS      Z6, (DI)
+	VMOVUPS      Z6, (SI)
 	VADDPS       Z18, Z7, Z7
-	VMOVUPS      Z7, K1, 64(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 16(R10), Z18
+	VMOVUPS      Z7, K1, 64(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 16(R9), Z18
 	VADDPS       Z18, Z8, Z8
-	VMOVUPS      Z8, (DI)
+	VMOVUPS      Z8, (SI)
 	VADDPS       Z18, Z9, Z9
-	VMOVUPS      Z9, K1, 64(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 20(R10), Z18
+	VMOVUPS      Z9, K1, 64(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 20(R9), Z18
 	VADDPS       Z18, Z10, Z10
-	VMOVUPS      Z10, (DI)
+	VMOVUPS      Z10, (SI)
 	VADDPS       Z18, Z11, Z11
-	VMOVUPS      Z11, K1, 64(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 24(R10), Z18
+	VMOVUPS      Z11, K1, 64(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 24(R9), Z18
 	VADDPS       Z18, Z12, Z12
-	VMOVUPS      Z12, (DI)
+	VMOVUPS      Z12, (SI)
 	VADDPS       Z18, Z13, Z13
-	VMOVUPS      Z13, K1, 64(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 28(R10), Z18
+	VMOVUPS      Z13, K1, 64(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 28(R9), Z18
 	VADDPS       Z18, Z14, Z14
-	VMOVUPS      Z14, (DI)
+	VMOVUPS      Z14, (SI)
 	VADDPS       Z18, Z15, Z15
-	VMOVUPS      Z15, K1, 64(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 32(R10), Z18
+	VMOVUPS      Z15, K1, 64(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 32(R9), Z18
 	VADDPS       Z18, Z16, Z16
-	VMOVUPS      Z16, (DI)
+	VMOVUPS      Z16, (SI)
 	VADDPS       Z18, Z17, Z17
-	VMOVUPS      Z17, K1, 64(DI)
-	ADDQ         R8, DI
+	VMOVUPS      Z17, K1, 64(SI)
+	ADDQ         DI, SI
 	JMP          next
 
 biasrelu:
 	VXORPS       Z19, Z19, Z19
-	VBROADCASTSS (R10), Z18
+	VBROADCASTSS (R9), Z18
 	VADDPS       Z18, Z0, Z0
 	VMAXPS       Z0, Z19, Z0
-	VMOVUPS      Z0, (DI)
+	VMOVUPS      Z0, (SI)
 	VADDPS       Z18, Z1, Z1
 	VMAXPS       Z1, Z19, Z1
-	VMOVUPS      Z1, K1, 64(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 4(R10), Z18
+	VMOVUPS      Z1, K1, 64(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 4(R9), Z18
 	VADDPS       Z18, Z2, Z2
 	VMAXPS       Z2, Z19, Z2
-	VMOVUPS      Z2, (DI)
+	VMOVUPS      Z2, (SI)
 	VADDPS       Z18, Z3, Z3
 	VMAXPS       Z3, Z19, Z3
-	VMOVUPS      Z3, K1, 64(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 8(R10), Z18
+	VMOVUPS      Z3, K1, 64(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 8(R9), Z18
 	VADDPS       Z18, Z4, Z4
 	VMAXPS       Z4, Z19, Z4
-	VMOVUPS      Z4, (DI)
+	VMOVUPS      Z4, (SI)
 	VADDPS       Z18, Z5, Z5
 	VMAXPS       Z5, Z19, Z5
-	VMOVUPS      Z5, K1, 64(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 12(R10), Z18
+	VMOVUPS      Z5, K1, 64(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 12(R9), Z18
 	VADDPS       Z18, Z6, Z6
 	VMAXPS       Z6, Z19, Z6
-	VMOVUPS      Z6, (DI)
+	VMOVUPS      Z6, (SI)
 	VADDPS       Z18, Z7, Z7
 	VMAXPS       Z7, Z19, Z7
-	VMOVUPS      Z7, K1, 64(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 16(R10), Z18
+	VMOVUPS      Z7, K1, 64(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 16(R9), Z18
 	VADDPS       Z18, Z8, Z8
 	VMAXPS       Z8, Z19, Z8
-	VMOVUPS      Z8, (DI)
+	VMOVUPS      Z8, (SI)
 	VADDPS       Z18, Z9, Z9
 	VMAXPS       Z9, Z19, Z9
-	VMOVUPS      Z9, K1, 64(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 20(R10), Z18
+	VMOVUPS      Z9, K1, 64(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 20(R9), Z18
 	VADDPS       Z18, Z10, Z10
 	VMAXPS       Z10, Z19, Z10
-	VMOVUPS      Z10, (DI)
+	VMOVUPS      Z10, (SI)
 	VADDPS       Z18, Z11, Z11
 	VMAXPS       Z11, Z19, Z11
-	VMOVUPS      Z11, K1, 64(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 24(R10), Z18
+	VMOVUPS      Z11, K1, 64(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 24(R9), Z18
 	VADDPS       Z18, Z12, Z12
 	VMAXPS       Z12, Z19, Z12
-	VMOVUPS      Z12, (DI)
+	VMOVUPS      Z12, (SI)
 	VADDPS       Z18, Z13, Z13
 	VMAXPS       Z13, Z19, Z13
-	VMOVUPS      Z13, K1, 64(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 28(R10), Z18
+	VMOVUPS      Z13, K1, 64(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 28(R9), Z18
 	VADDPS       Z18, Z14, Z14
 	VMAXPS       Z14, Z19, Z14
-	VMOVUPS      Z14, (DI)
+	VMOVUPS      Z14, (SI)
 	VADDPS       Z18, Z15, Z15
 	VMAXPS       Z15, Z19, Z15
-	VMOVUPS      Z15, K1, 64(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 32(R10), Z18
+	VMOVUPS      Z15, K1, 64(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 32(R9), Z18
 	VADDPS       Z18, Z16, Z16
 	VMAXPS       Z16, Z19, Z16
-	VMOVUPS      Z16, (DI)
+	VMOVUPS      Z16, (SI)
 	VADDPS       Z18, Z17, Z17
 	VMAXPS       Z17, Z19, Z17
-	VMOVUPS      Z17, K1, 64(DI)
-	ADDQ         R8, DI
+	VMOVUPS      Z17, K1, 64(SI)
+	ADDQ         DI, SI
 	JMP          next
 
 relugrad:
 	VXORPS    Z18, Z18, Z18
-	VCMPPS    $0x11, (R10), Z18, K2
+	VCMPPS    $0x11, (R9), Z18, K2
 	VMOVAPS.Z Z0, K2, Z0
-	VMOVUPS   Z0, (DI)
-	VCMPPS    $0x11, 64(R10), Z18, K1, K2
+	VMOVUPS   Z0, (SI)
+	VCMPPS    $0x11, 64(R9), Z18, K1, K2
 	VMOVAPS.Z Z1, K2, Z1
-	VMOVUPS   Z1, K1, 64(DI)
-	ADDQ      R8, DI
-	ADDQ      R8, R10
-	VCMPPS    $0x11, (R10), Z18, K2
+	VMOVUPS   Z1, K1, 64(SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Z18, K2
 	VMOVAPS.Z Z2, K2, Z2
-	VMOVUPS   Z2, (DI)
-	VCMPPS    $0x11, 64(R10), Z18, K1, K2
+	VMOVUPS   Z2, (SI)
+	VCMPPS    $0x11, 64(R9), Z18, K1, K2
 	VMOVAPS.Z Z3, K2, Z3
-	VMOVUPS   Z3, K1, 64(DI)
-	ADDQ      R8, DI
-	ADDQ      R8, R10
-	VCMPPS    $0x11, (R10), Z18, K2
+	VMOVUPS   Z3, K1, 64(SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Z18, K2
 	VMOVAPS.Z Z4, K2, Z4
-	VMOVUPS   Z4, (DI)
-	VCMPPS    $0x11, 64(R10), Z18, K1, K2
+	VMOVUPS   Z4, (SI)
+	VCMPPS    $0x11, 64(R9), Z18, K1, K2
 	VMOVAPS.Z Z5, K2, Z5
-	VMOVUPS   Z5, K1, 64(DI)
-	ADDQ      R8, DI
-	ADDQ      R8, R10
-	VCMPPS    $0x11, (R10), Z18, K2
+	VMOVUPS   Z5, K1, 64(SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Z18, K2
 	VMOVAPS.Z Z6, K2, Z6
-	VMOVUPS   Z6, (DI)
-	VCMPPS    $0x11, 64(R10), Z18, K1, K2
+	VMOVUPS   Z6, (SI)
+	VCMPPS    $0x11, 64(R9), Z18, K1, K2
 	VMOVAPS.Z Z7, K2, Z7
-	VMOVUPS   Z7, K1, 64(DI)
-	ADDQ      R8, DI
-	ADDQ      R8, R10
-	VCMPPS    $0x11, (R10), Z18, K2
+	VMOVUPS   Z7, K1, 64(SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Z18, K2
 	VMOVAPS.Z Z8, K2, Z8
-	VMOVUPS   Z8, (DI)
-	VCMPPS    $0x11, 64(R10), Z18, K1, K2
+	VMOVUPS   Z8, (SI)
+	VCMPPS    $0x11, 64(R9), Z18, K1, K2
 	VMOVAPS.Z Z9, K2, Z9
-	VMOVUPS   Z9, K1, 64(DI)
-	ADDQ      R8, DI
-	ADDQ      R8, R10
-	VCMPPS    $0x11, (R10), Z18, K2
+	VMOVUPS   Z9, K1, 64(SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Z18, K2
 	VMOVAPS.Z Z10, K2, Z10
-	VMOVUPS   Z10, (DI)
-	VCMPPS    $0x11, 64(R10), Z18, K1, K2
+	VMOVUPS   Z10, (SI)
+	VCMPPS    $0x11, 64(R9), Z18, K1, K2
 	VMOVAPS.Z Z11, K2, Z11
-	VMOVUPS   Z11, K1, 64(DI)
-	ADDQ      R8, DI
-	ADDQ      R8, R10
-	VCMPPS    $0x11, (R10), Z18, K2
+	VMOVUPS   Z11, K1, 64(SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Z18, K2
 	VMOVAPS.Z Z12, K2, Z12
-	VMOVUPS   Z12, (DI)
-	VCMPPS    $0x11, 64(R10), Z18, K1, K2
+	VMOVUPS   Z12, (SI)
+	VCMPPS    $0x11, 64(R9), Z18, K1, K2
 	VMOVAPS.Z Z13, K2, Z13
-	VMOVUPS   Z13, K1, 64(DI)
-	ADDQ      R8, DI
-	ADDQ      R8, R10
-	VCMPPS    $0x11, (R10), Z18, K2
+	VMOVUPS   Z13, K1, 64(SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Z18, K2
 	VMOVAPS.Z Z14, K2, Z14
-	VMOVUPS   Z14, (DI)
-	VCMPPS    $0x11, 64(R10), Z18, K1, K2
+	VMOVUPS   Z14, (SI)
+	VCMPPS    $0x11, 64(R9), Z18, K1, K2
 	VMOVAPS.Z Z15, K2, Z15
-	VMOVUPS   Z15, K1, 64(DI)
-	ADDQ      R8, DI
-	ADDQ      R8, R10
-	VCMPPS    $0x11, (R10), Z18, K2
+	VMOVUPS   Z15, K1, 64(SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Z18, K2
 	VMOVAPS.Z Z16, K2, Z16
-	VMOVUPS   Z16, (DI)
-	VCMPPS    $0x11, 64(R10), Z18, K1, K2
+	VMOVUPS   Z16, (SI)
+	VCMPPS    $0x11, 64(R9), Z18, K1, K2
 	VMOVAPS.Z Z17, K2, Z17
-	VMOVUPS   Z17, K1, 64(DI)
-	ADDQ      R8, DI
+	VMOVUPS   Z17, K1, 64(SI)
+	ADDQ      DI, SI
 
 next:
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	MOVQ   $0x00000024, R10
-	MOVQ   op+88(FP), R9
-	CMPQ   R9, $0x04
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	MOVQ   $0x00000024, R9
+	MOVQ   op+104(FP), R8
+	CMPQ   R8, $0x04
 	JNE    advance
-	MOVQ   R8, R10
-	IMUL3Q $0x09, R8, R10
+	MOVQ   DI, R9
+	IMUL3Q $0x09, DI, R9
 
 advance:
-	ADDQ R10, aux+72(FP)
-	DECQ AX
+	ADDQ R9, aux+88(FP)
+	DECQ tiles+0(FP)
 	JNZ  tile
 	VZEROUPPER
 	RET
 
-// func gemm512x10x2(tiles int, k int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)
+// func gemm512x10x2(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)
 // Requires: AVX, AVX512DQ, AVX512F, MMX+
-TEXT ·gemm512x10x2(SB), NOSPLIT, $0-104
-	MOVQ  tiles+0(FP), AX
-	MOVQ  a+16(FP), CX
-	MOVQ  ars+24(FP), DX
-	MOVQ  acs+32(FP), BX
-	MOVQ  ldb+48(FP), SI
-	MOVQ  c+56(FP), DI
-	MOVQ  ldc+64(FP), R8
-	MOVQ  mask+96(FP), R9
-	MOVL  (R9), R9
-	KMOVW R9, K1
+TEXT ·gemm512x10x2(SB), NOSPLIT, $0-120
+	MOVQ  a+32(FP), AX
+	MOVQ  ars+40(FP), CX
+	MOVQ  acs+48(FP), DX
+	MOVQ  ldb+64(FP), BX
+	MOVQ  c+72(FP), SI
+	MOVQ  ldc+80(FP), DI
+	MOVQ  mask+112(FP), R8
+	MOVL  (R8), R8
+	KMOVW R8, K1
 
 tile:
-	MOVQ       op+88(FP), R9
-	CMPQ       R9, $0x01
+	MOVQ       op+104(FP), R8
+	CMPQ       R8, $0x01
 	JNE        start
-	MOVQ       DI, R9
-	PREFETCHT0 (R9)
-	PREFETCHT0 64(R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	PREFETCHT0 64(R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	PREFETCHT0 64(R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	PREFETCHT0 64(R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	PREFETCHT0 64(R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	PREFETCHT0 64(R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	PREFETCHT0 64(R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	PREFETCHT0 64(R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	PREFETCHT0 64(R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	PREFETCHT0 64(R9)
+	MOVQ       SI, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
 
 start:
 	VXORPS Z0, Z0, Z0
@@ -6208,455 +6414,464 @@ start:
 	VXORPS Z17, Z17, Z17
 	VXORPS Z18, Z18, Z18
 	VXORPS Z19, Z19, Z19
-	MOVQ   CX, R9
-	LEAQ   (R9)(DX*2), R10
-	ADDQ   DX, R10
-	LEAQ   (R10)(DX*2), R11
-	MOVQ   b+40(FP), R12
-	MOVQ   k+8(FP), R13
+	MOVQ   segment+24(FP), R8
+	MOVQ   segments+16(FP), R9
+
+segment:
+	MOVQ (R8), R10
+	LEAQ (AX)(R10*4), R10
+	LEAQ (R10)(CX*2), R11
+	ADDQ CX, R11
+	LEAQ (R11)(CX*2), R12
+	MOVQ 8(R8), R14
+	MOVQ b+56(FP), R13
+	LEAQ (R13)(R14*4), R13
+	MOVQ k+8(FP), R14
 
 loop:
-	VMOVUPS      (R12), Z20
-	VMOVUPS.Z    64(R12), K1, Z21
-	ADDQ         SI, R12
-	VBROADCASTSS (R9), Z22
+	VMOVUPS      (R13), Z20
+	VMOVUPS.Z    64(R13), K1, Z21
+	ADDQ         BX, R13
+	VBROADCASTSS (R10), Z22
 	VFMADD231PS  Z20, Z22, Z0
 	VFMADD231PS  Z21, Z22, Z1
-	VBROADCASTSS (R9)(DX*1), Z22
+	VBROADCASTSS (R10)(CX*1), Z22
 	VFMADD231PS  Z20, Z22, Z2
 	VFMADD231PS  Z21, Z22, Z3
-	VBROADCASTSS (R9)(DX*2), Z22
+	VBROADCASTSS (R10)(CX*2), Z22
 	VFMADD231PS  Z20, Z22, Z4
 	VFMADD231PS  Z21, Z22, Z5
-	VBROADCASTSS (R10), Z22
+	VBROADCASTSS (R11), Z22
 	VFMADD231PS  Z20, Z22, Z6
 	VFMADD231PS  Z21, Z22, Z7
-	VBROADCASTSS (R9)(DX*4), Z22
+	VBROADCASTSS (R10)(CX*4), Z22
 	VFMADD231PS  Z20, Z22, Z8
 	VFMADD231PS  Z21, Z22, Z9
-	VBROADCASTSS (R11), Z22
+	VBROADCASTSS (R12), Z22
 	VFMADD231PS  Z20, Z22, Z10
 	VFMADD231PS  Z21, Z22, Z11
-	VBROADCASTSS (R11)(DX*1), Z22
+	VBROADCASTSS (R12)(CX*1), Z22
 	VFMADD231PS  Z20, Z22, Z12
 	VFMADD231PS  Z21, Z22, Z13
-	VBROADCASTSS (R11)(DX*2), Z22
+	VBROADCASTSS (R12)(CX*2), Z22
 	VFMADD231PS  Z20, Z22, Z14
 	VFMADD231PS  Z21, Z22, Z15
-	VBROADCASTSS (R9)(DX*8), Z22
+	VBROADCASTSS (R10)(CX*8), Z22
 	VFMADD231PS  Z20, Z22, Z16
 	VFMADD231PS  Z21, Z22, Z17
-	VBROADCASTSS (R11)(DX*4), Z22
+	VBROADCASTSS (R12)(CX*4), Z22
 	VFMADD231PS  Z20, Z22, Z18
 	VFMADD231PS  Z21, Z22, Z19
-	ADDQ         BX, R9
-	ADDQ         BX, R10
-	ADDQ         BX, R11
-	DECQ         R13
+	ADDQ         DX, R10
+	ADDQ         DX, R11
+	ADDQ         DX, R12
+	DECQ         R14
 	JNZ          loop
-	MOVQ         aux+72(FP), R10
-	MOVQ         op+88(FP), R9
-	CMPQ         R9, $0x01
+	ADDQ         $0x10, R8
+	DECQ         R9
+	JNZ          segment
+	MOVQ         aux+88(FP), R9
+	MOVQ         op+104(FP), R8
+	CMPQ         R8, $0x01
 	JEQ          add
-	CMPQ         R9, $0x02
+	CMPQ         R8, $0x02
 	JEQ          bias
-	CMPQ         R9, $0x03
+	CMPQ         R8, $0x03
 	JEQ          biasrelu
-	CMPQ         R9, $0x04
+	CMPQ         R8, $0x04
 	JEQ          relugrad
 
 	// Store
-	VMOVUPS Z0, (DI)
-	VMOVUPS Z1, K1, 64(DI)
-	ADDQ    R8, DI
-	VMOVUPS Z2, (DI)
-	VMOVUPS Z3, K1, 64(DI)
-	ADDQ    R8, DI
-	VMOVUPS Z4, (DI)
-	VMOVUPS Z5, K1, 64(DI)
-	ADDQ    R8, DI
-	VMOVUPS Z6, (DI)
-	VMOVUPS Z7, K1, 64(DI)
-	ADDQ    R8, DI
-	VMOVUPS Z8, (DI)
-	VMOVUPS Z9, K1, 64(DI)
-	ADDQ    R8, DI
-	VMOVUPS Z10, (DI)
-	VMOVUPS Z11, K1, 64(DI)
-	ADDQ    R8, DI
-	VMOVUPS Z12, (DI)
-	VMOVUPS Z13, K1, 64(DI)
-	ADDQ    R8, DI
-	VMOVUPS Z14, (DI)
-	VMOVUPS Z15, K1, 64(DI)
-	ADDQ    R8, DI
-	VMOVUPS Z16, (DI)
-	VMOVUPS Z17, K1, 64(DI)
-	ADDQ    R8, DI
-	VMOVUPS Z18, (DI)
-	VMOVUPS Z19, K1, 64(DI)
-	ADDQ    R8, DI
+	VMOVUPS Z0, (SI)
+	VMOVUPS Z1, K1, 64(SI)
+	ADDQ    DI, SI
+	VMOVUPS Z2, (SI)
+	VMOVUPS Z3, K1, 64(SI)
+	ADDQ    DI, SI
+	VMOVUPS Z4, (SI)
+	VMOVUPS Z5, K1, 64(SI)
+	ADDQ    DI, SI
+	VMOVUPS Z6, (SI)
+	VMOVUPS Z7, K1, 64(SI)
+	ADDQ    DI, SI
+	VMOVUPS Z8, (SI)
+	VMOVUPS Z9, K1, 64(SI)
+	ADDQ    DI, SI
+	VMOVUPS Z10, (SI)
+	VMOVUPS Z11, K1, 64(SI)
+	ADDQ    DI, SI
+	VMOVUPS Z12, (SI)
+	VMOVUPS Z13, K1, 64(SI)
+	ADDQ    DI, SI
+	VMOVUPS Z14, (SI)
+	VMOVUPS Z15, K1, 64(SI)
+	ADDQ    DI, SI
+	VMOVUPS Z16, (SI)
+	VMOVUPS Z17, K1, 64(SI)
+	ADDQ    DI, SI
+	VMOVUPS Z18, (SI)
+	VMOVUPS Z19, K1, 64(SI)
+	ADDQ    DI, SI
 	JMP     next
 
 add:
-	VBROADCASTSS alpha+80(FP), Z20
-	VFMADD213PS  (DI), Z20, Z0
-	VMOVUPS      Z0, (DI)
-	VFMADD213PS  64(DI), Z20, K1, Z1
-	VMOVUPS      Z1, K1, 64(DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Z20, Z2
-	VMOVUPS      Z2, (DI)
-	VFMADD213PS  64(DI), Z20, K1, Z3
-	VMOVUPS      Z3, K1, 64(DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Z20, Z4
-	VMOVUPS      Z4, (DI)
-	VFMADD213PS  64(DI), Z20, K1, Z5
-	VMOVUPS      Z5, K1, 64(DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Z20, Z6
-	VMOVUPS      Z6, (DI)
-	VFMADD213PS  64(DI), Z20, K1, Z7
-	VMOVUPS      Z7, K1, 64(DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Z20, Z8
-	VMOVUPS      Z8, (DI)
-	VFMADD213PS  64(DI), Z20, K1, Z9
-	VMOVUPS      Z9, K1, 64(DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Z20, Z10
-	VMOVUPS      Z10, (DI)
-	VFMADD213PS  64(DI), Z20, K1, Z11
-	VMOVUPS      Z11, K1, 64(DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Z20, Z12
-	VMOVUPS      Z12, (DI)
-	VFMADD213PS  64(DI), Z20, K1, Z13
-	VMOVUPS      Z13, K1, 64(DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Z20, Z14
-	VMOVUPS      Z14, (DI)
-	VFMADD213PS  64(DI), Z20, K1, Z15
-	VMOVUPS      Z15, K1, 64(DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Z20, Z16
-	VMOVUPS      Z16, (DI)
-	VFMADD213PS  64(DI), Z20, K1, Z17
-	VMOVUPS      Z17, K1, 64(DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Z20, Z18
-	VMOVUPS      Z18, (DI)
-	VFMADD213PS  64(DI), Z20, K1, Z19
-	VMOVUPS      Z19, K1, 64(DI)
-	ADDQ         R8, DI
+	VBROADCASTSS alpha+96(FP), Z20
+	VFMADD213PS  (SI), Z20, Z0
+	VMOVUPS      Z0, (SI)
+	VFMADD213PS  64(SI), Z20, K1, Z1
+	VMOVUPS      Z1, K1, 64(SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Z20, Z2
+	VMOVUPS      Z2, (SI)
+	VFMADD213PS  64(SI), Z20, K1, Z3
+	VMOVUPS      Z3, K1, 64(SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Z20, Z4
+	VMOVUPS      Z4, (SI)
+	VFMADD213PS  64(SI), Z20, K1, Z5
+	VMOVUPS      Z5, K1, 64(SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Z20, Z6
+	VMOVUPS      Z6, (SI)
+	VFMADD213PS  64(SI), Z20, K1, Z7
+	VMOVUPS      Z7, K1, 64(SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Z20, Z8
+	VMOVUPS      Z8, (SI)
+	VFMADD213PS  64(SI), Z20, K1, Z9
+	VMOVUPS      Z9, K1, 64(SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Z20, Z10
+	VMOVUPS      Z10, (SI)
+	VFMADD213PS  64(SI), Z20, K1, Z11
+	VMOVUPS      Z11, K1, 64(SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Z20, Z12
+	VMOVUPS      Z12, (SI)
+	VFMADD213PS  64(SI), Z20, K1, Z13
+	VMOVUPS      Z13, K1, 64(SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Z20, Z14
+	VMOVUPS      Z14, (SI)
+	VFMADD213PS  64(SI), Z20, K1, Z15
+	VMOVUPS      Z15, K1, 64(SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Z20, Z16
+	VMOVUPS      Z16, (SI)
+	VFMADD213PS  64(SI), Z20, K1, Z17
+	VMOVUPS      Z17, K1, 64(SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Z20, Z18
+	VMOVUPS      Z18, (SI)
+	VFMADD213PS  64(SI), Z20, K1, Z19
+	VMOVUPS      Z19, K1, 64(SI)
+	ADDQ         DI, SI
 	JMP          next
 
 bias:
-	VBROADCASTSS (R10), Z20
+	VBROADCASTSS (R9), Z20
 	VADDPS       Z20, Z0, Z0
-	VMOVUPS      Z0, (DI)
+	VMOVUPS      Z0, (SI)
 	VADDPS       Z20, Z1, Z1
-	VMOVUPS      Z1, K1, 64(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 4(R10), Z20
+	VMOVUPS      Z1, K1, 64(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 4(R9), Z20
 	VADDPS       Z20, Z2, Z2
-	VMOVUPS      Z2, (DI)
+	VMOVUPS      Z2, (SI)
 	VADDPS       Z20, Z3, Z3
-	VMOVUPS      Z3, K1, 64(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 8(R10), Z20
+	VMOVUPS      Z3, K1, 64(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 8(R9), Z20
 	VADDPS       Z20, Z4, Z4
-	VMOVUPS      Z4, (DI)
+	VMOVUPS      Z4, (SI)
 	VADDPS       Z20, Z5, Z5
-	VMOVUPS      Z5, K1, 64(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 12(R10), Z20
+	VMOVUPS      Z5, K1, 64(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 12(R9), Z20
 	VADDPS       Z20, Z6, Z6
-	VMOVUPS      Z6, (DI)
+	VMOVUPS      Z6, (SI)
 	VADDPS       Z20, Z7, Z7
-	VMOVUPS      Z7, K1, 64(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 16(R10), Z20
+	VMOVUPS      Z7, K1, 64(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 16(R9), Z20
 	VADDPS       Z20, Z8, Z8
-	VMOVUPS      Z8, (DI)
+	VMOVUPS      Z8, (SI)
 	VADDPS       Z20, Z9, Z9
-	VMOVUPS      Z9, K1, 64(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 20(R10), Z20
+	VMOVUPS      Z9, K1, 64(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 20(R9), Z20
 	VADDPS       Z20, Z10, Z10
-	VMOVUPS      Z10, (DI)
+	VMOVUPS      Z10, (SI)
 	VADDPS       Z20, Z11, Z11
-	VMOVUPS      Z11, K1, 64(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 24(R10), Z20
+	VMOVUPS      Z11, K1, 64(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 24(R9), Z20
 	VADDPS       Z20, Z12, Z12
-	VMOVUPS      Z12, (DI)
+	VMOVUPS      Z12, (SI)
 	VADDPS       Z20, Z13, Z13
-	VMOVUPS      Z13, K1, 64(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 28(R10), Z20
+	VMOVUPS      Z13, K1, 64(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 28(R9), Z20
 	VADDPS       Z20, Z14, Z14
-	VMOVUPS      Z14, (DI)
+	VMOVUPS      Z14, (SI)
 	VADDPS       Z20, Z15, Z15
-	VMOVUPS      Z15, K1, 64(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 32(R10), Z20
+	VMOVUPS      Z15, K1, 64(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 32(R9), Z20
 	VADDPS       Z20, Z16, Z16
-	VMOVUPS      Z16, (DI)
+	VMOVUPS      Z16, (SI)
 	VADDPS       Z20, Z17, Z17
-	VMOVUPS      Z17, K1, 64(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 36(R10), Z20
+	VMOVUPS      Z17, K1, 64(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 36(R9), Z20
 	VADDPS       Z20, Z18, Z18
-	VMOVUPS      Z18, (DI)
+	VMOVUPS      Z18, (SI)
 	VADDPS       Z20, Z19, Z19
-	VMOVUPS      Z19, K1, 64(DI)
-	ADDQ         R8, DI
+	VMOVUPS      Z19, K1, 64(SI)
+	ADDQ         DI, SI
 	JMP          next
 
 biasrelu:
 	VXORPS       Z21, Z21, Z21
-	VBROADCASTSS (R10), Z20
+	VBROADCASTSS (R9), Z20
 	VADDPS       Z20, Z0, Z0
 	VMAXPS       Z0, Z21, Z0
-	VMOVUPS      Z0, (DI)
+	VMOVUPS      Z0, (SI)
 	VADDPS       Z20, Z1, Z1
 	VMAXPS       Z1, Z21, Z1
-	VMOVUPS      Z1, K1, 64(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 4(R10), Z20
+	VMOVUPS      Z1, K1, 64(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 4(R9), Z20
 	VADDPS       Z20, Z2, Z2
 	VMAXPS       Z2, Z21, Z2
-	VMOVUPS      Z2, (DI)
+	VMOVUPS      Z2, (SI)
 	VADDPS       Z20, Z3, Z3
 	VMAXPS       Z3, Z21, Z3
-	VMOVUPS      Z3, K1, 64(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 8(R10), Z20
+	VMOVUPS      Z3, K1, 64(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 8(R9), Z20
 	VADDPS       Z20, Z4, Z4
 	VMAXPS       Z4, Z21, Z4
-	VMOVUPS      Z4, (DI)
+	VMOVUPS      Z4, (SI)
 	VADDPS       Z20, Z5, Z5
 	VMAXPS       Z5, Z21, Z5
-	VMOVUPS      Z5, K1, 64(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 12(R10), Z20
+	VMOVUPS      Z5, K1, 64(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 12(R9), Z20
 	VADDPS       Z20, Z6, Z6
 	VMAXPS       Z6, Z21, Z6
-	VMOVUPS      Z6, (DI)
+	VMOVUPS      Z6, (SI)
 	VADDPS       Z20, Z7, Z7
 	VMAXPS       Z7, Z21, Z7
-	VMOVUPS      Z7, K1, 64(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 16(R10), Z20
+	VMOVUPS      Z7, K1, 64(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 16(R9), Z20
 	VADDPS       Z20, Z8, Z8
 	VMAXPS       Z8, Z21, Z8
-	VMOVUPS      Z8, (DI)
+	VMOVUPS      Z8, (SI)
 	VADDPS       Z20, Z9, Z9
 	VMAXPS       Z9, Z21, Z9
-	VMOVUPS      Z9, K1, 64(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 20(R10), Z20
+	VMOVUPS      Z9, K1, 64(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 20(R9), Z20
 	VADDPS       Z20, Z10, Z10
 	VMAXPS       Z10, Z21, Z10
-	VMOVUPS      Z10, (DI)
+	VMOVUPS      Z10, (SI)
 	VADDPS       Z20, Z11, Z11
 	VMAXPS       Z11, Z21, Z11
-	VMOVUPS      Z11, K1, 64(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 24(R10), Z20
+	VMOVUPS      Z11, K1, 64(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 24(R9), Z20
 	VADDPS       Z20, Z12, Z12
 	VMAXPS       Z12, Z21, Z12
-	VMOVUPS      Z12, (DI)
+	VMOVUPS      Z12, (SI)
 	VADDPS       Z20, Z13, Z13
 	VMAXPS       Z13, Z21, Z13
-	VMOVUPS      Z13, K1, 64(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 28(R10), Z20
+	VMOVUPS      Z13, K1, 64(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 28(R9), Z20
 	VADDPS       Z20, Z14, Z14
 	VMAXPS       Z14, Z21, Z14
-	VMOVUPS      Z14, (DI)
+	VMOVUPS      Z14, (SI)
 	VADDPS       Z20, Z15, Z15
 	VMAXPS       Z15, Z21, Z15
-	VMOVUPS      Z15, K1, 64(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 32(R10), Z20
+	VMOVUPS      Z15, K1, 64(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 32(R9), Z20
 	VADDPS       Z20, Z16, Z16
 	VMAXPS       Z16, Z21, Z16
-	VMOVUPS      Z16, (DI)
+	VMOVUPS      Z16, (SI)
 	VADDPS       Z20, Z17, Z17
 	VMAXPS       Z17, Z21, Z17
-	VMOVUPS      Z17, K1, 64(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 36(R10), Z20
+	VMOVUPS      Z17, K1, 64(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 36(R9), Z20
 	VADDPS       Z20, Z18, Z18
 	VMAXPS       Z18, Z21, Z18
-	VMOVUPS      Z18, (DI)
+	VMOVUPS      Z18, (SI)
 	VADDPS       Z20, Z19, Z19
 	VMAXPS       Z19, Z21, Z19
-	VMOVUPS      Z19, K1, 64(DI)
-	ADDQ         R8, DI
+	VMOVUPS      Z19, K1, 64(SI)
+	ADDQ         DI, SI
 	JMP          next
 
 relugrad:
 	VXORPS    Z20, Z20, Z20
-	VCMPPS    $0x11, (R10), Z20, K2
+	VCMPPS    $0x11, (R9), Z20, K2
 	VMOVAPS.Z Z0, K2, Z0
-	VMOVUPS   Z0, (DI)
-	VCMPPS    $0x11, 64(R10), Z20, K1, K2
+	VMOVUPS   Z0, (SI)
+	VCMPPS    $0x11, 64(R9), Z20, K1, K2
 	VMOVAPS.Z Z1, K2, Z1
-	VMOVUPS   Z1, K1, 64(DI)
-	ADDQ      R8, DI
-	ADDQ      R8, R10
-	VCMPPS    $0x11, (R10), Z20, K2
+	VMOVUPS   Z1, K1, 64(SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Z20, K2
 	VMOVAPS.Z Z2, K2, Z2
-	VMOVUPS   Z2, (DI)
-	VCMPPS    $0x11, 64(R10), Z20, K1, K2
+	VMOVUPS   Z2, (SI)
+	VCMPPS    $0x11, 64(R9), Z20, K1, K2
 	VMOVAPS.Z Z3, K2, Z3
-	VMOVUPS   Z3, K1, 64(DI)
-	ADDQ      R8, DI
-	ADDQ      R8, R10
-	VCMPPS    $0x11, (R10), Z20, K2
+	VMOVUPS   Z3, K1, 64(SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Z20, K2
 	VMOVAPS.Z Z4, K2, Z4
-	VMOVUPS   Z4, (DI)
-	VCMPPS    $0x11, 64(R10), Z20, K1, K2
+	VMOVUPS   Z4, (SI)
+	VCMPPS    $0x11, 64(R9), Z20, K1, K2
 	VMOVAPS.Z Z5, K2, Z5
-	VMOVUPS   Z5, K1, 64(DI)
-	ADDQ      R8, DI
-	ADDQ      R8, R10
-	VCMPPS    $0x11, (R10), Z20, K2
+	VMOVUPS   Z5, K1, 64(SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Z20, K2
 	VMOVAPS.Z Z6, K2, Z6
-	VMOVUPS   Z6, (DI)
-	VCMPPS    $0x11, 64(R10), Z20, K1, K2
+	VMOVUPS   Z6, (SI)
+	VCMPPS    $0x11, 64(R9), Z20, K1, K2
 	VMOVAPS.Z Z7, K2, Z7
-	VMOVUPS   Z7, K1, 64(DI)
-	ADDQ      R8, DI
-	ADDQ      R8, R10
-	VCMPPS    $0x11, (R10), Z20, K2
+	VMOVUPS   Z7, K1, 64(SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Z20, K2
 	VMOVAPS.Z Z8, K2, Z8
-	VMOVUPS   Z8, (DI)
-	VCMPPS    $0x11, 64(R10), Z20, K1, K2
+	VMOVUPS   Z8, (SI)
+	VCMPPS    $0x11, 64(R9), Z20, K1, K2
 	VMOVAPS.Z Z9, K2, Z9
-	VMOVUPS   Z9, K1, 64(DI)
-	ADDQ      R8, DI
-	ADDQ      R8, R10
-	VCMPPS    $0x11, (R10), Z20, K2
+	VMOVUPS   Z9, K1, 64(SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Z20, K2
 	VMOVAPS.Z Z10, K2, Z10
-	VMOVUPS   Z10, (DI)
-	VCMPPS    $0x11, 64(R10), Z20, K1, K2
+	VMOVUPS   Z10, (SI)
+	VCMPPS    $0x11, 64(R9), Z20, K1, K2
 	VMOVAPS.Z Z11, K2, Z11
-	VMOVUPS   Z11, K1, 64(DI)
-	ADDQ      R8, DI
-	ADDQ      R8, R10
-	VCMPPS    $0x11, (R10), Z20, K2
+	VMOVUPS   Z11, K1, 64(SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Z20, K2
 	VMOVAPS.Z Z12, K2, Z12
-	VMOVUPS   Z12, (DI)
-	VCMPPS    $0x11, 64(R10), Z20, K1, K2
+	VMOVUPS   Z12, (SI)
+	VCMPPS    $0x11, 64(R9), Z20, K1, K2
 	VMOVAPS.Z Z13, K2, Z13
-	VMOVUPS   Z13, K1, 64(DI)
-	ADDQ      R8, DI
-	ADDQ      R8, R10
-	VCMPPS    $0x11, (R10), Z20, K2
+	VMOVUPS   Z13, K1, 64(SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Z20, K2
 	VMOVAPS.Z Z14, K2, Z14
-	VMOVUPS   Z14, (DI)
-	VCMPPS    $0x11, 64(R10), Z20, K1, K2
+	VMOVUPS   Z14, (SI)
+	VCMPPS    $0x11, 64(R9), Z20, K1, K2
 	VMOVAPS.Z Z15, K2, Z15
-	VMOVUPS   Z15, K1, 64(DI)
-	ADDQ      R8, DI
-	ADDQ      R8, R10
-	VCMPPS    $0x11, (R10), Z20, K2
+	VMOVUPS   Z15, K1, 64(SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Z20, K2
 	VMOVAPS.Z Z16, K2, Z16
-	VMOVUPS   Z16, (DI)
-	VCMPPS    $0x11, 64(R10), Z20, K1, K2
+	VMOVUPS   Z16, (SI)
+	VCMPPS    $0x11, 64(R9), Z20, K1, K2
 	VMOVAPS.Z Z17, K2, Z17
-	VMOVUPS   Z17, K1, 64(DI)
-	ADDQ      R8, DI
-	ADDQ      R8, R10
-	VCMPPS    $0x11, (R10), Z20, K2
+	VMOVUPS   Z17, K1, 64(SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Z20, K2
 	VMOVAPS.Z Z18, K2, Z18
-	VMOVUPS   Z18, (DI)
-	VCMPPS    $0x11, 64(R10), Z20, K1, K2
+	VMOVUPS   Z18, (SI)
+	VCMPPS    $0x11, 64(R9), Z20, K1, K2
 	VMOVAPS.Z Z19, K2, Z19
-	VMOVUPS   Z19, K1, 64(DI)
-	ADDQ      R8, DI
+	VMOVUPS   Z19, K1, 64(SI)
+	ADDQ      DI, SI
 
 next:
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	MOVQ   $0x00000028, R10
-	MOVQ   op+88(FP), R9
-	CMPQ   R9, $0x04
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	MOVQ   $0x00000028, R9
+	MOVQ   op+104(FP), R8
+	CMPQ   R8, $0x04
 	JNE    advance
-	MOVQ   R8, R10
-	IMUL3Q $0x0a, R8, R10
+	MOVQ   DI, R9
+	IMUL3Q $0x0a, DI, R9
 
 advance:
-	ADDQ R10, aux+72(FP)
-	DECQ AX
+	ADDQ R9, aux+88(FP)
+	DECQ tiles+0(FP)
 	JNZ  tile
 	VZEROUPPER
 	RET
 
-// func gemm512x11x2(tiles int, k int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)
+// func gemm512x11x2(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)
 // Requires: AVX, AVX512DQ, AVX512F, MMX+
-TEXT ·gemm512x11x2(SB), NOSPLIT, $0-104
-	MOVQ  tiles+0(FP), AX
-	MOVQ  a+16(FP), CX
-	MOVQ  ars+24(FP), DX
-	MOVQ  acs+32(FP), BX
-	MOVQ  ldb+48(FP), SI
-	MOVQ  c+56(FP), DI
-	MOVQ  ldc+64(FP), R8
-	MOVQ  mask+96(FP), R9
-	MOVL  (R9), R9
-	KMOVW R9, K1
+TEXT ·gemm512x11x2(SB), NOSPLIT, $0-120
+	MOVQ  a+32(FP), AX
+	MOVQ  ars+40(FP), CX
+	MOVQ  acs+48(FP), DX
+	MOVQ  ldb+64(FP), BX
+	MOVQ  c+72(FP), SI
+	MOVQ  ldc+80(FP), DI
+	MOVQ  mask+112(FP), R8
+	MOVL  (R8), R8
+	KMOVW R8, K1
 
 tile:
-	MOVQ       op+88(FP), R9
-	CMPQ       R9, $0x01
+	MOVQ       op+104(FP), R8
+	CMPQ       R8, $0x01
 	JNE        start
-	MOVQ       DI, R9
-	PREFETCHT0 (R9)
-	PREFETCHT0 64(R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	PREFETCHT0 64(R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	PREFETCHT0 64(R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	PREFETCHT0 64(R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	PREFETCHT0 64(R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	PREFETCHT0 64(R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	PREFETCHT0 64(R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	PREFETCHT0 64(R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	PREFETCHT0 64(R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	PREFETCHT0 64(R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	PREFETCHT0 64(R9)
+	MOVQ       SI, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
 
 start:
 	VXORPS Z0, Z0, Z0
@@ -6681,495 +6896,504 @@ start:
 	VXORPS Z19, Z19, Z19
 	VXORPS Z20, Z20, Z20
 	VXORPS Z21, Z21, Z21
-	MOVQ   CX, R9
-	LEAQ   (R9)(DX*2), R10
-	ADDQ   DX, R10
-	LEAQ   (R10)(DX*2), R11
-	LEAQ   (R11)(DX*4), R12
-	ADDQ   DX, R12
-	MOVQ   b+40(FP), R13
-	MOVQ   k+8(FP), R14
+	MOVQ   segment+24(FP), R8
+	MOVQ   segments+16(FP), R9
+
+segment:
+	MOVQ (R8), R10
+	LEAQ (AX)(R10*4), R10
+	LEAQ (R10)(CX*2), R11
+	ADDQ CX, R11
+	LEAQ (R11)(CX*2), R12
+	LEAQ (R12)(CX*4), R13
+	ADDQ CX, R13
+	MOVQ 8(R8), R15
+	MOVQ b+56(FP), R14
+	LEAQ (R14)(R15*4), R14
+	MOVQ k+8(FP), R15
 
 loop:
-	VMOVUPS      (R13), Z22
-	VMOVUPS.Z    64(R13), K1, Z23
-	ADDQ         SI, R13
-	VBROADCASTSS (R9), Z24
+	VMOVUPS      (R14), Z22
+	VMOVUPS.Z    64(R14), K1, Z23
+	ADDQ         BX, R14
+	VBROADCASTSS (R10), Z24
 	VFMADD231PS  Z22, Z24, Z0
 	VFMADD231PS  Z23, Z24, Z1
-	VBROADCASTSS (R9)(DX*1), Z24
+	VBROADCASTSS (R10)(CX*1), Z24
 	VFMADD231PS  Z22, Z24, Z2
 	VFMADD231PS  Z23, Z24, Z3
-	VBROADCASTSS (R9)(DX*2), Z24
+	VBROADCASTSS (R10)(CX*2), Z24
 	VFMADD231PS  Z22, Z24, Z4
 	VFMADD231PS  Z23, Z24, Z5
-	VBROADCASTSS (R10), Z24
+	VBROADCASTSS (R11), Z24
 	VFMADD231PS  Z22, Z24, Z6
 	VFMADD231PS  Z23, Z24, Z7
-	VBROADCASTSS (R9)(DX*4), Z24
+	VBROADCASTSS (R10)(CX*4), Z24
 	VFMADD231PS  Z22, Z24, Z8
 	VFMADD231PS  Z23, Z24, Z9
-	VBROADCASTSS (R11), Z24
+	VBROADCASTSS (R12), Z24
 	VFMADD231PS  Z22, Z24, Z10
 	VFMADD231PS  Z23, Z24, Z11
-	VBROADCASTSS (R11)(DX*1), Z24
+	VBROADCASTSS (R12)(CX*1), Z24
 	VFMADD231PS  Z22, Z24, Z12
 	VFMADD231PS  Z23, Z24, Z13
-	VBROADCASTSS (R11)(DX*2), Z24
+	VBROADCASTSS (R12)(CX*2), Z24
 	VFMADD231PS  Z22, Z24, Z14
 	VFMADD231PS  Z23, Z24, Z15
-	VBROADCASTSS (R9)(DX*8), Z24
+	VBROADCASTSS (R10)(CX*8), Z24
 	VFMADD231PS  Z22, Z24, Z16
 	VFMADD231PS  Z23, Z24, Z17
-	VBROADCASTSS (R11)(DX*4), Z24
+	VBROADCASTSS (R12)(CX*4), Z24
 	VFMADD231PS  Z22, Z24, Z18
 	VFMADD231PS  Z23, Z24, Z19
-	VBROADCASTSS (R12), Z24
+	VBROADCASTSS (R13), Z24
 	VFMADD231PS  Z22, Z24, Z20
 	VFMADD231PS  Z23, Z24, Z21
-	ADDQ         BX, R9
-	ADDQ         BX, R10
-	ADDQ         BX, R11
-	ADDQ         BX, R12
-	DECQ         R14
+	ADDQ         DX, R10
+	ADDQ         DX, R11
+	ADDQ         DX, R12
+	ADDQ         DX, R13
+	DECQ         R15
 	JNZ          loop
-	MOVQ         aux+72(FP), R10
-	MOVQ         op+88(FP), R9
-	CMPQ         R9, $0x01
+	ADDQ         $0x10, R8
+	DECQ         R9
+	JNZ          segment
+	MOVQ         aux+88(FP), R9
+	MOVQ         op+104(FP), R8
+	CMPQ         R8, $0x01
 	JEQ          add
-	CMPQ         R9, $0x02
+	CMPQ         R8, $0x02
 	JEQ          bias
-	CMPQ         R9, $0x03
+	CMPQ         R8, $0x03
 	JEQ          biasrelu
-	CMPQ         R9, $0x04
+	CMPQ         R8, $0x04
 	JEQ          relugrad
 
 	// Store
-	VMOVUPS Z0, (DI)
-	VMOVUPS Z1, K1, 64(DI)
-	ADDQ    R8, DI
-	VMOVUPS Z2, (DI)
-	VMOVUPS Z3, K1, 64(DI)
-	ADDQ    R8, DI
-	VMOVUPS Z4, (DI)
-	VMOVUPS Z5, K1, 64(DI)
-	ADDQ    R8, DI
-	VMOVUPS Z6, (DI)
-	VMOVUPS Z7, K1, 64(DI)
-	ADDQ    R8, DI
-	VMOVUPS Z8, (DI)
-	VMOVUPS Z9, K1, 64(DI)
-	ADDQ    R8, DI
-	VMOVUPS Z10, (DI)
-	VMOVUPS Z11, K1, 64(DI)
-	ADDQ    R8, DI
-	VMOVUPS Z12, (DI)
-	VMOVUPS Z13, K1, 64(DI)
-	ADDQ    R8, DI
-	VMOVUPS Z14, (DI)
-	VMOVUPS Z15, K1, 64(DI)
-	ADDQ    R8, DI
-	VMOVUPS Z16, (DI)
-	VMOVUPS Z17, K1, 64(DI)
-	ADDQ    R8, DI
-	VMOVUPS Z18, (DI)
-	VMOVUPS Z19, K1, 64(DI)
-	ADDQ    R8, DI
-	VMOVUPS Z20, (DI)
-	VMOVUPS Z21, K1, 64(DI)
-	ADDQ    R8, DI
+	VMOVUPS Z0, (SI)
+	VMOVUPS Z1, K1, 64(SI)
+	ADDQ    DI, SI
+	VMOVUPS Z2, (SI)
+	VMOVUPS Z3, K1, 64(SI)
+	ADDQ    DI, SI
+	VMOVUPS Z4, (SI)
+	VMOVUPS Z5, K1, 64(SI)
+	ADDQ    DI, SI
+	VMOVUPS Z6, (SI)
+	VMOVUPS Z7, K1, 64(SI)
+	ADDQ    DI, SI
+	VMOVUPS Z8, (SI)
+	VMOVUPS Z9, K1, 64(SI)
+	ADDQ    DI, SI
+	VMOVUPS Z10, (SI)
+	VMOVUPS Z11, K1, 64(SI)
+	ADDQ    DI, SI
+	VMOVUPS Z12, (SI)
+	VMOVUPS Z13, K1, 64(SI)
+	ADDQ    DI, SI
+	VMOVUPS Z14, (SI)
+	VMOVUPS Z15, K1, 64(SI)
+	ADDQ    DI, SI
+	VMOVUPS Z16, (SI)
+	VMOVUPS Z17, K1, 64(SI)
+	ADDQ    DI, SI
+	VMOVUPS Z18, (SI)
+	VMOVUPS Z19, K1, 64(SI)
+	ADDQ    DI, SI
+	VMOVUPS Z20, (SI)
+	VMOVUPS Z21, K1, 64(SI)
+	ADDQ    DI, SI
 	JMP     next
 
 add:
-	VBROADCASTSS alpha+80(FP), Z22
-	VFMADD213PS  (DI), Z22, Z0
-	VMOVUPS      Z0, (DI)
-	VFMADD213PS  64(DI), Z22, K1, Z1
-	VMOVUPS      Z1, K1, 64(DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Z22, Z2
-	VMOVUPS      Z2, (DI)
-	VFMADD213PS  64(DI), Z22, K1, Z3
-	VMOVUPS      Z3, K1, 64(DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Z22, Z4
-	VMOVUPS      Z4, (DI)
-	VFMADD213PS  64(DI), Z22, K1, Z5
-	VMOVUPS      Z5, K1, 64(DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Z22, Z6
-	VMOVUPS      Z6, (DI)
-	VFMADD213PS  64(DI), Z22, K1, Z7
-	VMOVUPS      Z7, K1, 64(DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Z22, Z8
-	VMOVUPS      Z8, (DI)
-	VFMADD213PS  64(DI), Z22, K1, Z9
-	VMOVUPS      Z9, K1, 64(DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Z22, Z10
-	VMOVUPS      Z10, (DI)
-	VFMADD213PS  64(DI), Z22, K1, Z11
-	VMOVUPS      Z11, K1, 64(DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Z22, Z12
-	VMOVUPS      Z12, (DI)
-	VFMADD213PS  64(DI), Z22, K1, Z13
-	VMOVUPS      Z13, K1, 64(DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Z22, Z14
-	VMOVUPS      Z14, (DI)
-	VFMADD213PS  64(DI), Z22, K1, Z15
-	VMOVUPS      Z15, K1, 64(DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Z22, Z16
-	VMOVUPS      Z16, (DI)
-	VFMADD213PS  64(DI), Z22, K1, Z17
-	VMOVUPS      Z17, K1, 64(DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Z22, Z18
-	VMOVUPS      Z18, (DI)
-	VFMADD213PS  64(DI), Z22, K1, Z19
-	VMOVUPS      Z19, K1, 64(DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Z22, Z20
-	VMOVUPS      Z20, (DI)
-	VFMADD213PS  64(DI), Z22, K1, Z21
-	VMOVUPS      Z21, K1, 64(DI)
-	ADDQ         R8, DI
+	VBROADCASTSS alpha+96(FP), Z22
+	VFMADD213PS  (SI), Z22, Z0
+	VMOVUPS      Z0, (SI)
+	VFMADD213PS  64(SI), Z22, K1, Z1
+	VMOVUPS      Z1, K1, 64(SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Z22, Z2
+	VMOVUPS      Z2, (SI)
+	VFMADD213PS  64(SI), Z22, K1, Z3
+	VMOVUPS      Z3, K1, 64(SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Z22, Z4
+	VMOVUPS      Z4, (SI)
+	VFMADD213PS  64(SI), Z22, K1, Z5
+	VMOVUPS      Z5, K1, 64(SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Z22, Z6
+	VMOVUPS      Z6, (SI)
+	VFMADD213PS  64(SI), Z22, K1, Z7
+	VMOVUPS      Z7, K1, 64(SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Z22, Z8
+	VMOVUPS      Z8, (SI)
+	VFMADD213PS  64(SI), Z22, K1, Z9
+	VMOVUPS      Z9, K1, 64(SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Z22, Z10
+	VMOVUPS      Z10, (SI)
+	VFMADD213PS  64(SI), Z22, K1, Z11
+	VMOVUPS      Z11, K1, 64(SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Z22, Z12
+	VMOVUPS      Z12, (SI)
+	VFMADD213PS  64(SI), Z22, K1, Z13
+	VMOVUPS      Z13, K1, 64(SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Z22, Z14
+	VMOVUPS      Z14, (SI)
+	VFMADD213PS  64(SI), Z22, K1, Z15
+	VMOVUPS      Z15, K1, 64(SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Z22, Z16
+	VMOVUPS      Z16, (SI)
+	VFMADD213PS  64(SI), Z22, K1, Z17
+	VMOVUPS      Z17, K1, 64(SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Z22, Z18
+	VMOVUPS      Z18, (SI)
+	VFMADD213PS  64(SI), Z22, K1, Z19
+	VMOVUPS      Z19, K1, 64(SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Z22, Z20
+	VMOVUPS      Z20, (SI)
+	VFMADD213PS  64(SI), Z22, K1, Z21
+	VMOVUPS      Z21, K1, 64(SI)
+	ADDQ         DI, SI
 	JMP          next
 
 bias:
-	VBROADCASTSS (R10), Z22
+	VBROADCASTSS (R9), Z22
 	VADDPS       Z22, Z0, Z0
-	VMOVUPS      Z0, (DI)
+	VMOVUPS      Z0, (SI)
 	VADDPS       Z22, Z1, Z1
-	VMOVUPS      Z1, K1, 64(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 4(R10), Z22
+	VMOVUPS      Z1, K1, 64(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 4(R9), Z22
 	VADDPS       Z22, Z2, Z2
-	VMOVUPS      Z2, (DI)
+	VMOVUPS      Z2, (SI)
 	VADDPS       Z22, Z3, Z3
-	VMOVUPS      Z3, K1, 64(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 8(R10), Z22
+	VMOVUPS      Z3, K1, 64(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 8(R9), Z22
 	VADDPS       Z22, Z4, Z4
-	VMOVUPS      Z4, (DI)
+	VMOVUPS      Z4, (SI)
 	VADDPS       Z22, Z5, Z5
-	VMOVUPS      Z5, K1, 64(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 12(R10), Z22
+	VMOVUPS      Z5, K1, 64(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 12(R9), Z22
 	VADDPS       Z22, Z6, Z6
-	VMOVUPS      Z6, (DI)
+	VMOVUPS      Z6, (SI)
 	VADDPS       Z22, Z7, Z7
-	VMOVUPS      Z7, K1, 64(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 16(R10), Z22
+	VMOVUPS      Z7, K1, 64(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 16(R9), Z22
 	VADDPS       Z22, Z8, Z8
-	VMOVUPS      Z8, (DI)
+	VMOVUPS      Z8, (SI)
 	VADDPS       Z22, Z9, Z9
-	VMOVUPS      Z9, K1, 64(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 20(R10), Z22
+	VMOVUPS      Z9, K1, 64(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 20(R9), Z22
 	VADDPS       Z22, Z10, Z10
-	VMOVUPS      Z10, (DI)
+	VMOVUPS      Z10, (SI)
 	VADDPS       Z22, Z11, Z11
-	VMOVUPS      Z11, K1, 64(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 24(R10), Z22
+	VMOVUPS      Z11, K1, 64(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 24(R9), Z22
 	VADDPS       Z22, Z12, Z12
-	VMOVUPS      Z12, (DI)
+	VMOVUPS      Z12, (SI)
 	VADDPS       Z22, Z13, Z13
-	VMOVUPS      Z13, K1, 64(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 28(R10), Z22
+	VMOVUPS      Z13, K1, 64(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 28(R9), Z22
 	VADDPS       Z22, Z14, Z14
-	VMOVUPS      Z14, (DI)
+	VMOVUPS      Z14, (SI)
 	VADDPS       Z22, Z15, Z15
-	VMOVUPS      Z15, K1, 64(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 32(R10), Z22
+	VMOVUPS      Z15, K1, 64(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 32(R9), Z22
 	VADDPS       Z22, Z16, Z16
-	VMOVUPS      Z16, (DI)
+	VMOVUPS      Z16, (SI)
 	VADDPS       Z22, Z17, Z17
-	VMOVUPS      Z17, K1, 64(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 36(R10), Z22
+	VMOVUPS      Z17, K1, 64(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 36(R9), Z22
 	VADDPS       Z22, Z18, Z18
-	VMOVUPS      Z18, (DI)
+	VMOVUPS      Z18, (SI)
 	VADDPS       Z22, Z19, Z19
-	VMOVUPS      Z19, K1, 64(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 40(R10), Z22
+	VMOVUPS      Z19, K1, 64(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 40(R9), Z22
 	VADDPS       Z22, Z20, Z20
-	VMOVUPS      Z20, (DI)
+	VMOVUPS      Z20, (SI)
 	VADDPS       Z22, Z21, Z21
-	VMOVUPS      Z21, K1, 64(DI)
-	ADDQ         R8, DI
+	VMOVUPS      Z21, K1, 64(SI)
+	ADDQ         DI, SI
 	JMP          next
 
 biasrelu:
 	VXORPS       Z23, Z23, Z23
-	VBROADCASTSS (R10), Z22
+	VBROADCASTSS (R9), Z22
 	VADDPS       Z22, Z0, Z0
 	VMAXPS       Z0, Z23, Z0
-	VMOVUPS      Z0, (DI)
+	VMOVUPS      Z0, (SI)
 	VADDPS       Z22, Z1, Z1
 	VMAXPS       Z1, Z23, Z1
-	VMOVUPS      Z1, K1, 64(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 4(R10), Z22
+	VMOVUPS      Z1, K1, 64(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 4(R9), Z22
 	VADDPS       Z22, Z2, Z2
 	VMAXPS       Z2, Z23, Z2
-	VMOVUPS      Z2, (DI)
+	VMOVUPS      Z2, (SI)
 	VADDPS       Z22, Z3, Z3
 	VMAXPS       Z3, Z23, Z3
-	VMOVUPS      Z3, K1, 64(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 8(R10), Z22
+	VMOVUPS      Z3, K1, 64(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 8(R9), Z22
 	VADDPS       Z22, Z4, Z4
 	VMAXPS       Z4, Z23, Z4
-	VMOVUPS      Z4, (DI)
+	VMOVUPS      Z4, (SI)
 	VADDPS       Z22, Z5, Z5
 	VMAXPS       Z5, Z23, Z5
-	VMOVUPS      Z5, K1, 64(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 12(R10), Z22
+	VMOVUPS      Z5, K1, 64(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 12(R9), Z22
 	VADDPS       Z22, Z6, Z6
 	VMAXPS       Z6, Z23, Z6
-	VMOVUPS      Z6, (DI)
+	VMOVUPS      Z6, (SI)
 	VADDPS       Z22, Z7, Z7
 	VMAXPS       Z7, Z23, Z7
-	VMOVUPS      Z7, K1, 64(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 16(R10), Z22
+	VMOVUPS      Z7, K1, 64(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 16(R9), Z22
 	VADDPS       Z22, Z8, Z8
 	VMAXPS       Z8, Z23, Z8
-	VMOVUPS      Z8, (DI)
+	VMOVUPS      Z8, (SI)
 	VADDPS       Z22, Z9, Z9
 	VMAXPS       Z9, Z23, Z9
-	VMOVUPS      Z9, K1, 64(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 20(R10), Z22
+	VMOVUPS      Z9, K1, 64(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 20(R9), Z22
 	VADDPS       Z22, Z10, Z10
 	VMAXPS       Z10, Z23, Z10
-	VMOVUPS      Z10, (DI)
+	VMOVUPS      Z10, (SI)
 	VADDPS       Z22, Z11, Z11
 	VMAXPS       Z11, Z23, Z11
-	VMOVUPS      Z11, K1, 64(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 24(R10), Z22
+	VMOVUPS      Z11, K1, 64(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 24(R9), Z22
 	VADDPS       Z22, Z12, Z12
 	VMAXPS       Z12, Z23, Z12
-	VMOVUPS      Z12, (DI)
+	VMOVUPS      Z12, (SI)
 	VADDPS       Z22, Z13, Z13
 	VMAXPS       Z13, Z23, Z13
-	VMOVUPS      Z13, K1, 64(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 28(R10), Z22
+	VMOVUPS      Z13, K1, 64(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 28(R9), Z22
 	VADDPS       Z22, Z14, Z14
 	VMAXPS       Z14, Z23, Z14
-	VMOVUPS      Z14, (DI)
+	VMOVUPS      Z14, (SI)
 	VADDPS       Z22, Z15, Z15
 	VMAXPS       Z15, Z23, Z15
-	VMOVUPS      Z15, K1, 64(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 32(R10), Z22
+	VMOVUPS      Z15, K1, 64(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 32(R9), Z22
 	VADDPS       Z22, Z16, Z16
 	VMAXPS       Z16, Z23, Z16
-	VMOVUPS      Z16, (DI)
+	VMOVUPS      Z16, (SI)
 	VADDPS       Z22, Z17, Z17
 	VMAXPS       Z17, Z23, Z17
-	VMOVUPS      Z17, K1, 64(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 36(R10), Z22
+	VMOVUPS      Z17, K1, 64(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 36(R9), Z22
 	VADDPS       Z22, Z18, Z18
 	VMAXPS       Z18, Z23, Z18
-	VMOVUPS      Z18, (DI)
+	VMOVUPS      Z18, (SI)
 	VADDPS       Z22, Z19, Z19
 	VMAXPS       Z19, Z23, Z19
-	VMOVUPS      Z19, K1, 64(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 40(R10), Z22
+	VMOVUPS      Z19, K1, 64(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 40(R9), Z22
 	VADDPS       Z22, Z20, Z20
 	VMAXPS       Z20, Z23, Z20
-	VMOVUPS      Z20, (DI)
+	VMOVUPS      Z20, (SI)
 	VADDPS       Z22, Z21, Z21
 	VMAXPS       Z21, Z23, Z21
-	VMOVUPS      Z21, K1, 64(DI)
-	ADDQ         R8, DI
+	VMOVUPS      Z21, K1, 64(SI)
+	ADDQ         DI, SI
 	JMP          next
 
 relugrad:
 	VXORPS    Z22, Z22, Z22
-	VCMPPS    $0x11, (R10), Z22, K2
+	VCMPPS    $0x11, (R9), Z22, K2
 	VMOVAPS.Z Z0, K2, Z0
-	VMOVUPS   Z0, (DI)
-	VCMPPS    $0x11, 64(R10), Z22, K1, K2
+	VMOVUPS   Z0, (SI)
+	VCMPPS    $0x11, 64(R9), Z22, K1, K2
 	VMOVAPS.Z Z1, K2, Z1
-	VMOVUPS   Z1, K1, 64(DI)
-	ADDQ      R8, DI
-	ADDQ      R8, R10
-	VCMPPS    $0x11, (R10), Z22, K2
+	VMOVUPS   Z1, K1, 64(SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Z22, K2
 	VMOVAPS.Z Z2, K2, Z2
-	VMOVUPS   Z2, (DI)
-	VCMPPS    $0x11, 64(R10), Z22, K1, K2
+	VMOVUPS   Z2, (SI)
+	VCMPPS    $0x11, 64(R9), Z22, K1, K2
 	VMOVAPS.Z Z3, K2, Z3
-	VMOVUPS   Z3, K1, 64(DI)
-	ADDQ      R8, DI
-	ADDQ      R8, R10
-	VCMPPS    $0x11, (R10), Z22, K2
+	VMOVUPS   Z3, K1, 64(SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Z22, K2
 	VMOVAPS.Z Z4, K2, Z4
-	VMOVUPS   Z4, (DI)
-	VCMPPS    $0x11, 64(R10), Z22, K1, K2
+	VMOVUPS   Z4, (SI)
+	VCMPPS    $0x11, 64(R9), Z22, K1, K2
 	VMOVAPS.Z Z5, K2, Z5
-	VMOVUPS   Z5, K1, 64(DI)
-	ADDQ      R8, DI
-	ADDQ      R8, R10
-	VCMPPS    $0x11, (R10), Z22, K2
+	VMOVUPS   Z5, K1, 64(SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Z22, K2
 	VMOVAPS.Z Z6, K2, Z6
-	VMOVUPS   Z6, (DI)
-	VCMPPS    $0x11, 64(R10), Z22, K1, K2
+	VMOVUPS   Z6, (SI)
+	VCMPPS    $0x11, 64(R9), Z22, K1, K2
 	VMOVAPS.Z Z7, K2, Z7
-	VMOVUPS   Z7, K1, 64(DI)
-	ADDQ      R8, DI
-	ADDQ      R8, R10
-	VCMPPS    $0x11, (R10), Z22, K2
+	VMOVUPS   Z7, K1, 64(SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Z22, K2
 	VMOVAPS.Z Z8, K2, Z8
-	VMOVUPS   Z8, (DI)
-	VCMPPS    $0x11, 64(R10), Z22, K1, K2
+	VMOVUPS   Z8, (SI)
+	VCMPPS    $0x11, 64(R9), Z22, K1, K2
 	VMOVAPS.Z Z9, K2, Z9
-	VMOVUPS   Z9, K1, 64(DI)
-	ADDQ      R8, DI
-	ADDQ      R8, R10
-	VCMPPS    $0x11, (R10), Z22, K2
+	VMOVUPS   Z9, K1, 64(SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Z22, K2
 	VMOVAPS.Z Z10, K2, Z10
-	VMOVUPS   Z10, (DI)
-	VCMPPS    $0x11, 64(R10), Z22, K1, K2
+	VMOVUPS   Z10, (SI)
+	VCMPPS    $0x11, 64(R9), Z22, K1, K2
 	VMOVAPS.Z Z11, K2, Z11
-	VMOVUPS   Z11, K1, 64(DI)
-	ADDQ      R8, DI
-	ADDQ      R8, R10
-	VCMPPS    $0x11, (R10), Z22, K2
+	VMOVUPS   Z11, K1, 64(SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Z22, K2
 	VMOVAPS.Z Z12, K2, Z12
-	VMOVUPS   Z12, (DI)
-	VCMPPS    $0x11, 64(R10), Z22, K1, K2
+	VMOVUPS   Z12, (SI)
+	VCMPPS    $0x11, 64(R9), Z22, K1, K2
 	VMOVAPS.Z Z13, K2, Z13
-	VMOVUPS   Z13, K1, 64(DI)
-	ADDQ      R8, DI
-	ADDQ      R8, R10
-	VCMPPS    $0x11, (R10), Z22, K2
+	VMOVUPS   Z13, K1, 64(SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Z22, K2
 	VMOVAPS.Z Z14, K2, Z14
-	VMOVUPS   Z14, (DI)
-	VCMPPS    $0x11, 64(R10), Z22, K1, K2
+	VMOVUPS   Z14, (SI)
+	VCMPPS    $0x11, 64(R9), Z22, K1, K2
 	VMOVAPS.Z Z15, K2, Z15
-	VMOVUPS   Z15, K1, 64(DI)
-	ADDQ      R8, DI
-	ADDQ      R8, R10
-	VCMPPS    $0x11, (R10), Z22, K2
+	VMOVUPS   Z15, K1, 64(SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Z22, K2
 	VMOVAPS.Z Z16, K2, Z16
-	VMOVUPS   Z16, (DI)
-	VCMPPS    $0x11, 64(R10), Z22, K1, K2
+	VMOVUPS   Z16, (SI)
+	VCMPPS    $0x11, 64(R9), Z22, K1, K2
 	VMOVAPS.Z Z17, K2, Z17
-	VMOVUPS   Z17, K1, 64(DI)
-	ADDQ      R8, DI
-	ADDQ      R8, R10
-	VCMPPS    $0x11, (R10), Z22, K2
+	VMOVUPS   Z17, K1, 64(SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Z22, K2
 	VMOVAPS.Z Z18, K2, Z18
-	VMOVUPS   Z18, (DI)
-	VCMPPS    $0x11, 64(R10), Z22, K1, K2
+	VMOVUPS   Z18, (SI)
+	VCMPPS    $0x11, 64(R9), Z22, K1, K2
 	VMOVAPS.Z Z19, K2, Z19
-	VMOVUPS   Z19, K1, 64(DI)
-	ADDQ      R8, DI
-	ADDQ      R8, R10
-	VCMPPS    $0x11, (R10), Z22, K2
+	VMOVUPS   Z19, K1, 64(SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Z22, K2
 	VMOVAPS.Z Z20, K2, Z20
-	VMOVUPS   Z20, (DI)
-	VCMPPS    $0x11, 64(R10), Z22, K1, K2
+	VMOVUPS   Z20, (SI)
+	VCMPPS    $0x11, 64(R9), Z22, K1, K2
 	VMOVAPS.Z Z21, K2, Z21
-	VMOVUPS   Z21, K1, 64(DI)
-	ADDQ      R8, DI
+	VMOVUPS   Z21, K1, 64(SI)
+	ADDQ      DI, SI
 
 next:
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	MOVQ   $0x0000002c, R10
-	MOVQ   op+88(FP), R9
-	CMPQ   R9, $0x04
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	MOVQ   $0x0000002c, R9
+	MOVQ   op+104(FP), R8
+	CMPQ   R8, $0x04
 	JNE    advance
-	MOVQ   R8, R10
-	IMUL3Q $0x0b, R8, R10
+	MOVQ   DI, R9
+	IMUL3Q $0x0b, DI, R9
 
 advance:
-	ADDQ R10, aux+72(FP)
-	DECQ AX
+	ADDQ R9, aux+88(FP)
+	DECQ tiles+0(FP)
 	JNZ  tile
 	VZEROUPPER
 	RET
 
-// func gemm512x12x2(tiles int, k int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)
+// func gemm512x12x2(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)
 // Requires: AVX, AVX512DQ, AVX512F, MMX+
-TEXT ·gemm512x12x2(SB), NOSPLIT, $0-104
-	MOVQ  tiles+0(FP), AX
-	MOVQ  a+16(FP), CX
-	MOVQ  ars+24(FP), DX
-	MOVQ  acs+32(FP), BX
-	MOVQ  ldb+48(FP), SI
-	MOVQ  c+56(FP), DI
-	MOVQ  ldc+64(FP), R8
-	MOVQ  mask+96(FP), R9
-	MOVL  (R9), R9
-	KMOVW R9, K1
+TEXT ·gemm512x12x2(SB), NOSPLIT, $0-120
+	MOVQ  a+32(FP), AX
+	MOVQ  ars+40(FP), CX
+	MOVQ  acs+48(FP), DX
+	MOVQ  ldb+64(FP), BX
+	MOVQ  c+72(FP), SI
+	MOVQ  ldc+80(FP), DI
+	MOVQ  mask+112(FP), R8
+	MOVL  (R8), R8
+	KMOVW R8, K1
 
 tile:
-	MOVQ       op+88(FP), R9
-	CMPQ       R9, $0x01
+	MOVQ       op+104(FP), R8
+	CMPQ       R8, $0x01
 	JNE        start
-	MOVQ       DI, R9
-	PREFETCHT0 (R9)
-	PREFETCHT0 64(R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	PREFETCHT0 64(R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	PREFETCHT0 64(R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	PREFETCHT0 64(R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	PREFETCHT0 64(R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	PREFETCHT0 64(R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	PREFETCHT0 64(R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	PREFETCHT0 64(R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	PREFETCHT0 64(R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	PREFETCHT0 64(R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	PREFETCHT0 64(R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	PREFETCHT0 64(R9)
+	MOVQ       SI, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
 
 start:
 	VXORPS Z0, Z0, Z0
@@ -7196,532 +7420,541 @@ start:
 	VXORPS Z21, Z21, Z21
 	VXORPS Z22, Z22, Z22
 	VXORPS Z23, Z23, Z23
-	MOVQ   CX, R9
-	LEAQ   (R9)(DX*2), R10
-	ADDQ   DX, R10
-	LEAQ   (R10)(DX*2), R11
-	LEAQ   (R11)(DX*4), R12
-	ADDQ   DX, R12
-	MOVQ   b+40(FP), R13
-	MOVQ   k+8(FP), R14
+	MOVQ   segment+24(FP), R8
+	MOVQ   segments+16(FP), R9
+
+segment:
+	MOVQ (R8), R10
+	LEAQ (AX)(R10*4), R10
+	LEAQ (R10)(CX*2), R11
+	ADDQ CX, R11
+	LEAQ (R11)(CX*2), R12
+	LEAQ (R12)(CX*4), R13
+	ADDQ CX, R13
+	MOVQ 8(R8), R15
+	MOVQ b+56(FP), R14
+	LEAQ (R14)(R15*4), R14
+	MOVQ k+8(FP), R15
 
 loop:
-	VMOVUPS      (R13), Z24
-	VMOVUPS.Z    64(R13), K1, Z25
-	ADDQ         SI, R13
-	VBROADCASTSS (R9), Z26
+	VMOVUPS      (R14), Z24
+	VMOVUPS.Z    64(R14), K1, Z25
+	ADDQ         BX, R14
+	VBROADCASTSS (R10), Z26
 	VFMADD231PS  Z24, Z26, Z0
 	VFMADD231PS  Z25, Z26, Z1
-	VBROADCASTSS (R9)(DX*1), Z26
+	VBROADCASTSS (R10)(CX*1), Z26
 	VFMADD231PS  Z24, Z26, Z2
 	VFMADD231PS  Z25, Z26, Z3
-	VBROADCASTSS (R9)(DX*2), Z26
+	VBROADCASTSS (R10)(CX*2), Z26
 	VFMADD231PS  Z24, Z26, Z4
 	VFMADD231PS  Z25, Z26, Z5
-	VBROADCASTSS (R10), Z26
+	VBROADCASTSS (R11), Z26
 	VFMADD231PS  Z24, Z26, Z6
 	VFMADD231PS  Z25, Z26, Z7
-	VBROADCASTSS (R9)(DX*4), Z26
+	VBROADCASTSS (R10)(CX*4), Z26
 	VFMADD231PS  Z24, Z26, Z8
 	VFMADD231PS  Z25, Z26, Z9
-	VBROADCASTSS (R11), Z26
+	VBROADCASTSS (R12), Z26
 	VFMADD231PS  Z24, Z26, Z10
 	VFMADD231PS  Z25, Z26, Z11
-	VBROADCASTSS (R11)(DX*1), Z26
+	VBROADCASTSS (R12)(CX*1), Z26
 	VFMADD231PS  Z24, Z26, Z12
 	VFMADD231PS  Z25, Z26, Z13
-	VBROADCASTSS (R11)(DX*2), Z26
+	VBROADCASTSS (R12)(CX*2), Z26
 	VFMADD231PS  Z24, Z26, Z14
 	VFMADD231PS  Z25, Z26, Z15
-	VBROADCASTSS (R9)(DX*8), Z26
+	VBROADCASTSS (R10)(CX*8), Z26
 	VFMADD231PS  Z24, Z26, Z16
 	VFMADD231PS  Z25, Z26, Z17
-	VBROADCASTSS (R11)(DX*4), Z26
+	VBROADCASTSS (R12)(CX*4), Z26
 	VFMADD231PS  Z24, Z26, Z18
 	VFMADD231PS  Z25, Z26, Z19
-	VBROADCASTSS (R12), Z26
+	VBROADCASTSS (R13), Z26
 	VFMADD231PS  Z24, Z26, Z20
 	VFMADD231PS  Z25, Z26, Z21
-	VBROADCASTSS (R12)(DX*1), Z26
+	VBROADCASTSS (R13)(CX*1), Z26
 	VFMADD231PS  Z24, Z26, Z22
 	VFMADD231PS  Z25, Z26, Z23
-	ADDQ         BX, R9
-	ADDQ         BX, R10
-	ADDQ         BX, R11
-	ADDQ         BX, R12
-	DECQ         R14
+	ADDQ         DX, R10
+	ADDQ         DX, R11
+	ADDQ         DX, R12
+	ADDQ         DX, R13
+	DECQ         R15
 	JNZ          loop
-	MOVQ         aux+72(FP), R10
-	MOVQ         op+88(FP), R9
-	CMPQ         R9, $0x01
+	ADDQ         $0x10, R8
+	DECQ         R9
+	JNZ          segment
+	MOVQ         aux+88(FP), R9
+	MOVQ         op+104(FP), R8
+	CMPQ         R8, $0x01
 	JEQ          add
-	CMPQ         R9, $0x02
+	CMPQ         R8, $0x02
 	JEQ          bias
-	CMPQ         R9, $0x03
+	CMPQ         R8, $0x03
 	JEQ          biasrelu
-	CMPQ         R9, $0x04
+	CMPQ         R8, $0x04
 	JEQ          relugrad
 
 	// Store
-	VMOVUPS Z0, (DI)
-	VMOVUPS Z1, K1, 64(DI)
-	ADDQ    R8, DI
-	VMOVUPS Z2, (DI)
-	VMOVUPS Z3, K1, 64(DI)
-	ADDQ    R8, DI
-	VMOVUPS Z4, (DI)
-	VMOVUPS Z5, K1, 64(DI)
-	ADDQ    R8, DI
-	VMOVUPS Z6, (DI)
-	VMOVUPS Z7, K1, 64(DI)
-	ADDQ    R8, DI
-	VMOVUPS Z8, (DI)
-	VMOVUPS Z9, K1, 64(DI)
-	ADDQ    R8, DI
-	VMOVUPS Z10, (DI)
-	VMOVUPS Z11, K1, 64(DI)
-	ADDQ    R8, DI
-	VMOVUPS Z12, (DI)
-	VMOVUPS Z13, K1, 64(DI)
-	ADDQ    R8, DI
-	VMOVUPS Z14, (DI)
-	VMOVUPS Z15, K1, 64(DI)
-	ADDQ    R8, DI
-	VMOVUPS Z16, (DI)
-	VMOVUPS Z17, K1, 64(DI)
-	ADDQ    R8, DI
-	VMOVUPS Z18, (DI)
-	VMOVUPS Z19, K1, 64(DI)
-	ADDQ    R8, DI
-	VMOVUPS Z20, (DI)
-	VMOVUPS Z21, K1, 64(DI)
-	ADDQ    R8, DI
-	VMOVUPS Z22, (DI)
-	VMOVUPS Z23, K1, 64(DI)
-	ADDQ    R8, DI
+	VMOVUPS Z0, (SI)
+	VMOVUPS Z1, K1, 64(SI)
+	ADDQ    DI, SI
+	VMOVUPS Z2, (SI)
+	VMOVUPS Z3, K1, 64(SI)
+	ADDQ    DI, SI
+	VMOVUPS Z4, (SI)
+	VMOVUPS Z5, K1, 64(SI)
+	ADDQ    DI, SI
+	VMOVUPS Z6, (SI)
+	VMOVUPS Z7, K1, 64(SI)
+	ADDQ    DI, SI
+	VMOVUPS Z8, (SI)
+	VMOVUPS Z9, K1, 64(SI)
+	ADDQ    DI, SI
+	VMOVUPS Z10, (SI)
+	VMOVUPS Z11, K1, 64(SI)
+	ADDQ    DI, SI
+	VMOVUPS Z12, (SI)
+	VMOVUPS Z13, K1, 64(SI)
+	ADDQ    DI, SI
+	VMOVUPS Z14, (SI)
+	VMOVUPS Z15, K1, 64(SI)
+	ADDQ    DI, SI
+	VMOVUPS Z16, (SI)
+	VMOVUPS Z17, K1, 64(SI)
+	ADDQ    DI, SI
+	VMOVUPS Z18, (SI)
+	VMOVUPS Z19, K1, 64(SI)
+	ADDQ    DI, SI
+	VMOVUPS Z20, (SI)
+	VMOVUPS Z21, K1, 64(SI)
+	ADDQ    DI, SI
+	VMOVUPS Z22, (SI)
+	VMOVUPS Z23, K1, 64(SI)
+	ADDQ    DI, SI
 	JMP     next
 
 add:
-	VBROADCASTSS alpha+80(FP), Z24
-	VFMADD213PS  (DI), Z24, Z0
-	VMOVUPS      Z0, (DI)
-	VFMADD213PS  64(DI), Z24, K1, Z1
-	VMOVUPS      Z1, K1, 64(DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Z24, Z2
-	VMOVUPS      Z2, (DI)
-	VFMADD213PS  64(DI), Z24, K1, Z3
-	VMOVUPS      Z3, K1, 64(DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Z24, Z4
-	VMOVUPS      Z4, (DI)
-	VFMADD213PS  64(DI), Z24, K1, Z5
-	VMOVUPS      Z5, K1, 64(DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Z24, Z6
-	VMOVUPS      Z6, (DI)
-	VFMADD213PS  64(DI), Z24, K1, Z7
-	VMOVUPS      Z7, K1, 64(DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Z24, Z8
-	VMOVUPS      Z8, (DI)
-	VFMADD213PS  64(DI), Z24, K1, Z9
-	VMOVUPS      Z9, K1, 64(DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Z24, Z10
-	VMOVUPS      Z10, (DI)
-	VFMADD213PS  64(DI), Z24, K1, Z11
-	VMOVUPS      Z11, K1, 64(DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Z24, Z12
-	VMOVUPS      Z12, (DI)
-	VFMADD213PS  64(DI), Z24, K1, Z13
-	VMOVUPS      Z13, K1, 64(DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Z24, Z14
-	VMOVUPS      Z14, (DI)
-	VFMADD213PS  64(DI), Z24, K1, Z15
-	VMOVUPS      Z15, K1, 64(DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Z24, Z16
-	VMOVUPS      Z16, (DI)
-	VFMADD213PS  64(DI), Z24, K1, Z17
-	VMOVUPS      Z17, K1, 64(DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Z24, Z18
-	VMOVUPS      Z18, (DI)
-	VFMADD213PS  64(DI), Z24, K1, Z19
-	VMOVUPS      Z19, K1, 64(DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Z24, Z20
-	VMOVUPS      Z20, (DI)
-	VFMADD213PS  64(DI), Z24, K1, Z21
-	VMOVUPS      Z21, K1, 64(DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Z24, Z22
-	VMOVUPS      Z22, (DI)
-	VFMADD213PS  64(DI), Z24, K1, Z23
-	VMOVUPS      Z23, K1, 64(DI)
-	ADDQ         R8, DI
+	VBROADCASTSS alpha+96(FP), Z24
+	VFMADD213PS  (SI), Z24, Z0
+	VMOVUPS      Z0, (SI)
+	VFMADD213PS  64(SI), Z24, K1, Z1
+	VMOVUPS      Z1, K1, 64(SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Z24, Z2
+	VMOVUPS      Z2, (SI)
+	VFMADD213PS  64(SI), Z24, K1, Z3
+	VMOVUPS      Z3, K1, 64(SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Z24, Z4
+	VMOVUPS      Z4, (SI)
+	VFMADD213PS  64(SI), Z24, K1, Z5
+	VMOVUPS      Z5, K1, 64(SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Z24, Z6
+	VMOVUPS      Z6, (SI)
+	VFMADD213PS  64(SI), Z24, K1, Z7
+	VMOVUPS      Z7, K1, 64(SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Z24, Z8
+	VMOVUPS      Z8, (SI)
+	VFMADD213PS  64(SI), Z24, K1, Z9
+	VMOVUPS      Z9, K1, 64(SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Z24, Z10
+	VMOVUPS      Z10, (SI)
+	VFMADD213PS  64(SI), Z24, K1, Z11
+	VMOVUPS      Z11, K1, 64(SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Z24, Z12
+	VMOVUPS      Z12, (SI)
+	VFMADD213PS  64(SI), Z24, K1, Z13
+	VMOVUPS      Z13, K1, 64(SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Z24, Z14
+	VMOVUPS      Z14, (SI)
+	VFMADD213PS  64(SI), Z24, K1, Z15
+	VMOVUPS      Z15, K1, 64(SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Z24, Z16
+	VMOVUPS      Z16, (SI)
+	VFMADD213PS  64(SI), Z24, K1, Z17
+	VMOVUPS      Z17, K1, 64(SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Z24, Z18
+	VMOVUPS      Z18, (SI)
+	VFMADD213PS  64(SI), Z24, K1, Z19
+	VMOVUPS      Z19, K1, 64(SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Z24, Z20
+	VMOVUPS      Z20, (SI)
+	VFMADD213PS  64(SI), Z24, K1, Z21
+	VMOVUPS      Z21, K1, 64(SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Z24, Z22
+	VMOVUPS      Z22, (SI)
+	VFMADD213PS  64(SI), Z24, K1, Z23
+	VMOVUPS      Z23, K1, 64(SI)
+	ADDQ         DI, SI
 	JMP          next
 
 bias:
-	VBROADCASTSS (R10), Z24
+	VBROADCASTSS (R9), Z24
 	VADDPS       Z24, Z0, Z0
-	VMOVUPS      Z0, (DI)
+	VMOVUPS      Z0, (SI)
 	VADDPS       Z24, Z1, Z1
-	VMOVUPS      Z1, K1, 64(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 4(R10), Z24
+	VMOVUPS      Z1, K1, 64(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 4(R9), Z24
 	VADDPS       Z24, Z2, Z2
-	VMOVUPS      Z2, (DI)
+	VMOVUPS      Z2, (SI)
 	VADDPS       Z24, Z3, Z3
-	VMOVUPS      Z3, K1, 64(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 8(R10), Z24
+	VMOVUPS      Z3, K1, 64(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 8(R9), Z24
 	VADDPS       Z24, Z4, Z4
-	VMOVUPS      Z4, (DI)
+	VMOVUPS      Z4, (SI)
 	VADDPS       Z24, Z5, Z5
-	VMOVUPS      Z5, K1, 64(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 12(R10), Z24
+	VMOVUPS      Z5, K1, 64(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 12(R9), Z24
 	VADDPS       Z24, Z6, Z6
-	VMOVUPS      Z6, (DI)
+	VMOVUPS      Z6, (SI)
 	VADDPS       Z24, Z7, Z7
-	VMOVUPS      Z7, K1, 64(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 16(R10), Z24
+	VMOVUPS      Z7, K1, 64(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 16(R9), Z24
 	VADDPS       Z24, Z8, Z8
-	VMOVUPS      Z8, (DI)
+	VMOVUPS      Z8, (SI)
 	VADDPS       Z24, Z9, Z9
-	VMOVUPS      Z9, K1, 64(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 20(R10), Z24
+	VMOVUPS      Z9, K1, 64(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 20(R9), Z24
 	VADDPS       Z24, Z10, Z10
-	VMOVUPS      Z10, (DI)
+	VMOVUPS      Z10, (SI)
 	VADDPS       Z24, Z11, Z11
-	VMOVUPS      Z11, K1, 64(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 24(R10), Z24
+	VMOVUPS      Z11, K1, 64(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 24(R9), Z24
 	VADDPS       Z24, Z12, Z12
-	VMOVUPS      Z12, (DI)
+	VMOVUPS      Z12, (SI)
 	VADDPS       Z24, Z13, Z13
-	VMOVUPS      Z13, K1, 64(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 28(R10), Z24
+	VMOVUPS      Z13, K1, 64(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 28(R9), Z24
 	VADDPS       Z24, Z14, Z14
-	VMOVUPS      Z14, (DI)
+	VMOVUPS      Z14, (SI)
 	VADDPS       Z24, Z15, Z15
-	VMOVUPS      Z15, K1, 64(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 32(R10), Z24
+	VMOVUPS      Z15, K1, 64(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 32(R9), Z24
 	VADDPS       Z24, Z16, Z16
-	VMOVUPS      Z16, (DI)
+	VMOVUPS      Z16, (SI)
 	VADDPS       Z24, Z17, Z17
-	VMOVUPS      Z17, K1, 64(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 36(R10), Z24
+	VMOVUPS      Z17, K1, 64(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 36(R9), Z24
 	VADDPS       Z24, Z18, Z18
-	VMOVUPS      Z18, (DI)
+	VMOVUPS      Z18, (SI)
 	VADDPS       Z24, Z19, Z19
-	VMOVUPS      Z19, K1, 64(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 40(R10), Z24
+	VMOVUPS      Z19, K1, 64(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 40(R9), Z24
 	VADDPS       Z24, Z20, Z20
-	VMOVUPS      Z20, (DI)
+	VMOVUPS      Z20, (SI)
 	VADDPS       Z24, Z21, Z21
-	VMOVUPS      Z21, K1, 64(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 44(R10), Z24
+	VMOVUPS      Z21, K1, 64(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 44(R9), Z24
 	VADDPS       Z24, Z22, Z22
-	VMOVUPS      Z22, (DI)
+	VMOVUPS      Z22, (SI)
 	VADDPS       Z24, Z23, Z23
-	VMOVUPS      Z23, K1, 64(DI)
-	ADDQ         R8, DI
+	VMOVUPS      Z23, K1, 64(SI)
+	ADDQ         DI, SI
 	JMP          next
 
 biasrelu:
 	VXORPS       Z25, Z25, Z25
-	VBROADCASTSS (R10), Z24
+	VBROADCASTSS (R9), Z24
 	VADDPS       Z24, Z0, Z0
 	VMAXPS       Z0, Z25, Z0
-	VMOVUPS      Z0, (DI)
+	VMOVUPS      Z0, (SI)
 	VADDPS       Z24, Z1, Z1
 	VMAXPS       Z1, Z25, Z1
-	VMOVUPS      Z1, K1, 64(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 4(R10), Z24
+	VMOVUPS      Z1, K1, 64(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 4(R9), Z24
 	VADDPS       Z24, Z2, Z2
 	VMAXPS       Z2, Z25, Z2
-	VMOVUPS      Z2, (DI)
+	VMOVUPS      Z2, (SI)
 	VADDPS       Z24, Z3, Z3
 	VMAXPS       Z3, Z25, Z3
-	VMOVUPS      Z3, K1, 64(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 8(R10), Z24
+	VMOVUPS      Z3, K1, 64(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 8(R9), Z24
 	VADDPS       Z24, Z4, Z4
 	VMAXPS       Z4, Z25, Z4
-	VMOVUPS      Z4, (DI)
+	VMOVUPS      Z4, (SI)
 	VADDPS       Z24, Z5, Z5
 	VMAXPS       Z5, Z25, Z5
-	VMOVUPS      Z5, K1, 64(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 12(R10), Z24
+	VMOVUPS      Z5, K1, 64(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 12(R9), Z24
 	VADDPS       Z24, Z6, Z6
 	VMAXPS       Z6, Z25, Z6
-	VMOVUPS      Z6, (DI)
+	VMOVUPS      Z6, (SI)
 	VADDPS       Z24, Z7, Z7
 	VMAXPS       Z7, Z25, Z7
-	VMOVUPS      Z7, K1, 64(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 16(R10), Z24
+	VMOVUPS      Z7, K1, 64(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 16(R9), Z24
 	VADDPS       Z24, Z8, Z8
 	VMAXPS       Z8, Z25, Z8
-	VMOVUPS      Z8, (DI)
+	VMOVUPS      Z8, (SI)
 	VADDPS       Z24, Z9, Z9
 	VMAXPS       Z9, Z25, Z9
-	VMOVUPS      Z9, K1, 64(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 20(R10), Z24
+	VMOVUPS      Z9, K1, 64(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 20(R9), Z24
 	VADDPS       Z24, Z10, Z10
 	VMAXPS       Z10, Z25, Z10
-	VMOVUPS      Z10, (DI)
+	VMOVUPS      Z10, (SI)
 	VADDPS       Z24, Z11, Z11
 	VMAXPS       Z11, Z25, Z11
-	VMOVUPS      Z11, K1, 64(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 24(R10), Z24
+	VMOVUPS      Z11, K1, 64(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 24(R9), Z24
 	VADDPS       Z24, Z12, Z12
 	VMAXPS       Z12, Z25, Z12
-	VMOVUPS      Z12, (DI)
+	VMOVUPS      Z12, (SI)
 	VADDPS       Z24, Z13, Z13
 	VMAXPS       Z13, Z25, Z13
-	VMOVUPS      Z13, K1, 64(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 28(R10), Z24
+	VMOVUPS      Z13, K1, 64(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 28(R9), Z24
 	VADDPS       Z24, Z14, Z14
 	VMAXPS       Z14, Z25, Z14
-	VMOVUPS      Z14, (DI)
+	VMOVUPS      Z14, (SI)
 	VADDPS       Z24, Z15, Z15
 	VMAXPS       Z15, Z25, Z15
-	VMOVUPS      Z15, K1, 64(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 32(R10), Z24
+	VMOVUPS      Z15, K1, 64(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 32(R9), Z24
 	VADDPS       Z24, Z16, Z16
 	VMAXPS       Z16, Z25, Z16
-	VMOVUPS      Z16, (DI)
+	VMOVUPS      Z16, (SI)
 	VADDPS       Z24, Z17, Z17
 	VMAXPS       Z17, Z25, Z17
-	VMOVUPS      Z17, K1, 64(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 36(R10), Z24
+	VMOVUPS      Z17, K1, 64(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 36(R9), Z24
 	VADDPS       Z24, Z18, Z18
 	VMAXPS       Z18, Z25, Z18
-	VMOVUPS      Z18, (DI)
+	VMOVUPS      Z18, (SI)
 	VADDPS       Z24, Z19, Z19
 	VMAXPS       Z19, Z25, Z19
-	VMOVUPS      Z19, K1, 64(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 40(R10), Z24
+	VMOVUPS      Z19, K1, 64(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 40(R9), Z24
 	VADDPS       Z24, Z20, Z20
 	VMAXPS       Z20, Z25, Z20
-	VMOVUPS      Z20, (DI)
+	VMOVUPS      Z20, (SI)
 	VADDPS       Z24, Z21, Z21
 	VMAXPS       Z21, Z25, Z21
-	VMOVUPS      Z21, K1, 64(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 44(R10), Z24
+	VMOVUPS      Z21, K1, 64(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 44(R9), Z24
 	VADDPS       Z24, Z22, Z22
 	VMAXPS       Z22, Z25, Z22
-	VMOVUPS      Z22, (DI)
+	VMOVUPS      Z22, (SI)
 	VADDPS       Z24, Z23, Z23
 	VMAXPS       Z23, Z25, Z23
-	VMOVUPS      Z23, K1, 64(DI)
-	ADDQ         R8, DI
+	VMOVUPS      Z23, K1, 64(SI)
+	ADDQ         DI, SI
 	JMP          next
 
 relugrad:
 	VXORPS    Z24, Z24, Z24
-	VCMPPS    $0x11, (R10), Z24, K2
+	VCMPPS    $0x11, (R9), Z24, K2
 	VMOVAPS.Z Z0, K2, Z0
-	VMOVUPS   Z0, (DI)
-	VCMPPS    $0x11, 64(R10), Z24, K1, K2
+	VMOVUPS   Z0, (SI)
+	VCMPPS    $0x11, 64(R9), Z24, K1, K2
 	VMOVAPS.Z Z1, K2, Z1
-	VMOVUPS   Z1, K1, 64(DI)
-	ADDQ      R8, DI
-	ADDQ      R8, R10
-	VCMPPS    $0x11, (R10), Z24, K2
+	VMOVUPS   Z1, K1, 64(SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Z24, K2
 	VMOVAPS.Z Z2, K2, Z2
-	VMOVUPS   Z2, (DI)
-	VCMPPS    $0x11, 64(R10), Z24, K1, K2
+	VMOVUPS   Z2, (SI)
+	VCMPPS    $0x11, 64(R9), Z24, K1, K2
 	VMOVAPS.Z Z3, K2, Z3
-	VMOVUPS   Z3, K1, 64(DI)
-	ADDQ      R8, DI
-	ADDQ      R8, R10
-	VCMPPS    $0x11, (R10), Z24, K2
+	VMOVUPS   Z3, K1, 64(SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Z24, K2
 	VMOVAPS.Z Z4, K2, Z4
-	VMOVUPS   Z4, (DI)
-	VCMPPS    $0x11, 64(R10), Z24, K1, K2
+	VMOVUPS   Z4, (SI)
+	VCMPPS    $0x11, 64(R9), Z24, K1, K2
 	VMOVAPS.Z Z5, K2, Z5
-	VMOVUPS   Z5, K1, 64(DI)
-	ADDQ      R8, DI
-	ADDQ      R8, R10
-	VCMPPS    $0x11, (R10), Z24, K2
+	VMOVUPS   Z5, K1, 64(SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Z24, K2
 	VMOVAPS.Z Z6, K2, Z6
-	VMOVUPS   Z6, (DI)
-	VCMPPS    $0x11, 64(R10), Z24, K1, K2
+	VMOVUPS   Z6, (SI)
+	VCMPPS    $0x11, 64(R9), Z24, K1, K2
 	VMOVAPS.Z Z7, K2, Z7
-	VMOVUPS   Z7, K1, 64(DI)
-	ADDQ      R8, DI
-	ADDQ      R8, R10
-	VCMPPS    $0x11, (R10), Z24, K2
+	VMOVUPS   Z7, K1, 64(SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Z24, K2
 	VMOVAPS.Z Z8, K2, Z8
-	VMOVUPS   Z8, (DI)
-	VCMPPS    $0x11, 64(R10), Z24, K1, K2
+	VMOVUPS   Z8, (SI)
+	VCMPPS    $0x11, 64(R9), Z24, K1, K2
 	VMOVAPS.Z Z9, K2, Z9
-	VMOVUPS   Z9, K1, 64(DI)
-	ADDQ      R8, DI
-	ADDQ      R8, R10
-	VCMPPS    $0x11, (R10), Z24, K2
+	VMOVUPS   Z9, K1, 64(SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Z24, K2
 	VMOVAPS.Z Z10, K2, Z10
-	VMOVUPS   Z10, (DI)
-	VCMPPS    $0x11, 64(R10), Z24, K1, K2
+	VMOVUPS   Z10, (SI)
+	VCMPPS    $0x11, 64(R9), Z24, K1, K2
 	VMOVAPS.Z Z11, K2, Z11
-	VMOVUPS   Z11, K1, 64(DI)
-	ADDQ      R8, DI
-	ADDQ      R8, R10
-	VCMPPS    $0x11, (R10), Z24, K2
+	VMOVUPS   Z11, K1, 64(SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Z24, K2
 	VMOVAPS.Z Z12, K2, Z12
-	VMOVUPS   Z12, (DI)
-	VCMPPS    $0x11, 64(R10), Z24, K1, K2
+	VMOVUPS   Z12, (SI)
+	VCMPPS    $0x11, 64(R9), Z24, K1, K2
 	VMOVAPS.Z Z13, K2, Z13
-	VMOVUPS   Z13, K1, 64(DI)
-	ADDQ      R8, DI
-	ADDQ      R8, R10
-	VCMPPS    $0x11, (R10), Z24, K2
+	VMOVUPS   Z13, K1, 64(SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Z24, K2
 	VMOVAPS.Z Z14, K2, Z14
-	VMOVUPS   Z14, (DI)
-	VCMPPS    $0x11, 64(R10), Z24, K1, K2
+	VMOVUPS   Z14, (SI)
+	VCMPPS    $0x11, 64(R9), Z24, K1, K2
 	VMOVAPS.Z Z15, K2, Z15
-	VMOVUPS   Z15, K1, 64(DI)
-	ADDQ      R8, DI
-	ADDQ      R8, R10
-	VCMPPS    $0x11, (R10), Z24, K2
+	VMOVUPS   Z15, K1, 64(SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Z24, K2
 	VMOVAPS.Z Z16, K2, Z16
-	VMOVUPS   Z16, (DI)
-	VCMPPS    $0x11, 64(R10), Z24, K1, K2
+	VMOVUPS   Z16, (SI)
+	VCMPPS    $0x11, 64(R9), Z24, K1, K2
 	VMOVAPS.Z Z17, K2, Z17
-	VMOVUPS   Z17, K1, 64(DI)
-	ADDQ      R8, DI
-	ADDQ      R8, R10
-	VCMPPS    $0x11, (R10), Z24, K2
+	VMOVUPS   Z17, K1, 64(SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Z24, K2
 	VMOVAPS.Z Z18, K2, Z18
-	VMOVUPS   Z18, (DI)
-	VCMPPS    $0x11, 64(R10), Z24, K1, K2
+	VMOVUPS   Z18, (SI)
+	VCMPPS    $0x11, 64(R9), Z24, K1, K2
 	VMOVAPS.Z Z19, K2, Z19
-	VMOVUPS   Z19, K1, 64(DI)
-	ADDQ      R8, DI
-	ADDQ      R8, R10
-	VCMPPS    $0x11, (R10), Z24, K2
+	VMOVUPS   Z19, K1, 64(SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Z24, K2
 	VMOVAPS.Z Z20, K2, Z20
-	VMOVUPS   Z20, (DI)
-	VCMPPS    $0x11, 64(R10), Z24, K1, K2
+	VMOVUPS   Z20, (SI)
+	VCMPPS    $0x11, 64(R9), Z24, K1, K2
 	VMOVAPS.Z Z21, K2, Z21
-	VMOVUPS   Z21, K1, 64(DI)
-	ADDQ      R8, DI
-	ADDQ      R8, R10
-	VCMPPS    $0x11, (R10), Z24, K2
+	VMOVUPS   Z21, K1, 64(SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Z24, K2
 	VMOVAPS.Z Z22, K2, Z22
-	VMOVUPS   Z22, (DI)
-	VCMPPS    $0x11, 64(R10), Z24, K1, K2
+	VMOVUPS   Z22, (SI)
+	VCMPPS    $0x11, 64(R9), Z24, K1, K2
 	VMOVAPS.Z Z23, K2, Z23
-	VMOVUPS   Z23, K1, 64(DI)
-	ADDQ      R8, DI
+	VMOVUPS   Z23, K1, 64(SI)
+	ADDQ      DI, SI
 
 next:
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	MOVQ   $0x00000030, R10
-	MOVQ   op+88(FP), R9
-	CMPQ   R9, $0x04
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	MOVQ   $0x00000030, R9
+	MOVQ   op+104(FP), R8
+	CMPQ   R8, $0x04
 	JNE    advance
-	MOVQ   R8, R10
-	IMUL3Q $0x0c, R8, R10
+	MOVQ   DI, R9
+	IMUL3Q $0x0c, DI, R9
 
 advance:
-	ADDQ R10, aux+72(FP)
-	DECQ AX
+	ADDQ R9, aux+88(FP)
+	DECQ tiles+0(FP)
 	JNZ  tile
 	VZEROUPPER
 	RET
 
-// func gemm512x13x2(tiles int, k int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)
+// func gemm512x13x2(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)
 // Requires: AVX, AVX512DQ, AVX512F, MMX+
-TEXT ·gemm512x13x2(SB), NOSPLIT, $0-104
-	MOVQ  tiles+0(FP), AX
-	MOVQ  a+16(FP), CX
-	MOVQ  ars+24(FP), DX
-	MOVQ  acs+32(FP), BX
-	MOVQ  ldb+48(FP), SI
-	MOVQ  c+56(FP), DI
-	MOVQ  ldc+64(FP), R8
-	MOVQ  mask+96(FP), R9
-	MOVL  (R9), R9
-	KMOVW R9, K1
+TEXT ·gemm512x13x2(SB), NOSPLIT, $0-120
+	MOVQ  a+32(FP), AX
+	MOVQ  ars+40(FP), CX
+	MOVQ  acs+48(FP), DX
+	MOVQ  ldb+64(FP), BX
+	MOVQ  c+72(FP), SI
+	MOVQ  ldc+80(FP), DI
+	MOVQ  mask+112(FP), R8
+	MOVL  (R8), R8
+	KMOVW R8, K1
 
 tile:
-	MOVQ       op+88(FP), R9
-	CMPQ       R9, $0x01
+	MOVQ       op+104(FP), R8
+	CMPQ       R8, $0x01
 	JNE        start
-	MOVQ       DI, R9
-	PREFETCHT0 (R9)
-	PREFETCHT0 64(R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	PREFETCHT0 64(R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	PREFETCHT0 64(R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	PREFETCHT0 64(R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	PREFETCHT0 64(R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	PREFETCHT0 64(R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	PREFETCHT0 64(R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	PREFETCHT0 64(R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	PREFETCHT0 64(R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	PREFETCHT0 64(R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	PREFETCHT0 64(R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	PREFETCHT0 64(R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	PREFETCHT0 64(R9)
+	MOVQ       SI, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
 
 start:
 	VXORPS Z0, Z0, Z0
@@ -7750,569 +7983,578 @@ start:
 	VXORPS Z23, Z23, Z23
 	VXORPS Z24, Z24, Z24
 	VXORPS Z25, Z25, Z25
-	MOVQ   CX, R9
-	LEAQ   (R9)(DX*2), R10
-	ADDQ   DX, R10
-	LEAQ   (R10)(DX*2), R11
-	LEAQ   (R11)(DX*4), R12
-	ADDQ   DX, R12
-	MOVQ   b+40(FP), R13
-	MOVQ   k+8(FP), R14
+	MOVQ   segment+24(FP), R8
+	MOVQ   segments+16(FP), R9
+
+segment:
+	MOVQ (R8), R10
+	LEAQ (AX)(R10*4), R10
+	LEAQ (R10)(CX*2), R11
+	ADDQ CX, R11
+	LEAQ (R11)(CX*2), R12
+	LEAQ (R12)(CX*4), R13
+	ADDQ CX, R13
+	MOVQ 8(R8), R15
+	MOVQ b+56(FP), R14
+	LEAQ (R14)(R15*4), R14
+	MOVQ k+8(FP), R15
 
 loop:
-	VMOVUPS      (R13), Z26
-	VMOVUPS.Z    64(R13), K1, Z27
-	ADDQ         SI, R13
-	VBROADCASTSS (R9), Z28
+	VMOVUPS      (R14), Z26
+	VMOVUPS.Z    64(R14), K1, Z27
+	ADDQ         BX, R14
+	VBROADCASTSS (R10), Z28
 	VFMADD231PS  Z26, Z28, Z0
 	VFMADD231PS  Z27, Z28, Z1
-	VBROADCASTSS (R9)(DX*1), Z28
+	VBROADCASTSS (R10)(CX*1), Z28
 	VFMADD231PS  Z26, Z28, Z2
 	VFMADD231PS  Z27, Z28, Z3
-	VBROADCASTSS (R9)(DX*2), Z28
+	VBROADCASTSS (R10)(CX*2), Z28
 	VFMADD231PS  Z26, Z28, Z4
 	VFMADD231PS  Z27, Z28, Z5
-	VBROADCASTSS (R10), Z28
+	VBROADCASTSS (R11), Z28
 	VFMADD231PS  Z26, Z28, Z6
 	VFMADD231PS  Z27, Z28, Z7
-	VBROADCASTSS (R9)(DX*4), Z28
+	VBROADCASTSS (R10)(CX*4), Z28
 	VFMADD231PS  Z26, Z28, Z8
 	VFMADD231PS  Z27, Z28, Z9
-	VBROADCASTSS (R11), Z28
+	VBROADCASTSS (R12), Z28
 	VFMADD231PS  Z26, Z28, Z10
 	VFMADD231PS  Z27, Z28, Z11
-	VBROADCASTSS (R11)(DX*1), Z28
+	VBROADCASTSS (R12)(CX*1), Z28
 	VFMADD231PS  Z26, Z28, Z12
 	VFMADD231PS  Z27, Z28, Z13
-	VBROADCASTSS (R11)(DX*2), Z28
+	VBROADCASTSS (R12)(CX*2), Z28
 	VFMADD231PS  Z26, Z28, Z14
 	VFMADD231PS  Z27, Z28, Z15
-	VBROADCASTSS (R9)(DX*8), Z28
+	VBROADCASTSS (R10)(CX*8), Z28
 	VFMADD231PS  Z26, Z28, Z16
 	VFMADD231PS  Z27, Z28, Z17
-	VBROADCASTSS (R11)(DX*4), Z28
+	VBROADCASTSS (R12)(CX*4), Z28
 	VFMADD231PS  Z26, Z28, Z18
 	VFMADD231PS  Z27, Z28, Z19
-	VBROADCASTSS (R12), Z28
+	VBROADCASTSS (R13), Z28
 	VFMADD231PS  Z26, Z28, Z20
 	VFMADD231PS  Z27, Z28, Z21
-	VBROADCASTSS (R12)(DX*1), Z28
+	VBROADCASTSS (R13)(CX*1), Z28
 	VFMADD231PS  Z26, Z28, Z22
 	VFMADD231PS  Z27, Z28, Z23
-	VBROADCASTSS (R12)(DX*2), Z28
+	VBROADCASTSS (R13)(CX*2), Z28
 	VFMADD231PS  Z26, Z28, Z24
 	VFMADD231PS  Z27, Z28, Z25
-	ADDQ         BX, R9
-	ADDQ         BX, R10
-	ADDQ         BX, R11
-	ADDQ         BX, R12
-	DECQ         R14
+	ADDQ         DX, R10
+	ADDQ         DX, R11
+	ADDQ         DX, R12
+	ADDQ         DX, R13
+	DECQ         R15
 	JNZ          loop
-	MOVQ         aux+72(FP), R10
-	MOVQ         op+88(FP), R9
-	CMPQ         R9, $0x01
+	ADDQ         $0x10, R8
+	DECQ         R9
+	JNZ          segment
+	MOVQ         aux+88(FP), R9
+	MOVQ         op+104(FP), R8
+	CMPQ         R8, $0x01
 	JEQ          add
-	CMPQ         R9, $0x02
+	CMPQ         R8, $0x02
 	JEQ          bias
-	CMPQ         R9, $0x03
+	CMPQ         R8, $0x03
 	JEQ          biasrelu
-	CMPQ         R9, $0x04
+	CMPQ         R8, $0x04
 	JEQ          relugrad
 
 	// Store
-	VMOVUPS Z0, (DI)
-	VMOVUPS Z1, K1, 64(DI)
-	ADDQ    R8, DI
-	VMOVUPS Z2, (DI)
-	VMOVUPS Z3, K1, 64(DI)
-	ADDQ    R8, DI
-	VMOVUPS Z4, (DI)
-	VMOVUPS Z5, K1, 64(DI)
-	ADDQ    R8, DI
-	VMOVUPS Z6, (DI)
-	VMOVUPS Z7, K1, 64(DI)
-	ADDQ    R8, DI
-	VMOVUPS Z8, (DI)
-	VMOVUPS Z9, K1, 64(DI)
-	ADDQ    R8, DI
-	VMOVUPS Z10, (DI)
-	VMOVUPS Z11, K1, 64(DI)
-	ADDQ    R8, DI
-	VMOVUPS Z12, (DI)
-	VMOVUPS Z13, K1, 64(DI)
-	ADDQ    R8, DI
-	VMOVUPS Z14, (DI)
-	VMOVUPS Z15, K1, 64(DI)
-	ADDQ    R8, DI
-	VMOVUPS Z16, (DI)
-	VMOVUPS Z17, K1, 64(DI)
-	ADDQ    R8, DI
-	VMOVUPS Z18, (DI)
-	VMOVUPS Z19, K1, 64(DI)
-	ADDQ    R8, DI
-	VMOVUPS Z20, (DI)
-	VMOVUPS Z21, K1, 64(DI)
-	ADDQ    R8, DI
-	VMOVUPS Z22, (DI)
-	VMOVUPS Z23, K1, 64(DI)
-	ADDQ    R8, DI
-	VMOVUPS Z24, (DI)
-	VMOVUPS Z25, K1, 64(DI)
-	ADDQ    R8, DI
+	VMOVUPS Z0, (SI)
+	VMOVUPS Z1, K1, 64(SI)
+	ADDQ    DI, SI
+	VMOVUPS Z2, (SI)
+	VMOVUPS Z3, K1, 64(SI)
+	ADDQ    DI, SI
+	VMOVUPS Z4, (SI)
+	VMOVUPS Z5, K1, 64(SI)
+	ADDQ    DI, SI
+	VMOVUPS Z6, (SI)
+	VMOVUPS Z7, K1, 64(SI)
+	ADDQ    DI, SI
+	VMOVUPS Z8, (SI)
+	VMOVUPS Z9, K1, 64(SI)
+	ADDQ    DI, SI
+	VMOVUPS Z10, (SI)
+	VMOVUPS Z11, K1, 64(SI)
+	ADDQ    DI, SI
+	VMOVUPS Z12, (SI)
+	VMOVUPS Z13, K1, 64(SI)
+	ADDQ    DI, SI
+	VMOVUPS Z14, (SI)
+	VMOVUPS Z15, K1, 64(SI)
+	ADDQ    DI, SI
+	VMOVUPS Z16, (SI)
+	VMOVUPS Z17, K1, 64(SI)
+	ADDQ    DI, SI
+	VMOVUPS Z18, (SI)
+	VMOVUPS Z19, K1, 64(SI)
+	ADDQ    DI, SI
+	VMOVUPS Z20, (SI)
+	VMOVUPS Z21, K1, 64(SI)
+	ADDQ    DI, SI
+	VMOVUPS Z22, (SI)
+	VMOVUPS Z23, K1, 64(SI)
+	ADDQ    DI, SI
+	VMOVUPS Z24, (SI)
+	VMOVUPS Z25, K1, 64(SI)
+	ADDQ    DI, SI
 	JMP     next
 
 add:
-	VBROADCASTSS alpha+80(FP), Z26
-	VFMADD213PS  (DI), Z26, Z0
-	VMOVUPS      Z0, (DI)
-	VFMADD213PS  64(DI), Z26, K1, Z1
-	VMOVUPS      Z1, K1, 64(DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Z26, Z2
-	VMOVUPS      Z2, (DI)
-	VFMADD213PS  64(DI), Z26, K1, Z3
-	VMOVUPS      Z3, K1, 64(DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Z26, Z4
-	VMOVUPS      Z4, (DI)
-	VFMADD213PS  64(DI), Z26, K1, Z5
-	VMOVUPS      Z5, K1, 64(DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Z26, Z6
-	VMOVUPS      Z6, (DI)
-	VFMADD213PS  64(DI), Z26, K1, Z7
-	VMOVUPS      Z7, K1, 64(DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Z26, Z8
-	VMOVUPS      Z8, (DI)
-	VFMADD213PS  64(DI), Z26, K1, Z9
-	VMOVUPS      Z9, K1, 64(DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Z26, Z10
-	VMOVUPS      Z10, (DI)
-	VFMADD213PS  64(DI), Z26, K1, Z11
-	VMOVUPS      Z11, K1, 64(DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Z26, Z12
-	VMOVUPS      Z12, (DI)
-	VFMADD213PS  64(DI), Z26, K1, Z13
-	VMOVUPS      Z13, K1, 64(DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Z26, Z14
-	VMOVUPS      Z14, (DI)
-	VFMADD213PS  64(DI), Z26, K1, Z15
-	VMOVUPS      Z15, K1, 64(DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Z26, Z16
-	VMOVUPS      Z16, (DI)
-	VFMADD213PS  64(DI), Z26, K1, Z17
-	VMOVUPS      Z17, K1, 64(DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Z26, Z18
-	VMOVUPS      Z18, (DI)
-	VFMADD213PS  64(DI), Z26, K1, Z19
-	VMOVUPS      Z19, K1, 64(DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Z26, Z20
-	VMOVUPS      Z20, (DI)
-	VFMADD213PS  64(DI), Z26, K1, Z21
-	VMOVUPS      Z21, K1, 64(DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Z26, Z22
-	VMOVUPS      Z22, (DI)
-	VFMADD213PS  64(DI), Z26, K1, Z23
-	VMOVUPS      Z23, K1, 64(DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Z26, Z24
-	VMOVUPS      Z24, (DI)
-	VFMADD213PS  64(DI), Z26, K1, Z25
-	VMOVUPS      Z25, K1, 64(DI)
-	ADDQ         R8, DI
+	VBROADCASTSS alpha+96(FP), Z26
+	VFMADD213PS  (SI), Z26, Z0
+	VMOVUPS      Z0, (SI)
+	VFMADD213PS  64(SI), Z26, K1, Z1
+	VMOVUPS      Z1, K1, 64(SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Z26, Z2
+	VMOVUPS      Z2, (SI)
+	VFMADD213PS  64(SI), Z26, K1, Z3
+	VMOVUPS      Z3, K1, 64(SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Z26, Z4
+	VMOVUPS      Z4, (SI)
+	VFMADD213PS  64(SI), Z26, K1, Z5
+	VMOVUPS      Z5, K1, 64(SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Z26, Z6
+	VMOVUPS      Z6, (SI)
+	VFMADD213PS  64(SI), Z26, K1, Z7
+	VMOVUPS      Z7, K1, 64(SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Z26, Z8
+	VMOVUPS      Z8, (SI)
+	VFMADD213PS  64(SI), Z26, K1, Z9
+	VMOVUPS      Z9, K1, 64(SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Z26, Z10
+	VMOVUPS      Z10, (SI)
+	VFMADD213PS  64(SI), Z26, K1, Z11
+	VMOVUPS      Z11, K1, 64(SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Z26, Z12
+	VMOVUPS      Z12, (SI)
+	VFMADD213PS  64(SI), Z26, K1, Z13
+	VMOVUPS      Z13, K1, 64(SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Z26, Z14
+	VMOVUPS      Z14, (SI)
+	VFMADD213PS  64(SI), Z26, K1, Z15
+	VMOVUPS      Z15, K1, 64(SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Z26, Z16
+	VMOVUPS      Z16, (SI)
+	VFMADD213PS  64(SI), Z26, K1, Z17
+	VMOVUPS      Z17, K1, 64(SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Z26, Z18
+	VMOVUPS      Z18, (SI)
+	VFMADD213PS  64(SI), Z26, K1, Z19
+	VMOVUPS      Z19, K1, 64(SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Z26, Z20
+	VMOVUPS      Z20, (SI)
+	VFMADD213PS  64(SI), Z26, K1, Z21
+	VMOVUPS      Z21, K1, 64(SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Z26, Z22
+	VMOVUPS      Z22, (SI)
+	VFMADD213PS  64(SI), Z26, K1, Z23
+	VMOVUPS      Z23, K1, 64(SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Z26, Z24
+	VMOVUPS      Z24, (SI)
+	VFMADD213PS  64(SI), Z26, K1, Z25
+	VMOVUPS      Z25, K1, 64(SI)
+	ADDQ         DI, SI
 	JMP          next
 
 bias:
-	VBROADCASTSS (R10), Z26
+	VBROADCASTSS (R9), Z26
 	VADDPS       Z26, Z0, Z0
-	VMOVUPS      Z0, (DI)
+	VMOVUPS      Z0, (SI)
 	VADDPS       Z26, Z1, Z1
-	VMOVUPS      Z1, K1, 64(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 4(R10), Z26
+	VMOVUPS      Z1, K1, 64(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 4(R9), Z26
 	VADDPS       Z26, Z2, Z2
-	VMOVUPS      Z2, (DI)
+	VMOVUPS      Z2, (SI)
 	VADDPS       Z26, Z3, Z3
-	VMOVUPS      Z3, K1, 64(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 8(R10), Z26
+	VMOVUPS      Z3, K1, 64(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 8(R9), Z26
 	VADDPS       Z26, Z4, Z4
-	VMOVUPS      Z4, (DI)
+	VMOVUPS      Z4, (SI)
 	VADDPS       Z26, Z5, Z5
-	VMOVUPS      Z5, K1, 64(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 12(R10), Z26
+	VMOVUPS      Z5, K1, 64(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 12(R9), Z26
 	VADDPS       Z26, Z6, Z6
-	VMOVUPS      Z6, (DI)
+	VMOVUPS      Z6, (SI)
 	VADDPS       Z26, Z7, Z7
-	VMOVUPS      Z7, K1, 64(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 16(R10), Z26
+	VMOVUPS      Z7, K1, 64(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 16(R9), Z26
 	VADDPS       Z26, Z8, Z8
-	VMOVUPS      Z8, (DI)
+	VMOVUPS      Z8, (SI)
 	VADDPS       Z26, Z9, Z9
-	VMOVUPS      Z9, K1, 64(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 20(R10), Z26
+	VMOVUPS      Z9, K1, 64(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 20(R9), Z26
 	VADDPS       Z26, Z10, Z10
-	VMOVUPS      Z10, (DI)
+	VMOVUPS      Z10, (SI)
 	VADDPS       Z26, Z11, Z11
-	VMOVUPS      Z11, K1, 64(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 24(R10), Z26
+	VMOVUPS      Z11, K1, 64(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 24(R9), Z26
 	VADDPS       Z26, Z12, Z12
-	VMOVUPS      Z12, (DI)
+	VMOVUPS      Z12, (SI)
 	VADDPS       Z26, Z13, Z13
-	VMOVUPS      Z13, K1, 64(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 28(R10), Z26
+	VMOVUPS      Z13, K1, 64(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 28(R9), Z26
 	VADDPS       Z26, Z14, Z14
-	VMOVUPS      Z14, (DI)
+	VMOVUPS      Z14, (SI)
 	VADDPS       Z26, Z15, Z15
-	VMOVUPS      Z15, K1, 64(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 32(R10), Z26
+	VMOVUPS      Z15, K1, 64(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 32(R9), Z26
 	VADDPS       Z26, Z16, Z16
-	VMOVUPS      Z16, (DI)
+	VMOVUPS      Z16, (SI)
 	VADDPS       Z26, Z17, Z17
-	VMOVUPS      Z17, K1, 64(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 36(R10), Z26
+	VMOVUPS      Z17, K1, 64(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 36(R9), Z26
 	VADDPS       Z26, Z18, Z18
-	VMOVUPS      Z18, (DI)
+	VMOVUPS      Z18, (SI)
 	VADDPS       Z26, Z19, Z19
-	VMOVUPS      Z19, K1, 64(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 40(R10), Z26
+	VMOVUPS      Z19, K1, 64(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 40(R9), Z26
 	VADDPS       Z26, Z20, Z20
-	VMOVUPS      Z20, (DI)
+	VMOVUPS      Z20, (SI)
 	VADDPS       Z26, Z21, Z21
-	VMOVUPS      Z21, K1, 64(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 44(R10), Z26
+	VMOVUPS      Z21, K1, 64(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 44(R9), Z26
 	VADDPS       Z26, Z22, Z22
-	VMOVUPS      Z22, (DI)
+	VMOVUPS      Z22, (SI)
 	VADDPS       Z26, Z23, Z23
-	VMOVUPS      Z23, K1, 64(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 48(R10), Z26
+	VMOVUPS      Z23, K1, 64(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 48(R9), Z26
 	VADDPS       Z26, Z24, Z24
-	VMOVUPS      Z24, (DI)
+	VMOVUPS      Z24, (SI)
 	VADDPS       Z26, Z25, Z25
-	VMOVUPS      Z25, K1, 64(DI)
-	ADDQ         R8, DI
+	VMOVUPS      Z25, K1, 64(SI)
+	ADDQ         DI, SI
 	JMP          next
 
 biasrelu:
 	VXORPS       Z27, Z27, Z27
-	VBROADCASTSS (R10), Z26
+	VBROADCASTSS (R9), Z26
 	VADDPS       Z26, Z0, Z0
 	VMAXPS       Z0, Z27, Z0
-	VMOVUPS      Z0, (DI)
+	VMOVUPS      Z0, (SI)
 	VADDPS       Z26, Z1, Z1
 	VMAXPS       Z1, Z27, Z1
-	VMOVUPS      Z1, K1, 64(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 4(R10), Z26
+	VMOVUPS      Z1, K1, 64(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 4(R9), Z26
 	VADDPS       Z26, Z2, Z2
 	VMAXPS       Z2, Z27, Z2
-	VMOVUPS      Z2, (DI)
+	VMOVUPS      Z2, (SI)
 	VADDPS       Z26, Z3, Z3
 	VMAXPS       Z3, Z27, Z3
-	VMOVUPS      Z3, K1, 64(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 8(R10), Z26
+	VMOVUPS      Z3, K1, 64(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 8(R9), Z26
 	VADDPS       Z26, Z4, Z4
 	VMAXPS       Z4, Z27, Z4
-	VMOVUPS      Z4, (DI)
+	VMOVUPS      Z4, (SI)
 	VADDPS       Z26, Z5, Z5
 	VMAXPS       Z5, Z27, Z5
-	VMOVUPS      Z5, K1, 64(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 12(R10), Z26
+	VMOVUPS      Z5, K1, 64(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 12(R9), Z26
 	VADDPS       Z26, Z6, Z6
 	VMAXPS       Z6, Z27, Z6
-	VMOVUPS      Z6, (DI)
+	VMOVUPS      Z6, (SI)
 	VADDPS       Z26, Z7, Z7
 	VMAXPS       Z7, Z27, Z7
-	VMOVUPS      Z7, K1, 64(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 16(R10), Z26
+	VMOVUPS      Z7, K1, 64(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 16(R9), Z26
 	VADDPS       Z26, Z8, Z8
 	VMAXPS       Z8, Z27, Z8
-	VMOVUPS      Z8, (DI)
+	VMOVUPS      Z8, (SI)
 	VADDPS       Z26, Z9, Z9
 	VMAXPS       Z9, Z27, Z9
-	VMOVUPS      Z9, K1, 64(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 20(R10), Z26
+	VMOVUPS      Z9, K1, 64(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 20(R9), Z26
 	VADDPS       Z26, Z10, Z10
 	VMAXPS       Z10, Z27, Z10
-	VMOVUPS      Z10, (DI)
+	VMOVUPS      Z10, (SI)
 	VADDPS       Z26, Z11, Z11
 	VMAXPS       Z11, Z27, Z11
-	VMOVUPS      Z11, K1, 64(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 24(R10), Z26
+	VMOVUPS      Z11, K1, 64(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 24(R9), Z26
 	VADDPS       Z26, Z12, Z12
 	VMAXPS       Z12, Z27, Z12
-	VMOVUPS      Z12, (DI)
+	VMOVUPS      Z12, (SI)
 	VADDPS       Z26, Z13, Z13
 	VMAXPS       Z13, Z27, Z13
-	VMOVUPS      Z13, K1, 64(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 28(R10), Z26
+	VMOVUPS      Z13, K1, 64(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 28(R9), Z26
 	VADDPS       Z26, Z14, Z14
 	VMAXPS       Z14, Z27, Z14
-	VMOVUPS      Z14, (DI)
+	VMOVUPS      Z14, (SI)
 	VADDPS       Z26, Z15, Z15
 	VMAXPS       Z15, Z27, Z15
-	VMOVUPS      Z15, K1, 64(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 32(R10), Z26
+	VMOVUPS      Z15, K1, 64(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 32(R9), Z26
 	VADDPS       Z26, Z16, Z16
 	VMAXPS       Z16, Z27, Z16
-	VMOVUPS      Z16, (DI)
+	VMOVUPS      Z16, (SI)
 	VADDPS       Z26, Z17, Z17
 	VMAXPS       Z17, Z27, Z17
-	VMOVUPS      Z17, K1, 64(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 36(R10), Z26
+	VMOVUPS      Z17, K1, 64(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 36(R9), Z26
 	VADDPS       Z26, Z18, Z18
 	VMAXPS       Z18, Z27, Z18
-	VMOVUPS      Z18, (DI)
+	VMOVUPS      Z18, (SI)
 	VADDPS       Z26, Z19, Z19
 	VMAXPS       Z19, Z27, Z19
-	VMOVUPS      Z19, K1, 64(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 40(R10), Z26
+	VMOVUPS      Z19, K1, 64(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 40(R9), Z26
 	VADDPS       Z26, Z20, Z20
 	VMAXPS       Z20, Z27, Z20
-	VMOVUPS      Z20, (DI)
+	VMOVUPS      Z20, (SI)
 	VADDPS       Z26, Z21, Z21
 	VMAXPS       Z21, Z27, Z21
-	VMOVUPS      Z21, K1, 64(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 44(R10), Z26
+	VMOVUPS      Z21, K1, 64(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 44(R9), Z26
 	VADDPS       Z26, Z22, Z22
 	VMAXPS       Z22, Z27, Z22
-	VMOVUPS      Z22, (DI)
+	VMOVUPS      Z22, (SI)
 	VADDPS       Z26, Z23, Z23
 	VMAXPS       Z23, Z27, Z23
-	VMOVUPS      Z23, K1, 64(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 48(R10), Z26
+	VMOVUPS      Z23, K1, 64(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 48(R9), Z26
 	VADDPS       Z26, Z24, Z24
 	VMAXPS       Z24, Z27, Z24
-	VMOVUPS      Z24, (DI)
+	VMOVUPS      Z24, (SI)
 	VADDPS       Z26, Z25, Z25
 	VMAXPS       Z25, Z27, Z25
-	VMOVUPS      Z25, K1, 64(DI)
-	ADDQ         R8, DI
+	VMOVUPS      Z25, K1, 64(SI)
+	ADDQ         DI, SI
 	JMP          next
 
 relugrad:
 	VXORPS    Z26, Z26, Z26
-	VCMPPS    $0x11, (R10), Z26, K2
+	VCMPPS    $0x11, (R9), Z26, K2
 	VMOVAPS.Z Z0, K2, Z0
-	VMOVUPS   Z0, (DI)
-	VCMPPS    $0x11, 64(R10), Z26, K1, K2
+	VMOVUPS   Z0, (SI)
+	VCMPPS    $0x11, 64(R9), Z26, K1, K2
 	VMOVAPS.Z Z1, K2, Z1
-	VMOVUPS   Z1, K1, 64(DI)
-	ADDQ      R8, DI
-	ADDQ      R8, R10
-	VCMPPS    $0x11, (R10), Z26, K2
+	VMOVUPS   Z1, K1, 64(SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Z26, K2
 	VMOVAPS.Z Z2, K2, Z2
-	VMOVUPS   Z2, (DI)
-	VCMPPS    $0x11, 64(R10), Z26, K1, K2
+	VMOVUPS   Z2, (SI)
+	VCMPPS    $0x11, 64(R9), Z26, K1, K2
 	VMOVAPS.Z Z3, K2, Z3
-	VMOVUPS   Z3, K1, 64(DI)
-	ADDQ      R8, DI
-	ADDQ      R8, R10
-	VCMPPS    $0x11, (R10), Z26, K2
+	VMOVUPS   Z3, K1, 64(SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Z26, K2
 	VMOVAPS.Z Z4, K2, Z4
-	VMOVUPS   Z4, (DI)
-	VCMPPS    $0x11, 64(R10), Z26, K1, K2
+	VMOVUPS   Z4, (SI)
+	VCMPPS    $0x11, 64(R9), Z26, K1, K2
 	VMOVAPS.Z Z5, K2, Z5
-	VMOVUPS   Z5, K1, 64(DI)
-	ADDQ      R8, DI
-	ADDQ      R8, R10
-	VCMPPS    $0x11, (R10), Z26, K2
+	VMOVUPS   Z5, K1, 64(SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Z26, K2
 	VMOVAPS.Z Z6, K2, Z6
-	VMOVUPS   Z6, (DI)
-	VCMPPS    $0x11, 64(R10), Z26, K1, K2
+	VMOVUPS   Z6, (SI)
+	VCMPPS    $0x11, 64(R9), Z26, K1, K2
 	VMOVAPS.Z Z7, K2, Z7
-	VMOVUPS   Z7, K1, 64(DI)
-	ADDQ      R8, DI
-	ADDQ      R8, R10
-	VCMPPS    $0x11, (R10), Z26, K2
+	VMOVUPS   Z7, K1, 64(SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Z26, K2
 	VMOVAPS.Z Z8, K2, Z8
-	VMOVUPS   Z8, (DI)
-	VCMPPS    $0x11, 64(R10), Z26, K1, K2
+	VMOVUPS   Z8, (SI)
+	VCMPPS    $0x11, 64(R9), Z26, K1, K2
 	VMOVAPS.Z Z9, K2, Z9
-	VMOVUPS   Z9, K1, 64(DI)
-	ADDQ      R8, DI
-	ADDQ      R8, R10
-	VCMPPS    $0x11, (R10), Z26, K2
+	VMOVUPS   Z9, K1, 64(SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Z26, K2
 	VMOVAPS.Z Z10, K2, Z10
-	VMOVUPS   Z10, (DI)
-	VCMPPS    $0x11, 64(R10), Z26, K1, K2
+	VMOVUPS   Z10, (SI)
+	VCMPPS    $0x11, 64(R9), Z26, K1, K2
 	VMOVAPS.Z Z11, K2, Z11
-	VMOVUPS   Z11, K1, 64(DI)
-	ADDQ      R8, DI
-	ADDQ      R8, R10
-	VCMPPS    $0x11, (R10), Z26, K2
+	VMOVUPS   Z11, K1, 64(SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Z26, K2
 	VMOVAPS.Z Z12, K2, Z12
-	VMOVUPS   Z12, (DI)
-	VCMPPS    $0x11, 64(R10), Z26, K1, K2
+	VMOVUPS   Z12, (SI)
+	VCMPPS    $0x11, 64(R9), Z26, K1, K2
 	VMOVAPS.Z Z13, K2, Z13
-	VMOVUPS   Z13, K1, 64(DI)
-	ADDQ      R8, DI
-	ADDQ      R8, R10
-	VCMPPS    $0x11, (R10), Z26, K2
+	VMOVUPS   Z13, K1, 64(SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Z26, K2
 	VMOVAPS.Z Z14, K2, Z14
-	VMOVUPS   Z14, (DI)
-	VCMPPS    $0x11, 64(R10), Z26, K1, K2
+	VMOVUPS   Z14, (SI)
+	VCMPPS    $0x11, 64(R9), Z26, K1, K2
 	VMOVAPS.Z Z15, K2, Z15
-	VMOVUPS   Z15, K1, 64(DI)
-	ADDQ      R8, DI
-	ADDQ      R8, R10
-	VCMPPS    $0x11, (R10), Z26, K2
+	VMOVUPS   Z15, K1, 64(SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Z26, K2
 	VMOVAPS.Z Z16, K2, Z16
-	VMOVUPS   Z16, (DI)
-	VCMPPS    $0x11, 64(R10), Z26, K1, K2
+	VMOVUPS   Z16, (SI)
+	VCMPPS    $0x11, 64(R9), Z26, K1, K2
 	VMOVAPS.Z Z17, K2, Z17
-	VMOVUPS   Z17, K1, 64(DI)
-	ADDQ      R8, DI
-	ADDQ      R8, R10
-	VCMPPS    $0x11, (R10), Z26, K2
+	VMOVUPS   Z17, K1, 64(SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Z26, K2
 	VMOVAPS.Z Z18, K2, Z18
-	VMOVUPS   Z18, (DI)
-	VCMPPS    $0x11, 64(R10), Z26, K1, K2
+	VMOVUPS   Z18, (SI)
+	VCMPPS    $0x11, 64(R9), Z26, K1, K2
 	VMOVAPS.Z Z19, K2, Z19
-	VMOVUPS   Z19, K1, 64(DI)
-	ADDQ      R8, DI
-	ADDQ      R8, R10
-	VCMPPS    $0x11, (R10), Z26, K2
+	VMOVUPS   Z19, K1, 64(SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Z26, K2
 	VMOVAPS.Z Z20, K2, Z20
-	VMOVUPS   Z20, (DI)
-	VCMPPS    $0x11, 64(R10), Z26, K1, K2
+	VMOVUPS   Z20, (SI)
+	VCMPPS    $0x11, 64(R9), Z26, K1, K2
 	VMOVAPS.Z Z21, K2, Z21
-	VMOVUPS   Z21, K1, 64(DI)
-	ADDQ      R8, DI
-	ADDQ      R8, R10
-	VCMPPS    $0x11, (R10), Z26, K2
+	VMOVUPS   Z21, K1, 64(SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Z26, K2
 	VMOVAPS.Z Z22, K2, Z22
-	VMOVUPS   Z22, (DI)
-	VCMPPS    $0x11, 64(R10), Z26, K1, K2
+	VMOVUPS   Z22, (SI)
+	VCMPPS    $0x11, 64(R9), Z26, K1, K2
 	VMOVAPS.Z Z23, K2, Z23
-	VMOVUPS   Z23, K1, 64(DI)
-	ADDQ      R8, DI
-	ADDQ      R8, R10
-	VCMPPS    $0x11, (R10), Z26, K2
+	VMOVUPS   Z23, K1, 64(SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Z26, K2
 	VMOVAPS.Z Z24, K2, Z24
-	VMOVUPS   Z24, (DI)
-	VCMPPS    $0x11, 64(R10), Z26, K1, K2
+	VMOVUPS   Z24, (SI)
+	VCMPPS    $0x11, 64(R9), Z26, K1, K2
 	VMOVAPS.Z Z25, K2, Z25
-	VMOVUPS   Z25, K1, 64(DI)
-	ADDQ      R8, DI
+	VMOVUPS   Z25, K1, 64(SI)
+	ADDQ      DI, SI
 
 next:
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	MOVQ   $0x00000034, R10
-	MOVQ   op+88(FP), R9
-	CMPQ   R9, $0x04
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	MOVQ   $0x00000034, R9
+	MOVQ   op+104(FP), R8
+	CMPQ   R8, $0x04
 	JNE    advance
-	MOVQ   R8, R10
-	IMUL3Q $0x0d, R8, R10
+	MOVQ   DI, R9
+	IMUL3Q $0x0d, DI, R9
 
 advance:
-	ADDQ R10, aux+72(FP)
-	DECQ AX
+	ADDQ R9, aux+88(FP)
+	DECQ tiles+0(FP)
 	JNZ  tile
 	VZEROUPPER
 	RET
 
-// func gemm512x14x2(tiles int, k int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)
+// func gemm512x14x2(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)
 // Requires: AVX, AVX512DQ, AVX512F, MMX+
-TEXT ·gemm512x14x2(SB), NOSPLIT, $0-104
-	MOVQ  tiles+0(FP), AX
-	MOVQ  a+16(FP), CX
-	MOVQ  ars+24(FP), DX
-	MOVQ  acs+32(FP), BX
-	MOVQ  ldb+48(FP), SI
-	MOVQ  c+56(FP), DI
-	MOVQ  ldc+64(FP), R8
-	MOVQ  mask+96(FP), R9
-	MOVL  (R9), R9
-	KMOVW R9, K1
+TEXT ·gemm512x14x2(SB), NOSPLIT, $0-120
+	MOVQ  a+32(FP), AX
+	MOVQ  ars+40(FP), CX
+	MOVQ  acs+48(FP), DX
+	MOVQ  ldb+64(FP), BX
+	MOVQ  c+72(FP), SI
+	MOVQ  ldc+80(FP), DI
+	MOVQ  mask+112(FP), R8
+	MOVL  (R8), R8
+	KMOVW R8, K1
 
 tile:
-	MOVQ       op+88(FP), R9
-	CMPQ       R9, $0x01
+	MOVQ       op+104(FP), R8
+	CMPQ       R8, $0x01
 	JNE        start
-	MOVQ       DI, R9
-	PREFETCHT0 (R9)
-	PREFETCHT0 64(R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	PREFETCHT0 64(R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	PREFETCHT0 64(R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	PREFETCHT0 64(R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	PREFETCHT0 64(R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	PREFETCHT0 64(R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	PREFETCHT0 64(R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	PREFETCHT0 64(R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	PREFETCHT0 64(R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	PREFETCHT0 64(R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	PREFETCHT0 64(R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	PREFETCHT0 64(R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	PREFETCHT0 64(R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	PREFETCHT0 64(R9)
+	MOVQ       SI, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	PREFETCHT0 64(R8)
 
 start:
 	VXORPS Z0, Z0, Z0
@@ -8343,539 +8585,549 @@ start:
 	VXORPS Z25, Z25, Z25
 	VXORPS Z26, Z26, Z26
 	VXORPS Z27, Z27, Z27
-	MOVQ   CX, R9
-	LEAQ   (R9)(DX*2), R10
-	ADDQ   DX, R10
-	LEAQ   (R10)(DX*2), R11
-	LEAQ   (R11)(DX*4), R12
-	ADDQ   DX, R12
-	MOVQ   b+40(FP), R13
-	MOVQ   k+8(FP), R14
+	MOVQ   segment+24(FP), R8
+	MOVQ   segments+16(FP), R9
+
+segment:
+	MOVQ (R8), R10
+	LEAQ (AX)(R10*4), R10
+	LEAQ (R10)(CX*2), R11
+	ADDQ CX, R11
+	LEAQ (R11)(CX*2), R12
+	LEAQ (R12)(CX*4), R13
+	ADDQ CX, R13
+	MOVQ 8(R8), R15
+	MOVQ b+56(FP), R14
+	LEAQ (R14)(R15*4), R14
+	MOVQ k+8(FP), R15
 
 loop:
-	VMOVUPS      (R13), Z28
-	VMOVUPS.Z    64(R13), K1, Z29
-	ADDQ         SI, R13
-	VBROADCASTSS (R9), Z30
+	VMOVUPS      (R14), Z28
+	VMOVUPS.Z    64(R14), K1, Z29
+	ADDQ         BX, R14
+	VBROADCASTSS (R10), Z30
 	VFMADD231PS  Z28, Z30, Z0
 	VFMADD231PS  Z29, Z30, Z1
-	VBROADCASTSS (R9)(DX*1), Z30
+	VBROADCASTSS (R10)(CX*1), Z30
 	VFMADD231PS  Z28, Z30, Z2
 	VFMADD231PS  Z29, Z30, Z3
-	VBROADCASTSS (R9)(DX*2), Z30
+	VBROADCASTSS (R10)(CX*2), Z30
 	VFMADD231PS  Z28, Z30, Z4
 	VFMADD231PS  Z29, Z30, Z5
-	VBROADCASTSS (R10), Z30
+	VBROADCASTSS (R11), Z30
 	VFMADD231PS  Z28, Z30, Z6
 	VFMADD231PS  Z29, Z30, Z7
-	VBROADCASTSS (R9)(DX*4), Z30
+	VBROADCASTSS (R10)(CX*4), Z30
 	VFMADD231PS  Z28, Z30, Z8
 	VFMADD231PS  Z29, Z30, Z9
-	VBROADCASTSS (R11), Z30
+	VBROADCASTSS (R12), Z30
 	VFMADD231PS  Z28, Z30, Z10
 	VFMADD231PS  Z29, Z30, Z11
-	VBROADCASTSS (R11)(DX*1), Z30
+	VBROADCASTSS (R12)(CX*1), Z30
 	VFMADD231PS  Z28, Z30, Z12
 	VFMADD231PS  Z29, Z30, Z13
-	VBROADCASTSS (R11)(DX*2), Z30
+	VBROADCASTSS (R12)(CX*2), Z30
 	VFMADD231PS  Z28, Z30, Z14
 	VFMADD231PS  Z29, Z30, Z15
-	VBROADCASTSS (R9)(DX*8), Z30
+	VBROADCASTSS (R10)(CX*8), Z30
 	VFMADD231PS  Z28, Z30, Z16
 	VFMADD231PS  Z29, Z30, Z17
-	VBROADCASTSS (R11)(DX*4), Z30
+	VBROADCASTSS (R12)(CX*4), Z30
 	VFMADD231PS  Z28, Z30, Z18
 	VFMADD231PS  Z29, Z30, Z19
-	VBROADCASTSS (R12), Z30
+	VBROADCASTSS (R13), Z30
 	VFMADD231PS  Z28, Z30, Z20
 	VFMADD231PS  Z29, Z30, Z21
-	VBROADCASTSS (R12)(DX*1), Z30
+	VBROADCASTSS (R13)(CX*1), Z30
 	VFMADD231PS  Z28, Z30, Z22
 	VFMADD231PS  Z29, Z30, Z23
-	VBROADCASTSS (R12)(DX*2), Z30
+	VBROADCASTSS (R13)(CX*2), Z30
 	VFMADD231PS  Z28, Z30, Z24
 	VFMADD231PS  Z29, Z30, Z25
-	VBROADCASTSS (R11)(DX*8), Z30
+	VBROADCASTSS (R12)(CX*8), Z30
 	VFMADD231PS  Z28, Z30, Z26
 	VFMADD231PS  Z29, Z30, Z27
-	ADDQ         BX, R9
-	ADDQ         BX, R10
-	ADDQ         BX, R11
-	ADDQ         BX, R12
-	DECQ         R14
+	ADDQ         DX, R10
+	ADDQ         DX, R11
+	ADDQ         DX, R12
+	ADDQ         DX, R13
+	DECQ         R15
 	JNZ          loop
-	MOVQ         aux+72(FP), R10
-	MOVQ         op+88(FP), R9
-	CMPQ         R9, $0x01
+	ADDQ         $0x10, R8
+	DECQ         R9
+	JNZ          segment
+	MOVQ         aux+88(FP), R9
+	MOVQ         op+104(FP), R8
+	CMPQ         R8, $0x01
 	JEQ          add
-	CMPQ         R9, $0x02
+	CMPQ         R8, $0x02
 	JEQ          bias
-	CMPQ         R9, $0x03
+	CMPQ         R8, $0x03
 	JEQ          biasrelu
-	CMPQ         R9, $0x04
+	CMPQ         R8, $0x04
 	JEQ          relugrad
 
 	// Store
-	VMOVUPS Z0, (DI)
-	VMOVUPS Z1, K1, 64(DI)
-	ADDQ    R8, DI
-	VMOVUPS Z2, (DI)
-	VMOVUPS Z3, K1, 64(DI)
-	ADDQ    R8, DI
-	VMOVUPS Z4, (DI)
-	VMOVUPS Z5, K1, 64(DI)
-	ADDQ    R8, DI
-	VMOVUPS Z6, (DI)
-	VMOVUPS Z7, K1, 64(DI)
-	ADDQ    R8, DI
-	VMOVUPS Z8, (DI)
-	VMOVUPS Z9, K1, 64(DI)
-	ADDQ    R8, DI
-	VMOVUPS Z10, (DI)
-	VMOVUPS Z11, K1, 64(DI)
-	ADDQ    R8, DI
-	VMOVUPS Z12, (DI)
-	VMOVUPS Z13, K1, 64(DI)
-	ADDQ    R8, DI
-	VMOVUPS Z14, (DI)
-	VMOVUPS Z15, K1, 64(DI)
-	ADDQ    R8, DI
-	VMOVUPS Z16, (DI)
-	VMOVUPS Z17, K1, 64(DI)
-	ADDQ    R8, DI
-	VMOVUPS Z18, (DI)
-	VMOVUPS Z19, K1, 64(DI)
-	ADDQ    R8, DI
-	VMOVUPS Z20, (DI)
-	VMOVUPS Z21, K1, 64(DI)
-	ADDQ    R8, DI
-	VMOVUPS Z22, (DI)
-	VMOVUPS Z23, K1, 64(DI)
-	ADDQ    R8, DI
-	VMOVUPS Z24, (DI)
-	VMOVUPS Z25, K1, 64(DI)
-	ADDQ    R8, DI
-	VMOVUPS Z26, (DI)
-	VMOVUPS Z27, K1, 64(DI)
-	ADDQ    R8, DI
+	VMOVUPS Z0, (SI)
+	VMOVUPS Z1, K1, 64(SI)
+	ADDQ    DI, SI
+	VMOVUPS Z2, (SI)
+	VMOVUPS Z3, K1, 64(SI)
+	ADDQ    DI, SI
+	VMOVUPS Z4, (SI)
+	VMOVUPS Z5, K1, 64(SI)
+	ADDQ    DI, SI
+	VMOVUPS Z6, (SI)
+	VMOVUPS Z7, K1, 64(SI)
+	ADDQ    DI, SI
+	VMOVUPS Z8, (SI)
+	VMOVUPS Z9, K1, 64(SI)
+	ADDQ    DI, SI
+	VMOVUPS Z10, (SI)
+	VMOVUPS Z11, K1, 64(SI)
+	ADDQ    DI, SI
+	VMOVUPS Z12, (SI)
+	VMOVUPS Z13, K1, 64(SI)
+	ADDQ    DI, SI
+	VMOVUPS Z14, (SI)
+	VMOVUPS Z15, K1, 64(SI)
+	ADDQ    DI, SI
+	VMOVUPS Z16, (SI)
+	VMOVUPS Z17, K1, 64(SI)
+	ADDQ    DI, SI
+	VMOVUPS Z18, (SI)
+	VMOVUPS Z19, K1, 64(SI)
+	ADDQ    DI, SI
+	VMOVUPS Z20, (SI)
+	VMOVUPS Z21, K1, 64(SI)
+	ADDQ    DI, SI
+	VMOVUPS Z22, (SI)
+	VMOVUPS Z23, K1, 64(SI)
+	ADDQ    DI, SI
+	VMOVUPS Z24, (SI)
+	VMOVUPS Z25, K1, 64(SI)
+	ADDQ    DI, SI
+	VMOVUPS Z26, (SI)
+	VMOVUPS Z27, K1, 64(SI)
+	ADDQ    DI, SI
 	JMP     next
 
 add:
-	VBROADCASTSS alpha+80(FP), Z28
-	VFMADD213PS  (DI), Z28, Z0
-	VMOVUPS      Z0, (DI)
-	VFMADD213PS  64(DI), Z28, K1, Z1
-	VMOVUPS      Z1, K1, 64(DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Z28, Z2
-	VMOVUPS      Z2, (DI)
-	VFMADD213PS  64(DI), Z28, K1, Z3
-	VMOVUPS      Z3, K1, 64(DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Z28, Z4
-	VMOVUPS      Z4, (DI)
-	VFMADD213PS  64(DI), Z28, K1, Z5
-	VMOVUPS      Z5, K1, 64(DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Z28, Z6
-	VMOVUPS      Z6, (DI)
-	VFMADD213PS  64(DI), Z28, K1, Z7
-	VMOVUPS      Z7, K1, 64(DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Z28, Z8
-	VMOVUPS      Z8, (DI)
-	VFMADD213PS  64(DI), Z28, K1, Z9
-	VMOVUPS      Z9, K1, 64(DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Z28, Z10
-	VMOVUPS      Z10, (DI)
-	VFMADD213PS  64(DI), Z28, K1, Z11
-	VMOVUPS      Z11, K1, 64(DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Z28, Z12
-	VMOVUPS      Z12, (DI)
-	VFMADD213PS  64(DI), Z28, K1, Z13
-	VMOVUPS      Z13, K1, 64(DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Z28, Z14
-	VMOVUPS      Z14, (DI)
-	VFMADD213PS  64(DI), Z28, K1, Z15
-	VMOVUPS      Z15, K1, 64(DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Z28, Z16
-	VMOVUPS      Z16, (DI)
-	VFMADD213PS  64(DI), Z28, K1, Z17
-	VMOVUPS      Z17, K1, 64(DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Z28, Z18
-	VMOVUPS      Z18, (DI)
-	VFMADD213PS  64(DI), Z28, K1, Z19
-	VMOVUPS      Z19, K1, 64(DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Z28, Z20
-	VMOVUPS      Z20, (DI)
-	VFMADD213PS  64(DI), Z28, K1, Z21
-	VMOVUPS      Z21, K1, 64(DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Z28, Z22
-	VMOVUPS      Z22, (DI)
-	VFMADD213PS  64(DI), Z28, K1, Z23
-	VMOVUPS      Z23, K1, 64(DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Z28, Z24
-	VMOVUPS      Z24, (DI)
-	VFMADD213PS  64(DI), Z28, K1, Z25
-	VMOVUPS      Z25, K1, 64(DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Z28, Z26
-	VMOVUPS      Z26, (DI)
-	VFMADD213PS  64(DI), Z28, K1, Z27
-	VMOVUPS      Z27, K1, 64(DI)
-	ADDQ         R8, DI
+	VBROADCASTSS alpha+96(FP), Z28
+	VFMADD213PS  (SI), Z28, Z0
+	VMOVUPS      Z0, (SI)
+	VFMADD213PS  64(SI), Z28, K1, Z1
+	VMOVUPS      Z1, K1, 64(SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Z28, Z2
+	VMOVUPS      Z2, (SI)
+	VFMADD213PS  64(SI), Z28, K1, Z3
+	VMOVUPS      Z3, K1, 64(SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Z28, Z4
+	VMOVUPS      Z4, (SI)
+	VFMADD213PS  64(SI), Z28, K1, Z5
+	VMOVUPS      Z5, K1, 64(SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Z28, Z6
+	VMOVUPS      Z6, (SI)
+	VFMADD213PS  64(SI), Z28, K1, Z7
+	VMOVUPS      Z7, K1, 64(SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Z28, Z8
+	VMOVUPS      Z8, (SI)
+	VFMADD213PS  64(SI), Z28, K1, Z9
+	VMOVUPS      Z9, K1, 64(SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Z28, Z10
+	VMOVUPS      Z10, (SI)
+	VFMADD213PS  64(SI), Z28, K1, Z11
+	VMOVUPS      Z11, K1, 64(SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Z28, Z12
+	VMOVUPS      Z12, (SI)
+	VFMADD213PS  64(SI), Z28, K1, Z13
+	VMOVUPS      Z13, K1, 64(SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Z28, Z14
+	VMOVUPS      Z14, (SI)
+	VFMADD213PS  64(SI), Z28, K1, Z15
+	VMOVUPS      Z15, K1, 64(SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Z28, Z16
+	VMOVUPS      Z16, (SI)
+	VFMADD213PS  64(SI), Z28, K1, Z17
+	VMOVUPS      Z17, K1, 64(SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Z28, Z18
+	VMOVUPS      Z18, (SI)
+	VFMADD213PS  64(SI), Z28, K1, Z19
+	VMOVUPS      Z19, K1, 64(SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Z28, Z20
+	VMOVUPS      Z20, (SI)
+	VFMADD213PS  64(SI), Z28, K1, Z21
+	VMOVUPS      Z21, K1, 64(SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Z28, Z22
+	VMOVUPS      Z22, (SI)
+	VFMADD213PS  64(SI), Z28, K1, Z23
+	VMOVUPS      Z23, K1, 64(SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Z28, Z24
+	VMOVUPS      Z24, (SI)
+	VFMADD213PS  64(SI), Z28, K1, Z25
+	VMOVUPS      Z25, K1, 64(SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Z28, Z26
+	VMOVUPS      Z26, (SI)
+	VFMADD213PS  64(SI), Z28, K1, Z27
+	VMOVUPS      Z27, K1, 64(SI)
+	ADDQ         DI, SI
 	JMP          next
 
 bias:
-	VBROADCASTSS (R10), Z28
+	VBROADCASTSS (R9), Z28
 	VADDPS       Z28, Z0, Z0
-	VMOVUPS      Z0, (DI)
+	VMOVUPS      Z0, (SI)
 	VADDPS       Z28, Z1, Z1
-	VMOVUPS      Z1, K1, 64(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 4(R10), Z28
+	VMOVUPS      Z1, K1, 64(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 4(R9), Z28
 	VADDPS       Z28, Z2, Z2
-	VMOVUPS      Z2, (DI)
+	VMOVUPS      Z2, (SI)
 	VADDPS       Z28, Z3, Z3
-	VMOVUPS      Z3, K1, 64(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 8(R10), Z28
+	VMOVUPS      Z3, K1, 64(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 8(R9), Z28
 	VADDPS       Z28, Z4, Z4
-	VMOVUPS      Z4, (DI)
+	VMOVUPS      Z4, (SI)
 	VADDPS       Z28, Z5, Z5
-	VMOVUPS      Z5, K1, 64(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 12(R10), Z28
+	VMOVUPS      Z5, K1, 64(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 12(R9), Z28
 	VADDPS       Z28, Z6, Z6
-	VMOVUPS      Z6, (DI)
+	VMOVUPS      Z6, (SI)
 	VADDPS       Z28, Z7, Z7
-	VMOVUPS      Z7, K1, 64(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 16(R10), Z28
+	VMOVUPS      Z7, K1, 64(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 16(R9), Z28
 	VADDPS       Z28, Z8, Z8
-	VMOVUPS      Z8, (DI)
+	VMOVUPS      Z8, (SI)
 	VADDPS       Z28, Z9, Z9
-	VMOVUPS      Z9, K1, 64(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 20(R10), Z28
+	VMOVUPS      Z9, K1, 64(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 20(R9), Z28
 	VADDPS       Z28, Z10, Z10
-	VMOVUPS      Z10, (DI)
+	VMOVUPS      Z10, (SI)
 	VADDPS       Z28, Z11, Z11
-	VMOVUPS      Z11, K1, 64(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 24(R10), Z28
+	VMOVUPS      Z11, K1, 64(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 24(R9), Z28
 	VADDPS       Z28, Z12, Z12
-	VMOVUPS      Z12, (DI)
+	VMOVUPS      Z12, (SI)
 	VADDPS       Z28, Z13, Z13
-	VMOVUPS      Z13, K1, 64(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 28(R10), Z28
+	VMOVUPS      Z13, K1, 64(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 28(R9), Z28
 	VADDPS       Z28, Z14, Z14
-	VMOVUPS      Z14, (DI)
+	VMOVUPS      Z14, (SI)
 	VADDPS       Z28, Z15, Z15
-	VMOVUPS      Z15, K1, 64(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 32(R10), Z28
+	VMOVUPS      Z15, K1, 64(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 32(R9), Z28
 	VADDPS       Z28, Z16, Z16
-	VMOVUPS      Z16, (DI)
+	VMOVUPS      Z16, (SI)
 	VADDPS       Z28, Z17, Z17
-	VMOVUPS      Z17, K1, 64(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 36(R10), Z28
+	VMOVUPS      Z17, K1, 64(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 36(R9), Z28
 	VADDPS       Z28, Z18, Z18
-	VMOVUPS      Z18, (DI)
+	VMOVUPS      Z18, (SI)
 	VADDPS       Z28, Z19, Z19
-	VMOVUPS      Z19, K1, 64(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 40(R10), Z28
+	VMOVUPS      Z19, K1, 64(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 40(R9), Z28
 	VADDPS       Z28, Z20, Z20
-	VMOVUPS      Z20, (DI)
+	VMOVUPS      Z20, (SI)
 	VADDPS       Z28, Z21, Z21
-	VMOVUPS      Z21, K1, 64(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 44(R10), Z28
+	VMOVUPS      Z21, K1, 64(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 44(R9), Z28
 	VADDPS       Z28, Z22, Z22
-	VMOVUPS      Z22, (DI)
+	VMOVUPS      Z22, (SI)
 	VADDPS       Z28, Z23, Z23
-	VMOVUPS      Z23, K1, 64(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 48(R10), Z28
+	VMOVUPS      Z23, K1, 64(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 48(R9), Z28
 	VADDPS       Z28, Z24, Z24
-	VMOVUPS      Z24, (DI)
+	VMOVUPS      Z24, (SI)
 	VADDPS       Z28, Z25, Z25
-	VMOVUPS      Z25, K1, 64(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 52(R10), Z28
+	VMOVUPS      Z25, K1, 64(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 52(R9), Z28
 	VADDPS       Z28, Z26, Z26
-	VMOVUPS      Z26, (DI)
+	VMOVUPS      Z26, (SI)
 	VADDPS       Z28, Z27, Z27
-	VMOVUPS      Z27, K1, 64(DI)
-	ADDQ         R8, DI
+	VMOVUPS      Z27, K1, 64(SI)
+	ADDQ         DI, SI
 	JMP          next
 
 biasrelu:
 	VXORPS       Z29, Z29, Z29
-	VBROADCASTSS (R10), Z28
+	VBROADCASTSS (R9), Z28
 	VADDPS       Z28, Z0, Z0
 	VMAXPS       Z0, Z29, Z0
-	VMOVUPS      Z0, (DI)
+	VMOVUPS      Z0, (SI)
 	VADDPS       Z28, Z1, Z1
 	VMAXPS       Z1, Z29, Z1
-	VMOVUPS      Z1, K1, 64(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 4(R10), Z28
+	VMOVUPS      Z1, K1, 64(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 4(R9), Z28
 	VADDPS       Z28, Z2, Z2
 	VMAXPS       Z2, Z29, Z2
-	VMOVUPS      Z2, (DI)
+	VMOVUPS      Z2, (SI)
 	VADDPS       Z28, Z3, Z3
 	VMAXPS       Z3, Z29, Z3
-	VMOVUPS      Z3, K1, 64(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 8(R10), Z28
+	VMOVUPS      Z3, K1, 64(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 8(R9), Z28
 	VADDPS       Z28, Z4, Z4
 	VMAXPS       Z4, Z29, Z4
-	VMOVUPS      Z4, (DI)
+	VMOVUPS      Z4, (SI)
 	VADDPS       Z28, Z5, Z5
 	VMAXPS       Z5, Z29, Z5
-	VMOVUPS      Z5, K1, 64(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 12(R10), Z28
+	VMOVUPS      Z5, K1, 64(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 12(R9), Z28
 	VADDPS       Z28, Z6, Z6
 	VMAXPS       Z6, Z29, Z6
-	VMOVUPS      Z6, (DI)
+	VMOVUPS      Z6, (SI)
 	VADDPS       Z28, Z7, Z7
 	VMAXPS       Z7, Z29, Z7
-	VMOVUPS      Z7, K1, 64(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 16(R10), Z28
+	VMOVUPS      Z7, K1, 64(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 16(R9), Z28
 	VADDPS       Z28, Z8, Z8
 	VMAXPS       Z8, Z29, Z8
-	VMOVUPS      Z8, (DI)
+	VMOVUPS      Z8, (SI)
 	VADDPS       Z28, Z9, Z9
 	VMAXPS       Z9, Z29, Z9
-	VMOVUPS      Z9, K1, 64(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 20(R10), Z28
+	VMOVUPS      Z9, K1, 64(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 20(R9), Z28
 	VADDPS       Z28, Z10, Z10
 	VMAXPS       Z10, Z29, Z10
-	VMOVUPS      Z10, (DI)
+	VMOVUPS      Z10, (SI)
 	VADDPS       Z28, Z11, Z11
 	VMAXPS       Z11, Z29, Z11
-	VMOVUPS      Z11, K1, 64(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 24(R10), Z28
+	VMOVUPS      Z11, K1, 64(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 24(R9), Z28
 	VADDPS       Z28, Z12, Z12
 	VMAXPS       Z12, Z29, Z12
-	VMOVUPS      Z12, (DI)
+	VMOVUPS      Z12, (SI)
 	VADDPS       Z28, Z13, Z13
 	VMAXPS       Z13, Z29, Z13
-	VMOVUPS      Z13, K1, 64(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 28(R10), Z28
+	VMOVUPS      Z13, K1, 64(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 28(R9), Z28
 	VADDPS       Z28, Z14, Z14
 	VMAXPS       Z14, Z29, Z14
-	VMOVUPS      Z14, (DI)
+	VMOVUPS      Z14, (SI)
 	VADDPS       Z28, Z15, Z15
 	VMAXPS       Z15, Z29, Z15
-	VMOVUPS      Z15, K1, 64(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 32(R10), Z28
+	VMOVUPS      Z15, K1, 64(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 32(R9), Z28
 	VADDPS       Z28, Z16, Z16
 	VMAXPS       Z16, Z29, Z16
-	VMOVUPS      Z16, (DI)
+	VMOVUPS      Z16, (SI)
 	VADDPS       Z28, Z17, Z17
 	VMAXPS       Z17, Z29, Z17
-	VMOVUPS      Z17, K1, 64(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 36(R10), Z28
+	VMOVUPS      Z17, K1, 64(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 36(R9), Z28
 	VADDPS       Z28, Z18, Z18
 	VMAXPS       Z18, Z29, Z18
-	VMOVUPS      Z18, (DI)
+	VMOVUPS      Z18, (SI)
 	VADDPS       Z28, Z19, Z19
 	VMAXPS       Z19, Z29, Z19
-	VMOVUPS      Z19, K1, 64(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 40(R10), Z28
+	VMOVUPS      Z19, K1, 64(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 40(R9), Z28
 	VADDPS       Z28, Z20, Z20
 	VMAXPS       Z20, Z29, Z20
-	VMOVUPS      Z20, (DI)
+	VMOVUPS      Z20, (SI)
 	VADDPS       Z28, Z21, Z21
 	VMAXPS       Z21, Z29, Z21
-	VMOVUPS      Z21, K1, 64(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 44(R10), Z28
+	VMOVUPS      Z21, K1, 64(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 44(R9), Z28
 	VADDPS       Z28, Z22, Z22
 	VMAXPS       Z22, Z29, Z22
-	VMOVUPS      Z22, (DI)
+	VMOVUPS      Z22, (SI)
 	VADDPS       Z28, Z23, Z23
 	VMAXPS       Z23, Z29, Z23
-	VMOVUPS      Z23, K1, 64(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 48(R10), Z28
+	VMOVUPS      Z23, K1, 64(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 48(R9), Z28
 	VADDPS       Z28, Z24, Z24
 	VMAXPS       Z24, Z29, Z24
-	VMOVUPS      Z24, (DI)
+	VMOVUPS      Z24, (SI)
 	VADDPS       Z28, Z25, Z25
 	VMAXPS       Z25, Z29, Z25
-	VMOVUPS      Z25, K1, 64(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 52(R10), Z28
+	VMOVUPS      Z25, K1, 64(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 52(R9), Z28
 	VADDPS       Z28, Z26, Z26
 	VMAXPS       Z26, Z29, Z26
-	VMOVUPS      Z26, (DI)
+	VMOVUPS      Z26, (SI)
 	VADDPS       Z28, Z27, Z27
 	VMAXPS       Z27, Z29, Z27
-	VMOVUPS      Z27, K1, 64(DI)
-	ADDQ         R8, DI
+	VMOVUPS      Z27, K1, 64(SI)
+	ADDQ         DI, SI
 	JMP          next
 
 relugrad:
 	VXORPS    Z28, Z28, Z28
-	VCMPPS    $0x11, (R10), Z28, K2
+	VCMPPS    $0x11, (R9), Z28, K2
 	VMOVAPS.Z Z0, K2, Z0
-	VMOVUPS   Z0, (DI)
-	VCMPPS    $0x11, 64(R10), Z28, K1, K2
+	VMOVUPS   Z0, (SI)
+	VCMPPS    $0x11, 64(R9), Z28, K1, K2
 	VMOVAPS.Z Z1, K2, Z1
-	VMOVUPS   Z1, K1, 64(DI)
-	ADDQ      R8, DI
-	ADDQ      R8, R10
-	VCMPPS    $0x11, (R10), Z28, K2
+	VMOVUPS   Z1, K1, 64(SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Z28, K2
 	VMOVAPS.Z Z2, K2, Z2
-	VMOVUPS   Z2, (DI)
-	VCMPPS    $0x11, 64(R10), Z28, K1, K2
+	VMOVUPS   Z2, (SI)
+	VCMPPS    $0x11, 64(R9), Z28, K1, K2
 	VMOVAPS.Z Z3, K2, Z3
-	VMOVUPS   Z3, K1, 64(DI)
-	ADDQ      R8, DI
-	ADDQ      R8, R10
-	VCMPPS    $0x11, (R10), Z28, K2
+	VMOVUPS   Z3, K1, 64(SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Z28, K2
 	VMOVAPS.Z Z4, K2, Z4
-	VMOVUPS   Z4, (DI)
-	VCMPPS    $0x11, 64(R10), Z28, K1, K2
+	VMOVUPS   Z4, (SI)
+	VCMPPS    $0x11, 64(R9), Z28, K1, K2
 	VMOVAPS.Z Z5, K2, Z5
-	VMOVUPS   Z5, K1, 64(DI)
-	ADDQ      R8, DI
-	ADDQ      R8, R10
-	VCMPPS    $0x11, (R10), Z28, K2
+	VMOVUPS   Z5, K1, 64(SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Z28, K2
 	VMOVAPS.Z Z6, K2, Z6
-	VMOVUPS   Z6, (DI)
-	VCMPPS    $0x11, 64(R10), Z28, K1, K2
+	VMOVUPS   Z6, (SI)
+	VCMPPS    $0x11, 64(R9), Z28, K1, K2
 	VMOVAPS.Z Z7, K2, Z7
-	VMOVUPS   Z7, K1, 64(DI)
-	ADDQ      R8, DI
-	ADDQ      R8, R10
-	VCMPPS    $0x11, (R10), Z28, K2
+	VMOVUPS   Z7, K1, 64(SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Z28, K2
 	VMOVAPS.Z Z8, K2, Z8
-	VMOVUPS   Z8, (DI)
-	VCMPPS    $0x11, 64(R10), Z28, K1, K2
+	VMOVUPS   Z8, (SI)
+	VCMPPS    $0x11, 64(R9), Z28, K1, K2
 	VMOVAPS.Z Z9, K2, Z9
-	VMOVUPS   Z9, K1, 64(DI)
-	ADDQ      R8, DI
-	ADDQ      R8, R10
-	VCMPPS    $0x11, (R10), Z28, K2
+	VMOVUPS   Z9, K1, 64(SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Z28, K2
 	VMOVAPS.Z Z10, K2, Z10
-	VMOVUPS   Z10, (DI)
-	VCMPPS    $0x11, 64(R10), Z28, K1, K2
+	VMOVUPS   Z10, (SI)
+	VCMPPS    $0x11, 64(R9), Z28, K1, K2
 	VMOVAPS.Z Z11, K2, Z11
-	VMOVUPS   Z11, K1, 64(DI)
-	ADDQ      R8, DI
-	ADDQ      R8, R10
-	VCMPPS    $0x11, (R10), Z28, K2
+	VMOVUPS   Z11, K1, 64(SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Z28, K2
 	VMOVAPS.Z Z12, K2, Z12
-	VMOVUPS   Z12, (DI)
-	VCMPPS    $0x11, 64(R10), Z28, K1, K2
+	VMOVUPS   Z12, (SI)
+	VCMPPS    $0x11, 64(R9), Z28, K1, K2
 	VMOVAPS.Z Z13, K2, Z13
-	VMOVUPS   Z13, K1, 64(DI)
-	ADDQ      R8, DI
-	ADDQ      R8, R10
-	VCMPPS    $0x11, (R10), Z28, K2
+	VMOVUPS   Z13, K1, 64(SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Z28, K2
 	VMOVAPS.Z Z14, K2, Z14
-	VMOVUPS   Z14, (DI)
-	VCMPPS    $0x11, 64(R10), Z28, K1, K2
+	VMOVUPS   Z14, (SI)
+	VCMPPS    $0x11, 64(R9), Z28, K1, K2
 	VMOVAPS.Z Z15, K2, Z15
-	VMOVUPS   Z15, K1, 64(DI)
-	ADDQ      R8, DI
-	ADDQ      R8, R10
-	VCMPPS    $0x11, (R10), Z28, K2
+	VMOVUPS   Z15, K1, 64(SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Z28, K2
 	VMOVAPS.Z Z16, K2, Z16
-	VMOVUPS   Z16, (DI)
-	VCMPPS    $0x11, 64(R10), Z28, K1, K2
+	VMOVUPS   Z16, (SI)
+	VCMPPS    $0x11, 64(R9), Z28, K1, K2
 	VMOVAPS.Z Z17, K2, Z17
-	VMOVUPS   Z17, K1, 64(DI)
-	ADDQ      R8, DI
-	ADDQ      R8, R10
-	VCMPPS    $0x11, (R10), Z28, K2
+	VMOVUPS   Z17, K1, 64(SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Z28, K2
 	VMOVAPS.Z Z18, K2, Z18
-	VMOVUPS   Z18, (DI)
-	VCMPPS    $0x11, 64(R10), Z28, K1, K2
+	VMOVUPS   Z18, (SI)
+	VCMPPS    $0x11, 64(R9), Z28, K1, K2
 	VMOVAPS.Z Z19, K2, Z19
-	VMOVUPS   Z19, K1, 64(DI)
-	ADDQ      R8, DI
-	ADDQ      R8, R10
-	VCMPPS    $0x11, (R10), Z28, K2
+	VMOVUPS   Z19, K1, 64(SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Z28, K2
 	VMOVAPS.Z Z20, K2, Z20
-	VMOVUPS   Z20, (DI)
-	VCMPPS    $0x11, 64(R10), Z28, K1, K2
+	VMOVUPS   Z20, (SI)
+	VCMPPS    $0x11, 64(R9), Z28, K1, K2
 	VMOVAPS.Z Z21, K2, Z21
-	VMOVUPS   Z21, K1, 64(DI)
-	ADDQ      R8, DI
-	ADDQ      R8, R10
-	VCMPPS    $0x11, (R10), Z28, K2
+	VMOVUPS   Z21, K1, 64(SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Z28, K2
 	VMOVAPS.Z Z22, K2, Z22
-	VMOVUPS   Z22, (DI)
-	VCMPPS    $0x11, 64(R10), Z28, K1, K2
+	VMOVUPS   Z22, (SI)
+	VCMPPS    $0x11, 64(R9), Z28, K1, K2
 	VMOVAPS.Z Z23, K2, Z23
-	VMOVUPS   Z23, K1, 64(DI)
-	ADDQ      R8, DI
-	ADDQ      R8, R10
-	VCMPPS    $0x11, (R10), Z28, K2
+	VMOVUPS   Z23, K1, 64(SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Z28, K2
 	VMOVAPS.Z Z24, K2, Z24
-	VMOVUPS   Z24, (DI)
-	VCMPPS    $0x11, 64(R10), Z28, K1, K2
+	VMOVUPS   Z24, (SI)
+	VCMPPS    $0x11, 64(R9), Z28, K1, K2
 	VMOVAPS.Z Z25, K2, Z25
-	VMOVUPS   Z25, K1, 64(DI)
-	ADDQ      R8, DI
-	ADDQ      R8, R10
-	VCMPPS    $0x11, (R10), Z28, K2
+	VMOVUPS   Z25, K1, 64(SI)
+	ADDQ      DI, SI
+	ADDQ      DI, R9
+	VCMPPS    $0x11, (R9), Z28, K2
 	VMOVAPS.Z Z26, K2, Z26
-	VMOVUPS   Z26, (DI)
-	VCMPPS    $0x11, 64(R10), Z28, K1, K2
+	VMOVUPS   Z26, (SI)
+	VCMPPS    $0x11, 64(R9), Z28, K1, K2
 	VMOVAPS.Z Z27, K2, Z27
-	VMOVUPS   Z27, K1, 64(DI)
-	ADDQ      R8, DI
+	VMOVUPS   Z27, K1, 64(SI)
+	ADDQ      DI, SI
 
 next:
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	MOVQ   $0x00000038, R10
-	MOVQ   op+88(FP), R9
-	CMPQ   R9, $0x04
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	MOVQ   $0x00000038, R9
+	MOVQ   op+104(FP), R8
+	CMPQ   R8, $0x04
 	JNE    advance
-	MOVQ   R8, R10
-	IMUL3Q $0x0e, R8, R10
+	MOVQ   DI, R9
+	IMUL3Q $0x0e, DI, R9
 
 advance:
-	ADDQ R10, aux+72(FP)
-	DECQ AX
+	ADDQ R9, aux+88(FP)
+	DECQ tiles+0(FP)
 	JNZ  tile
 	VZEROUPPER
 	RET
@@ -9066,590 +9318,625 @@ turn:
 	VZEROUPPER
 	RET
 
-// func gemm256x1x1(tiles int, k int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)
+// func gemm256x1x1(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)
 // Requires: AVX, FMA3, MMX+
-TEXT ·gemm256x1x1(SB), NOSPLIT, $0-104
-	MOVQ    tiles+0(FP), AX
-	MOVQ    a+16(FP), CX
-	MOVQ    ars+24(FP), DX
-	MOVQ    acs+32(FP), BX
-	MOVQ    ldb+48(FP), SI
-	MOVQ    c+56(FP), DI
-	MOVQ    ldc+64(FP), R8
-	MOVQ    mask+96(FP), R9
-	VMOVUPS (R9), Y0
+TEXT ·gemm256x1x1(SB), NOSPLIT, $0-120
+	MOVQ    a+32(FP), AX
+	MOVQ    ars+40(FP), CX
+	MOVQ    acs+48(FP), DX
+	MOVQ    ldb+64(FP), BX
+	MOVQ    c+72(FP), SI
+	MOVQ    ldc+80(FP), DI
+	MOVQ    mask+112(FP), R8
+	VMOVUPS (R8), Y0
 
 tile:
-	MOVQ       op+88(FP), R9
-	CMPQ       R9, $0x01
+	MOVQ       op+104(FP), R8
+	CMPQ       R8, $0x01
 	JNE        start
-	MOVQ       DI, R9
-	PREFETCHT0 (R9)
+	MOVQ       SI, R8
+	PREFETCHT0 (R8)
 
 start:
 	VXORPS Y1, Y1, Y1
-	MOVQ   CX, R9
-	MOVQ   b+40(FP), R10
-	MOVQ   k+8(FP), R11
+	MOVQ   segment+24(FP), R8
+	MOVQ   segments+16(FP), R9
+
+segment:
+	MOVQ (R8), R10
+	LEAQ (AX)(R10*4), R10
+	MOVQ 8(R8), R12
+	MOVQ b+56(FP), R11
+	LEAQ (R11)(R12*4), R11
+	MOVQ k+8(FP), R12
 
 loop:
-	VMASKMOVPS   (R10), Y0, Y2
-	ADDQ         SI, R10
-	VBROADCASTSS (R9), Y3
+	VMASKMOVPS   (R11), Y0, Y2
+	ADDQ         BX, R11
+	VBROADCASTSS (R10), Y3
 	VFMADD231PS  Y2, Y3, Y1
-	ADDQ         BX, R9
-	DECQ         R11
+	ADDQ         DX, R10
+	DECQ         R12
 	JNZ          loop
-	MOVQ         aux+72(FP), R10
-	MOVQ         op+88(FP), R9
-	CMPQ         R9, $0x01
+	ADDQ         $0x10, R8
+	DECQ         R9
+	JNZ          segment
+	MOVQ         aux+88(FP), R9
+	MOVQ         op+104(FP), R8
+	CMPQ         R8, $0x01
 	JEQ          add
-	CMPQ         R9, $0x02
+	CMPQ         R8, $0x02
 	JEQ          bias
-	CMPQ         R9, $0x03
+	CMPQ         R8, $0x03
 	JEQ          biasrelu
-	CMPQ         R9, $0x04
+	CMPQ         R8, $0x04
 	JEQ          relugrad
 
 	// Store
-	VMASKMOVPS Y1, Y0, (DI)
-	ADDQ       R8, DI
+	VMASKMOVPS Y1, Y0, (SI)
+	ADDQ       DI, SI
 	JMP        next
 
 add:
-	VBROADCASTSS alpha+80(FP), Y2
-	VMASKMOVPS   (DI), Y0, Y3
+	VBROADCASTSS alpha+96(FP), Y2
+	VMASKMOVPS   (SI), Y0, Y3
 	VFMADD213PS  Y3, Y2, Y1
-	VMASKMOVPS   Y1, Y0, (DI)
-	ADDQ         R8, DI
+	VMASKMOVPS   Y1, Y0, (SI)
+	ADDQ         DI, SI
 	JMP          next
 
 bias:
-	VBROADCASTSS (R10), Y2
+	VBROADCASTSS (R9), Y2
 	VADDPS       Y2, Y1, Y1
-	VMASKMOVPS   Y1, Y0, (DI)
-	ADDQ         R8, DI
+	VMASKMOVPS   Y1, Y0, (SI)
+	ADDQ         DI, SI
 	JMP          next
 
 biasrelu:
 	VXORPS       Y3, Y3, Y3
-	VBROADCASTSS (R10), Y2
+	VBROADCASTSS (R9), Y2
 	VADDPS       Y2, Y1, Y1
 	VMAXPS       Y1, Y3, Y1
-	VMASKMOVPS   Y1, Y0, (DI)
-	ADDQ         R8, DI
+	VMASKMOVPS   Y1, Y0, (SI)
+	ADDQ         DI, SI
 	JMP          next
 
 relugrad:
 	VXORPS     Y2, Y2, Y2
-	VMASKMOVPS (R10), Y0, Y3
+	VMASKMOVPS (R9), Y0, Y3
 	VCMPPS     $0x11, Y3, Y2, Y3
 	VANDPS     Y3, Y1, Y1
-	VMASKMOVPS Y1, Y0, (DI)
-	ADDQ       R8, DI
+	VMASKMOVPS Y1, Y0, (SI)
+	ADDQ       DI, SI
 
 next:
-	ADDQ   DX, CX
-	MOVQ   $0x00000004, R10
-	MOVQ   op+88(FP), R9
-	CMPQ   R9, $0x04
+	ADDQ   CX, AX
+	MOVQ   $0x00000004, R9
+	MOVQ   op+104(FP), R8
+	CMPQ   R8, $0x04
 	JNE    advance
-	MOVQ   R8, R10
-	IMUL3Q $0x01, R8, R10
+	MOVQ   DI, R9
+	IMUL3Q $0x01, DI, R9
 
 advance:
-	ADDQ R10, aux+72(FP)
-	DECQ AX
+	ADDQ R9, aux+88(FP)
+	DECQ tiles+0(FP)
 	JNZ  tile
 	VZEROUPPER
 	RET
 
-// func gemm256x2x1(tiles int, k int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)
+// func gemm256x2x1(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)
 // Requires: AVX, FMA3, MMX+
-TEXT ·gemm256x2x1(SB), NOSPLIT, $0-104
-	MOVQ    tiles+0(FP), AX
-	MOVQ    a+16(FP), CX
-	MOVQ    ars+24(FP), DX
-	MOVQ    acs+32(FP), BX
-	MOVQ    ldb+48(FP), SI
-	MOVQ    c+56(FP), DI
-	MOVQ    ldc+64(FP), R8
-	MOVQ    mask+96(FP), R9
-	VMOVUPS (R9), Y0
+TEXT ·gemm256x2x1(SB), NOSPLIT, $0-120
+	MOVQ    a+32(FP), AX
+	MOVQ    ars+40(FP), CX
+	MOVQ    acs+48(FP), DX
+	MOVQ    ldb+64(FP), BX
+	MOVQ    c+72(FP), SI
+	MOVQ    ldc+80(FP), DI
+	MOVQ    mask+112(FP), R8
+	VMOVUPS (R8), Y0
 
 tile:
-	MOVQ       op+88(FP), R9
-	CMPQ       R9, $0x01
+	MOVQ       op+104(FP), R8
+	CMPQ       R8, $0x01
 	JNE        start
-	MOVQ       DI, R9
-	PREFETCHT0 (R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
+	MOVQ       SI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
 
 start:
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
-	MOVQ   CX, R9
-	MOVQ   b+40(FP), R10
-	MOVQ   k+8(FP), R11
+	MOVQ   segment+24(FP), R8
+	MOVQ   segments+16(FP), R9
+
+segment:
+	MOVQ (R8), R10
+	LEAQ (AX)(R10*4), R10
+	MOVQ 8(R8), R12
+	MOVQ b+56(FP), R11
+	LEAQ (R11)(R12*4), R11
+	MOVQ k+8(FP), R12
 
 loop:
-	VMASKMOVPS   (R10), Y0, Y3
-	ADDQ         SI, R10
-	VBROADCASTSS (R9), Y4
+	VMASKMOVPS   (R11), Y0, Y3
+	ADDQ         BX, R11
+	VBROADCASTSS (R10), Y4
 	VFMADD231PS  Y3, Y4, Y1
-	VBROADCASTSS (R9)(DX*1), Y4
+	VBROADCASTSS (R10)(CX*1), Y4
 	VFMADD231PS  Y3, Y4, Y2
-	ADDQ         BX, R9
-	DECQ         R11
+	ADDQ         DX, R10
+	DECQ         R12
 	JNZ          loop
-	MOVQ         aux+72(FP), R10
-	MOVQ         op+88(FP), R9
-	CMPQ         R9, $0x01
+	ADDQ         $0x10, R8
+	DECQ         R9
+	JNZ          segment
+	MOVQ         aux+88(FP), R9
+	MOVQ         op+104(FP), R8
+	CMPQ         R8, $0x01
 	JEQ          add
-	CMPQ         R9, $0x02
+	CMPQ         R8, $0x02
 	JEQ          bias
-	CMPQ         R9, $0x03
+	CMPQ         R8, $0x03
 	JEQ          biasrelu
-	CMPQ         R9, $0x04
+	CMPQ         R8, $0x04
 	JEQ          relugrad
 
 	// Store
-	VMASKMOVPS Y1, Y0, (DI)
-	ADDQ       R8, DI
-	VMASKMOVPS Y2, Y0, (DI)
-	ADDQ       R8, DI
+	VMASKMOVPS Y1, Y0, (SI)
+	ADDQ       DI, SI
+	VMASKMOVPS Y2, Y0, (SI)
+	ADDQ       DI, SI
 	JMP        next
 
 add:
-	VBROADCASTSS alpha+80(FP), Y3
-	VMASKMOVPS   (DI), Y0, Y4
+	VBROADCASTSS alpha+96(FP), Y3
+	VMASKMOVPS   (SI), Y0, Y4
 	VFMADD213PS  Y4, Y3, Y1
-	VMASKMOVPS   Y1, Y0, (DI)
-	ADDQ         R8, DI
-	VMASKMOVPS   (DI), Y0, Y1
+	VMASKMOVPS   Y1, Y0, (SI)
+	ADDQ         DI, SI
+	VMASKMOVPS   (SI), Y0, Y1
 	VFMADD213PS  Y1, Y3, Y2
-	VMASKMOVPS   Y2, Y0, (DI)
-	ADDQ         R8, DI
+	VMASKMOVPS   Y2, Y0, (SI)
+	ADDQ         DI, SI
 	JMP          next
 
 bias:
-	VBROADCASTSS (R10), Y3
+	VBROADCASTSS (R9), Y3
 	VADDPS       Y3, Y1, Y1
-	VMASKMOVPS   Y1, Y0, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 4(R10), Y3
+	VMASKMOVPS   Y1, Y0, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 4(R9), Y3
 	VADDPS       Y3, Y2, Y2
-	VMASKMOVPS   Y2, Y0, (DI)
-	ADDQ         R8, DI
+	VMASKMOVPS   Y2, Y0, (SI)
+	ADDQ         DI, SI
 	JMP          next
 
 biasrelu:
 	VXORPS       Y4, Y4, Y4
-	VBROADCASTSS (R10), Y3
+	VBROADCASTSS (R9), Y3
 	VADDPS       Y3, Y1, Y1
 	VMAXPS       Y1, Y4, Y1
-	VMASKMOVPS   Y1, Y0, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 4(R10), Y3
+	VMASKMOVPS   Y1, Y0, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 4(R9), Y3
 	VADDPS       Y3, Y2, Y2
 	VMAXPS       Y2, Y4, Y2
-	VMASKMOVPS   Y2, Y0, (DI)
-	ADDQ         R8, DI
+	VMASKMOVPS   Y2, Y0, (SI)
+	ADDQ         DI, SI
 	JMP          next
 
 relugrad:
 	VXORPS     Y3, Y3, Y3
-	VMASKMOVPS (R10), Y0, Y4
+	VMASKMOVPS (R9), Y0, Y4
 	VCMPPS     $0x11, Y4, Y3, Y4
 	VANDPS     Y4, Y1, Y1
-	VMASKMOVPS Y1, Y0, (DI)
-	ADDQ       R8, DI
-	ADDQ       R8, R10
-	VMASKMOVPS (R10), Y0, Y1
+	VMASKMOVPS Y1, Y0, (SI)
+	ADDQ       DI, SI
+	ADDQ       DI, R9
+	VMASKMOVPS (R9), Y0, Y1
 	VCMPPS     $0x11, Y1, Y3, Y1
 	VANDPS     Y1, Y2, Y2
-	VMASKMOVPS Y2, Y0, (DI)
-	ADDQ       R8, DI
+	VMASKMOVPS Y2, Y0, (SI)
+	ADDQ       DI, SI
 
 next:
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	MOVQ   $0x00000008, R10
-	MOVQ   op+88(FP), R9
-	CMPQ   R9, $0x04
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	MOVQ   $0x00000008, R9
+	MOVQ   op+104(FP), R8
+	CMPQ   R8, $0x04
 	JNE    advance
-	MOVQ   R8, R10
-	IMUL3Q $0x02, R8, R10
+	MOVQ   DI, R9
+	IMUL3Q $0x02, DI, R9
 
 advance:
-	ADDQ R10, aux+72(FP)
-	DECQ AX
+	ADDQ R9, aux+88(FP)
+	DECQ tiles+0(FP)
 	JNZ  tile
 	VZEROUPPER
 	RET
 
-// func gemm256x3x1(tiles int, k int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)
+// func gemm256x3x1(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)
 // Requires: AVX, FMA3, MMX+
-TEXT ·gemm256x3x1(SB), NOSPLIT, $0-104
-	MOVQ    tiles+0(FP), AX
-	MOVQ    a+16(FP), CX
-	MOVQ    ars+24(FP), DX
-	MOVQ    acs+32(FP), BX
-	MOVQ    ldb+48(FP), SI
-	MOVQ    c+56(FP), DI
-	MOVQ    ldc+64(FP), R8
-	MOVQ    mask+96(FP), R9
-	VMOVUPS (R9), Y0
+TEXT ·gemm256x3x1(SB), NOSPLIT, $0-120
+	MOVQ    a+32(FP), AX
+	MOVQ    ars+40(FP), CX
+	MOVQ    acs+48(FP), DX
+	MOVQ    ldb+64(FP), BX
+	MOVQ    c+72(FP), SI
+	MOVQ    ldc+80(FP), DI
+	MOVQ    mask+112(FP), R8
+	VMOVUPS (R8), Y0
 
 tile:
-	MOVQ       op+88(FP), R9
-	CMPQ       R9, $0x01
+	MOVQ       op+104(FP), R8
+	CMPQ       R8, $0x01
 	JNE        start
-	MOVQ       DI, R9
-	PREFETCHT0 (R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
+	MOVQ       SI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
 
 start:
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
-	MOVQ   CX, R9
-	MOVQ   b+40(FP), R10
-	MOVQ   k+8(FP), R11
+	MOVQ   segment+24(FP), R8
+	MOVQ   segments+16(FP), R9
+
+segment:
+	MOVQ (R8), R10
+	LEAQ (AX)(R10*4), R10
+	MOVQ 8(R8), R12
+	MOVQ b+56(FP), R11
+	LEAQ (R11)(R12*4), R11
+	MOVQ k+8(FP), R12
 
 loop:
-	VMASKMOVPS   (R10), Y0, Y4
-	ADDQ         SI, R10
-	VBROADCASTSS (R9), Y5
+	VMASKMOVPS   (R11), Y0, Y4
+	ADDQ         BX, R11
+	VBROADCASTSS (R10), Y5
 	VFMADD231PS  Y4, Y5, Y1
-	VBROADCASTSS (R9)(DX*1), Y5
+	VBROADCASTSS (R10)(CX*1), Y5
 	VFMADD231PS  Y4, Y5, Y2
-	VBROADCASTSS (R9)(DX*2), Y5
+	VBROADCASTSS (R10)(CX*2), Y5
 	VFMADD231PS  Y4, Y5, Y3
-	ADDQ         BX, R9
-	DECQ         R11
+	ADDQ         DX, R10
+	DECQ         R12
 	JNZ          loop
-	MOVQ         aux+72(FP), R10
-	MOVQ         op+88(FP), R9
-	CMPQ         R9, $0x01
+	ADDQ         $0x10, R8
+	DECQ         R9
+	JNZ          segment
+	MOVQ         aux+88(FP), R9
+	MOVQ         op+104(FP), R8
+	CMPQ         R8, $0x01
 	JEQ          add
-	CMPQ         R9, $0x02
+	CMPQ         R8, $0x02
 	JEQ          bias
-	CMPQ         R9, $0x03
+	CMPQ         R8, $0x03
 	JEQ          biasrelu
-	CMPQ         R9, $0x04
+	CMPQ         R8, $0x04
 	JEQ          relugrad
 
 	// Store
-	VMASKMOVPS Y1, Y0, (DI)
-	ADDQ       R8, DI
-	VMASKMOVPS Y2, Y0, (DI)
-	ADDQ       R8, DI
-	VMASKMOVPS Y3, Y0, (DI)
-	ADDQ       R8, DI
+	VMASKMOVPS Y1, Y0, (SI)
+	ADDQ       DI, SI
+	VMASKMOVPS Y2, Y0, (SI)
+	ADDQ       DI, SI
+	VMASKMOVPS Y3, Y0, (SI)
+	ADDQ       DI, SI
 	JMP        next
 
 add:
-	VBROADCASTSS alpha+80(FP), Y4
-	VMASKMOVPS   (DI), Y0, Y5
+	VBROADCASTSS alpha+96(FP), Y4
+	VMASKMOVPS   (SI), Y0, Y5
 	VFMADD213PS  Y5, Y4, Y1
-	VMASKMOVPS   Y1, Y0, (DI)
-	ADDQ         R8, DI
-	VMASKMOVPS   (DI), Y0, Y1
+	VMASKMOVPS   Y1, Y0, (SI)
+	ADDQ         DI, SI
+	VMASKMOVPS   (SI), Y0, Y1
 	VFMADD213PS  Y1, Y4, Y2
-	VMASKMOVPS   Y2, Y0, (DI)
-	ADDQ         R8, DI
-	VMASKMOVPS   (DI), Y0, Y1
+	VMASKMOVPS   Y2, Y0, (SI)
+	ADDQ         DI, SI
+	VMASKMOVPS   (SI), Y0, Y1
 	VFMADD213PS  Y1, Y4, Y3
-	VMASKMOVPS   Y3, Y0, (DI)
-	ADDQ         R8, DI
+	VMASKMOVPS   Y3, Y0, (SI)
+	ADDQ         DI, SI
 	JMP          next
 
 bias:
-	VBROADCASTSS (R10), Y4
+	VBROADCASTSS (R9), Y4
 	VADDPS       Y4, Y1, Y1
-	VMASKMOVPS   Y1, Y0, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 4(R10), Y4
+	VMASKMOVPS   Y1, Y0, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 4(R9), Y4
 	VADDPS       Y4, Y2, Y2
-	VMASKMOVPS   Y2, Y0, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 8(R10), Y4
+	VMASKMOVPS   Y2, Y0, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 8(R9), Y4
 	VADDPS       Y4, Y3, Y3
-	VMASKMOVPS   Y3, Y0, (DI)
-	ADDQ         R8, DI
+	VMASKMOVPS   Y3, Y0, (SI)
+	ADDQ         DI, SI
 	JMP          next
 
 biasrelu:
 	VXORPS       Y5, Y5, Y5
-	VBROADCASTSS (R10), Y4
+	VBROADCASTSS (R9), Y4
 	VADDPS       Y4, Y1, Y1
 	VMAXPS       Y1, Y5, Y1
-	VMASKMOVPS   Y1, Y0, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 4(R10), Y4
+	VMASKMOVPS   Y1, Y0, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 4(R9), Y4
 	VADDPS       Y4, Y2, Y2
 	VMAXPS       Y2, Y5, Y2
-	VMASKMOVPS   Y2, Y0, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 8(R10), Y4
+	VMASKMOVPS   Y2, Y0, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 8(R9), Y4
 	VADDPS       Y4, Y3, Y3
 	VMAXPS       Y3, Y5, Y3
-	VMASKMOVPS   Y3, Y0, (DI)
-	ADDQ         R8, DI
+	VMASKMOVPS   Y3, Y0, (SI)
+	ADDQ         DI, SI
 	JMP          next
 
 relugrad:
 	VXORPS     Y4, Y4, Y4
-	VMASKMOVPS (R10), Y0, Y5
+	VMASKMOVPS (R9), Y0, Y5
 	VCMPPS     $0x11, Y5, Y4, Y5
 	VANDPS     Y5, Y1, Y1
-	VMASKMOVPS Y1, Y0, (DI)
-	ADDQ       R8, DI
-	ADDQ       R8, R10
-	VMASKMOVPS (R10), Y0, Y1
+	VMASKMOVPS Y1, Y0, (SI)
+	ADDQ       DI, SI
+	ADDQ       DI, R9
+	VMASKMOVPS (R9), Y0, Y1
 	VCMPPS     $0x11, Y1, Y4, Y1
 	VANDPS     Y1, Y2, Y2
-	VMASKMOVPS Y2, Y0, (DI)
-	ADDQ       R8, DI
-	ADDQ       R8, R10
-	VMASKMOVPS (R10), Y0, Y1
+	VMASKMOVPS Y2, Y0, (SI)
+	ADDQ       DI, SI
+	ADDQ       DI, R9
+	VMASKMOVPS (R9), Y0, Y1
 	VCMPPS     $0x11, Y1, Y4, Y1
 	VANDPS     Y1, Y3, Y3
-	VMASKMOVPS Y3, Y0, (DI)
-	ADDQ       R8, DI
+	VMASKMOVPS Y3, Y0, (SI)
+	ADDQ       DI, SI
 
 next:
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	MOVQ   $0x0000000c, R10
-	MOVQ   op+88(FP), R9
-	CMPQ   R9, $0x04
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	MOVQ   $0x0000000c, R9
+	MOVQ   op+104(FP), R8
+	CMPQ   R8, $0x04
 	JNE    advance
-	MOVQ   R8, R10
-	IMUL3Q $0x03, R8, R10
+	MOVQ   DI, R9
+	IMUL3Q $0x03, DI, R9
 
 advance:
-	ADDQ R10, aux+72(FP)
-	DECQ AX
+	ADDQ R9, aux+88(FP)
+	DECQ tiles+0(FP)
 	JNZ  tile
 	VZEROUPPER
 	RET
 
-// func gemm256x4x1(tiles int, k int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)
+// func gemm256x4x1(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)
 // Requires: AVX, FMA3, MMX+
-TEXT ·gemm256x4x1(SB), NOSPLIT, $0-104
-	MOVQ    tiles+0(FP), AX
-	MOVQ    a+16(FP), CX
-	MOVQ    ars+24(FP), DX
-	MOVQ    acs+32(FP), BX
-	MOVQ    ldb+48(FP), SI
-	MOVQ    c+56(FP), DI
-	MOVQ    ldc+64(FP), R8
-	MOVQ    mask+96(FP), R9
-	VMOVUPS (R9), Y0
+TEXT ·gemm256x4x1(SB), NOSPLIT, $0-120
+	MOVQ    a+32(FP), AX
+	MOVQ    ars+40(FP), CX
+	MOVQ    acs+48(FP), DX
+	MOVQ    ldb+64(FP), BX
+	MOVQ    c+72(FP), SI
+	MOVQ    ldc+80(FP), DI
+	MOVQ    mask+112(FP), R8
+	VMOVUPS (R8), Y0
 
 tile:
-	MOVQ       op+88(FP), R9
-	CMPQ       R9, $0x01
+	MOVQ       op+104(FP), R8
+	CMPQ       R8, $0x01
 	JNE        start
-	MOVQ       DI, R9
-	PREFETCHT0 (R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
+	MOVQ       SI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
 
 start:
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
 	VXORPS Y4, Y4, Y4
-	MOVQ   CX, R9
-	LEAQ   (R9)(DX*2), R10
-	ADDQ   DX, R10
-	MOVQ   b+40(FP), R11
-	MOVQ   k+8(FP), R12
+	MOVQ   segment+24(FP), R8
+	MOVQ   segments+16(FP), R9
+
+segment:
+	MOVQ (R8), R10
+	LEAQ (AX)(R10*4), R10
+	LEAQ (R10)(CX*2), R11
+	ADDQ CX, R11
+	MOVQ 8(R8), R13
+	MOVQ b+56(FP), R12
+	LEAQ (R12)(R13*4), R12
+	MOVQ k+8(FP), R13
 
 loop:
-	VMASKMOVPS   (R11), Y0, Y5
-	ADDQ         SI, R11
-	VBROADCASTSS (R9), Y6
-	VFMADD231PS  Y5, Y6, Y1
-	VBROADCASTSS (R9)(DX*1), Y6
-	VFMADD231PS  Y5, Y6, Y2
-	VBROADCASTSS (R9)(DX*2), Y6
-	VFMADD231PS  Y5, Y6, Y3
+	VMASKMOVPS   (R12), Y0, Y5
+	ADDQ         BX, R12
 	VBROADCASTSS (R10), Y6
+	VFMADD231PS  Y5, Y6, Y1
+	VBROADCASTSS (R10)(CX*1), Y6
+	VFMADD231PS  Y5, Y6, Y2
+	VBROADCASTSS (R10)(CX*2), Y6
+	VFMADD231PS  Y5, Y6, Y3
+	VBROADCASTSS (R11), Y6
 	VFMADD231PS  Y5, Y6, Y4
-	ADDQ         BX, R9
-	ADDQ         BX, R10
-	DECQ         R12
+	ADDQ         DX, R10
+	ADDQ         DX, R11
+	DECQ         R13
 	JNZ          loop
-	MOVQ         aux+72(FP), R10
-	MOVQ         op+88(FP), R9
-	CMPQ         R9, $0x01
+	ADDQ         $0x10, R8
+	DECQ         R9
+	JNZ          segment
+	MOVQ         aux+88(FP), R9
+	MOVQ         op+104(FP), R8
+	CMPQ         R8, $0x01
 	JEQ          add
-	CMPQ         R9, $0x02
+	CMPQ         R8, $0x02
 	JEQ          bias
-	CMPQ         R9, $0x03
+	CMPQ         R8, $0x03
 	JEQ          biasrelu
-	CMPQ         R9, $0x04
+	CMPQ         R8, $0x04
 	JEQ          relugrad
 
 	// Store
-	VMASKMOVPS Y1, Y0, (DI)
-	ADDQ       R8, DI
-	VMASKMOVPS Y2, Y0, (DI)
-	ADDQ       R8, DI
-	VMASKMOVPS Y3, Y0, (DI)
-	ADDQ       R8, DI
-	VMASKMOVPS Y4, Y0, (DI)
-	ADDQ       R8, DI
+	VMASKMOVPS Y1, Y0, (SI)
+	ADDQ       DI, SI
+	VMASKMOVPS Y2, Y0, (SI)
+	ADDQ       DI, SI
+	VMASKMOVPS Y3, Y0, (SI)
+	ADDQ       DI, SI
+	VMASKMOVPS Y4, Y0, (SI)
+	ADDQ       DI, SI
 	JMP        next
 
 add:
-	VBROADCASTSS alpha+80(FP), Y5
-	VMASKMOVPS   (DI), Y0, Y6
+	VBROADCASTSS alpha+96(FP), Y5
+	VMASKMOVPS   (SI), Y0, Y6
 	VFMADD213PS  Y6, Y5, Y1
-	VMASKMOVPS   Y1, Y0, (DI)
-	ADDQ         R8, DI
-	VMASKMOVPS   (DI), Y0, Y1
+	VMASKMOVPS   Y1, Y0, (SI)
+	ADDQ         DI, SI
+	VMASKMOVPS   (SI), Y0, Y1
 	VFMADD213PS  Y1, Y5, Y2
-	VMASKMOVPS   Y2, Y0, (DI)
-	ADDQ         R8, DI
-	VMASKMOVPS   (DI), Y0, Y1
+	VMASKMOVPS   Y2, Y0, (SI)
+	ADDQ         DI, SI
+	VMASKMOVPS   (SI), Y0, Y1
 	VFMADD213PS  Y1, Y5, Y3
-	VMASKMOVPS   Y3, Y0, (DI)
-	ADDQ         R8, DI
-	VMASKMOVPS   (DI), Y0, Y1
+	VMASKMOVPS   Y3, Y0, (SI)
+	ADDQ         DI, SI
+	VMASKMOVPS   (SI), Y0, Y1
 	VFMADD213PS  Y1, Y5, Y4
-	VMASKMOVPS   Y4, Y0, (DI)
-	ADDQ         R8, DI
+	VMASKMOVPS   Y4, Y0, (SI)
+	ADDQ         DI, SI
 	JMP          next
 
 bias:
-	VBROADCASTSS (R10), Y5
+	VBROADCASTSS (R9), Y5
 	VADDPS       Y5, Y1, Y1
-	VMASKMOVPS   Y1, Y0, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 4(R10), Y5
+	VMASKMOVPS   Y1, Y0, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 4(R9), Y5
 	VADDPS       Y5, Y2, Y2
-	VMASKMOVPS   Y2, Y0, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 8(R10), Y5
+	VMASKMOVPS   Y2, Y0, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 8(R9), Y5
 	VADDPS       Y5, Y3, Y3
-	VMASKMOVPS   Y3, Y0, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 12(R10), Y5
+	VMASKMOVPS   Y3, Y0, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 12(R9), Y5
 	VADDPS       Y5, Y4, Y4
-	VMASKMOVPS   Y4, Y0, (DI)
-	ADDQ         R8, DI
+	VMASKMOVPS   Y4, Y0, (SI)
+	ADDQ         DI, SI
 	JMP          next
 
 biasrelu:
 	VXORPS       Y6, Y6, Y6
-	VBROADCASTSS (R10), Y5
+	VBROADCASTSS (R9), Y5
 	VADDPS       Y5, Y1, Y1
 	VMAXPS       Y1, Y6, Y1
-	VMASKMOVPS   Y1, Y0, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 4(R10), Y5
+	VMASKMOVPS   Y1, Y0, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 4(R9), Y5
 	VADDPS       Y5, Y2, Y2
 	VMAXPS       Y2, Y6, Y2
-	VMASKMOVPS   Y2, Y0, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 8(R10), Y5
+	VMASKMOVPS   Y2, Y0, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 8(R9), Y5
 	VADDPS       Y5, Y3, Y3
 	VMAXPS       Y3, Y6, Y3
-	VMASKMOVPS   Y3, Y0, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 12(R10), Y5
+	VMASKMOVPS   Y3, Y0, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 12(R9), Y5
 	VADDPS       Y5, Y4, Y4
 	VMAXPS       Y4, Y6, Y4
-	VMASKMOVPS   Y4, Y0, (DI)
-	ADDQ         R8, DI
+	VMASKMOVPS   Y4, Y0, (SI)
+	ADDQ         DI, SI
 	JMP          next
 
 relugrad:
 	VXORPS     Y5, Y5, Y5
-	VMASKMOVPS (R10), Y0, Y6
+	VMASKMOVPS (R9), Y0, Y6
 	VCMPPS     $0x11, Y6, Y5, Y6
 	VANDPS     Y6, Y1, Y1
-	VMASKMOVPS Y1, Y0, (DI)
-	ADDQ       R8, DI
-	ADDQ       R8, R10
-	VMASKMOVPS (R10), Y0, Y1
+	VMASKMOVPS Y1, Y0, (SI)
+	ADDQ       DI, SI
+	ADDQ       DI, R9
+	VMASKMOVPS (R9), Y0, Y1
 	VCMPPS     $0x11, Y1, Y5, Y1
 	VANDPS     Y1, Y2, Y2
-	VMASKMOVPS Y2, Y0, (DI)
-	ADDQ       R8, DI
-	ADDQ       R8, R10
-	VMASKMOVPS (R10), Y0, Y1
+	VMASKMOVPS Y2, Y0, (SI)
+	ADDQ       DI, SI
+	ADDQ       DI, R9
+	VMASKMOVPS (R9), Y0, Y1
 	VCMPPS     $0x11, Y1, Y5, Y1
 	VANDPS     Y1, Y3, Y3
-	VMASKMOVPS Y3, Y0, (DI)
-	ADDQ       R8, DI
-	ADDQ       R8, R10
-	VMASKMOVPS (R10), Y0, Y1
+	VMASKMOVPS Y3, Y0, (SI)
+	ADDQ       DI, SI
+	ADDQ       DI, R9
+	VMASKMOVPS (R9), Y0, Y1
 	VCMPPS     $0x11, Y1, Y5, Y1
 	VANDPS     Y1, Y4, Y4
-	VMASKMOVPS Y4, Y0, (DI)
-	ADDQ       R8, DI
+	VMASKMOVPS Y4, Y0, (SI)
+	ADDQ       DI, SI
 
 next:
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	MOVQ   $0x00000010, R10
-	MOVQ   op+88(FP), R9
-	CMPQ   R9, $0x04
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	MOVQ   $0x00000010, R9
+	MOVQ   op+104(FP), R8
+	CMPQ   R8, $0x04
 	JNE    advance
-	MOVQ   R8, R10
-	IMUL3Q $0x04, R8, R10
+	MOVQ   DI, R9
+	IMUL3Q $0x04, DI, R9
 
 advance:
-	ADDQ R10, aux+72(FP)
-	DECQ AX
+	ADDQ R9, aux+88(FP)
+	DECQ tiles+0(FP)
 	JNZ  tile
 	VZEROUPPER
 	RET
 
-// func gemm256x5x1(tiles int, k int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)
+// func gemm256x5x1(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)
 // Requires: AVX, FMA3, MMX+
-TEXT ·gemm256x5x1(SB), NOSPLIT, $0-104
-	MOVQ    tiles+0(FP), AX
-	MOVQ    a+16(FP), CX
-	MOVQ    ars+24(FP), DX
-	MOVQ    acs+32(FP), BX
-	MOVQ    ldb+48(FP), SI
-	MOVQ    c+56(FP), DI
-	MOVQ    ldc+64(FP), R8
-	MOVQ    mask+96(FP), R9
-	VMOVUPS (R9), Y0
+TEXT ·gemm256x5x1(SB), NOSPLIT, $0-120
+	MOVQ    a+32(FP), AX
+	MOVQ    ars+40(FP), CX
+	MOVQ    acs+48(FP), DX
+	MOVQ    ldb+64(FP), BX
+	MOVQ    c+72(FP), SI
+	MOVQ    ldc+80(FP), DI
+	MOVQ    mask+112(FP), R8
+	VMOVUPS (R8), Y0
 
 tile:
-	MOVQ       op+88(FP), R9
-	CMPQ       R9, $0x01
+	MOVQ       op+104(FP), R8
+	CMPQ       R8, $0x01
 	JNE        start
-	MOVQ       DI, R9
-	PREFETCHT0 (R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
+	MOVQ       SI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
 
 start:
 	VXORPS Y1, Y1, Y1
@@ -9657,210 +9944,219 @@ start:
 	VXORPS Y3, Y3, Y3
 	VXORPS Y4, Y4, Y4
 	VXORPS Y5, Y5, Y5
-	MOVQ   CX, R9
-	LEAQ   (R9)(DX*2), R10
-	ADDQ   DX, R10
-	MOVQ   b+40(FP), R11
-	MOVQ   k+8(FP), R12
+	MOVQ   segment+24(FP), R8
+	MOVQ   segments+16(FP), R9
+
+segment:
+	MOVQ (R8), R10
+	LEAQ (AX)(R10*4), R10
+	LEAQ (R10)(CX*2), R11
+	ADDQ CX, R11
+	MOVQ 8(R8), R13
+	MOVQ b+56(FP), R12
+	LEAQ (R12)(R13*4), R12
+	MOVQ k+8(FP), R13
 
 loop:
-	VMASKMOVPS   (R11), Y0, Y6
-	ADDQ         SI, R11
-	VBROADCASTSS (R9), Y7
-	VFMADD231PS  Y6, Y7, Y1
-	VBROADCASTSS (R9)(DX*1), Y7
-	VFMADD231PS  Y6, Y7, Y2
-	VBROADCASTSS (R9)(DX*2), Y7
-	VFMADD231PS  Y6, Y7, Y3
+	VMASKMOVPS   (R12), Y0, Y6
+	ADDQ         BX, R12
 	VBROADCASTSS (R10), Y7
+	VFMADD231PS  Y6, Y7, Y1
+	VBROADCASTSS (R10)(CX*1), Y7
+	VFMADD231PS  Y6, Y7, Y2
+	VBROADCASTSS (R10)(CX*2), Y7
+	VFMADD231PS  Y6, Y7, Y3
+	VBROADCASTSS (R11), Y7
 	VFMADD231PS  Y6, Y7, Y4
-	VBROADCASTSS (R9)(DX*4), Y7
+	VBROADCASTSS (R10)(CX*4), Y7
 	VFMADD231PS  Y6, Y7, Y5
-	ADDQ         BX, R9
-	ADDQ         BX, R10
-	DECQ         R12
+	ADDQ         DX, R10
+	ADDQ         DX, R11
+	DECQ         R13
 	JNZ          loop
-	MOVQ         aux+72(FP), R10
-	MOVQ         op+88(FP), R9
-	CMPQ         R9, $0x01
+	ADDQ         $0x10, R8
+	DECQ         R9
+	JNZ          segment
+	MOVQ         aux+88(FP), R9
+	MOVQ         op+104(FP), R8
+	CMPQ         R8, $0x01
 	JEQ          add
-	CMPQ         R9, $0x02
+	CMPQ         R8, $0x02
 	JEQ          bias
-	CMPQ         R9, $0x03
+	CMPQ         R8, $0x03
 	JEQ          biasrelu
-	CMPQ         R9, $0x04
+	CMPQ         R8, $0x04
 	JEQ          relugrad
 
 	// Store
-	VMASKMOVPS Y1, Y0, (DI)
-	ADDQ       R8, DI
-	VMASKMOVPS Y2, Y0, (DI)
-	ADDQ       R8, DI
-	VMASKMOVPS Y3, Y0, (DI)
-	ADDQ       R8, DI
-	VMASKMOVPS Y4, Y0, (DI)
-	ADDQ       R8, DI
-	VMASKMOVPS Y5, Y0, (DI)
-	ADDQ       R8, DI
+	VMASKMOVPS Y1, Y0, (SI)
+	ADDQ       DI, SI
+	VMASKMOVPS Y2, Y0, (SI)
+	ADDQ       DI, SI
+	VMASKMOVPS Y3, Y0, (SI)
+	ADDQ       DI, SI
+	VMASKMOVPS Y4, Y0, (SI)
+	ADDQ       DI, SI
+	VMASKMOVPS Y5, Y0, (SI)
+	ADDQ       DI, SI
 	JMP        next
 
 add:
-	VBROADCASTSS alpha+80(FP), Y6
-	VMASKMOVPS   (DI), Y0, Y7
+	VBROADCASTSS alpha+96(FP), Y6
+	VMASKMOVPS   (SI), Y0, Y7
 	VFMADD213PS  Y7, Y6, Y1
-	VMASKMOVPS   Y1, Y0, (DI)
-	ADDQ         R8, DI
-	VMASKMOVPS   (DI), Y0, Y1
+	VMASKMOVPS   Y1, Y0, (SI)
+	ADDQ         DI, SI
+	VMASKMOVPS   (SI), Y0, Y1
 	VFMADD213PS  Y1, Y6, Y2
-	VMASKMOVPS   Y2, Y0, (DI)
-	ADDQ         R8, DI
-	VMASKMOVPS   (DI), Y0, Y1
+	VMASKMOVPS   Y2, Y0, (SI)
+	ADDQ         DI, SI
+	VMASKMOVPS   (SI), Y0, Y1
 	VFMADD213PS  Y1, Y6, Y3
-	VMASKMOVPS   Y3, Y0, (DI)
-	ADDQ         R8, DI
-	VMASKMOVPS   (DI), Y0, Y1
+	VMASKMOVPS   Y3, Y0, (SI)
+	ADDQ         DI, SI
+	VMASKMOVPS   (SI), Y0, Y1
 	VFMADD213PS  Y1, Y6, Y4
-	VMASKMOVPS   Y4, Y0, (DI)
-	ADDQ         R8, DI
-	VMASKMOVPS   (DI), Y0, Y1
+	VMASKMOVPS   Y4, Y0, (SI)
+	ADDQ         DI, SI
+	VMASKMOVPS   (SI), Y0, Y1
 	VFMADD213PS  Y1, Y6, Y5
-	VMASKMOVPS   Y5, Y0, (DI)
-	ADDQ         R8, DI
+	VMASKMOVPS   Y5, Y0, (SI)
+	ADDQ         DI, SI
 	JMP          next
 
 bias:
-	VBROADCASTSS (R10), Y6
+	VBROADCASTSS (R9), Y6
 	VADDPS       Y6, Y1, Y1
-	VMASKMOVPS   Y1, Y0, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 4(R10), Y6
+	VMASKMOVPS   Y1, Y0, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 4(R9), Y6
 	VADDPS       Y6, Y2, Y2
-	VMASKMOVPS   Y2, Y0, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 8(R10), Y6
+	VMASKMOVPS   Y2, Y0, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 8(R9), Y6
 	VADDPS       Y6, Y3, Y3
-	VMASKMOVPS   Y3, Y0, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 12(R10), Y6
+	VMASKMOVPS   Y3, Y0, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 12(R9), Y6
 	VADDPS       Y6, Y4, Y4
-	VMASKMOVPS   Y4, Y0, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 16(R10), Y6
+	VMASKMOVPS   Y4, Y0, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 16(R9), Y6
 	VADDPS       Y6, Y5, Y5
-	VMASKMOVPS   Y5, Y0, (DI)
-	ADDQ         R8, DI
+	VMASKMOVPS   Y5, Y0, (SI)
+	ADDQ         DI, SI
 	JMP          next
 
 biasrelu:
 	VXORPS       Y7, Y7, Y7
-	VBROADCASTSS (R10), Y6
+	VBROADCASTSS (R9), Y6
 	VADDPS       Y6, Y1, Y1
 	VMAXPS       Y1, Y7, Y1
-	VMASKMOVPS   Y1, Y0, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 4(R10), Y6
+	VMASKMOVPS   Y1, Y0, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 4(R9), Y6
 	VADDPS       Y6, Y2, Y2
 	VMAXPS       Y2, Y7, Y2
-	VMASKMOVPS   Y2, Y0, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 8(R10), Y6
+	VMASKMOVPS   Y2, Y0, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 8(R9), Y6
 	VADDPS       Y6, Y3, Y3
 	VMAXPS       Y3, Y7, Y3
-	VMASKMOVPS   Y3, Y0, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 12(R10), Y6
+	VMASKMOVPS   Y3, Y0, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 12(R9), Y6
 	VADDPS       Y6, Y4, Y4
 	VMAXPS       Y4, Y7, Y4
-	VMASKMOVPS   Y4, Y0, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 16(R10), Y6
+	VMASKMOVPS   Y4, Y0, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 16(R9), Y6
 	VADDPS       Y6, Y5, Y5
 	VMAXPS       Y5, Y7, Y5
-	VMASKMOVPS   Y5, Y0, (DI)
-	ADDQ         R8, DI
+	VMASKMOVPS   Y5, Y0, (SI)
+	ADDQ         DI, SI
 	JMP          next
 
 relugrad:
 	VXORPS     Y6, Y6, Y6
-	VMASKMOVPS (R10), Y0, Y7
+	VMASKMOVPS (R9), Y0, Y7
 	VCMPPS     $0x11, Y7, Y6, Y7
 	VANDPS     Y7, Y1, Y1
-	VMASKMOVPS Y1, Y0, (DI)
-	ADDQ       R8, DI
-	ADDQ       R8, R10
-	VMASKMOVPS (R10), Y0, Y1
+	VMASKMOVPS Y1, Y0, (SI)
+	ADDQ       DI, SI
+	ADDQ       DI, R9
+	VMASKMOVPS (R9), Y0, Y1
 	VCMPPS     $0x11, Y1, Y6, Y1
 	VANDPS     Y1, Y2, Y2
-	VMASKMOVPS Y2, Y0, (DI)
-	ADDQ       R8, DI
-	ADDQ       R8, R10
-	VMASKMOVPS (R10), Y0, Y1
+	VMASKMOVPS Y2, Y0, (SI)
+	ADDQ       DI, SI
+	ADDQ       DI, R9
+	VMASKMOVPS (R9), Y0, Y1
 	VCMPPS     $0x11, Y1, Y6, Y1
 	VANDPS     Y1, Y3, Y3
-	VMASKMOVPS Y3, Y0, (DI)
-	ADDQ       R8, DI
-	ADDQ       R8, R10
-	VMASKMOVPS (R10), Y0, Y1
+	VMASKMOVPS Y3, Y0, (SI)
+	ADDQ       DI, SI
+	ADDQ       DI, R9
+	VMASKMOVPS (R9), Y0, Y1
 	VCMPPS     $0x11, Y1, Y6, Y1
 	VANDPS     Y1, Y4, Y4
-	VMASKMOVPS Y4, Y0, (DI)
-	ADDQ       R8, DI
-	ADDQ       R8, R10
-	VMASKMOVPS (R10), Y0, Y1
+	VMASKMOVPS Y4, Y0, (SI)
+	ADDQ       DI, SI
+	ADDQ       DI, R9
+	VMASKMOVPS (R9), Y0, Y1
 	VCMPPS     $0x11, Y1, Y6, Y1
 	VANDPS     Y1, Y5, Y5
-	VMASKMOVPS Y5, Y0, (DI)
-	ADDQ       R8, DI
+	VMASKMOVPS Y5, Y0, (SI)
+	ADDQ       DI, SI
 
 next:
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	MOVQ   $0x00000014, R10
-	MOVQ   op+88(FP), R9
-	CMPQ   R9, $0x04
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	MOVQ   $0x00000014, R9
+	MOVQ   op+104(FP), R8
+	CMPQ   R8, $0x04
 	JNE    advance
-	MOVQ   R8, R10
-	IMUL3Q $0x05, R8, R10
+	MOVQ   DI, R9
+	IMUL3Q $0x05, DI, R9
 
 advance:
-	ADDQ R10, aux+72(FP)
-	DECQ AX
+	ADDQ R9, aux+88(FP)
+	DECQ tiles+0(FP)
 	JNZ  tile
 	VZEROUPPER
 	RET
 
-// func gemm256x6x1(tiles int, k int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)
+// func gemm256x6x1(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)
 // Requires: AVX, FMA3, MMX+
-TEXT ·gemm256x6x1(SB), NOSPLIT, $0-104
-	MOVQ    tiles+0(FP), AX
-	MOVQ    a+16(FP), CX
-	MOVQ    ars+24(FP), DX
-	MOVQ    acs+32(FP), BX
-	MOVQ    ldb+48(FP), SI
-	MOVQ    c+56(FP), DI
-	MOVQ    ldc+64(FP), R8
-	MOVQ    mask+96(FP), R9
-	VMOVUPS (R9), Y0
+TEXT ·gemm256x6x1(SB), NOSPLIT, $0-120
+	MOVQ    a+32(FP), AX
+	MOVQ    ars+40(FP), CX
+	MOVQ    acs+48(FP), DX
+	MOVQ    ldb+64(FP), BX
+	MOVQ    c+72(FP), SI
+	MOVQ    ldc+80(FP), DI
+	MOVQ    mask+112(FP), R8
+	VMOVUPS (R8), Y0
 
 tile:
-	MOVQ       op+88(FP), R9
-	CMPQ       R9, $0x01
+	MOVQ       op+104(FP), R8
+	CMPQ       R8, $0x01
 	JNE        start
-	MOVQ       DI, R9
-	PREFETCHT0 (R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
+	MOVQ       SI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
 
 start:
 	VXORPS Y1, Y1, Y1
@@ -9869,238 +10165,247 @@ start:
 	VXORPS Y4, Y4, Y4
 	VXORPS Y5, Y5, Y5
 	VXORPS Y6, Y6, Y6
-	MOVQ   CX, R9
-	LEAQ   (R9)(DX*2), R10
-	ADDQ   DX, R10
-	LEAQ   (R10)(DX*2), R11
-	MOVQ   b+40(FP), R12
-	MOVQ   k+8(FP), R13
+	MOVQ   segment+24(FP), R8
+	MOVQ   segments+16(FP), R9
+
+segment:
+	MOVQ (R8), R10
+	LEAQ (AX)(R10*4), R10
+	LEAQ (R10)(CX*2), R11
+	ADDQ CX, R11
+	LEAQ (R11)(CX*2), R12
+	MOVQ 8(R8), R14
+	MOVQ b+56(FP), R13
+	LEAQ (R13)(R14*4), R13
+	MOVQ k+8(FP), R14
 
 loop:
-	VMASKMOVPS   (R12), Y0, Y7
-	ADDQ         SI, R12
-	VBROADCASTSS (R9), Y8
-	VFMADD231PS  Y7, Y8, Y1
-	VBROADCASTSS (R9)(DX*1), Y8
-	VFMADD231PS  Y7, Y8, Y2
-	VBROADCASTSS (R9)(DX*2), Y8
-	VFMADD231PS  Y7, Y8, Y3
+	VMASKMOVPS   (R13), Y0, Y7
+	ADDQ         BX, R13
 	VBROADCASTSS (R10), Y8
-	VFMADD231PS  Y7, Y8, Y4
-	VBROADCASTSS (R9)(DX*4), Y8
-	VFMADD231PS  Y7, Y8, Y5
+	VFMADD231PS  Y7, Y8, Y1
+	VBROADCASTSS (R10)(CX*1), Y8
+	VFMADD231PS  Y7, Y8, Y2
+	VBROADCASTSS (R10)(CX*2), Y8
+	VFMADD231PS  Y7, Y8, Y3
 	VBROADCASTSS (R11), Y8
+	VFMADD231PS  Y7, Y8, Y4
+	VBROADCASTSS (R10)(CX*4), Y8
+	VFMADD231PS  Y7, Y8, Y5
+	VBROADCASTSS (R12), Y8
 	VFMADD231PS  Y7, Y8, Y6
-	ADDQ         BX, R9
-	ADDQ         BX, R10
-	ADDQ         BX, R11
-	DECQ         R13
+	ADDQ         DX, R10
+	ADDQ         DX, R11
+	ADDQ         DX, R12
+	DECQ         R14
 	JNZ          loop
-	MOVQ         aux+72(FP), R10
-	MOVQ         op+88(FP), R9
-	CMPQ         R9, $0x01
+	ADDQ         $0x10, R8
+	DECQ         R9
+	JNZ          segment
+	MOVQ         aux+88(FP), R9
+	MOVQ         op+104(FP), R8
+	CMPQ         R8, $0x01
 	JEQ          add
-	CMPQ         R9, $0x02
+	CMPQ         R8, $0x02
 	JEQ          bias
-	CMPQ         R9, $0x03
+	CMPQ         R8, $0x03
 	JEQ          biasrelu
-	CMPQ         R9, $0x04
+	CMPQ         R8, $0x04
 	JEQ          relugrad
 
 	// Store
-	VMASKMOVPS Y1, Y0, (DI)
-	ADDQ       R8, DI
-	VMASKMOVPS Y2, Y0, (DI)
-	ADDQ       R8, DI
-	VMASKMOVPS Y3, Y0, (DI)
-	ADDQ       R8, DI
-	VMASKMOVPS Y4, Y0, (DI)
-	ADDQ       R8, DI
-	VMASKMOVPS Y5, Y0, (DI)
-	ADDQ       R8, DI
-	VMASKMOVPS Y6, Y0, (DI)
-	ADDQ       R8, DI
+	VMASKMOVPS Y1, Y0, (SI)
+	ADDQ       DI, SI
+	VMASKMOVPS Y2, Y0, (SI)
+	ADDQ       DI, SI
+	VMASKMOVPS Y3, Y0, (SI)
+	ADDQ       DI, SI
+	VMASKMOVPS Y4, Y0, (SI)
+	ADDQ       DI, SI
+	VMASKMOVPS Y5, Y0, (SI)
+	ADDQ       DI, SI
+	VMASKMOVPS Y6, Y0, (SI)
+	ADDQ       DI, SI
 	JMP        next
 
 add:
-	VBROADCASTSS alpha+80(FP), Y7
-	VMASKMOVPS   (DI), Y0, Y8
+	VBROADCASTSS alpha+96(FP), Y7
+	VMASKMOVPS   (SI), Y0, Y8
 	VFMADD213PS  Y8, Y7, Y1
-	VMASKMOVPS   Y1, Y0, (DI)
-	ADDQ         R8, DI
-	VMASKMOVPS   (DI), Y0, Y1
+	VMASKMOVPS   Y1, Y0, (SI)
+	ADDQ         DI, SI
+	VMASKMOVPS   (SI), Y0, Y1
 	VFMADD213PS  Y1, Y7, Y2
-	VMASKMOVPS   Y2, Y0, (DI)
-	ADDQ         R8, DI
-	VMASKMOVPS   (DI), Y0, Y1
+	VMASKMOVPS   Y2, Y0, (SI)
+	ADDQ         DI, SI
+	VMASKMOVPS   (SI), Y0, Y1
 	VFMADD213PS  Y1, Y7, Y3
-	VMASKMOVPS   Y3, Y0, (DI)
-	ADDQ         R8, DI
-	VMASKMOVPS   (DI), Y0, Y1
+	VMASKMOVPS   Y3, Y0, (SI)
+	ADDQ         DI, SI
+	VMASKMOVPS   (SI), Y0, Y1
 	VFMADD213PS  Y1, Y7, Y4
-	VMASKMOVPS   Y4, Y0, (DI)
-	ADDQ         R8, DI
-	VMASKMOVPS   (DI), Y0, Y1
+	VMASKMOVPS   Y4, Y0, (SI)
+	ADDQ         DI, SI
+	VMASKMOVPS   (SI), Y0, Y1
 	VFMADD213PS  Y1, Y7, Y5
-	VMASKMOVPS   Y5, Y0, (DI)
-	ADDQ         R8, DI
-	VMASKMOVPS   (DI), Y0, Y1
+	VMASKMOVPS   Y5, Y0, (SI)
+	ADDQ         DI, SI
+	VMASKMOVPS   (SI), Y0, Y1
 	VFMADD213PS  Y1, Y7, Y6
-	VMASKMOVPS   Y6, Y0, (DI)
-	ADDQ         R8, DI
+	VMASKMOVPS   Y6, Y0, (SI)
+	ADDQ         DI, SI
 	JMP          next
 
 bias:
-	VBROADCASTSS (R10), Y7
+	VBROADCASTSS (R9), Y7
 	VADDPS       Y7, Y1, Y1
-	VMASKMOVPS   Y1, Y0, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 4(R10), Y7
+	VMASKMOVPS   Y1, Y0, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 4(R9), Y7
 	VADDPS       Y7, Y2, Y2
-	VMASKMOVPS   Y2, Y0, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 8(R10), Y7
+	VMASKMOVPS   Y2, Y0, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 8(R9), Y7
 	VADDPS       Y7, Y3, Y3
-	VMASKMOVPS   Y3, Y0, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 12(R10), Y7
+	VMASKMOVPS   Y3, Y0, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 12(R9), Y7
 	VADDPS       Y7, Y4, Y4
-	VMASKMOVPS   Y4, Y0, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 16(R10), Y7
+	VMASKMOVPS   Y4, Y0, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 16(R9), Y7
 	VADDPS       Y7, Y5, Y5
-	VMASKMOVPS   Y5, Y0, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 20(R10), Y7
+	VMASKMOVPS   Y5, Y0, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 20(R9), Y7
 	VADDPS       Y7, Y6, Y6
-	VMASKMOVPS   Y6, Y0, (DI)
-	ADDQ         R8, DI
+	VMASKMOVPS   Y6, Y0, (SI)
+	ADDQ         DI, SI
 	JMP          next
 
 biasrelu:
 	VXORPS       Y8, Y8, Y8
-	VBROADCASTSS (R10), Y7
+	VBROADCASTSS (R9), Y7
 	VADDPS       Y7, Y1, Y1
 	VMAXPS       Y1, Y8, Y1
-	VMASKMOVPS   Y1, Y0, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 4(R10), Y7
+	VMASKMOVPS   Y1, Y0, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 4(R9), Y7
 	VADDPS       Y7, Y2, Y2
 	VMAXPS       Y2, Y8, Y2
-	VMASKMOVPS   Y2, Y0, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 8(R10), Y7
+	VMASKMOVPS   Y2, Y0, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 8(R9), Y7
 	VADDPS       Y7, Y3, Y3
 	VMAXPS       Y3, Y8, Y3
-	VMASKMOVPS   Y3, Y0, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 12(R10), Y7
+	VMASKMOVPS   Y3, Y0, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 12(R9), Y7
 	VADDPS       Y7, Y4, Y4
 	VMAXPS       Y4, Y8, Y4
-	VMASKMOVPS   Y4, Y0, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 16(R10), Y7
+	VMASKMOVPS   Y4, Y0, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 16(R9), Y7
 	VADDPS       Y7, Y5, Y5
 	VMAXPS       Y5, Y8, Y5
-	VMASKMOVPS   Y5, Y0, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 20(R10), Y7
+	VMASKMOVPS   Y5, Y0, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 20(R9), Y7
 	VADDPS       Y7, Y6, Y6
 	VMAXPS       Y6, Y8, Y6
-	VMASKMOVPS   Y6, Y0, (DI)
-	ADDQ         R8, DI
+	VMASKMOVPS   Y6, Y0, (SI)
+	ADDQ         DI, SI
 	JMP          next
 
 relugrad:
 	VXORPS     Y7, Y7, Y7
-	VMASKMOVPS (R10), Y0, Y8
+	VMASKMOVPS (R9), Y0, Y8
 	VCMPPS     $0x11, Y8, Y7, Y8
 	VANDPS     Y8, Y1, Y1
-	VMASKMOVPS Y1, Y0, (DI)
-	ADDQ       R8, DI
-	ADDQ       R8, R10
-	VMASKMOVPS (R10), Y0, Y1
+	VMASKMOVPS Y1, Y0, (SI)
+	ADDQ       DI, SI
+	ADDQ       DI, R9
+	VMASKMOVPS (R9), Y0, Y1
 	VCMPPS     $0x11, Y1, Y7, Y1
 	VANDPS     Y1, Y2, Y2
-	VMASKMOVPS Y2, Y0, (DI)
-	ADDQ       R8, DI
-	ADDQ       R8, R10
-	VMASKMOVPS (R10), Y0, Y1
+	VMASKMOVPS Y2, Y0, (SI)
+	ADDQ       DI, SI
+	ADDQ       DI, R9
+	VMASKMOVPS (R9), Y0, Y1
 	VCMPPS     $0x11, Y1, Y7, Y1
 	VANDPS     Y1, Y3, Y3
-	VMASKMOVPS Y3, Y0, (DI)
-	ADDQ       R8, DI
-	ADDQ       R8, R10
-	VMASKMOVPS (R10), Y0, Y1
+	VMASKMOVPS Y3, Y0, (SI)
+	ADDQ       DI, SI
+	ADDQ       DI, R9
+	VMASKMOVPS (R9), Y0, Y1
 	VCMPPS     $0x11, Y1, Y7, Y1
 	VANDPS     Y1, Y4, Y4
-	VMASKMOVPS Y4, Y0, (DI)
-	ADDQ       R8, DI
-	ADDQ       R8, R10
-	VMASKMOVPS (R10), Y0, Y1
+	VMASKMOVPS Y4, Y0, (SI)
+	ADDQ       DI, SI
+	ADDQ       DI, R9
+	VMASKMOVPS (R9), Y0, Y1
 	VCMPPS     $0x11, Y1, Y7, Y1
 	VANDPS     Y1, Y5, Y5
-	VMASKMOVPS Y5, Y0, (DI)
-	ADDQ       R8, DI
-	ADDQ       R8, R10
-	VMASKMOVPS (R10), Y0, Y1
+	VMASKMOVPS Y5, Y0, (SI)
+	ADDQ       DI, SI
+	ADDQ       DI, R9
+	VMASKMOVPS (R9), Y0, Y1
 	VCMPPS     $0x11, Y1, Y7, Y1
 	VANDPS     Y1, Y6, Y6
-	VMASKMOVPS Y6, Y0, (DI)
-	ADDQ       R8, DI
+	VMASKMOVPS Y6, Y0, (SI)
+	ADDQ       DI, SI
 
 next:
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	MOVQ   $0x00000018, R10
-	MOVQ   op+88(FP), R9
-	CMPQ   R9, $0x04
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	MOVQ   $0x00000018, R9
+	MOVQ   op+104(FP), R8
+	CMPQ   R8, $0x04
 	JNE    advance
-	MOVQ   R8, R10
-	IMUL3Q $0x06, R8, R10
+	MOVQ   DI, R9
+	IMUL3Q $0x06, DI, R9
 
 advance:
-	ADDQ R10, aux+72(FP)
-	DECQ AX
+	ADDQ R9, aux+88(FP)
+	DECQ tiles+0(FP)
 	JNZ  tile
 	VZEROUPPER
 	RET
 
-// func gemm256x7x1(tiles int, k int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)
+// func gemm256x7x1(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)
 // Requires: AVX, FMA3, MMX+
-TEXT ·gemm256x7x1(SB), NOSPLIT, $0-104
-	MOVQ    tiles+0(FP), AX
-	MOVQ    a+16(FP), CX
-	MOVQ    ars+24(FP), DX
-	MOVQ    acs+32(FP), BX
-	MOVQ    ldb+48(FP), SI
-	MOVQ    c+56(FP), DI
-	MOVQ    ldc+64(FP), R8
-	MOVQ    mask+96(FP), R9
-	VMOVUPS (R9), Y0
+TEXT ·gemm256x7x1(SB), NOSPLIT, $0-120
+	MOVQ    a+32(FP), AX
+	MOVQ    ars+40(FP), CX
+	MOVQ    acs+48(FP), DX
+	MOVQ    ldb+64(FP), BX
+	MOVQ    c+72(FP), SI
+	MOVQ    ldc+80(FP), DI
+	MOVQ    mask+112(FP), R8
+	VMOVUPS (R8), Y0
 
 tile:
-	MOVQ       op+88(FP), R9
-	CMPQ       R9, $0x01
+	MOVQ       op+104(FP), R8
+	CMPQ       R8, $0x01
 	JNE        start
-	MOVQ       DI, R9
-	PREFETCHT0 (R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
+	MOVQ       SI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
 
 start:
 	VXORPS Y1, Y1, Y1
@@ -10110,264 +10415,273 @@ start:
 	VXORPS Y5, Y5, Y5
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
-	MOVQ   CX, R9
-	LEAQ   (R9)(DX*2), R10
-	ADDQ   DX, R10
-	LEAQ   (R10)(DX*2), R11
-	MOVQ   b+40(FP), R12
-	MOVQ   k+8(FP), R13
+	MOVQ   segment+24(FP), R8
+	MOVQ   segments+16(FP), R9
+
+segment:
+	MOVQ (R8), R10
+	LEAQ (AX)(R10*4), R10
+	LEAQ (R10)(CX*2), R11
+	ADDQ CX, R11
+	LEAQ (R11)(CX*2), R12
+	MOVQ 8(R8), R14
+	MOVQ b+56(FP), R13
+	LEAQ (R13)(R14*4), R13
+	MOVQ k+8(FP), R14
 
 loop:
-	VMASKMOVPS   (R12), Y0, Y8
-	ADDQ         SI, R12
-	VBROADCASTSS (R9), Y9
-	VFMADD231PS  Y8, Y9, Y1
-	VBROADCASTSS (R9)(DX*1), Y9
-	VFMADD231PS  Y8, Y9, Y2
-	VBROADCASTSS (R9)(DX*2), Y9
-	VFMADD231PS  Y8, Y9, Y3
+	VMASKMOVPS   (R13), Y0, Y8
+	ADDQ         BX, R13
 	VBROADCASTSS (R10), Y9
-	VFMADD231PS  Y8, Y9, Y4
-	VBROADCASTSS (R9)(DX*4), Y9
-	VFMADD231PS  Y8, Y9, Y5
+	VFMADD231PS  Y8, Y9, Y1
+	VBROADCASTSS (R10)(CX*1), Y9
+	VFMADD231PS  Y8, Y9, Y2
+	VBROADCASTSS (R10)(CX*2), Y9
+	VFMADD231PS  Y8, Y9, Y3
 	VBROADCASTSS (R11), Y9
+	VFMADD231PS  Y8, Y9, Y4
+	VBROADCASTSS (R10)(CX*4), Y9
+	VFMADD231PS  Y8, Y9, Y5
+	VBROADCASTSS (R12), Y9
 	VFMADD231PS  Y8, Y9, Y6
-	VBROADCASTSS (R11)(DX*1), Y9
+	VBROADCASTSS (R12)(CX*1), Y9
 	VFMADD231PS  Y8, Y9, Y7
-	ADDQ         BX, R9
-	ADDQ         BX, R10
-	ADDQ         BX, R11
-	DECQ         R13
+	ADDQ         DX, R10
+	ADDQ         DX, R11
+	ADDQ         DX, R12
+	DECQ         R14
 	JNZ          loop
-	MOVQ         aux+72(FP), R10
-	MOVQ         op+88(FP), R9
-	CMPQ         R9, $0x01
+	ADDQ         $0x10, R8
+	DECQ         R9
+	JNZ          segment
+	MOVQ         aux+88(FP), R9
+	MOVQ         op+104(FP), R8
+	CMPQ         R8, $0x01
 	JEQ          add
-	CMPQ         R9, $0x02
+	CMPQ         R8, $0x02
 	JEQ          bias
-	CMPQ         R9, $0x03
+	CMPQ         R8, $0x03
 	JEQ          biasrelu
-	CMPQ         R9, $0x04
+	CMPQ         R8, $0x04
 	JEQ          relugrad
 
 	// Store
-	VMASKMOVPS Y1, Y0, (DI)
-	ADDQ       R8, DI
-	VMASKMOVPS Y2, Y0, (DI)
-	ADDQ       R8, DI
-	VMASKMOVPS Y3, Y0, (DI)
-	ADDQ       R8, DI
-	VMASKMOVPS Y4, Y0, (DI)
-	ADDQ       R8, DI
-	VMASKMOVPS Y5, Y0, (DI)
-	ADDQ       R8, DI
-	VMASKMOVPS Y6, Y0, (DI)
-	ADDQ       R8, DI
-	VMASKMOVPS Y7, Y0, (DI)
-	ADDQ       R8, DI
+	VMASKMOVPS Y1, Y0, (SI)
+	ADDQ       DI, SI
+	VMASKMOVPS Y2, Y0, (SI)
+	ADDQ       DI, SI
+	VMASKMOVPS Y3, Y0, (SI)
+	ADDQ       DI, SI
+	VMASKMOVPS Y4, Y0, (SI)
+	ADDQ       DI, SI
+	VMASKMOVPS Y5, Y0, (SI)
+	ADDQ       DI, SI
+	VMASKMOVPS Y6, Y0, (SI)
+	ADDQ       DI, SI
+	VMASKMOVPS Y7, Y0, (SI)
+	ADDQ       DI, SI
 	JMP        next
 
 add:
-	VBROADCASTSS alpha+80(FP), Y8
-	VMASKMOVPS   (DI), Y0, Y9
+	VBROADCASTSS alpha+96(FP), Y8
+	VMASKMOVPS   (SI), Y0, Y9
 	VFMADD213PS  Y9, Y8, Y1
-	VMASKMOVPS   Y1, Y0, (DI)
-	ADDQ         R8, DI
-	VMASKMOVPS   (DI), Y0, Y1
+	VMASKMOVPS   Y1, Y0, (SI)
+	ADDQ         DI, SI
+	VMASKMOVPS   (SI), Y0, Y1
 	VFMADD213PS  Y1, Y8, Y2
-	VMASKMOVPS   Y2, Y0, (DI)
-	ADDQ         R8, DI
-	VMASKMOVPS   (DI), Y0, Y1
+	VMASKMOVPS   Y2, Y0, (SI)
+	ADDQ         DI, SI
+	VMASKMOVPS   (SI), Y0, Y1
 	VFMADD213PS  Y1, Y8, Y3
-	VMASKMOVPS   Y3, Y0, (DI)
-	ADDQ         R8, DI
-	VMASKMOVPS   (DI), Y0, Y1
+	VMASKMOVPS   Y3, Y0, (SI)
+	ADDQ         DI, SI
+	VMASKMOVPS   (SI), Y0, Y1
 	VFMADD213PS  Y1, Y8, Y4
-	VMASKMOVPS   Y4, Y0, (DI)
-	ADDQ         R8, DI
-	VMASKMOVPS   (DI), Y0, Y1
+	VMASKMOVPS   Y4, Y0, (SI)
+	ADDQ         DI, SI
+	VMASKMOVPS   (SI), Y0, Y1
 	VFMADD213PS  Y1, Y8, Y5
-	VMASKMOVPS   Y5, Y0, (DI)
-	ADDQ         R8, DI
-	VMASKMOVPS   (DI), Y0, Y1
+	VMASKMOVPS   Y5, Y0, (SI)
+	ADDQ         DI, SI
+	VMASKMOVPS   (SI), Y0, Y1
 	VFMADD213PS  Y1, Y8, Y6
-	VMASKMOVPS   Y6, Y0, (DI)
-	ADDQ         R8, DI
-	VMASKMOVPS   (DI), Y0, Y1
+	VMASKMOVPS   Y6, Y0, (SI)
+	ADDQ         DI, SI
+	VMASKMOVPS   (SI), Y0, Y1
 	VFMADD213PS  Y1, Y8, Y7
-	VMASKMOVPS   Y7, Y0, (DI)
-	ADDQ         R8, DI
+	VMASKMOVPS   Y7, Y0, (SI)
+	ADDQ         DI, SI
 	JMP          next
 
 bias:
-	VBROADCASTSS (R10), Y8
+	VBROADCASTSS (R9), Y8
 	VADDPS       Y8, Y1, Y1
-	VMASKMOVPS   Y1, Y0, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 4(R10), Y8
+	VMASKMOVPS   Y1, Y0, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 4(R9), Y8
 	VADDPS       Y8, Y2, Y2
-	VMASKMOVPS   Y2, Y0, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 8(R10), Y8
+	VMASKMOVPS   Y2, Y0, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 8(R9), Y8
 	VADDPS       Y8, Y3, Y3
-	VMASKMOVPS   Y3, Y0, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 12(R10), Y8
+	VMASKMOVPS   Y3, Y0, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 12(R9), Y8
 	VADDPS       Y8, Y4, Y4
-	VMASKMOVPS   Y4, Y0, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 16(R10), Y8
+	VMASKMOVPS   Y4, Y0, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 16(R9), Y8
 	VADDPS       Y8, Y5, Y5
-	VMASKMOVPS   Y5, Y0, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 20(R10), Y8
+	VMASKMOVPS   Y5, Y0, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 20(R9), Y8
 	VADDPS       Y8, Y6, Y6
-	VMASKMOVPS   Y6, Y0, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 24(R10), Y8
+	VMASKMOVPS   Y6, Y0, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 24(R9), Y8
 	VADDPS       Y8, Y7, Y7
-	VMASKMOVPS   Y7, Y0, (DI)
-	ADDQ         R8, DI
+	VMASKMOVPS   Y7, Y0, (SI)
+	ADDQ         DI, SI
 	JMP          next
 
 biasrelu:
 	VXORPS       Y9, Y9, Y9
-	VBROADCASTSS (R10), Y8
+	VBROADCASTSS (R9), Y8
 	VADDPS       Y8, Y1, Y1
 	VMAXPS       Y1, Y9, Y1
-	VMASKMOVPS   Y1, Y0, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 4(R10), Y8
+	VMASKMOVPS   Y1, Y0, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 4(R9), Y8
 	VADDPS       Y8, Y2, Y2
 	VMAXPS       Y2, Y9, Y2
-	VMASKMOVPS   Y2, Y0, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 8(R10), Y8
+	VMASKMOVPS   Y2, Y0, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 8(R9), Y8
 	VADDPS       Y8, Y3, Y3
 	VMAXPS       Y3, Y9, Y3
-	VMASKMOVPS   Y3, Y0, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 12(R10), Y8
+	VMASKMOVPS   Y3, Y0, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 12(R9), Y8
 	VADDPS       Y8, Y4, Y4
 	VMAXPS       Y4, Y9, Y4
-	VMASKMOVPS   Y4, Y0, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 16(R10), Y8
+	VMASKMOVPS   Y4, Y0, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 16(R9), Y8
 	VADDPS       Y8, Y5, Y5
 	VMAXPS       Y5, Y9, Y5
-	VMASKMOVPS   Y5, Y0, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 20(R10), Y8
+	VMASKMOVPS   Y5, Y0, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 20(R9), Y8
 	VADDPS       Y8, Y6, Y6
 	VMAXPS       Y6, Y9, Y6
-	VMASKMOVPS   Y6, Y0, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 24(R10), Y8
+	VMASKMOVPS   Y6, Y0, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 24(R9), Y8
 	VADDPS       Y8, Y7, Y7
 	VMAXPS       Y7, Y9, Y7
-	VMASKMOVPS   Y7, Y0, (DI)
-	ADDQ         R8, DI
+	VMASKMOVPS   Y7, Y0, (SI)
+	ADDQ         DI, SI
 	JMP          next
 
 relugrad:
 	VXORPS     Y8, Y8, Y8
-	VMASKMOVPS (R10), Y0, Y9
+	VMASKMOVPS (R9), Y0, Y9
 	VCMPPS     $0x11, Y9, Y8, Y9
 	VANDPS     Y9, Y1, Y1
-	VMASKMOVPS Y1, Y0, (DI)
-	ADDQ       R8, DI
-	ADDQ       R8, R10
-	VMASKMOVPS (R10), Y0, Y1
+	VMASKMOVPS Y1, Y0, (SI)
+	ADDQ       DI, SI
+	ADDQ       DI, R9
+	VMASKMOVPS (R9), Y0, Y1
 	VCMPPS     $0x11, Y1, Y8, Y1
 	VANDPS     Y1, Y2, Y2
-	VMASKMOVPS Y2, Y0, (DI)
-	ADDQ       R8, DI
-	ADDQ       R8, R10
-	VMASKMOVPS (R10), Y0, Y1
+	VMASKMOVPS Y2, Y0, (SI)
+	ADDQ       DI, SI
+	ADDQ       DI, R9
+	VMASKMOVPS (R9), Y0, Y1
 	VCMPPS     $0x11, Y1, Y8, Y1
 	VANDPS     Y1, Y3, Y3
-	VMASKMOVPS Y3, Y0, (DI)
-	ADDQ       R8, DI
-	ADDQ       R8, R10
-	VMASKMOVPS (R10), Y0, Y1
+	VMASKMOVPS Y3, Y0, (SI)
+	ADDQ       DI, SI
+	ADDQ       DI, R9
+	VMASKMOVPS (R9), Y0, Y1
 	VCMPPS     $0x11, Y1, Y8, Y1
 	VANDPS     Y1, Y4, Y4
-	VMASKMOVPS Y4, Y0, (DI)
-	ADDQ       R8, DI
-	ADDQ       R8, R10
-	VMASKMOVPS (R10), Y0, Y1
+	VMASKMOVPS Y4, Y0, (SI)
+	ADDQ       DI, SI
+	ADDQ       DI, R9
+	VMASKMOVPS (R9), Y0, Y1
 	VCMPPS     $0x11, Y1, Y8, Y1
 	VANDPS     Y1, Y5, Y5
-	VMASKMOVPS Y5, Y0, (DI)
-	ADDQ       R8, DI
-	ADDQ       R8, R10
-	VMASKMOVPS (R10), Y0, Y1
+	VMASKMOVPS Y5, Y0, (SI)
+	ADDQ       DI, SI
+	ADDQ       DI, R9
+	VMASKMOVPS (R9), Y0, Y1
 	VCMPPS     $0x11, Y1, Y8, Y1
 	VANDPS     Y1, Y6, Y6
-	VMASKMOVPS Y6, Y0, (DI)
-	ADDQ       R8, DI
-	ADDQ       R8, R10
-	VMASKMOVPS (R10), Y0, Y1
+	VMASKMOVPS Y6, Y0, (SI)
+	ADDQ       DI, SI
+	ADDQ       DI, R9
+	VMASKMOVPS (R9), Y0, Y1
 	VCMPPS     $0x11, Y1, Y8, Y1
 	VANDPS     Y1, Y7, Y7
-	VMASKMOVPS Y7, Y0, (DI)
-	ADDQ       R8, DI
+	VMASKMOVPS Y7, Y0, (SI)
+	ADDQ       DI, SI
 
 next:
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	MOVQ   $0x0000001c, R10
-	MOVQ   op+88(FP), R9
-	CMPQ   R9, $0x04
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	MOVQ   $0x0000001c, R9
+	MOVQ   op+104(FP), R8
+	CMPQ   R8, $0x04
 	JNE    advance
-	MOVQ   R8, R10
-	IMUL3Q $0x07, R8, R10
+	MOVQ   DI, R9
+	IMUL3Q $0x07, DI, R9
 
 advance:
-	ADDQ R10, aux+72(FP)
-	DECQ AX
+	ADDQ R9, aux+88(FP)
+	DECQ tiles+0(FP)
 	JNZ  tile
 	VZEROUPPER
 	RET
 
-// func gemm256x8x1(tiles int, k int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)
+// func gemm256x8x1(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)
 // Requires: AVX, FMA3, MMX+
-TEXT ·gemm256x8x1(SB), NOSPLIT, $0-104
-	MOVQ    tiles+0(FP), AX
-	MOVQ    a+16(FP), CX
-	MOVQ    ars+24(FP), DX
-	MOVQ    acs+32(FP), BX
-	MOVQ    ldb+48(FP), SI
-	MOVQ    c+56(FP), DI
-	MOVQ    ldc+64(FP), R8
-	MOVQ    mask+96(FP), R9
-	VMOVUPS (R9), Y0
+TEXT ·gemm256x8x1(SB), NOSPLIT, $0-120
+	MOVQ    a+32(FP), AX
+	MOVQ    ars+40(FP), CX
+	MOVQ    acs+48(FP), DX
+	MOVQ    ldb+64(FP), BX
+	MOVQ    c+72(FP), SI
+	MOVQ    ldc+80(FP), DI
+	MOVQ    mask+112(FP), R8
+	VMOVUPS (R8), Y0
 
 tile:
-	MOVQ       op+88(FP), R9
-	CMPQ       R9, $0x01
+	MOVQ       op+104(FP), R8
+	CMPQ       R8, $0x01
 	JNE        start
-	MOVQ       DI, R9
-	PREFETCHT0 (R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
+	MOVQ       SI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
 
 start:
 	VXORPS Y1, Y1, Y1
@@ -10378,290 +10692,299 @@ start:
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
 	VXORPS Y8, Y8, Y8
-	MOVQ   CX, R9
-	LEAQ   (R9)(DX*2), R10
-	ADDQ   DX, R10
-	LEAQ   (R10)(DX*2), R11
-	MOVQ   b+40(FP), R12
-	MOVQ   k+8(FP), R13
+	MOVQ   segment+24(FP), R8
+	MOVQ   segments+16(FP), R9
+
+segment:
+	MOVQ (R8), R10
+	LEAQ (AX)(R10*4), R10
+	LEAQ (R10)(CX*2), R11
+	ADDQ CX, R11
+	LEAQ (R11)(CX*2), R12
+	MOVQ 8(R8), R14
+	MOVQ b+56(FP), R13
+	LEAQ (R13)(R14*4), R13
+	MOVQ k+8(FP), R14
 
 loop:
-	VMASKMOVPS   (R12), Y0, Y9
-	ADDQ         SI, R12
-	VBROADCASTSS (R9), Y10
-	VFMADD231PS  Y9, Y10, Y1
-	VBROADCASTSS (R9)(DX*1), Y10
-	VFMADD231PS  Y9, Y10, Y2
-	VBROADCASTSS (R9)(DX*2), Y10
-	VFMADD231PS  Y9, Y10, Y3
+	VMASKMOVPS   (R13), Y0, Y9
+	ADDQ         BX, R13
 	VBROADCASTSS (R10), Y10
-	VFMADD231PS  Y9, Y10, Y4
-	VBROADCASTSS (R9)(DX*4), Y10
-	VFMADD231PS  Y9, Y10, Y5
+	VFMADD231PS  Y9, Y10, Y1
+	VBROADCASTSS (R10)(CX*1), Y10
+	VFMADD231PS  Y9, Y10, Y2
+	VBROADCASTSS (R10)(CX*2), Y10
+	VFMADD231PS  Y9, Y10, Y3
 	VBROADCASTSS (R11), Y10
+	VFMADD231PS  Y9, Y10, Y4
+	VBROADCASTSS (R10)(CX*4), Y10
+	VFMADD231PS  Y9, Y10, Y5
+	VBROADCASTSS (R12), Y10
 	VFMADD231PS  Y9, Y10, Y6
-	VBROADCASTSS (R11)(DX*1), Y10
+	VBROADCASTSS (R12)(CX*1), Y10
 	VFMADD231PS  Y9, Y10, Y7
-	VBROADCASTSS (R11)(DX*2), Y10
+	VBROADCASTSS (R12)(CX*2), Y10
 	VFMADD231PS  Y9, Y10, Y8
-	ADDQ         BX, R9
-	ADDQ         BX, R10
-	ADDQ         BX, R11
-	DECQ         R13
+	ADDQ         DX, R10
+	ADDQ         DX, R11
+	ADDQ         DX, R12
+	DECQ         R14
 	JNZ          loop
-	MOVQ         aux+72(FP), R10
-	MOVQ         op+88(FP), R9
-	CMPQ         R9, $0x01
+	ADDQ         $0x10, R8
+	DECQ         R9
+	JNZ          segment
+	MOVQ         aux+88(FP), R9
+	MOVQ         op+104(FP), R8
+	CMPQ         R8, $0x01
 	JEQ          add
-	CMPQ         R9, $0x02
+	CMPQ         R8, $0x02
 	JEQ          bias
-	CMPQ         R9, $0x03
+	CMPQ         R8, $0x03
 	JEQ          biasrelu
-	CMPQ         R9, $0x04
+	CMPQ         R8, $0x04
 	JEQ          relugrad
 
 	// Store
-	VMASKMOVPS Y1, Y0, (DI)
-	ADDQ       R8, DI
-	VMASKMOVPS Y2, Y0, (DI)
-	ADDQ       R8, DI
-	VMASKMOVPS Y3, Y0, (DI)
-	ADDQ       R8, DI
-	VMASKMOVPS Y4, Y0, (DI)
-	ADDQ       R8, DI
-	VMASKMOVPS Y5, Y0, (DI)
-	ADDQ       R8, DI
-	VMASKMOVPS Y6, Y0, (DI)
-	ADDQ       R8, DI
-	VMASKMOVPS Y7, Y0, (DI)
-	ADDQ       R8, DI
-	VMASKMOVPS Y8, Y0, (DI)
-	ADDQ       R8, DI
+	VMASKMOVPS Y1, Y0, (SI)
+	ADDQ       DI, SI
+	VMASKMOVPS Y2, Y0, (SI)
+	ADDQ       DI, SI
+	VMASKMOVPS Y3, Y0, (SI)
+	ADDQ       DI, SI
+	VMASKMOVPS Y4, Y0, (SI)
+	ADDQ       DI, SI
+	VMASKMOVPS Y5, Y0, (SI)
+	ADDQ       DI, SI
+	VMASKMOVPS Y6, Y0, (SI)
+	ADDQ       DI, SI
+	VMASKMOVPS Y7, Y0, (SI)
+	ADDQ       DI, SI
+	VMASKMOVPS Y8, Y0, (SI)
+	ADDQ       DI, SI
 	JMP        next
 
 add:
-	VBROADCASTSS alpha+80(FP), Y9
-	VMASKMOVPS   (DI), Y0, Y10
+	VBROADCASTSS alpha+96(FP), Y9
+	VMASKMOVPS   (SI), Y0, Y10
 	VFMADD213PS  Y10, Y9, Y1
-	VMASKMOVPS   Y1, Y0, (DI)
-	ADDQ         R8, DI
-	VMASKMOVPS   (DI), Y0, Y1
+	VMASKMOVPS   Y1, Y0, (SI)
+	ADDQ         DI, SI
+	VMASKMOVPS   (SI), Y0, Y1
 	VFMADD213PS  Y1, Y9, Y2
-	VMASKMOVPS   Y2, Y0, (DI)
-	ADDQ         R8, DI
-	VMASKMOVPS   (DI), Y0, Y1
+	VMASKMOVPS   Y2, Y0, (SI)
+	ADDQ         DI, SI
+	VMASKMOVPS   (SI), Y0, Y1
 	VFMADD213PS  Y1, Y9, Y3
-	VMASKMOVPS   Y3, Y0, (DI)
-	ADDQ         R8, DI
-	VMASKMOVPS   (DI), Y0, Y1
+	VMASKMOVPS   Y3, Y0, (SI)
+	ADDQ         DI, SI
+	VMASKMOVPS   (SI), Y0, Y1
 	VFMADD213PS  Y1, Y9, Y4
-	VMASKMOVPS   Y4, Y0, (DI)
-	ADDQ         R8, DI
-	VMASKMOVPS   (DI), Y0, Y1
+	VMASKMOVPS   Y4, Y0, (SI)
+	ADDQ         DI, SI
+	VMASKMOVPS   (SI), Y0, Y1
 	VFMADD213PS  Y1, Y9, Y5
-	VMASKMOVPS   Y5, Y0, (DI)
-	ADDQ         R8, DI
-	VMASKMOVPS   (DI), Y0, Y1
+	VMASKMOVPS   Y5, Y0, (SI)
+	ADDQ         DI, SI
+	VMASKMOVPS   (SI), Y0, Y1
 	VFMADD213PS  Y1, Y9, Y6
-	VMASKMOVPS   Y6, Y0, (DI)
-	ADDQ         R8, DI
-	VMASKMOVPS   (DI), Y0, Y1
+	VMASKMOVPS   Y6, Y0, (SI)
+	ADDQ         DI, SI
+	VMASKMOVPS   (SI), Y0, Y1
 	VFMADD213PS  Y1, Y9, Y7
-	VMASKMOVPS   Y7, Y0, (DI)
-	ADDQ         R8, DI
-	VMASKMOVPS   (DI), Y0, Y1
+	VMASKMOVPS   Y7, Y0, (SI)
+	ADDQ         DI, SI
+	VMASKMOVPS   (SI), Y0, Y1
 	VFMADD213PS  Y1, Y9, Y8
-	VMASKMOVPS   Y8, Y0, (DI)
-	ADDQ         R8, DI
+	VMASKMOVPS   Y8, Y0, (SI)
+	ADDQ         DI, SI
 	JMP          next
 
 bias:
-	VBROADCASTSS (R10), Y9
+	VBROADCASTSS (R9), Y9
 	VADDPS       Y9, Y1, Y1
-	VMASKMOVPS   Y1, Y0, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 4(R10), Y9
+	VMASKMOVPS   Y1, Y0, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 4(R9), Y9
 	VADDPS       Y9, Y2, Y2
-	VMASKMOVPS   Y2, Y0, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 8(R10), Y9
+	VMASKMOVPS   Y2, Y0, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 8(R9), Y9
 	VADDPS       Y9, Y3, Y3
-	VMASKMOVPS   Y3, Y0, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 12(R10), Y9
+	VMASKMOVPS   Y3, Y0, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 12(R9), Y9
 	VADDPS       Y9, Y4, Y4
-	VMASKMOVPS   Y4, Y0, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 16(R10), Y9
+	VMASKMOVPS   Y4, Y0, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 16(R9), Y9
 	VADDPS       Y9, Y5, Y5
-	VMASKMOVPS   Y5, Y0, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 20(R10), Y9
+	VMASKMOVPS   Y5, Y0, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 20(R9), Y9
 	VADDPS       Y9, Y6, Y6
-	VMASKMOVPS   Y6, Y0, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 24(R10), Y9
+	VMASKMOVPS   Y6, Y0, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 24(R9), Y9
 	VADDPS       Y9, Y7, Y7
-	VMASKMOVPS   Y7, Y0, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 28(R10), Y9
+	VMASKMOVPS   Y7, Y0, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 28(R9), Y9
 	VADDPS       Y9, Y8, Y8
-	VMASKMOVPS   Y8, Y0, (DI)
-	ADDQ         R8, DI
+	VMASKMOVPS   Y8, Y0, (SI)
+	ADDQ         DI, SI
 	JMP          next
 
 biasrelu:
 	VXORPS       Y10, Y10, Y10
-	VBROADCASTSS (R10), Y9
+	VBROADCASTSS (R9), Y9
 	VADDPS       Y9, Y1, Y1
 	VMAXPS       Y1, Y10, Y1
-	VMASKMOVPS   Y1, Y0, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 4(R10), Y9
+	VMASKMOVPS   Y1, Y0, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 4(R9), Y9
 	VADDPS       Y9, Y2, Y2
 	VMAXPS       Y2, Y10, Y2
-	VMASKMOVPS   Y2, Y0, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 8(R10), Y9
+	VMASKMOVPS   Y2, Y0, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 8(R9), Y9
 	VADDPS       Y9, Y3, Y3
 	VMAXPS       Y3, Y10, Y3
-	VMASKMOVPS   Y3, Y0, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 12(R10), Y9
+	VMASKMOVPS   Y3, Y0, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 12(R9), Y9
 	VADDPS       Y9, Y4, Y4
 	VMAXPS       Y4, Y10, Y4
-	VMASKMOVPS   Y4, Y0, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 16(R10), Y9
+	VMASKMOVPS   Y4, Y0, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 16(R9), Y9
 	VADDPS       Y9, Y5, Y5
 	VMAXPS       Y5, Y10, Y5
-	VMASKMOVPS   Y5, Y0, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 20(R10), Y9
+	VMASKMOVPS   Y5, Y0, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 20(R9), Y9
 	VADDPS       Y9, Y6, Y6
 	VMAXPS       Y6, Y10, Y6
-	VMASKMOVPS   Y6, Y0, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 24(R10), Y9
+	VMASKMOVPS   Y6, Y0, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 24(R9), Y9
 	VADDPS       Y9, Y7, Y7
 	VMAXPS       Y7, Y10, Y7
-	VMASKMOVPS   Y7, Y0, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 28(R10), Y9
+	VMASKMOVPS   Y7, Y0, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 28(R9), Y9
 	VADDPS       Y9, Y8, Y8
 	VMAXPS       Y8, Y10, Y8
-	VMASKMOVPS   Y8, Y0, (DI)
-	ADDQ         R8, DI
+	VMASKMOVPS   Y8, Y0, (SI)
+	ADDQ         DI, SI
 	JMP          next
 
 relugrad:
 	VXORPS     Y9, Y9, Y9
-	VMASKMOVPS (R10), Y0, Y10
+	VMASKMOVPS (R9), Y0, Y10
 	VCMPPS     $0x11, Y10, Y9, Y10
 	VANDPS     Y10, Y1, Y1
-	VMASKMOVPS Y1, Y0, (DI)
-	ADDQ       R8, DI
-	ADDQ       R8, R10
-	VMASKMOVPS (R10), Y0, Y1
+	VMASKMOVPS Y1, Y0, (SI)
+	ADDQ       DI, SI
+	ADDQ       DI, R9
+	VMASKMOVPS (R9), Y0, Y1
 	VCMPPS     $0x11, Y1, Y9, Y1
 	VANDPS     Y1, Y2, Y2
-	VMASKMOVPS Y2, Y0, (DI)
-	ADDQ       R8, DI
-	ADDQ       R8, R10
-	VMASKMOVPS (R10), Y0, Y1
+	VMASKMOVPS Y2, Y0, (SI)
+	ADDQ       DI, SI
+	ADDQ       DI, R9
+	VMASKMOVPS (R9), Y0, Y1
 	VCMPPS     $0x11, Y1, Y9, Y1
 	VANDPS     Y1, Y3, Y3
-	VMASKMOVPS Y3, Y0, (DI)
-	ADDQ       R8, DI
-	ADDQ       R8, R10
-	VMASKMOVPS (R10), Y0, Y1
+	VMASKMOVPS Y3, Y0, (SI)
+	ADDQ       DI, SI
+	ADDQ       DI, R9
+	VMASKMOVPS (R9), Y0, Y1
 	VCMPPS     $0x11, Y1, Y9, Y1
 	VANDPS     Y1, Y4, Y4
-	VMASKMOVPS Y4, Y0, (DI)
-	ADDQ       R8, DI
-	ADDQ       R8, R10
-	VMASKMOVPS (R10), Y0, Y1
+	VMASKMOVPS Y4, Y0, (SI)
+	ADDQ       DI, SI
+	ADDQ       DI, R9
+	VMASKMOVPS (R9), Y0, Y1
 	VCMPPS     $0x11, Y1, Y9, Y1
 	VANDPS     Y1, Y5, Y5
-	VMASKMOVPS Y5, Y0, (DI)
-	ADDQ       R8, DI
-	ADDQ       R8, R10
-	VMASKMOVPS (R10), Y0, Y1
+	VMASKMOVPS Y5, Y0, (SI)
+	ADDQ       DI, SI
+	ADDQ       DI, R9
+	VMASKMOVPS (R9), Y0, Y1
 	VCMPPS     $0x11, Y1, Y9, Y1
 	VANDPS     Y1, Y6, Y6
-	VMASKMOVPS Y6, Y0, (DI)
-	ADDQ       R8, DI
-	ADDQ       R8, R10
-	VMASKMOVPS (R10), Y0, Y1
+	VMASKMOVPS Y6, Y0, (SI)
+	ADDQ       DI, SI
+	ADDQ       DI, R9
+	VMASKMOVPS (R9), Y0, Y1
 	VCMPPS     $0x11, Y1, Y9, Y1
 	VANDPS     Y1, Y7, Y7
-	VMASKMOVPS Y7, Y0, (DI)
-	ADDQ       R8, DI
-	ADDQ       R8, R10
-	VMASKMOVPS (R10), Y0, Y1
+	VMASKMOVPS Y7, Y0, (SI)
+	ADDQ       DI, SI
+	ADDQ       DI, R9
+	VMASKMOVPS (R9), Y0, Y1
 	VCMPPS     $0x11, Y1, Y9, Y1
 	VANDPS     Y1, Y8, Y8
-	VMASKMOVPS Y8, Y0, (DI)
-	ADDQ       R8, DI
+	VMASKMOVPS Y8, Y0, (SI)
+	ADDQ       DI, SI
 
 next:
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	MOVQ   $0x00000020, R10
-	MOVQ   op+88(FP), R9
-	CMPQ   R9, $0x04
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	MOVQ   $0x00000020, R9
+	MOVQ   op+104(FP), R8
+	CMPQ   R8, $0x04
 	JNE    advance
-	MOVQ   R8, R10
-	IMUL3Q $0x08, R8, R10
+	MOVQ   DI, R9
+	IMUL3Q $0x08, DI, R9
 
 advance:
-	ADDQ R10, aux+72(FP)
-	DECQ AX
+	ADDQ R9, aux+88(FP)
+	DECQ tiles+0(FP)
 	JNZ  tile
 	VZEROUPPER
 	RET
 
-// func gemm256x9x1(tiles int, k int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)
+// func gemm256x9x1(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)
 // Requires: AVX, FMA3, MMX+
-TEXT ·gemm256x9x1(SB), NOSPLIT, $0-104
-	MOVQ    tiles+0(FP), AX
-	MOVQ    a+16(FP), CX
-	MOVQ    ars+24(FP), DX
-	MOVQ    acs+32(FP), BX
-	MOVQ    ldb+48(FP), SI
-	MOVQ    c+56(FP), DI
-	MOVQ    ldc+64(FP), R8
-	MOVQ    mask+96(FP), R9
-	VMOVUPS (R9), Y0
+TEXT ·gemm256x9x1(SB), NOSPLIT, $0-120
+	MOVQ    a+32(FP), AX
+	MOVQ    ars+40(FP), CX
+	MOVQ    acs+48(FP), DX
+	MOVQ    ldb+64(FP), BX
+	MOVQ    c+72(FP), SI
+	MOVQ    ldc+80(FP), DI
+	MOVQ    mask+112(FP), R8
+	VMOVUPS (R8), Y0
 
 tile:
-	MOVQ       op+88(FP), R9
-	CMPQ       R9, $0x01
+	MOVQ       op+104(FP), R8
+	CMPQ       R8, $0x01
 	JNE        start
-	MOVQ       DI, R9
-	PREFETCHT0 (R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
+	MOVQ       SI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
 
 start:
 	VXORPS Y1, Y1, Y1
@@ -10673,316 +10996,325 @@ start:
 	VXORPS Y7, Y7, Y7
 	VXORPS Y8, Y8, Y8
 	VXORPS Y9, Y9, Y9
-	MOVQ   CX, R9
-	LEAQ   (R9)(DX*2), R10
-	ADDQ   DX, R10
-	LEAQ   (R10)(DX*2), R11
-	MOVQ   b+40(FP), R12
-	MOVQ   k+8(FP), R13
+	MOVQ   segment+24(FP), R8
+	MOVQ   segments+16(FP), R9
+
+segment:
+	MOVQ (R8), R10
+	LEAQ (AX)(R10*4), R10
+	LEAQ (R10)(CX*2), R11
+	ADDQ CX, R11
+	LEAQ (R11)(CX*2), R12
+	MOVQ 8(R8), R14
+	MOVQ b+56(FP), R13
+	LEAQ (R13)(R14*4), R13
+	MOVQ k+8(FP), R14
 
 loop:
-	VMASKMOVPS   (R12), Y0, Y10
-	ADDQ         SI, R12
-	VBROADCASTSS (R9), Y11
-	VFMADD231PS  Y10, Y11, Y1
-	VBROADCASTSS (R9)(DX*1), Y11
-	VFMADD231PS  Y10, Y11, Y2
-	VBROADCASTSS (R9)(DX*2), Y11
-	VFMADD231PS  Y10, Y11, Y3
+	VMASKMOVPS   (R13), Y0, Y10
+	ADDQ         BX, R13
 	VBROADCASTSS (R10), Y11
-	VFMADD231PS  Y10, Y11, Y4
-	VBROADCASTSS (R9)(DX*4), Y11
-	VFMADD231PS  Y10, Y11, Y5
+	VFMADD231PS  Y10, Y11, Y1
+	VBROADCASTSS (R10)(CX*1), Y11
+	VFMADD231PS  Y10, Y11, Y2
+	VBROADCASTSS (R10)(CX*2), Y11
+	VFMADD231PS  Y10, Y11, Y3
 	VBROADCASTSS (R11), Y11
+	VFMADD231PS  Y10, Y11, Y4
+	VBROADCASTSS (R10)(CX*4), Y11
+	VFMADD231PS  Y10, Y11, Y5
+	VBROADCASTSS (R12), Y11
 	VFMADD231PS  Y10, Y11, Y6
-	VBROADCASTSS (R11)(DX*1), Y11
+	VBROADCASTSS (R12)(CX*1), Y11
 	VFMADD231PS  Y10, Y11, Y7
-	VBROADCASTSS (R11)(DX*2), Y11
+	VBROADCASTSS (R12)(CX*2), Y11
 	VFMADD231PS  Y10, Y11, Y8
-	VBROADCASTSS (R9)(DX*8), Y11
+	VBROADCASTSS (R10)(CX*8), Y11
 	VFMADD231PS  Y10, Y11, Y9
-	ADDQ         BX, R9
-	ADDQ         BX, R10
-	ADDQ         BX, R11
-	DECQ         R13
+	ADDQ         DX, R10
+	ADDQ         DX, R11
+	ADDQ         DX, R12
+	DECQ         R14
 	JNZ          loop
-	MOVQ         aux+72(FP), R10
-	MOVQ         op+88(FP), R9
-	CMPQ         R9, $0x01
+	ADDQ         $0x10, R8
+	DECQ         R9
+	JNZ          segment
+	MOVQ         aux+88(FP), R9
+	MOVQ         op+104(FP), R8
+	CMPQ         R8, $0x01
 	JEQ          add
-	CMPQ         R9, $0x02
+	CMPQ         R8, $0x02
 	JEQ          bias
-	CMPQ         R9, $0x03
+	CMPQ         R8, $0x03
 	JEQ          biasrelu
-	CMPQ         R9, $0x04
+	CMPQ         R8, $0x04
 	JEQ          relugrad
 
 	// Store
-	VMASKMOVPS Y1, Y0, (DI)
-	ADDQ       R8, DI
-	VMASKMOVPS Y2, Y0, (DI)
-	ADDQ       R8, DI
-	VMASKMOVPS Y3, Y0, (DI)
-	ADDQ       R8, DI
-	VMASKMOVPS Y4, Y0, (DI)
-	ADDQ       R8, DI
-	VMASKMOVPS Y5, Y0, (DI)
-	ADDQ       R8, DI
-	VMASKMOVPS Y6, Y0, (DI)
-	ADDQ       R8, DI
-	VMASKMOVPS Y7, Y0, (DI)
-	ADDQ       R8, DI
-	VMASKMOVPS Y8, Y0, (DI)
-	ADDQ       R8, DI
-	VMASKMOVPS Y9, Y0, (DI)
-	ADDQ       R8, DI
+	VMASKMOVPS Y1, Y0, (SI)
+	ADDQ       DI, SI
+	VMASKMOVPS Y2, Y0, (SI)
+	ADDQ       DI, SI
+	VMASKMOVPS Y3, Y0, (SI)
+	ADDQ       DI, SI
+	VMASKMOVPS Y4, Y0, (SI)
+	ADDQ       DI, SI
+	VMASKMOVPS Y5, Y0, (SI)
+	ADDQ       DI, SI
+	VMASKMOVPS Y6, Y0, (SI)
+	ADDQ       DI, SI
+	VMASKMOVPS Y7, Y0, (SI)
+	ADDQ       DI, SI
+	VMASKMOVPS Y8, Y0, (SI)
+	ADDQ       DI, SI
+	VMASKMOVPS Y9, Y0, (SI)
+	ADDQ       DI, SI
 	JMP        next
 
 add:
-	VBROADCASTSS alpha+80(FP), Y10
-	VMASKMOVPS   (DI), Y0, Y11
+	VBROADCASTSS alpha+96(FP), Y10
+	VMASKMOVPS   (SI), Y0, Y11
 	VFMADD213PS  Y11, Y10, Y1
-	VMASKMOVPS   Y1, Y0, (DI)
-	ADDQ         R8, DI
-	VMASKMOVPS   (DI), Y0, Y1
+	VMASKMOVPS   Y1, Y0, (SI)
+	ADDQ         DI, SI
+	VMASKMOVPS   (SI), Y0, Y1
 	VFMADD213PS  Y1, Y10, Y2
-	VMASKMOVPS   Y2, Y0, (DI)
-	ADDQ         R8, DI
-	VMASKMOVPS   (DI), Y0, Y1
+	VMASKMOVPS   Y2, Y0, (SI)
+	ADDQ         DI, SI
+	VMASKMOVPS   (SI), Y0, Y1
 	VFMADD213PS  Y1, Y10, Y3
-	VMASKMOVPS   Y3, Y0, (DI)
-	ADDQ         R8, DI
-	VMASKMOVPS   (DI), Y0, Y1
+	VMASKMOVPS   Y3, Y0, (SI)
+	ADDQ         DI, SI
+	VMASKMOVPS   (SI), Y0, Y1
 	VFMADD213PS  Y1, Y10, Y4
-	VMASKMOVPS   Y4, Y0, (DI)
-	ADDQ         R8, DI
-	VMASKMOVPS   (DI), Y0, Y1
+	VMASKMOVPS   Y4, Y0, (SI)
+	ADDQ         DI, SI
+	VMASKMOVPS   (SI), Y0, Y1
 	VFMADD213PS  Y1, Y10, Y5
-	VMASKMOVPS   Y5, Y0, (DI)
-	ADDQ         R8, DI
-	VMASKMOVPS   (DI), Y0, Y1
+	VMASKMOVPS   Y5, Y0, (SI)
+	ADDQ         DI, SI
+	VMASKMOVPS   (SI), Y0, Y1
 	VFMADD213PS  Y1, Y10, Y6
-	VMASKMOVPS   Y6, Y0, (DI)
-	ADDQ         R8, DI
-	VMASKMOVPS   (DI), Y0, Y1
+	VMASKMOVPS   Y6, Y0, (SI)
+	ADDQ         DI, SI
+	VMASKMOVPS   (SI), Y0, Y1
 	VFMADD213PS  Y1, Y10, Y7
-	VMASKMOVPS   Y7, Y0, (DI)
-	ADDQ         R8, DI
-	VMASKMOVPS   (DI), Y0, Y1
+	VMASKMOVPS   Y7, Y0, (SI)
+	ADDQ         DI, SI
+	VMASKMOVPS   (SI), Y0, Y1
 	VFMADD213PS  Y1, Y10, Y8
-	VMASKMOVPS   Y8, Y0, (DI)
-	ADDQ         R8, DI
-	VMASKMOVPS   (DI), Y0, Y1
+	VMASKMOVPS   Y8, Y0, (SI)
+	ADDQ         DI, SI
+	VMASKMOVPS   (SI), Y0, Y1
 	VFMADD213PS  Y1, Y10, Y9
-	VMASKMOVPS   Y9, Y0, (DI)
-	ADDQ         R8, DI
+	VMASKMOVPS   Y9, Y0, (SI)
+	ADDQ         DI, SI
 	JMP          next
 
 bias:
-	VBROADCASTSS (R10), Y10
+	VBROADCASTSS (R9), Y10
 	VADDPS       Y10, Y1, Y1
-	VMASKMOVPS   Y1, Y0, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 4(R10), Y10
+	VMASKMOVPS   Y1, Y0, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 4(R9), Y10
 	VADDPS       Y10, Y2, Y2
-	VMASKMOVPS   Y2, Y0, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 8(R10), Y10
+	VMASKMOVPS   Y2, Y0, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 8(R9), Y10
 	VADDPS       Y10, Y3, Y3
-	VMASKMOVPS   Y3, Y0, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 12(R10), Y10
+	VMASKMOVPS   Y3, Y0, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 12(R9), Y10
 	VADDPS       Y10, Y4, Y4
-	VMASKMOVPS   Y4, Y0, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 16(R10), Y10
+	VMASKMOVPS   Y4, Y0, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 16(R9), Y10
 	VADDPS       Y10, Y5, Y5
-	VMASKMOVPS   Y5, Y0, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 20(R10), Y10
+	VMASKMOVPS   Y5, Y0, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 20(R9), Y10
 	VADDPS       Y10, Y6, Y6
-	VMASKMOVPS   Y6, Y0, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 24(R10), Y10
+	VMASKMOVPS   Y6, Y0, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 24(R9), Y10
 	VADDPS       Y10, Y7, Y7
-	VMASKMOVPS   Y7, Y0, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 28(R10), Y10
+	VMASKMOVPS   Y7, Y0, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 28(R9), Y10
 	VADDPS       Y10, Y8, Y8
-	VMASKMOVPS   Y8, Y0, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 32(R10), Y10
+	VMASKMOVPS   Y8, Y0, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 32(R9), Y10
 	VADDPS       Y10, Y9, Y9
-	VMASKMOVPS   Y9, Y0, (DI)
-	ADDQ         R8, DI
+	VMASKMOVPS   Y9, Y0, (SI)
+	ADDQ         DI, SI
 	JMP          next
 
 biasrelu:
 	VXORPS       Y11, Y11, Y11
-	VBROADCASTSS (R10), Y10
+	VBROADCASTSS (R9), Y10
 	VADDPS       Y10, Y1, Y1
 	VMAXPS       Y1, Y11, Y1
-	VMASKMOVPS   Y1, Y0, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 4(R10), Y10
+	VMASKMOVPS   Y1, Y0, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 4(R9), Y10
 	VADDPS       Y10, Y2, Y2
 	VMAXPS       Y2, Y11, Y2
-	VMASKMOVPS   Y2, Y0, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 8(R10), Y10
+	VMASKMOVPS   Y2, Y0, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 8(R9), Y10
 	VADDPS       Y10, Y3, Y3
 	VMAXPS       Y3, Y11, Y3
-	VMASKMOVPS   Y3, Y0, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 12(R10), Y10
+	VMASKMOVPS   Y3, Y0, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 12(R9), Y10
 	VADDPS       Y10, Y4, Y4
 	VMAXPS       Y4, Y11, Y4
-	VMASKMOVPS   Y4, Y0, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 16(R10), Y10
+	VMASKMOVPS   Y4, Y0, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 16(R9), Y10
 	VADDPS       Y10, Y5, Y5
 	VMAXPS       Y5, Y11, Y5
-	VMASKMOVPS   Y5, Y0, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 20(R10), Y10
+	VMASKMOVPS   Y5, Y0, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 20(R9), Y10
 	VADDPS       Y10, Y6, Y6
 	VMAXPS       Y6, Y11, Y6
-	VMASKMOVPS   Y6, Y0, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 24(R10), Y10
+	VMASKMOVPS   Y6, Y0, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 24(R9), Y10
 	VADDPS       Y10, Y7, Y7
 	VMAXPS       Y7, Y11, Y7
-	VMASKMOVPS   Y7, Y0, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 28(R10), Y10
+	VMASKMOVPS   Y7, Y0, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 28(R9), Y10
 	VADDPS       Y10, Y8, Y8
 	VMAXPS       Y8, Y11, Y8
-	VMASKMOVPS   Y8, Y0, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 32(R10), Y10
+	VMASKMOVPS   Y8, Y0, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 32(R9), Y10
 	VADDPS       Y10, Y9, Y9
 	VMAXPS       Y9, Y11, Y9
-	VMASKMOVPS   Y9, Y0, (DI)
-	ADDQ         R8, DI
+	VMASKMOVPS   Y9, Y0, (SI)
+	ADDQ         DI, SI
 	JMP          next
 
 relugrad:
 	VXORPS     Y10, Y10, Y10
-	VMASKMOVPS (R10), Y0, Y11
+	VMASKMOVPS (R9), Y0, Y11
 	VCMPPS     $0x11, Y11, Y10, Y11
 	VANDPS     Y11, Y1, Y1
-	VMASKMOVPS Y1, Y0, (DI)
-	ADDQ       R8, DI
-	ADDQ       R8, R10
-	VMASKMOVPS (R10), Y0, Y1
+	VMASKMOVPS Y1, Y0, (SI)
+	ADDQ       DI, SI
+	ADDQ       DI, R9
+	VMASKMOVPS (R9), Y0, Y1
 	VCMPPS     $0x11, Y1, Y10, Y1
 	VANDPS     Y1, Y2, Y2
-	VMASKMOVPS Y2, Y0, (DI)
-	ADDQ       R8, DI
-	ADDQ       R8, R10
-	VMASKMOVPS (R10), Y0, Y1
+	VMASKMOVPS Y2, Y0, (SI)
+	ADDQ       DI, SI
+	ADDQ       DI, R9
+	VMASKMOVPS (R9), Y0, Y1
 	VCMPPS     $0x11, Y1, Y10, Y1
 	VANDPS     Y1, Y3, Y3
-	VMASKMOVPS Y3, Y0, (DI)
-	ADDQ       R8, DI
-	ADDQ       R8, R10
-	VMASKMOVPS (R10), Y0, Y1
+	VMASKMOVPS Y3, Y0, (SI)
+	ADDQ       DI, SI
+	ADDQ       DI, R9
+	VMASKMOVPS (R9), Y0, Y1
 	VCMPPS     $0x11, Y1, Y10, Y1
 	VANDPS     Y1, Y4, Y4
-	VMASKMOVPS Y4, Y0, (DI)
-	ADDQ       R8, DI
-	ADDQ       R8, R10
-	VMASKMOVPS (R10), Y0, Y1
+	VMASKMOVPS Y4, Y0, (SI)
+	ADDQ       DI, SI
+	ADDQ       DI, R9
+	VMASKMOVPS (R9), Y0, Y1
 	VCMPPS     $0x11, Y1, Y10, Y1
 	VANDPS     Y1, Y5, Y5
-	VMASKMOVPS Y5, Y0, (DI)
-	ADDQ       R8, DI
-	ADDQ       R8, R10
-	VMASKMOVPS (R10), Y0, Y1
+	VMASKMOVPS Y5, Y0, (SI)
+	ADDQ       DI, SI
+	ADDQ       DI, R9
+	VMASKMOVPS (R9), Y0, Y1
 	VCMPPS     $0x11, Y1, Y10, Y1
 	VANDPS     Y1, Y6, Y6
-	VMASKMOVPS Y6, Y0, (DI)
-	ADDQ       R8, DI
-	ADDQ       R8, R10
-	VMASKMOVPS (R10), Y0, Y1
+	VMASKMOVPS Y6, Y0, (SI)
+	ADDQ       DI, SI
+	ADDQ       DI, R9
+	VMASKMOVPS (R9), Y0, Y1
 	VCMPPS     $0x11, Y1, Y10, Y1
 	VANDPS     Y1, Y7, Y7
-	VMASKMOVPS Y7, Y0, (DI)
-	ADDQ       R8, DI
-	ADDQ       R8, R10
-	VMASKMOVPS (R10), Y0, Y1
+	VMASKMOVPS Y7, Y0, (SI)
+	ADDQ       DI, SI
+	ADDQ       DI, R9
+	VMASKMOVPS (R9), Y0, Y1
 	VCMPPS     $0x11, Y1, Y10, Y1
 	VANDPS     Y1, Y8, Y8
-	VMASKMOVPS Y8, Y0, (DI)
-	ADDQ       R8, DI
-	ADDQ       R8, R10
-	VMASKMOVPS (R10), Y0, Y1
+	VMASKMOVPS Y8, Y0, (SI)
+	ADDQ       DI, SI
+	ADDQ       DI, R9
+	VMASKMOVPS (R9), Y0, Y1
 	VCMPPS     $0x11, Y1, Y10, Y1
 	VANDPS     Y1, Y9, Y9
-	VMASKMOVPS Y9, Y0, (DI)
-	ADDQ       R8, DI
+	VMASKMOVPS Y9, Y0, (SI)
+	ADDQ       DI, SI
 
 next:
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	MOVQ   $0x00000024, R10
-	MOVQ   op+88(FP), R9
-	CMPQ   R9, $0x04
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	MOVQ   $0x00000024, R9
+	MOVQ   op+104(FP), R8
+	CMPQ   R8, $0x04
 	JNE    advance
-	MOVQ   R8, R10
-	IMUL3Q $0x09, R8, R10
+	MOVQ   DI, R9
+	IMUL3Q $0x09, DI, R9
 
 advance:
-	ADDQ R10, aux+72(FP)
-	DECQ AX
+	ADDQ R9, aux+88(FP)
+	DECQ tiles+0(FP)
 	JNZ  tile
 	VZEROUPPER
 	RET
 
-// func gemm256x10x1(tiles int, k int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)
+// func gemm256x10x1(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)
 // Requires: AVX, FMA3, MMX+
-TEXT ·gemm256x10x1(SB), NOSPLIT, $0-104
-	MOVQ    tiles+0(FP), AX
-	MOVQ    a+16(FP), CX
-	MOVQ    ars+24(FP), DX
-	MOVQ    acs+32(FP), BX
-	MOVQ    ldb+48(FP), SI
-	MOVQ    c+56(FP), DI
-	MOVQ    ldc+64(FP), R8
-	MOVQ    mask+96(FP), R9
-	VMOVUPS (R9), Y0
+TEXT ·gemm256x10x1(SB), NOSPLIT, $0-120
+	MOVQ    a+32(FP), AX
+	MOVQ    ars+40(FP), CX
+	MOVQ    acs+48(FP), DX
+	MOVQ    ldb+64(FP), BX
+	MOVQ    c+72(FP), SI
+	MOVQ    ldc+80(FP), DI
+	MOVQ    mask+112(FP), R8
+	VMOVUPS (R8), Y0
 
 tile:
-	MOVQ       op+88(FP), R9
-	CMPQ       R9, $0x01
+	MOVQ       op+104(FP), R8
+	CMPQ       R8, $0x01
 	JNE        start
-	MOVQ       DI, R9
-	PREFETCHT0 (R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
+	MOVQ       SI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
 
 start:
 	VXORPS Y1, Y1, Y1
@@ -10995,342 +11327,351 @@ start:
 	VXORPS Y8, Y8, Y8
 	VXORPS Y9, Y9, Y9
 	VXORPS Y10, Y10, Y10
-	MOVQ   CX, R9
-	LEAQ   (R9)(DX*2), R10
-	ADDQ   DX, R10
-	LEAQ   (R10)(DX*2), R11
-	MOVQ   b+40(FP), R12
-	MOVQ   k+8(FP), R13
+	MOVQ   segment+24(FP), R8
+	MOVQ   segments+16(FP), R9
+
+segment:
+	MOVQ (R8), R10
+	LEAQ (AX)(R10*4), R10
+	LEAQ (R10)(CX*2), R11
+	ADDQ CX, R11
+	LEAQ (R11)(CX*2), R12
+	MOVQ 8(R8), R14
+	MOVQ b+56(FP), R13
+	LEAQ (R13)(R14*4), R13
+	MOVQ k+8(FP), R14
 
 loop:
-	VMASKMOVPS   (R12), Y0, Y11
-	ADDQ         SI, R12
-	VBROADCASTSS (R9), Y12
-	VFMADD231PS  Y11, Y12, Y1
-	VBROADCASTSS (R9)(DX*1), Y12
-	VFMADD231PS  Y11, Y12, Y2
-	VBROADCASTSS (R9)(DX*2), Y12
-	VFMADD231PS  Y11, Y12, Y3
+	VMASKMOVPS   (R13), Y0, Y11
+	ADDQ         BX, R13
 	VBROADCASTSS (R10), Y12
-	VFMADD231PS  Y11, Y12, Y4
-	VBROADCASTSS (R9)(DX*4), Y12
-	VFMADD231PS  Y11, Y12, Y5
+	VFMADD231PS  Y11, Y12, Y1
+	VBROADCASTSS (R10)(CX*1), Y12
+	VFMADD231PS  Y11, Y12, Y2
+	VBROADCASTSS (R10)(CX*2), Y12
+	VFMADD231PS  Y11, Y12, Y3
 	VBROADCASTSS (R11), Y12
+	VFMADD231PS  Y11, Y12, Y4
+	VBROADCASTSS (R10)(CX*4), Y12
+	VFMADD231PS  Y11, Y12, Y5
+	VBROADCASTSS (R12), Y12
 	VFMADD231PS  Y11, Y12, Y6
-	VBROADCASTSS (R11)(DX*1), Y12
+	VBROADCASTSS (R12)(CX*1), Y12
 	VFMADD231PS  Y11, Y12, Y7
-	VBROADCASTSS (R11)(DX*2), Y12
+	VBROADCASTSS (R12)(CX*2), Y12
 	VFMADD231PS  Y11, Y12, Y8
-	VBROADCASTSS (R9)(DX*8), Y12
+	VBROADCASTSS (R10)(CX*8), Y12
 	VFMADD231PS  Y11, Y12, Y9
-	VBROADCASTSS (R11)(DX*4), Y12
+	VBROADCASTSS (R12)(CX*4), Y12
 	VFMADD231PS  Y11, Y12, Y10
-	ADDQ         BX, R9
-	ADDQ         BX, R10
-	ADDQ         BX, R11
-	DECQ         R13
+	ADDQ         DX, R10
+	ADDQ         DX, R11
+	ADDQ         DX, R12
+	DECQ         R14
 	JNZ          loop
-	MOVQ         aux+72(FP), R10
-	MOVQ         op+88(FP), R9
-	CMPQ         R9, $0x01
+	ADDQ         $0x10, R8
+	DECQ         R9
+	JNZ          segment
+	MOVQ         aux+88(FP), R9
+	MOVQ         op+104(FP), R8
+	CMPQ         R8, $0x01
 	JEQ          add
-	CMPQ         R9, $0x02
+	CMPQ         R8, $0x02
 	JEQ          bias
-	CMPQ         R9, $0x03
+	CMPQ         R8, $0x03
 	JEQ          biasrelu
-	CMPQ         R9, $0x04
+	CMPQ         R8, $0x04
 	JEQ          relugrad
 
 	// Store
-	VMASKMOVPS Y1, Y0, (DI)
-	ADDQ       R8, DI
-	VMASKMOVPS Y2, Y0, (DI)
-	ADDQ       R8, DI
-	VMASKMOVPS Y3, Y0, (DI)
-	ADDQ       R8, DI
-	VMASKMOVPS Y4, Y0, (DI)
-	ADDQ       R8, DI
-	VMASKMOVPS Y5, Y0, (DI)
-	ADDQ       R8, DI
-	VMASKMOVPS Y6, Y0, (DI)
-	ADDQ       R8, DI
-	VMASKMOVPS Y7, Y0, (DI)
-	ADDQ       R8, DI
-	VMASKMOVPS Y8, Y0, (DI)
-	ADDQ       R8, DI
-	VMASKMOVPS Y9, Y0, (DI)
-	ADDQ       R8, DI
-	VMASKMOVPS Y10, Y0, (DI)
-	ADDQ       R8, DI
+	VMASKMOVPS Y1, Y0, (SI)
+	ADDQ       DI, SI
+	VMASKMOVPS Y2, Y0, (SI)
+	ADDQ       DI, SI
+	VMASKMOVPS Y3, Y0, (SI)
+	ADDQ       DI, SI
+	VMASKMOVPS Y4, Y0, (SI)
+	ADDQ       DI, SI
+	VMASKMOVPS Y5, Y0, (SI)
+	ADDQ       DI, SI
+	VMASKMOVPS Y6, Y0, (SI)
+	ADDQ       DI, SI
+	VMASKMOVPS Y7, Y0, (SI)
+	ADDQ       DI, SI
+	VMASKMOVPS Y8, Y0, (SI)
+	ADDQ       DI, SI
+	VMASKMOVPS Y9, Y0, (SI)
+	ADDQ       DI, SI
+	VMASKMOVPS Y10, Y0, (SI)
+	ADDQ       DI, SI
 	JMP        next
 
 add:
-	VBROADCASTSS alpha+80(FP), Y11
-	VMASKMOVPS   (DI), Y0, Y12
+	VBROADCASTSS alpha+96(FP), Y11
+	VMASKMOVPS   (SI), Y0, Y12
 	VFMADD213PS  Y12, Y11, Y1
-	VMASKMOVPS   Y1, Y0, (DI)
-	ADDQ         R8, DI
-	VMASKMOVPS   (DI), Y0, Y1
+	VMASKMOVPS   Y1, Y0, (SI)
+	ADDQ         DI, SI
+	VMASKMOVPS   (SI), Y0, Y1
 	VFMADD213PS  Y1, Y11, Y2
-	VMASKMOVPS   Y2, Y0, (DI)
-	ADDQ         R8, DI
-	VMASKMOVPS   (DI), Y0, Y1
+	VMASKMOVPS   Y2, Y0, (SI)
+	ADDQ         DI, SI
+	VMASKMOVPS   (SI), Y0, Y1
 	VFMADD213PS  Y1, Y11, Y3
-	VMASKMOVPS   Y3, Y0, (DI)
-	ADDQ         R8, DI
-	VMASKMOVPS   (DI), Y0, Y1
+	VMASKMOVPS   Y3, Y0, (SI)
+	ADDQ         DI, SI
+	VMASKMOVPS   (SI), Y0, Y1
 	VFMADD213PS  Y1, Y11, Y4
-	VMASKMOVPS   Y4, Y0, (DI)
-	ADDQ         R8, DI
-	VMASKMOVPS   (DI), Y0, Y1
+	VMASKMOVPS   Y4, Y0, (SI)
+	ADDQ         DI, SI
+	VMASKMOVPS   (SI), Y0, Y1
 	VFMADD213PS  Y1, Y11, Y5
-	VMASKMOVPS   Y5, Y0, (DI)
-	ADDQ         R8, DI
-	VMASKMOVPS   (DI), Y0, Y1
+	VMASKMOVPS   Y5, Y0, (SI)
+	ADDQ         DI, SI
+	VMASKMOVPS   (SI), Y0, Y1
 	VFMADD213PS  Y1, Y11, Y6
-	VMASKMOVPS   Y6, Y0, (DI)
-	ADDQ         R8, DI
-	VMASKMOVPS   (DI), Y0, Y1
+	VMASKMOVPS   Y6, Y0, (SI)
+	ADDQ         DI, SI
+	VMASKMOVPS   (SI), Y0, Y1
 	VFMADD213PS  Y1, Y11, Y7
-	VMASKMOVPS   Y7, Y0, (DI)
-	ADDQ         R8, DI
-	VMASKMOVPS   (DI), Y0, Y1
+	VMASKMOVPS   Y7, Y0, (SI)
+	ADDQ         DI, SI
+	VMASKMOVPS   (SI), Y0, Y1
 	VFMADD213PS  Y1, Y11, Y8
-	VMASKMOVPS   Y8, Y0, (DI)
-	ADDQ         R8, DI
-	VMASKMOVPS   (DI), Y0, Y1
+	VMASKMOVPS   Y8, Y0, (SI)
+	ADDQ         DI, SI
+	VMASKMOVPS   (SI), Y0, Y1
 	VFMADD213PS  Y1, Y11, Y9
-	VMASKMOVPS   Y9, Y0, (DI)
-	ADDQ         R8, DI
-	VMASKMOVPS   (DI), Y0, Y1
+	VMASKMOVPS   Y9, Y0, (SI)
+	ADDQ         DI, SI
+	VMASKMOVPS   (SI), Y0, Y1
 	VFMADD213PS  Y1, Y11, Y10
-	VMASKMOVPS   Y10, Y0, (DI)
-	ADDQ         R8, DI
+	VMASKMOVPS   Y10, Y0, (SI)
+	ADDQ         DI, SI
 	JMP          next
 
 bias:
-	VBROADCASTSS (R10), Y11
+	VBROADCASTSS (R9), Y11
 	VADDPS       Y11, Y1, Y1
-	VMASKMOVPS   Y1, Y0, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 4(R10), Y11
+	VMASKMOVPS   Y1, Y0, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 4(R9), Y11
 	VADDPS       Y11, Y2, Y2
-	VMASKMOVPS   Y2, Y0, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 8(R10), Y11
+	VMASKMOVPS   Y2, Y0, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 8(R9), Y11
 	VADDPS       Y11, Y3, Y3
-	VMASKMOVPS   Y3, Y0, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 12(R10), Y11
+	VMASKMOVPS   Y3, Y0, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 12(R9), Y11
 	VADDPS       Y11, Y4, Y4
-	VMASKMOVPS   Y4, Y0, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 16(R10), Y11
+	VMASKMOVPS   Y4, Y0, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 16(R9), Y11
 	VADDPS       Y11, Y5, Y5
-	VMASKMOVPS   Y5, Y0, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 20(R10), Y11
+	VMASKMOVPS   Y5, Y0, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 20(R9), Y11
 	VADDPS       Y11, Y6, Y6
-	VMASKMOVPS   Y6, Y0, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 24(R10), Y11
+	VMASKMOVPS   Y6, Y0, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 24(R9), Y11
 	VADDPS       Y11, Y7, Y7
-	VMASKMOVPS   Y7, Y0, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 28(R10), Y11
+	VMASKMOVPS   Y7, Y0, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 28(R9), Y11
 	VADDPS       Y11, Y8, Y8
-	VMASKMOVPS   Y8, Y0, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 32(R10), Y11
+	VMASKMOVPS   Y8, Y0, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 32(R9), Y11
 	VADDPS       Y11, Y9, Y9
-	VMASKMOVPS   Y9, Y0, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 36(R10), Y11
+	VMASKMOVPS   Y9, Y0, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 36(R9), Y11
 	VADDPS       Y11, Y10, Y10
-	VMASKMOVPS   Y10, Y0, (DI)
-	ADDQ         R8, DI
+	VMASKMOVPS   Y10, Y0, (SI)
+	ADDQ         DI, SI
 	JMP          next
 
 biasrelu:
 	VXORPS       Y12, Y12, Y12
-	VBROADCASTSS (R10), Y11
+	VBROADCASTSS (R9), Y11
 	VADDPS       Y11, Y1, Y1
 	VMAXPS       Y1, Y12, Y1
-	VMASKMOVPS   Y1, Y0, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 4(R10), Y11
+	VMASKMOVPS   Y1, Y0, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 4(R9), Y11
 	VADDPS       Y11, Y2, Y2
 	VMAXPS       Y2, Y12, Y2
-	VMASKMOVPS   Y2, Y0, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 8(R10), Y11
+	VMASKMOVPS   Y2, Y0, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 8(R9), Y11
 	VADDPS       Y11, Y3, Y3
 	VMAXPS       Y3, Y12, Y3
-	VMASKMOVPS   Y3, Y0, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 12(R10), Y11
+	VMASKMOVPS   Y3, Y0, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 12(R9), Y11
 	VADDPS       Y11, Y4, Y4
 	VMAXPS       Y4, Y12, Y4
-	VMASKMOVPS   Y4, Y0, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 16(R10), Y11
+	VMASKMOVPS   Y4, Y0, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 16(R9), Y11
 	VADDPS       Y11, Y5, Y5
 	VMAXPS       Y5, Y12, Y5
-	VMASKMOVPS   Y5, Y0, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 20(R10), Y11
+	VMASKMOVPS   Y5, Y0, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 20(R9), Y11
 	VADDPS       Y11, Y6, Y6
 	VMAXPS       Y6, Y12, Y6
-	VMASKMOVPS   Y6, Y0, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 24(R10), Y11
+	VMASKMOVPS   Y6, Y0, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 24(R9), Y11
 	VADDPS       Y11, Y7, Y7
 	VMAXPS       Y7, Y12, Y7
-	VMASKMOVPS   Y7, Y0, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 28(R10), Y11
+	VMASKMOVPS   Y7, Y0, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 28(R9), Y11
 	VADDPS       Y11, Y8, Y8
 	VMAXPS       Y8, Y12, Y8
-	VMASKMOVPS   Y8, Y0, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 32(R10), Y11
+	VMASKMOVPS   Y8, Y0, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 32(R9), Y11
 	VADDPS       Y11, Y9, Y9
 	VMAXPS       Y9, Y12, Y9
-	VMASKMOVPS   Y9, Y0, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 36(R10), Y11
+	VMASKMOVPS   Y9, Y0, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 36(R9), Y11
 	VADDPS       Y11, Y10, Y10
 	VMAXPS       Y10, Y12, Y10
-	VMASKMOVPS   Y10, Y0, (DI)
-	ADDQ         R8, DI
+	VMASKMOVPS   Y10, Y0, (SI)
+	ADDQ         DI, SI
 	JMP          next
 
 relugrad:
 	VXORPS     Y11, Y11, Y11
-	VMASKMOVPS (R10), Y0, Y12
+	VMASKMOVPS (R9), Y0, Y12
 	VCMPPS     $0x11, Y12, Y11, Y12
 	VANDPS     Y12, Y1, Y1
-	VMASKMOVPS Y1, Y0, (DI)
-	ADDQ       R8, DI
-	ADDQ       R8, R10
-	VMASKMOVPS (R10), Y0, Y1
+	VMASKMOVPS Y1, Y0, (SI)
+	ADDQ       DI, SI
+	ADDQ       DI, R9
+	VMASKMOVPS (R9), Y0, Y1
 	VCMPPS     $0x11, Y1, Y11, Y1
 	VANDPS     Y1, Y2, Y2
-	VMASKMOVPS Y2, Y0, (DI)
-	ADDQ       R8, DI
-	ADDQ       R8, R10
-	VMASKMOVPS (R10), Y0, Y1
+	VMASKMOVPS Y2, Y0, (SI)
+	ADDQ       DI, SI
+	ADDQ       DI, R9
+	VMASKMOVPS (R9), Y0, Y1
 	VCMPPS     $0x11, Y1, Y11, Y1
 	VANDPS     Y1, Y3, Y3
-	VMASKMOVPS Y3, Y0, (DI)
-	ADDQ       R8, DI
-	ADDQ       R8, R10
-	VMASKMOVPS (R10), Y0, Y1
+	VMASKMOVPS Y3, Y0, (SI)
+	ADDQ       DI, SI
+	ADDQ       DI, R9
+	VMASKMOVPS (R9), Y0, Y1
 	VCMPPS     $0x11, Y1, Y11, Y1
 	VANDPS     Y1, Y4, Y4
-	VMASKMOVPS Y4, Y0, (DI)
-	ADDQ       R8, DI
-	ADDQ       R8, R10
-	VMASKMOVPS (R10), Y0, Y1
+	VMASKMOVPS Y4, Y0, (SI)
+	ADDQ       DI, SI
+	ADDQ       DI, R9
+	VMASKMOVPS (R9), Y0, Y1
 	VCMPPS     $0x11, Y1, Y11, Y1
 	VANDPS     Y1, Y5, Y5
-	VMASKMOVPS Y5, Y0, (DI)
-	ADDQ       R8, DI
-	ADDQ       R8, R10
-	VMASKMOVPS (R10), Y0, Y1
+	VMASKMOVPS Y5, Y0, (SI)
+	ADDQ       DI, SI
+	ADDQ       DI, R9
+	VMASKMOVPS (R9), Y0, Y1
 	VCMPPS     $0x11, Y1, Y11, Y1
 	VANDPS     Y1, Y6, Y6
-	VMASKMOVPS Y6, Y0, (DI)
-	ADDQ       R8, DI
-	ADDQ       R8, R10
-	VMASKMOVPS (R10), Y0, Y1
+	VMASKMOVPS Y6, Y0, (SI)
+	ADDQ       DI, SI
+	ADDQ       DI, R9
+	VMASKMOVPS (R9), Y0, Y1
 	VCMPPS     $0x11, Y1, Y11, Y1
 	VANDPS     Y1, Y7, Y7
-	VMASKMOVPS Y7, Y0, (DI)
-	ADDQ       R8, DI
-	ADDQ       R8, R10
-	VMASKMOVPS (R10), Y0, Y1
+	VMASKMOVPS Y7, Y0, (SI)
+	ADDQ       DI, SI
+	ADDQ       DI, R9
+	VMASKMOVPS (R9), Y0, Y1
 	VCMPPS     $0x11, Y1, Y11, Y1
 	VANDPS     Y1, Y8, Y8
-	VMASKMOVPS Y8, Y0, (DI)
-	ADDQ       R8, DI
-	ADDQ       R8, R10
-	VMASKMOVPS (R10), Y0, Y1
+	VMASKMOVPS Y8, Y0, (SI)
+	ADDQ       DI, SI
+	ADDQ       DI, R9
+	VMASKMOVPS (R9), Y0, Y1
 	VCMPPS     $0x11, Y1, Y11, Y1
 	VANDPS     Y1, Y9, Y9
-	VMASKMOVPS Y9, Y0, (DI)
-	ADDQ       R8, DI
-	ADDQ       R8, R10
-	VMASKMOVPS (R10), Y0, Y1
+	VMASKMOVPS Y9, Y0, (SI)
+	ADDQ       DI, SI
+	ADDQ       DI, R9
+	VMASKMOVPS (R9), Y0, Y1
 	VCMPPS     $0x11, Y1, Y11, Y1
 	VANDPS     Y1, Y10, Y10
-	VMASKMOVPS Y10, Y0, (DI)
-	ADDQ       R8, DI
+	VMASKMOVPS Y10, Y0, (SI)
+	ADDQ       DI, SI
 
 next:
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	MOVQ   $0x00000028, R10
-	MOVQ   op+88(FP), R9
-	CMPQ   R9, $0x04
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	MOVQ   $0x00000028, R9
+	MOVQ   op+104(FP), R8
+	CMPQ   R8, $0x04
 	JNE    advance
-	MOVQ   R8, R10
-	IMUL3Q $0x0a, R8, R10
+	MOVQ   DI, R9
+	IMUL3Q $0x0a, DI, R9
 
 advance:
-	ADDQ R10, aux+72(FP)
-	DECQ AX
+	ADDQ R9, aux+88(FP)
+	DECQ tiles+0(FP)
 	JNZ  tile
 	VZEROUPPER
 	RET
 
-// func gemm256x11x1(tiles int, k int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)
+// func gemm256x11x1(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)
 // Requires: AVX, FMA3, MMX+
-TEXT ·gemm256x11x1(SB), NOSPLIT, $0-104
-	MOVQ    tiles+0(FP), AX
-	MOVQ    a+16(FP), CX
-	MOVQ    ars+24(FP), DX
-	MOVQ    acs+32(FP), BX
-	MOVQ    ldb+48(FP), SI
-	MOVQ    c+56(FP), DI
-	MOVQ    ldc+64(FP), R8
-	MOVQ    mask+96(FP), R9
-	VMOVUPS (R9), Y0
+TEXT ·gemm256x11x1(SB), NOSPLIT, $0-120
+	MOVQ    a+32(FP), AX
+	MOVQ    ars+40(FP), CX
+	MOVQ    acs+48(FP), DX
+	MOVQ    ldb+64(FP), BX
+	MOVQ    c+72(FP), SI
+	MOVQ    ldc+80(FP), DI
+	MOVQ    mask+112(FP), R8
+	VMOVUPS (R8), Y0
 
 tile:
-	MOVQ       op+88(FP), R9
-	CMPQ       R9, $0x01
+	MOVQ       op+104(FP), R8
+	CMPQ       R8, $0x01
 	JNE        start
-	MOVQ       DI, R9
-	PREFETCHT0 (R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
+	MOVQ       SI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
 
 start:
 	VXORPS Y1, Y1, Y1
@@ -11344,371 +11685,380 @@ start:
 	VXORPS Y9, Y9, Y9
 	VXORPS Y10, Y10, Y10
 	VXORPS Y11, Y11, Y11
-	MOVQ   CX, R9
-	LEAQ   (R9)(DX*2), R10
-	ADDQ   DX, R10
-	LEAQ   (R10)(DX*2), R11
-	LEAQ   (R11)(DX*4), R12
-	ADDQ   DX, R12
-	MOVQ   b+40(FP), R13
-	MOVQ   k+8(FP), R14
+	MOVQ   segment+24(FP), R8
+	MOVQ   segments+16(FP), R9
+
+segment:
+	MOVQ (R8), R10
+	LEAQ (AX)(R10*4), R10
+	LEAQ (R10)(CX*2), R11
+	ADDQ CX, R11
+	LEAQ (R11)(CX*2), R12
+	LEAQ (R12)(CX*4), R13
+	ADDQ CX, R13
+	MOVQ 8(R8), R15
+	MOVQ b+56(FP), R14
+	LEAQ (R14)(R15*4), R14
+	MOVQ k+8(FP), R15
 
 loop:
-	VMASKMOVPS   (R13), Y0, Y12
-	ADDQ         SI, R13
-	VBROADCASTSS (R9), Y13
-	VFMADD231PS  Y12, Y13, Y1
-	VBROADCASTSS (R9)(DX*1), Y13
-	VFMADD231PS  Y12, Y13, Y2
-	VBROADCASTSS (R9)(DX*2), Y13
-	VFMADD231PS  Y12, Y13, Y3
+	VMASKMOVPS   (R14), Y0, Y12
+	ADDQ         BX, R14
 	VBROADCASTSS (R10), Y13
-	VFMADD231PS  Y12, Y13, Y4
-	VBROADCASTSS (R9)(DX*4), Y13
-	VFMADD231PS  Y12, Y13, Y5
+	VFMADD231PS  Y12, Y13, Y1
+	VBROADCASTSS (R10)(CX*1), Y13
+	VFMADD231PS  Y12, Y13, Y2
+	VBROADCASTSS (R10)(CX*2), Y13
+	VFMADD231PS  Y12, Y13, Y3
 	VBROADCASTSS (R11), Y13
-	VFMADD231PS  Y12, Y13, Y6
-	VBROADCASTSS (R11)(DX*1), Y13
-	VFMADD231PS  Y12, Y13, Y7
-	VBROADCASTSS (R11)(DX*2), Y13
-	VFMADD231PS  Y12, Y13, Y8
-	VBROADCASTSS (R9)(DX*8), Y13
-	VFMADD231PS  Y12, Y13, Y9
-	VBROADCASTSS (R11)(DX*4), Y13
-	VFMADD231PS  Y12, Y13, Y10
+	VFMADD231PS  Y12, Y13, Y4
+	VBROADCASTSS (R10)(CX*4), Y13
+	VFMADD231PS  Y12, Y13, Y5
 	VBROADCASTSS (R12), Y13
+	VFMADD231PS  Y12, Y13, Y6
+	VBROADCASTSS (R12)(CX*1), Y13
+	VFMADD231PS  Y12, Y13, Y7
+	VBROADCASTSS (R12)(CX*2), Y13
+	VFMADD231PS  Y12, Y13, Y8
+	VBROADCASTSS (R10)(CX*8), Y13
+	VFMADD231PS  Y12, Y13, Y9
+	VBROADCASTSS (R12)(CX*4), Y13
+	VFMADD231PS  Y12, Y13, Y10
+	VBROADCASTSS (R13), Y13
 	VFMADD231PS  Y12, Y13, Y11
-	ADDQ         BX, R9
-	ADDQ         BX, R10
-	ADDQ         BX, R11
-	ADDQ         BX, R12
-	DECQ         R14
+	ADDQ         DX, R10
+	ADDQ         DX, R11
+	ADDQ         DX, R12
+	ADDQ         DX, R13
+	DECQ         R15
 	JNZ          loop
-	MOVQ         aux+72(FP), R10
-	MOVQ         op+88(FP), R9
-	CMPQ         R9, $0x01
+	ADDQ         $0x10, R8
+	DECQ         R9
+	JNZ          segment
+	MOVQ         aux+88(FP), R9
+	MOVQ         op+104(FP), R8
+	CMPQ         R8, $0x01
 	JEQ          add
-	CMPQ         R9, $0x02
+	CMPQ         R8, $0x02
 	JEQ          bias
-	CMPQ         R9, $0x03
+	CMPQ         R8, $0x03
 	JEQ          biasrelu
-	CMPQ         R9, $0x04
+	CMPQ         R8, $0x04
 	JEQ          relugrad
 
 	// Store
-	VMASKMOVPS Y1, Y0, (DI)
-	ADDQ       R8, DI
-	VMASKMOVPS Y2, Y0, (DI)
-	ADDQ       R8, DI
-	VMASKMOVPS Y3, Y0, (DI)
-	ADDQ       R8, DI
-	VMASKMOVPS Y4, Y0, (DI)
-	ADDQ       R8, DI
-	VMASKMOVPS Y5, Y0, (DI)
-	ADDQ       R8, DI
-	VMASKMOVPS Y6, Y0, (DI)
-	ADDQ       R8, DI
-	VMASKMOVPS Y7, Y0, (DI)
-	ADDQ       R8, DI
-	VMASKMOVPS Y8, Y0, (DI)
-	ADDQ       R8, DI
-	VMASKMOVPS Y9, Y0, (DI)
-	ADDQ       R8, DI
-	VMASKMOVPS Y10, Y0, (DI)
-	ADDQ       R8, DI
-	VMASKMOVPS Y11, Y0, (DI)
-	ADDQ       R8, DI
+	VMASKMOVPS Y1, Y0, (SI)
+	ADDQ       DI, SI
+	VMASKMOVPS Y2, Y0, (SI)
+	ADDQ       DI, SI
+	VMASKMOVPS Y3, Y0, (SI)
+	ADDQ       DI, SI
+	VMASKMOVPS Y4, Y0, (SI)
+	ADDQ       DI, SI
+	VMASKMOVPS Y5, Y0, (SI)
+	ADDQ       DI, SI
+	VMASKMOVPS Y6, Y0, (SI)
+	ADDQ       DI, SI
+	VMASKMOVPS Y7, Y0, (SI)
+	ADDQ       DI, SI
+	VMASKMOVPS Y8, Y0, (SI)
+	ADDQ       DI, SI
+	VMASKMOVPS Y9, Y0, (SI)
+	ADDQ       DI, SI
+	VMASKMOVPS Y10, Y0, (SI)
+	ADDQ       DI, SI
+	VMASKMOVPS Y11, Y0, (SI)
+	ADDQ       DI, SI
 	JMP        next
 
 add:
-	VBROADCASTSS alpha+80(FP), Y12
-	VMASKMOVPS   (DI), Y0, Y13
+	VBROADCASTSS alpha+96(FP), Y12
+	VMASKMOVPS   (SI), Y0, Y13
 	VFMADD213PS  Y13, Y12, Y1
-	VMASKMOVPS   Y1, Y0, (DI)
-	ADDQ         R8, DI
-	VMASKMOVPS   (DI), Y0, Y1
+	VMASKMOVPS   Y1, Y0, (SI)
+	ADDQ         DI, SI
+	VMASKMOVPS   (SI), Y0, Y1
 	VFMADD213PS  Y1, Y12, Y2
-	VMASKMOVPS   Y2, Y0, (DI)
-	ADDQ         R8, DI
-	VMASKMOVPS   (DI), Y0, Y1
+	VMASKMOVPS   Y2, Y0, (SI)
+	ADDQ         DI, SI
+	VMASKMOVPS   (SI), Y0, Y1
 	VFMADD213PS  Y1, Y12, Y3
-	VMASKMOVPS   Y3, Y0, (DI)
-	ADDQ         R8, DI
-	VMASKMOVPS   (DI), Y0, Y1
+	VMASKMOVPS   Y3, Y0, (SI)
+	ADDQ         DI, SI
+	VMASKMOVPS   (SI), Y0, Y1
 	VFMADD213PS  Y1, Y12, Y4
-	VMASKMOVPS   Y4, Y0, (DI)
-	ADDQ         R8, DI
-	VMASKMOVPS   (DI), Y0, Y1
+	VMASKMOVPS   Y4, Y0, (SI)
+	ADDQ         DI, SI
+	VMASKMOVPS   (SI), Y0, Y1
 	VFMADD213PS  Y1, Y12, Y5
-	VMASKMOVPS   Y5, Y0, (DI)
-	ADDQ         R8, DI
-	VMASKMOVPS   (DI), Y0, Y1
+	VMASKMOVPS   Y5, Y0, (SI)
+	ADDQ         DI, SI
+	VMASKMOVPS   (SI), Y0, Y1
 	VFMADD213PS  Y1, Y12, Y6
-	VMASKMOVPS   Y6, Y0, (DI)
-	ADDQ         R8, DI
-	VMASKMOVPS   (DI), Y0, Y1
+	VMASKMOVPS   Y6, Y0, (SI)
+	ADDQ         DI, SI
+	VMASKMOVPS   (SI), Y0, Y1
 	VFMADD213PS  Y1, Y12, Y7
-	VMASKMOVPS   Y7, Y0, (DI)
-	ADDQ         R8, DI
-	VMASKMOVPS   (DI), Y0, Y1
+	VMASKMOVPS   Y7, Y0, (SI)
+	ADDQ         DI, SI
+	VMASKMOVPS   (SI), Y0, Y1
 	VFMADD213PS  Y1, Y12, Y8
-	VMASKMOVPS   Y8, Y0, (DI)
-	ADDQ         R8, DI
-	VMASKMOVPS   (DI), Y0, Y1
+	VMASKMOVPS   Y8, Y0, (SI)
+	ADDQ         DI, SI
+	VMASKMOVPS   (SI), Y0, Y1
 	VFMADD213PS  Y1, Y12, Y9
-	VMASKMOVPS   Y9, Y0, (DI)
-	ADDQ         R8, DI
-	VMASKMOVPS   (DI), Y0, Y1
+	VMASKMOVPS   Y9, Y0, (SI)
+	ADDQ         DI, SI
+	VMASKMOVPS   (SI), Y0, Y1
 	VFMADD213PS  Y1, Y12, Y10
-	VMASKMOVPS   Y10, Y0, (DI)
-	ADDQ         R8, DI
-	VMASKMOVPS   (DI), Y0, Y1
+	VMASKMOVPS   Y10, Y0, (SI)
+	ADDQ         DI, SI
+	VMASKMOVPS   (SI), Y0, Y1
 	VFMADD213PS  Y1, Y12, Y11
-	VMASKMOVPS   Y11, Y0, (DI)
-	ADDQ         R8, DI
+	VMASKMOVPS   Y11, Y0, (SI)
+	ADDQ         DI, SI
 	JMP          next
 
 bias:
-	VBROADCASTSS (R10), Y12
+	VBROADCASTSS (R9), Y12
 	VADDPS       Y12, Y1, Y1
-	VMASKMOVPS   Y1, Y0, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 4(R10), Y12
+	VMASKMOVPS   Y1, Y0, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 4(R9), Y12
 	VADDPS       Y12, Y2, Y2
-	VMASKMOVPS   Y2, Y0, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 8(R10), Y12
+	VMASKMOVPS   Y2, Y0, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 8(R9), Y12
 	VADDPS       Y12, Y3, Y3
-	VMASKMOVPS   Y3, Y0, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 12(R10), Y12
+	VMASKMOVPS   Y3, Y0, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 12(R9), Y12
 	VADDPS       Y12, Y4, Y4
-	VMASKMOVPS   Y4, Y0, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 16(R10), Y12
+	VMASKMOVPS   Y4, Y0, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 16(R9), Y12
 	VADDPS       Y12, Y5, Y5
-	VMASKMOVPS   Y5, Y0, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 20(R10), Y12
+	VMASKMOVPS   Y5, Y0, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 20(R9), Y12
 	VADDPS       Y12, Y6, Y6
-	VMASKMOVPS   Y6, Y0, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 24(R10), Y12
+	VMASKMOVPS   Y6, Y0, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 24(R9), Y12
 	VADDPS       Y12, Y7, Y7
-	VMASKMOVPS   Y7, Y0, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 28(R10), Y12
+	VMASKMOVPS   Y7, Y0, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 28(R9), Y12
 	VADDPS       Y12, Y8, Y8
-	VMASKMOVPS   Y8, Y0, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 32(R10), Y12
+	VMASKMOVPS   Y8, Y0, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 32(R9), Y12
 	VADDPS       Y12, Y9, Y9
-	VMASKMOVPS   Y9, Y0, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 36(R10), Y12
+	VMASKMOVPS   Y9, Y0, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 36(R9), Y12
 	VADDPS       Y12, Y10, Y10
-	VMASKMOVPS   Y10, Y0, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 40(R10), Y12
+	VMASKMOVPS   Y10, Y0, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 40(R9), Y12
 	VADDPS       Y12, Y11, Y11
-	VMASKMOVPS   Y11, Y0, (DI)
-	ADDQ         R8, DI
+	VMASKMOVPS   Y11, Y0, (SI)
+	ADDQ         DI, SI
 	JMP          next
 
 biasrelu:
 	VXORPS       Y13, Y13, Y13
-	VBROADCASTSS (R10), Y12
+	VBROADCASTSS (R9), Y12
 	VADDPS       Y12, Y1, Y1
 	VMAXPS       Y1, Y13, Y1
-	VMASKMOVPS   Y1, Y0, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 4(R10), Y12
+	VMASKMOVPS   Y1, Y0, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 4(R9), Y12
 	VADDPS       Y12, Y2, Y2
 	VMAXPS       Y2, Y13, Y2
-	VMASKMOVPS   Y2, Y0, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 8(R10), Y12
+	VMASKMOVPS   Y2, Y0, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 8(R9), Y12
 	VADDPS       Y12, Y3, Y3
 	VMAXPS       Y3, Y13, Y3
-	VMASKMOVPS   Y3, Y0, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 12(R10), Y12
+	VMASKMOVPS   Y3, Y0, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 12(R9), Y12
 	VADDPS       Y12, Y4, Y4
 	VMAXPS       Y4, Y13, Y4
-	VMASKMOVPS   Y4, Y0, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 16(R10), Y12
+	VMASKMOVPS   Y4, Y0, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 16(R9), Y12
 	VADDPS       Y12, Y5, Y5
 	VMAXPS       Y5, Y13, Y5
-	VMASKMOVPS   Y5, Y0, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 20(R10), Y12
+	VMASKMOVPS   Y5, Y0, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 20(R9), Y12
 	VADDPS       Y12, Y6, Y6
 	VMAXPS       Y6, Y13, Y6
-	VMASKMOVPS   Y6, Y0, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 24(R10), Y12
+	VMASKMOVPS   Y6, Y0, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 24(R9), Y12
 	VADDPS       Y12, Y7, Y7
 	VMAXPS       Y7, Y13, Y7
-	VMASKMOVPS   Y7, Y0, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 28(R10), Y12
+	VMASKMOVPS   Y7, Y0, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 28(R9), Y12
 	VADDPS       Y12, Y8, Y8
 	VMAXPS       Y8, Y13, Y8
-	VMASKMOVPS   Y8, Y0, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 32(R10), Y12
+	VMASKMOVPS   Y8, Y0, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 32(R9), Y12
 	VADDPS       Y12, Y9, Y9
 	VMAXPS       Y9, Y13, Y9
-	VMASKMOVPS   Y9, Y0, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 36(R10), Y12
+	VMASKMOVPS   Y9, Y0, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 36(R9), Y12
 	VADDPS       Y12, Y10, Y10
 	VMAXPS       Y10, Y13, Y10
-	VMASKMOVPS   Y10, Y0, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 40(R10), Y12
+	VMASKMOVPS   Y10, Y0, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 40(R9), Y12
 	VADDPS       Y12, Y11, Y11
 	VMAXPS       Y11, Y13, Y11
-	VMASKMOVPS   Y11, Y0, (DI)
-	ADDQ         R8, DI
+	VMASKMOVPS   Y11, Y0, (SI)
+	ADDQ         DI, SI
 	JMP          next
 
 relugrad:
 	VXORPS     Y12, Y12, Y12
-	VMASKMOVPS (R10), Y0, Y13
+	VMASKMOVPS (R9), Y0, Y13
 	VCMPPS     $0x11, Y13, Y12, Y13
 	VANDPS     Y13, Y1, Y1
-	VMASKMOVPS Y1, Y0, (DI)
-	ADDQ       R8, DI
-	ADDQ       R8, R10
-	VMASKMOVPS (R10), Y0, Y1
+	VMASKMOVPS Y1, Y0, (SI)
+	ADDQ       DI, SI
+	ADDQ       DI, R9
+	VMASKMOVPS (R9), Y0, Y1
 	VCMPPS     $0x11, Y1, Y12, Y1
 	VANDPS     Y1, Y2, Y2
-	VMASKMOVPS Y2, Y0, (DI)
-	ADDQ       R8, DI
-	ADDQ       R8, R10
-	VMASKMOVPS (R10), Y0, Y1
+	VMASKMOVPS Y2, Y0, (SI)
+	ADDQ       DI, SI
+	ADDQ       DI, R9
+	VMASKMOVPS (R9), Y0, Y1
 	VCMPPS     $0x11, Y1, Y12, Y1
 	VANDPS     Y1, Y3, Y3
-	VMASKMOVPS Y3, Y0, (DI)
-	ADDQ       R8, DI
-	ADDQ       R8, R10
-	VMASKMOVPS (R10), Y0, Y1
+	VMASKMOVPS Y3, Y0, (SI)
+	ADDQ       DI, SI
+	ADDQ       DI, R9
+	VMASKMOVPS (R9), Y0, Y1
 	VCMPPS     $0x11, Y1, Y12, Y1
 	VANDPS     Y1, Y4, Y4
-	VMASKMOVPS Y4, Y0, (DI)
-	ADDQ       R8, DI
-	ADDQ       R8, R10
-	VMASKMOVPS (R10), Y0, Y1
+	VMASKMOVPS Y4, Y0, (SI)
+	ADDQ       DI, SI
+	ADDQ       DI, R9
+	VMASKMOVPS (R9), Y0, Y1
 	VCMPPS     $0x11, Y1, Y12, Y1
 	VANDPS     Y1, Y5, Y5
-	VMASKMOVPS Y5, Y0, (DI)
-	ADDQ       R8, DI
-	ADDQ       R8, R10
-	VMASKMOVPS (R10), Y0, Y1
+	VMASKMOVPS Y5, Y0, (SI)
+	ADDQ       DI, SI
+	ADDQ       DI, R9
+	VMASKMOVPS (R9), Y0, Y1
 	VCMPPS     $0x11, Y1, Y12, Y1
 	VANDPS     Y1, Y6, Y6
-	VMASKMOVPS Y6, Y0, (DI)
-	ADDQ       R8, DI
-	ADDQ       R8, R10
-	VMASKMOVPS (R10), Y0, Y1
+	VMASKMOVPS Y6, Y0, (SI)
+	ADDQ       DI, SI
+	ADDQ       DI, R9
+	VMASKMOVPS (R9), Y0, Y1
 	VCMPPS     $0x11, Y1, Y12, Y1
 	VANDPS     Y1, Y7, Y7
-	VMASKMOVPS Y7, Y0, (DI)
-	ADDQ       R8, DI
-	ADDQ       R8, R10
-	VMASKMOVPS (R10), Y0, Y1
+	VMASKMOVPS Y7, Y0, (SI)
+	ADDQ       DI, SI
+	ADDQ       DI, R9
+	VMASKMOVPS (R9), Y0, Y1
 	VCMPPS     $0x11, Y1, Y12, Y1
 	VANDPS     Y1, Y8, Y8
-	VMASKMOVPS Y8, Y0, (DI)
-	ADDQ       R8, DI
-	ADDQ       R8, R10
-	VMASKMOVPS (R10), Y0, Y1
+	VMASKMOVPS Y8, Y0, (SI)
+	ADDQ       DI, SI
+	ADDQ       DI, R9
+	VMASKMOVPS (R9), Y0, Y1
 	VCMPPS     $0x11, Y1, Y12, Y1
 	VANDPS     Y1, Y9, Y9
-	VMASKMOVPS Y9, Y0, (DI)
-	ADDQ       R8, DI
-	ADDQ       R8, R10
-	VMASKMOVPS (R10), Y0, Y1
+	VMASKMOVPS Y9, Y0, (SI)
+	ADDQ       DI, SI
+	ADDQ       DI, R9
+	VMASKMOVPS (R9), Y0, Y1
 	VCMPPS     $0x11, Y1, Y12, Y1
 	VANDPS     Y1, Y10, Y10
-	VMASKMOVPS Y10, Y0, (DI)
-	ADDQ       R8, DI
-	ADDQ       R8, R10
-	VMASKMOVPS (R10), Y0, Y1
+	VMASKMOVPS Y10, Y0, (SI)
+	ADDQ       DI, SI
+	ADDQ       DI, R9
+	VMASKMOVPS (R9), Y0, Y1
 	VCMPPS     $0x11, Y1, Y12, Y1
 	VANDPS     Y1, Y11, Y11
-	VMASKMOVPS Y11, Y0, (DI)
-	ADDQ       R8, DI
+	VMASKMOVPS Y11, Y0, (SI)
+	ADDQ       DI, SI
 
 next:
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	MOVQ   $0x0000002c, R10
-	MOVQ   op+88(FP), R9
-	CMPQ   R9, $0x04
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	MOVQ   $0x0000002c, R9
+	MOVQ   op+104(FP), R8
+	CMPQ   R8, $0x04
 	JNE    advance
-	MOVQ   R8, R10
-	IMUL3Q $0x0b, R8, R10
+	MOVQ   DI, R9
+	IMUL3Q $0x0b, DI, R9
 
 advance:
-	ADDQ R10, aux+72(FP)
-	DECQ AX
+	ADDQ R9, aux+88(FP)
+	DECQ tiles+0(FP)
 	JNZ  tile
 	VZEROUPPER
 	RET
 
-// func gemm256x12x1(tiles int, k int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)
+// func gemm256x12x1(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)
 // Requires: AVX, FMA3, MMX+
-TEXT ·gemm256x12x1(SB), NOSPLIT, $0-104
-	MOVQ    tiles+0(FP), AX
-	MOVQ    a+16(FP), CX
-	MOVQ    ars+24(FP), DX
-	MOVQ    acs+32(FP), BX
-	MOVQ    ldb+48(FP), SI
-	MOVQ    c+56(FP), DI
-	MOVQ    ldc+64(FP), R8
-	MOVQ    mask+96(FP), R9
-	VMOVUPS (R9), Y0
+TEXT ·gemm256x12x1(SB), NOSPLIT, $0-120
+	MOVQ    a+32(FP), AX
+	MOVQ    ars+40(FP), CX
+	MOVQ    acs+48(FP), DX
+	MOVQ    ldb+64(FP), BX
+	MOVQ    c+72(FP), SI
+	MOVQ    ldc+80(FP), DI
+	MOVQ    mask+112(FP), R8
+	VMOVUPS (R8), Y0
 
 tile:
-	MOVQ       op+88(FP), R9
-	CMPQ       R9, $0x01
+	MOVQ       op+104(FP), R8
+	CMPQ       R8, $0x01
 	JNE        start
-	MOVQ       DI, R9
-	PREFETCHT0 (R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
+	MOVQ       SI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
 
 start:
 	VXORPS Y1, Y1, Y1
@@ -11723,632 +12073,659 @@ start:
 	VXORPS Y10, Y10, Y10
 	VXORPS Y11, Y11, Y11
 	VXORPS Y12, Y12, Y12
-	MOVQ   CX, R9
-	LEAQ   (R9)(DX*2), R10
-	ADDQ   DX, R10
-	LEAQ   (R10)(DX*2), R11
-	LEAQ   (R11)(DX*4), R12
-	ADDQ   DX, R12
-	MOVQ   b+40(FP), R13
-	MOVQ   k+8(FP), R14
+	MOVQ   segment+24(FP), R8
+	MOVQ   segments+16(FP), R9
+
+segment:
+	MOVQ (R8), R10
+	LEAQ (AX)(R10*4), R10
+	LEAQ (R10)(CX*2), R11
+	ADDQ CX, R11
+	LEAQ (R11)(CX*2), R12
+	LEAQ (R12)(CX*4), R13
+	ADDQ CX, R13
+	MOVQ 8(R8), R15
+	MOVQ b+56(FP), R14
+	LEAQ (R14)(R15*4), R14
+	MOVQ k+8(FP), R15
 
 loop:
-	VMASKMOVPS   (R13), Y0, Y13
-	ADDQ         SI, R13
-	VBROADCASTSS (R9), Y14
-	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS (R9)(DX*1), Y14
-	VFMADD231PS  Y13, Y14, Y2
-	VBROADCASTSS (R9)(DX*2), Y14
-	VFMADD231PS  Y13, Y14, Y3
+	VMASKMOVPS   (R14), Y0, Y13
+	ADDQ         BX, R14
 	VBROADCASTSS (R10), Y14
-	VFMADD231PS  Y13, Y14, Y4
-	VBROADCASTSS (R9)(DX*4), Y14
-	VFMADD231PS  Y13, Y14, Y5
+	VFMADD231PS  Y13, Y14, Y1
+	VBROADCASTSS (R10)(CX*1), Y14
+	VFMADD231PS  Y13, Y14, Y2
+	VBROADCASTSS (R10)(CX*2), Y14
+	VFMADD231PS  Y13, Y14, Y3
 	VBROADCASTSS (R11), Y14
-	VFMADD231PS  Y13, Y14, Y6
-	VBROADCASTSS (R11)(DX*1), Y14
-	VFMADD231PS  Y13, Y14, Y7
-	VBROADCASTSS (R11)(DX*2), Y14
-	VFMADD231PS  Y13, Y14, Y8
-	VBROADCASTSS (R9)(DX*8), Y14
-	VFMADD231PS  Y13, Y14, Y9
-	VBROADCASTSS (R11)(DX*4), Y14
-	VFMADD231PS  Y13, Y14, Y10
+	VFMADD231PS  Y13, Y14, Y4
+	VBROADCASTSS (R10)(CX*4), Y14
+	VFMADD231PS  Y13, Y14, Y5
 	VBROADCASTSS (R12), Y14
+	VFMADD231PS  Y13, Y14, Y6
+	VBROADCASTSS (R12)(CX*1), Y14
+	VFMADD231PS  Y13, Y14, Y7
+	VBROADCASTSS (R12)(CX*2), Y14
+	VFMADD231PS  Y13, Y14, Y8
+	VBROADCASTSS (R10)(CX*8), Y14
+	VFMADD231PS  Y13, Y14, Y9
+	VBROADCASTSS (R12)(CX*4), Y14
+	VFMADD231PS  Y13, Y14, Y10
+	VBROADCASTSS (R13), Y14
 	VFMADD231PS  Y13, Y14, Y11
-	VBROADCASTSS (R12)(DX*1), Y14
+	VBROADCASTSS (R13)(CX*1), Y14
 	VFMADD231PS  Y13, Y14, Y12
-	ADDQ         BX, R9
-	ADDQ         BX, R10
-	ADDQ         BX, R11
-	ADDQ         BX, R12
-	DECQ         R14
+	ADDQ         DX, R10
+	ADDQ         DX, R11
+	ADDQ         DX, R12
+	ADDQ         DX, R13
+	DECQ         R15
 	JNZ          loop
-	MOVQ         aux+72(FP), R10
-	MOVQ         op+88(FP), R9
-	CMPQ         R9, $0x01
+	ADDQ         $0x10, R8
+	DECQ         R9
+	JNZ          segment
+	MOVQ         aux+88(FP), R9
+	MOVQ         op+104(FP), R8
+	CMPQ         R8, $0x01
 	JEQ          add
-	CMPQ         R9, $0x02
+	CMPQ         R8, $0x02
 	JEQ          bias
-	CMPQ         R9, $0x03
+	CMPQ         R8, $0x03
 	JEQ          biasrelu
-	CMPQ         R9, $0x04
+	CMPQ         R8, $0x04
 	JEQ          relugrad
 
 	// Store
-	VMASKMOVPS Y1, Y0, (DI)
-	ADDQ       R8, DI
-	VMASKMOVPS Y2, Y0, (DI)
-	ADDQ       R8, DI
-	VMASKMOVPS Y3, Y0, (DI)
-	ADDQ       R8, DI
-	VMASKMOVPS Y4, Y0, (DI)
-	ADDQ       R8, DI
-	VMASKMOVPS Y5, Y0, (DI)
-	ADDQ       R8, DI
-	VMASKMOVPS Y6, Y0, (DI)
-	ADDQ       R8, DI
-	VMASKMOVPS Y7, Y0, (DI)
-	ADDQ       R8, DI
-	VMASKMOVPS Y8, Y0, (DI)
-	ADDQ       R8, DI
-	VMASKMOVPS Y9, Y0, (DI)
-	ADDQ       R8, DI
-	VMASKMOVPS Y10, Y0, (DI)
-	ADDQ       R8, DI
-	VMASKMOVPS Y11, Y0, (DI)
-	ADDQ       R8, DI
-	VMASKMOVPS Y12, Y0, (DI)
-	ADDQ       R8, DI
+	VMASKMOVPS Y1, Y0, (SI)
+	ADDQ       DI, SI
+	VMASKMOVPS Y2, Y0, (SI)
+	ADDQ       DI, SI
+	VMASKMOVPS Y3, Y0, (SI)
+	ADDQ       DI, SI
+	VMASKMOVPS Y4, Y0, (SI)
+	ADDQ       DI, SI
+	VMASKMOVPS Y5, Y0, (SI)
+	ADDQ       DI, SI
+	VMASKMOVPS Y6, Y0, (SI)
+	ADDQ       DI, SI
+	VMASKMOVPS Y7, Y0, (SI)
+	ADDQ       DI, SI
+	VMASKMOVPS Y8, Y0, (SI)
+	ADDQ       DI, SI
+	VMASKMOVPS Y9, Y0, (SI)
+	ADDQ       DI, SI
+	VMASKMOVPS Y10, Y0, (SI)
+	ADDQ       DI, SI
+	VMASKMOVPS Y11, Y0, (SI)
+	ADDQ       DI, SI
+	VMASKMOVPS Y12, Y0, (SI)
+	ADDQ       DI, SI
 	JMP        next
 
 add:
-	VBROADCASTSS alpha+80(FP), Y13
-	VMASKMOVPS   (DI), Y0, Y14
+	VBROADCASTSS alpha+96(FP), Y13
+	VMASKMOVPS   (SI), Y0, Y14
 	VFMADD213PS  Y14, Y13, Y1
-	VMASKMOVPS   Y1, Y0, (DI)
-	ADDQ         R8, DI
-	VMASKMOVPS   (DI), Y0, Y1
+	VMASKMOVPS   Y1, Y0, (SI)
+	ADDQ         DI, SI
+	VMASKMOVPS   (SI), Y0, Y1
 	VFMADD213PS  Y1, Y13, Y2
-	VMASKMOVPS   Y2, Y0, (DI)
-	ADDQ         R8, DI
-	VMASKMOVPS   (DI), Y0, Y1
+	VMASKMOVPS   Y2, Y0, (SI)
+	ADDQ         DI, SI
+	VMASKMOVPS   (SI), Y0, Y1
 	VFMADD213PS  Y1, Y13, Y3
-	VMASKMOVPS   Y3, Y0, (DI)
-	ADDQ         R8, DI
-	VMASKMOVPS   (DI), Y0, Y1
+	VMASKMOVPS   Y3, Y0, (SI)
+	ADDQ         DI, SI
+	VMASKMOVPS   (SI), Y0, Y1
 	VFMADD213PS  Y1, Y13, Y4
-	VMASKMOVPS   Y4, Y0, (DI)
-	ADDQ         R8, DI
-	VMASKMOVPS   (DI), Y0, Y1
+	VMASKMOVPS   Y4, Y0, (SI)
+	ADDQ         DI, SI
+	VMASKMOVPS   (SI), Y0, Y1
 	VFMADD213PS  Y1, Y13, Y5
-	VMASKMOVPS   Y5, Y0, (DI)
-	ADDQ         R8, DI
-	VMASKMOVPS   (DI), Y0, Y1
+	VMASKMOVPS   Y5, Y0, (SI)
+	ADDQ         DI, SI
+	VMASKMOVPS   (SI), Y0, Y1
 	VFMADD213PS  Y1, Y13, Y6
-	VMASKMOVPS   Y6, Y0, (DI)
-	ADDQ         R8, DI
-	VMASKMOVPS   (DI), Y0, Y1
+	VMASKMOVPS   Y6, Y0, (SI)
+	ADDQ         DI, SI
+	VMASKMOVPS   (SI), Y0, Y1
 	VFMADD213PS  Y1, Y13, Y7
-	VMASKMOVPS   Y7, Y0, (DI)
-	ADDQ         R8, DI
-	VMASKMOVPS   (DI), Y0, Y1
+	VMASKMOVPS   Y7, Y0, (SI)
+	ADDQ         DI, SI
+	VMASKMOVPS   (SI), Y0, Y1
 	VFMADD213PS  Y1, Y13, Y8
-	VMASKMOVPS   Y8, Y0, (DI)
-	ADDQ         R8, DI
-	VMASKMOVPS   (DI), Y0, Y1
+	VMASKMOVPS   Y8, Y0, (SI)
+	ADDQ         DI, SI
+	VMASKMOVPS   (SI), Y0, Y1
 	VFMADD213PS  Y1, Y13, Y9
-	VMASKMOVPS   Y9, Y0, (DI)
-	ADDQ         R8, DI
-	VMASKMOVPS   (DI), Y0, Y1
+	VMASKMOVPS   Y9, Y0, (SI)
+	ADDQ         DI, SI
+	VMASKMOVPS   (SI), Y0, Y1
 	VFMADD213PS  Y1, Y13, Y10
-	VMASKMOVPS   Y10, Y0, (DI)
-	ADDQ         R8, DI
-	VMASKMOVPS   (DI), Y0, Y1
+	VMASKMOVPS   Y10, Y0, (SI)
+	ADDQ         DI, SI
+	VMASKMOVPS   (SI), Y0, Y1
 	VFMADD213PS  Y1, Y13, Y11
-	VMASKMOVPS   Y11, Y0, (DI)
-	ADDQ         R8, DI
-	VMASKMOVPS   (DI), Y0, Y1
+	VMASKMOVPS   Y11, Y0, (SI)
+	ADDQ         DI, SI
+	VMASKMOVPS   (SI), Y0, Y1
 	VFMADD213PS  Y1, Y13, Y12
-	VMASKMOVPS   Y12, Y0, (DI)
-	ADDQ         R8, DI
+	VMASKMOVPS   Y12, Y0, (SI)
+	ADDQ         DI, SI
 	JMP          next
 
 bias:
-	VBROADCASTSS (R10), Y13
+	VBROADCASTSS (R9), Y13
 	VADDPS       Y13, Y1, Y1
-	VMASKMOVPS   Y1, Y0, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 4(R10), Y13
+	VMASKMOVPS   Y1, Y0, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 4(R9), Y13
 	VADDPS       Y13, Y2, Y2
-	VMASKMOVPS   Y2, Y0, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 8(R10), Y13
+	VMASKMOVPS   Y2, Y0, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 8(R9), Y13
 	VADDPS       Y13, Y3, Y3
-	VMASKMOVPS   Y3, Y0, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 12(R10), Y13
+	VMASKMOVPS   Y3, Y0, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 12(R9), Y13
 	VADDPS       Y13, Y4, Y4
-	VMASKMOVPS   Y4, Y0, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 16(R10), Y13
+	VMASKMOVPS   Y4, Y0, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 16(R9), Y13
 	VADDPS       Y13, Y5, Y5
-	VMASKMOVPS   Y5, Y0, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 20(R10), Y13
+	VMASKMOVPS   Y5, Y0, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 20(R9), Y13
 	VADDPS       Y13, Y6, Y6
-	VMASKMOVPS   Y6, Y0, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 24(R10), Y13
+	VMASKMOVPS   Y6, Y0, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 24(R9), Y13
 	VADDPS       Y13, Y7, Y7
-	VMASKMOVPS   Y7, Y0, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 28(R10), Y13
+	VMASKMOVPS   Y7, Y0, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 28(R9), Y13
 	VADDPS       Y13, Y8, Y8
-	VMASKMOVPS   Y8, Y0, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 32(R10), Y13
+	VMASKMOVPS   Y8, Y0, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 32(R9), Y13
 	VADDPS       Y13, Y9, Y9
-	VMASKMOVPS   Y9, Y0, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 36(R10), Y13
+	VMASKMOVPS   Y9, Y0, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 36(R9), Y13
 	VADDPS       Y13, Y10, Y10
-	VMASKMOVPS   Y10, Y0, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 40(R10), Y13
+	VMASKMOVPS   Y10, Y0, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 40(R9), Y13
 	VADDPS       Y13, Y11, Y11
-	VMASKMOVPS   Y11, Y0, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 44(R10), Y13
+	VMASKMOVPS   Y11, Y0, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 44(R9), Y13
 	VADDPS       Y13, Y12, Y12
-	VMASKMOVPS   Y12, Y0, (DI)
-	ADDQ         R8, DI
+	VMASKMOVPS   Y12, Y0, (SI)
+	ADDQ         DI, SI
 	JMP          next
 
 biasrelu:
 	VXORPS       Y14, Y14, Y14
-	VBROADCASTSS (R10), Y13
+	VBROADCASTSS (R9), Y13
 	VADDPS       Y13, Y1, Y1
 	VMAXPS       Y1, Y14, Y1
-	VMASKMOVPS   Y1, Y0, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 4(R10), Y13
+	VMASKMOVPS   Y1, Y0, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 4(R9), Y13
 	VADDPS       Y13, Y2, Y2
 	VMAXPS       Y2, Y14, Y2
-	VMASKMOVPS   Y2, Y0, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 8(R10), Y13
+	VMASKMOVPS   Y2, Y0, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 8(R9), Y13
 	VADDPS       Y13, Y3, Y3
 	VMAXPS       Y3, Y14, Y3
-	VMASKMOVPS   Y3, Y0, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 12(R10), Y13
+	VMASKMOVPS   Y3, Y0, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 12(R9), Y13
 	VADDPS       Y13, Y4, Y4
 	VMAXPS       Y4, Y14, Y4
-	VMASKMOVPS   Y4, Y0, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 16(R10), Y13
+	VMASKMOVPS   Y4, Y0, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 16(R9), Y13
 	VADDPS       Y13, Y5, Y5
 	VMAXPS       Y5, Y14, Y5
-	VMASKMOVPS   Y5, Y0, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 20(R10), Y13
+	VMASKMOVPS   Y5, Y0, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 20(R9), Y13
 	VADDPS       Y13, Y6, Y6
 	VMAXPS       Y6, Y14, Y6
-	VMASKMOVPS   Y6, Y0, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 24(R10), Y13
+	VMASKMOVPS   Y6, Y0, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 24(R9), Y13
 	VADDPS       Y13, Y7, Y7
 	VMAXPS       Y7, Y14, Y7
-	VMASKMOVPS   Y7, Y0, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 28(R10), Y13
+	VMASKMOVPS   Y7, Y0, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 28(R9), Y13
 	VADDPS       Y13, Y8, Y8
 	VMAXPS       Y8, Y14, Y8
-	VMASKMOVPS   Y8, Y0, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 32(R10), Y13
+	VMASKMOVPS   Y8, Y0, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 32(R9), Y13
 	VADDPS       Y13, Y9, Y9
 	VMAXPS       Y9, Y14, Y9
-	VMASKMOVPS   Y9, Y0, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 36(R10), Y13
+	VMASKMOVPS   Y9, Y0, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 36(R9), Y13
 	VADDPS       Y13, Y10, Y10
 	VMAXPS       Y10, Y14, Y10
-	VMASKMOVPS   Y10, Y0, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 40(R10), Y13
+	VMASKMOVPS   Y10, Y0, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 40(R9), Y13
 	VADDPS       Y13, Y11, Y11
 	VMAXPS       Y11, Y14, Y11
-	VMASKMOVPS   Y11, Y0, (DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 44(R10), Y13
+	VMASKMOVPS   Y11, Y0, (SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 44(R9), Y13
 	VADDPS       Y13, Y12, Y12
 	VMAXPS       Y12, Y14, Y12
-	VMASKMOVPS   Y12, Y0, (DI)
-	ADDQ         R8, DI
+	VMASKMOVPS   Y12, Y0, (SI)
+	ADDQ         DI, SI
 	JMP          next
 
 relugrad:
 	VXORPS     Y13, Y13, Y13
-	VMASKMOVPS (R10), Y0, Y14
+	VMASKMOVPS (R9), Y0, Y14
 	VCMPPS     $0x11, Y14, Y13, Y14
 	VANDPS     Y14, Y1, Y1
-	VMASKMOVPS Y1, Y0, (DI)
-	ADDQ       R8, DI
-	ADDQ       R8, R10
-	VMASKMOVPS (R10), Y0, Y1
+	VMASKMOVPS Y1, Y0, (SI)
+	ADDQ       DI, SI
+	ADDQ       DI, R9
+	VMASKMOVPS (R9), Y0, Y1
 	VCMPPS     $0x11, Y1, Y13, Y1
 	VANDPS     Y1, Y2, Y2
-	VMASKMOVPS Y2, Y0, (DI)
-	ADDQ       R8, DI
-	ADDQ       R8, R10
-	VMASKMOVPS (R10), Y0, Y1
+	VMASKMOVPS Y2, Y0, (SI)
+	ADDQ       DI, SI
+	ADDQ       DI, R9
+	VMASKMOVPS (R9), Y0, Y1
 	VCMPPS     $0x11, Y1, Y13, Y1
 	VANDPS     Y1, Y3, Y3
-	VMASKMOVPS Y3, Y0, (DI)
-	ADDQ       R8, DI
-	ADDQ       R8, R10
-	VMASKMOVPS (R10), Y0, Y1
+	VMASKMOVPS Y3, Y0, (SI)
+	ADDQ       DI, SI
+	ADDQ       DI, R9
+	VMASKMOVPS (R9), Y0, Y1
 	VCMPPS     $0x11, Y1, Y13, Y1
 	VANDPS     Y1, Y4, Y4
-	VMASKMOVPS Y4, Y0, (DI)
-	ADDQ       R8, DI
-	ADDQ       R8, R10
-	VMASKMOVPS (R10), Y0, Y1
+	VMASKMOVPS Y4, Y0, (SI)
+	ADDQ       DI, SI
+	ADDQ       DI, R9
+	VMASKMOVPS (R9), Y0, Y1
 	VCMPPS     $0x11, Y1, Y13, Y1
 	VANDPS     Y1, Y5, Y5
-	VMASKMOVPS Y5, Y0, (DI)
-	ADDQ       R8, DI
-	ADDQ       R8, R10
-	VMASKMOVPS (R10), Y0, Y1
+	VMASKMOVPS Y5, Y0, (SI)
+	ADDQ       DI, SI
+	ADDQ       DI, R9
+	VMASKMOVPS (R9), Y0, Y1
 	VCMPPS     $0x11, Y1, Y13, Y1
 	VANDPS     Y1, Y6, Y6
-	VMASKMOVPS Y6, Y0, (DI)
-	ADDQ       R8, DI
-	ADDQ       R8, R10
-	VMASKMOVPS (R10), Y0, Y1
+	VMASKMOVPS Y6, Y0, (SI)
+	ADDQ       DI, SI
+	ADDQ       DI, R9
+	VMASKMOVPS (R9), Y0, Y1
 	VCMPPS     $0x11, Y1, Y13, Y1
 	VANDPS     Y1, Y7, Y7
-	VMASKMOVPS Y7, Y0, (DI)
-	ADDQ       R8, DI
-	ADDQ       R8, R10
-	VMASKMOVPS (R10), Y0, Y1
+	VMASKMOVPS Y7, Y0, (SI)
+	ADDQ       DI, SI
+	ADDQ       DI, R9
+	VMASKMOVPS (R9), Y0, Y1
 	VCMPPS     $0x11, Y1, Y13, Y1
 	VANDPS     Y1, Y8, Y8
-	VMASKMOVPS Y8, Y0, (DI)
-	ADDQ       R8, DI
-	ADDQ       R8, R10
-	VMASKMOVPS (R10), Y0, Y1
+	VMASKMOVPS Y8, Y0, (SI)
+	ADDQ       DI, SI
+	ADDQ       DI, R9
+	VMASKMOVPS (R9), Y0, Y1
 	VCMPPS     $0x11, Y1, Y13, Y1
 	VANDPS     Y1, Y9, Y9
-	VMASKMOVPS Y9, Y0, (DI)
-	ADDQ       R8, DI
-	ADDQ       R8, R10
-	VMASKMOVPS (R10), Y0, Y1
+	VMASKMOVPS Y9, Y0, (SI)
+	ADDQ       DI, SI
+	ADDQ       DI, R9
+	VMASKMOVPS (R9), Y0, Y1
 	VCMPPS     $0x11, Y1, Y13, Y1
 	VANDPS     Y1, Y10, Y10
-	VMASKMOVPS Y10, Y0, (DI)
-	ADDQ       R8, DI
-	ADDQ       R8, R10
-	VMASKMOVPS (R10), Y0, Y1
+	VMASKMOVPS Y10, Y0, (SI)
+	ADDQ       DI, SI
+	ADDQ       DI, R9
+	VMASKMOVPS (R9), Y0, Y1
 	VCMPPS     $0x11, Y1, Y13, Y1
 	VANDPS     Y1, Y11, Y11
-	VMASKMOVPS Y11, Y0, (DI)
-	ADDQ       R8, DI
-	ADDQ       R8, R10
-	VMASKMOVPS (R10), Y0, Y1
+	VMASKMOVPS Y11, Y0, (SI)
+	ADDQ       DI, SI
+	ADDQ       DI, R9
+	VMASKMOVPS (R9), Y0, Y1
 	VCMPPS     $0x11, Y1, Y13, Y1
 	VANDPS     Y1, Y12, Y12
-	VMASKMOVPS Y12, Y0, (DI)
-	ADDQ       R8, DI
+	VMASKMOVPS Y12, Y0, (SI)
+	ADDQ       DI, SI
 
 next:
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	MOVQ   $0x00000030, R10
-	MOVQ   op+88(FP), R9
-	CMPQ   R9, $0x04
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	MOVQ   $0x00000030, R9
+	MOVQ   op+104(FP), R8
+	CMPQ   R8, $0x04
 	JNE    advance
-	MOVQ   R8, R10
-	IMUL3Q $0x0c, R8, R10
+	MOVQ   DI, R9
+	IMUL3Q $0x0c, DI, R9
 
 advance:
-	ADDQ R10, aux+72(FP)
-	DECQ AX
+	ADDQ R9, aux+88(FP)
+	DECQ tiles+0(FP)
 	JNZ  tile
 	VZEROUPPER
 	RET
 
-// func gemm256x1x2(tiles int, k int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)
+// func gemm256x1x2(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)
 // Requires: AVX, FMA3, MMX+
-TEXT ·gemm256x1x2(SB), NOSPLIT, $0-104
-	MOVQ tiles+0(FP), AX
-	MOVQ a+16(FP), CX
-	MOVQ ars+24(FP), DX
-	MOVQ acs+32(FP), BX
-	MOVQ ldb+48(FP), SI
-	MOVQ c+56(FP), DI
-	MOVQ ldc+64(FP), R8
-	MOVQ mask+96(FP), R9
+TEXT ·gemm256x1x2(SB), NOSPLIT, $0-120
+	MOVQ a+32(FP), AX
+	MOVQ ars+40(FP), CX
+	MOVQ acs+48(FP), DX
+	MOVQ ldb+64(FP), BX
+	MOVQ c+72(FP), SI
+	MOVQ ldc+80(FP), DI
+	MOVQ mask+112(FP), R8
 
 tile:
-	MOVQ       op+88(FP), R9
-	CMPQ       R9, $0x01
+	MOVQ       op+104(FP), R8
+	CMPQ       R8, $0x01
 	JNE        start
-	MOVQ       DI, R9
-	PREFETCHT0 (R9)
+	MOVQ       SI, R8
+	PREFETCHT0 (R8)
 
 start:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
-	MOVQ   CX, R9
-	MOVQ   b+40(FP), R10
-	MOVQ   k+8(FP), R11
+	MOVQ   segment+24(FP), R8
+	MOVQ   segments+16(FP), R9
+
+segment:
+	MOVQ (R8), R10
+	LEAQ (AX)(R10*4), R10
+	MOVQ 8(R8), R12
+	MOVQ b+56(FP), R11
+	LEAQ (R11)(R12*4), R11
+	MOVQ k+8(FP), R12
 
 loop:
-	VMOVUPS      (R10), Y2
-	VMOVUPS      32(R10), Y3
-	ADDQ         SI, R10
-	VBROADCASTSS (R9), Y4
+	VMOVUPS      (R11), Y2
+	VMOVUPS      32(R11), Y3
+	ADDQ         BX, R11
+	VBROADCASTSS (R10), Y4
 	VFMADD231PS  Y2, Y4, Y0
 	VFMADD231PS  Y3, Y4, Y1
-	ADDQ         BX, R9
-	DECQ         R11
+	ADDQ         DX, R10
+	DECQ         R12
 	JNZ          loop
-	MOVQ         aux+72(FP), R10
-	MOVQ         op+88(FP), R9
-	CMPQ         R9, $0x01
+	ADDQ         $0x10, R8
+	DECQ         R9
+	JNZ          segment
+	MOVQ         aux+88(FP), R9
+	MOVQ         op+104(FP), R8
+	CMPQ         R8, $0x01
 	JEQ          add
-	CMPQ         R9, $0x02
+	CMPQ         R8, $0x02
 	JEQ          bias
-	CMPQ         R9, $0x03
+	CMPQ         R8, $0x03
 	JEQ          biasrelu
-	CMPQ         R9, $0x04
+	CMPQ         R8, $0x04
 	JEQ          relugrad
 
 	// Store
-	VMOVUPS Y0, (DI)
-	VMOVUPS Y1, 32(DI)
-	ADDQ    R8, DI
+	VMOVUPS Y0, (SI)
+	VMOVUPS Y1, 32(SI)
+	ADDQ    DI, SI
 	JMP     next
 
 add:
-	VBROADCASTSS alpha+80(FP), Y2
-	VFMADD213PS  (DI), Y2, Y0
-	VMOVUPS      Y0, (DI)
-	VFMADD213PS  32(DI), Y2, Y1
-	VMOVUPS      Y1, 32(DI)
-	ADDQ         R8, DI
+	VBROADCASTSS alpha+96(FP), Y2
+	VFMADD213PS  (SI), Y2, Y0
+	VMOVUPS      Y0, (SI)
+	VFMADD213PS  32(SI), Y2, Y1
+	VMOVUPS      Y1, 32(SI)
+	ADDQ         DI, SI
 	JMP          next
 
 bias:
-	VBROADCASTSS (R10), Y2
+	VBROADCASTSS (R9), Y2
 	VADDPS       Y2, Y0, Y0
-	VMOVUPS      Y0, (DI)
+	VMOVUPS      Y0, (SI)
 	VADDPS       Y2, Y1, Y1
-	VMOVUPS      Y1, 32(DI)
-	ADDQ         R8, DI
+	VMOVUPS      Y1, 32(SI)
+	ADDQ         DI, SI
 	JMP          next
 
 biasrelu:
 	VXORPS       Y3, Y3, Y3
-	VBROADCASTSS (R10), Y2
+	VBROADCASTSS (R9), Y2
 	VADDPS       Y2, Y0, Y0
 	VMAXPS       Y0, Y3, Y0
-	VMOVUPS      Y0, (DI)
+	VMOVUPS      Y0, (SI)
 	VADDPS       Y2, Y1, Y1
 	VMAXPS       Y1, Y3, Y1
-	VMOVUPS      Y1, 32(DI)
-	ADDQ         R8, DI
+	VMOVUPS      Y1, 32(SI)
+	ADDQ         DI, SI
 	JMP          next
 
 relugrad:
 	VXORPS  Y2, Y2, Y2
-	VCMPPS  $0x11, (R10), Y2, Y3
+	VCMPPS  $0x11, (R9), Y2, Y3
 	VANDPS  Y3, Y0, Y0
-	VMOVUPS Y0, (DI)
-	VCMPPS  $0x11, 32(R10), Y2, Y0
+	VMOVUPS Y0, (SI)
+	VCMPPS  $0x11, 32(R9), Y2, Y0
 	VANDPS  Y0, Y1, Y1
-	VMOVUPS Y1, 32(DI)
-	ADDQ    R8, DI
+	VMOVUPS Y1, 32(SI)
+	ADDQ    DI, SI
 
 next:
-	ADDQ   DX, CX
-	MOVQ   $0x00000004, R10
-	MOVQ   op+88(FP), R9
-	CMPQ   R9, $0x04
+	ADDQ   CX, AX
+	MOVQ   $0x00000004, R9
+	MOVQ   op+104(FP), R8
+	CMPQ   R8, $0x04
 	JNE    advance
-	MOVQ   R8, R10
-	IMUL3Q $0x01, R8, R10
+	MOVQ   DI, R9
+	IMUL3Q $0x01, DI, R9
 
 advance:
-	ADDQ R10, aux+72(FP)
-	DECQ AX
+	ADDQ R9, aux+88(FP)
+	DECQ tiles+0(FP)
 	JNZ  tile
 	VZEROUPPER
 	RET
 
-// func gemm256x2x2(tiles int, k int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)
+// func gemm256x2x2(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)
 // Requires: AVX, FMA3, MMX+
-TEXT ·gemm256x2x2(SB), NOSPLIT, $0-104
-	MOVQ tiles+0(FP), AX
-	MOVQ a+16(FP), CX
-	MOVQ ars+24(FP), DX
-	MOVQ acs+32(FP), BX
-	MOVQ ldb+48(FP), SI
-	MOVQ c+56(FP), DI
-	MOVQ ldc+64(FP), R8
-	MOVQ mask+96(FP), R9
+TEXT ·gemm256x2x2(SB), NOSPLIT, $0-120
+	MOVQ a+32(FP), AX
+	MOVQ ars+40(FP), CX
+	MOVQ acs+48(FP), DX
+	MOVQ ldb+64(FP), BX
+	MOVQ c+72(FP), SI
+	MOVQ ldc+80(FP), DI
+	MOVQ mask+112(FP), R8
 
 tile:
-	MOVQ       op+88(FP), R9
-	CMPQ       R9, $0x01
+	MOVQ       op+104(FP), R8
+	CMPQ       R8, $0x01
 	JNE        start
-	MOVQ       DI, R9
-	PREFETCHT0 (R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
+	MOVQ       SI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
 
 start:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
-	MOVQ   CX, R9
-	MOVQ   b+40(FP), R10
-	MOVQ   k+8(FP), R11
+	MOVQ   segment+24(FP), R8
+	MOVQ   segments+16(FP), R9
+
+segment:
+	MOVQ (R8), R10
+	LEAQ (AX)(R10*4), R10
+	MOVQ 8(R8), R12
+	MOVQ b+56(FP), R11
+	LEAQ (R11)(R12*4), R11
+	MOVQ k+8(FP), R12
 
 loop:
-	VMOVUPS      (R10), Y4
-	VMOVUPS      32(R10), Y5
-	ADDQ         SI, R10
-	VBROADCASTSS (R9), Y6
+	VMOVUPS      (R11), Y4
+	VMOVUPS      32(R11), Y5
+	ADDQ         BX, R11
+	VBROADCASTSS (R10), Y6
 	VFMADD231PS  Y4, Y6, Y0
 	VFMADD231PS  Y5, Y6, Y1
-	VBROADCASTSS (R9)(DX*1), Y6
+	VBROADCASTSS (R10)(CX*1), Y6
 	VFMADD231PS  Y4, Y6, Y2
 	VFMADD231PS  Y5, Y6, Y3
-	ADDQ         BX, R9
-	DECQ         R11
+	ADDQ         DX, R10
+	DECQ         R12
 	JNZ          loop
-	MOVQ         aux+72(FP), R10
-	MOVQ         op+88(FP), R9
-	CMPQ         R9, $0x01
+	ADDQ         $0x10, R8
+	DECQ         R9
+	JNZ          segment
+	MOVQ         aux+88(FP), R9
+	MOVQ         op+104(FP), R8
+	CMPQ         R8, $0x01
 	JEQ          add
-	CMPQ         R9, $0x02
+	CMPQ         R8, $0x02
 	JEQ          bias
-	CMPQ         R9, $0x03
+	CMPQ         R8, $0x03
 	JEQ          biasrelu
-	CMPQ         R9, $0x04
+	CMPQ         R8, $0x04
 	JEQ          relugrad
 
 	// Store
-	VMOVUPS Y0, (DI)
-	VMOVUPS Y1, 32(DI)
-	ADDQ    R8, DI
-	VMOVUPS Y2, (DI)
-	VMOVUPS Y3, 32(DI)
-	ADDQ    R8, DI
+	VMOVUPS Y0, (SI)
+	VMOVUPS Y1, 32(SI)
+	ADDQ    DI, SI
+	VMOVUPS Y2, (SI)
+	VMOVUPS Y3, 32(SI)
+	ADDQ    DI, SI
 	JMP     next
 
 add:
-	VBROADCASTSS alpha+80(FP), Y4
-	VFMADD213PS  (DI), Y4, Y0
-	VMOVUPS      Y0, (DI)
-	VFMADD213PS  32(DI), Y4, Y1
-	VMOVUPS      Y1, 32(DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Y4, Y2
-	VMOVUPS      Y2, (DI)
-	VFMADD213PS  32(DI), Y4, Y3
-	VMOVUPS      Y3, 32(DI)
-	ADDQ         R8, DI
+	VBROADCASTSS alpha+96(FP), Y4
+	VFMADD213PS  (SI), Y4, Y0
+	VMOVUPS      Y0, (SI)
+	VFMADD213PS  32(SI), Y4, Y1
+	VMOVUPS      Y1, 32(SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Y4, Y2
+	VMOVUPS      Y2, (SI)
+	VFMADD213PS  32(SI), Y4, Y3
+	VMOVUPS      Y3, 32(SI)
+	ADDQ         DI, SI
 	JMP          next
 
 bias:
-	VBROADCASTSS (R10), Y4
+	VBROADCASTSS (R9), Y4
 	VADDPS       Y4, Y0, Y0
-	VMOVUPS      Y0, (DI)
+	VMOVUPS      Y0, (SI)
 	VADDPS       Y4, Y1, Y1
-	VMOVUPS      Y1, 32(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 4(R10), Y4
+	VMOVUPS      Y1, 32(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 4(R9), Y4
 	VADDPS       Y4, Y2, Y2
-	VMOVUPS      Y2, (DI)
+	VMOVUPS      Y2, (SI)
 	VADDPS       Y4, Y3, Y3
-	VMOVUPS      Y3, 32(DI)
-	ADDQ         R8, DI
+	VMOVUPS      Y3, 32(SI)
+	ADDQ         DI, SI
 	JMP          next
 
 biasrelu:
 	VXORPS       Y5, Y5, Y5
-	VBROADCASTSS (R10), Y4
+	VBROADCASTSS (R9), Y4
 	VADDPS       Y4, Y0, Y0
 	VMAXPS       Y0, Y5, Y0
-	VMOVUPS      Y0, (DI)
+	VMOVUPS      Y0, (SI)
 	VADDPS       Y4, Y1, Y1
 	VMAXPS       Y1, Y5, Y1
-	VMOVUPS      Y1, 32(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 4(R10), Y4
+	VMOVUPS      Y1, 32(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 4(R9), Y4
 	VADDPS       Y4, Y2, Y2
 	VMAXPS       Y2, Y5, Y2
-	VMOVUPS      Y2, (DI)
+	VMOVUPS      Y2, (SI)
 	VADDPS       Y4, Y3, Y3
 	VMAXPS       Y3, Y5, Y3
-	VMOVUPS      Y3, 32(DI)
-	ADDQ         R8, DI
+	VMOVUPS      Y3, 32(SI)
+	ADDQ         DI, SI
 	JMP          next
 
 relugrad:
 	VXORPS  Y4, Y4, Y4
-	VCMPPS  $0x11, (R10), Y4, Y5
+	VCMPPS  $0x11, (R9), Y4, Y5
 	VANDPS  Y5, Y0, Y0
-	VMOVUPS Y0, (DI)
-	VCMPPS  $0x11, 32(R10), Y4, Y0
+	VMOVUPS Y0, (SI)
+	VCMPPS  $0x11, 32(R9), Y4, Y0
 	VANDPS  Y0, Y1, Y1
-	VMOVUPS Y1, 32(DI)
-	ADDQ    R8, DI
-	ADDQ    R8, R10
-	VCMPPS  $0x11, (R10), Y4, Y0
+	VMOVUPS Y1, 32(SI)
+	ADDQ    DI, SI
+	ADDQ    DI, R9
+	VCMPPS  $0x11, (R9), Y4, Y0
 	VANDPS  Y0, Y2, Y2
-	VMOVUPS Y2, (DI)
-	VCMPPS  $0x11, 32(R10), Y4, Y0
+	VMOVUPS Y2, (SI)
+	VCMPPS  $0x11, 32(R9), Y4, Y0
 	VANDPS  Y0, Y3, Y3
-	VMOVUPS Y3, 32(DI)
-	ADDQ    R8, DI
+	VMOVUPS Y3, 32(SI)
+	ADDQ    DI, SI
 
 next:
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	MOVQ   $0x00000008, R10
-	MOVQ   op+88(FP), R9
-	CMPQ   R9, $0x04
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	MOVQ   $0x00000008, R9
+	MOVQ   op+104(FP), R8
+	CMPQ   R8, $0x04
 	JNE    advance
-	MOVQ   R8, R10
-	IMUL3Q $0x02, R8, R10
+	MOVQ   DI, R9
+	IMUL3Q $0x02, DI, R9
 
 advance:
-	ADDQ R10, aux+72(FP)
-	DECQ AX
+	ADDQ R9, aux+88(FP)
+	DECQ tiles+0(FP)
 	JNZ  tile
 	VZEROUPPER
 	RET
 
-// func gemm256x3x2(tiles int, k int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)
+// func gemm256x3x2(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)
 // Requires: AVX, FMA3, MMX+
-TEXT ·gemm256x3x2(SB), NOSPLIT, $0-104
-	MOVQ tiles+0(FP), AX
-	MOVQ a+16(FP), CX
-	MOVQ ars+24(FP), DX
-	MOVQ acs+32(FP), BX
-	MOVQ ldb+48(FP), SI
-	MOVQ c+56(FP), DI
-	MOVQ ldc+64(FP), R8
-	MOVQ mask+96(FP), R9
+TEXT ·gemm256x3x2(SB), NOSPLIT, $0-120
+	MOVQ a+32(FP), AX
+	MOVQ ars+40(FP), CX
+	MOVQ acs+48(FP), DX
+	MOVQ ldb+64(FP), BX
+	MOVQ c+72(FP), SI
+	MOVQ ldc+80(FP), DI
+	MOVQ mask+112(FP), R8
 
 tile:
-	MOVQ       op+88(FP), R9
-	CMPQ       R9, $0x01
+	MOVQ       op+104(FP), R8
+	CMPQ       R8, $0x01
 	JNE        start
-	MOVQ       DI, R9
-	PREFETCHT0 (R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
+	MOVQ       SI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
 
 start:
 	VXORPS Y0, Y0, Y0
@@ -12357,185 +12734,194 @@ start:
 	VXORPS Y3, Y3, Y3
 	VXORPS Y4, Y4, Y4
 	VXORPS Y5, Y5, Y5
-	MOVQ   CX, R9
-	MOVQ   b+40(FP), R10
-	MOVQ   k+8(FP), R11
+	MOVQ   segment+24(FP), R8
+	MOVQ   segments+16(FP), R9
+
+segment:
+	MOVQ (R8), R10
+	LEAQ (AX)(R10*4), R10
+	MOVQ 8(R8), R12
+	MOVQ b+56(FP), R11
+	LEAQ (R11)(R12*4), R11
+	MOVQ k+8(FP), R12
 
 loop:
-	VMOVUPS      (R10), Y6
-	VMOVUPS      32(R10), Y7
-	ADDQ         SI, R10
-	VBROADCASTSS (R9), Y8
+	VMOVUPS      (R11), Y6
+	VMOVUPS      32(R11), Y7
+	ADDQ         BX, R11
+	VBROADCASTSS (R10), Y8
 	VFMADD231PS  Y6, Y8, Y0
 	VFMADD231PS  Y7, Y8, Y1
-	VBROADCASTSS (R9)(DX*1), Y8
+	VBROADCASTSS (R10)(CX*1), Y8
 	VFMADD231PS  Y6, Y8, Y2
 	VFMADD231PS  Y7, Y8, Y3
-	VBROADCASTSS (R9)(DX*2), Y8
+	VBROADCASTSS (R10)(CX*2), Y8
 	VFMADD231PS  Y6, Y8, Y4
 	VFMADD231PS  Y7, Y8, Y5
-	ADDQ         BX, R9
-	DECQ         R11
+	ADDQ         DX, R10
+	DECQ         R12
 	JNZ          loop
-	MOVQ         aux+72(FP), R10
-	MOVQ         op+88(FP), R9
-	CMPQ         R9, $0x01
+	ADDQ         $0x10, R8
+	DECQ         R9
+	JNZ          segment
+	MOVQ         aux+88(FP), R9
+	MOVQ         op+104(FP), R8
+	CMPQ         R8, $0x01
 	JEQ          add
-	CMPQ         R9, $0x02
+	CMPQ         R8, $0x02
 	JEQ          bias
-	CMPQ         R9, $0x03
+	CMPQ         R8, $0x03
 	JEQ          biasrelu
-	CMPQ         R9, $0x04
+	CMPQ         R8, $0x04
 	JEQ          relugrad
 
 	// Store
-	VMOVUPS Y0, (DI)
-	VMOVUPS Y1, 32(DI)
-	ADDQ    R8, DI
-	VMOVUPS Y2, (DI)
-	VMOVUPS Y3, 32(DI)
-	ADDQ    R8, DI
-	VMOVUPS Y4, (DI)
-	VMOVUPS Y5, 32(DI)
-	ADDQ    R8, DI
+	VMOVUPS Y0, (SI)
+	VMOVUPS Y1, 32(SI)
+	ADDQ    DI, SI
+	VMOVUPS Y2, (SI)
+	VMOVUPS Y3, 32(SI)
+	ADDQ    DI, SI
+	VMOVUPS Y4, (SI)
+	VMOVUPS Y5, 32(SI)
+	ADDQ    DI, SI
 	JMP     next
 
 add:
-	VBROADCASTSS alpha+80(FP), Y6
-	VFMADD213PS  (DI), Y6, Y0
-	VMOVUPS      Y0, (DI)
-	VFMADD213PS  32(DI), Y6, Y1
-	VMOVUPS      Y1, 32(DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Y6, Y2
-	VMOVUPS      Y2, (DI)
-	VFMADD213PS  32(DI), Y6, Y3
-	VMOVUPS      Y3, 32(DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Y6, Y4
-	VMOVUPS      Y4, (DI)
-	VFMADD213PS  32(DI), Y6, Y5
-	VMOVUPS      Y5, 32(DI)
-	ADDQ         R8, DI
+	VBROADCASTSS alpha+96(FP), Y6
+	VFMADD213PS  (SI), Y6, Y0
+	VMOVUPS      Y0, (SI)
+	VFMADD213PS  32(SI), Y6, Y1
+	VMOVUPS      Y1, 32(SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Y6, Y2
+	VMOVUPS      Y2, (SI)
+	VFMADD213PS  32(SI), Y6, Y3
+	VMOVUPS      Y3, 32(SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Y6, Y4
+	VMOVUPS      Y4, (SI)
+	VFMADD213PS  32(SI), Y6, Y5
+	VMOVUPS      Y5, 32(SI)
+	ADDQ         DI, SI
 	JMP          next
 
 bias:
-	VBROADCASTSS (R10), Y6
+	VBROADCASTSS (R9), Y6
 	VADDPS       Y6, Y0, Y0
-	VMOVUPS      Y0, (DI)
+	VMOVUPS      Y0, (SI)
 	VADDPS       Y6, Y1, Y1
-	VMOVUPS      Y1, 32(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 4(R10), Y6
+	VMOVUPS      Y1, 32(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 4(R9), Y6
 	VADDPS       Y6, Y2, Y2
-	VMOVUPS      Y2, (DI)
+	VMOVUPS      Y2, (SI)
 	VADDPS       Y6, Y3, Y3
-	VMOVUPS      Y3, 32(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 8(R10), Y6
+	VMOVUPS      Y3, 32(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 8(R9), Y6
 	VADDPS       Y6, Y4, Y4
-	VMOVUPS      Y4, (DI)
+	VMOVUPS      Y4, (SI)
 	VADDPS       Y6, Y5, Y5
-	VMOVUPS      Y5, 32(DI)
-	ADDQ         R8, DI
+	VMOVUPS      Y5, 32(SI)
+	ADDQ         DI, SI
 	JMP          next
 
 biasrelu:
 	VXORPS       Y7, Y7, Y7
-	VBROADCASTSS (R10), Y6
+	VBROADCASTSS (R9), Y6
 	VADDPS       Y6, Y0, Y0
 	VMAXPS       Y0, Y7, Y0
-	VMOVUPS      Y0, (DI)
+	VMOVUPS      Y0, (SI)
 	VADDPS       Y6, Y1, Y1
 	VMAXPS       Y1, Y7, Y1
-	VMOVUPS      Y1, 32(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 4(R10), Y6
+	VMOVUPS      Y1, 32(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 4(R9), Y6
 	VADDPS       Y6, Y2, Y2
 	VMAXPS       Y2, Y7, Y2
-	VMOVUPS      Y2, (DI)
+	VMOVUPS      Y2, (SI)
 	VADDPS       Y6, Y3, Y3
 	VMAXPS       Y3, Y7, Y3
-	VMOVUPS      Y3, 32(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 8(R10), Y6
+	VMOVUPS      Y3, 32(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 8(R9), Y6
 	VADDPS       Y6, Y4, Y4
 	VMAXPS       Y4, Y7, Y4
-	VMOVUPS      Y4, (DI)
+	VMOVUPS      Y4, (SI)
 	VADDPS       Y6, Y5, Y5
 	VMAXPS       Y5, Y7, Y5
-	VMOVUPS      Y5, 32(DI)
-	ADDQ         R8, DI
+	VMOVUPS      Y5, 32(SI)
+	ADDQ         DI, SI
 	JMP          next
 
 relugrad:
 	VXORPS  Y6, Y6, Y6
-	VCMPPS  $0x11, (R10), Y6, Y7
+	VCMPPS  $0x11, (R9), Y6, Y7
 	VANDPS  Y7, Y0, Y0
-	VMOVUPS Y0, (DI)
-	VCMPPS  $0x11, 32(R10), Y6, Y0
+	VMOVUPS Y0, (SI)
+	VCMPPS  $0x11, 32(R9), Y6, Y0
 	VANDPS  Y0, Y1, Y1
-	VMOVUPS Y1, 32(DI)
-	ADDQ    R8, DI
-	ADDQ    R8, R10
-	VCMPPS  $0x11, (R10), Y6, Y0
+	VMOVUPS Y1, 32(SI)
+	ADDQ    DI, SI
+	ADDQ    DI, R9
+	VCMPPS  $0x11, (R9), Y6, Y0
 	VANDPS  Y0, Y2, Y2
-	VMOVUPS Y2, (DI)
-	VCMPPS  $0x11, 32(R10), Y6, Y0
+	VMOVUPS Y2, (SI)
+	VCMPPS  $0x11, 32(R9), Y6, Y0
 	VANDPS  Y0, Y3, Y3
-	VMOVUPS Y3, 32(DI)
-	ADDQ    R8, DI
-	ADDQ    R8, R10
-	VCMPPS  $0x11, (R10), Y6, Y0
+	VMOVUPS Y3, 32(SI)
+	ADDQ    DI, SI
+	ADDQ    DI, R9
+	VCMPPS  $0x11, (R9), Y6, Y0
 	VANDPS  Y0, Y4, Y4
-	VMOVUPS Y4, (DI)
-	VCMPPS  $0x11, 32(R10), Y6, Y0
+	VMOVUPS Y4, (SI)
+	VCMPPS  $0x11, 32(R9), Y6, Y0
 	VANDPS  Y0, Y5, Y5
-	VMOVUPS Y5, 32(DI)
-	ADDQ    R8, DI
+	VMOVUPS Y5, 32(SI)
+	ADDQ    DI, SI
 
 next:
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	MOVQ   $0x0000000c, R10
-	MOVQ   op+88(FP), R9
-	CMPQ   R9, $0x04
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	MOVQ   $0x0000000c, R9
+	MOVQ   op+104(FP), R8
+	CMPQ   R8, $0x04
 	JNE    advance
-	MOVQ   R8, R10
-	IMUL3Q $0x03, R8, R10
+	MOVQ   DI, R9
+	IMUL3Q $0x03, DI, R9
 
 advance:
-	ADDQ R10, aux+72(FP)
-	DECQ AX
+	ADDQ R9, aux+88(FP)
+	DECQ tiles+0(FP)
 	JNZ  tile
 	VZEROUPPER
 	RET
 
-// func gemm256x4x2(tiles int, k int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)
+// func gemm256x4x2(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)
 // Requires: AVX, FMA3, MMX+
-TEXT ·gemm256x4x2(SB), NOSPLIT, $0-104
-	MOVQ tiles+0(FP), AX
-	MOVQ a+16(FP), CX
-	MOVQ ars+24(FP), DX
-	MOVQ acs+32(FP), BX
-	MOVQ ldb+48(FP), SI
-	MOVQ c+56(FP), DI
-	MOVQ ldc+64(FP), R8
-	MOVQ mask+96(FP), R9
+TEXT ·gemm256x4x2(SB), NOSPLIT, $0-120
+	MOVQ a+32(FP), AX
+	MOVQ ars+40(FP), CX
+	MOVQ acs+48(FP), DX
+	MOVQ ldb+64(FP), BX
+	MOVQ c+72(FP), SI
+	MOVQ ldc+80(FP), DI
+	MOVQ mask+112(FP), R8
 
 tile:
-	MOVQ       op+88(FP), R9
-	CMPQ       R9, $0x01
+	MOVQ       op+104(FP), R8
+	CMPQ       R8, $0x01
 	JNE        start
-	MOVQ       DI, R9
-	PREFETCHT0 (R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
+	MOVQ       SI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
 
 start:
 	VXORPS Y0, Y0, Y0
@@ -12546,224 +12932,233 @@ start:
 	VXORPS Y5, Y5, Y5
 	VXORPS Y6, Y6, Y6
 	VXORPS Y7, Y7, Y7
-	MOVQ   CX, R9
-	LEAQ   (R9)(DX*2), R10
-	ADDQ   DX, R10
-	MOVQ   b+40(FP), R11
-	MOVQ   k+8(FP), R12
+	MOVQ   segment+24(FP), R8
+	MOVQ   segments+16(FP), R9
+
+segment:
+	MOVQ (R8), R10
+	LEAQ (AX)(R10*4), R10
+	LEAQ (R10)(CX*2), R11
+	ADDQ CX, R11
+	MOVQ 8(R8), R13
+	MOVQ b+56(FP), R12
+	LEAQ (R12)(R13*4), R12
+	MOVQ k+8(FP), R13
 
 loop:
-	VMOVUPS      (R11), Y8
-	VMOVUPS      32(R11), Y9
-	ADDQ         SI, R11
-	VBROADCASTSS (R9), Y10
+	VMOVUPS      (R12), Y8
+	VMOVUPS      32(R12), Y9
+	ADDQ         BX, R12
+	VBROADCASTSS (R10), Y10
 	VFMADD231PS  Y8, Y10, Y0
 	VFMADD231PS  Y9, Y10, Y1
-	VBROADCASTSS (R9)(DX*1), Y10
+	VBROADCASTSS (R10)(CX*1), Y10
 	VFMADD231PS  Y8, Y10, Y2
 	VFMADD231PS  Y9, Y10, Y3
-	VBROADCASTSS (R9)(DX*2), Y10
+	VBROADCASTSS (R10)(CX*2), Y10
 	VFMADD231PS  Y8, Y10, Y4
 	VFMADD231PS  Y9, Y10, Y5
-	VBROADCASTSS (R10), Y10
+	VBROADCASTSS (R11), Y10
 	VFMADD231PS  Y8, Y10, Y6
 	VFMADD231PS  Y9, Y10, Y7
-	ADDQ         BX, R9
-	ADDQ         BX, R10
-	DECQ         R12
+	ADDQ         DX, R10
+	ADDQ         DX, R11
+	DECQ         R13
 	JNZ          loop
-	MOVQ         aux+72(FP), R10
-	MOVQ         op+88(FP), R9
-	CMPQ         R9, $0x01
+	ADDQ         $0x10, R8
+	DECQ         R9
+	JNZ          segment
+	MOVQ         aux+88(FP), R9
+	MOVQ         op+104(FP), R8
+	CMPQ         R8, $0x01
 	JEQ          add
-	CMPQ         R9, $0x02
+	CMPQ         R8, $0x02
 	JEQ          bias
-	CMPQ         R9, $0x03
+	CMPQ         R8, $0x03
 	JEQ          biasrelu
-	CMPQ         R9, $0x04
+	CMPQ         R8, $0x04
 	JEQ          relugrad
 
 	// Store
-	VMOVUPS Y0, (DI)
-	VMOVUPS Y1, 32(DI)
-	ADDQ    R8, DI
-	VMOVUPS Y2, (DI)
-	VMOVUPS Y3, 32(DI)
-	ADDQ    R8, DI
-	VMOVUPS Y4, (DI)
-	VMOVUPS Y5, 32(DI)
-	ADDQ    R8, DI
-	VMOVUPS Y6, (DI)
-	VMOVUPS Y7, 32(DI)
-	ADDQ    R8, DI
+	VMOVUPS Y0, (SI)
+	VMOVUPS Y1, 32(SI)
+	ADDQ    DI, SI
+	VMOVUPS Y2, (SI)
+	VMOVUPS Y3, 32(SI)
+	ADDQ    DI, SI
+	VMOVUPS Y4, (SI)
+	VMOVUPS Y5, 32(SI)
+	ADDQ    DI, SI
+	VMOVUPS Y6, (SI)
+	VMOVUPS Y7, 32(SI)
+	ADDQ    DI, SI
 	JMP     next
 
 add:
-	VBROADCASTSS alpha+80(FP), Y8
-	VFMADD213PS  (DI), Y8, Y0
-	VMOVUPS      Y0, (DI)
-	VFMADD213PS  32(DI), Y8, Y1
-	VMOVUPS      Y1, 32(DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Y8, Y2
-	VMOVUPS      Y2, (DI)
-	VFMADD213PS  32(DI), Y8, Y3
-	VMOVUPS      Y3, 32(DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Y8, Y4
-	VMOVUPS      Y4, (DI)
-	VFMADD213PS  32(DI), Y8, Y5
-	VMOVUPS      Y5, 32(DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Y8, Y6
-	VMOVUPS      Y6, (DI)
-	VFMADD213PS  32(DI), Y8, Y7
-	VMOVUPS      Y7, 32(DI)
-	ADDQ         R8, DI
+	VBROADCASTSS alpha+96(FP), Y8
+	VFMADD213PS  (SI), Y8, Y0
+	VMOVUPS      Y0, (SI)
+	VFMADD213PS  32(SI), Y8, Y1
+	VMOVUPS      Y1, 32(SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Y8, Y2
+	VMOVUPS      Y2, (SI)
+	VFMADD213PS  32(SI), Y8, Y3
+	VMOVUPS      Y3, 32(SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Y8, Y4
+	VMOVUPS      Y4, (SI)
+	VFMADD213PS  32(SI), Y8, Y5
+	VMOVUPS      Y5, 32(SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Y8, Y6
+	VMOVUPS      Y6, (SI)
+	VFMADD213PS  32(SI), Y8, Y7
+	VMOVUPS      Y7, 32(SI)
+	ADDQ         DI, SI
 	JMP          next
 
 bias:
-	VBROADCASTSS (R10), Y8
+	VBROADCASTSS (R9), Y8
 	VADDPS       Y8, Y0, Y0
-	VMOVUPS      Y0, (DI)
+	VMOVUPS      Y0, (SI)
 	VADDPS       Y8, Y1, Y1
-	VMOVUPS      Y1, 32(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 4(R10), Y8
+	VMOVUPS      Y1, 32(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 4(R9), Y8
 	VADDPS       Y8, Y2, Y2
-	VMOVUPS      Y2, (DI)
+	VMOVUPS      Y2, (SI)
 	VADDPS       Y8, Y3, Y3
-	VMOVUPS      Y3, 32(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 8(R10), Y8
+	VMOVUPS      Y3, 32(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 8(R9), Y8
 	VADDPS       Y8, Y4, Y4
-	VMOVUPS      Y4, (DI)
+	VMOVUPS      Y4, (SI)
 	VADDPS       Y8, Y5, Y5
-	VMOVUPS      Y5, 32(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 12(R10), Y8
+	VMOVUPS      Y5, 32(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 12(R9), Y8
 	VADDPS       Y8, Y6, Y6
-	VMOVUPS      Y6, (DI)
+	VMOVUPS      Y6, (SI)
 	VADDPS       Y8, Y7, Y7
-	VMOVUPS      Y7, 32(DI)
-	ADDQ         R8, DI
+	VMOVUPS      Y7, 32(SI)
+	ADDQ         DI, SI
 	JMP          next
 
 biasrelu:
 	VXORPS       Y9, Y9, Y9
-	VBROADCASTSS (R10), Y8
+	VBROADCASTSS (R9), Y8
 	VADDPS       Y8, Y0, Y0
 	VMAXPS       Y0, Y9, Y0
-	VMOVUPS      Y0, (DI)
+	VMOVUPS      Y0, (SI)
 	VADDPS       Y8, Y1, Y1
 	VMAXPS       Y1, Y9, Y1
-	VMOVUPS      Y1, 32(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 4(R10), Y8
+	VMOVUPS      Y1, 32(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 4(R9), Y8
 	VADDPS       Y8, Y2, Y2
 	VMAXPS       Y2, Y9, Y2
-	VMOVUPS      Y2, (DI)
+	VMOVUPS      Y2, (SI)
 	VADDPS       Y8, Y3, Y3
 	VMAXPS       Y3, Y9, Y3
-	VMOVUPS      Y3, 32(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 8(R10), Y8
+	VMOVUPS      Y3, 32(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 8(R9), Y8
 	VADDPS       Y8, Y4, Y4
 	VMAXPS       Y4, Y9, Y4
-	VMOVUPS      Y4, (DI)
+	VMOVUPS      Y4, (SI)
 	VADDPS       Y8, Y5, Y5
 	VMAXPS       Y5, Y9, Y5
-	VMOVUPS      Y5, 32(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 12(R10), Y8
+	VMOVUPS      Y5, 32(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 12(R9), Y8
 	VADDPS       Y8, Y6, Y6
 	VMAXPS       Y6, Y9, Y6
-	VMOVUPS      Y6, (DI)
+	VMOVUPS      Y6, (SI)
 	VADDPS       Y8, Y7, Y7
 	VMAXPS       Y7, Y9, Y7
-	VMOVUPS      Y7, 32(DI)
-	ADDQ         R8, DI
+	VMOVUPS      Y7, 32(SI)
+	ADDQ         DI, SI
 	JMP          next
 
 relugrad:
 	VXORPS  Y8, Y8, Y8
-	VCMPPS  $0x11, (R10), Y8, Y9
+	VCMPPS  $0x11, (R9), Y8, Y9
 	VANDPS  Y9, Y0, Y0
-	VMOVUPS Y0, (DI)
-	VCMPPS  $0x11, 32(R10), Y8, Y0
+	VMOVUPS Y0, (SI)
+	VCMPPS  $0x11, 32(R9), Y8, Y0
 	VANDPS  Y0, Y1, Y1
-	VMOVUPS Y1, 32(DI)
-	ADDQ    R8, DI
-	ADDQ    R8, R10
-	VCMPPS  $0x11, (R10), Y8, Y0
+	VMOVUPS Y1, 32(SI)
+	ADDQ    DI, SI
+	ADDQ    DI, R9
+	VCMPPS  $0x11, (R9), Y8, Y0
 	VANDPS  Y0, Y2, Y2
-	VMOVUPS Y2, (DI)
-	VCMPPS  $0x11, 32(R10), Y8, Y0
+	VMOVUPS Y2, (SI)
+	VCMPPS  $0x11, 32(R9), Y8, Y0
 	VANDPS  Y0, Y3, Y3
-	VMOVUPS Y3, 32(DI)
-	ADDQ    R8, DI
-	ADDQ    R8, R10
-	VCMPPS  $0x11, (R10), Y8, Y0
+	VMOVUPS Y3, 32(SI)
+	ADDQ    DI, SI
+	ADDQ    DI, R9
+	VCMPPS  $0x11, (R9), Y8, Y0
 	VANDPS  Y0, Y4, Y4
-	VMOVUPS Y4, (DI)
-	VCMPPS  $0x11, 32(R10), Y8, Y0
+	VMOVUPS Y4, (SI)
+	VCMPPS  $0x11, 32(R9), Y8, Y0
 	VANDPS  Y0, Y5, Y5
-	VMOVUPS Y5, 32(DI)
-	ADDQ    R8, DI
-	ADDQ    R8, R10
-	VCMPPS  $0x11, (R10), Y8, Y0
+	VMOVUPS Y5, 32(SI)
+	ADDQ    DI, SI
+	ADDQ    DI, R9
+	VCMPPS  $0x11, (R9), Y8, Y0
 	VANDPS  Y0, Y6, Y6
-	VMOVUPS Y6, (DI)
-	VCMPPS  $0x11, 32(R10), Y8, Y0
+	VMOVUPS Y6, (SI)
+	VCMPPS  $0x11, 32(R9), Y8, Y0
 	VANDPS  Y0, Y7, Y7
-	VMOVUPS Y7, 32(DI)
-	ADDQ    R8, DI
+	VMOVUPS Y7, 32(SI)
+	ADDQ    DI, SI
 
 next:
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	MOVQ   $0x00000010, R10
-	MOVQ   op+88(FP), R9
-	CMPQ   R9, $0x04
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	MOVQ   $0x00000010, R9
+	MOVQ   op+104(FP), R8
+	CMPQ   R8, $0x04
 	JNE    advance
-	MOVQ   R8, R10
-	IMUL3Q $0x04, R8, R10
+	MOVQ   DI, R9
+	IMUL3Q $0x04, DI, R9
 
 advance:
-	ADDQ R10, aux+72(FP)
-	DECQ AX
+	ADDQ R9, aux+88(FP)
+	DECQ tiles+0(FP)
 	JNZ  tile
 	VZEROUPPER
 	RET
 
-// func gemm256x5x2(tiles int, k int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)
+// func gemm256x5x2(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)
 // Requires: AVX, FMA3, MMX+
-TEXT ·gemm256x5x2(SB), NOSPLIT, $0-104
-	MOVQ tiles+0(FP), AX
-	MOVQ a+16(FP), CX
-	MOVQ ars+24(FP), DX
-	MOVQ acs+32(FP), BX
-	MOVQ ldb+48(FP), SI
-	MOVQ c+56(FP), DI
-	MOVQ ldc+64(FP), R8
-	MOVQ mask+96(FP), R9
+TEXT ·gemm256x5x2(SB), NOSPLIT, $0-120
+	MOVQ a+32(FP), AX
+	MOVQ ars+40(FP), CX
+	MOVQ acs+48(FP), DX
+	MOVQ ldb+64(FP), BX
+	MOVQ c+72(FP), SI
+	MOVQ ldc+80(FP), DI
+	MOVQ mask+112(FP), R8
 
 tile:
-	MOVQ       op+88(FP), R9
-	CMPQ       R9, $0x01
+	MOVQ       op+104(FP), R8
+	CMPQ       R8, $0x01
 	JNE        start
-	MOVQ       DI, R9
-	PREFETCHT0 (R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
+	MOVQ       SI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
 
 start:
 	VXORPS Y0, Y0, Y0
@@ -12776,260 +13171,269 @@ start:
 	VXORPS Y7, Y7, Y7
 	VXORPS Y8, Y8, Y8
 	VXORPS Y9, Y9, Y9
-	MOVQ   CX, R9
-	LEAQ   (R9)(DX*2), R10
-	ADDQ   DX, R10
-	MOVQ   b+40(FP), R11
-	MOVQ   k+8(FP), R12
+	MOVQ   segment+24(FP), R8
+	MOVQ   segments+16(FP), R9
+
+segment:
+	MOVQ (R8), R10
+	LEAQ (AX)(R10*4), R10
+	LEAQ (R10)(CX*2), R11
+	ADDQ CX, R11
+	MOVQ 8(R8), R13
+	MOVQ b+56(FP), R12
+	LEAQ (R12)(R13*4), R12
+	MOVQ k+8(FP), R13
 
 loop:
-	VMOVUPS      (R11), Y10
-	VMOVUPS      32(R11), Y11
-	ADDQ         SI, R11
-	VBROADCASTSS (R9), Y12
+	VMOVUPS      (R12), Y10
+	VMOVUPS      32(R12), Y11
+	ADDQ         BX, R12
+	VBROADCASTSS (R10), Y12
 	VFMADD231PS  Y10, Y12, Y0
 	VFMADD231PS  Y11, Y12, Y1
-	VBROADCASTSS (R9)(DX*1), Y12
+	VBROADCASTSS (R10)(CX*1), Y12
 	VFMADD231PS  Y10, Y12, Y2
 	VFMADD231PS  Y11, Y12, Y3
-	VBROADCASTSS (R9)(DX*2), Y12
+	VBROADCASTSS (R10)(CX*2), Y12
 	VFMADD231PS  Y10, Y12, Y4
 	VFMADD231PS  Y11, Y12, Y5
-	VBROADCASTSS (R10), Y12
+	VBROADCASTSS (R11), Y12
 	VFMADD231PS  Y10, Y12, Y6
 	VFMADD231PS  Y11, Y12, Y7
-	VBROADCASTSS (R9)(DX*4), Y12
+	VBROADCASTSS (R10)(CX*4), Y12
 	VFMADD231PS  Y10, Y12, Y8
 	VFMADD231PS  Y11, Y12, Y9
-	ADDQ         BX, R9
-	ADDQ         BX, R10
-	DECQ         R12
+	ADDQ         DX, R10
+	ADDQ         DX, R11
+	DECQ         R13
 	JNZ          loop
-	MOVQ         aux+72(FP), R10
-	MOVQ         op+88(FP), R9
-	CMPQ         R9, $0x01
+	ADDQ         $0x10, R8
+	DECQ         R9
+	JNZ          segment
+	MOVQ         aux+88(FP), R9
+	MOVQ         op+104(FP), R8
+	CMPQ         R8, $0x01
 	JEQ          add
-	CMPQ         R9, $0x02
+	CMPQ         R8, $0x02
 	JEQ          bias
-	CMPQ         R9, $0x03
+	CMPQ         R8, $0x03
 	JEQ          biasrelu
-	CMPQ         R9, $0x04
+	CMPQ         R8, $0x04
 	JEQ          relugrad
 
 	// Store
-	VMOVUPS Y0, (DI)
-	VMOVUPS Y1, 32(DI)
-	ADDQ    R8, DI
-	VMOVUPS Y2, (DI)
-	VMOVUPS Y3, 32(DI)
-	ADDQ    R8, DI
-	VMOVUPS Y4, (DI)
-	VMOVUPS Y5, 32(DI)
-	ADDQ    R8, DI
-	VMOVUPS Y6, (DI)
-	VMOVUPS Y7, 32(DI)
-	ADDQ    R8, DI
-	VMOVUPS Y8, (DI)
-	VMOVUPS Y9, 32(DI)
-	ADDQ    R8, DI
+	VMOVUPS Y0, (SI)
+	VMOVUPS Y1, 32(SI)
+	ADDQ    DI, SI
+	VMOVUPS Y2, (SI)
+	VMOVUPS Y3, 32(SI)
+	ADDQ    DI, SI
+	VMOVUPS Y4, (SI)
+	VMOVUPS Y5, 32(SI)
+	ADDQ    DI, SI
+	VMOVUPS Y6, (SI)
+	VMOVUPS Y7, 32(SI)
+	ADDQ    DI, SI
+	VMOVUPS Y8, (SI)
+	VMOVUPS Y9, 32(SI)
+	ADDQ    DI, SI
 	JMP     next
 
 add:
-	VBROADCASTSS alpha+80(FP), Y10
-	VFMADD213PS  (DI), Y10, Y0
-	VMOVUPS      Y0, (DI)
-	VFMADD213PS  32(DI), Y10, Y1
-	VMOVUPS      Y1, 32(DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Y10, Y2
-	VMOVUPS      Y2, (DI)
-	VFMADD213PS  32(DI), Y10, Y3
-	VMOVUPS      Y3, 32(DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Y10, Y4
-	VMOVUPS      Y4, (DI)
-	VFMADD213PS  32(DI), Y10, Y5
-	VMOVUPS      Y5, 32(DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Y10, Y6
-	VMOVUPS      Y6, (DI)
-	VFMADD213PS  32(DI), Y10, Y7
-	VMOVUPS      Y7, 32(DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Y10, Y8
-	VMOVUPS      Y8, (DI)
-	VFMADD213PS  32(DI), Y10, Y9
-	VMOVUPS      Y9, 32(DI)
-	ADDQ         R8, DI
+	VBROADCASTSS alpha+96(FP), Y10
+	VFMADD213PS  (SI), Y10, Y0
+	VMOVUPS      Y0, (SI)
+	VFMADD213PS  32(SI), Y10, Y1
+	VMOVUPS      Y1, 32(SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Y10, Y2
+	VMOVUPS      Y2, (SI)
+	VFMADD213PS  32(SI), Y10, Y3
+	VMOVUPS      Y3, 32(SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Y10, Y4
+	VMOVUPS      Y4, (SI)
+	VFMADD213PS  32(SI), Y10, Y5
+	VMOVUPS      Y5, 32(SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Y10, Y6
+	VMOVUPS      Y6, (SI)
+	VFMADD213PS  32(SI), Y10, Y7
+	VMOVUPS      Y7, 32(SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Y10, Y8
+	VMOVUPS      Y8, (SI)
+	VFMADD213PS  32(SI), Y10, Y9
+	VMOVUPS      Y9, 32(SI)
+	ADDQ         DI, SI
 	JMP          next
 
 bias:
-	VBROADCASTSS (R10), Y10
+	VBROADCASTSS (R9), Y10
 	VADDPS       Y10, Y0, Y0
-	VMOVUPS      Y0, (DI)
+	VMOVUPS      Y0, (SI)
 	VADDPS       Y10, Y1, Y1
-	VMOVUPS      Y1, 32(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 4(R10), Y10
+	VMOVUPS      Y1, 32(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 4(R9), Y10
 	VADDPS       Y10, Y2, Y2
-	VMOVUPS      Y2, (DI)
+	VMOVUPS      Y2, (SI)
 	VADDPS       Y10, Y3, Y3
-	VMOVUPS      Y3, 32(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 8(R10), Y10
+	VMOVUPS      Y3, 32(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 8(R9), Y10
 	VADDPS       Y10, Y4, Y4
-	VMOVUPS      Y4, (DI)
+	VMOVUPS      Y4, (SI)
 	VADDPS       Y10, Y5, Y5
-	VMOVUPS      Y5, 32(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 12(R10), Y10
+	VMOVUPS      Y5, 32(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 12(R9), Y10
 	VADDPS       Y10, Y6, Y6
-	VMOVUPS      Y6, (DI)
+	VMOVUPS      Y6, (SI)
 	VADDPS       Y10, Y7, Y7
-	VMOVUPS      Y7, 32(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 16(R10), Y10
+	VMOVUPS      Y7, 32(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 16(R9), Y10
 	VADDPS       Y10, Y8, Y8
-	VMOVUPS      Y8, (DI)
+	VMOVUPS      Y8, (SI)
 	VADDPS       Y10, Y9, Y9
-	VMOVUPS      Y9, 32(DI)
-	ADDQ         R8, DI
+	VMOVUPS      Y9, 32(SI)
+	ADDQ         DI, SI
 	JMP          next
 
 biasrelu:
 	VXORPS       Y11, Y11, Y11
-	VBROADCASTSS (R10), Y10
+	VBROADCASTSS (R9), Y10
 	VADDPS       Y10, Y0, Y0
 	VMAXPS       Y0, Y11, Y0
-	VMOVUPS      Y0, (DI)
+	VMOVUPS      Y0, (SI)
 	VADDPS       Y10, Y1, Y1
 	VMAXPS       Y1, Y11, Y1
-	VMOVUPS      Y1, 32(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 4(R10), Y10
+	VMOVUPS      Y1, 32(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 4(R9), Y10
 	VADDPS       Y10, Y2, Y2
 	VMAXPS       Y2, Y11, Y2
-	VMOVUPS      Y2, (DI)
+	VMOVUPS      Y2, (SI)
 	VADDPS       Y10, Y3, Y3
 	VMAXPS       Y3, Y11, Y3
-	VMOVUPS      Y3, 32(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 8(R10), Y10
+	VMOVUPS      Y3, 32(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 8(R9), Y10
 	VADDPS       Y10, Y4, Y4
 	VMAXPS       Y4, Y11, Y4
-	VMOVUPS      Y4, (DI)
+	VMOVUPS      Y4, (SI)
 	VADDPS       Y10, Y5, Y5
 	VMAXPS       Y5, Y11, Y5
-	VMOVUPS      Y5, 32(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 12(R10), Y10
+	VMOVUPS      Y5, 32(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 12(R9), Y10
 	VADDPS       Y10, Y6, Y6
 	VMAXPS       Y6, Y11, Y6
-	VMOVUPS      Y6, (DI)
+	VMOVUPS      Y6, (SI)
 	VADDPS       Y10, Y7, Y7
 	VMAXPS       Y7, Y11, Y7
-	VMOVUPS      Y7, 32(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 16(R10), Y10
+	VMOVUPS      Y7, 32(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 16(R9), Y10
 	VADDPS       Y10, Y8, Y8
 	VMAXPS       Y8, Y11, Y8
-	VMOVUPS      Y8, (DI)
+	VMOVUPS      Y8, (SI)
 	VADDPS       Y10, Y9, Y9
 	VMAXPS       Y9, Y11, Y9
-	VMOVUPS      Y9, 32(DI)
-	ADDQ         R8, DI
+	VMOVUPS      Y9, 32(SI)
+	ADDQ         DI, SI
 	JMP          next
 
 relugrad:
 	VXORPS  Y10, Y10, Y10
-	VCMPPS  $0x11, (R10), Y10, Y11
+	VCMPPS  $0x11, (R9), Y10, Y11
 	VANDPS  Y11, Y0, Y0
-	VMOVUPS Y0, (DI)
-	VCMPPS  $0x11, 32(R10), Y10, Y0
+	VMOVUPS Y0, (SI)
+	VCMPPS  $0x11, 32(R9), Y10, Y0
 	VANDPS  Y0, Y1, Y1
-	VMOVUPS Y1, 32(DI)
-	ADDQ    R8, DI
-	ADDQ    R8, R10
-	VCMPPS  $0x11, (R10), Y10, Y0
+	VMOVUPS Y1, 32(SI)
+	ADDQ    DI, SI
+	ADDQ    DI, R9
+	VCMPPS  $0x11, (R9), Y10, Y0
 	VANDPS  Y0, Y2, Y2
-	VMOVUPS Y2, (DI)
-	VCMPPS  $0x11, 32(R10), Y10, Y0
+	VMOVUPS Y2, (SI)
+	VCMPPS  $0x11, 32(R9), Y10, Y0
 	VANDPS  Y0, Y3, Y3
-	VMOVUPS Y3, 32(DI)
-	ADDQ    R8, DI
-	ADDQ    R8, R10
-	VCMPPS  $0x11, (R10), Y10, Y0
+	VMOVUPS Y3, 32(SI)
+	ADDQ    DI, SI
+	ADDQ    DI, R9
+	VCMPPS  $0x11, (R9), Y10, Y0
 	VANDPS  Y0, Y4, Y4
-	VMOVUPS Y4, (DI)
-	VCMPPS  $0x11, 32(R10), Y10, Y0
+	VMOVUPS Y4, (SI)
+	VCMPPS  $0x11, 32(R9), Y10, Y0
 	VANDPS  Y0, Y5, Y5
-	VMOVUPS Y5, 32(DI)
-	ADDQ    R8, DI
-	ADDQ    R8, R10
-	VCMPPS  $0x11, (R10), Y10, Y0
+	VMOVUPS Y5, 32(SI)
+	ADDQ    DI, SI
+	ADDQ    DI, R9
+	VCMPPS  $0x11, (R9), Y10, Y0
 	VANDPS  Y0, Y6, Y6
-	VMOVUPS Y6, (DI)
-	VCMPPS  $0x11, 32(R10), Y10, Y0
+	VMOVUPS Y6, (SI)
+	VCMPPS  $0x11, 32(R9), Y10, Y0
 	VANDPS  Y0, Y7, Y7
-	VMOVUPS Y7, 32(DI)
-	ADDQ    R8, DI
-	ADDQ    R8, R10
-	VCMPPS  $0x11, (R10), Y10, Y0
+	VMOVUPS Y7, 32(SI)
+	ADDQ    DI, SI
+	ADDQ    DI, R9
+	VCMPPS  $0x11, (R9), Y10, Y0
 	VANDPS  Y0, Y8, Y8
-	VMOVUPS Y8, (DI)
-	VCMPPS  $0x11, 32(R10), Y10, Y0
+	VMOVUPS Y8, (SI)
+	VCMPPS  $0x11, 32(R9), Y10, Y0
 	VANDPS  Y0, Y9, Y9
-	VMOVUPS Y9, 32(DI)
-	ADDQ    R8, DI
+	VMOVUPS Y9, 32(SI)
+	ADDQ    DI, SI
 
 next:
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	MOVQ   $0x00000014, R10
-	MOVQ   op+88(FP), R9
-	CMPQ   R9, $0x04
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	MOVQ   $0x00000014, R9
+	MOVQ   op+104(FP), R8
+	CMPQ   R8, $0x04
 	JNE    advance
-	MOVQ   R8, R10
-	IMUL3Q $0x05, R8, R10
+	MOVQ   DI, R9
+	IMUL3Q $0x05, DI, R9
 
 advance:
-	ADDQ R10, aux+72(FP)
-	DECQ AX
+	ADDQ R9, aux+88(FP)
+	DECQ tiles+0(FP)
 	JNZ  tile
 	VZEROUPPER
 	RET
 
-// func gemm256x6x2(tiles int, k int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)
+// func gemm256x6x2(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)
 // Requires: AVX, FMA3, MMX+
-TEXT ·gemm256x6x2(SB), NOSPLIT, $0-104
-	MOVQ tiles+0(FP), AX
-	MOVQ a+16(FP), CX
-	MOVQ ars+24(FP), DX
-	MOVQ acs+32(FP), BX
-	MOVQ ldb+48(FP), SI
-	MOVQ c+56(FP), DI
-	MOVQ ldc+64(FP), R8
-	MOVQ mask+96(FP), R9
+TEXT ·gemm256x6x2(SB), NOSPLIT, $0-120
+	MOVQ a+32(FP), AX
+	MOVQ ars+40(FP), CX
+	MOVQ acs+48(FP), DX
+	MOVQ ldb+64(FP), BX
+	MOVQ c+72(FP), SI
+	MOVQ ldc+80(FP), DI
+	MOVQ mask+112(FP), R8
 
 tile:
-	MOVQ       op+88(FP), R9
-	CMPQ       R9, $0x01
+	MOVQ       op+104(FP), R8
+	CMPQ       R8, $0x01
 	JNE        start
-	MOVQ       DI, R9
-	PREFETCHT0 (R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
-	ADDQ       R8, R9
-	PREFETCHT0 (R9)
+	MOVQ       SI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
+	ADDQ       DI, R8
+	PREFETCHT0 (R8)
 
 start:
 	VXORPS Y0, Y0, Y0
@@ -13044,264 +13448,274 @@ start:
 	VXORPS Y9, Y9, Y9
 	VXORPS Y10, Y10, Y10
 	VXORPS Y11, Y11, Y11
-	MOVQ   CX, R9
-	LEAQ   (R9)(DX*2), R10
-	ADDQ   DX, R10
-	LEAQ   (R10)(DX*2), R11
-	MOVQ   b+40(FP), R12
-	MOVQ   k+8(FP), R13
+	MOVQ   segment+24(FP), R8
+	MOVQ   segments+16(FP), R9
+
+segment:
+	MOVQ (R8), R10
+	LEAQ (AX)(R10*4), R10
+	LEAQ (R10)(CX*2), R11
+	ADDQ CX, R11
+	LEAQ (R11)(CX*2), R12
+	MOVQ 8(R8), R14
+	MOVQ b+56(FP), R13
+	LEAQ (R13)(R14*4), R13
+	MOVQ k+8(FP), R14
 
 loop:
-	VMOVUPS      (R12), Y12
-	VMOVUPS      32(R12), Y13
-	ADDQ         SI, R12
-	VBROADCASTSS (R9), Y14
+	VMOVUPS      (R13), Y12
+	VMOVUPS      32(R13), Y13
+	ADDQ         BX, R13
+	VBROADCASTSS (R10), Y14
 	VFMADD231PS  Y12, Y14, Y0
 	VFMADD231PS  Y13, Y14, Y1
-	VBROADCASTSS (R9)(DX*1), Y14
+	VBROADCASTSS (R10)(CX*1), Y14
 	VFMADD231PS  Y12, Y14, Y2
 	VFMADD231PS  Y13, Y14, Y3
-	VBROADCASTSS (R9)(DX*2), Y14
+	VBROADCASTSS (R10)(CX*2), Y14
 	VFMADD231PS  Y12, Y14, Y4
 	VFMADD231PS  Y13, Y14, Y5
-	VBROADCASTSS (R10), Y14
+	VBROADCASTSS (R11), Y14
 	VFMADD231PS  Y12, Y14, Y6
 	VFMADD231PS  Y13, Y14, Y7
-	VBROADCASTSS (R9)(DX*4), Y14
+	VBROADCASTSS (R10)(CX*4), Y14
 	VFMADD231PS  Y12, Y14, Y8
 	VFMADD231PS  Y13, Y14, Y9
-	VBROADCASTSS (R11), Y14
+	VBROADCASTSS (R12), Y14
 	VFMADD231PS  Y12, Y14, Y10
 	VFMADD231PS  Y13, Y14, Y11
-	ADDQ         BX, R9
-	ADDQ         BX, R10
-	ADDQ         BX, R11
-	DECQ         R13
+	ADDQ         DX, R10
+	ADDQ         DX, R11
+	ADDQ         DX, R12
+	DECQ         R14
 	JNZ          loop
-	MOVQ         aux+72(FP), R10
-	MOVQ         op+88(FP), R9
-	CMPQ         R9, $0x01
+	ADDQ         $0x10, R8
+	DECQ         R9
+	JNZ          segment
+	MOVQ         aux+88(FP), R9
+	MOVQ         op+104(FP), R8
+	CMPQ         R8, $0x01
 	JEQ          add
-	CMPQ         R9, $0x02
+	CMPQ         R8, $0x02
 	JEQ          bias
-	CMPQ         R9, $0x03
+	CMPQ         R8, $0x03
 	JEQ          biasrelu
-	CMPQ         R9, $0x04
+	CMPQ         R8, $0x04
 	JEQ          relugrad
 
 	// Store
-	VMOVUPS Y0, (DI)
-	VMOVUPS Y1, 32(DI)
-	ADDQ    R8, DI
-	VMOVUPS Y2, (DI)
-	VMOVUPS Y3, 32(DI)
-	ADDQ    R8, DI
-	VMOVUPS Y4, (DI)
-	VMOVUPS Y5, 32(DI)
-	ADDQ    R8, DI
-	VMOVUPS Y6, (DI)
-	VMOVUPS Y7, 32(DI)
-	ADDQ    R8, DI
-	VMOVUPS Y8, (DI)
-	VMOVUPS Y9, 32(DI)
-	ADDQ    R8, DI
-	VMOVUPS Y10, (DI)
-	VMOVUPS Y11, 32(DI)
-	ADDQ    R8, DI
+	VMOVUPS Y0, (SI)
+	VMOVUPS Y1, 32(SI)
+	ADDQ    DI, SI
+	VMOVUPS Y2, (SI)
+	VMOVUPS Y3, 32(SI)
+	ADDQ    DI, SI
+	VMOVUPS Y4, (SI)
+	VMOVUPS Y5, 32(SI)
+	ADDQ    DI, SI
+	VMOVUPS Y6, (SI)
+	VMOVUPS Y7, 32(SI)
+	ADDQ    DI, SI
+	VMOVUPS Y8, (SI)
+	VMOVUPS Y9, 32(SI)
+	ADDQ    DI, SI
+	VMOVUPS Y10, (SI)
+	VMOVUPS Y11, 32(SI)
+	ADDQ    DI, SI
 	JMP     next
 
 add:
-	VBROADCASTSS alpha+80(FP), Y12
-	VFMADD213PS  (DI), Y12, Y0
-	VMOVUPS      Y0, (DI)
-	VFMADD213PS  32(DI), Y12, Y1
-	VMOVUPS      Y1, 32(DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Y12, Y2
-	VMOVUPS      Y2, (DI)
-	VFMADD213PS  32(DI), Y12, Y3
-	VMOVUPS      Y3, 32(DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Y12, Y4
-	VMOVUPS      Y4, (DI)
-	VFMADD213PS  32(DI), Y12, Y5
-	VMOVUPS      Y5, 32(DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Y12, Y6
-	VMOVUPS      Y6, (DI)
-	VFMADD213PS  32(DI), Y12, Y7
-	VMOVUPS      Y7, 32(DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Y12, Y8
-	VMOVUPS      Y8, (DI)
-	VFMADD213PS  32(DI), Y12, Y9
-	VMOVUPS      Y9, 32(DI)
-	ADDQ         R8, DI
-	VFMADD213PS  (DI), Y12, Y10
-	VMOVUPS      Y10, (DI)
-	VFMADD213PS  32(DI), Y12, Y11
-	VMOVUPS      Y11, 32(DI)
-	ADDQ         R8, DI
+	VBROADCASTSS alpha+96(FP), Y12
+	VFMADD213PS  (SI), Y12, Y0
+	VMOVUPS      Y0, (SI)
+	VFMADD213PS  32(SI), Y12, Y1
+	VMOVUPS      Y1, 32(SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Y12, Y2
+	VMOVUPS      Y2, (SI)
+	VFMADD213PS  32(SI), Y12, Y3
+	VMOVUPS      Y3, 32(SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Y12, Y4
+	VMOVUPS      Y4, (SI)
+	VFMADD213PS  32(SI), Y12, Y5
+	VMOVUPS      Y5, 32(SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Y12, Y6
+	VMOVUPS      Y6, (SI)
+	VFMADD213PS  32(SI), Y12, Y7
+	VMOVUPS      Y7, 32(SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Y12, Y8
+	VMOVUPS      Y8, (SI)
+	VFMADD213PS  32(SI), Y12, Y9
+	VMOVUPS      Y9, 32(SI)
+	ADDQ         DI, SI
+	VFMADD213PS  (SI), Y12, Y10
+	VMOVUPS      Y10, (SI)
+	VFMADD213PS  32(SI), Y12, Y11
+	VMOVUPS      Y11, 32(SI)
+	ADDQ         DI, SI
 	JMP          next
 
 bias:
-	VBROADCASTSS (R10), Y12
+	VBROADCASTSS (R9), Y12
 	VADDPS       Y12, Y0, Y0
-	VMOVUPS      Y0, (DI)
+	VMOVUPS      Y0, (SI)
 	VADDPS       Y12, Y1, Y1
-	VMOVUPS      Y1, 32(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 4(R10), Y12
+	VMOVUPS      Y1, 32(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 4(R9), Y12
 	VADDPS       Y12, Y2, Y2
-	VMOVUPS      Y2, (DI)
+	VMOVUPS      Y2, (SI)
 	VADDPS       Y12, Y3, Y3
-	VMOVUPS      Y3, 32(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 8(R10), Y12
+	VMOVUPS      Y3, 32(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 8(R9), Y12
 	VADDPS       Y12, Y4, Y4
-	VMOVUPS      Y4, (DI)
+	VMOVUPS      Y4, (SI)
 	VADDPS       Y12, Y5, Y5
-	VMOVUPS      Y5, 32(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 12(R10), Y12
+	VMOVUPS      Y5, 32(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 12(R9), Y12
 	VADDPS       Y12, Y6, Y6
-	VMOVUPS      Y6, (DI)
+	VMOVUPS      Y6, (SI)
 	VADDPS       Y12, Y7, Y7
-	VMOVUPS      Y7, 32(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 16(R10), Y12
+	VMOVUPS      Y7, 32(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 16(R9), Y12
 	VADDPS       Y12, Y8, Y8
-	VMOVUPS      Y8, (DI)
+	VMOVUPS      Y8, (SI)
 	VADDPS       Y12, Y9, Y9
-	VMOVUPS      Y9, 32(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 20(R10), Y12
+	VMOVUPS      Y9, 32(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 20(R9), Y12
 	VADDPS       Y12, Y10, Y10
-	VMOVUPS      Y10, (DI)
+	VMOVUPS      Y10, (SI)
 	VADDPS       Y12, Y11, Y11
-	VMOVUPS      Y11, 32(DI)
-	ADDQ         R8, DI
+	VMOVUPS      Y11, 32(SI)
+	ADDQ         DI, SI
 	JMP          next
 
 biasrelu:
 	VXORPS       Y13, Y13, Y13
-	VBROADCASTSS (R10), Y12
+	VBROADCASTSS (R9), Y12
 	VADDPS       Y12, Y0, Y0
 	VMAXPS       Y0, Y13, Y0
-	VMOVUPS      Y0, (DI)
+	VMOVUPS      Y0, (SI)
 	VADDPS       Y12, Y1, Y1
 	VMAXPS       Y1, Y13, Y1
-	VMOVUPS      Y1, 32(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 4(R10), Y12
+	VMOVUPS      Y1, 32(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 4(R9), Y12
 	VADDPS       Y12, Y2, Y2
 	VMAXPS       Y2, Y13, Y2
-	VMOVUPS      Y2, (DI)
+	VMOVUPS      Y2, (SI)
 	VADDPS       Y12, Y3, Y3
 	VMAXPS       Y3, Y13, Y3
-	VMOVUPS      Y3, 32(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 8(R10), Y12
+	VMOVUPS      Y3, 32(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 8(R9), Y12
 	VADDPS       Y12, Y4, Y4
 	VMAXPS       Y4, Y13, Y4
-	VMOVUPS      Y4, (DI)
+	VMOVUPS      Y4, (SI)
 	VADDPS       Y12, Y5, Y5
 	VMAXPS       Y5, Y13, Y5
-	VMOVUPS      Y5, 32(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 12(R10), Y12
+	VMOVUPS      Y5, 32(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 12(R9), Y12
 	VADDPS       Y12, Y6, Y6
 	VMAXPS       Y6, Y13, Y6
-	VMOVUPS      Y6, (DI)
+	VMOVUPS      Y6, (SI)
 	VADDPS       Y12, Y7, Y7
 	VMAXPS       Y7, Y13, Y7
-	VMOVUPS      Y7, 32(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 16(R10), Y12
+	VMOVUPS      Y7, 32(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 16(R9), Y12
 	VADDPS       Y12, Y8, Y8
 	VMAXPS       Y8, Y13, Y8
-	VMOVUPS      Y8, (DI)
+	VMOVUPS      Y8, (SI)
 	VADDPS       Y12, Y9, Y9
 	VMAXPS       Y9, Y13, Y9
-	VMOVUPS      Y9, 32(DI)
-	ADDQ         R8, DI
-	VBROADCASTSS 20(R10), Y12
+	VMOVUPS      Y9, 32(SI)
+	ADDQ         DI, SI
+	VBROADCASTSS 20(R9), Y12
 	VADDPS       Y12, Y10, Y10
 	VMAXPS       Y10, Y13, Y10
-	VMOVUPS      Y10, (DI)
+	VMOVUPS      Y10, (SI)
 	VADDPS       Y12, Y11, Y11
 	VMAXPS       Y11, Y13, Y11
-	VMOVUPS      Y11, 32(DI)
-	ADDQ         R8, DI
+	VMOVUPS      Y11, 32(SI)
+	ADDQ         DI, SI
 	JMP          next
 
 relugrad:
 	VXORPS  Y12, Y12, Y12
-	VCMPPS  $0x11, (R10), Y12, Y13
+	VCMPPS  $0x11, (R9), Y12, Y13
 	VANDPS  Y13, Y0, Y0
-	VMOVUPS Y0, (DI)
-	VCMPPS  $0x11, 32(R10), Y12, Y0
+	VMOVUPS Y0, (SI)
+	VCMPPS  $0x11, 32(R9), Y12, Y0
 	VANDPS  Y0, Y1, Y1
-	VMOVUPS Y1, 32(DI)
-	ADDQ    R8, DI
-	ADDQ    R8, R10
-	VCMPPS  $0x11, (R10), Y12, Y0
+	VMOVUPS Y1, 32(SI)
+	ADDQ    DI, SI
+	ADDQ    DI, R9
+	VCMPPS  $0x11, (R9), Y12, Y0
 	VANDPS  Y0, Y2, Y2
-	VMOVUPS Y2, (DI)
-	VCMPPS  $0x11, 32(R10), Y12, Y0
+	VMOVUPS Y2, (SI)
+	VCMPPS  $0x11, 32(R9), Y12, Y0
 	VANDPS  Y0, Y3, Y3
-	VMOVUPS Y3, 32(DI)
-	ADDQ    R8, DI
-	ADDQ    R8, R10
-	VCMPPS  $0x11, (R10), Y12, Y0
+	VMOVUPS Y3, 32(SI)
+	ADDQ    DI, SI
+	ADDQ    DI, R9
+	VCMPPS  $0x11, (R9), Y12, Y0
 	VANDPS  Y0, Y4, Y4
-	VMOVUPS Y4, (DI)
-	VCMPPS  $0x11, 32(R10), Y12, Y0
+	VMOVUPS Y4, (SI)
+	VCMPPS  $0x11, 32(R9), Y12, Y0
 	VANDPS  Y0, Y5, Y5
-	VMOVUPS Y5, 32(DI)
-	ADDQ    R8, DI
-	ADDQ    R8, R10
-	VCMPPS  $0x11, (R10), Y12, Y0
+	VMOVUPS Y5, 32(SI)
+	ADDQ    DI, SI
+	ADDQ    DI, R9
+	VCMPPS  $0x11, (R9), Y12, Y0
 	VANDPS  Y0, Y6, Y6
-	VMOVUPS Y6, (DI)
-	VCMPPS  $0x11, 32(R10), Y12, Y0
+	VMOVUPS Y6, (SI)
+	VCMPPS  $0x11, 32(R9), Y12, Y0
 	VANDPS  Y0, Y7, Y7
-	VMOVUPS Y7, 32(DI)
-	ADDQ    R8, DI
-	ADDQ    R8, R10
-	VCMPPS  $0x11, (R10), Y12, Y0
+	VMOVUPS Y7, 32(SI)
+	ADDQ    DI, SI
+	ADDQ    DI, R9
+	VCMPPS  $0x11, (R9), Y12, Y0
 	VANDPS  Y0, Y8, Y8
-	VMOVUPS Y8, (DI)
-	VCMPPS  $0x11, 32(R10), Y12, Y0
+	VMOVUPS Y8, (SI)
+	VCMPPS  $0x11, 32(R9), Y12, Y0
 	VANDPS  Y0, Y9, Y9
-	VMOVUPS Y9, 32(DI)
-	ADDQ    R8, DI
-	ADDQ    R8, R10
-	VCMPPS  $0x11, (R10), Y12, Y0
+	VMOVUPS Y9, 32(SI)
+	ADDQ    DI, SI
+	ADDQ    DI, R9
+	VCMPPS  $0x11, (R9), Y12, Y0
 	VANDPS  Y0, Y10, Y10
-	VMOVUPS Y10, (DI)
-	VCMPPS  $0x11, 32(R10), Y12, Y0
+	VMOVUPS Y10, (SI)
+	VCMPPS  $0x11, 32(R9), Y12, Y0
 	VANDPS  Y0, Y11, Y11
-	VMOVUPS Y11, 32(DI)
-	ADDQ    R8, DI
+	VMOVUPS Y11, 32(SI)
+	ADDQ    DI, SI
 
 next:
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	ADDQ   DX, CX
-	MOVQ   $0x00000018, R10
-	MOVQ   op+88(FP), R9
-	CMPQ   R9, $0x04
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	ADDQ   CX, AX
+	MOVQ   $0x00000018, R9
+	MOVQ   op+104(FP), R8
+	CMPQ   R8, $0x04
 	JNE    advance
-	MOVQ   R8, R10
-	IMUL3Q $0x06, R8, R10
+	MOVQ   DI, R9
+	IMUL3Q $0x06, DI, R9
 
 advance:
-	ADDQ R10, aux+72(FP)
-	DECQ AX
+	ADDQ R9, aux+88(FP)
+	DECQ tiles+0(FP)
 	JNZ  tile
 	VZEROUPPER
 	RET

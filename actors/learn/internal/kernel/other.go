@@ -6,7 +6,7 @@ func supported(Class) bool { return false }
 
 const unreachable = "kernel: no assembly on this architecture"
 
-func gemmAsm(Class, int, int, int, Operand, Matrix, Matrix, Op, []float32, float32) {
+func gemmAsm(Class, int, int, int, []Segment, Operand, Matrix, Matrix, Op, []float32, float32) {
 	panic(unreachable)
 }
 func transposeAsm(Matrix, Matrix, int, int) { panic(unreachable) }

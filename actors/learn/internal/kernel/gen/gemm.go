@@ -27,14 +27,13 @@ var rowAt = [14]struct{ pointer, scale int }{
 var pointerAt = [4]int{0, 3, 5, 10}
 
 // gemm writes the kernel of mr rows by nr vectors of columns. It walks down
-// `tiles` tiles of rows with one panel of B, which stays in the first-level cache.
+// tiles of rows with one panel of B, which stays in the first-level cache.
 func gemm(s simd, mr, nr int) {
 	TEXT(fmt.Sprintf("gemm%sx%dx%d", s.name, mr, nr), NOSPLIT,
-		"func(tiles, k int, a *float32, ars, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)")
+		"func(tiles, k, segments int, segment *int, a *float32, ars, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)")
 	Pragma("noescape")
 	Doc(fmt.Sprintf("gemm%sx%dx%d computes tiles of %d rows by %d vectors; strides are in bytes.", s.name, mr, nr, mr, nr))
 
-	tiles := Load(Param("tiles"), GP64())
 	a := Load(Param("a"), GP64())
 	ars := Load(Param("ars"), GP64())
 	acs := Load(Param("acs"), GP64())
@@ -91,8 +90,13 @@ func gemm(s simd, mr, nr int) {
 			s.zero(acc[i][v])
 		}
 	}
+	segment := Load(Param("segment"), GP64())
+	segments := Load(Param("segments"), GP64())
+
+	Label("segment")
 	pointers := []reg.GPVirtual{GP64()}
-	MOVQ(a, pointers[0])
+	MOVQ(Mem{Base: segment}, pointers[0])
+	LEAQ(Mem{Base: a, Index: pointers[0], Scale: 4}, pointers[0])
 	for g := 1; g < len(pointerAt) && pointerAt[g] < mr; g++ {
 		p := GP64()
 		at := pointerAt[g] - pointerAt[g-1] // 3, 2, 5
@@ -108,8 +112,11 @@ func gemm(s simd, mr, nr int) {
 		}
 		pointers = append(pointers, p)
 	}
-	b := Load(Param("b"), GP64())
-	k := Load(Param("k"), GP64())
+	b, k := GP64(), GP64()
+	MOVQ(Mem{Base: segment, Disp: 8}, k)
+	Load(Param("b"), b)
+	LEAQ(Mem{Base: b, Index: k, Scale: 4}, b)
+	Load(Param("k"), k)
 
 	Label("loop")
 	bv := make([]reg.VecVirtual, nr)
@@ -143,6 +150,9 @@ func gemm(s simd, mr, nr int) {
 	}
 	DECQ(k)
 	JNZ(LabelRef("loop"))
+	ADDQ(Imm(16), segment)
+	DECQ(segments)
+	JNZ(LabelRef("segment"))
 
 	// What becomes of the tile.
 	aux := Load(Param("aux"), GP64())
@@ -268,7 +278,11 @@ func gemm(s simd, mr, nr int) {
 		panic(err)
 	}
 	ADDQ(step, auxAddr.Addr)
-	DECQ(tiles)
+	tiles, err := Param("tiles").Resolve()
+	if err != nil {
+		panic(err)
+	}
+	DECQ(tiles.Addr)
 	JNZ(LabelRef("tile"))
 	VZEROUPPER()
 	RET()

@@ -1,0 +1,46 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"fedpace/experiment"
+)
+
+func compareCommand(p program) *cobra.Command {
+	var f flags
+	var schedules []string
+	c := &cobra.Command{
+		Use:   "compare",
+		Short: "Run several schedules on the same cohorts and print one table",
+		Long: `Run the same experiment with several schedules, on the same cohorts and for the
+same virtual time, and print one table. The schedules are
+` + strings.Join(experiment.ScheduleNames(), ", ") + `.`,
+		Example: `  fedpace compare
+  fedpace compare --set task=femnist --schedules dsgd,fixed,k-rounds,k-error,k-step`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			config, err := f.load(c)
+			if err != nil {
+				return err
+			}
+			for _, name := range schedules {
+				if _, err := config.Schedule.Named(name); err != nil {
+					return usage(c, fmt.Errorf("--%w", err))
+				}
+			}
+			show := newDisplay(c.ErrOrStderr(), f.quiet)
+			result, err := p.compare(c.Context(), config, schedules, f.options(show))
+			show.close()
+			if err != nil {
+				return interrupted(err, config.Out, true)
+			}
+			return result.WriteTable(c.OutOrStdout())
+		},
+	}
+	f.add(c)
+	c.Flags().StringSliceVar(&schedules, "schedules", []string{"fixed", "k-rounds"}, "schedules to run, separated by commas")
+	return c
+}

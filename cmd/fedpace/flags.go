@@ -1,0 +1,47 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"fedpace/experiment"
+)
+
+// flags are those that run and compare share.
+type flags struct {
+	config string
+	sets   []string
+	out    string
+	force  bool
+	quiet  bool
+}
+
+func (f *flags) add(c *cobra.Command) {
+	s := c.Flags()
+	s.StringVar(&f.config, "config", "", "YAML file to read; without it the demonstration is the base")
+	s.StringArrayVar(&f.sets, "set", nil, "set a key, as in schedule.k=error; may be repeated (keys: fedpace help configuration)")
+	s.StringVar(&f.out, "out", "", "folder of the results; the same as --set out=")
+	s.BoolVar(&f.force, "force", false, "replace the run that the folder holds")
+	s.BoolVar(&f.quiet, "quiet", false, "no progress and no closing summary")
+}
+
+// load makes the configuration that the flags ask for.
+func (f *flags) load(c *cobra.Command) (experiment.Config, error) {
+	sets := f.sets
+	for _, s := range sets {
+		if key, _, ok := strings.Cut(s, "="); !ok || key == "" {
+			return experiment.Config{}, usage(c, fmt.Errorf("--set %q: want key=value, e.g. schedule.k=error", s))
+		}
+	}
+	if c.Flags().Changed("out") {
+		sets = append(sets[:len(sets):len(sets)], "out="+f.out)
+	}
+	return experiment.Load(f.config, sets)
+}
+
+// options are how the library is to do what the flags ask for.
+func (f *flags) options(show *display) experiment.Options {
+	return experiment.Options{Version: version(), Force: f.force, Progress: show.progress, Notice: show.notice}
+}

@@ -1,0 +1,133 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+)
+
+// Exit statuses.
+const (
+	statusOK          = 0
+	statusFailure     = 1
+	statusUsage       = 2
+	statusInterrupted = 130
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	// After the first signal the next one ends the process at once: a person
+	// must not wait for a clean stop that does not come.
+	context.AfterFunc(ctx, stop)
+	status := execute(ctx, library, os.Args[1:], os.Stdout, os.Stderr)
+	stop()
+	os.Exit(status)
+}
+
+// execute is the whole program but for signals.
+func execute(ctx context.Context, p program, args []string, stdout, stderr io.Writer) int {
+	root := rootCommand(p)
+	root.SetArgs(args)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	err := root.ExecuteContext(ctx)
+	switch usage := (usageError{}); {
+	case err == nil:
+		return statusOK
+	case errors.Is(err, context.Canceled):
+		complain(stderr, err.Error())
+		return statusInterrupted
+	case errors.As(err, &usage):
+		complain(stderr, fmt.Sprintf("%v (see fedpace %s--help)", err, usage.command))
+		return statusUsage
+	default:
+		complain(stderr, err.Error())
+		return statusFailure
+	}
+}
+
+// complain prints one line, whatever an error holds.
+func complain(stderr io.Writer, problem string) {
+	fmt.Fprintln(stderr, "fedpace: "+strings.ReplaceAll(strings.TrimSpace(problem), "\n", "; "))
+}
+
+// interruptedError is an interruption with what the user should know of it.
+type interruptedError struct{ note string }
+
+func (e interruptedError) Error() string { return "interrupted: " + e.note }
+func (e interruptedError) Unwrap() error { return context.Canceled }
+
+// interrupted says what an interruption left behind, and what else went wrong
+// beside it. Another error stays as it is.
+func interrupted(err error, out string, kept bool) error {
+	if !errors.Is(err, context.Canceled) {
+		return err
+	}
+	note := "nothing was written"
+	if kept {
+		note = "what was done is in " + out
+	}
+	for problem := range strings.Lines(err.Error()) {
+		if problem = strings.TrimSpace(problem); !strings.HasSuffix(problem, context.Canceled.Error()) {
+			note += "; " + problem
+		}
+	}
+	return interruptedError{note}
+}
+
+// usageError is a command line that cannot be understood.
+type usageError struct {
+	command string // with a space behind it, or empty
+	problem error
+}
+
+func (e usageError) Error() string { return e.problem.Error() }
+func (e usageError) Unwrap() error { return e.problem }
+
+// rootCommand is the command line.
+func rootCommand(p program) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "fedpace",
+		Short: "Federated learning on a simulated clock",
+		Long: `fedpace runs federated learning on a simulated clock: every client has a link
+and a speed, a round takes as long as its slowest client, and the number of
+local SGD steps decays by a schedule.`,
+		Example: `  fedpace run
+  fedpace run --set task=femnist --set schedule.k=error --dry-run
+  fedpace compare --set task=femnist --schedules dsgd,fixed,k-rounds`,
+		Args:          cobra.NoArgs,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		RunE:          func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	root.CompletionOptions.DisableDefaultCmd = true
+	root.AddCommand(runCommand(p), compareCommand(p), versionCommand(), configurationTopic())
+	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return usage(c, err) })
+	for _, c := range append(root.Commands(), root) {
+		if args := c.Args; args != nil {
+			c.Args = func(c *cobra.Command, given []string) error {
+				if err := args(c, given); err != nil {
+					return usage(c, err)
+				}
+				return nil
+			}
+		}
+	}
+	return root
+}
+
+// usage marks an error as one of usage.
+func usage(c *cobra.Command, err error) error {
+	command := ""
+	if c.HasParent() {
+		command = c.Name() + " "
+	}
+	return usageError{command, err}
+}

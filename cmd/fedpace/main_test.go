@@ -1,0 +1,275 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"fedpace/coordinator/round"
+	"fedpace/experiment"
+)
+
+// recorder is a program that runs nothing and notes what it was asked for.
+type recorder struct {
+	configs   []experiment.Config
+	options   experiment.Options
+	schedules []string
+	summary   experiment.Summary
+	err       error
+}
+
+func (r *recorder) program() program {
+	return program{
+		run: func(_ context.Context, c experiment.Config, o experiment.Options) (experiment.Summary, error) {
+			r.configs, r.options = append(r.configs, c), o
+			return r.summary, r.err
+		},
+		dryRun: func(_ context.Context, c experiment.Config, o experiment.Options) (experiment.Estimate, error) {
+			return experiment.Estimate{Config: c}, r.err
+		},
+		compare: func(_ context.Context, c experiment.Config, schedules []string, o experiment.Options) (*experiment.Comparison, error) {
+			r.configs, r.options, r.schedules = append(r.configs, c), o, schedules
+			return &experiment.Comparison{Reference: "fixed", TargetLoss: math.NaN()}, r.err
+		},
+	}
+}
+
+func call(t *testing.T, r *recorder, args ...string) (status int, stdout, stderr string) {
+	t.Helper()
+	var out, errs bytes.Buffer
+	status = execute(t.Context(), r.program(), args, &out, &errs)
+	return status, out.String(), errs.String()
+}
+
+func TestRunWithoutArgumentsIsTheDemonstration(t *testing.T) {
+	r := &recorder{}
+	if status, _, stderr := call(t, r, "run"); status != 0 || stderr != "" {
+		t.Fatalf("status %d, %s", status, stderr)
+	}
+	if diff := cmp.Diff([]experiment.Config{experiment.Demonstration()}, r.configs); diff != "" {
+		t.Error(diff)
+	}
+	if r.options.Force || r.options.Progress == nil || r.options.Version == "" {
+		t.Errorf("options %+v", r.options)
+	}
+}
+
+func TestFlagsReachTheRun(t *testing.T) {
+	r := &recorder{}
+	t.Chdir(t.TempDir())
+	if err := os.WriteFile("exp.yaml", []byte("task: sent140\nseed: 7\nout: a\n"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	status, _, stderr := call(t, r, "run", "--config", "exp.yaml", "--set", "schedule={k: error, k0: 9}", "--set", "stop.rounds=5", "--out", "b", "--force")
+	if status != 0 {
+		t.Fatal(stderr)
+	}
+	c := r.configs[0]
+	if c.Task != experiment.TaskSent140 || c.Seed != 7 || c.Schedule.K != "error" || c.Schedule.K0 != 9 || c.Stop.Rounds != 5 || c.Out != "b" || !r.options.Force {
+		t.Errorf("got %+v, %+v", c, r.options)
+	}
+}
+
+func TestCompareHasItsSchedules(t *testing.T) {
+	r := &recorder{}
+	status, stdout, stderr := call(t, r, "compare", "--set", "task=femnist", "--schedules", "dsgd,fixed,k-rounds,k-error,k-step")
+	if status != 0 {
+		t.Fatal(stderr)
+	}
+	if diff := cmp.Diff([]string{"dsgd", "fixed", "k-rounds", "k-error", "k-step"}, r.schedules); diff != "" {
+		t.Error(diff)
+	}
+	if !strings.Contains(stdout, "schedule") {
+		t.Errorf("no table: %s", stdout)
+	}
+}
+
+// The statuses and the one line that a mistake gives.
+func TestMistakes(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		args   []string
+		err    error
+		status int
+		want   string
+	}{
+		{"unknown command", []string{"rnu"}, nil, 2, `fedpace: unknown command "rnu" for "fedpace" (see fedpace --help)`},
+		{"unknown flag", []string{"run", "--fast"}, nil, 2, `fedpace: unknown flag: --fast (see fedpace run --help)`},
+		{"flag without its value", []string{"run", "--set"}, nil, 2, `fedpace: flag needs an argument: --set (see fedpace run --help)`},
+		{"an argument too many", []string{"run", "exp.yaml"}, nil, 2, `fedpace: unknown command "exp.yaml" for "fedpace run" (see fedpace run --help)`},
+		{"a set without a value", []string{"run", "--set", "cohort"}, nil, 2, `fedpace: --set "cohort": want key=value, e.g. schedule.k=error (see fedpace run --help)`},
+		{"a misspelt schedule", []string{"compare", "--schedules", "k-round"}, nil, 2, `fedpace: --schedules: "k-round" is not a schedule (did you mean "k-rounds"?) (see fedpace compare --help)`},
+		{"a wrong key", []string{"run", "--set", "chort=3"}, nil, 1, `fedpace: --set chort: unknown key (did you mean "cohort"?)`},
+		{"a wrong value", []string{"compare", "--set", "cohort=0"}, nil, 1, `fedpace: --set cohort: 0 is out of range (a whole number from 1 to 1000000)`},
+		{"no such file", []string{"run", "--config", "none.yaml"}, nil, 1, `fedpace: configuration: open none.yaml: no such file or directory`},
+		{"a run that fails twice", []string{"run"}, errors.Join(errors.New("diverged"), errors.New("disk full")), 1, `fedpace: diverged; disk full`},
+		{"an interruption before anything", []string{"run"}, fmt.Errorf("preparing: %w", context.Canceled), 130, `fedpace: interrupted: nothing was written`},
+		{"an interrupted comparison", []string{"compare"}, fmt.Errorf("compare: fixed: %w", context.Canceled), 130, `fedpace: interrupted: what was done is in runs/demo`},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Chdir(t.TempDir())
+			status, stdout, stderr := call(t, &recorder{err: test.err}, test.args...)
+			if status != test.status || stdout != "" || stderr != test.want+"\n" {
+				t.Errorf("status %d, want %d\nstdout %q\n got %s\nwant %s", status, test.status, stdout, stderr, test.want)
+			}
+			if left, err := os.ReadDir("."); err != nil || len(left) > 0 {
+				t.Errorf("left behind: %v, %v", left, err)
+			}
+		})
+	}
+}
+
+func TestAnInterruptedRunIsSummarised(t *testing.T) {
+	r := &recorder{err: errors.Join(context.Canceled, errors.New("disk full")), summary: experiment.Summary{Version: "v", Rounds: 3}}
+	status, stdout, stderr := call(t, r, "run")
+	if status != 130 || stderr != "fedpace: interrupted: what was done is in runs/demo; disk full\n" {
+		t.Errorf("status %d, %s", status, stderr)
+	}
+	if !strings.Contains(stdout, "stopped before its end") {
+		t.Errorf("no summary: %s", stdout)
+	}
+}
+
+func TestEveryCommandHasAnExample(t *testing.T) {
+	for _, c := range append(rootCommand(program{}).Commands(), rootCommand(program{})) {
+		if !c.Runnable() {
+			continue // a page of help
+		}
+		if !strings.Contains(c.Example, "fedpace") {
+			t.Errorf("%s has no example", c.Name())
+		}
+		status, stdout, _ := call(t, &recorder{}, c.Name(), "--help")
+		if c.HasParent() && (status != 0 || !strings.Contains(stdout, c.Example)) {
+			t.Errorf("%s --help does not show it: %s", c.Name(), stdout)
+		}
+	}
+	status, stdout, _ := call(t, &recorder{}, "help", "configuration")
+	if status != 0 || !strings.Contains(stdout, "stop.equal_runtime_rounds") {
+		t.Errorf("status %d: %s", status, stdout)
+	}
+	status, stdout, _ = call(t, &recorder{}, "version")
+	if status != 0 || !strings.HasPrefix(stdout, "fedpace ") {
+		t.Errorf("status %d: %s", status, stdout)
+	}
+}
+
+// What a dry run prints is a configuration that can be run.
+func TestADryRunRunsNothing(t *testing.T) {
+	r := &recorder{}
+	status, stdout, stderr := call(t, r, "run", "--dry-run", "--set", "seed=5")
+	if status != 0 || len(r.configs) > 0 {
+		t.Fatalf("status %d, %d runs, %s", status, len(r.configs), stderr)
+	}
+	path := filepath.Join(t.TempDir(), "config.yaml")
+	if err := os.WriteFile(path, []byte(stdout), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if c, err := experiment.Load(path, nil); err != nil || c.Seed != 5 {
+		t.Errorf("seed %d, %v", c.Seed, err)
+	}
+}
+
+func TestTheClosingSummary(t *testing.T) {
+	var b bytes.Buffer
+	s := experiment.Summary{
+		Task: "femnist", Schedule: "k-rounds", Seed: 1, Completed: true, Rounds: 1040, VirtualSeconds: 95.5, WallSeconds: 26,
+		SGDSteps: 1110, RelativeSGDSteps: experiment.Measured(0.35), TrainingLoss: experiment.Measured(2.5), BestTrainingLoss: experiment.Measured(2.25),
+		ValidationLoss: experiment.Measured(2.125), ValidationAccuracy: experiment.Measured(0.5), BestValidationAccuracy: experiment.Measured(0.5),
+		Outcomes: experiment.Outcomes{round.Accepted: 2400, round.Lost: 1}, Version: "v",
+	}
+	writeSummary(&b, experiment.Demonstration(), s)
+	want := `demo: femnist with k-rounds, synthetic data, seed 1: completed
+  rounds               1,040
+  virtual time         95.5 s
+  wall time            26 s (40 rounds/s)
+  SGD steps            1,110 a client, 0.3500 of K-eta-fixed's in the same time
+  training loss        2.5000 (best 2.2500)
+  validation loss      2.1250
+  validation accuracy  0.5000 (best 0.5000)
+  tasks                2,400 accepted, 1 lost
+  results              runs/demo
+`
+	if diff := cmp.Diff(want, b.String()); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestThousands(t *testing.T) {
+	for n, want := range map[int64]string{0: "0", 999: "999", 1000: "1,000", 1234567: "1,234,567", -1000: "-1,000", -100: "-100"} {
+		if got := thousands(n); got != want {
+			t.Errorf("%d is %s, want %s", n, got, want)
+		}
+	}
+}
+
+func someProgress(number int) experiment.Progress {
+	return experiment.Progress{
+		Schedule: "k-rounds", Round: number, Rounds: 40, VirtualSeconds: 36.25, LocalSteps: 35, TrainingLoss: 2.3125,
+		ValidationLoss: 2, ValidationAccuracy: 0.25, Elapsed: 2 * time.Second,
+	}
+}
+
+func TestProgressInALog(t *testing.T) {
+	var b bytes.Buffer
+	d := newDisplay(&b, false)
+	d.progress(someProgress(10))
+	d.progress(someProgress(11)) // too soon for another line
+	d.notice("by the way")
+	d.printed = time.Time{}
+	d.progress(experiment.Progress{Schedule: "dsgd", Round: 1, VirtualTotal: 1200, LocalSteps: 1, TrainingLoss: math.NaN(), ValidationAccuracy: math.NaN()})
+	d.close()
+	want := `k-rounds  round 10/40  36.2 s  K 35  loss 2.312  accuracy 0.250  5 rounds/s  6s left
+by the way
+dsgd  round 1  0.0 s of 20.00 min  K 1
+`
+	if diff := cmp.Diff(want, b.String()); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestQuietIsQuiet(t *testing.T) {
+	r := &recorder{summary: experiment.Summary{Version: "v"}}
+	status, stdout, stderr := call(t, r, "run", "--quiet")
+	r.options.Progress(someProgress(1))
+	r.options.Notice("x")
+	if status != 0 || stdout != "" || stderr != "" {
+		t.Errorf("status %d, %q, %q", status, stdout, stderr)
+	}
+}
+
+// A bar ends with its display, in whatever state it is, and a second one can
+// follow.
+func TestTheBarEnds(t *testing.T) {
+	var b bytes.Buffer
+	d := newDisplay(&b, false)
+	d.bar = true
+	for _, schedule := range []string{"dsgd", "fixed"} {
+		for n := range 41 {
+			p := someProgress(n)
+			p.Schedule = schedule
+			d.progress(p)
+		}
+	}
+	d.notice("by the way")
+	done := make(chan struct{})
+	go func() { d.close(); close(done) }()
+	select {
+	case <-done:
+	case <-time.After(20 * time.Second):
+		t.Fatal("the bar does not end")
+	}
+	for _, want := range []string{"dsgd  round 40/40", "fixed  round 40/40", "by the way\n"} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("%q is not on the screen: %q", want, b.String())
+		}
+	}
+}

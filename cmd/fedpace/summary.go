@@ -1,0 +1,97 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"fedpace/coordinator/round"
+	"fedpace/experiment"
+)
+
+// writeSummary prints what a run came to, for a person.
+func writeSummary(w io.Writer, c experiment.Config, s experiment.Summary) {
+	state := "completed"
+	if !s.Completed {
+		state = "stopped before its end"
+	}
+	data := c.Data
+	if c.IsSynthetic() {
+		data = "synthetic data"
+	}
+	if !c.Train {
+		data = "timing only, nothing trained"
+	}
+	fmt.Fprintf(w, "%s: %s with %s, %s, seed %d: %s\n", c.Name, s.Task, s.Schedule, data, s.Seed, state)
+
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	line := func(name, format string, a ...any) { fmt.Fprintf(t, "  %s\t%s\n", name, fmt.Sprintf(format, a...)) }
+	line("rounds", "%s", thousands(int64(s.Rounds)))
+	line("virtual time", "%s", experiment.VirtualTime(s.VirtualSeconds))
+	pace := ""
+	if s.WallSeconds > 0 {
+		pace = fmt.Sprintf(" (%.3g rounds/s)", float64(s.Rounds)/s.WallSeconds)
+	}
+	line("wall time", "%s%s", short(s.WallSeconds), pace)
+	relative := ""
+	if s.RelativeSGDSteps != nil {
+		relative = fmt.Sprintf(", %.4f of K-eta-fixed's in the same time", *s.RelativeSGDSteps)
+	}
+	line("SGD steps", "%s a client%s", thousands(s.SGDSteps), relative)
+	if s.TrainingLoss != nil {
+		line("training loss", "%.4f%s", *s.TrainingLoss, best(s.BestTrainingLoss))
+	}
+	if s.ValidationLoss != nil {
+		line("validation loss", "%.4f", *s.ValidationLoss)
+	}
+	if s.ValidationAccuracy != nil {
+		line("validation accuracy", "%.4f%s", *s.ValidationAccuracy, best(s.BestValidationAccuracy))
+	}
+	line("tasks", "%s", outcomes(s.Outcomes))
+	line("results", "%s", c.Out)
+	_ = t.Flush() // nobody to tell when standard output is gone
+}
+
+func best(v *float64) string {
+	if v == nil {
+		return ""
+	}
+	return fmt.Sprintf(" (best %.4f)", *v)
+}
+
+// outcomes lists those that occurred.
+func outcomes(counts experiment.Outcomes) string {
+	var parts []string
+	for o, n := range counts {
+		if n > 0 {
+			parts = append(parts, thousands(n)+" "+round.Outcome(o).String())
+		}
+	}
+	if parts == nil {
+		return "none"
+	}
+	return strings.Join(parts, ", ")
+}
+
+// thousands writes 12345678 as 12,345,678.
+func thousands(n int64) string {
+	s := strconv.FormatInt(n, 10)
+	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}
+
+// short is a wall time for people.
+func short(seconds float64) string {
+	switch {
+	case seconds < 10:
+		return fmt.Sprintf("%.1f s", seconds)
+	case seconds < 120:
+		return fmt.Sprintf("%.0f s", seconds)
+	}
+	return (time.Duration(seconds) * time.Second).String()
+}

@@ -111,3 +111,49 @@ func TestRealSent140(t *testing.T) {
 		checkSome(t, s)
 	}
 }
+
+// Two shards of LEAF's own tool hold writers of the Parquet file, whose images
+// are the same bytes.
+func TestRealFEMNISTLEAF(t *testing.T) {
+	s := openReal(t, "femnist/leaf", Options{Task: "femnist"})
+	if s.Clients() != 10 {
+		t.Errorf("%d writers, want 10", s.Clients())
+	}
+	if s.Client(0) != "f3313_11" || s.Samples(0) != 155 || s.Client(5) != "f1906_16" {
+		t.Errorf("first writers %s with %d images, %s", s.Client(0), s.Samples(0), s.Client(5))
+	}
+	t.Logf("%d + %d", trainingSamples(s), s.HeldOut())
+	checkSome(t, s)
+
+	pooled := func(s Set, c int) map[string]int {
+		m := make(map[string]int)
+		b := all(t, s, c)
+		for i := range b.N {
+			m[fmt.Sprint(b.Labels[i], b.X[i*pixels:(i+1)*pixels])]++
+		}
+		return m
+	}
+	p := openReal(t, "femnist/femnist.parquet", Options{})
+	shared := 0
+	for c := range p.Clients() {
+		for l := range s.Clients() {
+			if p.Client(c) != s.Client(l) {
+				continue
+			}
+			same, leaf := 0, pooled(s, l)
+			for key := range pooled(p, c) {
+				if leaf[key] > 0 {
+					same++
+				}
+			}
+			// 0.8 of one split meets 0.9 of another.
+			if same < len(leaf)/2 {
+				t.Errorf("writer %s: %d of %d images are in both", s.Client(l), same, len(leaf))
+			}
+			shared++
+		}
+	}
+	if shared == 0 {
+		t.Error("no writer is in both")
+	}
+}

@@ -16,6 +16,20 @@ func (r *byteRows) append(dst *learn.Batch, i int) {
 	appendTable(dst, r.bytes[i*r.width:(i+1)*r.width], r.value)
 }
 
+// imageRows is byteRows where the images of each user are a piece of memory of
+// their own, so that reading many files needs no second copy of all.
+type imageRows struct {
+	image [][]byte
+	value *[256]float32
+}
+
+func (r *imageRows) append(dst *learn.Batch, i int) { appendTable(dst, r.image[i], r.value) }
+
+// stringRows is imageRows of windows of tokens.
+type stringRows imageRows
+
+func (r *stringRows) append(dst *learn.Batch, i int) { dst.Tokens = append(dst.Tokens, r.image[i]...) }
+
 func appendTable(dst *learn.Batch, bytes []byte, value *[256]float32) {
 	at := len(dst.X)
 	dst.X = grow(dst.X, len(bytes))

@@ -22,8 +22,8 @@ const (
 // How strongly the parts of an image count, in 1/256 of the character's shape,
 // chosen so that 784-200-200-62 learns over tens of rounds and not at once.
 const (
-	otherInk  = 224 // at most: a second character behind the first
-	paperInk  = 160
+	otherInk  = 160 // at most: a second character behind the first
+	paperInk  = 112
 	noiseInk  = 96
 	threshold = 40 // what stays white
 )

@@ -150,62 +150,70 @@ func (t *tweets) set(opt Options) (*grouped, error) {
 	for i, u := range t.owner {
 		of[u] = append(of[u], int32(i))
 	}
-	type user struct {
-		name        string
-		train, held []int32
-	}
-	var users []user
+	var g grouping
+	users := 0
 	for u, own := range of {
 		if len(own) >= opt.minTweets() {
-			train, held := split(opt.Seed, len(users), own)
-			users = append(users, user{t.names[u], train, held})
+			train, held := split(opt.Seed, users, own)
+			g.add(t.names[u], train, held)
+			users++
 		}
 	}
-	if len(users) == 0 {
+	if users == 0 {
 		return nil, fmt.Errorf("none of %d users has %d tweets", len(t.names), opt.minTweets())
 	}
+	s, err := t.bags(&g)
+	if err != nil {
+		return nil, err
+	}
+	s.info.note("users with at least %d tweets", opt.minTweets())
+	return s, nil
+}
+
+// bags takes the vocabulary from the training tweets of a grouping and makes
+// the set of bags of words. Tweets without a known token are dropped.
+func (t *tweets) bags(by *grouping) (*grouped, error) {
 	counts := newWordCount()
-	for _, u := range users {
-		for _, i := range u.train {
-			for _, w := range t.words(i) {
-				counts.add(w)
-			}
+	for _, i := range by.train {
+		for _, w := range t.words(i) {
+			counts.add(w)
 		}
 	}
 	index := counts.vocabulary(vocabulary)
 	bags := &bagRows{start: []uint32{0}}
 	var labels []int32
-	var dropped int
 	bag := func(tweets []int32) (rows []int32, err error) {
 		for _, i := range tweets {
-			switch known, err := bags.add(index, t.words(i)); {
-			case err != nil:
+			known, err := bags.add(index, t.words(i))
+			if err != nil {
 				return nil, fmt.Errorf("tweet %d: %w", i+1, err)
-			case !known:
-				dropped++
-				continue
 			}
-			rows = append(rows, int32(len(labels)))
-			labels = append(labels, t.labels[i])
+			if known {
+				rows = append(rows, int32(len(labels)))
+				labels = append(labels, t.labels[i])
+			}
 		}
 		return rows, nil
 	}
-	var g grouping
-	for _, u := range users {
-		train, err := bag(u.train)
+	g := grouping{without: by.without}
+	for c, name := range by.names {
+		to := len(by.train)
+		if c+1 < len(by.start) {
+			to = by.start[c+1]
+		}
+		train, err := bag(by.train[by.start[c]:to])
 		if err != nil {
 			return nil, err
 		}
-		held, err := bag(u.held)
-		if err != nil {
-			return nil, err
-		}
-		g.add(u.name, train, held)
+		g.add(name, train, nil)
 	}
-	s := grouped{task: "sent140", labels: labels, rows: bags}
-	s.info = sparseInfo
-	s.info.note("users with at least %d tweets", opt.minTweets())
-	if dropped > 0 {
+	held, err := bag(by.held)
+	if err != nil {
+		return nil, err
+	}
+	g.held = held
+	s := grouped{task: "sent140", labels: labels, rows: bags, info: sparseInfo}
+	if dropped := len(by.train) + len(by.held) - len(labels); dropped > 0 {
 		s.info.note("%d tweets without a known token dropped", dropped)
 	}
 	return g.set(s)

@@ -1,0 +1,423 @@
+package data
+
+import (
+	"bytes"
+	"compress/gzip"
+	"fmt"
+	"image"
+	"image/png"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"fedpace/actors/learn"
+
+	"github.com/parquet-go/parquet-go"
+)
+
+// put writes a file below the test's folder and returns its path.
+func put(t testing.TB, dir, name string, content []byte) string {
+	t.Helper()
+	path := filepath.Join(dir, name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, content, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// sheetOf writes rows as Parquet.
+func sheetOf[T any](t testing.TB, rows []T, options ...parquet.WriterOption) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	w := parquet.NewGenericWriter[T](&b, options...)
+	if _, err := w.Write(rows); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+type rawImage struct {
+	Writer    string    `parquet:"writer_id,dict"`
+	Image     [784]byte `parquet:"image"`
+	Character int32     `parquet:"character"`
+}
+
+type pngImage struct {
+	Image struct {
+		Bytes []byte `parquet:"bytes"`
+		Path  string `parquet:"path"`
+	} `parquet:"image"`
+	Writer    string `parquet:"writer_id"`
+	Character int64  `parquet:"character"`
+}
+
+type ownRow struct {
+	Client int64     `parquet:"client"`
+	X      []float32 `parquet:"x,list"`
+	Y      int32     `parquet:"y"`
+}
+
+// rawImages makes n images of each writer: image i is all bytes i.
+func rawImages(writers []string, n int) (rows []rawImage) {
+	for _, w := range writers {
+		for i := range n {
+			r := rawImage{Writer: w, Character: int32(i % classes)}
+			for p := range r.Image {
+				r.Image[p] = byte(i)
+			}
+			rows = append(rows, r)
+		}
+	}
+	return rows
+}
+
+func mustOpen(t testing.TB, path string, opt Options) Set {
+	t.Helper()
+	s, err := Open(path, opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+// Every sample is there once: its client keeps int(0.8 n), the rest is held
+// out, and pixel values are 1 - byte/255.
+func TestOpenFEMNISTParquet(t *testing.T) {
+	var pngs []pngImage
+	for _, r := range rawImages([]string{"b", "a"}, 7) {
+		var encoded bytes.Buffer
+		if err := png.Encode(&encoded, &image.Gray{Pix: r.Image[:], Stride: side, Rect: image.Rect(0, 0, side, side)}); err != nil {
+			t.Fatal(err)
+		}
+		p := pngImage{Writer: r.Writer, Character: int64(r.Character)}
+		p.Image.Bytes = encoded.Bytes()
+		pngs = append(pngs, p)
+	}
+	for name, file := range map[string][]byte{
+		"raw":      sheetOf(t, rawImages([]string{"b", "a"}, 7)),
+		"groups":   sheetOf(t, rawImages([]string{"b", "a"}, 7), parquet.MaxRowsPerRowGroup(3)),
+		"snappy":   sheetOf(t, rawImages([]string{"b", "a"}, 7), parquet.Compression(&parquet.Snappy)),
+		"zstd":     sheetOf(t, rawImages([]string{"b", "a"}, 7), parquet.Compression(&parquet.Zstd)),
+		"png":      sheetOf(t, pngs),
+		"png gzip": sheetOf(t, pngs, parquet.Compression(&parquet.Gzip)),
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := mustOpen(t, put(t, t.TempDir(), "set.parquet", file), Options{Task: "femnist"})
+			if s.Clients() != 2 || s.Client(0) != "b" || s.Client(1) != "a" {
+				t.Fatalf("%d clients, first %q; want b, a", s.Clients(), s.Client(0))
+			}
+			if s.Samples(0) != 5 || s.Samples(1) != 5 || s.HeldOut() != 4 {
+				t.Fatalf("%d and %d training, %d held out; want int(0.8*7) = 5 and 5, 4", s.Samples(0), s.Samples(1), s.HeldOut())
+			}
+			var seen []int32
+			for c := range 2 {
+				b := all(t, s, c)
+				held := heldOut(t, s, 2*c, 2)
+				checkBatch(t, s.Info(), b, 5)
+				for i := range held.N {
+					b.Labels = append(b.Labels, held.Labels[i])
+					b.X = append(b.X, held.X[i*pixels:(i+1)*pixels]...)
+				}
+				for i, l := range b.Labels {
+					seen = append(seen, l)
+					if want := 1 - float32(l)/255; b.X[i*pixels] != want && b.X[i*pixels]-want > 1e-7 {
+						t.Errorf("pixel %v of byte %d, want %v", b.X[i*pixels], l, want)
+					}
+				}
+			}
+			slices.Sort(seen)
+			if want := []int32{0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6}; !slices.Equal(seen, want) {
+				t.Errorf("samples %v, want each once: %v", seen, want)
+			}
+		})
+	}
+}
+
+func TestOpenOwnParquet(t *testing.T) {
+	type fixed struct {
+		Client string  `parquet:"client"`
+		X      [3]byte `parquet:"x"`
+		Y      int64   `parquet:"y"`
+	}
+	var lists []ownRow
+	var bytes []fixed
+	for i := range 10 {
+		lists = append(lists, ownRow{Client: int64(i % 2), X: []float32{float32(i), -1, 0.5}, Y: int32(i % 4)})
+		bytes = append(bytes, fixed{Client: fmt.Sprint(i % 2), X: [3]byte{byte(i), 255, 51}, Y: int64(i % 4)})
+	}
+	for _, c := range []struct {
+		name string
+		file []byte
+		x    []float32 // the last two of a row
+	}{
+		{"list", sheetOf(t, lists), []float32{-1, 0.5}},
+		{"list in row groups", sheetOf(t, lists, parquet.MaxRowsPerRowGroup(3)), []float32{-1, 0.5}},
+		{"bytes", sheetOf(t, bytes), []float32{1, 0.2}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := mustOpen(t, put(t, t.TempDir(), "own.parquet", c.file), Options{})
+			info := s.Info()
+			if info.Input != learn.Dense || info.Features != 3 || info.Classes != 4 || info.Synthetic {
+				t.Errorf("%+v", info)
+			}
+			if s.Clients() != 2 || s.Client(1) != "1" || s.Samples(0) != 4 || s.HeldOut() != 2 {
+				t.Errorf("%d clients, %d samples, %d held out", s.Clients(), s.Samples(0), s.HeldOut())
+			}
+			b := all(t, s, 1)
+			if !slices.Equal(b.X[1:3], c.x) {
+				t.Errorf("first sample %v, want it to end in %v", b.X[:3], c.x)
+			}
+		})
+	}
+}
+
+const twoUsers = `{"users": ["u", "v"], "num_samples": [2, 1], "hierarchies": [null, {"a": [true, -1e3]}],
+	"user_data": {"v": {"y": [3], "x": [IMAGE]}, "u": {"x": [IMAGE, IMAGE], "y": [1, 61]}}}`
+
+// leafImage is 784 pixels as LEAF writes them, the first one byte/255.
+func leafImage(b int) string {
+	return fmt.Sprintf("[%.17g", float64(b)/255) + strings.Repeat(", 1.0", pixels-1) + "]"
+}
+
+func leafFile(template string) []byte {
+	return []byte(strings.ReplaceAll(template, "IMAGE", leafImage(51)))
+}
+
+func TestOpenLEAF(t *testing.T) {
+	dir := t.TempDir()
+	put(t, dir, "train/b.json", leafFile(twoUsers))
+	put(t, dir, "train/a.json", leafFile(`{"users": ["w"], "user_data": {"w": {"x": [IMAGE], "y": [0]}}}`))
+	put(t, dir, "test/b.json", leafFile(`{"users": ["new", "u"], "user_data": {"u": {"x": [IMAGE], "y": [7]}, "new": {"x": [IMAGE], "y": [8]}}}`))
+	for _, path := range []string{dir, filepath.Join(dir, "train")} {
+		s := mustOpen(t, path, Options{Task: "femnist"})
+		if path == dir {
+			// Shards in lexical order; a test user unknown in training is pooled.
+			if s.Clients() != 3 || s.Client(0) != "w" || s.Client(1) != "u" || s.Samples(1) != 2 {
+				t.Errorf("%d clients: %s, %s", s.Clients(), s.Client(0), s.Client(1))
+			}
+			if held := heldOut(t, s, 0, s.HeldOut()); !slices.Equal(held.Labels, []int32{7, 8}) {
+				t.Errorf("held out %v, want 7, 8", held.Labels)
+			}
+			if b := all(t, s, 1); !slices.Equal(b.Labels, []int32{1, 61}) || b.X[0] != 0.8 || b.X[1] != 0 {
+				t.Errorf("labels %v, pixels %v; want 1, 61 and 0.8, 0", b.Labels, b.X[:2])
+			}
+			continue
+		}
+		// Without a test folder users are split; those with one sample cannot be.
+		if s.Clients() != 1 || s.Samples(0) != 1 || s.HeldOut() != 1 || !strings.Contains(s.Info().Note, "2 clients without a training sample left out") {
+			t.Errorf("%d clients, note %q", s.Clients(), s.Info().Note)
+		}
+	}
+}
+
+func TestOpenLEAFShakespeareAndSent140(t *testing.T) {
+	dir := t.TempDir()
+	text := strings.Repeat("To be or!", 9)[:80]
+	shakespeare := `{"users": ["HAMLET"], "user_data": {"HAMLET": {"x": ["` + text + `"], "y": ["T"]}}}`
+	put(t, dir, "train/a.json", []byte(shakespeare))
+	put(t, dir, "test/a.json", []byte(shakespeare))
+	s := mustOpen(t, dir, Options{Task: "shakespeare"})
+	checkBatch(t, s.Info(), all(t, s, 0), 1)
+	if b := all(t, s, 0); characters[b.Labels[0]] != 'T' || characters[b.Tokens[3]] != 'b' {
+		t.Errorf("label %d, tokens %v", b.Labels[0], b.Tokens)
+	}
+
+	dir = t.TempDir()
+	tweets := `{"users": ["u"], "user_data": {"u": {"x": [["1", "Mon", "NO_QUERY", "u", "good  good day", "extra"], ["2", "Mon", "NO_QUERY", "u", "bad"]], "y": [1, "0"]}}}`
+	put(t, dir, "train/a.json", []byte(tweets))
+	put(t, dir, "test/a.json", []byte(tweets))
+	s = mustOpen(t, dir, Options{Task: "sent140"})
+	b := all(t, s, 0)
+	checkBatch(t, s.Info(), b, 2)
+	// good is the most frequent word, "" of the two spaces, day and bad follow.
+	if !slices.Equal(b.Index, []int32{0, 1, 2, 3}) || !slices.Equal(b.Value, []float32{0.5, 0.25, 0.25, 1}) || !slices.Equal(b.Labels, []int32{1, 0}) {
+		t.Errorf("bags %v %v, labels %v", b.Index, b.Value, b.Labels)
+	}
+}
+
+func csvOf(lines ...string) []byte { return []byte(strings.Join(lines, "\r\n") + "\r\n") }
+
+func tweet(polarity, user, text string) string {
+	return fmt.Sprintf(`"%s","1","Mon Apr 06 22:19:57 PDT 2009","NO_QUERY","%s","%s"`, polarity, user, text)
+}
+
+func TestOpenTweets(t *testing.T) {
+	// One word a tweet, so that the vocabulary can be read off the bags.
+	var lines []string
+	for i := range 5 {
+		lines = append(lines, tweet("4", "many", fmt.Sprintf("caf\xe9 w%d", i)), tweet("0", "other", "x y"), tweet("0", "few", "z"))
+	}
+	lines = append(lines[:len(lines)-1], tweet("0", "many", "a, \"\"b\"\""))
+	plain := csvOf(lines...)
+	var zipped bytes.Buffer
+	z := gzip.NewWriter(&zipped)
+	if _, err := z.Write(plain); err != nil {
+		t.Fatal(err)
+	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	utf8 := bytes.ReplaceAll(plain, []byte{0xe9}, []byte("é"))
+	var sets []*learn.Batch
+	var digests []string
+	for _, file := range [][]byte{plain, zipped.Bytes(), utf8} {
+		s := mustOpen(t, put(t, t.TempDir(), "tweets.csv", file), Options{Task: "sent140", MinTweets: 5})
+		if s.Clients() != 2 || s.Client(0) != "many" || s.Client(1) != "other" {
+			t.Fatalf("%d clients, first %s", s.Clients(), s.Client(0))
+		}
+		if s.Samples(0) != 4 || s.Samples(1) != 4 {
+			t.Errorf("%d and %d samples, want int(0.8*6) and int(0.8*5)", s.Samples(0), s.Samples(1))
+		}
+		b := all(t, s, 0)
+		checkBatch(t, s.Info(), b, 4)
+		sets = append(sets, b)
+		digests = append(digests, s.Info().Digest)
+	}
+	if !same(sets[0], sets[1]) || !same(sets[0], sets[2]) {
+		t.Error("plain, gzip and UTF-8 differ")
+	}
+	if digests[0] == digests[1] {
+		t.Error("two sources share a digest")
+	}
+}
+
+// Vocabulary: the most frequent words, ties by first appearance, case kept,
+// the empty word between two spaces counted.
+func TestVocabulary(t *testing.T) {
+	c := newWordCount()
+	for _, w := range strings.Split("the The  cat the dog  Cat", " ") {
+		c.add(w)
+	}
+	got := c.vocabulary(4)
+	want := map[string]uint16{"the": 0, "": 1, "The": 2, "cat": 3}
+	if len(got) != len(want) {
+		t.Errorf("%v", got)
+	}
+	for w, i := range want {
+		if got[w] != i {
+			t.Errorf("%q is %d, want %d", w, got[w], i)
+		}
+	}
+}
+
+func TestSplit(t *testing.T) {
+	samples := []int32{10, 11, 12, 13, 14, 15, 16, 17, 18, 19}
+	train, held := split(1, 0, samples)
+	if len(train) != 8 || len(held) != 2 {
+		t.Errorf("%v, %v", train, held)
+	}
+	again, _ := split(1, 0, samples)
+	other, _ := split(1, 1, samples)
+	seed, _ := split(2, 0, samples)
+	if !slices.Equal(train, again) || slices.Equal(train, other) && slices.Equal(train, seed) {
+		t.Error("the split is no function of seed and client")
+	}
+	for n := range 20 {
+		train, held := split(1, 0, make([]int32, n))
+		if len(train) != int(0.8*float64(n)) || len(train)+len(held) != n {
+			t.Errorf("%d samples: %d + %d", n, len(train), len(held))
+		}
+	}
+}
+
+// Each error says what was found, where, and what would be right.
+func TestOpenErrors(t *testing.T) {
+	bad := rawImages([]string{"a"}, 3)
+	bad[2].Character = 62
+	whole := sheetOf(t, rawImages([]string{"a"}, 30))
+	var negative, wide []ownRow
+	for i := range 4 {
+		negative = append(negative, ownRow{X: []float32{1}, Y: int32(-i)})
+		wide = append(wide, ownRow{X: make([]float32, 1+i/3), Y: 1})
+	}
+	type wrong struct {
+		A, B int64
+	}
+	image := leafImage(51)
+	for _, c := range []struct {
+		name, file string
+		content    []byte
+		opt        Options
+		want       string
+	}{
+		{"label", "x.parquet", sheetOf(t, bad), Options{}, "column character, row group 0, value 2: label 62 is outside the 62 classes, want 0 to 61"},
+		{"negative label", "x.parquet", sheetOf(t, negative), Options{}, "column y, row group 0, value 1: label -1 is outside the 65536 classes"},
+		{"label of own data", "x.parquet", sheetOf(t, wide), Options{Classes: 1}, "label 1 is outside the 1 classes, want 0 to 0"},
+		{"ragged", "x.parquet", sheetOf(t, wide), Options{}, "row 3 has 2 numbers after rows of 1"},
+		{"columns", "x.parquet", sheetOf(t, []wrong{{1, 2}}), Options{}, "x.parquet: found columns A, B; want writer_id, image, character (FEMNIST) or client, x, y (own data)"},
+		{"truncated", "x.parquet", whole[:len(whole)/2], Options{}, "truncated Parquet file: it does not end in PAR1"},
+		{"headless", "x.parquet", whole[len(whole)/2:], Options{}, "damaged"},
+		{"empty", "x.parquet", nil, Options{}, "0 bytes are no Parquet file"},
+		{"task", "x.parquet", whole, Options{Task: "sent140"}, "x.parquet: found femnist (femnist (parquet)), want sent140"},
+		{"no rows", "x.parquet", sheetOf(t, []rawImage{}), Options{}, "no row; want at least one sample"},
+		{"one sample", "x.parquet", sheetOf(t, rawImages([]string{"a"}, 1)), Options{}, "no client has a sample to train on"},
+		{"nothing known", "x.txt", []byte("hello"), Options{}, `begins with "hello", which is no layout known here; want a Parquet file`},
+		{"nothing", "x.txt", nil, Options{}, "x.txt: is empty; want a Parquet file"},
+		{"options", "x.txt", nil, Options{MinTweets: -1}, "options: -1 tweets per user"},
+
+		{"user without data", "x.json", []byte(`{"users": ["a", "b"], "num_samples": [1, 1], "user_data": {"a": {"x": [` + image + `], "y": [1]}}}`), Options{}, `x.json: user "b" (number 1 of "users") has no data in "user_data"`},
+		{"user without y", "x.json", []byte(`{"users": ["a"], "user_data": {"a": {"x": [` + image + `]}}}`), Options{}, `x.json: user "a" has no x or no y`},
+		{"samples and labels", "x.json", []byte(`{"users": ["a"], "user_data": {"a": {"x": [` + image + `], "y": [1, 2]}}}`), Options{}, `user "a" has 1 samples in x and 2 labels in y`},
+		{"num_samples", "x.json", []byte(`{"users": ["a"], "num_samples": [2], "user_data": {"a": {"x": [` + image + `], "y": [1]}}}`), Options{}, `user "a" has 1 samples, num_samples says 2`},
+		{"LEAF label", "x.json", []byte(`{"users": ["a"], "user_data": {"a": {"x": [` + image + `], "y": [62]}}}`), Options{}, `x.json: user "a": y[0]: byte 3990: label 62 is outside the 62 classes, want 0 to 61`},
+		{"short image", "x.json", []byte(`{"users": ["a"], "user_data": {"a": {"x": [[1.0, 0.0]], "y": [2]}}}`), Options{}, `user "a": x[0]: byte 53: found 2 numbers and 0 strings, want 784 numbers`},
+		{"pixel", "x.json", []byte(`{"users": ["a"], "user_data": {"a": {"x": [[1.5]], "y": [2]}}}`), Options{}, `pixel 1.5, want a byte divided by 255, 0 to 1`},
+		{"truncated JSON", "x.json", leafFile(twoUsers)[:5000], Options{}, `x.json: user "u": x[0]: byte 5000: the file ends in the middle: it is truncated`},
+		{"other JSON", "x.json", []byte(`{"a": 1}`), Options{}, `no "users" or no "user_data"; want LEAF's JSON`},
+		{"not JSON", "x.json", []byte(`[1]`), Options{}, `byte 1: found '[', want '{'`},
+
+		{"columns of CSV", "x.csv", []byte("a,b\n"), Options{}, "x.csv: line 1: found 2 columns, want 6: polarity, id, date, query, user, text"},
+		{"polarity", "x.csv", csvOf(tweet("4", "u", "a"), tweet("2", "u", "a")), Options{}, `line 2: polarity "2", want 0 or 4`},
+		{"few tweets", "x.csv", csvOf(tweet("4", "u", "a"), tweet("0", "u", "a")), Options{}, "none of 1 users has 10 tweets"},
+		{"no tweet", "x.csv", nil, Options{}, "no tweet; want lines of polarity"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			path := put(t, t.TempDir(), c.file, c.content)
+			s, err := Open(path, c.opt)
+			if err == nil {
+				s.Close()
+				t.Fatal("no error")
+			}
+			if !strings.HasPrefix(err.Error(), "data: ") || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("error\n%v\nwant\n%v", err, c.want)
+			}
+			if !strings.Contains(err.Error(), c.file) && c.name != "options" {
+				t.Errorf("error does not name the file: %v", err)
+			}
+		})
+	}
+	for _, c := range []struct{ path, want string }{
+		{filepath.Join(t.TempDir(), "absent.parquet"), "no such file or directory; want a Parquet file (writer_id, image, character; or client, x, y), a folder of LEAF JSON files"},
+		{t.TempDir(), "found neither train/ nor a .json file"},
+		{filepath.Dir(filepath.Dir(put(t, t.TempDir(), "train/readme", nil))), "train: no .json file; want LEAF's training shards"},
+	} {
+		if _, err := Open(c.path, Options{}); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("error\n%v\nwant\n%v", err, c.want)
+		}
+	}
+}
+
+// A truncated gzip is no shorter set.
+func TestTruncatedTweets(t *testing.T) {
+	var zipped bytes.Buffer
+	z := gzip.NewWriter(&zipped)
+	for i := range 1000 {
+		fmt.Fprintf(z, "%s\n", tweet("4", "u", fmt.Sprint("word", i*i)))
+	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	path := put(t, t.TempDir(), "t.csv.gz", zipped.Bytes()[:zipped.Len()-20])
+	if _, err := Open(path, Options{}); err == nil || !strings.Contains(err.Error(), "truncated or damaged after tweet") {
+		t.Errorf("%v", err)
+	}
+}

@@ -195,14 +195,18 @@ func (d *driver) plan(ctx context.Context) error {
 }
 
 func (d *driver) planned(p *bus.ClientPlan) error {
-	plan := round.Plan{
-		Download: round.Time(p.Plan.DownloadNs), Compute: round.Time(p.Plan.ComputeNs), Upload: round.Time(p.Plan.UploadNs),
-		Drops: p.Plan.Dropout != bus.NoPhase, Dropout: round.Time(p.Plan.DropoutNs),
-	}
 	if f := d.config.Observer.Plan; f != nil {
 		f(p)
 	}
-	return d.step(round.Event{Kind: round.Planned, Task: p.Plan.Task, Client: p.Client, Plan: plan})
+	return d.step(round.Event{Kind: round.Planned, Task: p.Plan.Task, Client: p.Client, Plan: PlanOf(&p.Plan)})
+}
+
+// PlanOf is a message's plan as the machine takes it.
+func PlanOf(p *bus.Plan) round.Plan {
+	return round.Plan{
+		Download: round.Time(p.DownloadNs), Compute: round.Time(p.ComputeNs), Upload: round.Time(p.UploadNs),
+		Drops: p.Dropout != bus.NoPhase, Dropout: round.Time(p.DropoutNs),
+	}
 }
 
 // send puts one task on its client's subject.

@@ -22,7 +22,7 @@ type engine struct {
 	server  *bus.Server
 	conn    *bus.Conn
 	conns   []*bus.Conn // the hosts'
-	workers []int // of each host
+	workers []int       // of each host
 }
 
 // startEngine starts everything but the trainers. Close it after use.

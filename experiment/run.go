@@ -7,7 +7,6 @@ import (
 	"math"
 	"time"
 
-	"fedpace/bus"
 	"fedpace/coordinator"
 	"fedpace/coordinator/round"
 )
@@ -59,6 +58,13 @@ func (p *problem) run(ctx context.Context, o Options, started time.Time) (s Summ
 		return Summary{}, err
 	}
 	t := newTally(p, o, limit, results, started)
+	if p.config.HTTP != "" {
+		page, showErr := t.show(ctx)
+		if showErr != nil {
+			return Summary{}, errors.Join(showErr, results.Discard())
+		}
+		defer func() { err = errors.Join(err, page.Close()) }()
+	}
 	result, runErr := e.play(ctx, limit, t.observer())
 	if result == nil { // it never began
 		return Summary{}, errors.Join(runErr, results.Discard())
@@ -134,5 +140,3 @@ func (p *problem) relativeSteps(steps int64, at round.Time) float64 {
 	}
 	return float64(steps) / (at.Seconds() / one.Seconds() * k0)
 }
-
-var _ = bus.MaxPayload

@@ -1,14 +1,17 @@
 package experiment
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math"
 	"time"
 
 	"fedpace/actors/learn"
+	"fedpace/bus"
 	"fedpace/coordinator"
 	"fedpace/coordinator/round"
+	"fedpace/metrics"
 )
 
 // progressEvery is how often progress is told, in wall time.
@@ -22,6 +25,9 @@ type tally struct {
 	results *Results
 	started time.Time
 	told    time.Time
+
+	metrics *metrics.Metrics // nil: nobody watches
+	clients *metrics.Tally
 
 	progress     Progress
 	last         round.Report
@@ -43,7 +49,27 @@ func newTally(p *problem, o Options, limit round.Time, results *Results, started
 }
 
 func (t *tally) observer() coordinator.Observer {
-	return coordinator.Observer{Report: t.report, Best: t.keep}
+	o := coordinator.Observer{Report: t.report, Best: t.keep}
+	if t.metrics != nil {
+		o.Plan = func(p *bus.ClientPlan) { t.clients.Plan(metrics.Simulated, coordinator.PlanOf(&p.Plan)) }
+	}
+	return o
+}
+
+// show makes the run's metrics, which follow it from here on.
+func (t *tally) show(ctx context.Context) (*metrics.Server, error) {
+	c := t.p.config
+	m := metrics.New(c.Name, string(c.Task), c.Schedule.Name())
+	m.SetActors(metrics.Simulated, c.Clients)
+	page, err := m.Serve(ctx, c.HTTP)
+	if err != nil {
+		return nil, err
+	}
+	t.metrics, t.clients = m, metrics.NewTally(t.p.modelBits/8)
+	if t.o.Notice != nil {
+		t.o.Notice("Metrics on http://" + page.Addr() + "/metrics")
+	}
+	return page, nil
 }
 
 // report takes one round. An error (a full disk) ends the run.
@@ -64,6 +90,9 @@ func (t *tally) report(r *round.Report) error {
 			p.Elapsed = now.Sub(t.started)
 			t.o.Progress(*p)
 		}
+	}
+	if t.metrics != nil {
+		t.metrics.ObserveRound(r, t.clients)
 	}
 	return t.results.Round(r)
 }

@@ -1,0 +1,360 @@
+package experiment
+
+import (
+	"context"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"math"
+	"net"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+)
+
+// small is a run that learns and takes a fraction of a second.
+func small(t testing.TB, sets ...string) Config {
+	t.Helper()
+	sets = append([]string{
+		"task=femnist", "clients=200", "cohort=10", "schedule.k0=8", "stop.rounds=6", "evaluate.every=3",
+		"schedule.window=2", "out=" + filepath.Join(t.TempDir(), "run"),
+	}, sets...)
+	c, err := Load("", sets)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func mustRun(t testing.TB, c Config, o Options) Summary {
+	t.Helper()
+	s, err := Run(t.Context(), c, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// Table 4's K_r-rounds column for 10,000 rounds' worth of K-eta-fixed, played
+// through NATS: rounds completed and relative steps (paper/NOTES, "Table 4").
+// CIFAR100's cell in the paper is 0.090; it follows from 320 Mb, not from
+// Table 1's 40.
+var table4Rounds = []struct {
+	task     string
+	megabits string
+	rounds   int
+	relative string
+}{
+	{"sent140", "table1", 40856, "0.2088"},
+	{"femnist", "table1", 17203, "0.1115"},
+	{"cifar100", "table1", 23275, "0.1435"},
+	{"shakespeare", "table1", 245895, "0.7440"},
+	{"cifar100", "320", 11763, "0.0897"},
+}
+
+func table4(t testing.TB, task, megabits string, sets ...string) Summary {
+	sets = append([]string{"task=" + task, "network.model_megabits=" + megabits}, sets...)
+	sets = append(sets, "train=false", "stop.equal_runtime_rounds=10000", "out="+filepath.Join(t.TempDir(), "run"))
+	c, err := Load("", sets)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return mustRun(t, c, Options{})
+}
+
+func TestTable4ByRounds(t *testing.T) {
+	for _, c := range table4Rounds {
+		t.Run(c.task+"/"+c.megabits, func(t *testing.T) {
+			t.Parallel()
+			s := table4(t, c.task, c.megabits)
+			if got := fmt.Sprintf("%.4f", *s.RelativeSGDSteps); s.Rounds != c.rounds || got != c.relative {
+				t.Errorf("%d rounds, relative steps %s; want %d, %s", s.Rounds, got, c.rounds, c.relative)
+			}
+		})
+	}
+}
+
+// Table 4's K_r-step column: with the round of the decay from the notes the
+// rounds in all follow, and the cell to two digits.
+func TestTable4ByStep(t *testing.T) {
+	for _, c := range []struct {
+		task          string
+		decay, rounds int
+		relative      string
+	}{
+		{"sent140", 5058, 22479, "0.68"},
+		{"femnist", 3273, 14540, "0.44"},
+		{"cifar100", 2300, 19300, "0.40"},
+		{"shakespeare", 5461, 46851, "0.96"},
+	} {
+		t.Run(c.task, func(t *testing.T) {
+			t.Parallel()
+			s := table4(t, c.task, "table1", "schedule.k=step", fmt.Sprintf("schedule.decay_round=%d", c.decay))
+			if got := fmt.Sprintf("%.2f", *s.RelativeSGDSteps); s.Rounds != c.rounds || got != c.relative {
+				t.Errorf("%d rounds, relative steps %s; want %d, %s", s.Rounds, got, c.rounds, c.relative)
+			}
+		})
+	}
+}
+
+// The four K_r-rounds runs of Table 4 one after the other: 6.1 million
+// client-rounds, two messages each. Target: under 60 s on 2 cores.
+func BenchmarkTable4(b *testing.B) {
+	for range b.N {
+		clientRounds := int64(0)
+		for _, c := range table4Rounds[:4] {
+			s := table4(b, c.task, c.megabits)
+			clientRounds += s.Outcomes[0]
+		}
+		b.ReportMetric(float64(clientRounds)/b.Elapsed().Seconds()*float64(b.N), "client-rounds/s")
+	}
+}
+
+// One seed gives one model and one history for any number of processors, hosts
+// and workers; another seed gives others.
+func TestSameSeedSameBits(t *testing.T) {
+	before := runtime.GOMAXPROCS(0)
+	defer runtime.GOMAXPROCS(before)
+	want := mustRun(t, small(t), Options{})
+	for _, procs := range []int{1, 2, 8} {
+		runtime.GOMAXPROCS(procs)
+		for _, hosts := range []int{1, 2, 5} {
+			got := mustRun(t, small(t), Options{Hosts: hosts})
+			if *got.ModelSHA256 != *want.ModelSHA256 || got.Fingerprint != want.Fingerprint || *got.TrainingLoss != *want.TrainingLoss || *got.ValidationLoss != *want.ValidationLoss {
+				t.Errorf("GOMAXPROCS %d, %d hosts: model %s, fingerprint %s; want %s, %s", procs, hosts, *got.ModelSHA256, got.Fingerprint, *want.ModelSHA256, want.Fingerprint)
+			}
+		}
+	}
+	runtime.GOMAXPROCS(before)
+	other := mustRun(t, small(t, "seed=2"), Options{})
+	if *other.ModelSHA256 == *want.ModelSHA256 {
+		t.Error("another seed gives the same model")
+	}
+}
+
+// Table 2's random times: the seed is in the history, too.
+func TestRandomDevicesAreKeyed(t *testing.T) {
+	sets := []string{"train=false", "compute.std=table2"}
+	a, b := mustRun(t, small(t, sets...), Options{}), mustRun(t, small(t, sets...), Options{Hosts: 3})
+	c := mustRun(t, small(t, append(sets, "seed=2")...), Options{})
+	if a.Fingerprint != b.Fingerprint || a.Fingerprint == c.Fingerprint {
+		t.Errorf("fingerprints %s (1 host), %s (3 hosts), %s (another seed)", a.Fingerprint, b.Fingerprint, c.Fingerprint)
+	}
+	if a.RelativeSGDSteps != nil {
+		t.Errorf("relative steps %g on random devices without an equal-runtime stop, want null", *a.RelativeSGDSteps)
+	}
+}
+
+// For random devices the equal runtime is that of a fixed run with the seed:
+// K-eta-fixed itself then completes exactly so many rounds.
+func TestEqualRuntimeOfRandomDevices(t *testing.T) {
+	c := small(t, "train=false", "compute.std=table2", "schedule.k=fixed", "stop.equal_runtime_rounds=50")
+	c.Stop.Rounds = 0
+	s := mustRun(t, c, Options{})
+	if s.Rounds != 50 || *s.RelativeSGDSteps != 1 {
+		t.Errorf("%d rounds, relative steps %g; want 50, 1", s.Rounds, *s.RelativeSGDSteps)
+	}
+}
+
+// Learning changes neither the history nor the times.
+func TestTimingOnlyEqualsTraining(t *testing.T) {
+	trained, timed := mustRun(t, small(t), Options{}), mustRun(t, small(t, "train=false"), Options{})
+	if trained.Fingerprint != timed.Fingerprint || trained.VirtualSeconds != timed.VirtualSeconds || trained.SGDSteps != timed.SGDSteps {
+		t.Errorf("trained: %s, %g s, %d steps; timing only: %s, %g s, %d steps", trained.Fingerprint, trained.VirtualSeconds, trained.SGDSteps,
+			timed.Fingerprint, timed.VirtualSeconds, timed.SGDSteps)
+	}
+	if timed.TrainingLoss != nil || timed.ModelSHA256 != nil || timed.ValidationAccuracy != nil {
+		t.Error("a run that trains nothing reports losses or a model")
+	}
+}
+
+func TestWeightsBySamples(t *testing.T) {
+	equal, samples := mustRun(t, small(t), Options{}), mustRun(t, small(t, "aggregate.weights=samples"), Options{})
+	if *equal.ModelSHA256 == *samples.ModelSHA256 || equal.Fingerprint != samples.Fingerprint {
+		t.Error("weights by samples change the history, or not the model")
+	}
+}
+
+// What a run leaves is consistent: rows, summary, models, configuration.
+func TestResultsAgree(t *testing.T) {
+	c := small(t)
+	s := mustRun(t, c, Options{Version: "test"})
+	file, err := ReadSummary(filepath.Join(c.Out, SummaryFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !file.Completed || file.Rounds != 6 || *file.ModelSHA256 != *s.ModelSHA256 || file.Version != "test" || file.Outcomes[0] != 60 {
+		t.Errorf("summary.json holds %+v", file)
+	}
+	rows, err := ReadRounds(filepath.Join(c.Out, RoundsFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	last := rows[len(rows)-1]
+	if len(rows) != s.Rounds || last.SGDSteps != s.SGDSteps || last.VirtualSeconds != s.VirtualSeconds || last.ValidationAccuracy != *s.ValidationAccuracy {
+		t.Errorf("rounds.csv ends with %+v, the summary says %+v", last, s)
+	}
+	if mean := (rows[4].TrainingLoss + rows[5].TrainingLoss) / 2; math.Abs(mean-*s.TrainingLoss) > 1e-12 {
+		t.Errorf("training loss %g, the last window's mean is %g", *s.TrainingLoss, mean)
+	}
+	p, err := prepare(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	params, err := ReadModel(filepath.Join(c.Out, ModelFile), p.model.Tensors())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if ModelSHA256(params) != *s.ModelSHA256 {
+		t.Error("model.safetensors holds another model")
+	}
+	if _, err := ReadModel(filepath.Join(c.Out, BestModelFile), p.model.Tensors()); err != nil {
+		t.Error(err)
+	}
+	again, err := Load(filepath.Join(c.Out, ConfigFile), []string{"out=" + filepath.Join(t.TempDir(), "again")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if second := mustRun(t, again, Options{}); *second.ModelSHA256 != *s.ModelSHA256 {
+		t.Error("the resolved configuration gives another run")
+	}
+}
+
+// A run from a saved model starts where that one ended.
+func TestInitContinues(t *testing.T) {
+	c := small(t)
+	s := mustRun(t, c, Options{})
+	next := mustRun(t, small(t, "init="+filepath.Join(c.Out, ModelFile)), Options{})
+	rows, err := ReadRounds(filepath.Join(c.Out, RoundsFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if *next.TrainingLoss >= rows[0].TrainingLoss || *next.ModelSHA256 == *s.ModelSHA256 {
+		t.Errorf("loss %g after a start from a trained model, %g in that one's first round", *next.TrainingLoss, rows[0].TrainingLoss)
+	}
+}
+
+func TestDivergenceEndsTheRun(t *testing.T) {
+	c := small(t, "schedule.eta0=1e5")
+	_, err := Run(t.Context(), c, Options{})
+	if err == nil || !strings.Contains(err.Error(), "diverged: task ") || !strings.Contains(err.Error(), "client ") {
+		t.Fatalf("error %v, want diverged with task and client", err)
+	}
+	if s, err := ReadSummary(filepath.Join(c.Out, SummaryFile)); err != nil || s.Completed {
+		t.Errorf("summary %+v, %v; want one that is not completed", s, err)
+	}
+}
+
+// An interrupted run keeps its rounds and says that it is not complete.
+func TestInterruptKeepsWhatIsDone(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	c := small(t, "stop.rounds=100000")
+	s, err := Run(ctx, c, Options{Progress: func(p Progress) {
+		if p.Round >= 3 {
+			cancel()
+		}
+	}})
+	if !errors.Is(err, context.Canceled) {
+		t.Fatalf("error %v, want the context's", err)
+	}
+	file, err := ReadSummary(filepath.Join(c.Out, SummaryFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows, err := ReadRounds(filepath.Join(c.Out, RoundsFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if file.Completed || file.Rounds < 3 || len(rows) != file.Rounds || s.Rounds != file.Rounds {
+		t.Errorf("completed %v, %d rounds in the summary, %d rows", file.Completed, file.Rounds, len(rows))
+	}
+	if _, err := os.Stat(filepath.Join(c.Out, ModelFile)); err != nil {
+		t.Errorf("the model so far is not kept: %v", err)
+	}
+}
+
+// Whatever is wrong is found before the folder is made.
+func TestMistakesLeaveNothing(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	for _, sets := range [][]string{
+		{"data=/nowhere/femnist.parquet"},
+		{"init=/nowhere/model.safetensors"},
+		{"http=" + taken.Addr().String()},
+	} {
+		c := small(t, sets...)
+		if _, err := Run(t.Context(), c, Options{}); err == nil {
+			t.Errorf("%v: no error", sets)
+		}
+		if _, err := os.Stat(c.Out); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("%v: %s was left behind (%v)", sets, c.Out, err)
+		}
+	}
+}
+
+func TestCompareSharesCohortsAndTime(t *testing.T) {
+	c := small(t, "stop.rounds=8")
+	r, err := Compare(t.Context(), c, []string{"dsgd", "fixed", "k-rounds"}, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	fixed := r.Runs[1]
+	if r.Reference != "fixed" || fixed.Summary.Rounds != 8 || *fixed.Summary.RelativeSGDSteps != 1 {
+		t.Errorf("K-eta-fixed: %+v", fixed.Summary)
+	}
+	if r.TargetLoss != *fixed.Summary.BestTrainingLoss || math.IsNaN(fixed.TimeToTarget) {
+		t.Errorf("K-eta-fixed reaches its own best loss %g at %g s", r.TargetLoss, fixed.TimeToTarget)
+	}
+	for _, run := range r.Runs {
+		if s := run.Summary; s.VirtualSeconds > fixed.Summary.VirtualSeconds || s.Rounds < 8 {
+			t.Errorf("%s: %d rounds in %g s; fixed has %g s", s.Schedule, s.Rounds, s.VirtualSeconds, fixed.Summary.VirtualSeconds)
+		}
+	}
+	var table strings.Builder
+	if err := r.WriteTable(&table); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"dsgd", "fixed", "k-rounds", "relative", "time to fixed's best loss"} {
+		if !strings.Contains(table.String(), want) {
+			t.Errorf("the table lacks %q:\n%s", want, table.String())
+		}
+	}
+	// The same cohorts: first-step losses of round 1 are the same numbers.
+	first := map[string]bool{}
+	for _, name := range []string{"dsgd", "fixed", "k-rounds"} {
+		f, err := os.Open(filepath.Join(c.Out, name, RoundsFile))
+		if err != nil {
+			t.Fatal(err)
+		}
+		rows, err := csv.NewReader(f).ReadAll()
+		if err := errors.Join(err, f.Close()); err != nil {
+			t.Fatal(err)
+		}
+		first[rows[1][12]] = true
+	}
+	if len(first) != 1 {
+		t.Errorf("round 1 has different losses: %v", first)
+	}
+}
+
+func TestDryRunForesees(t *testing.T) {
+	c := small(t, "schedule.k=rounds")
+	e, err := DryRun(t.Context(), c, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := mustRun(t, c, Options{})
+	if e.Rounds != s.Rounds || e.Steps != s.SGDSteps || math.Abs(e.Virtual-s.VirtualSeconds) > 1e-9 || e.Wall <= 0 {
+		t.Errorf("foreseen %d rounds, %d steps, %g s; came to %d, %d, %g", e.Rounds, e.Steps, e.Virtual, s.Rounds, s.SGDSteps, s.VirtualSeconds)
+	}
+	if !strings.Contains(e.Data, "synthetic") {
+		t.Errorf("data %q does not say that it is synthetic", e.Data)
+	}
+}

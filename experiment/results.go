@@ -34,6 +34,7 @@ type Results struct {
 	made    []string // folders that did not exist before, outermost first
 	own     []string // names of the files that this run has begun
 	rounds  *os.File
+	size    int64  // bytes of whole rows in rounds.csv
 	row     []byte // reused from row to row
 	rows    int
 	failure error
@@ -138,7 +139,8 @@ func (r *Results) start(c Config) error {
 	if r.rounds, err = r.create(RoundsFile); err != nil {
 		return err
 	}
-	_, err = r.rounds.WriteString(RoundsHeader + "\n")
+	n, err := r.rounds.WriteString(RoundsHeader + "\n")
+	r.size = int64(n)
 	return err
 }
 
@@ -164,10 +166,15 @@ func (r *Results) Round(report *round.Report) error {
 		return r.failure
 	}
 	r.row = AppendRow(r.row[:0], report)
-	if _, err := r.rounds.Write(r.row); err != nil {
+	n, err := r.rounds.Write(r.row)
+	if err != nil {
+		if n > 0 { // a row is there wholly or not at all
+			err = errors.Join(err, r.rounds.Truncate(r.size))
+		}
 		r.failure = fmt.Errorf("results: round %d cannot be written: %w", report.Round, err)
 		return r.failure
 	}
+	r.size += int64(n)
 	r.rows++
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -53,9 +54,16 @@ func execute(ctx context.Context, p program, args []string, stdout, stderr io.Wr
 	}
 }
 
-// complain prints one line, whatever an error holds.
+// complain prints one line, whatever an error holds. What is said twice (a run
+// and its closing may fail by the same cause) is printed once.
 func complain(stderr io.Writer, problem string) {
-	fmt.Fprintln(stderr, "fedpace: "+strings.ReplaceAll(strings.TrimSpace(problem), "\n", "; "))
+	var said []string
+	for part := range strings.SplitSeq(strings.TrimSpace(problem), "\n") {
+		if !slices.Contains(said, part) {
+			said = append(said, part)
+		}
+	}
+	fmt.Fprintln(stderr, "fedpace: "+strings.Join(said, "; "))
 }
 
 // interruptedError is an interruption with what the user should know of it.
@@ -75,7 +83,7 @@ func interrupted(err error, out string, kept bool) error {
 		note = "what was done is in " + out
 	}
 	for problem := range strings.Lines(err.Error()) {
-		if problem = strings.TrimSpace(problem); !strings.HasSuffix(problem, context.Canceled.Error()) {
+		if problem = strings.TrimSpace(problem); !strings.Contains(note, problem) && !strings.HasSuffix(problem, context.Canceled.Error()) {
 			note += "; " + problem
 		}
 	}

@@ -30,11 +30,22 @@ func (d *dense) forward(y, params, x []float32, n int) {
 		kernel.Matrix{Data: x, LD: kernel.Lanes}, kernel.Matrix{Data: y, LD: kernel.Lanes}, op, d.bias(params), 0)
 }
 
-// backward computes dx = Wᵀ dy where x is positive: x is the ReLU's output.
+// backward computes dx = Wᵀ dy, and where x, a ReLU's output, is given, only
+// where it is positive.
 func (d *dense) backward(dx, params, dy, x []float32, n int) {
+	op := kernel.Store
+	if x != nil {
+		op = kernel.ReLUGrad
+	}
 	d.class.Gemm(d.in, kernel.Filled(n), d.out,
 		kernel.Operand{Data: d.weight(params), Row: 1, Col: d.in},
-		kernel.Matrix{Data: dy, LD: kernel.Lanes}, kernel.Matrix{Data: dx, LD: kernel.Lanes}, kernel.ReLUGrad, x, 0)
+		kernel.Matrix{Data: dy, LD: kernel.Lanes}, kernel.Matrix{Data: dx, LD: kernel.Lanes}, op, x, 0)
+}
+
+// transpose writes block k of the inputs, of n samples, sample by sample.
+func (d *dense) transpose(rows, x []float32, k, n int) {
+	d.class.Transpose(kernel.Matrix{Data: rows[k*kernel.Lanes*d.in:], LD: d.in},
+		kernel.Matrix{Data: x, LD: kernel.Lanes}, d.in, n)
 }
 
 // update adds alpha·dy·xᵀ to dst's weight and alpha·dy to its bias, or stores

@@ -37,35 +37,13 @@ func (m *mlp) layers() int   { return len(m.widths) - 1 }
 func (m *mlp) NewWorkspace(maxBatch int) Workspace { return m.workspace(maxBatch, class()) }
 
 func (m *mlp) workspace(maxBatch int, c kernel.Class) *mlpWork {
-	blocks := (maxBatch + kernel.Lanes - 1) / kernel.Lanes
-	w := &mlpWork{m: m, max: maxBatch}
-	offset := 0
-	for l := range m.layers() {
-		d := dense{class: c, in: m.widths[l], out: m.widths[l+1], offset: offset, relu: l+1 < m.layers()}
-		offset += (d.in + 1) * d.out
-		w.layers = append(w.layers, d)
-		w.x = append(w.x, aligned(blocks*d.in*kernel.Lanes))
-		w.dy = append(w.dy, aligned(blocks*d.out*kernel.Lanes))
-		rows := []float32(nil) // layer 0 has the batch itself
-		if l > 0 {
-			rows = aligned(maxBatch * d.in)
-		}
-		w.rows = append(w.rows, rows)
-	}
-	w.head = head{class: c, classes: m.Classes()}
-	return w
+	return &mlpWork{m: m, max: maxBatch, stack: newStack(c, m.widths, 0, maxBatch)}
 }
 
-// mlpWork holds, for every layer and every block of the batch, what the backward
-// pass needs again.
 type mlpWork struct {
-	m      *mlp
-	max    int
-	layers []dense
-	x      [][]float32 // inputs of layer l, blocks feature-major
-	rows   [][]float32 // the same sample by sample
-	dy     [][]float32 // logits of the last layer; gradients of layer l's outputs
-	head   head
+	*stack
+	m   *mlp
+	max int
 }
 
 func (w *mlpWork) check(params []float32, b *Batch) error {
@@ -76,70 +54,33 @@ func (w *mlpWork) check(params []float32, b *Batch) error {
 	return checkDense(b, w.m.Features())
 }
 
-// forward runs block k, of n samples, up to the logits, which it returns.
-func (w *mlpWork) forward(params []float32, b *Batch, k, n int) []float32 {
-	first := w.layers[0]
-	x := block(w.x[0], k, first.in)
-	first.class.Transpose(kernel.Matrix{Data: x, LD: kernel.Lanes},
-		kernel.Matrix{Data: b.X[k*kernel.Lanes*first.in:], LD: first.in}, n, first.in)
-	for l := range w.layers {
-		d := &w.layers[l]
-		var y []float32
-		if d.relu {
-			y = block(w.x[l+1], k, d.out)
-		} else {
-			y = block(w.dy[l], k, d.out)
-		}
-		d.forward(y, params, x, n)
-		x = y
-	}
-	return x
+// load writes n samples, row by row in x, into block k of the input.
+func (w *mlpWork) load(k int, x []float32, n int) {
+	d := &w.layers[0]
+	d.class.Transpose(kernel.Matrix{Data: w.input(k), LD: kernel.Lanes}, kernel.Matrix{Data: x, LD: d.in}, n, d.in)
 }
 
-// backward runs the whole batch forward and back to the gradients of every
-// layer's outputs, and returns the mean loss.
-func (w *mlpWork) backward(params []float32, b *Batch) (loss float64) {
+// gradients runs the batch forward and back, and returns the mean loss.
+func (w *mlpWork) gradients(params []float32, b *Batch) (loss float64) {
 	for k, from := 0, 0; from < b.N; k, from = k+1, from+kernel.Lanes {
 		n := min(kernel.Lanes, b.N-from)
-		z := w.forward(params, b, k, n)
-		loss += w.head.gradient(z, b.Labels[from:from+n], 1/float32(b.N))
-		for l := len(w.layers) - 1; l > 0; l-- {
-			d := &w.layers[l]
-			x := block(w.x[l], k, d.in)
-			d.backward(block(w.dy[l-1], k, d.in), params, block(w.dy[l], k, d.out), x, n)
-			d.class.Transpose(kernel.Matrix{Data: w.rows[l][from*d.in:], LD: d.in},
-				kernel.Matrix{Data: x, LD: kernel.Lanes}, d.in, n)
-		}
+		w.load(k, b.X[from*w.m.Features():], n)
+		w.forward(params, k, n)
+		loss += w.backward(params, k, b.Labels[from:from+n], 1/float32(b.N))
 	}
+	w.rows[0] = b.X
 	return loss / float64(b.N)
-}
-
-// update adds alpha times the gradient to dst, or stores it.
-func (w *mlpWork) update(dst []float32, b *Batch, op kernel.Op, alpha float32) {
-	for l := range w.layers {
-		d := &w.layers[l]
-		rows := w.rows[l]
-		if l == 0 {
-			rows = b.X
-		}
-		op := op
-		for k, from := 0, 0; from < b.N; k, from = k+1, from+kernel.Lanes {
-			n := min(kernel.Lanes, b.N-from)
-			d.update(dst, block(w.dy[l], k, d.out), rows[from*d.in:], n, op, alpha)
-			op = kernel.Add
-		}
-	}
 }
 
 func (w *mlpWork) Step(params []float32, b *Batch, rate float32) (float64, error) {
 	if err := w.check(params, b); err != nil {
 		return 0, err
 	}
-	loss := w.backward(params, b)
+	loss := w.gradients(params, b)
 	if !finite(loss) {
 		return loss, ErrNotFinite
 	}
-	w.update(params, b, kernel.Add, -rate)
+	w.update(params, b.N, kernel.Add, -rate)
 	return loss, nil
 }
 
@@ -148,11 +89,11 @@ func (w *mlpWork) Gradient(grad, params []float32, b *Batch) (float64, error) {
 	if err := w.check(params, b); err != nil {
 		return 0, err
 	}
-	loss := w.backward(params, b)
+	loss := w.gradients(params, b)
 	if !finite(loss) {
 		return loss, ErrNotFinite
 	}
-	w.update(grad, b, kernel.Store, 1)
+	w.update(grad, b.N, kernel.Store, 1)
 	return loss, nil
 }
 
@@ -162,8 +103,8 @@ func (w *mlpWork) Evaluate(params []float32, b *Batch) (loss float64, correct in
 	}
 	for from := 0; from < b.N; from += kernel.Lanes {
 		n := min(kernel.Lanes, b.N-from)
-		z := w.forward(params, &Batch{X: b.X[from*w.m.Features():]}, 0, n)
-		s, c := w.head.evaluate(z, b.Labels[from:from+n])
+		w.load(0, b.X[from*w.m.Features():], n)
+		s, c := w.head.evaluate(w.forward(params, 0, n), b.Labels[from:from+n])
 		loss += s
 		correct += c
 	}

@@ -103,6 +103,22 @@ func addExactAsm(c Class, dst []int64, w float64, x, base []float32) bool {
 	return addExact256(&dst[0], &x[0], &base[0], len(dst)/8, w)
 }
 
+func gruForwardAsm(c Class, n int, in, state, h, saved []float32) {
+	if c == AVX512 {
+		gruForward512(n, &in[0], &state[0], &h[0], &saved[0])
+		return
+	}
+	gruForward256(n, &in[0], &state[0], &h[0], &saved[0])
+}
+
+func gruBackwardAsm(c Class, n int, dh, saved, h, da []float32) {
+	if c == AVX512 {
+		gruBackward512(n, &dh[0], &saved[0], &h[0], &da[0])
+		return
+	}
+	gruBackward256(n, &dh[0], &saved[0], &h[0], &da[0])
+}
+
 // Peak runs a loop of nothing but fused multiply-adds on registers and returns
 // how many operations (two a multiply-add) that were: the speed of light that
 // benchmarks stand beside. It is 0 for a class without such a loop.

@@ -87,17 +87,7 @@ func gemmGo(m, n, k int, segments []Segment, a Operand, b, dst Matrix, op Op, au
 			s := acc[:w]
 			clear(s)
 			for _, g := range segments {
-				at, from := g.A+i*a.Row, g.B+j
-				for range k {
-					x := a.Data[at]
-					row := b.Data[from:]
-					row = row[:len(s)]
-					at += a.Col
-					from += b.LD
-					for l, v := range row {
-						s[l] += float32(x * v)
-					}
-				}
+				accumulate(s, k, a.Data[g.A+i*a.Row:], a.Col, b.Data[g.B+j:], b.LD)
 			}
 			out := dst.Data[i*dst.LD+j:]
 			out = out[:len(s)]
@@ -127,6 +117,21 @@ func gemmGo(m, n, k int, segments []Segment, a Operand, b, dst Matrix, op Op, au
 				}
 			}
 		}
+	}
+}
+
+// accumulate adds k rows of b, each times its element of a, to s.
+func accumulate(s []float32, k int, a []float32, col int, b []float32, ld int) {
+	at, from := 0, 0
+	for range k {
+		x := a[at]
+		row := b[from:]
+		row = row[:len(s)]
+		for l, v := range row {
+			s[l] += float32(x * v)
+		}
+		at += col
+		from += ld
 	}
 }
 

@@ -316,3 +316,80 @@ func TestClassesAreNamed(t *testing.T) {
 		t.Error("the best class is not supported")
 	}
 }
+
+func TestGRUGates(t *testing.T) {
+	sigma := func(x float64) float64 { return 1 / (1 + math.Exp(-x)) }
+	rapid.Check(t, func(rt *rapid.T) {
+		n := Lanes * rapid.IntRange(1, 9).Draw(rt, "hidden")
+		spread := rapid.SampledFrom([]float32{0.01, 1, 10, 100}).Draw(rt, "spread")
+		r := rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 1))
+		scoped(t, func(t testing.TB) {
+			in, state, h := guarded[float32](t, 3*n, true), guarded[float32](t, 3*n, false), guarded[float32](t, n, false)
+			for _, x := range [][]float32{in, state} {
+				for i := range fill(x, r) {
+					x[i] *= spread
+				}
+			}
+			fill(h, r)
+			gradient := fill(make([]float32, n), r)
+			tolerance := float64(max(1, spread)) // the arguments' own rounding
+			var before [][]float32
+			for _, c := range Classes() {
+				saved, da, dh := guarded[float32](t, 5*n, false), guarded[float32](t, 4*n, false), guarded[float32](t, n, false)
+				copy(dh, gradient)
+				c.GRUForward(n, in, state, h, saved)
+				c.GRUBackward(n, dh, saved[:4*n], h, da)
+				for i := range n {
+					x := func(s []float32, part int) float64 { return float64(s[part*n+i]) }
+					rr, z := sigma(x(in, 0)+x(state, 0)), sigma(x(in, 1)+x(state, 1))
+					m := math.Tanh(x(in, 2) + rr*x(state, 2))
+					for part, want := range []float64{rr, z, m, x(state, 2), (1-z)*m + z*x(h, 0)} {
+						if math.Abs(x(saved, part)-want) > 2e-6*tolerance {
+							rt.Fatalf("%v: part %d of element %d is %v, want %v", c, part, i, x(saved, part), want)
+						}
+					}
+					d := float64(gradient[i])
+					dm := d * (1 - z) * (1 - m*m)
+					for part, want := range []float64{dm * x(state, 2) * rr * (1 - rr), d * (x(h, 0) - m) * z * (1 - z), dm * rr, dm} {
+						if math.Abs(x(da, part)-want) > 5e-6*tolerance*tolerance {
+							rt.Fatalf("%v: gradient %d of element %d is %v, want %v", c, part, i, x(da, part), want)
+						}
+					}
+					if math.Abs(x(dh, 0)-d*z) > 1e-6*tolerance {
+						rt.Fatalf("%v: what reaches h directly in element %d is %v, want %v", c, i, x(dh, 0), d*z)
+					}
+				}
+				now := [][]float32{saved, da, dh}
+				if c > AVX2 {
+					for i := range now {
+						if !slices.Equal(now[i], before[i]) {
+							rt.Fatalf("%v and the class before it differ", c)
+						}
+					}
+				}
+				before = now
+			}
+		})
+	})
+}
+
+func TestAddScaled(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		n := dimension(70).Draw(rt, "n")
+		r := rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 1))
+		scoped(t, func(t testing.TB) {
+			x := fill(guarded[float32](t, n, false), r)
+			start := fill(make([]float32, n), r)
+			for _, c := range Classes() {
+				got := guarded[float32](t, n, false)
+				copy(got, start)
+				c.AddScaled(got, -0.3, x)
+				for i, v := range got {
+					if want := float64(start[i]) - 0.3*float64(x[i]); math.Abs(float64(v)-want) > 1e-6 {
+						rt.Fatalf("%v: element %d is %v, want %v", c, i, v, want)
+					}
+				}
+			}
+		})
+	})
+}

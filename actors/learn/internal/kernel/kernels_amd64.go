@@ -149,6 +149,16 @@ func gemm512x14x2(tiles int, k int, segments int, segment *int, a *float32, ars 
 //go:noescape
 func softmax512(z *float32, rows int, vectors int, scale float32, top *float32, sum *float32)
 
+// gruForward512: see GRUForward.
+//
+//go:noescape
+func gruForward512(n int, in *float32, state *float32, h *float32, saved *float32)
+
+// gruBackward512: see GRUBackward.
+//
+//go:noescape
+func gruBackward512(n int, dh *float32, saved *float32, h *float32, da *float32)
+
 // peak512 does 48 multiply-adds a turn.
 func peak512(turns int)
 
@@ -247,6 +257,16 @@ func gemm256x6x2(tiles int, k int, segments int, segment *int, a *float32, ars i
 //go:noescape
 func softmax256(z *float32, rows int, vectors int, scale float32, top *float32, sum *float32)
 
+// gruForward256: see GRUForward.
+//
+//go:noescape
+func gruForward256(n int, in *float32, state *float32, h *float32, saved *float32)
+
+// gruBackward256: see GRUBackward.
+//
+//go:noescape
+func gruBackward256(n int, dh *float32, saved *float32, h *float32, da *float32)
+
 // peak256 does 48 multiply-adds a turn.
 func peak256(turns int)
 
@@ -269,3 +289,8 @@ func transpose8(dst *float32, ldd int, src *float32, lds int, down int, right in
 //
 //go:noescape
 func rowSums(dst *float32, x *float32, rows int, alpha float32, add bool)
+
+// addScaled adds alpha·x to groups of 8.
+//
+//go:noescape
+func addScaled(dst *float32, x *float32, groups int, alpha float32)

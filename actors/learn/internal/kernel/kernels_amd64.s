@@ -9153,55 +9153,45 @@ max:
 	JNZ          max
 	VMOVUPS      Z0, (BX)
 	VBROADCASTSS floatc2ae0000<>+0(SB), Z0
-	VBROADCASTSS float3fb8aa3b<>+0(SB), Z1
-	VBROADCASTSS float3f318000<>+0(SB), Z2
-	VBROADCASTSS floatb95e8083<>+0(SB), Z3
-	VBROADCASTSS float39506967<>+0(SB), Z4
-	VBROADCASTSS float3ab743ce<>+0(SB), Z5
-	VBROADCASTSS float3c088908<>+0(SB), Z6
-	VBROADCASTSS float3d2aa9c1<>+0(SB), Z7
-	VBROADCASTSS float3e2aaaaa<>+0(SB), Z8
-	VBROADCASTSS float3f000000<>+0(SB), Z9
-	VBROADCASTSS float3f800000<>+0(SB), Z10
-	VXORPS       Z11, Z11, Z11
+	VXORPS       Z1, Z1, Z1
 	MOVQ         AX, DI
 	MOVQ         CX, R8
 
 exp:
-	VMOVUPS      (DI), Z12
-	VSUBPS       (BX), Z12, Z12
-	VMAXPS       Z12, Z0, Z12
-	VMULPS       Z12, Z1, Z13
-	VRNDSCALEPS  $0x08, Z13, Z13
-	VFNMADD231PS Z2, Z13, Z12
-	VFNMADD231PS Z3, Z13, Z12
-	VMOVAPS      Z4, Z14
-	VFMADD213PS  Z5, Z12, Z14
-	VFMADD213PS  Z6, Z12, Z14
-	VFMADD213PS  Z7, Z12, Z14
-	VFMADD213PS  Z8, Z12, Z14
-	VFMADD213PS  Z9, Z12, Z14
-	VMULPS       Z12, Z14, Z14
-	VFMADD213PS  Z12, Z12, Z14
-	VADDPS       Z10, Z14, Z14
-	VCVTPS2DQ    Z13, Z13
-	VPSLLD       $0x17, Z13, Z13
-	VPADDD       Z10, Z13, Z13
-	VMULPS       Z13, Z14, Z12
-	VMOVUPS      Z12, (DI)
-	VADDPS       Z12, Z11, Z11
+	VMOVUPS      (DI), Z2
+	VSUBPS       (BX), Z2, Z2
+	VMAXPS       Z2, Z0, Z2
+	VMULPS       float3fb8aa3b<>+0(SB), Z2, Z3
+	VRNDSCALEPS  $0x08, Z3, Z3
+	VFNMADD231PS float3f318000<>+0(SB), Z3, Z2
+	VFNMADD231PS floatb95e8083<>+0(SB), Z3, Z2
+	VMOVUPS      float39506967<>+0(SB), Z4
+	VFMADD213PS  float3ab743ce<>+0(SB), Z2, Z4
+	VFMADD213PS  float3c088908<>+0(SB), Z2, Z4
+	VFMADD213PS  float3d2aa9c1<>+0(SB), Z2, Z4
+	VFMADD213PS  float3e2aaaaa<>+0(SB), Z2, Z4
+	VFMADD213PS  float3f000000<>+0(SB), Z2, Z4
+	VMULPS       Z2, Z4, Z4
+	VFMADD213PS  Z2, Z2, Z4
+	VADDPS       float3f800000<>+0(SB), Z4, Z4
+	VCVTPS2DQ    Z3, Z3
+	VPSLLD       $0x17, Z3, Z3
+	VPADDD       float3f800000<>+0(SB), Z3, Z3
+	VMULPS       Z3, Z4, Z2
+	VMOVUPS      Z2, (DI)
+	VADDPS       Z2, Z1, Z1
 	ADDQ         $0x80, DI
 	DECQ         R8
 	JNZ          exp
-	VMOVUPS      Z11, (SI)
+	VMOVUPS      Z1, (SI)
 	VBROADCASTSS scale+24(FP), Z0
-	VDIVPS       Z11, Z0, Z0
+	VDIVPS       Z1, Z0, Z0
 	MOVQ         AX, DI
 	MOVQ         CX, R8
 
 scale:
-	VMULPS  (DI), Z0, Z12
-	VMOVUPS Z12, (DI)
+	VMULPS  (DI), Z0, Z2
+	VMOVUPS Z2, (DI)
 	ADDQ    $0x80, DI
 	DECQ    R8
 	JNZ     scale
@@ -9214,37 +9204,479 @@ scale:
 	RET
 
 DATA floatc2ae0000<>+0(SB)/4, $0xc2ae0000
-GLOBL floatc2ae0000<>(SB), RODATA|NOPTR, $4
+DATA floatc2ae0000<>+4(SB)/4, $0xc2ae0000
+DATA floatc2ae0000<>+8(SB)/4, $0xc2ae0000
+DATA floatc2ae0000<>+12(SB)/4, $0xc2ae0000
+DATA floatc2ae0000<>+16(SB)/4, $0xc2ae0000
+DATA floatc2ae0000<>+20(SB)/4, $0xc2ae0000
+DATA floatc2ae0000<>+24(SB)/4, $0xc2ae0000
+DATA floatc2ae0000<>+28(SB)/4, $0xc2ae0000
+DATA floatc2ae0000<>+32(SB)/4, $0xc2ae0000
+DATA floatc2ae0000<>+36(SB)/4, $0xc2ae0000
+DATA floatc2ae0000<>+40(SB)/4, $0xc2ae0000
+DATA floatc2ae0000<>+44(SB)/4, $0xc2ae0000
+DATA floatc2ae0000<>+48(SB)/4, $0xc2ae0000
+DATA floatc2ae0000<>+52(SB)/4, $0xc2ae0000
+DATA floatc2ae0000<>+56(SB)/4, $0xc2ae0000
+DATA floatc2ae0000<>+60(SB)/4, $0xc2ae0000
+GLOBL floatc2ae0000<>(SB), RODATA|NOPTR, $64
 
 DATA float3fb8aa3b<>+0(SB)/4, $0x3fb8aa3b
-GLOBL float3fb8aa3b<>(SB), RODATA|NOPTR, $4
+DATA float3fb8aa3b<>+4(SB)/4, $0x3fb8aa3b
+DATA float3fb8aa3b<>+8(SB)/4, $0x3fb8aa3b
+DATA float3fb8aa3b<>+12(SB)/4, $0x3fb8aa3b
+DATA float3fb8aa3b<>+16(SB)/4, $0x3fb8aa3b
+DATA float3fb8aa3b<>+20(SB)/4, $0x3fb8aa3b
+DATA float3fb8aa3b<>+24(SB)/4, $0x3fb8aa3b
+DATA float3fb8aa3b<>+28(SB)/4, $0x3fb8aa3b
+DATA float3fb8aa3b<>+32(SB)/4, $0x3fb8aa3b
+DATA float3fb8aa3b<>+36(SB)/4, $0x3fb8aa3b
+DATA float3fb8aa3b<>+40(SB)/4, $0x3fb8aa3b
+DATA float3fb8aa3b<>+44(SB)/4, $0x3fb8aa3b
+DATA float3fb8aa3b<>+48(SB)/4, $0x3fb8aa3b
+DATA float3fb8aa3b<>+52(SB)/4, $0x3fb8aa3b
+DATA float3fb8aa3b<>+56(SB)/4, $0x3fb8aa3b
+DATA float3fb8aa3b<>+60(SB)/4, $0x3fb8aa3b
+GLOBL float3fb8aa3b<>(SB), RODATA|NOPTR, $64
 
 DATA float3f318000<>+0(SB)/4, $0x3f318000
-GLOBL float3f318000<>(SB), RODATA|NOPTR, $4
+DATA float3f318000<>+4(SB)/4, $0x3f318000
+DATA float3f318000<>+8(SB)/4, $0x3f318000
+DATA float3f318000<>+12(SB)/4, $0x3f318000
+DATA float3f318000<>+16(SB)/4, $0x3f318000
+DATA float3f318000<>+20(SB)/4, $0x3f318000
+DATA float3f318000<>+24(SB)/4, $0x3f318000
+DATA float3f318000<>+28(SB)/4, $0x3f318000
+DATA float3f318000<>+32(SB)/4, $0x3f318000
+DATA float3f318000<>+36(SB)/4, $0x3f318000
+DATA float3f318000<>+40(SB)/4, $0x3f318000
+DATA float3f318000<>+44(SB)/4, $0x3f318000
+DATA float3f318000<>+48(SB)/4, $0x3f318000
+DATA float3f318000<>+52(SB)/4, $0x3f318000
+DATA float3f318000<>+56(SB)/4, $0x3f318000
+DATA float3f318000<>+60(SB)/4, $0x3f318000
+GLOBL float3f318000<>(SB), RODATA|NOPTR, $64
 
 DATA floatb95e8083<>+0(SB)/4, $0xb95e8083
-GLOBL floatb95e8083<>(SB), RODATA|NOPTR, $4
+DATA floatb95e8083<>+4(SB)/4, $0xb95e8083
+DATA floatb95e8083<>+8(SB)/4, $0xb95e8083
+DATA floatb95e8083<>+12(SB)/4, $0xb95e8083
+DATA floatb95e8083<>+16(SB)/4, $0xb95e8083
+DATA floatb95e8083<>+20(SB)/4, $0xb95e8083
+DATA floatb95e8083<>+24(SB)/4, $0xb95e8083
+DATA floatb95e8083<>+28(SB)/4, $0xb95e8083
+DATA floatb95e8083<>+32(SB)/4, $0xb95e8083
+DATA floatb95e8083<>+36(SB)/4, $0xb95e8083
+DATA floatb95e8083<>+40(SB)/4, $0xb95e8083
+DATA floatb95e8083<>+44(SB)/4, $0xb95e8083
+DATA floatb95e8083<>+48(SB)/4, $0xb95e8083
+DATA floatb95e8083<>+52(SB)/4, $0xb95e8083
+DATA floatb95e8083<>+56(SB)/4, $0xb95e8083
+DATA floatb95e8083<>+60(SB)/4, $0xb95e8083
+GLOBL floatb95e8083<>(SB), RODATA|NOPTR, $64
 
 DATA float39506967<>+0(SB)/4, $0x39506967
-GLOBL float39506967<>(SB), RODATA|NOPTR, $4
+DATA float39506967<>+4(SB)/4, $0x39506967
+DATA float39506967<>+8(SB)/4, $0x39506967
+DATA float39506967<>+12(SB)/4, $0x39506967
+DATA float39506967<>+16(SB)/4, $0x39506967
+DATA float39506967<>+20(SB)/4, $0x39506967
+DATA float39506967<>+24(SB)/4, $0x39506967
+DATA float39506967<>+28(SB)/4, $0x39506967
+DATA float39506967<>+32(SB)/4, $0x39506967
+DATA float39506967<>+36(SB)/4, $0x39506967
+DATA float39506967<>+40(SB)/4, $0x39506967
+DATA float39506967<>+44(SB)/4, $0x39506967
+DATA float39506967<>+48(SB)/4, $0x39506967
+DATA float39506967<>+52(SB)/4, $0x39506967
+DATA float39506967<>+56(SB)/4, $0x39506967
+DATA float39506967<>+60(SB)/4, $0x39506967
+GLOBL float39506967<>(SB), RODATA|NOPTR, $64
 
 DATA float3ab743ce<>+0(SB)/4, $0x3ab743ce
-GLOBL float3ab743ce<>(SB), RODATA|NOPTR, $4
+DATA float3ab743ce<>+4(SB)/4, $0x3ab743ce
+DATA float3ab743ce<>+8(SB)/4, $0x3ab743ce
+DATA float3ab743ce<>+12(SB)/4, $0x3ab743ce
+DATA float3ab743ce<>+16(SB)/4, $0x3ab743ce
+DATA float3ab743ce<>+20(SB)/4, $0x3ab743ce
+DATA float3ab743ce<>+24(SB)/4, $0x3ab743ce
+DATA float3ab743ce<>+28(SB)/4, $0x3ab743ce
+DATA float3ab743ce<>+32(SB)/4, $0x3ab743ce
+DATA float3ab743ce<>+36(SB)/4, $0x3ab743ce
+DATA float3ab743ce<>+40(SB)/4, $0x3ab743ce
+DATA float3ab743ce<>+44(SB)/4, $0x3ab743ce
+DATA float3ab743ce<>+48(SB)/4, $0x3ab743ce
+DATA float3ab743ce<>+52(SB)/4, $0x3ab743ce
+DATA float3ab743ce<>+56(SB)/4, $0x3ab743ce
+DATA float3ab743ce<>+60(SB)/4, $0x3ab743ce
+GLOBL float3ab743ce<>(SB), RODATA|NOPTR, $64
 
 DATA float3c088908<>+0(SB)/4, $0x3c088908
-GLOBL float3c088908<>(SB), RODATA|NOPTR, $4
+DATA float3c088908<>+4(SB)/4, $0x3c088908
+DATA float3c088908<>+8(SB)/4, $0x3c088908
+DATA float3c088908<>+12(SB)/4, $0x3c088908
+DATA float3c088908<>+16(SB)/4, $0x3c088908
+DATA float3c088908<>+20(SB)/4, $0x3c088908
+DATA float3c088908<>+24(SB)/4, $0x3c088908
+DATA float3c088908<>+28(SB)/4, $0x3c088908
+DATA float3c088908<>+32(SB)/4, $0x3c088908
+DATA float3c088908<>+36(SB)/4, $0x3c088908
+DATA float3c088908<>+40(SB)/4, $0x3c088908
+DATA float3c088908<>+44(SB)/4, $0x3c088908
+DATA float3c088908<>+48(SB)/4, $0x3c088908
+DATA float3c088908<>+52(SB)/4, $0x3c088908
+DATA float3c088908<>+56(SB)/4, $0x3c088908
+DATA float3c088908<>+60(SB)/4, $0x3c088908
+GLOBL float3c088908<>(SB), RODATA|NOPTR, $64
 
 DATA float3d2aa9c1<>+0(SB)/4, $0x3d2aa9c1
-GLOBL float3d2aa9c1<>(SB), RODATA|NOPTR, $4
+DATA float3d2aa9c1<>+4(SB)/4, $0x3d2aa9c1
+DATA float3d2aa9c1<>+8(SB)/4, $0x3d2aa9c1
+DATA float3d2aa9c1<>+12(SB)/4, $0x3d2aa9c1
+DATA float3d2aa9c1<>+16(SB)/4, $0x3d2aa9c1
+DATA float3d2aa9c1<>+20(SB)/4, $0x3d2aa9c1
+DATA float3d2aa9c1<>+24(SB)/4, $0x3d2aa9c1
+DATA float3d2aa9c1<>+28(SB)/4, $0x3d2aa9c1
+DATA float3d2aa9c1<>+32(SB)/4, $0x3d2aa9c1
+DATA float3d2aa9c1<>+36(SB)/4, $0x3d2aa9c1
+DATA float3d2aa9c1<>+40(SB)/4, $0x3d2aa9c1
+DATA float3d2aa9c1<>+44(SB)/4, $0x3d2aa9c1
+DATA float3d2aa9c1<>+48(SB)/4, $0x3d2aa9c1
+DATA float3d2aa9c1<>+52(SB)/4, $0x3d2aa9c1
+DATA float3d2aa9c1<>+56(SB)/4, $0x3d2aa9c1
+DATA float3d2aa9c1<>+60(SB)/4, $0x3d2aa9c1
+GLOBL float3d2aa9c1<>(SB), RODATA|NOPTR, $64
 
 DATA float3e2aaaaa<>+0(SB)/4, $0x3e2aaaaa
-GLOBL float3e2aaaaa<>(SB), RODATA|NOPTR, $4
+DATA float3e2aaaaa<>+4(SB)/4, $0x3e2aaaaa
+DATA float3e2aaaaa<>+8(SB)/4, $0x3e2aaaaa
+DATA float3e2aaaaa<>+12(SB)/4, $0x3e2aaaaa
+DATA float3e2aaaaa<>+16(SB)/4, $0x3e2aaaaa
+DATA float3e2aaaaa<>+20(SB)/4, $0x3e2aaaaa
+DATA float3e2aaaaa<>+24(SB)/4, $0x3e2aaaaa
+DATA float3e2aaaaa<>+28(SB)/4, $0x3e2aaaaa
+DATA float3e2aaaaa<>+32(SB)/4, $0x3e2aaaaa
+DATA float3e2aaaaa<>+36(SB)/4, $0x3e2aaaaa
+DATA float3e2aaaaa<>+40(SB)/4, $0x3e2aaaaa
+DATA float3e2aaaaa<>+44(SB)/4, $0x3e2aaaaa
+DATA float3e2aaaaa<>+48(SB)/4, $0x3e2aaaaa
+DATA float3e2aaaaa<>+52(SB)/4, $0x3e2aaaaa
+DATA float3e2aaaaa<>+56(SB)/4, $0x3e2aaaaa
+DATA float3e2aaaaa<>+60(SB)/4, $0x3e2aaaaa
+GLOBL float3e2aaaaa<>(SB), RODATA|NOPTR, $64
 
 DATA float3f000000<>+0(SB)/4, $0x3f000000
-GLOBL float3f000000<>(SB), RODATA|NOPTR, $4
+DATA float3f000000<>+4(SB)/4, $0x3f000000
+DATA float3f000000<>+8(SB)/4, $0x3f000000
+DATA float3f000000<>+12(SB)/4, $0x3f000000
+DATA float3f000000<>+16(SB)/4, $0x3f000000
+DATA float3f000000<>+20(SB)/4, $0x3f000000
+DATA float3f000000<>+24(SB)/4, $0x3f000000
+DATA float3f000000<>+28(SB)/4, $0x3f000000
+DATA float3f000000<>+32(SB)/4, $0x3f000000
+DATA float3f000000<>+36(SB)/4, $0x3f000000
+DATA float3f000000<>+40(SB)/4, $0x3f000000
+DATA float3f000000<>+44(SB)/4, $0x3f000000
+DATA float3f000000<>+48(SB)/4, $0x3f000000
+DATA float3f000000<>+52(SB)/4, $0x3f000000
+DATA float3f000000<>+56(SB)/4, $0x3f000000
+DATA float3f000000<>+60(SB)/4, $0x3f000000
+GLOBL float3f000000<>(SB), RODATA|NOPTR, $64
 
 DATA float3f800000<>+0(SB)/4, $0x3f800000
-GLOBL float3f800000<>(SB), RODATA|NOPTR, $4
+DATA float3f800000<>+4(SB)/4, $0x3f800000
+DATA float3f800000<>+8(SB)/4, $0x3f800000
+DATA float3f800000<>+12(SB)/4, $0x3f800000
+DATA float3f800000<>+16(SB)/4, $0x3f800000
+DATA float3f800000<>+20(SB)/4, $0x3f800000
+DATA float3f800000<>+24(SB)/4, $0x3f800000
+DATA float3f800000<>+28(SB)/4, $0x3f800000
+DATA float3f800000<>+32(SB)/4, $0x3f800000
+DATA float3f800000<>+36(SB)/4, $0x3f800000
+DATA float3f800000<>+40(SB)/4, $0x3f800000
+DATA float3f800000<>+44(SB)/4, $0x3f800000
+DATA float3f800000<>+48(SB)/4, $0x3f800000
+DATA float3f800000<>+52(SB)/4, $0x3f800000
+DATA float3f800000<>+56(SB)/4, $0x3f800000
+DATA float3f800000<>+60(SB)/4, $0x3f800000
+GLOBL float3f800000<>(SB), RODATA|NOPTR, $64
+
+// func gruForward512(n int, in *float32, state *float32, h *float32, saved *float32)
+// Requires: AVX, AVX512DQ, AVX512F
+TEXT ·gruForward512(SB), NOSPLIT, $0-40
+	MOVQ n+0(FP), AX
+	MOVQ AX, CX
+	SHLQ $0x02, CX
+	MOVQ in+8(FP), DX
+	MOVQ state+16(FP), BX
+	MOVQ h+24(FP), SI
+	MOVQ saved+32(FP), DI
+	LEAQ (DI)(CX*2), R8
+	ADDQ CX, R8
+
+gate:
+	VMOVUPS      (DX), Z0
+	VADDPS       (BX), Z0, Z0
+	VMOVUPS      float41f00000<>+0(SB), Z1
+	VMINPS       Z0, Z1, Z0
+	VMOVUPS      floatc1f00000<>+0(SB), Z1
+	VMAXPS       Z0, Z1, Z0
+	VXORPS       float80000000<>+0(SB), Z0, Z0
+	VMULPS       float3fb8aa3b<>+0(SB), Z0, Z1
+	VRNDSCALEPS  $0x08, Z1, Z1
+	VFNMADD231PS float3f318000<>+0(SB), Z1, Z0
+	VFNMADD231PS floatb95e8083<>+0(SB), Z1, Z0
+	VMOVUPS      float39506967<>+0(SB), Z2
+	VFMADD213PS  float3ab743ce<>+0(SB), Z0, Z2
+	VFMADD213PS  float3c088908<>+0(SB), Z0, Z2
+	VFMADD213PS  float3d2aa9c1<>+0(SB), Z0, Z2
+	VFMADD213PS  float3e2aaaaa<>+0(SB), Z0, Z2
+	VFMADD213PS  float3f000000<>+0(SB), Z0, Z2
+	VMULPS       Z0, Z2, Z2
+	VFMADD213PS  Z0, Z0, Z2
+	VADDPS       float3f800000<>+0(SB), Z2, Z2
+	VCVTPS2DQ    Z1, Z1
+	VPSLLD       $0x17, Z1, Z1
+	VPADDD       float3f800000<>+0(SB), Z1, Z1
+	VMULPS       Z1, Z2, Z0
+	VADDPS       float3f800000<>+0(SB), Z0, Z0
+	VMOVUPS      (DX)(CX*1), Z1
+	VADDPS       (BX)(CX*1), Z1, Z1
+	VMOVUPS      float41f00000<>+0(SB), Z2
+	VMINPS       Z1, Z2, Z1
+	VMOVUPS      floatc1f00000<>+0(SB), Z2
+	VMAXPS       Z1, Z2, Z1
+	VXORPS       float80000000<>+0(SB), Z1, Z1
+	VMULPS       float3fb8aa3b<>+0(SB), Z1, Z2
+	VRNDSCALEPS  $0x08, Z2, Z2
+	VFNMADD231PS float3f318000<>+0(SB), Z2, Z1
+	VFNMADD231PS floatb95e8083<>+0(SB), Z2, Z1
+	VMOVUPS      float39506967<>+0(SB), Z3
+	VFMADD213PS  float3ab743ce<>+0(SB), Z1, Z3
+	VFMADD213PS  float3c088908<>+0(SB), Z1, Z3
+	VFMADD213PS  float3d2aa9c1<>+0(SB), Z1, Z3
+	VFMADD213PS  float3e2aaaaa<>+0(SB), Z1, Z3
+	VFMADD213PS  float3f000000<>+0(SB), Z1, Z3
+	VMULPS       Z1, Z3, Z3
+	VFMADD213PS  Z1, Z1, Z3
+	VADDPS       float3f800000<>+0(SB), Z3, Z3
+	VCVTPS2DQ    Z2, Z2
+	VPSLLD       $0x17, Z2, Z2
+	VPADDD       float3f800000<>+0(SB), Z2, Z2
+	VMULPS       Z2, Z3, Z1
+	VADDPS       float3f800000<>+0(SB), Z1, Z1
+	VMULPS       Z0, Z1, Z2
+	VMOVUPS      float3f800000<>+0(SB), Z3
+	VDIVPS       Z2, Z3, Z2
+	VMULPS       Z1, Z2, Z3
+	VMULPS       Z0, Z2, Z0
+	VMOVUPS      Z3, (DI)
+	VMOVUPS      Z0, (DI)(CX*1)
+	VMOVUPS      (BX)(CX*2), Z1
+	VMOVUPS      Z1, (R8)
+	VMOVUPS      (DX)(CX*2), Z2
+	VFMADD231PS  Z1, Z3, Z2
+	VMOVUPS      float41700000<>+0(SB), Z1
+	VMINPS       Z2, Z1, Z2
+	VMOVUPS      floatc1700000<>+0(SB), Z1
+	VMAXPS       Z2, Z1, Z2
+	VMULPS       floatc0000000<>+0(SB), Z2, Z2
+	VMULPS       float3fb8aa3b<>+0(SB), Z2, Z1
+	VRNDSCALEPS  $0x08, Z1, Z1
+	VFNMADD231PS float3f318000<>+0(SB), Z1, Z2
+	VFNMADD231PS floatb95e8083<>+0(SB), Z1, Z2
+	VMOVUPS      float39506967<>+0(SB), Z3
+	VFMADD213PS  float3ab743ce<>+0(SB), Z2, Z3
+	VFMADD213PS  float3c088908<>+0(SB), Z2, Z3
+	VFMADD213PS  float3d2aa9c1<>+0(SB), Z2, Z3
+	VFMADD213PS  float3e2aaaaa<>+0(SB), Z2, Z3
+	VFMADD213PS  float3f000000<>+0(SB), Z2, Z3
+	VMULPS       Z2, Z3, Z3
+	VFMADD213PS  Z2, Z2, Z3
+	VADDPS       float3f800000<>+0(SB), Z3, Z3
+	VCVTPS2DQ    Z1, Z1
+	VPSLLD       $0x17, Z1, Z1
+	VPADDD       float3f800000<>+0(SB), Z1, Z1
+	VMULPS       Z1, Z3, Z2
+	VMOVUPS      float3f800000<>+0(SB), Z1
+	VADDPS       Z2, Z1, Z3
+	VSUBPS       Z2, Z1, Z1
+	VDIVPS       Z3, Z1, Z1
+	VMOVUPS      Z1, (DI)(CX*2)
+	VMOVUPS      (SI), Z2
+	VSUBPS       Z1, Z2, Z2
+	VFMADD213PS  Z1, Z0, Z2
+	VMOVUPS      Z2, (R8)(CX*1)
+	ADDQ         $0x40, DX
+	ADDQ         $0x40, BX
+	ADDQ         $0x40, SI
+	ADDQ         $0x40, DI
+	ADDQ         $0x40, R8
+	SUBQ         $0x10, AX
+	JNZ          gate
+	VZEROUPPER
+	RET
+
+DATA float41f00000<>+0(SB)/4, $0x41f00000
+DATA float41f00000<>+4(SB)/4, $0x41f00000
+DATA float41f00000<>+8(SB)/4, $0x41f00000
+DATA float41f00000<>+12(SB)/4, $0x41f00000
+DATA float41f00000<>+16(SB)/4, $0x41f00000
+DATA float41f00000<>+20(SB)/4, $0x41f00000
+DATA float41f00000<>+24(SB)/4, $0x41f00000
+DATA float41f00000<>+28(SB)/4, $0x41f00000
+DATA float41f00000<>+32(SB)/4, $0x41f00000
+DATA float41f00000<>+36(SB)/4, $0x41f00000
+DATA float41f00000<>+40(SB)/4, $0x41f00000
+DATA float41f00000<>+44(SB)/4, $0x41f00000
+DATA float41f00000<>+48(SB)/4, $0x41f00000
+DATA float41f00000<>+52(SB)/4, $0x41f00000
+DATA float41f00000<>+56(SB)/4, $0x41f00000
+DATA float41f00000<>+60(SB)/4, $0x41f00000
+GLOBL float41f00000<>(SB), RODATA|NOPTR, $64
+
+DATA floatc1f00000<>+0(SB)/4, $0xc1f00000
+DATA floatc1f00000<>+4(SB)/4, $0xc1f00000
+DATA floatc1f00000<>+8(SB)/4, $0xc1f00000
+DATA floatc1f00000<>+12(SB)/4, $0xc1f00000
+DATA floatc1f00000<>+16(SB)/4, $0xc1f00000
+DATA floatc1f00000<>+20(SB)/4, $0xc1f00000
+DATA floatc1f00000<>+24(SB)/4, $0xc1f00000
+DATA floatc1f00000<>+28(SB)/4, $0xc1f00000
+DATA floatc1f00000<>+32(SB)/4, $0xc1f00000
+DATA floatc1f00000<>+36(SB)/4, $0xc1f00000
+DATA floatc1f00000<>+40(SB)/4, $0xc1f00000
+DATA floatc1f00000<>+44(SB)/4, $0xc1f00000
+DATA floatc1f00000<>+48(SB)/4, $0xc1f00000
+DATA floatc1f00000<>+52(SB)/4, $0xc1f00000
+DATA floatc1f00000<>+56(SB)/4, $0xc1f00000
+DATA floatc1f00000<>+60(SB)/4, $0xc1f00000
+GLOBL floatc1f00000<>(SB), RODATA|NOPTR, $64
+
+DATA float80000000<>+0(SB)/4, $0x80000000
+DATA float80000000<>+4(SB)/4, $0x80000000
+DATA float80000000<>+8(SB)/4, $0x80000000
+DATA float80000000<>+12(SB)/4, $0x80000000
+DATA float80000000<>+16(SB)/4, $0x80000000
+DATA float80000000<>+20(SB)/4, $0x80000000
+DATA float80000000<>+24(SB)/4, $0x80000000
+DATA float80000000<>+28(SB)/4, $0x80000000
+DATA float80000000<>+32(SB)/4, $0x80000000
+DATA float80000000<>+36(SB)/4, $0x80000000
+DATA float80000000<>+40(SB)/4, $0x80000000
+DATA float80000000<>+44(SB)/4, $0x80000000
+DATA float80000000<>+48(SB)/4, $0x80000000
+DATA float80000000<>+52(SB)/4, $0x80000000
+DATA float80000000<>+56(SB)/4, $0x80000000
+DATA float80000000<>+60(SB)/4, $0x80000000
+GLOBL float80000000<>(SB), RODATA|NOPTR, $64
+
+DATA float41700000<>+0(SB)/4, $0x41700000
+DATA float41700000<>+4(SB)/4, $0x41700000
+DATA float41700000<>+8(SB)/4, $0x41700000
+DATA float41700000<>+12(SB)/4, $0x41700000
+DATA float41700000<>+16(SB)/4, $0x41700000
+DATA float41700000<>+20(SB)/4, $0x41700000
+DATA float41700000<>+24(SB)/4, $0x41700000
+DATA float41700000<>+28(SB)/4, $0x41700000
+DATA float41700000<>+32(SB)/4, $0x41700000
+DATA float41700000<>+36(SB)/4, $0x41700000
+DATA float41700000<>+40(SB)/4, $0x41700000
+DATA float41700000<>+44(SB)/4, $0x41700000
+DATA float41700000<>+48(SB)/4, $0x41700000
+DATA float41700000<>+52(SB)/4, $0x41700000
+DATA float41700000<>+56(SB)/4, $0x41700000
+DATA float41700000<>+60(SB)/4, $0x41700000
+GLOBL float41700000<>(SB), RODATA|NOPTR, $64
+
+DATA floatc1700000<>+0(SB)/4, $0xc1700000
+DATA floatc1700000<>+4(SB)/4, $0xc1700000
+DATA floatc1700000<>+8(SB)/4, $0xc1700000
+DATA floatc1700000<>+12(SB)/4, $0xc1700000
+DATA floatc1700000<>+16(SB)/4, $0xc1700000
+DATA floatc1700000<>+20(SB)/4, $0xc1700000
+DATA floatc1700000<>+24(SB)/4, $0xc1700000
+DATA floatc1700000<>+28(SB)/4, $0xc1700000
+DATA floatc1700000<>+32(SB)/4, $0xc1700000
+DATA floatc1700000<>+36(SB)/4, $0xc1700000
+DATA floatc1700000<>+40(SB)/4, $0xc1700000
+DATA floatc1700000<>+44(SB)/4, $0xc1700000
+DATA floatc1700000<>+48(SB)/4, $0xc1700000
+DATA floatc1700000<>+52(SB)/4, $0xc1700000
+DATA floatc1700000<>+56(SB)/4, $0xc1700000
+DATA floatc1700000<>+60(SB)/4, $0xc1700000
+GLOBL floatc1700000<>(SB), RODATA|NOPTR, $64
+
+DATA floatc0000000<>+0(SB)/4, $0xc0000000
+DATA floatc0000000<>+4(SB)/4, $0xc0000000
+DATA floatc0000000<>+8(SB)/4, $0xc0000000
+DATA floatc0000000<>+12(SB)/4, $0xc0000000
+DATA floatc0000000<>+16(SB)/4, $0xc0000000
+DATA floatc0000000<>+20(SB)/4, $0xc0000000
+DATA floatc0000000<>+24(SB)/4, $0xc0000000
+DATA floatc0000000<>+28(SB)/4, $0xc0000000
+DATA floatc0000000<>+32(SB)/4, $0xc0000000
+DATA floatc0000000<>+36(SB)/4, $0xc0000000
+DATA floatc0000000<>+40(SB)/4, $0xc0000000
+DATA floatc0000000<>+44(SB)/4, $0xc0000000
+DATA floatc0000000<>+48(SB)/4, $0xc0000000
+DATA floatc0000000<>+52(SB)/4, $0xc0000000
+DATA floatc0000000<>+56(SB)/4, $0xc0000000
+DATA floatc0000000<>+60(SB)/4, $0xc0000000
+GLOBL floatc0000000<>(SB), RODATA|NOPTR, $64
+
+// func gruBackward512(n int, dh *float32, saved *float32, h *float32, da *float32)
+// Requires: AVX, AVX512F
+TEXT ·gruBackward512(SB), NOSPLIT, $0-40
+	MOVQ    n+0(FP), AX
+	MOVQ    AX, CX
+	SHLQ    $0x02, CX
+	MOVQ    dh+8(FP), DX
+	MOVQ    saved+16(FP), BX
+	LEAQ    (BX)(CX*2), SI
+	ADDQ    CX, SI
+	MOVQ    h+24(FP), DI
+	MOVQ    da+32(FP), R8
+	LEAQ    (R8)(CX*2), R9
+	ADDQ    CX, R9
+	VMOVUPS float3f800000<>+0(SB), Z0
+
+gate:
+	VMOVUPS      (BX), Z1
+	VMOVUPS      (BX)(CX*1), Z2
+	VMOVUPS      (BX)(CX*2), Z3
+	VMOVUPS      (DX), Z4
+	VMOVUPS      (DI), Z5
+	VSUBPS       Z3, Z5, Z5
+	VMULPS       Z5, Z4, Z5
+	VSUBPS       Z2, Z0, Z6
+	VMULPS       Z6, Z2, Z7
+	VMULPS       Z7, Z5, Z5
+	VMOVUPS      Z5, (R8)(CX*1)
+	VMULPS       Z6, Z4, Z6
+	VMOVAPS      Z0, Z7
+	VFNMADD231PS Z3, Z3, Z7
+	VMULPS       Z7, Z6, Z6
+	VMOVUPS      Z6, (R9)
+	VMULPS       Z2, Z4, Z4
+	VMOVUPS      Z4, (DX)
+	VMULPS       Z1, Z6, Z5
+	VMOVUPS      Z5, (R8)(CX*2)
+	VSUBPS       Z1, Z0, Z7
+	VMULPS       Z7, Z1, Z1
+	VMULPS       (SI), Z6, Z6
+	VMULPS       Z1, Z6, Z6
+	VMOVUPS      Z6, (R8)
+	ADDQ         $0x40, DX
+	ADDQ         $0x40, BX
+	ADDQ         $0x40, SI
+	ADDQ         $0x40, DI
+	ADDQ         $0x40, R8
+	ADDQ         $0x40, R9
+	SUBQ         $0x10, AX
+	JNZ          gate
+	VZEROUPPER
+	RET
 
 // func peak512(turns int)
 // Requires: AVX, AVX512DQ, AVX512F
@@ -13741,55 +14173,45 @@ max:
 	JNZ          max
 	VMOVUPS      Y0, (BX)
 	VBROADCASTSS floatc2ae0000<>+0(SB), Y0
-	VBROADCASTSS float3fb8aa3b<>+0(SB), Y1
-	VBROADCASTSS float3f318000<>+0(SB), Y2
-	VBROADCASTSS floatb95e8083<>+0(SB), Y3
-	VBROADCASTSS float39506967<>+0(SB), Y4
-	VBROADCASTSS float3ab743ce<>+0(SB), Y5
-	VBROADCASTSS float3c088908<>+0(SB), Y6
-	VBROADCASTSS float3d2aa9c1<>+0(SB), Y7
-	VBROADCASTSS float3e2aaaaa<>+0(SB), Y8
-	VBROADCASTSS float3f000000<>+0(SB), Y9
-	VBROADCASTSS float3f800000<>+0(SB), Y10
-	VXORPS       Y11, Y11, Y11
+	VXORPS       Y1, Y1, Y1
 	MOVQ         AX, DI
 	MOVQ         CX, R8
 
 exp:
-	VMOVUPS      (DI), Y12
-	VSUBPS       (BX), Y12, Y12
-	VMAXPS       Y12, Y0, Y12
-	VMULPS       Y12, Y1, Y13
-	VROUNDPS     $0x08, Y13, Y13
-	VFNMADD231PS Y2, Y13, Y12
-	VFNMADD231PS Y3, Y13, Y12
-	VMOVAPS      Y4, Y14
-	VFMADD213PS  Y5, Y12, Y14
-	VFMADD213PS  Y6, Y12, Y14
-	VFMADD213PS  Y7, Y12, Y14
-	VFMADD213PS  Y8, Y12, Y14
-	VFMADD213PS  Y9, Y12, Y14
-	VMULPS       Y12, Y14, Y14
-	VFMADD213PS  Y12, Y12, Y14
-	VADDPS       Y10, Y14, Y14
-	VCVTPS2DQ    Y13, Y13
-	VPSLLD       $0x17, Y13, Y13
-	VPADDD       Y10, Y13, Y13
-	VMULPS       Y13, Y14, Y12
-	VMOVUPS      Y12, (DI)
-	VADDPS       Y12, Y11, Y11
+	VMOVUPS      (DI), Y2
+	VSUBPS       (BX), Y2, Y2
+	VMAXPS       Y2, Y0, Y2
+	VMULPS       float3fb8aa3b<>+0(SB), Y2, Y3
+	VROUNDPS     $0x08, Y3, Y3
+	VFNMADD231PS float3f318000<>+0(SB), Y3, Y2
+	VFNMADD231PS floatb95e8083<>+0(SB), Y3, Y2
+	VMOVUPS      float39506967<>+0(SB), Y4
+	VFMADD213PS  float3ab743ce<>+0(SB), Y2, Y4
+	VFMADD213PS  float3c088908<>+0(SB), Y2, Y4
+	VFMADD213PS  float3d2aa9c1<>+0(SB), Y2, Y4
+	VFMADD213PS  float3e2aaaaa<>+0(SB), Y2, Y4
+	VFMADD213PS  float3f000000<>+0(SB), Y2, Y4
+	VMULPS       Y2, Y4, Y4
+	VFMADD213PS  Y2, Y2, Y4
+	VADDPS       float3f800000<>+0(SB), Y4, Y4
+	VCVTPS2DQ    Y3, Y3
+	VPSLLD       $0x17, Y3, Y3
+	VPADDD       float3f800000<>+0(SB), Y3, Y3
+	VMULPS       Y3, Y4, Y2
+	VMOVUPS      Y2, (DI)
+	VADDPS       Y2, Y1, Y1
 	ADDQ         $0x80, DI
 	DECQ         R8
 	JNZ          exp
-	VMOVUPS      Y11, (SI)
+	VMOVUPS      Y1, (SI)
 	VBROADCASTSS scale+24(FP), Y0
-	VDIVPS       Y11, Y0, Y0
+	VDIVPS       Y1, Y0, Y0
 	MOVQ         AX, DI
 	MOVQ         CX, R8
 
 scale:
-	VMULPS  (DI), Y0, Y12
-	VMOVUPS Y12, (DI)
+	VMULPS  (DI), Y0, Y2
+	VMOVUPS Y2, (DI)
 	ADDQ    $0x80, DI
 	DECQ    R8
 	JNZ     scale
@@ -13798,6 +14220,175 @@ scale:
 	ADDQ    $0x20, SI
 	DECQ    DX
 	JNZ     lanes
+	VZEROUPPER
+	RET
+
+// func gruForward256(n int, in *float32, state *float32, h *float32, saved *float32)
+// Requires: AVX, AVX2, FMA3
+TEXT ·gruForward256(SB), NOSPLIT, $0-40
+	MOVQ n+0(FP), AX
+	MOVQ AX, CX
+	SHLQ $0x02, CX
+	MOVQ in+8(FP), DX
+	MOVQ state+16(FP), BX
+	MOVQ h+24(FP), SI
+	MOVQ saved+32(FP), DI
+	LEAQ (DI)(CX*2), R8
+	ADDQ CX, R8
+
+gate:
+	VMOVUPS      (DX), Y0
+	VADDPS       (BX), Y0, Y0
+	VMOVUPS      float41f00000<>+0(SB), Y1
+	VMINPS       Y0, Y1, Y0
+	VMOVUPS      floatc1f00000<>+0(SB), Y1
+	VMAXPS       Y0, Y1, Y0
+	VXORPS       float80000000<>+0(SB), Y0, Y0
+	VMULPS       float3fb8aa3b<>+0(SB), Y0, Y1
+	VROUNDPS     $0x08, Y1, Y1
+	VFNMADD231PS float3f318000<>+0(SB), Y1, Y0
+	VFNMADD231PS floatb95e8083<>+0(SB), Y1, Y0
+	VMOVUPS      float39506967<>+0(SB), Y2
+	VFMADD213PS  float3ab743ce<>+0(SB), Y0, Y2
+	VFMADD213PS  float3c088908<>+0(SB), Y0, Y2
+	VFMADD213PS  float3d2aa9c1<>+0(SB), Y0, Y2
+	VFMADD213PS  float3e2aaaaa<>+0(SB), Y0, Y2
+	VFMADD213PS  float3f000000<>+0(SB), Y0, Y2
+	VMULPS       Y0, Y2, Y2
+	VFMADD213PS  Y0, Y0, Y2
+	VADDPS       float3f800000<>+0(SB), Y2, Y2
+	VCVTPS2DQ    Y1, Y1
+	VPSLLD       $0x17, Y1, Y1
+	VPADDD       float3f800000<>+0(SB), Y1, Y1
+	VMULPS       Y1, Y2, Y0
+	VADDPS       float3f800000<>+0(SB), Y0, Y0
+	VMOVUPS      (DX)(CX*1), Y1
+	VADDPS       (BX)(CX*1), Y1, Y1
+	VMOVUPS      float41f00000<>+0(SB), Y2
+	VMINPS       Y1, Y2, Y1
+	VMOVUPS      floatc1f00000<>+0(SB), Y2
+	VMAXPS       Y1, Y2, Y1
+	VXORPS       float80000000<>+0(SB), Y1, Y1
+	VMULPS       float3fb8aa3b<>+0(SB), Y1, Y2
+	VROUNDPS     $0x08, Y2, Y2
+	VFNMADD231PS float3f318000<>+0(SB), Y2, Y1
+	VFNMADD231PS floatb95e8083<>+0(SB), Y2, Y1
+	VMOVUPS      float39506967<>+0(SB), Y3
+	VFMADD213PS  float3ab743ce<>+0(SB), Y1, Y3
+	VFMADD213PS  float3c088908<>+0(SB), Y1, Y3
+	VFMADD213PS  float3d2aa9c1<>+0(SB), Y1, Y3
+	VFMADD213PS  float3e2aaaaa<>+0(SB), Y1, Y3
+	VFMADD213PS  float3f000000<>+0(SB), Y1, Y3
+	VMULPS       Y1, Y3, Y3
+	VFMADD213PS  Y1, Y1, Y3
+	VADDPS       float3f800000<>+0(SB), Y3, Y3
+	VCVTPS2DQ    Y2, Y2
+	VPSLLD       $0x17, Y2, Y2
+	VPADDD       float3f800000<>+0(SB), Y2, Y2
+	VMULPS       Y2, Y3, Y1
+	VADDPS       float3f800000<>+0(SB), Y1, Y1
+	VMULPS       Y0, Y1, Y2
+	VMOVUPS      float3f800000<>+0(SB), Y3
+	VDIVPS       Y2, Y3, Y2
+	VMULPS       Y1, Y2, Y3
+	VMULPS       Y0, Y2, Y0
+	VMOVUPS      Y3, (DI)
+	VMOVUPS      Y0, (DI)(CX*1)
+	VMOVUPS      (BX)(CX*2), Y1
+	VMOVUPS      Y1, (R8)
+	VMOVUPS      (DX)(CX*2), Y2
+	VFMADD231PS  Y1, Y3, Y2
+	VMOVUPS      float41700000<>+0(SB), Y1
+	VMINPS       Y2, Y1, Y2
+	VMOVUPS      floatc1700000<>+0(SB), Y1
+	VMAXPS       Y2, Y1, Y2
+	VMULPS       floatc0000000<>+0(SB), Y2, Y2
+	VMULPS       float3fb8aa3b<>+0(SB), Y2, Y1
+	VROUNDPS     $0x08, Y1, Y1
+	VFNMADD231PS float3f318000<>+0(SB), Y1, Y2
+	VFNMADD231PS floatb95e8083<>+0(SB), Y1, Y2
+	VMOVUPS      float39506967<>+0(SB), Y3
+	VFMADD213PS  float3ab743ce<>+0(SB), Y2, Y3
+	VFMADD213PS  float3c088908<>+0(SB), Y2, Y3
+	VFMADD213PS  float3d2aa9c1<>+0(SB), Y2, Y3
+	VFMADD213PS  float3e2aaaaa<>+0(SB), Y2, Y3
+	VFMADD213PS  float3f000000<>+0(SB), Y2, Y3
+	VMULPS       Y2, Y3, Y3
+	VFMADD213PS  Y2, Y2, Y3
+	VADDPS       float3f800000<>+0(SB), Y3, Y3
+	VCVTPS2DQ    Y1, Y1
+	VPSLLD       $0x17, Y1, Y1
+	VPADDD       float3f800000<>+0(SB), Y1, Y1
+	VMULPS       Y1, Y3, Y2
+	VMOVUPS      float3f800000<>+0(SB), Y1
+	VADDPS       Y2, Y1, Y3
+	VSUBPS       Y2, Y1, Y1
+	VDIVPS       Y3, Y1, Y1
+	VMOVUPS      Y1, (DI)(CX*2)
+	VMOVUPS      (SI), Y2
+	VSUBPS       Y1, Y2, Y2
+	VFMADD213PS  Y1, Y0, Y2
+	VMOVUPS      Y2, (R8)(CX*1)
+	ADDQ         $0x20, DX
+	ADDQ         $0x20, BX
+	ADDQ         $0x20, SI
+	ADDQ         $0x20, DI
+	ADDQ         $0x20, R8
+	SUBQ         $0x08, AX
+	JNZ          gate
+	VZEROUPPER
+	RET
+
+// func gruBackward256(n int, dh *float32, saved *float32, h *float32, da *float32)
+// Requires: AVX, FMA3
+TEXT ·gruBackward256(SB), NOSPLIT, $0-40
+	MOVQ    n+0(FP), AX
+	MOVQ    AX, CX
+	SHLQ    $0x02, CX
+	MOVQ    dh+8(FP), DX
+	MOVQ    saved+16(FP), BX
+	LEAQ    (BX)(CX*2), SI
+	ADDQ    CX, SI
+	MOVQ    h+24(FP), DI
+	MOVQ    da+32(FP), R8
+	LEAQ    (R8)(CX*2), R9
+	ADDQ    CX, R9
+	VMOVUPS float3f800000<>+0(SB), Y0
+
+gate:
+	VMOVUPS      (BX), Y1
+	VMOVUPS      (BX)(CX*1), Y2
+	VMOVUPS      (BX)(CX*2), Y3
+	VMOVUPS      (DX), Y4
+	VMOVUPS      (DI), Y5
+	VSUBPS       Y3, Y5, Y5
+	VMULPS       Y5, Y4, Y5
+	VSUBPS       Y2, Y0, Y6
+	VMULPS       Y6, Y2, Y7
+	VMULPS       Y7, Y5, Y5
+	VMOVUPS      Y5, (R8)(CX*1)
+	VMULPS       Y6, Y4, Y6
+	VMOVAPS      Y0, Y7
+	VFNMADD231PS Y3, Y3, Y7
+	VMULPS       Y7, Y6, Y6
+	VMOVUPS      Y6, (R9)
+	VMULPS       Y2, Y4, Y4
+	VMOVUPS      Y4, (DX)
+	VMULPS       Y1, Y6, Y5
+	VMOVUPS      Y5, (R8)(CX*2)
+	VSUBPS       Y1, Y0, Y7
+	VMULPS       Y7, Y1, Y1
+	VMULPS       (SI), Y6, Y6
+	VMULPS       Y1, Y6, Y6
+	VMOVUPS      Y6, (R8)
+	ADDQ         $0x20, DX
+	ADDQ         $0x20, BX
+	ADDQ         $0x20, SI
+	ADDQ         $0x20, DI
+	ADDQ         $0x20, R8
+	ADDQ         $0x20, R9
+	SUBQ         $0x08, AX
+	JNZ          gate
 	VZEROUPPER
 	RET
 
@@ -14089,5 +14680,24 @@ store:
 	ADDQ   $0x80, CX
 	DECQ   DX
 	JNZ    row
+	VZEROUPPER
+	RET
+
+// func addScaled(dst *float32, x *float32, groups int, alpha float32)
+// Requires: AVX, FMA3
+TEXT ·addScaled(SB), NOSPLIT, $0-28
+	MOVQ         dst+0(FP), AX
+	MOVQ         x+8(FP), CX
+	MOVQ         groups+16(FP), DX
+	VBROADCASTSS alpha+24(FP), Y0
+
+group:
+	VMOVUPS     (CX), Y1
+	VFMADD213PS (AX), Y0, Y1
+	VMOVUPS     Y1, (AX)
+	ADDQ        $0x20, CX
+	ADDQ        $0x20, AX
+	DECQ        DX
+	JNZ         group
 	VZEROUPPER
 	RET

@@ -19,7 +19,7 @@ const (
 	roundMagic = 12582912
 )
 
-// Exp is exp(x) for x <= 0 to about 1 unit in the last place; below -87, where
+// Exp is exp(x) for x <= 87 to about 1 unit in the last place; below -87, where
 // the result leaves the normal range, it is exp(-87). A NaN stays.
 func Exp(x float32) float32 {
 	if x < expMin {

@@ -16,5 +16,11 @@ func softmaxAsm(Class, []float32, int, int, float32, *[Lanes]float32, *[Lanes]fl
 func rowSumsAsm(Class, []float32, []float32, Op, float32)            { panic(unreachable) }
 func addExactAsm(Class, []int64, float64, []float32, []float32) bool { panic(unreachable) }
 
+func gruForwardAsm(Class, int, []float32, []float32, []float32, []float32) { panic(unreachable) }
+func gruBackwardAsm(Class, int, []float32, []float32, []float32, []float32) {
+	panic(unreachable)
+}
+func addScaled(*float32, *float32, int, float32) { panic(unreachable) }
+
 // Peak has no loop here: see the amd64 one.
 func (c Class) Peak(int) float64 { return 0 }

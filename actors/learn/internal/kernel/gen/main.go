@@ -13,11 +13,14 @@ func main() {
 			}
 		}
 		softmax(s)
+		gruForward(s)
+		gruBackward(s)
 		peak(s)
 	}
 	addExact512()
 	addExact2()
 	transpose()
 	rowSums()
+	addScaled()
 	Generate()
 }

@@ -35,15 +35,24 @@ func (s simd) constant(x float32) reg.VecVirtual {
 	return v
 }
 
-var floats = map[uint32]Mem{}
+// vector is a whole vector of x in the program's data.
+func (s simd) vector(x float32) Mem { return float(x) }
 
+var (
+	negativeZero = math.Copysign(0, -1)
+	floats       = map[uint32]Mem{}
+)
+
+// float is 64 bytes of x: its beginning serves where less is read.
 func float(x float32) Mem {
 	bits := math.Float32bits(x)
-	if m, ok := floats[bits]; ok {
-		return m
+	m, ok := floats[bits]
+	if !ok {
+		m = GLOBL(fmt.Sprintf("float%08x", bits), 8|16) // RODATA|NOPTR
+		for i := range 16 {
+			DATA(4*i, U32(bits))
+		}
+		floats[bits] = m
 	}
-	m := GLOBL(fmt.Sprintf("float%08x", bits), 8|16) // RODATA|NOPTR
-	DATA(0, U32(bits))
-	floats[bits] = m
 	return m
 }

@@ -8,39 +8,30 @@ import (
 
 const blockRow = 4 * 32 // bytes from a feature of a block to the next
 
-// exp replaces x <= 0 by exp(x), as kernel.Exp does but with fused operations.
-func exp(s simd) func(x reg.VecVirtual) {
-	least, log2e := s.constant(-87), s.constant(1.44269504088896341)
-	hi, lo := s.constant(0.693359375), s.constant(-2.12194440e-4)
-	coefficients := []reg.VecVirtual{
-		s.constant(1.9875691500e-4), s.constant(1.3981999507e-3), s.constant(8.3334519073e-3),
-		s.constant(4.1665795894e-2), s.constant(1.6666665459e-1), s.constant(5.0000001201e-1),
+// expInRange replaces -87 <= x <= 87 by exp(x), as kernel.Exp does but with fused
+// operations. A NaN stays. The constants are read from memory: AVX2 has few registers.
+func expInRange(s simd, x reg.VecVirtual) {
+	n, p := s.vec(), s.vec()
+	VMULPS(s.vector(1.44269504088896341), x, n)
+	if s.wide() {
+		VRNDSCALEPS(Imm(8), n, n) // to nearest, no exception
+	} else {
+		VROUNDPS(Imm(8), n, n)
 	}
-	one := s.constant(1)
-	return func(x reg.VecVirtual) {
-		n, p := s.vec(), s.vec()
-		VMAXPS(x, least, x) // a NaN stays
-		VMULPS(x, log2e, n)
-		if s.wide() {
-			VRNDSCALEPS(Imm(8), n, n) // to nearest, no exception
-		} else {
-			VROUNDPS(Imm(8), n, n)
-		}
-		VFNMADD231PS(hi, n, x)
-		VFNMADD231PS(lo, n, x)
-		VMOVAPS(coefficients[0], p)
-		for _, c := range coefficients[1:] {
-			VFMADD213PS(c, x, p)
-		}
-		VMULPS(x, p, p)
-		VFMADD213PS(x, x, p)
-		VADDPS(one, p, p)
-		// 2^n from its exponent. 1.0 has the bias.
-		VCVTPS2DQ(n, n)
-		VPSLLD(Imm(23), n, n)
-		VPADDD(one, n, n)
-		VMULPS(n, p, x)
+	VFNMADD231PS(s.vector(0.693359375), n, x)
+	VFNMADD231PS(s.vector(-2.12194440e-4), n, x)
+	VMOVUPS(s.vector(1.9875691500e-4), p)
+	for _, c := range []float32{1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1, 5.0000001201e-1} {
+		VFMADD213PS(s.vector(c), x, p)
 	}
+	VMULPS(x, p, p)
+	VFMADD213PS(x, x, p)
+	VADDPS(s.vector(1), p, p)
+	// 2^n from its exponent. 1.0 has the bias.
+	VCVTPS2DQ(n, n)
+	VPSLLD(Imm(23), n, n)
+	VPADDD(s.vector(1), n, n)
+	VMULPS(n, p, x)
 }
 
 func softmax(s simd) {
@@ -71,7 +62,7 @@ func softmax(s simd) {
 	JNZ(LabelRef("max"))
 	VMOVUPS(most, Mem{Base: top})
 
-	e := exp(s)
+	least := s.constant(-87)
 	total := s.vec()
 	s.zero(total)
 	MOVQ(z, p)
@@ -80,7 +71,8 @@ func softmax(s simd) {
 	Label("exp")
 	VMOVUPS(Mem{Base: p}, x)
 	VSUBPS(Mem{Base: top}, x, x)
-	e(x)
+	VMAXPS(x, least, x) // a NaN stays
+	expInRange(s, x)
 	VMOVUPS(x, Mem{Base: p})
 	VADDPS(x, total, total)
 	ADDQ(Imm(blockRow), p)

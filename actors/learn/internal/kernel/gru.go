@@ -1,0 +1,74 @@
+package kernel
+
+// The gates of a GRU in PyTorch's form, on vectors of n = hidden·Lanes floats:
+//
+//	r = σ(a_r), z = σ(a_z), m = tanh(i_n + r∘g_n), h' = (1-z)∘m + z∘h
+//
+// with i the input's and g the state's share of each gate, a = i + g.
+
+// Arguments of σ beyond ±gateLimit and of tanh beyond ±gateLimit/2 are cut: there
+// both are saturated to less than a float32 can show beside 1.
+const gateLimit = 30
+
+// GRUForward reads in and state, each 3n: the shares of r, z and n; h, n. It
+// writes saved, 5n: r, z, m, g_n and h'.
+func (c Class) GRUForward(n int, in, state, h, saved []float32) {
+	in, state, h, saved = in[:3*n], state[:3*n], h[:n], saved[:5*n]
+	if n == 0 || n%Vector != 0 {
+		panic("kernel: GRU gates of a part of a vector")
+	}
+	if c != Go {
+		gruForwardAsm(c, n, in, state, h, saved)
+		return
+	}
+	for i := range n {
+		a := 1 + Exp(-min(max(in[i]+state[i], -gateLimit), gateLimit))
+		b := 1 + Exp(-min(max(in[n+i]+state[n+i], -gateLimit), gateLimit))
+		inverse := 1 / float32(a*b) // one division for two gates
+		r, z := float32(b*inverse), float32(a*inverse)
+		g := state[2*n+i]
+		x := in[2*n+i] + float32(r*g)
+		e := Exp(-2 * min(max(x, -gateLimit/2), gateLimit/2))
+		m := (1 - e) / (1 + e)
+		saved[i], saved[n+i], saved[2*n+i], saved[3*n+i] = r, z, m, g
+		saved[4*n+i] = float32(z*(h[i]-m)) + m
+	}
+}
+
+// GRUBackward takes dh, the gradient of h', n, with what GRUForward saved, 4n of
+// it, and the state h before. It writes da, 4n: the gradients of a_r, a_z, g_n and
+// i_n; and turns dh into its part that reaches h directly, dh∘z.
+func (c Class) GRUBackward(n int, dh, saved, h, da []float32) {
+	dh, saved, h, da = dh[:n], saved[:4*n], h[:n], da[:4*n]
+	if n == 0 || n%Vector != 0 {
+		panic("kernel: GRU gates of a part of a vector")
+	}
+	if c != Go {
+		gruBackwardAsm(c, n, dh, saved, h, da)
+		return
+	}
+	for i := range n {
+		r, z, m, g := saved[i], saved[n+i], saved[2*n+i], saved[3*n+i]
+		d := dh[i]
+		dz := float32(d * (h[i] - m))
+		dm := float32(float32(d*(1-z)) * (1 - float32(m*m)))
+		da[i] = float32(float32(dm*g) * float32(r*(1-r)))
+		da[n+i] = float32(dz * float32(z*(1-z)))
+		da[2*n+i] = float32(dm * r)
+		da[3*n+i] = dm
+		dh[i] = float32(d * z)
+	}
+}
+
+// AddScaled computes dst += alpha·x.
+func (c Class) AddScaled(dst []float32, alpha float32, x []float32) {
+	x = x[:len(dst)]
+	from := 0
+	if n := len(dst) &^ 7; c != Go && n > 0 {
+		addScaled(&dst[0], &x[0], n/8, alpha)
+		from = n
+	}
+	for i := from; i < len(dst); i++ {
+		dst[i] += float32(alpha * x[i])
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/nats-io/nats.go"
 
 	"fedpace/bus"
 )
@@ -81,6 +82,24 @@ func (p *place) host(t testing.TB, run string) *bus.Host {
 		}
 	})
 	return h
+}
+
+// bare is a connection without package bus, to the same server by the same way.
+func (p *place) bare(t testing.TB) *nats.Conn {
+	t.Helper()
+	c, err := p.server.Bare()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func someJob(n uint64, model bus.Digest, params int) *bus.Job {
+	return &bus.Job{
+		Job: n, Kind: bus.Train, Round: 2, Model: model, Params: params,
+		Spec:    bus.Spec{Model: "linear:5000,2", Data: "ab", Seed: 7, Batch: 32},
+		Clients: []bus.JobClient{{Task: 9, Client: 4, LocalSteps: 3, StepsDone: 12, LearningRate: 0.1, Weight: 0.5}},
+	}
 }
 
 func someTask(n uint64) *bus.Task {

@@ -1,0 +1,137 @@
+package experiment
+
+import (
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// real is the path of a file of real data; the test is skipped, by name, where
+// it is absent.
+func real(t testing.TB, name string) string {
+	t.Helper()
+	folder := os.Getenv("FEDPACE_DATA")
+	if folder == "" {
+		folder = filepath.Join("..", "..", "shared", "data")
+	}
+	path := filepath.Join(folder, filepath.FromSlash(name))
+	if _, err := os.Stat(path); err != nil {
+		t.Skipf("no %s in %s (set FEDPACE_DATA to the folder that has it)", name, folder)
+	}
+	return path
+}
+
+// reference is FEMNIST's validation loss and accuracy on the 3,000 writers by
+// independent PyTorch and C programs with the same settings (paper/NOTES,
+// "Reference curves"): two seeds.
+var reference = map[int]struct{ loss, accuracy [2]float64 }{
+	10:  {[2]float64{1.707, 1.709}, [2]float64{.565, .568}},
+	50:  {[2]float64{1.086, 1.106}, [2]float64{.694, .685}},
+	100: {[2]float64{.902, .911}, [2]float64{.733, .732}},
+	300: {[2]float64{.682, .690}, [2]float64{.786, .784}},
+}
+
+func femnist(t *testing.T, sets ...string) []Row {
+	t.Helper()
+	out := filepath.Join(t.TempDir(), "run")
+	c, err := Load("", append([]string{"task=femnist", "data=" + real(t, "femnist/femnist.parquet"), "evaluate.every=10", "out=" + out}, sets...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	mustRun(t, c, Options{})
+	rows, err := ReadRounds(filepath.Join(out, RoundsFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return rows
+}
+
+// follows compares a curve with the reference at its rounds: accuracy within
+// 0.02 and loss within 0.05 of the two seeds' range.
+func follows(t *testing.T, rows []Row) {
+	t.Helper()
+	for _, r := range rows {
+		want, ok := reference[r.Round]
+		if !ok {
+			continue
+		}
+		t.Logf("round %d, %.1f s: validation loss %.3f, accuracy %.3f; reference %v, %v",
+			r.Round, r.VirtualSeconds, r.ValidationLoss, r.ValidationAccuracy, want.loss, want.accuracy)
+		if off(r.ValidationLoss, want.loss) > 0.05 || off(r.ValidationAccuracy, want.accuracy) > 0.02 {
+			t.Errorf("round %d leaves the reference", r.Round)
+		}
+	}
+}
+
+// off is the distance of x from the range of two values.
+func off(x float64, of [2]float64) float64 {
+	low, high := min(of[0], of[1]), max(of[0], of[1])
+	return math.Max(0, math.Max(low-x, x-high))
+}
+
+func TestRealFEMNISTStartsAsTheReference(t *testing.T) {
+	rows := femnist(t, "stop.rounds=10")
+	if len(rows) != 10 {
+		t.Fatalf("%d rounds", len(rows))
+	}
+	follows(t, rows)
+}
+
+// The whole reference curve with two seeds, and K_r-rounds ahead of
+// K-eta-fixed at equal virtual time. Some five minutes on two cores.
+func TestRealFEMNISTFollowsTheReference(t *testing.T) {
+	if os.Getenv("FEDPACE_LONG") == "" {
+		t.Skip("long: set FEDPACE_LONG=1 to run it")
+	}
+	var decaying []Row
+	for seed := range 2 {
+		decaying = femnist(t, "stop.rounds=300", fmt.Sprintf("seed=%d", seed+1))
+		follows(t, decaying)
+	}
+	fixed := femnist(t, "stop.rounds=20", "schedule.k=fixed", "seed=2")
+	for _, f := range fixed {
+		if math.IsNaN(f.ValidationAccuracy) {
+			continue
+		}
+		var at Row // the newest evaluation of K_r-rounds by then
+		for _, r := range decaying {
+			if r.VirtualSeconds <= f.VirtualSeconds && !math.IsNaN(r.ValidationAccuracy) {
+				at = r
+			}
+		}
+		t.Logf("by %.1f s: K_r-rounds %.3f after round %d, K-eta-fixed %.3f after round %d", f.VirtualSeconds, at.ValidationAccuracy, at.Round, f.ValidationAccuracy, f.Round)
+		if at.ValidationAccuracy <= f.ValidationAccuracy {
+			t.Errorf("at %.1f s K_r-rounds is not ahead", f.VirtualSeconds)
+		}
+	}
+}
+
+// The other real layouts run end to end and learn something.
+func TestRealLEAFAndSent140Run(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		sets []string
+	}{
+		{"femnist/leaf", []string{"task=femnist", "clients=0", "cohort=5", "stop.rounds=15", "schedule.k=fixed"}},
+		{"sent140/tweets_with_users.csv.gz", []string{"task=sent140", "clients=0", "sent140.min_tweets=3", "stop.rounds=60", "schedule.k=fixed"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			out := filepath.Join(t.TempDir(), "run")
+			config, err := Load("", append(c.sets, "data="+real(t, c.name), "schedule.window=5", "out="+out))
+			if err != nil {
+				t.Fatal(err)
+			}
+			s := mustRun(t, config, Options{})
+			rows, err := ReadRounds(filepath.Join(out, RoundsFile))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if *s.TrainingLoss >= rows[0].TrainingLoss {
+				t.Errorf("the training loss went from %g to %g", rows[0].TrainingLoss, *s.TrainingLoss)
+			}
+			t.Logf("%d clients' worth of %s: loss %.3f to %.3f, accuracy %.3f", s.Outcomes[0], c.name, rows[0].TrainingLoss, *s.TrainingLoss, *s.ValidationAccuracy)
+		})
+	}
+}

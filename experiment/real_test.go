@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// real is the path of a file of real data; the test is skipped, by name, where
+// realData is the path of a file of real data; the test is skipped, by name, where
 // it is absent.
-func real(t testing.TB, name string) string {
+func realData(t testing.TB, name string) string {
 	t.Helper()
 	folder := os.Getenv("FEDPACE_DATA")
 	if folder == "" {
@@ -36,7 +36,7 @@ var reference = map[int]struct{ loss, accuracy [2]float64 }{
 func femnist(t *testing.T, sets ...string) []Row {
 	t.Helper()
 	out := filepath.Join(t.TempDir(), "run")
-	c, err := Load("", append([]string{"task=femnist", "data=" + real(t, "femnist/femnist.parquet"), "evaluate.every=10", "out=" + out}, sets...))
+	c, err := Load("", append([]string{"task=femnist", "data=" + realData(t, "femnist/femnist.parquet"), "evaluate.every=10", "out=" + out}, sets...))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -119,7 +119,7 @@ func TestRealLEAFAndSent140Run(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			out := filepath.Join(t.TempDir(), "run")
-			config, err := Load("", append(c.sets, "data="+real(t, c.name), "schedule.window=5", "out="+out))
+			config, err := Load("", append(c.sets, "data="+realData(t, c.name), "schedule.window=5", "out="+out))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -16,4 +16,10 @@ const (
 	Synthetic   Purpose = 7 // (client, part): made data
 	Augment     Purpose = 8 // (client, step): random flips and crops
 	Partition   Purpose = 9 // samples to clients
+
+	Device       Purpose = 10 // (client, quantity): class, own speeds, places in traces
+	Vary         Purpose = 11 // (client, task, quantity): a task's factor on a speed
+	Slowdown     Purpose = 12 // (client, window, ...): when a client is slow
+	Availability Purpose = 13 // (client, window, ...): when a client can be asked
+	Dropout      Purpose = 14 // (client, task, draw): whether and where a task ends early
 )

@@ -114,8 +114,8 @@ func TestRealLEAFAndSent140Run(t *testing.T) {
 		name string
 		sets []string
 	}{
-		{"femnist/leaf", []string{"task=femnist", "clients=0", "cohort=5", "stop.rounds=15", "schedule.k=fixed"}},
-		{"sent140/tweets_with_users.csv.gz", []string{"task=sent140", "clients=0", "sent140.min_tweets=3", "stop.rounds=60", "schedule.k=fixed"}},
+		{"femnist/leaf", []string{"task=femnist", "cohort=5", "stop.rounds=15", "schedule.k=fixed"}},
+		{"sent140/tweets_with_users.csv.gz", []string{"task=sent140", "sent140.min_tweets=3", "stop.rounds=60", "schedule.k=fixed"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			out := filepath.Join(t.TempDir(), "run")

@@ -108,30 +108,28 @@ func TestRealFEMNISTFollowsTheReference(t *testing.T) {
 	}
 }
 
-// The other real layouts run end to end and learn something.
-func TestRealLEAFAndSent140Run(t *testing.T) {
-	for _, c := range []struct {
-		name string
-		sets []string
-	}{
-		{"femnist/leaf", []string{"task=femnist", "cohort=5", "stop.rounds=15", "schedule.k=fixed"}},
-		{"sent140/tweets_with_users.csv.gz", []string{"task=sent140", "sent140.min_tweets=3", "stop.rounds=60", "schedule.k=fixed"}},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			out := filepath.Join(t.TempDir(), "run")
-			config, err := Load("", append(c.sets, "data="+realData(t, c.name), "schedule.window=5", "out="+out))
-			if err != nil {
-				t.Fatal(err)
-			}
-			s := mustRun(t, config, Options{})
-			rows, err := ReadRounds(filepath.Join(out, RoundsFile))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if *s.TrainingLoss >= rows[0].TrainingLoss {
-				t.Errorf("the training loss went from %g to %g", rows[0].TrainingLoss, *s.TrainingLoss)
-			}
-			t.Logf("%d clients' worth of %s: loss %.3f to %.3f, accuracy %.3f", s.Outcomes[0], c.name, rows[0].TrainingLoss, *s.TrainingLoss, *s.ValidationAccuracy)
-		})
+// Two shards of LEAF's own JSON: ten writers, learned by heart in few rounds.
+func TestRealLEAFRuns(t *testing.T) {
+	c := small(t, "clients=all", "cohort=5", "stop.rounds=15", "schedule.k=fixed", "schedule.k0=80", "data="+realData(t, "femnist/leaf"))
+	s := mustRun(t, c, Options{})
+	if *s.ValidationAccuracy < 0.5 {
+		t.Errorf("validation accuracy %.3f after 15 rounds, expected at least 0.5", *s.ValidationAccuracy)
+	}
+}
+
+// Sent140, users with at least 3 tweets: after 1,000 rounds K_r-rounds is at
+// .732 to .747 in the notes' reference runs (two splits, two seeds). Another
+// split may be as far from those as they are from each other.
+func TestRealSent140FollowsTheReference(t *testing.T) {
+	out := filepath.Join(t.TempDir(), "run")
+	c, err := Load("", []string{"task=sent140", "sent140.min_tweets=3", "data=" + realData(t, "sent140/tweets_with_users.csv.gz"),
+		"stop.rounds=1000", "evaluate.every=100", "out=" + out})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := mustRun(t, c, Options{})
+	t.Logf("validation accuracy %.3f", *s.ValidationAccuracy)
+	if *s.ValidationAccuracy < .717 || *s.ValidationAccuracy > .762 {
+		t.Errorf("validation accuracy %.3f after 1,000 rounds, reference .732 to .747", *s.ValidationAccuracy)
 	}
 }

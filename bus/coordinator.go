@@ -116,13 +116,17 @@ func OpenCoordinator(ctx context.Context, conn *Conn, run string, config Coordin
 }
 
 func (c *Coordinator) open(ctx context.Context) error {
+	if err := c.alone(ctx); err != nil {
+		return err
+	}
 	if err := c.queue.open(ctx); err != nil {
 		return err
 	}
 	for subject, handler := range map[string]nats.MsgHandler{
 		anyClientSubject(c.run, verbPlan): c.onPlan,
 		sumsSubject(c.run):                c.sums.onSum,
-		c.queue.advisorySubject():         c.onAdvisory,
+		c.queue.exhaustedSubject():        c.onExhausted,
+		c.queue.terminatedSubject():       c.onTerminated,
 	} {
 		s, err := c.conn.subscribe(subject, "", handler)
 		if err != nil {
@@ -135,6 +139,21 @@ func (c *Coordinator) open(ctx context.Context) error {
 	c.stop = stop
 	c.watched.Go(func() { c.queue.watch(watching, c) })
 	return c.conn.settled(ctx)
+}
+
+// alone makes sure that no other coordinator drives a run of this name on the
+// server: the two would empty each other's streams.
+func (c *Coordinator) alone(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	_, err := c.conn.nats.RequestWithContext(ctx, sumsSubject(c.run), nil)
+	switch {
+	case errors.Is(err, nats.ErrNoResponders):
+		return nil
+	case err == nil:
+		return fmt.Errorf("bus: run %s has a coordinator on this server already: choose another name", c.run)
+	}
+	return fmt.Errorf("bus: is run %s free: %w", c.run, err)
 }
 
 // Close ends the subscriptions and removes the run's streams and models. Calls
@@ -260,14 +279,19 @@ func (c *Coordinator) TakeSum(ctx context.Context) (*ReceivedSum, error) {
 	return c.sums.take(ctx)
 }
 
-// onAdvisory learns that a job was handed out for the last time.
-func (c *Coordinator) onAdvisory(m *nats.Msg) {
+// onExhausted learns that a job was handed out for the last time.
+func (c *Coordinator) onExhausted(m *nats.Msg) {
 	j, err := c.queue.exhausted(m.Data)
 	switch {
 	case err != nil:
-		c.sums.inbox.fail(err)
+		c.failed(err)
 	case j != nil && c.sums.open(j.Job):
-		c.sums.inbox.fail(fmt.Errorf("bus: run %s: job %d (%s, round %d, kernel %s) was given out %d times and no trainer finished it",
+		c.failed(fmt.Errorf("bus: run %s: job %d (%s, round %d, kernel %s) was given out %d times and no trainer finished it",
 			c.run, j.Job, j.Kind, j.Round, j.Kernel, c.config.MaxDeliver))
 	}
+}
+
+// onTerminated learns that a trainer could not read a job.
+func (c *Coordinator) onTerminated(m *nats.Msg) {
+	c.failed(fmt.Errorf("bus: run %s: a trainer cannot read a job: %s", c.run, terminationReason(m.Data)))
 }

@@ -43,6 +43,7 @@ type Host struct {
 	end  context.CancelCauseFunc
 
 	ignored atomic.Int64
+	copies  atomic.Bool // the coordinator is in another process
 	mu      sync.Mutex
 	subs    []*nats.Subscription
 }
@@ -163,46 +164,53 @@ func (s *responder) onTask(m *nats.Msg) {
 //
 // A sum that is refused is an error that wraps [ErrRefused].
 func (h *Host) SendSum(ctx context.Context, s *Sum) error {
-	w := wireSum(s, h.name)
-	if s.Failure != nil || len(s.Values) == 0 {
-		w.Params = 0
+	w := encodeSum(s, h.name)
+	if w.Params == 0 {
 		_, err := h.sumRequest(ctx, w)
 		return err
 	}
-	if store := h.conn.store; store != nil {
-		number := store.putSum(s.Values)
-		w.Handle = &wire.Handle{Store: store.id[:], Number: number}
-		_, err := h.sumRequest(ctx, w)
-		if err == nil {
-			store.takeBack(number)
-			return nil
-		}
-		store.takeBack(number)
-		if !errors.Is(err, ErrRefused) {
+	if h.conn.store != nil && !h.copies.Load() {
+		err := h.lendSum(ctx, w, s.Values)
+		if !errors.Is(err, errElsewhere) {
 			return err
 		}
-		// The coordinator lives elsewhere and wants the values themselves; what
-		// it refuses for another reason it refuses again.
-		w.Handle = nil
+		h.copies.Store(true)
 	}
-	size := min(chunkBytes, int(h.conn.nats.MaxPayload())-proto.Size(w)-1024) / 8
+	return h.copySum(ctx, w, s.Values)
+}
+
+// lendSum lets the coordinator read the values where they are.
+func (h *Host) lendSum(ctx context.Context, w *wire.Sum, values []int64) error {
+	store := h.conn.store
+	number := store.putSum(values)
+	defer store.takeBack(number)
+	w.Handle = &wire.Handle{Store: store.id[:], Number: number}
+	defer func() { w.Handle = nil }()
+	_, err := h.sumRequest(ctx, w)
+	return err
+}
+
+// copySum sends the values in chunks, one after the other.
+func (h *Host) copySum(ctx context.Context, w *wire.Sum, values []int64) error {
+	limit := h.conn.nats.MaxPayload()
+	size := min(chunkBytes, int(limit)-proto.Size(w)-1024) / 8
 	if size < 1 {
-		return fmt.Errorf("bus: sum of job %d: %d bytes of losses do not fit a message of %d", s.Job, proto.Size(w), h.conn.nats.MaxPayload())
+		return fmt.Errorf("bus: sum of job %d: %d bytes of losses do not fit a message of %d: the job has too many clients", w.Job, proto.Size(w), limit)
 	}
-	chunks := (len(s.Values) + size - 1) / size
+	chunks := (len(values) + size - 1) / size
 	w.Chunks = uint32(chunks)
 	for i := range chunks {
 		w.Chunk = uint32(i)
-		w.Values = wordBytes(s.Values[i*size : min((i+1)*size, len(s.Values))])
+		w.Values = wordBytes(values[i*size : min((i+1)*size, len(values))])
 		if i == 1 {
-			w.Clients, w.Shards = nil, nil
+			w.Clients = nil
 		}
 		done, err := h.sumRequest(ctx, w)
 		if done || err != nil {
 			return err
 		}
 	}
-	return fmt.Errorf("bus: sum of job %d: the coordinator misses chunks after all %d were sent", s.Job, chunks)
+	return fmt.Errorf("bus: sum of job %d: the coordinator misses chunks after all %d were sent", w.Job, chunks)
 }
 
 // ErrRefused is wrapped by errors about sums that the coordinator refused.
@@ -247,6 +255,8 @@ func (h *Host) verdict(job uint64, reply []byte) (done bool, err error) {
 		return false, nil
 	case wire.Verdict_VERDICT_ACCEPTED, wire.Verdict_VERDICT_REPEATED:
 		return true, nil
+	case wire.Verdict_VERDICT_SEND_VALUES:
+		return false, errElsewhere
 	}
 	return false, fmt.Errorf("bus: sum of job %d: %w: %s", job, ErrRefused, r.Reason)
 }

@@ -75,31 +75,41 @@ func (q *Jobs) NextJob(ctx context.Context) (*Delivery, error) {
 
 // next makes one attempt.
 func (q *Jobs) next(ctx context.Context) (*Delivery, error) {
-	q.mu.Lock()
-	if q.consumer == nil {
-		c, err := q.host.conn.js.Consumer(ctx, jobsStream(q.host.run), q.kernel)
-		if err != nil {
-			q.mu.Unlock()
-			return nil, err
-		}
-		q.consumer, q.wait = c, c.CachedInfo().Config.AckWait
+	consumer, wait, err := q.find(ctx)
+	if err != nil {
+		return nil, err
 	}
-	consumer, wait := q.consumer, q.wait
-	q.mu.Unlock()
 	m, err := consumer.Next(jetstream.FetchContext(ctx))
 	if err != nil {
 		return nil, err
 	}
 	j, err := decodeJob(m.Data())
 	if err != nil {
-		// Nobody can do it: said at once rather than after all deliveries.
-		_ = m.TermWithReason(err.Error())
+		// No repetition makes it readable: the coordinator learns at once.
 		q.host.ignored.Add(1)
-		return nil, nats.ErrTimeout
+		return nil, errors.Join(err, m.TermWithReason(validText(err.Error())))
 	}
 	d := &Delivery{Job: j, msg: m, stop: make(chan struct{})}
 	d.mark.Go(func() { d.keep(wait / 3) })
 	return d, nil
+}
+
+// find looks the consumer up unless that has been done.
+func (q *Jobs) find(ctx context.Context) (jetstream.Consumer, time.Duration, error) {
+	q.mu.Lock()
+	consumer, wait := q.consumer, q.wait
+	q.mu.Unlock()
+	if consumer != nil {
+		return consumer, wait, nil
+	}
+	consumer, err := q.host.conn.js.Consumer(ctx, jobsStream(q.host.run), q.kernel)
+	if err != nil {
+		return nil, 0, err
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.consumer, q.wait = consumer, consumer.CachedInfo().Config.AckWait
+	return q.consumer, q.wait, nil
 }
 
 // keep marks progress until the delivery is over.

@@ -14,7 +14,7 @@ const (
 	MaxModelBits    = 1 << 48   // of one transfer
 	MaxJobClients   = 1 << 16   // clients of one job
 	MaxJobShards    = 1 << 16   // shards of one job
-	MaxSamples      = 1 << 48   // validation samples
+	MaxSamples      = 1<<31 - 1 // validation samples
 	MaxBatch        = 1 << 20   // samples of a minibatch
 	MaxLearningRate = 1e9
 
@@ -29,6 +29,10 @@ const (
 
 // MaxPayload is the largest message of the embedded server, in bytes.
 const MaxPayload = 16 << 20
+
+// maxPending is what the embedded server holds for one connection, in bytes,
+// before it gives the connection up: as much as a subscription may (pendingBytes).
+const maxPending = pendingBytes
 
 // chunkBytes is how much of a model or a sum goes into one message at most:
 // with room for the rest it fits the 1 MiB that NATS servers allow by default.

@@ -144,12 +144,12 @@ func decodeChunk(b []byte, i int) (*wire.ModelChunk, error) {
 	if err := unmarshal(b, &w); err != nil {
 		return nil, err
 	}
-	ck := checker{message: "model chunk"}
-	ck.number("chunk", uint64(w.Chunk), uint64(i), uint64(i))
-	ck.number("chunks", uint64(w.Chunks), uint64(i)+1, maxChunks)
-	ck.number("params", uint64(w.Params), 1, MaxParams)
-	if len(w.Values) == 0 || len(w.Values)%4 != 0 || len(w.Values)/4 > int(w.Params) {
-		ck.refuse("values", fmt.Sprint(len(w.Values), " bytes"), fmt.Sprintf("a multiple of 4, at most 4 for each of %d params", w.Params))
+	c := checker{message: "model chunk"}
+	c.number("chunk", int64(w.Chunk), int64(i), int64(i))
+	c.number("chunks", int64(w.Chunks), int64(i)+1, maxChunks)
+	c.number("params", int64(w.Params), 1, MaxParams)
+	if n := len(w.Values); n == 0 || n%4 != 0 || n/4 > int(w.Params) {
+		c.refuse("values", fmt.Sprint(n, " bytes"), fmt.Sprintf("a multiple of 4, at most 4 for each of %d params", w.Params))
 	}
-	return &w, ck.err
+	return &w, c.err
 }

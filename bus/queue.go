@@ -355,10 +355,25 @@ func (q *workQueue) deleteModel(ctx context.Context, d Digest) error {
 	return nil
 }
 
-// advisorySubject is where the server says that a job has been handed out for
-// the last time and was not acknowledged.
-func (q *workQueue) advisorySubject() string {
+// exhaustedSubject is where the server says that a job has been handed out for
+// the last time and was not acknowledged; terminatedSubject, that a trainer
+// declared that nobody can do it.
+func (q *workQueue) exhaustedSubject() string {
 	return "$JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES." + jobsStream(q.run) + ".*"
+}
+
+func (q *workQueue) terminatedSubject() string {
+	return "$JS.EVENT.ADVISORY.CONSUMER.MSG_TERMINATED." + jobsStream(q.run) + ".*"
+}
+
+func terminationReason(advisory []byte) string {
+	var a struct {
+		Reason string `json:"reason"`
+	}
+	if err := json.Unmarshal(advisory, &a); err != nil || a.Reason == "" {
+		return "it gave no reason"
+	}
+	return a.Reason
 }
 
 // exhausted finds the job of such an advisory; nil if it is no longer queued.

@@ -51,8 +51,9 @@ func StartServer(ctx context.Context, c ServerConfig) (*Server, error) {
 		JetStream:       true,
 		StoreDir:        folder,
 		MaxPayload:      MaxPayload,
-		MaxPending:      256 << 20,
-		NoSublistCache:  true, // it thrashes on a million subjects
+		MaxPending:      maxPending,
+		WriteDeadline:   time.Minute, // a busy machine is no slow consumer
+		NoSublistCache:  true,        // it thrashes on a million subjects
 		NoSystemAccount: true,
 	}
 	if c.Listen != "" {

@@ -2,6 +2,7 @@ package bus
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -38,6 +39,9 @@ type assembly struct {
 	pieces  [][]byte
 	head    *Sum
 }
+
+// errElsewhere answers a handle of another process.
+var errElsewhere = errors.New("the sum is a handle, but its trainer shares no memory with the coordinator")
 
 // ReceivedSum is the sum of an open job. Values may be read until Accept or
 // Reject, exactly one of which must be called; a second call does nothing.
@@ -107,7 +111,7 @@ func (d *sumDesk) onSum(m *nats.Msg) {
 	if verdict == wire.Verdict_VERDICT_UNSPECIFIED {
 		return // answered later
 	}
-	if verdict != wire.Verdict_VERDICT_CONTINUE {
+	if verdict == wire.Verdict_VERDICT_REFUSED || verdict == wire.Verdict_VERDICT_REPEATED {
 		d.ignored.Add(1)
 	}
 	answer(m, verdict, reason)
@@ -117,11 +121,7 @@ func (d *sumDesk) receive(m *nats.Msg) (s *ReceivedSum, verdict wire.Verdict, re
 	refuse := func(err error) (*ReceivedSum, wire.Verdict, string) {
 		return nil, wire.Verdict_VERDICT_REFUSED, err.Error()
 	}
-	var w wire.Sum
-	if err := unmarshal(m.Data, &w); err != nil {
-		return refuse(err)
-	}
-	head, err := sumHead(&w)
+	w, head, err := decodeSum(m.Data)
 	if err != nil {
 		return refuse(err)
 	}
@@ -141,7 +141,10 @@ func (d *sumDesk) receive(m *nats.Msg) (s *ReceivedSum, verdict wire.Verdict, re
 		o.waiting = append(o.waiting, m)
 		return nil, wire.Verdict_VERDICT_UNSPECIFIED, ""
 	}
-	whole, err := o.add(d.store, &w, head)
+	whole, err := o.add(d.store, w, head)
+	if errors.Is(err, errElsewhere) {
+		return nil, wire.Verdict_VERDICT_SEND_VALUES, err.Error()
+	}
 	if err != nil {
 		return refuse(err)
 	}
@@ -159,7 +162,7 @@ func (d *sumDesk) receive(m *nats.Msg) (s *ReceivedSum, verdict wire.Verdict, re
 func (o *openJob) add(store *Store, w *wire.Sum, head *Sum) (*Sum, error) {
 	if h := w.Handle; h != nil {
 		if store == nil || string(h.Store) != string(store.id[:]) {
-			return nil, fmt.Errorf("bus: sum of job %d is a handle, but trainer %q shares no memory with the coordinator", w.Job, w.Trainer)
+			return nil, errElsewhere
 		}
 		values, ok := store.sum(h.Number)
 		if !ok {

@@ -137,6 +137,7 @@ const (
 	Verdict_VERDICT_ACCEPTED    Verdict = 2 // the coordinator has the sum: acknowledge the job
 	Verdict_VERDICT_REPEATED    Verdict = 3 // the coordinator had it already: acknowledge the job
 	Verdict_VERDICT_REFUSED     Verdict = 4 // do not acknowledge; reason says why
+	Verdict_VERDICT_SEND_VALUES Verdict = 5 // the handle says nothing here: send the values themselves
 )
 
 // Enum value maps for Verdict.
@@ -147,6 +148,7 @@ var (
 		2: "VERDICT_ACCEPTED",
 		3: "VERDICT_REPEATED",
 		4: "VERDICT_REFUSED",
+		5: "VERDICT_SEND_VALUES",
 	}
 	Verdict_value = map[string]int32{
 		"VERDICT_UNSPECIFIED": 0,
@@ -154,6 +156,7 @@ var (
 		"VERDICT_ACCEPTED":    2,
 		"VERDICT_REPEATED":    3,
 		"VERDICT_REFUSED":     4,
+		"VERDICT_SEND_VALUES": 5,
 	}
 )
 
@@ -1561,13 +1564,14 @@ const file_fedpace_proto_rawDesc = "" +
 	"\aJobKind\x12\x18\n" +
 	"\x14JOB_KIND_UNSPECIFIED\x10\x00\x12\x12\n" +
 	"\x0eJOB_KIND_TRAIN\x10\x01\x12\x15\n" +
-	"\x11JOB_KIND_EVALUATE\x10\x02*y\n" +
+	"\x11JOB_KIND_EVALUATE\x10\x02*\x92\x01\n" +
 	"\aVerdict\x12\x17\n" +
 	"\x13VERDICT_UNSPECIFIED\x10\x00\x12\x14\n" +
 	"\x10VERDICT_CONTINUE\x10\x01\x12\x14\n" +
 	"\x10VERDICT_ACCEPTED\x10\x02\x12\x14\n" +
 	"\x10VERDICT_REPEATED\x10\x03\x12\x13\n" +
-	"\x0fVERDICT_REFUSED\x10\x04B\x12Z\x10fedpace/bus/wireb\x06proto3"
+	"\x0fVERDICT_REFUSED\x10\x04\x12\x17\n" +
+	"\x13VERDICT_SEND_VALUES\x10\x05B\x12Z\x10fedpace/bus/wireb\x06proto3"
 
 var (
 	file_fedpace_proto_rawDescOnce sync.Once

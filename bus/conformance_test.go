@@ -56,7 +56,13 @@ func newPlace(t testing.TB, tcp bool) *place {
 
 func (p *place) coordinator(t testing.TB, run string) *bus.Coordinator {
 	t.Helper()
-	c, err := bus.OpenCoordinator(t.Context(), p.connect(t), run, bus.CoordinatorConfig{Kernel: "go", PublishModels: p.chunks})
+	return p.coordinatorWith(t, run, bus.CoordinatorConfig{Kernel: "go"})
+}
+
+func (p *place) coordinatorWith(t testing.TB, run string, config bus.CoordinatorConfig) *bus.Coordinator {
+	t.Helper()
+	config.PublishModels = p.chunks
+	c, err := bus.OpenCoordinator(t.Context(), p.connect(t), run, config)
 	if err != nil {
 		t.Fatal(err)
 	}

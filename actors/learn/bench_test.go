@@ -19,6 +19,9 @@ type task struct {
 var tasks = []task{
 	{"sent140", "linear:5000,2", 8, 0, 5000},
 	{"femnist", "mlp:784,200,200,62", 32, 2 * 32 * (2*(784*200+200*200+200*62) + 200*200 + 200*62), 20},
+	// Only the positions that the poolings read: 28×28 of 30×30, 12×12 of 13×13.
+	{"cifar100", "cnn:3x32x32,32,64,512,100", 32, 2 * 32 * (2*28*28*32*27 + 3*(12*12*64*288+2304*512+512*100)), 2},
+	{"shakespeare", "gru:80,79,8,128,2", 32, 2 * 32 * (3*80*384*(8+3*128) + 3*128*79), 1},
 }
 
 // BenchmarkStep measures whole SGD steps on one core. GFLOP/s counts the matrix

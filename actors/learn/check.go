@@ -47,3 +47,15 @@ func checkSparse(b *Batch, features int) error {
 }
 
 func finite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
+
+func checkTokens(b *Batch, length, vocabulary int) error {
+	if len(b.Tokens) != b.N*length {
+		return fmt.Errorf("batch of %d samples with %d tokens; the model reads %d a sample", b.N, len(b.Tokens), length)
+	}
+	for i, x := range b.Tokens {
+		if int(x) >= vocabulary {
+			return fmt.Errorf("sample %d of the batch: token %d is not one of the vocabulary's 0 to %d", i/length, x, vocabulary-1)
+		}
+	}
+	return nil
+}

@@ -114,9 +114,6 @@ func TestGoldenValuesOfPyTorch(t *testing.T) {
 	}
 	for _, g := range golden {
 		t.Run(g.Spec, func(t *testing.T) {
-			if _, err := Parse(g.Spec); err != nil {
-				t.Skip("not yet: ", err)
-			}
 			everyClass(t, func(t *testing.T, c kernel.Class) {
 				m := parse(t, g.Spec)
 				if testing.Short() && c == kernel.Go && m.Input() != Sparse {

@@ -17,6 +17,10 @@ func onClass(m Model, maxBatch int, c kernel.Class) Workspace {
 	switch m := m.(type) {
 	case *mlp:
 		return m.workspace(maxBatch, c)
+	case *cnn:
+		return m.workspace(maxBatch, c)
+	case *gru:
+		return m.workspace(maxBatch, c)
 	}
 	return m.NewWorkspace(maxBatch)
 }
@@ -49,6 +53,10 @@ func randomBatch(m Model, n int, r *rand.Rand) *Batch {
 		case Dense:
 			for range m.Features() {
 				b.X = append(b.X, r.Float32()*2-1)
+			}
+		case Tokens:
+			for range m.Features() {
+				b.Tokens = append(b.Tokens, uint8(r.IntN(m.Classes())))
 			}
 		case Sparse:
 			words := r.Perm(m.Features())[:r.IntN(min(m.Features(), 12)+1)]
@@ -84,12 +92,16 @@ func distance[T float32 | float64](got []float32, want []T) float64 {
 var small = []string{
 	"linear:40,2", "linear:17,5", "linear:1,2",
 	"mlp:7,2", "mlp:1,2", "mlp:19,33,4", "mlp:50,15,31,10", "mlp:784,62",
+	"cnn:2x10x10,3,5,7,4", "cnn:1x13x16,4,3,6,3", "cnn:3x17x12,2,17,5,9",
+	"gru:1,3,2,2,1", "gru:5,7,3,4,1", "gru:6,5,2,9,2", "gru:9,4,1,3,3",
 }
 
 func TestParametersAreCountedAsInTable1(t *testing.T) {
 	for spec, want := range map[string]int{
-		"linear:5000,2":      10_002,
-		"mlp:784,200,200,62": 209_662,
+		"linear:5000,2":             10_002,
+		"mlp:784,200,200,62":        209_662,
+		"cnn:3x32x32,32,64,512,100": 1_250_852,
+		"gru:80,79,8,128,2":         162_887,
 	} {
 		m := parse(t, spec)
 		if m.Params() != want {
@@ -119,19 +131,30 @@ func TestTensorsTileTheParameters(t *testing.T) {
 
 func TestParseRefuses(t *testing.T) {
 	for spec, want := range map[string]string{
-		"":                                 "not an architecture",
-		"lstm:3,4":                         "not an architecture",
-		"linear":                           "width",
-		"linear:5000":                      "two widths",
-		"linear:5000,2,2":                  "two widths",
-		"mlp:784":                          "at least two",
-		"mlp:784,0,62":                     "width",
-		"mlp:784,-1,62":                    "width",
-		"mlp:784,1":                        "at least 2 classes",
-		"mlp:1e3,62":                       "width",
-		"mlp:1048576,1048576":              "parameters",
-		"mlp:99999999999999,2":             "width",
-		"mlp:2" + strings.Repeat(",2", 64): "more than 64",
+		"":                                    "not an architecture",
+		"lstm:3,4":                            "not an architecture",
+		"linear":                              "width",
+		"linear:5000":                         "FEATURES,CLASSES",
+		"linear:5000,2,2":                     "FEATURES,CLASSES",
+		"mlp:784":                             "FEATURES,HIDDEN",
+		"mlp:784,0,62":                        "width",
+		"mlp:784,-1,62":                       "width",
+		"mlp:784,+1,62":                       "width",
+		"mlp:784,1":                           "at least 2 classes",
+		"mlp:1e3,62":                          "width",
+		"mlp:1048576,1048576":                 "parameters",
+		"mlp:99999999999999,2":                "width",
+		"mlp:2" + strings.Repeat(",2", 64):    "more than 64",
+		"cnn:32,32,64,512,100":                "image",
+		"cnn:3x32x32,32,64,512":               "CHANNELSx",
+		"cnn:3x9x32,32,64,512,100":            "leaves nothing",
+		"cnn:1048576x1048576x1048576,1,1,1,2": "values",
+		"cnn:1x1024x1024,1048576,1048576,1048576,2": "parameters",
+		"gru:80,79,8,128":         "LENGTH",
+		"gru:80,257,8,128,2":      "vocabulary",
+		"gru:80,1,8,128,2":        "at least 2 classes",
+		"gru:80,79,8,128,65":      "layers",
+		"gru:1048576,79,8,1024,2": "states",
 	} {
 		if _, err := Parse(spec); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("Parse(%q): %v, want an error with %q", spec, err, want)
@@ -323,6 +346,11 @@ func TestBadBatchesAreErrors(t *testing.T) {
 		{"mlp:5,3", "label 3", func(b *Batch) { b.Labels[1] = 3 }},
 		{"mlp:5,3", "label -1", func(b *Batch) { b.Labels[1] = -1 }},
 		{"mlp:5,3", "reads 5 a sample", func(b *Batch) { b.X = b.X[:19] }},
+		{"gru:5,7,3,4,1", "reads 5 a sample", func(b *Batch) { b.Tokens = b.Tokens[:19] }},
+		{"gru:5,7,3,4,1", "sample 1 of the batch: token 7", func(b *Batch) { b.Tokens[9] = 7 }},
+		{"gru:5,7,3,4,1", "label 7", func(b *Batch) { b.Labels[0] = 7 }},
+		{"cnn:2x10x10,3,5,7,4", "reads 200 a sample", func(b *Batch) { b.X = b.X[:799] }},
+		{"cnn:2x10x10,3,5,7,4", "label 4", func(b *Batch) { b.Labels[0] = 4 }},
 		{"linear:50,2", "batch of 0 samples", func(b *Batch) { b.Reset() }},
 		{"linear:50,2", "label 2", func(b *Batch) { b.Labels[0] = 2 }},
 		{"linear:50,2", "do not fit", func(b *Batch) { b.RowStart = b.RowStart[:4] }},
@@ -349,7 +377,7 @@ func TestBadBatchesAreErrors(t *testing.T) {
 
 func TestDivergenceIsReported(t *testing.T) {
 	everyClass(t, func(t *testing.T, c kernel.Class) {
-		for _, spec := range []string{"mlp:5,3", "mlp:5,20,3", "linear:50,2"} {
+		for _, spec := range []string{"mlp:5,3", "mlp:5,20,3", "linear:50,2", "cnn:2x10x10,3,5,7,4", "gru:5,7,3,4,1"} {
 			for _, bad := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
 				m := parse(t, spec)
 				params, grad := make([]float32, m.Params()), make([]float32, m.Params())

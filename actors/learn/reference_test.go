@@ -38,6 +38,68 @@ func crossEntropy(z []float64, label int32) float64 {
 	return math.Log(sum) + top - z[label]
 }
 
+// convolutionReference is a 3×3 convolution without padding, ReLU and 2×2 max
+// pooling of channels × height × width.
+func convolutionReference(w, bias, x []float64, in, out, height, width int) []float64 {
+	var y []float64
+	at := func(o, r, c int) float64 {
+		s := bias[o]
+		for i := range in {
+			for k := range 9 {
+				s += w[(o*in+i)*9+k] * x[(i*height+r+k/3)*width+c+k%3]
+			}
+		}
+		return max(0, s)
+	}
+	for o := range out {
+		for r := 0; r+4 <= height; r += 2 {
+			for c := 0; c+4 <= width; c += 2 {
+				y = append(y, max(at(o, r, c), at(o, r, c+1), at(o, r+1, c), at(o, r+1, c+1)))
+			}
+		}
+	}
+	return y
+}
+
+func cnnReference(m *cnn, params, x []float64) []float64 {
+	p := func(i int) []float64 { return params[m.tensors[i].Offset:][:m.tensors[i].Len()] }
+	x = convolutionReference(p(0), p(1), x, m.channels, m.maps[0], m.height, m.width)
+	x = convolutionReference(p(2), p(3), x, m.maps[0], m.maps[1], (m.height-2)/2, (m.width-2)/2)
+	return denseReference(params[m.tensors[4].Offset:], []int{len(x), m.hidden, m.classes}, x)
+}
+
+func gruReference(m *gru, params []float64, tokens []uint8) []float64 {
+	p := func(i int) []float64 { return params[m.tensors[i].Offset:][:m.tensors[i].Len()] }
+	sigma := func(v float64) float64 { return 1 / (1 + math.Exp(-v)) }
+	states := make([][]float64, m.layers)
+	for l := range states {
+		states[l] = make([]float64, m.hidden)
+	}
+	for _, token := range tokens {
+		x := p(0)[int(token)*m.embedding:][:m.embedding]
+		for l, h := range states {
+			affine := func(w, b, x []float64, row int) float64 {
+				s := b[row]
+				for i, v := range x {
+					s += w[row*len(x)+i] * v
+				}
+				return s
+			}
+			in := func(row int) float64 { return affine(p(1+4*l), p(3+4*l), x, row) }
+			state := func(row int) float64 { return affine(p(2+4*l), p(4+4*l), h, row) }
+			next := make([]float64, m.hidden)
+			for j := range next {
+				r := sigma(in(j) + state(j))
+				z := sigma(in(m.hidden+j) + state(m.hidden+j))
+				n := math.Tanh(in(2*m.hidden+j) + r*state(2*m.hidden+j))
+				next[j] = (1-z)*n + z*h[j]
+			}
+			states[l], x = next, next
+		}
+	}
+	return denseReference(params[m.tensors[len(m.tensors)-2].Offset:], []int{m.hidden, m.vocabulary}, states[m.layers-1])
+}
+
 // referenceLogits returns each sample's logits.
 func referenceLogits(m Model, params []float64, b *Batch) [][]float64 {
 	var all [][]float64
@@ -58,6 +120,10 @@ func referenceLogits(m Model, params []float64, b *Batch) [][]float64 {
 			all = append(all, denseReference(params, []int{m.features, m.classes}, x))
 		case *mlp:
 			all = append(all, denseReference(params, m.widths, x))
+		case *cnn:
+			all = append(all, cnnReference(m, params, x))
+		case *gru:
+			all = append(all, gruReference(m, params, b.Tokens[s*m.length:][:m.length]))
 		}
 	}
 	return all

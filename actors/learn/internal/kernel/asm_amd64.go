@@ -119,6 +119,22 @@ func gruBackwardAsm(c Class, n int, dh, saved, h, da []float32) {
 	gruBackward256(n, &dh[0], &saved[0], &h[0], &da[0])
 }
 
+func maxPoolAsm(c Class, rows int, x, dst []float32, ld int, code []int32) {
+	if c == AVX512 {
+		maxPool512(rows, &x[0], rows*Lanes*4, &dst[0], 4*ld, &code[0])
+		return
+	}
+	maxPool256(rows, &x[0], rows*Lanes*4, &dst[0], 4*ld, &code[0])
+}
+
+func maxUnpoolAsm(c Class, rows int, g []float32, ld int, code []int32, dst []float32, right, down int) {
+	if c == AVX512 {
+		maxUnpool512(rows, &g[0], 4*ld, &code[0], &dst[0], 4*right, 4*down)
+		return
+	}
+	maxUnpool256(rows, &g[0], 4*ld, &code[0], &dst[0], 4*right, 4*down)
+}
+
 // Peak runs a loop of nothing but fused multiply-adds on registers and returns
 // how many operations (two a multiply-add) that were: the speed of light that
 // benchmarks stand beside. It is 0 for a class without such a loop.

@@ -159,6 +159,16 @@ func gruForward512(n int, in *float32, state *float32, h *float32, saved *float3
 //go:noescape
 func gruBackward512(n int, dh *float32, saved *float32, h *float32, da *float32)
 
+// maxPool512: see MaxPool; part and ld are in bytes.
+//
+//go:noescape
+func maxPool512(rows int, x *float32, part int, dst *float32, ld int, code *int32)
+
+// maxUnpool512: see MaxUnpool; ld, right and down are in bytes.
+//
+//go:noescape
+func maxUnpool512(rows int, gradient *float32, ld int, code *int32, dst *float32, right int, down int)
+
 // peak512 does 48 multiply-adds a turn.
 func peak512(turns int)
 
@@ -266,6 +276,16 @@ func gruForward256(n int, in *float32, state *float32, h *float32, saved *float3
 //
 //go:noescape
 func gruBackward256(n int, dh *float32, saved *float32, h *float32, da *float32)
+
+// maxPool256: see MaxPool; part and ld are in bytes.
+//
+//go:noescape
+func maxPool256(rows int, x *float32, part int, dst *float32, ld int, code *int32)
+
+// maxUnpool256: see MaxUnpool; ld, right and down are in bytes.
+//
+//go:noescape
+func maxUnpool256(rows int, gradient *float32, ld int, code *int32, dst *float32, right int, down int)
 
 // peak256 does 48 multiply-adds a turn.
 func peak256(turns int)

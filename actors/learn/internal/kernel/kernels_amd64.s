@@ -9152,7 +9152,7 @@ max:
 	DECQ         R8
 	JNZ          max
 	VMOVUPS      Z0, (BX)
-	VBROADCASTSS floatc2ae0000<>+0(SB), Z0
+	VBROADCASTSS constantc2ae0000<>+0(SB), Z0
 	VXORPS       Z1, Z1, Z1
 	MOVQ         AX, DI
 	MOVQ         CX, R8
@@ -9161,22 +9161,22 @@ exp:
 	VMOVUPS      (DI), Z2
 	VSUBPS       (BX), Z2, Z2
 	VMAXPS       Z2, Z0, Z2
-	VMULPS       float3fb8aa3b<>+0(SB), Z2, Z3
+	VMULPS       constant3fb8aa3b<>+0(SB), Z2, Z3
 	VRNDSCALEPS  $0x08, Z3, Z3
-	VFNMADD231PS float3f318000<>+0(SB), Z3, Z2
-	VFNMADD231PS floatb95e8083<>+0(SB), Z3, Z2
-	VMOVUPS      float39506967<>+0(SB), Z4
-	VFMADD213PS  float3ab743ce<>+0(SB), Z2, Z4
-	VFMADD213PS  float3c088908<>+0(SB), Z2, Z4
-	VFMADD213PS  float3d2aa9c1<>+0(SB), Z2, Z4
-	VFMADD213PS  float3e2aaaaa<>+0(SB), Z2, Z4
-	VFMADD213PS  float3f000000<>+0(SB), Z2, Z4
+	VFNMADD231PS constant3f318000<>+0(SB), Z3, Z2
+	VFNMADD231PS constantb95e8083<>+0(SB), Z3, Z2
+	VMOVUPS      constant39506967<>+0(SB), Z4
+	VFMADD213PS  constant3ab743ce<>+0(SB), Z2, Z4
+	VFMADD213PS  constant3c088908<>+0(SB), Z2, Z4
+	VFMADD213PS  constant3d2aa9c1<>+0(SB), Z2, Z4
+	VFMADD213PS  constant3e2aaaaa<>+0(SB), Z2, Z4
+	VFMADD213PS  constant3f000000<>+0(SB), Z2, Z4
 	VMULPS       Z2, Z4, Z4
 	VFMADD213PS  Z2, Z2, Z4
-	VADDPS       float3f800000<>+0(SB), Z4, Z4
+	VADDPS       constant3f800000<>+0(SB), Z4, Z4
 	VCVTPS2DQ    Z3, Z3
 	VPSLLD       $0x17, Z3, Z3
-	VPADDD       float3f800000<>+0(SB), Z3, Z3
+	VPADDD       constant3f800000<>+0(SB), Z3, Z3
 	VMULPS       Z3, Z4, Z2
 	VMOVUPS      Z2, (DI)
 	VADDPS       Z2, Z1, Z1
@@ -9203,203 +9203,203 @@ scale:
 	VZEROUPPER
 	RET
 
-DATA floatc2ae0000<>+0(SB)/4, $0xc2ae0000
-DATA floatc2ae0000<>+4(SB)/4, $0xc2ae0000
-DATA floatc2ae0000<>+8(SB)/4, $0xc2ae0000
-DATA floatc2ae0000<>+12(SB)/4, $0xc2ae0000
-DATA floatc2ae0000<>+16(SB)/4, $0xc2ae0000
-DATA floatc2ae0000<>+20(SB)/4, $0xc2ae0000
-DATA floatc2ae0000<>+24(SB)/4, $0xc2ae0000
-DATA floatc2ae0000<>+28(SB)/4, $0xc2ae0000
-DATA floatc2ae0000<>+32(SB)/4, $0xc2ae0000
-DATA floatc2ae0000<>+36(SB)/4, $0xc2ae0000
-DATA floatc2ae0000<>+40(SB)/4, $0xc2ae0000
-DATA floatc2ae0000<>+44(SB)/4, $0xc2ae0000
-DATA floatc2ae0000<>+48(SB)/4, $0xc2ae0000
-DATA floatc2ae0000<>+52(SB)/4, $0xc2ae0000
-DATA floatc2ae0000<>+56(SB)/4, $0xc2ae0000
-DATA floatc2ae0000<>+60(SB)/4, $0xc2ae0000
-GLOBL floatc2ae0000<>(SB), RODATA|NOPTR, $64
+DATA constantc2ae0000<>+0(SB)/4, $0xc2ae0000
+DATA constantc2ae0000<>+4(SB)/4, $0xc2ae0000
+DATA constantc2ae0000<>+8(SB)/4, $0xc2ae0000
+DATA constantc2ae0000<>+12(SB)/4, $0xc2ae0000
+DATA constantc2ae0000<>+16(SB)/4, $0xc2ae0000
+DATA constantc2ae0000<>+20(SB)/4, $0xc2ae0000
+DATA constantc2ae0000<>+24(SB)/4, $0xc2ae0000
+DATA constantc2ae0000<>+28(SB)/4, $0xc2ae0000
+DATA constantc2ae0000<>+32(SB)/4, $0xc2ae0000
+DATA constantc2ae0000<>+36(SB)/4, $0xc2ae0000
+DATA constantc2ae0000<>+40(SB)/4, $0xc2ae0000
+DATA constantc2ae0000<>+44(SB)/4, $0xc2ae0000
+DATA constantc2ae0000<>+48(SB)/4, $0xc2ae0000
+DATA constantc2ae0000<>+52(SB)/4, $0xc2ae0000
+DATA constantc2ae0000<>+56(SB)/4, $0xc2ae0000
+DATA constantc2ae0000<>+60(SB)/4, $0xc2ae0000
+GLOBL constantc2ae0000<>(SB), RODATA|NOPTR, $64
 
-DATA float3fb8aa3b<>+0(SB)/4, $0x3fb8aa3b
-DATA float3fb8aa3b<>+4(SB)/4, $0x3fb8aa3b
-DATA float3fb8aa3b<>+8(SB)/4, $0x3fb8aa3b
-DATA float3fb8aa3b<>+12(SB)/4, $0x3fb8aa3b
-DATA float3fb8aa3b<>+16(SB)/4, $0x3fb8aa3b
-DATA float3fb8aa3b<>+20(SB)/4, $0x3fb8aa3b
-DATA float3fb8aa3b<>+24(SB)/4, $0x3fb8aa3b
-DATA float3fb8aa3b<>+28(SB)/4, $0x3fb8aa3b
-DATA float3fb8aa3b<>+32(SB)/4, $0x3fb8aa3b
-DATA float3fb8aa3b<>+36(SB)/4, $0x3fb8aa3b
-DATA float3fb8aa3b<>+40(SB)/4, $0x3fb8aa3b
-DATA float3fb8aa3b<>+44(SB)/4, $0x3fb8aa3b
-DATA float3fb8aa3b<>+48(SB)/4, $0x3fb8aa3b
-DATA float3fb8aa3b<>+52(SB)/4, $0x3fb8aa3b
-DATA float3fb8aa3b<>+56(SB)/4, $0x3fb8aa3b
-DATA float3fb8aa3b<>+60(SB)/4, $0x3fb8aa3b
-GLOBL float3fb8aa3b<>(SB), RODATA|NOPTR, $64
+DATA constant3fb8aa3b<>+0(SB)/4, $0x3fb8aa3b
+DATA constant3fb8aa3b<>+4(SB)/4, $0x3fb8aa3b
+DATA constant3fb8aa3b<>+8(SB)/4, $0x3fb8aa3b
+DATA constant3fb8aa3b<>+12(SB)/4, $0x3fb8aa3b
+DATA constant3fb8aa3b<>+16(SB)/4, $0x3fb8aa3b
+DATA constant3fb8aa3b<>+20(SB)/4, $0x3fb8aa3b
+DATA constant3fb8aa3b<>+24(SB)/4, $0x3fb8aa3b
+DATA constant3fb8aa3b<>+28(SB)/4, $0x3fb8aa3b
+DATA constant3fb8aa3b<>+32(SB)/4, $0x3fb8aa3b
+DATA constant3fb8aa3b<>+36(SB)/4, $0x3fb8aa3b
+DATA constant3fb8aa3b<>+40(SB)/4, $0x3fb8aa3b
+DATA constant3fb8aa3b<>+44(SB)/4, $0x3fb8aa3b
+DATA constant3fb8aa3b<>+48(SB)/4, $0x3fb8aa3b
+DATA constant3fb8aa3b<>+52(SB)/4, $0x3fb8aa3b
+DATA constant3fb8aa3b<>+56(SB)/4, $0x3fb8aa3b
+DATA constant3fb8aa3b<>+60(SB)/4, $0x3fb8aa3b
+GLOBL constant3fb8aa3b<>(SB), RODATA|NOPTR, $64
 
-DATA float3f318000<>+0(SB)/4, $0x3f318000
-DATA float3f318000<>+4(SB)/4, $0x3f318000
-DATA float3f318000<>+8(SB)/4, $0x3f318000
-DATA float3f318000<>+12(SB)/4, $0x3f318000
-DATA float3f318000<>+16(SB)/4, $0x3f318000
-DATA float3f318000<>+20(SB)/4, $0x3f318000
-DATA float3f318000<>+24(SB)/4, $0x3f318000
-DATA float3f318000<>+28(SB)/4, $0x3f318000
-DATA float3f318000<>+32(SB)/4, $0x3f318000
-DATA float3f318000<>+36(SB)/4, $0x3f318000
-DATA float3f318000<>+40(SB)/4, $0x3f318000
-DATA float3f318000<>+44(SB)/4, $0x3f318000
-DATA float3f318000<>+48(SB)/4, $0x3f318000
-DATA float3f318000<>+52(SB)/4, $0x3f318000
-DATA float3f318000<>+56(SB)/4, $0x3f318000
-DATA float3f318000<>+60(SB)/4, $0x3f318000
-GLOBL float3f318000<>(SB), RODATA|NOPTR, $64
+DATA constant3f318000<>+0(SB)/4, $0x3f318000
+DATA constant3f318000<>+4(SB)/4, $0x3f318000
+DATA constant3f318000<>+8(SB)/4, $0x3f318000
+DATA constant3f318000<>+12(SB)/4, $0x3f318000
+DATA constant3f318000<>+16(SB)/4, $0x3f318000
+DATA constant3f318000<>+20(SB)/4, $0x3f318000
+DATA constant3f318000<>+24(SB)/4, $0x3f318000
+DATA constant3f318000<>+28(SB)/4, $0x3f318000
+DATA constant3f318000<>+32(SB)/4, $0x3f318000
+DATA constant3f318000<>+36(SB)/4, $0x3f318000
+DATA constant3f318000<>+40(SB)/4, $0x3f318000
+DATA constant3f318000<>+44(SB)/4, $0x3f318000
+DATA constant3f318000<>+48(SB)/4, $0x3f318000
+DATA constant3f318000<>+52(SB)/4, $0x3f318000
+DATA constant3f318000<>+56(SB)/4, $0x3f318000
+DATA constant3f318000<>+60(SB)/4, $0x3f318000
+GLOBL constant3f318000<>(SB), RODATA|NOPTR, $64
 
-DATA floatb95e8083<>+0(SB)/4, $0xb95e8083
-DATA floatb95e8083<>+4(SB)/4, $0xb95e8083
-DATA floatb95e8083<>+8(SB)/4, $0xb95e8083
-DATA floatb95e8083<>+12(SB)/4, $0xb95e8083
-DATA floatb95e8083<>+16(SB)/4, $0xb95e8083
-DATA floatb95e8083<>+20(SB)/4, $0xb95e8083
-DATA floatb95e8083<>+24(SB)/4, $0xb95e8083
-DATA floatb95e8083<>+28(SB)/4, $0xb95e8083
-DATA floatb95e8083<>+32(SB)/4, $0xb95e8083
-DATA floatb95e8083<>+36(SB)/4, $0xb95e8083
-DATA floatb95e8083<>+40(SB)/4, $0xb95e8083
-DATA floatb95e8083<>+44(SB)/4, $0xb95e8083
-DATA floatb95e8083<>+48(SB)/4, $0xb95e8083
-DATA floatb95e8083<>+52(SB)/4, $0xb95e8083
-DATA floatb95e8083<>+56(SB)/4, $0xb95e8083
-DATA floatb95e8083<>+60(SB)/4, $0xb95e8083
-GLOBL floatb95e8083<>(SB), RODATA|NOPTR, $64
+DATA constantb95e8083<>+0(SB)/4, $0xb95e8083
+DATA constantb95e8083<>+4(SB)/4, $0xb95e8083
+DATA constantb95e8083<>+8(SB)/4, $0xb95e8083
+DATA constantb95e8083<>+12(SB)/4, $0xb95e8083
+DATA constantb95e8083<>+16(SB)/4, $0xb95e8083
+DATA constantb95e8083<>+20(SB)/4, $0xb95e8083
+DATA constantb95e8083<>+24(SB)/4, $0xb95e8083
+DATA constantb95e8083<>+28(SB)/4, $0xb95e8083
+DATA constantb95e8083<>+32(SB)/4, $0xb95e8083
+DATA constantb95e8083<>+36(SB)/4, $0xb95e8083
+DATA constantb95e8083<>+40(SB)/4, $0xb95e8083
+DATA constantb95e8083<>+44(SB)/4, $0xb95e8083
+DATA constantb95e8083<>+48(SB)/4, $0xb95e8083
+DATA constantb95e8083<>+52(SB)/4, $0xb95e8083
+DATA constantb95e8083<>+56(SB)/4, $0xb95e8083
+DATA constantb95e8083<>+60(SB)/4, $0xb95e8083
+GLOBL constantb95e8083<>(SB), RODATA|NOPTR, $64
 
-DATA float39506967<>+0(SB)/4, $0x39506967
-DATA float39506967<>+4(SB)/4, $0x39506967
-DATA float39506967<>+8(SB)/4, $0x39506967
-DATA float39506967<>+12(SB)/4, $0x39506967
-DATA float39506967<>+16(SB)/4, $0x39506967
-DATA float39506967<>+20(SB)/4, $0x39506967
-DATA float39506967<>+24(SB)/4, $0x39506967
-DATA float39506967<>+28(SB)/4, $0x39506967
-DATA float39506967<>+32(SB)/4, $0x39506967
-DATA float39506967<>+36(SB)/4, $0x39506967
-DATA float39506967<>+40(SB)/4, $0x39506967
-DATA float39506967<>+44(SB)/4, $0x39506967
-DATA float39506967<>+48(SB)/4, $0x39506967
-DATA float39506967<>+52(SB)/4, $0x39506967
-DATA float39506967<>+56(SB)/4, $0x39506967
-DATA float39506967<>+60(SB)/4, $0x39506967
-GLOBL float39506967<>(SB), RODATA|NOPTR, $64
+DATA constant39506967<>+0(SB)/4, $0x39506967
+DATA constant39506967<>+4(SB)/4, $0x39506967
+DATA constant39506967<>+8(SB)/4, $0x39506967
+DATA constant39506967<>+12(SB)/4, $0x39506967
+DATA constant39506967<>+16(SB)/4, $0x39506967
+DATA constant39506967<>+20(SB)/4, $0x39506967
+DATA constant39506967<>+24(SB)/4, $0x39506967
+DATA constant39506967<>+28(SB)/4, $0x39506967
+DATA constant39506967<>+32(SB)/4, $0x39506967
+DATA constant39506967<>+36(SB)/4, $0x39506967
+DATA constant39506967<>+40(SB)/4, $0x39506967
+DATA constant39506967<>+44(SB)/4, $0x39506967
+DATA constant39506967<>+48(SB)/4, $0x39506967
+DATA constant39506967<>+52(SB)/4, $0x39506967
+DATA constant39506967<>+56(SB)/4, $0x39506967
+DATA constant39506967<>+60(SB)/4, $0x39506967
+GLOBL constant39506967<>(SB), RODATA|NOPTR, $64
 
-DATA float3ab743ce<>+0(SB)/4, $0x3ab743ce
-DATA float3ab743ce<>+4(SB)/4, $0x3ab743ce
-DATA float3ab743ce<>+8(SB)/4, $0x3ab743ce
-DATA float3ab743ce<>+12(SB)/4, $0x3ab743ce
-DATA float3ab743ce<>+16(SB)/4, $0x3ab743ce
-DATA float3ab743ce<>+20(SB)/4, $0x3ab743ce
-DATA float3ab743ce<>+24(SB)/4, $0x3ab743ce
-DATA float3ab743ce<>+28(SB)/4, $0x3ab743ce
-DATA float3ab743ce<>+32(SB)/4, $0x3ab743ce
-DATA float3ab743ce<>+36(SB)/4, $0x3ab743ce
-DATA float3ab743ce<>+40(SB)/4, $0x3ab743ce
-DATA float3ab743ce<>+44(SB)/4, $0x3ab743ce
-DATA float3ab743ce<>+48(SB)/4, $0x3ab743ce
-DATA float3ab743ce<>+52(SB)/4, $0x3ab743ce
-DATA float3ab743ce<>+56(SB)/4, $0x3ab743ce
-DATA float3ab743ce<>+60(SB)/4, $0x3ab743ce
-GLOBL float3ab743ce<>(SB), RODATA|NOPTR, $64
+DATA constant3ab743ce<>+0(SB)/4, $0x3ab743ce
+DATA constant3ab743ce<>+4(SB)/4, $0x3ab743ce
+DATA constant3ab743ce<>+8(SB)/4, $0x3ab743ce
+DATA constant3ab743ce<>+12(SB)/4, $0x3ab743ce
+DATA constant3ab743ce<>+16(SB)/4, $0x3ab743ce
+DATA constant3ab743ce<>+20(SB)/4, $0x3ab743ce
+DATA constant3ab743ce<>+24(SB)/4, $0x3ab743ce
+DATA constant3ab743ce<>+28(SB)/4, $0x3ab743ce
+DATA constant3ab743ce<>+32(SB)/4, $0x3ab743ce
+DATA constant3ab743ce<>+36(SB)/4, $0x3ab743ce
+DATA constant3ab743ce<>+40(SB)/4, $0x3ab743ce
+DATA constant3ab743ce<>+44(SB)/4, $0x3ab743ce
+DATA constant3ab743ce<>+48(SB)/4, $0x3ab743ce
+DATA constant3ab743ce<>+52(SB)/4, $0x3ab743ce
+DATA constant3ab743ce<>+56(SB)/4, $0x3ab743ce
+DATA constant3ab743ce<>+60(SB)/4, $0x3ab743ce
+GLOBL constant3ab743ce<>(SB), RODATA|NOPTR, $64
 
-DATA float3c088908<>+0(SB)/4, $0x3c088908
-DATA float3c088908<>+4(SB)/4, $0x3c088908
-DATA float3c088908<>+8(SB)/4, $0x3c088908
-DATA float3c088908<>+12(SB)/4, $0x3c088908
-DATA float3c088908<>+16(SB)/4, $0x3c088908
-DATA float3c088908<>+20(SB)/4, $0x3c088908
-DATA float3c088908<>+24(SB)/4, $0x3c088908
-DATA float3c088908<>+28(SB)/4, $0x3c088908
-DATA float3c088908<>+32(SB)/4, $0x3c088908
-DATA float3c088908<>+36(SB)/4, $0x3c088908
-DATA float3c088908<>+40(SB)/4, $0x3c088908
-DATA float3c088908<>+44(SB)/4, $0x3c088908
-DATA float3c088908<>+48(SB)/4, $0x3c088908
-DATA float3c088908<>+52(SB)/4, $0x3c088908
-DATA float3c088908<>+56(SB)/4, $0x3c088908
-DATA float3c088908<>+60(SB)/4, $0x3c088908
-GLOBL float3c088908<>(SB), RODATA|NOPTR, $64
+DATA constant3c088908<>+0(SB)/4, $0x3c088908
+DATA constant3c088908<>+4(SB)/4, $0x3c088908
+DATA constant3c088908<>+8(SB)/4, $0x3c088908
+DATA constant3c088908<>+12(SB)/4, $0x3c088908
+DATA constant3c088908<>+16(SB)/4, $0x3c088908
+DATA constant3c088908<>+20(SB)/4, $0x3c088908
+DATA constant3c088908<>+24(SB)/4, $0x3c088908
+DATA constant3c088908<>+28(SB)/4, $0x3c088908
+DATA constant3c088908<>+32(SB)/4, $0x3c088908
+DATA constant3c088908<>+36(SB)/4, $0x3c088908
+DATA constant3c088908<>+40(SB)/4, $0x3c088908
+DATA constant3c088908<>+44(SB)/4, $0x3c088908
+DATA constant3c088908<>+48(SB)/4, $0x3c088908
+DATA constant3c088908<>+52(SB)/4, $0x3c088908
+DATA constant3c088908<>+56(SB)/4, $0x3c088908
+DATA constant3c088908<>+60(SB)/4, $0x3c088908
+GLOBL constant3c088908<>(SB), RODATA|NOPTR, $64
 
-DATA float3d2aa9c1<>+0(SB)/4, $0x3d2aa9c1
-DATA float3d2aa9c1<>+4(SB)/4, $0x3d2aa9c1
-DATA float3d2aa9c1<>+8(SB)/4, $0x3d2aa9c1
-DATA float3d2aa9c1<>+12(SB)/4, $0x3d2aa9c1
-DATA float3d2aa9c1<>+16(SB)/4, $0x3d2aa9c1
-DATA float3d2aa9c1<>+20(SB)/4, $0x3d2aa9c1
-DATA float3d2aa9c1<>+24(SB)/4, $0x3d2aa9c1
-DATA float3d2aa9c1<>+28(SB)/4, $0x3d2aa9c1
-DATA float3d2aa9c1<>+32(SB)/4, $0x3d2aa9c1
-DATA float3d2aa9c1<>+36(SB)/4, $0x3d2aa9c1
-DATA float3d2aa9c1<>+40(SB)/4, $0x3d2aa9c1
-DATA float3d2aa9c1<>+44(SB)/4, $0x3d2aa9c1
-DATA float3d2aa9c1<>+48(SB)/4, $0x3d2aa9c1
-DATA float3d2aa9c1<>+52(SB)/4, $0x3d2aa9c1
-DATA float3d2aa9c1<>+56(SB)/4, $0x3d2aa9c1
-DATA float3d2aa9c1<>+60(SB)/4, $0x3d2aa9c1
-GLOBL float3d2aa9c1<>(SB), RODATA|NOPTR, $64
+DATA constant3d2aa9c1<>+0(SB)/4, $0x3d2aa9c1
+DATA constant3d2aa9c1<>+4(SB)/4, $0x3d2aa9c1
+DATA constant3d2aa9c1<>+8(SB)/4, $0x3d2aa9c1
+DATA constant3d2aa9c1<>+12(SB)/4, $0x3d2aa9c1
+DATA constant3d2aa9c1<>+16(SB)/4, $0x3d2aa9c1
+DATA constant3d2aa9c1<>+20(SB)/4, $0x3d2aa9c1
+DATA constant3d2aa9c1<>+24(SB)/4, $0x3d2aa9c1
+DATA constant3d2aa9c1<>+28(SB)/4, $0x3d2aa9c1
+DATA constant3d2aa9c1<>+32(SB)/4, $0x3d2aa9c1
+DATA constant3d2aa9c1<>+36(SB)/4, $0x3d2aa9c1
+DATA constant3d2aa9c1<>+40(SB)/4, $0x3d2aa9c1
+DATA constant3d2aa9c1<>+44(SB)/4, $0x3d2aa9c1
+DATA constant3d2aa9c1<>+48(SB)/4, $0x3d2aa9c1
+DATA constant3d2aa9c1<>+52(SB)/4, $0x3d2aa9c1
+DATA constant3d2aa9c1<>+56(SB)/4, $0x3d2aa9c1
+DATA constant3d2aa9c1<>+60(SB)/4, $0x3d2aa9c1
+GLOBL constant3d2aa9c1<>(SB), RODATA|NOPTR, $64
 
-DATA float3e2aaaaa<>+0(SB)/4, $0x3e2aaaaa
-DATA float3e2aaaaa<>+4(SB)/4, $0x3e2aaaaa
-DATA float3e2aaaaa<>+8(SB)/4, $0x3e2aaaaa
-DATA float3e2aaaaa<>+12(SB)/4, $0x3e2aaaaa
-DATA float3e2aaaaa<>+16(SB)/4, $0x3e2aaaaa
-DATA float3e2aaaaa<>+20(SB)/4, $0x3e2aaaaa
-DATA float3e2aaaaa<>+24(SB)/4, $0x3e2aaaaa
-DATA float3e2aaaaa<>+28(SB)/4, $0x3e2aaaaa
-DATA float3e2aaaaa<>+32(SB)/4, $0x3e2aaaaa
-DATA float3e2aaaaa<>+36(SB)/4, $0x3e2aaaaa
-DATA float3e2aaaaa<>+40(SB)/4, $0x3e2aaaaa
-DATA float3e2aaaaa<>+44(SB)/4, $0x3e2aaaaa
-DATA float3e2aaaaa<>+48(SB)/4, $0x3e2aaaaa
-DATA float3e2aaaaa<>+52(SB)/4, $0x3e2aaaaa
-DATA float3e2aaaaa<>+56(SB)/4, $0x3e2aaaaa
-DATA float3e2aaaaa<>+60(SB)/4, $0x3e2aaaaa
-GLOBL float3e2aaaaa<>(SB), RODATA|NOPTR, $64
+DATA constant3e2aaaaa<>+0(SB)/4, $0x3e2aaaaa
+DATA constant3e2aaaaa<>+4(SB)/4, $0x3e2aaaaa
+DATA constant3e2aaaaa<>+8(SB)/4, $0x3e2aaaaa
+DATA constant3e2aaaaa<>+12(SB)/4, $0x3e2aaaaa
+DATA constant3e2aaaaa<>+16(SB)/4, $0x3e2aaaaa
+DATA constant3e2aaaaa<>+20(SB)/4, $0x3e2aaaaa
+DATA constant3e2aaaaa<>+24(SB)/4, $0x3e2aaaaa
+DATA constant3e2aaaaa<>+28(SB)/4, $0x3e2aaaaa
+DATA constant3e2aaaaa<>+32(SB)/4, $0x3e2aaaaa
+DATA constant3e2aaaaa<>+36(SB)/4, $0x3e2aaaaa
+DATA constant3e2aaaaa<>+40(SB)/4, $0x3e2aaaaa
+DATA constant3e2aaaaa<>+44(SB)/4, $0x3e2aaaaa
+DATA constant3e2aaaaa<>+48(SB)/4, $0x3e2aaaaa
+DATA constant3e2aaaaa<>+52(SB)/4, $0x3e2aaaaa
+DATA constant3e2aaaaa<>+56(SB)/4, $0x3e2aaaaa
+DATA constant3e2aaaaa<>+60(SB)/4, $0x3e2aaaaa
+GLOBL constant3e2aaaaa<>(SB), RODATA|NOPTR, $64
 
-DATA float3f000000<>+0(SB)/4, $0x3f000000
-DATA float3f000000<>+4(SB)/4, $0x3f000000
-DATA float3f000000<>+8(SB)/4, $0x3f000000
-DATA float3f000000<>+12(SB)/4, $0x3f000000
-DATA float3f000000<>+16(SB)/4, $0x3f000000
-DATA float3f000000<>+20(SB)/4, $0x3f000000
-DATA float3f000000<>+24(SB)/4, $0x3f000000
-DATA float3f000000<>+28(SB)/4, $0x3f000000
-DATA float3f000000<>+32(SB)/4, $0x3f000000
-DATA float3f000000<>+36(SB)/4, $0x3f000000
-DATA float3f000000<>+40(SB)/4, $0x3f000000
-DATA float3f000000<>+44(SB)/4, $0x3f000000
-DATA float3f000000<>+48(SB)/4, $0x3f000000
-DATA float3f000000<>+52(SB)/4, $0x3f000000
-DATA float3f000000<>+56(SB)/4, $0x3f000000
-DATA float3f000000<>+60(SB)/4, $0x3f000000
-GLOBL float3f000000<>(SB), RODATA|NOPTR, $64
+DATA constant3f000000<>+0(SB)/4, $0x3f000000
+DATA constant3f000000<>+4(SB)/4, $0x3f000000
+DATA constant3f000000<>+8(SB)/4, $0x3f000000
+DATA constant3f000000<>+12(SB)/4, $0x3f000000
+DATA constant3f000000<>+16(SB)/4, $0x3f000000
+DATA constant3f000000<>+20(SB)/4, $0x3f000000
+DATA constant3f000000<>+24(SB)/4, $0x3f000000
+DATA constant3f000000<>+28(SB)/4, $0x3f000000
+DATA constant3f000000<>+32(SB)/4, $0x3f000000
+DATA constant3f000000<>+36(SB)/4, $0x3f000000
+DATA constant3f000000<>+40(SB)/4, $0x3f000000
+DATA constant3f000000<>+44(SB)/4, $0x3f000000
+DATA constant3f000000<>+48(SB)/4, $0x3f000000
+DATA constant3f000000<>+52(SB)/4, $0x3f000000
+DATA constant3f000000<>+56(SB)/4, $0x3f000000
+DATA constant3f000000<>+60(SB)/4, $0x3f000000
+GLOBL constant3f000000<>(SB), RODATA|NOPTR, $64
 
-DATA float3f800000<>+0(SB)/4, $0x3f800000
-DATA float3f800000<>+4(SB)/4, $0x3f800000
-DATA float3f800000<>+8(SB)/4, $0x3f800000
-DATA float3f800000<>+12(SB)/4, $0x3f800000
-DATA float3f800000<>+16(SB)/4, $0x3f800000
-DATA float3f800000<>+20(SB)/4, $0x3f800000
-DATA float3f800000<>+24(SB)/4, $0x3f800000
-DATA float3f800000<>+28(SB)/4, $0x3f800000
-DATA float3f800000<>+32(SB)/4, $0x3f800000
-DATA float3f800000<>+36(SB)/4, $0x3f800000
-DATA float3f800000<>+40(SB)/4, $0x3f800000
-DATA float3f800000<>+44(SB)/4, $0x3f800000
-DATA float3f800000<>+48(SB)/4, $0x3f800000
-DATA float3f800000<>+52(SB)/4, $0x3f800000
-DATA float3f800000<>+56(SB)/4, $0x3f800000
-DATA float3f800000<>+60(SB)/4, $0x3f800000
-GLOBL float3f800000<>(SB), RODATA|NOPTR, $64
+DATA constant3f800000<>+0(SB)/4, $0x3f800000
+DATA constant3f800000<>+4(SB)/4, $0x3f800000
+DATA constant3f800000<>+8(SB)/4, $0x3f800000
+DATA constant3f800000<>+12(SB)/4, $0x3f800000
+DATA constant3f800000<>+16(SB)/4, $0x3f800000
+DATA constant3f800000<>+20(SB)/4, $0x3f800000
+DATA constant3f800000<>+24(SB)/4, $0x3f800000
+DATA constant3f800000<>+28(SB)/4, $0x3f800000
+DATA constant3f800000<>+32(SB)/4, $0x3f800000
+DATA constant3f800000<>+36(SB)/4, $0x3f800000
+DATA constant3f800000<>+40(SB)/4, $0x3f800000
+DATA constant3f800000<>+44(SB)/4, $0x3f800000
+DATA constant3f800000<>+48(SB)/4, $0x3f800000
+DATA constant3f800000<>+52(SB)/4, $0x3f800000
+DATA constant3f800000<>+56(SB)/4, $0x3f800000
+DATA constant3f800000<>+60(SB)/4, $0x3f800000
+GLOBL constant3f800000<>(SB), RODATA|NOPTR, $64
 
 // func gruForward512(n int, in *float32, state *float32, h *float32, saved *float32)
 // Requires: AVX, AVX512DQ, AVX512F
@@ -9417,56 +9417,56 @@ TEXT ·gruForward512(SB), NOSPLIT, $0-40
 gate:
 	VMOVUPS      (DX), Z0
 	VADDPS       (BX), Z0, Z0
-	VMOVUPS      float41f00000<>+0(SB), Z1
+	VMOVUPS      constant41f00000<>+0(SB), Z1
 	VMINPS       Z0, Z1, Z0
-	VMOVUPS      floatc1f00000<>+0(SB), Z1
+	VMOVUPS      constantc1f00000<>+0(SB), Z1
 	VMAXPS       Z0, Z1, Z0
-	VXORPS       float80000000<>+0(SB), Z0, Z0
-	VMULPS       float3fb8aa3b<>+0(SB), Z0, Z1
+	VXORPS       constant80000000<>+0(SB), Z0, Z0
+	VMULPS       constant3fb8aa3b<>+0(SB), Z0, Z1
 	VRNDSCALEPS  $0x08, Z1, Z1
-	VFNMADD231PS float3f318000<>+0(SB), Z1, Z0
-	VFNMADD231PS floatb95e8083<>+0(SB), Z1, Z0
-	VMOVUPS      float39506967<>+0(SB), Z2
-	VFMADD213PS  float3ab743ce<>+0(SB), Z0, Z2
-	VFMADD213PS  float3c088908<>+0(SB), Z0, Z2
-	VFMADD213PS  float3d2aa9c1<>+0(SB), Z0, Z2
-	VFMADD213PS  float3e2aaaaa<>+0(SB), Z0, Z2
-	VFMADD213PS  float3f000000<>+0(SB), Z0, Z2
+	VFNMADD231PS constant3f318000<>+0(SB), Z1, Z0
+	VFNMADD231PS constantb95e8083<>+0(SB), Z1, Z0
+	VMOVUPS      constant39506967<>+0(SB), Z2
+	VFMADD213PS  constant3ab743ce<>+0(SB), Z0, Z2
+	VFMADD213PS  constant3c088908<>+0(SB), Z0, Z2
+	VFMADD213PS  constant3d2aa9c1<>+0(SB), Z0, Z2
+	VFMADD213PS  constant3e2aaaaa<>+0(SB), Z0, Z2
+	VFMADD213PS  constant3f000000<>+0(SB), Z0, Z2
 	VMULPS       Z0, Z2, Z2
 	VFMADD213PS  Z0, Z0, Z2
-	VADDPS       float3f800000<>+0(SB), Z2, Z2
+	VADDPS       constant3f800000<>+0(SB), Z2, Z2
 	VCVTPS2DQ    Z1, Z1
 	VPSLLD       $0x17, Z1, Z1
-	VPADDD       float3f800000<>+0(SB), Z1, Z1
+	VPADDD       constant3f800000<>+0(SB), Z1, Z1
 	VMULPS       Z1, Z2, Z0
-	VADDPS       float3f800000<>+0(SB), Z0, Z0
+	VADDPS       constant3f800000<>+0(SB), Z0, Z0
 	VMOVUPS      (DX)(CX*1), Z1
 	VADDPS       (BX)(CX*1), Z1, Z1
-	VMOVUPS      float41f00000<>+0(SB), Z2
+	VMOVUPS      constant41f00000<>+0(SB), Z2
 	VMINPS       Z1, Z2, Z1
-	VMOVUPS      floatc1f00000<>+0(SB), Z2
+	VMOVUPS      constantc1f00000<>+0(SB), Z2
 	VMAXPS       Z1, Z2, Z1
-	VXORPS       float80000000<>+0(SB), Z1, Z1
-	VMULPS       float3fb8aa3b<>+0(SB), Z1, Z2
+	VXORPS       constant80000000<>+0(SB), Z1, Z1
+	VMULPS       constant3fb8aa3b<>+0(SB), Z1, Z2
 	VRNDSCALEPS  $0x08, Z2, Z2
-	VFNMADD231PS float3f318000<>+0(SB), Z2, Z1
-	VFNMADD231PS floatb95e8083<>+0(SB), Z2, Z1
-	VMOVUPS      float39506967<>+0(SB), Z3
-	VFMADD213PS  float3ab743ce<>+0(SB), Z1, Z3
-	VFMADD213PS  float3c088908<>+0(SB), Z1, Z3
-	VFMADD213PS  float3d2aa9c1<>+0(SB), Z1, Z3
-	VFMADD213PS  float3e2aaaaa<>+0(SB), Z1, Z3
-	VFMADD213PS  float3f000000<>+0(SB), Z1, Z3
+	VFNMADD231PS constant3f318000<>+0(SB), Z2, Z1
+	VFNMADD231PS constantb95e8083<>+0(SB), Z2, Z1
+	VMOVUPS      constant39506967<>+0(SB), Z3
+	VFMADD213PS  constant3ab743ce<>+0(SB), Z1, Z3
+	VFMADD213PS  constant3c088908<>+0(SB), Z1, Z3
+	VFMADD213PS  constant3d2aa9c1<>+0(SB), Z1, Z3
+	VFMADD213PS  constant3e2aaaaa<>+0(SB), Z1, Z3
+	VFMADD213PS  constant3f000000<>+0(SB), Z1, Z3
 	VMULPS       Z1, Z3, Z3
 	VFMADD213PS  Z1, Z1, Z3
-	VADDPS       float3f800000<>+0(SB), Z3, Z3
+	VADDPS       constant3f800000<>+0(SB), Z3, Z3
 	VCVTPS2DQ    Z2, Z2
 	VPSLLD       $0x17, Z2, Z2
-	VPADDD       float3f800000<>+0(SB), Z2, Z2
+	VPADDD       constant3f800000<>+0(SB), Z2, Z2
 	VMULPS       Z2, Z3, Z1
-	VADDPS       float3f800000<>+0(SB), Z1, Z1
+	VADDPS       constant3f800000<>+0(SB), Z1, Z1
 	VMULPS       Z0, Z1, Z2
-	VMOVUPS      float3f800000<>+0(SB), Z3
+	VMOVUPS      constant3f800000<>+0(SB), Z3
 	VDIVPS       Z2, Z3, Z2
 	VMULPS       Z1, Z2, Z3
 	VMULPS       Z0, Z2, Z0
@@ -9476,29 +9476,29 @@ gate:
 	VMOVUPS      Z1, (R8)
 	VMOVUPS      (DX)(CX*2), Z2
 	VFMADD231PS  Z1, Z3, Z2
-	VMOVUPS      float41700000<>+0(SB), Z1
+	VMOVUPS      constant41700000<>+0(SB), Z1
 	VMINPS       Z2, Z1, Z2
-	VMOVUPS      floatc1700000<>+0(SB), Z1
+	VMOVUPS      constantc1700000<>+0(SB), Z1
 	VMAXPS       Z2, Z1, Z2
-	VMULPS       floatc0000000<>+0(SB), Z2, Z2
-	VMULPS       float3fb8aa3b<>+0(SB), Z2, Z1
+	VMULPS       constantc0000000<>+0(SB), Z2, Z2
+	VMULPS       constant3fb8aa3b<>+0(SB), Z2, Z1
 	VRNDSCALEPS  $0x08, Z1, Z1
-	VFNMADD231PS float3f318000<>+0(SB), Z1, Z2
-	VFNMADD231PS floatb95e8083<>+0(SB), Z1, Z2
-	VMOVUPS      float39506967<>+0(SB), Z3
-	VFMADD213PS  float3ab743ce<>+0(SB), Z2, Z3
-	VFMADD213PS  float3c088908<>+0(SB), Z2, Z3
-	VFMADD213PS  float3d2aa9c1<>+0(SB), Z2, Z3
-	VFMADD213PS  float3e2aaaaa<>+0(SB), Z2, Z3
-	VFMADD213PS  float3f000000<>+0(SB), Z2, Z3
+	VFNMADD231PS constant3f318000<>+0(SB), Z1, Z2
+	VFNMADD231PS constantb95e8083<>+0(SB), Z1, Z2
+	VMOVUPS      constant39506967<>+0(SB), Z3
+	VFMADD213PS  constant3ab743ce<>+0(SB), Z2, Z3
+	VFMADD213PS  constant3c088908<>+0(SB), Z2, Z3
+	VFMADD213PS  constant3d2aa9c1<>+0(SB), Z2, Z3
+	VFMADD213PS  constant3e2aaaaa<>+0(SB), Z2, Z3
+	VFMADD213PS  constant3f000000<>+0(SB), Z2, Z3
 	VMULPS       Z2, Z3, Z3
 	VFMADD213PS  Z2, Z2, Z3
-	VADDPS       float3f800000<>+0(SB), Z3, Z3
+	VADDPS       constant3f800000<>+0(SB), Z3, Z3
 	VCVTPS2DQ    Z1, Z1
 	VPSLLD       $0x17, Z1, Z1
-	VPADDD       float3f800000<>+0(SB), Z1, Z1
+	VPADDD       constant3f800000<>+0(SB), Z1, Z1
 	VMULPS       Z1, Z3, Z2
-	VMOVUPS      float3f800000<>+0(SB), Z1
+	VMOVUPS      constant3f800000<>+0(SB), Z1
 	VADDPS       Z2, Z1, Z3
 	VSUBPS       Z2, Z1, Z1
 	VDIVPS       Z3, Z1, Z1
@@ -9517,113 +9517,113 @@ gate:
 	VZEROUPPER
 	RET
 
-DATA float41f00000<>+0(SB)/4, $0x41f00000
-DATA float41f00000<>+4(SB)/4, $0x41f00000
-DATA float41f00000<>+8(SB)/4, $0x41f00000
-DATA float41f00000<>+12(SB)/4, $0x41f00000
-DATA float41f00000<>+16(SB)/4, $0x41f00000
-DATA float41f00000<>+20(SB)/4, $0x41f00000
-DATA float41f00000<>+24(SB)/4, $0x41f00000
-DATA float41f00000<>+28(SB)/4, $0x41f00000
-DATA float41f00000<>+32(SB)/4, $0x41f00000
-DATA float41f00000<>+36(SB)/4, $0x41f00000
-DATA float41f00000<>+40(SB)/4, $0x41f00000
-DATA float41f00000<>+44(SB)/4, $0x41f00000
-DATA float41f00000<>+48(SB)/4, $0x41f00000
-DATA float41f00000<>+52(SB)/4, $0x41f00000
-DATA float41f00000<>+56(SB)/4, $0x41f00000
-DATA float41f00000<>+60(SB)/4, $0x41f00000
-GLOBL float41f00000<>(SB), RODATA|NOPTR, $64
+DATA constant41f00000<>+0(SB)/4, $0x41f00000
+DATA constant41f00000<>+4(SB)/4, $0x41f00000
+DATA constant41f00000<>+8(SB)/4, $0x41f00000
+DATA constant41f00000<>+12(SB)/4, $0x41f00000
+DATA constant41f00000<>+16(SB)/4, $0x41f00000
+DATA constant41f00000<>+20(SB)/4, $0x41f00000
+DATA constant41f00000<>+24(SB)/4, $0x41f00000
+DATA constant41f00000<>+28(SB)/4, $0x41f00000
+DATA constant41f00000<>+32(SB)/4, $0x41f00000
+DATA constant41f00000<>+36(SB)/4, $0x41f00000
+DATA constant41f00000<>+40(SB)/4, $0x41f00000
+DATA constant41f00000<>+44(SB)/4, $0x41f00000
+DATA constant41f00000<>+48(SB)/4, $0x41f00000
+DATA constant41f00000<>+52(SB)/4, $0x41f00000
+DATA constant41f00000<>+56(SB)/4, $0x41f00000
+DATA constant41f00000<>+60(SB)/4, $0x41f00000
+GLOBL constant41f00000<>(SB), RODATA|NOPTR, $64
 
-DATA floatc1f00000<>+0(SB)/4, $0xc1f00000
-DATA floatc1f00000<>+4(SB)/4, $0xc1f00000
-DATA floatc1f00000<>+8(SB)/4, $0xc1f00000
-DATA floatc1f00000<>+12(SB)/4, $0xc1f00000
-DATA floatc1f00000<>+16(SB)/4, $0xc1f00000
-DATA floatc1f00000<>+20(SB)/4, $0xc1f00000
-DATA floatc1f00000<>+24(SB)/4, $0xc1f00000
-DATA floatc1f00000<>+28(SB)/4, $0xc1f00000
-DATA floatc1f00000<>+32(SB)/4, $0xc1f00000
-DATA floatc1f00000<>+36(SB)/4, $0xc1f00000
-DATA floatc1f00000<>+40(SB)/4, $0xc1f00000
-DATA floatc1f00000<>+44(SB)/4, $0xc1f00000
-DATA floatc1f00000<>+48(SB)/4, $0xc1f00000
-DATA floatc1f00000<>+52(SB)/4, $0xc1f00000
-DATA floatc1f00000<>+56(SB)/4, $0xc1f00000
-DATA floatc1f00000<>+60(SB)/4, $0xc1f00000
-GLOBL floatc1f00000<>(SB), RODATA|NOPTR, $64
+DATA constantc1f00000<>+0(SB)/4, $0xc1f00000
+DATA constantc1f00000<>+4(SB)/4, $0xc1f00000
+DATA constantc1f00000<>+8(SB)/4, $0xc1f00000
+DATA constantc1f00000<>+12(SB)/4, $0xc1f00000
+DATA constantc1f00000<>+16(SB)/4, $0xc1f00000
+DATA constantc1f00000<>+20(SB)/4, $0xc1f00000
+DATA constantc1f00000<>+24(SB)/4, $0xc1f00000
+DATA constantc1f00000<>+28(SB)/4, $0xc1f00000
+DATA constantc1f00000<>+32(SB)/4, $0xc1f00000
+DATA constantc1f00000<>+36(SB)/4, $0xc1f00000
+DATA constantc1f00000<>+40(SB)/4, $0xc1f00000
+DATA constantc1f00000<>+44(SB)/4, $0xc1f00000
+DATA constantc1f00000<>+48(SB)/4, $0xc1f00000
+DATA constantc1f00000<>+52(SB)/4, $0xc1f00000
+DATA constantc1f00000<>+56(SB)/4, $0xc1f00000
+DATA constantc1f00000<>+60(SB)/4, $0xc1f00000
+GLOBL constantc1f00000<>(SB), RODATA|NOPTR, $64
 
-DATA float80000000<>+0(SB)/4, $0x80000000
-DATA float80000000<>+4(SB)/4, $0x80000000
-DATA float80000000<>+8(SB)/4, $0x80000000
-DATA float80000000<>+12(SB)/4, $0x80000000
-DATA float80000000<>+16(SB)/4, $0x80000000
-DATA float80000000<>+20(SB)/4, $0x80000000
-DATA float80000000<>+24(SB)/4, $0x80000000
-DATA float80000000<>+28(SB)/4, $0x80000000
-DATA float80000000<>+32(SB)/4, $0x80000000
-DATA float80000000<>+36(SB)/4, $0x80000000
-DATA float80000000<>+40(SB)/4, $0x80000000
-DATA float80000000<>+44(SB)/4, $0x80000000
-DATA float80000000<>+48(SB)/4, $0x80000000
-DATA float80000000<>+52(SB)/4, $0x80000000
-DATA float80000000<>+56(SB)/4, $0x80000000
-DATA float80000000<>+60(SB)/4, $0x80000000
-GLOBL float80000000<>(SB), RODATA|NOPTR, $64
+DATA constant80000000<>+0(SB)/4, $0x80000000
+DATA constant80000000<>+4(SB)/4, $0x80000000
+DATA constant80000000<>+8(SB)/4, $0x80000000
+DATA constant80000000<>+12(SB)/4, $0x80000000
+DATA constant80000000<>+16(SB)/4, $0x80000000
+DATA constant80000000<>+20(SB)/4, $0x80000000
+DATA constant80000000<>+24(SB)/4, $0x80000000
+DATA constant80000000<>+28(SB)/4, $0x80000000
+DATA constant80000000<>+32(SB)/4, $0x80000000
+DATA constant80000000<>+36(SB)/4, $0x80000000
+DATA constant80000000<>+40(SB)/4, $0x80000000
+DATA constant80000000<>+44(SB)/4, $0x80000000
+DATA constant80000000<>+48(SB)/4, $0x80000000
+DATA constant80000000<>+52(SB)/4, $0x80000000
+DATA constant80000000<>+56(SB)/4, $0x80000000
+DATA constant80000000<>+60(SB)/4, $0x80000000
+GLOBL constant80000000<>(SB), RODATA|NOPTR, $64
 
-DATA float41700000<>+0(SB)/4, $0x41700000
-DATA float41700000<>+4(SB)/4, $0x41700000
-DATA float41700000<>+8(SB)/4, $0x41700000
-DATA float41700000<>+12(SB)/4, $0x41700000
-DATA float41700000<>+16(SB)/4, $0x41700000
-DATA float41700000<>+20(SB)/4, $0x41700000
-DATA float41700000<>+24(SB)/4, $0x41700000
-DATA float41700000<>+28(SB)/4, $0x41700000
-DATA float41700000<>+32(SB)/4, $0x41700000
-DATA float41700000<>+36(SB)/4, $0x41700000
-DATA float41700000<>+40(SB)/4, $0x41700000
-DATA float41700000<>+44(SB)/4, $0x41700000
-DATA float41700000<>+48(SB)/4, $0x41700000
-DATA float41700000<>+52(SB)/4, $0x41700000
-DATA float41700000<>+56(SB)/4, $0x41700000
-DATA float41700000<>+60(SB)/4, $0x41700000
-GLOBL float41700000<>(SB), RODATA|NOPTR, $64
+DATA constant41700000<>+0(SB)/4, $0x41700000
+DATA constant41700000<>+4(SB)/4, $0x41700000
+DATA constant41700000<>+8(SB)/4, $0x41700000
+DATA constant41700000<>+12(SB)/4, $0x41700000
+DATA constant41700000<>+16(SB)/4, $0x41700000
+DATA constant41700000<>+20(SB)/4, $0x41700000
+DATA constant41700000<>+24(SB)/4, $0x41700000
+DATA constant41700000<>+28(SB)/4, $0x41700000
+DATA constant41700000<>+32(SB)/4, $0x41700000
+DATA constant41700000<>+36(SB)/4, $0x41700000
+DATA constant41700000<>+40(SB)/4, $0x41700000
+DATA constant41700000<>+44(SB)/4, $0x41700000
+DATA constant41700000<>+48(SB)/4, $0x41700000
+DATA constant41700000<>+52(SB)/4, $0x41700000
+DATA constant41700000<>+56(SB)/4, $0x41700000
+DATA constant41700000<>+60(SB)/4, $0x41700000
+GLOBL constant41700000<>(SB), RODATA|NOPTR, $64
 
-DATA floatc1700000<>+0(SB)/4, $0xc1700000
-DATA floatc1700000<>+4(SB)/4, $0xc1700000
-DATA floatc1700000<>+8(SB)/4, $0xc1700000
-DATA floatc1700000<>+12(SB)/4, $0xc1700000
-DATA floatc1700000<>+16(SB)/4, $0xc1700000
-DATA floatc1700000<>+20(SB)/4, $0xc1700000
-DATA floatc1700000<>+24(SB)/4, $0xc1700000
-DATA floatc1700000<>+28(SB)/4, $0xc1700000
-DATA floatc1700000<>+32(SB)/4, $0xc1700000
-DATA floatc1700000<>+36(SB)/4, $0xc1700000
-DATA floatc1700000<>+40(SB)/4, $0xc1700000
-DATA floatc1700000<>+44(SB)/4, $0xc1700000
-DATA floatc1700000<>+48(SB)/4, $0xc1700000
-DATA floatc1700000<>+52(SB)/4, $0xc1700000
-DATA floatc1700000<>+56(SB)/4, $0xc1700000
-DATA floatc1700000<>+60(SB)/4, $0xc1700000
-GLOBL floatc1700000<>(SB), RODATA|NOPTR, $64
+DATA constantc1700000<>+0(SB)/4, $0xc1700000
+DATA constantc1700000<>+4(SB)/4, $0xc1700000
+DATA constantc1700000<>+8(SB)/4, $0xc1700000
+DATA constantc1700000<>+12(SB)/4, $0xc1700000
+DATA constantc1700000<>+16(SB)/4, $0xc1700000
+DATA constantc1700000<>+20(SB)/4, $0xc1700000
+DATA constantc1700000<>+24(SB)/4, $0xc1700000
+DATA constantc1700000<>+28(SB)/4, $0xc1700000
+DATA constantc1700000<>+32(SB)/4, $0xc1700000
+DATA constantc1700000<>+36(SB)/4, $0xc1700000
+DATA constantc1700000<>+40(SB)/4, $0xc1700000
+DATA constantc1700000<>+44(SB)/4, $0xc1700000
+DATA constantc1700000<>+48(SB)/4, $0xc1700000
+DATA constantc1700000<>+52(SB)/4, $0xc1700000
+DATA constantc1700000<>+56(SB)/4, $0xc1700000
+DATA constantc1700000<>+60(SB)/4, $0xc1700000
+GLOBL constantc1700000<>(SB), RODATA|NOPTR, $64
 
-DATA floatc0000000<>+0(SB)/4, $0xc0000000
-DATA floatc0000000<>+4(SB)/4, $0xc0000000
-DATA floatc0000000<>+8(SB)/4, $0xc0000000
-DATA floatc0000000<>+12(SB)/4, $0xc0000000
-DATA floatc0000000<>+16(SB)/4, $0xc0000000
-DATA floatc0000000<>+20(SB)/4, $0xc0000000
-DATA floatc0000000<>+24(SB)/4, $0xc0000000
-DATA floatc0000000<>+28(SB)/4, $0xc0000000
-DATA floatc0000000<>+32(SB)/4, $0xc0000000
-DATA floatc0000000<>+36(SB)/4, $0xc0000000
-DATA floatc0000000<>+40(SB)/4, $0xc0000000
-DATA floatc0000000<>+44(SB)/4, $0xc0000000
-DATA floatc0000000<>+48(SB)/4, $0xc0000000
-DATA floatc0000000<>+52(SB)/4, $0xc0000000
-DATA floatc0000000<>+56(SB)/4, $0xc0000000
-DATA floatc0000000<>+60(SB)/4, $0xc0000000
-GLOBL floatc0000000<>(SB), RODATA|NOPTR, $64
+DATA constantc0000000<>+0(SB)/4, $0xc0000000
+DATA constantc0000000<>+4(SB)/4, $0xc0000000
+DATA constantc0000000<>+8(SB)/4, $0xc0000000
+DATA constantc0000000<>+12(SB)/4, $0xc0000000
+DATA constantc0000000<>+16(SB)/4, $0xc0000000
+DATA constantc0000000<>+20(SB)/4, $0xc0000000
+DATA constantc0000000<>+24(SB)/4, $0xc0000000
+DATA constantc0000000<>+28(SB)/4, $0xc0000000
+DATA constantc0000000<>+32(SB)/4, $0xc0000000
+DATA constantc0000000<>+36(SB)/4, $0xc0000000
+DATA constantc0000000<>+40(SB)/4, $0xc0000000
+DATA constantc0000000<>+44(SB)/4, $0xc0000000
+DATA constantc0000000<>+48(SB)/4, $0xc0000000
+DATA constantc0000000<>+52(SB)/4, $0xc0000000
+DATA constantc0000000<>+56(SB)/4, $0xc0000000
+DATA constantc0000000<>+60(SB)/4, $0xc0000000
+GLOBL constantc0000000<>(SB), RODATA|NOPTR, $64
 
 // func gruBackward512(n int, dh *float32, saved *float32, h *float32, da *float32)
 // Requires: AVX, AVX512F
@@ -9639,7 +9639,7 @@ TEXT ·gruBackward512(SB), NOSPLIT, $0-40
 	MOVQ    da+32(FP), R8
 	LEAQ    (R8)(CX*2), R9
 	ADDQ    CX, R9
-	VMOVUPS float3f800000<>+0(SB), Z0
+	VMOVUPS constant3f800000<>+0(SB), Z0
 
 gate:
 	VMOVUPS      (BX), Z1
@@ -9677,6 +9677,189 @@ gate:
 	JNZ          gate
 	VZEROUPPER
 	RET
+
+// func maxPool512(rows int, x *float32, part int, dst *float32, ld int, code *int32)
+// Requires: AVX, AVX512DQ, AVX512F
+TEXT ·maxPool512(SB), NOSPLIT, $0-48
+	MOVQ    rows+0(FP), AX
+	MOVQ    part+16(FP), CX
+	MOVQ    x+8(FP), DX
+	LEAQ    (DX)(CX*2), BX
+	ADDQ    CX, BX
+	MOVQ    dst+24(FP), SI
+	MOVQ    ld+32(FP), DI
+	MOVQ    code+40(FP), R8
+	VMOVUPS constant00000001<>+0(SB), Z0
+	VMOVUPS constant00000002<>+0(SB), Z1
+	VMOVUPS constant00000003<>+0(SB), Z2
+
+row:
+	VMOVUPS   (DX), Z3
+	VXORPS    Z5, Z5, Z5
+	VMOVUPS   (DX)(CX*1), Z4
+	VCMPPS    $0x11, Z4, Z3, K1
+	VMOVAPS   Z4, K1, Z3
+	VMOVDQA32 Z0, K1, Z5
+	VMOVUPS   (DX)(CX*2), Z4
+	VCMPPS    $0x11, Z4, Z3, K1
+	VMOVAPS   Z4, K1, Z3
+	VMOVDQA32 Z1, K1, Z5
+	VMOVUPS   (BX), Z4
+	VCMPPS    $0x11, Z4, Z3, K1
+	VMOVAPS   Z4, K1, Z3
+	VMOVDQA32 Z2, K1, Z5
+	VMOVUPS   Z3, (SI)
+	VMOVUPS   Z5, (R8)
+	VMOVUPS   64(DX), Z3
+	VXORPS    Z5, Z5, Z5
+	VMOVUPS   64(DX)(CX*1), Z4
+	VCMPPS    $0x11, Z4, Z3, K1
+	VMOVAPS   Z4, K1, Z3
+	VMOVDQA32 Z0, K1, Z5
+	VMOVUPS   64(DX)(CX*2), Z4
+	VCMPPS    $0x11, Z4, Z3, K1
+	VMOVAPS   Z4, K1, Z3
+	VMOVDQA32 Z1, K1, Z5
+	VMOVUPS   64(BX), Z4
+	VCMPPS    $0x11, Z4, Z3, K1
+	VMOVAPS   Z4, K1, Z3
+	VMOVDQA32 Z2, K1, Z5
+	VMOVUPS   Z3, 64(SI)
+	VMOVUPS   Z5, 64(R8)
+	ADDQ      DI, SI
+	ADDQ      $0x80, R8
+	ADDQ      $0x80, DX
+	ADDQ      $0x80, BX
+	DECQ      AX
+	JNZ       row
+	VZEROUPPER
+	RET
+
+DATA constant00000001<>+0(SB)/4, $0x00000001
+DATA constant00000001<>+4(SB)/4, $0x00000001
+DATA constant00000001<>+8(SB)/4, $0x00000001
+DATA constant00000001<>+12(SB)/4, $0x00000001
+DATA constant00000001<>+16(SB)/4, $0x00000001
+DATA constant00000001<>+20(SB)/4, $0x00000001
+DATA constant00000001<>+24(SB)/4, $0x00000001
+DATA constant00000001<>+28(SB)/4, $0x00000001
+DATA constant00000001<>+32(SB)/4, $0x00000001
+DATA constant00000001<>+36(SB)/4, $0x00000001
+DATA constant00000001<>+40(SB)/4, $0x00000001
+DATA constant00000001<>+44(SB)/4, $0x00000001
+DATA constant00000001<>+48(SB)/4, $0x00000001
+DATA constant00000001<>+52(SB)/4, $0x00000001
+DATA constant00000001<>+56(SB)/4, $0x00000001
+DATA constant00000001<>+60(SB)/4, $0x00000001
+GLOBL constant00000001<>(SB), RODATA|NOPTR, $64
+
+DATA constant00000002<>+0(SB)/4, $0x00000002
+DATA constant00000002<>+4(SB)/4, $0x00000002
+DATA constant00000002<>+8(SB)/4, $0x00000002
+DATA constant00000002<>+12(SB)/4, $0x00000002
+DATA constant00000002<>+16(SB)/4, $0x00000002
+DATA constant00000002<>+20(SB)/4, $0x00000002
+DATA constant00000002<>+24(SB)/4, $0x00000002
+DATA constant00000002<>+28(SB)/4, $0x00000002
+DATA constant00000002<>+32(SB)/4, $0x00000002
+DATA constant00000002<>+36(SB)/4, $0x00000002
+DATA constant00000002<>+40(SB)/4, $0x00000002
+DATA constant00000002<>+44(SB)/4, $0x00000002
+DATA constant00000002<>+48(SB)/4, $0x00000002
+DATA constant00000002<>+52(SB)/4, $0x00000002
+DATA constant00000002<>+56(SB)/4, $0x00000002
+DATA constant00000002<>+60(SB)/4, $0x00000002
+GLOBL constant00000002<>(SB), RODATA|NOPTR, $64
+
+DATA constant00000003<>+0(SB)/4, $0x00000003
+DATA constant00000003<>+4(SB)/4, $0x00000003
+DATA constant00000003<>+8(SB)/4, $0x00000003
+DATA constant00000003<>+12(SB)/4, $0x00000003
+DATA constant00000003<>+16(SB)/4, $0x00000003
+DATA constant00000003<>+20(SB)/4, $0x00000003
+DATA constant00000003<>+24(SB)/4, $0x00000003
+DATA constant00000003<>+28(SB)/4, $0x00000003
+DATA constant00000003<>+32(SB)/4, $0x00000003
+DATA constant00000003<>+36(SB)/4, $0x00000003
+DATA constant00000003<>+40(SB)/4, $0x00000003
+DATA constant00000003<>+44(SB)/4, $0x00000003
+DATA constant00000003<>+48(SB)/4, $0x00000003
+DATA constant00000003<>+52(SB)/4, $0x00000003
+DATA constant00000003<>+56(SB)/4, $0x00000003
+DATA constant00000003<>+60(SB)/4, $0x00000003
+GLOBL constant00000003<>(SB), RODATA|NOPTR, $64
+
+// func maxUnpool512(rows int, gradient *float32, ld int, code *int32, dst *float32, right int, down int)
+// Requires: AVX, AVX512F
+TEXT ·maxUnpool512(SB), NOSPLIT, $0-56
+	MOVQ    rows+0(FP), AX
+	MOVQ    gradient+8(FP), CX
+	MOVQ    ld+16(FP), DX
+	MOVQ    code+24(FP), BX
+	MOVQ    dst+32(FP), SI
+	MOVQ    right+40(FP), DI
+	MOVQ    down+48(FP), R8
+	LEAQ    (SI)(R8*1), R8
+	VMOVUPS constant00000000<>+0(SB), Z0
+	VMOVUPS constant00000001<>+0(SB), Z1
+	VMOVUPS constant00000002<>+0(SB), Z2
+	VMOVUPS constant00000003<>+0(SB), Z3
+
+row:
+	VMOVUPS   (CX), Z4
+	VMOVUPS   (BX), Z5
+	VPCMPEQD  Z0, Z5, K1
+	VMOVAPS.Z Z4, K1, Z6
+	VMOVUPS   Z6, (SI)
+	VPCMPEQD  Z1, Z5, K1
+	VMOVAPS.Z Z4, K1, Z6
+	VMOVUPS   Z6, (SI)(DI*1)
+	VPCMPEQD  Z2, Z5, K1
+	VMOVAPS.Z Z4, K1, Z6
+	VMOVUPS   Z6, (R8)
+	VPCMPEQD  Z3, Z5, K1
+	VMOVAPS.Z Z4, K1, Z4
+	VMOVUPS   Z4, (R8)(DI*1)
+	VMOVUPS   64(CX), Z4
+	VMOVUPS   64(BX), Z5
+	VPCMPEQD  Z0, Z5, K1
+	VMOVAPS.Z Z4, K1, Z6
+	VMOVUPS   Z6, 64(SI)
+	VPCMPEQD  Z1, Z5, K1
+	VMOVAPS.Z Z4, K1, Z6
+	VMOVUPS   Z6, 64(SI)(DI*1)
+	VPCMPEQD  Z2, Z5, K1
+	VMOVAPS.Z Z4, K1, Z6
+	VMOVUPS   Z6, 64(R8)
+	VPCMPEQD  Z3, Z5, K1
+	VMOVAPS.Z Z4, K1, Z4
+	VMOVUPS   Z4, 64(R8)(DI*1)
+	ADDQ      DX, CX
+	ADDQ      $0x80, BX
+	ADDQ      $0x80, SI
+	ADDQ      $0x80, R8
+	DECQ      AX
+	JNZ       row
+	VZEROUPPER
+	RET
+
+DATA constant00000000<>+0(SB)/4, $0x00000000
+DATA constant00000000<>+4(SB)/4, $0x00000000
+DATA constant00000000<>+8(SB)/4, $0x00000000
+DATA constant00000000<>+12(SB)/4, $0x00000000
+DATA constant00000000<>+16(SB)/4, $0x00000000
+DATA constant00000000<>+20(SB)/4, $0x00000000
+DATA constant00000000<>+24(SB)/4, $0x00000000
+DATA constant00000000<>+28(SB)/4, $0x00000000
+DATA constant00000000<>+32(SB)/4, $0x00000000
+DATA constant00000000<>+36(SB)/4, $0x00000000
+DATA constant00000000<>+40(SB)/4, $0x00000000
+DATA constant00000000<>+44(SB)/4, $0x00000000
+DATA constant00000000<>+48(SB)/4, $0x00000000
+DATA constant00000000<>+52(SB)/4, $0x00000000
+DATA constant00000000<>+56(SB)/4, $0x00000000
+DATA constant00000000<>+60(SB)/4, $0x00000000
+GLOBL constant00000000<>(SB), RODATA|NOPTR, $64
 
 // func peak512(turns int)
 // Requires: AVX, AVX512DQ, AVX512F
@@ -14172,7 +14355,7 @@ max:
 	DECQ         R8
 	JNZ          max
 	VMOVUPS      Y0, (BX)
-	VBROADCASTSS floatc2ae0000<>+0(SB), Y0
+	VBROADCASTSS constantc2ae0000<>+0(SB), Y0
 	VXORPS       Y1, Y1, Y1
 	MOVQ         AX, DI
 	MOVQ         CX, R8
@@ -14181,22 +14364,22 @@ exp:
 	VMOVUPS      (DI), Y2
 	VSUBPS       (BX), Y2, Y2
 	VMAXPS       Y2, Y0, Y2
-	VMULPS       float3fb8aa3b<>+0(SB), Y2, Y3
+	VMULPS       constant3fb8aa3b<>+0(SB), Y2, Y3
 	VROUNDPS     $0x08, Y3, Y3
-	VFNMADD231PS float3f318000<>+0(SB), Y3, Y2
-	VFNMADD231PS floatb95e8083<>+0(SB), Y3, Y2
-	VMOVUPS      float39506967<>+0(SB), Y4
-	VFMADD213PS  float3ab743ce<>+0(SB), Y2, Y4
-	VFMADD213PS  float3c088908<>+0(SB), Y2, Y4
-	VFMADD213PS  float3d2aa9c1<>+0(SB), Y2, Y4
-	VFMADD213PS  float3e2aaaaa<>+0(SB), Y2, Y4
-	VFMADD213PS  float3f000000<>+0(SB), Y2, Y4
+	VFNMADD231PS constant3f318000<>+0(SB), Y3, Y2
+	VFNMADD231PS constantb95e8083<>+0(SB), Y3, Y2
+	VMOVUPS      constant39506967<>+0(SB), Y4
+	VFMADD213PS  constant3ab743ce<>+0(SB), Y2, Y4
+	VFMADD213PS  constant3c088908<>+0(SB), Y2, Y4
+	VFMADD213PS  constant3d2aa9c1<>+0(SB), Y2, Y4
+	VFMADD213PS  constant3e2aaaaa<>+0(SB), Y2, Y4
+	VFMADD213PS  constant3f000000<>+0(SB), Y2, Y4
 	VMULPS       Y2, Y4, Y4
 	VFMADD213PS  Y2, Y2, Y4
-	VADDPS       float3f800000<>+0(SB), Y4, Y4
+	VADDPS       constant3f800000<>+0(SB), Y4, Y4
 	VCVTPS2DQ    Y3, Y3
 	VPSLLD       $0x17, Y3, Y3
-	VPADDD       float3f800000<>+0(SB), Y3, Y3
+	VPADDD       constant3f800000<>+0(SB), Y3, Y3
 	VMULPS       Y3, Y4, Y2
 	VMOVUPS      Y2, (DI)
 	VADDPS       Y2, Y1, Y1
@@ -14239,56 +14422,56 @@ TEXT ·gruForward256(SB), NOSPLIT, $0-40
 gate:
 	VMOVUPS      (DX), Y0
 	VADDPS       (BX), Y0, Y0
-	VMOVUPS      float41f00000<>+0(SB), Y1
+	VMOVUPS      constant41f00000<>+0(SB), Y1
 	VMINPS       Y0, Y1, Y0
-	VMOVUPS      floatc1f00000<>+0(SB), Y1
+	VMOVUPS      constantc1f00000<>+0(SB), Y1
 	VMAXPS       Y0, Y1, Y0
-	VXORPS       float80000000<>+0(SB), Y0, Y0
-	VMULPS       float3fb8aa3b<>+0(SB), Y0, Y1
+	VXORPS       constant80000000<>+0(SB), Y0, Y0
+	VMULPS       constant3fb8aa3b<>+0(SB), Y0, Y1
 	VROUNDPS     $0x08, Y1, Y1
-	VFNMADD231PS float3f318000<>+0(SB), Y1, Y0
-	VFNMADD231PS floatb95e8083<>+0(SB), Y1, Y0
-	VMOVUPS      float39506967<>+0(SB), Y2
-	VFMADD213PS  float3ab743ce<>+0(SB), Y0, Y2
-	VFMADD213PS  float3c088908<>+0(SB), Y0, Y2
-	VFMADD213PS  float3d2aa9c1<>+0(SB), Y0, Y2
-	VFMADD213PS  float3e2aaaaa<>+0(SB), Y0, Y2
-	VFMADD213PS  float3f000000<>+0(SB), Y0, Y2
+	VFNMADD231PS constant3f318000<>+0(SB), Y1, Y0
+	VFNMADD231PS constantb95e8083<>+0(SB), Y1, Y0
+	VMOVUPS      constant39506967<>+0(SB), Y2
+	VFMADD213PS  constant3ab743ce<>+0(SB), Y0, Y2
+	VFMADD213PS  constant3c088908<>+0(SB), Y0, Y2
+	VFMADD213PS  constant3d2aa9c1<>+0(SB), Y0, Y2
+	VFMADD213PS  constant3e2aaaaa<>+0(SB), Y0, Y2
+	VFMADD213PS  constant3f000000<>+0(SB), Y0, Y2
 	VMULPS       Y0, Y2, Y2
 	VFMADD213PS  Y0, Y0, Y2
-	VADDPS       float3f800000<>+0(SB), Y2, Y2
+	VADDPS       constant3f800000<>+0(SB), Y2, Y2
 	VCVTPS2DQ    Y1, Y1
 	VPSLLD       $0x17, Y1, Y1
-	VPADDD       float3f800000<>+0(SB), Y1, Y1
+	VPADDD       constant3f800000<>+0(SB), Y1, Y1
 	VMULPS       Y1, Y2, Y0
-	VADDPS       float3f800000<>+0(SB), Y0, Y0
+	VADDPS       constant3f800000<>+0(SB), Y0, Y0
 	VMOVUPS      (DX)(CX*1), Y1
 	VADDPS       (BX)(CX*1), Y1, Y1
-	VMOVUPS      float41f00000<>+0(SB), Y2
+	VMOVUPS      constant41f00000<>+0(SB), Y2
 	VMINPS       Y1, Y2, Y1
-	VMOVUPS      floatc1f00000<>+0(SB), Y2
+	VMOVUPS      constantc1f00000<>+0(SB), Y2
 	VMAXPS       Y1, Y2, Y1
-	VXORPS       float80000000<>+0(SB), Y1, Y1
-	VMULPS       float3fb8aa3b<>+0(SB), Y1, Y2
+	VXORPS       constant80000000<>+0(SB), Y1, Y1
+	VMULPS       constant3fb8aa3b<>+0(SB), Y1, Y2
 	VROUNDPS     $0x08, Y2, Y2
-	VFNMADD231PS float3f318000<>+0(SB), Y2, Y1
-	VFNMADD231PS floatb95e8083<>+0(SB), Y2, Y1
-	VMOVUPS      float39506967<>+0(SB), Y3
-	VFMADD213PS  float3ab743ce<>+0(SB), Y1, Y3
-	VFMADD213PS  float3c088908<>+0(SB), Y1, Y3
-	VFMADD213PS  float3d2aa9c1<>+0(SB), Y1, Y3
-	VFMADD213PS  float3e2aaaaa<>+0(SB), Y1, Y3
-	VFMADD213PS  float3f000000<>+0(SB), Y1, Y3
+	VFNMADD231PS constant3f318000<>+0(SB), Y2, Y1
+	VFNMADD231PS constantb95e8083<>+0(SB), Y2, Y1
+	VMOVUPS      constant39506967<>+0(SB), Y3
+	VFMADD213PS  constant3ab743ce<>+0(SB), Y1, Y3
+	VFMADD213PS  constant3c088908<>+0(SB), Y1, Y3
+	VFMADD213PS  constant3d2aa9c1<>+0(SB), Y1, Y3
+	VFMADD213PS  constant3e2aaaaa<>+0(SB), Y1, Y3
+	VFMADD213PS  constant3f000000<>+0(SB), Y1, Y3
 	VMULPS       Y1, Y3, Y3
 	VFMADD213PS  Y1, Y1, Y3
-	VADDPS       float3f800000<>+0(SB), Y3, Y3
+	VADDPS       constant3f800000<>+0(SB), Y3, Y3
 	VCVTPS2DQ    Y2, Y2
 	VPSLLD       $0x17, Y2, Y2
-	VPADDD       float3f800000<>+0(SB), Y2, Y2
+	VPADDD       constant3f800000<>+0(SB), Y2, Y2
 	VMULPS       Y2, Y3, Y1
-	VADDPS       float3f800000<>+0(SB), Y1, Y1
+	VADDPS       constant3f800000<>+0(SB), Y1, Y1
 	VMULPS       Y0, Y1, Y2
-	VMOVUPS      float3f800000<>+0(SB), Y3
+	VMOVUPS      constant3f800000<>+0(SB), Y3
 	VDIVPS       Y2, Y3, Y2
 	VMULPS       Y1, Y2, Y3
 	VMULPS       Y0, Y2, Y0
@@ -14298,29 +14481,29 @@ gate:
 	VMOVUPS      Y1, (R8)
 	VMOVUPS      (DX)(CX*2), Y2
 	VFMADD231PS  Y1, Y3, Y2
-	VMOVUPS      float41700000<>+0(SB), Y1
+	VMOVUPS      constant41700000<>+0(SB), Y1
 	VMINPS       Y2, Y1, Y2
-	VMOVUPS      floatc1700000<>+0(SB), Y1
+	VMOVUPS      constantc1700000<>+0(SB), Y1
 	VMAXPS       Y2, Y1, Y2
-	VMULPS       floatc0000000<>+0(SB), Y2, Y2
-	VMULPS       float3fb8aa3b<>+0(SB), Y2, Y1
+	VMULPS       constantc0000000<>+0(SB), Y2, Y2
+	VMULPS       constant3fb8aa3b<>+0(SB), Y2, Y1
 	VROUNDPS     $0x08, Y1, Y1
-	VFNMADD231PS float3f318000<>+0(SB), Y1, Y2
-	VFNMADD231PS floatb95e8083<>+0(SB), Y1, Y2
-	VMOVUPS      float39506967<>+0(SB), Y3
-	VFMADD213PS  float3ab743ce<>+0(SB), Y2, Y3
-	VFMADD213PS  float3c088908<>+0(SB), Y2, Y3
-	VFMADD213PS  float3d2aa9c1<>+0(SB), Y2, Y3
-	VFMADD213PS  float3e2aaaaa<>+0(SB), Y2, Y3
-	VFMADD213PS  float3f000000<>+0(SB), Y2, Y3
+	VFNMADD231PS constant3f318000<>+0(SB), Y1, Y2
+	VFNMADD231PS constantb95e8083<>+0(SB), Y1, Y2
+	VMOVUPS      constant39506967<>+0(SB), Y3
+	VFMADD213PS  constant3ab743ce<>+0(SB), Y2, Y3
+	VFMADD213PS  constant3c088908<>+0(SB), Y2, Y3
+	VFMADD213PS  constant3d2aa9c1<>+0(SB), Y2, Y3
+	VFMADD213PS  constant3e2aaaaa<>+0(SB), Y2, Y3
+	VFMADD213PS  constant3f000000<>+0(SB), Y2, Y3
 	VMULPS       Y2, Y3, Y3
 	VFMADD213PS  Y2, Y2, Y3
-	VADDPS       float3f800000<>+0(SB), Y3, Y3
+	VADDPS       constant3f800000<>+0(SB), Y3, Y3
 	VCVTPS2DQ    Y1, Y1
 	VPSLLD       $0x17, Y1, Y1
-	VPADDD       float3f800000<>+0(SB), Y1, Y1
+	VPADDD       constant3f800000<>+0(SB), Y1, Y1
 	VMULPS       Y1, Y3, Y2
-	VMOVUPS      float3f800000<>+0(SB), Y1
+	VMOVUPS      constant3f800000<>+0(SB), Y1
 	VADDPS       Y2, Y1, Y3
 	VSUBPS       Y2, Y1, Y1
 	VDIVPS       Y3, Y1, Y1
@@ -14353,7 +14536,7 @@ TEXT ·gruBackward256(SB), NOSPLIT, $0-40
 	MOVQ    da+32(FP), R8
 	LEAQ    (R8)(CX*2), R9
 	ADDQ    CX, R9
-	VMOVUPS float3f800000<>+0(SB), Y0
+	VMOVUPS constant3f800000<>+0(SB), Y0
 
 gate:
 	VMOVUPS      (BX), Y1
@@ -14389,6 +14572,177 @@ gate:
 	ADDQ         $0x20, R9
 	SUBQ         $0x08, AX
 	JNZ          gate
+	VZEROUPPER
+	RET
+
+// func maxPool256(rows int, x *float32, part int, dst *float32, ld int, code *int32)
+// Requires: AVX
+TEXT ·maxPool256(SB), NOSPLIT, $0-48
+	MOVQ    rows+0(FP), AX
+	MOVQ    part+16(FP), CX
+	MOVQ    x+8(FP), DX
+	LEAQ    (DX)(CX*2), BX
+	ADDQ    CX, BX
+	MOVQ    dst+24(FP), SI
+	MOVQ    ld+32(FP), DI
+	MOVQ    code+40(FP), R8
+	VMOVUPS constant00000001<>+0(SB), Y0
+	VMOVUPS constant00000002<>+0(SB), Y1
+	VMOVUPS constant00000003<>+0(SB), Y2
+
+row:
+	VMOVUPS   (DX), Y3
+	VXORPS    Y5, Y5, Y5
+	VMOVUPS   (DX)(CX*1), Y4
+	VCMPPS    $0x11, Y4, Y3, Y6
+	VBLENDVPS Y6, Y4, Y3, Y3
+	VBLENDVPS Y6, Y0, Y5, Y5
+	VMOVUPS   (DX)(CX*2), Y4
+	VCMPPS    $0x11, Y4, Y3, Y6
+	VBLENDVPS Y6, Y4, Y3, Y3
+	VBLENDVPS Y6, Y1, Y5, Y5
+	VMOVUPS   (BX), Y4
+	VCMPPS    $0x11, Y4, Y3, Y6
+	VBLENDVPS Y6, Y4, Y3, Y3
+	VBLENDVPS Y6, Y2, Y5, Y5
+	VMOVUPS   Y3, (SI)
+	VMOVUPS   Y5, (R8)
+	VMOVUPS   32(DX), Y3
+	VXORPS    Y5, Y5, Y5
+	VMOVUPS   32(DX)(CX*1), Y4
+	VCMPPS    $0x11, Y4, Y3, Y6
+	VBLENDVPS Y6, Y4, Y3, Y3
+	VBLENDVPS Y6, Y0, Y5, Y5
+	VMOVUPS   32(DX)(CX*2), Y4
+	VCMPPS    $0x11, Y4, Y3, Y6
+	VBLENDVPS Y6, Y4, Y3, Y3
+	VBLENDVPS Y6, Y1, Y5, Y5
+	VMOVUPS   32(BX), Y4
+	VCMPPS    $0x11, Y4, Y3, Y6
+	VBLENDVPS Y6, Y4, Y3, Y3
+	VBLENDVPS Y6, Y2, Y5, Y5
+	VMOVUPS   Y3, 32(SI)
+	VMOVUPS   Y5, 32(R8)
+	VMOVUPS   64(DX), Y3
+	VXORPS    Y5, Y5, Y5
+	VMOVUPS   64(DX)(CX*1), Y4
+	VCMPPS    $0x11, Y4, Y3, Y6
+	VBLENDVPS Y6, Y4, Y3, Y3
+	VBLENDVPS Y6, Y0, Y5, Y5
+	VMOVUPS   64(DX)(CX*2), Y4
+	VCMPPS    $0x11, Y4, Y3, Y6
+	VBLENDVPS Y6, Y4, Y3, Y3
+	VBLENDVPS Y6, Y1, Y5, Y5
+	VMOVUPS   64(BX), Y4
+	VCMPPS    $0x11, Y4, Y3, Y6
+	VBLENDVPS Y6, Y4, Y3, Y3
+	VBLENDVPS Y6, Y2, Y5, Y5
+	VMOVUPS   Y3, 64(SI)
+	VMOVUPS   Y5, 64(R8)
+	VMOVUPS   96(DX), Y3
+	VXORPS    Y5, Y5, Y5
+	VMOVUPS   96(DX)(CX*1), Y4
+	VCMPPS    $0x11, Y4, Y3, Y6
+	VBLENDVPS Y6, Y4, Y3, Y3
+	VBLENDVPS Y6, Y0, Y5, Y5
+	VMOVUPS   96(DX)(CX*2), Y4
+	VCMPPS    $0x11, Y4, Y3, Y6
+	VBLENDVPS Y6, Y4, Y3, Y3
+	VBLENDVPS Y6, Y1, Y5, Y5
+	VMOVUPS   96(BX), Y4
+	VCMPPS    $0x11, Y4, Y3, Y6
+	VBLENDVPS Y6, Y4, Y3, Y3
+	VBLENDVPS Y6, Y2, Y5, Y5
+	VMOVUPS   Y3, 96(SI)
+	VMOVUPS   Y5, 96(R8)
+	ADDQ      DI, SI
+	ADDQ      $0x80, R8
+	ADDQ      $0x80, DX
+	ADDQ      $0x80, BX
+	DECQ      AX
+	JNZ       row
+	VZEROUPPER
+	RET
+
+// func maxUnpool256(rows int, gradient *float32, ld int, code *int32, dst *float32, right int, down int)
+// Requires: AVX, AVX2
+TEXT ·maxUnpool256(SB), NOSPLIT, $0-56
+	MOVQ    rows+0(FP), AX
+	MOVQ    gradient+8(FP), CX
+	MOVQ    ld+16(FP), DX
+	MOVQ    code+24(FP), BX
+	MOVQ    dst+32(FP), SI
+	MOVQ    right+40(FP), DI
+	MOVQ    down+48(FP), R8
+	LEAQ    (SI)(R8*1), R8
+	VMOVUPS constant00000000<>+0(SB), Y0
+	VMOVUPS constant00000001<>+0(SB), Y1
+	VMOVUPS constant00000002<>+0(SB), Y2
+	VMOVUPS constant00000003<>+0(SB), Y3
+
+row:
+	VMOVUPS  (CX), Y4
+	VMOVUPS  (BX), Y5
+	VPCMPEQD Y0, Y5, Y6
+	VANDPS   Y4, Y6, Y6
+	VMOVUPS  Y6, (SI)
+	VPCMPEQD Y1, Y5, Y6
+	VANDPS   Y4, Y6, Y6
+	VMOVUPS  Y6, (SI)(DI*1)
+	VPCMPEQD Y2, Y5, Y6
+	VANDPS   Y4, Y6, Y6
+	VMOVUPS  Y6, (R8)
+	VPCMPEQD Y3, Y5, Y5
+	VANDPS   Y4, Y5, Y5
+	VMOVUPS  Y5, (R8)(DI*1)
+	VMOVUPS  32(CX), Y4
+	VMOVUPS  32(BX), Y5
+	VPCMPEQD Y0, Y5, Y6
+	VANDPS   Y4, Y6, Y6
+	VMOVUPS  Y6, 32(SI)
+	VPCMPEQD Y1, Y5, Y6
+	VANDPS   Y4, Y6, Y6
+	VMOVUPS  Y6, 32(SI)(DI*1)
+	VPCMPEQD Y2, Y5, Y6
+	VANDPS   Y4, Y6, Y6
+	VMOVUPS  Y6, 32(R8)
+	VPCMPEQD Y3, Y5, Y5
+	VANDPS   Y4, Y5, Y5
+	VMOVUPS  Y5, 32(R8)(DI*1)
+	VMOVUPS  64(CX), Y4
+	VMOVUPS  64(BX), Y5
+	VPCMPEQD Y0, Y5, Y6
+	VANDPS   Y4, Y6, Y6
+	VMOVUPS  Y6, 64(SI)
+	VPCMPEQD Y1, Y5, Y6
+	VANDPS   Y4, Y6, Y6
+	VMOVUPS  Y6, 64(SI)(DI*1)
+	VPCMPEQD Y2, Y5, Y6
+	VANDPS   Y4, Y6, Y6
+	VMOVUPS  Y6, 64(R8)
+	VPCMPEQD Y3, Y5, Y5
+	VANDPS   Y4, Y5, Y5
+	VMOVUPS  Y5, 64(R8)(DI*1)
+	VMOVUPS  96(CX), Y4
+	VMOVUPS  96(BX), Y5
+	VPCMPEQD Y0, Y5, Y6
+	VANDPS   Y4, Y6, Y6
+	VMOVUPS  Y6, 96(SI)
+	VPCMPEQD Y1, Y5, Y6
+	VANDPS   Y4, Y6, Y6
+	VMOVUPS  Y6, 96(SI)(DI*1)
+	VPCMPEQD Y2, Y5, Y6
+	VANDPS   Y4, Y6, Y6
+	VMOVUPS  Y6, 96(R8)
+	VPCMPEQD Y3, Y5, Y5
+	VANDPS   Y4, Y5, Y5
+	VMOVUPS  Y5, 96(R8)(DI*1)
+	ADDQ     DX, CX
+	ADDQ     $0x80, BX
+	ADDQ     $0x80, SI
+	ADDQ     $0x80, R8
+	DECQ     AX
+	JNZ      row
 	VZEROUPPER
 	RET
 

@@ -22,5 +22,10 @@ func gruBackwardAsm(Class, int, []float32, []float32, []float32, []float32) {
 }
 func addScaled(*float32, *float32, int, float32) { panic(unreachable) }
 
+func maxPoolAsm(Class, int, []float32, []float32, int, []int32) { panic(unreachable) }
+func maxUnpoolAsm(Class, int, []float32, int, []int32, []float32, int, int) {
+	panic(unreachable)
+}
+
 // Peak has no loop here: see the amd64 one.
 func (c Class) Peak(int) float64 { return 0 }

@@ -50,9 +50,9 @@ func gemm(s simd, mr, nr int) {
 		p := Load(Param("mask"), GP64())
 		if s.wide() {
 			kmask = K()
-			bits := GP32()
-			MOVL(Mem{Base: p}, bits)
-			KMOVW(bits, kmask)
+			low := GP32()
+			MOVL(Mem{Base: p}, low)
+			KMOVW(low, kmask)
 		} else if nr == 1 {
 			vmask = YMM()
 			VMOVUPS(Mem{Base: p}, vmask)

@@ -15,6 +15,8 @@ func main() {
 		softmax(s)
 		gruForward(s)
 		gruBackward(s)
+		maxPool(s)
+		maxUnpool(s)
 		peak(s)
 	}
 	addExact512()

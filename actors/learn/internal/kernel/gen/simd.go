@@ -40,19 +40,20 @@ func (s simd) vector(x float32) Mem { return float(x) }
 
 var (
 	negativeZero = math.Copysign(0, -1)
-	floats       = map[uint32]Mem{}
+	constants    = map[uint32]Mem{}
 )
 
-// float is 64 bytes of x: its beginning serves where less is read.
-func float(x float32) Mem {
-	bits := math.Float32bits(x)
-	m, ok := floats[bits]
+func float(x float32) Mem { return bits(math.Float32bits(x)) }
+
+// bits is 64 bytes of x: its beginning serves where less is read.
+func bits(x uint32) Mem {
+	m, ok := constants[x]
 	if !ok {
-		m = GLOBL(fmt.Sprintf("float%08x", bits), 8|16) // RODATA|NOPTR
+		m = GLOBL(fmt.Sprintf("constant%08x", x), 8|16) // RODATA|NOPTR
 		for i := range 16 {
-			DATA(4*i, U32(bits))
+			DATA(4*i, U32(x))
 		}
-		floats[bits] = m
+		constants[x] = m
 	}
 	return m
 }

@@ -1,0 +1,51 @@
+package kernel
+
+// MaxPool takes the largest of four maps, each rows × Lanes, one behind the other
+// in x, and writes it to dst, rows of Lanes ld floats apart. code says which of
+// the four it is: the first largest.
+func (c Class) MaxPool(rows int, x, dst []float32, ld int, code []int32) {
+	n := rows * Lanes
+	x, code, dst = x[:4*n], code[:n], dst[:(rows-1)*ld+Lanes]
+	if c != Go {
+		maxPoolAsm(c, rows, x, dst, ld, code)
+		return
+	}
+	for i := range rows {
+		out := dst[i*ld:][:Lanes]
+		for l := range out {
+			at := i*Lanes + l
+			best, which := x[at], int32(0)
+			for j := 1; j < 4; j++ {
+				if v := x[j*n+at]; v > best {
+					best, which = v, int32(j)
+				}
+			}
+			out[l], code[at] = best, which
+		}
+	}
+}
+
+// MaxUnpool writes the gradients of MaxPool's four maps: g, rows of Lanes ld
+// floats apart, in the map that code names, zero in the others. The maps, rows ×
+// Lanes each, are at 0, right, down and right+down in dst.
+func (c Class) MaxUnpool(rows int, g []float32, ld int, code []int32, dst []float32, right, down int) {
+	n := rows * Lanes
+	g, code, dst = g[:(rows-1)*ld+Lanes], code[:n], dst[:right+down+n]
+	if right < 0 || down < 0 {
+		panic("kernel: MaxUnpool to the left or up")
+	}
+	if c != Go {
+		maxUnpoolAsm(c, rows, g, ld, code, dst, right, down)
+		return
+	}
+	for j, from := range [4]int{0, right, down, right + down} {
+		out := dst[from:][:n]
+		for i := range out {
+			v := float32(0)
+			if code[i] == int32(j) {
+				v = g[i/Lanes*ld+i%Lanes]
+			}
+			out[i] = v
+		}
+	}
+}

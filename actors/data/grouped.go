@@ -90,6 +90,8 @@ func split(seed uint64, client int, samples []int32) (train, held []int32) {
 	return train, held
 }
 
+func (s *grouped) taskName() string { return s.task }
+
 // Info describes the set.
 func (s *grouped) Info() Info { return s.info }
 

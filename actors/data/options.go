@@ -46,8 +46,11 @@ func (o Options) minTweets() int {
 	return o.MinTweets
 }
 
+// gutenberg begins the text of Shakespeare's works.
+const gutenberg = "The Project Gute"
+
 // layouts is what Open reads, in the words of its errors.
-const layouts = "a Parquet file (writer_id, image, character; or client, x, y), a folder of LEAF JSON files, a LEAF JSON file, or Sentiment140's CSV or CSV.gz"
+const layouts = "a Parquet file (writer_id, image, character; or client, x, y), a folder of LEAF JSON files, a LEAF JSON file, Sentiment140's CSV or CSV.gz, or Project Gutenberg's Shakespeare as text or zip"
 
 // Open reads a federated set. The layout is recognised by looking at the path:
 //
@@ -56,7 +59,8 @@ const layouts = "a Parquet file (writer_id, image, character; or client, x, y), 
 //     fixed number of bytes, y);
 //   - LEAF's JSON: a folder with train/ and perhaps test/, a folder of shards,
 //     or one file; the content tells femnist, sent140 and shakespeare apart;
-//   - Sentiment140's CSV, plain or gzip: polarity, id, date, query, user, text.
+//   - Sentiment140's CSV, plain or gzip: polarity, id, date, query, user, text;
+//   - Project Gutenberg's Complete Works of William Shakespeare, text or zip.
 //
 // A source without held-out samples of its own is split per client: the seeded
 // choice of int(0.8 n) samples trains, the rest is held out.
@@ -68,7 +72,7 @@ func Open(path string, opt Options) (Set, error) {
 	if err != nil {
 		return nil, fmt.Errorf("data: %w; want %s", err, layouts)
 	}
-	var s *grouped
+	var s opened
 	if found.IsDir() {
 		s, err = openLEAF(path, opt)
 	} else {
@@ -77,17 +81,23 @@ func Open(path string, opt Options) (Set, error) {
 	if err != nil {
 		return nil, fmt.Errorf("data: %w", err)
 	}
-	if task := s.task; opt.Task != "" && task != opt.Task {
+	if task := s.taskName(); opt.Task != "" && task != opt.Task {
 		if task == "" {
 			task = "own data"
 		}
-		return nil, fmt.Errorf("data: %s: found %s (%s), want %s", path, task, s.info.Name, opt.Task)
+		return nil, fmt.Errorf("data: %s: found %s (%s), want %s", path, task, s.Info().Name, opt.Task)
 	}
 	return s, nil
 }
 
+// opened is a Set that knows its task, "" for own data.
+type opened interface {
+	Set
+	taskName() string
+}
+
 // openFile looks at a file's first bytes.
-func openFile(path string, opt Options) (*grouped, error) {
+func openFile(path string, opt Options) (opened, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
@@ -112,6 +122,8 @@ func openFile(path string, opt Options) (*grouped, error) {
 		return openParquet(path, f, stat.Size(), opt)
 	case strings.HasPrefix(strings.TrimLeft(begin, " \t\r\n"), "{") || strings.HasSuffix(name, ".json"):
 		return openLEAF(path, opt)
+	case strings.HasPrefix(begin, "PK\x03\x04") || strings.HasPrefix(begin, gutenberg):
+		return openShakespeare(path, f, stat.Size(), opt)
 	case strings.HasPrefix(begin, "\x1f\x8b") || strings.HasSuffix(name, ".csv"):
 		return openTweets(path, f, opt)
 	case n == 0:

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"fedpace/actors/learn"
 )
 
 // real gives the path of real data, or skips.
@@ -156,4 +158,58 @@ func TestRealFEMNISTLEAF(t *testing.T) {
 	if shared == 0 {
 		t.Error("no writer is in both")
 	}
+}
+
+// LEAF's preparation gives 1,129 roles with 4,226,158 windows; its split in
+// sequence gives the paper's 660 clients to the digit (paper/NOTES, "Data").
+func TestRealShakespeare(t *testing.T) {
+	path := real(t, "shakespeare/1994-01-100.zip")
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	stat, err := f.Stat()
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := worksText(f, stat.Size())
+	if err != nil {
+		t.Fatal(err)
+	}
+	roles, total := 0, 0
+	for _, r := range speakingRoles(text) {
+		if n := len(r.text) - window; n > 0 {
+			roles++
+			total += n
+		}
+	}
+	if roles != 1129 || total != 4_226_158 {
+		t.Errorf("%d roles with %d windows, want 1129 with 4226158", roles, total)
+	}
+	s := openReal(t, "shakespeare/1994-01-100.zip", Options{Task: "shakespeare"})
+	if s.Clients() != 660 || trainingSamples(s) != 3_678_451 || s.HeldOut() != 356_921 {
+		t.Errorf("%d clients, %d training and %d validation windows, want 660, 3678451, 356921", s.Clients(), trainingSamples(s), s.HeldOut())
+	}
+	checkSome(t, s)
+	// Batches in any cut give the same held-out windows.
+	whole := heldOut(t, s, 0, 5000)
+	var parts learn.Batch
+	for from := 0; from < 5000; from += 77 {
+		if err := s.HeldOutBatch(&parts, from, min(77, 5000-from)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !same(whole, &parts) {
+		t.Error("held-out windows depend on the batch")
+	}
+	t.Logf("%s, first %s: %s", s.Info().Note, s.Client(0), sentence(all(t, s, 0).Tokens[:window]))
+}
+
+func sentence(tokens []uint8) string {
+	b := make([]byte, len(tokens))
+	for i, token := range tokens {
+		b[i] = characters[token]
+	}
+	return string(b)
 }

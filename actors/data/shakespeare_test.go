@@ -1,0 +1,152 @@
+package data
+
+import (
+	"archive/zip"
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// works is a text in the form of Project Gutenberg's etext 100: contents, then
+// two plays, one of them not indented.
+var works = "The Project Gutenberg EBook of The Complete Works\r\n" + strings.ReplaceAll(`
+THE SONNETS
+
+by William Shakespeare
+
+
+
+THE FIRST PLAY
+
+by William Shakespeare
+
+  DUKE. First line   of him,
+    and the second.
+  Enter a lady
+    no stage direction is this
+  Lady. Mine.
+  LADY. And mine. With a stop.
+    so on
+  MUTE. One line.
+  5 not. a name
+
+
+THE COMEDY OF ERRORS
+
+by William Shakespeare
+
+ACT I. Scene I
+nobody speaks
+EGEON. Proceed, Solinus,
+To procure my fall
+<<a notice
+not his
+DUKE. Merchant
+of Syracuse
+plead no more
+`, "\n", "\r\n")
+
+func TestSpeakingRoles(t *testing.T) {
+	text := bytes.ReplaceAll([]byte(works), []byte("\r\n"), []byte("\n"))
+	var got []string
+	for _, r := range speakingRoles(text) {
+		got = append(got, r.name+": "+string(r.text))
+	}
+	want := []string{
+		"THE_FIRST_PLAY_DUKE: First line of him, and the second. no stage direction is this ",
+		"THE_FIRST_PLAY_LADY: Mine. And mine. With a stop. so on ",
+		"THE_COMEDY_OF_ERRORS_DUKE: Merchant of Syracuse plead no more ",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// A role of m characters has m - 80 windows: int(0.9 n) train, 79 are skipped,
+// the rest is held out.
+func TestWindowsSplit(t *testing.T) {
+	text := make([]byte, window+1000)
+	for i := range text {
+		text[i] = characters[i%len(characters)]
+	}
+	short := text[:window+790] // 711 train, 79 skipped, none held out
+	s, err := newWindows([]role{{"short", short}, {"a", text}, {"b", text[1:]}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.Clients() != 2 || s.Samples(0) != 900 || s.Samples(1) != 899 || s.HeldOut() != 21+21 {
+		t.Fatalf("%d clients, %d and %d training, %d held out", s.Clients(), s.Samples(0), s.Samples(1), s.HeldOut())
+	}
+	b := heldOut(t, s, 20, 2)
+	for i, place := range []int{999, 899 + 79 + 1} { // in text
+		if got, want := int(b.Tokens[i*window]), place%len(characters); got != want {
+			t.Errorf("held-out window %d begins with %d, want %d", i, got, want)
+		}
+		if got, want := int(b.Labels[i]), (place+window)%len(characters); got != want {
+			t.Errorf("held-out label %d is %d, want %d", i, got, want)
+		}
+	}
+	checkBatch(t, s.Info(), all(t, s, 1), 899)
+	if err := s.Batch(b, 0, []int32{900}); err == nil {
+		t.Error("no error for a window beyond the training part")
+	}
+	if err := s.HeldOutBatch(b, 42, 1); err == nil {
+		t.Error("no error for a window beyond the held-out part")
+	}
+}
+
+func zipOf(t testing.TB, name string, content []byte) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	z := zip.NewWriter(&b)
+	w, err := z.Create(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.Write(content); err != nil {
+		t.Fatal(err)
+	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+func TestShakespeareErrors(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		content []byte
+		want    string
+	}{
+		{"x.txt", []byte(works), "x.txt: no role has windows both to train on and to hold out"},
+		{"x.txt", []byte("The Project Gutenberg EBook of Moby Dick"), "x.txt: no play found; want Project Gutenberg's Complete Works"},
+		{"x.zip", zipOf(t, "a.html", nil), `x.zip: the zip holds ["a.html"], want the text of Project Gutenberg's etext 100`},
+		{"x.zip", zipOf(t, "a.txt", []byte(works))[:200], "x.zip: truncated or damaged zip"},
+		{"x.txt", bytes.ReplaceAll([]byte(works), []byte("plead no more"), bytes.Repeat([]byte("plead # more "), 100)), `character '#' at place`},
+	} {
+		_, err := Open(put(t, t.TempDir(), c.name, c.content), Options{})
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("error\n%v\nwant\n%v", err, c.want)
+		}
+	}
+}
+
+func FuzzShakespeare(f *testing.F) {
+	f.Add([]byte(works))
+	f.Add(zipOf(f, "a.txt", []byte(works)))
+	f.Add([]byte(strings.ReplaceAll(works, "plead no more", strings.Repeat("plead no more ", 100))))
+	f.Fuzz(func(t *testing.T, content []byte) {
+		guard(t, len(content), func() {
+			text, err := worksText(bytes.NewReader(content), int64(len(content)))
+			if err != nil {
+				return
+			}
+			if s, err := newWindows(speakingRoles(text)); err == nil {
+				b := heldOut(t, s, 0, s.HeldOut())
+				checkBatch(t, s.Info(), b, s.HeldOut())
+			}
+		})
+	})
+}

@@ -88,6 +88,7 @@ type Coordinator struct {
 	subs    []*nats.Subscription
 	stop    context.CancelFunc
 	watched sync.WaitGroup
+	closing sync.Once
 }
 
 // OpenCoordinator makes the run's streams, emptying what an earlier life of the
@@ -157,8 +158,13 @@ func (c *Coordinator) alone(ctx context.Context) error {
 }
 
 // Close ends the subscriptions and removes the run's streams and models. Calls
-// under way in other goroutines return.
-func (c *Coordinator) Close(ctx context.Context) error {
+// under way in other goroutines return. A second Close does nothing.
+func (c *Coordinator) Close(ctx context.Context) (err error) {
+	c.closing.Do(func() { err = c.close(ctx) })
+	return err
+}
+
+func (c *Coordinator) close(ctx context.Context) error {
 	c.conn.unwatch(c)
 	if c.stop != nil {
 		c.stop()

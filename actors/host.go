@@ -125,12 +125,12 @@ func (h *Host) result(ctx context.Context, job *bus.Job, t *Trainer) (*bus.Sum, 
 			work[i] = Assignment{Task: c.Task, Client: c.Client, LocalSteps: c.LocalSteps, StepsDone: c.StepsDone, Rate: c.LearningRate, Weight: c.Weight}
 		}
 		sum.Values = make([]int64, len(params))
-		losses, err := t.Train(ctx, params, work, sum.Values)
+		outcomes, err := t.Train(ctx, params, Method{}, work, sum.Values)
 		if err != nil {
 			return nil, err
 		}
-		for i, loss := range losses {
-			sum.Clients = append(sum.Clients, bus.ClientLoss{Task: work[i].Task, FirstStepLoss: loss})
+		for i, o := range outcomes {
+			sum.Clients = append(sum.Clients, bus.ClientLoss{Task: work[i].Task, FirstStepLoss: o.FirstStepLoss})
 		}
 	case bus.Evaluate:
 		for _, s := range job.Shards {

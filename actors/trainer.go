@@ -17,6 +17,14 @@ type Assignment struct {
 	StepsDone  int64   // the client's accepted steps before this task
 	Rate       float64 // eta
 	Weight     float64 // of the update in the aggregate; a round's weights sum to 1
+
+	Variate []float32 // c_i, with Method.Variates; nil: zero
+}
+
+// Outcome is what one client's work came to besides its share of the sum.
+type Outcome struct {
+	FirstStepLoss float64   // before the first step (Eq. 15's f_c(x_r, xi))
+	Variate       []float32 // next c_i, with Method.Variates; the caller's to keep
 }
 
 // Diverged says that a client's loss or update stopped being finite.
@@ -46,6 +54,9 @@ type Trainer struct {
 	local []float32 // the client's model
 	order data.Minibatches
 	batch learn.Batch
+
+	gradient []float32 // only for methods beyond plain SGD
+	variates variates
 }
 
 // evaluationBatch is how many held-out samples are measured at a time.
@@ -68,32 +79,76 @@ func NewTrainer(model learn.Model, set data.Set, seed uint64, batch int) (*Train
 	}, nil
 }
 
-// Train runs each assignment's K local SGD steps from base (Algorithm 1, lines
-// 5-8) and adds its weighted update to sum (learn.AddExact). It returns the
-// loss of each client's first step (Eq. 15's f_c(x_r, xi)), taken before it.
-// A loss or update that is not finite is a *Diverged.
-func (t *Trainer) Train(ctx context.Context, base []float32, work []Assignment, sum []int64) ([]float64, error) {
-	losses := make([]float64, len(work))
-	for i, a := range work {
+// Train runs each assignment's K local steps from base (Algorithm 1, lines 5-8,
+// with the method's steps) and adds its weighted update to sum
+// (learn.AddExact), which has the method's SumLength. A loss or update that is
+// not finite is a *Diverged.
+func (t *Trainer) Train(ctx context.Context, base []float32, method Method, work []Assignment, sum []int64) ([]Outcome, error) {
+	if err := method.check(len(base), work, sum); err != nil {
+		return nil, err
+	}
+	t.prepare(&method)
+	outcomes := make([]Outcome, len(work))
+	for i := range work {
+		a := &work[i]
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		loss, err := t.client(ctx, base, a)
+		loss, err := t.client(ctx, base, &method, a)
 		if err != nil {
 			return nil, err
 		}
-		losses[i] = loss
-		if bad := learn.AddExact(sum, a.Weight, t.local, base); bad >= 0 {
+		outcomes[i].FirstStepLoss = loss
+		if bad := learn.AddExact(sum[:len(base)], a.Weight, t.local, base); bad >= 0 {
 			return nil, &Diverged{Task: a.Task, Client: a.Client,
 				Cause: fmt.Sprintf("parameter %d moved from %g to %g", bad, base[bad], t.local[bad])}
 		}
+		if !method.Variates {
+			continue
+		}
+		next, bad := t.variates.end(&method, a, base, t.local, sum[len(base):])
+		if bad >= 0 {
+			return nil, &Diverged{Task: a.Task, Client: a.Client,
+				Cause: fmt.Sprintf("the control variate of parameter %d became %g", bad, next[bad])}
+		}
+		outcomes[i].Variate = next
 	}
-	return losses, nil
+	return outcomes, nil
+}
+
+// prepare allocates what the method needs beyond plain SGD, once.
+func (t *Trainer) prepare(m *Method) {
+	n := len(t.local)
+	if !m.plain() && t.gradient == nil {
+		t.gradient = make([]float32, n)
+	}
+	if m.Variates && t.variates.zero == nil {
+		t.variates = variates{zero: make([]float32, n), drift: make([]float32, n)}
+	}
+}
+
+// step is one local step of the method on the minibatch in t.batch.
+func (t *Trainer) step(base []float32, m *Method, rate float32) (loss float64, err error) {
+	if m.plain() {
+		return t.work.Step(t.local, &t.batch, rate)
+	}
+	if loss, err = t.work.Gradient(t.gradient, t.local, &t.batch); err != nil {
+		return loss, err
+	}
+	if m.Variates {
+		driftStep(t.local, t.gradient, t.variates.drift, rate)
+	} else {
+		proximalStep(t.local, t.gradient, base, rate, float32(m.Proximal))
+	}
+	return loss, nil
 }
 
 // client leaves the client's model after its local steps in t.local.
-func (t *Trainer) client(ctx context.Context, base []float32, a Assignment) (first float64, err error) {
+func (t *Trainer) client(ctx context.Context, base []float32, m *Method, a *Assignment) (first float64, err error) {
 	copy(t.local, base)
+	if m.Variates {
+		t.variates.start(m, a)
+	}
 	t.order.Reset(t.seed, a.Client, t.set.Samples(a.Client), t.size, a.StepsDone)
 	for k := range a.LocalSteps {
 		if k%64 == 63 && ctx.Err() != nil { // a step may take 50 ms
@@ -103,7 +158,7 @@ func (t *Trainer) client(ctx context.Context, base []float32, a Assignment) (fir
 		if err := t.set.Batch(&t.batch, a.Client, t.order.Next()); err != nil {
 			return 0, fmt.Errorf("actors: data of client %d (%s): %w", a.Client, t.set.Client(a.Client), err)
 		}
-		loss, err := t.work.Step(t.local, &t.batch, float32(a.Rate))
+		loss, err := t.step(base, m, float32(a.Rate))
 		if errors.Is(err, learn.ErrNotFinite) {
 			return 0, &Diverged{Task: a.Task, Client: a.Client, Step: k + 1, Cause: err.Error()}
 		}

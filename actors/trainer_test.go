@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"fedpace/actors/data"
 	"fedpace/actors/learn"
 )
@@ -51,7 +53,7 @@ func TestTrainIsAlgorithm1(t *testing.T) {
 		{Task: 2, Client: 7, LocalSteps: 2, StepsDone: 40, Rate: 0.3, Weight: 0.75},
 	}
 	got := make([]int64, len(base))
-	losses, err := trainer(t, model, set).Train(t.Context(), base, work, got)
+	losses, err := trainer(t, model, set).Train(t.Context(), base, Method{}, work, got)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,8 +75,8 @@ func TestTrainIsAlgorithm1(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if k == 0 && loss != losses[i] {
-				t.Errorf("task %d: first-step loss %g, want %g", a.Task, losses[i], loss)
+			if k == 0 && loss != losses[i].FirstStepLoss {
+				t.Errorf("task %d: first-step loss %g, want %g", a.Task, losses[i].FirstStepLoss, loss)
 			}
 		}
 		for j, x := range local {
@@ -95,20 +97,20 @@ func TestSharesAddUp(t *testing.T) {
 		work = append(work, Assignment{Task: uint64(c + 1), Client: c, LocalSteps: 3, Rate: 0.3, Weight: 1.0 / 6})
 	}
 	whole := make([]int64, len(base))
-	losses, err := trainer(t, model, set).Train(t.Context(), base, work, whole)
+	losses, err := trainer(t, model, set).Train(t.Context(), base, Method{}, work, whole)
 	if err != nil {
 		t.Fatal(err)
 	}
 	parts := make([]int64, len(base))
-	second, err := trainer(t, model, set).Train(t.Context(), base, work[4:], parts)
+	second, err := trainer(t, model, set).Train(t.Context(), base, Method{}, work[4:], parts)
 	if err != nil {
 		t.Fatal(err)
 	}
-	first, err := trainer(t, model, set).Train(t.Context(), base, work[:4], parts)
+	first, err := trainer(t, model, set).Train(t.Context(), base, Method{}, work[:4], parts)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !slices.Equal(whole, parts) || !slices.Equal(losses, append(first, second...)) {
+	if !slices.Equal(whole, parts) || !cmp.Equal(losses, append(first, second...)) {
 		t.Error("two shares do not add up to the whole")
 	}
 }
@@ -116,7 +118,7 @@ func TestSharesAddUp(t *testing.T) {
 func TestDivergenceNamesTaskAndClient(t *testing.T) {
 	model, set, base := world(t)
 	work := []Assignment{{Task: 42, Client: 7, LocalSteps: 50, Rate: 1e30, Weight: 1}}
-	_, err := trainer(t, model, set).Train(t.Context(), base, work, make([]int64, len(base)))
+	_, err := trainer(t, model, set).Train(t.Context(), base, Method{}, work, make([]int64, len(base)))
 	var d *Diverged
 	if !errors.As(err, &d) || d.Task != 42 || d.Client != 7 || !strings.HasPrefix(err.Error(), "diverged: task 42, client 7") {
 		t.Errorf("error %v, want diverged: task 42, client 7", err)
@@ -153,7 +155,7 @@ func TestCancelledTrainingStops(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	work := []Assignment{{Task: 1, Client: 0, LocalSteps: 1 << 20, Rate: 0.1, Weight: 1}}
-	if _, err := trainer(t, model, set).Train(ctx, base, work, make([]int64, len(base))); !errors.Is(err, context.Canceled) {
+	if _, err := trainer(t, model, set).Train(ctx, base, Method{}, work, make([]int64, len(base))); !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v, want context canceled", err)
 	}
 }

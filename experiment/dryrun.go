@@ -146,7 +146,7 @@ func (p *problem) timeLearning(ctx context.Context) (step, sample float64, err e
 	for client := 0; time.Since(started) < enough; client = (client + 1) % p.config.Clients {
 		clear(sum)
 		work := []actors.Assignment{{Task: 1, Client: client, LocalSteps: p.config.Schedule.K0, Rate: p.config.Schedule.Eta0, Weight: 1}}
-		if _, err := t.Train(ctx, p.initial, work, sum); err != nil {
+		if _, err := t.Train(ctx, p.initial, actors.Method{}, work, sum); err != nil {
 			return 0, 0, err
 		}
 		steps += p.config.Schedule.K0

@@ -1,0 +1,113 @@
+package aggregate
+
+import (
+	"fmt"
+	"math"
+)
+
+// Server turns the exact sum of a round's weighted updates into the next
+// model. The sum stands for the paper's pseudo-gradient
+//
+//	Δ = scale · S · 2^-44 = Σ w_c (x_c − x)
+//
+// with scale 1 unless the weights were shrunk to keep S in bounds (see
+// [Normalised]). Each element is computed on its own in float64, every product
+// rounded by itself, and rounded once to float32 at the end: the result is the
+// same on every machine.
+type Server interface {
+	// Apply moves the model and the optimiser's own state by one round. It
+	// panics when a length is not that of New.
+	Apply(model []float32, sum []int64, scale float64)
+	// State lists the optimiser's vectors, one value a parameter, in a fixed
+	// order. They are the optimiser's own: valid until the next Apply or Restore.
+	State() [][]float64
+	// Restore copies what State returned. It returns an error when the number of
+	// vectors, a length or a value is not one that State could have returned.
+	Restore(state [][]float64) error
+	// Floats is the number of float64 values that State holds for a parameter.
+	Floats() int
+}
+
+// delta is Δ of one parameter. Scaling by 2^-44 is exact, scaling by 1 too.
+func delta(s int64, scale float64) float64 {
+	return float64(float64(float64(s)*(1./One)) * scale)
+}
+
+func checkLengths(model []float32, sum []int64) {
+	if len(model) != len(sum) {
+		panic("aggregate: Apply of slices of different lengths")
+	}
+}
+
+func checkState(model []float32, vector []float64) {
+	if len(model) != len(vector) {
+		panic("aggregate: Apply to a model of another size")
+	}
+}
+
+// Average adds the mean update, times a rate: with rate 1 it is FedAvg
+// (McMahan et al. 2017, Algorithm 1), with others the server step of SCAFFOLD
+// (Karimireddy et al. 2020, Algorithm 1, line 17) and of generalised FedAvg
+// (Reddi et al. 2021, Algorithm 1 with SGD at the server).
+type Average struct{ Rate float64 }
+
+func (a Average) Apply(model []float32, sum []int64, scale float64) {
+	checkLengths(model, sum)
+	for i, s := range sum {
+		model[i] = float32(float64(model[i]) + float64(a.Rate*delta(s, scale)))
+	}
+}
+
+func (Average) State() [][]float64              { return nil }
+func (Average) Restore(state [][]float64) error { return restore(nil, state, math.Inf(-1)) }
+func (Average) Floats() int                     { return 0 }
+
+// Momentum is FedAvgM (Hsu et al. 2019, section 3.2):
+//
+//	v ← β v + Δ,  x ← x + η v
+//
+// from v = 0. The paper has η = 1.
+type Momentum struct {
+	Rate float64 // η
+	Beta float64 // β
+	v    []float64
+}
+
+// NewMomentum allocates the state for so many parameters.
+func NewMomentum(params int, rate, beta float64) *Momentum {
+	return &Momentum{Rate: rate, Beta: beta, v: make([]float64, params)}
+}
+
+func (m *Momentum) Apply(model []float32, sum []int64, scale float64) {
+	checkLengths(model, sum)
+	checkState(model, m.v)
+	for i, s := range sum {
+		m.v[i] = float64(m.Beta*m.v[i]) + delta(s, scale)
+		model[i] = float32(float64(model[i]) + float64(m.Rate*m.v[i]))
+	}
+}
+
+func (m *Momentum) State() [][]float64              { return [][]float64{m.v} }
+func (m *Momentum) Restore(state [][]float64) error { return restore(m.State(), state, math.Inf(-1)) }
+func (m *Momentum) Floats() int                     { return 1 }
+
+// restore copies vectors, the last of which has no value below least.
+func restore(dst, src [][]float64, least float64) error {
+	if len(src) != len(dst) {
+		return fmt.Errorf("aggregate: a state of %d vectors, want %d", len(src), len(dst))
+	}
+	for i, v := range src {
+		if len(v) != len(dst[i]) {
+			return fmt.Errorf("aggregate: vector %d of a state has %d values, want %d", i, len(v), len(dst[i]))
+		}
+		for j, x := range v {
+			if math.IsNaN(x) || math.IsInf(x, 0) || i == len(src)-1 && x < least {
+				return fmt.Errorf("aggregate: vector %d of a state holds %v for parameter %d", i, x, j)
+			}
+		}
+	}
+	for i, v := range src {
+		copy(dst[i], v)
+	}
+	return nil
+}

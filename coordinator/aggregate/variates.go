@@ -1,0 +1,134 @@
+package aggregate
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+)
+
+// Variate is one control variate, known by its digest wherever it travels.
+// Values are never written to.
+type Variate struct {
+	Digest [sha256.Size]byte
+	Values []float32 // nil: zero, as before a client's first task
+}
+
+// Variates is what SCAFFOLD keeps at the server (Karimireddy et al. 2020,
+// Algorithm 1): the server's control variate c, and c_i of every client that
+// took part. A client's local steps are
+//
+//	y ← y − η (g(y) − c_i + c),
+//
+// its next variate is that of option II,
+//
+//	c_i⁺ = c_i − c + (x − y)/(K η),
+//
+// and c ← c + 1/N Σ (c_i⁺ − c_i), over a population of N, summed exactly as
+// models are: each term has the weight 1/N.
+type Variates struct {
+	population int
+	server     []float64
+	clients    map[int]Variate
+}
+
+// NewVariates starts with all variates zero.
+func NewVariates(params, population int) *Variates {
+	return &Variates{population: population, server: make([]float64, params), clients: map[int]Variate{}}
+}
+
+// Weight is 1/N, the weight of a client's c_i⁺ − c_i in the exact sum.
+func (v *Variates) Weight() float64 { return 1 / float64(v.population) }
+
+// Server is c as clients use it, in a new slice; nil while it is zero.
+func (v *Variates) Server() []float32 {
+	var c []float32
+	for i, x := range v.server {
+		if x := float32(x); x != 0 {
+			if c == nil {
+				c = make([]float32, len(v.server))
+			}
+			c[i] = x
+		}
+	}
+	return c
+}
+
+// Client is c_i; its values are nil while it is zero.
+func (v *Variates) Client(client int) Variate { return v.clients[client] }
+
+// Update ends a round: sum is the exact sum of the differences of the
+// variates of the clients that took part, next their new variates, which are
+// kept and must not be written to again. It panics when lengths differ.
+func (v *Variates) Update(sum []int64, clients []int, next []Variate) {
+	if len(sum) != len(v.server) || len(clients) != len(next) {
+		panic("aggregate: Update of slices of different lengths")
+	}
+	for i, s := range sum {
+		v.server[i] += delta(s, 1)
+	}
+	for i, n := range next {
+		if len(n.Values) != len(v.server) {
+			panic("aggregate: a control variate of another length")
+		}
+		if zero(n.Values) {
+			delete(v.clients, clients[i])
+			continue
+		}
+		v.clients[clients[i]] = n
+	}
+}
+
+func zero(values []float32) bool {
+	return !slices.ContainsFunc(values, func(x float32) bool { return x != 0 })
+}
+
+// Bytes is what the variates take now.
+func (v *Variates) Bytes() int64 {
+	return int64(len(v.server)) * (8 + 4*int64(len(v.clients)))
+}
+
+// VariatesState is what a checkpoint keeps. Its slices are those in use: valid
+// until the next Update, not to be changed.
+type VariatesState struct {
+	Server  []float64
+	Clients []int // ascending
+	Values  []Variate
+}
+
+// State lists the variates, those of clients that have one in ascending order.
+func (v *Variates) State() VariatesState {
+	s := VariatesState{Server: v.server, Clients: slices.Sorted(maps.Keys(v.clients))}
+	for _, c := range s.Clients {
+		s.Values = append(s.Values, v.clients[c])
+	}
+	return s
+}
+
+// Restore takes what State returned; the clients' values are kept, not copied.
+// It returns an error, and changes nothing, when the state does not fit.
+func (v *Variates) Restore(s VariatesState) error {
+	if len(s.Server) != len(v.server) || len(s.Clients) != len(s.Values) {
+		return fmt.Errorf("aggregate: a server's control variate of %d values and %d of %d clients, want %d values and as many variates as clients",
+			len(s.Server), len(s.Values), len(s.Clients), len(v.server))
+	}
+	for i, x := range s.Server {
+		if math.IsNaN(x) || math.IsInf(x, 0) {
+			return fmt.Errorf("aggregate: the server's control variate holds %v for parameter %d", x, i)
+		}
+	}
+	clients := make(map[int]Variate, len(s.Clients))
+	for i, c := range s.Clients {
+		if c < 0 || c >= v.population || i > 0 && c <= s.Clients[i-1] {
+			return fmt.Errorf("aggregate: control variate %d is of client %d, want ascending clients below %d", i, c, v.population)
+		}
+		if len(s.Values[i].Values) != len(v.server) {
+			return fmt.Errorf("aggregate: the control variate of client %d has %d values, want %d", c, len(s.Values[i].Values), len(v.server))
+		}
+		clients[c] = s.Values[i]
+	}
+	copy(v.server, s.Server)
+	v.clients = clients
+	return nil
+}

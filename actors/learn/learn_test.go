@@ -494,3 +494,68 @@ func TestKernelIsNamed(t *testing.T) {
 		}
 	}
 }
+
+// The assembly classes do the same arithmetic in the same order: whole runs agree
+// bit for bit, in parameters and in losses.
+func TestAssemblyClassesAgreeBitForBit(t *testing.T) {
+	classes := kernel.Classes()[1:]
+	if len(classes) < 2 {
+		t.Skip("this machine runs fewer than two assembly classes")
+	}
+	for _, spec := range append(slices.Clone(small), "mlp:784,200,200,62", "gru:7,79,8,128,2", "cnn:3x20x20,32,64,100,100") {
+		m := parse(t, spec)
+		var params [][]float32
+		var losses [][]float64
+		for _, c := range classes {
+			x := make([]float32, m.Params())
+			m.Init(x, 1)
+			w := onClass(m, 40, c)
+			r := rand.New(rand.NewPCG(1, 1))
+			var l []float64
+			for _, n := range []int{32, 32, 1, 17, 32, 40, 8} {
+				b := randomBatch(m, n, r)
+				loss, err := w.Step(x, b, 0.1)
+				if err != nil {
+					t.Fatal(err)
+				}
+				sum, _, err := w.Evaluate(x, b)
+				if err != nil {
+					t.Fatal(err)
+				}
+				l = append(l, loss, sum)
+			}
+			params, losses = append(params, x), append(losses, l)
+		}
+		if !slices.Equal(params[0], params[1]) || !slices.Equal(losses[0], losses[1]) {
+			t.Errorf("%s: %v and %v differ", spec, classes[0], classes[1])
+		}
+	}
+}
+
+// A workspace carries nothing from one batch to the next, whatever their sizes.
+func TestWorkspacesForget(t *testing.T) {
+	everyClass(t, func(t *testing.T, c kernel.Class) {
+		for _, spec := range small {
+			m := parse(t, spec)
+			x := make([]float32, m.Params())
+			m.Init(x, 1)
+			r := rand.New(rand.NewPCG(1, 1))
+			used := onClass(m, 40, c)
+			for _, n := range []int{40, 3, 33, 1, 20} {
+				b := randomBatch(m, n, r)
+				a, f := slices.Clone(x), slices.Clone(x)
+				la, err := used.Step(a, b, 0.3)
+				if err != nil {
+					t.Fatal(err)
+				}
+				lf, err := onClass(m, 40, c).Step(f, b, 0.3)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if la != lf || !slices.Equal(a, f) {
+					t.Errorf("%s, %d samples: a used workspace and a fresh one differ", spec, n)
+				}
+			}
+		}
+	})
+}

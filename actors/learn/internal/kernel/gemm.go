@@ -76,48 +76,63 @@ func (c Class) GemmSum(m, n, k int, segments []Segment, a Operand, b, dst Matrix
 	gemmAsm(c, m, n, k, segments, a, b, dst, op, aux, alpha)
 }
 
-// gemmGo keeps a strip of a row of C in a local array, so that the inner loop is
-// one the compiler can keep free of bounds checks, and rounds every product, so
-// that no architecture fuses it.
+// gemmGo works on tiles of two rows by four columns, whose sums the compiler can
+// keep in registers, and rounds every product, so that no architecture fuses it.
 func gemmGo(m, n, k int, segments []Segment, a Operand, b, dst Matrix, op Op, aux []float32, alpha float32) {
-	var acc [Lanes]float32
-	for j := 0; j < n; j += Lanes {
-		w := min(Lanes, n-j)
-		for i := range m {
-			s := acc[:w]
-			clear(s)
-			for _, g := range segments {
-				accumulate(s, k, a.Data[g.A+i*a.Row:], a.Col, b.Data[g.B+j:], b.LD)
-			}
-			out := dst.Data[i*dst.LD+j:]
-			out = out[:len(s)]
-			switch op {
-			case Store:
-				copy(out, s)
-			case Add:
-				for l, v := range s {
-					out[l] += float32(alpha * v)
+	var tile [2][4]float32
+	for j := 0; j < n; j += 4 {
+		w := min(4, n-j)
+		for i := 0; i < m; i += 2 {
+			h := min(2, m-i)
+			tile = [2][4]float32{}
+			if h == 2 && w == 4 {
+				for _, g := range segments {
+					multiply(&tile, k, a.Data[g.A+i*a.Row:], a.Data[g.A+(i+1)*a.Row:], a.Col, b.Data[g.B+j:], b.LD)
 				}
-			case Bias:
-				for l, v := range s {
-					out[l] = v + aux[i]
-				}
-			case BiasReLU:
-				for l, v := range s {
-					out[l] = relu(v + aux[i])
-				}
-			case ReLUGrad:
-				on := aux[i*dst.LD+j:]
-				on = on[:len(s)]
-				for l, v := range s {
-					if !(on[l] > 0) {
-						v = 0
+			} else {
+				for r := range h {
+					for _, g := range segments {
+						accumulate(tile[r][:w], k, a.Data[g.A+(i+r)*a.Row:], a.Col, b.Data[g.B+j:], b.LD)
 					}
-					out[l] = v
 				}
+			}
+			for r := range h {
+				from := (i+r)*dst.LD + j
+				var on []float32
+				if op == ReLUGrad {
+					on = aux[from:]
+				}
+				var bias float32
+				if op == Bias || op == BiasReLU {
+					bias = aux[i+r]
+				}
+				finish(dst.Data[from:], tile[r][:w], op, bias, on, alpha)
 			}
 		}
 	}
+}
+
+// multiply adds the product of two rows of A, each k long, with k rows of B, of
+// which it takes four columns.
+func multiply(sum *[2][4]float32, k int, a0, a1 []float32, col int, b []float32, ld int) {
+	s00, s01, s02, s03 := sum[0][0], sum[0][1], sum[0][2], sum[0][3]
+	s10, s11, s12, s13 := sum[1][0], sum[1][1], sum[1][2], sum[1][3]
+	at, from := 0, 0
+	for range k {
+		x, y := a0[at], a1[at]
+		row := (*[4]float32)(b[from:])
+		s00 += float32(x * row[0])
+		s10 += float32(y * row[0])
+		s01 += float32(x * row[1])
+		s11 += float32(y * row[1])
+		s02 += float32(x * row[2])
+		s12 += float32(y * row[2])
+		s03 += float32(x * row[3])
+		s13 += float32(y * row[3])
+		at += col
+		from += ld
+	}
+	*sum = [2][4]float32{{s00, s01, s02, s03}, {s10, s11, s12, s13}}
 }
 
 // accumulate adds k rows of b, each times its element of a, to s.
@@ -132,6 +147,26 @@ func accumulate(s []float32, k int, a []float32, col int, b []float32, ld int) {
 		}
 		at += col
 		from += ld
+	}
+}
+
+// finish puts a piece p of a row of the product in its place.
+func finish(dst, p []float32, op Op, bias float32, on []float32, alpha float32) {
+	dst = dst[:len(p)]
+	for l, v := range p {
+		switch op {
+		case Add:
+			v = dst[l] + float32(alpha*v)
+		case Bias:
+			v += bias
+		case BiasReLU:
+			v = relu(v + bias)
+		case ReLUGrad:
+			if !(on[l] > 0) {
+				v = 0
+			}
+		}
+		dst[l] = v
 	}
 }
 

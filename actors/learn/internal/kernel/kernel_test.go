@@ -393,3 +393,45 @@ func TestAddScaled(t *testing.T) {
 		})
 	})
 }
+
+func TestMaxPool(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		rows := rapid.IntRange(1, 20).Draw(rt, "rows")
+		ld := Lanes + rapid.IntRange(0, 40).Draw(rt, "ld")
+		right := rows*Lanes + rapid.IntRange(0, 20).Draw(rt, "right")
+		down := right + rows*Lanes + rapid.IntRange(0, 20).Draw(rt, "down")
+		values := rapid.IntRange(1, 50).Draw(rt, "values") // few: ties are common
+		r := rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 1))
+		scoped(t, func(t testing.TB) {
+			n := rows * Lanes
+			x := guarded[float32](t, 4*n, true)
+			for i := range x {
+				x[i] = float32(r.IntN(values))
+			}
+			g := fill(guarded[float32](t, (rows-1)*ld+Lanes, false), r)
+			for _, c := range Classes() {
+				dst, code := guarded[float32](t, (rows-1)*ld+Lanes, false), guarded[int32](t, n, false)
+				c.MaxPool(rows, x, dst, ld, code)
+				back := guarded[float32](t, right+down+n, false)
+				c.MaxUnpool(rows, g, ld, code, back, right, down)
+				for i := range n {
+					four := []float32{x[i], x[n+i], x[2*n+i], x[3*n+i]}
+					at := i/Lanes*ld + i%Lanes
+					want := slices.Index(four, slices.Max(four))
+					if dst[at] != four[want] || code[i] != int32(want) {
+						rt.Fatalf("%v: the largest of %v is %v, number %d", c, four, dst[at], code[i])
+					}
+					for j, from := range []int{0, right, down, right + down} {
+						v := float32(0)
+						if j == want {
+							v = g[at]
+						}
+						if back[from+i] != v {
+							rt.Fatalf("%v: gradient of map %d is %v, want %v", c, j, back[from+i], v)
+						}
+					}
+				}
+			}
+		})
+	})
+}

@@ -1,6 +1,7 @@
 package data
 
 import (
+	"compress/gzip"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -13,8 +14,8 @@ import (
 // Options is what a reader needs to know beyond the path. The zero value is
 // the paper's.
 type Options struct {
-	// Task, when set, is what the caller expects to find: femnist, sent140 or
-	// shakespeare. Own data has no task.
+	// Task, when set, is what the caller expects to find: femnist, sent140,
+	// cifar100 or shakespeare. Own data has no task.
 	Task string
 	// Seed of the split into training and held-out samples, where the source
 	// has none of its own.
@@ -24,6 +25,12 @@ type Options struct {
 	// Classes is the number of labels of own data; 0 means the largest label
 	// and one. A label outside is an error.
 	Classes int
+	// Partition deals the training samples to made clients. The zero value
+	// keeps natural clients; CIFAR-100, which has none, is then dealt by
+	// Pachinko allocation to clients of 100 images.
+	Partition Partition
+	// Plain leaves training images as they are: no random crop, no flip.
+	Plain bool
 }
 
 // maxClasses bounds the labels of own data.
@@ -50,7 +57,7 @@ func (o Options) minTweets() int {
 const gutenberg = "The Project Gute"
 
 // layouts is what Open reads, in the words of its errors.
-const layouts = "a Parquet file (writer_id, image, character; or client, x, y), a folder of LEAF JSON files, a LEAF JSON file, Sentiment140's CSV or CSV.gz, or Project Gutenberg's Shakespeare as text or zip"
+const layouts = "a Parquet file (writer_id, image, character; or client, x, y), a folder of LEAF JSON files, a LEAF JSON file, Sentiment140's CSV or CSV.gz, Project Gutenberg's Shakespeare as text or zip, or CIFAR-100's binary version as a folder or tar.gz"
 
 // Open reads a federated set. The layout is recognised by looking at the path:
 //
@@ -60,7 +67,9 @@ const layouts = "a Parquet file (writer_id, image, character; or client, x, y), 
 //   - LEAF's JSON: a folder with train/ and perhaps test/, a folder of shards,
 //     or one file; the content tells femnist, sent140 and shakespeare apart;
 //   - Sentiment140's CSV, plain or gzip: polarity, id, date, query, user, text;
-//   - Project Gutenberg's Complete Works of William Shakespeare, text or zip.
+//   - Project Gutenberg's Complete Works of William Shakespeare, text or zip;
+//   - CIFAR-100's binary version: the folder of train.bin and test.bin, or its
+//     tar.gz.
 //
 // A source without held-out samples of its own is split per client: the seeded
 // choice of int(0.8 n) samples trains, the rest is held out.
@@ -68,15 +77,22 @@ func Open(path string, opt Options) (Set, error) {
 	if err := opt.check(); err != nil {
 		return nil, err
 	}
+	partition, err := opt.Partition.complete()
+	if err != nil {
+		return nil, fmt.Errorf("data: %w", err)
+	}
 	found, err := os.Stat(path)
 	if err != nil {
 		return nil, fmt.Errorf("data: %w; want %s", err, layouts)
 	}
 	var s opened
-	if found.IsDir() {
-		s, err = openLEAF(path, opt)
-	} else {
+	switch {
+	case !found.IsDir():
 		s, err = openFile(path, opt)
+	case isCIFAR(path):
+		s, err = openCIFARFolder(path, opt)
+	default:
+		s, err = openLEAF(path, opt)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("data: %w", err)
@@ -87,7 +103,24 @@ func Open(path string, opt Options) (Set, error) {
 		}
 		return nil, fmt.Errorf("data: %s: found %s (%s), want %s", path, task, s.Info().Name, opt.Task)
 	}
+	if partition.natural() || s.taskName() == "cifar100" {
+		return s, nil
+	}
+	g, ok := s.(*grouped)
+	if !ok {
+		s.Close()
+		return nil, fmt.Errorf("data: %s: partition %s: the windows of a text overlap and belong to their role; want natural", path, partition.Kind)
+	}
+	if s, err = g.partitioned(opt.Partition, nil, opt.Seed); err != nil {
+		return nil, fmt.Errorf("data: %s: %w", path, err)
+	}
 	return s, nil
+}
+
+// isCIFAR tells whether a folder holds CIFAR-100's binary files.
+func isCIFAR(dir string) bool {
+	_, err := os.Stat(filepath.Join(dir, cifarFiles[0]))
+	return err == nil
 }
 
 // opened is a Set that knows its task, "" for own data.
@@ -124,6 +157,10 @@ func openFile(path string, opt Options) (opened, error) {
 		return openLEAF(path, opt)
 	case strings.HasPrefix(begin, "PK\x03\x04") || strings.HasPrefix(begin, gutenberg):
 		return openShakespeare(path, f, stat.Size(), opt)
+	case strings.HasPrefix(begin, "\x1f\x8b") && isArchive(f):
+		return openCIFARArchive(path, f, opt)
+	case name == cifarFiles[0] || name == cifarFiles[1]:
+		return openCIFARFolder(filepath.Dir(path), opt)
 	case strings.HasPrefix(begin, "\x1f\x8b") || strings.HasSuffix(name, ".csv"):
 		return openTweets(path, f, opt)
 	case n == 0:
@@ -132,11 +169,27 @@ func openFile(path string, opt Options) (opened, error) {
 	return nil, fmt.Errorf("%s: begins with %q, which is no layout known here; want %s", path, begin, layouts)
 }
 
+// isArchive tells whether a gzip holds a tar archive. It reads at f's start
+// and leaves f there.
+func isArchive(f *os.File) bool {
+	stat, err := f.Stat()
+	if err != nil {
+		return false
+	}
+	z, err := gzip.NewReader(io.NewSectionReader(f, 0, stat.Size()))
+	if err != nil {
+		return false
+	}
+	var block [512]byte
+	_, err = io.ReadFull(z, block[:])
+	return err == nil && string(block[257:262]) == "ustar"
+}
+
 // digest identifies samples and split: sources by their content, in order, and
 // the options that choose among them.
 func (o Options) digest(layout string, sources ...[sha256.Size]byte) string {
 	h := sha256.New()
-	fmt.Fprintf(h, "fedpace data 1\n%s\n%d\n%d\n%d\n", layout, o.Seed, o.minTweets(), o.Classes)
+	fmt.Fprintf(h, "fedpace data 1\n%s\n%d\n%d\n%d\n%+v\n%v\n", layout, o.Seed, o.minTweets(), o.Classes, o.Partition, o.Plain)
 	for _, s := range sources {
 		h.Write(s[:])
 	}

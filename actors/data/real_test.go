@@ -131,7 +131,11 @@ func TestRealFEMNISTLEAF(t *testing.T) {
 		m := make(map[string]int)
 		b := all(t, s, c)
 		for i := range b.N {
-			m[fmt.Sprint(b.Labels[i], b.X[i*pixels:(i+1)*pixels])]++
+			key := []byte{byte(b.Labels[i])}
+			for _, x := range b.X[i*pixels : (i+1)*pixels] {
+				key = append(key, byte(255*x+0.5))
+			}
+			m[string(key)]++
 		}
 		return m
 	}
@@ -212,4 +216,20 @@ func sentence(tokens []uint8) string {
 		b[i] = characters[token]
 	}
 	return string(b)
+}
+
+// The part of CIFAR-100 that is here has 100 training and 20 test images of
+// each class: 100 clients of 100 by Pachinko allocation.
+func TestRealCIFAR100(t *testing.T) {
+	s := openReal(t, "cifar100", Options{Task: "cifar100", Seed: 1})
+	if s.Clients() != 100 || trainingSamples(s) != 10_000 || s.HeldOut() != 2000 {
+		t.Errorf("%d clients, %d training, %d held out; want 100, 10000, 2000", s.Clients(), trainingSamples(s), s.HeldOut())
+	}
+	for c := range 100 {
+		if s.Samples(c) != 100 {
+			t.Errorf("client %d has %d images, want 100", c, s.Samples(c))
+		}
+	}
+	checkSome(t, s)
+	t.Log(s.Info().Note)
 }

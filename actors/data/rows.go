@@ -83,16 +83,3 @@ func (r *bagRows) append(dst *learn.Batch, i int) {
 	}
 	dst.RowStart = append(dst.RowStart, int32(len(dst.Index)))
 }
-
-// textRows holds windows of a fixed length as their places in a text of
-// vocabulary indices, in which windows overlap: nothing is expanded.
-type textRows struct {
-	length int
-	text   []uint8
-	at     []uint32
-}
-
-func (r *textRows) append(dst *learn.Batch, i int) {
-	at := int(r.at[i])
-	dst.Tokens = append(dst.Tokens, r.text[at:at+r.length]...)
-}

@@ -1,0 +1,184 @@
+package data
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"math"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"fedpace/actors/learn"
+)
+
+// cifarFile makes n images; image i has fine label i mod 100 and pixels that
+// tell colour and place.
+func cifarFile(n int) []byte {
+	b := make([]byte, n*cifarRecord)
+	for i := range n {
+		r := b[i*cifarRecord:]
+		r[0], r[1] = byte(i%100/5), byte(i%100)
+		for p := range cifarPixels {
+			r[2+p] = byte(1 + p%251)
+		}
+	}
+	return b
+}
+
+func archiveOf(t testing.TB, train, test []byte) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	a := tar.NewWriter(z)
+	for name, content := range map[string][]byte{"cifar-100-binary/train.bin": train, "cifar-100-binary/test.bin": test} {
+		if err := a.WriteHeader(&tar.Header{Name: name, Mode: 0o644, Size: int64(len(content)), Format: tar.FormatUSTAR}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := a.Write(content); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := a.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+func TestOpenCIFAR(t *testing.T) {
+	dir := t.TempDir()
+	put(t, dir, "train.bin", cifarFile(500))
+	put(t, dir, "test.bin", cifarFile(100))
+	put(t, dir, "cifar-100-binary.tar.gz", archiveOf(t, cifarFile(500), cifarFile(100)))
+	var digests []string
+	for _, path := range []string{dir, filepath.Join(dir, "train.bin"), filepath.Join(dir, "cifar-100-binary.tar.gz")} {
+		s := mustOpen(t, path, Options{Task: "cifar100"})
+		if s.Clients() != 5 || s.Samples(0) != 100 || s.HeldOut() != 100 {
+			t.Fatalf("%s: %d clients of %d, %d held out", path, s.Clients(), s.Samples(0), s.HeldOut())
+		}
+		checkBatch(t, s.Info(), all(t, s, 3), 100)
+		digests = append(digests, s.Info().Digest)
+		// Held-out images are as stored, normalised per colour.
+		b := heldOut(t, s, 7, 1)
+		if want := (2.0/255 - .4914) / .2023; b.Labels[0] != 7 || math.Abs(float64(b.X[1])-want) > 1e-6 {
+			t.Errorf("label %d, second pixel %v, want %v", b.Labels[0], b.X[1], want)
+		}
+		if !s.Info().Synthetic || !strings.Contains(s.Info().Note, "Pachinko allocation, Dirichlet(0.1) over coarse and Dirichlet(10) over fine labels, 5 clients of 100 to 100 samples") {
+			t.Errorf("%+v", s.Info())
+		}
+	}
+	if digests[0] != digests[1] || digests[0] != digests[2] {
+		t.Error("folder, file and archive differ in their digests")
+	}
+}
+
+// A training minibatch is cropped and flipped by one draw, another one by
+// another; the same samples always alike.
+func TestCIFARAugmentation(t *testing.T) {
+	dir := t.TempDir()
+	put(t, dir, "train.bin", cifarFile(500))
+	put(t, dir, "test.bin", cifarFile(100))
+	s, plain := mustOpen(t, dir, Options{}), mustOpen(t, dir, Options{Plain: true})
+	batch := func(s Set, samples ...int32) *learn.Batch {
+		b := new(learn.Batch)
+		if err := s.Batch(b, 1, samples); err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+	stored := batch(plain, 0).X
+	kinds := make(map[float32]bool)
+	mirrored := 0
+	for i := range int32(60) {
+		b := batch(s, i, i+1)
+		if !same(b, batch(s, i, i+1)) {
+			t.Fatal("no function of the samples")
+		}
+		// All images of this set are alike, so those of a batch must be too.
+		for p := range cifarPixels {
+			if b.X[p] != b.X[cifarPixels+p] {
+				t.Fatalf("batch %d: pixel %d differs within a minibatch", i, p)
+			}
+		}
+		// The middle is some place of the stored image, read forwards, or
+		// backwards: mirroring puts column 15 where 16 was.
+		found := false
+		x := b.X[16*cifarSide+15 : 16*cifarSide+18]
+		for down := -cifarPad; down <= cifarPad; down++ {
+			for right := -cifarPad; right <= cifarPad; right++ {
+				at := (16+down)*cifarSide + 16 + right
+				if x[0] == stored[at-1] && x[1] == stored[at] && x[2] == stored[at+1] {
+					found = true
+				}
+				if x[0] == stored[at] && x[1] == stored[at-1] && x[2] == stored[at-2] {
+					found = true
+					mirrored++
+				}
+			}
+		}
+		if !found {
+			t.Fatalf("batch %d is no crop of the image", i)
+		}
+		kinds[b.X[16*cifarSide+16]] = true
+	}
+	if len(kinds) < 30 {
+		t.Errorf("%d different crops in 60 minibatches", len(kinds))
+	}
+	if mirrored < 15 || mirrored > 45 {
+		t.Errorf("%d of 60 minibatches mirrored", mirrored)
+	}
+}
+
+func TestCIFARErrors(t *testing.T) {
+	bad := cifarFile(100)
+	bad[5*cifarRecord+1] = 100
+	twice := cifarFile(200)
+	twice[100*cifarRecord] = 7
+	for _, c := range []struct {
+		train, test []byte
+		opt         Options
+		want        string
+	}{
+		{cifarFile(3)[:5000], cifarFile(1), Options{}, "train.bin: 5000 bytes are no whole number of images of 3074 bytes: truncated"},
+		{bad, cifarFile(1), Options{}, "train.bin: image 5: labels 1 and 100 are outside the 20 coarse and 100 fine classes"},
+		{twice, cifarFile(1), Options{}, "fine label 0 is below coarse labels 0 and 7"},
+		{cifarFile(1), nil, Options{}, "test.bin: 0 bytes are no whole number"},
+		{cifarFile(1), cifarFile(1), Options{Partition: Partition{Kind: "natural"}}, "CIFAR-100 has no clients of its own; want partition pachinko"},
+	} {
+		dir := t.TempDir()
+		put(t, dir, "train.bin", c.train)
+		put(t, dir, "test.bin", c.test)
+		if _, err := Open(dir, c.opt); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("error\n%v\nwant\n%v", err, c.want)
+		}
+	}
+	dir := t.TempDir()
+	put(t, dir, "train.bin", cifarFile(1))
+	if _, err := Open(dir, Options{}); err == nil || !strings.Contains(err.Error(), "want train.bin and test.bin") {
+		t.Error(err)
+	}
+	archive := archiveOf(t, cifarFile(30), cifarFile(10))
+	if _, err := Open(put(t, dir, "a.tar.gz", archive[:len(archive)-30]), Options{}); err == nil || !strings.Contains(err.Error(), "truncated or damaged") {
+		t.Error(err)
+	}
+}
+
+func FuzzCIFAR(f *testing.F) {
+	f.Add(archiveOf(f, cifarFile(2), cifarFile(1)))
+	f.Add(cifarFile(3))
+	f.Fuzz(func(t *testing.T, content []byte) {
+		guard(t, len(content), func() {
+			if s, err := readCIFARArchive(bytes.NewReader(content), Options{}); err == nil {
+				usable(t, s)
+			}
+			if b, err := readCIFAR(bytes.NewReader(content)); err == nil {
+				if s, err := newCIFAR([2][]byte{b, b}, Options{}); err == nil {
+					usable(t, s)
+				}
+			}
+		})
+	})
+}

@@ -1,0 +1,326 @@
+package data
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+
+	"fedpace/keyed"
+)
+
+// Partition is a way to deal samples to clients that the source does not have.
+// The zero value keeps the source's own clients.
+type Partition struct {
+	// Kind is natural, iid, dirichlet, shards, pachinko or quantity.
+	//
+	//   - iid: every client gets an equal part of all samples, shuffled.
+	//   - dirichlet: a client's labels follow proportions drawn from
+	//     Dir(Alpha); clients are of equal size (Hsu, Qi and Brown, 2019).
+	//   - shards: samples sorted by label are cut into Shards pieces per
+	//     client, which are dealt at random (McMahan et al., 2017).
+	//   - pachinko: like dirichlet over two levels of labels, Dir(Alpha) over
+	//     the coarse ones and Dir(Beta) over the fine ones of each (Reddi et
+	//     al., 2021, appendix).
+	//   - quantity: sizes follow Dir(Alpha), labels are alike everywhere.
+	Kind    string
+	Clients int     // 0: as many as the source has
+	Alpha   float64 // 0: 0.5; pachinko 0.1
+	Beta    float64 // 0: 10
+	Shards  int     // 0: 2
+	Min     int     // samples that a client must have; 0: 1
+}
+
+// PartitionKinds names the kinds of Partition.
+var PartitionKinds = []string{"natural", "iid", "dirichlet", "shards", "pachinko", "quantity"}
+
+// natural says that clients are the source's own.
+func (p Partition) natural() bool { return p.Kind == "" || p.Kind == "natural" }
+
+// complete fills in the defaults and checks the rest.
+func (p Partition) complete() (Partition, error) {
+	if !p.natural() && !slices.Contains(PartitionKinds, p.Kind) {
+		return p, fmt.Errorf("partition: %q is no kind, want one of %s", p.Kind, strings.Join(PartitionKinds, ", "))
+	}
+	if p.Alpha == 0 {
+		p.Alpha = 0.5
+		if p.Kind == "pachinko" {
+			p.Alpha = 0.1
+		}
+	}
+	if p.Beta == 0 {
+		p.Beta = 10
+	}
+	if p.Shards == 0 {
+		p.Shards = 2
+	}
+	if p.Min == 0 {
+		p.Min = 1
+	}
+	// Beyond these bounds a weight would vanish beside the counts, or they beside it.
+	if !(p.Alpha >= 1e-6 && p.Alpha <= 1e9 && p.Beta >= 1e-6 && p.Beta <= 1e9) {
+		return p, fmt.Errorf("partition: alpha %v and beta %v, want 1e-6 to 1e9", p.Alpha, p.Beta)
+	}
+	if p.Clients < 0 || p.Shards < 0 || p.Min < 0 || p.Shards > maxRows {
+		return p, fmt.Errorf("partition: %d clients, %d shards, at least %d samples: want no negative number", p.Clients, p.Shards, p.Min)
+	}
+	return p, nil
+}
+
+// String is the partition in words, parameters included.
+func (p Partition) String() string {
+	p, _ = p.complete()
+	switch p.Kind {
+	case "dirichlet":
+		return fmt.Sprintf("Dirichlet(%g) over labels", p.Alpha)
+	case "shards":
+		return fmt.Sprintf("%d shards of sorted labels per client", p.Shards)
+	case "pachinko":
+		return fmt.Sprintf("Pachinko allocation, Dirichlet(%g) over coarse and Dirichlet(%g) over fine labels", p.Alpha, p.Beta)
+	case "quantity":
+		return fmt.Sprintf("sizes by Dirichlet(%g), labels alike", p.Alpha)
+	case "iid":
+		return "independent and identically distributed"
+	}
+	return "natural"
+}
+
+// Deal deals samples 0..len(labels)-1 to clients; every sample goes to exactly
+// one client, but for a remainder of fewer than Clients (Clients*Shards)
+// samples where clients are of equal size. coarse gives the coarse label of
+// each fine one, for pachinko only. The result follows from its arguments
+// alone: the draws use no logarithm and no power.
+func (p Partition) Deal(labels, coarse []int32, seed uint64) ([][]int32, error) {
+	p, err := p.complete()
+	if err != nil {
+		return nil, err
+	}
+	n := len(labels)
+	switch {
+	case p.natural():
+		return nil, fmt.Errorf("partition: natural clients are the source's own and cannot be dealt")
+	case p.Clients < 1 || p.Clients > n:
+		return nil, fmt.Errorf("partition: %d clients of %d samples, want 1 to %d", p.Clients, n, n)
+	case int64(p.Min)*int64(p.Clients) > int64(n):
+		return nil, fmt.Errorf("partition: %d clients of at least %d samples need %d, there are %d", p.Clients, p.Min, p.Min*p.Clients, n)
+	case p.Kind == "shards" && int64(p.Shards)*int64(p.Clients) > int64(n):
+		return nil, fmt.Errorf("partition: %d shards for each of %d clients need as many samples, there are %d", p.Shards, p.Clients, n)
+	case p.Kind == "pachinko" && coarse == nil:
+		return nil, fmt.Errorf("partition: pachinko needs coarse labels, which this set does not have; want one of iid, dirichlet, shards, quantity")
+	}
+	random := keyed.Source(seed, keyed.Partition)
+	order := make([]int32, n)
+	for i := range order {
+		order[i] = int32(i)
+	}
+	shuffle(order, random)
+	clients := make([][]int32, p.Clients)
+	each := n / p.Clients
+	switch p.Kind {
+	case "iid":
+		for c := range clients {
+			clients[c] = order[c*n/p.Clients : (c+1)*n/p.Clients : (c+1)*n/p.Clients]
+		}
+	case "shards":
+		slices.SortStableFunc(order, func(a, b int32) int { return cmp.Compare(labels[a], labels[b]) })
+		pieces := make([]int32, p.Clients*p.Shards)
+		for i := range pieces {
+			pieces[i] = int32(i)
+		}
+		shuffle(pieces, random)
+		size := n / len(pieces)
+		for i, piece := range pieces {
+			c := i / p.Shards
+			clients[c] = append(clients[c], order[int(piece)*size:(int(piece)+1)*size]...)
+		}
+		each = size * p.Shards
+	case "quantity":
+		sizes := p.sizes(n, random)
+		at := 0
+		for c, size := range sizes {
+			clients[c] = order[at : at+size : at+size]
+			at += size
+		}
+		each = slices.Min(sizes)
+	default:
+		pools := make([][]int32, slices.Max(labels)+1)
+		for _, i := range order {
+			pools[labels[i]] = append(pools[labels[i]], i)
+		}
+		tree := newTree(p, pools, coarse)
+		for c := range clients {
+			tree.reset()
+			for range each {
+				clients[c] = append(clients[c], tree.draw(random))
+			}
+		}
+	}
+	if each < p.Min {
+		return nil, fmt.Errorf("partition: the smallest of %d clients would have %d samples, want at least %d", p.Clients, each, p.Min)
+	}
+	for _, c := range clients {
+		slices.Sort(c)
+	}
+	return clients, nil
+}
+
+func shuffle(s []int32, random *rand.PCG) {
+	for i := len(s) - 1; i > 0; i-- {
+		j := keyed.Below(random.Uint64(), uint64(i+1))
+		s[i], s[j] = s[j], s[i]
+	}
+}
+
+// sizes deals n places to the clients by Pólya's urn, which is a multinomial
+// with proportions from Dir(Alpha): a place goes to a client at random with
+// probability C a/(C a + i), and else where an earlier one went. Every client
+// has Min places first.
+func (p Partition) sizes(n int, random *rand.PCG) []int {
+	sizes := make([]int, p.Clients)
+	for c := range sizes {
+		sizes[c] = p.Min
+	}
+	urn := make([]int32, 0, n-p.Min*p.Clients)
+	for i := range cap(urn) {
+		fresh := float64(float64(p.Clients) * p.Alpha)
+		u := keyed.Float64(random.Uint64())
+		c := int32(0)
+		if i == 0 || float64(u*(fresh+float64(i))) < fresh {
+			c = int32(keyed.Below(random.Uint64(), uint64(p.Clients)))
+		} else {
+			c = urn[keyed.Below(random.Uint64(), uint64(i))]
+		}
+		urn = append(urn, c)
+		sizes[c]++
+	}
+	return sizes
+}
+
+// tree draws samples without replacement from labels in one or two levels.
+// Each node is an urn: the next label is k with a weight of alpha and how often
+// k came before, which is a draw from Dir(alpha) proportions. A label whose
+// samples are used up leaves the urn; by the Dirichlet distribution's
+// neutrality the others keep their relative proportions.
+type tree struct {
+	pools [][]int32 // by fine label
+	root  urn       // over coarse labels, or over fine ones
+	below []urn     // by coarse label; nil with one level
+}
+
+type urn struct {
+	alpha  float64
+	labels []int32
+	count  []int32 // draws of this client, by place in labels
+}
+
+func newTree(p Partition, pools [][]int32, coarse []int32) *tree {
+	t := &tree{pools: pools, root: urn{alpha: p.Alpha}}
+	for fine, pool := range pools {
+		if len(pool) == 0 {
+			continue
+		}
+		if p.Kind != "pachinko" {
+			t.root.labels = append(t.root.labels, int32(fine))
+			continue
+		}
+		k := coarse[fine]
+		for int(k) >= len(t.below) {
+			t.below = append(t.below, urn{alpha: p.Beta})
+		}
+		if len(t.below[k].labels) == 0 {
+			t.root.labels = append(t.root.labels, k)
+		}
+		t.below[k].labels = append(t.below[k].labels, int32(fine))
+	}
+	return t
+}
+
+// reset forgets the draws of the client before.
+func (t *tree) reset() {
+	t.root.count = make([]int32, len(t.root.labels))
+	for k := range t.below {
+		t.below[k].count = make([]int32, len(t.below[k].labels))
+	}
+}
+
+// draw takes one sample. There must be one left.
+func (t *tree) draw(random *rand.PCG) int32 {
+	top := t.root.draw(random)
+	label := t.root.labels[top]
+	var node *urn
+	var at int
+	if t.below != nil {
+		node = &t.below[label]
+		at = node.draw(random)
+		label = node.labels[at]
+	}
+	pool := t.pools[label]
+	sample := pool[len(pool)-1]
+	t.pools[label] = pool[:len(pool)-1]
+	if len(pool) == 1 {
+		if node != nil {
+			node.remove(at)
+		}
+		if node == nil || len(node.labels) == 0 {
+			t.root.remove(top)
+		}
+	}
+	return sample
+}
+
+// draw picks a place and counts it.
+func (u *urn) draw(random *rand.PCG) int {
+	total := 0
+	for _, n := range u.count {
+		total += int(n)
+	}
+	x := keyed.Float64(random.Uint64())
+	left := float64(x * (float64(float64(len(u.labels))*u.alpha) + float64(total)))
+	at := len(u.labels) - 1 // for what rounding leaves over
+	for i, n := range u.count {
+		if left -= u.alpha + float64(n); left < 0 {
+			at = i
+			break
+		}
+	}
+	u.count[at]++
+	return at
+}
+
+func (u *urn) remove(at int) {
+	u.labels = slices.Delete(u.labels, at, at+1)
+	u.count = slices.Delete(u.count, at, at+1)
+}
+
+// partitioned deals a set's training samples anew; what is held out stays.
+func (s *grouped) partitioned(p Partition, coarse []int32, seed uint64) (*grouped, error) {
+	if p.Clients == 0 {
+		p.Clients = len(s.names)
+	}
+	labels := make([]int32, len(s.train))
+	for i, sample := range s.train {
+		labels[i] = s.labels[sample]
+	}
+	clients, err := p.Deal(labels, coarse, seed)
+	if err != nil {
+		return nil, err
+	}
+	g := grouping{held: s.held}
+	smallest, largest, dealt := math.MaxInt, 0, 0
+	for c, own := range clients {
+		for i, place := range own {
+			own[i] = s.train[place]
+		}
+		g.add(fmt.Sprintf("%s-%d", p.Kind, c), own, nil)
+		smallest, largest, dealt = min(smallest, len(own)), max(largest, len(own)), dealt+len(own)
+	}
+	next := grouped{task: s.task, info: s.info, labels: s.labels, rows: s.rows}
+	next.info.Synthetic = true
+	next.info.note("real samples in a made grouping: %v, %d clients of %d to %d samples", p, len(clients), smallest, largest)
+	if left := len(s.train) - dealt; left > 0 {
+		next.info.note("%d samples left over", left)
+	}
+	return g.set(next)
+}

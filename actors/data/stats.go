@@ -1,0 +1,192 @@
+package data
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"fedpace/actors/learn"
+)
+
+// Stats is what a set is like, in numbers.
+type Stats struct {
+	Info    Info
+	Clients int
+	Samples int // training samples of all clients
+	HeldOut int
+	// PerClient counts training samples: the fewest, the quartiles, the most.
+	PerClient [5]int
+	Mean      float64
+	Histogram []Bar // clients by training samples
+	// Labels counts training samples by class.
+	Labels []int
+	// Skew is the mean over clients of the Jensen-Shannon divergence, in bits,
+	// between a client's labels and all clients': 0 where they are alike, 1
+	// where they share none.
+	Skew float64
+	// Memory is what the samples take, in bytes; 0 where they are made on demand.
+	Memory int
+}
+
+// Bar is one bar of a histogram: how many clients have From to To samples.
+type Bar struct{ From, To, Clients int }
+
+// Describe reads the labels of a whole set.
+func Describe(s Set) (Stats, error) {
+	d := Stats{Info: s.Info(), Clients: s.Clients(), HeldOut: s.HeldOut()}
+	d.Labels = make([]int, d.Info.Classes)
+	if m, ok := s.(interface{ memory() int }); ok {
+		d.Memory = m.memory()
+	}
+	sizes := make([]int, d.Clients)
+	own := make([]map[int32]int, d.Clients) // most clients have few labels
+	var batch learn.Batch
+	var samples []int32
+	for c := range d.Clients {
+		sizes[c] = s.Samples(c)
+		own[c] = make(map[int32]int)
+		d.Samples += sizes[c]
+		for from := 0; from < sizes[c]; from += 256 {
+			samples = samples[:0]
+			for i := from; i < min(from+256, sizes[c]); i++ {
+				samples = append(samples, int32(i))
+			}
+			batch.Reset()
+			if err := s.Batch(&batch, c, samples); err != nil {
+				return d, err
+			}
+			for _, l := range batch.Labels {
+				own[c][l]++
+				d.Labels[l]++
+			}
+		}
+	}
+	for c, labels := range own {
+		d.Skew += divergence(labels, sizes[c], d.Labels, d.Samples) / float64(d.Clients)
+	}
+	slices.Sort(sizes)
+	for i := range d.PerClient {
+		d.PerClient[i] = sizes[i*(len(sizes)-1)/4]
+	}
+	d.Mean = float64(d.Samples) / float64(d.Clients)
+	d.Histogram = histogram(sizes)
+	return d, nil
+}
+
+// divergence is the Jensen-Shannon divergence of own/n from all/m, in bits,
+// with half the weight on each.
+func divergence(own map[int32]int, n int, all []int, m int) float64 {
+	term := func(p, q float64) float64 { // p log2(p / ((p+q)/2)) / 2
+		if p == 0 {
+			return 0
+		}
+		return p * math.Log2(2*p/(p+q)) / 2
+	}
+	var sum float64
+	for label, count := range all {
+		p, q := float64(own[int32(label)])/float64(n), float64(count)/float64(m)
+		sum += term(p, q) + term(q, p)
+	}
+	return max(0, sum)
+}
+
+// histogram makes at most 12 bars of round widths from sorted sizes.
+func histogram(sizes []int) []Bar {
+	low, high := sizes[0], sizes[len(sizes)-1]
+	width := 1
+	for scale := 1; ; scale *= 10 {
+		done := false
+		for _, step := range []int{1, 2, 5} {
+			width = step * scale
+			if done = (high/width - low/width) < 12; done {
+				break
+			}
+		}
+		if done {
+			break
+		}
+	}
+	bars := make([]Bar, high/width-low/width+1)
+	for i := range bars {
+		from := (low/width + i) * width
+		bars[i] = Bar{From: from, To: from + width - 1}
+	}
+	for _, n := range sizes {
+		bars[n/width-low/width].Clients++
+	}
+	return bars
+}
+
+// String is the description as text, ending with a newline.
+func (d Stats) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "set        %s", d.Info.Name)
+	if d.Info.Synthetic {
+		b.WriteString(", SYNTHETIC")
+	}
+	if d.Info.Note != "" {
+		fmt.Fprintf(&b, ": %s", d.Info.Note)
+	}
+	fmt.Fprintf(&b, "\nclients    %d\n", d.Clients)
+	fmt.Fprintf(&b, "samples    %d for training, %d held out\n", d.Samples, d.HeldOut)
+	fmt.Fprintf(&b, "per client %d to %d, mean %.2f, quartiles %d, %d, %d\n",
+		d.PerClient[0], d.PerClient[4], d.Mean, d.PerClient[1], d.PerClient[2], d.PerClient[3])
+	most := 1
+	for _, bar := range d.Histogram {
+		most = max(most, bar.Clients)
+	}
+	for _, bar := range d.Histogram {
+		label := fmt.Sprintf("%d-%d", bar.From, bar.To)
+		if bar.From == bar.To {
+			label = fmt.Sprint(bar.From)
+		}
+		fmt.Fprintf(&b, "%20s %7d %s\n", label, bar.Clients, strings.Repeat("#", (bar.Clients*40+most-1)/most))
+	}
+	present := 0
+	for _, n := range d.Labels {
+		if n > 0 {
+			present++
+		}
+	}
+	fmt.Fprintf(&b, "classes    %d, %d of them with training samples; from %d to %d samples each\n", d.Info.Classes, present, slices.Min(d.Labels), slices.Max(d.Labels))
+	fmt.Fprintf(&b, "label skew %.4f (mean Jensen-Shannon divergence in bits, 0 alike to 1 disjoint)\n", d.Skew)
+	if d.Memory > 0 {
+		fmt.Fprintf(&b, "memory     %.1f MB\n", float64(d.Memory)/1e6)
+	} else {
+		b.WriteString("memory     made on demand\n")
+	}
+	fmt.Fprintf(&b, "digest     %s\n", d.Info.Digest)
+	return b.String()
+}
+
+// memory is the size of the samples and their index.
+func (s *grouped) memory() int {
+	n := 4*(len(s.train)+len(s.held)+len(s.labels)) + 8*len(s.start)
+	switch r := s.rows.(type) {
+	case *byteRows:
+		n += len(r.bytes)
+	case *imageRows:
+		n += r.memory()
+	case *stringRows:
+		n += (*imageRows)(r).memory()
+	case *floatRows:
+		n += 4 * len(r.values)
+	case *bagRows:
+		n += 4*len(r.start) + 2*len(r.token) + 2*len(r.count) + 2*len(r.total)
+	case *cifarRows:
+		n += len(r.parts[0]) + len(r.parts[1])
+	}
+	return n
+}
+
+func (r *imageRows) memory() int {
+	if len(r.image) == 0 {
+		return 0
+	}
+	return len(r.image) * (24 + len(r.image[0]))
+}
+
+func (s *windows) memory() int {
+	return len(s.text) + 4*len(s.train) + 8*len(s.start) + 8*len(s.pool)
+}

@@ -50,11 +50,14 @@ func StartHost(ctx context.Context, conn *bus.Conn, c HostConfig) (*Host, error)
 
 // plan answers one task. It runs on the subscription's goroutine.
 func (h *Host) plan(client int, t *bus.Task, p *bus.Plan) error {
-	d, err := h.config.Fleet.Durations(client, t.Task, t.LocalSteps, t.ModelBits)
+	// A task does not say yet when it starts: link traces and slowdowns play as
+	// at time 0.
+	d, err := h.config.Fleet.Plan(client, t.Task, t.LocalSteps, t.ModelBits, 0)
 	if err != nil {
 		return err
 	}
 	p.Task, p.DownloadNs, p.ComputeNs, p.UploadNs = t.Task, d.Download, d.Compute, d.Upload
+	p.Dropout, p.DropoutNs = bus.Phase(d.Dropout), d.After // the same phases in the same order
 	return nil
 }
 

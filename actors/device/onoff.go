@@ -1,0 +1,237 @@
+package device
+
+import (
+	"fmt"
+	"math"
+
+	"fedpace/keyed"
+)
+
+// onOff is a two-state continuous-time Markov chain that can be asked for its
+// state at any time without a history.
+//
+// A chain with rates a (off to on) and b (on to off) is the same process as
+// this one: at the points of a Poisson process of rate a+b the state is drawn
+// anew, on with probability a/(a+b), whatever it was before; its generator,
+// (a+b)(1 pi - I), is the chain's. Poisson points in separate windows are
+// independent, so that a window's points are a function of (client, window)
+// alone, and the state at t is the draw at the last point up to t. Windows are
+// 1/(a+b) long: one point each in the mean, and about 0.6 windows to look back.
+type onOff struct {
+	purpose keyed.Purpose
+	window  int64  // nanoseconds
+	on      uint64 // a draw below it is on
+}
+
+// Limits of mean times.
+const (
+	minMeanSeconds = 1e-3
+	maxMeanSeconds = maxSeconds
+)
+
+func newOnOff(purpose keyed.Purpose, meanOn, meanOff float64) onOff {
+	return onOff{purpose, nanoseconds(meanOn * meanOff / (meanOn + meanOff)), threshold(meanOn / (meanOn + meanOff))}
+}
+
+// threshold is what 64 random bits lie below with probability p.
+func threshold(p float64) uint64 {
+	if p >= 1 {
+		return math.MaxUint64
+	}
+	return uint64(p * 0x1p64)
+}
+
+// point is a point of the Poisson process, by its window and its number there.
+type point struct {
+	at     int64
+	window uint64
+	number uint64
+}
+
+// maxEmpty bounds the search for a point: that many empty windows have
+// probability e^-64. The state is drawn anew there as if they held one.
+const maxEmpty = 64
+
+// poisson[i] is what 64 random bits lie below when a window has at most i
+// points: the distribution function of the Poisson law of mean 1.
+var poisson = func() (c [18]uint64) {
+	p := 1 / math.E
+	sum := 0.0
+	for i := range c {
+		sum += p
+		p /= float64(i + 1)
+		c[i] = threshold(sum)
+	}
+	return c
+}()
+
+// last is the last point up to t.
+func (m *onOff) last(seed uint64, client int, t int64) point {
+	w := floorDiv(t, m.window)
+	for range maxEmpty {
+		best := point{at: math.MinInt64}
+		start := w * m.window
+		for i, n := uint64(0), m.count(seed, client, w); i < n; i++ {
+			if at := start + m.position(seed, client, w, i); at <= t && at >= best.at {
+				best = point{at, uint64(w), i}
+			}
+		}
+		if best.at != math.MinInt64 {
+			return best
+		}
+		w--
+	}
+	return point{w * m.window, uint64(w), 0}
+}
+
+// next is the first point after t; of several in one nanosecond, the one that
+// last finds.
+func (m *onOff) next(seed uint64, client int, t int64) point {
+	w := floorDiv(t, m.window)
+	for range maxEmpty {
+		best := point{at: math.MaxInt64}
+		start := w * m.window
+		for i, n := uint64(0), m.count(seed, client, w); i < n; i++ {
+			if at := start + m.position(seed, client, w, i); at > t && at <= best.at {
+				best = point{at, uint64(w), i}
+			}
+		}
+		if best.at != math.MaxInt64 {
+			return best
+		}
+		w++
+	}
+	return point{w * m.window, uint64(w), 0}
+}
+
+// count is how many points a window has.
+func (m *onOff) count(seed uint64, client int, w int64) uint64 {
+	h := keyed.Hash(seed, m.purpose, uint64(client), uint64(w))
+	n := 0
+	for n < len(poisson) && h >= poisson[n] {
+		n++
+	}
+	return uint64(n)
+}
+
+// position is a point's place in its window.
+func (m *onOff) position(seed uint64, client int, w int64, i uint64) int64 {
+	return int64(keyed.Below(keyed.Hash(seed, m.purpose, uint64(client), uint64(w), i), uint64(m.window)))
+}
+
+// draw is the state from a point on.
+func (m *onOff) draw(seed uint64, client int, p point) bool {
+	return keyed.Hash(seed, m.purpose, uint64(client), p.window, p.number, 1) < m.on
+}
+
+// state tells whether the chain is on at t.
+func (m *onOff) state(seed uint64, client int, t int64) bool {
+	return m.draw(seed, client, m.last(seed, client, t))
+}
+
+// change is when the state next differs, or the last of maxLook points.
+func (m *onOff) change(seed uint64, client int, t int64) int64 {
+	now := m.state(seed, client, t)
+	for range maxLook {
+		p := m.next(seed, client, t)
+		if t = p.at; t > maxTime {
+			return Never
+		}
+		if m.draw(seed, client, p) != now {
+			break
+		}
+	}
+	return t
+}
+
+// floorDiv rounds towards minus infinity.
+func floorDiv(a, b int64) int64 {
+	q := a / b
+	if a%b < 0 {
+		q--
+	}
+	return q
+}
+
+// Slowdown makes a client a straggler for a while, now and then: spells of
+// exponentially distributed length, by a chain of its own (two-state Markov,
+// continuous time), during which computing takes Factor times as long. What is
+// under way when a spell begins or ends changes its pace there.
+type Slowdown struct {
+	EverySeconds float64 // mean time from the start of a spell to the start of the next; 0: no slowdowns
+	ForSeconds   float64 // mean length of a spell
+	Factor       Dist    // at least 1; may be drawn anew within a spell
+	Links        bool    // transfers are slowed too, except on link traces
+}
+
+// slowdown is a Slowdown ready for use.
+type slowdown struct {
+	chain  onOff
+	factor sampler
+	links  bool
+	pace   float64 // work done in a unit of time, in the long run
+}
+
+// compile checks the slowdown; nil when there is none.
+func (s Slowdown) compile() (*slowdown, error) {
+	if s.EverySeconds == 0 && s.ForSeconds == 0 && !s.Factor.given() {
+		return nil, nil
+	}
+	if err := first(
+		within("every_seconds", s.EverySeconds, 2*minMeanSeconds, maxMeanSeconds),
+		within("for_seconds", s.ForSeconds, minMeanSeconds, s.EverySeconds-minMeanSeconds),
+	); err != nil {
+		return nil, err
+	}
+	factor, err := s.Factor.sampler()
+	if err != nil {
+		return nil, fmt.Errorf("factor: %w", err)
+	}
+	if low := factor.floor(); low < 1 {
+		return nil, fmt.Errorf("factor: %s comes down to %g, want at least 1 (at_least: 1)", s.Factor, low)
+	}
+	c := &slowdown{chain: newOnOff(keyed.Slowdown, s.ForSeconds, s.EverySeconds-s.ForSeconds), factor: factor, links: s.Links}
+	const cells = 256
+	inverse := 0.0
+	for i := range uint64(cells) {
+		inverse += 1 / factor.at(i<<56|1<<55)
+	}
+	slow := s.ForSeconds / s.EverySeconds
+	c.pace = 1 - slow + float64(slow*inverse)/cells
+	return c, nil
+}
+
+// maxSpells bounds the changes of pace within one phase; what is left after
+// them goes on at the long run's pace.
+const maxSpells = 256
+
+// stretch is how long work of so many nanoseconds takes from start on; -1 when
+// it is out of bounds.
+func (s *slowdown) stretch(seed uint64, client int, start, work int64) int64 {
+	t, left := start, float64(work)
+	p := s.chain.last(seed, client, t)
+	for range maxSpells {
+		factor := 1.0
+		if s.chain.draw(seed, client, p) {
+			factor = s.factor.at(keyed.Hash(seed, keyed.Slowdown, uint64(client), p.window, p.number, 2))
+		}
+		p = s.chain.next(seed, client, t)
+		span := float64(p.at - t)
+		if need := left * factor; need <= span {
+			return whole(float64(t-start) + need)
+		}
+		left -= span / factor
+		if t = p.at; float64(t-start) > maxSeconds*second {
+			return -1
+		}
+	}
+	return whole(float64(t-start) + left/s.pace)
+}
+
+// whole rounds nanoseconds; -1 when they are out of bounds.
+func whole(ns float64) int64 {
+	if !(ns <= maxSeconds*second) {
+		return -1
+	}
+	return int64(math.RoundToEven(ns))
+}

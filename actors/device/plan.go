@@ -1,0 +1,110 @@
+package device
+
+import (
+	"fmt"
+
+	"fedpace/keyed"
+)
+
+// Phase is a part of a client's work on a task.
+type Phase uint8
+
+// The phases in their order.
+const (
+	NoPhase Phase = iota
+	InDownload
+	InCompute
+	InUpload
+)
+
+// String is the phase's name.
+func (p Phase) String() string {
+	switch p {
+	case NoPhase:
+		return "none"
+	case InDownload:
+		return "download"
+	case InCompute:
+		return "compute"
+	case InUpload:
+		return "upload"
+	}
+	return fmt.Sprintf("phase %d", uint8(p))
+}
+
+// Dropout says how tasks end early. The zero Dropout is never.
+type Dropout struct {
+	// Probability, by task: its client leaves at a time drawn uniformly from the
+	// whole of the planned work.
+	Probability float64
+	// WhenUnavailable: a client also leaves when its availability ends before
+	// its work does, and at once when it is not available at the start.
+	WhenUnavailable bool
+}
+
+// dropout is a Dropout ready for use.
+type dropout struct {
+	below   uint64 // a task's draw below it: the client leaves
+	absence bool
+}
+
+func (d Dropout) compile() (dropout, error) {
+	return dropout{threshold(d.Probability), d.WhenUnavailable}, within("probability", d.Probability, 0, 1)
+}
+
+// Plan is a task's phases and where in them the client leaves.
+type Plan struct {
+	Durations       // of the whole work, also when the client leaves
+	Dropout   Phase // NoPhase: it finishes
+	After     int64 // when it leaves, in nanoseconds since the task's start; below Total
+}
+
+// Plan is the time that client takes for a task, see [Fleet.Durations], and
+// whether it drops out.
+func (f *Fleet) Plan(client int, task uint64, steps int, bits, at int64) (Plan, error) {
+	d, err := f.Durations(client, task, steps, bits, at)
+	if err != nil {
+		return Plan{}, err
+	}
+	p := Plan{Durations: d}
+	k := f.class(client)
+	total := d.Total()
+	leaves := total
+	if k.dropout.below > 0 && keyed.Hash(f.seed, keyed.Dropout, uint64(client), task, 0) < k.dropout.below && total > 0 {
+		leaves = int64(keyed.Below(keyed.Hash(f.seed, keyed.Dropout, uint64(client), task, 1), uint64(total)))
+	}
+	if k.dropout.absence && k.presence != nil {
+		leaves = min(leaves, k.absent(f.seed, client, at, at+leaves)-at)
+	}
+	if leaves < total {
+		p.After = leaves
+		p.Dropout = d.Phase(leaves)
+	}
+	return p, nil
+}
+
+// absent is the first time from at on at which the client is not there; until
+// when there is none before.
+func (k *class) absent(seed uint64, client int, at, until int64) int64 {
+	for at < until && k.presence.on(seed, client, at) {
+		at = k.presence.change(seed, client, at)
+	}
+	return min(at, until)
+}
+
+// Total is the time of all phases.
+func (d Durations) Total() int64 { return d.Download + d.Compute + d.Upload }
+
+// Phase is the phase in which the task is so many nanoseconds after its start;
+// NoPhase at its end.
+func (d Durations) Phase(after int64) Phase {
+	switch {
+	case after < d.Download:
+		return InDownload
+	case after < d.Download+d.Compute:
+		return InCompute
+	case after < d.Total():
+		return InUpload
+	}
+	return NoPhase
+}

@@ -13,7 +13,6 @@ import (
 	"path/filepath"
 
 	"fedpace/actors/learn"
-	"fedpace/keyed"
 )
 
 // CIFAR-100's binary layout: coarse label, fine label, then 32x32 bytes of
@@ -25,7 +24,6 @@ const (
 	cifarRecord  = 2 + cifarPixels
 	cifarClasses = 100
 	cifarCoarse  = 20
-	cifarPad     = 4
 	maxCIFAR     = 1 << 20 // images of one file; the real one has 50,000
 )
 
@@ -106,7 +104,8 @@ func readCIFAR(r io.Reader) ([]byte, error) {
 	return b, nil
 }
 
-// newCIFAR deals the training images; the paper's partition is Pachinko
+// newCIFAR deals the training images, which are as stored: whoever trains
+// crops and flips minibatches (learn.Augment); the paper's partition is Pachinko
 // allocation to clients of 100 images (paper/NOTES, "Data").
 func newCIFAR(parts [2][]byte, opt Options) (*grouped, error) {
 	for i, part := range parts {
@@ -154,10 +153,6 @@ func newCIFAR(parts [2][]byte, opt Options) (*grouped, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !opt.Plain {
-		s.augment, s.seed = images, opt.Seed
-		s.info.note("training batches cropped and flipped at random")
-	}
 	s.info.Digest = opt.digest("cifar100", sums...)
 	return s, nil
 }
@@ -189,36 +184,5 @@ func (r *cifarRows) append(dst *learn.Batch, i int) {
 	image := r.image(i)
 	for c, value := range cifarValue {
 		appendTable(dst, image[c*cifarPlane:(c+1)*cifarPlane], value)
-	}
-}
-
-// appendAugmented appends the image padded by 4 zeros on each side, cropped to
-// its size and perhaps mirrored, as the key says. A minibatch has one key: the
-// authors' published code draws once per minibatch (paper/NOTES, "Data").
-func (r *cifarRows) appendAugmented(dst *learn.Batch, i int, key uint64) {
-	image := r.image(i)
-	right := int(keyed.Below(key<<2, 2*cifarPad+1)) - cifarPad
-	down := int(keyed.Below(keyed.Hash(key, keyed.Augment), 2*cifarPad+1)) - cifarPad
-	mirror := key>>63 == 1
-	for c, value := range cifarValue {
-		plane := image[c*cifarPlane : (c+1)*cifarPlane]
-		for y := range cifarSide {
-			at := len(dst.X)
-			dst.X = grow(dst.X, cifarSide)
-			row := dst.X[at:]
-			clear(row)
-			from := y + down
-			if from < 0 || from >= cifarSide {
-				continue
-			}
-			source := plane[from*cifarSide : (from+1)*cifarSide]
-			for x := max(0, -right); x < min(cifarSide, cifarSide-right); x++ {
-				to := x
-				if mirror {
-					to = cifarSide - 1 - x
-				}
-				row[to] = value[source[x+right]]
-			}
-		}
 	}
 }

@@ -8,8 +8,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"fedpace/actors/learn"
 )
 
 // cifarFile makes n images; image i has fine label i mod 100 and pixels that
@@ -72,63 +70,6 @@ func TestOpenCIFAR(t *testing.T) {
 	}
 	if digests[0] != digests[1] || digests[0] != digests[2] {
 		t.Error("folder, file and archive differ in their digests")
-	}
-}
-
-// A training minibatch is cropped and flipped by one draw, another one by
-// another; the same samples always alike.
-func TestCIFARAugmentation(t *testing.T) {
-	dir := t.TempDir()
-	put(t, dir, "train.bin", cifarFile(500))
-	put(t, dir, "test.bin", cifarFile(100))
-	s, plain := mustOpen(t, dir, Options{}), mustOpen(t, dir, Options{Plain: true})
-	batch := func(s Set, samples ...int32) *learn.Batch {
-		b := new(learn.Batch)
-		if err := s.Batch(b, 1, samples); err != nil {
-			t.Fatal(err)
-		}
-		return b
-	}
-	stored := batch(plain, 0).X
-	kinds := make(map[float32]bool)
-	mirrored := 0
-	for i := range int32(60) {
-		b := batch(s, i, i+1)
-		if !same(b, batch(s, i, i+1)) {
-			t.Fatal("no function of the samples")
-		}
-		// All images of this set are alike, so those of a batch must be too.
-		for p := range cifarPixels {
-			if b.X[p] != b.X[cifarPixels+p] {
-				t.Fatalf("batch %d: pixel %d differs within a minibatch", i, p)
-			}
-		}
-		// The middle is some place of the stored image, read forwards, or
-		// backwards: mirroring puts column 15 where 16 was.
-		found := false
-		x := b.X[16*cifarSide+15 : 16*cifarSide+18]
-		for down := -cifarPad; down <= cifarPad; down++ {
-			for right := -cifarPad; right <= cifarPad; right++ {
-				at := (16+down)*cifarSide + 16 + right
-				if x[0] == stored[at-1] && x[1] == stored[at] && x[2] == stored[at+1] {
-					found = true
-				}
-				if x[0] == stored[at] && x[1] == stored[at-1] && x[2] == stored[at-2] {
-					found = true
-					mirrored++
-				}
-			}
-		}
-		if !found {
-			t.Fatalf("batch %d is no crop of the image", i)
-		}
-		kinds[b.X[16*cifarSide+16]] = true
-	}
-	if len(kinds) < 30 {
-		t.Errorf("%d different crops in 60 minibatches", len(kinds))
-	}
-	if mirrored < 15 || mirrored > 45 {
-		t.Errorf("%d of 60 minibatches mirrored", mirrored)
 	}
 }
 

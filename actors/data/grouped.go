@@ -25,16 +25,6 @@ type grouped struct {
 	held   []int32
 	labels []int32 // by sample
 	rows   rows
-
-	augment augmenter // nil: training batches are as stored
-	seed    uint64    // of augment
-}
-
-// augmenter changes training images at random.
-type augmenter interface {
-	// appendAugmented appends sample i changed as the key says. All samples
-	// of a minibatch have one key.
-	appendAugmented(dst *learn.Batch, i int, key uint64)
 }
 
 // grouping collects the clients of a set in order.
@@ -120,25 +110,11 @@ func (s *grouped) Batch(dst *learn.Batch, c int, samples []int32) error {
 		return fmt.Errorf("data: %s: client %d of %d", s.info.Name, c, len(s.names))
 	}
 	own := s.train[s.start[c]:s.start[c+1]]
-	// The samples of a minibatch name its step: no two steps of an epoch have
-	// the same, and each epoch has an order of its own.
-	key := keyed.Hash(s.seed, keyed.Augment, uint64(c))
 	for _, i := range samples {
 		if i < 0 || int(i) >= len(own) {
 			return fmt.Errorf("data: %s: sample %d of client %d, which has %d", s.info.Name, i, c, len(own))
 		}
-		if s.augment != nil {
-			key = keyed.Hash(key, keyed.Augment, uint64(i))
-		}
-	}
-	for _, i := range samples {
-		if s.augment == nil {
-			s.append(dst, own[i])
-			continue
-		}
-		s.augment.appendAugmented(dst, int(own[i]), key)
-		dst.Labels = append(dst.Labels, s.labels[own[i]])
-		dst.N++
+		s.append(dst, own[i])
 	}
 	return nil
 }

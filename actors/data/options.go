@@ -15,7 +15,7 @@ import (
 // the paper's.
 type Options struct {
 	// Task, when set, is what the caller expects to find: femnist, sent140,
-	// cifar100 or shakespeare. Own data has no task.
+	// cifar100 or shakespeare. Own data has no task and is taken for any.
 	Task string
 	// Seed of the split into training and held-out samples, where the source
 	// has none of its own.
@@ -29,8 +29,6 @@ type Options struct {
 	// keeps natural clients; CIFAR-100, which has none, is then dealt by
 	// Pachinko allocation to clients of 100 images.
 	Partition Partition
-	// Plain leaves training images as they are: no random crop, no flip.
-	Plain bool
 }
 
 // maxClasses bounds the labels of own data.
@@ -97,10 +95,8 @@ func Open(path string, opt Options) (Set, error) {
 	if err != nil {
 		return nil, fmt.Errorf("data: %w", err)
 	}
-	if task := s.taskName(); opt.Task != "" && task != opt.Task {
-		if task == "" {
-			task = "own data"
-		}
+	// Own data fits any task that its numbers fit.
+	if task := s.taskName(); opt.Task != "" && task != "" && task != opt.Task {
 		return nil, fmt.Errorf("data: %s: found %s (%s), want %s", path, task, s.Info().Name, opt.Task)
 	}
 	if partition.natural() || s.taskName() == "cifar100" {
@@ -189,7 +185,7 @@ func isArchive(f *os.File) bool {
 // the options that choose among them.
 func (o Options) digest(layout string, sources ...[sha256.Size]byte) string {
 	h := sha256.New()
-	fmt.Fprintf(h, "fedpace data 1\n%s\n%d\n%d\n%d\n%+v\n%v\n", layout, o.Seed, o.minTweets(), o.Classes, o.Partition, o.Plain)
+	fmt.Fprintf(h, "fedpace data 1\n%s\n%d\n%d\n%d\n%+v\n", layout, o.Seed, o.minTweets(), o.Classes, o.Partition)
 	for _, s := range sources {
 		h.Write(s[:])
 	}

@@ -36,6 +36,29 @@ func TestStreamGolden(t *testing.T) {
 	}
 }
 
+// SplitMix64's published first outputs from state 0.
+func TestNthGolden(t *testing.T) {
+	for i, want := range []uint64{0xe220a8397b1dcdaf, 0x6e789e6aa1b965f4, 0x06c45d188009454f} {
+		if got := Nth(0, uint64(i)); got != want {
+			t.Errorf("Nth(0, %d) = %#x, want %#x", i, got, want)
+		}
+	}
+}
+
+// The numbers of one key, and those of neighbouring keys, are uncorrelated.
+func TestNthIsIndependent(t *testing.T) {
+	const n = 1 << 16
+	for _, c := range []struct{ lag, i, j uint64 }{{0, 0, 1}, {0, 1, 5}, {1, 0, 0}, {1, 0, 1}, {64, 2, 2}} {
+		sum := 0.0
+		for k := range uint64(n) {
+			sum += (Float64(Nth(Hash(1, Device, k), c.i)) - 0.5) * (Float64(Nth(Hash(1, Device, k+c.lag), c.j)) - 0.5)
+		}
+		if z := math.Abs(sum/n) * 12 * math.Sqrt(n); z > 5 {
+			t.Errorf("number %d and, %d keys on, number %d correlate: %.1f sd", c.i, c.lag, c.j, z)
+		}
+	}
+}
+
 // Distinct keys must not collide, and the order of the parts must count.
 func TestKeysAreDistinct(t *testing.T) {
 	seen := map[uint64][3]uint64{}

@@ -22,4 +22,6 @@ const (
 	Slowdown     Purpose = 12 // (client, window, ...): when a client is slow
 	Availability Purpose = 13 // (client, window, ...): when a client can be asked
 	Dropout      Purpose = 14 // (client, task, draw): whether and where a task ends early
+
+	Replacement Purpose = 20 // (task, try): who gets the place of a task that ended
 )

@@ -17,11 +17,11 @@ const (
 	Augment     Purpose = 8 // (client, step): random flips and crops
 	Partition   Purpose = 9 // samples to clients
 
-	Device       Purpose = 10 // (client, quantity): class, own speeds, places in traces
-	Vary         Purpose = 11 // (client, task, quantity): a task's factor on a speed
+	Device       Purpose = 10 // (client): class, own speeds, places in traces
+	Vary         Purpose = 11 // (client, task): a task's factors on its client's speeds
 	Slowdown     Purpose = 12 // (client, window, ...): when a client is slow
 	Availability Purpose = 13 // (client, window, ...): when a client can be asked
-	Dropout      Purpose = 14 // (client, task, draw): whether and where a task ends early
+	Dropout      Purpose = 14 // (client, task): whether and where a task ends early
 
 	Replacement Purpose = 20 // (task, try): who gets the place of a task that ended
 )

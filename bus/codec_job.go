@@ -19,8 +19,13 @@ func (j *Job) check() error {
 	case Train:
 		c.number("number of clients", clients, 1, MaxJobClients)
 		c.number("number of shards", shards, 0, 0)
+		c.float("method.proximal", j.Method.Proximal, 0, MaxProximal)
+		c.float("method.variate_weight", j.Method.VariateWeight, 0, 1)
 	case Evaluate:
 		c.number("number of clients", clients, 0, 0)
+		if j.Method != (Method{}) {
+			c.refuse("method", "present", "none in an evaluation")
+		}
 		c.number("number of shards", shards, 1, MaxJobShards)
 	default:
 		c.refuse("kind", uint8(j.Kind), "train (1) or evaluate (2)")
@@ -49,10 +54,14 @@ func appendJob(dst []byte, j *Job) ([]byte, error) {
 		Params: uint32(j.Params), Kernel: j.Kernel,
 		Spec: &wire.Spec{Model: j.Spec.Model, DataDigest: j.Spec.Data, Seed: j.Spec.Seed, Batch: uint32(j.Spec.Batch)},
 	}
-	for _, c := range j.Clients {
+	if m := &j.Method; *m != (Method{}) {
+		w.Method = &wire.Method{Proximal: m.Proximal, Variates: m.Variates, VariateDigest: m.Variate.field(), VariateWeight: m.VariateWeight}
+	}
+	for i := range j.Clients {
+		c := &j.Clients[i]
 		w.Clients = append(w.Clients, &wire.ClientWork{
 			Task: c.Task, Client: uint64(c.Client), LocalSteps: uint32(c.LocalSteps), StepsDone: uint64(c.StepsDone),
-			LearningRate: c.LearningRate, Weight: c.Weight,
+			LearningRate: c.LearningRate, Weight: c.Weight, VariateDigest: c.Variate.field(),
 		})
 	}
 	for _, s := range j.Shards {
@@ -77,14 +86,21 @@ func decodeJob(b []byte) (*Job, error) {
 	}
 	c.number("number of clients", int64(len(w.Clients)), 0, MaxJobClients)
 	c.number("number of shards", int64(len(w.Shards)), 0, MaxJobShards)
-	if c.err != nil {
-		return nil, c.err
+	if m := w.Method; m != nil {
+		j.Method = Method{Proximal: m.Proximal, Variates: m.Variates, VariateWeight: m.VariateWeight,
+			Variate: c.digest("method.variate_digest", m.VariateDigest, true)}
 	}
 	for _, x := range w.Clients {
+		if c.err != nil {
+			break
+		}
 		j.Clients = append(j.Clients, JobClient{
 			Task: x.Task, Client: narrow(x.Client), LocalSteps: narrow(x.LocalSteps), StepsDone: long(x.StepsDone),
-			LearningRate: x.LearningRate, Weight: x.Weight,
+			LearningRate: x.LearningRate, Weight: x.Weight, Variate: c.digest("clients.variate_digest", x.VariateDigest, true),
 		})
+	}
+	if c.err != nil {
+		return nil, c.err
 	}
 	for _, s := range w.Shards {
 		j.Shards = append(j.Shards, Shard{Index: narrow(s.Index), From: narrow(s.From), Count: narrow(s.Count)})

@@ -14,8 +14,9 @@ func encodeSum(s *Sum, trainer string) *wire.Sum {
 		return w
 	}
 	w.Params = uint32(len(s.Values))
-	for _, c := range s.Clients {
-		w.Clients = append(w.Clients, &wire.ClientLoss{Task: c.Task, FirstStepLoss: c.FirstStepLoss})
+	for i := range s.Clients {
+		c := &s.Clients[i]
+		w.Clients = append(w.Clients, &wire.ClientLoss{Task: c.Task, FirstStepLoss: c.FirstStepLoss, VariateDigest: c.Variate.field()})
 	}
 	for _, x := range s.Shards {
 		w.Shards = append(w.Shards, &wire.ShardScore{Index: uint32(x.Index), LossSum: x.LossSum, Correct: uint64(x.Correct)})
@@ -45,9 +46,13 @@ func decodeSum(b []byte) (*wire.Sum, *Sum, error) {
 	if n := len(w.Values); n%8 != 0 || n/8 > narrow(w.Params) {
 		c.refuse("values", fmt.Sprint(n, " bytes"), fmt.Sprintf("a multiple of 8, at most 8 for each of %d params", w.Params))
 	}
+	if n := len(w.Variates); n%4 != 0 {
+		c.refuse("variates", fmt.Sprint(n, " bytes"), "a multiple of 4")
+	}
 	for _, x := range w.Clients {
 		c.name("clients.task", x.Task)
 		c.finite("clients.first_step_loss", x.FirstStepLoss)
+		c.digest("clients.variate_digest", x.VariateDigest, true)
 	}
 	for _, x := range w.Shards {
 		c.number("shards.index", int64(x.Index), 0, MaxSamples)
@@ -67,7 +72,7 @@ func decodeSum(b []byte) (*wire.Sum, *Sum, error) {
 		return w, s, nil
 	}
 	for _, x := range w.Clients {
-		s.Clients = append(s.Clients, ClientLoss{Task: x.Task, FirstStepLoss: x.FirstStepLoss})
+		s.Clients = append(s.Clients, ClientLoss{Task: x.Task, FirstStepLoss: x.FirstStepLoss, Variate: c.digest("", x.VariateDigest, true)})
 	}
 	for _, x := range w.Shards {
 		s.Shards = append(s.Shards, ShardScore{Index: narrow(x.Index), LossSum: x.LossSum, Correct: narrow(x.Correct)})
@@ -85,12 +90,13 @@ func (j *Job) answers(s *Sum) error {
 		return c.err
 	}
 	same := func(field string, got, want int) { c.number(field, int64(got), int64(want), int64(want)) }
-	if j.Kind == Train {
-		same("number of values", len(s.Values), j.Params)
-	} else {
-		same("number of values", len(s.Values), 0)
-	}
+	same("number of values", len(s.Values), j.values())
 	same("number of clients", len(s.Clients), len(j.Clients))
+	variates := 0
+	if j.Method.Variates {
+		variates = len(j.Clients)
+	}
+	same("number of variates", len(s.Variates), variates)
 	same("number of shards", len(s.Shards), len(j.Shards))
 	if c.err != nil {
 		return c.err
@@ -99,6 +105,12 @@ func (j *Job) answers(s *Sum) error {
 		if want := j.Clients[i].Task; x.Task != want {
 			c.refuse(fmt.Sprintf("clients[%d].task", i), x.Task, fmt.Sprint(want))
 		}
+		if x.Variate.IsZero() == j.Method.Variates {
+			c.refuse(fmt.Sprintf("clients[%d].variate_digest", i), x.Variate, "one where the method has control variates, and only there")
+		}
+	}
+	for i, v := range s.Variates {
+		same(fmt.Sprintf("length of variates[%d]", i), len(v), j.Params)
 	}
 	for i, x := range s.Shards {
 		same("shards.index", x.Index, j.Shards[i].Index)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -170,19 +171,19 @@ func (h *Host) SendSum(ctx context.Context, s *Sum) error {
 		return err
 	}
 	if h.conn.store != nil && !h.copies.Load() {
-		err := h.lendSum(ctx, w, s.Values)
+		err := h.lendSum(ctx, w, s)
 		if !errors.Is(err, errElsewhere) {
 			return err
 		}
 		h.copies.Store(true)
 	}
-	return h.copySum(ctx, w, s.Values)
+	return h.copySum(ctx, w, s)
 }
 
 // lendSum lets the coordinator read the values where they are.
-func (h *Host) lendSum(ctx context.Context, w *wire.Sum, values []int64) error {
+func (h *Host) lendSum(ctx context.Context, w *wire.Sum, s *Sum) error {
 	store := h.conn.store
-	number := store.putSum(values)
+	number := store.putSum(lentSum{s.Values, s.Variates})
 	defer store.takeBack(number)
 	w.Handle = &wire.Handle{Store: store.id[:], Number: number}
 	defer func() { w.Handle = nil }()
@@ -190,18 +191,26 @@ func (h *Host) lendSum(ctx context.Context, w *wire.Sum, values []int64) error {
 	return err
 }
 
-// copySum sends the values in chunks, one after the other.
-func (h *Host) copySum(ctx context.Context, w *wire.Sum, values []int64) error {
+// copySum sends the values, then the control variates, in chunks, one after the
+// other.
+func (h *Host) copySum(ctx context.Context, w *wire.Sum, s *Sum) error {
+	values, variates := s.Values, slices.Concat(s.Variates...)
 	limit := h.conn.nats.MaxPayload()
 	size := min(chunkBytes, int(limit)-proto.Size(w)-1024) / 8
 	if size < 1 {
 		return fmt.Errorf("bus: sum of job %d: %d bytes of losses do not fit a message of %d: the job has too many clients", w.Job, proto.Size(w), limit)
 	}
-	chunks := (len(values) + size - 1) / size
+	first := (len(values) + size - 1) / size
+	chunks := first + (len(variates)+2*size-1)/(2*size)
 	w.Chunks = uint32(chunks)
 	for i := range chunks {
 		w.Chunk = uint32(i)
-		w.Values = wordBytes(values[i*size : min((i+1)*size, len(values))])
+		if i < first {
+			w.Values = wordBytes(values[i*size : min((i+1)*size, len(values))])
+		} else {
+			from := (i - first) * 2 * size
+			w.Values, w.Variates = nil, floatBytes(variates[from:min(from+2*size, len(variates))])
+		}
 		if i == 1 {
 			w.Clients = nil
 		}

@@ -17,6 +17,7 @@ const (
 	MaxSamples      = 1<<31 - 1 // validation samples
 	MaxBatch        = 1 << 20   // samples of a minibatch
 	MaxLearningRate = 1e9
+	MaxProximal     = 1e9 // FedProx's mu
 
 	maxText       = 4096    // bytes of a text in a message
 	maxToken      = 64      // bytes of a run's name or an id

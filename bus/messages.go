@@ -69,6 +69,27 @@ type Job struct {
 	Spec    Spec
 	Clients []JobClient // Train: at least one
 	Shards  []Shard     // Evaluate: at least one
+	Method  Method      // Train: how local steps differ from plain SGD
+}
+
+// Method is how local steps differ from plain SGD, which is its zero value.
+type Method struct {
+	Proximal      float64 // FedProx's mu
+	Variates      bool    // local steps are SCAFFOLD's, and clients get new control variates
+	Variate       Digest  // the server's control variate, put as a model is; zero: all zero
+	VariateWeight float64 // of a client's change in the exact sum, 0 to 1
+}
+
+// values is the length of the job's exact sum: with control variates their
+// changes follow the updates.
+func (j *Job) values() int {
+	switch {
+	case j.Kind != Train:
+		return 0
+	case j.Method.Variates:
+		return 2 * j.Params
+	}
+	return j.Params
 }
 
 // Spec is what a trainer must know of the learning problem.
@@ -87,6 +108,7 @@ type JobClient struct {
 	StepsDone    int64
 	LearningRate float64
 	Weight       float64 // w_c, normalised over the accepted clients
+	Variate      Digest  // the client's control variate, put as a model is; zero: all zero
 }
 
 // Shard is a range of the validation samples, numbered within its evaluation.
@@ -99,16 +121,22 @@ type Shard struct {
 type Sum struct {
 	Job     uint64
 	Model   Digest       // of the job, repeated
-	Values  []int64      // Train: the exact partial sum, Job.Params values
+	Values  []int64      // Train: the exact partial sum, Job.Params values; with control variates then as many of those
 	Clients []ClientLoss // Train: in the order of Job.Clients
 	Shards  []ShardScore // Evaluate: in the order of Job.Shards
-	Failure *Failure     // the job cannot be done; all the above is empty
+	Failure *Failure     // the job cannot be done; all else is empty
+
+	// Variates are the clients' next control variates in the order of Clients,
+	// Job.Params values each, where the job's method has them. The coordinator
+	// keeps them: nobody may write to them any more.
+	Variates [][]float32
 }
 
-// ClientLoss is a client's loss on its first minibatch, before the step.
+// ClientLoss is what a job tells of a client besides its update.
 type ClientLoss struct {
 	Task          uint64
-	FirstStepLoss float64
+	FirstStepLoss float64 // on the first minibatch, before the step
+	Variate       Digest  // of its next control variate, if it has one
 }
 
 // ShardScore is the evaluation of one shard.

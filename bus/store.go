@@ -14,8 +14,14 @@ type Store struct {
 
 	mu     sync.Mutex
 	models map[modelKey][]float32
-	sums   map[uint64][]int64
+	sums   map[uint64]lentSum
 	next   uint64
+}
+
+// lentSum is what a sum holds beyond its message.
+type lentSum struct {
+	values   []int64
+	variates [][]float32
 }
 
 // modelKey has the run in it: two runs may name one model and each ends its
@@ -27,7 +33,7 @@ type modelKey struct {
 
 // NewStore makes an empty store.
 func NewStore() *Store {
-	s := &Store{models: map[modelKey][]float32{}, sums: map[uint64][]int64{}}
+	s := &Store{models: map[modelKey][]float32{}, sums: map[uint64]lentSum{}}
 	rand.Read(s.id[:]) // never fails
 	return s
 }
@@ -51,20 +57,20 @@ func (s *Store) deleteModel(run string, d Digest) {
 	delete(s.models, modelKey{run, d})
 }
 
-// putSum lends values until takeBack.
-func (s *Store) putSum(values []int64) (handle uint64) {
+// putSum lends a sum until takeBack.
+func (s *Store) putSum(sum lentSum) (handle uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.next++
-	s.sums[s.next] = values
+	s.sums[s.next] = sum
 	return s.next
 }
 
-func (s *Store) sum(handle uint64) ([]int64, bool) {
+func (s *Store) sum(handle uint64) (lentSum, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	values, ok := s.sums[handle]
-	return values, ok
+	sum, ok := s.sums[handle]
+	return sum, ok
 }
 
 func (s *Store) takeBack(handle uint64) {

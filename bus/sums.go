@@ -36,8 +36,37 @@ type openJob struct {
 type assembly struct {
 	chunks  int
 	missing int
-	pieces  [][]byte
+	pieces  []*wire.Sum // values and variates
 	head    *Sum
+}
+
+// whole joins the pieces.
+func (a *assembly) whole(j *Job) (*Sum, error) {
+	var variates []byte
+	for _, p := range a.pieces {
+		a.head.Values = appendWords(a.head.Values, p.Values)
+		variates = append(variates, p.Variates...)
+	}
+	return a.head, a.head.cutVariates(j, variates)
+}
+
+// cutVariates gives each client its own and checks them, as models are.
+func (s *Sum) cutVariates(j *Job, b []byte) error {
+	each := 4 * j.Params
+	if !j.Method.Variates || len(s.Clients) != len(j.Clients) || len(b) != each*len(s.Clients) {
+		if len(b) > 0 {
+			return &fault{"sum", "variates", fmt.Sprint(len(b), " bytes"), fmt.Sprintf("%d for each client of a job that has them", each)}
+		}
+		return nil // what is missing, the check against the job says
+	}
+	for i, c := range s.Clients {
+		v := appendFloats(make([]float32, 0, j.Params), b[i*each:(i+1)*each])
+		if got := DigestOf(v); got != c.Variate {
+			return fmt.Errorf("bus: sum of job %d: the control variate of task %d arrived as %s, want %s", s.Job, c.Task, got, c.Variate)
+		}
+		s.Variates = append(s.Variates, v)
+	}
+	return nil
 }
 
 // errElsewhere answers a handle of another process.
@@ -164,19 +193,19 @@ func (o *openJob) add(store *Store, w *wire.Sum, head *Sum) (*Sum, error) {
 		if store == nil || string(h.Store) != string(store.id[:]) {
 			return nil, errElsewhere
 		}
-		values, ok := store.sum(h.Number)
+		lent, ok := store.sum(h.Number)
 		if !ok {
 			return nil, fmt.Errorf("bus: sum of job %d: its handle %d is gone", w.Job, h.Number)
 		}
-		head.Values = values
+		head.Values, head.Variates = lent.values, lent.variates
 		return head, nil
 	}
-	if int(w.Params) > o.job.Params {
-		return nil, &fault{"sum", "params", w.Params, fmt.Sprint("at most the job's, ", o.job.Params)}
+	if int(w.Params) > o.job.values() {
+		return nil, &fault{"sum", "params", w.Params, fmt.Sprint("at most the job's, ", o.job.values())}
 	}
 	if w.Chunks == 1 {
 		head.Values = appendWords(make([]int64, 0, len(w.Values)/8), w.Values)
-		return head, nil
+		return head, head.cutVariates(o.job, w.Variates)
 	}
 	a := o.parts[w.Trainer]
 	if a == nil || a.chunks != int(w.Chunks) {
@@ -186,34 +215,33 @@ func (o *openJob) add(store *Store, w *wire.Sum, head *Sum) (*Sum, error) {
 		if a == nil && len(o.parts) >= maxAssemblies {
 			return nil, fmt.Errorf("bus: sum of job %d: %d trainers send it in chunks already", w.Job, maxAssemblies)
 		}
-		a = &assembly{chunks: int(w.Chunks), missing: int(w.Chunks), pieces: make([][]byte, w.Chunks)}
+		a = &assembly{chunks: int(w.Chunks), missing: int(w.Chunks), pieces: make([]*wire.Sum, w.Chunks)}
 		o.parts[w.Trainer] = a
 	}
 	if a.pieces[w.Chunk] == nil {
 		a.missing--
 	}
-	if a.pieces[w.Chunk] = w.Values; w.Values == nil {
-		a.pieces[w.Chunk] = []byte{}
-	}
+	a.pieces[w.Chunk] = w
 	if w.Chunk == 0 {
 		a.head = head
 	}
-	total := 0
+	total, variates := 0, 0
 	for _, p := range a.pieces {
-		total += len(p)
+		total += len(p.GetValues())
+		variates += len(p.GetVariates())
 	}
 	if total/8 > int(w.Params) {
 		return nil, &fault{"sum", "chunks", fmt.Sprint(total, " bytes"), fmt.Sprintf("8 for each of %d params", w.Params)}
 	}
+	if most := 4 * o.job.Params * len(o.job.Clients); variates > most {
+		return nil, &fault{"sum", "variates", fmt.Sprint(variates, " bytes"), fmt.Sprint("at most ", most)}
+	}
 	if a.missing > 0 {
 		return nil, nil
 	}
-	a.head.Values = make([]int64, 0, total/8)
-	for _, p := range a.pieces {
-		a.head.Values = appendWords(a.head.Values, p)
-	}
 	delete(o.parts, w.Trainer)
-	return a.head, nil
+	a.head.Values = make([]int64, 0, total/8)
+	return a.whole(o.job)
 }
 
 // Accept closes the job and lets the trainer acknowledge it. Values belong to

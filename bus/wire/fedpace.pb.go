@@ -783,6 +783,7 @@ type Job struct {
 	Kernel        string                 `protobuf:"bytes,7,opt,name=kernel,proto3" json:"kernel,omitempty"`   // kernel class the job needs
 	Clients       []*ClientWork          `protobuf:"bytes,8,rep,name=clients,proto3" json:"clients,omitempty"` // train only
 	Shards        []*Shard               `protobuf:"bytes,9,rep,name=shards,proto3" json:"shards,omitempty"`   // evaluate only
+	Method        *Method                `protobuf:"bytes,10,opt,name=method,proto3" json:"method,omitempty"`  // train only; absent: plain SGD
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -880,6 +881,82 @@ func (x *Job) GetShards() []*Shard {
 	return nil
 }
 
+func (x *Job) GetMethod() *Method {
+	if x != nil {
+		return x.Method
+	}
+	return nil
+}
+
+// Method is how local steps differ from plain SGD, x being the base model.
+type Method struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Proximal      float64                `protobuf:"fixed64,1,opt,name=proximal,proto3" json:"proximal,omitempty"`                                // FedProx's mu: y <- y - eta (g + mu (y - x))
+	Variates      bool                   `protobuf:"varint,2,opt,name=variates,proto3" json:"variates,omitempty"`                                 // SCAFFOLD: y <- y - eta (g - c_i + c)
+	VariateDigest []byte                 `protobuf:"bytes,3,opt,name=variate_digest,json=variateDigest,proto3" json:"variate_digest,omitempty"`   // c, found as a model is; empty: zero
+	VariateWeight float64                `protobuf:"fixed64,4,opt,name=variate_weight,json=variateWeight,proto3" json:"variate_weight,omitempty"` // of c_i+ - c_i in the exact sum, in [0, 1]
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Method) Reset() {
+	*x = Method{}
+	mi := &file_fedpace_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Method) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Method) ProtoMessage() {}
+
+func (x *Method) ProtoReflect() protoreflect.Message {
+	mi := &file_fedpace_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Method.ProtoReflect.Descriptor instead.
+func (*Method) Descriptor() ([]byte, []int) {
+	return file_fedpace_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *Method) GetProximal() float64 {
+	if x != nil {
+		return x.Proximal
+	}
+	return 0
+}
+
+func (x *Method) GetVariates() bool {
+	if x != nil {
+		return x.Variates
+	}
+	return false
+}
+
+func (x *Method) GetVariateDigest() []byte {
+	if x != nil {
+		return x.VariateDigest
+	}
+	return nil
+}
+
+func (x *Method) GetVariateWeight() float64 {
+	if x != nil {
+		return x.VariateWeight
+	}
+	return 0
+}
+
 // ClientWork is one client's local steps within a job.
 type ClientWork struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -888,14 +965,15 @@ type ClientWork struct {
 	LocalSteps    uint32                 `protobuf:"varint,3,opt,name=local_steps,json=localSteps,proto3" json:"local_steps,omitempty"`
 	StepsDone     uint64                 `protobuf:"varint,4,opt,name=steps_done,json=stepsDone,proto3" json:"steps_done,omitempty"`
 	LearningRate  float64                `protobuf:"fixed64,5,opt,name=learning_rate,json=learningRate,proto3" json:"learning_rate,omitempty"`
-	Weight        float64                `protobuf:"fixed64,6,opt,name=weight,proto3" json:"weight,omitempty"` // w_c, normalised over the accepted clients; in [0, 1]
+	Weight        float64                `protobuf:"fixed64,6,opt,name=weight,proto3" json:"weight,omitempty"`                                  // w_c, normalised over the accepted clients; in [0, 1]
+	VariateDigest []byte                 `protobuf:"bytes,7,opt,name=variate_digest,json=variateDigest,proto3" json:"variate_digest,omitempty"` // c_i, found as a model is; empty: zero
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ClientWork) Reset() {
 	*x = ClientWork{}
-	mi := &file_fedpace_proto_msgTypes[9]
+	mi := &file_fedpace_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -907,7 +985,7 @@ func (x *ClientWork) String() string {
 func (*ClientWork) ProtoMessage() {}
 
 func (x *ClientWork) ProtoReflect() protoreflect.Message {
-	mi := &file_fedpace_proto_msgTypes[9]
+	mi := &file_fedpace_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -920,7 +998,7 @@ func (x *ClientWork) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClientWork.ProtoReflect.Descriptor instead.
 func (*ClientWork) Descriptor() ([]byte, []int) {
-	return file_fedpace_proto_rawDescGZIP(), []int{9}
+	return file_fedpace_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ClientWork) GetTask() uint64 {
@@ -965,6 +1043,13 @@ func (x *ClientWork) GetWeight() float64 {
 	return 0
 }
 
+func (x *ClientWork) GetVariateDigest() []byte {
+	if x != nil {
+		return x.VariateDigest
+	}
+	return nil
+}
+
 // Shard is a range of the validation samples.
 type Shard struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -977,7 +1062,7 @@ type Shard struct {
 
 func (x *Shard) Reset() {
 	*x = Shard{}
-	mi := &file_fedpace_proto_msgTypes[10]
+	mi := &file_fedpace_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -989,7 +1074,7 @@ func (x *Shard) String() string {
 func (*Shard) ProtoMessage() {}
 
 func (x *Shard) ProtoReflect() protoreflect.Message {
-	mi := &file_fedpace_proto_msgTypes[10]
+	mi := &file_fedpace_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1002,7 +1087,7 @@ func (x *Shard) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Shard.ProtoReflect.Descriptor instead.
 func (*Shard) Descriptor() ([]byte, []int) {
-	return file_fedpace_proto_rawDescGZIP(), []int{10}
+	return file_fedpace_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Shard) GetIndex() uint32 {
@@ -1028,25 +1113,27 @@ func (x *Shard) GetCount() uint64 {
 
 // Sum is the one result of a job, one message per chunk.
 type Sum struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Job           uint64                 `protobuf:"varint,1,opt,name=job,proto3" json:"job,omitempty"`
-	Trainer       string                 `protobuf:"bytes,2,opt,name=trainer,proto3" json:"trainer,omitempty"`
-	ModelDigest   []byte                 `protobuf:"bytes,3,opt,name=model_digest,json=modelDigest,proto3" json:"model_digest,omitempty"` // of the job, repeated
-	Chunk         uint32                 `protobuf:"varint,4,opt,name=chunk,proto3" json:"chunk,omitempty"`
-	Chunks        uint32                 `protobuf:"varint,5,opt,name=chunks,proto3" json:"chunks,omitempty"`   // at least 1
-	Params        uint32                 `protobuf:"varint,6,opt,name=params,proto3" json:"params,omitempty"`   // int64 values of the whole sum; 0 for evaluation
-	Values        []byte                 `protobuf:"bytes,7,opt,name=values,proto3" json:"values,omitempty"`    // little-endian int64: sum of roundToEven(2^44 w_c (x_c - x))
-	Clients       []*ClientLoss          `protobuf:"bytes,8,rep,name=clients,proto3" json:"clients,omitempty"`  // chunk 0 only
-	Shards        []*ShardScore          `protobuf:"bytes,9,rep,name=shards,proto3" json:"shards,omitempty"`    // chunk 0 only
-	Failure       *Failure               `protobuf:"bytes,10,opt,name=failure,proto3" json:"failure,omitempty"` // chunk 0 only; present: the job cannot be done
-	Handle        *Handle                `protobuf:"bytes,11,opt,name=handle,proto3" json:"handle,omitempty"`   // within one process: where the values are
+	state       protoimpl.MessageState `protogen:"open.v1"`
+	Job         uint64                 `protobuf:"varint,1,opt,name=job,proto3" json:"job,omitempty"`
+	Trainer     string                 `protobuf:"bytes,2,opt,name=trainer,proto3" json:"trainer,omitempty"`
+	ModelDigest []byte                 `protobuf:"bytes,3,opt,name=model_digest,json=modelDigest,proto3" json:"model_digest,omitempty"` // of the job, repeated
+	Chunk       uint32                 `protobuf:"varint,4,opt,name=chunk,proto3" json:"chunk,omitempty"`
+	Chunks      uint32                 `protobuf:"varint,5,opt,name=chunks,proto3" json:"chunks,omitempty"` // at least 1
+	Params      uint32                 `protobuf:"varint,6,opt,name=params,proto3" json:"params,omitempty"` // int64 values of the whole sum; 0 for evaluation
+	Values      []byte                 `protobuf:"bytes,7,opt,name=values,proto3" json:"values,omitempty"`  // little-endian int64: sum of roundToEven(2^44 w_c (x_c - x)), then with control
+	// variates that of their changes
+	Clients       []*ClientLoss `protobuf:"bytes,8,rep,name=clients,proto3" json:"clients,omitempty"`    // chunk 0 only
+	Shards        []*ShardScore `protobuf:"bytes,9,rep,name=shards,proto3" json:"shards,omitempty"`      // chunk 0 only
+	Failure       *Failure      `protobuf:"bytes,10,opt,name=failure,proto3" json:"failure,omitempty"`   // chunk 0 only; present: the job cannot be done
+	Handle        *Handle       `protobuf:"bytes,11,opt,name=handle,proto3" json:"handle,omitempty"`     // within one process: where the values are
+	Variates      []byte        `protobuf:"bytes,12,opt,name=variates,proto3" json:"variates,omitempty"` // little-endian float32: the clients' next control variates, one after the other
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Sum) Reset() {
 	*x = Sum{}
-	mi := &file_fedpace_proto_msgTypes[11]
+	mi := &file_fedpace_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1058,7 +1145,7 @@ func (x *Sum) String() string {
 func (*Sum) ProtoMessage() {}
 
 func (x *Sum) ProtoReflect() protoreflect.Message {
-	mi := &file_fedpace_proto_msgTypes[11]
+	mi := &file_fedpace_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1071,7 +1158,7 @@ func (x *Sum) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Sum.ProtoReflect.Descriptor instead.
 func (*Sum) Descriptor() ([]byte, []int) {
-	return file_fedpace_proto_rawDescGZIP(), []int{11}
+	return file_fedpace_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Sum) GetJob() uint64 {
@@ -1151,18 +1238,26 @@ func (x *Sum) GetHandle() *Handle {
 	return nil
 }
 
+func (x *Sum) GetVariates() []byte {
+	if x != nil {
+		return x.Variates
+	}
+	return nil
+}
+
 // ClientLoss is what a round learns of one client besides its update.
 type ClientLoss struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Task          uint64                 `protobuf:"varint,1,opt,name=task,proto3" json:"task,omitempty"`
 	FirstStepLoss float64                `protobuf:"fixed64,2,opt,name=first_step_loss,json=firstStepLoss,proto3" json:"first_step_loss,omitempty"`
+	VariateDigest []byte                 `protobuf:"bytes,3,opt,name=variate_digest,json=variateDigest,proto3" json:"variate_digest,omitempty"` // SHA-256 of the client's next control variate
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ClientLoss) Reset() {
 	*x = ClientLoss{}
-	mi := &file_fedpace_proto_msgTypes[12]
+	mi := &file_fedpace_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1174,7 +1269,7 @@ func (x *ClientLoss) String() string {
 func (*ClientLoss) ProtoMessage() {}
 
 func (x *ClientLoss) ProtoReflect() protoreflect.Message {
-	mi := &file_fedpace_proto_msgTypes[12]
+	mi := &file_fedpace_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1187,7 +1282,7 @@ func (x *ClientLoss) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClientLoss.ProtoReflect.Descriptor instead.
 func (*ClientLoss) Descriptor() ([]byte, []int) {
-	return file_fedpace_proto_rawDescGZIP(), []int{12}
+	return file_fedpace_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ClientLoss) GetTask() uint64 {
@@ -1204,6 +1299,13 @@ func (x *ClientLoss) GetFirstStepLoss() float64 {
 	return 0
 }
 
+func (x *ClientLoss) GetVariateDigest() []byte {
+	if x != nil {
+		return x.VariateDigest
+	}
+	return nil
+}
+
 // ShardScore is the evaluation of one shard.
 type ShardScore struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1216,7 +1318,7 @@ type ShardScore struct {
 
 func (x *ShardScore) Reset() {
 	*x = ShardScore{}
-	mi := &file_fedpace_proto_msgTypes[13]
+	mi := &file_fedpace_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1228,7 +1330,7 @@ func (x *ShardScore) String() string {
 func (*ShardScore) ProtoMessage() {}
 
 func (x *ShardScore) ProtoReflect() protoreflect.Message {
-	mi := &file_fedpace_proto_msgTypes[13]
+	mi := &file_fedpace_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1241,7 +1343,7 @@ func (x *ShardScore) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShardScore.ProtoReflect.Descriptor instead.
 func (*ShardScore) Descriptor() ([]byte, []int) {
-	return file_fedpace_proto_rawDescGZIP(), []int{13}
+	return file_fedpace_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ShardScore) GetIndex() uint32 {
@@ -1278,7 +1380,7 @@ type Failure struct {
 
 func (x *Failure) Reset() {
 	*x = Failure{}
-	mi := &file_fedpace_proto_msgTypes[14]
+	mi := &file_fedpace_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1290,7 +1392,7 @@ func (x *Failure) String() string {
 func (*Failure) ProtoMessage() {}
 
 func (x *Failure) ProtoReflect() protoreflect.Message {
-	mi := &file_fedpace_proto_msgTypes[14]
+	mi := &file_fedpace_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1303,7 +1405,7 @@ func (x *Failure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Failure.ProtoReflect.Descriptor instead.
 func (*Failure) Descriptor() ([]byte, []int) {
-	return file_fedpace_proto_rawDescGZIP(), []int{14}
+	return file_fedpace_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Failure) GetKind() string {
@@ -1345,7 +1447,7 @@ type Handle struct {
 
 func (x *Handle) Reset() {
 	*x = Handle{}
-	mi := &file_fedpace_proto_msgTypes[15]
+	mi := &file_fedpace_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1357,7 +1459,7 @@ func (x *Handle) String() string {
 func (*Handle) ProtoMessage() {}
 
 func (x *Handle) ProtoReflect() protoreflect.Message {
-	mi := &file_fedpace_proto_msgTypes[15]
+	mi := &file_fedpace_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1370,7 +1472,7 @@ func (x *Handle) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Handle.ProtoReflect.Descriptor instead.
 func (*Handle) Descriptor() ([]byte, []int) {
-	return file_fedpace_proto_rawDescGZIP(), []int{15}
+	return file_fedpace_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Handle) GetStore() []byte {
@@ -1398,7 +1500,7 @@ type SumReply struct {
 
 func (x *SumReply) Reset() {
 	*x = SumReply{}
-	mi := &file_fedpace_proto_msgTypes[16]
+	mi := &file_fedpace_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1410,7 +1512,7 @@ func (x *SumReply) String() string {
 func (*SumReply) ProtoMessage() {}
 
 func (x *SumReply) ProtoReflect() protoreflect.Message {
-	mi := &file_fedpace_proto_msgTypes[16]
+	mi := &file_fedpace_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1423,7 +1525,7 @@ func (x *SumReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SumReply.ProtoReflect.Descriptor instead.
 func (*SumReply) Descriptor() ([]byte, []int) {
-	return file_fedpace_proto_rawDescGZIP(), []int{16}
+	return file_fedpace_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *SumReply) GetVerdict() Verdict {
@@ -1498,7 +1600,7 @@ const file_fedpace_proto_rawDesc = "" +
 	"\vdata_digest\x18\x02 \x01(\tR\n" +
 	"dataDigest\x12\x12\n" +
 	"\x04seed\x18\x03 \x01(\x04R\x04seed\x12\x14\n" +
-	"\x05batch\x18\x04 \x01(\rR\x05batch\"\xac\x02\n" +
+	"\x05batch\x18\x04 \x01(\rR\x05batch\"\xd8\x02\n" +
 	"\x03Job\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\x04R\x03job\x12'\n" +
 	"\x04kind\x18\x02 \x01(\x0e2\x13.fedpace.v1.JobKindR\x04kind\x12\x14\n" +
@@ -1508,7 +1610,14 @@ const file_fedpace_proto_rawDesc = "" +
 	"\x06params\x18\x06 \x01(\rR\x06params\x12\x16\n" +
 	"\x06kernel\x18\a \x01(\tR\x06kernel\x120\n" +
 	"\aclients\x18\b \x03(\v2\x16.fedpace.v1.ClientWorkR\aclients\x12)\n" +
-	"\x06shards\x18\t \x03(\v2\x11.fedpace.v1.ShardR\x06shards\"\xb5\x01\n" +
+	"\x06shards\x18\t \x03(\v2\x11.fedpace.v1.ShardR\x06shards\x12*\n" +
+	"\x06method\x18\n" +
+	" \x01(\v2\x12.fedpace.v1.MethodR\x06method\"\x8e\x01\n" +
+	"\x06Method\x12\x1a\n" +
+	"\bproximal\x18\x01 \x01(\x01R\bproximal\x12\x1a\n" +
+	"\bvariates\x18\x02 \x01(\bR\bvariates\x12%\n" +
+	"\x0evariate_digest\x18\x03 \x01(\fR\rvariateDigest\x12%\n" +
+	"\x0evariate_weight\x18\x04 \x01(\x01R\rvariateWeight\"\xdc\x01\n" +
 	"\n" +
 	"ClientWork\x12\x12\n" +
 	"\x04task\x18\x01 \x01(\x04R\x04task\x12\x16\n" +
@@ -1518,11 +1627,12 @@ const file_fedpace_proto_rawDesc = "" +
 	"\n" +
 	"steps_done\x18\x04 \x01(\x04R\tstepsDone\x12#\n" +
 	"\rlearning_rate\x18\x05 \x01(\x01R\flearningRate\x12\x16\n" +
-	"\x06weight\x18\x06 \x01(\x01R\x06weight\"G\n" +
+	"\x06weight\x18\x06 \x01(\x01R\x06weight\x12%\n" +
+	"\x0evariate_digest\x18\a \x01(\fR\rvariateDigest\"G\n" +
 	"\x05Shard\x12\x14\n" +
 	"\x05index\x18\x01 \x01(\rR\x05index\x12\x12\n" +
 	"\x04from\x18\x02 \x01(\x04R\x04from\x12\x14\n" +
-	"\x05count\x18\x03 \x01(\x04R\x05count\"\xef\x02\n" +
+	"\x05count\x18\x03 \x01(\x04R\x05count\"\x8b\x03\n" +
 	"\x03Sum\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\x04R\x03job\x12\x18\n" +
 	"\atrainer\x18\x02 \x01(\tR\atrainer\x12!\n" +
@@ -1535,11 +1645,13 @@ const file_fedpace_proto_rawDesc = "" +
 	"\x06shards\x18\t \x03(\v2\x16.fedpace.v1.ShardScoreR\x06shards\x12-\n" +
 	"\afailure\x18\n" +
 	" \x01(\v2\x13.fedpace.v1.FailureR\afailure\x12*\n" +
-	"\x06handle\x18\v \x01(\v2\x12.fedpace.v1.HandleR\x06handle\"H\n" +
+	"\x06handle\x18\v \x01(\v2\x12.fedpace.v1.HandleR\x06handle\x12\x1a\n" +
+	"\bvariates\x18\f \x01(\fR\bvariates\"o\n" +
 	"\n" +
 	"ClientLoss\x12\x12\n" +
 	"\x04task\x18\x01 \x01(\x04R\x04task\x12&\n" +
-	"\x0ffirst_step_loss\x18\x02 \x01(\x01R\rfirstStepLoss\"W\n" +
+	"\x0ffirst_step_loss\x18\x02 \x01(\x01R\rfirstStepLoss\x12%\n" +
+	"\x0evariate_digest\x18\x03 \x01(\fR\rvariateDigest\"W\n" +
 	"\n" +
 	"ShardScore\x12\x14\n" +
 	"\x05index\x18\x01 \x01(\rR\x05index\x12\x19\n" +
@@ -1586,7 +1698,7 @@ func file_fedpace_proto_rawDescGZIP() []byte {
 }
 
 var file_fedpace_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_fedpace_proto_msgTypes = make([]protoimpl.MessageInfo, 17)
+var file_fedpace_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
 var file_fedpace_proto_goTypes = []any{
 	(Phase)(0),         // 0: fedpace.v1.Phase
 	(JobKind)(0),       // 1: fedpace.v1.JobKind
@@ -1600,14 +1712,15 @@ var file_fedpace_proto_goTypes = []any{
 	(*ModelChunk)(nil), // 9: fedpace.v1.ModelChunk
 	(*Spec)(nil),       // 10: fedpace.v1.Spec
 	(*Job)(nil),        // 11: fedpace.v1.Job
-	(*ClientWork)(nil), // 12: fedpace.v1.ClientWork
-	(*Shard)(nil),      // 13: fedpace.v1.Shard
-	(*Sum)(nil),        // 14: fedpace.v1.Sum
-	(*ClientLoss)(nil), // 15: fedpace.v1.ClientLoss
-	(*ShardScore)(nil), // 16: fedpace.v1.ShardScore
-	(*Failure)(nil),    // 17: fedpace.v1.Failure
-	(*Handle)(nil),     // 18: fedpace.v1.Handle
-	(*SumReply)(nil),   // 19: fedpace.v1.SumReply
+	(*Method)(nil),     // 12: fedpace.v1.Method
+	(*ClientWork)(nil), // 13: fedpace.v1.ClientWork
+	(*Shard)(nil),      // 14: fedpace.v1.Shard
+	(*Sum)(nil),        // 15: fedpace.v1.Sum
+	(*ClientLoss)(nil), // 16: fedpace.v1.ClientLoss
+	(*ShardScore)(nil), // 17: fedpace.v1.ShardScore
+	(*Failure)(nil),    // 18: fedpace.v1.Failure
+	(*Handle)(nil),     // 19: fedpace.v1.Handle
+	(*SumReply)(nil),   // 20: fedpace.v1.SumReply
 }
 var file_fedpace_proto_depIdxs = []int32{
 	0,  // 0: fedpace.v1.Dropout.phase:type_name -> fedpace.v1.Phase
@@ -1615,18 +1728,19 @@ var file_fedpace_proto_depIdxs = []int32{
 	0,  // 2: fedpace.v1.Heartbeat.phase:type_name -> fedpace.v1.Phase
 	1,  // 3: fedpace.v1.Job.kind:type_name -> fedpace.v1.JobKind
 	10, // 4: fedpace.v1.Job.spec:type_name -> fedpace.v1.Spec
-	12, // 5: fedpace.v1.Job.clients:type_name -> fedpace.v1.ClientWork
-	13, // 6: fedpace.v1.Job.shards:type_name -> fedpace.v1.Shard
-	15, // 7: fedpace.v1.Sum.clients:type_name -> fedpace.v1.ClientLoss
-	16, // 8: fedpace.v1.Sum.shards:type_name -> fedpace.v1.ShardScore
-	17, // 9: fedpace.v1.Sum.failure:type_name -> fedpace.v1.Failure
-	18, // 10: fedpace.v1.Sum.handle:type_name -> fedpace.v1.Handle
-	2,  // 11: fedpace.v1.SumReply.verdict:type_name -> fedpace.v1.Verdict
-	12, // [12:12] is the sub-list for method output_type
-	12, // [12:12] is the sub-list for method input_type
-	12, // [12:12] is the sub-list for extension type_name
-	12, // [12:12] is the sub-list for extension extendee
-	0,  // [0:12] is the sub-list for field type_name
+	13, // 5: fedpace.v1.Job.clients:type_name -> fedpace.v1.ClientWork
+	14, // 6: fedpace.v1.Job.shards:type_name -> fedpace.v1.Shard
+	12, // 7: fedpace.v1.Job.method:type_name -> fedpace.v1.Method
+	16, // 8: fedpace.v1.Sum.clients:type_name -> fedpace.v1.ClientLoss
+	17, // 9: fedpace.v1.Sum.shards:type_name -> fedpace.v1.ShardScore
+	18, // 10: fedpace.v1.Sum.failure:type_name -> fedpace.v1.Failure
+	19, // 11: fedpace.v1.Sum.handle:type_name -> fedpace.v1.Handle
+	2,  // 12: fedpace.v1.SumReply.verdict:type_name -> fedpace.v1.Verdict
+	13, // [13:13] is the sub-list for method output_type
+	13, // [13:13] is the sub-list for method input_type
+	13, // [13:13] is the sub-list for extension type_name
+	13, // [13:13] is the sub-list for extension extendee
+	0,  // [0:13] is the sub-list for field type_name
 }
 
 func init() { file_fedpace_proto_init() }
@@ -1640,7 +1754,7 @@ func file_fedpace_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_fedpace_proto_rawDesc), len(file_fedpace_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   17,
+			NumMessages:   18,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -30,6 +30,10 @@ type CoordinatorConfig struct {
 	// MaxDeliver is how many trainers may fail at a job before the run does;
 	// 0 is 5.
 	MaxDeliver int
+	// PlanPatience is how long TakePlans waits for a plan before it supposes that
+	// tasks are lost, with a host that has died or since none has joined yet; 0
+	// is 10 s.
+	PlanPatience time.Duration
 }
 
 func (c *CoordinatorConfig) defaults() error {
@@ -42,7 +46,12 @@ func (c *CoordinatorConfig) defaults() error {
 	if c.MaxDeliver == 0 {
 		c.MaxDeliver = 5
 	}
+	if c.PlanPatience == 0 {
+		c.PlanPatience = 10 * time.Second
+	}
 	switch {
+	case c.PlanPatience < 0:
+		return fmt.Errorf("bus: a patience of %v with plans", c.PlanPatience)
 	case c.Replicas < 1 || c.Replicas > 5:
 		return fmt.Errorf("bus: %d replicas of a stream, want 1 to 5", c.Replicas)
 	case c.AckWait < 0:
@@ -139,6 +148,7 @@ func (c *Coordinator) open(ctx context.Context) error {
 	watching, stop := context.WithCancel(context.Background())
 	c.stop = stop
 	c.watched.Go(func() { c.queue.watch(watching, c) })
+	c.watched.Go(func() { c.watchPlans(watching) })
 	return c.conn.settled(ctx)
 }
 
@@ -194,6 +204,30 @@ func (c *Coordinator) lost(err error) {
 	c.sums.inbox.signal(err)
 }
 
+// watchPlans tells the driver when it waits for plans in vain. Nothing else
+// would: a task that no host gets leaves no trace on the bus.
+func (c *Coordinator) watchPlans(ctx context.Context) {
+	tick := time.NewTicker(c.config.PlanPatience)
+	defer tick.Stop()
+	last := int64(-1) // takes done when a wait was last seen
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		switch takes := c.plans.takes.Load(); {
+		case c.plans.waiting.Load() == 0:
+			last = -1
+		case takes != last:
+			last = takes
+		default:
+			c.plans.signal(fmt.Errorf("bus: run %s: no plan for %v, although one is waited for: %w", c.run, c.config.PlanPatience, ErrInterrupted))
+			last = -1
+		}
+	}
+}
+
 // Ignored counts messages that were not taken: from ids that are no simulated
 // client, and sums that were refused or repeated.
 func (c *Coordinator) Ignored() int64 { return c.ignored.Load() + c.sums.ignored.Load() }
@@ -246,7 +280,9 @@ func (c *Coordinator) onPlan(m *nats.Msg) {
 // is kept for the next batch: pass in the last result when done with it.
 //
 // It returns the bus's failure with its cause: a slow consumer's drop, a lost
-// connection, a plan that is not valid.
+// connection, a plan that is not valid. When no plan comes for as long as
+// CoordinatorConfig.PlanPatience it returns an error that wraps ErrInterrupted,
+// and may be called again.
 func (c *Coordinator) TakePlans(ctx context.Context, buf []ClientPlan) ([]ClientPlan, error) {
 	return c.plans.take(ctx, buf)
 }

@@ -22,3 +22,6 @@ func HoldPlans(c *Coordinator, limit int) (release func()) {
 	c.plans.mu.Lock()
 	return c.plans.mu.Unlock
 }
+
+// message is one without a way to reply.
+func message(b []byte) *nats.Msg { return &nats.Msg{Data: b} }

@@ -110,6 +110,27 @@ func TestTheEndOfTheEmbeddedServerIsAFailure(t *testing.T) {
 	}
 }
 
+func TestTasksThatNoHostGetsAreASignal(t *testing.T) {
+	places(t, func(t *testing.T, p *place) {
+		c := p.coordinatorWith(t, "r", bus.CoordinatorConfig{PlanPatience: 100 * time.Millisecond})
+		if err := c.SendTask(3, someTask(1)); err != nil {
+			t.Fatal(err)
+		}
+		if err := planFailure(t, c); !errors.Is(err, bus.ErrInterrupted) || !strings.Contains(err.Error(), "no plan for 100ms") {
+			t.Fatalf("got %v", err)
+		}
+		if err := p.host(t, "r").ServeTasks(t.Context(), answerAtOnce); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.SendTask(3, someTask(1)); err != nil {
+			t.Fatal(err)
+		}
+		if plans, err := c.TakePlans(t.Context(), nil); err != nil || len(plans) != 1 || plans[0].Plan.Task != 1 {
+			t.Errorf("got %v, %v, want the plan", plans, err)
+		}
+	})
+}
+
 func TestWaitingHonoursItsContext(t *testing.T) {
 	places(t, func(t *testing.T, p *place) {
 		c, h := p.coordinator(t, "r"), p.host(t, "r")
@@ -117,24 +138,27 @@ func TestWaitingHonoursItsContext(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for name, wait := range map[string]func(context.Context) error{
-			"TakePlans": func(ctx context.Context) error { _, err := c.TakePlans(ctx, nil); return err },
-			"TakeSum":   func(ctx context.Context) error { _, err := c.TakeSum(ctx); return err },
-			"NextJob":   func(ctx context.Context) error { _, err := jobs.NextJob(ctx); return err },
-			"SendSum": func(ctx context.Context) error {
+		for _, x := range []struct {
+			name string
+			wait func(context.Context) error
+		}{
+			{"TakePlans", func(ctx context.Context) error { _, err := c.TakePlans(ctx, nil); return err }},
+			{"TakeSum", func(ctx context.Context) error { _, err := c.TakeSum(ctx); return err }},
+			{"NextJob", func(ctx context.Context) error { _, err := jobs.NextJob(ctx); return err }},
+			{"SendSum", func(ctx context.Context) error { // nobody takes it
 				if err := c.SendJob(ctx, "go", someJob(1, bus.DigestOf(model), 3)); err != nil {
 					return err
 				}
 				return h.SendSum(ctx, &bus.Sum{Job: 1, Model: bus.DigestOf(model), Values: make([]int64, 3), Clients: []bus.ClientLoss{{Task: 9}}})
-			},
+			}},
 		} {
 			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Millisecond)
 			start := time.Now()
-			if err := wait(ctx); !errors.Is(err, context.DeadlineExceeded) {
-				t.Errorf("%s: got %v", name, err)
+			if err := x.wait(ctx); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("%s: got %v", x.name, err)
 			}
 			if took := time.Since(start); took > 2*time.Second {
-				t.Errorf("%s: took %v", name, took)
+				t.Errorf("%s: took %v", x.name, took)
 			}
 			cancel()
 		}

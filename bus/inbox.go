@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 )
 
 // inbox hands batches from a subscription to the one who takes them, a batch
@@ -16,6 +17,9 @@ type inbox[T any] struct {
 	once  error // returned once
 	limit int
 	ready chan struct{} // one token: look again
+
+	takes   atomic.Int64 // that have returned
+	waiting atomic.Int64
 }
 
 func newInbox[T any](limit int) *inbox[T] {
@@ -71,6 +75,11 @@ func (b *inbox[T]) wake() {
 
 // take waits for items and swaps them against the caller's buffer.
 func (b *inbox[T]) take(ctx context.Context, buffer []T) ([]T, error) {
+	b.waiting.Add(1)
+	defer func() {
+		b.waiting.Add(-1)
+		b.takes.Add(1)
+	}()
 	for {
 		b.mu.Lock()
 		items, err := b.items, b.err

@@ -14,7 +14,7 @@ func supported(c Class) bool {
 }
 
 // tile computes tiles of some rows by one panel of columns (gen/gemm.go).
-type tile func(tiles, k, segments int, segment *int, a *float32, ars, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)
+type tile func(tiles, k, segments int, segment *int, a *float32, ars, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32, astep, bstep, cstep, auxstep int)
 
 // Kernels by rows-1.
 var (
@@ -35,18 +35,35 @@ var (
 	mask256 = [16]int32{-1, -1, -1, -1, -1, -1, -1, -1}
 )
 
-// gemmAsm walks over panels of two vectors of columns, the last one of one or two.
+// alongRows is from how many elements on C is walked along its rows: the processor
+// then sees ahead what it will read and write, while B comes from the second-level
+// cache again and again. A smaller C is walked down its columns.
+var alongRows = 1 << 17
+
+// gemmAsm walks over panels of two vectors of columns, the last one of one or two,
+// and over tiles of rows: as few as there can be, of as equal heights as there can be.
 func gemmAsm(c Class, m, n, k int, segments []Segment, a Operand, b, dst Matrix, op Op, aux []float32, alpha float32) {
 	lanes, narrow, broad := 16, narrow512[:], broad512[:]
 	if c == AVX2 {
 		lanes, narrow, broad = 8, narrow256[:], broad256[:]
 	}
+	auxRow, auxCol := 0, 0
+	switch op {
+	case Bias, BiasReLU:
+		auxRow = 1
+	case ReLUGrad:
+		auxRow, auxCol = dst.LD, 1
+	}
 	for j := 0; j < n; {
 		left := n - j
+		panels := 1
 		kernels, mask := broad, &mask512[16]
 		width := 2 * lanes
 		switch {
 		case left >= width:
+			if m*n >= alongRows {
+				panels = left / width
+			}
 		case c == AVX512 && left > lanes:
 			width, mask = left, &mask512[left-lanes]
 		case c == AVX512:
@@ -55,27 +72,35 @@ func gemmAsm(c Class, m, n, k int, segments []Segment, a Operand, b, dst Matrix,
 			width = min(left, lanes)
 			kernels, mask = narrow, &mask256[lanes-width]
 		}
-		// As few tiles as there can be, of as equal heights as there can be.
 		tiles := (m + len(kernels) - 1) / len(kernels)
-		high := m % tiles
-		rows := m/tiles + 1
-		count := high
-		for i := 0; i < m; rows, count = rows-1, tiles-high {
-			if count == 0 {
-				continue
+		high := m % tiles // tiles of one row more
+		for i := 0; i < m; {
+			rows := m / tiles
+			count := tiles - high
+			if i < high*(rows+1) {
+				rows, count = rows+1, high
+			}
+			step := rows
+			if panels > 1 {
+				count = 1
 			}
 			var x *float32
-			switch op {
-			case Bias, BiasReLU:
-				x = &aux[i]
-			case ReLUGrad:
-				x = &aux[i*dst.LD+j]
+			if op >= Bias {
+				x = &aux[i*auxRow+j*auxCol]
 			}
-			kernels[rows-1](count, k, len(segments), &segments[0].A, &a.Data[i*a.Row], 4*a.Row, 4*a.Col,
-				&b.Data[j], 4*b.LD, &dst.Data[i*dst.LD+j], 4*dst.LD, x, alpha, int(op), mask)
-			i += rows * count
+			f := kernels[rows-1]
+			if panels > 1 {
+				f(panels, k, len(segments), &segments[0].A, &a.Data[i*a.Row], 4*a.Row, 4*a.Col,
+					&b.Data[j], 4*b.LD, &dst.Data[i*dst.LD+j], 4*dst.LD, x, alpha, int(op), mask,
+					0, 4*width, 4*width, 4*width*auxCol)
+			} else {
+				f(count, k, len(segments), &segments[0].A, &a.Data[i*a.Row], 4*a.Row, 4*a.Col,
+					&b.Data[j], 4*b.LD, &dst.Data[i*dst.LD+j], 4*dst.LD, x, alpha, int(op), mask,
+					4*step*a.Row, 0, 4*step*dst.LD, 4*step*auxRow)
+			}
+			i += count * rows
 		}
-		j += width
+		j += panels * width
 	}
 }
 

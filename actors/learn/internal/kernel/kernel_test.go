@@ -46,6 +46,7 @@ func TestGemm(t *testing.T) {
 		ldb := n + rapid.IntRange(0, 3).Draw(rt, "ldb")
 		ldc := n + rapid.IntRange(0, 3).Draw(rt, "ldc")
 		atStart := rapid.Bool().Draw(rt, "at start")
+		defer walk(rapid.Bool().Draw(rt, "along rows"))()
 		alpha := rapid.SampledFrom([]float32{1, -0.3}).Draw(rt, "alpha")
 		r := rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 1))
 		// The furthest segments reach to the ends of A and B, the first to their beginnings.

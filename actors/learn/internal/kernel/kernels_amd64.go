@@ -7,142 +7,142 @@ package kernel
 // gemm512x1x1 computes tiles of 1 rows by 1 vectors; strides are in bytes.
 //
 //go:noescape
-func gemm512x1x1(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)
+func gemm512x1x1(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32, astep int, bstep int, cstep int, auxstep int)
 
 // gemm512x2x1 computes tiles of 2 rows by 1 vectors; strides are in bytes.
 //
 //go:noescape
-func gemm512x2x1(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)
+func gemm512x2x1(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32, astep int, bstep int, cstep int, auxstep int)
 
 // gemm512x3x1 computes tiles of 3 rows by 1 vectors; strides are in bytes.
 //
 //go:noescape
-func gemm512x3x1(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)
+func gemm512x3x1(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32, astep int, bstep int, cstep int, auxstep int)
 
 // gemm512x4x1 computes tiles of 4 rows by 1 vectors; strides are in bytes.
 //
 //go:noescape
-func gemm512x4x1(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)
+func gemm512x4x1(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32, astep int, bstep int, cstep int, auxstep int)
 
 // gemm512x5x1 computes tiles of 5 rows by 1 vectors; strides are in bytes.
 //
 //go:noescape
-func gemm512x5x1(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)
+func gemm512x5x1(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32, astep int, bstep int, cstep int, auxstep int)
 
 // gemm512x6x1 computes tiles of 6 rows by 1 vectors; strides are in bytes.
 //
 //go:noescape
-func gemm512x6x1(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)
+func gemm512x6x1(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32, astep int, bstep int, cstep int, auxstep int)
 
 // gemm512x7x1 computes tiles of 7 rows by 1 vectors; strides are in bytes.
 //
 //go:noescape
-func gemm512x7x1(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)
+func gemm512x7x1(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32, astep int, bstep int, cstep int, auxstep int)
 
 // gemm512x8x1 computes tiles of 8 rows by 1 vectors; strides are in bytes.
 //
 //go:noescape
-func gemm512x8x1(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)
+func gemm512x8x1(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32, astep int, bstep int, cstep int, auxstep int)
 
 // gemm512x9x1 computes tiles of 9 rows by 1 vectors; strides are in bytes.
 //
 //go:noescape
-func gemm512x9x1(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)
+func gemm512x9x1(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32, astep int, bstep int, cstep int, auxstep int)
 
 // gemm512x10x1 computes tiles of 10 rows by 1 vectors; strides are in bytes.
 //
 //go:noescape
-func gemm512x10x1(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)
+func gemm512x10x1(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32, astep int, bstep int, cstep int, auxstep int)
 
 // gemm512x11x1 computes tiles of 11 rows by 1 vectors; strides are in bytes.
 //
 //go:noescape
-func gemm512x11x1(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)
+func gemm512x11x1(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32, astep int, bstep int, cstep int, auxstep int)
 
 // gemm512x12x1 computes tiles of 12 rows by 1 vectors; strides are in bytes.
 //
 //go:noescape
-func gemm512x12x1(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)
+func gemm512x12x1(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32, astep int, bstep int, cstep int, auxstep int)
 
 // gemm512x13x1 computes tiles of 13 rows by 1 vectors; strides are in bytes.
 //
 //go:noescape
-func gemm512x13x1(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)
+func gemm512x13x1(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32, astep int, bstep int, cstep int, auxstep int)
 
 // gemm512x14x1 computes tiles of 14 rows by 1 vectors; strides are in bytes.
 //
 //go:noescape
-func gemm512x14x1(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)
+func gemm512x14x1(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32, astep int, bstep int, cstep int, auxstep int)
 
 // gemm512x1x2 computes tiles of 1 rows by 2 vectors; strides are in bytes.
 //
 //go:noescape
-func gemm512x1x2(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)
+func gemm512x1x2(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32, astep int, bstep int, cstep int, auxstep int)
 
 // gemm512x2x2 computes tiles of 2 rows by 2 vectors; strides are in bytes.
 //
 //go:noescape
-func gemm512x2x2(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)
+func gemm512x2x2(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32, astep int, bstep int, cstep int, auxstep int)
 
 // gemm512x3x2 computes tiles of 3 rows by 2 vectors; strides are in bytes.
 //
 //go:noescape
-func gemm512x3x2(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)
+func gemm512x3x2(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32, astep int, bstep int, cstep int, auxstep int)
 
 // gemm512x4x2 computes tiles of 4 rows by 2 vectors; strides are in bytes.
 //
 //go:noescape
-func gemm512x4x2(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)
+func gemm512x4x2(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32, astep int, bstep int, cstep int, auxstep int)
 
 // gemm512x5x2 computes tiles of 5 rows by 2 vectors; strides are in bytes.
 //
 //go:noescape
-func gemm512x5x2(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)
+func gemm512x5x2(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32, astep int, bstep int, cstep int, auxstep int)
 
 // gemm512x6x2 computes tiles of 6 rows by 2 vectors; strides are in bytes.
 //
 //go:noescape
-func gemm512x6x2(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)
+func gemm512x6x2(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32, astep int, bstep int, cstep int, auxstep int)
 
 // gemm512x7x2 computes tiles of 7 rows by 2 vectors; strides are in bytes.
 //
 //go:noescape
-func gemm512x7x2(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)
+func gemm512x7x2(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32, astep int, bstep int, cstep int, auxstep int)
 
 // gemm512x8x2 computes tiles of 8 rows by 2 vectors; strides are in bytes.
 //
 //go:noescape
-func gemm512x8x2(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)
+func gemm512x8x2(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32, astep int, bstep int, cstep int, auxstep int)
 
 // gemm512x9x2 computes tiles of 9 rows by 2 vectors; strides are in bytes.
 //
 //go:noescape
-func gemm512x9x2(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)
+func gemm512x9x2(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32, astep int, bstep int, cstep int, auxstep int)
 
 // gemm512x10x2 computes tiles of 10 rows by 2 vectors; strides are in bytes.
 //
 //go:noescape
-func gemm512x10x2(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)
+func gemm512x10x2(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32, astep int, bstep int, cstep int, auxstep int)
 
 // gemm512x11x2 computes tiles of 11 rows by 2 vectors; strides are in bytes.
 //
 //go:noescape
-func gemm512x11x2(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)
+func gemm512x11x2(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32, astep int, bstep int, cstep int, auxstep int)
 
 // gemm512x12x2 computes tiles of 12 rows by 2 vectors; strides are in bytes.
 //
 //go:noescape
-func gemm512x12x2(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)
+func gemm512x12x2(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32, astep int, bstep int, cstep int, auxstep int)
 
 // gemm512x13x2 computes tiles of 13 rows by 2 vectors; strides are in bytes.
 //
 //go:noescape
-func gemm512x13x2(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)
+func gemm512x13x2(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32, astep int, bstep int, cstep int, auxstep int)
 
 // gemm512x14x2 computes tiles of 14 rows by 2 vectors; strides are in bytes.
 //
 //go:noescape
-func gemm512x14x2(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)
+func gemm512x14x2(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32, astep int, bstep int, cstep int, auxstep int)
 
 // softmax512 works down `vectors` vectors of lanes of a block of logits; see Softmax.
 //
@@ -175,92 +175,92 @@ func peak512(turns int)
 // gemm256x1x1 computes tiles of 1 rows by 1 vectors; strides are in bytes.
 //
 //go:noescape
-func gemm256x1x1(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)
+func gemm256x1x1(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32, astep int, bstep int, cstep int, auxstep int)
 
 // gemm256x2x1 computes tiles of 2 rows by 1 vectors; strides are in bytes.
 //
 //go:noescape
-func gemm256x2x1(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)
+func gemm256x2x1(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32, astep int, bstep int, cstep int, auxstep int)
 
 // gemm256x3x1 computes tiles of 3 rows by 1 vectors; strides are in bytes.
 //
 //go:noescape
-func gemm256x3x1(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)
+func gemm256x3x1(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32, astep int, bstep int, cstep int, auxstep int)
 
 // gemm256x4x1 computes tiles of 4 rows by 1 vectors; strides are in bytes.
 //
 //go:noescape
-func gemm256x4x1(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)
+func gemm256x4x1(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32, astep int, bstep int, cstep int, auxstep int)
 
 // gemm256x5x1 computes tiles of 5 rows by 1 vectors; strides are in bytes.
 //
 //go:noescape
-func gemm256x5x1(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)
+func gemm256x5x1(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32, astep int, bstep int, cstep int, auxstep int)
 
 // gemm256x6x1 computes tiles of 6 rows by 1 vectors; strides are in bytes.
 //
 //go:noescape
-func gemm256x6x1(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)
+func gemm256x6x1(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32, astep int, bstep int, cstep int, auxstep int)
 
 // gemm256x7x1 computes tiles of 7 rows by 1 vectors; strides are in bytes.
 //
 //go:noescape
-func gemm256x7x1(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)
+func gemm256x7x1(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32, astep int, bstep int, cstep int, auxstep int)
 
 // gemm256x8x1 computes tiles of 8 rows by 1 vectors; strides are in bytes.
 //
 //go:noescape
-func gemm256x8x1(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)
+func gemm256x8x1(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32, astep int, bstep int, cstep int, auxstep int)
 
 // gemm256x9x1 computes tiles of 9 rows by 1 vectors; strides are in bytes.
 //
 //go:noescape
-func gemm256x9x1(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)
+func gemm256x9x1(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32, astep int, bstep int, cstep int, auxstep int)
 
 // gemm256x10x1 computes tiles of 10 rows by 1 vectors; strides are in bytes.
 //
 //go:noescape
-func gemm256x10x1(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)
+func gemm256x10x1(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32, astep int, bstep int, cstep int, auxstep int)
 
 // gemm256x11x1 computes tiles of 11 rows by 1 vectors; strides are in bytes.
 //
 //go:noescape
-func gemm256x11x1(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)
+func gemm256x11x1(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32, astep int, bstep int, cstep int, auxstep int)
 
 // gemm256x12x1 computes tiles of 12 rows by 1 vectors; strides are in bytes.
 //
 //go:noescape
-func gemm256x12x1(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)
+func gemm256x12x1(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32, astep int, bstep int, cstep int, auxstep int)
 
 // gemm256x1x2 computes tiles of 1 rows by 2 vectors; strides are in bytes.
 //
 //go:noescape
-func gemm256x1x2(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)
+func gemm256x1x2(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32, astep int, bstep int, cstep int, auxstep int)
 
 // gemm256x2x2 computes tiles of 2 rows by 2 vectors; strides are in bytes.
 //
 //go:noescape
-func gemm256x2x2(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)
+func gemm256x2x2(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32, astep int, bstep int, cstep int, auxstep int)
 
 // gemm256x3x2 computes tiles of 3 rows by 2 vectors; strides are in bytes.
 //
 //go:noescape
-func gemm256x3x2(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)
+func gemm256x3x2(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32, astep int, bstep int, cstep int, auxstep int)
 
 // gemm256x4x2 computes tiles of 4 rows by 2 vectors; strides are in bytes.
 //
 //go:noescape
-func gemm256x4x2(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)
+func gemm256x4x2(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32, astep int, bstep int, cstep int, auxstep int)
 
 // gemm256x5x2 computes tiles of 5 rows by 2 vectors; strides are in bytes.
 //
 //go:noescape
-func gemm256x5x2(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)
+func gemm256x5x2(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32, astep int, bstep int, cstep int, auxstep int)
 
 // gemm256x6x2 computes tiles of 6 rows by 2 vectors; strides are in bytes.
 //
 //go:noescape
-func gemm256x6x2(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)
+func gemm256x6x2(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32, astep int, bstep int, cstep int, auxstep int)
 
 // softmax256 works down `vectors` vectors of lanes of a block of logits; see Softmax.
 //

@@ -4,115 +4,114 @@
 
 #include "textflag.h"
 
-// func gemm512x1x1(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)
+// func gemm512x1x1(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32, astep int, bstep int, cstep int, auxstep int)
 // Requires: AVX, AVX512DQ, AVX512F, MMX+
-TEXT ·gemm512x1x1(SB), NOSPLIT, $0-120
+TEXT ·gemm512x1x1(SB), NOSPLIT, $0-152
 	MOVQ  a+32(FP), AX
 	MOVQ  ars+40(FP), CX
-	MOVQ  acs+48(FP), DX
-	MOVQ  ldb+64(FP), BX
-	MOVQ  c+72(FP), SI
-	MOVQ  ldc+80(FP), DI
-	MOVQ  mask+112(FP), R8
-	MOVL  (R8), R8
-	KMOVW R8, K1
+	MOVQ  acs+48(FP), CX
+	MOVQ  ldb+64(FP), DX
+	MOVQ  c+72(FP), BX
+	MOVQ  ldc+80(FP), SI
+	MOVQ  mask+112(FP), DI
+	MOVL  (DI), DI
+	KMOVW DI, K1
 
 tile:
-	MOVQ       op+104(FP), R8
-	CMPQ       R8, $0x01
+	MOVQ       op+104(FP), DI
+	CMPQ       DI, $0x01
 	JNE        start
-	MOVQ       SI, R8
-	PREFETCHT0 (R8)
+	MOVQ       BX, DI
+	PREFETCHT0 (DI)
 
 start:
 	VXORPS Z0, Z0, Z0
-	MOVQ   segment+24(FP), R8
-	MOVQ   segments+16(FP), R9
+	MOVQ   segment+24(FP), DI
+	MOVQ   segments+16(FP), R8
 
 segment:
-	MOVQ (R8), R10
-	LEAQ (AX)(R10*4), R10
-	MOVQ 8(R8), R12
-	MOVQ b+56(FP), R11
-	LEAQ (R11)(R12*4), R11
-	MOVQ k+8(FP), R12
+	MOVQ (DI), R9
+	LEAQ (AX)(R9*4), R9
+	MOVQ 8(DI), R11
+	MOVQ b+56(FP), R10
+	LEAQ (R10)(R11*4), R10
+	MOVQ k+8(FP), R11
 
 loop:
-	VMOVUPS.Z    (R11), K1, Z1
-	ADDQ         BX, R11
-	VBROADCASTSS (R10), Z2
-	VFMADD231PS  Z1, Z2, Z0
+	VMOVUPS.Z    (R10), K1, Z1
 	ADDQ         DX, R10
-	DECQ         R12
+	VBROADCASTSS (R9), Z2
+	VFMADD231PS  Z1, Z2, Z0
+	PREFETCHT0   (R9)(CX*8)
+	ADDQ         CX, R9
+	DECQ         R11
 	JNZ          loop
-	ADDQ         $0x10, R8
-	DECQ         R9
+	ADDQ         $0x10, DI
+	DECQ         R8
 	JNZ          segment
-	MOVQ         aux+88(FP), R9
-	MOVQ         op+104(FP), R8
-	CMPQ         R8, $0x01
+	MOVQ         aux+88(FP), R8
+	MOVQ         op+104(FP), DI
+	CMPQ         DI, $0x01
 	JEQ          add
-	CMPQ         R8, $0x02
+	CMPQ         DI, $0x02
 	JEQ          bias
-	CMPQ         R8, $0x03
+	CMPQ         DI, $0x03
 	JEQ          biasrelu
-	CMPQ         R8, $0x04
+	CMPQ         DI, $0x04
 	JEQ          relugrad
 
 	// Store
-	VMOVUPS Z0, K1, (SI)
-	ADDQ    DI, SI
+	VMOVUPS Z0, K1, (BX)
+	ADDQ    SI, BX
 	JMP     next
 
 add:
 	VBROADCASTSS alpha+96(FP), Z1
-	VFMADD213PS  (SI), Z1, K1, Z0
-	VMOVUPS      Z0, K1, (SI)
-	ADDQ         DI, SI
+	VFMADD213PS  (BX), Z1, K1, Z0
+	VMOVUPS      Z0, K1, (BX)
+	ADDQ         SI, BX
 	JMP          next
 
 bias:
-	VBROADCASTSS (R9), Z1
+	VBROADCASTSS (R8), Z1
 	VADDPS       Z1, Z0, Z0
-	VMOVUPS      Z0, K1, (SI)
-	ADDQ         DI, SI
+	VMOVUPS      Z0, K1, (BX)
+	ADDQ         SI, BX
 	JMP          next
 
 biasrelu:
 	VXORPS       Z2, Z2, Z2
-	VBROADCASTSS (R9), Z1
+	VBROADCASTSS (R8), Z1
 	VADDPS       Z1, Z0, Z0
 	VMAXPS       Z0, Z2, Z0
-	VMOVUPS      Z0, K1, (SI)
-	ADDQ         DI, SI
+	VMOVUPS      Z0, K1, (BX)
+	ADDQ         SI, BX
 	JMP          next
 
 relugrad:
 	VXORPS    Z1, Z1, Z1
-	VCMPPS    $0x11, (R9), Z1, K1, K2
+	VCMPPS    $0x11, (R8), Z1, K1, K2
 	VMOVAPS.Z Z0, K2, Z0
-	VMOVUPS   Z0, K1, (SI)
-	ADDQ      DI, SI
+	VMOVUPS   Z0, K1, (BX)
+	ADDQ      SI, BX
 
 next:
-	ADDQ   CX, AX
-	MOVQ   $0x00000004, R9
-	MOVQ   op+104(FP), R8
-	CMPQ   R8, $0x04
-	JNE    advance
-	MOVQ   DI, R9
-	IMUL3Q $0x01, DI, R9
-
-advance:
-	ADDQ R9, aux+88(FP)
+	ADDQ astep+120(FP), AX
+	MOVQ bstep+128(FP), BX
+	ADDQ BX, b+56(FP)
+	MOVQ cstep+136(FP), BX
+	ADDQ BX, c+72(FP)
+	MOVQ auxstep+144(FP), BX
+	ADDQ BX, aux+88(FP)
+	MOVQ c+72(FP), BX
 	DECQ tiles+0(FP)
 	JNZ  tile
 	VZEROUPPER
 	RET
 
-// func gemm512x2x1(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)
+// func gemm512x2x1(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32, astep int, bstep int, cstep int, auxstep int)
 // Requires: AVX, AVX512DQ, AVX512F, MMX+
-TEXT ·gemm512x2x1(SB), NOSPLIT, $0-120
+TEXT ·gemm512x2x1(SB), NOSPLIT, $0-152
 	MOVQ  a+32(FP), AX
 	MOVQ  ars+40(FP), CX
 	MOVQ  acs+48(FP), DX
@@ -153,6 +152,7 @@ loop:
 	VFMADD231PS  Z2, Z3, Z0
 	VBROADCASTSS (R10)(CX*1), Z3
 	VFMADD231PS  Z2, Z3, Z1
+	PREFETCHT0   4(R10)(DX*8)
 	ADDQ         DX, R10
 	DECQ         R12
 	JNZ          loop
@@ -225,25 +225,22 @@ relugrad:
 	ADDQ      DI, SI
 
 next:
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	MOVQ   $0x00000008, R9
-	MOVQ   op+104(FP), R8
-	CMPQ   R8, $0x04
-	JNE    advance
-	MOVQ   DI, R9
-	IMUL3Q $0x02, DI, R9
-
-advance:
-	ADDQ R9, aux+88(FP)
+	ADDQ astep+120(FP), AX
+	MOVQ bstep+128(FP), SI
+	ADDQ SI, b+56(FP)
+	MOVQ cstep+136(FP), SI
+	ADDQ SI, c+72(FP)
+	MOVQ auxstep+144(FP), SI
+	ADDQ SI, aux+88(FP)
+	MOVQ c+72(FP), SI
 	DECQ tiles+0(FP)
 	JNZ  tile
 	VZEROUPPER
 	RET
 
-// func gemm512x3x1(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)
+// func gemm512x3x1(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32, astep int, bstep int, cstep int, auxstep int)
 // Requires: AVX, AVX512DQ, AVX512F, MMX+
-TEXT ·gemm512x3x1(SB), NOSPLIT, $0-120
+TEXT ·gemm512x3x1(SB), NOSPLIT, $0-152
 	MOVQ  a+32(FP), AX
 	MOVQ  ars+40(FP), CX
 	MOVQ  acs+48(FP), DX
@@ -289,6 +286,7 @@ loop:
 	VFMADD231PS  Z3, Z4, Z1
 	VBROADCASTSS (R10)(CX*2), Z4
 	VFMADD231PS  Z3, Z4, Z2
+	PREFETCHT0   8(R10)(DX*8)
 	ADDQ         DX, R10
 	DECQ         R12
 	JNZ          loop
@@ -380,26 +378,22 @@ relugrad:
 	ADDQ      DI, SI
 
 next:
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	MOVQ   $0x0000000c, R9
-	MOVQ   op+104(FP), R8
-	CMPQ   R8, $0x04
-	JNE    advance
-	MOVQ   DI, R9
-	IMUL3Q $0x03, DI, R9
-
-advance:
-	ADDQ R9, aux+88(FP)
+	ADDQ astep+120(FP), AX
+	MOVQ bstep+128(FP), SI
+	ADDQ SI, b+56(FP)
+	MOVQ cstep+136(FP), SI
+	ADDQ SI, c+72(FP)
+	MOVQ auxstep+144(FP), SI
+	ADDQ SI, aux+88(FP)
+	MOVQ c+72(FP), SI
 	DECQ tiles+0(FP)
 	JNZ  tile
 	VZEROUPPER
 	RET
 
-// func gemm512x4x1(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)
+// func gemm512x4x1(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32, astep int, bstep int, cstep int, auxstep int)
 // Requires: AVX, AVX512DQ, AVX512F, MMX+
-TEXT ·gemm512x4x1(SB), NOSPLIT, $0-120
+TEXT ·gemm512x4x1(SB), NOSPLIT, $0-152
 	MOVQ  a+32(FP), AX
 	MOVQ  ars+40(FP), CX
 	MOVQ  acs+48(FP), DX
@@ -452,6 +446,7 @@ loop:
 	VFMADD231PS  Z4, Z5, Z2
 	VBROADCASTSS (R11), Z5
 	VFMADD231PS  Z4, Z5, Z3
+	PREFETCHT0   12(R10)(DX*8)
 	ADDQ         DX, R10
 	ADDQ         DX, R11
 	DECQ         R13
@@ -563,27 +558,22 @@ relugrad:
 	ADDQ      DI, SI
 
 next:
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	MOVQ   $0x00000010, R9
-	MOVQ   op+104(FP), R8
-	CMPQ   R8, $0x04
-	JNE    advance
-	MOVQ   DI, R9
-	IMUL3Q $0x04, DI, R9
-
-advance:
-	ADDQ R9, aux+88(FP)
+	ADDQ astep+120(FP), AX
+	MOVQ bstep+128(FP), SI
+	ADDQ SI, b+56(FP)
+	MOVQ cstep+136(FP), SI
+	ADDQ SI, c+72(FP)
+	MOVQ auxstep+144(FP), SI
+	ADDQ SI, aux+88(FP)
+	MOVQ c+72(FP), SI
 	DECQ tiles+0(FP)
 	JNZ  tile
 	VZEROUPPER
 	RET
 
-// func gemm512x5x1(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)
+// func gemm512x5x1(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32, astep int, bstep int, cstep int, auxstep int)
 // Requires: AVX, AVX512DQ, AVX512F, MMX+
-TEXT ·gemm512x5x1(SB), NOSPLIT, $0-120
+TEXT ·gemm512x5x1(SB), NOSPLIT, $0-152
 	MOVQ  a+32(FP), AX
 	MOVQ  ars+40(FP), CX
 	MOVQ  acs+48(FP), DX
@@ -641,6 +631,7 @@ loop:
 	VFMADD231PS  Z5, Z6, Z3
 	VBROADCASTSS (R10)(CX*4), Z6
 	VFMADD231PS  Z5, Z6, Z4
+	PREFETCHT0   16(R10)(DX*8)
 	ADDQ         DX, R10
 	ADDQ         DX, R11
 	DECQ         R13
@@ -771,28 +762,22 @@ relugrad:
 	ADDQ      DI, SI
 
 next:
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	MOVQ   $0x00000014, R9
-	MOVQ   op+104(FP), R8
-	CMPQ   R8, $0x04
-	JNE    advance
-	MOVQ   DI, R9
-	IMUL3Q $0x05, DI, R9
-
-advance:
-	ADDQ R9, aux+88(FP)
+	ADDQ astep+120(FP), AX
+	MOVQ bstep+128(FP), SI
+	ADDQ SI, b+56(FP)
+	MOVQ cstep+136(FP), SI
+	ADDQ SI, c+72(FP)
+	MOVQ auxstep+144(FP), SI
+	ADDQ SI, aux+88(FP)
+	MOVQ c+72(FP), SI
 	DECQ tiles+0(FP)
 	JNZ  tile
 	VZEROUPPER
 	RET
 
-// func gemm512x6x1(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)
+// func gemm512x6x1(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32, astep int, bstep int, cstep int, auxstep int)
 // Requires: AVX, AVX512DQ, AVX512F, MMX+
-TEXT ·gemm512x6x1(SB), NOSPLIT, $0-120
+TEXT ·gemm512x6x1(SB), NOSPLIT, $0-152
 	MOVQ  a+32(FP), AX
 	MOVQ  ars+40(FP), CX
 	MOVQ  acs+48(FP), DX
@@ -856,6 +841,7 @@ loop:
 	VFMADD231PS  Z6, Z7, Z4
 	VBROADCASTSS (R12), Z7
 	VFMADD231PS  Z6, Z7, Z5
+	PREFETCHT0   20(R10)(DX*8)
 	ADDQ         DX, R10
 	ADDQ         DX, R11
 	ADDQ         DX, R12
@@ -1006,29 +992,22 @@ relugrad:
 	ADDQ      DI, SI
 
 next:
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	MOVQ   $0x00000018, R9
-	MOVQ   op+104(FP), R8
-	CMPQ   R8, $0x04
-	JNE    advance
-	MOVQ   DI, R9
-	IMUL3Q $0x06, DI, R9
-
-advance:
-	ADDQ R9, aux+88(FP)
+	ADDQ astep+120(FP), AX
+	MOVQ bstep+128(FP), SI
+	ADDQ SI, b+56(FP)
+	MOVQ cstep+136(FP), SI
+	ADDQ SI, c+72(FP)
+	MOVQ auxstep+144(FP), SI
+	ADDQ SI, aux+88(FP)
+	MOVQ c+72(FP), SI
 	DECQ tiles+0(FP)
 	JNZ  tile
 	VZEROUPPER
 	RET
 
-// func gemm512x7x1(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)
+// func gemm512x7x1(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32, astep int, bstep int, cstep int, auxstep int)
 // Requires: AVX, AVX512DQ, AVX512F, MMX+
-TEXT ·gemm512x7x1(SB), NOSPLIT, $0-120
+TEXT ·gemm512x7x1(SB), NOSPLIT, $0-152
 	MOVQ  a+32(FP), AX
 	MOVQ  ars+40(FP), CX
 	MOVQ  acs+48(FP), DX
@@ -1097,6 +1076,7 @@ loop:
 	VFMADD231PS  Z7, Z8, Z5
 	VBROADCASTSS (R12)(CX*1), Z8
 	VFMADD231PS  Z7, Z8, Z6
+	PREFETCHT0   24(R10)(DX*8)
 	ADDQ         DX, R10
 	ADDQ         DX, R11
 	ADDQ         DX, R12
@@ -1266,30 +1246,22 @@ relugrad:
 	ADDQ      DI, SI
 
 next:
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	MOVQ   $0x0000001c, R9
-	MOVQ   op+104(FP), R8
-	CMPQ   R8, $0x04
-	JNE    advance
-	MOVQ   DI, R9
-	IMUL3Q $0x07, DI, R9
-
-advance:
-	ADDQ R9, aux+88(FP)
+	ADDQ astep+120(FP), AX
+	MOVQ bstep+128(FP), SI
+	ADDQ SI, b+56(FP)
+	MOVQ cstep+136(FP), SI
+	ADDQ SI, c+72(FP)
+	MOVQ auxstep+144(FP), SI
+	ADDQ SI, aux+88(FP)
+	MOVQ c+72(FP), SI
 	DECQ tiles+0(FP)
 	JNZ  tile
 	VZEROUPPER
 	RET
 
-// func gemm512x8x1(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)
+// func gemm512x8x1(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32, astep int, bstep int, cstep int, auxstep int)
 // Requires: AVX, AVX512DQ, AVX512F, MMX+
-TEXT ·gemm512x8x1(SB), NOSPLIT, $0-120
+TEXT ·gemm512x8x1(SB), NOSPLIT, $0-152
 	MOVQ  a+32(FP), AX
 	MOVQ  ars+40(FP), CX
 	MOVQ  acs+48(FP), DX
@@ -1363,6 +1335,7 @@ loop:
 	VFMADD231PS  Z8, Z9, Z6
 	VBROADCASTSS (R12)(CX*2), Z9
 	VFMADD231PS  Z8, Z9, Z7
+	PREFETCHT0   28(R10)(DX*8)
 	ADDQ         DX, R10
 	ADDQ         DX, R11
 	ADDQ         DX, R12
@@ -1551,31 +1524,22 @@ relugrad:
 	ADDQ      DI, SI
 
 next:
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	MOVQ   $0x00000020, R9
-	MOVQ   op+104(FP), R8
-	CMPQ   R8, $0x04
-	JNE    advance
-	MOVQ   DI, R9
-	IMUL3Q $0x08, DI, R9
-
-advance:
-	ADDQ R9, aux+88(FP)
+	ADDQ astep+120(FP), AX
+	MOVQ bstep+128(FP), SI
+	ADDQ SI, b+56(FP)
+	MOVQ cstep+136(FP), SI
+	ADDQ SI, c+72(FP)
+	MOVQ auxstep+144(FP), SI
+	ADDQ SI, aux+88(FP)
+	MOVQ c+72(FP), SI
 	DECQ tiles+0(FP)
 	JNZ  tile
 	VZEROUPPER
 	RET
 
-// func gemm512x9x1(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)
+// func gemm512x9x1(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32, astep int, bstep int, cstep int, auxstep int)
 // Requires: AVX, AVX512DQ, AVX512F, MMX+
-TEXT ·gemm512x9x1(SB), NOSPLIT, $0-120
+TEXT ·gemm512x9x1(SB), NOSPLIT, $0-152
 	MOVQ  a+32(FP), AX
 	MOVQ  ars+40(FP), CX
 	MOVQ  acs+48(FP), DX
@@ -1654,6 +1618,7 @@ loop:
 	VFMADD231PS  Z9, Z10, Z7
 	VBROADCASTSS (R10)(CX*8), Z10
 	VFMADD231PS  Z9, Z10, Z8
+	PREFETCHT0   32(R10)(DX*8)
 	ADDQ         DX, R10
 	ADDQ         DX, R11
 	ADDQ         DX, R12
@@ -1861,32 +1826,22 @@ relugrad:
 	ADDQ      DI, SI
 
 next:
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	MOVQ   $0x00000024, R9
-	MOVQ   op+104(FP), R8
-	CMPQ   R8, $0x04
-	JNE    advance
-	MOVQ   DI, R9
-	IMUL3Q $0x09, DI, R9
-
-advance:
-	ADDQ R9, aux+88(FP)
+	ADDQ astep+120(FP), AX
+	MOVQ bstep+128(FP), SI
+	ADDQ SI, b+56(FP)
+	MOVQ cstep+136(FP), SI
+	ADDQ SI, c+72(FP)
+	MOVQ auxstep+144(FP), SI
+	ADDQ SI, aux+88(FP)
+	MOVQ c+72(FP), SI
 	DECQ tiles+0(FP)
 	JNZ  tile
 	VZEROUPPER
 	RET
 
-// func gemm512x10x1(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)
+// func gemm512x10x1(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32, astep int, bstep int, cstep int, auxstep int)
 // Requires: AVX, AVX512DQ, AVX512F, MMX+
-TEXT ·gemm512x10x1(SB), NOSPLIT, $0-120
+TEXT ·gemm512x10x1(SB), NOSPLIT, $0-152
 	MOVQ  a+32(FP), AX
 	MOVQ  ars+40(FP), CX
 	MOVQ  acs+48(FP), DX
@@ -1970,6 +1925,7 @@ loop:
 	VFMADD231PS  Z10, Z11, Z8
 	VBROADCASTSS (R12)(CX*4), Z11
 	VFMADD231PS  Z10, Z11, Z9
+	PREFETCHT0   36(R10)(DX*8)
 	ADDQ         DX, R10
 	ADDQ         DX, R11
 	ADDQ         DX, R12
@@ -2196,33 +2152,22 @@ relugrad:
 	ADDQ      DI, SI
 
 next:
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	MOVQ   $0x00000028, R9
-	MOVQ   op+104(FP), R8
-	CMPQ   R8, $0x04
-	JNE    advance
-	MOVQ   DI, R9
-	IMUL3Q $0x0a, DI, R9
-
-advance:
-	ADDQ R9, aux+88(FP)
+	ADDQ astep+120(FP), AX
+	MOVQ bstep+128(FP), SI
+	ADDQ SI, b+56(FP)
+	MOVQ cstep+136(FP), SI
+	ADDQ SI, c+72(FP)
+	MOVQ auxstep+144(FP), SI
+	ADDQ SI, aux+88(FP)
+	MOVQ c+72(FP), SI
 	DECQ tiles+0(FP)
 	JNZ  tile
 	VZEROUPPER
 	RET
 
-// func gemm512x11x1(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)
+// func gemm512x11x1(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32, astep int, bstep int, cstep int, auxstep int)
 // Requires: AVX, AVX512DQ, AVX512F, MMX+
-TEXT ·gemm512x11x1(SB), NOSPLIT, $0-120
+TEXT ·gemm512x11x1(SB), NOSPLIT, $0-152
 	MOVQ  a+32(FP), AX
 	MOVQ  ars+40(FP), CX
 	MOVQ  acs+48(FP), DX
@@ -2313,6 +2258,7 @@ loop:
 	VFMADD231PS  Z11, Z12, Z9
 	VBROADCASTSS (R13), Z12
 	VFMADD231PS  Z11, Z12, Z10
+	PREFETCHT0   40(R10)(DX*8)
 	ADDQ         DX, R10
 	ADDQ         DX, R11
 	ADDQ         DX, R12
@@ -2559,34 +2505,22 @@ relugrad:
 	ADDQ      DI, SI
 
 next:
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	MOVQ   $0x0000002c, R9
-	MOVQ   op+104(FP), R8
-	CMPQ   R8, $0x04
-	JNE    advance
-	MOVQ   DI, R9
-	IMUL3Q $0x0b, DI, R9
-
-advance:
-	ADDQ R9, aux+88(FP)
+	ADDQ astep+120(FP), AX
+	MOVQ bstep+128(FP), SI
+	ADDQ SI, b+56(FP)
+	MOVQ cstep+136(FP), SI
+	ADDQ SI, c+72(FP)
+	MOVQ auxstep+144(FP), SI
+	ADDQ SI, aux+88(FP)
+	MOVQ c+72(FP), SI
 	DECQ tiles+0(FP)
 	JNZ  tile
 	VZEROUPPER
 	RET
 
-// func gemm512x12x1(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)
+// func gemm512x12x1(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32, astep int, bstep int, cstep int, auxstep int)
 // Requires: AVX, AVX512DQ, AVX512F, MMX+
-TEXT ·gemm512x12x1(SB), NOSPLIT, $0-120
+TEXT ·gemm512x12x1(SB), NOSPLIT, $0-152
 	MOVQ  a+32(FP), AX
 	MOVQ  ars+40(FP), CX
 	MOVQ  acs+48(FP), DX
@@ -2682,6 +2616,7 @@ loop:
 	VFMADD231PS  Z12, Z13, Z10
 	VBROADCASTSS (R13)(CX*1), Z13
 	VFMADD231PS  Z12, Z13, Z11
+	PREFETCHT0   44(R10)(DX*8)
 	ADDQ         DX, R10
 	ADDQ         DX, R11
 	ADDQ         DX, R12
@@ -2947,35 +2882,22 @@ relugrad:
 	ADDQ      DI, SI
 
 next:
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	MOVQ   $0x00000030, R9
-	MOVQ   op+104(FP), R8
-	CMPQ   R8, $0x04
-	JNE    advance
-	MOVQ   DI, R9
-	IMUL3Q $0x0c, DI, R9
-
-advance:
-	ADDQ R9, aux+88(FP)
+	ADDQ astep+120(FP), AX
+	MOVQ bstep+128(FP), SI
+	ADDQ SI, b+56(FP)
+	MOVQ cstep+136(FP), SI
+	ADDQ SI, c+72(FP)
+	MOVQ auxstep+144(FP), SI
+	ADDQ SI, aux+88(FP)
+	MOVQ c+72(FP), SI
 	DECQ tiles+0(FP)
 	JNZ  tile
 	VZEROUPPER
 	RET
 
-// func gemm512x13x1(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)
+// func gemm512x13x1(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32, astep int, bstep int, cstep int, auxstep int)
 // Requires: AVX, AVX512DQ, AVX512F, MMX+
-TEXT ·gemm512x13x1(SB), NOSPLIT, $0-120
+TEXT ·gemm512x13x1(SB), NOSPLIT, $0-152
 	MOVQ  a+32(FP), AX
 	MOVQ  ars+40(FP), CX
 	MOVQ  acs+48(FP), DX
@@ -3076,6 +2998,7 @@ loop:
 	VFMADD231PS  Z13, Z14, Z11
 	VBROADCASTSS (R13)(CX*2), Z14
 	VFMADD231PS  Z13, Z14, Z12
+	PREFETCHT0   48(R10)(DX*8)
 	ADDQ         DX, R10
 	ADDQ         DX, R11
 	ADDQ         DX, R12
@@ -3360,36 +3283,22 @@ relugrad:
 	ADDQ      DI, SI
 
 next:
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	MOVQ   $0x00000034, R9
-	MOVQ   op+104(FP), R8
-	CMPQ   R8, $0x04
-	JNE    advance
-	MOVQ   DI, R9
-	IMUL3Q $0x0d, DI, R9
-
-advance:
-	ADDQ R9, aux+88(FP)
+	ADDQ astep+120(FP), AX
+	MOVQ bstep+128(FP), SI
+	ADDQ SI, b+56(FP)
+	MOVQ cstep+136(FP), SI
+	ADDQ SI, c+72(FP)
+	MOVQ auxstep+144(FP), SI
+	ADDQ SI, aux+88(FP)
+	MOVQ c+72(FP), SI
 	DECQ tiles+0(FP)
 	JNZ  tile
 	VZEROUPPER
 	RET
 
-// func gemm512x14x1(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)
+// func gemm512x14x1(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32, astep int, bstep int, cstep int, auxstep int)
 // Requires: AVX, AVX512DQ, AVX512F, MMX+
-TEXT ·gemm512x14x1(SB), NOSPLIT, $0-120
+TEXT ·gemm512x14x1(SB), NOSPLIT, $0-152
 	MOVQ  a+32(FP), AX
 	MOVQ  ars+40(FP), CX
 	MOVQ  acs+48(FP), DX
@@ -3495,6 +3404,7 @@ loop:
 	VFMADD231PS  Z14, Z15, Z12
 	VBROADCASTSS (R12)(CX*8), Z15
 	VFMADD231PS  Z14, Z15, Z13
+	PREFETCHT0   52(R10)(DX*8)
 	ADDQ         DX, R10
 	ADDQ         DX, R11
 	ADDQ         DX, R12
@@ -3798,158 +3708,142 @@ relugrad:
 	ADDQ      DI, SI
 
 next:
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	MOVQ   $0x00000038, R9
-	MOVQ   op+104(FP), R8
-	CMPQ   R8, $0x04
-	JNE    advance
-	MOVQ   DI, R9
-	IMUL3Q $0x0e, DI, R9
-
-advance:
-	ADDQ R9, aux+88(FP)
+	ADDQ astep+120(FP), AX
+	MOVQ bstep+128(FP), SI
+	ADDQ SI, b+56(FP)
+	MOVQ cstep+136(FP), SI
+	ADDQ SI, c+72(FP)
+	MOVQ auxstep+144(FP), SI
+	ADDQ SI, aux+88(FP)
+	MOVQ c+72(FP), SI
 	DECQ tiles+0(FP)
 	JNZ  tile
 	VZEROUPPER
 	RET
 
-// func gemm512x1x2(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)
+// func gemm512x1x2(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32, astep int, bstep int, cstep int, auxstep int)
 // Requires: AVX, AVX512DQ, AVX512F, MMX+
-TEXT ·gemm512x1x2(SB), NOSPLIT, $0-120
+TEXT ·gemm512x1x2(SB), NOSPLIT, $0-152
 	MOVQ  a+32(FP), AX
 	MOVQ  ars+40(FP), CX
-	MOVQ  acs+48(FP), DX
-	MOVQ  ldb+64(FP), BX
-	MOVQ  c+72(FP), SI
-	MOVQ  ldc+80(FP), DI
-	MOVQ  mask+112(FP), R8
-	MOVL  (R8), R8
-	KMOVW R8, K1
+	MOVQ  acs+48(FP), CX
+	MOVQ  ldb+64(FP), DX
+	MOVQ  c+72(FP), BX
+	MOVQ  ldc+80(FP), SI
+	MOVQ  mask+112(FP), DI
+	MOVL  (DI), DI
+	KMOVW DI, K1
 
 tile:
-	MOVQ       op+104(FP), R8
-	CMPQ       R8, $0x01
+	MOVQ       op+104(FP), DI
+	CMPQ       DI, $0x01
 	JNE        start
-	MOVQ       SI, R8
-	PREFETCHT0 (R8)
-	PREFETCHT0 64(R8)
+	MOVQ       BX, DI
+	PREFETCHT0 (DI)
+	PREFETCHT0 64(DI)
 
 start:
 	VXORPS Z0, Z0, Z0
 	VXORPS Z1, Z1, Z1
-	MOVQ   segment+24(FP), R8
-	MOVQ   segments+16(FP), R9
+	MOVQ   segment+24(FP), DI
+	MOVQ   segments+16(FP), R8
 
 segment:
-	MOVQ (R8), R10
-	LEAQ (AX)(R10*4), R10
-	MOVQ 8(R8), R12
-	MOVQ b+56(FP), R11
-	LEAQ (R11)(R12*4), R11
-	MOVQ k+8(FP), R12
+	MOVQ (DI), R9
+	LEAQ (AX)(R9*4), R9
+	MOVQ 8(DI), R11
+	MOVQ b+56(FP), R10
+	LEAQ (R10)(R11*4), R10
+	MOVQ k+8(FP), R11
 
 loop:
-	VMOVUPS      (R11), Z2
-	VMOVUPS.Z    64(R11), K1, Z3
-	ADDQ         BX, R11
-	VBROADCASTSS (R10), Z4
+	VMOVUPS      (R10), Z2
+	VMOVUPS.Z    64(R10), K1, Z3
+	ADDQ         DX, R10
+	VBROADCASTSS (R9), Z4
 	VFMADD231PS  Z2, Z4, Z0
 	VFMADD231PS  Z3, Z4, Z1
-	ADDQ         DX, R10
-	DECQ         R12
+	PREFETCHT0   (R9)(CX*8)
+	ADDQ         CX, R9
+	DECQ         R11
 	JNZ          loop
-	ADDQ         $0x10, R8
-	DECQ         R9
+	ADDQ         $0x10, DI
+	DECQ         R8
 	JNZ          segment
-	MOVQ         aux+88(FP), R9
-	MOVQ         op+104(FP), R8
-	CMPQ         R8, $0x01
+	MOVQ         aux+88(FP), R8
+	MOVQ         op+104(FP), DI
+	CMPQ         DI, $0x01
 	JEQ          add
-	CMPQ         R8, $0x02
+	CMPQ         DI, $0x02
 	JEQ          bias
-	CMPQ         R8, $0x03
+	CMPQ         DI, $0x03
 	JEQ          biasrelu
-	CMPQ         R8, $0x04
+	CMPQ         DI, $0x04
 	JEQ          relugrad
 
 	// Store
-	VMOVUPS Z0, (SI)
-	VMOVUPS Z1, K1, 64(SI)
-	ADDQ    DI, SI
+	VMOVUPS Z0, (BX)
+	VMOVUPS Z1, K1, 64(BX)
+	ADDQ    SI, BX
 	JMP     next
 
 add:
 	VBROADCASTSS alpha+96(FP), Z2
-	VFMADD213PS  (SI), Z2, Z0
-	VMOVUPS      Z0, (SI)
-	VFMADD213PS  64(SI), Z2, K1, Z1
-	VMOVUPS      Z1, K1, 64(SI)
-	ADDQ         DI, SI
+	VFMADD213PS  (BX), Z2, Z0
+	VMOVUPS      Z0, (BX)
+	VFMADD213PS  64(BX), Z2, K1, Z1
+	VMOVUPS      Z1, K1, 64(BX)
+	ADDQ         SI, BX
 	JMP          next
 
 bias:
-	VBROADCASTSS (R9), Z2
+	VBROADCASTSS (R8), Z2
 	VADDPS       Z2, Z0, Z0
-	VMOVUPS      Z0, (SI)
+	VMOVUPS      Z0, (BX)
 	VADDPS       Z2, Z1, Z1
-	VMOVUPS      Z1, K1, 64(SI)
-	ADDQ         DI, SI
+	VMOVUPS      Z1, K1, 64(BX)
+	ADDQ         SI, BX
 	JMP          next
 
 biasrelu:
 	VXORPS       Z3, Z3, Z3
-	VBROADCASTSS (R9), Z2
+	VBROADCASTSS (R8), Z2
 	VADDPS       Z2, Z0, Z0
 	VMAXPS       Z0, Z3, Z0
-	VMOVUPS      Z0, (SI)
+	VMOVUPS      Z0, (BX)
 	VADDPS       Z2, Z1, Z1
 	VMAXPS       Z1, Z3, Z1
-	VMOVUPS      Z1, K1, 64(SI)
-	ADDQ         DI, SI
+	VMOVUPS      Z1, K1, 64(BX)
+	ADDQ         SI, BX
 	JMP          next
 
 relugrad:
 	VXORPS    Z2, Z2, Z2
-	VCMPPS    $0x11, (R9), Z2, K2
+	VCMPPS    $0x11, (R8), Z2, K2
 	VMOVAPS.Z Z0, K2, Z0
-	VMOVUPS   Z0, (SI)
-	VCMPPS    $0x11, 64(R9), Z2, K1, K2
+	VMOVUPS   Z0, (BX)
+	VCMPPS    $0x11, 64(R8), Z2, K1, K2
 	VMOVAPS.Z Z1, K2, Z1
-	VMOVUPS   Z1, K1, 64(SI)
-	ADDQ      DI, SI
+	VMOVUPS   Z1, K1, 64(BX)
+	ADDQ      SI, BX
 
 next:
-	ADDQ   CX, AX
-	MOVQ   $0x00000004, R9
-	MOVQ   op+104(FP), R8
-	CMPQ   R8, $0x04
-	JNE    advance
-	MOVQ   DI, R9
-	IMUL3Q $0x01, DI, R9
-
-advance:
-	ADDQ R9, aux+88(FP)
+	ADDQ astep+120(FP), AX
+	MOVQ bstep+128(FP), BX
+	ADDQ BX, b+56(FP)
+	MOVQ cstep+136(FP), BX
+	ADDQ BX, c+72(FP)
+	MOVQ auxstep+144(FP), BX
+	ADDQ BX, aux+88(FP)
+	MOVQ c+72(FP), BX
 	DECQ tiles+0(FP)
 	JNZ  tile
 	VZEROUPPER
 	RET
 
-// func gemm512x2x2(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)
+// func gemm512x2x2(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32, astep int, bstep int, cstep int, auxstep int)
 // Requires: AVX, AVX512DQ, AVX512F, MMX+
-TEXT ·gemm512x2x2(SB), NOSPLIT, $0-120
+TEXT ·gemm512x2x2(SB), NOSPLIT, $0-152
 	MOVQ  a+32(FP), AX
 	MOVQ  ars+40(FP), CX
 	MOVQ  acs+48(FP), DX
@@ -3997,6 +3891,7 @@ loop:
 	VBROADCASTSS (R10)(CX*1), Z6
 	VFMADD231PS  Z4, Z6, Z2
 	VFMADD231PS  Z5, Z6, Z3
+	PREFETCHT0   4(R10)(DX*8)
 	ADDQ         DX, R10
 	DECQ         R12
 	JNZ          loop
@@ -4091,25 +3986,22 @@ relugrad:
 	ADDQ      DI, SI
 
 next:
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	MOVQ   $0x00000008, R9
-	MOVQ   op+104(FP), R8
-	CMPQ   R8, $0x04
-	JNE    advance
-	MOVQ   DI, R9
-	IMUL3Q $0x02, DI, R9
-
-advance:
-	ADDQ R9, aux+88(FP)
+	ADDQ astep+120(FP), AX
+	MOVQ bstep+128(FP), SI
+	ADDQ SI, b+56(FP)
+	MOVQ cstep+136(FP), SI
+	ADDQ SI, c+72(FP)
+	MOVQ auxstep+144(FP), SI
+	ADDQ SI, aux+88(FP)
+	MOVQ c+72(FP), SI
 	DECQ tiles+0(FP)
 	JNZ  tile
 	VZEROUPPER
 	RET
 
-// func gemm512x3x2(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)
+// func gemm512x3x2(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32, astep int, bstep int, cstep int, auxstep int)
 // Requires: AVX, AVX512DQ, AVX512F, MMX+
-TEXT ·gemm512x3x2(SB), NOSPLIT, $0-120
+TEXT ·gemm512x3x2(SB), NOSPLIT, $0-152
 	MOVQ  a+32(FP), AX
 	MOVQ  ars+40(FP), CX
 	MOVQ  acs+48(FP), DX
@@ -4165,6 +4057,7 @@ loop:
 	VBROADCASTSS (R10)(CX*2), Z8
 	VFMADD231PS  Z6, Z8, Z4
 	VFMADD231PS  Z7, Z8, Z5
+	PREFETCHT0   8(R10)(DX*8)
 	ADDQ         DX, R10
 	DECQ         R12
 	JNZ          loop
@@ -4289,26 +4182,22 @@ relugrad:
 	ADDQ      DI, SI
 
 next:
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	MOVQ   $0x0000000c, R9
-	MOVQ   op+104(FP), R8
-	CMPQ   R8, $0x04
-	JNE    advance
-	MOVQ   DI, R9
-	IMUL3Q $0x03, DI, R9
-
-advance:
-	ADDQ R9, aux+88(FP)
+	ADDQ astep+120(FP), AX
+	MOVQ bstep+128(FP), SI
+	ADDQ SI, b+56(FP)
+	MOVQ cstep+136(FP), SI
+	ADDQ SI, c+72(FP)
+	MOVQ auxstep+144(FP), SI
+	ADDQ SI, aux+88(FP)
+	MOVQ c+72(FP), SI
 	DECQ tiles+0(FP)
 	JNZ  tile
 	VZEROUPPER
 	RET
 
-// func gemm512x4x2(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)
+// func gemm512x4x2(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32, astep int, bstep int, cstep int, auxstep int)
 // Requires: AVX, AVX512DQ, AVX512F, MMX+
-TEXT ·gemm512x4x2(SB), NOSPLIT, $0-120
+TEXT ·gemm512x4x2(SB), NOSPLIT, $0-152
 	MOVQ  a+32(FP), AX
 	MOVQ  ars+40(FP), CX
 	MOVQ  acs+48(FP), DX
@@ -4374,6 +4263,7 @@ loop:
 	VBROADCASTSS (R11), Z10
 	VFMADD231PS  Z8, Z10, Z6
 	VFMADD231PS  Z9, Z10, Z7
+	PREFETCHT0   12(R10)(DX*8)
 	ADDQ         DX, R10
 	ADDQ         DX, R11
 	DECQ         R13
@@ -4529,27 +4419,22 @@ relugrad:
 	ADDQ      DI, SI
 
 next:
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	MOVQ   $0x00000010, R9
-	MOVQ   op+104(FP), R8
-	CMPQ   R8, $0x04
-	JNE    advance
-	MOVQ   DI, R9
-	IMUL3Q $0x04, DI, R9
-
-advance:
-	ADDQ R9, aux+88(FP)
+	ADDQ astep+120(FP), AX
+	MOVQ bstep+128(FP), SI
+	ADDQ SI, b+56(FP)
+	MOVQ cstep+136(FP), SI
+	ADDQ SI, c+72(FP)
+	MOVQ auxstep+144(FP), SI
+	ADDQ SI, aux+88(FP)
+	MOVQ c+72(FP), SI
 	DECQ tiles+0(FP)
 	JNZ  tile
 	VZEROUPPER
 	RET
 
-// func gemm512x5x2(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)
+// func gemm512x5x2(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32, astep int, bstep int, cstep int, auxstep int)
 // Requires: AVX, AVX512DQ, AVX512F, MMX+
-TEXT ·gemm512x5x2(SB), NOSPLIT, $0-120
+TEXT ·gemm512x5x2(SB), NOSPLIT, $0-152
 	MOVQ  a+32(FP), AX
 	MOVQ  ars+40(FP), CX
 	MOVQ  acs+48(FP), DX
@@ -4623,6 +4508,7 @@ loop:
 	VBROADCASTSS (R10)(CX*4), Z12
 	VFMADD231PS  Z10, Z12, Z8
 	VFMADD231PS  Z11, Z12, Z9
+	PREFETCHT0   16(R10)(DX*8)
 	ADDQ         DX, R10
 	ADDQ         DX, R11
 	DECQ         R13
@@ -4808,28 +4694,22 @@ relugrad:
 	ADDQ      DI, SI
 
 next:
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	MOVQ   $0x00000014, R9
-	MOVQ   op+104(FP), R8
-	CMPQ   R8, $0x04
-	JNE    advance
-	MOVQ   DI, R9
-	IMUL3Q $0x05, DI, R9
-
-advance:
-	ADDQ R9, aux+88(FP)
+	ADDQ astep+120(FP), AX
+	MOVQ bstep+128(FP), SI
+	ADDQ SI, b+56(FP)
+	MOVQ cstep+136(FP), SI
+	ADDQ SI, c+72(FP)
+	MOVQ auxstep+144(FP), SI
+	ADDQ SI, aux+88(FP)
+	MOVQ c+72(FP), SI
 	DECQ tiles+0(FP)
 	JNZ  tile
 	VZEROUPPER
 	RET
 
-// func gemm512x6x2(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)
+// func gemm512x6x2(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32, astep int, bstep int, cstep int, auxstep int)
 // Requires: AVX, AVX512DQ, AVX512F, MMX+
-TEXT ·gemm512x6x2(SB), NOSPLIT, $0-120
+TEXT ·gemm512x6x2(SB), NOSPLIT, $0-152
 	MOVQ  a+32(FP), AX
 	MOVQ  ars+40(FP), CX
 	MOVQ  acs+48(FP), DX
@@ -4912,6 +4792,7 @@ loop:
 	VBROADCASTSS (R12), Z14
 	VFMADD231PS  Z12, Z14, Z10
 	VFMADD231PS  Z13, Z14, Z11
+	PREFETCHT0   20(R10)(DX*8)
 	ADDQ         DX, R10
 	ADDQ         DX, R11
 	ADDQ         DX, R12
@@ -5128,29 +5009,22 @@ relugrad:
 	ADDQ      DI, SI
 
 next:
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	MOVQ   $0x00000018, R9
-	MOVQ   op+104(FP), R8
-	CMPQ   R8, $0x04
-	JNE    advance
-	MOVQ   DI, R9
-	IMUL3Q $0x06, DI, R9
-
-advance:
-	ADDQ R9, aux+88(FP)
+	ADDQ astep+120(FP), AX
+	MOVQ bstep+128(FP), SI
+	ADDQ SI, b+56(FP)
+	MOVQ cstep+136(FP), SI
+	ADDQ SI, c+72(FP)
+	MOVQ auxstep+144(FP), SI
+	ADDQ SI, aux+88(FP)
+	MOVQ c+72(FP), SI
 	DECQ tiles+0(FP)
 	JNZ  tile
 	VZEROUPPER
 	RET
 
-// func gemm512x7x2(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)
+// func gemm512x7x2(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32, astep int, bstep int, cstep int, auxstep int)
 // Requires: AVX, AVX512DQ, AVX512F, MMX+
-TEXT ·gemm512x7x2(SB), NOSPLIT, $0-120
+TEXT ·gemm512x7x2(SB), NOSPLIT, $0-152
 	MOVQ  a+32(FP), AX
 	MOVQ  ars+40(FP), CX
 	MOVQ  acs+48(FP), DX
@@ -5241,6 +5115,7 @@ loop:
 	VBROADCASTSS (R12)(CX*1), Z16
 	VFMADD231PS  Z14, Z16, Z12
 	VFMADD231PS  Z15, Z16, Z13
+	PREFETCHT0   24(R10)(DX*8)
 	ADDQ         DX, R10
 	ADDQ         DX, R11
 	ADDQ         DX, R12
@@ -5487,30 +5362,22 @@ relugrad:
 	ADDQ      DI, SI
 
 next:
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	MOVQ   $0x0000001c, R9
-	MOVQ   op+104(FP), R8
-	CMPQ   R8, $0x04
-	JNE    advance
-	MOVQ   DI, R9
-	IMUL3Q $0x07, DI, R9
-
-advance:
-	ADDQ R9, aux+88(FP)
+	ADDQ astep+120(FP), AX
+	MOVQ bstep+128(FP), SI
+	ADDQ SI, b+56(FP)
+	MOVQ cstep+136(FP), SI
+	ADDQ SI, c+72(FP)
+	MOVQ auxstep+144(FP), SI
+	ADDQ SI, aux+88(FP)
+	MOVQ c+72(FP), SI
 	DECQ tiles+0(FP)
 	JNZ  tile
 	VZEROUPPER
 	RET
 
-// func gemm512x8x2(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)
+// func gemm512x8x2(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32, astep int, bstep int, cstep int, auxstep int)
 // Requires: AVX, AVX512DQ, AVX512F, MMX+
-TEXT ·gemm512x8x2(SB), NOSPLIT, $0-120
+TEXT ·gemm512x8x2(SB), NOSPLIT, $0-152
 	MOVQ  a+32(FP), AX
 	MOVQ  ars+40(FP), CX
 	MOVQ  acs+48(FP), DX
@@ -5609,6 +5476,7 @@ loop:
 	VBROADCASTSS (R12)(CX*2), Z18
 	VFMADD231PS  Z16, Z18, Z14
 	VFMADD231PS  Z17, Z18, Z15
+	PREFETCHT0   28(R10)(DX*8)
 	ADDQ         DX, R10
 	ADDQ         DX, R11
 	ADDQ         DX, R12
@@ -5885,31 +5753,22 @@ relugrad:
 	ADDQ      DI, SI
 
 next:
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	MOVQ   $0x00000020, R9
-	MOVQ   op+104(FP), R8
-	CMPQ   R8, $0x04
-	JNE    advance
-	MOVQ   DI, R9
-	IMUL3Q $0x08, DI, R9
-
-advance:
-	ADDQ R9, aux+88(FP)
+	ADDQ astep+120(FP), AX
+	MOVQ bstep+128(FP), SI
+	ADDQ SI, b+56(FP)
+	MOVQ cstep+136(FP), SI
+	ADDQ SI, c+72(FP)
+	MOVQ auxstep+144(FP), SI
+	ADDQ SI, aux+88(FP)
+	MOVQ c+72(FP), SI
 	DECQ tiles+0(FP)
 	JNZ  tile
 	VZEROUPPER
 	RET
 
-// func gemm512x9x2(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)
+// func gemm512x9x2(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32, astep int, bstep int, cstep int, auxstep int)
 // Requires: AVX, AVX512DQ, AVX512F, MMX+
-TEXT ·gemm512x9x2(SB), NOSPLIT, $0-120
+TEXT ·gemm512x9x2(SB), NOSPLIT, $0-152
 	MOVQ  a+32(FP), AX
 	MOVQ  ars+40(FP), CX
 	MOVQ  acs+48(FP), DX
@@ -6016,6 +5875,7 @@ loop:
 	VBROADCASTSS (R10)(CX*8), Z20
 	VFMADD231PS  Z18, Z20, Z16
 	VFMADD231PS  Z19, Z20, Z17
+	PREFETCHT0   32(R10)(DX*8)
 	ADDQ         DX, R10
 	ADDQ         DX, R11
 	ADDQ         DX, R12
@@ -6322,32 +6182,22 @@ relugrad:
 	ADDQ      DI, SI
 
 next:
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	MOVQ   $0x00000024, R9
-	MOVQ   op+104(FP), R8
-	CMPQ   R8, $0x04
-	JNE    advance
-	MOVQ   DI, R9
-	IMUL3Q $0x09, DI, R9
-
-advance:
-	ADDQ R9, aux+88(FP)
+	ADDQ astep+120(FP), AX
+	MOVQ bstep+128(FP), SI
+	ADDQ SI, b+56(FP)
+	MOVQ cstep+136(FP), SI
+	ADDQ SI, c+72(FP)
+	MOVQ auxstep+144(FP), SI
+	ADDQ SI, aux+88(FP)
+	MOVQ c+72(FP), SI
 	DECQ tiles+0(FP)
 	JNZ  tile
 	VZEROUPPER
 	RET
 
-// func gemm512x10x2(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)
+// func gemm512x10x2(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32, astep int, bstep int, cstep int, auxstep int)
 // Requires: AVX, AVX512DQ, AVX512F, MMX+
-TEXT ·gemm512x10x2(SB), NOSPLIT, $0-120
+TEXT ·gemm512x10x2(SB), NOSPLIT, $0-152
 	MOVQ  a+32(FP), AX
 	MOVQ  ars+40(FP), CX
 	MOVQ  acs+48(FP), DX
@@ -6462,6 +6312,7 @@ loop:
 	VBROADCASTSS (R12)(CX*4), Z22
 	VFMADD231PS  Z20, Z22, Z18
 	VFMADD231PS  Z21, Z22, Z19
+	PREFETCHT0   36(R10)(DX*8)
 	ADDQ         DX, R10
 	ADDQ         DX, R11
 	ADDQ         DX, R12
@@ -6798,33 +6649,22 @@ relugrad:
 	ADDQ      DI, SI
 
 next:
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	MOVQ   $0x00000028, R9
-	MOVQ   op+104(FP), R8
-	CMPQ   R8, $0x04
-	JNE    advance
-	MOVQ   DI, R9
-	IMUL3Q $0x0a, DI, R9
-
-advance:
-	ADDQ R9, aux+88(FP)
+	ADDQ astep+120(FP), AX
+	MOVQ bstep+128(FP), SI
+	ADDQ SI, b+56(FP)
+	MOVQ cstep+136(FP), SI
+	ADDQ SI, c+72(FP)
+	MOVQ auxstep+144(FP), SI
+	ADDQ SI, aux+88(FP)
+	MOVQ c+72(FP), SI
 	DECQ tiles+0(FP)
 	JNZ  tile
 	VZEROUPPER
 	RET
 
-// func gemm512x11x2(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)
+// func gemm512x11x2(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32, astep int, bstep int, cstep int, auxstep int)
 // Requires: AVX, AVX512DQ, AVX512F, MMX+
-TEXT ·gemm512x11x2(SB), NOSPLIT, $0-120
+TEXT ·gemm512x11x2(SB), NOSPLIT, $0-152
 	MOVQ  a+32(FP), AX
 	MOVQ  ars+40(FP), CX
 	MOVQ  acs+48(FP), DX
@@ -6949,6 +6789,7 @@ loop:
 	VBROADCASTSS (R13), Z24
 	VFMADD231PS  Z22, Z24, Z20
 	VFMADD231PS  Z23, Z24, Z21
+	PREFETCHT0   40(R10)(DX*8)
 	ADDQ         DX, R10
 	ADDQ         DX, R11
 	ADDQ         DX, R12
@@ -7316,34 +7157,22 @@ relugrad:
 	ADDQ      DI, SI
 
 next:
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	MOVQ   $0x0000002c, R9
-	MOVQ   op+104(FP), R8
-	CMPQ   R8, $0x04
-	JNE    advance
-	MOVQ   DI, R9
-	IMUL3Q $0x0b, DI, R9
-
-advance:
-	ADDQ R9, aux+88(FP)
+	ADDQ astep+120(FP), AX
+	MOVQ bstep+128(FP), SI
+	ADDQ SI, b+56(FP)
+	MOVQ cstep+136(FP), SI
+	ADDQ SI, c+72(FP)
+	MOVQ auxstep+144(FP), SI
+	ADDQ SI, aux+88(FP)
+	MOVQ c+72(FP), SI
 	DECQ tiles+0(FP)
 	JNZ  tile
 	VZEROUPPER
 	RET
 
-// func gemm512x12x2(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)
+// func gemm512x12x2(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32, astep int, bstep int, cstep int, auxstep int)
 // Requires: AVX, AVX512DQ, AVX512F, MMX+
-TEXT ·gemm512x12x2(SB), NOSPLIT, $0-120
+TEXT ·gemm512x12x2(SB), NOSPLIT, $0-152
 	MOVQ  a+32(FP), AX
 	MOVQ  ars+40(FP), CX
 	MOVQ  acs+48(FP), DX
@@ -7476,6 +7305,7 @@ loop:
 	VBROADCASTSS (R13)(CX*1), Z26
 	VFMADD231PS  Z24, Z26, Z22
 	VFMADD231PS  Z25, Z26, Z23
+	PREFETCHT0   44(R10)(DX*8)
 	ADDQ         DX, R10
 	ADDQ         DX, R11
 	ADDQ         DX, R12
@@ -7873,35 +7703,22 @@ relugrad:
 	ADDQ      DI, SI
 
 next:
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	MOVQ   $0x00000030, R9
-	MOVQ   op+104(FP), R8
-	CMPQ   R8, $0x04
-	JNE    advance
-	MOVQ   DI, R9
-	IMUL3Q $0x0c, DI, R9
-
-advance:
-	ADDQ R9, aux+88(FP)
+	ADDQ astep+120(FP), AX
+	MOVQ bstep+128(FP), SI
+	ADDQ SI, b+56(FP)
+	MOVQ cstep+136(FP), SI
+	ADDQ SI, c+72(FP)
+	MOVQ auxstep+144(FP), SI
+	ADDQ SI, aux+88(FP)
+	MOVQ c+72(FP), SI
 	DECQ tiles+0(FP)
 	JNZ  tile
 	VZEROUPPER
 	RET
 
-// func gemm512x13x2(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)
+// func gemm512x13x2(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32, astep int, bstep int, cstep int, auxstep int)
 // Requires: AVX, AVX512DQ, AVX512F, MMX+
-TEXT ·gemm512x13x2(SB), NOSPLIT, $0-120
+TEXT ·gemm512x13x2(SB), NOSPLIT, $0-152
 	MOVQ  a+32(FP), AX
 	MOVQ  ars+40(FP), CX
 	MOVQ  acs+48(FP), DX
@@ -8042,6 +7859,7 @@ loop:
 	VBROADCASTSS (R13)(CX*2), Z28
 	VFMADD231PS  Z26, Z28, Z24
 	VFMADD231PS  Z27, Z28, Z25
+	PREFETCHT0   48(R10)(DX*8)
 	ADDQ         DX, R10
 	ADDQ         DX, R11
 	ADDQ         DX, R12
@@ -8469,36 +8287,22 @@ relugrad:
 	ADDQ      DI, SI
 
 next:
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	MOVQ   $0x00000034, R9
-	MOVQ   op+104(FP), R8
-	CMPQ   R8, $0x04
-	JNE    advance
-	MOVQ   DI, R9
-	IMUL3Q $0x0d, DI, R9
-
-advance:
-	ADDQ R9, aux+88(FP)
+	ADDQ astep+120(FP), AX
+	MOVQ bstep+128(FP), SI
+	ADDQ SI, b+56(FP)
+	MOVQ cstep+136(FP), SI
+	ADDQ SI, c+72(FP)
+	MOVQ auxstep+144(FP), SI
+	ADDQ SI, aux+88(FP)
+	MOVQ c+72(FP), SI
 	DECQ tiles+0(FP)
 	JNZ  tile
 	VZEROUPPER
 	RET
 
-// func gemm512x14x2(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)
+// func gemm512x14x2(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32, astep int, bstep int, cstep int, auxstep int)
 // Requires: AVX, AVX512DQ, AVX512F, MMX+
-TEXT ·gemm512x14x2(SB), NOSPLIT, $0-120
+TEXT ·gemm512x14x2(SB), NOSPLIT, $0-152
 	MOVQ  a+32(FP), AX
 	MOVQ  ars+40(FP), CX
 	MOVQ  acs+48(FP), DX
@@ -8647,6 +8451,7 @@ loop:
 	VBROADCASTSS (R12)(CX*8), Z30
 	VFMADD231PS  Z28, Z30, Z26
 	VFMADD231PS  Z29, Z30, Z27
+	PREFETCHT0   52(R10)(DX*8)
 	ADDQ         DX, R10
 	ADDQ         DX, R11
 	ADDQ         DX, R12
@@ -9104,29 +8909,14 @@ relugrad:
 	ADDQ      DI, SI
 
 next:
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	MOVQ   $0x00000038, R9
-	MOVQ   op+104(FP), R8
-	CMPQ   R8, $0x04
-	JNE    advance
-	MOVQ   DI, R9
-	IMUL3Q $0x0e, DI, R9
-
-advance:
-	ADDQ R9, aux+88(FP)
+	ADDQ astep+120(FP), AX
+	MOVQ bstep+128(FP), SI
+	ADDQ SI, b+56(FP)
+	MOVQ cstep+136(FP), SI
+	ADDQ SI, c+72(FP)
+	MOVQ auxstep+144(FP), SI
+	ADDQ SI, aux+88(FP)
+	MOVQ c+72(FP), SI
 	DECQ tiles+0(FP)
 	JNZ  tile
 	VZEROUPPER
@@ -9933,116 +9723,114 @@ turn:
 	VZEROUPPER
 	RET
 
-// func gemm256x1x1(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)
+// func gemm256x1x1(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32, astep int, bstep int, cstep int, auxstep int)
 // Requires: AVX, FMA3, MMX+
-TEXT ·gemm256x1x1(SB), NOSPLIT, $0-120
+TEXT ·gemm256x1x1(SB), NOSPLIT, $0-152
 	MOVQ    a+32(FP), AX
 	MOVQ    ars+40(FP), CX
-	MOVQ    acs+48(FP), DX
-	MOVQ    ldb+64(FP), BX
-	MOVQ    c+72(FP), SI
-	MOVQ    ldc+80(FP), DI
-	MOVQ    mask+112(FP), R8
-	VMOVUPS (R8), Y0
+	MOVQ    acs+48(FP), CX
+	MOVQ    ldb+64(FP), DX
+	MOVQ    c+72(FP), BX
+	MOVQ    ldc+80(FP), SI
+	MOVQ    mask+112(FP), DI
+	VMOVUPS (DI), Y0
 
 tile:
-	MOVQ       op+104(FP), R8
-	CMPQ       R8, $0x01
+	MOVQ       op+104(FP), DI
+	CMPQ       DI, $0x01
 	JNE        start
-	MOVQ       SI, R8
-	PREFETCHT0 (R8)
+	MOVQ       BX, DI
+	PREFETCHT0 (DI)
 
 start:
 	VXORPS Y1, Y1, Y1
-	MOVQ   segment+24(FP), R8
-	MOVQ   segments+16(FP), R9
+	MOVQ   segment+24(FP), DI
+	MOVQ   segments+16(FP), R8
 
 segment:
-	MOVQ (R8), R10
-	LEAQ (AX)(R10*4), R10
-	MOVQ 8(R8), R12
-	MOVQ b+56(FP), R11
-	LEAQ (R11)(R12*4), R11
-	MOVQ k+8(FP), R12
+	MOVQ (DI), R9
+	LEAQ (AX)(R9*4), R9
+	MOVQ 8(DI), R11
+	MOVQ b+56(FP), R10
+	LEAQ (R10)(R11*4), R10
+	MOVQ k+8(FP), R11
 
 loop:
-	VMASKMOVPS   (R11), Y0, Y2
-	ADDQ         BX, R11
-	VBROADCASTSS (R10), Y3
-	VFMADD231PS  Y2, Y3, Y1
+	VMASKMOVPS   (R10), Y0, Y2
 	ADDQ         DX, R10
-	DECQ         R12
+	VBROADCASTSS (R9), Y3
+	VFMADD231PS  Y2, Y3, Y1
+	ADDQ         CX, R9
+	DECQ         R11
 	JNZ          loop
-	ADDQ         $0x10, R8
-	DECQ         R9
+	ADDQ         $0x10, DI
+	DECQ         R8
 	JNZ          segment
-	MOVQ         aux+88(FP), R9
-	MOVQ         op+104(FP), R8
-	CMPQ         R8, $0x01
+	MOVQ         aux+88(FP), R8
+	MOVQ         op+104(FP), DI
+	CMPQ         DI, $0x01
 	JEQ          add
-	CMPQ         R8, $0x02
+	CMPQ         DI, $0x02
 	JEQ          bias
-	CMPQ         R8, $0x03
+	CMPQ         DI, $0x03
 	JEQ          biasrelu
-	CMPQ         R8, $0x04
+	CMPQ         DI, $0x04
 	JEQ          relugrad
 
 	// Store
-	VMASKMOVPS Y1, Y0, (SI)
-	ADDQ       DI, SI
+	VMASKMOVPS Y1, Y0, (BX)
+	ADDQ       SI, BX
 	JMP        next
 
 add:
 	VBROADCASTSS alpha+96(FP), Y2
-	VMASKMOVPS   (SI), Y0, Y3
+	VMASKMOVPS   (BX), Y0, Y3
 	VFMADD213PS  Y3, Y2, Y1
-	VMASKMOVPS   Y1, Y0, (SI)
-	ADDQ         DI, SI
+	VMASKMOVPS   Y1, Y0, (BX)
+	ADDQ         SI, BX
 	JMP          next
 
 bias:
-	VBROADCASTSS (R9), Y2
+	VBROADCASTSS (R8), Y2
 	VADDPS       Y2, Y1, Y1
-	VMASKMOVPS   Y1, Y0, (SI)
-	ADDQ         DI, SI
+	VMASKMOVPS   Y1, Y0, (BX)
+	ADDQ         SI, BX
 	JMP          next
 
 biasrelu:
 	VXORPS       Y3, Y3, Y3
-	VBROADCASTSS (R9), Y2
+	VBROADCASTSS (R8), Y2
 	VADDPS       Y2, Y1, Y1
 	VMAXPS       Y1, Y3, Y1
-	VMASKMOVPS   Y1, Y0, (SI)
-	ADDQ         DI, SI
+	VMASKMOVPS   Y1, Y0, (BX)
+	ADDQ         SI, BX
 	JMP          next
 
 relugrad:
 	VXORPS     Y2, Y2, Y2
-	VMASKMOVPS (R9), Y0, Y3
+	VMASKMOVPS (R8), Y0, Y3
 	VCMPPS     $0x11, Y3, Y2, Y3
 	VANDPS     Y3, Y1, Y1
-	VMASKMOVPS Y1, Y0, (SI)
-	ADDQ       DI, SI
+	VMASKMOVPS Y1, Y0, (BX)
+	ADDQ       SI, BX
 
 next:
-	ADDQ   CX, AX
-	MOVQ   $0x00000004, R9
-	MOVQ   op+104(FP), R8
-	CMPQ   R8, $0x04
-	JNE    advance
-	MOVQ   DI, R9
-	IMUL3Q $0x01, DI, R9
-
-advance:
-	ADDQ R9, aux+88(FP)
+	ADDQ astep+120(FP), AX
+	MOVQ bstep+128(FP), BX
+	ADDQ BX, b+56(FP)
+	MOVQ cstep+136(FP), BX
+	ADDQ BX, c+72(FP)
+	MOVQ auxstep+144(FP), BX
+	ADDQ BX, aux+88(FP)
+	MOVQ c+72(FP), BX
 	DECQ tiles+0(FP)
 	JNZ  tile
 	VZEROUPPER
 	RET
 
-// func gemm256x2x1(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)
+// func gemm256x2x1(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32, astep int, bstep int, cstep int, auxstep int)
 // Requires: AVX, FMA3, MMX+
-TEXT ·gemm256x2x1(SB), NOSPLIT, $0-120
+TEXT ·gemm256x2x1(SB), NOSPLIT, $0-152
 	MOVQ    a+32(FP), AX
 	MOVQ    ars+40(FP), CX
 	MOVQ    acs+48(FP), DX
@@ -10158,25 +9946,22 @@ relugrad:
 	ADDQ       DI, SI
 
 next:
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	MOVQ   $0x00000008, R9
-	MOVQ   op+104(FP), R8
-	CMPQ   R8, $0x04
-	JNE    advance
-	MOVQ   DI, R9
-	IMUL3Q $0x02, DI, R9
-
-advance:
-	ADDQ R9, aux+88(FP)
+	ADDQ astep+120(FP), AX
+	MOVQ bstep+128(FP), SI
+	ADDQ SI, b+56(FP)
+	MOVQ cstep+136(FP), SI
+	ADDQ SI, c+72(FP)
+	MOVQ auxstep+144(FP), SI
+	ADDQ SI, aux+88(FP)
+	MOVQ c+72(FP), SI
 	DECQ tiles+0(FP)
 	JNZ  tile
 	VZEROUPPER
 	RET
 
-// func gemm256x3x1(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)
+// func gemm256x3x1(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32, astep int, bstep int, cstep int, auxstep int)
 // Requires: AVX, FMA3, MMX+
-TEXT ·gemm256x3x1(SB), NOSPLIT, $0-120
+TEXT ·gemm256x3x1(SB), NOSPLIT, $0-152
 	MOVQ    a+32(FP), AX
 	MOVQ    ars+40(FP), CX
 	MOVQ    acs+48(FP), DX
@@ -10318,26 +10103,22 @@ relugrad:
 	ADDQ       DI, SI
 
 next:
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	MOVQ   $0x0000000c, R9
-	MOVQ   op+104(FP), R8
-	CMPQ   R8, $0x04
-	JNE    advance
-	MOVQ   DI, R9
-	IMUL3Q $0x03, DI, R9
-
-advance:
-	ADDQ R9, aux+88(FP)
+	ADDQ astep+120(FP), AX
+	MOVQ bstep+128(FP), SI
+	ADDQ SI, b+56(FP)
+	MOVQ cstep+136(FP), SI
+	ADDQ SI, c+72(FP)
+	MOVQ auxstep+144(FP), SI
+	ADDQ SI, aux+88(FP)
+	MOVQ c+72(FP), SI
 	DECQ tiles+0(FP)
 	JNZ  tile
 	VZEROUPPER
 	RET
 
-// func gemm256x4x1(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)
+// func gemm256x4x1(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32, astep int, bstep int, cstep int, auxstep int)
 // Requires: AVX, FMA3, MMX+
-TEXT ·gemm256x4x1(SB), NOSPLIT, $0-120
+TEXT ·gemm256x4x1(SB), NOSPLIT, $0-152
 	MOVQ    a+32(FP), AX
 	MOVQ    ars+40(FP), CX
 	MOVQ    acs+48(FP), DX
@@ -10508,27 +10289,22 @@ relugrad:
 	ADDQ       DI, SI
 
 next:
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	MOVQ   $0x00000010, R9
-	MOVQ   op+104(FP), R8
-	CMPQ   R8, $0x04
-	JNE    advance
-	MOVQ   DI, R9
-	IMUL3Q $0x04, DI, R9
-
-advance:
-	ADDQ R9, aux+88(FP)
+	ADDQ astep+120(FP), AX
+	MOVQ bstep+128(FP), SI
+	ADDQ SI, b+56(FP)
+	MOVQ cstep+136(FP), SI
+	ADDQ SI, c+72(FP)
+	MOVQ auxstep+144(FP), SI
+	ADDQ SI, aux+88(FP)
+	MOVQ c+72(FP), SI
 	DECQ tiles+0(FP)
 	JNZ  tile
 	VZEROUPPER
 	RET
 
-// func gemm256x5x1(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)
+// func gemm256x5x1(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32, astep int, bstep int, cstep int, auxstep int)
 // Requires: AVX, FMA3, MMX+
-TEXT ·gemm256x5x1(SB), NOSPLIT, $0-120
+TEXT ·gemm256x5x1(SB), NOSPLIT, $0-152
 	MOVQ    a+32(FP), AX
 	MOVQ    ars+40(FP), CX
 	MOVQ    acs+48(FP), DX
@@ -10725,28 +10501,22 @@ relugrad:
 	ADDQ       DI, SI
 
 next:
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	MOVQ   $0x00000014, R9
-	MOVQ   op+104(FP), R8
-	CMPQ   R8, $0x04
-	JNE    advance
-	MOVQ   DI, R9
-	IMUL3Q $0x05, DI, R9
-
-advance:
-	ADDQ R9, aux+88(FP)
+	ADDQ astep+120(FP), AX
+	MOVQ bstep+128(FP), SI
+	ADDQ SI, b+56(FP)
+	MOVQ cstep+136(FP), SI
+	ADDQ SI, c+72(FP)
+	MOVQ auxstep+144(FP), SI
+	ADDQ SI, aux+88(FP)
+	MOVQ c+72(FP), SI
 	DECQ tiles+0(FP)
 	JNZ  tile
 	VZEROUPPER
 	RET
 
-// func gemm256x6x1(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)
+// func gemm256x6x1(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32, astep int, bstep int, cstep int, auxstep int)
 // Requires: AVX, FMA3, MMX+
-TEXT ·gemm256x6x1(SB), NOSPLIT, $0-120
+TEXT ·gemm256x6x1(SB), NOSPLIT, $0-152
 	MOVQ    a+32(FP), AX
 	MOVQ    ars+40(FP), CX
 	MOVQ    acs+48(FP), DX
@@ -10971,29 +10741,22 @@ relugrad:
 	ADDQ       DI, SI
 
 next:
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	MOVQ   $0x00000018, R9
-	MOVQ   op+104(FP), R8
-	CMPQ   R8, $0x04
-	JNE    advance
-	MOVQ   DI, R9
-	IMUL3Q $0x06, DI, R9
-
-advance:
-	ADDQ R9, aux+88(FP)
+	ADDQ astep+120(FP), AX
+	MOVQ bstep+128(FP), SI
+	ADDQ SI, b+56(FP)
+	MOVQ cstep+136(FP), SI
+	ADDQ SI, c+72(FP)
+	MOVQ auxstep+144(FP), SI
+	ADDQ SI, aux+88(FP)
+	MOVQ c+72(FP), SI
 	DECQ tiles+0(FP)
 	JNZ  tile
 	VZEROUPPER
 	RET
 
-// func gemm256x7x1(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)
+// func gemm256x7x1(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32, astep int, bstep int, cstep int, auxstep int)
 // Requires: AVX, FMA3, MMX+
-TEXT ·gemm256x7x1(SB), NOSPLIT, $0-120
+TEXT ·gemm256x7x1(SB), NOSPLIT, $0-152
 	MOVQ    a+32(FP), AX
 	MOVQ    ars+40(FP), CX
 	MOVQ    acs+48(FP), DX
@@ -11244,30 +11007,22 @@ relugrad:
 	ADDQ       DI, SI
 
 next:
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	MOVQ   $0x0000001c, R9
-	MOVQ   op+104(FP), R8
-	CMPQ   R8, $0x04
-	JNE    advance
-	MOVQ   DI, R9
-	IMUL3Q $0x07, DI, R9
-
-advance:
-	ADDQ R9, aux+88(FP)
+	ADDQ astep+120(FP), AX
+	MOVQ bstep+128(FP), SI
+	ADDQ SI, b+56(FP)
+	MOVQ cstep+136(FP), SI
+	ADDQ SI, c+72(FP)
+	MOVQ auxstep+144(FP), SI
+	ADDQ SI, aux+88(FP)
+	MOVQ c+72(FP), SI
 	DECQ tiles+0(FP)
 	JNZ  tile
 	VZEROUPPER
 	RET
 
-// func gemm256x8x1(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)
+// func gemm256x8x1(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32, astep int, bstep int, cstep int, auxstep int)
 // Requires: AVX, FMA3, MMX+
-TEXT ·gemm256x8x1(SB), NOSPLIT, $0-120
+TEXT ·gemm256x8x1(SB), NOSPLIT, $0-152
 	MOVQ    a+32(FP), AX
 	MOVQ    ars+40(FP), CX
 	MOVQ    acs+48(FP), DX
@@ -11544,31 +11299,22 @@ relugrad:
 	ADDQ       DI, SI
 
 next:
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	MOVQ   $0x00000020, R9
-	MOVQ   op+104(FP), R8
-	CMPQ   R8, $0x04
-	JNE    advance
-	MOVQ   DI, R9
-	IMUL3Q $0x08, DI, R9
-
-advance:
-	ADDQ R9, aux+88(FP)
+	ADDQ astep+120(FP), AX
+	MOVQ bstep+128(FP), SI
+	ADDQ SI, b+56(FP)
+	MOVQ cstep+136(FP), SI
+	ADDQ SI, c+72(FP)
+	MOVQ auxstep+144(FP), SI
+	ADDQ SI, aux+88(FP)
+	MOVQ c+72(FP), SI
 	DECQ tiles+0(FP)
 	JNZ  tile
 	VZEROUPPER
 	RET
 
-// func gemm256x9x1(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)
+// func gemm256x9x1(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32, astep int, bstep int, cstep int, auxstep int)
 // Requires: AVX, FMA3, MMX+
-TEXT ·gemm256x9x1(SB), NOSPLIT, $0-120
+TEXT ·gemm256x9x1(SB), NOSPLIT, $0-152
 	MOVQ    a+32(FP), AX
 	MOVQ    ars+40(FP), CX
 	MOVQ    acs+48(FP), DX
@@ -11871,32 +11617,22 @@ relugrad:
 	ADDQ       DI, SI
 
 next:
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	MOVQ   $0x00000024, R9
-	MOVQ   op+104(FP), R8
-	CMPQ   R8, $0x04
-	JNE    advance
-	MOVQ   DI, R9
-	IMUL3Q $0x09, DI, R9
-
-advance:
-	ADDQ R9, aux+88(FP)
+	ADDQ astep+120(FP), AX
+	MOVQ bstep+128(FP), SI
+	ADDQ SI, b+56(FP)
+	MOVQ cstep+136(FP), SI
+	ADDQ SI, c+72(FP)
+	MOVQ auxstep+144(FP), SI
+	ADDQ SI, aux+88(FP)
+	MOVQ c+72(FP), SI
 	DECQ tiles+0(FP)
 	JNZ  tile
 	VZEROUPPER
 	RET
 
-// func gemm256x10x1(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)
+// func gemm256x10x1(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32, astep int, bstep int, cstep int, auxstep int)
 // Requires: AVX, FMA3, MMX+
-TEXT ·gemm256x10x1(SB), NOSPLIT, $0-120
+TEXT ·gemm256x10x1(SB), NOSPLIT, $0-152
 	MOVQ    a+32(FP), AX
 	MOVQ    ars+40(FP), CX
 	MOVQ    acs+48(FP), DX
@@ -12225,33 +11961,22 @@ relugrad:
 	ADDQ       DI, SI
 
 next:
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	MOVQ   $0x00000028, R9
-	MOVQ   op+104(FP), R8
-	CMPQ   R8, $0x04
-	JNE    advance
-	MOVQ   DI, R9
-	IMUL3Q $0x0a, DI, R9
-
-advance:
-	ADDQ R9, aux+88(FP)
+	ADDQ astep+120(FP), AX
+	MOVQ bstep+128(FP), SI
+	ADDQ SI, b+56(FP)
+	MOVQ cstep+136(FP), SI
+	ADDQ SI, c+72(FP)
+	MOVQ auxstep+144(FP), SI
+	ADDQ SI, aux+88(FP)
+	MOVQ c+72(FP), SI
 	DECQ tiles+0(FP)
 	JNZ  tile
 	VZEROUPPER
 	RET
 
-// func gemm256x11x1(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)
+// func gemm256x11x1(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32, astep int, bstep int, cstep int, auxstep int)
 // Requires: AVX, FMA3, MMX+
-TEXT ·gemm256x11x1(SB), NOSPLIT, $0-120
+TEXT ·gemm256x11x1(SB), NOSPLIT, $0-152
 	MOVQ    a+32(FP), AX
 	MOVQ    ars+40(FP), CX
 	MOVQ    acs+48(FP), DX
@@ -12609,34 +12334,22 @@ relugrad:
 	ADDQ       DI, SI
 
 next:
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	MOVQ   $0x0000002c, R9
-	MOVQ   op+104(FP), R8
-	CMPQ   R8, $0x04
-	JNE    advance
-	MOVQ   DI, R9
-	IMUL3Q $0x0b, DI, R9
-
-advance:
-	ADDQ R9, aux+88(FP)
+	ADDQ astep+120(FP), AX
+	MOVQ bstep+128(FP), SI
+	ADDQ SI, b+56(FP)
+	MOVQ cstep+136(FP), SI
+	ADDQ SI, c+72(FP)
+	MOVQ auxstep+144(FP), SI
+	ADDQ SI, aux+88(FP)
+	MOVQ c+72(FP), SI
 	DECQ tiles+0(FP)
 	JNZ  tile
 	VZEROUPPER
 	RET
 
-// func gemm256x12x1(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)
+// func gemm256x12x1(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32, astep int, bstep int, cstep int, auxstep int)
 // Requires: AVX, FMA3, MMX+
-TEXT ·gemm256x12x1(SB), NOSPLIT, $0-120
+TEXT ·gemm256x12x1(SB), NOSPLIT, $0-152
 	MOVQ    a+32(FP), AX
 	MOVQ    ars+40(FP), CX
 	MOVQ    acs+48(FP), DX
@@ -13020,153 +12733,138 @@ relugrad:
 	ADDQ       DI, SI
 
 next:
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	MOVQ   $0x00000030, R9
-	MOVQ   op+104(FP), R8
-	CMPQ   R8, $0x04
-	JNE    advance
-	MOVQ   DI, R9
-	IMUL3Q $0x0c, DI, R9
-
-advance:
-	ADDQ R9, aux+88(FP)
+	ADDQ astep+120(FP), AX
+	MOVQ bstep+128(FP), SI
+	ADDQ SI, b+56(FP)
+	MOVQ cstep+136(FP), SI
+	ADDQ SI, c+72(FP)
+	MOVQ auxstep+144(FP), SI
+	ADDQ SI, aux+88(FP)
+	MOVQ c+72(FP), SI
 	DECQ tiles+0(FP)
 	JNZ  tile
 	VZEROUPPER
 	RET
 
-// func gemm256x1x2(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)
+// func gemm256x1x2(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32, astep int, bstep int, cstep int, auxstep int)
 // Requires: AVX, FMA3, MMX+
-TEXT ·gemm256x1x2(SB), NOSPLIT, $0-120
+TEXT ·gemm256x1x2(SB), NOSPLIT, $0-152
 	MOVQ a+32(FP), AX
 	MOVQ ars+40(FP), CX
-	MOVQ acs+48(FP), DX
-	MOVQ ldb+64(FP), BX
-	MOVQ c+72(FP), SI
-	MOVQ ldc+80(FP), DI
-	MOVQ mask+112(FP), R8
+	MOVQ acs+48(FP), CX
+	MOVQ ldb+64(FP), DX
+	MOVQ c+72(FP), BX
+	MOVQ ldc+80(FP), SI
+	MOVQ mask+112(FP), DI
 
 tile:
-	MOVQ       op+104(FP), R8
-	CMPQ       R8, $0x01
+	MOVQ       op+104(FP), DI
+	CMPQ       DI, $0x01
 	JNE        start
-	MOVQ       SI, R8
-	PREFETCHT0 (R8)
+	MOVQ       BX, DI
+	PREFETCHT0 (DI)
 
 start:
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
-	MOVQ   segment+24(FP), R8
-	MOVQ   segments+16(FP), R9
+	MOVQ   segment+24(FP), DI
+	MOVQ   segments+16(FP), R8
 
 segment:
-	MOVQ (R8), R10
-	LEAQ (AX)(R10*4), R10
-	MOVQ 8(R8), R12
-	MOVQ b+56(FP), R11
-	LEAQ (R11)(R12*4), R11
-	MOVQ k+8(FP), R12
+	MOVQ (DI), R9
+	LEAQ (AX)(R9*4), R9
+	MOVQ 8(DI), R11
+	MOVQ b+56(FP), R10
+	LEAQ (R10)(R11*4), R10
+	MOVQ k+8(FP), R11
 
 loop:
-	VMOVUPS      (R11), Y2
-	VMOVUPS      32(R11), Y3
-	ADDQ         BX, R11
-	VBROADCASTSS (R10), Y4
+	VMOVUPS      (R10), Y2
+	VMOVUPS      32(R10), Y3
+	ADDQ         DX, R10
+	VBROADCASTSS (R9), Y4
 	VFMADD231PS  Y2, Y4, Y0
 	VFMADD231PS  Y3, Y4, Y1
-	ADDQ         DX, R10
-	DECQ         R12
+	ADDQ         CX, R9
+	DECQ         R11
 	JNZ          loop
-	ADDQ         $0x10, R8
-	DECQ         R9
+	ADDQ         $0x10, DI
+	DECQ         R8
 	JNZ          segment
-	MOVQ         aux+88(FP), R9
-	MOVQ         op+104(FP), R8
-	CMPQ         R8, $0x01
+	MOVQ         aux+88(FP), R8
+	MOVQ         op+104(FP), DI
+	CMPQ         DI, $0x01
 	JEQ          add
-	CMPQ         R8, $0x02
+	CMPQ         DI, $0x02
 	JEQ          bias
-	CMPQ         R8, $0x03
+	CMPQ         DI, $0x03
 	JEQ          biasrelu
-	CMPQ         R8, $0x04
+	CMPQ         DI, $0x04
 	JEQ          relugrad
 
 	// Store
-	VMOVUPS Y0, (SI)
-	VMOVUPS Y1, 32(SI)
-	ADDQ    DI, SI
+	VMOVUPS Y0, (BX)
+	VMOVUPS Y1, 32(BX)
+	ADDQ    SI, BX
 	JMP     next
 
 add:
 	VBROADCASTSS alpha+96(FP), Y2
-	VFMADD213PS  (SI), Y2, Y0
-	VMOVUPS      Y0, (SI)
-	VFMADD213PS  32(SI), Y2, Y1
-	VMOVUPS      Y1, 32(SI)
-	ADDQ         DI, SI
+	VFMADD213PS  (BX), Y2, Y0
+	VMOVUPS      Y0, (BX)
+	VFMADD213PS  32(BX), Y2, Y1
+	VMOVUPS      Y1, 32(BX)
+	ADDQ         SI, BX
 	JMP          next
 
 bias:
-	VBROADCASTSS (R9), Y2
+	VBROADCASTSS (R8), Y2
 	VADDPS       Y2, Y0, Y0
-	VMOVUPS      Y0, (SI)
+	VMOVUPS      Y0, (BX)
 	VADDPS       Y2, Y1, Y1
-	VMOVUPS      Y1, 32(SI)
-	ADDQ         DI, SI
+	VMOVUPS      Y1, 32(BX)
+	ADDQ         SI, BX
 	JMP          next
 
 biasrelu:
 	VXORPS       Y3, Y3, Y3
-	VBROADCASTSS (R9), Y2
+	VBROADCASTSS (R8), Y2
 	VADDPS       Y2, Y0, Y0
 	VMAXPS       Y0, Y3, Y0
-	VMOVUPS      Y0, (SI)
+	VMOVUPS      Y0, (BX)
 	VADDPS       Y2, Y1, Y1
 	VMAXPS       Y1, Y3, Y1
-	VMOVUPS      Y1, 32(SI)
-	ADDQ         DI, SI
+	VMOVUPS      Y1, 32(BX)
+	ADDQ         SI, BX
 	JMP          next
 
 relugrad:
 	VXORPS  Y2, Y2, Y2
-	VCMPPS  $0x11, (R9), Y2, Y3
+	VCMPPS  $0x11, (R8), Y2, Y3
 	VANDPS  Y3, Y0, Y0
-	VMOVUPS Y0, (SI)
-	VCMPPS  $0x11, 32(R9), Y2, Y0
+	VMOVUPS Y0, (BX)
+	VCMPPS  $0x11, 32(R8), Y2, Y0
 	VANDPS  Y0, Y1, Y1
-	VMOVUPS Y1, 32(SI)
-	ADDQ    DI, SI
+	VMOVUPS Y1, 32(BX)
+	ADDQ    SI, BX
 
 next:
-	ADDQ   CX, AX
-	MOVQ   $0x00000004, R9
-	MOVQ   op+104(FP), R8
-	CMPQ   R8, $0x04
-	JNE    advance
-	MOVQ   DI, R9
-	IMUL3Q $0x01, DI, R9
-
-advance:
-	ADDQ R9, aux+88(FP)
+	ADDQ astep+120(FP), AX
+	MOVQ bstep+128(FP), BX
+	ADDQ BX, b+56(FP)
+	MOVQ cstep+136(FP), BX
+	ADDQ BX, c+72(FP)
+	MOVQ auxstep+144(FP), BX
+	ADDQ BX, aux+88(FP)
+	MOVQ c+72(FP), BX
 	DECQ tiles+0(FP)
 	JNZ  tile
 	VZEROUPPER
 	RET
 
-// func gemm256x2x2(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)
+// func gemm256x2x2(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32, astep int, bstep int, cstep int, auxstep int)
 // Requires: AVX, FMA3, MMX+
-TEXT ·gemm256x2x2(SB), NOSPLIT, $0-120
+TEXT ·gemm256x2x2(SB), NOSPLIT, $0-152
 	MOVQ a+32(FP), AX
 	MOVQ ars+40(FP), CX
 	MOVQ acs+48(FP), DX
@@ -13304,25 +13002,22 @@ relugrad:
 	ADDQ    DI, SI
 
 next:
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	MOVQ   $0x00000008, R9
-	MOVQ   op+104(FP), R8
-	CMPQ   R8, $0x04
-	JNE    advance
-	MOVQ   DI, R9
-	IMUL3Q $0x02, DI, R9
-
-advance:
-	ADDQ R9, aux+88(FP)
+	ADDQ astep+120(FP), AX
+	MOVQ bstep+128(FP), SI
+	ADDQ SI, b+56(FP)
+	MOVQ cstep+136(FP), SI
+	ADDQ SI, c+72(FP)
+	MOVQ auxstep+144(FP), SI
+	ADDQ SI, aux+88(FP)
+	MOVQ c+72(FP), SI
 	DECQ tiles+0(FP)
 	JNZ  tile
 	VZEROUPPER
 	RET
 
-// func gemm256x3x2(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)
+// func gemm256x3x2(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32, astep int, bstep int, cstep int, auxstep int)
 // Requires: AVX, FMA3, MMX+
-TEXT ·gemm256x3x2(SB), NOSPLIT, $0-120
+TEXT ·gemm256x3x2(SB), NOSPLIT, $0-152
 	MOVQ a+32(FP), AX
 	MOVQ ars+40(FP), CX
 	MOVQ acs+48(FP), DX
@@ -13497,26 +13192,22 @@ relugrad:
 	ADDQ    DI, SI
 
 next:
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	MOVQ   $0x0000000c, R9
-	MOVQ   op+104(FP), R8
-	CMPQ   R8, $0x04
-	JNE    advance
-	MOVQ   DI, R9
-	IMUL3Q $0x03, DI, R9
-
-advance:
-	ADDQ R9, aux+88(FP)
+	ADDQ astep+120(FP), AX
+	MOVQ bstep+128(FP), SI
+	ADDQ SI, b+56(FP)
+	MOVQ cstep+136(FP), SI
+	ADDQ SI, c+72(FP)
+	MOVQ auxstep+144(FP), SI
+	ADDQ SI, aux+88(FP)
+	MOVQ c+72(FP), SI
 	DECQ tiles+0(FP)
 	JNZ  tile
 	VZEROUPPER
 	RET
 
-// func gemm256x4x2(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)
+// func gemm256x4x2(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32, astep int, bstep int, cstep int, auxstep int)
 // Requires: AVX, FMA3, MMX+
-TEXT ·gemm256x4x2(SB), NOSPLIT, $0-120
+TEXT ·gemm256x4x2(SB), NOSPLIT, $0-152
 	MOVQ a+32(FP), AX
 	MOVQ ars+40(FP), CX
 	MOVQ acs+48(FP), DX
@@ -13731,27 +13422,22 @@ relugrad:
 	ADDQ    DI, SI
 
 next:
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	MOVQ   $0x00000010, R9
-	MOVQ   op+104(FP), R8
-	CMPQ   R8, $0x04
-	JNE    advance
-	MOVQ   DI, R9
-	IMUL3Q $0x04, DI, R9
-
-advance:
-	ADDQ R9, aux+88(FP)
+	ADDQ astep+120(FP), AX
+	MOVQ bstep+128(FP), SI
+	ADDQ SI, b+56(FP)
+	MOVQ cstep+136(FP), SI
+	ADDQ SI, c+72(FP)
+	MOVQ auxstep+144(FP), SI
+	ADDQ SI, aux+88(FP)
+	MOVQ c+72(FP), SI
 	DECQ tiles+0(FP)
 	JNZ  tile
 	VZEROUPPER
 	RET
 
-// func gemm256x5x2(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)
+// func gemm256x5x2(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32, astep int, bstep int, cstep int, auxstep int)
 // Requires: AVX, FMA3, MMX+
-TEXT ·gemm256x5x2(SB), NOSPLIT, $0-120
+TEXT ·gemm256x5x2(SB), NOSPLIT, $0-152
 	MOVQ a+32(FP), AX
 	MOVQ ars+40(FP), CX
 	MOVQ acs+48(FP), DX
@@ -14003,28 +13689,22 @@ relugrad:
 	ADDQ    DI, SI
 
 next:
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	MOVQ   $0x00000014, R9
-	MOVQ   op+104(FP), R8
-	CMPQ   R8, $0x04
-	JNE    advance
-	MOVQ   DI, R9
-	IMUL3Q $0x05, DI, R9
-
-advance:
-	ADDQ R9, aux+88(FP)
+	ADDQ astep+120(FP), AX
+	MOVQ bstep+128(FP), SI
+	ADDQ SI, b+56(FP)
+	MOVQ cstep+136(FP), SI
+	ADDQ SI, c+72(FP)
+	MOVQ auxstep+144(FP), SI
+	ADDQ SI, aux+88(FP)
+	MOVQ c+72(FP), SI
 	DECQ tiles+0(FP)
 	JNZ  tile
 	VZEROUPPER
 	RET
 
-// func gemm256x6x2(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)
+// func gemm256x6x2(tiles int, k int, segments int, segment *int, a *float32, ars int, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32, astep int, bstep int, cstep int, auxstep int)
 // Requires: AVX, FMA3, MMX+
-TEXT ·gemm256x6x2(SB), NOSPLIT, $0-120
+TEXT ·gemm256x6x2(SB), NOSPLIT, $0-152
 	MOVQ a+32(FP), AX
 	MOVQ ars+40(FP), CX
 	MOVQ acs+48(FP), DX
@@ -14315,21 +13995,14 @@ relugrad:
 	ADDQ    DI, SI
 
 next:
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	ADDQ   CX, AX
-	MOVQ   $0x00000018, R9
-	MOVQ   op+104(FP), R8
-	CMPQ   R8, $0x04
-	JNE    advance
-	MOVQ   DI, R9
-	IMUL3Q $0x06, DI, R9
-
-advance:
-	ADDQ R9, aux+88(FP)
+	ADDQ astep+120(FP), AX
+	MOVQ bstep+128(FP), SI
+	ADDQ SI, b+56(FP)
+	MOVQ cstep+136(FP), SI
+	ADDQ SI, c+72(FP)
+	MOVQ auxstep+144(FP), SI
+	ADDQ SI, aux+88(FP)
+	MOVQ c+72(FP), SI
 	DECQ tiles+0(FP)
 	JNZ  tile
 	VZEROUPPER

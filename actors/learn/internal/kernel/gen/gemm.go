@@ -30,7 +30,7 @@ var pointerAt = [4]int{0, 3, 5, 10}
 // tiles of rows with one panel of B, which stays in the first-level cache.
 func gemm(s simd, mr, nr int) {
 	TEXT(fmt.Sprintf("gemm%sx%dx%d", s.name, mr, nr), NOSPLIT,
-		"func(tiles, k, segments int, segment *int, a *float32, ars, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32)")
+		"func(tiles, k, segments int, segment *int, a *float32, ars, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32, astep, bstep, cstep, auxstep int)")
 	Pragma("noescape")
 	Doc(fmt.Sprintf("gemm%sx%dx%d computes tiles of %d rows by %d vectors; strides are in bytes.", s.name, mr, nr, mr, nr))
 
@@ -144,6 +144,11 @@ func gemm(s simd, mr, nr int) {
 		for v := range nr {
 			VFMADD231PS(bv[v], x, acc[i][v])
 		}
+	}
+	if s.wide() {
+		// Where A is read along its columns every k is in another page, which no
+		// hardware prefetches; elsewhere this asks for the next line, or for nothing.
+		PREFETCHT0(Mem{Base: pointers[0], Index: acs, Scale: 8, Disp: 4 * (mr - 1)})
 	}
 	for _, p := range pointers {
 		ADDQ(acs, p)
@@ -261,28 +266,21 @@ func gemm(s simd, mr, nr int) {
 	})
 
 	Label("next")
-	// The next mr rows of A, and of aux: floats where it is a bias, rows of C else.
-	for range mr {
-		ADDQ(ars, a)
+	argument := func(name string) Mem {
+		c, err := Param(name).Resolve()
+		if err != nil {
+			panic(err)
+		}
+		return c.Addr
 	}
-	step := GP64()
-	MOVQ(U32(4*mr), step)
-	Load(Param("op"), op)
-	CMPQ(op, Imm(opReLUGrad))
-	JNE(LabelRef("advance"))
-	MOVQ(ldc, step)
-	IMUL3Q(Imm(uint64(mr)), ldc, step)
-	Label("advance")
-	auxAddr, err := Param("aux").Resolve()
-	if err != nil {
-		panic(err)
+	ADDQ(argument("astep"), a)
+	for _, name := range []string{"b", "c", "aux"} {
+		step := GP64()
+		Load(Param(name+"step"), step)
+		ADDQ(step, argument(name))
 	}
-	ADDQ(step, auxAddr.Addr)
-	tiles, err := Param("tiles").Resolve()
-	if err != nil {
-		panic(err)
-	}
-	DECQ(tiles.Addr)
+	Load(Param("c"), c)
+	DECQ(argument("tiles"))
 	JNZ(LabelRef("tile"))
 	VZEROUPPER()
 	RET()

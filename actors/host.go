@@ -126,14 +126,26 @@ func (h *Host) result(ctx context.Context, job *bus.Job, t *Trainer) (*bus.Sum, 
 		work := make([]Assignment, len(job.Clients))
 		for i, c := range job.Clients {
 			work[i] = Assignment{Task: c.Task, Client: c.Client, LocalSteps: c.LocalSteps, StepsDone: c.StepsDone, Rate: c.LearningRate, Weight: c.Weight}
+			if work[i].Variate, err = h.variate(ctx, c.Variate); err != nil {
+				return nil, err
+			}
 		}
-		sum.Values = make([]int64, len(params))
-		outcomes, err := t.Train(ctx, params, Method{}, work, sum.Values)
+		method := Method{Proximal: job.Method.Proximal, Variates: job.Method.Variates, VariateWeight: job.Method.VariateWeight}
+		if method.Variate, err = h.variate(ctx, job.Method.Variate); err != nil {
+			return nil, err
+		}
+		sum.Values = make([]int64, method.SumLength(len(params)))
+		outcomes, err := t.Train(ctx, params, method, work, sum.Values)
 		if err != nil {
 			return nil, err
 		}
 		for i, o := range outcomes {
-			sum.Clients = append(sum.Clients, bus.ClientLoss{Task: work[i].Task, FirstStepLoss: o.FirstStepLoss})
+			loss := bus.ClientLoss{Task: work[i].Task, FirstStepLoss: o.FirstStepLoss}
+			if method.Variates {
+				loss.Variate = bus.DigestOf(o.Variate)
+				sum.Variates = append(sum.Variates, o.Variate)
+			}
+			sum.Clients = append(sum.Clients, loss)
 		}
 	case bus.Evaluate:
 		for _, s := range job.Shards {
@@ -147,6 +159,14 @@ func (h *Host) result(ctx context.Context, job *bus.Job, t *Trainer) (*bus.Sum, 
 		return nil, fmt.Errorf("actors: job %d is of an unknown kind (%v)", job.Job, job.Kind)
 	}
 	return sum, nil
+}
+
+// variate finds a control variate; nil: zero.
+func (h *Host) variate(ctx context.Context, d bus.Digest) ([]float32, error) {
+	if d.IsZero() {
+		return nil, nil
+	}
+	return h.bus.Model(ctx, d)
 }
 
 // check refuses a job that is not for this host's model, data or split: its

@@ -6,6 +6,7 @@ import (
 
 	"fedpace/actors/learn"
 	"fedpace/bus"
+	"fedpace/coordinator/aggregate"
 	"fedpace/coordinator/round"
 )
 
@@ -30,6 +31,9 @@ type Learning struct {
 	// Samples gives a client's training samples for sample-weighted FedAvg
 	// (Eq. 2); nil weighs the accepted updates equally (Algorithm 1).
 	Samples func(client int) int
+	// Algorithm is how updates become a model; nil: FedAvg. It is made for the
+	// model and the population, and its state moves on with the run.
+	Algorithm *aggregate.Algorithm
 }
 
 // Observer hears of a run as it goes, from the run's own goroutine: what takes

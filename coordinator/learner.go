@@ -18,8 +18,9 @@ const shard = 1024
 // learner turns accepted tasks into the next model, through jobs on the work
 // queue.
 type learner struct {
-	config *Config
-	bus    *bus.Coordinator
+	config    *Config
+	bus       *bus.Coordinator
+	algorithm *aggregate.Algorithm
 
 	params []float32 // the newest model; never changed, only replaced
 	digest bus.Digest
@@ -29,7 +30,12 @@ type learner struct {
 }
 
 func newLearner(ctx context.Context, channel *bus.Coordinator, c *Config) (*learner, error) {
-	l := &learner{config: c, bus: channel, params: c.Learning.Initial, sum: make([]int64, c.Learning.Model.Params()), best: -1}
+	algorithm, err := c.algorithm()
+	if err != nil {
+		return nil, err
+	}
+	l := &learner{config: c, bus: channel, algorithm: algorithm, params: c.Learning.Initial, best: -1}
+	l.sum = make([]int64, algorithm.SumLength(len(l.params)))
 	l.digest = bus.DigestOf(l.params)
 	return l, channel.PutModel(ctx, l.digest, l.params)
 }
@@ -62,7 +68,11 @@ func (d *driver) evaluate(ctx context.Context) error {
 // round returns the mean over the tasks of the clients' first-step losses,
 // added in task order (the inner mean of Eq. 15).
 func (l *learner) round(ctx context.Context, tasks []round.Task) (loss float64, err error) {
-	weights, err := l.weights(tasks)
+	weights, scale, err := l.weigh(tasks)
+	if err != nil {
+		return 0, err
+	}
+	variates, err := l.putVariates(ctx, tasks)
 	if err != nil {
 		return 0, err
 	}
@@ -70,11 +80,12 @@ func (l *learner) round(ctx context.Context, tasks []round.Task) (loss float64, 
 	var jobs []assignment
 	for _, part := range split(len(tasks), l.config.Learning.Jobs) {
 		job := l.newJob(bus.Train, tasks[0].Round)
+		job.Method = l.method(variates)
 		for i := part.from; i < part.to; i++ {
 			t := tasks[i]
 			job.Clients = append(job.Clients, bus.JobClient{
 				Task: t.Task, Client: t.Client, LocalSteps: t.LocalSteps, StepsDone: t.StepsDone,
-				LearningRate: t.LearningRate, Weight: weights[i],
+				LearningRate: t.LearningRate, Weight: weights[i], Variate: variates.variate(i),
 			})
 		}
 		jobs = append(jobs, assignment{job: job, take: func(s *bus.Sum) error {
@@ -86,6 +97,7 @@ func (l *learner) round(ctx context.Context, tasks []round.Task) (loss float64, 
 					return fmt.Errorf("coordinator: job %d, client %d: the sum is of task %d, not %d", job.Job, i, c.Task, job.Clients[i].Task)
 				}
 				losses[part.from+i] = c.FirstStepLoss
+				variates.take(part.from+i, s, i)
 			}
 			return aggregate.Merge(l.sum, s.Values)
 		}})
@@ -96,13 +108,16 @@ func (l *learner) round(ctx context.Context, tasks []round.Task) (loss float64, 
 	}
 	next := make([]float32, len(l.params))
 	copy(next, l.params)
-	aggregate.Apply(next, l.sum)
+	l.algorithm.Server.Apply(next, l.sum[:len(next)], scale)
 	for i, x := range next {
 		if math.IsInf(float64(x), 0) || x != x {
 			return 0, fmt.Errorf("diverged: parameter %d of the model after round %d is %g", i, tasks[0].Round, x)
 		}
 	}
 	if err := l.replace(ctx, next); err != nil {
+		return 0, err
+	}
+	if err := variates.update(ctx, l.sum[len(next):], tasks, l.digest); err != nil {
 		return 0, err
 	}
 	total := 0.0

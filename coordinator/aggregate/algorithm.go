@@ -60,6 +60,15 @@ func New(name string, params, population int, o Options) (*Algorithm, error) {
 	return a, nil
 }
 
+// SumLength is the length of the exact sum for a model of so many parameters:
+// with control variates their changes follow the updates.
+func (a *Algorithm) SumLength(params int) int {
+	if a.Variates != nil {
+		return 2 * params
+	}
+	return params
+}
+
 // Weigh turns the accepted clients' weights, which sum to 1, into those of the
 // exact sum, and returns the factor that Server.Apply takes with it. steps are
 // the clients' local steps, staleness the aggregations since each base model;

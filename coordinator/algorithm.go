@@ -1,0 +1,120 @@
+package coordinator
+
+import (
+	"context"
+
+	"fedpace/bus"
+	"fedpace/coordinator/aggregate"
+	"fedpace/coordinator/round"
+)
+
+// algorithm is the run's own, FedAvg where the configuration names none.
+func (c *Config) algorithm() (*aggregate.Algorithm, error) {
+	if c.Learning.Algorithm != nil {
+		return c.Learning.Algorithm, nil
+	}
+	return aggregate.New(aggregate.FedAvg, c.Learning.Model.Params(), c.Round.Clients, aggregate.Options{})
+}
+
+// weigh returns the weights of the accepted updates in the exact sum, and the
+// factor that the server applies to it.
+func (l *learner) weigh(tasks []round.Task) (weights []float64, scale float64, err error) {
+	if weights, err = l.weights(tasks); err != nil {
+		return nil, 0, err
+	}
+	steps := make([]int, len(tasks))
+	for i, t := range tasks {
+		steps[i] = t.LocalSteps
+	}
+	weights, scale = l.algorithm.Weigh(weights, steps, nil)
+	return weights, scale, nil
+}
+
+// variates are the control variates of one round's tasks, on the bus while the
+// round is trained.
+type variates struct {
+	of     *aggregate.Variates // nil: the algorithm has none
+	bus    *bus.Coordinator
+	server bus.Digest
+	put    []bus.Digest
+	before []bus.Digest        // by task; zero: none yet
+	after  []aggregate.Variate // by task, as the sums bring them
+}
+
+// putVariates makes the variates that the tasks need available to trainers.
+func (l *learner) putVariates(ctx context.Context, tasks []round.Task) (*variates, error) {
+	v := &variates{of: l.algorithm.Variates, bus: l.bus}
+	if v.of == nil {
+		return v, nil
+	}
+	v.before, v.after = make([]bus.Digest, len(tasks)), make([]aggregate.Variate, len(tasks))
+	if c := v.of.Server(); c != nil {
+		v.server = bus.DigestOf(c)
+		if err := v.offer(ctx, v.server, c); err != nil {
+			return nil, err
+		}
+	}
+	for i, t := range tasks {
+		own := v.of.Client(t.Client)
+		if own.Values == nil {
+			continue
+		}
+		v.before[i] = own.Digest
+		if err := v.offer(ctx, own.Digest, own.Values); err != nil {
+			return nil, err
+		}
+	}
+	return v, nil
+}
+
+func (v *variates) offer(ctx context.Context, digest bus.Digest, values []float32) error {
+	v.put = append(v.put, digest)
+	return v.bus.PutModel(ctx, digest, values)
+}
+
+// method is what the round's jobs say of their local steps.
+func (l *learner) method(v *variates) bus.Method {
+	m := bus.Method{Proximal: l.algorithm.Proximal}
+	if v.of != nil {
+		m.Variates, m.Variate, m.VariateWeight = true, v.server, v.of.Weight()
+	}
+	return m
+}
+
+// variate is what task i's client starts with.
+func (v *variates) variate(i int) bus.Digest {
+	if v.of == nil {
+		return bus.Digest{}
+	}
+	return v.before[i]
+}
+
+// take keeps what task i's client ends with.
+func (v *variates) take(i int, s *bus.Sum, j int) {
+	if v.of != nil {
+		v.after[i] = aggregate.Variate{Digest: s.Clients[j].Variate, Values: s.Variates[j]}
+	}
+}
+
+// update ends the round: the clients' variates and the server's move on, and
+// those that were lent to trainers are taken back. keep is the digest of the
+// model in use.
+func (v *variates) update(ctx context.Context, sum []int64, tasks []round.Task, keep bus.Digest) error {
+	if v.of == nil {
+		return nil
+	}
+	clients := make([]int, len(tasks))
+	for i, t := range tasks {
+		clients[i] = t.Client
+	}
+	v.of.Update(sum, clients, v.after)
+	for _, d := range v.put {
+		if d == keep {
+			continue
+		}
+		if err := v.bus.DeleteModel(ctx, d); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -88,8 +88,10 @@ func fitStop(c Config) *KeyError {
 // fitClock keeps one round, and K-eta-fixed's runtime, within the clock.
 func fitClock(c Config) *KeyError {
 	megabits := c.Network.ModelMegabits
-	if megabits == 0 {
-		megabits = maxParameters * 32 / 1e6
+	if p, ok := c.Task.Paper(); megabits == 0 && ok && c.Model.Kind == ModelTask {
+		megabits = p.Megabits // near enough for a limit
+	} else if megabits == 0 {
+		megabits = maxParameters * 32 / 1e6 // the data, not read yet, decides
 	}
 	round := megabits/c.Network.DownloadMbps + megabits/c.Network.UploadMbps +
 		float64(c.Schedule.K0)*(c.Compute.SecondsPerStep+10*c.Compute.Std) // Eq. 4

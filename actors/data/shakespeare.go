@@ -307,7 +307,7 @@ func (s *windows) Batch(dst *learn.Batch, c int, samples []int32) error {
 		if i < 0 || i >= s.train[c] {
 			return fmt.Errorf("data: %s: sample %d of client %d, which has %d", s.info.Name, i, c, s.train[c])
 		}
-		s.append(dst, s.start[c]+int(i))
+		appendWindow(dst, s.text[s.start[c]+int(i):])
 	}
 	return nil
 }
@@ -325,15 +325,9 @@ func (s *windows) HeldOutBatch(dst *learn.Batch, from, n int) error {
 		for i >= s.pool[c] {
 			c++
 		}
-		s.append(dst, s.start[c-1]+int(s.train[c-1])+window-1+i-s.pool[c-1])
+		appendWindow(dst, s.text[s.start[c-1]+int(s.train[c-1])+window-1+i-s.pool[c-1]:])
 	}
 	return nil
-}
-
-func (s *windows) append(dst *learn.Batch, at int) {
-	dst.Tokens = append(dst.Tokens, s.text[at:at+window]...)
-	dst.Labels = append(dst.Labels, int32(s.text[at+window]))
-	dst.N++
 }
 
 // Close releases nothing: the text is in memory.

@@ -42,8 +42,9 @@ type maker interface {
 
 // recipes by task; see synthetic_*.go.
 var recipes = map[string]func() (recipe, decoder){
-	"femnist": syntheticFEMNIST,
-	"sent140": syntheticSent140,
+	"cifar100": syntheticCIFAR100,
+	"femnist":  syntheticFEMNIST,
+	"sent140":  syntheticSent140,
 }
 
 // decoder appends a record to a batch; Labels and N are the caller's.
@@ -59,8 +60,9 @@ const (
 	partHeldOut        // (client): labels of held-out samples
 )
 
-// Synthetic makes a federated set for a task (femnist, sent140) with the given
-// number of clients, 0 for the paper's (3,000 and 21,876). Samples per client
+// Synthetic makes a federated set for a task (femnist, sent140, cifar100,
+// shakespeare) with the given number of clients, 0 for the paper's (3,000,
+// 21,876, 500 and 660). Samples per client
 // follow a spread like the real sets'.
 //
 // heterogeneity sets in how far clients differ. At 0 samples are independent
@@ -74,7 +76,7 @@ const (
 // machine.
 func Synthetic(task string, clients int, seed uint64, heterogeneity float64) (Set, error) {
 	prepare, ok := recipes[task]
-	if !ok {
+	if !ok && task != textTask {
 		return nil, fmt.Errorf("data: no synthetic set for task %q, want one of %s", task, strings.Join(SyntheticTasks(), ", "))
 	}
 	if clients < 0 || clients > maxSyntheticClients {
@@ -82,6 +84,11 @@ func Synthetic(task string, clients int, seed uint64, heterogeneity float64) (Se
 	}
 	if math.IsNaN(heterogeneity) || math.IsInf(heterogeneity, 0) || heterogeneity < 0 {
 		return nil, fmt.Errorf("data: synthetic %s: heterogeneity %v, want a finite number of at least 0", task, heterogeneity)
+	}
+	digest := sha256.Sum256(fmt.Appendf(nil, "fedpace synthetic 1\n%s\n%d\n%d\n%016x\n", task, clients, seed, math.Float64bits(heterogeneity)))
+	share := int(256 * (heterogeneity / (1 + heterogeneity)))
+	if task == textTask {
+		return newSyntheticText(clients, seed, heterogeneity, share, hex.EncodeToString(digest[:])), nil
 	}
 	r, decode := prepare()
 	if clients == 0 {
@@ -93,19 +100,18 @@ func Synthetic(task string, clients int, seed uint64, heterogeneity float64) (Se
 		n:      clients,
 		seed:   seed,
 		h:      heterogeneity,
-		shift:  int(256 * (heterogeneity / (1 + heterogeneity))),
+		shift:  share,
 		held:   min(maxHeldOut, clients*r.heldOutPerClient()),
 	}
 	s.cache.limit = cacheBytes
 	s.cache.make = s.open
-	digest := sha256.Sum256(fmt.Appendf(nil, "fedpace synthetic 1\n%s\n%d\n%d\n%016x\n", task, clients, seed, math.Float64bits(heterogeneity)))
 	s.digest = hex.EncodeToString(digest[:])
 	return s, nil
 }
 
 // SyntheticTasks names the tasks that Synthetic makes sets for.
 func SyntheticTasks() []string {
-	var names []string
+	names := []string{textTask}
 	for name := range recipes {
 		names = append(names, name)
 	}
@@ -153,11 +159,14 @@ func (s *synthetic) Client(c int) string { return fmt.Sprintf("synthetic-%d", c)
 
 // Samples draws the client's number of samples from the recipe's quantiles,
 // joined by straight lines.
-func (s *synthetic) Samples(c int) int {
-	h := keyed.Hash(s.seed, keyed.Synthetic, uint64(c), partCount)
-	pieces := uint64(len(s.counts) - 1)
+func (s *synthetic) Samples(c int) int { return drawCount(s.counts, s.seed, c) }
+
+// drawCount draws a client's number of samples from quantiles.
+func drawCount(counts []int, seed uint64, c int) int {
+	h := keyed.Hash(seed, keyed.Synthetic, uint64(c), partCount)
+	pieces := uint64(len(counts) - 1)
 	at := keyed.Below(h, pieces<<16)
-	low, high := s.counts[at>>16], s.counts[at>>16+1]
+	low, high := counts[at>>16], counts[at>>16+1]
 	return low + (high-low)*int(at&0xffff)>>16
 }
 

@@ -59,12 +59,16 @@ var writing = sync.OnceValue(func() *handwriting {
 	var source rand.PCG
 	keyed.Reseed(&source, 0, keyed.Synthetic, partTask, 3)
 	for i := range w.noise {
-		u := source.Uint64()
-		// The mean of four uniform numbers is near enough to a normal one.
-		w.noise[i] = int8((int(int8(u)) + int(int8(u>>8)) + int(int8(u>>16)) + int(int8(u>>24))) / 4)
+		w.noise[i] = bell(source.Uint64())
 	}
 	return w
 })
+
+// bell is a random number of mean 0: that of four uniform ones is near enough
+// to normal.
+func bell(u uint64) int8 {
+	return int8((int(int8(u)) + int(int8(u>>8)) + int(int8(u>>16)) + int(int8(u>>24))) / 4)
+}
 
 // smooth fills a square with a random field, blurred twice by a box of the
 // given radius and stretched to -127..127. Only integers: the same everywhere.

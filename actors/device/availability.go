@@ -272,15 +272,15 @@ func (d *daily) local(seed uint64, client int, t int64) (since, shift int64) {
 // session is the window of day n, in local's time; ok when the client is there
 // that day.
 func (d *daily) session(seed uint64, client int, n int64) (opens, closes int64, ok bool) {
-	c, w := uint64(client), uint64(n)
-	if keyed.Hash(seed, keyed.Availability, c, w) >= d.part {
+	h := keyed.Hash(seed, keyed.Availability, uint64(client), uint64(n))
+	if keyed.Nth(h, 0) >= d.part {
 		return 0, 0, false
 	}
 	opens, closes = n*day, n*day+d.length
 	if d.jitter > 0 {
 		spread := uint64(2*d.jitter + 1)
-		opens += int64(keyed.Below(keyed.Hash(seed, keyed.Availability, c, w, 0), spread)) - d.jitter
-		closes += int64(keyed.Below(keyed.Hash(seed, keyed.Availability, c, w, 1), spread)) - d.jitter
+		opens += int64(keyed.Below(keyed.Nth(h, 1), spread)) - d.jitter
+		closes += int64(keyed.Below(keyed.Nth(h, 2), spread)) - d.jitter
 	}
 	return opens, closes, true
 }

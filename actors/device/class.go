@@ -40,8 +40,8 @@ const (
 	maxStepCV  = 100
 )
 
-// The quantities that a client draws for itself (purpose Device), and those
-// that vary by task (purpose Vary, the same numbers).
+// The quantities that a client draws for itself, as numbers of its key (purpose
+// Device), and those that vary by task (purpose Vary, the same numbers).
 const (
 	ofClass uint64 = iota
 	ofDownload
@@ -58,6 +58,7 @@ type class struct {
 	download, upload quantity
 	step             quantity
 	stepNs           int64   // exact time of a step where it is fixed
+	varies           bool    // whether any quantity has a factor by task
 	std, cv          float64 // of a minibatch: seconds, and relative to the step time
 	links            *Links
 	slow             *slowdown // nil: never
@@ -71,35 +72,32 @@ type quantity struct {
 	id        uint64
 	own, vary sampler
 	fixed     bool // the same for every client and task
+	product   bool // both lognormal and without bounds
 }
+
+// keys are the random bits of a client and of its task.
+type keys struct{ client, task uint64 }
 
 // draw is the quantity for a client's task.
-func (q *quantity) draw(seed uint64, client int, task uint64) float64 {
-	if q.fixed {
+func (q *quantity) draw(k keys) float64 {
+	switch {
+	case q.fixed:
 		return q.own.a
+	case q.product: // of lognormals: one exponential
+		return exp((q.own.a + float64(q.own.b*normal(keyed.Nth(k.client, q.id)))) +
+			(q.vary.a + float64(q.vary.b*normal(keyed.Nth(k.task, q.id)))))
+	case q.vary.kind == absent:
+		return q.own.at(keyed.Nth(k.client, q.id))
 	}
-	return q.base(seed, client) * q.factor(seed, client, task)
+	return q.own.at(keyed.Nth(k.client, q.id)) * q.vary.at(keyed.Nth(k.task, q.id))
 }
 
-// base is the client's own value.
-func (q *quantity) base(seed uint64, client int) float64 {
-	h := uint64(0)
-	if q.own.random() {
-		h = keyed.Hash(seed, keyed.Device, uint64(client), q.id)
-	}
-	return q.own.at(h)
-}
-
-// factor is the task's.
-func (q *quantity) factor(seed uint64, client int, task uint64) float64 {
+// factor is the task's alone.
+func (q *quantity) factor(k keys) float64 {
 	if q.vary.kind == absent {
 		return 1
 	}
-	h := uint64(0)
-	if q.vary.random() {
-		h = keyed.Hash(seed, keyed.Vary, uint64(client), task, q.id)
-	}
-	return q.vary.at(h)
+	return q.vary.at(keyed.Nth(k.task, q.id))
 }
 
 // newQuantity checks a quantity. A speed must stay above zero.
@@ -122,6 +120,7 @@ func newQuantity(id uint64, name string, own, vary Dist, speed bool) (quantity, 
 		}
 	}
 	q.fixed = q.own.kind == constant && q.own.a >= q.own.least && q.own.a <= q.own.most && q.vary.kind == absent
+	q.product = q.own.kind == logGaussian && q.own.unbounded() && q.vary.kind == logGaussian && q.vary.unbounded()
 	return q, nil
 }
 
@@ -165,6 +164,7 @@ func (k Class) compile(c *Config) (class, error) {
 	if out.step, err = newQuantity(ofStep, "seconds_per_step", k.SecondsPerStep, k.Vary.Compute, false); err != nil {
 		return out, err
 	}
+	out.varies = out.download.vary.kind != absent || out.upload.vary.kind != absent || out.step.vary.kind != absent
 	if out.step.fixed {
 		if err := within("seconds_per_step", out.step.own.a, 0, maxSeconds); err != nil {
 			return out, err
@@ -228,12 +228,18 @@ func shares(what string, weights []float64) ([]uint64, error) {
 
 // pick is the index whose share 64 random bits fall into.
 func pick(bounds []uint64, h uint64) int {
-	if len(bounds) == 1 {
-		return 0
+	const few = 16
+	if len(bounds) > few {
+		i, found := slices.BinarySearch(bounds, h)
+		if found { // a share ends just below its bound
+			i++
+		}
+		return min(i, len(bounds)-1)
 	}
-	i, found := slices.BinarySearch(bounds, h)
-	if found && i < len(bounds)-1 { // a share ends just below its bound
-		i++
+	for i, b := range bounds {
+		if h < b {
+			return i
+		}
 	}
-	return i
+	return len(bounds) - 1
 }

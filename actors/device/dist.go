@@ -272,8 +272,8 @@ type sampler struct {
 	values      []float64
 }
 
-// random tells whether a draw needs random bits.
-func (s *sampler) random() bool { return s.kind > constant }
+// unbounded tells whether AtLeast and AtMost leave all draws as they are.
+func (s *sampler) unbounded() bool { return s.least == 0 && math.IsInf(s.most, 1) }
 
 // at is the draw for 64 random bits; never negative.
 func (s *sampler) at(h uint64) float64 {

@@ -1,9 +1,24 @@
-// Package device says how long a task takes a simulated client.
+// Package device says how long a task takes a simulated client, when the
+// client can be asked at all, and whether it leaves before the task is done.
 //
-// Durations are pure functions of (seed, client, task): whichever host answers
-// a task gives the same plan, in whatever order tasks arrive. Durations are
-// whole nanoseconds of virtual time. A [Fleet] is read-only after [NewFleet]
-// and may be shared.
+// Everything is a pure function of (seed, client, task, virtual time):
+// whichever host answers a task gives the same plan, in whatever order tasks
+// arrive, on whatever architecture. A quantity is one draw with a key of its
+// own, through the quantile function of its distribution; no stream is shared
+// and nothing is remembered, so that an idle client costs no memory. Durations
+// and times are whole nanoseconds of virtual time.
+//
+//	dist.go          distributions and their validation
+//	class.go         device classes: own speeds, and factors that vary by task
+//	links.go         link traces, integrated second by second
+//	measured.go      step times from measured devices
+//	onoff.go         a Markov chain without a history; slowdowns
+//	availability.go  when a client is there (sessions.go: recorded stays)
+//	plan.go          where a task ends early
+//	math.go          functions whose bits no architecture changes
+//
+// A [Fleet] is read-only after [NewFleet] and may be shared. Bandwidth that
+// transfers share at the server needs the clock and is not modelled here.
 //
 // The package knows neither NATS nor training.
 package device

@@ -113,15 +113,18 @@ func (c *Config) check(classes []Class) error {
 	return nil
 }
 
-// class is a client's class.
-func (f *Fleet) class(client int) *class { return &f.classes[f.Class(client)] }
+// class is a client's class, with the client's key.
+func (f *Fleet) class(client int) (*class, uint64) {
+	if f.plain { // which has no speeds of a client's own
+		return &f.classes[0], 0
+	}
+	h := keyed.Hash(f.seed, keyed.Device, uint64(client))
+	return &f.classes[pick(f.shares, keyed.Nth(h, ofClass))], h
+}
 
 // Class is the number of a client's class.
 func (f *Fleet) Class(client int) int {
-	if len(f.classes) == 1 {
-		return 0
-	}
-	return pick(f.shares, keyed.Hash(f.seed, keyed.Device, uint64(client), ofClass))
+	return pick(f.shares, keyed.Nth(keyed.Hash(f.seed, keyed.Device, uint64(client)), ofClass))
 }
 
 // Classes names the classes in their order. Without classes it is one name,
@@ -148,35 +151,46 @@ func (f *Fleet) Durations(client int, task uint64, steps int, bits, at int64) (D
 	if at < 0 || at > maxTime {
 		return Durations{}, fmt.Errorf("device: task %d of client %d starts at %d ns, want 0 to %d", task, client, at, int64(maxTime))
 	}
-	d := f.class(client).durations(f.seed, client, task, steps, bits, at)
-	if err := d.check(steps, bits); err != nil {
-		return Durations{}, fmt.Errorf("device: task %d of client %d: %w", task, client, err)
+	k, h := f.class(client)
+	d := k.durations(f.seed, client, h, task, steps, bits, at)
+	if d.Download < 0 || d.Compute < 0 || d.Upload < 0 {
+		return Durations{}, fmt.Errorf("device: task %d of client %d: %w", task, client, d.check(steps, bits))
 	}
 	return d, nil
 }
 
-// durations is Durations with -1 for what is out of bounds.
-func (k *class) durations(seed uint64, client int, task uint64, steps int, bits, at int64) (d Durations) {
+// durations is Durations with -1 for what is out of bounds; h is the client's
+// key.
+func (k *class) durations(seed uint64, client int, h, task uint64, steps int, bits, at int64) (d Durations) {
+	random := keys{client: h}
+	if k.varies {
+		random.task = keyed.Hash(seed, keyed.Vary, uint64(client), task)
+	}
+	var trace *linkTrace
+	var position int64
 	if k.links != nil {
-		trace, position := k.links.place(seed, client, at)
+		trace, position = k.links.place(h, at)
 		d.Download = trace.download.transfer(bits, position)
-		if d.Compute = k.compute(seed, client, task, steps, at+d.Download); d.Download < 0 || d.Compute < 0 {
-			return d
-		}
+	} else {
+		d.Download = k.transfer(&k.download, random, seed, client, bits, at)
+	}
+	if d.Download < 0 {
+		return d
+	}
+	if d.Compute = k.compute(random, seed, client, task, steps, at+d.Download); d.Compute < 0 {
+		return d
+	}
+	if trace != nil {
 		d.Upload = trace.upload.transfer(bits, trace.wrap(position+d.Download+d.Compute))
-		return d
+	} else {
+		d.Upload = k.transfer(&k.upload, random, seed, client, bits, at+d.Download+d.Compute)
 	}
-	d.Download = k.transfer(&k.download, seed, client, task, bits, at)
-	if d.Compute = k.compute(seed, client, task, steps, at+d.Download); d.Download < 0 || d.Compute < 0 {
-		return d
-	}
-	d.Upload = k.transfer(&k.upload, seed, client, task, bits, at+d.Download+d.Compute)
 	return d
 }
 
 // transfer is the time of so many bits from a time on, over a link of one speed.
-func (k *class) transfer(q *quantity, seed uint64, client int, task uint64, bits, at int64) int64 {
-	ns := transfer(bits, q.draw(seed, client, task))
+func (k *class) transfer(q *quantity, random keys, seed uint64, client int, bits, at int64) int64 {
+	ns := transfer(bits, q.draw(random))
 	if k.slow != nil && k.slow.links && ns > 0 {
 		return k.slow.stretch(seed, client, at, ns)
 	}
@@ -184,7 +198,7 @@ func (k *class) transfer(q *quantity, seed uint64, client int, task uint64, bits
 }
 
 // compute is the time of so many steps from a time on.
-func (k *class) compute(seed uint64, client int, task uint64, steps int, at int64) int64 {
+func (k *class) compute(random keys, seed uint64, client int, task uint64, steps int, at int64) int64 {
 	var ns int64
 	switch n := float64(steps); {
 	case steps < 0:
@@ -192,10 +206,10 @@ func (k *class) compute(seed uint64, client int, task uint64, steps int, at int6
 	case k.step.fixed && k.std == 0 && k.cv == 0:
 		ns = bounded(float64(n*k.step.own.a), int64(steps)*k.stepNs)
 	default:
-		factor := k.step.factor(seed, client, task)
-		beta := k.step.base(seed, client) * factor
+		beta := k.step.draw(random)
 		s := float64(n * beta)
-		if std := float64(k.std*factor) + float64(k.cv*beta); std > 0 {
+		if k.std > 0 || k.cv > 0 {
+			std := float64(k.std*k.step.factor(random)) + float64(k.cv*beta)
 			z := normal(keyed.Hash(seed, keyed.Compute, uint64(client), task))
 			s += float64(float64(math.Sqrt(n)*std) * z)
 		}
@@ -216,7 +230,7 @@ func (f *Fleet) Mean(steps int, bits int64) (Durations, error) {
 		k := f.classes[0]
 		slow := k.slow
 		k.std, k.slow = 0, nil
-		d := k.durations(f.seed, 0, 0, steps, bits, 0)
+		d := k.durations(f.seed, 0, 0, 0, steps, bits, 0)
 		if slow != nil {
 			d.Compute = whole(float64(d.Compute) / slow.pace)
 			if slow.links {
@@ -276,7 +290,7 @@ func (f *Fleet) Available(client int, t int64) bool {
 	if !f.presence {
 		return true
 	}
-	k := f.class(client)
+	k, _ := f.class(client)
 	return k.presence == nil || k.presence.on(f.seed, client, clamp(t))
 }
 
@@ -288,7 +302,7 @@ func (f *Fleet) NextChange(client int, t int64) int64 {
 	if !f.presence {
 		return Never
 	}
-	k := f.class(client)
+	k, _ := f.class(client)
 	if k.presence == nil {
 		return Never
 	}
@@ -306,7 +320,7 @@ func (f *Fleet) NextAny(clients int, t int64) int64 {
 	t = clamp(t)
 	first := int64(Never)
 	for client := range clients {
-		k := f.class(client)
+		k, _ := f.class(client)
 		if k.presence == nil || k.presence.on(f.seed, client, t) {
 			return t
 		}

@@ -119,24 +119,3 @@ func TestBadSpeeds(t *testing.T) {
 		t.Errorf("a transfer of ages: error %v", err)
 	}
 }
-
-func BenchmarkDurations(b *testing.B) {
-	for _, std := range []float64{0, 5.1e-4} {
-		name := "constant"
-		if std > 0 {
-			name = "normal"
-		}
-		b.Run(name, func(b *testing.B) {
-			f, err := NewFleet(Config{DownloadMbps: 20, UploadMbps: 5, SecondsPerStep: 0.017, StepStd: std}, 1)
-			if err != nil {
-				b.Fatal(err)
-			}
-			b.ReportAllocs()
-			for i := range b.N {
-				if _, err := f.Durations(i&1023, uint64(i), 80, 6_710_000, 0); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
-	}
-}

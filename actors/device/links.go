@@ -94,13 +94,11 @@ func (l *Links) Select(names ...string) (*Links, error) {
 	return some, nil
 }
 
-// place is a client's trace and its position there at virtual time at.
-func (l *Links) place(seed uint64, client int, at int64) (*linkTrace, int64) {
-	t := &l.traces[0]
-	if n := uint64(len(l.traces)); n > 1 {
-		t = &l.traces[keyed.Below(keyed.Hash(seed, keyed.Device, uint64(client), ofTrace), n)]
-	}
-	offset := keyed.Below(keyed.Hash(seed, keyed.Device, uint64(client), ofOffset), uint64(t.length()))
+// place is the trace of the client with key h, and its position there at virtual
+// time at.
+func (l *Links) place(h uint64, at int64) (*linkTrace, int64) {
+	t := &l.traces[keyed.Below(keyed.Nth(h, ofTrace), uint64(len(l.traces)))]
+	offset := keyed.Below(keyed.Nth(h, ofOffset), uint64(t.length()))
 	return t, t.wrap(t.wrap(at) + int64(offset))
 }
 

@@ -44,9 +44,18 @@ func threshold(p float64) uint64 {
 // point is a point of the Poisson process, by its window and its number there.
 type point struct {
 	at     int64
-	window uint64
+	window uint64 // random bits of the window
 	number uint64
 }
+
+// What the numbers of a window's key serve: the count of its points, and for
+// point i its position, the state drawn there, and more that others need.
+const (
+	ofCount    = 0
+	ofPosition = 1 << 8
+	ofState    = 2 << 8
+	ofFactor   = 3 << 8
+)
 
 // maxEmpty bounds the search for a point: that many empty windows have
 // probability e^-64. The state is drawn anew there as if they held one.
@@ -69,11 +78,11 @@ var poisson = func() (c [18]uint64) {
 func (m *onOff) last(seed uint64, client int, t int64) point {
 	w := floorDiv(t, m.window)
 	for range maxEmpty {
-		best := point{at: math.MinInt64}
+		best := point{at: math.MinInt64, window: m.key(seed, client, w)}
 		start := w * m.window
-		for i, n := uint64(0), m.count(seed, client, w); i < n; i++ {
-			if at := start + m.position(seed, client, w, i); at <= t && at >= best.at {
-				best = point{at, uint64(w), i}
+		for i, n := uint64(0), count(best.window); i < n; i++ {
+			if at := start + m.position(best.window, i); at <= t && at >= best.at {
+				best.at, best.number = at, i
 			}
 		}
 		if best.at != math.MinInt64 {
@@ -81,7 +90,7 @@ func (m *onOff) last(seed uint64, client int, t int64) point {
 		}
 		w--
 	}
-	return point{w * m.window, uint64(w), 0}
+	return point{w * m.window, m.key(seed, client, w), 0}
 }
 
 // next is the first point after t; of several in one nanosecond, the one that
@@ -89,11 +98,11 @@ func (m *onOff) last(seed uint64, client int, t int64) point {
 func (m *onOff) next(seed uint64, client int, t int64) point {
 	w := floorDiv(t, m.window)
 	for range maxEmpty {
-		best := point{at: math.MaxInt64}
+		best := point{at: math.MaxInt64, window: m.key(seed, client, w)}
 		start := w * m.window
-		for i, n := uint64(0), m.count(seed, client, w); i < n; i++ {
-			if at := start + m.position(seed, client, w, i); at > t && at <= best.at {
-				best = point{at, uint64(w), i}
+		for i, n := uint64(0), count(best.window); i < n; i++ {
+			if at := start + m.position(best.window, i); at > t && at <= best.at {
+				best.at, best.number = at, i
 			}
 		}
 		if best.at != math.MaxInt64 {
@@ -101,12 +110,17 @@ func (m *onOff) next(seed uint64, client int, t int64) point {
 		}
 		w++
 	}
-	return point{w * m.window, uint64(w), 0}
+	return point{w * m.window, m.key(seed, client, w), 0}
+}
+
+// key is the random bits of a client's window.
+func (m *onOff) key(seed uint64, client int, w int64) uint64 {
+	return keyed.Hash(seed, m.purpose, uint64(client), uint64(w))
 }
 
 // count is how many points a window has.
-func (m *onOff) count(seed uint64, client int, w int64) uint64 {
-	h := keyed.Hash(seed, m.purpose, uint64(client), uint64(w))
+func count(window uint64) uint64 {
+	h := keyed.Nth(window, ofCount)
 	n := 0
 	for n < len(poisson) && h >= poisson[n] {
 		n++
@@ -115,18 +129,16 @@ func (m *onOff) count(seed uint64, client int, w int64) uint64 {
 }
 
 // position is a point's place in its window.
-func (m *onOff) position(seed uint64, client int, w int64, i uint64) int64 {
-	return int64(keyed.Below(keyed.Hash(seed, m.purpose, uint64(client), uint64(w), i), uint64(m.window)))
+func (m *onOff) position(window, i uint64) int64 {
+	return int64(keyed.Below(keyed.Nth(window, ofPosition+i), uint64(m.window)))
 }
 
 // draw is the state from a point on.
-func (m *onOff) draw(seed uint64, client int, p point) bool {
-	return keyed.Hash(seed, m.purpose, uint64(client), p.window, p.number, 1) < m.on
-}
+func (m *onOff) draw(p point) bool { return keyed.Nth(p.window, ofState+p.number) < m.on }
 
 // state tells whether the chain is on at t.
 func (m *onOff) state(seed uint64, client int, t int64) bool {
-	return m.draw(seed, client, m.last(seed, client, t))
+	return m.draw(m.last(seed, client, t))
 }
 
 // change is when the state next differs, or the last of maxLook points.
@@ -137,7 +149,7 @@ func (m *onOff) change(seed uint64, client int, t int64) int64 {
 		if t = p.at; t > maxTime {
 			return Never
 		}
-		if m.draw(seed, client, p) != now {
+		if m.draw(p) != now {
 			break
 		}
 	}
@@ -212,8 +224,8 @@ func (s *slowdown) stretch(seed uint64, client int, start, work int64) int64 {
 	p := s.chain.last(seed, client, t)
 	for range maxSpells {
 		factor := 1.0
-		if s.chain.draw(seed, client, p) {
-			factor = s.factor.at(keyed.Hash(seed, keyed.Slowdown, uint64(client), p.window, p.number, 2))
+		if s.chain.draw(p) {
+			factor = s.factor.at(keyed.Nth(p.window, ofFactor+p.number))
 		}
 		p = s.chain.next(seed, client, t)
 		span := float64(p.at - t)

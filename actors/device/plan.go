@@ -67,11 +67,13 @@ func (f *Fleet) Plan(client int, task uint64, steps int, bits, at int64) (Plan, 
 		return Plan{}, err
 	}
 	p := Plan{Durations: d}
-	k := f.class(client)
+	k, _ := f.class(client)
 	total := d.Total()
 	leaves := total
-	if k.dropout.below > 0 && keyed.Hash(f.seed, keyed.Dropout, uint64(client), task, 0) < k.dropout.below && total > 0 {
-		leaves = int64(keyed.Below(keyed.Hash(f.seed, keyed.Dropout, uint64(client), task, 1), uint64(total)))
+	if k.dropout.below > 0 && total > 0 {
+		if h := keyed.Hash(f.seed, keyed.Dropout, uint64(client), task); keyed.Nth(h, 0) < k.dropout.below {
+			leaves = int64(keyed.Below(keyed.Nth(h, 1), uint64(total)))
+		}
 	}
 	if k.dropout.absence && k.presence != nil {
 		leaves = min(leaves, k.absent(f.seed, client, at, at+leaves)-at)

@@ -35,7 +35,7 @@ type Compared struct {
 // the paper.
 func Compare(ctx context.Context, c Config, schedules []string, o Options) (*Comparison, error) {
 	if len(schedules) == 0 {
-		return nil, errors.New("compare: no schedule to run; name some of " + strings.Join(ScheduleNames(), ", "))
+		return nil, errors.New("compare: no schedule to run; name some of " + strings.Join(schedule.Names(), ", "))
 	}
 	r := &Comparison{Reference: schedules[0], TargetLoss: math.NaN()}
 	if c.Stop.Rounds > 0 && c.Stop.EqualRuntimeRounds == 0 {

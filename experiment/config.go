@@ -1,5 +1,7 @@
 package experiment
 
+import "fedpace/coordinator/schedule"
+
 // Config is everything that decides what a run computes. Every field is one
 // key of the YAML file; [KnownKeys] lists them with their meaning. A zero in a
 // field that says so means that the key is null: not set.
@@ -77,11 +79,11 @@ type Schedule struct {
 
 // The kinds of schedule and the choices of F_0 (Table 3, Eq. 13 and 14).
 const (
-	DSGD   = "dsgd"
-	Fixed  = "fixed"
-	Rounds = "rounds"
-	Error  = "error"
-	Step   = "step"
+	DSGD   = schedule.KindDSGD
+	Fixed  = schedule.KindFixed
+	Rounds = schedule.KindRounds
+	Error  = schedule.KindError
+	Step   = schedule.KindStep
 
 	FromWindow = "window" // the first full window's mean
 	FromFirst  = "first"  // the first round's mean
@@ -165,44 +167,15 @@ type NATS struct {
 // Name is the schedule as command lines and results write it: dsgd,
 // fixed, k-rounds, eta-step and so on. Where both K and eta decay, both names
 // are joined by a plus sign.
-func (s Schedule) Name() string {
-	switch {
-	case s.K == DSGD && s.Eta == Fixed:
-		return DSGD
-	case s.K == Fixed && s.Eta == Fixed:
-		return Fixed
-	case s.Eta == Fixed:
-		return "k-" + s.K
-	case s.K == Fixed:
-		return "eta-" + s.Eta
-	case s.K == DSGD:
-		return DSGD + "+eta-" + s.Eta
-	}
-	return "k-" + s.K + "+eta-" + s.Eta
-}
+func (s Schedule) Name() string { return schedule.Pair{K: s.K, Eta: s.Eta}.String() }
 
-// ScheduleNames are the schedules of Table 3 as command lines write them.
-func ScheduleNames() []string {
-	return []string{"dsgd", "fixed", "k-rounds", "k-error", "k-step", "eta-rounds", "eta-error", "eta-step"}
-}
-
-// Named returns the schedule with its kinds set by a name from
-// [ScheduleNames], everything else kept.
+// Named returns the schedule with its kinds set by a name of Table 3
+// ([schedule.Names]), everything else kept.
 func (s Schedule) Named(name string) (Schedule, error) {
-	for _, known := range ScheduleNames() {
-		if known != name {
-			continue
-		}
-		s.K, s.Eta = Fixed, Fixed
-		switch {
-		case name == DSGD:
-			s.K = DSGD
-		case len(name) > 2 && name[:2] == "k-":
-			s.K = name[2:]
-		case len(name) > 4 && name[:4] == "eta-":
-			s.Eta = name[4:]
-		}
-		return s, nil
+	pair, err := schedule.Parse(name)
+	if err != nil {
+		return s, &KeyError{Key: "schedules", Problem: notA(name, "schedule", schedule.Names())}
 	}
-	return s, &KeyError{Key: "schedules", Problem: notA(name, "schedule", ScheduleNames())}
+	s.K, s.Eta = pair.K, pair.Eta
+	return s, nil
 }

@@ -9,6 +9,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
+
+	"fedpace/coordinator/schedule"
 )
 
 // fromText loads a configuration from a file called config.yaml in the working
@@ -278,7 +280,7 @@ func TestYAMLHoldsEveryKey(t *testing.T) {
 }
 
 func TestScheduleNames(t *testing.T) {
-	for _, name := range ScheduleNames() {
+	for _, name := range schedule.Names() {
 		s, err := Demonstration().Schedule.Named(name)
 		if err != nil {
 			t.Fatal(err)

@@ -1,6 +1,10 @@
 package experiment
 
-import "fmt"
+import (
+	"fmt"
+
+	"fedpace/actors/learn"
+)
 
 // Task is a learning problem.
 type Task string
@@ -36,8 +40,8 @@ type PaperTask struct {
 var paperTasks = []PaperTask{
 	{TaskSent140, "linear:5000,2", 2, 0.32, 21876, 50, 15, 60, 3.0, 5.2e-3, 2.1e-4, 8},
 	{TaskFEMNIST, "mlp:784,200,200,62", 62, 6.71, 3000, 60, 170, 80, 0.3, 0.017, 5.1e-4, 32},
-	{TaskCIFAR100, "cnn", 100, 40, 500, 25, 100, 50, 0.01, 0.31, 1.7e-2, 32},
-	{TaskShakespeare, "gru", 79, 5.21, 660, 10, 5573, 80, 0.1, 1.5, 8.5e-2, 32},
+	{TaskCIFAR100, "cnn:3x32x32,32,64,512,100", 100, 40, 500, 25, 100, 50, 0.01, 0.31, 1.7e-2, 32},
+	{TaskShakespeare, "gru:80,79,8,128,2", 79, 5.21, 660, 10, 5573, 80, 0.1, 1.5, 8.5e-2, 32},
 }
 
 // PaperTasks returns Tables 1 and 2, in their order.
@@ -116,11 +120,14 @@ func Demonstration() Config {
 func outFolder(name string) string { return "runs/" + name }
 
 // Architecture is the model in the form that learn.Parse reads. The sizes of a
-// linear model for own data come from that data; they are not used otherwise.
-func (c Config) Architecture(features, classes int) string {
+// linear model for own data are those of that data; they are not used otherwise.
+func (c Config) Architecture(input learn.Input, features, classes int) string {
 	switch c.Model.Kind {
 	case ModelLinear:
-		return fmt.Sprintf("linear:%d,%d", features, classes)
+		if input == learn.Sparse {
+			return fmt.Sprintf("linear:%d,%d", features, classes)
+		}
+		return fmt.Sprintf("mlp:%d,%d", features, classes)
 	case ModelMLP:
 		s := "mlp:"
 		for i, n := range c.Model.Layers {

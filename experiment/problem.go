@@ -112,7 +112,7 @@ func (p *problem) parse() (err error) {
 	if p.set != nil {
 		info = p.set.Info()
 	}
-	if p.model, err = learn.Parse(p.config.Architecture(info.Features, info.Classes)); err != nil {
+	if p.model, err = learn.Parse(p.config.Architecture(info.Input, info.Features, info.Classes)); err != nil {
 		return err
 	}
 	if p.set != nil && p.config.Train &&

@@ -5,7 +5,7 @@ import "time"
 // Progress is where a run stands, for those who watch it. Nothing in it decides
 // anything.
 type Progress struct {
-	Schedule string // as in ScheduleNames; tells a comparison's runs apart
+	Schedule string // as in schedule.Names; tells a comparison's runs apart
 
 	Round          int     // rounds completed
 	Rounds         int     // rounds in all; 0: not known

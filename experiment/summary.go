@@ -15,7 +15,7 @@ import (
 // written null, for a value that does not exist.
 type Summary struct {
 	Task           string  `json:"task"`
-	Schedule       string  `json:"schedule"` // as in ScheduleNames
+	Schedule       string  `json:"schedule"` // as in schedule.Names
 	Seed           uint64  `json:"seed"`
 	Completed      bool    `json:"completed"` // false: interrupted or failed
 	Rounds         int     `json:"rounds"`

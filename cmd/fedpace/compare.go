@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"fedpace/experiment"
+	"fedpace/coordinator/schedule"
 )
 
 func compareCommand(p program) *cobra.Command {
@@ -17,7 +17,7 @@ func compareCommand(p program) *cobra.Command {
 		Short: "Run several schedules on the same cohorts and print one table",
 		Long: `Run the same experiment with several schedules, on the same cohorts and for the
 same virtual time, and print one table. The schedules are
-` + strings.Join(experiment.ScheduleNames(), ", ") + `.`,
+` + strings.Join(schedule.Names(), ", ") + `.`,
 		Example: `  fedpace compare
   fedpace compare --set task=femnist --schedules dsgd,fixed,k-rounds,k-error,k-step`,
 		Args: cobra.NoArgs,

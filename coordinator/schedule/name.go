@@ -2,7 +2,6 @@ package schedule
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 )
 
@@ -114,28 +113,5 @@ func (p Pair) String() string {
 }
 
 func unknown(word, what string, known []string) error {
-	nearest := slices.MinFunc(known, func(a, b string) int { return distance(word, a) - distance(word, b) })
-	return fmt.Errorf("schedule: %.40q is not known as %s (did you mean %q? known: %s)", word, what, nearest, strings.Join(known, ", "))
-}
-
-// distance is the number of letters to insert, remove or replace (Levenshtein).
-func distance(a, b string) int {
-	a = a[:min(len(a), 40)]
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := diagonal
-			if a[i] != b[j] {
-				cost++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(cost, row[j]+1, diagonal+1)
-		}
-	}
-	return row[len(b)]
+	return fmt.Errorf("schedule: %.40q is not known as %s, want one of %s", word, what, strings.Join(known, ", "))
 }

@@ -37,14 +37,11 @@ func TestNames(t *testing.T) {
 	}
 }
 
-func TestParseNamesTheNearest(t *testing.T) {
-	for name, want := range map[string]string{
-		"k-round": "k-rounds", "krounds": "k-rounds", "eta_step": "eta-step", "sgd": "dsgd", "fxied": "fixed",
-		"k-eror": "k-error", "": "dsgd", strings.Repeat("x", 1e6): "fixed",
-	} {
+func TestParseListsWhatItKnows(t *testing.T) {
+	for _, name := range []string{"k-round", "", strings.Repeat("x", 1e6)} {
 		_, err := Parse(name)
-		if err == nil || !strings.Contains(err.Error(), `did you mean "`+want+`"?`) {
-			t.Errorf("Parse(%.20q): %.200v, want it to suggest %q", name, err, want)
+		if err == nil || !strings.Contains(err.Error(), "want one of dsgd, fixed, k-rounds") || len(err.Error()) > 300 {
+			t.Errorf("Parse(%.20q): %.400v, want a short error that lists the schedules", name, err)
 		}
 	}
 }
@@ -81,7 +78,7 @@ func TestKinds(t *testing.T) {
 		}
 	}
 	for want, f := range map[string]func() (any, error){
-		`did you mean "rounds"`:         func() (any, error) { return NewK("round", 80, 0) },
+		"want one of dsgd, fixed":       func() (any, error) { return NewK("round", 80, 0) },
 		`"dsgd" is not known as an eta`: func() (any, error) { return NewEta("dsgd", 1, 0) },
 		"K_0 is 0":                      func() (any, error) { return NewK("fixed", 0, 0) },
 		"eta_0 is -1":                   func() (any, error) { return NewEta("fixed", -1, 0) },

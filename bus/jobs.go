@@ -90,7 +90,7 @@ func (q *Jobs) next(ctx context.Context) (*Delivery, error) {
 		return nil, errors.Join(err, m.TermWithReason(validText(err.Error())))
 	}
 	d := &Delivery{Job: j, msg: m, stop: make(chan struct{})}
-	d.mark.Go(func() { d.keep(wait / 3) })
+	d.mark.Go(func() { d.keep(q.host.life, wait/3) })
 	return d, nil
 }
 
@@ -112,13 +112,15 @@ func (q *Jobs) find(ctx context.Context) (jetstream.Consumer, time.Duration, err
 	return q.consumer, q.wait, nil
 }
 
-// keep marks progress until the delivery is over.
-func (d *Delivery) keep(every time.Duration) {
+// keep marks progress until the delivery or its host is over.
+func (d *Delivery) keep(host context.Context, every time.Duration) {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	for {
 		select {
 		case <-d.stop:
+			return
+		case <-host.Done():
 			return
 		case <-tick.C:
 			_ = d.msg.InProgress() // lost marks end in a second delivery, which is harmless

@@ -104,7 +104,7 @@ func TestServersStartAndStopWithoutATrace(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	cycle() // what NATS keeps for the whole process
+	cycle()                            // what NATS keeps for the whole process
 	time.Sleep(200 * time.Millisecond) // until the first cycle is over in the background, too
 	before := runtime.NumGoroutine()
 	for range 5 {

@@ -20,7 +20,6 @@ var shapes = []struct {
 	{"forward-512x2304x32", 512, 32, 2304, false, BiasReLU},
 	{"backward-2304x512x32", 2304, 32, 512, true, ReLUGrad},
 	{"update-512x32x2304", 512, 2304, 32, false, Add},
-	{"square-1024", 1024, 1024, 1024, false, Store},
 }
 
 // BenchmarkGemm stands beside the peak, as the steps' benchmark does.

@@ -37,7 +37,7 @@ func world(t testing.TB) (learn.Model, data.Set, []float32) {
 
 func trainer(t testing.TB, model learn.Model, set data.Set) *Trainer {
 	t.Helper()
-	w, err := NewTrainer(model, set, 1, 32)
+	w, err := NewTrainer(Problem{Model: model, Set: set, Seed: 1, Batch: 32, Augment: NoAugment})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,6 +85,197 @@ func TestTrainIsAlgorithm1(t *testing.T) {
 	}
 	if !slices.Equal(got, want) {
 		t.Error("the sum differs from Algorithm 1 written out")
+	}
+}
+
+// minibatches calls f with the client's minibatches, one a local step.
+func minibatches(t *testing.T, set data.Set, a Assignment, f func(k int, b *learn.Batch)) {
+	t.Helper()
+	var order data.Minibatches
+	order.Reset(1, a.Client, set.Samples(a.Client), 32, a.StepsDone)
+	for k := range a.LocalSteps {
+		var b learn.Batch
+		if err := set.Batch(&b, a.Client, order.Next()); err != nil {
+			t.Fatal(err)
+		}
+		f(k, &b)
+	}
+}
+
+// near compares with what was worked out in another order of operations.
+func near(t *testing.T, what string, got, want []float32) {
+	t.Helper()
+	for i := range want {
+		if d := math.Abs(float64(got[i]) - float64(want[i])); d > 2e-6*max(1, math.Abs(float64(want[i]))) {
+			t.Fatalf("%s: parameter %d is %g, want %g", what, i, got[i], want[i])
+		}
+	}
+}
+
+// moved is the model that one client's sum of weight 1 stands for.
+func moved(base []float32, sum []int64) []float32 {
+	x := slices.Clone(base)
+	for i, s := range sum[:len(base)] {
+		x[i] = float32(float64(x[i]) + float64(s)/(1<<44))
+	}
+	return x
+}
+
+// Li et al. 2020, Eq. 2: local steps descend h(y) = F_c(y) + mu/2 ‖y − x‖². The
+// gradient of both terms is taken at the same iterate.
+func TestProximalStepsDescendTheProximalObjective(t *testing.T) {
+	model, set, base := world(t)
+	const mu = 0.75
+	a := Assignment{Task: 1, Client: 3, LocalSteps: 6, StepsDone: 2, Rate: 0.3, Weight: 1}
+	sum := make([]int64, len(base))
+	if _, err := trainer(t, model, set).Train(t.Context(), base, Method{Proximal: mu}, []Assignment{a}, sum); err != nil {
+		t.Fatal(err)
+	}
+	y, g, w := slices.Clone(base), make([]float32, len(base)), model.NewWorkspace(32)
+	minibatches(t, set, a, func(_ int, b *learn.Batch) {
+		if _, err := w.Gradient(g, y, b); err != nil {
+			t.Fatal(err)
+		}
+		for i := range y {
+			y[i] = float32(float64(y[i]) - a.Rate*(float64(g[i])+mu*(float64(y[i])-float64(base[i]))))
+		}
+	})
+	near(t, "FedProx", moved(base, sum), y)
+
+	// The pull is felt: without it the model ends elsewhere, by more than near allows.
+	plain := make([]int64, len(base))
+	if _, err := trainer(t, model, set).Train(t.Context(), base, Method{}, []Assignment{a}, plain); err != nil {
+		t.Fatal(err)
+	}
+	if far := distance(moved(base, plain), y); far < 1e-3 {
+		t.Errorf("mu %g changes the model by %g", mu, far)
+	}
+}
+
+func distance(a, b []float32) (most float64) {
+	for i := range a {
+		most = max(most, math.Abs(float64(a[i])-float64(b[i])))
+	}
+	return most
+}
+
+// One step is exactly the combined step in float32, each operation rounded by
+// itself: no correction is applied before the gradient is known, or after it to
+// another iterate.
+func TestProximalStepIsOneStep(t *testing.T) {
+	x, g, base := []float32{1.1, -2.3, 0.7}, []float32{0.3, 0.01, -5}, []float32{1, 2, 0.7}
+	const rate, mu = float32(0.1), float32(0.4)
+	want := slices.Clone(x)
+	for i := range want {
+		difference := want[i] - base[i]
+		pull := float32(mu * difference)
+		direction := g[i] + pull
+		step := float32(rate * direction)
+		want[i] -= step
+	}
+	proximalStep(x, g, base, rate, mu)
+	if !slices.Equal(x, want) {
+		t.Errorf("%v, want %v", x, want)
+	}
+}
+
+// Karimireddy et al. 2020, Algorithm 1, lines 8 to 13 with option II, written
+// out: y ← y − η (g − c_i + c), c_i⁺ = c_i − c + (x − y)/(K η), and what goes to
+// the server is y − x and c_i⁺ − c_i.
+func TestCorrectedStepsAreScaffold(t *testing.T) {
+	model, set, base := world(t)
+	n := len(base)
+	c, own := make([]float32, n), make([]float32, n)
+	for i := range c {
+		c[i], own[i] = float32(i%7)*0.01, float32(i%5)*-0.02
+	}
+	work := []Assignment{
+		{Task: 1, Client: 3, LocalSteps: 6, StepsDone: 2, Rate: 0.3, Weight: 0.5, Variate: own},
+		{Task: 2, Client: 5, LocalSteps: 1, Rate: 0.3, Weight: 0.5}, // its first task: c_i is zero
+	}
+	const share = 1. / 64
+	sum := make([]int64, 2*n)
+	outcomes, err := trainer(t, model, set).Train(t.Context(), base, Method{Variates: true, Variate: c, VariateWeight: share}, work, sum)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mean, change := slices.Clone(base), make([]float32, n)
+	for i, a := range work {
+		ci := a.Variate
+		if ci == nil {
+			ci = make([]float32, n)
+		}
+		y, g, w := slices.Clone(base), make([]float32, n), model.NewWorkspace(32)
+		minibatches(t, set, a, func(k int, b *learn.Batch) {
+			loss, err := w.Gradient(g, y, b)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if k == 0 && loss != outcomes[i].FirstStepLoss {
+				t.Errorf("task %d: first-step loss %g, want %g", a.Task, outcomes[i].FirstStepLoss, loss)
+			}
+			for j := range y {
+				y[j] = float32(float64(y[j]) - a.Rate*(float64(g[j])-float64(ci[j])+float64(c[j])))
+			}
+		})
+		next := make([]float32, n)
+		for j := range next {
+			next[j] = float32(float64(ci[j]) - float64(c[j]) + (float64(base[j])-float64(y[j]))/(float64(a.LocalSteps)*a.Rate))
+			mean[j] += float32(a.Weight * (float64(y[j]) - float64(base[j])))
+			change[j] += float32(share * (float64(next[j]) - float64(ci[j])))
+		}
+		near(t, "next variate", outcomes[i].Variate, next)
+		if distance(next, ci) < 1e-3 {
+			t.Error("the variate hardly moved: the test shows nothing")
+		}
+	}
+	near(t, "SCAFFOLD's model", moved(base, sum), mean)
+	near(t, "change of c", moved(make([]float32, n), sum[n:]), change)
+}
+
+// With K = 1 and plain steps the next variate is the gradient at x less what the
+// correction added: option II agrees with option I.
+func TestVariateOfOneStepIsTheGradient(t *testing.T) {
+	model, set, base := world(t)
+	a := Assignment{Task: 1, Client: 3, LocalSteps: 1, Rate: 0.5, Weight: 1}
+	outcomes, err := trainer(t, model, set).Train(t.Context(), base, Method{Variates: true, VariateWeight: 1}, []Assignment{a}, make([]int64, 2*len(base)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := make([]float32, len(base))
+	minibatches(t, set, a, func(_ int, b *learn.Batch) {
+		if _, err := model.NewWorkspace(32).Gradient(g, base, b); err != nil {
+			t.Fatal(err)
+		}
+	})
+	near(t, "variate", outcomes[0].Variate, g)
+}
+
+func TestMethodsThatCannotBe(t *testing.T) {
+	model, set, base := world(t)
+	w := trainer(t, model, set)
+	good := Assignment{Task: 1, Client: 3, LocalSteps: 1, Rate: 0.5, Weight: 1}
+	short := good
+	short.Variate = base[1:]
+	still := good
+	still.Rate = 0
+	n := len(base)
+	for _, c := range []struct {
+		method Method
+		work   Assignment
+		sum    int
+		want   string
+	}{
+		{Method{}, good, n + 1, "a sum of"},
+		{Method{Variates: true}, good, n, "a sum of"},
+		{Method{Variates: true, Variate: base[1:]}, good, 2 * n, "the server's control variate"},
+		{Method{Variates: true}, short, 2 * n, "task 1: the control variate of client 3"},
+		{Method{Variates: true}, still, 2 * n, "task 1, client 3: 1 local steps at rate 0"},
+		{Method{Variates: true, Proximal: 1}, good, 2 * n, "one of the two"},
+	} {
+		if _, err := w.Train(t.Context(), base, c.method, []Assignment{c.work}, make([]int64, c.sum)); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%v, want it to say %q", err, c.want)
+		}
 	}
 }
 
@@ -166,7 +357,32 @@ func TestModelAndDataMustFit(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := NewTrainer(other, set, 1, 32); err == nil || !strings.Contains(err.Error(), "784") {
+	if _, err := NewTrainer(Problem{Model: other, Set: set, Seed: 1, Batch: 32, Augment: NoAugment}); err == nil || !strings.Contains(err.Error(), "784") {
 		t.Errorf("error %v, want one that names both sizes", err)
+	}
+}
+
+// What the methods cost beside plain steps.
+func BenchmarkMethods(b *testing.B) {
+	model, err := learn.Parse("mlp:784,200,200,62")
+	if err != nil {
+		b.Fatal(err)
+	}
+	_, set, _ := world(b)
+	base := make([]float32, model.Params())
+	model.Init(base, 1)
+	for name, m := range map[string]Method{"plain": {}, "proximal": {Proximal: 0.01}, "variates": {Variates: true, VariateWeight: 1}} {
+		b.Run(name, func(b *testing.B) {
+			w := trainer(b, model, set)
+			sum := make([]int64, m.SumLength(len(base)))
+			const steps = 20
+			for b.Loop() {
+				work := []Assignment{{Task: 1, Client: 3, LocalSteps: steps, Rate: 0.1, Weight: 1}}
+				if _, err := w.Train(b.Context(), base, m, work, sum); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N*steps), "µs/step")
+		})
 	}
 }

@@ -1,6 +1,16 @@
-// Package aggregate adds clients' updates to the global model so that the
-// result does not depend on their order, on how they are grouped, or on the
+// Package aggregate makes the next global model of clients' updates so that
+// the result does not depend on their order, on how they are grouped, or on the
 // machines that add them.
+//
+// An [Algorithm] is what distinguishes FedAvg, FedAvgM, FedAdagrad, FedAdam,
+// FedYogi, FedProx, SCAFFOLD and FedNova, made from one line of configuration
+// ([New]): the weights of updates ([Equal], [BySamples], [ByStaleness],
+// [Normalised]), a [Server] that turns the exact sum into a model, and what local
+// steps need ([Variates] and the proximal term, which trainers apply). None of it
+// depends on how many local steps a round has: every algorithm runs with every
+// K schedule.
+//
+// # Exact sums
 //
 // Client c's update of a parameter enters as a whole number, the term
 //
@@ -8,15 +18,15 @@
 //
 // computed in float64, and terms are added in int64, where addition is
 // associative. The weights w_c are not negative and sum to 1 over the accepted
-// clients ([Equal], [BySamples]). Differences of 2^17 or more, or not finite,
-// are refused. The new model is float32(x + S·2^-44), where S is the sum
-// ([Apply]).
+// clients. Differences of 2^17 or more, or not finite, are refused. FedAvg's new
+// model is float32(x + S·2^-44), where S is the sum ([Average]).
 //
 // # Why sums do not overflow
 //
-// A term is below 2^61·w_c in magnitude, plus 1/2 for rounding. So any partial
-// sum over up to 2^32 clients stays below 2^61·(1 + 2^-52) + 2^31, which is less
-// than [Limit]. [Merge] refuses partial sums beyond Limit, which are damaged or
+// A term is below 2^61·w_c in magnitude, plus 1/2 for rounding. Weights that were
+// divided by their own sum come to at most 1 + n·2^-52 for n clients. So any
+// partial sum over up to 2^32 clients stays below 2^61·(1 + 2^-20) + 2^31, which
+// is less than [Limit]. [Merge] refuses partial sums beyond Limit, which are damaged or
 // forged, and with them every sum that could wrap.
 //
 // The package is pure and knows nothing of messages, rounds or files.

@@ -96,15 +96,3 @@ func Merge(dst, partial []int64) error {
 }
 
 func beyond(s int64) bool { return s > Limit || s < -Limit }
-
-// Apply moves the global model by the sum of all terms, FedAvg's step: with
-// weights that sum to 1 the result is the weighted mean of the clients' models
-// (Algorithm 1). It panics when the lengths differ.
-func Apply(model []float32, sum []int64) {
-	if len(model) != len(sum) {
-		panic("aggregate: Apply of slices of different lengths")
-	}
-	for i, s := range sum {
-		model[i] = float32(float64(model[i]) + float64(float64(s)*(1./One)))
-	}
-}

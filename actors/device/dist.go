@@ -153,7 +153,7 @@ func (d *Dist) law() (sampler, error) {
 		if d.Median != 0 {
 			return sampler{kind: logGaussian, a: ln(d.Median), b: d.Sigma}, nil
 		}
-		return sampler{kind: logGaussian, a: ln(d.Mean) - float64(d.Sigma*d.Sigma)/2, b: d.Sigma}, nil
+		return sampler{kind: logGaussian, a: ln(d.Mean) - float64(d.Sigma*d.Sigma*0.5), b: d.Sigma}, nil
 	case "shifted_exponential":
 		return sampler{kind: exponential, a: d.Shift, b: d.Mean - d.Shift}, first(
 			within("mean", d.Mean, positive, maxParameter), within("shift", d.Shift, 0, d.Mean))
@@ -313,7 +313,7 @@ func (s *sampler) floor() float64 {
 	case constant, flat, exponential, paretian:
 		low = s.a
 	case logGaussian:
-		low = exp(s.a - 8.3*s.b) // the lowest of 2^52 cells
+		low = exp(s.a - float64(8.3*s.b)) // the lowest of 2^52 cells
 	case empirical:
 		low = slices.Min(s.values)
 	}

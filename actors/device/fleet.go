@@ -306,7 +306,7 @@ func (f *Fleet) NextChange(client int, t int64) int64 {
 	if k.presence == nil {
 		return Never
 	}
-	return k.presence.change(f.seed, client, clamp(t))
+	return known(k.presence.change(f.seed, client, clamp(t)))
 }
 
 // NextAny is the first time from t on at which any of the clients 0 to
@@ -324,9 +324,17 @@ func (f *Fleet) NextAny(clients int, t int64) int64 {
 		if k.presence == nil || k.presence.on(f.seed, client, t) {
 			return t
 		}
-		first = min(first, k.presence.change(f.seed, client, t))
+		first = min(first, known(k.presence.change(f.seed, client, t)))
 	}
 	return first
+}
+
+// known is a time of change, or Never when it lies beyond virtual time.
+func known(t int64) int64 {
+	if t > maxTime {
+		return Never
+	}
+	return t
 }
 
 func clamp(t int64) int64 { return min(max(t, 0), maxTime) }

@@ -73,7 +73,7 @@ func pow(x, y float64) float64 { return exp(y * ln(x)) }
 // (0, 1), and returns its complement too: both are exact and neither is zero.
 func uniform(h uint64) (u, complement float64) {
 	n := h >> 12
-	return (float64(n) + 0.5) * 0x1p-52, (float64(1<<52-1-n) + 0.5) * 0x1p-52
+	return float64((float64(n) + 0.5) * 0x1p-52), float64((float64(1<<52-1-n) + 0.5) * 0x1p-52)
 }
 
 // normal is the standard normal quantile at 64 random bits: one draw, no

@@ -209,7 +209,7 @@ func (s Slowdown) compile() (*slowdown, error) {
 		inverse += 1 / factor.at(i<<56|1<<55)
 	}
 	slow := s.ForSeconds / s.EverySeconds
-	c.pace = 1 - slow + float64(slow*inverse)/cells
+	c.pace = 1 - slow + float64(slow*inverse/cells)
 	return c, nil
 }
 
@@ -229,7 +229,7 @@ func (s *slowdown) stretch(seed uint64, client int, start, work int64) int64 {
 		}
 		p = s.chain.next(seed, client, t)
 		span := float64(p.at - t)
-		if need := left * factor; need <= span {
+		if need := float64(left * factor); need <= span {
 			return whole(float64(t-start) + need)
 		}
 		left -= span / factor

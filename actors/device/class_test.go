@@ -1,0 +1,416 @@
+package device
+
+import (
+	"math"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// correlation is Pearson's.
+func correlation(x, y []float64) float64 {
+	var sx, sy, sxx, syy, sxy float64
+	n := float64(len(x))
+	for i := range x {
+		sx += x[i]
+		sy += y[i]
+	}
+	for i := range x {
+		dx, dy := x[i]-sx/n, y[i]-sy/n
+		sxx += dx * dx
+		syy += dy * dy
+		sxy += dx * dy
+	}
+	return sxy / math.Sqrt(sxx*syy)
+}
+
+// logs is the logarithms of the phases of n clients in one task: normal, so
+// that uncorrelated is independent.
+func logs(t testing.TB, f *Fleet, first int, task uint64, n int) (down, compute, up []float64) {
+	for client := first; client < first+n; client++ {
+		d, err := f.Durations(client, task, 1, 6_710_000, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		down, compute, up = append(down, math.Log(float64(d.Download))), append(compute, math.Log(float64(d.Compute))), append(up, math.Log(float64(d.Upload)))
+	}
+	return down, compute, up
+}
+
+// Quantities, clients and tasks are independent, but for what a client keeps:
+// with log-variances s² of its own and v² by task, its logarithms in two tasks
+// correlate by s²/(s²+v²).
+func TestIndependence(t *testing.T) {
+	const n = 1 << 16
+	const own, vary = 0.5, 0.3
+	speed := Dist{Dist: "lognormal", Median: 10, Sigma: own}
+	factor := Dist{Dist: "lognormal", Mean: 1, Sigma: vary}
+	f, err := NewFleet(Config{Classes: []Class{{
+		DownloadMbps: speed, UploadMbps: speed, SecondsPerStep: speed, Vary: Vary{factor, factor, factor},
+	}}}, 21)
+	if err != nil {
+		t.Fatal(err)
+	}
+	down, compute, up := logs(t, f, 0, 1, n)
+	_, neighbour, _ := logs(t, f, 1, 1, n)
+	downLater, later, _ := logs(t, f, 0, 2, n)
+	kept := own * own / (own*own + vary*vary)
+	for _, c := range []struct {
+		name string
+		x, y []float64
+		want float64
+	}{
+		{"download and compute", down, compute, 0},
+		{"download and upload", down, up, 0},
+		{"compute and upload", compute, up, 0},
+		{"neighbouring clients", compute, neighbour, 0},
+		{"download and a later task's compute", down, later, 0},
+		{"one client's compute in two tasks", compute, later, kept},
+		{"one client's download in two tasks", down, downLater, kept},
+	} {
+		// Fisher: artanh of the correlation is normal with variance 1/(n-3).
+		if z := (math.Atanh(correlation(c.x, c.y)) - math.Atanh(c.want)) * math.Sqrt(n-3); math.Abs(z) > 5 {
+			t.Errorf("%s: correlation %.4f, want %.4f (%.1f sd)", c.name, correlation(c.x, c.y), c.want, z)
+		}
+	}
+	// What varies by task alone is independent between the tasks of a client.
+	f, err = NewFleet(Config{DownloadMbps: 20, UploadMbps: 5, SecondsPerStep: 1, Classes: []Class{{Vary: Vary{Compute: factor}}}}, 21)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var x []float64
+	for task := range uint64(n + 1) {
+		d, err := f.Durations(12, task, 1, 0, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		x = append(x, math.Log(float64(d.Compute)))
+	}
+	for _, lag := range []int{1, 2, 16} {
+		if z := correlation(x[lag:], x[:len(x)-lag]) * math.Sqrt(n); math.Abs(z) > 5 {
+			t.Errorf("tasks %d apart correlate (%.1f sd)", lag, z)
+		}
+	}
+}
+
+// A class has what it does not give from the config: with nothing of its own
+// it is the population without classes, bit for bit.
+func TestClassesInherit(t *testing.T) {
+	base := Config{DownloadMbps: 20, UploadMbps: 5, SecondsPerStep: 0.017, StepStd: 5.1e-4,
+		Dropout: Dropout{Probability: 0.2}, Slowdown: Slowdown{EverySeconds: 60, ForSeconds: 5, Factor: Dist{Dist: "constant", Value: 3}}}
+	plain, err := NewFleet(base, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	base.Classes = []Class{{Name: "a"}, {Name: "b"}}
+	classes, err := NewFleet(base, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for client := range 2000 {
+		a, err := plain.Plan(client, 5, 80, 6_710_000, int64(client)*second)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if b, err := classes.Plan(client, 5, 80, 6_710_000, int64(client)*second); err != nil || a != b {
+			t.Fatalf("client %d: %+v without classes, %+v, %v with", client, a, b, err)
+		}
+	}
+}
+
+// Eq. 3 to the nanosecond for classes of constant devices, the clients shared
+// between them by weight.
+func TestConstantClasses(t *testing.T) {
+	const n = 100_000
+	f, err := NewFleet(Config{DownloadMbps: 20, UploadMbps: 5, SecondsPerStep: 0.017, Classes: []Class{
+		{Name: "board", Weight: 1, SecondsPerStep: fixedAt(0.31)},
+		{Name: "phone", Weight: 3, DownloadMbps: fixedAt(40)},
+	}}, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []Durations{{335_500_000, 80 * 310_000_000, 1_342_000_000}, {167_750_000, 80 * 17_000_000, 1_342_000_000}}
+	boards := 0.0
+	for client := range n {
+		k := f.Class(client)
+		if k == 0 {
+			boards++
+		}
+		if d, err := f.Durations(client, uint64(client), 80, 6_710_000, 0); err != nil || d != want[k] {
+			t.Fatalf("client %d of %s: %+v, %v; want %+v", client, f.Classes()[k], d, err, want[k])
+		}
+	}
+	if z := (boards/n - 0.25) / math.Sqrt(0.25*0.75/n); math.Abs(z) > 5 {
+		t.Errorf("%g of the clients are boards, want a quarter (%.1f sd)", boards/n, z)
+	}
+	mean, err := f.Mean(80, 6_710_000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := float64(mean.Compute), 80*(0.25*0.31+0.75*0.017)*1e9; math.Abs(got/want-1) > 0.1 {
+		t.Errorf("the mean of the compute times is %g ns, want about %g", got, want)
+	}
+}
+
+// Many classes are searched, few are walked: both find the same.
+func TestPick(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		weights := rapid.SliceOfN(rapid.Float64Range(0.01, 10), 1, 40).Draw(t, "weights")
+		bounds, err := shares("x", weights)
+		if err != nil {
+			t.Fatal(err)
+		}
+		h := rapid.OneOf(rapid.Uint64(), rapid.SampledFrom(bounds)).Draw(t, "h")
+		want := 0
+		for want < len(bounds)-1 && h >= bounds[want] {
+			want++
+		}
+		if got := pick(bounds, h); got != want {
+			t.Fatalf("%#x falls into share %d, want %d", h, got, want)
+		}
+	})
+}
+
+// The coefficient of variation is that of a single minibatch: the sum of K has
+// 1/sqrt(K) of it.
+func TestStepCV(t *testing.T) {
+	const n, steps = 50_000, 25
+	f, err := NewFleet(Config{DownloadMbps: 20, UploadMbps: 5, Classes: []Class{{SecondsPerStep: fixedAt(2), StepCV: 0.5}}}, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum, squares := 0.0, 0.0
+	for client := range n {
+		d, err := f.Durations(client, 1, steps, 0, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := float64(d.Compute) / second
+		sum += s
+		squares += s * s
+	}
+	mean := sum / n
+	cv := math.Sqrt(squares/n-mean*mean) / mean
+	if math.Abs(mean/(steps*2)-1) > 0.003 || math.Abs(cv/(0.5/math.Sqrt(steps))-1) > 0.02 {
+		t.Errorf("mean %g, cv %g; want %d, %g", mean, cv, steps*2, 0.5/math.Sqrt(steps))
+	}
+}
+
+// anyFleet draws a population of any kinds; its speeds cannot reach zero.
+func anyFleet(t *rapid.T, links *Links, recorded *Sessions) *Fleet {
+	c := Config{DownloadMbps: 20, UploadMbps: 5, SecondsPerStep: 0.01, StepStd: rapid.SampledFrom([]float64{0, 0.1}).Draw(t, "std"), Availability: anyAvailability(t, recorded)}
+	speed := func(name string) Dist {
+		if rapid.Bool().Draw(t, name+" given") {
+			d := anyDist(t, name)
+			d.AtLeast = max(d.AtLeast, 0.001)
+			if d.AtMost == 0 {
+				d.AtMost = 1e4
+			}
+			return d
+		}
+		return Dist{}
+	}
+	for i := range rapid.IntRange(0, 3).Draw(t, "classes") {
+		k := Class{Name: string(rune('a' + i)), SecondsPerStep: speed("step"), StepCV: rapid.SampledFrom([]float64{0, 2}).Draw(t, "cv")}
+		k.Vary.Compute = speed("vary compute")
+		if rapid.Bool().Draw(t, "links") {
+			k.Links = links
+		} else {
+			k.DownloadMbps, k.UploadMbps = speed("download"), speed("upload")
+			k.Vary.Download, k.Vary.Upload = speed("vary download"), speed("vary upload")
+		}
+		c.Classes = append(c.Classes, k)
+	}
+	if rapid.Bool().Draw(t, "slowdown") {
+		c.Slowdown = Slowdown{EverySeconds: 100, ForSeconds: 10, Factor: Dist{Dist: "pareto", Min: 1, Shape: 2}, Links: rapid.Bool().Draw(t, "slow links")}
+	}
+	c.Dropout = Dropout{Probability: rapid.SampledFrom([]float64{0, 0.5, 1}).Draw(t, "dropout"), WhenUnavailable: rapid.Bool().Draw(t, "absence")}
+	f, err := NewFleet(c, rapid.Uint64().Draw(t, "seed"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+// Whatever the population: nothing is negative, a key gives one plan, a client
+// leaves within its work and in the phase that runs then, work of no steps or
+// bits takes no time.
+func TestPlansOfAnyFleet(t *testing.T) {
+	links, recorded := made(t, 30), stays(t)
+	rapid.Check(t, func(t *rapid.T) {
+		f := anyFleet(t, links, recorded)
+		client, task := rapid.IntRange(0, 1<<40).Draw(t, "client"), rapid.Uint64().Draw(t, "task")
+		steps, bits := rapid.IntRange(0, 200).Draw(t, "steps"), rapid.Int64Range(0, 40_000_000).Draw(t, "bits")
+		at := rapid.OneOf(rapid.Int64Range(0, 10*day), rapid.Int64Range(0, maxTime)).Draw(t, "at")
+		p, err := f.Plan(client, task, steps, bits, at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p.Download < 0 || p.Compute < 0 || p.Upload < 0 || p.After < 0 {
+			t.Fatalf("%+v", p)
+		}
+		if bits == 0 && p.Download+p.Upload > 0 || steps == 0 && p.Compute > 0 {
+			t.Fatalf("%d steps and %d bits: %+v", steps, bits, p)
+		}
+		if again, err := f.Plan(client, task, steps, bits, at); err != nil || again != p {
+			t.Fatalf("%+v, then %+v, %v", p, again, err)
+		}
+		if p.Dropout == NoPhase && p.After != 0 || p.Dropout != NoPhase && (p.After >= p.Total() || p.Phase(p.After) != p.Dropout) {
+			t.Fatalf("leaves in %v: %+v", p.Dropout, p)
+		}
+		if d, err := f.Durations(client, task, steps, bits, at); err != nil || d != p.Durations {
+			t.Fatalf("durations %+v, %v; the plan has %+v", d, err, p)
+		}
+		more, err := f.Durations(client, task, steps, bits+1000, at)
+		if err != nil || more.Download < p.Download {
+			t.Fatalf("%d bits take %d ns, 1000 more %d, %v", bits, p.Download, more.Download, err)
+		}
+		if f.String() == "" || len(f.Classes()) < 1 {
+			t.Fatal("a population without a description")
+		}
+	})
+}
+
+func TestPlansDoNotAllocate(t *testing.T) {
+	c := lognormalClasses()
+	c.Slowdown = Slowdown{EverySeconds: 100, ForSeconds: 10, Factor: Dist{Dist: "pareto", Min: 1, Shape: 2}, Links: true}
+	c.Dropout = Dropout{Probability: 0.5, WhenUnavailable: true}
+	c.Classes = append(c.Classes, Class{Name: "car", Weight: 1, Links: made(t, 30)})
+	for _, a := range append(models3(), Availability{Model: "trace", Sessions: stays(t), Spread: true}) {
+		c.Availability = a
+		f, err := NewFleet(c, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		client := 0
+		if n := testing.AllocsPerRun(500, func() {
+			client++
+			if _, err := f.Plan(client, 3, 80, 6_710_000, int64(client)*second); err != nil {
+				t.Fatal(err)
+			}
+			f.NextChange(client, 5)
+			f.NextAny(10, int64(client))
+		}); n != 0 {
+			t.Errorf("%s: %g allocations", a, n)
+		}
+	}
+}
+
+// What a seed means: a change here changes every recorded run.
+func TestPlansGolden(t *testing.T) {
+	c := lognormalClasses()
+	c.Slowdown = Slowdown{EverySeconds: 100, ForSeconds: 10, Factor: Dist{Dist: "pareto", Min: 1, Shape: 2}, Links: true}
+	c.Dropout = Dropout{Probability: 0.2}
+	for _, l := range laws() {
+		d := l.dist
+		d.AtLeast = 0.1
+		c.Classes = append(c.Classes, Class{Weight: 1, SecondsPerStep: d, StepCV: 0.1, DownloadMbps: d, Vary: Vary{Compute: d}, UploadMbps: fixedAt(2)})
+	}
+	c.Classes = append(c.Classes, Class{Weight: 2, SecondsPerStep: fixedAt(0.1), Links: made(t, 30)})
+	f, err := NewFleet(c, 77)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum := uint64(0)
+	for i := range 20_000 {
+		p, err := f.Plan(i, uint64(i*7), i%100, int64(i)*1000, int64(i)*second)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, v := range []int64{p.Download, p.Compute, p.Upload, int64(p.Dropout), p.After} {
+			sum = sum*31 + uint64(v)
+		}
+	}
+	if want := uint64(0x8b0028e281650442); sum != want {
+		t.Errorf("plans sum to %#x, want %#x", sum, want)
+	}
+}
+
+func TestBadClasses(t *testing.T) {
+	links := made(t, 10)
+	normal := Dist{Dist: "normal", Mean: 20, Std: 5}
+	for _, c := range []struct {
+		name   string
+		config Config
+		want   string
+	}{
+		{"a bad distribution", Config{Classes: []Class{{Name: "ok"}, {Name: "phone", DownloadMbps: Dist{Dist: "lognormal", Mean: 2, Sigma: -1}}}}, "device: classes[1] (phone): download_mbps: sigma is -1, want 0 to 10"},
+		{"a speed that reaches zero", Config{Classes: []Class{{Name: "a", UploadMbps: normal}}}, "upload_mbps: normal(mean 20, std 5) can come down to 0, and a transfer would never end: set at_least above 0"},
+		{"a factor that reaches zero", Config{Classes: []Class{{Name: "a", Vary: Vary{Download: normal}}}}, "vary: factor on download_mbps: normal(mean 20, std 5) can come down to 0"},
+		{"links and speeds", Config{Classes: []Class{{Name: "a", Links: links, DownloadMbps: fixedAt(3)}}}, "download_mbps is 3, and links are given too"},
+		{"a negative weight", Config{Classes: []Class{{Weight: -1}}}, "classes[0].weight is -1"},
+		{"no weight among others", Config{Classes: []Class{{Weight: 1}, {}}}, "classes[1].weight is 0"},
+		{"a coefficient of variation", Config{Classes: []Class{{StepCV: -2}}}, "step_cv is -2"},
+		{"a step of ages", Config{Classes: []Class{{SecondsPerStep: fixedAt(1e9)}}}, "seconds_per_step is 1e+09"},
+		{"half a distribution", Config{Classes: []Class{{SecondsPerStep: Dist{Mean: 3}}}}, `seconds_per_step: dist is "", want one of`},
+		{"too many classes", Config{Classes: make([]Class, maxClasses+1)}, "1001 classes, want at most 1000"},
+		{"a slowdown without a factor", Config{Slowdown: Slowdown{EverySeconds: 10, ForSeconds: 1}}, `slowdown: factor: dist is ""`},
+		{"a slowdown that speeds up", Config{Slowdown: Slowdown{EverySeconds: 10, ForSeconds: 1, Factor: fixedAt(0.5)}}, "factor: 0.5 comes down to 0.5, want at least 1"},
+		{"a slowdown longer than its cycle", Config{Slowdown: Slowdown{EverySeconds: 10, ForSeconds: 10, Factor: fixedAt(2)}}, "for_seconds is 10, want 0.001 to 9.999"},
+		{"a slowdown that never comes", Config{Slowdown: Slowdown{ForSeconds: 10, Factor: fixedAt(2)}}, "every_seconds is 0"},
+		{"a probability", Config{Dropout: Dropout{Probability: 1.5}}, "dropout: probability is 1.5, want 0 to 1"},
+		{"a class's own dropout", Config{Classes: []Class{{Name: "b", Dropout: &Dropout{Probability: -1}}}}, "classes[0] (b): dropout: probability is -1"},
+		{"a class's own availability", Config{Classes: []Class{{Name: "b", Availability: &Availability{Model: "x"}}}}, `classes[0] (b): availability: model is "x"`},
+	} {
+		c.config.DownloadMbps, c.config.UploadMbps = 20, 5
+		if _, err := NewFleet(c.config, 1); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: error %v, want one with %q", c.name, err, c.want)
+		}
+	}
+	// Speeds of the config that no class takes need not be given.
+	if _, err := NewFleet(Config{SecondsPerStep: 1, Classes: []Class{{Links: links}}}, 1); err != nil {
+		t.Errorf("links alone: %v", err)
+	}
+}
+
+func TestBadTasks(t *testing.T) {
+	f, err := NewFleet(Config{DownloadMbps: 20, UploadMbps: 5, SecondsPerStep: 1}, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		steps    int
+		bits, at int64
+		want     string
+	}{
+		{-1, 1, 0, "-1 steps and 1 bits, want neither negative"},
+		{1, -1, 0, "1 steps and -1 bits, want neither negative"},
+		{1, 1, -1, "starts at -1 ns"},
+		{1, 1, maxTime + 1, "want 0 to"},
+		{200_000_000, 1, 0, "take over 1e+08 s"},
+	} {
+		if _, err := f.Plan(3, 4, c.steps, c.bits, c.at); err == nil || !strings.Contains(err.Error(), "task 4 of client 3") || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%+v: error %v", c, err)
+		}
+	}
+}
+
+func TestFleetInWords(t *testing.T) {
+	f, err := NewFleet(Config{DownloadMbps: 20, UploadMbps: 5, SecondsPerStep: 0.017, StepStd: 5.1e-4}, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := f.String(), "download 20 Mbps; upload 5 Mbps; 0.017 ± 0.00051 s a step"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	f, err = NewFleet(Config{
+		DownloadMbps: 20, UploadMbps: 5, SecondsPerStep: 0.017,
+		Slowdown:     Slowdown{EverySeconds: 60, ForSeconds: 5, Factor: fixedAt(3)},
+		Availability: Availability{Model: "bernoulli", Probability: 0.5, PeriodSeconds: 60},
+		Dropout:      Dropout{Probability: 0.1, WhenUnavailable: true},
+		Classes: []Class{
+			{Name: "phone", Weight: 3, DownloadMbps: Dist{Dist: "lognormal", Mean: 20, Sigma: 0.5}, Vary: Vary{Compute: Dist{Dist: "weibull", Scale: 1, Shape: 2, AtMost: 9}}, StepCV: 0.1},
+			{Name: "car", Weight: 1, Links: made(t, 10), Slowdown: &Slowdown{}, Availability: &Availability{}, Dropout: &Dropout{}},
+		},
+	}, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := "phone (75%): download lognormal(mean 20, sigma 0.5) Mbps; upload 5 Mbps; 0.017 ± 10% s a step (each task × weibull(scale 1, shape 2, at most 9)); " +
+		"slowed by 3 for 5 s every 60 s; available bernoulli (probability 0.5, anew every 60 s); drops out of 10% of its tasks; drops out when its availability ends\n" +
+		"car (25%): links replay a, b; 0.017 s a step"
+	if got := f.String(); got != want {
+		t.Errorf("%s\nwant\n%s", got, want)
+	}
+}

@@ -169,7 +169,7 @@ var cifarValue = [3]*[256]float32{
 }
 
 func normalised(mean, std float64) *[256]float32 {
-	return table(func(b int) float32 { return float32((float64(b)/255 - mean) / std) })
+	return lookup(func(b int) float32 { return float32((float64(b)/255 - mean) / std) })
 }
 
 func (r *cifarRows) image(i int) []byte {

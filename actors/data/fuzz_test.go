@@ -53,7 +53,16 @@ func FuzzParquet(f *testing.F) {
 	f.Add([]byte("PAR1\x15\x00\x19\xfc\xff\xff\xff\xff\x0f\x00\x0b\x00\x00\x00PAR1"))
 	f.Fuzz(func(t *testing.T, content []byte) {
 		guard(t, len(content), func() {
-			if s, err := readParquet(bytes.NewReader(content), int64(len(content)), Options{}); err == nil {
+			one, err := openTable(bytes.NewReader(content), int64(len(content)))
+			if err != nil {
+				return
+			}
+			one.name = "train.parquet"
+			test := newSheet()
+			if one.file.Root().Column("img") != nil {
+				test = newSheet(one)
+			}
+			if s, err := readSheets(newSheet(one), test, Options{MinTweets: 1}); err == nil {
 				usable(t, s)
 			}
 		})

@@ -497,11 +497,10 @@ func joinTweets(train, test []*leafShard, opt Options) (*grouped, error) {
 			if !ok {
 				return nil, fmt.Errorf("%s: user %q: y[%d] is no polarity, want 0, 1 or 4", filepath.Base(shard.path), name, i)
 			}
-			if len(t.labels) == maxTweets || len(t.text)+len(u.x) > math.MaxUint32 {
-				return nil, fmt.Errorf("more than %d tweets or 4 GiB of text", maxTweets)
-			}
 			samples[i] = int32(len(t.labels))
-			t.add(name, string(u.x[from:u.end[i]]), class)
+			if err := t.add(name, string(u.x[from:u.end[i]]), class); err != nil {
+				return nil, fmt.Errorf("%s: user %q: x[%d]: %w", filepath.Base(shard.path), name, i, err)
+			}
 			from = u.end[i]
 		}
 		return samples, nil

@@ -353,7 +353,7 @@ func TestOpenErrors(t *testing.T) {
 		{"negative label", "x.parquet", sheetOf(t, negative), Options{}, "column y, row group 0, value 1: label -1 is outside the 65536 classes"},
 		{"label of own data", "x.parquet", sheetOf(t, wide), Options{Classes: 1}, "label 1 is outside the 1 classes, want 0 to 0"},
 		{"ragged", "x.parquet", sheetOf(t, wide), Options{}, "row 3 has 2 numbers after rows of 1"},
-		{"columns", "x.parquet", sheetOf(t, []wrong{{1, 2}}), Options{}, "x.parquet: found columns A, B; want writer_id, image, character (FEMNIST) or client, x, y (own data)"},
+		{"columns", "x.parquet", sheetOf(t, []wrong{{1, 2}}), Options{}, "x.parquet: found columns A, B; want writer_id, image, character (FEMNIST); img, fine_label, coarse_label (CIFAR-100); "},
 		{"truncated", "x.parquet", whole[:len(whole)/2], Options{}, "truncated Parquet file: it does not end in PAR1"},
 		{"headless", "x.parquet", whole[len(whole)/2:], Options{}, "damaged"},
 		{"empty", "x.parquet", nil, Options{}, "0 bytes are no Parquet file"},
@@ -396,7 +396,7 @@ func TestOpenErrors(t *testing.T) {
 		})
 	}
 	for _, c := range []struct{ path, want string }{
-		{filepath.Join(t.TempDir(), "absent.parquet"), "no such file or directory; want a Parquet file (writer_id, image, character; or client, x, y), a folder of LEAF JSON files"},
+		{filepath.Join(t.TempDir(), "absent.parquet"), "no such file or directory; want a Parquet file or a folder of them (writer_id, image, character"},
 		{t.TempDir(), "found neither train/ nor a .json file"},
 		{filepath.Dir(filepath.Dir(put(t, t.TempDir(), "train/readme", nil))), "train: no .json file; want LEAF's training shards"},
 	} {

@@ -55,13 +55,16 @@ func (o Options) minTweets() int {
 const gutenberg = "The Project Gute"
 
 // layouts is what Open reads, in the words of its errors.
-const layouts = "a Parquet file (writer_id, image, character; or client, x, y), a folder of LEAF JSON files, a LEAF JSON file, Sentiment140's CSV or CSV.gz, Project Gutenberg's Shakespeare as text or zip, or CIFAR-100's binary version as a folder or tar.gz"
+const layouts = "a Parquet file or a folder of them (" + tabular + "), a folder of LEAF JSON files, a LEAF JSON file, Sentiment140's CSV or CSV.gz, Project Gutenberg's Shakespeare as text or zip, or CIFAR-100's binary version as a folder or tar.gz"
 
 // Open reads a federated set. The layout is recognised by looking at the path:
 //
-//   - a Parquet file of FEMNIST (writer_id, image as 784 bytes or PNG,
-//     character 0..61) or of own data (client, x as a list of numbers or a
-//     fixed number of bytes, y);
+//   - Parquet, a file or a folder of them, by its columns: FEMNIST
+//     (writer_id, image as 784 bytes or PNG, character 0..61), CIFAR-100 (img
+//     as PNG, fine_label, coarse_label; a folder with train* and test* files),
+//     Shakespeare (character_id, x, y), Sentiment140 (sentiment, user, text)
+//     and own data (client, x as a list of numbers or a fixed number of
+//     bytes, y);
 //   - LEAF's JSON: a folder with train/ and perhaps test/, a folder of shards,
 //     or one file; the content tells femnist, sent140 and shakespeare apart;
 //   - Sentiment140's CSV, plain or gzip: polarity, id, date, query, user, text;
@@ -89,6 +92,8 @@ func Open(path string, opt Options) (Set, error) {
 		s, err = openFile(path, opt)
 	case isCIFAR(path):
 		s, err = openCIFARFolder(path, opt)
+	case len(parquetFiles(path)) > 0:
+		s, err = openParquet(path, opt)
 	default:
 		s, err = openLEAF(path, opt)
 	}
@@ -148,7 +153,7 @@ func openFile(path string, opt Options) (opened, error) {
 	begin := string(head[:n])
 	switch {
 	case strings.HasPrefix(begin, "PAR1") || strings.HasSuffix(name, ".parquet"):
-		return openParquet(path, f, stat.Size(), opt)
+		return openParquet(path, opt)
 	case strings.HasPrefix(strings.TrimLeft(begin, " \t\r\n"), "{") || strings.HasSuffix(name, ".json"):
 		return openLEAF(path, opt)
 	case strings.HasPrefix(begin, "PK\x03\x04") || strings.HasPrefix(begin, gutenberg):

@@ -2,213 +2,74 @@ package data
 
 import (
 	"bytes"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"image"
-	_ "image/png" // FEMNIST's images as data hubs publish them
-	"io"
+	_ "image/png" // images as data hubs publish them
 	"math"
-	"runtime"
 	"slices"
 	"strings"
 
 	"github.com/parquet-go/parquet-go"
-	"golang.org/x/sync/errgroup"
 )
 
-// openParquet reads FEMNIST or own data, told apart by their columns.
-func openParquet(path string, f io.ReaderAt, size int64, opt Options) (*grouped, error) {
-	var sums errgroup.Group
-	var sum [32]byte
-	sums.Go(func() (err error) {
-		sum, err = hashAll(io.NewSectionReader(f, 0, size))
-		return err
-	})
-	s, err := readParquet(f, size, opt)
-	if hashed := sums.Wait(); err == nil {
-		err = hashed
-	}
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	s.info.Digest = opt.digest("parquet", sum)
-	return s, nil
-}
+// tabular is what readSheets reads, in the words of its errors.
+const tabular = "writer_id, image, character (FEMNIST); img, fine_label, coarse_label (CIFAR-100); character_id, x, y (Shakespeare); sentiment, user, text (Sentiment140); or client, x, y (own data)"
 
-// readParquet is openParquet on an open file. The Parquet library panics on
-// some damaged input; that is the file's fault and becomes an error here.
-func readParquet(f io.ReaderAt, size int64, opt Options) (s *grouped, err error) {
+// openParquet reads a file or a folder of Parquet, told apart by its columns.
+func openParquet(path string, opt Options) (s *grouped, err error) {
+	defer func() {
+		if err != nil && !strings.HasPrefix(err.Error(), path) {
+			err = fmt.Errorf("%s: %w", path, err)
+		}
+	}()
 	defer damaged(&err)
-	file, err := openTable(f, size)
+	train, test, closeAll, err := openSheets(path)
 	if err != nil {
 		return nil, err
 	}
-	t := sheet{file: file, f: f, size: size}
+	defer closeAll()
+	if s, err = readSheets(train, test, opt); err != nil {
+		return nil, err
+	}
+	sums, err := newSheet(slices.Concat(train.tables, test.tables)...).sums()
+	if err != nil {
+		return nil, err
+	}
+	s.info.Digest = opt.digest("parquet "+s.info.Name, sums...)
+	return s, nil
+}
+
+// readSheets makes the set of what columns there are. The Parquet library
+// panics on some damaged input; that is the file's fault and an error here.
+func readSheets(t, test *sheet, opt Options) (s *grouped, err error) {
+	defer damaged(&err)
+	if t.has("img", "fine_label", "coarse_label") {
+		return cifarSheets(t, test, opt)
+	}
+	if len(test.tables) > 0 {
+		return nil, errors.New("found test files beside the training files, which are read for CIFAR-100 only; want the training files alone, which are split by client")
+	}
 	switch {
 	case t.has("writer_id", "image", "character"):
 		return t.femnist(opt)
+	case t.has("character_id", "x", "y"):
+		return t.shakespeare()
+	case t.has("sentiment", "user", "text"):
+		return t.sent140(opt)
 	case t.has("client", "x", "y"):
 		return t.own(opt)
 	}
 	var names []string
-	for _, c := range file.Root().Columns() {
+	for _, c := range t.tables[0].file.Root().Columns() {
 		names = append(names, c.Name())
 	}
-	return nil, fmt.Errorf("found columns %s; want writer_id, image, character (FEMNIST) or client, x, y (own data)", strings.Join(names, ", "))
-}
-
-// damaged turns a panic of the Parquet library into an error.
-func damaged(err *error) {
-	if p := recover(); p != nil {
-		if fault, ok := p.(runtime.Error); ok && strings.Contains(fault.Error(), "nil pointer") {
-			*err = errors.New("damaged Parquet file: a part that its footer names is absent")
-			return
-		}
-		*err = fmt.Errorf("damaged Parquet file: %v", p)
-	}
-}
-
-// sheet is a Parquet file that is read column by column.
-type sheet struct {
-	file *parquet.File
-	f    io.ReaderAt
-	size int64
-}
-
-func (t *sheet) has(names ...string) bool {
-	for _, n := range names {
-		if t.file.Root().Column(n) == nil {
-			return false
-		}
-	}
-	return true
-}
-
-// leaf finds the one leaf below a column; image and lists nest theirs, and an
-// image's struct has a path beside its bytes.
-func (t *sheet) leaf(name string) (*parquet.Column, error) {
-	c := t.file.Root().Column(name)
-	for !c.Leaf() {
-		below := c.Columns()
-		next := c.Column("bytes")
-		if next == nil && len(below) == 1 {
-			next = below[0]
-		}
-		if next == nil {
-			return nil, fmt.Errorf("column %s: found a group of %d columns, want one column, a list, or an image with its bytes", name, len(below))
-		}
-		c = next
-	}
-	return c, nil
-}
-
-// maxRows bounds a set: samples are numbered by int32.
-const maxRows = math.MaxInt32
-
-// rows counts the rows and checks them against the size of the file: nothing
-// real compresses a row of width bytes to less than a thousandth.
-func (t *sheet) rows(width int) ([]int, error) {
-	starts := []int{0}
-	total := 0
-	for _, g := range t.file.RowGroups() {
-		n := g.NumRows()
-		if n < 0 || n > maxRows || total+int(n) > maxRows {
-			return nil, fmt.Errorf("damaged: %d rows in one group", n)
-		}
-		total += int(n)
-		starts = append(starts, total)
-	}
-	if total == 0 {
-		return nil, errors.New("no row; want at least one sample")
-	}
-	if int64(total) > t.size*expansion/int64(width) {
-		return nil, fmt.Errorf("damaged: a file of %d bytes claims %d rows of %d bytes", t.size, total, width)
-	}
-	return starts, nil
-}
-
-// each runs do for every row group on all processors.
-func (t *sheet) each(do func(group int) error) error {
-	var workers errgroup.Group
-	workers.SetLimit(runtime.GOMAXPROCS(0))
-	for g := range t.file.RowGroups() {
-		workers.Go(func() (err error) {
-			defer damaged(&err)
-			return do(g)
-		})
-	}
-	return workers.Wait()
-}
-
-// values calls f with the values of one column in one row group, in order.
-// They are valid during the call only.
-func (t *sheet) values(group int, c *parquet.Column, f func(v parquet.Value) error) error {
-	if err := t.checkPages(group, c.Index()); err != nil {
-		return fmt.Errorf("column %s, row group %d: %w", strings.Join(c.Path(), "."), group, err)
-	}
-	pages := t.file.RowGroups()[group].ColumnChunks()[c.Index()].Pages()
-	defer pages.Close()
-	row := 0
-	fail := func(err error) error {
-		return fmt.Errorf("column %s, row group %d, value %d: %w", strings.Join(c.Path(), "."), group, row, err)
-	}
-	var buffer [512]parquet.Value
-	for {
-		page, err := pages.ReadPage()
-		if err == io.EOF {
-			return nil
-		}
-		if err != nil {
-			return fail(err)
-		}
-		reader := page.Values()
-		for {
-			n, err := reader.ReadValues(buffer[:])
-			for _, v := range buffer[:n] {
-				if err := f(v); err != nil {
-					parquet.Release(page)
-					return fail(err)
-				}
-				row++
-			}
-			if err == io.EOF {
-				break
-			}
-			if err == nil && n == 0 {
-				err = io.ErrNoProgress
-			}
-			if err != nil {
-				parquet.Release(page)
-				return fail(err)
-			}
-		}
-		parquet.Release(page)
-	}
-}
-
-// column reads a column of one value per row to dst.
-func column[T any](t *sheet, group int, c *parquet.Column, dst []T, value func(v parquet.Value, dst *T) error) error {
-	i := 0
-	err := t.values(group, c, func(v parquet.Value) error {
-		if i == len(dst) {
-			return fmt.Errorf("more than the row group's %d rows", len(dst))
-		}
-		i++
-		if v.IsNull() {
-			return errors.New("no value (null)")
-		}
-		return value(v, &dst[i-1])
-	})
-	if err == nil && i < len(dst) {
-		err = fmt.Errorf("column %s, row group %d: %d values for %d rows", c.Name(), group, i, len(dst))
-	}
-	return err
+	return nil, fmt.Errorf("found columns %s; want %s", strings.Join(names, ", "), tabular)
 }
 
 // labels reads a column of integers in 0..classes-1.
-func (t *sheet) labels(group int, c *parquet.Column, dst []int32, classes int) error {
-	return column(t, group, c, dst, func(v parquet.Value, dst *int32) error {
+func (t *sheet) labels(group int, name string, dst []int32, classes int) error {
+	return column(t, group, name, dst, func(v parquet.Value, dst *int32) error {
 		l, ok := integer(v)
 		if !ok || l < 0 || l >= int64(classes) {
 			return fmt.Errorf("label %.40v is outside the %d classes, want 0 to %d", v, classes, classes-1)
@@ -235,7 +96,7 @@ func integer(v parquet.Value) (int64, bool) {
 
 // clients reads a column of names, strings or integers, and groups the rows by
 // them, in order of first appearance.
-func (t *sheet) clients(starts []int, c *parquet.Column) (names []string, of [][]int32, err error) {
+func (t *sheet) clients(starts []int, name string) (names []string, of [][]int32, err error) {
 	// Each row group numbers its own names; the groups are joined in order.
 	type part struct {
 		names []string
@@ -247,7 +108,7 @@ func (t *sheet) clients(starts []int, c *parquet.Column) (names []string, of [][
 		p.row = make([]int32, starts[g+1]-starts[g])
 		number := make(map[string]int32)
 		last, at := []byte(nil), int32(-1)
-		return column(t, g, c, p.row, func(v parquet.Value, dst *int32) error {
+		return column(t, g, name, p.row, func(v parquet.Value, dst *int32) error {
 			name := v.Bytes()
 			if kind := v.Kind(); kind == parquet.Int32 || kind == parquet.Int64 {
 				name = fmt.Append(nil, v)
@@ -304,21 +165,11 @@ func natural(names []string, of [][]int32, seed uint64) *grouping {
 
 // femnist reads writer_id, image (784 bytes, or PNG) and character.
 func (t *sheet) femnist(opt Options) (*grouped, error) {
-	var leaves [3]*parquet.Column
-	for i, name := range []string{"writer_id", "image", "character"} {
-		var err error
-		if leaves[i], err = t.leaf(name); err != nil {
-			return nil, err
-		}
-	}
-	if kind := leaves[1].Type().Kind(); kind != parquet.ByteArray && kind != parquet.FixedLenByteArray {
-		return nil, fmt.Errorf("column image: found %s, want 784 bytes or a PNG", leaves[1].Type())
-	}
 	starts, err := t.rows(pixels)
 	if err != nil {
 		return nil, err
 	}
-	names, of, err := t.clients(starts, leaves[0])
+	names, of, err := t.clients(starts, "writer_id")
 	if err != nil {
 		return nil, err
 	}
@@ -328,7 +179,7 @@ func (t *sheet) femnist(opt Options) (*grouped, error) {
 	s.rows = &byteRows{width: pixels, bytes: images, value: inkOf}
 	s.info.Name = "femnist (parquet)"
 	err = t.each(func(g int) error {
-		if err := t.labels(g, leaves[2], s.labels[starts[g]:starts[g+1]], classes); err != nil {
+		if err := t.labels(g, "character", s.labels[starts[g]:starts[g+1]], classes); err != nil {
 			return err
 		}
 		rows := make([][]byte, starts[g+1]-starts[g])
@@ -336,12 +187,16 @@ func (t *sheet) femnist(opt Options) (*grouped, error) {
 			at := (starts[g] + i) * pixels
 			rows[i] = images[at : at+pixels]
 		}
-		return column(t, g, leaves[1], rows, func(v parquet.Value, dst *[]byte) error {
-			if b := v.Bytes(); len(b) == pixels {
+		return column(t, g, "image", rows, func(v parquet.Value, dst *[]byte) error {
+			b, err := content(v)
+			if len(b) == pixels {
 				copy(*dst, b)
 				return nil
 			}
-			return grey(*dst, v.Bytes())
+			if err == nil {
+				err = grey(*dst, b)
+			}
+			return err
 		})
 	})
 	if err != nil {
@@ -350,16 +205,31 @@ func (t *sheet) femnist(opt Options) (*grouped, error) {
 	return natural(names, of, opt.Seed).set(s)
 }
 
-// grey decodes a 28x28 PNG to bytes, 255 for white.
-func grey(dst, encoded []byte) error {
+// content is a value's bytes.
+func content(v parquet.Value) ([]byte, error) {
+	if k := v.Kind(); k != parquet.ByteArray && k != parquet.FixedLenByteArray {
+		return nil, fmt.Errorf("found %.40v, want bytes or a string", v)
+	}
+	return v.Bytes(), nil
+}
+
+// picture decodes a PNG of the given side; its header is judged before any
+// memory is taken.
+func picture(encoded []byte, want int) (image.Image, error) {
 	config, format, err := image.DecodeConfig(bytes.NewReader(encoded))
 	if err != nil || format != "png" {
-		return fmt.Errorf("an image of %d bytes that is no PNG, want 784 raw bytes or a PNG", len(encoded))
+		return nil, fmt.Errorf("an image of %d bytes that is no PNG, want a PNG of %dx%d pixels", len(encoded), want, want)
 	}
-	if config.Width != side || config.Height != side {
-		return fmt.Errorf("an image of %dx%d pixels, want %dx%d", config.Width, config.Height, side, side)
+	if config.Width != want || config.Height != want {
+		return nil, fmt.Errorf("an image of %dx%d pixels, want %dx%d", config.Width, config.Height, want, want)
 	}
 	m, _, err := image.Decode(bytes.NewReader(encoded))
+	return m, err
+}
+
+// grey decodes a 28x28 PNG to bytes, 255 for white.
+func grey(dst, encoded []byte) error {
+	m, err := picture(encoded, side)
 	if err != nil {
 		return err
 	}
@@ -377,18 +247,11 @@ func grey(dst, encoded []byte) error {
 
 // own reads client, x and y.
 func (t *sheet) own(opt Options) (*grouped, error) {
-	var leaves [3]*parquet.Column
-	for i, name := range []string{"client", "x", "y"} {
-		var err error
-		if leaves[i], err = t.leaf(name); err != nil {
-			return nil, err
-		}
-	}
 	starts, err := t.rows(1)
 	if err != nil {
 		return nil, err
 	}
-	names, of, err := t.clients(starts, leaves[0])
+	names, of, err := t.clients(starts, "client")
 	if err != nil {
 		return nil, err
 	}
@@ -398,7 +261,7 @@ func (t *sheet) own(opt Options) (*grouped, error) {
 		limit = maxClasses
 	}
 	s := grouped{labels: make([]int32, total)}
-	err = t.each(func(g int) error { return t.labels(g, leaves[2], s.labels[starts[g]:starts[g+1]], limit) })
+	err = t.each(func(g int) error { return t.labels(g, "y", s.labels[starts[g]:starts[g+1]], limit) })
 	if err != nil {
 		return nil, err
 	}
@@ -407,11 +270,15 @@ func (t *sheet) own(opt Options) (*grouped, error) {
 		s.info.Classes = int(slices.Max(s.labels)) + 1
 		s.info.note("%d classes, taken from the labels", s.info.Classes)
 	}
-	switch x := leaves[1]; x.Type().Kind() {
+	x, err := t.tables[0].leaf("x")
+	if err != nil {
+		return nil, fmt.Errorf("column x: %w", err)
+	}
+	switch x.Type().Kind() {
 	case parquet.FixedLenByteArray, parquet.ByteArray:
-		s.rows, s.info.Features, err = t.byteRows(starts, x)
+		s.rows, s.info.Features, err = t.byteRows(starts)
 	case parquet.Float, parquet.Double, parquet.Int32, parquet.Int64:
-		s.rows, s.info.Features, err = t.floatRows(starts, x)
+		s.rows, s.info.Features, err = t.floatRows(starts)
 	default:
 		err = fmt.Errorf("column x: found %s, want a list of numbers or a fixed number of bytes", x.Type())
 	}
@@ -421,12 +288,12 @@ func (t *sheet) own(opt Options) (*grouped, error) {
 	return natural(names, of, opt.Seed).set(s)
 }
 
-func (t *sheet) byteRows(starts []int, x *parquet.Column) (rows, int, error) {
+func (t *sheet) byteRows(starts []int) (rows, int, error) {
 	parts := make([][]byte, len(starts)-1)
 	widths := make([]int, len(parts))
 	err := t.each(func(g int) error {
 		cells := make([]struct{}, starts[g+1]-starts[g])
-		return column(t, g, x, cells, func(v parquet.Value, _ *struct{}) error {
+		return column(t, g, "x", cells, func(v parquet.Value, _ *struct{}) error {
 			b := v.Bytes()
 			if widths[g] == 0 {
 				widths[g] = len(b)
@@ -445,7 +312,7 @@ func (t *sheet) byteRows(starts []int, x *parquet.Column) (rows, int, error) {
 	return &byteRows{width: width, bytes: slices.Concat(parts...), value: fractionOf}, width, err
 }
 
-func (t *sheet) floatRows(starts []int, x *parquet.Column) (rows, int, error) {
+func (t *sheet) floatRows(starts []int) (rows, int, error) {
 	parts := make([][]float32, len(starts)-1)
 	widths := make([]int, len(parts))
 	err := t.each(func(g int) error {
@@ -459,7 +326,7 @@ func (t *sheet) floatRows(starts []int, x *parquet.Column) (rows, int, error) {
 			}
 			return nil
 		}
-		err := t.values(g, x, func(v parquet.Value) error {
+		err := t.values(g, "x", func(v parquet.Value) error {
 			if v.RepetitionLevel() == 0 {
 				if err := done(); err != nil {
 					return err
@@ -522,23 +389,4 @@ func oneWidth(widths []int) (int, error) {
 		}
 	}
 	return width, nil
-}
-
-// footerSize reads the length field at the end of a Parquet file.
-func footerSize(f io.ReaderAt, size int64) (int64, error) {
-	var tail [8]byte
-	if size < 12 {
-		return 0, fmt.Errorf("%d bytes are no Parquet file", size)
-	}
-	if _, err := f.ReadAt(tail[:], size-8); err != nil {
-		return 0, err
-	}
-	if string(tail[4:]) != "PAR1" {
-		return 0, errors.New("truncated Parquet file: it does not end in PAR1")
-	}
-	n := int64(binary.LittleEndian.Uint32(tail[:4]))
-	if n > size-12 {
-		return 0, fmt.Errorf("truncated Parquet file: %d bytes cannot hold its footer of %d", size, n)
-	}
-	return n, nil
 }

@@ -24,7 +24,8 @@ const expansion = 1000
 const maxPage = 256 << 20
 
 // openTable opens a Parquet file whose footer is sound.
-func openTable(f io.ReaderAt, size int64) (*parquet.File, error) {
+func openTable(f io.ReaderAt, size int64) (t *table, err error) {
+	defer damaged(&err)
 	n, err := footerSize(f, size)
 	if err != nil {
 		return nil, err
@@ -46,11 +47,11 @@ func openTable(f io.ReaderAt, size int64) (*parquet.File, error) {
 			return nil, fmt.Errorf("damaged Parquet file: row group %d has %d columns", g, len(group.Columns))
 		}
 	}
-	return file, nil
+	return &table{file: file, f: f, size: size}, nil
 }
 
 // checkPages walks the page headers of one column chunk.
-func (t *sheet) checkPages(group, column int) error {
+func (t *table) checkPages(group, column int) error {
 	meta := t.file.Metadata().RowGroups[group].Columns[column].MetaData
 	at := meta.DataPageOffset
 	if d := meta.DictionaryPageOffset; d > 0 && d < at {
@@ -94,7 +95,7 @@ func (t *sheet) checkPages(group, column int) error {
 }
 
 // checkCodec compares the length that compressed bytes give of themselves.
-func (t *sheet) checkCodec(codec format.CompressionCodec, at, stored, decoded int64) error {
+func (t *table) checkCodec(codec format.CompressionCodec, at, stored, decoded int64) error {
 	if stored == 0 {
 		return nil
 	}

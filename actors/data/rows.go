@@ -42,16 +42,26 @@ func appendTable(dst *learn.Batch, bytes []byte, value *[256]float32) {
 // The value of a byte: FEMNIST's white paper is 255 and its ink is 1
 // (paper/NOTES, "Data": pixel 1 - x); own data's bytes are fractions of 255.
 var (
-	inkOf      = table(func(b int) float32 { return float32(255-b) / 255 })
-	fractionOf = table(func(b int) float32 { return float32(b) / 255 })
+	inkOf      = lookup(func(b int) float32 { return float32(255-b) / 255 })
+	fractionOf = lookup(func(b int) float32 { return float32(b) / 255 })
 )
 
-func table(f func(b int) float32) *[256]float32 {
+func lookup(f func(b int) float32) *[256]float32 {
 	var t [256]float32
 	for b := range t {
 		t[b] = f(b)
 	}
 	return &t
+}
+
+// tokenRows holds samples of width tokens each.
+type tokenRows struct {
+	width  int
+	tokens []uint8
+}
+
+func (r *tokenRows) append(dst *learn.Batch, i int) {
+	dst.Tokens = append(dst.Tokens, r.tokens[i*r.width:(i+1)*r.width]...)
 }
 
 // floatRows holds samples of width numbers each.

@@ -245,9 +245,15 @@ type windows struct {
 	text  []uint8 // vocabulary indices
 }
 
-// newWindows splits each role in sequence: nine tenths train, then come
-// window-1 places whose windows would overlap both parts, the rest is held
-// out. Roles without either part are left out (paper/NOTES, "Data").
+// inSequence splits the n windows of a role: the first nine tenths train, then
+// come window-1 that would overlap both parts, the rest is held out (paper/
+// NOTES, "Data"). Where nothing is left to hold out, held is below 1.
+func inSequence(n int) (train, held int) {
+	train = 9 * n / 10
+	return train, n - train - (window - 1)
+}
+
+// newWindows splits each role; one without either part is left out.
 func newWindows(roles []role) (*windows, error) {
 	if len(roles) == 0 {
 		return nil, fmt.Errorf("no play found; want Project Gutenberg's Complete Works of William Shakespeare (etext 100)")
@@ -260,9 +266,8 @@ func newWindows(roles []role) (*windows, error) {
 		if n > 0 {
 			total++
 		}
-		train := 9 * n / 10
-		held := n - train - (window - 1)
-		if train < 1 || held < 1 {
+		train, held := inSequence(n)
+		if held < 1 {
 			without++
 			continue
 		}

@@ -170,6 +170,8 @@ func (s *grouped) memory() int {
 		n += r.memory()
 	case *stringRows:
 		n += (*imageRows)(r).memory()
+	case *tokenRows:
+		n += len(r.tokens)
 	case *floatRows:
 		n += 4 * len(r.values)
 	case *bagRows:

@@ -78,13 +78,9 @@ func readTweets(r io.Reader, opt Options) (*grouped, error) {
 		default:
 			return nil, fmt.Errorf("line %d: polarity %.40q, want 0 or 4", line, record[0])
 		}
-		if len(record[5]) > maxTweetBytes {
-			return nil, fmt.Errorf("line %d: a tweet of %d bytes, want at most %d: is a quote missing?", line, len(record[5]), maxTweetBytes)
+		if err := t.add(record[4], record[5], label); err != nil {
+			return nil, fmt.Errorf("line %d: %w", line, err)
 		}
-		if len(t.labels) == maxTweets || len(t.text)+len(record[5]) > math.MaxUint32 {
-			return nil, fmt.Errorf("line %d: more than %d tweets or 4 GiB of text", line, maxTweets)
-		}
-		t.add(record[4], record[5], label)
 	}
 	if len(t.labels) == 0 {
 		return nil, errors.New("no tweet; want lines of polarity, id, date, query, user, text")
@@ -110,7 +106,13 @@ type tweets struct {
 
 func newTweets() *tweets { return &tweets{user: make(map[string]int32)} }
 
-func (t *tweets) add(user, text string, label int32) {
+func (t *tweets) add(user, text string, label int32) error {
+	if len(text) > maxTweetBytes {
+		return fmt.Errorf("a tweet of %d bytes, want at most %d: is a quote missing?", len(text), maxTweetBytes)
+	}
+	if len(t.labels) == maxTweets || len(t.text)+len(text) > math.MaxUint32 {
+		return fmt.Errorf("more than %d tweets or 4 GiB of text", maxTweets)
+	}
 	u, ok := t.user[user]
 	if !ok {
 		u = int32(len(t.names))
@@ -123,6 +125,7 @@ func (t *tweets) add(user, text string, label int32) {
 	t.latin1 = t.latin1 || !utf8.ValidString(text)
 	t.text = append(t.text, text...)
 	t.end = append(t.end, uint32(len(t.text)))
+	return nil
 }
 
 // words of tweet i: split on single spaces, so that two spaces in a row hold

@@ -7,9 +7,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"fedpace/actors/data"
 	"fedpace/actors/device"
-	"fedpace/actors/learn"
 	"fedpace/bus"
 )
 
@@ -20,11 +18,8 @@ type HostConfig struct {
 	Workers int // trainers, one goroutine each; 0: plans only
 
 	// The rest is for trainers.
-	Kernel string // class that this process runs, see learn.Kernel
-	Model  learn.Model
-	Set    data.Set
-	Seed   uint64
-	Batch  int
+	Kernel  string // class that this process runs, see learn.Kernel
+	Problem Problem
 }
 
 // Host answers for all simulated actors of a run and trains for them. Several
@@ -50,9 +45,7 @@ func StartHost(ctx context.Context, conn *bus.Conn, c HostConfig) (*Host, error)
 
 // plan answers one task. It runs on the subscription's goroutine.
 func (h *Host) plan(client int, t *bus.Task, p *bus.Plan) error {
-	// A task does not say yet when it starts: link traces and slowdowns play as
-	// at time 0.
-	d, err := h.config.Fleet.Plan(client, t.Task, t.LocalSteps, t.ModelBits, 0)
+	d, err := h.config.Fleet.Plan(client, t.Task, t.LocalSteps, t.ModelBits, t.StartNs)
 	if err != nil {
 		return err
 	}
@@ -70,7 +63,7 @@ func (h *Host) Train(ctx context.Context) error {
 	}
 	group, inner := errgroup.WithContext(ctx)
 	for range h.config.Workers {
-		trainer, err := NewTrainer(h.config.Model, h.config.Set, h.config.Seed, h.config.Batch)
+		trainer, err := NewTrainer(h.config.Problem)
 		if err != nil {
 			return err
 		}
@@ -172,20 +165,20 @@ func (h *Host) variate(ctx context.Context, d bus.Digest) ([]float32, error) {
 // check refuses a job that is not for this host's model, data or split: its
 // result would be another run's.
 func (h *Host) check(job *bus.Job) error {
-	mine := bus.Spec{Model: h.config.Model.String(), Data: h.config.Set.Info().Digest, Seed: h.config.Seed, Batch: h.config.Batch}
+	mine := h.config.Problem.Spec()
 	if job.Spec != mine {
 		return fmt.Errorf("actors: job %d is for %+v, this host has %+v", job.Job, job.Spec, mine)
 	}
-	if job.Params != h.config.Model.Params() {
-		return fmt.Errorf("actors: job %d is for a model of %d parameters, %s has %d", job.Job, job.Params, h.config.Model, h.config.Model.Params())
+	if job.Params != h.config.Problem.Model.Params() {
+		return fmt.Errorf("actors: job %d is for a model of %d parameters, %s has %d", job.Job, job.Params, h.config.Problem.Model, h.config.Problem.Model.Params())
 	}
 	for _, c := range job.Clients {
-		if c.Client < 0 || c.Client >= h.config.Set.Clients() {
-			return fmt.Errorf("actors: job %d: client %d of %d", job.Job, c.Client, h.config.Set.Clients())
+		if c.Client < 0 || c.Client >= h.config.Problem.Set.Clients() {
+			return fmt.Errorf("actors: job %d: client %d of %d", job.Job, c.Client, h.config.Problem.Set.Clients())
 		}
 	}
 	for _, s := range job.Shards {
-		if n := h.config.Set.HeldOut(); s.From < 0 || s.Count < 1 || s.Count > n || s.From > n-s.Count {
+		if n := h.config.Problem.Set.HeldOut(); s.From < 0 || s.Count < 1 || s.Count > n || s.From > n-s.Count {
 			return fmt.Errorf("actors: job %d: shard %d of held-out samples %d to %d of %d", job.Job, s.Index, s.From, s.From+s.Count-1, n)
 		}
 	}

@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 
 	"fedpace/actors/data"
 	"fedpace/actors/learn"
+	"fedpace/keyed"
 )
 
 // Assignment is one client's accepted work in a job.
@@ -55,6 +57,10 @@ type Trainer struct {
 	order data.Minibatches
 	batch learn.Batch
 
+	images learn.Imager // nil: minibatches are taken as they are
+	source rand.PCG
+	draws  *rand.Rand // on source
+
 	gradient []float32 // only for methods beyond plain SGD
 	variates variates
 }
@@ -62,21 +68,21 @@ type Trainer struct {
 // evaluationBatch is how many held-out samples are measured at a time.
 const evaluationBatch = 256
 
-// NewTrainer allocates one worker's memory. batch is the minibatch size.
-func NewTrainer(model learn.Model, set data.Set, seed uint64, batch int) (*Trainer, error) {
-	info := set.Info()
-	if info.Input != model.Input() || info.Features != model.Features() || info.Classes != model.Classes() {
-		return nil, fmt.Errorf("actors: model %s reads %d features in %d classes (input kind %d), %s has %d in %d (input kind %d)",
-			model, model.Features(), model.Classes(), model.Input(), info.Name, info.Features, info.Classes, info.Input)
+// NewTrainer allocates one worker's memory.
+func NewTrainer(p Problem) (*Trainer, error) {
+	if err := p.Check(); err != nil {
+		return nil, err
 	}
-	if batch < 1 {
-		return nil, fmt.Errorf("actors: minibatches of %d samples", batch)
+	t := &Trainer{
+		model: p.Model, set: p.Set, seed: p.Seed, size: p.Batch,
+		work:  p.Model.NewWorkspace(max(p.Batch, evaluationBatch)),
+		local: make([]float32, p.Model.Params()),
 	}
-	return &Trainer{
-		model: model, set: set, seed: seed, size: batch,
-		work:  model.NewWorkspace(max(batch, evaluationBatch)),
-		local: make([]float32, model.Params()),
-	}, nil
+	if p.Augment == FlipCrop {
+		t.images = p.Model.(learn.Imager) // Check has seen to it
+		t.draws = rand.New(&t.source)
+	}
+	return t, nil
 }
 
 // Train runs each assignment's K local steps from base (Algorithm 1, lines 5-8,
@@ -158,6 +164,9 @@ func (t *Trainer) client(ctx context.Context, base []float32, m *Method, a *Assi
 		if err := t.set.Batch(&t.batch, a.Client, t.order.Next()); err != nil {
 			return 0, fmt.Errorf("actors: data of client %d (%s): %w", a.Client, t.set.Client(a.Client), err)
 		}
+		if err := t.augment(a.Client, a.StepsDone+int64(k)); err != nil {
+			return 0, err
+		}
 		loss, err := t.step(base, m, float32(a.Rate))
 		if errors.Is(err, learn.ErrNotFinite) {
 			return 0, &Diverged{Task: a.Task, Client: a.Client, Step: k + 1, Cause: err.Error()}
@@ -170,6 +179,17 @@ func (t *Trainer) client(ctx context.Context, base []float32, m *Method, a *Assi
 		}
 	}
 	return first, nil
+}
+
+// augment flips and crops the minibatch of a client's step, by a stream of
+// that step's own.
+func (t *Trainer) augment(client int, step int64) error {
+	if t.images == nil {
+		return nil
+	}
+	keyed.Reseed(&t.source, t.seed, keyed.Augment, uint64(client), uint64(step))
+	channels, height, width := t.images.Image()
+	return learn.Augment(&t.batch, channels, height, width, cropPadding, t.draws)
 }
 
 // Evaluate measures a model on held-out samples from..from+count-1: the sum of

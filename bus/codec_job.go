@@ -13,6 +13,7 @@ func (j *Job) check() error {
 	c.token("kernel", j.Kernel)
 	c.text("spec.model", j.Spec.Model)
 	c.text("spec.data_digest", j.Spec.Data)
+	c.text("spec.augment", j.Spec.Augment)
 	c.number("spec.batch", int64(j.Spec.Batch), 1, MaxBatch)
 	clients, shards := int64(len(j.Clients)), int64(len(j.Shards))
 	switch j.Kind {
@@ -52,7 +53,7 @@ func appendJob(dst []byte, j *Job) ([]byte, error) {
 	w := &wire.Job{
 		Job: j.Job, Kind: wire.JobKind(j.Kind), Round: uint32(j.Round), ModelDigest: j.Model.field(),
 		Params: uint32(j.Params), Kernel: j.Kernel,
-		Spec: &wire.Spec{Model: j.Spec.Model, DataDigest: j.Spec.Data, Seed: j.Spec.Seed, Batch: uint32(j.Spec.Batch)},
+		Spec: &wire.Spec{Model: j.Spec.Model, DataDigest: j.Spec.Data, Seed: j.Spec.Seed, Batch: uint32(j.Spec.Batch), Augment: j.Spec.Augment},
 	}
 	if m := &j.Method; *m != (Method{}) {
 		w.Method = &wire.Method{Proximal: m.Proximal, Variates: m.Variates, VariateDigest: m.Variate.field(), VariateWeight: m.VariateWeight}
@@ -79,7 +80,7 @@ func decodeJob(b []byte) (*Job, error) {
 	j := &Job{
 		Job: w.Job, Round: narrow(w.Round), Model: c.digest("model_digest", w.ModelDigest, false),
 		Params: narrow(w.Params), Kernel: w.Kernel,
-		Spec: Spec{Model: w.Spec.GetModel(), Data: w.Spec.GetDataDigest(), Seed: w.Spec.GetSeed(), Batch: narrow(w.Spec.GetBatch())},
+		Spec: Spec{Model: w.Spec.GetModel(), Data: w.Spec.GetDataDigest(), Seed: w.Spec.GetSeed(), Batch: narrow(w.Spec.GetBatch()), Augment: w.Spec.GetAugment()},
 	}
 	if k := w.Kind; k == wire.JobKind_JOB_KIND_TRAIN || k == wire.JobKind_JOB_KIND_EVALUATE {
 		j.Kind = JobKind(k)

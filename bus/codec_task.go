@@ -42,13 +42,14 @@ func (t *Task) check() error {
 	c.float("learning_rate", t.LearningRate, 0, MaxLearningRate)
 	c.number("steps_done", t.StepsDone, 0, MaxSteps)
 	c.number("model_bits", t.ModelBits, 0, MaxModelBits)
+	c.number("start_ns", t.StartNs, 0, MaxStartNs)
 	return c.err
 }
 
 func appendTask(dst []byte, t *Task, w *wire.Task) ([]byte, error) {
 	w.Task, w.Round, w.LocalSteps = t.Task, uint32(t.Round), uint32(t.LocalSteps)
 	w.LearningRate, w.StepsDone, w.ModelBits = t.LearningRate, uint64(t.StepsDone), uint64(t.ModelBits)
-	w.ModelDigest = t.Model.field()
+	w.ModelDigest, w.StartNs = t.Model.field(), t.StartNs
 	return marshal(dst, w)
 }
 
@@ -59,7 +60,7 @@ func decodeTask(b []byte, t *Task, w *wire.Task) error {
 	c := checker{message: "task"}
 	t.Task, t.Round, t.LocalSteps = w.Task, narrow(w.Round), narrow(w.LocalSteps)
 	t.LearningRate, t.StepsDone, t.ModelBits = w.LearningRate, long(w.StepsDone), long(w.ModelBits)
-	t.Model = c.digest("model_digest", w.ModelDigest, true)
+	t.Model, t.StartNs = c.digest("model_digest", w.ModelDigest, true), w.StartNs
 	if c.err != nil {
 		return c.err
 	}

@@ -6,6 +6,7 @@ import "time"
 // of a few such numbers inside int64 and buffers inside memory.
 const (
 	MaxDurationNs   = 1 << 58 // of one phase: nine years
+	MaxStartNs      = 1 << 62 // virtual time: 146 years
 	MaxLocalSteps   = 1 << 24 // K of one task
 	MaxSteps        = 1 << 48 // steps that a client has done
 	MaxRound        = 1<<31 - 1

@@ -9,6 +9,7 @@ type Task struct {
 	StepsDone    int64  // local steps of this client accepted so far
 	Model        Digest // base model; zero: nothing is trained
 	ModelBits    int64  // size of one transfer of the model
+	StartNs      int64  // virtual time at which the task starts
 }
 
 // Phase is a part of a client's work on a task.
@@ -98,6 +99,8 @@ type Spec struct {
 	Data  string // hex SHA-256 of samples and split, as data.Info's Digest
 	Seed  uint64
 	Batch int // minibatch size
+	// Augment is what is done to training images, "none" or "flip_crop".
+	Augment string
 }
 
 // JobClient is one accepted client's local steps within a job.

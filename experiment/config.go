@@ -16,6 +16,7 @@ type Config struct {
 	Clients      int // 0: as many as the data has; the run fills it in
 	Cohort       int
 	Batch        int
+	Augment      string // of training images: actors.NoAugment or actors.FlipCrop
 	Select       string
 	Availability string
 	Schedule     Schedule

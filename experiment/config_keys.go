@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/goccy/go-yaml/ast"
+
+	"fedpace/actors"
 )
 
 // planned are the words that the design names and this version does not run.
@@ -18,9 +20,6 @@ var planned = map[string][]string{
 	"close.rule":          {"deadline", "first", "buffered"},
 	"aggregate.algorithm": {"fedavgm", "fedadagrad", "fedadam", "fedyogi"},
 }
-
-// untrained are the tasks that run with train: false only.
-var untrained = []Task{TaskCIFAR100, TaskShakespeare}
 
 // KnownKey is a key of the configuration, for help.
 type KnownKey struct {
@@ -53,6 +52,7 @@ var keys = []key{
 		func(c *Config) { c.Clients = 0 }, func(c *Config) bool { return c.Clients == 0 }),
 	whole("cohort", "clients a round", func(c *Config) *int { return &c.Cohort }, 1, 1_000_000),
 	whole("batch", "samples a minibatch", func(c *Config) *int { return &c.Batch }, 1, 100_000),
+	choice("augment", "change of training images, drawn anew for each minibatch", "augmentation", func(c *Config) *string { return &c.Augment }, actors.NoAugment, actors.FlipCrop),
 	choice("select", "how a cohort is drawn", "selection", func(c *Config) *string { return &c.Select }, "uniform"),
 	choice("availability", "when clients can be chosen", "kind of availability", func(c *Config) *string { return &c.Availability }, "always"),
 

@@ -136,7 +136,6 @@ func TestMistakesAreNamed(t *testing.T) {
 		{"plateau without training", "train: false", []string{"schedule.eta=step"}, `--set schedule.eta: "step" decides by the validation accuracy, which train: false does not measure (set schedule.decay_round)`},
 		{"accuracy without training", "train: false\nstop:\n  validation_accuracy: 0.5", nil, `config.yaml:3: stop.validation_accuracy: 0.5 is never reached with train: false, which measures no accuracy (remove it)`},
 		{"planned task", "task: quadratic", nil, `config.yaml:1: task: "quadratic" is not available in this version (use sent140, femnist, cifar100 or shakespeare)`},
-		{"task that is not trained", "", []string{"task=cifar100"}, `--set task: "cifar100" cannot be trained in this version (set train: false for its timing, or use sent140 or femnist)`},
 		{"planned rule", "close: {rule: deadline}", nil, `config.yaml:1: close.rule: "deadline" is not available in this version (use all)`},
 		{"planned algorithm", "aggregate: {algorithm: fedadam}", nil, `config.yaml:1: aggregate.algorithm: "fedadam" is not available in this version (use fedavg)`},
 		{"availability", "availability: nights", nil, `config.yaml:1: availability: "nights" is not a kind of availability (always)`},

@@ -16,7 +16,7 @@ func (c Config) Validate() error {
 		}
 	}
 	for _, fits := range []func(Config) *KeyError{
-		fitPopulation, fitModel, fitTask, fitLosses, fitStop, fitClock, fitUnused,
+		fitPopulation, fitModel, fitLosses, fitStop, fitClock, fitUnused,
 	} {
 		if err := fits(c); err != nil {
 			return err
@@ -43,14 +43,6 @@ func fitModel(c Config) *KeyError {
 	if c.Model.Kind != ModelTask && c.IsSynthetic() {
 		return &KeyError{Key: "model", Others: []string{"data"},
 			Problem: fmt.Sprintf("%q is for own data; synthetic data has the task's model (set data, or model: task)", c.Model.Kind)}
-	}
-	return nil
-}
-
-func fitTask(c Config) *KeyError {
-	if c.Train && slices.Contains(untrained, c.Task) {
-		return &KeyError{Key: "task", Others: []string{"train"},
-			Problem: fmt.Sprintf("%q cannot be trained in this version (set train: false for its timing, or use %s or %s)", c.Task, TaskSent140, TaskFEMNIST)}
 	}
 	return nil
 }

@@ -3,6 +3,7 @@ package experiment
 import (
 	"fmt"
 
+	"fedpace/actors"
 	"fedpace/actors/learn"
 )
 
@@ -72,6 +73,10 @@ func Defaults(task Task) (Config, error) {
 	if !ok {
 		return Config{}, &KeyError{Key: "task", Problem: taskProblem(string(task))}
 	}
+	augment := actors.NoAugment
+	if task == TaskCIFAR100 {
+		augment = actors.FlipCrop
+	}
 	return Config{
 		Name:         "demo",
 		Seed:         1,
@@ -83,6 +88,7 @@ func Defaults(task Task) (Config, error) {
 		Clients:      p.Clients,
 		Cohort:       p.Cohort,
 		Batch:        p.Batch,
+		Augment:      augment,
 		Select:       "uniform",
 		Availability: "always",
 		Schedule: Schedule{

@@ -135,7 +135,7 @@ func (p *problem) timeTask(ctx context.Context, o Options) (float64, error) {
 // timeLearning measures one worker: seconds a local step and seconds a held-out
 // sample.
 func (p *problem) timeLearning(ctx context.Context) (step, sample float64, err error) {
-	t, err := actors.NewTrainer(p.model, p.set, p.config.Seed, p.config.Batch)
+	t, err := actors.NewTrainer(p.learning())
 	if err != nil {
 		return 0, 0, err
 	}

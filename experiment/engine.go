@@ -68,10 +68,10 @@ func (e *engine) play(ctx context.Context, limit round.Time, watch coordinator.O
 	}
 	c := coordinator.Config{Run: runToken(p.config.Name), Round: rounds, ModelBits: p.modelBits, Pace: p.config.Pace, Observer: watch}
 	if p.config.Train {
-		info := p.set.Info()
+		learning := p.learning()
 		c.Learning = coordinator.Learning{
 			Model: p.model, Initial: p.initial, Kernel: p.kernel, Jobs: e.jobs, HeldOut: p.set.HeldOut(),
-			Spec: bus.Spec{Model: p.model.String(), Data: info.Digest, Seed: p.config.Seed, Batch: p.config.Batch},
+			Spec: learning.Spec(),
 		}
 		if p.config.Aggregate.Weights == SampleWeights {
 			c.Learning.Samples = p.set.Samples
@@ -107,8 +107,7 @@ func (e *engine) play(ctx context.Context, limit round.Time, watch coordinator.O
 func (e *engine) host(ctx context.Context, conn *bus.Conn, workers int, run string) (*actors.Host, error) {
 	p := e.p
 	return actors.StartHost(ctx, conn, actors.HostConfig{
-		Run: run, Fleet: p.fleet, Workers: workers,
-		Kernel: p.kernel, Model: p.model, Set: p.set, Seed: p.config.Seed, Batch: p.config.Batch,
+		Run: run, Fleet: p.fleet, Workers: workers, Kernel: p.kernel, Problem: p.learning(),
 	})
 }
 

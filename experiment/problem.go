@@ -3,6 +3,7 @@ package experiment
 import (
 	"fmt"
 
+	"fedpace/actors"
 	"fedpace/actors/data"
 	"fedpace/actors/device"
 	"fedpace/actors/learn"
@@ -115,12 +116,16 @@ func (p *problem) parse() (err error) {
 	if p.model, err = learn.Parse(p.config.Architecture(info.Input, info.Features, info.Classes)); err != nil {
 		return err
 	}
-	if p.set != nil && p.config.Train &&
-		(info.Input != p.model.Input() || info.Features != p.model.Features() || info.Classes != p.model.Classes()) {
-		return fmt.Errorf("model: %s reads %d features in %d classes, %s has %d in %d",
-			p.model, p.model.Features(), p.model.Classes(), p.config.Data, info.Features, info.Classes)
+	if !p.config.Train {
+		return nil
 	}
-	return nil
+	learning := p.learning()
+	return learning.Check()
+}
+
+// learning is the problem as trainers know it.
+func (p *problem) learning() actors.Problem {
+	return actors.Problem{Model: p.model, Set: p.set, Seed: p.config.Seed, Batch: p.config.Batch, Augment: p.config.Augment}
 }
 
 func (p *problem) initialise() (err error) {

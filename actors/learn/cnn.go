@@ -41,6 +41,9 @@ func (m *cnn) Input() Input  { return Dense }
 func (m *cnn) Features() int { return m.channels * m.height * m.width }
 func (m *cnn) Classes() int  { return m.classes }
 
+// Image is the shape of a sample, see [Imager].
+func (m *cnn) Image() (channels, height, width int) { return m.channels, m.height, m.width }
+
 // flat is the number of features that reach the dense layers.
 func (m *cnn) flat() int { return m.maps[1] * pooled(pooled(m.height)) * pooled(pooled(m.width)) }
 

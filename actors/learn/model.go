@@ -35,6 +35,19 @@ const (
 	Tokens              // Batch.Tokens
 )
 
+// String names the kind for messages.
+func (i Input) String() string {
+	switch i {
+	case Dense:
+		return "dense rows"
+	case Sparse:
+		return "bags of words"
+	case Tokens:
+		return "tokens"
+	}
+	return "unknown input"
+}
+
 // Model describes an architecture. It is immutable and shared by all workers.
 type Model interface {
 	// String is the architecture in a form that Parse reads back, for example

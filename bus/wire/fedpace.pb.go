@@ -197,6 +197,7 @@ type Task struct {
 	StepsDone     uint64                 `protobuf:"varint,5,opt,name=steps_done,json=stepsDone,proto3" json:"steps_done,omitempty"`           // local steps of this client accepted so far
 	ModelDigest   []byte                 `protobuf:"bytes,6,opt,name=model_digest,json=modelDigest,proto3" json:"model_digest,omitempty"`      // SHA-256 of the base model; empty: nothing is trained
 	ModelBits     uint64                 `protobuf:"varint,7,opt,name=model_bits,json=modelBits,proto3" json:"model_bits,omitempty"`           // size of one transfer of the model
+	StartNs       int64                  `protobuf:"varint,8,opt,name=start_ns,json=startNs,proto3" json:"start_ns,omitempty"`                 // virtual time at which the task starts
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -276,6 +277,13 @@ func (x *Task) GetModelDigest() []byte {
 func (x *Task) GetModelBits() uint64 {
 	if x != nil {
 		return x.ModelBits
+	}
+	return 0
+}
+
+func (x *Task) GetStartNs() int64 {
+	if x != nil {
+		return x.StartNs
 	}
 	return 0
 }
@@ -708,7 +716,8 @@ type Spec struct {
 	Model         string                 `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`                             // architecture, e.g. "mlp:784,200,200,62"
 	DataDigest    string                 `protobuf:"bytes,2,opt,name=data_digest,json=dataDigest,proto3" json:"data_digest,omitempty"` // hexadecimal SHA-256 that identifies samples and split
 	Seed          uint64                 `protobuf:"varint,3,opt,name=seed,proto3" json:"seed,omitempty"`
-	Batch         uint32                 `protobuf:"varint,4,opt,name=batch,proto3" json:"batch,omitempty"` // minibatch size, at least 1
+	Batch         uint32                 `protobuf:"varint,4,opt,name=batch,proto3" json:"batch,omitempty"`    // minibatch size, at least 1
+	Augment       string                 `protobuf:"bytes,5,opt,name=augment,proto3" json:"augment,omitempty"` // of training images: "none" or "flip_crop"
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -769,6 +778,13 @@ func (x *Spec) GetBatch() uint32 {
 		return x.Batch
 	}
 	return 0
+}
+
+func (x *Spec) GetAugment() string {
+	if x != nil {
+		return x.Augment
+	}
+	return ""
 }
 
 // Job is a piece of training or evaluation for one trainer.
@@ -1547,7 +1563,7 @@ var File_fedpace_proto protoreflect.FileDescriptor
 const file_fedpace_proto_rawDesc = "" +
 	"\n" +
 	"\rfedpace.proto\x12\n" +
-	"fedpace.v1\"\xd7\x01\n" +
+	"fedpace.v1\"\xf2\x01\n" +
 	"\x04Task\x12\x12\n" +
 	"\x04task\x18\x01 \x01(\x04R\x04task\x12\x14\n" +
 	"\x05round\x18\x02 \x01(\rR\x05round\x12\x1f\n" +
@@ -1558,7 +1574,8 @@ const file_fedpace_proto_rawDesc = "" +
 	"steps_done\x18\x05 \x01(\x04R\tstepsDone\x12!\n" +
 	"\fmodel_digest\x18\x06 \x01(\fR\vmodelDigest\x12\x1d\n" +
 	"\n" +
-	"model_bits\x18\a \x01(\x04R\tmodelBits\"M\n" +
+	"model_bits\x18\a \x01(\x04R\tmodelBits\x12\x19\n" +
+	"\bstart_ns\x18\b \x01(\x03R\astartNs\"M\n" +
 	"\aDropout\x12'\n" +
 	"\x05phase\x18\x01 \x01(\x0e2\x11.fedpace.v1.PhaseR\x05phase\x12\x19\n" +
 	"\bafter_ns\x18\x02 \x01(\x03R\aafterNs\"\xa6\x01\n" +
@@ -1594,13 +1611,14 @@ const file_fedpace_proto_rawDesc = "" +
 	"\x05chunk\x18\x01 \x01(\rR\x05chunk\x12\x16\n" +
 	"\x06chunks\x18\x02 \x01(\rR\x06chunks\x12\x16\n" +
 	"\x06params\x18\x03 \x01(\rR\x06params\x12\x16\n" +
-	"\x06values\x18\x04 \x01(\fR\x06values\"g\n" +
+	"\x06values\x18\x04 \x01(\fR\x06values\"\x81\x01\n" +
 	"\x04Spec\x12\x14\n" +
 	"\x05model\x18\x01 \x01(\tR\x05model\x12\x1f\n" +
 	"\vdata_digest\x18\x02 \x01(\tR\n" +
 	"dataDigest\x12\x12\n" +
 	"\x04seed\x18\x03 \x01(\x04R\x04seed\x12\x14\n" +
-	"\x05batch\x18\x04 \x01(\rR\x05batch\"\xd8\x02\n" +
+	"\x05batch\x18\x04 \x01(\rR\x05batch\x12\x18\n" +
+	"\aaugment\x18\x05 \x01(\tR\aaugment\"\xd8\x02\n" +
 	"\x03Job\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\x04R\x03job\x12'\n" +
 	"\x04kind\x18\x02 \x01(\x0e2\x13.fedpace.v1.JobKindR\x04kind\x12\x14\n" +

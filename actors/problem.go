@@ -1,0 +1,58 @@
+package actors
+
+import (
+	"fmt"
+
+	"fedpace/actors/data"
+	"fedpace/actors/learn"
+	"fedpace/bus"
+)
+
+// Problem is what is learned: equal on every host of a run, or the hosts would
+// train different models.
+type Problem struct {
+	Model   learn.Model
+	Set     data.Set
+	Seed    uint64 // of the minibatches' order and of the augmentation
+	Batch   int    // minibatch size
+	Augment string // NoAugment or FlipCrop
+}
+
+// The augmentations of training images.
+const (
+	NoAugment = "none"
+	// FlipCrop is a random horizontal flip and a random crop of the image's own
+	// size after zero padding, drawn once a minibatch (paper/NOTES, "Data").
+	FlipCrop = "flip_crop"
+)
+
+// cropPadding is how far FlipCrop pads, in pixels, as in the published code of
+// the paper's authors.
+const cropPadding = 4
+
+// Spec is the problem in the words of a job.
+func (p *Problem) Spec() bus.Spec {
+	return bus.Spec{Model: p.Model.String(), Data: p.Set.Info().Digest, Seed: p.Seed, Batch: p.Batch, Augment: p.Augment}
+}
+
+// Check says whether model, data and settings fit each other.
+func (p *Problem) Check() error {
+	info := p.Set.Info()
+	if info.Input != p.Model.Input() || info.Features != p.Model.Features() || info.Classes != p.Model.Classes() {
+		return fmt.Errorf("model: %s reads %s of %d features in %d classes, %s has %s of %d in %d",
+			p.Model, p.Model.Input(), p.Model.Features(), p.Model.Classes(), info.Name, info.Input, info.Features, info.Classes)
+	}
+	if p.Batch < 1 {
+		return fmt.Errorf("batch: minibatches of %d samples, want at least 1", p.Batch)
+	}
+	switch p.Augment {
+	case NoAugment:
+	case FlipCrop:
+		if _, ok := p.Model.(learn.Imager); !ok {
+			return fmt.Errorf("augment: %s does not read images; want %s", p.Model, NoAugment)
+		}
+	default:
+		return fmt.Errorf("augment: %q is not %s or %s", p.Augment, NoAugment, FlipCrop)
+	}
+	return nil
+}

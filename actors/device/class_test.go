@@ -153,6 +153,44 @@ func TestConstantClasses(t *testing.T) {
 	}
 }
 
+// Means against their laws: by Eq. 3, slowdowns at the pace of the long run,
+// and with classes within five standard deviations of the sample's mean.
+func TestMean(t *testing.T) {
+	c := Config{DownloadMbps: 20, UploadMbps: 5, SecondsPerStep: 0.017, StepStd: 0.1}
+	for _, x := range []struct {
+		name string
+		slow Slowdown
+		want Durations
+	}{
+		{"without spread", Slowdown{}, Durations{335_500_000, 1_360_000_000, 1_342_000_000}},
+		{"computing slowed", Slowdown{EverySeconds: 10, ForSeconds: 5, Factor: fixedAt(3)}, Durations{335_500_000, 2_040_000_000, 1_342_000_000}},
+		{"all slowed", Slowdown{EverySeconds: 10, ForSeconds: 5, Factor: fixedAt(3), Links: true}, Durations{503_250_000, 2_040_000_000, 2_013_000_000}},
+	} {
+		c.Slowdown = x.slow
+		f, err := NewFleet(c, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := f.Mean(80, 6_710_000); err != nil || got != x.want {
+			t.Errorf("%s: %+v, %v; want %+v", x.name, got, err, x.want)
+		}
+		if _, err := f.Mean(80, math.MaxInt64); err == nil {
+			t.Errorf("%s: a transfer of ages has a mean", x.name)
+		}
+	}
+	f, err := NewFleet(Config{DownloadMbps: 20, UploadMbps: 5, Classes: []Class{{SecondsPerStep: Dist{Dist: "shifted_exponential", Mean: 3, Shift: 1}}}}, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := f.Mean(10, 6_710_000)
+	if z := (float64(got.Compute)/second/10 - 3) / (2 / math.Sqrt(4096)); err != nil || math.Abs(z) > 5 || got.Download != 335_500_000 {
+		t.Errorf("%+v, %v: compute is %.1f sd from 30 s", got, err, z)
+	}
+	if _, err := f.Mean(10, math.MaxInt64); err == nil {
+		t.Error("a transfer of ages has a mean")
+	}
+}
+
 // Many classes are searched, few are walked: both find the same.
 func TestPick(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

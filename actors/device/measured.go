@@ -108,8 +108,8 @@ func (m Measurements) scaled(secondsPerStep float64, reference string) (Measurem
 		return nil, fmt.Errorf("device: no measured device is called %q%s", reference, m.like(reference))
 	}
 	times := slices.Clone(m)
-	for j := range times {
-		times[j].Milliseconds = secondsPerStep * times[j].Milliseconds / m[i].Milliseconds
+	for j := range times { // the reference device's own ratio being 1, exactly
+		times[j].Milliseconds = secondsPerStep * (times[j].Milliseconds / m[i].Milliseconds)
 	}
 	return times, nil
 }

@@ -40,7 +40,7 @@ func TestRealMeasurements(t *testing.T) {
 		}
 		slowest = slices.Max(k.SecondsPerStep.Values)
 	}
-	if total != 403 || slowest != 0.31*807/173 {
+	if total != 403 || math.Abs(slowest-0.31*807/173) > 1e-15 {
 		t.Errorf("%g devices, the slowest %g s", total, slowest)
 	}
 	f, err := NewFleet(Config{DownloadMbps: 20, UploadMbps: 5, Classes: classes}, 1)

@@ -170,6 +170,29 @@ func TestEveryTaskIsPlannedOnceByOneOfTheHosts(t *testing.T) {
 	})
 }
 
+// A driver that does not wait is slowed down, not cut off.
+func TestAFloodOfTasksIsAnsweredInFull(t *testing.T) {
+	places(t, func(t *testing.T, p *place) {
+		c, h := p.coordinator(t, "r"), p.host(t, "r")
+		if err := h.ServeTasks(t.Context(), answerAtOnce); err != nil {
+			t.Fatal(err)
+		}
+		const n = 30_000
+		for i := range n {
+			if err := c.SendTask(i, someTask(uint64(i+1))); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var buf []bus.ClientPlan
+		for got := 0; got < n; got += len(buf) {
+			var err error
+			if buf, err = c.TakePlans(t.Context(), buf); err != nil {
+				t.Fatalf("after %d plans: %v", got, err)
+			}
+		}
+	})
+}
+
 func TestAJobBecomesASum(t *testing.T) {
 	places(t, func(t *testing.T, p *place) {
 		ctx := t.Context()

@@ -22,11 +22,11 @@ func (l *learner) weigh(tasks []round.Task) (weights []float64, scale float64, e
 	if weights, err = l.weights(tasks); err != nil {
 		return nil, 0, err
 	}
-	steps := make([]int, len(tasks))
+	steps, staleness := make([]int, len(tasks)), make([]int, len(tasks))
 	for i, t := range tasks {
-		steps[i] = t.LocalSteps
+		steps[i], staleness[i] = t.LocalSteps, t.Staleness
 	}
-	weights, scale = l.algorithm.Weigh(weights, steps, nil)
+	weights, scale = l.algorithm.Weigh(weights, steps, staleness)
 	return weights, scale, nil
 }
 

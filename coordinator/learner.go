@@ -24,6 +24,7 @@ type learner struct {
 
 	params []float32 // the newest model; never changed, only replaced
 	digest bus.Digest
+	models models // all that tasks may start from
 	sum    []int64
 	job    uint64  // number of the last job
 	best   float64 // validation accuracy
@@ -37,12 +38,13 @@ func newLearner(ctx context.Context, channel *bus.Coordinator, c *Config) (*lear
 	l := &learner{config: c, bus: channel, algorithm: algorithm, params: c.Learning.Initial, best: -1}
 	l.sum = make([]int64, algorithm.SumLength(len(l.params)))
 	l.digest = bus.DigestOf(l.params)
-	return l, channel.PutModel(ctx, l.digest, l.params)
+	l.models = newModels(channel)
+	return l, l.models.add(ctx, l.digest, l.params)
 }
 
 // learn trains the round's accepted tasks and makes the next model of them.
 func (d *driver) learn(ctx context.Context) error {
-	loss, err := d.learner.round(ctx, d.train)
+	loss, err := d.learner.round(ctx, d.machine.Round(), d.train)
 	if err != nil {
 		return err
 	}
@@ -67,7 +69,7 @@ func (d *driver) evaluate(ctx context.Context) error {
 
 // round returns the mean over the tasks of the clients' first-step losses,
 // added in task order (the inner mean of Eq. 15).
-func (l *learner) round(ctx context.Context, tasks []round.Task) (loss float64, err error) {
+func (l *learner) round(ctx context.Context, number int, tasks []round.Task) (loss float64, err error) {
 	weights, scale, err := l.weigh(tasks)
 	if err != nil {
 		return 0, err
@@ -78,8 +80,9 @@ func (l *learner) round(ctx context.Context, tasks []round.Task) (loss float64, 
 	}
 	losses := make([]float64, len(tasks))
 	var jobs []assignment
-	for _, part := range split(len(tasks), l.config.Learning.Jobs) {
-		job := l.newJob(bus.Train, tasks[0].Round)
+	for _, part := range splitByModel(tasks, l.config.Learning.Jobs) {
+		job := l.newJob(bus.Train, number)
+		job.Model = l.models.digest(tasks[part.from].Model)
 		job.Method = l.method(variates)
 		for i := part.from; i < part.to; i++ {
 			t := tasks[i]
@@ -111,7 +114,7 @@ func (l *learner) round(ctx context.Context, tasks []round.Task) (loss float64, 
 	l.algorithm.Server.Apply(next, l.sum[:len(next)], scale)
 	for i, x := range next {
 		if math.IsInf(float64(x), 0) || x != x {
-			return 0, fmt.Errorf("diverged: parameter %d of the model after round %d is %g", i, tasks[0].Round, x)
+			return 0, fmt.Errorf("diverged: parameter %d of the model after round %d is %g", i, number, x)
 		}
 	}
 	if err := l.replace(ctx, next); err != nil {
@@ -139,18 +142,15 @@ func (l *learner) weights(tasks []round.Task) ([]float64, error) {
 	return aggregate.BySamples(samples)
 }
 
-// replace makes next the newest model. No task names the old one any more.
+// replace makes next the newest model. The machine says when an older one can
+// go.
 func (l *learner) replace(ctx context.Context, next []float32) error {
 	digest := bus.DigestOf(next)
-	if digest == l.digest { // every update was zero
-		return nil
-	}
-	if err := l.bus.PutModel(ctx, digest, next); err != nil {
+	if err := l.models.add(ctx, digest, next); err != nil {
 		return err
 	}
-	old := l.digest
 	l.params, l.digest = next, digest
-	return l.bus.DeleteModel(ctx, old)
+	return nil
 }
 
 // evaluate returns the mean cross-entropy and the accuracy over the held-out

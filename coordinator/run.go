@@ -75,11 +75,13 @@ type driver struct {
 	pacer   *simclock.Pacer
 	learner *learner // nil: timing only
 
-	unsent []round.Task // of the round being planned
-	plans  []bus.ClientPlan
-	train  []round.Task
-	timers []simclock.Event
-	task   bus.Task
+	unsent  []round.Task // tasks and probes that are being planned
+	plans   []bus.ClientPlan
+	ask     []round.Task
+	train   []round.Task
+	release []uint64
+	timers  []simclock.Event
+	task    bus.Task
 
 	stop round.Stop
 }
@@ -96,6 +98,8 @@ func (d *driver) play(ctx context.Context) error {
 			err = d.plan(ctx)
 		case round.Clocked:
 			err = d.tick(ctx)
+		case round.Asking:
+			err = d.losses(ctx)
 		case round.Training:
 			err = d.learn(ctx)
 		case round.Evaluating:
@@ -104,6 +108,9 @@ func (d *driver) play(ctx context.Context) error {
 			return nil
 		default:
 			err = fmt.Errorf("coordinator: the machine is %v", d.machine.Phase())
+		}
+		if err == nil {
+			err = d.releaseModels(ctx)
 		}
 		if err != nil {
 			return err
@@ -130,6 +137,10 @@ func (d *driver) step(e round.Event) error {
 	for _, seq := range out.Cancel {
 		d.clock.Cancel(seq)
 	}
+	if len(out.Ask) > 0 {
+		d.ask = append(d.ask[:0], out.Ask...)
+	}
+	d.release = append(d.release, out.Release...)
 	if len(out.Train) > 0 {
 		d.train = append(d.train[:0], out.Train...)
 	}
@@ -161,7 +172,7 @@ func (d *driver) report(r *round.Report) error {
 	return nil
 }
 
-// plan sends the round's tasks and takes their plans. Tasks go out a window at
+// plan sends the tasks that have been issued and takes their plans. Tasks go out a window at
 // a time, so the bus never holds more than its pending limits.
 func (d *driver) plan(ctx context.Context) error {
 	sent := 0
@@ -213,10 +224,10 @@ func PlanOf(p *bus.Plan) round.Plan {
 func (d *driver) send(t round.Task) error {
 	d.task = bus.Task{
 		Task: t.Task, Round: t.Round, LocalSteps: t.LocalSteps, LearningRate: t.LearningRate,
-		StepsDone: t.StepsDone, ModelBits: d.config.ModelBits,
+		StepsDone: t.StepsDone, ModelBits: d.config.ModelBits, StartNs: int64(d.clock.Now()),
 	}
 	if d.learner != nil {
-		d.task.Model = d.learner.digest
+		d.task.Model = d.learner.models.digest(t.Model)
 	}
 	return d.bus.SendTask(t.Client, &d.task)
 }

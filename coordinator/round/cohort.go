@@ -2,32 +2,58 @@ package round
 
 import "fedpace/keyed"
 
-// cohort draws n of the clients uniformly without replacement (Algorithm 1,
-// line 3) in O(n) whatever the population: the first n swaps of a Fisher-Yates
-// shuffle whose array is kept only where it was touched. Draw i of round r is
-// keyed (r, i), so schedules that share a seed share their cohorts.
+// order gives clients in a random order that is a function of (seed, round).
+type order interface {
+	// start begins the round's order.
+	start(round int)
+	// next is its next client, none twice; false when there is none left.
+	next() (client int, ok bool)
+	// pick maps 64 random bits to a client, with the probability that each has
+	// to be first in an order.
+	pick(h uint64) int
+	// weight is proportional to that probability.
+	weight(client int) uint64
+}
+
+// cohort orders clients uniformly (Algorithm 1, line 3): a Fisher-Yates shuffle
+// that goes no further than it is asked and is undone swap by swap, so a round
+// costs what it draws, whatever the population. Draw i of round r is keyed
+// (r, i), so schedules that share a seed share their cohorts.
 type cohort struct {
-	moved map[uint64]uint64 // position -> client, where they differ
-	drawn []int
+	seed, round uint64
+	clients     []uint32
+	swapped     []uint32 // with the places 0, 1, ...
 }
 
-func (c *cohort) draw(seed uint64, round, n, clients int) []int {
-	if c.moved == nil {
-		c.moved = make(map[uint64]uint64, n)
+func newCohort(seed uint64, clients int) *cohort {
+	c := &cohort{seed: seed, clients: make([]uint32, clients)}
+	for i := range c.clients {
+		c.clients[i] = uint32(i)
 	}
-	clear(c.moved)
-	c.drawn = c.drawn[:0]
-	for i := range uint64(min(n, clients)) {
-		j := i + keyed.Below(keyed.Hash(seed, keyed.Cohort, uint64(round), i), uint64(clients)-i)
-		c.drawn = append(c.drawn, int(c.at(j)))
-		c.moved[j] = c.at(i)
-	}
-	return c.drawn
+	return c
 }
 
-func (c *cohort) at(position uint64) uint64 {
-	if client, ok := c.moved[position]; ok {
-		return client
+func (c *cohort) start(round int) {
+	c.round = uint64(round)
+	for i := len(c.swapped) - 1; i >= 0; i-- {
+		c.swap(i, int(c.swapped[i]))
 	}
-	return position
+	c.swapped = c.swapped[:0]
 }
+
+func (c *cohort) swap(i, j int) { c.clients[i], c.clients[j] = c.clients[j], c.clients[i] }
+
+func (c *cohort) next() (client int, ok bool) {
+	i := len(c.swapped)
+	if i == len(c.clients) {
+		return 0, false
+	}
+	j := i + int(keyed.Below(keyed.Hash(c.seed, keyed.Cohort, c.round, uint64(i)), uint64(len(c.clients)-i)))
+	c.swap(i, j)
+	c.swapped = append(c.swapped, uint32(j))
+	return int(c.clients[i]), true
+}
+
+func (c *cohort) pick(h uint64) int { return int(keyed.Below(h, uint64(len(c.clients)))) }
+
+func (c *cohort) weight(int) uint64 { return 1 }

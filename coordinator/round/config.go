@@ -14,19 +14,34 @@ const (
 	MaxClients    = 1 << 28
 	MaxLocalSteps = 1 << 30
 	MaxDuration   = Time(1) << 58 // 9 years; no phase of a task takes longer
-	MaxTime       = Time(1) << 62 // 146 years; no round starts later
+	MaxTime       = Time(1) << 62 // 146 years; no task starts later
+	MaxRounds     = 1<<31 - 1
+	MaxFruitless  = 1 << 24 // tasks of a buffered round that end without an update that counts
 )
 
 // Config is what a machine needs to know of its run.
 type Config struct {
 	Seed    uint64
 	Clients int // population
-	Cohort  int // clients asked in a round
+	Cohort  int // clients asked in a round; with Buffered, clients at work at a time
 	Closing Closing
+	Select  Select // nil: Uniform
 	K       schedule.K
 	Eta     schedule.Eta
 	Window  schedule.WindowConfig  // Eq. 15's rolling loss
 	Plateau schedule.PlateauConfig // when a validation error counts as converged
+
+	// Available says whether a client can be given a task at a time, and
+	// NextChange when any client's answer may next differ from that at t: a
+	// later time, or false when it never does. Both are pure. nil: all are
+	// always available. Where fewer are available than the cohort, those are
+	// taken; where none is, the round opens at the next change.
+	Available  func(client int, t Time) bool
+	NextChange func(t Time) (Time, bool)
+
+	// Expect is the time that a client is expected to take for a task of so
+	// many local steps, never less for more steps. Only Fit asks.
+	Expect func(client, steps int) Time
 
 	Train         bool // false: no updates are trained and no loss is known
 	EvaluateEvery int  // rounds between evaluations; 0: only the final model
@@ -41,7 +56,7 @@ type Limits struct {
 	Accuracy float64 // once an evaluation reaches this accuracy
 }
 
-func (c Config) validate() error {
+func (c *Config) validate() error {
 	switch {
 	case c.Clients < 1 || c.Clients > MaxClients:
 		return fmt.Errorf("round: %d clients, want 1 to %d", c.Clients, MaxClients)
@@ -57,6 +72,11 @@ func (c Config) validate() error {
 		return errors.New("round: limits must not be negative")
 	case !c.Train && c.Stop.Accuracy > 0:
 		return errors.New("round: a limit of accuracy needs training")
+	case (c.Available == nil) != (c.NextChange == nil):
+		return errors.New("round: availability needs both who is available and when that changes next")
 	}
-	return c.Closing.validate(c.Cohort)
+	if err := c.Closing.validate(c.Cohort); err != nil {
+		return err
+	}
+	return selection(c.Select).validate(c)
 }

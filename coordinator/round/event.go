@@ -12,6 +12,8 @@ type Event struct {
 
 	Loss     float64 // Trained: mean first-step loss over the accepted clients; Evaluated: mean cross-entropy
 	Accuracy float64 // Evaluated: share of correct samples, 0..1
+
+	Losses []float64 // Answered: the candidates' losses, in the order of Effects.Ask
 }
 
 // EventKind names an event.
@@ -24,9 +26,10 @@ const (
 	Due                        // a timer fell due on the clock
 	Trained                    // the accepted updates are in the model
 	Evaluated                  // the model was measured on the held-out samples
+	Answered                   // the candidates' losses are known
 )
 
-var eventNames = [...]string{"started", "planned", "due", "trained", "evaluated"}
+var eventNames = [...]string{"started", "planned", "due", "trained", "evaluated", "answered"}
 
 func (k EventKind) String() string { return eventNames[k] }
 
@@ -58,25 +61,33 @@ const (
 	Drop                          // a task's client drops out
 	Deadline                      // the round's deadline
 	End                           // the run's limit of virtual time
+	Change                        // clients become available or cease to be
+	Answers                       // the last candidate answers or drops out
 )
 
-// At one instant updates arrive before a deadline closes the round, and both
-// count before the run's time is up: a round counts when it ends by then.
+// At one instant updates arrive before a deadline closes the round and before
+// places are filled with who has become available, and all count before the
+// run's time is up: a round counts when it ends by then.
 const (
 	priorityTask     = 0
 	priorityDeadline = 1
+	priorityChange   = 1
 	priorityEnd      = 2
 )
 
-// Task is one client's work in one round.
+// Task is one client's work, numbered and with the schedules of the round in
+// which it was issued.
 type Task struct {
 	Task         uint64 // unique in the run, from 1
 	Client       int
 	Round        int
 	Model        uint64 // version of the base model: 0 is the initial one, each aggregation adds one
-	LocalSteps   int    // K
+	LocalSteps   int    // the client's K
 	LearningRate float64
-	StepsDone    int64 // local steps of this client that were accepted so far
+	StepsDone    int64 // local steps of this client that were accepted when the task was issued
+	Start        Time  // Effects.Tasks: when it is issued
+	Staleness    int   // Effects.Train: aggregations since the base model; 0 unless rounds overlap
+	Probe        bool  // a candidate's: asks only for its loss, takes its download and one local step's computing
 }
 
 // Effects is what the driver must do after an event. It is valid until the
@@ -86,8 +97,11 @@ type Effects struct {
 	Timers []Timer  // set these on the clock
 	Cancel []uint64 // take these timers off it, by Seq
 
-	Train    []Task // train these and make the next model, in this order; then Trained
+	Ask      []Task // find the loss of each on the newest model; then Answered
+	Train    []Task // train each from its own base model and make the next one, in this order; then Trained
 	Evaluate bool   // measure the newest model; then Evaluated
+
+	Release []uint64 // versions of models that nothing will name again
 
 	Report  *Report // a round is complete
 	Stopped *Stop   // the run is over
@@ -107,5 +121,6 @@ type Stop struct {
 }
 
 func (e *Effects) reset() {
-	*e = Effects{Tasks: e.Tasks[:0], Timers: e.Timers[:0], Cancel: e.Cancel[:0], Train: e.Train[:0]}
+	*e = Effects{Tasks: e.Tasks[:0], Timers: e.Timers[:0], Cancel: e.Cancel[:0],
+		Ask: e.Ask[:0], Train: e.Train[:0], Release: e.Release[:0]}
 }

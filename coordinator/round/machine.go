@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"fedpace/coordinator/schedule"
 )
@@ -13,27 +14,35 @@ type Machine struct {
 	config  Config
 	window  *schedule.Window
 	plateau *schedule.Plateau
-	cohort  cohort
+	order   order
 
 	phase Phase
 	now   Time
 
 	round    int
-	start    Time // of the current round
-	steps    int  // K_r
+	steps    int // K_r
 	rate     float64
-	model    uint64 // version of the newest model
+	model    uint64 // rounds that made a model, or would have: the newest version
 	nextTask uint64
 	nextSeq  uint64
 
-	tasks       []flight // the current round's, in task order
-	first       uint64   // number of tasks[0]
-	unplanned   int
-	outstanding int // tasks without an outcome
-	deadline    uint64
-	accepted    int
+	tasks       flights
+	unplanned   int      // tasks or probes without a plan
+	unplaced    int      // tasks that are not on the clock, the last ones
+	outstanding int      // tasks without an outcome
+	busy        bitset   // clients that have one
+	free        []int32  // memory of draw
+	accepted    int      // updates of the current round
+	buffer      []uint64 // their tasks, while they wait for training
+	named       models   // when the run trains
 
-	report    Report // of the current round, while it is being completed
+	probing bool // the tasks that are planned, answered or asked for are probes
+	probes  flights
+
+	// Timers that are set, by number; 0: none.
+	deadline, change, answers uint64
+
+	report    Report // of the current round
 	sgdSteps  int64
 	stepsDone []int64 // by client: local steps accepted so far
 	stop      Stop
@@ -49,16 +58,6 @@ type Machine struct {
 	out Effects
 }
 
-// flight is a task under way.
-type flight struct {
-	client  int32
-	planned bool
-	ended   bool
-	outcome Outcome
-	timer   uint64 // its Arrive or Drop
-	plan    Plan
-}
-
 // Phase is what the machine waits for.
 type Phase uint8
 
@@ -69,10 +68,11 @@ const (
 	Clocked                 // the next timer
 	Training                // Trained
 	Evaluating              // Evaluated
+	Asking                  // Answered
 	Over                    // nothing: the run has stopped
 )
 
-var phaseNames = [...]string{"idle", "planning", "clocked", "training", "evaluating", "over"}
+var phaseNames = [...]string{"idle", "planning", "clocked", "training", "evaluating", "asking", "over"}
 
 func (p Phase) String() string { return phaseNames[p] }
 
@@ -89,14 +89,23 @@ func New(c Config) (*Machine, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Machine{
+	order, err := selection(c.Select).newOrder(&c)
+	if err != nil {
+		return nil, err
+	}
+	m := &Machine{
 		config:    c,
 		window:    window,
 		plateau:   plateau,
+		order:     order,
 		nextTask:  1,
 		nextSeq:   1,
+		busy:      newBitset(c.Clients),
 		stepsDone: make([]int64, c.Clients),
-	}, nil
+	}
+	m.config.Select = selection(c.Select)
+	m.named.add(0)
+	return m, nil
 }
 
 // Phase says what the machine waits for.
@@ -105,7 +114,7 @@ func (m *Machine) Phase() Phase { return m.phase }
 // Round is the number of the current round, from 1.
 func (m *Machine) Round() int { return m.round }
 
-// Waiting is the number of tasks that have no plan yet.
+// Waiting is the number of tasks, probes included, that have no plan yet.
 func (m *Machine) Waiting() int { return m.unplanned }
 
 // Step takes one event and says what follows from it. An error means that the
@@ -124,6 +133,8 @@ func (m *Machine) Step(e Event) (*Effects, error) {
 		err = m.trained(e.Loss)
 	case Evaluated:
 		err = m.evaluated(e.Loss, e.Accuracy)
+	case Answered:
+		err = m.answered(e.Losses)
 	default:
 		err = fmt.Errorf("round: unknown event %d", e.Kind)
 	}
@@ -143,8 +154,11 @@ func (m *Machine) started() error {
 	return m.open()
 }
 
-// open starts the next round: schedules, cohort, tasks.
+// open starts the next round: schedules, then tasks.
 func (m *Machine) open() error {
+	if m.round == MaxRounds {
+		return fmt.Errorf("round: more than %d rounds", MaxRounds)
+	}
 	m.round++
 	progress := m.progress()
 	m.steps = m.config.K.LocalSteps(progress)
@@ -152,26 +166,17 @@ func (m *Machine) open() error {
 	if m.steps < 1 || m.steps > MaxLocalSteps {
 		return fmt.Errorf("round: schedule gives %d local steps in round %d, want 1 to %d", m.steps, m.round, MaxLocalSteps)
 	}
-	if m.now > MaxTime {
-		return fmt.Errorf("round: virtual time passes %g years in round %d", MaxTime.Seconds()/(365.25*86400), m.round)
-	}
-	m.start = m.now
-	m.tasks = m.tasks[:0]
-	m.first = m.nextTask
 	m.accepted = 0
-	for _, client := range m.cohort.draw(m.config.Seed, m.round, m.config.Cohort, m.config.Clients) {
-		m.tasks = append(m.tasks, flight{client: int32(client)})
-		m.out.Tasks = append(m.out.Tasks, m.task(len(m.tasks)-1))
-		m.nextTask++
-	}
-	m.unplanned = len(m.tasks)
-	m.outstanding = len(m.tasks)
 	m.report = Report{
-		Round: m.round, Start: m.start, LocalSteps: m.steps, LearningRate: m.rate,
-		Cohort: len(m.tasks), TrainingLoss: noLoss, WindowLoss: noLoss, ValidationLoss: noLoss, ValidationAccuracy: noLoss,
+		Round: m.round, Start: m.now, LocalSteps: m.steps, LearningRate: m.rate,
+		TrainingLoss: noLoss, WindowLoss: noLoss, ValidationLoss: noLoss, ValidationAccuracy: noLoss,
 	}
-	m.phase = Planning
-	return nil
+	if m.config.Closing.overlaps() {
+		m.tasks.shrink()
+	} else {
+		m.tasks.reset()
+	}
+	return m.fill()
 }
 
 func (m *Machine) progress() schedule.Progress {
@@ -179,13 +184,16 @@ func (m *Machine) progress() schedule.Progress {
 	return schedule.Progress{Round: m.round, LossRatio: ratio, HasLoss: ok, Converged: m.plateau.Converged()}
 }
 
-// task describes flight i of the current round.
-func (m *Machine) task(i int) Task {
-	client := int(m.tasks[i].client)
-	return Task{
-		Task: m.first + uint64(i), Client: client, Round: m.round, Model: m.model,
-		LocalSteps: m.steps, LearningRate: m.rate, StepsDone: m.stepsDone[client],
+// task describes a flight. Without training there is one model.
+func (m *Machine) task(f *flight) Task {
+	t := Task{
+		Task: f.task, Client: int(f.client), Round: int(f.round),
+		LocalSteps: int(f.steps), LearningRate: f.rate, StepsDone: f.done,
 	}
+	if m.config.Train {
+		t.Model = f.model
+	}
+	return t
 }
 
 func (m *Machine) schedule(t Timer) uint64 {
@@ -195,18 +203,14 @@ func (m *Machine) schedule(t Timer) uint64 {
 	return t.Seq
 }
 
-// flight finds a task of the current round.
-func (m *Machine) flight(task uint64) *flight {
-	if task < m.first || task-m.first >= uint64(len(m.tasks)) {
-		return nil
-	}
-	return &m.tasks[task-m.first]
-}
-
 // planned records a plan. Once every task has one, their ends are placed on
 // the clock in task order.
 func (m *Machine) planned(e Event) error {
-	f := m.flight(e.Task)
+	list := &m.tasks
+	if m.probing {
+		list = &m.probes
+	}
+	f := list.find(e.Task)
 	switch {
 	case m.phase != Planning || f == nil:
 		m.out.Ignored = "stale plan"
@@ -221,9 +225,24 @@ func (m *Machine) planned(e Event) error {
 	if err := e.Plan.validate(); err != nil {
 		return fmt.Errorf("round: task %d, client %d: %w", e.Task, e.Client, err)
 	}
-	f.plan, f.planned = e.Plan, true
+	p := e.Plan
+	switch {
+	case m.probing:
+		p = p.probe()
+	case m.config.Select.candidates() > 0:
+		p = p.withoutDownload()
+	}
+	f.planned, f.drops, f.takes = true, p.Drops, p.Total()
+	if p.Drops {
+		f.takes = p.Dropout
+	}
 	m.unplanned--
-	if m.unplanned == 0 {
+	if m.unplanned > 0 {
+		return nil
+	}
+	if m.probing {
+		m.placeAnswers()
+	} else {
 		m.place()
 	}
 	return nil
@@ -242,15 +261,16 @@ func (p Plan) validate() error {
 func (p Plan) Total() Time { return p.Download + p.Compute + p.Upload }
 
 func (m *Machine) place() {
-	for i := range m.tasks {
-		f := &m.tasks[i]
-		t := Timer{At: m.now + f.plan.Total(), Priority: priorityTask, Kind: Arrive, Task: m.first + uint64(i)}
-		if f.plan.Drops {
-			t.At, t.Kind = m.now+f.plan.Dropout, Drop
+	last := m.tasks.list[len(m.tasks.list)-m.unplaced:]
+	for i := range last {
+		f := &last[i]
+		kind := Arrive
+		if f.drops {
+			kind = Drop
 		}
-		f.timer = m.schedule(t)
+		f.timer = m.schedule(Timer{At: m.now + f.takes, Priority: priorityTask, Kind: kind, Task: f.task})
 	}
-	m.deadline = 0
+	m.unplaced = 0
 	if d := m.config.Closing.deadline(); d > 0 {
 		m.deadline = m.schedule(Timer{At: m.now + d, Priority: priorityDeadline, Kind: Deadline})
 	}
@@ -268,47 +288,99 @@ func (m *Machine) due(t Timer) error {
 	m.now = t.At
 	switch t.Kind {
 	case Arrive, Drop:
-		f := m.flight(t.Task)
-		if f == nil || f.ended || f.timer != t.Seq {
-			return fmt.Errorf("round: timer %d of task %d is not set", t.Seq, t.Task)
-		}
-		if t.Kind == Drop {
-			m.end(f, Dropped)
-		} else {
-			m.end(f, Accepted)
-		}
-		if m.outstanding == 0 || m.config.Closing.enough(m.accepted) {
-			return m.close()
-		}
+		return m.ends(t)
 	case Deadline:
-		m.deadline = 0
-		return m.close()
-	case End:
-		m.endRest(Cancelled)
-		for _, n := range m.report.Outcomes {
-			// The round under way does not count; none of its updates does.
-			m.stop.Outcomes[Cancelled] += n
+		if err := fell(&m.deadline, t); err != nil {
+			return err
 		}
+		return m.close()
+	case Change:
+		if err := fell(&m.change, t); err != nil {
+			return err
+		}
+		return m.fill()
+	case Answers:
+		if err := fell(&m.answers, t); err != nil {
+			return err
+		}
+		return m.ask()
+	case End:
 		return m.finish(fmt.Sprintf("%g virtual seconds", m.config.Stop.Time.Seconds()))
+	}
+	return fmt.Errorf("round: unknown timer %d", t.Kind)
+}
+
+// fell unsets a timer that fell due.
+func fell(set *uint64, t Timer) error {
+	if *set != t.Seq {
+		return fmt.Errorf("round: timer %d is not set", t.Seq)
+	}
+	*set = 0
+	return nil
+}
+
+// ends handles the end of a task: its upload is complete, or its client leaves.
+func (m *Machine) ends(t Timer) error {
+	f := m.tasks.find(t.Task)
+	if f == nil || f.ended || f.timer != t.Seq {
+		return fmt.Errorf("round: timer %d of task %d is not set", t.Seq, t.Task)
+	}
+	closing := m.config.Closing
+	switch {
+	case t.Kind == Drop:
+		m.end(f, Dropped)
+	case closing.stale(m.model - f.model):
+		m.end(f, Late)
 	default:
-		return fmt.Errorf("round: unknown timer %d", t.Kind)
+		m.end(f, Accepted)
+	}
+	switch {
+	case closing.enough(m.accepted):
+		return m.close()
+	case closing.overlaps():
+		if m.report.Cohort-m.accepted >= MaxFruitless {
+			return fmt.Errorf("round: %d tasks of round %d ended, and %d updates were accepted", m.report.Cohort, m.round, m.accepted)
+		}
+		m.tasks.shrink()
+		return m.fill()
+	case m.outstanding == 0:
+		return m.close()
 	}
 	return nil
 }
 
+// end gives a task its one outcome. Its client is free from here on.
 func (m *Machine) end(f *flight, o Outcome) {
-	f.ended, f.outcome = true, o
-	m.report.Outcomes[o]++
+	f.ended = true
 	m.outstanding--
+	m.busy.remove(int(f.client))
+	m.report.Cohort++
+	m.report.Outcomes[o]++
 	if o == Accepted {
 		m.accepted++
+		m.stepsDone[f.client] += int64(f.steps)
+		if m.config.Train {
+			f.waiting = true
+			m.buffer = append(m.buffer, f.task)
+			return
+		}
+	}
+	m.leave(f)
+}
+
+// leave lets go of a task that has ended and waits for nothing.
+func (m *Machine) leave(f *flight) {
+	f.waiting = false
+	m.tasks.gone++
+	if m.config.Train && m.named.drop(f.model) {
+		m.out.Release = append(m.out.Release, f.model)
 	}
 }
 
 // endRest gives every task still under way its outcome.
 func (m *Machine) endRest(o Outcome) {
-	for i := range m.tasks {
-		if f := &m.tasks[i]; !f.ended {
+	for i := range m.tasks.list {
+		if f := &m.tasks.list[i]; !f.ended {
 			m.end(f, o)
 			m.out.Cancel = append(m.out.Cancel, f.timer)
 		}
@@ -317,34 +389,37 @@ func (m *Machine) endRest(o Outcome) {
 
 // close ends the round: what was accepted is trained.
 func (m *Machine) close() error {
-	m.endRest(m.config.Closing.rest())
+	if !m.config.Closing.overlaps() {
+		m.endRest(m.config.Closing.rest())
+	}
 	if m.deadline != 0 {
 		m.out.Cancel = append(m.out.Cancel, m.deadline)
+		m.deadline = 0
 	}
 	m.report.End = m.now
-	if !m.config.Train || m.accepted == 0 {
-		m.count()
+	m.sgdSteps += int64(m.steps)
+	m.report.SGDSteps = m.sgdSteps
+	if m.accepted == 0 {
 		return m.complete()
 	}
-	for i := range m.tasks {
-		if m.tasks[i].outcome == Accepted {
-			m.out.Train = append(m.out.Train, m.task(i))
-		}
+	if !m.config.Train {
+		m.model++
+		return m.complete()
 	}
-	m.count()
+	slices.Sort(m.buffer)
+	m.train()
 	m.phase = Training
 	return nil
 }
 
-// count adds the round's local steps to those of its clients and of the run.
-func (m *Machine) count() {
-	for i := range m.tasks {
-		if f := &m.tasks[i]; f.outcome == Accepted {
-			m.stepsDone[f.client] += int64(m.steps)
-		}
+// train asks for the round's updates, in the order of their tasks.
+func (m *Machine) train() {
+	for _, task := range m.buffer {
+		f := m.tasks.find(task)
+		t := m.task(f)
+		t.Staleness = int(m.model - f.model)
+		m.out.Train = append(m.out.Train, t)
 	}
-	m.sgdSteps += int64(m.steps)
-	m.report.SGDSteps = m.sgdSteps
 }
 
 func (m *Machine) trained(loss float64) error {
@@ -355,8 +430,19 @@ func (m *Machine) trained(loss float64) error {
 		return fmt.Errorf("round: training loss of round %d is %v", m.round, loss)
 	}
 	m.model++
+	m.named.add(m.model)
+	m.empty()
+	m.out.Release = m.named.release(m.out.Release, m.config.Closing.stale)
 	m.report.TrainingLoss = loss
 	return m.complete()
+}
+
+// empty lets go of the updates that waited for training.
+func (m *Machine) empty() {
+	for _, task := range m.buffer {
+		m.leave(m.tasks.find(task))
+	}
+	m.buffer = m.buffer[:0]
 }
 
 // complete evaluates the round's model when it is due, then reports.
@@ -394,6 +480,7 @@ func (m *Machine) turn() error {
 		m.report.WindowLoss = mean
 	}
 	report := m.report
+	m.report = Report{}
 	m.out.Report = &report
 	for o, n := range report.Outcomes {
 		m.stop.Outcomes[o] += n
@@ -409,9 +496,18 @@ func (m *Machine) turn() error {
 	return m.open()
 }
 
-// finish ends the run; the final model is measured unless it has been.
+// finish ends the run; the final model is measured unless it has been. A round
+// under way does not count, nor does any of its updates.
 func (m *Machine) finish(reason string) error {
 	m.stop.Reason = reason
+	m.endRest(Cancelled)
+	for _, n := range m.report.Outcomes {
+		m.stop.Outcomes[Cancelled] += n
+	}
+	m.report = Report{}
+	m.empty()
+	m.tasks.reset()
+	m.endProbes()
 	if m.config.Train && !(m.measured.any && m.measured.model == m.model) {
 		m.out.Evaluate = true
 		m.phase = Evaluating

@@ -7,8 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"pgregory.net/rapid"
-
 	"fedpace/coordinator/schedule"
 )
 
@@ -90,129 +88,19 @@ func TestCohortOfEverybody(t *testing.T) {
 	}
 }
 
-// play runs a machine to its end with plans and results that are functions of
-// the task, the plans in an order drawn from shuffle. It checks what the
-// package promises on the way and returns the history.
-func play(t interface{ Fatalf(string, ...any) }, c Config, shuffle *rand.Rand, plan func(Task) Plan) (reports []Report, popped []Timer, stop Stop) {
-	m, err := New(c)
-	if err != nil {
-		t.Fatalf("%v", err)
+// draw is the first n of a round's order.
+func (c *cohort) draw(seed uint64, round, n, clients int) []int {
+	if len(c.clients) != clients {
+		*c = *newCohort(seed, clients)
 	}
-	ended := map[uint64]int{} // tasks to their outcomes, by number of times
-	var timers []Timer
-	var now Time
-	step := func(e Event) *Effects {
-		out, err := m.Step(e)
-		if err != nil {
-			t.Fatalf("%v event: %v", e.Kind, err)
-		}
-		for _, x := range out.Timers {
-			if x.At < now {
-				t.Fatalf("timer %d is set for %d, it is %d", x.Seq, x.At, now)
-			}
-			timers = append(timers, x)
-		}
-		for _, seq := range out.Cancel {
-			timers = slices.DeleteFunc(timers, func(x Timer) bool { return x.Seq == seq })
-		}
-		if out.Report != nil {
-			r := *out.Report
-			reports = append(reports, r)
-			sum := 0
-			for _, n := range r.Outcomes {
-				sum += n
-			}
-			if sum != r.Cohort {
-				t.Fatalf("round %d: %d tasks, outcomes %v", r.Round, r.Cohort, r.Outcomes)
-			}
-		}
-		for _, x := range out.Tasks {
-			if ended[x.Task]++; ended[x.Task] > 1 {
-				t.Fatalf("task %d is issued twice", x.Task)
-			}
-		}
-		if out.Stopped != nil {
-			stop = *out.Stopped
-		}
-		return out
+	c.seed = seed
+	c.start(round)
+	var drawn []int
+	for range n {
+		client, _ := c.next()
+		drawn = append(drawn, client)
 	}
-	tasks := slices.Clone(step(Event{Kind: Started}).Tasks)
-	for m.Phase() != Over {
-		var out *Effects
-		switch m.Phase() {
-		case Planning:
-			shuffle.Shuffle(len(tasks), func(i, j int) { tasks[i], tasks[j] = tasks[j], tasks[i] })
-			for _, x := range tasks {
-				out = step(Event{Kind: Planned, Task: x.Task, Client: x.Client, Plan: plan(x)})
-			}
-		case Clocked:
-			next := slices.MinFunc(timers, func(a, b Timer) int {
-				if earlier(a, b) {
-					return -1
-				}
-				return 1
-			})
-			timers = slices.DeleteFunc(timers, func(x Timer) bool { return x.Seq == next.Seq })
-			popped = append(popped, next)
-			now = next.At
-			out = step(Event{Kind: Due, Timer: next})
-		case Training:
-			out = step(Event{Kind: Trained, Loss: 1 / float64(m.Round())})
-		case Evaluating:
-			out = step(Event{Kind: Evaluated, Loss: 1, Accuracy: 1 - 1/float64(m.Round())})
-		}
-		if len(out.Tasks) > 0 {
-			tasks = slices.Clone(out.Tasks)
-		}
-	}
-	total := 0
-	for _, n := range stop.Outcomes {
-		total += n
-	}
-	if total != len(ended) {
-		t.Fatalf("%d tasks were issued, %d have an outcome (%v)", len(ended), total, stop.Outcomes)
-	}
-	return reports, popped, stop
-}
-
-// Whatever the closing rule, the schedule and the plans: the history does not
-// depend on the order in which plans arrive, and every task has one outcome.
-func TestHistoryDoesNotDependOnArrival(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		c := config()
-		c.Clients = rapid.IntRange(1, 40).Draw(t, "clients")
-		c.Cohort = rapid.IntRange(1, c.Clients).Draw(t, "cohort")
-		c.Seed = rapid.Uint64().Draw(t, "seed")
-		c.Train = rapid.Bool().Draw(t, "train")
-		c.EvaluateEvery = rapid.IntRange(0, 3).Draw(t, "evaluate")
-		c.Stop = Limits{Rounds: rapid.IntRange(1, 12).Draw(t, "rounds"), Time: Time(rapid.IntRange(0, 400).Draw(t, "until"))}
-		c.K = rapid.SampledFrom([]schedule.K{schedule.FixedK{K0: 8}, schedule.RoundsK{K0: 8}, schedule.ErrorK{K0: 8}, schedule.StepK{K0: 8}}).Draw(t, "k")
-		switch rapid.IntRange(0, 2).Draw(t, "rule") {
-		case 1:
-			c.Closing = By{Time(rapid.IntRange(1, 60).Draw(t, "deadline"))}
-		case 2:
-			c.Closing = First{rapid.IntRange(1, c.Cohort).Draw(t, "n")}
-		}
-		drops := rapid.IntRange(0, 3).Draw(t, "drops")
-		plan := func(x Task) Plan {
-			r := rand.New(rand.NewPCG(c.Seed, x.Task))
-			return Plan{
-				Download: Time(r.IntN(20)), Compute: Time(r.IntN(20)), Upload: Time(r.IntN(20)),
-				Drops: r.IntN(4) < drops, Dropout: Time(r.IntN(30)),
-			}
-		}
-		reports, popped, stop := play(t, c, rand.New(rand.NewPCG(1, 1)), plan)
-		again, poppedAgain, stopAgain := play(t, c, rand.New(rand.NewPCG(2, 2)), plan)
-		if !slices.Equal(popped, poppedAgain) {
-			t.Fatalf("two orders of arrival, two histories")
-		}
-		if len(reports) != len(again) || stop.Outcomes != stopAgain.Outcomes || stop.At != stopAgain.At {
-			t.Fatalf("two orders of arrival, two ends: %+v, %+v", stop, stopAgain)
-		}
-		if limit := c.Stop.Time; limit > 0 && stop.At > limit {
-			t.Fatalf("a round that ends at %d counts, the limit is %d", stop.At, limit)
-		}
-	})
+	return drawn
 }
 
 // Wait-for-all: a round lasts as long as its slowest client (Eq. 4).
@@ -260,20 +148,6 @@ func TestStepsDoneGrowWithAcceptedUpdates(t *testing.T) {
 		if r.SGDSteps != sum {
 			t.Errorf("round %d: %d SGD steps so far, want %d", r.Round, r.SGDSteps, sum)
 		}
-	}
-}
-
-// A run that trains and one that does not have one history where no decision
-// reads a loss.
-func TestTimingOnlyHasTheSameHistory(t *testing.T) {
-	c := config()
-	c.K, c.Stop.Rounds = schedule.RoundsK{K0: 8}, 10
-	plan := func(x Task) Plan { return Plan{Compute: Time(x.LocalSteps) * Time(1+x.Client)} }
-	_, trained, _ := play(t, c, rand.New(rand.NewPCG(1, 1)), plan)
-	c.Train = false
-	_, timed, _ := play(t, c, rand.New(rand.NewPCG(1, 1)), plan)
-	if !slices.Equal(trained, timed) {
-		t.Error("training changes the history")
 	}
 }
 

@@ -8,10 +8,10 @@ type Outcome uint8
 // The outcomes, in the order of the columns of rounds.csv.
 const (
 	Accepted  Outcome = iota // its update counts
-	Late                     // it finished after its round closed by deadline
+	Late                     // it would have finished after its round's deadline, or from too old a base model
 	Dropped                  // the client left in mid-task
 	Lost                     // a real device fell silent
-	Cancelled                // the round closed without it (over-selection, end of run)
+	Cancelled                // the round closed without it (over-selection) or the run ended
 	Refused                  // its update was not valid
 	outcomes
 )
@@ -28,12 +28,13 @@ func (o Outcome) String() string { return outcomeNames[o] }
 // in the model: one row of rounds.csv.
 type Report struct {
 	Round        int     // from 1
-	Start, End   Time    // virtual time of the first task and of the close
+	Start, End   Time    // virtual time of the first task (rounds that overlap: of the close before) and of the close
 	LocalSteps   int     // K_r
 	LearningRate float64 // eta_r
-	Cohort       int     // tasks issued
+	Cohort       int     // tasks that ended in it: those issued, unless rounds overlap
+	Candidates   int     // clients asked for their loss
 	Outcomes     [Outcomes]int
-	TrainingLoss float64 // mean first-step loss of the accepted clients at the round's start model (Eq. 15's inner mean); NaN when not trained or nothing was accepted
+	TrainingLoss float64 // mean first-step loss of the accepted clients at the round's start model (Eq. 15's inner mean), each at its own base model where rounds overlap; NaN when not trained or nothing was accepted
 	WindowLoss   float64 // mean of TrainingLoss over the last s rounds, this one included; NaN when none has one
 	SGDSteps     int64   // sum of K_r over the rounds so far, this one included
 

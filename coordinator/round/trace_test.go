@@ -2,6 +2,7 @@ package round
 
 import (
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 
@@ -65,6 +66,26 @@ func newConversation(t *testing.T, d *datadriven.TestData) *conversation {
 	if d.MaybeScanArgs(t, "first", &n) {
 		config.Closing = First{n}
 	}
+	if d.MaybeScanArgs(t, "buffer", &n) {
+		rule := Buffered{N: n}
+		d.MaybeScanArgs(t, "stale", &rule.StalenessLimit)
+		config.Closing = rule
+	}
+	if d.MaybeScanArgs(t, "select", &s) {
+		config.Select = selectNamed(t, d, s)
+	}
+	if d.MaybeScanArgs(t, "candidates", &n) {
+		config.Select = PowerOfChoice{Candidates: n, From: config.Select}
+	}
+	if d.HasArg("fit") { // a step takes client c so many units more than one
+		config.Select = Fit{From: config.Select}
+		config.Expect = func(client, steps int) Time { return Time(20 + steps*(1+client)) }
+	}
+	for _, arg := range d.CmdArgs {
+		if arg.Key == "away" {
+			config.Available, config.NextChange = absences(t, d, arg.Vals)
+		}
+	}
 	d.MaybeScanArgs(t, "evaluate", &config.EvaluateEvery)
 	d.MaybeScanArgs(t, "rounds", &config.Stop.Rounds)
 	if d.MaybeScanArgs(t, "until", &n) {
@@ -78,6 +99,65 @@ func newConversation(t *testing.T, d *datadriven.TestData) *conversation {
 		d.Fatalf(t, "%v", err)
 	}
 	return &conversation{machine: m}
+}
+
+func selectNamed(t *testing.T, d *datadriven.TestData, name string) Select {
+	switch name {
+	case "uniform":
+		return Uniform{}
+	case "size": // odd clients have no samples
+		return BySize{Samples: func(client int) int { return 100 * client * ((client + 1) % 2) }}
+	}
+	d.Fatalf(t, "unknown selection %s", name)
+	return nil
+}
+
+const never = Time(math.MaxInt64)
+
+// absences are written client:from-to, or *:from-to for everybody; the client
+// is back at to, or never where that is left out.
+func absences(t *testing.T, d *datadriven.TestData, list []string) (available func(int, Time) bool, next func(Time) (Time, bool)) {
+	type absence struct {
+		client   int
+		from, to Time
+	}
+	var all []absence
+	for _, s := range list {
+		a := absence{client: -1}
+		who, when, _ := strings.Cut(s, ":")
+		from, to, _ := strings.Cut(when, "-")
+		if to == "" {
+			to = fmt.Sprint(never)
+		}
+		if _, err := fmt.Sscan(from+" "+to, &a.from, &a.to); err != nil {
+			d.Fatalf(t, "away=%s: %v", s, err)
+		}
+		if who != "*" {
+			if _, err := fmt.Sscan(who, &a.client); err != nil {
+				d.Fatalf(t, "away=%s: %v", s, err)
+			}
+		}
+		all = append(all, a)
+	}
+	available = func(client int, now Time) bool {
+		for _, a := range all {
+			if (a.client == client || a.client < 0) && a.from <= now && now < a.to {
+				return false
+			}
+		}
+		return true
+	}
+	next = func(now Time) (first Time, ok bool) {
+		for _, a := range all {
+			for _, at := range []Time{a.from, a.to} {
+				if at > now && at != never && (!ok || at < first) {
+					first, ok = at, true
+				}
+			}
+		}
+		return first, ok
+	}
+	return available, next
 }
 
 func (c *conversation) command(t *testing.T, d *datadriven.TestData) string {
@@ -112,6 +192,18 @@ func (c *conversation) command(t *testing.T, d *datadriven.TestData) string {
 	case "trained":
 		e := Event{Kind: Trained}
 		scanFloat(t, d, "loss", &e.Loss)
+		return c.step(e)
+	case "answered": // answered losses=(1.5, 2)
+		e := Event{Kind: Answered}
+		for _, arg := range d.CmdArgs {
+			for _, s := range arg.Vals {
+				var loss float64
+				if _, err := fmt.Sscan(s, &loss); err != nil {
+					d.Fatalf(t, "losses: %s: %v", s, err)
+				}
+				e.Losses = append(e.Losses, loss)
+			}
+		}
 		return c.step(e)
 	case "evaluated":
 		e := Event{Kind: Evaluated}
@@ -149,9 +241,15 @@ func timerText(t Timer) string {
 		return fmt.Sprintf("client of task %d drops out", t.Task)
 	case Deadline:
 		return "deadline"
+	case Change:
+		return "availability changes"
+	case Answers:
+		return "all candidates have answered"
 	}
 	return "end of the run"
 }
+
+func (c *conversation) overlaps() bool { return c.machine.config.Closing.overlaps() }
 
 func (c *conversation) step(e Event) string {
 	out, err := c.machine.Step(e)
@@ -169,11 +267,23 @@ func (c *conversation) step(e Event) string {
 	}
 	var b strings.Builder
 	for _, x := range out.Train {
-		fmt.Fprintf(&b, "train task %d: client %d from model %d, K %d, eta %g, after %d steps\n",
+		fmt.Fprintf(&b, "train task %d: client %d from model %d, K %d, eta %g, after %d steps",
 			x.Task, x.Client, x.Model, x.LocalSteps, x.LearningRate, x.StepsDone)
+		if c.overlaps() {
+			fmt.Fprintf(&b, ", staleness %d", x.Staleness)
+		}
+		fmt.Fprintln(&b)
+	}
+	for _, x := range out.Ask {
+		fmt.Fprintf(&b, "ask for the loss of client %d (task %d), model %d, after %d steps\n", x.Client, x.Task, x.Model, x.StepsDone)
 	}
 	for _, x := range out.Cancel {
 		fmt.Fprintf(&b, "cancel timer %d\n", x)
+	}
+	for _, x := range out.Release {
+		if c.overlaps() { // elsewhere always the one before the newest
+			fmt.Fprintf(&b, "release model %d\n", x)
+		}
 	}
 	if out.Evaluate {
 		fmt.Fprintln(&b, "evaluate")
@@ -186,6 +296,10 @@ func (c *conversation) step(e Event) string {
 		fmt.Fprintln(&b)
 	}
 	for _, x := range out.Tasks {
+		if x.Probe {
+			fmt.Fprintf(&b, "probe %d of client %d: round %d, model %d\n", x.Task, x.Client, x.Round, x.Model)
+			continue
+		}
 		fmt.Fprintf(&b, "task %d to client %d: round %d, model %d, K %d, eta %g, after %d steps\n",
 			x.Task, x.Client, x.Round, x.Model, x.LocalSteps, x.LearningRate, x.StepsDone)
 	}

@@ -1,0 +1,59 @@
+package round
+
+import (
+	"cmp"
+	"slices"
+)
+
+// flight is a task that is under way, or whose update waits for training.
+type flight struct {
+	task    uint64
+	model   uint64 // aggregations before it was issued
+	timer   uint64 // its Arrive or Drop; 0: not placed on the clock
+	takes   Time   // until then
+	done    int64  // local steps of its client when it was issued
+	rate    float64
+	client  int32
+	steps   int32 // the client's K
+	round   int32
+	planned bool
+	drops   bool
+	ended   bool
+	waiting bool // its update waits for training
+}
+
+// flights are in the order of their tasks' numbers.
+type flights struct {
+	list []flight
+	gone int // of them that have ended and wait for nothing
+}
+
+func (f *flights) reset() { f.list, f.gone = f.list[:0], 0 }
+
+// find finds a task by its number, at its place unless others have left.
+func (f *flights) find(task uint64) *flight {
+	if len(f.list) == 0 || task < f.list[0].task {
+		return nil
+	}
+	i := task - f.list[0].task
+	if i < uint64(len(f.list)) && f.list[i].task == task {
+		return &f.list[i]
+	}
+	// Numbers ascend, so a task is at that place or before it.
+	before := f.list[:min(i, uint64(len(f.list)))]
+	j, ok := slices.BinarySearchFunc(before, task, func(x flight, task uint64) int { return cmp.Compare(x.task, task) })
+	if !ok {
+		return nil
+	}
+	return &f.list[j]
+}
+
+// shrink removes those that are gone once they are the greater part, so each
+// costs at most one move. It moves flights.
+func (f *flights) shrink() {
+	if f.gone <= len(f.list)/2 {
+		return
+	}
+	f.list = slices.DeleteFunc(f.list, func(x flight) bool { return x.ended && !x.waiting })
+	f.gone = 0
+}

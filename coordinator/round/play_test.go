@@ -1,0 +1,339 @@
+package round
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"fedpace/coordinator/schedule"
+	"fedpace/keyed"
+)
+
+type failer interface{ Fatalf(string, ...any) }
+
+// play runs a machine to its end with plans and results that are functions of
+// the task, the plans in an order drawn from shuffle. It checks what the
+// package promises on the way and returns the history.
+func play(t failer, c Config, shuffle *rand.Rand, plan func(Task) Plan) (reports []Report, popped []Timer, stop Stop) {
+	p := newPlayer(t, c, shuffle, plan)
+	for p.machine.Phase() != Over {
+		p.turn(t)
+	}
+	p.over(t)
+	return p.reports, p.popped, p.stop
+}
+
+// player is what a driver does, done naively, with a watch on the machine.
+type player struct {
+	config  Config
+	machine *Machine
+	shuffle *rand.Rand
+	plan    func(Task) Plan
+	queue   []Event // what may happen now, the clock's next timer apart
+	timers  []Timer
+	now     Time
+
+	reports []Report
+	popped  []Timer
+	trained []Task // in all rounds
+	stop    Stop
+
+	issued   int
+	underway map[uint64]Task // by number; probes are not tasks
+	atWork   map[int]bool
+	probed   map[int]bool // candidates of the round
+	done     map[int]int64
+	released map[uint64]bool
+	newest   uint64
+}
+
+func newPlayer(t failer, c Config, shuffle *rand.Rand, plan func(Task) Plan) *player {
+	m, err := New(c)
+	if err != nil {
+		t.Fatalf("%v", err)
+	}
+	p := &player{
+		config: c, machine: m, shuffle: shuffle, plan: plan, underway: map[uint64]Task{}, atWork: map[int]bool{},
+		probed: map[int]bool{}, done: map[int]int64{}, released: map[uint64]bool{},
+	}
+	p.queue = []Event{{Kind: Started}}
+	return p
+}
+
+// turn lets one thing happen.
+func (p *player) turn(t failer) {
+	if len(p.queue) == 0 {
+		if p.machine.Phase() != Clocked || len(p.timers) == 0 {
+			t.Fatalf("nothing can happen while the machine is %v", p.machine.Phase())
+		}
+		next := slices.MinFunc(p.timers, func(a, b Timer) int {
+			if earlier(a, b) {
+				return -1
+			}
+			return 1
+		})
+		p.timers = slices.DeleteFunc(p.timers, func(x Timer) bool { return x.Seq == next.Seq })
+		p.popped = append(p.popped, next)
+		p.now = next.At
+		p.queue = append(p.queue, Event{Kind: Due, Timer: next})
+	}
+	i := p.shuffle.IntN(len(p.queue))
+	e := p.queue[i]
+	p.queue = slices.Delete(p.queue, i, i+1)
+	p.step(t, e)
+}
+
+func (p *player) step(t failer, e Event) {
+	out, err := p.machine.Step(e)
+	if err != nil {
+		t.Fatalf("%v event: %v", e.Kind, err)
+	}
+	switch {
+	case out.Ignored != "":
+		t.Fatalf("%v event ignored: %s", e.Kind, out.Ignored)
+	case e.Kind == Trained:
+		p.newest++
+	case e.Kind == Due && (e.Timer.Kind == Arrive || e.Timer.Kind == Drop):
+		p.end(t, e.Timer.Task)
+	}
+	for _, x := range out.Timers {
+		if x.At < p.now {
+			t.Fatalf("timer %d is set for %d, it is %d", x.Seq, x.At, p.now)
+		}
+		p.timers = append(p.timers, x)
+	}
+	for _, seq := range out.Cancel {
+		i := slices.IndexFunc(p.timers, func(x Timer) bool { return x.Seq == seq })
+		if i < 0 {
+			t.Fatalf("timer %d is cancelled, and not set", seq)
+		}
+		if x := p.timers[i]; x.Kind == Arrive || x.Kind == Drop {
+			p.end(t, x.Task)
+		}
+		p.timers = slices.Delete(p.timers, i, i+1)
+	}
+	for _, v := range out.Release {
+		if p.released[v] || v >= p.newest {
+			t.Fatalf("model %d is released, %d is the newest", v, p.newest)
+		}
+		p.released[v] = true
+	}
+	if out.Report != nil {
+		p.report(t, *out.Report)
+	}
+	p.queue = append(p.queue, p.follow(t, out)...)
+	if out.Stopped != nil {
+		p.stop = *out.Stopped
+	}
+}
+
+// follow is what the effects lead to.
+func (p *player) follow(t failer, out *Effects) (events []Event) {
+	for _, x := range out.Tasks {
+		p.issue(t, x)
+		events = append(events, Event{Kind: Planned, Task: x.Task, Client: x.Client, Plan: p.plan(x)})
+	}
+	if len(out.Ask) > 0 {
+		e := Event{Kind: Answered}
+		for _, x := range out.Ask {
+			if !p.probed[x.Client] {
+				t.Fatalf("client %d is asked for a loss and was no candidate", x.Client)
+			}
+			e.Losses = append(e.Losses, lossOf(x))
+		}
+		events = append(events, e)
+	}
+	if len(out.Train) > 0 {
+		for i, x := range out.Train {
+			if p.released[x.Model] || x.Staleness != int(p.newest-x.Model) {
+				t.Fatalf("task %d trains from model %d with staleness %d, the newest is %d", x.Task, x.Model, x.Staleness, p.newest)
+			}
+			if i > 0 && out.Train[i-1].Task >= x.Task {
+				t.Fatalf("task %d is trained after task %d", x.Task, out.Train[i-1].Task)
+			}
+		}
+		p.trained = append(p.trained, out.Train...)
+		events = append(events, Event{Kind: Trained, Loss: 1 / float64(p.machine.Round())})
+	}
+	if out.Evaluate {
+		events = append(events, Event{Kind: Evaluated, Loss: 1, Accuracy: 1 - 1/float64(p.machine.Round())})
+	}
+	return events
+}
+
+// lossOf is a candidate's loss; equal ones are frequent.
+func lossOf(x Task) float64 { return float64(keyed.Hash(1, keyed.Compute, uint64(x.Client)) % 4) }
+
+func (p *player) issue(t failer, x Task) {
+	if p.config.Available != nil && !p.config.Available(x.Client, p.now) {
+		t.Fatalf("task %d is for client %d, who is away at %d", x.Task, x.Client, p.now)
+	}
+	if p.atWork[x.Client] {
+		t.Fatalf("task %d is for client %d, who has another", x.Task, x.Client)
+	}
+	if x.Model != p.newest {
+		t.Fatalf("task %d names model %d, the newest is %d", x.Task, x.Model, p.newest)
+	}
+	if x.Probe {
+		p.probed[x.Client] = true
+		return
+	}
+	if d := selection(p.config.Select).candidates(); d > 0 && !p.probed[x.Client] {
+		t.Fatalf("task %d is for client %d, who was no candidate", x.Task, x.Client)
+	}
+	if x.StepsDone != p.done[x.Client] {
+		t.Fatalf("task %d says %d steps of client %d, who has done %d", x.Task, x.StepsDone, x.Client, p.done[x.Client])
+	}
+	p.issued++
+	p.underway[x.Task] = x
+	p.atWork[x.Client] = true
+}
+
+// end notes that a task's timer is gone. Whether its steps count is seen in
+// what the machine then says of its client.
+func (p *player) end(t failer, task uint64) {
+	x, ok := p.underway[task]
+	if !ok {
+		t.Fatalf("task %d ends and is not under way", task)
+	}
+	delete(p.underway, task)
+	delete(p.atWork, x.Client)
+	p.done[x.Client] = p.machine.stepsDone[x.Client]
+	if d := p.done[x.Client] - x.StepsDone; d != 0 && d != int64(x.LocalSteps) {
+		t.Fatalf("task %d of %d steps made it %d", task, x.LocalSteps, d)
+	}
+}
+
+func (p *player) report(t failer, r Report) {
+	p.reports = append(p.reports, r)
+	clear(p.probed)
+	sum := 0
+	for _, n := range r.Outcomes {
+		sum += n
+	}
+	if sum != r.Cohort {
+		t.Fatalf("round %d: %d tasks, outcomes %v", r.Round, r.Cohort, r.Outcomes)
+	}
+	if r.Start > r.End || r.End != p.now || r.Round != len(p.reports) {
+		t.Fatalf("round %d, the %d., lasts from %d to %d, it is %d", r.Round, len(p.reports), r.Start, r.End, p.now)
+	}
+}
+
+// over checks a whole run: one outcome for each task, no model kept but the
+// last, and as many updates trained as were accepted.
+func (p *player) over(t failer) {
+	total := 0
+	for _, n := range p.stop.Outcomes {
+		total += n
+	}
+	if total != p.issued || len(p.underway) > 0 {
+		t.Fatalf("%d tasks were issued, %d have an outcome (%v), %d are under way", p.issued, total, p.stop.Outcomes, len(p.underway))
+	}
+	if !p.config.Train {
+		return
+	}
+	if len(p.trained) < p.stop.Outcomes[Accepted] {
+		t.Fatalf("%d updates were accepted, %d trained", p.stop.Outcomes[Accepted], len(p.trained))
+	}
+	if len(p.released) != int(p.newest) {
+		t.Fatalf("of %d old models %d were released", p.newest, len(p.released))
+	}
+}
+
+// world draws a run: a rule, a way to choose, availability, schedules, ends.
+func world(t *rapid.T) (Config, func(Task) Plan) {
+	c := config()
+	c.Clients = rapid.IntRange(1, 40).Draw(t, "clients")
+	c.Cohort = rapid.IntRange(1, c.Clients).Draw(t, "cohort")
+	c.Seed = rapid.Uint64().Draw(t, "seed")
+	c.Train = rapid.Bool().Draw(t, "train")
+	c.EvaluateEvery = rapid.IntRange(0, 3).Draw(t, "evaluate")
+	c.Stop = Limits{Rounds: rapid.IntRange(1, 12).Draw(t, "rounds"), Time: Time(rapid.IntRange(0, 400).Draw(t, "until"))}
+	c.K = rapid.SampledFrom([]schedule.K{schedule.FixedK{K0: 8}, schedule.RoundsK{K0: 8}, schedule.ErrorK{K0: 8}, schedule.StepK{K0: 8}}).Draw(t, "k")
+	rule := rapid.IntRange(0, 3).Draw(t, "rule")
+	switch rule {
+	case 1:
+		c.Closing = By{Time(rapid.IntRange(1, 60).Draw(t, "deadline"))}
+	case 2:
+		c.Closing = First{rapid.IntRange(1, c.Cohort).Draw(t, "n")}
+	case 3:
+		c.Closing = Buffered{N: rapid.IntRange(1, 2*c.Cohort).Draw(t, "n"), StalenessLimit: rapid.IntRange(0, 3).Draw(t, "stale")}
+	}
+	if rapid.Bool().Draw(t, "by size") {
+		c.Select = BySize{Samples: func(client int) int { return (client * 7) % 5 * 10 }}
+		if c.Clients == 1 {
+			c.Select = Uniform{}
+		}
+	}
+	if c.Train && rule != 3 && rapid.Bool().Draw(t, "power of choice") {
+		c.Select = PowerOfChoice{Candidates: rapid.IntRange(c.Cohort, c.Clients).Draw(t, "candidates"), From: c.Select}
+	}
+	if rule == 1 && rapid.Bool().Draw(t, "fit") {
+		c.Select = Fit{From: c.Select}
+		c.Expect = func(client, steps int) Time { return Time(5 + steps*(client%8)) }
+	}
+	if rapid.Bool().Draw(t, "availability") {
+		// Client c is there in a share of the time, in turns of its own length.
+		share := rapid.IntRange(0, 4).Draw(t, "there")
+		until := Time(rapid.IntRange(1, 1000).Draw(t, "nobody any more"))
+		c.Available = func(client int, at Time) bool {
+			turn := at / Time(5+client%7)
+			return at < until && int(keyed.Hash(c.Seed, keyed.Availability, uint64(client), uint64(turn))%4) < share
+		}
+		c.NextChange = func(at Time) (Time, bool) { return at + 1, at < until } // a change need not be one
+	}
+	drops := rapid.IntRange(0, 3).Draw(t, "drops")
+	return c, func(x Task) Plan {
+		r := rand.New(rand.NewPCG(c.Seed, x.Task))
+		return Plan{
+			Download: Time(r.IntN(20)), Compute: Time(r.IntN(20)), Upload: Time(1 + r.IntN(20)),
+			Drops: r.IntN(4) < drops, Dropout: Time(r.IntN(30)),
+		}
+	}
+}
+
+// Whatever the closing rule, the selection, the availability, the schedule and
+// the plans: the history does not depend on the order in which plans arrive,
+// and every task has one outcome.
+func TestHistoryDoesNotDependOnArrival(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		c, plan := world(t)
+		reports, popped, stop := play(t, c, rand.New(rand.NewPCG(1, 1)), plan)
+		again, poppedAgain, stopAgain := play(t, c, rand.New(rand.NewPCG(2, 2)), plan)
+		if !slices.Equal(popped, poppedAgain) {
+			t.Fatalf("two orders of arrival, two histories")
+		}
+		if len(reports) != len(again) || stop.Outcomes != stopAgain.Outcomes || stop.At != stopAgain.At {
+			t.Fatalf("two orders of arrival, two ends: %+v, %+v", stop, stopAgain)
+		}
+		if limit := c.Stop.Time; limit > 0 && stop.At > limit {
+			t.Fatalf("a round that ends at %d counts, the limit is %d", stop.At, limit)
+		}
+	})
+}
+
+// A run that trains and one that does not have one history where no decision
+// reads a loss.
+func TestTimingOnlyHasTheSameHistory(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		c, plan := world(t)
+		c.K = schedule.RoundsK{K0: 8}
+		c.Train = true
+		if selection(c.Select).candidates() > 0 {
+			c.Select = Uniform{}
+		}
+		reports, trained, _ := play(t, c, rand.New(rand.NewPCG(1, 1)), plan)
+		c.Train = false
+		again, timed, _ := play(t, c, rand.New(rand.NewPCG(1, 1)), plan)
+		if !slices.Equal(trained, timed) {
+			t.Fatalf("training changes the history")
+		}
+		for i, r := range reports {
+			if r.Outcomes != again[i].Outcomes {
+				t.Fatalf("training changes the outcomes of round %d: %v, %v", r.Round, r.Outcomes, again[i].Outcomes)
+			}
+		}
+	})
+}

@@ -1,0 +1,116 @@
+package round
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"fedpace/keyed"
+)
+
+// sizes orders clients with probabilities proportional to their size, without
+// replacement: each draw is over what is left. The numbers are whole, so no
+// rounding prefers anybody. A draw costs a path in a tree of sums, as many
+// steps as the population has hexadecimal digits.
+type sizes struct {
+	seed, round uint64
+	levels      [][]uint64 // sizes by client; sums of 16; sums of 16 of those; ...; the total
+	taken       []taken    // since start
+}
+
+// taken is a client that is out of the tree.
+type taken struct {
+	client int
+	size   uint64
+}
+
+const (
+	fanBits = 4
+	fan     = 1 << fanBits
+)
+
+func newSizes(seed uint64, clients int, size func(client int) int) (*sizes, error) {
+	level := make([]uint64, clients)
+	total := uint64(0)
+	for c := range level {
+		n := size(c)
+		if n < 0 {
+			return nil, fmt.Errorf("round: client %d has %d samples, want 0 or more", c, n)
+		}
+		if uint64(n) > math.MaxInt64-total {
+			return nil, errors.New("round: the clients' samples come to 2^63 or more")
+		}
+		level[c] = uint64(n)
+		total += uint64(n)
+	}
+	if total == 0 {
+		return nil, errors.New("round: choosing by size where no client has a sample")
+	}
+	s := &sizes{seed: seed, levels: [][]uint64{level}}
+	for len(level) > 1 {
+		above := make([]uint64, (len(level)+fan-1)/fan)
+		for i, n := range level {
+			above[i>>fanBits] += n
+		}
+		level = above
+		s.levels = append(s.levels, level)
+	}
+	return s, nil
+}
+
+func (s *sizes) start(round int) {
+	s.round = uint64(round)
+	s.restore()
+}
+
+// restore puts back what was taken.
+func (s *sizes) restore() {
+	for _, t := range s.taken {
+		i := t.client
+		for _, level := range s.levels {
+			level[i] += t.size
+			i >>= fanBits
+		}
+	}
+	s.taken = s.taken[:0]
+}
+
+func (s *sizes) total() uint64 { return s.levels[len(s.levels)-1][0] }
+
+// at is the client in whose share of the total x lies.
+func (s *sizes) at(x uint64) int {
+	i := 0
+	for l := len(s.levels) - 2; l >= 0; l-- {
+		level := s.levels[l]
+		for i <<= fanBits; x >= level[i]; i++ {
+			x -= level[i]
+		}
+	}
+	return i
+}
+
+func (s *sizes) next() (client int, ok bool) {
+	total := s.total()
+	if total == 0 {
+		return 0, false
+	}
+	client = s.at(keyed.Below(keyed.Hash(s.seed, keyed.Cohort, s.round, uint64(len(s.taken))), total))
+	size := s.levels[0][client]
+	s.taken = append(s.taken, taken{client, size})
+	i := client
+	for _, level := range s.levels {
+		level[i] -= size
+		i >>= fanBits
+	}
+	return client, true
+}
+
+func (s *sizes) pick(h uint64) int {
+	s.restore()
+	return s.at(keyed.Below(h, s.total()))
+}
+
+func (s *sizes) weight(client int) uint64 {
+	s.restore()
+	return s.levels[0][client]
+}

@@ -204,7 +204,7 @@ func (q *workQueue) watch(ctx context.Context, c *Coordinator) {
 		case err != nil:
 			c.failed(errors.Join(err, cause))
 		case again:
-			c.lost(fmt.Errorf("bus: stream %s was gone and has been made again: %w", jobsStream(q.run), ErrInterrupted))
+			c.lost(fmt.Errorf("bus: what run %s has on the server was gone and has been made again: %w", q.run, ErrInterrupted))
 		case errors.Is(cause, ErrInterrupted):
 			c.lost(cause)
 		case cause != nil && retriable(cause):

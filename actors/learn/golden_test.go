@@ -1,6 +1,9 @@
 package learn
 
 import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
 	"encoding/json"
 	"math"
 	"os"
@@ -166,5 +169,42 @@ func TestGoldenValuesOfPyTorch(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// Plain Go gives the same bits on every architecture and with every compiler: no
+// product is fused with an addition.
+func TestPlainGoHasFixedBits(t *testing.T) {
+	for spec, want := range map[string]string{
+		"linear:5000,2":         "d673b17869401e47",
+		"mlp:784,20,62":         "dd5c3579f27bde4b",
+		"cnn:3x12x12,5,7,11,10": "114705e65eb5e370",
+		"gru:7,79,8,12,2":       "26a8ea2e09566ab3",
+	} {
+		m := parse(t, spec)
+		params := make([]float32, m.Params())
+		m.Init(params, 1)
+		w := onClass(m, 32, kernel.Go)
+		h := sha256.New()
+		for step := range 4 {
+			b := goldenBatch(m, 100*step, 32-7*step)
+			loss, err := w.Step(params, b, 0.5)
+			if err != nil {
+				t.Fatal(err)
+			}
+			sum, _, err := w.Evaluate(params, b)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := binary.Write(h, binary.LittleEndian, []float64{loss, sum}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := binary.Write(h, binary.LittleEndian, params); err != nil {
+			t.Fatal(err)
+		}
+		if got := hex.EncodeToString(h.Sum(nil))[:16]; got != want {
+			t.Errorf("%s: losses and parameters hash to %s, want %s", spec, got, want)
+		}
 	}
 }

@@ -11,14 +11,18 @@ type Class uint8
 // The classes. Which of them this machine can run, Supported says.
 const (
 	Go     Class = iota // plain Go, the reference
+	NEON                // arm64: products in assembly, the rest in plain Go
 	AVX2                // amd64 with AVX2 and FMA
 	AVX512              // amd64 with AVX-512 F, BW, DQ and VL
 	classes
 )
 
-var names = [classes]string{"go", "avx2", "avx512"}
+var names = [classes]string{"go", "neon", "avx2", "avx512"}
 
 func (c Class) String() string { return names[c] }
+
+// vectors says whether everything, not only products, is in assembly.
+func (c Class) vectors() bool { return c >= AVX2 }
 
 // Supported says whether this machine can run the class.
 func (c Class) Supported() bool { return c == Go || c < classes && supported(c) }

@@ -4,8 +4,9 @@
 // everywhere, and assembly for particular processors. [Best] is chosen at run
 // time. Within a class the same inputs give the same bits on every machine: the
 // Go class rounds every product (no compiler may fuse it), the assembly classes
-// accumulate each output over k in order with fused multiply-add and so agree
-// with each other bit for bit.
+// accumulate each output over k in order with fused multiply-add. Those of amd64
+// agree with each other bit for bit; NEON has only its products in assembly and
+// shares the rest with the Go class.
 //
 // Activations are held feature-major in blocks of [Lanes] samples: element
 // (feature f, sample s) at f*Lanes + s. The samples of a block then fill vector

@@ -16,7 +16,7 @@ func (c Class) AddExact(dst []int64, w float64, x, base []float32) int {
 		panic("kernel: AddExact of slices of different lengths")
 	}
 	from := 0
-	if c != Go {
+	if c.vectors() {
 		if n := len(dst) &^ 7; n > 0 {
 			// Where some difference is refused, the loop below finds it.
 			if addExactAsm(c, dst[:n], w*One, x, base) {

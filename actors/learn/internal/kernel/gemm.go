@@ -97,16 +97,7 @@ func gemmGo(m, n, k int, segments []Segment, a Operand, b, dst Matrix, op Op, au
 				}
 			}
 			for r := range h {
-				from := (i+r)*dst.LD + j
-				var on []float32
-				if op == ReLUGrad {
-					on = aux[from:]
-				}
-				var bias float32
-				if op == Bias || op == BiasReLU {
-					bias = aux[i+r]
-				}
-				finish(dst.Data[from:], tile[r][:w], op, bias, on, alpha)
+				place(dst, tile[r][:w], i+r, j, op, aux, alpha)
 			}
 		}
 	}
@@ -150,23 +141,33 @@ func accumulate(s []float32, k int, a []float32, col int, b []float32, ld int) {
 	}
 }
 
-// finish puts a piece p of a row of the product in its place.
-func finish(dst, p []float32, op Op, bias float32, on []float32, alpha float32) {
-	dst = dst[:len(p)]
-	for l, v := range p {
-		switch op {
-		case Add:
-			v = dst[l] + float32(alpha*v)
-		case Bias:
-			v += bias
-		case BiasReLU:
-			v = relu(v + bias)
-		case ReLUGrad:
+// place puts a piece p of a product's row i, from column j on, into C.
+func place(dst Matrix, p []float32, i, j int, op Op, aux []float32, alpha float32) {
+	from := i*dst.LD + j
+	out := dst.Data[from:][:len(p)]
+	switch op {
+	case Store:
+		copy(out, p)
+	case Add:
+		for l, v := range p {
+			out[l] += float32(alpha * v)
+		}
+	case Bias:
+		for l, v := range p {
+			out[l] = v + aux[i]
+		}
+	case BiasReLU:
+		for l, v := range p {
+			out[l] = relu(v + aux[i])
+		}
+	case ReLUGrad:
+		on := aux[from:][:len(p)]
+		for l, v := range p {
 			if !(on[l] > 0) {
 				v = 0
 			}
+			out[l] = v
 		}
-		dst[l] = v
 	}
 }
 

@@ -17,7 +17,7 @@ func (c Class) GRUForward(n int, in, state, h, saved []float32) {
 	if n == 0 || n%Vector != 0 {
 		panic("kernel: GRU gates of a part of a vector")
 	}
-	if c != Go {
+	if c.vectors() {
 		gruForwardAsm(c, n, in, state, h, saved)
 		return
 	}
@@ -43,7 +43,7 @@ func (c Class) GRUBackward(n int, dh, saved, h, da []float32) {
 	if n == 0 || n%Vector != 0 {
 		panic("kernel: GRU gates of a part of a vector")
 	}
-	if c != Go {
+	if c.vectors() {
 		gruBackwardAsm(c, n, dh, saved, h, da)
 		return
 	}
@@ -64,7 +64,7 @@ func (c Class) GRUBackward(n int, dh, saved, h, da []float32) {
 func (c Class) AddScaled(dst []float32, alpha float32, x []float32) {
 	x = x[:len(dst)]
 	from := 0
-	if n := len(dst) &^ 7; c != Go && n > 0 {
+	if n := len(dst) &^ 7; c.vectors() && n > 0 {
 		addScaled(&dst[0], &x[0], n/8, alpha)
 		from = n
 	}

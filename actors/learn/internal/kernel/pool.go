@@ -6,7 +6,7 @@ package kernel
 func (c Class) MaxPool(rows int, x, dst []float32, ld int, code []int32) {
 	n := rows * Lanes
 	x, code, dst = x[:4*n], code[:n], dst[:(rows-1)*ld+Lanes]
-	if c != Go {
+	if c.vectors() {
 		maxPoolAsm(c, rows, x, dst, ld, code)
 		return
 	}
@@ -34,7 +34,7 @@ func (c Class) MaxUnpool(rows int, g []float32, ld int, code []int32, dst []floa
 	if right < 0 || down < 0 {
 		panic("kernel: MaxUnpool to the left or up")
 	}
-	if c != Go {
+	if c.vectors() {
 		maxUnpoolAsm(c, rows, g, ld, code, dst, right, down)
 		return
 	}

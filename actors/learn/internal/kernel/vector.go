@@ -7,7 +7,7 @@ func (c Class) Transpose(dst, src Matrix, rows, cols int) {
 	}
 	_ = src.Data[(rows-1)*src.LD+cols-1]
 	_ = dst.Data[(cols-1)*dst.LD+rows-1]
-	if c != Go {
+	if c.vectors() {
 		r, l := rows&^7, cols&^7
 		if r > 0 && l > 0 {
 			transposeAsm(dst, src, r, l)
@@ -34,7 +34,7 @@ func transposeGo(dst, src Matrix, r0, r1, c0, c1 int) {
 func (c Class) Softmax(z []float32, rows, n int, scale float32, top, sum *[Lanes]float32) {
 	w := Filled(n)
 	_ = z[(rows-1)*Lanes+w-1]
-	if c != Go {
+	if c.vectors() {
 		softmaxAsm(c, z, rows, w, scale, top, sum)
 		return
 	}
@@ -73,7 +73,7 @@ func (c Class) Softmax(z []float32, rows, n int, scale float32, top, sum *[Lanes
 // first, after the second half of the block has been added to the first.
 func (c Class) AddRowSums(dst, x []float32, n int, op Op, alpha float32) {
 	_ = x[(len(dst)-1)*Lanes+n-1]
-	if c != Go && n == Lanes {
+	if c.vectors() && n == Lanes {
 		rowSumsAsm(c, dst, x, op, alpha)
 		return
 	}

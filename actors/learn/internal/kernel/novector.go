@@ -2,13 +2,8 @@
 
 package kernel
 
-func supported(Class) bool { return false }
-
 const unreachable = "kernel: no assembly on this architecture"
 
-func gemmAsm(Class, int, int, int, []Segment, Operand, Matrix, Matrix, Op, []float32, float32) {
-	panic(unreachable)
-}
 func transposeAsm(Matrix, Matrix, int, int) { panic(unreachable) }
 func softmaxAsm(Class, []float32, int, int, float32, *[Lanes]float32, *[Lanes]float32) {
 	panic(unreachable)

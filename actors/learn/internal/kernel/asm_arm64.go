@@ -1,0 +1,42 @@
+package kernel
+
+import "golang.org/x/sys/cpu"
+
+func supported(c Class) bool { return c == NEON && cpu.ARM64.HasASIMD }
+
+// gemmNEON multiplies 1 to 6 rows of A with 16 columns of B; strides are in bytes.
+// Of the tile's six rows the first ones count.
+//
+//go:noescape
+func gemmNEON(k, segments int, segment *int, a *float32, rows, ars, acs int, b *float32, ldb int, tile *[96]float32)
+
+// gemmAsm reads whole vectors of B, of which the last columns may be of no
+// interest, as far as the array behind B reaches; the rest is plain Go's.
+func gemmAsm(_ Class, m, n, k int, segments []Segment, a Operand, b, dst Matrix, op Op, aux []float32, alpha float32) {
+	const rows, cols = 6, 16
+	last := 0
+	for _, s := range segments {
+		last = max(last, s.B)
+	}
+	last += (k-1)*b.LD + cols
+	var tile [rows * cols]float32
+	j := 0
+	for ; j < n && j+last <= cap(b.Data); j += cols {
+		w := min(cols, n-j)
+		for i := 0; i < m; i += rows {
+			h := min(rows, m-i)
+			gemmNEON(k, len(segments), &segments[0].A, &a.Data[i*a.Row], h, 4*a.Row, 4*a.Col, &b.Data[j], 4*b.LD, &tile)
+			for r := range h {
+				place(dst, tile[r*cols:][:w], i+r, j, op, aux, alpha)
+			}
+		}
+	}
+	if j >= n {
+		return
+	}
+	if op == ReLUGrad {
+		aux = aux[j:]
+	}
+	b.Data, dst.Data = b.Data[j:], dst.Data[j:]
+	gemmGo(m, n-j, k, segments, a, b, dst, op, aux, alpha)
+}

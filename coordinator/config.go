@@ -60,5 +60,9 @@ func (c *Config) validate() error {
 	case l.HeldOut < 1:
 		return errors.New("coordinator: no held-out samples to validate on")
 	}
-	return nil
+	if l.Algorithm == nil {
+		return nil
+	}
+	_, buffered := c.Round.Closing.(round.Buffered)
+	return aggregate.CheckSetting(l.Algorithm.Name, aggregate.Setting{BySamples: l.Samples != nil, Buffered: buffered})
 }

@@ -99,7 +99,7 @@ func (h *Host) do(ctx context.Context, delivery *bus.Delivery, t *Trainer) error
 		sum = &bus.Sum{Job: delivery.Job.Job, Model: delivery.Job.Model, Failure: failure(err)}
 	}
 	if err := h.bus.SendSum(ctx, sum); err != nil {
-		return err
+		return errors.Join(err, delivery.Release())
 	}
 	return delivery.Done(ctx)
 }
@@ -192,6 +192,17 @@ func failure(err error) *bus.Failure {
 		return &bus.Failure{Kind: "diverged", Task: d.Task, Client: d.Client, Text: err.Error()}
 	}
 	return &bus.Failure{Kind: "error", Text: err.Error()}
+}
+
+// Wait returns why the host can answer tasks no longer, or nil once ctx is
+// cancelled.
+func (h *Host) Wait(ctx context.Context) error {
+	select {
+	case <-h.bus.Done():
+		return h.bus.Err()
+	case <-ctx.Done():
+		return nil
+	}
 }
 
 // Close ends the host's subscriptions.

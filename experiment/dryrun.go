@@ -126,10 +126,11 @@ func (p *problem) timeTask(ctx context.Context, o Options) (float64, error) {
 	if err != nil {
 		return 0, err
 	}
+	defer e.Close()
 	started := time.Now()
 	_, err = e.play(ctx, 0, coordinator.Observer{})
 	took := time.Since(started).Seconds()
-	return took / float64(timing.config.Stop.Rounds*timing.config.Cohort), errors.Join(err, e.Close())
+	return took / float64(timing.config.Stop.Rounds*timing.config.Cohort), err
 }
 
 // timeLearning measures one worker: seconds a local step and seconds a held-out

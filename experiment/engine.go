@@ -29,7 +29,8 @@ type engine struct {
 func startEngine(ctx context.Context, p *problem, o Options) (*engine, error) {
 	e := &engine{p: p}
 	if err := e.start(ctx, o); err != nil {
-		return nil, errors.Join(err, e.Close())
+		e.Close()
+		return nil, err
 	}
 	return e, nil
 }
@@ -83,9 +84,11 @@ func (e *engine) play(ctx context.Context, limit round.Time, watch coordinator.O
 	for i, conn := range e.conns {
 		host, err := e.host(inner, conn, e.workers[i], c.Run)
 		if err != nil {
-			return nil, err
+			stop()
+			return nil, errors.Join(err, group.Wait())
 		}
 		defer host.Close()
+		group.Go(func() error { return host.Wait(inner) })
 		if p.config.Train {
 			group.Go(func() error { return host.Train(inner) })
 		}
@@ -112,7 +115,7 @@ func (e *engine) host(ctx context.Context, conn *bus.Conn, workers int, run stri
 }
 
 // Close stops everything that was started.
-func (e *engine) Close() error {
+func (e *engine) Close() {
 	for _, conn := range e.conns {
 		conn.Close()
 	}
@@ -122,7 +125,6 @@ func (e *engine) Close() error {
 	if e.server != nil {
 		e.server.Close()
 	}
-	return nil
 }
 
 // runToken is a run's name in the form that subjects allow.

@@ -51,7 +51,7 @@ func (p *problem) run(ctx context.Context, o Options, started time.Time) (s Summ
 	if err != nil {
 		return Summary{}, err
 	}
-	defer func() { err = errors.Join(err, e.Close()) }()
+	defer e.Close()
 
 	results, err := CreateResults(p.config.Out, p.config, o.Force)
 	if err != nil {
@@ -119,8 +119,9 @@ func (p *problem) fixedRuntime(ctx context.Context, o Options, n int) (round.Tim
 	if err != nil {
 		return 0, err
 	}
+	defer e.Close()
 	result, err := e.play(ctx, 0, coordinator.Observer{})
-	if err = errors.Join(err, e.Close()); err != nil {
+	if err != nil {
 		return 0, err
 	}
 	return result.Stop.At, nil

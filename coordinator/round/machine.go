@@ -49,11 +49,7 @@ type Machine struct {
 
 	// The newest evaluation and the model it was of, so that the final model
 	// is not measured twice.
-	measured struct {
-		any            bool
-		model          uint64
-		loss, accuracy float64
-	}
+	measured Measured
 
 	out Effects
 }
@@ -167,16 +163,20 @@ func (m *Machine) open() error {
 		return fmt.Errorf("round: schedule gives %d local steps in round %d, want 1 to %d", m.steps, m.round, MaxLocalSteps)
 	}
 	m.accepted = 0
-	m.report = Report{
-		Round: m.round, Start: m.now, LocalSteps: m.steps, LearningRate: m.rate,
-		TrainingLoss: noLoss, WindowLoss: noLoss, ValidationLoss: noLoss, ValidationAccuracy: noLoss,
-	}
+	m.report = m.newReport()
 	if m.config.Closing.overlaps() {
 		m.tasks.shrink()
 	} else {
 		m.tasks.reset()
 	}
 	return m.fill()
+}
+
+func (m *Machine) newReport() Report {
+	return Report{
+		Round: m.round, Start: m.now, LocalSteps: m.steps, LearningRate: m.rate,
+		TrainingLoss: noLoss, WindowLoss: noLoss, ValidationLoss: noLoss, ValidationAccuracy: noLoss,
+	}
 }
 
 func (m *Machine) progress() schedule.Progress {
@@ -463,7 +463,7 @@ func (m *Machine) evaluated(loss, accuracy float64) error {
 	if math.IsNaN(loss) || math.IsInf(loss, 0) || !(accuracy >= 0 && accuracy <= 1) {
 		return fmt.Errorf("round: evaluation after round %d gives loss %v, accuracy %v", m.round, loss, accuracy)
 	}
-	m.measured.any, m.measured.model, m.measured.loss, m.measured.accuracy = true, m.model, loss, accuracy
+	m.measured = Measured{true, m.model, loss, accuracy}
 	if m.stop.Reason != "" {
 		m.over()
 		return nil
@@ -508,7 +508,7 @@ func (m *Machine) finish(reason string) error {
 	m.empty()
 	m.tasks.reset()
 	m.endProbes()
-	if m.config.Train && !(m.measured.any && m.measured.model == m.model) {
+	if m.config.Train && !(m.measured.Any && m.measured.Model == m.model) {
 		m.out.Evaluate = true
 		m.phase = Evaluating
 		return nil
@@ -521,7 +521,7 @@ func (m *Machine) over() {
 	stop := m.stop
 	stop.ValidationLoss, stop.ValidationAccuracy = noLoss, noLoss
 	if m.config.Train {
-		stop.Evaluated, stop.ValidationLoss, stop.ValidationAccuracy = true, m.measured.loss, m.measured.accuracy
+		stop.Evaluated, stop.ValidationLoss, stop.ValidationAccuracy = true, m.measured.Loss, m.measured.Accuracy
 	}
 	m.out.Stopped = &stop
 	m.phase = Over

@@ -162,50 +162,75 @@ func TestAccuracyStopsARun(t *testing.T) {
 
 // Arbitrary events never panic and never lose a task.
 func FuzzStep(f *testing.F) {
-	f.Add([]byte{0, 1, 1, 1, 1, 2, 9, 1, 1, 3, 4, 1, 2, 0, 2, 0, 2, 0, 3, 1})
-	f.Fuzz(func(t *testing.T, script []byte) {
+	f.Add(byte(0), []byte{0, 1, 1, 1, 1, 2, 9, 1, 1, 3, 4, 1, 2, 0, 2, 0, 2, 0, 3, 1})
+	f.Add(byte(1), []byte{0, 1, 1, 1, 1, 1, 2, 9, 1, 1, 3, 4, 1, 2, 0, 1, 4, 3, 1, 2, 0, 3, 1})
+	f.Add(byte(2), []byte{0, 1, 1, 1, 1, 1, 2, 9, 1, 1, 3, 4, 1, 2, 0, 5, 1, 1, 1})
+	f.Fuzz(func(t *testing.T, rule byte, script []byte) {
 		c := config()
 		c.Closing = By{50}
+		switch rule % 4 {
+		case 1:
+			c.Closing = Buffered{N: 2, StalenessLimit: 1}
+		case 2:
+			c.Select = PowerOfChoice{Candidates: 4}
+		case 3:
+			c.Available = func(client int, at Time) bool { return (int(at)/8+client)%3 == 0 }
+			c.NextChange = func(at Time) (Time, bool) { return at/8*8 + 8, true }
+		}
 		m, err := New(c)
 		if err != nil {
 			t.Fatal(err)
 		}
-		var timers []Timer
-		next := func() int {
-			if len(script) == 0 {
-				return 0
-			}
-			b := script[0]
-			script = script[1:]
-			return int(b)
+		follow(t, m, &Effects{}, script)
+	})
+}
+
+// follow gives a machine events as a script says, and checks its reports.
+func follow(t *testing.T, m *Machine, out *Effects, script []byte) {
+	next := func() int {
+		if len(script) == 0 {
+			return 0
 		}
-		for len(script) > 0 {
-			e := Event{Kind: EventKind(next() % 6)}
-			switch e.Kind {
-			case Planned:
-				e.Task, e.Client = uint64(next()), next()
-				e.Plan = Plan{Compute: Time(next())}
-			case Due:
-				if len(timers) == 0 {
-					continue
-				}
-				i := next() % len(timers)
-				e.Timer = timers[i]
-			case Trained:
-				e.Loss = float64(next())
-			case Evaluated:
-				e.Accuracy = float64(next()) / 255
-			}
-			out, err := m.Step(e)
-			if err != nil {
+		b := script[0]
+		script = script[1:]
+		return int(b)
+	}
+	timers := slices.Clone(out.Timers)
+	for len(script) > 0 {
+		e := Event{Kind: EventKind(next() % 7)}
+		switch e.Kind {
+		case Planned:
+			e.Task, e.Client = uint64(next()), next()
+			e.Plan = Plan{Compute: Time(next()), Drops: e.Task%5 == 0}
+		case Due:
+			if len(timers) == 0 {
 				continue
 			}
-			timers = append(timers, out.Timers...)
-			if out.Report != nil && out.Report.Cohort != c.Cohort {
-				t.Fatalf("round %d had %d tasks", out.Report.Round, out.Report.Cohort)
+			e.Timer = timers[next()%len(timers)]
+		case Trained:
+			e.Loss = float64(next())
+		case Evaluated:
+			e.Accuracy = float64(next()) / 255
+		case Answered:
+			for n := next() % 8; n > 0; n-- {
+				e.Losses = append(e.Losses, float64(next()))
 			}
 		}
-	})
+		out, err := m.Step(e)
+		if err != nil {
+			continue
+		}
+		timers = append(timers, out.Timers...)
+		if r := out.Report; r != nil {
+			sum := 0
+			for _, n := range r.Outcomes {
+				sum += n
+			}
+			if sum != r.Cohort {
+				t.Fatalf("round %d: %d tasks, outcomes %v", r.Round, r.Cohort, r.Outcomes)
+			}
+		}
+	}
 }
 
 // One round of 1,000 clients through the machine: what it costs a client-round.

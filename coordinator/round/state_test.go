@@ -1,0 +1,202 @@
+package round
+
+import (
+	"bytes"
+	"encoding/gob"
+	"encoding/json"
+	"errors"
+	"math/rand/v2"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"pgregory.net/rapid"
+)
+
+// A machine that is cut at any step, written down and restored goes on to the
+// same history, to the last bit of every report.
+func TestARestoredMachineGoesOn(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		c, plan := world(t)
+		whole := newPlayer(t, c, rand.New(rand.NewPCG(1, 1)), plan)
+		cut := newPlayer(t, c, rand.New(rand.NewPCG(1, 1)), plan)
+		asJSON := rapid.Bool().Draw(t, "json")
+		from, every := rapid.IntRange(0, 20).Draw(t, "cut from"), rapid.IntRange(1, 20).Draw(t, "cut every")
+		for i := 0; whole.machine.Phase() != Over; i++ {
+			whole.turn(t)
+			cut.turn(t)
+			if i >= from && (i-from)%every == 0 {
+				cut.cut(t, asJSON)
+			}
+		}
+		cut.cut(t, asJSON)
+		whole.over(t)
+		cut.over(t)
+		if diff := cmp.Diff(whole.popped, cut.popped); diff != "" {
+			t.Fatalf("the history changes: %s", diff)
+		}
+		if diff := cmp.Diff(whole.trained, cut.trained); diff != "" {
+			t.Fatalf("what is trained changes: %s", diff)
+		}
+		if diff := cmp.Diff(whole.machine.State(), cut.machine.State(), cmpopts.EquateEmpty()); diff != "" {
+			t.Fatalf("the end changes: %s", diff)
+		}
+		for i := range whole.reports {
+			if a, b := whole.reports[i], cut.reports[i]; !sameReport(a, b) {
+				t.Fatalf("the report changes: %+v, %+v", a, b)
+			}
+		}
+	})
+}
+
+// sameReport compares with NaN equal to itself.
+func sameReport(a, b Report) bool {
+	return cmp.Equal(a, b, cmp.Comparer(func(x, y float64) bool { return x == y || x != x && y != y }))
+}
+
+// cut replaces the machine by one that is restored from what was written down.
+func (p *player) cut(t failer, asJSON bool) {
+	state := p.machine.State()
+	var read State
+	var b bytes.Buffer
+	var err error
+	if asJSON {
+		err = errors.Join(json.NewEncoder(&b).Encode(state), json.NewDecoder(&b).Decode(&read))
+	} else {
+		err = errors.Join(gob.NewEncoder(&b).Encode(state), gob.NewDecoder(&b).Decode(&read))
+	}
+	if err != nil {
+		t.Fatalf("%v", err)
+	}
+	m, err := Restore(p.config, read)
+	if err != nil {
+		t.Fatalf("%v", err)
+	}
+	if diff := cmp.Diff(state, m.State(), cmpopts.EquateEmpty()); diff != "" {
+		t.Fatalf("a restored machine remembers something else: %s", diff)
+	}
+	if diff := cmp.Diff(p.machine.Models(), m.Models()); diff != "" {
+		t.Fatalf("a restored machine keeps other models: %s", diff)
+	}
+	if m.Phase() != Idle { // else Started is still to come
+		p.pending(t, m.Pending())
+	}
+	p.machine = m
+}
+
+// pending compares what a restored machine asks for with what is open.
+func (p *player) pending(t failer, out *Effects) {
+	var want []Event
+	for _, e := range p.queue {
+		if e.Kind != Due {
+			want = append(want, e)
+		}
+	}
+	var got []Event
+	for _, x := range out.Tasks {
+		if x.Start != p.now {
+			t.Fatalf("task %d is pending since %d, it is %d", x.Task, x.Start, p.now)
+		}
+		got = append(got, Event{Kind: Planned, Task: x.Task, Client: x.Client, Plan: p.plan(x)})
+	}
+	if len(out.Ask) > 0 {
+		e := Event{Kind: Answered}
+		for _, x := range out.Ask {
+			e.Losses = append(e.Losses, lossOf(x))
+		}
+		got = append(got, e)
+	}
+	if len(out.Train) > 0 {
+		last := p.trained[len(p.trained)-len(out.Train):]
+		if diff := cmp.Diff(last, out.Train); diff != "" {
+			t.Fatalf("other training is pending: %s", diff)
+		}
+		got = append(got, Event{Kind: Trained, Loss: 1 / float64(p.machine.Round())})
+	}
+	if out.Evaluate {
+		got = append(got, Event{Kind: Evaluated, Loss: 1, Accuracy: 1 - 1/float64(p.machine.Round())})
+	}
+	byTask := func(list []Event) map[uint64]Event {
+		m := map[uint64]Event{}
+		for _, e := range list {
+			m[e.Task] = e
+		}
+		return m
+	}
+	if a, b := byTask(want), byTask(got); len(want) != len(got) || !reflect.DeepEqual(a, b) {
+		t.Fatalf("pending is %+v, open is %+v", got, want)
+	}
+	if out.Stopped != nil && (out.Stopped.Outcomes != p.stop.Outcomes || out.Stopped.Reason != p.stop.Reason) {
+		t.Fatalf("stopped as %+v, restored as %+v", p.stop, *out.Stopped)
+	}
+}
+
+// halfway is a state with tasks under way, accepted and unplanned.
+func halfway(t testing.TB) (Config, State) {
+	c := config()
+	c.Closing = Buffered{N: 2}
+	p := newPlayer(failing{t}, c, rand.New(rand.NewPCG(1, 1)), func(x Task) Plan { return Plan{Compute: Time(10 * x.Task)} })
+	for p.machine.Phase() != Clocked {
+		p.turn(failing{t})
+	}
+	p.turn(failing{t})
+	return c, p.machine.State()
+}
+
+type failing struct{ testing.TB }
+
+func TestStatesThatNoMachineComesTo(t *testing.T) {
+	for _, x := range []struct {
+		name   string
+		change func(*State)
+		want   string
+	}{
+		{"another population", func(s *State) { s.StepsDone = s.StepsDone[1:] }, "steps done of 9 clients, the run has 10"},
+		{"unknown phase", func(s *State) { s.Phase = 99 }, "unknown phase 99"},
+		{"no such client", func(s *State) { s.Tasks[0].Client = 10 }, "there is no such client"},
+		{"two tasks", func(s *State) { s.Tasks[2].Client = s.Tasks[1].Client }, "the client has another task"},
+		{"tasks out of order", func(s *State) { s.Tasks[0], s.Tasks[1] = s.Tasks[1], s.Tasks[0] }, "out of order"},
+		{"task of a later round", func(s *State) { s.Tasks[1].Round = 2 }, "does not fit"},
+		{"not on the clock", func(s *State) { s.Tasks[1].Timer = 0 }, "on the clock"},
+		{"timer never set", func(s *State) { s.Change = 1000 }, "never set"},
+		{"all planned", func(s *State) { s.Tasks[len(s.Tasks)-1].Planned = true }, "planning with 0 tasks"},
+		{"an outcome too many", func(s *State) { s.Outcomes[Late]++ }, "2 outcomes of 1 tasks"},
+		{"negative steps", func(s *State) { s.StepsDone[3] = -1 }, "negative"},
+		{"window", func(s *State) { s.Window.Rounds = -1 }, "loss window"},
+	} {
+		c, s := halfway(t)
+		x.change(&s)
+		_, err := Restore(c, s)
+		if err == nil || !strings.Contains(err.Error(), x.want) {
+			t.Errorf("%s: error %v, want one with %q", x.name, err, x.want)
+		}
+	}
+}
+
+// Arbitrary states are refused or make machines that do not panic.
+func FuzzRestore(f *testing.F) {
+	_, s := halfway(f)
+	text, err := json.Marshal(s)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(text, []byte{1, 1, 1, 2, 0, 2, 1})
+	f.Fuzz(func(t *testing.T, text, script []byte) {
+		var s State
+		if json.Unmarshal(text, &s) != nil {
+			return
+		}
+		c := config()
+		c.Closing = Buffered{N: 2}
+		m, err := Restore(c, s)
+		if err != nil {
+			return
+		}
+		if diff := cmp.Diff(s.Tasks, m.State().Tasks); diff != "" && len(s.Tasks) > 0 {
+			t.Fatalf("a restored machine remembers something else: %s", diff)
+		}
+		follow(t, m, m.Pending(), script)
+	})
+}

@@ -179,8 +179,7 @@ func TestProximalStepIsOneStep(t *testing.T) {
 	}
 }
 
-// Karimireddy et al. 2020, Algorithm 1, lines 8 to 13 with option II, written
-// out: y ← y − η (g − c_i + c), c_i⁺ = c_i − c + (x − y)/(K η), and what goes to
+// Karimireddy et al. 2020, Eq. 3 and Eq. 4 with option II, written out: y ← y − η (g − c_i + c), c_i⁺ = c_i − c + (x − y)/(K η), and what goes to
 // the server is y − x and c_i⁺ − c_i.
 func TestCorrectedStepsAreScaffold(t *testing.T) {
 	model, set, base := world(t)

@@ -47,7 +47,7 @@ func checkState(model []float32, vector []float64) {
 
 // Average adds the mean update, times a rate: with rate 1 it is FedAvg
 // (McMahan et al. 2017, Algorithm 1), with others the server step of SCAFFOLD
-// (Karimireddy et al. 2020, Algorithm 1, line 17) and of generalised FedAvg
+// (Karimireddy et al. 2020, Eq. 5) and of generalised FedAvg
 // (Reddi et al. 2021, Algorithm 1 with SGD at the server).
 type Average struct{ Rate float64 }
 
@@ -62,7 +62,7 @@ func (Average) State() [][]float64              { return nil }
 func (Average) Restore(state [][]float64) error { return restore(nil, state, math.Inf(-1)) }
 func (Average) Floats() int                     { return 0 }
 
-// Momentum is FedAvgM (Hsu et al. 2019, section 3.2):
+// Momentum is FedAvgM (Hsu et al. 2019):
 //
 //	v ← β v + Δ,  x ← x + η v
 //

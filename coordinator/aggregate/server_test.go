@@ -20,7 +20,7 @@ type written func(d float64) (step float64)
 func momentumWritten(rate, beta float64) written {
 	v := 0.0
 	return func(d float64) float64 {
-		v = beta*v + d // Hsu et al. 2019, section 3.2
+		v = beta*v + d // Hsu et al. 2019
 		return rate * v
 	}
 }

@@ -16,7 +16,7 @@ type Variate struct {
 }
 
 // Variates is what SCAFFOLD keeps at the server (Karimireddy et al. 2020,
-// Algorithm 1): the server's control variate c, and c_i of every client that
+// Eq. 3 to 5): the server's control variate c, and c_i of every client that
 // took part. A client's local steps are
 //
 //	y ← y − η (g(y) − c_i + c),

@@ -24,7 +24,7 @@ func named(values ...float32) Variate {
 }
 
 // c is the mean of all c_i, those of clients that never took part being zero
-// (Karimireddy et al. 2020, Algorithm 1, line 17), however long the run.
+// (Karimireddy et al. 2020, Eq. 5), however long the run.
 func TestTheServersVariateIsTheMeanOfTheClients(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const params = 3

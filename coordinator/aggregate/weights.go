@@ -46,8 +46,8 @@ func BySamples(samples []int) ([]float64, error) {
 }
 
 // Normalised returns FedNova's weights for clients that did steps[c] local
-// steps of plain SGD (Wang et al. 2020, Eq. 6 with ‖a_c‖₁ = K_c): every update
-// counts per step, and the mean takes as many steps as the clients did,
+// steps of plain SGD, where ‖a_c‖₁ = K_c (Wang et al. 2020, section 4): every
+// update counts per step, and the mean takes as many steps as the clients did,
 //
 //	x ← x + τ_eff Σ w_c (x_c − x)/K_c,  τ_eff = Σ w_c K_c.
 //
@@ -85,8 +85,8 @@ func Normalised(weights []float64, steps []int) (list []float64, scale float64) 
 //
 //	w_c s(τ_c) / Σ w s(τ),  s(τ) = (1 + τ)^-exponent
 //
-// Exponent 1/2 is FedBuff's choice (Nguyen et al. 2022, section 5), the family
-// is FedAsync's polynomial (Xie et al. 2019, section 5.2); 0 ignores staleness.
+// Exponent 1/2 is FedBuff's choice (Nguyen et al. 2022), the family is
+// FedAsync's polynomial (Xie et al. 2019); 0 ignores staleness.
 // FedBuff divides by the size of its buffer rather than by the sum of s, and so
 // moves less when updates are stale; here the weights sum to 1.
 //

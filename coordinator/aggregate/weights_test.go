@@ -34,7 +34,7 @@ func sampled(t *rapid.T) (weights []float64, steps []int) {
 	return weights, steps
 }
 
-// The model moves by τ_eff Σ w_c (x_c − x)/K_c (Eq. 6 with ‖a_c‖₁ = K_c), up to
+// The model moves by τ_eff Σ w_c (x_c − x)/K_c (with ‖a_c‖₁ = K_c), up to
 // the unit of exact sums, and no sum passes the bound.
 func TestNormalisedIsFedNova(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

@@ -191,6 +191,41 @@ func TestMean(t *testing.T) {
 	}
 }
 
+func TestConstant(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		change func(*Config)
+		want   bool
+	}{
+		{"all alike", func(*Config) {}, true},
+		{"one class without anything of its own", func(c *Config) { c.Classes = []Class{{}} }, true},
+		{"random minibatch times", func(c *Config) { c.StepStd = 1e-4 }, false},
+		{"two classes", func(c *Config) { c.Classes = make([]Class, 2) }, false},
+		{"links", func(c *Config) { c.Classes = []Class{{Links: made(t, 10)}} }, false},
+		{"a factor by task", func(c *Config) {
+			c.Classes = []Class{{Vary: Vary{Compute: Dist{Dist: "uniform", Min: 1, Max: 2}}}}
+		}, false},
+		{"slowdowns", func(c *Config) { c.Slowdown = Slowdown{EverySeconds: 9, ForSeconds: 1, Factor: fixedAt(2)} }, false},
+		{"absences", func(c *Config) { c.Availability = models3()[0] }, false},
+		{"dropouts", func(c *Config) { c.Dropout.Probability = 0.1 }, false},
+	} {
+		config := Config{DownloadMbps: 20, UploadMbps: 5, SecondsPerStep: 0.017}
+		c.change(&config)
+		f, err := NewFleet(config, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if f.Constant() != c.want {
+			t.Errorf("%s: constant is %v", c.name, f.Constant())
+		}
+		if mean, err := f.Mean(80, 6_710_000); f.Constant() {
+			if d, again := f.Durations(5, 9, 80, 6_710_000, 3); err != nil || again != nil || d != mean {
+				t.Errorf("%s: a task takes %+v, the mean is %+v (%v, %v)", c.name, d, mean, err, again)
+			}
+		}
+	}
+}
+
 // Many classes are searched, few are walked: both find the same.
 func TestPick(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

@@ -221,12 +221,13 @@ func (k *class) compute(random keys, seed uint64, client int, task uint64, steps
 	return ns
 }
 
-// Mean is the mean time of a task. Without classes it is that of devices
+// Mean is the mean time of a task. Without classes, or where the fleet is
+// Constant, it is that of devices
 // without spread, exactly (Eq. 3); slowdowns then count at their long run's
 // pace. With classes it is the mean over the first tasks of 4,096 clients, all
 // started at time 0.
 func (f *Fleet) Mean(steps int, bits int64) (Durations, error) {
-	if f.plain {
+	if f.plain || f.Constant() {
 		k := f.classes[0]
 		slow := k.slow
 		k.std, k.slow = 0, nil
@@ -251,6 +252,15 @@ func (f *Fleet) Mean(steps int, bits int64) (Durations, error) {
 		up += float64(d.Upload)
 	}
 	return Durations{whole(down / sample), whole(compute / sample), whole(up / sample)}, nil
+}
+
+// Constant tells whether every client takes [Fleet.Mean] for every task, exactly,
+// is always there and never leaves: then the length of a round follows from
+// Eq. 4 without drawing anything.
+func (f *Fleet) Constant() bool {
+	k := &f.classes[0]
+	return len(f.classes) == 1 && k.links == nil && k.download.fixed && k.upload.fixed && k.step.fixed &&
+		k.std == 0 && k.cv == 0 && k.slow == nil && k.presence == nil && k.dropout == dropout{}
 }
 
 func (d Durations) check(steps int, bits int64) error {

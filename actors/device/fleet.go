@@ -222,10 +222,9 @@ func (k *class) compute(random keys, seed uint64, client int, task uint64, steps
 }
 
 // Mean is the mean time of a task. Without classes, or where the fleet is
-// Constant, it is that of devices
-// without spread, exactly (Eq. 3); slowdowns then count at their long run's
-// pace. With classes it is the mean over the first tasks of 4,096 clients, all
-// started at time 0.
+// Constant, it is that of devices without spread, exactly (Eq. 3); slowdowns
+// then count at their long run's pace. Otherwise it is the mean over the first
+// tasks of 4,096 clients, all started at time 0.
 func (f *Fleet) Mean(steps int, bits int64) (Durations, error) {
 	if f.plain || f.Constant() {
 		k := f.classes[0]

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"fedpace/actors/learn/internal/kernel"
@@ -198,6 +199,7 @@ func TestInitIsUniformWithinTheFanIn(t *testing.T) {
 
 // The gradient is the derivative of the float64 loss, by central differences.
 func TestGradientAgainstFiniteDifferences(t *testing.T) {
+	onlyLonger(t)
 	everyClass(t, func(t *testing.T, c kernel.Class) {
 		for _, spec := range small {
 			for _, n := range []int{1, 3, 16, 33} {
@@ -558,4 +560,35 @@ func TestWorkspacesForget(t *testing.T) {
 			}
 		}
 	})
+}
+
+// Workers share a model and nothing else.
+func TestWorkersShareNothing(t *testing.T) {
+	for _, spec := range []string{"linear:40,2", "mlp:19,33,4", "cnn:2x10x10,3,5,7,4", "gru:5,7,3,4,1"} {
+		m := parse(t, spec)
+		start := make([]float32, m.Params())
+		m.Init(start, 1)
+		run := func(seed uint64) []float32 {
+			x := slices.Clone(start)
+			w := m.NewWorkspace(32)
+			r := rand.New(rand.NewPCG(seed, 1))
+			for range 10 {
+				if _, err := w.Step(x, randomBatch(m, 32, r), 0.1); err != nil {
+					t.Error(err)
+				}
+			}
+			return x
+		}
+		var together [4][]float32
+		var group sync.WaitGroup
+		for i := range together {
+			group.Go(func() { together[i] = run(uint64(i)) })
+		}
+		group.Wait()
+		for i, got := range together {
+			if !slices.Equal(got, run(uint64(i))) {
+				t.Errorf("%s: worker %d differs beside others", spec, i)
+			}
+		}
+	}
 }

@@ -1,0 +1,7 @@
+//go:build !race
+
+package learn
+
+import "testing"
+
+func onlyLonger(*testing.T) {}

@@ -3,11 +3,13 @@ package round
 import (
 	"math"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
 
 	"fedpace/coordinator/schedule"
+	"fedpace/keyed"
 )
 
 func config() Config {
@@ -33,6 +35,19 @@ func TestConfigsThatCannotRun(t *testing.T) {
 		{"first of too many", func(c *Config) { c.Closing = First{4} }, "first 4 of a cohort of 3"},
 		{"no time", func(c *Config) { c.Closing = By{} }, "closes rounds before they start"},
 		{"no window", func(c *Config) { c.Window.Size = 0 }, "window of 0 rounds"},
+		{"empty buffer", func(c *Config) { c.Closing = Buffered{} }, "a buffer of 0 updates"},
+		{"negative staleness", func(c *Config) { c.Closing = Buffered{N: 1, StalenessLimit: -1} }, "staleness limit of -1"},
+		{"too few candidates", func(c *Config) { c.Select = PowerOfChoice{Candidates: 2} }, "2 candidates, want 3 (the cohort) to 10 (the clients)"},
+		{"losses without training", func(c *Config) { c.Train, c.Select = false, PowerOfChoice{Candidates: 4} }, "needs training"},
+		{"losses in rounds that overlap", func(c *Config) { c.Closing, c.Select = Buffered{N: 2}, PowerOfChoice{Candidates: 4} }, "do not overlap"},
+		{"candidates of candidates", func(c *Config) { c.Select = PowerOfChoice{4, PowerOfChoice{5, nil}} }, "chosen by it"},
+		{"sizes unknown", func(c *Config) { c.Select = BySize{} }, "numbers of samples"},
+		{"nobody has samples", func(c *Config) { c.Select = BySize{func(int) int { return 0 }} }, "no client has a sample"},
+		{"negative sizes", func(c *Config) { c.Select = BySize{func(c int) int { return 2 - c }} }, "client 3 has -1 samples"},
+		{"no deadline to fit", func(c *Config) { c.Select = Fit{} }, "close by deadline"},
+		{"nothing expected", func(c *Config) { c.Closing, c.Select = By{5}, Fit{} }, "expected times"},
+		{"candidates without sizes", func(c *Config) { c.Select = PowerOfChoice{4, BySize{}} }, "numbers of samples"},
+		{"half an availability", func(c *Config) { c.Available = func(int, Time) bool { return true } }, "when that changes next"},
 		{"no schedule", func(c *Config) { c.K = nil }, "required"},
 	} {
 		bad := config()
@@ -259,5 +274,103 @@ func BenchmarkMachine(b *testing.B) {
 			}
 			done++
 		}
+	}
+}
+
+// The machine's part at scale: a million clients of whom three in ten are
+// available, a cohort of 10,000, a deadline that one in ten misses.
+func BenchmarkDeadlineAtScale(b *testing.B) {
+	c := config()
+	c.Clients, c.Cohort, c.Train, c.Stop = 1_000_000, 10_000, false, Limits{Rounds: math.MaxInt}
+	c.Closing = By{50}
+	c.Available = func(client int, t Time) bool {
+		return keyed.Hash(1, keyed.Availability, uint64(client), uint64(t)>>8) < 3<<61
+	}
+	c.NextChange = func(t Time) (Time, bool) { return (t>>8 + 1) << 8, true }
+	m, err := New(c)
+	if err != nil {
+		b.Fatal(err)
+	}
+	out, _ := m.Step(Event{Kind: Started})
+	var tasks []Task
+	var timers []Timer
+	b.ReportAllocs()
+	b.ResetTimer()
+	for done := 0; done < b.N; {
+		tasks = append(tasks[:0], out.Tasks...)
+		for _, x := range tasks {
+			plan := Plan{Compute: 5}
+			if x.Client%10 == 0 {
+				plan.Compute = 100
+			}
+			if out, err = m.Step(Event{Kind: Planned, Task: x.Task, Client: x.Client, Plan: plan}); err != nil {
+				b.Fatal(err)
+			}
+		}
+		timers = append(timers[:0], out.Timers...)
+		for _, x := range timers {
+			if x.Kind == Arrive && x.At > timers[len(timers)-1].At {
+				continue // late
+			}
+			if out, err = m.Step(Event{Kind: Due, Timer: x}); err != nil {
+				b.Fatal(err)
+			}
+		}
+		done += len(tasks)
+	}
+}
+
+// Rounds that overlap: 1,000 of a million clients at work, ten updates a round.
+func BenchmarkBuffered(b *testing.B) {
+	c := config()
+	c.Clients, c.Cohort, c.Train, c.Stop = 1_000_000, 1000, false, Limits{Rounds: math.MaxInt}
+	c.Closing = Buffered{N: 10}
+	m, err := New(c)
+	if err != nil {
+		b.Fatal(err)
+	}
+	out, _ := m.Step(Event{Kind: Started})
+	tasks := slices.Clone(out.Tasks)
+	var timers []Timer // all take equally long: the first issued ends first
+	b.ReportAllocs()
+	b.ResetTimer()
+	for i := range b.N + len(tasks) {
+		if i < len(tasks) {
+			out, err = m.Step(Event{Kind: Planned, Task: tasks[i].Task, Client: tasks[i].Client, Plan: Plan{Compute: 1000}})
+		} else {
+			x := timers[i-len(tasks)]
+			if out, err = m.Step(Event{Kind: Due, Timer: x}); err == nil {
+				task := out.Tasks[0]
+				out, err = m.Step(Event{Kind: Planned, Task: task.Task, Client: task.Client, Plan: Plan{Compute: 1000}})
+			}
+		}
+		if err != nil {
+			b.Fatal(err)
+		}
+		timers = append(timers, out.Timers...)
+	}
+}
+
+// What a client costs that nobody asks.
+func TestIdleClientsCostLittle(t *testing.T) {
+	const clients = 1_000_000
+	for _, rule := range []Select{Uniform{}, BySize{func(int) int { return 1 }}} {
+		c := config()
+		c.Clients, c.Select = clients, rule
+		var before, after runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&before)
+		m, err := New(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		runtime.GC()
+		runtime.ReadMemStats(&after)
+		if each := float64(after.HeapAlloc-before.HeapAlloc) / clients; each >= 50 {
+			t.Errorf("%T: an idle client costs %.1f bytes, want less than 50", rule, each)
+		} else {
+			t.Logf("%T: an idle client costs %.1f bytes", rule, each)
+		}
+		runtime.KeepAlive(m)
 	}
 }

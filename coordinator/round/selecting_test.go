@@ -1,0 +1,219 @@
+package round
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// Drawing by size without replacement: the first place goes to a client with
+// probability n_c/n, the second with n_c/(n - n_first), and so on. For four
+// clients the probability of each order of the first three places is the
+// product; 200,000 rounds agree within five standard deviations each.
+func TestBySizeIsProportionalWithoutReplacement(t *testing.T) {
+	size := []int{10, 0, 30, 40, 20}
+	const rounds = 200_000
+	s, err := newSizes(3, len(size), func(c int) int { return size[c] })
+	if err != nil {
+		t.Fatal(err)
+	}
+	count := map[[3]int]int{}
+	for r := range rounds {
+		s.start(r)
+		var places [3]int
+		for i := range places {
+			places[i], _ = s.next()
+		}
+		count[places]++
+	}
+	orders := 0
+	for a, na := range size {
+		for b, nb := range size {
+			for c, nc := range size {
+				if a == b || a == c || b == c || na*nb*nc == 0 {
+					continue
+				}
+				orders++
+				p := float64(na) / 100 * float64(nb) / float64(100-na) * float64(nc) / float64(100-na-nb)
+				got := float64(count[[3]int{a, b, c}])
+				if sd := math.Sqrt(rounds * p * (1 - p)); math.Abs(got-rounds*p) > 5*sd {
+					t.Errorf("order %d %d %d: %v rounds, want %.0f ± %.0f", a, b, c, got, rounds*p, 5*sd)
+				}
+			}
+		}
+	}
+	if orders != 24 || len(count) != orders {
+		t.Errorf("%d orders were drawn, want 24", len(count))
+	}
+}
+
+// Whatever the sizes: an order has every client with samples once and no other,
+// the tree is whole again afterwards, and a round's order does not depend on
+// those before it.
+func TestOrderBySizeIsAPermutation(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		size := rapid.SliceOfN(rapid.IntRange(0, 1000), 1, 600).Draw(t, "sizes")
+		size[rapid.IntRange(0, len(size)-1).Draw(t, "who")] = 7
+		s, err := newSizes(5, len(size), func(c int) int { return size[c] })
+		if err != nil {
+			t.Fatal(err)
+		}
+		all := func(round int) (order []int) {
+			s.start(round)
+			for {
+				c, ok := s.next()
+				if !ok {
+					return order
+				}
+				order = append(order, c)
+			}
+		}
+		first := all(1)
+		all(2)
+		if again := all(1); !slices.Equal(first, again) {
+			t.Fatalf("round 1 gives %v, then %v", first, again)
+		}
+		var want []int
+		for c, n := range size {
+			if n > 0 {
+				want = append(want, c)
+			}
+			if got := s.weight(c); got != uint64(n) {
+				t.Fatalf("client %d has size %d, now %d", c, n, got)
+			}
+		}
+		if slices.Sort(first); !slices.Equal(first, want) {
+			t.Fatalf("clients with samples are %v, drawn are %v", want, first)
+		}
+	})
+}
+
+// A place is filled uniformly, or by size, among the clients that are free,
+// whether there are many, so that trying finds one, or so few that they are
+// listed: chi-square within five standard deviations.
+func TestPlacesAreFilledFairly(t *testing.T) {
+	const clients, places = 5000, 10_000
+	bySize := BySize{Samples: func(c int) int { return c % 4 }}
+	for _, x := range []struct {
+		name string
+		rule Select
+		free func(client int) bool
+	}{
+		{"uniform, many free", Uniform{}, func(c int) bool { return c%2 == 0 }},
+		{"uniform, few free", Uniform{}, func(c int) bool { return c%500 == 7 }},
+		{"by size, many free", bySize, func(c int) bool { return c%2 == 0 }},
+		{"by size, few free", bySize, func(c int) bool { return c%499 == 7 }},
+	} {
+		t.Run(x.name, func(t *testing.T) {
+			c := config()
+			c.Clients, c.Select, c.Closing = clients, x.rule, Buffered{N: 1}
+			c.Available = func(client int, _ Time) bool { return x.free(client) }
+			c.NextChange = func(Time) (Time, bool) { return 0, false }
+			m, err := New(c)
+			if err != nil {
+				t.Fatal(err)
+			}
+			// Groups of clients, so that each has many draws.
+			group := func(client int) int { return client * 10 / clients }
+			var want, got [10]float64
+			total := 0.0
+			for client := range clients {
+				if x.free(client) {
+					want[group(client)] += float64(m.order.weight(client))
+					total += float64(m.order.weight(client))
+				}
+			}
+			for i := range places {
+				m.nextTask = uint64(i + 1)
+				client, ok := m.draw()
+				if !ok || !x.free(client) || m.order.weight(client) == 0 {
+					t.Fatalf("the place goes to client %d (%v)", client, ok)
+				}
+				got[group(client)]++
+			}
+			chi, cells := 0.0, -1.0
+			for g := range want {
+				if e := want[g] / total * places; e > 0 {
+					chi += (got[g] - e) * (got[g] - e) / e
+					cells++
+				}
+			}
+			if limit := 5 * math.Sqrt(2*cells); cells < 4 || math.Abs(chi-cells) > limit {
+				t.Errorf("chi-square %.1f, want %.0f ± %.1f: %v for %v", chi, cells, limit, got, want)
+			}
+		})
+	}
+}
+
+// Power of choice takes the candidates with the highest losses (Cho, Wang and
+// Joshi 2020, section 4): no candidate that is passed over has a higher one
+// than any that is taken.
+func TestPowerOfChoiceTakesTheHighestLosses(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		c := config()
+		c.Seed = rapid.Uint64().Draw(t, "seed")
+		c.Cohort = rapid.IntRange(1, 5).Draw(t, "cohort")
+		c.Select = PowerOfChoice{Candidates: rapid.IntRange(c.Cohort, 10).Draw(t, "candidates")}
+		p := newPlayer(t, c, rand.New(rand.NewPCG(1, 1)), func(Task) Plan { return Plan{Compute: 1} })
+		for p.machine.Phase() != Asking {
+			p.turn(t)
+		}
+		passed := map[int]float64{}
+		for _, f := range p.machine.probes.list {
+			passed[int(f.client)] = lossOf(Task{Client: int(f.client)})
+		}
+		p.turn(t)
+		lowest := math.Inf(1)
+		for _, x := range p.underway {
+			lowest = min(lowest, passed[x.Client])
+			delete(passed, x.Client)
+		}
+		if len(p.underway) != c.Cohort {
+			t.Fatalf("%d are taken, want %d", len(p.underway), c.Cohort)
+		}
+		for client, loss := range passed {
+			if loss > lowest {
+				t.Fatalf("client %d with loss %v is passed over, one with %v taken", client, loss, lowest)
+			}
+		}
+	})
+}
+
+// K is the largest that fits, and never above K_r or below 1.
+func TestFitIsTheLargestKThatFits(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		per := rapid.IntRange(0, 30).Draw(t, "per step")
+		c := Config{Closing: By{Time(rapid.IntRange(1, 500).Draw(t, "deadline"))}}
+		c.Expect = func(client, k int) Time { return Time(client + k*per) }
+		fixed, most := rapid.IntRange(0, 600).Draw(t, "transfers"), rapid.IntRange(1, 90).Draw(t, "K_r")
+		want := 1
+		for k := range most + 1 {
+			if k > 0 && c.Expect(fixed, k) <= c.Closing.deadline() {
+				want = k
+			}
+		}
+		if got := (Fit{}).steps(&c, fixed, most); got != want {
+			t.Fatalf("K is %d, want %d", got, want)
+		}
+	})
+}
+
+// One draw of 30,000 in a round from a million clients.
+func BenchmarkBySize(b *testing.B) {
+	s, err := newSizes(1, 1_000_000, func(c int) int { return 50 + c%200 })
+	if err != nil {
+		b.Fatal(err)
+	}
+	s.start(1)
+	for i := range b.N {
+		if i%30_000 == 0 {
+			s.start(i)
+		}
+		if _, ok := s.next(); !ok {
+			b.Fatal("nobody left")
+		}
+	}
+}

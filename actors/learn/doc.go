@@ -2,11 +2,17 @@
 //
 // A model's parameters are one flat []float32, so that everything around it
 // (messages, exact sums, digests, files) handles one slice and never a tree of
-// tensors; [Model.Tensors] names the parts. A [Workspace] owns all scratch
-// memory of one worker: a step allocates nothing and two workers share nothing.
+// tensors; [Model.Tensors] names the parts. [Parse] makes a model from a line
+// such as "mlp:784,200,200,62". A [Workspace] owns all scratch memory of one
+// worker: a step allocates nothing and two workers share nothing.
 //
-// The arithmetic runs in a kernel class chosen once at start (see [Kernel]).
-// Within a class the same inputs give the same bits on every machine.
+// The arithmetic runs in a kernel class chosen once at start: the fastest that
+// the machine has, or the one that FEDPACE_KERNEL names ([SelectKernel],
+// [Kernel]). Within a class the same inputs give the same bits on every machine.
+//
+// Batches are worked on in blocks of 32 samples, whose values lie feature by
+// feature (see package kernel), so larger batches are no faster and smaller ones
+// waste what they leave of half a block.
 //
 // The package knows neither clients nor rounds, neither NATS nor the clock.
 package learn

@@ -200,7 +200,7 @@ func TestSoftmax(t *testing.T) {
 					}
 					for i := range rows {
 						want := float64(scale) * math.Exp(float64(start[i*Lanes+l])-most) / total
-						if d := math.Abs(float64(z[i*Lanes+l]) - want); d > 1e-5*want+1e-37 {
+						if d := math.Abs(float64(z[i*Lanes+l]) - want); d > 1e-5*want+2e-28 {
 							rt.Fatalf("%v: row %d, lane %d is %v, want %v", c, i, l, z[i*Lanes+l], want)
 						}
 					}
@@ -285,12 +285,12 @@ func TestAddExact(t *testing.T) {
 }
 
 func TestExpAndLog(t *testing.T) {
-	for x := float32(0); x > -87; x -= 0.0137 {
+	for x := float32(0); x > -64; x -= 0.0137 {
 		if got, want := float64(Exp(x)), math.Exp(float64(x)); math.Abs(got/want-1) > 3e-7 {
 			t.Errorf("Exp(%v) = %v, want %v", x, got, want)
 		}
 	}
-	if Exp(-1000) > 2e-38 || Exp(0) != 1 {
+	if Exp(-1000) != Exp(-64) || Exp(-64) > 2e-28 || Exp(0) != 1 {
 		t.Errorf("Exp(-1000) = %v, Exp(0) = %v", Exp(-1000), Exp(0))
 	}
 	for x := 1e-30; x < 1e30; x *= 1.0371 {

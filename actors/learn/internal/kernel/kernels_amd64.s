@@ -8942,7 +8942,7 @@ max:
 	DECQ         R8
 	JNZ          max
 	VMOVUPS      Z0, (BX)
-	VBROADCASTSS constantc2ae0000<>+0(SB), Z0
+	VBROADCASTSS constantc2800000<>+0(SB), Z0
 	VXORPS       Z1, Z1, Z1
 	MOVQ         AX, DI
 	MOVQ         CX, R8
@@ -8993,23 +8993,23 @@ scale:
 	VZEROUPPER
 	RET
 
-DATA constantc2ae0000<>+0(SB)/4, $0xc2ae0000
-DATA constantc2ae0000<>+4(SB)/4, $0xc2ae0000
-DATA constantc2ae0000<>+8(SB)/4, $0xc2ae0000
-DATA constantc2ae0000<>+12(SB)/4, $0xc2ae0000
-DATA constantc2ae0000<>+16(SB)/4, $0xc2ae0000
-DATA constantc2ae0000<>+20(SB)/4, $0xc2ae0000
-DATA constantc2ae0000<>+24(SB)/4, $0xc2ae0000
-DATA constantc2ae0000<>+28(SB)/4, $0xc2ae0000
-DATA constantc2ae0000<>+32(SB)/4, $0xc2ae0000
-DATA constantc2ae0000<>+36(SB)/4, $0xc2ae0000
-DATA constantc2ae0000<>+40(SB)/4, $0xc2ae0000
-DATA constantc2ae0000<>+44(SB)/4, $0xc2ae0000
-DATA constantc2ae0000<>+48(SB)/4, $0xc2ae0000
-DATA constantc2ae0000<>+52(SB)/4, $0xc2ae0000
-DATA constantc2ae0000<>+56(SB)/4, $0xc2ae0000
-DATA constantc2ae0000<>+60(SB)/4, $0xc2ae0000
-GLOBL constantc2ae0000<>(SB), RODATA|NOPTR, $64
+DATA constantc2800000<>+0(SB)/4, $0xc2800000
+DATA constantc2800000<>+4(SB)/4, $0xc2800000
+DATA constantc2800000<>+8(SB)/4, $0xc2800000
+DATA constantc2800000<>+12(SB)/4, $0xc2800000
+DATA constantc2800000<>+16(SB)/4, $0xc2800000
+DATA constantc2800000<>+20(SB)/4, $0xc2800000
+DATA constantc2800000<>+24(SB)/4, $0xc2800000
+DATA constantc2800000<>+28(SB)/4, $0xc2800000
+DATA constantc2800000<>+32(SB)/4, $0xc2800000
+DATA constantc2800000<>+36(SB)/4, $0xc2800000
+DATA constantc2800000<>+40(SB)/4, $0xc2800000
+DATA constantc2800000<>+44(SB)/4, $0xc2800000
+DATA constantc2800000<>+48(SB)/4, $0xc2800000
+DATA constantc2800000<>+52(SB)/4, $0xc2800000
+DATA constantc2800000<>+56(SB)/4, $0xc2800000
+DATA constantc2800000<>+60(SB)/4, $0xc2800000
+GLOBL constantc2800000<>(SB), RODATA|NOPTR, $64
 
 DATA constant3fb8aa3b<>+0(SB)/4, $0x3fb8aa3b
 DATA constant3fb8aa3b<>+4(SB)/4, $0x3fb8aa3b
@@ -14028,7 +14028,7 @@ max:
 	DECQ         R8
 	JNZ          max
 	VMOVUPS      Y0, (BX)
-	VBROADCASTSS constantc2ae0000<>+0(SB), Y0
+	VBROADCASTSS constantc2800000<>+0(SB), Y0
 	VXORPS       Y1, Y1, Y1
 	MOVQ         AX, DI
 	MOVQ         CX, R8

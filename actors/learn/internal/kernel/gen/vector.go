@@ -62,7 +62,7 @@ func softmax(s simd) {
 	JNZ(LabelRef("max"))
 	VMOVUPS(most, Mem{Base: top})
 
-	least := s.constant(-87)
+	least := s.constant(-64)
 	total := s.vec()
 	s.zero(total)
 	MOVQ(z, p)

@@ -92,6 +92,7 @@ func FuzzTweets(f *testing.F) {
 	f.Add(csvOf(tweet("4", "u", "a  b"), tweet("0", "u", "caf\xe9")))
 	f.Add([]byte("\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff\x01\x05\x00"))
 	f.Add([]byte(`"0","1","2","3","4","an open quote`))
+	f.Add([]byte("0\ta b\n1\tc\n1\tc\n1\tc a\n0\tx\n"))
 	f.Fuzz(func(t *testing.T, content []byte) {
 		guard(t, len(content), func() {
 			if s, err := readTweets(bytes.NewReader(content), Options{MinTweets: 1}); err == nil {

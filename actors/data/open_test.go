@@ -290,6 +290,26 @@ func TestOpenTweets(t *testing.T) {
 	}
 }
 
+// Tweets without users get made clients, which are called so.
+func TestOpenTweetsWithoutUsers(t *testing.T) {
+	var lines []string
+	for i := range 50 {
+		lines = append(lines, fmt.Sprintf("%d\ta b%d", i%2, i%3))
+	}
+	path := put(t, t.TempDir(), "t.tsv", []byte(strings.Join(lines, "\n")))
+	s := mustOpen(t, path, Options{Task: "sent140"})
+	info := s.Info()
+	if s.Clients() != 40 || s.HeldOut() != 10 || !info.Synthetic || !strings.Contains(info.Note, "made grouping: independent and identically distributed, 40 clients") {
+		t.Errorf("%d clients, %d held out, %+v", s.Clients(), s.HeldOut(), info)
+	}
+	s = mustOpen(t, path, Options{Partition: Partition{Kind: "dirichlet", Clients: 4}})
+	checkBatch(t, s.Info(), all(t, s, 3), 10)
+	path = put(t, t.TempDir(), "t.tsv", []byte("0\ta\n2\tb\n"))
+	if _, err := Open(path, Options{}); err == nil || !strings.Contains(err.Error(), `t.tsv: line 2: polarity "2", want 0, 1 or 4`) {
+		t.Error(err)
+	}
+}
+
 // Vocabulary: the most frequent words, ties by first appearance, case kept,
 // the empty word between two spaces counted.
 func TestVocabulary(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"compress/gzip"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -26,8 +27,9 @@ type Options struct {
 	// and one. A label outside is an error.
 	Classes int
 	// Partition deals the training samples to made clients. The zero value
-	// keeps natural clients; CIFAR-100, which has none, is then dealt by
-	// Pachinko allocation to clients of 100 images.
+	// keeps natural clients. Sources that have none are then dealt as the paper
+	// has them: CIFAR-100 by Pachinko allocation to clients of 100 images,
+	// tweets without users alike to 21,876 clients.
 	Partition Partition
 }
 
@@ -68,6 +70,8 @@ const layouts = "a Parquet file or a folder of them (" + tabular + "), a folder 
 //   - LEAF's JSON: a folder with train/ and perhaps test/, a folder of shards,
 //     or one file; the content tells femnist, sent140 and shakespeare apart;
 //   - Sentiment140's CSV, plain or gzip: polarity, id, date, query, user, text;
+//     or tweets without users, polarity and text apart by a tab, which are dealt
+//     to 21,876 made clients;
 //   - Project Gutenberg's Complete Works of William Shakespeare, text or zip;
 //   - CIFAR-100's binary version: the folder of train.bin and test.bin, or its
 //     tar.gz.
@@ -100,11 +104,11 @@ func Open(path string, opt Options) (Set, error) {
 	if err != nil {
 		return nil, fmt.Errorf("data: %w", err)
 	}
-	// Own data fits any task that its numbers fit.
-	if task := s.taskName(); opt.Task != "" && task != "" && task != opt.Task {
-		return nil, fmt.Errorf("data: %s: found %s (%s), want %s", path, task, s.Info().Name, opt.Task)
+	if err := fitsTask(path, s, opt); err != nil {
+		return nil, errors.Join(err, s.Close())
 	}
-	if partition.natural() || s.taskName() == "cifar100" {
+	// Sources without clients have been dealt already.
+	if partition.natural() || s.Info().Synthetic {
 		return s, nil
 	}
 	g, ok := s.(*grouped)
@@ -116,6 +120,15 @@ func Open(path string, opt Options) (Set, error) {
 		return nil, fmt.Errorf("data: %s: %w", path, err)
 	}
 	return s, nil
+}
+
+// fitsTask compares what was found with what is expected. Own data fits any
+// task that its numbers fit.
+func fitsTask(path string, s opened, opt Options) error {
+	if task := s.taskName(); opt.Task != "" && task != "" && task != opt.Task {
+		return fmt.Errorf("data: %s: found %s (%s), want %s", path, task, s.Info().Name, opt.Task)
+	}
+	return nil
 }
 
 // isCIFAR tells whether a folder holds CIFAR-100's binary files.
@@ -162,7 +175,7 @@ func openFile(path string, opt Options) (opened, error) {
 		return openCIFARArchive(path, f, opt)
 	case name == cifarFiles[0] || name == cifarFiles[1]:
 		return openCIFARFolder(filepath.Dir(path), opt)
-	case strings.HasPrefix(begin, "\x1f\x8b") || strings.HasSuffix(name, ".csv"):
+	case strings.HasPrefix(begin, "\x1f\x8b") || strings.HasSuffix(name, ".csv") || n > 1 && begin[1] == '\t':
 		return openTweets(path, f, opt)
 	case n == 0:
 		return nil, fmt.Errorf("%s: is empty; want %s", path, layouts)

@@ -164,6 +164,18 @@ func TestRealFEMNISTLEAF(t *testing.T) {
 	}
 }
 
+func TestRealTweetsWithoutUsers(t *testing.T) {
+	s := openReal(t, "sent140/tweets_without_users.tsv.gz", Options{Task: "sent140"})
+	if s.Clients() != 21_876 || !s.Info().Synthetic {
+		t.Errorf("%d clients, synthetic %v", s.Clients(), s.Info().Synthetic)
+	}
+	if n := trainingSamples(s) + s.HeldOut(); n > 480_000 || n < 470_000 {
+		t.Errorf("%d tweets of 480000", n)
+	}
+	checkSome(t, s)
+	t.Log(s.Info().Note)
+}
+
 // LEAF's preparation gives 1,129 roles with 4,226,158 windows; its split in
 // sequence gives the paper's 660 clients to the digit (paper/NOTES, "Data").
 func TestRealShakespeare(t *testing.T) {

@@ -50,6 +50,9 @@ func readTweets(r io.Reader, opt Options) (*grouped, error) {
 		}
 		in = bufio.NewReaderSize(z, 1<<20)
 	}
+	if head, err := in.Peek(2); err == nil && head[1] == '\t' {
+		return readUnowned(in, opt)
+	}
 	c := csv.NewReader(in)
 	c.FieldsPerRecord = -1
 	c.ReuseRecord = true
@@ -91,6 +94,47 @@ func readTweets(r io.Reader, opt Options) (*grouped, error) {
 	}
 	s.info.Name = "sent140 (csv)"
 	return s, nil
+}
+
+// readUnowned reads tweets without users, polarity and text apart by a tab, and
+// deals them to as many clients as the paper has, or as the partition says.
+// Such a grouping is made, and called so.
+func readUnowned(in *bufio.Reader, opt Options) (*grouped, error) {
+	t := newTweets()
+	lines := bufio.NewScanner(in)
+	lines.Buffer(nil, maxTweetBytes)
+	for n := 1; lines.Scan(); n++ {
+		sign, text, ok := strings.Cut(lines.Text(), "\t")
+		var label int32
+		switch {
+		case !ok:
+			return nil, fmt.Errorf("line %d: found no tab, want polarity and text apart by one", n)
+		case sign == "1" || sign == "4":
+			label = 1
+		case sign != "0":
+			return nil, fmt.Errorf("line %d: polarity %.40q, want 0, 1 or 4", n, sign)
+		}
+		if err := t.add("", text, label); err != nil {
+			return nil, fmt.Errorf("line %d: %w", n, err)
+		}
+	}
+	if err := lines.Err(); err != nil {
+		return nil, fmt.Errorf("truncated or damaged after tweet %d: %w", len(t.labels), err)
+	}
+	s, err := t.set(Options{Seed: opt.Seed, MinTweets: 1})
+	if err != nil {
+		return nil, err
+	}
+	s.info.Note = ""
+	s.info.Name = "sent140 (tweets without users)"
+	p := opt.Partition
+	if p.natural() {
+		p.Kind = "iid"
+	}
+	if p.Clients == 0 {
+		p.Clients = min(21_876, len(s.train))
+	}
+	return s.partitioned(p, nil, opt.Seed)
 }
 
 // tweets collects texts by user, users in order of first appearance.

@@ -224,7 +224,7 @@ func PlanOf(p *bus.Plan) round.Plan {
 func (d *driver) send(t round.Task) error {
 	d.task = bus.Task{
 		Task: t.Task, Round: t.Round, LocalSteps: t.LocalSteps, LearningRate: t.LearningRate,
-		StepsDone: t.StepsDone, ModelBits: d.config.ModelBits, StartNs: int64(d.clock.Now()),
+		StepsDone: t.StepsDone, ModelBits: d.config.ModelBits, StartNs: int64(t.Start),
 	}
 	if d.learner != nil {
 		d.task.Model = d.learner.models.digest(t.Model)

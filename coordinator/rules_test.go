@@ -1,0 +1,252 @@
+package coordinator_test
+
+import (
+	"context"
+	"math"
+	"slices"
+	"testing"
+
+	"golang.org/x/sync/errgroup"
+
+	"fedpace/actors"
+	"fedpace/actors/device"
+	"fedpace/actors/learn"
+	"fedpace/bus"
+	"fedpace/coordinator"
+	"fedpace/coordinator/aggregate"
+	"fedpace/coordinator/round"
+	"fedpace/coordinator/schedule"
+	"fedpace/simclock"
+)
+
+const ruleBits = 1e6 // of a model on the network
+
+// ruleFleet is slow and fast clients that come and go and sometimes drop out.
+func ruleFleet(t testing.TB) *device.Fleet {
+	t.Helper()
+	fleet, err := device.NewFleet(device.Config{
+		DownloadMbps: 20, UploadMbps: 5, SecondsPerStep: 0.03, StepStd: 0.02,
+		Availability: device.Availability{Model: "markov", OnSeconds: 3, OffSeconds: 2},
+		Dropout:      device.Dropout{Probability: 0.1, WhenUnavailable: true},
+	}, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fleet
+}
+
+// ruleConfig is a run of 30 clients in which every rule has something to do.
+func ruleConfig(l *lab, fleet *device.Fleet, closing round.Closing, choose round.Select) round.Config {
+	clients := l.problem.Set.Clients()
+	return round.Config{
+		Seed: 1, Clients: clients, Cohort: 7, Closing: closing, Select: choose,
+		K: schedule.RoundsK{K0: 6}, Eta: schedule.FixedEta{Eta0: 0.3},
+		Window: schedule.WindowConfig{Size: 2}, Plateau: schedule.PlateauConfig{Patience: 3},
+		Train: true, EvaluateEvery: 5, Stop: round.Limits{Rounds: 12},
+		Available: func(client int, at round.Time) bool { return fleet.Available(client, int64(at)) },
+		NextChange: func(at round.Time) (round.Time, bool) {
+			next := int64(device.Never)
+			for c := range clients {
+				next = min(next, fleet.NextChange(c, int64(at)))
+			}
+			return round.Time(next), next != device.Never
+		},
+		Expect: func(client, steps int) round.Time {
+			return round.Time(0.25e9) + round.Time(steps)*30e6*round.Time(1+client%3)
+		},
+	}
+}
+
+// ruleRun plays a run over the bus.
+func ruleRun(t *testing.T, l *lab, fleet *device.Fleet, rounds round.Config, hosts, jobs int) *coordinator.Result {
+	t.Helper()
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	kernel, err := learn.SelectKernel()
+	if err != nil {
+		t.Fatal(err)
+	}
+	server, err := bus.StartServer(ctx, bus.ServerConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	connect := func() *bus.Conn {
+		conn, err := bus.Connect(ctx, bus.ConnConfig{Server: server})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { conn.Close() })
+		return conn
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	for range hosts {
+		host, err := actors.StartHost(ctx, connect(), actors.HostConfig{Run: "r", Fleet: fleet, Workers: 1, Kernel: kernel, Problem: l.problem})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer host.Close()
+		if rounds.Train {
+			group.Go(func() error { return host.Train(ctx) })
+		}
+	}
+	c := coordinator.Config{Run: "r", ModelBits: ruleBits, Round: rounds}
+	if rounds.Train {
+		c.Learning = coordinator.Learning{
+			Model: l.problem.Model, Initial: initial(l), Spec: l.problem.Spec(), Kernel: kernel, Jobs: jobs,
+			HeldOut: l.problem.Set.HeldOut(),
+		}
+	}
+	var result *coordinator.Result
+	group.Go(func() (err error) {
+		defer stop()
+		result, err = coordinator.Run(ctx, connect(), c)
+		return err
+	})
+	if err := group.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	return result
+}
+
+func initial(l *lab) []float32 {
+	params := make([]float32, l.problem.Model.Params())
+	l.problem.Model.Init(params, 1)
+	return params
+}
+
+// reference plays a run without a bus, a host or a job: every update is trained
+// by itself, from the version of the model that its task names, which are all
+// kept.
+func reference(t *testing.T, l *lab, fleet *device.Fleet, c round.Config) (params []float32, fingerprint uint64, stop round.Stop) {
+	t.Helper()
+	machine, err := round.New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	trainer, err := actors.NewTrainer(l.problem)
+	if err != nil {
+		t.Fatal(err)
+	}
+	algorithm := l.algorithm(t, aggregate.FedAvg)
+	versions := [][]float32{initial(l)}
+	clock := simclock.New()
+	train := func(base []float32, a actors.Assignment, sum []int64) float64 {
+		outcomes, err := trainer.Train(t.Context(), base, actors.Method{}, []actors.Assignment{a}, sum)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return outcomes[0].FirstStepLoss
+	}
+	events := []round.Event{{Kind: round.Started}}
+	for machine.Phase() != round.Over {
+		if len(events) == 0 {
+			e, _ := clock.Pop()
+			events = append(events, round.Event{Kind: round.Due, Timer: round.Timer{
+				At: round.Time(e.At), Priority: e.Priority, Kind: round.TimerKind(e.Kind), Seq: e.Seq, Task: e.Task}})
+		}
+		e := events[0]
+		events = events[1:]
+		out, err := machine.Step(e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, x := range out.Timers {
+			clock.Schedule(simclock.Event{At: simclock.Time(x.At), Priority: x.Priority, Seq: x.Seq, Kind: uint32(x.Kind), Task: x.Task})
+		}
+		for _, seq := range out.Cancel {
+			clock.Cancel(seq)
+		}
+		for _, x := range out.Tasks {
+			p, err := fleet.Plan(x.Client, x.Task, x.LocalSteps, ruleBits, int64(x.Start))
+			if err != nil {
+				t.Fatal(err)
+			}
+			events = append(events, round.Event{Kind: round.Planned, Task: x.Task, Client: x.Client, Plan: round.Plan{
+				Download: round.Time(p.Download), Compute: round.Time(p.Compute), Upload: round.Time(p.Upload),
+				Drops: p.Dropout != device.NoPhase, Dropout: round.Time(p.After)}})
+		}
+		newest := versions[len(versions)-1]
+		if len(out.Ask) > 0 {
+			answer := round.Event{Kind: round.Answered}
+			for _, x := range out.Ask {
+				answer.Losses = append(answer.Losses, train(newest, actors.Assignment{Task: x.Task, Client: x.Client, LocalSteps: 1, StepsDone: x.StepsDone, Rate: 0.3}, make([]int64, len(newest))))
+			}
+			events = append(events, answer)
+		}
+		if n := len(out.Train); n > 0 {
+			var steps, staleness []int
+			for _, x := range out.Train {
+				steps, staleness = append(steps, x.LocalSteps), append(staleness, len(versions)-1-int(x.Model))
+			}
+			weights, scale := algorithm.Weigh(aggregate.Equal(n), steps, staleness)
+			sum, loss := make([]int64, len(newest)), 0.0
+			for i, x := range out.Train {
+				loss += train(versions[x.Model], actors.Assignment{Task: x.Task, Client: x.Client, LocalSteps: x.LocalSteps, StepsDone: x.StepsDone, Rate: x.LearningRate, Weight: weights[i]}, sum)
+			}
+			next := slices.Clone(newest)
+			algorithm.Server.Apply(next, sum, scale)
+			versions = append(versions, next)
+			events = append(events, round.Event{Kind: round.Trained, Loss: loss / float64(n)})
+		}
+		if out.Evaluate {
+			events = append(events, round.Event{Kind: round.Evaluated}) // no decision here reads it
+		}
+		if out.Stopped != nil {
+			stop = *out.Stopped
+		}
+	}
+	return versions[len(versions)-1], clock.Fingerprint(), stop
+}
+
+// Under every rule a run over the bus has the history and the model of the
+// reference, for any hosts and jobs; and where no decision reads a loss, a run
+// that trains nothing has that history, too.
+func TestRulesThroughTheBus(t *testing.T) {
+	l, fleet := newLab(t), ruleFleet(t)
+	sizes := round.BySize{Samples: l.problem.Set.Samples}
+	const second = round.Time(1e9)
+	for _, x := range []struct {
+		name    string
+		closing round.Closing
+		choose  round.Select
+	}{
+		{"all", round.All{}, nil},
+		{"deadline", round.By{After: second / 2}, nil},
+		{"first", round.First{N: 4}, nil},
+		{"buffered", round.Buffered{N: 3}, nil},
+		{"buffered, stale", round.Buffered{N: 2, StalenessLimit: 1}, sizes},
+		{"by size", round.All{}, sizes},
+		{"power of choice", round.By{After: second / 2}, round.PowerOfChoice{Candidates: 11, From: sizes}},
+		{"fit", round.By{After: second / 2}, round.Fit{}},
+	} {
+		t.Run(x.name, func(t *testing.T) {
+			c := ruleConfig(l, fleet, x.closing, x.choose)
+			params, fingerprint, stop := reference(t, l, fleet, c)
+			for o, want := range map[round.Outcome]bool{round.Accepted: true, round.Dropped: true} {
+				if (stop.Outcomes[o] > 0) != want {
+					t.Errorf("no task is %v: the test says little", o)
+				}
+			}
+			for _, n := range []struct{ hosts, jobs int }{{1, 1}, {3, 4}} {
+				got := ruleRun(t, l, fleet, c, n.hosts, n.jobs)
+				if got.Fingerprint != fingerprint || got.Stop.Outcomes != stop.Outcomes {
+					t.Errorf("%d hosts: fingerprint %x, outcomes %v, want %x, %v", n.hosts, got.Fingerprint, got.Stop.Outcomes, fingerprint, stop.Outcomes)
+				}
+				if !slices.Equal(got.Params, params) {
+					t.Errorf("%d hosts: another model", n.hosts)
+				}
+				if math.IsNaN(got.Stop.ValidationLoss) {
+					t.Errorf("%d hosts: the final model was not measured", n.hosts)
+				}
+			}
+			if _, reads := x.choose.(round.PowerOfChoice); reads {
+				return
+			}
+			c.Train = false
+			if got := ruleRun(t, l, fleet, c, 1, 1); got.Fingerprint != fingerprint || got.Stop.Outcomes != stop.Outcomes {
+				t.Errorf("without training: fingerprint %x, outcomes %v, want %x, %v", got.Fingerprint, got.Stop.Outcomes, fingerprint, stop.Outcomes)
+			}
+		})
+	}
+}

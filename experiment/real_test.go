@@ -12,15 +12,22 @@ import (
 // it is absent.
 func realData(t testing.TB, name string) string {
 	t.Helper()
+	path, ok := realPath(name)
+	if !ok {
+		t.Skipf("no %s (set FEDPACE_DATA to the folder that holds %s)", path, name)
+	}
+	return path
+}
+
+// realPath is where a file of real data would be, and whether it is there.
+func realPath(name string) (path string, ok bool) {
 	folder := os.Getenv("FEDPACE_DATA")
 	if folder == "" {
 		folder = filepath.Join("..", "..", "shared", "data")
 	}
-	path := filepath.Join(folder, filepath.FromSlash(name))
-	if _, err := os.Stat(path); err != nil {
-		t.Skipf("no %s in %s (set FEDPACE_DATA to the folder that has it)", name, folder)
-	}
-	return path
+	path = filepath.Join(folder, filepath.FromSlash(name))
+	_, err := os.Stat(path)
+	return path, err == nil
 }
 
 // reference is FEMNIST's validation loss and accuracy on the 3,000 writers by

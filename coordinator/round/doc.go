@@ -6,7 +6,8 @@
 // a round's report). It draws no random number that is not a function of its
 // key, reads no clock, starts no goroutine and touches no file or network, so
 // a run is the list of its events: it can be written as a golden trace, fuzzed,
-// and resumed. The driver around it owns the bus, the clock and the files.
+// and resumed from its [State]. The driver around it owns the bus, the clock
+// and the files.
 //
 // What the machine promises:
 //
@@ -15,7 +16,24 @@
 //   - While [Machine.Waiting] reports plans or results outstanding the driver
 //     must not pop the clock: virtual time stands.
 //   - Every task ends in exactly one [Outcome].
-//   - A client has at most one task at a time.
+//   - A client has at most one task at a time. When its task has an outcome it
+//     is free: a client that is late or not needed is told to stop.
+//   - A task names the newest model of its time as its base. A model is kept
+//     until nothing can be trained from it any more; then, and once, it is
+//     released.
+//   - A client is given a task only while it is available.
+//
+// A [Closing] rule says when a round closes, a [Select] rule who is asked and
+// for how many local steps:
+//
+//	machine.go    events to effects; rounds from open to report
+//	closing.go    the closing rules
+//	selecting.go  the rules that choose clients
+//	cohort.go     orders of clients: uniform; sizes.go: by size
+//	filling.go    places to clients, waiting for who is away
+//	asking.go     candidates and their losses
+//	flights.go    tasks under way; models.go: versions of the model they name
+//	state.go      the whole state as plain values
 //
 // It imports the standard library and the project's pure packages keyed and
 // coordinator/schedule, nothing else.

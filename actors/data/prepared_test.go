@@ -152,6 +152,8 @@ func FuzzPrepared(f *testing.F) {
 		}
 		if len(content) < 100_000 {
 			f.Add(content, []byte(nil))
+			top := preparedHead + binary.LittleEndian.Uint64(content[16:])
+			f.Add(content[top:], content[preparedHead:top])
 		}
 	}
 	// The header is given apart, so that changes of it pass its checksum.

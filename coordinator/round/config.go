@@ -56,7 +56,9 @@ type Limits struct {
 	Accuracy float64 // once an evaluation reaches this accuracy
 }
 
-func (c *Config) validate() error {
+// Validate says what is wrong with a configuration, without making a machine.
+// Only what [BySize] reads of the clients is left to [New].
+func (c *Config) Validate() error {
 	switch {
 	case c.Clients < 1 || c.Clients > MaxClients:
 		return fmt.Errorf("round: %d clients, want 1 to %d", c.Clients, MaxClients)

@@ -121,6 +121,7 @@ type Stop struct {
 }
 
 func (e *Effects) reset() {
-	*e = Effects{Tasks: e.Tasks[:0], Timers: e.Timers[:0], Cancel: e.Cancel[:0],
-		Ask: e.Ask[:0], Train: e.Train[:0], Release: e.Release[:0]}
+	e.Tasks, e.Timers, e.Cancel = e.Tasks[:0], e.Timers[:0], e.Cancel[:0]
+	e.Ask, e.Train, e.Release = e.Ask[:0], e.Train[:0], e.Release[:0]
+	e.Evaluate, e.Report, e.Stopped, e.Ignored = false, nil, nil, ""
 }

@@ -17,21 +17,14 @@ func (m *Machine) fill() error {
 	if d := m.config.Select.candidates(); d > 0 {
 		places, m.probing = d, true
 	}
-	next := m.draw
-	if !overlaps || m.nextTask == 1 {
-		m.order.start(m.round)
-		next = m.next
-	}
 	if m.outstanding == 0 && m.report.Cohort == 0 && !overlaps {
 		m.report.Start = m.now
 	}
-	issued := 0
-	for ; issued < places; issued++ {
-		client, ok := next()
-		if !ok {
-			break
-		}
-		m.issue(client)
+	var issued int
+	if !overlaps || m.nextTask == 1 {
+		issued = m.issueInOrder(places)
+	} else {
+		issued = m.issueDrawn(places)
 	}
 	if issued > 0 {
 		m.phase = Planning
@@ -55,14 +48,37 @@ func (m *Machine) available(client int) bool {
 	return !m.busy.has(client) && (m.config.Available == nil || m.config.Available(client, m.now))
 }
 
-// next is the next available client of the round's order.
-func (m *Machine) next() (client int, ok bool) {
-	for {
+// issueInOrder issues to the first available clients of the round's order. All
+// are chosen before the first is issued to, so that reading what is known of one
+// need not wait for another to be found.
+func (m *Machine) issueInOrder(places int) (issued int) {
+	m.order.start(m.round)
+	m.free = m.free[:0]
+	for len(m.free) < places {
 		client, ok := m.order.next()
-		if !ok || m.available(client) {
-			return client, ok
+		if !ok {
+			break
+		}
+		if m.available(client) {
+			m.free = append(m.free, int32(client))
 		}
 	}
+	for _, client := range m.free {
+		m.issue(int(client))
+	}
+	return len(m.free)
+}
+
+// issueDrawn issues to clients drawn one after the other.
+func (m *Machine) issueDrawn(places int) (issued int) {
+	for ; issued < places; issued++ {
+		client, ok := m.draw()
+		if !ok {
+			break
+		}
+		m.issue(client)
+	}
+	return issued
 }
 
 // tries is after how many clients that are busy or away the others are listed.
@@ -102,34 +118,33 @@ func (m *Machine) draw() (client int, ok bool) {
 
 // issue gives a client a task, or asks a candidate.
 func (m *Machine) issue(client int) {
-	f := flight{
-		task: m.nextTask, model: m.model, done: m.stepsDone[client], rate: m.rate,
-		client: int32(client), round: int32(m.round), steps: 1,
+	list, steps := &m.tasks, 1
+	if m.probing {
+		list = &m.probes
+		m.report.Candidates++
+	} else {
+		steps = m.config.Select.steps(&m.config, client, m.steps)
+		m.unplaced++
+		m.outstanding++
+		m.busy.add(client)
+		if m.config.Train {
+			m.named.newest().tasks++
+		}
 	}
+	list.list = append(list.list, flight{
+		task: m.nextTask, model: m.model, done: m.stepsDone[client], rate: m.rate,
+		client: int32(client), round: int32(m.round), steps: int32(steps),
+	})
 	m.nextTask++
 	m.unplanned++
-	if m.probing {
-		m.report.Candidates++
-		m.probes.list = append(m.probes.list, f)
-		m.send(&f)
-		return
-	}
-	f.steps = int32(m.config.Select.steps(&m.config, client, m.steps))
-	m.unplaced++
-	m.outstanding++
-	m.busy.add(client)
-	if m.config.Train {
-		m.named.newest().tasks++
-	}
-	m.tasks.list = append(m.tasks.list, f)
-	m.send(&f)
+	m.send(&list.list[len(list.list)-1])
 }
 
 // send asks for the plan of a task that is issued now.
 func (m *Machine) send(f *flight) {
-	t := m.task(f)
+	m.out.Tasks = append(m.out.Tasks, m.task(f))
+	t := &m.out.Tasks[len(m.out.Tasks)-1]
 	t.Start, t.Probe = m.now, m.probing
-	m.out.Tasks = append(m.out.Tasks, t)
 }
 
 // wait sets a timer for the next change of availability, unless there is one

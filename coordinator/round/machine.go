@@ -31,7 +31,7 @@ type Machine struct {
 	unplaced    int      // tasks that are not on the clock, the last ones
 	outstanding int      // tasks without an outcome
 	busy        bitset   // clients that have one
-	free        []int32  // memory of draw
+	free        []int32  // memory of filling
 	accepted    int      // updates of the current round
 	buffer      []uint64 // their tasks, while they wait for training
 	named       models   // when the run trains
@@ -74,7 +74,7 @@ func (p Phase) String() string { return phaseNames[p] }
 
 // New returns the machine of a run that has not started.
 func New(c Config) (*Machine, error) {
-	if err := c.validate(); err != nil {
+	if err := c.Validate(); err != nil {
 		return nil, err
 	}
 	window, err := schedule.NewWindow(c.Window)

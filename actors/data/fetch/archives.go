@@ -1,0 +1,78 @@
+package fetch
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Archive is a public file.
+type Archive struct {
+	Name  string   // what people call it
+	About string   // what it holds, and whose it is, in a few words
+	File  string   // its name on disk
+	URLs  []string // where the same bytes are; tried in order
+	Size  int64    // in bytes; 0 where it is not published
+	Sum   Checksum
+}
+
+// archives is what is publicly known. A file enters it with a checksum that
+// its publisher or several independent users state, or not at all.
+var archives = []Archive{
+	{
+		Name:  "cifar100",
+		About: "CIFAR-100, binary version (A. Krizhevsky)",
+		File:  "cifar-100-binary.tar.gz",
+		URLs:  []string{"https://www.cs.toronto.edu/~kriz/cifar-100-binary.tar.gz"},
+		Size:  168_513_733,
+		Sum:   MD5("03b5dce01913d631647c71ecec9e9cb8"), // as the publisher's page states it
+	},
+	{
+		Name:  "nist-by-class",
+		About: "NIST Special Database 19 by class: one of the two that LEAF makes FEMNIST from",
+		File:  "by_class.zip",
+		URLs:  []string{"https://s3.amazonaws.com/nist-srd/SD19/by_class.zip"},
+		Sum:   MD5("79572b1694a8506f2b722c7be54130c4"),
+	},
+	{
+		Name:  "nist-by-write",
+		About: "NIST Special Database 19 by writer: the other one",
+		File:  "by_write.zip",
+		URLs:  []string{"https://s3.amazonaws.com/nist-srd/SD19/by_write.zip"},
+		Sum:   MD5("a29f21babf83db0bb28a2f77b2b456cb"),
+	},
+	{
+		Name:  "sent140",
+		About: "Sentiment140, 1.6 million tweets (A. Go, R. Bhayani, L. Huang)",
+		File:  "trainingandtestdata.zip",
+		URLs:  []string{"https://cs.stanford.edu/people/alecmgo/trainingandtestdata.zip"},
+		Size:  81_363_704,
+		Sum:   SHA256("004a3772c8a7ff9bbfeb875880f47f0679d93fc63e5cf9cff72d54a8a6162e57"),
+	},
+	{
+		Name:  "shakespeare",
+		About: "the Complete Works of William Shakespeare (Project Gutenberg 100, January 1994)",
+		File:  "1994-01-100.zip",
+		URLs: []string{ // Project Gutenberg has moved it more than once
+			"https://www.gutenberg.org/files/100/old/old/1994-01-100.zip",
+			"https://www.gutenberg.org/files/100/old/1994-01-100.zip",
+		},
+		Size: 2_035_857,
+		Sum:  SHA256("d3f05b8b7d57b5fea4e806d356c2c75e468f3d66e448eb2c4effd6c278f70d35"),
+	},
+}
+
+// Archives lists the archives by name.
+func Archives() []Archive { return slices.Clone(archives) }
+
+// Find picks an archive from a list. Its error names what there is.
+func Find(list []Archive, name string) (Archive, error) {
+	names := make([]string, len(list))
+	for i, a := range list {
+		if a.Name == name {
+			return a, nil
+		}
+		names[i] = a.Name
+	}
+	return Archive{}, fmt.Errorf("%.40q is no archive, want one of %s", name, strings.Join(names, ", "))
+}

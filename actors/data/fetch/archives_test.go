@@ -1,0 +1,161 @@
+package fetch
+
+import (
+	"context"
+	"encoding/hex"
+	"net/url"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// The list is in order, and every file in it can be checked.
+func TestArchives(t *testing.T) {
+	var before string
+	for _, a := range Archives() {
+		if a.Name <= before {
+			t.Errorf("%s after %s", a.Name, before)
+		}
+		before = a.Name
+		if a.About == "" || len(a.URLs) == 0 || a.Size < 0 {
+			t.Errorf("%+v", a)
+		}
+		h, err := a.Sum.hash()
+		if err != nil {
+			t.Fatalf("%s: %v", a.Name, err)
+		}
+		if b, err := hex.DecodeString(a.Sum.Hex); err != nil || len(b) != h.Size() || strings.ToLower(a.Sum.Hex) != a.Sum.Hex {
+			t.Errorf("%s: %s", a.Name, a.Sum)
+		}
+		for _, u := range a.URLs {
+			parsed, err := url.Parse(u)
+			if err != nil || parsed.Scheme != "https" || path.Base(parsed.Path) != a.File {
+				t.Errorf("%s: %s is not %s over https, %v", a.Name, u, a.File, err)
+			}
+		}
+		if found, err := Find(Archives(), a.Name); err != nil || found.File != a.File {
+			t.Errorf("%s: %v", a.Name, err)
+		}
+	}
+	_, err := Find(Archives(), "cifar")
+	want := `"cifar" is no archive, want one of cifar100, nist-by-class, nist-by-write, sent140, shakespeare`
+	if err == nil || err.Error() != want {
+		t.Errorf(" got %v\nwant %s", err, want)
+	}
+}
+
+// The text that is here is the one that the list speaks of.
+func TestShakespeareIsTheOneHere(t *testing.T) {
+	dir := os.Getenv("FEDPACE_DATA")
+	if dir == "" {
+		dir = filepath.Join("..", "..", "..", "..", "shared", "data")
+	}
+	a, err := Find(Archives(), "shakespeare")
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := filepath.Join(dir, "shakespeare", a.File)
+	stat, err := os.Stat(name)
+	if err != nil {
+		t.Skipf("%s is absent: %v", name, err)
+	}
+	if stat.Size() != a.Size {
+		t.Errorf("%d bytes, want %d", stat.Size(), a.Size)
+	}
+	if err := check(t.Context(), a.Sum, name, ""); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestChecksums(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "abc")
+	write(t, name, []byte("abc"))
+	// FIPS 180-4's example; RFC 1321, section A.5.
+	for _, sum := range []Checksum{
+		SHA256("ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"),
+		MD5("900150983cd24fb0d6963f7d28e17f72"),
+		MD5("900150983CD24FB0D6963F7D28E17F72"),
+	} {
+		if err := check(t.Context(), sum, name, ""); err != nil {
+			t.Error(err)
+		}
+	}
+	for want, sum := range map[string]Checksum{
+		`checksum "crc", want sha256 or md5`:     {"crc", "00"},
+		`md5 "00", want 32 hexadecimal digits`:   MD5("00"),
+		`sha256 "x", want 64 hexadecimal digits`: SHA256("x"),
+	} {
+		if err := check(t.Context(), sum, name, ""); err == nil || err.Error() != want {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := check(ended, MD5("900150983cd24fb0d6963f7d28e17f72"), name, ""); err != context.Canceled {
+		t.Error(err)
+	}
+}
+
+// RFC 9110, section 14.4.
+func TestContentRange(t *testing.T) {
+	type span struct{ First, Total int64 }
+	for s, want := range map[string]span{
+		"bytes 0-0/1":           {0, 1},
+		"bytes 42-1233/1234":    {42, 1234},
+		"bytes 42-1233/*":       {42, -1},
+		"bytes 7-9/99999999999": {7, 99_999_999_999},
+	} {
+		first, total, err := parseContentRange(s)
+		if diff := cmp.Diff(want, span{first, total}); diff != "" || err != nil {
+			t.Errorf("%s: %v %s", s, err, diff)
+		}
+	}
+	for _, s := range []string{
+		"", "bytes", "bytes */1234", "bytes 1-2", "bytes -1-2/3", "bytes 2-1/3", "bytes 1-3/3", "items 0-0/1", "bytes +1-2/3",
+		"bytes 0-0/", "bytes 0-99999999999999999999/*", "bytes 0-0/1 ",
+	} {
+		if first, total, err := parseContentRange(s); err == nil {
+			t.Errorf("%q: %d of %d", s, first, total)
+		}
+	}
+}
+
+func FuzzContentRange(f *testing.F) {
+	f.Add("bytes 42-1233/1234")
+	f.Add("bytes 0-9/*")
+	f.Fuzz(func(t *testing.T, s string) {
+		first, total, err := parseContentRange(s)
+		if err == nil && (first < 0 || total != -1 && total <= first) {
+			t.Errorf("%q: %d of %d", s, first, total)
+		}
+	})
+}
+
+// Whatever is in the files of a partial download, it opens to a state that a
+// request can start from.
+func FuzzPartial(f *testing.F) {
+	f.Add([]byte("abc"), []byte(`{"URL":"https://x/y","Validator":"\"a\"","Total":9}`))
+	f.Add([]byte("abc"), []byte(`{"URL":"https://x/y","Total":2}`))
+	f.Add([]byte("abc"), []byte(`{"URL"`))
+	f.Fuzz(func(t *testing.T, bytes, record []byte) {
+		name := filepath.Join(t.TempDir(), "x.part")
+		write(t, name, bytes)
+		write(t, recordName(name), record)
+		p, err := openPartial(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer p.file.Close()
+		stat, err := p.file.Stat()
+		if err != nil || stat.Size() != p.size || p.kept != p.size || p.size != 0 && p.size != int64(len(bytes)) {
+			t.Errorf("%d bytes, %+v, %v", stat.Size(), p, err)
+		}
+		if p.of.Total >= 0 && p.size > p.of.Total {
+			t.Errorf("%d of %d", p.size, p.of.Total)
+		}
+	})
+}

@@ -1,0 +1,253 @@
+package fetch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// Fetcher downloads archives. The zero value is ready; it may be used from
+// several goroutines when its callbacks may.
+type Fetcher struct {
+	HTTP    *http.Client  // nil: http.DefaultClient
+	Stall   time.Duration // without a byte before the request is made again; 0: 30 s
+	Retries int           // attempts in a row that bring nothing new; 0: 5
+	Backoff time.Duration // before the second attempt; doubles up to 30 s; 0: 1 s
+	// Progress, when set, is called when a transfer starts, ends, and some
+	// times a second in between.
+	Progress func(Progress)
+	// Notice, when set, is told in one line what went wrong and is tried again.
+	Notice func(string)
+
+	every time.Duration // between calls of Progress; 0: 100 ms
+}
+
+// Limits of one Fetch, whatever the servers do.
+const (
+	maxAttempts = 200
+	maxBackoff  = 30 * time.Second
+)
+
+// Progress is the state of a download.
+type Progress struct {
+	Archive string
+	Done    int64 // bytes on disk
+	Total   int64 // -1 where it is not known
+	Start   int64 // bytes on disk when the present transfer began
+	Elapsed time.Duration
+}
+
+// Rate of the present transfer in bytes a second; 0 at its start.
+func (p Progress) Rate() float64 {
+	if p.Elapsed <= 0 {
+		return 0
+	}
+	return float64(p.Done-p.Start) / p.Elapsed.Seconds()
+}
+
+// Result says where an archive is.
+type Result struct {
+	Path       string
+	Bytes      int64
+	Resumed    int64 // bytes that an earlier call had left
+	Downloaded int64 // bytes that this one added; 0: it was there
+}
+
+// IncompleteError is a download that stopped, for whatever reason, and left
+// what it has. The next Fetch goes on from there.
+type IncompleteError struct {
+	Part  string // the file of what is there
+	Done  int64
+	Total int64 // -1 where it is not known
+	Err   error
+}
+
+func (e *IncompleteError) Error() string { return e.Err.Error() + "; " + e.Kept() }
+func (e *IncompleteError) Unwrap() error { return e.Err }
+
+// Kept says in words what is there.
+func (e *IncompleteError) Kept() string {
+	of := ""
+	if e.Total >= 0 {
+		of = fmt.Sprintf(" of %d", e.Total)
+	}
+	return fmt.Sprintf("%d%s bytes are in %s, and the next call goes on from there", e.Done, of, e.Part)
+}
+
+// Fetch downloads an archive to a folder, which it makes. A file that is there
+// and has the right checksum is left as it is; one that has another is refused.
+//
+// The bytes come to NAME.part and get their name when the checksum is right. A
+// wrong one deletes them. Any other failure, ctx's end included, leaves them to
+// the next call: its error is then an IncompleteError.
+func (f *Fetcher) Fetch(ctx context.Context, a Archive, dir string) (Result, error) {
+	r, err := f.fetch(ctx, a, dir)
+	if err != nil {
+		return Result{}, fmt.Errorf("fetch %s: %w", a.Name, err)
+	}
+	return r, nil
+}
+
+func (f *Fetcher) fetch(ctx context.Context, a Archive, dir string) (r Result, err error) {
+	r.Path = filepath.Join(dir, a.File)
+	if _, err := a.Sum.hash(); err != nil {
+		return r, err
+	}
+	switch found, err := os.Stat(r.Path); {
+	case err == nil:
+		r.Bytes = found.Size()
+		return r, check(ctx, a.Sum, r.Path, "remove it, or fetch to another folder")
+	case absent(err) != nil:
+		return r, err
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return r, err
+	}
+	p, err := openPartial(r.Path + ".part")
+	if err != nil {
+		return r, err
+	}
+	if p.size == 0 || p.size != p.of.Total { // else only its checksum was not taken
+		err = f.download(ctx, a, p)
+	}
+	if err == nil {
+		err = p.file.Sync()
+	}
+	if err = errors.Join(err, p.file.Close()); err == nil {
+		err = check(ctx, a.Sum, p.file.Name(), "it is deleted")
+	}
+	if wrong := (*wrongSumError)(nil); errors.As(err, &wrong) {
+		return r, errors.Join(err, p.remove())
+	}
+	switch {
+	case err != nil && p.size > 0:
+		return r, &IncompleteError{Part: p.file.Name(), Done: p.size, Total: p.of.Total, Err: err}
+	case err != nil:
+		return r, errors.Join(err, p.remove()) // there is nothing to go on from
+	}
+	if err := os.Rename(p.file.Name(), r.Path); err != nil {
+		return r, err
+	}
+	r.Bytes, r.Resumed, r.Downloaded = p.size, p.kept, p.size-p.kept
+	return r, p.remove()
+}
+
+// wrongSumError is a file that is not what its publisher says.
+type wrongSumError struct {
+	path      string
+	got, want Checksum
+	then      string
+}
+
+func (e *wrongSumError) Error() string {
+	return fmt.Sprintf("%s has %s, want %s; %s", e.path, e.got, e.want.Hex, e.then)
+}
+
+func check(ctx context.Context, want Checksum, path, then string) error {
+	got, err := want.of(ctx, path)
+	if err == nil && !strings.EqualFold(got.Hex, want.Hex) {
+		err = &wrongSumError{path, got, want, then}
+	}
+	return err
+}
+
+// download brings p to its end from the first URL that can.
+func (f *Fetcher) download(ctx context.Context, a Archive, p *partial) error {
+	if len(a.URLs) == 0 {
+		return errors.New("no URL")
+	}
+	attempts := 0
+	var failed []error
+	for _, url := range a.URLs {
+		err := f.from(ctx, a, url, p, &attempts)
+		if err == nil || ctx.Err() != nil || errors.As(err, new(diskError)) {
+			return err
+		}
+		failed = append(failed, fmt.Errorf("%s: %w", url, err))
+	}
+	return errors.Join(failed...)
+}
+
+// from tries one URL until p is whole or nothing more comes from there.
+func (f *Fetcher) from(ctx context.Context, a Archive, url string, p *partial, attempts *int) error {
+	most := int64(0) // what any attempt has come to: to reach it again is nothing new
+	if p.of.URL == url {
+		most = p.size
+	}
+	wait := f.backoff()
+	for idle := 0; ; *attempts++ {
+		err := f.transfer(ctx, a, url, p, f.reporter(a, p))
+		if err == nil || ctx.Err() != nil || errors.As(err, new(goneError)) || errors.As(err, new(diskError)) {
+			return err
+		}
+		if p.size > most {
+			most, idle, wait = p.size, 0, f.backoff()
+		} else {
+			idle++
+		}
+		if idle > f.retries() || *attempts >= maxAttempts {
+			return fmt.Errorf("%w (tried %d times)", err, *attempts+1)
+		}
+		pause := wait
+		if busy := (busyError{}); errors.As(err, &busy) {
+			pause = max(pause, busy.wait)
+		}
+		if f.Notice != nil {
+			f.Notice(fmt.Sprintf("%s: %s: %v; going on from byte %d in %v", a.Name, url, err, p.size, pause))
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(pause):
+		}
+		wait = min(2*wait, maxBackoff)
+	}
+}
+
+// reporter makes the function that a transfer calls as bytes come.
+func (f *Fetcher) reporter(a Archive, p *partial) func() {
+	if f.Progress == nil {
+		return func() {}
+	}
+	every := or(f.every, 100*time.Millisecond)
+	var begin, last time.Time
+	var start int64
+	return func() {
+		now := time.Now()
+		if begin.IsZero() {
+			begin, start = now, p.size
+		}
+		if now.Sub(last) < every && p.size != p.of.Total {
+			return
+		}
+		last = now
+		total := p.of.Total
+		if total < 0 && a.Size > 0 {
+			total = a.Size
+		}
+		f.Progress(Progress{Archive: a.Name, Done: p.size, Total: total, Start: start, Elapsed: now.Sub(begin)})
+	}
+}
+
+func (f *Fetcher) client() *http.Client {
+	if f.HTTP == nil {
+		return http.DefaultClient
+	}
+	return f.HTTP
+}
+
+func (f *Fetcher) stall() time.Duration   { return or(f.Stall, 30*time.Second) }
+func (f *Fetcher) backoff() time.Duration { return or(f.Backoff, time.Second) }
+func (f *Fetcher) retries() int           { return or(f.Retries, 5) }
+
+func or[T int | time.Duration](v, otherwise T) T {
+	if v > 0 {
+		return v
+	}
+	return otherwise
+}

@@ -11,6 +11,7 @@ import (
 
 func compareCommand(p program) *cobra.Command {
 	var f flags
+	var wide sweepFlags
 	var schedules []string
 	c := &cobra.Command{
 		Use:   "compare",
@@ -19,7 +20,8 @@ func compareCommand(p program) *cobra.Command {
 same virtual time, and print one table. The schedules are
 ` + strings.Join(schedule.Names(), ", ") + `.`,
 		Example: `  fedpace compare
-  fedpace compare --set task=femnist --schedules dsgd,fixed,k-rounds,k-error,k-step`,
+  fedpace compare --set task=femnist --schedules dsgd,fixed,k-rounds,k-error,k-step
+  fedpace compare --schedules fixed,k-rounds --grid network.upload_mbps=1,5,20 --seeds 5 --figure upload.svg`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			config, err := f.load(c)
@@ -31,6 +33,9 @@ same virtual time, and print one table. The schedules are
 					return usage(c, fmt.Errorf("--%w", err))
 				}
 			}
+			if wide.asked() {
+				return wide.sweep(c, p, &f, config, schedules)
+			}
 			show := newDisplay(c.ErrOrStderr(), f.quiet)
 			result, err := p.compare(c.Context(), config, schedules, f.options(show))
 			show.close()
@@ -41,6 +46,7 @@ same virtual time, and print one table. The schedules are
 		},
 	}
 	f.add(c)
+	wide.add(c)
 	c.Flags().StringSliceVar(&schedules, "schedules", []string{"fixed", "k-rounds"}, "schedules to run, separated by commas")
 	return c
 }

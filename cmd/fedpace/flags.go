@@ -29,16 +29,21 @@ func (f *flags) add(c *cobra.Command) {
 
 // load makes the configuration that the flags ask for.
 func (f *flags) load(c *cobra.Command) (experiment.Config, error) {
-	sets := f.sets
-	for _, s := range sets {
+	for _, s := range f.sets {
 		if key, _, ok := strings.Cut(s, "="); !ok || key == "" {
 			return experiment.Config{}, usage(c, fmt.Errorf("--set %q: want key=value, e.g. schedule.k=error", s))
 		}
 	}
+	return experiment.Load(f.config, f.setsOf(c))
+}
+
+// setsOf are the keys that the flags set.
+func (f *flags) setsOf(c *cobra.Command) []string {
+	sets := f.sets
 	if c.Flags().Changed("out") {
 		sets = append(sets[:len(sets):len(sets)], "out="+f.out)
 	}
-	return experiment.Load(f.config, sets)
+	return sets
 }
 
 // options are how the library is to do what the flags ask for.

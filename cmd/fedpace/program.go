@@ -11,6 +11,7 @@ import (
 type program struct {
 	run     func(context.Context, experiment.Config, experiment.Options) (experiment.Summary, error)
 	dryRun  func(context.Context, experiment.Config, experiment.Options) (experiment.Estimate, error)
+	sweep   func(context.Context, experiment.Sweep, experiment.Options) ([]experiment.Cell, error)
 	compare func(context.Context, experiment.Config, []string, experiment.Options) (*experiment.Comparison, error)
 }
 
@@ -18,6 +19,7 @@ type program struct {
 var library = program{
 	run:     experiment.Run,
 	dryRun:  experiment.DryRun,
+	sweep:   experiment.RunSweep,
 	compare: experiment.Compare,
 }
 

@@ -1,0 +1,59 @@
+package main
+
+import (
+	"fmt"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"fedpace/experiment"
+)
+
+// sweepFlags turn a comparison into a sweep over keys and seeds.
+type sweepFlags struct {
+	grids  []string
+	seeds  int
+	figure string
+}
+
+func (f *sweepFlags) add(c *cobra.Command) {
+	s := c.Flags()
+	s.StringArrayVar(&f.grids, "grid", nil, "sweep a key over values, as in network.upload_mbps=1,5,20; may be repeated")
+	s.IntVar(&f.seeds, "seeds", 1, "runs with so many seeds each: means with 95% confidence intervals")
+	s.StringVar(&f.figure, "figure", "", "draw the sweep against its first --grid, as .svg or .png")
+}
+
+// asked says whether the flags ask for more than one run of each schedule.
+func (f *sweepFlags) asked() bool { return len(f.grids) > 0 || f.seeds != 1 || f.figure != "" }
+
+// sweep runs every combination and writes compare.csv, the table and the figure.
+func (f *sweepFlags) sweep(c *cobra.Command, p program, shared *flags, config experiment.Config, schedules []string) error {
+	if f.seeds < 1 || f.seeds > 1000 {
+		return usage(c, fmt.Errorf("--seeds %d: want 1 to 1000", f.seeds))
+	}
+	s := experiment.Sweep{ConfigPath: shared.config, Sets: shared.setsOf(c), Schedules: schedules, Seeds: f.seeds, Out: config.Out}
+	for _, text := range f.grids {
+		g, err := experiment.ParseGrid(text)
+		if err != nil {
+			return usage(c, err)
+		}
+		s.Grids = append(s.Grids, g)
+	}
+	show := newDisplay(c.ErrOrStderr(), shared.quiet)
+	cells, err := p.sweep(c.Context(), s, shared.options(show))
+	show.close()
+	if err != nil {
+		return interrupted(err, config.Out, true)
+	}
+	table := experiment.NewSweepTable(s, cells)
+	if err := table.Write(c.OutOrStdout()); err != nil {
+		return err
+	}
+	if err := table.WriteCSV(filepath.Join(config.Out, "compare.csv")); err != nil {
+		return err
+	}
+	if f.figure == "" {
+		return nil
+	}
+	return table.Figure(f.figure)
+}

@@ -1,0 +1,173 @@
+package experiment
+
+import (
+	"encoding/csv"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"strconv"
+	"text/tabwriter"
+
+	"gonum.org/v1/gonum/stat"
+	"gonum.org/v1/gonum/stat/distuv"
+)
+
+// Estimated is the mean of a quantity over seeds with the half width of its
+// 95 % confidence interval (Student's t). N seeds have a value; with none the
+// mean is NaN, with one the half width is.
+type Estimated struct {
+	Mean, Half float64
+	N          int
+}
+
+// Estimate leaves out what is NaN.
+func estimate(values []float64) Estimated {
+	var known []float64
+	for _, v := range values {
+		if !math.IsNaN(v) {
+			known = append(known, v)
+		}
+	}
+	e := Estimated{Mean: math.NaN(), Half: math.NaN(), N: len(known)}
+	if e.N > 0 {
+		e.Mean = stat.Mean(known, nil)
+	}
+	if e.N > 1 {
+		t := distuv.StudentsT{Mu: 0, Sigma: 1, Nu: float64(e.N - 1)}.Quantile(0.975)
+		e.Half = t * stat.StdErr(stat.StdDev(known, nil), float64(e.N))
+	}
+	return e
+}
+
+// quantity is a column of a sweep's table.
+type quantity struct {
+	name, title string
+	of          func(*Cell) float64
+}
+
+func measured(v *float64) float64 {
+	if v == nil {
+		return math.NaN()
+	}
+	return *v
+}
+
+// quantities are the columns, in their order.
+var quantities = []quantity{
+	{"rounds", "rounds", func(c *Cell) float64 { return float64(c.Summary.Rounds) }},
+	{"virtual_seconds", "virtual s", func(c *Cell) float64 { return c.Summary.VirtualSeconds }},
+	{"relative_sgd_steps", "relative steps", func(c *Cell) float64 { return measured(c.Summary.RelativeSGDSteps) }},
+	{"best_training_loss", "best loss", func(c *Cell) float64 { return measured(c.Summary.BestTrainingLoss) }},
+	{"validation_accuracy", "accuracy", func(c *Cell) float64 { return measured(c.Summary.ValidationAccuracy) }},
+	{"best_validation_accuracy", "best accuracy", func(c *Cell) float64 { return measured(c.Summary.BestValidationAccuracy) }},
+	{"seconds_to_fixed_best_loss", "s to fixed's best loss", func(c *Cell) float64 { return c.TimeToTarget }},
+}
+
+// SweepRow is one schedule at one point of the grid, over its seeds.
+type SweepRow struct {
+	Values   []string
+	Schedule string
+	Seeds    int
+	Columns  []Estimated // by quantity
+}
+
+// SweepTable is a sweep's outcome.
+type SweepTable struct {
+	Grids []Grid
+	Rows  []SweepRow
+}
+
+// NewSweepTable gathers the cells of a sweep over their seeds.
+func NewSweepTable(s Sweep, cells []Cell) SweepTable {
+	t := SweepTable{Grids: s.Grids}
+	for from := 0; from < len(cells); {
+		to := from
+		for to < len(cells) && cells[to].Schedule == cells[from].Schedule && fmt.Sprint(cells[to].Values) == fmt.Sprint(cells[from].Values) {
+			to++
+		}
+		row := SweepRow{Values: cells[from].Values, Schedule: cells[from].Schedule, Seeds: to - from}
+		for _, q := range quantities {
+			var values []float64
+			for i := from; i < to; i++ {
+				values = append(values, q.of(&cells[i]))
+			}
+			row.Columns = append(row.Columns, estimate(values))
+		}
+		t.Rows = append(t.Rows, row)
+		from = to
+	}
+	return t
+}
+
+// Write writes the table for people: means, with ± half of the interval where
+// there is more than one seed.
+func (t SweepTable) Write(w io.Writer) error {
+	tab := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	for _, g := range t.Grids {
+		fmt.Fprintf(tab, "%s\t", g.Key)
+	}
+	fmt.Fprint(tab, "schedule\tseeds\t")
+	for _, q := range quantities {
+		fmt.Fprintf(tab, "%s\t", q.title)
+	}
+	fmt.Fprintln(tab)
+	for _, r := range t.Rows {
+		for _, v := range r.Values {
+			fmt.Fprintf(tab, "%s\t", v)
+		}
+		fmt.Fprintf(tab, "%s\t%d\t", r.Schedule, r.Seeds)
+		for _, e := range r.Columns {
+			fmt.Fprintf(tab, "%s\t", e)
+		}
+		fmt.Fprintln(tab)
+	}
+	return tab.Flush()
+}
+
+func (e Estimated) String() string {
+	switch {
+	case e.N == 0:
+		return "-"
+	case math.IsNaN(e.Half):
+		return fmt.Sprintf("%.5g", e.Mean)
+	}
+	return fmt.Sprintf("%.5g ± %.2g", e.Mean, e.Half)
+}
+
+// WriteCSV writes one row for each schedule and point of the grid; a value that
+// does not exist is an empty cell.
+func (t SweepTable) WriteCSV(path string) error {
+	return replace(path, func(f *os.File) error {
+		w := csv.NewWriter(f)
+		var header []string
+		for _, g := range t.Grids {
+			header = append(header, g.Key)
+		}
+		header = append(header, "schedule", "seeds")
+		for _, q := range quantities {
+			header = append(header, q.name, q.name+"_ci95", q.name+"_n")
+		}
+		if err := w.Write(header); err != nil {
+			return err
+		}
+		for _, r := range t.Rows {
+			record := append(append([]string(nil), r.Values...), r.Schedule, strconv.Itoa(r.Seeds))
+			for _, e := range r.Columns {
+				record = append(record, decimal(e.Mean), decimal(e.Half), strconv.Itoa(e.N))
+			}
+			if err := w.Write(record); err != nil {
+				return err
+			}
+		}
+		w.Flush()
+		return w.Error()
+	})
+}
+
+func decimal(v float64) string {
+	if math.IsNaN(v) {
+		return ""
+	}
+	return strconv.FormatFloat(v, 'g', -1, 64)
+}

@@ -1,0 +1,143 @@
+package experiment
+
+import (
+	"context"
+	"encoding/csv"
+	"errors"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestParseGrid(t *testing.T) {
+	for text, want := range map[string]Grid{
+		"network.upload_mbps=1,5,20":              {"network.upload_mbps", []string{"1", "5", "20"}},
+		"schedule.k=fixed":                        {"schedule.k", []string{"fixed"}},
+		"close={rule: all},{rule: first, n: 5}":   {"close", []string{"{rule: all}", "{rule: first, n: 5}"}},
+		"model={mlp: [784, 10, 62]},{mlp: [1,2]}": {"model", []string{"{mlp: [784, 10, 62]}", "{mlp: [1,2]}"}},
+	} {
+		g, err := ParseGrid(text)
+		if err != nil || g.Key != want.Key || !slices.Equal(g.Values, want.Values) {
+			t.Errorf("%s: %+v, %v", text, g, err)
+		}
+	}
+	for _, text := range []string{"", "key", "=1", "key=", "key=1,,2", "key={a"} {
+		if _, err := ParseGrid(text); err == nil {
+			t.Errorf("%q is a grid", text)
+		}
+	}
+}
+
+// Student's t with four degrees of freedom: 2.776 standard errors.
+func TestEstimate(t *testing.T) {
+	e := estimate([]float64{1, 2, 3, 4, 5, math.NaN()})
+	if e.Mean != 3 || e.N != 5 || math.Abs(e.Half-2.776445*math.Sqrt(2.5/5)) > 1e-5 {
+		t.Errorf("%+v", e)
+	}
+	if e := estimate([]float64{7}); e.Mean != 7 || !math.IsNaN(e.Half) || e.String() != "7" {
+		t.Errorf("one seed: %+v %s", e, e)
+	}
+	if e := estimate(nil); e.String() != "-" {
+		t.Errorf("no seed: %s", e)
+	}
+}
+
+func smallSweep(t *testing.T) Sweep {
+	t.Helper()
+	return Sweep{
+		Sets: []string{"task=femnist", "clients=100", "cohort=5", "schedule.k0=4", "stop.rounds=3", "evaluate.every=3", "schedule.window=2",
+			"out=" + filepath.Join(t.TempDir(), "sweep")},
+		Schedules: []string{"fixed", "k-rounds"},
+		Grids:     []Grid{{"synthetic.heterogeneity", []string{"0", "1"}}},
+		Seeds:     2,
+	}
+}
+
+// A sweep that was stopped goes on where it was, to the same table; finished
+// runs are read and not done again.
+func TestASweepResumes(t *testing.T) {
+	s := smallSweep(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	_, err := RunSweep(ctx, s, Options{Notice: func(string) { cancel() }})
+	if !errors.Is(err, context.Canceled) {
+		t.Fatalf("error %v, want the context's", err)
+	}
+	cells, err := RunSweep(t.Context(), s, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	reused := 0
+	for _, c := range cells {
+		if c.Reused {
+			reused++
+		}
+		if c.Summary.Rounds == 0 || !c.Summary.Completed {
+			t.Errorf("%s: %+v", c.name(s.Grids), c.Summary)
+		}
+	}
+	if len(cells) != 8 || reused == 0 || reused == 8 {
+		t.Errorf("%d runs, %d of them done before", len(cells), reused)
+	}
+	again, err := RunSweep(t.Context(), s, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	fresh := smallSweep(t)
+	other, err := RunSweep(t.Context(), fresh, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range again {
+		if !again[i].Reused || *again[i].Summary.ModelSHA256 != *other[i].Summary.ModelSHA256 {
+			t.Errorf("%s is done again, or differs from a sweep that was not stopped", again[i].name(s.Grids))
+		}
+	}
+	changed := s
+	changed.Sets = append(slices.Clone(s.Sets), "cohort=6")
+	if _, err := RunSweep(t.Context(), changed, Options{}); !errors.Is(err, ErrHoldsRun) {
+		t.Errorf("another sweep into the folder: %v", err)
+	}
+}
+
+func TestASweepsTableAndFigure(t *testing.T) {
+	s := smallSweep(t)
+	cells, err := RunSweep(t.Context(), s, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	table := NewSweepTable(s, cells)
+	if len(table.Rows) != 4 || table.Rows[0].Seeds != 2 {
+		t.Fatalf("%d rows, %d seeds", len(table.Rows), table.Rows[0].Seeds)
+	}
+	var text strings.Builder
+	if err := table.Write(&text); err != nil || !strings.Contains(text.String(), "±") {
+		t.Errorf("%v\n%s", err, text.String())
+	}
+	path := filepath.Join(t.TempDir(), "compare.csv")
+	if err := table.WriteCSV(path); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows, err := csv.NewReader(f).ReadAll()
+	if err := errors.Join(err, f.Close()); err != nil || len(rows) != 5 || rows[0][0] != "synthetic.heterogeneity" {
+		t.Errorf("%v, %d rows, %v", err, len(rows), rows)
+	}
+	// K-eta-fixed is the measure of relative steps: 1, whatever the seed.
+	if e := table.Rows[0].Columns[columnOf("relative_sgd_steps")]; e.Mean != 1 || e.Half != 0 {
+		t.Errorf("K-eta-fixed: relative steps %v", e)
+	}
+	for _, name := range []string{"f.svg", "f.png"} {
+		if err := table.Figure(filepath.Join(t.TempDir(), name)); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := table.Figure("f.pdf"); err == nil {
+		t.Error("a pdf is drawn")
+	}
+}

@@ -1,0 +1,153 @@
+package figure
+
+import (
+	"errors"
+	"fmt"
+	"image/color"
+	"io"
+	"math"
+	"path/filepath"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+	"gonum.org/v1/plot/vg/vgimg"
+	"gonum.org/v1/plot/vg/vgsvg"
+)
+
+// Point is a mean with the half width of its interval; NaN half: no bar.
+type Point struct{ X, Y, Half float64 }
+
+// Line is a named series. Points that are not finite are left out.
+type Line struct {
+	Name   string
+	Points []Point
+}
+
+// Panel is one diagram.
+type Panel struct {
+	Title, X, Y string
+	Lines       []Line
+	Steps       bool // no marks at the points: long curves
+}
+
+// The size of a panel.
+const (
+	panelWidth  = 5.2 * vg.Inch
+	panelHeight = 3.8 * vg.Inch
+)
+
+// palette is Okabe and Ito's, told apart by most colour-blind readers.
+var palette = []color.RGBA{
+	{0, 114, 178, 255}, {213, 94, 0, 255}, {0, 158, 115, 255}, {204, 121, 167, 255},
+	{230, 159, 0, 255}, {86, 180, 233, 255}, {0, 0, 0, 255}, {140, 140, 60, 255},
+}
+
+var dashes = [][]vg.Length{nil, {6, 3}, {2, 2}, {8, 3, 2, 3}}
+
+// Write draws the panels in a row, in the format "svg" or "png".
+func Write(w io.Writer, format string, panels ...Panel) error {
+	if len(panels) == 0 {
+		return errors.New("figure: no panel")
+	}
+	styles := map[string]int{}
+	row := make([]*plot.Plot, len(panels))
+	for i, panel := range panels {
+		p, err := panel.plot(styles)
+		if err != nil {
+			return fmt.Errorf("figure: %s: %w", panel.Title, err)
+		}
+		row[i] = p
+	}
+	width := vg.Length(len(panels)) * panelWidth
+	var canvas vg.CanvasWriterTo
+	switch format {
+	case "svg":
+		canvas = vgsvg.New(width, panelHeight)
+	case "png":
+		canvas = vgimg.PngCanvas{Canvas: vgimg.NewWith(vgimg.UseWH(width, panelHeight), vgimg.UseDPI(144), vgimg.UseBackgroundColor(color.White))}
+	default:
+		return fmt.Errorf("figure: %q is not a format; want svg or png", format)
+	}
+	tiles := draw.Tiles{Rows: 1, Cols: len(panels), PadX: vg.Points(12), PadTop: vg.Points(6), PadBottom: vg.Points(6), PadLeft: vg.Points(6), PadRight: vg.Points(6)}
+	canvases := plot.Align([][]*plot.Plot{row}, tiles, draw.New(canvas))
+	for i, p := range row {
+		p.Draw(canvases[0][i])
+	}
+	_, err := canvas.WriteTo(w)
+	return err
+}
+
+// Format is the format that a file's name asks for.
+func Format(path string) (string, error) {
+	switch e := filepath.Ext(path); e {
+	case ".svg", ".png":
+		return e[1:], nil
+	default:
+		return "", fmt.Errorf("figure: %s: the name must end in .svg or .png", path)
+	}
+}
+
+func (panel Panel) plot(styles map[string]int) (*plot.Plot, error) {
+	p := plot.New()
+	p.Title.Text, p.X.Label.Text, p.Y.Label.Text = panel.Title, panel.X, panel.Y
+	p.Legend.Top = true
+	p.Add(plotter.NewGrid())
+	for _, l := range panel.Lines {
+		style, ok := styles[l.Name]
+		if !ok {
+			style = len(styles)
+			styles[l.Name] = style
+		}
+		if err := l.add(p, style, panel.Steps); err != nil {
+			return nil, fmt.Errorf("%s: %w", l.Name, err)
+		}
+	}
+	return p, nil
+}
+
+// add draws one line with its marks and bars.
+func (l Line) add(p *plot.Plot, style int, steps bool) error {
+	var points bars
+	for _, q := range l.Points {
+		if finite(q.X) && finite(q.Y) {
+			if !finite(q.Half) {
+				q.Half = 0
+			}
+			points = append(points, q)
+		}
+	}
+	if len(points) == 0 {
+		return nil // never reached, say: the legend would promise a line
+	}
+	line, marks, err := plotter.NewLinePoints(points)
+	if err != nil {
+		return err
+	}
+	c := palette[style%len(palette)]
+	line.Color, line.Width, line.Dashes = c, vg.Points(1.6), dashes[style%len(dashes)]
+	marks.Color, marks.Shape, marks.Radius = c, draw.CircleGlyph{}, vg.Points(2.4)
+	p.Add(line)
+	if steps {
+		p.Legend.Add(l.Name, line)
+		return nil
+	}
+	errorBars, err := plotter.NewYErrorBars(points)
+	if err != nil {
+		return err
+	}
+	errorBars.Color = c
+	p.Add(marks, errorBars)
+	p.Legend.Add(l.Name, line, marks)
+	return nil
+}
+
+// bars are points in the form that plotters take.
+type bars []Point
+
+func (b bars) Len() int                         { return len(b) }
+func (b bars) XY(i int) (x, y float64)          { return b[i].X, b[i].Y }
+func (b bars) YError(i int) (low, high float64) { return b[i].Half, b[i].Half }
+
+func finite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }

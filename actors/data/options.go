@@ -57,7 +57,7 @@ func (o Options) minTweets() int {
 const gutenberg = "The Project Gute"
 
 // layouts is what Open reads, in the words of its errors.
-const layouts = "a Parquet file or a folder of them (" + tabular + "), a folder of LEAF JSON files, a LEAF JSON file, Sentiment140's CSV or CSV.gz, Project Gutenberg's Shakespeare as text or zip, or CIFAR-100's binary version as a folder or tar.gz"
+const layouts = "a Parquet file or a folder of them (" + tabular + "), a folder of LEAF JSON files, a LEAF JSON file, Sentiment140's CSV or CSV.gz, Project Gutenberg's Shakespeare as text or zip, CIFAR-100's binary version as a folder or tar.gz, or a prepared file"
 
 // Open reads a federated set. The layout is recognised by looking at the path:
 //
@@ -74,7 +74,9 @@ const layouts = "a Parquet file or a folder of them (" + tabular + "), a folder 
 //     to 21,876 made clients;
 //   - Project Gutenberg's Complete Works of William Shakespeare, text or zip;
 //   - CIFAR-100's binary version: the folder of train.bin and test.bin, or its
-//     tar.gz.
+//     tar.gz;
+//   - a prepared file (see [OpenPrepared]), whose split and clients are those it
+//     was made with, whatever the options say.
 //
 // A source without held-out samples of its own is split per client: the seeded
 // choice of int(0.8 n) samples trains, the rest is held out.
@@ -165,6 +167,8 @@ func openFile(path string, opt Options) (opened, error) {
 	name := strings.ToLower(filepath.Base(path))
 	begin := string(head[:n])
 	switch {
+	case begin == preparedMagic:
+		return openPreparedFile(path, opt)
 	case strings.HasPrefix(begin, "PAR1") || strings.HasSuffix(name, ".parquet"):
 		return openParquet(path, opt)
 	case strings.HasPrefix(strings.TrimLeft(begin, " \t\r\n"), "{") || strings.HasSuffix(name, ".json"):

@@ -1,0 +1,42 @@
+package data
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+)
+
+// IsPrepared tells whether a file is one that OpenPrepared has written, whole
+// or damaged. What cannot be read is none.
+func IsPrepared(path string) bool {
+	f, err := os.Open(path)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	var head [len(preparedMagic)]byte
+	_, err = io.ReadFull(f, head[:])
+	return err == nil && bytes.Equal(head[:], []byte(preparedMagic))
+}
+
+// openPreparedFile reads a prepared file for its own sake, without its source:
+// its clients and its split are those that it was made with.
+func openPreparedFile(path string, opt Options) (opened, error) {
+	if !opt.Partition.natural() {
+		return nil, fmt.Errorf("%s: a prepared file holds its clients; want the set that it was made from to deal samples anew", path)
+	}
+	s, err := readPrepared(path, "")
+	if err != nil {
+		return nil, fmt.Errorf("%w; prepare it again", err)
+	}
+	return s, nil
+}
+
+// memory is what the samples take in the mapped file, and their index.
+func (m *mapped) memory() int {
+	if s, ok := m.opened.(interface{ memory() int }); ok {
+		return s.memory()
+	}
+	return 0
+}

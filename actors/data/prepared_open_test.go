@@ -1,0 +1,71 @@
+package data
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// A prepared file can be opened without its source and is the same set.
+func TestOpenReadsPreparedFiles(t *testing.T) {
+	for name, path := range sources(t) {
+		t.Run(name, func(t *testing.T) {
+			file := filepath.Join(t.TempDir(), "set")
+			made, _, err := OpenPrepared(path, file, Options{Seed: 3})
+			if err != nil {
+				t.Fatal(err)
+			}
+			again := mustOpen(t, file, Options{Seed: 4}) // the seed of its split is the file's
+			sameSets(t, made, again)
+			a, err := Describe(mustOpen(t, path, Options{Seed: 3}))
+			if err != nil {
+				t.Fatal(err)
+			}
+			b, err := Describe(again)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if b.Memory < a.Memory/2 || b.Memory == 0 {
+				t.Errorf("%d bytes prepared, %d as read", b.Memory, a.Memory)
+			}
+			if !IsPrepared(file) || IsPrepared(path) || IsPrepared(filepath.Join(file, "none")) {
+				t.Error("prepared files are not told from others")
+			}
+		})
+	}
+}
+
+// What a prepared file cannot give is refused in words.
+func TestPreparedFilesRefuse(t *testing.T) {
+	dir := t.TempDir()
+	path := put(t, dir, "f.parquet", sheetOf(t, rawImages([]string{"b", "a"}, 9)))
+	file := filepath.Join(dir, "set")
+	s, _, err := OpenPrepared(path, file, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	good, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	good[len(good)/2] ^= 1
+	damaged := put(t, dir, "damaged", good)
+	for _, c := range []struct {
+		path string
+		opt  Options
+		want string
+	}{
+		{file, Options{Task: "sent140"}, "found femnist"},
+		{file, Options{Partition: Partition{Kind: "iid", Clients: 2}}, "a prepared file holds its clients"},
+		{damaged, Options{}, "prepare it again"},
+		{put(t, dir, "short", good[:40]), Options{}, "prepare it again"},
+	} {
+		if s, err := Open(c.path, c.opt); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%v, %v; want %s", s, err, c.want)
+		}
+	}
+}

@@ -33,10 +33,7 @@ func (r *stringRows) append(dst *learn.Batch, i int) { dst.Tokens = append(dst.T
 func appendTable(dst *learn.Batch, bytes []byte, value *[256]float32) {
 	at := len(dst.X)
 	dst.X = grow(dst.X, len(bytes))
-	x := dst.X[at:]
-	for i, b := range bytes {
-		x[i] = value[b]
-	}
+	learn.Lookup(dst.X[at:], bytes, value)
 }
 
 // The value of a byte: FEMNIST's white paper is 255 and its ink is 1

@@ -58,3 +58,12 @@ func AddExact(dst []int64, w float64, x, base []float32) (bad int) {
 	}
 	return class().AddExact(dst, w, x, base)
 }
+
+// Lookup decodes bytes to the values that a table gives them: dst[i] =
+// table[src[i]]. It panics when the lengths differ.
+func Lookup(dst []float32, src []byte, table *[256]float32) {
+	// All classes give the same values, so that data can be read, though not
+	// trained on, where SelectKernel returns an error: the class is then plain Go.
+	c, _ := selected()
+	c.Lookup(dst, src, table)
+}

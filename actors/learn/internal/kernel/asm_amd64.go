@@ -108,6 +108,15 @@ func transposeAsm(dst, src Matrix, rows, cols int) {
 	transpose8(&dst.Data[0], 4*dst.LD, &src.Data[0], 4*src.LD, rows/8, cols/8)
 }
 
+// lookupAsm takes a multiple of 16 elements.
+func lookupAsm(c Class, dst []float32, src []byte, table *[256]float32) {
+	if c == AVX512 {
+		lookup512(&dst[0], &src[0], &table[0], len(dst)/16)
+		return
+	}
+	lookup256(&dst[0], &src[0], &table[0], len(dst)/16)
+}
+
 func softmaxAsm(c Class, z []float32, rows, w int, scale float32, top, sum *[Lanes]float32) {
 	if c == AVX512 {
 		softmax512(&z[0], rows, w/16, scale, &top[0], &sum[0])

@@ -74,3 +74,22 @@ func BenchmarkAddExact(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkLookup decodes a minibatch of FEMNIST's images.
+func BenchmarkLookup(b *testing.B) {
+	const n = 32 * 784
+	r := rand.New(rand.NewPCG(1, 1))
+	src, dst, table := make([]byte, n), make([]float32, n), new([256]float32)
+	for i := range src {
+		src[i] = byte(r.Uint32())
+	}
+	fill(table[:], r)
+	for _, c := range Classes() {
+		b.Run(c.String(), func(b *testing.B) {
+			b.SetBytes(n)
+			for b.Loop() {
+				c.Lookup(dst, src, table)
+			}
+		})
+	}
+}

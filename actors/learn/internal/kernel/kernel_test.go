@@ -168,6 +168,35 @@ func TestTranspose(t *testing.T) {
 	})
 }
 
+func TestLookup(t *testing.T) {
+	var table [256]float32
+	for i := range table {
+		table[i] = float32(i*i) / 3
+	}
+	rapid.Check(t, func(rt *rapid.T) {
+		n := rapid.OneOf(dimension(70), rapid.IntRange(0, 2)).Draw(rt, "n")
+		atStart := rapid.Bool().Draw(rt, "at start")
+		r := rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 1))
+		scoped(t, func(t testing.TB) {
+			src := guarded[byte](t, n, atStart)
+			for i := range src {
+				src[i] = byte(r.Uint32())
+			}
+			values := guarded[float32](t, len(table), atStart)
+			copy(values, table[:])
+			for _, c := range Classes() {
+				dst := guarded[float32](t, n, atStart)
+				c.Lookup(dst, src, (*[256]float32)(values))
+				for i, v := range dst {
+					if want := table[src[i]]; v != want {
+						rt.Fatalf("%v: element %d is %v, want %v", c, i, v, want)
+					}
+				}
+			}
+		})
+	})
+}
+
 func TestSoftmax(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		rows, n := dimension(70).Draw(rt, "rows"), rapid.IntRange(1, Lanes).Draw(rt, "n")

@@ -169,6 +169,11 @@ func maxPool512(rows int, x *float32, part int, dst *float32, ld int, code *int3
 //go:noescape
 func maxUnpool512(rows int, gradient *float32, ld int, code *int32, dst *float32, right int, down int)
 
+// lookup512 decodes groups of 16 bytes; see Lookup.
+//
+//go:noescape
+func lookup512(dst *float32, src *uint8, table *float32, groups int)
+
 // peak512 does 48 multiply-adds a turn.
 func peak512(turns int)
 
@@ -286,6 +291,11 @@ func maxPool256(rows int, x *float32, part int, dst *float32, ld int, code *int3
 //
 //go:noescape
 func maxUnpool256(rows int, gradient *float32, ld int, code *int32, dst *float32, right int, down int)
+
+// lookup256 decodes groups of 16 bytes; see Lookup.
+//
+//go:noescape
+func lookup256(dst *float32, src *uint8, table *float32, groups int)
 
 // peak256 does 48 multiply-adds a turn.
 func peak256(turns int)

@@ -9651,6 +9651,27 @@ DATA constant00000000<>+56(SB)/4, $0x00000000
 DATA constant00000000<>+60(SB)/4, $0x00000000
 GLOBL constant00000000<>(SB), RODATA|NOPTR, $64
 
+// func lookup512(dst *float32, src *uint8, table *float32, groups int)
+// Requires: AVX, AVX512DQ, AVX512F
+TEXT ·lookup512(SB), NOSPLIT, $0-32
+	MOVQ dst+0(FP), AX
+	MOVQ src+8(FP), CX
+	MOVQ table+16(FP), DX
+	MOVQ groups+24(FP), BX
+
+group:
+	VPMOVZXBD  (CX), Z0
+	KXNORW     K1, K1, K1
+	VXORPS     Z1, Z1, Z1
+	VGATHERDPS (DX)(Z0*4), K1, Z1
+	VMOVUPS    Z1, (AX)
+	ADDQ       $0x10, CX
+	ADDQ       $0x40, AX
+	DECQ       BX
+	JNZ        group
+	VZEROUPPER
+	RET
+
 // func peak512(turns int)
 // Requires: AVX, AVX512DQ, AVX512F
 TEXT ·peak512(SB), NOSPLIT, $0-8
@@ -14416,6 +14437,32 @@ row:
 	ADDQ     $0x80, R8
 	DECQ     AX
 	JNZ      row
+	VZEROUPPER
+	RET
+
+// func lookup256(dst *float32, src *uint8, table *float32, groups int)
+// Requires: AVX, AVX2
+TEXT ·lookup256(SB), NOSPLIT, $0-32
+	MOVQ dst+0(FP), AX
+	MOVQ src+8(FP), CX
+	MOVQ table+16(FP), DX
+	MOVQ groups+24(FP), BX
+
+group:
+	VPMOVZXBD  (CX), Y0
+	VPCMPEQD   Y2, Y2, Y2
+	VXORPS     Y1, Y1, Y1
+	VGATHERDPS Y2, (DX)(Y0*4), Y1
+	VMOVUPS    Y1, (AX)
+	VPMOVZXBD  8(CX), Y0
+	VPCMPEQD   Y2, Y2, Y2
+	VXORPS     Y1, Y1, Y1
+	VGATHERDPS Y2, (DX)(Y0*4), Y1
+	VMOVUPS    Y1, 32(AX)
+	ADDQ       $0x10, CX
+	ADDQ       $0x40, AX
+	DECQ       BX
+	JNZ        group
 	VZEROUPPER
 	RET
 

@@ -27,6 +27,25 @@ func transposeGo(dst, src Matrix, r0, r1, c0, c1 int) {
 	}
 }
 
+// Lookup decodes bytes: dst[i] = table[src[i]].
+func (c Class) Lookup(dst []float32, src []byte, table *[256]float32) {
+	if len(dst) != len(src) {
+		panic("kernel: Lookup of slices of different lengths")
+	}
+	from := 0
+	if c.vectors() {
+		if n := len(dst) &^ 15; n > 0 {
+			lookupAsm(c, dst[:n], src, table)
+			from = n
+		}
+	}
+	src = src[from:]
+	dst = dst[from:][:len(src)]
+	for i, b := range src {
+		dst[i] = table[b]
+	}
+}
+
 // Softmax works on a block of logits (rows classes, the first n lanes): it
 // returns in top and sum each lane's largest logit and the sum of
 // exp(logit - top), and replaces the logits by softmax·scale. Lanes up to

@@ -17,6 +17,7 @@ func main() {
 		gruBackward(s)
 		maxPool(s)
 		maxUnpool(s)
+		lookup(s)
 		peak(s)
 	}
 	addExact512()

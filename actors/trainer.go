@@ -95,6 +95,7 @@ func (t *Trainer) Train(ctx context.Context, base []float32, method Method, work
 	}
 	t.prepare(&method)
 	outcomes := make([]Outcome, len(work))
+	copy(t.local, base)
 	for i := range work {
 		a := &work[i]
 		if err := ctx.Err(); err != nil {
@@ -105,7 +106,11 @@ func (t *Trainer) Train(ctx context.Context, base []float32, method Method, work
 			return nil, err
 		}
 		outcomes[i].FirstStepLoss = loss
-		if bad := learn.AddExact(sum[:len(base)], a.Weight, t.local, base); bad >= 0 {
+		add := learn.AddExactAndReset
+		if method.Variates {
+			add = learn.AddExact
+		}
+		if bad := add(sum[:len(base)], a.Weight, t.local, base); bad >= 0 {
 			return nil, &Diverged{Task: a.Task, Client: a.Client,
 				Cause: fmt.Sprintf("parameter %d moved from %g to %g", bad, base[bad], t.local[bad])}
 		}
@@ -118,6 +123,7 @@ func (t *Trainer) Train(ctx context.Context, base []float32, method Method, work
 				Cause: fmt.Sprintf("the control variate of parameter %d became %g", bad, next[bad])}
 		}
 		outcomes[i].Variate = next
+		copy(t.local, base)
 	}
 	return outcomes, nil
 }
@@ -149,9 +155,8 @@ func (t *Trainer) step(base []float32, m *Method, rate float32) (loss float64, e
 	return loss, nil
 }
 
-// client leaves the client's model after its local steps in t.local.
+// client runs the client's local steps on t.local, which equals base before.
 func (t *Trainer) client(ctx context.Context, base []float32, m *Method, a *Assignment) (first float64, err error) {
-	copy(t.local, base)
 	if m.Variates {
 		t.variates.start(m, a)
 	}

@@ -80,15 +80,26 @@ func Merge(dst, partial []int64) error {
 	if len(dst) != len(partial) {
 		panic("aggregate: Merge of slices of different lengths")
 	}
+	// Where a partial sum and the result are both in ±2^61, the sum before is in
+	// Limit, too. That needs no branch an element and is all that happens in
+	// practice; the rest is looked at again.
+	const half = 1 << 61
+	bits := uint64(0)
 	for i, p := range partial {
-		if beyond(p) {
+		s := dst[i] + p
+		dst[i] = s
+		bits |= uint64(p+half) | uint64(s+half)
+	}
+	if bits < 2*half {
+		return nil
+	}
+	for i, p := range partial {
+		switch before := dst[i] - p; {
+		case beyond(p):
 			return fmt.Errorf("aggregate: parameter %d of a partial sum is %d, beyond the limit of 2^62", i, p)
-		}
-		if beyond(dst[i]) {
-			return fmt.Errorf("aggregate: parameter %d of a sum is %d, beyond the limit of 2^62", i, dst[i])
-		}
-		dst[i] += p
-		if beyond(dst[i]) {
+		case beyond(before):
+			return fmt.Errorf("aggregate: parameter %d of a sum is %d, beyond the limit of 2^62", i, before)
+		case beyond(dst[i]):
 			return fmt.Errorf("aggregate: parameter %d of a sum comes to %d, beyond the limit of 2^62", i, dst[i])
 		}
 	}

@@ -226,6 +226,32 @@ func TestMergeRefusesWhatCannotBe(t *testing.T) {
 	}
 }
 
+// Merge finds exactly what [Limit] says, wherever the elements lie: it looks at
+// most sums only as far as they are clearly inside.
+func TestMergeAroundTheLimits(t *testing.T) {
+	edge := rapid.Custom(func(t *rapid.T) int64 {
+		at := rapid.SampledFrom([]int64{0, 1 << 61, -1 << 61, Limit, -Limit, math.MaxInt64, math.MinInt64}).Draw(t, "at")
+		return at + rapid.Int64Range(-3, 3).Draw(t, "beside")
+	})
+	inside := func(s int64) bool { return -Limit <= s && s <= Limit }
+	rapid.Check(t, func(t *rapid.T) {
+		n := rapid.IntRange(0, 5).Draw(t, "n")
+		dst := rapid.SliceOfN(edge, n, n).Draw(t, "sum")
+		partial := rapid.SliceOfN(edge, n, n).Draw(t, "partial sum")
+		want, fine := make([]int64, n), true
+		for i := range want {
+			want[i] = dst[i] + partial[i]
+			fine = fine && inside(dst[i]) && inside(partial[i]) && inside(want[i])
+		}
+		if err := Merge(dst, partial); (err == nil) != fine {
+			t.Fatalf("%v, want an error: %v", err, !fine)
+		}
+		if fine && !slices.Equal(dst, want) {
+			t.Fatalf("the sum is %v, want %v", dst, want)
+		}
+	})
+}
+
 // Differences of 2^17 or more, or not finite, are refused by index, and
 // nothing is added.
 func TestRefusedDifferences(t *testing.T) {

@@ -34,3 +34,22 @@ func (c Class) AddExact(dst []int64, w float64, x, base []float32) int {
 	}
 	return -1
 }
+
+// AddExactAndReset adds as AddExact does, and copies base to x up to the first
+// refused element. x and base are read from memory once for both: the pieces stay
+// in the first-level cache, and are too short for a copy by string instructions.
+func (c Class) AddExactAndReset(dst []int64, w float64, x, base []float32) int {
+	if len(x) != len(dst) || len(base) != len(dst) {
+		panic("kernel: AddExactAndReset of slices of different lengths")
+	}
+	const piece = 256
+	for from := 0; from < len(dst); from += piece {
+		to := min(from+piece, len(dst))
+		if bad := c.AddExact(dst[from:to], w, x[from:to], base[from:to]); bad >= 0 {
+			copy(x[from:from+bad], base[from:])
+			return from + bad
+		}
+		copy(x[from:to], base[from:to])
+	}
+	return -1
+}

@@ -313,6 +313,37 @@ func TestAddExact(t *testing.T) {
 	})
 }
 
+// It is AddExact and then a copy, as far as every element is taken.
+func TestAddExactAndReset(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		n := dimension(1000).Draw(rt, "n")
+		bad := rapid.OneOf(rapid.Just(-1), rapid.IntRange(0, n-1)).Draw(rt, "refused")
+		atStart := rapid.Bool().Draw(rt, "at start")
+		r := rand.New(rand.NewPCG(rapid.Uint64().Draw(rt, "seed"), 1))
+		scoped(t, func(t testing.TB) {
+			x, base := fill(guarded[float32](t, n, atStart), r), fill(guarded[float32](t, n, atStart), r)
+			if bad >= 0 {
+				x[bad] = float32(math.Inf(1))
+			}
+			want := make([]int64, n)
+			Go.AddExact(want, 0.25, x, base)
+			for _, c := range Classes() {
+				got, reset := guarded[int64](t, n, atStart), guarded[float32](t, n, atStart)
+				copy(reset, x)
+				if b := c.AddExactAndReset(got, 0.25, reset, base); b != bad {
+					rt.Fatalf("%v refuses element %d, want %d", c, b, bad)
+				}
+				if bad < 0 && (!slices.Equal(got, want) || !slices.Equal(reset, base)) {
+					rt.Fatalf("%v gives %v and leaves %v, want %v and %v", c, got, reset, want, base)
+				}
+				if bad >= 0 && (!slices.Equal(reset[:bad], base[:bad]) || !slices.Equal(reset[bad:], x[bad:])) {
+					rt.Fatalf("%v leaves %v, want %v and from %d on %v", c, reset, base, bad, x)
+				}
+			}
+		})
+	})
+}
+
 func TestExpAndLog(t *testing.T) {
 	for x := float32(0); x > -64; x -= 0.0137 {
 		if got, want := float64(Exp(x)), math.Exp(float64(x)); math.Abs(got/want-1) > 3e-7 {

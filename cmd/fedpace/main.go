@@ -12,6 +12,8 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+
+	"fedpace/actors/data/fetch"
 )
 
 // Exit statuses.
@@ -34,7 +36,12 @@ func main() {
 
 // execute is the whole program but for signals.
 func execute(ctx context.Context, p program, args []string, stdout, stderr io.Writer) int {
-	root := rootCommand(p)
+	return perform(ctx, rootCommand(p), args, stdout, stderr)
+}
+
+// perform is execute for any command line.
+func perform(ctx context.Context, root *cobra.Command, args []string, stdout, stderr io.Writer) int {
+	prepareUsage(root)
 	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
@@ -116,26 +123,29 @@ local SGD steps decays by a schedule.`,
 		RunE:          func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	root.CompletionOptions.DisableDefaultCmd = true
-	root.AddCommand(runCommand(p), compareCommand(p), versionCommand(), configurationTopic())
-	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return usage(c, err) })
-	for _, c := range append(root.Commands(), root) {
-		if args := c.Args; args != nil {
-			c.Args = func(c *cobra.Command, given []string) error {
-				if err := args(c, given); err != nil {
-					return usage(c, err)
-				}
-				return nil
+	root.AddCommand(runCommand(p), compareCommand(p), dataCommand(fetch.Archives(), fetch.Fetcher{}), versionCommand(), configurationTopic())
+	return root
+}
+
+// prepareUsage makes what cobra finds wrong with a command line, down to the
+// last command, an error of usage.
+func prepareUsage(c *cobra.Command) {
+	c.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return usage(c, err) })
+	if args := c.Args; args != nil {
+		c.Args = func(c *cobra.Command, given []string) error {
+			if err := args(c, given); err != nil {
+				return usage(c, err)
 			}
+			return nil
 		}
 	}
-	return root
+	for _, below := range c.Commands() {
+		prepareUsage(below)
+	}
 }
 
 // usage marks an error as one of usage.
 func usage(c *cobra.Command, err error) error {
-	command := ""
-	if c.HasParent() {
-		command = c.Name() + " "
-	}
+	command := strings.TrimPrefix(c.CommandPath()+" ", c.Root().Name()+" ")
 	return usageError{command, err}
 }

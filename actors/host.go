@@ -67,7 +67,7 @@ func (h *Host) Train(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		group.Go(func() error { return h.work(inner, jobs, trainer) })
+		group.Go(func() error { return h.work(inner, jobs, &worker{Trainer: trainer}) })
 	}
 	if err := group.Wait(); err != nil && ctx.Err() == nil {
 		return err
@@ -75,8 +75,26 @@ func (h *Host) Train(ctx context.Context) error {
 	return nil
 }
 
+// worker is a trainer with memory for its sums. The coordinator reads a sum until
+// SendSum returns; when that fails the worker ends.
+type worker struct {
+	*Trainer
+	sum []int64
+}
+
+// values are n zeros. Fresh memory for every job would cost more than its sums:
+// the system hands it out page by page.
+func (w *worker) values(n int) []int64 {
+	if cap(w.sum) < n {
+		w.sum = make([]int64, n)
+	}
+	w.sum = w.sum[:n]
+	clear(w.sum)
+	return w.sum
+}
+
 // work is one worker's loop.
-func (h *Host) work(ctx context.Context, jobs *bus.Jobs, t *Trainer) error {
+func (h *Host) work(ctx context.Context, jobs *bus.Jobs, t *worker) error {
 	for {
 		delivery, err := jobs.NextJob(ctx)
 		if err != nil {
@@ -90,7 +108,7 @@ func (h *Host) work(ctx context.Context, jobs *bus.Jobs, t *Trainer) error {
 
 // do does one job and returns its one sum. The job is acknowledged only once
 // the coordinator has the sum.
-func (h *Host) do(ctx context.Context, delivery *bus.Delivery, t *Trainer) error {
+func (h *Host) do(ctx context.Context, delivery *bus.Delivery, t *worker) error {
 	sum, err := h.result(ctx, delivery.Job, t)
 	if ctx.Err() != nil { // somebody else does it again
 		return errors.Join(ctx.Err(), delivery.Release())
@@ -105,7 +123,7 @@ func (h *Host) do(ctx context.Context, delivery *bus.Delivery, t *Trainer) error
 }
 
 // result computes a job's sum.
-func (h *Host) result(ctx context.Context, job *bus.Job, t *Trainer) (*bus.Sum, error) {
+func (h *Host) result(ctx context.Context, job *bus.Job, t *worker) (*bus.Sum, error) {
 	if err := h.check(job); err != nil {
 		return nil, err
 	}
@@ -127,7 +145,7 @@ func (h *Host) result(ctx context.Context, job *bus.Job, t *Trainer) (*bus.Sum, 
 		if method.Variate, err = h.variate(ctx, job.Method.Variate); err != nil {
 			return nil, err
 		}
-		sum.Values = make([]int64, method.SumLength(len(params)))
+		sum.Values = t.values(method.SumLength(len(params)))
 		outcomes, err := t.Train(ctx, params, method, work, sum.Values)
 		if err != nil {
 			return nil, err

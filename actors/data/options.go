@@ -1,6 +1,7 @@
 package data
 
 import (
+	"archive/zip"
 	"compress/gzip"
 	"crypto/sha256"
 	"encoding/hex"
@@ -57,7 +58,7 @@ func (o Options) minTweets() int {
 const gutenberg = "The Project Gute"
 
 // layouts is what Open reads, in the words of its errors.
-const layouts = "a Parquet file or a folder of them (" + tabular + "), a folder of LEAF JSON files, a LEAF JSON file, Sentiment140's CSV or CSV.gz, Project Gutenberg's Shakespeare as text or zip, CIFAR-100's binary version as a folder or tar.gz, or a prepared file"
+const layouts = "a Parquet file or a folder of them (" + tabular + "), a folder of LEAF JSON files, a LEAF JSON file, Sentiment140's CSV, CSV.gz or zip, Project Gutenberg's Shakespeare as text or zip, CIFAR-100's binary version as a folder or tar.gz, or a prepared file"
 
 // Open reads a federated set. The layout is recognised by looking at the path:
 //
@@ -69,7 +70,7 @@ const layouts = "a Parquet file or a folder of them (" + tabular + "), a folder 
 //     bytes, y);
 //   - LEAF's JSON: a folder with train/ and perhaps test/, a folder of shards,
 //     or one file; the content tells femnist, sent140 and shakespeare apart;
-//   - Sentiment140's CSV, plain or gzip: polarity, id, date, query, user, text;
+//   - Sentiment140's CSV, plain, gzip or zip: polarity, id, date, query, user, text;
 //     or tweets without users, polarity and text apart by a tab, which are dealt
 //     to 21,876 made clients;
 //   - Project Gutenberg's Complete Works of William Shakespeare, text or zip;
@@ -166,6 +167,10 @@ func openFile(path string, opt Options) (opened, error) {
 	}
 	name := strings.ToLower(filepath.Base(path))
 	begin := string(head[:n])
+	var zipped *zip.File
+	if strings.HasPrefix(begin, "PK\x03\x04") {
+		zipped = zippedTweets(f, stat.Size())
+	}
 	switch {
 	case begin == preparedMagic:
 		return openPreparedFile(path, opt)
@@ -173,6 +178,8 @@ func openFile(path string, opt Options) (opened, error) {
 		return openParquet(path, opt)
 	case strings.HasPrefix(strings.TrimLeft(begin, " \t\r\n"), "{") || strings.HasSuffix(name, ".json"):
 		return openLEAF(path, opt)
+	case zipped != nil:
+		return openZippedTweets(path, zipped, opt)
 	case strings.HasPrefix(begin, "PK\x03\x04") || strings.HasPrefix(begin, gutenberg):
 		return openShakespeare(path, f, stat.Size(), opt)
 	case strings.HasPrefix(begin, "\x1f\x8b") && isArchive(f):

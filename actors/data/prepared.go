@@ -193,6 +193,9 @@ func writePrepared(name, key string, s opened) (err error) {
 	if err := p.write(f); err != nil {
 		return err
 	}
+	if err := f.Chmod(0o644); err != nil { // CreateTemp makes it for its owner alone
+		return err
+	}
 	if err := f.Close(); err != nil {
 		return err
 	}

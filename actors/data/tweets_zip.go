@@ -1,0 +1,51 @@
+package data
+
+import (
+	"archive/zip"
+	"crypto/sha256"
+	"fmt"
+	"io"
+	"path"
+	"strings"
+)
+
+// zippedTweets finds Sentiment140's training CSV in a zip as it is published,
+// beside a small test file; nil where there is none.
+func zippedTweets(f io.ReaderAt, size int64) *zip.File {
+	z, err := zip.NewReader(f, size)
+	if err != nil {
+		return nil // whoever reads it says what is wrong
+	}
+	for _, entry := range z.File {
+		name := strings.ToLower(path.Base(entry.Name))
+		if strings.HasSuffix(name, ".csv") && !strings.HasPrefix(name, "test") {
+			return entry
+		}
+	}
+	return nil
+}
+
+// openZippedTweets reads the CSV without unpacking it to disk. The set is that
+// of the CSV, by its digest too.
+func openZippedTweets(name string, entry *zip.File, opt Options) (*grouped, error) {
+	s, err := readZippedTweets(entry, opt)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %s: %w", name, entry.Name, err)
+	}
+	return s, nil
+}
+
+func readZippedTweets(entry *zip.File, opt Options) (*grouped, error) {
+	r, err := entry.Open()
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	h := sha256.New()
+	s, err := readTweets(io.TeeReader(r, h), opt)
+	if err != nil {
+		return nil, err
+	}
+	s.info.Digest = opt.digest("sent140", [sha256.Size]byte(h.Sum(nil)))
+	return s, nil
+}

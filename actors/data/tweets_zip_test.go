@@ -1,0 +1,70 @@
+package data
+
+import (
+	"archive/zip"
+	"bytes"
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// zipHolding makes a zip of named contents, in pairs.
+func zipHolding(t testing.TB, pairs ...string) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	z := zip.NewWriter(&b)
+	for i := 0; i < len(pairs); i += 2 {
+		w, err := z.Create(pairs[i])
+		if err == nil {
+			_, err = w.Write([]byte(pairs[i+1]))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+// The zip that Sentiment140 is published as is the set of its training CSV.
+func TestZippedTweets(t *testing.T) {
+	var lines []string
+	for i := range 40 {
+		lines = append(lines, tweet("4", fmt.Sprint("user", i%3), fmt.Sprintf("a b%d", i%7)))
+	}
+	csv := string(csvOf(lines...))
+	dir := t.TempDir()
+	plain := mustOpen(t, put(t, dir, "t.csv", []byte(csv)), Options{Seed: 1})
+	archive := zipHolding(t, "testdata.manual.2009.06.14.csv", "\"2\",\"neutral\"\n", "training.1600000.processed.noemoticon.csv", csv)
+	sameSets(t, plain, mustOpen(t, put(t, dir, "trainingandtestdata.zip", archive), Options{Seed: 1}))
+
+	for name, c := range map[string]struct {
+		zip  []byte
+		want string
+	}{
+		"cut":      {archive[:len(archive)/2], "truncated or damaged zip"},
+		"no tweet": {zipHolding(t, "training.csv", ""), "x.zip: training.csv: no tweet"},
+		"bad line": {zipHolding(t, "training.csv", "\"7\",1,2,3,4,5\n"), "x.zip: training.csv: line 1: polarity \"7\""},
+		"neither":  {zipHolding(t, "test.csv", csv), "the zip holds [\"test.csv\"]"},
+	} {
+		if _, err := Open(put(t, dir, "x.zip", c.zip), Options{}); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v; want %s", name, err, c.want)
+		}
+	}
+}
+
+func FuzzZippedTweets(f *testing.F) {
+	f.Add(zipHolding(f, "training.csv", tweet("4", "u", "a b")+"\n"))
+	f.Add(zipHolding(f, "training.csv", "\"7\""))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		entry := zippedTweets(bytes.NewReader(b), int64(len(b)))
+		if entry == nil {
+			return
+		}
+		if s, err := readZippedTweets(entry, Options{MinTweets: 1}); err == nil && s.Clients() < 1 {
+			t.Error("a set without clients")
+		}
+	})
+}

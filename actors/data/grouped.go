@@ -15,6 +15,15 @@ type rows interface {
 	append(dst *learn.Batch, i int)
 }
 
+// prefetcher is rows that lie anywhere in much memory: a sample that is asked for
+// some samples ahead of its turn need not be waited for.
+type prefetcher interface {
+	prefetch(i int)
+}
+
+// ahead is how many samples a batch is ahead in asking: some hundred nanoseconds.
+const ahead = 4
+
 // grouped is a Set of real samples in memory.
 type grouped struct {
 	task   string // "" for own data
@@ -114,6 +123,11 @@ func (s *grouped) Batch(dst *learn.Batch, c int, samples []int32) error {
 		if i < 0 || int(i) >= len(own) {
 			return fmt.Errorf("data: %s: sample %d of client %d, which has %d", s.info.Name, i, c, len(own))
 		}
+	}
+	for k, i := range samples {
+		if k+ahead < len(samples) {
+			s.prefetch(own[samples[k+ahead]])
+		}
 		s.append(dst, own[i])
 	}
 	return nil
@@ -127,10 +141,20 @@ func (s *grouped) HeldOutBatch(dst *learn.Batch, from, n int) error {
 	if from < 0 || n < 0 || from > len(s.held)-n {
 		return fmt.Errorf("data: %s: held-out samples %d to %d of %d", s.info.Name, from, from+n, len(s.held))
 	}
-	for _, i := range s.held[from : from+n] {
+	held := s.held[from : from+n]
+	for k, i := range held {
+		if k+ahead < n {
+			s.prefetch(held[k+ahead])
+		}
 		s.append(dst, i)
 	}
 	return nil
+}
+
+func (s *grouped) prefetch(i int32) {
+	if p, ok := s.rows.(prefetcher); ok {
+		p.prefetch(int(i))
+	}
 }
 
 func (s *grouped) append(dst *learn.Batch, i int32) {

@@ -16,6 +16,8 @@ func (r *byteRows) append(dst *learn.Batch, i int) {
 	appendTable(dst, r.bytes[i*r.width:(i+1)*r.width], r.value)
 }
 
+func (r *byteRows) prefetch(i int) { learn.Prefetch(r.bytes[i*r.width : (i+1)*r.width]) }
+
 // imageRows is byteRows where the images of each user are a piece of memory of
 // their own, so that reading many files needs no second copy of all.
 type imageRows struct {
@@ -24,6 +26,8 @@ type imageRows struct {
 }
 
 func (r *imageRows) append(dst *learn.Batch, i int) { appendTable(dst, r.image[i], r.value) }
+
+func (r *imageRows) prefetch(i int) { learn.Prefetch(r.image[i]) }
 
 // stringRows is imageRows of windows of tokens.
 type stringRows imageRows

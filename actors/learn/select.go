@@ -79,3 +79,10 @@ func Lookup(dst []float32, src []byte, table *[256]float32) {
 	c, _ := selected()
 	c.Lookup(dst, src, table)
 }
+
+// Prefetch asks the processor for bytes that will soon be read from anywhere in
+// memory, and does not wait for them.
+func Prefetch(src []byte) {
+	c, _ := selected() // as in Lookup
+	c.Prefetch(src)
+}

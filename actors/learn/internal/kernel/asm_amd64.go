@@ -117,6 +117,10 @@ func lookupAsm(c Class, dst []float32, src []byte, table *[256]float32) {
 	lookup256(&dst[0], &src[0], &table[0], len(dst)/16)
 }
 
+// prefetchAsm asks for the lines from src's start on. It may ask for a line behind
+// src, or miss the last: the processor ignores what it cannot have.
+func prefetchAsm(src []byte) { prefetch(&src[0], (len(src)+63)/64) }
+
 func softmaxAsm(c Class, z []float32, rows, w int, scale float32, top, sum *[Lanes]float32) {
 	if c == AVX512 {
 		softmax512(&z[0], rows, w/16, scale, &top[0], &sum[0])

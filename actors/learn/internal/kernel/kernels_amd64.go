@@ -324,3 +324,8 @@ func rowSums(dst *float32, x *float32, rows int, alpha float32, add bool)
 //
 //go:noescape
 func addScaled(dst *float32, x *float32, groups int, alpha float32)
+
+// prefetch asks for cache lines of 64 bytes.
+//
+//go:noescape
+func prefetch(src *uint8, lines int)

@@ -14775,3 +14775,16 @@ group:
 	JNZ         group
 	VZEROUPPER
 	RET
+
+// func prefetch(src *uint8, lines int)
+// Requires: MMX+
+TEXT ·prefetch(SB), NOSPLIT, $0-16
+	MOVQ src+0(FP), AX
+	MOVQ lines+8(FP), CX
+
+line:
+	PREFETCHT0 (AX)
+	ADDQ       $0x40, AX
+	DECQ       CX
+	JNZ        line
+	RET

@@ -6,6 +6,7 @@ const unreachable = "kernel: no assembly on this architecture"
 
 func transposeAsm(Matrix, Matrix, int, int)             { panic(unreachable) }
 func lookupAsm(Class, []float32, []byte, *[256]float32) { panic(unreachable) }
+func prefetchAsm([]byte)                                { panic(unreachable) }
 func softmaxAsm(Class, []float32, int, int, float32, *[Lanes]float32, *[Lanes]float32) {
 	panic(unreachable)
 }

@@ -46,6 +46,13 @@ func (c Class) Lookup(dst []float32, src []byte, table *[256]float32) {
 	}
 }
 
+// Prefetch brings bytes nearer that will soon be read, where the class can.
+func (c Class) Prefetch(src []byte) {
+	if c.vectors() && len(src) > 0 {
+		prefetchAsm(src)
+	}
+}
+
 // Softmax works on a block of logits (rows classes, the first n lanes): it
 // returns in top and sum each lane's largest logit and the sum of
 // exp(logit - top), and replaces the logits by softmax·scale. Lanes up to

@@ -41,3 +41,18 @@ func lookup(s simd) {
 	VZEROUPPER()
 	RET()
 }
+
+// prefetch serves both classes.
+func prefetch() {
+	TEXT("prefetch", NOSPLIT, "func(src *uint8, lines int)")
+	Pragma("noescape")
+	Doc("prefetch asks for cache lines of 64 bytes.")
+	src := Load(Param("src"), GP64())
+	lines := Load(Param("lines"), GP64())
+	Label("line")
+	PREFETCHT0(Mem{Base: src})
+	ADDQ(Imm(64), src)
+	DECQ(lines)
+	JNZ(LabelRef("line"))
+	RET()
+}

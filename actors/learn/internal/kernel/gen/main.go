@@ -25,5 +25,6 @@ func main() {
 	transpose()
 	rowSums()
 	addScaled()
+	prefetch()
 	Generate()
 }

@@ -88,9 +88,13 @@ func (r *bagRows) append(dst *learn.Batch, i int) {
 		dst.RowStart = append(dst.RowStart, 0)
 	}
 	total := float32(r.total[i])
-	for j := r.start[i]; j < r.start[i+1]; j++ {
-		dst.Index = append(dst.Index, int32(r.token[j]))
-		dst.Value = append(dst.Value, float32(r.count[j])/total)
+	token, count := r.token[r.start[i]:r.start[i+1]], r.count[r.start[i]:r.start[i+1]]
+	at := len(dst.Index)
+	dst.Index, dst.Value = grow(dst.Index, len(token)), grow(dst.Value, len(token))
+	index, value := dst.Index[at:][:len(token)], dst.Value[at:][:len(token)]
+	for j, t := range token {
+		index[j] = int32(t)
+		value[j] = float32(count[j]) / total
 	}
 	dst.RowStart = append(dst.RowStart, int32(len(dst.Index)))
 }

@@ -149,9 +149,13 @@ func appendTweet(dst *learn.Batch, record []byte) {
 	if len(dst.RowStart) == 0 {
 		dst.RowStart = append(dst.RowStart, 0)
 	}
-	for at := record[2 : 2+3*int(record[0])]; len(at) > 0; at = at[3:] {
-		dst.Index = append(dst.Index, int32(binary.LittleEndian.Uint16(at)))
-		dst.Value = append(dst.Value, float32(at[2])/total)
+	at, distinct := len(dst.Index), int(record[0])
+	dst.Index, dst.Value = grow(dst.Index, distinct), grow(dst.Value, distinct)
+	index, value := dst.Index[at:], dst.Value[at:][:distinct]
+	for i := range index {
+		token := record[2+3*i:][:3]
+		index[i] = int32(binary.LittleEndian.Uint16(token))
+		value[i] = float32(token[2]) / total
 	}
 	dst.RowStart = append(dst.RowStart, int32(len(dst.Index)))
 }

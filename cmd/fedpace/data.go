@@ -170,12 +170,12 @@ func taskOf(info data.Info) string {
 	return ""
 }
 
-// runWith is the command that runs on what is at a path.
+// runWith is the command that runs on what is at a path. Own data needs a model.
 func runWith(task, path string) string {
-	if task != "" {
-		task = " --set task=" + task
+	if task == "" {
+		return "fedpace run --set data=" + path + " --set clients=all --set model=linear"
 	}
-	return "fedpace run" + task + " --set data=" + path
+	return "fedpace run --set task=" + task + " --set data=" + path
 }
 
 // replace writes a file beside path and renames it when it is whole.

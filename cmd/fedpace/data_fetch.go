@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"strings"
 	"text/tabwriter"
 
@@ -86,11 +85,7 @@ func writeFetched(c *cobra.Command, a fetch.Archive, r fetch.Result) error {
 
 // nextStep says what can be done with an archive.
 func nextStep(name, path string) string {
-	dir := filepath.Dir(path)
 	switch name {
-	case "sent140":
-		const tweets = "training.1600000.processed.noemoticon.csv"
-		return fmt.Sprintf("next: unzip -d %s %s %s && %s", dir, path, tweets, runWith("sent140", filepath.Join(dir, tweets)))
 	case "nist-by-class", "nist-by-write":
 		return "next: LEAF's data/femnist tools make JSON from by_class.zip and by_write.zip; " + runWith("femnist", "FOLDER") + " reads that"
 	}

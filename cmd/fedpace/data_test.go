@@ -280,30 +280,47 @@ func TestMistakesWithData(t *testing.T) {
 	}
 }
 
-// Every example can be typed as it stands.
+// Every example, of the help and of the page on data, can be typed as it
+// stands.
 func TestExamplesOfData(t *testing.T) {
 	root := rootCommand(program{})
 	of, _, err := root.Find([]string{"data"})
 	if err != nil {
 		t.Fatal(err)
 	}
+	page := read(t, filepath.Join("..", "..", "docs", "data.md"))
+	examples := page
 	for _, c := range append(of.Commands(), of) {
 		if c.Example == "" || c.Long == "" {
 			t.Errorf("%s has no example or no explanation", c.CommandPath())
 		}
-		for line := range strings.Lines(c.Example) {
-			words := strings.Fields(line)
-			found, rest, err := root.Find(words[1:])
-			if err == nil {
-				err = found.ParseFlags(rest)
-			}
-			if err == nil && found.Args != nil {
-				err = found.Args(found, found.Flags().Args())
-			}
-			if err != nil {
-				t.Errorf("%s: %v", line, err)
-			}
+		examples += "\n" + c.Example
+	}
+	typed := 0
+	for line := range strings.Lines(examples) {
+		if !strings.HasPrefix(line, "  ") || !strings.HasPrefix(strings.TrimSpace(line), "fedpace data ") {
+			continue
 		}
+		typed++
+		found, rest, err := root.Find(strings.Fields(line)[1:])
+		if err == nil {
+			err = found.ParseFlags(rest)
+		}
+		if err == nil && found.Args != nil {
+			err = found.Args(found, found.Flags().Args())
+		}
+		if err != nil {
+			t.Errorf("%s: %v", strings.TrimSpace(line), err)
+		}
+	}
+	if typed < 12 {
+		t.Errorf("only %d examples", typed)
+	}
+	for _, a := range fetch.Archives() {
+		has(t, page, "`"+a.Name+"`", "`"+a.File+"`")
+	}
+	for _, kind := range dealt() {
+		has(t, page, "| `"+kind+"` |")
 	}
 }
 
@@ -406,6 +423,9 @@ func TestNextSteps(t *testing.T) {
 		if next := nextStep(a.Name, filepath.Join("data", a.File)); !strings.Contains(next, "fedpace run --set task=") || !strings.Contains(next, a.File) {
 			t.Errorf("%s: %s", a.Name, next)
 		}
+	}
+	if got, want := runWith(taskOf(data.Info{Name: "own data (parquet)"}), "x"), "fedpace run --set data=x --set clients=all --set model=linear"; got != want {
+		t.Errorf("got %s, want %s", got, want)
 	}
 }
 

@@ -147,6 +147,11 @@ func (d *driver) step(e round.Event) error {
 	if len(out.Tasks) > 0 {
 		d.unsent = append(d.unsent[:0], out.Tasks...)
 	}
+	if f := d.config.Observer.Settled; f != nil {
+		for i := range out.Ended {
+			f(&out.Ended[i])
+		}
+	}
 	if out.Report != nil {
 		if err := d.report(out.Report); err != nil {
 			return err

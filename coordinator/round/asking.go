@@ -45,7 +45,17 @@ func (m *Machine) placeAnswers() {
 // ask asks for the losses of the candidates that answered and are still
 // available.
 func (m *Machine) ask() error {
-	m.probes.list = slices.DeleteFunc(m.probes.list, func(f flight) bool { return f.drops || !m.available(int(f.client)) })
+	m.probes.list = slices.DeleteFunc(m.probes.list, func(f flight) bool {
+		switch {
+		case f.drops:
+			m.endProbe(&f, Dropped)
+		case !m.available(int(f.client)):
+			m.endProbe(&f, Cancelled)
+		default:
+			return false
+		}
+		return true
+	})
 	if len(m.probes.list) == 0 {
 		m.endProbes()
 		return m.close()
@@ -79,10 +89,15 @@ func (m *Machine) answered(losses []float64) error {
 		places[i] = i
 	}
 	slices.SortStableFunc(places, func(i, j int) int { return cmp.Compare(losses[j], losses[i]) })
-	places = places[:min(m.config.Cohort, len(places))]
+	chosen := min(m.config.Cohort, len(places))
+	for _, i := range places[chosen:] {
+		m.endProbe(&m.probes.list[i], Cancelled)
+	}
+	places = places[:chosen]
 	slices.Sort(places)
 	m.probing = false
 	for _, i := range places {
+		m.endProbe(&m.probes.list[i], Accepted)
 		m.issue(int(m.probes.list[i].client))
 	}
 	m.probes.reset()
@@ -96,6 +111,14 @@ func (m *Machine) endProbes() {
 		m.out.Cancel = append(m.out.Cancel, m.answers)
 		m.answers = 0
 	}
+	for i := range m.probes.list {
+		m.endProbe(&m.probes.list[i], Cancelled)
+	}
 	m.probing = false
 	m.probes.reset()
+}
+
+// endProbe ends a candidate's part, which may have been over before now.
+func (m *Machine) endProbe(f *flight, o Outcome) {
+	m.out.Ended = appendEnded(m.out.Ended, f, o, min(m.now, f.start+f.takes), true)
 }

@@ -103,10 +103,24 @@ type Effects struct {
 
 	Release []uint64 // versions of models that nothing will name again
 
+	Ended   []Ended // tasks that have their outcome, in the order in which they got it
 	Report  *Report // a round is complete
 	Stopped *Stop   // the run is over
 
 	Ignored string // why the event did not count ("" when it did): a repeat or a stale answer
+}
+
+// Ended is a task that has its outcome, or a candidate whose part is over. An
+// accepted one counts only once its round is reported: tasks of a round that
+// the run's end cuts short do not.
+type Ended struct {
+	Task       uint64
+	Client     int
+	LocalSteps int     // the client's K; 1 of a probe
+	Probe      bool    // a candidate, Accepted when it was chosen
+	Outcome    Outcome // how it ended
+	Start, End Time    // the time that it took its client
+	Plan       Plan    // as it counts: a chosen candidate does not download again
 }
 
 // Stop says why and where a run ended.
@@ -122,6 +136,6 @@ type Stop struct {
 
 func (e *Effects) reset() {
 	e.Tasks, e.Timers, e.Cancel = e.Tasks[:0], e.Timers[:0], e.Cancel[:0]
-	e.Ask, e.Train, e.Release = e.Ask[:0], e.Train[:0], e.Release[:0]
+	e.Ask, e.Train, e.Release, e.Ended = e.Ask[:0], e.Train[:0], e.Release[:0], e.Ended[:0]
 	e.Evaluate, e.Report, e.Stopped, e.Ignored = false, nil, nil, ""
 }

@@ -131,19 +131,23 @@ func (m *Machine) issue(client int) {
 			m.named.newest().tasks++
 		}
 	}
-	list.list = append(list.list, flight{
-		task: m.nextTask, model: m.model, done: m.stepsDone[client], rate: m.rate,
-		client: int32(client), round: int32(m.round), steps: int32(steps),
-	})
+	f := list.add()
+	f.task, f.start, f.model, f.done, f.rate = m.nextTask, m.now, m.model, m.stepsDone[client], m.rate
+	f.client, f.round, f.steps = int32(client), int32(m.round), int32(steps)
 	m.nextTask++
 	m.unplanned++
-	m.send(&list.list[len(list.list)-1])
+	m.send(f)
 }
 
 // send asks for the plan of a task that is issued now.
 func (m *Machine) send(f *flight) {
-	m.out.Tasks = append(m.out.Tasks, m.task(f))
-	t := &m.out.Tasks[len(m.out.Tasks)-1]
+	n := len(m.out.Tasks)
+	if n == cap(m.out.Tasks) {
+		m.out.Tasks = append(m.out.Tasks, Task{})
+	}
+	m.out.Tasks = m.out.Tasks[:n+1]
+	t := &m.out.Tasks[n]
+	m.describe(t, f)
 	t.Start, t.Probe = m.now, m.probing
 }
 

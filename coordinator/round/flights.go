@@ -10,7 +10,9 @@ type flight struct {
 	task    uint64
 	model   uint64 // aggregations before it was issued
 	timer   uint64 // its Arrive or Drop; 0: not placed on the clock
-	takes   Time   // until then
+	start   Time   // when it was issued
+	takes   Time   // from then to its Arrive or Drop
+	parts   parts  // of its plan
 	done    int64  // local steps of its client when it was issued
 	rate    float64
 	client  int32
@@ -22,10 +24,43 @@ type flight struct {
 	waiting bool // its update waits for training
 }
 
+// parts are the phases of a plan.
+type parts struct{ download, compute, upload Time }
+
+// appendEnded appends a flight with its outcome. It writes in place: this is
+// done once for each task of a run.
+func appendEnded(list []Ended, f *flight, o Outcome, end Time, probe bool) []Ended {
+	n := len(list)
+	if n == cap(list) {
+		list = append(list, Ended{})
+	}
+	list = list[:n+1]
+	e := &list[n]
+	e.Task, e.Client, e.LocalSteps, e.Probe, e.Outcome = f.task, int(f.client), int(f.steps), probe, o
+	e.Start, e.End = f.start, end
+	p := &e.Plan
+	p.Download, p.Compute, p.Upload, p.Drops, p.Dropout = f.parts.download, f.parts.compute, f.parts.upload, f.drops, 0
+	if f.drops {
+		p.Dropout = f.takes
+	}
+	return list
+}
+
 // flights are in the order of their tasks' numbers.
 type flights struct {
 	list []flight
 	gone int // of them that have ended and wait for nothing
+}
+
+// add appends a flight to fill in, in place.
+func (f *flights) add() *flight {
+	n := len(f.list)
+	if n == cap(f.list) {
+		f.list = append(f.list, flight{})
+	}
+	f.list = f.list[:n+1]
+	f.list[n] = flight{}
+	return &f.list[n]
 }
 
 func (f *flights) reset() { f.list, f.gone = f.list[:0], 0 }

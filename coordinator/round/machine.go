@@ -184,16 +184,20 @@ func (m *Machine) progress() schedule.Progress {
 	return schedule.Progress{Round: m.round, LossRatio: ratio, HasLoss: ok, Converged: m.plateau.Converged()}
 }
 
-// task describes a flight. Without training there is one model.
-func (m *Machine) task(f *flight) Task {
-	t := Task{
-		Task: f.task, Client: int(f.client), Round: int(f.round),
-		LocalSteps: int(f.steps), LearningRate: f.rate, StepsDone: f.done,
-	}
+// task describes a flight.
+func (m *Machine) task(f *flight) (t Task) {
+	m.describe(&t, f)
+	return t
+}
+
+// describe is task in place. Without training there is one model.
+func (m *Machine) describe(t *Task, f *flight) {
+	t.Task, t.Client, t.Round, t.Model = f.task, int(f.client), int(f.round), 0
+	t.LocalSteps, t.LearningRate, t.StepsDone = int(f.steps), f.rate, f.done
+	t.Start, t.Staleness, t.Probe = 0, 0, false
 	if m.config.Train {
 		t.Model = f.model
 	}
-	return t
 }
 
 func (m *Machine) schedule(t Timer) uint64 {
@@ -233,6 +237,7 @@ func (m *Machine) planned(e Event) error {
 		p = p.withoutDownload()
 	}
 	f.planned, f.drops, f.takes = true, p.Drops, p.Total()
+	f.parts = parts{p.Download, p.Compute, p.Upload}
 	if p.Drops {
 		f.takes = p.Dropout
 	}
@@ -356,6 +361,7 @@ func (m *Machine) end(f *flight, o Outcome) {
 	m.busy.remove(int(f.client))
 	m.report.Cohort++
 	m.report.Outcomes[o]++
+	m.out.Ended = appendEnded(m.out.Ended, f, o, m.now, false)
 	if o == Accepted {
 		m.accepted++
 		m.stepsDone[f.client] += int64(f.steps)

@@ -47,6 +47,8 @@ type player struct {
 	done     map[int]int64
 	released map[uint64]bool
 	newest   uint64
+	ended    map[uint64]bool // by number: whether it was a probe
+	outcomes [Outcomes]int   // ended since the last report
 }
 
 func newPlayer(t failer, c Config, shuffle *rand.Rand, plan func(Task) Plan) *player {
@@ -56,7 +58,7 @@ func newPlayer(t failer, c Config, shuffle *rand.Rand, plan func(Task) Plan) *pl
 	}
 	p := &player{
 		config: c, machine: m, shuffle: shuffle, plan: plan, underway: map[uint64]Task{}, atWork: map[int]bool{},
-		probed: map[int]bool{}, done: map[int]int64{}, released: map[uint64]bool{},
+		probed: map[int]bool{}, done: map[int]int64{}, released: map[uint64]bool{}, ended: map[uint64]bool{},
 	}
 	p.queue = []Event{{Kind: Started}}
 	return p
@@ -120,7 +122,17 @@ func (p *player) step(t failer, e Event) {
 		}
 		p.released[v] = true
 	}
+	for i := range out.Ended {
+		p.ends(t, &out.Ended[i])
+	}
 	if out.Report != nil {
+		for o, n := range out.Report.Outcomes {
+			// The run's end may cancel more than the last round did.
+			if got := p.outcomes[o]; got < n || got > n && Outcome(o) != Cancelled {
+				t.Fatalf("round %d: %d tasks ended %v, the report says %d", out.Report.Round, got, Outcome(o), n)
+			}
+		}
+		p.outcomes = [Outcomes]int{}
 		p.report(t, *out.Report)
 	}
 	p.queue = append(p.queue, p.follow(t, out)...)
@@ -191,6 +203,27 @@ func (p *player) issue(t failer, x Task) {
 	p.atWork[x.Client] = true
 }
 
+// ends takes note of a task's outcome and checks the time that it took.
+func (p *player) ends(t failer, e *Ended) {
+	if _, twice := p.ended[e.Task]; twice || e.Task == 0 {
+		t.Fatalf("task %d ends twice", e.Task)
+	}
+	p.ended[e.Task] = e.Probe
+	full := e.Plan.Total()
+	if e.Plan.Drops {
+		full = e.Plan.Dropout
+	}
+	switch took := e.End - e.Start; {
+	case took < 0 || took > full || e.End > p.now:
+		t.Fatalf("task %d took its client %d of %d ns, until %d at %d", e.Task, took, full, e.End, p.now)
+	case e.Probe:
+		return
+	case (e.Outcome == Accepted || e.Outcome == Dropped) && took != full:
+		t.Fatalf("task %d is %v after %d of %d ns", e.Task, e.Outcome, took, full)
+	}
+	p.outcomes[e.Outcome]++
+}
+
 // end notes that a task's timer is gone. Whether its steps count is seen in
 // what the machine then says of its client.
 func (p *player) end(t failer, task uint64) {
@@ -227,6 +260,15 @@ func (p *player) over(t failer) {
 	total := 0
 	for _, n := range p.stop.Outcomes {
 		total += n
+	}
+	tasks := 0
+	for _, probe := range p.ended {
+		if !probe {
+			tasks++
+		}
+	}
+	if tasks != p.issued {
+		t.Fatalf("%d tasks were issued, %d ended", p.issued, tasks)
 	}
 	if total != p.issued || len(p.underway) > 0 {
 		t.Fatalf("%d tasks were issued, %d have an outcome (%v), %d are under way", p.issued, total, p.stop.Outcomes, len(p.underway))

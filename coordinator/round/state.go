@@ -56,7 +56,11 @@ type TaskState struct {
 	StepsDone    int64
 	Planned      bool
 	Drops        bool
-	Takes        Time   // if planned: from its start to its end
+	Start        Time
+	Takes        Time // if planned: from its start to its end
+	Download     Time // if planned: its phases
+	Compute      Time
+	Upload       Time
 	Timer        uint64 // 0: not on the clock
 	Accepted     bool   // waits for training
 }
@@ -113,7 +117,8 @@ func (f *flights) states() []TaskState {
 		list = append(list, TaskState{
 			Task: x.task, Client: int(x.client), Round: int(x.round), Model: x.model,
 			LocalSteps: int(x.steps), LearningRate: x.rate, StepsDone: x.done,
-			Planned: x.planned, Drops: x.drops, Takes: x.takes, Timer: x.timer, Accepted: x.waiting,
+			Planned: x.planned, Drops: x.drops, Start: x.start, Takes: x.takes,
+			Download: x.parts.download, Compute: x.parts.compute, Upload: x.parts.upload, Timer: x.timer, Accepted: x.waiting,
 		})
 	}
 	return list
@@ -207,7 +212,8 @@ func (m *Machine) count(f *flight) {
 func (t *TaskState) flight() flight {
 	return flight{
 		task: t.Task, client: int32(t.Client), round: int32(t.Round), model: t.Model, steps: int32(t.LocalSteps),
-		rate: t.LearningRate, done: t.StepsDone, planned: t.Planned, drops: t.Drops, takes: t.Takes, timer: t.Timer,
+		rate: t.LearningRate, done: t.StepsDone, planned: t.Planned, drops: t.Drops, start: t.Start, takes: t.Takes, timer: t.Timer,
+		parts: parts{t.Download, t.Compute, t.Upload},
 		ended: t.Accepted, waiting: t.Accepted,
 	}
 }
@@ -283,7 +289,8 @@ func (s *State) checkTasks(c *Config, tasks []TaskState, probes bool) (unplanned
 			return bad("its round or model does not fit")
 		case t.LocalSteps < 1 || t.LocalSteps > MaxLocalSteps || math.IsNaN(t.LearningRate) || math.IsInf(t.LearningRate, 0) || t.StepsDone < 0:
 			return bad("its work is impossible")
-		case t.Takes < 0 || t.Takes > 3*MaxDuration || t.Timer >= s.NextSeq || !t.Planned && t.Timer != 0:
+		case t.Start < 0 || t.Start > s.Now || min(t.Download, t.Compute, t.Upload) < 0 || max(t.Download, t.Compute, t.Upload) > MaxDuration ||
+			t.Takes < 0 || t.Takes > 3*MaxDuration || t.Timer >= s.NextSeq || !t.Planned && t.Timer != 0:
 			return bad("its time or timer is impossible")
 		case !probes && t.Planned && t.Timer == 0 && s.Phase != Planning:
 			return bad("it is planned and not on the clock")

@@ -1,6 +1,10 @@
 package experiment
 
-import "fedpace/coordinator/schedule"
+import (
+	"fedpace/actors/device"
+	"fedpace/coordinator/aggregate"
+	"fedpace/coordinator/schedule"
+)
 
 // Config is everything that decides what a run computes. Every field is one
 // key of the YAML file; [KnownKeys] lists them with their meaning. A zero in a
@@ -17,14 +21,18 @@ type Config struct {
 	Cohort       int
 	Batch        int
 	Augment      string // of training images: actors.NoAugment or actors.FlipCrop
-	Select       string
-	Availability string
+	Select       Select
+	Availability Availability
+	Dropout      device.Dropout
 	Schedule     Schedule
 	Close        Close
 	Aggregate    Aggregate
+	Limits       Limits
 	Stop         Stop
 	Network      Network
 	Compute      Compute
+	Slowdown     device.Slowdown
+	Fleet        []Class // none: all clients are alike
 	Devices      Devices
 	Train        bool
 	Evaluate     Evaluate
@@ -90,18 +98,47 @@ const (
 	FromFirst  = "first"  // the first round's mean
 )
 
+// Select is how the clients of a round are chosen among those available.
+type Select struct {
+	Rule       string
+	Candidates int    // PowerOfChoice: clients that are asked for their loss; 0: not set
+	From       string // PowerOfChoice and Fit: how candidates are drawn, Uniform or BySize; empty: uniformly
+}
+
+// The rules of Select.
+const (
+	Uniform       = "uniform"
+	BySize        = "size"            // with probabilities proportional to the clients' samples
+	PowerOfChoice = "power_of_choice" // of more candidates those with the highest loss
+	Fit           = "fit"             // uniformly, each client's K lowered to fit the deadline
+)
+
 // Close is the rule that ends a round.
 type Close struct {
 	Rule           string
-	Seconds        float64 // 0: not set
-	N              int     // 0: not set
-	StalenessLimit int     // 0: not set
+	Seconds        float64 // Deadline: after the round's start; 0: not set
+	N              int     // First and Buffered: updates that close a round; 0: not set
+	StalenessLimit int     // Buffered: rounds after which an update is late; 0: no limit
 }
+
+// The rules of Close.
+const (
+	All      = "all"      // Eq. 4
+	Deadline = "deadline" // what is not there by then is late
+	First    = "first"    // the first n of the cohort: over-selection
+	Buffered = "buffered" // asynchronous: with every n updates
+)
 
 // Aggregate makes the next global model of the updates.
 type Aggregate struct {
 	Algorithm string
-	Weights   string // EqualWeights or SampleWeights
+	Weights   string            // EqualWeights or SampleWeights
+	Options   aggregate.Options // nil: the algorithm's default
+}
+
+// Limits are what a run may use.
+type Limits struct {
+	StateGB float64 // memory of an algorithm's state, 10^9 bytes
 }
 
 // The weights of the clients' updates.
@@ -124,6 +161,7 @@ type Network struct {
 	DownloadMbps  float64
 	UploadMbps    float64
 	ModelMegabits float64 // 0: exact, 32 bits a parameter
+	Links         string  // path of link traces in place of the speeds; empty: none
 }
 
 // ModelBits is the size that a model of so many float32 parameters has on the
@@ -140,6 +178,8 @@ func (n Network) ModelBits(parameters int) float64 {
 type Compute struct {
 	SecondsPerStep float64 // mean
 	Std            float64 // seconds; 0: constant
+	Measured       string  // path of measured devices; empty: none
+	Reference      string  // the measured device that takes SecondsPerStep
 }
 
 // Devices says how real devices take part.
@@ -151,7 +191,8 @@ type Devices struct {
 
 // Evaluate says how often the global model is measured on held-out samples.
 type Evaluate struct {
-	Every int // rounds
+	Every  int     // rounds
+	Target float64 // accuracy whose time is reported; 0: Stop.ValidationAccuracy
 }
 
 // Checkpoint says how often a run can be resumed from.

@@ -12,6 +12,8 @@ type KeyError struct {
 	Key     string   // e.g. "schedule.k"
 	Problem string   // a sentence that names the value
 	Others  []string // keys that the problem also concerns
+
+	part string // of the key's value, where to look first
 }
 
 // Error is one line: where, key, problem.
@@ -30,7 +32,11 @@ const setFlag = "--set"
 
 // notA says that a value is none of those known, and which it may have meant.
 func notA(value, what string, known []string) string {
-	s := fmt.Sprintf("%q is not a %s", value, what)
+	article := "a"
+	if strings.ContainsRune("aeiou", rune(what[0])) {
+		article = "an"
+	}
+	s := fmt.Sprintf("%q is not %s %s", value, article, what)
 	if near := nearest(value, known); near != "" {
 		return s + fmt.Sprintf(" (did you mean %q?)", near)
 	}

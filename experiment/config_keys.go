@@ -5,20 +5,20 @@ import (
 	"fmt"
 	"net"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/goccy/go-yaml/ast"
 
 	"fedpace/actors"
+	"fedpace/actors/device"
 )
 
 // planned are the words that the design names and this version does not run.
 // To enable one, remove it here.
 var planned = map[string][]string{
-	"task":                {string(TaskQuadratic), string(TaskLogistic)},
-	"close.rule":          {"deadline", "first", "buffered"},
-	"aggregate.algorithm": {"fedavgm", "fedadagrad", "fedadam", "fedyogi"},
+	"task": {string(TaskQuadratic), string(TaskLogistic)},
 }
 
 // KnownKey is a key of the configuration, for help.
@@ -38,7 +38,12 @@ func KnownKeys() []KnownKey {
 
 // keys is the whole configuration, in the order in which it is written. The
 // keys of a group stand together.
-var keys = []key{
+var keys = slices.Concat(runKeys, selectKeys, lift("availability", func(c *Config) *Availability { return &c.Availability }, availabilityKeys),
+	lift("dropout", func(c *Config) *device.Dropout { return &c.Dropout }, dropoutKeys),
+	scheduleKeys, closeKeys, aggregateKeys, stopKeys, speedKeys,
+	lift("slowdown", func(c *Config) *device.Slowdown { return &c.Slowdown }, slowdownKeys), []key{fleetKey}, restKeys)
+
+var runKeys = []key{
 	text("name", "name of the run, used in subjects and metrics", func(c *Config) *string { return &c.Name }, validName),
 	seedKey,
 	choice("task", "what is learned", "task", func(c *Config) *Task { return &c.Task },
@@ -53,9 +58,9 @@ var keys = []key{
 	whole("cohort", "clients a round", func(c *Config) *int { return &c.Cohort }, 1, 1_000_000),
 	whole("batch", "samples a minibatch", func(c *Config) *int { return &c.Batch }, 1, 100_000),
 	choice("augment", "change of training images, drawn anew for each minibatch", "augmentation", func(c *Config) *string { return &c.Augment }, actors.NoAugment, actors.FlipCrop),
-	choice("select", "how a cohort is drawn", "selection", func(c *Config) *string { return &c.Select }, "uniform"),
-	choice("availability", "when clients can be chosen", "kind of availability", func(c *Config) *string { return &c.Availability }, "always"),
+}
 
+var scheduleKeys = []key{
 	choice("schedule.k", "decay of the number of local steps", "schedule", func(c *Config) *string { return &c.Schedule.K }, DSGD, Fixed, Rounds, Error, Step),
 	whole("schedule.k0", "local steps at the start, K_0", func(c *Config) *int { return &c.Schedule.K0 }, 1, 1_000_000),
 	choice("schedule.eta", "decay of the learning rate", "schedule", func(c *Config) *string { return &c.Schedule.Eta }, Fixed, Rounds, Error, Step),
@@ -65,33 +70,35 @@ var keys = []key{
 	whole("schedule.patience", "evaluations without improvement that count as converged", func(c *Config) *int { return &c.Schedule.Patience }, 1, 1_000_000),
 	real("schedule.min_delta", "least gain in validation accuracy that counts as improvement", func(c *Config) *float64 { return &c.Schedule.MinDelta }, limits{lo: 0, hi: 1}),
 	nullWhole("schedule.decay_round", "last round before the decay of step; null: when converged", func(c *Config) *int { return &c.Schedule.DecayRound }, maxRounds),
+}
 
-	choice("close.rule", "what ends a round", "rule", func(c *Config) *string { return &c.Close.Rule }, "all", "deadline", "first", "buffered"),
-	nullReal("close.seconds", "the deadline", func(c *Config) *float64 { return &c.Close.Seconds }, limits{hi: maxSeconds, unit: "seconds"}),
-	nullWhole("close.n", "updates that close a round", func(c *Config) *int { return &c.Close.N }, 1_000_000),
-	nullWhole("close.staleness_limit", "rounds after which an update is refused", func(c *Config) *int { return &c.Close.StalenessLimit }, 1_000_000),
-
-	choice("aggregate.algorithm", "how updates become a model", "algorithm", func(c *Config) *string { return &c.Aggregate.Algorithm }, "fedavg", "fedavgm", "fedadagrad", "fedadam", "fedyogi"),
-	choice("aggregate.weights", "weight of a client's update", "kind of weights", func(c *Config) *string { return &c.Aggregate.Weights }, EqualWeights, SampleWeights),
-
+var stopKeys = []key{
 	nullWhole("stop.rounds", "stop after so many rounds", func(c *Config) *int { return &c.Stop.Rounds }, maxRounds),
 	nullReal("stop.virtual_seconds", "stop at this virtual time", func(c *Config) *float64 { return &c.Stop.VirtualSeconds }, limits{hi: maxSeconds, unit: "seconds"}),
 	nullWhole("stop.equal_runtime_rounds", "stop at the virtual time that so many rounds of K-eta-fixed take", func(c *Config) *int { return &c.Stop.EqualRuntimeRounds }, maxRounds),
 	nullReal("stop.validation_accuracy", "stop once this accuracy is reached", func(c *Config) *float64 { return &c.Stop.ValidationAccuracy }, limits{hi: 1}),
+}
 
+var speedKeys = []key{
 	real("network.download_mbps", "each client's download speed, D", func(c *Config) *float64 { return &c.Network.DownloadMbps }, limits{hi: 1e6, above: true, unit: "Mbit/s"}),
 	real("network.upload_mbps", "each client's upload speed, U", func(c *Config) *float64 { return &c.Network.UploadMbps }, limits{hi: 1e6, above: true, unit: "Mbit/s"}),
 	megabitsKey,
+	nullText("network.links", "a CSV file of link traces to replay in place of the two speeds (trace,second,download_mbps,upload_mbps)", func(c *Config) *string { return &c.Network.Links }),
 
 	real("compute.seconds_per_step", "mean time of a minibatch, beta (Table 2)", func(c *Config) *float64 { return &c.Compute.SecondsPerStep }, limits{hi: 1e6, unit: "seconds"}),
 	stdKey,
+	nullText("compute.measured", "a CSV file of measured devices (device,milliseconds) by whose speeds the clients' differ", func(c *Config) *string { return &c.Compute.Measured }),
+	nullText("compute.reference", "the device in that file that takes seconds_per_step", func(c *Config) *string { return &c.Compute.Reference }),
+}
 
+var restKeys = []key{
 	choice("devices.include", "when real devices take part", "way to include devices", func(c *Config) *string { return &c.Devices.Include }, "every_round"),
 	real("devices.liveness_seconds", "wall time of silence after which a device is lost", func(c *Config) *float64 { return &c.Devices.LivenessSeconds }, limits{hi: 1e6, above: true, unit: "seconds"}),
 	real("devices.norm_limit", "largest norm of a device's update; 0: none", func(c *Config) *float64 { return &c.Devices.NormLimit }, limits{hi: 1e12}),
 
 	flag("train", "false: time only, nothing is learned", func(c *Config) *bool { return &c.Train }),
 	whole("evaluate.every", "rounds from one validation to the next", func(c *Config) *int { return &c.Evaluate.Every }, 1, maxRounds),
+	nullReal("evaluate.target", "validation accuracy whose time the summary gives; null: stop.validation_accuracy", func(c *Config) *float64 { return &c.Evaluate.Target }, limits{hi: 1}),
 	nullText("init", "a model.safetensors to start from", func(c *Config) *string { return &c.Init }),
 	real("checkpoint.seconds", "wall time from one checkpoint to the next", func(c *Config) *float64 { return &c.Checkpoint.Seconds }, limits{hi: 1e6, above: true, unit: "seconds"}),
 	text("nats.url", "embedded, or the URL of a server", func(c *Config) *string { return &c.NATS.URL }, func(s string) error {

@@ -15,26 +15,31 @@ import (
 )
 
 // key is one key of the configuration and all that is done with it.
-type key struct {
+type key = keyOf[Config]
+
+// keyOf is a key of what a map in a file sets: the configuration, or one of its
+// parts, such as a class of devices.
+type keyOf[T any] struct {
 	path  string // as in "schedule.k"
 	help  string
-	read  func(*Config, ast.Node) error // sets the field; the error is the problem alone
-	write func(*Config) string          // the field as YAML
-	check func(*Config) error           // the value's own limits, whatever set it
-	text  bool                          // on the command line the value is taken as it stands
+	read  func(*T, ast.Node) error // sets the field; the error is the problem alone
+	write func(*T) string          // the field as YAML
+	check func(*T) error           // the value's own limits, whatever set it
+	unset func(*T) bool            // whether the key is null; nil: it never is
+	text  bool                     // on the command line the value is taken as it stands
 }
 
 // text is a key that holds a string; valid may be nil.
-func text(path, help string, field func(*Config) *string, valid func(string) error) key {
-	return key{
+func text[T any](path, help string, field func(*T) *string, valid func(string) error) keyOf[T] {
+	return keyOf[T]{
 		path: path, help: help, text: true,
-		read: func(c *Config, n ast.Node) error {
+		read: func(c *T, n ast.Node) error {
 			s, err := scalar(n, "text")
 			*field(c) = s
 			return err
 		},
-		write: func(c *Config) string { return quote(*field(c)) },
-		check: func(c *Config) error {
+		write: func(c *T) string { return quote(*field(c)) },
+		check: func(c *T) error {
 			s := *field(c)
 			if len(s) > maxText {
 				return fmt.Errorf("a text of %d bytes is too long (at most %d)", len(s), maxText)
@@ -54,28 +59,29 @@ func text(path, help string, field func(*Config) *string, valid func(string) err
 const maxText = 4096
 
 // nullText is text whose empty string is written null.
-func nullText(path, help string, field func(*Config) *string) key {
+func nullText[T any](path, help string, field func(*T) *string) keyOf[T] {
 	k := text(path, help, field, nil)
 	read := k.read
-	k.read = func(c *Config, n ast.Node) error {
+	k.read = func(c *T, n ast.Node) error {
 		if isNull(n) {
 			*field(c) = ""
 			return nil
 		}
 		return read(c, n)
 	}
-	k.write = func(c *Config) string {
+	k.write = func(c *T) string {
 		if *field(c) == "" {
 			return "null"
 		}
 		return quote(*field(c))
 	}
+	k.unset = func(c *T) bool { return *field(c) == "" }
 	return k
 }
 
 // choice is a key that holds one of a few words. Words that are planned are
 // known and refused.
-func choice[S ~string](path, help, what string, field func(*Config) *S, known ...string) key {
+func choice[T any, S ~string](path, help, what string, field func(*T) *S, known ...string) keyOf[T] {
 	built := func(s string) error {
 		if !slices.Contains(known, s) {
 			return errors.New(notA(s, what, known))
@@ -86,9 +92,9 @@ func choice[S ~string](path, help, what string, field func(*Config) *S, known ..
 		}
 		return nil
 	}
-	return key{
+	return keyOf[T]{
 		path: path, help: help + ": " + strings.Join(known, ", "),
-		read: func(c *Config, n ast.Node) error {
+		read: func(c *T, n ast.Node) error {
 			s, err := scalar(n, "a word, "+orList(known))
 			if err != nil {
 				return err
@@ -96,16 +102,16 @@ func choice[S ~string](path, help, what string, field func(*Config) *S, known ..
 			*field(c) = S(s)
 			return built(s)
 		},
-		write: func(c *Config) string { return quote(string(*field(c))) },
-		check: func(c *Config) error { return built(string(*field(c))) },
+		write: func(c *T) string { return quote(string(*field(c))) },
+		check: func(c *T) error { return built(string(*field(c))) },
 	}
 }
 
 // whole is a key that holds a whole number from lo to hi.
-func whole(path, help string, field func(*Config) *int, lo, hi int) key {
-	return key{
+func whole[T any](path, help string, field func(*T) *int, lo, hi int) keyOf[T] {
+	return keyOf[T]{
 		path: path, help: help,
-		read: func(c *Config, n ast.Node) error {
+		read: func(c *T, n ast.Node) error {
 			s, err := scalar(n, "a whole number")
 			if err != nil {
 				return err
@@ -117,8 +123,8 @@ func whole(path, help string, field func(*Config) *int, lo, hi int) key {
 			*field(c) = v
 			return nil
 		},
-		write: func(c *Config) string { return strconv.Itoa(*field(c)) },
-		check: func(c *Config) error {
+		write: func(c *T) string { return strconv.Itoa(*field(c)) },
+		check: func(c *T) error {
 			if v := *field(c); v < lo || v > hi {
 				return fmt.Errorf("%d is out of range (a whole number from %d to %d)", v, lo, hi)
 			}
@@ -128,16 +134,16 @@ func whole(path, help string, field func(*Config) *int, lo, hi int) key {
 }
 
 // nullWhole is whole from 1, and 0 stands for null.
-func nullWhole(path, help string, field func(*Config) *int, hi int) key {
+func nullWhole[T any](path, help string, field func(*T) *int, hi int) keyOf[T] {
 	return orWord(whole(path, help, field, 1, hi), "null",
-		func(c *Config) { *field(c) = 0 }, func(c *Config) bool { return *field(c) == 0 })
+		func(c *T) { *field(c) = 0 }, func(c *T) bool { return *field(c) == 0 })
 }
 
 // orWord lets a number's key hold one word as well, for a value outside the
 // number's range. A zero that is written out stays out of range.
-func orWord(k key, word string, set func(*Config), is func(*Config) bool) key {
+func orWord[T any](k keyOf[T], word string, set func(*T), is func(*T) bool) keyOf[T] {
 	read, write, check := k.read, k.write, k.check
-	k.read = func(c *Config, n ast.Node) error {
+	k.read = func(c *T, n ast.Node) error {
 		s, err := scalar(n, "a number or "+word)
 		if word == "null" && isNull(n) || err == nil && s == word {
 			set(c)
@@ -148,19 +154,68 @@ func orWord(k key, word string, set func(*Config), is func(*Config) bool) key {
 		}
 		return check(c)
 	}
-	k.write = func(c *Config) string {
+	k.write = func(c *T) string {
 		if is(c) {
 			return word
 		}
 		return write(c)
 	}
-	k.check = func(c *Config) error {
+	k.check = func(c *T) error {
 		if is(c) {
 			return nil
 		}
 		return check(c)
 	}
+	if word == "null" {
+		k.unset = is
+	}
 	return k
+}
+
+// optional lets a key be null where the zero value, which it may also hold,
+// stands for not set.
+func optional[T any](k keyOf[T], unset func(*T) bool, clear func(*T)) keyOf[T] {
+	read, write := k.read, k.write
+	k.read = func(c *T, n ast.Node) error {
+		if isNull(n) {
+			clear(c)
+			return nil
+		}
+		return read(c, n)
+	}
+	k.write = func(c *T) string {
+		if unset(c) {
+			return "null"
+		}
+		return write(c)
+	}
+	k.unset = unset
+	return k
+}
+
+// figure is an optional number whose limits are checked where its meaning is
+// known.
+func figure[T any](path, help string, field func(*T) *float64) keyOf[T] {
+	k := real(path, help, field, limits{lo: -math.MaxFloat64, hi: math.MaxFloat64})
+	k.check = func(c *T) error {
+		if v := *field(c); math.IsNaN(v) || math.IsInf(v, 0) {
+			return fmt.Errorf("%s is not a number to calculate with", number(v))
+		}
+		return nil
+	}
+	k.read = func(c *T, n ast.Node) error {
+		s, err := scalar(n, "a number")
+		if err != nil {
+			return err
+		}
+		v, ok := parseNumber(s)
+		if !ok || quoted(n) {
+			return fmt.Errorf("%s is not a number", shown(n, s))
+		}
+		*field(c) = v
+		return nil
+	}
+	return optional(k, func(c *T) bool { return *field(c) == 0 }, func(c *T) { *field(c) = 0 })
 }
 
 // limits is a range of real numbers with what they measure.
@@ -188,10 +243,10 @@ func (l limits) holds(v float64) bool {
 }
 
 // real is a key that holds a number within limits.
-func real(path, help string, field func(*Config) *float64, l limits) key {
-	return key{
+func real[T any](path, help string, field func(*T) *float64, l limits) keyOf[T] {
+	return keyOf[T]{
 		path: path, help: help,
-		read: func(c *Config, n ast.Node) error {
+		read: func(c *T, n ast.Node) error {
 			s, err := scalar(n, "a number")
 			if err != nil {
 				return err
@@ -203,8 +258,8 @@ func real(path, help string, field func(*Config) *float64, l limits) key {
 			*field(c) = v
 			return nil
 		},
-		write: func(c *Config) string { return number(*field(c)) },
-		check: func(c *Config) error {
+		write: func(c *T) string { return number(*field(c)) },
+		check: func(c *T) error {
 			if v := *field(c); !l.holds(v) {
 				return fmt.Errorf("%s is out of range (%s)", number(v), l)
 			}
@@ -214,17 +269,17 @@ func real(path, help string, field func(*Config) *float64, l limits) key {
 }
 
 // nullReal is real above zero, and 0 stands for null.
-func nullReal(path, help string, field func(*Config) *float64, l limits) key {
+func nullReal[T any](path, help string, field func(*T) *float64, l limits) keyOf[T] {
 	l.lo, l.above = 0, true
 	return orWord(real(path, help, field, l), "null",
-		func(c *Config) { *field(c) = 0 }, func(c *Config) bool { return *field(c) == 0 })
+		func(c *T) { *field(c) = 0 }, func(c *T) bool { return *field(c) == 0 })
 }
 
 // flag is a key that holds true or false.
-func flag(path, help string, field func(*Config) *bool) key {
-	return key{
+func flag[T any](path, help string, field func(*T) *bool) keyOf[T] {
+	return keyOf[T]{
 		path: path, help: help,
-		read: func(c *Config, n ast.Node) error {
+		read: func(c *T, n ast.Node) error {
 			b, ok := n.(*ast.BoolNode)
 			if !ok {
 				s, err := scalar(n, "true or false")
@@ -236,8 +291,8 @@ func flag(path, help string, field func(*Config) *bool) key {
 			*field(c) = b.Value
 			return nil
 		},
-		write: func(c *Config) string { return strconv.FormatBool(*field(c)) },
-		check: func(*Config) error { return nil },
+		write: func(c *T) string { return strconv.FormatBool(*field(c)) },
+		check: func(*T) error { return nil },
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/goccy/go-yaml"
@@ -20,8 +21,9 @@ const maxFile = 1 << 20
 // assignment is one key that the user set, with its place.
 type assignment struct {
 	key   *key
-	value ast.Node
+	value ast.Node // nil: null
 	where string
+	place func(ast.Node) string // of a part of the value
 }
 
 // Load reads a configuration: a base, changed by the file, changed by the
@@ -77,15 +79,19 @@ func readLimited(path string) ([]byte, error) {
 func resolve(set []assignment) (Config, error) {
 	c := Demonstration()
 	given := map[string]*assignment{} // the last of each key
+	places := map[string]string{}
 	for i := range set {
 		given[set[i].key.path] = &set[i]
+	}
+	for path, a := range given {
+		places[path] = a.where
+		locate(places, path, a.value, a.place)
 	}
 	place := func(err error) error {
 		var k *KeyError
 		if errors.As(err, &k) && k.Where == "" {
-			for _, name := range append([]string{k.Key}, k.Others...) {
-				if a := given[name]; a != nil {
-					k.Where = a.where
+			for _, name := range append([]string{k.part, k.Key}, k.Others...) {
+				if k.Where = placeOf(places, name); k.Where != "" {
 					break
 				}
 			}
@@ -110,7 +116,11 @@ func resolve(set []assignment) (Config, error) {
 	}
 	for _, a := range set {
 		if err := a.key.read(&c, a.value); err != nil {
-			return Config{}, &KeyError{Where: a.where, Key: a.key.path, Problem: err.Error()}
+			k := problemAt(a.key.path, err)
+			here := map[string]string{k.Key: a.where}
+			locate(here, a.key.path, a.value, a.place)
+			k.Where = placeOf(here, k.Key)
+			return Config{}, k
 		}
 	}
 	if given["out"] == nil {
@@ -161,7 +171,7 @@ func parseSet(s string) ([]assignment, error) {
 	where := func(ast.Node) string { return setFlag }
 	// Text stands as it is, so that paths and addresses need no YAML quotes.
 	if k := keyAt(path); k != nil && k.text && !strings.HasPrefix(value, `"`) && !strings.HasPrefix(value, "'") && value != "null" {
-		return []assignment{{k, ast.String(token.String(value, value, &token.Position{Line: 1, Column: 1})), setFlag}}, nil
+		return []assignment{{k, ast.String(token.String(value, value, &token.Position{Line: 1, Column: 1})), setFlag, where}}, nil
 	}
 	root, err := parseYAML([]byte(value))
 	if err != nil {
@@ -194,7 +204,7 @@ func flatten(set []assignment, prefix string, m *ast.MappingNode, where func(ast
 // put appends what a value sets that stands at a path, a key's or a group's.
 func put(set []assignment, path string, value ast.Node, where func(ast.Node) string) ([]assignment, error) {
 	if k := keyAt(path); k != nil {
-		return append(set, assignment{k, value, where(value)}), nil
+		return append(set, assignment{k, value, where(value), where}), nil
 	}
 	if !isGroup(path) {
 		return nil, &KeyError{Where: where(value), Key: path, Problem: unknownKey(path)}
@@ -202,11 +212,41 @@ func put(set []assignment, path string, value ast.Node, where func(ast.Node) str
 	if isNull(value) { // a group whose keys are all commented out
 		return set, nil
 	}
-	m, ok := value.(*ast.MappingNode)
-	if !ok {
+	m, isMap := value.(*ast.MappingNode)
+	if word, ok := rules[path]; ok {
+		if !isMap {
+			return anew(append(set, assignment{keyAt(path + "." + word), value, where(value), where}), path, nil, where(value), where), nil
+		}
+		if named := mapKeys(m); slices.Contains(named, word) {
+			set = anew(set, path, named, where(value), where)
+		}
+	} else if !isMap {
 		return nil, &KeyError{Where: where(value), Key: path, Problem: "this is a group of keys: " + orList(groupKeys(path))}
 	}
 	return flatten(set, path+".", m, where)
+}
+
+// rules are the groups that one word may stand for, the value of the key named
+// here: "availability: always". A word, or a map that holds that key, sets the
+// whole group anew: what an earlier rule was set with is null again.
+var rules = map[string]string{"select": "rule", "availability": "model", "close": "rule"}
+
+// anew sets the keys of a group to null but for its word and those named.
+func anew(set []assignment, group string, named []string, at string, where func(ast.Node) string) []assignment {
+	for _, name := range groupKeys(group) {
+		if name != rules[group] && !slices.Contains(named, name) {
+			set = append(set, assignment{keyAt(group + "." + name), nil, at, where})
+		}
+	}
+	return set
+}
+
+func mapKeys(m *ast.MappingNode) []string {
+	var list []string
+	for _, v := range m.Values {
+		list = append(list, v.Key.String())
+	}
+	return list
 }
 
 func isGroup(path string) bool { return len(groupKeys(path)) > 0 }

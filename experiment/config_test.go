@@ -136,9 +136,6 @@ func TestMistakesAreNamed(t *testing.T) {
 		{"plateau without training", "train: false", []string{"schedule.eta=step"}, `--set schedule.eta: "step" decides by the validation accuracy, which train: false does not measure (set schedule.decay_round)`},
 		{"accuracy without training", "train: false\nstop:\n  validation_accuracy: 0.5", nil, `config.yaml:3: stop.validation_accuracy: 0.5 is never reached with train: false, which measures no accuracy (remove it)`},
 		{"planned task", "task: quadratic", nil, `config.yaml:1: task: "quadratic" is not available in this version (use sent140, femnist, cifar100 or shakespeare)`},
-		{"planned rule", "close: {rule: deadline}", nil, `config.yaml:1: close.rule: "deadline" is not available in this version (use all)`},
-		{"planned algorithm", "aggregate: {algorithm: fedadam}", nil, `config.yaml:1: aggregate.algorithm: "fedadam" is not available in this version (use fedavg)`},
-		{"availability", "availability: nights", nil, `config.yaml:1: availability: "nights" is not a kind of availability (always)`},
 		{"external server", "nats: {url: \"nats://a:4222\"}", nil, `config.yaml:1: nats.url: "nats://a:4222": an external server is not available in this version (use embedded)`},
 		{"devices", "devices: {norm_limit: 3}", nil, `config.yaml:1: devices.norm_limit: 3 has no effect in this version (leave it at 0)`},
 		{"name with a dot", "name: a.b", nil, `config.yaml:1: name: "a.b" is not a name (1 to 64 letters, digits, hyphens and underscores, the first a letter or digit)`},
@@ -226,8 +223,10 @@ func anyConfig(t *rapid.T) Config {
 		Rounds: rapid.IntRange(1, maxRounds).Draw(t, "rounds"), VirtualSeconds: positive("virtual_seconds"),
 		EqualRuntimeRounds: maybe("equal", 100), ValidationAccuracy: rapid.Float64Range(0, 1).Draw(t, "accuracy"),
 	}
-	c.Network = Network{positive("down"), positive("up"), rapid.SampledFrom([]float64{0, 320, 6.71, 1e-9}).Draw(t, "megabits")}
-	c.Compute = Compute{rapid.Float64Range(0, 10).Draw(t, "step"), rapid.Float64Range(0, 10).Draw(t, "std")}
+	c.Network = Network{DownloadMbps: positive("down"), UploadMbps: positive("up"), ModelMegabits: rapid.SampledFrom([]float64{0, 320, 6.71, 1e-9}).Draw(t, "megabits")}
+	c.Compute = Compute{SecondsPerStep: rapid.Float64Range(0, 10).Draw(t, "step"), Std: rapid.Float64Range(0, 10).Draw(t, "std")}
+	anyRules(t, &c)
+	anyDevices(t, &c)
 	c.Init = rapid.OneOf(rapid.Just(""), printable).Draw(t, "init")
 	c.HTTP = rapid.SampledFrom([]string{"", ":0", "localhost:9090", "[::1]:80"}).Draw(t, "http")
 	c.Out = printable.Draw(t, "out")

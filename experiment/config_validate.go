@@ -12,11 +12,11 @@ import (
 func (c Config) Validate() error {
 	for _, k := range keys {
 		if err := k.check(&c); err != nil {
-			return &KeyError{Key: k.path, Problem: err.Error()}
+			return problemAt(k.path, err)
 		}
 	}
 	for _, fits := range []func(Config) *KeyError{
-		fitPopulation, fitModel, fitLosses, fitStop, fitClock, fitUnused,
+		fitPopulation, fitModel, fitLosses, fitClose, fitSelect, fitAggregate, fitDevices, fitStop, fitClock, fitUnused,
 	} {
 		if err := fits(c); err != nil {
 			return err
@@ -114,7 +114,6 @@ func fitUnused(c Config) *KeyError {
 
 // unused are the keys that nothing reads yet. To enable one, remove it here.
 var unused = []string{
-	"close.seconds", "close.n", "close.staleness_limit",
 	"devices.liveness_seconds", "devices.norm_limit",
 	"checkpoint.seconds",
 }

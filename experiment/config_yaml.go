@@ -12,14 +12,36 @@ func (c Config) YAML() []byte {
 	for i := 0; i < len(keys); {
 		group, _, ok := strings.Cut(keys[i].path, ".")
 		if !ok {
-			b.WriteString(keys[i].path + ": " + keys[i].write(&c) + "\n")
+			b.WriteString(strings.Replace(keys[i].path+": "+keys[i].write(&c), " \n", "\n", 1) + "\n")
 			i++
 			continue
 		}
-		b.WriteString(group + ":\n")
-		for ; i < len(keys) && strings.HasPrefix(keys[i].path, group+"."); i++ {
-			b.WriteString("  " + keys[i].path[len(group)+1:] + ": " + keys[i].write(&c) + "\n")
+		end := i
+		for end < len(keys) && strings.HasPrefix(keys[end].path, group+".") {
+			end++
 		}
+		c.writeGroup(&b, group, keys[i:end])
+		i = end
 	}
 	return []byte(b.String())
+}
+
+// writeGroup writes the keys of a group. In one that a word may stand for, what
+// is null belongs to other words and is left out.
+func (c *Config) writeGroup(b *strings.Builder, group string, keys []key) {
+	var lines []string
+	_, ruled := rules[group]
+	for _, k := range keys {
+		if !ruled || k.unset == nil || !k.unset(c) {
+			lines = append(lines, k.path[len(group)+1:]+": "+k.write(c))
+		}
+	}
+	if ruled && len(lines) == 1 {
+		b.WriteString(group + lines[0][strings.Index(lines[0], ":"):] + "\n")
+		return
+	}
+	b.WriteString(group + ":\n")
+	for _, line := range lines {
+		b.WriteString("  " + line + "\n")
+	}
 }

@@ -5,6 +5,7 @@ import (
 
 	"fedpace/actors"
 	"fedpace/actors/learn"
+	"fedpace/coordinator/aggregate"
 )
 
 // Task is a learning problem.
@@ -89,16 +90,17 @@ func Defaults(task Task) (Config, error) {
 		Cohort:       p.Cohort,
 		Batch:        p.Batch,
 		Augment:      augment,
-		Select:       "uniform",
-		Availability: "always",
+		Select:       Select{Rule: Uniform},
+		Availability: Availability{Model: Always},
 		Schedule: Schedule{
 			K: Rounds, K0: p.K0, Eta: Fixed, Eta0: p.Eta0,
 			Window: 100, F0: FromWindow, Patience: 10,
 		},
-		Close:      Close{Rule: "all"},
-		Aggregate:  Aggregate{Algorithm: "fedavg", Weights: EqualWeights},
+		Close:      Close{Rule: All},
+		Aggregate:  Aggregate{Algorithm: aggregate.FedAvg, Weights: EqualWeights},
+		Limits:     Limits{StateGB: 8},
 		Stop:       Stop{Rounds: 10000},
-		Network:    Network{paperDownloadMbps, paperUploadMbps, p.Megabits},
+		Network:    Network{DownloadMbps: paperDownloadMbps, UploadMbps: paperUploadMbps, ModelMegabits: p.Megabits},
 		Compute:    Compute{SecondsPerStep: p.SecondsPerStep},
 		Devices:    Devices{Include: "every_round", LivenessSeconds: 120},
 		Train:      true,

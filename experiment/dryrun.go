@@ -11,6 +11,7 @@ import (
 
 	"fedpace/actors"
 	"fedpace/coordinator"
+	"fedpace/coordinator/aggregate"
 	"fedpace/coordinator/round"
 	"fedpace/coordinator/schedule"
 )
@@ -27,6 +28,9 @@ type Estimate struct {
 	// Upper says that the schedule depends on losses: figures are those of the
 	// schedule that stays at K_0, of which the run will do at most the steps.
 	Upper bool
+	// About says that rounds are not all alike: figures are those of a sample of
+	// them, carried on with mean devices.
+	About bool
 	// Open says that a stop depends on what is learned: the run may end sooner.
 	Open bool
 }
@@ -47,14 +51,14 @@ func DryRun(ctx context.Context, c Config, o Options) (e Estimate, err error) {
 		return e, err
 	}
 	e = Estimate{Config: p.config, Open: c.Stop.ValidationAccuracy > 0}
-	if err := p.foresee(&e, limit); err != nil {
-		return e, err
-	}
-	perTask, err := p.timeTask(ctx, o)
+	s, err := p.sample(ctx, o, limit)
 	if err != nil {
 		return e, err
 	}
-	wall := perTask * float64(e.Rounds) * float64(c.Cohort)
+	if err := p.foreseeAll(&e, limit, s); err != nil {
+		return e, err
+	}
+	wall := s.wall * s.tasks * float64(e.Rounds)
 	if c.Train {
 		e.Model, e.Data = p.model.String(), p.set.Info().Name
 		step, sample, err := p.timeLearning(ctx)
@@ -65,7 +69,7 @@ func DryRun(ctx context.Context, c Config, o Options) (e Estimate, err error) {
 		if c.Evaluate.Every > 0 {
 			evaluations += float64(e.Rounds / c.Evaluate.Every)
 		}
-		work := step*float64(e.Steps)*float64(c.Cohort) + sample*evaluations*float64(p.set.HeldOut())
+		work := step*float64(e.Steps)*s.accepted + sample*evaluations*float64(p.set.HeldOut())
 		wall += work / float64(runtime.GOMAXPROCS(0))
 	}
 	if c.Pace > 0 {
@@ -75,9 +79,34 @@ func DryRun(ctx context.Context, c Config, o Options) (e Estimate, err error) {
 	return e, nil
 }
 
-// foresee walks through the rounds with mean durations, without losses.
-func (p *problem) foresee(e *Estimate, limit round.Time) error {
-	rounds, err := roundConfig(p.config, limit)
+// foreseeAll foresees the run by its sample.
+func (p *problem) foreseeAll(e *Estimate, limit round.Time, s sample) error {
+	_, alike, err := p.fixedRound()
+	if err != nil {
+		return err
+	}
+	if !alike && s.whole { // the sample is the run
+		e.Rounds, e.Virtual, e.Steps = s.rounds, s.virtual, s.steps
+		return nil
+	}
+	pace := 1.0
+	if !alike && s.rounds > 0 {
+		e.About = true
+		var mean Estimate
+		if err := p.foresee(&mean, s.rounds, 0, 1); err != nil {
+			return err
+		}
+		if mean.Virtual > 0 {
+			pace = s.virtual / mean.Virtual
+		}
+	}
+	return p.foresee(e, p.config.Stop.Rounds, limit, pace)
+}
+
+// foresee walks through so many rounds (0: to the limit) with mean durations,
+// each so many times as long, without losses.
+func (p *problem) foresee(e *Estimate, most int, limit round.Time, pace float64) error {
+	rounds, err := p.rounds(limit)
 	if err != nil {
 		return err
 	}
@@ -90,14 +119,17 @@ func (p *problem) foresee(e *Estimate, limit round.Time) error {
 	if err != nil {
 		return err
 	}
-	most := p.config.Stop.Rounds
 	if most == 0 && limit == 0 {
 		return nil // ends by what is learned alone: nothing can be foreseen
 	}
 	var now round.Time
 	for r := 1; most == 0 || r <= most; r++ {
 		k := rounds.K.LocalSteps(schedule.Progress{Round: r})
-		now += communication + round.Time(k)*(one-communication)
+		next := communication + round.Time(k)*(one-communication)
+		if pace != 1 {
+			next = round.Time(float64(next) * pace)
+		}
+		now += next
 		if (limit > 0 && now > limit) || r > maxForeseen {
 			break
 		}
@@ -115,22 +147,65 @@ func (p *problem) meanRound(k int) (round.Time, error) {
 	return round.Time(d.Download + d.Compute + d.Upload), err
 }
 
-// timeTask plays some rounds without learning and returns wall seconds a task.
-func (p *problem) timeTask(ctx context.Context, o Options) (float64, error) {
+// sample is what some rounds of a run came to.
+type sample struct {
+	whole    bool // they were all of the run's
+	rounds   int
+	virtual  float64 // seconds
+	steps    int64   // sum of K_r
+	tasks    float64 // a round
+	accepted float64 // a round
+	wall     float64 // seconds a task, without learning
+}
+
+// sampleTasks is about how many tasks a sample has.
+const sampleTasks = 20_000
+
+// sample plays some rounds without learning.
+func (p *problem) sample(ctx context.Context, o Options, limit round.Time) (s sample, err error) {
 	timing := *p
-	timing.config.Train = false
-	timing.config.Schedule.K, timing.config.Schedule.Eta = Fixed, Fixed
-	timing.config.Stop = Stop{Rounds: 1 + 20_000/timing.config.Cohort}
-	timing.config.Pace = 0
+	c := &timing.config
+	c.untrained()
+	for _, kind := range []*string{&c.Schedule.K, &c.Schedule.Eta} {
+		if *kind == Error || *kind == Step && c.Schedule.DecayRound == 0 {
+			*kind = Fixed
+		}
+	}
+	most := 1 + sampleTasks/c.Cohort
+	if c.Close.Rule == Buffered {
+		most = 1 + sampleTasks/c.Close.N
+	}
+	s.whole = limit > 0
+	if c.Stop.Rounds > 0 && c.Stop.Rounds <= most {
+		most, s.whole = c.Stop.Rounds, true
+	}
+	c.Stop = Stop{Rounds: most}
+	c.Pace = 0
 	e, err := startEngine(ctx, &timing, o)
 	if err != nil {
-		return 0, err
+		return s, err
 	}
 	defer e.Close()
 	started := time.Now()
-	_, err = e.play(ctx, 0, coordinator.Observer{})
+	result, err := e.play(ctx, limit, coordinator.Observer{Report: func(r *round.Report) error {
+		s.steps = r.SGDSteps
+		return nil
+	}})
+	if err != nil {
+		return s, err
+	}
 	took := time.Since(started).Seconds()
-	return took / float64(timing.config.Stop.Rounds*timing.config.Cohort), err
+	s.rounds, s.virtual = result.Stop.Rounds, result.Stop.At.Seconds()
+	if s.whole && s.rounds == most && c.Stop.Rounds != p.config.Stop.Rounds {
+		s.whole = false // the limit was not reached
+	}
+	tasks := 0
+	for _, n := range result.Stop.Outcomes {
+		tasks += n
+	}
+	n := float64(max(1, s.rounds))
+	s.tasks, s.accepted, s.wall = float64(tasks)/n, float64(result.Stop.Outcomes[round.Accepted])/n, took/float64(max(1, tasks))
+	return s, nil
 }
 
 // timeLearning measures one worker: seconds a local step and seconds a held-out
@@ -141,13 +216,13 @@ func (p *problem) timeLearning(ctx context.Context) (step, sample float64, err e
 		return 0, 0, err
 	}
 	const enough = 200 * time.Millisecond
-	sum := make([]int64, p.model.Params())
+	method, sum, variate := p.method()
 	steps := 0
 	started := time.Now()
 	for client := 0; time.Since(started) < enough; client = (client + 1) % p.config.Clients {
 		clear(sum)
-		work := []actors.Assignment{{Task: 1, Client: client, LocalSteps: p.config.Schedule.K0, Rate: p.config.Schedule.Eta0, Weight: 1}}
-		if _, err := t.Train(ctx, p.initial, actors.Method{}, work, sum); err != nil {
+		work := []actors.Assignment{{Task: 1, Client: client, LocalSteps: p.config.Schedule.K0, Rate: p.config.Schedule.Eta0, Weight: 1, Variate: variate}}
+		if _, err := t.Train(ctx, p.initial, method, work, sum); err != nil {
 			return 0, 0, err
 		}
 		steps += p.config.Schedule.K0
@@ -161,6 +236,23 @@ func (p *problem) timeLearning(ctx context.Context) (step, sample float64, err e
 	return step, time.Since(started).Seconds() / float64(n), nil
 }
 
+// method is the algorithm's way to do local steps, with a sum of its length
+// and a client's variate where it has one.
+func (p *problem) method() (m actors.Method, sum []int64, variate []float32) {
+	a := p.config.Aggregate
+	n := p.model.Params()
+	switch a.Algorithm {
+	case aggregate.Scaffold:
+		m = actors.Method{Variates: true, Variate: make([]float32, n), VariateWeight: 1 / float64(p.config.Clients)}
+		variate = make([]float32, n)
+	case aggregate.FedProx:
+		if o, err := aggregate.Resolve(a.Algorithm, a.Options); err == nil { // else the run has refused it
+			m.Proximal = *o.Mu
+		}
+	}
+	return m, make([]int64, m.SumLength(n)), variate
+}
+
 // Write writes the estimate for people, after the resolved configuration.
 func (e Estimate) Write(w io.Writer) error {
 	about := "timing only: no model is trained"
@@ -168,8 +260,11 @@ func (e Estimate) Write(w io.Writer) error {
 		about = fmt.Sprintf("%s on %s", e.Model, e.Data)
 	}
 	bound := ""
+	if e.About {
+		bound = ", by a sample of them"
+	}
 	if e.Upper {
-		bound = " at most (K_r follows what is learned; these are for K_0 throughout)"
+		bound += " at most (K_r follows what is learned; these are for K_0 throughout)"
 	}
 	_, err := fmt.Fprintf(w, "%s\n# This run would be: %s, %d clients, %d a round, schedule %s.\n# %d rounds, %s virtual time, %d SGD steps a client of each round%s.\n# About %s on this machine; results in %s.\n",
 		e.Config.YAML(), about, e.Config.Clients, e.Config.Cohort, e.Config.Schedule.Name(),

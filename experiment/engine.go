@@ -63,7 +63,7 @@ func (e *engine) start(ctx context.Context, o Options) (err error) {
 // play runs the rounds to limit (0: none) and returns where they ended.
 func (e *engine) play(ctx context.Context, limit round.Time, watch coordinator.Observer) (*coordinator.Result, error) {
 	p := e.p
-	rounds, err := roundConfig(p.config, limit)
+	rounds, err := p.rounds(limit)
 	if err != nil {
 		return nil, err
 	}
@@ -73,6 +73,9 @@ func (e *engine) play(ctx context.Context, limit round.Time, watch coordinator.O
 		c.Learning = coordinator.Learning{
 			Model: p.model, Initial: p.initial, Kernel: p.kernel, Jobs: e.jobs, HeldOut: p.set.HeldOut(),
 			Spec: learning.Spec(),
+		}
+		if c.Learning.Algorithm, err = p.algorithm(); err != nil {
+			return nil, err
 		}
 		if p.config.Aggregate.Weights == SampleWeights {
 			c.Learning.Samples = p.set.Samples

@@ -7,6 +7,7 @@ import (
 	"fedpace/actors/data"
 	"fedpace/actors/device"
 	"fedpace/actors/learn"
+	"fedpace/coordinator/aggregate"
 )
 
 // problem is what a configuration asks to be learned, by whom and how fast:
@@ -17,7 +18,7 @@ type problem struct {
 	fleet     *device.Fleet
 	modelBits int64
 
-	// Only when the run trains.
+	// Only when the run trains; the set also when clients are chosen by it.
 	set     data.Set
 	model   learn.Model
 	initial []float32
@@ -46,14 +47,14 @@ func (p *problem) Close() error {
 
 func (p *problem) prepare() (err error) {
 	c := &p.config
-	p.fleet, err = device.NewFleet(device.Config{
-		DownloadMbps: c.Network.DownloadMbps, UploadMbps: c.Network.UploadMbps,
-		SecondsPerStep: c.Compute.SecondsPerStep, StepStd: c.Compute.Std,
-	}, c.Seed)
+	devices, err := c.devices(&readFiles{})
 	if err != nil {
 		return err
 	}
-	if c.Train || c.Clients == 0 {
+	if p.fleet, err = device.NewFleet(devices, c.Seed); err != nil {
+		return err
+	}
+	if c.Train || c.Clients == 0 || c.bySize() {
 		if err := p.open(); err != nil {
 			return err
 		}
@@ -75,10 +76,52 @@ func (p *problem) prepare() (err error) {
 	if !c.Train {
 		return nil
 	}
+	if err := aggregate.CheckState(c.Aggregate.Algorithm, params, c.Clients, int64(c.Limits.StateGB*1e9)); err != nil {
+		return optionError(err)
+	}
 	if p.kernel, err = learn.SelectKernel(); err != nil {
 		return err
 	}
 	return p.initialise()
+}
+
+// bySize tells whether clients are drawn by their samples.
+func (c *Config) bySize() bool { return c.Select.Rule == BySize || c.Select.From == BySize }
+
+// algorithm is how updates become a model, with a state of its own.
+func (p *problem) algorithm() (*aggregate.Algorithm, error) {
+	a := p.config.Aggregate
+	return aggregate.New(a.Algorithm, p.model.Params(), p.config.Clients, a.Options)
+}
+
+// state says what the algorithm will keep; "" when nothing.
+func (p *problem) state() string {
+	if !p.config.Train {
+		return ""
+	}
+	name, params := p.config.Aggregate.Algorithm, p.model.Params()
+	bytes := aggregate.StateBytes(name, params, p.config.Clients)
+	if bytes == 0 {
+		return ""
+	}
+	of := ""
+	if name == aggregate.Scaffold {
+		of = fmt.Sprintf(" and %d clients", p.config.Clients)
+	}
+	return fmt.Sprintf("%s keeps up to %s of state for %d parameters%s.", name, size(bytes), params, of)
+}
+
+// size is a number of bytes for people.
+func size(bytes int64) string {
+	for _, unit := range []struct {
+		bytes float64
+		name  string
+	}{{1e9, "GB"}, {1e6, "MB"}, {1e3, "kB"}} {
+		if v := float64(bytes) / unit.bytes; v >= 1 {
+			return fmt.Sprintf("%.3g %s", v, unit.name)
+		}
+	}
+	return fmt.Sprintf("%d bytes", bytes)
 }
 
 // maxModelBits bounds a transfer: a model of a terabyte.
@@ -101,6 +144,8 @@ func (p *problem) open() (err error) {
 	switch {
 	case c.Clients > p.set.Clients():
 		return fmt.Errorf("clients: %d, but %s holds %d", c.Clients, c.Data, p.set.Clients())
+	case c.Select.Candidates > c.Clients:
+		return fmt.Errorf("select.candidates: %d of %d clients in %s; set it to at most that", c.Select.Candidates, c.Clients, c.Data)
 	case c.Cohort > c.Clients:
 		return fmt.Errorf("cohort: %d of %d clients in %s; set cohort to at most that", c.Cohort, c.Clients, c.Data)
 	}

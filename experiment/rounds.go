@@ -4,39 +4,104 @@ import (
 	"fmt"
 	"math"
 
+	"fedpace/actors/device"
 	"fedpace/coordinator/round"
 	"fedpace/coordinator/schedule"
 )
 
-// roundConfig is what the round machine needs of a configuration. limit is the
-// virtual time at which the run ends, 0 for none.
-func roundConfig(c Config, limit round.Time) (round.Config, error) {
-	k, err := schedule.NewK(c.Schedule.K, c.Schedule.K0, c.Schedule.DecayRound)
-	if err != nil {
-		return round.Config{}, err
-	}
-	eta, err := schedule.NewEta(c.Schedule.Eta, c.Schedule.Eta0, c.Schedule.DecayRound)
-	if err != nil {
-		return round.Config{}, err
-	}
-	return round.Config{
-		Seed: c.Seed, Clients: c.Clients, Cohort: c.Cohort, Closing: round.All{},
-		K: k, Eta: eta,
+// rounds is what the round machine needs of the problem. limit is the virtual
+// time at which the run ends, 0 for none.
+func (p *problem) rounds(limit round.Time) (r round.Config, err error) {
+	c := p.config
+	r = round.Config{
+		Seed: c.Seed, Clients: c.Clients, Cohort: c.Cohort,
 		Window:        schedule.WindowConfig{Size: c.Schedule.Window, FirstRound: c.Schedule.F0 == FromFirst},
 		Plateau:       schedule.PlateauConfig{Patience: c.Schedule.Patience, MinDelta: c.Schedule.MinDelta},
 		Train:         c.Train,
 		EvaluateEvery: c.Evaluate.Every,
 		Stop:          round.Limits{Rounds: c.Stop.Rounds, Time: limit, Accuracy: c.Stop.ValidationAccuracy},
-	}, nil
+		Select:        p.selection(c.Select.Rule),
+	}
+	if r.K, err = schedule.NewK(c.Schedule.K, c.Schedule.K0, c.Schedule.DecayRound); err != nil {
+		return r, err
+	}
+	if r.Eta, err = schedule.NewEta(c.Schedule.Eta, c.Schedule.Eta0, c.Schedule.DecayRound); err != nil {
+		return r, err
+	}
+	if r.Closing, err = c.Close.rule(); err != nil {
+		return r, err
+	}
+	if c.Select.Rule == Fit {
+		r.Expect = p.expect
+	}
+	if c.everAbsent() { // otherwise nobody needs to be asked
+		r.Available = func(client int, t round.Time) bool { return p.fleet.Available(client, int64(t)) }
+		r.NextChange = p.nextChange
+	}
+	return r, nil
+}
+
+// rule is the closing rule as the machine takes it.
+func (c Close) rule() (round.Closing, error) {
+	switch c.Rule {
+	case Deadline:
+		after, err := seconds(c.Seconds)
+		return round.By{After: after}, err
+	case First:
+		return round.First{N: c.N}, nil
+	case Buffered:
+		return round.Buffered{N: c.N, StalenessLimit: c.StalenessLimit}, nil
+	}
+	return round.All{}, nil
+}
+
+// selection is a rule of Select as the machine takes it.
+func (p *problem) selection(rule string) round.Select {
+	switch rule {
+	case BySize:
+		return round.BySize{Samples: p.set.Samples}
+	case PowerOfChoice:
+		return round.PowerOfChoice{Candidates: p.config.Select.Candidates, From: p.selection(p.config.Select.From)}
+	case Fit:
+		return round.Fit{From: p.selection(p.config.Select.From)}
+	}
+	return round.Uniform{}
+}
+
+// expect is the time that a client is expected to take, for Fit.
+func (p *problem) expect(client, steps int) round.Time {
+	d, err := p.fleet.Expect(client, steps, p.modelBits)
+	if err != nil {
+		return round.MaxDuration // too long for anything
+	}
+	return round.Time(d.Total())
+}
+
+// nextChange is the next time at which clients can be chosen who cannot be now.
+// The machine asks where it found nobody who is free: mostly nobody is there at
+// all.
+func (p *problem) nextChange(t round.Time) (round.Time, bool) {
+	clients := p.config.Clients
+	next := p.fleet.NextAny(clients, int64(t))
+	if next <= int64(t) { // all who are there have work: anybody's next change
+		next = device.Never
+		for c := range clients {
+			next = min(next, p.fleet.NextChange(c, int64(t)))
+		}
+	}
+	return round.Time(next), next != device.Never
 }
 
 // fixedRound is the virtual time of one K-eta-fixed round (Eq. 3 with K_0),
-// the same for all clients and rounds; false where devices are random.
+// where it is the same for all clients and rounds and no rule changes it; false
+// elsewhere.
 func (p *problem) fixedRound() (round.Time, bool, error) {
-	if p.config.Compute.Std != 0 {
+	c := &p.config
+	waits := c.Close.Rule == All || c.Close.Rule == First // of equals the first n are all
+	if !p.fleet.Constant() || !waits || c.Select.Rule == PowerOfChoice {
 		return 0, false, nil
 	}
-	one, err := p.meanRound(p.config.Schedule.K0)
+	one, err := p.meanRound(c.Schedule.K0)
 	return one, err == nil, err
 }
 

@@ -21,6 +21,13 @@ type Options struct {
 	Notice   func(string)   // what the user should know, a line each; may be nil
 }
 
+// notice tells the user a line.
+func (o *Options) notice(line string) {
+	if o.Notice != nil {
+		o.Notice(line)
+	}
+}
+
 // Run does one experiment and leaves its results in c.Out. Mistakes in the
 // configuration and the data are found before the folder is made. When ctx is
 // cancelled the run stops cleanly, keeps what is done with a summary that says
@@ -43,6 +50,9 @@ func Run(ctx context.Context, c Config, o Options) (Summary, error) {
 
 // run plays the prepared problem and writes its results.
 func (p *problem) run(ctx context.Context, o Options, started time.Time) (s Summary, err error) {
+	if state := p.state(); state != "" {
+		o.notice(state)
+	}
 	limit, err := p.limit(ctx, o)
 	if err != nil {
 		return Summary{}, err
@@ -95,8 +105,9 @@ func (p *problem) limit(ctx context.Context, o Options) (limit round.Time, err e
 	return limit, nil
 }
 
-// fixedRuntime is the virtual time of n rounds of K-eta-fixed: by Eq. 5 for
-// constant devices, else by playing them, without learning, with this seed.
+// fixedRuntime is the virtual time of n rounds of K-eta-fixed: by Eq. 5 where
+// all rounds are alike, else by playing them, without learning, with this seed,
+// these devices and this closing rule.
 func (p *problem) fixedRuntime(ctx context.Context, o Options, n int) (round.Time, error) {
 	one, constant, err := p.fixedRound()
 	if err != nil {
@@ -109,12 +120,10 @@ func (p *problem) fixedRuntime(ctx context.Context, o Options, n int) (round.Tim
 		return round.Time(n) * one, nil
 	}
 	fixed := *p
-	fixed.config.Train = false
 	fixed.config.Schedule.K, fixed.config.Schedule.Eta = Fixed, Fixed
 	fixed.config.Stop = Stop{Rounds: n}
-	if o.Notice != nil {
-		o.Notice(fmt.Sprintf("Devices are random: timing %d rounds of the fixed schedule first.", n))
-	}
+	fixed.config.untrained()
+	o.notice(fmt.Sprintf("Rounds are not all alike: timing %d of the fixed schedule first.", n))
 	e, err := startEngine(ctx, &fixed, o)
 	if err != nil {
 		return 0, err
@@ -124,7 +133,23 @@ func (p *problem) fixedRuntime(ctx context.Context, o Options, n int) (round.Tim
 	if err != nil {
 		return 0, err
 	}
+	if result.Stop.Rounds < n {
+		return 0, fmt.Errorf("the fixed schedule ends after %d of %d rounds: %s", result.Stop.Rounds, n, result.Stop.Reason)
+	}
 	return result.Stop.At, nil
+}
+
+// untrained makes a configuration one that is timed alone. Where clients are
+// chosen by their losses the candidates' draw stands for the choice, and asking
+// them is not counted.
+func (c *Config) untrained() {
+	c.Train = false
+	if s := &c.Select; s.Rule == PowerOfChoice {
+		if s.From == "" {
+			s.From = Uniform
+		}
+		*s = Select{Rule: s.From}
+	}
 }
 
 // relativeSteps is the summary's relative_sgd_steps: the steps of one client of

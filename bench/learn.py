@@ -171,7 +171,7 @@ def main():
         us = metrics["best-µs/step"]
         theirs = torch.get(task)
         rows.append([
-            task, kernel, f"{us:,.2f}",
+            task, kernel, f"{us:,.2f}" if us < 10 else f"{us:,.0f}",
             f"{metrics['%peak']:.0f}%" if "%peak" in metrics else "",
             f"{theirs:,.0f}" if theirs else "", f"{theirs / us:.1f}" if theirs else "",
         ])

@@ -286,6 +286,27 @@ func unknownKey(path string) string {
 	return "unknown key"
 }
 
+// maxDepth bounds nesting in YAML's flow style. The parser's memory grows with
+// the square of it: a megabyte of brackets would take gigabytes.
+const maxDepth = 50
+
+// deep says whether brackets nest beyond maxDepth. Those within texts count,
+// too: no configuration has that many of them open.
+func deep(text []byte) bool {
+	depth := 0
+	for _, b := range text {
+		switch b {
+		case '[', '{':
+			if depth++; depth > maxDepth {
+				return true
+			}
+		case ']', '}':
+			depth = max(0, depth-1)
+		}
+	}
+	return false
+}
+
 // parseYAML returns the one document's content.
 func parseYAML(text []byte) (root ast.Node, err error) {
 	defer func() {
@@ -295,6 +316,9 @@ func parseYAML(text []byte) (root ast.Node, err error) {
 			root, err = nil, fmt.Errorf("not YAML that can be read (%v)", p)
 		}
 	}()
+	if deep(text) {
+		return nil, fmt.Errorf("lists or maps within each other over %d times; a configuration has none of more than a few", maxDepth)
+	}
 	file, err := parser.ParseBytes(text, 0)
 	if err != nil {
 		return nil, err

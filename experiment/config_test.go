@@ -108,6 +108,7 @@ func TestMistakesAreNamed(t *testing.T) {
 		sets       []string
 		want       string
 	}{
+		{"nested without end", "a: " + strings.Repeat("[", 100_000), nil, `config.yaml: lists or maps within each other over 50 times; a configuration has none of more than a few`},
 		{"misspelt value", "name: x\nschedule:\n  k: round\n", nil, `config.yaml:3: schedule.k: "round" is not a schedule (did you mean "rounds"?)`},
 		{"misspelt key", "schedule: {windw: 5}", nil, `config.yaml:1: schedule.windw: unknown key (did you mean "schedule.window"?)`},
 		{"key of another group", "\n\nk0: 5", nil, `config.yaml:3: k0: unknown key (did you mean "schedule.k0"?)`},

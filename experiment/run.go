@@ -79,6 +79,9 @@ func (p *problem) run(ctx context.Context, o Options, started time.Time) (s Summ
 	if result == nil { // it never began
 		return Summary{}, errors.Join(runErr, results.Discard())
 	}
+	if result.Stop.Reason == round.Deserted {
+		o.notice(fmt.Sprintf("The run ended after %d rounds: %s.", result.Stop.Rounds, result.Stop.Reason))
+	}
 	s = t.summary(result)
 	return s, errors.Join(runErr, t.finish(result, s), results.Close())
 }

@@ -30,11 +30,19 @@ type Summary struct {
 	ValidationAccuracy     *float64 `json:"validation_accuracy"`
 	BestValidationAccuracy *float64 `json:"best_validation_accuracy"`
 
-	Outcomes    Outcomes `json:"outcomes"`
-	ModelSHA256 *string  `json:"model_sha256"` // of the tensors' bytes in model order
-	Fingerprint string   `json:"fingerprint"`  // of the clock's events
-	Kernel      string   `json:"kernel"`       // the class of kernels that trained
-	Version     string   `json:"version"`
+	Outcomes Outcomes `json:"outcomes"`
+
+	ClientSeconds  Split[float64]  `json:"client_seconds"`    // of all clients, in virtual time
+	ClientSteps    Split[int64]    `json:"sgd_steps_clients"` // of all clients
+	Bytes          Split[int64]    `json:"bytes"`             // both ways
+	EnergyJoules   *Split[float64] `json:"energy_joules"`     // of the classes that give their watts
+	StragglerShare *float64        `json:"straggler_share"`   // mean over rounds of (slowest - median client)/round; null where rounds overlap
+	TimeToTarget   *float64        `json:"time_to_target"`    // virtual seconds to evaluate.target, or to stop.validation_accuracy
+
+	ModelSHA256 *string `json:"model_sha256"` // of the tensors' bytes in model order
+	Fingerprint string  `json:"fingerprint"`  // of the clock's events
+	Kernel      string  `json:"kernel"`       // the class of kernels that trained
+	Version     string  `json:"version"`
 }
 
 // Measured is the pointer to a value that may not exist: nil for NaN.

@@ -35,6 +35,21 @@ const untrainedSummary = `{
     "cancelled": 0,
     "refused": 3
   },
+  "client_seconds": {
+    "useful": 1.5,
+    "wasted": 0
+  },
+  "sgd_steps_clients": {
+    "useful": 7,
+    "wasted": 2
+  },
+  "bytes": {
+    "useful": 0,
+    "wasted": 0
+  },
+  "energy_joules": null,
+  "straggler_share": 0.25,
+  "time_to_target": null,
   "model_sha256": null,
   "fingerprint": "00ff",
   "kernel": "none",
@@ -45,7 +60,8 @@ const untrainedSummary = `{
 func TestSummaryIsWrittenAndRead(t *testing.T) {
 	s := Summary{
 		Task: "femnist", Schedule: "k-rounds", Seed: math.MaxUint64, Completed: true, Rounds: 17203, VirtualSeconds: 30374.5, WallSeconds: 4.25,
-		SGDSteps: 89200, RelativeSGDSteps: Measured(0.1115), TrainingLoss: Measured(math.NaN()), Fingerprint: "00ff", Kernel: "none", Version: "dev",
+		SGDSteps: 89200, RelativeSGDSteps: Measured(0.1115), TrainingLoss: Measured(math.NaN()), ClientSeconds: Split[float64]{Useful: 1.5}, ClientSteps: Split[int64]{Useful: 7, Wasted: 2}, StragglerShare: Measured(0.25),
+		Fingerprint: "00ff", Kernel: "none", Version: "dev",
 	}
 	s.Outcomes.Add(&round.Report{Outcomes: [round.Outcomes]int{round.Accepted: 60, round.Refused: 3}})
 	text, err := s.JSON()

@@ -29,6 +29,9 @@ type tally struct {
 	metrics *metrics.Metrics // nil: nobody watches
 	clients *metrics.Tally
 
+	accounts     *accounts
+	target       float64 // accuracy; 0: none
+	reached      float64 // virtual seconds; NaN: not yet
 	progress     Progress
 	last         round.Report
 	bestLoss     float64
@@ -38,7 +41,12 @@ type tally struct {
 
 func newTally(p *problem, o Options, limit round.Time, results *Results, started time.Time) *tally {
 	nan := math.NaN()
+	target := p.config.Evaluate.Target
+	if target == 0 {
+		target = p.config.Stop.ValidationAccuracy
+	}
 	return &tally{
+		accounts: newAccounts(p), target: target, reached: nan,
 		p: p, o: o, results: results, started: started,
 		last: round.Report{WindowLoss: nan}, bestLoss: nan, bestAccuracy: nan,
 		progress: Progress{
@@ -49,7 +57,7 @@ func newTally(p *problem, o Options, limit round.Time, results *Results, started
 }
 
 func (t *tally) observer() coordinator.Observer {
-	o := coordinator.Observer{Report: t.report, Best: t.keep}
+	o := coordinator.Observer{Settled: t.accounts.settled, Report: t.report, Best: t.keep}
 	if t.metrics != nil {
 		o.Plan = func(p *bus.ClientPlan) { t.clients.Plan(metrics.Simulated, coordinator.PlanOf(&p.Plan)) }
 	}
@@ -75,6 +83,10 @@ func (t *tally) show(ctx context.Context) (*metrics.Server, error) {
 // report takes one round. An error (a full disk) ends the run.
 func (t *tally) report(r *round.Report) error {
 	t.last = *r
+	t.accounts.report(r)
+	if r.Evaluated {
+		t.reach(r.ValidationAccuracy, r.End)
+	}
 	if !(t.bestLoss <= r.WindowLoss) { // also when there is none yet
 		t.bestLoss = r.WindowLoss
 	}
@@ -95,6 +107,13 @@ func (t *tally) report(r *round.Report) error {
 		t.metrics.ObserveRound(r, t.clients)
 	}
 	return t.results.Round(r)
+}
+
+// reach notes when the target was first reached.
+func (t *tally) reach(accuracy float64, at round.Time) {
+	if t.target > 0 && accuracy >= t.target && math.IsNaN(t.reached) {
+		t.reached = at.Seconds()
+	}
 }
 
 // keep holds on to the best model so far. It is written at the end: a best
@@ -120,7 +139,10 @@ func (t *tally) summary(result *coordinator.Result) Summary {
 	loss, accuracy := nan, nan
 	if result.Stop.Evaluated {
 		loss, accuracy = result.Stop.ValidationLoss, result.Stop.ValidationAccuracy
+		t.reach(accuracy, result.Stop.At)
 	}
+	t.accounts.write(&s)
+	s.TimeToTarget = Measured(t.reached)
 	s.TrainingLoss, s.BestTrainingLoss = Measured(t.last.WindowLoss), Measured(t.bestLoss)
 	s.ValidationLoss, s.ValidationAccuracy, s.BestValidationAccuracy = Measured(loss), Measured(accuracy), Measured(t.bestAccuracy)
 	if result.Params != nil {

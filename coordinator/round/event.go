@@ -134,6 +134,9 @@ type Stop struct {
 	ValidationAccuracy float64
 }
 
+// Deserted is the reason of a run that ends because nobody is left to ask.
+const Deserted = "no client is available any more"
+
 func (e *Effects) reset() {
 	e.Tasks, e.Timers, e.Cancel = e.Tasks[:0], e.Timers[:0], e.Cancel[:0]
 	e.Ask, e.Train, e.Release, e.Ended = e.Ask[:0], e.Train[:0], e.Release[:0], e.Ended[:0]

@@ -174,5 +174,5 @@ func (m *Machine) deserted() error {
 	if m.accepted > 0 {
 		return m.close()
 	}
-	return m.finish("no client is available any more")
+	return m.finish(Deserted)
 }

@@ -1,0 +1,154 @@
+package experiment
+
+import (
+	"slices"
+
+	"fedpace/actors/device"
+	"fedpace/coordinator/round"
+)
+
+// Split is what clients spent: useful on updates that count, wasted on all
+// else, which is work that was late, broken off or not needed, and candidates
+// that were not chosen.
+type Split[T int64 | float64] struct {
+	Useful T `json:"useful"`
+	Wasted T `json:"wasted"`
+}
+
+func (s *Split[T]) add(more Split[T]) {
+	s.Useful += more.Useful
+	s.Wasted += more.Wasted
+}
+
+// waste is the split with nothing of use.
+func (s Split[T]) waste() Split[T] { return Split[T]{Wasted: s.Useful + s.Wasted} }
+
+// WastedShare is the wasted part of all, from 0 to 1; 0 of nothing.
+func (s Split[T]) WastedShare() float64 {
+	if all := float64(s.Useful) + float64(s.Wasted); all > 0 {
+		return float64(s.Wasted) / all
+	}
+	return 0
+}
+
+// spending is what some tasks came to.
+type spending struct {
+	time   Split[int64] // nanoseconds
+	steps  Split[int64]
+	bytes  Split[int64]
+	joules Split[float64]
+}
+
+func (s *spending) add(more *spending) {
+	s.time.add(more.time)
+	s.steps.add(more.steps)
+	s.bytes.add(more.bytes)
+	s.joules.add(more.joules)
+}
+
+// accounts follows what a run's clients spend. A round's spending counts when
+// the round does; what is open at the end was for nothing.
+type accounts struct {
+	modelBytes int64
+	fleet      *device.Fleet
+	watts      []Watts // by class; nil: no power is known
+	holds      bool    // who gets a task holds the model already
+	overlaps   bool    // rounds wait for nobody
+
+	total, open spending
+	times       []round.Time // of the open round's accepted tasks
+	share       float64      // sum of the rounds' straggler shares
+	shares      int
+}
+
+func newAccounts(p *problem) *accounts {
+	a := &accounts{
+		modelBytes: p.modelBits / 8, fleet: p.fleet,
+		holds: p.config.Select.Rule == PowerOfChoice, overlaps: p.config.Close.Rule == Buffered,
+	}
+	known := false
+	for _, k := range p.config.Fleet {
+		a.watts = append(a.watts, k.Watts)
+		known = known || k.Watts != Watts{}
+	}
+	if !known {
+		a.watts = nil
+	}
+	return a
+}
+
+// settled takes a task that has its outcome.
+func (a *accounts) settled(e *round.Ended) {
+	took := e.End - e.Start
+	download := min(took, e.Plan.Download)
+	compute := min(took-download, e.Plan.Compute)
+	upload := min(took-download-compute, e.Plan.Upload)
+
+	// A phase without a length is done as soon as it is reached.
+	done := func(part, whole round.Time, reached bool) float64 {
+		switch {
+		case whole > 0:
+			return float64(part) / float64(whole)
+		case reached:
+			return 1
+		}
+		return 0
+	}
+	computes := download == e.Plan.Download
+	uploads := computes && compute == e.Plan.Compute
+	bytes := int64(0)
+	if e.Probe || !a.holds {
+		bytes = int64(float64(a.modelBytes) * done(download, e.Plan.Download, true))
+	}
+	steps := int64(0)
+	if !e.Probe { // which computes a loss, and takes no step
+		steps = int64(float64(e.LocalSteps) * done(compute, e.Plan.Compute, computes))
+		bytes += int64(float64(a.modelBytes) * done(upload, e.Plan.Upload, uploads && e.Outcome == round.Accepted))
+	}
+	joules := 0.0
+	if a.watts != nil {
+		w := a.watts[a.fleet.Class(e.Client)]
+		joules = float64(w.Download*download.Seconds()) + float64(w.Compute*compute.Seconds()) + float64(w.Upload*upload.Seconds())
+	}
+	if e.Outcome != round.Accepted {
+		a.open.time.Wasted += int64(took)
+		a.open.steps.Wasted += steps
+		a.open.bytes.Wasted += bytes
+		a.open.joules.Wasted += joules
+		return
+	}
+	a.open.time.Useful += int64(took)
+	a.open.steps.Useful += steps
+	a.open.bytes.Useful += bytes
+	a.open.joules.Useful += joules
+	if !e.Probe && !a.overlaps {
+		a.times = append(a.times, took)
+	}
+}
+
+// report closes a round: what its clients spent counts.
+func (a *accounts) report(r *round.Report) {
+	a.total.add(&a.open)
+	a.open = spending{}
+	if n := len(a.times); n > 0 && r.End > r.Start {
+		slices.Sort(a.times) // mostly sorted: they came in that order
+		median := (float64(a.times[(n-1)/2]) + float64(a.times[n/2])) / 2
+		a.share += (float64(a.times[n-1]) - median) / float64(r.End-r.Start)
+		a.shares++
+	}
+	a.times = a.times[:0]
+}
+
+// write puts the accounts in a summary.
+func (a *accounts) write(s *Summary) {
+	all := a.total
+	all.add(&spending{a.open.time.waste(), a.open.steps.waste(), a.open.bytes.waste(), a.open.joules.waste()})
+	s.ClientSeconds = Split[float64]{round.Time(all.time.Useful).Seconds(), round.Time(all.time.Wasted).Seconds()}
+	s.ClientSteps, s.Bytes = all.steps, all.bytes
+	if a.watts != nil {
+		s.EnergyJoules = &all.joules
+	}
+	if a.shares > 0 {
+		s.StragglerShare = Measured(a.share / float64(a.shares))
+	}
+}

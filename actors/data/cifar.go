@@ -91,7 +91,7 @@ func readCIFAR(r io.Reader) ([]byte, error) {
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("truncated or damaged: %w", err)
-	case len(b) > maxCIFAR*cifarRecord:
+	case int64(len(b)) > maxCIFAR*cifarRecord:
 		return nil, fmt.Errorf("more than %d images", maxCIFAR)
 	case len(b) == 0 || len(b)%cifarRecord != 0:
 		return nil, fmt.Errorf("%d bytes are no whole number of images of %d bytes: truncated, or not CIFAR-100's binary version", len(b), cifarRecord)

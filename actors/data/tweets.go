@@ -154,7 +154,7 @@ func (t *tweets) add(user, text string, label int32) error {
 	if len(text) > maxTweetBytes {
 		return fmt.Errorf("a tweet of %d bytes, want at most %d: is a quote missing?", len(text), maxTweetBytes)
 	}
-	if len(t.labels) == maxTweets || len(t.text)+len(text) > math.MaxUint32 {
+	if len(t.labels) == maxTweets || int64(len(t.text)+len(text)) > math.MaxUint32 {
 		return fmt.Errorf("more than %d tweets or 4 GiB of text", maxTweets)
 	}
 	u, ok := t.user[user]
@@ -277,7 +277,7 @@ func (r *bagRows) add(index map[string]uint16, words []string) (known bool, err 
 	if len(tokens) == 0 {
 		return false, nil
 	}
-	if len(tokens) > maxTweetWords || len(r.token)+len(tokens) > math.MaxUint32 {
+	if len(tokens) > maxTweetWords || int64(len(r.token)+len(tokens)) > math.MaxUint32 {
 		return false, fmt.Errorf("%d tokens, want at most %d", len(tokens), maxTweetWords)
 	}
 	slices.Sort(tokens)

@@ -28,15 +28,15 @@ func BySamples(samples []int) ([]float64, error) {
 	if len(samples) == 0 {
 		return nil, ErrNobody
 	}
-	total := 0
+	total := int64(0)
 	for i, n := range samples {
 		if n < 1 {
 			return nil, fmt.Errorf("aggregate: client %d of %d has %d samples, want at least 1", i+1, len(samples), n)
 		}
-		if n >= most-total {
+		if int64(n) >= most-total {
 			return nil, fmt.Errorf("aggregate: the clients' samples come to %d or more", int64(most))
 		}
-		total += n
+		total += int64(n)
 	}
 	weights := make([]float64, len(samples))
 	for i, n := range samples {

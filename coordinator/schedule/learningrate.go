@@ -15,7 +15,7 @@ type RoundsEta struct{ Eta0 float64 }
 
 // LearningRate divides by the root of r, which is exact where that is whole.
 func (s RoundsEta) LearningRate(p Progress) float64 {
-	if p.Round < 1 || p.Round > MaxRounds {
+	if p.Round < 1 || int64(p.Round) > MaxRounds {
 		panic("schedule: round outside 1 to MaxRounds")
 	}
 	return s.Eta0 / math.Sqrt(float64(p.Round))

@@ -43,7 +43,7 @@ type RoundsK struct{ K0 int }
 // goes wrong where cbrt(r) is whole.
 func (s RoundsK) LocalSteps(p Progress) int {
 	checkK0(s.K0)
-	if p.Round < 1 || p.Round > MaxRounds {
+	if p.Round < 1 || int64(p.Round) > MaxRounds {
 		panic("schedule: round outside 1 to MaxRounds")
 	}
 	high, low := cubeTimes(s.K0, 1)

@@ -81,7 +81,7 @@ var availabilityKeys = []keyOf[Availability]{
 		func(a *Availability) bool { return !a.Spread }, func(a *Availability) { a.Spread = false }),
 }
 
-var zonesKey = list("zones", "daily: time zones, [{hours: 1, weight: 2}, ...], hours ahead of UTC; null: all alike", func(a *Availability) *[]device.Zone { return &a.Zones },
+var zonesKey = list("zones", "daily: time zones, [{hours: 1, weight: 2}, ...], hours ahead of UTC; null: the 24 whole hours, equally", func(a *Availability) *[]device.Zone { return &a.Zones },
 	func(z *device.Zone, n ast.Node) error { return readRecord(z, n, zoneKeys) },
 	func(z *device.Zone) string { return writeRecord(z, zoneKeys) },
 	func(z *device.Zone) error { return checkRecord(z, zoneKeys) }, 1000)
@@ -106,8 +106,7 @@ var slowdownKeys = []keyOf[device.Slowdown]{
 // distKeys are a distribution's parameters; package device knows which belong
 // to which.
 var distKeys = []keyOf[device.Dist]{
-	choice("dist", "law", "distribution", func(d *device.Dist) *string { return &d.Dist },
-		"constant", "uniform", "normal", "lognormal", "shifted_exponential", "pareto", "weibull", "empirical"),
+	choice("dist", "law", "distribution", func(d *device.Dist) *string { return &d.Dist }, distributionNames()...),
 	figure("value", "", func(d *device.Dist) *float64 { return &d.Value }),
 	figure("mean", "", func(d *device.Dist) *float64 { return &d.Mean }),
 	figure("median", "", func(d *device.Dist) *float64 { return &d.Median }),
@@ -299,6 +298,28 @@ func ClassKeys() []KnownKey {
 	list := make([]KnownKey, len(classKeys))
 	for i, k := range classKeys {
 		list[i] = KnownKey{k.path, k.help}
+	}
+	return list
+}
+
+// Distributions lists the distributions with their parameters.
+func Distributions() []KnownKey {
+	return []KnownKey{
+		{"constant", "value; a plain number is the same"},
+		{"uniform", "min, max"},
+		{"normal", "mean, std"},
+		{"lognormal", "mean or median, sigma (of the logarithm)"},
+		{"shifted_exponential", "mean, shift"},
+		{"pareto", "mean or min, shape"},
+		{"weibull", "scale, shape"},
+		{"empirical", "values: [...], each equally likely"},
+	}
+}
+
+func distributionNames() []string {
+	var list []string
+	for _, d := range Distributions() {
+		list = append(list, d.Key)
 	}
 	return list
 }

@@ -389,3 +389,25 @@ func TestDryRunOfStragglers(t *testing.T) {
 		}
 	}
 }
+
+// The scale that the round machine and the devices are built for: 10,000 of a
+// million clients a round, lognormal speeds, three in ten available, a deadline.
+func BenchmarkStragglersAtScale(b *testing.B) {
+	for range b.N {
+		c, err := Load("", []string{
+			"train=false", "clients=1000000", "cohort=10000", "stop.rounds=100", "out=" + filepath.Join(b.TempDir(), "run"),
+			"availability={model: bernoulli, probability: 0.3, period_seconds: 600}", "close={rule: deadline, seconds: 4}",
+			"fleet=[{name: phone, seconds_per_step: {dist: lognormal, mean: 0.017, sigma: 0.5}," +
+				"download_mbps: {dist: lognormal, mean: 20, sigma: 0.5}, upload_mbps: {dist: lognormal, mean: 5, sigma: 0.5}}]",
+		})
+		if err != nil {
+			b.Fatal(err)
+		}
+		s := mustRun(b, c, Options{})
+		tasks := int64(0)
+		for _, n := range s.Outcomes {
+			tasks += n
+		}
+		b.ReportMetric(float64(tasks)/s.WallSeconds, "client-rounds/s")
+	}
+}

@@ -32,6 +32,15 @@ func configurationTopic() *cobra.Command {
 	for _, k := range experiment.KnownKeys() {
 		fmt.Fprintf(t, "  %s\t%s\n", k.Key, k.Help)
 	}
+	fmt.Fprint(t, "\nA class of devices, an entry of fleet, has these keys; what it does not give is that\nof all devices:\n\n")
+	for _, k := range experiment.ClassKeys() {
+		fmt.Fprintf(t, "  %s\t%s\n", k.Key, k.Help)
+	}
+	fmt.Fprint(t, "\nA distribution is one of\n\n")
+	for _, d := range experiment.Distributions() {
+		fmt.Fprintf(t, "  %s\t%s\n", d.Key, d.Help)
+	}
+	fmt.Fprint(t, "\neach with at_least and at_most as bounds, if wanted.\n")
 	if err := t.Flush(); err != nil {
 		panic("fedpace: a string builder does not fail")
 	}

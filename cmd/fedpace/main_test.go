@@ -204,6 +204,27 @@ func TestTheClosingSummary(t *testing.T) {
 	}
 }
 
+// What stragglers cost is said where they cost anything.
+func TestTheClosingSummaryOfStragglers(t *testing.T) {
+	var b bytes.Buffer
+	s := experiment.Summary{
+		Completed: true, StragglerShare: experiment.Measured(0.25), TimeToTarget: experiment.Measured(12.5),
+		ClientSeconds: experiment.Split[float64]{Useful: 3, Wasted: 1}, ClientSteps: experiment.Split[int64]{Useful: 9, Wasted: 1},
+		Bytes: experiment.Split[int64]{Useful: 7, Wasted: 1}, EnergyJoules: &experiment.Split[float64]{Useful: 1500, Wasted: 500},
+	}
+	writeSummary(&b, experiment.Demonstration(), s)
+	for _, want := range []string{
+		"  wasted          25 % of client time, 10 % of SGD steps, 12.5 % of bytes\n",
+		"  stragglers      25 % of a round is spent waiting from the median client to the slowest\n",
+		"  energy          2 kJ, 25 % of it wasted\n",
+		"  target reached  after 12.5 s\n",
+	} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("%q is missing in\n%s", want, b.String())
+		}
+	}
+}
+
 func TestThousands(t *testing.T) {
 	for n, want := range map[int64]string{0: "0", 999: "999", 1000: "1,000", 1234567: "1,234,567", -1000: "-1,000", -100: "-100"} {
 		if got := thousands(n); got != want {

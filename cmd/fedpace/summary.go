@@ -51,6 +51,19 @@ func writeSummary(w io.Writer, c experiment.Config, s experiment.Summary) {
 		line("validation accuracy", "%.4f%s", *s.ValidationAccuracy, best(s.BestValidationAccuracy))
 	}
 	line("tasks", "%s", outcomes(s.Outcomes))
+	if s.ClientSeconds.Wasted > 0 {
+		line("wasted", "%.3g %% of client time, %.3g %% of SGD steps, %.3g %% of bytes",
+			100*s.ClientSeconds.WastedShare(), 100*s.ClientSteps.WastedShare(), 100*s.Bytes.WastedShare())
+	}
+	if v := s.StragglerShare; v != nil && *v > 0 {
+		line("stragglers", "%.3g %% of a round is spent waiting from the median client to the slowest", 100**v)
+	}
+	if e := s.EnergyJoules; e != nil {
+		line("energy", "%.4g kJ, %.3g %% of it wasted", (e.Useful+e.Wasted)/1000, 100*e.WastedShare())
+	}
+	if s.TimeToTarget != nil {
+		line("target reached", "after %s", experiment.VirtualTime(*s.TimeToTarget))
+	}
 	line("results", "%s", c.Out)
 	_ = t.Flush() // nobody to tell when standard output is gone
 }

@@ -312,6 +312,9 @@ func FuzzFile(f *testing.F) {
 	f.Add([]byte(Demonstration().YAML()))
 	f.Add([]byte("task: sent140\nstop: {rounds: 3}\n"))
 	f.Add([]byte("schedule: {k: error, k0: 1e3}\nmodel: {mlp: [1, 2]}\ndata: x"))
+	f.Add([]byte("fleet:\n  - name: a\n    weight: 2\n    links: {file: l.csv, traces: [x]}\n    availability: {model: daily, to_hour: 6, zones: [{hours: 1, weight: 2}]}\n    watts: {compute: 3}\n" +
+		"  - {name: b, weight: 1, upload_mbps: {dist: empirical, values: [1, 2e3], at_least: 0.5}, vary: {compute: 2}, slowdown: {}, dropout: {probability: 1}}\n"))
+	f.Add([]byte("select: {rule: fit, from: size}\nclose: {rule: deadline, seconds: 3}\naggregate: {algorithm: fednova, server_rate: 0.5}\nslowdown: {every_seconds: 9, for_seconds: 1, factor: 3}"))
 	f.Add([]byte("a: &b [*b]"))
 	f.Add([]byte("? x\n: - !!y |\n  z"))
 	f.Fuzz(func(t *testing.T, text []byte) {

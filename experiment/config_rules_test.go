@@ -31,7 +31,7 @@ func anyRules(t *rapid.T, c *Config) {
 	}
 	c.Select.Rule = rapid.SampledFrom(rules).Draw(t, "select")
 	if c.Select.Rule == PowerOfChoice {
-		c.Select.Candidates = c.Cohort
+		c.Select.Candidates, c.Stop.EqualRuntimeRounds = c.Cohort, 0
 	}
 	if c.Select.Rule == PowerOfChoice || c.Select.Rule == Fit {
 		c.Select.From = rapid.SampledFrom([]string{"", Uniform, BySize}).Draw(t, "from")
@@ -208,6 +208,7 @@ func TestMistakesInRulesAndDevices(t *testing.T) {
 		{"too many candidates", "select: {rule: power_of_choice, candidates: 4000}", nil, `config.yaml:1: select.candidates: 4000 is more than there are clients (at most 3000)`},
 		{"candidates of nobody", "select: {candidates: 90}", nil, `config.yaml:1: select.candidates: uniform does not take it (set it to null)`},
 		{"losses in rounds that overlap", "select: {rule: power_of_choice, candidates: 120}\nclose: {rule: buffered, n: 10}", nil, `config.yaml:1: select.rule: "power_of_choice" needs rounds that do not overlap (use close.rule all, deadline or first)`},
+		{"time that only training tells", "select: {rule: power_of_choice, candidates: 120}\nstop: {equal_runtime_rounds: 9}", nil, `config.yaml:2: stop.equal_runtime_rounds: power_of_choice decides by losses, so the time of rounds is known only by training them (set stop.virtual_seconds instead)`},
 		{"fit without a deadline", "select: fit", nil, `config.yaml:1: select.rule: "fit" lowers K to fit a deadline (set close to {rule: deadline, seconds: ...})`},
 		{"no such algorithm", "aggregate: {algorithm: fedadm}", nil, `config.yaml:1: aggregate.algorithm: "fedadm" is not an algorithm (did you mean "fedadam"?)`},
 		{"a number of another algorithm", "aggregate:\n  algorithm: fedavg\n  mu: 0.1\n", nil, `config.yaml:3: aggregate.mu: fedavg does not take it (fedprox does)`},

@@ -16,7 +16,7 @@ func (c Config) Validate() error {
 		}
 	}
 	for _, fits := range []func(Config) *KeyError{
-		fitPopulation, fitModel, fitLosses, fitClose, fitSelect, fitAggregate, fitDevices, fitStop, fitClock, fitUnused,
+		fitPopulation, fitModel, fitLosses, fitClose, fitSelect, fitAggregate, fitDevices, fitStop, fitEqualRuntime, fitClock, fitUnused,
 	} {
 		if err := fits(c); err != nil {
 			return err
@@ -73,6 +73,15 @@ func fitStop(c Config) *KeyError {
 	if c.Stop == (Stop{}) {
 		return &KeyError{Key: "stop", Others: []string{"stop.rounds", "stop.virtual_seconds", "stop.equal_runtime_rounds", "stop.validation_accuracy"},
 			Problem: "nothing is set, so the run would not end (set rounds, virtual_seconds, equal_runtime_rounds or validation_accuracy)"}
+	}
+	return nil
+}
+
+// fitEqualRuntime refuses a time that is known only by training for it.
+func fitEqualRuntime(c Config) *KeyError {
+	if c.Stop.EqualRuntimeRounds > 0 && c.Select.Rule == PowerOfChoice {
+		return &KeyError{Key: "stop.equal_runtime_rounds", Others: []string{"select.rule"},
+			Problem: "power_of_choice decides by losses, so the time of rounds is known only by training them (set stop.virtual_seconds instead)"}
 	}
 	return nil
 }

@@ -199,6 +199,7 @@ func (p *problem) sample(ctx context.Context, o Options, limit round.Time) (s sa
 	if s.whole && s.rounds == most && c.Stop.Rounds != p.config.Stop.Rounds {
 		s.whole = false // the limit was not reached
 	}
+	s.whole = s.whole && p.config.Select.Rule != PowerOfChoice
 	tasks := 0
 	for _, n := range result.Stop.Outcomes {
 		tasks += n
@@ -262,6 +263,9 @@ func (e Estimate) Write(w io.Writer) error {
 	bound := ""
 	if e.About {
 		bound = ", by a sample of them"
+	}
+	if e.Config.Select.Rule == PowerOfChoice {
+		bound += " without the time to ask candidates"
 	}
 	if e.Upper {
 		bound += " at most (K_r follows what is learned; these are for K_0 throughout)"

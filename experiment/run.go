@@ -143,8 +143,8 @@ func (p *problem) fixedRuntime(ctx context.Context, o Options, n int) (round.Tim
 }
 
 // untrained makes a configuration one that is timed alone. Where clients are
-// chosen by their losses the candidates' draw stands for the choice, and asking
-// them is not counted.
+// chosen by their losses the draw of candidates stands for the choice, and the
+// time to ask them is missing.
 func (c *Config) untrained() {
 	c.Train = false
 	if s := &c.Select; s.Rule == PowerOfChoice {

@@ -15,8 +15,9 @@ import (
 	"github.com/goccy/go-yaml/token"
 )
 
-// maxFile bounds a configuration file, in bytes.
-const maxFile = 1 << 20
+// maxFile bounds a configuration file, in bytes: the parser's time grows with
+// the square of the number of keys.
+const maxFile = 128 << 10
 
 // assignment is one key that the user set, with its place.
 type assignment struct {

@@ -2,22 +2,45 @@ package experiment
 
 import (
 	"errors"
+	"fmt"
 	"os"
+	"path/filepath"
 	"strconv"
 
 	draw "fedpace/metrics/figure"
 )
 
+// CheckFigure says whether Figure will be able to draw this sweep to a path.
+func (s Sweep) CheckFigure(path string) error {
+	if _, err := draw.Format(path); err != nil {
+		return err
+	}
+	if info, err := os.Stat(filepath.Dir(path)); err != nil {
+		return fmt.Errorf("compare: the figure's folder: %w", err)
+	} else if !info.IsDir() {
+		return fmt.Errorf("compare: %s is not a folder", filepath.Dir(path))
+	}
+	if len(s.Grids) == 0 {
+		return errors.New("compare: a figure needs a --grid to draw against")
+	}
+	for _, v := range s.Grids[0].Values {
+		if _, err := strconv.ParseFloat(v, 64); err != nil {
+			return fmt.Errorf("compare: a figure needs numbers in the first --grid, %s has %q", s.Grids[0].Key, v)
+		}
+	}
+	return nil
+}
+
 // Figure draws the table against its first grid, whose values must be numbers:
 // how the schedules end, and when they reach the best loss of K-eta-fixed. Rows
 // that differ in other grids are lines of their own.
 func (t SweepTable) Figure(path string) error {
+	if err := (Sweep{Grids: t.Grids}).CheckFigure(path); err != nil {
+		return err
+	}
 	format, err := draw.Format(path)
 	if err != nil {
 		return err
-	}
-	if len(t.Grids) == 0 {
-		return errors.New("compare: a figure needs a --grid to draw against")
 	}
 	var panels []draw.Panel
 	for _, want := range []struct{ name, title string }{
@@ -29,7 +52,7 @@ func (t SweepTable) Figure(path string) error {
 		for _, r := range t.Rows {
 			x, err := strconv.ParseFloat(r.Values[0], 64)
 			if err != nil {
-				return errors.New("compare: a figure needs numbers in the first --grid, " + t.Grids[0].Key + " has " + strconv.Quote(r.Values[0]))
+				return err
 			}
 			name := r.Schedule
 			for i, v := range r.Values[1:] {

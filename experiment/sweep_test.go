@@ -141,3 +141,24 @@ func TestASweepsTableAndFigure(t *testing.T) {
 		t.Error("a pdf is drawn")
 	}
 }
+
+// What a figure cannot show is found before anything runs.
+func TestFiguresAreCheckedFirst(t *testing.T) {
+	numbers := []Grid{{"cohort", []string{"3", "5"}}}
+	for _, c := range []struct {
+		sweep Sweep
+		path  string
+		want  string
+	}{
+		{Sweep{Grids: numbers}, "f.svg", ""},
+		{Sweep{Grids: numbers}, "f.gif", ".svg or .png"},
+		{Sweep{}, "f.svg", "needs a --grid"},
+		{Sweep{Grids: []Grid{{"schedule.k", []string{"fixed"}}}}, "f.svg", `numbers in the first --grid, schedule.k has "fixed"`},
+		{Sweep{Grids: numbers}, filepath.Join("nowhere", "f.svg"), "nowhere"},
+	} {
+		err := c.sweep.CheckFigure(c.path)
+		if (err == nil) != (c.want == "") || (err != nil && !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%s: error %v, want %q", c.path, err, c.want)
+		}
+	}
+}

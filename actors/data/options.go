@@ -93,6 +93,9 @@ func Open(path string, opt Options) (Set, error) {
 	if err != nil {
 		return nil, fmt.Errorf("data: %w; want %s", err, layouts)
 	}
+	if !found.IsDir() && !found.Mode().IsRegular() { // reading a pipe would wait for ever
+		return nil, fmt.Errorf("data: %s is neither a file nor a folder; want %s", path, layouts)
+	}
 	var s opened
 	switch {
 	case !found.IsDir():

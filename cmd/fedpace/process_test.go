@@ -235,3 +235,30 @@ func TestTheDemonstrationLearns(t *testing.T) {
 		t.Errorf("validation accuracy %.3f, want at least 0.30", s.ValidationAccuracy)
 	}
 }
+
+// A grid over the kinds of schedule, as in the help, and grids that cannot be.
+func TestGrids(t *testing.T) {
+	small := []string{"--quiet", "--set", "clients=50", "--set", "cohort=4", "--set", "stop.rounds=3", "--set", "train=false"}
+	out := filepath.Join(t.TempDir(), "sweep")
+	stdout, stderr, exit := finish(t, fedpace(t, append([]string{"compare", "--out", out, "--grid", "network.upload_mbps=1,5", "--grid", "schedule.k=fixed,rounds"}, small...)...))
+	if exit != 0 || !strings.Contains(stdout, "k-rounds") || !strings.Contains(stdout, "fixed") {
+		t.Errorf("exit %d: %s%s", exit, stdout, stderr)
+	}
+	for _, args := range [][]string{
+		{"--grid", "seed=1,2"},
+		{"--grid", "out=a,b"},
+		{"--grid", "schedule.k=fixed", "--schedules", "dsgd"},
+		{"--grid", "cohort=3,4", "--figure", "f.gif"},
+		{"--figure", "f.svg"},
+		{"--seeds", "0"},
+	} {
+		out := filepath.Join(t.TempDir(), "sweep")
+		_, stderr, exit := finish(t, fedpace(t, append(append([]string{"compare", "--out", out}, small...), args...)...))
+		if exit != 2 || strings.Count(stderr, "\n") != 1 {
+			t.Errorf("%v: exit %d, %q; want 2 and one line", args, exit, stderr)
+		}
+		if _, err := os.Stat(out); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("%v: %s was left behind", args, out)
+		}
+	}
+}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"path/filepath"
 
@@ -39,6 +40,9 @@ func (f *sweepFlags) sweep(c *cobra.Command, p program, shared *flags, config ex
 		}
 		s.Grids = append(s.Grids, g)
 	}
+	if err := f.fit(c, &s); err != nil {
+		return usage(c, err)
+	}
 	show := newDisplay(c.ErrOrStderr(), shared.quiet)
 	cells, err := p.sweep(c.Context(), s, shared.options(show))
 	show.close()
@@ -56,4 +60,26 @@ func (f *sweepFlags) sweep(c *cobra.Command, p program, shared *flags, config ex
 		return nil
 	}
 	return table.Figure(f.figure)
+}
+
+// fit finds what cannot go together before anything runs. A grid over the kinds
+// of schedule takes the place of --schedules.
+func (f *sweepFlags) fit(c *cobra.Command, s *experiment.Sweep) error {
+	for _, g := range s.Grids {
+		switch g.Key {
+		case "schedule.k", "schedule.eta", "schedule":
+			if c.Flags().Changed("schedules") {
+				return fmt.Errorf("--grid %s and --schedules both choose the schedule: give one of them", g.Key)
+			}
+			s.Schedules = nil
+		case "seed":
+			return errors.New("--grid seed: use --seeds N for runs with several seeds")
+		case "out", "name":
+			return fmt.Errorf("--grid %s: each run has a folder of its own under --out", g.Key)
+		}
+	}
+	if f.figure == "" {
+		return nil
+	}
+	return s.CheckFigure(f.figure)
 }

@@ -118,8 +118,14 @@ func (r *Comparison) WriteTable(w io.Writer) error {
 	if err := t.Flush(); err != nil {
 		return err
 	}
+	if len(r.Runs) > 0 && r.Runs[0].Summary.Data != nil {
+		d := r.Runs[0].Summary.Data
+		if _, err := fmt.Fprintf(w, "\nData: %s.\n", *d); err != nil {
+			return err
+		}
+	}
 	if !math.IsNaN(r.TargetLoss) {
-		_, err := fmt.Fprintf(w, "\nThe loss to reach is %.4f, a mean over the window of rounds; \"-\" never reached it.\n", r.TargetLoss)
+		_, err := fmt.Fprintf(w, "The loss to reach is %.4f, a mean over the window of rounds; \"-\" never reached it.\n", r.TargetLoss)
 		return err
 	}
 	return nil

@@ -38,7 +38,7 @@ type Estimate struct {
 // DryRun prepares a run without doing it, and measures a little of it to say
 // how long the rest will take.
 func DryRun(ctx context.Context, c Config, o Options) (e Estimate, err error) {
-	if err := errors.Join(c.Validate(), VacantFolder(c.Out, o.Force)); err != nil {
+	if err := c.Validate(); err != nil {
 		return e, err
 	}
 	p, err := prepare(c)
@@ -60,7 +60,7 @@ func DryRun(ctx context.Context, c Config, o Options) (e Estimate, err error) {
 	}
 	wall := s.wall * s.tasks * float64(e.Rounds)
 	if c.Train {
-		e.Model, e.Data = p.model.String(), p.set.Info().Name
+		e.Model, e.Data = p.model.String(), describe(p.set.Info())
 		step, sample, err := p.timeLearning(ctx)
 		if err != nil {
 			return e, err

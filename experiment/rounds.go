@@ -108,8 +108,8 @@ func (p *problem) fixedRound() (round.Time, bool, error) {
 // seconds converts a limit of the configuration to virtual time.
 func seconds(s float64) (round.Time, error) {
 	ns := math.RoundToEven(s * 1e9)
-	if !(ns >= 0 && ns <= float64(round.MaxTime)) {
-		return 0, fmt.Errorf("%g virtual seconds are out of range, want 0 to %g", s, round.MaxTime.Seconds())
+	if !(ns >= 1 && ns <= float64(round.MaxTime)) {
+		return 0, fmt.Errorf("%g virtual seconds are out of range, want 1e-9 to %g", s, round.MaxTime.Seconds())
 	}
 	return round.Time(ns), nil
 }

@@ -63,18 +63,23 @@ func (p *problem) run(ctx context.Context, o Options, started time.Time) (s Summ
 	}
 	defer e.Close()
 
+	t := newTally(p, o, limit, started)
+	if p.config.HTTP != "" {
+		page, showErr := t.show(ctx)
+		if showErr != nil {
+			return Summary{}, showErr
+		}
+		defer func() { err = errors.Join(err, page.Close()) }()
+	}
+	if err := ctx.Err(); err != nil {
+		return Summary{}, err
+	}
+	// Last of all: with force it removes the run that the folder holds.
 	results, err := CreateResults(p.config.Out, p.config, o.Force)
 	if err != nil {
 		return Summary{}, err
 	}
-	t := newTally(p, o, limit, results, started)
-	if p.config.HTTP != "" {
-		page, showErr := t.show(ctx)
-		if showErr != nil {
-			return Summary{}, errors.Join(showErr, results.Discard())
-		}
-		defer func() { err = errors.Join(err, page.Close()) }()
-	}
+	t.results = results
 	result, runErr := e.play(ctx, limit, t.observer())
 	if result == nil { // it never began
 		return Summary{}, errors.Join(runErr, results.Discard())

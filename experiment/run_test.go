@@ -358,3 +358,42 @@ func TestDryRunForesees(t *testing.T) {
 		t.Errorf("data %q does not say that it is synthetic", e.Data)
 	}
 }
+
+// What is made is called synthetic wherever a run is reported.
+func TestSyntheticIsNamed(t *testing.T) {
+	s := mustRun(t, small(t), Options{})
+	if s.Data == nil || !strings.Contains(*s.Data, "synthetic") {
+		t.Errorf("the summary calls the data %v", s.Data)
+	}
+	made := small(t, "task=sent140", "clients=all", "cohort=5", "stop.rounds=1", "data="+realData(t, "sent140/tweets_without_users.tsv.gz"))
+	if s := mustRun(t, made, Options{}); s.Data == nil || !strings.Contains(*s.Data, "synthetic") {
+		t.Errorf("real samples in a made grouping: the summary calls the data %v", s.Data)
+	} else {
+		t.Log(*s.Data)
+	}
+}
+
+// With force the old run goes only once the new one can start.
+func TestForceKeepsTheOldRunUntilTheNewCanStart(t *testing.T) {
+	c := small(t)
+	before := mustRun(t, c, Options{})
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	again := c
+	again.HTTP = taken.Addr().String()
+	if _, err := Run(t.Context(), again, Options{Force: true}); err == nil {
+		t.Fatal("a port that is taken is no mistake")
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := Run(ctx, c, Options{Force: true}); !errors.Is(err, context.Canceled) {
+		t.Fatalf("error %v, want the context's", err)
+	}
+	after, err := ReadSummary(filepath.Join(c.Out, SummaryFile))
+	if err != nil || *after.ModelSHA256 != *before.ModelSHA256 {
+		t.Errorf("the old run is gone: %v", err)
+	}
+}

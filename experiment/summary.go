@@ -15,6 +15,7 @@ import (
 // written null, for a value that does not exist.
 type Summary struct {
 	Task           string  `json:"task"`
+	Data           *string `json:"data"`     // what was learned from, with what is synthetic about it; nil: timing only
 	Schedule       string  `json:"schedule"` // as in schedule.Names
 	Seed           uint64  `json:"seed"`
 	Completed      bool    `json:"completed"` // false: interrupted or failed

@@ -14,6 +14,7 @@ import (
 
 const untrainedSummary = `{
   "task": "femnist",
+  "data": null,
   "schedule": "k-rounds",
   "seed": 18446744073709551615,
   "completed": true,

@@ -114,6 +114,9 @@ func (s Sweep) Cells() ([]Cell, error) {
 	if len(schedules) == 0 {
 		schedules = []string{base.Schedule.Name()}
 	}
+	if base.HTTP != "" {
+		return nil, &KeyError{Key: "http", Problem: "the runs of a sweep go side by side and cannot share one page (leave http empty)"}
+	}
 	seeds := max(1, s.Seeds)
 	count := seeds * len(schedules)
 	for _, g := range s.Grids {

@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strings"
 	"time"
 
+	"fedpace/actors/data"
 	"fedpace/actors/learn"
 	"fedpace/bus"
 	"fedpace/coordinator"
@@ -22,7 +24,7 @@ const progressEvery = 100 * time.Millisecond
 type tally struct {
 	p       *problem
 	o       Options
-	results *Results
+	results *Results // set before the first report
 	started time.Time
 	told    time.Time
 
@@ -39,7 +41,7 @@ type tally struct {
 	best         []float32
 }
 
-func newTally(p *problem, o Options, limit round.Time, results *Results, started time.Time) *tally {
+func newTally(p *problem, o Options, limit round.Time, started time.Time) *tally {
 	nan := math.NaN()
 	target := p.config.Evaluate.Target
 	if target == 0 {
@@ -47,7 +49,7 @@ func newTally(p *problem, o Options, limit round.Time, results *Results, started
 	}
 	return &tally{
 		accounts: newAccounts(p), target: target, reached: nan,
-		p: p, o: o, results: results, started: started,
+		p: p, o: o, started: started,
 		last: round.Report{WindowLoss: nan}, bestLoss: nan, bestAccuracy: nan,
 		progress: Progress{
 			Schedule: p.config.Schedule.Name(), Rounds: p.config.Stop.Rounds, VirtualTotal: limit.Seconds(),
@@ -133,6 +135,10 @@ func (t *tally) summary(result *coordinator.Result) Summary {
 		Fingerprint:      fmt.Sprintf("%016x", result.Fingerprint),
 		Kernel:           t.p.kernel, Version: t.o.Version,
 	}
+	if c.Train {
+		about := describe(t.p.set.Info())
+		s.Data = &about
+	}
 	for o, n := range result.Stop.Outcomes {
 		s.Outcomes[o] = int64(n)
 	}
@@ -176,6 +182,19 @@ func (t *tally) finish(result *coordinator.Result, s Summary) error {
 func (t *tally) about(s Summary, which string) map[string]string {
 	return map[string]string{
 		"producer": "fedpace", "task": s.Task, "schedule": s.Schedule, "model": t.p.model.String(),
-		"data": t.p.set.Info().Name, "which": which, "kernel": learn.Kernel(),
+		"data": describe(t.p.set.Info()), "which": which, "kernel": learn.Kernel(),
 	}
+}
+
+// describe names a set for reports; made data, and real samples in a made
+// grouping, are called synthetic.
+func describe(info data.Info) string {
+	name := info.Name
+	if info.Synthetic && !strings.Contains(name, "synthetic") {
+		name += ", synthetic"
+	}
+	if info.Synthetic && info.Note != "" {
+		name += ": " + info.Note
+	}
+	return name
 }

@@ -383,6 +383,13 @@ func (k leafKind) settle(l int32) (int32, bool) {
 
 // joinShards makes the set of all shards; without test shards it is split.
 func joinShards(train, test []*leafShard, opt Options) (*grouped, error) {
+	for _, s := range train {
+		for _, name := range s.users {
+			if s.data[name].nx == 0 {
+				return nil, fmt.Errorf("%s: user %q has no samples: x and y are empty", filepath.Base(s.path), name)
+			}
+		}
+	}
 	kind := unknownLEAF
 	for _, s := range slices.Concat(train, test) {
 		if kind == unknownLEAF {

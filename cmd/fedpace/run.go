@@ -1,6 +1,11 @@
 package main
 
-import "github.com/spf13/cobra"
+import (
+	"context"
+	"errors"
+
+	"github.com/spf13/cobra"
+)
 
 func runCommand(p program) *cobra.Command {
 	var f flags
@@ -32,7 +37,7 @@ the demonstration: FedAvg with K_r-rounds on FEMNIST with synthetic data.`,
 			}
 			summary, err := p.run(c.Context(), config, options)
 			show.close()
-			if summary.Version != "" && !f.quiet { // it left results
+			if summary.Version != "" && !f.quiet && (err == nil || errors.Is(err, context.Canceled)) { // it left results
 				writeSummary(c.OutOrStdout(), config, summary)
 			}
 			return interrupted(err, config.Out, summary.Version != "")

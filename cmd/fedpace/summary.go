@@ -24,6 +24,8 @@ func writeSummary(w io.Writer, c experiment.Config, s experiment.Summary) {
 	}
 	if !c.Train {
 		data = "timing only, nothing trained"
+	} else if s.Data != nil && strings.Contains(*s.Data, "synthetic") && !c.IsSynthetic() {
+		data += " (" + *s.Data + ")"
 	}
 	fmt.Fprintf(w, "%s: %s with %s, %s, seed %d: %s\n", c.Name, s.Task, s.Schedule, data, s.Seed, state)
 

@@ -24,4 +24,6 @@ const (
 	Dropout      Purpose = 14 // (client, task): whether and where a task ends early
 
 	Replacement Purpose = 20 // (task, try): who gets the place of a task that ended
+
+	Timeline Purpose = 30 // (client): which clients' tasks are shown
 )

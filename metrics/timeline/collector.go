@@ -1,0 +1,136 @@
+package timeline
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+
+	"fedpace/coordinator/round"
+	"fedpace/keyed"
+)
+
+// Limits of what is kept of a round.
+const (
+	MaxSlowest = 1 << 10
+	MaxSample  = 1 << 16
+	MaxDevices = 1 << 12 // tasks of real devices; more are counted in Round.Ended alone
+)
+
+// Config says what is kept.
+type Config struct {
+	Seed    uint64
+	Slowest int // tasks a round that took longest
+	Sample  int // tasks a round of the other clients
+	// Real says whether a client is a real device; nil: none is.
+	Real func(client int) bool
+	// Class is the number of a client's device class; nil: all have 0.
+	Class func(client int) int
+}
+
+// Task is a task that is kept.
+type Task struct {
+	round.Ended
+	Class int  // of its client's device
+	Real  bool // a real device's
+	Slow  bool // among its round's slowest
+}
+
+// Round is what was kept of a round.
+type Round struct {
+	round.Report
+	Ended int    // tasks that ended in it, probes included, kept or not
+	Tasks []Task // by start, then number
+}
+
+// Collector keeps the tasks of the round that is open. It belongs to the run's
+// goroutine.
+type Collector struct {
+	config  Config
+	key     uint64
+	slowest top
+	sample  top
+	devices []round.Ended
+	ended   int
+	round   Round
+}
+
+// New makes a collector.
+func New(c Config) (*Collector, error) {
+	switch {
+	case c.Slowest < 0 || c.Slowest > MaxSlowest:
+		return nil, fmt.Errorf("timeline: the slowest %d tasks of a round, want 0 to %d", c.Slowest, MaxSlowest)
+	case c.Sample < 0 || c.Sample > MaxSample:
+		return nil, fmt.Errorf("timeline: a sample of %d tasks a round, want 0 to %d", c.Sample, MaxSample)
+	}
+	return &Collector{
+		config: c, key: keyed.Hash(c.Seed, keyed.Timeline),
+		slowest: top{limit: c.Slowest}, sample: top{limit: c.Sample},
+	}, nil
+}
+
+// Settled takes a task that has its outcome; e is copied if it is kept.
+func (c *Collector) Settled(e *round.Ended) {
+	c.ended++
+	if c.config.Real != nil && c.config.Real(e.Client) {
+		if len(c.devices) < MaxDevices {
+			c.devices = append(c.devices, *e)
+		}
+		return
+	}
+	// Of those cut at the same deadline the one that had most to do is slower.
+	slow := rank{uint64(e.End - e.Start), uint64(e.Plan.Total()), math.MaxUint64 - e.Task}
+	if c.slowest.wants(&slow) {
+		c.slowest.put(slow, e)
+	}
+	drawn := rank{math.MaxUint64 - c.hash(e.Client), math.MaxUint64 - e.Task, 0}
+	if c.sample.wants(&drawn) {
+		c.sample.put(drawn, e)
+	}
+}
+
+// hash is what the sample is drawn by.
+func (c *Collector) hash(client int) uint64 { return keyed.Nth(c.key, uint64(client)) }
+
+// Report closes the round and returns what was kept of it. The result's memory
+// is reused by the next call.
+func (c *Collector) Report(r *round.Report) *Round {
+	c.round = Round{Report: *r, Ended: c.ended, Tasks: c.Open(c.round.Tasks[:0])}
+	c.slowest.reset()
+	c.sample.reset()
+	c.devices, c.ended = c.devices[:0], 0
+	return &c.round
+}
+
+// Open appends the tasks that are kept of the round so far, by start, then
+// number.
+func (c *Collector) Open(list []Task) []Task {
+	from := len(list)
+	for i := range c.devices {
+		list = append(list, Task{Ended: c.devices[i], Real: true})
+	}
+	for i := range c.slowest.held {
+		list = append(list, Task{Ended: c.slowest.held[i], Slow: true})
+	}
+	for i := range c.sample.held {
+		list = append(list, Task{Ended: c.sample.held[i]})
+	}
+	added := list[from:]
+	slices.SortFunc(added, func(a, b Task) int {
+		return cmp.Or(cmp.Compare(a.Start, b.Start), cmp.Compare(a.Task, b.Task), -cmp.Compare(mark(a.Slow), mark(b.Slow)))
+	})
+	added = slices.CompactFunc(added, func(a, b Task) bool { return a.Task == b.Task }) // slow ones may be drawn, too
+	if f := c.config.Class; f != nil {
+		for i := range added {
+			added[i].Class = f(added[i].Client)
+		}
+	}
+	return list[:from+len(added)]
+}
+
+func mark(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}

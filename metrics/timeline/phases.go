@@ -1,0 +1,58 @@
+package timeline
+
+import "fedpace/coordinator/round"
+
+// Phase is a part of a task (Eq. 3).
+type Phase uint8
+
+// The phases, in the order in which a task goes through them.
+const (
+	Download Phase = iota
+	Compute
+	Upload
+	Waiting // no phase is known: a device that fell silent
+	phases
+)
+
+// Phases is the number of phases.
+const Phases = int(phases)
+
+var phaseNames = [Phases]string{"download", "compute", "upload", "waiting"}
+
+// String is the phase's name in results.
+func (p Phase) String() string { return phaseNames[p] }
+
+// Parts are the lengths of a task's phases, by [Phase].
+type Parts [Phases]round.Time
+
+// Split is how the time that a task took divides into phases. They sum to
+// e.End - e.Start: what the plan has beyond the end is cut, what it lacks is
+// waiting.
+func Split(e *round.Ended) (p Parts) {
+	left := e.End - e.Start
+	p[Download] = min(left, e.Plan.Download)
+	left -= p[Download]
+	p[Compute] = min(left, e.Plan.Compute)
+	left -= p[Compute]
+	p[Upload] = min(left, e.Plan.Upload)
+	p[Waiting] = left - p[Upload]
+	return p
+}
+
+// Span is one phase's place on the clock.
+type Span struct {
+	Phase    Phase
+	From, To round.Time // From < To
+}
+
+// Spans appends a task's phases, without those that take no time.
+func Spans(list []Span, e *round.Ended) []Span {
+	at := e.Start
+	for phase, length := range Split(e) {
+		if length > 0 {
+			list = append(list, Span{Phase(phase), at, at + length})
+		}
+		at += length
+	}
+	return list
+}

@@ -1,0 +1,224 @@
+package timeline
+
+import (
+	"cmp"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	gocmp "github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"fedpace/coordinator/round"
+)
+
+const second = round.Time(1e9)
+
+// A FEMNIST client with K = 80 (Tables 1 and 2): 6.71 Mb at 20 Mbps, 80 steps
+// of 17 ms, 6.71 Mb at 5 Mbps.
+var femnist = round.Plan{Download: 335_500_000, Compute: 1_360_000_000, Upload: 1_342_000_000}
+
+func TestPhasesOfATask(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		task round.Ended
+		want []Span
+	}{
+		{
+			"to its end", round.Ended{Start: second, End: second + femnist.Total(), Plan: femnist, Outcome: round.Accepted},
+			[]Span{{Download, second, 1_335_500_000}, {Compute, 1_335_500_000, 2_695_500_000}, {Upload, 2_695_500_000, 4_037_500_000}},
+		},
+		{
+			"late: cut at the deadline of 3 s, in its upload", round.Ended{Start: 0, End: 3 * second, Plan: femnist, Outcome: round.Late},
+			[]Span{{Download, 0, 335_500_000}, {Compute, 335_500_000, 1_695_500_000}, {Upload, 1_695_500_000, 3 * second}},
+		},
+		{
+			"dropped while it computes", round.Ended{Start: 0, End: second, Plan: round.Plan{Download: femnist.Download, Compute: femnist.Compute, Upload: femnist.Upload, Drops: true, Dropout: second}, Outcome: round.Dropped},
+			[]Span{{Download, 0, 335_500_000}, {Compute, 335_500_000, second}},
+		},
+		{"cancelled as it began", round.Ended{Start: second, End: second, Plan: femnist, Outcome: round.Cancelled}, nil},
+		{
+			"chosen as a candidate, it has the model already", round.Ended{Start: 0, End: 2_702_000_000, Plan: round.Plan{Compute: femnist.Compute, Upload: femnist.Upload}, Outcome: round.Accepted},
+			[]Span{{Compute, 0, 1_360_000_000}, {Upload, 1_360_000_000, 2_702_000_000}},
+		},
+		{
+			"a device that fell silent", round.Ended{Start: second, End: 121 * second, Outcome: round.Lost},
+			[]Span{{Waiting, second, 121 * second}},
+		},
+	} {
+		if diff := gocmp.Diff(test.want, Spans(nil, &test.task)); diff != "" {
+			t.Errorf("%s: %s", test.name, diff)
+		}
+	}
+}
+
+// anyTask draws a task of any outcome, cut anywhere.
+func anyTask(t *rapid.T) round.Ended {
+	length := rapid.OneOf(rapid.Int64Range(0, 3), rapid.Int64Range(0, int64(round.MaxDuration)))
+	e := round.Ended{
+		Task: rapid.Uint64Range(1, 1<<40).Draw(t, "task"), Client: rapid.IntRange(0, 50).Draw(t, "client"),
+		Outcome: round.Outcome(rapid.IntRange(0, round.Outcomes-1).Draw(t, "outcome")),
+		Start:   round.Time(rapid.Int64Range(0, int64(round.MaxTime)).Draw(t, "start")),
+		Plan: round.Plan{
+			Download: round.Time(length.Draw(t, "download")), Compute: round.Time(length.Draw(t, "compute")), Upload: round.Time(length.Draw(t, "upload")),
+		},
+	}
+	e.End = e.Start + round.Time(rapid.Int64Range(0, int64(e.Plan.Total())+3).Draw(t, "took"))
+	return e
+}
+
+func TestPhasesTileTheTask(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		e := anyTask(t)
+		spans := Spans(nil, &e)
+		at, before := e.Start, -1
+		for _, s := range spans {
+			if s.From != at || s.To <= s.From || int(s.Phase) <= before {
+				t.Fatalf("%+v of %+v", spans, e)
+			}
+			at, before = s.To, int(s.Phase)
+		}
+		if at != e.End {
+			t.Fatalf("%+v end at %d, the task at %d", spans, at, e.End)
+		}
+		planned := Parts{e.Plan.Download, e.Plan.Compute, e.Plan.Upload}
+		for phase, length := range Split(&e) {
+			if Phase(phase) != Waiting && length > planned[phase] {
+				t.Fatalf("%v takes %d of %d ns", Phase(phase), length, planned[phase])
+			}
+		}
+	})
+}
+
+func collector(t testing.TB, c Config) *Collector {
+	t.Helper()
+	made, err := New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return made
+}
+
+// What is kept is what sorting all tasks would give, in whatever order they end.
+func TestKeptTasks(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		slowest, sample := rapid.IntRange(0, 6).Draw(t, "slowest"), rapid.IntRange(0, 6).Draw(t, "sample")
+		c, err := New(Config{
+			Seed: rapid.Uint64().Draw(t, "seed"), Slowest: slowest, Sample: sample,
+			Real: func(client int) bool { return client >= 45 }, Class: func(client int) int { return client % 3 },
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for number := range 2 {
+			tasks := rapid.SliceOfNDistinct(rapid.Custom(anyTask), 0, 40, func(e round.Ended) uint64 { return e.Task }).Draw(t, "tasks")
+			for i := range tasks {
+				c.Settled(&tasks[i])
+			}
+			want := map[uint64]bool{} // by task: whether it is slow
+			others := slices.DeleteFunc(slices.Clone(tasks), func(e round.Ended) bool { return e.Client >= 45 })
+			for _, e := range tasks {
+				if e.Client >= 45 {
+					want[e.Task] = false
+				}
+			}
+			slices.SortFunc(others, func(a, b round.Ended) int {
+				return cmp.Or(cmp.Compare(c.hash(a.Client), c.hash(b.Client)), cmp.Compare(a.Task, b.Task))
+			})
+			for _, e := range others[:min(sample, len(others))] {
+				want[e.Task] = false
+			}
+			slices.SortFunc(others, func(a, b round.Ended) int {
+				return cmp.Or(-cmp.Compare(a.End-a.Start, b.End-b.Start), -cmp.Compare(a.Plan.Total(), b.Plan.Total()), cmp.Compare(a.Task, b.Task))
+			})
+			for _, e := range others[:min(slowest, len(others))] {
+				want[e.Task] = true
+			}
+			r := c.Report(&round.Report{Round: number + 1})
+			got := map[uint64]bool{}
+			for _, task := range r.Tasks {
+				got[task.Task] = task.Slow
+				if task.Class != task.Client%3 || task.Real != (task.Client >= 45) {
+					t.Fatalf("%+v", task)
+				}
+			}
+			if diff := gocmp.Diff(want, got); diff != "" || len(got) != len(r.Tasks) {
+				t.Fatal(diff)
+			}
+			if !slices.IsSortedFunc(r.Tasks, func(a, b Task) int { return cmp.Or(cmp.Compare(a.Start, b.Start), cmp.Compare(a.Task, b.Task)) }) {
+				t.Fatalf("not by start and number: %+v", r.Tasks)
+			}
+			if r.Round != number+1 || r.Ended != len(tasks) {
+				t.Fatalf("round %d with %d tasks, want %d with %d", r.Round, r.Ended, number+1, len(tasks))
+			}
+		}
+	})
+}
+
+// The same clients are shown from round to round: of those of a cohort, the
+// ones with the smallest hashes.
+func TestTheSampleStaysWithItsClients(t *testing.T) {
+	c := collector(t, Config{Seed: 7, Sample: 5})
+	shown := map[int]int{}
+	for r := range 20 {
+		for client := range 100 { // all of them, in another order each time
+			e := round.Ended{Task: uint64(100*r + client + 1), Client: (client*37 + r) % 100, Plan: femnist, End: femnist.Total()}
+			c.Settled(&e)
+		}
+		for _, task := range c.Report(&round.Report{}).Tasks {
+			shown[task.Client]++
+		}
+	}
+	if len(shown) != 5 {
+		t.Errorf("%d clients in all, want 5", len(shown))
+	}
+	for client, n := range shown {
+		if n != 20 {
+			t.Errorf("client %d in %d of 20 rounds", client, n)
+		}
+	}
+}
+
+// A population of any size costs what is kept, and a round no allocation.
+func TestMemoryIsBounded(t *testing.T) {
+	c := collector(t, Config{Slowest: 8, Sample: 32, Real: func(client int) bool { return client < 10_000 }})
+	play := func() {
+		for i := range 20_000 {
+			e := round.Ended{Task: uint64(i + 1), Client: i, End: round.Time(i)}
+			c.Settled(&e)
+		}
+		if n := len(c.Report(&round.Report{}).Tasks); n > MaxDevices+8+32 {
+			t.Fatalf("%d tasks are kept", n)
+		}
+	}
+	play()
+	if n := testing.AllocsPerRun(3, play); n > 0 {
+		t.Errorf("%v allocations a round", n)
+	}
+}
+
+func TestLimits(t *testing.T) {
+	for _, c := range []Config{{Slowest: -1}, {Slowest: MaxSlowest + 1}, {Sample: -1}, {Sample: MaxSample + 1}} {
+		if _, err := New(c); err == nil {
+			t.Errorf("%+v is accepted", c)
+		}
+	}
+}
+
+// A timing-only run plays 300,000 tasks a second: 3,300 ns each.
+func BenchmarkSettled(b *testing.B) {
+	const cohort = 1000
+	random := rand.New(rand.NewPCG(1, 2))
+	tasks := make([]round.Ended, cohort)
+	for i := range tasks {
+		tasks[i] = round.Ended{Task: uint64(i + 1), Client: random.IntN(1_000_000), Plan: femnist, End: round.Time(random.Int64N(1e10))}
+	}
+	slices.SortFunc(tasks, func(a, b round.Ended) int { return cmp.Compare(a.End, b.End) }) // as the clock gives them
+	c := collector(b, Config{Slowest: 8, Sample: 32})
+	for i := 0; b.Loop(); i++ {
+		if i%cohort == 0 && i > 0 {
+			c.Report(&round.Report{})
+		}
+		c.Settled(&tasks[i%cohort])
+	}
+}

@@ -18,6 +18,9 @@ type Config struct {
 	Learning  Learning
 	Pace      float64 // virtual seconds per wall second; 0: free
 	Observer  Observer
+
+	Checkpoint Checkpoint
+	Resume     *State // goes on from there; nil: from the start
 }
 
 // Learning is what a run that trains needs beyond its rounds.

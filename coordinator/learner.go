@@ -28,6 +28,7 @@ type learner struct {
 	sum    []int64
 	job    uint64  // number of the last job
 	best   float64 // validation accuracy
+	moved  bool    // the algorithm's state is a round ahead of the machine's
 }
 
 func newLearner(ctx context.Context, channel *bus.Coordinator, c *Config) (*learner, error) {
@@ -35,19 +36,28 @@ func newLearner(ctx context.Context, channel *bus.Coordinator, c *Config) (*lear
 	if err != nil {
 		return nil, err
 	}
-	l := &learner{config: c, bus: channel, algorithm: algorithm, params: c.Learning.Initial, best: -1}
-	l.sum = make([]int64, algorithm.SumLength(len(l.params)))
+	l := makeLearner(channel, c, algorithm)
+	l.params = c.Learning.Initial
 	l.digest = bus.DigestOf(l.params)
-	l.models = newModels(channel)
 	return l, l.models.add(ctx, l.digest, l.params)
+}
+
+// makeLearner makes one that has no model yet.
+func makeLearner(channel *bus.Coordinator, c *Config, algorithm *aggregate.Algorithm) *learner {
+	return &learner{
+		config: c, bus: channel, algorithm: algorithm, models: newModels(channel), best: -1, job: firstJob(),
+		sum: make([]int64, algorithm.SumLength(c.Learning.Model.Params())),
+	}
 }
 
 // learn trains the round's accepted tasks and makes the next model of them.
 func (d *driver) learn(ctx context.Context) error {
 	loss, err := d.learner.round(ctx, d.machine.Round(), d.train)
+	d.torn = d.learner.moved // until the machine knows of it
 	if err != nil {
 		return err
 	}
+	d.learner.moved = false
 	return d.step(round.Event{Kind: round.Trained, Loss: loss})
 }
 
@@ -111,6 +121,7 @@ func (l *learner) round(ctx context.Context, number int, tasks []round.Task) (lo
 	}
 	next := make([]float32, len(l.params))
 	copy(next, l.params)
+	l.moved = true
 	l.algorithm.Server.Apply(next, l.sum[:len(next)], scale)
 	for i, x := range next {
 		if math.IsInf(float64(x), 0) || x != x {

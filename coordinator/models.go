@@ -15,10 +15,11 @@ type models struct {
 	next     uint64
 	digests  map[uint64]bus.Digest // by version
 	versions map[bus.Digest]int    // how many versions are this model
+	values   map[bus.Digest][]float32
 }
 
 func newModels(channel *bus.Coordinator) models {
-	return models{bus: channel, digests: map[uint64]bus.Digest{}, versions: map[bus.Digest]int{}}
+	return models{bus: channel, digests: map[uint64]bus.Digest{}, versions: map[bus.Digest]int{}, values: map[bus.Digest][]float32{}}
 }
 
 // add puts the next version on the bus: 0, 1, ...
@@ -29,12 +30,19 @@ func (m *models) add(ctx context.Context, digest bus.Digest, params []float32) e
 		}
 	}
 	m.versions[digest]++
+	m.values[digest] = params
 	m.digests[m.next] = digest
 	m.next++
 	return nil
 }
 
 func (m *models) digest(version uint64) bus.Digest { return m.digests[version] }
+
+// params are a version's, false when it is not kept.
+func (m *models) params(version uint64) ([]float32, bool) {
+	digest, ok := m.digests[version]
+	return m.values[digest], ok
+}
 
 // release deletes a version that no task will name again.
 func (m *models) release(ctx context.Context, version uint64) error {
@@ -48,6 +56,7 @@ func (m *models) release(ctx context.Context, version uint64) error {
 		return nil
 	}
 	delete(m.versions, digest)
+	delete(m.values, digest)
 	return m.bus.DeleteModel(ctx, digest)
 }
 

@@ -29,25 +29,23 @@ func Run(ctx context.Context, conn *bus.Conn, c Config) (*Result, error) {
 	if err := c.validate(); err != nil {
 		return nil, err
 	}
-	machine, err := round.New(c.Round)
-	if err != nil {
-		return nil, err
-	}
-	pacer, err := simclock.NewPacer(c.Pace, 0)
-	if err != nil {
-		return nil, err
-	}
 	channel, err := bus.OpenCoordinator(ctx, conn, c.Run, bus.CoordinatorConfig{Kernel: c.Learning.Kernel})
 	if err != nil {
 		return nil, err
 	}
-	d := &driver{config: c, machine: machine, bus: channel, clock: simclock.New(), pacer: pacer}
-	if c.Round.Train {
-		if d.learner, err = newLearner(ctx, channel, &d.config); err != nil {
-			return nil, closed(channel, err)
-		}
+	d := &driver{config: c, bus: channel}
+	if c.Resume != nil {
+		err = d.resume(ctx, c.Resume)
+	} else {
+		err = d.start(ctx)
 	}
-	err = closed(channel, d.play(ctx))
+	if err != nil {
+		return nil, closed(channel, err)
+	}
+	if err = d.play(ctx); err != nil {
+		err = errors.Join(err, d.save())
+	}
+	err = closed(channel, err)
 	result := &Result{Stop: d.stop, Fingerprint: d.clock.Fingerprint(), Completed: err == nil}
 	if d.learner != nil {
 		result.Params = d.learner.params
@@ -84,15 +82,39 @@ type driver struct {
 	task    bus.Task
 
 	stop round.Stop
+	torn bool // a step is under way, or failed on its way: there is no state to be saved
 }
 
-// play runs the machine from its first event to its last.
-func (d *driver) play(ctx context.Context) error {
-	if err := d.step(round.Event{Kind: round.Started}); err != nil {
+// start makes what a run begins with.
+func (d *driver) start(ctx context.Context) (err error) {
+	d.clock = simclock.New()
+	if d.machine, err = round.New(d.config.Round); err != nil {
 		return err
 	}
+	if d.pacer, err = simclock.NewPacer(d.config.Pace, 0); err != nil {
+		return err
+	}
+	if d.config.Round.Train {
+		d.learner, err = newLearner(ctx, d.bus, &d.config)
+	}
+	return err
+}
+
+// play runs the machine from where it stands to its last event.
+func (d *driver) play(ctx context.Context) error {
+	if d.machine.Phase() == round.Idle {
+		if err := d.step(round.Event{Kind: round.Started}); err != nil {
+			return err
+		}
+	}
+	due := d.config.Checkpoint.Due
 	for {
 		var err error
+		if due != nil && due() {
+			if err := d.save(); err != nil {
+				return err
+			}
+		}
 		switch d.machine.Phase() {
 		case round.Planning:
 			err = d.plan(ctx)
@@ -121,6 +143,7 @@ func (d *driver) play(ctx context.Context) error {
 // step gives the machine one event and does what follows at once; what takes
 // the bus or the trainers is left to the phase that the machine is then in.
 func (d *driver) step(e round.Event) error {
+	d.torn = true
 	out, err := d.machine.Step(e)
 	if err != nil {
 		return err
@@ -163,6 +186,7 @@ func (d *driver) step(e round.Event) error {
 	if out.Ignored != "" && d.config.Observer.Ignored != nil {
 		d.config.Observer.Ignored(out.Ignored)
 	}
+	d.torn = false
 	return nil
 }
 

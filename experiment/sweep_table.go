@@ -21,8 +21,8 @@ type Estimated struct {
 	N          int
 }
 
-// Estimate leaves out what is NaN.
-func estimate(values []float64) Estimated {
+// EstimateMean leaves out what is NaN.
+func EstimateMean(values []float64) Estimated {
 	var known []float64
 	for _, v := range values {
 		if !math.IsNaN(v) {
@@ -92,7 +92,7 @@ func NewSweepTable(s Sweep, cells []Cell) SweepTable {
 			for i := from; i < to; i++ {
 				values = append(values, q.of(&cells[i]))
 			}
-			row.Columns = append(row.Columns, estimate(values))
+			row.Columns = append(row.Columns, EstimateMean(values))
 		}
 		t.Rows = append(t.Rows, row)
 		from = to

@@ -33,14 +33,14 @@ func TestParseGrid(t *testing.T) {
 
 // Student's t with four degrees of freedom: 2.776 standard errors.
 func TestEstimate(t *testing.T) {
-	e := estimate([]float64{1, 2, 3, 4, 5, math.NaN()})
+	e := EstimateMean([]float64{1, 2, 3, 4, 5, math.NaN()})
 	if e.Mean != 3 || e.N != 5 || math.Abs(e.Half-2.776445*math.Sqrt(2.5/5)) > 1e-5 {
 		t.Errorf("%+v", e)
 	}
-	if e := estimate([]float64{7}); e.Mean != 7 || !math.IsNaN(e.Half) || e.String() != "7" {
+	if e := EstimateMean([]float64{7}); e.Mean != 7 || !math.IsNaN(e.Half) || e.String() != "7" {
 		t.Errorf("one seed: %+v %s", e, e)
 	}
-	if e := estimate(nil); e.String() != "-" {
+	if e := EstimateMean(nil); e.String() != "-" {
 		t.Errorf("no seed: %s", e)
 	}
 }

@@ -29,7 +29,8 @@ type Line struct {
 type Panel struct {
 	Title, X, Y string
 	Lines       []Line
-	Steps       bool // no marks at the points: long curves
+	Steps       bool // no marks at the points: long curves, their half widths drawn as bands
+	Marks       []Mark
 }
 
 // The size of a panel.
@@ -94,6 +95,7 @@ func (panel Panel) plot(styles map[string]int) (*plot.Plot, error) {
 	p.Title.Text, p.X.Label.Text, p.Y.Label.Text = panel.Title, panel.X, panel.Y
 	p.Legend.Top = true
 	p.Add(plotter.NewGrid())
+	addMarks(p, panel.Marks)
 	for _, l := range panel.Lines {
 		style, ok := styles[l.Name]
 		if !ok {
@@ -128,11 +130,15 @@ func (l Line) add(p *plot.Plot, style int, steps bool) error {
 	c := palette[style%len(palette)]
 	line.Color, line.Width, line.Dashes = c, vg.Points(1.6), dashes[style%len(dashes)]
 	marks.Color, marks.Shape, marks.Radius = c, draw.CircleGlyph{}, vg.Points(2.4)
-	p.Add(line)
 	if steps {
+		if err := addBand(p, points, c); err != nil {
+			return err
+		}
+		p.Add(line)
 		p.Legend.Add(l.Name, line)
 		return nil
 	}
+	p.Add(line)
 	errorBars, err := plotter.NewYErrorBars(points)
 	if err != nil {
 		return err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"fedpace/bus"
@@ -42,6 +43,7 @@ func Run(ctx context.Context, conn *bus.Conn, c Config) (*Result, error) {
 	if err != nil {
 		return nil, closed(channel, err)
 	}
+	d.showVitals()
 	if err = d.play(ctx); err != nil {
 		err = errors.Join(err, d.save())
 	}
@@ -72,6 +74,8 @@ type driver struct {
 	clock   *simclock.Clock
 	pacer   *simclock.Pacer
 	learner *learner // nil: timing only
+
+	planning atomic.Int64 // wall time of the last cohort's tasks and plans
 
 	unsent  []round.Task // tasks and probes that are being planned
 	plans   []bus.ClientPlan
@@ -204,6 +208,7 @@ func (d *driver) report(r *round.Report) error {
 // plan sends the tasks that have been issued and takes their plans. Tasks go out a window at
 // a time, so the bus never holds more than its pending limits.
 func (d *driver) plan(ctx context.Context) error {
+	defer d.timePlans(time.Now())
 	sent := 0
 	total := len(d.unsent)
 	for d.machine.Phase() == round.Planning {

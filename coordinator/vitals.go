@@ -1,0 +1,34 @@
+package coordinator
+
+import (
+	"sync/atomic"
+	"time"
+
+	"fedpace/bus"
+	"fedpace/simclock"
+)
+
+// Vitals tell how a run keeps up with wall time. Its methods are safe for
+// concurrent use and answer after the run's end, too.
+type Vitals struct {
+	bus.Vitals
+	pacer    *simclock.Pacer
+	planning *atomic.Int64
+}
+
+// PacingLag is how far the run is behind its pace; 0 where it runs free.
+func (v *Vitals) PacingLag() time.Duration { return v.pacer.Lag() }
+
+// BusLag is the wall time from the last cohort's first task going out until its
+// last plan was back.
+func (v *Vitals) BusLag() time.Duration { return time.Duration(v.planning.Load()) }
+
+// showVitals hands out the vitals, to whom wants them.
+func (d *driver) showVitals() {
+	if f := d.config.Observer.Vitals; f != nil {
+		f(&Vitals{Vitals: d.bus.Vitals(), pacer: d.pacer, planning: &d.planning})
+	}
+}
+
+// timePlans measures one cohort's way over the bus and back.
+func (d *driver) timePlans(since time.Time) { d.planning.Store(int64(time.Since(since))) }

@@ -31,11 +31,10 @@ func TestEveryPackageIsDescribedOnce(t *testing.T) {
 
 // A rule for a folder that has gone would pass for ever.
 func TestRulesSpeakOfPackagesThatExist(t *testing.T) {
-	later := []string{"coordinator/theory"} // named by the design, still to come
 	all := project(t)
 	for _, r := range rules {
 		for _, pattern := range r.from {
-			found := matches(pattern, later)
+			found := false
 			for _, p := range all {
 				found = found || matches(p.path, []string{pattern})
 			}

@@ -1,0 +1,113 @@
+package theory
+
+import (
+	"fmt"
+	"math"
+)
+
+// Form is how the distance from the optimum at the start enters Theorem 1 and
+// all that follows from it: the first term is 2κ·gap/(ηT).
+type Form int
+
+// The forms of the gap.
+const (
+	// Shifted is κ(F − F*), which the proof of Lemma 2 gives before its last
+	// step. It always holds, and a constant added to F does not change it.
+	Shifted Form = iota
+	// Statement is κF − F*, as Theorem 1 and Eq. 8 to 12 print it. It holds
+	// where F* >= 0.
+	Statement
+	// Appendix is F − F*, from the end of appendix A.2. It does not follow from
+	// Lemma 2.
+	Appendix
+)
+
+// String is the gap as a formula.
+func (f Form) String() string {
+	switch f {
+	case Shifted:
+		return "κ(F − F*)"
+	case Statement:
+		return "κF − F*"
+	case Appendix:
+		return "F − F*"
+	}
+	return fmt.Sprintf("Form(%d)", int(f))
+}
+
+// Constants are those of Assumptions 1 to 3, of FedAvg and of the optimum.
+type Constants struct {
+	L  float64 // smoothness of every client's objective, loss/length² (Assumption 1)
+	Mu float64 // strong convexity of every client's objective, loss/length² (Assumption 2)
+
+	Variance float64 // Σ p_c² σ_c², loss²/length² (Assumption 3)
+	Gamma    float64 // Γ = F* − Σ p_c f_c*, a loss: 0 where clients agree
+	G        float64 // loss/length: E‖∇f_c(x; ξ)‖² <= G² for every client and iterate
+	FStar    float64 // F*, a loss
+
+	N       int // clients in a round
+	Clients int // C; 0: not known, and then taken as very many
+
+	Form Form
+}
+
+// Validate says what is wrong with the constants.
+func (c Constants) Validate() error {
+	switch {
+	case !(c.L > 0) || math.IsInf(c.L, 0):
+		return fmt.Errorf("theory: L is %v, want more than 0", c.L)
+	case !(c.Mu > 0 && c.Mu <= c.L):
+		return fmt.Errorf("theory: mu is %v, want more than 0 and at most L, which is %v", c.Mu, c.L)
+	case !(c.Variance >= 0) || math.IsInf(c.Variance, 0):
+		return fmt.Errorf("theory: the variance Σ p_c² σ_c² is %v, want 0 or more", c.Variance)
+	case !(c.Gamma >= 0) || math.IsInf(c.Gamma, 0):
+		return fmt.Errorf("theory: Gamma is %v, want 0 or more", c.Gamma)
+	case !(c.G >= 0) || math.IsInf(c.G, 0):
+		return fmt.Errorf("theory: G is %v, want 0 or more", c.G)
+	case math.IsNaN(c.FStar) || math.IsInf(c.FStar, 0):
+		return fmt.Errorf("theory: F* is %v, want a number", c.FStar)
+	case c.N < 1:
+		return fmt.Errorf("theory: %d clients in a round, want 1 or more", c.N)
+	case c.Clients != 0 && c.Clients < c.N:
+		return fmt.Errorf("theory: %d clients of %d in a round", c.N, c.Clients)
+	case c.Form < Shifted || c.Form > Appendix:
+		return fmt.Errorf("theory: %v is not a form of the gap", c.Form)
+	}
+	return nil
+}
+
+// Kappa is the condition number κ = L/μ.
+func (c Constants) Kappa() float64 { return c.L / c.Mu }
+
+// MaxRate is the largest learning rate that Lemma 1 allows, 1/(4L), in
+// length²/loss.
+func (c Constants) MaxRate() float64 { return 1 / (4 * c.L) }
+
+// Gap is how far a loss F is from the optimum, in the constants' Form; a loss.
+// Eq. 9 to 12 and the convexity of Eq. 8 in K (Eq. 25) and in eta (Eq. 28) need
+// it positive, which only Shifted and Appendix promise.
+func (c Constants) Gap(f float64) float64 {
+	switch c.Form {
+	case Statement:
+		return c.Kappa()*f - c.FStar
+	case Appendix:
+		return f - c.FStar
+	}
+	return c.Kappa() * (f - c.FStar)
+}
+
+// Spread is σ² + 6LΓ: what of the second term does not depend on K,
+// loss²/length².
+func (c Constants) Spread() float64 { return c.Variance + 6*c.L*c.Gamma }
+
+// Drift is (8 + 4/N) G², the factor of K² in the second term, loss²/length².
+// The appendix has 16 for 8 + 4/N, which holds, too, and is weaker for N > 1.
+func (c Constants) Drift() float64 { return (8 + 4/float64(c.N)) * c.G * c.G }
+
+// Z is Eq. 11's: σ² + 6LΓ + (8 + 4/N) G² K², loss²/length².
+func (c Constants) Z(k float64) float64 { return c.Spread() + c.Drift()*k*k }
+
+// PrintedG is the paper's G, L‖x₁ − x*‖, for the distance ‖x₁ − x*‖. It bounds
+// ∇F and not the clients' stochastic gradients, which Lemma 1 needs (Li et al.
+// 2020, Assumption 4): with it Theorem 1 can fail.
+func PrintedG(l, distance float64) float64 { return l * distance }

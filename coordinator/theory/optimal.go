@@ -1,0 +1,83 @@
+package theory
+
+import "math"
+
+// AtTime is Eq. 8: the bound after W more seconds with K local steps a round at
+// rate eta, from a model of loss f; loss²/length². W is the time ahead; the
+// schedules of the paper put the time elapsed in its place.
+func (c Constants) AtTime(r Runtime, f, k, eta, w float64) float64 {
+	return 2*c.Kappa()*c.Gap(f)/(eta*r.Iterations(w, k)) + eta*c.Kappa()*c.L*c.Z(k)
+}
+
+// OptimalK is Theorem 2 (Eq. 9): the K that minimises Eq. 8,
+//
+//	K*³ = gap · (|x|/D + |x|/U) / (8 η² L G² (1 + 1/(2N)) W).
+//
+// The paper prints it without G², and then its units do not cancel. The result
+// is a real number, and may be below 1, where one step is best; it is 0 where
+// the gap is not positive, and infinite at W = 0.
+func (c Constants) OptimalK(r Runtime, f, eta, w float64) float64 {
+	return math.Cbrt(c.cubedK(f, eta) * r.Communication() / w)
+}
+
+// OptimalKRounds is Eq. 10: OptimalK where computing takes no time beside
+// communication, so that R rounds take W = R (|x|/D + |x|/U). The paper prints
+// it without G².
+func (c Constants) OptimalKRounds(f, eta, rounds float64) float64 {
+	return math.Cbrt(c.cubedK(f, eta) / rounds)
+}
+
+// cubedK is gap / (8 η² L G² (1 + 1/(2N))), a number.
+func (c Constants) cubedK(f, eta float64) float64 {
+	return max(0, c.Gap(f)) / (8 * eta * eta * c.L * c.G * c.G * (1 + 1/(2*float64(c.N))))
+}
+
+// Steps is OptimalK as a client can do it: the whole number, 1 to most, at which
+// Eq. 8 is least.
+func (c Constants) Steps(r Runtime, f, eta, w float64, most int) int {
+	k := c.OptimalK(r, f, eta, w)
+	if !(k < float64(most)) {
+		return most
+	}
+	low := max(1, math.Floor(k))
+	high := min(low+1, float64(most))
+	if c.AtTime(r, f, high, eta, w) < c.AtTime(r, f, low, eta, w) {
+		return int(high)
+	}
+	return int(low)
+}
+
+// OptimalEta is Corollary 2.1 (Eq. 11): the rate that minimises Eq. 8,
+//
+//	η*² = 2 gap · (|x|/D + |x|/U + βK) / (L Z W K), length⁴/loss².
+//
+// The paper prints it without 1/K. The result may be above MaxRate, to which
+// the analysis holds: Rate has the bound.
+func (c Constants) OptimalEta(r Runtime, f, k, w float64) float64 {
+	return math.Sqrt(2 * max(0, c.Gap(f)) * r.Round(k) / (c.L * c.Z(k) * w * k))
+}
+
+// OptimalEtaRounds is Eq. 12: OptimalEta after R rounds, W being R (|x|/D +
+// |x|/U + βK), or without the last part where computing takes no time. The
+// paper prints it without 1/K.
+func (c Constants) OptimalEtaRounds(f, k, rounds float64) float64 {
+	return math.Sqrt(2 * max(0, c.Gap(f)) / (c.L * c.Z(k) * rounds * k))
+}
+
+// Rate is OptimalEta, at most MaxRate.
+func (c Constants) Rate(r Runtime, f, k, w float64) float64 {
+	return min(c.MaxRate(), c.OptimalEta(r, f, k, w))
+}
+
+// SlopeK is the derivative of Eq. 8 by K. In Eq. 24 the paper leaves βK in the
+// bracket, where it has cancelled.
+func (c Constants) SlopeK(r Runtime, f, k, eta, w float64) float64 {
+	return -2*c.Kappa()*c.Gap(f)*r.Communication()/(eta*w*k*k) + 2*eta*c.Kappa()*c.L*c.Drift()*k
+}
+
+// CurvatureK is the second derivative of Eq. 8 by K, positive where the gap is:
+// then Eq. 8, which the paper's proof calls (23), is convex in K. In Eq. 25 the
+// paper leaves βK in the bracket.
+func (c Constants) CurvatureK(r Runtime, f, k, eta, w float64) float64 {
+	return 4*c.Kappa()*c.Gap(f)*r.Communication()/(eta*w*k*k*k) + 2*eta*c.Kappa()*c.L*c.Drift()
+}

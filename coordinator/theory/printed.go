@@ -1,0 +1,76 @@
+package theory
+
+import "math"
+
+// PrintedK is Eq. 9 as the paper prints it, without G²: loss/length too small in
+// its units, and not the minimum of Eq. 8 unless G is 1.
+func (c Constants) PrintedK(r Runtime, f, eta, w float64) float64 {
+	return math.Cbrt(c.printedCube(f, eta) * r.Communication() / w)
+}
+
+// PrintedKRounds is Eq. 10 as the paper prints it, without G².
+func (c Constants) PrintedKRounds(f, eta, rounds float64) float64 {
+	return math.Cbrt(c.printedCube(f, eta) / rounds)
+}
+
+func (c Constants) printedCube(f, eta float64) float64 {
+	return max(0, c.Gap(f)) / (8 * eta * eta * c.L * (1 + 1/(2*float64(c.N))))
+}
+
+// PrintedEta is Eq. 11 as the paper prints it, without 1/K: √K times too large.
+func (c Constants) PrintedEta(r Runtime, f, k, w float64) float64 {
+	return math.Sqrt(2 * max(0, c.Gap(f)) * r.Round(k) / (c.L * c.Z(k) * w))
+}
+
+// PrintedEtaRounds is Eq. 12 as the paper prints it, without 1/K.
+func (c Constants) PrintedEtaRounds(f, k, rounds float64) float64 {
+	return math.Sqrt(2 * max(0, c.Gap(f)) / (c.L * c.Z(k) * rounds))
+}
+
+// PrintedSlopeK is Eq. 24, which is not the derivative of Eq. 8 unless β is 0.
+func (c Constants) PrintedSlopeK(r Runtime, f, k, eta, w float64) float64 {
+	return -2*c.Kappa()*c.Gap(f)*r.Round(k)/(eta*w*k*k) + 2*eta*c.Kappa()*c.L*c.Drift()*k
+}
+
+// PrintedLemma1 is D with the paper's factor (C − N)/(N − 1), which is infinite
+// for N = 1 and above 1 for N < (C + 1)/2. It needs Clients.
+func (c Constants) PrintedLemma1(k int) float64 {
+	g2 := c.G * c.G
+	factor := float64(c.Clients-c.N) / float64(c.N-1)
+	return c.Spread() + 8*float64(k-1)*float64(k-1)*g2 + factor*4/float64(c.N)*float64(k)*float64(k)*g2
+}
+
+// Erratum is a place where the paper prints something else than what holds.
+type Erratum struct {
+	Place   string // equation, theorem or remark
+	Printed string
+	Holds   string
+	Why     string
+	Here    string // the functions of this package that have it
+}
+
+// Errata lists what this package corrects, in the paper's order.
+func Errata() []Erratum {
+	return []Erratum{
+		{"Eq. 1", "f_c sums over a client's samples", "f_c is the mean, with 1/n_c", "the weights p_c count samples already", ""},
+		{"Eq. 2", "weights p_c over a cohort", "1/|C_r|", "the p_c of a cohort do not sum to 1; Algorithm 1 has the mean", ""},
+		{"below Eq. 4", "D^c = C", "D^c = D", "misprint", "Runtime"},
+		{"G", "G = L‖x₁ − x*‖", "E‖∇f_c(x; ξ)‖² <= G² for every client and iterate", "the printed G bounds ∇F only, and Theorem 1 can then fail", "PrintedG"},
+		{"Theorem 1, first term", "2κ(κF₀ − F*) in the statement, 2κ(F₀ − F*) in the appendix", "2κ²(F₀ − F*)", "the statement's needs F* >= 0, the appendix's does not follow from Lemma 2", "Form"},
+		{"Theorem 1, 8 + 4/N", "16 in the appendix", "both", "8 + 4/N is the sharper one for N > 1", "Constants.Drift"},
+		{"Remark 1.2", "dividing by K shrinks the variance", "it shrinks the first term only", "the second term does not have T", ""},
+		{"Eq. 8", "W", "the time ahead", "the schedules use it as the time elapsed; K >= 1 and η <= 1/(4L)", "Constants.AtTime"},
+		{"Eq. 9, 10", "no G²", "K*³ = (κF − F*)(|x|/D + |x|/U)/(8η²LG²(1 + 1/(2N))W)", "the minimum of Eq. 8; only so a number without unit", "Constants.OptimalK, PrintedK"},
+		{"Eq. 11, 12", "no 1/K", "η*² = 2(κF − F*)(|x|/D + |x|/U + βK)/(LZWK)", "the minimum of Eq. 8", "Constants.OptimalEta, PrintedEta"},
+		{"Remark 2.1.2", "a larger N allows for a smaller η*", "a larger N raises η*", "N lowers Z, which stands below", ""},
+		{"Eq. 15", "rounds r − s to r", "rounds r − s to r − 1", "the printed sum has s + 1 terms and a loss that is not known yet", ""},
+		{"Lemma 1", "(C − N)/(N − 1); x²", "(C − N)/(C − 1); x*", "the variance of a draw without replacement", "Constants.Lemma1, PrintedLemma1"},
+		{"Lemma 2, D", "(K_t − 2)²", "(K_t − 1)²", "as in Lemma 1", "Constants.Lemma1"},
+		{"Lemma 2, A.2", "K_t, K_r outside of the sums; I = Σ to r", "inside; I = Σ to r − 1", "K changes from round to round", "Constants.Theorem1Rates"},
+		{"Eq. 20 to 22", "η_t² on the left", "η_t", "as in Eq. 18, 19", "Constants.Lemma2"},
+		{"A.2, last line", "min{E‖∇F‖²} <= E‖∇F‖²", "min <= average", "what is bounded is the average", "Constants.Theorem1"},
+		{"Eq. 24, 25", "βK in the bracket", "it has cancelled", "d/dK (β) is 0", "Constants.SlopeK, PrintedSlopeK"},
+		{"Eq. 25, 28", "needs F − F* > 0", "needs κF − F* > 0", "that is what stands in them", "Constants.Gap"},
+		{"A.4", "(27) is convex", "(26) is convex", "(27) is its derivative", ""},
+	}
+}

@@ -1,0 +1,90 @@
+package theory
+
+// Bound is a bound on ‖∇F‖² in its parts, each loss²/length².
+type Bound struct {
+	Start float64 // of the distance at the start: 2κ·gap/(ηT)
+	Noise float64 // of the gradients' variance: ηκL Σ p_c² σ_c²
+	Gamma float64 // of clients that differ: ηκL·6LΓ
+	Drift float64 // of clients that drift apart: ηκL (8 + 4/N) G² Σ K_r³/Σ K_r
+}
+
+// Total is the bound.
+func (b Bound) Total() float64 { return b.Start + b.Noise + b.Gamma + b.Drift }
+
+// Theorem1 bounds min over t of E‖∇F(x̄_t)‖², and also its mean over the T = Σ
+// K_r iterations, after rounds of K_r local steps at a fixed rate eta <= 1/(4L),
+// from a model of loss f0. It panics when there is no step.
+//
+// The first term is 2κ·gap/(ηT) in the constants' Form: the statement prints κF₀
+// − F*, the appendix F₀ − F*, and the proof gives κ(F₀ − F*). The last line of
+// the proof prints min = average for min <= average.
+func (c Constants) Theorem1(f0, eta float64, steps []int) Bound {
+	rates := make([]float64, len(steps))
+	for i := range rates {
+		rates[i] = eta
+	}
+	return c.Theorem1Rates(f0, rates, steps)
+}
+
+// Theorem1Rates is Theorem 1 before the rate is fixed (appendix A.2), with rates
+// that do not grow: it bounds the mean of E‖∇F(x̄_t)‖² weighted by the rate of
+// each iteration. The appendix prints Σ η² K³ outside of the bracket where K_r
+// is one of the sum's terms; here it is inside.
+func (c Constants) Theorem1Rates(f0 float64, rates []float64, steps []int) Bound {
+	way, square, cube := sums(rates, steps)
+	factor := c.Kappa() * c.L / way
+	return Bound{
+		Start: 2 * c.Kappa() * c.Gap(f0) / way,
+		Noise: factor * c.Variance * square,
+		Gamma: factor * 6 * c.L * c.Gamma * square,
+		Drift: factor * c.Drift() * cube,
+	}
+}
+
+// sums are Σ ηK, Σ η²K and Σ η²K³.
+func sums(rates []float64, steps []int) (way, square, cube float64) {
+	if len(steps) == 0 || len(rates) != len(steps) {
+		panic("theory: no rounds, or another number of rates")
+	}
+	for i, n := range steps {
+		eta, k := rates[i], float64(n)
+		way += eta * k
+		square += eta * eta * k
+		cube += eta * eta * k * k * k
+	}
+	if !(way > 0) {
+		panic("theory: no step in any round")
+	}
+	return way, square, cube
+}
+
+// Lemma1 is D, the bracket of Lemma 1 for a round of K local steps:
+// σ² + 6LΓ + 8(K − 1)²G² + (C − N)/(C − 1)·(4/N)K²G², loss²/length². The paper
+// prints (C − N)/(N − 1), "x²" for x*, and in Lemma 2's proof (K − 2)².
+func (c Constants) Lemma1(k int) float64 {
+	g2, n := c.G*c.G, float64(c.N)
+	sampled := 1.0
+	if c.Clients > 1 {
+		sampled = float64(c.Clients-c.N) / float64(c.Clients-1)
+	} else if c.Clients == 1 {
+		sampled = 0 // everyone takes part
+	}
+	drift := 8*float64(k-1)*float64(k-1)*g2 + sampled*4/n*float64(k)*float64(k)*g2
+	return c.Spread() + drift
+}
+
+// Lemma2 is the bound that Theorem 1 simplifies: the same with Lemma 1's D in
+// place of σ² + 6LΓ + (8 + 4/N)G²K², so never above it. K_r belongs inside the
+// sum over rounds, where Lemma 2 prints it outside, and the left sides of Eq. 20
+// to 22 have η_t, not η_t².
+func (c Constants) Lemma2(f0, eta float64, steps []int) float64 {
+	total, d := 0.0, 0.0
+	for _, k := range steps {
+		total += float64(k)
+		d += float64(k) * c.Lemma1(k)
+	}
+	if total == 0 {
+		panic("theory: no step in any round")
+	}
+	return 2*c.Kappa()*c.Gap(f0)/(eta*total) + eta*c.Kappa()*c.L*d/total
+}

@@ -1,0 +1,177 @@
+package paper
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"path/filepath"
+	"slices"
+
+	"fedpace/coordinator/schedule"
+	"fedpace/experiment"
+)
+
+// Curve is one cell, thinned to its evaluations.
+type Curve struct {
+	Task        experiment.Task
+	Data        string // what was learned from, with what is synthetic about it; empty: timing only
+	Schedule    string
+	Seed        uint64
+	FixedRounds int // of K-eta-fixed, to whose virtual time it went
+	K0          int
+	Megabits    float64 // size of the model on the network; 0: that of its parameters
+
+	Completed      bool // false: cut; what follows is then of the part that was done
+	Rounds         int
+	VirtualSeconds float64
+	RelativeSteps  float64 // SGD steps against FixedRounds x K_0 (Table 4); NaN while not completed
+	BestLoss       float64 // lowest mean over the window of rounds (Eq. 15); NaN: none
+	BestAccuracy   float64 // NaN: none
+	FinalAccuracy  float64 // NaN: none
+	Decayed        int     // round after which a step schedule decayed; 0: it did not, or is none
+	Plateaued      float64 // virtual seconds at which the validation error had converged; NaN: never
+
+	Points []Point
+}
+
+// Point is the state after an evaluation.
+type Point struct {
+	Round          int
+	VirtualSeconds float64
+	LocalSteps     int
+	BestLoss       float64 // lowest so far of the mean over the window of rounds; NaN: none
+	ValidationLoss float64
+	BestAccuracy   float64 // highest validation accuracy so far
+}
+
+// Curves thins the cells that have begun, finished or not, in the order of the
+// paper: by task, schedule, size and seed.
+func Curves(cells []Cell) ([]Curve, error) {
+	var curves []Curve
+	for _, cell := range cells {
+		c, err := readCell(cell.Config.Out)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+		case err != nil:
+			return nil, fmt.Errorf("paper: %w", err)
+		default:
+			curves = append(curves, c)
+		}
+	}
+	inOrder(curves)
+	return curves, nil
+}
+
+// readCell reads one run's folder.
+func readCell(dir string) (Curve, error) {
+	config, err := experiment.Load(filepath.Join(dir, experiment.ConfigFile), nil)
+	if err != nil {
+		return Curve{}, err
+	}
+	rows, err := experiment.ReadRounds(filepath.Join(dir, experiment.RoundsFile))
+	if err != nil {
+		return Curve{}, err
+	}
+	c := Curve{
+		Task: config.Task, Schedule: config.Schedule.Name(), Seed: config.Seed, FixedRounds: config.Stop.EqualRuntimeRounds, K0: config.Schedule.K0,
+		Megabits:      config.Network.ModelMegabits,
+		RelativeSteps: math.NaN(), FinalAccuracy: math.NaN(),
+	}
+	if config.Train {
+		c.Data = config.Data
+	}
+	if err := c.thin(rows, config.Schedule); err != nil {
+		return Curve{}, fmt.Errorf("%s: %w", dir, err)
+	}
+	s, err := experiment.ReadSummary(filepath.Join(dir, experiment.SummaryFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return c, nil
+	}
+	if err != nil {
+		return Curve{}, err
+	}
+	c.finish(s)
+	return c, nil
+}
+
+// thin follows the rounds and keeps a point for each evaluation.
+func (c *Curve) thin(rows []experiment.Row, s experiment.Schedule) error {
+	window, err := schedule.NewWindow(schedule.WindowConfig{Size: s.Window})
+	if err != nil {
+		return err
+	}
+	plateau, err := schedule.NewPlateau(schedule.PlateauConfig{Patience: s.Patience, MinDelta: s.MinDelta})
+	if err != nil {
+		return err
+	}
+	nan := math.NaN()
+	c.BestLoss, c.BestAccuracy, c.Plateaued = nan, nan, nan
+	for i, r := range rows {
+		c.Rounds, c.VirtualSeconds = r.Round, r.VirtualSeconds
+		if i > 0 && c.Decayed == 0 && (s.K == experiment.Step || s.Eta == experiment.Step) &&
+			(r.LocalSteps < rows[i-1].LocalSteps || r.LearningRate < rows[i-1].LearningRate) {
+			c.Decayed = rows[i-1].Round
+		}
+		window.Observe(r.TrainingLoss)
+		if mean, ok := window.Mean(); ok && !(c.BestLoss <= mean) {
+			c.BestLoss = mean
+		}
+		if math.IsNaN(r.ValidationAccuracy) {
+			continue
+		}
+		if !(c.BestAccuracy >= r.ValidationAccuracy) {
+			c.BestAccuracy = r.ValidationAccuracy
+		}
+		c.FinalAccuracy = r.ValidationAccuracy
+		plateau.Observe(1 - r.ValidationAccuracy)
+		if plateau.Converged() && math.IsNaN(c.Plateaued) {
+			c.Plateaued = r.VirtualSeconds
+		}
+		c.Points = append(c.Points, Point{
+			Round: r.Round, VirtualSeconds: r.VirtualSeconds, LocalSteps: r.LocalSteps,
+			BestLoss: c.BestLoss, ValidationLoss: r.ValidationLoss, BestAccuracy: c.BestAccuracy,
+		})
+	}
+	return nil
+}
+
+// finish takes over what only the summary knows.
+func (c *Curve) finish(s experiment.Summary) {
+	c.Completed, c.Rounds, c.VirtualSeconds = s.Completed, s.Rounds, s.VirtualSeconds
+	if s.Data != nil {
+		c.Data = *s.Data
+	}
+	if s.Completed {
+		c.RelativeSteps = value(s.RelativeSGDSteps)
+	}
+	c.BestLoss, c.BestAccuracy, c.FinalAccuracy = value(s.BestTrainingLoss), value(s.BestValidationAccuracy), value(s.ValidationAccuracy)
+}
+
+func value(v *float64) float64 {
+	if v == nil {
+		return math.NaN()
+	}
+	return *v
+}
+
+// inOrder sorts by task, schedule, size and seed.
+func inOrder(curves []Curve) {
+	tasks := map[experiment.Task]int{}
+	for i, t := range experiment.PaperTasks() {
+		tasks[t.Task] = i
+	}
+	schedules := map[string]int{}
+	for i, s := range Table3() {
+		schedules[s] = i
+	}
+	slices.SortStableFunc(curves, func(a, b Curve) int {
+		for _, d := range []int{tasks[a.Task] - tasks[b.Task], schedules[a.Schedule] - schedules[b.Schedule]} {
+			if d != 0 {
+				return d
+			}
+		}
+		return cmp.Or(cmp.Compare(a.Megabits, b.Megabits), cmp.Compare(a.Seed, b.Seed))
+	})
+}

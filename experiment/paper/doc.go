@@ -1,0 +1,20 @@
+// Package paper does the evaluation of "Faster Federated Learning with Decaying
+// Number of Local SGD Steps" (Mills, Hu, Min) again: Tables 1 to 4 and Figures
+// 1 and 2, for any of its tasks, schedules and seeds.
+//
+// A [Plan] says which part of it; its cells are runs, one for each task,
+// schedule and seed, all to the virtual time of the fixed schedule's rounds. A
+// cell has a folder that is named for a hash of its configuration, so a cell
+// that is done is never done again, whatever plan asks for it, and one that was
+// cut goes on from its checkpoint. [Curves] thins the cells to their evaluations,
+// small enough to be kept beside a text and enough to draw the figures and
+// print Table 4 from.
+//
+// What the paper says is set down once, in claims.go and in package experiment's
+// table of tasks; everything else that is printed here is measured. A shortened
+// evaluation, and one on data that is synthetic or a part of the real set, says
+// so in every table and figure.
+//
+// The package knows how to ask for runs and to read their folders, and nothing
+// of how a run is done.
+package paper

@@ -1,0 +1,113 @@
+package paper
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"path/filepath"
+	"sort"
+
+	"fedpace/experiment"
+	"fedpace/metrics/figure"
+)
+
+// resolution is how many points of time a curve is drawn at.
+const resolution = 300
+
+// The figures' files.
+const (
+	Figure1File = "figure1.svg"
+	Figure2File = "figure2.svg"
+)
+
+// Draw draws the figures of what is complete into a folder, in the style of the
+// paper: a panel a task. Figure 1 is the lowest training error so far (Eq. 15's
+// mean of first-step losses) against simulated minutes, the mean over seeds;
+// Figure 2 the highest validation accuracy so far, with its 95% confidence
+// interval. A vertical line is where the validation error of K-eta-fixed has
+// converged. Where nothing that was trained is complete it draws nothing.
+func Draw(dir string, curves []Curve) error {
+	for _, f := range []struct {
+		file, y string
+		bands   bool
+		of      func(*Point) float64
+	}{
+		{Figure1File, "lowest training loss so far", false, func(p *Point) float64 { return p.BestLoss }},
+		{Figure2File, "highest validation accuracy so far", true, func(p *Point) float64 { return p.BestAccuracy }},
+	} {
+		panels := panels(curves, f.y, f.bands, f.of)
+		if len(panels) == 0 {
+			return nil
+		}
+		err := replace(filepath.Join(dir, f.file), func(w io.Writer) error { return figure.Write(w, "svg", panels...) })
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func panels(curves []Curve, y string, bands bool, of func(*Point) float64) []figure.Panel {
+	var list []figure.Panel
+	index := map[string]int{}
+	for _, g := range groups(curves) {
+		if len(g.curves[0].Points) == 0 {
+			continue
+		}
+		i, ok := index[g.set()]
+		if !ok {
+			i = len(list)
+			index[g.set()] = i
+			list = append(list, figure.Panel{Title: g.title(), X: "simulated minutes", Y: y, Steps: true})
+		}
+		p := &list[i]
+		p.Lines = append(p.Lines, g.line(bands, of))
+		if g.schedule == "fixed" {
+			at := g.mean(func(c *Curve) float64 { return c.Plateaued / 60 })
+			p.Marks = append(p.Marks, figure.Mark{X: at.Mean, Name: "fixed: converged"})
+		}
+	}
+	return list
+}
+
+// title says what the panel shows and how it falls short of the paper's.
+func (g *group) title() string {
+	title := fmt.Sprintf("%s, %d seed", g.task, len(g.curves))
+	if len(g.curves) > 1 {
+		title += "s"
+	}
+	if g.fixedRounds != FullRounds {
+		title += fmt.Sprintf(", %d of %d rounds", g.fixedRounds, FullRounds)
+	}
+	return title + "\n" + g.data()
+}
+
+// line is the group's mean curve. Seeds are evaluated at times of their own:
+// each counts, at a point of time, with its last evaluation.
+func (g *group) line(bands bool, of func(*Point) float64) figure.Line {
+	first, last := 0.0, math.Inf(1)
+	for _, c := range g.curves {
+		first = max(first, c.Points[0].VirtualSeconds)
+		last = min(last, c.Points[len(c.Points)-1].VirtualSeconds)
+	}
+	line := figure.Line{Name: g.schedule}
+	for i := range resolution {
+		at := first + (last-first)*float64(i)/(resolution-1)
+		values := make([]float64, len(g.curves))
+		for j := range g.curves {
+			points := g.curves[j].Points
+			next := sort.Search(len(points), func(k int) bool { return points[k].VirtualSeconds > at })
+			values[j] = math.NaN()
+			if next > 0 {
+				values[j] = of(&points[next-1])
+			}
+		}
+		e := experiment.EstimateMean(values)
+		p := figure.Point{X: at / 60, Y: e.Mean, Half: math.NaN()}
+		if bands {
+			p.Half = e.Half
+		}
+		line.Points = append(line.Points, p)
+	}
+	return line
+}

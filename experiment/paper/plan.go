@@ -1,0 +1,198 @@
+package paper
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"math"
+	"path/filepath"
+	"strings"
+
+	"fedpace/experiment"
+)
+
+// The paper's evaluation in full.
+const (
+	FullRounds = 10_000 // of K-eta-fixed, whose virtual time every schedule gets
+	FullSeeds  = 5
+)
+
+// cellsFolder holds the cells within a plan's folder.
+const cellsFolder = "cells"
+
+// Limits of a plan.
+const (
+	maxSeeds  = 1000
+	maxRounds = 1_000_000
+)
+
+// Plan is what part of the paper's evaluation to do. The zero value of a list
+// means all that the paper has.
+type Plan struct {
+	Tasks     []experiment.Task
+	Schedules []string // as [Table3]
+	Seed      uint64   // the first one
+	Seeds     int      // Seed, Seed+1, ...
+	Rounds    int      // of K-eta-fixed
+	Scale     float64  // shortens Rounds, in (0, 1]
+	Data      map[experiment.Task]string
+	Sets      []string // further keys, as experiment.Load's; of every cell
+	Timing    bool     // train nothing: the schedules that need no loss, and Table 4's cells that follow from them
+	Out       string   // folder that holds a folder for each cell
+}
+
+// Full is the whole evaluation.
+func Full() Plan {
+	return Plan{Seed: 1, Seeds: FullSeeds, Rounds: FullRounds, Scale: 1, Out: "runs/paper"}
+}
+
+// Cell is one run of a plan.
+type Cell struct {
+	Task     experiment.Task
+	Schedule string
+	Seed     uint64
+	Config   experiment.Config
+}
+
+// Name is the cell for people.
+func (c *Cell) Name() string { return fmt.Sprintf("%s %s seed %d", c.Task, c.Schedule, c.Seed) }
+
+// FixedRounds is how many rounds of K-eta-fixed the virtual time of every cell
+// is: the rounds, shortened by the scale.
+func (p Plan) FixedRounds() int { return int(math.Ceil(float64(p.Rounds) * p.Scale)) }
+
+// fill puts all that the paper has where the plan leaves it open, and refuses
+// what cannot be planned.
+func (p *Plan) fill() error {
+	if len(p.Tasks) == 0 {
+		for _, t := range experiment.PaperTasks() {
+			p.Tasks = append(p.Tasks, t.Task)
+		}
+	}
+	if len(p.Schedules) == 0 {
+		p.Schedules = Table3()
+		if p.Timing {
+			p.Schedules = []string{"k-rounds", "k-step"}
+		}
+	}
+	seen := map[string]bool{}
+	for _, t := range p.Tasks {
+		if _, ok := t.Paper(); !ok {
+			return fmt.Errorf("paper: task %q is none of the paper's (sent140, femnist, cifar100, shakespeare)", t)
+		}
+		if seen[string(t)] {
+			return fmt.Errorf("paper: task %s is named twice", t)
+		}
+		seen[string(t)] = true
+	}
+	for t := range p.Data {
+		if !seen[string(t)] {
+			return fmt.Errorf("paper: data is given for task %q, which is not among those asked for", t)
+		}
+	}
+	for _, s := range p.Schedules {
+		if seen[s] {
+			return fmt.Errorf("paper: schedule %s is named twice", s)
+		}
+		seen[s] = true
+	}
+	switch {
+	case p.Seeds < 1 || p.Seeds > maxSeeds:
+		return fmt.Errorf("paper: %d seeds, want 1 to %d", p.Seeds, maxSeeds)
+	case p.Rounds < 1 || p.Rounds > maxRounds:
+		return fmt.Errorf("paper: %d rounds, want 1 to %d", p.Rounds, maxRounds)
+	case !(p.Scale > 0 && p.Scale <= 1):
+		return fmt.Errorf("paper: a scale of %v, want more than 0 and at most 1", p.Scale)
+	case p.Out == "":
+		return fmt.Errorf("paper: no folder for the results (give --out)")
+	}
+	return nil
+}
+
+// Cells lists the plan's runs: all tasks and schedules with the first seed
+// before any with the second, so that there is something whole to look at
+// early. Every configuration is checked.
+func (p Plan) Cells() ([]Cell, error) {
+	if err := p.fill(); err != nil {
+		return nil, err
+	}
+	if p.Timing {
+		return p.timing()
+	}
+	var cells []Cell
+	for n := range p.Seeds {
+		for _, t := range p.Tasks {
+			for _, s := range p.Schedules {
+				c, err := p.cell(t, s, p.Seed+uint64(n))
+				if err != nil {
+					return nil, fmt.Errorf("paper: %s, %s: %w", t, s, err)
+				}
+				cells = append(cells, c)
+			}
+		}
+	}
+	return cells, nil
+}
+
+// timing lists the runs that give Table 4 without training. No seed matters in
+// them, all devices being alike. K_r-step decays at the round that gives the
+// paper's cell; CIFAR100's K_r-rounds
+// is there with a model of 320 Mb, too.
+func (p Plan) timing() ([]Cell, error) {
+	var cells []Cell
+	for _, t := range p.Tasks {
+		for _, s := range p.Schedules {
+			extra := []string{"train=false"}
+			if s == "k-step" || s == "eta-step" {
+				extra = append(extra, fmt.Sprintf("schedule.decay_round=%d", max(1, int(float64(decayRound[t])*float64(p.FixedRounds())/FullRounds))))
+			}
+			variants := [][]string{extra}
+			if t == experiment.TaskCIFAR100 && s == "k-rounds" {
+				variants = append(variants, append([]string{"network.model_megabits=320"}, extra...))
+			}
+			for _, sets := range variants {
+				q := p
+				q.Sets = append(append([]string(nil), p.Sets...), sets...)
+				c, err := q.cell(t, s, p.Seed)
+				if err != nil {
+					return nil, fmt.Errorf("paper: %s, %s: %w", t, s, err)
+				}
+				cells = append(cells, c)
+			}
+		}
+	}
+	return cells, nil
+}
+
+// cell is one run's configuration: the task's defaults, the plan's keys, and
+// the plan's length.
+func (p Plan) cell(t experiment.Task, name string, seed uint64) (Cell, error) {
+	sets := []string{"task=" + string(t), fmt.Sprintf("seed=%d", seed), fmt.Sprintf("stop.equal_runtime_rounds=%d", p.FixedRounds())}
+	if path := p.Data[t]; path != "" {
+		sets = append(sets, "data="+path)
+	}
+	c, err := experiment.Load("", append(sets, p.Sets...))
+	if err != nil {
+		return Cell{}, err
+	}
+	if c.Schedule, err = c.Schedule.Named(name); err != nil {
+		return Cell{}, err
+	}
+	cell := Cell{Task: t, Schedule: name, Seed: seed, Config: c}
+	cell.Config.Name = fmt.Sprintf("%s-%s-%d", t, name, seed)
+	id, err := hash(c)
+	if err != nil {
+		return Cell{}, err
+	}
+	cell.Config.Out = filepath.Join(p.Out, cellsFolder, cell.Config.Name+"-"+id)
+	return cell, cell.Config.Validate()
+}
+
+// hash names what a configuration computes.
+func hash(c experiment.Config) (string, error) {
+	list, err := c.Differences()
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.Sum256([]byte(string(c.Task) + "\n" + strings.Join(list, "\n")))
+	return fmt.Sprintf("%x", sum[:5]), nil
+}

@@ -1,0 +1,114 @@
+package paper
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"fedpace/experiment"
+)
+
+// Options are how a plan is done; they change no result.
+type Options struct {
+	Version string
+	Beside  int // cells side by side, each with its share of the cores; 0: as many as there are cores
+	Notice  func(string)
+	Done    func() error // called after each cell that was run, never twice at a time; may be nil
+}
+
+// Run does the cells that are not done. When ctx is cancelled, or a cell fails,
+// those under way stop cleanly; another Run goes on where this one stopped.
+func Run(ctx context.Context, cells []Cell, o Options) error {
+	beside := o.Beside
+	if beside == 0 {
+		beside = runtime.GOMAXPROCS(0)
+	}
+	workers := max(1, runtime.GOMAXPROCS(0)/beside)
+	group, inner := errgroup.WithContext(ctx)
+	group.SetLimit(beside)
+	var telling sync.Mutex
+	done := 0
+	tell := func(c *Cell, s experiment.Summary, how string) error {
+		telling.Lock()
+		defer telling.Unlock()
+		done++
+		if o.Notice != nil {
+			o.Notice(fmt.Sprintf("cell %d of %d: %s: %s (%s)", done, len(cells), c.Name(), story(s), how))
+		}
+		if o.Done == nil {
+			return nil
+		}
+		return o.Done()
+	}
+	for i := range cells {
+		c := &cells[i]
+		s, err := finished(c.Config.Out)
+		if err != nil {
+			return errors.Join(err, group.Wait())
+		}
+		if s != nil {
+			done++
+			continue
+		}
+		group.Go(func() error {
+			if err := inner.Err(); err != nil {
+				return err
+			}
+			started := time.Now()
+			summary, err := do(inner, c, experiment.Options{Version: o.Version, Workers: workers})
+			if err != nil {
+				return fmt.Errorf("paper: %s: %w", c.Name(), err)
+			}
+			return tell(c, summary, fmt.Sprintf("%.0f s", time.Since(started).Seconds()))
+		})
+	}
+	if err := group.Wait(); err != nil {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		return err
+	}
+	return nil
+}
+
+// finished is the summary of a cell that is done; nil: it is not.
+func finished(dir string) (*experiment.Summary, error) {
+	s, err := experiment.ReadSummary(filepath.Join(dir, experiment.SummaryFile))
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("paper: %w", err)
+	case !s.Completed:
+		return nil, nil
+	}
+	return &s, nil
+}
+
+// do runs a cell, or goes on with one that was cut.
+func do(ctx context.Context, c *Cell, o experiment.Options) (experiment.Summary, error) {
+	if _, err := os.Stat(filepath.Join(c.Config.Out, experiment.ConfigFile)); err == nil {
+		o.Force = true
+	}
+	return experiment.Run(ctx, c.Config, o)
+}
+
+// story is what became of a cell.
+func story(s experiment.Summary) string {
+	text := fmt.Sprintf("%d rounds", s.Rounds)
+	if s.BestTrainingLoss != nil {
+		text += fmt.Sprintf(", lowest loss %.4f", *s.BestTrainingLoss)
+	}
+	if s.BestValidationAccuracy != nil {
+		text += fmt.Sprintf(", best accuracy %.4f", *s.BestValidationAccuracy)
+	}
+	return text
+}

@@ -123,7 +123,7 @@ local SGD steps decays by a schedule.`,
 		RunE:          func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	root.CompletionOptions.DisableDefaultCmd = true
-	root.AddCommand(runCommand(p), compareCommand(p), dataCommand(fetch.Archives(), fetch.Fetcher{}), versionCommand(), configurationTopic())
+	root.AddCommand(runCommand(p), compareCommand(p), dataCommand(fetch.Archives(), fetch.Fetcher{}), paperCommand(), versionCommand(), configurationTopic())
 	return root
 }
 

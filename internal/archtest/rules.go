@@ -17,7 +17,7 @@ type rule struct {
 // coordinator, actors -> bus, simclock.
 var rules = []rule{
 	{
-		from: []string{"keyed", "simclock", "coordinator/theory"},
+		from: []string{"keyed", "simclock", "coordinator/fairshare", "coordinator/theory"},
 		why:  "it is pure and stands on the standard library alone",
 		only: []string{},
 	},
@@ -29,7 +29,7 @@ var rules = []rule{
 	{
 		from: []string{"coordinator/round"},
 		why:  "the core is a pure state machine on the standard library",
-		only: []string{"keyed", "coordinator/schedule", "simclock"},
+		only: []string{"keyed", "coordinator/fairshare", "coordinator/schedule", "simclock"},
 	},
 	{
 		from:  []string{"coordinator/aggregate/...", "actors/learn/...", "actors/data/...", "actors/device/..."},

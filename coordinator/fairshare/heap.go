@@ -1,0 +1,74 @@
+package fairshare
+
+// heap is a binary heap of small numbers, each at most once, that can also be
+// removed from its middle. The first is before all others.
+type heap struct {
+	list   []int32
+	at     []int32 // by number: its place in list, if it is there
+	before func(a, b int32) bool
+}
+
+func (h *heap) empty() bool { return len(h.list) == 0 }
+
+func (h *heap) first() int32 { return h.list[0] }
+
+func (h *heap) add(x int32) {
+	for int(x) >= len(h.at) {
+		h.at = append(h.at, 0)
+	}
+	h.list = append(h.list, x)
+	h.at[x] = int32(len(h.list) - 1)
+	h.up(len(h.list) - 1)
+}
+
+func (h *heap) remove(x int32) {
+	i, last := int(h.at[x]), len(h.list)-1
+	h.swap(i, last)
+	h.list = h.list[:last]
+	if i < last {
+		h.fix(i)
+	}
+}
+
+// moved puts a number in its place again after what decides that has changed.
+func (h *heap) moved(x int32) { h.fix(int(h.at[x])) }
+
+func (h *heap) fix(i int) {
+	if !h.up(i) {
+		h.down(i)
+	}
+}
+
+func (h *heap) up(i int) (moved bool) {
+	for i > 0 {
+		parent := (i - 1) / 2
+		if !h.before(h.list[i], h.list[parent]) {
+			break
+		}
+		h.swap(i, parent)
+		i, moved = parent, true
+	}
+	return moved
+}
+
+func (h *heap) down(i int) {
+	for {
+		child := 2*i + 1
+		if child >= len(h.list) {
+			return
+		}
+		if right := child + 1; right < len(h.list) && h.before(h.list[right], h.list[child]) {
+			child = right
+		}
+		if !h.before(h.list[child], h.list[i]) {
+			return
+		}
+		h.swap(i, child)
+		i = child
+	}
+}
+
+func (h *heap) swap(i, j int) {
+	h.list[i], h.list[j] = h.list[j], h.list[i]
+	h.at[h.list[i]], h.at[h.list[j]] = int32(i), int32(j)
+}

@@ -1,0 +1,90 @@
+package fairshare
+
+import "math/bits"
+
+// relevel finds the level at which the water stands: a group is slowed down
+// where its own rate is not below what the server has left for each of those
+// slowed down. Adding a transfer only lowers the level and removing one only
+// raises it, so that groups move one way, but for the one just added.
+func (s *Server) relevel() {
+	for {
+		if s.slow == 0 {
+			if s.free <= whole {
+				break
+			}
+			s.move(s.freeByRate.first())
+			continue
+		}
+		if !s.slowByRate.empty() && s.below(s.groups[s.slowByRate.first()].rate) {
+			s.move(s.slowByRate.first())
+			continue
+		}
+		if !s.freeByRate.empty() && !s.below(s.groups[s.freeByRate.first()].rate) {
+			s.move(s.freeByRate.first())
+			continue
+		}
+		break
+	}
+	if s.slow > 0 {
+		// Rounded up, so that what takes a whole number of nanoseconds takes no
+		// more; n transfers so have n·2^-63 of a server too much at most.
+		n := uint64(s.slow)
+		s.level = (whole - s.free + n - 1) / n
+	}
+}
+
+// below tells whether a rate is less than an equal part of what is left.
+func (s *Server) below(rate uint64) bool {
+	if s.free >= whole {
+		return false
+	}
+	hi, lo := bits.Mul64(rate, uint64(s.slow))
+	return hi == 0 && lo < whole-s.free
+}
+
+// move moves a group between those slowed down and the others.
+func (s *Server) move(i int32) {
+	g := &s.groups[i]
+	g.base = s.service(g)
+	byRate, byDue := s.heaps(g.slowed)
+	byRate.remove(i)
+	byDue.remove(i)
+	if g.slowed {
+		s.slow -= int(g.n)
+		s.free += uint64(g.n) * g.rate
+	} else {
+		s.slow += int(g.n)
+		s.free -= uint64(g.n) * g.rate
+	}
+	g.slowed = !g.slowed
+	g.since, g.reading = s.now, s.clock
+	byRate, byDue = s.heaps(g.slowed)
+	byRate.add(i)
+	s.findDue(g)
+	byDue.add(i)
+}
+
+func (s *Server) heaps(slowed bool) (byRate, byDue *heap) {
+	if slowed {
+		return &s.slowByRate, &s.slowByDue
+	}
+	return &s.freeByRate, &s.freeByDue
+}
+
+// findDue finds when a group's first transfer is complete.
+func (s *Server) findDue(g *group) {
+	left := s.flows[g.head].mark.sub(g.base)
+	if g.slowed {
+		g.dueClock = g.reading.add(left)
+	} else {
+		g.dueAt = min(never, g.since+left.takes(g.rate))
+	}
+}
+
+// setDue is findDue with the group's place among the others.
+func (s *Server) setDue(i int32) {
+	g := &s.groups[i]
+	s.findDue(g)
+	_, byDue := s.heaps(g.slowed)
+	byDue.moved(i)
+}

@@ -1,0 +1,305 @@
+package fairshare
+
+// Server is the link that transfers share. It is not safe for concurrent use.
+// Times are whole nanoseconds, and none may be before one given earlier.
+type Server struct {
+	need Work // of every transfer
+	now  int64
+
+	level uint64 // rate of each transfer that the server slows down
+	clock Work   // service that such a transfer would have had since the start
+	slow  int    // how many there are
+	free  uint64 // rate of all others together
+
+	flows      []flow
+	freeFlows  []int32
+	groups     []group
+	freeGroups []int32
+	byOwn      map[int64]int32
+
+	slowByRate, slowByDue heap // groups of those that the server slows down
+	freeByRate, freeByDue heap // groups of the others
+	done                  heap // flows that are complete and have not been taken
+}
+
+// flow is one transfer.
+type flow struct {
+	id         uint64
+	mark       Work // its group's service at which it is complete
+	group      int32
+	prev, next int32 // in its group's queue
+	done       bool
+}
+
+// group are the transfers with one own time, in the order in which they will
+// be complete. All of them are always equally fast.
+type group struct {
+	own        int64
+	rate       uint64 // own speed
+	n          int32
+	head, tail int32
+	slowed     bool
+	base       Work  // service at the time since, or slowed: at the clock's reading
+	since      int64 // not slowed
+	reading    Work  // slowed
+	dueAt      int64 // not slowed: when its first is complete
+	dueClock   Work  // slowed: the clock's reading then
+}
+
+const none = int32(-1)
+
+// New returns a server without transfers at time now, each of which will need
+// so much.
+func New(need Work, now int64) *Server {
+	s := &Server{need: need, now: now, byOwn: map[int64]int32{}}
+	// Ties are broken by what no history decides.
+	s.slowByRate.before = func(a, b int32) bool { return s.groups[a].rate < s.groups[b].rate }
+	s.freeByRate.before = func(a, b int32) bool { return s.groups[a].rate > s.groups[b].rate }
+	s.slowByDue.before = func(a, b int32) bool {
+		x, y := &s.groups[a], &s.groups[b]
+		return x.dueClock.Less(y.dueClock) || x.dueClock == y.dueClock && x.own < y.own
+	}
+	s.freeByDue.before = func(a, b int32) bool {
+		x, y := &s.groups[a], &s.groups[b]
+		return x.dueAt < y.dueAt || x.dueAt == y.dueAt && x.own < y.own
+	}
+	s.done.before = func(a, b int32) bool { return s.flows[a].id < s.flows[b].id }
+	return s
+}
+
+// Need is what each transfer needs of the server.
+func (s *Server) Need() Work { return s.need }
+
+// Start adds a transfer that takes its client own nanoseconds where nobody
+// slows it down. It returns the handle by which the transfer is stopped. ids
+// are unique among the transfers under way.
+func (s *Server) Start(now int64, id uint64, own int64) (handle int32) {
+	return s.Resume(now, id, own, s.need)
+}
+
+// Resume adds a transfer of which less is left.
+func (s *Server) Resume(now int64, id uint64, own int64, left Work) (handle int32) {
+	s.advance(now)
+	x := s.newFlow(id)
+	if left.IsZero() {
+		s.flows[x].done = true
+		s.done.add(x)
+		return x
+	}
+	i := s.groupOf(own)
+	g := &s.groups[i]
+	s.flows[x].group, s.flows[x].mark = i, s.service(g).add(left)
+	s.enqueue(g, x)
+	g.n++
+	if g.slowed {
+		s.slow++
+	} else {
+		s.free += g.rate
+	}
+	if g.head == x {
+		s.setDue(i)
+	}
+	s.relevel()
+	return x
+}
+
+// Stop takes a transfer away and returns what was left of it: nothing where it
+// was complete and had not been taken.
+func (s *Server) Stop(now int64, handle int32) (left Work) {
+	s.advance(now)
+	left = s.Left(now, handle)
+	if s.flows[handle].done {
+		s.done.remove(handle)
+	} else {
+		s.remove(handle)
+		s.relevel()
+	}
+	s.freeFlows = append(s.freeFlows, handle)
+	return left
+}
+
+// Left is what is left of a transfer at a time at which no other has become
+// complete since.
+func (s *Server) Left(now int64, handle int32) Work {
+	f := &s.flows[handle]
+	if f.done {
+		return Work{}
+	}
+	g := &s.groups[f.group]
+	service := s.service(g).add(served(s.rate(g), now-s.now))
+	if f.mark.Less(service) {
+		return Work{}
+	}
+	return f.mark.sub(service)
+}
+
+// Due is when the next transfer is complete if none is added or stopped before;
+// false when there is none. One that is complete and not taken is due at once.
+func (s *Server) Due() (at int64, ok bool) {
+	if !s.done.empty() {
+		return s.now, true
+	}
+	at = never
+	if !s.freeByDue.empty() {
+		at, ok = s.groups[s.freeByDue.first()].dueAt, true
+	}
+	if !s.slowByDue.empty() {
+		at, ok = min(at, s.now+s.groups[s.slowByDue.first()].dueClock.sub(s.clock).takes(s.level)), true
+	}
+	return at, ok
+}
+
+// Take takes away a transfer that is complete, of several that with the least
+// id; false when there is none.
+func (s *Server) Take(now int64) (id uint64, ok bool) {
+	s.advance(now)
+	if s.done.empty() {
+		return 0, false
+	}
+	x := s.done.first()
+	s.done.remove(x)
+	s.freeFlows = append(s.freeFlows, x)
+	return s.flows[x].id, true
+}
+
+// collect moves what has become complete to those that are done.
+func (s *Server) collect() {
+	any := false
+	for !s.freeByDue.empty() && s.groups[s.freeByDue.first()].dueAt <= s.now {
+		s.finish(s.groups[s.freeByDue.first()].head)
+		any = true
+	}
+	for !s.slowByDue.empty() && !s.clock.Less(s.groups[s.slowByDue.first()].dueClock) {
+		s.finish(s.groups[s.slowByDue.first()].head)
+		any = true
+	}
+	if any {
+		s.relevel()
+	}
+}
+
+func (s *Server) finish(x int32) {
+	s.remove(x)
+	s.flows[x].done = true
+	s.done.add(x)
+}
+
+// advance moves the server on to a time, at most that at which the next
+// transfer is due.
+func (s *Server) advance(now int64) {
+	if now < s.now {
+		panic("fairshare: time goes back")
+	}
+	if s.slow > 0 {
+		s.clock = s.clock.add(served(s.level, now-s.now))
+	}
+	s.now = now
+	s.collect()
+}
+
+// service is what each transfer of a group would have had since it was made.
+func (s *Server) service(g *group) Work {
+	if g.slowed {
+		return g.base.add(s.clock.sub(g.reading))
+	}
+	return g.base.add(served(g.rate, s.now-g.since))
+}
+
+// rate is how fast a group's transfers are.
+func (s *Server) rate(g *group) uint64 {
+	if g.slowed {
+		return s.level
+	}
+	return g.rate
+}
+
+func (s *Server) newFlow(id uint64) int32 {
+	f := flow{id: id, group: none, prev: none, next: none}
+	if n := len(s.freeFlows); n > 0 {
+		x := s.freeFlows[n-1]
+		s.freeFlows = s.freeFlows[:n-1]
+		s.flows[x] = f
+		return x
+	}
+	s.flows = append(s.flows, f)
+	return int32(len(s.flows) - 1)
+}
+
+// groupOf finds or makes the group of an own time. A new one counts as slowed
+// down until the level is found.
+func (s *Server) groupOf(own int64) int32 {
+	rate := s.need.rate(own)
+	if rate == whole {
+		own = 0 // faster than the server: all alike
+	}
+	if i, ok := s.byOwn[own]; ok {
+		return i
+	}
+	g := group{own: own, rate: rate, head: none, tail: none, slowed: true, reading: s.clock}
+	var i int32
+	if n := len(s.freeGroups); n > 0 {
+		i = s.freeGroups[n-1]
+		s.freeGroups = s.freeGroups[:n-1]
+		s.groups[i] = g
+	} else {
+		i = int32(len(s.groups))
+		s.groups = append(s.groups, g)
+	}
+	s.byOwn[own] = i
+	s.slowByRate.add(i)
+	s.slowByDue.add(i)
+	return i
+}
+
+// enqueue puts a flow in its group's queue, at the end unless it is resumed.
+func (s *Server) enqueue(g *group, x int32) {
+	f := &s.flows[x]
+	after := g.tail
+	for after != none && f.mark.Less(s.flows[after].mark) {
+		after = s.flows[after].prev
+	}
+	f.prev = after
+	if after == none {
+		f.next, g.head = g.head, x
+	} else {
+		f.next, s.flows[after].next = s.flows[after].next, x
+	}
+	if f.next == none {
+		g.tail = x
+	} else {
+		s.flows[f.next].prev = x
+	}
+}
+
+// remove takes a flow out of its group, and out with the group if it is empty.
+func (s *Server) remove(x int32) {
+	f := &s.flows[x]
+	i := f.group
+	g := &s.groups[i]
+	if f.prev == none {
+		g.head = f.next
+	} else {
+		s.flows[f.prev].next = f.next
+	}
+	if f.next == none {
+		g.tail = f.prev
+	} else {
+		s.flows[f.next].prev = f.prev
+	}
+	g.n--
+	if g.slowed {
+		s.slow--
+	} else {
+		s.free -= g.rate
+	}
+	switch {
+	case g.n == 0:
+		byRate, byDue := s.heaps(g.slowed)
+		byRate.remove(i)
+		byDue.remove(i)
+		delete(s.byOwn, g.own)
+		s.freeGroups = append(s.freeGroups, i)
+	case f.prev == none:
+		s.setDue(i)
+	}
+}

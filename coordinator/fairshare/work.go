@@ -1,0 +1,102 @@
+package fairshare
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"math/big"
+	"math/bits"
+)
+
+// Work is an amount of service, in units of 2^-63 ns of the whole server. It is
+// a whole number of 128 bits, so that sums of it are exact.
+type Work struct{ Hi, Lo uint64 }
+
+// whole is the rate of a transfer that has the whole server: rates are in units
+// of 2^-63 of it, so a rate times nanoseconds is work.
+const whole = uint64(1) << 63
+
+// MaxAlone is the longest that one transfer may take the whole server, in
+// nanoseconds.
+const MaxAlone = int64(1) << 58
+
+// Need is what a transfer of so many bits needs of a server with so many
+// megabits (10^6 bit) a second.
+func Need(size int64, mbps float64) (Work, error) {
+	if !(mbps > 0) || math.IsInf(mbps, 0) || size < 0 {
+		return Work{}, fmt.Errorf("fairshare: %d bits at %v Mbit/s, want 0 bits or more and a positive finite speed", size, mbps)
+	}
+	// size·10^9 / (mbps·10^6) ns, in 2^-63 ns.
+	r := new(big.Rat).SetFloat64(mbps)
+	n := new(big.Int).Mul(big.NewInt(size), big.NewInt(1000))
+	n.Lsh(n, 63)
+	n.Mul(n, r.Denom())
+	n.Quo(n, r.Num())
+	if n.BitLen() > 63+58 {
+		return Work{}, errors.New("fairshare: one transfer takes the server longer than 9 years")
+	}
+	return Work{new(big.Int).Rsh(n, 64).Uint64(), new(big.Int).And(n, new(big.Int).SetUint64(math.MaxUint64)).Uint64()}, nil
+}
+
+// IsZero tells whether there is nothing to do.
+func (w Work) IsZero() bool { return w == Work{} }
+
+// Less tells whether w is less work than v.
+func (w Work) Less(v Work) bool { return w.Hi < v.Hi || w.Hi == v.Hi && w.Lo < v.Lo }
+
+// Of is the part of v that w is, about; v is not zero.
+func (w Work) Of(v Work) float64 {
+	return w.float() / v.float()
+}
+
+func (w Work) float() float64 { return math.Ldexp(float64(w.Hi), 64) + float64(w.Lo) }
+
+func (w Work) add(v Work) Work {
+	lo, carry := bits.Add64(w.Lo, v.Lo, 0)
+	hi, _ := bits.Add64(w.Hi, v.Hi, carry)
+	return Work{hi, lo}
+}
+
+// sub is w - v, modulo 2^128.
+func (w Work) sub(v Work) Work {
+	lo, borrow := bits.Sub64(w.Lo, v.Lo, 0)
+	hi, _ := bits.Sub64(w.Hi, v.Hi, borrow)
+	return Work{hi, lo}
+}
+
+// served is what a rate does in so many nanoseconds.
+func served(rate uint64, ns int64) Work {
+	hi, lo := bits.Mul64(rate, uint64(ns))
+	return Work{hi, lo}
+}
+
+// takes is how many whole nanoseconds a rate needs for the work, at most never.
+func (w Work) takes(rate uint64) int64 {
+	if w.Hi >= rate {
+		if w.IsZero() {
+			return 0
+		}
+		return never
+	}
+	q, rest := bits.Div64(w.Hi, w.Lo, rate)
+	if rest > 0 {
+		q++
+	}
+	return int64(min(q, uint64(never)))
+}
+
+// never is later than any time that is waited for.
+const never = int64(1) << 62
+
+// rate is the least at which the work takes no more than so many nanoseconds,
+// the whole server where that is less.
+func (w Work) rate(ns int64) uint64 {
+	if ns <= 0 || w.Hi >= uint64(ns) {
+		return whole
+	}
+	q, rest := bits.Div64(w.Hi, w.Lo, uint64(ns))
+	if rest > 0 && q < whole {
+		q++
+	}
+	return min(q, whole)
+}

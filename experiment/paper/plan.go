@@ -58,7 +58,7 @@ func (c *Cell) Name() string { return fmt.Sprintf("%s %s seed %d", c.Task, c.Sch
 
 // FixedRounds is how many rounds of K-eta-fixed the virtual time of every cell
 // is: the rounds, shortened by the scale.
-func (p Plan) FixedRounds() int { return int(math.Ceil(float64(p.Rounds) * p.Scale)) }
+func (p Plan) FixedRounds() int { return max(1, int(math.Round(float64(p.Rounds)*p.Scale))) }
 
 // fill puts all that the paper has where the plan leaves it open, and refuses
 // what cannot be planned.

@@ -70,9 +70,11 @@ func TestPlansThatAreRefused(t *testing.T) {
 		"a scale of NaN":      func(p *Plan) { p.Scale = math.NaN() },
 		"seeds":               func(p *Plan) { p.Seeds = 0 },
 		"rounds":              func(p *Plan) { p.Rounds = 0 },
-		"not among":           func(p *Plan) { p.Tasks, p.Data = []experiment.Task{"femnist"}, map[experiment.Task]string{"sent140": "x"} },
-		"cohort":              func(p *Plan) { p.Sets = []string{"cohort=-1"} },
-		"no folder":           func(p *Plan) { p.Out = "" },
+		"not among": func(p *Plan) {
+			p.Tasks, p.Data = []experiment.Task{"femnist"}, map[experiment.Task]string{"sent140": "x"}
+		},
+		"cohort":    func(p *Plan) { p.Sets = []string{"cohort=-1"} },
+		"no folder": func(p *Plan) { p.Out = "" },
 	} {
 		p := Full()
 		change(&p)

@@ -31,7 +31,7 @@ func newPlace(t testing.TB, tcp bool) *place {
 	p := &place{name: "embedded", chunks: tcp}
 	var config bus.ServerConfig
 	if tcp {
-		p.name, config.Listen = "tcp", "127.0.0.1:0"
+		p.name, config.Listen, config.Open = "tcp", "127.0.0.1:0", true
 	}
 	s, err := bus.StartServer(t.Context(), config)
 	if err != nil {

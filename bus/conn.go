@@ -20,12 +20,6 @@ const (
 	pendingBytes    = 1 << 30
 )
 
-// reconnectFor is how long a connection over TCP tries to come back.
-const (
-	reconnectWait = 250 * time.Millisecond
-	reconnectFor  = 2 * time.Minute
-)
-
 // ErrInterrupted says that messages may have been lost on their way, although
 // the bus works again: tasks without a plan and jobs without a sum must be sent
 // again. Repeats are harmless. Errors that wrap it say what happened.
@@ -34,24 +28,38 @@ var ErrInterrupted = errors.New("messages may have been lost: open tasks and job
 // ConnConfig says where to connect: to a server in this process, or by URL.
 type ConnConfig struct {
 	Server *Server // in process
-	URL    string  // or over TCP
+	URL    string  // or over TCP; several of one cluster with commas between them
 	Name   string  // shown by the server; for people
 	// Store is shared by the connections of one process to a server by URL
 	// (an embedded server brings its own). Nil: everything is copied.
 	Store *Store
+
+	// For servers by URL:
+	Creds string // file of credentials (Authority.Issue); empty: none
+	TLS   TLSFiles
+	// Patience is how long a connection that is lost may stay away before it
+	// counts as broken; 0 is two minutes, less than 0 for ever.
+	Patience time.Duration
+	// Notice is told in a line what becomes of the connection; may be nil.
+	Notice func(string)
 }
 
 // Conn is one connection. Its methods may be called concurrently. A coordinator
 // and a host may share one, two are faster.
 type Conn struct {
-	nats  *nats.Conn
-	js    jetstream.JetStream
-	store *Store  // nil: nothing is shared
-	local *Server // nil over TCP
+	nats   *nats.Conn
+	js     jetstream.JetStream
+	store  *Store  // nil: nothing is shared
+	local  *Server // nil over TCP
+	notice func(string)
+
+	patience time.Duration
 
 	mu       sync.Mutex
 	err      error
 	watchers []watcher
+	away     *time.Timer   // runs while the connection is lost
+	renewal  chan struct{} // closed when the connection is back
 }
 
 // watcher learns what becomes of a connection.
@@ -62,22 +70,17 @@ type watcher interface {
 
 // Connect connects and waits until that is done; the error says to what.
 func Connect(ctx context.Context, c ConnConfig) (*Conn, error) {
-	conn := &Conn{store: c.Store, local: c.Server}
+	conn := &Conn{store: c.Store, local: c.Server, notice: c.Notice, patience: c.Patience, renewal: make(chan struct{})}
+	if conn.notice == nil {
+		conn.notice = func(string) {}
+	}
+	if conn.patience == 0 {
+		conn.patience = reconnectFor
+	}
 	options := []nats.Option{
 		nats.Name(c.Name),
 		nats.ErrorHandler(conn.trouble),
-		nats.ClosedHandler(func(n *nats.Conn) {
-			err := n.LastError()
-			if err == nil {
-				err = nats.ErrConnectionClosed
-			}
-			conn.fail(fmt.Errorf("bus: connection closed: %w", err))
-		}),
-		nats.ReconnectHandler(func(*nats.Conn) {
-			conn.interrupt("the connection was lost and is back")
-		}),
-		nats.ReconnectWait(reconnectWait),
-		nats.MaxReconnects(int(reconnectFor / reconnectWait)),
+		nats.ClosedHandler(conn.closed),
 		nats.NoCallbacksAfterClientClose(),
 		nats.SkipSubjectValidation(), // subjects.go makes them
 	}
@@ -89,15 +92,29 @@ func Connect(ctx context.Context, c ConnConfig) (*Conn, error) {
 		conn.store = c.Server.store
 		target = "the embedded server"
 		options = append(options, nats.InProcessServer(c.Server.server), nats.NoReconnect())
+		if a := c.Server.authority; a != nil {
+			inside, err := a.inside(c.Name)
+			if err != nil {
+				return nil, err
+			}
+			options = append(options, inside...)
+		}
 	case c.URL == "":
 		return nil, errors.New("bus: neither a server in this process nor a URL to connect to")
+	default:
+		remote, err := conn.remote(&c)
+		if err != nil {
+			return nil, err
+		}
+		target = Redacted(c.URL)
+		options = append(options, remote...)
 	}
 	if d, ok := ctx.Deadline(); ok {
 		options = append(options, nats.Timeout(time.Until(d)))
 	}
 	var err error
 	if conn.nats, err = nats.Connect(c.URL, options...); err != nil {
-		return nil, fmt.Errorf("bus: connect to %s: %w", target, err)
+		return nil, fmt.Errorf("bus: connect to %s: %w", target, clarified(err, &c))
 	}
 	conn.js, err = jetstream.New(conn.nats,
 		jetstream.WithDefaultTimeout(requestTimeout), jetstream.WithPublishAsyncMaxPending(256))
@@ -109,7 +126,14 @@ func Connect(ctx context.Context, c ConnConfig) (*Conn, error) {
 }
 
 // Close ends the connection and its subscriptions.
-func (c *Conn) Close() { c.nats.Close() }
+func (c *Conn) Close() {
+	c.nats.Close()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.away != nil {
+		c.away.Stop()
+	}
+}
 
 // trouble is NATS's handler of asynchronous errors.
 func (c *Conn) trouble(_ *nats.Conn, s *nats.Subscription, err error) {

@@ -261,7 +261,7 @@ func (c *Coordinator) Flush() error { return c.plans.failure() }
 // onPlan runs on the plans' subscription.
 func (c *Coordinator) onPlan(m *nats.Msg) {
 	client, ok := c.subject.client(m.Subject, verbPlan)
-	if !ok {
+	if !ok || relayed(m) {
 		c.ignored.Add(1)
 		return
 	}

@@ -3,7 +3,9 @@ package bus
 import (
 	"strings"
 
+	"github.com/nats-io/jwt/v2"
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nkeys"
 )
 
 // Bare connects without anything of this package, in process.
@@ -25,3 +27,20 @@ func HoldPlans(c *Coordinator, limit int) (release func()) {
 
 // message is one without a way to reply.
 func message(b []byte) *nats.Msg { return &nats.Msg{Data: b} }
+
+// BareInside is Bare as a user who may do everything in the runs' account.
+func (s *Server) BareInside() (*nats.Conn, error) {
+	pair, err := nkeys.CreateUser()
+	if err != nil {
+		return nil, err
+	}
+	public, err := pair.PublicKey()
+	if err != nil {
+		return nil, err
+	}
+	token, err := jwt.NewUserClaims(public).Encode(s.authority.runs)
+	if err != nil {
+		return nil, err
+	}
+	return nats.Connect("", nats.InProcessServer(s.server), nats.UserJWT(func() (string, error) { return token, nil }, pair.Sign))
+}

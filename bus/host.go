@@ -135,7 +135,7 @@ type responder struct {
 
 func (s *responder) onTask(m *nats.Msg) {
 	client, ok := s.subjects.client(m.Subject, verbTask)
-	if !ok {
+	if !ok || relayed(m) {
 		return // a device's
 	}
 	if err := decodeTask(m.Data, &s.task, &s.wireTask); err != nil {

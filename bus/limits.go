@@ -41,7 +41,8 @@ const maxPending = pendingBytes
 const chunkBytes = 1 << 19
 
 const (
-	startTimeout   = 10 * time.Second // of the embedded server
-	requestTimeout = 5 * time.Second  // of one request to JetStream
-	sumPatience    = 10 * time.Second // after which a sum without a reply is sent again
+	startTimeout     = 10 * time.Second // of the embedded server
+	handshakeTimeout = 10 * time.Second // of TLS
+	requestTimeout   = 5 * time.Second  // of one request to JetStream
+	sumPatience      = 10 * time.Second // after which a sum without a reply is sent again
 )

@@ -367,7 +367,7 @@ func TestAServerThatIsStartedAgainIsASignal(t *testing.T) {
 	d.send(1)
 	addr := strings.TrimPrefix(p.server.URL(), "nats://")
 	p.server.Close()
-	s, err := bus.StartServer(t.Context(), bus.ServerConfig{Listen: addr})
+	s, err := bus.StartServer(t.Context(), bus.ServerConfig{Listen: addr, Open: true})
 	d.ok(err)
 	defer s.Close()
 	defer func() { d.ok(d.c.Close(context.Background())) }()

@@ -2,6 +2,7 @@ package bus
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"os"
@@ -15,8 +16,16 @@ import (
 // ServerConfig is an embedded server.
 type ServerConfig struct {
 	// Listen is the address of a TCP listener, as "127.0.0.1:4222" or
-	// "127.0.0.1:0"; empty: no port is opened.
+	// "127.0.0.1:0"; empty: no port is opened. It needs an Authority.
 	Listen string
+	// Authority whose credentials connections must have, also those within this
+	// process, which get theirs from it. The server looks every second whether
+	// some were revoked.
+	Authority *Authority
+	// TLS encrypts what comes over TCP; nil: it goes in the clear.
+	TLS *tls.Config
+	// Open lets everybody who reaches Listen do everything: for tests.
+	Open bool
 	// StoreDir keeps JetStream's files; empty: a temporary folder that Close
 	// removes (streams of a run live in memory).
 	StoreDir string
@@ -29,12 +38,19 @@ type Server struct {
 	log    *recorder
 	folder string // to be removed by Close
 	once   sync.Once
+
+	authority *Authority // nil: nobody is asked for credentials
+	stop      context.CancelFunc
+	watching  sync.WaitGroup
 }
 
 // StartServer starts a server with JetStream and waits until it takes
 // connections.
 func StartServer(ctx context.Context, c ServerConfig) (*Server, error) {
-	s := &Server{store: NewStore(), log: &recorder{}}
+	if c.Listen != "" && c.Authority == nil && !c.Open {
+		return nil, errors.New("bus: a server that listens needs an authority, whose credentials its users must have")
+	}
+	s := &Server{store: NewStore(), log: &recorder{}, authority: c.Authority}
 	folder := c.StoreDir
 	if folder == "" {
 		var err error
@@ -63,7 +79,15 @@ func StartServer(ctx context.Context, c ServerConfig) (*Server, error) {
 		}
 		options.Host, options.Port = host, port
 	}
+	if c.TLS != nil {
+		options.TLS, options.TLSConfig, options.TLSTimeout = true, c.TLS, handshakeTimeout.Seconds()
+	}
 	var err error
+	if c.Authority != nil {
+		if err = c.Authority.secure(options); err != nil {
+			return nil, errors.Join(err, s.remove())
+		}
+	}
 	if s.server, err = server.NewServer(options); err != nil {
 		return nil, errors.Join(fmt.Errorf("bus: embedded server: %w", err), s.remove())
 	}
@@ -77,6 +101,11 @@ func StartServer(ctx context.Context, c ServerConfig) (*Server, error) {
 			}
 			return nil, errors.Join(fmt.Errorf("bus: embedded server on %q: %s", c.Listen, why), ctx.Err())
 		}
+	}
+	if c.Authority != nil {
+		watching, stop := context.WithCancel(context.Background())
+		s.stop = stop
+		s.watching.Go(func() { s.watchRevocations(watching, options.AccountResolver) })
 	}
 	return s, nil
 }
@@ -92,6 +121,10 @@ func (s *Server) URL() string {
 // Close stops the server and waits until it is gone.
 func (s *Server) Close() {
 	s.once.Do(func() {
+		if s.stop != nil {
+			s.stop()
+			s.watching.Wait()
+		}
 		s.server.Shutdown()
 		s.server.WaitForShutdown()
 		_ = s.remove() // a temporary folder that stays behind harms nobody

@@ -26,7 +26,7 @@ func TestTheEmbeddedServerOpensNoPortUnlessAsked(t *testing.T) {
 	if after := listeners(t); after > before {
 		t.Errorf("this process listens on %d sockets, before on %d", after, before)
 	}
-	open, err := bus.StartServer(t.Context(), bus.ServerConfig{Listen: "127.0.0.1:0"})
+	open, err := bus.StartServer(t.Context(), bus.ServerConfig{Listen: "127.0.0.1:0", Open: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -163,7 +163,7 @@ func TestAServerThatCannotListenSaysWhy(t *testing.T) {
 		"127.0.0.1:banana": `port "banana" is not 0 to 65535`,
 		"127.0.0.1:70000":  `port "70000" is not 0 to 65535`,
 	} {
-		s, err := bus.StartServer(t.Context(), bus.ServerConfig{Listen: listen})
+		s, err := bus.StartServer(t.Context(), bus.ServerConfig{Listen: listen, Open: true})
 		if err == nil {
 			s.Close()
 		}

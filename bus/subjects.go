@@ -3,6 +3,8 @@ package bus
 import (
 	"fmt"
 	"strconv"
+
+	"github.com/nats-io/nats.go"
 )
 
 // Subjects of a run (docs/protocol.md):
@@ -11,6 +13,8 @@ import (
 //	fedpace.<run>.model.<digest>.<n>
 //	fedpace.<run>.jobs.<kernel>
 //	fedpace.<run>.sums
+//	fedpace.<run>.info
+//	fedpace.runs                        of all runs
 
 const root = "fedpace"
 
@@ -30,8 +34,11 @@ func CheckToken(what, s string) error {
 
 // The verbs of a client's subjects.
 const (
-	verbTask = "task"
-	verbPlan = "plan"
+	verbTask      = "task"
+	verbPlan      = "plan"
+	verbUpdate    = "update" // with a chunk's number behind it
+	verbJoin      = "join"
+	verbHeartbeat = "heartbeat"
 )
 
 func anyClientSubject(run, verb string) string { return root + "." + run + ".client.*." + verb }
@@ -80,6 +87,7 @@ func answering(subject string) string { return subject[:len(subject)-len(verbTas
 
 func jobsSubject(run, kernel string) string { return root + "." + run + ".jobs." + kernel }
 func sumsSubject(run string) string         { return root + "." + run + ".sums" }
+func infoSubject(run string) string         { return root + "." + run + ".info" }
 func modelSubject(run string, d Digest, chunk int) string {
 	return root + "." + run + ".model." + d.String() + "." + strconv.Itoa(chunk)
 }
@@ -89,6 +97,14 @@ func modelChunks(run string, d Digest) string {
 }
 func anyJobsSubject(run string) string { return root + "." + run + ".jobs.*" }
 
+// announceSubject is where coordinators say which runs there are.
+const announceSubject = root + ".runs"
+
 // Streams of a run; both live in memory.
 func jobsStream(run string) string   { return root + "_" + run + "_jobs" }
 func modelsStream(run string) string { return root + "_" + run + "_models" }
+
+// relayed tells whether a message is a server's answer that its asker had sent
+// to another's subject: only those have headers. A device may ask for models, and
+// a server does not check on which subject the asker wants the answer.
+func relayed(m *nats.Msg) bool { return len(m.Header) > 0 }

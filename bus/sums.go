@@ -132,6 +132,10 @@ func (d *sumDesk) take(ctx context.Context) (*ReceivedSum, error) {
 
 // onSum runs on the sums' subscription.
 func (d *sumDesk) onSum(m *nats.Msg) {
+	if relayed(m) {
+		d.ignored.Add(1)
+		return
+	}
 	s, verdict, reason := d.receive(m)
 	if s != nil {
 		d.inbox.put(s)

@@ -1,0 +1,474 @@
+package bus
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/nats-io/jwt/v2"
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nkeys"
+)
+
+// Role is what a holder of credentials may be.
+type Role string
+
+// The roles.
+const (
+	RoleDevice      Role = "device"      // one real client
+	RoleHost        Role = "host"        // answers for simulated clients and trains
+	RoleCoordinator Role = "coordinator" // drives runs
+)
+
+// Authority issues the credentials of a server's users and takes them back. Its
+// keys live in a folder of its own: whoever reads that folder can be anyone.
+//
+//	operator.nk, system.nk, runs.nk, devices.nk   seeds (nkeys)
+//	users/<role>-<id>.json                        whom credentials were issued to
+//
+// Coordinators and hosts are users of one NATS account, devices of another,
+// which reaches the first through four kinds of subject only. Permissions alone
+// would not keep them apart: a server answers a request on whatever reply
+// subject it names, also on one that the asker may not publish on.
+//
+// Several processes may use one folder.
+type Authority struct {
+	dir                             string
+	operator, system, runs, devices nkeys.KeyPair
+}
+
+// ErrNoAuthority is wrapped by OpenAuthority's error about a folder without keys.
+var ErrNoAuthority = errors.New("there are no keys")
+
+const seedSuffix = ".nk"
+
+// NewAuthority opens the keys in a folder and makes them where there are none.
+func NewAuthority(dir string) (*Authority, error) {
+	a, err := OpenAuthority(dir)
+	if !errors.Is(err, ErrNoAuthority) {
+		return a, err
+	}
+	if err := os.MkdirAll(filepath.Join(dir, "users"), 0o700); err != nil {
+		return nil, fmt.Errorf("bus: folder of keys: %w", err)
+	}
+	for _, k := range []struct {
+		name string
+		make func() (nkeys.KeyPair, error)
+	}{ // the operator last: with it the folder is whole
+		{"system", nkeys.CreateAccount}, {"runs", nkeys.CreateAccount}, {"devices", nkeys.CreateAccount}, {"operator", nkeys.CreateOperator},
+	} {
+		if err := makeSeed(filepath.Join(dir, k.name+seedSuffix), k.make); err != nil {
+			return nil, err
+		}
+	}
+	return OpenAuthority(dir)
+}
+
+// makeSeed leaves a seed that is there, of another process perhaps, as it is.
+func makeSeed(path string, create func() (nkeys.KeyPair, error)) error {
+	pair, err := create()
+	if err != nil {
+		return fmt.Errorf("bus: make a key: %w", err)
+	}
+	seed, err := pair.Seed()
+	if err != nil {
+		return fmt.Errorf("bus: make a key: %w", err)
+	}
+	temporary := fmt.Sprintf("%s.%d", path, os.Getpid())
+	if err := os.WriteFile(temporary, append(seed, '\n'), 0o600); err != nil {
+		return fmt.Errorf("bus: keep a key: %w", err)
+	}
+	err = os.Link(temporary, path) // fails where one is, and is never seen half done
+	if errors.Is(err, fs.ErrExist) {
+		err = nil
+	}
+	if err := errors.Join(err, os.Remove(temporary)); err != nil {
+		return fmt.Errorf("bus: keep a key: %w", err)
+	}
+	return nil
+}
+
+// OpenAuthority opens the keys in a folder.
+func OpenAuthority(dir string) (*Authority, error) {
+	a := &Authority{dir: dir}
+	for _, k := range []struct {
+		name string
+		kind nkeys.PrefixByte
+		pair *nkeys.KeyPair
+	}{
+		{"operator", nkeys.PrefixByteOperator, &a.operator}, {"system", nkeys.PrefixByteAccount, &a.system},
+		{"runs", nkeys.PrefixByteAccount, &a.runs}, {"devices", nkeys.PrefixByteAccount, &a.devices},
+	} {
+		path := filepath.Join(dir, k.name+seedSuffix)
+		seed, err := readSecret(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			if k.name == "operator" {
+				return nil, fmt.Errorf("bus: %w in %s (fedpace enroll makes them)", ErrNoAuthority, dir)
+			}
+			return nil, fmt.Errorf("bus: keys: %s is missing", path)
+		}
+		if err != nil {
+			return nil, err
+		}
+		if *k.pair, err = nkeys.FromSeed([]byte(strings.TrimSpace(string(seed)))); err == nil {
+			var public string
+			if public, err = (*k.pair).PublicKey(); err == nil && nkeys.Prefix(public) != k.kind {
+				err = fmt.Errorf("it is of another kind than its name says")
+			}
+		}
+		if err != nil {
+			return nil, fmt.Errorf("bus: keys: %s holds no seed: %w", path, err)
+		}
+	}
+	return a, nil
+}
+
+// maxSecret bounds a file of keys or of one user.
+const maxSecret = 1 << 20
+
+// readSecret reads a small file that nobody else may read.
+func readSecret(path string) ([]byte, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, fmt.Errorf("bus: keys: %w", err)
+	}
+	if info.Mode().Perm()&0o077 != 0 {
+		return nil, fmt.Errorf("bus: keys: others may read %s (mode %#o); make it 0600", path, info.Mode().Perm())
+	}
+	if info.Size() > maxSecret {
+		return nil, fmt.Errorf("bus: keys: %s has %d bytes, want at most %d", path, info.Size(), maxSecret)
+	}
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("bus: keys: %w", err)
+	}
+	return b, nil
+}
+
+// Dir is the folder of the keys.
+func (a *Authority) Dir() string { return a.dir }
+
+// Grant is a user that credentials are issued to.
+type Grant struct {
+	Role Role
+	// ID is a device's id, or the name of a host or coordinator. A device's
+	// starts with a letter (simulated clients have the numbers).
+	ID string
+	// Run limits a device to one run; empty: every run that takes it.
+	Run string
+	// Renew issues new credentials in place of those that there are, which end.
+	Renew bool
+}
+
+func (g *Grant) check() error {
+	switch g.Role {
+	case RoleDevice:
+		if err := CheckDevice(g.ID); err != nil {
+			return err
+		}
+	case RoleHost, RoleCoordinator:
+		if err := CheckToken(string(g.Role), g.ID); err != nil {
+			return err
+		}
+	default:
+		return fmt.Errorf("bus: %q is not a role (device, host or coordinator)", g.Role)
+	}
+	if g.Run == "" {
+		return nil
+	}
+	if g.Role != RoleDevice {
+		return fmt.Errorf("bus: credentials of a %s are for all runs", g.Role)
+	}
+	return CheckToken("run", g.Run)
+}
+
+// CheckDevice says whether id can be a device's: a token that starts with a
+// letter.
+func CheckDevice(id string) error {
+	if err := CheckToken("device", id); err != nil {
+		return err
+	}
+	if b := id[0] | 0x20; b < 'a' || b > 'z' {
+		return fmt.Errorf("bus: device %q starts with %q, want a letter: numbers are simulated clients", id, id[0])
+	}
+	return nil
+}
+
+// ErrEnrolled is wrapped by Issue's error about an id that has credentials.
+var ErrEnrolled = errors.New("has credentials already")
+
+// Device issues a device's credentials for every run: a creds file as NATS
+// clients read it.
+func (a *Authority) Device(id string) ([]byte, error) {
+	return a.Issue(Grant{Role: RoleDevice, ID: id})
+}
+
+// Issue makes credentials and writes down whom they are for: a creds file as
+// NATS clients read it, which holds the one copy of its key.
+func (a *Authority) Issue(g Grant) ([]byte, error) {
+	if err := g.check(); err != nil {
+		return nil, err
+	}
+	now := time.Now()
+	u := &user{Role: g.Role, ID: g.ID}
+	old, err := a.user(g.Role, g.ID)
+	switch {
+	case err == nil && !g.Renew && slices.ContainsFunc(old.Keys, func(k userKey) bool { return k.Revoked == 0 }):
+		return nil, fmt.Errorf("bus: %s %s %w", g.Role, g.ID, ErrEnrolled)
+	case err == nil:
+		u = old
+		u.revoke(now)
+	case !errors.Is(err, fs.ErrNotExist):
+		return nil, err
+	}
+	pair, err := nkeys.CreateUser()
+	if err != nil {
+		return nil, fmt.Errorf("bus: make a key: %w", err)
+	}
+	token, err := a.token(pair, g)
+	if err != nil {
+		return nil, err
+	}
+	seed, err := pair.Seed()
+	if err != nil {
+		return nil, fmt.Errorf("bus: make a key: %w", err)
+	}
+	public, err := pair.PublicKey()
+	if err != nil {
+		return nil, fmt.Errorf("bus: make a key: %w", err)
+	}
+	creds, err := jwt.FormatUserConfig(token, seed)
+	if err != nil {
+		return nil, fmt.Errorf("bus: write credentials: %w", err)
+	}
+	u.Run = g.Run
+	u.Keys = append(u.Keys, userKey{Public: public, Issued: now.Unix()})
+	return creds, a.keep(u)
+}
+
+// token is a user's JWT.
+func (a *Authority) token(pair nkeys.KeyPair, g Grant) (string, error) {
+	public, err := pair.PublicKey()
+	if err != nil {
+		return "", fmt.Errorf("bus: make a key: %w", err)
+	}
+	c := jwt.NewUserClaims(public)
+	c.Name = string(g.Role) + " " + g.ID
+	signer := a.runs
+	if g.Role == RoleDevice {
+		signer = a.devices
+		c.Limits.Subs, c.Limits.Payload = deviceSubscriptions, deviceMessage
+	}
+	p := permissions(g)
+	c.Pub.Allow, c.Sub.Allow = p.publish, p.subscribe
+	token, err := c.Encode(signer)
+	if err != nil {
+		return "", fmt.Errorf("bus: sign credentials: %w", err)
+	}
+	return token, nil
+}
+
+// Revoke ends the credentials of a role's id. Servers in other processes see it
+// within seconds (ServerConfig.Authority) or when their configuration is made
+// anew (ServerConfiguration).
+func (a *Authority) Revoke(role Role, id string) error {
+	if err := (&Grant{Role: role, ID: id}).check(); err != nil {
+		return err
+	}
+	u, err := a.user(role, id)
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("bus: %s %s has no credentials by the keys in %s", role, id, a.dir)
+	}
+	if err != nil {
+		return err
+	}
+	u.revoke(time.Now())
+	return a.keep(u)
+}
+
+// user is whom credentials were issued to, as kept in a file.
+type user struct {
+	Role Role      `json:"role"`
+	ID   string    `json:"id"`
+	Run  string    `json:"run,omitempty"`
+	Keys []userKey `json:"keys"`
+}
+
+type userKey struct {
+	Public  string `json:"public"`
+	Issued  int64  `json:"issued"`            // Unix seconds
+	Revoked int64  `json:"revoked,omitempty"` // 0: in force
+}
+
+func (u *user) revoke(at time.Time) {
+	for i := range u.Keys {
+		if u.Keys[i].Revoked == 0 {
+			u.Keys[i].Revoked = at.Unix()
+		}
+	}
+}
+
+func (a *Authority) userPath(role Role, id string) string {
+	return filepath.Join(a.dir, "users", string(role)+"-"+id+".json")
+}
+
+func (a *Authority) user(role Role, id string) (*user, error) {
+	return readUser(a.userPath(role, id))
+}
+
+func readUser(path string) (*user, error) {
+	b, err := readSecret(path)
+	if err != nil {
+		return nil, err
+	}
+	var u user
+	if err := json.Unmarshal(b, &u); err != nil {
+		return nil, fmt.Errorf("bus: keys: %s: %w", path, err)
+	}
+	for _, k := range u.Keys {
+		if !nkeys.IsValidPublicUserKey(k.Public) {
+			return nil, fmt.Errorf("bus: keys: %s: %q is not a user's public key", path, k.Public)
+		}
+	}
+	return &u, nil
+}
+
+// keep writes a user's file in place of the one there is.
+func (a *Authority) keep(u *user) error {
+	b, err := json.MarshalIndent(u, "", "  ")
+	if err != nil {
+		return fmt.Errorf("bus: keys: %w", err)
+	}
+	path := a.userPath(u.Role, u.ID)
+	temporary := fmt.Sprintf("%s.%d", path, os.Getpid())
+	err = os.WriteFile(temporary, append(b, '\n'), 0o600)
+	if err == nil {
+		err = os.Rename(temporary, path)
+	}
+	if err != nil {
+		return fmt.Errorf("bus: keys: %w", err)
+	}
+	return nil
+}
+
+// revoked are the public keys that are no longer in force, by account.
+func (a *Authority) revoked() (runs, devices jwt.RevocationList, err error) {
+	runs, devices = jwt.RevocationList{}, jwt.RevocationList{}
+	files, err := filepath.Glob(filepath.Join(a.dir, "users", "*.json"))
+	if err != nil {
+		return nil, nil, fmt.Errorf("bus: keys: %w", err)
+	}
+	for _, path := range files {
+		u, err := readUser(path)
+		if err != nil {
+			return nil, nil, err
+		}
+		list := runs
+		if u.Role == RoleDevice {
+			list = devices
+		}
+		for _, k := range u.Keys {
+			if k.Revoked != 0 {
+				list.Revoke(k.Public, time.Unix(k.Revoked, 0))
+			}
+		}
+	}
+	return runs, devices, nil
+}
+
+// accounts are the claims that a server needs, with today's revocations.
+type accounts struct {
+	operator              *jwt.OperatorClaims
+	system, runs, devices *jwt.AccountClaims
+}
+
+func (a *Authority) accounts() (*accounts, error) {
+	var publics [4]string
+	for i, pair := range []nkeys.KeyPair{a.operator, a.system, a.runs, a.devices} {
+		var err error
+		if publics[i], err = pair.PublicKey(); err != nil {
+			return nil, fmt.Errorf("bus: keys: %w", err)
+		}
+	}
+	o := jwt.NewOperatorClaims(publics[0])
+	o.Name, o.SystemAccount = "fedpace", publics[1]
+	c := &accounts{operator: o}
+	c.system, c.runs, c.devices = jwt.NewAccountClaims(publics[1]), jwt.NewAccountClaims(publics[2]), jwt.NewAccountClaims(publics[3])
+	c.system.Name, c.runs.Name, c.devices.Name = "system", "runs", "devices"
+	all := int64(jwt.NoLimit)
+	c.runs.Limits.JetStreamLimits = jwt.JetStreamLimits{MemoryStorage: all, DiskStorage: all, Streams: all, Consumer: all}
+	for _, g := range gates {
+		c.runs.Exports.Add(&jwt.Export{Name: g.name, Subject: jwt.Subject(g.subject), Type: g.kind})
+		c.devices.Imports.Add(&jwt.Import{Name: g.name, Subject: jwt.Subject(g.subject), Account: publics[2], Type: g.kind})
+	}
+	var err error
+	c.runs.Revocations, c.devices.Revocations, err = a.revoked()
+	return c, err
+}
+
+// tokens are the claims signed, the operator's first.
+func (a *Authority) tokens(c *accounts) (operator, system, runs, devices string, err error) {
+	for _, x := range []struct {
+		token  *string
+		claims jwt.Claims
+	}{{&operator, c.operator}, {&system, c.system}, {&runs, c.runs}, {&devices, c.devices}} {
+		if *x.token, err = x.claims.Encode(a.operator); err != nil {
+			return "", "", "", "", fmt.Errorf("bus: sign an account: %w", err)
+		}
+	}
+	return operator, system, runs, devices, nil
+}
+
+// ServerConfiguration is what an external nats-server's configuration file needs
+// to know these credentials, with the revocations so far. Made anew and reloaded
+// (nats-server --signal reload) it ends those that were revoked since.
+func (a *Authority) ServerConfiguration() (string, error) {
+	c, err := a.accounts()
+	if err != nil {
+		return "", err
+	}
+	operator, system, runs, devices, err := a.tokens(c)
+	if err != nil {
+		return "", err
+	}
+	return fmt.Sprintf(`# Accounts of fedpace: coordinators and hosts in one, devices in the other.
+operator: %s
+system_account: %s
+resolver: MEMORY
+resolver_preload: {
+  %s: %s
+  %s: %s
+  %s: %s
+}
+`, operator, c.system.Subject, c.system.Subject, system, c.runs.Subject, runs, c.devices.Subject, devices), nil
+}
+
+// secure makes a server's options ask for these credentials.
+func (a *Authority) secure(o *server.Options) error {
+	c, err := a.accounts()
+	if err != nil {
+		return err
+	}
+	_, system, runs, devices, err := a.tokens(c)
+	if err != nil {
+		return err
+	}
+	resolver := &server.MemAccResolver{}
+	for _, x := range []struct{ account, token string }{
+		{c.system.Subject, system}, {c.runs.Subject, runs}, {c.devices.Subject, devices},
+	} {
+		if err := resolver.Store(x.account, x.token); err != nil {
+			return fmt.Errorf("bus: accounts: %w", err)
+		}
+	}
+	o.TrustedOperators = []*jwt.OperatorClaims{c.operator}
+	o.SystemAccount, o.NoSystemAccount = c.system.Subject, false
+	o.AccountResolver = resolver
+	return nil
+}

@@ -1,0 +1,254 @@
+package bus
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+)
+
+// reconnectFor is how long a connection over TCP tries to come back, unless
+// ConnConfig says otherwise; reconnectWait is a pause between attempts at other
+// things that need it.
+const (
+	reconnectWait = 250 * time.Millisecond
+	reconnectFor  = 2 * time.Minute
+)
+
+// Pauses between attempts to reconnect: they double from the first to the last.
+const (
+	firstPause = 50 * time.Millisecond
+	lastPause  = 5 * time.Second
+)
+
+// reconnectPause is the pause before an attempt, from half of its nominal length
+// to the whole: those who lost one server do not all come back at once. It
+// decides nothing but wall time, so its randomness is nobody's seed's.
+func reconnectPause(attempt int) time.Duration {
+	pause := lastPause
+	if shift := max(attempt-1, 0); shift < 16 {
+		pause = min(firstPause<<shift, lastPause)
+	}
+	return pause/2 + rand.N(pause/2)
+}
+
+// TLSFiles are PEM files. With any of them the connection is encrypted whatever
+// the URL's scheme.
+type TLSFiles struct {
+	CA        string // that signed the other end's certificate; empty: the system's
+	Cert, Key string // this end's own; both or none
+}
+
+// Given tells whether any file is named.
+func (f TLSFiles) Given() bool { return f != TLSFiles{} }
+
+// config reads the files; nil where there are none.
+func (f TLSFiles) config() (*tls.Config, error) {
+	if !f.Given() {
+		return nil, nil
+	}
+	c := &tls.Config{MinVersion: tls.VersionTLS12}
+	if f.CA != "" {
+		pem, err := os.ReadFile(f.CA)
+		if err != nil {
+			return nil, fmt.Errorf("bus: TLS: certificate authority: %w", err)
+		}
+		c.RootCAs = x509.NewCertPool()
+		if !c.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("bus: TLS: certificate authority: %s holds no certificate in PEM", f.CA)
+		}
+	}
+	switch {
+	case f.Cert == "" && f.Key == "":
+		return c, nil
+	case f.Cert == "" || f.Key == "":
+		return nil, errors.New("bus: TLS: a certificate and its key go together, one of them is missing")
+	}
+	pair, err := tls.LoadX509KeyPair(f.Cert, f.Key)
+	if err != nil {
+		return nil, fmt.Errorf("bus: TLS: certificate: %w", err)
+	}
+	c.Certificates = []tls.Certificate{pair}
+	return c, nil
+}
+
+// Server is the TLS of a server that listens, with its own certificate and, where
+// CA is given, only for clients with a certificate signed by it.
+func (f TLSFiles) Server() (*tls.Config, error) {
+	c, err := f.config()
+	if c == nil || err != nil {
+		return nil, err
+	}
+	if len(c.Certificates) == 0 {
+		return nil, errors.New("bus: TLS: a server needs a certificate and its key")
+	}
+	if c.RootCAs != nil {
+		c.ClientCAs, c.ClientAuth = c.RootCAs, tls.RequireAndVerifyClientCert
+	}
+	return c, nil
+}
+
+// CheckURL says whether url names NATS servers: nats, tls, ws or wss, several
+// with commas between them.
+func CheckURL(s string) error {
+	for _, one := range strings.Split(s, ",") {
+		u, err := url.Parse(strings.TrimSpace(one))
+		if err != nil {
+			return fmt.Errorf("%q is not a URL (nats://host:4222)", Redacted(one))
+		}
+		switch u.Scheme {
+		case "nats", "tls", "ws", "wss":
+		default:
+			return fmt.Errorf("%q is not a NATS server's URL (nats://host:4222)", Redacted(one))
+		}
+		if u.Hostname() == "" {
+			return fmt.Errorf("%q names no host (nats://host:4222)", Redacted(one))
+		}
+	}
+	return nil
+}
+
+// Redacted is a URL without the user and password in it.
+func Redacted(s string) string {
+	parts := strings.Split(s, ",")
+	for i, one := range parts {
+		if scheme, rest, ok := strings.Cut(one, "://"); ok {
+			if at := strings.LastIndexByte(rest, '@'); at >= 0 {
+				parts[i] = scheme + "://" + rest[at+1:]
+			}
+		}
+	}
+	return strings.Join(parts, ",")
+}
+
+// remote are the options of a connection over TCP.
+func (c *Conn) remote(config *ConnConfig) ([]nats.Option, error) {
+	if err := CheckURL(config.URL); err != nil {
+		return nil, fmt.Errorf("bus: %w", err)
+	}
+	options := []nats.Option{
+		nats.MaxReconnects(-1), // the timer in lost ends it
+		nats.CustomReconnectDelay(reconnectPause),
+		nats.DisconnectErrHandler(c.lost),
+		nats.ReconnectHandler(c.back),
+		nats.LameDuckModeHandler(func(n *nats.Conn) {
+			c.notice(fmt.Sprintf("The server at %s is about to stop; the connection will move to another or wait for it.", n.ConnectedUrlRedacted()))
+		}),
+	}
+	encrypted, err := config.TLS.config()
+	if err != nil {
+		return nil, err
+	}
+	if encrypted != nil {
+		options = append(options, nats.Secure(encrypted))
+	}
+	if config.Creds == "" {
+		return options, nil
+	}
+	creds, err := os.ReadFile(config.Creds)
+	if err != nil {
+		return nil, fmt.Errorf("bus: credentials: %w", err)
+	}
+	inbox, err := inboxOf(creds)
+	if err != nil {
+		return nil, fmt.Errorf("bus: credentials: %s does not hold any that can be used: %w", config.Creds, err)
+	}
+	options = append(options, nats.UserCredentials(config.Creds))
+	if inbox != "" {
+		options = append(options, nats.CustomInboxPrefix(inbox))
+	}
+	return options, nil
+}
+
+// lost starts the time that the connection may stay away.
+func (c *Conn) lost(n *nats.Conn, err error) {
+	if n.IsClosed() {
+		return
+	}
+	why := ""
+	if err != nil {
+		why = " (" + err.Error() + ")"
+	}
+	c.notice("The connection to NATS is lost" + why + "; trying again.")
+	if c.patience < 0 {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.away != nil {
+		c.away.Stop()
+	}
+	c.away = time.AfterFunc(c.patience, func() {
+		if !n.IsConnected() {
+			c.fail(fmt.Errorf("bus: the connection was lost and did not come back within %v", c.patience))
+			n.Close()
+		}
+	})
+}
+
+// back tells those who wait that the connection is there again.
+func (c *Conn) back(n *nats.Conn) {
+	c.mu.Lock()
+	if c.away != nil {
+		c.away.Stop()
+	}
+	close(c.renewal)
+	c.renewal = make(chan struct{})
+	c.mu.Unlock()
+	c.notice("The connection to NATS is back (" + n.ConnectedUrlRedacted() + ").")
+	c.interrupt("the connection was lost and is back")
+}
+
+// renewed is closed when the connection has been lost and is back: what was
+// asked before may never be answered.
+func (c *Conn) renewed() <-chan struct{} {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.renewal
+}
+
+// closed is NATS's handler of the end.
+func (c *Conn) closed(n *nats.Conn) {
+	err := n.LastError()
+	if err == nil {
+		err = nats.ErrConnectionClosed
+	}
+	c.fail(fmt.Errorf("bus: connection closed: %w", clarified(err, &ConnConfig{})))
+}
+
+// clarified says of an error of connecting what may be wrong.
+func clarified(err error, c *ConnConfig) error {
+	var unknown x509.UnknownAuthorityError
+	var name x509.HostnameError
+	hint := ""
+	switch {
+	case errors.Is(err, nats.ErrNoServers):
+		return fmt.Errorf("no server answers there: %w", err)
+	case errors.Is(err, nats.ErrAuthorization) && c.Creds == "":
+		hint = "the server asks for credentials"
+	case errors.Is(err, nats.ErrAuthorization):
+		hint = "the server does not accept these credentials"
+	case errors.Is(err, nats.ErrAuthRevoked):
+		hint = "these credentials have been revoked"
+	case errors.Is(err, nats.ErrAuthExpired), errors.Is(err, nats.ErrAccountAuthExpired):
+		hint = "these credentials have expired"
+	case errors.As(err, &unknown):
+		hint = "the server's certificate is signed by an authority that is not known here; name its file"
+	case errors.As(err, &name):
+		hint = "the server's certificate is for another name"
+	case errors.Is(err, nats.ErrSecureConnRequired):
+		hint = "the server takes encrypted connections only; name its certificate authority or use a tls:// URL"
+	case errors.Is(err, nats.ErrSecureConnWanted):
+		hint = "the server does not encrypt"
+	default:
+		return err
+	}
+	return fmt.Errorf("%s: %w", hint, err)
+}

@@ -1,0 +1,71 @@
+package eventlog
+
+import (
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"math/bits"
+
+	"fedpace/coordinator/round"
+)
+
+// File is the log's name in a run's folder.
+const File = "events.log"
+
+// Version is the format that this package writes, and the newest it reads.
+const Version = 1
+
+const (
+	magic      = "FPEVENTS"
+	headerSize = len(magic) + 4
+	frameSize  = 12      // length and checksums of a record
+	maxRecord  = 1 << 24 // bytes of a message: well above timeline's limits
+	maxText    = 1 << 10 // bytes of a name
+	maxClasses = 1 << 10
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// Errors of a file that is not a whole log. They are wrapped with the place.
+var (
+	ErrNotALog = errors.New("not an event log")
+	ErrVersion = errors.New("an event log of a version that this program does not know")
+	ErrDamaged = errors.New("the event log is damaged")
+)
+
+// Run is whose log it is.
+type Run struct {
+	Name, Task, Schedule string
+	Seed                 uint64
+	Clients, Cohort      int
+	Close                string     // the rule that ends a round
+	Deadline             round.Time // after a round's start; 0: none
+	Classes              []string   // names of the classes of devices; none: all are alike
+	Slowest, Sample      int        // as in timeline.Config
+	Version              string     // of the program
+}
+
+func (r *Run) check() error {
+	for _, s := range append([]string{r.Name, r.Task, r.Schedule, r.Close, r.Version}, r.Classes...) {
+		if len(s) > maxText {
+			return fmt.Errorf("a name of %d bytes, want at most %d", len(s), maxText)
+		}
+	}
+	switch {
+	case len(r.Classes) > maxClasses:
+		return fmt.Errorf("%d classes, want at most %d", len(r.Classes), maxClasses)
+	case r.Clients < 0 || r.Clients > round.MaxClients || r.Cohort < 0 || r.Cohort > round.MaxClients:
+		return fmt.Errorf("%d clients, cohorts of %d, want 0 to %d", r.Clients, r.Cohort, round.MaxClients)
+	case r.Deadline < 0 || r.Slowest < 0 || r.Sample < 0:
+		return fmt.Errorf("a deadline of %d ns, %d slowest, a sample of %d: want none negative", r.Deadline, r.Slowest, r.Sample)
+	}
+	return nil
+}
+
+// Detailed says whether the tasks of a round are logged: of the first 1023 all,
+// and 512 of every doubling of the number of rounds. Of the others the slowest
+// task is, and those of real devices.
+func Detailed(number int) bool {
+	n := uint64(max(number, 0))
+	return n&(1<<max(0, bits.Len64(n)-10)-1) == 0
+}

@@ -36,6 +36,7 @@ type spending struct {
 	time   Split[int64] // nanoseconds
 	steps  Split[int64]
 	bytes  Split[int64]
+	down   int64 // of the bytes, those downloaded
 	joules Split[float64]
 }
 
@@ -43,6 +44,7 @@ func (s *spending) add(more *spending) {
 	s.time.add(more.time)
 	s.steps.add(more.steps)
 	s.bytes.add(more.bytes)
+	s.down += more.down
 	s.joules.add(more.joules)
 }
 
@@ -59,6 +61,7 @@ type accounts struct {
 	times       []round.Time // of the open round's accepted tasks
 	share       float64      // sum of the rounds' straggler shares
 	shares      int
+	waited      float64 // sum of the rounds' seconds from the median client to the slowest
 }
 
 func newAccounts(p *problem) *accounts {
@@ -99,6 +102,7 @@ func (a *accounts) settled(e *round.Ended) {
 	bytes := int64(0)
 	if e.Probe || !a.holds {
 		bytes = int64(float64(a.modelBytes) * done(download, e.Plan.Download, true))
+		a.open.down += bytes
 	}
 	steps := int64(0)
 	if !e.Probe { // which computes a loss, and takes no step
@@ -135,6 +139,7 @@ func (a *accounts) report(r *round.Report) {
 		median := (float64(a.times[(n-1)/2]) + float64(a.times[n/2])) / 2
 		a.share += (float64(a.times[n-1]) - median) / float64(r.End-r.Start)
 		a.shares++
+		a.waited += (float64(a.times[n-1]) - median) / 1e9
 	}
 	a.times = a.times[:0]
 }
@@ -142,7 +147,7 @@ func (a *accounts) report(r *round.Report) {
 // write puts the accounts in a summary.
 func (a *accounts) write(s *Summary) {
 	all := a.total
-	all.add(&spending{a.open.time.waste(), a.open.steps.waste(), a.open.bytes.waste(), a.open.joules.waste()})
+	all.add(&spending{time: a.open.time.waste(), steps: a.open.steps.waste(), bytes: a.open.bytes.waste(), down: a.open.down, joules: a.open.joules.waste()})
 	s.ClientSeconds = Split[float64]{round.Time(all.time.Useful).Seconds(), round.Time(all.time.Wasted).Seconds()}
 	s.ClientSteps, s.Bytes = all.steps, all.bytes
 	if a.watts != nil {

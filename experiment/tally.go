@@ -10,7 +10,6 @@ import (
 
 	"fedpace/actors/data"
 	"fedpace/actors/learn"
-	"fedpace/bus"
 	"fedpace/coordinator"
 	"fedpace/coordinator/round"
 	"fedpace/metrics"
@@ -28,8 +27,7 @@ type tally struct {
 	started time.Time
 	told    time.Time
 
-	metrics *metrics.Metrics // nil: nobody watches
-	clients *metrics.Tally
+	watch *watch // nil: nobody watches
 
 	accounts     *accounts
 	target       float64 // accuracy; 0: none
@@ -60,26 +58,26 @@ func newTally(p *problem, o Options, limit round.Time, started time.Time) *tally
 
 func (t *tally) observer() coordinator.Observer {
 	o := coordinator.Observer{Settled: t.accounts.settled, Report: t.report, Best: t.keep}
-	if t.metrics != nil {
-		o.Plan = func(p *bus.ClientPlan) { t.clients.Plan(metrics.Simulated, coordinator.PlanOf(&p.Plan)) }
+	if w := t.watch; w != nil {
+		o.Vitals = w.vitals
+		o.Settled = func(e *round.Ended) {
+			t.accounts.settled(e)
+			w.settled(e)
+		}
 	}
 	return o
 }
 
-// show makes the run's metrics, which follow it from here on.
+// show serves the run's metrics, which follow it from here on.
 func (t *tally) show(ctx context.Context) (*metrics.Server, error) {
-	c := t.p.config
-	m := metrics.New(c.Name, string(c.Task), c.Schedule.Name())
-	m.SetActors(metrics.Simulated, c.Clients)
-	page, err := m.Serve(ctx, c.HTTP)
+	w := newWatch(t)
+	server, err := metrics.Serve(ctx, t.p.config.HTTP, metrics.Page{Path: "/metrics", Handler: w.metrics.Handler()})
 	if err != nil {
 		return nil, err
 	}
-	t.metrics, t.clients = m, metrics.NewTally(t.p.modelBits/8)
-	if t.o.Notice != nil {
-		t.o.Notice("Metrics on http://" + page.Addr() + "/metrics")
-	}
-	return page, nil
+	t.watch = w
+	t.o.notice("Metrics on http://" + server.Addr() + "/metrics")
+	return server, nil
 }
 
 // report takes one round. An error (a full disk) ends the run.
@@ -105,8 +103,8 @@ func (t *tally) report(r *round.Report) error {
 			t.o.Progress(*p)
 		}
 	}
-	if t.metrics != nil {
-		t.metrics.ObserveRound(r, t.clients)
+	if t.watch != nil {
+		t.watch.report(r)
 	}
 	return t.results.Round(r)
 }

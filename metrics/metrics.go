@@ -3,7 +3,9 @@ package metrics
 import (
 	"math"
 	"net/http"
+	"slices"
 	"sync"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
@@ -11,11 +13,57 @@ import (
 	"fedpace/coordinator/round"
 )
 
-// Metrics is one run's state as its pages show it. Its methods are safe for
+// Run is what does not change while a run goes.
+type Run struct {
+	Name, Task, Schedule string // the labels of every metric; the schedule as on command lines, e.g. k-rounds
+
+	Train   bool   // whether losses are measured
+	Version string // of this program
+	Kernel  string // the class of kernels that trains; empty: none
+
+	// Classes names the simulated devices' classes in their order; none, or a
+	// single empty name, is a fleet without classes.
+	Classes []string
+
+	Rounds         int     // at which the run stops; 0: not known
+	VirtualSeconds float64 // at which the run stops; 0: not known
+	// FixedSteps is how many local steps a client of K-eta-fixed does in a virtual
+	// second; 0: not known.
+	FixedSteps float64
+}
+
+// maxClasses is how many classes have series of their own. The clients of all
+// others are counted in one named "other".
+const maxClasses = 32
+
+// Names of classes that the fleet does not give.
+const (
+	noClass    = "all"    // of a fleet without classes
+	manyOthers = "other"  // beyond maxClasses
+	realClass  = "device" // real devices
+)
+
+// classNames are the label's values for a kind.
+func (r *Run) classNames(k Kind) []string {
+	switch n := len(r.Classes); {
+	case k == Real:
+		return []string{realClass}
+	case n == 0 || n == 1 && r.Classes[0] == "":
+		return []string{noClass}
+	case n > maxClasses:
+		return append(slices.Clone(r.Classes[:maxClasses]), manyOthers)
+	}
+	return r.Classes
+}
+
+// Metrics is one run's state as a scrape sees it. Its methods are safe for
 // concurrent use.
 type Metrics struct {
 	registry *prometheus.Registry
 	names    descriptions
+	run      Run
+	classes  [kinds][]string
+	started  time.Time
 
 	mu    sync.Mutex
 	state state
@@ -23,37 +71,65 @@ type Metrics struct {
 
 // state is everything that a scrape reads, behind one lock.
 type state struct {
-	last     round.Report // its losses are those last measured
-	duration histogram
-	phases   [kinds][phases]histogram
-	updates  [kinds][round.Outcomes]uint64
-	actors   [kinds]int
-	transfer [2]int64
-	dropped  uint64
+	last      round.Report // its losses are those last measured
+	at        time.Time    // when it was reported
+	duration  histogram
+	phases    [kinds][][phases]histogram // by class
+	slowest   [kinds][][phases]float64   // seconds, by class
+	updates   [kinds][round.Outcomes]uint64
+	actors    [kinds]int
+	spent     *Spent
+	notFinite uint64
+	modelled  [phases]float64
+
+	checkpoint time.Time // zero: none yet
+	devices    Devices
+	vitals     func() Vitals // nil: not known
 }
 
-// New makes the metrics of one run, on a registry of their own. The arguments
-// are the labels that every metric carries; schedule is written as on command
-// lines, e.g. k-rounds.
-func New(run, task, schedule string) *Metrics {
+// New makes the metrics of one run, on a registry of their own.
+func New(run Run) *Metrics {
 	m := &Metrics{
 		registry: prometheus.NewRegistry(),
-		names:    describe(prometheus.Labels{"run": run, "task": task, "schedule": schedule}),
+		names:    describe(prometheus.Labels{"run": run.Name, "task": run.Task, "schedule": run.Schedule}),
+		run:      run,
+		started:  time.Now(),
 	}
-	m.state.last.TrainingLoss = math.NaN()
-	m.state.last.ValidationLoss, m.state.last.ValidationAccuracy = math.NaN(), math.NaN()
+	s := &m.state
+	s.at = m.started
+	for k := range kinds {
+		m.classes[k] = run.classNames(k)
+		s.phases[k] = make([][phases]histogram, len(m.classes[k]))
+		s.slowest[k] = make([][phases]float64, len(m.classes[k]))
+	}
+	s.last.TrainingLoss = math.NaN()
+	s.last.ValidationLoss, s.last.ValidationAccuracy = math.NaN(), math.NaN()
 	m.registry.MustRegister(m)
 	return m
+}
+
+// NewTally makes a tally for this run's classes.
+func (m *Metrics) NewTally() *Tally {
+	t := &Tally{}
+	for k := range kinds {
+		t.phases[k] = make([][phases]histogram, len(m.classes[k]))
+	}
+	return t
 }
 
 // ObserveRound takes in a round that is complete, and empties the tally, which
 // may be nil.
 func (m *Metrics) ObserveRound(r *round.Report, t *Tally) {
+	now := time.Now()
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	s := &m.state
 	before := s.last
-	s.last = *r
+	s.last, s.at = *r, now
+	measured := m.run.Train && r.Outcomes[round.Accepted] > 0
+	if measured && !finite(r.TrainingLoss) || r.Evaluated && !finite(r.ValidationLoss) {
+		s.notFinite++
+	}
 	if math.IsNaN(r.TrainingLoss) {
 		s.last.TrainingLoss = before.TrainingLoss
 	}
@@ -64,26 +140,54 @@ func (m *Metrics) ObserveRound(r *round.Report, t *Tally) {
 	for o, n := range r.Outcomes {
 		s.updates[Simulated][o] += uint64(n)
 	}
-	if t == nil {
-		return
+	if t != nil {
+		s.take(r, t)
 	}
+}
+
+func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
+
+// take moves a tally's counts here.
+func (s *state) take(r *round.Report, t *Tally) {
 	for o, n := range t.outcomes {
 		n = min(n, uint64(r.Outcomes[o])) // a counter never falls
 		s.updates[Simulated][o] -= n
 		s.updates[Real][o] += n
+		t.outcomes[o] = 0
 	}
 	for k := range s.phases {
-		if !t.dirty[k] {
-			continue
-		}
-		for p := range s.phases[k] {
-			s.phases[k][p].merge(&t.phases[k][p])
+		for c := range s.phases[k] {
+			for p := range s.phases[k][c] {
+				s.phases[k][c][p].take(&t.phases[k][c][p])
+			}
 		}
 	}
-	for d, n := range t.transfer {
-		s.transfer[d] += n
+	for p := range t.modelled {
+		s.modelled[p] += t.modelled[p]
+		t.modelled[p] = 0
 	}
-	t.reset()
+	if t.slow {
+		of := s.slowest[t.slowestKind]
+		for p, d := range t.slowest.list() {
+			of[min(t.slowestClass, len(of)-1)][p] += d.Seconds()
+		}
+		t.slow = false
+	}
+	if t.spent != nil {
+		s.spent, t.spent = t.spent, nil
+	}
+}
+
+// picture is the state at one moment, with nothing shared.
+func (m *Metrics) picture() *state {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	s := m.state
+	for k := range s.phases {
+		s.phases[k] = slices.Clone(s.phases[k])
+		s.slowest[k] = slices.Clone(s.slowest[k])
+	}
+	return &s
 }
 
 // SetActors says how many clients of a kind take part.
@@ -93,17 +197,19 @@ func (m *Metrics) SetActors(kind Kind, n int) {
 	m.state.actors[kind] = n
 }
 
-// AddBusDropped counts messages that a slow consumer lost.
-func (m *Metrics) AddBusDropped(n int) {
+// Checkpointed says when a checkpoint was written that the run can be resumed
+// from.
+func (m *Metrics) Checkpointed(at time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.state.dropped += uint64(max(n, 0))
+	m.state.checkpoint = at
 }
 
 // maxScrapes bounds the scrapes that are answered at a time.
 const maxScrapes = 8
 
-// Handler answers a scrape.
+// Handler answers a scrape: in text, in OpenMetrics, or in protobuf, which alone
+// has the native histograms.
 func (m *Metrics) Handler() http.Handler {
 	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{
 		MaxRequestsInFlight: maxScrapes,

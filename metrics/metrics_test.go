@@ -1,10 +1,10 @@
 package metrics
 
 import (
-	"context"
-	"io"
+	"fmt"
 	"math"
 	"net/http"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -16,35 +16,62 @@ import (
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
-	"pgregory.net/rapid"
 
 	"fedpace/coordinator/round"
 )
 
+// A FEMNIST client's phases with K = 80 (Eq. 3): 6.71 Mb at 20 and 5 Mbps, 17 ms
+// a step.
+var femnist = Phases{Download: 335_500_000, Compute: 1_360_000_000, Upload: 1_342_000_000}
+
 // served is a run with two rounds behind it, of which the first was evaluated.
 func served() *Metrics {
-	m := New("demo", "femnist", "k-rounds")
+	m := New(Run{
+		Name: "demo", Task: "femnist", Schedule: "k-rounds", Train: true, Version: "v1", Kernel: "avx2",
+		Rounds: 8, VirtualSeconds: 11.606, FixedSteps: 80 / 3.0375,
+	})
 	m.SetActors(Simulated, 3000)
-	t := NewTally(838_750)
+	m.Watch(func() Vitals {
+		return Vitals{PacingLag: time.Second, BusLag: 2 * time.Millisecond, Pending: 3, Dropped: 0, Ignored: 5}
+	})
+	m.Checkpointed(time.Unix(1_700_000_000, 0))
+	t := m.NewTally()
 	for range 60 {
-		t.Plan(Simulated, round.Plan{Download: 335_500_000, Compute: 1_360_000_000, Upload: 1_342_000_000})
+		t.Task(Simulated, 0, femnist)
 	}
-	t.Plan(Simulated, round.Plan{Drops: true, Dropout: 1})
+	t.Slowest(Simulated, 0, femnist)
+	t.Spent(Spent{
+		Seconds: Split{182.25, 1.5}, Steps: Split{4800, 7}, Joules: Split{9, 1}, Energy: true,
+		Transferred: [2]float64{60 * 838_750, 59 * 838_750}, Straggling: 0.5, MeanStraggle: 0.125,
+	})
 	m.ObserveRound(&round.Report{
 		Round: 1, End: 3_037_500_000, LocalSteps: 80, LearningRate: 0.3, Cohort: 61, Outcomes: [round.Outcomes]int{round.Accepted: 60, round.Dropped: 1},
 		TrainingLoss: 4.25, SGDSteps: 80, Evaluated: true, ValidationLoss: 3.5, ValidationAccuracy: 0.25,
 	}, t)
 	m.ObserveRound(&round.Report{
-		Round: 2, Start: 3_037_500_000, End: 5_803_000_000, LocalSteps: 64, LearningRate: 0.15, Cohort: 60, Outcomes: [round.Outcomes]int{round.Accepted: 60},
+		Round: 2, Start: 3_037_500_000, End: 5_803_000_000, LocalSteps: 64, LearningRate: 0.15, Cohort: 60, Outcomes: [round.Outcomes]int{round.Late: 60},
 		TrainingLoss: math.NaN(), SGDSteps: 144, ValidationLoss: math.NaN(), ValidationAccuracy: math.NaN(),
 	}, t)
+	return m
+}
+
+// equipped is served with a real device.
+func equipped() *Metrics {
+	m := served()
+	m.SetActors(Real, 1)
+	m.SetDevices(Devices{Present: 1, Silent: 2, Heartbeats: 12, Oldest: time.Now().Add(-3 * time.Second), Held: 4 * time.Second, Lost: 1, Refused: 6})
+	t := m.NewTally()
+	t.Task(Real, 0, Phases{Download: 1e9, Compute: 5e9, Upload: 2e9})
+	t.Modelled(femnist)
+	t.RealOutcome(round.Accepted)
+	m.ObserveRound(&round.Report{Round: 3, End: 12e9, Outcomes: [round.Outcomes]int{round.Accepted: 3}, TrainingLoss: 1}, t)
 	return m
 }
 
 // scrape reads the page over HTTP as Prometheus would.
 func scrape(t *testing.T, m *Metrics) map[string]*dto.MetricFamily {
 	t.Helper()
-	s, err := m.Serve(t.Context(), "127.0.0.1:0")
+	s, err := Serve(t.Context(), "127.0.0.1:0", Page{"/metrics", m.Handler()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,42 +96,95 @@ func scrape(t *testing.T, m *Metrics) map[string]*dto.MetricFamily {
 	return families
 }
 
+// families gathers without HTTP.
+func families(t *testing.T, m *Metrics) map[string]*dto.MetricFamily {
+	t.Helper()
+	list, err := m.registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	byName := map[string]*dto.MetricFamily{}
+	for _, f := range list {
+		byName[f.GetName()] = f
+	}
+	return byName
+}
+
 func TestTheNamesThatOthersRelyOn(t *testing.T) {
-	families := scrape(t, served())
+	shown := scrape(t, equipped())
 	var got []string
-	for name, f := range families {
-		got = append(got, name+" "+strings.ToLower(f.GetType().String()))
+	for name, f := range shown {
+		labels := map[string]bool{}
+		for _, m := range f.Metric {
+			for _, l := range m.Label {
+				labels[l.GetName()] = true
+			}
+		}
+		for _, all := range []string{"run", "task", "schedule"} {
+			if !labels[all] {
+				t.Errorf("%s has no label %s", name, all)
+			}
+			delete(labels, all)
+		}
+		own := slices.Sorted(func(yield func(string) bool) {
+			for l := range labels {
+				if !yield(l) {
+					return
+				}
+			}
+		})
+		line := name + " " + strings.ToLower(f.GetType().String())
+		if len(own) > 0 {
+			line += " {" + strings.Join(own, ",") + "}"
+		}
+		if f.GetHelp() == "" {
+			t.Errorf("%s has no help", name)
+		}
+		got = append(got, line)
 	}
 	slices.Sort(got)
 	want := []string{
-		"fedpace_actors gauge",
+		"fedpace_actors gauge {kind}",
+		"fedpace_build_info gauge {goversion,kernel,version}",
 		"fedpace_bus_dropped_total counter",
-		"fedpace_client_phase_seconds histogram",
+		"fedpace_bus_ignored_total counter",
+		"fedpace_bus_lag_seconds gauge",
+		"fedpace_bus_pending_messages gauge",
+		"fedpace_client_energy_joules_total counter {use}",
+		"fedpace_client_phase_seconds histogram {class,kind,phase}",
+		"fedpace_client_sgd_steps_total counter {use}",
+		"fedpace_client_time_seconds_total counter {use}",
+		"fedpace_device_heartbeats_total counter",
+		"fedpace_device_lost_total counter",
+		"fedpace_device_modelled_seconds_total counter {phase}",
+		"fedpace_device_refused_total counter",
+		"fedpace_device_silence_seconds gauge",
+		"fedpace_devices gauge {state}",
+		"fedpace_fixed_sgd_steps_total counter",
+		"fedpace_hold_seconds_total counter",
+		"fedpace_last_checkpoint_time_seconds gauge",
+		"fedpace_last_round_time_seconds gauge",
 		"fedpace_learning_rate gauge",
 		"fedpace_local_steps gauge",
+		"fedpace_losses_not_finite_total counter",
+		"fedpace_pacing_lag_seconds gauge",
+		"fedpace_progress_ratio gauge",
 		"fedpace_round gauge",
 		"fedpace_round_duration_seconds histogram",
 		"fedpace_sgd_steps_total counter",
+		"fedpace_slowest_client_seconds_total counter {class,kind,phase}",
+		"fedpace_start_time_seconds gauge",
+		"fedpace_straggler_share gauge",
+		"fedpace_straggling_seconds_total counter",
 		"fedpace_training_loss gauge",
-		"fedpace_transfer_bytes_total counter",
-		"fedpace_updates_total counter",
+		"fedpace_transfer_bytes_total counter {direction}",
+		"fedpace_updates_total counter {kind,outcome}",
 		"fedpace_validation_accuracy gauge",
 		"fedpace_validation_loss gauge",
 		"fedpace_virtual_time_seconds gauge",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
-	}
-	for name, f := range families {
-		for _, metric := range f.Metric {
-			labels := map[string]string{}
-			for _, l := range metric.Label {
-				labels[l.GetName()] = l.GetValue()
-			}
-			if labels["run"] != "demo" || labels["task"] != "femnist" || labels["schedule"] != "k-rounds" {
-				t.Errorf("%s has labels %v", name, labels)
-			}
-		}
 	}
 }
 
@@ -143,24 +223,40 @@ func TestWhatARunShows(t *testing.T) {
 		labels []string
 		want   float64
 	}{
+		{"fedpace_build_info", []string{"v1", "avx2", runtime.Version()}, 1},
 		{"fedpace_round", nil, 2},
+		{"fedpace_progress_ratio", nil, 0.5}, // half of the time, a quarter of the rounds
 		{"fedpace_virtual_time_seconds", nil, 5.803},
+		{"fedpace_last_checkpoint_time_seconds", nil, 1_700_000_000},
 		{"fedpace_round_duration_seconds", nil, 2},
 		{"fedpace_sgd_steps_total", nil, 144},
+		{"fedpace_fixed_sgd_steps_total", nil, 80 / 3.0375 * 5.803},
 		{"fedpace_local_steps", nil, 64},
 		{"fedpace_learning_rate", nil, 0.15},
 		{"fedpace_training_loss", nil, 4.25},       // of the first: the second has none
 		{"fedpace_validation_loss", nil, 3.5},      // likewise
 		{"fedpace_validation_accuracy", nil, 0.25}, // likewise
-		{"fedpace_updates_total", []string{"accepted", "simulated"}, 120},
+		{"fedpace_losses_not_finite_total", nil, 0},
+		{"fedpace_updates_total", []string{"accepted", "simulated"}, 60},
 		{"fedpace_updates_total", []string{"dropped", "simulated"}, 1},
-		{"fedpace_updates_total", []string{"late", "simulated"}, 0},
-		{"fedpace_client_phase_seconds", []string{"compute", "simulated"}, 60},
+		{"fedpace_updates_total", []string{"late", "simulated"}, 60},
+		{"fedpace_client_phase_seconds", []string{"compute", "simulated", "all"}, 60},
+		{"fedpace_slowest_client_seconds_total", []string{"upload", "simulated", "all"}, 1.342},
 		{"fedpace_actors", []string{"simulated"}, 3000},
 		{"fedpace_actors", []string{"real"}, 0},
 		{"fedpace_transfer_bytes_total", []string{"download"}, 60 * 838_750},
-		{"fedpace_transfer_bytes_total", []string{"upload"}, 60 * 838_750},
+		{"fedpace_transfer_bytes_total", []string{"upload"}, 59 * 838_750},
+		{"fedpace_client_time_seconds_total", []string{"useful"}, 182.25},
+		{"fedpace_client_time_seconds_total", []string{"wasted"}, 1.5},
+		{"fedpace_client_sgd_steps_total", []string{"wasted"}, 7},
+		{"fedpace_client_energy_joules_total", []string{"useful"}, 9},
+		{"fedpace_straggler_share", nil, 0.125},
+		{"fedpace_straggling_seconds_total", nil, 0.5},
+		{"fedpace_pacing_lag_seconds", nil, 1},
+		{"fedpace_bus_lag_seconds", nil, 0.002},
+		{"fedpace_bus_pending_messages", nil, 3},
 		{"fedpace_bus_dropped_total", nil, 0},
+		{"fedpace_bus_ignored_total", nil, 5},
 	} {
 		if got := value(t, families, test.name, test.labels...); got != test.want {
 			t.Errorf("%s%v is %v, want %v", test.name, test.labels, got, test.want)
@@ -169,41 +265,84 @@ func TestWhatARunShows(t *testing.T) {
 	if n := len(families["fedpace_updates_total"].Metric); n != round.Outcomes {
 		t.Errorf("%d series of outcomes in a run without devices, want %d", n, round.Outcomes)
 	}
+	if families["fedpace_devices"] != nil {
+		t.Error("a run without real devices shows some")
+	}
 }
 
 func TestRealDevicesHaveSeriesOfTheirOwn(t *testing.T) {
-	m := New("demo", "femnist", "fixed")
-	m.SetActors(Real, 1)
-	tally := NewTally(1)
-	tally.RealOutcome(round.Accepted)
-	tally.Plan(Real, round.Plan{Compute: 5e9})
-	m.ObserveRound(&round.Report{Round: 1, Outcomes: [round.Outcomes]int{round.Accepted: 3}}, tally)
-	families := scrape(t, m)
-	for kind, want := range map[string]float64{"simulated": 2, "real": 1} {
-		if got := value(t, families, "fedpace_updates_total", "accepted", kind); got != want {
-			t.Errorf("%v accepted of kind %s, want %v", got, kind, want)
+	families := scrape(t, equipped())
+	for _, test := range []struct {
+		name   string
+		labels []string
+		want   float64
+	}{
+		{"fedpace_updates_total", []string{"accepted", "simulated"}, 62},
+		{"fedpace_updates_total", []string{"accepted", "real"}, 1},
+		{"fedpace_client_phase_seconds", []string{"compute", "real", "device"}, 1},
+		{"fedpace_client_phase_seconds", []string{"compute", "simulated"}, 60},
+		{"fedpace_actors", []string{"real"}, 1},
+		{"fedpace_devices", []string{"present"}, 1},
+		{"fedpace_devices", []string{"silent"}, 2},
+		{"fedpace_device_heartbeats_total", nil, 12},
+		{"fedpace_hold_seconds_total", nil, 4},
+		{"fedpace_device_lost_total", nil, 1},
+		{"fedpace_device_refused_total", nil, 6},
+		{"fedpace_device_modelled_seconds_total", []string{"download"}, 0.3355},
+	} {
+		if got := value(t, families, test.name, test.labels...); got != test.want {
+			t.Errorf("%s%v is %v, want %v", test.name, test.labels, got, test.want)
 		}
 	}
-	if got := value(t, families, "fedpace_client_phase_seconds", "compute", "real"); got != 1 {
-		t.Errorf("%v compute phases of devices, want 1", got)
+	if got := value(t, families, "fedpace_device_silence_seconds"); got < 3 || got > 60 {
+		t.Errorf("the device is silent for %v s, want a little over 3", got)
 	}
 }
 
 func TestARunThatHasNotBegunShowsNoLoss(t *testing.T) {
-	families := scrape(t, New("demo", "femnist", "k-rounds"))
-	for _, name := range []string{"fedpace_training_loss", "fedpace_validation_loss", "fedpace_validation_accuracy", "fedpace_local_steps"} {
+	families := scrape(t, New(Run{Name: "demo", Task: "femnist", Schedule: "k-rounds"}))
+	for _, name := range []string{
+		"fedpace_training_loss", "fedpace_validation_loss", "fedpace_validation_accuracy", "fedpace_local_steps",
+		"fedpace_straggler_share", "fedpace_last_checkpoint_time_seconds", "fedpace_fixed_sgd_steps_total",
+	} {
 		if families[name] != nil {
 			t.Errorf("%s is shown before it is measured", name)
 		}
 	}
-	if got := value(t, families, "fedpace_round"); got != 0 {
-		t.Errorf("round %v before the first", got)
+	for _, name := range []string{"fedpace_round", "fedpace_progress_ratio"} {
+		if got := value(t, families, name); got != 0 {
+			t.Errorf("%s is %v before the first round", name, got)
+		}
+	}
+}
+
+// A loss that is infinite or no number is counted where one was measured; a
+// round without updates, and a run that does not train, have none.
+func TestLossesThatAreNotFinite(t *testing.T) {
+	nan, accepted := math.NaN(), [round.Outcomes]int{round.Accepted: 1}
+	for _, test := range []struct {
+		train bool
+		r     round.Report
+		want  float64
+	}{
+		{true, round.Report{TrainingLoss: 2, Outcomes: accepted}, 0},
+		{true, round.Report{TrainingLoss: nan, Outcomes: accepted}, 1},
+		{true, round.Report{TrainingLoss: math.Inf(1), Outcomes: accepted}, 1},
+		{true, round.Report{TrainingLoss: nan}, 0},
+		{true, round.Report{TrainingLoss: 2, Outcomes: accepted, Evaluated: true, ValidationLoss: math.Inf(1)}, 1},
+		{false, round.Report{TrainingLoss: nan, Outcomes: accepted}, 0},
+	} {
+		m := New(Run{Train: test.train})
+		m.ObserveRound(&test.r, nil)
+		if got := value(t, families(t, m), "fedpace_losses_not_finite_total"); got != test.want {
+			t.Errorf("train %v, %+v: counted %v, want %v", test.train, test.r, got, test.want)
+		}
 	}
 }
 
 // Prometheus' own rules for names and units.
 func TestPrometheusLint(t *testing.T) {
-	problems, err := testutil.GatherAndLint(served().registry)
+	problems, err := testutil.GatherAndLint(equipped().registry)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -212,125 +351,76 @@ func TestPrometheusLint(t *testing.T) {
 	}
 }
 
-// A duration is in the first bucket whose bound it does not exceed.
-func TestBuckets(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		d := round.Time(rapid.OneOf(
-			rapid.Int64Range(0, 1e14),
-			rapid.Custom(func(t *rapid.T) int64 { // around the bounds
-				return int64(firstBound)<<rapid.IntRange(0, buckets).Draw(t, "bound") + rapid.Int64Range(-1, 1).Draw(t, "off")
-			}),
-		).Draw(t, "duration"))
-		var h histogram
-		h.observe(d)
-		want := 0
-		for want < buckets && d > firstBound<<want {
-			want++
+// The number of series depends on the classes, of which 32 are told apart, and
+// not on the clients.
+func TestSeriesDoNotGrowWithThePopulation(t *testing.T) {
+	count := func(clients, classes int) (n int) {
+		run := Run{Name: "demo"}
+		for c := range classes {
+			run.Classes = append(run.Classes, fmt.Sprintf("class %d", c))
 		}
-		if h.counts[want] != 1 {
-			t.Fatalf("%d ns is not in bucket %d: %v", d, want, h.counts)
+		m := New(run)
+		m.SetActors(Simulated, clients)
+		tally := m.NewTally()
+		outcomes := [round.Outcomes]int{}
+		for c := range clients {
+			tally.Task(Simulated, c%max(1, classes), Phases{Compute: round.Time(1 + c*c)})
+			outcomes[c%round.Outcomes]++
 		}
-		if h.sum != d {
-			t.Fatalf("the sum is %d, want %d", h.sum, d)
+		tally.Spent(Spent{Energy: true})
+		m.ObserveRound(&round.Report{Round: 1, Outcomes: outcomes}, tally)
+		for _, f := range families(t, m) {
+			for _, metric := range f.Metric {
+				n += 1 + len(metric.GetHistogram().GetBucket())
+			}
 		}
-	})
-}
-
-func TestOnlyReadingIsAllowed(t *testing.T) {
-	s, err := served().Serve(t.Context(), "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+		return n
 	}
-	defer s.Close()
-	for _, test := range []struct {
-		method, path string
-		want         int
-	}{
-		{"GET", "/metrics", 200}, {"HEAD", "/metrics", 200}, {"GET", "/", 200},
-		{"POST", "/metrics", 405}, {"DELETE", "/metrics", 405}, {"POST", "/", 405}, {"GET", "/other", 404},
-	} {
-		request, err := http.NewRequest(test.method, "http://"+s.Addr()+test.path, strings.NewReader(""))
-		if err != nil {
-			t.Fatal(err)
-		}
-		response, err := http.DefaultClient.Do(request)
-		if err != nil {
-			t.Fatal(err)
-		}
-		body, err := io.ReadAll(response.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
-		response.Body.Close()
-		if response.StatusCode != test.want {
-			t.Errorf("%s %s: %s", test.method, test.path, response.Status)
-		}
-		if test.method == "HEAD" && len(body) > 0 {
-			t.Errorf("HEAD has a body of %d bytes", len(body))
-		}
+	if few, many := count(10, 3), count(100_000, 3); few != many {
+		t.Errorf("10 clients make %d series, 100,000 make %d", few, many)
+	}
+	if some, many := count(1000, 33), count(1000, 1000); some != many {
+		t.Errorf("33 classes make %d series, 1000 make %d", some, many)
 	}
 }
 
-func TestAPortInUseIsSaid(t *testing.T) {
-	m := served()
-	s, err := m.Serve(t.Context(), "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
-	_, err = m.Serve(t.Context(), s.Addr())
-	want := "http: the port of " + s.Addr() + " is in use (set http to another address, or to \"\" for no page)"
-	if err == nil || err.Error() != want {
-		t.Errorf("\n got %v\nwant %s", err, want)
-	}
-	if _, err := m.Serve(t.Context(), "256.0.0.1:x"); err == nil || !strings.Contains(err.Error(), "cannot listen on 256.0.0.1:x") {
-		t.Errorf("got %v", err)
-	}
-}
-
-func TestThePageEndsWithItsContext(t *testing.T) {
-	ctx, cancel := context.WithCancel(t.Context())
-	s, err := served().Serve(ctx, "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	cancel()
-	select {
-	case <-s.done:
-	case <-time.After(10 * time.Second):
-		t.Fatal("the server outlives its context")
-	}
-	for range 2 {
-		if err := s.Close(); err != nil {
-			t.Error(err)
+func TestClassesAreLabels(t *testing.T) {
+	m := New(Run{Classes: []string{"phone", "laptop \"2\""}})
+	tally := m.NewTally()
+	tally.Task(Simulated, 0, femnist)
+	tally.Task(Simulated, 1, femnist)
+	tally.Task(Simulated, 1, femnist)
+	tally.Slowest(Simulated, 1, femnist)
+	m.ObserveRound(&round.Report{Round: 1}, tally)
+	shown := scrape(t, m)
+	for class, want := range map[string]float64{"phone": 1, "laptop \"2\"": 2} {
+		if got := value(t, shown, "fedpace_client_phase_seconds", class, "compute"); got != want {
+			t.Errorf("%v tasks of class %s, want %v", got, class, want)
 		}
 	}
-	if _, err := http.Get("http://" + s.Addr() + "/metrics"); err == nil {
-		t.Error("the page still answers")
+	if got := value(t, shown, "fedpace_slowest_client_seconds_total", "phone", "compute"); got != 0 {
+		t.Errorf("the phone was waited for %v s, want 0: the laptop was slower", got)
 	}
 }
 
 // A scrape sees a round wholly or not at all.
 func TestAScrapeSeesWholeRounds(t *testing.T) {
-	m := New("demo", "femnist", "fixed")
+	m := New(Run{Name: "demo"})
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		tally := NewTally(1)
+		tally := m.NewTally()
 		for r := 1; r <= 2000; r++ {
 			for range 3 {
-				tally.Plan(Simulated, round.Plan{Compute: 1})
+				tally.Task(Simulated, 0, Phases{Compute: 1})
 			}
+			tally.Spent(Spent{Transferred: [2]float64{0, float64(3 * r)}})
 			m.ObserveRound(&round.Report{Round: r, SGDSteps: int64(r), Outcomes: [round.Outcomes]int{3}}, tally)
 		}
 	})
 	for range 50 {
-		families, err := m.registry.Gather()
-		if err != nil {
-			t.Fatal(err)
-		}
-		byName := map[string]*dto.MetricFamily{}
-		for _, f := range families {
-			byName[f.GetName()] = f
+		byName := families(t, m)
+		if byName["fedpace_transfer_bytes_total"] == nil {
+			continue // no round yet
 		}
 		r := value(t, byName, "fedpace_round")
 		for _, got := range []float64{
@@ -345,25 +435,4 @@ func TestAScrapeSeesWholeRounds(t *testing.T) {
 		}
 	}
 	wg.Wait()
-}
-
-// A run makes 250,000 plans a second: one must cost a few nanoseconds.
-func BenchmarkPlan(b *testing.B) {
-	t := NewTally(1)
-	plan := round.Plan{Download: 335_500_000, Compute: 1_360_000_000, Upload: 1_342_000_000}
-	b.ReportAllocs()
-	for b.Loop() {
-		t.Plan(Simulated, plan)
-	}
-}
-
-func BenchmarkObserveRound(b *testing.B) {
-	m := New("demo", "femnist", "fixed")
-	t := NewTally(1)
-	r := &round.Report{Round: 1}
-	b.ReportAllocs()
-	for b.Loop() {
-		t.Plan(Simulated, round.Plan{Compute: 1})
-		m.ObserveRound(r, t)
-	}
 }

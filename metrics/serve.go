@@ -10,26 +10,43 @@ import (
 	"time"
 )
 
-// Server is the page that a run shows.
-type Server struct {
-	listener net.Listener
-	server   http.Server
-	stop     func() bool   // detaches from the context
-	done     chan struct{} // closed when the listener's goroutine has ended
-	err      error         // why it ended; read after done
+// Page is what a server shows at a path. Its handler sees GET and HEAD alone,
+// under a host that the server answers to, with the headers of guard.go set; it
+// may replace them. A handler that streams moves its own write deadline
+// ([http.ResponseController.SetWriteDeadline]) and ends with its request's
+// context, which ends when the server closes.
+type Page struct {
+	Path    string // as a pattern of [http.ServeMux] without method and host, e.g. /metrics or /live/
+	Handler http.Handler
 }
 
-// Limits of a request; a scrape has no body and few headers.
+// Server is what a run shows over HTTP.
+type Server struct {
+	listener *limitedListener
+	server   http.Server
+	stop     func() bool        // detaches from the context
+	cancel   context.CancelFunc // ends the requests
+	done     chan struct{}      // closed when the listener's goroutine has ended
+	err      error              // why it ended; read after done
+}
+
+// Limits of a request; none that is answered has a body or many headers.
 const (
 	requestTime  = 10 * time.Second
 	idleTime     = time.Minute
 	shutdownTime = 2 * time.Second
 	headerBytes  = 16 << 10
+	maxConns     = 256
 )
 
-// Serve answers GET and HEAD on /metrics at the address until the context ends
-// or Close is called. Port 0 takes any free one: Addr tells which.
-func (m *Metrics) Serve(ctx context.Context, addr string) (*Server, error) {
+// Serve answers GET and HEAD for the pages at the address until the context
+// ends or Close is called. Port 0 takes any free one: Addr tells which.
+//
+// Requests are answered under an IP address, localhost, or the name in addr: a
+// page of somebody else's that has its own name resolve to this machine (DNS
+// rebinding) is refused. At most 256 connections are open at a time, more are
+// closed at once.
+func Serve(ctx context.Context, addr string, pages ...Page) (*Server, error) {
 	var config net.ListenConfig
 	l, err := config.Listen(ctx, "tcp", addr)
 	switch {
@@ -38,21 +55,25 @@ func (m *Metrics) Serve(ctx context.Context, addr string) (*Server, error) {
 	case err != nil:
 		return nil, fmt.Errorf("http: cannot listen on %s: %w", addr, err)
 	}
+	requests, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	s := &Server{
-		listener: l,
+		listener: limit(l, maxConns),
+		cancel:   cancel,
+		done:     make(chan struct{}),
 		server: http.Server{
-			Handler:           m.pages(),
+			Handler:           guard(addr, mux(pages)),
+			BaseContext:       func(net.Listener) context.Context { return requests },
 			ReadHeaderTimeout: requestTime,
 			ReadTimeout:       requestTime,
 			WriteTimeout:      requestTime,
 			IdleTimeout:       idleTime,
 			MaxHeaderBytes:    headerBytes,
+			ErrorLog:          silent, // what a client does wrong is not this program's news
 		},
-		done: make(chan struct{}),
 	}
 	go func() {
 		defer close(s.done)
-		if err := s.server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+		if err := s.server.Serve(s.listener); !errors.Is(err, http.ErrServerClosed) {
 			s.err = fmt.Errorf("http: %w", err)
 		}
 	}()
@@ -63,9 +84,9 @@ func (m *Metrics) Serve(ctx context.Context, addr string) (*Server, error) {
 // Addr is the address that is listened on, with the port in use.
 func (s *Server) Addr() string { return s.listener.Addr().String() }
 
-// Close lets running answers end for a moment, closes the port and returns when
-// nothing of the server runs any more. It may be called twice. The error says
-// why the server ended before it was told to.
+// Close ends streams, lets other answers end for a moment, closes the port and
+// returns when nothing of the server runs any more. It may be called twice. The
+// error says why the server ended before it was told to.
 func (s *Server) Close() error {
 	s.stop()
 	err := s.shutdown()
@@ -74,21 +95,11 @@ func (s *Server) Close() error {
 }
 
 func (s *Server) shutdown() error {
+	s.cancel()
 	ctx, cancel := context.WithTimeout(context.Background(), shutdownTime)
 	defer cancel()
 	if err := s.server.Shutdown(ctx); err != nil {
 		return s.server.Close() // an answer that takes too long is cut
 	}
 	return nil
-}
-
-// pages routes the requests.
-func (m *Metrics) pages() http.Handler {
-	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", m.Handler()) // GET covers HEAD; the mux answers 405 to all else
-	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-		fmt.Fprintln(w, "fedpace: this run's metrics are at /metrics")
-	})
-	return mux
 }

@@ -1,10 +1,6 @@
 package metrics
 
-import (
-	"math/bits"
-
-	"fedpace/coordinator/round"
-)
+import "fedpace/coordinator/round"
 
 // Kind is what a client is.
 type Kind uint8
@@ -21,88 +17,74 @@ var kindNames = [kinds]string{"simulated", "real"}
 // String is the kind's name in labels.
 func (k Kind) String() string { return kindNames[k] }
 
-// phase is a part of a task (Eq. 3).
-type phase uint8
+// Phases are the parts of a task (Eq. 3) in virtual time.
+type Phases struct{ Download, Compute, Upload round.Time }
 
-const (
-	download phase = iota
-	compute
-	upload
-	phases
-)
+const phases = 3
 
 var phaseNames = [phases]string{"download", "compute", "upload"}
 
-// buckets is the number of a histogram's upper bounds: 1 ms, 2 ms, 4 ms and so
-// on to 4.7 hours. Powers of two make finding one a matter of counting bits.
-const buckets = 25
+func (p Phases) list() [phases]round.Time { return [phases]round.Time{p.Download, p.Compute, p.Upload} }
 
-const firstBound = round.Time(1e6) // 1 ms
+// Split is what clients spent: useful on updates that are in a model, and
+// wasted on all else.
+type Split struct{ Useful, Wasted float64 }
 
-// bound is the upper bound of bucket i in seconds.
-func bound(i int) float64 { return float64(firstBound<<i) / 1e9 }
-
-// histogram counts durations. Counts are not cumulative; the last is of those
-// above all bounds.
-type histogram struct {
-	counts [buckets + 1]uint64
-	sum    round.Time
-}
-
-func (h *histogram) observe(d round.Time) {
-	// The first i with d <= firstBound<<i.
-	millis := (uint64(max(d, 1)) + uint64(firstBound) - 1) / uint64(firstBound)
-	h.counts[min(bits.Len64(millis-1), buckets)]++
-	h.sum += d
-}
-
-func (h *histogram) merge(from *histogram) {
-	for i, n := range from.counts {
-		h.counts[i] += n
-	}
-	h.sum += from.sum
+// Spent is what a run's clients have spent since its start.
+type Spent struct {
+	Seconds      Split      // of clients, in virtual time
+	Steps        Split      // local steps of SGD
+	Joules       Split      // of the classes that give their watts
+	Energy       bool       // whether any does
+	Transferred  [2]float64 // bytes of models: down, up
+	Straggling   float64    // virtual seconds between the rounds' median client and their slowest
+	MeanStraggle float64    // mean over rounds of that time's share of the round, 0 to 1; NaN: not known
 }
 
 // Tally collects what happens once for each client, between two rounds. It is
 // not safe for concurrent use.
 type Tally struct {
-	modelBytes int64
-	phases     [kinds][phases]histogram
-	outcomes   [round.Outcomes]uint64 // of real devices
-	transfer   [2]int64               // bytes: down, up
-	dirty      [kinds]bool            // whether phases of the kind hold anything
+	phases   [kinds][][phases]histogram // by class
+	outcomes [round.Outcomes]uint64     // of real devices
+	modelled [phases]float64            // seconds that simulated devices would have taken for the tasks of real ones
+
+	// Of the task whose update came last.
+	slowest      Phases
+	slowestKind  Kind
+	slowestClass int
+	slow         bool
+
+	spent *Spent // so far; nil: not known
 }
 
-// NewTally makes a tally for a model of that many bytes on the network.
-func NewTally(modelBytes int64) *Tally { return &Tally{modelBytes: modelBytes} }
+// Task counts the phases of a task whose outcome is known. Candidates that are
+// only asked for their loss have none, nor does a client that drops out: none
+// of its phases is known to end. The class is a simulated client's, by its
+// number; those of real devices are not told apart.
+func (t *Tally) Task(kind Kind, class int, p Phases) {
+	of := t.phases[kind]
+	h := &of[min(class, len(of)-1)]
+	h[0].observe(p.Download)
+	h[1].observe(p.Compute)
+	h[2].observe(p.Upload)
+}
 
-// Plan counts the phases and transfers of a task that a client will go
-// through. Of one that drops out nothing is counted: none of its phases is
-// known to end.
-func (t *Tally) Plan(kind Kind, plan round.Plan) {
-	if plan.Drops {
-		return
+// Modelled counts what a simulated device of mean speed would have taken for a
+// task that a real one has answered.
+func (t *Tally) Modelled(p Phases) {
+	for i, d := range p.list() {
+		t.modelled[i] += d.Seconds()
 	}
-	p := &t.phases[kind]
-	p[download].observe(plan.Download)
-	p[compute].observe(plan.Compute)
-	p[upload].observe(plan.Upload)
-	t.transfer[0] += t.modelBytes
-	t.transfer[1] += t.modelBytes
-	t.dirty[kind] = true
 }
+
+// Slowest says whose accepted update was the round's last, for which the others
+// waited.
+func (t *Tally) Slowest(kind Kind, class int, p Phases) {
+	t.slow, t.slowestKind, t.slowestClass, t.slowest = true, kind, class, p
+}
+
+// Spent says what clients have spent by the end of the round.
+func (t *Tally) Spent(s Spent) { t.spent = &s }
 
 // RealOutcome counts a real device's task; a round's report counts it too.
 func (t *Tally) RealOutcome(o round.Outcome) { t.outcomes[o]++ }
-
-// reset empties the tally.
-func (t *Tally) reset() {
-	for k := range t.phases {
-		if t.dirty[k] {
-			t.phases[k] = [phases]histogram{}
-			t.dirty[k] = false
-		}
-	}
-	t.outcomes = [round.Outcomes]uint64{}
-	t.transfer = [2]int64{}
-}

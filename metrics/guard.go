@@ -1,0 +1,96 @@
+package metrics
+
+import (
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+)
+
+// silent takes what a server logs of its clients' mistakes.
+var silent = log.New(io.Discard, "", 0)
+
+// mux routes to the pages; where none is at the root, a list of them is.
+func mux(pages []Page) *http.ServeMux {
+	m := http.NewServeMux()
+	var list strings.Builder
+	list.WriteString("fedpace: this run shows\n")
+	root := false
+	for _, p := range pages {
+		m.Handle(p.Path, p.Handler)
+		fmt.Fprintf(&list, "  %s\n", p.Path)
+		root = root || p.Path == "/" || p.Path == "/{$}"
+	}
+	if !root {
+		m.HandleFunc("/{$}", func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+			_, _ = io.WriteString(w, list.String()) // nobody to tell when the client is gone
+		})
+	}
+	return m
+}
+
+// headers go with every answer. Nothing of these pages comes from elsewhere,
+// runs inside another's frame, or tells another where its reader came from.
+var headers = map[string]string{
+	"Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; " +
+		"base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+	"Cross-Origin-Opener-Policy":   "same-origin",
+	"Cross-Origin-Resource-Policy": "same-origin",
+	"Referrer-Policy":              "no-referrer",
+	"X-Content-Type-Options":       "nosniff",
+	"X-Frame-Options":              "DENY",
+	"Cache-Control":                "no-store",
+}
+
+// guard refuses, before any page sees it, a request that is more than reading
+// or that comes under a name which is not this server's.
+func guard(addr string, pages http.Handler) http.Handler {
+	name, _, _ := net.SplitHostPort(addr) // Listen has accepted it
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		for key, value := range headers {
+			h.Set(key, value)
+		}
+		switch {
+		case !answersTo(name, r.Host):
+			http.Error(w, "this server answers to an IP address, to localhost and to the name that it was told to listen on", http.StatusMisdirectedRequest)
+		case r.Method != http.MethodGet && r.Method != http.MethodHead:
+			h.Set("Allow", "GET, HEAD")
+			http.Error(w, "there is nothing here but to read", http.StatusMethodNotAllowed)
+		case !plain(r):
+			http.Error(w, "want a path without dots, backslashes and control characters", http.StatusBadRequest)
+		default:
+			r.Body = http.NoBody // a GET's body means nothing
+			pages.ServeHTTP(w, r)
+		}
+	})
+}
+
+// answersTo says whether a request's Host is this server's: an address cannot
+// be rebound, nor can localhost (RFC 6761, 6.3) or the name that was configured.
+func answersTo(configured, host string) bool {
+	if h, _, err := net.SplitHostPort(host); err == nil {
+		host = h
+	} else {
+		host = strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
+	}
+	host = strings.TrimSuffix(host, ".")
+	_, err := netip.ParseAddr(host)
+	return err == nil || strings.EqualFold(host, "localhost") ||
+		configured != "" && strings.EqualFold(host, strings.TrimSuffix(configured, "."))
+}
+
+// plain says whether a path is one that no file system or router reads as
+// another.
+func plain(r *http.Request) bool {
+	if strings.ContainsFunc(r.URL.Path, func(c rune) bool { return c < ' ' || c == '\\' || c == 0x7f }) {
+		return false
+	}
+	parts := strings.Split(r.URL.Path, "/")
+	return !slices.Contains(parts, "..") && !slices.Contains(parts, ".")
+}

@@ -1,0 +1,170 @@
+package metrics
+
+import (
+	"math"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
+
+	"fedpace/coordinator/round"
+)
+
+// A histogram counts durations in the buckets of Prometheus' native histograms
+// of schema 3: eight to a doubling, bucket k holding what is above 2^((k-1)/8)
+// and at most 2^(k/8) seconds. Every eighth bound is a power of two, so the
+// classic histogram, whose bounds those are, follows from the same counts.
+type histogram struct {
+	counts [cells]uint64
+	lo, hi int // the cells that may hold something are those from lo to before hi
+	sum    float64
+}
+
+const (
+	schema = 3
+	parts  = 1 << schema // cells a doubling
+
+	// From 1 ns, above 2^-30 s, to what virtual time can hold, below 2^33 s.
+	lowest  = -30 * parts
+	highest = 33 * parts
+	// Cell 0 is of durations of 0, cell 1 of the bucket lowest+1 and so on.
+	cells = highest - lowest + 1
+
+	// The classic bounds are 2^classicFirst to 2^classicLast seconds: 1 ms to 9 hours.
+	classicFirst = -10
+	classicLast  = 15
+)
+
+// mantissas are those of 2^(0/8) to 2^(7/8), as bits: the bounds within a
+// doubling, rounded as Prometheus' clients round them.
+var mantissas = func() (m [parts]uint64) {
+	for i, half := range [parts]float64{
+		0.5, 0.5452538663326288, 0.5946035575013605, 0.6484197773255048,
+		0.7071067811865475, 0.7711054127039704, 0.8408964152537144, 0.9170040432046711,
+	} {
+		m[i] = math.Float64bits(half) & mantissaBits
+	}
+	return m
+}()
+
+const (
+	mantissaWidth = 52
+	mantissaBits  = 1<<mantissaWidth - 1
+	exponentBias  = 1023
+
+	// A number's place among the mantissas follows from its first bits, but for
+	// one bound at most that shares them: bounds lie over 2^-6 apart.
+	prefixWidth = 6
+)
+
+// below counts the mantissas that are less than the least number with a prefix.
+var below = func() (b [1 << prefixWidth]uint8) {
+	for prefix := range b {
+		for _, m := range mantissas {
+			if m < uint64(prefix)<<(mantissaWidth-prefixWidth) {
+				b[prefix]++
+			}
+		}
+	}
+	return b
+}()
+
+// cell is the place of a duration.
+func cell(d round.Time) int {
+	if d <= 0 {
+		return 0
+	}
+	bits := math.Float64bits(d.Seconds())
+	m := bits & mantissaBits
+	i := int(below[m>>(mantissaWidth-prefixWidth)])
+	if i < parts && m > mantissas[i] {
+		i++
+	}
+	doubling := int(bits>>mantissaWidth) - exponentBias
+	return min(doubling*parts+i-lowest, cells-1)
+}
+
+func (h *histogram) observe(d round.Time) {
+	c := cell(d)
+	h.counts[c]++
+	h.sum += d.Seconds()
+	if h.hi == 0 {
+		h.lo, h.hi = c, c+1
+	} else if c < h.lo {
+		h.lo = c
+	} else if c >= h.hi {
+		h.hi = c + 1
+	}
+}
+
+// take adds what another holds, and empties it.
+func (h *histogram) take(from *histogram) {
+	if from.hi == 0 {
+		return
+	}
+	if h.hi == 0 {
+		h.lo, h.hi = from.lo, from.hi
+	}
+	h.lo, h.hi = min(h.lo, from.lo), max(h.hi, from.hi)
+	for c := from.lo; c < from.hi; c++ {
+		h.counts[c] += from.counts[c]
+		from.counts[c] = 0
+	}
+	h.sum += from.sum
+	from.sum, from.lo, from.hi = 0, 0, 0
+}
+
+// metric is the histogram as a scrape takes it, in both forms.
+func (h *histogram) metric(d *prometheus.Desc, labels ...string) prometheus.Metric {
+	count := uint64(0)
+	classic := make(map[float64]uint64, classicLast-classicFirst+1)
+	native := map[int]int64{}
+	c := 0
+	for e := classicFirst; e <= classicLast; e++ {
+		for ; c <= e*parts-lowest; c++ {
+			count += h.counts[c]
+		}
+		classic[math.Exp2(float64(e))] = count
+	}
+	for ; c < cells; c++ {
+		count += h.counts[c]
+	}
+	for c := max(h.lo, 1); c < h.hi; c++ {
+		if n := h.counts[c]; n > 0 {
+			native[c+lowest] = int64(n)
+		}
+	}
+	return bothForms{
+		prometheus.MustNewConstHistogram(d, count, h.sum, classic, labels...),
+		constNative(d, count, h.sum, native, h.counts[0], labels),
+	}
+}
+
+// bothForms is a histogram with classic buckets and native ones: a scrape in
+// protobuf has both, one in text the classic buckets.
+type bothForms struct{ classic, native prometheus.Metric }
+
+func (m bothForms) Desc() *prometheus.Desc { return m.classic.Desc() }
+
+func (m bothForms) Write(out *dto.Metric) error {
+	if err := m.classic.Write(out); err != nil {
+		return err
+	}
+	var native dto.Metric
+	if err := m.native.Write(&native); err != nil {
+		return err
+	}
+	to, from := out.Histogram, native.Histogram
+	to.Schema, to.ZeroThreshold, to.ZeroCount = from.Schema, from.ZeroThreshold, from.ZeroCount
+	to.PositiveSpan, to.PositiveDelta = from.PositiveSpan, from.PositiveDelta
+	return nil
+}
+
+// constNative is a native histogram; what it is made of is right by construction.
+func constNative(d *prometheus.Desc, count uint64, sum float64, buckets map[int]int64, zero uint64, labels []string) prometheus.Metric {
+	m, err := prometheus.NewConstNativeHistogram(d, count, sum, buckets, nil, zero, schema, prometheus.DefNativeHistogramZeroThreshold, time.Time{}, labels...)
+	if err != nil {
+		panic("metrics: " + err.Error())
+	}
+	return m
+}

@@ -198,6 +198,7 @@ type Task struct {
 	ModelDigest   []byte                 `protobuf:"bytes,6,opt,name=model_digest,json=modelDigest,proto3" json:"model_digest,omitempty"`      // SHA-256 of the base model; empty: nothing is trained
 	ModelBits     uint64                 `protobuf:"varint,7,opt,name=model_bits,json=modelBits,proto3" json:"model_bits,omitempty"`           // size of one transfer of the model
 	StartNs       int64                  `protobuf:"varint,8,opt,name=start_ns,json=startNs,proto3" json:"start_ns,omitempty"`                 // virtual time at which the task starts
+	Stamp         uint64                 `protobuf:"fixed64,16,opt,name=stamp,proto3" json:"stamp,omitempty"`                                  // RunInfo's; 0: all hosts are the coordinator's own
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -284,6 +285,13 @@ func (x *Task) GetModelBits() uint64 {
 func (x *Task) GetStartNs() int64 {
 	if x != nil {
 		return x.StartNs
+	}
+	return 0
+}
+
+func (x *Task) GetStamp() uint64 {
+	if x != nil {
+		return x.Stamp
 	}
 	return 0
 }
@@ -1558,12 +1566,273 @@ func (x *SumReply) GetReason() string {
 	return ""
 }
 
+// RunInfo is what a host must know to stand in for the clients of a run: the
+// answer to an InfoRequest on fedpace.<run>.info.
+type RunInfo struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Run           string                 `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"`
+	Stamp         uint64                 `protobuf:"fixed64,2,opt,name=stamp,proto3" json:"stamp,omitempty"`               // of configuration, kernel, spec and files: equal stamps, equal plans and sums
+	Version       string                 `protobuf:"bytes,3,opt,name=version,proto3" json:"version,omitempty"`             // of the coordinator's program, for people
+	Configuration string                 `protobuf:"bytes,4,opt,name=configuration,proto3" json:"configuration,omitempty"` // resolved, as YAML
+	Kernel        string                 `protobuf:"bytes,5,opt,name=kernel,proto3" json:"kernel,omitempty"`               // class that the run's jobs are for; empty: it does not train
+	Spec          *Spec                  `protobuf:"bytes,6,opt,name=spec,proto3" json:"spec,omitempty"`                   // absent: it does not train
+	Files         []*File                `protobuf:"bytes,7,rep,name=files,proto3" json:"files,omitempty"`                 // that the configuration names, its data apart
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RunInfo) Reset() {
+	*x = RunInfo{}
+	mi := &file_fedpace_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RunInfo) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RunInfo) ProtoMessage() {}
+
+func (x *RunInfo) ProtoReflect() protoreflect.Message {
+	mi := &file_fedpace_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RunInfo.ProtoReflect.Descriptor instead.
+func (*RunInfo) Descriptor() ([]byte, []int) {
+	return file_fedpace_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *RunInfo) GetRun() string {
+	if x != nil {
+		return x.Run
+	}
+	return ""
+}
+
+func (x *RunInfo) GetStamp() uint64 {
+	if x != nil {
+		return x.Stamp
+	}
+	return 0
+}
+
+func (x *RunInfo) GetVersion() string {
+	if x != nil {
+		return x.Version
+	}
+	return ""
+}
+
+func (x *RunInfo) GetConfiguration() string {
+	if x != nil {
+		return x.Configuration
+	}
+	return ""
+}
+
+func (x *RunInfo) GetKernel() string {
+	if x != nil {
+		return x.Kernel
+	}
+	return ""
+}
+
+func (x *RunInfo) GetSpec() *Spec {
+	if x != nil {
+		return x.Spec
+	}
+	return nil
+}
+
+func (x *RunInfo) GetFiles() []*File {
+	if x != nil {
+		return x.Files
+	}
+	return nil
+}
+
+// File tells one file's content from another's.
+type File struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Path          string                 `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`     // as in the configuration
+	Digest        []byte                 `protobuf:"bytes,2,opt,name=digest,proto3" json:"digest,omitempty"` // SHA-256
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *File) Reset() {
+	*x = File{}
+	mi := &file_fedpace_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *File) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*File) ProtoMessage() {}
+
+func (x *File) ProtoReflect() protoreflect.Message {
+	mi := &file_fedpace_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use File.ProtoReflect.Descriptor instead.
+func (*File) Descriptor() ([]byte, []int) {
+	return file_fedpace_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *File) GetPath() string {
+	if x != nil {
+		return x.Path
+	}
+	return ""
+}
+
+func (x *File) GetDigest() []byte {
+	if x != nil {
+		return x.Digest
+	}
+	return nil
+}
+
+// InfoRequest asks for RunInfo and says what the asker does for the run.
+type InfoRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Host          string                 `protobuf:"bytes,1,opt,name=host,proto3" json:"host,omitempty"`        // name, a token; empty: one who only asks
+	Workers       uint32                 `protobuf:"varint,2,opt,name=workers,proto3" json:"workers,omitempty"` // jobs that it does at a time; 0: none (any more)
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *InfoRequest) Reset() {
+	*x = InfoRequest{}
+	mi := &file_fedpace_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *InfoRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*InfoRequest) ProtoMessage() {}
+
+func (x *InfoRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_fedpace_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use InfoRequest.ProtoReflect.Descriptor instead.
+func (*InfoRequest) Descriptor() ([]byte, []int) {
+	return file_fedpace_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *InfoRequest) GetHost() string {
+	if x != nil {
+		return x.Host
+	}
+	return ""
+}
+
+func (x *InfoRequest) GetWorkers() uint32 {
+	if x != nil {
+		return x.Workers
+	}
+	return 0
+}
+
+// Announcement says on fedpace.runs, every second, that there is a run.
+type Announcement struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Run           string                 `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"`
+	Stamp         uint64                 `protobuf:"fixed64,2,opt,name=stamp,proto3" json:"stamp,omitempty"` // RunInfo's
+	Over          bool                   `protobuf:"varint,3,opt,name=over,proto3" json:"over,omitempty"`    // it has ended, or its coordinator has stopped
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Announcement) Reset() {
+	*x = Announcement{}
+	mi := &file_fedpace_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Announcement) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Announcement) ProtoMessage() {}
+
+func (x *Announcement) ProtoReflect() protoreflect.Message {
+	mi := &file_fedpace_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Announcement.ProtoReflect.Descriptor instead.
+func (*Announcement) Descriptor() ([]byte, []int) {
+	return file_fedpace_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *Announcement) GetRun() string {
+	if x != nil {
+		return x.Run
+	}
+	return ""
+}
+
+func (x *Announcement) GetStamp() uint64 {
+	if x != nil {
+		return x.Stamp
+	}
+	return 0
+}
+
+func (x *Announcement) GetOver() bool {
+	if x != nil {
+		return x.Over
+	}
+	return false
+}
+
 var File_fedpace_proto protoreflect.FileDescriptor
 
 const file_fedpace_proto_rawDesc = "" +
 	"\n" +
 	"\rfedpace.proto\x12\n" +
-	"fedpace.v1\"\xf2\x01\n" +
+	"fedpace.v1\"\x88\x02\n" +
 	"\x04Task\x12\x12\n" +
 	"\x04task\x18\x01 \x01(\x04R\x04task\x12\x14\n" +
 	"\x05round\x18\x02 \x01(\rR\x05round\x12\x1f\n" +
@@ -1575,7 +1844,8 @@ const file_fedpace_proto_rawDesc = "" +
 	"\fmodel_digest\x18\x06 \x01(\fR\vmodelDigest\x12\x1d\n" +
 	"\n" +
 	"model_bits\x18\a \x01(\x04R\tmodelBits\x12\x19\n" +
-	"\bstart_ns\x18\b \x01(\x03R\astartNs\"M\n" +
+	"\bstart_ns\x18\b \x01(\x03R\astartNs\x12\x14\n" +
+	"\x05stamp\x18\x10 \x01(\x06R\x05stamp\"M\n" +
 	"\aDropout\x12'\n" +
 	"\x05phase\x18\x01 \x01(\x0e2\x11.fedpace.v1.PhaseR\x05phase\x12\x19\n" +
 	"\bafter_ns\x18\x02 \x01(\x03R\aafterNs\"\xa6\x01\n" +
@@ -1685,7 +1955,25 @@ const file_fedpace_proto_rawDesc = "" +
 	"\x06number\x18\x02 \x01(\x04R\x06number\"Q\n" +
 	"\bSumReply\x12-\n" +
 	"\averdict\x18\x01 \x01(\x0e2\x13.fedpace.v1.VerdictR\averdict\x12\x16\n" +
-	"\x06reason\x18\x02 \x01(\tR\x06reason*W\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\"\xd7\x01\n" +
+	"\aRunInfo\x12\x10\n" +
+	"\x03run\x18\x01 \x01(\tR\x03run\x12\x14\n" +
+	"\x05stamp\x18\x02 \x01(\x06R\x05stamp\x12\x18\n" +
+	"\aversion\x18\x03 \x01(\tR\aversion\x12$\n" +
+	"\rconfiguration\x18\x04 \x01(\tR\rconfiguration\x12\x16\n" +
+	"\x06kernel\x18\x05 \x01(\tR\x06kernel\x12$\n" +
+	"\x04spec\x18\x06 \x01(\v2\x10.fedpace.v1.SpecR\x04spec\x12&\n" +
+	"\x05files\x18\a \x03(\v2\x10.fedpace.v1.FileR\x05files\"2\n" +
+	"\x04File\x12\x12\n" +
+	"\x04path\x18\x01 \x01(\tR\x04path\x12\x16\n" +
+	"\x06digest\x18\x02 \x01(\fR\x06digest\";\n" +
+	"\vInfoRequest\x12\x12\n" +
+	"\x04host\x18\x01 \x01(\tR\x04host\x12\x18\n" +
+	"\aworkers\x18\x02 \x01(\rR\aworkers\"J\n" +
+	"\fAnnouncement\x12\x10\n" +
+	"\x03run\x18\x01 \x01(\tR\x03run\x12\x14\n" +
+	"\x05stamp\x18\x02 \x01(\x06R\x05stamp\x12\x12\n" +
+	"\x04over\x18\x03 \x01(\bR\x04over*W\n" +
 	"\x05Phase\x12\x15\n" +
 	"\x11PHASE_UNSPECIFIED\x10\x00\x12\x12\n" +
 	"\x0ePHASE_DOWNLOAD\x10\x01\x12\x11\n" +
@@ -1716,29 +2004,33 @@ func file_fedpace_proto_rawDescGZIP() []byte {
 }
 
 var file_fedpace_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_fedpace_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
+var file_fedpace_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
 var file_fedpace_proto_goTypes = []any{
-	(Phase)(0),         // 0: fedpace.v1.Phase
-	(JobKind)(0),       // 1: fedpace.v1.JobKind
-	(Verdict)(0),       // 2: fedpace.v1.Verdict
-	(*Task)(nil),       // 3: fedpace.v1.Task
-	(*Dropout)(nil),    // 4: fedpace.v1.Dropout
-	(*Plan)(nil),       // 5: fedpace.v1.Plan
-	(*Update)(nil),     // 6: fedpace.v1.Update
-	(*Join)(nil),       // 7: fedpace.v1.Join
-	(*Heartbeat)(nil),  // 8: fedpace.v1.Heartbeat
-	(*ModelChunk)(nil), // 9: fedpace.v1.ModelChunk
-	(*Spec)(nil),       // 10: fedpace.v1.Spec
-	(*Job)(nil),        // 11: fedpace.v1.Job
-	(*Method)(nil),     // 12: fedpace.v1.Method
-	(*ClientWork)(nil), // 13: fedpace.v1.ClientWork
-	(*Shard)(nil),      // 14: fedpace.v1.Shard
-	(*Sum)(nil),        // 15: fedpace.v1.Sum
-	(*ClientLoss)(nil), // 16: fedpace.v1.ClientLoss
-	(*ShardScore)(nil), // 17: fedpace.v1.ShardScore
-	(*Failure)(nil),    // 18: fedpace.v1.Failure
-	(*Handle)(nil),     // 19: fedpace.v1.Handle
-	(*SumReply)(nil),   // 20: fedpace.v1.SumReply
+	(Phase)(0),           // 0: fedpace.v1.Phase
+	(JobKind)(0),         // 1: fedpace.v1.JobKind
+	(Verdict)(0),         // 2: fedpace.v1.Verdict
+	(*Task)(nil),         // 3: fedpace.v1.Task
+	(*Dropout)(nil),      // 4: fedpace.v1.Dropout
+	(*Plan)(nil),         // 5: fedpace.v1.Plan
+	(*Update)(nil),       // 6: fedpace.v1.Update
+	(*Join)(nil),         // 7: fedpace.v1.Join
+	(*Heartbeat)(nil),    // 8: fedpace.v1.Heartbeat
+	(*ModelChunk)(nil),   // 9: fedpace.v1.ModelChunk
+	(*Spec)(nil),         // 10: fedpace.v1.Spec
+	(*Job)(nil),          // 11: fedpace.v1.Job
+	(*Method)(nil),       // 12: fedpace.v1.Method
+	(*ClientWork)(nil),   // 13: fedpace.v1.ClientWork
+	(*Shard)(nil),        // 14: fedpace.v1.Shard
+	(*Sum)(nil),          // 15: fedpace.v1.Sum
+	(*ClientLoss)(nil),   // 16: fedpace.v1.ClientLoss
+	(*ShardScore)(nil),   // 17: fedpace.v1.ShardScore
+	(*Failure)(nil),      // 18: fedpace.v1.Failure
+	(*Handle)(nil),       // 19: fedpace.v1.Handle
+	(*SumReply)(nil),     // 20: fedpace.v1.SumReply
+	(*RunInfo)(nil),      // 21: fedpace.v1.RunInfo
+	(*File)(nil),         // 22: fedpace.v1.File
+	(*InfoRequest)(nil),  // 23: fedpace.v1.InfoRequest
+	(*Announcement)(nil), // 24: fedpace.v1.Announcement
 }
 var file_fedpace_proto_depIdxs = []int32{
 	0,  // 0: fedpace.v1.Dropout.phase:type_name -> fedpace.v1.Phase
@@ -1754,11 +2046,13 @@ var file_fedpace_proto_depIdxs = []int32{
 	18, // 10: fedpace.v1.Sum.failure:type_name -> fedpace.v1.Failure
 	19, // 11: fedpace.v1.Sum.handle:type_name -> fedpace.v1.Handle
 	2,  // 12: fedpace.v1.SumReply.verdict:type_name -> fedpace.v1.Verdict
-	13, // [13:13] is the sub-list for method output_type
-	13, // [13:13] is the sub-list for method input_type
-	13, // [13:13] is the sub-list for extension type_name
-	13, // [13:13] is the sub-list for extension extendee
-	0,  // [0:13] is the sub-list for field type_name
+	10, // 13: fedpace.v1.RunInfo.spec:type_name -> fedpace.v1.Spec
+	22, // 14: fedpace.v1.RunInfo.files:type_name -> fedpace.v1.File
+	15, // [15:15] is the sub-list for method output_type
+	15, // [15:15] is the sub-list for method input_type
+	15, // [15:15] is the sub-list for extension type_name
+	15, // [15:15] is the sub-list for extension extendee
+	0,  // [0:15] is the sub-list for field type_name
 }
 
 func init() { file_fedpace_proto_init() }
@@ -1772,7 +2066,7 @@ func file_fedpace_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_fedpace_proto_rawDesc), len(file_fedpace_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   18,
+			NumMessages:   22,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -22,7 +22,7 @@ const (
 // Config is what a machine needs to know of its run.
 type Config struct {
 	Seed    uint64
-	Clients int // population
+	Clients int // population, of simulated clients
 	Cohort  int // clients asked in a round; with Buffered, clients at work at a time
 	Closing Closing
 	Select  Select // nil: Uniform
@@ -36,12 +36,15 @@ type Config struct {
 	// later time, or false when it never does. Both are pure. nil: all are
 	// always available. Where fewer are available than the cohort, those are
 	// taken; where none is, the round opens at the next change.
+	// Devices are none of their business.
 	Available  func(client int, t Time) bool
 	NextChange func(t Time) (Time, bool)
 
 	// Expect is the time that a client is expected to take for a task of so
 	// many local steps, never less for more steps. Only Fit asks.
 	Expect func(client, steps int) Time
+
+	Devices Devices // real devices, clients beyond the population
 
 	Train         bool // false: no updates are trained and no loss is known
 	EvaluateEvery int  // rounds between evaluations; 0: only the final model
@@ -78,6 +81,9 @@ func (c *Config) Validate() error {
 		return errors.New("round: availability needs both who is available and when that changes next")
 	}
 	if err := c.Closing.validate(c.Cohort); err != nil {
+		return err
+	}
+	if err := c.Devices.validate(c); err != nil {
 		return err
 	}
 	return selection(c.Select).validate(c)

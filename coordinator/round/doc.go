@@ -32,6 +32,7 @@
 //	cohort.go     orders of clients: uniform; sizes.go: by size
 //	filling.go    places to clients, waiting for who is away
 //	asking.go     candidates and their losses
+//	devices.go    real devices: who is there, and answers that cannot count
 //	flights.go    tasks under way; models.go: versions of the model they name
 //	state.go      the whole state as plain values
 //

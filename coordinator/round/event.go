@@ -4,9 +4,9 @@ package round
 type Event struct {
 	Kind EventKind
 
-	Task   uint64 // Planned, Due
-	Client int    // Planned: who answered
-	Plan   Plan   // Planned
+	Task   uint64 // Planned, Silent, Invalid, Due
+	Client int    // Planned, Silent, Invalid: who answered; Joined, Left: who did
+	Plan   Plan   // Planned, Invalid
 
 	Timer Timer // Due
 
@@ -22,14 +22,18 @@ type EventKind uint8
 // The events.
 const (
 	Started   EventKind = iota // the run begins; once, first
-	Planned                    // an actor answered its task
+	Planned                    // an actor answered its task: a simulated one with its plan, a device with an update and the durations it measured
 	Due                        // a timer fell due on the clock
 	Trained                    // the accepted updates are in the model
 	Evaluated                  // the model was measured on the held-out samples
 	Answered                   // the candidates' losses are known
+	Joined                     // a device takes part from here on
+	Left                       // a device takes no part until it joins again
+	Silent                     // a device fell silent over its task: it has left, and the task will be lost
+	Invalid                    // a device answered its task with an update that cannot count
 )
 
-var eventNames = [...]string{"started", "planned", "due", "trained", "evaluated", "answered"}
+var eventNames = [...]string{"started", "planned", "due", "trained", "evaluated", "answered", "joined", "left", "silent", "invalid"}
 
 func (k EventKind) String() string { return eventNames[k] }
 

@@ -13,7 +13,7 @@ func (m *Machine) fill() error {
 		return fmt.Errorf("round: virtual time passes %g years in round %d", MaxTime.Seconds()/(365.25*86400), m.round)
 	}
 	overlaps := m.config.Closing.overlaps()
-	places := m.config.Cohort - m.outstanding
+	places := m.config.Cohort - m.taken()
 	if d := m.config.Select.candidates(); d > 0 {
 		places, m.probing = d, true
 	}
@@ -26,7 +26,11 @@ func (m *Machine) fill() error {
 	} else {
 		issued = m.issueDrawn(places)
 	}
-	if issued > 0 {
+	devices := 0
+	if issued > 0 || overlaps { // devices take part in rounds of others
+		devices = m.issueDevices()
+	}
+	if issued+devices > 0 {
 		m.phase = Planning
 	} else {
 		m.phase = Clocked
@@ -45,6 +49,9 @@ func (m *Machine) fill() error {
 
 // available says whether a client can be given a task now.
 func (m *Machine) available(client int) bool {
+	if i, ok := m.device(client); ok {
+		return !m.busy.has(client) && m.devices.present.has(i)
+	}
 	return !m.busy.has(client) && (m.config.Available == nil || m.config.Available(client, m.now))
 }
 
@@ -89,6 +96,9 @@ const tries = 64
 // are keyed (task, try).
 func (m *Machine) draw() (client int, ok bool) {
 	seed, task := m.config.Seed, m.nextTask
+	if m.config.Devices.Include == Sampled {
+		task += m.devices.next - FirstDeviceTask // one draw for each task
+	}
 	for try := range uint64(tries) {
 		if client := m.order.pick(keyed.Hash(seed, keyed.Replacement, task, try)); m.available(client) {
 			return client, true
@@ -96,7 +106,7 @@ func (m *Machine) draw() (client int, ok bool) {
 	}
 	total := uint64(0)
 	m.free = m.free[:0]
-	m.busy.absent(m.config.Clients, func(client int) {
+	m.busy.absent(m.config.drawn(), func(client int) {
 		if w := m.order.weight(client); w > 0 && m.available(client) {
 			m.free = append(m.free, int32(client))
 			total += w
@@ -118,13 +128,17 @@ func (m *Machine) draw() (client int, ok bool) {
 
 // issue gives a client a task, or asks a candidate.
 func (m *Machine) issue(client int) {
-	list, steps := &m.tasks, 1
+	list, next, unplaced, steps := &m.tasks, &m.nextTask, &m.unplaced, 1
+	if _, ok := m.device(client); ok {
+		list, next, unplaced = &m.devices.tasks, &m.devices.next, &m.devices.unplaced
+		m.devices.outstanding++
+	}
 	if m.probing {
 		list = &m.probes
 		m.report.Candidates++
 	} else {
 		steps = m.config.Select.steps(&m.config, client, m.steps)
-		m.unplaced++
+		*unplaced++
 		m.outstanding++
 		m.busy.add(client)
 		if m.config.Train {
@@ -132,9 +146,9 @@ func (m *Machine) issue(client int) {
 		}
 	}
 	f := list.add()
-	f.task, f.start, f.model, f.done, f.rate = m.nextTask, m.now, m.model, m.stepsDone[client], m.rate
+	f.task, f.start, f.model, f.done, f.rate = *next, m.now, m.model, m.stepsDone[client], m.rate
 	f.client, f.round, f.steps = int32(client), int32(m.round), int32(steps)
-	m.nextTask++
+	*next++
 	m.unplanned++
 	m.send(f)
 }

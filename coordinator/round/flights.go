@@ -21,7 +21,8 @@ type flight struct {
 	planned bool
 	drops   bool
 	ended   bool
-	waiting bool // its update waits for training
+	waiting bool    // its update waits for training
+	verdict Outcome // what is known of its end ahead: Lost or Refused; Accepted: nothing
 }
 
 // parts are the phases of a plan.

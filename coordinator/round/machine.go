@@ -36,6 +36,8 @@ type Machine struct {
 	buffer      []uint64 // their tasks, while they wait for training
 	named       models   // when the run trains
 
+	devices devices
+
 	probing bool // the tasks that are planned, answered or asked for are probes
 	probes  flights
 
@@ -85,7 +87,9 @@ func New(c Config) (*Machine, error) {
 	if err != nil {
 		return nil, err
 	}
-	order, err := selection(c.Select).newOrder(&c)
+	drawn := c
+	drawn.Clients = c.drawn()
+	order, err := selection(c.Select).newOrder(&drawn)
 	if err != nil {
 		return nil, err
 	}
@@ -96,8 +100,9 @@ func New(c Config) (*Machine, error) {
 		order:     order,
 		nextTask:  1,
 		nextSeq:   1,
-		busy:      newBitset(c.Clients),
-		stepsDone: make([]int64, c.Clients),
+		busy:      newBitset(c.population()),
+		stepsDone: make([]int64, c.population()),
+		devices:   newDevices(c.Devices.Count),
 	}
 	m.config.Select = selection(c.Select)
 	m.named.add(0)
@@ -121,8 +126,10 @@ func (m *Machine) Step(e Event) (*Effects, error) {
 	switch e.Kind {
 	case Started:
 		err = m.started()
-	case Planned:
+	case Planned, Silent, Invalid:
 		err = m.planned(e)
+	case Joined, Left:
+		err = m.presence(e)
 	case Due:
 		err = m.due(e.Timer)
 	case Trained:
@@ -165,9 +172,9 @@ func (m *Machine) open() error {
 	m.accepted = 0
 	m.report = m.newReport()
 	if m.config.Closing.overlaps() {
-		m.tasks.shrink()
+		m.flights((*flights).shrink)
 	} else {
-		m.tasks.reset()
+		m.flights((*flights).reset)
 	}
 	return m.fill()
 }
@@ -210,11 +217,7 @@ func (m *Machine) schedule(t Timer) uint64 {
 // planned records a plan. Once every task has one, their ends are placed on
 // the clock in task order.
 func (m *Machine) planned(e Event) error {
-	list := &m.tasks
-	if m.probing {
-		list = &m.probes
-	}
-	f := list.find(e.Task)
+	f := m.list(e.Task).find(e.Task)
 	switch {
 	case m.phase != Planning || f == nil:
 		m.out.Ignored = "stale plan"
@@ -229,7 +232,10 @@ func (m *Machine) planned(e Event) error {
 	if err := e.Plan.validate(); err != nil {
 		return fmt.Errorf("round: task %d, client %d: %w", e.Task, e.Client, err)
 	}
-	p := e.Plan
+	p, err := m.answer(f, e)
+	if err != nil {
+		return err
+	}
 	switch {
 	case m.probing:
 		p = p.probe()
@@ -266,7 +272,17 @@ func (p Plan) validate() error {
 func (p Plan) Total() Time { return p.Download + p.Compute + p.Upload }
 
 func (m *Machine) place() {
-	last := m.tasks.list[len(m.tasks.list)-m.unplaced:]
+	m.placeLast(m.tasks.list, &m.unplaced)
+	m.placeLast(m.devices.tasks.list, &m.devices.unplaced)
+	if d := m.config.Closing.deadline(); d > 0 {
+		m.deadline = m.schedule(Timer{At: m.now + d, Priority: priorityDeadline, Kind: Deadline})
+	}
+	m.phase = Clocked
+}
+
+// placeLast places the last tasks of a list.
+func (m *Machine) placeLast(list []flight, unplaced *int) {
+	last := list[len(list)-*unplaced:]
 	for i := range last {
 		f := &last[i]
 		kind := Arrive
@@ -275,11 +291,7 @@ func (m *Machine) place() {
 		}
 		f.timer = m.schedule(Timer{At: m.now + f.takes, Priority: priorityTask, Kind: kind, Task: f.task})
 	}
-	m.unplaced = 0
-	if d := m.config.Closing.deadline(); d > 0 {
-		m.deadline = m.schedule(Timer{At: m.now + d, Priority: priorityDeadline, Kind: Deadline})
-	}
-	m.phase = Clocked
+	*unplaced = 0
 }
 
 // due handles a timer.
@@ -326,12 +338,14 @@ func fell(set *uint64, t Timer) error {
 
 // ends handles the end of a task: its upload is complete, or its client leaves.
 func (m *Machine) ends(t Timer) error {
-	f := m.tasks.find(t.Task)
+	f := m.flight(t.Task)
 	if f == nil || f.ended || f.timer != t.Seq {
 		return fmt.Errorf("round: timer %d of task %d is not set", t.Seq, t.Task)
 	}
 	closing := m.config.Closing
 	switch {
+	case f.verdict != Accepted:
+		m.end(f, f.verdict)
 	case t.Kind == Drop:
 		m.end(f, Dropped)
 	case closing.stale(m.model - f.model):
@@ -346,7 +360,7 @@ func (m *Machine) ends(t Timer) error {
 		if m.report.Cohort-m.accepted >= MaxFruitless {
 			return fmt.Errorf("round: %d tasks of round %d ended, and %d updates were accepted", m.report.Cohort, m.round, m.accepted)
 		}
-		m.tasks.shrink()
+		m.flights((*flights).shrink)
 		return m.fill()
 	case m.outstanding == 0:
 		return m.close()
@@ -358,6 +372,9 @@ func (m *Machine) ends(t Timer) error {
 func (m *Machine) end(f *flight, o Outcome) {
 	f.ended = true
 	m.outstanding--
+	if f.task >= FirstDeviceTask {
+		m.devices.outstanding--
+	}
 	m.busy.remove(int(f.client))
 	m.report.Cohort++
 	m.report.Outcomes[o]++
@@ -377,7 +394,11 @@ func (m *Machine) end(f *flight, o Outcome) {
 // leave lets go of a task that has ended and waits for nothing.
 func (m *Machine) leave(f *flight) {
 	f.waiting = false
-	m.tasks.gone++
+	if f.task >= FirstDeviceTask {
+		m.devices.tasks.gone++
+	} else {
+		m.tasks.gone++
+	}
 	if m.config.Train && m.named.drop(f.model) {
 		m.out.Release = append(m.out.Release, f.model)
 	}
@@ -385,12 +406,14 @@ func (m *Machine) leave(f *flight) {
 
 // endRest gives every task still under way its outcome.
 func (m *Machine) endRest(o Outcome) {
-	for i := range m.tasks.list {
-		if f := &m.tasks.list[i]; !f.ended {
-			m.end(f, o)
-			m.out.Cancel = append(m.out.Cancel, f.timer)
+	m.flights(func(tasks *flights) {
+		for i := range tasks.list {
+			if f := &tasks.list[i]; !f.ended {
+				m.end(f, o)
+				m.out.Cancel = append(m.out.Cancel, f.timer)
+			}
 		}
-	}
+	})
 }
 
 // close ends the round: what was accepted is trained.
@@ -421,7 +444,7 @@ func (m *Machine) close() error {
 // train asks for the round's updates, in the order of their tasks.
 func (m *Machine) train() {
 	for _, task := range m.buffer {
-		f := m.tasks.find(task)
+		f := m.flight(task)
 		t := m.task(f)
 		t.Staleness = int(m.model - f.model)
 		m.out.Train = append(m.out.Train, t)
@@ -446,7 +469,7 @@ func (m *Machine) trained(loss float64) error {
 // empty lets go of the updates that waited for training.
 func (m *Machine) empty() {
 	for _, task := range m.buffer {
-		m.leave(m.tasks.find(task))
+		m.leave(m.flight(task))
 	}
 	m.buffer = m.buffer[:0]
 }
@@ -512,7 +535,7 @@ func (m *Machine) finish(reason string) error {
 	}
 	m.report = Report{}
 	m.empty()
-	m.tasks.reset()
+	m.flights((*flights).reset)
 	m.endProbes()
 	if m.config.Train && !(m.measured.Any && m.measured.Model == m.model) {
 		m.out.Evaluate = true

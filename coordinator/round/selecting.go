@@ -87,6 +87,9 @@ func (f Fit) newOrder(c *Config) (order, error) { return selection(f.From).newOr
 func (f Fit) candidates() int                   { return selection(f.From).candidates() }
 func (f Fit) steps(c *Config, client, k int) int {
 	k = selection(f.From).steps(c, client, k)
+	if c.Devices.Count > 0 && client >= c.Clients { // nothing is expected of a device
+		return k
+	}
 	fits := func(k int) bool { return c.Expect(client, k) <= c.Closing.deadline() }
 	if fits(k) {
 		return k

@@ -25,12 +25,15 @@ type State struct {
 	Window   schedule.WindowState
 	Plateau  schedule.PlateauState
 
-	Tasks    []TaskState // under way, or accepted and to be trained; by number
-	Probing  bool
-	Probes   []TaskState // candidates
-	Deadline uint64      // timers that are set, by number; 0: none
-	Change   uint64
-	Answers  uint64
+	Tasks          []TaskState // under way, or accepted and to be trained; by number
+	Devices        []TaskState // those of devices
+	NextDeviceTask uint64
+	Present        []int // devices that are there, by client
+	Probing        bool
+	Probes         []TaskState // candidates
+	Deadline       uint64      // timers that are set, by number; 0: none
+	Change         uint64
+	Answers        uint64
 
 	// The current round's report so far.
 	Start, End Time
@@ -61,8 +64,9 @@ type TaskState struct {
 	Download     Time // if planned: its phases
 	Compute      Time
 	Upload       Time
-	Timer        uint64 // 0: not on the clock
-	Accepted     bool   // waits for training
+	Timer        uint64  // 0: not on the clock
+	Verdict      Outcome // Lost or Refused: how a device's task will end; else 0
+	Accepted     bool    // waits for training
 }
 
 // Loss is a loss that may not have been measured.
@@ -93,7 +97,7 @@ func (m *Machine) State() State {
 		Phase: m.phase, Now: m.now, Round: m.round, Steps: m.steps, Rate: m.rate,
 		Model: m.model, NextTask: m.nextTask, NextSeq: m.nextSeq,
 		Window: m.window.State(), Plateau: m.plateau.State(),
-		Tasks: m.tasks.states(), Probing: m.probing, Probes: m.probes.states(),
+		Tasks: m.tasks.states(), Devices: m.devices.tasks.states(), NextDeviceTask: m.devices.next, Present: m.presentDevices(), Probing: m.probing, Probes: m.probes.states(),
 		Deadline: m.deadline, Change: m.change, Answers: m.answers,
 		Start: m.report.Start, End: m.report.End, Cohort: m.report.Cohort, Candidates: m.report.Candidates,
 		Outcomes: m.report.Outcomes, SGDSteps: m.sgdSteps,
@@ -118,7 +122,7 @@ func (f *flights) states() []TaskState {
 			Task: x.task, Client: int(x.client), Round: int(x.round), Model: x.model,
 			LocalSteps: int(x.steps), LearningRate: x.rate, StepsDone: x.done,
 			Planned: x.planned, Drops: x.drops, Start: x.start, Takes: x.takes,
-			Download: x.parts.download, Compute: x.parts.compute, Upload: x.parts.upload, Timer: x.timer, Accepted: x.waiting,
+			Download: x.parts.download, Compute: x.parts.compute, Upload: x.parts.upload, Timer: x.timer, Verdict: x.verdict, Accepted: x.waiting,
 		})
 	}
 	return list
@@ -171,15 +175,20 @@ func (m *Machine) restore(s State) (err error) {
 func (s *State) reported() bool { return s.Phase != Idle && s.Phase != Over && s.Stopped.Reason == "" }
 
 func (m *Machine) restoreTasks(s State) {
+	m.devices.next = max(s.NextDeviceTask, FirstDeviceTask)
+	for _, client := range s.Present {
+		m.devices.present.add(client - m.config.Clients)
+	}
 	m.named = models{}
 	name := func(version uint64) {
 		if n := len(m.named.list); n == 0 || m.named.list[n-1].version != version {
 			m.named.add(version)
 		}
 	}
-	for _, t := range s.Tasks {
+	versions := make([]uint64, 0, len(s.Tasks)+len(s.Devices))
+	restore := func(list *flights, t *TaskState, unplaced *int) {
 		f := t.flight()
-		m.tasks.list = append(m.tasks.list, f)
+		list.list = append(list.list, f)
 		if f.waiting {
 			m.buffer = append(m.buffer, f.task)
 		} else {
@@ -187,15 +196,27 @@ func (m *Machine) restoreTasks(s State) {
 			m.busy.add(int(f.client))
 			m.count(&f)
 			if f.timer == 0 {
-				m.unplaced++
+				*unplaced++
 			}
 		}
 		if m.config.Train && !m.config.Closing.stale(m.model-f.model) {
-			name(f.model)
-			m.named.newest().tasks++
+			versions = append(versions, f.model)
 		}
 	}
+	for i := range s.Tasks {
+		restore(&m.tasks, &s.Tasks[i], &m.unplaced)
+	}
+	for i := range s.Devices {
+		restore(&m.devices.tasks, &s.Devices[i], &m.devices.unplaced)
+	}
+	m.devices.outstanding = len(s.Devices) - m.devices.waiting()
+	slices.Sort(versions)
+	for _, version := range versions {
+		name(version)
+		m.named.newest().tasks++
+	}
 	name(m.model)
+	slices.Sort(m.buffer)
 	for _, t := range s.Probes {
 		f := t.flight()
 		m.probes.list = append(m.probes.list, f)
@@ -212,7 +233,7 @@ func (m *Machine) count(f *flight) {
 func (t *TaskState) flight() flight {
 	return flight{
 		task: t.Task, client: int32(t.Client), round: int32(t.Round), model: t.Model, steps: int32(t.LocalSteps),
-		rate: t.LearningRate, done: t.StepsDone, planned: t.Planned, drops: t.Drops, start: t.Start, takes: t.Takes, timer: t.Timer,
+		rate: t.LearningRate, done: t.StepsDone, planned: t.Planned, drops: t.Drops, start: t.Start, takes: t.Takes, timer: t.Timer, verdict: t.Verdict,
 		parts: parts{t.Download, t.Compute, t.Upload},
 		ended: t.Accepted, waiting: t.Accepted,
 	}
@@ -228,8 +249,8 @@ func (s *State) check(c *Config) error {
 		return errors.New("a negative time or number")
 	case s.Phase != Idle && (s.Round < 1 || s.Steps < 1 || s.Steps > MaxLocalSteps || !finite(s.Rate)):
 		return fmt.Errorf("round %d with %d local steps and learning rate %v", s.Round, s.Steps, s.Rate)
-	case len(s.StepsDone) != c.Clients:
-		return fmt.Errorf("steps done of %d clients, the run has %d", len(s.StepsDone), c.Clients)
+	case len(s.StepsDone) != c.population():
+		return fmt.Errorf("steps done of %d clients, the run has %d", len(s.StepsDone), c.population())
 	case slices.ContainsFunc(s.StepsDone, func(n int64) bool { return n < 0 }):
 		return errors.New("a negative number of steps done")
 	case !finite(s.Loss.Value) || !finite(s.Measured.Loss) || !finite(s.Measured.Accuracy):
@@ -239,11 +260,17 @@ func (s *State) check(c *Config) error {
 	case s.Deadline >= s.NextSeq || s.Change >= s.NextSeq || s.Answers >= s.NextSeq:
 		return errors.New("a timer that was never set")
 	}
-	unplanned, accepted, err := s.checkTasks(c, s.Tasks, false)
+	clients := span{0, c.Clients, 1, s.NextTask}
+	unplanned, accepted, err := s.checkTasks(c, s.Tasks, clients, false)
 	if err != nil {
 		return err
 	}
-	probes, _, err := s.checkTasks(c, s.Probes, true)
+	ofDevices, theirs, err := s.checkDevices(c)
+	if err != nil {
+		return err
+	}
+	unplanned, accepted = unplanned+ofDevices, accepted+theirs
+	probes, _, err := s.checkTasks(c, s.Probes, clients, true)
 	if err != nil {
 		return err
 	}
@@ -270,18 +297,18 @@ func (s *State) check(c *Config) error {
 	return nil
 }
 
-func (s *State) checkTasks(c *Config, tasks []TaskState, probes bool) (unplanned, accepted int, err error) {
-	busy := newBitset(c.Clients)
-	last, model := uint64(0), uint64(0)
+func (s *State) checkTasks(c *Config, tasks []TaskState, in span, probes bool) (unplanned, accepted int, err error) {
+	busy := newBitset(c.population())
+	last, model := in.first-1, uint64(0)
 	for i := range tasks {
 		t := &tasks[i]
 		bad := func(what string) (int, int, error) {
 			return 0, 0, fmt.Errorf("task %d of client %d, the %d. kept: %s", t.Task, t.Client, i+1, what)
 		}
 		switch {
-		case t.Task <= last || t.Task >= s.NextTask:
+		case t.Task <= last || t.Task >= in.next:
 			return bad("its number is out of order")
-		case t.Client < 0 || t.Client >= c.Clients:
+		case t.Client < in.from || t.Client >= in.to:
 			return bad("there is no such client")
 		case !t.Accepted && busy.has(t.Client):
 			return bad("the client has another task")
@@ -296,7 +323,9 @@ func (s *State) checkTasks(c *Config, tasks []TaskState, probes bool) (unplanned
 			return bad("it is planned and not on the clock")
 		case !probes && t.Timer != 0 && i > 0 && tasks[i-1].Timer == 0:
 			return bad("it is on the clock before the task ahead of it")
-		case t.Accepted && (!c.Train || probes || t.Timer == 0 || t.Drops):
+		case t.Verdict != Accepted && (t.Verdict != Lost && t.Verdict != Refused || t.Client < c.Clients || !t.Planned):
+			return bad("its end cannot be known")
+		case t.Accepted && (!c.Train || probes || t.Timer == 0 || t.Drops || t.Verdict != Accepted):
 			return bad("it cannot have been accepted")
 		}
 		last, model = t.Task, t.Model
@@ -321,14 +350,17 @@ func (m *Machine) Pending() *Effects {
 	m.out.reset()
 	switch m.phase {
 	case Planning:
-		list := &m.tasks
-		if m.probing {
-			list = &m.probes
-		}
-		for i := range list.list {
-			if f := &list.list[i]; !f.planned {
-				m.send(f)
+		unplanned := func(list *flights) {
+			for i := range list.list {
+				if f := &list.list[i]; !f.planned {
+					m.send(f)
+				}
 			}
+		}
+		if m.probing {
+			unplanned(&m.probes)
+		} else {
+			m.flights(unplanned)
 		}
 	case Asking:
 		m.askLosses()

@@ -426,18 +426,20 @@ func (x *Plan) GetDropout() *Dropout {
 	return nil
 }
 
-// Update is a real device's answer to a task, one message per chunk.
+// Update is a real device's answer to a task: the chunks of its model, one a
+// message, then one message without values that says how long it all took. Each
+// is a request, answered by a DeviceReply.
 type Update struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Task          uint64                 `protobuf:"varint,1,opt,name=task,proto3" json:"task,omitempty"`
-	DownloadNs    int64                  `protobuf:"varint,2,opt,name=download_ns,json=downloadNs,proto3" json:"download_ns,omitempty"`
+	DownloadNs    int64                  `protobuf:"varint,2,opt,name=download_ns,json=downloadNs,proto3" json:"download_ns,omitempty"` // these five in the last message alone
 	ComputeNs     int64                  `protobuf:"varint,3,opt,name=compute_ns,json=computeNs,proto3" json:"compute_ns,omitempty"`
 	UploadNs      int64                  `protobuf:"varint,4,opt,name=upload_ns,json=uploadNs,proto3" json:"upload_ns,omitempty"`
 	FirstStepLoss float64                `protobuf:"fixed64,5,opt,name=first_step_loss,json=firstStepLoss,proto3" json:"first_step_loss,omitempty"`
 	Samples       uint64                 `protobuf:"varint,6,opt,name=samples,proto3" json:"samples,omitempty"`
-	Chunk         uint32                 `protobuf:"varint,7,opt,name=chunk,proto3" json:"chunk,omitempty"`   // from 0
+	Chunk         uint32                 `protobuf:"varint,7,opt,name=chunk,proto3" json:"chunk,omitempty"`   // from 0; chunks: the last message
 	Chunks        uint32                 `protobuf:"varint,8,opt,name=chunks,proto3" json:"chunks,omitempty"` // of the whole model, at least 1
-	Values        []byte                 `protobuf:"bytes,9,opt,name=values,proto3" json:"values,omitempty"`  // little-endian float32
+	Values        []byte                 `protobuf:"bytes,9,opt,name=values,proto3" json:"values,omitempty"`  // little-endian float32: the device's model after its steps, not the difference
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -535,7 +537,7 @@ func (x *Update) GetValues() []byte {
 	return nil
 }
 
-// Join announces a real device.
+// Join announces a real device: a request, answered by a DeviceReply.
 type Join struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`     // for people
@@ -596,6 +598,160 @@ func (x *Join) GetSamples() uint64 {
 	return 0
 }
 
+// DeviceReply answers each Join and Update message.
+type DeviceReply struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Verdict       Verdict                `protobuf:"varint,1,opt,name=verdict,proto3,enum=fedpace.v1.Verdict" json:"verdict,omitempty"`
+	Reason        string                 `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	Welcome       *Welcome               `protobuf:"bytes,3,opt,name=welcome,proto3" json:"welcome,omitempty"` // to a join
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DeviceReply) Reset() {
+	*x = DeviceReply{}
+	mi := &file_fedpace_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DeviceReply) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DeviceReply) ProtoMessage() {}
+
+func (x *DeviceReply) ProtoReflect() protoreflect.Message {
+	mi := &file_fedpace_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DeviceReply.ProtoReflect.Descriptor instead.
+func (*DeviceReply) Descriptor() ([]byte, []int) {
+	return file_fedpace_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *DeviceReply) GetVerdict() Verdict {
+	if x != nil {
+		return x.Verdict
+	}
+	return Verdict_VERDICT_UNSPECIFIED
+}
+
+func (x *DeviceReply) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *DeviceReply) GetWelcome() *Welcome {
+	if x != nil {
+		return x.Welcome
+	}
+	return nil
+}
+
+// Welcome is what a device must know of the run that it joins.
+type Welcome struct {
+	state            protoimpl.MessageState `protogen:"open.v1"`
+	Client           uint64                 `protobuf:"varint,1,opt,name=client,proto3" json:"client,omitempty"`                                              // the device's number among the run's clients
+	Spec             *Spec                  `protobuf:"bytes,2,opt,name=spec,proto3" json:"spec,omitempty"`                                                   // architecture, seed and minibatch; data_digest is that of the simulated clients
+	Params           uint32                 `protobuf:"varint,3,opt,name=params,proto3" json:"params,omitempty"`                                              // float32 values of the model
+	HeartbeatSeconds float64                `protobuf:"fixed64,4,opt,name=heartbeat_seconds,json=heartbeatSeconds,proto3" json:"heartbeat_seconds,omitempty"` // wall time from one heartbeat to the next, at most
+	Task             string                 `protobuf:"bytes,5,opt,name=task,proto3" json:"task,omitempty"`                                                   // what is learned, e.g. "femnist"
+	Clients          uint64                 `protobuf:"varint,6,opt,name=clients,proto3" json:"clients,omitempty"`                                            // all clients of the run, devices included
+	Heterogeneity    float64                `protobuf:"fixed64,7,opt,name=heterogeneity,proto3" json:"heterogeneity,omitempty"`                               // of synthetic data
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
+}
+
+func (x *Welcome) Reset() {
+	*x = Welcome{}
+	mi := &file_fedpace_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Welcome) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Welcome) ProtoMessage() {}
+
+func (x *Welcome) ProtoReflect() protoreflect.Message {
+	mi := &file_fedpace_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Welcome.ProtoReflect.Descriptor instead.
+func (*Welcome) Descriptor() ([]byte, []int) {
+	return file_fedpace_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *Welcome) GetClient() uint64 {
+	if x != nil {
+		return x.Client
+	}
+	return 0
+}
+
+func (x *Welcome) GetSpec() *Spec {
+	if x != nil {
+		return x.Spec
+	}
+	return nil
+}
+
+func (x *Welcome) GetParams() uint32 {
+	if x != nil {
+		return x.Params
+	}
+	return 0
+}
+
+func (x *Welcome) GetHeartbeatSeconds() float64 {
+	if x != nil {
+		return x.HeartbeatSeconds
+	}
+	return 0
+}
+
+func (x *Welcome) GetTask() string {
+	if x != nil {
+		return x.Task
+	}
+	return ""
+}
+
+func (x *Welcome) GetClients() uint64 {
+	if x != nil {
+		return x.Clients
+	}
+	return 0
+}
+
+func (x *Welcome) GetHeterogeneity() float64 {
+	if x != nil {
+		return x.Heterogeneity
+	}
+	return 0
+}
+
 // Heartbeat shows that a device is alive.
 type Heartbeat struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -607,7 +763,7 @@ type Heartbeat struct {
 
 func (x *Heartbeat) Reset() {
 	*x = Heartbeat{}
-	mi := &file_fedpace_proto_msgTypes[5]
+	mi := &file_fedpace_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -619,7 +775,7 @@ func (x *Heartbeat) String() string {
 func (*Heartbeat) ProtoMessage() {}
 
 func (x *Heartbeat) ProtoReflect() protoreflect.Message {
-	mi := &file_fedpace_proto_msgTypes[5]
+	mi := &file_fedpace_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -632,7 +788,7 @@ func (x *Heartbeat) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Heartbeat.ProtoReflect.Descriptor instead.
 func (*Heartbeat) Descriptor() ([]byte, []int) {
-	return file_fedpace_proto_rawDescGZIP(), []int{5}
+	return file_fedpace_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Heartbeat) GetTask() uint64 {
@@ -662,7 +818,7 @@ type ModelChunk struct {
 
 func (x *ModelChunk) Reset() {
 	*x = ModelChunk{}
-	mi := &file_fedpace_proto_msgTypes[6]
+	mi := &file_fedpace_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -674,7 +830,7 @@ func (x *ModelChunk) String() string {
 func (*ModelChunk) ProtoMessage() {}
 
 func (x *ModelChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_fedpace_proto_msgTypes[6]
+	mi := &file_fedpace_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -687,7 +843,7 @@ func (x *ModelChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelChunk.ProtoReflect.Descriptor instead.
 func (*ModelChunk) Descriptor() ([]byte, []int) {
-	return file_fedpace_proto_rawDescGZIP(), []int{6}
+	return file_fedpace_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *ModelChunk) GetChunk() uint32 {
@@ -732,7 +888,7 @@ type Spec struct {
 
 func (x *Spec) Reset() {
 	*x = Spec{}
-	mi := &file_fedpace_proto_msgTypes[7]
+	mi := &file_fedpace_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -744,7 +900,7 @@ func (x *Spec) String() string {
 func (*Spec) ProtoMessage() {}
 
 func (x *Spec) ProtoReflect() protoreflect.Message {
-	mi := &file_fedpace_proto_msgTypes[7]
+	mi := &file_fedpace_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -757,7 +913,7 @@ func (x *Spec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Spec.ProtoReflect.Descriptor instead.
 func (*Spec) Descriptor() ([]byte, []int) {
-	return file_fedpace_proto_rawDescGZIP(), []int{7}
+	return file_fedpace_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Spec) GetModel() string {
@@ -814,7 +970,7 @@ type Job struct {
 
 func (x *Job) Reset() {
 	*x = Job{}
-	mi := &file_fedpace_proto_msgTypes[8]
+	mi := &file_fedpace_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -826,7 +982,7 @@ func (x *Job) String() string {
 func (*Job) ProtoMessage() {}
 
 func (x *Job) ProtoReflect() protoreflect.Message {
-	mi := &file_fedpace_proto_msgTypes[8]
+	mi := &file_fedpace_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -839,7 +995,7 @@ func (x *Job) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Job.ProtoReflect.Descriptor instead.
 func (*Job) Descriptor() ([]byte, []int) {
-	return file_fedpace_proto_rawDescGZIP(), []int{8}
+	return file_fedpace_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Job) GetJob() uint64 {
@@ -925,7 +1081,7 @@ type Method struct {
 
 func (x *Method) Reset() {
 	*x = Method{}
-	mi := &file_fedpace_proto_msgTypes[9]
+	mi := &file_fedpace_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -937,7 +1093,7 @@ func (x *Method) String() string {
 func (*Method) ProtoMessage() {}
 
 func (x *Method) ProtoReflect() protoreflect.Message {
-	mi := &file_fedpace_proto_msgTypes[9]
+	mi := &file_fedpace_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -950,7 +1106,7 @@ func (x *Method) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Method.ProtoReflect.Descriptor instead.
 func (*Method) Descriptor() ([]byte, []int) {
-	return file_fedpace_proto_rawDescGZIP(), []int{9}
+	return file_fedpace_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Method) GetProximal() float64 {
@@ -997,7 +1153,7 @@ type ClientWork struct {
 
 func (x *ClientWork) Reset() {
 	*x = ClientWork{}
-	mi := &file_fedpace_proto_msgTypes[10]
+	mi := &file_fedpace_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1009,7 +1165,7 @@ func (x *ClientWork) String() string {
 func (*ClientWork) ProtoMessage() {}
 
 func (x *ClientWork) ProtoReflect() protoreflect.Message {
-	mi := &file_fedpace_proto_msgTypes[10]
+	mi := &file_fedpace_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1022,7 +1178,7 @@ func (x *ClientWork) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClientWork.ProtoReflect.Descriptor instead.
 func (*ClientWork) Descriptor() ([]byte, []int) {
-	return file_fedpace_proto_rawDescGZIP(), []int{10}
+	return file_fedpace_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ClientWork) GetTask() uint64 {
@@ -1086,7 +1242,7 @@ type Shard struct {
 
 func (x *Shard) Reset() {
 	*x = Shard{}
-	mi := &file_fedpace_proto_msgTypes[11]
+	mi := &file_fedpace_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1098,7 +1254,7 @@ func (x *Shard) String() string {
 func (*Shard) ProtoMessage() {}
 
 func (x *Shard) ProtoReflect() protoreflect.Message {
-	mi := &file_fedpace_proto_msgTypes[11]
+	mi := &file_fedpace_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1111,7 +1267,7 @@ func (x *Shard) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Shard.ProtoReflect.Descriptor instead.
 func (*Shard) Descriptor() ([]byte, []int) {
-	return file_fedpace_proto_rawDescGZIP(), []int{11}
+	return file_fedpace_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Shard) GetIndex() uint32 {
@@ -1157,7 +1313,7 @@ type Sum struct {
 
 func (x *Sum) Reset() {
 	*x = Sum{}
-	mi := &file_fedpace_proto_msgTypes[12]
+	mi := &file_fedpace_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1169,7 +1325,7 @@ func (x *Sum) String() string {
 func (*Sum) ProtoMessage() {}
 
 func (x *Sum) ProtoReflect() protoreflect.Message {
-	mi := &file_fedpace_proto_msgTypes[12]
+	mi := &file_fedpace_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1182,7 +1338,7 @@ func (x *Sum) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Sum.ProtoReflect.Descriptor instead.
 func (*Sum) Descriptor() ([]byte, []int) {
-	return file_fedpace_proto_rawDescGZIP(), []int{12}
+	return file_fedpace_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Sum) GetJob() uint64 {
@@ -1281,7 +1437,7 @@ type ClientLoss struct {
 
 func (x *ClientLoss) Reset() {
 	*x = ClientLoss{}
-	mi := &file_fedpace_proto_msgTypes[13]
+	mi := &file_fedpace_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1293,7 +1449,7 @@ func (x *ClientLoss) String() string {
 func (*ClientLoss) ProtoMessage() {}
 
 func (x *ClientLoss) ProtoReflect() protoreflect.Message {
-	mi := &file_fedpace_proto_msgTypes[13]
+	mi := &file_fedpace_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1306,7 +1462,7 @@ func (x *ClientLoss) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClientLoss.ProtoReflect.Descriptor instead.
 func (*ClientLoss) Descriptor() ([]byte, []int) {
-	return file_fedpace_proto_rawDescGZIP(), []int{13}
+	return file_fedpace_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ClientLoss) GetTask() uint64 {
@@ -1342,7 +1498,7 @@ type ShardScore struct {
 
 func (x *ShardScore) Reset() {
 	*x = ShardScore{}
-	mi := &file_fedpace_proto_msgTypes[14]
+	mi := &file_fedpace_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1354,7 +1510,7 @@ func (x *ShardScore) String() string {
 func (*ShardScore) ProtoMessage() {}
 
 func (x *ShardScore) ProtoReflect() protoreflect.Message {
-	mi := &file_fedpace_proto_msgTypes[14]
+	mi := &file_fedpace_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1367,7 +1523,7 @@ func (x *ShardScore) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShardScore.ProtoReflect.Descriptor instead.
 func (*ShardScore) Descriptor() ([]byte, []int) {
-	return file_fedpace_proto_rawDescGZIP(), []int{14}
+	return file_fedpace_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ShardScore) GetIndex() uint32 {
@@ -1404,7 +1560,7 @@ type Failure struct {
 
 func (x *Failure) Reset() {
 	*x = Failure{}
-	mi := &file_fedpace_proto_msgTypes[15]
+	mi := &file_fedpace_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1416,7 +1572,7 @@ func (x *Failure) String() string {
 func (*Failure) ProtoMessage() {}
 
 func (x *Failure) ProtoReflect() protoreflect.Message {
-	mi := &file_fedpace_proto_msgTypes[15]
+	mi := &file_fedpace_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1429,7 +1585,7 @@ func (x *Failure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Failure.ProtoReflect.Descriptor instead.
 func (*Failure) Descriptor() ([]byte, []int) {
-	return file_fedpace_proto_rawDescGZIP(), []int{15}
+	return file_fedpace_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Failure) GetKind() string {
@@ -1471,7 +1627,7 @@ type Handle struct {
 
 func (x *Handle) Reset() {
 	*x = Handle{}
-	mi := &file_fedpace_proto_msgTypes[16]
+	mi := &file_fedpace_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1483,7 +1639,7 @@ func (x *Handle) String() string {
 func (*Handle) ProtoMessage() {}
 
 func (x *Handle) ProtoReflect() protoreflect.Message {
-	mi := &file_fedpace_proto_msgTypes[16]
+	mi := &file_fedpace_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1496,7 +1652,7 @@ func (x *Handle) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Handle.ProtoReflect.Descriptor instead.
 func (*Handle) Descriptor() ([]byte, []int) {
-	return file_fedpace_proto_rawDescGZIP(), []int{16}
+	return file_fedpace_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Handle) GetStore() []byte {
@@ -1524,7 +1680,7 @@ type SumReply struct {
 
 func (x *SumReply) Reset() {
 	*x = SumReply{}
-	mi := &file_fedpace_proto_msgTypes[17]
+	mi := &file_fedpace_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1536,7 +1692,7 @@ func (x *SumReply) String() string {
 func (*SumReply) ProtoMessage() {}
 
 func (x *SumReply) ProtoReflect() protoreflect.Message {
-	mi := &file_fedpace_proto_msgTypes[17]
+	mi := &file_fedpace_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1549,7 +1705,7 @@ func (x *SumReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SumReply.ProtoReflect.Descriptor instead.
 func (*SumReply) Descriptor() ([]byte, []int) {
-	return file_fedpace_proto_rawDescGZIP(), []int{17}
+	return file_fedpace_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *SumReply) GetVerdict() Verdict {
@@ -1583,7 +1739,7 @@ type RunInfo struct {
 
 func (x *RunInfo) Reset() {
 	*x = RunInfo{}
-	mi := &file_fedpace_proto_msgTypes[18]
+	mi := &file_fedpace_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1595,7 +1751,7 @@ func (x *RunInfo) String() string {
 func (*RunInfo) ProtoMessage() {}
 
 func (x *RunInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_fedpace_proto_msgTypes[18]
+	mi := &file_fedpace_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1608,7 +1764,7 @@ func (x *RunInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunInfo.ProtoReflect.Descriptor instead.
 func (*RunInfo) Descriptor() ([]byte, []int) {
-	return file_fedpace_proto_rawDescGZIP(), []int{18}
+	return file_fedpace_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *RunInfo) GetRun() string {
@@ -1671,7 +1827,7 @@ type File struct {
 
 func (x *File) Reset() {
 	*x = File{}
-	mi := &file_fedpace_proto_msgTypes[19]
+	mi := &file_fedpace_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1683,7 +1839,7 @@ func (x *File) String() string {
 func (*File) ProtoMessage() {}
 
 func (x *File) ProtoReflect() protoreflect.Message {
-	mi := &file_fedpace_proto_msgTypes[19]
+	mi := &file_fedpace_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1696,7 +1852,7 @@ func (x *File) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use File.ProtoReflect.Descriptor instead.
 func (*File) Descriptor() ([]byte, []int) {
-	return file_fedpace_proto_rawDescGZIP(), []int{19}
+	return file_fedpace_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *File) GetPath() string {
@@ -1724,7 +1880,7 @@ type InfoRequest struct {
 
 func (x *InfoRequest) Reset() {
 	*x = InfoRequest{}
-	mi := &file_fedpace_proto_msgTypes[20]
+	mi := &file_fedpace_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1736,7 +1892,7 @@ func (x *InfoRequest) String() string {
 func (*InfoRequest) ProtoMessage() {}
 
 func (x *InfoRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fedpace_proto_msgTypes[20]
+	mi := &file_fedpace_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1749,7 +1905,7 @@ func (x *InfoRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InfoRequest.ProtoReflect.Descriptor instead.
 func (*InfoRequest) Descriptor() ([]byte, []int) {
-	return file_fedpace_proto_rawDescGZIP(), []int{20}
+	return file_fedpace_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *InfoRequest) GetHost() string {
@@ -1778,7 +1934,7 @@ type Announcement struct {
 
 func (x *Announcement) Reset() {
 	*x = Announcement{}
-	mi := &file_fedpace_proto_msgTypes[21]
+	mi := &file_fedpace_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1790,7 +1946,7 @@ func (x *Announcement) String() string {
 func (*Announcement) ProtoMessage() {}
 
 func (x *Announcement) ProtoReflect() protoreflect.Message {
-	mi := &file_fedpace_proto_msgTypes[21]
+	mi := &file_fedpace_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1803,7 +1959,7 @@ func (x *Announcement) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Announcement.ProtoReflect.Descriptor instead.
 func (*Announcement) Descriptor() ([]byte, []int) {
-	return file_fedpace_proto_rawDescGZIP(), []int{21}
+	return file_fedpace_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Announcement) GetRun() string {
@@ -1872,7 +2028,19 @@ const file_fedpace_proto_rawDesc = "" +
 	"\x04Join\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06kernel\x18\x02 \x01(\tR\x06kernel\x12\x18\n" +
-	"\asamples\x18\x03 \x01(\x04R\asamples\"H\n" +
+	"\asamples\x18\x03 \x01(\x04R\asamples\"\x83\x01\n" +
+	"\vDeviceReply\x12-\n" +
+	"\averdict\x18\x01 \x01(\x0e2\x13.fedpace.v1.VerdictR\averdict\x12\x16\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\x12-\n" +
+	"\awelcome\x18\x03 \x01(\v2\x13.fedpace.v1.WelcomeR\awelcome\"\xe0\x01\n" +
+	"\aWelcome\x12\x16\n" +
+	"\x06client\x18\x01 \x01(\x04R\x06client\x12$\n" +
+	"\x04spec\x18\x02 \x01(\v2\x10.fedpace.v1.SpecR\x04spec\x12\x16\n" +
+	"\x06params\x18\x03 \x01(\rR\x06params\x12+\n" +
+	"\x11heartbeat_seconds\x18\x04 \x01(\x01R\x10heartbeatSeconds\x12\x12\n" +
+	"\x04task\x18\x05 \x01(\tR\x04task\x12\x18\n" +
+	"\aclients\x18\x06 \x01(\x04R\aclients\x12$\n" +
+	"\rheterogeneity\x18\a \x01(\x01R\rheterogeneity\"H\n" +
 	"\tHeartbeat\x12\x12\n" +
 	"\x04task\x18\x01 \x01(\x04R\x04task\x12'\n" +
 	"\x05phase\x18\x02 \x01(\x0e2\x11.fedpace.v1.PhaseR\x05phase\"j\n" +
@@ -2004,7 +2172,7 @@ func file_fedpace_proto_rawDescGZIP() []byte {
 }
 
 var file_fedpace_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_fedpace_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
+var file_fedpace_proto_msgTypes = make([]protoimpl.MessageInfo, 24)
 var file_fedpace_proto_goTypes = []any{
 	(Phase)(0),           // 0: fedpace.v1.Phase
 	(JobKind)(0),         // 1: fedpace.v1.JobKind
@@ -2014,45 +2182,50 @@ var file_fedpace_proto_goTypes = []any{
 	(*Plan)(nil),         // 5: fedpace.v1.Plan
 	(*Update)(nil),       // 6: fedpace.v1.Update
 	(*Join)(nil),         // 7: fedpace.v1.Join
-	(*Heartbeat)(nil),    // 8: fedpace.v1.Heartbeat
-	(*ModelChunk)(nil),   // 9: fedpace.v1.ModelChunk
-	(*Spec)(nil),         // 10: fedpace.v1.Spec
-	(*Job)(nil),          // 11: fedpace.v1.Job
-	(*Method)(nil),       // 12: fedpace.v1.Method
-	(*ClientWork)(nil),   // 13: fedpace.v1.ClientWork
-	(*Shard)(nil),        // 14: fedpace.v1.Shard
-	(*Sum)(nil),          // 15: fedpace.v1.Sum
-	(*ClientLoss)(nil),   // 16: fedpace.v1.ClientLoss
-	(*ShardScore)(nil),   // 17: fedpace.v1.ShardScore
-	(*Failure)(nil),      // 18: fedpace.v1.Failure
-	(*Handle)(nil),       // 19: fedpace.v1.Handle
-	(*SumReply)(nil),     // 20: fedpace.v1.SumReply
-	(*RunInfo)(nil),      // 21: fedpace.v1.RunInfo
-	(*File)(nil),         // 22: fedpace.v1.File
-	(*InfoRequest)(nil),  // 23: fedpace.v1.InfoRequest
-	(*Announcement)(nil), // 24: fedpace.v1.Announcement
+	(*DeviceReply)(nil),  // 8: fedpace.v1.DeviceReply
+	(*Welcome)(nil),      // 9: fedpace.v1.Welcome
+	(*Heartbeat)(nil),    // 10: fedpace.v1.Heartbeat
+	(*ModelChunk)(nil),   // 11: fedpace.v1.ModelChunk
+	(*Spec)(nil),         // 12: fedpace.v1.Spec
+	(*Job)(nil),          // 13: fedpace.v1.Job
+	(*Method)(nil),       // 14: fedpace.v1.Method
+	(*ClientWork)(nil),   // 15: fedpace.v1.ClientWork
+	(*Shard)(nil),        // 16: fedpace.v1.Shard
+	(*Sum)(nil),          // 17: fedpace.v1.Sum
+	(*ClientLoss)(nil),   // 18: fedpace.v1.ClientLoss
+	(*ShardScore)(nil),   // 19: fedpace.v1.ShardScore
+	(*Failure)(nil),      // 20: fedpace.v1.Failure
+	(*Handle)(nil),       // 21: fedpace.v1.Handle
+	(*SumReply)(nil),     // 22: fedpace.v1.SumReply
+	(*RunInfo)(nil),      // 23: fedpace.v1.RunInfo
+	(*File)(nil),         // 24: fedpace.v1.File
+	(*InfoRequest)(nil),  // 25: fedpace.v1.InfoRequest
+	(*Announcement)(nil), // 26: fedpace.v1.Announcement
 }
 var file_fedpace_proto_depIdxs = []int32{
 	0,  // 0: fedpace.v1.Dropout.phase:type_name -> fedpace.v1.Phase
 	4,  // 1: fedpace.v1.Plan.dropout:type_name -> fedpace.v1.Dropout
-	0,  // 2: fedpace.v1.Heartbeat.phase:type_name -> fedpace.v1.Phase
-	1,  // 3: fedpace.v1.Job.kind:type_name -> fedpace.v1.JobKind
-	10, // 4: fedpace.v1.Job.spec:type_name -> fedpace.v1.Spec
-	13, // 5: fedpace.v1.Job.clients:type_name -> fedpace.v1.ClientWork
-	14, // 6: fedpace.v1.Job.shards:type_name -> fedpace.v1.Shard
-	12, // 7: fedpace.v1.Job.method:type_name -> fedpace.v1.Method
-	16, // 8: fedpace.v1.Sum.clients:type_name -> fedpace.v1.ClientLoss
-	17, // 9: fedpace.v1.Sum.shards:type_name -> fedpace.v1.ShardScore
-	18, // 10: fedpace.v1.Sum.failure:type_name -> fedpace.v1.Failure
-	19, // 11: fedpace.v1.Sum.handle:type_name -> fedpace.v1.Handle
-	2,  // 12: fedpace.v1.SumReply.verdict:type_name -> fedpace.v1.Verdict
-	10, // 13: fedpace.v1.RunInfo.spec:type_name -> fedpace.v1.Spec
-	22, // 14: fedpace.v1.RunInfo.files:type_name -> fedpace.v1.File
-	15, // [15:15] is the sub-list for method output_type
-	15, // [15:15] is the sub-list for method input_type
-	15, // [15:15] is the sub-list for extension type_name
-	15, // [15:15] is the sub-list for extension extendee
-	0,  // [0:15] is the sub-list for field type_name
+	2,  // 2: fedpace.v1.DeviceReply.verdict:type_name -> fedpace.v1.Verdict
+	9,  // 3: fedpace.v1.DeviceReply.welcome:type_name -> fedpace.v1.Welcome
+	12, // 4: fedpace.v1.Welcome.spec:type_name -> fedpace.v1.Spec
+	0,  // 5: fedpace.v1.Heartbeat.phase:type_name -> fedpace.v1.Phase
+	1,  // 6: fedpace.v1.Job.kind:type_name -> fedpace.v1.JobKind
+	12, // 7: fedpace.v1.Job.spec:type_name -> fedpace.v1.Spec
+	15, // 8: fedpace.v1.Job.clients:type_name -> fedpace.v1.ClientWork
+	16, // 9: fedpace.v1.Job.shards:type_name -> fedpace.v1.Shard
+	14, // 10: fedpace.v1.Job.method:type_name -> fedpace.v1.Method
+	18, // 11: fedpace.v1.Sum.clients:type_name -> fedpace.v1.ClientLoss
+	19, // 12: fedpace.v1.Sum.shards:type_name -> fedpace.v1.ShardScore
+	20, // 13: fedpace.v1.Sum.failure:type_name -> fedpace.v1.Failure
+	21, // 14: fedpace.v1.Sum.handle:type_name -> fedpace.v1.Handle
+	2,  // 15: fedpace.v1.SumReply.verdict:type_name -> fedpace.v1.Verdict
+	12, // 16: fedpace.v1.RunInfo.spec:type_name -> fedpace.v1.Spec
+	24, // 17: fedpace.v1.RunInfo.files:type_name -> fedpace.v1.File
+	18, // [18:18] is the sub-list for method output_type
+	18, // [18:18] is the sub-list for method input_type
+	18, // [18:18] is the sub-list for extension type_name
+	18, // [18:18] is the sub-list for extension extendee
+	0,  // [0:18] is the sub-list for field type_name
 }
 
 func init() { file_fedpace_proto_init() }
@@ -2066,7 +2239,7 @@ func file_fedpace_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_fedpace_proto_rawDesc), len(file_fedpace_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   22,
+			NumMessages:   24,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

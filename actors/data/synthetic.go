@@ -63,7 +63,8 @@ const (
 // Synthetic makes a federated set for a task (femnist, sent140, cifar100,
 // shakespeare) with the given number of clients, 0 for the paper's (3,000,
 // 21,876, 500 and 660). Samples per client
-// follow a spread like the real sets'.
+// follow a spread like the real sets'. quadratic and logistic are
+// [DefaultQuadratics] and [DefaultMixtures], with 50 clients unless told.
 //
 // heterogeneity sets in how far clients differ. At 0 samples are independent
 // and identically distributed. Above, the labels of a client follow a
@@ -75,6 +76,9 @@ const (
 // of clients stays in memory. The same arguments give the same bits on every
 // machine.
 func Synthetic(task string, clients int, seed uint64, heterogeneity float64) (Set, error) {
+	if convex, ok := defaultConvex[task]; ok {
+		return convex(clients, seed, heterogeneity)
+	}
 	prepare, ok := recipes[task]
 	if !ok && task != textTask {
 		return nil, fmt.Errorf("data: no synthetic set for task %q, want one of %s", task, strings.Join(SyntheticTasks(), ", "))
@@ -111,7 +115,7 @@ func Synthetic(task string, clients int, seed uint64, heterogeneity float64) (Se
 
 // SyntheticTasks names the tasks that Synthetic makes sets for.
 func SyntheticTasks() []string {
-	names := []string{textTask}
+	names := []string{textTask, quadraticTask, logisticTask}
 	for name := range recipes {
 		names = append(names, name)
 	}

@@ -22,6 +22,9 @@ const (
 //	                            ReLU and 2×2 max pooling, a dense layer, classes (CIFAR100)
 //	gru:80,79,8,128,2           sequence length, vocabulary (also the classes), embedding,
 //	                            state, layers (Shakespeare)
+//	quadratic:20                strongly convex quadratics in so many dimensions
+//	logistic:20,5,0.01          features, classes and mu of multinomial logistic
+//	                            regression with mu/2 times the squared norm added
 func Parse(spec string) (Model, error) {
 	m, err := parseSpec(spec)
 	if err != nil {
@@ -36,13 +39,16 @@ var forms = map[string]string{
 	"mlp":    "FEATURES,HIDDEN,...,CLASSES",
 	"cnn":    "CHANNELSxHEIGHTxWIDTH,CHANNELS,CHANNELS,HIDDEN,CLASSES",
 	"gru":    "LENGTH,VOCABULARY,EMBEDDING,STATE,LAYERS",
+
+	"quadratic": "DIMENSIONS",
+	"logistic":  "FEATURES,CLASSES,MU",
 }
 
 func parseSpec(spec string) (Model, error) {
 	kind, rest, _ := strings.Cut(spec, ":")
 	form, ok := forms[kind]
 	if !ok {
-		return nil, fmt.Errorf("%q is not an architecture (linear, mlp, cnn or gru)", kind)
+		return nil, fmt.Errorf("%q is not an architecture (linear, mlp, cnn, gru, quadratic or logistic)", kind)
 	}
 	fields := strings.Split(rest, ",")
 	if kind == "cnn" {
@@ -51,6 +57,16 @@ func parseSpec(spec string) (Model, error) {
 			return nil, fmt.Errorf("%q is not an image's CHANNELSxHEIGHTxWIDTH", fields[0])
 		}
 		fields = append(image, fields[1:]...)
+	}
+	mu := float32(0)
+	if kind == "logistic" && len(fields) == 3 {
+		var err error
+		if mu, err = parseMu(fields[2]); err != nil {
+			return nil, err
+		}
+		fields = fields[:2]
+	} else if kind == "logistic" {
+		return nil, fmt.Errorf("%d numbers; %s takes %s", len(fields), kind, form)
 	}
 	if len(fields) > maxLayers {
 		return nil, fmt.Errorf("%d widths are more than %d", len(fields), maxLayers)
@@ -63,7 +79,13 @@ func parseSpec(spec string) (Model, error) {
 		}
 		n = append(n, w)
 	}
-	if want := map[string]int{"linear": 2, "cnn": 7, "gru": 5}[kind]; len(n) < 2 || want > 0 && len(n) != want {
+	if kind == "quadratic" {
+		if len(n) != 1 || n[0] > maxWidth/3 {
+			return nil, fmt.Errorf("%q; %s takes %s, one number to %d", rest, kind, form, maxWidth/3)
+		}
+		return newQuadratic(n[0]), nil
+	}
+	if want := map[string]int{"linear": 2, "cnn": 7, "gru": 5, "logistic": 2}[kind]; len(n) < 2 || want > 0 && len(n) != want {
 		return nil, fmt.Errorf("%d numbers; %s takes %s", len(n), kind, form)
 	}
 	params, classes := int64(0), n[len(n)-1]
@@ -100,12 +122,24 @@ func parseSpec(spec string) (Model, error) {
 	switch kind {
 	case "linear":
 		return newLinear(n[0], n[1]), nil
+	case "logistic":
+		return newLogistic(n[0], n[1], mu), nil
 	case "cnn":
 		return newCNN(n[0], n[1], n[2], [2]int{n[3], n[4]}, n[5], n[6]), nil
 	case "gru":
 		return newGRU(n[0], n[1], n[2], n[3], n[4]), nil
 	}
 	return newMLP(n), nil
+}
+
+// parseMu reads a strength of regularisation, as String writes it.
+func parseMu(s string) (float32, error) {
+	v, err := strconv.ParseFloat(s, 32)
+	mu := float32(v)
+	if err != nil || !(mu > 0 && mu <= 1e6) || s != strconv.FormatFloat(float64(mu), 'g', -1, 32) {
+		return 0, fmt.Errorf("mu %q is not a number above 0 and up to 1e6 in its shortest form", s)
+	}
+	return mu, nil
 }
 
 func product(factors ...int) int64 {

@@ -1,0 +1,102 @@
+package live
+
+import (
+	"encoding/json"
+	"fmt"
+	"sync"
+	"time"
+)
+
+// frameEvery is the least wall time between two frames.
+const frameEvery = 400 * time.Millisecond
+
+// frame is one picture of the run. Its JSON is made at most once, whoever asks.
+type frame struct {
+	number uint64 // from 1, without a gap
+	last   bool   // the run has ended
+	full   func() []byte
+	// more is the picture for those who have the frame before: its curves begin
+	// where something changed.
+	more func() []byte
+}
+
+// frames makes a run's frames. Whoever watches makes them; while nobody does,
+// there are none.
+type frames struct {
+	mu      sync.Mutex
+	newest  *frame
+	version uint64    // the state's, when it was made
+	at      time.Time // when it was made
+	each    int       // of the history, then
+	points  int       // likewise
+	changed chan struct{}
+}
+
+// publish makes a new frame if something has changed since the newest and that
+// one is old enough, or the run has ended.
+func (h *Hub) publish(end bool) {
+	f := &h.frames
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	now := time.Now()
+	if !end && f.newest != nil && (f.newest.last || now.Sub(f.at) < frameEvery) {
+		return
+	}
+	h.mu.Lock()
+	s := &h.state
+	if f.newest != nil && s.version == f.version {
+		h.mu.Unlock()
+		return
+	}
+	whole := h.snapshot(0, now)
+	history := &s.history
+	from := 0
+	if f.newest != nil && f.each == history.each {
+		from = max(0, f.points-1) // the last point may have grown
+	}
+	ended := s.end != nil
+	f.version, f.each, f.points = s.version, history.each, len(history.points)
+	h.mu.Unlock()
+
+	next := &frame{number: 1, last: ended, full: sync.OnceValue(func() []byte { return encode(whole) })}
+	if f.newest != nil {
+		next.number = f.newest.number + 1
+	}
+	next.more = sync.OnceValue(func() []byte {
+		part := *whole
+		part.Curves = whole.Curves.since(from)
+		return encode(&part)
+	})
+	f.newest, f.at = next, now
+	close(f.changed)
+	f.changed = make(chan struct{})
+}
+
+// current is the newest frame, and what is closed when there is a newer one.
+func (h *Hub) current() (*frame, <-chan struct{}) {
+	h.publish(false)
+	h.frames.mu.Lock()
+	defer h.frames.mu.Unlock()
+	return h.frames.newest, h.frames.changed
+}
+
+// encode writes a snapshot on one line.
+func encode(s *snapshot) []byte {
+	text, err := json.Marshal(s)
+	if err != nil { // numbers that JSON lacks are null, and the summary was checked
+		panic(fmt.Sprintf("live: a snapshot cannot be written: %v", err))
+	}
+	return text
+}
+
+// since are the points from one on.
+func (c *curves) since(from int) curves {
+	out := *c
+	out.From = from
+	for _, column := range []*column{
+		&out.Round, &out.Seconds, &out.LocalSteps, &out.Rate, &out.Loss, &out.LossLow, &out.LossHigh, &out.Window, &out.Duration,
+	} {
+		*column = (*column)[from:]
+	}
+	return out
+}

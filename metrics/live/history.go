@@ -1,0 +1,137 @@
+package live
+
+import (
+	"math"
+
+	"fedpace/coordinator/round"
+)
+
+// maxPoints bounds each curve. A history that is full joins its points two by
+// two, so that it holds between half of this and all of it, whatever the number
+// of rounds. It must be even.
+const maxPoints = 1024
+
+// point is some successive rounds: one, or after thinning a power of two of
+// them.
+type point struct {
+	rounds    int // how many
+	round     int // the last
+	end       round.Time
+	steps     int     // K_r of the last
+	rate      float64 // eta_r of the last
+	losses    int     // rounds that have a training loss
+	loss      float64 // sum over those
+	low, high float64 // of those; NaN: none
+	window    float64 // the last round's window mean, NaN: none
+	duration  round.Time
+}
+
+// single is one round as a point.
+func single(r *round.Report) point {
+	p := point{
+		rounds: 1, round: r.Round, end: r.End, steps: r.LocalSteps, rate: r.LearningRate,
+		low: math.NaN(), high: math.NaN(), window: r.WindowLoss, duration: r.End - r.Start,
+	}
+	if !math.IsNaN(r.TrainingLoss) {
+		p.losses, p.loss, p.low, p.high = 1, r.TrainingLoss, r.TrainingLoss, r.TrainingLoss
+	}
+	return p
+}
+
+// join adds the rounds that follow p's.
+func (p *point) join(next *point) {
+	p.rounds += next.rounds
+	p.round, p.end, p.steps, p.rate, p.window = next.round, next.end, next.steps, next.rate, next.window
+	p.duration += next.duration
+	switch {
+	case next.losses == 0:
+	case p.losses == 0:
+		p.losses, p.loss, p.low, p.high = next.losses, next.loss, next.low, next.high
+	default:
+		p.losses += next.losses
+		p.loss += next.loss
+		p.low, p.high = min(p.low, next.low), max(p.high, next.high)
+	}
+}
+
+// mean is the mean training loss, NaN when there is none.
+func (p *point) mean() float64 {
+	if p.losses == 0 {
+		return math.NaN()
+	}
+	return p.loss / float64(p.losses)
+}
+
+// history is a run's rounds as at most maxPoints points of equally many rounds
+// each; the last point may hold fewer. Its memory is allocated once.
+type history struct {
+	each   int // rounds a point, a power of two
+	points []point
+}
+
+func newHistory() history { return history{each: 1, points: make([]point, 0, maxPoints)} }
+
+func (h *history) add(r *round.Report) {
+	p := single(r)
+	if n := len(h.points); n > 0 && h.points[n-1].rounds < h.each {
+		h.points[n-1].join(&p)
+		return
+	}
+	if len(h.points) == maxPoints {
+		for i := range maxPoints / 2 {
+			h.points[i] = h.points[2*i]
+			h.points[i].join(&h.points[2*i+1])
+		}
+		h.points = h.points[:maxPoints/2]
+		h.each *= 2
+	}
+	h.points = append(h.points, p)
+}
+
+// evaluation is the model measured on the held-out samples.
+type evaluation struct {
+	round          int
+	end            round.Time
+	loss, accuracy float64
+}
+
+// evaluations are some of a run's: the first of every each, and the newest.
+type evaluations struct {
+	each, seen int
+	points     []evaluation
+	newest     evaluation
+	best       evaluation // the highest accuracy; round 0: none yet
+}
+
+func newEvaluations() evaluations {
+	return evaluations{each: 1, points: make([]evaluation, 0, maxPoints)}
+}
+
+func (e *evaluations) add(v evaluation) {
+	e.newest = v
+	if e.best.round == 0 || v.accuracy > e.best.accuracy {
+		e.best = v
+	}
+	if e.seen%e.each == 0 {
+		if len(e.points) == maxPoints {
+			for i := range maxPoints / 2 {
+				e.points[i] = e.points[2*i]
+			}
+			e.points = e.points[:maxPoints/2]
+			e.each *= 2
+		}
+		if e.seen%e.each == 0 {
+			e.points = append(e.points, v)
+		}
+	}
+	e.seen++
+}
+
+// all are the points with the newest at their end.
+func (e *evaluations) all() []evaluation {
+	out := append([]evaluation(nil), e.points...)
+	if n := len(out); n > 0 && out[n-1].round != e.newest.round {
+		out = append(out, e.newest)
+	}
+	return out
+}

@@ -1,0 +1,135 @@
+package live
+
+import (
+	"fmt"
+	"net/http"
+	"strconv"
+	"sync/atomic"
+	"time"
+)
+
+// Limits of those who watch.
+const (
+	maxViewers = 32
+	beatEvery  = 10 * time.Second // a viewer hears something at least so often
+	writeTime  = 10 * time.Second // for one frame; who does not read it by then is cut off
+	retryAfter = 2 * time.Second  // before a page that lost the connection tries again
+)
+
+// Policy is the Content-Security-Policy of the pages: nothing but their own
+// style, script and events.
+const Policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; " +
+	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+
+// Handler answers GET and HEAD on /, /live.css, /live.js, /snapshot.json and
+// /events, and nothing else. Which hosts may ask is its caller's matter.
+func (h *Hub) Handler() http.Handler {
+	mux := http.NewServeMux()
+	var viewers atomic.Int32
+	static := func(kind string, text []byte) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) {
+			header(w, kind)
+			w.Header().Set("Content-Length", strconv.Itoa(len(text)))
+			_, _ = w.Write(text) // nobody to tell
+		}
+	}
+	mux.Handle("GET /{$}", static("text/html; charset=utf-8", livePage))
+	mux.Handle("GET /live.css", static("text/css; charset=utf-8", styleText))
+	mux.Handle("GET /live.js", static("text/javascript; charset=utf-8", scriptText))
+	mux.HandleFunc("GET /snapshot.json", func(w http.ResponseWriter, _ *http.Request) {
+		f, _ := h.current()
+		header(w, "application/json")
+		_, _ = w.Write(f.full())
+	})
+	mux.HandleFunc("GET /events", func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodHead {
+			header(w, "text/event-stream")
+			return
+		}
+		if viewers.Add(1) > maxViewers {
+			viewers.Add(-1)
+			w.Header().Set("Retry-After", "30")
+			http.Error(w, fmt.Sprintf("%d pages watch this run already", maxViewers), http.StatusServiceUnavailable)
+			return
+		}
+		defer viewers.Add(-1)
+		h.watch(w, r)
+	})
+	return mux
+}
+
+func header(w http.ResponseWriter, kind string) {
+	h := w.Header()
+	h.Set("Content-Type", kind)
+	h.Set("Cache-Control", "no-store")
+	h.Set("Content-Security-Policy", Policy)
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Referrer-Policy", "no-referrer")
+}
+
+// watch sends frames as server-sent events until the run or the viewer is gone.
+// A viewer that comes back gets the whole picture, whatever its Last-Event-ID:
+// what it has missed is in it.
+func (h *Hub) watch(w http.ResponseWriter, r *http.Request) {
+	to := http.NewResponseController(w)
+	// The server's own limits are those of a request that ends.
+	if to.SetReadDeadline(time.Time{}) != nil {
+		http.Error(w, "this connection cannot carry events", http.StatusNotImplemented)
+		return
+	}
+	header(w, "text/event-stream")
+	say := func(event string, id uint64, data []byte) bool {
+		if to.SetWriteDeadline(time.Now().Add(writeTime)) != nil {
+			return false
+		}
+		if _, err := fmt.Fprintf(w, "event: %s\nid: %s/%d\ndata: ", event, h.id, id); err != nil {
+			return false
+		}
+		if _, err := w.Write(data); err != nil {
+			return false
+		}
+		if _, err := w.Write([]byte("\n\n")); err != nil {
+			return false
+		}
+		return to.Flush() == nil
+	}
+	if _, err := fmt.Fprintf(w, "retry: %d\n\n", retryAfter.Milliseconds()); err != nil {
+		return
+	}
+	ticker := time.NewTicker(frameEvery)
+	defer ticker.Stop()
+	var seen uint64
+	var heard time.Time
+	for {
+		f, changed := h.current()
+		switch {
+		case f.number == seen:
+			if time.Since(heard) >= beatEvery {
+				if !say("beat", seen, []byte("{}")) {
+					return
+				}
+				heard = time.Now()
+			}
+		case seen > 0 && f.number == seen+1:
+			if !say("more", f.number, f.more()) {
+				return
+			}
+			seen, heard = f.number, time.Now()
+		default:
+			if !say("full", f.number, f.full()) {
+				return
+			}
+			seen, heard = f.number, time.Now()
+		}
+		if f.last {
+			say("end", f.number, []byte("{}"))
+			return
+		}
+		select {
+		case <-r.Context().Done():
+			return
+		case <-changed:
+		case <-ticker.C:
+		}
+	}
+}

@@ -1,0 +1,330 @@
+package live
+
+import (
+	"cmp"
+	"encoding/json"
+	"math"
+	"slices"
+	"time"
+
+	"fedpace/coordinator/round"
+	"fedpace/metrics/timeline"
+)
+
+// snapshot is what a frame tells a page. One that follows another may hold only
+// the end of the curves, from Curves.From on.
+type snapshot struct {
+	Format      int         `json:"format"`
+	Run         runShown    `json:"run"`
+	State       string      `json:"state"` // running, completed or stopped
+	Why         string      `json:"why"`
+	Progress    progress    `json:"progress"`
+	Now         measures    `json:"now"`
+	Outcomes    outcomes    `json:"outcomes"`
+	EmptyRounds int         `json:"empty_rounds"`
+	Actors      actorsShown `json:"actors"`
+	Spent       Spending    `json:"spent"`
+	Curves      curves      `json:"curves"`
+	Evaluations evaluated   `json:"evaluations"`
+	RoundTimes  roundTimes  `json:"round_times"`
+	LastRound   lastRound   `json:"last_round"`
+	Notices     notices     `json:"notices"`
+
+	Summary json.RawMessage `json:"summary"` // summary.json, when the run has ended
+}
+
+// format is the version of the snapshot; the page and the binary are one, so
+// it matters to other readers alone.
+const format = 1
+
+// The states of a run.
+const (
+	stateRunning   = "running"
+	stateCompleted = "completed"
+	stateStopped   = "stopped"
+)
+
+type runShown struct {
+	ID       string  `json:"id"`
+	Name     string  `json:"name"`
+	Task     string  `json:"task"`
+	Schedule string  `json:"schedule"`
+	Data     string  `json:"data"`
+	Closing  string  `json:"closing"`
+	Version  string  `json:"version"`
+	Seed     uint64  `json:"seed,string"` // as text: JavaScript's numbers end at 2^53
+	Clients  int     `json:"clients"`
+	Cohort   int     `json:"cohort"`
+	Window   int     `json:"window"`
+	Started  string  `json:"started"` // RFC 3339
+	Target   float64 `json:"target_accuracy"`
+}
+
+type progress struct {
+	Round          int     `json:"round"`
+	Rounds         int     `json:"rounds"` // in all; 0: not known
+	VirtualSeconds number  `json:"virtual_seconds"`
+	VirtualTotal   float64 `json:"virtual_total"` // 0: not known
+	WallSeconds    float64 `json:"wall_seconds"`
+	Idle           float64 `json:"idle_seconds"` // wall time since the last round
+	Fraction       float64 `json:"fraction"`     // 0: not known
+	Left           number  `json:"left_seconds"` // wall time to expect; null: not known
+}
+
+type measures struct {
+	RoundSeconds           number `json:"round_seconds"`
+	LocalSteps             int    `json:"local_steps"`
+	LearningRate           number `json:"learning_rate"`
+	TrainingLoss           number `json:"training_loss"` // the window's mean, as in summary.json
+	BestTrainingLoss       number `json:"best_training_loss"`
+	RoundLoss              number `json:"round_loss"` // the last round's
+	ValidationLoss         number `json:"validation_loss"`
+	ValidationAccuracy     number `json:"validation_accuracy"`
+	BestValidationAccuracy number `json:"best_validation_accuracy"`
+	SGDSteps               int64  `json:"sgd_steps"`
+}
+
+// outcomes is an object with the outcomes' names, in their order.
+type outcomes [round.Outcomes]int64
+
+func (o outcomes) MarshalJSON() ([]byte, error) {
+	b := []byte{'{'}
+	for i, n := range o {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(b, '"')
+		b = append(b, round.Outcome(i).String()...)
+		b = append(b, '"', ':')
+		b = appendNumber(b, float64(n)) // fewer than 2^53
+	}
+	return append(b, '}'), nil
+}
+
+type actorsShown struct {
+	Simulated int `json:"simulated"`
+	Real      int `json:"real"`
+}
+
+// curves are the rounds against virtual time.
+type curves struct {
+	From       int    `json:"from"` // the first point's place among all
+	Each       int    `json:"each"` // rounds a point
+	Round      column `json:"round"`
+	Seconds    column `json:"virtual_seconds"`
+	LocalSteps column `json:"local_steps"`
+	Rate       column `json:"learning_rate"`
+	Loss       column `json:"loss"` // mean over a point's rounds
+	LossLow    column `json:"loss_low"`
+	LossHigh   column `json:"loss_high"`
+	Window     column `json:"window_loss"`
+	Duration   column `json:"round_seconds"` // mean over a point's rounds
+}
+
+type evaluated struct {
+	Each     int    `json:"each"` // evaluations a point
+	Round    column `json:"round"`
+	Seconds  column `json:"virtual_seconds"`
+	Loss     column `json:"loss"`
+	Accuracy column `json:"accuracy"`
+}
+
+type roundTimes struct {
+	Count       uint64 `json:"count"`
+	Mean        number `json:"mean"` // seconds, as all here
+	Least       number `json:"least"`
+	Median      number `json:"median"`
+	P90         number `json:"p90"`
+	P99         number `json:"p99"`
+	Most        number `json:"most"`
+	Logarithmic bool   `json:"logarithmic"`
+	Bars        []bar  `json:"bars"`
+}
+
+// lastRound is the timeline of the round that closed last. Times are seconds
+// after its start.
+type lastRound struct {
+	Round    int         `json:"round"`
+	Start    number      `json:"start"` // virtual time
+	Seconds  number      `json:"seconds"`
+	Deadline number      `json:"deadline"` // null: none
+	Cohort   int         `json:"cohort"`
+	Outcomes outcomes    `json:"outcomes"`
+	Tasks    []taskShown `json:"tasks"`
+}
+
+type taskShown struct {
+	Task     uint64 `json:"task,string"`
+	Client   int    `json:"client"`
+	Kind     string `json:"kind"`
+	Why      string `json:"why"` // slow, sample or real: why it is shown
+	Probe    bool   `json:"probe,omitempty"`
+	Steps    int    `json:"local_steps"`
+	Outcome  string `json:"outcome"`
+	Start    number `json:"start"`
+	Download number `json:"download"` // as far as it came
+	Compute  number `json:"compute"`
+	Upload   number `json:"upload"`
+	Waiting  number `json:"waiting"`
+	Planned  number `json:"planned"` // how long it would have taken
+}
+
+type notices struct {
+	Unseen int      `json:"unseen"` // that are no longer held
+	List   []notice `json:"list"`
+}
+
+// Of each kind so many tasks are shown.
+const (
+	shownSlow   = 10
+	shownSample = 10
+	shownReal   = 10
+)
+
+// snapshot makes the picture of the state, with curves from a point on. It is
+// called with the lock held, and keeps nothing of the state's memory.
+func (h *Hub) snapshot(from int, now time.Time) *snapshot {
+	s := &h.state
+	a := &h.about
+	out := &snapshot{
+		Format: format,
+		Run: runShown{
+			ID: h.id, Name: a.Name, Task: a.Task, Schedule: a.Schedule, Data: a.Data, Closing: a.Closing, Version: a.Version,
+			Seed: a.Seed, Clients: a.Clients, Cohort: a.Cohort, Window: a.Window, Started: a.Started.Format(time.RFC3339),
+			Target: a.TargetAccuracy,
+		},
+		State: stateRunning,
+		Progress: progress{
+			Round: s.last.Round, Rounds: a.Rounds, VirtualSeconds: number(s.last.End.Seconds()), VirtualTotal: a.VirtualTotal,
+			Fraction: s.fraction, Left: number(math.NaN()),
+		},
+		Now: measures{
+			RoundSeconds: number((s.last.End - s.last.Start).Seconds()), LocalSteps: s.last.LocalSteps, LearningRate: number(s.last.LearningRate),
+			TrainingLoss: number(s.last.WindowLoss), BestTrainingLoss: number(s.bestWindow), RoundLoss: number(s.last.TrainingLoss),
+			ValidationLoss: number(s.last.ValidationLoss), ValidationAccuracy: number(s.last.ValidationAccuracy),
+			BestValidationAccuracy: number(math.NaN()), SGDSteps: s.last.SGDSteps,
+		},
+		Outcomes: outcomes(s.outcomes), EmptyRounds: s.empty,
+		Actors: actorsShown{s.simulated, s.real}, Spent: s.spent,
+		Curves: s.history.curves(from), Evaluations: s.evaluations.columns(),
+		RoundTimes: s.spread.shown(), LastRound: s.lastRound(a.Deadline),
+		Notices: notices{s.unseen, slices.Clone(s.notices)},
+	}
+	if s.evaluations.best.round > 0 {
+		out.Now.BestValidationAccuracy = number(s.evaluations.best.accuracy)
+	}
+	p := &out.Progress
+	if e := s.end; e != nil {
+		out.State, out.Why, out.Summary = stateStopped, e.Why, e.Summary
+		if e.Completed {
+			out.State = stateCompleted
+		}
+		p.WallSeconds = e.Elapsed.Seconds()
+		return out
+	}
+	p.WallSeconds = (a.Elapsed + now.Sub(a.Started)).Seconds()
+	if !s.at.IsZero() {
+		p.Idle = now.Sub(s.at).Seconds()
+		if f := s.fraction; f > 0 { // at the mean pace so far
+			done := p.WallSeconds - p.Idle
+			p.Left = number(max(0, done*(1-f)/f-p.Idle))
+		}
+	}
+	return out
+}
+
+// curves are the points from one on, as columns.
+func (h *history) curves(from int) curves {
+	points := h.points[min(from, len(h.points)):]
+	all := make([]float64, 9*len(points)) // one piece of memory
+	next := func() column {
+		c := all[:0:len(points)]
+		all = all[len(points):]
+		return c
+	}
+	c := curves{
+		From: from, Each: h.each, Round: next(), Seconds: next(), LocalSteps: next(), Rate: next(),
+		Loss: next(), LossLow: next(), LossHigh: next(), Window: next(), Duration: next(),
+	}
+	for i := range points {
+		p := &points[i]
+		c.Round = append(c.Round, float64(p.round))
+		c.Seconds = append(c.Seconds, p.end.Seconds())
+		c.LocalSteps = append(c.LocalSteps, float64(p.steps))
+		c.Rate = append(c.Rate, p.rate)
+		c.Loss = append(c.Loss, p.mean())
+		c.LossLow = append(c.LossLow, p.low)
+		c.LossHigh = append(c.LossHigh, p.high)
+		c.Window = append(c.Window, p.window)
+		c.Duration = append(c.Duration, p.duration.Seconds()/float64(p.rounds))
+	}
+	return c
+}
+
+func (e *evaluations) columns() evaluated {
+	out := evaluated{Each: e.each}
+	for _, v := range e.all() {
+		out.Round = append(out.Round, float64(v.round))
+		out.Seconds = append(out.Seconds, v.end.Seconds())
+		out.Loss = append(out.Loss, v.loss)
+		out.Accuracy = append(out.Accuracy, v.accuracy)
+	}
+	return out
+}
+
+func (s *spread) shown() roundTimes {
+	nan := number(math.NaN())
+	out := roundTimes{Count: s.total, Mean: nan, Least: nan, Median: nan, P90: nan, P99: nan, Most: nan, Bars: []bar{}}
+	if s.total == 0 {
+		return out
+	}
+	seconds := func(t round.Time) number { return number(t.Seconds()) }
+	out.Mean = number(s.sum / float64(s.total) / 1e9)
+	out.Least, out.Most = seconds(s.least), seconds(s.most)
+	out.Median, out.P90, out.P99 = seconds(s.quantile(0.5)), seconds(s.quantile(0.9)), seconds(s.quantile(0.99))
+	out.Bars, out.Logarithmic = s.bars()
+	return out
+}
+
+// lastRound chooses what is shown of the last round: real devices, the slowest
+// and some of the others, the slowest first.
+func (s *state) lastRound(deadline round.Time) lastRound {
+	r := &s.last
+	out := lastRound{
+		Round: r.Round, Start: number(r.Start.Seconds()), Seconds: number((r.End - r.Start).Seconds()),
+		Deadline: number(math.NaN()), Cohort: r.Cohort, Tasks: []taskShown{},
+	}
+	if deadline > 0 {
+		out.Deadline = number(deadline.Seconds())
+	}
+	for o, n := range r.Outcomes {
+		out.Outcomes[o] = int64(n)
+	}
+	tasks := slices.Clone(s.tasks)
+	slices.SortFunc(tasks, func(a, b timeline.Task) int {
+		return cmp.Or(cmp.Compare(b.End-b.Start, a.End-a.Start), cmp.Compare(b.Plan.Total(), a.Plan.Total()), cmp.Compare(a.Ended.Task, b.Ended.Task))
+	})
+	left := map[string]int{"slow": shownSlow, "sample": shownSample, "real": shownReal}
+	for i := range tasks {
+		t := &tasks[i]
+		why, kind := "sample", "simulated"
+		switch {
+		case t.Real:
+			why, kind = "real", "real"
+		case t.Slow && left["slow"] > 0:
+			why = "slow"
+		}
+		if left[why] == 0 {
+			continue
+		}
+		left[why]--
+		parts := timeline.Split(&t.Ended)
+		seconds := func(p timeline.Phase) number { return number(parts[p].Seconds()) }
+		out.Tasks = append(out.Tasks, taskShown{
+			Task: t.Ended.Task, Client: t.Client, Kind: kind, Why: why, Probe: t.Probe, Steps: t.LocalSteps, Outcome: t.Outcome.String(),
+			Start: number((t.Start - r.Start).Seconds()), Download: seconds(timeline.Download), Compute: seconds(timeline.Compute),
+			Upload: seconds(timeline.Upload), Waiting: seconds(timeline.Waiting), Planned: number(t.Plan.Total().Seconds()),
+		})
+	}
+	return out
+}

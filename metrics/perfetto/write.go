@@ -1,0 +1,264 @@
+package perfetto
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+
+	"fedpace/coordinator/round"
+	"fedpace/metrics/eventlog"
+	"fedpace/metrics/perfetto/trace"
+	"fedpace/metrics/timeline"
+)
+
+// Rounds are those to write; zero values do not limit.
+type Rounds struct{ From, To int }
+
+func (r Rounds) has(number int) bool { return number >= r.From && (r.To == 0 || number <= r.To) }
+
+// Written is what a trace holds.
+type Written struct{ Rounds, Tasks, Clients int }
+
+// Write writes the trace of a log. An error of the log leaves a trace of what
+// comes before it.
+func Write(w io.Writer, log *eventlog.Reader, rounds Rounds) (Written, error) {
+	buffered := bufio.NewWriter(w)
+	t := tracer{out: buffered, run: log.Run(), seen: map[int]bool{}, steps: -1, rate: math.NaN()}
+	t.describe()
+	var problem error
+	for t.err == nil {
+		r, err := log.Round()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			problem = err
+			break
+		}
+		if rounds.To != 0 && r.Round > rounds.To {
+			break
+		}
+		if rounds.has(r.Round) {
+			t.round(r)
+		}
+	}
+	return t.wrote, errors.Join(problem, t.err, buffered.Flush())
+}
+
+// Tracks are numbered: those below firstClient are the run's own.
+const (
+	runTrack uint64 = iota + 1
+	roundsTrack
+	stepsTrack
+	rateTrack
+	trainingLossTrack
+	validationLossTrack
+	accuracyTrack
+	clientsTrack
+
+	firstClient uint64 = 1 << 32
+)
+
+// sequence is the one writer of packets.
+const sequence = 1
+
+type tracer struct {
+	out   *bufio.Writer
+	run   eventlog.Run
+	seen  map[int]bool // clients that have a track
+	steps int          // counters' last values
+	rate  float64
+	spans []timeline.Span
+	wrote Written
+
+	message, frame []byte
+	err            error
+}
+
+// describe writes the run's own tracks.
+func (t *tracer) describe() {
+	name := fmt.Sprintf("%s: %s, %s", t.run.Name, t.run.Task, t.run.Schedule)
+	t.track(&trace.TrackDescriptor{Uuid: runTrack, Name: name, ChildOrdering: trace.TrackDescriptor_EXPLICIT})
+	for rank, d := range []*trace.TrackDescriptor{
+		{Uuid: roundsTrack, Name: "rounds"},
+		{Uuid: stepsTrack, Name: "K_r", Counter: &trace.CounterDescriptor{UnitName: "local steps"}},
+		{Uuid: rateTrack, Name: "eta_r", Counter: &trace.CounterDescriptor{}},
+		{Uuid: trainingLossTrack, Name: "training loss", Counter: &trace.CounterDescriptor{}},
+		{Uuid: validationLossTrack, Name: "validation loss", Counter: &trace.CounterDescriptor{}},
+		{Uuid: accuracyTrack, Name: "validation accuracy", Counter: &trace.CounterDescriptor{}},
+		{Uuid: clientsTrack, Name: "clients", ChildOrdering: trace.TrackDescriptor_EXPLICIT},
+	} {
+		d.ParentUuid, d.SiblingOrderRank = runTrack, proto.Int32(int32(rank))
+		t.track(d)
+	}
+}
+
+// round writes one round with its tasks.
+func (t *tracer) round(r *timeline.Round) {
+	t.wrote.Rounds++
+	values := []*trace.DebugAnnotation{
+		whole("round", r.Round), whole("K_r", r.LocalSteps), real("eta_r", r.LearningRate),
+		whole("cohort", r.Cohort), whole("tasks in this trace", len(r.Tasks)),
+	}
+	for o, n := range r.Outcomes {
+		values = append(values, whole(round.Outcome(o).String(), n))
+	}
+	if !math.IsNaN(r.TrainingLoss) {
+		values = append(values, real("training loss", r.TrainingLoss))
+	}
+	t.begin(r.Start, &trace.TrackEvent{TrackUuid: roundsTrack, Name: fmt.Sprintf("round %d", r.Round), Categories: []string{"round"}, DebugAnnotations: values})
+	for i := range r.Tasks { // before the aggregation: what happens at one instant stays in this order
+		t.task(r, &r.Tasks[i])
+	}
+	aggregation := &trace.TrackEvent{
+		TrackUuid: roundsTrack, Type: trace.TrackEvent_TYPE_INSTANT, Name: "aggregate", Categories: []string{"aggregate"},
+		DebugAnnotations: []*trace.DebugAnnotation{whole("updates", r.Outcomes[round.Accepted])},
+	}
+	for i := range r.Tasks {
+		if task := &r.Tasks[i]; counts(task) {
+			aggregation.TerminatingFlowIds = append(aggregation.TerminatingFlowIds, task.Task)
+		}
+	}
+	if r.Outcomes[round.Accepted] > 0 {
+		t.event(r.End, aggregation)
+	}
+	t.end(r.End, roundsTrack)
+	t.counters(r)
+}
+
+// counts says whether a task's update is in the round's model.
+func counts(t *timeline.Task) bool { return t.Outcome == round.Accepted && !t.Probe }
+
+func (t *tracer) counters(r *timeline.Round) {
+	if r.LocalSteps != t.steps {
+		t.steps = r.LocalSteps
+		t.event(r.Start, &trace.TrackEvent{TrackUuid: stepsTrack, Type: trace.TrackEvent_TYPE_COUNTER, CounterValue: proto.Int64(int64(r.LocalSteps))})
+	}
+	if r.LearningRate != t.rate {
+		t.rate = r.LearningRate
+		t.counter(r.Start, rateTrack, r.LearningRate)
+	}
+	t.counter(r.End, trainingLossTrack, r.TrainingLoss)
+	t.counter(r.End, validationLossTrack, r.ValidationLoss)
+	t.counter(r.End, accuracyTrack, r.ValidationAccuracy)
+}
+
+func (t *tracer) counter(at round.Time, track uint64, v float64) {
+	if !math.IsNaN(v) {
+		t.event(at, &trace.TrackEvent{TrackUuid: track, Type: trace.TrackEvent_TYPE_COUNTER, DoubleCounterValue: &v})
+	}
+}
+
+// task writes one task: its phases in order, within it.
+func (t *tracer) task(r *timeline.Round, task *timeline.Task) {
+	t.wrote.Tasks++
+	track := t.client(task)
+	values := []*trace.DebugAnnotation{whole("task", int(task.Task)), whole("round", r.Round), whole("K", task.LocalSteps)}
+	if class := t.class(task.Class); class != "" {
+		values = append(values, text("class", class))
+	}
+	if took, planned := task.End-task.Start, task.Plan.Total(); took < planned {
+		values = append(values, real("seconds planned", planned.Seconds()))
+	}
+	if task.Slow {
+		values = append(values, flag("among the slowest"))
+	}
+	category := "task"
+	if task.Probe {
+		category = "candidate"
+	}
+	begin := &trace.TrackEvent{TrackUuid: track, Name: task.Outcome.String(), Categories: []string{category}, DebugAnnotations: values}
+	if counts(task) {
+		begin.FlowIds = []uint64{task.Task}
+	}
+	t.begin(task.Start, begin)
+	t.spans = timeline.Spans(t.spans[:0], &task.Ended)
+	for _, s := range t.spans {
+		phase := &trace.TrackEvent{TrackUuid: track, Name: s.Phase.String(), Categories: []string{"phase"}}
+		if s.Phase == timeline.Upload && counts(task) {
+			phase.FlowIds = []uint64{task.Task}
+		}
+		t.begin(s.From, phase)
+		t.end(s.To, track)
+	}
+	t.end(task.End, track)
+}
+
+// client is the track of a task's client.
+func (t *tracer) client(task *timeline.Task) uint64 {
+	track := firstClient + uint64(task.Client)
+	if t.seen[task.Client] {
+		return track
+	}
+	t.seen[task.Client] = true
+	t.wrote.Clients++
+	name := fmt.Sprintf("client %d", task.Client)
+	if task.Real {
+		name = fmt.Sprintf("device %d", task.Client)
+	}
+	if class := t.class(task.Class); class != "" {
+		name += ", " + class
+	}
+	t.track(&trace.TrackDescriptor{Uuid: track, ParentUuid: clientsTrack, Name: name, SiblingOrderRank: proto.Int32(int32(task.Client))})
+	return track
+}
+
+func (t *tracer) class(number int) string {
+	if number < len(t.run.Classes) {
+		return t.run.Classes[number]
+	}
+	return ""
+}
+
+func (t *tracer) begin(at round.Time, e *trace.TrackEvent) {
+	e.Type = trace.TrackEvent_TYPE_SLICE_BEGIN
+	t.event(at, e)
+}
+
+func (t *tracer) end(at round.Time, track uint64) {
+	t.event(at, &trace.TrackEvent{TrackUuid: track, Type: trace.TrackEvent_TYPE_SLICE_END})
+}
+
+func (t *tracer) event(at round.Time, e *trace.TrackEvent) {
+	t.packet(&trace.TracePacket{Timestamp: proto.Uint64(uint64(at)), TrustedPacketSequenceId: sequence, TrackEvent: e})
+}
+
+func (t *tracer) track(d *trace.TrackDescriptor) {
+	t.packet(&trace.TracePacket{TrustedPacketSequenceId: sequence, TrackDescriptor: d})
+}
+
+// packet writes one packet as an entry of Trace.packet.
+func (t *tracer) packet(p *trace.TracePacket) {
+	if t.err != nil {
+		return
+	}
+	if t.message, t.err = (proto.MarshalOptions{}).MarshalAppend(t.message[:0], p); t.err != nil {
+		return
+	}
+	t.frame = protowire.AppendTag(t.frame[:0], 1, protowire.BytesType)
+	t.frame = protowire.AppendVarint(t.frame, uint64(len(t.message)))
+	if _, t.err = t.out.Write(t.frame); t.err == nil {
+		_, t.err = t.out.Write(t.message)
+	}
+}
+
+func whole(name string, v int) *trace.DebugAnnotation {
+	return &trace.DebugAnnotation{Name: name, IntValue: proto.Int64(int64(v))}
+}
+
+func real(name string, v float64) *trace.DebugAnnotation {
+	return &trace.DebugAnnotation{Name: name, DoubleValue: &v}
+}
+
+func text(name, v string) *trace.DebugAnnotation {
+	return &trace.DebugAnnotation{Name: name, StringValue: &v}
+}
+
+func flag(name string) *trace.DebugAnnotation {
+	return &trace.DebugAnnotation{Name: name, BoolValue: proto.Bool(true)}
+}

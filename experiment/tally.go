@@ -28,6 +28,7 @@ type tally struct {
 	told    time.Time
 
 	watch *watch // nil: nobody watches
+	page  *page  // nil: none is shown or left behind
 
 	accounts     *accounts
 	target       float64 // accuracy; 0: none
@@ -65,18 +66,29 @@ func (t *tally) observer() coordinator.Observer {
 			w.settled(e)
 		}
 	}
+	if g := t.page; g != nil {
+		settled := o.Settled
+		o.Settled = func(e *round.Ended) {
+			settled(e)
+			g.tasks.Settled(e)
+		}
+	}
 	return o
 }
 
 // show serves the run's metrics, which follow it from here on.
 func (t *tally) show(ctx context.Context) (*metrics.Server, error) {
 	w := newWatch(t)
-	server, err := metrics.Serve(ctx, t.p.config.HTTP, metrics.Page{Path: "/metrics", Handler: w.metrics.Handler()})
+	pages := []metrics.Page{{Path: "/metrics", Handler: w.metrics.Handler()}}
+	if t.page != nil {
+		pages = append(pages, metrics.Page{Path: "/", Handler: t.page.hub.Handler()})
+	}
+	server, err := metrics.Serve(ctx, t.p.config.HTTP, pages...)
 	if err != nil {
 		return nil, err
 	}
 	t.watch = w
-	t.o.notice("Metrics on http://" + server.Addr() + "/metrics")
+	t.o.notice("The run is shown on http://" + server.Addr() + "/, its metrics on /metrics.")
 	return server, nil
 }
 
@@ -105,6 +117,9 @@ func (t *tally) report(r *round.Report) error {
 	}
 	if t.watch != nil {
 		t.watch.report(r)
+	}
+	if t.page != nil {
+		t.page.report(t, r)
 	}
 	return t.results.Round(r)
 }
@@ -172,6 +187,11 @@ func (t *tally) finish(result *coordinator.Result, s Summary) error {
 	}
 	if err != nil {
 		return err
+	}
+	if t.page != nil {
+		if err := t.page.end(t.results, s); err != nil {
+			return err
+		}
 	}
 	return t.results.Summary(s)
 }

@@ -1,0 +1,146 @@
+package experiment
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"time"
+
+	"fedpace/coordinator/round"
+	"fedpace/metrics/live"
+	"fedpace/metrics/timeline"
+)
+
+// PageFile is the page of a run that has ended: one file for a browser.
+const PageFile = "page.html"
+
+// Tasks of the last round that the page shows.
+const (
+	pageSlowest = 10
+	pageSample  = 10
+)
+
+// page feeds a run's live page, and leaves it behind. It belongs to the run's
+// goroutine.
+type page struct {
+	hub   *live.Hub
+	tasks *timeline.Collector
+	why   error // the run did not complete
+}
+
+func newPage(t *tally, limit round.Time) (*page, error) {
+	p, c := t.p, &t.p.config
+	about := live.About{
+		Name: c.Name, Task: string(c.Task), Schedule: c.Schedule.Name(), Closing: c.Close.words(),
+		Version: t.o.Version, Seed: c.Seed, Clients: c.Clients, Cohort: c.Cohort, Window: c.Schedule.Window,
+		Rounds: c.Stop.Rounds, VirtualTotal: limit.Seconds(), TargetAccuracy: c.Stop.ValidationAccuracy, Started: t.started,
+	}
+	if c.Train {
+		about.Data = describe(p.set.Info())
+	}
+	var err error
+	if c.Close.Rule == Deadline {
+		if about.Deadline, err = seconds(c.Close.Seconds); err != nil {
+			return nil, err
+		}
+	}
+	tasks, err := timeline.New(timeline.Config{Seed: c.Seed, Slowest: pageSlowest, Sample: pageSample, Class: p.fleet.Class})
+	if err != nil {
+		return nil, err
+	}
+	return &page{hub: live.New(about), tasks: tasks}, nil
+}
+
+// words says when a round closes.
+func (c Close) words() string {
+	switch c.Rule {
+	case Deadline:
+		return fmt.Sprintf("after %g s", c.Seconds)
+	case First:
+		return fmt.Sprintf("with the first %d updates", c.N)
+	case Buffered:
+		if c.StalenessLimit > 0 {
+			return fmt.Sprintf("with every %d updates, none older than %d rounds", c.N, c.StalenessLimit)
+		}
+		return fmt.Sprintf("with every %d updates", c.N)
+	}
+	return "when all have answered"
+}
+
+// report takes a round once the accounts and the progress have it.
+func (g *page) report(t *tally, r *round.Report) {
+	g.hub.Round(live.Round{Report: r, Tasks: g.tasks.Report(r).Tasks, Fraction: t.progress.Fraction(), Spent: t.accounts.shown()})
+}
+
+// shown is what counts so far, for the page.
+func (a *accounts) shown() live.Spending {
+	s := &a.total
+	return live.Spending{
+		ClientSeconds: live.Split{Useful: round.Time(s.time.Useful).Seconds(), Wasted: round.Time(s.time.Wasted).Seconds()},
+		Steps:         live.Split{Useful: float64(s.steps.Useful), Wasted: float64(s.steps.Wasted)},
+		Bytes:         live.Split{Useful: float64(s.bytes.Useful), Wasted: float64(s.bytes.Wasted)},
+	}
+}
+
+// end shows how the run ended and leaves the page in its folder.
+func (g *page) end(results *Results, s Summary) error {
+	text, err := s.JSON()
+	if err != nil {
+		return err
+	}
+	end := live.End{Completed: s.Completed, Elapsed: time.Duration(s.WallSeconds * float64(time.Second)), Summary: text}
+	if g.why != nil {
+		end.Why = g.why.Error()
+	}
+	g.hub.End(end)
+	return results.page(g.hub.WritePage)
+}
+
+// page writes page.html.
+func (r *Results) page(write func(io.Writer) error) error {
+	if r.failure != nil {
+		return r.failure
+	}
+	r.own = append(r.own, PageFile)
+	if err := replace(r.path(PageFile), func(f *os.File) error { return write(f) }); err != nil {
+		r.failure = fmt.Errorf("results: %w", err)
+	}
+	return r.failure
+}
+
+// heard holds what the user was told before there was a page to show it.
+type heard struct {
+	mu    sync.Mutex
+	hub   *live.Hub // nil: none yet
+	lines []string
+}
+
+// overheard are the options with notices that the page hears, too.
+func (o Options) overheard() (Options, *heard) {
+	h := &heard{}
+	tell := o.Notice
+	o.Notice = func(line string) {
+		h.mu.Lock()
+		if h.hub != nil {
+			h.hub.Notice(line)
+		} else {
+			h.lines = append(h.lines, line)
+		}
+		h.mu.Unlock()
+		if tell != nil {
+			tell(line)
+		}
+	}
+	return o, h
+}
+
+// to shows the notices on a page, those so far and those to come.
+func (h *heard) to(hub *live.Hub) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, line := range h.lines {
+		hub.Notice(line)
+	}
+	h.hub, h.lines = hub, nil
+}

@@ -1,0 +1,146 @@
+package openmetrics
+
+import (
+	"bytes"
+	"io"
+	"math"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+	"pgregory.net/rapid"
+
+	"fedpace/coordinator/round"
+	"fedpace/metrics"
+)
+
+var epoch = time.Date(2026, 1, 2, 3, 0, 0, 0, time.UTC)
+
+const ms = round.Time(1e6)
+
+// Two rounds that end in the same millisecond, and one that is evaluated.
+var rounds = []round.Report{
+	{Round: 1, End: 2500 * ms, LocalSteps: 80, LearningRate: 0.3, Outcomes: [round.Outcomes]int{round.Accepted: 2}, TrainingLoss: 4.25, SGDSteps: 80, ValidationLoss: math.NaN()},
+	{Round: 2, Start: 2500 * ms, End: 2500*ms + 1, LocalSteps: 64, LearningRate: 0.3, Outcomes: [round.Outcomes]int{round.Accepted: 1, round.Late: 1}, TrainingLoss: math.NaN(), SGDSteps: 144},
+	{Round: 3, Start: 2500*ms + 1, End: 4000 * ms, LocalSteps: 64, LearningRate: 0.3, Outcomes: [round.Outcomes]int{round.Accepted: 2}, TrainingLoss: 4, SGDSteps: 208, Evaluated: true, ValidationLoss: 3.5, ValidationAccuracy: 0.25},
+}
+
+func TestTheText(t *testing.T) {
+	var b bytes.Buffer
+	if err := Write(&b, Run{Name: `a"b`, Task: "femnist", Schedule: "k-rounds", Seed: math.MaxUint64}, epoch, rounds); err != nil {
+		t.Fatal(err)
+	}
+	const l = `clock="virtual",run="a\"b",task="femnist",schedule="k-rounds",seed="18446744073709551615"`
+	want := strings.ReplaceAll(`# HELP fedpace_virtual_round Rounds completed.
+# TYPE fedpace_virtual_round gauge
+fedpace_virtual_round{LABELS} 2.0 1.7673228025e+09
+fedpace_virtual_round{LABELS} 3.0 1.767322804e+09
+# HELP fedpace_virtual_round_duration_seconds Virtual time of the round that ends here.
+# TYPE fedpace_virtual_round_duration_seconds gauge
+# UNIT fedpace_virtual_round_duration_seconds seconds
+fedpace_virtual_round_duration_seconds{LABELS} 1e-09 1.7673228025e+09
+fedpace_virtual_round_duration_seconds{LABELS} 1.499999999 1.767322804e+09
+# HELP fedpace_virtual_local_steps Local SGD steps a client, K_r, from the round's start.
+# TYPE fedpace_virtual_local_steps gauge
+fedpace_virtual_local_steps{LABELS} 80.0 1.7673228e+09
+fedpace_virtual_local_steps{LABELS} 64.0 1.7673228025e+09
+# HELP fedpace_virtual_learning_rate Learning rate, eta_r, from the round's start.
+# TYPE fedpace_virtual_learning_rate gauge
+fedpace_virtual_learning_rate{LABELS} 0.3 1.7673228e+09
+fedpace_virtual_learning_rate{LABELS} 0.3 1.7673228025e+09
+# HELP fedpace_virtual_training_loss Mean first-step loss of the round's accepted clients.
+# TYPE fedpace_virtual_training_loss gauge
+fedpace_virtual_training_loss{LABELS} 4.25 1.7673228025e+09
+fedpace_virtual_training_loss{LABELS} 4.0 1.767322804e+09
+# HELP fedpace_virtual_validation_loss Mean cross-entropy on held-out samples.
+# TYPE fedpace_virtual_validation_loss gauge
+fedpace_virtual_validation_loss{LABELS} 3.5 1.767322804e+09
+# HELP fedpace_virtual_validation_accuracy Top-1 accuracy on held-out samples, 0 to 1.
+# TYPE fedpace_virtual_validation_accuracy gauge
+fedpace_virtual_validation_accuracy{LABELS} 0.25 1.767322804e+09
+# HELP fedpace_virtual_sgd_steps Local SGD steps of one client of each completed round: the sum of K_r.
+# TYPE fedpace_virtual_sgd_steps counter
+fedpace_virtual_sgd_steps_total{LABELS} 144.0 1.7673228025e+09
+fedpace_virtual_sgd_steps_total{LABELS} 208.0 1.767322804e+09
+# HELP fedpace_virtual_updates Tasks by how they ended.
+# TYPE fedpace_virtual_updates counter
+fedpace_virtual_updates_total{LABELS,outcome="accepted"} 3.0 1.7673228025e+09
+fedpace_virtual_updates_total{LABELS,outcome="accepted"} 5.0 1.767322804e+09
+fedpace_virtual_updates_total{LABELS,outcome="late"} 1.0 1.7673228025e+09
+fedpace_virtual_updates_total{LABELS,outcome="late"} 1.0 1.767322804e+09
+`, "LABELS", l)
+	for _, o := range []string{"dropped", "lost", "cancelled", "refused"} {
+		want += `fedpace_virtual_updates_total{` + l + `,outcome="` + o + `"} 0.0 1.7673228025e+09` + "\n"
+		want += `fedpace_virtual_updates_total{` + l + `,outcome="` + o + `"} 0.0 1.767322804e+09` + "\n"
+	}
+	want += "# EOF\n"
+	if diff := cmp.Diff(want, b.String()); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// No name is one of the wall clock's, as a scrape gives them.
+func TestTheClocksDoNotMix(t *testing.T) {
+	answer := httptest.NewRecorder()
+	metrics.New(metrics.Run{Name: "demo", Task: "femnist", Schedule: "fixed", Train: true}).Handler().ServeHTTP(answer, httptest.NewRequest("GET", "/metrics", nil))
+	parser := expfmt.NewTextParser(model.LegacyValidation)
+	live, err := parser.TextToMetricFamilies(answer.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if live["fedpace_virtual_time_seconds"] == nil {
+		t.Fatal("a scrape does not have the name that comes nearest")
+	}
+	for _, f := range families() {
+		if live["fedpace_virtual_"+f.name] != nil {
+			t.Errorf("fedpace_virtual_%s is a live metric's name, too", f.name)
+		}
+	}
+}
+
+// A database takes a series only when its times ascend.
+func TestTimesAscend(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var list []round.Report
+		at := round.Time(0)
+		for i := range rapid.IntRange(0, 20).Draw(t, "rounds") {
+			r := round.Report{Round: i + 1, Start: at, TrainingLoss: math.NaN()}
+			at += round.Time(rapid.Int64Range(0, 3e6).Draw(t, "takes"))
+			r.End = at
+			list = append(list, r)
+		}
+		var b bytes.Buffer
+		if err := Write(&b, Run{}, epoch.Add(time.Duration(rapid.Int64Range(0, 1e9).Draw(t, "epoch"))), list); err != nil {
+			t.Fatal(err)
+		}
+		last := map[string]float64{}
+		for line := range strings.Lines(b.String()) {
+			if strings.HasPrefix(line, "#") {
+				continue
+			}
+			parts := strings.Fields(line)
+			at, err := strconv.ParseFloat(parts[len(parts)-1], 64)
+			series := strings.Join(parts[:len(parts)-2], " ")
+			if before, ok := last[series]; err != nil || ok && at <= before {
+				t.Fatalf("%s after %v", line, before)
+			}
+			last[series] = at
+		}
+		if !strings.HasSuffix(b.String(), "# EOF\n") {
+			t.Fatal("no end")
+		}
+	})
+}
+
+func TestEpochsOutOfRange(t *testing.T) {
+	for _, at := range []time.Time{time.Unix(-1, 0), time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC), {}} {
+		if err := Write(io.Discard, Run{}, at, rounds); err == nil {
+			t.Errorf("%v is accepted", at)
+		}
+	}
+}

@@ -124,5 +124,4 @@ func fitUnused(c Config) *KeyError {
 // unused are the keys that nothing reads yet. To enable one, remove it here.
 var unused = []string{
 	"devices.liveness_seconds", "devices.norm_limit",
-	"checkpoint.seconds",
 }

@@ -23,6 +23,9 @@ type engine struct {
 	conn    *bus.Conn
 	conns   []*bus.Conn // the hosts'
 	workers []int       // of each host
+
+	checkpoint coordinator.Checkpoint
+	resume     *coordinator.State // nil: the run starts
 }
 
 // startEngine starts everything but the trainers. Close it after use.
@@ -67,7 +70,10 @@ func (e *engine) play(ctx context.Context, limit round.Time, watch coordinator.O
 	if err != nil {
 		return nil, err
 	}
-	c := coordinator.Config{Run: runToken(p.config.Name), Round: rounds, ModelBits: p.modelBits, Pace: p.config.Pace, Observer: watch}
+	c := coordinator.Config{
+		Run: runToken(p.config.Name), Round: rounds, ModelBits: p.modelBits, Pace: p.config.Pace, Observer: watch,
+		Checkpoint: e.checkpoint, Resume: e.resume,
+	}
 	if p.config.Train {
 		learning := p.learning()
 		c.Learning = coordinator.Learning{

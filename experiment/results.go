@@ -21,7 +21,7 @@ const (
 )
 
 // runFiles are all of them; any one shows that a folder holds a run.
-var runFiles = []string{ConfigFile, RoundsFile, SummaryFile, ModelFile, BestModelFile}
+var runFiles = []string{ConfigFile, RoundsFile, SummaryFile, ModelFile, BestModelFile, CheckpointFile, PreviousCheckpointFile}
 
 // ErrHoldsRun is wrapped by the error for a folder that already holds a run.
 var ErrHoldsRun = errors.New("the folder already holds a run")
@@ -31,19 +31,25 @@ var ErrHoldsRun = errors.New("the folder already holds a run")
 // folder cannot be completed.
 type Results struct {
 	dir     string
+	lock    *folderLock
 	made    []string // folders that did not exist before, outermost first
 	own     []string // names of the files that this run has begun
-	rounds  *os.File
-	size    int64  // bytes of whole rows in rounds.csv
+	outputs []*appendFile
+	rounds  *appendFile
 	row     []byte // reused from row to row
 	rows    int
 	failure error
+
+	// Of a run that goes on.
+	resumed bool
+	sizes   []outputSize // of the outputs at its checkpoint
 }
 
 // CreateResults makes the folder, with the configuration and an empty
 // rounds.csv in it. A folder that already holds a run is refused, unless force
-// is set: then that run's files are removed first, and no others. On an error
-// nothing stays behind.
+// is set: then that run's files are removed first, and no others. A folder whose
+// run is still going on is refused in any case, and so is every other run in
+// this one until Close. On an error nothing stays behind.
 func CreateResults(dir string, c Config, force bool) (*Results, error) {
 	if err := vacant(dir, force); err != nil {
 		return nil, err
@@ -53,11 +59,15 @@ func CreateResults(dir string, c Config, force bool) (*Results, error) {
 		return nil, fmt.Errorf("results: %w", err)
 	}
 	r := &Results{dir: dir, made: made}
+	if r.lock, err = lockFolder(dir); err != nil {
+		return nil, errors.Join(err, r.Discard())
+	}
+	if err := vacant(dir, force); err != nil { // another may have come and gone meanwhile
+		return nil, errors.Join(err, r.Discard())
+	}
 	if force {
-		for _, name := range runFiles {
-			if err := os.Remove(r.path(name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-				return nil, errors.Join(fmt.Errorf("results: cannot replace the run in %s: %w", dir, err), r.Discard())
-			}
+		if err := r.remove(runFiles...); err != nil {
+			return nil, errors.Join(fmt.Errorf("results: cannot replace the run in %s: %w", dir, err), r.Discard())
 		}
 	}
 	if err := r.start(c); err != nil {
@@ -68,7 +78,24 @@ func CreateResults(dir string, c Config, force bool) (*Results, error) {
 
 // VacantFolder says whether CreateResults would accept the folder, so that a
 // command can refuse before it prepares anything.
-func VacantFolder(dir string, force bool) error { return vacant(dir, force) }
+func VacantFolder(dir string, force bool) error {
+	if err := vacant(dir, force); err != nil {
+		return err
+	}
+	return notRunning(dir)
+}
+
+// notRunning says whether a run is going on in the folder.
+func notRunning(dir string) error {
+	if _, err := os.Lstat(filepath.Join(dir, lockFile)); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	lock, err := lockFolder(dir)
+	if err != nil {
+		return err
+	}
+	return lock.release()
+}
 
 func vacant(dir string, force bool) error {
 	info, err := os.Stat(dir)
@@ -86,7 +113,7 @@ func vacant(dir string, force bool) error {
 	}
 	for _, name := range runFiles {
 		if _, err := os.Lstat(filepath.Join(dir, name)); err == nil {
-			return fmt.Errorf("results: %s holds %s: %w (choose another with --out, or replace it with --force)", dir, name, ErrHoldsRun)
+			return fmt.Errorf("results: %s holds %s: %w (choose another with --out, go on with it: fedpace resume, or replace it with --force)", dir, name, ErrHoldsRun)
 		} else if !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("results: %w", err)
 		}
@@ -125,22 +152,25 @@ func removeFolders(made []string) {
 	}
 }
 
-// start writes the first two files. They must not exist: a second run that
-// starts at the same moment loses here.
+// start writes the first two files. The configuration is there whole or not at
+// all: from then on the folder holds a run that can be resumed.
 func (r *Results) start(c Config) error {
-	f, err := r.create(ConfigFile)
-	if err != nil {
+	r.own = append(r.own, ConfigFile)
+	if err := replace(r.path(ConfigFile), func(f *os.File) error {
+		_, err := f.Write(c.YAML())
+		return err
+	}); err != nil {
 		return err
 	}
-	_, err = f.Write(c.YAML())
-	if err = errors.Join(err, f.Close()); err != nil {
+	return r.startRounds()
+}
+
+// startRounds opens rounds.csv, with its header.
+func (r *Results) startRounds() (err error) {
+	if r.rounds, err = r.appendTo(RoundsFile); err != nil || r.rounds.size > 0 {
 		return err
 	}
-	if r.rounds, err = r.create(RoundsFile); err != nil {
-		return err
-	}
-	n, err := r.rounds.WriteString(RoundsHeader + "\n")
-	r.size = int64(n)
+	_, err = r.rounds.Write([]byte(RoundsHeader + "\n"))
 	return err
 }
 
@@ -166,15 +196,10 @@ func (r *Results) Round(report *round.Report) error {
 		return r.failure
 	}
 	r.row = AppendRow(r.row[:0], report)
-	n, err := r.rounds.Write(r.row)
-	if err != nil {
-		if n > 0 { // a row is there wholly or not at all
-			err = errors.Join(err, r.rounds.Truncate(r.size))
-		}
+	if _, err := r.rounds.Write(r.row); err != nil {
 		r.failure = fmt.Errorf("results: round %d cannot be written: %w", report.Round, err)
 		return r.failure
 	}
-	r.size += int64(n)
 	r.rows++
 	return nil
 }
@@ -207,7 +232,7 @@ func (r *Results) Summary(s Summary) error {
 	}
 	text, err := s.JSON()
 	if err == nil {
-		err = r.rounds.Sync()
+		_, err = r.syncOutputs()
 	}
 	if err == nil {
 		r.own = append(r.own, SummaryFile)
@@ -222,13 +247,14 @@ func (r *Results) Summary(s Summary) error {
 	return r.failure
 }
 
-// Close ends the writing and keeps the folder as it is.
+// Close ends the writing, keeps the folder as it is and lets others in.
 func (r *Results) Close() error {
-	if r.rounds == nil {
-		return nil
-	}
-	err := r.rounds.Close()
+	err := r.closeOutputs()
 	r.rounds = nil
+	if r.lock != nil {
+		err = errors.Join(err, r.lock.release())
+		r.lock = nil
+	}
 	if err != nil {
 		return fmt.Errorf("results: %w", err)
 	}
@@ -241,12 +267,11 @@ func (r *Results) Rows() int { return r.rows }
 // Discard removes what the run has written, for one that failed before it had
 // anything to keep.
 func (r *Results) Discard() error {
-	err := r.Close()
-	for _, name := range r.own {
-		if e := os.Remove(r.path(name)); e != nil && !errors.Is(e, fs.ErrNotExist) {
-			err = errors.Join(err, fmt.Errorf("results: %w", e))
-		}
+	err := r.closeOutputs()
+	if e := r.remove(r.own...); e != nil {
+		err = errors.Join(err, fmt.Errorf("results: %w", e))
 	}
+	err = errors.Join(err, r.Close())
 	removeFolders(r.made)
 	return err
 }

@@ -100,7 +100,7 @@ func TestAFolderThatHoldsARun(t *testing.T) {
 	before := files(t, dir)
 
 	_, err = CreateResults(dir, Demonstration(), false)
-	want := "results: " + dir + " holds config.yaml: the folder already holds a run (choose another with --out, or replace it with --force)"
+	want := "results: " + dir + " holds config.yaml: the folder already holds a run (choose another with --out, go on with it: fedpace resume, or replace it with --force)"
 	if !errors.Is(err, ErrHoldsRun) || err.Error() != want {
 		t.Errorf("\n got %v\nwant %s", err, want)
 	}
@@ -149,25 +149,30 @@ func TestNothingStaysOfARunThatDidNotStart(t *testing.T) {
 }
 
 // Of two runs that start in one folder at once, the second fails and leaves
-// the first alone.
+// the first alone, also when it is told to replace what it finds.
 func TestTwoRunsCannotShareAFolder(t *testing.T) {
 	dir := t.TempDir()
 	first, err := CreateResults(dir, Demonstration(), false)
 	if err != nil {
 		t.Fatal(err)
 	}
-	second := &Results{dir: dir} // as if it had looked before the first wrote
-	if err := second.start(Demonstration()); !errors.Is(err, os.ErrExist) {
-		t.Errorf("the second started: %v", err)
+	if _, err := CreateResults(dir, Demonstration(), true); !errors.Is(err, ErrRunning) {
+		t.Errorf("the second: %v", err)
 	}
-	if err := second.Discard(); err != nil {
+	if err := VacantFolder(dir, true); !errors.Is(err, ErrRunning) {
+		t.Errorf("the folder is said to be free: %v", err)
+	}
+	if diff := cmp.Diff([]string{".lock", "config.yaml", "rounds.csv"}, files(t, dir)); diff != "" {
+		t.Error(diff)
+	}
+	if err := first.Close(); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff([]string{"config.yaml", "rounds.csv"}, files(t, dir)); diff != "" {
 		t.Error(diff)
 	}
-	if err := first.Close(); err != nil {
-		t.Fatal(err)
+	if err := VacantFolder(dir, true); err != nil {
+		t.Error(err)
 	}
 }
 
@@ -180,10 +185,10 @@ func TestAFullDiskIsSaid(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := r.rounds.Close(); err != nil {
+	if err := r.rounds.file.Close(); err != nil {
 		t.Fatal(err)
 	}
-	r.rounds = full
+	r.rounds.file = full
 	err = r.Round(anyReport(7))
 	if !errors.Is(err, syscall.ENOSPC) || !strings.Contains(err.Error(), "round 7 cannot be written") || !strings.Contains(err.Error(), "no space left on device") {
 		t.Errorf("got %v", err)

@@ -30,7 +30,7 @@ func TestARowIsThereWhollyOrNotAtAll(t *testing.T) {
 	// The process may write files of so many bytes: the header, one row, and
 	// some of the second.
 	row := int64(len(AppendRow(nil, anyReport(1))))
-	limit := uint64(r.size + row + row/2)
+	limit := uint64(r.rounds.size + row + row/2)
 	signal.Ignore(syscall.SIGXFSZ)
 	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: limit, Max: limit}); err != nil {
 		t.Skipf("no limit on files here: %v", err)

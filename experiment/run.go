@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"os"
 	"time"
 
 	"fedpace/coordinator"
@@ -13,12 +14,13 @@ import (
 
 // Options are how a run is done; they change no result.
 type Options struct {
-	Version  string
-	Force    bool           // replace a run that the folder holds
-	Hosts    int            // hosts in this process; 0: one
-	Workers  int            // trainers in all; 0: one a core
-	Progress func(Progress) // called now and then from the run's goroutine; may be nil
-	Notice   func(string)   // what the user should know, a line each; may be nil
+	Version    string
+	Force      bool             // replace a run that the folder holds
+	Checkpoint <-chan os.Signal // what comes here asks for a checkpoint now; may be nil
+	Hosts      int              // hosts in this process; 0: one
+	Workers    int              // trainers in all; 0: one a core
+	Progress   func(Progress)   // called now and then from the run's goroutine; may be nil
+	Notice     func(string)     // what the user should know, a line each; may be nil
 }
 
 // notice tells the user a line.
@@ -49,13 +51,21 @@ func Run(ctx context.Context, c Config, o Options) (Summary, error) {
 }
 
 // run plays the prepared problem and writes its results.
-func (p *problem) run(ctx context.Context, o Options, started time.Time) (s Summary, err error) {
+func (p *problem) run(ctx context.Context, o Options, started time.Time) (Summary, error) {
+	return p.live(ctx, o, started, nil)
+}
+
+// live is a life of the run; before is the one from which it goes on, nil: it
+// starts.
+func (p *problem) live(ctx context.Context, o Options, started time.Time, before *life) (s Summary, err error) {
 	if state := p.state(); state != "" {
 		o.notice(state)
 	}
-	limit, err := p.limit(ctx, o)
-	if err != nil {
-		return Summary{}, err
+	limit, known := before.limit()
+	if !known {
+		if limit, err = p.limit(ctx, o); err != nil {
+			return Summary{}, err
+		}
 	}
 	e, err := startEngine(ctx, p, o)
 	if err != nil {
@@ -75,14 +85,18 @@ func (p *problem) run(ctx context.Context, o Options, started time.Time) (s Summ
 		return Summary{}, err
 	}
 	// Last of all: with force it removes the run that the folder holds.
-	results, err := CreateResults(p.config.Out, p.config, o.Force)
+	results, err := p.results(o, before)
 	if err != nil {
 		return Summary{}, err
 	}
 	t.results = results
+	e.resume = t.goOn(before)
+	k := t.keepCheckpoints(limit, before)
+	e.checkpoint = k.hooks()
 	result, runErr := e.play(ctx, limit, t.observer())
+	k.close()
 	if result == nil { // it never began
-		return Summary{}, errors.Join(runErr, results.Discard())
+		return Summary{}, errors.Join(runErr, before.undo(results))
 	}
 	if result.Stop.Reason == round.Deserted {
 		o.notice(fmt.Sprintf("The run ended after %d rounds: %s.", result.Stop.Rounds, result.Stop.Reason))

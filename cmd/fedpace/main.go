@@ -9,7 +9,6 @@ import (
 	"os/signal"
 	"slices"
 	"strings"
-	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -25,7 +24,7 @@ const (
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := signal.NotifyContext(context.Background(), stopSignals()...)
 	// After the first signal the next one ends the process at once: a person
 	// must not wait for a clean stop that does not come.
 	context.AfterFunc(ctx, stop)
@@ -82,12 +81,23 @@ func (e interruptedError) Unwrap() error { return context.Canceled }
 // interrupted says what an interruption left behind, and what else went wrong
 // beside it. Another error stays as it is.
 func interrupted(err error, out string, kept bool) error {
+	if !kept {
+		return interruption(err, "nothing was written")
+	}
+	return interruption(err, "what was done is in "+out)
+}
+
+// interruptedRun is interrupted for a run, which can be resumed.
+func interruptedRun(err error, out string, kept bool) error {
+	if !kept {
+		return interrupted(err, out, kept)
+	}
+	return interruption(err, "what was done is in "+out+", to go on: fedpace resume "+out)
+}
+
+func interruption(err error, note string) error {
 	if !errors.Is(err, context.Canceled) {
 		return err
-	}
-	note := "nothing was written"
-	if kept {
-		note = "what was done is in " + out
 	}
 	for problem := range strings.Lines(err.Error()) {
 		if problem = strings.TrimSpace(problem); !strings.Contains(note, problem) && !strings.HasSuffix(problem, context.Canceled.Error()) {
@@ -116,6 +126,7 @@ and a speed, a round takes as long as its slowest client, and the number of
 local SGD steps decays by a schedule.`,
 		Example: `  fedpace run
   fedpace run --set task=femnist --set schedule.k=error --dry-run
+  fedpace resume runs/demo
   fedpace compare --set task=femnist --schedules dsgd,fixed,k-rounds`,
 		Args:          cobra.NoArgs,
 		SilenceErrors: true,
@@ -123,7 +134,7 @@ local SGD steps decays by a schedule.`,
 		RunE:          func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	root.CompletionOptions.DisableDefaultCmd = true
-	root.AddCommand(runCommand(p), compareCommand(p), dataCommand(fetch.Archives(), fetch.Fetcher{}), paperCommand(), versionCommand(), configurationTopic())
+	root.AddCommand(runCommand(p), resumeCommand(p), compareCommand(p), dataCommand(fetch.Archives(), fetch.Fetcher{}), paperCommand(), versionCommand(), configurationTopic())
 	return root
 }
 

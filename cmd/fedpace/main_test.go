@@ -132,7 +132,7 @@ func TestMistakes(t *testing.T) {
 func TestAnInterruptedRunIsSummarised(t *testing.T) {
 	r := &recorder{err: errors.Join(context.Canceled, errors.New("disk full")), summary: experiment.Summary{Version: "v", Rounds: 3}}
 	status, stdout, stderr := call(t, r, "run")
-	if status != 130 || stderr != "fedpace: interrupted: what was done is in runs/demo; disk full\n" {
+	if status != 130 || stderr != "fedpace: interrupted: what was done is in runs/demo, to go on: fedpace resume runs/demo; disk full\n" {
 		t.Errorf("status %d, %s", status, stderr)
 	}
 	if !strings.Contains(stdout, "stopped before its end") {

@@ -10,6 +10,7 @@ import (
 // program is what the commands call; tests put their own in its place.
 type program struct {
 	run     func(context.Context, experiment.Config, experiment.Options) (experiment.Summary, error)
+	resume  func(context.Context, string, experiment.Options) (experiment.Resumed, error)
 	dryRun  func(context.Context, experiment.Config, experiment.Options) (experiment.Estimate, error)
 	sweep   func(context.Context, experiment.Sweep, experiment.Options) ([]experiment.Cell, error)
 	compare func(context.Context, experiment.Config, []string, experiment.Options) (*experiment.Comparison, error)
@@ -18,6 +19,7 @@ type program struct {
 // library is the program that users have.
 var library = program{
 	run:     experiment.Run,
+	resume:  experiment.Resume,
 	dryRun:  experiment.DryRun,
 	sweep:   experiment.RunSweep,
 	compare: experiment.Compare,

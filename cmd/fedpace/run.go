@@ -35,12 +35,15 @@ the demonstration: FedAvg with K_r-rounds on FEMNIST with synthetic data.`,
 				}
 				return estimate.Write(c.OutOrStdout())
 			}
+			checkpoints, stop := checkpointSignals()
+			defer stop()
+			options.Checkpoint = checkpoints
 			summary, err := p.run(c.Context(), config, options)
 			show.close()
 			if summary.Version != "" && !f.quiet && (err == nil || errors.Is(err, context.Canceled)) { // it left results
 				writeSummary(c.OutOrStdout(), config, summary)
 			}
-			return interrupted(err, config.Out, summary.Version != "")
+			return interruptedRun(err, config.Out, summary.Version != "")
 		},
 	}
 	f.add(c)

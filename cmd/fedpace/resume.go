@@ -1,0 +1,55 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"fedpace/experiment"
+)
+
+func resumeCommand(p program) *cobra.Command {
+	var quiet bool
+	c := &cobra.Command{
+		Use:   "resume DIR",
+		Short: "Go on with a run that was stopped or died",
+		Long: `Go on with the run in a folder that was interrupted, failed or died, from its
+last checkpoint. It comes to the results of a run that was never stopped, bit
+for bit. A checkpoint is written every checkpoint.seconds, when a run is
+interrupted and when it gets the signal SIGUSR1; a run that died before its
+first starts again. The configuration is the folder's; a folder may be moved.`,
+		Example: `  fedpace resume runs/demo`,
+		Args:    oneFolder,
+		RunE: func(c *cobra.Command, args []string) error {
+			show := newDisplay(c.ErrOrStderr(), quiet)
+			o := experiment.Options{Version: version(), Progress: show.progress, Notice: show.notice}
+			checkpoints, stop := checkpointSignals()
+			defer stop()
+			o.Checkpoint = checkpoints
+			r, err := p.resume(c.Context(), args[0], o)
+			show.close()
+			if r.Complete {
+				if !quiet {
+					fmt.Fprintf(c.OutOrStdout(), "%s holds a complete run: %d rounds, nothing to do.\n", args[0], r.Summary.Rounds)
+				}
+				return nil
+			}
+			kept := r.Summary.Version != ""
+			if kept && !quiet && (err == nil || errors.Is(err, context.Canceled)) {
+				writeSummary(c.OutOrStdout(), r.Config, r.Summary)
+			}
+			return interruptedRun(err, args[0], true)
+		},
+	}
+	c.Flags().BoolVar(&quiet, "quiet", false, "no progress and no closing summary")
+	return c
+}
+
+func oneFolder(_ *cobra.Command, args []string) error {
+	if len(args) != 1 {
+		return fmt.Errorf("resume wants one folder, the results of the run to go on with, e.g. fedpace resume runs/demo; it got %d", len(args))
+	}
+	return nil
+}

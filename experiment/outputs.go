@@ -1,0 +1,139 @@
+package experiment
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+)
+
+// An appendFile is an output of a run that only grows while the run goes on:
+// rounds.csv, an event log. A checkpoint holds how long each is, and a run that
+// is resumed from it cuts them back to that length: what it writes then follows
+// what it had written up to the checkpoint, as if it had never stopped.
+//
+// To add one, call [Results.appendTo] where the run starts and write to what it
+// returns, in the run's own goroutine. A writer that keeps bytes back (a buffer,
+// a compressor) sets flush, which a checkpoint calls before it notes the length:
+// after it the file must be readable up to its end, and what is written later
+// must not depend on what was written before, or that state must be saved in
+// the checkpoint, too (see savedTally).
+type appendFile struct {
+	name  string // in the run's folder
+	file  *os.File
+	size  int64        // bytes of what was written whole
+	flush func() error // hands back what is kept back; nil: nothing is
+}
+
+// outputSize is an output's length at a checkpoint.
+type outputSize struct {
+	Name string
+	Size int64
+}
+
+// appendTo opens an output: a new file that must not exist yet, or where the run
+// is resumed the one that it left, cut back to the checkpoint (to nothing where
+// there is none).
+func (r *Results) appendTo(name string) (*appendFile, error) {
+	a := &appendFile{name: name}
+	if r.resumed {
+		for _, o := range r.sizes {
+			if o.Name == name {
+				a.size = o.Size
+			}
+		}
+	}
+	if err := a.open(r); err != nil {
+		return nil, fmt.Errorf("results: %w", err)
+	}
+	r.outputs = append(r.outputs, a)
+	return a, nil
+}
+
+func (a *appendFile) open(r *Results) (err error) {
+	if !r.resumed {
+		a.file, err = r.create(a.name)
+		return err
+	}
+	if a.file, err = os.OpenFile(r.path(a.name), os.O_WRONLY|os.O_CREATE, 0o666); err != nil {
+		return err
+	}
+	if err := a.cut(); err != nil {
+		return errors.Join(err, a.file.Close())
+	}
+	return nil
+}
+
+// cut ends the file where a checkpoint says.
+func (a *appendFile) cut() error {
+	info, err := a.file.Stat()
+	if err != nil {
+		return err
+	}
+	if !info.Mode().IsRegular() || info.Size() < a.size {
+		return fmt.Errorf("%s holds %d bytes, and the checkpoint goes on from %d: it has been changed since", a.name, info.Size(), a.size)
+	}
+	if err := a.file.Truncate(a.size); err != nil {
+		return err
+	}
+	_, err = a.file.Seek(a.size, io.SeekStart)
+	return err
+}
+
+// Write appends wholly or not at all.
+func (a *appendFile) Write(b []byte) (int, error) {
+	n, err := a.file.Write(b)
+	if err != nil {
+		if n > 0 {
+			err = errors.Join(err, a.cut())
+		}
+		return 0, err
+	}
+	a.size += int64(n)
+	return n, nil
+}
+
+// sync brings everything that was written to the disk.
+func (a *appendFile) sync() error {
+	if a.flush != nil {
+		if err := a.flush(); err != nil {
+			return err
+		}
+	}
+	return a.file.Sync()
+}
+
+// syncOutputs brings all outputs to the disk and returns how long they are.
+func (r *Results) syncOutputs() ([]outputSize, error) {
+	sizes := make([]outputSize, len(r.outputs))
+	for i, a := range r.outputs {
+		if err := a.sync(); err != nil {
+			return nil, fmt.Errorf("results: %s: %w", a.name, err)
+		}
+		sizes[i] = outputSize{a.name, a.size}
+	}
+	return sizes, nil
+}
+
+// closeOutputs ends the writing.
+func (r *Results) closeOutputs() (err error) {
+	for _, a := range r.outputs {
+		if a.flush != nil {
+			err = errors.Join(err, a.flush())
+		}
+		err = errors.Join(err, a.file.Close())
+	}
+	r.outputs = nil
+	return err
+}
+
+// remove removes files of the folder that may not be there.
+func (r *Results) remove(names ...string) error {
+	for _, name := range names {
+		if err := os.Remove(r.path(name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}

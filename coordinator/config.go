@@ -31,6 +31,8 @@ type Learning struct {
 	Kernel  string    // class of the trainers that may take its jobs
 	Jobs    int       // jobs a round is split into; about two per worker
 	HeldOut int       // validation samples
+	// Measured is how many of them an evaluation takes, spread evenly; 0: all.
+	Measured int
 	// Samples gives a client's training samples for sample-weighted FedAvg
 	// (Eq. 2); nil weighs the accepted updates equally (Algorithm 1).
 	Samples func(client int) int
@@ -62,6 +64,8 @@ func (c *Config) validate() error {
 		return fmt.Errorf("coordinator: the initial model has %d parameters, %s has %d", len(l.Initial), l.Model, l.Model.Params())
 	case l.Jobs < 1:
 		return fmt.Errorf("coordinator: %d jobs a round, want at least 1", l.Jobs)
+	case l.Measured < 0:
+		return fmt.Errorf("coordinator: %d samples an evaluation", l.Measured)
 	case l.HeldOut < 1:
 		return errors.New("coordinator: no held-out samples to validate on")
 	}

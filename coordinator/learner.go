@@ -11,10 +11,6 @@ import (
 	"fedpace/coordinator/round"
 )
 
-// shard is how many held-out samples are measured as one unit. It is fixed, so
-// the order in which losses are added is, too, whoever measures them.
-const shard = 1024
-
 // learner turns accepted tasks into the next model, through jobs on the work
 // queue.
 type learner struct {
@@ -167,15 +163,15 @@ func (l *learner) replace(ctx context.Context, next []float32) error {
 // evaluate returns the mean cross-entropy and the accuracy over the held-out
 // samples: shards measured by whoever comes, added in their order.
 func (l *learner) evaluate(ctx context.Context, number int) (loss, accuracy float64, err error) {
-	heldOut := l.config.Learning.HeldOut
-	shards := (heldOut + shard - 1) / shard
-	losses, correct := make([]float64, shards), 0
+	all := shards(l.config.Learning.HeldOut, l.config.Learning.Measured)
+	losses, correct, measured := make([]float64, len(all)), 0, 0
+	for _, s := range all {
+		measured += s.Count
+	}
 	var jobs []assignment
-	for _, part := range split(shards, l.config.Learning.Jobs) {
+	for _, part := range split(len(all), l.config.Learning.Jobs) {
 		job := l.newJob(bus.Evaluate, number)
-		for i := part.from; i < part.to; i++ {
-			job.Shards = append(job.Shards, bus.Shard{Index: i, From: i * shard, Count: min(shard, heldOut-i*shard)})
-		}
+		job.Shards = all[part.from:part.to]
 		jobs = append(jobs, assignment{job: job, take: func(s *bus.Sum) error {
 			if len(s.Shards) != len(job.Shards) {
 				return fmt.Errorf("coordinator: job %d has %d shards, its result %d", job.Job, len(job.Shards), len(s.Shards))
@@ -198,7 +194,7 @@ func (l *learner) evaluate(ctx context.Context, number int) (loss, accuracy floa
 	for _, x := range losses {
 		total += x
 	}
-	return total / float64(heldOut), float64(correct) / float64(heldOut), nil
+	return total / float64(measured), float64(correct) / float64(measured), nil
 }
 
 // assignment is a job with what is to be done with its sum.

@@ -191,8 +191,9 @@ type Devices struct {
 
 // Evaluate says how often the global model is measured on held-out samples.
 type Evaluate struct {
-	Every  int     // rounds
-	Target float64 // accuracy whose time is reported; 0: Stop.ValidationAccuracy
+	Every   int     // rounds
+	Samples int     // of the held-out ones, spread evenly; 0: all
+	Target  float64 // accuracy whose time is reported; 0: Stop.ValidationAccuracy
 }
 
 // Checkpoint says how often a run can be resumed from.

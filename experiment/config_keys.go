@@ -98,6 +98,7 @@ var restKeys = []key{
 
 	flag("train", "false: time only, nothing is learned", func(c *Config) *bool { return &c.Train }),
 	whole("evaluate.every", "rounds from one validation to the next", func(c *Config) *int { return &c.Evaluate.Every }, 1, maxRounds),
+	nullWhole("evaluate.samples", "held-out samples that a validation takes, spread evenly; null: all", func(c *Config) *int { return &c.Evaluate.Samples }, 1_000_000_000),
 	nullReal("evaluate.target", "validation accuracy whose time the summary gives; null: stop.validation_accuracy", func(c *Config) *float64 { return &c.Evaluate.Target }, limits{hi: 1}),
 	nullText("init", "a model.safetensors to start from", func(c *Config) *string { return &c.Init }),
 	real("checkpoint.seconds", "wall time from one checkpoint to the next", func(c *Config) *float64 { return &c.Checkpoint.Seconds }, limits{hi: 1e6, above: true, unit: "seconds"}),

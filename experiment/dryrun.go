@@ -69,7 +69,7 @@ func DryRun(ctx context.Context, c Config, o Options) (e Estimate, err error) {
 		if c.Evaluate.Every > 0 {
 			evaluations += float64(e.Rounds / c.Evaluate.Every)
 		}
-		work := step*float64(e.Steps)*s.accepted + sample*evaluations*float64(p.set.HeldOut())
+		work := step*float64(e.Steps)*s.accepted + sample*evaluations*float64(p.measured())
 		wall += work / float64(runtime.GOMAXPROCS(0))
 	}
 	if c.Pace > 0 {
@@ -77,6 +77,14 @@ func DryRun(ctx context.Context, c Config, o Options) (e Estimate, err error) {
 	}
 	e.Wall = time.Duration(wall * 1e9)
 	return e, nil
+}
+
+// measured is how many held-out samples an evaluation takes.
+func (p *problem) measured() int {
+	if n := p.config.Evaluate.Samples; n > 0 {
+		return min(n, p.set.HeldOut())
+	}
+	return p.set.HeldOut()
 }
 
 // foreseeAll foresees the run by its sample.

@@ -1,0 +1,271 @@
+package convex
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"gonum.org/v1/gonum/mat"
+
+	"fedpace/actors/data"
+	"fedpace/actors/learn"
+)
+
+// logistic is the mean cross-entropy of softmax(W x + b) with (μ/2)‖(W, b)‖².
+// Parameters are in the model's order: W row by row, then b.
+type logistic struct {
+	features, classes int
+	mu                float64
+	weights           []float64
+	rows              [][]float64 // by client, one behind the other
+	labels            [][]int32
+	smooth            []float64
+}
+
+func readLogistic(set data.Set, kind learn.Logistic, weights []float64) (*logistic, error) {
+	l := &logistic{features: kind.Features, classes: kind.Classes, mu: kind.Mu, weights: weights}
+	for c := range set.Clients() {
+		b, err := client(set, c)
+		if err != nil {
+			return nil, err
+		}
+		if len(b.X) != b.N*l.features {
+			return nil, fmt.Errorf("convex: samples of client %d have %d values, want %d", c, len(b.X)/max(1, b.N), l.features)
+		}
+		l.rows, l.labels = append(l.rows, widen(b.X)), append(l.labels, b.Labels)
+		l.smooth = append(l.smooth, l.mu+l.curvature(c)/2)
+	}
+	return l, nil
+}
+
+// exactWidth is up to how many features the largest eigenvalue is calculated;
+// beyond, the trace bounds it.
+const exactWidth = 256
+
+// curvature is the largest eigenvalue of the mean of x̃x̃ᵀ over a client's
+// samples, x̃ being (x, 1). Half of it bounds the curvature of the cross-entropy,
+// because diag(p) − ppᵀ has no eigenvalue above ½ (Böhning 1992).
+func (l *logistic) curvature(c int) float64 {
+	f, n := l.features, len(l.labels[c])
+	trace := 1.0
+	for _, x := range l.rows[c] {
+		trace += x * x / float64(n)
+	}
+	if f > exactWidth {
+		return trace
+	}
+	m := mat.NewSymDense(f+1, nil)
+	at := func(i, j int) float64 { // feature j of sample i
+		if j == f {
+			return 1
+		}
+		return l.rows[c][i*f+j]
+	}
+	for j := range f + 1 {
+		for k := j; k <= f; k++ {
+			sum := 0.0
+			for i := range n {
+				sum += at(i, j) * at(i, k)
+			}
+			m.SetSym(j, k, sum/float64(n))
+		}
+	}
+	var eigen mat.EigenSym
+	if !eigen.Factorize(m, false) {
+		return trace
+	}
+	values := eigen.Values(nil)
+	return values[len(values)-1]
+}
+
+// sample writes softmax(Wx + b) − e_y, the derivative of sample i's
+// cross-entropy by its logits, and returns the cross-entropy.
+func (l *logistic) sample(d []float64, c, i int, x []float64) float64 {
+	f, k := l.features, l.classes
+	row := l.rows[c][i*f:][:f]
+	top := math.Inf(-1)
+	for y := range k {
+		s := x[f*k+y]
+		for j, v := range row {
+			s += x[y*f+j] * v
+		}
+		d[y] = s
+		top = max(top, s)
+	}
+	label := l.labels[c][i]
+	right, sum := d[label]-top, 0.0
+	for y := range d {
+		d[y] = math.Exp(d[y] - top)
+		sum += d[y]
+	}
+	for y := range d {
+		d[y] /= sum
+	}
+	d[label]--
+	return math.Log(sum) - right
+}
+
+func (l *logistic) value(c int, x []float64) float64 {
+	d, sum := make([]float64, l.classes), 0.0
+	for i := range l.labels[c] {
+		sum += l.sample(d, c, i, x)
+	}
+	return sum/float64(len(l.labels[c])) + l.mu/2*norm2(x)
+}
+
+func (l *logistic) gradient(dst []float64, c int, x []float64) {
+	clear(dst)
+	l.add(dst, c, x, 1, make([]float64, l.classes))
+	for j, v := range x {
+		dst[j] += l.mu * v
+	}
+}
+
+// add adds weight times the gradient of client c's mean cross-entropy.
+func (l *logistic) add(dst []float64, c int, x []float64, weight float64, d []float64) {
+	f, n := l.features, len(l.labels[c])
+	weight /= float64(n)
+	for i := range n {
+		l.sample(d, c, i, x)
+		row := l.rows[c][i*f:][:f]
+		for y, g := range d {
+			g *= weight
+			part := dst[y*f:][:f]
+			for j, v := range row {
+				part[j] += g * v
+			}
+			dst[f*l.classes+y] += g
+		}
+	}
+}
+
+func (l *logistic) full(dst, x []float64) {
+	clear(dst)
+	d, all := make([]float64, l.classes), 0.0
+	for c, w := range l.weights {
+		l.add(dst, c, x, w, d)
+		all += w
+	}
+	for j, v := range x {
+		dst[j] += all * l.mu * v
+	}
+}
+
+// variance: a sample's gradient is d ⊗ x̃, so that its squared norm is
+// ‖d‖²(‖x‖² + 1); the penalty is the same for all.
+func (l *logistic) variance(c int, x []float64) float64 {
+	f, n := l.features, len(l.labels[c])
+	d, squares := make([]float64, l.classes), 0.0
+	mean := make([]float64, len(x))
+	for i := range n {
+		l.sample(d, c, i, x)
+		squares += norm2(d) * (norm2(l.rows[c][i*f:][:f]) + 1) / float64(n)
+	}
+	l.add(mean, c, x, 1, d)
+	return max(0, squares-norm2(mean))
+}
+
+func (l *logistic) smoothness(c int) float64 { return l.smooth[c] }
+func (l *logistic) convexity() float64       { return l.mu }
+
+// minimise is Newton's method with halved steps from the origin.
+func (l *logistic) minimise(weights []float64) ([]float64, error) {
+	f, k := l.features, l.classes
+	n := (f + 1) * k
+	x, next, g, d := make([]float64, n), make([]float64, n), make([]float64, n), make([]float64, k)
+	value := func(x []float64) (v float64) {
+		for c, w := range weights {
+			if w != 0 {
+				v += w * l.value(c, x)
+			}
+		}
+		return v
+	}
+	all := 0.0
+	for _, w := range weights {
+		all += w
+	}
+	now := value(x)
+	for range 200 {
+		clear(g)
+		h := mat.NewSymDense(n, nil)
+		for c, w := range weights {
+			if w == 0 {
+				continue
+			}
+			l.add(g, c, x, w, d)
+			l.hessian(h, c, x, w, d)
+		}
+		for j := range x {
+			g[j] += all * l.mu * x[j]
+			h.SetSym(j, j, h.At(j, j)+all*l.mu)
+		}
+		if math.Sqrt(norm2(g)) <= 1e-12*(1+all) {
+			return x, nil
+		}
+		var factor mat.Cholesky
+		if !factor.Factorize(h) {
+			return nil, errors.New("convex: the Hessian is not positive definite")
+		}
+		var way mat.VecDense
+		if err := factor.SolveVecTo(&way, mat.NewVecDense(n, g)); err != nil {
+			return nil, fmt.Errorf("convex: %w", err)
+		}
+		slope := 0.0
+		for j := range g {
+			slope += g[j] * way.AtVec(j)
+		}
+		step, then := 1.0, 0.0
+		for ; step > 1e-10; step /= 2 {
+			for j := range next {
+				next[j] = x[j] - step*way.AtVec(j)
+			}
+			if then = value(next); then <= now-1e-4*step*slope {
+				break
+			}
+		}
+		if step <= 1e-10 { // rounding hides any further descent
+			return x, nil
+		}
+		copy(x, next)
+		now = then
+	}
+	return nil, errors.New("convex: Newton's method has not converged in 200 steps")
+}
+
+// hessian adds weight times that of client c's mean cross-entropy:
+// (diag(p) − ppᵀ) ⊗ x̃x̃ᵀ.
+func (l *logistic) hessian(h *mat.SymDense, c int, x []float64, weight float64, p []float64) {
+	f, k, n := l.features, l.classes, len(l.labels[c])
+	index := func(y, j int) int {
+		if j == f {
+			return f*k + y
+		}
+		return y*f + j
+	}
+	raw := h.RawSymmetric()
+	wide := make([]float64, f+1)
+	wide[f] = 1
+	for i := range n {
+		l.sample(p, c, i, x)
+		p[l.labels[c][i]]++
+		copy(wide, l.rows[c][i*f:][:f])
+		for y := range k {
+			for z := range k {
+				e := -p[y] * p[z]
+				if y == z {
+					e += p[y]
+				}
+				e *= weight / float64(n)
+				for a, u := range wide {
+					at := index(y, a)
+					for b, v := range wide {
+						if to := index(z, b); to >= at { // the upper triangle is what is kept
+							raw.Data[at*raw.Stride+to] += e * u * v
+						}
+					}
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,181 @@
+package convex
+
+import (
+	"fmt"
+	"math"
+
+	"fedpace/actors/data"
+	"fedpace/actors/learn"
+	"fedpace/coordinator/theory"
+)
+
+// objective is a federated objective in float64. Its methods may be called
+// concurrently.
+type objective interface {
+	// value is f_c(x), gradient writes ∇f_c(x).
+	value(c int, x []float64) float64
+	gradient(dst []float64, c int, x []float64)
+	// variance is that of one sample's gradient about ∇f_c(x), drawn uniformly:
+	// the mean of ‖∇f(x; ξ) − ∇f_c(x)‖².
+	variance(c int, x []float64) float64
+	// full writes the gradient of the mean of all f_c with their weights.
+	full(dst []float64, x []float64)
+	// smoothness is an L for client c, convexity a mu for all.
+	smoothness(c int) float64
+	convexity() float64
+	// minimise returns the minimum of the given weights' sum of the f_c.
+	minimise(weights []float64) ([]float64, error)
+}
+
+// Problem is a federated problem with its optimum.
+type Problem struct {
+	L, Mu   float64   // of every client, loss/length²
+	Star    []float64 // x*
+	FStar   float64   // F(x*)
+	Gamma   float64   // F* − Σ p_c f_c*
+	Clients int
+	Batch   int // samples a minibatch
+
+	objective objective
+	weights   []float64 // p_c
+	samples   []int
+}
+
+// maxParameters bounds the problems whose minimum is found by Newton's method.
+const maxParameters = 2000
+
+// Of reads a problem. Weights are the clients' p_c; nil: all alike, which is
+// what Algorithm 1's mean over a uniform cohort has.
+func Of(set data.Set, model learn.Model, batch int, weights []float64) (*Problem, error) {
+	clients := set.Clients()
+	p := &Problem{Clients: clients, Batch: batch, weights: weights, samples: make([]int, clients)}
+	if weights == nil {
+		p.weights = make([]float64, clients)
+		for c := range p.weights {
+			p.weights[c] = 1 / float64(clients)
+		}
+	}
+	if batch < 1 || len(p.weights) != clients {
+		return nil, fmt.Errorf("convex: minibatches of %d, %d weights for %d clients", batch, len(p.weights), clients)
+	}
+	if model.Params() > maxParameters {
+		return nil, fmt.Errorf("convex: %s has %d parameters; the optimum is found for at most %d", model, model.Params(), maxParameters)
+	}
+	for c := range clients {
+		p.samples[c] = set.Samples(c)
+	}
+	var err error
+	switch kind := learn.Convex(model).(type) {
+	case learn.Quadratic:
+		p.objective, err = readQuadratic(set, kind, p.weights)
+	case learn.Logistic:
+		p.objective, err = readLogistic(set, kind, p.weights)
+	default:
+		err = fmt.Errorf("convex: %s is not strongly convex, want a quadratic or logistic model", model)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return p, p.solve()
+}
+
+// solve finds the optimum and what follows from it.
+func (p *Problem) solve() (err error) {
+	if p.Star, err = p.objective.minimise(p.weights); err != nil {
+		return err
+	}
+	p.FStar = p.Value(p.Star)
+	p.Mu = p.objective.convexity()
+	own := make([]float64, p.Clients)
+	mean := 0.0
+	for c := range p.Clients {
+		p.L = math.Max(p.L, p.objective.smoothness(c))
+		clear(own)
+		own[c] = 1
+		x, err := p.objective.minimise(own)
+		if err != nil {
+			return fmt.Errorf("client %d: %w", c, err)
+		}
+		mean += p.weights[c] * p.objective.value(c, x)
+	}
+	p.Gamma = math.Max(0, p.FStar-mean)
+	return nil
+}
+
+// Value is F(x).
+func (p *Problem) Value(x []float64) (f float64) {
+	for c, w := range p.weights {
+		f += w * p.objective.value(c, x)
+	}
+	return f
+}
+
+// Gradient writes ∇F(x) and returns its squared norm.
+func (p *Problem) Gradient(dst, x []float64) (square float64) {
+	p.objective.full(dst, x)
+	return norm2(dst)
+}
+
+// Noise is σ_c² at x: the variance of a minibatch's gradient, Batch of the
+// client's samples without replacement, each choice as likely. The minibatches
+// of a run are alike one by one; those of one epoch share no sample.
+func (p *Problem) Noise(c int, x []float64) float64 {
+	n := float64(p.samples[c])
+	b := math.Min(float64(p.Batch), n)
+	if n == 1 {
+		return 0
+	}
+	return p.objective.variance(c, x) * (n - b) / (b * (n - 1))
+}
+
+// Second is E‖∇f_c(x; ξ)‖², the second moment of a minibatch's gradient, which
+// G² bounds; dst is overwritten by ∇f_c(x).
+func (p *Problem) Second(dst []float64, c int, x []float64) float64 {
+	p.objective.gradient(dst, c, x)
+	return norm2(dst) + p.Noise(c, x)
+}
+
+// Distance is ‖x − x*‖.
+func (p *Problem) Distance(x []float64) float64 {
+	sum := 0.0
+	for j := range x {
+		sum += (x[j] - p.Star[j]) * (x[j] - p.Star[j])
+	}
+	return math.Sqrt(sum)
+}
+
+// Constants are those of Theorem 1 for rounds of n clients that start from x.
+// The variance is the larger one at x and at x*, and G the largest of all
+// clients' there: a run's iterates lie between. [theory.PrintedG] of
+// [Problem.Distance] is the paper's G.
+func (p *Problem) Constants(x []float64, n int) theory.Constants {
+	c := theory.Constants{L: p.L, Mu: p.Mu, Gamma: p.Gamma, FStar: p.FStar, N: n, Clients: p.Clients}
+	dst := make([]float64, len(x))
+	for client, w := range p.weights {
+		noise := math.Max(p.Noise(client, x), p.Noise(client, p.Star))
+		c.Variance += w * w * noise
+		second := math.Max(p.Second(dst, client, x), p.Second(dst, client, p.Star))
+		c.G = math.Max(c.G, math.Sqrt(second))
+	}
+	return c
+}
+
+func norm2(x []float64) (sum float64) {
+	for _, v := range x {
+		sum += v * v
+	}
+	return sum
+}
+
+// client is all samples of a client as one batch.
+func client(set data.Set, c int) (*learn.Batch, error) {
+	all := make([]int32, set.Samples(c))
+	for i := range all {
+		all[i] = int32(i)
+	}
+	b := new(learn.Batch)
+	if err := set.Batch(b, c, all); err != nil {
+		return nil, fmt.Errorf("convex: client %d (%s): %w", c, set.Client(c), err)
+	}
+	return b, nil
+}

@@ -1,0 +1,180 @@
+package convex
+
+import (
+	"errors"
+	"fmt"
+
+	"gonum.org/v1/gonum/mat"
+
+	"fedpace/actors/data"
+	"fedpace/actors/learn"
+)
+
+// quadratic is ½ (x − b̄_c)ᵀ A_c (x − b̄_c) + floor_c for each client, A_c by its
+// eigenvalues a and its reflection v.
+type quadratic struct {
+	size    int
+	a, v, b [][]float64 // b: the mean of the samples'
+	floor   []float64   // f_c*, what the samples' noise leaves
+	noise   []float64   // variance of a sample's gradient, the same everywhere
+	low     float64
+
+	mean   *mat.SymDense // Σ w A
+	target *mat.VecDense // Σ w A b
+}
+
+func readQuadratic(set data.Set, kind learn.Quadratic, weights []float64) (*quadratic, error) {
+	n := kind.Dimension
+	q := &quadratic{size: n}
+	for c := range set.Clients() {
+		batch, err := client(set, c)
+		if err != nil {
+			return nil, err
+		}
+		if len(batch.X) != batch.N*3*n {
+			return nil, fmt.Errorf("convex: samples of client %d have %d values, want %d", c, len(batch.X)/max(1, batch.N), 3*n)
+		}
+		row := func(i int) []float32 { return batch.X[i*3*n:][:3*n] }
+		a, v, b := widen(row(0)[n:2*n]), widen(row(0)[2*n:]), make([]float64, n)
+		for i := range batch.N {
+			for j := range n {
+				b[j] += float64(row(i)[j]) / float64(batch.N)
+			}
+		}
+		q.a, q.v, q.b = append(q.a, a), append(q.v, v), append(q.b, b)
+		floor, noise := 0.0, 0.0
+		off, g := make([]float64, n), make([]float64, n)
+		for i := range batch.N {
+			for j := range n {
+				off[j] = float64(row(i)[j]) - b[j]
+			}
+			q.apply(g, c, off)
+			for j := range n {
+				floor += off[j] * g[j] / 2 / float64(batch.N)
+			}
+			noise += norm2(g) / float64(batch.N)
+		}
+		q.floor, q.noise = append(q.floor, floor), append(q.noise, noise)
+		for _, x := range a {
+			if q.low == 0 || x < q.low {
+				q.low = x
+			}
+		}
+	}
+	q.mean, q.target = q.sum(weights)
+	return q, nil
+}
+
+func widen(x []float32) []float64 {
+	y := make([]float64, len(x))
+	for i, v := range x {
+		y[i] = float64(v)
+	}
+	return y
+}
+
+// apply writes A_c u.
+func (q *quadratic) apply(dst []float64, c int, u []float64) {
+	a, v := q.a[c], q.v[c]
+	along := 0.0
+	for j := range u {
+		along += v[j] * u[j]
+	}
+	back := 0.0
+	for j := range u {
+		dst[j] = a[j] * (u[j] - 2*along*v[j])
+		back += v[j] * dst[j]
+	}
+	for j := range u {
+		dst[j] -= 2 * back * v[j]
+	}
+}
+
+func (q *quadratic) gradient(dst []float64, c int, x []float64) {
+	u := make([]float64, q.size)
+	for j := range u {
+		u[j] = x[j] - q.b[c][j]
+	}
+	q.apply(dst, c, u)
+}
+
+func (q *quadratic) value(c int, x []float64) float64 {
+	g := make([]float64, q.size)
+	q.gradient(g, c, x)
+	sum := 0.0
+	for j := range g {
+		sum += g[j] * (x[j] - q.b[c][j])
+	}
+	return sum/2 + q.floor[c]
+}
+
+func (q *quadratic) variance(c int, _ []float64) float64 { return q.noise[c] }
+
+func (q *quadratic) full(dst, x []float64) {
+	for i := range dst {
+		sum := -q.target.AtVec(i)
+		for j, v := range x {
+			sum += q.mean.At(i, j) * v
+		}
+		dst[i] = sum
+	}
+}
+
+func (q *quadratic) smoothness(c int) float64 {
+	high := 0.0
+	for _, x := range q.a[c] {
+		high = max(high, x)
+	}
+	return high
+}
+
+func (q *quadratic) convexity() float64 { return q.low }
+
+// sum is Σ w A and Σ w A b.
+func (q *quadratic) sum(weights []float64) (*mat.SymDense, *mat.VecDense) {
+	m, target := mat.NewSymDense(q.size, nil), mat.NewVecDense(q.size, nil)
+	e, column := make([]float64, q.size), make([]float64, q.size)
+	for c, w := range weights {
+		if w == 0 {
+			continue
+		}
+		for j := range e {
+			e[j] = 1
+			q.apply(column, c, e)
+			e[j] = 0
+			for i := 0; i <= j; i++ {
+				m.SetSym(i, j, m.At(i, j)+w*column[i])
+			}
+		}
+		q.apply(column, c, q.b[c])
+		for j := range column {
+			target.SetVec(j, target.AtVec(j)+w*column[j])
+		}
+	}
+	return m, target
+}
+
+// minimise solves Σ w A x = Σ w A b.
+func (q *quadratic) minimise(weights []float64) ([]float64, error) {
+	only := -1
+	for c, w := range weights {
+		if w != 0 && only >= 0 {
+			only = -2
+		} else if w != 0 && only == -1 {
+			only = c
+		}
+	}
+	if only >= 0 {
+		return q.b[only], nil
+	}
+	m, target := q.sum(weights)
+	var factor mat.Cholesky
+	if !factor.Factorize(m) {
+		return nil, errors.New("convex: the clients' matrices do not add up to a positive definite one")
+	}
+	var x mat.VecDense
+	if err := factor.SolveVecTo(&x, target); err != nil {
+		return nil, fmt.Errorf("convex: %w", err)
+	}
+	return x.RawVector().Data, nil
+}

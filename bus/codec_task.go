@@ -43,13 +43,15 @@ func (t *Task) check() error {
 	c.number("steps_done", t.StepsDone, 0, MaxSteps)
 	c.number("model_bits", t.ModelBits, 0, MaxModelBits)
 	c.number("start_ns", t.StartNs, 0, MaxStartNs)
+	c.float("proximal", t.Proximal, 0, MaxProximal)
 	return c.err
 }
 
 func appendTask(dst []byte, t *Task, w *wire.Task) ([]byte, error) {
 	w.Task, w.Round, w.LocalSteps = t.Task, uint32(t.Round), uint32(t.LocalSteps)
 	w.LearningRate, w.StepsDone, w.ModelBits = t.LearningRate, uint64(t.StepsDone), uint64(t.ModelBits)
-	w.ModelDigest, w.StartNs = t.Model.field(), t.StartNs
+	w.ModelDigest, w.StartNs, w.Proximal = t.Model.field(), t.StartNs, t.Proximal
+	w.Stamp = t.Stamp
 	return marshal(dst, w)
 }
 
@@ -60,7 +62,8 @@ func decodeTask(b []byte, t *Task, w *wire.Task) error {
 	c := checker{message: "task"}
 	t.Task, t.Round, t.LocalSteps = w.Task, narrow(w.Round), narrow(w.LocalSteps)
 	t.LearningRate, t.StepsDone, t.ModelBits = w.LearningRate, long(w.StepsDone), long(w.ModelBits)
-	t.Model, t.StartNs = c.digest("model_digest", w.ModelDigest, true), w.StartNs
+	t.Model, t.StartNs, t.Proximal = c.digest("model_digest", w.ModelDigest, true), w.StartNs, w.Proximal
+	t.Stamp = w.Stamp
 	if c.err != nil {
 		return c.err
 	}

@@ -34,6 +34,9 @@ type CoordinatorConfig struct {
 	// tasks are lost, with a host that has died or since none has joined yet; 0
 	// is 10 s.
 	PlanPatience time.Duration
+	// Info is what hosts in other processes are told of the run; OpenCoordinator
+	// sets its run and stamp. Nil: all hosts are this process's own.
+	Info *RunInfo
 }
 
 func (c *CoordinatorConfig) defaults() error {
@@ -92,6 +95,7 @@ type Coordinator struct {
 
 	queue *workQueue
 	sums  *sumDesk
+	info  *infoDesk // nil: nobody asks
 
 	ignored atomic.Int64
 	subs    []*nats.Subscription
@@ -116,6 +120,12 @@ func OpenCoordinator(ctx context.Context, conn *Conn, run string, config Coordin
 	}
 	if c.store == nil {
 		c.store = NewStore()
+	}
+	if config.Info != nil {
+		var err error
+		if c.info, err = newInfoDesk(conn, run, config.Info); err != nil {
+			return nil, err
+		}
 	}
 	c.sums = newSumDesk(conn.store)
 	c.queue = newWorkQueue(conn, run, config, c.store)
@@ -144,11 +154,21 @@ func (c *Coordinator) open(ctx context.Context) error {
 		}
 		c.subs = append(c.subs, s)
 	}
+	if c.info != nil {
+		s, err := c.conn.subscribe(infoSubject(c.run), "", c.onInfo)
+		if err != nil {
+			return err
+		}
+		c.subs = append(c.subs, s)
+	}
 	c.conn.watch(c)
 	watching, stop := context.WithCancel(context.Background())
 	c.stop = stop
 	c.watched.Go(func() { c.queue.watch(watching, c) })
 	c.watched.Go(func() { c.watchPlans(watching) })
+	if c.info != nil {
+		c.watched.Go(func() { c.info.announce(watching) })
+	}
 	return c.conn.settled(ctx)
 }
 
@@ -232,6 +252,22 @@ func (c *Coordinator) watchPlans(ctx context.Context) {
 // client, and sums that were refused or repeated.
 func (c *Coordinator) Ignored() int64 { return c.ignored.Load() + c.sums.ignored.Load() }
 
+// onInfo runs on the subscription of those who ask for the configuration.
+func (c *Coordinator) onInfo(m *nats.Msg) {
+	if joined := c.info.onRequest(m); joined != "" && c.plans.waiting.Load() > 0 {
+		c.plans.signal(fmt.Errorf("bus: run %s: host %s has joined: %w", c.run, joined, ErrInterrupted))
+	}
+}
+
+// Hosts counts the hosts in other processes that have shown themselves in the
+// last seconds, and the jobs that they do at a time. Neither decides a result.
+func (c *Coordinator) Hosts() (hosts, workers int) {
+	if c.info == nil {
+		return 0, 0
+	}
+	return c.info.present()
+}
+
 // SendTask sends a task to a simulated client. The message leaves with those
 // that follow it closely; nothing waits for it.
 func (c *Coordinator) SendTask(client int, t *Task) error {
@@ -243,11 +279,15 @@ func (c *Coordinator) SendTask(client int, t *Task) error {
 	}
 	c.sending.Lock()
 	defer c.sending.Unlock()
+	if c.info != nil {
+		t.Stamp = c.info.info.Stamp
+	}
 	var err error
 	if c.buffer, err = appendTask(c.buffer[:0], t, &c.task); err != nil {
 		return err
 	}
-	if err := c.conn.nats.Publish(c.subject.of(client, verbTask), c.buffer); err != nil {
+	// Over a connection that is away it is sent again when that is back.
+	if err := c.conn.nats.Publish(c.subject.of(client, verbTask), c.buffer); err != nil && !retriable(err) {
 		return fmt.Errorf("bus: task %d to client %d: %w", t.Task, client, err)
 	}
 	return nil

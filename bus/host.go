@@ -25,7 +25,18 @@ type HostConfig struct {
 	// CacheBytes limits the models kept from other processes; 0 is 256 MiB. The
 	// newest is kept even if it is larger.
 	CacheBytes int64
+	// Stamp is the RunInfo's by which this host knows the run; tasks of another
+	// end it with ErrStale. Zero: a host of the coordinator's own process, which
+	// takes all. Others show the coordinator that they are there.
+	Stamp uint64
+	// Workers is how many jobs it does at a time, for the coordinator to know; 0
+	// where it answers tasks alone.
+	Workers int
 }
+
+// ErrStale is wrapped by what ends a host of a configuration that is no longer
+// the run's.
+var ErrStale = errors.New("the run's configuration is another now")
 
 // Host is a host's end of one run: it answers for simulated actors and does
 // jobs. Its methods may be called concurrently.
@@ -39,6 +50,11 @@ type Host struct {
 	name   string
 	conn   *Conn
 	models *modelCache
+	stamp  uint64 // 0: any
+
+	workers   int
+	attending sync.WaitGroup
+	leave     context.CancelFunc // ends attending
 
 	life context.Context // ends when the host can no longer work; its cause says why
 	end  context.CancelCauseFunc
@@ -66,7 +82,7 @@ func OpenHost(ctx context.Context, conn *Conn, run string, config HostConfig) (*
 	if config.CacheBytes < 0 {
 		return nil, fmt.Errorf("bus: a cache of %d bytes", config.CacheBytes)
 	}
-	h := &Host{run: run, name: config.Name, conn: conn}
+	h := &Host{run: run, name: config.Name, conn: conn, stamp: config.Stamp, workers: config.Workers, leave: func() {}}
 	h.life, h.end = context.WithCancelCause(context.Background())
 	h.models = newModelCache(conn, run, config.CacheBytes)
 	conn.watch(h)
@@ -79,6 +95,8 @@ func (h *Host) Close() error {
 	h.conn.unwatch(h)
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	h.leave()
+	h.attending.Wait()
 	for _, s := range h.subs {
 		_ = s.Unsubscribe() // fails only on a closed connection, which has none
 	}
@@ -117,7 +135,15 @@ func (h *Host) ServeTasks(ctx context.Context, fn func(client int, t *Task, p *P
 	h.mu.Lock()
 	h.subs = append(h.subs, sub)
 	h.mu.Unlock()
-	return h.conn.settled(ctx)
+	if err := h.conn.settled(ctx); err != nil || h.stamp == 0 {
+		return err
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	attending, leave := context.WithCancel(h.life)
+	h.leave = leave
+	h.attending.Go(func() { h.attend(attending, h.workers) })
+	return nil
 }
 
 // responder answers tasks with memory that it uses again for each.
@@ -142,6 +168,11 @@ func (s *responder) onTask(m *nats.Msg) {
 		s.host.ignored.Add(1)
 		return
 	}
+	if h := s.host; h.stamp != 0 && s.task.Stamp != h.stamp {
+		h.ignored.Add(1)
+		h.failed(fmt.Errorf("bus: run %s: %w", h.run, ErrStale))
+		return
+	}
 	s.plan = Plan{Task: s.task.Task}
 	err := s.fn(client, &s.task, &s.plan)
 	if err == nil {
@@ -151,7 +182,9 @@ func (s *responder) onTask(m *nats.Msg) {
 		s.buffer, err = appendPlan(s.buffer[:0], &s.plan, &s.wirePlan, &s.wireDrop)
 	}
 	if err == nil {
-		err = s.host.conn.nats.Publish(answering(m.Subject), s.buffer)
+		if err = s.host.conn.nats.Publish(answering(m.Subject), s.buffer); err != nil && retriable(err) {
+			return // the connection is away: the coordinator asks again
+		}
 	}
 	if err != nil {
 		s.host.failed(fmt.Errorf("bus: plan of client %d for task %d: %w", client, s.task.Task, err))
@@ -232,7 +265,7 @@ func (h *Host) sumRequest(ctx context.Context, w *wire.Sum) (done bool, err erro
 		return false, err
 	}
 	for {
-		attempt, cancel := context.WithTimeout(ctx, sumPatience)
+		attempt, cancel := h.conn.attempt(ctx, sumPatience)
 		m, err := h.conn.nats.RequestWithContext(attempt, sumsSubject(h.run), b)
 		cancel()
 		switch {
@@ -242,13 +275,14 @@ func (h *Host) sumRequest(ctx context.Context, w *wire.Sum) (done bool, err erro
 			return false, fmt.Errorf("bus: sum of job %d: %w", w.Job, ctx.Err())
 		case h.Err() != nil:
 			return false, h.Err()
-		case errors.Is(err, nats.ErrNoResponders): // the coordinator may come back
+		case attemptOver(err): // again at once
+		case retriable(err): // the coordinator or the connection may come back
 			select {
 			case <-ctx.Done():
 			case <-h.life.Done():
 			case <-time.After(reconnectWait):
 			}
-		case !retriable(err):
+		default:
 			return false, fmt.Errorf("bus: sum of job %d: %w", w.Job, err)
 		}
 	}

@@ -27,6 +27,7 @@ type Jobs struct {
 type Delivery struct {
 	Job *Job
 
+	conn *Conn
 	msg  jetstream.Msg
 	stop chan struct{}
 	once sync.Once
@@ -56,7 +57,7 @@ func (q *Jobs) NextJob(ctx context.Context) (*Delivery, error) {
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
-		if errors.Is(err, nats.ErrTimeout) || errors.Is(err, jetstream.ErrNoMessages) {
+		if attemptOver(err) || errors.Is(err, jetstream.ErrNoMessages) {
 			pause = 5 * time.Millisecond // the wait was over, nothing else
 			continue
 		}
@@ -75,6 +76,8 @@ func (q *Jobs) NextJob(ctx context.Context) (*Delivery, error) {
 
 // next makes one attempt.
 func (q *Jobs) next(ctx context.Context) (*Delivery, error) {
+	ctx, cancel := q.host.conn.attempt(ctx, pullPatience)
+	defer cancel()
 	consumer, wait, err := q.find(ctx)
 	if err != nil {
 		return nil, err
@@ -89,7 +92,7 @@ func (q *Jobs) next(ctx context.Context) (*Delivery, error) {
 		q.host.ignored.Add(1)
 		return nil, errors.Join(err, m.TermWithReason(validText(err.Error())))
 	}
-	d := &Delivery{Job: j, msg: m, stop: make(chan struct{})}
+	d := &Delivery{Job: j, conn: q.host.conn, msg: m, stop: make(chan struct{})}
 	d.mark.Go(func() { d.keep(q.host.life, wait/3) })
 	return d, nil
 }
@@ -138,7 +141,7 @@ func (d *Delivery) end() {
 // (it was sent again meanwhile, or its stream is gone) is no error.
 func (d *Delivery) Done(ctx context.Context) error {
 	d.end()
-	attempt, cancel := context.WithTimeout(ctx, requestTimeout)
+	attempt, cancel := d.conn.attempt(ctx, requestTimeout)
 	defer cancel()
 	err := d.msg.DoubleAck(attempt)
 	switch {
@@ -146,7 +149,7 @@ func (d *Delivery) Done(ctx context.Context) error {
 		return nil
 	case ctx.Err() != nil:
 		return ctx.Err()
-	case retriable(err): // nobody answers for a job that is not queued
+	case attemptOver(err), retriable(err): // nobody answers for a job that is not queued
 		return nil
 	}
 	return fmt.Errorf("bus: acknowledge job %d: %w", d.Job.Job, err)
@@ -155,7 +158,16 @@ func (d *Delivery) Done(ctx context.Context) error {
 // Release gives the job back, for another to do at once.
 func (d *Delivery) Release() error {
 	d.end()
-	if err := d.msg.Nak(); err != nil {
+	if err := d.msg.Nak(); err != nil && !retriable(err) {
+		return fmt.Errorf("bus: give back job %d: %w", d.Job.Job, err)
+	}
+	return nil
+}
+
+// Postpone gives the job back, for another to do a little later.
+func (d *Delivery) Postpone() error {
+	d.end()
+	if err := d.msg.NakWithDelay(postponement); err != nil && !retriable(err) {
 		return fmt.Errorf("bus: give back job %d: %w", d.Job.Job, err)
 	}
 	return nil

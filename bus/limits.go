@@ -27,6 +27,11 @@ const (
 	maxWaiting    = 1 << 12 // trainers that wait for a job
 	pendingJobs   = 1 << 12 // jobs and chunks the stream has not confirmed
 	maxSumsHeld   = 1 << 12 // sums that wait to be taken
+
+	maxConfiguration = 1 << 19 // bytes of a run's configuration
+	maxFiles         = 1 << 12 // files that it names
+	maxHosts         = 1 << 12 // hosts whose presence a coordinator keeps
+	maxWorkers       = 1 << 12 // of one host that count
 )
 
 // MaxPayload is the largest message of the embedded server, in bytes.

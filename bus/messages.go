@@ -6,10 +6,12 @@ type Task struct {
 	Round        int    // from 1
 	LocalSteps   int    // K, at least 1
 	LearningRate float64
-	StepsDone    int64  // local steps of this client accepted so far
-	Model        Digest // base model; zero: nothing is trained
-	ModelBits    int64  // size of one transfer of the model
-	StartNs      int64  // virtual time at which the task starts
+	StepsDone    int64   // local steps of this client accepted so far
+	Model        Digest  // base model; zero: nothing is trained
+	ModelBits    int64   // size of one transfer of the model
+	StartNs      int64   // virtual time at which the task starts
+	Proximal     float64 // FedProx's mu, for devices; 0: plain SGD
+	Stamp        uint64  // of the run's configuration, see RunInfo; SendTask sets it
 }
 
 // Phase is a part of a client's work on a task.

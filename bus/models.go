@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/nats-io/nats.go"
 
@@ -122,21 +123,36 @@ func (c *modelCache) fetch(ctx context.Context, d Digest) ([]float32, error) {
 }
 
 // chunk is a direct get of the last message on the chunk's subject: it asks for
-// no right but to publish this one request.
+// no right but to publish this one request. It outlives a connection that goes and
+// comes back.
 func (c *modelCache) chunk(ctx context.Context, d Digest, i int) (*wire.ModelChunk, error) {
-	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	ctx, cancel := context.WithTimeout(ctx, modelPatience)
 	defer cancel()
-	m, err := c.conn.nats.RequestWithContext(ctx, "$JS.API.DIRECT.GET."+modelsStream(c.run)+"."+modelSubject(c.run, d, i), nil)
-	if errors.Is(err, nats.ErrNoResponders) || err == nil && m.Header.Get("Status") == "404" {
-		return nil, ErrNoModel
+	for {
+		m, err := c.ask(ctx, directGet+modelsStream(c.run)+"."+modelSubject(c.run, d, i))
+		switch {
+		case err == nil && m.Header.Get("Status") == "404", errors.Is(err, nats.ErrNoResponders):
+			return nil, ErrNoModel
+		case err == nil && m.Header.Get("Status") != "":
+			return nil, fmt.Errorf("the server says %s %s", m.Header.Get("Status"), m.Header.Get("Description"))
+		case err == nil:
+			return decodeChunk(m.Data, i)
+		case ctx.Err() != nil:
+			return nil, err
+		case !attemptOver(err) && !retriable(err):
+			return nil, err
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(firstPause):
+		}
 	}
-	if err != nil {
-		return nil, err
-	}
-	if status := m.Header.Get("Status"); status != "" {
-		return nil, fmt.Errorf("the server says %s %s", status, m.Header.Get("Description"))
-	}
-	return decodeChunk(m.Data, i)
+}
+
+func (c *modelCache) ask(ctx context.Context, subject string) (*nats.Msg, error) {
+	ctx, cancel := c.conn.attempt(ctx, requestTimeout)
+	defer cancel()
+	return c.conn.nats.RequestWithContext(ctx, subject, nil)
 }
 
 func decodeChunk(b []byte, i int) (*wire.ModelChunk, error) {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"sync"
 	"time"
 
@@ -32,6 +33,9 @@ type workQueue struct {
 	mu      sync.Mutex
 	kernels map[string]bool      // whose consumers exist
 	models  map[Digest][]float32 // that are available
+
+	deleting sync.Mutex
+	unwanted []Digest // whose chunks are still to be deleted
 }
 
 func newWorkQueue(conn *Conn, run string, config CoordinatorConfig, store *Store) *workQueue {
@@ -45,11 +49,21 @@ func (q *workQueue) open(ctx context.Context) error {
 	var err error
 	q.js, err = jetstream.New(q.conn.nats,
 		jetstream.WithDefaultTimeout(requestTimeout), jetstream.WithPublishAsyncMaxPending(pendingJobs),
-		jetstream.WithPublishAsyncTimeout(2*requestTimeout), jetstream.WithPublishAsyncErrHandler(q.notSent))
+		jetstream.WithPublishAsyncTimeout(requestTimeout), jetstream.WithPublishAsyncErrHandler(q.notSent))
 	if err != nil {
 		return fmt.Errorf("bus: JetStream: %w", err)
 	}
-	if err := q.makeStreams(ctx); err != nil {
+	// A cluster that has just started, or lost a server, takes a while.
+	err = q.patiently(ctx, openPatience, func(ctx context.Context) error {
+		if _, err := q.js.AccountInfo(ctx); err != nil {
+			return fmt.Errorf("bus: JetStream: %w", err)
+		}
+		return q.makeStreams(ctx)
+	})
+	if errors.Is(err, jetstream.ErrJetStreamNotEnabled) || errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount) {
+		return errors.New("bus: the server has no JetStream, which runs need: start it with nats-server -js, and allow it for the account")
+	}
+	if err != nil {
 		return err
 	}
 	for _, name := range q.streams() {
@@ -140,13 +154,31 @@ func (q *workQueue) close(ctx context.Context) error {
 	return nil
 }
 
+// patiently tries f for a while, until it does not fail by what passes.
+func (q *workQueue) patiently(ctx context.Context, patience time.Duration, f func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	for {
+		err := f(ctx)
+		if err == nil || !retriable(err) {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(reconnectWait):
+		}
+	}
+}
+
 // send publishes a job; notSent learns if that fails.
 func (q *workQueue) send(ctx context.Context, j *Job) error {
 	q.mu.Lock()
 	known := q.kernels[j.Kernel]
 	q.mu.Unlock()
 	if !known {
-		if err := q.makeConsumer(ctx, j.Kernel); err != nil {
+		err := q.patiently(ctx, reconnectFor, func(ctx context.Context) error { return q.makeConsumer(ctx, j.Kernel) })
+		if err != nil {
 			return err
 		}
 	}
@@ -157,10 +189,16 @@ func (q *workQueue) send(ctx context.Context, j *Job) error {
 	if limit := q.conn.nats.MaxPayload(); int64(len(b)) > limit {
 		return fmt.Errorf("bus: job %d has %d bytes, the server takes %d: make more jobs of it", j.Job, len(b), limit)
 	}
-	if _, err := q.js.PublishAsync(jobsSubject(q.run, j.Kernel), b); err != nil {
-		return fmt.Errorf("bus: send job %d: %w", j.Job, err)
+	_, err = q.js.PublishAsync(jobsSubject(q.run, j.Kernel), b)
+	if err == nil {
+		return nil
 	}
-	return nil
+	err = fmt.Errorf("bus: send job %d: %w", j.Job, err)
+	if retriable(err) { // it is sent again with the others that are open
+		q.look(err)
+		return nil
+	}
+	return err
 }
 
 // notSent is told of a job that the stream did not take.
@@ -196,6 +234,9 @@ func (q *workQueue) watch(ctx context.Context, c *Coordinator) {
 			}
 		}
 		again, err := q.ensure(ctx)
+		if err == nil && errors.Is(cause, ErrInterrupted) {
+			err = q.restoreModels(ctx)
+		}
 		switch {
 		case ctx.Err() != nil:
 			return
@@ -219,31 +260,27 @@ func (q *workQueue) watch(ctx context.Context, c *Coordinator) {
 func retriable(err error) bool {
 	for _, passing := range []error{
 		context.DeadlineExceeded, nats.ErrTimeout, nats.ErrNoResponders, nats.ErrDisconnected, nats.ErrConnectionReconnecting,
-		jetstream.ErrNoStreamResponse, jetstream.ErrAsyncPublishTimeout, jetstream.ErrStreamNotFound,
+		jetstream.ErrNoStreamResponse, jetstream.ErrAsyncPublishTimeout, jetstream.ErrStreamNotFound, jetstream.ErrConsumerNotFound,
+		nats.ErrReconnectBufExceeded, nats.ErrStaleConnection, jetstream.ErrTooManyStalledMsgs,
 	} {
 		if errors.Is(err, passing) {
 			return true
 		}
 	}
-	return false
+	// A cluster between two leaders, or with too few servers for the moment.
+	var api *jetstream.APIError
+	return errors.As(err, &api) && api.Code == 503 && api.ErrorCode != jetstream.JSErrCodeJetStreamNotEnabled && api.ErrorCode != jetstream.JSErrCodeJetStreamNotEnabledForAccount
 }
 
 // ensure makes the streams, consumers and chunks again if a stream is gone. It
 // tries for as long as a connection may take to come back.
 func (q *workQueue) ensure(ctx context.Context) (again bool, err error) {
-	ctx, cancel := context.WithTimeout(ctx, reconnectFor)
-	defer cancel()
-	for {
-		again, err = q.restore(ctx)
-		if err == nil || !retriable(err) {
-			return again, err
-		}
-		select {
-		case <-ctx.Done():
-			return again, err
-		case <-time.After(reconnectWait):
-		}
-	}
+	err = q.patiently(ctx, reconnectFor, func(ctx context.Context) error {
+		found, err := q.restore(ctx)
+		again = again || found
+		return err
+	})
+	return again, err
 }
 
 func (q *workQueue) restore(ctx context.Context) (again bool, err error) {
@@ -290,11 +327,41 @@ func (q *workQueue) restore(ctx context.Context) (again bool, err error) {
 	if q.config.PublishModels {
 		for d, params := range models {
 			if err := q.publishModel(ctx, d, params); err != nil {
-				return false, err
+				return true, err
 			}
 		}
 	}
 	return true, nil
+}
+
+// restoreModels publishes the models again unless the stream holds them all: the
+// servers of a cluster may have come back with an empty one.
+func (q *workQueue) restoreModels(ctx context.Context) error {
+	if !q.config.PublishModels {
+		return nil
+	}
+	return q.patiently(ctx, reconnectFor, func(ctx context.Context) error {
+		q.mu.Lock()
+		models := maps.Clone(q.models)
+		q.mu.Unlock()
+		s, err := q.js.Stream(ctx, modelsStream(q.run))
+		if err != nil {
+			return fmt.Errorf("bus: look at stream %s: %w", modelsStream(q.run), err)
+		}
+		chunks := uint64(0)
+		for _, params := range models {
+			chunks += uint64(q.chunks(params))
+		}
+		if s.CachedInfo().State.Msgs >= chunks {
+			return nil
+		}
+		for d, params := range models {
+			if err := q.publishModel(ctx, d, params); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }
 
 func (q *workQueue) putModel(ctx context.Context, d Digest, params []float32) error {
@@ -305,13 +372,33 @@ func (q *workQueue) putModel(ctx context.Context, d Digest, params []float32) er
 	if !q.config.PublishModels {
 		return nil
 	}
-	return q.publishModel(ctx, d, params)
+	return q.republish(ctx, d)
+}
+
+// republish puts a model's chunks on the bus, for as long as that takes to
+// succeed.
+func (q *workQueue) republish(ctx context.Context, d Digest) error {
+	return q.patiently(ctx, reconnectFor, func(ctx context.Context) error {
+		q.mu.Lock()
+		params, ok := q.models[d]
+		q.mu.Unlock()
+		if !ok || !q.config.PublishModels {
+			return nil
+		}
+		return q.publishModel(ctx, d, params)
+	})
+}
+
+// chunkSize is how many parameters go into a chunk.
+func (q *workQueue) chunkSize() int { return min(chunkBytes, int(q.conn.nats.MaxPayload())-1024) / 4 }
+
+func (q *workQueue) chunks(params []float32) int {
+	return (len(params) + q.chunkSize() - 1) / q.chunkSize()
 }
 
 // publishModel sends the chunks and waits until the stream has them all.
 func (q *workQueue) publishModel(ctx context.Context, d Digest, params []float32) error {
-	size := min(chunkBytes, int(q.conn.nats.MaxPayload())-1024) / 4
-	chunks := (len(params) + size - 1) / size
+	size, chunks := q.chunkSize(), q.chunks(params)
 	futures := make([]jetstream.PubAckFuture, 0, chunks)
 	for i := range chunks {
 		part := params[i*size : min((i+1)*size, len(params))]
@@ -345,12 +432,21 @@ func (q *workQueue) deleteModel(ctx context.Context, d Digest) error {
 	if !q.config.PublishModels {
 		return nil
 	}
-	s, err := q.js.Stream(ctx, modelsStream(q.run))
-	if err == nil {
-		err = s.Purge(ctx, jetstream.WithPurgeSubject(modelChunks(q.run, d)))
-	}
-	if err != nil && !errors.Is(err, jetstream.ErrStreamNotFound) {
-		return fmt.Errorf("bus: delete model %s: %w", d, err)
+	q.deleting.Lock()
+	defer q.deleting.Unlock()
+	q.unwanted = append(q.unwanted, d)
+	for len(q.unwanted) > 0 {
+		s, err := q.js.Stream(ctx, modelsStream(q.run))
+		if err == nil {
+			err = s.Purge(ctx, jetstream.WithPurgeSubject(modelChunks(q.run, q.unwanted[0])))
+		}
+		if err != nil && retriable(err) && ctx.Err() == nil {
+			return nil // with the next one: what stays takes memory, nothing else
+		}
+		if err != nil {
+			return fmt.Errorf("bus: delete model %s: %w", q.unwanted[0], err)
+		}
+		q.unwanted = q.unwanted[1:]
 	}
 	return nil
 }

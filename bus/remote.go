@@ -1,6 +1,7 @@
 package bus
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -22,6 +23,12 @@ const (
 	reconnectFor  = 2 * time.Minute
 )
 
+// A connection without an answer to so many pings counts as lost.
+const (
+	pingEvery   = 4 * time.Second
+	pingsMissed = 2
+)
+
 // Pauses between attempts to reconnect: they double from the first to the last.
 const (
 	firstPause = 50 * time.Millisecond
@@ -38,6 +45,14 @@ func reconnectPause(attempt int) time.Duration {
 	}
 	return pause/2 + rand.N(pause/2)
 }
+
+// How long things may take that a server or a connection may come back for.
+const (
+	openPatience  = 20 * time.Second // with a server that is not ready for a run
+	modelPatience = reconnectFor     // of one chunk of a model
+	pullPatience  = 20 * time.Second // of one pull for a job
+	postponement  = time.Second      // of a job that cannot be done yet
+)
 
 // TLSFiles are PEM files. With any of them the connection is encrypted whatever
 // the URL's scheme.
@@ -134,6 +149,8 @@ func (c *Conn) remote(config *ConnConfig) ([]nats.Option, error) {
 		return nil, fmt.Errorf("bus: %w", err)
 	}
 	options := []nats.Option{
+		nats.PingInterval(pingEvery), // a connection through which nothing comes is lost, too
+		nats.MaxPingsOutstanding(pingsMissed),
 		nats.MaxReconnects(-1), // the timer in lost ends it
 		nats.CustomReconnectDelay(reconnectPause),
 		nats.DisconnectErrHandler(c.lost),
@@ -212,6 +229,29 @@ func (c *Conn) renewed() <-chan struct{} {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.renewal
+}
+
+// attempt bounds one request: by time, and by the loss of the connection, since
+// what was asked before may never be answered.
+func (c *Conn) attempt(ctx context.Context, patience time.Duration) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	if c.local != nil {
+		return ctx, cancel
+	}
+	renewed := c.renewed()
+	go func() { // ends with the attempt
+		select {
+		case <-renewed:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, cancel
+}
+
+// attemptOver tells the end of an attempt from other failures.
+func attemptOver(err error) bool {
+	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) || errors.Is(err, nats.ErrTimeout)
 }
 
 // closed is NATS's handler of the end.

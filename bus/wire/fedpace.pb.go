@@ -198,6 +198,8 @@ type Task struct {
 	ModelDigest   []byte                 `protobuf:"bytes,6,opt,name=model_digest,json=modelDigest,proto3" json:"model_digest,omitempty"`      // SHA-256 of the base model; empty: nothing is trained
 	ModelBits     uint64                 `protobuf:"varint,7,opt,name=model_bits,json=modelBits,proto3" json:"model_bits,omitempty"`           // size of one transfer of the model
 	StartNs       int64                  `protobuf:"varint,8,opt,name=start_ns,json=startNs,proto3" json:"start_ns,omitempty"`                 // virtual time at which the task starts
+	Proximal      float64                `protobuf:"fixed64,9,opt,name=proximal,proto3" json:"proximal,omitempty"`                             // FedProx's mu, for devices: y <- y - eta (g + mu (y - x)); 0: plain SGD
+	Over          bool                   `protobuf:"varint,10,opt,name=over,proto3" json:"over,omitempty"`                                     // to devices, with task 0: the run is over; without it task 0 calls the device to join
 	Stamp         uint64                 `protobuf:"fixed64,16,opt,name=stamp,proto3" json:"stamp,omitempty"`                                  // RunInfo's; 0: all hosts are the coordinator's own
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -287,6 +289,20 @@ func (x *Task) GetStartNs() int64 {
 		return x.StartNs
 	}
 	return 0
+}
+
+func (x *Task) GetProximal() float64 {
+	if x != nil {
+		return x.Proximal
+	}
+	return 0
+}
+
+func (x *Task) GetOver() bool {
+	if x != nil {
+		return x.Over
+	}
+	return false
 }
 
 func (x *Task) GetStamp() uint64 {
@@ -1988,7 +2004,7 @@ var File_fedpace_proto protoreflect.FileDescriptor
 const file_fedpace_proto_rawDesc = "" +
 	"\n" +
 	"\rfedpace.proto\x12\n" +
-	"fedpace.v1\"\x88\x02\n" +
+	"fedpace.v1\"\xb8\x02\n" +
 	"\x04Task\x12\x12\n" +
 	"\x04task\x18\x01 \x01(\x04R\x04task\x12\x14\n" +
 	"\x05round\x18\x02 \x01(\rR\x05round\x12\x1f\n" +
@@ -2000,7 +2016,10 @@ const file_fedpace_proto_rawDesc = "" +
 	"\fmodel_digest\x18\x06 \x01(\fR\vmodelDigest\x12\x1d\n" +
 	"\n" +
 	"model_bits\x18\a \x01(\x04R\tmodelBits\x12\x19\n" +
-	"\bstart_ns\x18\b \x01(\x03R\astartNs\x12\x14\n" +
+	"\bstart_ns\x18\b \x01(\x03R\astartNs\x12\x1a\n" +
+	"\bproximal\x18\t \x01(\x01R\bproximal\x12\x12\n" +
+	"\x04over\x18\n" +
+	" \x01(\bR\x04over\x12\x14\n" +
 	"\x05stamp\x18\x10 \x01(\x06R\x05stamp\"M\n" +
 	"\aDropout\x12'\n" +
 	"\x05phase\x18\x01 \x01(\x0e2\x11.fedpace.v1.PhaseR\x05phase\x12\x19\n" +

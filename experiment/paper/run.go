@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"runtime"
 	"sync"
@@ -93,12 +92,14 @@ func finished(dir string) (*experiment.Summary, error) {
 	return &s, nil
 }
 
-// do runs a cell, or goes on with one that was cut.
+// do runs a cell, or goes on with one that was cut. A cell's folder holds this
+// very computation: its name says so.
 func do(ctx context.Context, c *Cell, o experiment.Options) (experiment.Summary, error) {
-	if _, err := os.Stat(filepath.Join(c.Config.Out, experiment.ConfigFile)); err == nil {
-		o.Force = true
+	r, err := experiment.Resume(ctx, c.Config.Out, o)
+	if errors.Is(err, experiment.ErrNoRun) {
+		return experiment.Run(ctx, c.Config, o)
 	}
-	return experiment.Run(ctx, c.Config, o)
+	return r.Summary, err
 }
 
 // story is what became of a cell.

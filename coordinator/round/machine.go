@@ -187,8 +187,11 @@ func (m *Machine) newReport() Report {
 }
 
 func (m *Machine) progress() schedule.Progress {
-	ratio, ok := m.window.Ratio()
-	return schedule.Progress{Round: m.round, LossRatio: ratio, HasLoss: ok, Converged: m.plateau.Converged()}
+	p := schedule.Progress{Round: m.round, Seconds: m.now.Seconds(), Converged: m.plateau.Converged()}
+	if p.LossRatio, p.HasLoss = m.window.Ratio(); p.HasLoss {
+		p.Loss, _ = m.window.Mean()
+	}
+	return p
 }
 
 // task describes a flight.

@@ -5,10 +5,11 @@
 // paper's named schedules decay one and keep the other fixed ([Parse]). Each is
 // a pure function of a [Progress], which says all that it may depend on: the
 // round's number, the training loss relative to the start ([Window], Eq. 15),
-// and whether the validation error has stopped to improve ([Plateau]).
+// whether the validation error has stopped to improve ([Plateau]), and for
+// [TheoryK], which is not in the table, the loss itself and the virtual time.
 //
 // Equal progress gives equal steps on every architecture: K_r is decided in
 // integers or by a comparison of singly rounded values, never by a power
 // function. The package uses only the standard library; it knows nothing of
-// clients, models or time.
+// clients or models.
 package schedule

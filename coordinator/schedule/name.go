@@ -35,6 +35,8 @@ func NewK(kind string, k0, decayRound int) (K, error) {
 		return ErrorK{k0}, nil
 	case KindStep:
 		return StepK{k0, decayRound}, nil
+	case KindTheory:
+		return nil, fmt.Errorf("schedule: %s needs its constants: NewTheoryK", kind)
 	}
 	return nil, unknown(kind, "a K schedule", []string{KindDSGD, KindFixed, KindRounds, KindError, KindStep})
 }
@@ -63,7 +65,7 @@ func NewEta(kind string, eta0 float64, decayRound int) (Eta, error) {
 // Pair names a schedule of K and one of eta by their kinds.
 type Pair struct{ K, Eta string }
 
-// names are the rows of Table 3 as command lines write them.
+// names are the rows of Table 3 as command lines write them, and Eq. 9 itself.
 var names = []struct {
 	name string
 	pair Pair
@@ -76,9 +78,11 @@ var names = []struct {
 	{"eta-rounds", Pair{KindFixed, KindRounds}},
 	{"eta-error", Pair{KindFixed, KindError}},
 	{"eta-step", Pair{KindFixed, KindStep}},
+	{"k-theory", Pair{KindTheory, KindFixed}}, // not in Table 3
 }
 
-// Names lists what Parse understands, in the order of Table 3.
+// Names lists what Parse understands: the rows of Table 3 in their order, then
+// k-theory.
 func Names() []string {
 	var list []string
 	for _, n := range names {
@@ -87,7 +91,7 @@ func Names() []string {
 	return list
 }
 
-// Parse reads the name of a row of Table 3.
+// Parse reads the name of a row of Table 3, or k-theory.
 func Parse(name string) (Pair, error) {
 	for _, n := range names {
 		if n.name == name {

@@ -15,6 +15,7 @@ func TestNames(t *testing.T) {
 		"eta-rounds": {"fixed", "rounds"},
 		"eta-error":  {"fixed", "error"},
 		"eta-step":   {"fixed", "step"},
+		"k-theory":   {"theory", "fixed"},
 	} {
 		got, err := Parse(name)
 		if err != nil || got != want {
@@ -24,8 +25,8 @@ func TestNames(t *testing.T) {
 			t.Errorf("%v is called %q, want %q", want, got.String(), name)
 		}
 	}
-	if len(Names()) != 8 {
-		t.Errorf("%d names, want Table 3's 8", len(Names()))
+	if len(Names()) != 9 {
+		t.Errorf("%d names, want Table 3's 8 and k-theory", len(Names()))
 	}
 	for _, p := range []struct {
 		pair Pair

@@ -8,6 +8,9 @@ type Progress struct {
 	// exceed 1.
 	LossRatio float64
 	HasLoss   bool
+	Loss      float64 // F_r itself, where HasLoss
+
+	Seconds float64 // virtual time at which the round starts
 
 	// Converged says that the validation error has reached its plateau. Once
 	// true it stays so.

@@ -1,0 +1,68 @@
+package schedule
+
+import (
+	"fmt"
+	"sort"
+)
+
+// KindTheory is the paper's Eq. 9 evaluated as a run goes, a kind of K only. It
+// is not in Table 3, whose schedules are made of it by leaving out what is not
+// known of a deep network.
+const KindTheory = "theory"
+
+// TheoryK is Theorem 2 at run time: ceil(cbrt(Factor (F_r − Offset) / W)), at
+// least 1 and, unlike Table 3's schedules, at most K_0, because Eq. 9 is
+// infinite at W = 0. It keeps K_0 in the window's first rounds, and gives 1
+// where F_r is not above Offset.
+//
+// The answer is a function of the round's progress alone: nothing is remembered
+// from round to round.
+type TheoryK struct {
+	K0 int
+	// Factor and Offset are what Eq. 9 has beside F and W: the gap is κ(F −
+	// Offset), with F* as the Offset (or F*/κ for the printed gap κF − F*), and
+	// Factor is κ (|x|/D + |x|/U) / (8 η² L G² (1 + 1/(2N))), in seconds by
+	// loss.
+	Factor, Offset float64
+	// Until is the virtual second at which the run ends, for W as the time
+	// ahead, which is what the theorem says. 0: W is the time elapsed, which is
+	// what the paper's schedules make of it.
+	Until float64
+}
+
+// NewTheoryK checks the constants.
+func NewTheoryK(s TheoryK) (K, error) {
+	switch {
+	case s.K0 < 1 || s.K0 > MaxK0:
+		return nil, fmt.Errorf("schedule: K_0 is %d, want 1 to %d", s.K0, MaxK0)
+	case !finite(s.Factor) || s.Factor <= 0 || !finite(s.Offset):
+		return nil, fmt.Errorf("schedule: theory with factor %v and offset %v, want numbers and the first above 0", s.Factor, s.Offset)
+	case !finite(s.Until) || s.Until < 0:
+		return nil, fmt.Errorf("schedule: theory until %v s, want 0 or more", s.Until)
+	}
+	return s, nil
+}
+
+// LocalSteps is the least K with K³ W >= Factor (F_r − Offset), as in [ErrorK]
+// without a cube root.
+func (s TheoryK) LocalSteps(p Progress) int {
+	checkK0(s.K0)
+	if !p.HasLoss {
+		return s.K0
+	}
+	if p.Loss != p.Loss || p.Seconds < 0 {
+		panic("schedule: the loss is not a number, or time is before the start")
+	}
+	w := p.Seconds
+	if s.Until > 0 {
+		w = max(0, s.Until-p.Seconds)
+	}
+	bound := float64(s.Factor * (p.Loss - s.Offset))
+	if bound <= 0 {
+		return 1
+	}
+	return 1 + sort.Search(s.K0-1, func(i int) bool { return float64(cube(i+1)*w) >= bound })
+}
+
+func (TheoryK) NeedsLoss() bool       { return true }
+func (TheoryK) NeedsValidation() bool { return false }

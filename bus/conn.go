@@ -60,6 +60,7 @@ type Conn struct {
 	watchers []watcher
 	away     *time.Timer   // runs while the connection is lost
 	renewal  chan struct{} // closed when the connection is back
+	floods   map[*nats.Subscription]func()
 }
 
 // watcher learns what becomes of a connection.
@@ -144,6 +145,10 @@ func (c *Conn) trouble(_ *nats.Conn, s *nats.Subscription, err error) {
 		}
 		return
 	}
+	if f := c.drops(s); f != nil && errors.Is(err, nats.ErrSlowConsumer) {
+		f()
+		return
+	}
 	if errors.Is(err, nats.ErrSlowConsumer) {
 		dropped, _ := s.Dropped()
 		err = fmt.Errorf("%w: %d messages dropped, over %d messages or %d bytes were waiting", err, dropped, pendingMessages, pendingBytes)
@@ -216,4 +221,25 @@ func (c *Conn) settled(ctx context.Context) error {
 		return fmt.Errorf("bus: the server does not answer: %w", err)
 	}
 	return nil
+}
+
+// tolerate makes a drop on a slow subscription the business of f alone; nil: no
+// longer. Elsewhere a drop breaks the connection.
+func (c *Conn) tolerate(s *nats.Subscription, f func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if f == nil {
+		delete(c.floods, s)
+		return
+	}
+	if c.floods == nil {
+		c.floods = map[*nats.Subscription]func(){}
+	}
+	c.floods[s] = f
+}
+
+func (c *Conn) drops(s *nats.Subscription) func() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.floods[s]
 }

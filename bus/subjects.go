@@ -3,6 +3,7 @@ package bus
 import (
 	"fmt"
 	"strconv"
+	"strings"
 
 	"github.com/nats-io/nats.go"
 )
@@ -108,3 +109,17 @@ func modelsStream(run string) string { return root + "_" + run + "_models" }
 // to another's subject: only those have headers. A device may ask for models, and
 // a server does not check on which subject the asker wants the answer.
 func relayed(m *nats.Msg) bool { return len(m.Header) > 0 }
+
+// deviceSubject is a real device's, with several tokens in verb perhaps.
+func deviceSubject(run, id, verb string) string {
+	return root + "." + run + ".client." + id + "." + verb
+}
+
+// runOfTask finds the run in the subject of a device's task.
+func runOfTask(subject, id string) (run string, ok bool) {
+	run, ok = strings.CutPrefix(subject, root+".")
+	if ok {
+		run, ok = strings.CutSuffix(run, ".client."+id+"."+verbTask)
+	}
+	return run, ok && CheckToken("run", run) == nil
+}

@@ -1,0 +1,240 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/goccy/go-yaml"
+	"github.com/google/go-cmp/cmp"
+)
+
+const folder = "../dashboards"
+
+func TestTheCommittedDashboardsAreTheGenerators(t *testing.T) {
+	var names []string
+	for _, d := range dashboards() {
+		names = append(names, d.file())
+		want, err := render(d)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := os.ReadFile(filepath.Join(folder, d.file()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(string(want), string(got)); diff != "" {
+			t.Errorf("%s differs (go generate ./deploy/grafana/gen makes it anew):\n%s", d.file(), diff)
+		}
+	}
+	entries, err := os.ReadDir(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		if !slices.Contains(names, e.Name()) {
+			t.Errorf("%s comes from nowhere", e.Name())
+		}
+	}
+}
+
+// What Grafana would stumble over, or a reader.
+func TestStructure(t *testing.T) {
+	uids, titles := map[string]bool{}, map[string]bool{}
+	for _, d := range dashboards() {
+		if uids[d.UID] || titles[d.Title] {
+			t.Errorf("%s (%s) is there twice", d.UID, d.Title)
+		}
+		uids[d.UID], titles[d.Title] = true, true
+		if len(d.UID) > 40 || d.Description == "" || !slices.Contains(d.Tags, tag) {
+			t.Errorf("%s: a uid of at most 40 letters, a description and the tag are wanted", d.UID)
+		}
+		checkVariables(t, &d)
+		checkGrid(t, &d)
+		ids, names := map[int]bool{}, map[string]bool{}
+		for _, p := range d.Panels {
+			where := d.UID + ": " + p.Title
+			if p.ID < 1 || ids[p.ID] {
+				t.Errorf("%s: id %d is not one of its own", where, p.ID)
+			}
+			if p.Title == "" || names[p.Title] {
+				t.Errorf("%s: the title is empty or there twice", where)
+			}
+			ids[p.ID], names[p.Title] = true, true
+			if p.Type == "row" {
+				if len(p.Targets) > 0 || p.Collapsed == nil {
+					t.Errorf("%s: a row has a title and nothing else", where)
+				}
+				continue
+			}
+			checkPanel(t, where, &p)
+		}
+	}
+}
+
+func checkVariables(t *testing.T, d *Dashboard) {
+	t.Helper()
+	list := d.Templating.List
+	if len(list) == 0 || list[0].Name != "datasource" || list[0].Type != "datasource" || list[0].Query != "prometheus" {
+		t.Errorf("%s: the first variable is not the data source", d.UID)
+	}
+	for _, v := range list[1:] {
+		if v.Type != "query" || v.Datasource == nil || *v.Datasource != *source {
+			t.Errorf("%s: variable %s does not come from the data source", d.UID, v.Name)
+		}
+	}
+}
+
+// checkGrid finds panels that lie over each other, beyond the width or below a gap.
+func checkGrid(t *testing.T, d *Dashboard) {
+	t.Helper()
+	taken := map[[2]int]string{}
+	bottom := 0
+	for _, p := range d.Panels {
+		g := p.GridPos
+		if g.W < 1 || g.H < 1 || g.X < 0 || g.Y < 0 || g.X+g.W > gridWidth {
+			t.Errorf("%s: %s is at %+v", d.UID, p.Title, g)
+		}
+		bottom = max(bottom, g.Y+g.H)
+		for x := g.X; x < g.X+g.W; x++ {
+			for y := g.Y; y < g.Y+g.H; y++ {
+				if other, ok := taken[[2]int{x, y}]; ok {
+					t.Fatalf("%s: %s lies over %s", d.UID, p.Title, other)
+				}
+				taken[[2]int{x, y}] = p.Title
+			}
+		}
+	}
+	if len(taken) != bottom*gridWidth {
+		t.Errorf("%s: %d of %d places are empty", d.UID, bottom*gridWidth-len(taken), bottom*gridWidth)
+	}
+}
+
+// units are those of Grafana that are used here.
+var units = []string{"", "none", "s", "percentunit", "Bps", "watt"}
+
+var kinds = []string{"timeseries", "stat", "table", "heatmap", "xychart"}
+
+func checkPanel(t *testing.T, where string, p *Panel) {
+	t.Helper()
+	if !slices.Contains(kinds, p.Type) {
+		t.Errorf("%s: a panel of type %q", where, p.Type)
+	}
+	if p.Datasource == nil || *p.Datasource != *source {
+		t.Errorf("%s: not from the data source that the reader chooses", where)
+	}
+	if p.FieldConfig == nil || !slices.Contains(units, p.FieldConfig.Defaults.Unit) {
+		t.Errorf("%s: unit %q", where, p.FieldConfig.Defaults.Unit)
+	}
+	if len(p.Targets) == 0 {
+		t.Errorf("%s: nothing is asked for", where)
+	}
+	refs := map[string]bool{}
+	for _, q := range p.Targets {
+		if q.RefID == "" || refs[q.RefID] {
+			t.Errorf("%s: query %q is not one of its own", where, q.RefID)
+		}
+		refs[q.RefID] = true
+		if q.Datasource == nil || *q.Datasource != *source || q.Range == q.Instant {
+			t.Errorf("%s: query %s: from the data source, over a range or at an instant", where, q.RefID)
+		}
+		if (p.Type == "timeseries" || p.Type == "xychart") && q.LegendFormat == "" {
+			t.Errorf("%s: query %s: its series have no names", where, q.RefID)
+		}
+	}
+	if p.Type == "xychart" {
+		checkAxes(t, where, p)
+	}
+}
+
+// checkAxes finds a chart whose axes name no series: it would stay empty.
+func checkAxes(t *testing.T, where string, p *Panel) {
+	t.Helper()
+	var options struct {
+		Series []struct {
+			X, Y struct{ Matcher Matcher }
+		}
+	}
+	text, err := json.Marshal(p.Options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(text, &options); err != nil {
+		t.Fatal(err)
+	}
+	if len(options.Series) != len(p.Targets)-1 {
+		t.Errorf("%s: %d series of %d queries and one for the axis", where, len(options.Series), len(p.Targets)-1)
+	}
+	var names []string
+	for _, q := range p.Targets {
+		names = append(names, q.LegendFormat)
+	}
+	for _, s := range options.Series {
+		if !slices.Contains(names, s.X.Matcher.Options) || !slices.Contains(names, s.Y.Matcher.Options) {
+			t.Errorf("%s: %s against %s: no query has that name", where, s.Y.Matcher.Options, s.X.Matcher.Options)
+		}
+	}
+}
+
+// Every query but those of the overview is of the run that the reader chose,
+// and every metric is one that a run has.
+func TestQueriesNameTheRunAndKnownMetrics(t *testing.T) {
+	known, err := os.ReadFile("../../../metrics/collect.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	selector := regexp.MustCompile(`fedpace_[a-z0-9_]+(\{[^}]*\})?`)
+	for _, d := range dashboards() {
+		for _, p := range d.Panels {
+			for _, q := range p.Targets {
+				for _, s := range selector.FindAllString(q.Expr, -1) {
+					name, labels, _ := strings.Cut(s, "{")
+					if d.UID != "fedpace-runs" && !strings.HasPrefix(labels, `run="$run", schedule="$schedule"`) {
+						t.Errorf("%s: %s: %s is of any run", d.UID, p.Title, s)
+					}
+					base := strings.TrimPrefix(name, "fedpace_")
+					for _, suffix := range []string{"_bucket", "_sum", "_count"} {
+						base = strings.TrimSuffix(base, suffix)
+					}
+					if !strings.Contains(string(known), `desc("`+base+`"`) {
+						t.Errorf("%s: %s: %s is no metric of a run", d.UID, p.Title, name)
+					}
+				}
+			}
+		}
+	}
+}
+
+// Grafana finds the data source and the dashboards where the files say.
+func TestProvisioning(t *testing.T) {
+	read := func(path string, into any) {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := yaml.Unmarshal(text, into); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var sources struct {
+		Datasources []struct{ Type, URL string }
+	}
+	read("../provisioning/datasources/prometheus.yml", &sources)
+	if len(sources.Datasources) != 1 || sources.Datasources[0].Type != "prometheus" {
+		t.Errorf("data sources %+v", sources)
+	}
+	var providers struct {
+		Providers []struct {
+			Type    string
+			Options struct{ Path string }
+		}
+	}
+	read("../provisioning/dashboards/fedpace.yml", &providers)
+	if len(providers.Providers) != 1 || providers.Providers[0].Type != "file" || providers.Providers[0].Options.Path == "" {
+		t.Errorf("providers %+v", providers)
+	}
+}

@@ -1,0 +1,354 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"fedpace/coordinator/round"
+	"fedpace/metrics"
+)
+
+const prometheusFolder = "../../prometheus"
+
+// need finds a program of Debian's package prometheus.
+func need(t *testing.T, program string) string {
+	t.Helper()
+	path, err := exec.LookPath(program)
+	if err == nil {
+		return path
+	}
+	if os.Getenv("CI") == "true" {
+		t.Fatalf("%s is missing: .ci/run installs Debian's package prometheus", program)
+	}
+	t.Skipf("%s is missing: install Debian's package prometheus", program)
+	return ""
+}
+
+func TestPromtool(t *testing.T) {
+	promtool := need(t, "promtool")
+	for _, args := range [][]string{
+		{"check", "config", "prometheus.yml"},
+		{"check", "rules", "--lint-fatal", "alerts.yml"},
+		{"test", "rules", "alerts_test.yml"},
+	} {
+		c := exec.CommandContext(t.Context(), promtool, args...)
+		c.Dir = prometheusFolder
+		if out, err := c.CombinedOutput(); err != nil {
+			t.Errorf("promtool %s: %v\n%s", strings.Join(args, " "), err, out)
+		}
+	}
+	// What a run with devices serves, in words that Prometheus likes.
+	m := withDevices(t.Context())
+	server, err := metrics.Serve(t.Context(), "127.0.0.1:0", metrics.Page{Path: "/metrics", Handler: m.Handler()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	response, err := http.Get("http://" + server.Addr() + "/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	c := exec.CommandContext(t.Context(), promtool, "check", "metrics")
+	c.Stdin = response.Body
+	if out, err := c.CombinedOutput(); err != nil || len(bytes.TrimSpace(out)) > 0 {
+		t.Errorf("promtool check metrics: %v\n%s", err, out)
+	}
+}
+
+// withDevices is a run with real devices whose rounds go on until the context
+// ends: none is at hand here, so the metrics are told of some.
+func withDevices(ctx context.Context) *metrics.Metrics {
+	m := metrics.New(metrics.Run{Name: "devices", Task: "femnist", Schedule: "fixed", Train: true})
+	m.SetActors(metrics.Simulated, 10)
+	m.SetActors(metrics.Real, 2)
+	tally, number := m.NewTally(), 0
+	step := func() {
+		number++
+		for c := range 4 {
+			tally.Task(metrics.Simulated, 0, metrics.Phases{Download: 3e8, Compute: round.Time(1e9 + c*1e7), Upload: 1e9})
+		}
+		tally.Task(metrics.Real, 0, metrics.Phases{Download: 4e8, Compute: 2e9, Upload: 12e8})
+		tally.Slowest(metrics.Real, 0, metrics.Phases{Download: 4e8, Compute: 2e9, Upload: 12e8})
+		tally.Modelled(metrics.Phases{Download: 3e8, Compute: 1e9, Upload: 1e9})
+		tally.RealOutcome(round.Accepted)
+		m.SetDevices(metrics.Devices{Present: 1, Silent: 1, Heartbeats: int64(number), Oldest: time.Now(), Held: time.Duration(number) * 1e8, Lost: 1, Refused: 2})
+		m.Checkpointed(time.Now())
+		m.ObserveRound(&round.Report{Round: number, Start: round.Time(number-1) * 4e9, End: round.Time(number) * 4e9, LocalSteps: 8, LearningRate: 0.1, Outcomes: [round.Outcomes]int{5}, TrainingLoss: 1}, tally)
+	}
+	step()
+	go func() {
+		for tick := time.Tick(200 * time.Millisecond); ; {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick:
+				step()
+			}
+		}
+	}()
+	return m
+}
+
+// Two paced runs and the one with devices: what a dashboard asks for is in one
+// of them.
+var runs = map[string]string{
+	"plain": `
+name: plain
+clients: 30
+cohort: 5
+schedule: {k: rounds, k0: 4}
+stop: {rounds: 1000000}
+evaluate: {every: 2}
+pace: 10
+`,
+	"stragglers": `
+name: stragglers
+train: false
+clients: 500
+cohort: 40
+schedule: {k: fixed, k0: 40}
+stop: {rounds: 1000000}
+close: {rule: deadline, seconds: 3}
+dropout: {probability: 0.05}
+fleet:
+  - {name: phone, weight: 3, seconds_per_step: {dist: lognormal, mean: 0.02, sigma: 0.8}, watts: 4}
+  - {name: board, weight: 1, upload_mbps: {dist: lognormal, mean: 10, sigma: 1}, watts: 6}
+pace: 20
+`,
+}
+
+// Every query of every panel has an answer, in a Prometheus that scrapes runs
+// as deploy/prometheus has it.
+func TestEveryPanelHasAnAnswer(t *testing.T) {
+	prometheus := need(t, "prometheus")
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	server, err := metrics.Serve(ctx, "127.0.0.1:0", metrics.Page{Path: "/metrics", Handler: withDevices(ctx).Handler()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	targets := []string{server.Addr()}
+
+	binary := filepath.Join(t.TempDir(), "fedpace")
+	if out, err := exec.CommandContext(ctx, "go", "build", "-o", binary, "fedpace/cmd/fedpace").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	for name, config := range runs {
+		targets = append(targets, startRun(t, binary, name, config))
+	}
+	base := startPrometheus(t, prometheus, targets)
+
+	open := map[string]string{} // query, by where it stands
+	for _, d := range dashboards() {
+		for _, p := range d.Panels {
+			for _, q := range p.Targets {
+				open[d.UID+": "+p.Title+" "+q.RefID] = q.Expr
+			}
+		}
+	}
+	if len(open) < 60 {
+		t.Fatalf("%d queries of all dashboards", len(open))
+	}
+	last := map[string]error{}
+	for deadline := time.Now().Add(90 * time.Second); len(open) > 0 && time.Now().Before(deadline); time.Sleep(time.Second) {
+		for where, expr := range open {
+			if last[where] = answered(base, expr); last[where] == nil {
+				delete(open, where)
+			}
+		}
+	}
+	for where, expr := range open {
+		t.Errorf("%s\n  %s\n  %v", where, expr, last[where])
+	}
+	for label, match := range map[string]string{"run": "fedpace_round", "schedule": `fedpace_round{run="plain"}`} {
+		var values []string
+		if err := get(base+"/api/v1/label/"+label+"/values?match[]="+url.QueryEscape(match), &values); err != nil || len(values) == 0 {
+			t.Errorf("variable %s: %v, %v", label, values, err)
+		}
+	}
+	var rules struct {
+		Groups []struct {
+			Rules []struct{ Name, Health, LastError string }
+		}
+	}
+	if err := get(base+"/api/v1/rules", &rules); err != nil || len(rules.Groups) != 1 || len(rules.Groups[0].Rules) == 0 {
+		t.Fatalf("rules %+v, %v", rules, err)
+	}
+	for _, r := range rules.Groups[0].Rules {
+		if r.Health == "err" {
+			t.Errorf("rule %s: %s", r.Name, r.LastError)
+		}
+	}
+}
+
+// startRun starts a paced run and returns where it is scraped.
+func startRun(t *testing.T, binary, name, config string) string {
+	t.Helper()
+	dir := t.TempDir()
+	path := filepath.Join(dir, "run.yaml")
+	if err := os.WriteFile(path, []byte(config), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	c := exec.Command(binary, "run", "--config", path, "--set", "http=127.0.0.1:0", "--out", filepath.Join(dir, "out"))
+	stderr, err := c.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	found, ended := make(chan string, 1), make(chan struct{})
+	var said []string
+	go func() {
+		defer close(ended)
+		address := regexp.MustCompile(`http://([^/\s]+)`)
+		for lines := bufio.NewScanner(stderr); lines.Scan(); {
+			said = append(said, lines.Text())
+			if m := address.FindStringSubmatch(lines.Text()); m != nil {
+				select {
+				case found <- m[1]:
+				default:
+				}
+			}
+		}
+	}()
+	t.Cleanup(func() {
+		_ = c.Process.Signal(os.Interrupt) // it may have ended: then what it said matters
+		<-ended
+		_ = c.Wait()
+		if code := c.ProcessState.ExitCode(); code != 130 {
+			t.Errorf("run %s ended with %d:\n%s", name, code, strings.Join(said, "\n"))
+		}
+	})
+	select {
+	case addr := <-found:
+		return addr
+	case <-ended:
+		t.Fatalf("run %s ended: %s", name, strings.Join(said, "\n"))
+	case <-time.After(60 * time.Second):
+		t.Fatalf("run %s is not served", name)
+	}
+	return ""
+}
+
+// startPrometheus starts one with the files of deploy/prometheus, scraping the
+// targets each second, and returns its address.
+func startPrometheus(t *testing.T, program string, targets []string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for _, name := range []string{"prometheus.yml", "alerts.yml"} {
+		text, err := os.ReadFile(filepath.Join(prometheusFolder, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		text = bytes.Replace(text, []byte("scrape_interval: 2s"), []byte("scrape_interval: 1s"), 1)
+		text = bytes.Replace(text, []byte("evaluation_interval: 5s"), []byte("evaluation_interval: 1s"), 1)
+		if err := os.WriteFile(filepath.Join(dir, name), text, 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	list := "- targets: [" + strings.Join(targets, ", ") + "]\n"
+	if err := os.WriteFile(filepath.Join(dir, "targets.yml"), []byte(list), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := l.Addr().String()
+	l.Close()
+	var log bytes.Buffer
+	c := exec.Command(program, "--config.file="+filepath.Join(dir, "prometheus.yml"),
+		"--storage.tsdb.path="+filepath.Join(dir, "data"), "--web.listen-address="+addr)
+	c.Stderr = &log
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = c.Process.Signal(os.Interrupt)
+		if err := c.Wait(); err != nil || t.Failed() {
+			t.Logf("prometheus: %v\n%s", err, log.String())
+		}
+	})
+	base := "http://" + addr
+	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(100 * time.Millisecond) {
+		response, err := http.Get(base + "/-/ready")
+		if err == nil {
+			response.Body.Close()
+			if response.StatusCode == http.StatusOK {
+				return base
+			}
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("prometheus does not get ready: %v\n%s", err, log.String())
+		}
+	}
+}
+
+// answered says whether a panel's query has a number for one of the runs.
+func answered(base, expr string) error {
+	expr = strings.ReplaceAll(expr, "$__rate_interval", "6s")
+	var problem error
+	for _, of := range [][2]string{{"plain", "k-rounds"}, {"stragglers", "fixed"}, {"devices", "fixed"}} {
+		one := strings.NewReplacer("$run", of[0], "$schedule", of[1]).Replace(expr)
+		var result struct {
+			Result []struct {
+				Value [2]any
+			}
+		}
+		if problem = get(base+"/api/v1/query?query="+url.QueryEscape(one), &result); problem != nil {
+			return problem
+		}
+		for _, r := range result.Result {
+			text, _ := r.Value[1].(string)
+			if v, err := strconv.ParseFloat(text, 64); err == nil && !math.IsNaN(v) && !math.IsInf(v, 0) {
+				return nil
+			}
+		}
+		problem = errors.New("no number")
+	}
+	return problem
+}
+
+// get reads the data of an answer of Prometheus' API.
+func get(address string, data any) error {
+	response, err := http.Get(address)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		return err
+	}
+	answer := struct {
+		Status, Error string
+		Data          any
+	}{Data: data}
+	if err := json.Unmarshal(text, &answer); err != nil {
+		return fmt.Errorf("%s: %w", response.Status, err)
+	}
+	if answer.Status != "success" {
+		return errors.New(answer.Error)
+	}
+	return nil
+}

@@ -56,3 +56,17 @@ func Spans(list []Span, e *round.Ended) []Span {
 	}
 	return list
 }
+
+// Steps is how many local steps a task took of those it was given: all unless
+// it was broken off while it computed, none of a candidate, which only finds a
+// loss, and none that is known of a device that fell silent. p is the task's
+// Split.
+func Steps(e *round.Ended, p *Parts) int64 {
+	switch {
+	case e.Probe || e.Outcome == round.Lost || p[Download] < e.Plan.Download:
+		return 0
+	case e.Plan.Compute == 0: // done as soon as it is reached
+		return int64(e.LocalSteps)
+	}
+	return int64(float64(e.LocalSteps) * (float64(p[Compute]) / float64(e.Plan.Compute)))
+}

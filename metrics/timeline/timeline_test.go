@@ -52,6 +52,28 @@ func TestPhasesOfATask(t *testing.T) {
 	}
 }
 
+func TestStepsDone(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		task round.Ended
+		want int64
+	}{
+		{"to its end", round.Ended{End: femnist.Total(), Plan: femnist}, 80},
+		{"cut in its upload", round.Ended{End: 3 * second, Plan: femnist, Outcome: round.Late}, 80},
+		{"cut in the middle of its computing", round.Ended{End: femnist.Download + femnist.Compute/2, Plan: femnist, Outcome: round.Late}, 40},
+		{"cut in its download", round.Ended{End: femnist.Download - 1, Plan: femnist, Outcome: round.Dropped}, 0},
+		{"computing that takes no time", round.Ended{End: femnist.Download, Plan: round.Plan{Download: femnist.Download, Upload: second}, Outcome: round.Late}, 80},
+		{"a candidate", round.Ended{End: femnist.Total(), Plan: femnist, Probe: true}, 0},
+		{"a device that fell silent", round.Ended{End: 120 * second, Outcome: round.Lost}, 0},
+	} {
+		test.task.LocalSteps = 80
+		p := Split(&test.task)
+		if got := Steps(&test.task, &p); got != test.want {
+			t.Errorf("%s: %d steps, want %d", test.name, got, test.want)
+		}
+	}
+}
+
 // anyTask draws a task of any outcome, cut anywhere.
 func anyTask(t *rapid.T) round.Ended {
 	length := rapid.OneOf(rapid.Int64Range(0, 3), rapid.Int64Range(0, int64(round.MaxDuration)))

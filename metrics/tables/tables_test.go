@@ -1,0 +1,238 @@
+package tables
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"iter"
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/parquet-go/parquet-go"
+	"pgregory.net/rapid"
+
+	"fedpace/coordinator/round"
+)
+
+// readBack reads a table and its metadata.
+func readBack[T any](t testing.TB, file []byte) ([]T, *parquet.File) {
+	t.Helper()
+	f, err := parquet.OpenFile(bytes.NewReader(file), int64(len(file)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows, err := parquet.Read[T](bytes.NewReader(file), int64(len(file)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return rows, f
+}
+
+// described checks that a file says what each of its columns means.
+func described(t *testing.T, f *parquet.File) {
+	t.Helper()
+	text, ok := f.Lookup("columns")
+	var said map[string]about
+	if err := json.Unmarshal([]byte(text), &said); err != nil || !ok {
+		t.Fatalf("columns: %q: %v", text, err)
+	}
+	for _, c := range f.Schema().Fields() {
+		if said[c.Name()].Meaning == "" {
+			t.Errorf("column %s says nothing of itself", c.Name())
+		}
+		delete(said, c.Name())
+	}
+	if len(said) > 0 {
+		t.Errorf("%v are no columns", said)
+	}
+}
+
+func sequence(rounds []round.Report, then error) iter.Seq2[round.Report, error] {
+	return func(yield func(round.Report, error) bool) {
+		for _, r := range rounds {
+			if !yield(r, nil) {
+				return
+			}
+		}
+		if then != nil {
+			yield(round.Report{}, then)
+		}
+	}
+}
+
+func TestRounds(t *testing.T) {
+	reports := []round.Report{
+		{Round: 1, End: 4_037_500_000, LocalSteps: 80, LearningRate: 0.3, Cohort: 60, Outcomes: [round.Outcomes]int{55, 1, 2, 0, 1, 1}, TrainingLoss: 4.25, SGDSteps: 80, Evaluated: true, ValidationLoss: 4, ValidationAccuracy: 0},
+		{Round: 2, Start: 4_037_500_000, End: 8e9, LocalSteps: 64, LearningRate: 0.3, TrainingLoss: math.NaN(), SGDSteps: 144},
+	}
+	var b bytes.Buffer
+	if err := WriteRounds(&b, Meta{"run": "demo", "version": "v1"}, sequence(reports, nil)); err != nil {
+		t.Fatal(err)
+	}
+	rows, f := readBack[Round](t, b.Bytes())
+	value := func(v float64) *float64 { return &v }
+	if diff := cmp.Diff([]Round{
+		{
+			Round: 1, VirtualSeconds: 4.0375, RoundSeconds: 4.0375, LocalSteps: 80, LearningRate: 0.3, Cohort: 60, Accepted: 55, Late: 1, Dropped: 2, Cancelled: 1, Refused: 1,
+			TrainingLoss: value(4.25), ValidationLoss: value(4), ValidationAccuracy: value(0), SGDSteps: 80,
+		},
+		{Round: 2, StartSeconds: 4.0375, VirtualSeconds: 8, RoundSeconds: 3.9625, LocalSteps: 64, LearningRate: 0.3, SGDSteps: 144},
+	}, rows); diff != "" {
+		t.Error(diff)
+	}
+	described(t, f)
+	if run, _ := f.Lookup("run"); run != "demo" {
+		t.Errorf("run %q", run)
+	}
+	types := map[string]string{}
+	for _, c := range f.Schema().Fields() {
+		types[c.Name()] = c.Type().String()
+		if want := slices.Contains([]string{"training_loss", "validation_loss", "validation_accuracy"}, c.Name()); c.Optional() != want {
+			t.Errorf("column %s: null allowed is %v", c.Name(), c.Optional())
+		}
+	}
+	for name, want := range map[string]string{"round": "INT(32,true)", "virtual_seconds": "DOUBLE", "sgd_steps": "INT(64,true)", "training_loss": "DOUBLE"} {
+		if types[name] != want {
+			t.Errorf("column %s is %s, want %s", name, types[name], want)
+		}
+	}
+}
+
+func TestRowGroups(t *testing.T) {
+	reports := make([]round.Report, groupSet+batch+3)
+	for i := range reports {
+		reports[i] = round.Report{Round: i + 1, TrainingLoss: float64(i)}
+	}
+	var b bytes.Buffer
+	if err := WriteRounds(&b, nil, sequence(reports, nil)); err != nil {
+		t.Fatal(err)
+	}
+	rows, f := readBack[Round](t, b.Bytes())
+	if len(f.RowGroups()) != 2 {
+		t.Errorf("%d groups", len(f.RowGroups()))
+	}
+	for i, r := range rows {
+		if int(r.Round) != i+1 || *r.TrainingLoss != float64(i) {
+			t.Fatalf("row %d is %+v", i, r)
+		}
+	}
+}
+
+func TestAnErrorOfTheRowsIsTold(t *testing.T) {
+	broken := errors.New("rounds.csv:7: round: ...")
+	if err := WriteRounds(&bytes.Buffer{}, nil, sequence(make([]round.Report, 3), broken)); !errors.Is(err, broken) {
+		t.Error(err)
+	}
+}
+
+// A FEMNIST client with K = 80 (Tables 1 and 2).
+var femnist = round.Plan{Download: 335_500_000, Compute: 1_360_000_000, Upload: 1_342_000_000}
+
+func clientsTable(t testing.TB, c *Clients) []Client {
+	t.Helper()
+	var b bytes.Buffer
+	if err := c.Write(&b, Meta{"clients": "9"}, func(client int) string { return []string{"phone", "tablet"}[client%2] }, func(client int) bool { return client == 8 }); err != nil {
+		t.Fatal(err)
+	}
+	rows, f := readBack[Client](t, b.Bytes())
+	if tt, ok := t.(*testing.T); ok {
+		described(tt, f)
+	}
+	return rows
+}
+
+func TestClients(t *testing.T) {
+	c := NewClients(9)
+	total := femnist.Total()
+	for _, e := range []round.Ended{
+		{Client: 5, LocalSteps: 80, Outcome: round.Accepted, End: total, Plan: femnist},
+		{Client: 5, LocalSteps: 80, Outcome: round.Late, End: 1_015_500_000, Plan: femnist}, // half of its steps done
+		{Client: 2, LocalSteps: 80, Outcome: round.Dropped, End: 100_000_000, Plan: femnist},
+		{Client: 8, LocalSteps: 80, Outcome: round.Lost, End: 120e9},
+		{Client: 2, LocalSteps: 1, Probe: true, Outcome: round.Accepted, End: 352_500_000, Plan: round.Plan{Download: 335_500_000, Compute: 17_000_000}},
+	} {
+		c.Settled(&e)
+	}
+	c.Report()
+	// The run ends in the round after: this one was for nothing.
+	c.Settled(&round.Ended{Client: 0, LocalSteps: 80, Outcome: round.Accepted, End: total, Plan: femnist})
+	c.End()
+	if diff := cmp.Diff([]Client{
+		{Client: 0, Class: "phone", Tasks: 1, Cancelled: 1, StepsWasted: 80, DownloadWasted: 0.3355, ComputeWasted: 1.36, UploadWasted: 1.342},
+		{Client: 2, Class: "phone", Tasks: 1, Dropped: 1, Candidates: 1, DownloadUseful: 0.3355, DownloadWasted: 0.1, ComputeUseful: 0.017},
+		{Client: 5, Class: "tablet", Tasks: 2, Accepted: 1, Late: 1, StepsUseful: 80, StepsWasted: 40, DownloadUseful: 0.3355, DownloadWasted: 0.3355, ComputeUseful: 1.36, ComputeWasted: 0.68, UploadUseful: 1.342},
+		{Client: 8, Class: "phone", Real: true, Tasks: 1, Lost: 1, WaitingWasted: 120},
+	}, clientsTable(t, c)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// A run that goes on from a checkpoint ends with the accounts of one that was
+// never stopped, wherever it was stopped.
+func TestAccountsGoOn(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		clients := rapid.SampledFrom([]int{3, 3000}).Draw(rt, "clients")
+		whole, parts := NewClients(clients), NewClients(clients)
+		for range rapid.IntRange(0, 60).Draw(rt, "events") {
+			switch rapid.IntRange(0, 9).Draw(rt, "what") {
+			case 0:
+				whole.Report()
+				parts.Report()
+			case 1:
+				s := parts.State()
+				next := NewClients(clients)
+				if err := next.Restore(State{slices.Clone(s.Clients), slices.Clone(s.Values), slices.Clone(s.Open)}); err != nil {
+					rt.Fatal(err)
+				}
+				parts = next
+			default:
+				e := round.Ended{
+					Client: rapid.IntRange(0, clients-1).Draw(rt, "client"), LocalSteps: 80, Plan: femnist,
+					Outcome: round.Outcome(rapid.IntRange(0, round.Outcomes-1).Draw(rt, "outcome")), End: round.Time(rapid.Int64Range(0, int64(femnist.Total())).Draw(rt, "took")),
+					Probe: rapid.Bool().Draw(rt, "probe"),
+				}
+				whole.Settled(&e)
+				parts.Settled(&e)
+			}
+		}
+		whole.End()
+		parts.End()
+		if diff := cmp.Diff(clientsTable(t, whole), clientsTable(t, parts), cmpopts.EquateEmpty()); diff != "" {
+			rt.Fatal(diff)
+		}
+	})
+	for _, s := range []State{{Clients: []uint32{1}}, {Clients: []uint32{math.MaxUint32}, Values: make([]int64, values)}} {
+		if err := NewClients(3).Restore(s); err == nil {
+			t.Errorf("%+v is accepted", s)
+		}
+	}
+}
+
+func BenchmarkSettled(b *testing.B) {
+	const clients, cohort = 1_000_000, 1000
+	c := NewClients(clients)
+	e := round.Ended{LocalSteps: 80, Plan: femnist, End: femnist.Total()}
+	for i := 0; b.Loop(); i++ {
+		e.Client = i * 7919 % clients
+		c.Settled(&e)
+		if i%cohort == 0 {
+			c.Report()
+		}
+	}
+}
+
+func BenchmarkWriteRounds(b *testing.B) {
+	reports := make([]round.Report, 10_000)
+	for i := range reports {
+		reports[i] = round.Report{Round: i + 1, End: round.Time(i) * 3_037_500_000, LocalSteps: 80, LearningRate: 0.3, Cohort: 60, TrainingLoss: math.NaN()}
+	}
+	for b.Loop() {
+		if err := WriteRounds(&bytes.Buffer{}, nil, sequence(reports, nil)); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(len(reports)), "ns/round")
+}

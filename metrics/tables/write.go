@@ -1,0 +1,96 @@
+package tables
+
+import (
+	"fmt"
+	"io"
+	"iter"
+	"math"
+
+	"github.com/parquet-go/parquet-go"
+
+	"fedpace/coordinator/round"
+)
+
+// The names of the tables in a run's folder.
+const (
+	RoundsFile  = "rounds.parquet"
+	ClientsFile = "clients.parquet"
+)
+
+// Meta is what a file says of itself beyond its columns: run, task, version and
+// so on.
+type Meta map[string]string
+
+const (
+	batch    = 1 << 10
+	groupSet = 1 << 16 // rows of a row group: what a writer keeps in memory
+)
+
+// write writes the rows of a table.
+func write[T any](w io.Writer, meta Meta, rows iter.Seq2[T, error]) error {
+	options := []parquet.WriterOption{
+		parquet.CreatedBy("fedpace", meta["version"], ""),
+		parquet.Compression(&parquet.Zstd), parquet.MaxRowsPerRowGroup(groupSet),
+		parquet.KeyValueMetadata("columns", columns[T]()),
+	}
+	for k, v := range meta {
+		options = append(options, parquet.KeyValueMetadata(k, v))
+	}
+	p := parquet.NewGenericWriter[T](w, options...)
+	buffer := make([]T, 0, batch)
+	flush := func() error {
+		_, err := p.Write(buffer)
+		buffer = buffer[:0]
+		return err
+	}
+	for row, err := range rows {
+		if err != nil {
+			return err
+		}
+		if buffer = append(buffer, row); len(buffer) == batch {
+			if err := flush(); err != nil {
+				return fmt.Errorf("tables: %w", err)
+			}
+		}
+	}
+	err := flush()
+	if err == nil {
+		err = p.Close()
+	}
+	if err != nil {
+		return fmt.Errorf("tables: %w", err)
+	}
+	return nil
+}
+
+// WriteRounds writes rounds.parquet.
+func WriteRounds(w io.Writer, meta Meta, rounds iter.Seq2[round.Report, error]) error {
+	return write(w, meta, func(yield func(Round, error) bool) {
+		for r, err := range rounds {
+			if !yield(rowOf(&r), err) {
+				return
+			}
+		}
+	})
+}
+
+func rowOf(r *round.Report) Round {
+	row := Round{
+		Round: int32(r.Round), StartSeconds: r.Start.Seconds(), VirtualSeconds: r.End.Seconds(), RoundSeconds: (r.End - r.Start).Seconds(),
+		LocalSteps: int32(r.LocalSteps), LearningRate: r.LearningRate, Cohort: int32(r.Cohort),
+		Accepted: int32(r.Outcomes[round.Accepted]), Late: int32(r.Outcomes[round.Late]), Dropped: int32(r.Outcomes[round.Dropped]),
+		Lost: int32(r.Outcomes[round.Lost]), Cancelled: int32(r.Outcomes[round.Cancelled]), Refused: int32(r.Outcomes[round.Refused]),
+		TrainingLoss: measured(r.TrainingLoss), SGDSteps: r.SGDSteps,
+	}
+	if r.Evaluated {
+		row.ValidationLoss, row.ValidationAccuracy = measured(r.ValidationLoss), measured(r.ValidationAccuracy)
+	}
+	return row
+}
+
+func measured(v float64) *float64 {
+	if math.IsNaN(v) {
+		return nil
+	}
+	return &v
+}

@@ -29,7 +29,9 @@ type page struct {
 	why   error // the run did not complete
 }
 
-func newPage(t *tally, limit round.Time) (*page, error) {
+// newPage is the page of a run that has not begun, with what the user has been
+// told already.
+func newPage(t *tally, limit round.Time, told *heard) (*page, error) {
 	p, c := t.p, &t.p.config
 	about := live.About{
 		Name: c.Name, Task: string(c.Task), Schedule: c.Schedule.Name(), Closing: c.Close.words(),
@@ -49,7 +51,9 @@ func newPage(t *tally, limit round.Time) (*page, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &page{hub: live.New(about), tasks: tasks}, nil
+	g := &page{hub: live.New(about), tasks: tasks}
+	told.to(g.hub)
+	return g, nil
 }
 
 // words says when a round closes.

@@ -19,13 +19,12 @@ type About struct {
 	Version              string
 	Seed                 uint64
 	Clients, Cohort      int
-	Window               int           // rounds in the mean of the training loss (Eq. 15)
-	Rounds               int           // the run ends after so many; 0: not known
-	VirtualTotal         float64       // it ends at that virtual time in seconds; 0: not known
-	Deadline             round.Time    // of a round after its start; 0: none
-	TargetAccuracy       float64       // the accuracy at which it ends; 0: none
-	Started              time.Time     // wall clock
-	Elapsed              time.Duration // wall time that the run had taken before, when it goes on
+	Window               int        // rounds in the mean of the training loss (Eq. 15)
+	Rounds               int        // the run ends after so many; 0: not known
+	VirtualTotal         float64    // it ends at that virtual time in seconds; 0: not known
+	Deadline             round.Time // of a round after its start; 0: none
+	TargetAccuracy       float64    // the accuracy at which it ends; 0: none
+	Started              time.Time  // wall clock
 }
 
 // Split is what clients spent: useful on updates that count, and on all else.
@@ -100,8 +99,9 @@ type state struct {
 	simulated   int
 	real        int
 	notices     []notice
-	unseen      int  // notices that are no longer held
-	end         *End // nil: the run goes on
+	unseen      int           // notices that are no longer held
+	elapsed     time.Duration // wall time of earlier lives
+	end         *End          // nil: the run goes on
 }
 
 // New makes the hub of a run that begins.
@@ -117,7 +117,7 @@ func New(about About) *Hub {
 	h.state = state{
 		history: newHistory(), evaluations: newEvaluations(), spread: newSpread(), bestWindow: nan,
 		last:  round.Report{TrainingLoss: nan, WindowLoss: nan, ValidationLoss: nan, ValidationAccuracy: nan},
-		tasks: make([]timeline.Task, 0, maxTasks), simulated: about.Clients,
+		tasks: make([]timeline.Task, 0, maxTasks), simulated: about.Clients, notices: []notice{},
 	}
 	h.frames.changed = make(chan struct{})
 	return h
@@ -165,6 +165,15 @@ func (h *Hub) Actors(simulated, real int) {
 	defer h.mu.Unlock()
 	h.state.version++
 	h.state.simulated, h.state.real = simulated, real
+}
+
+// GoOn says that the run goes on from where it had come to in so much wall time.
+// Its rounds until then follow.
+func (h *Hub) GoOn(elapsed time.Duration) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.state.version++
+	h.state.elapsed = elapsed
 }
 
 // Notice shows a line to whoever watches. Of many the first and the newest are

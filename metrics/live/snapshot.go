@@ -222,7 +222,7 @@ func (h *Hub) snapshot(from int, now time.Time) *snapshot {
 		p.WallSeconds = e.Elapsed.Seconds()
 		return out
 	}
-	p.WallSeconds = (a.Elapsed + now.Sub(a.Started)).Seconds()
+	p.WallSeconds = (s.elapsed + now.Sub(a.Started)).Seconds()
 	if !s.at.IsZero() {
 		p.Idle = now.Sub(s.at).Seconds()
 		if f := s.fraction; f > 0 { // at the mean pace so far

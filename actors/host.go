@@ -17,6 +17,14 @@ type HostConfig struct {
 	Fleet   *device.Fleet
 	Workers int // trainers, one goroutine each; 0: plans only
 
+	// For a host of another process than the coordinator's: its name, for people,
+	// and the stamp of the configuration that it has, see bus.RunInfo.
+	Name  string
+	Stamp uint64
+	// Notice is told a line of what goes wrong without ending anything; may be
+	// nil.
+	Notice func(string)
+
 	// The rest is for trainers.
 	Kernel  string // class that this process runs, see learn.Kernel
 	Problem Problem
@@ -32,7 +40,10 @@ type Host struct {
 // StartHost subscribes to the run's tasks; they are answered from now on until
 // Close. Jobs are taken while Train runs.
 func StartHost(ctx context.Context, conn *bus.Conn, c HostConfig) (*Host, error) {
-	channel, err := bus.OpenHost(ctx, conn, c.Run, bus.HostConfig{})
+	if c.Notice == nil {
+		c.Notice = func(string) {}
+	}
+	channel, err := bus.OpenHost(ctx, conn, c.Run, bus.HostConfig{Name: c.Name, Stamp: c.Stamp, Workers: c.Workers})
 	if err != nil {
 		return nil, err
 	}
@@ -116,7 +127,15 @@ func (h *Host) do(ctx context.Context, delivery *bus.Delivery, t *worker) error 
 	if err != nil {
 		sum = &bus.Sum{Job: delivery.Job.Job, Model: delivery.Job.Model, Failure: failure(err)}
 	}
-	if err := h.bus.SendSum(ctx, sum); err != nil {
+	err = h.bus.SendSum(ctx, sum)
+	if h.config.Stamp != 0 && errors.Is(err, bus.ErrRefused) {
+		// The job of an earlier life of the coordinator perhaps, or one whose model
+		// is on its way. If it is neither, the run ends when it has been given out
+		// too often.
+		h.config.Notice(err.Error())
+		return delivery.Postpone()
+	}
+	if err != nil {
 		return errors.Join(err, delivery.Release())
 	}
 	return delivery.Done(ctx)
@@ -208,6 +227,9 @@ func failure(err error) *bus.Failure {
 	var d *Diverged
 	if errors.As(err, &d) {
 		return &bus.Failure{Kind: "diverged", Task: d.Task, Client: d.Client, Text: err.Error()}
+	}
+	if errors.Is(err, bus.ErrNoModel) {
+		return &bus.Failure{Kind: bus.NoModel, Text: err.Error()}
 	}
 	return &bus.Failure{Kind: "error", Text: err.Error()}
 }

@@ -37,6 +37,11 @@ type CoordinatorConfig struct {
 	// Info is what hosts in other processes are told of the run; OpenCoordinator
 	// sets its run and stamp. Nil: all hosts are this process's own.
 	Info *RunInfo
+	// NeedsHosts says that this process has no hosts of its own.
+	NeedsHosts bool
+	// Notice is told, a line each, of hosts in other processes that come and go; it
+	// may be called from any goroutine and may be nil.
+	Notice func(string)
 }
 
 func (c *CoordinatorConfig) defaults() error {
@@ -123,12 +128,13 @@ func OpenCoordinator(ctx context.Context, conn *Conn, run string, config Coordin
 	}
 	if config.Info != nil {
 		var err error
-		if c.info, err = newInfoDesk(conn, run, config.Info); err != nil {
+		if c.info, err = newInfoDesk(conn, run, &config); err != nil {
 			return nil, err
 		}
 	}
 	c.sums = newSumDesk(conn.store)
 	c.queue = newWorkQueue(conn, run, config, c.store)
+	c.queue.wanted = c.sums.open
 	if err := c.open(ctx); err != nil {
 		return nil, errors.Join(err, c.Close(context.WithoutCancel(ctx)))
 	}
@@ -336,6 +342,12 @@ func (c *Coordinator) PutModel(ctx context.Context, digest Digest, params []floa
 		return fmt.Errorf("bus: model %s of %d parameters, want 1 to %d", digest, len(params), MaxParams)
 	}
 	return c.queue.putModel(ctx, digest, params)
+}
+
+// PutModelsAgain publishes all models that are available once more: a trainer did
+// not find one.
+func (c *Coordinator) PutModelsAgain(ctx context.Context) error {
+	return c.queue.republishAll(ctx)
 }
 
 // DeleteModel ends the availability of a model. Deleting twice is harmless.

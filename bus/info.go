@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -166,6 +167,8 @@ type infoDesk struct {
 	info   *RunInfo
 	answer []byte
 	conn   *Conn
+	notice func(string)
+	needs  bool // hosts, there being none in this process
 
 	mu    sync.Mutex
 	hosts map[string]attendance
@@ -176,7 +179,8 @@ type attendance struct {
 	seen    time.Time
 }
 
-func newInfoDesk(conn *Conn, run string, info *RunInfo) (*infoDesk, error) {
+func newInfoDesk(conn *Conn, run string, config *CoordinatorConfig) (*infoDesk, error) {
+	info := config.Info
 	info.Run = run
 	if err := info.seal(); err != nil {
 		return nil, err
@@ -188,7 +192,11 @@ func newInfoDesk(conn *Conn, run string, info *RunInfo) (*infoDesk, error) {
 	if _, err := decodeRunInfo(b); err != nil {
 		return nil, err
 	}
-	return &infoDesk{info: info, answer: b, conn: conn, hosts: map[string]attendance{}}, nil
+	d := &infoDesk{info: info, answer: b, conn: conn, hosts: map[string]attendance{}, notice: config.Notice, needs: config.NeedsHosts}
+	if d.notice == nil {
+		d.notice = func(string) {}
+	}
+	return d, nil
 }
 
 // onRequest answers and returns the name of a host that was not there before.
@@ -201,7 +209,7 @@ func (d *infoDesk) onRequest(m *nats.Msg) (joined string) {
 		return ""
 	}
 	if w.Host != "" && CheckToken("host", w.Host) == nil {
-		joined = d.attends(w.Host, int(min(w.Workers, maxWorkers)))
+		joined = d.attends(w.Host, int(min(w.Workers, maxWorkers)), w.Leaves)
 	}
 	if m.Reply != "" {
 		_ = m.Respond(d.answer) // a closed connection has its own handler
@@ -209,39 +217,89 @@ func (d *infoDesk) onRequest(m *nats.Msg) (joined string) {
 	return joined
 }
 
-func (d *infoDesk) attends(host string, workers int) (joined string) {
+// attends notes that a host is there and returns its name if it is new.
+func (d *infoDesk) attends(host string, workers int, leaves bool) (joined string) {
 	now := time.Now()
 	d.mu.Lock()
-	defer d.mu.Unlock()
 	before, known := d.hosts[host]
+	line := ""
 	switch {
-	case workers == 0 && known && before.workers > 0:
+	case leaves && known:
 		delete(d.hosts, host)
-		return ""
-	case len(d.hosts) >= maxHosts && !known:
-		return ""
+		line = fmt.Sprintf("Host %s has left.", host)
+	case leaves, !known && len(d.hosts) >= maxHosts:
+	default:
+		d.hosts[host] = attendance{workers, now}
+		if known && before.workers == workers {
+			break
+		}
+		joined = host
+		line = fmt.Sprintf("Host %s is there with %d %s.", host, workers, plural(workers, "trainer"))
+		if workers == 0 && d.info.Kernel != "" {
+			line = fmt.Sprintf("Host %s is there for plans; it does not train.", host)
+		}
 	}
-	d.hosts[host] = attendance{workers, now}
-	if known && now.Sub(before.seen) < absentAfter {
-		return ""
+	d.mu.Unlock()
+	if line != "" {
+		d.notice(line)
 	}
-	return host
+	return joined
+}
+
+func plural(n int, word string) string {
+	if n == 1 {
+		return word
+	}
+	return word + "s"
 }
 
 // present counts the hosts that have shown themselves lately and their workers.
 func (d *infoDesk) present() (hosts, workers int) {
-	now := time.Now()
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for name, a := range d.hosts {
-		if now.Sub(a.seen) > absentAfter {
-			delete(d.hosts, name)
-			continue
-		}
+	for _, a := range d.hosts {
 		hosts++
 		workers += a.workers
 	}
 	return hosts, workers
+}
+
+// roll forgets the hosts that have been silent for too long.
+func (d *infoDesk) roll() {
+	now := time.Now()
+	var silent []string
+	d.mu.Lock()
+	for name, a := range d.hosts {
+		if now.Sub(a.seen) > absentAfter {
+			delete(d.hosts, name)
+			silent = append(silent, name)
+		}
+	}
+	d.mu.Unlock()
+	slices.Sort(silent)
+	for _, name := range silent {
+		d.notice(fmt.Sprintf("Host %s is silent; others do its work.", name))
+	}
+}
+
+// lonely tells, once for each time, when nobody is there for what is waiting.
+func (d *infoDesk) lonely(since time.Time, said *bool) {
+	hosts, workers := d.present()
+	trains := d.info.Kernel != ""
+	if !d.needs || hosts > 0 && (workers > 0 || !trains) {
+		*said = false
+		return
+	}
+	if *said || time.Since(since) < 2*announceEvery {
+		return
+	}
+	*said = true
+	switch {
+	case hosts == 0:
+		d.notice("No host is there; the run waits for one (fedpace host).")
+	default:
+		d.notice(fmt.Sprintf("No host that is there trains with kernel class %s; the run waits for one.", d.info.Kernel))
+	}
 }
 
 // announce says that the run is there until ctx ends, and then that it is over.
@@ -254,7 +312,10 @@ func (d *infoDesk) announce(ctx context.Context) {
 	}
 	tick := time.NewTicker(announceEvery)
 	defer tick.Stop()
+	since, said := time.Now(), false
 	for say(false); ; say(false) {
+		d.roll()
+		d.lonely(since, &said)
 		select {
 		case <-ctx.Done():
 			say(true)
@@ -266,20 +327,18 @@ func (d *infoDesk) announce(ctx context.Context) {
 
 // attend shows the coordinator that the host is there until ctx ends.
 func (h *Host) attend(ctx context.Context, workers int) {
-	say := func(workers int) {
-		b, err := marshal(nil, &wire.InfoRequest{Host: h.name, Workers: uint32(workers)})
+	say := func(leaves bool) {
+		b, err := marshal(nil, &wire.InfoRequest{Host: h.name, Workers: uint32(workers), Leaves: leaves})
 		if err == nil {
 			_ = h.conn.nats.Publish(infoSubject(h.run), b) // a closed connection has its own handler
 		}
 	}
 	tick := time.NewTicker(attendEvery)
 	defer tick.Stop()
-	for say(workers); ; say(workers) {
+	for say(false); ; say(false) {
 		select {
 		case <-ctx.Done():
-			if workers > 0 {
-				say(0)
-			}
+			say(true)
 			return
 		case <-tick.C:
 		}

@@ -151,7 +151,11 @@ type ShardScore struct {
 	Correct int
 }
 
-// Failure says why a job cannot be done. It ends a run.
+// NoModel is the kind of failure of a job whose model is not on the bus: it is put
+// there again and the job is done again.
+const NoModel = "no model"
+
+// Failure says why a job cannot be done. It ends a run, unless it is a NoModel.
 type Failure struct {
 	Kind   string // e.g. "diverged"
 	Task   uint64 // 0: not one task's

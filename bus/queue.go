@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -33,6 +34,9 @@ type workQueue struct {
 	mu      sync.Mutex
 	kernels map[string]bool      // whose consumers exist
 	models  map[Digest][]float32 // that are available
+
+	sent   sentJobs
+	wanted func(job uint64) bool // whether its sum is still wanted; set before use
 
 	deleting sync.Mutex
 	unwanted []Digest // whose chunks are still to be deleted
@@ -189,8 +193,12 @@ func (q *workQueue) send(ctx context.Context, j *Job) error {
 	if limit := q.conn.nats.MaxPayload(); int64(len(b)) > limit {
 		return fmt.Errorf("bus: job %d has %d bytes, the server takes %d: make more jobs of it", j.Job, len(b), limit)
 	}
-	_, err = q.js.PublishAsync(jobsSubject(q.run, j.Kernel), b)
+	if q.sent.queued(j.Job) {
+		return nil
+	}
+	f, err := q.js.PublishAsync(jobsSubject(q.run, j.Kernel), b)
 	if err == nil {
+		q.sent.add(j.Job, f, q.wanted)
 		return nil
 	}
 	err = fmt.Errorf("bus: send job %d: %w", j.Job, err)
@@ -284,12 +292,26 @@ func (q *workQueue) ensure(ctx context.Context) (again bool, err error) {
 }
 
 func (q *workQueue) restore(ctx context.Context) (again bool, err error) {
+	waiting, last := q.sent.among(q.wanted)
 	for _, name := range q.streams() {
-		_, err := q.js.Stream(ctx, name)
-		if errors.Is(err, jetstream.ErrStreamNotFound) {
+		s, err := q.js.Stream(ctx, name)
+		switch {
+		case errors.Is(err, jetstream.ErrStreamNotFound):
 			again = true
-		} else if err != nil {
+		case err != nil:
 			return false, fmt.Errorf("bus: look at stream %s: %w", name, err)
+		case name == jobsStream(q.run):
+			// Jobs stay until their sums are in: a stream that holds fewer than are
+			// still waited for has been emptied, by the restart of a whole cluster or
+			// by somebody.
+			state := s.CachedInfo().State
+			still := 0
+			for _, n := range waiting {
+				if q.wanted(n) {
+					still++
+				}
+			}
+			again = again || state.LastSeq < last || state.Msgs < uint64(still)
 		}
 	}
 	q.mu.Lock()
@@ -316,12 +338,13 @@ func (q *workQueue) restore(ctx context.Context) (again bool, err error) {
 	if !again {
 		return false, nil
 	}
+	q.sent.forget()
 	if err := q.makeStreams(ctx); err != nil {
-		return false, err
+		return true, err
 	}
 	for _, k := range kernels {
 		if err := q.makeConsumer(ctx, k); err != nil {
-			return false, err
+			return true, err
 		}
 	}
 	if q.config.PublishModels {
@@ -387,6 +410,18 @@ func (q *workQueue) republish(ctx context.Context, d Digest) error {
 		}
 		return q.publishModel(ctx, d, params)
 	})
+}
+
+func (q *workQueue) republishAll(ctx context.Context) error {
+	q.mu.Lock()
+	models := slices.Collect(maps.Keys(q.models))
+	q.mu.Unlock()
+	for _, d := range models {
+		if err := q.republish(ctx, d); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // chunkSize is how many parameters go into a chunk.

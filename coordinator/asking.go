@@ -24,7 +24,7 @@ func (d *driver) losses(ctx context.Context) error {
 func (l *learner) losses(ctx context.Context, number int, tasks []round.Task) ([]float64, error) {
 	losses := make([]float64, len(tasks))
 	var jobs []assignment
-	for _, part := range split(len(tasks), l.config.Learning.Jobs) {
+	for _, part := range split(len(tasks), l.parts()) {
 		job := l.newJob(bus.Train, number)
 		for _, t := range tasks[part.from:part.to] {
 			job.Clients = append(job.Clients, bus.JobClient{Task: t.Task, Client: t.Client, LocalSteps: 1, StepsDone: t.StepsDone})

@@ -86,7 +86,7 @@ func (l *learner) round(ctx context.Context, number int, tasks []round.Task) (lo
 	}
 	losses := make([]float64, len(tasks))
 	var jobs []assignment
-	for _, part := range splitByModel(tasks, l.config.Learning.Jobs) {
+	for _, part := range splitByModel(tasks, l.parts()) {
 		job := l.newJob(bus.Train, number)
 		job.Model = l.models.digest(tasks[part.from].Model)
 		job.Method = l.method(variates)
@@ -169,7 +169,7 @@ func (l *learner) evaluate(ctx context.Context, number int) (loss, accuracy floa
 		measured += s.Count
 	}
 	var jobs []assignment
-	for _, part := range split(len(all), l.config.Learning.Jobs) {
+	for _, part := range split(len(all), l.parts()) {
 		job := l.newJob(bus.Evaluate, number)
 		job.Shards = all[part.from:part.to]
 		jobs = append(jobs, assignment{job: job, take: func(s *bus.Sum) error {
@@ -247,7 +247,13 @@ func (l *learner) do(ctx context.Context, jobs []assignment) error {
 		if i >= uint64(len(jobs)) || jobs[i].done {
 			return fmt.Errorf("coordinator: a sum for job %d, which is not open", s.Job)
 		}
-		if f := s.Failure; f != nil {
+		if f := s.Failure; f != nil && f.Kind == bus.NoModel {
+			if err := l.bus.PutModelsAgain(ctx); err != nil {
+				return err
+			}
+			s.Reject("the model has been put again")
+			continue
+		} else if f != nil {
 			s.Accept()
 			return f
 		}
@@ -260,6 +266,13 @@ func (l *learner) do(ctx context.Context, jobs []assignment) error {
 		open--
 	}
 	return nil
+}
+
+// parts is how many jobs to make of a round's work: about two a worker, of those
+// that are there now. No result depends on it.
+func (l *learner) parts() int {
+	_, workers := l.bus.Hosts()
+	return l.config.Learning.Jobs + 2*workers
 }
 
 type span struct{ from, to int }

@@ -30,7 +30,8 @@ func Run(ctx context.Context, conn *bus.Conn, c Config) (*Result, error) {
 	if err := c.validate(); err != nil {
 		return nil, err
 	}
-	channel, err := bus.OpenCoordinator(ctx, conn, c.Run, bus.CoordinatorConfig{Kernel: c.Learning.Kernel})
+	c.Bus.Kernel = c.Learning.Kernel
+	channel, err := bus.OpenCoordinator(ctx, conn, c.Run, c.Bus)
 	if err != nil {
 		return nil, err
 	}

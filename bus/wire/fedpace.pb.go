@@ -1885,11 +1885,12 @@ func (x *File) GetDigest() []byte {
 	return nil
 }
 
-// InfoRequest asks for RunInfo and says what the asker does for the run.
+// InfoRequest asks for RunInfo; a host repeats it, every two seconds, to say what it does for the run.
 type InfoRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Host          string                 `protobuf:"bytes,1,opt,name=host,proto3" json:"host,omitempty"`        // name, a token; empty: one who only asks
-	Workers       uint32                 `protobuf:"varint,2,opt,name=workers,proto3" json:"workers,omitempty"` // jobs that it does at a time; 0: none (any more)
+	Workers       uint32                 `protobuf:"varint,2,opt,name=workers,proto3" json:"workers,omitempty"` // jobs that it does at a time; 0: it answers tasks alone
+	Leaves        bool                   `protobuf:"varint,3,opt,name=leaves,proto3" json:"leaves,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1936,6 +1937,13 @@ func (x *InfoRequest) GetWorkers() uint32 {
 		return x.Workers
 	}
 	return 0
+}
+
+func (x *InfoRequest) GetLeaves() bool {
+	if x != nil {
+		return x.Leaves
+	}
+	return false
 }
 
 // Announcement says on fedpace.runs, every second, that there is a run.
@@ -2153,10 +2161,11 @@ const file_fedpace_proto_rawDesc = "" +
 	"\x05files\x18\a \x03(\v2\x10.fedpace.v1.FileR\x05files\"2\n" +
 	"\x04File\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12\x16\n" +
-	"\x06digest\x18\x02 \x01(\fR\x06digest\";\n" +
+	"\x06digest\x18\x02 \x01(\fR\x06digest\"S\n" +
 	"\vInfoRequest\x12\x12\n" +
 	"\x04host\x18\x01 \x01(\tR\x04host\x12\x18\n" +
-	"\aworkers\x18\x02 \x01(\rR\aworkers\"J\n" +
+	"\aworkers\x18\x02 \x01(\rR\aworkers\x12\x16\n" +
+	"\x06leaves\x18\x03 \x01(\bR\x06leaves\"J\n" +
 	"\fAnnouncement\x12\x10\n" +
 	"\x03run\x18\x01 \x01(\tR\x03run\x12\x14\n" +
 	"\x05stamp\x18\x02 \x01(\x06R\x05stamp\x12\x12\n" +

@@ -17,7 +17,7 @@ type Config struct {
 	ModelBits int64        // size of one transfer of the model, |x| in Eq. 3
 	Learning  Learning
 	Bus       bus.CoordinatorConfig // what is said of the run to hosts elsewhere; its Kernel is Learning's
-	Pace      float64 // virtual seconds per wall second; 0: free
+	Pace      float64               // virtual seconds per wall second; 0: free
 	Observer  Observer
 
 	Checkpoint Checkpoint

@@ -58,6 +58,7 @@ func (p *problem) run(ctx context.Context, o Options, started time.Time) (Summar
 // live is a life of the run; before is the one from which it goes on, nil: it
 // starts.
 func (p *problem) live(ctx context.Context, o Options, started time.Time, before *life) (s Summary, err error) {
+	o, told := o.overheard()
 	if state := p.state(); state != "" {
 		o.notice(state)
 	}
@@ -74,6 +75,9 @@ func (p *problem) live(ctx context.Context, o Options, started time.Time, before
 	defer e.Close()
 
 	t := newTally(p, o, limit, started)
+	if t.page, err = newPage(t, limit, told); err != nil {
+		return Summary{}, err
+	}
 	if p.config.HTTP != "" {
 		page, showErr := t.show(ctx)
 		if showErr != nil {
@@ -91,6 +95,9 @@ func (p *problem) live(ctx context.Context, o Options, started time.Time, before
 	}
 	t.results = results
 	e.resume = t.goOn(before)
+	if err := t.page.goOn(t, before); err != nil {
+		return Summary{}, errors.Join(err, before.undo(results))
+	}
 	k := t.keepCheckpoints(limit, before)
 	e.checkpoint = k.hooks()
 	result, runErr := e.play(ctx, limit, t.observer())
@@ -101,6 +108,7 @@ func (p *problem) live(ctx context.Context, o Options, started time.Time, before
 	if result.Stop.Reason == round.Deserted {
 		o.notice(fmt.Sprintf("The run ended after %d rounds: %s.", result.Stop.Rounds, result.Stop.Reason))
 	}
+	t.page.why = runErr
 	s = t.summary(result)
 	err = errors.Join(runErr, t.finish(result, s))
 	if err == nil {

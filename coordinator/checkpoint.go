@@ -94,8 +94,16 @@ func (d *driver) resume(ctx context.Context, s *State) (err error) {
 	if d.machine.Phase() == round.Idle || d.machine.Phase() == round.Over {
 		return fmt.Errorf("coordinator: a state of a run that is %v", d.machine.Phase())
 	}
+	if err := d.openDevices(ctx); err != nil {
+		return err
+	}
+	if d.devices != nil {
+		if err := d.devices.resume(&s.Machine); err != nil {
+			return err
+		}
+	}
 	open := d.machine.Pending()
-	d.unsent = append(d.unsent, open.Tasks...)
+	d.issued(open.Tasks)
 	d.ask = append(d.ask, open.Ask...)
 	d.train = append(d.train, open.Train...)
 	return nil

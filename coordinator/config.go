@@ -20,6 +20,8 @@ type Config struct {
 	Pace      float64               // virtual seconds per wall second; 0: free
 	Observer  Observer
 
+	Devices *Devices // nil: all clients are simulated
+
 	Checkpoint Checkpoint
 	Resume     *State // goes on from there; nil: from the start
 }
@@ -54,6 +56,9 @@ type Observer struct {
 }
 
 func (c *Config) validate() error {
+	if err := c.validateDevices(); err != nil {
+		return err
+	}
 	if !c.Round.Train {
 		return nil
 	}

@@ -24,7 +24,9 @@ type learner struct {
 	sum    []int64
 	job    uint64  // number of the last job
 	best   float64 // validation accuracy
-	moved  bool    // the algorithm's state is a round ahead of the machine's
+
+	devices *deviceDesk // nil: all clients are simulated
+	moved   bool        // the algorithm's state is a round ahead of the machine's
 }
 
 func newLearner(ctx context.Context, channel *bus.Coordinator, c *Config) (*learner, error) {
@@ -54,6 +56,9 @@ func (d *driver) learn(ctx context.Context) error {
 		return err
 	}
 	d.learner.moved = false
+	if d.devices != nil {
+		defer d.devices.used(d.train[d.devices.split(d.train):])
+	}
 	return d.step(round.Event{Kind: round.Trained, Loss: loss})
 }
 
@@ -85,8 +90,9 @@ func (l *learner) round(ctx context.Context, number int, tasks []round.Task) (lo
 		return 0, err
 	}
 	losses := make([]float64, len(tasks))
+	simulated := l.devices.split(tasks)
 	var jobs []assignment
-	for _, part := range splitByModel(tasks, l.parts()) {
+	for _, part := range splitByModel(tasks[:simulated], l.parts()) {
 		job := l.newJob(bus.Train, number)
 		job.Model = l.models.digest(tasks[part.from].Model)
 		job.Method = l.method(variates)
@@ -112,7 +118,12 @@ func (l *learner) round(ctx context.Context, number int, tasks []round.Task) (lo
 		}})
 	}
 	clear(l.sum)
-	if err := l.do(ctx, jobs); err != nil {
+	if len(jobs) > 0 {
+		if err := l.do(ctx, jobs); err != nil {
+			return 0, err
+		}
+	}
+	if err := l.devices.add(l.sum, tasks[simulated:], weights[simulated:], losses[simulated:]); err != nil {
 		return 0, err
 	}
 	next := make([]float32, len(l.params))
@@ -144,6 +155,10 @@ func (l *learner) weights(tasks []round.Task) ([]float64, error) {
 	}
 	samples := make([]int, len(tasks))
 	for i, t := range tasks {
+		if l.devices.is(t.Client) {
+			samples[i] = l.devices.samples(t)
+			continue
+		}
 		samples[i] = l.config.Learning.Samples(t.Client)
 	}
 	return aggregate.BySamples(samples)

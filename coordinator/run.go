@@ -31,6 +31,7 @@ func Run(ctx context.Context, conn *bus.Conn, c Config) (*Result, error) {
 		return nil, err
 	}
 	c.Bus.Kernel = c.Learning.Kernel
+	c.Bus.PublishModels = c.Bus.PublishModels || c.Devices != nil && !c.Devices.Replay
 	channel, err := bus.OpenCoordinator(ctx, conn, c.Run, c.Bus)
 	if err != nil {
 		return nil, err
@@ -42,13 +43,13 @@ func Run(ctx context.Context, conn *bus.Conn, c Config) (*Result, error) {
 		err = d.start(ctx)
 	}
 	if err != nil {
-		return nil, closed(channel, err)
+		return nil, closed(channel, errors.Join(err, d.devices.close()))
 	}
 	d.showVitals()
 	if err = d.play(ctx); err != nil {
 		err = errors.Join(err, d.save())
 	}
-	err = closed(channel, err)
+	err = closed(channel, errors.Join(err, d.devices.close()))
 	result := &Result{Stop: d.stop, Fingerprint: d.clock.Fingerprint(), Completed: err == nil}
 	if d.learner != nil {
 		result.Params = d.learner.params
@@ -74,11 +75,13 @@ type driver struct {
 	bus     *bus.Coordinator
 	clock   *simclock.Clock
 	pacer   *simclock.Pacer
-	learner *learner // nil: timing only
+	learner *learner    // nil: timing only
+	devices *deviceDesk // nil: all clients are simulated
 
 	planning atomic.Int64 // wall time of the last cohort's tasks and plans
 
 	unsent  []round.Task // tasks and probes that are being planned
+	asked   []round.Task // devices' tasks that are to be sent
 	plans   []bus.ClientPlan
 	ask     []round.Task
 	train   []round.Task
@@ -100,14 +103,21 @@ func (d *driver) start(ctx context.Context) (err error) {
 		return err
 	}
 	if d.config.Round.Train {
-		d.learner, err = newLearner(ctx, d.bus, &d.config)
+		if d.learner, err = newLearner(ctx, d.bus, &d.config); err != nil {
+			return err
+		}
 	}
-	return err
+	return d.openDevices(ctx)
 }
 
 // play runs the machine from where it stands to its last event.
 func (d *driver) play(ctx context.Context) error {
 	if d.machine.Phase() == round.Idle {
+		if d.devices != nil {
+			if err := d.devices.gather(ctx); err != nil {
+				return err
+			}
+		}
 		if err := d.step(round.Event{Kind: round.Started}); err != nil {
 			return err
 		}
@@ -173,7 +183,12 @@ func (d *driver) step(e round.Event) error {
 		d.train = append(d.train[:0], out.Train...)
 	}
 	if len(out.Tasks) > 0 {
-		d.unsent = append(d.unsent[:0], out.Tasks...)
+		d.issued(out.Tasks)
+	}
+	if d.devices != nil {
+		for i := range out.Ended {
+			d.devices.ended(&out.Ended[i])
+		}
 	}
 	if f := d.config.Observer.Settled; f != nil {
 		for i := range out.Ended {
@@ -210,10 +225,13 @@ func (d *driver) report(r *round.Report) error {
 // a time, so the bus never holds more than its pending limits.
 func (d *driver) plan(ctx context.Context) error {
 	defer d.timePlans(time.Now())
+	if err := d.askDevices(); err != nil {
+		return err
+	}
 	sent := 0
 	total := len(d.unsent)
-	for d.machine.Phase() == round.Planning {
-		underway := sent - (total - d.machine.Waiting())
+	for d.waiting() > 0 {
+		underway := sent - (total - d.waiting())
 		for ; sent < total && underway < window; sent, underway = sent+1, underway+1 {
 			if err := d.send(d.unsent[sent]); err != nil {
 				return err
@@ -237,6 +255,11 @@ func (d *driver) plan(ctx context.Context) error {
 			}
 		}
 	}
+	for d.machine.Phase() == round.Planning { // for devices alone
+		if err := d.devices.answers(ctx); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 
@@ -257,6 +280,12 @@ func PlanOf(p *bus.Plan) round.Plan {
 
 // send puts one task on its client's subject.
 func (d *driver) send(t round.Task) error {
+	d.describe(t)
+	return d.bus.SendTask(t.Client, &d.task)
+}
+
+// describe makes d.task of a task.
+func (d *driver) describe(t round.Task) {
 	d.task = bus.Task{
 		Task: t.Task, Round: t.Round, LocalSteps: t.LocalSteps, LearningRate: t.LearningRate,
 		StepsDone: t.StepsDone, ModelBits: d.config.ModelBits, StartNs: int64(t.Start),
@@ -264,7 +293,6 @@ func (d *driver) send(t round.Task) error {
 	if d.learner != nil {
 		d.task.Model = d.learner.models.digest(t.Model)
 	}
-	return d.bus.SendTask(t.Client, &d.task)
 }
 
 // tick waits for wall time, if the run is paced, and moves the clock on.
@@ -275,6 +303,11 @@ func (d *driver) tick(ctx context.Context) error {
 	}
 	if err := d.pacer.Wait(ctx, next.At); err != nil {
 		return err
+	}
+	if d.devices != nil {
+		if err := d.devices.meet(); err != nil {
+			return err
+		}
 	}
 	e, _ := d.clock.Pop()
 	return d.step(round.Event{Kind: round.Due, Timer: round.Timer{

@@ -297,7 +297,7 @@ var fleetKey = func() key {
 func ClassKeys() []KnownKey {
 	list := make([]KnownKey, len(classKeys))
 	for i, k := range classKeys {
-		list[i] = KnownKey{k.path, k.help}
+		list[i] = KnownKey{k.path, k.help, k.words}
 	}
 	return list
 }
@@ -305,14 +305,14 @@ func ClassKeys() []KnownKey {
 // Distributions lists the distributions with their parameters.
 func Distributions() []KnownKey {
 	return []KnownKey{
-		{"constant", "value; a plain number is the same"},
-		{"uniform", "min, max"},
-		{"normal", "mean, std"},
-		{"lognormal", "mean or median, sigma (of the logarithm)"},
-		{"shifted_exponential", "mean, shift"},
-		{"pareto", "mean or min, shape"},
-		{"weibull", "scale, shape"},
-		{"empirical", "values: [...], each equally likely"},
+		{Key: "constant", Help: "value; a plain number is the same"},
+		{Key: "uniform", Help: "min, max"},
+		{Key: "normal", Help: "mean, std"},
+		{Key: "lognormal", Help: "mean or median, sigma (of the logarithm)"},
+		{Key: "shifted_exponential", Help: "mean, shift"},
+		{Key: "pareto", Help: "mean or min, shape"},
+		{Key: "weibull", Help: "scale, shape"},
+		{Key: "empirical", Help: "values: [...], each equally likely"},
 	}
 }
 

@@ -21,17 +21,21 @@ var planned = map[string][]string{
 	"task": {string(TaskQuadratic), string(TaskLogistic)},
 }
 
-// KnownKey is a key of the configuration, for help.
+// KnownKey is a key of the configuration, for help and completion.
 type KnownKey struct {
-	Key  string
-	Help string
+	Key   string
+	Help  string
+	Words []string // those that it may hold, beside or in place of other values
 }
 
-// KnownKeys lists all keys in the order of the file that YAML writes.
+// KnownKeys lists the keys that have an effect, in the order of the file that
+// YAML writes.
 func KnownKeys() []KnownKey {
-	list := make([]KnownKey, len(keys))
-	for i, k := range keys {
-		list[i] = KnownKey{k.path, k.help}
+	var list []KnownKey
+	for _, k := range keys {
+		if !slices.Contains(unused, k.path) {
+			list = append(list, KnownKey{k.path, k.help, k.words})
+		}
 	}
 	return list
 }

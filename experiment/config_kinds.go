@@ -27,6 +27,7 @@ type keyOf[T any] struct {
 	check func(*T) error           // the value's own limits, whatever set it
 	unset func(*T) bool            // whether the key is null; nil: it never is
 	text  bool                     // on the command line the value is taken as it stands
+	words []string                 // that the key may hold and that have an effect, for completion
 }
 
 // text is a key that holds a string; valid may be nil.
@@ -82,18 +83,18 @@ func nullText[T any](path, help string, field func(*T) *string) keyOf[T] {
 // choice is a key that holds one of a few words. Words that are planned are
 // known and refused.
 func choice[T any, S ~string](path, help, what string, field func(*T) *S, known ...string) keyOf[T] {
+	usable := slices.DeleteFunc(slices.Clone(known), func(k string) bool { return slices.Contains(planned[path], k) })
 	built := func(s string) error {
 		if !slices.Contains(known, s) {
 			return errors.New(notA(s, what, known))
 		}
-		if slices.Contains(planned[path], s) {
-			usable := slices.DeleteFunc(slices.Clone(known), func(k string) bool { return slices.Contains(planned[path], k) })
+		if !slices.Contains(usable, s) {
 			return fmt.Errorf("%q is not available in this version (use %s)", s, orList(usable))
 		}
 		return nil
 	}
 	return keyOf[T]{
-		path: path, help: help + ": " + strings.Join(known, ", "),
+		path: path, help: help + ": " + strings.Join(usable, ", "), words: usable,
 		read: func(c *T, n ast.Node) error {
 			s, err := scalar(n, "a word, "+orList(known))
 			if err != nil {
@@ -168,6 +169,8 @@ func orWord[T any](k keyOf[T], word string, set func(*T), is func(*T) bool) keyO
 	}
 	if word == "null" {
 		k.unset = is
+	} else {
+		k.words = append(k.words, word)
 	}
 	return k
 }
@@ -278,7 +281,7 @@ func nullReal[T any](path, help string, field func(*T) *float64, l limits) keyOf
 // flag is a key that holds true or false.
 func flag[T any](path, help string, field func(*T) *bool) keyOf[T] {
 	return keyOf[T]{
-		path: path, help: help,
+		path: path, help: help, words: []string{"true", "false"},
 		read: func(c *T, n ast.Node) error {
 			b, ok := n.(*ast.BoolNode)
 			if !ok {

@@ -141,6 +141,7 @@ func resolve(set []assignment) (Config, error) {
 
 // parseFile lists what a YAML file sets; name is how messages call it.
 func parseFile(name string, text []byte) ([]assignment, error) {
+	text = bytes.TrimPrefix(text, []byte("\ufeff")) // some editors begin a file with it
 	if len(bytes.TrimSpace(text)) == 0 {
 		return nil, nil
 	}
@@ -156,7 +157,27 @@ func parseFile(name string, text []byte) ([]assignment, error) {
 	if !ok {
 		return nil, fmt.Errorf("%s: a configuration is a map of keys, e.g. \"task: femnist\"", where(root))
 	}
-	return flatten(nil, "", m, where)
+	set, err := flatten(nil, "", m, where)
+	if err != nil {
+		return nil, err
+	}
+	return set, once(set)
+}
+
+// once refuses a file that sets a key twice, with dots and within its group:
+// which of the two was meant is anybody's guess.
+func once(set []assignment) error {
+	first := map[*key]string{}
+	for _, a := range set {
+		if a.value == nil { // follows from a rule that stands for its group
+			continue
+		}
+		if before, ok := first[a.key]; ok {
+			return &KeyError{Where: a.where, Key: a.key.path, Problem: fmt.Sprintf("is set already, at %s (keep one of the two)", before)}
+		}
+		first[a.key] = a.where
+	}
+	return nil
 }
 
 // parseSet lists what "key=value" sets.

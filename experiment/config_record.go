@@ -34,7 +34,7 @@ func lift[T any](group string, part func(*Config) *T, keys []keyOf[T]) []key {
 	list := make([]key, len(keys))
 	for i, k := range keys {
 		list[i] = key{
-			path: group + "." + k.path, help: k.help, text: k.text,
+			path: group + "." + k.path, help: k.help, text: k.text, words: k.words,
 			read:  func(c *Config, n ast.Node) error { return k.read(part(c), n) },
 			write: func(c *Config) string { return k.write(part(c)) },
 			check: func(c *Config) error { return k.check(part(c)) },

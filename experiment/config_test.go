@@ -267,10 +267,10 @@ func TestYAMLHoldsEveryKey(t *testing.T) {
 	for _, a := range set {
 		got = append(got, a.key.path)
 	}
-	for _, k := range KnownKeys() {
-		want = append(want, k.Key)
-		if k.Help == "" {
-			t.Errorf("%s has no help", k.Key)
+	for _, k := range keys {
+		want = append(want, k.path)
+		if k.help == "" {
+			t.Errorf("%s has no help", k.path)
 		}
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

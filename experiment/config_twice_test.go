@@ -1,0 +1,71 @@
+package experiment
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func loadText(t *testing.T, text string) (Config, error) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "config.yaml")
+	if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	c, err := Load(path, nil)
+	if err != nil {
+		err = &KeyError{Key: strings.TrimPrefix(err.Error(), filepath.Dir(path)+string(filepath.Separator))}
+	}
+	return c, err
+}
+
+// Which of two values was meant is not guessed.
+func TestAKeyIsSetOnce(t *testing.T) {
+	for _, test := range []struct{ text, want string }{
+		{"schedule.k: fixed\nschedule: {k: rounds}\n", "config.yaml:2: schedule.k: is set already, at "},
+		{"schedule:\n  k: rounds\nschedule.k: fixed\n", "config.yaml:3: schedule.k: is set already, at "},
+		{"select: uniform\nselect.rule: size\n", "config.yaml:2: select.rule: is set already, at "},
+		{"close: {rule: first, n: 3}\nclose.n: null\n", "config.yaml:2: close.n: is set already, at "},
+	} {
+		if _, err := loadText(t, test.text); err == nil || !strings.HasPrefix(err.Error(), test.want) {
+			t.Errorf("%q: %v, want %s", test.text, err, test.want)
+		}
+	}
+	// What follows from a rule's word is not set by the user.
+	c, err := loadText(t, "close: first\nclose.n: 3\nschedule.k: fixed\nschedule: {k0: 5}\n")
+	if err != nil || c.Close.Rule != First || c.Close.N != 3 || c.Schedule.K0 != 5 {
+		t.Errorf("%+v, %v", c.Close, err)
+	}
+}
+
+func TestAByteOrderMarkIsNoKey(t *testing.T) {
+	if c, err := loadText(t, "\ufeffseed: 7\n"); err != nil || c.Seed != 7 {
+		t.Errorf("seed %d, %v", c.Seed, err)
+	}
+	if _, err := loadText(t, "\ufeff"); err != nil {
+		t.Error(err)
+	}
+}
+
+// Help and completion offer what has an effect.
+func TestKnownKeysHaveAnEffect(t *testing.T) {
+	words := map[string][]string{}
+	for _, k := range KnownKeys() {
+		words[k.Key] = k.Words
+		if slices.Contains(unused, k.Key) {
+			t.Errorf("%s is offered and nothing reads it", k.Key)
+		}
+		for _, w := range k.Words {
+			if slices.Contains(planned[k.Key], w) || strings.Contains(k.Help, ": ") && slices.ContainsFunc(planned[k.Key], func(p string) bool { return strings.Contains(k.Help, p) }) {
+				t.Errorf("%s: %s is offered and cannot be chosen", k.Key, w)
+			}
+		}
+	}
+	for key, want := range map[string]string{"task": "femnist", "train": "false", "clients": "all", "schedule.k": "rounds", "close.rule": "first"} {
+		if !slices.Contains(words[key], want) {
+			t.Errorf("%s does not offer %s: %v", key, want, words[key])
+		}
+	}
+}

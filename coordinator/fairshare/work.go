@@ -16,9 +16,10 @@ type Work struct{ Hi, Lo uint64 }
 // of 2^-63 of it, so a rate times nanoseconds is work.
 const whole = uint64(1) << 63
 
-// MaxAlone is the longest that one transfer may take the whole server, in
-// nanoseconds.
-const MaxAlone = int64(1) << 58
+// MaxNeed is the most that a transfer may need, 9 years of the whole server.
+func MaxNeed() Work { return served(whole, maxAlone) }
+
+const maxAlone = int64(1) << 58
 
 // Need is what a transfer of so many bits needs of a server with so many
 // megabits (10^6 bit) a second.
@@ -32,10 +33,11 @@ func Need(size int64, mbps float64) (Work, error) {
 	n.Lsh(n, 63)
 	n.Mul(n, r.Denom())
 	n.Quo(n, r.Num())
-	if n.BitLen() > 63+58 {
+	w := Work{new(big.Int).Rsh(n, 64).Uint64(), new(big.Int).And(n, new(big.Int).SetUint64(math.MaxUint64)).Uint64()}
+	if n.BitLen() > 128 || MaxNeed().Less(w) {
 		return Work{}, errors.New("fairshare: one transfer takes the server longer than 9 years")
 	}
-	return Work{new(big.Int).Rsh(n, 64).Uint64(), new(big.Int).And(n, new(big.Int).SetUint64(math.MaxUint64)).Uint64()}, nil
+	return w, nil
 }
 
 // IsZero tells whether there is nothing to do.

@@ -120,5 +120,6 @@ func (m *Machine) endProbes() {
 
 // endProbe ends a candidate's part, which may have been over before now.
 func (m *Machine) endProbe(f *flight, o Outcome) {
+	m.leaveLink(f)
 	m.out.Ended = appendEnded(m.out.Ended, f, o, min(m.now, f.start+f.takes), true)
 }

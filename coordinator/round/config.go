@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 
+	"fedpace/coordinator/fairshare"
 	"fedpace/coordinator/schedule"
 )
 
@@ -46,6 +47,13 @@ type Config struct {
 
 	Devices Devices // real devices, clients beyond the population
 
+	// Server is what all transfers of simulated clients share. Leaves says when
+	// a client that is given a task at t drops out because it is not available
+	// any longer, false for never; it is pure, and asked only where transfers
+	// are shared: plans tell of it elsewhere. nil: never.
+	Server Server
+	Leaves func(client int, t Time) (Time, bool)
+
 	Train         bool // false: no updates are trained and no loss is known
 	EvaluateEvery int  // rounds between evaluations; 0: only the final model
 
@@ -85,6 +93,9 @@ func (c *Config) Validate() error {
 	}
 	if err := c.Devices.validate(c); err != nil {
 		return err
+	}
+	if limit := fairshare.MaxNeed(); limit.Less(c.Server.Download) || limit.Less(c.Server.Upload) {
+		return errors.New("round: one transfer takes the server longer than 9 years")
 	}
 	return selection(c.Select).validate(c)
 }

@@ -53,7 +53,7 @@ type Timer struct {
 	Priority int32
 	Kind     TimerKind
 	Seq      uint64 // unique in the run
-	Task     uint64 // Arrive, Drop
+	Task     uint64 // Arrive, Drop, Worked
 }
 
 // TimerKind says what a timer stands for.
@@ -61,18 +61,21 @@ type TimerKind uint8
 
 // The timers.
 const (
-	Arrive   TimerKind = iota + 1 // a task's upload is complete
-	Drop                          // a task's client drops out
-	Deadline                      // the round's deadline
-	End                           // the run's limit of virtual time
-	Change                        // clients become available or cease to be
-	Answers                       // the last candidate answers or drops out
+	Arrive      TimerKind = iota + 1 // a task's upload is complete
+	Drop                             // a task's client drops out
+	Deadline                         // the round's deadline
+	End                              // the run's limit of virtual time
+	Change                           // clients become available or cease to be
+	Answers                          // the last candidate answers or drops out
+	Transferred                      // a transfer through the shared server is complete
+	Worked                           // a task's computing is done, with the transfers around it that are not shared
 )
 
-// At one instant updates arrive before a deadline closes the round and before
-// places are filled with who has become available, and all count before the
-// run's time is up: a round counts when it ends by then.
+// At one instant shared transfers end first, updates arrive before a deadline
+// closes the round and before places are filled with who has become available,
+// and all count before the run's time is up: a round counts when it ends by then.
 const (
+	priorityTransfer = -1
 	priorityTask     = 0
 	priorityDeadline = 1
 	priorityChange   = 1

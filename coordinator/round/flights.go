@@ -18,6 +18,7 @@ type flight struct {
 	client  int32
 	steps   int32 // the client's K
 	round   int32
+	seat    int32 // on the shared link; 0: none
 	planned bool
 	drops   bool
 	ended   bool

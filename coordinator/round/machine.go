@@ -37,6 +37,7 @@ type Machine struct {
 	named       models   // when the run trains
 
 	devices devices
+	link    *link // where transfers share the server; nil elsewhere
 
 	probing bool // the tasks that are planned, answered or asked for are probes
 	probes  flights
@@ -103,6 +104,7 @@ func New(c Config) (*Machine, error) {
 		busy:      newBitset(c.population()),
 		stepsDone: make([]int64, c.population()),
 		devices:   newDevices(c.Devices.Count),
+		link:      newLink(&c, 0),
 	}
 	m.config.Select = selection(c.Select)
 	m.named.add(0)
@@ -143,6 +145,9 @@ func (m *Machine) Step(e Event) (*Effects, error) {
 	}
 	if err != nil {
 		return nil, err
+	}
+	if m.link != nil {
+		m.settle()
 	}
 	return &m.out, nil
 }
@@ -254,10 +259,13 @@ func (m *Machine) planned(e Event) error {
 	if m.unplanned > 0 {
 		return nil
 	}
-	if m.probing {
-		m.placeAnswers()
-	} else {
+	switch {
+	case !m.probing:
 		m.place()
+	case m.link != nil:
+		m.beginProbes()
+	default:
+		m.placeAnswers()
 	}
 	return nil
 }
@@ -288,6 +296,10 @@ func (m *Machine) placeLast(list []flight, unplaced *int) {
 	last := list[len(list)-*unplaced:]
 	for i := range last {
 		f := &last[i]
+		if m.link != nil && f.task < FirstDeviceTask {
+			m.begin(f)
+			continue
+		}
 		kind := Arrive
 		if f.drops {
 			kind = Drop
@@ -309,6 +321,10 @@ func (m *Machine) due(t Timer) error {
 	switch t.Kind {
 	case Arrive, Drop:
 		return m.ends(t)
+	case Transferred:
+		return m.transferred(t)
+	case Worked:
+		return m.worked(t)
 	case Deadline:
 		if err := fell(&m.deadline, t); err != nil {
 			return err
@@ -341,15 +357,25 @@ func fell(set *uint64, t Timer) error {
 
 // ends handles the end of a task: its upload is complete, or its client leaves.
 func (m *Machine) ends(t Timer) error {
+	if m.probing {
+		return m.dropsProbe(t)
+	}
 	f := m.flight(t.Task)
 	if f == nil || f.ended || f.timer != t.Seq {
 		return fmt.Errorf("round: timer %d of task %d is not set", t.Seq, t.Task)
 	}
+	return m.ended(f, t.Kind)
+}
+
+// ended gives a task its outcome that comes to its end by itself: it arrives or
+// its client drops out.
+func (m *Machine) ended(f *flight, how TimerKind) error {
 	closing := m.config.Closing
 	switch {
 	case f.verdict != Accepted:
 		m.end(f, f.verdict)
-	case t.Kind == Drop:
+	case how == Drop:
+		f.drops, f.takes = true, m.now-f.start // also where its plan does not tell
 		m.end(f, Dropped)
 	case closing.stale(m.model - f.model):
 		m.end(f, Late)
@@ -373,6 +399,7 @@ func (m *Machine) ends(t Timer) error {
 
 // end gives a task its one outcome. Its client is free from here on.
 func (m *Machine) end(f *flight, o Outcome) {
+	m.leaveLink(f)
 	f.ended = true
 	m.outstanding--
 	if f.task >= FirstDeviceTask {
@@ -413,7 +440,9 @@ func (m *Machine) endRest(o Outcome) {
 		for i := range tasks.list {
 			if f := &tasks.list[i]; !f.ended {
 				m.end(f, o)
-				m.out.Cancel = append(m.out.Cancel, f.timer)
+				if f.timer != 0 { // not so on a shared link
+					m.out.Cancel = append(m.out.Cancel, f.timer)
+				}
 			}
 		}
 	})

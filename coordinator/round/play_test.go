@@ -97,8 +97,6 @@ func (p *player) step(t failer, e Event) {
 		t.Fatalf("%v event ignored: %s", e.Kind, out.Ignored)
 	case e.Kind == Trained:
 		p.newest++
-	case e.Kind == Due && (e.Timer.Kind == Arrive || e.Timer.Kind == Drop):
-		p.end(t, e.Timer.Task)
 	}
 	for _, x := range out.Timers {
 		if x.At < p.now {
@@ -110,9 +108,6 @@ func (p *player) step(t failer, e Event) {
 		i := slices.IndexFunc(p.timers, func(x Timer) bool { return x.Seq == seq })
 		if i < 0 {
 			t.Fatalf("timer %d is cancelled, and not set", seq)
-		}
-		if x := p.timers[i]; x.Kind == Arrive || x.Kind == Drop {
-			p.end(t, x.Task)
 		}
 		p.timers = slices.Delete(p.timers, i, i+1)
 	}
@@ -222,9 +217,10 @@ func (p *player) ends(t failer, e *Ended) {
 		t.Fatalf("task %d is %v after %d of %d ns", e.Task, e.Outcome, took, full)
 	}
 	p.outcomes[e.Outcome]++
+	p.end(t, e.Task)
 }
 
-// end notes that a task's timer is gone. Whether its steps count is seen in
+// end notes that a task is over. Whether its steps count is seen in
 // what the machine then says of its client.
 func (p *player) end(t failer, task uint64) {
 	x, ok := p.underway[task]
@@ -327,6 +323,13 @@ func world(t *rapid.T) (Config, func(Task) Plan) {
 		c.NextChange = func(at Time) (Time, bool) { return at + 1, at < until } // a change need not be one
 	}
 	drops := rapid.IntRange(0, 3).Draw(t, "drops")
+	if rapid.Bool().Draw(t, "shared") {
+		c.Server = server(rapid.IntRange(0, 30).Draw(t, "server's download"), rapid.IntRange(0, 30).Draw(t, "server's upload"))
+		// Not where rounds overlap: were all to leave early, they would never end.
+		if stays := rapid.IntRange(0, 80).Draw(t, "stays"); stays > 0 && rule != 3 {
+			c.Leaves = func(client int, at Time) (Time, bool) { return at + Time(stays+client), client%3 > 0 }
+		}
+	}
 	return c, func(x Task) Plan {
 		r := rand.New(rand.NewPCG(c.Seed, x.Task))
 		return Plan{

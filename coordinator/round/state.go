@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 
+	"fedpace/coordinator/fairshare"
 	"fedpace/coordinator/schedule"
 )
 
@@ -34,6 +35,8 @@ type State struct {
 	Deadline       uint64      // timers that are set, by number; 0: none
 	Change         uint64
 	Answers        uint64
+	Transfer       uint64 // next end of a shared transfer
+	TransferAt     Time   // when that is; 0: none
 
 	// The current round's report so far.
 	Start, End Time
@@ -67,7 +70,14 @@ type TaskState struct {
 	Timer        uint64  // 0: not on the clock
 	Verdict      Outcome // Lost or Refused: how a device's task will end; else 0
 	Accepted     bool    // waits for training
+	Stage        Stage   // where transfers are shared; with Worked and Left
+	Worked       uint64  // timer of its computing; 0: none
+	Left         fairshare.Work
 }
+
+// placed tells whether the end of a task with a plan is to come on the clock or
+// has come.
+func (t *TaskState) placed() bool { return t.Timer != 0 || t.Stage != NoStage }
 
 // Loss is a loss that may not have been measured.
 type Loss struct {
@@ -108,6 +118,7 @@ func (m *Machine) State() State {
 	if loss := m.report.TrainingLoss; m.report.Round > 0 && !math.IsNaN(loss) {
 		s.Loss = Loss{true, loss}
 	}
+	m.linkState(&s)
 	return s
 }
 
@@ -195,7 +206,7 @@ func (m *Machine) restoreTasks(s State) {
 			m.outstanding++
 			m.busy.add(int(f.client))
 			m.count(&f)
-			if f.timer == 0 {
+			if !t.placed() {
 				*unplaced++
 			}
 		}
@@ -222,6 +233,7 @@ func (m *Machine) restoreTasks(s State) {
 		m.probes.list = append(m.probes.list, f)
 		m.count(&f)
 	}
+	m.restoreLink(&s)
 }
 
 func (m *Machine) count(f *flight) {
@@ -257,7 +269,7 @@ func (s *State) check(c *Config) error {
 		return errors.New("a loss or accuracy that is not finite")
 	case s.Phase == Evaluating && !c.Train || s.Phase == Training && !c.Train || s.Phase == Asking && !c.Train:
 		return fmt.Errorf("%v in a run that does not train", s.Phase)
-	case s.Deadline >= s.NextSeq || s.Change >= s.NextSeq || s.Answers >= s.NextSeq:
+	case s.Deadline >= s.NextSeq || s.Change >= s.NextSeq || s.Answers >= s.NextSeq || s.Transfer >= s.NextSeq:
 		return errors.New("a timer that was never set")
 	}
 	clients := span{0, c.Clients, 1, s.NextTask}
@@ -287,7 +299,7 @@ func (s *State) check(c *Config) error {
 	switch {
 	case (s.Phase == Planning) != (unplanned > 0):
 		return fmt.Errorf("%v with %d tasks to be planned", s.Phase, unplanned)
-	case (s.Phase == Asking) != (s.Probing && s.Answers == 0 && len(s.Probes) > 0 && unplanned == 0):
+	case (s.Phase == Asking) != (s.Probing && s.Answers == 0 && len(s.Probes) > 0 && unplanned == 0 && !s.probesUnderWay()):
 		return fmt.Errorf("%v with %d candidates", s.Phase, len(s.Probes))
 	case s.Phase == Training && accepted == 0 || c.Train && accepted > 0 && accepted != s.Outcomes[Accepted]:
 		return fmt.Errorf("%v with %d updates to be trained, %d were accepted", s.Phase, accepted, s.Outcomes[Accepted])
@@ -319,14 +331,16 @@ func (s *State) checkTasks(c *Config, tasks []TaskState, in span, probes bool) (
 		case t.Start < 0 || t.Start > s.Now || min(t.Download, t.Compute, t.Upload) < 0 || max(t.Download, t.Compute, t.Upload) > MaxDuration ||
 			t.Takes < 0 || t.Takes > 3*MaxDuration || t.Timer >= s.NextSeq || !t.Planned && t.Timer != 0:
 			return bad("its time or timer is impossible")
-		case !probes && t.Planned && t.Timer == 0 && s.Phase != Planning:
+		case !probes && t.Planned && !t.placed() && s.Phase != Planning:
 			return bad("it is planned and not on the clock")
-		case !probes && t.Timer != 0 && i > 0 && tasks[i-1].Timer == 0:
+		case !probes && t.placed() && i > 0 && !tasks[i-1].placed():
 			return bad("it is on the clock before the task ahead of it")
 		case t.Verdict != Accepted && (t.Verdict != Lost && t.Verdict != Refused || t.Client < c.Clients || !t.Planned):
 			return bad("its end cannot be known")
 		case t.Accepted && (!c.Train || probes || t.Timer == 0 || t.Drops || t.Verdict != Accepted):
 			return bad("it cannot have been accepted")
+		case t.Stage != NoStage && !t.linked(c, s, in.from, probes):
+			return bad("it cannot be on the link")
 		}
 		last, model = t.Task, t.Model
 		switch {

@@ -81,6 +81,10 @@ func newConversation(t *testing.T, d *datadriven.TestData) *conversation {
 		config.Select = Fit{From: config.Select}
 		config.Expect = func(client, steps int) Time { return Time(20 + steps*(1+client)) }
 	}
+	var down, up int
+	d.MaybeScanArgs(t, "server-download", &down)
+	d.MaybeScanArgs(t, "server-upload", &up)
+	config.Server = server(down, up)
 	for _, arg := range d.CmdArgs {
 		if arg.Key == "away" {
 			config.Available, config.NextChange = absences(t, d, arg.Vals)
@@ -245,6 +249,10 @@ func timerText(t Timer) string {
 		return "availability changes"
 	case Answers:
 		return "all candidates have answered"
+	case Transferred:
+		return "a transfer through the server is complete"
+	case Worked:
+		return fmt.Sprintf("task %d has computed", t.Task)
 	}
 	return "end of the run"
 }

@@ -162,6 +162,11 @@ type Network struct {
 	UploadMbps    float64
 	ModelMegabits float64 // 0: exact, 32 bits a parameter
 	Links         string  // path of link traces in place of the speeds; empty: none
+
+	// What all clients' transfers share at the server; 0: they do not touch each
+	// other, as in the paper.
+	ServerDownloadMbps float64
+	ServerUploadMbps   float64
 }
 
 // ModelBits is the size that a model of so many float32 parameters has on the

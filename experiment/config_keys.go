@@ -88,6 +88,9 @@ var speedKeys = []key{
 	real("network.upload_mbps", "each client's upload speed, U", func(c *Config) *float64 { return &c.Network.UploadMbps }, limits{hi: 1e6, above: true, unit: "Mbit/s"}),
 	megabitsKey,
 	nullText("network.links", "a CSV file of link traces to replay in place of the two speeds (trace,second,download_mbps,upload_mbps)", func(c *Config) *string { return &c.Network.Links }),
+	nullReal("network.server_download_mbps", "what the downloads of all clients share at the server, fairly; null: they do not slow each other down",
+		func(c *Config) *float64 { return &c.Network.ServerDownloadMbps }, limits{hi: 1e9, unit: "Mbit/s"}),
+	nullReal("network.server_upload_mbps", "what their uploads share", func(c *Config) *float64 { return &c.Network.ServerUploadMbps }, limits{hi: 1e9, unit: "Mbit/s"}),
 
 	real("compute.seconds_per_step", "mean time of a minibatch, beta (Table 2)", func(c *Config) *float64 { return &c.Compute.SecondsPerStep }, limits{hi: 1e6, unit: "seconds"}),
 	stdKey,

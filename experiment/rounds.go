@@ -38,7 +38,7 @@ func (p *problem) rounds(limit round.Time) (r round.Config, err error) {
 		r.Available = func(client int, t round.Time) bool { return p.fleet.Available(client, int64(t)) }
 		r.NextChange = p.nextChange
 	}
-	return r, nil
+	return r, p.shareServer(&r)
 }
 
 // rule is the closing rule as the machine takes it.
@@ -98,7 +98,7 @@ func (p *problem) nextChange(t round.Time) (round.Time, bool) {
 func (p *problem) fixedRound() (round.Time, bool, error) {
 	c := &p.config
 	waits := c.Close.Rule == All || c.Close.Rule == First // of equals the first n are all
-	if !p.fleet.Constant() || !waits || c.Select.Rule == PowerOfChoice {
+	if !p.fleet.Constant() || !waits || c.Network.shared() || c.Select.Rule == PowerOfChoice {
 		return 0, false, nil
 	}
 	one, err := p.meanRound(c.Schedule.K0)

@@ -124,7 +124,7 @@ func encodeReply(v wire.Verdict, reason string, w *Welcome) ([]byte, error) {
 	if w != nil {
 		r.Welcome = &wire.Welcome{
 			Client: uint64(w.Client), Clients: uint64(w.Clients), Params: uint32(w.Params), Task: w.Task,
-			HeartbeatSeconds: w.Heartbeat.Seconds(), Heterogeneity: w.Heterogeneity,
+			HeartbeatSeconds: w.Heartbeat.Seconds(), Heterogeneity: w.Heterogeneity, DataSeed: w.DataSeed,
 			Spec: &wire.Spec{Model: w.Spec.Model, DataDigest: w.Spec.Data, Seed: w.Spec.Seed, Batch: uint32(w.Spec.Batch), Augment: w.Spec.Augment},
 		}
 	}
@@ -154,7 +154,7 @@ func decodeReply(b []byte) (r deviceReply, err error) {
 	}
 	r.welcome = &Welcome{
 		Client: narrow(x.Client), Clients: narrow(x.Clients), Params: narrow(x.Params), Task: x.Task,
-		Heartbeat: time.Duration(seconds * float64(time.Second)), Heterogeneity: x.Heterogeneity,
+		Heartbeat: time.Duration(seconds * float64(time.Second)), Heterogeneity: x.Heterogeneity, DataSeed: x.DataSeed,
 		Spec: Spec{Model: x.Spec.GetModel(), Data: x.Spec.GetDataDigest(), Seed: x.Spec.GetSeed(), Batch: narrow(x.Spec.GetBatch()), Augment: x.Spec.GetAugment()},
 	}
 	return r, r.welcome.check()

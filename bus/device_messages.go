@@ -18,6 +18,7 @@ type Welcome struct {
 	Heartbeat     time.Duration // wall time from one heartbeat to the next, at most
 	Task          string        // what is learned, e.g. "femnist"
 	Heterogeneity float64       // of synthetic data
+	DataSeed      uint64        // of synthetic data
 }
 
 // Heartbeat shows that a device is alive.

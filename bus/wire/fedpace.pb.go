@@ -685,6 +685,7 @@ type Welcome struct {
 	Task             string                 `protobuf:"bytes,5,opt,name=task,proto3" json:"task,omitempty"`                                                   // what is learned, e.g. "femnist"
 	Clients          uint64                 `protobuf:"varint,6,opt,name=clients,proto3" json:"clients,omitempty"`                                            // all clients of the run, devices included
 	Heterogeneity    float64                `protobuf:"fixed64,7,opt,name=heterogeneity,proto3" json:"heterogeneity,omitempty"`                               // of synthetic data
+	DataSeed         uint64                 `protobuf:"varint,8,opt,name=data_seed,json=dataSeed,proto3" json:"data_seed,omitempty"`                          // of synthetic data
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
 }
@@ -764,6 +765,13 @@ func (x *Welcome) GetClients() uint64 {
 func (x *Welcome) GetHeterogeneity() float64 {
 	if x != nil {
 		return x.Heterogeneity
+	}
+	return 0
+}
+
+func (x *Welcome) GetDataSeed() uint64 {
+	if x != nil {
+		return x.DataSeed
 	}
 	return 0
 }
@@ -2059,7 +2067,7 @@ const file_fedpace_proto_rawDesc = "" +
 	"\vDeviceReply\x12-\n" +
 	"\averdict\x18\x01 \x01(\x0e2\x13.fedpace.v1.VerdictR\averdict\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x12-\n" +
-	"\awelcome\x18\x03 \x01(\v2\x13.fedpace.v1.WelcomeR\awelcome\"\xe0\x01\n" +
+	"\awelcome\x18\x03 \x01(\v2\x13.fedpace.v1.WelcomeR\awelcome\"\xfd\x01\n" +
 	"\aWelcome\x12\x16\n" +
 	"\x06client\x18\x01 \x01(\x04R\x06client\x12$\n" +
 	"\x04spec\x18\x02 \x01(\v2\x10.fedpace.v1.SpecR\x04spec\x12\x16\n" +
@@ -2067,7 +2075,8 @@ const file_fedpace_proto_rawDesc = "" +
 	"\x11heartbeat_seconds\x18\x04 \x01(\x01R\x10heartbeatSeconds\x12\x12\n" +
 	"\x04task\x18\x05 \x01(\tR\x04task\x12\x18\n" +
 	"\aclients\x18\x06 \x01(\x04R\aclients\x12$\n" +
-	"\rheterogeneity\x18\a \x01(\x01R\rheterogeneity\"H\n" +
+	"\rheterogeneity\x18\a \x01(\x01R\rheterogeneity\x12\x1b\n" +
+	"\tdata_seed\x18\b \x01(\x04R\bdataSeed\"H\n" +
 	"\tHeartbeat\x12\x12\n" +
 	"\x04task\x18\x01 \x01(\x04R\x04task\x12'\n" +
 	"\x05phase\x18\x02 \x01(\x0e2\x11.fedpace.v1.PhaseR\x05phase\"j\n" +

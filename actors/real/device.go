@@ -1,0 +1,207 @@
+package real
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"fedpace/actors"
+	"fedpace/actors/data"
+	"fedpace/actors/learn"
+	"fedpace/bus"
+)
+
+// Config is a real device.
+type Config struct {
+	ID    string
+	Run   string // to join; empty: any that calls
+	Data  string // path, or "synthetic"
+	Owner string // whose samples of a data set of several clients are this device's: a client's name, or its number; empty: its only one
+	Once  bool   // end with the first run
+	// Notice is told in a line what becomes of the device; may be nil.
+	Notice func(string)
+}
+
+// SyntheticData is the value of Config.Data for made data.
+const SyntheticData = "synthetic"
+
+// Work takes part in runs until ctx is cancelled, or with Once until the first is
+// over.
+func Work(ctx context.Context, conn *bus.Conn, c Config) (err error) {
+	if c.Notice == nil {
+		c.Notice = func(string) {}
+	}
+	w := &worker{config: c}
+	if c.Data != SyntheticData { // what is wrong with own data is said at once
+		if err := w.open(); err != nil {
+			return err
+		}
+	}
+	defer func() { err = errors.Join(err, w.close()) }()
+	kernel, err := learn.SelectKernel()
+	if err != nil {
+		return err
+	}
+	samples := 0
+	if w.set != nil {
+		samples = w.set.Samples(w.client)
+	}
+	w.bus, err = bus.OpenDevice(ctx, conn, bus.DeviceConfig{
+		ID: c.ID, Run: c.Run, Notice: c.Notice,
+		Join: bus.Join{Name: c.ID, Kernel: kernel, Samples: min(samples, bus.MaxDeviceSamples)},
+	})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, w.bus.Close()) }()
+	if c.Run == "" {
+		c.Notice(fmt.Sprintf("Device %s waits for a run that names it.", c.ID))
+	}
+	for {
+		task, err := w.bus.Next(ctx)
+		switch {
+		case errors.Is(err, bus.ErrOver):
+			c.Notice(fmt.Sprintf("The run is over after %d tasks.", w.done))
+			if c.Once {
+				return nil
+			}
+			w.done = 0
+			continue
+		case err != nil:
+			return err
+		}
+		if err := w.do(task); err != nil {
+			switch {
+			case ctx.Err() != nil:
+				return ctx.Err()
+			case task.Context.Err() != nil:
+				c.Notice(fmt.Sprintf("Task %d: the run goes on without it.", task.Task.Task))
+			case errors.Is(err, bus.ErrUpdateRefused), errors.Is(err, bus.ErrNoModel):
+				c.Notice(fmt.Sprintf("Task %d: %v.", task.Task.Task, err))
+			default:
+				return err
+			}
+		}
+	}
+}
+
+// worker is a device at work.
+type worker struct {
+	config  Config
+	bus     *bus.Device
+	set     data.Set
+	client  int    // whose samples in set
+	made    string // what a synthetic set was made for
+	trainer *actors.Trainer
+	problem string // what the trainer was made for
+	done    int
+}
+
+func (w *worker) close() error {
+	if w.set == nil {
+		return nil
+	}
+	return w.set.Close()
+}
+
+// open reads the device's own data.
+func (w *worker) open() (err error) {
+	if w.set, err = data.Open(w.config.Data, data.Options{}); err != nil {
+		return err
+	}
+	n := w.set.Clients()
+	if w.config.Owner == "" {
+		if n == 1 {
+			return nil
+		}
+		return fmt.Errorf("data: %s holds %d clients; say whose samples are this device's", w.config.Data, n)
+	}
+	for i := range n {
+		if w.set.Client(i) == w.config.Owner {
+			w.client = i
+			return nil
+		}
+	}
+	if _, err := fmt.Sscanf(w.config.Owner, "%d", &w.client); err != nil || w.client < 0 || w.client >= n || fmt.Sprint(w.client) != w.config.Owner {
+		return fmt.Errorf("data: %s has no client %q (a name, or a number below %d)", w.config.Data, w.config.Owner, n)
+	}
+	return nil
+}
+
+// prepare makes the trainer for a run: its model, and synthetic data like its
+// simulated clients'.
+func (w *worker) prepare(t *bus.DeviceTask) (err error) {
+	welcome := &t.Welcome
+	spec := welcome.Spec
+	if w.config.Data == SyntheticData {
+		wanted := fmt.Sprint(welcome.Task, welcome.Clients, welcome.DataSeed, welcome.Heterogeneity)
+		if w.made != wanted {
+			if err := w.close(); err != nil {
+				return err
+			}
+			if w.set, err = data.Synthetic(welcome.Task, welcome.Clients, welcome.DataSeed, welcome.Heterogeneity); err != nil {
+				return err
+			}
+			w.made, w.client, w.trainer = wanted, welcome.Client, nil
+		}
+	}
+	wanted := fmt.Sprint(spec.Model, spec.Seed, spec.Batch, spec.Augment)
+	if w.trainer != nil && w.problem == wanted {
+		return nil
+	}
+	model, err := learn.Parse(spec.Model)
+	if err != nil {
+		return err
+	}
+	if model.Params() != welcome.Params {
+		return fmt.Errorf("run %s: %s has %d parameters here, the run's model %d", t.Run, model, model.Params(), welcome.Params)
+	}
+	w.problem = wanted
+	w.trainer, err = actors.NewTrainer(actors.Problem{Model: model, Set: w.set, Seed: spec.Seed, Batch: spec.Batch, Augment: spec.Augment})
+	return err
+}
+
+// do does one task.
+func (w *worker) do(t *bus.DeviceTask) error {
+	ctx := t.Context
+	params, err := w.model(ctx, t)
+	if err != nil {
+		return err
+	}
+	downloaded := time.Now()
+	w.bus.Phase(bus.Compute)
+	if err := w.prepare(t); err != nil {
+		return err
+	}
+	model, loss, err := w.trainer.Local(ctx, params, actors.Method{Proximal: t.Task.Proximal}, actors.Assignment{
+		Task: t.Task.Task, Client: w.client, LocalSteps: t.Task.LocalSteps, StepsDone: t.Task.StepsDone, Rate: t.Task.LearningRate,
+	})
+	if err != nil {
+		return err
+	}
+	update := &bus.DeviceUpdate{
+		Task: t.Task.Task, DownloadNs: downloaded.Sub(t.Received).Nanoseconds(), ComputeNs: time.Since(downloaded).Nanoseconds(),
+		FirstStepLoss: loss, Samples: min(w.set.Samples(w.client), bus.MaxDeviceSamples), Values: model,
+	}
+	if err := w.bus.Send(ctx, t.Run, update); err != nil {
+		return err
+	}
+	w.done++
+	return nil
+}
+
+// model fetches the task's model. A task may be quicker than its model.
+func (w *worker) model(ctx context.Context, t *bus.DeviceTask) (params []float32, err error) {
+	for range 20 {
+		if params, err = w.bus.Model(ctx, t.Run, t.Task.Model); !errors.Is(err, bus.ErrNoModel) {
+			return params, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+	return nil, err
+}

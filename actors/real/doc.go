@@ -1,0 +1,15 @@
+// Package real is a real device: a client that takes part in runs from a machine
+// of its own, a Raspberry Pi for example.
+//
+// A [Device] waits for runs that name it, fetches each task's model, runs the
+// task's K_r steps of SGD on its own data and sends its model back, with the time
+// that download, compute and upload took by its monotonic clock. The
+// coordinator's clock holds for it and places it by those durations.
+//
+// It survives lost connections and coordinators that are started again. What it
+// keeps between tasks is nothing: a task says how many of its steps have counted,
+// from which its place in its data follows.
+//
+// The package knows the bus, the data and the models, and nothing of rounds,
+// schedules or the clock.
+package real

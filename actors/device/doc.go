@@ -18,7 +18,7 @@
 //	math.go          functions whose bits no architecture changes
 //
 // A [Fleet] is read-only after [NewFleet] and may be shared. Bandwidth that
-// transfers share at the server needs the clock and is not modelled here.
+// transfers share at the server needs the clock, and is the round machine's.
 //
 // The package knows neither NATS nor training.
 package device

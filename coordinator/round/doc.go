@@ -34,8 +34,9 @@
 //	asking.go     candidates and their losses
 //	devices.go    real devices: who is there, and answers that cannot count
 //	flights.go    tasks under way; models.go: versions of the model they name
+//	link.go       transfers that share the server's bandwidth
 //	state.go      the whole state as plain values
 //
-// It imports the standard library and the project's pure packages keyed and
-// coordinator/schedule, nothing else.
+// It imports the standard library and the project's pure packages keyed,
+// coordinator/fairshare and coordinator/schedule, nothing else.
 package round

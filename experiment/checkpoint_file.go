@@ -192,6 +192,9 @@ func (c *checkpoint) unpack(in *countedReader) error {
 		}
 		return nil
 	}
+	if b.Params < 1 {
+		return errors.New("a model without parameters")
+	}
 	v := vectorReader{in: in, n: b.Params}
 	for _, number := range b.Models {
 		c.state.Models = append(c.state.Models, coordinator.Version{Number: number, Params: v.float32s()})

@@ -52,6 +52,7 @@ type Observer struct {
 	Report  func(report *round.Report) error         // a round is complete; an error ends the run
 	Best    func(accuracy float64, params []float32) // highest validation accuracy so far; params may be kept, not changed
 	Ignored func(reason string)                      // a message that did not count
+	Model   func(round int, params []float32)        // the global model after a round with updates; may be kept, not changed
 	Vitals  func(v *Vitals)                          // once, before the first event; v may be asked from any goroutine
 }
 

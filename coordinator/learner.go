@@ -59,6 +59,9 @@ func (d *driver) learn(ctx context.Context) error {
 	if d.devices != nil {
 		defer d.devices.used(d.train[d.devices.split(d.train):])
 	}
+	if f := d.config.Observer.Model; f != nil {
+		f(d.machine.Round(), d.learner.params)
+	}
 	return d.step(round.Event{Kind: round.Trained, Loss: loss})
 }
 

@@ -17,6 +17,9 @@ type Config struct {
 	Synthetic    Synthetic
 	Sent140      Sent140
 	Model        Model
+	Quadratic    Quadratic
+	Logistic     Logistic
+	Theory       Theory
 	Clients      int // 0: as many as the data has; the run fills it in
 	Cohort       int
 	Batch        int
@@ -53,6 +56,7 @@ func (c Config) IsSynthetic() bool { return c.Data == SyntheticData }
 // Synthetic shapes made data.
 type Synthetic struct {
 	Heterogeneity float64 // 0: clients alike
+	Seed          int     // of the data; 0: that of the run
 }
 
 // Sent140 prepares the tweets of that task.
@@ -75,7 +79,7 @@ const (
 
 // Schedule decides K_r and eta_r (Table 3).
 type Schedule struct {
-	K          string // dsgd, fixed, rounds, error, step
+	K          string // dsgd, fixed, rounds, error, step, theory
 	K0         int
 	Eta        string // fixed, rounds, error, step
 	Eta0       float64

@@ -17,9 +17,7 @@ import (
 
 // planned are the words that the design names and this version does not run.
 // To enable one, remove it here.
-var planned = map[string][]string{
-	"task": {string(TaskQuadratic), string(TaskLogistic)},
-}
+var planned = map[string][]string{}
 
 // KnownKey is a key of the configuration, for help and completion.
 type KnownKey struct {
@@ -42,9 +40,9 @@ func KnownKeys() []KnownKey {
 
 // keys is the whole configuration, in the order in which it is written. The
 // keys of a group stand together.
-var keys = slices.Concat(runKeys, selectKeys, lift("availability", func(c *Config) *Availability { return &c.Availability }, availabilityKeys),
+var keys = slices.Concat(runKeys, convexKeys, selectKeys, lift("availability", func(c *Config) *Availability { return &c.Availability }, availabilityKeys),
 	lift("dropout", func(c *Config) *device.Dropout { return &c.Dropout }, dropoutKeys),
-	scheduleKeys, closeKeys, aggregateKeys, stopKeys, speedKeys,
+	scheduleKeys, theoryKeys, closeKeys, aggregateKeys, stopKeys, speedKeys,
 	lift("slowdown", func(c *Config) *device.Slowdown { return &c.Slowdown }, slowdownKeys), []key{fleetKey}, restKeys)
 
 var runKeys = []key{
@@ -55,6 +53,7 @@ var runKeys = []key{
 	text("data", "synthetic, or the path of a data set", func(c *Config) *string { return &c.Data }, notEmpty),
 	real("synthetic.heterogeneity", "how much the clients of synthetic data differ; 0: not at all",
 		func(c *Config) *float64 { return &c.Synthetic.Heterogeneity }, limits{lo: 0, hi: 100}),
+	nullWhole("synthetic.seed", "seed of synthetic data; null: that of the run", func(c *Config) *int { return &c.Synthetic.Seed }, 1_000_000_000),
 	whole("sent140.min_tweets", "users with fewer tweets are left out", func(c *Config) *int { return &c.Sent140.MinTweets }, 1, 1_000_000),
 	modelKey,
 	orWord(whole("clients", "size of the population; all: as many as the data has", func(c *Config) *int { return &c.Clients }, 1, 10_000_000), "all",
@@ -65,7 +64,7 @@ var runKeys = []key{
 }
 
 var scheduleKeys = []key{
-	choice("schedule.k", "decay of the number of local steps", "schedule", func(c *Config) *string { return &c.Schedule.K }, DSGD, Fixed, Rounds, Error, Step),
+	choice("schedule.k", "decay of the number of local steps", "schedule", func(c *Config) *string { return &c.Schedule.K }, DSGD, Fixed, Rounds, Error, Step, TheorySchedule),
 	whole("schedule.k0", "local steps at the start, K_0", func(c *Config) *int { return &c.Schedule.K0 }, 1, 1_000_000),
 	choice("schedule.eta", "decay of the learning rate", "schedule", func(c *Config) *string { return &c.Schedule.Eta }, Fixed, Rounds, Error, Step),
 	real("schedule.eta0", "learning rate at the start", func(c *Config) *float64 { return &c.Schedule.Eta0 }, limits{lo: 0, hi: 1e6, above: true}),

@@ -136,7 +136,6 @@ func TestMistakesAreNamed(t *testing.T) {
 		{"losses without training", "train: false\nschedule: {k: error}", nil, `config.yaml:2: schedule.k: "error" decides by the training loss, which train: false does not measure (use fixed, rounds, or step with decay_round)`},
 		{"plateau without training", "train: false", []string{"schedule.eta=step"}, `--set schedule.eta: "step" decides by the validation accuracy, which train: false does not measure (set schedule.decay_round)`},
 		{"accuracy without training", "train: false\nstop:\n  validation_accuracy: 0.5", nil, `config.yaml:3: stop.validation_accuracy: 0.5 is never reached with train: false, which measures no accuracy (remove it)`},
-		{"planned task", "task: quadratic", nil, `config.yaml:1: task: "quadratic" is not available in this version (use sent140, femnist, cifar100 or shakespeare)`},
 		{"external server", "nats: {url: \"nats://a:4222\"}", nil, `config.yaml:1: nats.url: "nats://a:4222": an external server is not available in this version (use embedded)`},
 		{"devices", "devices: {norm_limit: 3}", nil, `config.yaml:1: devices.norm_limit: 3 has no effect in this version (leave it at 0)`},
 		{"name with a dot", "name: a.b", nil, `config.yaml:1: name: "a.b" is not a name (1 to 64 letters, digits, hyphens and underscores, the first a letter or digit)`},

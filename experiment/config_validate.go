@@ -16,7 +16,7 @@ func (c Config) Validate() error {
 		}
 	}
 	for _, fits := range []func(Config) *KeyError{
-		fitPopulation, fitModel, fitLosses, fitClose, fitSelect, fitAggregate, fitDevices, fitStop, fitEqualRuntime, fitClock, fitUnused,
+		fitPopulation, fitModel, fitConvex, fitTheory, fitLosses, fitClose, fitSelect, fitAggregate, fitDevices, fitStop, fitEqualRuntime, fitClock, fitUnused,
 	} {
 		if err := fits(c); err != nil {
 			return err
@@ -54,7 +54,7 @@ func fitLosses(c Config) *KeyError {
 	}
 	for _, s := range []struct{ key, kind string }{{"schedule.k", c.Schedule.K}, {"schedule.eta", c.Schedule.Eta}} {
 		switch {
-		case s.kind == Error:
+		case s.kind == Error || s.kind == TheorySchedule:
 			return &KeyError{Key: s.key, Others: []string{"train"},
 				Problem: fmt.Sprintf("%q decides by the training loss, which train: false does not measure (use fixed, rounds, or step with decay_round)", s.kind)}
 		case s.kind == Step && c.Schedule.DecayRound == 0:

@@ -67,9 +67,14 @@ const (
 )
 
 // Defaults is the paper's experiment on a task: 10,000 rounds of K_r-rounds
-// with the constants of Tables 1 and 2. It returns an error for a task that
-// has no defaults.
+// with the constants of Tables 1 and 2; for a convex task, a run of seconds. It
+// returns an error for a task that has no defaults.
 func Defaults(task Task) (Config, error) {
+	if task.IsConvex() {
+		c, err := Defaults(TaskFEMNIST)
+		c.convex(task)
+		return c, err
+	}
 	p, ok := task.Paper()
 	if !ok {
 		return Config{}, &KeyError{Key: "task", Problem: taskProblem(string(task))}
@@ -78,7 +83,7 @@ func Defaults(task Task) (Config, error) {
 	if task == TaskCIFAR100 {
 		augment = actors.FlipCrop
 	}
-	return Config{
+	c := Config{
 		Name:         "demo",
 		Seed:         1,
 		Task:         task,
@@ -108,7 +113,9 @@ func Defaults(task Task) (Config, error) {
 		Checkpoint: Checkpoint{Seconds: 10},
 		NATS:       NATS{URL: "embedded", Replicas: 1},
 		Out:        outFolder("demo"),
-	}, nil
+	}
+	c.shapes()
+	return c, nil
 }
 
 // Demonstration is the run that needs no configuration: FEMNIST on synthetic
@@ -145,6 +152,9 @@ func (c Config) Architecture(input learn.Input, features, classes int) string {
 			s += fmt.Sprint(n)
 		}
 		return s
+	}
+	if c.Task.IsConvex() {
+		return c.convexModel(features, classes)
 	}
 	p, _ := c.Task.Paper()
 	return p.Architecture

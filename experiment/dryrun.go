@@ -175,7 +175,7 @@ func (p *problem) sample(ctx context.Context, o Options, limit round.Time) (s sa
 	c := &timing.config
 	c.untrained()
 	for _, kind := range []*string{&c.Schedule.K, &c.Schedule.Eta} {
-		if *kind == Error || *kind == Step && c.Schedule.DecayRound == 0 {
+		if *kind == Error || *kind == TheorySchedule || *kind == Step && c.Schedule.DecayRound == 0 {
 			*kind = Fixed
 		}
 	}

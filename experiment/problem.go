@@ -82,7 +82,10 @@ func (p *problem) prepare() (err error) {
 	if p.kernel, err = learn.SelectKernel(); err != nil {
 		return err
 	}
-	return p.initialise()
+	if err := p.initialise(); err != nil {
+		return err
+	}
+	return p.settleTheory()
 }
 
 // bySize tells whether clients are drawn by their samples.
@@ -130,10 +133,17 @@ const maxModelBits = 8e12
 // open reads or makes the data and settles the population.
 func (p *problem) open() (err error) {
 	c := &p.config
-	if c.IsSynthetic() {
-		p.set, err = data.Synthetic(string(c.Task), c.Clients, c.Seed, c.Synthetic.Heterogeneity)
-	} else {
-		p.set, err = data.Open(c.Data, data.Options{Task: string(c.Task), Seed: c.Seed, MinTweets: c.Sent140.MinTweets})
+	switch {
+	case c.IsSynthetic() && c.Task.IsConvex():
+		p.set, err = c.convexSet()
+	case c.IsSynthetic():
+		p.set, err = data.Synthetic(string(c.Task), c.Clients, c.dataSeed(), c.Synthetic.Heterogeneity)
+	default:
+		of := string(c.Task)
+		if c.Task == TaskLogistic { // of any samples that are rows of numbers
+			of = ""
+		}
+		p.set, err = data.Open(c.Data, data.Options{Task: of, Seed: c.Seed, MinTweets: c.Sent140.MinTweets})
 	}
 	if err != nil {
 		return err

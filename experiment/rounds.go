@@ -22,7 +22,12 @@ func (p *problem) rounds(limit round.Time) (r round.Config, err error) {
 		Stop:          round.Limits{Rounds: c.Stop.Rounds, Time: limit, Accuracy: c.Stop.ValidationAccuracy},
 		Select:        p.selection(c.Select.Rule),
 	}
-	if r.K, err = schedule.NewK(c.Schedule.K, c.Schedule.K0, c.Schedule.DecayRound); err != nil {
+	if c.Schedule.K == TheorySchedule {
+		r.K, err = p.theoryK(limit)
+	} else {
+		r.K, err = schedule.NewK(c.Schedule.K, c.Schedule.K0, c.Schedule.DecayRound)
+	}
+	if err != nil {
 		return r, err
 	}
 	if r.Eta, err = schedule.NewEta(c.Schedule.Eta, c.Schedule.Eta0, c.Schedule.DecayRound); err != nil {

@@ -21,6 +21,10 @@ type Options struct {
 	Workers    int              // trainers in all; 0: one a core
 	Progress   func(Progress)   // called now and then from the run's goroutine; may be nil
 	Notice     func(string)     // what the user should know, a line each; may be nil
+
+	// Model is called with every round's model, which may be kept and not
+	// changed; may be nil.
+	Model func(round int, params []float32)
 }
 
 // notice tells the user a line.

@@ -58,7 +58,7 @@ func newTally(p *problem, o Options, limit round.Time, started time.Time) *tally
 }
 
 func (t *tally) observer() coordinator.Observer {
-	o := coordinator.Observer{Settled: t.accounts.settled, Report: t.report, Best: t.keep}
+	o := coordinator.Observer{Settled: t.accounts.settled, Report: t.report, Best: t.keep, Model: t.o.Model}
 	if w := t.watch; w != nil {
 		o.Vitals = w.vitals
 		o.Settled = func(e *round.Ended) {
@@ -95,6 +95,10 @@ func (t *tally) show(ctx context.Context) (*metrics.Server, error) {
 // report takes one round. An error (a full disk) ends the run.
 func (t *tally) report(r *round.Report) error {
 	t.last = *r
+	if !t.p.hasAccuracy() {
+		t.last.ValidationAccuracy = math.NaN()
+		r = &t.last
+	}
 	t.accounts.report(r)
 	if r.Evaluated {
 		t.reach(r.ValidationAccuracy, r.End)
@@ -134,6 +138,9 @@ func (t *tally) reach(accuracy float64, at round.Time) {
 // keep holds on to the best model so far. It is written at the end: a best
 // model every round would write more than the run computes.
 func (t *tally) keep(accuracy float64, params []float32) {
+	if !t.p.hasAccuracy() {
+		return
+	}
 	t.bestAccuracy, t.best = accuracy, params
 }
 
@@ -157,7 +164,9 @@ func (t *tally) summary(result *coordinator.Result) Summary {
 	}
 	loss, accuracy := nan, nan
 	if result.Stop.Evaluated {
-		loss, accuracy = result.Stop.ValidationLoss, result.Stop.ValidationAccuracy
+		if loss = result.Stop.ValidationLoss; t.p.hasAccuracy() {
+			accuracy = result.Stop.ValidationAccuracy
+		}
 		t.reach(accuracy, result.Stop.At)
 	}
 	t.accounts.write(&s)

@@ -20,6 +20,21 @@ func (c Constants) OptimalK(r Runtime, f, eta, w float64) float64 {
 	return math.Cbrt(c.cubedK(f, eta) * r.Communication() / w)
 }
 
+// Steps3 is OptimalK's cube as a function of the loss and the time alone: factor
+// · (F − offset) / W, for rounds with so many seconds of communication. The
+// factor is seconds by loss, the offset a loss. It is what a schedule needs that
+// knows no more than the two.
+func (c Constants) Steps3(communication, eta float64) (factor, offset float64) {
+	factor = communication / (8 * eta * eta * c.L * c.G * c.G * (1 + 1/(2*float64(c.N))))
+	switch c.Form {
+	case Statement:
+		return factor * c.Kappa(), c.FStar / c.Kappa()
+	case Appendix:
+		return factor, c.FStar
+	}
+	return factor * c.Kappa(), c.FStar
+}
+
 // OptimalKRounds is Eq. 10: OptimalK where computing takes no time beside
 // communication, so that R rounds take W = R (|x|/D + |x|/U). The paper prints
 // it without G².
@@ -29,7 +44,8 @@ func (c Constants) OptimalKRounds(f, eta, rounds float64) float64 {
 
 // cubedK is gap / (8 η² L G² (1 + 1/(2N))), a number.
 func (c Constants) cubedK(f, eta float64) float64 {
-	return max(0, c.Gap(f)) / (8 * eta * eta * c.L * c.G * c.G * (1 + 1/(2*float64(c.N))))
+	factor, offset := c.Steps3(1, eta)
+	return factor * max(0, f-offset)
 }
 
 // Steps is OptimalK as a client can do it: the whole number, 1 to most, at which

@@ -17,6 +17,7 @@ var problems = []struct {
 	of          maker
 }{
 	{"quadratic", "quadratic:6", data.Quadratics{Clients: 5, Dimension: 6, Samples: 12, Mu: 0.2, L: 3, Noise: 1, Heterogeneity: 1, Seed: 4}},
+	{"logistic, a class missing", "logistic:20,5,0.05", data.Mixtures{Clients: 4, Features: 20, Classes: 5, Samples: 12, Heterogeneity: 3, Seed: 1}},
 	{"logistic", "logistic:4,3,0.1", data.Mixtures{Clients: 5, Features: 4, Classes: 3, Samples: 12, Heterogeneity: 1, Seed: 4}},
 }
 

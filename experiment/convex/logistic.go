@@ -220,12 +220,14 @@ func (l *logistic) minimise(weights []float64) ([]float64, error) {
 			for j := range next {
 				next[j] = x[j] - step*way.AtVec(j)
 			}
-			if then = value(next); then <= now-1e-4*step*slope {
+			// Near the minimum rounding hides the descent, and Newton's own step
+			// is right.
+			if then = value(next); then <= now-1e-4*step*slope || slope <= 1e-12*(1+now) {
 				break
 			}
 		}
-		if step <= 1e-10 { // rounding hides any further descent
-			return x, nil
+		if step <= 1e-10 {
+			return nil, errors.New("convex: Newton's method finds no descent")
 		}
 		copy(x, next)
 		now = then

@@ -1,0 +1,117 @@
+package experiment
+
+import (
+	"errors"
+	"fmt"
+
+	"fedpace/coordinator/round"
+	"fedpace/coordinator/schedule"
+	"fedpace/coordinator/theory"
+	"fedpace/experiment/convex"
+)
+
+// ErrNotConvex says that constants cannot be calculated for a task.
+var ErrNotConvex = errors.New("the task's objective is not strongly convex")
+
+// Convex reads the configuration's problem: its data, its optimum and what
+// Theorem 1 asks of it.
+func (c Config) Convex() (*convex.Problem, error) {
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	c.Train = true
+	p := &problem{config: c}
+	defer p.Close()
+	if err := errors.Join(p.open(), p.parse()); err != nil {
+		return nil, err
+	}
+	return p.convex()
+}
+
+// convex is the problem in float64.
+func (p *problem) convex() (*convex.Problem, error) {
+	if !p.config.Task.IsConvex() {
+		return nil, fmt.Errorf("%s: %w", p.config.Task, ErrNotConvex)
+	}
+	var weights []float64
+	if p.config.Aggregate.Weights == SampleWeights {
+		all := 0.0
+		for c := range p.set.Clients() {
+			weights = append(weights, float64(p.set.Samples(c)))
+			all += weights[c]
+		}
+		for c := range weights {
+			weights[c] /= all
+		}
+	}
+	return convex.Of(p.set, p.model, p.config.Batch, weights)
+}
+
+// settleTheory calculates the constants that the schedule of Eq. 9 needs and
+// the configuration does not give. They are written with the configuration:
+// a run that is resumed, on whatever machine, goes on with them.
+func (p *problem) settleTheory() error {
+	t := &p.config.Theory
+	if p.config.Schedule.K != TheorySchedule {
+		return nil
+	}
+	if !p.config.Task.IsConvex() {
+		if t.FStar == nil {
+			t.FStar = new(float64)
+		}
+		return nil
+	}
+	if t.L != nil && t.Mu != nil && t.G != nil && t.FStar != nil {
+		return nil
+	}
+	of, err := p.convex()
+	if err != nil {
+		return fmt.Errorf("schedule.k: theory: %w (set theory.l, mu, g and f_star)", err)
+	}
+	start := make([]float64, len(p.initial))
+	for j, x := range p.initial {
+		start[j] = float64(x)
+	}
+	k := of.Constants(start, p.config.Cohort)
+	for _, s := range []struct {
+		to   **float64
+		from float64
+	}{{&t.L, k.L}, {&t.Mu, k.Mu}, {&t.G, k.G}, {&t.FStar, k.FStar}} {
+		if *s.to == nil {
+			v := s.from
+			*s.to = &v
+		}
+	}
+	return nil
+}
+
+// take fills in what is not set, as a run does.
+func (t *Theory) take(found Theory) {
+	for _, s := range []struct{ to, from **float64 }{{&t.L, &found.L}, {&t.Mu, &found.Mu}, {&t.G, &found.G}, {&t.FStar, &found.FStar}} {
+		if *s.to == nil {
+			*s.to = *s.from
+		}
+	}
+}
+
+// theoryK is Eq. 9 with the configuration's constants.
+func (p *problem) theoryK(limit round.Time) (schedule.K, error) {
+	t := p.config.Theory
+	k := theory.Constants{L: *t.L, Mu: *t.Mu, G: *t.G, FStar: *t.FStar, N: p.config.Cohort}
+	if err := k.Validate(); err != nil {
+		return nil, err
+	}
+	communication, err := p.meanRound(0)
+	if err != nil {
+		return nil, err
+	}
+	s := schedule.TheoryK{K0: p.config.Schedule.K0}
+	s.Factor, s.Offset = k.Steps3(communication.Seconds(), p.config.Schedule.Eta0)
+	if t.Time == Ahead {
+		s.Until = limit.Seconds()
+	}
+	return schedule.NewTheoryK(s)
+}
+
+// hasAccuracy tells whether samples have labels that can be right.
+func (p *problem) hasAccuracy() bool { return p.config.Task != TaskQuadratic }

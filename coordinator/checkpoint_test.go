@@ -1,0 +1,227 @@
+package coordinator_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/gob"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/sync/errgroup"
+	"pgregory.net/rapid"
+
+	"fedpace/actors"
+	"fedpace/actors/device"
+	"fedpace/actors/learn"
+	"fedpace/bus"
+	"fedpace/coordinator"
+	"fedpace/coordinator/aggregate"
+	"fedpace/coordinator/round"
+	"fedpace/coordinator/schedule"
+)
+
+// scene is a server with a host, on which runs are played one after another.
+type scene struct {
+	lab     *lab
+	fleet   *device.Fleet
+	kernel  string
+	connect func() *bus.Conn
+}
+
+func newScene(t *testing.T) *scene {
+	t.Helper()
+	server, err := bus.StartServer(t.Context(), bus.ServerConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { server.Close() })
+	s := &scene{lab: newLab(t), fleet: ruleFleet(t)}
+	if s.kernel, err = learn.SelectKernel(); err != nil {
+		t.Fatal(err)
+	}
+	s.connect = func() *bus.Conn {
+		conn, err := bus.Connect(t.Context(), bus.ConnConfig{Server: server})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { conn.Close() })
+		return conn
+	}
+	return s
+}
+
+// play plays one life of a run, under a name of its own, with so many jobs a
+// round.
+func (s *scene) play(name string, rounds round.Config, algorithm string, jobs int, resume *coordinator.State, checkpoint coordinator.Checkpoint) (*coordinator.Result, error) {
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	c := coordinator.Config{Run: name, ModelBits: ruleBits, Round: rounds, Resume: resume, Checkpoint: checkpoint}
+	if rounds.Train {
+		params := make([]float32, s.lab.problem.Model.Params())
+		s.lab.problem.Model.Init(params, 1)
+		a, err := aggregate.New(algorithm, len(params), rounds.Clients, aggregate.Options{})
+		if err != nil {
+			return nil, err
+		}
+		c.Learning = coordinator.Learning{
+			Model: s.lab.problem.Model, Initial: params, Spec: s.lab.problem.Spec(), Kernel: s.kernel, Jobs: jobs,
+			HeldOut: s.lab.problem.Set.HeldOut(), Algorithm: a,
+		}
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	conn, own := s.connect(), s.connect()
+	defer conn.Close()
+	defer own.Close()
+	host, err := actors.StartHost(ctx, conn, actors.HostConfig{Run: name, Fleet: s.fleet, Workers: 2, Kernel: s.kernel, Problem: s.lab.problem})
+	if err != nil {
+		return nil, err
+	}
+	defer host.Close()
+	if rounds.Train {
+		group.Go(func() error { return host.Train(ctx) })
+	}
+	var result *coordinator.Result
+	group.Go(func() (err error) {
+		defer stop()
+		result, err = coordinator.Run(ctx, own, c)
+		return err
+	})
+	err = group.Wait()
+	return result, err
+}
+
+// anyRules draws a run of 30 clients.
+func (s *scene) anyRules(t *rapid.T) (c round.Config, algorithm string) {
+	const second = round.Time(1e9)
+	closing := rapid.SampledFrom([]round.Closing{
+		round.All{}, round.By{After: second / 2}, round.First{N: 4}, round.Buffered{N: 3}, round.Buffered{N: 2, StalenessLimit: 1},
+	}).Draw(t, "closing")
+	sizes := round.BySize{Samples: s.lab.problem.Set.Samples}
+	choices := []round.Select{nil, sizes}
+	train := rapid.Bool().Draw(t, "train")
+	_, deadline := closing.(round.By)
+	_, buffered := closing.(round.Buffered)
+	if deadline {
+		choices = append(choices, round.Fit{})
+	}
+	if train && !buffered {
+		choices = append(choices, round.PowerOfChoice{Candidates: 11, From: sizes})
+	}
+	c = ruleConfig(s.lab, s.fleet, closing, rapid.SampledFrom(choices).Draw(t, "select"))
+	c.Train, c.Stop.Rounds = train, 8
+	algorithms := []string{aggregate.FedAvg, aggregate.FedAvgM, aggregate.FedYogi}
+	if train {
+		c.EvaluateEvery = rapid.IntRange(0, 3).Draw(t, "evaluate every")
+		c.K = rapid.SampledFrom([]schedule.K{schedule.RoundsK{K0: 6}, schedule.ErrorK{K0: 6}, schedule.StepK{K0: 6}}).Draw(t, "k")
+		c.Plateau.Patience = 1
+		if !buffered {
+			algorithms = append(algorithms, aggregate.Scaffold)
+		}
+	}
+	if rapid.Bool().Draw(t, "time") {
+		c.Stop.Time = round.Time(rapid.IntRange(1, 8).Draw(t, "seconds")) * second
+	}
+	return c, rapid.SampledFrom(algorithms).Draw(t, "algorithm")
+}
+
+var errStop = errors.New("stopped by the test")
+
+// A run that is stopped after any of its steps and goes on from the state that
+// was kept then, with another number of jobs, ends as if it had not been: the
+// same history, the same model.
+func TestARunGoesOnFromAnyStep(t *testing.T) {
+	s := newScene(t)
+	number := 0
+	rapid.Check(t, func(t *rapid.T) {
+		number++
+		name := fmt.Sprintf("r%d", number)
+		rounds, algorithm := s.anyRules(t)
+		steps := 0
+		want, err := s.play(name, rounds, algorithm, 3, nil, coordinator.Checkpoint{Due: func() bool { steps++; return false }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var kept *coordinator.State
+		stop := coordinator.Checkpoint{}
+		left := 0
+		stop.Due = func() bool { left--; return left < 0 }
+		stop.Save = func(state *coordinator.State) error {
+			kept = copied(t, state)
+			return errStop
+		}
+		var got *coordinator.Result
+		for life, jobs := range []int{3, 1, 4} {
+			left = rapid.IntRange(0, steps).Draw(t, "steps")
+			if life == 2 {
+				left = 1 << 30
+			}
+			got, err = s.play(name, rounds, algorithm, jobs, kept, stop)
+			if err == nil {
+				break
+			}
+			if !errors.Is(err, errStop) {
+				t.Fatal(err)
+			}
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got.Fingerprint != want.Fingerprint || got.Stop.Outcomes != want.Stop.Outcomes || got.Stop.Rounds != want.Stop.Rounds || got.Stop.At != want.Stop.At {
+			t.Fatalf("another history: %+v, want %+v", got.Stop, want.Stop)
+		}
+		if !slices.Equal(got.Params, want.Params) {
+			t.Fatal("another model")
+		}
+	})
+}
+
+// copied is a state that went through a file.
+func copied(t *rapid.T, s *coordinator.State) *coordinator.State {
+	var b bytes.Buffer
+	var again coordinator.State
+	if err := errors.Join(gob.NewEncoder(&b).Encode(s), gob.NewDecoder(&b).Decode(&again)); err != nil {
+		t.Fatal(err)
+	}
+	return &again
+}
+
+// States that are not those of the run are refused before anything is sent.
+func TestStatesOfOtherRuns(t *testing.T) {
+	s := newScene(t)
+	rounds := ruleConfig(s.lab, s.fleet, round.Buffered{N: 3}, nil)
+	var kept *coordinator.State
+	n := 0
+	_, err := s.play("r", rounds, aggregate.FedYogi, 3, nil, coordinator.Checkpoint{
+		Due:  func() bool { n++; return n > 100 },
+		Save: func(state *coordinator.State) error { kept = state; return errStop },
+	})
+	if !errors.Is(err, errStop) {
+		t.Fatal(err)
+	}
+	for _, x := range []struct {
+		name      string
+		algorithm string
+		change    func(*coordinator.State)
+		want      string
+	}{
+		{"another algorithm", aggregate.FedAvg, func(*coordinator.State) {}, "vectors"},
+		{"no clock", aggregate.FedYogi, func(s *coordinator.State) { s.Clock = nil }, "not a valid snapshot"},
+		{"a version missing", aggregate.FedYogi, func(s *coordinator.State) { s.Models = s.Models[1:] }, "versions of the model"},
+		{"another version", aggregate.FedYogi, func(s *coordinator.State) { s.Models[0].Number += 100 }, "is wanted"},
+		{"a model of another size", aggregate.FedYogi, func(s *coordinator.State) { s.Models[0].Params = s.Models[0].Params[1:] }, "is wanted"},
+		{"variates", aggregate.FedYogi, func(s *coordinator.State) { s.Variates = &aggregate.VariatesState{} }, "control variates"},
+		{"a run that is over", aggregate.FedYogi, func(s *coordinator.State) { s.Machine.Phase = round.Over }, "a state of a run that is over"},
+		{"another population", aggregate.FedYogi, func(s *coordinator.State) { s.Machine.StepsDone = s.Machine.StepsDone[1:] }, "steps done of 29 clients"},
+	} {
+		state := *kept
+		state.Models = slices.Clone(kept.Models)
+		x.change(&state)
+		_, err := s.play("r", rounds, x.algorithm, 3, &state, coordinator.Checkpoint{})
+		if err == nil || !strings.Contains(err.Error(), x.want) {
+			t.Errorf("%s: %v, want %q", x.name, err, x.want)
+		}
+	}
+}

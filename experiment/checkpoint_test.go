@@ -358,7 +358,9 @@ func TestFoldersOfStoppedRuns(t *testing.T) {
 				t.Fatal(err)
 			}
 		}, "goes on after", ""},
-		{"rows follow", func(dir string) { change(dir, RoundsFile, func(b []byte) []byte { return append(b, "25,half of a r"...) }) }, "goes on after", ""},
+		{"rows follow", func(dir string) {
+			change(dir, RoundsFile, func(b []byte) []byte { return append(b, "25,half of a r"...) })
+		}, "goes on after", ""},
 		{"both are damaged", func(dir string) {
 			change(dir, CheckpointFile, cut)
 			change(dir, PreviousCheckpointFile, flip)

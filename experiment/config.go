@@ -191,13 +191,6 @@ type Compute struct {
 	Reference      string  // the measured device that takes SecondsPerStep
 }
 
-// Devices says how real devices take part.
-type Devices struct {
-	Include         string
-	LivenessSeconds float64
-	NormLimit       float64
-}
-
 // Evaluate says how often the global model is measured on held-out samples.
 type Evaluate struct {
 	Every   int     // rounds

@@ -43,7 +43,7 @@ func KnownKeys() []KnownKey {
 var keys = slices.Concat(runKeys, convexKeys, selectKeys, lift("availability", func(c *Config) *Availability { return &c.Availability }, availabilityKeys),
 	lift("dropout", func(c *Config) *device.Dropout { return &c.Dropout }, dropoutKeys),
 	scheduleKeys, theoryKeys, closeKeys, aggregateKeys, stopKeys, speedKeys,
-	lift("slowdown", func(c *Config) *device.Slowdown { return &c.Slowdown }, slowdownKeys), []key{fleetKey}, restKeys)
+	lift("slowdown", func(c *Config) *device.Slowdown { return &c.Slowdown }, slowdownKeys), []key{fleetKey}, deviceKeys, restKeys)
 
 var runKeys = []key{
 	text("name", "name of the run, used in subjects and metrics", func(c *Config) *string { return &c.Name }, validName),
@@ -98,10 +98,6 @@ var speedKeys = []key{
 }
 
 var restKeys = []key{
-	choice("devices.include", "when real devices take part", "way to include devices", func(c *Config) *string { return &c.Devices.Include }, "every_round"),
-	real("devices.liveness_seconds", "wall time of silence after which a device is lost", func(c *Config) *float64 { return &c.Devices.LivenessSeconds }, limits{hi: 1e6, above: true, unit: "seconds"}),
-	real("devices.norm_limit", "largest norm of a device's update; 0: none", func(c *Config) *float64 { return &c.Devices.NormLimit }, limits{hi: 1e12}),
-
 	flag("train", "false: time only, nothing is learned", func(c *Config) *bool { return &c.Train }),
 	whole("evaluate.every", "rounds from one validation to the next", func(c *Config) *int { return &c.Evaluate.Every }, 1, maxRounds),
 	nullWhole("evaluate.samples", "held-out samples that a validation takes, spread evenly; null: all", func(c *Config) *int { return &c.Evaluate.Samples }, 1_000_000_000),

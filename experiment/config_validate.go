@@ -16,7 +16,7 @@ func (c Config) Validate() error {
 		}
 	}
 	for _, fits := range []func(Config) *KeyError{
-		fitPopulation, fitModel, fitConvex, fitTheory, fitLosses, fitClose, fitSelect, fitAggregate, fitDevices, fitStop, fitEqualRuntime, fitClock, fitUnused,
+		fitPopulation, fitModel, fitConvex, fitTheory, fitLosses, fitClose, fitSelect, fitAggregate, fitDevices, fitRealDevices, fitStop, fitEqualRuntime, fitClock, fitUnused,
 	} {
 		if err := fits(c); err != nil {
 			return err
@@ -122,6 +122,4 @@ func fitUnused(c Config) *KeyError {
 }
 
 // unused are the keys that nothing reads yet. To enable one, remove it here.
-var unused = []string{
-	"devices.liveness_seconds", "devices.norm_limit",
-}
+var unused = []string{}

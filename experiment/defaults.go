@@ -107,7 +107,7 @@ func Defaults(task Task) (Config, error) {
 		Stop:       Stop{Rounds: 10000},
 		Network:    Network{DownloadMbps: paperDownloadMbps, UploadMbps: paperUploadMbps, ModelMegabits: p.Megabits},
 		Compute:    Compute{SecondsPerStep: p.SecondsPerStep},
-		Devices:    Devices{Include: "every_round", LivenessSeconds: 120},
+		Devices:    Devices{Include: EveryRound, LivenessSeconds: 120, TaskSeconds: 600, Link: MeasuredLink},
 		Train:      true,
 		Evaluate:   Evaluate{Every: 50},
 		Checkpoint: Checkpoint{Seconds: 10},

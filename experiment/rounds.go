@@ -21,6 +21,7 @@ func (p *problem) rounds(limit round.Time) (r round.Config, err error) {
 		EvaluateEvery: c.Evaluate.Every,
 		Stop:          round.Limits{Rounds: c.Stop.Rounds, Time: limit, Accuracy: c.Stop.ValidationAccuracy},
 		Select:        p.selection(c.Select.Rule),
+		Devices:       c.roundDevices(),
 	}
 	if c.Schedule.K == TheorySchedule {
 		r.K, err = p.theoryK(limit)

@@ -181,7 +181,7 @@ func (p *problem) fixedRuntime(ctx context.Context, o Options, n int) (round.Tim
 // chosen by their losses the draw of candidates stands for the choice, and the
 // time to ask them is missing.
 func (c *Config) untrained() {
-	c.Train = false
+	c.Train, c.Devices.Names = false, nil
 	if s := &c.Select; s.Rule == PowerOfChoice {
 		if s.From == "" {
 			s.From = Uniform

@@ -31,6 +31,8 @@ type Panel struct {
 	Lines       []Line
 	Steps       bool // no marks at the points: long curves, their half widths drawn as bands
 	Marks       []Mark
+	LogX        bool // decades along X, whose values are positive
+	FromZero    bool // Y starts at zero
 }
 
 // The size of a panel.
@@ -96,6 +98,9 @@ func (panel Panel) plot(styles map[string]int) (*plot.Plot, error) {
 	p.Legend.Top = true
 	p.Add(plotter.NewGrid())
 	addMarks(p, panel.Marks)
+	if panel.LogX {
+		p.X.Scale, p.X.Tick.Marker = plot.LogScale{}, plot.LogTicks{Prec: -1}
+	}
 	for _, l := range panel.Lines {
 		style, ok := styles[l.Name]
 		if !ok {
@@ -105,6 +110,9 @@ func (panel Panel) plot(styles map[string]int) (*plot.Plot, error) {
 		if err := l.add(p, style, panel.Steps); err != nil {
 			return nil, fmt.Errorf("%s: %w", l.Name, err)
 		}
+	}
+	if panel.FromZero {
+		p.Y.Min = 0
 	}
 	return p, nil
 }

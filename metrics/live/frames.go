@@ -7,9 +7,6 @@ import (
 	"time"
 )
 
-// frameEvery is the least wall time between two frames.
-const frameEvery = 400 * time.Millisecond
-
 // frame is one picture of the run. Its JSON is made at most once, whoever asks.
 type frame struct {
 	number uint64 // from 1, without a gap
@@ -39,7 +36,7 @@ func (h *Hub) publish(end bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	now := time.Now()
-	if !end && f.newest != nil && (f.newest.last || now.Sub(f.at) < frameEvery) {
+	if !end && f.newest != nil && (f.newest.last || now.Sub(f.at) < h.pace.frame) {
 		return
 	}
 	h.mu.Lock()

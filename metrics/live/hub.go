@@ -75,6 +75,7 @@ type notice struct {
 type Hub struct {
 	about About
 	id    string // tells this hub's frames from those of an earlier process
+	pace  pace
 
 	mu    sync.Mutex
 	state state
@@ -113,7 +114,7 @@ func New(about About) *Hub {
 	if about.Started.IsZero() {
 		about.Started = time.Now()
 	}
-	h := &Hub{about: about, id: about.Started.UTC().Format("20060102T150405.000000000")}
+	h := &Hub{about: about, pace: usualPace, id: about.Started.UTC().Format("20060102T150405.000000000")}
 	h.state = state{
 		history: newHistory(), evaluations: newEvaluations(), spread: newSpread(), bestWindow: nan,
 		last:  round.Report{TrainingLoss: nan, WindowLoss: nan, ValidationLoss: nan, ValidationAccuracy: nan},

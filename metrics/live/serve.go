@@ -11,10 +11,17 @@ import (
 // Limits of those who watch.
 const (
 	maxViewers = 32
-	beatEvery  = 10 * time.Second // a viewer hears something at least so often
-	writeTime  = 10 * time.Second // for one frame; who does not read it by then is cut off
-	retryAfter = 2 * time.Second  // before a page that lost the connection tries again
+	retryAfter = 2 * time.Second // before a page that lost the connection tries again
 )
+
+// pace is how often, and how long, viewers are talked to.
+type pace struct {
+	frame time.Duration // the least wall time between two frames
+	beat  time.Duration // a viewer hears something at least so often
+	write time.Duration // for one frame; who does not read it by then is cut off
+}
+
+var usualPace = pace{frame: 400 * time.Millisecond, beat: 10 * time.Second, write: 10 * time.Second}
 
 // Policy is the Content-Security-Policy of the pages: nothing but their own
 // style, script and events.
@@ -79,7 +86,7 @@ func (h *Hub) watch(w http.ResponseWriter, r *http.Request) {
 	}
 	header(w, "text/event-stream")
 	say := func(event string, id uint64, data []byte) bool {
-		if to.SetWriteDeadline(time.Now().Add(writeTime)) != nil {
+		if to.SetWriteDeadline(time.Now().Add(h.pace.write)) != nil {
 			return false
 		}
 		if _, err := fmt.Fprintf(w, "event: %s\nid: %s/%d\ndata: ", event, h.id, id); err != nil {
@@ -96,7 +103,7 @@ func (h *Hub) watch(w http.ResponseWriter, r *http.Request) {
 	if _, err := fmt.Fprintf(w, "retry: %d\n\n", retryAfter.Milliseconds()); err != nil {
 		return
 	}
-	ticker := time.NewTicker(frameEvery)
+	ticker := time.NewTicker(h.pace.frame)
 	defer ticker.Stop()
 	var seen uint64
 	var heard time.Time
@@ -104,7 +111,7 @@ func (h *Hub) watch(w http.ResponseWriter, r *http.Request) {
 		f, changed := h.current()
 		switch {
 		case f.number == seen:
-			if time.Since(heard) >= beatEvery {
+			if time.Since(heard) >= h.pace.beat {
 				if !say("beat", seen, []byte("{}")) {
 					return
 				}

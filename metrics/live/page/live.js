@@ -123,7 +123,7 @@ const charts = [];
 class Chart {
   constructor(id, title, options) {
     this.id = id;
-    this.height = options.height || 230;
+    this.height = options.height || 240;
     this.options = options;
     this.cursor = -1;
     this.legend = make('div', { class: 'legend' });
@@ -198,8 +198,9 @@ class Chart {
     this.reading.replaceChildren();
     if (words) {
       words.forEach(([name, value], i) => this.reading.append(i ? ' · ' : '', name + ' ', make('b', {}, value)));
-    } else if (this.view && this.view.note) {
-      this.reading.append(this.view.note);
+    } else if (this.view) {
+      const note = this.view.note || this.view.describe();
+      this.reading.append(/^[a-z]{2}/.test(note) ? note[0].toUpperCase() + note.slice(1) : note);
     }
   }
 
@@ -224,10 +225,10 @@ class Chart {
     const height = this.height;
     this.svg.setAttribute('height', height);
     this.svg.setAttribute('viewBox', `0 0 ${width} ${height}`);
-    const yTicks = y.ticks || ticks(y.low, y.high, Math.max(2, Math.floor((height - 50) / 42)));
+    const yTicks = y.ticks;
     const yText = y.text || tickText(yTicks);
     const left = margin && margin.left || 10 + Math.max(...yTicks.map(t => yText(t).length)) * 7.2;
-    const box = { left, right: width - (margin && margin.right || 10), top: margin && margin.top || 20, bottom: height - 36 };
+    const box = { left, right: width - (margin && margin.right || 10), top: margin && margin.top || 30, bottom: height - 36 };
     const logarithmic = x.logarithmic;
     const across = v => logarithmic ? Math.log(v) : v;
     const x0 = across(x.low), x1 = across(x.high);
@@ -288,7 +289,8 @@ function rounded(range, most, fromZero) {
   }
   const list = ticks(low, high, most);
   const step = list.length > 1 ? list[1] - list[0] : high - low;
-  return { low: Math.floor(low / step + 1e-9) * step, high: Math.ceil(high / step - 1e-9) * step };
+  const first = Math.floor(low / step + 1e-9), last = Math.ceil(high / step - 1e-9);
+  return { low: first * step, high: last * step, ticks: Array.from({ length: last - first + 1 }, (_, i) => (first + i) * step) };
 }
 
 // nearest is the place of the value in a sorted column that is closest to v.
@@ -308,8 +310,7 @@ class Curves extends Chart {
     if (!v || !this.svg.clientWidth) return;
     const last = Math.max(...v.series.map(s => s.x.length ? s.x[s.x.length - 1] : 0));
     const range = extent(v.series.flatMap(s => s.band ? [s.y, s.low, s.high] : [s.y]));
-    const y = range ? rounded(range, 5, v.fromZero) : { low: 0, high: 1 };
-    if (v.most !== undefined) y.high = Math.min(y.high, Math.max(v.most, range ? range.high : 0));
+    const y = range ? rounded(range, 4, v.fromZero) : { low: 0, high: 1, ticks: [0, 1] };
     y.label = v.label;
     const unit = timeUnit(last);
     const { box, px, py, out } = this.frame({ low: 0, high: last || 1, label: 'virtual time', unit }, y);
@@ -399,9 +400,9 @@ class Distribution extends Chart {
       high += pad;
     }
     const unit = timeUnit(high);
-    const y = rounded({ low: 0, high: Math.max(...bars.map(b => b.count), 1) }, 5, true);
+    const y = rounded({ low: 0, high: Math.max(...bars.map(b => b.count), 1) }, 4, true);
     y.label = 'rounds';
-    y.ticks = ticks(y.low, y.high, 4).filter(t => Number.isInteger(t));
+    y.ticks = y.ticks.filter(Number.isInteger);
     const { box, px, py, out } = this.frame({ low, high, label: 'time of a round (virtual)', unit, logarithmic: v.logarithmic }, y);
     this.columns = bars.map(b => {
       const from = px(b.from), to = px(b.to), top = b.count ? Math.min(py(b.count), box.bottom - 1.5) : box.bottom;
@@ -428,8 +429,6 @@ class Distribution extends Chart {
   drawCursor() {}
 }
 
-const outcomeMarks = { accepted: '✓', late: 'late', dropped: 'dropped', lost: 'lost', cancelled: 'cancelled', refused: 'refused' };
-
 // Timeline draws what clients of the last round did, a row each.
 class Timeline extends Chart {
   draw() {
@@ -440,10 +439,11 @@ class Timeline extends Chart {
     const low = Math.min(0, ...v.tasks.map(t => t.start));
     const high = Math.max(v.seconds, known(v.deadline) ? v.deadline * 1.02 : 0, ...v.tasks.map(end)) || 1;
     this.height = 26 + v.tasks.length * rowHeight + 40;
+    const endings = v.tasks.map(t => narrow && t.outcome === 'accepted' ? '✓' : t.outcome);
     const names = v.tasks.map(t => (t.kind === 'real' ? 'device ' : narrow ? '' : 'client ') + t.client);
     const left = Math.max(narrow ? 48 : 70, 12 + Math.max(...names.map(n => n.length)) * 7.2);
     const { box, px, out } = this.frame({ low, high, label: 'after the round’s start (virtual)', unit: timeUnit(high - low) },
-      { low: 0, high: 1, ticks: [], bare: true, text: String }, { left, right: narrow ? 62 : 76, top: 24 });
+      { low: 0, high: 1, ticks: [], bare: true, text: String }, { left, right: 12 + Math.max(...endings.map(w => w.length)) * 7.6, top: 26 });
     const back = make('svg:g');
     out.prepend(back);
     const y = i => box.top + i * rowHeight;
@@ -460,7 +460,7 @@ class Timeline extends Chart {
         }
         from += t[phase];
       }
-      out.append(make('svg:text', { class: 'ended ' + t.outcome, x: box.right + 7, y: y(i) + 13 }, outcomeMarks[t.outcome] || t.outcome));
+      out.append(make('svg:text', { class: 'ended ' + t.outcome, x: box.right + 7, y: y(i) + 13 }, endings[i]));
     });
     const bottom = y(v.tasks.length) + 2;
     out.append(make('svg:line', { class: 'close', x1: px(v.seconds), x2: px(v.seconds), y1: box.top - 4, y2: bottom }));
@@ -488,15 +488,15 @@ class Timeline extends Chart {
 
 // --- what the charts show of a snapshot
 
-const make2 = {};
+const chart = {};
 function buildCharts() {
-  make2.loss = new Curves('loss', 'Loss', {});
-  make2.accuracy = new Curves('accuracy', 'Validation accuracy', {});
-  make2.steps = new Curves('steps', 'Local steps, K_r', {});
-  make2.rate = new Curves('rate', 'Learning rate, η_r', {});
-  make2.times = new Distribution('times', 'Time of rounds', {});
-  make2.durations = new Curves('durations', 'Time of rounds along the run', {});
-  make2.timeline = new Timeline('timeline', 'The last round', { wide: true });
+  chart.loss = new Curves('loss', 'Loss', {});
+  chart.accuracy = new Curves('accuracy', 'Validation accuracy', {});
+  chart.steps = new Curves('steps', 'Local steps, K_r', {});
+  chart.rate = new Curves('rate', 'Learning rate, η_r', {});
+  chart.times = new Distribution('times', 'Time of rounds', {});
+  chart.durations = new Curves('durations', 'Time of rounds along the run', {});
+  chart.timeline = new Timeline('timeline', 'The last round', { wide: true });
 }
 
 function showCharts(s) {
@@ -505,14 +505,13 @@ function showCharts(s) {
   const rounds = c.each === 1 ? 'round' : `${whole(c.each)} rounds`;
   const when = (round, t) => [['round', whole(round)], ['at', duration(t)]];
 
-  make2.loss.set(some(c.loss) || some(e.loss) ? {
+  chart.loss.set(some(c.loss) || some(e.loss) ? {
     label: 'cross-entropy', x: c.virtual_seconds, length: c.round.length,
     series: [
       { x: c.virtual_seconds, y: c.loss, low: c.loss_low, high: c.loss_high, band: c.each > 1, style: 'thin', colour: 'blue', over: true, name: c.each === 1 ? 'training, each round' : `training, mean of ${rounds}` },
       { x: c.virtual_seconds, y: c.window_loss, style: '', colour: 'blue', over: true, name: `training, mean of the last ${whole(s.run.window)}` },
       { x: e.virtual_seconds, y: e.loss, style: 'dash', colour: 'red', dots: true, name: 'validation' },
     ],
-    note: s.state === 'running' ? 'Training loss is the mean loss of a cohort’s first step, before it learns.' : '',
     read: i => {
       const j = at({ x: e.virtual_seconds }, c.virtual_seconds[i]);
       return [...when(c.round[i], c.virtual_seconds[i]), [c.each === 1 ? 'training' : `training, ${rounds}`, fixed(c.loss[i], 4)], ['window', fixed(c.window_loss[i], 4)],
@@ -528,8 +527,8 @@ function showCharts(s) {
     }),
   } : null);
 
-  make2.accuracy.set(some(e.accuracy) ? {
-    label: 'share correct', x: e.virtual_seconds, length: e.round.length, most: 1,
+  chart.accuracy.set(some(e.accuracy) ? {
+    label: 'share correct', x: e.virtual_seconds, length: e.round.length,
     series: [{ x: e.virtual_seconds, y: e.accuracy, style: '', colour: 'green', dots: true, name: 'validation accuracy' }],
     note: known(s.now.best_validation_accuracy) ? `Best so far ${fixed(s.now.best_validation_accuracy, 4)}` + (s.run.target_accuracy ? `; the run ends at ${short(s.run.target_accuracy)}` : '') : '',
     read: i => [...when(e.round[i], e.virtual_seconds[i]), ['accuracy', fixed(e.accuracy[i], 4)], ['loss', fixed(e.loss[i], 4)]],
@@ -540,22 +539,22 @@ function showCharts(s) {
     }),
   } : null);
 
-  const ofRounds = (column, name, label, colour, digits, more) => c.round.length ? {
+  const ofRounds = (column, name, label, colour, text) => c.round.length ? {
     label, x: c.virtual_seconds, length: c.round.length, fromZero: true,
-    series: [{ x: c.virtual_seconds, y: column, steps: true, style: '', colour, name: null, ...more }],
-    read: i => [...when(c.round[i], c.virtual_seconds[i]), [name, short(column[i], digits)]],
-    describe: () => `${name} ${short(column[column.length - 1], digits)} in round ${whole(c.round[c.round.length - 1])}`,
+    series: [{ x: c.virtual_seconds, y: column, steps: true, style: '', colour, name: null }],
+    read: i => [...when(c.round[i], c.virtual_seconds[i]), [name, text(column[i])]],
+    describe: () => `${name} ${text(column[column.length - 1])} in round ${whole(c.round[c.round.length - 1])}`,
     table: () => ({
       head: ['round', 'virtual time, s', name],
-      rows: sampleRows(c.round.length).map(i => [whole(c.round[i]), short(c.virtual_seconds[i], 7), short(column[i], digits)]),
+      rows: sampleRows(c.round.length).map(i => [whole(c.round[i]), short(c.virtual_seconds[i], 7), text(column[i])]),
     }),
   } : null;
-  make2.steps.set(ofRounds(c.local_steps, 'K_r', 'SGD steps a client', 'purple', 7));
-  make2.rate.set(ofRounds(c.learning_rate, 'η_r', 'learning rate', 'purple', 5));
-  make2.durations.set(ofRounds(c.round_seconds, c.each === 1 ? 'seconds' : `mean seconds of ${rounds}`, 'seconds a round', 'blue', 5, {}));
+  chart.steps.set(ofRounds(c.local_steps, 'K_r', 'SGD steps a client', 'purple', whole));
+  chart.rate.set(ofRounds(c.learning_rate, 'η_r', 'learning rate', 'purple', v => short(v, 5)));
+  chart.durations.set(ofRounds(c.round_seconds, c.each === 1 ? 'took' : `mean of ${rounds}`, 'seconds a round', 'blue', duration));
 
   const t = s.round_times;
-  make2.times.set(t.count ? {
+  chart.times.set(t.count ? {
     bars: t.bars, logarithmic: t.logarithmic, length: t.bars.length,
     note: `Median ${duration(t.median)}, 90 % within ${duration(t.p90)}, 99 % within ${duration(t.p99)}, longest ${duration(t.most)}`,
     read: i => [['from', duration(t.bars[i].from)], ['to', duration(t.bars[i].to)], ['', count(t.bars[i].count, 'round', 'rounds')]],
@@ -567,7 +566,7 @@ function showCharts(s) {
   } : null);
 
   const r = s.last_round;
-  setText(make2.timeline.heading, r.round ? `Round ${whole(r.round)}: who did what` : 'The last round');
+  setText(chart.timeline.heading, r.round ? `Round ${whole(r.round)}: who did what` : 'The last round');
   const describeTask = t => [
     [t.kind === 'real' ? 'device' : 'client', String(t.client)], [t.probe ? 'was asked,' : 'was', t.outcome],
     ['download', duration(t.download)], ['compute', duration(t.compute) + (t.probe ? '' : ` (${count(t.local_steps, 'step', 'steps')})`)], ['upload', duration(t.upload)],
@@ -577,7 +576,7 @@ function showCharts(s) {
   const shown = { real: 0, slow: 0, sample: 0 };
   for (const task of r.tasks) shown[task.why]++;
   const of = [shown.real ? count(shown.real, 'real device', 'real devices') : '', shown.slow ? `the slowest ${whole(shown.slow)}` : '', shown.sample ? `${whole(shown.sample)} of the others` : ''].filter(Boolean).join(' and ');
-  make2.timeline.set(r.tasks.length ? {
+  chart.timeline.set(r.tasks.length ? {
     ...r, length: r.tasks.length, vertical: true,
     note: `${count(r.cohort, 'task', 'tasks')}: ${ended}. Shown: ${of}.`,
     read: i => describeTask(r.tasks[i]),

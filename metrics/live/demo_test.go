@@ -1,0 +1,82 @@
+package live_test
+
+import (
+	"math"
+	"testing"
+
+	"fedpace/coordinator/round"
+	"fedpace/metrics"
+	"fedpace/metrics/live"
+	"fedpace/metrics/timeline"
+)
+
+// demoHub is a hub of a run with some rounds behind it, every text of which is
+// the name.
+func demoHub(name string, rounds int) *live.Hub {
+	h := live.New(live.About{
+		Name: name, Task: name, Schedule: name, Data: name, Closing: name, Version: name, Seed: math.MaxUint64,
+		Clients: 3000, Cohort: 60, Window: 5, Rounds: 1000, VirtualTotal: 5000, Deadline: 3e9,
+	})
+	h.Notice(name)
+	var at round.Time
+	for r := 1; r <= rounds; r++ {
+		took := 2e9 + round.Time(r*7919%1000)*1e6
+		k := max(1, 80/r)
+		report := round.Report{
+			Round: r, Start: at, End: at + took, LocalSteps: k, LearningRate: 0.3, Cohort: 60,
+			Outcomes:     [round.Outcomes]int{round.Accepted: 56, round.Late: 2, round.Dropped: 1, round.Cancelled: 1},
+			TrainingLoss: 4 / math.Sqrt(float64(r)), WindowLoss: 4.2 / math.Sqrt(float64(r)), SGDSteps: int64(r * k),
+			Evaluated: r%5 == 0, ValidationLoss: math.NaN(), ValidationAccuracy: math.NaN(),
+		}
+		if report.Evaluated {
+			report.ValidationLoss, report.ValidationAccuracy = 4.1/math.Sqrt(float64(r)), 1-1/math.Sqrt(float64(r))
+		}
+		var tasks []timeline.Task
+		for i := range 14 {
+			d := round.Time(i) * 1e8
+			e := round.Ended{
+				Task: uint64(100*r + i), Client: 37 * i, LocalSteps: k, Outcome: round.Outcome(i % round.Outcomes), Start: at,
+				Plan: round.Plan{Download: 3e8 + d/10, Compute: 1e9 + d, Upload: 5e8 + d/5},
+			}
+			e.End = at + min(took, e.Plan.Total())
+			tasks = append(tasks, timeline.Task{Ended: e, Slow: i > 7, Real: i == 3})
+		}
+		h.Round(live.Round{Report: &report, Tasks: tasks, Fraction: float64(r) / 1000, Spent: live.Spending{
+			ClientSeconds: live.Split{Useful: 100 * float64(r), Wasted: 4 * float64(r)}, Steps: live.Split{Useful: float64(50 * r), Wasted: float64(r)},
+			Bytes: live.Split{Useful: 1e8 * float64(r), Wasted: 1e6 * float64(r)},
+		}})
+		at += took
+	}
+	h.Actors(3000, 2)
+	return h
+}
+
+// serveHub serves such a run where tests find it.
+func serveHub(t testing.TB, name string) (*live.Hub, string) {
+	t.Helper()
+	h := demoHub(name, 60)
+	s, err := metrics.Serve(t.Context(), "127.0.0.1:0", metrics.Page{Path: "/", Handler: h.Handler()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return h, "http://" + s.Addr() + "/"
+}
+
+// serveAt serves a hub at an address until stop is called.
+func serveAt(t testing.TB, address string, h *live.Hub) (stop func()) {
+	t.Helper()
+	s, err := metrics.Serve(t.Context(), address, metrics.Page{Path: "/", Handler: h.Handler()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}

@@ -1,0 +1,232 @@
+package live
+
+import (
+	"encoding/json"
+	"math"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"fedpace/coordinator/round"
+	"fedpace/metrics/timeline"
+)
+
+// quick is a hub whose frames are as many as are asked for.
+func quick() *Hub {
+	h := New(About{Name: "demo", Task: "femnist", Schedule: "k-rounds", Data: "synthetic", Clients: 100, Cohort: 10, Window: 10, Rounds: 100})
+	h.pace.frame = 0
+	return h
+}
+
+func decode(t interface{ Fatal(...any) }, text []byte) map[string]any {
+	var s map[string]any
+	if err := json.Unmarshal(text, &s); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// join does what the page does with a frame that follows another.
+func join(before, next map[string]any) {
+	from := int(next["curves"].(map[string]any)["from"].(float64))
+	if from == 0 {
+		return
+	}
+	curves := next["curves"].(map[string]any)
+	for name, column := range curves {
+		if list, ok := column.([]any); ok {
+			curves[name] = append(append([]any{}, before["curves"].(map[string]any)[name].([]any)[:from]...), list...)
+		}
+	}
+	curves["from"] = 0.0
+}
+
+// Whoever follows frame by frame sees what one who has just come sees.
+func TestFramesJoinToTheWhole(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		h := quick()
+		first, _ := h.current()
+		seen := decode(t, first.full())
+		r := 0
+		for range rapid.IntRange(1, 8).Draw(t, "frames") {
+			for range rapid.IntRange(1, maxPoints).Draw(t, "rounds") {
+				r++
+				h.Round(Round{Report: report(r)})
+			}
+			f, _ := h.current()
+			next := decode(t, f.more())
+			join(seen, next)
+			seen = next
+			if diff := cmp.Diff(decode(t, f.full()), seen); diff != "" {
+				t.Fatal(diff)
+			}
+		}
+	})
+}
+
+// Between rounds there is nothing new to send; a frame that one follows from
+// another is small.
+func TestFramesOfNothing(t *testing.T) {
+	h := quick()
+	for r := range maxPoints {
+		h.Round(Round{Report: report(r + 1)})
+	}
+	a, changed := h.current()
+	b, _ := h.current()
+	if a != b {
+		t.Errorf("frame %d follows frame %d, and nothing has happened", b.number, a.number)
+	}
+	select {
+	case <-changed:
+		t.Error("viewers are woken for nothing")
+	default:
+	}
+	h.Notice("something")
+	c, _ := h.current()
+	if c.number != a.number+1 {
+		t.Errorf("frame %d after %d", c.number, a.number)
+	}
+	select {
+	case <-changed:
+	default:
+		t.Error("viewers are not woken")
+	}
+	if whole, part := len(c.full()), len(c.more()); part*5 > whole || whole > 200_000 {
+		t.Errorf("the whole takes %d bytes, what follows %d", whole, part)
+	}
+}
+
+func TestFramesAreNotMoreThanAFewASecond(t *testing.T) {
+	h := quick()
+	h.pace.frame = time.Hour
+	h.Round(Round{Report: report(1)})
+	a, _ := h.current()
+	h.Round(Round{Report: report(2)})
+	if b, _ := h.current(); a != b {
+		t.Error("a frame comes before its time")
+	}
+	h.End(End{Completed: true}) // which everybody is told at once
+	if b, _ := h.current(); !b.last {
+		t.Error("the end waits")
+	}
+	h.Round(Round{Report: report(3)})
+	c, _ := h.current()
+	if d, _ := h.current(); c != d || !c.last {
+		t.Error("something follows the last frame")
+	}
+}
+
+// A run that has measured nothing is shown; what does not exist is null.
+func TestASnapshotOfNothing(t *testing.T) {
+	f, _ := quick().current()
+	s := decode(t, f.full())
+	now := s["now"].(map[string]any)
+	for _, name := range []string{"training_loss", "validation_loss", "validation_accuracy", "best_validation_accuracy"} {
+		if v, ok := now[name]; !ok || v != nil {
+			t.Errorf("%s is %v, want null", name, v)
+		}
+	}
+	lists := 0
+	var walk func(path string, v any)
+	walk = func(path string, v any) {
+		switch v := v.(type) {
+		case map[string]any:
+			for name, inner := range v {
+				if inner == nil && (strings.HasPrefix(path, ".curves") || strings.HasPrefix(path, ".evaluations") || name == "list" || name == "tasks" || name == "bars") {
+					t.Errorf("%s.%s is null, want a list", path, name)
+				}
+				walk(path+"."+name, inner)
+			}
+		case []any:
+			lists++
+		}
+	}
+	walk("", s)
+	if lists < 10 {
+		t.Errorf("%d lists", lists)
+	}
+}
+
+// Losses that are last measured stay; times of a task are those of Eq. 3, from
+// its round's start.
+func TestWhatASnapshotHolds(t *testing.T) {
+	h := quick()
+	h.about.Deadline = 2e9
+	h.Round(Round{Report: &round.Report{
+		Round: 1, End: 3e9, LocalSteps: 80, LearningRate: 0.3, Cohort: 2, Outcomes: [round.Outcomes]int{round.Accepted: 2},
+		TrainingLoss: 4, WindowLoss: 4, Evaluated: true, ValidationLoss: 3, ValidationAccuracy: 0.25, SGDSteps: 80,
+	}, Fraction: 0.01})
+	late := timeline.Task{Ended: round.Ended{
+		Task: 9, Client: 7, LocalSteps: 64, Outcome: round.Late, Start: 3e9, End: 5e9,
+		Plan: round.Plan{Download: 5e8, Compute: 1e9, Upload: 4e9},
+	}, Slow: true}
+	h.Round(Round{Report: &round.Report{
+		Round: 2, Start: 3e9, End: 5e9, LocalSteps: 64, LearningRate: 0.3, Cohort: 1, Outcomes: [round.Outcomes]int{round.Late: 1},
+		TrainingLoss: math.NaN(), WindowLoss: 4, SGDSteps: 144, ValidationLoss: math.NaN(), ValidationAccuracy: math.NaN(),
+	}, Fraction: 0.02, Tasks: []timeline.Task{late}, Spent: Spending{Steps: Split{160, 64}}})
+	f, _ := h.current()
+	s := decode(t, f.full())
+	for path, want := range map[string]any{
+		"now.round_loss": 4.0, "now.training_loss": 4.0, "now.validation_loss": 3.0, "now.validation_accuracy": 0.25,
+		"now.sgd_steps": 144.0, "now.local_steps": 64.0, "progress.round": 2.0, "progress.fraction": 0.02, "progress.virtual_seconds": 5.0,
+		"outcomes.accepted": 2.0, "outcomes.late": 1.0, "empty_rounds": 1.0, "spent.sgd_steps.wasted": 64.0,
+		"last_round.round": 2.0, "last_round.deadline": 2.0, "last_round.seconds": 2.0, "state": "running",
+	} {
+		var got any = s
+		for name := range strings.SplitSeq(path, ".") {
+			got = got.(map[string]any)[name]
+		}
+		if got != want {
+			t.Errorf("%s is %v, want %v", path, got, want)
+		}
+	}
+	want := map[string]any{
+		"task": "9", "client": 7.0, "kind": "simulated", "why": "slow", "local_steps": 64.0, "outcome": "late", "start": 0.0,
+		"download": 0.5, "compute": 1.0, "upload": 0.5, "waiting": 0.0, "planned": 5.5,
+	}
+	tasks := s["last_round"].(map[string]any)["tasks"].([]any)
+	if diff := cmp.Diff([]any{want}, tasks); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// Of very many tasks and notices a bounded number is held.
+func TestWhatIsHeldIsBounded(t *testing.T) {
+	h := quick()
+	tasks := make([]timeline.Task, 5000)
+	for i := range tasks {
+		tasks[i] = timeline.Task{Ended: round.Ended{Task: uint64(i), Client: i, End: round.Time(i) * 1e6, Plan: round.Plan{Compute: round.Time(i) * 1e6}}, Slow: i%2 == 0, Real: i%5 == 0}
+	}
+	for r := range 10 {
+		h.Round(Round{Report: report(r + 1), Tasks: tasks})
+	}
+	for i := range 1000 {
+		h.Notice(strings.Repeat("é", i))
+		h.Notice(strings.Repeat("é", i))
+	}
+	f, _ := h.current()
+	s := decode(t, f.full())
+	shown := s["last_round"].(map[string]any)["tasks"].([]any)
+	if n := len(shown); n > shownSlow+shownSample+shownReal || n < shownSlow+shownReal {
+		t.Errorf("%d tasks are shown", n)
+	}
+	notices := s["notices"].(map[string]any)
+	list := notices["list"].([]any)
+	unseen := int(notices["unseen"].(float64))
+	if len(list) != maxNotices || unseen == 0 {
+		t.Errorf("%d notices are shown, %d are not", len(list), unseen)
+	}
+	if first := list[0].(map[string]any); first["text"] != "" || first["times"] != 2.0 {
+		t.Errorf("the first notice is now %v", first)
+	}
+	if len(f.full()) > 64<<10 {
+		t.Errorf("the frame takes %d bytes", len(f.full()))
+	}
+	if reflect.ValueOf(h.state.tasks).Cap() != maxTasks {
+		t.Errorf("memory for %d tasks", cap(h.state.tasks))
+	}
+}

@@ -1,0 +1,174 @@
+package live
+
+import (
+	"math"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"fedpace/coordinator/round"
+)
+
+// report is round r of a made-up run that takes a second a round.
+func report(r int) *round.Report {
+	return &round.Report{
+		Round: r, Start: round.Time(r-1) * 1e9, End: round.Time(r) * 1e9, LocalSteps: 80, LearningRate: 0.3, Cohort: 10,
+		Outcomes: [round.Outcomes]int{round.Accepted: 10}, TrainingLoss: 4 / float64(r), WindowLoss: 5 / float64(r),
+		SGDSteps: int64(80 * r), ValidationLoss: math.NaN(), ValidationAccuracy: math.NaN(),
+	}
+}
+
+// However many rounds there are, a history is small, each point but the last
+// stands for as many rounds as every other, and what the points sum up is what
+// the rounds sum up.
+func TestHistoryIsBoundedAndComplete(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		rounds := rapid.IntRange(1, 5*maxPoints).Draw(t, "rounds")
+		h := newHistory()
+		sum, losses, taken := 0.0, 0, round.Time(0)
+		least, most := math.Inf(1), math.Inf(-1)
+		for r := 1; r <= rounds; r++ {
+			one := report(r)
+			one.TrainingLoss = float64(r * 7919 % 1000)
+			if r%5 == 0 {
+				one.TrainingLoss = math.NaN()
+			} else {
+				sum += one.TrainingLoss
+				losses++
+				least, most = min(least, one.TrainingLoss), max(most, one.TrainingLoss)
+			}
+			taken += one.End - one.Start
+			h.add(one)
+		}
+		if len(h.points) > maxPoints || rounds > maxPoints && len(h.points) <= maxPoints/2 {
+			t.Fatalf("%d points for %d rounds", len(h.points), rounds)
+		}
+		n, gotSum, gotLosses, gotTaken := 0, 0.0, 0, round.Time(0)
+		low, high := math.Inf(1), math.Inf(-1)
+		for i, p := range h.points {
+			if p.rounds != h.each && i < len(h.points)-1 {
+				t.Fatalf("point %d stands for %d rounds, want %d", i, p.rounds, h.each)
+			}
+			n += p.rounds
+			if p.round != n || p.end != round.Time(n)*1e9 {
+				t.Fatalf("point %d ends with round %d at %v, want %d", i, p.round, p.end, n)
+			}
+			gotSum, gotLosses, gotTaken = gotSum+p.loss, gotLosses+p.losses, gotTaken+p.duration
+			if p.losses > 0 {
+				low, high = min(low, p.low), max(high, p.high)
+				if m := p.mean(); m < p.low || m > p.high {
+					t.Fatalf("point %d: mean %v of %v to %v", i, m, p.low, p.high)
+				}
+			} else if !math.IsNaN(p.mean()) || !math.IsNaN(p.low) {
+				t.Fatalf("point %d has no loss but a mean of %v", i, p.mean())
+			}
+		}
+		if n != rounds || gotSum != sum || gotLosses != losses || gotTaken != taken || low != least || high != most {
+			t.Fatalf("the points come to %d rounds, losses %v of %d (%v to %v), %v; want %d, %v of %d (%v to %v), %v",
+				n, gotSum, gotLosses, low, high, gotTaken, rounds, sum, losses, least, most, taken)
+		}
+	})
+}
+
+// A history depends on the rounds alone, and its memory is that of its start.
+func TestHistoryOfAMillionRounds(t *testing.T) {
+	h, e := newHistory(), newEvaluations()
+	for r := 1; r <= 1_000_000; r++ {
+		h.add(report(r))
+		e.add(evaluation{r, round.Time(r), 1 / float64(r), float64(r%1000) / 1000})
+	}
+	if h.each != 1024 || len(h.points) != 977 || cap(h.points) != maxPoints {
+		t.Errorf("%d points of %d rounds in memory for %d; want 977 of 1024 in %d", len(h.points), h.each, cap(h.points), maxPoints)
+	}
+	if cap(e.points) != maxPoints || e.best.accuracy != 0.999 || e.best.round != 999 {
+		t.Errorf("evaluations in memory for %d, the best %+v", cap(e.points), e.best)
+	}
+}
+
+// The first evaluation, the newest, and evenly spread ones between are shown.
+func TestEvaluationsAreThinned(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		n := rapid.IntRange(1, 5*maxPoints).Draw(t, "evaluations")
+		e := newEvaluations()
+		best := -1.0
+		for i := 1; i <= n; i++ {
+			accuracy := float64(i * 7 % 11)
+			best = max(best, accuracy)
+			e.add(evaluation{round: 50 * i, accuracy: accuracy})
+		}
+		all := e.all()
+		if len(all) > maxPoints+1 || all[0].round != 50 || all[len(all)-1].round != 50*n {
+			t.Fatalf("%d points from round %d to %d, want 50 to %d", len(all), all[0].round, all[len(all)-1].round, 50*n)
+		}
+		for i, v := range all[:len(all)-1] {
+			if v.round != 50*(1+i*e.each) {
+				t.Fatalf("point %d is round %d, want every %d of them", i, v.round, e.each)
+			}
+		}
+		if e.best.accuracy != best {
+			t.Fatalf("best %v, want %v", e.best.accuracy, best)
+		}
+	})
+}
+
+// A class holds what lies between its lowest duration and the next one's, and
+// is narrower than 1/64 of it.
+func TestClassesOfDurations(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		d := round.Time(rapid.Int64Range(0, int64(round.MaxDuration)).Draw(t, "d"))
+		c := class(d)
+		if low, next := lowest(c), lowest(c+1); d < low || d >= next || float64(next-low) > max(1, float64(low)/spreadEach) {
+			t.Fatalf("%d ns is in class %d, which holds %d to %d", d, c, low, next)
+		}
+	})
+	if c := class(round.MaxTime); c >= spreadLevels {
+		t.Errorf("the longest is in class %d of %d", c, spreadLevels)
+	}
+}
+
+func TestSpread(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		durations := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) round.Time {
+			return round.Time(rapid.Int64Range(1, int64(1)<<rapid.IntRange(1, 50).Draw(t, "bits")).Draw(t, "ns"))
+		}), 1, 300).Draw(t, "durations")
+		s := newSpread()
+		for _, d := range durations {
+			s.add(d)
+		}
+		slices.Sort(durations)
+		for _, q := range []float64{0, 0.5, 0.9, 0.99, 1} {
+			want := durations[max(0, int(math.Ceil(q*float64(len(durations))))-1)]
+			got := s.quantile(q)
+			if math.Abs(float64(got-want)) > 1+float64(want)/spreadEach {
+				t.Fatalf("quantile %v is %d, want %d", q, got, want)
+			}
+		}
+		bars, _ := s.bars()
+		count := uint64(0)
+		for i, b := range bars {
+			count += b.Count
+			if b.To <= b.From || i > 0 && math.Abs(float64(b.From-bars[i-1].To)) > 1e-9*float64(b.From) {
+				t.Fatalf("bar %d reaches from %v to %v, the one before to %v", i, b.From, b.To, bars[max(0, i-1)].To)
+			}
+		}
+		if len(bars) > maxBars || count != uint64(len(durations)) {
+			t.Fatalf("%d bars hold %d durations, want %d", len(bars), count, len(durations))
+		}
+		if from, to := bars[0].From, bars[len(bars)-1].To; float64(from) > durations[0].Seconds()*(1+1e-9) || float64(to) < durations[len(durations)-1].Seconds() {
+			t.Fatalf("bars from %v to %v do not hold %v and %v", from, to, durations[0].Seconds(), durations[len(durations)-1].Seconds())
+		}
+	})
+}
+
+// Rounds that are all alike are one bar.
+func TestSpreadOfEqualRounds(t *testing.T) {
+	s := newSpread()
+	for range 100 {
+		s.add(3_037_500_000)
+	}
+	bars, logarithmic := s.bars()
+	if len(bars) != 1 || bars[0].Count != 100 || logarithmic || s.quantile(0.5) != 3_037_500_000 {
+		t.Errorf("%+v, logarithmic %v, median %d", bars, logarithmic, s.quantile(0.5))
+	}
+}

@@ -1,0 +1,355 @@
+package live_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+
+	"fedpace/experiment"
+)
+
+// config is a run of a second or two in which something is late and somebody
+// drops out.
+func config(t testing.TB, sets ...string) experiment.Config {
+	t.Helper()
+	sets = append([]string{
+		"task=femnist", "clients=200", "cohort=10", "schedule.k0=8", "stop.rounds=30", "evaluate.every=3", "schedule.window=5",
+		"compute.std=table2", "slowdown.every_seconds=100", "slowdown.for_seconds=30", "slowdown.factor=6", "dropout.probability=0.05",
+		"close.rule=deadline", "close.seconds=2.1", "http=127.0.0.1:0", "out=" + filepath.Join(t.TempDir(), "run"),
+	}, sets...)
+	c, err := experiment.Load("", sets)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// running is a run under way, at an address.
+type running struct {
+	address string
+	done    chan struct{}
+	summary experiment.Summary
+	err     error
+}
+
+var addressIn = regexp.MustCompile(`http://[^/ ]+/`)
+
+// start starts a run and waits for its page.
+func start(ctx context.Context, t testing.TB, c experiment.Config) *running {
+	t.Helper()
+	r := &running{done: make(chan struct{})}
+	address := make(chan string, 10)
+	go func() {
+		defer close(r.done)
+		r.summary, r.err = experiment.Run(ctx, c, experiment.Options{Version: "test", Notice: func(line string) {
+			if found := addressIn.FindString(line); found != "" {
+				address <- found
+			}
+		}})
+	}()
+	select {
+	case r.address = <-address:
+	case <-r.done:
+		t.Fatalf("the run ended before its page was there: %v", r.err)
+	}
+	return r
+}
+
+// The page of a run that goes on, from its first round to its end, and the one
+// that it leaves behind, show the numbers of summary.json.
+func TestThePageShowsTheRun(t *testing.T) {
+	b := open(t, 1280, 900, false)
+	c := config(t, "pace=40") // about two seconds
+	run := start(t.Context(), t, c)
+	b.do(chromedp.Navigate(run.address))
+	b.until("document.body.dataset.state === 'running' && document.body.dataset.round > 0")
+	if got := js[string](b, "document.getElementById('status').innerText.trim()"); got != "Live" {
+		t.Errorf("the status of a run that goes on is %q", got)
+	}
+	b.until("document.body.dataset.state === 'completed'")
+	<-run.done
+	if run.err != nil {
+		t.Fatal(run.err)
+	}
+	b.shows(filepath.Join(c.Out, experiment.SummaryFile))
+	if got := js[string](b, "document.getElementById('status').innerText.trim()"); got != "Completed" {
+		t.Errorf("the status of a run that has ended is %q", got)
+	}
+	b.quiet(run.address)
+
+	kept := open(t, 1280, 900, false)
+	file := fileURL(filepath.Join(c.Out, experiment.PageFile))
+	kept.do(chromedp.Navigate(file))
+	kept.until("document.body.dataset.state === 'completed'")
+	kept.shows(filepath.Join(c.Out, experiment.SummaryFile))
+	kept.quiet(file)
+	// What was drawn last on the live page is what is drawn here.
+	for _, id := range []string{"loss", "accuracy", "steps", "rate", "times", "durations", "timeline"} {
+		drawing := fmt.Sprintf("document.querySelector('#%s .plot > svg').innerHTML", id)
+		live, file := js[string](b, drawing), js[string](kept, drawing)
+		if live == "" || live != file {
+			t.Errorf("%s: %d bytes are drawn live, %d in the file, and they differ", id, len(live), len(file))
+		}
+	}
+	if info, err := os.Stat(filepath.Join(c.Out, experiment.PageFile)); err != nil || info.Size() > 300_000 {
+		t.Errorf("page.html: %v, %v", info, err)
+	}
+}
+
+// A run that is stopped leaves its page as well, and says so.
+func TestThePageOfARunThatStops(t *testing.T) {
+	b := open(t, 1280, 900, false)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	c := config(t, "stop.rounds=100000")
+	run := start(ctx, t, c)
+	b.do(chromedp.Navigate(run.address))
+	b.until("document.body.dataset.round > 2")
+	cancel()
+	<-run.done
+	if !errors.Is(run.err, context.Canceled) {
+		t.Fatal(run.err)
+	}
+	b.until("document.body.dataset.state === 'stopped'")
+	b.shows(filepath.Join(c.Out, experiment.SummaryFile))
+	kept := open(t, 1280, 900, true)
+	kept.do(chromedp.Navigate(fileURL(filepath.Join(c.Out, experiment.PageFile))))
+	kept.until("document.body.dataset.state === 'stopped'")
+	kept.shows(filepath.Join(c.Out, experiment.SummaryFile))
+	if got := js[string](kept, "document.getElementById('status').innerText"); !strings.Contains(got, "Stopped") {
+		t.Errorf("the status is %q", got)
+	}
+
+	// Resumed, it shows its whole history from the first round on.
+	again, err := experiment.ReadRounds(filepath.Join(c.Out, experiment.RoundsFile))
+	if err != nil || len(again) < 3 {
+		t.Fatal(len(again), err)
+	}
+}
+
+// A run that trains nothing has no losses to show.
+func TestThePageOfARunThatTrainsNothing(t *testing.T) {
+	b := open(t, 1280, 900, false)
+	c := config(t, "train=false", "stop.rounds=3000", "http=")
+	summary, err := experiment.Run(t.Context(), c, experiment.Options{Version: "test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.do(chromedp.Navigate(fileURL(filepath.Join(c.Out, experiment.PageFile))))
+	b.until("document.body.dataset.state === 'completed'")
+	for id, want := range map[string]bool{"loss": false, "accuracy": false, "steps": true, "times": true, "timeline": true} {
+		if got := js[bool](b, fmt.Sprintf("document.getElementById('%s').checkVisibility()", id)); got != want {
+			t.Errorf("%s is shown: %v, want %v", id, got, want)
+		}
+	}
+	if got := js[string](b, "document.getElementById('value-rounds').dataset.value"); got != fmt.Sprint(summary.Rounds) {
+		t.Errorf("%s rounds, want %d", got, summary.Rounds)
+	}
+}
+
+// A run may be called anything, and say anything: it is text.
+func TestTextIsText(t *testing.T) {
+	b := open(t, 1280, 900, false)
+	evil := `<img src=x onerror=document.title='owned'></script><script>document.body.dataset.owned=1</script>&amp;"'`
+	hub, address := serveHub(t, evil)
+	b.do(chromedp.Navigate(address))
+	b.until("document.body.dataset.round > 0")
+	path := filepath.Join(t.TempDir(), "page.html")
+	f, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(hub.WritePage(f), f.Close()); err != nil {
+		t.Fatal(err)
+	}
+	kept := open(t, 1280, 900, false)
+	kept.do(chromedp.Navigate(fileURL(path)))
+	kept.until("document.body.dataset.round > 0")
+	for where, b := range map[string]*tab{"live": b, "in the file": kept} {
+		if js[bool](b, "document.images.length > 0 || 'owned' in document.body.dataset || document.title === 'owned'") {
+			t.Errorf("%s: a name is more than a text", where)
+		}
+		if got := js[string](b, "document.getElementById('name').textContent"); got != evil {
+			t.Errorf("%s: the name reads %q", where, got)
+		}
+		for _, id := range []string{"about", "notice-list", "run", "foot"} {
+			if got := js[string](b, fmt.Sprintf("document.getElementById('%s').textContent", id)); !strings.Contains(got, evil) {
+				t.Errorf("%s: #%s reads %q", where, id, got)
+			}
+		}
+	}
+	b.quiet(address)
+	kept.quiet(fileURL(path))
+}
+
+// When the server is gone the page says so, and when it is back the page goes
+// on by itself.
+func TestThePageComesBack(t *testing.T) {
+	b := open(t, 1280, 900, false)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := listener.Addr().String()
+	listener.Close()
+	stop := serveAt(t, address, demoHub("first", 20))
+	b.do(chromedp.Navigate("http://" + address + "/"))
+	b.until("document.body.dataset.round === '20'")
+	stop()
+	b.until("document.getElementById('status').dataset.state === 'lost'")
+	if got := js[string](b, "document.getElementById('value-rounds').textContent"); got != "20" {
+		t.Errorf("while the connection is lost the page shows %q rounds, want the last that it knew", got)
+	}
+	stop = serveAt(t, address, demoHub("second", 35))
+	defer stop()
+	b.until("document.body.dataset.round === '35' && document.getElementById('status').dataset.state === 'running'")
+	if got := js[string](b, "document.getElementById('name').textContent"); got != "second" {
+		t.Errorf("the run is called %q", got)
+	}
+	if n := js[int](b, "document.querySelectorAll('#steps table tr').length"); n != 0 {
+		t.Errorf("a table that nobody opened has %d rows", n)
+	}
+}
+
+// All can be reached and read by keys alone.
+func TestKeys(t *testing.T) {
+	b := open(t, 1280, 900, false)
+	_, address := serveHub(t, "demo")
+	b.do(chromedp.Navigate(address))
+	b.until("document.body.dataset.round > 0")
+	focus := "(e => (e.closest('figure') ? e.closest('figure').id + ' ' : '') + ((e.className.baseVal ?? e.className) || e.tagName.toLowerCase()) + (e.role ? ' ' + e.role : ''))(document.activeElement)"
+	var walk []string
+	for range 40 {
+		b.press(kb.Tab)
+		walk = append(walk, js[string](b, focus))
+		if visible := js[bool](b, "document.activeElement === document.body || document.activeElement.matches(':focus-visible')"); !visible {
+			t.Errorf("at %s no focus is to be seen", walk[len(walk)-1])
+		}
+	}
+	t.Log(walk)
+	if walk[0] != "skip" {
+		t.Errorf("first comes %q, want the link that skips the head", walk[0])
+	}
+	want := []string{"loss", "accuracy", "steps", "rate", "times", "durations", "timeline"}
+	for _, id := range want {
+		if !strings.Contains(strings.Join(walk, "|"), id+" ") {
+			t.Errorf("%s cannot be reached", id)
+		}
+	}
+	b.do(chromedp.Focus(chromedp.CSS("#steps .plot > svg")))
+	b.press(kb.End)
+	value := "document.querySelector('#steps .plot > svg').getAttribute('aria-valuetext')"
+	last := js[string](b, value)
+	b.press(kb.Home)
+	first := js[string](b, value)
+	b.press(kb.ArrowRight)
+	second := js[string](b, value)
+	if !strings.Contains(first, "round 1,") || !strings.Contains(second, "round 2,") || !strings.Contains(last, "round 60,") {
+		t.Errorf("the keys read %q, %q, %q", first, second, last)
+	}
+	if got := js[string](b, "document.querySelector('#steps .reading').innerText"); !strings.Contains(got, "round 2 ") {
+		t.Errorf("below the drawing stands %q", got)
+	}
+	// A table of the same, opened by a key.
+	b.do(chromedp.Focus(chromedp.CSS("#steps summary")))
+	b.press(kb.Enter)
+	b.until("document.querySelectorAll('#steps tbody tr').length > 10")
+	if got := js[string](b, "document.querySelector('#steps tbody tr').innerText"); !strings.HasPrefix(got, "1\t") {
+		t.Errorf("the table begins with %q", got)
+	}
+	// The link over the head leads to the figures.
+	b.do(chromedp.Focus(chromedp.CSS(".skip")))
+	b.press(kb.Enter)
+	b.until("document.activeElement.id === 'main'")
+	// What has no name cannot be spoken of.
+	if unnamed := js[[]string](b, `[...document.querySelectorAll('[role=slider], [role=region], [role=progressbar], section')]
+		.filter(e => !e.getAttribute('aria-label') && !document.getElementById(e.getAttribute('aria-labelledby'))?.textContent).map(e => e.outerHTML.slice(0, 80))`); len(unnamed) > 0 {
+		t.Errorf("without a name: %v", unnamed)
+	}
+	b.quiet(address)
+}
+
+// On a phone nothing is wider than the screen, in whatever state.
+func TestNothingIsCutOff(t *testing.T) {
+	_, address := serveHub(t, strings.Repeat("averylongnamewithoutanyspace", 6))
+	for _, width := range []int64{320, 390, 768, 1280} {
+		b := open(t, width, 800, false)
+		b.do(chromedp.Navigate(address))
+		b.until("document.body.dataset.round > 0")
+		js[any](b, "document.querySelectorAll('details').forEach(d => d.open = true)")
+		time.Sleep(100 * time.Millisecond)
+		if got := js[int](b, "document.documentElement.scrollWidth"); got > int(width) {
+			t.Errorf("on a screen %d wide the page takes %d", width, got)
+		}
+		// No text of a drawing leaves it.
+		if out := js[[]string](b, `[...document.querySelectorAll('.plot > svg')].filter(s => s.checkVisibility()).flatMap(s => {
+			const box = s.getBoundingClientRect();
+			return [...s.querySelectorAll('text')].filter(x => { const r = x.getBoundingClientRect(); return r.left < box.left - 1 || r.right > box.right + 1; })
+				.map(x => s.closest('figure').id + ': ' + x.textContent);
+		})`); len(out) > 0 {
+			t.Errorf("at %d: beyond the drawing: %v", width, out)
+		}
+	}
+}
+
+// Text stands out from what is behind it by 4.5 to 1 (WCAG 2.2, 1.4.3), in both
+// schemes.
+func TestContrast(t *testing.T) {
+	_, address := serveHub(t, "demo")
+	for _, dark := range []bool{false, true} {
+		b := open(t, 1280, 900, dark)
+		b.do(chromedp.Navigate(address))
+		b.until("document.body.dataset.round > 0")
+		weak := js[[]string](b, `(() => {
+			const parse = c => (c.match(/[\d.]+/g) || []).map(Number);
+			const light = ([r, g, b]) => { const f = v => (v /= 255) <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4; return 0.2126 * f(r) + 0.7152 * f(g) + 0.0722 * f(b); };
+			const behind = e => { for (; e; e = e.parentElement) { const c = parse(getComputedStyle(e).backgroundColor); if (c.length && (c.length < 4 || c[3] > 0)) return c; } return [255, 255, 255]; };
+			const out = [];
+			const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+			while (walker.nextNode()) {
+				const e = walker.currentNode.parentElement;
+				if (!walker.currentNode.textContent.trim() || !e.checkVisibility() || e.closest('noscript, script, style')) continue;
+				const style = getComputedStyle(e);
+				const a = light(parse(e instanceof SVGElement ? style.fill : style.color)), b = light(behind(e));
+				const ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+				if (ratio < 4.5) out.push(ratio.toFixed(2) + ' ' + e.tagName + '.' + (e.className.baseVal ?? e.className) + ' ' + walker.currentNode.textContent.trim().slice(0, 30));
+			}
+			return [...new Set(out)];
+		})()`)
+		if len(weak) > 0 {
+			t.Errorf("dark %v: weak: %v", dark, weak)
+		}
+	}
+}
+
+// Pictures to look at; see the flag screenshots.
+func TestScreenshots(t *testing.T) {
+	if *screenshots == "" {
+		t.Skip("no folder is named with -screenshots")
+	}
+	c := config(t, "name=demo", "clients=300", "cohort=20", "schedule.k0=20", "stop.rounds=150", "evaluate.every=5", "schedule.window=10", "http=")
+	if _, err := experiment.Run(t.Context(), c, experiment.Options{Version: "development"}); err != nil {
+		t.Fatal(err)
+	}
+	for _, view := range []struct {
+		name          string
+		width, height int64
+		dark          bool
+	}{{"desktop", 1280, 900, false}, {"desktop-dark", 1280, 900, true}, {"phone", 390, 844, false}, {"phone-dark", 390, 844, true}} {
+		b := open(t, view.width, view.height, view.dark)
+		b.do(chromedp.Navigate(fileURL(filepath.Join(c.Out, experiment.PageFile))))
+		b.until("document.body.dataset.state === 'completed'")
+		time.Sleep(300 * time.Millisecond)
+		b.picture(view.name)
+	}
+}

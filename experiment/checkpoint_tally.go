@@ -26,6 +26,8 @@ type savedTally struct {
 
 	ValidationLoss     float64 // of the progress
 	ValidationAccuracy float64
+
+	Events savedEvents
 }
 
 type savedSpending struct {
@@ -51,18 +53,19 @@ func (t *tally) save() savedTally {
 		Spent:   a.total.save(), Open: a.open.save(), Times: a.times, Share: a.share, Shares: a.shares, Waited: a.waited,
 		Reached: t.reached, Last: t.last, BestLoss: t.bestLoss, BestAccuracy: t.bestAccuracy,
 		ValidationLoss: t.progress.ValidationLoss, ValidationAccuracy: t.progress.ValidationAccuracy,
+		Events: t.kept.save(),
 	}
 }
 
 // goOn takes over from an earlier life and returns the state that the
 // coordinator goes on from; nil: from the start.
-func (t *tally) goOn(before *life) *coordinator.State {
+func (t *tally) goOn(before *life) (*coordinator.State, error) {
 	if before == nil || before.checkpoint == nil {
-		return nil
+		return nil, nil
 	}
 	c := before.checkpoint
 	t.restore(c.body.Tally, c.best)
-	return &c.state
+	return &c.state, t.kept.restore(c.body.Tally.Events)
 }
 
 // restore puts a new tally where one was saved.

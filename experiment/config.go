@@ -41,6 +41,7 @@ type Config struct {
 	Evaluate     Evaluate
 	Init         string // path of a safetensors file; empty: the task's own initial weights
 	Checkpoint   Checkpoint
+	Events       Events
 	NATS         NATS
 	HTTP         string  // address of the metrics page; empty: none
 	Pace         float64 // virtual seconds a second of wall time; 0: as fast as it goes

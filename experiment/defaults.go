@@ -111,6 +111,7 @@ func Defaults(task Task) (Config, error) {
 		Train:      true,
 		Evaluate:   Evaluate{Every: 50},
 		Checkpoint: Checkpoint{Seconds: 10},
+		Events:     Events{Sample: defaultSample},
 		NATS:       NATS{URL: "embedded", Replicas: 1},
 		Out:        outFolder("demo"),
 	}

@@ -15,18 +15,17 @@ import (
 // PageFile is the page of a run that has ended: one file for a browser.
 const PageFile = "page.html"
 
-// Tasks of the last round that the page shows.
-const (
-	pageSlowest = 10
-	pageSample  = 10
-)
+// pageSample is how many tasks of the last round the page shows, beside the
+// slowest and those of real devices.
+const pageSample = 10
 
 // page feeds a run's live page, and leaves it behind. It belongs to the run's
 // goroutine.
 type page struct {
-	hub   *live.Hub
-	tasks *timeline.Collector
-	why   error // the run did not complete
+	hub *live.Hub
+	why error // the run did not complete
+
+	shown []timeline.Task // reused from round to round
 }
 
 // newPage is the page of a run that has not begun, with what the user has been
@@ -47,11 +46,7 @@ func newPage(t *tally, limit round.Time, told *heard) (*page, error) {
 			return nil, err
 		}
 	}
-	tasks, err := timeline.New(timeline.Config{Seed: c.Seed, Slowest: pageSlowest, Sample: pageSample, Class: p.fleet.Class})
-	if err != nil {
-		return nil, err
-	}
-	g := &page{hub: live.New(about), tasks: tasks}
+	g := &page{hub: live.New(about)}
 	told.to(g.hub)
 	return g, nil
 }
@@ -73,8 +68,23 @@ func (c Close) words() string {
 }
 
 // report takes a round once the accounts and the progress have it.
-func (g *page) report(t *tally, r *round.Report) {
-	g.hub.Round(live.Round{Report: r, Tasks: g.tasks.Report(r).Tasks, Fraction: t.progress.Fraction(), Spent: t.accounts.shown()})
+func (g *page) report(t *tally, r *timeline.Round) {
+	g.hub.Round(live.Round{Report: &r.Report, Tasks: g.few(r.Tasks), Fraction: t.progress.Fraction(), Spent: t.accounts.shown()})
+}
+
+// few are the tasks that the page shows, of all that are kept of a round.
+func (g *page) few(tasks []timeline.Task) []timeline.Task {
+	g.shown = g.shown[:0]
+	others := 0
+	for i := range tasks {
+		if t := &tasks[i]; !t.Slow && !t.Real {
+			if others++; others > pageSample {
+				continue
+			}
+		}
+		g.shown = append(g.shown, tasks[i])
+	}
+	return g.shown
 }
 
 // shown is what counts so far, for the page.

@@ -70,7 +70,7 @@ func (r *Results) goOn(sizes []outputSize) error {
 	if err := r.startRounds(); err != nil {
 		return err
 	}
-	if err := r.remove(SummaryFile, ModelFile, BestModelFile, PageFile, unfinishedCheckpoint); err != nil {
+	if err := r.remove(SummaryFile, ModelFile, BestModelFile, PageFile, RoundsTable, ClientTable, unfinishedCheckpoint); err != nil {
 		return fmt.Errorf("results: %w", err)
 	}
 	return nil

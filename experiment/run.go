@@ -79,6 +79,9 @@ func (p *problem) live(ctx context.Context, o Options, started time.Time, before
 	defer e.Close()
 
 	t := newTally(p, o, limit, started)
+	if t.kept, err = newRecorder(p, o, pageSample); err != nil {
+		return Summary{}, err
+	}
 	if t.page, err = newPage(t, limit, told); err != nil {
 		return Summary{}, err
 	}
@@ -98,7 +101,12 @@ func (p *problem) live(ctx context.Context, o Options, started time.Time, before
 		return Summary{}, err
 	}
 	t.results = results
-	e.resume = t.goOn(before)
+	if e.resume, err = t.goOn(before); err == nil {
+		err = t.kept.open(results)
+	}
+	if err != nil {
+		return Summary{}, errors.Join(err, before.undo(results))
+	}
 	if err := t.page.goOn(t, before); err != nil {
 		return Summary{}, errors.Join(err, before.undo(results))
 	}

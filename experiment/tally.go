@@ -29,6 +29,7 @@ type tally struct {
 
 	watch *watch // nil: nobody watches
 	page  *page  // nil: none is shown or left behind
+	kept  *recorder
 
 	accounts     *accounts
 	target       float64 // accuracy; 0: none
@@ -58,19 +59,17 @@ func newTally(p *problem, o Options, limit round.Time, started time.Time) *tally
 }
 
 func (t *tally) observer() coordinator.Observer {
-	o := coordinator.Observer{Settled: t.accounts.settled, Report: t.report, Best: t.keep, Model: t.o.Model}
+	o := coordinator.Observer{Report: t.report, Best: t.keep, Model: t.o.Model}
+	o.Settled = func(e *round.Ended) {
+		t.accounts.settled(e)
+		t.kept.settled(e)
+	}
 	if w := t.watch; w != nil {
 		o.Vitals = w.vitals
 		o.Settled = func(e *round.Ended) {
 			t.accounts.settled(e)
+			t.kept.settled(e)
 			w.settled(e)
-		}
-	}
-	if g := t.page; g != nil {
-		settled := o.Settled
-		o.Settled = func(e *round.Ended) {
-			settled(e)
-			g.tasks.Settled(e)
 		}
 	}
 	return o
@@ -122,10 +121,11 @@ func (t *tally) report(r *round.Report) error {
 	if t.watch != nil {
 		t.watch.report(r)
 	}
+	kept, err := t.kept.report(r)
 	if t.page != nil {
-		t.page.report(t, r)
+		t.page.report(t, kept)
 	}
-	return t.results.Round(r)
+	return errors.Join(t.results.Round(r), err)
 }
 
 // reach notes when the target was first reached.
@@ -195,6 +195,9 @@ func (t *tally) finish(result *coordinator.Result, s Summary) error {
 		}
 	}
 	if err != nil {
+		return err
+	}
+	if err := t.kept.tables(t.results); err != nil {
 		return err
 	}
 	if t.page != nil {

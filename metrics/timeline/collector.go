@@ -102,6 +102,30 @@ func (c *Collector) Report(r *round.Report) *Round {
 	return &c.round
 }
 
+// Open is the part of a round that has not closed, as a checkpoint keeps it.
+type Open struct {
+	Tasks []round.Ended // that are kept so far
+	Ended int           // that have ended, kept or not
+}
+
+// Save is the round that is open.
+func (c *Collector) Save() Open {
+	o := Open{Ended: c.ended}
+	for _, t := range c.Open(nil) {
+		o.Tasks = append(o.Tasks, t.Ended)
+	}
+	return o
+}
+
+// Restore puts a new collector where one was saved: the highest of what was
+// kept are the highest of all.
+func (c *Collector) Restore(o Open) {
+	for i := range o.Tasks {
+		c.Settled(&o.Tasks[i])
+	}
+	c.ended = o.Ended
+}
+
 // Open appends the tasks that are kept of the round so far, by start, then
 // number.
 func (c *Collector) Open(list []Task) []Task {

@@ -134,7 +134,15 @@ func TestKeptTasks(t *testing.T) {
 		}
 		for number := range 2 {
 			tasks := rapid.SliceOfNDistinct(rapid.Custom(anyTask), 0, 40, func(e round.Ended) uint64 { return e.Task }).Draw(t, "tasks")
+			stop := rapid.IntRange(0, len(tasks)).Draw(t, "stop") // and go on from there
 			for i := range tasks {
+				if i == stop {
+					before := c
+					if c, err = New(c.config); err != nil {
+						t.Fatal(err)
+					}
+					c.Restore(before.Save())
+				}
 				c.Settled(&tasks[i])
 			}
 			want := map[uint64]bool{} // by task: whether it is slow

@@ -1,0 +1,173 @@
+package experiment
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"time"
+
+	"fedpace/coordinator/round"
+	"fedpace/metrics/eventlog"
+	"fedpace/metrics/tables"
+	"fedpace/metrics/timeline"
+)
+
+// What a run leaves for analysis, beside rounds.csv.
+const (
+	EventsFile  = eventlog.File
+	RoundsTable = tables.RoundsFile
+	ClientTable = tables.ClientsFile
+)
+
+// Events says what of a run's tasks the event log keeps.
+type Events struct {
+	Sample int // clients a round, beside the slowest and real devices; NoEvents: no log
+}
+
+// NoEvents stands for a run without an event log.
+const NoEvents = -1
+
+const (
+	defaultSample = 32
+	maxSample     = 10_000
+)
+
+// eventsKeys are the keys of Events.
+var eventsKeys = []key{
+	orWord(whole("events.sample", "clients a round whose tasks events.log keeps, beside the slowest and real devices", func(c *Config) *int { return &c.Events.Sample }, 0, maxSample), "off",
+		func(c *Config) { c.Events.Sample = NoEvents }, func(c *Config) bool { return c.Events.Sample == NoEvents }),
+}
+
+// keptSlowest is how many of a round's slowest tasks are kept.
+const keptSlowest = 10
+
+// flushEvery is how long, in wall time, events may stay in memory.
+const flushEvery = time.Second
+
+// recorder keeps what a run's clients do: the tasks that are shown, the event
+// log and the accounts of all clients. It belongs to the run's goroutine.
+type recorder struct {
+	p       *problem
+	version string
+	tasks   *timeline.Collector
+	clients *tables.Clients
+	log     *eventlog.Writer // nil: there is none
+	flushed time.Time
+}
+
+// newRecorder is the recorder of a run; shown is how many tasks a round others
+// want to see beside the slowest.
+func newRecorder(p *problem, o Options, shown int) (*recorder, error) {
+	c := &p.config
+	tasks, err := timeline.New(timeline.Config{Seed: c.Seed, Slowest: keptSlowest, Sample: max(shown, c.Events.Sample), Class: p.fleet.Class})
+	if err != nil {
+		return nil, err
+	}
+	return &recorder{p: p, version: o.Version, tasks: tasks, clients: tables.NewClients(c.Clients)}, nil
+}
+
+// open begins the event log in the run's folder, or goes on with it.
+func (k *recorder) open(r *Results) error {
+	if k.p.config.Events.Sample == NoEvents {
+		return nil
+	}
+	out, err := r.appendTo(EventsFile)
+	if err != nil {
+		return err
+	}
+	if out.size > 0 {
+		k.log = eventlog.Append(out, out.size)
+	} else if k.log, err = eventlog.NewWriter(out, k.about()); err != nil {
+		return fmt.Errorf("results: %s: %w", EventsFile, err)
+	}
+	out.flush = k.log.Flush
+	return nil
+}
+
+// about is whose log it is.
+func (k *recorder) about() eventlog.Run {
+	c := &k.p.config
+	run := eventlog.Run{
+		Name: c.Name, Task: string(c.Task), Schedule: c.Schedule.Name(), Seed: c.Seed, Clients: c.Clients, Cohort: c.Cohort,
+		Close: c.Close.Rule, Slowest: keptSlowest, Sample: c.Events.Sample, Version: k.version,
+	}
+	if c.Close.Rule == Deadline {
+		run.Deadline, _ = seconds(c.Close.Seconds) // Validate has found it in range
+	}
+	if classes := k.p.fleet.Classes(); len(classes) > 1 {
+		run.Classes = classes
+	}
+	return run
+}
+
+// settled takes a task that has its outcome.
+func (k *recorder) settled(e *round.Ended) {
+	k.tasks.Settled(e)
+	k.clients.Settled(e)
+}
+
+// report closes a round and returns what is kept of it, until the next call.
+func (k *recorder) report(r *round.Report) (*timeline.Round, error) {
+	k.clients.Report()
+	kept := k.tasks.Report(r)
+	if k.log == nil {
+		return kept, nil
+	}
+	err := k.log.Round(kept)
+	if now := time.Now(); err == nil && now.Sub(k.flushed) >= flushEvery {
+		k.flushed = now
+		err = k.log.Flush()
+	}
+	if err != nil {
+		err = fmt.Errorf("results: %w", err)
+	}
+	return kept, err
+}
+
+// savedEvents is what of a recorder a checkpoint keeps.
+type savedEvents struct {
+	Open    timeline.Open
+	Clients tables.State
+}
+
+func (k *recorder) save() savedEvents { return savedEvents{k.tasks.Save(), k.clients.State()} }
+
+func (k *recorder) restore(s savedEvents) error {
+	k.tasks.Restore(s.Open)
+	return k.clients.Restore(s.Clients)
+}
+
+// tables writes the tables of a run that has ended.
+func (k *recorder) tables(r *Results) error {
+	c := &k.p.config
+	meta := tables.Meta{
+		"run": c.Name, "task": string(c.Task), "schedule": c.Schedule.Name(), "seed": strconv.FormatUint(c.Seed, 10),
+		"clients": strconv.Itoa(c.Clients), "version": k.version,
+	}
+	// From the file, which holds all rounds, also those of the run's earlier lives.
+	err := r.whole(RoundsTable, func(w io.Writer) error {
+		return tables.WriteRounds(w, meta, Reports(r.path(RoundsFile)))
+	})
+	k.clients.End()
+	var class func(int) string
+	if classes := k.p.fleet.Classes(); len(classes) > 1 {
+		class = func(client int) string { return classes[k.p.fleet.Class(client)] }
+	}
+	return errors.Join(err, r.whole(ClientTable, func(w io.Writer) error {
+		return k.clients.Write(w, meta, class, nil)
+	}))
+}
+
+// whole writes a file that is there wholly or not at all.
+func (r *Results) whole(name string, write func(io.Writer) error) error {
+	if r.failure != nil {
+		return r.failure
+	}
+	r.own = append(r.own, name)
+	if err := replace(r.path(name), func(f *os.File) error { return write(f) }); err != nil {
+		r.failure = fmt.Errorf("results: %w", err)
+	}
+	return r.failure
+}

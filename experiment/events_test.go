@@ -1,0 +1,247 @@
+package experiment
+
+import (
+	"context"
+	"errors"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/parquet-go/parquet-go"
+
+	"fedpace/coordinator/round"
+	"fedpace/metrics/eventlog"
+	"fedpace/metrics/tables"
+	"fedpace/metrics/timeline"
+)
+
+// uneven is a run in which tasks end in many ways: two classes of devices, a
+// deadline, dropouts, and an end within a round.
+func uneven(t testing.TB, sets ...string) Config {
+	return small(t, append([]string{
+		"train=false", "cohort=20", "stop.rounds=null", "stop.virtual_seconds=30.5", "close={rule: deadline, seconds: 3}",
+		"fleet=[{name: phone, weight: 2}, {name: watch, weight: 1, seconds_per_step: 0.2}]",
+		"dropout.probability=0.1",
+	}, sets...)...)
+}
+
+// logOf reads a run's event log.
+func logOf(t testing.TB, dir string) (eventlog.Run, []timeline.Round) {
+	t.Helper()
+	f, err := os.Open(filepath.Join(dir, EventsFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	r, err := eventlog.NewReader(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var list []timeline.Round
+	for {
+		next, err := r.Round()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		kept := *next
+		kept.Tasks = slices.Clone(next.Tasks)
+		list = append(list, kept)
+	}
+	if r.Torn() {
+		t.Error("the log is torn")
+	}
+	return r.Run(), list
+}
+
+func reportsOf(t testing.TB, dir string) (list []round.Report) {
+	t.Helper()
+	for r, err := range Reports(filepath.Join(dir, RoundsFile)) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, r)
+	}
+	return list
+}
+
+// The log has the rounds of rounds.csv and, with a sample as large as the
+// cohort, all of their tasks: those of a round are as many as its outcomes say,
+// lie within it, and their phases tile them.
+func TestTheEventLogOfARun(t *testing.T) {
+	c := uneven(t, "events.sample=20")
+	s := mustRun(t, c, Options{Version: "v1"})
+	about, rounds := logOf(t, c.Out)
+	if diff := cmp.Diff(eventlog.Run{
+		Name: "demo", Task: "femnist", Schedule: "k-rounds", Seed: 1, Clients: 200, Cohort: 20, Close: "deadline", Deadline: 3e9,
+		Classes: []string{"phone", "watch"}, Slowest: keptSlowest, Sample: 20, Version: "v1",
+	}, about); diff != "" {
+		t.Error(diff)
+	}
+	reports := reportsOf(t, c.Out)
+	if len(reports) != s.Rounds || len(rounds) != s.Rounds {
+		t.Fatalf("%d rounds in the log, %d in the file, %d in the summary", len(rounds), len(reports), s.Rounds)
+	}
+	ways := map[round.Outcome]bool{}
+	for i, r := range rounds {
+		want := reports[i]
+		want.WindowLoss, want.Candidates = r.WindowLoss, r.Candidates // which the file does not hold
+		if diff := cmp.Diff(want, r.Report, cmpopts.EquateNaNs()); diff != "" {
+			t.Fatal(diff)
+		}
+		var outcomes [round.Outcomes]int
+		for _, task := range r.Tasks {
+			outcomes[task.Outcome]++
+			ways[task.Outcome] = true
+			if task.Start != r.Start || task.End > r.End {
+				t.Errorf("round %d from %d to %d has a task from %d to %d", r.Round, r.Start, r.End, task.Start, task.End)
+			}
+			at := task.Start
+			for _, span := range timeline.Spans(nil, &task.Ended) {
+				if span.From != at {
+					t.Fatalf("a gap before %+v", span)
+				}
+				at = span.To
+			}
+			if at != task.End {
+				t.Fatalf("phases end at %d: %+v", at, task)
+			}
+		}
+		if outcomes != r.Outcomes || r.Ended != len(r.Tasks) {
+			t.Errorf("round %d: %v in the log, %v reported", r.Round, outcomes, r.Outcomes)
+		}
+	}
+	if len(ways) != 3 {
+		t.Errorf("tasks end in %v: the run is not what this test needs", ways)
+	}
+}
+
+func readTable[T any](t testing.TB, dir, name string) []T {
+	t.Helper()
+	rows, err := parquet.ReadFile[T](filepath.Join(dir, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return rows
+}
+
+// The tables hold what rounds.csv and the summary do.
+func TestTheTablesOfARun(t *testing.T) {
+	for name, c := range map[string]Config{
+		"deadline":  uneven(t),
+		"buffered":  uneven(t, "close={rule: buffered, n: 7}"),
+		"trained":   small(t),
+		"candidate": small(t, "select={rule: power_of_choice, candidates: 15}"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := mustRun(t, c, Options{})
+			rows := readTable[tables.Round](t, c.Out, RoundsTable)
+			reports := reportsOf(t, c.Out)
+			if len(rows) != len(reports) {
+				t.Fatalf("%d rows of %d rounds", len(rows), len(reports))
+			}
+			for i, r := range rows {
+				want := reports[i]
+				loss := math.NaN()
+				if r.TrainingLoss != nil {
+					loss = *r.TrainingLoss
+				}
+				got := []float64{float64(r.Round), r.VirtualSeconds, r.RoundSeconds, float64(r.LocalSteps), r.LearningRate, float64(r.Cohort), float64(r.Accepted), float64(r.Late), float64(r.Dropped), float64(r.SGDSteps), loss}
+				if diff := cmp.Diff([]float64{
+					float64(want.Round), want.End.Seconds(), (want.End - want.Start).Seconds(), float64(want.LocalSteps), want.LearningRate, float64(want.Cohort),
+					float64(want.Outcomes[round.Accepted]), float64(want.Outcomes[round.Late]), float64(want.Outcomes[round.Dropped]), float64(want.SGDSteps), want.TrainingLoss,
+				}, got, cmpopts.EquateNaNs()); diff != "" {
+					t.Fatalf("row %d: %s", i, diff)
+				}
+				if want.Evaluated != (r.ValidationAccuracy != nil) || want.Evaluated && *r.ValidationAccuracy != want.ValidationAccuracy {
+					t.Errorf("row %d: accuracy %v, want %v", i, r.ValidationAccuracy, want.ValidationAccuracy)
+				}
+			}
+
+			var outcomes Outcomes
+			var steps Split[int64]
+			var useful, wasted float64
+			for _, r := range readTable[tables.Client](t, c.Out, ClientTable) {
+				for o, n := range []int32{r.Accepted, r.Late, r.Dropped, r.Lost, r.Cancelled, r.Refused} {
+					outcomes[o] += int64(n)
+				}
+				steps.Useful, steps.Wasted = steps.Useful+r.StepsUseful, steps.Wasted+r.StepsWasted
+				useful += r.DownloadUseful + r.ComputeUseful + r.UploadUseful + r.WaitingUseful
+				wasted += r.DownloadWasted + r.ComputeWasted + r.UploadWasted + r.WaitingWasted
+				if want := map[bool]string{true: "", false: "phone, watch"}[len(c.Fleet) == 0]; want == "" && r.Class != "" || want != "" && r.Class != "phone" && r.Class != "watch" {
+					t.Fatalf("class %q, want one of %q", r.Class, want)
+				}
+			}
+			if outcomes != s.Outcomes || steps != s.ClientSteps {
+				t.Errorf("clients: %v, %v; summary: %v, %v", outcomes, steps, s.Outcomes, s.ClientSteps)
+			}
+			if math.Abs(useful-s.ClientSeconds.Useful) > 1e-6 || math.Abs(wasted-s.ClientSeconds.Wasted) > 1e-6 {
+				t.Errorf("clients: %v and %v s; summary: %v", useful, wasted, s.ClientSeconds)
+			}
+		})
+	}
+}
+
+// A run that is watched in every way is the run that nobody watches.
+func TestWatchingChangesNothing(t *testing.T) {
+	plain := mustRun(t, small(t, "events.sample=off"), Options{})
+	watched := mustRun(t, small(t, "events.sample=1000", "http=127.0.0.1:0"), Options{Progress: func(Progress) {}, Notice: func(string) {}})
+	if plain.Fingerprint != watched.Fingerprint || *plain.ModelSHA256 != *watched.ModelSHA256 {
+		t.Errorf("unwatched %s, %s; watched %s, %s", plain.Fingerprint, *plain.ModelSHA256, watched.Fingerprint, *watched.ModelSHA256)
+	}
+	c := small(t, "events.sample=off", "train=false")
+	mustRun(t, c, Options{})
+	if _, err := os.Stat(filepath.Join(c.Out, EventsFile)); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a run without events has a log: %v", err)
+	}
+}
+
+// A run that is stopped and goes on leaves the log and the tables of one that
+// was never stopped, byte for byte.
+func TestLogAndTablesGoOn(t *testing.T) {
+	whole := uneven(t, "stop.virtual_seconds=300")
+	mustRun(t, whole, Options{})
+	stopped := whole
+	stopped.Out, stopped.Pace = filepath.Join(t.TempDir(), "run"), 400 // so that it can be stopped while it goes
+	lives := 0
+	for err := error(context.Canceled); errors.Is(err, context.Canceled); lives++ {
+		ctx, stop := context.WithCancel(t.Context())
+		o := Options{Progress: func(p Progress) {
+			if p.Fraction() > 0.2*float64(lives+1) && p.Fraction() < 0.9 {
+				stop()
+			}
+		}}
+		if lives == 0 {
+			_, err = Run(ctx, stopped, o)
+		} else {
+			_, err = Resume(ctx, stopped.Out, o)
+		}
+		stop()
+		if err != nil && !errors.Is(err, context.Canceled) {
+			t.Fatal(err)
+		}
+	}
+	if lives < 3 {
+		t.Errorf("the run was stopped %d times, want at least 2", lives-1)
+	}
+	for _, name := range []string{RoundsFile, EventsFile, RoundsTable, ClientTable} {
+		want, err := os.ReadFile(filepath.Join(whole.Out, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := os.ReadFile(filepath.Join(stopped.Out, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(want, got) {
+			t.Errorf("%s differs: %d bytes, want %d", name, len(got), len(want))
+		}
+	}
+}

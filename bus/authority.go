@@ -166,7 +166,8 @@ type Grant struct {
 	Renew bool
 }
 
-func (g *Grant) check() error {
+// Check says whether there can be such a user.
+func (g *Grant) Check() error {
 	switch g.Role {
 	case RoleDevice:
 		if err := CheckDevice(g.ID); err != nil {
@@ -212,7 +213,7 @@ func (a *Authority) Device(id string) ([]byte, error) {
 // Issue makes credentials and writes down whom they are for: a creds file as
 // NATS clients read it, which holds the one copy of its key.
 func (a *Authority) Issue(g Grant) ([]byte, error) {
-	if err := g.check(); err != nil {
+	if err := g.Check(); err != nil {
 		return nil, err
 	}
 	now := time.Now()
@@ -278,7 +279,7 @@ func (a *Authority) token(pair nkeys.KeyPair, g Grant) (string, error) {
 // within seconds (ServerConfig.Authority) or when their configuration is made
 // anew (ServerConfiguration).
 func (a *Authority) Revoke(role Role, id string) error {
-	if err := (&Grant{Role: role, ID: id}).check(); err != nil {
+	if err := (&Grant{Role: role, ID: id}).Check(); err != nil {
 		return err
 	}
 	u, err := a.user(role, id)

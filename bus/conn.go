@@ -60,6 +60,7 @@ type Conn struct {
 	watchers []watcher
 	away     *time.Timer   // runs while the connection is lost
 	renewal  chan struct{} // closed when the connection is back
+	broken   chan struct{} // closed with err
 	floods   map[*nats.Subscription]func()
 }
 
@@ -71,7 +72,7 @@ type watcher interface {
 
 // Connect connects and waits until that is done; the error says to what.
 func Connect(ctx context.Context, c ConnConfig) (*Conn, error) {
-	conn := &Conn{store: c.Store, local: c.Server, notice: c.Notice, patience: c.Patience, renewal: make(chan struct{})}
+	conn := &Conn{store: c.Store, local: c.Server, notice: c.Notice, patience: c.Patience, renewal: make(chan struct{}), broken: make(chan struct{})}
 	if conn.notice == nil {
 		conn.notice = func(string) {}
 	}
@@ -166,6 +167,7 @@ func (c *Conn) fail(err error) {
 	c.mu.Lock()
 	if c.err == nil {
 		c.err = err
+		close(c.broken)
 	}
 	watchers := slices.Clone(c.watchers)
 	c.mu.Unlock()

@@ -292,3 +292,13 @@ func clarified(err error, c *ConnConfig) error {
 	}
 	return fmt.Errorf("%s: %w", hint, err)
 }
+
+// Broken is closed when the connection is lost for good; Err says why.
+func (c *Conn) Broken() <-chan struct{} { return c.broken }
+
+// Err is what broke the connection for good; nil while it may be used.
+func (c *Conn) Err() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.err
+}

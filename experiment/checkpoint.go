@@ -206,7 +206,7 @@ func (p *problem) readCheckpoint(path string) (*checkpoint, error) {
 
 // elsewhere are keys that may change while a run is stopped: they change none of
 // its bits. The data may have moved: its digest tells whether it is the same.
-var elsewhere = []string{"name", "data", "out", "http", "pace", "checkpoint.seconds", "nats.url", "nats.replicas"}
+var elsewhere = []string{"name", "data", "out", "http", "pace", "checkpoint.seconds", "nats.url", "nats.listen", "nats.replicas", "nats.ack_seconds"}
 
 // fits says in what a checkpoint's run is not the one that is to go on.
 func (h checkpointHead) fits(run checkpointHead) error {

@@ -206,9 +206,14 @@ type Checkpoint struct {
 
 // NATS is the server that the run's messages travel through.
 type NATS struct {
-	URL      string
-	Replicas int
+	URL        string // Embedded, or where a server is
+	Listen     string // address of the embedded server for others; empty: none
+	Replicas   int
+	AckSeconds float64
 }
+
+// Embedded is the value of NATS.URL for a server within the run's process.
+const Embedded = "embedded"
 
 // Name is the schedule as command lines and results write it: dsgd,
 // fixed, k-rounds, eta-step and so on. Where both K and eta decay, both names

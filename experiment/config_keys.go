@@ -104,13 +104,10 @@ var restKeys = []key{
 	nullReal("evaluate.target", "validation accuracy whose time the summary gives; null: stop.validation_accuracy", func(c *Config) *float64 { return &c.Evaluate.Target }, limits{hi: 1}),
 	nullText("init", "a model.safetensors to start from", func(c *Config) *string { return &c.Init }),
 	real("checkpoint.seconds", "wall time from one checkpoint to the next", func(c *Config) *float64 { return &c.Checkpoint.Seconds }, limits{hi: 1e6, above: true, unit: "seconds"}),
-	text("nats.url", "embedded, or the URL of a server", func(c *Config) *string { return &c.NATS.URL }, func(s string) error {
-		if s != "embedded" {
-			return fmt.Errorf("%q: an external server is not available in this version (use embedded)", s)
-		}
-		return nil
-	}),
-	whole("nats.replicas", "copies of the work queue in a cluster", func(c *Config) *int { return &c.NATS.Replicas }, 1, 1),
+	text("nats.url", "embedded, or the URL of a server, several of a cluster with commas between them", func(c *Config) *string { return &c.NATS.URL }, validServer),
+	text("nats.listen", `address on which the embedded server takes hosts and devices, e.g. 127.0.0.1:4222; "": none`, func(c *Config) *string { return &c.NATS.Listen }, validAddress),
+	whole("nats.replicas", "copies of the work queue in a cluster", func(c *Config) *int { return &c.NATS.Replicas }, 1, 5),
+	real("nats.ack_seconds", "wall time without a sign of life after which a trainer's job goes to another", func(c *Config) *float64 { return &c.NATS.AckSeconds }, limits{hi: 3600, above: true, unit: "seconds"}),
 	text("http", `address of the metrics page, e.g. localhost:9090; "": none`, func(c *Config) *string { return &c.HTTP }, validAddress),
 	real("pace", "virtual seconds a second of wall time; 0: as fast as it goes", func(c *Config) *float64 { return &c.Pace }, limits{hi: 1e9}),
 	text("out", "folder of the results", func(c *Config) *string { return &c.Out }, notEmpty),

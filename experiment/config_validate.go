@@ -16,7 +16,7 @@ func (c Config) Validate() error {
 		}
 	}
 	for _, fits := range []func(Config) *KeyError{
-		fitPopulation, fitModel, fitConvex, fitTheory, fitLosses, fitClose, fitSelect, fitAggregate, fitDevices, fitRealDevices, fitStop, fitEqualRuntime, fitClock, fitUnused,
+		fitPopulation, fitModel, fitConvex, fitTheory, fitLosses, fitClose, fitSelect, fitAggregate, fitDevices, fitRealDevices, fitStop, fitEqualRuntime, fitClock, fitNATS, fitUnused,
 	} {
 		if err := fits(c); err != nil {
 			return err

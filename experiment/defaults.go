@@ -112,7 +112,7 @@ func Defaults(task Task) (Config, error) {
 		Evaluate:   Evaluate{Every: 50},
 		Checkpoint: Checkpoint{Seconds: 10},
 		Events:     Events{Sample: defaultSample},
-		NATS:       NATS{URL: "embedded", Replicas: 1},
+		NATS:       NATS{URL: Embedded, Replicas: 1, AckSeconds: 10},
 		Out:        outFolder("demo"),
 	}
 	c.shapes()

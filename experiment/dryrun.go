@@ -189,7 +189,7 @@ func (p *problem) sample(ctx context.Context, o Options, limit round.Time) (s sa
 	}
 	c.Stop = Stop{Rounds: most}
 	c.Pace = 0
-	e, err := startEngine(ctx, &timing, o)
+	e, err := startInside(ctx, &timing, o)
 	if err != nil {
 		return s, err
 	}

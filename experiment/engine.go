@@ -24,13 +24,16 @@ type engine struct {
 	conns   []*bus.Conn // the hosts'
 	workers []int       // of each host
 
+	external bool // hosts may be in other processes
+	options  Options
+
 	checkpoint coordinator.Checkpoint
 	resume     *coordinator.State // nil: the run starts
 }
 
 // startEngine starts everything but the trainers. Close it after use.
 func startEngine(ctx context.Context, p *problem, o Options) (*engine, error) {
-	e := &engine{p: p}
+	e := &engine{p: p, options: o}
 	if err := e.start(ctx, o); err != nil {
 		e.Close()
 		return nil, err
@@ -39,11 +42,19 @@ func startEngine(ctx context.Context, p *problem, o Options) (*engine, error) {
 }
 
 func (e *engine) start(ctx context.Context, o Options) (err error) {
-	if e.server, err = bus.StartServer(ctx, bus.ServerConfig{}); err != nil {
+	to, err := e.connect(ctx, o)
+	if err != nil {
 		return err
 	}
-	if e.conn, err = bus.Connect(ctx, bus.ConnConfig{Server: e.server, Name: "coordinator"}); err != nil {
+	to.Notice = o.Notice
+	to.Name = "coordinator of " + e.p.config.Name
+	if e.conn, err = bus.Connect(ctx, to); err != nil {
 		return err
+	}
+	to.Notice = nil // what becomes of the other connections, this one's notices say
+	if o.Elsewhere {
+		e.jobs = 2
+		return nil
 	}
 	hosts := max(1, o.Hosts)
 	workers := o.Workers
@@ -53,7 +64,8 @@ func (e *engine) start(ctx context.Context, o Options) (err error) {
 	workers = max(workers, hosts)
 	e.jobs = 2 * workers
 	for i := range hosts {
-		conn, err := bus.Connect(ctx, bus.ConnConfig{Server: e.server, Name: fmt.Sprintf("host %d", i+1)})
+		to.Name = fmt.Sprintf("host %d of %s", i+1, e.p.config.Name)
+		conn, err := bus.Connect(ctx, to)
 		if err != nil {
 			return err
 		}
@@ -86,6 +98,9 @@ func (e *engine) play(ctx context.Context, limit round.Time, watch coordinator.O
 		if p.config.Aggregate.Weights == SampleWeights {
 			c.Learning.Samples = p.set.Samples
 		}
+	}
+	if err := e.tell(&c, e.options); err != nil {
+		return nil, err
 	}
 	inner, stop := context.WithCancel(ctx)
 	defer stop()

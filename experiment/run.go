@@ -21,6 +21,8 @@ type Options struct {
 	Workers    int              // trainers in all; 0: one a core
 	Progress   func(Progress)   // called now and then from the run's goroutine; may be nil
 	Notice     func(string)     // what the user should know, a line each; may be nil
+	NATS       Connection       // how the server is reached
+	Elsewhere  bool             // no host in this process: others do the work
 
 	// Model is called with every round's model, which may be kept and not
 	// changed; may be nil.
@@ -170,7 +172,7 @@ func (p *problem) fixedRuntime(ctx context.Context, o Options, n int) (round.Tim
 	fixed.config.Stop = Stop{Rounds: n}
 	fixed.config.untrained()
 	o.notice(fmt.Sprintf("Rounds are not all alike: timing %d of the fixed schedule first.", n))
-	e, err := startEngine(ctx, &fixed, o)
+	e, err := startInside(ctx, &fixed, o)
 	if err != nil {
 		return 0, err
 	}

@@ -11,6 +11,7 @@ import (
 type program struct {
 	run     func(context.Context, experiment.Config, experiment.Options) (experiment.Summary, error)
 	resume  func(context.Context, string, experiment.Options) (experiment.Resumed, error)
+	host    func(context.Context, experiment.HostOptions) error
 	dryRun  func(context.Context, experiment.Config, experiment.Options) (experiment.Estimate, error)
 	sweep   func(context.Context, experiment.Sweep, experiment.Options) ([]experiment.Cell, error)
 	compare func(context.Context, experiment.Config, []string, experiment.Options) (*experiment.Comparison, error)
@@ -20,6 +21,7 @@ type program struct {
 var library = program{
 	run:     experiment.Run,
 	resume:  experiment.Resume,
+	host:    experiment.Host,
 	dryRun:  experiment.DryRun,
 	sweep:   experiment.RunSweep,
 	compare: experiment.Compare,

@@ -12,6 +12,8 @@ import (
 
 func resumeCommand(p program) *cobra.Command {
 	var quiet bool
+	var elsewhere bool
+	var connection connectionFlags
 	c := &cobra.Command{
 		Use:   "resume DIR",
 		Short: "Go on with a run that was stopped or died",
@@ -28,23 +30,32 @@ first starts again. The configuration is the folder's; a folder may be moved.`,
 			checkpoints, stop := checkpointSignals()
 			defer stop()
 			o.Checkpoint = checkpoints
-			r, err := p.resume(c.Context(), args[0], o)
-			show.close()
-			if r.Complete {
-				if !quiet {
-					fmt.Fprintf(c.OutOrStdout(), "%s holds a complete run: %d rounds, nothing to do.\n", args[0], r.Summary.Rounds)
-				}
-				return nil
-			}
-			kept := r.Summary.Version != ""
-			if kept && !quiet && (err == nil || errors.Is(err, context.Canceled)) {
-				writeSummary(c.OutOrStdout(), r.Config, r.Summary)
-			}
-			return interruptedRun(err, args[0], true)
+			o.NATS, o.Elsewhere = connection.c, elsewhere
+			return resumed(c, p, args[0], o, show, quiet)
 		},
 	}
 	c.Flags().BoolVar(&quiet, "quiet", false, "no progress and no closing summary")
+	c.Flags().BoolVar(&elsewhere, "elsewhere", false, "leave the work to hosts in other processes, as fedpace coordinator does")
+	connection.add(c)
+	connection.addKeys(c)
 	return c
+}
+
+// resumed goes on with the run in a folder and says what it came to.
+func resumed(c *cobra.Command, p program, dir string, o experiment.Options, show *display, quiet bool) error {
+	r, err := p.resume(c.Context(), dir, o)
+	show.close()
+	if r.Complete {
+		if !quiet {
+			fmt.Fprintf(c.OutOrStdout(), "%s holds a complete run: %d rounds, nothing to do.\n", dir, r.Summary.Rounds)
+		}
+		return nil
+	}
+	kept := r.Summary.Version != ""
+	if kept && !quiet && (err == nil || errors.Is(err, context.Canceled)) {
+		writeSummary(c.OutOrStdout(), r.Config, r.Summary)
+	}
+	return interruptedRun(err, dir, true)
 }
 
 func oneFolder(_ *cobra.Command, args []string) error {

@@ -9,6 +9,7 @@ import (
 
 func runCommand(p program) *cobra.Command {
 	var f flags
+	var connection connectionFlags
 	var dry bool
 	c := &cobra.Command{
 		Use:   "run",
@@ -27,6 +28,7 @@ the demonstration: FedAvg with K_r-rounds on FEMNIST with synthetic data.`,
 			}
 			show := newDisplay(c.ErrOrStderr(), f.quiet)
 			options := f.options(show)
+			options.NATS = connection.apply(&config)
 			if dry {
 				estimate, err := p.dryRun(c.Context(), config, options)
 				show.close()
@@ -47,6 +49,8 @@ the demonstration: FedAvg with K_r-rounds on FEMNIST with synthetic data.`,
 		},
 	}
 	f.add(c)
+	connection.add(c)
+	connection.addKeys(c)
 	c.Flags().BoolVar(&dry, "dry-run", false, "print the resolved configuration and what to expect, and run nothing")
 	return c
 }

@@ -1,0 +1,111 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"fedpace/experiment"
+)
+
+func coordinatorCommand(p program) *cobra.Command {
+	var f flags
+	var connection connectionFlags
+	var resume bool
+	c := &cobra.Command{
+		Use:   "coordinator",
+		Short: "Run one experiment whose work hosts elsewhere do",
+		Long: `Run one experiment as "fedpace run" does, with the same flags and the same
+results bit for bit, while hosts in other processes ("fedpace host") answer for
+its clients and train. They may come before or after it, and go at any time.
+The server is the one of --nats, or its own where nats.listen is set; those who
+join that one need credentials ("fedpace enroll").`,
+		Example: `  fedpace coordinator --nats nats://server:4222 --config exp.yaml
+  fedpace coordinator --set nats.listen=0.0.0.0:4222 --out runs/lab
+  fedpace coordinator --nats tls://a:4222,tls://b:4222 --set nats.replicas=3 --creds coordinator.creds --tls-ca ca.pem`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			config, err := f.load(c)
+			if err != nil {
+				return err
+			}
+			show := newDisplay(c.ErrOrStderr(), f.quiet)
+			options := f.options(show)
+			options.NATS, options.Elsewhere = connection.apply(&config), true
+			if config.NATS.URL == experiment.Embedded && config.NATS.Listen == "" {
+				return usage(c, errors.New("hosts need a server to meet the coordinator on: --nats nats://host:4222, or --set nats.listen=127.0.0.1:4222"))
+			}
+			checkpoints, stop := checkpointSignals()
+			defer stop()
+			options.Checkpoint = checkpoints
+			if resume && holdsRun(config.Out) {
+				return resumed(c, p, config.Out, options, show, f.quiet)
+			}
+			summary, err := p.run(c.Context(), config, options)
+			show.close()
+			if summary.Version != "" && !f.quiet && (err == nil || errors.Is(err, context.Canceled)) { // it left results
+				writeSummary(c.OutOrStdout(), config, summary)
+			}
+			return interruptedRun(err, config.Out, summary.Version != "")
+		},
+	}
+	f.add(c)
+	connection.add(c)
+	connection.addKeys(c)
+	c.Flags().BoolVar(&resume, "resume", false, "go on with the run that the folder holds, if it holds one")
+	return c
+}
+
+// holdsRun tells whether there is a run to go on with.
+func holdsRun(dir string) bool {
+	_, err := os.Stat(filepath.Join(dir, experiment.ConfigFile))
+	return err == nil
+}
+
+func hostCommand(p program) *cobra.Command {
+	var connection connectionFlags
+	var o experiment.HostOptions
+	var quiet bool
+	c := &cobra.Command{
+		Use:   "host",
+		Short: "Work for runs that coordinators elsewhere drive",
+		Long: `Answer for the simulated clients of runs and train for them. A host learns each
+run's configuration from its coordinator; it may start before or after it and
+stop at any time: others do its work again. Where it lacks the run's data or
+kernel class it answers for clients, says so, and leaves training to others.`,
+		Example: `  fedpace host --nats nats://server:4222
+  fedpace host --nats nats://server:4222 --run demo --workers 4 --once
+  fedpace host --nats tls://server:4222 --creds box.creds --tls-ca ca.pem --data /data/femnist.fp`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if connection.c.URL == "" {
+				return usage(c, errors.New("--nats is missing: the URL of the server on which the coordinator is, e.g. nats://host:4222"))
+			}
+			if c.Flags().Changed("workers") && o.Workers < 1 {
+				return usage(c, fmt.Errorf("--workers %d: want at least 1", o.Workers))
+			}
+			o.Version, o.NATS = version(), connection.c
+			if !quiet {
+				o.Notice = func(line string) { fmt.Fprintln(c.ErrOrStderr(), line) }
+			}
+			err := p.host(c.Context(), o)
+			if errors.Is(err, context.Canceled) {
+				return interruptedError{"this host has left its runs to others"}
+			}
+			return err
+		},
+	}
+	connection.add(c)
+	s := c.Flags()
+	s.StringVar(&o.Run, "run", "", "serve the run of this name alone; without it every run that is announced")
+	s.IntVar(&o.Workers, "workers", 0, "trainers for each run (default one a core)")
+	s.StringVar(&o.Data, "data", "", "where the run's data is on this machine, if not where the configuration says")
+	s.StringVar(&o.Name, "name", "", "name of this host in what coordinators say (default made of the machine's)")
+	s.BoolVar(&o.Once, "once", false, "end when the first run has ended")
+	s.BoolVar(&quiet, "quiet", false, "say nothing but what ends it")
+	return c
+}

@@ -375,6 +375,7 @@ func TestFoldersOfStoppedRuns(t *testing.T) {
 		}, "", "of a newer format: 2, and this version reads up to 1"},
 		{"another file", func(dir string) { change(dir, CheckpointFile, func([]byte) []byte { return []byte("my notes") }) }, "", "foreign: the file does not begin as one"},
 		{"rows are gone", func(dir string) { change(dir, RoundsFile, func(b []byte) []byte { return b[:30] }) }, "", "rounds.csv holds 30 bytes, and the checkpoint goes on from"},
+		{"the file of rows is gone", func(dir string) { remove(dir, RoundsFile) }, "", "rounds.csv is gone, and the checkpoint goes on from its byte"},
 		{"the configuration is gone", func(dir string) { remove(dir, ConfigFile) }, "", "no run is there to go on with"},
 		{"the configuration is not one", func(dir string) { change(dir, ConfigFile, func([]byte) []byte { return []byte("a: [") }) }, "", "config.yaml"},
 	} {

@@ -67,11 +67,30 @@ func reopenResults(dir string) (*Results, error) {
 // will write again.
 func (r *Results) goOn(sizes []outputSize) error {
 	r.sizes = sizes
+	for _, o := range sizes { // before any is cut
+		if err := r.reaches(o); err != nil {
+			return fmt.Errorf("results: %w", err)
+		}
+	}
 	if err := r.startRounds(); err != nil {
 		return err
 	}
 	if err := r.remove(SummaryFile, ModelFile, BestModelFile, PageFile, RoundsTable, ClientTable, unfinishedCheckpoint); err != nil {
 		return fmt.Errorf("results: %w", err)
+	}
+	return nil
+}
+
+// reaches says whether an output is as long as the checkpoint has it.
+func (r *Results) reaches(o outputSize) error {
+	info, err := os.Stat(r.path(o.Name))
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("%s is gone, and the checkpoint goes on from its byte %d", o.Name, o.Size)
+	case err != nil:
+		return err
+	case info.Size() < o.Size:
+		return fmt.Errorf("%s holds %d bytes, and the checkpoint goes on from %d: it has been changed since", o.Name, info.Size(), o.Size)
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package live_test
 
 import (
 	"math"
+	"net/http"
 	"testing"
 
 	"fedpace/coordinator/round"
@@ -51,11 +52,20 @@ func demoHub(name string, rounds int) *live.Hub {
 	return h
 }
 
+// demoRound is one of its later rounds.
+func demoRound(r int) live.Round {
+	at := round.Time(r) * 2e9
+	return live.Round{Report: &round.Report{
+		Round: r, Start: at - 2e9, End: at, LocalSteps: 8, LearningRate: 0.3, Cohort: 60, Outcomes: [round.Outcomes]int{round.Accepted: 60},
+		TrainingLoss: 1, WindowLoss: 1, SGDSteps: int64(8 * r), ValidationLoss: math.NaN(), ValidationAccuracy: math.NaN(),
+	}}
+}
+
 // serveHub serves such a run where tests find it.
 func serveHub(t testing.TB, name string) (*live.Hub, string) {
 	t.Helper()
 	h := demoHub(name, 60)
-	s, err := metrics.Serve(t.Context(), "127.0.0.1:0", metrics.Page{Path: "/", Handler: h.Handler()})
+	s, err := metrics.Serve(t.Context(), "127.0.0.1:0", metrics.Page{Path: "/", Handler: h.Handler()}, metrics.Page{Path: "/metrics", Handler: http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})})
 	if err != nil {
 		t.Fatal(err)
 	}

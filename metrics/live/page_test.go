@@ -116,7 +116,9 @@ func TestThePageOfARunThatStops(t *testing.T) {
 	b.do(chromedp.Navigate(run.address))
 	b.until("document.body.dataset.round > 2")
 	cancel()
+	since := time.Now()
 	<-run.done
+	t.Logf("the run ends %v after it was stopped", time.Since(since))
 	if !errors.Is(run.err, context.Canceled) {
 		t.Fatal(run.err)
 	}
@@ -129,11 +131,37 @@ func TestThePageOfARunThatStops(t *testing.T) {
 	if got := js[string](kept, "document.getElementById('status').innerText"); !strings.Contains(got, "Stopped") {
 		t.Errorf("the status is %q", got)
 	}
+}
 
-	// Resumed, it shows its whole history from the first round on.
-	again, err := experiment.ReadRounds(filepath.Join(c.Out, experiment.RoundsFile))
-	if err != nil || len(again) < 3 {
-		t.Fatal(len(again), err)
+// A run that goes on shows all of its rounds, not only those since.
+func TestThePageOfARunThatGoesOn(t *testing.T) {
+	b := open(t, 1280, 900, false)
+	c := config(t, "train=false", "stop.rounds=5000", "pace=20000", "checkpoint.seconds=0.1", "http=")
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	if _, err := experiment.Run(ctx, c, experiment.Options{Version: "test", Progress: func(p experiment.Progress) {
+		if p.Round > 1000 {
+			cancel()
+		}
+	}}); !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+	again, err := experiment.Resume(t.Context(), c.Out, experiment.Options{Version: "test"})
+	if err != nil || !again.Summary.Completed {
+		t.Fatal(again.Summary.Completed, err)
+	}
+	b.do(chromedp.Navigate(fileURL(filepath.Join(c.Out, experiment.PageFile))))
+	b.until("document.body.dataset.state === 'completed'")
+	b.shows(filepath.Join(c.Out, experiment.SummaryFile))
+	shown := js[struct {
+		Curves struct {
+			Each  int
+			Round []int
+		}
+		Round_Times struct{ Count int }
+	}](b, "JSON.parse(document.getElementById('snapshot').textContent)")
+	if n := len(shown.Curves.Round); shown.Curves.Each != 8 || n != 625 || shown.Curves.Round[0] != 8 || shown.Curves.Round[n-1] != 5000 || shown.Round_Times.Count != 5000 {
+		t.Errorf("%d points of %d rounds each, %d times of rounds, want 625 of 8 and 5000", n, shown.Curves.Each, shown.Round_Times.Count)
 	}
 }
 

@@ -1,0 +1,161 @@
+package live_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"fedpace/experiment"
+)
+
+// crowd watches a run as many do: viewers of the page, a scrape each second, a
+// look at the snapshot, and somebody who asks for the events and reads none.
+type crowd struct {
+	frames, scrapes atomic.Int64
+	bytes           atomic.Int64
+	failed          atomic.Pointer[string]
+}
+
+func (c *crowd) watch(ctx context.Context, group *sync.WaitGroup, address string, viewers int) {
+	get := func(path string, read func(io.Reader) error) {
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, address+path, nil)
+		if err != nil {
+			return
+		}
+		response, err := http.DefaultClient.Do(request)
+		if err != nil {
+			return // the run is over
+		}
+		defer response.Body.Close()
+		if response.StatusCode != http.StatusOK {
+			problem := path + ": " + response.Status
+			c.failed.Store(&problem)
+		}
+		_ = read(response.Body) // ends with the run
+	}
+	for range viewers {
+		group.Go(func() {
+			get("events", func(body io.Reader) error {
+				lines := bufio.NewReaderSize(body, 1<<20)
+				for {
+					line, err := lines.ReadString('\n')
+					if err != nil {
+						return err
+					}
+					c.bytes.Add(int64(len(line)))
+					if strings.HasPrefix(line, "data: ") {
+						c.frames.Add(1)
+					}
+				}
+			})
+		})
+	}
+	group.Go(func() {
+		for ctx.Err() == nil {
+			get("metrics", func(body io.Reader) error { _, err := io.Copy(io.Discard, body); return err })
+			c.scrapes.Add(1)
+			select {
+			case <-ctx.Done():
+			case <-time.After(time.Second):
+			}
+		}
+	})
+	host := strings.Trim(strings.TrimPrefix(address, "http://"), "/")
+	group.Go(func() {
+		silent, err := net.Dial("tcp", host)
+		if err != nil {
+			return
+		}
+		defer silent.Close()
+		_ = silent.(*net.TCPConn).SetReadBuffer(4096) // smaller is only worse for the server
+		fmt.Fprintf(silent, "GET /events HTTP/1.1\r\nHost: %s\r\n\r\n", host)
+		<-ctx.Done()
+	})
+}
+
+// A run that twenty watch, one of them without reading, while it is scraped
+// each second, is the run that nobody watches: to the bit, and in bounded memory.
+func TestWatchedIsUnwatched(t *testing.T) {
+	sets := []string{"stop.rounds=60", "evaluate.every=10", "name=watched"}
+	alone, err := experiment.Run(t.Context(), config(t, append(sets, "http=")...), experiment.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := heap()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	run := start(t.Context(), t, config(t, sets...))
+	var group sync.WaitGroup
+	var c crowd
+	c.watch(ctx, &group, run.address, 20)
+	<-run.done
+	cancel()
+	group.Wait()
+	if run.err != nil {
+		t.Fatal(run.err)
+	}
+	if problem := c.failed.Load(); problem != nil {
+		t.Error(*problem)
+	}
+	if run.summary.Fingerprint != alone.Fingerprint || *run.summary.ModelSHA256 != *alone.ModelSHA256 || *run.summary.TrainingLoss != *alone.TrainingLoss {
+		t.Errorf("watched: %s, model %s; alone: %s, model %s", run.summary.Fingerprint, *run.summary.ModelSHA256, alone.Fingerprint, *alone.ModelSHA256)
+	}
+	frames, scrapes := c.frames.Load(), c.scrapes.Load()
+	if frames < 40 || scrapes < 1 {
+		t.Errorf("%d frames and %d scrapes came of it", frames, scrapes)
+	}
+	after := heap()
+	t.Logf("%.2f s with 21 viewers, %.2f s alone; %d frames of %d bytes on average, %d scrapes; the heap grew by %d kB",
+		run.summary.WallSeconds, alone.WallSeconds, frames, c.bytes.Load()/max(frames, 1), scrapes, (after-before)/1000)
+	if after-before > 20e6 {
+		t.Errorf("the heap grew by %d bytes", after-before)
+	}
+}
+
+// heap is what is held after a collection, in bytes.
+func heap() int64 {
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
+
+// The hub alone costs a run next to nothing, watched or not: 1,000,000 rounds with
+// twenty viewers.
+func TestARunIsNotSlowedByItsViewers(t *testing.T) {
+	pass := func(viewers int) (longest, all time.Duration) {
+		h, address := serveHub(t, "demo")
+		ctx, cancel := context.WithCancel(t.Context())
+		var group sync.WaitGroup
+		var c crowd
+		if viewers > 0 {
+			c.watch(ctx, &group, address, viewers)
+			time.Sleep(50 * time.Millisecond)
+		}
+		begun := time.Now()
+		for r := range 1_000_000 {
+			one := time.Now()
+			h.Round(demoRound(60 + r))
+			longest = max(longest, time.Since(one))
+		}
+		all = time.Since(begun)
+		cancel()
+		group.Wait()
+		return longest, all
+	}
+	longestAlone, alone := pass(0)
+	longest, watched := pass(20)
+	t.Logf("1,000,000 rounds: %v alone (the longest took %v), %v watched (%v)", alone, longestAlone, watched, longest)
+	if each := watched / 1_000_000; each > 50*time.Microsecond {
+		t.Errorf("a round costs %v while twenty watch", each)
+	}
+}

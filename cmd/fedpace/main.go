@@ -134,7 +134,7 @@ local SGD steps decays by a schedule.`,
 		RunE:          func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	root.CompletionOptions.DisableDefaultCmd = true
-	root.AddCommand(runCommand(p), resumeCommand(p), coordinatorCommand(p), hostCommand(p), enrollCommand(), compareCommand(p), dataCommand(fetch.Archives(), fetch.Fetcher{}), paperCommand(), versionCommand(), configurationTopic())
+	root.AddCommand(runCommand(p), resumeCommand(p), coordinatorCommand(p), hostCommand(p), enrollCommand(), compareCommand(p), dataCommand(fetch.Archives(), fetch.Fetcher{}), paperCommand(), actorCommand(), versionCommand(), configurationTopic())
 	return root
 }
 

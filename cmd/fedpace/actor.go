@@ -1,0 +1,84 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"fedpace/actors/real"
+	"fedpace/bus"
+)
+
+func actorCommand() *cobra.Command {
+	var conn bus.ConnConfig
+	var device real.Config
+	var quiet bool
+	c := &cobra.Command{
+		Use:   "actor",
+		Short: "Take part in runs as a real device",
+		Long: `Take part in runs as a real device: fetch each task's model, run its local steps
+on this machine's own data and send the model back, with the time that it all
+took. A run names the devices that it wants in devices.names. Without --run the
+device waits for runs that name it, one after the other.
+
+With synthetic data the device makes its own, like that of the run's simulated
+clients. It keeps nothing between tasks and survives lost connections; stop it
+with Ctrl-C or SIGTERM at any time.`,
+		Example: `  fedpace actor --nats nats://lab:4222 --client pi1 --creds pi1.creds
+  fedpace actor --nats nats://lab:4222 --client pi1 --creds pi1.creds --data my.parquet --run demo --once`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			switch {
+			case conn.URL == "":
+				return usage(c, errors.New("--nats is missing: the URL of the run's server, e.g. nats://lab:4222"))
+			case device.ID == "":
+				return usage(c, errors.New("--client is missing: the id of this device, as the run's devices.names has it"))
+			}
+			if err := bus.CheckURL(conn.URL); err != nil {
+				return usage(c, fmt.Errorf("--nats: %w", err))
+			}
+			if err := bus.CheckDevice(device.ID); err != nil {
+				return usage(c, fmt.Errorf("--client: %w", err))
+			}
+			if device.Run != "" {
+				if err := bus.CheckToken("run", device.Run); err != nil {
+					return usage(c, fmt.Errorf("--run: %w", err))
+				}
+			}
+			show := newDisplay(c.ErrOrStderr(), quiet)
+			defer show.close()
+			conn.Name, conn.Notice, device.Notice = "device "+device.ID, show.notice, show.notice
+			return actor(c.Context(), conn, device)
+		},
+	}
+	s := c.Flags()
+	s.StringVar(&conn.URL, "nats", "", "URL of the run's NATS server")
+	s.StringVar(&device.ID, "client", "", "id of this device: letters, digits, - and _, the first a letter")
+	s.StringVar(&device.Run, "run", "", "take part in this run alone")
+	s.StringVar(&conn.Creds, "creds", "", "file of this device's credentials (fedpace enroll)")
+	s.StringVar(&conn.TLS.CA, "ca", "", "PEM file of the authority that signed the server's certificate")
+	s.StringVar(&conn.TLS.Cert, "cert", "", "PEM file of this device's certificate, where the server asks for one")
+	s.StringVar(&conn.TLS.Key, "key", "", "PEM file of its key")
+	s.StringVar(&device.Data, "data", real.SyntheticData, "path of this device's data, or synthetic")
+	s.StringVar(&device.Owner, "owner", "", "whose samples of the data are this device's, where it holds several clients': a name or a number")
+	s.BoolVar(&device.Once, "once", false, "end with the first run")
+	s.BoolVar(&quiet, "quiet", false, "say nothing")
+	return c
+}
+
+// actor works until it is stopped, which is its ordinary end. A server that is
+// not there yet is waited for: devices start before or after it.
+func actor(ctx context.Context, conn bus.ConnConfig, device real.Config) error {
+	conn.Patience = -1
+	to, err := bus.ConnectDevice(ctx, conn)
+	if err == nil {
+		err = real.Work(ctx, to, device)
+		to.Close()
+	}
+	if errors.Is(err, context.Canceled) && ctx.Err() != nil {
+		return nil
+	}
+	return err
+}

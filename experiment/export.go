@@ -1,0 +1,104 @@
+package experiment
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"time"
+
+	"fedpace/coordinator/round"
+	"fedpace/metrics/eventlog"
+	"fedpace/metrics/openmetrics"
+	"fedpace/metrics/perfetto"
+)
+
+// What a run is exported to, in its folder unless told otherwise.
+const (
+	TraceFile       = "trace.pftrace"
+	OpenMetricsFile = "openmetrics.txt"
+)
+
+// Traced is what ExportTrace wrote.
+type Traced struct {
+	Rounds, Tasks, Clients int
+	Torn                   bool // the log ends within a record: the run was killed, or goes on
+}
+
+// ExportTrace writes the event log of the run in a folder as a trace for
+// Perfetto, rounds from to to; zeros do not limit.
+func ExportTrace(dir string, w io.Writer, from, to int) (t Traced, err error) {
+	f, err := os.Open(filepath.Join(dir, EventsFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		if err := holdsRun(dir); err != nil {
+			return t, err
+		}
+		return t, fmt.Errorf("%s holds no %s: the run kept none (set events.sample to a number)", dir, EventsFile)
+	}
+	if err != nil {
+		return t, err
+	}
+	defer f.Close() // read only
+	log, err := eventlog.NewReader(f)
+	if err != nil {
+		return t, fmt.Errorf("%s: %w", f.Name(), err)
+	}
+	wrote, err := perfetto.Write(w, log, perfetto.Rounds{From: from, To: to})
+	if err != nil {
+		return t, fmt.Errorf("%s: %w", f.Name(), err)
+	}
+	return Traced{wrote.Rounds, wrote.Tasks, wrote.Clients, log.Torn()}, nil
+}
+
+// holdsRun says whether a folder holds a run's configuration.
+func holdsRun(dir string) error {
+	_, err := os.Stat(filepath.Join(dir, ConfigFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%s holds no run: it has no %s", dir, ConfigFile)
+	}
+	return err
+}
+
+// Exported is what ExportOpenMetrics wrote.
+type Exported struct {
+	Rounds   int
+	From, To time.Time // the run's start and its last round's end
+}
+
+// ExportOpenMetrics writes the run in a folder as OpenMetrics text in which its
+// virtual time begins at epoch; the zero time stands for the one with which the
+// run ends now, to the second.
+func ExportOpenMetrics(dir string, w io.Writer, epoch time.Time) (e Exported, err error) {
+	if err := holdsRun(dir); err != nil {
+		return e, err
+	}
+	c, err := Load(filepath.Join(dir, ConfigFile), nil)
+	if err != nil {
+		return e, err
+	}
+	var rounds []round.Report
+	for r, err := range Reports(filepath.Join(dir, RoundsFile)) {
+		if err != nil {
+			return e, err
+		}
+		rounds = append(rounds, r)
+	}
+	if len(rounds) == 0 {
+		return e, fmt.Errorf("%s: no round is complete", dir)
+	}
+	end := rounds[len(rounds)-1].End
+	if epoch.IsZero() {
+		epoch = time.Now().Truncate(time.Second).Add(-time.Duration(math.Ceil(end.Seconds())) * time.Second)
+	}
+	e = Exported{len(rounds), epoch, epoch.Add(time.Duration(end))}
+	return e, openmetrics.Write(w, openmetrics.Run{Name: c.Name, Task: string(c.Task), Schedule: c.Schedule.Name(), Seed: c.Seed}, epoch, rounds)
+}
+
+// WriteWhole writes a file that is there wholly or not at all, whatever becomes
+// of the program.
+func WriteWhole(path string, write func(io.Writer) error) error {
+	return replace(path, func(f *os.File) error { return write(f) })
+}

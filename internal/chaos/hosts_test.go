@@ -1,0 +1,153 @@
+//go:build unix
+
+package chaos
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+)
+
+// patience bounds every run here: they take seconds, on a machine that is busy
+// with others perhaps.
+const patience = 3 * time.Minute
+
+// course is a kind of run, with the result of one that nobody disturbs. Runs are
+// paced, so that they take seconds without taking the machine.
+type course struct {
+	name string
+	args []string
+	pace int
+
+	once sync.Once
+	want result
+}
+
+// small is what the courses share: a model whose sums travel in chunks.
+var small = []string{
+	"--set", "clients=60", "--set", "cohort=8", "--set", "schedule.k0=6", "--set", "schedule.k=fixed",
+	"--set", "evaluate.every=4", "--set", "nats.ack_seconds=1", "--set", "checkpoint.seconds=0.3",
+}
+
+var courses = []*course{
+	{name: "all", pace: 5, args: []string{"--set", "stop.rounds=10"}},
+	{name: "deadline", pace: 5, args: []string{
+		"--set", "stop.rounds=10", "--set", "close.rule=deadline", "--set", "close.seconds=1.8", "--set", "compute.std=0.02",
+	}},
+	{name: "buffered", pace: 5, args: []string{
+		"--set", "stop.rounds=20", "--set", "close.rule=buffered", "--set", "close.n=4", "--set", "close.staleness_limit=8", "--set", "compute.std=0.02",
+	}},
+	{name: "scaffold", pace: 5, args: []string{"--set", "stop.rounds=8", "--set", "aggregate.algorithm=scaffold"}},
+}
+
+func (c *course) flags(out string, more ...string) []string {
+	args := append([]string{"--out", out, "--set", "name=" + filepath.Base(filepath.Dir(out)) + "-" + c.name}, small...)
+	return append(append(args, c.args...), more...)
+}
+
+// undisturbed is the course's result in one process.
+func (c *course) undisturbed(t *testing.T) result {
+	t.Helper()
+	c.once.Do(func() {
+		out := filepath.Join(t.TempDir(), "run")
+		fedpace(t, append([]string{"run"}, c.flags(out)...)...).finish(patience)
+		c.want = resultOf(t, out)
+	})
+	t.Logf("%s: %+v", c.name, c.want)
+	if !c.want.Completed || c.want.Model == "" {
+		t.Fatalf("the undisturbed run came to %+v", c.want)
+	}
+	return c.want
+}
+
+// coordinate starts the course's coordinator.
+func (c *course) coordinate(t *testing.T, url, out string, more ...string) *process {
+	t.Helper()
+	args := append([]string{"coordinator", "--nats", url, "--set", "pace=" + strconv.Itoa(c.pace)}, c.flags(out, more...)...)
+	return fedpace(t, args...)
+}
+
+func TestAnyNumberOfHostsGivesOneModel(t *testing.T) {
+	t.Parallel()
+	c := courses[0]
+	want := c.undisturbed(t)
+	for _, n := range []int{1, 2, 4} {
+		t.Run(fmt.Sprint(n), func(t *testing.T) {
+			t.Parallel()
+			s := newServer(t, serverOptions{})
+			out := filepath.Join(t.TempDir(), "run")
+			// Some hosts are there before the coordinator, some come after it.
+			for range n / 2 {
+				host(t, s.url())
+			}
+			p := c.coordinate(t, s.url(), out, "--set", "pace=0")
+			for range n - n/2 {
+				host(t, s.url(), "--once")
+			}
+			p.finish(patience)
+			resultOf(t, out).equals(t, want, fmt.Sprint(n, " hosts"))
+		})
+	}
+	t.Run("its own host over an external server", func(t *testing.T) {
+		t.Parallel()
+		s := newServer(t, serverOptions{})
+		out := filepath.Join(t.TempDir(), "run")
+		host(t, s.url(), "--once") // helps, if there is anything left
+		fedpace(t, append([]string{"run"}, c.flags(out, "--set", "nats.url="+s.url())...)...).finish(patience)
+		resultOf(t, out).equals(t, want, "run --set nats.url")
+	})
+}
+
+func TestKill9OfHostsAndServers(t *testing.T) {
+	trials, kills := 1, 2
+	if os.Getenv("FEDPACE_LONG") != "" {
+		trials, kills = 9, 3 // of each course: 108 in all
+	}
+	for _, c := range courses {
+		c.undisturbed(t)
+	}
+	for trial := range trials {
+		for _, c := range courses {
+			t.Run(fmt.Sprint(c.name, trial), func(t *testing.T) {
+				t.Parallel()
+				c.disturbed(t, rand.New(rand.NewPCG(uint64(trial), 7)), kills)
+			})
+		}
+	}
+}
+
+// disturbed plays the course while hosts and the server die.
+func (c *course) disturbed(t *testing.T, draws *rand.Rand, kills int) {
+	s := newServer(t, serverOptions{})
+	out := filepath.Join(t.TempDir(), "run")
+	hosts := []*process{host(t, s.url()), host(t, s.url())}
+	p := c.coordinate(t, s.url(), out)
+	p.until("is there with 1 trainer", patience)
+	for range kills {
+		time.Sleep(time.Duration(draws.Int64N(int64(1500 * time.Millisecond))))
+		if !p.running() {
+			break
+		}
+		switch draws.IntN(4) {
+		case 0:
+			s.kill()
+			time.Sleep(time.Duration(draws.Int64N(int64(300 * time.Millisecond))))
+			s.start()
+		case 1: // and what it had on disk
+			s.kill()
+			s.forget()
+			s.start()
+		default:
+			i := draws.IntN(2)
+			hosts[i].kill()
+			hosts[i] = host(t, s.url())
+		}
+	}
+	p.finish(patience)
+	resultOf(t, out).equals(t, c.undisturbed(t), "disturbed")
+}

@@ -1,0 +1,93 @@
+//go:build unix
+
+package chaos
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+)
+
+// serverVariable makes the test's binary a NATS server with these options, so
+// that a server can be a process to be killed.
+const serverVariable = "FEDPACE_TEST_NATS_SERVER"
+
+// program is the path of the program under test.
+var program string
+
+func TestMain(m *testing.M) {
+	if text := os.Getenv(serverVariable); text != "" {
+		if err := serve(text); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	os.Exit(buildAndRun(m))
+}
+
+func buildAndRun(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "fedpace-chaos-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(dir)
+	program = filepath.Join(dir, "fedpace")
+	if out, err := exec.Command("go", "build", "-o", program, "fedpace/cmd/fedpace").CombinedOutput(); err != nil {
+		fmt.Fprintf(os.Stderr, "%v\n%s", err, out)
+		return 1
+	}
+	return m.Run()
+}
+
+// serverOptions are those of a server's process.
+type serverOptions struct {
+	Name        string
+	Port        int
+	Store       string
+	ClusterPort int      // 0: alone
+	Routes      []string // of the cluster
+	Config      string   // a file in place of all that
+}
+
+// serve runs a server until the process ends.
+func serve(text string) error {
+	var o serverOptions
+	if err := json.Unmarshal([]byte(text), &o); err != nil {
+		return err
+	}
+	options := &server.Options{
+		ServerName: o.Name, Host: "127.0.0.1", Port: o.Port, JetStream: true, StoreDir: o.Store, NoSigs: true,
+		PingInterval: 2 * time.Second,
+	}
+	if o.Config != "" {
+		var err error
+		if options, err = server.ProcessConfigFile(o.Config); err != nil {
+			return err
+		}
+		options.NoSigs = false // a reload is asked for by a signal
+	}
+	if o.ClusterPort != 0 {
+		options.Cluster = server.ClusterOpts{Name: "test", Host: "127.0.0.1", Port: o.ClusterPort}
+		for _, r := range o.Routes {
+			options.RoutesStr = r + "," + options.RoutesStr
+		}
+		options.RoutesStr = options.RoutesStr[:len(options.RoutesStr)-1]
+		options.Routes = server.RoutesFromStr(options.RoutesStr)
+	}
+	s, err := server.NewServer(options)
+	if err != nil {
+		return err
+	}
+	s.ConfigureLogger()
+	s.Start()
+	s.WaitForShutdown()
+	return nil
+}

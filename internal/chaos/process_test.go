@@ -1,0 +1,201 @@
+//go:build unix
+
+package chaos
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// process is one that a test may kill. It ends with the test at the latest.
+type process struct {
+	t    *testing.T
+	name string
+	cmd  *exec.Cmd
+	done chan struct{} // closed when it has ended
+
+	mu   sync.Mutex
+	text bytes.Buffer // all that it said
+}
+
+func (p *process) Write(b []byte) (int, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.text.Write(b)
+}
+
+func (p *process) said() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.text.String()
+}
+
+func start(t *testing.T, name string, cmd *exec.Cmd) *process {
+	t.Helper()
+	p := &process{t: t, name: name, cmd: cmd, done: make(chan struct{})}
+	cmd.Stdout, cmd.Stderr = p, p
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		_ = cmd.Wait() // its exit status says it
+		close(p.done)
+	}()
+	t.Cleanup(func() {
+		p.kill()
+		if t.Failed() {
+			t.Logf("%s said:\n%s", name, p.said())
+		}
+	})
+	return p
+}
+
+// kill is kill -9, and waits until the process is gone.
+func (p *process) kill() {
+	_ = p.cmd.Process.Kill() // one that has ended is as dead
+	<-p.done
+}
+
+// running tells whether it has not ended.
+func (p *process) running() bool {
+	select {
+	case <-p.done:
+		return false
+	default:
+		return true
+	}
+}
+
+// finish waits for a clean end.
+func (p *process) finish(within time.Duration) {
+	p.t.Helper()
+	select {
+	case <-p.done:
+	case <-time.After(within):
+		p.t.Fatalf("%s has not ended within %v", p.name, within)
+	}
+	if code := p.cmd.ProcessState.ExitCode(); code != 0 {
+		p.t.Fatalf("%s: exit status %d", p.name, code)
+	}
+}
+
+// until waits until the process has said something.
+func (p *process) until(text string, within time.Duration) {
+	p.t.Helper()
+	for end := time.Now().Add(within); !strings.Contains(p.said(), text); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) || !p.running() {
+			p.t.Fatalf("%s does not say %q", p.name, text)
+		}
+	}
+}
+
+func fedpace(t *testing.T, args ...string) *process {
+	t.Helper()
+	return start(t, "fedpace "+args[0], exec.Command(program, args...))
+}
+
+func host(t *testing.T, url string, args ...string) *process {
+	t.Helper()
+	return fedpace(t, append([]string{"host", "--nats", url, "--workers", "1"}, args...)...)
+}
+
+// natsServer is a server in a process of its own.
+type natsServer struct {
+	*process
+	t       *testing.T
+	options serverOptions
+}
+
+func newServer(t *testing.T, o serverOptions) *natsServer {
+	t.Helper()
+	if o.Port == 0 {
+		o.Port = freePort(t)
+	}
+	if o.Store == "" {
+		o.Store = t.TempDir()
+	}
+	s := &natsServer{t: t, options: o}
+	s.start()
+	return s
+}
+
+func (s *natsServer) url() string { return fmt.Sprintf("nats://127.0.0.1:%d", s.options.Port) }
+
+// start starts the server, also after kill, and waits until it listens.
+func (s *natsServer) start() {
+	s.t.Helper()
+	text, err := json.Marshal(s.options)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	self, err := os.Executable()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	cmd := exec.Command(self)
+	cmd.Env = append(os.Environ(), serverVariable+"="+string(text))
+	s.process = start(s.t, "NATS server", cmd)
+	for end := time.Now().Add(30 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		c, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", s.options.Port))
+		if err == nil {
+			c.Close()
+			return
+		}
+		if time.Now().After(end) || !s.running() {
+			s.t.Fatalf("the server does not listen: %v\n%s", err, s.said())
+		}
+	}
+}
+
+// forget takes away what the server has on disk.
+func (s *natsServer) forget() {
+	s.options.Store = s.t.TempDir()
+}
+
+func freePort(t *testing.T) int {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port
+}
+
+// result is what must not depend on anything that happens to a run.
+type result struct {
+	Completed   bool
+	Rounds      int
+	Model       string `json:"model_sha256"`
+	Fingerprint string
+	Outcomes    map[string]int64
+	Loss        float64 `json:"validation_loss"`
+}
+
+func resultOf(t *testing.T, dir string) (r result) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(dir, "summary.json"))
+	if err == nil {
+		err = json.Unmarshal(text, &r)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func (r result) equals(t *testing.T, want result, how string) {
+	t.Helper()
+	if got, want := fmt.Sprintf("%+v", r), fmt.Sprintf("%+v", want); got != want {
+		t.Errorf("%s:\n got %s\nwant %s", how, got, want)
+	}
+}

@@ -21,12 +21,17 @@ type Progress struct {
 	TargetAccuracy     float64 // the accuracy at which the run stops; 0: none
 
 	Elapsed time.Duration // wall time since the run's start
+	Done    bool          // the run is complete
 }
 
 // Fraction is the part of the run that is done, from 0 to 1: the largest over
 // the stops whose end is known, for the first that is reached ends the run.
-// It is 0 when none is known.
+// It is 0 when none is known, and 1 of a run that is complete, wherever it
+// ended.
 func (p Progress) Fraction() float64 {
+	if p.Done {
+		return 1
+	}
 	f := 0.0
 	if p.Rounds > 0 {
 		f = max(f, float64(p.Round)/float64(p.Rounds))

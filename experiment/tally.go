@@ -183,7 +183,7 @@ func (t *tally) summary(result *coordinator.Result) Summary {
 // finish writes the models and, last, the summary.
 func (t *tally) finish(result *coordinator.Result, s Summary) error {
 	if t.o.Progress != nil {
-		t.progress.Elapsed = time.Since(t.started)
+		t.progress.Elapsed, t.progress.Done = time.Since(t.started), result.Completed
 		t.o.Progress(t.progress)
 	}
 	var err error

@@ -42,11 +42,16 @@ same virtual time, and print one table. The schedules are
 			if err != nil {
 				return interrupted(err, config.Out, true)
 			}
+			if f.json {
+				return printJSON(c, result)
+			}
 			return result.WriteTable(c.OutOrStdout())
 		},
 	}
 	f.add(c)
 	wide.add(c)
-	c.Flags().StringSliceVar(&schedules, "schedules", []string{"fixed", "k-rounds"}, "schedules to run, separated by commas")
+	jsonFlag(c, &f.json, "a summary for each schedule; of a sweep its rows")
+	c.Flags().StringSliceVar(&schedules, "schedules", []string{"fixed", "k-rounds"}, "`SCHEDULES` to run, separated by commas")
+	complete(c, "schedules", scheduleList)
 	return c
 }

@@ -43,19 +43,17 @@ join that one need credentials ("fedpace enroll").`,
 			defer stop()
 			options.Checkpoint = checkpoints
 			if resume && holdsRun(config.Out) {
-				return resumed(c, p, config.Out, options, show, f.quiet)
+				return resumed(c, p, config.Out, options, show, &f)
 			}
 			summary, err := p.run(c.Context(), config, options)
 			show.close()
-			if summary.Version != "" && !f.quiet && (err == nil || errors.Is(err, context.Canceled)) { // it left results
-				writeSummary(c.OutOrStdout(), config, summary)
-			}
-			return interruptedRun(err, config.Out, summary.Version != "")
+			return errors.Join(interruptedRun(err, config.Out, summary.Version != ""), f.report(c, config, summary, err))
 		},
 	}
 	f.add(c)
 	connection.add(c)
 	connection.addKeys(c)
+	jsonFlag(c, &f.json, "the run's summary.json and out, its folder")
 	c.Flags().BoolVar(&resume, "resume", false, "go on with the run that the folder holds, if it holds one")
 	return c
 }

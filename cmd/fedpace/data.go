@@ -56,6 +56,7 @@ const synthetic = "synthetic:"
 func (s *source) add(c *cobra.Command) {
 	f := c.Flags()
 	f.StringVar(&s.options.Task, "task", "", "task that the set must be of: "+strings.Join(data.SyntheticTasks(), ", "))
+	complete(c, "task", words(data.SyntheticTasks()...))
 	f.Uint64Var(&s.options.Seed, "seed", 1, "seed of the split and of whatever is drawn")
 	f.IntVar(&s.options.MinTweets, "min-tweets", 10, "tweets that a Sentiment140 user must have")
 	f.IntVar(&s.options.Classes, "classes", 0, "labels of own data (default: the largest label and one)")
@@ -66,6 +67,7 @@ func (s *source) addPartition(c *cobra.Command, kind string) {
 	s.kindFlag = kind
 	p, f := &s.options.Partition, c.Flags()
 	f.StringVar(&p.Kind, kind, "", "deal the samples to other clients: "+strings.Join(dealt(), ", "))
+	complete(c, kind, words(dealt()...))
 	f.IntVar(&p.Clients, "clients", 0, "clients to deal to (default: as many as the set has)")
 	f.Float64Var(&p.Alpha, "alpha", 0, "concentration of dirichlet and quantity (default 0.5), of pachinko's coarse labels (default 0.1)")
 	f.Float64Var(&p.Beta, "beta", 0, "concentration of pachinko's fine labels (default 10)")

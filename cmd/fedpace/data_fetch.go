@@ -35,9 +35,9 @@ is left as it is. The archives:
 			if err != nil {
 				return usage(c, err)
 			}
-			show := newFetchDisplay(c.ErrOrStderr(), quiet)
+			show := newDisplay(c.ErrOrStderr(), quiet)
 			fetcher := fetcher
-			fetcher.Progress, fetcher.Notice = show.progress, show.notice
+			fetcher.Progress, fetcher.Notice = show.fetched, show.notice
 			result, err := fetcher.Fetch(c.Context(), archive, to)
 			show.close()
 			if stopped := (*fetch.IncompleteError)(nil); errors.Is(err, context.Canceled) && errors.As(err, &stopped) {

@@ -14,6 +14,7 @@ import (
 func dataInfoCommand() *cobra.Command {
 	var s source
 	var figure string
+	var asJSON bool
 	c := &cobra.Command{
 		Use:   "info PATH",
 		Short: "Say what a set is like",
@@ -52,6 +53,9 @@ other clients would come to, and writes nothing.`,
 					return fmt.Errorf("--plot: %w", err)
 				}
 			}
+			if asJSON {
+				return printJSON(c, stats)
+			}
 			if _, err := io.WriteString(c.OutOrStdout(), stats.String()); err != nil {
 				return err
 			}
@@ -64,6 +68,7 @@ other clients would come to, and writes nothing.`,
 	s.add(c)
 	s.addPartition(c, "partition")
 	c.Flags().Float64Var(&s.heterogeneity, "heterogeneity", 1, "how far the clients of a synthetic set differ")
+	jsonFlag(c, &asJSON, "what the set is like")
 	c.Flags().StringVar(&figure, "plot", "", "draw samples per client and classes to this .svg or .png file")
 	return c
 }

@@ -240,7 +240,7 @@ func TestMistakesWithData(t *testing.T) {
 		{[]string{"info"}, 2, `found 0 arguments, want one: the set's path, or synthetic:TASK (see fedpace data info --help)`},
 		{[]string{"info", "a", "b"}, 2, `found 2 arguments, want one`},
 		{[]string{"info", "tweets.csv", "--fast"}, 2, `unknown flag: --fast (see fedpace data info --help)`},
-		{[]string{"info", "tweets.csv", "--task", "sent"}, 2, `--task "sent": want one of cifar100, femnist, sent140, shakespeare`},
+		{[]string{"info", "tweets.csv", "--task", "sent"}, 2, `--task "sent": want one of cifar100, femnist, logistic, quadratic, sent140, shakespeare`},
 		{[]string{"info", "tweets.csv", "--alpha", "0.3"}, 2, `--alpha: goes with --partition dirichlet, pachinko, quantity`},
 		{[]string{"info", "tweets.csv", "--partition", "natural"}, 2, `--partition "natural": want one of iid, dirichlet, shards, pachinko, quantity`},
 		{[]string{"info", "tweets.csv", "--clients", "0"}, 2, `--clients 0: want more than 0`},
@@ -436,7 +436,8 @@ func TestFetchLine(t *testing.T) {
 		"x  2.0 GB of 2.0 GB  100 %  1.0 GB/s":           {Archive: "x", Done: 2e9, Total: 2e9, Elapsed: 2 * time.Second},
 		"x  999 bytes":                                   {Archive: "x", Done: 999, Total: -1},
 	} {
-		if got := fetchLine(p); got != want {
+		of := statusOfFetch(p)
+		if got := of.line(); got != want {
 			t.Errorf("got  %s\nwant %s", got, want)
 		}
 	}
@@ -444,27 +445,5 @@ func TestFetchLine(t *testing.T) {
 		if got := bytesOf(n); got != want {
 			t.Errorf("%d is %s, want %s", n, got, want)
 		}
-	}
-}
-
-// The bar of a download ends with its display, whatever its state.
-func TestTheBarOfADownloadEnds(t *testing.T) {
-	for _, total := range []int64{100, -1} {
-		var b bytes.Buffer
-		d := newFetchDisplay(&b, false)
-		d.bar = true
-		for n := range int64(101) {
-			d.progress(fetch.Progress{Archive: "x", Done: n, Total: total, Elapsed: time.Second})
-		}
-		d.notice("by the way")
-		d.progress(fetch.Progress{Archive: "x", Done: 50, Total: total, Elapsed: time.Second})
-		done := make(chan struct{})
-		go func() { d.close(); close(done) }()
-		select {
-		case <-done:
-		case <-time.After(20 * time.Second):
-			t.Fatal("the bar does not end")
-		}
-		has(t, b.String(), "x  100 bytes", "by the way\n", "x  50 bytes")
 	}
 }

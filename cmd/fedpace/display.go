@@ -4,72 +4,82 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"os"
-	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
-
-	"github.com/vbauerster/mpb/v8"
-	"github.com/vbauerster/mpb/v8/decor"
-	"golang.org/x/term"
 
 	"fedpace/experiment"
 )
 
-// display shows progress: a bar on a terminal, else a plain line now and then.
-// Its methods may be called from any goroutine; close ends all that it started.
+// display shows how far something is: one line that is drawn over on a terminal,
+// else a plain line now and then. Its methods may be called from any goroutine.
 type display struct {
-	out   io.Writer
-	quiet bool
-	bar   bool          // whether out is a terminal
-	every time.Duration // between plain lines
-
-	last atomic.Pointer[experiment.Progress] // read by the bar's own goroutine
+	out    io.Writer
+	quiet  bool
+	screen screen
 
 	mu      sync.Mutex
+	began   time.Time // when the first plain line was
 	printed time.Time // when the last plain line was
-	bars    *mpb.Progress
-	current *mpb.Bar
+	current string    // what the line on the screen is about; "": there is none
 }
 
+// A plain line comes every three seconds at first, so that there is life, and
+// more and more seldom, so that a log of hours stays short.
 const (
-	lineEvery = 3 * time.Second // keeps a log short and still shows life
-	barParts  = 1000            // a bar is drawn to a thousandth
-	barWidth  = 20
+	lineEvery   = 3 * time.Second
+	lineSeldom  = time.Minute
+	linesGrowBy = 20 // a part of the time so far
 )
 
 func newDisplay(out io.Writer, quiet bool) *display {
-	f, ok := out.(*os.File)
-	return &display{
-		out: out, quiet: quiet, every: lineEvery,
-		bar: ok && term.IsTerminal(int(f.Fd())),
-	}
+	return &display{out: out, quiet: quiet, screen: screenOf(out)}
 }
 
-// progress takes the newest state.
-func (d *display) progress(p experiment.Progress) {
+// progress takes a run's newest state.
+func (d *display) progress(p experiment.Progress) { d.show(statusOf(p)) }
+
+func (d *display) show(s status) {
 	if d.quiet {
 		return
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if !d.bar {
-		if now := time.Now(); now.Sub(d.printed) >= d.every {
-			d.printed = now
-			fmt.Fprintln(d.out, line(p))
-		}
+	if !d.screen.terminal {
+		d.log(s)
 		return
 	}
-	if before := d.last.Load(); before != nil && before.Schedule != p.Schedule { // a comparison's next run
-		d.endBar()
+	if d.current != s.of {
+		d.leave()
 	}
-	d.last.Store(&p)
-	if d.current == nil {
-		d.startBar()
+	bar, text := s.drawn(d.screen.width())
+	if bar != "" {
+		bar = d.screen.paint(progressColour, bar) + " "
 	}
-	// Only endBar completes a bar: a full one could not be drawn any more.
-	d.current.SetCurrent(int64(min(p.Fraction()*barParts, barParts-1)))
+	fmt.Fprint(d.out, "\r"+bar+text+clearRest)
+	d.current = s.of
+}
+
+// clearRest erases to the end of the line (ECMA-48, EL).
+const clearRest = "\x1b[K"
+
+func (d *display) log(s status) {
+	now := time.Now()
+	if d.began.IsZero() {
+		d.began = now
+	}
+	every := min(max(lineEvery, now.Sub(d.began)/linesGrowBy), lineSeldom)
+	if now.Sub(d.printed) >= every {
+		d.printed = now
+		fmt.Fprintln(d.out, s.line())
+	}
+}
+
+// leave ends the line on the screen: what comes is below it.
+func (d *display) leave() {
+	if d.current != "" {
+		fmt.Fprintln(d.out)
+		d.current = ""
+	}
 }
 
 // notice prints a line beside the progress.
@@ -79,61 +89,46 @@ func (d *display) notice(text string) {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.endBar()
+	d.leave()
 	fmt.Fprintln(d.out, text)
 }
 
-// close leaves the last state on the screen and ends the bar's goroutines.
+// close leaves the last state on the screen.
 func (d *display) close() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.endBar()
+	d.leave()
 }
 
-func (d *display) startBar() {
-	d.bars = mpb.New(mpb.WithOutput(d.out), mpb.WithAutoRefresh())
-	d.current = d.bars.New(barParts, mpb.BarStyle(),
-		mpb.BarWidth(barWidth),
-		mpb.AppendDecorators(decor.Any(func(decor.Statistics) string { return line(*d.last.Load()) })))
-}
-
-// endBar draws the bar a last time and waits until that has happened.
-func (d *display) endBar() {
-	if d.current == nil {
-		return
+// statusOf is a run's state.
+func statusOf(p experiment.Progress) status {
+	s := status{of: p.Schedule, done: p.Fraction()}
+	add := func(rank int, format string, a ...any) {
+		s.parts = append(s.parts, part{fmt.Sprintf(format, a...), rank})
 	}
-	if d.last.Load().Fraction() >= 1 {
-		d.current.SetCurrent(barParts)
-	} else {
-		d.current.Abort(false)
-	}
-	d.bars.Wait()
-	d.bars, d.current = nil, nil
-}
-
-// line is a run's state in one line.
-func line(p experiment.Progress) string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%s  round %d", p.Schedule, p.Round)
+	add(0, "%s", p.Schedule)
 	if p.Rounds > 0 {
-		fmt.Fprintf(&b, "/%d", p.Rounds)
+		add(0, "round %d/%d", p.Round, p.Rounds)
+	} else {
+		add(0, "round %d", p.Round)
 	}
-	fmt.Fprintf(&b, "  %s", experiment.VirtualTime(p.VirtualSeconds))
 	if p.VirtualTotal > 0 {
-		fmt.Fprintf(&b, " of %s", experiment.VirtualTime(p.VirtualTotal))
+		add(3, "%s of %s", experiment.VirtualTime(p.VirtualSeconds), experiment.VirtualTime(p.VirtualTotal))
+	} else {
+		add(3, "%s", experiment.VirtualTime(p.VirtualSeconds))
 	}
-	fmt.Fprintf(&b, "  K %d", p.LocalSteps)
+	add(4, "K %d", p.LocalSteps)
 	if !math.IsNaN(p.TrainingLoss) {
-		fmt.Fprintf(&b, "  loss %.3f", p.TrainingLoss)
+		add(2, "loss %.3f", p.TrainingLoss)
 	}
 	if !math.IsNaN(p.ValidationAccuracy) {
-		fmt.Fprintf(&b, "  accuracy %.3f", p.ValidationAccuracy)
+		add(2, "accuracy %.3f", p.ValidationAccuracy)
 	}
 	if r := p.RoundsPerSecond(); r > 0 {
-		fmt.Fprintf(&b, "  %.3g rounds/s", r)
+		add(5, "%.3g rounds/s", r)
 	}
 	if left, known := p.Left(); known && p.Fraction() < 1 {
-		fmt.Fprintf(&b, "  %s left", left.Round(time.Second))
+		add(1, "%s left", left.Round(time.Second))
 	}
-	return b.String()
+	return s
 }

@@ -16,15 +16,19 @@ type flags struct {
 	out    string
 	force  bool
 	quiet  bool
+	json   bool
 }
 
 func (f *flags) add(c *cobra.Command) {
 	s := c.Flags()
-	s.StringVar(&f.config, "config", "", "YAML file to read; without it the demonstration is the base")
-	s.StringArrayVar(&f.sets, "set", nil, "set a key, as in schedule.k=error; may be repeated (keys: fedpace help configuration)")
-	s.StringVar(&f.out, "out", "", "folder of the results; the same as --set out=")
+	s.StringVar(&f.config, "config", "", "YAML `FILE` to read; without it the demonstration is the base")
+	s.StringArrayVar(&f.sets, "set", nil, "set `KEY=VALUE`, as in schedule.k=error; may be repeated (keys: fedpace help configuration)")
+	s.StringVar(&f.out, "out", "", "`DIR` for the results; the same as --set out=")
 	s.BoolVar(&f.force, "force", false, "replace the run that the folder holds")
 	s.BoolVar(&f.quiet, "quiet", false, "no progress and no closing summary")
+	complete(c, "config", filesOf("yaml", "yml"))
+	complete(c, "set", assignments)
+	complete(c, "out", folders)
 }
 
 // load makes the configuration that the flags ask for.

@@ -2,23 +2,68 @@ package main
 
 import (
 	"fmt"
+	"runtime"
 	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
+	"fedpace/actors/learn"
 	"fedpace/experiment"
 )
 
 func versionCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:     "version",
-		Short:   "Print the version",
-		Example: "  fedpace version",
-		Args:    cobra.NoArgs,
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "version",
+		Short: "Print the version",
+		Example: `  fedpace version
+  fedpace version --json`,
+		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
+			if asJSON {
+				return printJSON(c, struct {
+					Version string `json:"version"`
+					Go      string `json:"go"`
+					System  string `json:"system"`
+					Kernel  string `json:"kernel"`
+				}{version(), runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH, learn.Kernel()})
+			}
 			_, err := fmt.Fprintln(c.OutOrStdout(), "fedpace "+version())
 			return err
+		},
+	}
+	jsonFlag(c, &asJSON, "the version, Go's, the system and the class of kernels")
+	return c
+}
+
+// helpCommand is help whose topic must exist.
+func helpCommand(root *cobra.Command) *cobra.Command {
+	return &cobra.Command{
+		Use:   "help [COMMAND]",
+		Short: "Help about any command",
+		Example: `  fedpace help configuration
+  fedpace help data prepare`,
+		RunE: func(c *cobra.Command, args []string) error {
+			of, rest, err := root.Find(args)
+			if err != nil || len(rest) > 0 {
+				return usageError{"", fmt.Errorf("no help on %.60q", strings.Join(args, " "))}
+			}
+			of.InitDefaultHelpFlag()
+			return of.Help()
+		},
+		ValidArgsFunction: func(_ *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
+			of, _, err := root.Find(args)
+			if err != nil {
+				return nil, cobra.ShellCompDirectiveNoFileComp
+			}
+			var names []string
+			for _, below := range of.Commands() {
+				if !below.Hidden && strings.HasPrefix(below.Name(), begun) {
+					names = append(names, cobra.CompletionWithDesc(below.Name(), below.Short))
+				}
+			}
+			return names, cobra.ShellCompDirectiveNoFileComp
 		},
 	}
 }

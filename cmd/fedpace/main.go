@@ -40,11 +40,16 @@ func execute(ctx context.Context, p program, args []string, stdout, stderr io.Wr
 
 // perform is execute for any command line.
 func perform(ctx context.Context, root *cobra.Command, args []string, stdout, stderr io.Writer) int {
-	prepareUsage(root)
+	out := &checked{to: stdout}
 	root.SetArgs(args)
-	root.SetOut(stdout)
+	root.SetOut(out)
 	root.SetErr(stderr)
+	addCompletion(root)
+	prepareUsage(root)
 	err := root.ExecuteContext(ctx)
+	if lost := out.lost(); err == nil || lost != nil && !errors.Is(err, context.Canceled) {
+		err = lost // which is why the command failed, where it did
+	}
 	switch usage := (usageError{}); {
 	case err == nil:
 		return statusOK
@@ -69,7 +74,7 @@ func complain(stderr io.Writer, problem string) {
 			said = append(said, part)
 		}
 	}
-	fmt.Fprintln(stderr, "fedpace: "+strings.Join(said, "; "))
+	fmt.Fprintln(stderr, screenOf(stderr).paint(problemColour, "fedpace:")+" "+strings.Join(said, "; "))
 }
 
 // interruptedError is an interruption with what the user should know of it.
@@ -133,8 +138,8 @@ local SGD steps decays by a schedule.`,
 		SilenceUsage:  true,
 		RunE:          func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	root.CompletionOptions.DisableDefaultCmd = true
-	root.AddCommand(runCommand(p), resumeCommand(p), coordinatorCommand(p), hostCommand(p), enrollCommand(), compareCommand(p), dataCommand(fetch.Archives(), fetch.Fetcher{}), paperCommand(), actorCommand(), versionCommand(), configurationTopic())
+	root.AddCommand(runCommand(p), resumeCommand(p), coordinatorCommand(p), hostCommand(p), enrollCommand(), compareCommand(p), dataCommand(fetch.Archives(), fetch.Fetcher{}), paperCommand(), actorCommand(), manCommand(), versionCommand(), configurationTopic())
+	root.SetHelpCommand(helpCommand(root))
 	return root
 }
 

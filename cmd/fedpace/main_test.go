@@ -187,7 +187,9 @@ func TestTheClosingSummary(t *testing.T) {
 		ValidationLoss: experiment.Measured(2.125), ValidationAccuracy: experiment.Measured(0.5), BestValidationAccuracy: experiment.Measured(0.5),
 		Outcomes: experiment.Outcomes{round.Accepted: 2400, round.Lost: 1}, Version: "v",
 	}
-	writeSummary(&b, experiment.Demonstration(), s)
+	if err := writeSummary(&b, experiment.Demonstration(), s); err != nil {
+		t.Fatal(err)
+	}
 	want := `demo: femnist with k-rounds, synthetic data, seed 1: completed
   rounds               1,040
   virtual time         95.5 s
@@ -212,7 +214,9 @@ func TestTheClosingSummaryOfStragglers(t *testing.T) {
 		ClientSeconds: experiment.Split[float64]{Useful: 3, Wasted: 1}, ClientSteps: experiment.Split[int64]{Useful: 9, Wasted: 1},
 		Bytes: experiment.Split[int64]{Useful: 7, Wasted: 1}, EnergyJoules: &experiment.Split[float64]{Useful: 1500, Wasted: 500},
 	}
-	writeSummary(&b, experiment.Demonstration(), s)
+	if err := writeSummary(&b, experiment.Demonstration(), s); err != nil {
+		t.Fatal(err)
+	}
 	for _, want := range []string{
 		"  wasted          25 % of client time, 10 % of SGD steps, 12.5 % of bytes\n",
 		"  stragglers      25 % of a round is spent waiting from the median client to the slowest\n",
@@ -265,33 +269,5 @@ func TestQuietIsQuiet(t *testing.T) {
 	r.options.Notice("x")
 	if status != 0 || stdout != "" || stderr != "" {
 		t.Errorf("status %d, %q, %q", status, stdout, stderr)
-	}
-}
-
-// A bar ends with its display, in whatever state it is, and a second one can
-// follow.
-func TestTheBarEnds(t *testing.T) {
-	var b bytes.Buffer
-	d := newDisplay(&b, false)
-	d.bar = true
-	for _, schedule := range []string{"dsgd", "fixed"} {
-		for n := range 41 {
-			p := someProgress(n)
-			p.Schedule = schedule
-			d.progress(p)
-		}
-	}
-	d.notice("by the way")
-	done := make(chan struct{})
-	go func() { d.close(); close(done) }()
-	select {
-	case <-done:
-	case <-time.After(20 * time.Second):
-		t.Fatal("the bar does not end")
-	}
-	for _, want := range []string{"dsgd  round 40/40", "fixed  round 40/40", "by the way\n"} {
-		if !strings.Contains(b.String(), want) {
-			t.Errorf("%q is not on the screen: %q", want, b.String())
-		}
 	}
 }

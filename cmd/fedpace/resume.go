@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 
@@ -11,7 +10,7 @@ import (
 )
 
 func resumeCommand(p program) *cobra.Command {
-	var quiet bool
+	var f flags
 	var elsewhere bool
 	var connection connectionFlags
 	c := &cobra.Command{
@@ -24,17 +23,20 @@ interrupted and when it gets the signal SIGUSR1; a run that died before its
 first starts again. The configuration is the folder's; a folder may be moved.`,
 		Example: `  fedpace resume runs/demo`,
 		Args:    oneFolder,
+
+		ValidArgsFunction: runFolder,
 		RunE: func(c *cobra.Command, args []string) error {
-			show := newDisplay(c.ErrOrStderr(), quiet)
+			show := newDisplay(c.ErrOrStderr(), f.quiet)
 			o := experiment.Options{Version: version(), Progress: show.progress, Notice: show.notice}
 			checkpoints, stop := checkpointSignals()
 			defer stop()
 			o.Checkpoint = checkpoints
 			o.NATS, o.Elsewhere = connection.c, elsewhere
-			return resumed(c, p, args[0], o, show, quiet)
+			return resumed(c, p, args[0], o, show, &f)
 		},
 	}
-	c.Flags().BoolVar(&quiet, "quiet", false, "no progress and no closing summary")
+	jsonFlag(c, &f.json, "the run's summary.json and out, its folder")
+	c.Flags().BoolVar(&f.quiet, "quiet", false, "no progress and no closing summary")
 	c.Flags().BoolVar(&elsewhere, "elsewhere", false, "leave the work to hosts in other processes, as fedpace coordinator does")
 	connection.add(c)
 	connection.addKeys(c)
@@ -42,20 +44,20 @@ first starts again. The configuration is the folder's; a folder may be moved.`,
 }
 
 // resumed goes on with the run in a folder and says what it came to.
-func resumed(c *cobra.Command, p program, dir string, o experiment.Options, show *display, quiet bool) error {
+func resumed(c *cobra.Command, p program, dir string, o experiment.Options, show *display, f *flags) error {
 	r, err := p.resume(c.Context(), dir, o)
 	show.close()
-	if r.Complete {
-		if !quiet {
-			fmt.Fprintf(c.OutOrStdout(), "%s holds a complete run: %d rounds, nothing to do.\n", dir, r.Summary.Rounds)
-		}
+	if !r.Complete {
+		return errors.Join(interruptedRun(err, dir, true), f.report(c, r.Config, r.Summary, err))
+	}
+	switch {
+	case f.json:
+		return printJSON(c, reported{r.Summary, dir})
+	case f.quiet:
 		return nil
 	}
-	kept := r.Summary.Version != ""
-	if kept && !quiet && (err == nil || errors.Is(err, context.Canceled)) {
-		writeSummary(c.OutOrStdout(), r.Config, r.Summary)
-	}
-	return interruptedRun(err, dir, true)
+	_, err = fmt.Fprintf(c.OutOrStdout(), "%s holds a complete run: %d rounds, nothing to do.\n", dir, r.Summary.Rounds)
+	return err
 }
 
 func oneFolder(_ *cobra.Command, args []string) error {

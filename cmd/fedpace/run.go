@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 
 	"github.com/spf13/cobra"
@@ -32,8 +31,11 @@ the demonstration: FedAvg with K_r-rounds on FEMNIST with synthetic data.`,
 			if dry {
 				estimate, err := p.dryRun(c.Context(), config, options)
 				show.close()
-				if err != nil {
+				switch {
+				case err != nil:
 					return err
+				case f.json:
+					return printJSON(c, estimate)
 				}
 				return estimate.Write(c.OutOrStdout())
 			}
@@ -42,15 +44,13 @@ the demonstration: FedAvg with K_r-rounds on FEMNIST with synthetic data.`,
 			options.Checkpoint = checkpoints
 			summary, err := p.run(c.Context(), config, options)
 			show.close()
-			if summary.Version != "" && !f.quiet && (err == nil || errors.Is(err, context.Canceled)) { // it left results
-				writeSummary(c.OutOrStdout(), config, summary)
-			}
-			return interruptedRun(err, config.Out, summary.Version != "")
+			return errors.Join(interruptedRun(err, config.Out, summary.Version != ""), f.report(c, config, summary, err))
 		},
 	}
 	f.add(c)
 	connection.add(c)
 	connection.addKeys(c)
+	jsonFlag(c, &f.json, "the run's summary.json and out, its folder; with --dry-run the configuration and what to expect")
 	c.Flags().BoolVar(&dry, "dry-run", false, "print the resolved configuration and what to expect, and run nothing")
 	return c
 }

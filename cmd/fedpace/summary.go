@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"io"
 	"strconv"
@@ -8,12 +10,35 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"fedpace/coordinator/round"
 	"fedpace/experiment"
 )
 
+// reported is what --json prints of a run: its summary.json, and its folder.
+type reported struct {
+	experiment.Summary
+	Out string `json:"out"`
+}
+
+// report prints what a run came to, if it left results: also one that was
+// interrupted.
+func (f *flags) report(c *cobra.Command, config experiment.Config, s experiment.Summary, err error) error {
+	if s.Version == "" || err != nil && !errors.Is(err, context.Canceled) {
+		return nil
+	}
+	switch {
+	case f.json:
+		return printJSON(c, reported{s, config.Out})
+	case f.quiet:
+		return nil
+	}
+	return writeSummary(c.OutOrStdout(), config, s)
+}
+
 // writeSummary prints what a run came to, for a person.
-func writeSummary(w io.Writer, c experiment.Config, s experiment.Summary) {
+func writeSummary(w io.Writer, c experiment.Config, s experiment.Summary) error {
 	state := "completed"
 	if !s.Completed {
 		state = "stopped before its end"
@@ -27,7 +52,9 @@ func writeSummary(w io.Writer, c experiment.Config, s experiment.Summary) {
 	} else if s.Data != nil && strings.Contains(*s.Data, "synthetic") && !c.IsSynthetic() {
 		data += " (" + *s.Data + ")"
 	}
-	fmt.Fprintf(w, "%s: %s with %s, %s, seed %d: %s\n", c.Name, s.Task, s.Schedule, data, s.Seed, state)
+	if _, err := fmt.Fprintf(w, "%s: %s with %s, %s, seed %d: %s\n", c.Name, s.Task, s.Schedule, data, s.Seed, state); err != nil {
+		return err
+	}
 
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	line := func(name, format string, a ...any) { fmt.Fprintf(t, "  %s\t%s\n", name, fmt.Sprintf(format, a...)) }
@@ -67,7 +94,7 @@ func writeSummary(w io.Writer, c experiment.Config, s experiment.Summary) {
 		line("target reached", "after %s", experiment.VirtualTime(*s.TimeToTarget))
 	}
 	line("results", "%s", c.Out)
-	_ = t.Flush() // nobody to tell when standard output is gone
+	return t.Flush()
 }
 
 func best(v *float64) string {

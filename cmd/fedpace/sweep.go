@@ -19,8 +19,9 @@ type sweepFlags struct {
 
 func (f *sweepFlags) add(c *cobra.Command) {
 	s := c.Flags()
-	s.StringArrayVar(&f.grids, "grid", nil, "sweep a key over values, as in network.upload_mbps=1,5,20; may be repeated")
+	s.StringArrayVar(&f.grids, "grid", nil, "sweep a key over values, `KEY=VALUE,...`, as in network.upload_mbps=1,5,20; may be repeated")
 	s.IntVar(&f.seeds, "seeds", 1, "runs with so many seeds each: means with 95% confidence intervals")
+	complete(c, "grid", assignments)
 	s.StringVar(&f.figure, "figure", "", "draw the sweep against its first --grid, as .svg or .png")
 }
 
@@ -50,7 +51,11 @@ func (f *sweepFlags) sweep(c *cobra.Command, p program, shared *flags, config ex
 		return interrupted(err, config.Out, true)
 	}
 	table := experiment.NewSweepTable(s, cells)
-	if err := table.Write(c.OutOrStdout()); err != nil {
+	print := func() error { return table.Write(c.OutOrStdout()) }
+	if shared.json {
+		print = func() error { return printJSON(c, table) }
+	}
+	if err := print(); err != nil {
 		return err
 	}
 	if err := table.WriteCSV(filepath.Join(config.Out, "compare.csv")); err != nil {

@@ -1,0 +1,143 @@
+package main
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"pgregory.net/rapid"
+
+	"fedpace/actors/data/fetch"
+)
+
+// A line fits into any terminal; the wider the terminal, the more it says.
+func TestALineFits(t *testing.T) {
+	s := statusOf(someProgress(10))
+	for _, test := range []struct {
+		columns   int
+		bar, text string
+	}{
+		{120, "[=====>              ]", "k-rounds  round 10/40  36.2 s  K 35  loss 2.312  accuracy 0.250  5 rounds/s  6s left"},
+		{100, "[==>       ]", "k-rounds  round 10/40  36.2 s  K 35  loss 2.312  accuracy 0.250  5 rounds/s  6s left"},
+		{80, " 25%", "k-rounds  round 10/40  36.2 s  K 35  loss 2.312  accuracy 0.250  6s left"},
+		{60, "[==>       ]", "k-rounds  round 10/40  loss 2.312  6s left"},
+		{40, " 25%", "k-rounds  round 10/40  6s left"},
+		{30, " 25%", "k-rounds  round 10/40"},
+		{16, "", "k-rounds  round"},
+		{1, "", "k"},
+	} {
+		bar, text := s.drawn(test.columns)
+		if bar != test.bar || text != test.text {
+			t.Errorf("%d columns:\n got %q %q\nwant %q %q", test.columns, bar, text, test.bar, test.text)
+		}
+	}
+}
+
+func TestNoLineIsTooLong(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := status{of: "x", done: rapid.Float64Range(-0.2, 1).Draw(t, "done")}
+		for range rapid.IntRange(0, 8).Draw(t, "parts") {
+			s.parts = append(s.parts, part{rapid.StringN(0, 12, -1).Draw(t, "text"), rapid.IntRange(0, 4).Draw(t, "rank")})
+		}
+		columns := rapid.IntRange(1, 120).Draw(t, "columns")
+		bar, text := s.drawn(columns)
+		n := utf8.RuneCountInString(text)
+		if bar != "" {
+			n += utf8.RuneCountInString(bar) + 1
+		}
+		if n > max(1, columns-1) {
+			t.Fatalf("%d of %d columns: %q %q", n, columns, bar, text)
+		}
+	})
+}
+
+func TestBars(t *testing.T) {
+	for done, want := range map[float64]string{0: "[>         ]", 0.5: "[=====>    ]", 0.999: "[=========>]", 1: "[==========]", -1: ""} {
+		s := status{done: done}
+		if got := s.bar(10); got != want {
+			t.Errorf("%v: %q, want %q", done, got, want)
+		}
+	}
+}
+
+// A run that is complete fills its bar, also one that ended by accuracy or short
+// of its virtual time.
+func TestACompleteRunFillsItsBar(t *testing.T) {
+	p := someProgress(10)
+	p.Done = true
+	s := statusOf(p)
+	if bar, text := s.drawn(120); bar != "["+strings.Repeat("=", 20)+"]" || strings.Contains(text, "left") {
+		t.Errorf("%q %q", bar, text)
+	}
+}
+
+// terminalOf is a display on a terminal that a test reads.
+func terminalOf(b *bytes.Buffer, columns int, colour bool) *display {
+	d := newDisplay(b, false)
+	d.screen = screen{terminal: true, colour: colour, width: func() int { return columns }}
+	return d
+}
+
+// A line is drawn over; another schedule's is another line, and so is a notice.
+func TestLinesOnATerminal(t *testing.T) {
+	var b bytes.Buffer
+	d := terminalOf(&b, 40, false)
+	for _, schedule := range []string{"dsgd", "fixed"} {
+		p := someProgress(20)
+		p.Schedule = schedule
+		d.progress(p)
+		p.Round, p.Done = 40, true
+		d.progress(p)
+	}
+	d.notice("by the way")
+	d.fetched(fetch.Progress{Archive: "x", Done: 50, Total: 100})
+	d.close()
+	d.close()
+	lines := strings.Split(b.String(), "\n")
+	if len(lines) != 5 || lines[2] != "by the way" || lines[4] != "" {
+		t.Fatalf("lines %q", lines)
+	}
+	for i, last := range map[int]string{0: "100% dsgd  round 40/40", 1: "100% fixed  round 40/40", 3: " 50% x  50 bytes of 100 bytes"} {
+		drawn := strings.Split(strings.TrimSuffix(lines[i], clearRest), "\r")
+		if got := drawn[len(drawn)-1]; !strings.HasPrefix(got, last) {
+			t.Errorf("line %d ends as %q, want %q", i, got, last)
+		}
+	}
+	if strings.Contains(b.String(), "\x1b[3") {
+		t.Error("colours where none may be")
+	}
+	b.Reset()
+	d = terminalOf(&b, 100, true)
+	d.progress(someProgress(10))
+	if !strings.Contains(b.String(), "\x1b["+progressColour+"m[==>       ]\x1b[0m k-rounds") {
+		t.Errorf("no colours: %q", b.String())
+	}
+}
+
+// A log's lines become seldom.
+func TestLinesOfALogBecomeSeldom(t *testing.T) {
+	for after, every := range map[time.Duration]time.Duration{0: lineEvery, time.Minute: lineEvery, 10 * time.Minute: 30 * time.Second, time.Hour: time.Minute} {
+		var b bytes.Buffer
+		d := newDisplay(&b, false)
+		d.began = time.Now().Add(-after)
+		d.printed = time.Now().Add(-every + time.Second)
+		d.progress(someProgress(1))
+		if b.Len() > 0 {
+			t.Errorf("after %v a line comes sooner than every %v", after, every)
+		}
+		d.printed = time.Now().Add(-every - time.Second)
+		d.progress(someProgress(1))
+		if b.Len() == 0 {
+			t.Errorf("after %v no line comes within %v", after, every)
+		}
+	}
+}
+
+// What is no terminal has no colours and is not drawn over.
+func TestAPipeIsNoTerminal(t *testing.T) {
+	if s := screenOf(&bytes.Buffer{}); s.terminal || s.colour || s.paint(problemColour, "x") != "x" {
+		t.Errorf("%+v", s)
+	}
+}

@@ -1,10 +1,14 @@
 package live_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
+	"image"
+	"image/png"
 	"math"
 	"net/url"
 	"os"
@@ -240,24 +244,30 @@ func (b *tab) shows(path string) {
 	}
 }
 
-// picture keeps a screenshot of the whole page, if one is asked for.
-func (b *tab) picture(name string) {
+// picture is a screenshot of the whole page, or of what is in the window. It is
+// kept if that is asked for.
+func (b *tab) picture(name string, window bool) image.Image {
 	b.t.Helper()
-	if *screenshots == "" {
-		return
+	action := chromedp.FullScreenshot(100)
+	if window {
+		action = chromedp.CaptureScreenshot()
 	}
-	image, err := chromedp.Run(b, chromedp.FullScreenshot(100))
+	file, err := chromedp.Run(b, action)
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	path := filepath.Join(*screenshots, name+".png")
-	if err := os.MkdirAll(*screenshots, 0o777); err != nil {
+	if *screenshots != "" {
+		path := filepath.Join(*screenshots, name+".png")
+		if err := errors.Join(os.MkdirAll(*screenshots, 0o777), os.WriteFile(path, file, 0o666)); err != nil {
+			b.t.Fatal(err)
+		}
+		b.t.Logf("%s: %d kB", path, len(file)/1000)
+	}
+	picture, err := png.Decode(bytes.NewReader(file))
+	if err != nil {
 		b.t.Fatal(err)
 	}
-	if err := os.WriteFile(path, image, 0o666); err != nil {
-		b.t.Fatal(err)
-	}
-	b.t.Logf("%s: %d kB", path, len(image)/1000)
+	return picture
 }
 
 // press presses a key on whatever has the focus.

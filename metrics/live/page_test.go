@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"image/color"
 	"net"
 	"os"
 	"path/filepath"
@@ -360,24 +361,44 @@ func TestContrast(t *testing.T) {
 	}
 }
 
-// Pictures to look at; see the flag screenshots.
+// The page is drawn on a phone and a desktop, light and dark. With the flag
+// screenshots it is a real run's, and the pictures are kept to be looked at.
 func TestScreenshots(t *testing.T) {
-	if *screenshots == "" {
-		t.Skip("no folder is named with -screenshots")
-	}
-	c := config(t, "name=demo", "clients=300", "cohort=20", "schedule.k0=20", "stop.rounds=150", "evaluate.every=5", "schedule.window=10", "http=")
-	if _, err := experiment.Run(t.Context(), c, experiment.Options{Version: "development"}); err != nil {
-		t.Fatal(err)
+	_, address := serveHub(t, "demo")
+	if *screenshots != "" {
+		c := config(t, "name=demo", "clients=300", "cohort=20", "schedule.k0=20", "stop.rounds=150", "evaluate.every=5", "schedule.window=10", "http=")
+		if _, err := experiment.Run(t.Context(), c, experiment.Options{Version: "development"}); err != nil {
+			t.Fatal(err)
+		}
+		address = fileURL(filepath.Join(c.Out, experiment.PageFile))
 	}
 	for _, view := range []struct {
 		name          string
 		width, height int64
-		dark          bool
-	}{{"desktop", 1280, 900, false}, {"desktop-dark", 1280, 900, true}, {"phone", 390, 844, false}, {"phone-dark", 390, 844, true}} {
+		dark, window  bool
+	}{
+		{"desktop", 1280, 900, false, false}, {"desktop-dark", 1280, 900, true, false},
+		{"phone", 390, 844, false, false}, {"phone-dark", 390, 844, true, false},
+		{"watching", 1100, 1000, false, true}, // the one in docs/watching.md
+	} {
 		b := open(t, view.width, view.height, view.dark)
-		b.do(chromedp.Navigate(fileURL(filepath.Join(c.Out, experiment.PageFile))))
-		b.until("document.body.dataset.state === 'completed'")
-		time.Sleep(300 * time.Millisecond)
-		b.picture(view.name)
+		b.do(chromedp.Navigate(address))
+		b.until("document.body.dataset.round > 0")
+		time.Sleep(200 * time.Millisecond) // the drawings are made in the next frame
+		picture := b.picture(view.name, view.window)
+		size := picture.Bounds()
+		if size.Dx() != int(view.width) || !view.window && size.Dy() < 1500 {
+			t.Errorf("%s: %v", view.name, size)
+		}
+		colours := map[color.Color]bool{}
+		for y := 0; y < size.Dy(); y += 3 {
+			for x := 0; x < size.Dx(); x += 3 {
+				colours[picture.At(x, y)] = true
+			}
+		}
+		r, _, _, _ := picture.At(1, size.Dy()-1).RGBA()
+		if dark := r < 0x4000; len(colours) < 40 || dark != view.dark {
+			t.Errorf("%s: %d colours, dark %v", view.name, len(colours), dark)
+		}
 	}
 }

@@ -330,7 +330,7 @@ class Curves extends Chart {
     this.overlay = make('svg:g', { 'aria-hidden': 'true' });
     out.append(this.overlay);
     this.svg.replaceChildren(out);
-    this.setLegend(v.series.filter(s => s.name).map(s => ['curve ' + s.style, s.colour, s.name]).concat(v.series.some(s => s.band) ? [['box', 'band', 'least to highest of the rounds']] : []));
+    this.setLegend((v.series.length > 1 ? v.series : []).map(s => ['curve ' + s.style, s.colour, s.name]).concat(v.series.some(s => s.band) ? [['box', 'band', 'least to highest of the rounds']] : []));
     this.mark();
   }
 

@@ -74,6 +74,6 @@ var rules = []rule{
 	{
 		from:  []string{"cmd/..."},
 		why:   "what talks to a terminal belongs to the command",
-		owner: []string{"github.com/spf13/...", "github.com/vbauerster/..."},
+		owner: []string{"github.com/spf13/..."},
 	},
 }

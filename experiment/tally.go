@@ -82,7 +82,8 @@ func (t *tally) show(ctx context.Context) (*metrics.Server, error) {
 	if t.page != nil {
 		pages = append(pages, metrics.Page{Path: "/", Handler: t.page.hub.Handler()})
 	}
-	server, err := metrics.Serve(ctx, t.p.config.HTTP, pages...)
+	// The page of a run that is interrupted still shows how it ended.
+	server, err := metrics.Serve(context.WithoutCancel(ctx), t.p.config.HTTP, pages...)
 	if err != nil {
 		return nil, err
 	}

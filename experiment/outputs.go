@@ -6,6 +6,8 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"slices"
+	"strings"
 )
 
 // An appendFile is an output of a run that only grows while the run goes on:
@@ -119,6 +121,25 @@ func (r *Results) closeOutputs() (err error) {
 	}
 	r.outputs = nil
 	return err
+}
+
+// clean removes what a process that died left of files that it was writing (see
+// replace). The folder is locked: nobody is writing any.
+func (r *Results) clean() error {
+	entries, err := os.ReadDir(r.dir)
+	if err != nil {
+		return fmt.Errorf("results: %w", err)
+	}
+	for _, e := range entries {
+		name, ok := strings.CutPrefix(e.Name(), ".")
+		if i := strings.LastIndexByte(name, '.'); !ok || i < 0 || !slices.Contains(runFiles, name[:i]) || strings.Trim(name[i+1:], "0123456789") != "" {
+			continue
+		}
+		if err := r.remove(e.Name()); err != nil {
+			return fmt.Errorf("results: %w", err)
+		}
+	}
+	return nil
 }
 
 // remove removes files of the folder that may not be there.

@@ -70,6 +70,9 @@ func CreateResults(dir string, c Config, force bool) (*Results, error) {
 			return nil, errors.Join(fmt.Errorf("results: cannot replace the run in %s: %w", dir, err), r.Discard())
 		}
 	}
+	if err := r.clean(); err != nil {
+		return nil, errors.Join(err, r.Discard())
+	}
 	if err := r.start(c); err != nil {
 		return nil, errors.Join(fmt.Errorf("results: %w", err), r.Discard())
 	}

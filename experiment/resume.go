@@ -72,7 +72,7 @@ func (r *Results) goOn(sizes []outputSize) error {
 			return fmt.Errorf("results: %w", err)
 		}
 	}
-	if err := r.startRounds(); err != nil {
+	if err := errors.Join(r.clean(), r.startRounds()); err != nil {
 		return err
 	}
 	if err := r.remove(SummaryFile, ModelFile, BestModelFile, PageFile, RoundsTable, ClientTable, unfinishedCheckpoint); err != nil {

@@ -79,6 +79,7 @@ type Cell struct {
 	Summary      Summary
 	TimeToTarget float64 // virtual seconds; NaN: never, or nothing to reach
 	Reused       bool    // it was finished before
+	begun        bool    // it was cut before
 }
 
 // name is the cell in words, and its folder.
@@ -212,7 +213,7 @@ func RunSweep(ctx context.Context, s Sweep, o Options) ([]Cell, error) {
 		}
 		group.Go(func() error {
 			started := time.Now()
-			summary, err := Run(inner, c.Config, Options{Version: o.Version, Force: true, Workers: 1})
+			summary, err := c.run(inner, Options{Version: o.Version, Force: true, Workers: 1})
 			if err != nil {
 				return fmt.Errorf("compare: %s: %w", c.name(s.Grids), err)
 			}
@@ -232,7 +233,7 @@ func RunSweep(ctx context.Context, s Sweep, o Options) ([]Cell, error) {
 
 // reuse reads the cell's results where they are complete. A folder with
 // another run is refused unless force is set; one with an unfinished run of
-// this very configuration is done again.
+// this very configuration goes on.
 func (c *Cell) reuse(force bool) error {
 	if _, err := os.Stat(filepath.Join(c.Config.Out, ConfigFile)); errors.Is(err, os.ErrNotExist) {
 		return nil
@@ -243,6 +244,7 @@ func (c *Cell) reuse(force bool) error {
 		}
 		return fmt.Errorf("compare: %s: %w, of another configuration (choose another with --out, or replace it with --force)", c.Config.Out, ErrHoldsRun)
 	}
+	c.begun = true
 	summary, err := ReadSummary(filepath.Join(c.Config.Out, SummaryFile))
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
@@ -254,6 +256,17 @@ func (c *Cell) reuse(force bool) error {
 		c.Summary, c.Reused = summary, true
 	}
 	return nil
+}
+
+// run does the cell, or goes on with it where it was cut. Where its checkpoint
+// cannot be used it is done anew.
+func (c *Cell) run(ctx context.Context, o Options) (Summary, error) {
+	if c.begun {
+		if r, err := Resume(ctx, c.Config.Out, o); !errors.Is(err, ErrCheckpoint) {
+			return r.Summary, err
+		}
+	}
+	return Run(ctx, c.Config, o)
 }
 
 // sameRun says whether a folder's configuration is this cell's. The population

@@ -102,6 +102,50 @@ func TestASweepResumes(t *testing.T) {
 	}
 }
 
+// A cell that was cut goes on from its checkpoint; one whose checkpoints are of
+// no use is done anew.
+func TestACutCellGoesOn(t *testing.T) {
+	s := smallSweep(t)
+	s.Grids, s.Schedules, s.Seeds = nil, []string{"k-rounds"}, 1
+	whole, err := RunSweep(t.Context(), s, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, damaged := range []bool{false, true} {
+		s.Out = t.TempDir()
+		cells, err := s.Cells()
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := cells[0].Config
+		stopAt(t, 1, func(ctx context.Context, o Options) error { _, err := Run(ctx, c, o); return err })
+		// A mark in the first row stays where the run goes on.
+		path := filepath.Join(c.Out, RoundsFile)
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(strings.Replace(string(text), "\n1,", "\n7,", 1)), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		if damaged {
+			if err := os.Truncate(filepath.Join(c.Out, CheckpointFile), 100); err != nil {
+				t.Fatal(err)
+			}
+		}
+		again, err := RunSweep(t.Context(), s, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if again[0].Reused || again[0].Summary.Fingerprint != whole[0].Summary.Fingerprint {
+			t.Errorf("damaged %v: fingerprint %s, want %s", damaged, again[0].Summary.Fingerprint, whole[0].Summary.Fingerprint)
+		}
+		if text, err = os.ReadFile(path); err != nil || strings.Contains(string(text), "\n7,") == damaged {
+			t.Errorf("damaged %v: %v, it holds\n%s", damaged, err, text)
+		}
+	}
+}
+
 func TestASweepsTableAndFigure(t *testing.T) {
 	s := smallSweep(t)
 	cells, err := RunSweep(t.Context(), s, Options{})

@@ -85,6 +85,15 @@ func (p *problem) settleTheory() error {
 	return nil
 }
 
+// take fills in what is not set, as a run does.
+func (t *Theory) take(found Theory) {
+	for _, s := range []struct{ to, from **float64 }{{&t.L, &found.L}, {&t.Mu, &found.Mu}, {&t.G, &found.G}, {&t.FStar, &found.FStar}} {
+		if *s.to == nil {
+			*s.to = *s.from
+		}
+	}
+}
+
 // theoryK is Eq. 9 with the configuration's constants.
 func (p *problem) theoryK(limit round.Time) (schedule.K, error) {
 	t := p.config.Theory

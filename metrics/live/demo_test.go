@@ -16,7 +16,7 @@ import (
 func demoHub(name string, rounds int) *live.Hub {
 	h := live.New(live.About{
 		Name: name, Task: name, Schedule: name, Data: name, Closing: name, Version: name, Seed: math.MaxUint64,
-		Clients: 3000, Cohort: 60, Window: 5, Rounds: 1000, VirtualTotal: 5000, Deadline: 3e9,
+		Clients: 3000, Devices: []string{name, "raspberry-pi-4-on-the-shelf"}, Cohort: 60, Window: 5, Rounds: 1000, VirtualTotal: 5000, Deadline: 3e9,
 	})
 	h.Notice(name)
 	var at round.Time
@@ -35,12 +35,16 @@ func demoHub(name string, rounds int) *live.Hub {
 		var tasks []timeline.Task
 		for i := range 14 {
 			d := round.Time(i) * 1e8
+			client := 37 * i
+			if i == 3 || i == 4 {
+				client = 3000 + i - 3
+			}
 			e := round.Ended{
-				Task: uint64(100*r + i), Client: 37 * i, LocalSteps: k, Outcome: round.Outcome(i % round.Outcomes), Start: at,
+				Task: uint64(100*r + i), Client: client, LocalSteps: k, Outcome: round.Outcome(i % round.Outcomes), Start: at,
 				Plan: round.Plan{Download: 3e8 + d/10, Compute: 1e9 + d, Upload: 5e8 + d/5},
 			}
 			e.End = at + min(took, e.Plan.Total())
-			tasks = append(tasks, timeline.Task{Ended: e, Slow: i > 7, Real: i == 3})
+			tasks = append(tasks, timeline.Task{Ended: e, Slow: i > 7, Real: client >= 3000})
 		}
 		h.Round(live.Round{Report: &report, Tasks: tasks, Fraction: float64(r) / 1000, Spent: live.Spending{
 			ClientSeconds: live.Split{Useful: 100 * float64(r), Wasted: 4 * float64(r)}, Steps: live.Split{Useful: float64(50 * r), Wasted: float64(r)},
@@ -48,7 +52,6 @@ func demoHub(name string, rounds int) *live.Hub {
 		}})
 		at += took
 	}
-	h.Actors(3000, 2)
 	return h
 }
 

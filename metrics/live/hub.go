@@ -18,7 +18,8 @@ type About struct {
 	Closing              string // the closing rule in words
 	Version              string
 	Seed                 uint64
-	Clients, Cohort      int
+	Clients, Cohort      int        // simulated clients in all, and clients a round
+	Devices              []string   // names of the real ones, whose numbers follow the others'
 	Window               int        // rounds in the mean of the training loss (Eq. 15)
 	Rounds               int        // the run ends after so many; 0: not known
 	VirtualTotal         float64    // it ends at that virtual time in seconds; 0: not known
@@ -114,11 +115,15 @@ func New(about About) *Hub {
 	if about.Started.IsZero() {
 		about.Started = time.Now()
 	}
+	about.Devices = slices.Clone(about.Devices)
+	for i, name := range about.Devices {
+		about.Devices[i] = cut(name)
+	}
 	h := &Hub{about: about, pace: usualPace, id: about.Started.UTC().Format("20060102T150405.000000000")}
 	h.state = state{
 		history: newHistory(), evaluations: newEvaluations(), spread: newSpread(), bestWindow: nan,
 		last:  round.Report{TrainingLoss: nan, WindowLoss: nan, ValidationLoss: nan, ValidationAccuracy: nan},
-		tasks: make([]timeline.Task, 0, maxTasks), simulated: about.Clients, notices: []notice{},
+		tasks: make([]timeline.Task, 0, maxTasks), simulated: about.Clients, real: len(about.Devices), notices: []notice{},
 	}
 	h.frames.changed = make(chan struct{})
 	return h

@@ -156,6 +156,7 @@ type lastRound struct {
 type taskShown struct {
 	Task     uint64 `json:"task,string"`
 	Client   int    `json:"client"`
+	Name     string `json:"name,omitempty"` // a real device's
 	Kind     string `json:"kind"`
 	Why      string `json:"why"` // slow, sample or real: why it is shown
 	Probe    bool   `json:"probe,omitempty"`
@@ -207,7 +208,7 @@ func (h *Hub) snapshot(from int, now time.Time) *snapshot {
 		Outcomes: outcomes(s.outcomes), EmptyRounds: s.empty,
 		Actors: actorsShown{s.simulated, s.real}, Spent: s.spent,
 		Curves: s.history.curves(from), Evaluations: s.evaluations.columns(),
-		RoundTimes: s.spread.shown(), LastRound: s.lastRound(a.Deadline),
+		RoundTimes: s.spread.shown(), LastRound: s.lastRound(a),
 		Notices: notices{s.unseen, slices.Clone(s.notices)},
 	}
 	if s.evaluations.best.round > 0 {
@@ -288,14 +289,14 @@ func (s *spread) shown() roundTimes {
 
 // lastRound chooses what is shown of the last round: real devices, the slowest
 // and some of the others, the slowest first.
-func (s *state) lastRound(deadline round.Time) lastRound {
+func (s *state) lastRound(a *About) lastRound {
 	r := &s.last
 	out := lastRound{
 		Round: r.Round, Start: number(r.Start.Seconds()), Seconds: number((r.End - r.Start).Seconds()),
 		Deadline: number(math.NaN()), Cohort: r.Cohort, Tasks: []taskShown{},
 	}
-	if deadline > 0 {
-		out.Deadline = number(deadline.Seconds())
+	if a.Deadline > 0 {
+		out.Deadline = number(a.Deadline.Seconds())
 	}
 	for o, n := range r.Outcomes {
 		out.Outcomes[o] = int64(n)
@@ -318,10 +319,14 @@ func (s *state) lastRound(deadline round.Time) lastRound {
 			continue
 		}
 		left[why]--
+		name := ""
+		if d := t.Client - a.Clients; t.Real && d >= 0 && d < len(a.Devices) {
+			name = a.Devices[d]
+		}
 		parts := timeline.Split(&t.Ended)
 		seconds := func(p timeline.Phase) number { return number(parts[p].Seconds()) }
 		out.Tasks = append(out.Tasks, taskShown{
-			Task: t.Ended.Task, Client: t.Client, Kind: kind, Why: why, Probe: t.Probe, Steps: t.LocalSteps, Outcome: t.Outcome.String(),
+			Task: t.Ended.Task, Client: t.Client, Name: name, Kind: kind, Why: why, Probe: t.Probe, Steps: t.LocalSteps, Outcome: t.Outcome.String(),
 			Start: number((t.Start - r.Start).Seconds()), Download: seconds(timeline.Download), Compute: seconds(timeline.Compute),
 			Upload: seconds(timeline.Upload), Waiting: seconds(timeline.Waiting), Planned: number(t.Plan.Total().Seconds()),
 		})

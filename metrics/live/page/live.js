@@ -63,6 +63,7 @@ function bytes(v) {
   return short(v, 3) + ' ' + units[i];
 }
 
+const crop = (text, most) => text.length > most ? text.slice(0, most - 1) + '…' : text;
 const percent = f => short(100 * f, 3) + ' %';
 const count = (n, one, many) => whole(n) + ' ' + (n === 1 ? one : many);
 
@@ -440,8 +441,8 @@ class Timeline extends Chart {
     const high = Math.max(v.seconds, known(v.deadline) ? v.deadline * 1.02 : 0, ...v.tasks.map(end)) || 1;
     this.height = 26 + v.tasks.length * rowHeight + 40;
     const endings = v.tasks.map(t => narrow && t.outcome === 'accepted' ? '✓' : t.outcome);
-    const names = v.tasks.map(t => (t.kind === 'real' ? 'device ' : narrow ? '' : 'client ') + t.client);
-    const left = Math.max(narrow ? 48 : 70, 12 + Math.max(...names.map(n => n.length)) * 7.2);
+    const names = v.tasks.map(t => crop(t.name || (t.kind === 'real' ? 'device ' : narrow ? '' : 'client ') + t.client, narrow ? 9 : 24));
+    const left = Math.max(narrow ? 48 : 70, 12 + Math.max(...names.map(n => n.length)) * 7.4);
     const { box, px, out } = this.frame({ low, high, label: 'after the round’s start (virtual)', unit: timeUnit(high - low) },
       { low: 0, high: 1, ticks: [], bare: true, text: String }, { left, right: 12 + Math.max(...endings.map(w => w.length)) * 7.6, top: 26 });
     const back = make('svg:g');
@@ -568,7 +569,7 @@ function showCharts(s) {
   const r = s.last_round;
   setText(chart.timeline.heading, r.round ? `Round ${whole(r.round)}: who did what` : 'The last round');
   const describeTask = t => [
-    [t.kind === 'real' ? 'device' : 'client', String(t.client)], [t.probe ? 'was asked,' : 'was', t.outcome],
+    [t.kind === 'real' ? 'device' : 'client', t.name || String(t.client)], [t.probe ? 'was asked,' : 'was', t.outcome],
     ['download', duration(t.download)], ['compute', duration(t.compute) + (t.probe ? '' : ` (${count(t.local_steps, 'step', 'steps')})`)], ['upload', duration(t.upload)],
     ...(t.waiting > 0 ? [['waiting', duration(t.waiting)]] : []),
   ];
@@ -583,7 +584,7 @@ function showCharts(s) {
     describe: () => `round ${whole(r.round)} took ${duration(r.seconds)}: ${ended}`,
     table: () => ({
       head: ['client', 'kind', 'outcome', 'start, s', 'download, s', 'compute, s', 'upload, s', 'steps'],
-      rows: r.tasks.map(t => [String(t.client), t.kind, t.outcome, short(t.start), short(t.download), short(t.compute), short(t.upload), whole(t.local_steps)]),
+      rows: r.tasks.map(t => [t.name || String(t.client), t.kind, t.outcome, short(t.start), short(t.download), short(t.compute), short(t.upload), whole(t.local_steps)]),
     }),
   } : null);
 }

@@ -2,7 +2,7 @@ package experiment
 
 // notOfTheRun are keys that change how a run is done or shown and nothing of
 // what it computes.
-var notOfTheRun = map[string]bool{"name": true, "out": true, "http": true, "pace": true, "checkpoint.seconds": true}
+var notOfTheRun = map[string]bool{"name": true, "out": true, "http": true, "pace": true, "checkpoint.seconds": true, "events.sample": true}
 
 // Differences lists, as "key=value" in the order of the keys, what the
 // configuration computes otherwise than its task's defaults. Two configurations

@@ -33,7 +33,7 @@ type Traced struct {
 func ExportTrace(dir string, w io.Writer, from, to int) (t Traced, err error) {
 	f, err := os.Open(filepath.Join(dir, EventsFile))
 	if errors.Is(err, fs.ErrNotExist) {
-		if err := holdsRun(dir); err != nil {
+		if err := HoldsRun(dir); err != nil {
 			return t, err
 		}
 		return t, fmt.Errorf("%s holds no %s: the run kept none (set events.sample to a number)", dir, EventsFile)
@@ -53,8 +53,8 @@ func ExportTrace(dir string, w io.Writer, from, to int) (t Traced, err error) {
 	return Traced{wrote.Rounds, wrote.Tasks, wrote.Clients, log.Torn()}, nil
 }
 
-// holdsRun says whether a folder holds a run's configuration.
-func holdsRun(dir string) error {
+// HoldsRun says whether a folder holds a run's configuration.
+func HoldsRun(dir string) error {
 	_, err := os.Stat(filepath.Join(dir, ConfigFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("%s holds no run: it has no %s", dir, ConfigFile)
@@ -72,7 +72,7 @@ type Exported struct {
 // virtual time begins at epoch; the zero time stands for the one with which the
 // run ends now, to the second.
 func ExportOpenMetrics(dir string, w io.Writer, epoch time.Time) (e Exported, err error) {
-	if err := holdsRun(dir); err != nil {
+	if err := HoldsRun(dir); err != nil {
 		return e, err
 	}
 	c, err := Load(filepath.Join(dir, ConfigFile), nil)

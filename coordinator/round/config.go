@@ -41,6 +41,11 @@ type Config struct {
 	Available  func(client int, t Time) bool
 	NextChange func(t Time) (Time, bool)
 
+	// Soonest is a time that no task of a simulated client is shorter than,
+	// drop-outs included; 0: nothing is known. With it rounds that overlap need
+	// not wait for every plan, see [Machine.RunsAhead].
+	Soonest Time
+
 	// Expect is the time that a client is expected to take for a task of so
 	// many local steps, never less for more steps. Only Fit asks.
 	Expect func(client, steps int) Time

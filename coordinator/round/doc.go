@@ -14,7 +14,8 @@
 //   - Timers are numbered in task order, never in the order in which plans
 //     arrive, so the history does not depend on scheduling.
 //   - While [Machine.Waiting] reports plans or results outstanding the driver
-//     must not pop the clock: virtual time stands.
+//     must not pop the clock: virtual time stands, but for what
+//     [Machine.RunsAhead] lets pass.
 //   - Every task ends in exactly one [Outcome].
 //   - A client has at most one task at a time. When its task has an outcome it
 //     is free: a client that is late or not needed is told to stop.
@@ -35,6 +36,7 @@
 //	devices.go    real devices: who is there, and answers that cannot count
 //	flights.go    tasks under way; models.go: versions of the model they name
 //	link.go       transfers that share the server's bandwidth
+//	ahead.go      events that need not wait for a plan
 //	state.go      the whole state as plain values
 //
 // It imports the standard library and the project's pure packages keyed,

@@ -26,11 +26,10 @@ func (m *Machine) fill() error {
 	} else {
 		issued = m.issueDrawn(places)
 	}
-	devices := 0
 	if issued > 0 || overlaps { // devices take part in rounds of others
-		devices = m.issueDevices()
+		m.issueDevices()
 	}
-	if issued+devices > 0 {
+	if m.unplanned > 0 {
 		m.phase = Planning
 	} else {
 		m.phase = Clocked
@@ -153,7 +152,7 @@ func (m *Machine) issue(client int) {
 	m.send(f)
 }
 
-// send asks for the plan of a task that is issued now.
+// send asks for the plan of a task.
 func (m *Machine) send(f *flight) {
 	n := len(m.out.Tasks)
 	if n == cap(m.out.Tasks) {
@@ -162,7 +161,7 @@ func (m *Machine) send(f *flight) {
 	m.out.Tasks = m.out.Tasks[:n+1]
 	t := &m.out.Tasks[n]
 	m.describe(t, f)
-	t.Start, t.Probe = m.now, m.probing
+	t.Start, t.Probe = f.start, m.probing
 }
 
 // wait sets a timer for the next change of availability, unless there is one

@@ -261,7 +261,7 @@ func (m *Machine) planned(e Event) error {
 	}
 	switch {
 	case !m.probing:
-		m.place()
+		return m.place()
 	case m.link != nil:
 		m.beginProbes()
 	default:
@@ -282,17 +282,19 @@ func (p Plan) validate() error {
 // Total is the task's time without dropout (Eq. 3).
 func (p Plan) Total() Time { return p.Download + p.Compute + p.Upload }
 
-func (m *Machine) place() {
-	m.placeLast(m.tasks.list, &m.unplaced)
-	m.placeLast(m.devices.tasks.list, &m.devices.unplaced)
+func (m *Machine) place() error {
+	if err := errors.Join(m.placeLast(m.tasks.list, &m.unplaced), m.placeLast(m.devices.tasks.list, &m.devices.unplaced)); err != nil {
+		return err
+	}
 	if d := m.config.Closing.deadline(); d > 0 {
 		m.deadline = m.schedule(Timer{At: m.now + d, Priority: priorityDeadline, Kind: Deadline})
 	}
 	m.phase = Clocked
+	return nil
 }
 
 // placeLast places the last tasks of a list.
-func (m *Machine) placeLast(list []flight, unplaced *int) {
+func (m *Machine) placeLast(list []flight, unplaced *int) error {
 	last := list[len(list)-*unplaced:]
 	for i := range last {
 		f := &last[i]
@@ -304,14 +306,19 @@ func (m *Machine) placeLast(list []flight, unplaced *int) {
 		if f.drops {
 			kind = Drop
 		}
-		f.timer = m.schedule(Timer{At: m.now + f.takes, Priority: priorityTask, Kind: kind, Task: f.task})
+		at, err := f.end(m.now)
+		if err != nil {
+			return err
+		}
+		f.timer = m.schedule(Timer{At: at, Priority: priorityTask, Kind: kind, Task: f.task})
 	}
 	*unplaced = 0
+	return nil
 }
 
 // due handles a timer.
 func (m *Machine) due(t Timer) error {
-	if m.phase != Clocked {
+	if m.phase != Clocked && !m.RunsAhead(t) {
 		return fmt.Errorf("round: the clock moved while the machine was %v", m.phase)
 	}
 	if t.At < m.now {

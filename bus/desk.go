@@ -227,6 +227,7 @@ type deskDevice struct {
 	id      string
 	welcome Welcome
 	heard   atomic.Int64 // Unix nanoseconds
+	beats   atomic.Int64 // heartbeats
 
 	mu      sync.Mutex
 	subs    []*nats.Subscription
@@ -383,6 +384,7 @@ func (x *deskDevice) onHeartbeat(m *nats.Msg) {
 		return
 	}
 	x.heard.Store(time.Now().UnixNano())
+	x.beats.Add(1)
 }
 
 func (x *deskDevice) onUpdate(m *nats.Msg) {

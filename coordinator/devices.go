@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"fedpace/bus"
@@ -112,6 +113,8 @@ type deviceDesk struct {
 	bases map[uint64][]float32
 
 	presence *DevicePresence // next of a replay
+
+	held atomic.Int64 // wall nanoseconds that the clock has stood for devices
 }
 
 // openTask is a task that waits for its device.
@@ -264,6 +267,7 @@ func (v *deviceDesk) answers(ctx context.Context) error {
 	if v.desk == nil {
 		return v.replay()
 	}
+	defer v.hold(time.Now())
 	open := len(v.open)
 	for len(v.open) == open {
 		looking, stop := context.WithTimeout(ctx, lookEvery)

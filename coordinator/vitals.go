@@ -14,6 +14,7 @@ type Vitals struct {
 	bus.Vitals
 	pacer    *simclock.Pacer
 	planning *atomic.Int64
+	devices  *deviceDesk
 }
 
 // PacingLag is how far the run is behind its pace; 0 where it runs free.
@@ -23,10 +24,22 @@ func (v *Vitals) PacingLag() time.Duration { return v.pacer.Lag() }
 // last plan was back.
 func (v *Vitals) BusLag() time.Duration { return time.Duration(v.planning.Load()) }
 
+// Devices is how the real devices do, and how long the clock has stood for them
+// in wall time; false where there are none.
+func (v *Vitals) Devices() (bus.DeskVitals, time.Duration, bool) {
+	if v.devices == nil || v.devices.desk == nil {
+		return bus.DeskVitals{}, 0, false
+	}
+	return v.devices.desk.Vitals(), time.Duration(v.devices.held.Load()), true
+}
+
+// hold counts the time that the clock has stood since.
+func (v *deviceDesk) hold(since time.Time) { v.held.Add(int64(time.Since(since))) }
+
 // showVitals hands out the vitals, to whom wants them.
 func (d *driver) showVitals() {
 	if f := d.config.Observer.Vitals; f != nil {
-		f(&Vitals{Vitals: d.bus.Vitals(), pacer: d.pacer, planning: &d.planning})
+		f(&Vitals{Vitals: d.bus.Vitals(), pacer: d.pacer, planning: &d.planning, devices: d.devices})
 	}
 }
 

@@ -14,16 +14,16 @@ import (
 type descriptions struct {
 	build *prometheus.Desc
 
-	round, progress, started, reported, checkpoint                *prometheus.Desc
-	duration, virtualTime                                         *prometheus.Desc
-	steps, fixedSteps, localSteps, learningRate                   *prometheus.Desc
-	trainingLoss, validationLoss, validationAccuracy, notFinite   *prometheus.Desc
-	actors, phase, slowest, updates                               *prometheus.Desc
-	transfer, clientTime, clientSteps, energy                     *prometheus.Desc
-	stragglers, straggling                                        *prometheus.Desc
-	pacingLag, busLag, pending, dropped, ignored                  *prometheus.Desc
-	devices, heartbeats, silence, held, deviceRefused, deviceLost *prometheus.Desc
-	modelled                                                      *prometheus.Desc
+	round, progress, started, reported, checkpoint              *prometheus.Desc
+	duration, virtualTime                                       *prometheus.Desc
+	steps, fixedSteps, localSteps, learningRate                 *prometheus.Desc
+	trainingLoss, validationLoss, validationAccuracy, notFinite *prometheus.Desc
+	actors, phase, slowest, updates                             *prometheus.Desc
+	transfer, clientTime, clientSteps, energy                   *prometheus.Desc
+	stragglers, straggling                                      *prometheus.Desc
+	pacingLag, busLag, pending, dropped, ignored                *prometheus.Desc
+	devices, heartbeats, silence, held, deviceRefused           *prometheus.Desc
+	modelled                                                    *prometheus.Desc
 }
 
 func describe(run prometheus.Labels) descriptions {
@@ -76,7 +76,6 @@ func describe(run prometheus.Labels) descriptions {
 		silence:       desc("device_silence_seconds", "Wall time since the most silent device that is present was last heard of."),
 		held:          desc("hold_seconds_total", "Wall time that the clock has stood for real devices."),
 		deviceRefused: desc("device_refused_total", "Messages of real devices that were not valid."),
-		deviceLost:    desc("device_lost_total", "Tasks whose real device fell silent."),
 		modelled:      desc("device_modelled_seconds_total", "Virtual time that a simulated device of mean speed takes for the tasks that real devices have answered.", "phase"),
 	}
 }
@@ -90,7 +89,7 @@ func (m *Metrics) Describe(ch chan<- *prometheus.Desc) {
 		n.trainingLoss, n.validationLoss, n.validationAccuracy, n.notFinite,
 		n.actors, n.phase, n.slowest, n.updates, n.transfer, n.clientTime, n.clientSteps, n.energy,
 		n.stragglers, n.straggling, n.pacingLag, n.busLag, n.pending, n.dropped, n.ignored,
-		n.devices, n.heartbeats, n.silence, n.held, n.deviceRefused, n.deviceLost, n.modelled,
+		n.devices, n.heartbeats, n.silence, n.held, n.deviceRefused, n.modelled,
 	} {
 		ch <- d
 	}
@@ -126,16 +125,13 @@ func (m *Metrics) Collect(to chan<- prometheus.Metric) {
 	ch.gauge(m.names.build, 1, m.run.Version, runtime.Version(), m.run.Kernel)
 	m.collectRun(ch, s)
 	m.collectClients(ch, s)
-	m.collectBus(ch, s)
-	if s.takesPart(Real) {
-		m.collectDevices(ch, s)
-	}
+	m.collectVitals(ch, s)
 }
 
 // takesPart tells whether clients of a kind have series: a run without real
 // devices has none for them.
 func (s *state) takesPart(k Kind) bool {
-	return k == Simulated || s.actors[k] > 0 || s.updates[k] != [round.Outcomes]uint64{} || s.devices != Devices{}
+	return k == Simulated || s.actors[k] > 0 || s.updates[k] != [round.Outcomes]uint64{}
 }
 
 func (m *Metrics) collectRun(ch sink, s *state) {
@@ -211,7 +207,7 @@ func (m *Metrics) collectClients(ch sink, s *state) {
 	ch.counter(n.straggling, s.spent.Straggling)
 }
 
-func (m *Metrics) collectBus(ch sink, s *state) {
+func (m *Metrics) collectVitals(ch sink, s *state) {
 	if s.vitals == nil {
 		return
 	}
@@ -221,10 +217,13 @@ func (m *Metrics) collectBus(ch sink, s *state) {
 	ch.gauge(n.pending, float64(v.Pending))
 	ch.counter(n.dropped, float64(v.Dropped))
 	ch.counter(n.ignored, float64(v.Ignored))
+	if s.takesPart(Real) {
+		m.collectDevices(ch, s, &v.Devices)
+	}
 }
 
-func (m *Metrics) collectDevices(ch sink, s *state) {
-	n, d := &m.names, &s.devices
+func (m *Metrics) collectDevices(ch sink, s *state, d *Devices) {
+	n := &m.names
 	ch.gauge(n.devices, float64(d.Present), "present")
 	ch.gauge(n.devices, float64(d.Silent), "silent")
 	ch.counter(n.heartbeats, float64(d.Heartbeats))
@@ -233,7 +232,6 @@ func (m *Metrics) collectDevices(ch sink, s *state) {
 	}
 	ch.counter(n.held, d.Held.Seconds())
 	ch.counter(n.deviceRefused, float64(d.Refused))
-	ch.counter(n.deviceLost, float64(d.Lost))
 	for p, name := range phaseNames {
 		ch.counter(n.modelled, s.modelled[p], name)
 	}

@@ -82,8 +82,7 @@ type state struct {
 	notFinite uint64
 	modelled  [phases]float64
 
-	checkpoint time.Time // zero: none yet
-	devices    Devices
+	checkpoint time.Time     // zero: none yet
 	vitals     func() Vitals // nil: not known
 }
 

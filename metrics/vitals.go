@@ -9,6 +9,7 @@ type Vitals struct {
 	Pending   int           // messages that wait for the coordinator
 	Dropped   int64         // messages lost to a slow consumer
 	Ignored   int64         // messages that did not count: repeated, stale or refused
+	Devices   Devices
 }
 
 // Watch has every scrape ask for the vitals. The function must be safe for
@@ -22,18 +23,9 @@ func (m *Metrics) Watch(vitals func() Vitals) {
 // Devices is what is known of real devices.
 type Devices struct {
 	Present    int           // joined and heard of
-	Silent     int           // joined and silent for too long: lost
+	Silent     int           // joined and silent for too long, or heard no more
 	Heartbeats int64         // received
 	Oldest     time.Time     // when the most silent present device was last heard of; zero: none
 	Held       time.Duration // wall time that the clock has stood for devices
-	Lost       int64         // tasks whose device fell silent
-	Refused    int64         // updates and other messages that were not valid
-}
-
-// SetDevices takes the newest state of the real devices. Heartbeats, Held, Lost
-// and Refused count from the run's start.
-func (m *Metrics) SetDevices(d Devices) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.state.devices = d
+	Refused    int64         // messages that were not valid
 }

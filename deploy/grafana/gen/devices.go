@@ -17,7 +17,7 @@ func realDevices() Dashboard {
 			value("Silent", "Devices that were silent for too long.", "none", "sum("+of("fedpace_devices", `state="silent"`)+")"),
 			value("Longest silence", "Of a device that is present, in wall time.", "s", of("fedpace_device_silence_seconds")),
 			value("Clock held for devices", "Wall time since the start.", "s", of("fedpace_hold_seconds_total")),
-			value("Tasks lost", "Because their device fell silent.", "none", of("fedpace_device_lost_total")),
+			value("Tasks lost", "Because their device fell silent.", "none", of("fedpace_updates_total", `kind="real"`, `outcome="lost"`)),
 			value("Messages refused", "", "none", of("fedpace_device_refused_total")),
 		}},
 		row{title: "There or not", height: 8, panels: []Panel{

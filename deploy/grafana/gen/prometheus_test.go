@@ -89,7 +89,12 @@ func withDevices(ctx context.Context) *metrics.Metrics {
 		tally.Slowest(metrics.Real, 0, metrics.Phases{Download: 4e8, Compute: 2e9, Upload: 12e8})
 		tally.Modelled(metrics.Phases{Download: 3e8, Compute: 1e9, Upload: 1e9})
 		tally.RealOutcome(round.Accepted)
-		m.SetDevices(metrics.Devices{Present: 1, Silent: 1, Heartbeats: int64(number), Oldest: time.Now(), Held: time.Duration(number) * 1e8, Lost: 1, Refused: 2})
+		n := number
+		m.Watch(func() metrics.Vitals {
+			return metrics.Vitals{Devices: metrics.Devices{
+				Present: 1, Silent: 1, Heartbeats: int64(n), Oldest: time.Now(), Held: time.Duration(n) * 1e8, Refused: 2,
+			}}
+		})
 		m.Checkpointed(time.Now())
 		m.ObserveRound(&round.Report{Round: number, Start: round.Time(number-1) * 4e9, End: round.Time(number) * 4e9, LocalSteps: 8, LearningRate: 0.1, Outcomes: [round.Outcomes]int{5}, TrainingLoss: 1}, tally)
 	}

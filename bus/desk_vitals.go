@@ -1,0 +1,37 @@
+package bus
+
+import "time"
+
+// DeskVitals is what a desk knows of all its devices.
+type DeskVitals struct {
+	Present    int       // joined and not given up
+	Silent     int       // were heard of, and are given up or heard no more
+	Heartbeats int64     // received
+	Refused    int64     // messages that did not count
+	Oldest     time.Time // when the most silent of those present was last heard of; zero: none is
+}
+
+// Vitals may be asked for at any time, also after Close.
+func (d *Desk) Vitals() DeskVitals {
+	var v DeskVitals
+	for _, x := range d.devices {
+		v.Heartbeats += x.beats.Load()
+		heard := x.heard.Load()
+		x.mu.Lock()
+		joined := x.joined
+		for _, n := range x.refused {
+			v.Refused += int64(n)
+		}
+		x.mu.Unlock()
+		switch at := time.Unix(0, heard); {
+		case joined:
+			v.Present++
+			if v.Oldest.IsZero() || at.Before(v.Oldest) {
+				v.Oldest = at
+			}
+		case heard != 0:
+			v.Silent++
+		}
+	}
+	return v
+}

@@ -228,6 +228,9 @@ func (d *driver) plan(ctx context.Context) error {
 	if err := d.askDevices(); err != nil {
 		return err
 	}
+	if err := d.runAhead(); err != nil {
+		return err
+	}
 	sent := 0
 	total := len(d.unsent)
 	for d.waiting() > 0 {
@@ -310,7 +313,5 @@ func (d *driver) tick(ctx context.Context) error {
 		}
 	}
 	e, _ := d.clock.Pop()
-	return d.step(round.Event{Kind: round.Due, Timer: round.Timer{
-		At: round.Time(e.At), Priority: e.Priority, Kind: round.TimerKind(e.Kind), Seq: e.Seq, Task: e.Task,
-	}})
+	return d.step(round.Event{Kind: round.Due, Timer: timer(e)})
 }

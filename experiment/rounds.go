@@ -40,6 +40,9 @@ func (p *problem) rounds(limit round.Time) (r round.Config, err error) {
 	if c.Select.Rule == Fit {
 		r.Expect = p.expect
 	}
+	if c.Close.Rule == Buffered {
+		r.Soonest = round.Time(p.fleet.Soonest(p.modelBits))
+	}
 	if c.everAbsent() { // otherwise nobody needs to be asked
 		r.Available = func(client int, t round.Time) bool { return p.fleet.Available(client, int64(t)) }
 		r.NextChange = p.nextChange

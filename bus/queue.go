@@ -59,7 +59,9 @@ func (q *workQueue) open(ctx context.Context) error {
 	}
 	// A cluster that has just started, or lost a server, takes a while.
 	err = q.patiently(ctx, openPatience, func(ctx context.Context) error {
-		if _, err := q.js.AccountInfo(ctx); err != nil {
+		attempt, cancel := q.conn.attempt(ctx, requestTimeout/3) // nobody answers before there is a leader
+		defer cancel()
+		if _, err := q.js.AccountInfo(attempt); err != nil {
 			return fmt.Errorf("bus: JetStream: %w", err)
 		}
 		return q.makeStreams(ctx)
@@ -71,7 +73,7 @@ func (q *workQueue) open(ctx context.Context) error {
 		return err
 	}
 	for _, name := range q.streams() {
-		s, err := q.js.Stream(ctx, name)
+		s, err := q.stream(ctx, name)
 		if err == nil {
 			err = s.Purge(ctx)
 		}
@@ -93,6 +95,8 @@ func (q *workQueue) streams() []string {
 }
 
 func (q *workQueue) makeStreams(ctx context.Context) error {
+	ctx, cancel := q.conn.attempt(ctx, 2*requestTimeout)
+	defer cancel()
 	configs := []jetstream.StreamConfig{{
 		Name:      jobsStream(q.run),
 		Subjects:  []string{anyJobsSubject(q.run)},
@@ -119,6 +123,8 @@ func (q *workQueue) makeStreams(ctx context.Context) error {
 }
 
 func (q *workQueue) makeConsumer(ctx context.Context, kernel string) error {
+	ctx, cancel := q.conn.attempt(ctx, requestTimeout)
+	defer cancel()
 	_, err := q.js.CreateOrUpdateConsumer(ctx, jobsStream(q.run), jetstream.ConsumerConfig{
 		Durable:       kernel,
 		AckPolicy:     jetstream.AckExplicitPolicy,
@@ -164,7 +170,7 @@ func (q *workQueue) patiently(ctx context.Context, patience time.Duration, f fun
 	defer cancel()
 	for {
 		err := f(ctx)
-		if err == nil || !retriable(err) {
+		if err == nil || ctx.Err() != nil || !retriable(err) && !attemptOver(err) {
 			return err
 		}
 		select {
@@ -173,6 +179,14 @@ func (q *workQueue) patiently(ctx context.Context, patience time.Duration, f fun
 		case <-time.After(reconnectWait):
 		}
 	}
+}
+
+// stream looks at a stream; the question is not waited for longer than one
+// connection lasts.
+func (q *workQueue) stream(ctx context.Context, name string) (jetstream.Stream, error) {
+	ctx, cancel := q.conn.attempt(ctx, requestTimeout)
+	defer cancel()
+	return q.js.Stream(ctx, name)
 }
 
 // send publishes a job; notSent learns if that fails.
@@ -294,7 +308,7 @@ func (q *workQueue) ensure(ctx context.Context) (again bool, err error) {
 func (q *workQueue) restore(ctx context.Context) (again bool, err error) {
 	waiting, last := q.sent.among(q.wanted)
 	for _, name := range q.streams() {
-		s, err := q.js.Stream(ctx, name)
+		s, err := q.stream(ctx, name)
 		switch {
 		case errors.Is(err, jetstream.ErrStreamNotFound):
 			again = true
@@ -328,7 +342,9 @@ func (q *workQueue) restore(ctx context.Context) (again bool, err error) {
 		if again {
 			break
 		}
-		_, err := q.js.Consumer(ctx, jobsStream(q.run), k)
+		attempt, cancel := q.conn.attempt(ctx, requestTimeout)
+		_, err := q.js.Consumer(attempt, jobsStream(q.run), k)
+		cancel()
 		if errors.Is(err, jetstream.ErrConsumerNotFound) {
 			again = true
 		} else if err != nil {
@@ -367,7 +383,7 @@ func (q *workQueue) restoreModels(ctx context.Context) error {
 		q.mu.Lock()
 		models := maps.Clone(q.models)
 		q.mu.Unlock()
-		s, err := q.js.Stream(ctx, modelsStream(q.run))
+		s, err := q.stream(ctx, modelsStream(q.run))
 		if err != nil {
 			return fmt.Errorf("bus: look at stream %s: %w", modelsStream(q.run), err)
 		}
@@ -471,7 +487,7 @@ func (q *workQueue) deleteModel(ctx context.Context, d Digest) error {
 	defer q.deleting.Unlock()
 	q.unwanted = append(q.unwanted, d)
 	for len(q.unwanted) > 0 {
-		s, err := q.js.Stream(ctx, modelsStream(q.run))
+		s, err := q.stream(ctx, modelsStream(q.run))
 		if err == nil {
 			err = s.Purge(ctx, jetstream.WithPurgeSubject(modelChunks(q.run, q.unwanted[0])))
 		}
@@ -517,7 +533,7 @@ func (q *workQueue) exhausted(advisory []byte) (*Job, error) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), requestTimeout)
 	defer cancel()
-	s, err := q.js.Stream(ctx, jobsStream(q.run))
+	s, err := q.stream(ctx, jobsStream(q.run))
 	if err != nil {
 		return nil, fmt.Errorf("bus: find a job that nobody finished: %w", err)
 	}

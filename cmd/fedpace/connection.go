@@ -1,6 +1,8 @@
 package main
 
 import (
+	"fmt"
+
 	"github.com/spf13/cobra"
 
 	"fedpace/bus"
@@ -25,11 +27,22 @@ func (f *connectionFlags) addKeys(c *cobra.Command) {
 	c.Flags().StringVar(&f.c.Keys, "keys", "", "folder of the keys of a server that listens (nats.listen); default: this user's")
 }
 
-// apply makes the server of the flags the configuration's, without what nobody
-// should read in its results.
-func (f *connectionFlags) apply(config *experiment.Config) experiment.Connection {
-	if f.c.URL != "" {
-		config.NATS.URL = bus.Redacted(f.c.URL)
+// check refuses what is no server's URL.
+func (f *connectionFlags) check(c *cobra.Command) error {
+	if f.c.URL == "" {
+		return nil
 	}
-	return f.c
+	if err := bus.CheckURL(f.c.URL); err != nil {
+		return usage(c, fmt.Errorf("--nats: %w", err))
+	}
+	return nil
+}
+
+// into makes the server of the flags the configuration's, without what nobody
+// should read in its results.
+func (f *connectionFlags) into(c *cobra.Command, sets []string) ([]string, error) {
+	if f.c.URL != "" {
+		sets = append(sets[:len(sets):len(sets)], fmt.Sprintf("nats.url=%q", bus.Redacted(f.c.URL)))
+	}
+	return sets, f.check(c)
 }

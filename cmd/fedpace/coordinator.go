@@ -29,13 +29,17 @@ join that one need credentials ("fedpace enroll").`,
   fedpace coordinator --nats tls://a:4222,tls://b:4222 --set nats.replicas=3 --creds coordinator.creds --tls-ca ca.pem`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
+			var err error
+			if f.sets, err = connection.into(c, f.sets); err != nil {
+				return err
+			}
 			config, err := f.load(c)
 			if err != nil {
 				return err
 			}
 			show := newDisplay(c.ErrOrStderr(), f.quiet)
 			options := f.options(show)
-			options.NATS, options.Elsewhere = connection.apply(&config), true
+			options.NATS, options.Elsewhere = connection.c, true
 			if config.NATS.URL == experiment.Embedded && config.NATS.Listen == "" {
 				return usage(c, errors.New("hosts need a server to meet the coordinator on: --nats nats://host:4222, or --set nats.listen=127.0.0.1:4222"))
 			}
@@ -82,6 +86,9 @@ kernel class it answers for clients, says so, and leaves training to others.`,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if connection.c.URL == "" {
 				return usage(c, errors.New("--nats is missing: the URL of the server on which the coordinator is, e.g. nats://host:4222"))
+			}
+			if err := connection.check(c); err != nil {
+				return err
 			}
 			if c.Flags().Changed("workers") && o.Workers < 1 {
 				return usage(c, fmt.Errorf("--workers %d: want at least 1", o.Workers))

@@ -21,13 +21,17 @@ the demonstration: FedAvg with K_r-rounds on FEMNIST with synthetic data.`,
   fedpace run --set task=shakespeare --set train=false --set stop.equal_runtime_rounds=10000`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
+			var err error
+			if f.sets, err = connection.into(c, f.sets); err != nil {
+				return err
+			}
 			config, err := f.load(c)
 			if err != nil {
 				return err
 			}
 			show := newDisplay(c.ErrOrStderr(), f.quiet)
 			options := f.options(show)
-			options.NATS = connection.apply(&config)
+			options.NATS = connection.c
 			if dry {
 				estimate, err := p.dryRun(c.Context(), config, options)
 				show.close()

@@ -1,0 +1,43 @@
+//go:build unix
+
+package chaos
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// Three servers with three copies of everything: the run goes on without one of
+// them, and with it again.
+func TestAClusterLosesAServer(t *testing.T) {
+	t.Parallel()
+	c := courses[0]
+	want := c.undisturbed(t)
+	var routes []string
+	var ports, clusterPorts [3]int
+	for i := range 3 {
+		ports[i], clusterPorts[i] = freePort(t), freePort(t)
+		routes = append(routes, fmt.Sprintf("nats://127.0.0.1:%d", clusterPorts[i]))
+	}
+	var servers [3]*natsServer
+	var urls []string
+	for i := range servers {
+		servers[i] = newServer(t, serverOptions{Name: fmt.Sprint("s", i), Port: ports[i], ClusterPort: clusterPorts[i], Routes: routes})
+		urls = append(urls, servers[i].url())
+	}
+	url := strings.Join(urls, ",")
+	out := filepath.Join(t.TempDir(), "run")
+	host(t, url)
+	host(t, url)
+	run := c.coordinate(t, url, out, "--set", "nats.replicas=3", "--set", "pace=3")
+	run.until("is there with 1 trainer", patience)
+	time.Sleep(time.Second)
+	servers[1].kill()
+	time.Sleep(2 * time.Second)
+	servers[1].start()
+	run.finish(patience)
+	resultOf(t, out).equals(t, want, "a cluster that lost a server")
+}

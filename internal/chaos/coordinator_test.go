@@ -1,0 +1,46 @@
+//go:build unix
+
+package chaos
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// The coordinator dies, and "fedpace resume" goes on with the same hosts.
+func TestKill9OfTheCoordinator(t *testing.T) {
+	t.Parallel()
+	trials, kills := 1, 2
+	if os.Getenv("FEDPACE_LONG") != "" {
+		trials, kills = 9, 3
+	}
+	for trial := range trials {
+		for _, c := range courses {
+			t.Run(fmt.Sprint(c.name, trial), func(t *testing.T) {
+				t.Parallel()
+				want := c.undisturbed(t)
+				draws := rand.New(rand.NewPCG(uint64(trial), 8))
+				s := newServer(t, serverOptions{})
+				out := filepath.Join(t.TempDir(), "run")
+				host(t, s.url())
+				p := c.coordinate(t, s.url(), out)
+				p.until("is there with 1 trainer", patience)
+				for range kills {
+					time.Sleep(time.Duration(draws.Int64N(int64(1500 * time.Millisecond))))
+					p.kill()
+					if draws.IntN(3) == 0 { // and the server with it
+						s.kill()
+						s.start()
+					}
+					p = fedpace(t, "resume", out, "--elsewhere", "--nats", s.url())
+				}
+				p.finish(patience)
+				resultOf(t, out).equals(t, want, "resumed")
+			})
+		}
+	}
+}

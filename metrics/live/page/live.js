@@ -509,8 +509,8 @@ function showCharts(s) {
   chart.loss.set(some(c.loss) || some(e.loss) ? {
     label: 'cross-entropy', x: c.virtual_seconds, length: c.round.length,
     series: [
-      { x: c.virtual_seconds, y: c.loss, low: c.loss_low, high: c.loss_high, band: c.each > 1, style: 'thin', colour: 'blue', over: true, name: c.each === 1 ? 'training, each round' : `training, mean of ${rounds}` },
-      { x: c.virtual_seconds, y: c.window_loss, style: '', colour: 'blue', over: true, name: `training, mean of the last ${whole(s.run.window)}` },
+      { x: c.virtual_seconds, y: c.loss, low: c.loss_low, high: c.loss_high, band: c.each > 1, style: 'thin', colour: 'blue', over: true, name: c.each === 1 ? 'training, a round' : `training, mean of ${rounds}` },
+      { x: c.virtual_seconds, y: c.window_loss, style: '', colour: 'blue', over: true, name: `mean of the last ${whole(s.run.window)}` },
       { x: e.virtual_seconds, y: e.loss, style: 'dash', colour: 'red', dots: true, name: 'validation' },
     ],
     read: i => {

@@ -21,6 +21,8 @@ type Curve struct {
 	Seed        uint64
 	FixedRounds int // of K-eta-fixed, to whose virtual time it went
 	K0          int
+	Clients     int // population
+	Cohort      int
 	Megabits    float64 // size of the model on the network; 0: that of its parameters
 
 	Completed      bool // false: cut; what follows is then of the part that was done
@@ -36,7 +38,8 @@ type Curve struct {
 	Points []Point
 }
 
-// Point is the state after an evaluation.
+// Point is the state after an evaluation. Between two of them nothing of the
+// best so far changes.
 type Point struct {
 	Round          int
 	VirtualSeconds float64
@@ -76,6 +79,7 @@ func readCell(dir string) (Curve, error) {
 	}
 	c := Curve{
 		Task: config.Task, Schedule: config.Schedule.Name(), Seed: config.Seed, FixedRounds: config.Stop.EqualRuntimeRounds, K0: config.Schedule.K0,
+		Clients: config.Clients, Cohort: config.Cohort,
 		Megabits:      config.Network.ModelMegabits,
 		RelativeSteps: math.NaN(), FinalAccuracy: math.NaN(),
 	}
@@ -96,7 +100,8 @@ func readCell(dir string) (Curve, error) {
 	return c, nil
 }
 
-// thin follows the rounds and keeps a point for each evaluation.
+// thin follows the rounds and keeps a point for each evaluation that was better
+// than those before, and for the last.
 func (c *Curve) thin(rows []experiment.Row, s experiment.Schedule) error {
 	window, err := schedule.NewWindow(schedule.WindowConfig{Size: s.Window})
 	if err != nil {
@@ -108,6 +113,7 @@ func (c *Curve) thin(rows []experiment.Row, s experiment.Schedule) error {
 	}
 	nan := math.NaN()
 	c.BestLoss, c.BestAccuracy, c.Plateaued = nan, nan, nan
+	var last Point
 	for i, r := range rows {
 		c.Rounds, c.VirtualSeconds = r.Round, r.VirtualSeconds
 		if i > 0 && c.Decayed == 0 && (s.K == experiment.Step || s.Eta == experiment.Step) &&
@@ -129,10 +135,16 @@ func (c *Curve) thin(rows []experiment.Row, s experiment.Schedule) error {
 		if plateau.Converged() && math.IsNaN(c.Plateaued) {
 			c.Plateaued = r.VirtualSeconds
 		}
-		c.Points = append(c.Points, Point{
+		last = Point{
 			Round: r.Round, VirtualSeconds: r.VirtualSeconds, LocalSteps: r.LocalSteps,
 			BestLoss: c.BestLoss, ValidationLoss: r.ValidationLoss, BestAccuracy: c.BestAccuracy,
-		})
+		}
+		if n := len(c.Points); n == 0 || c.Points[n-1].BestLoss != last.BestLoss || c.Points[n-1].BestAccuracy != last.BestAccuracy {
+			c.Points = append(c.Points, last)
+		}
+	}
+	if n := len(c.Points); n > 0 && c.Points[n-1].Round < last.Round {
+		c.Points = append(c.Points, last)
 	}
 	return nil
 }

@@ -79,7 +79,7 @@ func (g *group) title() string {
 	if g.fixedRounds != FullRounds {
 		title += fmt.Sprintf(", %d of %d rounds", g.fixedRounds, FullRounds)
 	}
-	return title + "\n" + g.data()
+	return title + "\n" + wrap(g.data(), 60)
 }
 
 // line is the group's mean curve. Seeds are evaluated at times of their own:

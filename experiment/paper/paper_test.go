@@ -117,10 +117,13 @@ func TestCellsAreDoneOnceAndKept(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, c := range curves {
-		if !c.Completed || c.FixedRounds != 15 || len(c.Points) < 5 || !strings.Contains(c.Data, "synthetic") {
+		if !c.Completed || c.FixedRounds != 15 || len(c.Points) < 2 || c.Clients != 200 || c.Cohort != 5 || !strings.Contains(c.Data, "synthetic") {
 			t.Errorf("%s %d: completed %v to %d rounds of fixed with %d points on %q", c.Schedule, c.Seed, c.Completed, c.FixedRounds, len(c.Points), c.Data)
 		}
 		for i, q := range c.Points[1:] {
+			if i+2 < len(c.Points) && q.BestLoss == c.Points[i].BestLoss && q.BestAccuracy == c.Points[i].BestAccuracy {
+				t.Errorf("%s: nothing is better at %+v", c.Schedule, q)
+			}
 			if q.BestLoss > c.Points[i].BestLoss || q.BestAccuracy < c.Points[i].BestAccuracy || q.VirtualSeconds <= c.Points[i].VirtualSeconds {
 				t.Errorf("%s: %+v follows %+v", c.Schedule, q, c.Points[i])
 			}
@@ -280,8 +283,8 @@ func TestMeansOverSeedsAtOnePointOfTime(t *testing.T) {
 func TestDamagedCurvesAreRefused(t *testing.T) {
 	for name, text := range map[string]string{
 		"header": "a,b\n",
-		"number": cellsHeader + "\nfemnist,x,fixed,1,6.71,100,80,true,many,1,1,1,1,1,0,\n",
-		"twice":  cellsHeader + strings.Repeat("\nfemnist,x,fixed,1,6.71,100,80,true,5,1,1,1,1,1,0,", 2) + "\n",
+		"number": cellsHeader + "\nfemnist,x,fixed,1,6.71,100,80,9,3,true,many,1,1,1,1,1,0,\n",
+		"twice":  cellsHeader + strings.Repeat("\nfemnist,x,fixed,1,6.71,100,80,9,3,true,5,1,1,1,1,1,0,", 2) + "\n",
 	} {
 		dir := t.TempDir()
 		if err := os.WriteFile(filepath.Join(dir, CellsFile), []byte(text), 0o600); err != nil {

@@ -93,7 +93,7 @@ func WriteTable3(w io.Writer, tasks []experiment.Task) error {
 // the seeds that are complete.
 func WriteTable4(w io.Writer, curves []Curve) error {
 	t := newTable(w, "Table 4: SGD steps relative to K-eta-fixed in the same virtual time",
-		"task", "schedule", "paper", "here", "seeds", "rounds", "decay after round", "of fixed rounds", "model Mb", "data")
+		"task", "schedule", "paper", "here", "seeds", "rounds", "decay after round", "of fixed rounds", "model Mb")
 	for _, g := range groups(curves) {
 		paper, ok := table4[g.task][g.schedule]
 		if !ok {
@@ -110,9 +110,12 @@ func WriteTable4(w io.Writer, curves []Curve) error {
 		if e.N == 0 {
 			continue
 		}
-		t.row(string(g.task), g.schedule, paper, spread(e, 4), e.N, spread(experiment.EstimateMean(rounds), 6), spread(experiment.EstimateMean(decayed), 5), g.fixedRounds, g.megabits, g.data())
+		t.row(string(g.task), g.schedule, paper, spread(e, 4), e.N, spread(experiment.EstimateMean(rounds), 6), spread(experiment.EstimateMean(decayed), 5), g.fixedRounds, g.megabits)
 	}
 	if err := t.end(); err != nil || t.rows == 0 {
+		return err
+	}
+	if err := noteData(w, groups(curves)); err != nil {
 		return err
 	}
 	return note(w, unexplained)
@@ -122,7 +125,7 @@ func WriteTable4(w io.Writer, curves []Curve) error {
 // fixed rounds.
 func WriteOutcomes(w io.Writer, curves []Curve) error {
 	t := newTable(w, "Figures 1 and 2 at their right edge",
-		"task", "schedule", "seeds", "lowest training loss", "best accuracy", "against fixed", "last accuracy", "plateau min", "data")
+		"task", "schedule", "seeds", "lowest training loss", "best accuracy", "against fixed", "last accuracy", "plateau min")
 	fixed := map[string]experiment.Estimated{}
 	all := groups(curves)
 	for _, g := range all {
@@ -140,7 +143,7 @@ func WriteOutcomes(w io.Writer, curves []Curve) error {
 			gain = fmt.Sprintf("%+.4f", best.Mean-f.Mean)
 		}
 		t.row(string(g.task), g.schedule, best.N, spread(g.mean(func(c *Curve) float64 { return c.BestLoss }), 4), spread(best, 4), gain,
-			spread(g.mean(func(c *Curve) float64 { return c.FinalAccuracy }), 4), spread(g.mean(func(c *Curve) float64 { return c.Plateaued / 60 }), 4), g.data())
+			spread(g.mean(func(c *Curve) float64 { return c.FinalAccuracy }), 4), spread(g.mean(func(c *Curve) float64 { return c.Plateaued / 60 }), 4))
 	}
 	return t.end()
 }
@@ -180,8 +183,27 @@ func (g *group) data() string {
 	return "timing only"
 }
 
+// noteData says what each task learned from.
+func noteData(w io.Writer, all []group) error {
+	said := map[string]bool{}
+	for _, g := range all {
+		text := fmt.Sprintf("%s: %s; %d clients, %d a round.", g.task, g.data(), g.curves[0].Clients, g.curves[0].Cohort)
+		if said[text] {
+			continue
+		}
+		said[text] = true
+		if err := note(w, text); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // set is what groups share that can be compared.
-func (g *group) set() string { return fmt.Sprint(g.task, g.fixedRounds, g.megabits, g.curves[0].Data) }
+func (g *group) set() string {
+	c := &g.curves[0]
+	return fmt.Sprint(g.task, g.fixedRounds, g.megabits, c.Data, c.Clients, c.Cohort)
+}
 
 func (g *group) mean(of func(*Curve) float64) experiment.Estimated {
 	values := make([]float64, len(g.curves))
@@ -244,10 +266,16 @@ func (t *table) end() error {
 
 // note writes a paragraph of lines that fit a page.
 func note(w io.Writer, text string) error {
+	_, err := fmt.Fprintf(w, "\n%s\n", wrap(text, 100))
+	return err
+}
+
+// wrap breaks a text into lines of about so many characters.
+func wrap(text string, width int) string {
 	var b strings.Builder
 	column := 0
 	for _, word := range strings.Fields(text) {
-		if column+len(word) > 100 {
+		if column > 0 && column+len(word) > width {
 			b.WriteString("\n")
 			column = 0
 		} else if column > 0 {
@@ -256,6 +284,5 @@ func note(w io.Writer, text string) error {
 		b.WriteString(word)
 		column += len(word) + 1
 	}
-	_, err := fmt.Fprintf(w, "\n%s\n", b.String())
-	return err
+	return b.String()
 }

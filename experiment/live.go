@@ -111,6 +111,16 @@ func (g *page) end(results *Results, s Summary) error {
 	return results.page(g.hub.WritePage)
 }
 
+// leave tells who still watches that the run is over, where it could not be
+// shown how it ended.
+func (g *page) leave(err error) {
+	end := live.End{}
+	if err != nil {
+		end.Why = err.Error()
+	}
+	g.hub.End(end)
+}
+
 // page writes page.html.
 func (r *Results) page(write func(io.Writer) error) error {
 	if r.failure != nil {

@@ -202,18 +202,23 @@ func (h *Hub) Notice(text string) {
 	s.notices = append(s.notices, notice{s.last.Round, text, 1})
 }
 
-// End shows how the run ended. Nothing changes after it, and all viewers are
-// told and let go.
+// End shows how the run ended. Nothing is shown after it, no second end either,
+// and all viewers are told and let go.
 func (h *Hub) End(e End) {
 	e.Why = cut(e.Why)
 	if !json.Valid(e.Summary) {
 		e.Summary = nil
 	}
 	h.mu.Lock()
-	h.state.version++
-	h.state.end = &e
+	first := h.state.end == nil
+	if first {
+		h.state.version++
+		h.state.end = &e
+	}
 	h.mu.Unlock()
-	h.publish(true)
+	if first {
+		h.publish(true)
+	}
 }
 
 // cut shortens a text that is too long to be read on a page.

@@ -17,6 +17,7 @@ import (
 	"github.com/chromedp/chromedp/kb"
 
 	"fedpace/experiment"
+	"fedpace/metrics/live"
 )
 
 // config is a run of a second or two in which something is late and somebody
@@ -68,7 +69,7 @@ func start(ctx context.Context, t testing.TB, c experiment.Config) *running {
 
 // The page of a run that goes on, from its first round to its end, and the one
 // that it leaves behind, show the numbers of summary.json.
-func TestThePageShowsTheRun(t *testing.T) {
+func TestPageShowsTheRun(t *testing.T) {
 	b := open(t, 1280, 900, false)
 	c := config(t, "pace=40") // about two seconds
 	run := start(t.Context(), t, c)
@@ -108,7 +109,7 @@ func TestThePageShowsTheRun(t *testing.T) {
 }
 
 // A run that is stopped leaves its page as well, and says so.
-func TestThePageOfARunThatStops(t *testing.T) {
+func TestPageOfARunThatStops(t *testing.T) {
 	b := open(t, 1280, 900, false)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -135,7 +136,7 @@ func TestThePageOfARunThatStops(t *testing.T) {
 }
 
 // A run that goes on shows all of its rounds, not only those since.
-func TestThePageOfARunThatGoesOn(t *testing.T) {
+func TestPageOfARunThatGoesOn(t *testing.T) {
 	b := open(t, 1280, 900, false)
 	c := config(t, "train=false", "stop.rounds=5000", "pace=20000", "checkpoint.seconds=0.1", "http=")
 	ctx, cancel := context.WithCancel(t.Context())
@@ -167,7 +168,7 @@ func TestThePageOfARunThatGoesOn(t *testing.T) {
 }
 
 // A run that trains nothing has no losses to show.
-func TestThePageOfARunThatTrainsNothing(t *testing.T) {
+func TestPageOfARunThatTrainsNothing(t *testing.T) {
 	b := open(t, 1280, 900, false)
 	c := config(t, "train=false", "stop.rounds=3000", "http=")
 	summary, err := experiment.Run(t.Context(), c, experiment.Options{Version: "test"})
@@ -187,7 +188,7 @@ func TestThePageOfARunThatTrainsNothing(t *testing.T) {
 }
 
 // A run may be called anything, and say anything: it is text.
-func TestTextIsText(t *testing.T) {
+func TestPageTakesTextForText(t *testing.T) {
 	b := open(t, 1280, 900, false)
 	evil := `<img src=x onerror=document.title='owned'></script><script>document.body.dataset.owned=1</script>&amp;"'`
 	hub, address := serveHub(t, evil)
@@ -211,6 +212,9 @@ func TestTextIsText(t *testing.T) {
 		if got := js[string](b, "document.getElementById('name').textContent"); got != evil {
 			t.Errorf("%s: the name reads %q", where, got)
 		}
+		if got := js[string](b, "document.getElementById('run-seed').textContent"); got != "18446744073709551615" {
+			t.Errorf("%s: the seed reads %s", where, got) // JavaScript's numbers end before it
+		}
 		for _, id := range []string{"about", "notice-list", "run", "foot"} {
 			if got := js[string](b, fmt.Sprintf("document.getElementById('%s').textContent", id)); !strings.Contains(got, evil) {
 				t.Errorf("%s: #%s reads %q", where, id, got)
@@ -223,7 +227,7 @@ func TestTextIsText(t *testing.T) {
 
 // When the server is gone the page says so, and when it is back the page goes
 // on by itself.
-func TestThePageComesBack(t *testing.T) {
+func TestPageComesBack(t *testing.T) {
 	b := open(t, 1280, 900, false)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -239,19 +243,26 @@ func TestThePageComesBack(t *testing.T) {
 	if got := js[string](b, "document.getElementById('value-rounds').textContent"); got != "20" {
 		t.Errorf("while the connection is lost the page shows %q rounds, want the last that it knew", got)
 	}
-	stop = serveAt(t, address, demoHub("second", 35))
-	defer stop()
+	second := demoHub("second", 35)
+	stop = serveAt(t, address, second)
 	b.until("document.body.dataset.round === '35' && document.getElementById('status').dataset.state === 'running'")
 	if got := js[string](b, "document.getElementById('name').textContent"); got != "second" {
 		t.Errorf("the run is called %q", got)
 	}
+	// After the end another run may follow, as those of a comparison do.
+	second.End(live.End{Completed: true})
+	b.until("document.getElementById('status').dataset.state === 'completed'")
+	stop()
+	stop = serveAt(t, address, demoHub("third", 10))
+	defer stop()
+	b.until("document.body.dataset.round === '10' && document.getElementById('status').dataset.state === 'running'")
 	if n := js[int](b, "document.querySelectorAll('#steps table tr').length"); n != 0 {
 		t.Errorf("a table that nobody opened has %d rows", n)
 	}
 }
 
 // All can be reached and read by keys alone.
-func TestKeys(t *testing.T) {
+func TestPageByKeys(t *testing.T) {
 	b := open(t, 1280, 900, false)
 	_, address := serveHub(t, "demo")
 	b.do(chromedp.Navigate(address))
@@ -309,7 +320,7 @@ func TestKeys(t *testing.T) {
 }
 
 // On a phone nothing is wider than the screen, in whatever state.
-func TestNothingIsCutOff(t *testing.T) {
+func TestPageFitsScreens(t *testing.T) {
 	_, address := serveHub(t, strings.Repeat("averylongnamewithoutanyspace", 6))
 	for _, width := range []int64{320, 390, 768, 1280} {
 		b := open(t, width, 800, false)
@@ -333,7 +344,7 @@ func TestNothingIsCutOff(t *testing.T) {
 
 // Text stands out from what is behind it by 4.5 to 1 (WCAG 2.2, 1.4.3), in both
 // schemes.
-func TestContrast(t *testing.T) {
+func TestPageContrast(t *testing.T) {
 	_, address := serveHub(t, "demo")
 	for _, dark := range []bool{false, true} {
 		b := open(t, 1280, 900, dark)
@@ -363,7 +374,7 @@ func TestContrast(t *testing.T) {
 
 // The page is drawn on a phone and a desktop, light and dark. With the flag
 // screenshots it is a real run's, and the pictures are kept to be looked at.
-func TestScreenshots(t *testing.T) {
+func TestPageScreenshots(t *testing.T) {
 	_, address := serveHub(t, "demo")
 	if *screenshots != "" {
 		c := config(t, "name=demo", "clients=300", "cohort=20", "schedule.k0=20", "stop.rounds=150", "evaluate.every=5", "schedule.window=10", "http=")

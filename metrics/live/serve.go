@@ -23,19 +23,16 @@ type pace struct {
 
 var usualPace = pace{frame: 400 * time.Millisecond, beat: 10 * time.Second, write: 10 * time.Second}
 
-// Policy is the Content-Security-Policy of the pages: nothing but their own
-// style, script and events.
-const Policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; " +
-	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-
 // Handler answers GET and HEAD on /, /live.css, /live.js, /snapshot.json and
-// /events, and nothing else. Which hosts may ask is its caller's matter.
+// /events, and nothing else. Which hosts may ask, and the headers that keep a
+// page to itself, are its server's matter; it works under a policy that lets
+// in its own styles, scripts and connections alone.
 func (h *Hub) Handler() http.Handler {
 	mux := http.NewServeMux()
 	var viewers atomic.Int32
 	static := func(kind string, text []byte) http.HandlerFunc {
 		return func(w http.ResponseWriter, _ *http.Request) {
-			header(w, kind)
+			w.Header().Set("Content-Type", kind)
 			w.Header().Set("Content-Length", strconv.Itoa(len(text)))
 			_, _ = w.Write(text) // nobody to tell
 		}
@@ -45,12 +42,12 @@ func (h *Hub) Handler() http.Handler {
 	mux.Handle("GET /live.js", static("text/javascript; charset=utf-8", scriptText))
 	mux.HandleFunc("GET /snapshot.json", func(w http.ResponseWriter, _ *http.Request) {
 		f, _ := h.current()
-		header(w, "application/json")
+		w.Header().Set("Content-Type", "application/json")
 		_, _ = w.Write(f.full())
 	})
 	mux.HandleFunc("GET /events", func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodHead {
-			header(w, "text/event-stream")
+			w.Header().Set("Content-Type", "text/event-stream")
 			return
 		}
 		if viewers.Add(1) > maxViewers {
@@ -65,15 +62,6 @@ func (h *Hub) Handler() http.Handler {
 	return mux
 }
 
-func header(w http.ResponseWriter, kind string) {
-	h := w.Header()
-	h.Set("Content-Type", kind)
-	h.Set("Cache-Control", "no-store")
-	h.Set("Content-Security-Policy", Policy)
-	h.Set("X-Content-Type-Options", "nosniff")
-	h.Set("Referrer-Policy", "no-referrer")
-}
-
 // watch sends frames as server-sent events until the run or the viewer is gone.
 // A viewer that comes back gets the whole picture, whatever its Last-Event-ID:
 // what it has missed is in it.
@@ -84,7 +72,8 @@ func (h *Hub) watch(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "this connection cannot carry events", http.StatusNotImplemented)
 		return
 	}
-	header(w, "text/event-stream")
+	w.Header().Set("Content-Type", "text/event-stream")
+	w.Header().Set("Cache-Control", "no-store")
 	say := func(event string, id uint64, data []byte) bool {
 		if to.SetWriteDeadline(time.Now().Add(h.pace.write)) != nil {
 			return false

@@ -54,8 +54,9 @@ type accounts struct {
 	modelBytes int64
 	fleet      *device.Fleet
 	watts      []Watts // by class; nil: no power is known
-	holds      bool    // who gets a task holds the model already
-	overlaps   bool    // rounds wait for nobody
+	device     func(client int) bool
+	holds      bool // who gets a task holds the model already
+	overlaps   bool // rounds wait for nobody
 
 	total, open spending
 	times       []round.Time // of the open round's accepted tasks
@@ -66,7 +67,7 @@ type accounts struct {
 
 func newAccounts(p *problem) *accounts {
 	a := &accounts{
-		modelBytes: p.modelBits / 8, fleet: p.fleet,
+		modelBytes: p.modelBits / 8, fleet: p.fleet, device: p.config.isDevice,
 		holds: p.config.Select.Rule == PowerOfChoice, overlaps: p.config.Close.Rule == Buffered,
 	}
 	known := false
@@ -110,7 +111,7 @@ func (a *accounts) settled(e *round.Ended) {
 		bytes += int64(float64(a.modelBytes) * done(upload, e.Plan.Upload, uploads && e.Outcome == round.Accepted))
 	}
 	joules := 0.0
-	if a.watts != nil {
+	if a.watts != nil && !a.device(e.Client) { // nobody knows what a device draws
 		w := a.watts[a.fleet.Class(e.Client)]
 		joules = float64(w.Download*download.Seconds()) + float64(w.Compute*compute.Seconds()) + float64(w.Upload*upload.Seconds())
 	}

@@ -24,7 +24,9 @@ type engine struct {
 	conns   []*bus.Conn // the hosts'
 	workers []int       // of each host
 
-	external bool // hosts may be in other processes
+	external bool           // hosts may be in other processes
+	to       bus.ConnConfig // how connections are made
+	devices  realWatch
 	options  Options
 
 	checkpoint coordinator.Checkpoint
@@ -52,6 +54,7 @@ func (e *engine) start(ctx context.Context, o Options) (err error) {
 		return err
 	}
 	to.Notice = nil // what becomes of the other connections, this one's notices say
+	e.to = to
 	if o.Elsewhere {
 		e.jobs = 2
 		return nil
@@ -90,7 +93,8 @@ func (e *engine) play(ctx context.Context, limit round.Time, watch coordinator.O
 		learning := p.learning()
 		c.Learning = coordinator.Learning{
 			Model: p.model, Initial: p.initial, Kernel: p.kernel, Jobs: e.jobs, HeldOut: p.set.HeldOut(),
-			Spec: learning.Spec(),
+			Measured: p.config.Evaluate.Samples,
+			Spec:     learning.Spec(),
 		}
 		if c.Learning.Algorithm, err = p.algorithm(); err != nil {
 			return nil, err
@@ -101,6 +105,12 @@ func (e *engine) play(ctx context.Context, limit round.Time, watch coordinator.O
 	}
 	if err := e.tell(&c, e.options); err != nil {
 		return nil, err
+	}
+	if c.Devices, err = e.realDevices(ctx); err != nil {
+		return nil, err
+	}
+	if c.Devices != nil && c.Devices.Conn != nil {
+		defer c.Devices.Conn.Close()
 	}
 	inner, stop := context.WithCancel(ctx)
 	defer stop()

@@ -61,11 +61,11 @@ type recorder struct {
 // want to see beside the slowest.
 func newRecorder(p *problem, o Options, shown int) (*recorder, error) {
 	c := &p.config
-	tasks, err := timeline.New(timeline.Config{Seed: c.Seed, Slowest: keptSlowest, Sample: max(shown, c.Events.Sample), Class: p.fleet.Class})
+	tasks, err := timeline.New(timeline.Config{Seed: c.Seed, Slowest: keptSlowest, Sample: max(shown, c.Events.Sample), Class: p.fleet.Class, Real: c.isDevice})
 	if err != nil {
 		return nil, err
 	}
-	return &recorder{p: p, version: o.Version, tasks: tasks, clients: tables.NewClients(c.Clients)}, nil
+	return &recorder{p: p, version: o.Version, tasks: tasks, clients: tables.NewClients(c.Clients + len(c.Devices.Names))}, nil
 }
 
 // open begins the event log in the run's folder, or goes on with it.

@@ -20,8 +20,9 @@ type Options struct {
 	Hosts      int              // hosts in this process; 0: one
 	Workers    int              // trainers in all; 0: one a core
 	Progress   func(Progress)   // called now and then from the run's goroutine; may be nil
-	Notice     func(string)     // what the user should know, a line each; may be nil
+	Notice     func(string)     // what the user should know, a line each, from any goroutine; may be nil
 	NATS       Connection       // how the server is reached
+	Replay     string           // folder of a run with real devices whose answers are taken from there; empty: they take part themselves
 	Elsewhere  bool             // no host in this process: others do the work
 
 	// Model is called with every round's model, which may be kept and not
@@ -92,7 +93,10 @@ func (p *problem) live(ctx context.Context, o Options, started time.Time, before
 		if showErr != nil {
 			return Summary{}, showErr
 		}
-		defer func() { err = errors.Join(err, page.Close()) }()
+		defer func() {
+			t.page.leave(err)
+			err = errors.Join(err, page.Close())
+		}()
 	}
 	if err := ctx.Err(); err != nil {
 		return Summary{}, err
@@ -110,6 +114,9 @@ func (p *problem) live(ctx context.Context, o Options, started time.Time, before
 		return Summary{}, errors.Join(err, before.undo(results))
 	}
 	if err := t.page.goOn(t, before); err != nil {
+		return Summary{}, errors.Join(err, before.undo(results))
+	}
+	if e.devices, err = t.watchDevices(); err != nil {
 		return Summary{}, errors.Join(err, before.undo(results))
 	}
 	k := t.keepCheckpoints(limit, before)

@@ -180,6 +180,9 @@ func FuzzStep(f *testing.F) {
 	f.Add(byte(0), []byte{0, 1, 1, 1, 1, 2, 9, 1, 1, 3, 4, 1, 2, 0, 2, 0, 2, 0, 3, 1})
 	f.Add(byte(1), []byte{0, 1, 1, 1, 1, 1, 2, 9, 1, 1, 3, 4, 1, 2, 0, 1, 4, 3, 1, 2, 0, 3, 1})
 	f.Add(byte(2), []byte{0, 1, 1, 1, 1, 1, 2, 9, 1, 1, 3, 4, 1, 2, 0, 5, 1, 1, 1})
+	// A device joins, answers and falls silent; kinds 6 to 9 are Joined to Invalid.
+	f.Add(byte(128), []byte{6, 10, 6, 11, 0, 1, 1, 1, 1, 1, 2, 9, 1, 1, 3, 4, 1, 8, 0, 10, 0, 9, 1, 11, 7, 2, 0, 2, 0, 3, 1})
+	f.Add(byte(129), []byte{6, 10, 6, 11, 0, 1, 1, 1, 1, 1, 2, 9, 1, 1, 3, 4, 1, 9, 0, 10, 5, 8, 1, 11, 0, 2, 0, 3, 1, 7, 10})
 	f.Fuzz(func(t *testing.T, rule byte, script []byte) {
 		c := config()
 		c.Closing = By{50}
@@ -191,6 +194,12 @@ func FuzzStep(f *testing.F) {
 		case 3:
 			c.Available = func(client int, at Time) bool { return (int(at)/8+client)%3 == 0 }
 			c.NextChange = func(at Time) (Time, bool) { return at/8*8 + 8, true }
+		}
+		if rule >= 128 {
+			c.Devices = Devices{Count: 2, Liveness: 20, Include: Include(rule % 2)}
+			if rule%4 == 2 {
+				c.Devices = Devices{}
+			}
 		}
 		m, err := New(c)
 		if err != nil {
@@ -212,7 +221,7 @@ func follow(t *testing.T, m *Machine, out *Effects, script []byte) {
 	}
 	timers := slices.Clone(out.Timers)
 	for len(script) > 0 {
-		e := Event{Kind: EventKind(next() % 7)}
+		e := Event{Kind: EventKind(next() % 11)}
 		switch e.Kind {
 		case Planned:
 			e.Task, e.Client = uint64(next()), next()
@@ -226,6 +235,11 @@ func follow(t *testing.T, m *Machine, out *Effects, script []byte) {
 			e.Loss = float64(next())
 		case Evaluated:
 			e.Accuracy = float64(next()) / 255
+		case Joined, Left:
+			e.Client = next()
+		case Silent, Invalid:
+			e.Task, e.Client = FirstDeviceTask+uint64(next()), next()
+			e.Plan = Plan{Upload: Time(next())}
 		case Answered:
 			for n := next() % 8; n > 0; n-- {
 				e.Losses = append(e.Losses, float64(next()))

@@ -77,6 +77,7 @@ func (p *player) turn(t failer) {
 			return 1
 		})
 		p.timers = slices.DeleteFunc(p.timers, func(x Timer) bool { return x.Seq == next.Seq })
+		p.meet(t)
 		p.popped = append(p.popped, next)
 		p.now = next.At
 		p.queue = append(p.queue, Event{Kind: Due, Timer: next})
@@ -140,7 +141,7 @@ func (p *player) step(t failer, e Event) {
 func (p *player) follow(t failer, out *Effects) (events []Event) {
 	for _, x := range out.Tasks {
 		p.issue(t, x)
-		events = append(events, Event{Kind: Planned, Task: x.Task, Client: x.Client, Plan: p.plan(x)})
+		events = append(events, p.answer(x))
 	}
 	if len(out.Ask) > 0 {
 		e := Event{Kind: Answered}
@@ -174,7 +175,7 @@ func (p *player) follow(t failer, out *Effects) (events []Event) {
 func lossOf(x Task) float64 { return float64(keyed.Hash(1, keyed.Compute, uint64(x.Client)) % 4) }
 
 func (p *player) issue(t failer, x Task) {
-	if p.config.Available != nil && !p.config.Available(x.Client, p.now) {
+	if x.Client < p.config.Clients && p.config.Available != nil && !p.config.Available(x.Client, p.now) {
 		t.Fatalf("task %d is for client %d, who is away at %d", x.Task, x.Client, p.now)
 	}
 	if p.atWork[x.Client] {
@@ -322,6 +323,7 @@ func world(t *rapid.T) (Config, func(Task) Plan) {
 		}
 		c.NextChange = func(at Time) (Time, bool) { return at + 1, at < until } // a change need not be one
 	}
+	drawDevices(t, &c)
 	drops := rapid.IntRange(0, 3).Draw(t, "drops")
 	if rapid.Bool().Draw(t, "shared") {
 		c.Server = server(rapid.IntRange(0, 30).Draw(t, "server's download"), rapid.IntRange(0, 30).Draw(t, "server's upload"))
@@ -365,7 +367,7 @@ func TestTimingOnlyHasTheSameHistory(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c, plan := world(t)
 		c.K = schedule.RoundsK{K0: 8}
-		c.Train = true
+		c.Train, c.Devices = true, Devices{}
 		if selection(c.Select).candidates() > 0 {
 			c.Select = Uniform{}
 		}

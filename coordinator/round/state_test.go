@@ -99,7 +99,7 @@ func (p *player) pending(t failer, out *Effects) {
 		if x.Start != p.now {
 			t.Fatalf("task %d is pending since %d, it is %d", x.Task, x.Start, p.now)
 		}
-		got = append(got, Event{Kind: Planned, Task: x.Task, Client: x.Client, Plan: p.plan(x)})
+		got = append(got, p.answer(x))
 	}
 	if len(out.Ask) > 0 {
 		e := Event{Kind: Answered}
@@ -154,6 +154,8 @@ func TestStatesThatNoMachineComesTo(t *testing.T) {
 		want   string
 	}{
 		{"another population", func(s *State) { s.StepsDone = s.StepsDone[1:] }, "steps done of 9 clients, the run has 10"},
+		{"a device too many", func(s *State) { s.Present = []int{10} }, "devices in a run without them"},
+		{"an end foretold of a simulated client", func(s *State) { s.Tasks[1].Verdict = Lost }, "its end cannot be known"},
 		{"unknown phase", func(s *State) { s.Phase = 99 }, "unknown phase 99"},
 		{"no such client", func(s *State) { s.Tasks[0].Client = 10 }, "there is no such client"},
 		{"two tasks", func(s *State) { s.Tasks[2].Client = s.Tasks[1].Client }, "the client has another task"},

@@ -90,6 +90,12 @@ func newConversation(t *testing.T, d *datadriven.TestData) *conversation {
 			config.Available, config.NextChange = absences(t, d, arg.Vals)
 		}
 	}
+	if d.MaybeScanArgs(t, "devices", &n) {
+		config.Devices = Devices{Count: n, Liveness: 60}
+		if d.HasArg("sampled") {
+			config.Devices.Include = Sampled
+		}
+	}
 	d.MaybeScanArgs(t, "evaluate", &config.EvaluateEvery)
 	d.MaybeScanArgs(t, "rounds", &config.Stop.Rounds)
 	if d.MaybeScanArgs(t, "until", &n) {
@@ -101,6 +107,13 @@ func newConversation(t *testing.T, d *datadriven.TestData) *conversation {
 	m, err := New(config)
 	if err != nil {
 		d.Fatalf(t, "%v", err)
+	}
+	for client := range config.Devices.Count { // all are there, unless one is missing
+		if i := config.Clients + client; !d.HasArg(fmt.Sprintf("without-%d", i)) {
+			if _, err := m.Step(Event{Kind: Joined, Client: i}); err != nil {
+				d.Fatalf(t, "%v", err)
+			}
+		}
 	}
 	return &conversation{machine: m}
 }
@@ -170,7 +183,8 @@ func (c *conversation) command(t *testing.T, d *datadriven.TestData) string {
 		e := Event{Kind: Planned}
 		var n int
 		var takes string
-		d.ScanArgs(t, "task", &e.Task)
+		scanDeviceTask(t, d, &e)
+		d.MaybeScanArgs(t, "task", &e.Task)
 		d.ScanArgs(t, "client", &e.Client)
 		d.ScanArgs(t, "takes", &takes)
 		if _, err := fmt.Sscanf(takes, "%d+%d+%d", &e.Plan.Download, &e.Plan.Compute, &e.Plan.Upload); err != nil {
@@ -178,6 +192,25 @@ func (c *conversation) command(t *testing.T, d *datadriven.TestData) string {
 		}
 		if d.MaybeScanArgs(t, "drops", &n) {
 			e.Plan.Drops, e.Plan.Dropout = true, Time(n)
+		}
+		return c.step(e)
+	case "joined", "left": // joined client=10
+		e := Event{Kind: Joined}
+		if d.Cmd == "left" {
+			e.Kind = Left
+		}
+		d.ScanArgs(t, "client", &e.Client)
+		return c.step(e)
+	case "silent", "invalid": // invalid device-task=1 client=10 takes=10+20+30
+		e := Event{Kind: Silent}
+		scanDeviceTask(t, d, &e)
+		if d.Cmd == "invalid" {
+			e.Kind = Invalid
+			var takes string
+			d.ScanArgs(t, "takes", &takes)
+			if _, err := fmt.Sscanf(takes, "%d+%d+%d", &e.Plan.Download, &e.Plan.Compute, &e.Plan.Upload); err != nil {
+				d.Fatalf(t, "takes=%s: %v", takes, err)
+			}
 		}
 		return c.step(e)
 	case "tick": // the next timer falls due
@@ -240,9 +273,9 @@ func earlier(a, b Timer) bool {
 func timerText(t Timer) string {
 	switch t.Kind {
 	case Arrive:
-		return fmt.Sprintf("task %d arrives", t.Task)
+		return fmt.Sprintf("task %s arrives", taskName(t.Task))
 	case Drop:
-		return fmt.Sprintf("client of task %d drops out", t.Task)
+		return fmt.Sprintf("client of task %s drops out", taskName(t.Task))
 	case Deadline:
 		return "deadline"
 	case Change:
@@ -275,8 +308,8 @@ func (c *conversation) step(e Event) string {
 	}
 	var b strings.Builder
 	for _, x := range out.Train {
-		fmt.Fprintf(&b, "train task %d: client %d from model %d, K %d, eta %g, after %d steps",
-			x.Task, x.Client, x.Model, x.LocalSteps, x.LearningRate, x.StepsDone)
+		fmt.Fprintf(&b, "train task %s: client %d from model %d, K %d, eta %g, after %d steps",
+			taskName(x.Task), x.Client, x.Model, x.LocalSteps, x.LearningRate, x.StepsDone)
 		if c.overlaps() {
 			fmt.Fprintf(&b, ", staleness %d", x.Staleness)
 		}
@@ -308,8 +341,8 @@ func (c *conversation) step(e Event) string {
 			fmt.Fprintf(&b, "probe %d of client %d: round %d, model %d\n", x.Task, x.Client, x.Round, x.Model)
 			continue
 		}
-		fmt.Fprintf(&b, "task %d to client %d: round %d, model %d, K %d, eta %g, after %d steps\n",
-			x.Task, x.Client, x.Round, x.Model, x.LocalSteps, x.LearningRate, x.StepsDone)
+		fmt.Fprintf(&b, "task %s to client %d: round %d, model %d, K %d, eta %g, after %d steps\n",
+			taskName(x.Task), x.Client, x.Round, x.Model, x.LocalSteps, x.LearningRate, x.StepsDone)
 	}
 	for _, x := range out.Timers {
 		fmt.Fprintf(&b, "timer %d at %d: %s\n", x.Seq, x.At, timerText(x))

@@ -1,0 +1,169 @@
+package round
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/cockroachdb/datadriven"
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"fedpace/coordinator/schedule"
+	"fedpace/keyed"
+)
+
+// scanDeviceTask reads the number of a device's task, counted from 0.
+func scanDeviceTask(t *testing.T, d *datadriven.TestData, e *Event) {
+	var n int
+	if d.MaybeScanArgs(t, "device-task", &n) {
+		e.Task = FirstDeviceTask + uint64(n)
+		d.ScanArgs(t, "client", &e.Client)
+	}
+}
+
+// taskName writes a device's task as d0, d1, ...
+func taskName(task uint64) string {
+	if task >= FirstDeviceTask {
+		return fmt.Sprint("d", task-FirstDeviceTask)
+	}
+	return fmt.Sprint(task)
+}
+
+// drawDevices draws a run's devices, where it can have any.
+func drawDevices(t *rapid.T, c *Config) {
+	if !c.Train || selection(c.Select).candidates() > 0 || !rapid.Bool().Draw(t, "with devices") {
+		return
+	}
+	c.Devices = Devices{Count: rapid.IntRange(1, 4).Draw(t, "devices"), Liveness: Time(rapid.IntRange(1, 50).Draw(t, "liveness"))}
+	if !bySize(c.Select) && rapid.Bool().Draw(t, "sampled") {
+		c.Devices.Include = Sampled
+	}
+}
+
+// meet has devices come and go, as a function of how far the run is.
+func (p *player) meet(t failer) {
+	for i := range p.config.Devices.Count {
+		h := keyed.Hash(p.config.Seed, keyed.Availability, uint64(i), uint64(len(p.popped))) % 8
+		e := Event{Kind: Joined, Client: p.config.Clients + i}
+		switch h {
+		case 0:
+			e.Kind = Left
+		case 1, 2, 3:
+			continue
+		}
+		p.step(t, e)
+	}
+}
+
+// answer is how a client answers its task: devices also fall silent or send what
+// cannot count.
+func (p *player) answer(x Task) Event {
+	e := Event{Kind: Planned, Task: x.Task, Client: x.Client, Plan: p.plan(x)}
+	if x.Client < p.config.Clients {
+		return e
+	}
+	e.Plan.Drops, e.Plan.Dropout = false, 0
+	switch keyed.Hash(p.config.Seed, keyed.Compute, x.Task) % 4 {
+	case 0:
+		e.Kind, e.Plan = Silent, Plan{}
+	case 1:
+		e.Kind = Invalid
+	}
+	return e
+}
+
+// The cohorts, numbers and plans of simulated clients are those of the run without
+// devices, also their steps where no closing rule lets a device take another's
+// place.
+func TestDevicesBesideTheCohortChangeNoSimulatedTask(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		c, plan := world(t)
+		c.Train, c.Available, c.NextChange, c.Server = true, nil, nil, Server{}
+		c.Stop, c.K = Limits{Rounds: 5}, schedule.RoundsK{K0: 8}
+		if _, overlaps := c.Closing.(Buffered); overlaps || selection(c.Select).candidates() > 0 {
+			c.Closing, c.Select = All{}, Uniform{}
+		}
+		_, first := c.Closing.(First)
+		c.Devices = Devices{Count: 3, Liveness: 20}
+		simulated := func(c Config) (tasks []Task) {
+			p := newPlayer(t, c, rand.New(rand.NewPCG(1, 1)), func(x Task) Plan {
+				if x.Client < c.Clients {
+					x.Start, x.Model = 0, 0 // a round may make a model of a device's update alone
+					if first {
+						x.StepsDone = 0
+					}
+					tasks = append(tasks, x)
+				}
+				return plan(x)
+			})
+			for p.machine.Phase() != Over {
+				p.turn(t)
+			}
+			slices.SortFunc(tasks, func(a, b Task) int { return int(a.Task) - int(b.Task) })
+			return slices.CompactFunc(tasks, func(a, b Task) bool { return a.Task == b.Task })
+		}
+		with := simulated(c)
+		c.Devices = Devices{}
+		if diff := cmp.Diff(simulated(c), with); diff != "" {
+			t.Fatalf("devices change what simulated clients are asked: %s", diff)
+		}
+	})
+}
+
+// Devices that are drawn with the others are drawn as often.
+func TestSampledDevicesAreDrawnLikeTheOthers(t *testing.T) {
+	c := config()
+	c.Clients, c.Cohort, c.Devices = 8, 3, Devices{Count: 2, Liveness: 1, Include: Sampled}
+	c.Stop = Limits{Rounds: 4000}
+	count := make([]int, 10)
+	p := newPlayer(failing{t}, c, rand.New(rand.NewPCG(1, 1)), func(x Task) Plan { return Plan{Compute: 1} })
+	for i := range 2 {
+		p.step(failing{t}, Event{Kind: Joined, Client: 8 + i})
+	}
+	p.config.Clients, p.config.Devices.Count = 10, 0 // none comes or goes, or falls silent
+	for p.machine.Phase() != Over {
+		p.turn(failing{t})
+	}
+	for _, x := range p.trained {
+		count[x.Client]++
+	}
+	for client, n := range count { // 1200 expected, standard deviation 29
+		if n < 1055 || n > 1345 {
+			t.Errorf("client %d is drawn %d times in 4000 rounds of 3 from 10", client, n)
+		}
+	}
+}
+
+func TestDevicesThatCannotTakePart(t *testing.T) {
+	for _, x := range []struct {
+		name   string
+		change func(*Config)
+		want   string
+	}{
+		{"too many", func(c *Config) { c.Devices.Count = 5000 }, "5000 devices, want 0 to 4096"},
+		{"no liveness", func(c *Config) { c.Devices.Liveness = 0 }, "lost after 0 ns"},
+		{"timing only", func(c *Config) { c.Train = false }, "devices train"},
+		{"power of choice", func(c *Config) { c.Select = PowerOfChoice{Candidates: 4} }, "asks for losses"},
+		{"no size", func(c *Config) {
+			c.Devices.Include, c.Select = Sampled, BySize{func(int) int { return 1 }}
+		}, "no size to be drawn by"},
+		{"another way", func(c *Config) { c.Devices.Include = 9 }, "unknown way 9"},
+	} {
+		c := config()
+		c.Devices = Devices{Count: 1, Liveness: 1}
+		x.change(&c)
+		if _, err := New(c); err == nil || !strings.Contains(err.Error(), x.want) {
+			t.Errorf("%s: error %v, want one with %q", x.name, err, x.want)
+		}
+	}
+	m, err := New(config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := m.Step(Event{Kind: Joined, Client: 3}); err == nil || !strings.Contains(err.Error(), "client 3") {
+		t.Errorf("a simulated client joins: error %v", err)
+	}
+}

@@ -1,0 +1,42 @@
+package experiment
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// LoadReplay is the configuration by which the run with real devices in a folder
+// is played again, with what its devices said: pass dir as Options.Replay. Its
+// results go to another folder, and it needs no server that devices reach. sets
+// are as for [Load]; one that changes what the run computes ends in another
+// history than the devices answered.
+func LoadReplay(dir string, sets []string) (Config, error) {
+	path := filepath.Join(dir, ConfigFile)
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		return Config{}, fmt.Errorf("%s: %w (it holds no %s)", dir, ErrNoRun, ConfigFile)
+	}
+	given := func(key string) bool {
+		for _, s := range sets {
+			if name, _, _ := strings.Cut(s, "="); name == key {
+				return true
+			}
+		}
+		return false
+	}
+	if !given("out") {
+		sets = append([]string{"out=" + filepath.Clean(dir) + "-replay"}, sets...)
+	}
+	c, err := Load(path, sets)
+	if err != nil {
+		return c, err
+	}
+	if len(c.Devices.Names) == 0 {
+		return c, fmt.Errorf("%s: the run there has no real devices: run its %s again instead", dir, ConfigFile)
+	}
+	c.NATS = Demonstration().NATS
+	return c, nil
+}

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 
+	"fedpace/actors/data"
+	"fedpace/actors/learn"
 	"fedpace/coordinator/round"
 	"fedpace/coordinator/schedule"
 	"fedpace/coordinator/theory"
@@ -14,15 +16,26 @@ import (
 var ErrNotConvex = errors.New("the task's objective is not strongly convex")
 
 // Convex reads the configuration's problem: its data, its optimum and what
-// Theorem 1 asks of it.
+// Theorem 1 asks of it. Its Set is the caller's to close.
 func (c Config) Convex() (*convex.Problem, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
 	c.Train = true
 	p := &problem{config: c}
-	defer p.Close()
-	if err := errors.Join(p.open(), p.parse()); err != nil {
+	if err := p.open(); err != nil {
+		return nil, err
+	}
+	of, err := p.read()
+	if err != nil {
+		return nil, errors.Join(err, p.Close())
+	}
+	return of, nil
+}
+
+// read makes the model and then the problem.
+func (p *problem) read() (*convex.Problem, error) {
+	if err := p.parse(); err != nil {
 		return nil, err
 	}
 	return p.convex()
@@ -115,3 +128,33 @@ func (p *problem) theoryK(limit round.Time) (schedule.K, error) {
 
 // hasAccuracy tells whether samples have labels that can be right.
 func (p *problem) hasAccuracy() bool { return p.config.Task != TaskQuadratic }
+
+// Open opens what the configuration trains: its data, its model and the model's
+// initial parameters. The set is the caller's to close.
+func (c Config) Open() (data.Set, learn.Model, []float32, error) {
+	if err := c.Validate(); err != nil {
+		return nil, nil, nil, err
+	}
+	c.Train = true
+	p := &problem{config: c}
+	if err := p.open(); err != nil {
+		return nil, nil, nil, err
+	}
+	err := p.parse()
+	if err == nil {
+		err = p.initialise()
+	}
+	if err != nil {
+		return nil, nil, nil, errors.Join(err, p.Close())
+	}
+	return p.set, p.model, p.initial, nil
+}
+
+// Runtime is Eq. 5's, for a model of so many parameters; of devices that differ
+// it has what the configuration gives for all.
+func (c Config) Runtime(parameters int) theory.Runtime {
+	return theory.Runtime{
+		Megabits: c.Network.ModelBits(parameters) / 1e6, DownloadMbps: c.Network.DownloadMbps, UploadMbps: c.Network.UploadMbps,
+		Step: c.Compute.SecondsPerStep,
+	}
+}

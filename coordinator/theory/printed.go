@@ -42,11 +42,11 @@ func (c Constants) PrintedLemma1(k int) float64 {
 
 // Erratum is a place where the paper prints something else than what holds.
 type Erratum struct {
-	Place   string // equation, theorem or remark
-	Printed string
-	Holds   string
-	Why     string
-	Here    string // the functions of this package that have it
+	Place   string `json:"place"` // equation, theorem or remark
+	Printed string `json:"printed"`
+	Holds   string `json:"holds"`
+	Why     string `json:"why"`
+	Here    string `json:"functions"` // of this package that have it; empty: none
 }
 
 // Errata lists what this package corrects, in the paper's order.

@@ -36,6 +36,9 @@ type Problem struct {
 	Clients int
 	Batch   int // samples a minibatch
 
+	Set   data.Set // whoever opened it closes it
+	Model learn.Model
+
 	objective objective
 	weights   []float64 // p_c
 	samples   []int
@@ -48,7 +51,7 @@ const maxParameters = 2000
 // what Algorithm 1's mean over a uniform cohort has.
 func Of(set data.Set, model learn.Model, batch int, weights []float64) (*Problem, error) {
 	clients := set.Clients()
-	p := &Problem{Clients: clients, Batch: batch, weights: weights, samples: make([]int, clients)}
+	p := &Problem{Clients: clients, Batch: batch, Set: set, Model: model, weights: weights, samples: make([]int, clients)}
 	if weights == nil {
 		p.weights = make([]float64, clients)
 		for c := range p.weights {
@@ -131,9 +134,17 @@ func (p *Problem) Noise(c int, x []float64) float64 {
 // Second is E‖∇f_c(x; ξ)‖², the second moment of a minibatch's gradient, which
 // G² bounds; dst is overwritten by ∇f_c(x).
 func (p *Problem) Second(dst []float64, c int, x []float64) float64 {
-	p.objective.gradient(dst, c, x)
-	return norm2(dst) + p.Noise(c, x)
+	return p.Steep(dst, c, x) + p.Noise(c, x)
 }
+
+// Steep writes ∇f_c(x) to dst and returns its squared norm.
+func (p *Problem) Steep(dst []float64, c int, x []float64) float64 {
+	p.objective.gradient(dst, c, x)
+	return norm2(dst)
+}
+
+// Weight is p_c.
+func (p *Problem) Weight(c int) float64 { return p.weights[c] }
 
 // Distance is ‖x − x*‖.
 func (p *Problem) Distance(x []float64) float64 {

@@ -32,6 +32,7 @@ type Panel struct {
 	Steps       bool // no marks at the points: long curves, their half widths drawn as bands
 	Marks       []Mark
 	LogX        bool // decades along X, whose values are positive
+	LogY        bool // decades along Y; points that are not above 0 are left out
 	FromZero    bool // Y starts at zero
 }
 
@@ -101,7 +102,13 @@ func (panel Panel) plot(styles map[string]int) (*plot.Plot, error) {
 	if panel.LogX {
 		p.X.Scale, p.X.Tick.Marker = plot.LogScale{}, plot.LogTicks{Prec: -1}
 	}
+	if panel.LogY {
+		p.Y.Scale, p.Y.Tick.Marker = plot.LogScale{}, plot.LogTicks{Prec: -1}
+	}
 	for _, l := range panel.Lines {
+		if panel.LogY {
+			l = l.positive()
+		}
 		style, ok := styles[l.Name]
 		if !ok {
 			style = len(styles)
@@ -115,6 +122,21 @@ func (panel Panel) plot(styles map[string]int) (*plot.Plot, error) {
 		p.Y.Min = 0
 	}
 	return p, nil
+}
+
+// positive is the line without what decades cannot show. A half width that
+// would reach zero goes down to a tenth of the mean.
+func (l Line) positive() Line {
+	var points []Point
+	for _, q := range l.Points {
+		if q.Y > 0 {
+			if q.Half >= q.Y {
+				q.Half = 0.9 * q.Y
+			}
+			points = append(points, q)
+		}
+	}
+	return Line{Name: l.Name, Points: points}
 }
 
 // add draws one line with its marks and bars.

@@ -1,0 +1,248 @@
+package lab
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"path/filepath"
+	"runtime"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+
+	"fedpace/coordinator/theory"
+	"fedpace/experiment"
+	"fedpace/experiment/convex"
+)
+
+// trace is one run as the laboratory sees it.
+type trace struct {
+	steps   []int     // K_r
+	seconds []float64 // virtual time at the ends of rounds
+	gaps    []float64 // F − F* after them
+	path    path
+	stride  int
+	limit   float64 // virtual seconds of the plan
+}
+
+// Run does a plan. Runs go side by side, as many as there are cores.
+func Run(ctx context.Context, p Plan, o experiment.Options) (*Result, error) {
+	cells, err := p.cells()
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range cells {
+		if err := experiment.VacantFolder(c.config.Out, o.Force); err != nil {
+			return nil, err
+		}
+	}
+	of, err := p.Config.Convex()
+	if err != nil {
+		return nil, err
+	}
+	defer of.Set.Close()
+	traces := make([]trace, len(cells))
+	var telling sync.Mutex
+	done := 0
+	group, inner := errgroup.WithContext(ctx)
+	group.SetLimit(runtime.GOMAXPROCS(0))
+	for i, c := range cells {
+		group.Go(func() error {
+			t, err := c.run(inner, of, o)
+			if err != nil {
+				return fmt.Errorf("lab: %s, seed %d: %w", c.schedule, c.config.Seed, err)
+			}
+			traces[i] = t
+			if o.Notice != nil {
+				telling.Lock()
+				defer telling.Unlock()
+				done++
+				o.Notice(fmt.Sprintf("run %d of %d: %s, seed %d: %d rounds, F - F* %.4g", done, len(cells), c.schedule, c.config.Seed, len(t.steps), t.gaps[len(t.gaps)-1]))
+			}
+			return nil
+		})
+	}
+	if err := group.Wait(); err != nil {
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		return nil, err
+	}
+	return gather(p, of, traces), nil
+}
+
+// run plays one run and goes through it again.
+func (c cell) run(ctx context.Context, of *convex.Problem, o experiment.Options) (t trace, err error) {
+	var models [][]float32 // by round, from the start's; a round without updates leaves it
+	initial := make([]float32, of.Model.Params())
+	of.Model.Init(initial, c.config.Seed)
+	models = append(models, initial)
+	s, err := experiment.Run(ctx, c.config, experiment.Options{Version: o.Version, Force: o.Force, Workers: 1, Model: func(round int, params []float32) {
+		for len(models) < round {
+			models = append(models, models[len(models)-1])
+		}
+		models = append(models, params)
+	}})
+	if err != nil {
+		return t, err
+	}
+	rows, err := experiment.ReadRounds(filepath.Join(c.config.Out, experiment.RoundsFile))
+	if err != nil {
+		return t, err
+	}
+	if len(rows) == 0 {
+		return t, errors.New("no round was completed in the time of the plan")
+	}
+	x := make([]float64, len(initial))
+	for i, row := range rows {
+		t.steps, t.seconds = append(t.steps, row.LocalSteps), append(t.seconds, row.VirtualSeconds)
+		t.gaps = append(t.gaps, of.Value(widen(x, models[min(i+1, len(models)-1)]))-of.FStar)
+	}
+	t.stride, t.limit = stride(c.config.Task), s.VirtualSeconds
+	t.path, err = newReplayer(of, c.config.Seed, t.stride).run(ctx, models, t.steps, c.config.Schedule.Eta0)
+	return t, err
+}
+
+// stride is how far apart the iterations are that are looked at: a logistic
+// regression's gradients go through all samples.
+func stride(task experiment.Task) int {
+	if task == experiment.TaskLogistic {
+		return 10
+	}
+	return 1
+}
+
+func widen(dst []float64, x []float32) []float64 {
+	for j, v := range x {
+		dst[j] = float64(v)
+	}
+	return dst
+}
+
+// gather makes the result of the traces, seeds within schedules.
+func gather(p Plan, of *convex.Problem, traces []trace) *Result {
+	start := make([]float64, of.Model.Params())
+	params := make([]float32, len(start))
+	of.Model.Init(params, p.Config.Seed)
+	widen(start, params)
+	k := of.Constants(start, p.Config.Cohort)
+	r := &Result{
+		Task: string(p.Config.Task), Clients: of.Clients, Cohort: p.Config.Cohort, Batch: p.Config.Batch, Seeds: p.Seeds,
+		K0: p.Config.Schedule.K0, Eta: p.Config.Schedule.Eta0,
+		Constants: k, F0: of.Value(start), Distance: of.Distance(start),
+	}
+	r.PrintedG = theory.PrintedG(k.L, r.Distance)
+	for _, t := range traces {
+		r.Limit = math.Max(r.Limit, t.limit)
+	}
+	for i, name := range p.Schedules {
+		seeds := traces[i*p.Seeds : (i+1)*p.Seeds]
+		own := k
+		own.G, own.Variance = 0, 0
+		for _, t := range seeds {
+			own.G, own.Variance = math.Max(own.G, math.Sqrt(t.path.second)), math.Max(own.Variance, t.path.variance)
+		}
+		r.Bounds = append(r.Bounds, r.bounds(name, own, seeds)...)
+		r.Curves = append(r.Curves, r.curve(name, seeds)...)
+	}
+	return r
+}
+
+// bounds are a schedule's at rounds whose number grows by a constant factor.
+func (r *Result) bounds(name string, k theory.Constants, seeds []trace) (list []Bound) {
+	rounds := len(seeds[0].steps)
+	for _, t := range seeds {
+		rounds = min(rounds, len(t.steps))
+	}
+	form := func(f theory.Form) theory.Constants { c := k; c.Form = f; return c }
+	printed := form(theory.Statement)
+	printed.G = r.PrintedG
+	for _, n := range spaced(rounds) {
+		b := Bound{Schedule: name, Rounds: n, G: k.G, Variance: k.Variance}
+		var measured []float64
+		for _, t := range seeds {
+			steps := t.steps[:n]
+			total := 0
+			for _, k := range steps {
+				total += k
+			}
+			looked := t.path.squares[:min(len(t.path.squares), (total+t.stride-1)/t.stride)]
+			sum := 0.0
+			for _, s := range looked {
+				sum += s
+			}
+			measured = append(measured, sum/float64(len(looked)))
+			share := 1 / float64(len(seeds))
+			b.Iterations += share * float64(total)
+			b.Lemma2 += share * k.Lemma2(r.F0, r.Eta, steps)
+			b.Proof += share * k.Theorem1(r.F0, r.Eta, steps).Total()
+			b.Statement += share * form(theory.Statement).Theorem1(r.F0, r.Eta, steps).Total()
+			b.Appendix += share * form(theory.Appendix).Theorem1(r.F0, r.Eta, steps).Total()
+			b.PrintedG += share * printed.Theorem1(r.F0, r.Eta, steps).Total()
+		}
+		e := experiment.EstimateMean(measured)
+		b.Measured, b.Half = e.Mean, half(e.Half)
+		b.Least = least(seeds, b.Iterations)
+		list = append(list, b)
+	}
+	return list
+}
+
+// least is the least over iterations of the mean over seeds.
+func least(seeds []trace, iterations float64) float64 {
+	n := int(iterations) / seeds[0].stride
+	for _, t := range seeds {
+		n = min(n, len(t.path.squares))
+	}
+	low := math.Inf(1)
+	for i := range max(1, n) {
+		sum := 0.0
+		for _, t := range seeds {
+			sum += t.path.squares[i]
+		}
+		low = min(low, sum/float64(len(seeds)))
+	}
+	return low
+}
+
+// spaced is 1 to n in steps of about a sixth of an octave's ends.
+func spaced(n int) (list []int) {
+	for x := 1.0; int(x) < n; x = math.Max(x*1.3, x+1) {
+		list = append(list, int(x))
+	}
+	return append(list, n)
+}
+
+// moments is at how many times a curve is written.
+const moments = 100
+
+// curve is a schedule's way to the optimum at moments of equal distance.
+func (r *Result) curve(name string, seeds []trace) (list []Moment) {
+	start := r.F0 - r.Constants.FStar
+	for i := range moments + 1 {
+		m := Moment{Schedule: name, Seconds: r.Limit * float64(i) / moments}
+		var gaps []float64
+		for _, t := range seeds {
+			at := 0 // rounds that have ended by then
+			for at < len(t.seconds) && t.seconds[at] <= m.Seconds*(1+1e-12) {
+				at++
+			}
+			gap, total := start, 0
+			if at > 0 {
+				gap = t.gaps[at-1]
+			}
+			for _, k := range t.steps[:at] {
+				total += k
+			}
+			gaps = append(gaps, gap)
+			m.Rounds += float64(at) / float64(len(seeds))
+			m.Steps += float64(total) / float64(len(seeds))
+			m.LocalSteps += float64(t.steps[min(at, len(t.steps)-1)]) / float64(len(seeds))
+		}
+		e := experiment.EstimateMean(gaps)
+		m.Gap, m.Half = e.Mean, half(e.Half)
+		list = append(list, m)
+	}
+	return list
+}

@@ -10,11 +10,15 @@ func runCommand(p program) *cobra.Command {
 	var f flags
 	var connection connectionFlags
 	var dry bool
+	var replay string
 	c := &cobra.Command{
 		Use:   "run",
 		Short: "Run one experiment",
 		Long: `Run one experiment and leave its results in a folder. Without arguments it is
-the demonstration: FedAvg with K_r-rounds on FEMNIST with synthetic data.`,
+the demonstration: FedAvg with K_r-rounds on FEMNIST with synthetic data.
+
+A run with real devices keeps what they said in devices.log; --replay plays it
+again without them, to the same bits.`,
 		Example: `  fedpace run
   fedpace run --config exp.yaml --set schedule.k=error --out runs/error
   fedpace run --set task=sent140 --dry-run
@@ -25,12 +29,13 @@ the demonstration: FedAvg with K_r-rounds on FEMNIST with synthetic data.`,
 			if f.sets, err = connection.into(c, f.sets); err != nil {
 				return err
 			}
-			config, err := f.load(c)
+			config, err := f.loadRun(c, replay)
 			if err != nil {
 				return err
 			}
 			show := newDisplay(c.ErrOrStderr(), f.quiet)
 			options := f.options(show)
+			options.Replay = replay
 			options.NATS = connection.c
 			if dry {
 				estimate, err := p.dryRun(c.Context(), config, options)
@@ -55,6 +60,7 @@ the demonstration: FedAvg with K_r-rounds on FEMNIST with synthetic data.`,
 	connection.add(c)
 	connection.addKeys(c)
 	jsonFlag(c, &f.json, "the run's summary.json and out, its folder; with --dry-run the configuration and what to expect")
+	c.Flags().StringVar(&replay, "replay", "", "play the run in `DIR` again with what its real devices said, into DIR-replay or --out")
 	c.Flags().BoolVar(&dry, "dry-run", false, "print the resolved configuration and what to expect, and run nothing")
 	return c
 }

@@ -1,0 +1,20 @@
+package main
+
+import (
+	"errors"
+
+	"github.com/spf13/cobra"
+
+	"fedpace/experiment"
+)
+
+// loadRun is load, or where a run is played again its configuration.
+func (f *flags) loadRun(c *cobra.Command, replay string) (experiment.Config, error) {
+	if replay == "" {
+		return f.load(c)
+	}
+	if f.config != "" {
+		return experiment.Config{}, usage(c, errors.New("--replay takes the configuration of the run that it plays again, not --config"))
+	}
+	return experiment.LoadReplay(replay, f.setsOf(c))
+}

@@ -12,7 +12,7 @@ import (
 )
 
 func actorCommand() *cobra.Command {
-	var conn bus.ConnConfig
+	var connection connectionFlags
 	var device real.Config
 	var quiet bool
 	c := &cobra.Command{
@@ -31,13 +31,13 @@ with Ctrl-C or SIGTERM at any time.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			switch {
-			case conn.URL == "":
+			case connection.c.URL == "":
 				return usage(c, errors.New("--nats is missing: the URL of the run's server, e.g. nats://lab:4222"))
 			case device.ID == "":
 				return usage(c, errors.New("--client is missing: the id of this device, as the run's devices.names has it"))
 			}
-			if err := bus.CheckURL(conn.URL); err != nil {
-				return usage(c, fmt.Errorf("--nats: %w", err))
+			if err := connection.check(c); err != nil {
+				return err
 			}
 			if err := bus.CheckDevice(device.ID); err != nil {
 				return usage(c, fmt.Errorf("--client: %w", err))
@@ -49,18 +49,17 @@ with Ctrl-C or SIGTERM at any time.`,
 			}
 			show := newDisplay(c.ErrOrStderr(), quiet)
 			defer show.close()
-			conn.Name, conn.Notice, device.Notice = "device "+device.ID, show.notice, show.notice
-			return actor(c.Context(), conn, device)
+			device.Notice = show.notice
+			return actor(c.Context(), bus.ConnConfig{
+				URL: connection.c.URL, Creds: connection.c.Creds, TLS: connection.c.TLS,
+				Name: "device " + device.ID, Notice: show.notice, Patience: -1, // a device waits for its server
+			}, device)
 		},
 	}
 	s := c.Flags()
-	s.StringVar(&conn.URL, "nats", "", "URL of the run's NATS server")
+	connection.add(c)
 	s.StringVar(&device.ID, "client", "", "id of this device: letters, digits, - and _, the first a letter")
 	s.StringVar(&device.Run, "run", "", "take part in this run alone")
-	s.StringVar(&conn.Creds, "creds", "", "file of this device's credentials (fedpace enroll)")
-	s.StringVar(&conn.TLS.CA, "ca", "", "PEM file of the authority that signed the server's certificate")
-	s.StringVar(&conn.TLS.Cert, "cert", "", "PEM file of this device's certificate, where the server asks for one")
-	s.StringVar(&conn.TLS.Key, "key", "", "PEM file of its key")
 	s.StringVar(&device.Data, "data", real.SyntheticData, "path of this device's data, or synthetic")
 	s.StringVar(&device.Owner, "owner", "", "whose samples of the data are this device's, where it holds several clients': a name or a number")
 	s.BoolVar(&device.Once, "once", false, "end with the first run")
@@ -71,7 +70,6 @@ with Ctrl-C or SIGTERM at any time.`,
 // actor works until it is stopped, which is its ordinary end. A server that is
 // not there yet is waited for: devices start before or after it.
 func actor(ctx context.Context, conn bus.ConnConfig, device real.Config) error {
-	conn.Patience = -1
 	to, err := bus.ConnectDevice(ctx, conn)
 	if err == nil {
 		err = real.Work(ctx, to, device)

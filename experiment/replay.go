@@ -4,9 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+
+	"fedpace/coordinator"
 )
 
 // LoadReplay is the configuration by which the run with real devices in a folder
@@ -39,4 +43,22 @@ func LoadReplay(dir string, sets []string) (Config, error) {
 	}
 	c.NATS = Demonstration().NATS
 	return c, nil
+}
+
+// ReadDevices reads what the real devices of the run in a folder said, in the
+// order of their tasks.
+func ReadDevices(dir string) ([]*coordinator.DeviceAnswer, error) {
+	l, err := openDevices(dir)
+	if err != nil {
+		return nil, err
+	}
+	list := make([]*coordinator.DeviceAnswer, 0, len(l.answers))
+	for _, task := range slices.Sorted(maps.Keys(l.answers)) {
+		a, err := l.Answer(task)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, a)
+	}
+	return list, nil
 }

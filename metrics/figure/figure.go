@@ -13,6 +13,7 @@ import (
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 	"gonum.org/v1/plot/vg/vgimg"
+	"gonum.org/v1/plot/vg/vgpdf"
 	"gonum.org/v1/plot/vg/vgsvg"
 )
 
@@ -50,34 +51,55 @@ var palette = []color.RGBA{
 
 var dashes = [][]vg.Length{nil, {6, 3}, {2, 2}, {8, 3, 2, 3}}
 
-// Write draws the panels in a row, in the format "svg" or "png".
+// Write draws the panels in a row, in the format "svg", "png" or "pdf".
 func Write(w io.Writer, format string, panels ...Panel) error {
-	if len(panels) == 0 {
+	return WriteRows(w, format, panels)
+}
+
+// WriteRows is Write for panels in rows, which may differ in length.
+func WriteRows(w io.Writer, format string, rows ...[]Panel) error {
+	columns := 0
+	for _, row := range rows {
+		columns = max(columns, len(row))
+	}
+	if columns == 0 {
 		return errors.New("figure: no panel")
 	}
 	styles := map[string]int{}
-	row := make([]*plot.Plot, len(panels))
-	for i, panel := range panels {
-		p, err := panel.plot(styles)
-		if err != nil {
-			return fmt.Errorf("figure: %s: %w", panel.Title, err)
+	grid := make([][]*plot.Plot, len(rows))
+	for i, row := range rows {
+		grid[i] = make([]*plot.Plot, columns)
+		for j, panel := range row {
+			p, err := panel.plot(styles)
+			if err != nil {
+				return fmt.Errorf("figure: %s: %w", panel.Title, err)
+			}
+			grid[i][j] = p
 		}
-		row[i] = p
 	}
-	width := vg.Length(len(panels)) * panelWidth
+	width, height := vg.Length(columns)*panelWidth, vg.Length(len(rows))*panelHeight
 	var canvas vg.CanvasWriterTo
 	switch format {
 	case "svg":
-		canvas = vgsvg.New(width, panelHeight)
+		canvas = vgsvg.New(width, height)
 	case "png":
-		canvas = vgimg.PngCanvas{Canvas: vgimg.NewWith(vgimg.UseWH(width, panelHeight), vgimg.UseDPI(144), vgimg.UseBackgroundColor(color.White))}
+		canvas = vgimg.PngCanvas{Canvas: vgimg.NewWith(vgimg.UseWH(width, height), vgimg.UseDPI(144), vgimg.UseBackgroundColor(color.White))}
+	case "pdf":
+		canvas = vgpdf.New(width, height)
 	default:
-		return fmt.Errorf("figure: %q is not a format; want svg or png", format)
+		return fmt.Errorf("figure: %q is not a format; want svg, png or pdf", format)
 	}
-	tiles := draw.Tiles{Rows: 1, Cols: len(panels), PadX: vg.Points(12), PadTop: vg.Points(6), PadBottom: vg.Points(6), PadLeft: vg.Points(6), PadRight: vg.Points(6)}
-	canvases := plot.Align([][]*plot.Plot{row}, tiles, draw.New(canvas))
-	for i, p := range row {
-		p.Draw(canvases[0][i])
+	tiles := draw.Tiles{
+		Rows: len(rows), Cols: columns, PadX: vg.Points(12), PadY: vg.Points(12),
+		PadTop: vg.Points(6), PadBottom: vg.Points(6), PadLeft: vg.Points(6), PadRight: vg.Points(6),
+	}
+	canvases := plot.Align(grid, tiles, draw.New(canvas))
+	for i, row := range grid {
+		for j, p := range row {
+			if p != nil {
+				p.Draw(canvases[i][j])
+			}
+		}
 	}
 	_, err := canvas.WriteTo(w)
 	return err

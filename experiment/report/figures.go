@@ -1,0 +1,143 @@
+package report
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"sort"
+
+	"fedpace/experiment"
+	"fedpace/metrics/figure"
+)
+
+// resolution is how many points of time a curve is drawn at.
+const resolution = 300
+
+// Formats are what Figures and HTML write.
+var Formats = []string{"html", "png", "svg", "pdf"}
+
+// Write writes the runs in one of the formats.
+func Write(w io.Writer, format string, runs []Run) error {
+	switch format {
+	case "html":
+		return HTML(w, runs)
+	case "png", "svg", "pdf":
+		return Figures(w, format, runs)
+	}
+	return fmt.Errorf("report: %q is not a format", format)
+}
+
+// Figures draws a row of panels for each task.
+func Figures(w io.Writer, format string, runs []Run) error {
+	g, err := groups(runs)
+	if err != nil {
+		return fmt.Errorf("report: %w", err)
+	}
+	var rows [][]figure.Panel
+	for _, t := range byTask(g) {
+		if p := t.panels(); len(p) > 0 {
+			rows = append(rows, p)
+		}
+	}
+	if len(rows) == 0 {
+		return errors.New("report: no round is complete")
+	}
+	return figure.WriteRows(w, format, rows...)
+}
+
+// section is the groups of a task.
+type section struct {
+	task   experiment.Task
+	groups []group
+}
+
+func byTask(groups []group) (list []section) {
+	for _, g := range groups {
+		i := slices.IndexFunc(list, func(s section) bool { return s.task == g.task })
+		if i < 0 {
+			i = len(list)
+			list = append(list, section{task: g.task})
+		}
+		list[i].groups = append(list[i].groups, g)
+	}
+	return list
+}
+
+// panels are a task's figures; those of which no run has anything are left out.
+func (s *section) panels() []figure.Panel {
+	of := string(s.task)
+	list := []figure.Panel{
+		s.curve(of+": lowest training loss so far", "training loss", func(p *point) float64 { return p.loss }),
+		s.curve(of+": highest validation accuracy so far", "validation accuracy", func(p *point) float64 { return p.accuracy }),
+		s.curve(of+": local steps", "K_r", func(p *point) float64 { return p.steps }),
+		s.distribution(of + ": how long rounds take"),
+	}
+	return slices.DeleteFunc(list, func(p figure.Panel) bool {
+		return !slices.ContainsFunc(p.Lines, func(l figure.Line) bool {
+			return slices.ContainsFunc(l.Points, func(q figure.Point) bool { return !math.IsNaN(q.Y) })
+		})
+	})
+}
+
+// curve is a panel against virtual minutes: a line for each group, with a band
+// where it has several seeds.
+func (s *section) curve(title, y string, of func(*point) float64) figure.Panel {
+	panel := figure.Panel{Title: title, X: "virtual minutes", Y: y, Steps: true}
+	for _, g := range s.groups {
+		panel.Lines = append(panel.Lines, g.line(of))
+	}
+	return panel
+}
+
+// line is the mean over the group's seeds. Each counts, at a point of time, with
+// the last round that had ended by then; the line goes as far as all do.
+func (g *group) line(of func(*point) float64) figure.Line {
+	line := figure.Line{Name: g.name}
+	first, last := 0.0, math.Inf(1)
+	for _, r := range g.runs {
+		if len(r.points) == 0 {
+			return line
+		}
+		first, last = max(first, r.points[0].seconds), min(last, r.points[len(r.points)-1].seconds)
+	}
+	for i := range resolution {
+		at := first + (last-first)*float64(i)/(resolution-1)
+		if i == resolution-1 {
+			at = last
+		}
+		values := make([]float64, 0, len(g.runs))
+		for _, r := range g.runs {
+			next := sort.Search(len(r.points), func(k int) bool { return r.points[k].seconds > at })
+			if next > 0 {
+				values = append(values, of(&r.points[next-1]))
+			}
+		}
+		e := experiment.EstimateMean(values)
+		line.Points = append(line.Points, figure.Point{X: at / 60, Y: e.Mean, Half: e.Half})
+	}
+	return line
+}
+
+// distribution is the share of rounds that took at most so long.
+func (s *section) distribution(title string) figure.Panel {
+	panel := figure.Panel{Title: title, X: "seconds", Y: "share of rounds that took no longer", Steps: true, FromZero: true}
+	for _, g := range s.groups {
+		var all []float64
+		for _, r := range g.runs {
+			all = append(all, r.Durations...)
+		}
+		slices.Sort(all)
+		line := figure.Line{Name: g.name}
+		if n := len(all); n > 0 {
+			line.Points = append(line.Points, figure.Point{X: all[0]})
+			for i := range min(resolution, n) {
+				at := (i + 1) * n / min(resolution, n) // so many took no longer than the last of them
+				line.Points = append(line.Points, figure.Point{X: all[at-1], Y: float64(at) / float64(n)})
+			}
+		}
+		panel.Lines = append(panel.Lines, line)
+	}
+	return panel
+}

@@ -1,0 +1,410 @@
+package report
+
+import (
+	"bytes"
+	_ "embed"
+	"fmt"
+	"html/template"
+	"io"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"fedpace/coordinator/round"
+	"fedpace/experiment"
+	"fedpace/metrics/figure"
+)
+
+//go:embed page.html
+var pageText string
+
+var pageTemplate = template.Must(template.New("page").Parse(pageText))
+
+// page is what the template shows.
+type page struct {
+	Title, About, Closing string
+	Sections              []pageSection
+}
+
+type pageSection struct {
+	Task        string
+	Data, Notes []string
+	Figures     []pageFigure
+	Tables      []pageTable
+	Groups      []pageGroup
+}
+
+type pageFigure struct {
+	Label string
+	SVG   template.HTML
+}
+
+type pageTable struct {
+	Title, Note string
+	Columns     []string
+	Rows        []pageRow
+}
+
+type pageRow struct {
+	Name  string
+	Cells []pageCell
+}
+
+type pageCell struct {
+	Text           string
+	Left, Code     bool
+	Bar            bool
+	Useful, Wasted float64 // percent, of a bar
+}
+
+type pageGroup struct {
+	Name string
+	Keys []string
+}
+
+// HTML writes one file with everything in it.
+func HTML(w io.Writer, runs []Run) error {
+	list, err := groups(runs)
+	if err != nil {
+		return fmt.Errorf("report: %w", err)
+	}
+	p := page{Title: "fedpace: " + count(len(runs), "run"), About: about(runs), Closing: "Virtual time is that of the simulated clock. ± is the half width of the 95% confidence interval of the mean over seeds (Student's t)."}
+	for _, s := range byTask(list) {
+		section, err := s.page()
+		if err != nil {
+			return fmt.Errorf("report: %w", err)
+		}
+		p.Sections = append(p.Sections, section)
+	}
+	if err := pageTemplate.Execute(w, p); err != nil {
+		return fmt.Errorf("report: %w", err)
+	}
+	return nil
+}
+
+func count(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// about says in a sentence what the runs are.
+func about(runs []Run) string {
+	var tasks, schedules []string
+	for i := range runs {
+		r := &runs[i]
+		tasks, schedules = appendNew(tasks, string(r.Config.Task)), appendNew(schedules, r.Config.Schedule.Name())
+	}
+	text := fmt.Sprintf("Tasks: %s. Schedules: %s.", strings.Join(tasks, ", "), strings.Join(schedules, ", "))
+	if unfinished := len(runs) - Finished(runs); unfinished > 0 {
+		text += fmt.Sprintf(" Not finished: %d.", unfinished)
+	}
+	return text
+}
+
+func appendNew(list []string, s string) []string {
+	if slices.Contains(list, s) {
+		return list
+	}
+	return append(list, s)
+}
+
+// Finished is how many of the runs have come to their end.
+func Finished(runs []Run) (n int) {
+	for i := range runs {
+		if runs[i].finished() {
+			n++
+		}
+	}
+	return n
+}
+
+func (r *Run) finished() bool { return r.Summary != nil && r.Summary.Completed }
+
+// page is a task's part.
+func (s *section) page() (pageSection, error) {
+	p := pageSection{Task: string(s.task)}
+	for _, panel := range s.panels() {
+		svg, err := inline(panel)
+		if err != nil {
+			return p, err
+		}
+		p.Figures = append(p.Figures, pageFigure{panel.Title + ", against " + panel.X, svg})
+	}
+	trained, seeds := false, false
+	for _, g := range s.groups {
+		seeds = seeds || len(g.runs) > 1
+		for _, r := range g.runs {
+			trained = trained || r.Config.Train
+			if r.Summary != nil && r.Summary.Data != nil {
+				p.Data = appendNew(p.Data, *r.Summary.Data)
+			}
+		}
+		d, err := g.runs[0].Config.Differences()
+		if err != nil {
+			return p, err
+		}
+		p.Groups = append(p.Groups, pageGroup{g.name, d})
+	}
+	if !trained {
+		p.Notes = append(p.Notes, "Nothing was trained: there are no losses.")
+	}
+	if seeds {
+		p.Notes = append(p.Notes, "Curves of several seeds are means; bands are 95% confidence intervals.")
+	}
+	p.Tables = []pageTable{s.results(), s.outcomes(), s.spending(), s.runs()}
+	return p, nil
+}
+
+// inline draws a panel as an element of the page.
+func inline(panel figure.Panel) (template.HTML, error) {
+	var b bytes.Buffer
+	if err := figure.Write(&b, "svg", panel); err != nil {
+		return "", err
+	}
+	text := b.String()
+	at := strings.Index(text, "<svg")
+	if at < 0 {
+		return "", fmt.Errorf("%s is drawn without an svg element", panel.Title)
+	}
+	return template.HTML(text[at:]), nil //nolint:gosec // what figure writes, names are escaped there
+}
+
+// results is the table of what the groups came to.
+func (s *section) results() pageTable {
+	t := pageTable{Title: "Results", Columns: []string{"schedule"}}
+	columns := []struct {
+		title string
+		of    func(*Run) float64
+		show  func(float64) string
+	}{
+		{"runs", nil, nil},
+		{"rounds", func(r *Run) float64 { return float64(r.Rounds) }, number},
+		{"virtual time", func(r *Run) float64 { return r.Virtual.Seconds() }, experiment.VirtualTime},
+		{"steps a client", func(r *Run) float64 { return float64(r.Steps) }, number},
+		{"relative steps", ofSummary(func(s *experiment.Summary) *float64 { return s.RelativeSGDSteps }), number},
+		{"lowest training loss", ofSummary(func(s *experiment.Summary) *float64 { return s.BestTrainingLoss }), number},
+		{"highest accuracy", ofSummary(func(s *experiment.Summary) *float64 { return s.BestValidationAccuracy }), number},
+		{"last accuracy", ofSummary(func(s *experiment.Summary) *float64 { return s.ValidationAccuracy }), number},
+		{"time to target", ofSummary(func(s *experiment.Summary) *float64 { return s.TimeToTarget }), experiment.VirtualTime},
+		{"median round", func(r *Run) float64 { return quantile(r.Durations, 0.5) }, seconds},
+		{"95% of rounds within", func(r *Run) float64 { return quantile(r.Durations, 0.95) }, seconds},
+		{"straggler share", ofSummary(func(s *experiment.Summary) *float64 { return s.StragglerShare }), percent},
+	}
+	for _, c := range columns {
+		t.Columns = append(t.Columns, c.title)
+	}
+	for _, g := range s.groups {
+		row := pageRow{Name: g.name}
+		for _, c := range columns {
+			if c.of == nil {
+				row.Cells = append(row.Cells, pageCell{Text: strconv.Itoa(len(g.runs))})
+				continue
+			}
+			values := make([]float64, len(g.runs))
+			for i, r := range g.runs {
+				values[i] = c.of(r)
+			}
+			row.Cells = append(row.Cells, pageCell{Text: estimated(experiment.EstimateMean(values), c.show)})
+		}
+		t.Rows = append(t.Rows, row)
+	}
+	return t
+}
+
+// ofSummary is a value that only a finished run has.
+func ofSummary(of func(*experiment.Summary) *float64) func(*Run) float64 {
+	return func(r *Run) float64 {
+		if r.Summary == nil {
+			return math.NaN()
+		}
+		v := of(r.Summary)
+		if v == nil {
+			return math.NaN()
+		}
+		return *v
+	}
+}
+
+// outcomes is the table of how tasks ended, over all seeds.
+func (s *section) outcomes() pageTable {
+	t := pageTable{Title: "How tasks ended", Columns: []string{"schedule", "tasks"}}
+	for o := range round.Outcome(round.Outcomes) {
+		t.Columns = append(t.Columns, o.String())
+	}
+	for _, g := range s.groups {
+		var sum experiment.Outcomes
+		all := int64(0)
+		for _, r := range g.runs {
+			counted := r.Outcomes
+			if r.Summary != nil { // with the round that the run's end cut short
+				counted = r.Summary.Outcomes
+			}
+			for o, n := range counted {
+				sum[o] += n
+				all += n
+			}
+		}
+		row := pageRow{Name: g.name, Cells: []pageCell{{Text: number(float64(all))}}}
+		for _, n := range sum {
+			text := number(float64(n))
+			if n > 0 && all > 0 {
+				text += " (" + percent(float64(n)/float64(all)) + ")"
+			}
+			row.Cells = append(row.Cells, pageCell{Text: text})
+		}
+		t.Rows = append(t.Rows, row)
+	}
+	return t
+}
+
+// spending is the table of what clients spent, and on what.
+func (s *section) spending() pageTable {
+	t := pageTable{
+		Title:   "What clients spent",
+		Note:    "Useful is what went into updates that count; all else is wasted.",
+		Columns: []string{"schedule", "", "useful", "wasted", "of all"},
+	}
+	for _, g := range s.groups {
+		var time, steps, bytes, joules experiment.Split[float64]
+		energy := false
+		for _, r := range g.runs {
+			if r.Summary == nil {
+				continue
+			}
+			time = plus(time, r.Summary.ClientSeconds)
+			steps = plus(steps, float(r.Summary.ClientSteps))
+			bytes = plus(bytes, float(r.Summary.Bytes))
+			if e := r.Summary.EnergyJoules; e != nil {
+				energy = true
+				joules = plus(joules, *e)
+			}
+		}
+		t.split(g.name, "client time", time, experiment.VirtualTime)
+		t.split(g.name, "local steps", steps, number)
+		t.split(g.name, "bytes", bytes, func(v float64) string { return number(v/1e6) + " MB" })
+		if energy {
+			t.split(g.name, "energy", joules, func(v float64) string { return number(v/1e3) + " kJ" })
+		}
+	}
+	return t
+}
+
+func (t *pageTable) split(name, what string, s experiment.Split[float64], show func(float64) string) {
+	share := s.WastedShare()
+	cell := pageCell{Bar: true, Text: percent(share) + " of " + what + " wasted", Wasted: 100 * share}
+	if s.Useful+s.Wasted > 0 {
+		cell.Useful = 100 - cell.Wasted
+	}
+	t.Rows = append(t.Rows, pageRow{Name: name, Cells: []pageCell{
+		{Text: what, Left: true}, {Text: show(s.Useful)}, {Text: show(s.Wasted)}, {Text: percent(share)}, cell,
+	}})
+	if len(t.Columns) < 6 {
+		t.Columns = append(t.Columns, "useful | wasted")
+	}
+}
+
+func plus(a, b experiment.Split[float64]) experiment.Split[float64] {
+	return experiment.Split[float64]{Useful: a.Useful + b.Useful, Wasted: a.Wasted + b.Wasted}
+}
+
+func float(s experiment.Split[int64]) experiment.Split[float64] {
+	return experiment.Split[float64]{Useful: float64(s.Useful), Wasted: float64(s.Wasted)}
+}
+
+// runs is the table of the single runs.
+func (s *section) runs() pageTable {
+	t := pageTable{Title: "Runs", Columns: []string{"folder", "schedule", "seed", "state", "rounds", "lowest training loss", "highest accuracy", "wall time", "model", "fingerprint", "kernel", "version"}}
+	for _, g := range s.groups {
+		for _, r := range g.runs {
+			row := pageRow{Name: r.Dir}
+			add := func(text string) { row.Cells = append(row.Cells, pageCell{Text: text}) }
+			code := func(text string) { row.Cells = append(row.Cells, pageCell{Text: text, Code: true}) }
+			add(g.name)
+			add(strconv.FormatUint(r.Config.Seed, 10))
+			if r.Summary == nil {
+				add("not finished")
+				add(strconv.Itoa(r.Rounds))
+				t.Rows = append(t.Rows, row)
+				continue
+			}
+			if r.Summary.Completed {
+				add("complete")
+			} else {
+				add("interrupted")
+			}
+			add(strconv.Itoa(r.Summary.Rounds))
+			add(estimated(experiment.Estimated{Mean: value(r.Summary.BestTrainingLoss), Half: math.NaN()}, number))
+			add(estimated(experiment.Estimated{Mean: value(r.Summary.BestValidationAccuracy), Half: math.NaN()}, number))
+			add(seconds(r.Summary.WallSeconds))
+			if m := r.Summary.ModelSHA256; m != nil {
+				code((*m)[:min(12, len(*m))])
+			} else {
+				add("")
+			}
+			code(r.Summary.Fingerprint)
+			add(r.Summary.Kernel)
+			add(r.Summary.Version)
+			t.Rows = append(t.Rows, row)
+		}
+	}
+	return t
+}
+
+func value(v *float64) float64 {
+	if v == nil {
+		return math.NaN()
+	}
+	return *v
+}
+
+// quantile is the value that a share q of the ascending list does not exceed;
+// NaN of nothing.
+func quantile(list []float64, q float64) float64 {
+	if len(list) == 0 {
+		return math.NaN()
+	}
+	return list[max(0, int(math.Ceil(q*float64(len(list))))-1)]
+}
+
+// estimated is a mean with its interval; nothing where there is none.
+func estimated(e experiment.Estimated, show func(float64) string) string {
+	switch {
+	case math.IsNaN(e.Mean):
+		return ""
+	case math.IsNaN(e.Half):
+		return show(e.Mean)
+	}
+	return show(e.Mean) + " ± " + show(e.Half)
+}
+
+// number has four digits, and all of a whole number.
+func number(v float64) string {
+	if v == math.Trunc(v) && math.Abs(v) < 1e15 {
+		return thousands(strconv.FormatFloat(v, 'f', 0, 64))
+	}
+	if math.Abs(v) >= 1000 {
+		return thousands(strconv.FormatFloat(v, 'f', 0, 64))
+	}
+	return strconv.FormatFloat(v, 'g', 4, 64)
+}
+
+// thousands puts commas into a whole number.
+func thousands(s string) string {
+	sign, digits := "", s
+	if strings.HasPrefix(s, "-") {
+		sign, digits = "-", s[1:]
+	}
+	for i := len(digits) - 3; i > 0; i -= 3 {
+		digits = digits[:i] + "," + digits[i:]
+	}
+	return sign + digits
+}
+
+func percent(v float64) string {
+	return strconv.FormatFloat(100*v, 'f', 1, 64) + "%"
+}
+
+func seconds(v float64) string { return strconv.FormatFloat(v, 'g', 4, 64) + " s" }

@@ -1,0 +1,254 @@
+package report
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"fedpace/coordinator/round"
+	"fedpace/coordinator/schedule"
+	"fedpace/experiment"
+)
+
+// Limits of what is looked for and kept.
+const (
+	maxRuns   = 1000
+	maxDepth  = 3       // folders below one that is given
+	maxPoints = 1 << 12 // of a run's curve
+	maxTimes  = 1 << 20 // of a run's rounds
+)
+
+// Run is what a run's folder holds.
+type Run struct {
+	Dir     string
+	Config  experiment.Config
+	Summary *experiment.Summary // nil: the run is not finished
+
+	Rounds    int
+	Virtual   round.Time // end of the last round
+	Steps     int64
+	Outcomes  experiment.Outcomes
+	Durations []float64 // seconds of rounds, ascending; of long runs every n-th
+	points    []point
+}
+
+// point is a state of the run at the end of a round.
+type point struct {
+	seconds  float64
+	steps    float64 // K_r
+	loss     float64 // lowest window mean so far; NaN: none yet
+	accuracy float64 // highest so far; NaN: none yet
+}
+
+// Find reads the runs in the folders: a folder with a run is one, another is
+// looked through. At least one must be there.
+func Find(dirs ...string) ([]Run, error) {
+	var found []string
+	for _, dir := range dirs {
+		before := len(found)
+		if err := walk(dir, maxDepth, &found); err != nil {
+			return nil, fmt.Errorf("report: %w", err)
+		}
+		if len(found) == before {
+			return nil, fmt.Errorf("report: %s holds no run: neither it nor a folder in it has a %s", dir, experiment.ConfigFile)
+		}
+	}
+	var runs []Run
+	for _, dir := range found {
+		if slices.ContainsFunc(runs, func(r Run) bool { return r.Dir == dir }) {
+			continue // given twice
+		}
+		r, err := Read(dir)
+		if err != nil {
+			return nil, fmt.Errorf("report: %w", err)
+		}
+		runs = append(runs, r)
+	}
+	return runs, nil
+}
+
+// walk appends the folders with a run, in the order of their names.
+func walk(dir string, depth int, found *[]string) error {
+	if _, err := os.Stat(filepath.Join(dir, experiment.ConfigFile)); err == nil {
+		if len(*found) == maxRuns {
+			return fmt.Errorf("more than %d runs", maxRuns)
+		}
+		*found = append(*found, filepath.Clean(dir))
+		return nil
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	entries, err := os.ReadDir(dir) // sorted
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if e.IsDir() && depth > 0 && !strings.HasPrefix(e.Name(), ".") {
+			if err := walk(filepath.Join(dir, e.Name()), depth-1, found); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// Read reads one run's folder.
+func Read(dir string) (Run, error) {
+	r := Run{Dir: dir}
+	var err error
+	if r.Config, err = experiment.Load(filepath.Join(dir, experiment.ConfigFile), nil); err != nil {
+		return r, err
+	}
+	s, err := experiment.ReadSummary(filepath.Join(dir, experiment.SummaryFile))
+	switch {
+	case err == nil:
+		r.Summary = &s
+	case !errors.Is(err, fs.ErrNotExist):
+		return r, err
+	}
+	return r, r.follow()
+}
+
+// follow reads the rounds.
+func (r *Run) follow() error {
+	s := r.Config.Schedule
+	window, err := schedule.NewWindow(schedule.WindowConfig{Size: s.Window, FirstRound: s.F0 == experiment.FromFirst})
+	if err != nil {
+		return err
+	}
+	now := point{loss: math.NaN(), accuracy: math.NaN()}
+	curve, times := thinner[point]{limit: maxPoints}, thinner[float64]{limit: maxTimes}
+	for report, err := range experiment.Reports(filepath.Join(r.Dir, experiment.RoundsFile)) {
+		if err != nil {
+			return err
+		}
+		window.Observe(report.TrainingLoss)
+		if mean, ok := window.Mean(); ok && !(now.loss <= mean) {
+			now.loss = mean
+		}
+		if report.Evaluated && !(now.accuracy >= report.ValidationAccuracy) {
+			now.accuracy = report.ValidationAccuracy
+		}
+		now.seconds, now.steps = report.End.Seconds(), float64(report.LocalSteps)
+		curve.add(now)
+		times.add((report.End - report.Start).Seconds())
+		r.Rounds, r.Virtual, r.Steps = report.Round, report.End, report.SGDSteps
+		r.Outcomes.Add(&report)
+	}
+	r.points, r.Durations = curve.all(), times.list
+	slices.Sort(r.Durations)
+	return nil
+}
+
+// Title is the run's name where it is told apart by it.
+func (r *Run) Title() string { return filepath.Base(r.Dir) }
+
+// thinner keeps about limit of what it is given: every n-th, with n a power of
+// two, and the last.
+type thinner[T any] struct {
+	limit int // even
+	list  []T
+	step  int // every so many are kept, less 1
+	skip  int
+	last  T
+	any   bool // last is not in the list
+}
+
+func (t *thinner[T]) add(v T) {
+	if t.skip > 0 {
+		t.skip--
+		t.last, t.any = v, true
+		return
+	}
+	t.any = false
+	if len(t.list) == t.limit {
+		kept := t.list[:0]
+		for i := 0; i < len(t.list); i += 2 {
+			kept = append(kept, t.list[i])
+		}
+		t.list = kept
+		t.step = 2*t.step + 1
+	}
+	t.list = append(t.list, v)
+	t.skip = t.step
+}
+
+func (t *thinner[T]) all() []T {
+	if t.any {
+		return append(t.list, t.last)
+	}
+	return t.list
+}
+
+// group is runs that differ in nothing but their seed.
+type group struct {
+	name string
+	task experiment.Task
+	runs []*Run
+}
+
+// groups sorts runs into groups, in the order of their first runs. Groups of a
+// task are named by the schedule and, where that is not enough, by what else
+// their configurations set, or the folder.
+func groups(runs []Run) ([]group, error) {
+	var list []group
+	var differences [][]string
+	index := map[string]int{}
+	for i := range runs {
+		r := &runs[i]
+		d, err := r.Config.Differences()
+		if err != nil {
+			return nil, err
+		}
+		d = slices.DeleteFunc(d, func(s string) bool { return strings.HasPrefix(s, "seed=") })
+		key := string(r.Config.Task) + "\n" + strings.Join(d, "\n")
+		at, ok := index[key]
+		if !ok {
+			at = len(list)
+			index[key] = at
+			list = append(list, group{name: r.Config.Schedule.Name(), task: r.Config.Task})
+			differences = append(differences, d)
+		}
+		list[at].runs = append(list[at].runs, r)
+	}
+	// Names that several groups of a task would have get what tells them apart.
+	plain := make([]string, len(list))
+	for i, g := range list {
+		plain[i] = g.name
+	}
+	for i := range list {
+		var others [][]string
+		for j := range list {
+			if j != i && list[j].task == list[i].task && plain[j] == plain[i] {
+				others = append(others, differences[j])
+			}
+		}
+		if len(others) == 0 {
+			continue
+		}
+		var own []string
+		for _, d := range differences[i] {
+			if slices.ContainsFunc(others, func(o []string) bool { return !slices.Contains(o, d) }) {
+				own = append(own, d)
+			}
+		}
+		if text := strings.Join(own, ", "); len(text) > 0 && len(text) <= maxName {
+			list[i].name += ", " + text
+		} else {
+			list[i].name += ", " + list[i].runs[0].Title()
+		}
+	}
+	for i := range list {
+		slices.SortStableFunc(list[i].runs, func(a, b *Run) int { return cmp.Compare(a.Config.Seed, b.Config.Seed) })
+	}
+	return list, nil
+}
+
+// maxName is how long a name may be to stand in a legend.
+const maxName = 48

@@ -22,8 +22,9 @@ const pageSample = 10
 // page feeds a run's live page, and leaves it behind. It belongs to the run's
 // goroutine.
 type page struct {
-	hub *live.Hub
-	why error // the run did not complete
+	hub  *live.Hub
+	told *heard
+	why  error // the run did not complete
 
 	shown []timeline.Task // reused from round to round
 }
@@ -46,7 +47,7 @@ func newPage(t *tally, limit round.Time, told *heard) (*page, error) {
 			return nil, err
 		}
 	}
-	g := &page{hub: live.New(about)}
+	g := &page{hub: live.New(about), told: told}
 	told.to(g.hub)
 	return g, nil
 }
@@ -135,6 +136,7 @@ func (r *Results) page(write func(io.Writer) error) error {
 
 // heard holds what the user was told before there was a page to show it.
 type heard struct {
+	tell  func(string) // the user; nil: nobody
 	mu    sync.Mutex
 	hub   *live.Hub // nil: none yet
 	lines []string
@@ -142,8 +144,7 @@ type heard struct {
 
 // overheard are the options with notices that the page hears, too.
 func (o Options) overheard() (Options, *heard) {
-	h := &heard{}
-	tell := o.Notice
+	h := &heard{tell: o.Notice}
 	o.Notice = func(line string) {
 		h.mu.Lock()
 		if h.hub != nil {
@@ -152,11 +153,16 @@ func (o Options) overheard() (Options, *heard) {
 			h.lines = append(h.lines, line)
 		}
 		h.mu.Unlock()
-		if tell != nil {
-			tell(line)
-		}
+		h.aside(line)
 	}
 	return o, h
+}
+
+// aside tells the user what the page need not show.
+func (h *heard) aside(line string) {
+	if h.tell != nil {
+		h.tell(line)
+	}
 }
 
 // to shows the notices on a page, those so far and those to come.

@@ -78,17 +78,14 @@ func (t *tally) observer() coordinator.Observer {
 // show serves the run's metrics, which follow it from here on.
 func (t *tally) show(ctx context.Context) (*metrics.Server, error) {
 	w := newWatch(t)
-	pages := []metrics.Page{{Path: "/metrics", Handler: w.metrics.Handler()}}
-	if t.page != nil {
-		pages = append(pages, metrics.Page{Path: "/", Handler: t.page.hub.Handler()})
-	}
+	pages := []metrics.Page{{Path: "/", Handler: t.page.hub.Handler()}, {Path: "/metrics", Handler: w.metrics.Handler()}}
 	// The page of a run that is interrupted still shows how it ended.
 	server, err := metrics.Serve(context.WithoutCancel(ctx), t.p.config.HTTP, pages...)
 	if err != nil {
 		return nil, err
 	}
 	t.watch = w
-	t.o.notice("The run is shown on http://" + server.Addr() + "/, its metrics on /metrics.")
+	t.page.told.aside("The run is shown on http://" + server.Addr() + "/, its metrics on /metrics.")
 	return server, nil
 }
 

@@ -52,7 +52,7 @@ func TestFramesJoinToTheWhole(t *testing.T) {
 		first, _ := h.current()
 		seen := decode(t, first.full())
 		r := 0
-		for range rapid.IntRange(1, 8).Draw(t, "frames") {
+		for range rapid.IntRange(1, 4).Draw(t, "frames") {
 			for range rapid.IntRange(1, maxPoints).Draw(t, "rounds") {
 				r++
 				h.Round(Round{Report: report(r)})

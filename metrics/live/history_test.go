@@ -161,6 +161,24 @@ func TestSpread(t *testing.T) {
 	})
 }
 
+// Rounds that take evenly spread times are evenly many in every bar, also where
+// classes are as wide as bars.
+func TestSpreadOfEvenTimes(t *testing.T) {
+	s := newSpread()
+	for i := range round.Time(96_000) {
+		s.add(2_000_000_000 + i*10_000) // from 2 s to 2.96 s, across a power of two
+	}
+	bars, _ := s.bars()
+	for _, b := range bars[1 : len(bars)-1] {
+		if want := float64(b.To-b.From) / 10e-6; math.Abs(float64(b.Count)-want) > 0.001*want+1 {
+			t.Errorf("from %v to %v s are %d, want %.0f", b.From, b.To, b.Count, want)
+		}
+	}
+	if len(bars) < maxBars/2 {
+		t.Errorf("%d bars", len(bars))
+	}
+}
+
 // Rounds that are all alike are one bar.
 func TestSpreadOfEqualRounds(t *testing.T) {
 	s := newSpread()

@@ -37,6 +37,10 @@ func serve(t *testing.T, h *Hub) *metrics.Server {
 // event is one of a stream of server-sent events.
 type event struct{ name, id, data string }
 
+// once is a client that keeps no connection for later, so that a server need not
+// wait for it.
+var once = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+
 // events reads a stream until it ends.
 func events(t *testing.T, body io.Reader) <-chan event {
 	t.Helper()
@@ -77,7 +81,7 @@ func follow(t *testing.T, s *metrics.Server, header ...string) <-chan event {
 	for i := 0; i+1 < len(header); i += 2 {
 		request.Header.Set(header[i], header[i+1])
 	}
-	response, err := http.DefaultClient.Do(request)
+	response, err := once.Do(request)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -204,7 +208,7 @@ func TestViewersAreNotTooMany(t *testing.T) {
 		next(t, stream)
 		all = append(all, stream)
 	}
-	response, err := http.Get("http://" + s.Addr() + "/events")
+	response, err := once.Get("http://" + s.Addr() + "/events")
 	if err != nil {
 		t.Fatal(err)
 	}

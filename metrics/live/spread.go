@@ -7,8 +7,8 @@ import (
 	"fedpace/coordinator/round"
 )
 
-// A spread counts durations in classes of less than 1.6 % width: 64 to each
-// doubling, exact below 64 ns. That is HdrHistogram's layout (Tene), in which a
+// A spread counts durations in classes of less than 0.4 % width: 256 to each
+// doubling, exact below 256 ns. That is HdrHistogram's layout (Tene), in which a
 // class is found from a number's highest bits.
 type spread struct {
 	counts       []uint32 // by class, up to the highest that occurred
@@ -19,7 +19,7 @@ type spread struct {
 }
 
 const (
-	spreadBits   = 6
+	spreadBits   = 8
 	spreadEach   = 1 << spreadBits
 	spreadLevels = (64 - spreadBits) * spreadEach
 )
@@ -91,32 +91,34 @@ func (s *spread) bars() (out []bar, logarithmic bool) {
 		return nil, false
 	}
 	first, last := class(s.least), s.highestClass
-	if last-first < maxBars {
-		for c := first; c <= last; c++ {
-			out = append(out, bar{From: number(lowest(c).Seconds()), To: number(lowest(c + 1).Seconds()), Count: uint64(s.counts[c])})
-		}
-		return out, false
-	}
-	from, to := float64(lowest(first)), float64(lowest(last+1))
-	logarithmic = to > 20*max(from, 1)
-	if logarithmic {
+	from, to := lowest(first), lowest(last+1)
+	edges := make([]round.Time, 1, maxBars+1)
+	if logarithmic = float64(to) > 20*float64(max(from, 1)); logarithmic {
 		from = max(from, 1)
-	}
-	edge := func(i int) float64 {
-		f := float64(i) / maxBars
-		if logarithmic {
-			return from * math.Pow(to/from, f)
+		edges[0] = from
+		for i := 1; i <= maxBars && edges[i-1] < to; i++ {
+			edge := round.Time(float64(from) * math.Pow(float64(to)/float64(from), float64(i)/maxBars))
+			edges = append(edges, min(to, max(edge, edges[i-1]+1)))
 		}
-		return from + (to-from)*f
+		edges[len(edges)-1] = to // which the powers may miss by a little
+	} else {
+		// A multiple of the widest class, and so of every other: no class is
+		// cut, and none is counted where it does not belong.
+		widest := to - lowest(last)
+		width := widest * ((to-from)/(widest*(maxBars-1)) + 1)
+		edges[0] = from / width * width
+		for edges[len(edges)-1] < to {
+			edges = append(edges, edges[len(edges)-1]+width)
+		}
 	}
-	out = make([]bar, maxBars)
+	out = make([]bar, len(edges)-1)
 	for i := range out {
-		out[i].From, out[i].To = number(edge(i)/1e9), number(edge(i+1)/1e9)
+		out[i].From, out[i].To = number(edges[i].Seconds()), number(edges[i+1].Seconds())
 	}
 	i := 0
 	for c := first; c <= last; c++ {
-		middle := (float64(lowest(c)) + float64(lowest(c+1))) / 2
-		for i < maxBars-1 && middle >= edge(i+1) {
+		middle := lowest(c) + (lowest(c+1)-lowest(c))/2
+		for i < len(out)-1 && middle >= edges[i+1] {
 			i++
 		}
 		out[i].Count += uint64(s.counts[c])

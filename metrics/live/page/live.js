@@ -77,11 +77,12 @@ function timeUnit(seconds) {
 }
 
 // ticks are round numbers from low to high.
-function ticks(low, high, most) {
+function ticks(low, high, most, integers) {
   if (!(high > low)) return [low];
   const rough = (high - low) / Math.max(1, most);
   const power = Math.pow(10, Math.floor(Math.log10(rough)));
-  const step = [1, 2, 2.5, 5, 10].map(m => m * power).find(s => s >= rough * (1 - 1e-9));
+  const steps = [1, 2, 2.5, 5, 10].map(m => m * power).filter(s => !integers || Number.isInteger(s));
+  const step = steps.find(s => s >= rough * (1 - 1e-9)) || 1;
   const out = [];
   for (let i = Math.ceil(low / step - 1e-9); i * step <= high + step * 1e-9; i++) out.push(i * step);
   return out;
@@ -195,10 +196,10 @@ class Chart {
     const svg = this.svg;
     svg.setAttribute('aria-valuemax', Math.max(0, this.length() - 1));
     svg.setAttribute('aria-valuenow', Math.max(0, this.cursor < 0 ? this.length() - 1 : this.cursor));
-    svg.setAttribute('aria-valuetext', words ? words.map(w => w.join(' ')).join(', ') : this.view && this.view.describe ? this.view.describe() : 'nothing yet');
+    svg.setAttribute('aria-valuetext', words ? words.map(w => w.join(' ').trim()).join(', ') : this.view && this.view.describe ? this.view.describe() : 'nothing yet');
     this.reading.replaceChildren();
     if (words) {
-      words.forEach(([name, value], i) => this.reading.append(i ? ' · ' : '', name + ' ', make('b', {}, value)));
+      words.forEach(([name, value], i) => this.reading.append(i ? ' · ' : '', name ? name + ' ' : '', make('b', {}, value)));
     } else if (this.view) {
       const note = this.view.note || this.view.describe();
       this.reading.append(/^[a-z]{2}/.test(note) ? note[0].toUpperCase() + note.slice(1) : note);
@@ -280,7 +281,7 @@ function extent(columns) {
 }
 
 // rounded widens a range to round numbers.
-function rounded(range, most, fromZero) {
+function rounded(range, most, fromZero, integers) {
   let { low, high } = range;
   if (fromZero && low > 0) low = 0;
   if (high === low) {
@@ -288,7 +289,7 @@ function rounded(range, most, fromZero) {
     low = fromZero ? 0 : low - pad;
     high += pad;
   }
-  const list = ticks(low, high, most);
+  const list = ticks(low, high, most, integers);
   const step = list.length > 1 ? list[1] - list[0] : high - low;
   const first = Math.floor(low / step + 1e-9), last = Math.ceil(high / step - 1e-9);
   return { low: first * step, high: last * step, ticks: Array.from({ length: last - first + 1 }, (_, i) => (first + i) * step) };
@@ -311,7 +312,7 @@ class Curves extends Chart {
     if (!v || !this.svg.clientWidth) return;
     const last = Math.max(...v.series.map(s => s.x.length ? s.x[s.x.length - 1] : 0));
     const range = extent(v.series.flatMap(s => s.band ? [s.y, s.low, s.high] : [s.y]));
-    const y = range ? rounded(range, 4, v.fromZero) : { low: 0, high: 1, ticks: [0, 1] };
+    const y = range ? rounded(range, 4, v.fromZero, v.integers) : { low: 0, high: 1, ticks: [0, 1] };
     y.label = v.label;
     const unit = timeUnit(last);
     const { box, px, py, out } = this.frame({ low: 0, high: last || 1, label: 'virtual time', unit }, y);
@@ -319,6 +320,7 @@ class Curves extends Chart {
       if (s.band) out.append(make('svg:path', { class: 'band', d: area(s, px, py) }));
     }
     for (const s of v.series) {
+      if (s.x.length > 300 && !s.style) s.style = 'fine';
       out.append(make('svg:path', { class: 'curve ' + s.style + ' ' + s.colour, d: path(s, px, py) }));
       if (s.dots && s.x.length <= 40) {
         s.x.forEach((x, i) => { if (known(s.y[i])) out.append(make('svg:circle', { class: 'fill-' + s.colour, cx: px(x), cy: py(s.y[i]), r: 2.5 })); });
@@ -331,7 +333,7 @@ class Curves extends Chart {
     this.overlay = make('svg:g', { 'aria-hidden': 'true' });
     out.append(this.overlay);
     this.svg.replaceChildren(out);
-    this.setLegend((v.series.length > 1 ? v.series : []).map(s => ['curve ' + s.style, s.colour, s.name]).concat(v.series.some(s => s.band) ? [['box', 'band', 'least to highest of the rounds']] : []));
+    this.setLegend((v.series.length > 1 ? v.series : []).map(s => ['curve ' + s.style, s.colour, s.name]).concat(v.series.some(s => s.band) ? [['box', 'band', 'range']] : []));
     this.mark();
   }
 
@@ -401,9 +403,8 @@ class Distribution extends Chart {
       high += pad;
     }
     const unit = timeUnit(high);
-    const y = rounded({ low: 0, high: Math.max(...bars.map(b => b.count), 1) }, 4, true);
+    const y = rounded({ low: 0, high: Math.max(...bars.map(b => b.count), 1) }, 4, true, true);
     y.label = 'rounds';
-    y.ticks = y.ticks.filter(Number.isInteger);
     const { box, px, py, out } = this.frame({ low, high, label: 'time of a round (virtual)', unit, logarithmic: v.logarithmic }, y);
     this.columns = bars.map(b => {
       const from = px(b.from), to = px(b.to), top = b.count ? Math.min(py(b.count), box.bottom - 1.5) : box.bottom;
@@ -504,7 +505,7 @@ function showCharts(s) {
   const c = s.curves, e = s.evaluations;
   const some = column => column.some(known);
   const rounds = c.each === 1 ? 'round' : `${whole(c.each)} rounds`;
-  const when = (round, t) => [['round', whole(round)], ['at', duration(t)]];
+  const when = (round, t) => [['round', whole(round)], ['', duration(t)]];
 
   chart.loss.set(some(c.loss) || some(e.loss) ? {
     label: 'cross-entropy', x: c.virtual_seconds, length: c.round.length,
@@ -515,7 +516,7 @@ function showCharts(s) {
     ],
     read: i => {
       const j = at({ x: e.virtual_seconds }, c.virtual_seconds[i]);
-      return [...when(c.round[i], c.virtual_seconds[i]), [c.each === 1 ? 'training' : `training, ${rounds}`, fixed(c.loss[i], 4)], ['window', fixed(c.window_loss[i], 4)],
+      return [...when(c.round[i], c.virtual_seconds[i]), ['training', fixed(c.loss[i], 4)], ['window', fixed(c.window_loss[i], 4)],
         ...(j >= 0 ? [['validation', fixed(e.loss[j], 4)]] : [])];
     },
     describe: () => `training loss ${fixed(s.now.training_loss, 4)}, validation loss ${fixed(s.now.validation_loss, 4)}`,
@@ -540,8 +541,8 @@ function showCharts(s) {
     }),
   } : null);
 
-  const ofRounds = (column, name, label, colour, text) => c.round.length ? {
-    label, x: c.virtual_seconds, length: c.round.length, fromZero: true,
+  const ofRounds = (column, name, label, colour, text, integers) => c.round.length ? {
+    label, integers, x: c.virtual_seconds, length: c.round.length, fromZero: true,
     series: [{ x: c.virtual_seconds, y: column, steps: true, style: '', colour, name: null }],
     read: i => [...when(c.round[i], c.virtual_seconds[i]), [name, text(column[i])]],
     describe: () => `${name} ${text(column[column.length - 1])} in round ${whole(c.round[c.round.length - 1])}`,
@@ -550,7 +551,7 @@ function showCharts(s) {
       rows: sampleRows(c.round.length).map(i => [whole(c.round[i]), short(c.virtual_seconds[i], 7), text(column[i])]),
     }),
   } : null;
-  chart.steps.set(ofRounds(c.local_steps, 'K_r', 'SGD steps a client', 'purple', whole));
+  chart.steps.set(ofRounds(c.local_steps, 'K_r', 'SGD steps a client', 'purple', whole, true));
   chart.rate.set(ofRounds(c.learning_rate, 'η_r', 'learning rate', 'purple', v => short(v, 5)));
   chart.durations.set(ofRounds(c.round_seconds, c.each === 1 ? 'took' : `mean of ${rounds}`, 'seconds a round', 'blue', duration));
 
@@ -707,13 +708,13 @@ function showTables(s) {
 function showNotices(s) {
   const list = s.notices.list.map(n => ({ when: n.round ? 'after round ' + whole(n.round) : 'at the start', text: n.text + (n.times > 1 ? ` (${whole(n.times)} times)` : '') }));
   if (s.notices.unseen) list.push({ when: '', text: `${count(s.notices.unseen, 'notice is', 'notices are')} not shown.` });
-  if (s.empty_rounds) list.push({ when: '', text: `In ${count(s.empty_rounds, 'round', 'rounds')} no update was accepted: the model stayed as it was.` });
+  if (s.empty_rounds) list.push({ when: '', warn: true, text: `In ${count(s.empty_rounds, 'round', 'rounds')} no update was accepted: the model stayed as it was.` });
   if (s.why) list.unshift({ when: '', text: 'The run stopped: ' + s.why, bad: true });
   $('notices').hidden = list.length === 0;
   const ul = $('notice-list'), key = JSON.stringify(list);
   if (ul.dataset.key === key) return;
   ul.dataset.key = key;
-  ul.replaceChildren(...list.map(n => make('li', { class: n.bad ? 'bad' : null }, n.when ? make('span', { class: 'when' }, n.when) : null, n.text)));
+  ul.replaceChildren(...list.map(n => make('li', { class: n.bad ? 'bad' : n.warn ? 'warn' : null }, n.when ? make('span', { class: 'when' }, n.when) : null, n.text)));
 }
 
 // --- the page as a whole

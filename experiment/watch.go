@@ -14,7 +14,11 @@ type watch struct {
 	metrics  *metrics.Metrics
 	tally    *metrics.Tally
 	accounts *accounts
+	device   func(client int) bool
 	class    func(client int) int // nil: the fleet has no classes
+
+	modelled map[int]metrics.Phases // by local steps, what a simulated client of mean speed takes
+	mean     func(steps int) (metrics.Phases, error)
 
 	slowest round.Ended // the open round's last accepted task
 	any     bool        // whether there is one
@@ -32,7 +36,14 @@ func newWatch(t *tally) *watch {
 	}
 	m := metrics.New(about)
 	m.SetActors(metrics.Simulated, c.Clients)
-	w := &watch{metrics: m, tally: m.NewTally(), accounts: t.accounts}
+	if n := len(c.Devices.Names); n > 0 {
+		m.SetActors(metrics.Real, n)
+	}
+	w := &watch{metrics: m, tally: m.NewTally(), accounts: t.accounts, device: c.isDevice, modelled: map[int]metrics.Phases{}}
+	w.mean = func(steps int) (metrics.Phases, error) {
+		d, err := p.fleet.Mean(steps, p.modelBits)
+		return metrics.Phases{Download: round.Time(d.Download), Compute: round.Time(d.Compute), Upload: round.Time(d.Upload)}, err
+	}
 	if len(about.Classes) > 1 {
 		w.class = p.fleet.Class
 	}
@@ -41,17 +52,45 @@ func newWatch(t *tally) *watch {
 
 // settled takes a task that has its outcome.
 func (w *watch) settled(e *round.Ended) {
+	if w.device(e.Client) {
+		w.tally.RealOutcome(e.Outcome)
+		if e.Outcome == round.Lost || e.Outcome == round.Refused { // what it took is not known
+			return
+		}
+		w.compare(e.LocalSteps)
+	}
 	if e.Probe || e.Plan.Drops {
 		return
 	}
-	class := 0
-	if w.class != nil {
-		class = w.class(e.Client)
-	}
-	w.tally.Task(metrics.Simulated, class, phasesOf(e))
+	kind, class := w.of(e.Client)
+	w.tally.Task(kind, class, phasesOf(e))
 	if e.Outcome == round.Accepted && (!w.any || e.End >= w.slowest.End) {
 		w.slowest, w.any = *e, true
 	}
+}
+
+// compare counts what the model of devices has for a task of so many steps.
+func (w *watch) compare(steps int) {
+	p, known := w.modelled[steps]
+	if !known {
+		var err error
+		if p, err = w.mean(steps); err != nil {
+			return // out of the model's bounds: there is nothing to compare with
+		}
+		w.modelled[steps] = p
+	}
+	w.tally.Modelled(p)
+}
+
+// of is a client's kind and class.
+func (w *watch) of(client int) (kind metrics.Kind, class int) {
+	switch {
+	case w.device(client):
+		return metrics.Real, 0
+	case w.class != nil:
+		class = w.class(client)
+	}
+	return metrics.Simulated, class
 }
 
 func phasesOf(e *round.Ended) metrics.Phases {
@@ -61,11 +100,8 @@ func phasesOf(e *round.Ended) metrics.Phases {
 // report takes a round once the accounts have it.
 func (w *watch) report(r *round.Report) {
 	if w.any {
-		class := 0
-		if w.class != nil {
-			class = w.class(w.slowest.Client)
-		}
-		w.tally.Slowest(metrics.Simulated, class, phasesOf(&w.slowest))
+		kind, class := w.of(w.slowest.Client)
+		w.tally.Slowest(kind, class, phasesOf(&w.slowest))
 		w.any = false
 	}
 	w.tally.Spent(w.accounts.spent())
@@ -93,9 +129,15 @@ func (a *accounts) spent() metrics.Spent {
 // vitals has the metrics ask the run how it keeps up.
 func (w *watch) vitals(v *coordinator.Vitals) {
 	w.metrics.Watch(func() metrics.Vitals {
-		return metrics.Vitals{
+		now := metrics.Vitals{
 			PacingLag: v.PacingLag(), BusLag: v.BusLag(),
 			Pending: v.Pending(), Dropped: v.Dropped(), Ignored: v.Ignored(),
 		}
+		if d, held, ok := v.Devices(); ok {
+			now.Devices = metrics.Devices{
+				Present: d.Present, Silent: d.Silent, Heartbeats: d.Heartbeats, Oldest: d.Oldest, Refused: d.Refused, Held: held,
+			}
+		}
+		return now
 	})
 }

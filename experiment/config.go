@@ -43,7 +43,7 @@ type Config struct {
 	Checkpoint   Checkpoint
 	Events       Events
 	NATS         NATS
-	HTTP         string  // address of the metrics page; empty: none
+	HTTP         string  // address of the live page and the metrics; empty: none
 	Pace         float64 // virtual seconds a second of wall time; 0: as fast as it goes
 	Out          string
 }

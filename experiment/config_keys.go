@@ -108,7 +108,7 @@ var restKeys = []key{
 	text("nats.listen", `address on which the embedded server takes hosts and devices, e.g. 127.0.0.1:4222; "": none`, func(c *Config) *string { return &c.NATS.Listen }, validAddress),
 	whole("nats.replicas", "copies of the work queue in a cluster", func(c *Config) *int { return &c.NATS.Replicas }, 1, 5),
 	real("nats.ack_seconds", "wall time without a sign of life after which a trainer's job goes to another", func(c *Config) *float64 { return &c.NATS.AckSeconds }, limits{hi: 3600, above: true, unit: "seconds"}),
-	text("http", `address of the metrics page, e.g. localhost:9090; "": none`, func(c *Config) *string { return &c.HTTP }, validAddress),
+	text("http", `address of the live page and the metrics, e.g. localhost:9090; "": none`, func(c *Config) *string { return &c.HTTP }, validAddress),
 	real("pace", "virtual seconds a second of wall time; 0: as fast as it goes", func(c *Config) *float64 { return &c.Pace }, limits{hi: 1e9}),
 	text("out", "folder of the results", func(c *Config) *string { return &c.Out }, notEmpty),
 }

@@ -1,6 +1,8 @@
 package experiment
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -105,9 +107,7 @@ func (g *page) end(results *Results, s Summary) error {
 		return err
 	}
 	end := live.End{Completed: s.Completed, Elapsed: time.Duration(s.WallSeconds * float64(time.Second)), Summary: text}
-	if g.why != nil {
-		end.Why = g.why.Error()
-	}
+	end.Why = why(g.why)
 	g.hub.End(end)
 	return results.page(g.hub.WritePage)
 }
@@ -115,11 +115,18 @@ func (g *page) end(results *Results, s Summary) error {
 // leave tells who still watches that the run is over, where it could not be
 // shown how it ended.
 func (g *page) leave(err error) {
-	end := live.End{}
-	if err != nil {
-		end.Why = err.Error()
+	g.hub.End(live.End{Why: why(err)})
+}
+
+// why says why a run ended before its time.
+func why(err error) string {
+	switch {
+	case err == nil:
+		return ""
+	case errors.Is(err, context.Canceled):
+		return "it was interrupted, and fedpace resume goes on with it."
 	}
-	g.hub.End(end)
+	return err.Error()
 }
 
 // page writes page.html.

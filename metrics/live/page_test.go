@@ -133,6 +133,9 @@ func TestPageOfARunThatStops(t *testing.T) {
 	if got := js[string](kept, "document.getElementById('status').innerText"); !strings.Contains(got, "Stopped") {
 		t.Errorf("the status is %q", got)
 	}
+	if got := js[string](kept, "document.getElementById('notice-list').innerText"); !strings.Contains(got, "interrupted") || !strings.Contains(got, "fedpace resume") {
+		t.Errorf("of its end it says %q", got)
+	}
 }
 
 // A run that goes on shows all of its rounds, not only those since.

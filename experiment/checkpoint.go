@@ -95,6 +95,9 @@ func (k *keeper) save(s *coordinator.State) error {
 		return fmt.Errorf("results: checkpoint: %w", err)
 	}
 	k.spoilt = false
+	if w := k.tally.watch; w != nil {
+		w.metrics.Checkpointed(time.Now())
+	}
 	k.alarm.Reset(max(k.every, time.Duration(float64(time.Since(started))/maxShare)))
 	return nil
 }

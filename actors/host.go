@@ -226,7 +226,10 @@ func (h *Host) check(job *bus.Job) error {
 func failure(err error) *bus.Failure {
 	var d *Diverged
 	if errors.As(err, &d) {
-		return &bus.Failure{Kind: "diverged", Task: d.Task, Client: d.Client, Text: err.Error()}
+		return &bus.Failure{Kind: bus.Diverged, Task: d.Task, Client: d.Client, Text: err.Error()}
+	}
+	if errors.Is(err, errModelDiverged) {
+		return &bus.Failure{Kind: bus.Diverged, Text: err.Error()}
 	}
 	if errors.Is(err, bus.ErrNoModel) {
 		return &bus.Failure{Kind: bus.NoModel, Text: err.Error()}

@@ -29,6 +29,9 @@ type Outcome struct {
 	Variate       []float32 // next c_i, with Method.Variates; the caller's to keep
 }
 
+// errModelDiverged is the error of a model whose loss is not finite.
+var errModelDiverged = errors.New("diverged: the model's loss")
+
 // Diverged says that a client's loss or update stopped being finite.
 type Diverged struct {
 	Task   uint64
@@ -211,7 +214,7 @@ func (t *Trainer) Evaluate(ctx context.Context, params []float32, from, count in
 		}
 		loss, right, err := t.work.Evaluate(params, &t.batch)
 		if errors.Is(err, learn.ErrNotFinite) {
-			return 0, 0, fmt.Errorf("diverged: the model's loss on held-out samples %d to %d is not finite", from+done, from+done+n-1)
+			return 0, 0, fmt.Errorf("%w on held-out samples %d to %d is not finite", errModelDiverged, from+done, from+done+n-1)
 		}
 		if err != nil {
 			return 0, 0, fmt.Errorf("actors: held-out samples %d to %d: %w", from+done, from+done+n-1, err)

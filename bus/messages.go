@@ -155,6 +155,9 @@ type ShardScore struct {
 // there again and the job is done again.
 const NoModel = "no model"
 
+// Diverged is the kind of failure of losses or updates that are not finite.
+const Diverged = "diverged"
+
 // Failure says why a job cannot be done. It ends a run, unless it is a NoModel.
 type Failure struct {
 	Kind   string // e.g. "diverged"

@@ -135,7 +135,7 @@ func (l *learner) round(ctx context.Context, number int, tasks []round.Task) (lo
 	l.algorithm.Server.Apply(next, l.sum[:len(next)], scale)
 	for i, x := range next {
 		if math.IsInf(float64(x), 0) || x != x {
-			return 0, fmt.Errorf("diverged: parameter %d of the model after round %d is %g", i, number, x)
+			return 0, fmt.Errorf("%w: parameter %d of the model after round %d is %g", ErrDiverged, i, number, x)
 		}
 	}
 	if err := l.replace(ctx, next); err != nil {
@@ -273,7 +273,7 @@ func (l *learner) do(ctx context.Context, jobs []assignment) error {
 			continue
 		} else if f != nil {
 			s.Accept()
-			return f
+			return failed{f}
 		}
 		err = jobs[i].take(s.Sum)
 		s.Accept()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"sync"
 	"time"
 
@@ -425,7 +426,8 @@ func (d *Device) request(ctx context.Context, subject string, b []byte) (deviceR
 func ConnectDevice(ctx context.Context, c ConnConfig) (*Conn, error) {
 	for attempt := 1; ; attempt++ {
 		conn, err := Connect(ctx, c)
-		if err == nil || !errors.Is(err, nats.ErrNoServers) && !errors.Is(err, nats.ErrTimeout) {
+		var network net.Error // of a name that cannot be looked up yet, say
+		if err == nil || !errors.Is(err, nats.ErrNoServers) && !errors.Is(err, nats.ErrTimeout) && !errors.As(err, &network) {
 			return conn, err
 		}
 		if attempt == 1 && c.Notice != nil {

@@ -26,19 +26,24 @@ type Config struct {
 // SyntheticData is the value of Config.Data for made data.
 const SyntheticData = "synthetic"
 
-// Work takes part in runs until ctx is cancelled, or with Once until the first is
-// over.
-func Work(ctx context.Context, conn *bus.Conn, c Config) (err error) {
+// Open makes a device and reads its data. Close it after use.
+func Open(c Config) (*Device, error) {
 	if c.Notice == nil {
 		c.Notice = func(string) {}
 	}
-	w := &worker{config: c}
-	if c.Data != SyntheticData { // what is wrong with own data is said at once
+	w := &Device{config: c}
+	if c.Data != SyntheticData {
 		if err := w.open(); err != nil {
-			return err
+			return nil, errors.Join(err, w.Close())
 		}
 	}
-	defer func() { err = errors.Join(err, w.close()) }()
+	return w, nil
+}
+
+// Work takes part in runs until ctx is cancelled, or with Once until the first is
+// over.
+func (w *Device) Work(ctx context.Context, conn *bus.Conn) (err error) {
+	c := &w.config
 	kernel, err := learn.SelectKernel()
 	if err != nil {
 		return err
@@ -86,8 +91,8 @@ func Work(ctx context.Context, conn *bus.Conn, c Config) (err error) {
 	}
 }
 
-// worker is a device at work.
-type worker struct {
+// Device is a real device. It is not safe for concurrent use.
+type Device struct {
 	config  Config
 	bus     *bus.Device
 	set     data.Set
@@ -98,15 +103,18 @@ type worker struct {
 	done    int
 }
 
-func (w *worker) close() error {
+// Close releases the data.
+func (w *Device) Close() error {
 	if w.set == nil {
 		return nil
 	}
-	return w.set.Close()
+	set := w.set
+	w.set = nil
+	return set.Close()
 }
 
 // open reads the device's own data.
-func (w *worker) open() (err error) {
+func (w *Device) open() (err error) {
 	if w.set, err = data.Open(w.config.Data, data.Options{}); err != nil {
 		return err
 	}
@@ -131,13 +139,13 @@ func (w *worker) open() (err error) {
 
 // prepare makes the trainer for a run: its model, and synthetic data like its
 // simulated clients'.
-func (w *worker) prepare(t *bus.DeviceTask) (err error) {
+func (w *Device) prepare(t *bus.DeviceTask) (err error) {
 	welcome := &t.Welcome
 	spec := welcome.Spec
 	if w.config.Data == SyntheticData {
 		wanted := fmt.Sprint(welcome.Task, welcome.Clients, welcome.DataSeed, welcome.Heterogeneity)
 		if w.made != wanted {
-			if err := w.close(); err != nil {
+			if err := w.Close(); err != nil {
 				return err
 			}
 			if w.set, err = data.Synthetic(welcome.Task, welcome.Clients, welcome.DataSeed, welcome.Heterogeneity); err != nil {
@@ -163,7 +171,7 @@ func (w *worker) prepare(t *bus.DeviceTask) (err error) {
 }
 
 // do does one task.
-func (w *worker) do(t *bus.DeviceTask) error {
+func (w *Device) do(t *bus.DeviceTask) error {
 	ctx := t.Context
 	params, err := w.model(ctx, t)
 	if err != nil {
@@ -192,7 +200,7 @@ func (w *worker) do(t *bus.DeviceTask) error {
 }
 
 // model fetches the task's model. A task may be quicker than its model.
-func (w *worker) model(ctx context.Context, t *bus.DeviceTask) (params []float32, err error) {
+func (w *Device) model(ctx context.Context, t *bus.DeviceTask) (params []float32, err error) {
 	for range 20 {
 		if params, err = w.bus.Model(ctx, t.Run, t.Task.Model); !errors.Is(err, bus.ErrNoModel) {
 			return params, err

@@ -69,10 +69,15 @@ with Ctrl-C or SIGTERM at any time.`,
 
 // actor works until it is stopped, which is its ordinary end. A server that is
 // not there yet is waited for: devices start before or after it.
-func actor(ctx context.Context, conn bus.ConnConfig, device real.Config) error {
+func actor(ctx context.Context, conn bus.ConnConfig, config real.Config) (err error) {
+	device, err := real.Open(config)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, device.Close()) }()
 	to, err := bus.ConnectDevice(ctx, conn)
 	if err == nil {
-		err = real.Work(ctx, to, device)
+		err = device.Work(ctx, to)
 		to.Close()
 	}
 	if errors.Is(err, context.Canceled) && ctx.Err() != nil {

@@ -3,9 +3,9 @@ module fedpace
 go 1.26.0
 
 require (
-	github.com/coreos/go-systemd/v22 v22.6.0
 	github.com/chromedp/cdproto v0.159.0
 	github.com/chromedp/chromedp v0.22.1
+	github.com/coreos/go-systemd/v22 v22.6.0
 	github.com/goccy/go-yaml v1.19.2
 	github.com/google/go-cmp v0.7.0
 	github.com/klauspost/compress v1.20.3

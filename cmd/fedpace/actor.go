@@ -75,6 +75,11 @@ func actor(ctx context.Context, conn bus.ConnConfig, config real.Config) (err er
 		return err
 	}
 	defer func() { err = errors.Join(err, device.Close()) }()
+	stopping, err := supervised(ctx)
+	if err != nil {
+		return err
+	}
+	defer stopping()
 	to, err := bus.ConnectDevice(ctx, conn)
 	if err == nil {
 		err = device.Work(ctx, to)

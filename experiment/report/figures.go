@@ -68,9 +68,11 @@ func byTask(groups []group) (list []section) {
 // panels are a task's figures; those of which no run has anything are left out.
 func (s *section) panels() []figure.Panel {
 	of := string(s.task)
+	accuracy := s.curve(of+": highest validation accuracy so far", "validation accuracy", func(p *point) float64 { return p.accuracy })
+	accuracy.Rises = true
 	list := []figure.Panel{
 		s.curve(of+": lowest training loss so far", "training loss", func(p *point) float64 { return p.loss }),
-		s.curve(of+": highest validation accuracy so far", "validation accuracy", func(p *point) float64 { return p.accuracy }),
+		accuracy,
 		s.curve(of+": local steps", "K_r", func(p *point) float64 { return p.steps }),
 		s.distribution(of + ": how long rounds take"),
 	}
@@ -120,9 +122,9 @@ func (g *group) line(of func(*point) float64) figure.Line {
 	return line
 }
 
-// distribution is the share of rounds that took at most so long.
+// distribution is the share of rounds that took no longer than so long.
 func (s *section) distribution(title string) figure.Panel {
-	panel := figure.Panel{Title: title, X: "seconds", Y: "share of rounds that took no longer", Steps: true, FromZero: true}
+	panel := figure.Panel{Title: title, X: "seconds", Y: "share of rounds", Steps: true, FromZero: true, Rises: true}
 	for _, g := range s.groups {
 		var all []float64
 		for _, r := range g.runs {

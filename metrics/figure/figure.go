@@ -35,6 +35,7 @@ type Panel struct {
 	LogX        bool // decades along X, whose values are positive
 	LogY        bool // decades along Y; points that are not above 0 are left out
 	FromZero    bool // Y starts at zero
+	Rises       bool // the legend stands at the bottom, where curves that rise are not
 }
 
 // The size of a panel.
@@ -118,7 +119,7 @@ func Format(path string) (string, error) {
 func (panel Panel) plot(styles map[string]int) (*plot.Plot, error) {
 	p := plot.New()
 	p.Title.Text, p.X.Label.Text, p.Y.Label.Text = panel.Title, panel.X, panel.Y
-	p.Legend.Top = true
+	p.Legend.Top, p.Legend.Padding = !panel.Rises, vg.Points(2)
 	p.Add(plotter.NewGrid())
 	addMarks(p, panel.Marks)
 	if panel.LogX {

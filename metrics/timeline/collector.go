@@ -53,6 +53,7 @@ type Collector struct {
 	devices []round.Ended
 	ended   int
 	round   Round
+	places  []place // reused from round to round
 }
 
 // New makes a collector.
@@ -129,32 +130,39 @@ func (c *Collector) Restore(o Open) {
 // Open appends the tasks that are kept of the round so far, by start, then
 // number.
 func (c *Collector) Open(list []Task) []Task {
-	from := len(list)
+	c.places = c.places[:0]
 	for i := range c.devices {
-		list = append(list, Task{Ended: c.devices[i], Real: true})
+		c.places = append(c.places, place{e: &c.devices[i], real: true})
 	}
 	for i := range c.slowest.held {
-		list = append(list, Task{Ended: c.slowest.held[i], Slow: true})
+		c.places = append(c.places, place{e: &c.slowest.held[i], slow: true})
 	}
 	for i := range c.sample.held {
-		list = append(list, Task{Ended: c.sample.held[i]})
+		c.places = append(c.places, place{e: &c.sample.held[i]})
 	}
-	added := list[from:]
-	slices.SortFunc(added, func(a, b Task) int {
-		return cmp.Or(cmp.Compare(a.Start, b.Start), cmp.Compare(a.Task, b.Task), -cmp.Compare(mark(a.Slow), mark(b.Slow)))
+	// A task that is among the slowest may be drawn, too: it is slow first.
+	slices.SortStableFunc(c.places, func(a, b place) int {
+		if a.e.Start != b.e.Start {
+			return cmp.Compare(a.e.Start, b.e.Start)
+		}
+		return cmp.Compare(a.e.Task, b.e.Task)
 	})
-	added = slices.CompactFunc(added, func(a, b Task) bool { return a.Task == b.Task }) // slow ones may be drawn, too
-	if f := c.config.Class; f != nil {
-		for i := range added {
-			added[i].Class = f(added[i].Client)
+	last := uint64(0)
+	for _, p := range c.places {
+		if p.e.Task == last {
+			continue
+		}
+		last = p.e.Task
+		list = append(list, Task{Ended: *p.e, Real: p.real, Slow: p.slow})
+		if f := c.config.Class; f != nil {
+			list[len(list)-1].Class = f(p.e.Client)
 		}
 	}
-	return list[:from+len(added)]
+	return list
 }
 
-func mark(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
+// place is a task that is kept, where it is.
+type place struct {
+	e          *round.Ended
+	real, slow bool
 }

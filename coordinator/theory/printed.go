@@ -57,7 +57,7 @@ func Errata() []Erratum {
 		{"below Eq. 4", "D^c = C", "D^c = D", "misprint", "Runtime"},
 		{"G", "G = L‖x₁ − x*‖", "E‖∇f_c(x; ξ)‖² <= G² for every client and iterate", "the printed G bounds ∇F only, and Theorem 1 can then fail", "PrintedG"},
 		{"Theorem 1, first term", "2κ(κF₀ − F*) in the statement, 2κ(F₀ − F*) in the appendix", "2κ²(F₀ − F*)", "the statement's needs F* >= 0, the appendix's does not follow from Lemma 2", "Form"},
-		{"Theorem 1, 8 + 4/N", "16 in the appendix", "both", "8 + 4/N is the sharper one for N > 1", "Constants.Drift"},
+		{"Theorem 1, 8 + 4/N", "16 in the appendix", "both", "8 + 4/N is sharper, at most 12", "Constants.Drift"},
 		{"Remark 1.2", "dividing by K shrinks the variance", "it shrinks the first term only", "the second term does not have T", ""},
 		{"Eq. 8", "W", "the time ahead", "the schedules use it as the time elapsed; K >= 1 and η <= 1/(4L)", "Constants.AtTime"},
 		{"Eq. 9, 10", "no G²", "K*³ = (κF − F*)(|x|/D + |x|/U)/(8η²LG²(1 + 1/(2N))W)", "the minimum of Eq. 8; only so a number without unit", "Constants.OptimalK, PrintedK"},

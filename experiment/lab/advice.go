@@ -299,13 +299,17 @@ func newAdvice(c experiment.Config, k theory.Constants, sources []Source, r theo
 
 func (a *Advice) add(r theory.Runtime, w, loss float64, used int) {
 	k, eta := a.constants, a.Eta
+	bounded := loss
+	if k.Gap(loss) < 0 { // a noisy mean may be below F*: the bound is then that at F*
+		_, bounded = k.Steps3(1, eta)
+	}
 	row := Advised{
 		W: w, Loss: loss, Used: used,
 		K: k.OptimalK(r, loss, eta, w), Steps: k.Steps(r, loss, eta, w, mostSteps), KPrinted: k.PrintedK(r, loss, eta, w),
 		Eta: k.OptimalEta(r, loss, float64(a.K), w), EtaPrinted: k.PrintedEta(r, loss, float64(a.K), w),
-		Bound: k.AtTime(r, loss, float64(a.K), eta, w),
+		Bound: k.AtTime(r, bounded, float64(a.K), eta, w),
 	}
-	row.BoundStar = k.AtTime(r, loss, float64(row.Steps), eta, w)
+	row.BoundStar = k.AtTime(r, bounded, float64(row.Steps), eta, w)
 	a.Rows = append(a.Rows, row)
 }
 

@@ -26,13 +26,15 @@ type Comparison struct {
 type Compared struct {
 	Summary      Summary
 	TimeToTarget float64 // virtual seconds until the window's mean loss reached the target; NaN: never
+	Diverged     string  // why it did not come to its end; empty: it did
 }
 
 // Compare runs the configuration once with each schedule, one after the other,
 // with results in a folder each under c.Out. All share the seed, so the cohorts
 // of a round are the same. A stop of so many rounds becomes the virtual time
 // that K-eta-fixed needs for them: schedules are compared at equal time, as in
-// the paper.
+// the paper. A comparison that was stopped goes on where it was, unless o.Force
+// has it done anew; a schedule that diverges does not end the others.
 func Compare(ctx context.Context, c Config, schedules []string, o Options) (*Comparison, error) {
 	if len(schedules) == 0 {
 		return nil, errors.New("compare: no schedule to run; name some of " + strings.Join(schedule.Names(), ", "))
@@ -42,7 +44,7 @@ func Compare(ctx context.Context, c Config, schedules []string, o Options) (*Com
 		c.Stop.EqualRuntimeRounds, c.Stop.Rounds = c.Stop.Rounds, 0
 	}
 	r.Equal = c.Stop.EqualRuntimeRounds
-	runs := make([]Config, len(schedules))
+	runs := make([]Cell, len(schedules))
 	for i, name := range schedules {
 		run := c
 		var err error
@@ -58,22 +60,35 @@ func Compare(ctx context.Context, c Config, schedules []string, o Options) (*Com
 		if name == Fixed {
 			r.Reference = name
 		}
-		if err := errors.Join(run.Validate(), VacantFolder(run.Out, o.Force)); err != nil {
+		if err := run.Validate(); err != nil {
 			return nil, fmt.Errorf("compare: %s: %w", name, err)
 		}
-		runs[i] = run
+		runs[i] = Cell{Schedule: name, Config: run}
+		if o.Force {
+			continue
+		}
+		if err := runs[i].reuse(false); err != nil {
+			return nil, err
+		}
 	}
-	for i, run := range runs {
-		s, err := Run(ctx, run, o)
-		if err != nil {
+	for i := range runs {
+		run := &runs[i]
+		if run.Reused {
+			o.notice(schedules[i] + ": done before.")
+		} else if err := run.run(ctx, o); err != nil {
 			return nil, fmt.Errorf("compare: %s: %w", schedules[i], err)
 		}
-		r.Runs = append(r.Runs, Compared{Summary: s, TimeToTarget: math.NaN()})
-		if s.Schedule == r.Reference && s.BestTrainingLoss != nil {
+		s := run.Summary
+		r.Runs = append(r.Runs, Compared{Summary: s, TimeToTarget: math.NaN(), Diverged: run.Diverged})
+		if run.Diverged == "" && s.Schedule == r.Reference && s.BestTrainingLoss != nil {
 			r.TargetLoss = *s.BestTrainingLoss
 		}
 	}
-	for i, run := range runs {
+	for i := range runs {
+		if runs[i].Diverged != "" {
+			continue
+		}
+		run := runs[i].Config
 		at, err := timeToLoss(filepath.Join(run.Out, RoundsFile), run.Schedule.Window, r.TargetLoss)
 		if err != nil {
 			return nil, err
@@ -106,17 +121,38 @@ func timeToLoss(path string, s int, target float64) (float64, error) {
 	return math.NaN(), nil
 }
 
+// Diverged is an error where runs did, see [SweepTable.Diverged].
+func (r *Comparison) Diverged() error {
+	n := 0
+	for _, run := range r.Runs {
+		if run.Diverged != "" {
+			n++
+		}
+	}
+	return divergence(n, len(r.Runs))
+}
+
 // WriteTable writes the comparison for people.
 func (r *Comparison) WriteTable(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintf(t, "schedule\trounds\tvirtual time\tSGD steps\trelative\tbest training loss\tbest accuracy\ttime to %s's best loss\t\n", r.Reference)
 	for _, run := range r.Runs {
 		s := run.Summary
+		if run.Diverged != "" {
+			s.RelativeSGDSteps, s.BestTrainingLoss, s.BestValidationAccuracy = nil, nil, nil
+		}
 		fmt.Fprintf(t, "%s\t%d\t%s\t%d\t%s\t%s\t%s\t%s\t\n", s.Schedule, s.Rounds, VirtualTime(s.VirtualSeconds), s.SGDSteps,
 			cell("%.4f", s.RelativeSGDSteps), cell("%.4f", s.BestTrainingLoss), cell("%.4f", s.BestValidationAccuracy), timeCell(run.TimeToTarget))
 	}
 	if err := t.Flush(); err != nil {
 		return err
+	}
+	for _, run := range r.Runs {
+		if run.Diverged != "" {
+			if _, err := fmt.Fprintf(w, "\n%s came to no end: %s.\n", run.Summary.Schedule, run.Diverged); err != nil {
+				return err
+			}
+		}
 	}
 	if len(r.Runs) > 0 && r.Runs[0].Summary.Data != nil {
 		d := r.Runs[0].Summary.Data

@@ -33,10 +33,11 @@ func (r *Comparison) MarshalJSON() ([]byte, error) {
 	type run struct {
 		Summary
 		TimeToLoss *float64 `json:"time_to_loss"` // virtual seconds; null: never
+		Diverged   *string  `json:"diverged"`     // why it came to no end; null: it did
 	}
 	runs := make([]run, len(r.Runs))
 	for i, c := range r.Runs {
-		runs[i] = run{c.Summary, Measured(c.TimeToTarget)}
+		runs[i] = run{c.Summary, Measured(c.TimeToTarget), named(c.Diverged)}
 	}
 	return json.Marshal(struct {
 		Reference string   `json:"reference"`
@@ -58,11 +59,12 @@ func (t SweepTable) MarshalJSON() ([]byte, error) {
 		Schedule string            `json:"schedule"`
 		Values   map[string]string `json:"values"` // of the grids, by key
 		Seeds    int               `json:"seeds"`
+		Diverged int               `json:"diverged"` // runs that are in no mean
 		Columns  map[string]mean   `json:"means"`
 	}
 	rows := make([]row, len(t.Rows))
 	for i, r := range t.Rows {
-		rows[i] = row{r.Schedule, map[string]string{}, r.Seeds, map[string]mean{}}
+		rows[i] = row{r.Schedule, map[string]string{}, r.Seeds, r.Diverged, map[string]mean{}}
 		for g, v := range r.Values {
 			rows[i].Values[t.Grids[g].Key] = v
 		}

@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"fedpace/coordinator"
 	"fedpace/coordinator/schedule"
 )
 
@@ -79,6 +80,7 @@ type Cell struct {
 	Summary      Summary
 	TimeToTarget float64 // virtual seconds; NaN: never, or nothing to reach
 	Reused       bool    // it was finished before
+	Diverged     string  // why it did not come to its end; empty: it did
 	begun        bool    // it was cut before
 }
 
@@ -213,11 +215,9 @@ func RunSweep(ctx context.Context, s Sweep, o Options) ([]Cell, error) {
 		}
 		group.Go(func() error {
 			started := time.Now()
-			summary, err := c.run(inner, Options{Version: o.Version, Force: true, Workers: 1})
-			if err != nil {
+			if err := c.run(inner, Options{Version: o.Version, Force: true, Workers: 1}); err != nil {
 				return fmt.Errorf("compare: %s: %w", c.name(s.Grids), err)
 			}
-			c.Summary = summary
 			tell(c, time.Since(started))
 			return nil
 		})
@@ -258,13 +258,22 @@ func (c *Cell) reuse(force bool) error {
 	return nil
 }
 
-// run does the cell, or goes on with it where it was cut. Where its checkpoint
-// cannot be used it is done anew.
-func (c *Cell) run(ctx context.Context, o Options) (Summary, error) {
+// run does the cell, or goes on with it where it was cut. That it diverges is a
+// result, too.
+func (c *Cell) run(ctx context.Context, o Options) (err error) {
+	if c.Summary, err = c.play(ctx, o); errors.Is(err, coordinator.ErrDiverged) && ctx.Err() == nil {
+		c.Diverged, err = err.Error(), nil
+	}
+	return err
+}
+
+// play does the cell's run. Where its checkpoint cannot be used it is done anew.
+func (c *Cell) play(ctx context.Context, o Options) (Summary, error) {
 	if c.begun {
 		if r, err := Resume(ctx, c.Config.Out, o); !errors.Is(err, ErrCheckpoint) {
 			return r.Summary, err
 		}
+		o.Force = true
 	}
 	return Run(ctx, c.Config, o)
 }
@@ -294,6 +303,9 @@ func (c *Cell) story(took time.Duration) string {
 	if c.Summary.BestValidationAccuracy != nil {
 		s += fmt.Sprintf(", best accuracy %.4f", *c.Summary.BestValidationAccuracy)
 	}
+	if c.Diverged != "" {
+		return fmt.Sprintf("%d rounds, then %s", c.Summary.Rounds, c.Diverged)
+	}
 	if c.Reused {
 		return s + " (done before)"
 	}
@@ -306,14 +318,14 @@ func timeCells(cells []Cell) error {
 	key := func(c *Cell) string { return fmt.Sprint(c.Values, c.Seed) }
 	target := map[string]float64{}
 	for i := range cells {
-		if c := &cells[i]; c.Schedule == schedule.KindFixed && c.Summary.BestTrainingLoss != nil {
+		if c := &cells[i]; c.Diverged == "" && c.Schedule == schedule.KindFixed && c.Summary.BestTrainingLoss != nil {
 			target[key(c)] = *c.Summary.BestTrainingLoss
 		}
 	}
 	for i := range cells {
 		c := &cells[i]
 		loss, ok := target[key(c)]
-		if !ok {
+		if !ok || c.Diverged != "" {
 			continue
 		}
 		at, err := timeToLoss(filepath.Join(c.Config.Out, RoundsFile), c.Config.Schedule.Window, loss)

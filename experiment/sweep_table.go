@@ -11,6 +11,8 @@ import (
 
 	"gonum.org/v1/gonum/stat"
 	"gonum.org/v1/gonum/stat/distuv"
+
+	"fedpace/coordinator"
 )
 
 // Estimated is the mean of a quantity over seeds with the half width of its
@@ -62,6 +64,9 @@ var quantities = []quantity{
 	{"validation_accuracy", "accuracy", func(c *Cell) float64 { return measured(c.Summary.ValidationAccuracy) }},
 	{"best_validation_accuracy", "best accuracy", func(c *Cell) float64 { return measured(c.Summary.BestValidationAccuracy) }},
 	{"seconds_to_fixed_best_loss", "s to fixed's best loss", func(c *Cell) float64 { return c.TimeToTarget }},
+	{"client_sgd_steps", "clients' steps", func(c *Cell) float64 { return float64(c.Summary.ClientSteps.Useful + c.Summary.ClientSteps.Wasted) }},
+	{"wasted_time_share", "wasted time", func(c *Cell) float64 { return c.Summary.ClientSeconds.WastedShare() }},
+	{"straggler_share", "straggler share", func(c *Cell) float64 { return measured(c.Summary.StragglerShare) }},
 }
 
 // SweepRow is one schedule at one point of the grid, over its seeds.
@@ -69,6 +74,7 @@ type SweepRow struct {
 	Values   []string
 	Schedule string
 	Seeds    int
+	Diverged int         // seeds whose runs did, and are in no column
 	Columns  []Estimated // by quantity
 }
 
@@ -87,10 +93,17 @@ func NewSweepTable(s Sweep, cells []Cell) SweepTable {
 			to++
 		}
 		row := SweepRow{Values: cells[from].Values, Schedule: cells[from].Schedule, Seeds: to - from}
+		for i := from; i < to; i++ {
+			if cells[i].Diverged != "" {
+				row.Diverged++
+			}
+		}
 		for _, q := range quantities {
 			var values []float64
 			for i := from; i < to; i++ {
-				values = append(values, q.of(&cells[i]))
+				if cells[i].Diverged == "" {
+					values = append(values, q.of(&cells[i]))
+				}
 			}
 			row.Columns = append(row.Columns, EstimateMean(values))
 		}
@@ -108,8 +121,14 @@ func (t SweepTable) Write(w io.Writer) error {
 		fmt.Fprintf(tab, "%s\t", g.Key)
 	}
 	fmt.Fprint(tab, "schedule\tseeds\t")
-	for _, q := range quantities {
-		fmt.Fprintf(tab, "%s\t", q.title)
+	known := t.known()
+	for i, q := range quantities {
+		if known[i] {
+			fmt.Fprintf(tab, "%s\t", q.title)
+		}
+	}
+	if t.diverged() > 0 {
+		fmt.Fprint(tab, "diverged\t")
 	}
 	fmt.Fprintln(tab)
 	for _, r := range t.Rows {
@@ -117,12 +136,52 @@ func (t SweepTable) Write(w io.Writer) error {
 			fmt.Fprintf(tab, "%s\t", v)
 		}
 		fmt.Fprintf(tab, "%s\t%d\t", r.Schedule, r.Seeds)
-		for _, e := range r.Columns {
-			fmt.Fprintf(tab, "%s\t", e)
+		for i, e := range r.Columns {
+			if known[i] {
+				fmt.Fprintf(tab, "%s\t", e)
+			}
+		}
+		if t.diverged() > 0 {
+			fmt.Fprintf(tab, "%d of %d\t", r.Diverged, r.Seeds)
 		}
 		fmt.Fprintln(tab)
 	}
 	return tab.Flush()
+}
+
+// known tells which columns have a value in any row.
+func (t SweepTable) known() []bool {
+	known := make([]bool, len(quantities))
+	for _, r := range t.Rows {
+		for i, e := range r.Columns {
+			known[i] = known[i] || e.N > 0
+		}
+	}
+	return known
+}
+
+func (t SweepTable) diverged() (n int) {
+	for _, r := range t.Rows {
+		n += r.Diverged
+	}
+	return n
+}
+
+// Diverged is an error where runs did, that says how many; errors.Is finds
+// [coordinator.ErrDiverged] in it.
+func (t SweepTable) Diverged() error {
+	runs := 0
+	for _, r := range t.Rows {
+		runs += r.Seeds
+	}
+	return divergence(t.diverged(), runs)
+}
+
+func divergence(n, of int) error {
+	if n == 0 {
+		return nil
+	}
+	return fmt.Errorf("compare: %d of %d runs %w: try a lower schedule.eta0", n, of, coordinator.ErrDiverged)
 }
 
 func (e Estimated) String() string {
@@ -148,6 +207,7 @@ func (t SweepTable) WriteCSV(path string) error {
 		for _, q := range quantities {
 			header = append(header, q.name, q.name+"_ci95", q.name+"_n")
 		}
+		header = append(header, "diverged")
 		if err := w.Write(header); err != nil {
 			return err
 		}
@@ -156,6 +216,7 @@ func (t SweepTable) WriteCSV(path string) error {
 			for _, e := range r.Columns {
 				record = append(record, decimal(e.Mean), decimal(e.Half), strconv.Itoa(e.N))
 			}
+			record = append(record, strconv.Itoa(r.Diverged))
 			if err := w.Write(record); err != nil {
 				return err
 			}

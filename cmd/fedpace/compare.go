@@ -17,7 +17,8 @@ func compareCommand(p program) *cobra.Command {
 		Use:   "compare",
 		Short: "Run several schedules on the same cohorts and print one table",
 		Long: `Run the same experiment with several schedules, on the same cohorts and for the
-same virtual time, and print one table. The schedules are
+same virtual time, and print one table. A comparison that was interrupted goes
+on with the same command. The schedules are
 ` + strings.Join(schedule.Names(), ", ") + `.`,
 		Example: `  fedpace compare
   fedpace compare --set task=femnist --schedules dsgd,fixed,k-rounds,k-error,k-step
@@ -42,10 +43,14 @@ same virtual time, and print one table. The schedules are
 			if err != nil {
 				return interrupted(err, config.Out, true)
 			}
+			print := func() error { return result.WriteTable(c.OutOrStdout()) }
 			if f.json {
-				return printJSON(c, result)
+				print = func() error { return printJSON(c, result) }
 			}
-			return result.WriteTable(c.OutOrStdout())
+			if err := print(); err != nil {
+				return err
+			}
+			return result.Diverged()
 		},
 	}
 	f.add(c)

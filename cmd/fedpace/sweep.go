@@ -61,10 +61,12 @@ func (f *sweepFlags) sweep(c *cobra.Command, p program, shared *flags, config ex
 	if err := table.WriteCSV(filepath.Join(config.Out, "compare.csv")); err != nil {
 		return err
 	}
-	if f.figure == "" {
-		return nil
+	if f.figure != "" {
+		if err := table.Figure(f.figure); err != nil {
+			return err
+		}
 	}
-	return table.Figure(f.figure)
+	return table.Diverged()
 }
 
 // fit finds what cannot go together before anything runs. A grid over the kinds

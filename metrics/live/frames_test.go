@@ -61,8 +61,8 @@ func TestFramesJoinToTheWhole(t *testing.T) {
 			next := decode(t, f.more())
 			join(seen, next)
 			seen = next
-			if diff := cmp.Diff(decode(t, f.full()), seen); diff != "" {
-				t.Fatal(diff)
+			if want := decode(t, f.full()); !reflect.DeepEqual(want, seen) {
+				t.Fatal(cmp.Diff(want, seen))
 			}
 		}
 	})

@@ -138,7 +138,7 @@ local SGD steps decays by a schedule.`,
 		SilenceUsage:  true,
 		RunE:          func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	root.AddCommand(runCommand(p), resumeCommand(p), coordinatorCommand(p), hostCommand(p), enrollCommand(), compareCommand(p), exportCommand(), reportCommand(), dataCommand(fetch.Archives(), fetch.Fetcher{}), paperCommand(), theoryCommand(), actorCommand(), manCommand(), versionCommand(), configurationTopic())
+	root.AddCommand(runCommand(p), resumeCommand(p), coordinatorCommand(p), hostCommand(p), enrollCommand(), compareCommand(p), exportCommand(), reportCommand(), dataCommand(fetch.Archives(), fetch.Fetcher{}), paperCommand(), theoryCommand(), actorCommand(), calibrateCommand(), manCommand(), versionCommand(), configurationTopic())
 	root.SetHelpCommand(helpCommand(root))
 	return root
 }

@@ -1,0 +1,85 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"fedpace/experiment"
+)
+
+func calibrateCommand() *cobra.Command {
+	var task, name, out string
+	var steps int
+	c := &cobra.Command{
+		Use:   "calibrate",
+		Short: "Measure how long this device takes for a minibatch",
+		Long: `Measure how long this device takes for a minibatch of each task, as the paper's
+Table 2 does on a Raspberry Pi: mean and standard deviation of 100 steps of SGD,
+beside the paper's. With --out the measured task is written as a class of devices
+that the simulator reads: run --config FILE gives every client this speed, or copy
+the class into another configuration's fleet.`,
+		Example: `  fedpace calibrate
+  fedpace calibrate --task femnist --name pi4 --out pi4.yaml
+  fedpace run --config pi4.yaml --set stop.rounds=100`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if out != "" && task == "" {
+				return usage(c, errors.New("--out needs --task: a class of devices is of one task"))
+			}
+			if steps < 2 || steps > experiment.MaxCalibration {
+				return usage(c, fmt.Errorf("--steps %d: want 2 to %d", steps, experiment.MaxCalibration))
+			}
+			if err := new(experiment.Calibration).WriteClass(io.Discard, name); err != nil {
+				return usage(c, fmt.Errorf("--name: %w", err))
+			}
+			var tasks []experiment.Task
+			known := ""
+			for _, p := range experiment.PaperTasks() {
+				known += " " + string(p.Task)
+				if task == "" || task == string(p.Task) {
+					tasks = append(tasks, p.Task)
+				}
+			}
+			if len(tasks) == 0 {
+				return usage(c, fmt.Errorf("--task %q: want one of%s", task, known))
+			}
+			return calibrate(c, tasks, steps, name, out)
+		},
+	}
+	s := c.Flags()
+	s.StringVar(&task, "task", "", "measure this task alone: sent140, femnist, cifar100 or shakespeare")
+	s.IntVar(&steps, "steps", 100, "minibatches to measure")
+	s.StringVar(&name, "name", "device", "name of the class")
+	s.StringVar(&out, "out", "", "`FILE` to write the class to")
+	return c
+}
+
+func calibrate(c *cobra.Command, tasks []experiment.Task, steps int, name, out string) (err error) {
+	const row = "%-12s %12s %12s %12s %12s\n"
+	w := c.OutOrStdout()
+	if _, err := fmt.Fprintf(w, row, "task", "mean", "deviation", "paper's", "deviation"); err != nil {
+		return err
+	}
+	var last experiment.Calibration
+	for _, task := range tasks {
+		if last, err = experiment.Calibrate(c.Context(), task, steps); err != nil {
+			return err
+		}
+		ms := func(seconds float64) string { return fmt.Sprintf("%.4g ms", 1e3*seconds) }
+		if _, err := fmt.Fprintf(w, row, task, ms(last.Mean), ms(last.Std), ms(last.PaperMean), ms(last.PaperStd)); err != nil {
+			return err
+		}
+	}
+	if out == "" {
+		return nil
+	}
+	f, err := os.Create(out)
+	if err != nil {
+		return fmt.Errorf("--out: %w", err)
+	}
+	return errors.Join(last.WriteClass(f, name), f.Close())
+}

@@ -1,0 +1,194 @@
+package bus_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"fedpace/bus"
+)
+
+// office is a desk for two devices and the first of them, each with its own
+// credentials and connection.
+type office struct {
+	*guarded
+	desk   *bus.Desk
+	device *bus.Device
+	run    *bus.Coordinator
+}
+
+func openOffice(t *testing.T, run string, check func(*bus.DeviceUpdate) error) *office {
+	t.Helper()
+	o := &office{guarded: newGuarded(t)}
+	inside, err := bus.Connect(t.Context(), bus.ConnConfig{Server: o.server})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(inside.Close)
+	if o.run, err = bus.OpenCoordinator(t.Context(), inside, "r", bus.CoordinatorConfig{Kernel: "go", PublishModels: true}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = o.run.Close(context.Background()) })
+	own, err := bus.Connect(t.Context(), bus.ConnConfig{Server: o.server})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(own.Close)
+	o.desk, err = bus.OpenDesk(t.Context(), own, "r", bus.DeskConfig{
+		Devices: []string{"pi", "other"}, First: 10, Calls: 50 * time.Millisecond, Check: check,
+		Welcome: bus.Welcome{Clients: 12, Params: len(model), Heartbeat: 100 * time.Millisecond, Task: "femnist", Spec: bus.Spec{Model: "linear:2,2", Batch: 1}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = o.desk.Close() })
+	o.device, err = bus.OpenDevice(t.Context(), o.connect(o.creds(bus.Grant{Role: bus.RoleDevice, ID: "pi"})), bus.DeviceConfig{
+		ID: "pi", Run: run, Join: bus.Join{Name: "pi", Kernel: "neon", Samples: 170},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = o.device.Close() })
+	return o
+}
+
+// await takes news until one of this kind comes.
+func (o *office) await(kind bus.NewsKind) bus.DeviceNews {
+	o.Helper()
+	ctx, stop := context.WithTimeout(o.Context(), 10*time.Second)
+	defer stop()
+	for {
+		news, err := o.desk.TakeNews(ctx, nil)
+		if err != nil {
+			o.Fatalf("no news of kind %d: %v", kind, err)
+		}
+		for _, n := range news {
+			if n.Kind == kind {
+				return n
+			}
+		}
+	}
+}
+
+// work does one task: the model it gets with every value one more.
+func (o *office) work() error {
+	t, err := o.device.Next(o.Context())
+	if err != nil {
+		return err
+	}
+	params, err := o.device.Model(o.Context(), t.Run, t.Task.Model)
+	if err != nil {
+		return err
+	}
+	values := make([]float32, len(params))
+	for i, x := range params {
+		values[i] = x + 1
+	}
+	return o.device.Send(t.Context, t.Run, &bus.DeviceUpdate{Task: t.Task.Task, DownloadNs: 5, ComputeNs: 6, FirstStepLoss: 4, Samples: 170, Values: values})
+}
+
+// A device that knows no run waits until one calls it, joins, fetches the model,
+// and its update arrives once, with what it measured.
+func TestADeviceAndADesk(t *testing.T) {
+	for _, run := range []string{"", "r"} {
+		o := openOffice(t, run, nil)
+		if err := o.run.PutModel(t.Context(), bus.DigestOf(model), model); err != nil {
+			t.Fatal(err)
+		}
+		done := make(chan error, 1)
+		go func() { done <- o.work() }()
+		if n := o.await(bus.DeviceJoined); n.Device != 0 || n.Join.Samples != 170 || n.Join.Kernel != "neon" {
+			t.Errorf("joined: %+v", n)
+		}
+		task := &bus.Task{Task: 1 << 52, Round: 1, LocalSteps: 2, LearningRate: 0.1, Model: bus.DigestOf(model), Proximal: 0.5}
+		for range 3 { // a repeat is harmless
+			if err := o.desk.SendTask(0, task); err != nil {
+				t.Fatal(err)
+			}
+		}
+		n := o.await(bus.DeviceUpdated)
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+		u := n.Update
+		if u.Task != task.Task || u.DownloadNs != 5 || u.ComputeNs != 6 || u.UploadNs <= 0 || u.FirstStepLoss != 4 || u.Samples != 170 ||
+			len(u.Values) != len(model) || u.Values[0] != model[0]+1 {
+			t.Errorf("the update is %+v", u)
+		}
+		if time.Since(o.desk.Heard(0)) > 5*time.Second || !o.desk.Heard(1).IsZero() {
+			t.Errorf("heard at %v and %v", o.desk.Heard(0), o.desk.Heard(1))
+		}
+		if err := o.desk.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if err := o.work(); !errors.Is(err, bus.ErrOver) {
+			t.Errorf("after the run: %v", err)
+		}
+	}
+}
+
+// The device learns why its update is refused, and the desk how long it took.
+func TestAnUpdateThatIsRefused(t *testing.T) {
+	o := openOffice(t, "r", func(*bus.DeviceUpdate) error { return errors.New("too far from home") })
+	if err := o.run.PutModel(t.Context(), bus.DigestOf(model), model); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- o.work() }()
+	o.await(bus.DeviceJoined)
+	if err := o.desk.SendTask(0, &bus.Task{Task: 1 << 52, Round: 1, LocalSteps: 2, Model: bus.DigestOf(model)}); err != nil {
+		t.Fatal(err)
+	}
+	n := o.await(bus.DeviceRefused)
+	if n.Text != "too far from home" || n.Update.Values != nil || n.Update.ComputeNs != 6 {
+		t.Errorf("%+v, %+v", n, n.Update)
+	}
+	if err := <-done; !errors.Is(err, bus.ErrUpdateRefused) || !strings.Contains(err.Error(), "too far from home") {
+		t.Errorf("the device is told %v", err)
+	}
+	if got := o.desk.Refused(0)[bus.ReasonInvalid]; got != 1 {
+		t.Errorf("%d updates are counted as invalid, want 1", got)
+	}
+}
+
+// A device that was given up is called again, and joins when it hears that.
+func TestADeviceThatWasGivenUpComesBack(t *testing.T) {
+	o := openOffice(t, "", nil)
+	done := make(chan error, 1)
+	go func() { done <- o.work() }()
+	o.await(bus.DeviceJoined)
+	o.desk.Lost(0)
+	if n := o.await(bus.DeviceJoined); n.Device != 0 {
+		t.Errorf("%+v", n)
+	}
+	if err := o.desk.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-done; !errors.Is(err, bus.ErrOver) {
+		t.Errorf("after the run: %v", err)
+	}
+}
+
+func TestDesksThatCannotBe(t *testing.T) {
+	o := openOffice(t, "r", nil)
+	conn, err := bus.Connect(t.Context(), bus.ConnConfig{Server: o.server})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	good := bus.Welcome{Clients: 12, Params: 1, Heartbeat: time.Second, Spec: bus.Spec{Batch: 1}}
+	for name, c := range map[string]struct {
+		config bus.DeskConfig
+		want   string
+	}{
+		"nobody":    {bus.DeskConfig{Welcome: good}, "0 devices, want 1 to 4096"},
+		"a number":  {bus.DeskConfig{Welcome: good, Devices: []string{"7"}}, "want a letter"},
+		"no params": {bus.DeskConfig{Devices: []string{"pi"}, Welcome: bus.Welcome{Clients: 1, Heartbeat: time.Second, Spec: bus.Spec{Batch: 1}}}, "params is 0"},
+	} {
+		if _, err := bus.OpenDesk(t.Context(), conn, "r", c.config); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q", name, err, c.want)
+		}
+	}
+}

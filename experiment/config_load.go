@@ -305,7 +305,7 @@ func unknownKey(path string) string {
 			return fmt.Sprintf("unknown key (did you mean %q?)", k.path)
 		}
 	}
-	return "unknown key"
+	return "unknown key (fedpace help configuration lists all)"
 }
 
 // maxDepth bounds nesting in YAML's flow style. The parser's memory grows with

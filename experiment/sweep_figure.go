@@ -3,9 +3,11 @@ package experiment
 import (
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 
 	draw "fedpace/metrics/figure"
 )
@@ -23,16 +25,50 @@ func (s Sweep) CheckFigure(path string) error {
 	if len(s.Grids) == 0 {
 		return errors.New("compare: a figure needs a --grid to draw against")
 	}
-	for _, v := range s.Grids[0].Values {
-		if _, err := strconv.ParseFloat(v, 64); err != nil {
-			return fmt.Errorf("compare: a figure needs numbers in the first --grid, %s has %q", s.Grids[0].Key, v)
-		}
-	}
 	return nil
 }
 
-// Figure draws the table against its first grid, whose values must be numbers:
-// how the schedules end, and when they reach the best loss of K-eta-fixed. Rows
+// axis is where a grid's values stand in a figure: numbers where they are, others
+// one beside the other by name.
+func (g Grid) axis() (at map[string]float64, names []string) {
+	at = map[string]float64{}
+	for _, v := range g.Values {
+		x, err := strconv.ParseFloat(v, 64)
+		if err != nil || math.IsNaN(x) || math.IsInf(x, 0) {
+			return g.places()
+		}
+		at[v] = x
+	}
+	return at, nil
+}
+
+func (g Grid) places() (at map[string]float64, names []string) {
+	at = map[string]float64{}
+	for i, v := range g.Values {
+		at[v] = float64(i)
+		names = append(names, shortValue(v))
+	}
+	return at, names
+}
+
+// shortValue is a value without the keys in it: "deadline, 5" for
+// "{rule: deadline, seconds: 5}".
+func shortValue(value string) string {
+	inner, ok := strings.CutPrefix(value, "{")
+	if !ok {
+		return value
+	}
+	var parts []string
+	for _, part := range strings.Split(strings.TrimSuffix(inner, "}"), ",") {
+		if _, v, ok := strings.Cut(part, ":"); ok {
+			part = v
+		}
+		parts = append(parts, strings.TrimSpace(part))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// Figure draws the table against its first grid: how the schedules end, and when they reach the best loss of K-eta-fixed. Rows
 // that differ in other grids are lines of their own.
 func (t SweepTable) Figure(path string) error {
 	if err := (Sweep{Grids: t.Grids}).CheckFigure(path); err != nil {
@@ -42,24 +78,21 @@ func (t SweepTable) Figure(path string) error {
 	if err != nil {
 		return err
 	}
+	at, names := t.Grids[0].axis()
 	var panels []draw.Panel
 	for _, want := range []struct{ name, title string }{
 		{"best_validation_accuracy", "in the end: best validation accuracy"},
 		{"seconds_to_fixed_best_loss", "virtual seconds to fixed's best loss"},
 	} {
 		column := columnOf(want.name)
-		panel := draw.Panel{Title: want.title, X: t.Grids[0].Key, Y: quantities[column].title}
+		panel := draw.Panel{Title: want.title, X: t.Grids[0].Key, Y: quantities[column].title, Names: names}
 		for _, r := range t.Rows {
-			x, err := strconv.ParseFloat(r.Values[0], 64)
-			if err != nil {
-				return err
-			}
 			name := r.Schedule
 			for i, v := range r.Values[1:] {
 				name += " " + t.Grids[i+1].Key + "=" + v
 			}
 			e := r.Columns[column]
-			panel.Lines = addPoint(panel.Lines, name, draw.Point{X: x, Y: e.Mean, Half: e.Half})
+			panel.Lines = addPoint(panel.Lines, name, draw.Point{X: at[r.Values[0]], Y: e.Mean, Half: e.Half})
 		}
 		panels = append(panels, panel)
 	}

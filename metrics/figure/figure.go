@@ -32,10 +32,11 @@ type Panel struct {
 	Lines       []Line
 	Steps       bool // no marks at the points: long curves, their half widths drawn as bands
 	Marks       []Mark
-	LogX        bool // decades along X, whose values are positive
-	LogY        bool // decades along Y; points that are not above 0 are left out
-	FromZero    bool // Y starts at zero
-	Rises       bool // the legend stands at the bottom, where curves that rise are not
+	LogX        bool     // decades along X, whose values are positive
+	Names       []string // of X = 0, 1, ..., in place of numbers
+	LogY        bool     // decades along Y; points that are not above 0 are left out
+	FromZero    bool     // Y starts at zero
+	Rises       bool     // the legend stands at the bottom, where curves that rise are not
 }
 
 // The size of a panel.
@@ -140,6 +141,10 @@ func (panel Panel) plot(styles map[string]int) (*plot.Plot, error) {
 		if err := l.add(p, style, panel.Steps); err != nil {
 			return nil, fmt.Errorf("%s: %w", l.Name, err)
 		}
+	}
+	if len(panel.Names) > 0 {
+		p.NominalX(panel.Names...)
+		p.X.Min, p.X.Max = -0.4, float64(len(panel.Names))-0.6
 	}
 	if panel.FromZero {
 		p.Y.Min = 0

@@ -80,4 +80,7 @@ func (t *tally) restore(s savedTally, best []float32) {
 		p.TrainingLoss = s.Last.TrainingLoss
 	}
 	p.ValidationLoss, p.ValidationAccuracy = s.ValidationLoss, s.ValidationAccuracy
+	if t.watch != nil {
+		t.watch.goOn(t.last, p)
+	}
 }

@@ -126,6 +126,12 @@ func (a *accounts) spent() metrics.Spent {
 	return s
 }
 
+// goOn shows where a run that goes on has come to.
+func (w *watch) goOn(last round.Report, p *Progress) {
+	last.TrainingLoss, last.ValidationLoss, last.ValidationAccuracy = p.TrainingLoss, p.ValidationLoss, p.ValidationAccuracy
+	w.metrics.GoOn(last, w.accounts.spent())
+}
+
 // vitals has the metrics ask the run how it keeps up.
 func (w *watch) vitals(v *coordinator.Vitals) {
 	w.metrics.Watch(func() metrics.Vitals {

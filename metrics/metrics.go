@@ -116,6 +116,16 @@ func (m *Metrics) NewTally() *Tally {
 	return t
 }
 
+// GoOn shows where a run stands that goes on after an interruption, before its
+// next round. What is counted for each task or round (histograms, outcomes)
+// starts again, as Prometheus expects of a process that was restarted. A loss
+// that is not known is NaN.
+func (m *Metrics) GoOn(last round.Report, spent Spent) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.state.last, m.state.spent = last, &spent
+}
+
 // ObserveRound takes in a round that is complete, and empties the tally, which
 // may be nil.
 func (m *Metrics) ObserveRound(r *round.Report, t *Tally) {

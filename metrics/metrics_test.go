@@ -318,6 +318,27 @@ func TestARunThatHasNotBegunShowsNoLoss(t *testing.T) {
 	}
 }
 
+// A run that goes on is where it was before its next round.
+func TestARunThatGoesOn(t *testing.T) {
+	m := New(Run{Name: "demo"})
+	m.GoOn(round.Report{Round: 7, End: 21e9, SGDSteps: 560, TrainingLoss: 2, ValidationLoss: math.NaN(), ValidationAccuracy: math.NaN()}, Spent{Straggling: 3})
+	shown := families(t, m)
+	for name, want := range map[string]float64{
+		"fedpace_round": 7, "fedpace_virtual_time_seconds": 21, "fedpace_sgd_steps_total": 560, "fedpace_training_loss": 2, "fedpace_straggling_seconds_total": 3,
+	} {
+		if got := value(t, shown, name); got != want {
+			t.Errorf("%s is %v, want %v", name, got, want)
+		}
+	}
+	if shown["fedpace_validation_loss"] != nil {
+		t.Error("a loss that is not known is shown")
+	}
+	m.ObserveRound(&round.Report{Round: 8, TrainingLoss: math.NaN()}, nil)
+	if got := value(t, families(t, m), "fedpace_training_loss"); got != 2 {
+		t.Errorf("the last loss is %v, want 2", got)
+	}
+}
+
 // A loss that is infinite or no number is counted where one was measured; a
 // round without updates, and a run that does not train, have none.
 func TestLossesThatAreNotFinite(t *testing.T) {

@@ -140,7 +140,6 @@ func TestMistakesAreNamed(t *testing.T) {
 		{"a password in a URL", "nats: {url: \"nats://a:b@c:4222\"}", nil, `config.yaml:1: nats.url: a user or password in it would stand in the results (use --nats, or --creds)`},
 		{"an external server that listens", "nats: {url: \"nats://a:4222\", listen: \"127.0.0.1:4222\"}", nil, `config.yaml:1: nats.listen: "127.0.0.1:4222" is for the embedded server alone, and nats.url is another`},
 		{"replicas of one server", "nats: {replicas: 3}", nil, `config.yaml:1: nats.replicas: 3 are for a cluster, and the embedded server is one (set nats.url)`},
-		{"devices", "devices: {norm_limit: 3}", nil, `config.yaml:1: devices.norm_limit: 3 has no effect in this version (leave it at 0)`},
 		{"name with a dot", "name: a.b", nil, `config.yaml:1: name: "a.b" is not a name (1 to 64 letters, digits, hyphens and underscores, the first a letter or digit)`},
 		{"address", "http: nonsense", nil, `config.yaml:1: http: "nonsense" is not an address (host:port, e.g. localhost:9090)`},
 		{"own model on made data", "model: linear", nil, `config.yaml:1: model: "linear" is for own data; synthetic data has the task's model (set data, or model: task)`},

@@ -37,7 +37,7 @@ func newPage(t *tally, limit round.Time, told *heard) (*page, error) {
 	p, c := t.p, &t.p.config
 	about := live.About{
 		Name: c.Name, Task: string(c.Task), Schedule: c.Schedule.Name(), Closing: c.Close.words(),
-		Version: t.o.Version, Seed: c.Seed, Clients: c.Clients, Devices: c.Devices.Names, Cohort: c.Cohort, Window: c.Schedule.Window,
+		Version: t.o.Version, Seed: c.Seed, Clients: c.Clients, Devices: c.Devices.Names, Classes: p.fleet.Classes(), Cohort: c.Cohort, Window: c.Schedule.Window,
 		Rounds: c.Stop.Rounds, VirtualTotal: limit.Seconds(), TargetAccuracy: c.Stop.ValidationAccuracy, Started: t.started,
 	}
 	if c.Train {

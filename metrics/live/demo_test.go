@@ -16,7 +16,7 @@ import (
 func demoHub(name string, rounds int) *live.Hub {
 	h := live.New(live.About{
 		Name: name, Task: name, Schedule: name, Data: name, Closing: name, Version: name, Seed: math.MaxUint64,
-		Clients: 3000, Devices: []string{name, "raspberry-pi-4-on-the-shelf"}, Cohort: 60, Window: 5, Rounds: 1000, VirtualTotal: 5000, Deadline: 3e9,
+		Clients: 3000, Devices: []string{name, "raspberry-pi-4-on-the-shelf"}, Classes: []string{"phone", name}, Cohort: 60, Window: 5, Rounds: 1000, VirtualTotal: 5000, Deadline: 3e9,
 	})
 	h.Notice(name)
 	var at round.Time
@@ -44,7 +44,7 @@ func demoHub(name string, rounds int) *live.Hub {
 				Plan: round.Plan{Download: 3e8 + d/10, Compute: 1e9 + d, Upload: 5e8 + d/5},
 			}
 			e.End = at + min(took, e.Plan.Total())
-			tasks = append(tasks, timeline.Task{Ended: e, Slow: i > 7, Real: client >= 3000})
+			tasks = append(tasks, timeline.Task{Ended: e, Class: i % 2, Slow: i > 7, Real: client >= 3000})
 		}
 		h.Round(live.Round{Report: &report, Tasks: tasks, Fraction: float64(r) / 1000, Spent: live.Spending{
 			ClientSeconds: live.Split{Useful: 100 * float64(r), Wasted: 4 * float64(r)}, Steps: live.Split{Useful: float64(50 * r), Wasted: float64(r)},

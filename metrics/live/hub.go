@@ -20,6 +20,7 @@ type About struct {
 	Seed                 uint64
 	Clients, Cohort      int        // simulated clients in all, and clients a round
 	Devices              []string   // names of the real ones, whose numbers follow the others'
+	Classes              []string   // of the simulated clients' devices, by number; fewer than two are not shown
 	Window               int        // rounds in the mean of the training loss (Eq. 15)
 	Rounds               int        // the run ends after so many; 0: not known
 	VirtualTotal         float64    // it ends at that virtual time in seconds; 0: not known
@@ -115,9 +116,11 @@ func New(about About) *Hub {
 	if about.Started.IsZero() {
 		about.Started = time.Now()
 	}
-	about.Devices = slices.Clone(about.Devices)
-	for i, name := range about.Devices {
-		about.Devices[i] = cut(name)
+	about.Devices, about.Classes = slices.Clone(about.Devices), slices.Clone(about.Classes)
+	for _, names := range [][]string{about.Devices, about.Classes} {
+		for i, name := range names {
+			names[i] = cut(name)
+		}
 	}
 	h := &Hub{about: about, pace: usualPace, id: about.Started.UTC().Format("20060102T150405.000000000")}
 	h.state = state{

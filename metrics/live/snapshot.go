@@ -157,6 +157,7 @@ type taskShown struct {
 	Task     uint64 `json:"task,string"`
 	Client   int    `json:"client"`
 	Name     string `json:"name,omitempty"` // a real device's
+	Class    string `json:"class,omitempty"`
 	Kind     string `json:"kind"`
 	Why      string `json:"why"` // slow, sample or real: why it is shown
 	Probe    bool   `json:"probe,omitempty"`
@@ -319,14 +320,16 @@ func (s *state) lastRound(a *About) lastRound {
 			continue
 		}
 		left[why]--
-		name := ""
+		name, class := "", ""
 		if d := t.Client - a.Clients; t.Real && d >= 0 && d < len(a.Devices) {
 			name = a.Devices[d]
+		} else if len(a.Classes) > 1 && t.Class < len(a.Classes) {
+			class = a.Classes[t.Class]
 		}
 		parts := timeline.Split(&t.Ended)
 		seconds := func(p timeline.Phase) number { return number(parts[p].Seconds()) }
 		out.Tasks = append(out.Tasks, taskShown{
-			Task: t.Ended.Task, Client: t.Client, Name: name, Kind: kind, Why: why, Probe: t.Probe, Steps: t.LocalSteps, Outcome: t.Outcome.String(),
+			Task: t.Ended.Task, Client: t.Client, Name: name, Class: class, Kind: kind, Why: why, Probe: t.Probe, Steps: t.LocalSteps, Outcome: t.Outcome.String(),
 			Start: number((t.Start - r.Start).Seconds()), Download: seconds(timeline.Download), Compute: seconds(timeline.Compute),
 			Upload: seconds(timeline.Upload), Waiting: seconds(timeline.Waiting), Planned: number(t.Plan.Total().Seconds()),
 		})

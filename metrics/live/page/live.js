@@ -570,7 +570,7 @@ function showCharts(s) {
   const r = s.last_round;
   setText(chart.timeline.heading, r.round ? `Round ${whole(r.round)}: who did what` : 'The last round');
   const describeTask = t => [
-    [t.kind === 'real' ? 'device' : 'client', t.name || String(t.client)], [t.probe ? 'was asked,' : 'was', t.outcome],
+    [t.kind === 'real' ? 'device' : 'client', (t.name || String(t.client)) + (t.class ? ` (${t.class})` : '')], [t.probe ? 'was asked,' : 'was', t.outcome],
     ['download', duration(t.download)], ['compute', duration(t.compute) + (t.probe ? '' : ` (${count(t.local_steps, 'step', 'steps')})`)], ['upload', duration(t.upload)],
     ...(t.waiting > 0 ? [['waiting', duration(t.waiting)]] : []),
   ];
@@ -584,8 +584,8 @@ function showCharts(s) {
     read: i => describeTask(r.tasks[i]),
     describe: () => `round ${whole(r.round)} took ${duration(r.seconds)}: ${ended}`,
     table: () => ({
-      head: ['client', 'kind', 'outcome', 'start, s', 'download, s', 'compute, s', 'upload, s', 'steps'],
-      rows: r.tasks.map(t => [t.name || String(t.client), t.kind, t.outcome, short(t.start), short(t.download), short(t.compute), short(t.upload), whole(t.local_steps)]),
+      head: ['client', some(r.tasks.map(t => t.class)) ? 'class' : 'kind', 'outcome', 'start, s', 'download, s', 'compute, s', 'upload, s', 'steps'],
+      rows: r.tasks.map(t => [t.name || String(t.client), t.class || t.kind, t.outcome, short(t.start), short(t.download), short(t.compute), short(t.upload), whole(t.local_steps)]),
     }),
   } : null);
 }

@@ -2,6 +2,7 @@ package experiment
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"math"
 	"os"
@@ -187,5 +188,47 @@ func TestConvexModelsAreLines(t *testing.T) {
 	c := convexRun(t, TaskLogistic, "data=own.parquet", "logistic.mu=1e-6")
 	if got := c.Architecture(learn.Dense, 7, 3); got != "logistic:7,3,1e-06" {
 		t.Errorf("own data: %s", got)
+	}
+}
+
+// Stopped at any round and resumed, Eq. 9's schedule goes on with the constants
+// that were written: to the bits of a run that was never stopped.
+func TestTheoryScheduleIsResumed(t *testing.T) {
+	c := convexRun(t, TaskLogistic, "schedule.k=theory", "stop.rounds=40")
+	whole := mustRun(t, c, Options{})
+	c.Out = filepath.Join(t.TempDir(), "stopped")
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	_, err := Run(ctx, c, Options{Model: func(round int, _ []float32) {
+		if round == 17 {
+			stop()
+		}
+	}})
+	if !errors.Is(err, context.Canceled) {
+		t.Fatalf("stopped: %v", err)
+	}
+	resumed, err := Resume(t.Context(), c.Out, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s := resumed.Summary; *s.ModelSHA256 != *whole.ModelSHA256 || s.Fingerprint != whole.Fingerprint {
+		t.Errorf("resumed %s %s, whole %s %s", *s.ModelSHA256, s.Fingerprint, *whole.ModelSHA256, whole.Fingerprint)
+	}
+}
+
+// A sweep knows its runs again, though they hold the constants that they found.
+func TestTheoryCellsAreReused(t *testing.T) {
+	out := t.TempDir()
+	s := Sweep{Sets: []string{"task=quadratic", "clients=6", "cohort=2", "stop.rounds=8", "schedule.window=2", "out=" + out}, Schedules: []string{"k-theory"}, Seeds: 2, Out: out}
+	for again := range 2 {
+		cells, err := RunSweep(t.Context(), s, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range cells {
+			if c.Reused != (again == 1) {
+				t.Errorf("time %d: seed %d is reused: %v", again+1, c.Seed, c.Reused)
+			}
+		}
 	}
 }

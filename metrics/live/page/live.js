@@ -43,7 +43,7 @@ function short(v, digits = 4) {
 // duration is a time in its two largest units.
 function duration(s) {
   if (!known(s)) return '–';
-  if (s < 60) return (s < 10 ? short(s, 3) : short(s, s < 60 ? 3 : 2)) + ' s';
+  if (s < 60) return short(s, 3) + ' s';
   const parts = [[86400, 'd'], [3600, 'h'], [60, 'min'], [1, 's']];
   const first = parts.findIndex(p => s >= p[0]);
   let rest = Math.round(s / parts[first + 1 < 4 ? first + 1 : 3][0]) * parts[first + 1 < 4 ? first + 1 : 3][0];
@@ -402,7 +402,7 @@ class Distribution extends Chart {
       low = Math.max(0, low - pad);
       high += pad;
     }
-    const unit = timeUnit(high);
+    const unit = timeUnit(v.logarithmic ? v.middle : high);
     const y = rounded({ low: 0, high: Math.max(...bars.map(b => b.count), 1) }, 4, true, true);
     y.label = 'rounds';
     const { box, px, py, out } = this.frame({ low, high, label: 'time of a round (virtual)', unit, logarithmic: v.logarithmic }, y);
@@ -557,7 +557,7 @@ function showCharts(s) {
 
   const t = s.round_times;
   chart.times.set(t.count ? {
-    bars: t.bars, logarithmic: t.logarithmic, length: t.bars.length,
+    bars: t.bars, logarithmic: t.logarithmic, middle: t.median, length: t.bars.length,
     note: `Median ${duration(t.median)}, 90 % within ${duration(t.p90)}, 99 % within ${duration(t.p99)}, longest ${duration(t.most)}`,
     read: i => [['from', duration(t.bars[i].from)], ['to', duration(t.bars[i].to)], ['', count(t.bars[i].count, 'round', 'rounds')]],
     describe: () => `median ${duration(t.median)}, longest ${duration(t.most)}`,
@@ -742,6 +742,7 @@ function show() {
 function soon() {
   if (waiting) return;
   waiting = true;
+  if (document.body.dataset.round) $('bar').classList.add('moving'); // from where it was, not from nothing
   if (document.hidden) setTimeout(show, 1000); else requestAnimationFrame(show);
 }
 

@@ -129,22 +129,26 @@ func (panel Panel) plot(styles map[string]int) (*plot.Plot, error) {
 	if panel.LogY {
 		p.Y.Scale, p.Y.Tick.Marker = plot.LogScale{}, plot.LogTicks{Prec: -1}
 	}
-	for _, l := range panel.Lines {
+	named := len(panel.Names) > 0
+	for i, l := range panel.Lines {
 		if panel.LogY {
 			l = l.positive()
+		}
+		if named {
+			l = l.aside(i, len(panel.Lines))
 		}
 		style, ok := styles[l.Name]
 		if !ok {
 			style = len(styles)
 			styles[l.Name] = style
 		}
-		if err := l.add(p, style, panel.Steps); err != nil {
+		if err := l.add(p, style, panel.Steps, named); err != nil {
 			return nil, fmt.Errorf("%s: %w", l.Name, err)
 		}
 	}
-	if len(panel.Names) > 0 {
+	if named {
 		p.NominalX(panel.Names...)
-		p.X.Min, p.X.Max = -0.4, float64(len(panel.Names))-0.6
+		p.X.Min, p.X.Max = -0.5, float64(len(panel.Names))+0.2 // room for the legend
 	}
 	if panel.FromZero {
 		p.Y.Min = 0
@@ -167,8 +171,18 @@ func (l Line) positive() Line {
 	return Line{Name: l.Name, Points: points}
 }
 
-// add draws one line with its marks and bars.
-func (l Line) add(p *plot.Plot, style int, steps bool) error {
+// aside is the i-th of n lines with its points beside those of the others.
+func (l Line) aside(i, n int) Line {
+	points := make([]Point, len(l.Points))
+	for j, q := range l.Points {
+		q.X += 0.5 * (float64(i) - float64(n-1)/2) / float64(n)
+		points[j] = q
+	}
+	return Line{Name: l.Name, Points: points}
+}
+
+// add draws one line with its marks and bars; from name to name there is none.
+func (l Line) add(p *plot.Plot, style int, steps, named bool) error {
 	var points bars
 	for _, q := range l.Points {
 		if finite(q.X) && finite(q.Y) {
@@ -196,14 +210,20 @@ func (l Line) add(p *plot.Plot, style int, steps bool) error {
 		p.Legend.Add(l.Name, line)
 		return nil
 	}
-	p.Add(line)
+	if !named {
+		p.Add(line)
+	}
 	errorBars, err := plotter.NewYErrorBars(points)
 	if err != nil {
 		return err
 	}
 	errorBars.Color = c
 	p.Add(marks, errorBars)
-	p.Legend.Add(l.Name, line, marks)
+	if named {
+		p.Legend.Add(l.Name, marks)
+	} else {
+		p.Legend.Add(l.Name, line, marks)
+	}
 	return nil
 }
 

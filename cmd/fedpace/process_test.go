@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"syscall"
@@ -134,8 +135,8 @@ func TestCtrlC(t *testing.T) {
 	for lines.Scan() {
 		line := lines.Text()
 		said = append(said, line)
-		if i := strings.Index(line, "http://"); i >= 0 {
-			scraped = scrape(t, strings.TrimSpace(line[i:]))
+		if page := regexp.MustCompile(`http://[^/\s]+/`).FindString(line); page != "" {
+			scraped = scrape(t, page+"metrics")
 		}
 		if strings.Contains(line, "round 1") || strings.Contains(line, "round 2") {
 			if err := c.Process.Signal(os.Interrupt); err != nil {

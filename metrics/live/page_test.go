@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
@@ -371,6 +372,22 @@ func TestPageContrast(t *testing.T) {
 		})()`)
 		if len(weak) > 0 {
 			t.Errorf("dark %v: weak: %v", dark, weak)
+		}
+	}
+}
+
+// For who asks for less motion nothing moves by itself.
+func TestPageKeepsStill(t *testing.T) {
+	_, address := serveHub(t, "demo")
+	for _, still := range []bool{false, true} {
+		b := open(t, 1280, 900, false)
+		if still {
+			b.do(command(emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-reduced-motion", Value: "reduce"}}}))
+		}
+		b.do(chromedp.Navigate(address))
+		b.until("document.body.dataset.round > 0")
+		if moves := js[bool](b, "getComputedStyle(document.querySelector('.dot')).animationName !== 'none'"); moves == still {
+			t.Errorf("less motion is asked for: %v; something moves: %v", still, moves)
 		}
 	}
 }

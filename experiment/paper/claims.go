@@ -7,9 +7,6 @@ func Table3() []string {
 	return []string{"dsgd", "fixed", "k-rounds", "k-error", "k-step", "eta-rounds", "eta-error", "eta-step"}
 }
 
-// decaying are the schedules of Table 4, in its order.
-var decaying = []string{"k-rounds", "k-error", "k-step"}
-
 // table4 is the paper's Table 4: SGD steps relative to K-eta-fixed's, as printed.
 var table4 = map[experiment.Task]map[string]string{
 	experiment.TaskSent140:     {"k-rounds": "0.21", "k-error": "0.99", "k-step": "0.68"},

@@ -205,6 +205,32 @@ func TestEveryPanelHasAnAnswer(t *testing.T) {
 	}
 }
 
+// A Prometheus that takes native histograms gets them: quantiles need no buckets
+// of their own.
+func TestNativeHistogramsArrive(t *testing.T) {
+	prometheus := need(t, "prometheus")
+	server, err := metrics.Serve(t.Context(), "127.0.0.1:0", metrics.Page{Path: "/metrics", Handler: withDevices(t.Context()).Handler()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	base := startPrometheus(t, prometheus, []string{server.Addr()}, "--enable-feature=native-histograms")
+	for _, expr := range []string{
+		`histogram_quantile(0.5, fedpace_client_phase_seconds{phase="compute", kind="real"}) > 1.9 < 2.1`, // 2 s
+		`histogram_count(fedpace_round_duration_seconds) > 0`,
+	} {
+		var problem error
+		for deadline := time.Now().Add(60 * time.Second); time.Now().Before(deadline); time.Sleep(time.Second) {
+			if problem = answered(base, expr); problem == nil {
+				break
+			}
+		}
+		if problem != nil {
+			t.Errorf("%s: %v", expr, problem)
+		}
+	}
+}
+
 // startRun starts a paced run and returns where it is scraped.
 func startRun(t *testing.T, binary, name, config string) string {
 	t.Helper()
@@ -257,7 +283,7 @@ func startRun(t *testing.T, binary, name, config string) string {
 
 // startPrometheus starts one with the files of deploy/prometheus, scraping the
 // targets each second, and returns its address.
-func startPrometheus(t *testing.T, program string, targets []string) string {
+func startPrometheus(t *testing.T, program string, targets []string, flags ...string) string {
 	t.Helper()
 	dir := t.TempDir()
 	for _, name := range []string{"prometheus.yml", "alerts.yml"} {
@@ -282,8 +308,8 @@ func startPrometheus(t *testing.T, program string, targets []string) string {
 	addr := l.Addr().String()
 	l.Close()
 	var log bytes.Buffer
-	c := exec.Command(program, "--config.file="+filepath.Join(dir, "prometheus.yml"),
-		"--storage.tsdb.path="+filepath.Join(dir, "data"), "--web.listen-address="+addr)
+	c := exec.Command(program, append(flags, "--config.file="+filepath.Join(dir, "prometheus.yml"),
+		"--storage.tsdb.path="+filepath.Join(dir, "data"), "--web.listen-address="+addr)...)
 	c.Stderr = &log
 	if err := c.Start(); err != nil {
 		t.Fatal(err)

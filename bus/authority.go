@@ -30,6 +30,7 @@ const (
 // keys live in a folder of its own: whoever reads that folder can be anyone.
 //
 //	operator.nk, system.nk, runs.nk, devices.nk   seeds (nkeys)
+//	operator.jwt                                  the operator's claims, which a server that runs does not let change
 //	users/<role>-<id>.json                        whom credentials were issued to
 //
 // Coordinators and hosts are users of one NATS account, devices of another,
@@ -80,11 +81,16 @@ func makeSeed(path string, create func() (nkeys.KeyPair, error)) error {
 	if err != nil {
 		return fmt.Errorf("bus: make a key: %w", err)
 	}
+	return keepFirst(path, append(seed, '\n'))
+}
+
+// keepFirst writes a file unless there is one.
+func keepFirst(path string, b []byte) error {
 	temporary := fmt.Sprintf("%s.%d", path, os.Getpid())
-	if err := os.WriteFile(temporary, append(seed, '\n'), 0o600); err != nil {
+	if err := os.WriteFile(temporary, b, 0o600); err != nil {
 		return fmt.Errorf("bus: keep a key: %w", err)
 	}
-	err = os.Link(temporary, path) // fails where one is, and is never seen half done
+	err := os.Link(temporary, path) // fails where one is, and is never seen half done
 	if errors.Is(err, fs.ErrExist) {
 		err = nil
 	}
@@ -413,12 +419,41 @@ func (a *Authority) accounts() (*accounts, error) {
 	return c, err
 }
 
+// operatorToken is the operator's claims as they were signed the first time.
+func (a *Authority) operatorToken(c *jwt.OperatorClaims) (string, error) {
+	path := filepath.Join(a.dir, "operator.jwt")
+	b, err := readSecret(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		token, signErr := c.Encode(a.operator)
+		if signErr != nil {
+			return "", fmt.Errorf("bus: sign the operator's claims: %w", signErr)
+		}
+		if err := keepFirst(path, []byte(token+"\n")); err != nil {
+			return "", err
+		}
+		b, err = readSecret(path)
+	}
+	if err != nil {
+		return "", err
+	}
+	token := strings.TrimSpace(string(b))
+	kept, err := jwt.DecodeOperatorClaims(token)
+	if err != nil || kept.Subject != c.Subject || kept.SystemAccount != c.SystemAccount {
+		return "", fmt.Errorf("bus: keys: %s is not of these keys; remove it", path)
+	}
+	*c = *kept
+	return token, nil
+}
+
 // tokens are the claims signed, the operator's first.
 func (a *Authority) tokens(c *accounts) (operator, system, runs, devices string, err error) {
+	if operator, err = a.operatorToken(c.operator); err != nil {
+		return "", "", "", "", err
+	}
 	for _, x := range []struct {
 		token  *string
 		claims jwt.Claims
-	}{{&operator, c.operator}, {&system, c.system}, {&runs, c.runs}, {&devices, c.devices}} {
+	}{{&system, c.system}, {&runs, c.runs}, {&devices, c.devices}} {
 		if *x.token, err = x.claims.Encode(a.operator); err != nil {
 			return "", "", "", "", fmt.Errorf("bus: sign an account: %w", err)
 		}

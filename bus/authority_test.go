@@ -431,6 +431,21 @@ func TestKeysAreKept(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	// A server that is running refuses another operator when it reloads.
+	operator := func() string {
+		text, err := a.ServerConfiguration()
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, text, _ = strings.Cut(text, "operator: ")
+		line, _, _ := strings.Cut(text, "\n")
+		return line
+	}
+	before := operator()
+	time.Sleep(1100 * time.Millisecond) // claims are dated by the second
+	if after := operator(); before == "" || after != before {
+		t.Errorf("the operator was %q, is %q", before, after)
+	}
 	if err := os.Chmod(filepath.Join(dir, "runs.nk"), 0o644); err != nil {
 		t.Fatal(err)
 	}

@@ -52,6 +52,7 @@ type Conn struct {
 	store  *Store  // nil: nothing is shared
 	local  *Server // nil over TCP
 	notice func(string)
+	creds  string // file of credentials
 
 	patience time.Duration
 
@@ -72,7 +73,7 @@ type watcher interface {
 
 // Connect connects and waits until that is done; the error says to what.
 func Connect(ctx context.Context, c ConnConfig) (*Conn, error) {
-	conn := &Conn{store: c.Store, local: c.Server, notice: c.Notice, patience: c.Patience, renewal: make(chan struct{}), broken: make(chan struct{})}
+	conn := &Conn{store: c.Store, local: c.Server, notice: c.Notice, creds: c.Creds, patience: c.Patience, renewal: make(chan struct{}), broken: make(chan struct{})}
 	if conn.notice == nil {
 		conn.notice = func(string) {}
 	}

@@ -157,7 +157,9 @@ func (q *workQueue) close(ctx context.Context) error {
 		return nil
 	}
 	for _, name := range q.streams() {
-		if err := q.js.DeleteStream(ctx, name); err != nil && !errors.Is(err, jetstream.ErrStreamNotFound) {
+		// On a server that is away for the moment they stay, and are emptied when a
+		// run of the name is opened again.
+		if err := q.js.DeleteStream(ctx, name); err != nil && !retriable(err) {
 			return fmt.Errorf("bus: remove stream %s: %w", name, err)
 		}
 	}
@@ -278,6 +280,9 @@ func (q *workQueue) watch(ctx context.Context, c *Coordinator) {
 	}
 }
 
+// noSuitablePeers is what a cluster says whose servers have not all met yet.
+const noSuitablePeers jetstream.ErrorCode = 10005
+
 // retriable tells failures that pass from those that stay.
 func retriable(err error) bool {
 	for _, passing := range []error{
@@ -289,9 +294,19 @@ func retriable(err error) bool {
 			return true
 		}
 	}
-	// A cluster between two leaders, or with too few servers for the moment.
+	// A cluster that has just started, is between two leaders, or has too few
+	// servers for the moment.
 	var api *jetstream.APIError
-	return errors.As(err, &api) && api.Code == 503 && api.ErrorCode != jetstream.JSErrCodeJetStreamNotEnabled && api.ErrorCode != jetstream.JSErrCodeJetStreamNotEnabledForAccount
+	if !errors.As(err, &api) {
+		return false
+	}
+	switch api.ErrorCode {
+	case jetstream.JSErrCodeJetStreamNotEnabled, jetstream.JSErrCodeJetStreamNotEnabledForAccount:
+		return false
+	case noSuitablePeers:
+		return true
+	}
+	return api.Code == 503
 }
 
 // ensure makes the streams, consumers and chunks again if a stream is gone. It

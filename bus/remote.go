@@ -260,7 +260,7 @@ func (c *Conn) closed(n *nats.Conn) {
 	if err == nil {
 		err = nats.ErrConnectionClosed
 	}
-	c.fail(fmt.Errorf("bus: connection closed: %w", clarified(err, &ConnConfig{})))
+	c.fail(fmt.Errorf("bus: connection closed: %w", clarified(err, &ConnConfig{Creds: c.creds})))
 }
 
 // clarified says of an error of connecting what may be wrong.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"fedpace/bus"
 	"fedpace/experiment"
 )
 
@@ -92,6 +93,11 @@ kernel class it answers for clients, says so, and leaves training to others.`,
 			}
 			if c.Flags().Changed("workers") && o.Workers < 1 {
 				return usage(c, fmt.Errorf("--workers %d: want at least 1", o.Workers))
+			}
+			for flag, token := range map[string]string{"run": o.Run, "name": o.Name} {
+				if err := bus.CheckToken("it", token); c.Flags().Changed(flag) && err != nil {
+					return usage(c, fmt.Errorf("--%s: %w", flag, err))
+				}
 			}
 			o.Version, o.NATS = version(), connection.c
 			if !quiet {

@@ -54,7 +54,8 @@ type serverOptions struct {
 	Store       string
 	ClusterPort int      // 0: alone
 	Routes      []string // of the cluster
-	Config      string   // a file in place of all that
+	NoJetStream bool
+	Config      string // a file in place of all that; Port must be its
 }
 
 // serve runs a server until the process ends.
@@ -64,7 +65,7 @@ func serve(text string) error {
 		return err
 	}
 	options := &server.Options{
-		ServerName: o.Name, Host: "127.0.0.1", Port: o.Port, JetStream: true, StoreDir: o.Store, NoSigs: true,
+		ServerName: o.Name, Host: "127.0.0.1", Port: o.Port, JetStream: !o.NoJetStream, StoreDir: o.Store, NoSigs: true,
 		PingInterval: 2 * time.Second,
 	}
 	if o.Config != "" {

@@ -103,6 +103,21 @@ func fedpace(t *testing.T, args ...string) *process {
 	return start(t, "fedpace "+args[0], exec.Command(program, args...))
 }
 
+// fails waits for an end with status 1 whose one line holds some words.
+func (p *process) fails(want string, within time.Duration) {
+	p.t.Helper()
+	select {
+	case <-p.done:
+	case <-time.After(within):
+		p.t.Fatalf("%s has not ended within %v; it said\n%s", p.name, within, p.said())
+	}
+	lines := strings.Split(strings.TrimSpace(p.said()), "\n")
+	last := lines[len(lines)-1]
+	if code := p.cmd.ProcessState.ExitCode(); code != 1 || !strings.HasPrefix(last, "fedpace: ") || !strings.Contains(last, want) {
+		p.t.Errorf("%s: exit status %d, %q; want 1 and a line with %q", p.name, code, p.said(), want)
+	}
+}
+
 func host(t *testing.T, url string, args ...string) *process {
 	t.Helper()
 	return fedpace(t, append([]string{"host", "--nats", url, "--workers", "1"}, args...)...)

@@ -224,13 +224,13 @@ func (d *driver) report(r *round.Report) error {
 // plan sends the tasks that have been issued and takes their plans. Tasks go out a window at
 // a time, so the bus never holds more than its pending limits.
 func (d *driver) plan(ctx context.Context) error {
-	defer d.timePlans(time.Now())
 	if err := d.askDevices(); err != nil {
 		return err
 	}
 	if err := d.runAhead(); err != nil {
 		return err
 	}
+	started := time.Now()
 	sent := 0
 	total := len(d.unsent)
 	for d.waiting() > 0 {
@@ -258,6 +258,7 @@ func (d *driver) plan(ctx context.Context) error {
 			}
 		}
 	}
+	d.timePlans(started)
 	for d.machine.Phase() == round.Planning { // for devices alone
 		if err := d.devices.answers(ctx); err != nil {
 			return err

@@ -13,5 +13,9 @@
 // may be trained from them; a round whose tasks name several is split into jobs
 // of one base model each.
 //
-// It knows no file: reports go to an [Observer], the model is returned.
+// Between two steps a run is a [State], which a [Checkpoint] keeps and from which
+// another life of the run goes on.
+//
+// It knows no file: reports go to an [Observer], states to a Checkpoint, the
+// model is returned.
 package coordinator

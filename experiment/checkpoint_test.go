@@ -455,6 +455,42 @@ func TestADamagedCheckpointIsNotKept(t *testing.T) {
 	}
 }
 
+// Where a checkpoint cannot be written the run ends and says so; what it had
+// kept before stays, and it goes on from there.
+func TestACheckpointThatCannotBeWritten(t *testing.T) {
+	c := pausing(t)
+	stopAt(t, 5, func(ctx context.Context, o Options) error { _, err := Run(ctx, c, o); return err })
+	in := filepath.Join(c.Out, unfinishedCheckpoint)
+	wishes := make(chan os.Signal, 1)
+	_, err := Resume(t.Context(), c.Out, Options{Version: "v", Checkpoint: wishes, Progress: func(p Progress) {
+		if p.Round == 6 {
+			if err := os.MkdirAll(filepath.Join(in, "in the way"), 0o777); err != nil {
+				t.Error(err)
+			}
+			wishes <- os.Interrupt
+		}
+	}})
+	if err == nil || !strings.Contains(err.Error(), "results: checkpoint: ") || errors.Is(err, context.Canceled) {
+		t.Fatalf("it ended with %v", err)
+	}
+	if err := os.RemoveAll(in); err != nil {
+		t.Fatal(err)
+	}
+	var notices []string
+	r, err := Resume(t.Context(), c.Out, Options{Version: "v", Notice: func(s string) { notices = append(notices, s) }})
+	if err != nil || !r.Summary.Completed {
+		t.Fatalf("%+v, %v", r.Summary, err)
+	}
+	if said := strings.Join(notices, "\n"); !strings.Contains(said, "The run goes on after round ") {
+		t.Errorf("it says %q", said)
+	}
+	c.Out, c.Pace = filepath.Join(t.TempDir(), "whole"), 0
+	want, err := Run(t.Context(), c, Options{Version: "v"})
+	if err != nil || want.Fingerprint != r.Summary.Fingerprint {
+		t.Errorf("fingerprint %s, want %s: %v", r.Summary.Fingerprint, want.Fingerprint, err)
+	}
+}
+
 // Wall time is that of all lives.
 func TestWallTimeAddsUp(t *testing.T) {
 	c := pausing(t)

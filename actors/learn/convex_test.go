@@ -204,3 +204,24 @@ func TestConvexProblems(t *testing.T) {
 		}
 	}
 }
+
+// A host is given models as lines: whatever a line holds, it is a model that
+// is written as it was read and fits its own tensors, or an error.
+func FuzzParse(f *testing.F) {
+	for _, spec := range []string{"linear:5000,2", "mlp:784,200,200,62", "cnn:3x32x32,32,64,512,100", "gru:80,79,8,128,2", "quadratic:20", "logistic:20,5,0.01", "logistic:1,2,1e-05", "quadratic:"} {
+		f.Add(spec)
+	}
+	f.Fuzz(func(t *testing.T, spec string) {
+		m, err := Parse(spec)
+		if err != nil {
+			return
+		}
+		if m.String() != spec || m.Params() < 1 || m.Params() > maxParams || m.Features() < 1 || m.Classes() < 1 {
+			t.Errorf("%q is %s with %d parameters, %d features, %d classes", spec, m, m.Params(), m.Features(), m.Classes())
+		}
+		again, err := Parse(m.String())
+		if err != nil || again.Params() != m.Params() {
+			t.Errorf("%q cannot be read again: %v", spec, err)
+		}
+	})
+}

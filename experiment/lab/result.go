@@ -135,7 +135,7 @@ func (r *Result) Holds() bool {
 // Write writes the tables for people.
 func (r *Result) Write(w io.Writer) error {
 	k := r.Constants
-	fmt.Fprintf(w, "%s: %d clients, %d a round, minibatches of %d, K_0 = %d, eta = %g, %d seeds, %.6g virtual s each\n\n", r.Task, r.Clients, r.Cohort, r.Batch, r.K0, r.Eta, r.Seeds, r.Limit)
+	fmt.Fprintf(w, "%s: %d clients, %d a round, minibatches of %d, K_0 = %d, eta = %g; seeds: %d; %.6g virtual s each\n\n", r.Task, r.Clients, r.Cohort, r.Batch, r.K0, r.Eta, r.Seeds, r.Limit)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, c := range r.constants() {
 		fmt.Fprintf(t, "%s\t%.5g\t%s\t%s\n", c.name, c.value, c.unit, c.what)

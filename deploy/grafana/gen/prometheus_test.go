@@ -73,8 +73,8 @@ func TestPromtool(t *testing.T) {
 	}
 }
 
-// withDevices is a run with real devices whose rounds go on until the context
-// ends: none is at hand here, so the metrics are told of some.
+// withDevices is metrics that are told of a run with real devices, whose rounds
+// go on until the context ends.
 func withDevices(ctx context.Context) *metrics.Metrics {
 	m := metrics.New(metrics.Run{Name: "devices", Task: "femnist", Schedule: "fixed", Train: true})
 	m.SetActors(metrics.Simulated, 10)
@@ -112,8 +112,8 @@ func withDevices(ctx context.Context) *metrics.Metrics {
 	return m
 }
 
-// Two paced runs and the one with devices: what a dashboard asks for is in one
-// of them.
+// Three paced runs, one of them with a real device: what a dashboard asks for is
+// in one of them.
 var runs = map[string]string{
 	"plain": `
 name: plain
@@ -138,27 +138,37 @@ fleet:
   - {name: board, weight: 1, upload_mbps: {dist: lognormal, mean: 10, sigma: 1}, watts: 6}
 pace: 20
 `,
+	"devices": `
+name: devices
+clients: 30
+cohort: 4
+schedule: {k: fixed, k0: 4}
+stop: {rounds: 1000000}
+devices: {names: [pi1]}
+nats: {listen: "127.0.0.1:0"}
+checkpoint: {seconds: 1}
+pace: 10
+`,
 }
 
 // Every query of every panel has an answer, in a Prometheus that scrapes runs
 // as deploy/prometheus has it.
 func TestEveryPanelHasAnAnswer(t *testing.T) {
 	prometheus := need(t, "prometheus")
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	server, err := metrics.Serve(ctx, "127.0.0.1:0", metrics.Page{Path: "/metrics", Handler: withDevices(ctx).Handler()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer server.Close()
-	targets := []string{server.Addr()}
-
-	binary := filepath.Join(t.TempDir(), "fedpace")
-	if out, err := exec.CommandContext(ctx, "go", "build", "-o", binary, "fedpace/cmd/fedpace").CombinedOutput(); err != nil {
+	binary, keys := filepath.Join(t.TempDir(), "fedpace"), t.TempDir()
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", binary, "fedpace/cmd/fedpace").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
+	if out, err := exec.CommandContext(t.Context(), binary, "enroll", "--keys", keys, "pi1").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	var targets []string
 	for name, config := range runs {
-		targets = append(targets, startRun(t, binary, name, config))
+		shown, joined := startRun(t, binary, name, config, keys)
+		targets = append(targets, shown)
+		if joined != "" {
+			startDevice(t, binary, joined, filepath.Join(keys, "pi1.creds"))
+		}
 	}
 	base := startPrometheus(t, prometheus, targets)
 
@@ -231,15 +241,33 @@ func TestNativeHistogramsArrive(t *testing.T) {
 	}
 }
 
-// startRun starts a paced run and returns where it is scraped.
-func startRun(t *testing.T, binary, name, config string) string {
+// startDevice starts a real device that takes part until the test ends.
+func startDevice(t *testing.T, binary, server, credentials string) {
+	t.Helper()
+	var said bytes.Buffer
+	c := exec.Command(binary, "actor", "--nats", server, "--client", "pi1", "--creds", credentials)
+	c.Stderr = &said
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = c.Process.Signal(os.Interrupt) // it may have ended: then what it said matters
+		if err := c.Wait(); err != nil || t.Failed() {
+			t.Logf("the device: %v\n%s", err, said.String())
+		}
+	})
+}
+
+// startRun starts a paced run and returns where it is scraped, and where devices
+// join it, if they do.
+func startRun(t *testing.T, binary, name, config, keys string) (shown, joined string) {
 	t.Helper()
 	dir := t.TempDir()
 	path := filepath.Join(dir, "run.yaml")
 	if err := os.WriteFile(path, []byte(config), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	c := exec.Command(binary, "run", "--config", path, "--set", "http=127.0.0.1:0", "--out", filepath.Join(dir, "out"))
+	c := exec.Command(binary, "run", "--config", path, "--set", "http=127.0.0.1:0", "--out", filepath.Join(dir, "out"), "--keys", keys)
 	stderr, err := c.StderrPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -247,18 +275,20 @@ func startRun(t *testing.T, binary, name, config string) string {
 	if err := c.Start(); err != nil {
 		t.Fatal(err)
 	}
-	found, ended := make(chan string, 1), make(chan struct{})
+	found, ended := make(chan [2]string, 1), make(chan struct{})
 	var said []string
 	go func() {
 		defer close(ended)
-		address := regexp.MustCompile(`http://([^/\s]+)`)
+		page, server := regexp.MustCompile(`http://([^/\s]+)`), regexp.MustCompile(`nats://\S+`)
+		join, told := "", false
 		for lines := bufio.NewScanner(stderr); lines.Scan(); {
 			said = append(said, lines.Text())
-			if m := address.FindStringSubmatch(lines.Text()); m != nil {
-				select {
-				case found <- m[1]:
-				default:
-				}
+			if at := server.FindString(lines.Text()); at != "" { // comes first
+				join = at
+			}
+			if m := page.FindStringSubmatch(lines.Text()); m != nil && !told {
+				told = true
+				found <- [2]string{m[1], join}
 			}
 		}
 	}()
@@ -271,14 +301,14 @@ func startRun(t *testing.T, binary, name, config string) string {
 		}
 	})
 	select {
-	case addr := <-found:
-		return addr
+	case at := <-found:
+		return at[0], at[1]
 	case <-ended:
 		t.Fatalf("run %s ended: %s", name, strings.Join(said, "\n"))
 	case <-time.After(60 * time.Second):
 		t.Fatalf("run %s is not served", name)
 	}
-	return ""
+	return "", ""
 }
 
 // startPrometheus starts one with the files of deploy/prometheus, scraping the

@@ -3,6 +3,7 @@ package bus
 import (
 	"errors"
 	"math"
+	"reflect"
 	"strconv"
 	"strings"
 	"testing"
@@ -281,4 +282,39 @@ func TestTheDigestIsThatOfTheTensorsBytes(t *testing.T) {
 	if got := DigestOf([]float32{1, 2, 3}).String(); got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
+}
+
+// FuzzRunInfo decodes what hosts learn of runs: whatever is accepted is within
+// limits and comes back as it was.
+func FuzzRunInfo(f *testing.F) {
+	info := &RunInfo{
+		Run: "demo", Version: "v1", Configuration: "name: demo\n", Kernel: "go", Spec: Spec{Model: "linear:2,2", Data: "ab", Seed: 1, Batch: 8, Augment: "none"},
+		Files: []File{{Path: "links.csv", Digest: Digest{1}}},
+	}
+	if err := info.seal(); err != nil {
+		f.Fatal(err)
+	}
+	b, err := marshal(nil, info.message())
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(b)
+	f.Add([]byte{})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if a, err := decodeAnnouncement(b); err == nil && (CheckToken("run", a.Run) != nil || a.Stamp == 0) {
+			t.Errorf("%+v is taken", a)
+		}
+		got, err := decodeRunInfo(b)
+		if err != nil {
+			return
+		}
+		again, err := marshal(nil, got.message())
+		if err != nil {
+			t.Fatal(err)
+		}
+		same, err := decodeRunInfo(again)
+		if err != nil || !reflect.DeepEqual(got, same) {
+			t.Errorf("%+v came back as %+v, %v", got, same, err)
+		}
+	})
 }

@@ -231,7 +231,7 @@ func TestTheTallyIsSavedWhole(t *testing.T) {
 	anew := map[string]bool{
 		"tally.p": true, "tally.o": true, "tally.results": true, "tally.told": true, "tally.target": true, "tally.watch": true,
 		"tally.page": true, "tally.kept": true,
-		"accounts.modelBytes": true, "accounts.fleet": true, "accounts.watts": true, "accounts.holds": true, "accounts.overlaps": true,
+		"accounts.modelBytes": true, "accounts.fleet": true, "accounts.device": true, "accounts.watts": true, "accounts.holds": true, "accounts.overlaps": true,
 	}
 	saved := map[string]bool{
 		"tally.started": true, "tally.accounts": true, "tally.reached": true, "tally.progress": true, "tally.last": true,

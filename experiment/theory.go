@@ -129,6 +129,13 @@ func (p *problem) theoryK(limit round.Time) (schedule.K, error) {
 // hasAccuracy tells whether samples have labels that can be right.
 func (p *problem) hasAccuracy() bool { return p.config.Task != TaskQuadratic }
 
+// Initial is the model that the configuration's runs start from.
+func (c Config) Initial(model learn.Model) ([]float32, error) {
+	p := &problem{config: c, model: model}
+	err := p.initialise()
+	return p.initial, err
+}
+
 // Open opens what the configuration trains: its data, its model and the model's
 // initial parameters. The set is the caller's to close.
 func (c Config) Open() (data.Set, learn.Model, []float32, error) {

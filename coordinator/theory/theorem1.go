@@ -19,15 +19,19 @@ func (b Bound) Total() float64 { return b.Start + b.Noise + b.Gamma + b.Drift }
 // − F*, the appendix F₀ − F*, and the proof gives κ(F₀ − F*). The last line of
 // the proof prints min = average for min <= average.
 func (c Constants) Theorem1(f0, eta float64, steps []int) Bound {
-	rates := make([]float64, len(steps))
+	return c.Theorem1Rates(f0, alike(eta, len(steps)), steps)
+}
+
+func alike(eta float64, n int) []float64 {
+	rates := make([]float64, n)
 	for i := range rates {
 		rates[i] = eta
 	}
-	return c.Theorem1Rates(f0, rates, steps)
+	return rates
 }
 
-// Theorem1Rates is Theorem 1 before the rate is fixed (appendix A.2), with rates
-// that do not grow: it bounds the mean of E‖∇F(x̄_t)‖² weighted by the rate of
+// Theorem1Rates is Theorem 1 before the rate is fixed (appendix A.2), with a rate
+// for each round: it bounds the mean of E‖∇F(x̄_t)‖² weighted by the rate of
 // each iteration. The appendix prints Σ η² K³ outside of the bracket where K_r
 // is one of the sum's terms; here it is inside.
 func (c Constants) Theorem1Rates(f0 float64, rates []float64, steps []int) Bound {
@@ -78,13 +82,16 @@ func (c Constants) Lemma1(k int) float64 {
 // sum over rounds, where Lemma 2 prints it outside, and the left sides of Eq. 20
 // to 22 have η_t, not η_t².
 func (c Constants) Lemma2(f0, eta float64, steps []int) float64 {
-	total, d := 0.0, 0.0
-	for _, k := range steps {
-		total += float64(k)
-		d += float64(k) * c.Lemma1(k)
+	return c.Lemma2Rates(f0, alike(eta, len(steps)), steps)
+}
+
+// Lemma2Rates is Lemma2 with a rate for each round, and bounds what
+// Theorem1Rates bounds.
+func (c Constants) Lemma2Rates(f0 float64, rates []float64, steps []int) float64 {
+	way, _, _ := sums(rates, steps)
+	d := 0.0
+	for i, k := range steps {
+		d += rates[i] * rates[i] * float64(k) * c.Lemma1(k)
 	}
-	if total == 0 {
-		panic("theory: no step in any round")
-	}
-	return 2*c.Kappa()*c.Gap(f0)/(eta*total) + eta*c.Kappa()*c.L*d/total
+	return 2*c.Kappa()*c.Gap(f0)/way + c.Kappa()*c.L*d/way
 }

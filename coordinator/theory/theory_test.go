@@ -281,6 +281,21 @@ func TestBoundsAgree(t *testing.T) {
 		if got, most := c.Lemma2(p.f, p.eta, mixed), c.Theorem1(p.f, p.eta, mixed).Total(); got > most*(1+1e-12) {
 			t.Errorf("Lemma 2 is %v, Theorem 1 %v", got, most)
 		}
+		// Two rounds at two rates are the mean of one each, weighted by eta K.
+		rates := []float64{p.eta, p.eta * rapid.Float64Range(0.1, 1).Draw(t, "decay")}
+		two := mixed[:1:1]
+		two = append(two, k)
+		way := rates[0]*float64(two[0]) + rates[1]*float64(two[1])
+		floor := func(f func(rates []float64, steps []int) float64) float64 { // without the start
+			all := f(rates, two) * way
+			for i := range two {
+				all -= f(rates[i:i+1], two[i:i+1]) * rates[i] * float64(two[i])
+			}
+			return all
+		}
+		start := 2 * c.Kappa() * c.Gap(p.f)
+		near(t, "Theorem 1 at two rates", floor(func(r []float64, s []int) float64 { return c.Theorem1Rates(p.f, r, s).Total() }), -start, 1e-6)
+		near(t, "Lemma 2 at two rates", floor(func(r []float64, s []int) float64 { return c.Lemma2Rates(p.f, r, s) }), -start, 1e-6)
 	})
 }
 

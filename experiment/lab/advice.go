@@ -75,7 +75,11 @@ func Advise(c experiment.Config, g Given, points int) (*Advice, error) {
 			return nil, err
 		}
 		defer of.Set.Close()
-		start := make([]float64, of.Model.Params()) // where both kinds start
+		initial, err := c.Initial(of.Model)
+		if err != nil {
+			return nil, err
+		}
+		start := widen(make([]float64, len(initial)), initial)
 		k = of.Constants(start, c.Cohort)
 		parameters = len(start)
 		sources = calculated(k)
@@ -178,7 +182,11 @@ func AdviseRun(ctx context.Context, dir string, g Given, points int) (*Advice, e
 			return nil, err
 		}
 		defer of.Set.Close()
-		k = of.Constants(make([]float64, of.Model.Params()), c.Cohort)
+		initial, err := c.Initial(of.Model)
+		if err != nil {
+			return nil, err
+		}
+		k = of.Constants(widen(make([]float64, len(initial)), initial), c.Cohort)
 		sources = calculated(k)
 	} else if k, sources, err = Estimate(ctx, dir, c, least); err != nil {
 		return nil, err

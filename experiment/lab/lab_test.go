@@ -33,7 +33,7 @@ func TestLaboratory(t *testing.T) {
 	for _, task := range []string{"quadratic", "logistic"} {
 		t.Run(task, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "lab")
-			plan := Plan{Config: small(t, task), Schedules: []string{"dsgd", "fixed", "k-step", "k-theory", TheoryAhead}, Seeds: 3, Out: dir}
+			plan := Plan{Config: small(t, task), Schedules: []string{"dsgd", "fixed", "k-step", "eta-rounds", "k-theory", TheoryAhead}, Seeds: 3, Out: dir}
 			r, err := Run(t.Context(), plan, experiment.Options{})
 			if err != nil {
 				t.Fatal(err)
@@ -153,12 +153,12 @@ func TestStride(t *testing.T) {
 		t.Fatal(err)
 	}
 	models := [][]float32{make([]float32, 6), make([]float32, 6), make([]float32, 6)}
-	steps := []int{5, 1, 6}
-	all, err := newReplayer(of, 1, 1).run(t.Context(), models, steps, 0.05)
+	steps, rates := []int{5, 1, 6}, []float64{0.05, 0.04, 0.03}
+	all, err := newReplayer(of, 1, 1).run(t.Context(), models, steps, rates)
 	if err != nil {
 		t.Fatal(err)
 	}
-	some, err := newReplayer(of, 1, 4).run(t.Context(), models, steps, 0.05)
+	some, err := newReplayer(of, 1, 4).run(t.Context(), models, steps, rates)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -166,8 +166,8 @@ func TestStride(t *testing.T) {
 		t.Fatalf("%d and %d iterations are looked at", len(all.squares), len(some.squares))
 	}
 	for i, s := range some.squares {
-		if s != all.squares[4*i] {
-			t.Errorf("iteration %d: %v, want %v", 4*i, s, all.squares[4*i])
+		if s != all.squares[4*i] || some.rates[i] != []float64{0.05, 0.05, 0.03}[i] {
+			t.Errorf("iteration %d: %v at rate %v, want %v", 4*i, s, some.rates[i], all.squares[4*i])
 		}
 	}
 	if some.second > all.second || some.variance > all.variance {
@@ -189,6 +189,7 @@ func TestPlansThatCannotBe(t *testing.T) {
 		"not a schedule":      func(p *Plan) { p.Schedules = []string{"k-round"} },
 		"train: false":        func(p *Plan) { p.Config.Train = false },
 		"share one problem":   func(p *Plan) { p.Config.Synthetic.Seed = 0 },
+		"about fedavg":        func(p *Plan) { p.Config.Aggregate.Algorithm = "fedprox" },
 		"no round":            func(p *Plan) { p.Config.Stop = experiment.Stop{VirtualSeconds: 1e-3} },
 	} {
 		p := good
@@ -255,5 +256,25 @@ func TestFiguresOfTheDocs(t *testing.T) {
 				t.Errorf("%s is not what its CSV file gives: fedpace theory --from %s", filepath.Join(dir, name), dir)
 			}
 		}
+	}
+}
+
+// Runs that start from a model of an earlier run are measured from there.
+func TestLaboratoryFromAModel(t *testing.T) {
+	c := small(t, "quadratic")
+	if _, err := experiment.Run(t.Context(), c, experiment.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	next := small(t, "quadratic", "init="+filepath.Join(c.Out, experiment.ModelFile))
+	far, err := Run(t.Context(), Plan{Config: small(t, "quadratic"), Schedules: []string{"fixed"}, Seeds: 1, Out: t.TempDir()}, experiment.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	near, err := Run(t.Context(), Plan{Config: next, Schedules: []string{"fixed"}, Seeds: 1, Out: t.TempDir()}, experiment.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if near.F0 >= far.F0 || near.Distance >= far.Distance || near.Bounds[0].Measured >= far.Bounds[0].Measured {
+		t.Errorf("from a trained model F₀ = %v, from the origin %v", near.F0, far.F0)
 	}
 }

@@ -14,6 +14,7 @@ type path struct {
 	// squares is ‖∇F(x̄_t)‖² at every stride-th iteration, x̄_t being the weighted
 	// mean of all clients' models, whether or not they took part.
 	squares []float64
+	rates   []float64 // of these iterations
 	// second is the largest E‖∇f_c(x; ξ)‖² of any client at any of its iterates:
 	// the least G² with which the analysis holds.
 	second float64
@@ -48,16 +49,20 @@ func newReplayer(of *convex.Problem, seed uint64, stride int) *replayer {
 // started from (Eq. 2): all clients do the round's steps, on minibatches as if
 // they had taken part in every round before, which for those who did has the
 // same distribution as what they drew.
-func (r *replayer) run(ctx context.Context, models [][]float32, steps []int, rate float64) (path, error) {
+func (r *replayer) run(ctx context.Context, models [][]float32, steps []int, rates []float64) (path, error) {
 	var p path
 	done, next := int64(0), 0 // iterations before the round; the next one to look at
 	for i, k := range steps {
 		if err := ctx.Err(); err != nil {
 			return p, err
 		}
-		last, err := r.round(&p, models[i], k, done, next, float32(rate))
+		seen := len(p.squares)
+		last, err := r.round(&p, models[i], k, done, next, float32(rates[i]))
 		if err != nil {
 			return p, err
+		}
+		for range p.squares[seen:] {
+			p.rates = append(p.rates, rates[i])
 		}
 		done, next = done+int64(k), last
 	}

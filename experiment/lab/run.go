@@ -19,6 +19,7 @@ import (
 // trace is one run as the laboratory sees it.
 type trace struct {
 	steps   []int     // K_r
+	rates   []float64 // eta_r
 	seconds []float64 // virtual time at the ends of rounds
 	gaps    []float64 // F − F* after them
 	path    path
@@ -42,6 +43,10 @@ func Run(ctx context.Context, p Plan, o experiment.Options) (*Result, error) {
 		return nil, err
 	}
 	defer of.Set.Close()
+	start, err := p.Config.Initial(of.Model)
+	if err != nil {
+		return nil, err
+	}
 	traces := make([]trace, len(cells))
 	var telling sync.Mutex
 	done := 0
@@ -49,7 +54,7 @@ func Run(ctx context.Context, p Plan, o experiment.Options) (*Result, error) {
 	group.SetLimit(runtime.GOMAXPROCS(0))
 	for i, c := range cells {
 		group.Go(func() error {
-			t, err := c.run(inner, of, o)
+			t, err := c.run(inner, of, start, o)
 			if err != nil {
 				return fmt.Errorf("lab: %s, seed %d: %w", c.schedule, c.config.Seed, err)
 			}
@@ -69,15 +74,12 @@ func Run(ctx context.Context, p Plan, o experiment.Options) (*Result, error) {
 		}
 		return nil, err
 	}
-	return gather(p, of, traces), nil
+	return gather(p, of, start, traces), nil
 }
 
 // run plays one run and goes through it again.
-func (c cell) run(ctx context.Context, of *convex.Problem, o experiment.Options) (t trace, err error) {
-	var models [][]float32 // by round, from the start's; a round without updates leaves it
-	initial := make([]float32, of.Model.Params())
-	of.Model.Init(initial, c.config.Seed)
-	models = append(models, initial)
+func (c cell) run(ctx context.Context, of *convex.Problem, start []float32, o experiment.Options) (t trace, err error) {
+	models := [][]float32{start} // by round; a round without updates leaves the model
 	s, err := experiment.Run(ctx, c.config, experiment.Options{Version: o.Version, Force: o.Force, Workers: 1, Model: func(round int, params []float32) {
 		for len(models) < round {
 			models = append(models, models[len(models)-1])
@@ -94,13 +96,13 @@ func (c cell) run(ctx context.Context, of *convex.Problem, o experiment.Options)
 	if len(rows) == 0 {
 		return t, errors.New("no round was completed in the time of the plan")
 	}
-	x := make([]float64, len(initial))
+	x := make([]float64, len(start))
 	for i, row := range rows {
-		t.steps, t.seconds = append(t.steps, row.LocalSteps), append(t.seconds, row.VirtualSeconds)
+		t.steps, t.rates, t.seconds = append(t.steps, row.LocalSteps), append(t.rates, row.LearningRate), append(t.seconds, row.VirtualSeconds)
 		t.gaps = append(t.gaps, of.Value(widen(x, models[min(i+1, len(models)-1)]))-of.FStar)
 	}
 	t.stride, t.limit = stride(c.config.Task), s.VirtualSeconds
-	t.path, err = newReplayer(of, c.config.Seed, t.stride).run(ctx, models, t.steps, c.config.Schedule.Eta0)
+	t.path, err = newReplayer(of, c.config.Seed, t.stride).run(ctx, models, t.steps, t.rates)
 	return t, err
 }
 
@@ -121,11 +123,8 @@ func widen(dst []float64, x []float32) []float64 {
 }
 
 // gather makes the result of the traces, seeds within schedules.
-func gather(p Plan, of *convex.Problem, traces []trace) *Result {
-	start := make([]float64, of.Model.Params())
-	params := make([]float32, len(start))
-	of.Model.Init(params, p.Config.Seed)
-	widen(start, params)
+func gather(p Plan, of *convex.Problem, initial []float32, traces []trace) *Result {
+	start := widen(make([]float64, len(initial)), initial)
 	k := of.Constants(start, p.Config.Cohort)
 	r := &Result{
 		Task: string(p.Config.Task), Clients: of.Clients, Cohort: p.Config.Cohort, Batch: p.Config.Batch, Seeds: p.Seeds,
@@ -162,24 +161,25 @@ func (r *Result) bounds(name string, k theory.Constants, seeds []trace) (list []
 		b := Bound{Schedule: name, Rounds: n, G: k.G, Variance: k.Variance}
 		var measured []float64
 		for _, t := range seeds {
-			steps := t.steps[:n]
+			steps, rates := t.steps[:n], t.rates[:n]
 			total := 0
 			for _, k := range steps {
 				total += k
 			}
-			looked := t.path.squares[:min(len(t.path.squares), (total+t.stride-1)/t.stride)]
-			sum := 0.0
-			for _, s := range looked {
-				sum += s
+			looked := min(len(t.path.squares), (total+t.stride-1)/t.stride)
+			sum, way := 0.0, 0.0
+			for i, s := range t.path.squares[:looked] { // Theorem 1 weighs iterations by their rates
+				sum += t.path.rates[i] * s
+				way += t.path.rates[i]
 			}
-			measured = append(measured, sum/float64(len(looked)))
+			measured = append(measured, sum/way)
 			share := 1 / float64(len(seeds))
 			b.Iterations += share * float64(total)
-			b.Lemma2 += share * k.Lemma2(r.F0, r.Eta, steps)
-			b.Proof += share * k.Theorem1(r.F0, r.Eta, steps).Total()
-			b.Statement += share * form(theory.Statement).Theorem1(r.F0, r.Eta, steps).Total()
-			b.Appendix += share * form(theory.Appendix).Theorem1(r.F0, r.Eta, steps).Total()
-			b.PrintedG += share * printed.Theorem1(r.F0, r.Eta, steps).Total()
+			b.Lemma2 += share * k.Lemma2Rates(r.F0, rates, steps)
+			b.Proof += share * k.Theorem1Rates(r.F0, rates, steps).Total()
+			b.Statement += share * form(theory.Statement).Theorem1Rates(r.F0, rates, steps).Total()
+			b.Appendix += share * form(theory.Appendix).Theorem1Rates(r.F0, rates, steps).Total()
+			b.PrintedG += share * printed.Theorem1Rates(r.F0, rates, steps).Total()
 		}
 		e := experiment.EstimateMean(measured)
 		b.Measured, b.Half = e.Mean, half(e.Half)

@@ -71,6 +71,7 @@ func Compare(ctx context.Context, c Config, schedules []string, o Options) (*Com
 			return nil, err
 		}
 	}
+	o.equal = &equalTimes{}
 	for i := range runs {
 		run := &runs[i]
 		if run.Reused {

@@ -73,6 +73,9 @@ func (p *problem) prepare() (err error) {
 		return fmt.Errorf("network.model_megabits: a model of %g Mb, want 1e-6 to %g", bits/1e6, maxModelBits/1e6)
 	}
 	p.modelBits = int64(bits)
+	if err := p.checkPhases(); err != nil {
+		return err
+	}
 	if !c.Train {
 		return nil
 	}

@@ -28,6 +28,8 @@ type Options struct {
 	// Model is called with every round's model, which may be kept and not
 	// changed; may be nil.
 	Model func(round int, params []float32)
+
+	equal *equalTimes // of the runs of a comparison; nil: each finds its own
 }
 
 // notice tells the user a line.
@@ -178,20 +180,7 @@ func (p *problem) fixedRuntime(ctx context.Context, o Options, n int) (round.Tim
 	fixed.config.Schedule.K, fixed.config.Schedule.Eta = Fixed, Fixed
 	fixed.config.Stop = Stop{Rounds: n}
 	fixed.config.untrained()
-	o.notice(fmt.Sprintf("Rounds are not all alike: timing %d of the fixed schedule first.", n))
-	e, err := startInside(ctx, &fixed, o)
-	if err != nil {
-		return 0, err
-	}
-	defer e.Close()
-	result, err := e.play(ctx, 0, coordinator.Observer{})
-	if err != nil {
-		return 0, err
-	}
-	if result.Stop.Rounds < n {
-		return 0, fmt.Errorf("the fixed schedule ends after %d of %d rounds: %s", result.Stop.Rounds, n, result.Stop.Reason)
-	}
-	return result.Stop.At, nil
+	return o.equal.of(fixed.config, func() (round.Time, error) { return fixed.playFixed(ctx, o, n) })
 }
 
 // untrained makes a configuration one that is timed alone. Where clients are

@@ -205,6 +205,7 @@ func RunSweep(ctx context.Context, s Sweep, o Options) ([]Cell, error) {
 			o.Notice(fmt.Sprintf("run %d of %d: %s: %s", done, len(cells), c.name(s.Grids), c.story(took)))
 		}
 	}
+	equal := &equalTimes{}
 	group, inner := errgroup.WithContext(ctx)
 	group.SetLimit(runtime.GOMAXPROCS(0))
 	for i := range cells {
@@ -215,7 +216,7 @@ func RunSweep(ctx context.Context, s Sweep, o Options) ([]Cell, error) {
 		}
 		group.Go(func() error {
 			started := time.Now()
-			if err := c.run(inner, Options{Version: o.Version, Force: true, Workers: 1}); err != nil {
+			if err := c.run(inner, Options{Version: o.Version, Force: true, Workers: 1, equal: equal}); err != nil {
 				return fmt.Errorf("compare: %s: %w", c.name(s.Grids), err)
 			}
 			tell(c, time.Since(started))

@@ -269,7 +269,7 @@ func (d Durations) check(steps int, bits int64) error {
 	if steps < 0 || bits < 0 {
 		return fmt.Errorf("%d steps and %d bits, want neither negative", steps, bits)
 	}
-	return fmt.Errorf("%d steps, or a transfer of %d bits, take over %g s", steps, bits, float64(maxSeconds))
+	return fmt.Errorf("%d steps, or a transfer of %d bits, take over %g s, three years (bound what is drawn: at_most for seconds_per_step, at_least for download_mbps and upload_mbps)", steps, bits, float64(maxSeconds))
 }
 
 // transfer is the time of so many bits at so many megabits per second; -1 when

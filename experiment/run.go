@@ -8,7 +8,6 @@ import (
 	"os"
 	"time"
 
-	"fedpace/coordinator"
 	"fedpace/coordinator/round"
 )
 

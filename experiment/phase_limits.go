@@ -1,8 +1,6 @@
 package experiment
 
-import (
-	"fmt"
-)
+import "fmt"
 
 // triedClients is for how many clients the length of a task is tried ahead.
 const triedClients = 1000

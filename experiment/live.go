@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"sync"
 	"time"
@@ -108,6 +109,12 @@ func (g *page) end(results *Results, s Summary) error {
 	}
 	end := live.End{Completed: s.Completed, Elapsed: time.Duration(s.WallSeconds * float64(time.Second)), Summary: text}
 	end.Why = why(g.why)
+	if s.ValidationLoss != nil {
+		end.Final = &live.Validation{Loss: *s.ValidationLoss, Accuracy: math.NaN()}
+		if s.ValidationAccuracy != nil {
+			end.Final.Accuracy = *s.ValidationAccuracy
+		}
+	}
 	g.hub.End(end)
 	return results.page(g.hub.WritePage)
 }

@@ -19,6 +19,8 @@ type shownPage struct {
 	Now   struct {
 		TrainingLoss     *float64 `json:"training_loss"`
 		BestTrainingLoss *float64 `json:"best_training_loss"`
+		ValidationLoss   *float64 `json:"validation_loss"`
+		BestAccuracy     *float64 `json:"best_validation_accuracy"`
 		SGDSteps         int64    `json:"sgd_steps"`
 	}
 	Progress struct {
@@ -72,7 +74,8 @@ func TestFinishedPageAgreesWithTheSummary(t *testing.T) {
 		t.Errorf("the page is of %+v, %s %q", p.Run, p.State, p.Why)
 	}
 	if p.Progress.Round != s.Rounds || p.Progress.VirtualSeconds != s.VirtualSeconds || p.Now.SGDSteps != s.SGDSteps ||
-		*p.Now.TrainingLoss != *s.TrainingLoss || *p.Now.BestTrainingLoss != *s.BestTrainingLoss || p.Outcomes != s.Outcomes {
+		*p.Now.TrainingLoss != *s.TrainingLoss || *p.Now.BestTrainingLoss != *s.BestTrainingLoss ||
+		*p.Now.ValidationLoss != *s.ValidationLoss || *p.Now.BestAccuracy != *s.BestValidationAccuracy || p.Outcomes != s.Outcomes {
 		t.Errorf("the page came to %+v, %+v, %v; the summary to %+v", p.Progress, p.Now, p.Outcomes, s)
 	}
 	if p.Spent.Steps.Useful != float64(s.ClientSteps.Useful) {

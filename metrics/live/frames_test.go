@@ -194,6 +194,28 @@ func TestWhatASnapshotHolds(t *testing.T) {
 	}
 }
 
+// The final model is measured even where its round was none to evaluate; then
+// the curves end with it.
+func TestTheFinalModelIsShown(t *testing.T) {
+	for _, evaluated := range []bool{true, false} {
+		h := quick()
+		r := report(5)
+		if r.Evaluated = evaluated; evaluated {
+			r.ValidationLoss, r.ValidationAccuracy = 1, 0.7
+		}
+		h.Round(Round{Report: r})
+		h.End(End{Completed: true, Final: &Validation{1, 0.7}})
+		f, _ := h.current()
+		s := decode(t, f.full())
+		if got := s["evaluations"].(map[string]any)["round"].([]any); len(got) != 1 || got[0] != 5.0 {
+			t.Errorf("evaluations after rounds %v, want 5", got)
+		}
+		if now := s["now"].(map[string]any); now["validation_loss"] != 1.0 || now["best_validation_accuracy"] != 0.7 {
+			t.Errorf("at the end %v", now)
+		}
+	}
+}
+
 // Of very many tasks and notices a bounded number is held.
 func TestWhatIsHeldIsBounded(t *testing.T) {
 	h := quick()

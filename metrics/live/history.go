@@ -109,7 +109,7 @@ func newEvaluations() evaluations {
 
 func (e *evaluations) add(v evaluation) {
 	e.newest = v
-	if e.best.round == 0 || v.accuracy > e.best.accuracy {
+	if e.best.round == 0 || v.accuracy > e.best.accuracy || math.IsNaN(e.best.accuracy) {
 		e.best = v
 	}
 	if e.seen%e.each == 0 {

@@ -56,6 +56,12 @@ type End struct {
 	Why       string        // it did not complete; empty otherwise
 	Elapsed   time.Duration // wall time
 	Summary   []byte        // summary.json
+	Final     *Validation   // of the final model; nil: it was not measured
+}
+
+// Validation is a model measured on the held-out samples.
+type Validation struct {
+	Loss, Accuracy float64 // NaN: there is none
 }
 
 // Limits of what a hub holds.
@@ -217,11 +223,22 @@ func (h *Hub) End(e End) {
 	if first {
 		h.state.version++
 		h.state.end = &e
+		h.state.final(e.Final)
 	}
 	h.mu.Unlock()
 	if first {
 		h.publish(true)
 	}
+}
+
+// final takes the measures of the final model, which the last round has only
+// where it was one to evaluate.
+func (s *state) final(v *Validation) {
+	if v == nil || s.evaluations.newest.round == s.last.Round {
+		return
+	}
+	s.evaluations.add(evaluation{s.last.Round, s.last.End, v.Loss, v.Accuracy})
+	s.last.ValidationLoss, s.last.ValidationAccuracy = v.Loss, v.Accuracy
 }
 
 // cut shortens a text that is too long to be read on a page.

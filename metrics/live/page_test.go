@@ -72,7 +72,7 @@ func start(ctx context.Context, t testing.TB, c experiment.Config) *running {
 // that it leaves behind, show the numbers of summary.json.
 func TestPageShowsTheRun(t *testing.T) {
 	b := open(t, 1280, 900, false)
-	c := config(t, "pace=40") // about two seconds
+	c := config(t, "pace=40", "stop.rounds=31") // about two seconds; no round to evaluate is the last
 	run := start(t.Context(), t, c)
 	b.do(chromedp.Navigate(run.address))
 	b.until("document.body.dataset.state === 'running' && document.body.dataset.round > 0")

@@ -122,6 +122,7 @@ func (p *problem) live(ctx context.Context, o Options, started time.Time, before
 	}
 	k := t.keepCheckpoints(limit, before)
 	e.checkpoint = k.hooks()
+	t.begin()
 	result, runErr := e.play(ctx, limit, t.observer())
 	k.close()
 	if result == nil { // it never began

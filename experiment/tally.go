@@ -89,6 +89,15 @@ func (t *tally) show(ctx context.Context) (*metrics.Server, error) {
 	return server, nil
 }
 
+// begin tells where the run starts: its first round may take long.
+func (t *tally) begin() {
+	if t.o.Progress != nil {
+		t.told = time.Now()
+		t.progress.Elapsed = t.told.Sub(t.started)
+		t.o.Progress(t.progress)
+	}
+}
+
 // report takes one round. An error (a full disk) ends the run.
 func (t *tally) report(r *round.Report) error {
 	t.last = *r

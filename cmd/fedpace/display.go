@@ -117,7 +117,9 @@ func statusOf(p experiment.Progress) status {
 	} else {
 		add(3, "%s", experiment.VirtualTime(p.VirtualSeconds))
 	}
-	add(4, "K %d", p.LocalSteps)
+	if p.LocalSteps > 0 { // none before the first round
+		add(4, "K %d", p.LocalSteps)
+	}
 	if !math.IsNaN(p.TrainingLoss) {
 		add(2, "loss %.3f", p.TrainingLoss)
 	}

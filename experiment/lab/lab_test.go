@@ -18,7 +18,7 @@ import (
 func small(t testing.TB, task string, sets ...string) experiment.Config {
 	t.Helper()
 	c, err := experiment.Load("", append([]string{
-		"task=" + task, "clients=8", "cohort=3", "schedule.k0=6", "stop.rounds=30", "schedule.window=3", "evaluate.every=10",
+		"task=" + task, "clients=8", "cohort=3", "schedule.k0=6", "stop.rounds=20", "schedule.window=3", "evaluate.every=10",
 		"quadratic={dimension: 6, samples: 10}", "logistic={features: 4, classes: 3, samples: 10}", "out=" + filepath.Join(t.TempDir(), "run"),
 	}, sets...))
 	if err != nil {
@@ -33,7 +33,7 @@ func TestLaboratory(t *testing.T) {
 	for _, task := range []string{"quadratic", "logistic"} {
 		t.Run(task, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "lab")
-			plan := Plan{Config: small(t, task), Schedules: []string{"dsgd", "fixed", "k-step", "eta-rounds", "k-theory", TheoryAhead}, Seeds: 3, Out: dir}
+			plan := Plan{Config: small(t, task), Schedules: []string{"dsgd", "fixed", "k-step", "eta-rounds", "k-theory", TheoryAhead}, Seeds: 2, Out: dir}
 			r, err := Run(t.Context(), plan, experiment.Options{})
 			if err != nil {
 				t.Fatal(err)
@@ -53,7 +53,7 @@ func TestLaboratory(t *testing.T) {
 					t.Errorf("%s ends at F − F* = %v, from %v", name, m.Gap, r.F0-r.Constants.FStar)
 				}
 			}
-			if f, d := r.at("fixed", 1), r.at("dsgd", 1); f.Rounds != 30 || f.Steps != 180 || d.Rounds <= 30 || d.Steps != d.Rounds {
+			if f, d := r.at("fixed", 1), r.at("dsgd", 1); f.Rounds != 20 || f.Steps != 120 || d.Rounds <= 20 || d.Steps != d.Rounds {
 				t.Errorf("fixed does %v rounds and %v steps, dSGD %v and %v", f.Rounds, f.Steps, d.Rounds, d.Steps)
 			}
 			if m := r.at("fixed", 0); m.Gap != r.F0-r.Constants.FStar {
@@ -276,5 +276,34 @@ func TestLaboratoryFromAModel(t *testing.T) {
 	}
 	if near.F0 >= far.F0 || near.Distance >= far.Distance || near.Bounds[0].Measured >= far.Bounds[0].Measured {
 		t.Errorf("from a trained model F₀ = %v, from the origin %v", near.F0, far.F0)
+	}
+}
+
+// The commands of docs/theory.md print what stands there. They take minutes.
+func TestDocsAreReproduced(t *testing.T) {
+	if os.Getenv("FEDPACE_LONG") == "" {
+		t.Skip("runs 140 schedules of 200 rounds; FEDPACE_LONG=1 runs them")
+	}
+	for name, sets := range map[string][]string{
+		"quadratic":  {"task=quadratic"},
+		"small-rate": {"task=quadratic", "schedule.eta0=0.005"},
+		"alike":      {"task=quadratic", "schedule.eta0=0.005", "synthetic.heterogeneity=0"},
+		"logistic":   {"task=logistic"},
+	} {
+		c, err := experiment.Load("", append(sets, "stop.rounds=200"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := Run(t.Context(), Plan{Config: c, Schedules: Schedules, Seeds: 5, Out: t.TempDir()}, experiment.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var table bytes.Buffer
+		if err := r.Write(&table); err != nil {
+			t.Fatal(err)
+		}
+		if want := contents(t, filepath.Join("..", "..", "docs", "theory", name), TableFile); !bytes.Equal(table.Bytes(), want) {
+			t.Errorf("%s: %s\nwant %s", name, &table, want)
+		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 
 	"fedpace/actors/device"
 	"fedpace/coordinator/round"
+	"fedpace/metrics/timeline"
 )
 
 // Split is what clients spent: useful on updates that count, wasted on all
@@ -84,9 +85,8 @@ func newAccounts(p *problem) *accounts {
 // settled takes a task that has its outcome.
 func (a *accounts) settled(e *round.Ended) {
 	took := e.End - e.Start
-	download := min(took, e.Plan.Download)
-	compute := min(took-download, e.Plan.Compute)
-	upload := min(took-download-compute, e.Plan.Upload)
+	parts := timeline.Split(e)
+	download, compute, upload := parts[timeline.Download], parts[timeline.Compute], parts[timeline.Upload]
 
 	// A phase without a length is done as soon as it is reached.
 	done := func(part, whole round.Time, reached bool) float64 {
@@ -98,16 +98,14 @@ func (a *accounts) settled(e *round.Ended) {
 		}
 		return 0
 	}
-	computes := download == e.Plan.Download
-	uploads := computes && compute == e.Plan.Compute
+	uploads := download == e.Plan.Download && compute == e.Plan.Compute
 	bytes := int64(0)
 	if e.Probe || !a.holds {
 		bytes = int64(float64(a.modelBytes) * done(download, e.Plan.Download, true))
 		a.open.down += bytes
 	}
-	steps := int64(0)
-	if !e.Probe { // which computes a loss, and takes no step
-		steps = int64(float64(e.LocalSteps) * done(compute, e.Plan.Compute, computes))
+	steps := timeline.Steps(e, &parts)
+	if !e.Probe { // which only finds a loss
 		bytes += int64(float64(a.modelBytes) * done(upload, e.Plan.Upload, uploads && e.Outcome == round.Accepted))
 	}
 	joules := 0.0

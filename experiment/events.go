@@ -151,12 +151,17 @@ func (k *recorder) tables(r *Results) error {
 		return tables.WriteRounds(w, meta, Reports(r.path(RoundsFile)))
 	})
 	k.clients.End()
-	var class func(int) string
+	class := func(int) string { return "" }
 	if classes := k.p.fleet.Classes(); len(classes) > 1 {
-		class = func(client int) string { return classes[k.p.fleet.Class(client)] }
+		class = func(client int) string {
+			if c.isDevice(client) {
+				return ""
+			}
+			return classes[k.p.fleet.Class(client)]
+		}
 	}
 	return errors.Join(err, r.whole(ClientTable, func(w io.Writer) error {
-		return k.clients.Write(w, meta, class, nil)
+		return k.clients.Write(w, meta, class, c.isDevice)
 	}))
 }
 

@@ -21,7 +21,7 @@ const (
 )
 
 // runFiles are all of them; any one shows that a folder holds a run.
-var runFiles = []string{ConfigFile, RoundsFile, SummaryFile, ModelFile, BestModelFile, PageFile, EventsFile, DevicesFile, RoundsTable, ClientTable, CheckpointFile, PreviousCheckpointFile}
+var runFiles = []string{ConfigFile, RoundsFile, SummaryFile, ModelFile, BestModelFile, PageFile, EventsFile, DevicesFile, RoundsTable, ClientTable, TraceFile, OpenMetricsFile, CheckpointFile, PreviousCheckpointFile}
 
 // ErrHoldsRun is wrapped by the error for a folder that already holds a run.
 var ErrHoldsRun = errors.New("the folder already holds a run")

@@ -159,7 +159,7 @@ func (t *tracer) task(r *timeline.Round, task *timeline.Task) {
 	t.wrote.Tasks++
 	track := t.client(task)
 	values := []*trace.DebugAnnotation{whole("task", int(task.Task)), whole("round", r.Round), whole("K", task.LocalSteps)}
-	if class := t.class(task.Class); class != "" {
+	if class := t.class(task); class != "" {
 		values = append(values, text("class", class))
 	}
 	if took, planned := task.End-task.Start, task.Plan.Total(); took < planned {
@@ -201,18 +201,19 @@ func (t *tracer) client(task *timeline.Task) uint64 {
 	if task.Real {
 		name = fmt.Sprintf("device %d", task.Client)
 	}
-	if class := t.class(task.Class); class != "" {
+	if class := t.class(task); class != "" {
 		name += ", " + class
 	}
 	t.track(&trace.TrackDescriptor{Uuid: track, ParentUuid: clientsTrack, Name: name, SiblingOrderRank: proto.Int32(int32(task.Client))})
 	return track
 }
 
-func (t *tracer) class(number int) string {
-	if number < len(t.run.Classes) {
-		return t.run.Classes[number]
+// class names the class of a simulated client's device; empty: none is known.
+func (t *tracer) class(task *timeline.Task) string {
+	if task.Real || task.Class >= len(t.run.Classes) {
+		return ""
 	}
-	return ""
+	return t.run.Classes[task.Class]
 }
 
 func (t *tracer) begin(at round.Time, e *trace.TrackEvent) {

@@ -24,14 +24,14 @@ type Config struct {
 	Sample  int // tasks a round of the other clients
 	// Real says whether a client is a real device; nil: none is.
 	Real func(client int) bool
-	// Class is the number of a client's device class; nil: all have 0.
+	// Class is the number of a simulated client's device class; nil: all have 0.
 	Class func(client int) int
 }
 
 // Task is a task that is kept.
 type Task struct {
 	round.Ended
-	Class int  // of its client's device
+	Class int  // of a simulated client's device
 	Real  bool // a real device's
 	Slow  bool // among its round's slowest
 }
@@ -154,7 +154,7 @@ func (c *Collector) Open(list []Task) []Task {
 		}
 		last = p.e.Task
 		list = append(list, Task{Ended: *p.e, Real: p.real, Slow: p.slow})
-		if f := c.config.Class; f != nil {
+		if f := c.config.Class; f != nil && !p.real {
 			list[len(list)-1].Class = f(p.e.Client)
 		}
 	}

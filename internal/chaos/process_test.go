@@ -18,7 +18,7 @@ import (
 
 // process is one that a test may kill. It ends with the test at the latest.
 type process struct {
-	t    *testing.T
+	t    testing.TB
 	name string
 	cmd  *exec.Cmd
 	done chan struct{} // closed when it has ended
@@ -39,7 +39,7 @@ func (p *process) said() string {
 	return p.text.String()
 }
 
-func start(t *testing.T, name string, cmd *exec.Cmd) *process {
+func start(t testing.TB, name string, cmd *exec.Cmd) *process {
 	t.Helper()
 	p := &process{t: t, name: name, cmd: cmd, done: make(chan struct{})}
 	cmd.Stdout, cmd.Stderr = p, p
@@ -98,7 +98,7 @@ func (p *process) until(text string, within time.Duration) {
 	}
 }
 
-func fedpace(t *testing.T, args ...string) *process {
+func fedpace(t testing.TB, args ...string) *process {
 	t.Helper()
 	return start(t, "fedpace "+args[0], exec.Command(program, args...))
 }
@@ -118,7 +118,7 @@ func (p *process) fails(want string, within time.Duration) {
 	}
 }
 
-func host(t *testing.T, url string, args ...string) *process {
+func host(t testing.TB, url string, args ...string) *process {
 	t.Helper()
 	return fedpace(t, append([]string{"host", "--nats", url, "--workers", "1"}, args...)...)
 }
@@ -126,11 +126,11 @@ func host(t *testing.T, url string, args ...string) *process {
 // natsServer is a server in a process of its own.
 type natsServer struct {
 	*process
-	t       *testing.T
+	t       testing.TB
 	options serverOptions
 }
 
-func newServer(t *testing.T, o serverOptions) *natsServer {
+func newServer(t testing.TB, o serverOptions) *natsServer {
 	t.Helper()
 	if o.Port == 0 {
 		o.Port = freePort(t)
@@ -176,7 +176,7 @@ func (s *natsServer) forget() {
 	s.options.Store = s.t.TempDir()
 }
 
-func freePort(t *testing.T) int {
+func freePort(t testing.TB) int {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -196,7 +196,7 @@ type result struct {
 	Loss        float64 `json:"validation_loss"`
 }
 
-func resultOf(t *testing.T, dir string) (r result) {
+func resultOf(t testing.TB, dir string) (r result) {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(dir, "summary.json"))
 	if err == nil {
@@ -208,7 +208,7 @@ func resultOf(t *testing.T, dir string) (r result) {
 	return r
 }
 
-func (r result) equals(t *testing.T, want result, how string) {
+func (r result) equals(t testing.TB, want result, how string) {
 	t.Helper()
 	if got, want := fmt.Sprintf("%+v", r), fmt.Sprintf("%+v", want); got != want {
 		t.Errorf("%s:\n got %s\nwant %s", how, got, want)

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -24,6 +25,7 @@ const (
 	RoleDevice      Role = "device"      // one real client
 	RoleHost        Role = "host"        // answers for simulated clients and trains
 	RoleCoordinator Role = "coordinator" // drives runs
+	RoleSite        Role = "site"        // a server through which the devices of one place come
 )
 
 // Authority issues the credentials of a server's users and takes them back. Its
@@ -179,12 +181,12 @@ func (g *Grant) Check() error {
 		if err := CheckDevice(g.ID); err != nil {
 			return err
 		}
-	case RoleHost, RoleCoordinator:
+	case RoleHost, RoleCoordinator, RoleSite:
 		if err := CheckToken(string(g.Role), g.ID); err != nil {
 			return err
 		}
 	default:
-		return fmt.Errorf("bus: %q is not a role (device, host or coordinator)", g.Role)
+		return fmt.Errorf("bus: %q is not a role (device, host, coordinator or site)", g.Role)
 	}
 	if g.Run == "" {
 		return nil
@@ -268,9 +270,13 @@ func (a *Authority) token(pair nkeys.KeyPair, g Grant) (string, error) {
 	c := jwt.NewUserClaims(public)
 	c.Name = string(g.Role) + " " + g.ID
 	signer := a.runs
-	if g.Role == RoleDevice {
+	switch g.Role {
+	case RoleDevice:
 		signer = a.devices
 		c.Limits.Subs, c.Limits.Payload = deviceSubscriptions, deviceMessage
+	case RoleSite:
+		signer = a.devices
+		c.AllowedConnectionTypes = jwt.StringList{jwt.ConnectionTypeLeafnode}
 	}
 	p := permissions(g)
 	c.Pub.Allow, c.Sub.Allow = p.publish, p.subscribe
@@ -377,7 +383,7 @@ func (a *Authority) revoked() (runs, devices jwt.RevocationList, err error) {
 			return nil, nil, err
 		}
 		list := runs
-		if u.Role == RoleDevice {
+		if u.Role == RoleDevice || u.Role == RoleSite {
 			list = devices
 		}
 		for _, k := range u.Keys {
@@ -414,6 +420,7 @@ func (a *Authority) accounts() (*accounts, error) {
 		c.runs.Exports.Add(&jwt.Export{Name: g.name, Subject: jwt.Subject(g.subject), Type: g.kind})
 		c.devices.Imports.Add(&jwt.Import{Name: g.name, Subject: jwt.Subject(g.subject), Account: publics[2], Type: g.kind})
 	}
+	c.devices.Imports.Add(&jwt.Import{Name: "models for sites", Subject: anyModel, LocalSubject: siteModel, Account: publics[2], Type: jwt.Service})
 	var err error
 	c.runs.Revocations, c.devices.Revocations, err = a.revoked()
 	return c, err
@@ -483,6 +490,39 @@ resolver_preload: {
   %s: %s
 }
 `, operator, c.system.Subject, c.system.Subject, system, c.runs.Subject, runs, c.devices.Subject, devices), nil
+}
+
+// SiteConfiguration is what the configuration file of a site's own server needs:
+// a leaf node of the servers at urls, to which the devices of the site connect
+// with their own credentials. It holds no key; creds is the path of the
+// credentials of a RoleSite there.
+func (a *Authority) SiteConfiguration(urls []string, creds string) (string, error) {
+	c, err := a.accounts()
+	if err != nil {
+		return "", err
+	}
+	c.devices.Mappings = jwt.Mapping{anyModel: []jwt.WeightedMapping{{Subject: siteModel}}}
+	c.devices.Imports = nil // of an account that is not here: messages go to the leaf's other end
+	operator, system, _, devices, err := a.tokens(c)
+	if err != nil {
+		return "", err
+	}
+	quoted := make([]string, len(urls))
+	for i, u := range urls {
+		quoted[i] = strconv.Quote(u)
+	}
+	return fmt.Sprintf(`# A site's server of fedpace: its devices, and the way to the runs.
+operator: %s
+system_account: %s
+resolver: MEMORY
+resolver_preload: {
+  %s: %s
+  %s: %s
+}
+leafnodes {
+  remotes: [ { urls: [%s], account: %s, credentials: %q } ]
+}
+`, operator, c.system.Subject, c.system.Subject, system, c.devices.Subject, devices, strings.Join(quoted, ", "), c.devices.Subject, creds), nil
 }
 
 // secure makes a server's options ask for these credentials.

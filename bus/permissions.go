@@ -22,6 +22,10 @@ const (
 	anyModel  = directGet + "*." + root + ".*.model.*.*"
 )
 
+// siteModel is what a site's server makes of a request for a model, since no
+// request to JetStream goes through a leaf node.
+const siteModel = root + ".$2.get.$1.$3.$4"
+
 // gates are all that devices reach of the account in which runs happen.
 var gates = []struct {
 	name    string
@@ -40,13 +44,13 @@ func permissions(g Grant) rights {
 	inbox := InboxPrefix(g.ID) + ".>"
 	switch g.Role {
 	case RoleDevice:
-		run, models := "*", anyModel
+		run, models, stream := "*", anyModel, "*"
 		if g.Run != "" {
-			run, models = g.Run, directGet+modelsStream(g.Run)+"."+anyModelSubject(g.Run)
+			run, models, stream = g.Run, directGet+modelsStream(g.Run)+"."+anyModelSubject(g.Run), modelsStream(g.Run)
 		}
 		client := root + "." + run + ".client." + g.ID + "."
 		return rights{
-			publish:   jwt.StringList{client + verbUpdate + ".*", client + verbJoin, client + verbHeartbeat, models},
+			publish:   jwt.StringList{client + verbUpdate + ".*", client + verbJoin, client + verbHeartbeat, models, root + "." + run + ".get." + stream + ".*.*"},
 			subscribe: jwt.StringList{client + verbTask, inbox},
 		}
 	case RoleHost:
@@ -57,6 +61,15 @@ func permissions(g Grant) rights {
 			},
 			subscribe: jwt.StringList{anyClientSubject("*", verbTask), announceSubject, inbox},
 		}
+	case RoleSite:
+		p := rights{subscribe: jwt.StringList{">"}} // answers to its devices come on inboxes of theirs
+		p.publish = jwt.StringList{root + ".*.get.*.*.*"}
+		for _, gate := range gates {
+			if gate.kind == jwt.Service && gate.subject != anyModel {
+				p.publish = append(p.publish, gate.subject)
+			}
+		}
+		return p
 	default: // a coordinator answers on everybody's inbox and makes streams
 		return rights{
 			publish:   jwt.StringList{">"},

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -17,6 +18,7 @@ import (
 type enrollment struct {
 	keys, out         string
 	host, run         string
+	site, siteServer  string
 	coordinator       bool
 	revoke, renew     bool
 	configuration     bool
@@ -26,7 +28,7 @@ type enrollment struct {
 func enrollCommand() *cobra.Command {
 	var e enrollment
 	c := &cobra.Command{
-		Use:   "enroll ID | --host NAME | --coordinator",
+		Use:   "enroll ID | --host NAME | --coordinator | --site NAME",
 		Short: "Issue or revoke credentials for a device, a host or a coordinator",
 		Long: `Issue the credentials with which a device, a host or a coordinator joins a NATS
 server that asks for them, into a file NAME.creds in the folder of the keys. A
@@ -35,12 +37,16 @@ nothing else. The keys that sign them are made the first time; whoever can read
 them can be anyone. A server of fedpace's own (nats.listen) with the same keys
 knows the credentials, and heeds a revocation within seconds; for another one
 --server-config prints what its configuration must include, to be made anew and
-reloaded (nats-server --signal reload) after a revocation.`,
+reloaded (nats-server --signal reload) after a revocation.
+
+Devices of one site may come through a server of their own there, a leaf node:
+--site-config prints its configuration, and --site the credentials for it.`,
 		Example: `  fedpace enroll pi-1
   fedpace enroll --host box --out /etc/fedpace/box.creds
   fedpace enroll --coordinator --keys deploy/keys
   fedpace enroll --revoke pi-1
-  fedpace enroll --server-config > auth.conf`,
+  fedpace enroll --server-config > auth.conf
+  fedpace enroll --site home && fedpace enroll --site-config tls://server:7422 > site.conf`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			e.stdout, e.complains = c.OutOrStdout(), c.ErrOrStderr()
@@ -59,6 +65,8 @@ reloaded (nats-server --signal reload) after a revocation.`,
 	s.BoolVar(&e.renew, "renew", false, "in place of the credentials that there are, which end")
 	s.BoolVar(&e.revoke, "revoke", false, "end the credentials that there are")
 	s.BoolVar(&e.configuration, "server-config", false, "print what an external nats-server's configuration must include")
+	s.StringVar(&e.site, "site", "", "enroll a site's own server of this name")
+	s.StringVar(&e.siteServer, "site-config", "", "print a site's server's configuration; this is the URL of the leaf nodes' port, several with commas between them")
 	s.StringVar(&e.out, "out", "", "file to write the credentials to")
 	return c
 }
@@ -70,13 +78,20 @@ func (e *enrollment) grant(args []string) (bus.Grant, error) {
 		id = args[0]
 	}
 	g := bus.Grant{Role: bus.RoleDevice, ID: id, Run: e.run, Renew: e.renew}
+	named := id != "" || e.host != "" || e.site != "" || e.coordinator
 	switch {
-	case e.configuration && (id != "" || e.host != "" || e.coordinator || e.revoke || e.renew || e.out != "" || e.run != ""):
-		return g, errors.New("--server-config stands alone, with --keys at most")
+	case (e.configuration || e.siteServer != "") && (named || e.revoke || e.renew || e.out != "" || e.run != "" || e.configuration && e.siteServer != ""):
+		return g, errors.New("--server-config and --site-config stand alone, with --keys at most")
 	case e.configuration:
 		return bus.Grant{}, nil
+	case e.siteServer != "":
+		return bus.Grant{}, bus.CheckURL(e.siteServer)
+	case e.site != "" && (id != "" || e.host != "" || e.coordinator):
+		return g, errors.New("one at a time: an ID, --host, --coordinator or --site")
+	case e.site != "":
+		g.Role, g.ID = bus.RoleSite, e.site
 	case e.host != "" && (id != "" || e.coordinator):
-		return g, errors.New("one at a time: an ID, --host or --coordinator")
+		return g, errors.New("one at a time: an ID, --host, --coordinator or --site")
 	case e.host != "":
 		g.Role, g.ID = bus.RoleHost, e.host
 	case e.coordinator:
@@ -110,8 +125,11 @@ func (e *enrollment) do(g bus.Grant) error {
 		return err
 	}
 	switch {
-	case e.configuration:
+	case e.configuration, e.siteServer != "":
 		text, err := authority.ServerConfiguration()
+		if e.siteServer != "" {
+			text, err = authority.SiteConfiguration(strings.Split(e.siteServer, ","), "site.creds")
+		}
 		if err != nil {
 			return err
 		}

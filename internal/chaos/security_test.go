@@ -158,7 +158,7 @@ func TestServersThatWillNotDo(t *testing.T) {
 		"who is to be enrolled":                   {"enroll"},
 		`device "17" starts with '1'`:             {"enroll", "17"},
 		"--revoke ends credentials":               {"enroll", "pi", "--revoke", "--renew"},
-		"--server-config stands alone":            {"enroll", "pi", "--server-config"},
+		"--site-config stand alone":               {"enroll", "pi", "--server-config"},
 		"one at a time":                           {"enroll", "pi", "--host", "box"},
 		"--workers 0: want at least 1":            {"host", "--nats", s.url(), "--workers", "0"},
 		`--run: bus: it "a.b" holds '.'; letters`: {"host", "--nats", s.url(), "--run", "a.b"},

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
@@ -319,6 +320,31 @@ func TestPageByKeys(t *testing.T) {
 	if unnamed := js[[]string](b, `[...document.querySelectorAll('[role=slider], [role=region], [role=progressbar], section')]
 		.filter(e => !e.getAttribute('aria-label') && !document.getElementById(e.getAttribute('aria-labelledby'))?.textContent).map(e => e.outerHTML.slice(0, 80))`); len(unnamed) > 0 {
 		t.Errorf("without a name: %v", unnamed)
+	}
+	b.quiet(address)
+}
+
+// A pointer over a drawing reads what is below it, also on what has just been
+// drawn anew.
+func TestPageByPointer(t *testing.T) {
+	b := open(t, 1280, 900, false)
+	hub, address := serveHub(t, "demo")
+	b.do(chromedp.Navigate(address))
+	b.until("document.body.dataset.round > 0")
+	for id, want := range map[string]string{"loss": "window", "times": "rounds", "timeline": "download"} {
+		js[any](b, fmt.Sprintf("document.getElementById('%s').scrollIntoView({block: 'center'})", id))
+		box := js[[]float64](b, fmt.Sprintf("(r => [r.left, r.top, r.width, r.height])(document.querySelector('#%s .plot > svg').getBoundingClientRect())", id))
+		b.do(chromedp.MouseEvent(input.DispatchMouseEventTypeMouseMoved, box[0]+box[2]/2, box[1]+box[3]/2))
+		reading := fmt.Sprintf("document.querySelector('#%s .reading').innerText", id)
+		b.until(fmt.Sprintf("%s.includes('%s')", reading, want))
+		before := js[string](b, reading)
+		hub.Notice("something new on " + id)
+		b.until(fmt.Sprintf("document.getElementById('notice-list').innerText.includes('something new on %s')", id))
+		if after := js[string](b, reading); after != before {
+			t.Errorf("%s reads %q, after a frame %q", id, before, after)
+		}
+		b.do(chromedp.MouseEvent(input.DispatchMouseEventTypeMouseMoved, 1, 1))
+		b.until(fmt.Sprintf("%s !== %q", reading, before))
 	}
 	b.quiet(address)
 }

@@ -232,6 +232,23 @@ func TestTablesOfTheDocs(t *testing.T) {
 			}
 		}
 	}
+	c, err := experiment.Load("", []string{"task=quadratic"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	advice, err := Advise(c, Nothing(), 6)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var table bytes.Buffer
+	if err := advice.Write(&table); err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(table.String()) {
+		if line = strings.TrimSpace(line); !strings.Contains(page, line) {
+			t.Errorf("docs/theory.md lacks %q of fedpace theory --points 6", line)
+		}
+	}
 	for _, e := range theory.Errata() {
 		if !strings.Contains(page, "| "+e.Place+" | ") {
 			t.Errorf("docs/theory.md does not speak of %s", e.Place)

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"iter"
 	"math"
+	"os"
+	"regexp"
 	"slices"
 	"testing"
 
@@ -235,4 +237,23 @@ func BenchmarkWriteRounds(b *testing.B) {
 		}
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(len(reports)), "ns/round")
+}
+
+// docs/results.md has the columns as the files do.
+func TestTheColumnsAreDocumented(t *testing.T) {
+	page, err := os.ReadFile("../../docs/results.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range []string{columns[Round](), columns[Client]()} {
+		var list map[string]about
+		if err := json.Unmarshal([]byte(text), &list); err != nil {
+			t.Fatal(err)
+		}
+		for name, a := range list {
+			if line := regexp.MustCompile("(?m)^\\| `" + name + "` \\| [a-z0-9 ]+ \\| " + regexp.QuoteMeta(a.Meaning) + " \\| " + a.Unit + " \\|$"); !line.Match(page) {
+				t.Errorf("%s (%s, %s) is not in docs/results.md", name, a.Meaning, a.Unit)
+			}
+		}
+	}
 }

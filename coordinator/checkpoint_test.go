@@ -26,9 +26,11 @@ import (
 // scene is a server with a host, on which runs are played one after another.
 type scene struct {
 	lab     *lab
-	fleet   *device.Fleet
+	fleet   *device.Fleet // of the run: one of those below
 	kernel  string
 	connect func() *bus.Conn
+
+	leaving, staying *device.Fleet
 }
 
 func newScene(t *testing.T) *scene {
@@ -38,7 +40,8 @@ func newScene(t *testing.T) *scene {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { server.Close() })
-	s := &scene{lab: newLab(t), fleet: ruleFleet(t)}
+	s := &scene{lab: newLab(t), leaving: ruleFleet(t), staying: stayingFleet(t)}
+	s.fleet = s.leaving
 	if s.kernel, err = learn.SelectKernel(); err != nil {
 		t.Fatal(err)
 	}
@@ -124,6 +127,7 @@ func (s *scene) anyRules(t *rapid.T) (c round.Config, algorithm string) {
 	if rapid.Bool().Draw(t, "time") {
 		c.Stop.Time = round.Time(rapid.IntRange(1, 8).Draw(t, "seconds")) * second
 	}
+	s.fleet = haste(t, &c, s.staying, s.leaving)
 	return c, rapid.SampledFrom(algorithms).Draw(t, "algorithm")
 }
 

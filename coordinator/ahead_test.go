@@ -1,0 +1,44 @@
+package coordinator_test
+
+import (
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"fedpace/actors/device"
+	"fedpace/coordinator/fairshare"
+	"fedpace/coordinator/round"
+)
+
+// stayingFleet is that of the rules, of clients that stay until they are done:
+// so no task is shorter than two transfers.
+func stayingFleet(t testing.TB) *device.Fleet {
+	t.Helper()
+	fleet, err := device.NewFleet(device.Config{
+		DownloadMbps: 20, UploadMbps: 5, SecondsPerStep: 0.03, StepStd: 0.02,
+		Availability: device.Availability{Model: "markov", OnSeconds: 3, OffSeconds: 2},
+	}, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fleet
+}
+
+// haste draws what a run does about plans and transfers: waits for each plan,
+// lets events run ahead of them, or shares the server.
+func haste(t *rapid.T, c *round.Config, staying, leaving *device.Fleet) *device.Fleet {
+	switch rapid.IntRange(0, 2).Draw(t, "haste") {
+	case 1:
+		c.Soonest = round.Time(staying.Soonest(ruleBits))
+		return staying
+	case 2:
+		down, _ := fairshare.Need(ruleBits, 30)
+		up, _ := fairshare.Need(ruleBits, 12)
+		c.Server = round.Server{Download: down, Upload: up}
+		c.Leaves = func(client int, at round.Time) (round.Time, bool) {
+			gone, ok := leaving.Leaves(client, int64(at))
+			return round.Time(gone), ok
+		}
+	}
+	return leaving
+}

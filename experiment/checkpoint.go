@@ -40,7 +40,8 @@ type keeper struct {
 	asked  chan struct{} // ends those who listen
 	listen sync.WaitGroup
 
-	spoilt bool // the newest file is not one to go back to
+	spoilt bool       // the newest file is not one to go back to
+	last   checkpoint // its memory is used again
 }
 
 // maxShare is the most of a run's wall time that checkpoints may take.
@@ -87,10 +88,12 @@ func (k *keeper) save(s *coordinator.State) error {
 	if err != nil {
 		return err
 	}
-	c := &checkpoint{
-		head: k.head, state: *s, best: k.tally.best,
-		body: checkpointBody{Limit: int64(k.limit), Outputs: sizes, Tally: k.tally.save()},
-	}
+	c := &k.last
+	c.head, c.state, c.best = k.head, *s, k.tally.best
+	c.body.Limit, c.body.Outputs, c.body.Tally = int64(k.limit), sizes, k.tally.save()
+	defer func() { // nothing of the run is held longer than it holds it itself
+		c.state, c.best, c.body.State, c.body.Tally = coordinator.State{}, nil, coordinator.State{}, savedTally{}
+	}()
 	if err := k.results.replaceCheckpoint(c, !k.spoilt); err != nil {
 		return fmt.Errorf("results: checkpoint: %w", err)
 	}

@@ -12,6 +12,7 @@ import (
 	"io"
 	"math"
 	"os"
+	"slices"
 
 	"fedpace/coordinator"
 	"fedpace/coordinator/aggregate"
@@ -100,8 +101,13 @@ func (c *checkpoint) pack() {
 	b.State.Models, b.State.Server, b.State.Variates, b.State.Machine.StepsDone = nil, nil, nil, nil
 	done := c.state.Machine.StepsDone
 	b.Clients = len(done)
-	b.Stepped, b.Steps = b.Stepped[:0], b.Steps[:0]
-	last := 0
+	stepped, last := 0, 0
+	for _, steps := range done {
+		if steps != 0 {
+			stepped++
+		}
+	}
+	b.Stepped, b.Steps = slices.Grow(b.Stepped[:0], stepped), slices.Grow(b.Steps[:0], stepped)
 	for client, steps := range done {
 		if steps != 0 {
 			b.Stepped, b.Steps = append(b.Stepped, uint32(client-last)), append(b.Steps, steps)

@@ -12,6 +12,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -437,7 +438,7 @@ func TestADamagedCheckpointIsNotKept(t *testing.T) {
 	if err := os.WriteFile(newest, []byte(checkpointMagic), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	stopAt(t, 1, func(ctx context.Context, o Options) error { _, err := Resume(ctx, dir, o); return err })
+	stopAt(t, 14, func(ctx context.Context, o Options) error { _, err := Resume(ctx, dir, o); return err })
 	if kept, err := os.ReadFile(previous); err != nil || !bytes.Equal(kept, good) {
 		t.Errorf("the checkpoint before the damaged one is not kept: %v", err)
 	}
@@ -462,12 +463,15 @@ func TestACheckpointThatCannotBeWritten(t *testing.T) {
 	stopAt(t, 5, func(ctx context.Context, o Options) error { _, err := Run(ctx, c, o); return err })
 	in := filepath.Join(c.Out, unfinishedCheckpoint)
 	wishes := make(chan os.Signal, 1)
+	wish := sync.OnceFunc(func() {
+		if err := os.MkdirAll(filepath.Join(in, "in the way"), 0o777); err != nil {
+			t.Error(err)
+		}
+		wishes <- os.Interrupt
+	})
 	_, err := Resume(t.Context(), c.Out, Options{Version: "v", Checkpoint: wishes, Progress: func(p Progress) {
-		if p.Round == 6 {
-			if err := os.MkdirAll(filepath.Join(in, "in the way"), 0o777); err != nil {
-				t.Error(err)
-			}
-			wishes <- os.Interrupt
+		if p.Round > 8 {
+			wish()
 		}
 	}})
 	if err == nil || !strings.Contains(err.Error(), "results: checkpoint: ") || errors.Is(err, context.Canceled) {

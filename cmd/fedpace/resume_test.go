@@ -167,7 +167,7 @@ func TestStoppedRunsGoOn(t *testing.T) {
 		if err := c.Start(); err != nil {
 			t.Fatal(err)
 		}
-		rows = waitForRows(t, out, rows+3)
+		waitForRows(t, out, rows+3)
 		for _, other := range [][]string{append(mortalArgs(sets, out), "--force"), {"resume", out}} {
 			if _, stderr, exit := finish(t, fedpace(t, other...)); exit != 1 || !strings.Contains(stderr, "its run is still going on, process ") || strings.Count(stderr, "\n") != 1 {
 				t.Errorf("%s in the folder of a run that goes on: exit %d, %q", other[0], exit, stderr)

@@ -5,7 +5,6 @@ package chaos
 import (
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"path/filepath"
 	"testing"
 	"time"
@@ -14,12 +13,12 @@ import (
 // The coordinator dies, and "fedpace resume" goes on with the same hosts.
 func TestKill9OfTheCoordinator(t *testing.T) {
 	t.Parallel()
-	trials, kills := 1, 2
-	if os.Getenv("FEDPACE_LONG") != "" {
-		trials, kills = 9, 3
+	trials, kills, some := 1, 2, courses[1:3]
+	if long() {
+		trials, kills, some = 9, 3, courses // 108 in all
 	}
 	for trial := range trials {
-		for _, c := range courses {
+		for _, c := range some {
 			t.Run(fmt.Sprint(c.name, trial), func(t *testing.T) {
 				t.Parallel()
 				want := c.undisturbed(t)

@@ -25,7 +25,12 @@ func TestMain(m *testing.M) {
 // A line is measured in a process of its own.
 func TestALineInItsOwnProcess(t *testing.T) {
 	all := lines()
-	const number = 0 // 10,000 clients, 500 rounds of 1,000
+	number := 0 // the shortest
+	for i, l := range all {
+		if l.cohort*l.rounds < all[number].cohort*all[number].rounds {
+			number = i
+		}
+	}
 	m, err := all[number].measure(t.Context(), number, 1)
 	if err != nil {
 		t.Fatal(err)

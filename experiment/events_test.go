@@ -245,3 +245,52 @@ func TestLogAndTablesGoOn(t *testing.T) {
 		}
 	}
 }
+
+// A real device has its number behind the simulated clients', no class of the
+// fleet, and all of its tasks in the log.
+func TestDevicesInLogAndTables(t *testing.T) {
+	c := uneven(t, "events.sample=0", "train=true", "devices.names=[pi-1, pi-2]", "nats.listen=127.0.0.1:0")
+	p, err := prepare(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	results, err := CreateResults(c.Out, p.config, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	k, err := newRecorder(p, Options{}, 0)
+	if err == nil {
+		err = k.open(results)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan := round.Plan{Download: 1e9, Compute: 2e9, Upload: 1e9}
+	for i, e := range []round.Ended{
+		{Client: 3, LocalSteps: 8, End: 4e9, Plan: plan},
+		{Client: 200, LocalSteps: 8, End: 4e9, Plan: plan},
+		{Client: 201, LocalSteps: 8, Outcome: round.Lost, End: 120e9},
+	} {
+		e.Task = uint64(i + 1)
+		k.settled(&e)
+	}
+	report := round.Report{Round: 1, End: 120e9, TrainingLoss: math.NaN(), ValidationLoss: math.NaN(), ValidationAccuracy: math.NaN()}
+	if _, err := k.report(&report); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(results.Round(&report), k.tables(results), results.Close()); err != nil {
+		t.Fatal(err)
+	}
+	_, rounds := logOf(t, c.Out)
+	if tasks := rounds[0].Tasks; len(tasks) != 3 || tasks[0].Real || !tasks[1].Real || !tasks[2].Real || tasks[2].Outcome != round.Lost {
+		t.Errorf("%+v", tasks)
+	}
+	rows := readTable[tables.Client](t, c.Out, ClientTable)
+	if len(rows) != 3 || rows[0].Real || rows[0].Class == "" || !rows[1].Real || rows[1].Class != "" || rows[1].StepsUseful != 8 {
+		t.Errorf("%+v", rows)
+	}
+	if last := rows[len(rows)-1]; last.Client != 201 || last.Lost != 1 || last.StepsWasted != 0 || last.WaitingWasted != 120 {
+		t.Errorf("%+v", last)
+	}
+}

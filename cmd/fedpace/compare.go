@@ -41,7 +41,7 @@ on with the same command. The schedules are
 			result, err := p.compare(c.Context(), config, schedules, f.options(show))
 			show.close()
 			if err != nil {
-				return interrupted(err, config.Out, true)
+				return interruptedComparison(err, config.Out)
 			}
 			print := func() error { return result.WriteTable(c.OutOrStdout()) }
 			if f.json {

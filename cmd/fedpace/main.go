@@ -92,6 +92,11 @@ func interrupted(err error, out string, kept bool) error {
 	return interruption(err, "what was done is in "+out)
 }
 
+// interruptedComparison is interrupted for several runs.
+func interruptedComparison(err error, out string) error {
+	return interruption(err, "what was done is in "+out+", the same command goes on")
+}
+
 // interruptedRun is interrupted for a run, which can be resumed.
 func interruptedRun(err error, out string, kept bool) error {
 	if !kept {

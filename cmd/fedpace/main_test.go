@@ -114,7 +114,7 @@ func TestMistakes(t *testing.T) {
 		{"a run that fails twice", []string{"run"}, errors.Join(errors.New("diverged"), errors.New("disk full")), 1, `fedpace: diverged; disk full`},
 		{"a run that fails twice by one cause", []string{"run"}, errors.Join(errors.New("disk full"), errors.New("disk full")), 1, `fedpace: disk full`},
 		{"an interruption before anything", []string{"run"}, fmt.Errorf("preparing: %w", context.Canceled), 130, `fedpace: interrupted: nothing was written`},
-		{"an interrupted comparison", []string{"compare"}, fmt.Errorf("compare: fixed: %w", context.Canceled), 130, `fedpace: interrupted: what was done is in runs/demo`},
+		{"an interrupted comparison", []string{"compare"}, fmt.Errorf("compare: fixed: %w", context.Canceled), 130, `fedpace: interrupted: what was done is in runs/demo, the same command goes on`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Chdir(t.TempDir())

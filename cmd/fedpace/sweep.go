@@ -48,7 +48,7 @@ func (f *sweepFlags) sweep(c *cobra.Command, p program, shared *flags, config ex
 	cells, err := p.sweep(c.Context(), s, shared.options(show))
 	show.close()
 	if err != nil {
-		return interrupted(err, config.Out, true)
+		return interruptedComparison(err, config.Out)
 	}
 	table := experiment.NewSweepTable(s, cells)
 	print := func() error { return table.Write(c.OutOrStdout()) }

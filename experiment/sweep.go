@@ -291,7 +291,7 @@ func (c *Cell) sameRun() bool {
 	if mine.Clients == 0 {
 		mine.Clients = found.Clients
 	}
-	mine.Theory.take(found.Theory)
+	mine.Theory.Take(found.Theory)
 	return bytes.Equal(mine.YAML(), found.YAML())
 }
 

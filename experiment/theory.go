@@ -98,8 +98,8 @@ func (p *problem) settleTheory() error {
 	return nil
 }
 
-// take fills in what is not set, as a run does.
-func (t *Theory) take(found Theory) {
+// Take fills in what is not set, as a run does with what it calculates.
+func (t *Theory) Take(found Theory) {
 	for _, s := range []struct{ to, from **float64 }{{&t.L, &found.L}, {&t.Mu, &found.Mu}, {&t.G, &found.G}, {&t.FStar, &found.FStar}} {
 		if *s.to == nil {
 			*s.to = *s.from

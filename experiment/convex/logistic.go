@@ -253,18 +253,23 @@ func (l *logistic) hessian(h *mat.SymDense, c int, x []float64, weight float64, 
 		p[l.labels[c][i]]++
 		copy(wide, l.rows[c][i*f:][:f])
 		for y := range k {
-			for z := range k {
+			for z := y; z < k; z++ {
 				e := -p[y] * p[z]
 				if y == z {
 					e += p[y]
 				}
 				e *= weight / float64(n)
 				for a, u := range wide {
-					at := index(y, a)
-					for b, v := range wide {
-						if to := index(z, b); to >= at { // the upper triangle is what is kept
-							raw.Data[at*raw.Stride+to] += e * u * v
+					from, row := 0, index(y, a)
+					if y == z {
+						from = a
+					}
+					for b := from; b <= f; b++ {
+						i, j := row, index(z, b)
+						if i > j { // the upper triangle is what is kept
+							i, j = j, i
 						}
+						raw.Data[i*raw.Stride+j] += e * u * wide[b]
 					}
 				}
 			}

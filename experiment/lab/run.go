@@ -47,6 +47,10 @@ func Run(ctx context.Context, p Plan, o experiment.Options) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
+	k := of.Constants(widen(make([]float64, len(start)), start), p.Config.Cohort)
+	for i := range cells {
+		cells[i].config.Theory.Take(experiment.Theory{L: &k.L, Mu: &k.Mu, G: &k.G, FStar: &k.FStar})
+	}
 	traces := make([]trace, len(cells))
 	var telling sync.Mutex
 	done := 0

@@ -130,8 +130,16 @@ func writeExport(c *cobra.Command, dir, out, name string, write func(io.Writer) 
 	return out, writeFile(out, write)
 }
 
-// writeFile writes a file that is there wholly or not at all.
+// writeFile writes a file that is there wholly or not at all. A pipe or a device
+// is written to.
 func writeFile(path string, write func(io.Writer) error) error {
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+		f, err := os.OpenFile(path, os.O_WRONLY, 0)
+		if err != nil {
+			return err
+		}
+		return errors.Join(write(f), f.Close())
+	}
 	if info, err := os.Stat(filepath.Dir(path)); err != nil || !info.IsDir() {
 		return fmt.Errorf("%s cannot be written: there is no folder %s", path, filepath.Dir(path))
 	}

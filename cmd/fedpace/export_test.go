@@ -69,6 +69,7 @@ func TestMistakesOfExports(t *testing.T) {
 		{[]string{"export", "openmetrics", "nowhere"}, statusFailure, "fedpace: nowhere holds no run: it has no config.yaml\n"},
 		{[]string{"export", "perfetto", "nowhere"}, statusFailure, "fedpace: nowhere holds no run: it has no config.yaml\n"},
 		{[]string{"export", "perfetto", dir, "-o", "no/such/folder"}, statusFailure, "fedpace: no/such/folder cannot be written: there is no folder no/such\n"},
+		{[]string{"export", "perfetto", dir, "-o", dir}, statusFailure, "fedpace: open " + dir + ": is a directory\n"},
 		{[]string{"export", "parquet", dir}, statusUsage, "fedpace: unknown command \"parquet\" for \"fedpace export\" (see fedpace export --help)\n"},
 	} {
 		var stdout, stderr bytes.Buffer

@@ -216,12 +216,6 @@ var elsewhere = []string{"name", "data", "out", "http", "pace", "checkpoint.seco
 
 // fits says in what a checkpoint's run is not the one that is to go on.
 func (h checkpointHead) fits(run checkpointHead) error {
-	switch {
-	case h.Data != run.Data:
-		return fmt.Errorf("%w: it is of other data (digest %.12s, the run's is %.12s)", ErrForeign, digestName(h.Data), digestName(run.Data))
-	case h.Kernel != run.Kernel:
-		return fmt.Errorf("%w: it is of the kernel class %s, and this machine has %s: the bits would change", ErrForeign, h.Kernel, run.Kernel)
-	}
 	theirs, err := configOf(h.Config)
 	if err != nil {
 		return fmt.Errorf("%w: its configuration cannot be read: %w", ErrForeign, err)
@@ -237,7 +231,13 @@ func (h checkpointHead) fits(run checkpointHead) error {
 		}
 	}
 	if len(other) > 0 {
-		return fmt.Errorf("%w: it is of another configuration: %s", ErrForeign, strings.Join(other, "; "))
+		return fmt.Errorf("%w: it is of another configuration: %s (change config.yaml back, or start again with run --force)", ErrForeign, strings.Join(other, "; "))
+	}
+	switch {
+	case h.Data != run.Data:
+		return fmt.Errorf("%w: it is of other data (digest %.12s, the run's is %.12s)", ErrForeign, digestName(h.Data), digestName(run.Data))
+	case h.Kernel != run.Kernel:
+		return fmt.Errorf("%w: it is of the kernel class %s, and this machine has %s: the bits would change", ErrForeign, h.Kernel, run.Kernel)
 	}
 	return nil
 }

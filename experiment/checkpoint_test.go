@@ -427,6 +427,36 @@ func TestFoldersOfStoppedRuns(t *testing.T) {
 	}
 }
 
+// A checkpoint is this run's when its bits are; where the run is changes none.
+func TestForeignCheckpoints(t *testing.T) {
+	with := func(sets ...string) string {
+		c, err := Load("", sets)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(c.YAML())
+	}
+	run := checkpointHead{Config: with(), Data: "d1", Kernel: "avx2"}
+	for _, x := range []struct {
+		name string
+		head checkpointHead
+		want string // "": it fits
+	}{
+		{"its own", run, ""},
+		{"of another place and pace", checkpointHead{with("out=elsewhere", "http=localhost:0", "pace=3", "checkpoint.seconds=7", "name=other"), "d1", "avx2", "v"}, ""},
+		{"with the data moved", checkpointHead{with("data=other.parquet", "clients=3000"), "d1", "avx2", "v"}, ""},
+		{"of another seed", checkpointHead{with("seed=7"), "d2", "avx2", "v"}, "seed is 7, the run's 1 (change config.yaml back"},
+		{"of other data", checkpointHead{run.Config, "d2", "avx2", "v"}, "other data (digest d2, the run's is d1)"},
+		{"of another kernel", checkpointHead{run.Config, "d1", "neon", "v"}, "the kernel class neon, and this machine has avx2"},
+		{"with keys of a later version", checkpointHead{run.Config + "later: 1\n", "d1", "avx2", "v"}, "its configuration cannot be read"},
+	} {
+		err := x.head.fits(run)
+		if (err == nil) != (x.want == "") || err != nil && (!errors.Is(err, ErrForeign) || !strings.Contains(err.Error(), x.want)) {
+			t.Errorf("a checkpoint %s: %v, want %q", x.name, err, x.want)
+		}
+	}
+}
+
 // A damaged checkpoint never takes the place of the good one before it.
 func TestADamagedCheckpointIsNotKept(t *testing.T) {
 	dir := pausedTwice(t)

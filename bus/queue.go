@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
+	"net"
 	"slices"
 	"sync"
 	"time"
@@ -293,6 +295,11 @@ func retriable(err error) bool {
 		if errors.Is(err, passing) {
 			return true
 		}
+	}
+	// A write to a connection that broke a moment ago, of which NATS does not know.
+	var broken *net.OpError
+	if errors.As(err, &broken) || errors.Is(err, io.EOF) {
+		return true
 	}
 	// A cluster that has just started, is between two leaders, or has too few
 	// servers for the moment.

@@ -70,6 +70,7 @@ func madeUpName() string {
 
 const (
 	heardAtOnce = 256              // announcements that wait; more are repeats
+	againAfter  = 5 * time.Second  // that a run whose service failed is served again
 	forgotten   = 10 * time.Minute // of silence after which nobody expects a run back
 )
 
@@ -91,8 +92,10 @@ type served struct {
 	over  bool // the coordinator says so
 
 	// Once it has ended:
-	done bool
-	err  error // why; nil: it was stopped
+	done    bool
+	err     error // why; nil: it was stopped
+	refused bool  // this machine cannot serve it
+	ended   time.Time
 }
 
 func (s *service) serve(ctx context.Context) error {
@@ -143,7 +146,7 @@ func (s *service) serve(ctx context.Context) error {
 func (s *service) hear(ctx context.Context, a bus.Announcement) {
 	r := s.runs[a.Run]
 	switch {
-	case r != nil && r.stamp == a.Stamp && !a.Over:
+	case r != nil && r.stamp == a.Stamp && !a.Over && !(r.done && !r.refused && time.Since(r.ended) > againAfter):
 		r.last = time.Now()
 	case r != nil && (a.Over || !r.done): // over, or another one of this name
 		r.over = a.Over
@@ -166,7 +169,7 @@ func (s *service) hear(ctx context.Context, a bus.Announcement) {
 
 // finished takes the end of a run's service; true: it is this service's end.
 func (s *service) finished(r *served) bool {
-	r.done = true
+	r.done, r.ended = true, time.Now()
 	if r.over {
 		s.options.Notice(fmt.Sprintf("Run %s is over.", r.run))
 	}
@@ -177,7 +180,7 @@ func (s *service) finished(r *served) bool {
 	}
 	// It stays among the runs, so that it is not tried again every second.
 	s.options.Notice(fmt.Sprintf("Run %s is not served: %v.", r.run, r.err))
-	return s.options.Once
+	return s.options.Once && r.refused
 }
 
 // forget ends the service of runs that nobody has spoken of for long.
@@ -217,6 +220,7 @@ func (s *service) take(ctx context.Context, r *served) (err error) {
 	}
 	p, lacks, err := hostProblem(info, s.options.Data)
 	if err != nil {
+		r.refused = true
 		return err
 	}
 	defer func() { err = errors.Join(err, p.Close()) }()

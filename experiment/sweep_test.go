@@ -107,6 +107,7 @@ func TestASweepResumes(t *testing.T) {
 func TestACutCellGoesOn(t *testing.T) {
 	s := smallSweep(t)
 	s.Grids, s.Schedules, s.Seeds = nil, []string{"k-rounds"}, 1
+	s.Sets = append(s.Sets, "pace=8") // 5 virtual seconds are slow enough to be stopped
 	whole, err := RunSweep(t.Context(), s, Options{})
 	if err != nil {
 		t.Fatal(err)

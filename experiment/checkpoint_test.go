@@ -253,7 +253,7 @@ func TestTheTallyIsSavedWhole(t *testing.T) {
 func pausing(t *testing.T, sets ...string) Config {
 	t.Helper()
 	c, err := Load("", append([]string{
-		"task=femnist", "train=false", "clients=20", "cohort=4", "compute.std=0.01", "stop.rounds=25", "pace=100", "checkpoint.seconds=1000",
+		"task=femnist", "train=false", "clients=20", "cohort=4", "compute.std=0.01", "stop.rounds=25", "pace=40", "checkpoint.seconds=1000",
 		"out=" + filepath.Join(t.TempDir(), "run"),
 	}, sets...))
 	if err != nil {
@@ -339,6 +339,7 @@ func TestFoldersOfStoppedRuns(t *testing.T) {
 			return bytes.Replace(b, []byte(old), []byte(new), 1)
 		})
 	}
+	set(paused, "pace: 40", "pace: 0")
 	for _, x := range []struct {
 		name    string
 		happens func(dir string)
@@ -346,7 +347,7 @@ func TestFoldersOfStoppedRuns(t *testing.T) {
 		refused string // "": it goes on
 	}{
 		{"nothing", func(string) {}, "The run goes on after round ", ""},
-		{"pace changes", func(dir string) { set(dir, "pace: 100", "pace: 0") }, "goes on after", ""},
+		{"pace changes", func(dir string) { set(dir, "pace: 0", "pace: 90") }, "goes on after", ""},
 		{"the newest is cut", func(dir string) { change(dir, CheckpointFile, cut) }, "truncated", ""},
 		{"the newest is damaged", func(dir string) { change(dir, CheckpointFile, flip) }, "damaged: its checksum", ""},
 		{"the newest is gone", func(dir string) { remove(dir, CheckpointFile) }, "goes on after", ""},
@@ -537,8 +538,8 @@ func TestWallTimeAddsUp(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// 25 rounds at a hundredth of their virtual time, some 0.5 s, in two parts.
-	if all := r.Summary.VirtualSeconds / 100; r.Summary.WallSeconds < 0.9*all || r.Summary.WallSeconds <= first.WallSeconds {
+	// 25 rounds at a fortieth of their virtual time, some 1.2 s, in two parts.
+	if all := r.Summary.VirtualSeconds / c.Pace; r.Summary.WallSeconds < 0.9*all || r.Summary.WallSeconds <= first.WallSeconds {
 		t.Errorf("%v s, then %v s, for %v s of paced rounds", first.WallSeconds, r.Summary.WallSeconds, all)
 	}
 }

@@ -87,7 +87,7 @@ func Connect(ctx context.Context, c ConnConfig) (*Conn, error) {
 		nats.NoCallbacksAfterClientClose(),
 		nats.SkipSubjectValidation(), // subjects.go makes them
 	}
-	target := ""
+	var target string
 	switch {
 	case c.Server != nil && c.URL != "":
 		return nil, errors.New("bus: a connection is either to a server in this process or to a URL, not both")

@@ -48,6 +48,9 @@ func (e *engine) start(ctx context.Context, o Options) (err error) {
 	if err != nil {
 		return err
 	}
+	if c := &e.p.config; c.Train && len(c.Devices.Names) > 0 && !e.external && o.Replay == "" {
+		return errUnreachable
+	}
 	to.Notice = o.Notice
 	to.Name = "coordinator of " + e.p.config.Name
 	if e.conn, err = bus.Connect(ctx, to); err != nil {

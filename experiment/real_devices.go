@@ -63,9 +63,6 @@ func (e *engine) realDevices(ctx context.Context) (*coordinator.Devices, error) 
 	if v.Replay {
 		return v, nil
 	}
-	if !e.external {
-		return nil, errUnreachable
-	}
 	to := e.to
 	to.Name = "devices of " + c.Name
 	var err error

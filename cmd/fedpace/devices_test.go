@@ -339,12 +339,12 @@ func same(t *testing.T, a, b string) bool {
 // A device that is killed over its task is lost, and the round closes. It was
 // heard of before, so its task ends 2 virtual seconds after it was given.
 func TestADeviceThatDiesIsLost(t *testing.T) {
-	s := newSite(t, 1, 800, 2, "devices: {names: [pi1, pi2], liveness_seconds: 2}\n")
+	s := newSite(t, 1, 4000, 2, "devices: {names: [pi1, pi2], liveness_seconds: 2}\n")
 	_, one := s.actor("pi1")
 	victim, two := s.actor("pi2")
 	one.await(t, "Joined run mixed as client 200")
 	two.await(t, "Joined run mixed as client 201")
-	time.Sleep(300 * time.Millisecond) // 800 steps take longer
+	time.Sleep(300 * time.Millisecond) // 4000 steps take a second and more
 	if err := victim.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}

@@ -19,6 +19,7 @@ type paperFlags struct {
 	plan  paper.Plan
 	tasks []string
 	data  []string
+	files []string
 	from  string
 	dry   bool
 	quiet bool
@@ -41,6 +42,7 @@ some tasks, one seed, or --scale.`,
 		Example: `  fedpace paper --timing
   fedpace paper --tasks sent140 --data sent140=tweets.csv.gz --set sent140.min_tweets=3 --set clients=all --seeds 1
   fedpace paper --tasks femnist --data femnist=femnist.fedpace --schedules fixed,k-rounds,k-error,k-step --seeds 1
+  fedpace paper --tasks femnist --config pi4.yaml --timing
   fedpace paper --from docs/paper/femnist`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return f.run(c) },
@@ -53,6 +55,7 @@ some tasks, one seed, or --scale.`,
 	s.IntVar(&f.plan.Rounds, "rounds", f.plan.Rounds, "rounds of K-eta-fixed, whose virtual time every schedule gets")
 	s.Float64Var(&f.plan.Scale, "scale", f.plan.Scale, "shorten the rounds, as in 0.1; every figure says so")
 	s.StringArrayVar(&f.data, "data", nil, "data of a task, as in femnist=PATH; may be repeated (else synthetic)")
+	s.StringArrayVar(&f.files, "config", nil, "`FILE` that the runs of its task start from, as fedpace calibrate --out writes it; may be repeated")
 	s.StringArrayVar(&f.plan.Sets, "set", nil, "set a key of every run, as in evaluate.every=200; may be repeated")
 	s.BoolVar(&f.plan.Timing, "timing", false, "train nothing: Table 4's cells that need no loss")
 	s.StringVar(&f.plan.Out, "out", f.plan.Out, "folder of the runs, tables and figures")
@@ -115,6 +118,17 @@ func (f *paperFlags) cells(c *cobra.Command) ([]paper.Cell, error) {
 		}
 		f.plan.Data[experiment.Task(task)] = path
 	}
+	f.plan.Configs = map[experiment.Task]string{}
+	for _, path := range f.files {
+		base, err := experiment.Load(path, nil)
+		if err != nil {
+			return nil, usage(c, err)
+		}
+		if other := f.plan.Configs[base.Task]; other != "" {
+			return nil, usage(c, fmt.Errorf("--config %s and %s are both of task %s", other, path, base.Task))
+		}
+		f.plan.Configs[base.Task] = path
+	}
 	cells, err := f.plan.Cells()
 	if err != nil {
 		return nil, usage(c, err)
@@ -124,13 +138,7 @@ func (f *paperFlags) cells(c *cobra.Command) ([]paper.Cell, error) {
 
 // front prints what needs no run.
 func (f *paperFlags) front(w io.Writer) error {
-	tasks := f.plan.Tasks
-	if len(tasks) == 0 {
-		for _, t := range experiment.PaperTasks() {
-			tasks = append(tasks, t.Task)
-		}
-	}
-	return errors.Join(paper.WriteTable1(w, tasks), paper.WriteTable2(w, tasks, f.plan.FixedRounds()), paper.WriteTable3(w, tasks))
+	return errors.Join(paper.WriteTable1(w, f.plan), paper.WriteTable2(w, f.plan), paper.WriteTable3(w, f.plan))
 }
 
 // keep writes the CSV files and the figures of what is done.

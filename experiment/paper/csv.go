@@ -22,7 +22,7 @@ const (
 )
 
 const (
-	cellsHeader = "task,data,schedule,seed,model_megabits,fixed_rounds,k0,clients,cohort,completed,rounds,virtual_seconds,relative_sgd_steps," +
+	cellsHeader = "task,data,devices,schedule,seed,model_megabits,fixed_rounds,k0,clients,cohort,completed,rounds,virtual_seconds,relative_sgd_steps," +
 		"best_training_loss,best_validation_accuracy,validation_accuracy,decayed_after_round,plateau_seconds"
 	curvesHeader = "task,schedule,seed,model_megabits,round,virtual_seconds,local_steps,best_training_loss,validation_loss,best_validation_accuracy"
 )
@@ -34,7 +34,7 @@ func Write(dir string, curves []Curve) error {
 	for _, c := range curves {
 		id := []string{string(c.Task), c.Schedule, strconv.FormatUint(c.Seed, 10), decimal(c.Megabits)}
 		cells = append(cells, []string{
-			id[0], c.Data, id[1], id[2], id[3], strconv.Itoa(c.FixedRounds), strconv.Itoa(c.K0), strconv.Itoa(c.Clients), strconv.Itoa(c.Cohort), strconv.FormatBool(c.Completed), strconv.Itoa(c.Rounds),
+			id[0], c.Data, c.Devices, id[1], id[2], id[3], strconv.Itoa(c.FixedRounds), strconv.Itoa(c.K0), strconv.Itoa(c.Clients), strconv.Itoa(c.Cohort), strconv.FormatBool(c.Completed), strconv.Itoa(c.Rounds),
 			decimal(c.VirtualSeconds), decimal(c.RelativeSteps), decimal(c.BestLoss), decimal(c.BestAccuracy), decimal(c.FinalAccuracy),
 			strconv.Itoa(c.Decayed), decimal(c.Plateaued),
 		})
@@ -84,7 +84,7 @@ func Load(dir string) ([]Curve, error) {
 	}
 	err := readTable(filepath.Join(dir, CellsFile), cellsHeader, func(r *record) {
 		c := Curve{
-			Task: experiment.Task(r.text("task")), Data: r.text("data"), Schedule: r.text("schedule"), Seed: uint64(r.whole("seed")),
+			Task: experiment.Task(r.text("task")), Data: r.text("data"), Devices: r.text("devices"), Schedule: r.text("schedule"), Seed: uint64(r.whole("seed")),
 			Megabits: r.real("model_megabits"), FixedRounds: r.whole("fixed_rounds"), K0: r.whole("k0"), Clients: r.whole("clients"), Cohort: r.whole("cohort"), Completed: r.text("completed") == "true", Rounds: r.whole("rounds"),
 			VirtualSeconds: r.real("virtual_seconds"), RelativeSteps: r.real("relative_sgd_steps"), BestLoss: r.real("best_training_loss"),
 			BestAccuracy: r.real("best_validation_accuracy"), FinalAccuracy: r.real("validation_accuracy"),

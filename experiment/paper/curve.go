@@ -17,6 +17,7 @@ import (
 type Curve struct {
 	Task        experiment.Task
 	Data        string // what was learned from, with what is synthetic about it; empty: timing only
+	Devices     string // what the clients are, where not the paper's
 	Schedule    string
 	Seed        uint64
 	FixedRounds int // of K-eta-fixed, to whose virtual time it went
@@ -53,6 +54,11 @@ type Point struct {
 // paper: by task, schedule, size and seed.
 func Curves(cells []Cell) ([]Curve, error) {
 	var curves []Curve
+	type source struct {
+		task experiment.Task
+		data string // as configured
+	}
+	known := map[source]string{}
 	for _, cell := range cells {
 		c, err := readCell(cell.Config.Out)
 		switch {
@@ -61,6 +67,16 @@ func Curves(cells []Cell) ([]Curve, error) {
 			return nil, fmt.Errorf("paper: %w", err)
 		default:
 			curves = append(curves, c)
+			if from := cell.Config.Data; c.Data != "" && c.Data != from {
+				known[source{c.Task, from}] = c.Data
+			}
+		}
+	}
+	// A run says what it learned from when it ends; one under way has what
+	// another said of the same data.
+	for i, c := range curves {
+		if said, ok := known[source{c.Task, c.Data}]; ok {
+			curves[i].Data = said
 		}
 	}
 	inOrder(curves)
@@ -82,6 +98,9 @@ func readCell(dir string) (Curve, error) {
 		Clients: config.Clients, Cohort: config.Cohort,
 		Megabits:      config.Network.ModelMegabits,
 		RelativeSteps: math.NaN(), FinalAccuracy: math.NaN(),
+	}
+	if c.Devices, err = devices(&config); err != nil {
+		return Curve{}, err
 	}
 	if config.Train {
 		c.Data = config.Data

@@ -20,12 +20,13 @@ const (
 	Figure2File = "figure2.svg"
 )
 
-// Draw draws the figures of what is complete into a folder, in the style of the
+// Draw draws the figures of what there is into a folder, in the style of the
 // paper: a panel a task. Figure 1 is the lowest training error so far (Eq. 15's
 // mean of first-step losses) against simulated minutes, the mean over seeds;
 // Figure 2 the highest validation accuracy so far, with its 95% confidence
 // interval. A vertical line is where the validation error of K-eta-fixed has
-// converged. Where nothing that was trained is complete it draws nothing.
+// converged. A run that was cut has its line as far as it went, and says so.
+// Where nothing was evaluated it draws nothing.
 func Draw(dir string, curves []Curve) error {
 	for _, f := range []struct {
 		file, y string
@@ -79,6 +80,9 @@ func (g *group) title() string {
 	if g.fixedRounds != FullRounds {
 		title += fmt.Sprintf(", %d of %d rounds", g.fixedRounds, FullRounds)
 	}
+	if d := g.curves[0].Devices; d != "" {
+		title += ", devices: " + d
+	}
 	return title + "\n" + wrap(g.data(), 60)
 }
 
@@ -90,7 +94,7 @@ func (g *group) line(bands bool, of func(*Point) float64) figure.Line {
 		first = max(first, c.Points[0].VirtualSeconds)
 		last = min(last, c.Points[len(c.Points)-1].VirtualSeconds)
 	}
-	line := figure.Line{Name: g.schedule}
+	line := figure.Line{Name: g.name()}
 	for i := range resolution {
 		at := first + (last-first)*float64(i)/(resolution-1)
 		values := make([]float64, len(g.curves))

@@ -283,8 +283,8 @@ func TestMeansOverSeedsAtOnePointOfTime(t *testing.T) {
 func TestDamagedCurvesAreRefused(t *testing.T) {
 	for name, text := range map[string]string{
 		"header": "a,b\n",
-		"number": cellsHeader + "\nfemnist,x,fixed,1,6.71,100,80,9,3,true,many,1,1,1,1,1,0,\n",
-		"twice":  cellsHeader + strings.Repeat("\nfemnist,x,fixed,1,6.71,100,80,9,3,true,5,1,1,1,1,1,0,", 2) + "\n",
+		"number": cellsHeader + "\nfemnist,x,,fixed,1,6.71,100,80,9,3,true,many,1,1,1,1,1,0,\n",
+		"twice":  cellsHeader + strings.Repeat("\nfemnist,x,,fixed,1,6.71,100,80,9,3,true,5,1,1,1,1,1,0,", 2) + "\n",
 	} {
 		dir := t.TempDir()
 		if err := os.WriteFile(filepath.Join(dir, CellsFile), []byte(text), 0o600); err != nil {
@@ -293,5 +293,73 @@ func TestDamagedCurvesAreRefused(t *testing.T) {
 		if _, err := Load(dir); err == nil || !strings.Contains(err.Error(), CellsFile+":") {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// A configuration is that of its task's runs and a row of Table 2: 2 Mb at 8 and
+// 2 Mbit/s are 1.25 s, 5 steps of 0.5 s make the round 3.75 s, and 30 of them
+// 1.875 minutes.
+func TestDevicesOfOnesOwn(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "board.yaml")
+	text := "task: sent140\nnetwork: {model_megabits: 2}\nschedule: {k0: 5}\nfleet:\n  - {name: board, seconds_per_step: 0.5, step_cv: 0.02, download_mbps: 8, upload_mbps: 2}\n" +
+		"  - {name: phone, seconds_per_step: {dist: lognormal, median: 1, sigma: 0.5}}\n"
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p := small(t)
+	p.Scale, p.Configs = 1, map[experiment.Task]string{"sent140": file}
+	var table bytes.Buffer
+	if err := WriteTable2(&table, p); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"Raspberry Pi 3B+ (paper) 0.0052 0.00021 0.08 0.392 0.20", "board 0.5 0.01 1.25 3.75 1.88", "phone lognormal - - - -"} {
+		if !strings.Contains(strings.Join(strings.Fields(table.String()), " "), want) {
+			t.Errorf("Table 2 lacks %q:\n%s", want, table.String())
+		}
+	}
+	cells, err := p.Cells()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c := cells[0].Config; len(c.Fleet) != 2 || c.Schedule.K0 != 5 || c.Stop.EqualRuntimeRounds != 30 {
+		t.Errorf("the file's runs are %+v", c)
+	}
+	if got, err := devices(&cells[0].Config); err != nil || got != "board, phone" {
+		t.Errorf("the devices are called %q (%v)", got, err)
+	}
+	p.Sets = append(p.Sets, "stop.rounds=3")
+	if _, err := p.Cells(); err == nil || !strings.Contains(err.Error(), "a stop is set") {
+		t.Errorf("a stop of its own: %v", err)
+	}
+}
+
+// A run that was cut is shown as far as it went, beside those that are complete,
+// and compared with none of them. Where one seed is complete it stands alone.
+func TestACutRunSaysHowFarItWent(t *testing.T) {
+	curve := func(schedule string, seed uint64, rounds int, best float64) Curve {
+		c := Curve{Task: "femnist", Data: "x", Schedule: schedule, Seed: seed, FixedRounds: 10, Completed: rounds == 10, Rounds: rounds, BestAccuracy: best,
+			RelativeSteps: math.NaN(), BestLoss: 1, FinalAccuracy: best, Plateaued: math.NaN()}
+		for r := range rounds {
+			c.Points = append(c.Points, Point{Round: r + 1, VirtualSeconds: float64(60 * (r + 1)), BestLoss: 1, BestAccuracy: best})
+		}
+		return c
+	}
+	curves := []Curve{curve("fixed", 1, 6, 0.7), curve("k-rounds", 1, 4, 0.5), curve("k-rounds", 2, 10, 0.8), curve("k-rounds", 3, 7, 0.5)}
+	var table bytes.Buffer
+	if err := WriteOutcomes(&table, curves); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"fixed (cut at round 6) 1 1 0.7 - 0.7 -", "k-rounds 1 1 0.8 - 0.8 -"} {
+		if !strings.Contains(strings.Join(strings.Fields(table.String()), " "), want) {
+			t.Errorf("the table lacks %q:\n%s", want, table.String())
+		}
+	}
+	panels := panels(curves, "", false, func(p *Point) float64 { return p.BestAccuracy })
+	if len(panels) != 1 || len(panels[0].Lines) != 2 {
+		t.Fatalf("%d panels, want one with two lines", len(panels))
+	}
+	line := panels[0].Lines[0]
+	if end := line.Points[len(line.Points)-1].X; line.Name != "fixed (cut at round 6)" || end != 6 {
+		t.Errorf("%s ends at minute %v, want 6", line.Name, end)
 	}
 }

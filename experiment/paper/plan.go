@@ -3,8 +3,10 @@ package paper
 import (
 	"crypto/sha256"
 	"fmt"
+	"maps"
 	"math"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"fedpace/experiment"
@@ -35,9 +37,10 @@ type Plan struct {
 	Rounds    int      // of K-eta-fixed
 	Scale     float64  // shortens Rounds, in (0, 1]
 	Data      map[experiment.Task]string
-	Sets      []string // further keys, as experiment.Load's; of every cell
-	Timing    bool     // train nothing: the schedules that need no loss, and Table 4's cells that follow from them
-	Out       string   // folder that holds a folder for each cell
+	Configs   map[experiment.Task]string // files that a task's runs start from, in place of its defaults: other devices
+	Sets      []string                   // further keys, as experiment.Load's; of every cell
+	Timing    bool                       // train nothing: the schedules that need no loss, and Table 4's cells that follow from them
+	Out       string                     // folder that holds a folder for each cell
 }
 
 // Full is the whole evaluation.
@@ -60,14 +63,21 @@ func (c *Cell) Name() string { return fmt.Sprintf("%s %s seed %d", c.Task, c.Sch
 // is: the rounds, shortened by the scale.
 func (p Plan) FixedRounds() int { return max(1, int(math.Round(float64(p.Rounds)*p.Scale))) }
 
+// tasks are those asked for, or all.
+func (p Plan) tasks() []experiment.Task {
+	list := p.Tasks
+	if len(list) == 0 {
+		for _, t := range experiment.PaperTasks() {
+			list = append(list, t.Task)
+		}
+	}
+	return list
+}
+
 // fill puts all that the paper has where the plan leaves it open, and refuses
 // what cannot be planned.
 func (p *Plan) fill() error {
-	if len(p.Tasks) == 0 {
-		for _, t := range experiment.PaperTasks() {
-			p.Tasks = append(p.Tasks, t.Task)
-		}
-	}
+	p.Tasks = p.tasks()
 	if len(p.Schedules) == 0 {
 		p.Schedules = Table3()
 		if p.Timing {
@@ -84,9 +94,14 @@ func (p *Plan) fill() error {
 		}
 		seen[string(t)] = true
 	}
-	for t := range p.Data {
-		if !seen[string(t)] {
-			return fmt.Errorf("paper: data is given for task %q, which is not among those asked for", t)
+	for _, given := range []struct {
+		what string
+		of   map[experiment.Task]string
+	}{{"data is", p.Data}, {"a configuration is", p.Configs}} {
+		for _, t := range slices.Sorted(maps.Keys(given.of)) {
+			if !seen[string(t)] {
+				return fmt.Errorf("paper: %s given for task %q, which is not among those asked for", given.what, t)
+			}
 		}
 	}
 	for _, s := range p.Schedules {
@@ -163,16 +178,19 @@ func (p Plan) timing() ([]Cell, error) {
 	return cells, nil
 }
 
-// cell is one run's configuration: the task's defaults, the plan's keys, and
-// the plan's length.
+// cell is one run's configuration: the task's defaults or its file, the plan's
+// keys, and the plan's length.
 func (p Plan) cell(t experiment.Task, name string, seed uint64) (Cell, error) {
 	sets := []string{"task=" + string(t), fmt.Sprintf("seed=%d", seed), fmt.Sprintf("stop.equal_runtime_rounds=%d", p.FixedRounds())}
 	if path := p.Data[t]; path != "" {
 		sets = append(sets, "data="+path)
 	}
-	c, err := experiment.Load("", append(sets, p.Sets...))
+	c, err := experiment.Load(p.Configs[t], append(sets, p.Sets...))
 	if err != nil {
 		return Cell{}, err
+	}
+	if want := (experiment.Stop{EqualRuntimeRounds: p.FixedRounds()}); c.Stop != want {
+		return Cell{}, fmt.Errorf("a stop is set: every run here stops at the virtual time of %d rounds of K-eta-fixed (--rounds, --scale)", p.FixedRounds())
 	}
 	if c.Schedule, err = c.Schedule.Named(name); err != nil {
 		return Cell{}, err

@@ -15,9 +15,9 @@ import (
 // WriteTable1 writes Table 1 from the models and the tasks' defaults: the size
 // is that of the float32 parameters, beside the one that the paper prints and
 // that its runtimes follow from.
-func WriteTable1(w io.Writer, tasks []experiment.Task) error {
+func WriteTable1(w io.Writer, plan Plan) error {
 	t := newTable(w, "Table 1: tasks and models", "task", "type", "classes", "model", "parameters", "Mb", "Mb (paper)", "clients", "a round", "samples a client (paper)", "K_0", "eta_0")
-	for _, task := range tasks {
+	for _, task := range plan.tasks() {
 		p, _ := task.Paper()
 		m, err := learn.Parse(p.Architecture)
 		if err != nil {
@@ -29,27 +29,42 @@ func WriteTable1(w io.Writer, tasks []experiment.Task) error {
 	return t.end()
 }
 
-// WriteTable2 writes Table 2 as the paper has it, with the round times that
-// follow (Eq. 4) and the time of the fixed rounds (Eq. 5).
-func WriteTable2(w io.Writer, tasks []experiment.Task, rounds int) error {
-	t := newTable(w, fmt.Sprintf("Table 2: seconds a minibatch on a Raspberry Pi 3B+ (the paper's; measure yours with fedpace calibrate), and what follows for %d rounds of K-eta-fixed", rounds),
-		"task", "mean", "std", "transfers s", "round s (Eq. 4)", "minutes (Eq. 5)")
-	for _, task := range tasks {
-		p, _ := task.Paper()
-		c, err := experiment.Defaults(task)
+// WriteTable2 writes Table 2: seconds a minibatch on the paper's device and, below
+// it, on those that the plan's configurations have (as fedpace calibrate writes
+// them), with the round times that follow (Eq. 4) and the time of the fixed
+// rounds (Eq. 5). What is not one number has no figure.
+func WriteTable2(w io.Writer, plan Plan) error {
+	rounds := plan.FixedRounds()
+	t := newTable(w, fmt.Sprintf("Table 2: seconds a minibatch (fedpace calibrate measures other devices), and what follows for %d rounds of K-eta-fixed", rounds),
+		"task", "device", "mean", "std", "transfers s", "round s (Eq. 4)", "minutes (Eq. 5)")
+	for _, task := range plan.tasks() {
+		first, err := paperSpeed(task)
 		if err != nil {
 			return err
 		}
-		transfer := p.Megabits/c.Network.DownloadMbps + p.Megabits/c.Network.UploadMbps
-		round := transfer + p.SecondsPerStep*float64(p.K0)
-		t.row(string(task), p.SecondsPerStep, p.StdPerStep, fmt.Sprintf("%.5g", transfer), fmt.Sprintf("%.5g", round), fmt.Sprintf("%.2f", round*float64(rounds)/60))
+		list := []speed{first}
+		c, own, err := plan.Configured(task)
+		if err != nil {
+			return fmt.Errorf("paper: %w", err)
+		}
+		if own {
+			list = append(list, speeds(&c)...)
+		}
+		for _, s := range list {
+			if s.distributed != "" {
+				t.row(string(task), s.name, s.distributed, "-", "-", "-", "-")
+				continue
+			}
+			t.row(string(task), s.name, fmt.Sprintf("%.4g", s.mean), fmt.Sprintf("%.2g", s.std), fmt.Sprintf("%.5g", s.transfers()),
+				fmt.Sprintf("%.5g", s.round()), fmt.Sprintf("%.2f", s.round()*float64(rounds)/60))
+		}
 	}
 	return t.end()
 }
 
 // WriteTable3 writes Table 3: the schedules, and the values of those that need
 // no loss.
-func WriteTable3(w io.Writer, tasks []experiment.Task) error {
+func WriteTable3(w io.Writer, plan Plan) error {
 	t := newTable(w, "Table 3: schedules (F_r by Eq. 15; converged: no better validation accuracy in the last 10 evaluations)", "schedule", "K_r", "eta_r")
 	for _, s := range [][3]string{
 		{"dsgd", "1", "eta_0"}, {"fixed", "K_0", "eta_0"},
@@ -67,7 +82,7 @@ func WriteTable3(w io.Writer, tasks []experiment.Task) error {
 		head = append(head, fmt.Sprintf("r=%d", r))
 	}
 	t = newTable(w, "K_r of k-rounds (Eq. 10) and eta_r of eta-rounds (Eq. 12)", head...)
-	for _, task := range tasks {
+	for _, task := range plan.tasks() {
 		p, _ := task.Paper()
 		k, err := schedule.NewK(schedule.KindRounds, p.K0, 0)
 		if err != nil {
@@ -129,7 +144,7 @@ func WriteOutcomes(w io.Writer, curves []Curve) error {
 	fixed := map[string]experiment.Estimated{}
 	all := groups(curves)
 	for _, g := range all {
-		if g.schedule == "fixed" {
+		if g.schedule == "fixed" && !g.cut() {
 			fixed[g.set()] = g.mean(func(c *Curve) float64 { return c.BestAccuracy })
 		}
 	}
@@ -139,16 +154,17 @@ func WriteOutcomes(w io.Writer, curves []Curve) error {
 			continue
 		}
 		gain := "-"
-		if f, ok := fixed[g.set()]; ok && f.N > 0 {
+		if f, ok := fixed[g.set()]; ok && f.N > 0 && !g.cut() {
 			gain = fmt.Sprintf("%+.4f", best.Mean-f.Mean)
 		}
-		t.row(string(g.task), g.schedule, best.N, spread(g.mean(func(c *Curve) float64 { return c.BestLoss }), 4), spread(best, 4), gain,
+		t.row(string(g.task), g.name(), best.N, spread(g.mean(func(c *Curve) float64 { return c.BestLoss }), 4), spread(best, 4), gain,
 			spread(g.mean(func(c *Curve) float64 { return c.FinalAccuracy }), 4), spread(g.mean(func(c *Curve) float64 { return c.Plateaued / 60 }), 4))
 	}
 	return t.end()
 }
 
-// group is one schedule's complete curves of one task, over seeds.
+// group is one schedule's curves of one task, over seeds: those that are
+// complete, or where none is, the first of those that were cut.
 type group struct {
 	task        experiment.Task
 	schedule    string
@@ -157,23 +173,35 @@ type group struct {
 	curves      []Curve
 }
 
-// groups gathers curves that stand in the order of Curves; what is not
-// complete is left out.
+// groups gathers curves that stand in the order of Curves.
 func groups(curves []Curve) []group {
 	var list []group
 	for _, c := range curves {
-		if !c.Completed {
+		one := group{c.Task, c.Schedule, c.Megabits, c.FixedRounds, []Curve{c}}
+		if n := len(list); n > 0 && list[n-1].schedule == one.schedule && list[n-1].set() == one.set() {
+			switch g := &list[n-1]; {
+			case !c.Completed: // the seeds that are complete stand for it
+			case g.cut():
+				*g = one
+			default:
+				g.curves = append(g.curves, c)
+			}
 			continue
 		}
-		if n := len(list); n > 0 {
-			if g := &list[n-1]; g.task == c.Task && g.schedule == c.Schedule && g.megabits == c.Megabits && g.fixedRounds == c.FixedRounds && g.curves[0].Data == c.Data {
-				g.curves = append(g.curves, c)
-				continue
-			}
-		}
-		list = append(list, group{c.Task, c.Schedule, c.Megabits, c.FixedRounds, []Curve{c}})
+		list = append(list, one)
 	}
 	return list
+}
+
+// cut tells whether the group's only run was stopped early.
+func (g *group) cut() bool { return !g.curves[0].Completed }
+
+// name is the schedule, and how far it went where that is not all the way.
+func (g *group) name() string {
+	if g.cut() {
+		return fmt.Sprintf("%s (cut at round %d)", g.schedule, g.curves[0].Rounds)
+	}
+	return g.schedule
 }
 
 func (g *group) data() string {
@@ -187,7 +215,11 @@ func (g *group) data() string {
 func noteData(w io.Writer, all []group) error {
 	said := map[string]bool{}
 	for _, g := range all {
-		text := fmt.Sprintf("%s: %s; %d clients, %d a round.", g.task, g.data(), g.curves[0].Clients, g.curves[0].Cohort)
+		text := fmt.Sprintf("%s: %s; %d clients, %d a round", g.task, g.data(), g.curves[0].Clients, g.curves[0].Cohort)
+		if d := g.curves[0].Devices; d != "" {
+			text += "; devices: " + d
+		}
+		text += "."
 		if said[text] {
 			continue
 		}
@@ -202,7 +234,7 @@ func noteData(w io.Writer, all []group) error {
 // set is what groups share that can be compared.
 func (g *group) set() string {
 	c := &g.curves[0]
-	return fmt.Sprint(g.task, g.fixedRounds, g.megabits, c.Data, c.Clients, c.Cohort)
+	return fmt.Sprint(g.task, g.fixedRounds, g.megabits, c.Data, c.Devices, c.Clients, c.Cohort)
 }
 
 func (g *group) mean(of func(*Curve) float64) experiment.Estimated {

@@ -23,7 +23,7 @@ const (
 
 const (
 	cellsHeader = "task,data,devices,schedule,seed,model_megabits,fixed_rounds,k0,clients,cohort,completed,rounds,virtual_seconds,relative_sgd_steps," +
-		"best_training_loss,best_validation_accuracy,validation_accuracy,decayed_after_round,plateau_seconds"
+		"best_training_loss,best_validation_accuracy,validation_accuracy,decayed_after_round,decayed_seconds,plateau_seconds"
 	curvesHeader = "task,schedule,seed,model_megabits,round,virtual_seconds,local_steps,best_training_loss,validation_loss,best_validation_accuracy"
 )
 
@@ -36,7 +36,7 @@ func Write(dir string, curves []Curve) error {
 		cells = append(cells, []string{
 			id[0], c.Data, c.Devices, id[1], id[2], id[3], strconv.Itoa(c.FixedRounds), strconv.Itoa(c.K0), strconv.Itoa(c.Clients), strconv.Itoa(c.Cohort), strconv.FormatBool(c.Completed), strconv.Itoa(c.Rounds),
 			decimal(c.VirtualSeconds), decimal(c.RelativeSteps), decimal(c.BestLoss), decimal(c.BestAccuracy), decimal(c.FinalAccuracy),
-			strconv.Itoa(c.Decayed), decimal(c.Plateaued),
+			strconv.Itoa(c.Decayed), decimal(c.DecayedAt), decimal(c.Plateaued),
 		})
 		for _, p := range c.Points {
 			points = append(points, []string{
@@ -88,7 +88,7 @@ func Load(dir string) ([]Curve, error) {
 			Megabits: r.real("model_megabits"), FixedRounds: r.whole("fixed_rounds"), K0: r.whole("k0"), Clients: r.whole("clients"), Cohort: r.whole("cohort"), Completed: r.text("completed") == "true", Rounds: r.whole("rounds"),
 			VirtualSeconds: r.real("virtual_seconds"), RelativeSteps: r.real("relative_sgd_steps"), BestLoss: r.real("best_training_loss"),
 			BestAccuracy: r.real("best_validation_accuracy"), FinalAccuracy: r.real("validation_accuracy"),
-			Decayed: r.whole("decayed_after_round"), Plateaued: r.real("plateau_seconds"),
+			Decayed: r.whole("decayed_after_round"), DecayedAt: r.real("decayed_seconds"), Plateaued: r.real("plateau_seconds"),
 		}
 		if _, twice := index[key(r)]; twice {
 			r.fail(fmt.Errorf("cell %s is there twice", key(r)))

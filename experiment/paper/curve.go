@@ -34,6 +34,7 @@ type Curve struct {
 	BestAccuracy   float64 // NaN: none
 	FinalAccuracy  float64 // NaN: none
 	Decayed        int     // round after which a step schedule decayed; 0: it did not, or is none
+	DecayedAt      float64 // virtual seconds at its end; NaN: none
 	Plateaued      float64 // virtual seconds at which the validation error had converged; NaN: never
 
 	Points []Point
@@ -131,13 +132,13 @@ func (c *Curve) thin(rows []experiment.Row, s experiment.Schedule) error {
 		return err
 	}
 	nan := math.NaN()
-	c.BestLoss, c.BestAccuracy, c.Plateaued = nan, nan, nan
+	c.BestLoss, c.BestAccuracy, c.Plateaued, c.DecayedAt = nan, nan, nan, nan
 	var last Point
 	for i, r := range rows {
 		c.Rounds, c.VirtualSeconds = r.Round, r.VirtualSeconds
 		if i > 0 && c.Decayed == 0 && (s.K == experiment.Step || s.Eta == experiment.Step) &&
 			(r.LocalSteps < rows[i-1].LocalSteps || r.LearningRate < rows[i-1].LearningRate) {
-			c.Decayed = rows[i-1].Round
+			c.Decayed, c.DecayedAt = rows[i-1].Round, rows[i-1].VirtualSeconds
 		}
 		window.Observe(r.TrainingLoss)
 		if mean, ok := window.Mean(); ok && !(c.BestLoss <= mean) {

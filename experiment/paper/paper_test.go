@@ -283,8 +283,8 @@ func TestMeansOverSeedsAtOnePointOfTime(t *testing.T) {
 func TestDamagedCurvesAreRefused(t *testing.T) {
 	for name, text := range map[string]string{
 		"header": "a,b\n",
-		"number": cellsHeader + "\nfemnist,x,,fixed,1,6.71,100,80,9,3,true,many,1,1,1,1,1,0,\n",
-		"twice":  cellsHeader + strings.Repeat("\nfemnist,x,,fixed,1,6.71,100,80,9,3,true,5,1,1,1,1,1,0,", 2) + "\n",
+		"number": cellsHeader + "\nfemnist,x,,fixed,1,6.71,100,80,9,3,true,many,1,1,1,1,1,0,,\n",
+		"twice":  cellsHeader + strings.Repeat("\nfemnist,x,,fixed,1,6.71,100,80,9,3,true,5,1,1,1,1,1,0,,", 2) + "\n",
 	} {
 		dir := t.TempDir()
 		if err := os.WriteFile(filepath.Join(dir, CellsFile), []byte(text), 0o600); err != nil {

@@ -108,7 +108,7 @@ func WriteTable3(w io.Writer, plan Plan) error {
 // the seeds that are complete.
 func WriteTable4(w io.Writer, curves []Curve) error {
 	t := newTable(w, "Table 4: SGD steps relative to K-eta-fixed in the same virtual time",
-		"task", "schedule", "paper", "here", "seeds", "rounds", "decay after round", "of fixed rounds", "model Mb")
+		"task", "schedule", "paper", "here", "times fewer", "seeds", "rounds", "decay after round", "minute", "of fixed rounds", "model Mb")
 	for _, g := range groups(curves) {
 		paper, ok := table4[g.task][g.schedule]
 		if !ok {
@@ -125,7 +125,8 @@ func WriteTable4(w io.Writer, curves []Curve) error {
 		if e.N == 0 {
 			continue
 		}
-		t.row(string(g.task), g.schedule, paper, spread(e, 4), e.N, spread(experiment.EstimateMean(rounds), 6), spread(experiment.EstimateMean(decayed), 5), g.fixedRounds, g.megabits)
+		t.row(string(g.task), g.schedule, paper, spread(e, 4), fmt.Sprintf("%.2f", 1/e.Mean), e.N, spread(experiment.EstimateMean(rounds), 6),
+			spread(experiment.EstimateMean(decayed), 5), spread(g.mean(func(c *Curve) float64 { return c.DecayedAt / 60 }), 5), g.fixedRounds, g.megabits)
 	}
 	if err := t.end(); err != nil || t.rows == 0 {
 		return err

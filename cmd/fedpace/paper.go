@@ -87,7 +87,7 @@ func (f *paperFlags) run(c *cobra.Command) error {
 		return err
 	}
 	show := newDisplay(c.ErrOrStderr(), f.quiet)
-	err = paper.Run(c.Context(), cells, paper.Options{Version: version(), Notice: show.notice, Done: func() error { return f.keep(cells) }})
+	err = paper.Run(c.Context(), cells, paper.Options{Version: version(), Notice: show.notice, Progress: show.evaluation, Done: func() error { return f.keep(cells) }})
 	show.close()
 	if errors.Is(err, context.Canceled) {
 		return interruptedError{"the same command goes on; what is done is in " + f.plan.Out}

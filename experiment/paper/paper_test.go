@@ -106,11 +106,24 @@ func TestCellsAreDoneOnceAndKept(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if ran := run(t, cells); ran != 4 {
+	var told []Progress
+	ran := 0
+	if err := Run(t.Context(), cells, Options{Done: func() error { ran++; return nil }, Progress: func(p Progress) { told = append(told, p) }}); err != nil {
+		t.Fatal(err)
+	}
+	if ran != 4 {
 		t.Fatalf("%d cells ran, want 4", ran)
 	}
 	if ran := run(t, cells); ran != 0 {
 		t.Fatalf("%d cells ran again", ran)
+	}
+	if last, want := told[len(told)-1], (Progress{Cells: 4, Done: 4}); last.Cells != want.Cells || last.Done != want.Done || len(last.Running) != 0 {
+		t.Errorf("the last progress is %+v, want %+v", last, want)
+	}
+	for i, p := range told[1:] {
+		if before := told[i]; p.Fraction() < before.Fraction() || p.Done+len(p.Running) > p.Cells {
+			t.Errorf("%+v follows %+v", p, before)
+		}
 	}
 	curves, err := Curves(cells)
 	if err != nil {

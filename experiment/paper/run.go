@@ -20,7 +20,10 @@ type Options struct {
 	Version string
 	Beside  int // cells side by side, each with its share of the cores; 0: as many as there are cores
 	Notice  func(string)
-	Done    func() error // called after each cell that was run, never twice at a time; may be nil
+	// Progress is called now and then from the cells' goroutines, never twice at a
+	// time; may be nil.
+	Progress func(Progress)
+	Done     func() error // called after each cell that was run, never twice at a time; may be nil
 }
 
 // Run does the cells that are not done. When ctx is cancelled, or a cell fails,
@@ -34,6 +37,7 @@ func Run(ctx context.Context, cells []Cell, o Options) error {
 	group, inner := errgroup.WithContext(ctx)
 	group.SetLimit(beside)
 	var telling sync.Mutex
+	under := watch{tell: o.Progress, state: Progress{Cells: len(cells)}}
 	done := 0
 	tell := func(c *Cell, s experiment.Summary, how string) error {
 		telling.Lock()
@@ -54,7 +58,10 @@ func Run(ctx context.Context, cells []Cell, o Options) error {
 			return errors.Join(err, group.Wait())
 		}
 		if s != nil {
+			telling.Lock()
 			done++
+			telling.Unlock()
+			under.ended(c, true)
 			continue
 		}
 		group.Go(func() error {
@@ -62,7 +69,8 @@ func Run(ctx context.Context, cells []Cell, o Options) error {
 				return err
 			}
 			started := time.Now()
-			summary, err := do(inner, c, experiment.Options{Version: o.Version, Workers: workers})
+			summary, err := do(inner, c, experiment.Options{Version: o.Version, Workers: workers, Progress: under.of(c)})
+			under.ended(c, err == nil)
 			if err != nil {
 				return fmt.Errorf("paper: %s: %w", c.Name(), err)
 			}

@@ -1,0 +1,24 @@
+package main
+
+import (
+	"fmt"
+	"time"
+
+	"fedpace/experiment/paper"
+)
+
+// evaluation takes the newest state of the paper's runs.
+func (d *display) evaluation(p paper.Progress) { d.show(statusOfPaper(p)) }
+
+// statusOfPaper is how many runs are done, and how far those under way have come.
+func statusOfPaper(p paper.Progress) status {
+	s := status{of: "paper", done: p.Fraction(), parts: []part{{fmt.Sprintf("%d of %d runs done", p.Done, p.Cells), 0}}}
+	for i, r := range p.Running {
+		text := fmt.Sprintf("%s: round %d, %.0f%%", r.Cell.Name(), r.Run.Round, 100*r.Run.Fraction())
+		if left, known := r.Run.Left(); known {
+			text += fmt.Sprintf(", %s left", left.Round(time.Second))
+		}
+		s.parts = append(s.parts, part{text, 1 + i})
+	}
+	return s
+}

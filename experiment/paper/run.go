@@ -18,7 +18,7 @@ import (
 // Options are how a plan is done; they change no result.
 type Options struct {
 	Version string
-	Beside  int // cells side by side, each with its share of the cores; 0: as many as there are cores
+	Beside  int // cells side by side, each with a trainer a core, so that the last has them all; 0: as many as there are cores
 	Notice  func(string)
 	// Progress is called now and then from the cells' goroutines, never twice at a
 	// time; may be nil.
@@ -33,7 +33,6 @@ func Run(ctx context.Context, cells []Cell, o Options) error {
 	if beside == 0 {
 		beside = runtime.GOMAXPROCS(0)
 	}
-	workers := max(1, runtime.GOMAXPROCS(0)/beside)
 	group, inner := errgroup.WithContext(ctx)
 	group.SetLimit(beside)
 	var telling sync.Mutex
@@ -69,7 +68,7 @@ func Run(ctx context.Context, cells []Cell, o Options) error {
 				return err
 			}
 			started := time.Now()
-			summary, err := do(inner, c, experiment.Options{Version: o.Version, Workers: workers, Progress: under.of(c)})
+			summary, err := do(inner, c, experiment.Options{Version: o.Version, Progress: under.of(c)})
 			under.ended(c, err == nil)
 			if err != nil {
 				return fmt.Errorf("paper: %s: %w", c.Name(), err)

@@ -188,7 +188,7 @@ func (c *Coordinator) alone(ctx context.Context) error {
 	case errors.Is(err, nats.ErrNoResponders):
 		return nil
 	case err == nil:
-		return fmt.Errorf("bus: run %s has a coordinator on this server already: choose another name", c.run)
+		return fmt.Errorf("bus: run %s has a coordinator on this server already: let it end, or choose another name", c.run)
 	}
 	return fmt.Errorf("bus: is run %s free: %w", c.run, err)
 }

@@ -2,7 +2,10 @@ package experiment
 
 // notOfTheRun are keys that change how a run is done or shown and nothing of
 // what it computes.
-var notOfTheRun = map[string]bool{"name": true, "out": true, "http": true, "pace": true, "checkpoint.seconds": true, "events.sample": true}
+var notOfTheRun = map[string]bool{
+	"name": true, "out": true, "http": true, "pace": true, "checkpoint.seconds": true, "events.sample": true,
+	"nats.url": true, "nats.listen": true, "nats.replicas": true, "nats.ack_seconds": true,
+}
 
 // Differences lists, as "key=value" in the order of the keys, what the
 // configuration computes otherwise than its task's defaults. Two configurations

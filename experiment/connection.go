@@ -30,6 +30,16 @@ func KeysFolder() (string, error) {
 	return filepath.Join(dir, "fedpace", "keys"), nil
 }
 
+// Reach says whether a server answers at the URL, which must be given.
+func (c *Connection) Reach(ctx context.Context) error {
+	conn, err := bus.Connect(ctx, bus.ConnConfig{URL: c.URL, Creds: c.Creds, TLS: c.TLS, Name: "is it there"})
+	if err != nil {
+		return err
+	}
+	conn.Close()
+	return nil
+}
+
 // authority opens the keys of a server that listens, and makes them the first
 // time.
 func (c *Connection) authority() (*bus.Authority, error) {
@@ -107,7 +117,7 @@ func (e *engine) tell(c *coordinator.Config, o Options) error {
 		return err
 	}
 	c.Bus = bus.CoordinatorConfig{
-		PublishModels: true, Replicas: settings.Replicas, Info: info, NeedsHosts: o.Elsewhere, Notice: o.Notice,
+		PublishModels: true, Replicas: settings.Replicas, Info: info, NeedsHosts: o.Elsewhere, Notice: o.others(),
 		AckWait:      time.Duration(settings.AckSeconds * float64(time.Second)),
 		PlanPatience: planPatience,
 	}

@@ -51,7 +51,7 @@ func (e *engine) start(ctx context.Context, o Options) (err error) {
 	if c := &e.p.config; c.Train && len(c.Devices.Names) > 0 && !e.external && o.Replay == "" {
 		return errUnreachable
 	}
-	to.Notice = o.Notice
+	to.Notice = o.others()
 	to.Name = "coordinator of " + e.p.config.Name
 	if e.conn, err = bus.Connect(ctx, to); err != nil {
 		return err

@@ -160,16 +160,27 @@ type heard struct {
 func (o Options) overheard() (Options, *heard) {
 	h := &heard{tell: o.Notice}
 	o.Notice = func(line string) {
-		h.mu.Lock()
-		if h.hub != nil {
-			h.hub.Notice(line)
-		} else {
-			h.lines = append(h.lines, line)
-		}
-		h.mu.Unlock()
+		h.hear(line)
 		h.aside(line)
 	}
+	if others := o.Others; others != nil {
+		o.Others = func(line string) {
+			h.hear(line)
+			others(line)
+		}
+	}
 	return o, h
+}
+
+// hear keeps a notice for the page.
+func (h *heard) hear(line string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.hub != nil {
+		h.hub.Notice(line)
+	} else {
+		h.lines = append(h.lines, line)
+	}
 }
 
 // aside tells the user what the page need not show.

@@ -20,6 +20,7 @@ type Options struct {
 	Workers    int              // trainers in all; 0: one a core
 	Progress   func(Progress)   // called now and then from the run's goroutine; may be nil
 	Notice     func(string)     // what the user should know, a line each, from any goroutine; may be nil
+	Others     func(string)     // in place of Notice what is about the server and the hosts, which runs side by side share; nil: Notice
 	NATS       Connection       // how the server is reached
 	Replay     string           // folder of a run with real devices whose answers are taken from there; empty: they take part themselves
 	Elsewhere  bool             // no host in this process: others do the work
@@ -36,6 +37,14 @@ func (o *Options) notice(line string) {
 	if o.Notice != nil {
 		o.Notice(line)
 	}
+}
+
+// others is who hears of the server and the hosts.
+func (o *Options) others() func(string) {
+	if o.Others != nil {
+		return o.Others
+	}
+	return o.Notice
 }
 
 // Run does one experiment and leaves its results in c.Out. Mistakes in the

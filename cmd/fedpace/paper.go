@@ -16,13 +16,15 @@ import (
 
 // paperFlags are what part of the paper's evaluation is asked for.
 type paperFlags struct {
-	plan  paper.Plan
-	tasks []string
-	data  []string
-	files []string
-	from  string
-	dry   bool
-	quiet bool
+	plan       paper.Plan
+	tasks      []string
+	data       []string
+	files      []string
+	from       string
+	dry        bool
+	quiet      bool
+	beside     int
+	connection connectionFlags
 }
 
 func paperCommand() *cobra.Command {
@@ -38,11 +40,16 @@ time, and the same command goes on.
 
 With --timing nothing is trained: Table 4's cells that no loss decides take
 less than a minute. All of the rest on all data takes days on two cores; take
-some tasks, one seed, or --scale.`,
+some tasks, one seed, or --scale.
+
+With --nats this process drives the runs and trains nothing: hosts in other
+processes ("fedpace host") do, on as many machines as join that server. They come
+and go at any time, and the results are the same bits.`,
 		Example: `  fedpace paper --timing
   fedpace paper --tasks sent140 --data sent140=tweets.csv.gz --set sent140.min_tweets=3 --set clients=all --seeds 1
   fedpace paper --tasks femnist --data femnist=femnist.fedpace --schedules fixed,k-rounds,k-error,k-step --seeds 1
   fedpace paper --tasks femnist --config pi4.yaml --timing
+  fedpace paper --tasks femnist --data femnist=femnist.fedpace --nats nats://server:4222
   fedpace paper --from docs/paper/femnist`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return f.run(c) },
@@ -62,6 +69,8 @@ some tasks, one seed, or --scale.`,
 	s.StringVar(&f.from, "from", "", "run nothing: print tables and draw figures from the CSV files in this folder")
 	s.BoolVar(&f.dry, "dry-run", false, "list the runs and whether they are done, and run nothing")
 	s.BoolVar(&f.quiet, "quiet", false, "no progress")
+	s.IntVar(&f.beside, "beside", 0, "runs side by side (default one a core; with --nats 8)")
+	f.connection.add(c)
 	return c
 }
 
@@ -87,7 +96,10 @@ func (f *paperFlags) run(c *cobra.Command) error {
 		return err
 	}
 	show := newDisplay(c.ErrOrStderr(), f.quiet)
-	err = paper.Run(c.Context(), cells, paper.Options{Version: version(), Notice: show.notice, Progress: show.evaluation, Done: func() error { return f.keep(cells) }})
+	err = paper.Run(c.Context(), cells, paper.Options{
+		Version: version(), NATS: f.connection.c, Beside: f.beside,
+		Notice: show.notice, Progress: show.evaluation, Done: func() error { return f.keep(cells) },
+	})
 	show.close()
 	if errors.Is(err, context.Canceled) {
 		return interruptedError{"the same command goes on; what is done is in " + f.plan.Out}
@@ -128,6 +140,16 @@ func (f *paperFlags) cells(c *cobra.Command) ([]paper.Cell, error) {
 			return nil, usage(c, fmt.Errorf("--config %s and %s are both of task %s", other, path, base.Task))
 		}
 		f.plan.Configs[base.Task] = path
+	}
+	if c.Flags().Changed("beside") && f.beside < 1 {
+		return nil, usage(c, fmt.Errorf("--beside %d: want at least 1", f.beside))
+	}
+	if f.plan.Timing && f.connection.c.URL != "" {
+		return nil, usage(c, errors.New("--timing trains nothing that hosts could do: leave out --nats"))
+	}
+	var err error
+	if f.plan.Sets, err = f.connection.into(c, f.plan.Sets); err != nil {
+		return nil, err
 	}
 	cells, err := f.plan.Cells()
 	if err != nil {

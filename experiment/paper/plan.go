@@ -2,6 +2,7 @@ package paper
 
 import (
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -192,16 +193,20 @@ func (p Plan) cell(t experiment.Task, name string, seed uint64) (Cell, error) {
 	if want := (experiment.Stop{EqualRuntimeRounds: p.FixedRounds()}); c.Stop != want {
 		return Cell{}, fmt.Errorf("a stop is set: every run here stops at the virtual time of %d rounds of K-eta-fixed (--rounds, --scale)", p.FixedRounds())
 	}
+	if c.NATS.Listen != "" {
+		return Cell{}, errors.New("nats.listen: runs side by side cannot share an embedded server that listens: start a NATS server and give --nats")
+	}
 	if c.Schedule, err = c.Schedule.Named(name); err != nil {
 		return Cell{}, err
 	}
 	cell := Cell{Task: t, Schedule: name, Seed: seed, Config: c}
-	cell.Config.Name = fmt.Sprintf("%s-%s-%d", t, name, seed)
 	id, err := hash(c)
 	if err != nil {
 		return Cell{}, err
 	}
-	cell.Config.Out = filepath.Join(p.Out, cellsFolder, cell.Config.Name+"-"+id)
+	// The name tells the runs of one server apart, the folder those of one disk.
+	cell.Config.Name = fmt.Sprintf("%s-%s-%d-%s", t, name, seed, id)
+	cell.Config.Out = filepath.Join(p.Out, cellsFolder, cell.Config.Name)
 	return cell, cell.Config.Validate()
 }
 

@@ -18,8 +18,9 @@ import (
 // Options are how a plan is done; they change no result.
 type Options struct {
 	Version string
-	Beside  int // cells side by side, each with a trainer a core, so that the last has them all; 0: as many as there are cores
-	Notice  func(string)
+	NATS    experiment.Connection // of a server on which hosts in other processes train; no URL: the configuration's, and with none there this process trains
+	Beside  int                   // cells side by side; 0: as many as there are cores, each with a trainer a core, so that the last has them all, and elsewhere the paper's schedules
+	Notice  func(string)          // may be called from any goroutine; may be nil
 	// Progress is called now and then from the cells' goroutines, never twice at a
 	// time; may be nil.
 	Progress func(Progress)
@@ -29,46 +30,50 @@ type Options struct {
 // Run does the cells that are not done. When ctx is cancelled, or a cell fails,
 // those under way stop cleanly; another Run goes on where this one stopped.
 func Run(ctx context.Context, cells []Cell, o Options) error {
+	if o.Notice == nil {
+		o.Notice = func(string) {}
+	}
+	under := watch{tell: o.Progress, state: Progress{Cells: len(cells)}}
+	left, err := remaining(cells, &under)
+	if err != nil {
+		return err
+	}
+	elsewhere, err := o.reach(ctx, left)
+	if err != nil {
+		return err
+	}
 	beside := o.Beside
-	if beside == 0 {
+	switch {
+	case beside > 0:
+	case elsewhere:
+		beside = besideElsewhere
+	default:
 		beside = runtime.GOMAXPROCS(0)
 	}
 	group, inner := errgroup.WithContext(ctx)
 	group.SetLimit(beside)
+	said := chorus{tell: o.Notice, tasks: map[experiment.Task]map[string]string{}}
 	var telling sync.Mutex
-	under := watch{tell: o.Progress, state: Progress{Cells: len(cells)}}
-	done := 0
+	done := len(cells) - len(left)
 	tell := func(c *Cell, s experiment.Summary, how string) error {
 		telling.Lock()
 		defer telling.Unlock()
 		done++
-		if o.Notice != nil {
-			o.Notice(fmt.Sprintf("cell %d of %d: %s: %s (%s)", done, len(cells), c.Name(), story(s), how))
-		}
+		o.Notice(fmt.Sprintf("cell %d of %d: %s: %s (%s)", done, len(cells), c.Name(), story(s), how))
 		if o.Done == nil {
 			return nil
 		}
 		return o.Done()
 	}
-	for i := range cells {
-		c := &cells[i]
-		s, err := finished(c.Config.Out)
-		if err != nil {
-			return errors.Join(err, group.Wait())
-		}
-		if s != nil {
-			telling.Lock()
-			done++
-			telling.Unlock()
-			under.ended(c, true)
-			continue
-		}
+	for _, c := range left {
+		options := experiment.Options{Version: o.Version, Progress: under.of(c), Others: said.of(c)}
+		options.NATS, options.Elsewhere = o.server(c)
 		group.Go(func() error {
 			if err := inner.Err(); err != nil {
 				return err
 			}
 			started := time.Now()
-			summary, err := do(inner, c, experiment.Options{Version: o.Version, Progress: under.of(c)})
+			summary, err := do(inner, c, options)
 			under.ended(c, err == nil)
 			if err != nil {
 				return fmt.Errorf("paper: %s: %w", c.Name(), err)
@@ -83,6 +88,23 @@ func Run(ctx context.Context, cells []Cell, o Options) error {
 		return err
 	}
 	return nil
+}
+
+// remaining are the cells that are not done.
+func remaining(cells []Cell, under *watch) (left []*Cell, err error) {
+	for i := range cells {
+		c := &cells[i]
+		s, err := finished(c.Config.Out)
+		switch {
+		case err != nil:
+			return nil, err
+		case s != nil:
+			under.ended(c, true)
+		default:
+			left = append(left, c)
+		}
+	}
+	return left, nil
 }
 
 // finished is the summary of a cell that is done; nil: it is not.

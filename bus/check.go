@@ -3,6 +3,9 @@ package bus
 import (
 	"fmt"
 	"math"
+	"strconv"
+	"strings"
+	"unicode"
 )
 
 // fault says what is wrong with a message. Every decoder here returns one
@@ -63,6 +66,16 @@ func (c *checker) finite(field string, v float64) {
 func (c *checker) text(field, s string) {
 	if len(s) > maxText {
 		c.refuse(field, fmt.Sprint(len(s), " bytes"), fmt.Sprint("at most ", maxText))
+	}
+}
+
+// printable is for texts that people are shown: they may end on a terminal.
+func (c *checker) printable(field, s string) {
+	if strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		c.refuse(field, strconv.QuoteToASCII(s[:min(len(s), maxToken)]), "text that can be printed")
+	}
+	if n := len(s); n > maxLine {
+		c.refuse(field, fmt.Sprint(n, " bytes"), fmt.Sprint("at most ", maxLine))
 	}
 }
 

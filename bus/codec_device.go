@@ -10,8 +10,8 @@ import (
 
 func (j *Join) check() error {
 	c := checker{message: "join"}
-	c.text("name", j.Name)
-	c.text("kernel", j.Kernel)
+	c.printable("name", j.Name)
+	c.printable("kernel", j.Kernel)
 	c.number("samples", int64(j.Samples), 0, MaxDeviceSamples)
 	return c.err
 }
@@ -177,6 +177,8 @@ func decodeDeviceTask(b []byte, t *Task, w *wire.Task) (deviceMessageKind, error
 		return 0, err
 	}
 	switch {
+	case w.Task != 0 && w.Task < firstDeviceTask:
+		return 0, &fault{"task", "task", w.Task, fmt.Sprintf("at least %d for a device", int64(firstDeviceTask))}
 	case w.Task != 0:
 		return taskMessage, decodeTask(b, t, w)
 	case w.Over:

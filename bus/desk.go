@@ -67,6 +67,7 @@ type Desk struct {
 	devices []*deskDevice
 	news    *inbox[DeviceNews]
 
+	opened time.Time // what devices were last heard at is counted from it, by the monotonic clock
 	stop   context.CancelFunc
 	calls  sync.WaitGroup
 	closed sync.Once
@@ -83,7 +84,7 @@ func OpenDesk(ctx context.Context, conn *Conn, run string, c DeskConfig) (*Desk,
 	if c.Calls == 0 {
 		c.Calls = time.Second
 	}
-	d := &Desk{run: run, config: c, conn: conn, news: newInbox[DeviceNews](pendingMessages)}
+	d := &Desk{run: run, config: c, conn: conn, news: newInbox[DeviceNews](pendingMessages), opened: time.Now()}
 	for i, id := range c.Devices {
 		if err := CheckDevice(id); err != nil {
 			return nil, err
@@ -179,10 +180,7 @@ func (d *Desk) Lost(device int) { d.devices[device].lost() }
 
 // Heard is when a device was last heard of; the zero time: never.
 func (d *Desk) Heard(device int) time.Time {
-	if ns := d.devices[device].heard.Load(); ns != 0 {
-		return time.Unix(0, ns)
-	}
-	return time.Time{}
+	return d.devices[device].lastHeard()
 }
 
 // TakeNews waits until there is news and returns all of it, by device in the
@@ -226,7 +224,7 @@ type deskDevice struct {
 	index   int
 	id      string
 	welcome Welcome
-	heard   atomic.Int64 // Unix nanoseconds
+	heard   atomic.Int64 // nanoseconds since the desk was opened; 0: never
 	beats   atomic.Int64 // heartbeats
 
 	mu      sync.Mutex
@@ -272,6 +270,15 @@ func (x *deskDevice) unsubscribe() {
 		_ = s.Unsubscribe() // fails only on a closed connection, which has none
 		x.desk.conn.tolerate(s, nil)
 	}
+}
+
+func (x *deskDevice) hear() { x.heard.Store(max(1, int64(time.Since(x.desk.opened)))) }
+
+func (x *deskDevice) lastHeard() time.Time {
+	if ns := x.heard.Load(); ns != 0 {
+		return x.desk.opened.Add(time.Duration(ns))
+	}
+	return time.Time{}
 }
 
 func (x *deskDevice) absent() bool {
@@ -366,7 +373,7 @@ func (x *deskDevice) onJoin(m *nats.Msg) {
 	fresh := !x.joined
 	x.joined = true
 	x.mu.Unlock()
-	x.heard.Store(time.Now().UnixNano())
+	x.hear()
 	if fresh {
 		x.desk.news.put(DeviceNews{Device: x.index, Kind: DeviceJoined, Join: j})
 	}
@@ -383,17 +390,17 @@ func (x *deskDevice) onHeartbeat(m *nats.Msg) {
 		x.ignore(ReasonMalformed, err.Error())
 		return
 	}
-	x.heard.Store(time.Now().UnixNano())
+	x.hear()
 	x.beats.Add(1)
 }
 
 func (x *deskDevice) onUpdate(m *nats.Msg) {
 	p, err := decodeUpdatePart(m.Data)
 	if err == nil && m.Subject != deviceSubject(x.desk.run, x.id, verbUpdate+"."+strconv.Itoa(p.chunk)) {
-		err = fmt.Errorf("bus: update: chunk %d on %s", p.chunk, m.Subject)
+		err = fmt.Errorf("bus: update: chunk %d on %q", p.chunk, m.Subject)
 	}
 	x.mu.Lock()
-	asked := err == nil && !x.flooded && x.task != 0 && p.Task == x.task && !x.done && (p.chunk == x.next || p.chunk == 0 && x.next == 0)
+	asked := err == nil && !x.flooded && x.task != 0 && p.Task == x.task && !x.done && p.chunk == x.next && (x.next == 0 || p.chunks == x.chunks)
 	x.mu.Unlock()
 	if !asked && !x.spend() {
 		return
@@ -440,7 +447,7 @@ func (x *deskDevice) take(p *updatePart, fault error) (v wire.Verdict, reason st
 	case fault != nil:
 		return refuse(ReasonInvalid, fault.Error())
 	}
-	x.heard.Store(time.Now().UnixNano())
+	x.hear()
 	params := x.welcome.Params
 	if p.last() {
 		if x.next == 0 || x.next != p.chunks || x.chunks != p.chunks {

@@ -15,6 +15,7 @@ import (
 type office struct {
 	*guarded
 	desk   *bus.Desk
+	line   *bus.Conn // the desk's
 	device *bus.Device
 	run    *bus.Coordinator
 }
@@ -31,27 +32,34 @@ func openOffice(t *testing.T, run string, check func(*bus.DeviceUpdate) error) *
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = o.run.Close(context.Background()) })
-	own, err := bus.Connect(t.Context(), bus.ConnConfig{Server: o.server})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(own.Close)
-	o.desk, err = bus.OpenDesk(t.Context(), own, "r", bus.DeskConfig{
-		Devices: []string{"pi", "other"}, First: 10, Calls: 50 * time.Millisecond, Check: check,
-		Welcome: bus.Welcome{Clients: 12, Params: len(model), Heartbeat: 100 * time.Millisecond, Task: "femnist", Spec: bus.Spec{Model: "linear:2,2", Batch: 1}},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = o.desk.Close() })
+	o.desk, o.line = o.openDesk("r", check)
 	o.device, err = bus.OpenDevice(t.Context(), o.connect(o.creds(bus.Grant{Role: bus.RoleDevice, ID: "pi"})), bus.DeviceConfig{
-		ID: "pi", Run: run, Join: bus.Join{Name: "pi", Kernel: "neon", Samples: 170},
+		ID: "pi", Run: run, Patience: 500 * time.Millisecond, Join: bus.Join{Name: "pi", Kernel: "neon", Samples: 170},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = o.device.Close() })
 	return o
+}
+
+// openDesk opens the desk of a run with the office's two devices.
+func (o *office) openDesk(run string, check func(*bus.DeviceUpdate) error) (*bus.Desk, *bus.Conn) {
+	o.Helper()
+	own, err := bus.Connect(o.Context(), bus.ConnConfig{Server: o.server})
+	if err != nil {
+		o.Fatal(err)
+	}
+	o.Cleanup(own.Close)
+	desk, err := bus.OpenDesk(o.Context(), own, run, bus.DeskConfig{
+		Devices: []string{"pi", "other"}, First: 10, Calls: 50 * time.Millisecond, Check: check,
+		Welcome: bus.Welcome{Clients: 12, Params: len(model), Heartbeat: 100 * time.Millisecond, Task: "femnist", Spec: bus.Spec{Model: "linear:2,2", Batch: 1}},
+	})
+	if err != nil {
+		o.Fatal(err)
+	}
+	o.Cleanup(func() { _ = desk.Close() })
+	return desk, own
 }
 
 // await takes news until one of this kind comes.

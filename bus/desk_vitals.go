@@ -16,20 +16,20 @@ func (d *Desk) Vitals() DeskVitals {
 	var v DeskVitals
 	for _, x := range d.devices {
 		v.Heartbeats += x.beats.Load()
-		heard := x.heard.Load()
+		heard := x.lastHeard()
 		x.mu.Lock()
 		joined := x.joined
 		for _, n := range x.refused {
 			v.Refused += int64(n)
 		}
 		x.mu.Unlock()
-		switch at := time.Unix(0, heard); {
+		switch {
 		case joined:
 			v.Present++
-			if v.Oldest.IsZero() || at.Before(v.Oldest) {
-				v.Oldest = at
+			if v.Oldest.IsZero() || heard.Before(v.Oldest) {
+				v.Oldest = heard
 			}
-		case heard != 0:
+		case !heard.IsZero():
 			v.Silent++
 		}
 	}

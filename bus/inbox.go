@@ -3,6 +3,7 @@ package bus
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 )
@@ -58,6 +59,13 @@ func (b *inbox[T]) signal(err error) {
 	b.once = err
 	b.mu.Unlock()
 	b.wake()
+}
+
+// holds tells whether an item for which f is true waits to be taken.
+func (b *inbox[T]) holds(f func(T) bool) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.ContainsFunc(b.items, f)
 }
 
 func (b *inbox[T]) failure() error {

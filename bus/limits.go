@@ -21,6 +21,7 @@ const (
 	MaxProximal     = 1e9 // FedProx's mu
 
 	maxText       = 4096    // bytes of a text in a message
+	maxLine       = 128     // bytes of a text that a device shows to people
 	maxToken      = 64      // bytes of a run's name or an id
 	maxChunks     = 1 << 16 // chunks of a model or a sum
 	maxAssemblies = 16      // trainers that send chunks of one job at once
@@ -33,6 +34,10 @@ const (
 	maxHosts         = 1 << 12 // hosts whose presence a coordinator keeps
 	maxWorkers       = 1 << 12 // of one host that count
 )
+
+// firstDeviceTask is where the numbers of devices' tasks start, as the round
+// machine gives them.
+const firstDeviceTask = 1 << 52
 
 // MaxPayload is the largest message of the embedded server, in bytes.
 const MaxPayload = 16 << 20

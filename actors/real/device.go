@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"fedpace/actors"
@@ -82,7 +83,7 @@ func (w *Device) Work(ctx context.Context, conn *bus.Conn) (err error) {
 				return ctx.Err()
 			case task.Context.Err() != nil:
 				c.Notice(fmt.Sprintf("Task %d: the run goes on without it.", task.Task.Task))
-			case errors.Is(err, bus.ErrUpdateRefused), errors.Is(err, bus.ErrNoModel):
+			case errors.Is(err, bus.ErrUpdateRefused), errors.Is(err, bus.ErrUnanswered), errors.Is(err, errDownload) && conn.Err() == nil:
 				c.Notice(fmt.Sprintf("Task %d: %v.", task.Task.Task, err))
 			default:
 				return err
@@ -90,6 +91,10 @@ func (w *Device) Work(ctx context.Context, conn *bus.Conn) (err error) {
 		}
 	}
 }
+
+// errDownload is wrapped by errors about models that did not arrive: the run asks
+// again.
+var errDownload = errors.New("the model does not arrive")
 
 // Device is a real device. It is not safe for concurrent use.
 type Device struct {
@@ -177,19 +182,25 @@ func (w *Device) do(t *bus.DeviceTask) error {
 	if err != nil {
 		return err
 	}
-	downloaded := time.Now()
+	download := time.Since(t.Received)
 	w.bus.Phase(bus.Compute)
-	if err := w.prepare(t); err != nil {
+	if err := w.prepare(t); err != nil { // once a run, and no part of its steps
 		return err
 	}
+	started := time.Now()
 	model, loss, err := w.trainer.Local(ctx, params, actors.Method{Proximal: t.Task.Proximal}, actors.Assignment{
 		Task: t.Task.Task, Client: w.client, LocalSteps: t.Task.LocalSteps, StepsDone: t.Task.StepsDone, Rate: t.Task.LearningRate,
 	})
+	var diverged *actors.Diverged
+	if errors.As(err, &diverged) { // there is no model: what is not finite ends the task as refused
+		w.config.Notice(fmt.Sprintf("Task %d: its steps do not stay finite (%s).", t.Task.Task, diverged.Cause))
+		model, loss, err = []float32{float32(math.NaN())}, math.NaN(), nil
+	}
 	if err != nil {
 		return err
 	}
 	update := &bus.DeviceUpdate{
-		Task: t.Task.Task, DownloadNs: downloaded.Sub(t.Received).Nanoseconds(), ComputeNs: time.Since(downloaded).Nanoseconds(),
+		Task: t.Task.Task, DownloadNs: download.Nanoseconds(), ComputeNs: time.Since(started).Nanoseconds(),
 		FirstStepLoss: loss, Samples: min(w.set.Samples(w.client), bus.MaxDeviceSamples), Values: model,
 	}
 	if err := w.bus.Send(ctx, t.Run, update); err != nil {
@@ -202,8 +213,11 @@ func (w *Device) do(t *bus.DeviceTask) error {
 // model fetches the task's model. A task may be quicker than its model.
 func (w *Device) model(ctx context.Context, t *bus.DeviceTask) (params []float32, err error) {
 	for range 20 {
-		if params, err = w.bus.Model(ctx, t.Run, t.Task.Model); !errors.Is(err, bus.ErrNoModel) {
-			return params, err
+		if params, err = w.bus.Model(ctx, t.Run, t.Task.Model); err == nil {
+			return params, nil
+		}
+		if !errors.Is(err, bus.ErrNoModel) {
+			break
 		}
 		select {
 		case <-ctx.Done():
@@ -211,5 +225,5 @@ func (w *Device) model(ctx context.Context, t *bus.DeviceTask) (params []float32
 		case <-time.After(100 * time.Millisecond):
 		}
 	}
-	return nil, err
+	return nil, fmt.Errorf("%w: %w", errDownload, err)
 }

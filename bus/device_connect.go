@@ -1,0 +1,31 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"time"
+
+	"github.com/nats-io/nats.go"
+)
+
+// ConnectDevice is Connect for a device, which may be there before its server: it
+// tries until ctx ends or the server does not want it.
+func ConnectDevice(ctx context.Context, c ConnConfig) (*Conn, error) {
+	for attempt := 1; ; attempt++ {
+		conn, err := Connect(ctx, c)
+		var network net.Error // of a name that cannot be looked up yet, say
+		if err == nil || !errors.Is(err, nats.ErrNoServers) && !errors.Is(err, nats.ErrTimeout) && !errors.As(err, &network) {
+			return conn, err
+		}
+		if attempt == 1 && c.Notice != nil {
+			c.Notice(fmt.Sprintf("No server answers at %s; trying again.", Redacted(c.URL)))
+		}
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(reconnectPause(attempt)):
+		}
+	}
+}

@@ -1,0 +1,108 @@
+package bus
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"fedpace/bus/wire"
+)
+
+// Phase sets what heartbeats say.
+func (d *Device) Phase(p Phase) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.open.Phase = p
+}
+
+// Model fetches a task's model, its digest checked. It is never kept: a download
+// is to be measured.
+func (d *Device) Model(ctx context.Context, run string, digest Digest) ([]float32, error) {
+	return newModelCache(d.conn, run, 1).fetch(ctx, digest)
+}
+
+// Send sends the update of a task and measures how long that takes, until the
+// coordinator has the last chunk: u.UploadNs is filled in. The update is the
+// device's until another task is there, in case the run asks for it again. One
+// that is refused is an error that wraps [ErrUpdateRefused], one that nobody
+// answers for long one that wraps [ErrUnanswered].
+func (d *Device) Send(ctx context.Context, run string, u *DeviceUpdate) error {
+	d.mu.Lock()
+	d.open.Phase = Upload
+	if d.task.Task == u.Task {
+		d.sent = u
+	}
+	d.mu.Unlock()
+	return d.send(ctx, run, u)
+}
+
+// send sends an update; one that has been sent keeps its durations.
+func (d *Device) send(ctx context.Context, run string, u *DeviceUpdate) error {
+	size := chunkBytes / 4
+	chunks := (len(u.Values) + size - 1) / size
+	if chunks == 0 {
+		return fmt.Errorf("bus: the update of task %d has no values", u.Task)
+	}
+	p := updatePart{DeviceUpdate: *u, chunks: chunks}
+	started := time.Now()
+	for p.chunk = 0; p.chunk <= chunks; p.chunk++ {
+		p.values = nil
+		if !p.last() {
+			p.values = floatBytes(u.Values[p.chunk*size : min((p.chunk+1)*size, len(u.Values))])
+		} else if u.UploadNs == 0 {
+			u.UploadNs = max(1, time.Since(started).Nanoseconds())
+			p.UploadNs = u.UploadNs
+		}
+		v, err := d.sendPart(ctx, run, &p)
+		switch {
+		case err != nil:
+			return err
+		case v == wire.Verdict_VERDICT_REPEATED:
+			return nil
+		case v == wire.Verdict_VERDICT_SEND_VALUES:
+			p.chunk = -1 // from the beginning
+		case p.last() && v != wire.Verdict_VERDICT_ACCEPTED:
+			return fmt.Errorf("bus: update of task %d: the coordinator says %v to the last message", u.Task, v)
+		}
+	}
+	return nil
+}
+
+// sendPart sends one message until it is answered.
+func (d *Device) sendPart(ctx context.Context, run string, p *updatePart) (wire.Verdict, error) {
+	b, err := encodeUpdatePart(p)
+	if err != nil {
+		return 0, err
+	}
+	for started := time.Now(); ; {
+		r, err := d.request(ctx, deviceSubject(run, d.config.ID, fmt.Sprint(verbUpdate, ".", p.chunk)), b)
+		switch {
+		case err == nil && r.verdict == wire.Verdict_VERDICT_REFUSED:
+			return 0, fmt.Errorf("bus: update of task %d: %w: %s", p.Task, ErrUpdateRefused, r.reason)
+		case err == nil:
+			return r.verdict, nil
+		case ctx.Err() != nil:
+			return 0, ctx.Err()
+		case d.life.Err() != nil:
+			return 0, context.Cause(d.life)
+		case time.Since(started) > d.config.Patience:
+			return 0, fmt.Errorf("bus: update of task %d: %w", p.Task, ErrUnanswered)
+		}
+		select {
+		case <-ctx.Done():
+		case <-d.life.Done():
+		case <-time.After(reconnectWait): // the coordinator may come back
+		}
+	}
+}
+
+// request is one request of a device.
+func (d *Device) request(ctx context.Context, subject string, b []byte) (deviceReply, error) {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	m, err := d.conn.nats.RequestWithContext(ctx, subject, b)
+	if err != nil {
+		return deviceReply{}, err
+	}
+	return decodeReply(m.Data)
+}

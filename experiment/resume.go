@@ -36,6 +36,9 @@ func Resume(ctx context.Context, dir string, o Options) (r Resumed, err error) {
 		return r, err
 	}
 	r.Config.Out = dir
+	if m := o.Manner; m != nil {
+		r.Config.Name, r.Config.HTTP, r.Config.Pace, r.Config.Checkpoint, r.Config.NATS = m.Name, m.HTTP, m.Pace, m.Checkpoint, m.NATS
+	}
 	if r.Summary, err = ReadSummary(filepath.Join(dir, SummaryFile)); err == nil && r.Summary.Completed {
 		r.Complete = true
 		return r, nil

@@ -24,6 +24,7 @@ type Options struct {
 	NATS       Connection       // how the server is reached
 	Replay     string           // folder of a run with real devices whose answers are taken from there; empty: they take part themselves
 	Elsewhere  bool             // no host in this process: others do the work
+	Manner     *Config          // of a run that goes on: whose name, http, pace, checkpoint and nats it has from here on; nil: those in its folder
 
 	// Model is called with every round's model, which may be kept and not
 	// changed; may be nil.

@@ -122,8 +122,9 @@ func finished(dir string) (*experiment.Summary, error) {
 }
 
 // do runs a cell, or goes on with one that was cut. A cell's folder holds this
-// very computation: its name says so.
+// very computation: its name says so. How it is done may have changed since.
 func do(ctx context.Context, c *Cell, o experiment.Options) (experiment.Summary, error) {
+	o.Manner = &c.Config
 	r, err := experiment.Resume(ctx, c.Config.Out, o)
 	if errors.Is(err, experiment.ErrNoRun) {
 		return experiment.Run(ctx, c.Config, o)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -77,11 +78,12 @@ func TestThePaperOnHostsElsewhere(t *testing.T) {
 	evaluation(t, at("alone5"), "5").finish(patience)
 
 	s := newServer(t, serverOptions{})
-	elsewhere := []string{"--nats", s.url(), "--set", "nats.ack_seconds=1", "--set", "checkpoint.seconds=0.2", "--set", "pace=0.4"}
+	unpaced := []string{"--nats", s.url(), "--set", "nats.ack_seconds=1", "--set", "checkpoint.seconds=0.2"}
+	elsewhere := slices.Concat(unpaced, []string{"--set", "pace=0.3"})
 	first := evaluation(t, at("six"), "6", elsewhere...)
 	first.until("This process drives the runs and trains nothing", patience)
 	first.until("sent140: No host is there; the run waits for one", patience)
-	other := evaluation(t, at("five"), "5", elsewhere...)
+	other := evaluation(t, at("five"), "5", slices.Concat(unpaced, []string{"--set", "pace=0.8"})...)
 	one := host(t, s.url(), "--name", "one")
 	first.until("sent140: Host one is there with 1 trainer.", patience)
 	time.Sleep(500 * time.Millisecond)
@@ -113,7 +115,7 @@ func TestThePaperOnHostsElsewhere(t *testing.T) {
 	if n := completed(t, at("six")); n == 4 {
 		t.Fatal("it was over before it was killed")
 	}
-	evaluation(t, at("six"), "6", elsewhere...).finish(patience)
+	evaluation(t, at("six"), "6", unpaced...).finish(patience)
 	other.finish(patience)
 	for with, alone := range map[string]string{"six": "alone6", "five": "alone5"} {
 		if diff := cmp.Diff(evaluated(t, at(alone)), evaluated(t, at(with))); diff != "" {

@@ -101,7 +101,7 @@ func (c Constants) Gap(f float64) float64 {
 func (c Constants) Spread() float64 { return c.Variance + 6*c.L*c.Gamma }
 
 // Drift is (8 + 4/N) G², the factor of K² in the second term, loss²/length².
-// The appendix has 16 for 8 + 4/N, which holds, too, and is weaker.
+// The appendix has 16 for 8 + 4/N ([Constants.PrintedDrift]).
 func (c Constants) Drift() float64 { return (8 + 4/float64(c.N)) * c.G * c.G }
 
 // Z is Eq. 11's: σ² + 6LΓ + (8 + 4/N) G² K², loss²/length².

@@ -97,3 +97,14 @@ func (c Constants) SlopeK(r Runtime, f, k, eta, w float64) float64 {
 func (c Constants) CurvatureK(r Runtime, f, k, eta, w float64) float64 {
 	return 4*c.Kappa()*c.Gap(f)*r.Communication()/(eta*w*k*k*k) + 2*eta*c.Kappa()*c.L*c.Drift()
 }
+
+// SlopeEta is Eq. 27, the derivative of Eq. 8 by eta.
+func (c Constants) SlopeEta(r Runtime, f, k, eta, w float64) float64 {
+	return -2*c.Kappa()*c.Gap(f)*r.Round(k)/(eta*eta*w*k) + c.Kappa()*c.L*c.Z(k)
+}
+
+// CurvatureEta is Eq. 28, the second derivative of Eq. 8 by eta, positive where
+// the gap is: Eq. 8, or (26), is then convex in eta. The paper says so of (27).
+func (c Constants) CurvatureEta(r Runtime, f, k, eta, w float64) float64 {
+	return 4 * c.Kappa() * c.Gap(f) * r.Round(k) / (eta * eta * eta * w * k)
+}

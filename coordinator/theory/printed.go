@@ -32,6 +32,16 @@ func (c Constants) PrintedSlopeK(r Runtime, f, k, eta, w float64) float64 {
 	return -2*c.Kappa()*c.Gap(f)*r.Round(k)/(eta*w*k*k) + 2*eta*c.Kappa()*c.L*c.Drift()*k
 }
 
+// PrintedCurvatureK is Eq. 25, which is not the derivative of Eq. 24 as printed,
+// nor the second one of Eq. 8 unless β is 0.
+func (c Constants) PrintedCurvatureK(r Runtime, f, k, eta, w float64) float64 {
+	return 4*c.Kappa()*c.Gap(f)*r.Round(k)/(eta*w*k*k*k) + 2*eta*c.Kappa()*c.L*c.Drift()
+}
+
+// PrintedDrift is 16 G², which appendix A.2 has for (8 + 4/N) G²; loss²/length².
+// It holds, too, and is weaker.
+func (c Constants) PrintedDrift() float64 { return 16 * c.G * c.G }
+
 // PrintedLemma1 is D with the paper's factor (C − N)/(N − 1), which is infinite
 // for N = 1 and above 1 for N < (C + 1)/2. It needs Clients.
 func (c Constants) PrintedLemma1(k int) float64 {
@@ -57,9 +67,9 @@ func Errata() []Erratum {
 		{"below Eq. 4", "D^c = C", "D^c = D", "misprint", "Runtime"},
 		{"G", "G = L‖x₁ − x*‖", "E‖∇f_c(x; ξ)‖² <= G² for every client and iterate", "the printed G bounds ∇F only, and Theorem 1 can then fail", "PrintedG"},
 		{"Theorem 1, first term", "2κ(κF₀ − F*) in the statement, 2κ(F₀ − F*) in the appendix", "2κ²(F₀ − F*)", "the statement's needs F* >= 0, the appendix's does not follow from Lemma 2", "Form"},
-		{"Theorem 1, 8 + 4/N", "16 in the appendix", "both", "8 + 4/N is sharper, at most 12", "Constants.Drift"},
+		{"Theorem 1, 8 + 4/N", "16 in the appendix", "both", "8 + 4/N is sharper, at most 12", "Constants.Drift, PrintedDrift"},
 		{"Remark 1.2", "dividing by K shrinks the variance", "it shrinks the first term only", "the second term does not have T", ""},
-		{"Eq. 8", "W", "the time ahead", "the schedules use it as the time elapsed; K >= 1 and η <= 1/(4L)", "Constants.AtTime"},
+		{"Eq. 8", "W", "the time ahead", "the schedules use it as the time elapsed, and Eq. 9 is infinite at 0; K >= 1 and η <= 1/(4L)", "Constants.AtTime"},
 		{"Eq. 9, 10", "no G²", "K*³ = (κF − F*)(|x|/D + |x|/U)/(8η²LG²(1 + 1/(2N))W)", "the minimum of Eq. 8; only so a number without unit", "Constants.OptimalK, PrintedK"},
 		{"Eq. 11, 12", "no 1/K", "η*² = 2(κF − F*)(|x|/D + |x|/U + βK)/(LZWK)", "the minimum of Eq. 8", "Constants.OptimalEta, PrintedEta"},
 		{"Remark 2.1.2", "a larger N allows for a smaller η*", "a larger N raises η*", "N lowers Z, which stands below", ""},
@@ -69,8 +79,10 @@ func Errata() []Erratum {
 		{"Lemma 2, A.2", "K_t, K_r outside of the sums; I = Σ to r", "inside; I = Σ to r − 1", "K changes from round to round", "Constants.Theorem1Rates"},
 		{"Eq. 20 to 22", "η_t² on the left", "η_t", "as in Eq. 18, 19", "Constants.Lemma2"},
 		{"A.2, last line", "min{E‖∇F‖²} <= E‖∇F‖²", "min <= average", "what is bounded is the average", "Constants.Theorem1"},
-		{"Eq. 24, 25", "βK in the bracket", "it has cancelled", "d/dK (β) is 0", "Constants.SlopeK, PrintedSlopeK"},
+		{"A.2, variance", "Σ p_n² σ_n² over N", "Σ p_c² σ_c² over C", "x̄_t is the mean of all clients, as in Lemma 2", "Constants.Variance"},
+		{"Eq. 23, 26", "x̄_{t₀} on the left", "x̄_t", "as in Eq. 8: the least is over t", "Constants.AtTime"},
+		{"Eq. 24, 25", "βK in the bracket", "it has cancelled", "d/dK (β) is 0", "Constants.SlopeK, CurvatureK, PrintedSlopeK, PrintedCurvatureK"},
 		{"Eq. 25, 28", "needs F − F* > 0", "needs κF − F* > 0", "that is what stands in them", "Constants.Gap"},
-		{"A.4", "(27) is convex", "(26) is convex", "(27) is its derivative", ""},
+		{"A.4", "(27) is convex", "(26) is convex", "(27) is its derivative", "Constants.SlopeEta, CurvatureEta"},
 	}
 }

@@ -3,6 +3,7 @@ package paper
 import (
 	"context"
 	"fmt"
+	"regexp"
 	"strings"
 	"sync"
 
@@ -48,53 +49,69 @@ func (o *Options) reach(ctx context.Context, cells []*Cell) (elsewhere bool, err
 // chorus tells once what several cells say of the server and the hosts, each of
 // them over a connection of its own. A line's first two words are what it is
 // about ("Host box", "No host", "The connection"); it is news when it is not what
-// was last said of that. The cells of one task want the same of hosts, so what
-// their cells say counts as one.
+// was last said of that, reasons in brackets apart. The cells of one task want the
+// same of hosts, so what they say of them counts as one.
 type chorus struct {
 	tell func(string)
 
-	mu    sync.Mutex
-	tasks map[experiment.Task]map[string]string // the last line by what it is about
+	mu   sync.Mutex
+	last map[experiment.Task]map[string]string // the last line by what it is about; no task: of the server
 }
 
 // Of what a line is about, and how it says that a host is there.
 const (
+	aHost       = "Host "
 	nobody      = "No host"
 	nobodyThere = nobody + " is there"
 	isThere     = " is there "
 	maxAbout    = 1000 // hosts come and go, each with a new name
 )
 
+var reason = regexp.MustCompile(`\([^)]*\)`)
+
 // of is what a cell's run tells its lines to.
 func (h *chorus) of(c *Cell) func(string) {
 	return func(line string) {
+		task, prefix := experiment.Task(""), ""
+		if strings.HasPrefix(line, aHost) || strings.HasPrefix(line, nobody) {
+			task, prefix = c.Task, string(c.Task)+": "
+		}
 		h.mu.Lock()
 		defer h.mu.Unlock()
-		last := h.tasks[c.Task]
-		if last == nil || len(last) >= maxAbout {
-			last = map[string]string{}
-			h.tasks[c.Task] = last
+		if h.news(task, line) {
+			h.tell(prefix + line)
 		}
-		about := line
-		if words := strings.SplitN(line, " ", 3); len(words) == 3 {
-			about = words[0] + " " + words[1]
-		}
-		if last[about] == line || strings.HasPrefix(line, nobodyThere) && anyThere(last) {
-			return
-		}
-		if about != nobody {
-			delete(last, nobody) // who is alone after that is alone again
-		}
-		last[about] = line
-		h.tell(string(c.Task) + ": " + line)
 	}
+}
+
+func (h *chorus) news(task experiment.Task, line string) bool {
+	last := h.last[task]
+	if last == nil || len(last) >= maxAbout {
+		last = map[string]string{}
+		h.last[task] = last
+	}
+	if strings.HasPrefix(line, nobodyThere) && anyThere(last) {
+		return false
+	}
+	about, said := line, reason.ReplaceAllString(line, "")
+	if words := strings.SplitN(line, " ", 3); len(words) == 3 {
+		about = words[0] + " " + words[1]
+	}
+	if last[about] == said {
+		return false
+	}
+	if about != nobody {
+		delete(last, nobody) // who is alone after that is alone again
+	}
+	last[about] = said
+	return true
 }
 
 // anyThere says whether a host is there for others: then one that a cell still
 // waits for is getting ready.
 func anyThere(last map[string]string) bool {
 	for about, line := range last {
-		if strings.HasPrefix(about, "Host ") && strings.Contains(line, isThere) {
+		if strings.HasPrefix(about, aHost) && strings.Contains(line, isThere) {
 			return true
 		}
 	}

@@ -79,7 +79,7 @@ func TestWhereACellIsDone(t *testing.T) {
 // again; of a run that is still alone while others have a host nothing is told.
 func TestWhatCellsSayIsToldOnce(t *testing.T) {
 	var told []string
-	h := chorus{tell: func(line string) { told = append(told, line) }, tasks: map[experiment.Task]map[string]string{}}
+	h := chorus{tell: func(line string) { told = append(told, line) }, last: map[experiment.Task]map[string]string{}}
 	a, b, c := h.of(&Cell{Task: "femnist", Seed: 1}), h.of(&Cell{Task: "femnist", Seed: 2}), h.of(&Cell{Task: "sent140"})
 	const (
 		alone  = "No host is there; the run waits for one (fedpace host)."
@@ -88,7 +88,8 @@ func TestWhatCellsSayIsToldOnce(t *testing.T) {
 		plans  = "Host x is there for plans; it does not train."
 		silent = "Host x is silent; others do its work."
 		left   = "Host x has left."
-		lost   = "The connection to NATS is lost; trying again."
+		lost   = "The connection to NATS is lost (EOF); trying again."
+		reset  = "The connection to NATS is lost (read tcp 127.0.0.1:1: connection reset by peer); trying again."
 		back   = "The connection to NATS is back (nats://a:4222)."
 	)
 	for _, say := range []struct {
@@ -98,14 +99,14 @@ func TestWhatCellsSayIsToldOnce(t *testing.T) {
 		{a, alone}, {b, alone}, // first
 		{a, here}, {b, here}, {a, alone}, // the last one's host is getting ready
 		{c, plans}, {c, other}, // its data is not there
-		{a, lost}, {b, lost}, {b, back}, {a, back},
+		{a, lost}, {b, reset}, {c, lost}, {b, back}, {c, back}, {a, back},
 		{a, silent}, {a, alone}, {b, silent}, {b, alone}, // it died
 		{b, here}, {a, here}, {b, left}, {b, alone}, {a, left}, {a, alone}, // and comes again
 	} {
 		say.who(say.line)
 	}
 	want := []string{
-		"femnist: " + alone, "femnist: " + here, "sent140: " + plans, "sent140: " + other, "femnist: " + lost, "femnist: " + back,
+		"femnist: " + alone, "femnist: " + here, "sent140: " + plans, "sent140: " + other, lost, back,
 		"femnist: " + silent, "femnist: " + alone, "femnist: " + here, "femnist: " + left, "femnist: " + alone,
 	}
 	if diff := cmp.Diff(want, told); diff != "" {

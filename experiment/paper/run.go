@@ -52,7 +52,7 @@ func Run(ctx context.Context, cells []Cell, o Options) error {
 	}
 	group, inner := errgroup.WithContext(ctx)
 	group.SetLimit(beside)
-	said := chorus{tell: o.Notice, tasks: map[experiment.Task]map[string]string{}}
+	said := chorus{tell: o.Notice, last: map[experiment.Task]map[string]string{}}
 	var telling sync.Mutex
 	done := len(cells) - len(left)
 	tell := func(c *Cell, s experiment.Summary, how string) error {

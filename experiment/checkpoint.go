@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -210,9 +209,12 @@ func (p *problem) readCheckpoint(path string) (*checkpoint, error) {
 	return c, nil
 }
 
-// elsewhere are keys that may change while a run is stopped: they change none of
-// its bits. The data may have moved: its digest tells whether it is the same.
-var elsewhere = []string{"name", "data", "out", "http", "pace", "checkpoint.seconds", "nats.url", "nats.listen", "nats.replicas", "nats.ack_seconds"}
+// mayMove says of a key that it may change while a run is stopped: it changes
+// none of its bits, and none of its files. The data may have moved: its digest
+// tells whether it is the same.
+func mayMove(key string) bool {
+	return key == "data" || notOfTheRun[key] && key != "events.sample"
+}
 
 // fits says in what a checkpoint's run is not the one that is to go on.
 func (h checkpointHead) fits(run checkpointHead) error {
@@ -226,7 +228,7 @@ func (h checkpointHead) fits(run checkpointHead) error {
 	}
 	var other []string
 	for _, k := range keys {
-		if a, b := k.write(&theirs), k.write(&ours); a != b && !slices.Contains(elsewhere, k.path) {
+		if a, b := k.write(&theirs), k.write(&ours); a != b && !mayMove(k.path) {
 			other = append(other, fmt.Sprintf("%s is %s, the run's %s", k.path, a, b))
 		}
 	}

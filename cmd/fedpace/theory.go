@@ -43,9 +43,11 @@ func theoryCommand() *cobra.Command {
 best at each time by the paper's theory, corrected, and beside them as printed.
 
 Constants come from the configuration's problem where it is convex (quadratic,
-which is the default here, or logistic), from flags or a YAML file, or from a
-finished run (--run): its loss curve is F_w, its configuration gives the times,
-and L, mu, sigma and G are estimated roughly at its first and last models.
+which is the default here, or logistic), from its theory keys, from flags or a
+YAML file, or from a finished run (--run): its loss curve is F_w, its
+configuration gives the times, and L, mu, sigma and G are estimated roughly at
+its first and last models. W is the time since the start, or to the end with
+--set theory.time=ahead.
 
 With --lab schedules run on the convex problem at equal virtual time, with
 Theorem 1's bound beside what is measured.`,

@@ -7,6 +7,7 @@ import (
 	"io"
 	"math"
 	"path/filepath"
+	"slices"
 	"text/tabwriter"
 
 	"fedpace/coordinator/schedule"
@@ -46,7 +47,8 @@ type Advice struct {
 // Advised is the advice at a time W. Numbers that JSON cannot hold do not come
 // about: W and G are positive.
 type Advised struct {
-	W          float64 `json:"seconds"`
+	W          float64 `json:"seconds"`         // Eq. 8's: elapsed, or ahead with theory.time: ahead
+	Elapsed    float64 `json:"elapsed_seconds"` // since the start
 	Loss       float64 `json:"loss"`
 	Used       int     `json:"local_steps_used,omitempty"` // by the run
 	K          float64 `json:"k_star"`                     // Eq. 9
@@ -64,7 +66,8 @@ const mostSteps = 1_000_000
 // Advise says what theory does for a configuration, from its start: at W
 // seconds the loss is still the first one, which makes K* and eta* upper bounds
 // (the inequalities of Eq. 10 and 12). A convex task's constants are
-// calculated, any other's must be given.
+// calculated, any other's must be given, here or in the configuration (theory.l,
+// mu, g, f_star). W is the time that the configuration's theory.time names.
 func Advise(c experiment.Config, g Given, points int) (*Advice, error) {
 	var k theory.Constants
 	var sources []Source
@@ -82,26 +85,31 @@ func Advise(c experiment.Config, g Given, points int) (*Advice, error) {
 		start := widen(make([]float64, len(initial)), initial)
 		k = of.Constants(start, c.Cohort)
 		parameters = len(start)
-		sources = calculated(k)
+		k, sources = configured(c.Theory, k, calculated(k))
 		if math.IsNaN(g.Loss) {
 			g.Loss = of.Value(start)
 			sources = append(sources, Source{"F", g.Loss, "loss", "calculated: at the start"})
 		}
 	} else {
 		k = theory.Constants{N: c.Cohort, Clients: c.Clients}
-		if math.IsNaN(g.FStar) {
+		k, sources = configured(c.Theory, k, nil)
+		if math.IsNaN(g.FStar) && c.Theory.FStar == nil {
 			sources = append(sources, Source{"F*", 0, "loss", "taken as 0, as in Eq. 13"})
 		}
 		for _, need := range []struct {
 			flag  string
 			value float64
-		}{{"l", g.L}, {"mu", g.Mu}, {"g", g.G}, {"loss", g.Loss}} {
-			if math.IsNaN(need.value) {
+			set   *float64
+		}{{"l", g.L, c.Theory.L}, {"mu", g.Mu, c.Theory.Mu}, {"g", g.G, c.Theory.G}, {"loss", g.Loss, nil}} {
+			if math.IsNaN(need.value) && need.set == nil {
 				return nil, &MissingError{Task: string(c.Task), Flag: need.flag}
 			}
 		}
 	}
 	k, sources = g.take(k, sources)
+	if g.Loss < k.FStar {
+		return nil, fmt.Errorf("theory: the loss F is %v, want at least the least loss F*, which is %v", g.Loss, k.FStar)
+	}
 	r := c.Runtime(parameters)
 	horizon, err := horizon(c, r)
 	if err != nil {
@@ -111,11 +119,20 @@ func Advise(c experiment.Config, g Given, points int) (*Advice, error) {
 	if err != nil {
 		return nil, err
 	}
-	a.Notes = append(a.Notes, "W is the time since the start; the loss is that of the start throughout, so K* and eta* are upper bounds (Eq. 10, 12).")
-	first := r.Round(float64(c.Schedule.K0))
+	const upper = "; the loss is that of the start throughout, so K* and eta* are upper bounds (Eq. 10, 12)."
+	first, last, end := r.Round(float64(c.Schedule.K0)), horizon, 0.0
+	if c.Theory.Time == experiment.Ahead {
+		a.Notes = append(a.Notes, "W is the time ahead, as in Theorem 2 (theory.time: ahead)"+upper)
+		end, last = horizon, horizon-first // a round is left
+		if last < first {
+			return nil, fmt.Errorf("theory: of %.4g s no round of %.4g s is ahead after the first (set a longer stop)", horizon, first)
+		}
+	} else {
+		a.Notes = append(a.Notes, "W is the time since the start"+upper)
+	}
 	for i := range points {
-		w := first * math.Pow(math.Max(1, horizon/first), float64(i)/float64(max(1, points-1)))
-		a.add(r, w, g.Loss, 0)
+		elapsed := first * math.Pow(math.Max(1, last/first), float64(i)/float64(max(1, points-1)))
+		a.add(r, elapsed, end, g.Loss, 0)
 	}
 	return a, nil
 }
@@ -191,6 +208,7 @@ func AdviseRun(ctx context.Context, dir string, g Given, points int) (*Advice, e
 	} else if k, sources, err = Estimate(ctx, dir, c, least); err != nil {
 		return nil, err
 	}
+	k, sources = configured(c.Theory, k, sources)
 	k, sources = g.take(k, sources)
 	parameters, err := parametersOf(c)
 	if err != nil {
@@ -202,10 +220,30 @@ func AdviseRun(ctx context.Context, dir string, g Given, points int) (*Advice, e
 	if err != nil {
 		return nil, err
 	}
-	a.Notes = append(a.Notes, "W is the time since the run's start, as in the paper's schedules.")
+	end := 0.0
+	if c.Theory.Time == experiment.Ahead {
+		if end, err = horizon(c, r); err != nil {
+			return nil, err
+		}
+		for len(known) > 0 && !(known[len(known)-1].w < end) { // no time is ahead of the last
+			known = known[:len(known)-1]
+		}
+		if len(known) == 0 {
+			return nil, fmt.Errorf("%s: no round with a training loss ends before the run's end, %.4g s: nothing is ahead", dir, end)
+		}
+		a.Notes = append(a.Notes, "W is the time to the run's end, as in Theorem 2 (theory.time: ahead).")
+	} else {
+		a.Notes = append(a.Notes, "W is the time since the run's start, as in the paper's schedules.")
+	}
+	for _, p := range known {
+		if k.Gap(p.loss) < 0 {
+			a.Notes = append(a.Notes, "Where F, a mean over a few minibatches, is below F*, K* and eta* are 0 and Eq. 8 is that at F*.")
+			break
+		}
+	}
 	for _, n := range spacedTo(len(known), points) {
 		p := known[n-1]
-		a.add(r, p.w, p.loss, p.k)
+		a.add(r, p.w, end, p.loss, p.k)
 	}
 	return a, nil
 }
@@ -230,6 +268,32 @@ func spacedTo(n, points int) (list []int) {
 		list = append(list, int(x))
 	}
 	return append(list, n)
+}
+
+// configured puts what the configuration gives for its schedule in place of what
+// was found. A convex run's configuration has what was calculated, which is then
+// told as such.
+func configured(t experiment.Theory, k theory.Constants, sources []Source) (theory.Constants, []Source) {
+	for _, s := range []struct {
+		name, unit, key string
+		from, to        *float64
+	}{
+		{"L", "loss/length²", "theory.l", t.L, &k.L}, {"mu", "loss/length²", "theory.mu", t.Mu, &k.Mu},
+		{"G", "loss/length", "theory.g", t.G, &k.G}, {"F*", "loss", "theory.f_star", t.FStar, &k.FStar},
+	} {
+		i := slices.IndexFunc(sources, func(f Source) bool { return f.Name == s.name })
+		if s.from == nil || i >= 0 && *s.from == *s.to {
+			continue
+		}
+		*s.to = *s.from
+		said := Source{s.name, *s.from, s.unit, "given: " + s.key}
+		if i < 0 {
+			sources = append(sources, said)
+		} else {
+			sources[i] = said
+		}
+	}
+	return k, sources
 }
 
 // take puts what is given in place of what was found.
@@ -305,14 +369,19 @@ func newAdvice(c experiment.Config, k theory.Constants, sources []Source, r theo
 	return a, nil
 }
 
-func (a *Advice) add(r theory.Runtime, w, loss float64, used int) {
-	k, eta := a.constants, a.Eta
+// add adds the advice at a time since the start; with an end W is the time from
+// there to it.
+func (a *Advice) add(r theory.Runtime, elapsed, end, loss float64, used int) {
+	k, eta, w := a.constants, a.Eta, elapsed
+	if end > 0 {
+		w = end - elapsed
+	}
 	bounded := loss
 	if k.Gap(loss) < 0 { // a noisy mean may be below F*: the bound is then that at F*
 		_, bounded = k.Steps3(1, eta)
 	}
 	row := Advised{
-		W: w, Loss: loss, Used: used,
+		W: w, Elapsed: elapsed, Loss: loss, Used: used,
 		K: k.OptimalK(r, loss, eta, w), Steps: k.Steps(r, loss, eta, w, mostSteps), KPrinted: k.PrintedK(r, loss, eta, w),
 		Eta: k.OptimalEta(r, loss, float64(a.K), w), EtaPrinted: k.PrintedEta(r, loss, float64(a.K), w),
 		Bound: k.AtTime(r, bounded, float64(a.K), eta, w),
@@ -333,13 +402,19 @@ func (a *Advice) Write(w io.Writer) error {
 	}
 	fmt.Fprintf(w, "gap: %s\n\n", a.Form)
 	t = tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	used := len(a.Rows) > 0 && a.Rows[0].Used > 0
-	head := "W\tF\tK* (Eq. 9)\tsteps\tas printed\teta* (Eq. 11)\tas printed\tEq. 8 at K_0\tat K*\t"
-	if used {
-		head = "W\tF\tK used\tK* (Eq. 9)\tsteps\tas printed\teta* (Eq. 11)\tas printed\tEq. 8 at K_0\tat K*\t"
+	used, ahead := len(a.Rows) > 0 && a.Rows[0].Used > 0, a.ahead()
+	if ahead {
+		fmt.Fprint(t, "time\t")
 	}
-	fmt.Fprintln(t, head)
+	fmt.Fprint(t, "W\tF\t")
+	if used {
+		fmt.Fprint(t, "K used\t")
+	}
+	fmt.Fprintln(t, "K* (Eq. 9)\tsteps\tas printed\teta* (Eq. 11)\tas printed\tEq. 8 at K_0\tat K*\t")
 	for _, r := range a.Rows {
+		if ahead {
+			fmt.Fprintf(t, "%.4g s\t", r.Elapsed)
+		}
 		fmt.Fprintf(t, "%.4g s\t%.4g\t", r.W, r.Loss)
 		if used {
 			fmt.Fprintf(t, "%d\t", r.Used)
@@ -358,23 +433,32 @@ func (a *Advice) Write(w io.Writer) error {
 	return nil
 }
 
+// ahead tells whether W is another time than that since the start.
+func (a *Advice) ahead() bool {
+	return slices.ContainsFunc(a.Rows, func(r Advised) bool { return r.W != r.Elapsed })
+}
+
 // Draw draws K* and eta* over time, in the format "svg" or "png".
 func (a *Advice) Draw(w io.Writer, format string) error {
 	line := func(name string, of func(Advised) float64) figure.Line {
 		l := figure.Line{Name: name}
 		for _, r := range a.Rows {
-			l.Points = append(l.Points, figure.Point{X: r.W, Y: of(r), Half: math.NaN()})
+			l.Points = append(l.Points, figure.Point{X: r.Elapsed, Y: of(r), Half: math.NaN()})
 		}
 		return l
 	}
-	k := figure.Panel{Title: "local steps", X: "virtual seconds W", Y: "K*", Steps: true, LogX: true, LogY: true, Lines: []figure.Line{
+	x := "virtual seconds W"
+	if a.ahead() {
+		x = "virtual seconds"
+	}
+	k := figure.Panel{Title: "local steps", X: x, Y: "K*", Steps: true, LogX: true, LogY: true, Lines: []figure.Line{
 		line("Eq. 9", func(r Advised) float64 { return r.K }),
 		line("as printed", func(r Advised) float64 { return r.KPrinted }),
 	}}
 	if len(a.Rows) > 0 && a.Rows[0].Used > 0 {
 		k.Lines = append(k.Lines, line("used", func(r Advised) float64 { return float64(r.Used) }))
 	}
-	eta := figure.Panel{Title: "learning rate", X: "virtual seconds W", Y: "eta*", Steps: true, LogX: true, LogY: true, Lines: []figure.Line{
+	eta := figure.Panel{Title: "learning rate", X: x, Y: "eta*", Steps: true, LogX: true, LogY: true, Lines: []figure.Line{
 		line("Eq. 11", func(r Advised) float64 { return r.Eta }),
 		line("as printed", func(r Advised) float64 { return r.EtaPrinted }),
 		line("1/(4L)", func(Advised) float64 { return a.MaxRate }),

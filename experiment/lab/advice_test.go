@@ -105,6 +105,73 @@ func TestAdviceLacksConstants(t *testing.T) {
 	if _, err := Advise(c, g, 3); err == nil {
 		t.Error("G = 0 is taken")
 	}
+	g.G, g.FStar = 1, 2
+	if _, err := Advise(c, g, 3); err == nil || !strings.Contains(err.Error(), "at least the least loss") {
+		t.Errorf("a loss of 1 is taken where the least is 2: %v", err)
+	}
+}
+
+// What the configuration gives for its schedule needs no flag, and flags go
+// first. With theory.time: ahead W is what is left of the run, so that K* rises.
+func TestAdviceOfAConfiguration(t *testing.T) {
+	c, err := experiment.Load("", []string{"task=femnist", "theory={l: 4, mu: 0.1, g: 2, f_star: 0.5, time: ahead}", "stop={equal_runtime_rounds: 100}"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := Nothing()
+	g.Loss, g.Mu = 4.1, 0.2
+	a, err := Advise(c, g, 4)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if k := a.constants; k.L != 4 || k.Mu != 0.2 || k.G != 2 || k.FStar != 0.5 {
+		t.Errorf("%+v", k)
+	}
+	first, last, round := a.Rows[0], a.Rows[3], 1.6775+80*0.017
+	if math.Abs(first.Elapsed-round) > 1e-9 || math.Abs(first.W-99*round) > 1e-9 || math.Abs(last.W-round) > 1e-9 || math.Abs(last.Elapsed-99*round) > 1e-9 {
+		t.Errorf("from %+v to %+v", first, last)
+	}
+	// κ(F − F*) · communication / (8 η² L G² (1 + 1/120) W), one round ahead.
+	if want := math.Cbrt(20 * 3.6 * 1.6775 / (8 * 0.09 * 4 * 4 * (1 + 1.0/120) * round)); math.Abs(last.K-want) > 1e-9 || first.K >= last.K {
+		t.Errorf("K* is %v and then %v, want %v", first.K, last.K, want)
+	}
+	var text, svg bytes.Buffer
+	if err := errors.Join(a.Write(&text), a.Draw(&svg, "svg")); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"given: theory.l", "given: theory.f_star", "W is the time ahead", "time        W    F"} {
+		if !strings.Contains(text.String(), want) {
+			t.Errorf("the advice lacks %q:\n%s", want, &text)
+		}
+	}
+	c.Stop.EqualRuntimeRounds = 1
+	if _, err := Advise(c, g, 4); err == nil || !strings.Contains(err.Error(), "ahead after the first") {
+		t.Errorf("of one round: %v", err)
+	}
+}
+
+// Of a run whose schedule looks ahead W is the time to its end, and what was
+// calculated for the schedule is told as such.
+func TestAdviceOfARunThatLooksAhead(t *testing.T) {
+	c := small(t, "quadratic", "schedule.k=theory", "theory.time=ahead", "stop={equal_runtime_rounds: 20}")
+	if _, err := experiment.Run(t.Context(), c, experiment.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	a, err := AdviseRun(t.Context(), c.Out, Nothing(), 5)
+	if err != nil {
+		t.Fatal(err)
+	}
+	end := 20 * (a.Round[0] + 6*a.Round[1])
+	for i, r := range a.Rows {
+		if r.W <= 0 || math.Abs(r.W+r.Elapsed-end) > 1e-9 || i > 0 && r.W >= a.Rows[i-1].W {
+			t.Errorf("row %d of a run of %v s: %+v", i, end, r)
+		}
+	}
+	for _, s := range a.Constants {
+		if strings.HasPrefix(s.From, "given") {
+			t.Errorf("%+v was calculated", s)
+		}
+	}
 }
 
 // What is estimated of a finished run whose constants are known: the secant's

@@ -387,19 +387,25 @@ func TestLongerRounds(t *testing.T) {
 }
 
 // Remark 1.2 says that in rounds a larger K shrinks the variance's share. What
-// K divides in R rounds is the first term alone.
+// K divides in R rounds is the first term alone. Its second half holds: more
+// clients a round lower the drift, the more so the larger K is.
 func TestRemark12(t *testing.T) {
+	c := example
 	rounds := func(k int) Bound {
 		steps := make([]int, 100)
 		for i := range steps {
 			steps[i] = k
 		}
-		return example.Theorem1(1.5, 0.1, steps)
+		return c.Theorem1(1.5, 0.1, steps)
 	}
 	one, ten := rounds(1), rounds(10)
 	near(t, "the first term", ten.Start, one.Start/10)
 	near(t, "the noise", ten.Noise, one.Noise)
 	near(t, "the drift (Remark 1.3)", ten.Drift, one.Drift*100)
+	c.N, c.Clients = 10*c.N, 10*c.Clients
+	saved := one.Total() - rounds(1).Total()
+	near(t, "what ten times the clients save at K = 1", saved, 0.1*c.Kappa()*c.L*2.25*0.9) // (4/4 − 4/40) G²
+	near(t, "at K = 10", ten.Total()-rounds(10).Total(), 100*saved)
 }
 
 // Remark 1.1: at a fixed rate the bound goes to a floor of order eta as T grows,

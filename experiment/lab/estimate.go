@@ -66,7 +66,7 @@ func Estimate(ctx context.Context, dir string, c experiment.Config, fStar float6
 		{"variance", k.Variance, "loss²/length²", minibatches + ", the larger; divided by the clients"},
 		{"Gamma", 0, "loss", "taken as 0: a run does not show the clients' own minima"},
 		{"G", k.G, "loss/length", minibatches + ", the largest"},
-		{"F*", k.FStar, "loss", "the least mean over a window of rounds: at least F*"},
+		{"F*", k.FStar, "loss", "the least mean over a window of rounds: at least F*, and K* is 0 there"},
 	}
 	if k.Mu <= 0 { // not convex between the two
 		k.Mu = k.L

@@ -446,7 +446,7 @@ func TestForeignCheckpoints(t *testing.T) {
 		{"its own", run, ""},
 		{"of another place and pace", checkpointHead{with("out=elsewhere", "http=localhost:0", "pace=3", "checkpoint.seconds=7", "name=other"), "d1", "avx2", "v"}, ""},
 		{"with the data moved", checkpointHead{with("data=other.parquet", "clients=3000"), "d1", "avx2", "v"}, ""},
-		{"with other timelines", checkpointHead{with("events.sample=0.25"), "d1", "avx2", "v"}, "events.sample is 0.25"},
+		{"with other timelines", checkpointHead{with("events.sample=25"), "d1", "avx2", "v"}, "events.sample is 25"},
 		{"of another seed", checkpointHead{with("seed=7"), "d2", "avx2", "v"}, "seed is 7, the run's 1 (change config.yaml back"},
 		{"of other data", checkpointHead{run.Config, "d2", "avx2", "v"}, "other data (digest d2, the run's is d1)"},
 		{"of another kernel", checkpointHead{run.Config, "d1", "neon", "v"}, "the kernel class neon, and this machine has avx2"},

@@ -32,10 +32,7 @@ func readSweep(t *testing.T, path string, grids int) (table SweepTable) {
 	}
 	number := func(row []string, column string) float64 {
 		i, ok := at[column]
-		if !ok {
-			t.Fatalf("%s has no column %s", path, column)
-		}
-		if row[i] == "" {
+		if !ok || row[i] == "" { // tables from before a column was added lack it
 			return math.NaN()
 		}
 		x, err := strconv.ParseFloat(row[i], 64)
@@ -99,5 +96,21 @@ func TestTheStudyIsThatOfItsNumbers(t *testing.T) {
 	}
 	if c, err := Load(filepath.Join(folder, "stragglers.yaml"), nil); err != nil || c.Cohort != 13 {
 		t.Errorf("the study's configuration: %+v, %v", c, err)
+	}
+}
+
+// The figure of docs/heterogeneity.md is that of the numbers beside it.
+func TestTheFigureOfHeterogeneityIsThatOfItsNumbers(t *testing.T) {
+	committed := filepath.Join("..", "docs", "heterogeneity.svg")
+	drawn := filepath.Join(t.TempDir(), "heterogeneity.svg")
+	if err := readSweep(t, filepath.Join("..", "docs", "heterogeneity.csv"), 1).Figure(drawn); err != nil {
+		t.Fatal(err)
+	}
+	got, err := os.ReadFile(drawn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want, err := os.ReadFile(committed); err != nil || !bytes.Equal(got, want) {
+		t.Errorf("%s is not the figure of its numbers: draw it anew (%v)", committed, err)
 	}
 }

@@ -3,11 +3,15 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/csv"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"fedpace/metrics/figure"
 )
 
 // TestMain makes the test's own binary do a line where it is asked to, as the
@@ -99,5 +103,32 @@ func TestUsage(t *testing.T) {
 	}
 	if err := command(t.Context(), []string{"--figure", filepath.Join(t.TempDir(), "x.pdf")}, os.Stderr, os.Stderr); err == nil || errors.Is(err, errUsage) {
 		t.Errorf("a figure of an unknown format: %v", err)
+	}
+}
+
+// The figure in docs is that of the table beside it.
+func TestTheFigureInDocsIsThatOfItsTable(t *testing.T) {
+	text, err := os.ReadFile("../../docs/scale.csv")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows, err := csv.NewReader(bytes.NewReader(text)).ReadAll()
+	all := lines()
+	if err != nil || len(rows) != len(all)+1 {
+		t.Fatalf("%d rows for %d lines (%v)", len(rows), len(all), err)
+	}
+	results := make([]measurement, len(all))
+	for i, row := range rows[1:] {
+		m := &results[i]
+		if _, err := fmt.Sscan(strings.Join([]string{row[3], row[4], row[6], row[7]}, " "), &m.Tasks, &m.Seconds, &m.CPU, &m.Bytes); err != nil {
+			t.Fatalf("%v: %v", row, err)
+		}
+	}
+	var drawn bytes.Buffer
+	if err := figure.Write(&drawn, "svg", panels(all, results)...); err != nil {
+		t.Fatal(err)
+	}
+	if want, err := os.ReadFile("../../docs/scale.svg"); err != nil || !bytes.Equal(drawn.Bytes(), want) {
+		t.Errorf("docs/scale.svg is not the figure of its table: draw it anew (%v)", err)
 	}
 }

@@ -59,7 +59,7 @@ func panels(curves []Curve, y string, bands bool, of func(*Point) float64) []fig
 		if !ok {
 			i = len(list)
 			index[g.set()] = i
-			list = append(list, figure.Panel{Title: g.title(), X: "simulated minutes", Y: y, Steps: true, Rises: bands})
+			list = append(list, figure.Panel{Title: g.title(), X: "simulated minutes", Y: y, Steps: true})
 		}
 		p := &list[i]
 		p.Lines = append(p.Lines, g.line(bands, of))

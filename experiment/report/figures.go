@@ -69,7 +69,6 @@ func byTask(groups []group) (list []section) {
 func (s *section) panels() []figure.Panel {
 	of := string(s.task)
 	accuracy := s.curve(of+": highest validation accuracy so far", "validation accuracy", func(p *point) float64 { return p.accuracy })
-	accuracy.Rises = true
 	list := []figure.Panel{
 		s.curve(of+": lowest training loss so far", "training loss", func(p *point) float64 { return p.loss }),
 		accuracy,
@@ -124,7 +123,7 @@ func (g *group) line(of func(*point) float64) figure.Line {
 
 // distribution is the share of rounds that took no longer than so long.
 func (s *section) distribution(title string) figure.Panel {
-	panel := figure.Panel{Title: title, X: "seconds", Y: "share of rounds", Steps: true, FromZero: true, Rises: true}
+	panel := figure.Panel{Title: title, X: "seconds", Y: "share of rounds", Steps: true, FromZero: true}
 	for _, g := range s.groups {
 		var all []float64
 		for _, r := range g.runs {

@@ -41,7 +41,7 @@ func addBand(p *plot.Plot, points bars, c color.RGBA) error {
 }
 
 // addMarks draws vertical lines over the height of the panel.
-func addMarks(p *plot.Plot, marks []Mark) {
+func addMarks(p *plot.Plot, key *legend, marks []Mark) {
 	for _, m := range marks {
 		if !finite(m.X) {
 			continue
@@ -50,7 +50,7 @@ func addMarks(p *plot.Plot, marks []Mark) {
 		line.style.Color, line.style.Width, line.style.Dashes = color.Gray{96}, vg.Points(1), []vg.Length{vg.Points(3), vg.Points(3)}
 		p.Add(line)
 		if m.Name != "" {
-			p.Legend.Add(m.Name, line)
+			key.add(m.Name, line)
 		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/text"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 	"gonum.org/v1/plot/vg/vgimg"
@@ -36,13 +37,21 @@ type Panel struct {
 	Names       []string // of X = 0, 1, ..., in place of numbers
 	LogY        bool     // decades along Y; points that are not above 0 are left out
 	FromZero    bool     // Y starts at zero
-	Rises       bool     // the legend stands at the bottom, where curves that rise are not
 }
 
-// The size of a panel.
+// The size of a panel, without its legend, and the space around it.
 const (
 	panelWidth  = 5.2 * vg.Inch
-	panelHeight = 3.8 * vg.Inch
+	panelHeight = 3.6 * vg.Inch
+	margin      = 8
+)
+
+// The sizes of the texts, in points.
+const (
+	titleSize  = 12
+	labelSize  = 11
+	legendSize = 10
+	tickSize   = 9
 )
 
 // palette is Okabe and Ito's, told apart by most colour-blind readers.
@@ -51,7 +60,13 @@ var palette = []color.RGBA{
 	{230, 159, 0, 255}, {86, 180, 233, 255}, {0, 0, 0, 255}, {140, 140, 60, 255},
 }
 
-var dashes = [][]vg.Length{nil, {6, 3}, {2, 2}, {8, 3, 2, 3}}
+// dashes and glyphs tell lines apart without colours.
+var dashes = [][]vg.Length{nil, {6, 3}, {2, 2}, {8, 3, 2, 3}, {12, 3}, {4, 2, 1, 2, 1, 2}, {1, 3}, {12, 3, 4, 3}}
+
+var glyphs = []draw.GlyphDrawer{
+	draw.CircleGlyph{}, draw.SquareGlyph{}, draw.PyramidGlyph{}, draw.RingGlyph{},
+	draw.BoxGlyph{}, draw.TriangleGlyph{}, draw.CrossGlyph{}, draw.PlusGlyph{},
+}
 
 // Write draws the panels in a row, in the format "svg", "png" or "pdf".
 func Write(w io.Writer, format string, panels ...Panel) error {
@@ -68,22 +83,24 @@ func WriteRows(w io.Writer, format string, rows ...[]Panel) error {
 		return errors.New("figure: no panel")
 	}
 	styles := map[string]int{}
-	grid := make([][]*plot.Plot, len(rows))
+	grid, legends := make([][]*plot.Plot, len(rows)), make([][]*legend, len(rows))
+	var below vg.Length // the highest legend
 	for i, row := range rows {
-		grid[i] = make([]*plot.Plot, columns)
+		grid[i], legends[i] = make([]*plot.Plot, columns), make([]*legend, columns)
 		for j, panel := range row {
-			p, err := panel.plot(styles)
+			p, key, err := panel.plot(styles)
 			if err != nil {
 				return fmt.Errorf("figure: %s: %w", panel.Title, err)
 			}
-			grid[i][j] = p
+			grid[i][j], legends[i][j] = p, key
+			below = max(below, key.height(panelWidth-2*margin))
 		}
 	}
-	width, height := vg.Length(columns)*panelWidth, vg.Length(len(rows))*panelHeight
+	width, height := vg.Length(columns)*panelWidth, vg.Length(len(rows))*(panelHeight+below)
 	var canvas vg.CanvasWriterTo
 	switch format {
 	case "svg":
-		canvas = vgsvg.New(width, height)
+		canvas = &fitted{Canvas: vgsvg.New(width, height)}
 	case "png":
 		canvas = vgimg.PngCanvas{Canvas: vgimg.NewWith(vgimg.UseWH(width, height), vgimg.UseDPI(144), vgimg.UseBackgroundColor(color.White))}
 	case "pdf":
@@ -91,16 +108,23 @@ func WriteRows(w io.Writer, format string, rows ...[]Panel) error {
 	default:
 		return fmt.Errorf("figure: %q is not a format; want svg, png or pdf", format)
 	}
+	whole := draw.New(canvas)
+	whole.SetColor(color.White)
+	whole.Fill(whole.Rectangle.Path())
 	tiles := draw.Tiles{
-		Rows: len(rows), Cols: columns, PadX: vg.Points(12), PadY: vg.Points(12),
-		PadTop: vg.Points(6), PadBottom: vg.Points(6), PadLeft: vg.Points(6), PadRight: vg.Points(6),
+		Rows: len(rows), Cols: columns, PadX: 2 * margin, PadY: below + 2*margin,
+		PadTop: margin, PadBottom: below + margin, PadLeft: margin, PadRight: margin,
 	}
-	canvases := plot.Align(grid, tiles, draw.New(canvas))
+	canvases := plot.Align(grid, tiles, whole)
 	for i, row := range grid {
 		for j, p := range row {
-			if p != nil {
-				p.Draw(canvases[i][j])
+			if p == nil {
+				continue
 			}
+			c := canvases[i][j]
+			p.Draw(c)
+			c.Min.Y, c.Max.Y = c.Min.Y-below, c.Min.Y
+			legends[i][j].draw(c)
 		}
 	}
 	_, err := canvas.WriteTo(w)
@@ -117,17 +141,32 @@ func Format(path string) (string, error) {
 	}
 }
 
-func (panel Panel) plot(styles map[string]int) (*plot.Plot, error) {
+// plot is the panel without its legend, and that. styles holds the lines' styles
+// by name; new names are added.
+func (panel Panel) plot(styles map[string]int) (*plot.Plot, *legend, error) {
 	p := plot.New()
 	p.Title.Text, p.X.Label.Text, p.Y.Label.Text = panel.Title, panel.X, panel.Y
-	p.Legend.Top, p.Legend.Padding = !panel.Rises, vg.Points(2)
+	p.Title.Padding = vg.Points(4)
+	for _, t := range []struct {
+		style *text.Style
+		size  vg.Length
+	}{
+		{&p.Title.TextStyle, titleSize}, {&p.X.Label.TextStyle, labelSize}, {&p.Y.Label.TextStyle, labelSize},
+		{&p.X.Tick.Label, tickSize}, {&p.Y.Tick.Label, tickSize}, {&p.Legend.TextStyle, legendSize},
+	} {
+		t.style.Font.Variant, t.style.Font.Size = "Sans", t.size
+	}
+	if width := p.Title.TextStyle.Width(panel.Title); width > panelWidth-2*margin {
+		p.Title.TextStyle.Font.Size *= (panelWidth - 2*margin) / width
+	}
+	key := &legend{style: p.Legend.TextStyle}
+	p.X.Tick.Marker, p.Y.Tick.Marker = roundTicks{}, roundTicks{}
 	p.Add(plotter.NewGrid())
-	addMarks(p, panel.Marks)
 	if panel.LogX {
-		p.X.Scale, p.X.Tick.Marker = plot.LogScale{}, plot.LogTicks{Prec: -1}
+		p.X.Scale, p.X.Tick.Marker = plot.LogScale{}, decades{}
 	}
 	if panel.LogY {
-		p.Y.Scale, p.Y.Tick.Marker = plot.LogScale{}, plot.LogTicks{Prec: -1}
+		p.Y.Scale, p.Y.Tick.Marker = plot.LogScale{}, decades{}
 	}
 	named := len(panel.Names) > 0
 	for i, l := range panel.Lines {
@@ -142,18 +181,19 @@ func (panel Panel) plot(styles map[string]int) (*plot.Plot, error) {
 			style = len(styles)
 			styles[l.Name] = style
 		}
-		if err := l.add(p, style, panel.Steps, named); err != nil {
-			return nil, fmt.Errorf("%s: %w", l.Name, err)
+		if err := l.add(p, key, style, panel.Steps, named); err != nil {
+			return nil, nil, fmt.Errorf("%s: %w", l.Name, err)
 		}
 	}
+	addMarks(p, key, panel.Marks)
 	if named {
 		p.NominalX(panel.Names...)
-		p.X.Min, p.X.Max = -0.5, float64(len(panel.Names))+0.2 // room for the legend
+		p.X.Min, p.X.Max = -0.5, float64(len(panel.Names))-0.5
 	}
 	if panel.FromZero {
 		p.Y.Min = 0
 	}
-	return p, nil
+	return p, key, nil
 }
 
 // positive is the line without what decades cannot show. A half width that
@@ -182,7 +222,7 @@ func (l Line) aside(i, n int) Line {
 }
 
 // add draws one line with its marks and bars; from name to name there is none.
-func (l Line) add(p *plot.Plot, style int, steps, named bool) error {
+func (l Line) add(p *plot.Plot, key *legend, style int, steps, named bool) error {
 	var points bars
 	for _, q := range l.Points {
 		if finite(q.X) && finite(q.Y) {
@@ -200,14 +240,14 @@ func (l Line) add(p *plot.Plot, style int, steps, named bool) error {
 		return err
 	}
 	c := palette[style%len(palette)]
-	line.Color, line.Width, line.Dashes = c, vg.Points(1.6), dashes[style%len(dashes)]
-	marks.Color, marks.Shape, marks.Radius = c, draw.CircleGlyph{}, vg.Points(2.4)
+	line.Color, line.Width, line.Dashes = c, vg.Points(1.6), dashes[(style+style/len(palette))%len(dashes)]
+	marks.Color, marks.Shape, marks.Radius = c, glyphs[(style+style/len(palette))%len(glyphs)], vg.Points(2.8)
 	if steps {
 		if err := addBand(p, points, c); err != nil {
 			return err
 		}
 		p.Add(line)
-		p.Legend.Add(l.Name, line)
+		key.add(l.Name, line)
 		return nil
 	}
 	if !named {
@@ -220,9 +260,9 @@ func (l Line) add(p *plot.Plot, style int, steps, named bool) error {
 	errorBars.Color = c
 	p.Add(marks, errorBars)
 	if named {
-		p.Legend.Add(l.Name, marks)
+		key.add(l.Name, marks)
 	} else {
-		p.Legend.Add(l.Name, line, marks)
+		key.add(l.Name, line, marks)
 	}
 	return nil
 }

@@ -1,0 +1,67 @@
+package figure
+
+import (
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/text"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
+)
+
+// legend names the lines of a panel below it, where no curve is.
+type legend struct {
+	style   text.Style
+	entries []entry
+}
+
+type entry struct {
+	name    string
+	samples []plot.Thumbnailer
+}
+
+// Of an entry: its sample's width, the space on either side of its name, and
+// its height.
+const (
+	sampleWidth = 26
+	sampleGap   = 6
+	entryHeight = 14
+)
+
+func (l *legend) add(name string, samples ...plot.Thumbnailer) {
+	l.entries = append(l.entries, entry{name, samples})
+}
+
+// columns says how many entries stand side by side in a width, and how wide
+// each is.
+func (l *legend) columns(width vg.Length) (n int, each vg.Length) {
+	for _, e := range l.entries {
+		each = max(each, l.style.Width(e.name)+sampleWidth+2*sampleGap)
+	}
+	if each == 0 {
+		return 1, 0
+	}
+	return min(len(l.entries), max(1, int(width/each))), each
+}
+
+// height is what the legend takes in a width.
+func (l *legend) height(width vg.Length) vg.Length {
+	n, _ := l.columns(width)
+	return entryHeight * vg.Length((len(l.entries)+n-1)/n)
+}
+
+// draw draws the legend from the top of a canvas, in its middle, row by row.
+func (l *legend) draw(c draw.Canvas) {
+	n, each := l.columns(c.Max.X - c.Min.X)
+	left := c.Center().X - each*vg.Length(n)/2
+	style := l.style
+	style.YAlign = text.YCenter
+	for i, e := range l.entries {
+		x, y := left+each*vg.Length(i%n), c.Max.Y-entryHeight*vg.Length(i/n)
+		sample := &draw.Canvas{Canvas: c.Canvas, Rectangle: vg.Rectangle{
+			Min: vg.Point{X: x, Y: y - entryHeight}, Max: vg.Point{X: x + sampleWidth, Y: y},
+		}}
+		for _, s := range e.samples {
+			s.Thumbnail(sample)
+		}
+		c.FillText(style, vg.Point{X: x + sampleWidth + sampleGap, Y: y - entryHeight/2}, e.name)
+	}
+}

@@ -1,0 +1,79 @@
+package figure
+
+import (
+	"math"
+	"strconv"
+	"strings"
+
+	"gonum.org/v1/plot"
+)
+
+// roundTicks labels multiples of 1, 2 or 5 times a power of ten.
+type roundTicks struct{}
+
+// Ticks are four to nine within the range.
+func (roundTicks) Ticks(low, high float64) []plot.Tick {
+	rough := (high - low) / 8
+	if !(rough > 0) || math.IsInf(rough, 0) {
+		return []plot.Tick{{Value: low, Label: short(low)}}
+	}
+	unit := math.Pow(10, math.Floor(math.Log10(rough)))
+	step := 10 * unit
+	for _, m := range []float64{1, 2, 5} {
+		if m*unit >= rough {
+			step = m * unit
+			break
+		}
+	}
+	digits := max(0, -int(math.Floor(math.Log10(step)+1e-9)))
+	var ticks []plot.Tick
+	for i := math.Ceil(low/step - 1e-9); i*step <= high+1e-9*step; i++ {
+		label := strconv.FormatFloat(i*step, 'f', digits, 64)
+		if digits > 5 || math.Abs(i*step) >= 1e6 {
+			label = short(i * step)
+		}
+		ticks = append(ticks, plot.Tick{Value: i * step, Label: label})
+	}
+	return ticks
+}
+
+// decades labels powers of ten; where there are few, twice and five times those
+// as well, and where there are many, some.
+type decades struct{}
+
+// Ticks are those within the range, whose ends are above 0.
+func (decades) Ticks(low, high float64) []plot.Tick {
+	first, last := int(math.Ceil(math.Log10(low)-1e-9)), int(math.Floor(math.Log10(high)+1e-9))
+	few, every := last-first < 1, max(1, (last-first+6)/7)
+	var ticks []plot.Tick
+	for e := first - 1; e <= last; e++ {
+		for m := 1; m < 10; m++ {
+			v := float64(m) * math.Pow10(e)
+			if v < low*(1-1e-9) || v > high*(1+1e-9) {
+				continue
+			}
+			t := plot.Tick{Value: v}
+			if m == 1 && (e-first)%every == 0 || few && (m == 2 || m == 5) {
+				t.Label = short(v)
+			}
+			ticks = append(ticks, t)
+		}
+	}
+	return ticks
+}
+
+// short is a number in a few characters: 0.01, 10000, 1e6.
+func short(x float64) string {
+	if a := math.Abs(x); a != 0 && (a >= 1e5 || a < 1e-3) {
+		mantissa, exponent, _ := strings.Cut(strconv.FormatFloat(x, 'e', -1, 64), "e")
+		if len(mantissa) > 5 {
+			mantissa, exponent, _ = strings.Cut(strconv.FormatFloat(x, 'e', 2, 64), "e")
+		}
+		n, err := strconv.Atoi(exponent)
+		if err != nil {
+			return strconv.FormatFloat(x, 'g', 4, 64) // not finite
+		}
+		return mantissa + "e" + strconv.Itoa(n)
+	}
+	return strconv.FormatFloat(x, 'g', 6, 64)
+}

@@ -12,6 +12,7 @@ import (
 	"fedpace/bus"
 	"fedpace/coordinator/aggregate"
 	"fedpace/coordinator/round"
+	"fedpace/simclock"
 )
 
 // deviceDesk is the driver's part for devices.
@@ -34,6 +35,7 @@ type deviceDesk struct {
 	bases map[uint64][]float32
 
 	presence *DevicePresence // next of a replay
+	origin   uint64          // fingerprint of a clock of which nothing has been taken
 
 	held atomic.Int64 // wall nanoseconds that the clock has stood for devices
 }
@@ -61,7 +63,7 @@ func (d *driver) openDevices(ctx context.Context) (err error) {
 	}
 	v := &deviceDesk{
 		Devices: c, run: d, first: d.config.Round.Clients, opened: time.Now(), open: map[uint64]*openTask{}, updates: map[uint64]*DeviceAnswer{},
-		bases: map[uint64][]float32{}, there: make([]bool, len(c.Names)), banned: make([]bool, len(c.Names)),
+		bases: map[uint64][]float32{}, origin: simclock.New().Fingerprint(), there: make([]bool, len(c.Names)), banned: make([]bool, len(c.Names)),
 	}
 	d.devices, d.learner.devices = v, v
 	if c.Replay {
@@ -100,6 +102,14 @@ func (v *deviceDesk) check(u *bus.DeviceUpdate) error {
 	}
 	if err := aggregate.Check(u.Values, base); err != nil {
 		return err
+	}
+	if v.Replay {
+		return nil
+	}
+	// No task takes longer than its limit in wall time: whoever measures more would
+	// have the run wait for what did not happen.
+	if took := u.DownloadNs + u.ComputeNs + u.UploadNs; took > v.TaskLimit.Nanoseconds() {
+		return fmt.Errorf("it says that it took %v, the limit is %v (devices.task_seconds)", time.Duration(took), v.TaskLimit)
 	}
 	if v.NormLimit == 0 {
 		return nil
@@ -333,8 +343,12 @@ func (v *deviceDesk) ban(device int) error {
 }
 
 // meet tells the machine who has come and who has left, between two events of
-// the clock: so a replay can do it at the same place.
+// the clock: so a replay can do it at the same place. Before the first event it
+// cannot be told from the start, at which [deviceDesk.gather] does it.
 func (v *deviceDesk) meet() error {
+	if v.run.clock.Fingerprint() == v.origin {
+		return nil
+	}
 	if v.desk == nil {
 		return v.apply()
 	}

@@ -52,6 +52,9 @@ const (
 	labelSize  = 11
 	legendSize = 10
 	tickSize   = 9
+
+	labelHeight = 1.6 * labelSize                     // of the axis Y's, with the space beside it
+	usedWidth   = panelWidth - 2*margin - labelHeight // of a panel, for its title and its legend
 )
 
 // palette is Okabe and Ito's, told apart by most colour-blind readers.
@@ -93,7 +96,7 @@ func WriteRows(w io.Writer, format string, rows ...[]Panel) error {
 				return fmt.Errorf("figure: %s: %w", panel.Title, err)
 			}
 			grid[i][j], legends[i][j] = p, key
-			below = max(below, key.height(panelWidth-2*margin))
+			below = max(below, key.height())
 		}
 	}
 	width, height := vg.Length(columns)*panelWidth, vg.Length(len(rows))*(panelHeight+below)
@@ -112,8 +115,8 @@ func WriteRows(w io.Writer, format string, rows ...[]Panel) error {
 	whole.SetColor(color.White)
 	whole.Fill(whole.Rectangle.Path())
 	tiles := draw.Tiles{
-		Rows: len(rows), Cols: columns, PadX: 2 * margin, PadY: below + 2*margin,
-		PadTop: margin, PadBottom: below + margin, PadLeft: margin, PadRight: margin,
+		Rows: len(rows), Cols: columns, PadX: 2*margin + labelHeight, PadY: below + 2*margin,
+		PadTop: margin, PadBottom: below + margin, PadLeft: margin + labelHeight, PadRight: margin,
 	}
 	canvases := plot.Align(grid, tiles, whole)
 	for i, row := range grid {
@@ -123,12 +126,24 @@ func WriteRows(w io.Writer, format string, rows ...[]Panel) error {
 			}
 			c := canvases[i][j]
 			p.Draw(c)
+			drawLabel(c, p, rows[i][j].Y)
 			c.Min.Y, c.Max.Y = c.Min.Y-below, c.Min.Y
 			legends[i][j].draw(c)
 		}
 	}
 	_, err := canvas.WriteTo(w)
 	return err
+}
+
+// drawLabel draws the label of the axis Y beside a panel, at the middle of the
+// axis. gonum/plot's own takes the middle of its numbers, which on decades is
+// near the top, and leaves room above for the label there.
+func drawLabel(c draw.Canvas, p *plot.Plot, label string) {
+	style := p.Y.Label.TextStyle
+	style.Rotation += math.Pi / 2
+	style.XAlign, style.YAlign = text.XCenter, text.YTop
+	axis := p.DataCanvas(c)
+	c.FillText(style, vg.Point{X: c.Min.X - labelHeight, Y: axis.Center().Y}, label)
 }
 
 // Format is the format that a file's name asks for.
@@ -145,7 +160,7 @@ func Format(path string) (string, error) {
 // by name; new names are added.
 func (panel Panel) plot(styles map[string]int) (*plot.Plot, *legend, error) {
 	p := plot.New()
-	p.Title.Text, p.X.Label.Text, p.Y.Label.Text = panel.Title, panel.X, panel.Y
+	p.Title.Text, p.X.Label.Text = panel.Title, panel.X
 	p.Title.Padding = vg.Points(4)
 	for _, t := range []struct {
 		style *text.Style
@@ -156,8 +171,8 @@ func (panel Panel) plot(styles map[string]int) (*plot.Plot, *legend, error) {
 	} {
 		t.style.Font.Variant, t.style.Font.Size = "Sans", t.size
 	}
-	if width := p.Title.TextStyle.Width(panel.Title); width > panelWidth-2*margin {
-		p.Title.TextStyle.Font.Size *= (panelWidth - 2*margin) / width
+	if width := p.Title.TextStyle.Width(panel.Title); width > usedWidth {
+		p.Title.TextStyle.Font.Size *= usedWidth / width
 	}
 	key := &legend{style: p.Legend.TextStyle}
 	p.X.Tick.Marker, p.Y.Tick.Marker = roundTicks{}, roundTicks{}

@@ -27,6 +27,12 @@ func TestSVG(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := b.String()
+	if texts, fitted := strings.Count(text, "<text "), strings.Count(text, "<text textLength="); texts == 0 || fitted != texts {
+		t.Errorf("%d of %d texts have a width of their own", fitted, texts)
+	}
+	if strings.Count(text, "sans-serif") == 0 {
+		t.Error("the figure names no font that every viewer has")
+	}
 	for d := xml.NewDecoder(&b); ; {
 		if _, err := d.Token(); errors.Is(err, io.EOF) {
 			break

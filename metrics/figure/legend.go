@@ -30,27 +30,26 @@ func (l *legend) add(name string, samples ...plot.Thumbnailer) {
 	l.entries = append(l.entries, entry{name, samples})
 }
 
-// columns says how many entries stand side by side in a width, and how wide
-// each is.
-func (l *legend) columns(width vg.Length) (n int, each vg.Length) {
+// columns says how many entries stand side by side, and how wide each is.
+func (l *legend) columns() (n int, each vg.Length) {
 	for _, e := range l.entries {
 		each = max(each, l.style.Width(e.name)+sampleWidth+2*sampleGap)
 	}
 	if each == 0 {
 		return 1, 0
 	}
-	return min(len(l.entries), max(1, int(width/each))), each
+	return min(len(l.entries), max(1, int(usedWidth/each))), each
 }
 
-// height is what the legend takes in a width.
-func (l *legend) height(width vg.Length) vg.Length {
-	n, _ := l.columns(width)
+// height is what the legend takes below its panel.
+func (l *legend) height() vg.Length {
+	n, _ := l.columns()
 	return entryHeight * vg.Length((len(l.entries)+n-1)/n)
 }
 
 // draw draws the legend from the top of a canvas, in its middle, row by row.
 func (l *legend) draw(c draw.Canvas) {
-	n, each := l.columns(c.Max.X - c.Min.X)
+	n, each := l.columns()
 	left := c.Center().X - each*vg.Length(n)/2
 	style := l.style
 	style.YAlign = text.YCenter

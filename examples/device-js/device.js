@@ -39,7 +39,7 @@ const nats = await connect({
 
 let run; // joined: {name, welcome, beat}
 let working = { task: 0, phase: "PHASE_UNSPECIFIED" };
-let done; // {task, update}: the last, in case the run asks for it again
+let done; // the last update with the message that asked for it, in case the run asks again
 
 const subject = (name, verb) => `fedpace.${name}.client.${flags.client}.${verb}`;
 
@@ -109,7 +109,7 @@ async function send(name, update) {
   return "accepted";
 }
 
-async function work(name, task, arrived) {
+async function work(name, task, arrived, asked) {
   working = { task: task.task, phase: "PHASE_DOWNLOAD" };
   const start = await model(name, Buffer.from(task.modelDigest).toString("hex"));
   const fetched = now();
@@ -120,7 +120,7 @@ async function work(name, task, arrived) {
   });
   const computed = now();
   working.phase = "PHASE_UPLOAD";
-  done = { task: task.task, model: trained, loss, downloadNs: Number(fetched - arrived), computeNs: Number(computed - fetched) };
+  done = { run: name, asked, task: task.task, model: trained, loss, downloadNs: Number(fetched - arrived), computeNs: Number(computed - fetched) };
   console.log(`task ${task.task}: ${task.localSteps} steps, loss ${loss.toFixed(3)}, ${await send(name, done)}`);
   working = { task: 0, phase: "PHASE_UNSPECIFIED" };
 }
@@ -128,6 +128,7 @@ async function work(name, task, arrived) {
 // One message after the other: a repeat that waited is a task that is done.
 for await (const message of nats.subscribe(subject("*", "task"))) {
   const arrived = now();
+  if (message.headers) continue; // a server's answer to somebody else
   const name = message.subject.split(".")[1];
   const task = decode("Task", message.data);
   try {
@@ -140,8 +141,8 @@ for await (const message of nats.subscribe(subject("*", "task"))) {
       await join(name);
     } else {
       if (run?.name !== name) await join(name);
-      if (done?.task === task.task) await send(name, done);
-      else await work(name, task, arrived);
+      if (done?.run === name && Buffer.compare(done.asked, message.data) === 0) await send(name, done);
+      else await work(name, task, arrived, message.data);
     }
   } catch (problem) {
     console.error(problem.message);

@@ -28,11 +28,12 @@ func (roundTicks) Ticks(low, high float64) []plot.Tick {
 	digits := max(0, -int(math.Floor(math.Log10(step)+1e-9)))
 	var ticks []plot.Tick
 	for i := math.Ceil(low/step - 1e-9); i*step <= high+1e-9*step; i++ {
-		label := strconv.FormatFloat(i*step, 'f', digits, 64)
-		if digits > 5 || math.Abs(i*step) >= 1e6 {
-			label = short(i * step)
+		v := i*step + 0 // a zero without a sign
+		label := strconv.FormatFloat(v, 'f', digits, 64)
+		if digits > 5 || math.Abs(v) >= 1e6 {
+			label = short(v)
 		}
-		ticks = append(ticks, plot.Tick{Value: i * step, Label: label})
+		ticks = append(ticks, plot.Tick{Value: v, Label: label})
 	}
 	return ticks
 }

@@ -5,14 +5,10 @@ import (
 	"io"
 	"math"
 	"path/filepath"
-	"sort"
 
 	"fedpace/experiment"
 	"fedpace/metrics/figure"
 )
-
-// resolution is how many points of time a curve is drawn at.
-const resolution = 300
 
 // The figures' files.
 const (
@@ -86,30 +82,19 @@ func (g *group) title() string {
 	return title + "\n" + wrap(g.data(), 60)
 }
 
-// line is the group's mean curve. Seeds are evaluated at times of their own:
-// each counts, at a point of time, with its last evaluation.
+// line is the group's mean curve.
 func (g *group) line(bands bool, of func(*Point) float64) figure.Line {
-	first, last := 0.0, math.Inf(1)
-	for _, c := range g.curves {
-		first = max(first, c.Points[0].VirtualSeconds)
-		last = min(last, c.Points[len(c.Points)-1].VirtualSeconds)
+	runs := make([][]experiment.Sample, len(g.curves))
+	for i, c := range g.curves {
+		for j := range c.Points {
+			runs[i] = append(runs[i], experiment.Sample{Seconds: c.Points[j].VirtualSeconds, Value: of(&c.Points[j])})
+		}
 	}
 	line := figure.Line{Name: g.name()}
-	for i := range resolution {
-		at := first + (last-first)*float64(i)/(resolution-1)
-		values := make([]float64, len(g.curves))
-		for j := range g.curves {
-			points := g.curves[j].Points
-			next := sort.Search(len(points), func(k int) bool { return points[k].VirtualSeconds > at })
-			values[j] = math.NaN()
-			if next > 0 {
-				values[j] = of(&points[next-1])
-			}
-		}
-		e := experiment.EstimateMean(values)
-		p := figure.Point{X: at / 60, Y: e.Mean, Half: math.NaN()}
+	for _, m := range experiment.MeanCurve(runs) {
+		p := figure.Point{X: m.Seconds / 60, Y: m.Mean, Half: math.NaN()}
 		if bands {
-			p.Half = e.Half
+			p.Half = m.Half
 		}
 		line.Points = append(line.Points, p)
 	}

@@ -264,35 +264,6 @@ func TestTimingNeedsNoTraining(t *testing.T) {
 	}
 }
 
-// Seeds count with their last evaluation: two step curves that change at times
-// of their own.
-func TestMeansOverSeedsAtOnePointOfTime(t *testing.T) {
-	curve := func(at ...float64) Curve {
-		c := Curve{Task: "femnist", Schedule: "fixed", Completed: true}
-		for i, x := range at {
-			c.Points = append(c.Points, Point{VirtualSeconds: x, BestAccuracy: float64(i)})
-		}
-		return c
-	}
-	g := group{curves: []Curve{curve(0, 60, 120), curve(0, 90, 120)}}
-	line := g.line(true, func(p *Point) float64 { return p.BestAccuracy })
-	for _, p := range line.Points {
-		want := 0.0 // mean of two accuracies
-		if p.X >= 1 {
-			want += 0.5
-		}
-		if p.X >= 1.5 {
-			want += 0.5
-		}
-		if p.X >= 2 {
-			want = 2
-		}
-		if math.Abs(p.Y-want) > 1e-12 && math.Abs(p.X-1) > 1e-6 && math.Abs(p.X-1.5) > 1e-6 {
-			t.Errorf("at %v min the mean is %v, want %v", p.X, p.Y, want)
-		}
-	}
-}
-
 func TestDamagedCurvesAreRefused(t *testing.T) {
 	for name, text := range map[string]string{
 		"header": "a,b\n",

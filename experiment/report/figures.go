@@ -6,13 +6,12 @@ import (
 	"io"
 	"math"
 	"slices"
-	"sort"
 
 	"fedpace/experiment"
 	"fedpace/metrics/figure"
 )
 
-// resolution is how many points of time a curve is drawn at.
+// resolution is how many points a distribution is drawn at.
 const resolution = 300
 
 // Formats are what Figures and HTML write.
@@ -95,28 +94,15 @@ func (s *section) curve(title, y string, of func(*point) float64) figure.Panel {
 // line is the mean over the group's seeds. Each counts, at a point of time, with
 // the last round that had ended by then; the line goes as far as all do.
 func (g *group) line(of func(*point) float64) figure.Line {
-	line := figure.Line{Name: g.name}
-	first, last := 0.0, math.Inf(1)
-	for _, r := range g.runs {
-		if len(r.points) == 0 {
-			return line
+	runs := make([][]experiment.Sample, len(g.runs))
+	for i, r := range g.runs {
+		for j := range r.points {
+			runs[i] = append(runs[i], experiment.Sample{Seconds: r.points[j].seconds, Value: of(&r.points[j])})
 		}
-		first, last = max(first, r.points[0].seconds), min(last, r.points[len(r.points)-1].seconds)
 	}
-	for i := range resolution {
-		at := first + (last-first)*float64(i)/(resolution-1)
-		if i == resolution-1 {
-			at = last
-		}
-		values := make([]float64, 0, len(g.runs))
-		for _, r := range g.runs {
-			next := sort.Search(len(r.points), func(k int) bool { return r.points[k].seconds > at })
-			if next > 0 {
-				values = append(values, of(&r.points[next-1]))
-			}
-		}
-		e := experiment.EstimateMean(values)
-		line.Points = append(line.Points, figure.Point{X: at / 60, Y: e.Mean, Half: e.Half})
+	line := figure.Line{Name: g.name}
+	for _, m := range experiment.MeanCurve(runs) {
+		line.Points = append(line.Points, figure.Point{X: m.Seconds / 60, Y: m.Mean, Half: m.Half})
 	}
 	return line
 }

@@ -124,7 +124,7 @@ func TestTheMeanOfSeeds(t *testing.T) {
 	b := &Run{points: []point{{seconds: 0, loss: 2}, {seconds: 90, loss: 1}, {seconds: 240, loss: 0}}}
 	g := group{name: "fixed", runs: []*Run{a, b}}
 	line := g.line(func(p *point) float64 { return p.loss })
-	if n := len(line.Points); n != resolution || line.Points[0].X != 0 || line.Points[n-1].X != 2 {
+	if n := len(line.Points); n != experiment.CurvePoints || line.Points[0].X != 0 || line.Points[n-1].X != 2 {
 		t.Fatalf("%d points from %v to %v minutes", n, line.Points[0].X, line.Points[n-1].X)
 	}
 	for _, p := range line.Points {

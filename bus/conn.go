@@ -226,15 +226,11 @@ func (c *Conn) settled(ctx context.Context) error {
 	return nil
 }
 
-// tolerate makes a drop on a slow subscription the business of f alone; nil: no
-// longer. Elsewhere a drop breaks the connection.
+// tolerate makes a drop on a slow subscription the business of f alone, for as
+// long as the connection lasts. Elsewhere a drop breaks the connection.
 func (c *Conn) tolerate(s *nats.Subscription, f func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if f == nil {
-		delete(c.floods, s)
-		return
-	}
 	if c.floods == nil {
 		c.floods = map[*nats.Subscription]func(){}
 	}

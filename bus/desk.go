@@ -261,6 +261,8 @@ func (x *deskDevice) subscribe() error {
 	return nil
 }
 
+// unsubscribe ends the subscriptions. Their drops stay tolerated: NATS may have
+// noticed one before, and tells of it later on a goroutine of its own.
 func (x *deskDevice) unsubscribe() {
 	x.mu.Lock()
 	subs := x.subs
@@ -268,7 +270,6 @@ func (x *deskDevice) unsubscribe() {
 	x.mu.Unlock()
 	for _, s := range subs {
 		_ = s.Unsubscribe() // fails only on a closed connection, which has none
-		x.desk.conn.tolerate(s, nil)
 	}
 }
 

@@ -260,5 +260,6 @@ func TestAFloodCostsADeviceItsPlace(t *testing.T) {
 	if lost, accepted := summary.Outcomes[round.Lost], summary.Outcomes[round.Accepted]; lost != 1 || accepted != 4*7 {
 		t.Errorf("%d lost, %d accepted; want 1 and the others' 28:\n%v", lost, accepted, s.lines)
 	}
-	s.lines.await(t, "Device evil has no place in the run any more: over 512 messages")
+	// For its budget, or since NATS dropped messages before that was spent.
+	s.lines.await(t, "Device evil has no place in the run any more: ")
 }

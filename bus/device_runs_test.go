@@ -40,13 +40,7 @@ func TestADeviceIsNotMovedByAnswersToAnother(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	arrived := make(chan *bus.DeviceTask, 1)
-	go func() { arrived <- o.next() }()
-	o.await(bus.DeviceJoined)
-	if err := o.desk.SendTask(0, deviceTask(0)); err != nil {
-		t.Fatal(err)
-	}
-	task := <-arrived
+	task := o.working()
 	evil, _ := o.raw(o.creds(bus.Grant{Role: bus.RoleDevice, ID: "other"}), nats.CustomInboxPrefix("_INBOX_other"))
 	get := "$JS.API.DIRECT.GET.fedpace_r_models.fedpace.r.model." + bus.DigestOf(large).String() + "."
 	for _, n := range []string{"0", "1", "2", "9"} {
@@ -196,13 +190,7 @@ func TestAnUpdateThatNobodyAnswersWaits(t *testing.T) {
 // and keeps one.
 func TestCallsDoNotFillADevice(t *testing.T) {
 	o := openOffice(t, "", nil)
-	arrived := make(chan *bus.DeviceTask, 1)
-	go func() { arrived <- o.next() }()
-	o.await(bus.DeviceJoined)
-	if err := o.desk.SendTask(0, deviceTask(0)); err != nil {
-		t.Fatal(err)
-	}
-	task := <-arrived
+	task := o.working()
 	inside, err := o.server.BareInside()
 	if err != nil {
 		t.Fatal(err)
@@ -251,4 +239,17 @@ func TestChunksOfAnotherCountAreNoise(t *testing.T) {
 	if n := o.await(bus.DeviceFlooded); n.Device != 1 {
 		t.Errorf("%+v", n)
 	}
+}
+
+// working is the first task of the office's device, which has joined and been
+// asked.
+func (o *office) working() *bus.DeviceTask {
+	o.Helper()
+	arrived := make(chan *bus.DeviceTask, 1)
+	go func() { arrived <- o.next() }()
+	o.await(bus.DeviceJoined)
+	if err := o.desk.SendTask(0, deviceTask(0)); err != nil {
+		o.Fatal(err)
+	}
+	return <-arrived
 }

@@ -10,19 +10,19 @@ import (
 
 // speed is a row of Table 2: one kind of device and its links.
 type speed struct {
-	name           string
-	mean, std      float64 // seconds a minibatch
-	down, up       float64 // Mbit/s
-	distributed    string  // what is not one number; empty: nothing
-	modelMegabits  float64
-	stepsOfOneTurn int // K_0
+	name        string
+	mean, std   float64 // seconds a minibatch
+	down, up    float64 // Mbit/s
+	distributed string  // what is not one number; empty: nothing
+	megabits    float64 // of the model
+	k0          int
 }
 
 // transfers is the communication of a round in seconds (Eq. 4).
-func (s *speed) transfers() float64 { return s.modelMegabits/s.down + s.modelMegabits/s.up }
+func (s *speed) transfers() float64 { return s.megabits/s.down + s.megabits/s.up }
 
 // round is K-eta-fixed's round time in seconds (Eq. 4).
-func (s *speed) round() float64 { return s.transfers() + s.mean*float64(s.stepsOfOneTurn) }
+func (s *speed) round() float64 { return s.transfers() + s.mean*float64(s.k0) }
 
 // paperSpeed is the paper's Raspberry Pi 3B+.
 func paperSpeed(task experiment.Task) (speed, error) {
@@ -30,16 +30,24 @@ func paperSpeed(task experiment.Task) (speed, error) {
 	c, err := experiment.Defaults(task)
 	return speed{
 		name: "Raspberry Pi 3B+ (paper)", mean: p.SecondsPerStep, std: p.StdPerStep,
-		down: c.Network.DownloadMbps, up: c.Network.UploadMbps, modelMegabits: p.Megabits, stepsOfOneTurn: p.K0,
+		down: c.Network.DownloadMbps, up: c.Network.UploadMbps, megabits: p.Megabits, k0: p.K0,
 	}, err
 }
 
-// speeds are the devices of a configuration: its classes, or what all clients
-// are.
-func speeds(c *experiment.Config) []speed {
+// speeds are the devices of a configuration, whose task's model has so many
+// parameters: its classes, or what all clients are.
+func speeds(c *experiment.Config, parameters int) []speed {
 	all := speed{
 		name: "as configured", mean: c.Compute.SecondsPerStep, std: c.Compute.Std,
-		down: c.Network.DownloadMbps, up: c.Network.UploadMbps, modelMegabits: c.Network.ModelMegabits, stepsOfOneTurn: c.Schedule.K0,
+		down: c.Network.DownloadMbps, up: c.Network.UploadMbps, megabits: c.Network.ModelBits(parameters) / 1e6, k0: c.Schedule.K0,
+	}
+	switch {
+	case c.Compute.Measured != "":
+		all.distributed = "measured devices"
+	case c.Network.Links != "":
+		all.distributed = "link traces"
+	case c.Network.ModelMegabits == 0 && c.Model.Kind != experiment.ModelTask:
+		all.distributed = "a model of another size"
 	}
 	if len(c.Fleet) == 0 {
 		return []speed{all}
@@ -92,9 +100,9 @@ func devices(c *experiment.Config) (string, error) {
 	return strings.Join(list, ", "), nil
 }
 
-// Configured is the configuration that the runs of a task start from, where a
+// configured is the configuration that the runs of a task start from, where a
 // file is given for it.
-func (p Plan) Configured(task experiment.Task) (c experiment.Config, ok bool, err error) {
+func (p Plan) configured(task experiment.Task) (c experiment.Config, ok bool, err error) {
 	path := p.Configs[task]
 	if path == "" {
 		return c, false, nil

@@ -19,14 +19,24 @@ func WriteTable1(w io.Writer, plan Plan) error {
 	t := newTable(w, "Table 1: tasks and models", "task", "type", "classes", "model", "parameters", "Mb", "Mb (paper)", "clients", "a round", "samples a client (paper)", "K_0", "eta_0")
 	for _, task := range plan.tasks() {
 		p, _ := task.Paper()
-		m, err := learn.Parse(p.Architecture)
+		m, err := model(task)
 		if err != nil {
-			return fmt.Errorf("paper: %s: %w", task, err)
+			return err
 		}
 		t.row(string(task), about[task].kind, p.Classes, about[task].model, m.Params(), fmt.Sprintf("%.3f", float64(m.Params())*32/1e6),
 			p.Megabits, p.Clients, p.Cohort, p.SamplesPerClient, p.K0, p.Eta0)
 	}
 	return t.end()
+}
+
+// model is the task's own.
+func model(task experiment.Task) (learn.Model, error) {
+	p, _ := task.Paper()
+	m, err := learn.Parse(p.Architecture)
+	if err != nil {
+		return nil, fmt.Errorf("paper: %s: %w", task, err)
+	}
+	return m, nil
 }
 
 // WriteTable2 writes Table 2: seconds a minibatch on the paper's device and, below
@@ -43,12 +53,16 @@ func WriteTable2(w io.Writer, plan Plan) error {
 			return err
 		}
 		list := []speed{first}
-		c, own, err := plan.Configured(task)
+		c, own, err := plan.configured(task)
 		if err != nil {
 			return fmt.Errorf("paper: %w", err)
 		}
 		if own {
-			list = append(list, speeds(&c)...)
+			m, err := model(task)
+			if err != nil {
+				return err
+			}
+			list = append(list, speeds(&c, m.Params())...)
 		}
 		for _, s := range list {
 			if s.distributed != "" {

@@ -8,7 +8,7 @@ import (
 
 	"fedpace/actors/data"
 	"fedpace/actors/learn"
-	"fedpace/keyed"
+	"fedpace/internal/keyed"
 )
 
 // Assignment is one client's accepted work in a job.

@@ -7,7 +7,7 @@ import (
 	"math"
 
 	"fedpace/actors/learn"
-	"fedpace/keyed"
+	"fedpace/internal/keyed"
 )
 
 // Tasks whose samples make a strongly convex objective.

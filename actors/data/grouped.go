@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"fedpace/actors/learn"
-	"fedpace/keyed"
+	"fedpace/internal/keyed"
 )
 
 // rows is the store of a set's samples, numbered from 0.

@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"fedpace/actors/learn"
-	"fedpace/keyed"
+	"fedpace/internal/keyed"
 )
 
 // A task's model learns a synthetic set over rounds of FedAvg, and not at

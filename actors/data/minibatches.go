@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 
-	"fedpace/keyed"
+	"fedpace/internal/keyed"
 )
 
 // Minibatches is the order in which one client goes through its training

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"fedpace/keyed"
+	"fedpace/internal/keyed"
 )
 
 // Partition is a way to deal samples to clients that the source does not have.

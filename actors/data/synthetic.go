@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"fedpace/actors/learn"
-	"fedpace/keyed"
+	"fedpace/internal/keyed"
 )
 
 // maxSyntheticClients bounds what a mistyped number can ask for.

@@ -5,7 +5,7 @@ import (
 	"sync"
 
 	"fedpace/actors/learn"
-	"fedpace/keyed"
+	"fedpace/internal/keyed"
 )
 
 // The synthetic CIFAR-100: each fine class is a colour texture, most of which

@@ -7,7 +7,7 @@ import (
 	"sync"
 
 	"fedpace/actors/learn"
-	"fedpace/keyed"
+	"fedpace/internal/keyed"
 )
 
 const (

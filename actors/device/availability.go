@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"fedpace/keyed"
+	"fedpace/internal/keyed"
 )
 
 // Never is the time of what does not happen.

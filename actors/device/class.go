@@ -5,7 +5,7 @@ import (
 	"math"
 	"slices"
 
-	"fedpace/keyed"
+	"fedpace/internal/keyed"
 )
 
 // Class is a kind of device. What it does not give it has from the [Config].

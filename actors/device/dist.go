@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"fedpace/keyed"
+	"fedpace/internal/keyed"
 )
 
 // Dist is the distribution of one quantity, as a configuration names it. Each

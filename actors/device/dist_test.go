@@ -9,7 +9,7 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 	"pgregory.net/rapid"
 
-	"fedpace/keyed"
+	"fedpace/internal/keyed"
 )
 
 // distance is Kolmogorov and Smirnov's: the largest gap between the draws'

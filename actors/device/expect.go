@@ -1,6 +1,6 @@
 package device
 
-import "fedpace/keyed"
+import "fedpace/internal/keyed"
 
 // Expect is the time that a client can be expected to take for a task of so
 // many local steps: at the client's own speeds, with what varies from task to

@@ -5,7 +5,7 @@ import (
 	"math"
 	"strings"
 
-	"fedpace/keyed"
+	"fedpace/internal/keyed"
 )
 
 // Config is a population of devices. Its speeds are those of all clients (the

@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"strings"
 
-	"fedpace/keyed"
+	"fedpace/internal/keyed"
 )
 
 // LinkTrace is the capacity of one link second by second, in whole kilobits a

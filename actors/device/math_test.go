@@ -8,7 +8,7 @@ import (
 	"gonum.org/v1/gonum/mathext"
 	"pgregory.net/rapid"
 
-	"fedpace/keyed"
+	"fedpace/internal/keyed"
 )
 
 // apart is the distance of a from b in units in b's last place.

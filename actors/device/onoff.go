@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"math"
 
-	"fedpace/keyed"
+	"fedpace/internal/keyed"
 )
 
 // onOff is a two-state continuous-time Markov chain that can be asked for its

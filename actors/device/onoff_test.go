@@ -7,7 +7,7 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 	"pgregory.net/rapid"
 
-	"fedpace/keyed"
+	"fedpace/internal/keyed"
 )
 
 // The chain's law: in equilibrium at any time, and P(on at t+s | state at t) =

@@ -3,7 +3,7 @@ package device
 import (
 	"fmt"
 
-	"fedpace/keyed"
+	"fedpace/internal/keyed"
 )
 
 // Phase is a part of a client's work on a task.

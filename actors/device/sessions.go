@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"fedpace/keyed"
+	"fedpace/internal/keyed"
 )
 
 // Session is a stay of a client, from a time to just before another, in

@@ -5,7 +5,7 @@ import (
 	"math"
 
 	"fedpace/actors/learn/internal/kernel"
-	"fedpace/keyed"
+	"fedpace/internal/keyed"
 )
 
 // gru predicts the character after a sequence: an embedding, stacked GRU layers

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"math"
 
-	"fedpace/keyed"
+	"fedpace/internal/keyed"
 )
 
 // layout is what every model shares: its name and the parts of its parameters.

@@ -1,6 +1,6 @@
 package round
 
-import "fedpace/keyed"
+import "fedpace/internal/keyed"
 
 // order gives clients in a random order that is a function of (seed, round).
 type order interface {

@@ -12,7 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"fedpace/coordinator/schedule"
-	"fedpace/keyed"
+	"fedpace/internal/keyed"
 )
 
 // scanDeviceTask reads the number of a device's task, counted from 0.

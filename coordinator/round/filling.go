@@ -3,7 +3,7 @@ package round
 import (
 	"fmt"
 
-	"fedpace/keyed"
+	"fedpace/internal/keyed"
 )
 
 // fill gives tasks to the clients that the cohort lacks, or asks candidates.

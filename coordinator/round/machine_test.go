@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"fedpace/coordinator/schedule"
-	"fedpace/keyed"
+	"fedpace/internal/keyed"
 )
 
 func config() Config {

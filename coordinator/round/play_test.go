@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"fedpace/coordinator/schedule"
-	"fedpace/keyed"
+	"fedpace/internal/keyed"
 )
 
 type failer interface{ Fatalf(string, ...any) }

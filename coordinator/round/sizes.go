@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"math"
 
-	"fedpace/keyed"
+	"fedpace/internal/keyed"
 )
 
 // sizes orders clients with probabilities proportional to their size, without

@@ -17,19 +17,19 @@ type rule struct {
 // coordinator, actors -> bus, simclock.
 var rules = []rule{
 	{
-		from: []string{"keyed", "simclock", "coordinator/fairshare", "coordinator/theory"},
+		from: []string{"internal/keyed", "simclock", "coordinator/fairshare", "coordinator/theory"},
 		why:  "it is pure and stands on the standard library alone",
 		only: []string{},
 	},
 	{
 		from: []string{"coordinator/schedule"},
 		why:  "it is pure: formulas on the standard library",
-		only: []string{"keyed"},
+		only: []string{"internal/keyed", "internal/registry"},
 	},
 	{
 		from: []string{"coordinator/round"},
 		why:  "the core is a pure state machine on the standard library",
-		only: []string{"keyed", "coordinator/fairshare", "coordinator/schedule", "simclock"},
+		only: []string{"internal/keyed", "internal/registry", "coordinator/fairshare", "coordinator/schedule", "simclock"},
 	},
 	{
 		from:  []string{"coordinator/aggregate/...", "actors/learn/...", "actors/data/...", "actors/device/..."},

@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"fedpace/coordinator/round"
-	"fedpace/keyed"
+	"fedpace/internal/keyed"
 )
 
 // Limits of what is kept of a round.

@@ -1,0 +1,24 @@
+package registry
+
+// Needs is what a component must be given by the run it is part of. A run that
+// cannot give it is refused before it starts, by name, and no component has to
+// look for itself.
+type Needs struct {
+	Losses      bool // training losses, which a run with train: false does not measure
+	Validation  bool // validation accuracy, which needs training, too
+	ClientState bool // one vector a client kept from task to task, which real devices do not send
+	Candidates  bool // losses of clients that have no task yet, which real devices do not tell
+	Rounds      bool // rounds that do not overlap, which closing rule buffered has not
+	Deadline    bool // a closing rule with a deadline
+	Samples     bool // the clients' numbers of samples, which real devices do not tell
+	EqualWeight bool // updates that are weighted equally
+}
+
+// NeedsOf returns what a component says that it needs, nothing if it says
+// nothing.
+func NeedsOf(component any) Needs {
+	if c, ok := component.(interface{ Needs() Needs }); ok {
+		return c.Needs()
+	}
+	return Needs{}
+}

@@ -1,0 +1,198 @@
+package registry
+
+import (
+	"fmt"
+	"math"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Option is one tagged field of a struct of options.
+type Option struct {
+	Key     string
+	Help    string
+	Unit    string
+	Default string // in YAML; counts only if Optional
+	Words   []string
+	Range   Range // counts only if Ranged
+	Index   int   // of the struct's field
+	Type    reflect.Type
+
+	Optional bool // it has a default
+	Ranged   bool
+	Null     bool // null is allowed and is the field's zero value
+	Path     bool // the value is the path of a file or folder
+	Inert    bool // the value changes no bit of any result
+}
+
+// Options lists the options of a struct type in the order of its fields. It
+// panics on a tag that cannot be read.
+func Options(t reflect.Type) []Option {
+	var list []Option
+	for i := range t.NumField() {
+		f := t.Field(i)
+		key, ok := f.Tag.Lookup("key")
+		if !ok {
+			continue
+		}
+		o := Option{Key: key, Help: f.Tag.Get("help"), Unit: f.Tag.Get("unit"), Index: i, Type: f.Type}
+		o.Default, o.Optional = f.Tag.Lookup("default")
+		if words := f.Tag.Get("words"); words != "" {
+			o.Words = strings.Split(words, ",")
+		}
+		var err error
+		if text, ok := f.Tag.Lookup("range"); ok {
+			o.Ranged = true
+			o.Range, err = ParseRange(text)
+		}
+		for _, attribute := range strings.FieldsFunc(f.Tag.Get("is"), func(r rune) bool { return r == ',' }) {
+			switch attribute {
+			case "null":
+				o.Null, o.Optional = true, true
+				if o.Default == "" {
+					o.Default = "null"
+				}
+			case "path":
+				o.Path = true
+			case "inert":
+				o.Inert = true
+			default:
+				err = fmt.Errorf("%q is not an attribute", attribute)
+			}
+		}
+		if err == nil && !f.IsExported() {
+			err = fmt.Errorf("the field is not exported")
+		}
+		if err != nil {
+			panic(fmt.Sprintf("registry: %v.%s: %v", t, f.Name, err))
+		}
+		list = append(list, o)
+	}
+	return list
+}
+
+// Range is an interval of real numbers.
+type Range struct {
+	Lo, Hi         float64
+	OpenLo, OpenHi bool // the bound itself is outside
+}
+
+// ParseRange reads an interval such as [1,100] or (0,1e6].
+func ParseRange(text string) (Range, error) {
+	bad := fmt.Errorf("%q is not an interval such as [1,100] or (0,1e6]", text)
+	if len(text) < 5 || !strings.ContainsRune("[(", rune(text[0])) || !strings.ContainsRune("])", rune(text[len(text)-1])) {
+		return Range{}, bad
+	}
+	lo, hi, ok := strings.Cut(text[1:len(text)-1], ",")
+	if !ok {
+		return Range{}, bad
+	}
+	r := Range{OpenLo: text[0] == '(', OpenHi: text[len(text)-1] == ')'}
+	var err1, err2 error
+	r.Lo, err1 = strconv.ParseFloat(strings.TrimSpace(lo), 64)
+	r.Hi, err2 = strconv.ParseFloat(strings.TrimSpace(hi), 64)
+	if err1 != nil || err2 != nil || !(r.Lo <= r.Hi) {
+		return Range{}, bad
+	}
+	return r, nil
+}
+
+// Contains reports whether v lies within the interval; NaN never does.
+func (r Range) Contains(v float64) bool {
+	return (v > r.Lo || v == r.Lo && !r.OpenLo) && (v < r.Hi || v == r.Hi && !r.OpenHi)
+}
+
+// String reads as "more than 0 and at most 10".
+func (r Range) String() string {
+	hi := "at most " + number(r.Hi)
+	if r.OpenHi {
+		hi = "less than " + number(r.Hi)
+	}
+	switch {
+	case math.IsInf(r.Hi, 1) && r.OpenLo:
+		return "more than " + number(r.Lo)
+	case math.IsInf(r.Hi, 1):
+		return number(r.Lo) + " or more"
+	case r.OpenLo:
+		return "more than " + number(r.Lo) + " and " + hi
+	case r.OpenHi:
+		return number(r.Lo) + " or more and " + hi
+	}
+	return "from " + number(r.Lo) + " to " + number(r.Hi)
+}
+
+func number(v float64) string {
+	if a := math.Abs(v); a >= 1e-4 && a < 1e15 || a == 0 {
+		return strconv.FormatFloat(v, 'f', -1, 64)
+	}
+	return strconv.FormatFloat(v, 'g', -1, 64)
+}
+
+// OptionError says what is wrong with one option of a component. Whoever put
+// the component into a configuration knows the path above Key.
+type OptionError struct {
+	Key     string // of the option; "" for the component itself
+	Problem string // what is wrong and what would be right
+}
+
+func (e *OptionError) Error() string {
+	if e.Key == "" {
+		return e.Problem
+	}
+	return e.Key + ": " + e.Problem
+}
+
+// Errorf makes an [*OptionError].
+func Errorf(key, format string, args ...any) error {
+	return &OptionError{key, fmt.Sprintf(format, args...)}
+}
+
+// Check holds the numbers and words of a struct of options to their tags. It
+// returns an [*OptionError] for the first that is outside. Structs within are
+// checked by whoever reads them.
+func Check(options any) error {
+	v := reflect.ValueOf(options)
+	for _, o := range Options(v.Type()) {
+		if err := o.Check(v.Field(o.Index)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Check holds one value to the option's range and words.
+func (o *Option) Check(v reflect.Value) error {
+	if o.Null && v.IsZero() {
+		return nil
+	}
+	if v.Kind() == reflect.Pointer {
+		v = v.Elem()
+	}
+	if o.Words != nil && v.Kind() == reflect.String && !slices.Contains(o.Words, v.String()) {
+		return Errorf(o.Key, "%q is not one of %s", v.String(), strings.Join(o.Words, ", "))
+	}
+	if !o.Ranged {
+		return nil
+	}
+	var x float64
+	switch {
+	case v.CanInt():
+		x = float64(v.Int())
+	case v.CanUint():
+		x = float64(v.Uint())
+	case v.CanFloat():
+		x = v.Float()
+	default:
+		return nil
+	}
+	if !o.Range.Contains(x) {
+		unit := ""
+		if o.Unit != "" {
+			unit = " " + o.Unit
+		}
+		return Errorf(o.Key, "%s is out of range (%s%s)", number(x), o.Range, unit)
+	}
+	return nil
+}

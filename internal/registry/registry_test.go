@@ -1,0 +1,163 @@
+package registry
+
+import (
+	"errors"
+	"math"
+	"reflect"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+type shape interface{ Area() float64 }
+
+type square struct {
+	Side float64 `key:"side" range:"(0,10]" unit:"m" help:"length of a side"`
+	Name string  `key:"name" default:"plain" words:"plain,fancy"`
+	File string  `key:"file" is:"null,path,inert"`
+	own  int
+}
+
+func (s square) Area() float64 { return s.Side * s.Side }
+func (square) Needs() Needs    { return Needs{Losses: true} }
+
+type point struct{}
+
+func (point) Area() float64 { return 0 }
+
+var shapes = New[shape]("shape", "form")
+
+func init() {
+	shapes.Register("square", "four equal sides", square{})
+	shapes.Register("point", "no side", point{})
+}
+
+func TestTableKnowsItsEntries(t *testing.T) {
+	if diff := cmp.Diff([]string{"point", "square"}, shapes.Names()); diff != "" {
+		t.Error(diff)
+	}
+	if got := shapes.NameOf(square{Side: 3, own: 1}); got != "square" {
+		t.Errorf("a square is registered as %q", got)
+	}
+	p := For(reflect.TypeFor[shape]())
+	if p == nil || p.Kind() != "shape" || p.Word() != "form" {
+		t.Fatalf("the table of shapes is %+v", p)
+	}
+	value, help, ok := p.Entry("square")
+	if !ok || help != "four equal sides" || value != any(square{}) {
+		t.Errorf("Entry = %v, %q, %v", value, help, ok)
+	}
+	if _, _, ok := p.Entry("circle"); ok {
+		t.Error("a circle was never registered")
+	}
+	if NeedsOf(square{}) != (Needs{Losses: true}) || NeedsOf(point{}) != (Needs{}) {
+		t.Error("a square needs losses, a point nothing")
+	}
+}
+
+func TestMistakesOfAPlugInPanic(t *testing.T) {
+	for name, register := range map[string]func(){
+		"name twice":   func() { shapes.Register("point", "", struct{ point }{}) },
+		"type twice":   func() { shapes.Register("dot", "", point{}) },
+		"a pointer":    func() { shapes.Register("pointer", "", &point{}) },
+		"second table": func() { New[shape]("shape", "form") },
+		"no interface": func() { New[point]("shape", "form") },
+		"word as key": func() {
+			shapes.Register("w", "", struct {
+				point
+				F int `key:"form"`
+			}{})
+		},
+		"bad range": func() {
+			Options(reflect.TypeFor[struct {
+				F int `key:"f" range:"1..2"`
+			}]())
+		},
+		"bad attribute": func() {
+			Options(reflect.TypeFor[struct {
+				F int `key:"f" is:"nul"`
+			}]())
+		},
+		"not exported": func() {
+			Options(reflect.TypeFor[struct {
+				f int `key:"f"`
+			}]())
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			defer func() {
+				if recover() == nil {
+					t.Error("no panic")
+				}
+			}()
+			register()
+		})
+	}
+}
+
+func TestOptionsAreHeldToTheirTags(t *testing.T) {
+	for _, test := range []struct {
+		value square
+		want  string
+	}{
+		{square{Side: 10, Name: "fancy"}, ""},
+		{square{Side: 0, Name: "fancy"}, "side: 0 is out of range (more than 0 and at most 10 m)"},
+		{square{Side: math.NaN(), Name: "fancy"}, "side: NaN is out of range (more than 0 and at most 10 m)"},
+		{square{Side: 1, Name: "ugly"}, `name: "ugly" is not one of plain, fancy`},
+	} {
+		err := Check(test.value)
+		got := ""
+		var o *OptionError
+		if err != nil {
+			if !errors.As(err, &o) {
+				t.Fatalf("%v is no *OptionError", err)
+			}
+			got = err.Error()
+		}
+		if got != test.want {
+			t.Errorf("Check(%+v) = %q, want %q", test.value, got, test.want)
+		}
+	}
+	list := Options(reflect.TypeFor[square]())
+	if len(list) != 3 || list[0].Optional || !list[1].Optional || list[1].Default != "plain" ||
+		!list[2].Null || !list[2].Path || !list[2].Inert || list[2].Default != "null" {
+		t.Errorf("Options = %+v", list)
+	}
+}
+
+func TestRanges(t *testing.T) {
+	for _, test := range []struct {
+		text, want string
+		in, out    []float64
+	}{
+		{"[1,100]", "from 1 to 100", []float64{1, 50, 100}, []float64{0.9, 101, math.NaN()}},
+		{"(0,1e6]", "more than 0 and at most 1000000", []float64{1e-9, 1e6}, []float64{0, -1, math.Inf(1)}},
+		{"[0,1)", "0 or more and less than 1", []float64{0, 0.99}, []float64{1}},
+		{"(0, 1)", "more than 0 and less than 1", []float64{0.5}, []float64{0, 1}},
+		{"[0,Inf]", "0 or more", []float64{0, 1e300}, []float64{-1}},
+	} {
+		r, err := ParseRange(test.text)
+		if err != nil {
+			t.Errorf("%s: %v", test.text, err)
+			continue
+		}
+		if r.String() != test.want {
+			t.Errorf("%s reads %q, want %q", test.text, r, test.want)
+		}
+		for _, v := range test.in {
+			if !r.Contains(v) {
+				t.Errorf("%v lies outside %s", v, test.text)
+			}
+		}
+		for _, v := range test.out {
+			if r.Contains(v) {
+				t.Errorf("%v lies within %s", v, test.text)
+			}
+		}
+	}
+	for _, bad := range []string{"", "1,2", "[1]", "[2,1]", "[a,b]", "[1,2"} {
+		if r, err := ParseRange(bad); err == nil {
+			t.Errorf("%q is read as %v", bad, r)
+		}
+	}
+}

@@ -1,0 +1,119 @@
+package registry
+
+import (
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"sync"
+)
+
+// Table is one plug point: the entries of kind T by name. T is an interface.
+// Entries are registered while the program starts; after that a Table may be
+// used from any goroutine.
+type Table[T any] struct{ point *Point }
+
+// Point is a [Table] whose type is known only at run time.
+type Point struct {
+	kind, word string
+	entries    map[string]entry
+}
+
+type entry struct {
+	help  string
+	value any // with no option set
+}
+
+var (
+	mu     sync.Mutex
+	points = map[reflect.Type]*Point{}
+)
+
+// New makes the plug point of an interface type, once. kind names one entry in
+// messages, as in "closing rule". word is the key that names the entry in a
+// map of the configuration, as in {rule: deadline, seconds: 5}.
+func New[T any](kind, word string) *Table[T] {
+	t := reflect.TypeFor[T]()
+	if t.Kind() != reflect.Interface {
+		panic(fmt.Sprintf("registry: %v is not an interface", t))
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	if points[t] != nil {
+		panic(fmt.Sprintf("registry: %v has two tables", t))
+	}
+	p := &Point{kind: kind, word: word, entries: map[string]entry{}}
+	points[t] = p
+	return &Table[T]{p}
+}
+
+// For returns the plug point of an interface type, nil if it has none.
+func For(t reflect.Type) *Point {
+	mu.Lock()
+	defer mu.Unlock()
+	return points[t]
+}
+
+// Register adds an entry. value is a struct, not a pointer, with no option
+// set; its type and name must be new to the table. Register panics on a
+// mistake, tags included, because only the program's author can mend it.
+func (t *Table[T]) Register(name, help string, value T) {
+	typ := reflect.TypeOf(value)
+	if typ == nil || typ.Kind() != reflect.Struct {
+		panic(fmt.Sprintf("registry: %s %q is a %v, want a struct", t.point.kind, name, typ))
+	}
+	for _, o := range Options(typ) {
+		if o.Key == t.point.word {
+			panic(fmt.Sprintf("registry: %s %q has an option %q, the key that names the entry", t.point.kind, name, o.Key))
+		}
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	if _, taken := t.point.entries[name]; taken || t.point.nameOf(typ) != "" {
+		panic(fmt.Sprintf("registry: %s %q (%v) is registered twice", t.point.kind, name, typ))
+	}
+	t.point.entries[name] = entry{help, value}
+}
+
+// Names lists the entries' names in alphabetical order.
+func (t *Table[T]) Names() []string { return t.point.Names() }
+
+// NameOf is the name under which a value's type is registered, "" if it is not.
+func (t *Table[T]) NameOf(value T) string { return t.point.NameOf(value) }
+
+// Kind names one entry in messages, as in "closing rule".
+func (p *Point) Kind() string { return p.kind }
+
+// Word is the key that names the entry in a map of the configuration.
+func (p *Point) Word() string { return p.word }
+
+// Names lists the entries' names in alphabetical order.
+func (p *Point) Names() []string {
+	mu.Lock()
+	defer mu.Unlock()
+	return slices.Sorted(maps.Keys(p.entries))
+}
+
+// Entry returns an entry with no option set, and its help.
+func (p *Point) Entry(name string) (value any, help string, ok bool) {
+	mu.Lock()
+	defer mu.Unlock()
+	e, ok := p.entries[name]
+	return e.value, e.help, ok
+}
+
+// NameOf is the name under which a value's type is registered, "" if it is not.
+func (p *Point) NameOf(value any) string {
+	mu.Lock()
+	defer mu.Unlock()
+	return p.nameOf(reflect.TypeOf(value))
+}
+
+func (p *Point) nameOf(t reflect.Type) string {
+	for name, e := range p.entries {
+		if reflect.TypeOf(e.value) == t {
+			return name
+		}
+	}
+	return ""
+}

@@ -25,6 +25,9 @@
 //	         null   the key may be null, which is the field's zero value
 //	         path   the value is the path of a file or folder
 //	         inert  the value changes no bit of any result
+//	         short  a scalar in place of the map gives this option alone
+//
+// Options that several entries share stand in a struct that they embed.
 //
 // Entries are values, not pointers, so a configuration that holds them can be
 // copied and compared. What a component needs of a run it says with [Needs].

@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"reflect"
@@ -17,7 +18,7 @@ type Option struct {
 	Default string // in YAML; counts only if Optional
 	Words   []string
 	Range   Range // counts only if Ranged
-	Index   int   // of the struct's field
+	Index   []int // of the struct's field, for reflect.Value.FieldByIndex
 	Type    reflect.Type
 
 	Optional bool // it has a default
@@ -25,19 +26,19 @@ type Option struct {
 	Null     bool // null is allowed and is the field's zero value
 	Path     bool // the value is the path of a file or folder
 	Inert    bool // the value changes no bit of any result
+	Short    bool // a scalar in place of the map gives this option alone
 }
 
-// Options lists the options of a struct type in the order of its fields. It
-// panics on a tag that cannot be read.
+// Options lists the options of a struct type in the order of its fields, those
+// of an embedded struct as its own. It panics on a tag that cannot be read.
 func Options(t reflect.Type) []Option {
 	var list []Option
-	for i := range t.NumField() {
-		f := t.Field(i)
+	for _, f := range reflect.VisibleFields(t) {
 		key, ok := f.Tag.Lookup("key")
 		if !ok {
 			continue
 		}
-		o := Option{Key: key, Help: f.Tag.Get("help"), Unit: f.Tag.Get("unit"), Index: i, Type: f.Type}
+		o := Option{Key: key, Help: f.Tag.Get("help"), Unit: f.Tag.Get("unit"), Index: f.Index, Type: f.Type}
 		o.Default, o.Optional = f.Tag.Lookup("default")
 		if words := f.Tag.Get("words"); words != "" {
 			o.Words = strings.Split(words, ",")
@@ -58,6 +59,8 @@ func Options(t reflect.Type) []Option {
 				o.Path = true
 			case "inert":
 				o.Inert = true
+			case "short":
+				o.Short = true
 			default:
 				err = fmt.Errorf("%q is not an attribute", attribute)
 			}
@@ -149,13 +152,30 @@ func Errorf(key, format string, args ...any) error {
 	return &OptionError{key, fmt.Sprintf(format, args...)}
 }
 
+// Below puts a key before that of an [*OptionError]: what is wrong in a part is
+// wrong in the whole. Another error becomes one of the key itself; nil stays.
+func Below(key string, err error) error {
+	var o *OptionError
+	switch {
+	case err == nil:
+		return nil
+	case !errors.As(err, &o):
+		return &OptionError{key, err.Error()}
+	case o.Key == "":
+		return &OptionError{key, o.Problem}
+	case o.Key[0] == '[':
+		return &OptionError{key + o.Key, o.Problem}
+	}
+	return &OptionError{key + "." + o.Key, o.Problem}
+}
+
 // Check holds the numbers and words of a struct of options to their tags. It
 // returns an [*OptionError] for the first that is outside. Structs within are
 // checked by whoever reads them.
 func Check(options any) error {
 	v := reflect.ValueOf(options)
 	for _, o := range Options(v.Type()) {
-		if err := o.Check(v.Field(o.Index)); err != nil {
+		if err := o.Check(v.FieldByIndex(o.Index)); err != nil {
 			return err
 		}
 	}

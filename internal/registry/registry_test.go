@@ -12,10 +12,14 @@ import (
 type shape interface{ Area() float64 }
 
 type square struct {
-	Side float64 `key:"side" range:"(0,10]" unit:"m" help:"length of a side"`
-	Name string  `key:"name" default:"plain" words:"plain,fancy"`
-	File string  `key:"file" is:"null,path,inert"`
+	edge
+	Name string `key:"name" default:"plain" words:"plain,fancy"`
+	File string `key:"file" is:"null,path,inert"`
 	own  int
+}
+
+type edge struct {
+	Side float64 `key:"side" range:"(0,10]" unit:"m" help:"length of a side" is:"short"`
 }
 
 func (s square) Area() float64 { return s.Side * s.Side }
@@ -36,7 +40,7 @@ func TestTableKnowsItsEntries(t *testing.T) {
 	if diff := cmp.Diff([]string{"point", "square"}, shapes.Names()); diff != "" {
 		t.Error(diff)
 	}
-	if got := shapes.NameOf(square{Side: 3, own: 1}); got != "square" {
+	if got := shapes.NameOf(square{edge: edge{3}, own: 1}); got != "square" {
 		t.Errorf("a square is registered as %q", got)
 	}
 	p := For(reflect.TypeFor[shape]())
@@ -46,6 +50,12 @@ func TestTableKnowsItsEntries(t *testing.T) {
 	value, help, ok := p.Entry("square")
 	if !ok || help != "four equal sides" || value != any(square{}) {
 		t.Errorf("Entry = %v, %q, %v", value, help, ok)
+	}
+	if p.Standard() != "" {
+		t.Error("a shape without a name is a shape")
+	}
+	if shapes.Standard("point"); p.Standard() != "point" {
+		t.Error("a shape without a name is no point")
 	}
 	if _, _, ok := p.Entry("circle"); ok {
 		t.Error("a circle was never registered")
@@ -100,10 +110,10 @@ func TestOptionsAreHeldToTheirTags(t *testing.T) {
 		value square
 		want  string
 	}{
-		{square{Side: 10, Name: "fancy"}, ""},
-		{square{Side: 0, Name: "fancy"}, "side: 0 is out of range (more than 0 and at most 10 m)"},
-		{square{Side: math.NaN(), Name: "fancy"}, "side: NaN is out of range (more than 0 and at most 10 m)"},
-		{square{Side: 1, Name: "ugly"}, `name: "ugly" is not one of plain, fancy`},
+		{square{edge: edge{10}, Name: "fancy"}, ""},
+		{square{edge: edge{0}, Name: "fancy"}, "side: 0 is out of range (more than 0 and at most 10 m)"},
+		{square{edge: edge{math.NaN()}, Name: "fancy"}, "side: NaN is out of range (more than 0 and at most 10 m)"},
+		{square{edge: edge{1}, Name: "ugly"}, `name: "ugly" is not one of plain, fancy`},
 	} {
 		err := Check(test.value)
 		got := ""
@@ -119,9 +129,29 @@ func TestOptionsAreHeldToTheirTags(t *testing.T) {
 		}
 	}
 	list := Options(reflect.TypeFor[square]())
-	if len(list) != 3 || list[0].Optional || !list[1].Optional || list[1].Default != "plain" ||
+	if len(list) != 3 || list[0].Optional || !list[0].Short || list[1].Short || !list[1].Optional || list[1].Default != "plain" ||
 		!list[2].Null || !list[2].Path || !list[2].Inert || list[2].Default != "null" {
 		t.Errorf("Options = %+v", list)
+	}
+}
+
+func TestBelowNamesTheWholePath(t *testing.T) {
+	for _, test := range []struct {
+		err  error
+		want string
+	}{
+		{Errorf("sigma", "is missing"), "factor.sigma: is missing"},
+		{Errorf("[2].weight", "is 0"), "factor[2].weight: is 0"},
+		{Errorf("", "is wrong"), "factor: is wrong"},
+		{errors.New("no such file"), "factor: no such file"},
+	} {
+		var o *OptionError
+		if err := Below("factor", test.err); !errors.As(err, &o) || err.Error() != test.want {
+			t.Errorf("Below = %v, want %s", err, test.want)
+		}
+	}
+	if Below("factor", nil) != nil {
+		t.Error("nothing is an error")
 	}
 }
 

@@ -16,6 +16,7 @@ type Table[T any] struct{ point *Point }
 // Point is a [Table] whose type is known only at run time.
 type Point struct {
 	kind, word string
+	standard   string // entry of a map without the word
 	entries    map[string]entry
 }
 
@@ -75,6 +76,13 @@ func (t *Table[T]) Register(name, help string, value T) {
 	t.point.entries[name] = entry{help, value}
 }
 
+// Standard says which entry a map is that does not name one. It returns the
+// table.
+func (t *Table[T]) Standard(name string) *Table[T] {
+	t.point.standard = name
+	return t
+}
+
 // Names lists the entries' names in alphabetical order.
 func (t *Table[T]) Names() []string { return t.point.Names() }
 
@@ -86,6 +94,9 @@ func (p *Point) Kind() string { return p.kind }
 
 // Word is the key that names the entry in a map of the configuration.
 func (p *Point) Word() string { return p.word }
+
+// Standard is the entry of a map that does not name one, "" where it must.
+func (p *Point) Standard() string { return p.standard }
 
 // Names lists the entries' names in alphabetical order.
 func (p *Point) Names() []string {

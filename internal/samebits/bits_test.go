@@ -1,0 +1,352 @@
+//go:build unix
+
+package samebits
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/csv"
+	"encoding/hex"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+
+	"golang.org/x/sys/cpu"
+)
+
+var update = flag.Bool("update", false, "write testdata/digests.csv anew")
+
+// kernelClass is that of all processes here. Models have the bits of their
+// kernel class, and every amd64 machine of today has this one.
+const kernelClass = "avx2"
+
+// digests name the bits of a run.
+type digests struct {
+	model       string // empty where nothing is learned
+	fingerprint string
+	rounds      string
+	events      string // empty where no timeline is kept
+}
+
+var columns = []string{"name", "model_sha256", "fingerprint", "rounds_sha256", "events_sha256"}
+
+func (d digests) row(name string) []string {
+	return []string{name, d.model, d.fingerprint, d.rounds, d.events}
+}
+
+// differences lists which digests are others.
+func (d digests) differences(want digests) []string {
+	var list []string
+	got, wanted := d.row(""), want.row("")
+	for i, column := range columns {
+		if got[i] != wanted[i] {
+			list = append(list, fmt.Sprintf("%s is %s, was %s", column, got[i], wanted[i]))
+		}
+	}
+	return list
+}
+
+const digestsFile = "testdata/digests.csv"
+
+func readDigests(t *testing.T) map[string]digests {
+	t.Helper()
+	f, err := os.Open(digestsFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	rows, err := csv.NewReader(f).ReadAll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]digests{}
+	for _, r := range rows[1:] {
+		all[r[0]] = digests{r[1], r[2], r[3], r[4]}
+	}
+	return all
+}
+
+func writeDigests(t *testing.T, all map[string]digests) {
+	t.Helper()
+	var text bytes.Buffer
+	w := csv.NewWriter(&text)
+	rows := [][]string{columns}
+	for _, r := range runs {
+		rows = append(rows, all[r.name].row(r.name))
+	}
+	if err := w.WriteAll(rows); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(digestsFile, text.Bytes(), 0o666); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// program builds fedpace once for all tests.
+var program = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp("", "samebits-")
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(dir, "fedpace")
+	build := exec.Command("go", "build", "-o", path, "../../cmd/fedpace")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("%w: %s", err, out)
+	}
+	return path, nil
+})
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if path, err := program(); err == nil {
+		_ = os.RemoveAll(filepath.Dir(path)) // a temporary folder
+	}
+	os.Exit(code)
+}
+
+// workshop is the program, and a folder with the files that runs read.
+type workshop struct {
+	program string
+	inputs  string // where the program runs
+	trains  bool   // this machine has the kernel class
+}
+
+func newWorkshop(t *testing.T) *workshop {
+	t.Helper()
+	built, err := program()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	w := &workshop{program: built, inputs: filepath.Join(dir, "inputs")}
+	if err := os.CopyFS(dir, os.DirFS("testdata")); err != nil {
+		t.Fatal(err)
+	}
+	w.trains = runtime.GOARCH == "amd64" && cpu.X86.HasAVX2 && cpu.X86.HasFMA
+	if !w.trains {
+		t.Logf("this machine lacks the kernel class %s: only runs that learn nothing are compared", kernelClass)
+	}
+	return w
+}
+
+// command is the program with arguments. Nothing but those and the kernel class
+// decides what it computes.
+func (w *workshop) command(t *testing.T, args ...string) *exec.Cmd {
+	t.Helper()
+	c := exec.CommandContext(t.Context(), w.program, args...)
+	c.Dir = w.inputs
+	c.Env = os.Environ()
+	if w.trains {
+		c.Env = append(c.Env, "FEDPACE_KERNEL="+kernelClass)
+	}
+	return c
+}
+
+// finish runs the program to its end, which is a success.
+func (w *workshop) finish(t *testing.T, args ...string) string {
+	t.Helper()
+	var out, errs bytes.Buffer
+	c := w.command(t, args...)
+	c.Stdout, c.Stderr = &out, &errs
+	if err := c.Run(); err != nil {
+		t.Fatalf("fedpace %s: %v: %s", shell(args), err, errs.String())
+	}
+	return out.String()
+}
+
+// shell writes arguments as one would type them.
+func shell(args []string) string {
+	var list []string
+	for _, a := range args {
+		if strings.ContainsAny(a, "{}[]*?$; ") {
+			a = "'" + a + "'"
+		}
+		list = append(list, a)
+	}
+	return strings.Join(list, " ")
+}
+
+// arguments of the command line that plays a run into a folder.
+func (r run) arguments(out string) []string {
+	args := append([]string{"run", "--quiet", "--out", out}, r.args...)
+	if len(r.args) == 0 {
+		args = append(args, r.settings()...)
+	}
+	return args
+}
+
+func (r run) settings() []string {
+	args := []string{"--set", "seed=7"}
+	for _, s := range strings.Fields(r.sets) {
+		args = append(args, "--set", s)
+	}
+	return args
+}
+
+// digestsOf reads the digests of a complete run from its folder.
+func digestsOf(t *testing.T, dir string) digests {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(dir, "summary.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var s struct {
+		Completed   bool
+		Rounds      int
+		Outcomes    map[string]int
+		Model       string `json:"model_sha256"` // null where nothing is learned
+		Fingerprint string
+	}
+	if err := json.Unmarshal(text, &s); err != nil {
+		t.Fatal(err)
+	}
+	if !s.Completed || s.Rounds == 0 || s.Fingerprint == "" {
+		t.Fatalf("it is not complete: %s", text)
+	}
+	t.Logf("%d rounds, %v", s.Rounds, s.Outcomes)
+	return digests{s.Model, s.Fingerprint, hashOf(t, filepath.Join(dir, "rounds.csv")), hashOf(t, filepath.Join(dir, "events.log"))}
+}
+
+// hashOf is the SHA-256 of a file, empty where there is none.
+func hashOf(t *testing.T, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if os.IsNotExist(err) {
+		return ""
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:])
+}
+
+// makeInputs makes the files of data that are too large to keep, and those that
+// the program makes of others.
+func (w *workshop) makeInputs(t *testing.T) {
+	t.Helper()
+	// CIFAR-100's binary layout: coarse label, fine label, pixels. Every fine
+	// label belongs to one coarse one, and 20 labels have images.
+	folder := filepath.Join(w.inputs, "cifar100")
+	if err := os.Mkdir(folder, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	for name, images := range map[string]int{"train.bin": 240, "test.bin": 20} {
+		random := rand.New(rand.NewPCG(5, uint64(images)))
+		var file []byte
+		for i := range images {
+			fine := i % 20 * 5
+			file = append(file, byte(fine/5), byte(fine))
+			for range 3 * 32 * 32 {
+				file = append(file, byte(fine+random.IntN(120)))
+			}
+		}
+		if err := os.WriteFile(filepath.Join(folder, name), file, 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.finish(t, "data", "prepare", "own.parquet", "--out", "prepared.fedpace", "--seed", "3")
+	for _, kind := range []string{"iid", "dirichlet", "shards", "quantity"} {
+		w.finish(t, "data", "partition", "own.parquet", "--kind", kind, "--clients", "6", "--seed", "3", "--out", kind+".fedpace")
+	}
+	w.finish(t, "data", "partition", "cifar100", "--kind", "pachinko", "--clients", "4", "--seed", "3", "--out", "pachinko.fedpace")
+}
+
+// TestRunsComputeTheSameBits plays every run and compares it with what an earlier
+// version computed.
+func TestRunsComputeTheSameBits(t *testing.T) {
+	w := newWorkshop(t)
+	if *update && !w.trains {
+		t.Fatalf("-update needs a machine with the kernel class %s", kernelClass)
+	}
+	w.makeInputs(t)
+	want := map[string]digests{}
+	if !*update {
+		want = readDigests(t)
+	}
+	var mu sync.Mutex
+	got := map[string]digests{}
+	t.Run("runs", func(t *testing.T) {
+		for _, r := range runs {
+			t.Run(r.name, func(t *testing.T) {
+				t.Parallel()
+				before, known := want[r.name]
+				if !w.trains && before.model != "" {
+					t.Skip("it learns, and this machine lacks the kernel class " + kernelClass)
+				}
+				out := filepath.Join(t.TempDir(), "run")
+				args := r.arguments(out)
+				w.finish(t, args...)
+				d := digestsOf(t, out)
+				mu.Lock()
+				got[r.name] = d
+				mu.Unlock()
+				switch {
+				case *update:
+				case !known:
+					t.Errorf("%s has no row for it: go test ./internal/samebits -update", digestsFile)
+				default:
+					compare(t, d, before, args)
+				}
+			})
+		}
+	})
+	if !t.Failed() && *update {
+		if len(got) != len(runs) {
+			t.Fatalf("-update plays all %d runs, not %d", len(runs), len(got))
+		}
+		writeDigests(t, got)
+	}
+	for name := range want {
+		if _, played := got[name]; !played && w.trains && flag.Lookup("test.run").Value.String() == "" {
+			t.Errorf("%s has a row for %s, which is no run", digestsFile, name)
+		}
+	}
+}
+
+// compare fails with what is other, and the command lines that made it.
+func compare(t *testing.T, got, want digests, commands ...[]string) {
+	t.Helper()
+	list := got.differences(want)
+	if len(list) == 0 {
+		return
+	}
+	var said []string
+	for _, c := range commands {
+		said = append(said, fmt.Sprintf("FEDPACE_KERNEL=%s fedpace %s", kernelClass, shell(c)))
+	}
+	t.Errorf("it computes other bits:\n  %s\nin internal/samebits/testdata/inputs:\n  %s", strings.Join(list, "\n  "), strings.Join(said, "\n  "))
+}
+
+// runNamed finds a run with its digests.
+func runNamed(t *testing.T, name string) (run, digests) {
+	t.Helper()
+	d, ok := readDigests(t)[name]
+	if !ok {
+		t.Fatalf("%s has no row for %s", digestsFile, name)
+	}
+	for _, r := range runs {
+		if r.name == name {
+			return r, d
+		}
+	}
+	t.Fatalf("there is no run %s", name)
+	return run{}, digests{}
+}
+
+// Two runs of the table differ in nothing but train: they have one history.
+func TestTrainingChangesNoHistory(t *testing.T) {
+	all := readDigests(t)
+	if a, b := all["trained"], all["untrained"]; a.fingerprint != b.fingerprint || a.model == "" || b.model != "" {
+		t.Errorf("trained %v, untrained %v", a, b)
+	}
+}

@@ -1,0 +1,195 @@
+//go:build unix
+
+package samebits
+
+import (
+	"bufio"
+	"bytes"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+)
+
+// A run whose work two hosts in other processes do, and which meet at the
+// coordinator's own server, has the bits of the run in one process.
+func TestTwoHostsComputeTheSameBits(t *testing.T) {
+	w := newWorkshop(t)
+	w.mustTrain(t)
+	r, want := runNamed(t, "two-hosts")
+	dir := t.TempDir()
+	keys, out := filepath.Join(dir, "keys"), filepath.Join(dir, "run")
+	args := append([]string{"coordinator", "--keys", keys, "--out", out}, r.settings()...)
+	// The pace leaves both hosts the time to join; the bits do not depend on it.
+	args = append(args, "--set", "nats.listen=127.0.0.1:0", "--set", "pace=3")
+	coordinator := w.command(t, args...)
+	said, err := coordinator.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := coordinator.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewScanner(said)
+	address := regexp.MustCompile(`nats://127\.0\.0\.1:\d+`)
+	var all []string
+	for lines.Scan() {
+		all = append(all, lines.Text())
+		url := address.FindString(lines.Text())
+		if url == "" {
+			continue
+		}
+		for _, name := range []string{"one", "two"} {
+			creds := filepath.Join(dir, name+".creds")
+			w.finish(t, "enroll", "--host", name, "--keys", keys, "--out", creds)
+			host := w.command(t, "host", "--nats", url, "--creds", creds, "--name", name, "--workers", "1")
+			var hostSaid bytes.Buffer
+			host.Stderr = &hostSaid
+			if err := host.Start(); err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() {
+				_ = host.Process.Kill()
+				_ = host.Wait() // it was killed
+				t.Logf("host %s said:\n%s", name, hostSaid.String())
+			})
+		}
+	}
+	if err := coordinator.Wait(); err != nil {
+		t.Fatalf("fedpace %s: %v:\n%s", shell(args), err, strings.Join(all, "\n"))
+	}
+	t.Logf("the coordinator said:\n%s", strings.Join(all, "\n"))
+	compare(t, digestsOf(t, out), want, args)
+}
+
+// A run that a signal stops, and that goes on and is killed after a checkpoint,
+// and goes on again, has the bits of the run that was never stopped.
+func TestStoppedRunsComputeTheSameBits(t *testing.T) {
+	w := newWorkshop(t)
+	w.mustTrain(t)
+	for _, name := range []string{"long", "long-buffered"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r, want := runNamed(t, name)
+			out := filepath.Join(t.TempDir(), "run")
+			// So slow that it is always stopped long before its end.
+			args := append(r.arguments(out), "--set", "checkpoint.seconds=0.05", "--set", "pace=1")
+			commands := [][]string{args}
+			rows := 0
+			for _, signal := range []os.Signal{os.Interrupt, os.Kill} {
+				rows = w.stop(t, commands[len(commands)-1], out, signal, rows+4)
+				commands = append(commands, []string{"resume", "--quiet", out})
+			}
+			if _, err := os.Stat(filepath.Join(out, "checkpoint.bin")); err != nil {
+				t.Error(err)
+			}
+			config := filepath.Join(out, "config.yaml")
+			text, err := os.ReadFile(config)
+			if err != nil {
+				t.Fatal(err)
+			}
+			text = regexp.MustCompile(`(?m)^pace: .*$`).ReplaceAll(text, []byte("pace: 0"))
+			if err := os.WriteFile(config, text, 0o666); err != nil {
+				t.Fatal(err)
+			}
+			w.finish(t, commands[len(commands)-1]...)
+			compare(t, digestsOf(t, out), want, commands...)
+		})
+	}
+}
+
+// stop starts the program, signals it when its run has so many rows and a
+// checkpoint, and returns how many it then has.
+func (w *workshop) stop(t *testing.T, args []string, out string, signal os.Signal, rows int) int {
+	t.Helper()
+	c := w.command(t, args...)
+	var said bytes.Buffer
+	c.Stderr = &said
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- c.Wait() }()
+	often := time.NewTicker(5 * time.Millisecond)
+	defer often.Stop()
+	for countRows(out) < rows || !exists(filepath.Join(out, "checkpoint.bin")) {
+		select {
+		case err := <-ended:
+			t.Fatalf("fedpace %s ended before it was stopped: %v: %s", shell(args), err, said.String())
+		case <-often.C:
+		}
+	}
+	if err := c.Process.Signal(signal); err != nil {
+		t.Fatal(err)
+	}
+	<-ended // the status says it
+	want := 130
+	if signal == os.Kill {
+		want = -1 // a signal's, not its own
+	}
+	if code := c.ProcessState.ExitCode(); code != want {
+		t.Fatalf("fedpace %s: exit %d after %v, want %d: %s", shell(args), code, signal, want, said.String())
+	}
+	return countRows(out)
+}
+
+func countRows(out string) int {
+	text, err := os.ReadFile(filepath.Join(out, "rounds.csv"))
+	if err != nil {
+		return 0 // not yet
+	}
+	return bytes.Count(text, []byte("\n"))
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+func (w *workshop) mustTrain(t *testing.T) {
+	t.Helper()
+	if !w.trains {
+		t.Skip("its run learns, and this machine lacks the kernel class " + kernelClass)
+	}
+}
+
+// oldRun is a run in testdata that an earlier version left. Beside it is
+// old-checkpoint, a run that an earlier version stopped.
+const oldRun = "old-run"
+
+// What an earlier version left is opened, and its configuration comes to the
+// same bits.
+func TestAnOldRunIsOpened(t *testing.T) {
+	w := newWorkshop(t)
+	old := filepath.Join(w.inputs, "..", oldRun)
+	dir := t.TempDir()
+	for name, args := range map[string][]string{
+		"report.html":     {"report", old, "-o"},
+		"report.svg":      {"report", old, "-o"},
+		"trace.pftrace":   {"export", "perfetto", old, "-o"},
+		"openmetrics.txt": {"export", "openmetrics", old, "-o"},
+	} {
+		path := filepath.Join(dir, name)
+		w.finish(t, append(args, path)...)
+		text, err := os.ReadFile(path)
+		if err != nil || len(text) < 1000 {
+			t.Errorf("%s has %d bytes, %v", name, len(text), err)
+		}
+	}
+	if said := w.finish(t, "theory", "--run", old); !strings.Contains(said, "K*") {
+		t.Errorf("theory of the old run: %s", said)
+	}
+	// A stopped run is shown as far as it went.
+	w.finish(t, "report", filepath.Join(w.inputs, "..", "old-checkpoint"), "-o", filepath.Join(dir, "stopped.html"))
+	// A complete run is left as it is.
+	before := digestsOf(t, old)
+	if said := w.finish(t, "resume", old); !strings.Contains(said, "complete run") {
+		t.Errorf("resume of the old run: %s", said)
+	}
+	compare(t, digestsOf(t, old), before, []string{"resume", old})
+	if _, want := runNamed(t, oldRun); want != before {
+		t.Errorf("the old run has the digests %v, %s has %v", before, digestsFile, want)
+	}
+}

@@ -12,7 +12,7 @@ import (
 	"fedpace/actors/learn"
 	"fedpace/coordinator"
 	"fedpace/coordinator/round"
-	"fedpace/metrics"
+	"fedpace/metrics/web"
 )
 
 // progressEvery is how often progress is told, in wall time.
@@ -76,11 +76,11 @@ func (t *tally) observer() coordinator.Observer {
 }
 
 // show serves the run's metrics, which follow it from here on.
-func (t *tally) show(ctx context.Context) (*metrics.Server, error) {
+func (t *tally) show(ctx context.Context) (*web.Server, error) {
 	w := newWatch(t)
-	pages := []metrics.Page{{Path: "/", Handler: t.page.hub.Handler()}, {Path: "/metrics", Handler: w.metrics.Handler()}}
+	pages := []web.Page{{Path: "/", Handler: t.page.hub.Handler()}, {Path: "/metrics", Handler: w.metrics.Handler()}}
 	// The page of a run that is interrupted still shows how it ended.
-	server, err := metrics.Serve(context.WithoutCancel(ctx), t.p.config.HTTP, pages...)
+	server, err := web.Serve(context.WithoutCancel(ctx), t.p.config.HTTP, pages...)
 	if err != nil {
 		return nil, err
 	}

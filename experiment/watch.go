@@ -5,20 +5,20 @@ import (
 
 	"fedpace/coordinator"
 	"fedpace/coordinator/round"
-	"fedpace/metrics"
+	"fedpace/metrics/prometheus"
 )
 
 // watch feeds a run's metrics from what the run tells. It belongs to the run's
 // goroutine; scrapes read the metrics alone.
 type watch struct {
-	metrics  *metrics.Metrics
-	tally    *metrics.Tally
+	metrics  *prometheus.Metrics
+	tally    *prometheus.Tally
 	accounts *accounts
 	device   func(client int) bool
 	class    func(client int) int // nil: the fleet has no classes
 
-	modelled map[int]metrics.Phases // by local steps, what a simulated client of mean speed takes
-	mean     func(steps int) (metrics.Phases, error)
+	modelled map[int]prometheus.Phases // by local steps, what a simulated client of mean speed takes
+	mean     func(steps int) (prometheus.Phases, error)
 
 	slowest round.Ended // the open round's last accepted task
 	any     bool        // whether there is one
@@ -26,7 +26,7 @@ type watch struct {
 
 func newWatch(t *tally) *watch {
 	p, c := t.p, &t.p.config
-	about := metrics.Run{
+	about := prometheus.Run{
 		Name: c.Name, Task: string(c.Task), Schedule: c.Schedule.Name(), Train: c.Train,
 		Version: t.o.Version, Kernel: p.kernel, Classes: p.fleet.Classes(),
 		Rounds: t.progress.Rounds, VirtualSeconds: t.progress.VirtualTotal,
@@ -34,15 +34,15 @@ func newWatch(t *tally) *watch {
 	if one, constant, err := p.fixedRound(); err == nil && constant && one > 0 {
 		about.FixedSteps = float64(c.Schedule.K0) / one.Seconds()
 	}
-	m := metrics.New(about)
-	m.SetActors(metrics.Simulated, c.Clients)
+	m := prometheus.New(about)
+	m.SetActors(prometheus.Simulated, c.Clients)
 	if n := len(c.Devices.Names); n > 0 {
-		m.SetActors(metrics.Real, n)
+		m.SetActors(prometheus.Real, n)
 	}
-	w := &watch{metrics: m, tally: m.NewTally(), accounts: t.accounts, device: c.isDevice, modelled: map[int]metrics.Phases{}}
-	w.mean = func(steps int) (metrics.Phases, error) {
+	w := &watch{metrics: m, tally: m.NewTally(), accounts: t.accounts, device: c.isDevice, modelled: map[int]prometheus.Phases{}}
+	w.mean = func(steps int) (prometheus.Phases, error) {
 		d, err := p.fleet.Mean(steps, p.modelBits)
-		return metrics.Phases{Download: round.Time(d.Download), Compute: round.Time(d.Compute), Upload: round.Time(d.Upload)}, err
+		return prometheus.Phases{Download: round.Time(d.Download), Compute: round.Time(d.Compute), Upload: round.Time(d.Upload)}, err
 	}
 	if len(about.Classes) > 1 {
 		w.class = p.fleet.Class
@@ -83,18 +83,18 @@ func (w *watch) compare(steps int) {
 }
 
 // of is a client's kind and class.
-func (w *watch) of(client int) (kind metrics.Kind, class int) {
+func (w *watch) of(client int) (kind prometheus.Kind, class int) {
 	switch {
 	case w.device(client):
-		return metrics.Real, 0
+		return prometheus.Real, 0
 	case w.class != nil:
 		class = w.class(client)
 	}
-	return metrics.Simulated, class
+	return prometheus.Simulated, class
 }
 
-func phasesOf(e *round.Ended) metrics.Phases {
-	return metrics.Phases{Download: e.Plan.Download, Compute: e.Plan.Compute, Upload: e.Plan.Upload}
+func phasesOf(e *round.Ended) prometheus.Phases {
+	return prometheus.Phases{Download: e.Plan.Download, Compute: e.Plan.Compute, Upload: e.Plan.Upload}
 }
 
 // report takes a round once the accounts have it.
@@ -109,11 +109,11 @@ func (w *watch) report(r *round.Report) {
 }
 
 // spent is what counts so far, for the metrics.
-func (a *accounts) spent() metrics.Spent {
-	s := metrics.Spent{
-		Seconds:     metrics.Split{Useful: round.Time(a.total.time.Useful).Seconds(), Wasted: round.Time(a.total.time.Wasted).Seconds()},
-		Steps:       metrics.Split{Useful: float64(a.total.steps.Useful), Wasted: float64(a.total.steps.Wasted)},
-		Joules:      metrics.Split(a.total.joules),
+func (a *accounts) spent() prometheus.Spent {
+	s := prometheus.Spent{
+		Seconds:     prometheus.Split{Useful: round.Time(a.total.time.Useful).Seconds(), Wasted: round.Time(a.total.time.Wasted).Seconds()},
+		Steps:       prometheus.Split{Useful: float64(a.total.steps.Useful), Wasted: float64(a.total.steps.Wasted)},
+		Joules:      prometheus.Split(a.total.joules),
 		Energy:      a.watts != nil,
 		Transferred: [2]float64{float64(a.total.down), float64(a.total.bytes.Useful + a.total.bytes.Wasted - a.total.down)},
 		Straggling:  a.waited,
@@ -134,13 +134,13 @@ func (w *watch) goOn(last round.Report, p *Progress) {
 
 // vitals has the metrics ask the run how it keeps up.
 func (w *watch) vitals(v *coordinator.Vitals) {
-	w.metrics.Watch(func() metrics.Vitals {
-		now := metrics.Vitals{
+	w.metrics.Watch(func() prometheus.Vitals {
+		now := prometheus.Vitals{
 			PacingLag: v.PacingLag(), BusLag: v.BusLag(),
 			Pending: v.Pending(), Dropped: v.Dropped(), Ignored: v.Ignored(),
 		}
 		if d, held, ok := v.Devices(); ok {
-			now.Devices = metrics.Devices{
+			now.Devices = prometheus.Devices{
 				Present: d.Present, Silent: d.Silent, Heartbeats: d.Heartbeats, Oldest: d.Oldest, Refused: d.Refused, Held: held,
 			}
 		}

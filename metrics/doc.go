@@ -1,18 +1,2 @@
-// Package metrics shows a run while it goes, to Prometheus and whoever reads
-// its format, and has the server on which a run shows all that it does.
-//
-// It promises one consistent picture: a scrape sees a round wholly or not at
-// all, and costs the run no more than a short lock. What happens once for each
-// client goes into a [Tally], which belongs to one goroutine and takes no lock;
-// [Metrics.ObserveRound] takes it over once a round. No metric has a label whose
-// values grow with the population. Durations are virtual, in seconds, unless a
-// name says that they are of wall time (lag, hold, silence, last_..._time); each
-// histogram is there in Prometheus' classic form and in its native one.
-//
-// The server ([Serve]) answers GET and HEAD alone, under hosts that are its own,
-// with limits on everything that a client may take. It has nothing to write to,
-// whatever pages it is given.
-//
-// The package reads what package round reports; it knows nothing of the bus, the
-// clock or any file, and nothing that it holds decides anything in a run.
+// Package metrics holds what a run reports and to whom: the outputs.
 package metrics

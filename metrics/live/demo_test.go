@@ -6,9 +6,9 @@ import (
 	"testing"
 
 	"fedpace/coordinator/round"
-	"fedpace/metrics"
 	"fedpace/metrics/live"
 	"fedpace/metrics/timeline"
+	"fedpace/metrics/web"
 )
 
 // demoHub is a hub of a run with some rounds behind it, every text of which is
@@ -68,7 +68,7 @@ func demoRound(r int) live.Round {
 func serveHub(t testing.TB, name string) (*live.Hub, string) {
 	t.Helper()
 	h := demoHub(name, 60)
-	s, err := metrics.Serve(t.Context(), "127.0.0.1:0", metrics.Page{Path: "/", Handler: h.Handler()}, metrics.Page{Path: "/metrics", Handler: http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})})
+	s, err := web.Serve(t.Context(), "127.0.0.1:0", web.Page{Path: "/", Handler: h.Handler()}, web.Page{Path: "/metrics", Handler: http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,7 +83,7 @@ func serveHub(t testing.TB, name string) (*live.Hub, string) {
 // serveAt serves a hub at an address until stop is called.
 func serveAt(t testing.TB, address string, h *live.Hub) (stop func()) {
 	t.Helper()
-	s, err := metrics.Serve(t.Context(), address, metrics.Page{Path: "/", Handler: h.Handler()})
+	s, err := web.Serve(t.Context(), address, web.Page{Path: "/", Handler: h.Handler()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,16 +13,16 @@ import (
 	"testing"
 	"time"
 
-	"fedpace/metrics"
+	"fedpace/metrics/web"
 )
 
 // serve mounts a hub where runs do.
-func serve(t *testing.T, h *Hub) *metrics.Server {
+func serve(t *testing.T, h *Hub) *web.Server {
 	t.Helper()
 	if h.pace.frame == 0 {
 		h.pace.frame = 10 * time.Millisecond
 	}
-	s, err := metrics.Serve(t.Context(), "127.0.0.1:0", metrics.Page{Path: "/", Handler: h.Handler()})
+	s, err := web.Serve(t.Context(), "127.0.0.1:0", web.Page{Path: "/", Handler: h.Handler()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,7 +72,7 @@ func events(t *testing.T, body io.Reader) <-chan event {
 	return out
 }
 
-func follow(t *testing.T, s *metrics.Server, header ...string) <-chan event {
+func follow(t *testing.T, s *web.Server, header ...string) <-chan event {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+s.Addr()+"/events", nil)
 	if err != nil {
@@ -336,7 +336,7 @@ func TestWhatIsRefused(t *testing.T) {
 func TestCloseEndsStreams(t *testing.T) {
 	h := quick()
 	h.pace.frame = 10 * time.Millisecond
-	s, err := metrics.Serve(context.Background(), "127.0.0.1:0", metrics.Page{Path: "/", Handler: h.Handler()})
+	s, err := web.Serve(context.Background(), "127.0.0.1:0", web.Page{Path: "/", Handler: h.Handler()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -22,7 +22,8 @@ import (
 	"time"
 
 	"fedpace/coordinator/round"
-	"fedpace/metrics"
+	"fedpace/metrics/prometheus"
+	"fedpace/metrics/web"
 )
 
 const prometheusFolder = "../../prometheus"
@@ -56,7 +57,7 @@ func TestPromtool(t *testing.T) {
 	}
 	// What a run with devices serves, in words that Prometheus likes.
 	m := withDevices(t.Context())
-	server, err := metrics.Serve(t.Context(), "127.0.0.1:0", metrics.Page{Path: "/metrics", Handler: m.Handler()})
+	server, err := web.Serve(t.Context(), "127.0.0.1:0", web.Page{Path: "/metrics", Handler: m.Handler()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,23 +76,23 @@ func TestPromtool(t *testing.T) {
 
 // withDevices is metrics that are told of a run with real devices, whose rounds
 // go on until the context ends.
-func withDevices(ctx context.Context) *metrics.Metrics {
-	m := metrics.New(metrics.Run{Name: "devices", Task: "femnist", Schedule: "fixed", Train: true})
-	m.SetActors(metrics.Simulated, 10)
-	m.SetActors(metrics.Real, 2)
+func withDevices(ctx context.Context) *prometheus.Metrics {
+	m := prometheus.New(prometheus.Run{Name: "devices", Task: "femnist", Schedule: "fixed", Train: true})
+	m.SetActors(prometheus.Simulated, 10)
+	m.SetActors(prometheus.Real, 2)
 	tally, number := m.NewTally(), 0
 	step := func() {
 		number++
 		for c := range 4 {
-			tally.Task(metrics.Simulated, 0, metrics.Phases{Download: 3e8, Compute: round.Time(1e9 + c*1e7), Upload: 1e9})
+			tally.Task(prometheus.Simulated, 0, prometheus.Phases{Download: 3e8, Compute: round.Time(1e9 + c*1e7), Upload: 1e9})
 		}
-		tally.Task(metrics.Real, 0, metrics.Phases{Download: 4e8, Compute: 2e9, Upload: 12e8})
-		tally.Slowest(metrics.Real, 0, metrics.Phases{Download: 4e8, Compute: 2e9, Upload: 12e8})
-		tally.Modelled(metrics.Phases{Download: 3e8, Compute: 1e9, Upload: 1e9})
+		tally.Task(prometheus.Real, 0, prometheus.Phases{Download: 4e8, Compute: 2e9, Upload: 12e8})
+		tally.Slowest(prometheus.Real, 0, prometheus.Phases{Download: 4e8, Compute: 2e9, Upload: 12e8})
+		tally.Modelled(prometheus.Phases{Download: 3e8, Compute: 1e9, Upload: 1e9})
 		tally.RealOutcome(round.Accepted)
 		n := number
-		m.Watch(func() metrics.Vitals {
-			return metrics.Vitals{Devices: metrics.Devices{
+		m.Watch(func() prometheus.Vitals {
+			return prometheus.Vitals{Devices: prometheus.Devices{
 				Present: 1, Silent: 1, Heartbeats: int64(n), Oldest: time.Now(), Held: time.Duration(n) * 1e8, Refused: 2,
 			}}
 		})
@@ -219,7 +220,7 @@ func TestEveryPanelHasAnAnswer(t *testing.T) {
 // of their own.
 func TestNativeHistogramsArrive(t *testing.T) {
 	prometheus := need(t, "prometheus")
-	server, err := metrics.Serve(t.Context(), "127.0.0.1:0", metrics.Page{Path: "/metrics", Handler: withDevices(t.Context()).Handler()})
+	server, err := web.Serve(t.Context(), "127.0.0.1:0", web.Page{Path: "/metrics", Handler: withDevices(t.Context()).Handler()})
 	if err != nil {
 		t.Fatal(err)
 	}

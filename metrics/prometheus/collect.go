@@ -1,34 +1,34 @@
-package metrics
+package prometheus
 
 import (
 	"math"
 	"runtime"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
+	client "github.com/prometheus/client_golang/prometheus"
 
 	"fedpace/coordinator/round"
 )
 
 // descriptions are the metrics' names, meanings and labels.
 type descriptions struct {
-	build *prometheus.Desc
+	build *client.Desc
 
-	round, progress, started, reported, checkpoint              *prometheus.Desc
-	duration, virtualTime                                       *prometheus.Desc
-	steps, fixedSteps, localSteps, learningRate                 *prometheus.Desc
-	trainingLoss, validationLoss, validationAccuracy, notFinite *prometheus.Desc
-	actors, phase, slowest, updates                             *prometheus.Desc
-	transfer, clientTime, clientSteps, energy                   *prometheus.Desc
-	stragglers, straggling                                      *prometheus.Desc
-	pacingLag, busLag, pending, dropped, ignored                *prometheus.Desc
-	devices, heartbeats, silence, held, deviceRefused           *prometheus.Desc
-	modelled                                                    *prometheus.Desc
+	round, progress, started, reported, checkpoint              *client.Desc
+	duration, virtualTime                                       *client.Desc
+	steps, fixedSteps, localSteps, learningRate                 *client.Desc
+	trainingLoss, validationLoss, validationAccuracy, notFinite *client.Desc
+	actors, phase, slowest, updates                             *client.Desc
+	transfer, clientTime, clientSteps, energy                   *client.Desc
+	stragglers, straggling                                      *client.Desc
+	pacingLag, busLag, pending, dropped, ignored                *client.Desc
+	devices, heartbeats, silence, held, deviceRefused           *client.Desc
+	modelled                                                    *client.Desc
 }
 
-func describe(run prometheus.Labels) descriptions {
-	desc := func(name, help string, labels ...string) *prometheus.Desc {
-		return prometheus.NewDesc("fedpace_"+name, help, labels, run)
+func describe(run client.Labels) descriptions {
+	desc := func(name, help string, labels ...string) *client.Desc {
+		return client.NewDesc("fedpace_"+name, help, labels, run)
 	}
 	return descriptions{
 		build: desc("build_info", "What runs: always 1.", "version", "goversion", "kernel"),
@@ -81,9 +81,9 @@ func describe(run prometheus.Labels) descriptions {
 }
 
 // Describe sends every description.
-func (m *Metrics) Describe(ch chan<- *prometheus.Desc) {
+func (m *Metrics) Describe(ch chan<- *client.Desc) {
 	n := &m.names
-	for _, d := range []*prometheus.Desc{
+	for _, d := range []*client.Desc{
 		n.build, n.round, n.progress, n.started, n.reported, n.checkpoint, n.duration, n.virtualTime,
 		n.steps, n.fixedSteps, n.localSteps, n.learningRate,
 		n.trainingLoss, n.validationLoss, n.validationAccuracy, n.notFinite,
@@ -96,31 +96,31 @@ func (m *Metrics) Describe(ch chan<- *prometheus.Desc) {
 }
 
 // sink sends metrics of the simple types.
-type sink chan<- prometheus.Metric
+type sink chan<- client.Metric
 
-func (ch sink) gauge(d *prometheus.Desc, v float64, labels ...string) {
-	ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
+func (ch sink) gauge(d *client.Desc, v float64, labels ...string) {
+	ch <- client.MustNewConstMetric(d, client.GaugeValue, v, labels...)
 }
 
-func (ch sink) counter(d *prometheus.Desc, v float64, labels ...string) {
-	ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, v, labels...)
+func (ch sink) counter(d *client.Desc, v float64, labels ...string) {
+	ch <- client.MustNewConstMetric(d, client.CounterValue, v, labels...)
 }
 
 // at sends a time as Prometheus writes it; nothing for the zero time.
-func (ch sink) at(d *prometheus.Desc, t time.Time) {
+func (ch sink) at(d *client.Desc, t time.Time) {
 	if !t.IsZero() {
 		ch.gauge(d, float64(t.UnixNano())/1e9)
 	}
 }
 
-func (ch sink) split(d *prometheus.Desc, s Split) {
+func (ch sink) split(d *client.Desc, s Split) {
 	ch.counter(d, s.Useful, "useful")
 	ch.counter(d, s.Wasted, "wasted")
 }
 
 // Collect sends a picture taken at one moment. What has not been measured yet
 // is left out.
-func (m *Metrics) Collect(to chan<- prometheus.Metric) {
+func (m *Metrics) Collect(to chan<- client.Metric) {
 	ch, s := sink(to), m.picture()
 	ch.gauge(m.names.build, 1, m.run.Version, runtime.Version(), m.run.Kernel)
 	m.collectRun(ch, s)
@@ -152,7 +152,7 @@ func (m *Metrics) collectRun(ch sink, s *state) {
 		ch.gauge(n.learningRate, s.last.LearningRate)
 	}
 	for _, g := range []struct {
-		desc  *prometheus.Desc
+		desc  *client.Desc
 		value float64
 	}{{n.trainingLoss, s.last.TrainingLoss}, {n.validationLoss, s.last.ValidationLoss}, {n.validationAccuracy, s.last.ValidationAccuracy}} {
 		if !math.IsNaN(g.value) {

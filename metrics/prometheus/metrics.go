@@ -1,4 +1,4 @@
-package metrics
+package prometheus
 
 import (
 	"math"
@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
+	client "github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"fedpace/coordinator/round"
@@ -59,7 +59,7 @@ func (r *Run) classNames(k Kind) []string {
 // Metrics is one run's state as a scrape sees it. Its methods are safe for
 // concurrent use.
 type Metrics struct {
-	registry *prometheus.Registry
+	registry *client.Registry
 	names    descriptions
 	run      Run
 	classes  [kinds][]string
@@ -89,8 +89,8 @@ type state struct {
 // New makes the metrics of one run, on a registry of their own.
 func New(run Run) *Metrics {
 	m := &Metrics{
-		registry: prometheus.NewRegistry(),
-		names:    describe(prometheus.Labels{"run": run.Name, "task": run.Task, "schedule": run.Schedule}),
+		registry: client.NewRegistry(),
+		names:    describe(client.Labels{"run": run.Name, "task": run.Task, "schedule": run.Schedule}),
 		run:      run,
 		started:  time.Now(),
 	}

@@ -1,10 +1,10 @@
-package metrics
+package prometheus
 
 import (
 	"math"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
+	client "github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 
 	"fedpace/coordinator/round"
@@ -115,7 +115,7 @@ func (h *histogram) take(from *histogram) {
 }
 
 // metric is the histogram as a scrape takes it, in both forms.
-func (h *histogram) metric(d *prometheus.Desc, labels ...string) prometheus.Metric {
+func (h *histogram) metric(d *client.Desc, labels ...string) client.Metric {
 	count := uint64(0)
 	classic := make(map[float64]uint64, classicLast-classicFirst+1)
 	native := map[int]int64{}
@@ -135,16 +135,16 @@ func (h *histogram) metric(d *prometheus.Desc, labels ...string) prometheus.Metr
 		}
 	}
 	return bothForms{
-		prometheus.MustNewConstHistogram(d, count, h.sum, classic, labels...),
+		client.MustNewConstHistogram(d, count, h.sum, classic, labels...),
 		constNative(d, count, h.sum, native, h.counts[0], labels),
 	}
 }
 
 // bothForms is a histogram with classic buckets and native ones: a scrape in
 // protobuf has both, one in text the classic buckets.
-type bothForms struct{ classic, native prometheus.Metric }
+type bothForms struct{ classic, native client.Metric }
 
-func (m bothForms) Desc() *prometheus.Desc { return m.classic.Desc() }
+func (m bothForms) Desc() *client.Desc { return m.classic.Desc() }
 
 func (m bothForms) Write(out *dto.Metric) error {
 	if err := m.classic.Write(out); err != nil {
@@ -161,8 +161,8 @@ func (m bothForms) Write(out *dto.Metric) error {
 }
 
 // constNative is a native histogram; what it is made of is right by construction.
-func constNative(d *prometheus.Desc, count uint64, sum float64, buckets map[int]int64, zero uint64, labels []string) prometheus.Metric {
-	m, err := prometheus.NewConstNativeHistogram(d, count, sum, buckets, nil, zero, schema, prometheus.DefNativeHistogramZeroThreshold, time.Time{}, labels...)
+func constNative(d *client.Desc, count uint64, sum float64, buckets map[int]int64, zero uint64, labels []string) client.Metric {
+	m, err := client.NewConstNativeHistogram(d, count, sum, buckets, nil, zero, schema, client.DefNativeHistogramZeroThreshold, time.Time{}, labels...)
 	if err != nil {
 		panic("metrics: " + err.Error())
 	}

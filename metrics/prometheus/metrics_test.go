@@ -1,4 +1,4 @@
-package metrics
+package prometheus
 
 import (
 	"fmt"
@@ -18,6 +18,7 @@ import (
 	"github.com/prometheus/common/model"
 
 	"fedpace/coordinator/round"
+	"fedpace/metrics/web"
 )
 
 // A FEMNIST client's phases with K = 80 (Eq. 3): 6.71 Mb at 20 and 5 Mbps, 17 ms
@@ -75,7 +76,7 @@ func equipped() *Metrics {
 // scrape reads the page over HTTP as Prometheus would.
 func scrape(t *testing.T, m *Metrics) map[string]*dto.MetricFamily {
 	t.Helper()
-	s, err := Serve(t.Context(), "127.0.0.1:0", Page{"/metrics", m.Handler()})
+	s, err := web.Serve(t.Context(), "127.0.0.1:0", web.Page{Path: "/metrics", Handler: m.Handler()})
 	if err != nil {
 		t.Fatal(err)
 	}

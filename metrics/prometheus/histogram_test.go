@@ -1,4 +1,4 @@
-package metrics
+package prometheus
 
 import (
 	"io"
@@ -8,13 +8,14 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/prometheus/client_golang/prometheus"
+	client "github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
 	"google.golang.org/protobuf/testing/protocmp"
 	"pgregory.net/rapid"
 
 	"fedpace/coordinator/round"
+	"fedpace/metrics/web"
 )
 
 // durations draws from what virtual time holds, often from around the bounds.
@@ -39,7 +40,7 @@ func TestHistogramIsPrometheusOwn(t *testing.T) {
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		var h, first histogram
-		own := prometheus.NewHistogram(prometheus.HistogramOpts{Name: "h", Help: "h", Buckets: bounds, NativeHistogramBucketFactor: 1.1})
+		own := client.NewHistogram(client.HistogramOpts{Name: "h", Help: "h", Buckets: bounds, NativeHistogramBucketFactor: 1.1})
 		for i, d := range durations(t) {
 			d = max(d, 0)
 			if i%3 == 0 {
@@ -54,7 +55,7 @@ func TestHistogramIsPrometheusOwn(t *testing.T) {
 			t.Fatal("a histogram that was taken from is not empty")
 		}
 		var got, want dto.Metric
-		if err := h.metric(prometheus.NewDesc("h", "h", nil, nil)).Write(&got); err != nil {
+		if err := h.metric(client.NewDesc("h", "h", nil, nil)).Write(&got); err != nil {
 			t.Fatal(err)
 		}
 		if err := own.Write(&want); err != nil {
@@ -75,7 +76,7 @@ func TestHistogramIsPrometheusOwn(t *testing.T) {
 // A scrape in protobuf has both forms of a histogram, one in text the classic
 // one alone.
 func TestBothFormsOfAHistogram(t *testing.T) {
-	s, err := Serve(t.Context(), "127.0.0.1:0", Page{"/metrics", served().Handler()})
+	s, err := web.Serve(t.Context(), "127.0.0.1:0", web.Page{Path: "/metrics", Handler: served().Handler()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,7 +5,6 @@ package main
 import (
 	"fmt"
 	"math/rand/v2"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,6 +13,7 @@ import (
 
 	"fedpace/coordinator/round"
 	"fedpace/experiment"
+	"fedpace/internal/testport"
 )
 
 // A run with real devices whose coordinator, and with it the server, is killed
@@ -24,14 +24,7 @@ func TestAKilledRunWithDevicesGoesOn(t *testing.T) {
 	if os.Getenv("FEDPACE_LONG") != "" {
 		kills = 12
 	}
-	free, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := free.Addr().String()
-	if err := free.Close(); err != nil {
-		t.Fatal(err)
-	}
+	address := testport.Held(t)
 	s := &site{T: t, dir: t.TempDir(), url: "nats://" + address}
 	s.keys = filepath.Join(s.dir, "keys")
 	rounds := 6 + 3*kills

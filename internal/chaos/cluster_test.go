@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 )
 
 // Three servers with three copies of everything: the run goes on without one of
@@ -19,7 +18,7 @@ func TestAClusterLosesAServer(t *testing.T) {
 	var routes []string
 	var ports, clusterPorts [3]int
 	for i := range 3 {
-		ports[i], clusterPorts[i] = freePort(t), freePort(t)
+		ports[i], clusterPorts[i] = heldPort(t), heldPort(t)
 		routes = append(routes, fmt.Sprintf("nats://127.0.0.1:%d", clusterPorts[i]))
 	}
 	var servers [3]*natsServer
@@ -30,13 +29,17 @@ func TestAClusterLosesAServer(t *testing.T) {
 	}
 	url := strings.Join(urls, ",")
 	out := filepath.Join(t.TempDir(), "run")
+	w := watch(t, servers[:]...)
 	host(t, url)
 	host(t, url)
 	run := c.coordinate(t, url, out, "--set", "nats.replicas=3", "--set", "pace=3")
 	run.until("is there with 1 trainer", patience)
-	time.Sleep(time.Second)
+	w.tasks(10, run)
 	servers[1].kill()
-	time.Sleep(2 * time.Second)
+	w.tasks(25, run) // three rounds with two of three servers
+	if !run.running() {
+		t.Error("the run was over before the server came back")
+	}
 	servers[1].start()
 	run.finish(patience)
 	resultOf(t, out).equals(t, want, "a cluster that lost a server")

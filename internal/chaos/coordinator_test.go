@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 	"path/filepath"
 	"testing"
-	"time"
 )
 
 // The coordinator dies, and "fedpace resume" goes on with the same hosts.
@@ -24,12 +23,13 @@ func TestKill9OfTheCoordinator(t *testing.T) {
 				want := c.undisturbed(t)
 				draws := rand.New(rand.NewPCG(uint64(trial), 8))
 				s := newServer(t, serverOptions{})
+				w := watch(t, s)
 				out := filepath.Join(t.TempDir(), "run")
 				host(t, s.url())
 				p := c.coordinate(t, s.url(), out)
 				p.until("is there with 1 trainer", patience)
 				for range kills {
-					time.Sleep(time.Duration(draws.Int64N(int64(1500 * time.Millisecond))))
+					w.tasks(draws.IntN(25), p)
 					p.kill()
 					if draws.IntN(3) == 0 { // and the server with it
 						s.kill()

@@ -127,19 +127,20 @@ func TestKill9OfHostsAndServers(t *testing.T) {
 // disturbed plays the course while hosts and the server die.
 func (c *course) disturbed(t *testing.T, draws *rand.Rand, kills int) {
 	s := newServer(t, serverOptions{})
+	w := watch(t, s)
 	out := filepath.Join(t.TempDir(), "run")
 	hosts := []*process{host(t, s.url()), host(t, s.url())}
 	p := c.coordinate(t, s.url(), out)
 	p.until("is there with 1 trainer", patience)
 	for range kills {
-		time.Sleep(time.Duration(draws.Int64N(int64(1500 * time.Millisecond))))
+		w.tasks(draws.IntN(25), p)
 		if !p.running() {
 			break
 		}
 		switch draws.IntN(4) {
 		case 0:
 			s.kill()
-			time.Sleep(time.Duration(draws.Int64N(int64(300 * time.Millisecond))))
+			outage(time.Duration(draws.Int64N(int64(300 * time.Millisecond))))
 			s.start()
 		case 1: // and what it had on disk
 			s.kill()

@@ -8,7 +8,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/parquet-go/parquet-go"
 )
@@ -92,10 +91,11 @@ func TestAnotherRunOfTheSameName(t *testing.T) {
 	alone, out := filepath.Join(dir, "alone"), filepath.Join(dir, "run")
 	fedpace(t, append([]string{"run"}, c.flags(alone, "--set", "seed=2")...)...).finish(patience)
 	s := newServer(t, serverOptions{})
+	w := watch(t, s)
 	h := host(t, s.url())
 	first := c.coordinate(t, s.url(), out)
 	first.until("is there with 1 trainer", patience)
-	time.Sleep(300 * time.Millisecond)
+	w.tasks(16, first)
 	first.kill()
 	c.coordinate(t, s.url(), out, "--force", "--set", "seed=2", "--set", "pace=0").finish(patience)
 	resultOf(t, out).equals(t, resultOf(t, alone), "the second run")

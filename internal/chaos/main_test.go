@@ -4,6 +4,8 @@ package chaos
 
 import (
 	"encoding/json"
+	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -42,6 +44,11 @@ func buildAndRun(m *testing.M) int {
 	program = filepath.Join(dir, "fedpace")
 	if out, err := exec.Command("go", "build", "-o", program, "fedpace/cmd/fedpace").CombinedOutput(); err != nil {
 		fmt.Fprintf(os.Stderr, "%v\n%s", err, out)
+		return 1
+	}
+	// The tests wait for paced runs, failures and reconnections more than they compute.
+	if err := flag.Set("test.parallel", "8"); err != nil { // -parallel, where given, is parsed later
+		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
 	return m.Run()
@@ -89,6 +96,10 @@ func serve(text string) error {
 	}
 	s.ConfigureLogger()
 	s.Start()
+	if !s.ReadyForConnections(patience) {
+		return errors.New("the server does not get ready")
+	}
+	fmt.Println(listening)
 	s.WaitForShutdown()
 	return nil
 }

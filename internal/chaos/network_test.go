@@ -15,21 +15,20 @@ func TestConnectionsThatFail(t *testing.T) {
 	t.Parallel()
 	c := courses[1]
 	want := c.undisturbed(t)
-	for name, fail := range map[string]func(p *proxy){
-		"slow": func(p *proxy) { p.slow(20 * time.Millisecond); time.Sleep(2 * time.Second) },
-		"cut":  func(p *proxy) { p.cut(true); time.Sleep(time.Second) },
-		"held": func(p *proxy) { p.hold(); time.Sleep(1500 * time.Millisecond) },
-		"flapping": func(p *proxy) {
-			for range 10 {
-				p.cut(false)
-				time.Sleep(100 * time.Millisecond)
+	for name, fail := range map[string]func(p *proxy, progress func(tasks int)){
+		"slow": func(p *proxy, progress func(tasks int)) { p.slow(20 * time.Millisecond); progress(8) },
+		"cut":  func(p *proxy, _ func(int)) { p.cut(true); p.turnsAway(3) },
+		"held": func(p *proxy, _ func(int)) { p.hold(); outage(1500 * time.Millisecond) }, // longer than nats.ack_seconds
+		"flapping": func(p *proxy, _ func(int)) {
+			for range 3 {
+				p.connects(p.cut(false))
 			}
 		},
-		"dead": func(p *proxy) {
+		"dead": func(p *proxy, _ func(int)) {
 			p.hold()
-			time.Sleep(500 * time.Millisecond)
+			outage(500 * time.Millisecond)
 			p.cut(true)
-			time.Sleep(500 * time.Millisecond)
+			p.turnsAway(2)
 		},
 	} {
 		for _, of := range []string{"coordinator", "host"} {
@@ -39,6 +38,7 @@ func TestConnectionsThatFail(t *testing.T) {
 			t.Run(name+" "+of, func(t *testing.T) {
 				t.Parallel()
 				s := newServer(t, serverOptions{})
+				w := watch(t, s)
 				p := newProxy(t, fmt.Sprintf("127.0.0.1:%d", s.options.Port))
 				through := map[string]string{"coordinator": s.url(), "host": s.url()}
 				through[of] = p.url()
@@ -46,8 +46,8 @@ func TestConnectionsThatFail(t *testing.T) {
 				host(t, through["host"])
 				run := c.coordinate(t, through["coordinator"], out)
 				run.until("is there with 1 trainer", patience)
-				time.Sleep(300 * time.Millisecond)
-				fail(p)
+				w.tasks(8, run)
+				fail(p, func(tasks int) { w.tasks(tasks, run) })
 				p.heal()
 				run.finish(patience)
 				resultOf(t, out).equals(t, want, name)

@@ -10,9 +10,10 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"fedpace/internal/testport"
 )
 
 // evaluation starts a part of the paper's evaluation, small enough for seconds.
@@ -78,6 +79,7 @@ func TestThePaperOnHostsElsewhere(t *testing.T) {
 	evaluation(t, at("alone5"), "5").finish(patience)
 
 	s := newServer(t, serverOptions{})
+	w := watch(t, s)
 	unpaced := []string{"--nats", s.url(), "--set", "nats.ack_seconds=1", "--set", "checkpoint.seconds=0.2"}
 	elsewhere := slices.Concat(unpaced, []string{"--set", "pace=0.3"})
 	first := evaluation(t, at("six"), "6", elsewhere...)
@@ -86,7 +88,7 @@ func TestThePaperOnHostsElsewhere(t *testing.T) {
 	other := evaluation(t, at("five"), "5", slices.Concat(unpaced, []string{"--set", "pace=0.8"})...)
 	one := host(t, s.url(), "--name", "one")
 	first.until("sent140: Host one is there with 1 trainer.", patience)
-	time.Sleep(500 * time.Millisecond)
+	w.tasks(30, first)
 	one.kill()
 	host(t, s.url(), "--name", "two")
 	host(t, s.url(), "--name", "three")
@@ -107,7 +109,7 @@ func TestThePaperOnHostsElsewhere(t *testing.T) {
 	}
 	second := evaluation(t, at("six"), "6", elsewhere...)
 	second.until("Host three is there", patience)
-	time.Sleep(300 * time.Millisecond)
+	w.tasks(20, second)
 	if err := second.cmd.Process.Signal(syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
@@ -127,7 +129,7 @@ func TestThePaperOnHostsElsewhere(t *testing.T) {
 func TestThePaperWithoutAServer(t *testing.T) {
 	t.Parallel()
 	out := filepath.Join(t.TempDir(), "paper")
-	evaluation(t, out, "6", "--nats", fmt.Sprintf("nats://127.0.0.1:%d", freePort(t))).fails("no server answers there", patience)
+	evaluation(t, out, "6", "--nats", "nats://"+testport.Held(t)).fails("no server answers there", patience)
 	if made, err := filepath.Glob(filepath.Join(out, "*")); err != nil || len(made) > 0 {
 		t.Errorf("%v are left behind (%v)", made, err)
 	}

@@ -10,10 +10,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"fedpace/internal/testport"
 )
 
 // process is one that a test may kill. It ends with the test at the latest.
@@ -24,24 +27,33 @@ type process struct {
 	done chan struct{} // closed when it has ended
 
 	mu   sync.Mutex
-	text bytes.Buffer // all that it said
+	text bytes.Buffer  // all that it said
+	more chan struct{} // closed when it says more
 }
 
 func (p *process) Write(b []byte) (int, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	close(p.more)
+	p.more = make(chan struct{})
 	return p.text.Write(b)
 }
 
 func (p *process) said() string {
+	text, _ := p.saidSoFar()
+	return text
+}
+
+// saidSoFar also returns a channel that is closed when there is more.
+func (p *process) saidSoFar() (string, <-chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.text.String()
+	return p.text.String(), p.more
 }
 
 func start(t testing.TB, name string, cmd *exec.Cmd) *process {
 	t.Helper()
-	p := &process{t: t, name: name, cmd: cmd, done: make(chan struct{})}
+	p := &process{t: t, name: name, cmd: cmd, done: make(chan struct{}), more: make(chan struct{})}
 	cmd.Stdout, cmd.Stderr = p, p
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -91,9 +103,20 @@ func (p *process) finish(within time.Duration) {
 // until waits until the process has said something.
 func (p *process) until(text string, within time.Duration) {
 	p.t.Helper()
-	for end := time.Now().Add(within); !strings.Contains(p.said(), text); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) || !p.running() {
-			p.t.Fatalf("%s does not say %q", p.name, text)
+	for end := time.After(within); ; {
+		running := p.running() // before the text is looked at: nothing comes after the end
+		said, more := p.saidSoFar()
+		if strings.Contains(said, text) {
+			return
+		}
+		if !running {
+			p.t.Fatalf("%s ended and did not say %q", p.name, text)
+		}
+		select {
+		case <-more:
+		case <-p.done:
+		case <-end:
+			p.t.Fatalf("%s did not say %q within %v", p.name, text, within)
 		}
 	}
 }
@@ -130,10 +153,13 @@ type natsServer struct {
 	options serverOptions
 }
 
+// listening is the line by which a server's process says that clients can connect.
+const listening = "listening"
+
 func newServer(t testing.TB, o serverOptions) *natsServer {
 	t.Helper()
 	if o.Port == 0 {
-		o.Port = freePort(t)
+		o.Port = heldPort(t)
 	}
 	if o.Store == "" {
 		o.Store = t.TempDir()
@@ -159,16 +185,7 @@ func (s *natsServer) start() {
 	cmd := exec.Command(self)
 	cmd.Env = append(os.Environ(), serverVariable+"="+string(text))
 	s.process = start(s.t, "NATS server", cmd)
-	for end := time.Now().Add(30 * time.Second); ; time.Sleep(10 * time.Millisecond) {
-		c, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", s.options.Port))
-		if err == nil {
-			c.Close()
-			return
-		}
-		if time.Now().After(end) || !s.running() {
-			s.t.Fatalf("the server does not listen: %v\n%s", err, s.said())
-		}
-	}
+	s.until(listening, patience)
 }
 
 // forget takes away what the server has on disk.
@@ -176,14 +193,18 @@ func (s *natsServer) forget() {
 	s.options.Store = s.t.TempDir()
 }
 
-func freePort(t testing.TB) int {
+// heldPort is a port that stays the test's own while its server is down.
+func heldPort(t testing.TB) int {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	_, text, err := net.SplitHostPort(testport.Held(t))
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
+	port, err := strconv.Atoi(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return port
 }
 
 // result is what must not depend on anything that happens to a run.

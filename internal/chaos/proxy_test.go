@@ -22,6 +22,8 @@ type proxy struct {
 	held   bool // nothing passes, nothing is closed
 	closed bool // who connects is turned away
 	conns  map[net.Conn]bool
+	made   int // connections carried so far
+	turned int // connections turned away so far
 	change *sync.Cond
 }
 
@@ -60,12 +62,16 @@ func (p *proxy) carry(client net.Conn) {
 	}
 	p.mu.Lock()
 	if p.closed {
+		p.turned++
+		p.change.Broadcast()
 		p.mu.Unlock()
 		client.Close()
 		server.Close()
 		return
 	}
 	p.conns[client], p.conns[server] = true, true
+	p.made++
+	p.change.Broadcast()
 	p.mu.Unlock()
 	done := make(chan struct{}, 2)
 	for _, way := range [][2]net.Conn{{client, server}, {server, client}} {
@@ -121,13 +127,45 @@ func (p *proxy) hold() {
 	p.held = true
 }
 
-// cut closes all connections and, if stay, turns away those that come.
-func (p *proxy) cut(stay bool) {
+// cut closes all connections and, if stay, turns away those that come. It returns
+// how many there have been.
+func (p *proxy) cut(stay bool) (made int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.closed = stay
 	for c := range p.conns {
 		c.Close()
+	}
+	return p.made
+}
+
+// connects waits until there is another connection than the first ones.
+func (p *proxy) connects(made int) { p.await(func() bool { return p.made > made }) }
+
+// turnsAway waits until so many more connections were turned away.
+func (p *proxy) turnsAway(more int) {
+	p.mu.Lock()
+	turned := p.turned + more
+	p.mu.Unlock()
+	p.await(func() bool { return p.turned >= turned })
+}
+
+func (p *proxy) await(condition func() bool) {
+	p.t.Helper()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	late := false
+	defer time.AfterFunc(patience, func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		late = true
+		p.change.Broadcast()
+	}).Stop()
+	for !condition() {
+		if late {
+			p.t.Fatalf("nobody connects through the proxy within %v", patience)
+		}
+		p.change.Wait()
 	}
 }
 

@@ -19,6 +19,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"fedpace/internal/testport"
 )
 
 // keys are those of a server's users, handled by the program's own command.
@@ -48,7 +50,7 @@ func TestAServerOfItsOwnTakesHostsWithCredentials(t *testing.T) {
 	k := newKeys(t)
 	k.enroll("--host", "box")
 	k.enroll("--host", "thief")
-	address := fmt.Sprintf("127.0.0.1:%d", freePort(t))
+	address := testport.Held(t)
 	out := filepath.Join(t.TempDir(), "run")
 	args := []string{"coordinator", "--keys", k.dir, "--set", "nats.listen=" + address, "--set", "pace=3"}
 	run := fedpace(t, append(args, c.flags(out)...)...)
@@ -74,7 +76,7 @@ func TestAnExternalServerWithCredentials(t *testing.T) {
 	k.enroll("--host", "thief")
 	dir := t.TempDir()
 	certificate, key := certificates(t, dir)
-	config, port := filepath.Join(dir, "nats.conf"), freePort(t)
+	config, port := filepath.Join(dir, "nats.conf"), heldPort(t)
 	configure := func() {
 		text := fmt.Sprintf("listen: 127.0.0.1:%d\njetstream { store_dir: %q }\ntls { cert_file: %q, key_file: %q }\n%s",
 			port, filepath.Join(dir, "js"), certificate, key, k.enroll("--server-config"))

@@ -9,7 +9,7 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"net"
+
 	"net/http"
 	"net/url"
 	"os"
@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"fedpace/coordinator/round"
+	"fedpace/internal/testport"
 	"fedpace/metrics/prometheus"
 	"fedpace/metrics/web"
 )
@@ -332,12 +333,7 @@ func startPrometheus(t *testing.T, program string, targets []string, flags ...st
 	if err := os.WriteFile(filepath.Join(dir, "targets.yml"), []byte(list), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	addr := l.Addr().String()
-	l.Close()
+	addr := testport.Held(t)
 	var log bytes.Buffer
 	c := exec.Command(program, append(flags, "--config.file="+filepath.Join(dir, "prometheus.yml"),
 		"--storage.tsdb.path="+filepath.Join(dir, "data"), "--web.listen-address="+addr)...)

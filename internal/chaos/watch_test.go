@@ -1,0 +1,62 @@
+//go:build unix
+
+package chaos
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+)
+
+// watcher sees the tasks that coordinators send over the servers of a test: it is
+// by a run's progress, not by the time, that a test knows when to disturb it.
+type watcher struct {
+	t    testing.TB
+	seen chan *nats.Msg
+}
+
+func watch(t testing.TB, servers ...*natsServer) *watcher {
+	t.Helper()
+	var urls []string
+	for _, s := range servers {
+		urls = append(urls, s.url())
+	}
+	c, err := nats.Connect(strings.Join(urls, ","), nats.MaxReconnects(-1), nats.ReconnectWait(20*time.Millisecond), nats.ReconnectJitter(0, 0),
+		nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {})) // the servers die on purpose
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	w := &watcher{t: t, seen: make(chan *nats.Msg, 1<<16)}
+	if _, err := c.ChanSubscribe("fedpace.*.client.*.task", w.seen); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+// tasks waits until n more tasks were sent than have been seen so far, or the run
+// of that process is over.
+func (w *watcher) tasks(n int, run *process) {
+	w.t.Helper()
+	for len(w.seen) > 0 {
+		<-w.seen
+	}
+	for end := time.After(patience); n > 0; n-- {
+		select {
+		case <-w.seen:
+		case <-run.done:
+			return
+		case <-end:
+			w.t.Fatalf("%s has sent %d tasks too few within %v", run.name, n, patience)
+		}
+	}
+}
+
+// outage is how long a test leaves something broken. Its length is the fault that
+// is tested (shorter or longer than a timeout); nothing is waited for.
+func outage(d time.Duration) { <-time.After(d) }

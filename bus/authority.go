@@ -15,6 +15,8 @@ import (
 	"github.com/nats-io/jwt/v2"
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nkeys"
+
+	"fedpace/internal/names"
 )
 
 // Role is what a holder of credentials may be.
@@ -200,11 +202,8 @@ func (g *Grant) Check() error {
 // CheckDevice says whether id can be a device's: a token that starts with a
 // letter.
 func CheckDevice(id string) error {
-	if err := CheckToken("device", id); err != nil {
-		return err
-	}
-	if b := id[0] | 0x20; b < 'a' || b > 'z' {
-		return fmt.Errorf("bus: device %q starts with %q, want a letter: numbers are simulated clients", id, id[0])
+	if err := names.CheckDevice(id); err != nil {
+		return fmt.Errorf("bus: %w", err)
 	}
 	return nil
 }

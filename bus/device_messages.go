@@ -1,6 +1,10 @@
 package bus
 
-import "time"
+import (
+	"time"
+
+	"fedpace/internal/names"
+)
 
 // Join is how a device announces itself.
 type Join struct {
@@ -42,7 +46,7 @@ type DeviceUpdate struct {
 
 // Limits of what devices say.
 const (
-	MaxDevices       = 1 << 12
+	MaxDevices       = names.MaxDevices
 	MaxDeviceSamples = 1 << 24 // training samples of one device
 	MaxDeviceLoss    = 1e6     // first-step loss
 	minHeartbeat     = 50 * time.Millisecond

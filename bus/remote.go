@@ -7,12 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"net/url"
 	"os"
-	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
+
+	"fedpace/internal/names"
 )
 
 // reconnectFor is how long a connection over TCP tries to come back, unless
@@ -110,38 +110,11 @@ func (f TLSFiles) Server() (*tls.Config, error) {
 	return c, nil
 }
 
-// CheckURL says whether url names NATS servers: nats, tls, ws or wss, several
-// with commas between them.
-func CheckURL(s string) error {
-	for _, one := range strings.Split(s, ",") {
-		u, err := url.Parse(strings.TrimSpace(one))
-		if err != nil {
-			return fmt.Errorf("%q is not a URL (nats://host:4222)", Redacted(one))
-		}
-		switch u.Scheme {
-		case "nats", "tls", "ws", "wss":
-		default:
-			return fmt.Errorf("%q is not a NATS server's URL (nats://host:4222)", Redacted(one))
-		}
-		if u.Hostname() == "" {
-			return fmt.Errorf("%q names no host (nats://host:4222)", Redacted(one))
-		}
-	}
-	return nil
-}
+// CheckURL is [names.CheckURL].
+func CheckURL(s string) error { return names.CheckURL(s) }
 
-// Redacted is a URL without the user and password in it.
-func Redacted(s string) string {
-	parts := strings.Split(s, ",")
-	for i, one := range parts {
-		if scheme, rest, ok := strings.Cut(one, "://"); ok {
-			if at := strings.LastIndexByte(rest, '@'); at >= 0 {
-				parts[i] = scheme + "://" + rest[at+1:]
-			}
-		}
-	}
-	return strings.Join(parts, ",")
-}
+// Redacted is [names.Redacted].
+func Redacted(s string) string { return names.Redacted(s) }
 
 // remote are the options of a connection over TCP.
 func (c *Conn) remote(config *ConnConfig) ([]nats.Option, error) {

@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/nats-io/nats.go"
+
+	"fedpace/internal/names"
 )
 
 // Subjects of a run (docs/protocol.md):
@@ -22,13 +24,8 @@ const root = "fedpace"
 // CheckToken says whether a run's name or a device's id can stand in a
 // subject: 1 to 64 of A-Z, a-z, 0-9, "-" and "_".
 func CheckToken(what, s string) error {
-	if s == "" || len(s) > maxToken {
-		return fmt.Errorf("bus: %s %q has %d characters, want 1 to %d", what, s, len(s), maxToken)
-	}
-	for _, r := range s {
-		if !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '_') {
-			return fmt.Errorf("bus: %s %q holds %q; letters, digits, - and _ can stand in a subject", what, s, r)
-		}
+	if err := names.CheckToken(what, s); err != nil {
+		return fmt.Errorf("bus: %w", err)
 	}
 	return nil
 }

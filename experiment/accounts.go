@@ -5,6 +5,7 @@ import (
 
 	"fedpace/actors/device"
 	"fedpace/coordinator/round"
+	"fedpace/experiment/config"
 	"fedpace/metrics/timeline"
 )
 
@@ -54,7 +55,7 @@ func (s *spending) add(more *spending) {
 type accounts struct {
 	modelBytes int64
 	fleet      *device.Fleet
-	watts      []Watts // by class; nil: no power is known
+	watts      []config.Watts // by class; nil: no power is known
 	device     func(client int) bool
 	holds      bool // who gets a task holds the model already
 	overlaps   bool // rounds wait for nobody
@@ -68,13 +69,13 @@ type accounts struct {
 
 func newAccounts(p *problem) *accounts {
 	a := &accounts{
-		modelBytes: p.modelBits / 8, fleet: p.fleet, device: p.config.isDevice,
-		holds: p.config.Select.Rule == PowerOfChoice, overlaps: p.config.Close.Rule == Buffered,
+		modelBytes: p.modelBits / 8, fleet: p.fleet, device: p.config.IsDevice,
+		holds: p.config.Select.Rule == config.PowerOfChoice, overlaps: p.config.Close.Rule == config.Buffered,
 	}
 	known := false
 	for _, k := range p.config.Fleet {
 		a.watts = append(a.watts, k.Watts)
-		known = known || k.Watts != Watts{}
+		known = known || k.Watts != config.Watts{}
 	}
 	if !known {
 		a.watts = nil

@@ -5,11 +5,13 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"fedpace/experiment/config"
 )
 
 // What calibrate writes is a class that a run reads, with the measured time.
 func TestACalibrationIsAClass(t *testing.T) {
-	for _, task := range []Task{TaskSent140, TaskFEMNIST, TaskCIFAR100, TaskShakespeare} {
+	for _, task := range []config.Task{config.TaskSent140, config.TaskFEMNIST, config.TaskCIFAR100, config.TaskShakespeare} {
 		c, err := Calibrate(t.Context(), task, 3)
 		if err != nil {
 			t.Fatal(err)
@@ -28,7 +30,7 @@ func TestACalibrationIsAClass(t *testing.T) {
 		if err := f.Close(); err != nil {
 			t.Fatal(err)
 		}
-		config, err := Load(path, []string{"cohort=5", "clients=10"})
+		config, err := config.Load(path, []string{"cohort=5", "clients=10"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -50,10 +52,10 @@ func TestMeanAndDeviation(t *testing.T) {
 }
 
 func TestCalibrationsThatCannotBe(t *testing.T) {
-	if _, err := Calibrate(t.Context(), TaskQuadratic, 100); err == nil || !strings.Contains(err.Error(), "Table 2") {
+	if _, err := Calibrate(t.Context(), config.TaskQuadratic, 100); err == nil || !strings.Contains(err.Error(), "Table 2") {
 		t.Errorf("%v", err)
 	}
-	if _, err := Calibrate(t.Context(), TaskFEMNIST, 1); err == nil || !strings.Contains(err.Error(), "1 steps, want 2") {
+	if _, err := Calibrate(t.Context(), config.TaskFEMNIST, 1); err == nil || !strings.Contains(err.Error(), "1 steps, want 2") {
 		t.Errorf("%v", err)
 	}
 	if err := new(Calibration).WriteClass(os.Stderr, "a b"); err == nil {

@@ -13,6 +13,7 @@ import (
 
 	"fedpace/coordinator"
 	"fedpace/coordinator/round"
+	"fedpace/experiment/config"
 )
 
 // A run's checkpoints in its folder: the newest, and the one before it, to which
@@ -212,24 +213,24 @@ func (p *problem) readCheckpoint(path string) (*checkpoint, error) {
 // mayMove says of a key that it may change while a run is stopped: it changes
 // none of its bits, and none of its files. The data may have moved: its digest
 // tells whether it is the same.
-func mayMove(key string) bool {
-	return key == "data" || notOfTheRun[key] && key != "events.sample"
+func mayMove(c config.Change) bool {
+	return c.Key == "data" || c.Inert && c.Key != "events.sample"
 }
 
 // fits says in what a checkpoint's run is not the one that is to go on.
 func (h checkpointHead) fits(run checkpointHead) error {
-	theirs, err := configOf(h.Config)
+	theirs, err := config.Parse("configuration", []byte(h.Config))
 	if err != nil {
 		return fmt.Errorf("%w: its configuration cannot be read: %w", ErrForeign, err)
 	}
-	ours, err := configOf(run.Config)
+	ours, err := config.Parse("configuration", []byte(run.Config))
 	if err != nil {
 		return err
 	}
 	var other []string
-	for _, k := range keys {
-		if a, b := k.write(&theirs), k.write(&ours); a != b && !mayMove(k.path) {
-			other = append(other, fmt.Sprintf("%s is %s, the run's %s", k.path, a, b))
+	for _, change := range theirs.Changes(ours) {
+		if !mayMove(change) {
+			other = append(other, fmt.Sprintf("%s is %s, the run's %s", change.Key, change.From, change.To))
 		}
 	}
 	if len(other) > 0 {
@@ -249,16 +250,4 @@ func digestName(digest string) string {
 		return "none"
 	}
 	return digest
-}
-
-// configOf reads the text of a config.yaml.
-func configOf(text string) (Config, error) {
-	if len(text) > maxFile {
-		return Config{}, fmt.Errorf("it is larger than %d bytes", maxFile)
-	}
-	set, err := parseFile("configuration", []byte(text))
-	if err != nil {
-		return Config{}, err
-	}
-	return resolve(set)
 }

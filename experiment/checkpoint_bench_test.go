@@ -6,6 +6,7 @@ import (
 
 	"fedpace/coordinator"
 	"fedpace/coordinator/round"
+	"fedpace/experiment/config"
 )
 
 // What a checkpoint holds a run up for, the disk's part included; beside ten
@@ -24,12 +25,12 @@ func BenchmarkCheckpoint(b *testing.B) {
 		{"cifar100, buffered", 500, 500, 50, 10, 1_250_000, 0},
 	} {
 		b.Run(x.name, func(b *testing.B) {
-			r, err := CreateResults(b.TempDir(), Demonstration(), false)
+			r, err := CreateResults(b.TempDir(), config.Demonstration(), false)
 			if err != nil {
 				b.Fatal(err)
 			}
 			defer r.Close()
-			c := &checkpoint{head: checkpointHead{Config: string(Demonstration().YAML())}}
+			c := &checkpoint{head: checkpointHead{Config: string(config.Demonstration().YAML())}}
 			done := make([]int64, x.clients)
 			for i := range x.stepped {
 				done[i*(x.clients/x.stepped)] = int64(1000 + i)

@@ -16,6 +16,7 @@ import (
 
 	"fedpace/coordinator"
 	"fedpace/coordinator/aggregate"
+	"fedpace/experiment/config"
 )
 
 // A checkpoint's file is, integers little-endian:
@@ -189,7 +190,7 @@ func (c *checkpoint) unpack(in *countedReader) error {
 		done[client] = b.Steps[i]
 	}
 	c.state.Machine.StepsDone = done
-	if b.Params < 0 || b.Params > maxParameters || b.Server < 0 || len(b.Digests) != sha256.Size*len(b.Variates) {
+	if b.Params < 0 || b.Params > config.MaxParameters || b.Server < 0 || len(b.Digests) != sha256.Size*len(b.Variates) {
 		return fmt.Errorf("vectors of %d parameters", b.Params)
 	}
 	if len(b.Models) == 0 {

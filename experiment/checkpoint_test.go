@@ -23,6 +23,7 @@ import (
 	"fedpace/coordinator/aggregate"
 	"fedpace/coordinator/round"
 	"fedpace/coordinator/schedule"
+	"fedpace/experiment/config"
 )
 
 // someCheckpoint is one of a run that trains, drawn.
@@ -250,9 +251,9 @@ func TestTheTallyIsSavedWhole(t *testing.T) {
 }
 
 // pausing is a small run without training, slow enough to be stopped.
-func pausing(t *testing.T, sets ...string) Config {
+func pausing(t *testing.T, sets ...string) config.Config {
 	t.Helper()
-	c, err := Load("", append([]string{
+	c, err := config.Load("", append([]string{
 		"task=femnist", "train=false", "clients=20", "cohort=4", "compute.std=0.01", "stop.rounds=25", "pace=40", "checkpoint.seconds=1000",
 		"out=" + filepath.Join(t.TempDir(), "run"),
 	}, sets...))
@@ -431,7 +432,7 @@ func TestFoldersOfStoppedRuns(t *testing.T) {
 // A checkpoint is this run's when its bits are; where the run is changes none.
 func TestForeignCheckpoints(t *testing.T) {
 	with := func(sets ...string) string {
-		c, err := Load("", sets)
+		c, err := config.Load("", sets)
 		if err != nil {
 			t.Fatal(err)
 		}

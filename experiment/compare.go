@@ -11,6 +11,7 @@ import (
 	"text/tabwriter"
 
 	"fedpace/coordinator/schedule"
+	"fedpace/experiment/config"
 )
 
 // Comparison is what several schedules came to on the same cohorts, in the
@@ -35,7 +36,7 @@ type Compared struct {
 // that K-eta-fixed needs for them: schedules are compared at equal time, as in
 // the paper. A comparison that was stopped goes on where it was, unless o.Force
 // has it done anew; a schedule that diverges does not end the others.
-func Compare(ctx context.Context, c Config, schedules []string, o Options) (*Comparison, error) {
+func Compare(ctx context.Context, c config.Config, schedules []string, o Options) (*Comparison, error) {
 	if len(schedules) == 0 {
 		return nil, errors.New("compare: no schedule to run; name some of " + strings.Join(schedule.Names(), ", "))
 	}
@@ -57,7 +58,7 @@ func Compare(ctx context.Context, c Config, schedules []string, o Options) (*Com
 				return nil, fmt.Errorf("compare: schedule %s is named twice", name)
 			}
 		}
-		if name == Fixed {
+		if name == config.Fixed {
 			r.Reference = name
 		}
 		if err := run.Validate(); err != nil {

@@ -10,6 +10,7 @@ import (
 
 	"fedpace/bus"
 	"fedpace/coordinator"
+	"fedpace/experiment/config"
 )
 
 // Connection is how NATS servers are reached and, where one of this process
@@ -54,7 +55,7 @@ func (c *Connection) authority() (*bus.Authority, error) {
 }
 
 // server is the URL to connect to; Embedded for none.
-func (c *Connection) server(config *NATS) string {
+func (c *Connection) server(config *config.NATS) string {
 	if c.URL != "" {
 		return c.URL
 	}
@@ -70,7 +71,7 @@ func (o Options) inside() Options {
 
 // startInside starts an engine for such a run.
 func startInside(ctx context.Context, p *problem, o Options) (*engine, error) {
-	p.config.NATS = Demonstration().NATS
+	p.config.NATS = config.Demonstration().NATS
 	return startEngine(ctx, p, o.inside())
 }
 
@@ -79,7 +80,7 @@ func startInside(ctx context.Context, p *problem, o Options) (*engine, error) {
 func (e *engine) connect(ctx context.Context, o Options) (bus.ConnConfig, error) {
 	settings := &e.p.config.NATS
 	url := o.NATS.server(settings)
-	if url != Embedded {
+	if url != config.Embedded {
 		e.external = true
 		return bus.ConnConfig{URL: url, Creds: o.NATS.Creds, TLS: o.NATS.TLS, Store: bus.NewStore()}, nil
 	}

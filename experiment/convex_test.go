@@ -11,12 +11,13 @@ import (
 	"testing"
 
 	"fedpace/actors/learn"
+	"fedpace/experiment/config"
 )
 
 // convexRun is a short run of a convex task.
-func convexRun(t testing.TB, task Task, sets ...string) Config {
+func convexRun(t testing.TB, task config.Task, sets ...string) config.Config {
 	t.Helper()
-	c, err := Load("", append([]string{
+	c, err := config.Load("", append([]string{
 		"task=" + string(task), "clients=12", "cohort=4", "schedule.k0=8", "stop.rounds=60", "schedule.window=3",
 		"out=" + filepath.Join(t.TempDir(), "run"),
 	}, sets...))
@@ -28,9 +29,9 @@ func convexRun(t testing.TB, task Task, sets ...string) Config {
 
 // Both tasks learn: the loss comes near its minimum, which is calculated.
 func TestConvexTasksLearn(t *testing.T) {
-	for _, task := range []Task{TaskQuadratic, TaskLogistic} {
+	for _, task := range []config.Task{config.TaskQuadratic, config.TaskLogistic} {
 		c := convexRun(t, task, "stop.rounds=300")
-		of, err := c.Convex()
+		of, err := Convex(c)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -44,7 +45,7 @@ func TestConvexTasksLearn(t *testing.T) {
 		if gap := of.Value(x) - of.FStar; gap < 0 || gap > start/20 {
 			t.Errorf("%s: F − F* is %v after %v", task, gap, start)
 		}
-		if task == TaskQuadratic {
+		if task == config.TaskQuadratic {
 			// The validation loss is F − Σ p_c f_c*, whose least value is Γ.
 			if want := of.Value(x) - of.FStar + of.Gamma; math.Abs(*s.ValidationLoss-want) > 1e-5*want {
 				t.Errorf("validation loss %v, want %v", *s.ValidationLoss, want)
@@ -68,7 +69,7 @@ func TestConvexTasksLearn(t *testing.T) {
 // All seeds share one problem, unless the data's seed is left to theirs.
 func TestSeedsShareAProblem(t *testing.T) {
 	digest := func(sets ...string) string {
-		c := convexRun(t, TaskQuadratic, sets...)
+		c := convexRun(t, config.TaskQuadratic, sets...)
 		p, err := prepare(c)
 		if err != nil {
 			t.Fatal(err)
@@ -87,7 +88,7 @@ func TestSeedsShareAProblem(t *testing.T) {
 // Eq. 9 at run time: the constants are calculated and written with the
 // configuration, K starts at K_0, falls, and one seed has one history.
 func TestTheorySchedule(t *testing.T) {
-	c := convexRun(t, TaskQuadratic, "schedule.k=theory", "schedule.eta0=0.02", "schedule.k0=20")
+	c := convexRun(t, config.TaskQuadratic, "schedule.k=theory", "schedule.eta0=0.02", "schedule.k0=20")
 	s := mustRun(t, c, Options{Workers: 1})
 	rows, err := ReadRounds(filepath.Join(c.Out, RoundsFile))
 	if err != nil {
@@ -96,7 +97,7 @@ func TestTheorySchedule(t *testing.T) {
 	if rows[0].LocalSteps != 20 || rows[2].LocalSteps != 20 || rows[len(rows)-1].LocalSteps > 5 {
 		t.Errorf("K is %d, %d and in the end %d", rows[0].LocalSteps, rows[2].LocalSteps, rows[len(rows)-1].LocalSteps)
 	}
-	resolved, err := Load(filepath.Join(c.Out, ConfigFile), nil)
+	resolved, err := config.Load(filepath.Join(c.Out, ConfigFile), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -108,7 +109,7 @@ func TestTheorySchedule(t *testing.T) {
 		t.Error("the configuration that was kept gives another run")
 	}
 	// The time ahead shrinks, so K grows again towards the end.
-	c = convexRun(t, TaskQuadratic, "schedule.k=theory", "schedule.eta0=0.01", "schedule.k0=20", "theory.time=ahead", "stop.equal_runtime_rounds=60")
+	c = convexRun(t, config.TaskQuadratic, "schedule.k=theory", "schedule.eta0=0.01", "schedule.k0=20", "theory.time=ahead", "stop.equal_runtime_rounds=60")
 	mustRun(t, c, Options{})
 	if rows, err = ReadRounds(filepath.Join(c.Out, RoundsFile)); err != nil {
 		t.Fatal(err)
@@ -129,7 +130,7 @@ func TestTheoryScheduleOfANetwork(t *testing.T) {
 }
 
 func TestTimingAndForeseeing(t *testing.T) {
-	for _, task := range []Task{TaskQuadratic, TaskLogistic} {
+	for _, task := range []config.Task{config.TaskQuadratic, config.TaskLogistic} {
 		trained := mustRun(t, convexRun(t, task), Options{})
 		timed := mustRun(t, convexRun(t, task, "train=false"), Options{})
 		if trained.Fingerprint != timed.Fingerprint {
@@ -165,27 +166,27 @@ func TestConvexMistakes(t *testing.T) {
 		{[]string{"theory={l: 1, mu: 2}"}, `--set theory.mu: 2 is more than theory.l, 1`},
 		{[]string{"theory.g=-1"}, `--set theory.g: -1 is out of range (more than 0 and at most 1e+30)`},
 	} {
-		_, err := Load("", test.sets)
+		_, err := config.Load("", test.sets)
 		if err == nil {
 			t.Errorf("%v is accepted; want %q", test.sets, test.want)
 		} else if got := err.Error(); got != test.want && !strings.HasSuffix(test.want, strings.TrimPrefix(got, "--set ")) {
 			t.Errorf("%v:\n got %s\nwant %s", test.sets, got, test.want)
 		}
 	}
-	if _, err := small(t).Convex(); !errors.Is(err, ErrNotConvex) {
+	if _, err := Convex(small(t)); !errors.Is(err, ErrNotConvex) {
 		t.Errorf("FEMNIST's network is convex: %v", err)
 	}
 }
 
 // Hosts elsewhere know the model by its line.
 func TestConvexModelsAreLines(t *testing.T) {
-	for task, want := range map[Task]string{TaskQuadratic: "quadratic:20", TaskLogistic: "logistic:20,5,0.05"} {
+	for task, want := range map[config.Task]string{config.TaskQuadratic: "quadratic:20", config.TaskLogistic: "logistic:20,5,0.05"} {
 		c := convexRun(t, task)
 		if got := c.Architecture(learn.Dense, 0, 0); got != want {
 			t.Errorf("%s: %s, want %s", task, got, want)
 		}
 	}
-	c := convexRun(t, TaskLogistic, "data=own.parquet", "logistic.mu=1e-6")
+	c := convexRun(t, config.TaskLogistic, "data=own.parquet", "logistic.mu=1e-6")
 	if got := c.Architecture(learn.Dense, 7, 3); got != "logistic:7,3,1e-06" {
 		t.Errorf("own data: %s", got)
 	}
@@ -194,7 +195,7 @@ func TestConvexModelsAreLines(t *testing.T) {
 // Stopped at any round and resumed, Eq. 9's schedule goes on with the constants
 // that were written: to the bits of a run that was never stopped.
 func TestTheoryScheduleIsResumed(t *testing.T) {
-	c := convexRun(t, TaskLogistic, "schedule.k=theory", "stop.rounds=40")
+	c := convexRun(t, config.TaskLogistic, "schedule.k=theory", "stop.rounds=40")
 	whole := mustRun(t, c, Options{})
 	c.Out = filepath.Join(t.TempDir(), "stopped")
 	ctx, stop := context.WithCancel(t.Context())

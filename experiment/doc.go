@@ -1,15 +1,10 @@
 // Package experiment turns a configuration into a run and a run into results.
 //
-// It promises that a [Config] which [Config.Validate] accepts can be run, that
-// [Config.YAML] writes a file from which [Load] gives the same Config, and that
-// a folder of results is whole: it is made only for a run that starts, never
+// It promises that a configuration which [config.Config.Validate] accepts can be
+// run, and that a folder of results is whole: it is made only for a run that starts, never
 // shared by two runs, and its summary appears at once or not at all. A run that
 // was stopped or died goes on from its last checkpoint, with [Resume], to the
 // bits of a run that was never stopped.
-//
-// The keys of the configuration are one table (config_keys.go) that reading,
-// checking, writing and help share. The tasks' constants are another, from the
-// paper's Tables 1 and 2 (defaults.go).
 //
 // The package knows coordinator and actors, which it wires together, and
 // nothing of the command line that calls it.

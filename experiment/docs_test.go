@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"regexp"
 	"testing"
+
+	"fedpace/experiment/config"
 )
 
 // The configurations in the documentation can be run as they stand.
@@ -27,4 +29,14 @@ func TestDocumentedConfigurations(t *testing.T) {
 		c.Train, c.Stop.Rounds = false, min(c.Stop.Rounds, 5)
 		mustRun(t, c, Options{})
 	}
+}
+
+// fromText loads a configuration from the text of a file.
+func fromText(t *testing.T, text string, sets ...string) (config.Config, error) {
+	t.Helper()
+	t.Chdir(t.TempDir())
+	if err := os.WriteFile("config.yaml", []byte(text), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	return config.Load("config.yaml", sets)
 }

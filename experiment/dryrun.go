@@ -14,13 +14,14 @@ import (
 	"fedpace/coordinator/aggregate"
 	"fedpace/coordinator/round"
 	"fedpace/coordinator/schedule"
+	"fedpace/experiment/config"
 )
 
 // Estimate says what a run will do and how long that should take.
 type Estimate struct {
-	Config  Config // resolved, with the population filled in
-	Data    string // name of the data, and that it is synthetic where it is
-	Model   string // empty: not trained
+	Config  config.Config // resolved, with the population filled in
+	Data    string        // name of the data, and that it is synthetic where it is
+	Model   string        // empty: not trained
 	Rounds  int
 	Virtual float64 // seconds
 	Steps   int64   // sum of K_r
@@ -37,7 +38,7 @@ type Estimate struct {
 
 // DryRun prepares a run without doing it, and measures a little of it to say
 // how long the rest will take.
-func DryRun(ctx context.Context, c Config, o Options) (e Estimate, err error) {
+func DryRun(ctx context.Context, c config.Config, o Options) (e Estimate, err error) {
 	if err := c.Validate(); err != nil {
 		return e, err
 	}
@@ -173,21 +174,21 @@ const sampleTasks = 20_000
 func (p *problem) sample(ctx context.Context, o Options, limit round.Time) (s sample, err error) {
 	timing := *p
 	c := &timing.config
-	c.untrained()
+	c.Untrained()
 	for _, kind := range []*string{&c.Schedule.K, &c.Schedule.Eta} {
-		if *kind == Error || *kind == TheorySchedule || *kind == Step && c.Schedule.DecayRound == 0 {
-			*kind = Fixed
+		if *kind == config.Error || *kind == config.TheorySchedule || *kind == config.Step && c.Schedule.DecayRound == 0 {
+			*kind = config.Fixed
 		}
 	}
 	most := 1 + sampleTasks/c.Cohort
-	if c.Close.Rule == Buffered {
+	if c.Close.Rule == config.Buffered {
 		most = 1 + sampleTasks/c.Close.N
 	}
 	s.whole = limit > 0
 	if c.Stop.Rounds > 0 && c.Stop.Rounds <= most {
 		most, s.whole = c.Stop.Rounds, true
 	}
-	c.Stop = Stop{Rounds: most}
+	c.Stop = config.Stop{Rounds: most}
 	c.Pace = 0
 	e, err := startInside(ctx, &timing, o)
 	if err != nil {
@@ -207,7 +208,7 @@ func (p *problem) sample(ctx context.Context, o Options, limit round.Time) (s sa
 	if s.whole && s.rounds == most && c.Stop.Rounds != p.config.Stop.Rounds {
 		s.whole = false // the limit was not reached
 	}
-	s.whole = s.whole && p.config.Select.Rule != PowerOfChoice
+	s.whole = s.whole && p.config.Select.Rule != config.PowerOfChoice
 	tasks := 0
 	for _, n := range result.Stop.Outcomes {
 		tasks += n
@@ -272,7 +273,7 @@ func (e Estimate) Write(w io.Writer) error {
 	if e.About {
 		bound = ", by a sample of them"
 	}
-	if e.Config.Select.Rule == PowerOfChoice {
+	if e.Config.Select.Rule == config.PowerOfChoice {
 		bound += " without the time to ask candidates"
 	}
 	if e.Upper {

@@ -12,6 +12,7 @@ import (
 	"fedpace/bus"
 	"fedpace/coordinator"
 	"fedpace/coordinator/round"
+	"fedpace/experiment/config"
 )
 
 // engine is what a run happens on: the embedded server, the coordinator's
@@ -102,7 +103,7 @@ func (e *engine) play(ctx context.Context, limit round.Time, watch coordinator.O
 		if c.Learning.Algorithm, err = p.algorithm(); err != nil {
 			return nil, err
 		}
-		if p.config.Aggregate.Weights == SampleWeights {
+		if p.config.Aggregate.Weights == config.SampleWeights {
 			c.Learning.Samples = p.set.Samples
 		}
 	}

@@ -8,6 +8,7 @@ import (
 
 	"fedpace/coordinator"
 	"fedpace/coordinator/round"
+	"fedpace/experiment/config"
 )
 
 // equalTimes keeps how long rounds of K-eta-fixed take, for the runs of one
@@ -24,7 +25,7 @@ type equalTime struct {
 }
 
 // of is the time of a configuration, found out once.
-func (e *equalTimes) of(c Config, find func() (round.Time, error)) (round.Time, error) {
+func (e *equalTimes) of(c config.Config, find func() (round.Time, error)) (round.Time, error) {
 	if e == nil {
 		return find()
 	}

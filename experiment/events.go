@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"fedpace/coordinator/round"
+	"fedpace/experiment/config"
 	"fedpace/metrics/eventlog"
 	"fedpace/metrics/tables"
 	"fedpace/metrics/timeline"
@@ -20,25 +21,6 @@ const (
 	RoundsTable = tables.RoundsFile
 	ClientTable = tables.ClientsFile
 )
-
-// Events says what of a run's tasks the event log keeps.
-type Events struct {
-	Sample int // clients a round, beside the slowest and real devices; NoEvents: no log
-}
-
-// NoEvents stands for a run without an event log.
-const NoEvents = -1
-
-const (
-	defaultSample = 32
-	maxSample     = 10_000
-)
-
-// eventsKeys are the keys of Events.
-var eventsKeys = []key{
-	orWord(whole("events.sample", "clients a round whose tasks events.log keeps, beside the slowest and real devices", func(c *Config) *int { return &c.Events.Sample }, 0, maxSample), "off",
-		func(c *Config) { c.Events.Sample = NoEvents }, func(c *Config) bool { return c.Events.Sample == NoEvents }),
-}
 
 // keptSlowest is how many of a round's slowest tasks are kept.
 const keptSlowest = 10
@@ -61,7 +43,7 @@ type recorder struct {
 // want to see beside the slowest.
 func newRecorder(p *problem, o Options, shown int) (*recorder, error) {
 	c := &p.config
-	tasks, err := timeline.New(timeline.Config{Seed: c.Seed, Slowest: keptSlowest, Sample: max(shown, c.Events.Sample), Class: p.fleet.Class, Real: c.isDevice})
+	tasks, err := timeline.New(timeline.Config{Seed: c.Seed, Slowest: keptSlowest, Sample: max(shown, c.Events.Sample), Class: p.fleet.Class, Real: c.IsDevice})
 	if err != nil {
 		return nil, err
 	}
@@ -70,7 +52,7 @@ func newRecorder(p *problem, o Options, shown int) (*recorder, error) {
 
 // open begins the event log in the run's folder, or goes on with it.
 func (k *recorder) open(r *Results) error {
-	if k.p.config.Events.Sample == NoEvents {
+	if k.p.config.Events.Sample == config.NoEvents {
 		return nil
 	}
 	out, err := r.appendTo(EventsFile)
@@ -93,7 +75,7 @@ func (k *recorder) about() eventlog.Run {
 		Name: c.Name, Task: string(c.Task), Schedule: c.Schedule.Name(), Seed: c.Seed, Clients: c.Clients, Cohort: c.Cohort,
 		Close: c.Close.Rule, Slowest: keptSlowest, Sample: c.Events.Sample, Version: k.version,
 	}
-	if c.Close.Rule == Deadline {
+	if c.Close.Rule == config.Deadline {
 		run.Deadline, _ = seconds(c.Close.Seconds) // Validate has found it in range
 	}
 	if classes := k.p.fleet.Classes(); len(classes) > 1 {
@@ -154,14 +136,14 @@ func (k *recorder) tables(r *Results) error {
 	class := func(int) string { return "" }
 	if classes := k.p.fleet.Classes(); len(classes) > 1 {
 		class = func(client int) string {
-			if c.isDevice(client) {
+			if c.IsDevice(client) {
 				return ""
 			}
 			return classes[k.p.fleet.Class(client)]
 		}
 	}
 	return errors.Join(err, r.whole(ClientTable, func(w io.Writer) error {
-		return k.clients.Write(w, meta, class, c.isDevice)
+		return k.clients.Write(w, meta, class, c.IsDevice)
 	}))
 }
 

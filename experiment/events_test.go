@@ -15,6 +15,7 @@ import (
 	"github.com/parquet-go/parquet-go"
 
 	"fedpace/coordinator/round"
+	"fedpace/experiment/config"
 	"fedpace/metrics/eventlog"
 	"fedpace/metrics/tables"
 	"fedpace/metrics/timeline"
@@ -22,7 +23,7 @@ import (
 
 // uneven is a run in which tasks end in many ways: two classes of devices, a
 // deadline, dropouts, and an end within a round.
-func uneven(t testing.TB, sets ...string) Config {
+func uneven(t testing.TB, sets ...string) config.Config {
 	return small(t, append([]string{
 		"train=false", "cohort=20", "stop.rounds=null", "stop.virtual_seconds=30.5", "close={rule: deadline, seconds: 3}",
 		"fleet=[{name: phone, weight: 2}, {name: watch, weight: 1, seconds_per_step: 0.2}]",
@@ -134,7 +135,7 @@ func readTable[T any](t testing.TB, dir, name string) []T {
 
 // The tables hold what rounds.csv and the summary do.
 func TestTheTablesOfARun(t *testing.T) {
-	for name, c := range map[string]Config{
+	for name, c := range map[string]config.Config{
 		"deadline":  uneven(t),
 		"buffered":  uneven(t, "close={rule: buffered, n: 7}"),
 		"trained":   small(t),

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"fedpace/coordinator/round"
+	"fedpace/experiment/config"
 	"fedpace/metrics/eventlog"
 	"fedpace/metrics/openmetrics"
 	"fedpace/metrics/perfetto"
@@ -75,7 +76,7 @@ func ExportOpenMetrics(dir string, w io.Writer, epoch time.Time) (e Exported, er
 	if err := HoldsRun(dir); err != nil {
 		return e, err
 	}
-	c, err := Load(filepath.Join(dir, ConfigFile), nil)
+	c, err := config.Load(filepath.Join(dir, ConfigFile), nil)
 	if err != nil {
 		return e, err
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"fedpace/coordinator/round"
+	"fedpace/experiment/config"
 	"fedpace/metrics/live"
 	"fedpace/metrics/timeline"
 )
@@ -37,7 +38,7 @@ type page struct {
 func newPage(t *tally, limit round.Time, told *heard) (*page, error) {
 	p, c := t.p, &t.p.config
 	about := live.About{
-		Name: c.Name, Task: string(c.Task), Schedule: c.Schedule.Name(), Closing: c.Close.words(),
+		Name: c.Name, Task: string(c.Task), Schedule: c.Schedule.Name(), Closing: c.Close.Words(),
 		Version: t.o.Version, Seed: c.Seed, Clients: c.Clients, Devices: c.Devices.Names, Classes: p.fleet.Classes(), Cohort: c.Cohort, Window: c.Schedule.Window,
 		Rounds: c.Stop.Rounds, VirtualTotal: limit.Seconds(), TargetAccuracy: c.Stop.ValidationAccuracy, Started: t.started,
 	}
@@ -45,7 +46,7 @@ func newPage(t *tally, limit round.Time, told *heard) (*page, error) {
 		about.Data = describe(p.set.Info())
 	}
 	var err error
-	if c.Close.Rule == Deadline {
+	if c.Close.Rule == config.Deadline {
 		if about.Deadline, err = seconds(c.Close.Seconds); err != nil {
 			return nil, err
 		}
@@ -53,22 +54,6 @@ func newPage(t *tally, limit round.Time, told *heard) (*page, error) {
 	g := &page{hub: live.New(about), told: told}
 	told.to(g.hub)
 	return g, nil
-}
-
-// words says when a round closes.
-func (c Close) words() string {
-	switch c.Rule {
-	case Deadline:
-		return fmt.Sprintf("after %g s", c.Seconds)
-	case First:
-		return fmt.Sprintf("with the first %d updates", c.N)
-	case Buffered:
-		if c.StalenessLimit > 0 {
-			return fmt.Sprintf("with every %d updates, none older than %d rounds", c.N, c.StalenessLimit)
-		}
-		return fmt.Sprintf("with every %d updates", c.N)
-	}
-	return "when all have answered"
 }
 
 // report takes a round once the accounts and the progress have it.

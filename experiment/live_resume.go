@@ -6,6 +6,7 @@ import (
 
 	"fedpace/coordinator/round"
 	"fedpace/coordinator/schedule"
+	"fedpace/experiment/config"
 	"fedpace/metrics/live"
 )
 
@@ -17,7 +18,7 @@ func (g *page) goOn(t *tally, before *life) error {
 	}
 	c := &t.p.config
 	g.hub.GoOn(before.checkpoint.body.Tally.Elapsed)
-	window, err := schedule.NewWindow(schedule.WindowConfig{Size: c.Schedule.Window, FirstRound: c.Schedule.F0 == FromFirst})
+	window, err := schedule.NewWindow(schedule.WindowConfig{Size: c.Schedule.Window, FirstRound: c.Schedule.F0 == config.FromFirst})
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,10 @@
 package experiment
 
-import "fmt"
+import (
+	"fmt"
+
+	"fedpace/experiment/config"
+)
 
 // triedClients is for how many clients the length of a task is tried ahead.
 const triedClients = 1000
@@ -30,7 +34,7 @@ func (p *problem) checkPhases() error {
 				if network {
 					key = "compute."
 				}
-				return &KeyError{Key: key + "seconds_per_step", Problem: fmt.Sprintf("client %d%s would take over three years for %d local steps (lower it or schedule.k0, or set at_most)", client, class, try.steps)}
+				return &config.KeyError{Key: key + "seconds_per_step", Problem: fmt.Sprintf("client %d%s would take over three years for %d local steps (lower it or schedule.k0, or set at_most)", client, class, try.steps)}
 			case network:
 				key = "network."
 			}
@@ -38,7 +42,7 @@ func (p *problem) checkPhases() error {
 			if d.Download < 0 {
 				name = "download_mbps"
 			}
-			return &KeyError{Key: key + name, Problem: fmt.Sprintf("client %d%s would take over three years for a transfer of %g Mbit (raise it, or set at_least)", client, class, float64(try.bits)/1e6)}
+			return &config.KeyError{Key: key + name, Problem: fmt.Sprintf("client %d%s would take over three years for a transfer of %g Mbit (raise it, or set at_least)", client, class, float64(try.bits)/1e6)}
 		}
 	}
 	return nil

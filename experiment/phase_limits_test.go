@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"fedpace/experiment/config"
 )
 
 // Devices that would need years for one task are a mistake in a key, which is
@@ -33,7 +35,7 @@ func TestDevicesTooSlowForAnyTask(t *testing.T) {
 func TestAComparisonTimesTheFixedScheduleOnce(t *testing.T) {
 	c := stragglers(t, "train=false", "stop={rounds: 30}")
 	timed := 0
-	r, err := Compare(t.Context(), c, []string{Fixed, "k-rounds", "dsgd"}, Options{Notice: func(line string) {
+	r, err := Compare(t.Context(), c, []string{config.Fixed, "k-rounds", "dsgd"}, Options{Notice: func(line string) {
 		if strings.Contains(line, "timing 30 of the fixed") {
 			timed++
 		}

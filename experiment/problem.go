@@ -8,12 +8,13 @@ import (
 	"fedpace/actors/device"
 	"fedpace/actors/learn"
 	"fedpace/coordinator/aggregate"
+	"fedpace/experiment/config"
 )
 
 // problem is what a configuration asks to be learned, by whom and how fast:
 // everything that costs time to prepare and can be wrong before a run starts.
 type problem struct {
-	config Config // with clients filled in
+	config config.Config // with clients filled in
 
 	fleet     *device.Fleet
 	modelBits int64
@@ -26,7 +27,7 @@ type problem struct {
 }
 
 // prepare reads and makes what the run needs. Close it after use.
-func prepare(c Config) (*problem, error) {
+func prepare(c config.Config) (*problem, error) {
 	p := &problem{config: c}
 	if err := p.prepare(); err != nil {
 		p.Close()
@@ -47,14 +48,14 @@ func (p *problem) Close() error {
 
 func (p *problem) prepare() (err error) {
 	c := &p.config
-	devices, err := c.devices(&readFiles{})
+	devices, err := c.ReadDevices()
 	if err != nil {
 		return err
 	}
 	if p.fleet, err = device.NewFleet(devices, c.Seed); err != nil {
 		return err
 	}
-	if c.Train || c.Clients == 0 || c.bySize() {
+	if c.Train || c.Clients == 0 || c.SelectsBySize() {
 		if err := p.open(); err != nil {
 			return err
 		}
@@ -80,7 +81,7 @@ func (p *problem) prepare() (err error) {
 		return nil
 	}
 	if err := aggregate.CheckState(c.Aggregate.Algorithm, params, c.Clients, int64(c.Limits.StateGB*1e9)); err != nil {
-		return optionError(err)
+		return config.AggregateError(err)
 	}
 	if p.kernel, err = learn.SelectKernel(); err != nil {
 		return err
@@ -90,9 +91,6 @@ func (p *problem) prepare() (err error) {
 	}
 	return p.settleTheory()
 }
-
-// bySize tells whether clients are drawn by their samples.
-func (c *Config) bySize() bool { return c.Select.Rule == BySize || c.Select.From == BySize }
 
 // algorithm is how updates become a model, with a state of its own.
 func (p *problem) algorithm() (*aggregate.Algorithm, error) {
@@ -138,12 +136,12 @@ func (p *problem) open() (err error) {
 	c := &p.config
 	switch {
 	case c.IsSynthetic() && c.Task.IsConvex():
-		p.set, err = c.convexSet()
+		p.set, err = p.convexSet()
 	case c.IsSynthetic():
-		p.set, err = data.Synthetic(string(c.Task), c.Clients, c.dataSeed(), c.Synthetic.Heterogeneity)
+		p.set, err = data.Synthetic(string(c.Task), c.Clients, c.DataSeed(), c.Synthetic.Heterogeneity)
 	default:
 		of := string(c.Task)
-		if c.Task == TaskLogistic { // of any samples that are rows of numbers
+		if c.Task == config.TaskLogistic { // of any samples that are rows of numbers
 			of = ""
 		}
 		p.set, err = data.Open(c.Data, data.Options{Task: of, Seed: c.Seed, MinTweets: c.Sent140.MinTweets})
@@ -163,6 +161,24 @@ func (p *problem) open() (err error) {
 		return fmt.Errorf("cohort: %d of %d clients in %s; set cohort to at most that", c.Cohort, c.Clients, c.Data)
 	}
 	return nil
+}
+
+// convexSet makes the data of a convex task.
+func (p *problem) convexSet() (data.Set, error) {
+	c := &p.config
+	seed := c.DataSeed()
+	if c.Task == config.TaskQuadratic {
+		q := c.Quadratic
+		return data.Quadratics{
+			Clients: c.Clients, Dimension: q.Dimension, Samples: q.Samples, Mu: q.Mu, L: q.L, Noise: q.Noise,
+			Heterogeneity: c.Synthetic.Heterogeneity, Seed: seed,
+		}.Set()
+	}
+	l := c.Logistic
+	return data.Mixtures{
+		Clients: c.Clients, Features: l.Features, Classes: l.Classes, Samples: l.Samples,
+		Heterogeneity: c.Synthetic.Heterogeneity, Seed: seed,
+	}.Set()
 }
 
 // parse makes the model; one whose sizes follow from the data takes them there.

@@ -10,23 +10,21 @@ import (
 	"fedpace/bus"
 	"fedpace/coordinator"
 	"fedpace/coordinator/round"
+	"fedpace/experiment/config"
 )
 
 // roundDevices is what the round machine needs to know of the real devices.
-func (c *Config) roundDevices() round.Devices {
+func roundDevices(c *config.Config) round.Devices {
 	d := round.Devices{Count: len(c.Devices.Names)}
 	if d.Count == 0 {
 		return d
 	}
 	d.Liveness = round.Time(math.Round(c.Devices.LivenessSeconds * 1e9))
-	if c.Devices.Include == Sampled {
+	if c.Devices.Include == config.Sampled {
 		d.Include = round.Sampled
 	}
 	return d
 }
-
-// isDevice tells whether a client is a real device.
-func (c *Config) isDevice(client int) bool { return client >= c.Clients }
 
 // errUnreachable refuses devices that have no way to the run.
 var errUnreachable = errors.New("devices.names: the devices cannot reach the embedded server (set nats.listen, or nats.url to another server)")
@@ -42,13 +40,13 @@ func (e *engine) realDevices(ctx context.Context) (*coordinator.Devices, error) 
 	v := &coordinator.Devices{
 		Names: d.Names, NormLimit: d.NormLimit,
 		Liveness: wall(d.LivenessSeconds), TaskLimit: wall(d.TaskSeconds),
-		Welcome: bus.Welcome{Task: string(c.Task), Heterogeneity: c.Synthetic.Heterogeneity, DataSeed: c.dataSeed()},
+		Welcome: bus.Welcome{Task: string(c.Task), Heterogeneity: c.Synthetic.Heterogeneity, DataSeed: c.DataSeed()},
 		Notice:  e.devices.notice, Plan: e.devices.plan, Refuse: e.devices.refuse,
 	}
 	if e.devices.record != nil {
 		v.Record, v.Replay = e.devices.record, e.devices.record.replay
 	}
-	if d.Link == ModelledLink {
+	if d.Link == config.ModelledLink {
 		bits := float64(e.p.modelBits)
 		download, err := seconds(bits / (c.Network.DownloadMbps * 1e6))
 		if err != nil {

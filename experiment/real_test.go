@@ -6,6 +6,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"fedpace/experiment/config"
 )
 
 // realData is the path of a file of real data; the test is skipped, by name, where
@@ -43,7 +45,7 @@ var reference = map[int]struct{ loss, accuracy [2]float64 }{
 func femnist(t *testing.T, sets ...string) []Row {
 	t.Helper()
 	out := filepath.Join(t.TempDir(), "run")
-	c, err := Load("", append([]string{"task=femnist", "data=" + realData(t, "femnist/femnist.parquet"), "evaluate.every=10", "out=" + out}, sets...))
+	c, err := config.Load("", append([]string{"task=femnist", "data=" + realData(t, "femnist/femnist.parquet"), "evaluate.every=10", "out=" + out}, sets...))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -142,7 +144,7 @@ func TestRealLEAFRuns(t *testing.T) {
 // split may be as far from those as they are from each other.
 func TestRealSent140FollowsTheReference(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "run")
-	c, err := Load("", []string{"task=sent140", "sent140.min_tweets=3", "data=" + realData(t, "sent140/tweets_with_users.csv.gz"),
+	c, err := config.Load("", []string{"task=sent140", "sent140.min_tweets=3", "data=" + realData(t, "sent140/tweets_with_users.csv.gz"),
 		"stop.rounds=1000", "evaluate.every=100", "out=" + out})
 	if err != nil {
 		t.Fatal(err)

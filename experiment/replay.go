@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"fedpace/coordinator"
+	"fedpace/experiment/config"
 )
 
 // LoadReplay is the configuration by which the run with real devices in a folder
@@ -18,10 +19,10 @@ import (
 // results go to another folder, and it needs no server that devices reach. sets
 // are as for [Load]; one that changes what the run computes ends in another
 // history than the devices answered.
-func LoadReplay(dir string, sets []string) (Config, error) {
+func LoadReplay(dir string, sets []string) (config.Config, error) {
 	path := filepath.Join(dir, ConfigFile)
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-		return Config{}, fmt.Errorf("%s: %w (it holds no %s)", dir, ErrNoRun, ConfigFile)
+		return config.Config{}, fmt.Errorf("%s: %w (it holds no %s)", dir, ErrNoRun, ConfigFile)
 	}
 	given := func(key string) bool {
 		for _, s := range sets {
@@ -34,14 +35,14 @@ func LoadReplay(dir string, sets []string) (Config, error) {
 	if !given("out") {
 		sets = append([]string{"out=" + filepath.Clean(dir) + "-replay"}, sets...)
 	}
-	c, err := Load(path, sets)
+	c, err := config.Load(path, sets)
 	if err != nil {
 		return c, err
 	}
 	if len(c.Devices.Names) == 0 {
 		return c, fmt.Errorf("%s: the run there has no real devices: run its %s again instead", dir, ConfigFile)
 	}
-	c.NATS = Demonstration().NATS
+	c.NATS = config.Demonstration().NATS
 	return c, nil
 }
 

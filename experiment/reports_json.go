@@ -1,20 +1,24 @@
 package experiment
 
-import "encoding/json"
+import (
+	"encoding/json"
+
+	"fedpace/experiment/config"
+)
 
 // MarshalJSON writes the estimate as one object; what is not known is null.
 func (e Estimate) MarshalJSON() ([]byte, error) {
 	return json.Marshal(struct {
-		Config         Config  `json:"configuration"`
-		Data           *string `json:"data"`
-		Model          *string `json:"model"` // null: timing only
-		Rounds         int     `json:"rounds"`
-		VirtualSeconds float64 `json:"virtual_seconds"`
-		SGDSteps       int64   `json:"sgd_steps"`
-		WallSeconds    float64 `json:"wall_seconds"`
-		AtMost         bool    `json:"at_most"`        // K_r follows what is learned: steps are those of K_0 throughout
-		Sampled        bool    `json:"sampled"`        // rounds are not all alike: figures are carried on from some of them
-		MayEndSooner   bool    `json:"may_end_sooner"` // a stop depends on what is learned
+		Config         config.Config `json:"configuration"`
+		Data           *string       `json:"data"`
+		Model          *string       `json:"model"` // null: timing only
+		Rounds         int           `json:"rounds"`
+		VirtualSeconds float64       `json:"virtual_seconds"`
+		SGDSteps       int64         `json:"sgd_steps"`
+		WallSeconds    float64       `json:"wall_seconds"`
+		AtMost         bool          `json:"at_most"`        // K_r follows what is learned: steps are those of K_0 throughout
+		Sampled        bool          `json:"sampled"`        // rounds are not all alike: figures are carried on from some of them
+		MayEndSooner   bool          `json:"may_end_sooner"` // a stop depends on what is learned
 	}{
 		e.Config, named(e.Data), named(e.Model), e.Rounds, e.Virtual, e.Steps, e.Wall.Seconds(), e.Upper, e.About, e.Open,
 	})

@@ -9,6 +9,7 @@ import (
 
 	"fedpace/actors/learn"
 	"fedpace/coordinator/round"
+	"fedpace/experiment/config"
 )
 
 // The files of a run in its folder.
@@ -50,7 +51,7 @@ type Results struct {
 // is set: then that run's files are removed first, and no others. A folder whose
 // run is still going on is refused in any case, and so is every other run in
 // this one until Close. On an error nothing stays behind.
-func CreateResults(dir string, c Config, force bool) (*Results, error) {
+func CreateResults(dir string, c config.Config, force bool) (*Results, error) {
 	if err := vacant(dir, force); err != nil {
 		return nil, err
 	}
@@ -157,7 +158,7 @@ func removeFolders(made []string) {
 
 // start writes the first two files. The configuration is there whole or not at
 // all: from then on the folder holds a run that can be resumed.
-func (r *Results) start(c Config) error {
+func (r *Results) start(c config.Config) error {
 	r.own = append(r.own, ConfigFile)
 	if err := replace(r.path(ConfigFile), func(f *os.File) error {
 		_, err := f.Write(c.YAML())

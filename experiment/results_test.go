@@ -15,6 +15,7 @@ import (
 	"pgregory.net/rapid"
 
 	"fedpace/coordinator/round"
+	"fedpace/experiment/config"
 )
 
 func files(t *testing.T, dir string) []string {
@@ -43,7 +44,7 @@ func anyReport(number int) *round.Report {
 
 func TestARunFillsItsFolder(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "runs", "demo")
-	r, err := CreateResults(dir, Demonstration(), false)
+	r, err := CreateResults(dir, config.Demonstration(), false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,18 +77,18 @@ func TestARunFillsItsFolder(t *testing.T) {
 	if diff := cmp.Diff([]string{"best.safetensors", "config.yaml", "model.safetensors", "rounds.csv", "summary.json"}, files(t, dir)); diff != "" {
 		t.Error(diff)
 	}
-	c, err := Load(filepath.Join(dir, ConfigFile), nil)
+	c, err := config.Load(filepath.Join(dir, ConfigFile), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(Demonstration(), c); diff != "" {
+	if diff := cmp.Diff(config.Demonstration(), c); diff != "" {
 		t.Error(diff)
 	}
 }
 
 func TestAFolderThatHoldsARun(t *testing.T) {
 	dir := t.TempDir()
-	r, err := CreateResults(dir, Demonstration(), false)
+	r, err := CreateResults(dir, config.Demonstration(), false)
 	if err != nil {
 		t.Fatalf("an empty folder: %v", err)
 	}
@@ -99,7 +100,7 @@ func TestAFolderThatHoldsARun(t *testing.T) {
 	}
 	before := files(t, dir)
 
-	_, err = CreateResults(dir, Demonstration(), false)
+	_, err = CreateResults(dir, config.Demonstration(), false)
 	want := "results: " + dir + " holds config.yaml: the folder already holds a run (choose another with --out, go on with it: fedpace resume, or replace it with --force)"
 	if !errors.Is(err, ErrHoldsRun) || err.Error() != want {
 		t.Errorf("\n got %v\nwant %s", err, want)
@@ -108,7 +109,7 @@ func TestAFolderThatHoldsARun(t *testing.T) {
 		t.Errorf("a refused run changed the folder: %s", diff)
 	}
 
-	r, err = CreateResults(dir, Demonstration(), true)
+	r, err = CreateResults(dir, config.Demonstration(), true)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -125,7 +126,7 @@ func TestAFolderThatHoldsARun(t *testing.T) {
 
 func TestNothingStaysOfARunThatDidNotStart(t *testing.T) {
 	root := t.TempDir()
-	r, err := CreateResults(filepath.Join(root, "a", "b"), Demonstration(), false)
+	r, err := CreateResults(filepath.Join(root, "a", "b"), config.Demonstration(), false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -139,7 +140,7 @@ func TestNothingStaysOfARunThatDidNotStart(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, dir := range []string{filepath.Join(root, "file"), filepath.Join(root, "file", "below")} {
-		if _, err := CreateResults(dir, Demonstration(), true); err == nil {
+		if _, err := CreateResults(dir, config.Demonstration(), true); err == nil {
 			t.Errorf("%s is accepted as a folder", dir)
 		}
 	}
@@ -152,11 +153,11 @@ func TestNothingStaysOfARunThatDidNotStart(t *testing.T) {
 // the first alone, also when it is told to replace what it finds.
 func TestTwoRunsCannotShareAFolder(t *testing.T) {
 	dir := t.TempDir()
-	first, err := CreateResults(dir, Demonstration(), false)
+	first, err := CreateResults(dir, config.Demonstration(), false)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := CreateResults(dir, Demonstration(), true); !errors.Is(err, ErrRunning) {
+	if _, err := CreateResults(dir, config.Demonstration(), true); !errors.Is(err, ErrRunning) {
 		t.Errorf("the second: %v", err)
 	}
 	if err := VacantFolder(dir, true); !errors.Is(err, ErrRunning) {
@@ -181,7 +182,7 @@ func TestAFullDiskIsSaid(t *testing.T) {
 	if err != nil {
 		t.Skipf("no /dev/full on this system: %v", err)
 	}
-	r, err := CreateResults(t.TempDir(), Demonstration(), false)
+	r, err := CreateResults(t.TempDir(), config.Demonstration(), false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -270,7 +271,7 @@ func TestRowsReadBack(t *testing.T) {
 // A run of 250,000 rounds must not feel its rows: one should cost a few
 // microseconds.
 func BenchmarkRound(b *testing.B) {
-	r, err := CreateResults(b.TempDir(), Demonstration(), false)
+	r, err := CreateResults(b.TempDir(), config.Demonstration(), false)
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
+
+	"fedpace/experiment/config"
 )
 
 // A disk that fills in the middle of a row keeps the rows before it.
@@ -23,7 +25,7 @@ func TestARowIsThereWhollyOrNotAtAll(t *testing.T) {
 		return
 	}
 	dir := t.TempDir()
-	r, err := CreateResults(dir, Demonstration(), false)
+	r, err := CreateResults(dir, config.Demonstration(), false)
 	if err != nil {
 		t.Fatal(err)
 	}

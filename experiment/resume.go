@@ -10,11 +10,12 @@ import (
 	"time"
 
 	"fedpace/coordinator/round"
+	"fedpace/experiment/config"
 )
 
 // Resumed is what came of a run that was to go on.
 type Resumed struct {
-	Config   Config
+	Config   config.Config
 	Summary  Summary
 	Complete bool // it was complete already, nothing was done
 }
@@ -32,7 +33,7 @@ func Resume(ctx context.Context, dir string, o Options) (r Resumed, err error) {
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		return r, fmt.Errorf("%s: %w (it holds no %s; start one with run --out %s)", dir, ErrNoRun, ConfigFile, dir)
 	}
-	if r.Config, err = Load(path, nil); err != nil {
+	if r.Config, err = config.Load(path, nil); err != nil {
 		return r, err
 	}
 	r.Config.Out = dir

@@ -7,6 +7,7 @@ import (
 	"fedpace/actors/device"
 	"fedpace/coordinator/round"
 	"fedpace/coordinator/schedule"
+	"fedpace/experiment/config"
 )
 
 // rounds is what the round machine needs of the problem. limit is the virtual
@@ -15,15 +16,15 @@ func (p *problem) rounds(limit round.Time) (r round.Config, err error) {
 	c := p.config
 	r = round.Config{
 		Seed: c.Seed, Clients: c.Clients, Cohort: c.Cohort,
-		Window:        schedule.WindowConfig{Size: c.Schedule.Window, FirstRound: c.Schedule.F0 == FromFirst},
+		Window:        schedule.WindowConfig{Size: c.Schedule.Window, FirstRound: c.Schedule.F0 == config.FromFirst},
 		Plateau:       schedule.PlateauConfig{Patience: c.Schedule.Patience, MinDelta: c.Schedule.MinDelta},
 		Train:         c.Train,
 		EvaluateEvery: c.Evaluate.Every,
 		Stop:          round.Limits{Rounds: c.Stop.Rounds, Time: limit, Accuracy: c.Stop.ValidationAccuracy},
 		Select:        p.selection(c.Select.Rule),
-		Devices:       c.roundDevices(),
+		Devices:       roundDevices(&c),
 	}
-	if c.Schedule.K == TheorySchedule {
+	if c.Schedule.K == config.TheorySchedule {
 		r.K, err = p.theoryK(limit)
 	} else {
 		r.K, err = schedule.NewK(c.Schedule.K, c.Schedule.K0, c.Schedule.DecayRound)
@@ -34,31 +35,31 @@ func (p *problem) rounds(limit round.Time) (r round.Config, err error) {
 	if r.Eta, err = schedule.NewEta(c.Schedule.Eta, c.Schedule.Eta0, c.Schedule.DecayRound); err != nil {
 		return r, err
 	}
-	if r.Closing, err = c.Close.rule(); err != nil {
+	if r.Closing, err = closing(c.Close); err != nil {
 		return r, err
 	}
-	if c.Select.Rule == Fit {
+	if c.Select.Rule == config.Fit {
 		r.Expect = p.expect
 	}
-	if c.Close.Rule == Buffered {
+	if c.Close.Rule == config.Buffered {
 		r.Soonest = round.Time(p.fleet.Soonest(p.modelBits))
 	}
-	if c.everAbsent() { // otherwise nobody needs to be asked
+	if c.EverAbsent() { // otherwise nobody needs to be asked
 		r.Available = func(client int, t round.Time) bool { return p.fleet.Available(client, int64(t)) }
 		r.NextChange = p.nextChange
 	}
 	return r, p.shareServer(&r)
 }
 
-// rule is the closing rule as the machine takes it.
-func (c Close) rule() (round.Closing, error) {
+// closing is the closing rule as the machine takes it.
+func closing(c config.Close) (round.Closing, error) {
 	switch c.Rule {
-	case Deadline:
+	case config.Deadline:
 		after, err := seconds(c.Seconds)
 		return round.By{After: after}, err
-	case First:
+	case config.First:
 		return round.First{N: c.N}, nil
-	case Buffered:
+	case config.Buffered:
 		return round.Buffered{N: c.N, StalenessLimit: c.StalenessLimit}, nil
 	}
 	return round.All{}, nil
@@ -67,11 +68,11 @@ func (c Close) rule() (round.Closing, error) {
 // selection is a rule of Select as the machine takes it.
 func (p *problem) selection(rule string) round.Select {
 	switch rule {
-	case BySize:
+	case config.BySize:
 		return round.BySize{Samples: p.set.Samples}
-	case PowerOfChoice:
+	case config.PowerOfChoice:
 		return round.PowerOfChoice{Candidates: p.config.Select.Candidates, From: p.selection(p.config.Select.From)}
-	case Fit:
+	case config.Fit:
 		return round.Fit{From: p.selection(p.config.Select.From)}
 	}
 	return round.Uniform{}
@@ -106,8 +107,8 @@ func (p *problem) nextChange(t round.Time) (round.Time, bool) {
 // elsewhere.
 func (p *problem) fixedRound() (round.Time, bool, error) {
 	c := &p.config
-	waits := c.Close.Rule == All || c.Close.Rule == First // of equals the first n are all
-	if !p.fleet.Constant() || !waits || c.Network.shared() || c.Select.Rule == PowerOfChoice {
+	waits := c.Close.Rule == config.All || c.Close.Rule == config.First // of equals the first n are all
+	if !p.fleet.Constant() || !waits || c.Network.Shared() || c.Select.Rule == config.PowerOfChoice {
 		return 0, false, nil
 	}
 	one, err := p.meanRound(c.Schedule.K0)

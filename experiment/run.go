@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"fedpace/coordinator/round"
+	"fedpace/experiment/config"
 )
 
 // Options are how a run is done; they change no result.
@@ -24,7 +25,7 @@ type Options struct {
 	NATS       Connection       // how the server is reached
 	Replay     string           // folder of a run with real devices whose answers are taken from there; empty: they take part themselves
 	Elsewhere  bool             // no host in this process: others do the work
-	Manner     *Config          // of a run that goes on: whose name, http, pace, checkpoint and nats it has from here on; nil: those in its folder
+	Manner     *config.Config   // of a run that goes on: whose name, http, pace, checkpoint and nats it has from here on; nil: those in its folder
 
 	// Model is called with every round's model, which may be kept and not
 	// changed; may be nil.
@@ -52,7 +53,7 @@ func (o *Options) others() func(string) {
 // configuration and the data are found before the folder is made. When ctx is
 // cancelled the run stops cleanly, keeps what is done with a summary that says
 // so, and returns it with the context's error.
-func Run(ctx context.Context, c Config, o Options) (Summary, error) {
+func Run(ctx context.Context, c config.Config, o Options) (Summary, error) {
 	started := time.Now()
 	if err := c.Validate(); err != nil {
 		return Summary{}, err
@@ -187,23 +188,10 @@ func (p *problem) fixedRuntime(ctx context.Context, o Options, n int) (round.Tim
 		return round.Time(n) * one, nil
 	}
 	fixed := *p
-	fixed.config.Schedule.K, fixed.config.Schedule.Eta = Fixed, Fixed
-	fixed.config.Stop = Stop{Rounds: n}
-	fixed.config.untrained()
+	fixed.config.Schedule.K, fixed.config.Schedule.Eta = config.Fixed, config.Fixed
+	fixed.config.Stop = config.Stop{Rounds: n}
+	fixed.config.Untrained()
 	return o.equal.of(fixed.config, func() (round.Time, error) { return fixed.playFixed(ctx, o, n) })
-}
-
-// untrained makes a configuration one that is timed alone. Where clients are
-// chosen by their losses the draw of candidates stands for the choice, and the
-// time to ask them is missing.
-func (c *Config) untrained() {
-	c.Train, c.Devices.Names = false, nil
-	if s := &c.Select; s.Rule == PowerOfChoice {
-		if s.From == "" {
-			s.From = Uniform
-		}
-		*s = Select{Rule: s.From}
-	}
 }
 
 // relativeSteps is the summary's relative_sgd_steps: the steps of one client of

@@ -12,23 +12,25 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+
+	"fedpace/experiment/config"
 )
 
 // small is a run that learns and takes a fraction of a second.
-func small(t testing.TB, sets ...string) Config {
+func small(t testing.TB, sets ...string) config.Config {
 	t.Helper()
 	sets = append([]string{
 		"task=femnist", "clients=200", "cohort=10", "schedule.k0=8", "stop.rounds=6", "evaluate.every=3",
 		"schedule.window=2", "out=" + filepath.Join(t.TempDir(), "run"),
 	}, sets...)
-	c, err := Load("", sets)
+	c, err := config.Load("", sets)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return c
 }
 
-func mustRun(t testing.TB, c Config, o Options) Summary {
+func mustRun(t testing.TB, c config.Config, o Options) Summary {
 	t.Helper()
 	s, err := Run(t.Context(), c, o)
 	if err != nil {
@@ -57,7 +59,7 @@ var table4Rounds = []struct {
 func table4(t testing.TB, task, megabits string, sets ...string) Summary {
 	sets = append([]string{"task=" + task, "network.model_megabits=" + megabits}, sets...)
 	sets = append(sets, "train=false", "stop.equal_runtime_rounds=10000", "out="+filepath.Join(t.TempDir(), "run"))
-	c, err := Load("", sets)
+	c, err := config.Load("", sets)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -214,7 +216,7 @@ func TestResultsAgree(t *testing.T) {
 	if _, err := ReadModel(filepath.Join(c.Out, BestModelFile), p.model.Tensors()); err != nil {
 		t.Error(err)
 	}
-	again, err := Load(filepath.Join(c.Out, ConfigFile), []string{"out=" + filepath.Join(t.TempDir(), "again")})
+	again, err := config.Load(filepath.Join(c.Out, ConfigFile), []string{"out=" + filepath.Join(t.TempDir(), "again")})
 	if err != nil {
 		t.Fatal(err)
 	}

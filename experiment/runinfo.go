@@ -6,26 +6,22 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
 
 	"fedpace/actors/device"
 	"fedpace/actors/learn"
 	"fedpace/bus"
+	"fedpace/experiment/config"
 )
 
 // info is what hosts in other processes are told of the run.
 func (p *problem) info(version string) (*bus.RunInfo, error) {
-	config := p.config.forHosts()
-	info := &bus.RunInfo{Version: version, Configuration: string(config.YAML()), Kernel: p.kernel}
+	hosts := p.config.ForHosts()
+	info := &bus.RunInfo{Version: version, Configuration: string(hosts.YAML()), Kernel: p.kernel}
 	if p.config.Train {
 		learning := p.learning()
 		info.Spec = learning.Spec()
 	}
-	named := &namedFiles{}
-	if _, err := p.config.devices(named); err != nil {
-		return nil, err
-	}
-	for _, path := range named.paths {
+	for _, path := range p.config.DeviceFiles() {
 		digest, err := fileDigest(path)
 		if err != nil {
 			return nil, err
@@ -33,33 +29,6 @@ func (p *problem) info(version string) (*bus.RunInfo, error) {
 		info.Files = append(info.Files, bus.File{Path: path, Digest: digest})
 	}
 	return info, nil
-}
-
-// namedFiles reads files and notes which.
-type namedFiles struct {
-	readFiles
-	paths []string
-}
-
-func (n *namedFiles) note(path string) {
-	if !slices.Contains(n.paths, path) {
-		n.paths = append(n.paths, path)
-	}
-}
-
-func (n *namedFiles) links(path string) (*device.Links, error) {
-	n.note(path)
-	return n.readFiles.links(path)
-}
-
-func (n *namedFiles) sessions(path string, period float64) (*device.Sessions, error) {
-	n.note(path)
-	return n.readFiles.sessions(path, period)
-}
-
-func (n *namedFiles) measured(path string) (device.Measurements, error) {
-	n.note(path)
-	return n.readFiles.measured(path)
 }
 
 func fileDigest(path string) (d bus.Digest, err error) {
@@ -80,7 +49,7 @@ func fileDigest(path string) (d bus.Digest, err error) {
 // in any case, and what is learned if this machine has all of it. Else lacks says
 // what it has not, for people. Close the problem after use.
 func hostProblem(info *bus.RunInfo, dataPath string) (p *problem, lacks string, err error) {
-	c, err := configOf(info.Configuration)
+	c, err := config.Parse("configuration", []byte(info.Configuration))
 	if err != nil {
 		return nil, "", fmt.Errorf("its configuration is not one for this version, %s: %w", info.Version, err)
 	}
@@ -97,7 +66,7 @@ func hostProblem(info *bus.RunInfo, dataPath string) (p *problem, lacks string, 
 		}
 	}
 	p = &problem{config: c}
-	devices, err := c.devices(&readFiles{})
+	devices, err := c.ReadDevices()
 	if err != nil {
 		return nil, "", err
 	}
@@ -132,7 +101,7 @@ func (p *problem) learn(info *bus.RunInfo, dataPath string) (err error) {
 		return err
 	}
 	if got := p.set.Info().Digest; got != info.Spec.Data {
-		return fmt.Errorf("%s holds other data than the run's (digest %.12s, the run's is %.12s)", p.config.dataName(), got, info.Spec.Data)
+		return fmt.Errorf("%s holds other data than the run's (digest %.12s, the run's is %.12s)", dataName(&p.config), got, info.Spec.Data)
 	}
 	if err := p.parse(); err != nil {
 		return err
@@ -143,7 +112,7 @@ func (p *problem) learn(info *bus.RunInfo, dataPath string) (err error) {
 	return nil
 }
 
-func (c *Config) dataName() string {
+func dataName(c *config.Config) string {
 	if c.IsSynthetic() {
 		return "this version's synthetic set"
 	}

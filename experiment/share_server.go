@@ -7,9 +7,6 @@ import (
 	"fedpace/coordinator/round"
 )
 
-// shared tells whether transfers slow each other down.
-func (n Network) shared() bool { return n.ServerDownloadMbps > 0 || n.ServerUploadMbps > 0 }
-
 // shareServer adds what transfers share at the server.
 func (p *problem) shareServer(r *round.Config) error {
 	n := p.config.Network
@@ -30,7 +27,7 @@ func (p *problem) shareServer(r *round.Config) error {
 		}
 		*way.need = need
 	}
-	if n.shared() && p.config.everAbsent() {
+	if n.Shared() && p.config.EverAbsent() {
 		r.Leaves = func(client int, t round.Time) (round.Time, bool) {
 			at, ok := p.fleet.Leaves(client, int64(t))
 			return round.Time(at), ok

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/google/pprof/profile"
+
+	"fedpace/experiment/config"
 )
 
 // BenchmarkShareOfSGD profiles a FEMNIST run on 2 workers and reports how much
@@ -28,7 +30,7 @@ func BenchmarkShareOfSGD(b *testing.B) {
 	for _, c := range []struct{ k, rounds int }{{80, 12}, {4, 200}} {
 		b.Run(fmt.Sprintf("K=%d", c.k), func(b *testing.B) {
 			for range b.N {
-				config, err := Load("", []string{"task=femnist", "data=" + source, "schedule.k=fixed", fmt.Sprintf("schedule.k0=%d", c.k),
+				config, err := config.Load("", []string{"task=femnist", "data=" + source, "schedule.k=fixed", fmt.Sprintf("schedule.k0=%d", c.k),
 					fmt.Sprintf("stop.rounds=%d", c.rounds), "evaluate.every=50", "out=" + filepath.Join(b.TempDir(), "run")})
 				if err != nil {
 					b.Fatal(err)

@@ -16,11 +16,12 @@ import (
 	"fedpace/actors/learn"
 	"fedpace/coordinator/aggregate"
 	"fedpace/coordinator/round"
+	"fedpace/experiment/config"
 )
 
 // stragglers are clients of whom some are far slower than others, in rounds
 // short enough for a test.
-func stragglers(t testing.TB, sets ...string) Config {
+func stragglers(t testing.TB, sets ...string) config.Config {
 	t.Helper()
 	return small(t, append([]string{
 		"schedule.k0=5", "stop.rounds=8", "evaluate.every=100", "cohort=12", "clients=60",
@@ -75,7 +76,7 @@ func (s *counted) Batch(dst *learn.Batch, c int, samples []int32) error {
 }
 
 // counting runs a configuration and counts the minibatches that it trains on.
-func counting(t *testing.T, c Config) (Summary, int64) {
+func counting(t *testing.T, c config.Config) (Summary, int64) {
 	t.Helper()
 	p, err := prepare(c)
 	if err != nil {
@@ -394,7 +395,7 @@ func TestDryRunOfStragglers(t *testing.T) {
 // million clients a round, lognormal speeds, three in ten available, a deadline.
 func BenchmarkStragglersAtScale(b *testing.B) {
 	for range b.N {
-		c, err := Load("", []string{
+		c, err := config.Load("", []string{
 			"train=false", "clients=1000000", "cohort=10000", "stop.rounds=100", "out=" + filepath.Join(b.TempDir(), "run"),
 			"availability={model: bernoulli, probability: 0.3, period_seconds: 600}", "close={rule: deadline, seconds: 4}",
 			"fleet=[{name: phone, seconds_per_step: {dist: lognormal, mean: 0.017, sigma: 0.5}," +

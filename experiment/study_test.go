@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"fedpace/experiment/config"
 )
 
 // readSweep reads back what WriteCSV wrote, of a sweep over so many keys.
@@ -94,7 +96,7 @@ func TestTheStudyIsThatOfItsNumbers(t *testing.T) {
 	if !strings.Contains(string(page), b.String()) {
 		t.Errorf("docs/study.md does not have its numbers:\n%s", b.String())
 	}
-	if c, err := Load(filepath.Join(folder, "stragglers.yaml"), nil); err != nil || c.Cohort != 13 {
+	if c, err := config.Load(filepath.Join(folder, "stragglers.yaml"), nil); err != nil || c.Cohort != 13 {
 		t.Errorf("the study's configuration: %+v, %v", c, err)
 	}
 }

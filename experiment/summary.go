@@ -9,6 +9,7 @@ import (
 	"os"
 
 	"fedpace/coordinator/round"
+	"fedpace/experiment/config"
 )
 
 // Summary is what a run comes to: the file summary.json. A nil pointer is
@@ -112,7 +113,7 @@ func ReadSummary(path string) (Summary, error) {
 		return Summary{}, err
 	}
 	defer f.Close() // read only
-	text, err := io.ReadAll(io.LimitReader(f, maxFile))
+	text, err := io.ReadAll(io.LimitReader(f, config.MaxFile))
 	if err != nil {
 		return Summary{}, fmt.Errorf("%s: %w", path, err)
 	}

@@ -17,6 +17,7 @@ import (
 
 	"fedpace/coordinator"
 	"fedpace/coordinator/schedule"
+	"fedpace/experiment/config"
 )
 
 // Grid is one key of a sweep with the values that it takes.
@@ -75,7 +76,7 @@ type Cell struct {
 	Schedule string
 	Values   []string // of the grids, in their order
 	Seed     uint64
-	Config   Config
+	Config   config.Config
 
 	Summary      Summary
 	TimeToTarget float64 // virtual seconds; NaN: never, or nothing to reach
@@ -106,7 +107,7 @@ func (c *Cell) folder(grids []Grid) string {
 // Cells lists a sweep's runs: schedules within grid values, seeds within
 // schedules. Every configuration is checked.
 func (s Sweep) Cells() ([]Cell, error) {
-	base, err := Load(s.ConfigPath, s.Sets)
+	base, err := config.Load(s.ConfigPath, s.Sets)
 	if err != nil {
 		return nil, err
 	}
@@ -118,7 +119,7 @@ func (s Sweep) Cells() ([]Cell, error) {
 		schedules = []string{base.Schedule.Name()}
 	}
 	if base.HTTP != "" {
-		return nil, &KeyError{Key: "http", Problem: "the runs of a sweep go side by side and cannot share one page (leave http empty)"}
+		return nil, &config.KeyError{Key: "http", Problem: "the runs of a sweep go side by side and cannot share one page (leave http empty)"}
 	}
 	seeds := max(1, s.Seeds)
 	count := seeds * len(schedules)
@@ -136,7 +137,7 @@ func (s Sweep) Cells() ([]Cell, error) {
 		}
 		for _, name := range schedules {
 			for n := range seeds {
-				c, err := Load(s.ConfigPath, sets)
+				c, err := config.Load(s.ConfigPath, sets)
 				if err != nil {
 					return nil, err
 				}
@@ -283,7 +284,7 @@ func (c *Cell) play(ctx context.Context, o Options) (Summary, error) {
 // of a run that takes it from its data is not compared: the data decides it.
 // A configuration that cannot be read, of another version, say, is another.
 func (c *Cell) sameRun() bool {
-	found, err := Load(filepath.Join(c.Config.Out, ConfigFile), nil)
+	found, err := config.Load(filepath.Join(c.Config.Out, ConfigFile), nil)
 	if err != nil {
 		return false
 	}

@@ -9,6 +9,7 @@ import (
 	"fedpace/coordinator/round"
 	"fedpace/coordinator/schedule"
 	"fedpace/coordinator/theory"
+	"fedpace/experiment/config"
 	"fedpace/experiment/convex"
 )
 
@@ -17,7 +18,7 @@ var ErrNotConvex = errors.New("the task's objective is not strongly convex")
 
 // Convex reads the configuration's problem: its data, its optimum and what
 // Theorem 1 asks of it. Its Set is the caller's to close.
-func (c Config) Convex() (*convex.Problem, error) {
+func Convex(c config.Config) (*convex.Problem, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
@@ -47,7 +48,7 @@ func (p *problem) convex() (*convex.Problem, error) {
 		return nil, fmt.Errorf("%s: %w", p.config.Task, ErrNotConvex)
 	}
 	var weights []float64
-	if p.config.Aggregate.Weights == SampleWeights {
+	if p.config.Aggregate.Weights == config.SampleWeights {
 		all := 0.0
 		for c := range p.set.Clients() {
 			weights = append(weights, float64(p.set.Samples(c)))
@@ -65,7 +66,7 @@ func (p *problem) convex() (*convex.Problem, error) {
 // a run that is resumed, on whatever machine, goes on with them.
 func (p *problem) settleTheory() error {
 	t := &p.config.Theory
-	if p.config.Schedule.K != TheorySchedule {
+	if p.config.Schedule.K != config.TheorySchedule {
 		return nil
 	}
 	if !p.config.Task.IsConvex() {
@@ -98,15 +99,6 @@ func (p *problem) settleTheory() error {
 	return nil
 }
 
-// Take fills in what is not set, as a run does with what it calculates.
-func (t *Theory) Take(found Theory) {
-	for _, s := range []struct{ to, from **float64 }{{&t.L, &found.L}, {&t.Mu, &found.Mu}, {&t.G, &found.G}, {&t.FStar, &found.FStar}} {
-		if *s.to == nil {
-			*s.to = *s.from
-		}
-	}
-}
-
 // theoryK is Eq. 9 with the configuration's constants.
 func (p *problem) theoryK(limit round.Time) (schedule.K, error) {
 	t := p.config.Theory
@@ -120,17 +112,17 @@ func (p *problem) theoryK(limit round.Time) (schedule.K, error) {
 	}
 	s := schedule.TheoryK{K0: p.config.Schedule.K0}
 	s.Factor, s.Offset = k.Steps3(communication.Seconds(), p.config.Schedule.Eta0)
-	if t.Time == Ahead {
+	if t.Time == config.Ahead {
 		s.Until = limit.Seconds()
 	}
 	return schedule.NewTheoryK(s)
 }
 
 // hasAccuracy tells whether samples have labels that can be right.
-func (p *problem) hasAccuracy() bool { return p.config.Task != TaskQuadratic }
+func (p *problem) hasAccuracy() bool { return p.config.Task != config.TaskQuadratic }
 
 // Initial is the model that the configuration's runs start from.
-func (c Config) Initial(model learn.Model) ([]float32, error) {
+func Initial(c config.Config, model learn.Model) ([]float32, error) {
 	p := &problem{config: c, model: model}
 	err := p.initialise()
 	return p.initial, err
@@ -138,7 +130,7 @@ func (c Config) Initial(model learn.Model) ([]float32, error) {
 
 // Open opens what the configuration trains: its data, its model and the model's
 // initial parameters. The set is the caller's to close.
-func (c Config) Open() (data.Set, learn.Model, []float32, error) {
+func Open(c config.Config) (data.Set, learn.Model, []float32, error) {
 	if err := c.Validate(); err != nil {
 		return nil, nil, nil, err
 	}
@@ -159,7 +151,7 @@ func (c Config) Open() (data.Set, learn.Model, []float32, error) {
 
 // Runtime is Eq. 5's, for a model of so many parameters; of devices that differ
 // it has what the configuration gives for all.
-func (c Config) Runtime(parameters int) theory.Runtime {
+func Runtime(c config.Config, parameters int) theory.Runtime {
 	return theory.Runtime{
 		Megabits: c.Network.ModelBits(parameters) / 1e6, DownloadMbps: c.Network.DownloadMbps, UploadMbps: c.Network.UploadMbps,
 		Step: c.Compute.SecondsPerStep,

@@ -39,7 +39,7 @@ func newWatch(t *tally) *watch {
 	if n := len(c.Devices.Names); n > 0 {
 		m.SetActors(prometheus.Real, n)
 	}
-	w := &watch{metrics: m, tally: m.NewTally(), accounts: t.accounts, device: c.isDevice, modelled: map[int]prometheus.Phases{}}
+	w := &watch{metrics: m, tally: m.NewTally(), accounts: t.accounts, device: c.IsDevice, modelled: map[int]prometheus.Phases{}}
 	w.mean = func(steps int) (prometheus.Phases, error) {
 		d, err := p.fleet.Mean(steps, p.modelBits)
 		return prometheus.Phases{Download: round.Time(d.Download), Compute: round.Time(d.Compute), Upload: round.Time(d.Upload)}, err

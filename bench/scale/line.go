@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"fedpace/experiment"
+	"fedpace/experiment/config"
 )
 
 // The targets, on two cores.
@@ -66,7 +67,7 @@ func (l *line) run(ctx context.Context, w io.Writer) error {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	c, err := experiment.Load("", append([]string{
+	c, err := config.Load("", append([]string{
 		"train=false", "clients=" + strconv.Itoa(l.clients), "cohort=" + strconv.Itoa(l.cohort),
 		"stop.rounds=" + strconv.Itoa(l.rounds), "out=" + filepath.Join(dir, "run"),
 	}, l.sets...))

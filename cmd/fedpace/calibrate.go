@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"fedpace/experiment"
+	"fedpace/experiment/config"
 )
 
 func calibrateCommand() *cobra.Command {
@@ -36,9 +37,9 @@ the class into another configuration's fleet.`,
 			if err := new(experiment.Calibration).WriteClass(io.Discard, name); err != nil {
 				return usage(c, fmt.Errorf("--name: %w", err))
 			}
-			var tasks []experiment.Task
+			var tasks []config.Task
 			known := ""
-			for _, p := range experiment.PaperTasks() {
+			for _, p := range config.PaperTasks() {
 				known += " " + string(p.Task)
 				if task == "" || task == string(p.Task) {
 					tasks = append(tasks, p.Task)
@@ -58,7 +59,7 @@ the class into another configuration's fleet.`,
 	return c
 }
 
-func calibrate(c *cobra.Command, tasks []experiment.Task, steps int, name, out string) (err error) {
+func calibrate(c *cobra.Command, tasks []config.Task, steps int, name, out string) (err error) {
 	const row = "%-12s %12s %12s %12s %12s\n"
 	w := c.OutOrStdout()
 	if _, err := fmt.Fprintf(w, row, "task", "mean", "deviation", "paper's", "deviation"); err != nil {

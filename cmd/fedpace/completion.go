@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"fedpace/coordinator/schedule"
-	"fedpace/experiment"
+	"fedpace/experiment/config"
 )
 
 // addCompletion makes the command that writes a shell's completion script. It
@@ -63,7 +63,7 @@ func filesOf(extensions ...string) completer {
 func assignments(_ *cobra.Command, _ []string, begun string) ([]string, cobra.ShellCompDirective) {
 	key, value, chosen := strings.Cut(begun, "=")
 	var list []string
-	for _, k := range experiment.KnownKeys() {
+	for _, k := range config.KnownKeys() {
 		switch {
 		case !chosen && strings.HasPrefix(k.Key, key):
 			list = append(list, cobra.CompletionWithDesc(k.Key+"=", k.Help))

@@ -11,6 +11,7 @@ import (
 
 	"fedpace/bus"
 	"fedpace/experiment"
+	"fedpace/experiment/config"
 )
 
 func coordinatorCommand(p program) *cobra.Command {
@@ -34,25 +35,25 @@ join that one need credentials ("fedpace enroll").`,
 			if f.sets, err = connection.into(c, f.sets); err != nil {
 				return err
 			}
-			config, err := f.load(c)
+			loaded, err := f.load(c)
 			if err != nil {
 				return err
 			}
 			show := newDisplay(c.ErrOrStderr(), f.quiet)
 			options := f.options(show)
 			options.NATS, options.Elsewhere = connection.c, true
-			if config.NATS.URL == experiment.Embedded && config.NATS.Listen == "" {
+			if loaded.NATS.URL == config.Embedded && loaded.NATS.Listen == "" {
 				return usage(c, errors.New("hosts need a server to meet the coordinator on: --nats nats://host:4222, or --set nats.listen=127.0.0.1:4222"))
 			}
 			checkpoints, stop := checkpointSignals()
 			defer stop()
 			options.Checkpoint = checkpoints
-			if resume && holdsRun(config.Out) {
-				return resumed(c, p, config.Out, options, show, &f)
+			if resume && holdsRun(loaded.Out) {
+				return resumed(c, p, loaded.Out, options, show, &f)
 			}
-			summary, err := p.run(c.Context(), config, options)
+			summary, err := p.run(c.Context(), loaded, options)
 			show.close()
-			return errors.Join(interruptedRun(err, config.Out, summary.Version != ""), f.report(c, config, summary, err))
+			return errors.Join(interruptedRun(err, loaded.Out, summary.Version != ""), f.report(c, loaded, summary, err))
 		},
 	}
 	f.add(c)

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"fedpace/experiment"
+	"fedpace/experiment/config"
 )
 
 // flags are those that run and compare share.
@@ -32,13 +33,13 @@ func (f *flags) add(c *cobra.Command) {
 }
 
 // load makes the configuration that the flags ask for.
-func (f *flags) load(c *cobra.Command) (experiment.Config, error) {
+func (f *flags) load(c *cobra.Command) (config.Config, error) {
 	for _, s := range f.sets {
 		if key, _, ok := strings.Cut(s, "="); !ok || key == "" {
-			return experiment.Config{}, usage(c, fmt.Errorf("--set %q: want key=value, e.g. schedule.k=error", s))
+			return config.Config{}, usage(c, fmt.Errorf("--set %q: want key=value, e.g. schedule.k=error", s))
 		}
 	}
-	return experiment.Load(f.config, f.setsOf(c))
+	return config.Load(f.config, f.setsOf(c))
 }
 
 // setsOf are the keys that the flags set.

@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"fedpace/actors/learn"
-	"fedpace/experiment"
+	"fedpace/experiment/config"
 )
 
 func versionCommand() *cobra.Command {
@@ -74,15 +74,15 @@ func configurationTopic() *cobra.Command {
 	b.WriteString("The keys of a configuration file and of --set. The defaults of a task are those\n" +
 		"of the paper's Tables 1 and 2; fedpace run --dry-run prints the values in use.\n\n")
 	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	for _, k := range experiment.KnownKeys() {
+	for _, k := range config.KnownKeys() {
 		fmt.Fprintf(t, "  %s\t%s\n", k.Key, k.Help)
 	}
 	fmt.Fprint(t, "\nA class of devices, an entry of fleet, has these keys; what it does not give is that\nof all devices:\n\n")
-	for _, k := range experiment.ClassKeys() {
+	for _, k := range config.ClassKeys() {
 		fmt.Fprintf(t, "  %s\t%s\n", k.Key, k.Help)
 	}
 	fmt.Fprint(t, "\nA distribution is one of\n\n")
-	for _, d := range experiment.Distributions() {
+	for _, d := range config.Distributions() {
 		fmt.Fprintf(t, "  %s\t%s\n", d.Key, d.Help)
 	}
 	fmt.Fprint(t, "\neach with at_least and at_most as bounds, if wanted.\n")

@@ -16,11 +16,12 @@ import (
 
 	"fedpace/coordinator/round"
 	"fedpace/experiment"
+	"fedpace/experiment/config"
 )
 
 // recorder is a program that runs nothing and notes what it was asked for.
 type recorder struct {
-	configs   []experiment.Config
+	configs   []config.Config
 	options   experiment.Options
 	schedules []string
 	summary   experiment.Summary
@@ -29,14 +30,14 @@ type recorder struct {
 
 func (r *recorder) program() program {
 	return program{
-		run: func(_ context.Context, c experiment.Config, o experiment.Options) (experiment.Summary, error) {
+		run: func(_ context.Context, c config.Config, o experiment.Options) (experiment.Summary, error) {
 			r.configs, r.options = append(r.configs, c), o
 			return r.summary, r.err
 		},
-		dryRun: func(_ context.Context, c experiment.Config, o experiment.Options) (experiment.Estimate, error) {
+		dryRun: func(_ context.Context, c config.Config, o experiment.Options) (experiment.Estimate, error) {
 			return experiment.Estimate{Config: c}, r.err
 		},
-		compare: func(_ context.Context, c experiment.Config, schedules []string, o experiment.Options) (*experiment.Comparison, error) {
+		compare: func(_ context.Context, c config.Config, schedules []string, o experiment.Options) (*experiment.Comparison, error) {
 			r.configs, r.options, r.schedules = append(r.configs, c), o, schedules
 			return &experiment.Comparison{Reference: "fixed", TargetLoss: math.NaN()}, r.err
 		},
@@ -55,7 +56,7 @@ func TestRunWithoutArgumentsIsTheDemonstration(t *testing.T) {
 	if status, _, stderr := call(t, r, "run"); status != 0 || stderr != "" {
 		t.Fatalf("status %d, %s", status, stderr)
 	}
-	if diff := cmp.Diff([]experiment.Config{experiment.Demonstration()}, r.configs); diff != "" {
+	if diff := cmp.Diff([]config.Config{config.Demonstration()}, r.configs); diff != "" {
 		t.Error(diff)
 	}
 	if r.options.Force || r.options.Progress == nil || r.options.Version == "" {
@@ -74,7 +75,7 @@ func TestFlagsReachTheRun(t *testing.T) {
 		t.Fatal(stderr)
 	}
 	c := r.configs[0]
-	if c.Task != experiment.TaskSent140 || c.Seed != 7 || c.Schedule.K != "error" || c.Schedule.K0 != 9 || c.Stop.Rounds != 5 || c.Out != "b" || !r.options.Force {
+	if c.Task != config.TaskSent140 || c.Seed != 7 || c.Schedule.K != "error" || c.Schedule.K0 != 9 || c.Stop.Rounds != 5 || c.Out != "b" || !r.options.Force {
 		t.Errorf("got %+v, %+v", c, r.options)
 	}
 }
@@ -177,7 +178,7 @@ func TestADryRunRunsNothing(t *testing.T) {
 	if err := os.WriteFile(path, []byte(stdout), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	if c, err := experiment.Load(path, nil); err != nil || c.Seed != 5 {
+	if c, err := config.Load(path, nil); err != nil || c.Seed != 5 {
 		t.Errorf("seed %d, %v", c.Seed, err)
 	}
 }
@@ -190,7 +191,7 @@ func TestTheClosingSummary(t *testing.T) {
 		ValidationLoss: experiment.Measured(2.125), ValidationAccuracy: experiment.Measured(0.5), BestValidationAccuracy: experiment.Measured(0.5),
 		Outcomes: experiment.Outcomes{round.Accepted: 2400, round.Lost: 1}, Version: "v",
 	}
-	if err := writeSummary(&b, experiment.Demonstration(), s); err != nil {
+	if err := writeSummary(&b, config.Demonstration(), s); err != nil {
 		t.Fatal(err)
 	}
 	want := `demo: femnist with k-rounds, synthetic data, seed 1: completed
@@ -217,7 +218,7 @@ func TestTheClosingSummaryOfStragglers(t *testing.T) {
 		ClientSeconds: experiment.Split[float64]{Useful: 3, Wasted: 1}, ClientSteps: experiment.Split[int64]{Useful: 9, Wasted: 1},
 		Bytes: experiment.Split[int64]{Useful: 7, Wasted: 1}, EnergyJoules: &experiment.Split[float64]{Useful: 1500, Wasted: 500},
 	}
-	if err := writeSummary(&b, experiment.Demonstration(), s); err != nil {
+	if err := writeSummary(&b, config.Demonstration(), s); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{

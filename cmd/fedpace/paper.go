@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"fedpace/experiment"
+	"fedpace/experiment/config"
 	"fedpace/experiment/paper"
 )
 
@@ -120,19 +120,19 @@ func (f *paperFlags) run(c *cobra.Command) error {
 // cells are the runs that the flags ask for.
 func (f *paperFlags) cells(c *cobra.Command) ([]paper.Cell, error) {
 	for _, t := range f.tasks {
-		f.plan.Tasks = append(f.plan.Tasks, experiment.Task(t))
+		f.plan.Tasks = append(f.plan.Tasks, config.Task(t))
 	}
-	f.plan.Data = map[experiment.Task]string{}
+	f.plan.Data = map[config.Task]string{}
 	for _, d := range f.data {
 		task, path, ok := strings.Cut(d, "=")
 		if !ok || path == "" {
 			return nil, usage(c, fmt.Errorf("--data %q: want task=PATH, e.g. femnist=femnist.parquet", d))
 		}
-		f.plan.Data[experiment.Task(task)] = path
+		f.plan.Data[config.Task(task)] = path
 	}
-	f.plan.Configs = map[experiment.Task]string{}
+	f.plan.Configs = map[config.Task]string{}
 	for _, path := range f.files {
-		base, err := experiment.Load(path, nil)
+		base, err := config.Load(path, nil)
 		if err != nil {
 			return nil, usage(c, err)
 		}

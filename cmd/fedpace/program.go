@@ -5,16 +5,17 @@ import (
 	"runtime/debug"
 
 	"fedpace/experiment"
+	"fedpace/experiment/config"
 )
 
 // program is what the commands call; tests put their own in its place.
 type program struct {
-	run     func(context.Context, experiment.Config, experiment.Options) (experiment.Summary, error)
+	run     func(context.Context, config.Config, experiment.Options) (experiment.Summary, error)
 	resume  func(context.Context, string, experiment.Options) (experiment.Resumed, error)
 	host    func(context.Context, experiment.HostOptions) error
-	dryRun  func(context.Context, experiment.Config, experiment.Options) (experiment.Estimate, error)
+	dryRun  func(context.Context, config.Config, experiment.Options) (experiment.Estimate, error)
 	sweep   func(context.Context, experiment.Sweep, experiment.Options) ([]experiment.Cell, error)
-	compare func(context.Context, experiment.Config, []string, experiment.Options) (*experiment.Comparison, error)
+	compare func(context.Context, config.Config, []string, experiment.Options) (*experiment.Comparison, error)
 }
 
 // library is the program that users have.

@@ -6,15 +6,16 @@ import (
 	"github.com/spf13/cobra"
 
 	"fedpace/experiment"
+	"fedpace/experiment/config"
 )
 
 // loadRun is load, or where a run is played again its configuration.
-func (f *flags) loadRun(c *cobra.Command, replay string) (experiment.Config, error) {
+func (f *flags) loadRun(c *cobra.Command, replay string) (config.Config, error) {
 	if replay == "" {
 		return f.load(c)
 	}
 	if f.config != "" {
-		return experiment.Config{}, usage(c, errors.New("--replay takes the configuration of the run that it plays again, not --config"))
+		return config.Config{}, usage(c, errors.New("--replay takes the configuration of the run that it plays again, not --config"))
 	}
 	return experiment.LoadReplay(replay, f.setsOf(c))
 }

@@ -14,6 +14,7 @@ import (
 
 	"fedpace/coordinator/round"
 	"fedpace/experiment"
+	"fedpace/experiment/config"
 )
 
 // reported is what --json prints of a run: its summary.json, and its folder.
@@ -24,7 +25,7 @@ type reported struct {
 
 // report prints what a run came to, if it left results: also one that was
 // interrupted.
-func (f *flags) report(c *cobra.Command, config experiment.Config, s experiment.Summary, err error) error {
+func (f *flags) report(c *cobra.Command, config config.Config, s experiment.Summary, err error) error {
 	if s.Version == "" || err != nil && !errors.Is(err, context.Canceled) {
 		return nil
 	}
@@ -38,7 +39,7 @@ func (f *flags) report(c *cobra.Command, config experiment.Config, s experiment.
 }
 
 // writeSummary prints what a run came to, for a person.
-func writeSummary(w io.Writer, c experiment.Config, s experiment.Summary) error {
+func writeSummary(w io.Writer, c config.Config, s experiment.Summary) error {
 	state := "completed"
 	if !s.Completed {
 		state = "stopped before its end"

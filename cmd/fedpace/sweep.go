@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"fedpace/experiment"
+	"fedpace/experiment/config"
 )
 
 // sweepFlags turn a comparison into a sweep over keys and seeds.
@@ -29,7 +30,7 @@ func (f *sweepFlags) add(c *cobra.Command) {
 func (f *sweepFlags) asked() bool { return len(f.grids) > 0 || f.seeds != 1 || f.figure != "" }
 
 // sweep runs every combination and writes compare.csv, the table and the figure.
-func (f *sweepFlags) sweep(c *cobra.Command, p program, shared *flags, config experiment.Config, schedules []string) error {
+func (f *sweepFlags) sweep(c *cobra.Command, p program, shared *flags, config config.Config, schedules []string) error {
 	if f.seeds < 1 || f.seeds > 1000 {
 		return usage(c, fmt.Errorf("--seeds %d: want 1 to 1000", f.seeds))
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"fedpace/coordinator/theory"
-	"fedpace/experiment"
+	"fedpace/experiment/config"
 	"fedpace/experiment/lab"
 	"fedpace/metrics/figure"
 )
@@ -184,13 +184,13 @@ func (f *theoryFlags) check(c *cobra.Command) error {
 }
 
 // load makes the configuration; its task is quadratic unless told.
-func (f *theoryFlags) load() (experiment.Config, error) {
+func (f *theoryFlags) load() (config.Config, error) {
 	sets := f.sets
 	named := slices.ContainsFunc(sets, func(s string) bool { return strings.HasPrefix(s, "task=") })
 	if f.config == "" && !named {
-		sets = append([]string{"task=" + string(experiment.TaskQuadratic)}, sets...)
+		sets = append([]string{"task=" + string(config.TaskQuadratic)}, sets...)
 	}
-	return experiment.Load(f.config, sets)
+	return config.Load(f.config, sets)
 }
 
 // known joins the constants of the file and of the flags, which go first.
@@ -231,7 +231,7 @@ func (f *theoryFlags) advise(c *cobra.Command) error {
 	if f.run != "" {
 		a, err = lab.AdviseRun(c.Context(), f.run, given, f.points)
 	} else {
-		var config experiment.Config
+		var config config.Config
 		if config, err = f.load(); err == nil {
 			a, err = lab.Advise(config, given, f.points)
 		}

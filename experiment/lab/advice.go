@@ -13,6 +13,7 @@ import (
 	"fedpace/coordinator/schedule"
 	"fedpace/coordinator/theory"
 	"fedpace/experiment"
+	"fedpace/experiment/config"
 	"fedpace/metrics/figure"
 )
 
@@ -68,17 +69,17 @@ const mostSteps = 1_000_000
 // (the inequalities of Eq. 10 and 12). A convex task's constants are
 // calculated, any other's must be given, here or in the configuration (theory.l,
 // mu, g, f_star). W is the time that the configuration's theory.time names.
-func Advise(c experiment.Config, g Given, points int) (*Advice, error) {
+func Advise(c config.Config, g Given, points int) (*Advice, error) {
 	var k theory.Constants
 	var sources []Source
 	parameters := 0
 	if c.Task.IsConvex() {
-		of, err := c.Convex()
+		of, err := experiment.Convex(c)
 		if err != nil {
 			return nil, err
 		}
 		defer of.Set.Close()
-		initial, err := c.Initial(of.Model)
+		initial, err := experiment.Initial(c, of.Model)
 		if err != nil {
 			return nil, err
 		}
@@ -110,7 +111,7 @@ func Advise(c experiment.Config, g Given, points int) (*Advice, error) {
 	if g.Loss < k.FStar {
 		return nil, fmt.Errorf("theory: the loss F is %v, want at least the least loss F*, which is %v", g.Loss, k.FStar)
 	}
-	r := c.Runtime(parameters)
+	r := experiment.Runtime(c, parameters)
 	horizon, err := horizon(c, r)
 	if err != nil {
 		return nil, err
@@ -121,7 +122,7 @@ func Advise(c experiment.Config, g Given, points int) (*Advice, error) {
 	}
 	const upper = "; the loss is that of the start throughout, so K* and eta* are upper bounds (Eq. 10, 12)."
 	first, last, end := r.Round(float64(c.Schedule.K0)), horizon, 0.0
-	if c.Theory.Time == experiment.Ahead {
+	if c.Theory.Time == config.Ahead {
 		a.Notes = append(a.Notes, "W is the time ahead, as in Theorem 2 (theory.time: ahead)"+upper)
 		end, last = horizon, horizon-first // a round is left
 		if last < first {
@@ -145,7 +146,7 @@ func (e *MissingError) Error() string {
 }
 
 // horizon is the virtual time that the configuration runs for.
-func horizon(c experiment.Config, r theory.Runtime) (float64, error) {
+func horizon(c config.Config, r theory.Runtime) (float64, error) {
 	one := r.Round(float64(c.Schedule.K0))
 	switch s := c.Stop; {
 	case s.VirtualSeconds > 0:
@@ -163,7 +164,7 @@ func horizon(c experiment.Config, r theory.Runtime) (float64, error) {
 // first-step losses (Eq. 15), which a run knows anyway; see [Estimate] for the
 // rest.
 func AdviseRun(ctx context.Context, dir string, g Given, points int) (*Advice, error) {
-	c, err := experiment.Load(filepath.Join(dir, experiment.ConfigFile), nil)
+	c, err := config.Load(filepath.Join(dir, experiment.ConfigFile), nil)
 	if err != nil {
 		return nil, err
 	}
@@ -194,12 +195,12 @@ func AdviseRun(ctx context.Context, dir string, g Given, points int) (*Advice, e
 	var k theory.Constants
 	var sources []Source
 	if c.Task.IsConvex() {
-		of, err := c.Convex()
+		of, err := experiment.Convex(c)
 		if err != nil {
 			return nil, err
 		}
 		defer of.Set.Close()
-		initial, err := c.Initial(of.Model)
+		initial, err := experiment.Initial(c, of.Model)
 		if err != nil {
 			return nil, err
 		}
@@ -214,14 +215,14 @@ func AdviseRun(ctx context.Context, dir string, g Given, points int) (*Advice, e
 	if err != nil {
 		return nil, err
 	}
-	r := c.Runtime(parameters)
+	r := experiment.Runtime(c, parameters)
 	sources = append(sources, Source{"F", known[0].loss, "loss", fmt.Sprintf("the run's: mean first-step loss over the last %d rounds (Eq. 15), at first this", c.Schedule.Window)})
 	a, err := newAdvice(c, k, sources, r)
 	if err != nil {
 		return nil, err
 	}
 	end := 0.0
-	if c.Theory.Time == experiment.Ahead {
+	if c.Theory.Time == config.Ahead {
 		if end, err = horizon(c, r); err != nil {
 			return nil, err
 		}
@@ -250,11 +251,11 @@ func AdviseRun(ctx context.Context, dir string, g Given, points int) (*Advice, e
 
 // parametersOf is the size of the configuration's model, which only an exact
 // size on the network needs.
-func parametersOf(c experiment.Config) (int, error) {
+func parametersOf(c config.Config) (int, error) {
 	if c.Network.ModelMegabits > 0 {
 		return 0, nil
 	}
-	set, model, _, err := c.Open()
+	set, model, _, err := experiment.Open(c)
 	if err != nil {
 		return 0, err
 	}
@@ -273,7 +274,7 @@ func spacedTo(n, points int) (list []int) {
 // configured puts what the configuration gives for its schedule in place of what
 // was found. A convex run's configuration has what was calculated, which is then
 // told as such.
-func configured(t experiment.Theory, k theory.Constants, sources []Source) (theory.Constants, []Source) {
+func configured(t config.Theory, k theory.Constants, sources []Source) (theory.Constants, []Source) {
 	for _, s := range []struct {
 		name, unit, key string
 		from, to        *float64
@@ -349,7 +350,7 @@ func calculated(k theory.Constants) []Source {
 	}
 }
 
-func newAdvice(c experiment.Config, k theory.Constants, sources []Source, r theory.Runtime) (*Advice, error) {
+func newAdvice(c config.Config, k theory.Constants, sources []Source, r theory.Runtime) (*Advice, error) {
 	if err := errors.Join(k.Validate(), r.Validate()); err != nil {
 		return nil, err
 	}

@@ -12,12 +12,13 @@ import (
 
 	"fedpace/coordinator/theory"
 	"fedpace/experiment"
+	"fedpace/experiment/config"
 )
 
 // The advice for a network is the formulas with what is given: FEMNIST with
 // numbers that a person can calculate with, at W = 1.6775 s · 10.
 func TestAdviceWorked(t *testing.T) {
-	c, err := experiment.Load("", []string{"task=femnist", "compute.seconds_per_step=0", "schedule.eta0=0.1", "cohort=50", "stop.rounds=10"})
+	c, err := config.Load("", []string{"task=femnist", "compute.seconds_per_step=0", "schedule.eta0=0.1", "cohort=50", "stop.rounds=10"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,7 +83,7 @@ func TestAdviceOfAConvexTask(t *testing.T) {
 }
 
 func TestAdviceLacksConstants(t *testing.T) {
-	c, err := experiment.Load("", nil)
+	c, err := config.Load("", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -114,7 +115,7 @@ func TestAdviceLacksConstants(t *testing.T) {
 // What the configuration gives for its schedule needs no flag, and flags go
 // first. With theory.time: ahead W is what is left of the run, so that K* rises.
 func TestAdviceOfAConfiguration(t *testing.T) {
-	c, err := experiment.Load("", []string{"task=femnist", "theory={l: 4, mu: 0.1, g: 2, f_star: 0.5, time: ahead}", "stop={equal_runtime_rounds: 100}"})
+	c, err := config.Load("", []string{"task=femnist", "theory={l: 4, mu: 0.1, g: 2, f_star: 0.5, time: ahead}", "stop={equal_runtime_rounds: 100}"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -181,7 +182,7 @@ func TestEstimatesOfAKnownProblem(t *testing.T) {
 	if _, err := experiment.Run(t.Context(), c, experiment.Options{}); err != nil {
 		t.Fatal(err)
 	}
-	of, err := c.Convex()
+	of, err := experiment.Convex(c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -211,7 +212,7 @@ func TestEstimatesOfAKnownProblem(t *testing.T) {
 
 // A network's run gives estimates, in words.
 func TestAdviceOfANetworksRun(t *testing.T) {
-	c, err := experiment.Load("", []string{"task=femnist", "clients=20", "cohort=4", "schedule.k0=4", "stop.rounds=8", "schedule.window=2",
+	c, err := config.Load("", []string{"task=femnist", "clients=20", "cohort=4", "schedule.k0=4", "stop.rounds=8", "schedule.window=2",
 		"network.model_megabits=exact", "out=" + filepath.Join(t.TempDir(), "run")})
 	if err != nil {
 		t.Fatal(err)

@@ -11,6 +11,7 @@ import (
 	"fedpace/actors/learn"
 	"fedpace/coordinator/theory"
 	"fedpace/experiment"
+	"fedpace/experiment/config"
 )
 
 // Source says where a constant comes from.
@@ -41,9 +42,9 @@ type probe struct {
 // give G and sigma there, and the gradient's change from one model to the other
 // gives the secant's slope, which is at most L, and at least mu where the
 // objective is convex. They are rough; a network has no such constants.
-func Estimate(ctx context.Context, dir string, c experiment.Config, fStar float64) (theory.Constants, []Source, error) {
+func Estimate(ctx context.Context, dir string, c config.Config, fStar float64) (theory.Constants, []Source, error) {
 	k := theory.Constants{N: c.Cohort, Clients: c.Clients}
-	set, model, first, err := c.Open()
+	set, model, first, err := experiment.Open(c)
 	if err != nil {
 		return k, nil, err
 	}
@@ -76,7 +77,7 @@ func Estimate(ctx context.Context, dir string, c experiment.Config, fStar float6
 }
 
 // look takes gradients at two models, the same minibatches at both.
-func look(ctx context.Context, set data.Set, model learn.Model, c experiment.Config, x, y []float32) (p probe, err error) {
+func look(ctx context.Context, set data.Set, model learn.Model, c config.Config, x, y []float32) (p probe, err error) {
 	n := len(x)
 	work := model.NewWorkspace(c.Batch)
 	var order data.Minibatches

@@ -12,12 +12,13 @@ import (
 
 	"fedpace/coordinator/theory"
 	"fedpace/experiment"
+	"fedpace/experiment/config"
 )
 
 // small is a convex task of a fraction of a second.
-func small(t testing.TB, task string, sets ...string) experiment.Config {
+func small(t testing.TB, task string, sets ...string) config.Config {
 	t.Helper()
-	c, err := experiment.Load("", append([]string{
+	c, err := config.Load("", append([]string{
 		"task=" + task, "clients=8", "cohort=3", "schedule.k0=6", "stop.rounds=20", "schedule.window=3", "evaluate.every=10",
 		"quadratic={dimension: 6, samples: 10}", "logistic={features: 4, classes: 3, samples: 10}", "out=" + filepath.Join(t.TempDir(), "run"),
 	}, sets...))
@@ -120,7 +121,7 @@ func TestLaboratoryIsDeterministic(t *testing.T) {
 func TestReplayIsTheRun(t *testing.T) {
 	for _, task := range []string{"quadratic", "logistic"} {
 		c := small(t, task, "cohort=8", "stop.rounds=5", "schedule.k=rounds")
-		of, err := c.Convex()
+		of, err := experiment.Convex(c)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -148,7 +149,7 @@ func TestReplayIsTheRun(t *testing.T) {
 // With a stride every so many-th iteration is looked at, over rounds' ends.
 func TestStride(t *testing.T) {
 	c := small(t, "quadratic")
-	of, err := c.Convex()
+	of, err := experiment.Convex(c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -177,7 +178,7 @@ func TestStride(t *testing.T) {
 
 func TestPlansThatCannotBe(t *testing.T) {
 	good := Plan{Config: small(t, "quadratic"), Schedules: []string{"fixed"}, Seeds: 1, Out: t.TempDir()}
-	network, err := experiment.Load("", nil)
+	network, err := config.Load("", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -190,7 +191,7 @@ func TestPlansThatCannotBe(t *testing.T) {
 		"train: false":        func(p *Plan) { p.Config.Train = false },
 		"share one problem":   func(p *Plan) { p.Config.Synthetic.Seed = 0 },
 		"about fedavg":        func(p *Plan) { p.Config.Aggregate.Algorithm = "fedprox" },
-		"no round":            func(p *Plan) { p.Config.Stop = experiment.Stop{VirtualSeconds: 1e-3} },
+		"no round":            func(p *Plan) { p.Config.Stop = config.Stop{VirtualSeconds: 1e-3} },
 	} {
 		p := good
 		p.Out = t.TempDir()
@@ -232,7 +233,7 @@ func TestTablesOfTheDocs(t *testing.T) {
 			}
 		}
 	}
-	c, err := experiment.Load("", []string{"task=quadratic"})
+	c, err := config.Load("", []string{"task=quadratic"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -307,7 +308,7 @@ func TestDocsAreReproduced(t *testing.T) {
 		"alike":      {"task=quadratic", "schedule.eta0=0.005", "synthetic.heterogeneity=0"},
 		"logistic":   {"task=logistic"},
 	} {
-		c, err := experiment.Load("", append(sets, "stop.rounds=200"))
+		c, err := config.Load("", append(sets, "stop.rounds=200"))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -8,6 +8,7 @@ import (
 	"fedpace/coordinator/aggregate"
 	"fedpace/coordinator/schedule"
 	"fedpace/experiment"
+	"fedpace/experiment/config"
 )
 
 // TheoryAhead is k-theory with the time ahead as W, which is what Theorem 2
@@ -22,10 +23,10 @@ func Names() []string { return append(schedule.Names(), TheoryAhead) }
 
 // Plan is what a laboratory does.
 type Plan struct {
-	Config    experiment.Config // of a convex task
-	Schedules []string          // of Names
-	Seeds     int               // seed, seed+1, ...
-	Out       string            // folder of the results and, below runs/, of every run
+	Config    config.Config // of a convex task
+	Schedules []string      // of Names
+	Seeds     int           // seed, seed+1, ...
+	Out       string        // folder of the results and, below runs/, of every run
 }
 
 // maxSeeds bounds a plan.
@@ -34,7 +35,7 @@ const maxSeeds = 1000
 // cell is one run of a plan.
 type cell struct {
 	schedule string
-	config   experiment.Config
+	config   config.Config
 }
 
 // cells lists the plan's runs, seeds within schedules. All have the virtual
@@ -49,7 +50,7 @@ func (p Plan) cells() ([]cell, error) {
 		return nil, fmt.Errorf("lab: %d seeds, want 1 to %d", p.Seeds, maxSeeds)
 	case !p.Config.Train:
 		return nil, fmt.Errorf("lab: train: false learns nothing that could be measured")
-	case p.Config.Aggregate.Algorithm != aggregate.FedAvg || p.Config.Close.Rule != experiment.All || p.Config.Select.Rule != experiment.Uniform:
+	case p.Config.Aggregate.Algorithm != aggregate.FedAvg || p.Config.Close.Rule != config.All || p.Config.Select.Rule != config.Uniform:
 		return nil, fmt.Errorf("lab: Theorem 1 is about fedavg, uniform cohorts and rounds that wait for all (leave aggregate.algorithm, select and close as they are)")
 	}
 	var list []cell
@@ -84,13 +85,13 @@ func (p Plan) cell(name string) (cell, error) {
 	}
 	known := name
 	if name == TheoryAhead {
-		known, c.config.Theory.Time = "k-theory", experiment.Ahead
+		known, c.config.Theory.Time = "k-theory", config.Ahead
 	}
 	var err error
 	if c.config.Schedule, err = c.config.Schedule.Named(known); err != nil {
 		return c, fmt.Errorf("lab: %q is not a schedule that a laboratory knows, want one of %v", name, Names())
 	}
-	if c.config.Schedule.K == experiment.Step && c.config.Schedule.DecayRound == 0 && c.config.Task == experiment.TaskQuadratic {
+	if c.config.Schedule.K == config.Step && c.config.Schedule.DecayRound == 0 && c.config.Task == config.TaskQuadratic {
 		c.config.Schedule.DecayRound = max(1, stop.EqualRuntimeRounds/3) // it has no accuracy to converge
 	}
 	return c, nil

@@ -13,6 +13,7 @@ import (
 
 	"fedpace/coordinator/theory"
 	"fedpace/experiment"
+	"fedpace/experiment/config"
 	"fedpace/experiment/convex"
 )
 
@@ -38,18 +39,18 @@ func Run(ctx context.Context, p Plan, o experiment.Options) (*Result, error) {
 			return nil, err
 		}
 	}
-	of, err := p.Config.Convex()
+	of, err := experiment.Convex(p.Config)
 	if err != nil {
 		return nil, err
 	}
 	defer of.Set.Close()
-	start, err := p.Config.Initial(of.Model)
+	start, err := experiment.Initial(p.Config, of.Model)
 	if err != nil {
 		return nil, err
 	}
 	k := of.Constants(widen(make([]float64, len(start)), start), p.Config.Cohort)
 	for i := range cells {
-		cells[i].config.Theory.Take(experiment.Theory{L: &k.L, Mu: &k.Mu, G: &k.G, FStar: &k.FStar})
+		cells[i].config.Theory.Take(config.Theory{L: &k.L, Mu: &k.Mu, G: &k.G, FStar: &k.FStar})
 	}
 	traces := make([]trace, len(cells))
 	var telling sync.Mutex
@@ -112,8 +113,8 @@ func (c cell) run(ctx context.Context, of *convex.Problem, start []float32, o ex
 
 // stride is how far apart the iterations are that are looked at: a logistic
 // regression's gradients go through all samples.
-func stride(task experiment.Task) int {
-	if task == experiment.TaskLogistic {
+func stride(task config.Task) int {
+	if task == config.TaskLogistic {
 		return 10
 	}
 	return 1

@@ -1,6 +1,8 @@
 package paper
 
-import "fedpace/experiment"
+import (
+	"fedpace/experiment/config"
+)
 
 // Table3 lists the paper's schedules by the names that command lines use.
 func Table3() []string {
@@ -8,29 +10,29 @@ func Table3() []string {
 }
 
 // table4 is the paper's Table 4: SGD steps relative to K-eta-fixed's, as printed.
-var table4 = map[experiment.Task]map[string]string{
-	experiment.TaskSent140:     {"k-rounds": "0.21", "k-error": "0.99", "k-step": "0.68"},
-	experiment.TaskFEMNIST:     {"k-rounds": "0.11", "k-error": "0.80", "k-step": "0.44"},
-	experiment.TaskCIFAR100:    {"k-rounds": "0.090", "k-error": "0.57", "k-step": "0.40"},
-	experiment.TaskShakespeare: {"k-rounds": "0.74", "k-error": "0.99", "k-step": "0.96"},
+var table4 = map[config.Task]map[string]string{
+	config.TaskSent140:     {"k-rounds": "0.21", "k-error": "0.99", "k-step": "0.68"},
+	config.TaskFEMNIST:     {"k-rounds": "0.11", "k-error": "0.80", "k-step": "0.44"},
+	config.TaskCIFAR100:    {"k-rounds": "0.090", "k-error": "0.57", "k-step": "0.40"},
+	config.TaskShakespeare: {"k-rounds": "0.74", "k-error": "0.99", "k-step": "0.96"},
 }
 
 // decayRound is the round p after which K_r-step must decay to give the paper's
 // cell to two digits: K_0 to round p, then ceil(K_0/10), to the same time. The
 // paper names no round.
-var decayRound = map[experiment.Task]int{
-	experiment.TaskSent140: 5058, experiment.TaskFEMNIST: 3273, experiment.TaskCIFAR100: 2300, experiment.TaskShakespeare: 5461,
+var decayRound = map[config.Task]int{
+	config.TaskSent140: 5058, config.TaskFEMNIST: 3273, config.TaskCIFAR100: 2300, config.TaskShakespeare: 5461,
 }
 
 // about is what Table 1 says of a task in words.
-var about = map[experiment.Task]struct {
+var about = map[config.Task]struct {
 	kind  string // Table 1, "Type"
 	model string // Table 1, "Model"
 }{
-	experiment.TaskSent140:     {kind: "sentiment analysis", model: "linear"},
-	experiment.TaskFEMNIST:     {kind: "image classification", model: "DNN"},
-	experiment.TaskCIFAR100:    {kind: "image classification", model: "CNN"},
-	experiment.TaskShakespeare: {kind: "character prediction", model: "GRU"},
+	config.TaskSent140:     {kind: "sentiment analysis", model: "linear"},
+	config.TaskFEMNIST:     {kind: "image classification", model: "DNN"},
+	config.TaskCIFAR100:    {kind: "image classification", model: "CNN"},
+	config.TaskShakespeare: {kind: "character prediction", model: "GRU"},
 }
 
 // unexplained is what must stand wherever Table 4 is printed.

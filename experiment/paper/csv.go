@@ -11,7 +11,7 @@ import (
 	"strconv"
 	"strings"
 
-	"fedpace/experiment"
+	"fedpace/experiment/config"
 )
 
 // The files in which curves are kept: a row for each cell, and one for each
@@ -84,7 +84,7 @@ func Load(dir string) ([]Curve, error) {
 	}
 	err := readTable(filepath.Join(dir, CellsFile), cellsHeader, func(r *record) {
 		c := Curve{
-			Task: experiment.Task(r.text("task")), Data: r.text("data"), Devices: r.text("devices"), Schedule: r.text("schedule"), Seed: uint64(r.whole("seed")),
+			Task: config.Task(r.text("task")), Data: r.text("data"), Devices: r.text("devices"), Schedule: r.text("schedule"), Seed: uint64(r.whole("seed")),
 			Megabits: r.real("model_megabits"), FixedRounds: r.whole("fixed_rounds"), K0: r.whole("k0"), Clients: r.whole("clients"), Cohort: r.whole("cohort"), Completed: r.text("completed") == "true", Rounds: r.whole("rounds"),
 			VirtualSeconds: r.real("virtual_seconds"), RelativeSteps: r.real("relative_sgd_steps"), BestLoss: r.real("best_training_loss"),
 			BestAccuracy: r.real("best_validation_accuracy"), FinalAccuracy: r.real("validation_accuracy"),

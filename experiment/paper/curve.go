@@ -11,11 +11,12 @@ import (
 
 	"fedpace/coordinator/schedule"
 	"fedpace/experiment"
+	"fedpace/experiment/config"
 )
 
 // Curve is one cell, thinned to its evaluations.
 type Curve struct {
-	Task        experiment.Task
+	Task        config.Task
 	Data        string // what was learned from, with what is synthetic about it; empty: timing only
 	Devices     string // what the clients are, where not the paper's
 	Schedule    string
@@ -56,7 +57,7 @@ type Point struct {
 func Curves(cells []Cell) ([]Curve, error) {
 	var curves []Curve
 	type source struct {
-		task experiment.Task
+		task config.Task
 		data string // as configured
 	}
 	known := map[source]string{}
@@ -86,7 +87,7 @@ func Curves(cells []Cell) ([]Curve, error) {
 
 // readCell reads one run's folder.
 func readCell(dir string) (Curve, error) {
-	config, err := experiment.Load(filepath.Join(dir, experiment.ConfigFile), nil)
+	config, err := config.Load(filepath.Join(dir, experiment.ConfigFile), nil)
 	if err != nil {
 		return Curve{}, err
 	}
@@ -122,7 +123,7 @@ func readCell(dir string) (Curve, error) {
 
 // thin follows the rounds and keeps a point for each evaluation that was better
 // than those before, and for the last.
-func (c *Curve) thin(rows []experiment.Row, s experiment.Schedule) error {
+func (c *Curve) thin(rows []experiment.Row, s config.Schedule) error {
 	window, err := schedule.NewWindow(schedule.WindowConfig{Size: s.Window})
 	if err != nil {
 		return err
@@ -136,7 +137,7 @@ func (c *Curve) thin(rows []experiment.Row, s experiment.Schedule) error {
 	var last Point
 	for i, r := range rows {
 		c.Rounds, c.VirtualSeconds = r.Round, r.VirtualSeconds
-		if i > 0 && c.Decayed == 0 && (s.K == experiment.Step || s.Eta == experiment.Step) &&
+		if i > 0 && c.Decayed == 0 && (s.K == config.Step || s.Eta == config.Step) &&
 			(r.LocalSteps < rows[i-1].LocalSteps || r.LearningRate < rows[i-1].LearningRate) {
 			c.Decayed, c.DecayedAt = rows[i-1].Round, rows[i-1].VirtualSeconds
 		}
@@ -190,8 +191,8 @@ func value(v *float64) float64 {
 
 // inOrder sorts by task, schedule, size and seed.
 func inOrder(curves []Curve) {
-	tasks := map[experiment.Task]int{}
-	for i, t := range experiment.PaperTasks() {
+	tasks := map[config.Task]int{}
+	for i, t := range config.PaperTasks() {
 		tasks[t.Task] = i
 	}
 	schedules := map[string]int{}

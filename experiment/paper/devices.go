@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"fedpace/actors/device"
-	"fedpace/experiment"
+	"fedpace/experiment/config"
 )
 
 // speed is a row of Table 2: one kind of device and its links.
@@ -25,9 +25,9 @@ func (s *speed) transfers() float64 { return s.megabits/s.down + s.megabits/s.up
 func (s *speed) round() float64 { return s.transfers() + s.mean*float64(s.k0) }
 
 // paperSpeed is the paper's Raspberry Pi 3B+.
-func paperSpeed(task experiment.Task) (speed, error) {
+func paperSpeed(task config.Task) (speed, error) {
 	p, _ := task.Paper()
-	c, err := experiment.Defaults(task)
+	c, err := config.Defaults(task)
 	return speed{
 		name: "Raspberry Pi 3B+ (paper)", mean: p.SecondsPerStep, std: p.StdPerStep,
 		down: c.Network.DownloadMbps, up: c.Network.UploadMbps, megabits: p.Megabits, k0: p.K0,
@@ -36,7 +36,7 @@ func paperSpeed(task experiment.Task) (speed, error) {
 
 // speeds are the devices of a configuration, whose task's model has so many
 // parameters: its classes, or what all clients are.
-func speeds(c *experiment.Config, parameters int) []speed {
+func speeds(c *config.Config, parameters int) []speed {
 	all := speed{
 		name: "as configured", mean: c.Compute.SecondsPerStep, std: c.Compute.Std,
 		down: c.Network.DownloadMbps, up: c.Network.UploadMbps, megabits: c.Network.ModelBits(parameters) / 1e6, k0: c.Schedule.K0,
@@ -46,7 +46,7 @@ func speeds(c *experiment.Config, parameters int) []speed {
 		all.distributed = "measured devices"
 	case c.Network.Links != "":
 		all.distributed = "link traces"
-	case c.Network.ModelMegabits == 0 && c.Model.Kind != experiment.ModelTask:
+	case c.Network.ModelMegabits == 0 && c.Model.Kind != config.ModelTask:
 		all.distributed = "a model of another size"
 	}
 	if len(c.Fleet) == 0 {
@@ -83,7 +83,7 @@ func (s *speed) constant(value *float64, d device.Dist) {
 
 // devices names what the clients of a run are where they are not the paper's:
 // its classes, and the keys of links and speed that are set. Empty: the paper's.
-func devices(c *experiment.Config) (string, error) {
+func devices(c *config.Config) (string, error) {
 	var list []string
 	for i := range c.Fleet {
 		list = append(list, c.Fleet[i].Name)
@@ -102,12 +102,12 @@ func devices(c *experiment.Config) (string, error) {
 
 // configured is the configuration that the runs of a task start from, where a
 // file is given for it.
-func (p Plan) configured(task experiment.Task) (c experiment.Config, ok bool, err error) {
+func (p Plan) configured(task config.Task) (c config.Config, ok bool, err error) {
 	path := p.Configs[task]
 	if path == "" {
 		return c, false, nil
 	}
-	c, err = experiment.Load(path, nil)
+	c, err = config.Load(path, nil)
 	if err == nil && c.Task != task {
 		err = fmt.Errorf("%s is of task %s, not %s", path, c.Task, task)
 	}

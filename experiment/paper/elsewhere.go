@@ -9,6 +9,7 @@ import (
 
 	"fedpace/bus"
 	"fedpace/experiment"
+	"fedpace/experiment/config"
 )
 
 // besideElsewhere is how many cells go side by side where hosts in other
@@ -24,7 +25,7 @@ func (o *Options) server(c *Cell) (to experiment.Connection, elsewhere bool) {
 	if to.URL == "" {
 		to.URL = c.Config.NATS.URL
 	}
-	return to, to.URL != experiment.Embedded
+	return to, to.URL != config.Embedded
 }
 
 // reach finds out whether the servers of cells are there, before anything is
@@ -55,7 +56,7 @@ type chorus struct {
 	tell func(string)
 
 	mu   sync.Mutex
-	last map[experiment.Task]map[string]string // the last line by what it is about; no task: of the server
+	last map[config.Task]map[string]string // the last line by what it is about; no task: of the server
 }
 
 // Of what a line is about, and how it says that a host is there.
@@ -72,7 +73,7 @@ var reason = regexp.MustCompile(`\([^)]*\)`)
 // of is what a cell's run tells its lines to.
 func (h *chorus) of(c *Cell) func(string) {
 	return func(line string) {
-		task, prefix := experiment.Task(""), ""
+		task, prefix := config.Task(""), ""
 		if strings.HasPrefix(line, aHost) || strings.HasPrefix(line, nobody) {
 			task, prefix = c.Task, string(c.Task)+": "
 		}
@@ -84,7 +85,7 @@ func (h *chorus) of(c *Cell) func(string) {
 	}
 }
 
-func (h *chorus) news(task experiment.Task, line string) bool {
+func (h *chorus) news(task config.Task, line string) bool {
 	last := h.last[task]
 	if last == nil || len(last) >= maxAbout {
 		last = map[string]string{}

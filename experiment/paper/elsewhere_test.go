@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"fedpace/experiment"
+	"fedpace/experiment/config"
 )
 
 // Runs of all plans may meet on one server, where a name belongs to one.
@@ -14,14 +15,14 @@ func TestARunHasANameOfItsOwnOnAServer(t *testing.T) {
 	names := map[string]string{}
 	for plan, change := range map[string]func(*Plan){
 		"defaults":  func(*Plan) {},
-		"data":      func(p *Plan) { p.Data = map[experiment.Task]string{experiment.TaskCIFAR100: "other.parquet"} },
+		"data":      func(p *Plan) { p.Data = map[config.Task]string{config.TaskCIFAR100: "other.parquet"} },
 		"sets":      func(p *Plan) { p.Sets = []string{"cohort=10"} },
 		"rounds":    func(p *Plan) { p.Rounds = 100 },
 		"timing":    func(p *Plan) { p.Timing = true },
 		"long seed": func(p *Plan) { p.Seed = 1<<64 - 2 },
 	} {
 		p := Full()
-		p.Tasks, p.Seeds = []experiment.Task{experiment.TaskCIFAR100}, 2
+		p.Tasks, p.Seeds = []config.Task{config.TaskCIFAR100}, 2
 		change(&p)
 		if p.Timing {
 			p.Schedules = []string{"k-rounds"} // with either size of a model
@@ -43,7 +44,7 @@ func TestARunHasANameOfItsOwnOnAServer(t *testing.T) {
 func TestTheServerIsNotInTheFolder(t *testing.T) {
 	folder := func(sets ...string) string {
 		p := Full()
-		p.Tasks, p.Schedules, p.Sets = []experiment.Task{experiment.TaskSent140}, []string{"fixed"}, sets
+		p.Tasks, p.Schedules, p.Sets = []config.Task{config.TaskSent140}, []string{"fixed"}, sets
 		cells, err := p.Cells()
 		if err != nil {
 			t.Fatal(err)
@@ -61,8 +62,8 @@ func TestWhereACellIsDone(t *testing.T) {
 		flag, configured, want string
 		elsewhere              bool
 	}{
-		{"", experiment.Embedded, experiment.Embedded, false},
-		{"nats://a:4222", experiment.Embedded, "nats://a:4222", true},
+		{"", config.Embedded, config.Embedded, false},
+		{"nats://a:4222", config.Embedded, "nats://a:4222", true},
 		{"", "nats://b:4222", "nats://b:4222", true},
 		{"nats://me:secret@a:4222", "nats://a:4222", "nats://me:secret@a:4222", true},
 	} {
@@ -79,7 +80,7 @@ func TestWhereACellIsDone(t *testing.T) {
 // again; of a run that is still alone while others have a host nothing is told.
 func TestWhatCellsSayIsToldOnce(t *testing.T) {
 	var told []string
-	h := chorus{tell: func(line string) { told = append(told, line) }, last: map[experiment.Task]map[string]string{}}
+	h := chorus{tell: func(line string) { told = append(told, line) }, last: map[config.Task]map[string]string{}}
 	a, b, c := h.of(&Cell{Task: "femnist", Seed: 1}), h.of(&Cell{Task: "femnist", Seed: 2}), h.of(&Cell{Task: "sent140"})
 	const (
 		alone  = "No host is there; the run waits for one (fedpace host)."

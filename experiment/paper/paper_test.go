@@ -13,7 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"fedpace/experiment"
+	"fedpace/experiment/config"
 )
 
 func TestTheWholeEvaluationIsPlanned(t *testing.T) {
@@ -30,7 +30,7 @@ func TestTheWholeEvaluationIsPlanned(t *testing.T) {
 			t.Errorf("two cells share %s", c.Config.Out)
 		}
 		folders[c.Config.Out] = true
-		if c.Config.Stop != (experiment.Stop{EqualRuntimeRounds: 10000}) {
+		if c.Config.Stop != (config.Stop{EqualRuntimeRounds: 10000}) {
 			t.Errorf("%s stops at %+v", c.Name(), c.Config.Stop)
 		}
 		if c.Config.Schedule.Name() != c.Schedule {
@@ -46,7 +46,7 @@ func TestTheWholeEvaluationIsPlanned(t *testing.T) {
 func TestAFolderForEachComputation(t *testing.T) {
 	folder := func(sets ...string) string {
 		p := Full()
-		p.Tasks, p.Schedules, p.Seeds, p.Sets = []experiment.Task{experiment.TaskSent140}, []string{"fixed"}, 1, sets
+		p.Tasks, p.Schedules, p.Seeds, p.Sets = []config.Task{config.TaskSent140}, []string{"fixed"}, 1, sets
 		cells, err := p.Cells()
 		if err != nil {
 			t.Fatal(err)
@@ -63,7 +63,7 @@ func TestAFolderForEachComputation(t *testing.T) {
 
 func TestPlansThatAreRefused(t *testing.T) {
 	for want, change := range map[string]func(*Plan){
-		"none of the paper's": func(p *Plan) { p.Tasks = []experiment.Task{"mnist"} },
+		"none of the paper's": func(p *Plan) { p.Tasks = []config.Task{"mnist"} },
 		"named twice":         func(p *Plan) { p.Schedules = []string{"fixed", "fixed"} },
 		"is not a schedule":   func(p *Plan) { p.Schedules = []string{"k-often"} },
 		"a scale":             func(p *Plan) { p.Scale = 1.5 },
@@ -71,7 +71,7 @@ func TestPlansThatAreRefused(t *testing.T) {
 		"seeds":               func(p *Plan) { p.Seeds = 0 },
 		"rounds":              func(p *Plan) { p.Rounds = 0 },
 		"not among": func(p *Plan) {
-			p.Tasks, p.Data = []experiment.Task{"femnist"}, map[experiment.Task]string{"sent140": "x"}
+			p.Tasks, p.Data = []config.Task{"femnist"}, map[config.Task]string{"sent140": "x"}
 		},
 		"cohort":    func(p *Plan) { p.Sets = []string{"cohort=-1"} },
 		"no folder": func(p *Plan) { p.Out = "" },
@@ -87,7 +87,7 @@ func TestPlansThatAreRefused(t *testing.T) {
 // small is an evaluation that takes a second or two.
 func small(t *testing.T) Plan {
 	return Plan{
-		Tasks: []experiment.Task{experiment.TaskSent140}, Schedules: []string{"fixed", "k-step"}, Seed: 3, Seeds: 2, Rounds: 30, Scale: 0.5,
+		Tasks: []config.Task{config.TaskSent140}, Schedules: []string{"fixed", "k-step"}, Seed: 3, Seeds: 2, Rounds: 30, Scale: 0.5,
 		Sets: []string{"clients=200", "cohort=5", "evaluate.every=3", "schedule.patience=1", "schedule.k0=5"}, Out: filepath.Join(t.TempDir(), "paper"),
 	}
 }
@@ -235,7 +235,7 @@ func TestACutEvaluationGoesOn(t *testing.T) {
 // K-eta-fixed, 39.2 s. K_r-rounds sums ceil(60 cbrt(1/r)) until the clock stands
 // there; K_r-step decays after ceil(0.01 x 5058) = 50 rounds.
 func TestTimingNeedsNoTraining(t *testing.T) {
-	p := Plan{Tasks: []experiment.Task{experiment.TaskSent140}, Seed: 1, Seeds: 1, Rounds: FullRounds, Scale: 0.01, Timing: true, Out: filepath.Join(t.TempDir(), "paper")}
+	p := Plan{Tasks: []config.Task{config.TaskSent140}, Seed: 1, Seeds: 1, Rounds: FullRounds, Scale: 0.01, Timing: true, Out: filepath.Join(t.TempDir(), "paper")}
 	cells, err := p.Cells()
 	if err != nil {
 		t.Fatal(err)
@@ -291,7 +291,7 @@ func TestDevicesOfOnesOwn(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := small(t)
-	p.Scale, p.Configs = 1, map[experiment.Task]string{"sent140": file}
+	p.Scale, p.Configs = 1, map[config.Task]string{"sent140": file}
 	var table bytes.Buffer
 	if err := WriteTable2(&table, p); err != nil {
 		t.Fatal(err)
@@ -301,7 +301,7 @@ func TestDevicesOfOnesOwn(t *testing.T) {
 			t.Errorf("Table 2 lacks %q:\n%s", want, table.String())
 		}
 	}
-	exact, err := experiment.Load(file, []string{"network.model_megabits=exact"})
+	exact, err := config.Load(file, []string{"network.model_megabits=exact"})
 	if err != nil {
 		t.Fatal(err)
 	}

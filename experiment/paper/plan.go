@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"fedpace/experiment"
+	"fedpace/experiment/config"
 )
 
 // The paper's evaluation in full.
@@ -31,17 +31,17 @@ const (
 // Plan is what part of the paper's evaluation to do. The zero value of a list
 // means all that the paper has.
 type Plan struct {
-	Tasks     []experiment.Task
+	Tasks     []config.Task
 	Schedules []string // as [Table3]
 	Seed      uint64   // the first one
 	Seeds     int      // Seed, Seed+1, ...
 	Rounds    int      // of K-eta-fixed
 	Scale     float64  // shortens Rounds, in (0, 1]
-	Data      map[experiment.Task]string
-	Configs   map[experiment.Task]string // files that a task's runs start from, in place of its defaults: other devices
-	Sets      []string                   // further keys, as experiment.Load's; of every cell
-	Timing    bool                       // train nothing: the schedules that need no loss, and Table 4's cells that follow from them
-	Out       string                     // folder that holds a folder for each cell
+	Data      map[config.Task]string
+	Configs   map[config.Task]string // files that a task's runs start from, in place of its defaults: other devices
+	Sets      []string               // further keys, as experiment.Load's; of every cell
+	Timing    bool                   // train nothing: the schedules that need no loss, and Table 4's cells that follow from them
+	Out       string                 // folder that holds a folder for each cell
 }
 
 // Full is the whole evaluation.
@@ -51,10 +51,10 @@ func Full() Plan {
 
 // Cell is one run of a plan.
 type Cell struct {
-	Task     experiment.Task
+	Task     config.Task
 	Schedule string
 	Seed     uint64
-	Config   experiment.Config
+	Config   config.Config
 }
 
 // Name is the cell for people.
@@ -65,10 +65,10 @@ func (c *Cell) Name() string { return fmt.Sprintf("%s %s seed %d", c.Task, c.Sch
 func (p Plan) FixedRounds() int { return max(1, int(math.Round(float64(p.Rounds)*p.Scale))) }
 
 // tasks are those asked for, or all.
-func (p Plan) tasks() []experiment.Task {
+func (p Plan) tasks() []config.Task {
 	list := p.Tasks
 	if len(list) == 0 {
-		for _, t := range experiment.PaperTasks() {
+		for _, t := range config.PaperTasks() {
 			list = append(list, t.Task)
 		}
 	}
@@ -97,7 +97,7 @@ func (p *Plan) fill() error {
 	}
 	for _, given := range []struct {
 		what string
-		of   map[experiment.Task]string
+		of   map[config.Task]string
 	}{{"data is", p.Data}, {"a configuration is", p.Configs}} {
 		for _, t := range slices.Sorted(maps.Keys(given.of)) {
 			if !seen[string(t)] {
@@ -162,7 +162,7 @@ func (p Plan) timing() ([]Cell, error) {
 				extra = append(extra, fmt.Sprintf("schedule.decay_round=%d", max(1, int(float64(decayRound[t])*float64(p.FixedRounds())/FullRounds))))
 			}
 			variants := [][]string{extra}
-			if t == experiment.TaskCIFAR100 && s == "k-rounds" {
+			if t == config.TaskCIFAR100 && s == "k-rounds" {
 				variants = append(variants, append([]string{"network.model_megabits=320"}, extra...))
 			}
 			for _, sets := range variants {
@@ -181,16 +181,16 @@ func (p Plan) timing() ([]Cell, error) {
 
 // cell is one run's configuration: the task's defaults or its file, the plan's
 // keys, and the plan's length.
-func (p Plan) cell(t experiment.Task, name string, seed uint64) (Cell, error) {
+func (p Plan) cell(t config.Task, name string, seed uint64) (Cell, error) {
 	sets := []string{"task=" + string(t), fmt.Sprintf("seed=%d", seed), fmt.Sprintf("stop.equal_runtime_rounds=%d", p.FixedRounds())}
 	if path := p.Data[t]; path != "" {
 		sets = append(sets, "data="+path)
 	}
-	c, err := experiment.Load(p.Configs[t], append(sets, p.Sets...))
+	c, err := config.Load(p.Configs[t], append(sets, p.Sets...))
 	if err != nil {
 		return Cell{}, err
 	}
-	if want := (experiment.Stop{EqualRuntimeRounds: p.FixedRounds()}); c.Stop != want {
+	if want := (config.Stop{EqualRuntimeRounds: p.FixedRounds()}); c.Stop != want {
 		return Cell{}, fmt.Errorf("a stop is set: every run here stops at the virtual time of %d rounds of K-eta-fixed (--rounds, --scale)", p.FixedRounds())
 	}
 	if c.NATS.Listen != "" {
@@ -211,7 +211,7 @@ func (p Plan) cell(t experiment.Task, name string, seed uint64) (Cell, error) {
 }
 
 // hash names what a configuration computes.
-func hash(c experiment.Config) (string, error) {
+func hash(c config.Config) (string, error) {
 	list, err := c.Differences()
 	if err != nil {
 		return "", err

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"fedpace/experiment"
+	"fedpace/experiment/config"
 )
 
 // Options are how a plan is done; they change no result.
@@ -52,7 +53,7 @@ func Run(ctx context.Context, cells []Cell, o Options) error {
 	}
 	group, inner := errgroup.WithContext(ctx)
 	group.SetLimit(beside)
-	said := chorus{tell: o.Notice, last: map[experiment.Task]map[string]string{}}
+	said := chorus{tell: o.Notice, last: map[config.Task]map[string]string{}}
 	var telling sync.Mutex
 	done := len(cells) - len(left)
 	tell := func(c *Cell, s experiment.Summary, how string) error {

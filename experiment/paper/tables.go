@@ -10,6 +10,7 @@ import (
 	"fedpace/actors/learn"
 	"fedpace/coordinator/schedule"
 	"fedpace/experiment"
+	"fedpace/experiment/config"
 )
 
 // WriteTable1 writes Table 1 from the models and the tasks' defaults: the size
@@ -30,7 +31,7 @@ func WriteTable1(w io.Writer, plan Plan) error {
 }
 
 // model is the task's own.
-func model(task experiment.Task) (learn.Model, error) {
+func model(task config.Task) (learn.Model, error) {
 	p, _ := task.Paper()
 	m, err := learn.Parse(p.Architecture)
 	if err != nil {
@@ -181,7 +182,7 @@ func WriteOutcomes(w io.Writer, curves []Curve) error {
 // group is one schedule's curves of one task, over seeds: those that are
 // complete, or where none is, the first of those that were cut.
 type group struct {
-	task        experiment.Task
+	task        config.Task
 	schedule    string
 	megabits    float64
 	fixedRounds int

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"fedpace/experiment"
+	"fedpace/experiment/config"
 	"fedpace/metrics/figure"
 )
 
@@ -48,7 +49,7 @@ func Figures(w io.Writer, format string, runs []Run) error {
 
 // section is the groups of a task.
 type section struct {
-	task   experiment.Task
+	task   config.Task
 	groups []group
 }
 

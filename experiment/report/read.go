@@ -14,6 +14,7 @@ import (
 	"fedpace/coordinator/round"
 	"fedpace/coordinator/schedule"
 	"fedpace/experiment"
+	"fedpace/experiment/config"
 )
 
 // Limits of what is looked for and kept.
@@ -27,7 +28,7 @@ const (
 // Run is what a run's folder holds.
 type Run struct {
 	Dir     string
-	Config  experiment.Config
+	Config  config.Config
 	Summary *experiment.Summary // nil: the run is not finished
 
 	Rounds    int
@@ -102,7 +103,7 @@ func walk(dir string, depth int, found *[]string) error {
 func Read(dir string) (Run, error) {
 	r := Run{Dir: dir}
 	var err error
-	if r.Config, err = experiment.Load(filepath.Join(dir, experiment.ConfigFile), nil); err != nil {
+	if r.Config, err = config.Load(filepath.Join(dir, experiment.ConfigFile), nil); err != nil {
 		return r, err
 	}
 	s, err := experiment.ReadSummary(filepath.Join(dir, experiment.SummaryFile))
@@ -118,7 +119,7 @@ func Read(dir string) (Run, error) {
 // follow reads the rounds.
 func (r *Run) follow() error {
 	s := r.Config.Schedule
-	window, err := schedule.NewWindow(schedule.WindowConfig{Size: s.Window, FirstRound: s.F0 == experiment.FromFirst})
+	window, err := schedule.NewWindow(schedule.WindowConfig{Size: s.Window, FirstRound: s.F0 == config.FromFirst})
 	if err != nil {
 		return err
 	}
@@ -189,7 +190,7 @@ func (t *thinner[T]) all() []T {
 // group is runs that differ in nothing but their seed.
 type group struct {
 	name string
-	task experiment.Task
+	task config.Task
 	runs []*Run
 }
 

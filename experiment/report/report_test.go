@@ -20,12 +20,13 @@ import (
 	"pgregory.net/rapid"
 
 	"fedpace/experiment"
+	"fedpace/experiment/config"
 )
 
 // play runs an experiment of a moment into a folder.
 func play(t *testing.T, dir string, sets ...string) experiment.Summary {
 	t.Helper()
-	c, err := experiment.Load("", append([]string{
+	c, err := config.Load("", append([]string{
 		"task=femnist", "clients=200", "cohort=10", "schedule.k0=8", "stop.rounds=8", "evaluate.every=2", "schedule.window=2", "out=" + dir,
 	}, sets...))
 	if err != nil {
@@ -86,7 +87,7 @@ func TestACurve(t *testing.T) {
 // Seeds of a schedule are one group; what else tells runs apart is in the name.
 func TestGroups(t *testing.T) {
 	load := func(sets ...string) Run {
-		c, err := experiment.Load("", append([]string{"task=femnist"}, sets...))
+		c, err := config.Load("", append([]string{"task=femnist"}, sets...))
 		if err != nil {
 			t.Fatal(err)
 		}

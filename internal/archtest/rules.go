@@ -17,7 +17,7 @@ type rule struct {
 // coordinator, actors -> bus, simclock.
 var rules = []rule{
 	{
-		from: []string{"internal/keyed", "simclock", "coordinator/fairshare", "coordinator/theory"},
+		from: []string{"internal/keyed", "internal/names", "simclock", "coordinator/fairshare", "coordinator/theory"},
 		why:  "it is pure and stands on the standard library alone",
 		only: []string{},
 	},
@@ -35,6 +35,11 @@ var rules = []rule{
 		from:  []string{"coordinator/aggregate/...", "actors/learn/...", "actors/data/...", "actors/device/..."},
 		why:   "it knows nothing of NATS, of Prometheus, or of who uses it",
 		never: []string{"bus/...", "metrics/...", "experiment/...", "cmd/...", "coordinator", "coordinator/round", "actors", "github.com/nats-io/...", "github.com/prometheus/..."},
+	},
+	{
+		from:  []string{"experiment/config"},
+		why:   "a configuration knows the options of pure packages, not how a run is carried out",
+		never: []string{"actors", "actors/data", "bus/...", "coordinator", "metrics/...", "cmd/...", "github.com/nats-io/...", "gonum.org/..."},
 	},
 	{
 		from:  []string{"bus/..."},

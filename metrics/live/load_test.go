@@ -86,14 +86,14 @@ func (c *crowd) watch(ctx context.Context, group *sync.WaitGroup, address string
 // each second, is the run that nobody watches: to the bit, and in bounded memory.
 func TestWatchedIsUnwatched(t *testing.T) {
 	sets := []string{"stop.rounds=60", "evaluate.every=60", "name=watched", "clients=40", "cohort=4", "schedule.k0=3"}
-	alone, err := experiment.Run(t.Context(), config(t, append(sets, "http=")...), experiment.Options{})
+	alone, err := experiment.Run(t.Context(), configuration(t, append(sets, "http=")...), experiment.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	before := heap()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	run := start(t.Context(), t, config(t, append(sets, "pace=60")...))
+	run := start(t.Context(), t, configuration(t, append(sets, "pace=60")...))
 	var group sync.WaitGroup
 	var c crowd
 	c.watch(ctx, &group, run.address, 20)

@@ -19,19 +19,20 @@ import (
 	"github.com/chromedp/chromedp/kb"
 
 	"fedpace/experiment"
+	"fedpace/experiment/config"
 	"fedpace/metrics/live"
 )
 
 // config is a run of a second or two in which something is late and somebody
 // drops out.
-func config(t testing.TB, sets ...string) experiment.Config {
+func configuration(t testing.TB, sets ...string) config.Config {
 	t.Helper()
 	sets = append([]string{
 		"task=femnist", "clients=200", "cohort=10", "schedule.k0=8", "stop.rounds=30", "evaluate.every=3", "schedule.window=5",
 		"compute.std=table2", "slowdown.every_seconds=100", "slowdown.for_seconds=30", "slowdown.factor=6", "dropout.probability=0.05",
 		"close.rule=deadline", "close.seconds=2.1", "http=127.0.0.1:0", "out=" + filepath.Join(t.TempDir(), "run"),
 	}, sets...)
-	c, err := experiment.Load("", sets)
+	c, err := config.Load("", sets)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,7 +50,7 @@ type running struct {
 var addressIn = regexp.MustCompile(`http://[^/ ]+/`)
 
 // start starts a run and waits for its page.
-func start(ctx context.Context, t testing.TB, c experiment.Config) *running {
+func start(ctx context.Context, t testing.TB, c config.Config) *running {
 	t.Helper()
 	r := &running{done: make(chan struct{})}
 	address := make(chan string, 10)
@@ -73,7 +74,7 @@ func start(ctx context.Context, t testing.TB, c experiment.Config) *running {
 // that it leaves behind, show the numbers of summary.json.
 func TestPageShowsTheRun(t *testing.T) {
 	b := open(t, 1280, 900, false)
-	c := config(t, "pace=40", "stop.rounds=31") // about two seconds; no round to evaluate is the last
+	c := configuration(t, "pace=40", "stop.rounds=31") // about two seconds; no round to evaluate is the last
 	run := start(t.Context(), t, c)
 	b.do(chromedp.Navigate(run.address))
 	b.until("document.body.dataset.state === 'running' && document.body.dataset.round > 0")
@@ -115,7 +116,7 @@ func TestPageOfARunThatStops(t *testing.T) {
 	b := open(t, 1280, 900, false)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	c := config(t, "stop.rounds=100000")
+	c := configuration(t, "stop.rounds=100000")
 	run := start(ctx, t, c)
 	b.do(chromedp.Navigate(run.address))
 	b.until("document.body.dataset.round > 2")
@@ -143,7 +144,7 @@ func TestPageOfARunThatStops(t *testing.T) {
 // A run that goes on shows all of its rounds, not only those since.
 func TestPageOfARunThatGoesOn(t *testing.T) {
 	b := open(t, 1280, 900, false)
-	c := config(t, "train=false", "stop.rounds=5000", "pace=20000", "checkpoint.seconds=0.1", "http=")
+	c := configuration(t, "train=false", "stop.rounds=5000", "pace=20000", "checkpoint.seconds=0.1", "http=")
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	if _, err := experiment.Run(ctx, c, experiment.Options{Version: "test", Progress: func(p experiment.Progress) {
@@ -175,7 +176,7 @@ func TestPageOfARunThatGoesOn(t *testing.T) {
 // A run that trains nothing has no losses to show.
 func TestPageOfARunThatTrainsNothing(t *testing.T) {
 	b := open(t, 1280, 900, false)
-	c := config(t, "train=false", "stop.rounds=3000", "http=")
+	c := configuration(t, "train=false", "stop.rounds=3000", "http=")
 	summary, err := experiment.Run(t.Context(), c, experiment.Options{Version: "test"})
 	if err != nil {
 		t.Fatal(err)
@@ -423,7 +424,7 @@ func TestPageKeepsStill(t *testing.T) {
 func TestPageScreenshots(t *testing.T) {
 	_, address := serveHub(t, "demo")
 	if *screenshots != "" {
-		c := config(t, "name=demo", "clients=300", "cohort=20", "schedule.k0=20", "stop.rounds=150", "evaluate.every=5", "schedule.window=10", "http=")
+		c := configuration(t, "name=demo", "clients=300", "cohort=20", "schedule.k0=20", "stop.rounds=150", "evaluate.every=5", "schedule.window=10", "http=")
 		if _, err := experiment.Run(t.Context(), c, experiment.Options{Version: "development"}); err != nil {
 			t.Fatal(err)
 		}

@@ -1,4 +1,4 @@
-package experiment
+package config
 
 import (
 	"encoding/json"
@@ -391,7 +391,7 @@ func quote(s string) string {
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
 	if err := e.Encode(s); err != nil {
-		panic("experiment: a string cannot be written as JSON")
+		panic("config: a string cannot be written as JSON")
 	}
 	return strings.TrimSuffix(b.String(), "\n")
 }

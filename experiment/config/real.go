@@ -1,4 +1,4 @@
-package experiment
+package config
 
 import (
 	"fmt"
@@ -6,8 +6,8 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 
-	"fedpace/bus"
 	"fedpace/coordinator/aggregate"
+	"fedpace/internal/names"
 )
 
 // Devices says how real devices take part in a run.
@@ -33,7 +33,7 @@ var deviceKeys = []key{
 	list("devices.names", "real devices that take part, by the ids of fedpace actor; []: none", func(c *Config) *[]string { return &c.Devices.Names },
 		func(s *string, n ast.Node) (err error) { *s, err = scalar(n, "a device's id"); return err },
 		func(s *string) string { return quote(*s) },
-		text("", "", func(s *string) *string { return s }, bus.CheckDevice).check, bus.MaxDevices),
+		text("", "", func(s *string) *string { return s }, names.CheckDevice).check, names.MaxDevices),
 	choice("devices.include", "when they take part: beside each cohort, or drawn with the others", "way to include devices", func(c *Config) *string { return &c.Devices.Include }, EveryRound, Sampled),
 	real("devices.liveness_seconds", "wall time of silence after which a device is lost; a run waits that long for its devices to join", func(c *Config) *float64 { return &c.Devices.LivenessSeconds }, limits{lo: 0.1, hi: 1e6, unit: "seconds"}),
 	real("devices.task_seconds", "wall time after which a device that is still at one task is lost, however alive it is", func(c *Config) *float64 { return &c.Devices.TaskSeconds }, limits{lo: 0.1, hi: 1e6, unit: "seconds"}),
@@ -63,7 +63,7 @@ func fitRealDevices(c Config) *KeyError {
 		return fail("select.rule", "%q asks for losses ahead, which devices do not tell (use uniform, size or fit)", c.Select.Rule)
 	case c.Aggregate.Algorithm == aggregate.Scaffold:
 		return fail("aggregate.algorithm", "%q keeps control variates, which devices do not send (use another)", c.Aggregate.Algorithm)
-	case d.Include == Sampled && c.bySize():
+	case d.Include == Sampled && c.SelectsBySize():
 		return fail("devices.include", "%q draws devices with the others, and select draws by size, which devices do not have (use %s)", d.Include, EveryRound)
 	}
 	return nil

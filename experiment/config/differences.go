@@ -1,10 +1,28 @@
-package experiment
+package config
 
 // notOfTheRun are keys that change how a run is done or shown and nothing of
 // what it computes.
 var notOfTheRun = map[string]bool{
 	"name": true, "out": true, "http": true, "pace": true, "checkpoint.seconds": true, "events.sample": true,
 	"nats.url": true, "nats.listen": true, "nats.replicas": true, "nats.ack_seconds": true,
+}
+
+// Change is one key that differs between two configurations, with its values as
+// YAML writes them.
+type Change struct {
+	Key, From, To string
+	Inert         bool // it changes nothing that a run computes
+}
+
+// Changes lists the keys of which another configuration differs, in their order.
+func (c Config) Changes(other Config) []Change {
+	var list []Change
+	for _, k := range keys {
+		if from, to := k.write(&c), k.write(&other); from != to {
+			list = append(list, Change{k.path, from, to, notOfTheRun[k.path]})
+		}
+	}
+	return list
 }
 
 // Differences lists, as "key=value" in the order of the keys, what the
@@ -17,9 +35,9 @@ func (c Config) Differences() ([]string, error) {
 		return nil, err
 	}
 	var list []string
-	for _, k := range keys {
-		if value := k.write(&c); !notOfTheRun[k.path] && value != k.write(&standard) {
-			list = append(list, k.path+"="+value)
+	for _, change := range standard.Changes(c) {
+		if !change.Inert {
+			list = append(list, change.Key+"="+change.To)
 		}
 	}
 	return list, nil

@@ -1,9 +1,8 @@
-package experiment
+package config
 
 import (
 	"fmt"
 
-	"fedpace/actors"
 	"fedpace/actors/learn"
 	"fedpace/coordinator/aggregate"
 )
@@ -79,9 +78,9 @@ func Defaults(task Task) (Config, error) {
 	if !ok {
 		return Config{}, &KeyError{Key: "task", Problem: taskProblem(string(task))}
 	}
-	augment := actors.NoAugment
+	augment := NoAugment
 	if task == TaskCIFAR100 {
-		augment = actors.FlipCrop
+		augment = FlipCrop
 	}
 	c := Config{
 		Name:         "demo",
@@ -113,7 +112,7 @@ func Defaults(task Task) (Config, error) {
 		Checkpoint: Checkpoint{Seconds: 10},
 		Events:     Events{Sample: defaultSample},
 		NATS:       NATS{URL: Embedded, Replicas: 1, AckSeconds: 10},
-		Out:        outFolder("demo"),
+		Out:        OutFolder("demo"),
 	}
 	c.shapes()
 	return c, nil
@@ -124,7 +123,7 @@ func Defaults(task Task) (Config, error) {
 func Demonstration() Config {
 	c, err := Defaults(TaskFEMNIST)
 	if err != nil {
-		panic("experiment: the demonstration's task has no defaults")
+		panic("config: the demonstration's task has no defaults")
 	}
 	c.Stop = Stop{Rounds: 40}
 	c.Schedule.Window = 10
@@ -132,8 +131,8 @@ func Demonstration() Config {
 	return c
 }
 
-// outFolder is where a run of that name puts its results unless told.
-func outFolder(name string) string { return "runs/" + name }
+// OutFolder is where a run of that name puts its results unless told.
+func OutFolder(name string) string { return "runs/" + name }
 
 // Architecture is the model in the form that learn.Parse reads. The sizes of a
 // linear model for own data are those of that data; they are not used otherwise.

@@ -1,4 +1,4 @@
-package experiment
+package config
 
 import (
 	"errors"
@@ -172,7 +172,7 @@ func distKey[T any](path, help string, field func(*T) *device.Dist) keyOf[T] {
 }
 
 var classKeys = []keyOf[Class]{
-	text("name", "name of the class", func(k *Class) *string { return &k.Name }, validName),
+	text("name", "name of the class", func(k *Class) *string { return &k.Name }, CheckName),
 	figure("weight", "share of the clients, relative to the other classes'; null in all: equal shares", func(k *Class) *float64 { return &k.Weight }),
 	distKey("download_mbps", "a client's own download speed: "+distForms, func(k *Class) *device.Dist { return &k.DownloadMbps }),
 	distKey("upload_mbps", "a client's own upload speed", func(k *Class) *device.Dist { return &k.UploadMbps }),

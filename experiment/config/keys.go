@@ -1,4 +1,4 @@
-package experiment
+package config
 
 import (
 	"errors"
@@ -11,7 +11,6 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 
-	"fedpace/actors"
 	"fedpace/actors/device"
 )
 
@@ -46,7 +45,7 @@ var keys = slices.Concat(runKeys, convexKeys, selectKeys, lift("availability", f
 	lift("slowdown", func(c *Config) *device.Slowdown { return &c.Slowdown }, slowdownKeys), []key{fleetKey}, deviceKeys, restKeys, eventsKeys)
 
 var runKeys = []key{
-	text("name", "name of the run, used in subjects and metrics", func(c *Config) *string { return &c.Name }, validName),
+	text("name", "name of the run, used in subjects and metrics", func(c *Config) *string { return &c.Name }, CheckName),
 	seedKey,
 	choice("task", "what is learned", "task", func(c *Config) *Task { return &c.Task },
 		string(TaskSent140), string(TaskFEMNIST), string(TaskCIFAR100), string(TaskShakespeare), string(TaskQuadratic), string(TaskLogistic)),
@@ -60,7 +59,7 @@ var runKeys = []key{
 		func(c *Config) { c.Clients = 0 }, func(c *Config) bool { return c.Clients == 0 }),
 	whole("cohort", "clients a round", func(c *Config) *int { return &c.Cohort }, 1, 1_000_000),
 	whole("batch", "samples a minibatch", func(c *Config) *int { return &c.Batch }, 1, 100_000),
-	choice("augment", "change of training images, drawn anew for each minibatch", "augmentation", func(c *Config) *string { return &c.Augment }, actors.NoAugment, actors.FlipCrop),
+	choice("augment", "change of training images, drawn anew for each minibatch", "augmentation", func(c *Config) *string { return &c.Augment }, NoAugment, FlipCrop),
 }
 
 var scheduleKeys = []key{
@@ -172,7 +171,7 @@ func fromTable(k key, word string, set func(*Config, PaperTask)) key {
 // Limits of an own model.
 const (
 	maxLayers     = 16
-	maxParameters = 1 << 28
+	MaxParameters = 1 << 28
 )
 
 var modelKey = key{
@@ -237,14 +236,14 @@ var modelKey = key{
 		}
 		parameters := 0
 		for i, w := range c.Model.Layers {
-			if w < 1 || w > maxParameters {
-				return fmt.Errorf("mlp's width %d is out of range (from 1 to %d)", w, maxParameters)
+			if w < 1 || w > MaxParameters {
+				return fmt.Errorf("mlp's width %d is out of range (from 1 to %d)", w, MaxParameters)
 			}
 			if i > 0 {
 				parameters += (c.Model.Layers[i-1] + 1) * w
 			}
-			if parameters > maxParameters {
-				return fmt.Errorf("mlp has more than %d parameters", maxParameters)
+			if parameters > MaxParameters {
+				return fmt.Errorf("mlp has more than %d parameters", MaxParameters)
 			}
 		}
 		return nil
@@ -255,8 +254,8 @@ const modelForms = "task, linear or {mlp: [inputs, ..., classes]}"
 
 var nameForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$`)
 
-// validName keeps a run's name one token of a NATS subject.
-func validName(s string) error {
+// CheckName keeps a run's name one token of a NATS subject.
+func CheckName(s string) error {
 	if !nameForm.MatchString(s) {
 		return fmt.Errorf("%q is not a name (1 to 64 letters, digits, hyphens and underscores, the first a letter or digit)", s)
 	}
@@ -293,7 +292,7 @@ func taskProblem(s string) string {
 	if err := keyAt("task").check(&c); err != nil {
 		return err.Error()
 	}
-	panic("experiment: a task that is built has no defaults")
+	panic("config: a task that is built has no defaults")
 }
 
 // keyAt returns the key of that path, nil if there is none.

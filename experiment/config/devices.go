@@ -1,10 +1,11 @@
-package experiment
+package config
 
 import (
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
 	"fedpace/actors/device"
@@ -15,6 +16,28 @@ type deviceFiles interface {
 	links(path string) (*device.Links, error)
 	sessions(path string, periodSeconds float64) (*device.Sessions, error)
 	measured(path string) (device.Measurements, error)
+}
+
+// ReadDevices is the fleet as package device takes it, with what the files hold
+// that the configuration names. An error is a *[KeyError].
+func (c Config) ReadDevices() (device.Config, error) { return c.devices(&readFiles{}) }
+
+// DeviceFiles lists the paths of the files that ReadDevices reads, each once.
+func (c Config) DeviceFiles() []string {
+	paths := []string{c.Availability.Sessions, c.Network.Links, c.Compute.Measured}
+	for _, k := range c.Fleet {
+		if k.Availability != nil {
+			paths = append(paths, k.Availability.Sessions)
+		}
+		paths = append(paths, k.Links.File)
+	}
+	var list []string
+	for _, path := range paths {
+		if path != "" && !slices.Contains(list, path) {
+			list = append(list, path)
+		}
+	}
+	return list
 }
 
 // devices is the fleet as package device takes it. Errors in files are
@@ -116,8 +139,8 @@ func (a *Availability) device(files deviceFiles, at string) (out device.Availabi
 	return out, nil
 }
 
-// everAbsent tells whether any client is ever not there.
-func (c *Config) everAbsent() bool {
+// EverAbsent tells whether any client is ever not there.
+func (c *Config) EverAbsent() bool {
 	if c.Availability.Model != Always && len(c.Fleet) == 0 {
 		return true
 	}

@@ -1,6 +1,8 @@
-package experiment
+package config
 
 import (
+	"fmt"
+
 	"fedpace/actors/device"
 	"fedpace/coordinator/aggregate"
 	"fedpace/coordinator/schedule"
@@ -23,7 +25,7 @@ type Config struct {
 	Clients      int // 0: as many as the data has; the run fills it in
 	Cohort       int
 	Batch        int
-	Augment      string // of training images: actors.NoAugment or actors.FlipCrop
+	Augment      string // of training images: NoAugment or FlipCrop
 	Select       Select
 	Availability Availability
 	Dropout      device.Dropout
@@ -47,6 +49,12 @@ type Config struct {
 	Pace         float64 // virtual seconds a second of wall time; 0: as fast as it goes
 	Out          string
 }
+
+// The changes of training images, as package actors knows them.
+const (
+	NoAugment = "none"
+	FlipCrop  = "flip_crop"
+)
 
 // SyntheticData is the value of Config.Data for made data.
 const SyntheticData = "synthetic"
@@ -229,4 +237,42 @@ func (s Schedule) Named(name string) (Schedule, error) {
 	}
 	s.K, s.Eta = pair.K, pair.Eta
 	return s, nil
+}
+
+// SelectsBySize tells whether clients are drawn by their samples.
+func (c *Config) SelectsBySize() bool { return c.Select.Rule == BySize || c.Select.From == BySize }
+
+// IsDevice tells whether a client is a real device.
+func (c *Config) IsDevice(client int) bool { return client >= c.Clients }
+
+// Shared tells whether transfers slow each other down.
+func (n Network) Shared() bool { return n.ServerDownloadMbps > 0 || n.ServerUploadMbps > 0 }
+
+// Untrained makes a configuration one that is timed alone. Where clients are
+// chosen by their losses the draw of candidates stands for the choice, and the
+// time to ask them is missing.
+func (c *Config) Untrained() {
+	c.Train, c.Devices.Names = false, nil
+	if s := &c.Select; s.Rule == PowerOfChoice {
+		if s.From == "" {
+			s.From = Uniform
+		}
+		*s = Select{Rule: s.From}
+	}
+}
+
+// Words says when a round closes.
+func (c Close) Words() string {
+	switch c.Rule {
+	case Deadline:
+		return fmt.Sprintf("after %g s", c.Seconds)
+	case First:
+		return fmt.Sprintf("with the first %d updates", c.N)
+	case Buffered:
+		if c.StalenessLimit > 0 {
+			return fmt.Sprintf("with every %d updates, none older than %d rounds", c.N, c.StalenessLimit)
+		}
+		return fmt.Sprintf("with every %d updates", c.N)
+	}
+	return "when all have answered"
 }

@@ -1,4 +1,4 @@
-package experiment
+package config
 
 import (
 	"errors"
@@ -69,9 +69,9 @@ func record[T, P any](path, help string, field func(*T) *P, given func(*T) bool,
 func readRecord[P any](p *P, n ast.Node, keys []keyOf[P]) error {
 	m, ok := n.(*ast.MappingNode)
 	if !ok {
-		s, err := scalar(n, "a map of "+orList(names(keys)))
+		s, err := scalar(n, "a map of "+orList(keyNames(keys)))
 		if err == nil {
-			err = fmt.Errorf("%s stands where a map of %s is wanted", shown(n, s), orList(names(keys)))
+			err = fmt.Errorf("%s stands where a map of %s is wanted", shown(n, s), orList(keyNames(keys)))
 		}
 		return err
 	}
@@ -80,10 +80,10 @@ func readRecord[P any](p *P, n ast.Node, keys []keyOf[P]) error {
 		i := slices.IndexFunc(keys, func(k keyOf[P]) bool { return k.path == name })
 		if i < 0 {
 			problem := "unknown key"
-			if near := nearest(name, names(keys)); near != "" {
+			if near := nearest(name, keyNames(keys)); near != "" {
 				problem = fmt.Sprintf("unknown key (did you mean %q?)", near)
 			} else {
-				problem += " (" + orList(names(keys)) + ")"
+				problem += " (" + orList(keyNames(keys)) + ")"
 			}
 			return &inside{"." + name, errors.New(problem)}
 		}
@@ -114,7 +114,7 @@ func checkRecord[P any](p *P, keys []keyOf[P]) error {
 	return nil
 }
 
-func names[P any](keys []keyOf[P]) []string {
+func keyNames[P any](keys []keyOf[P]) []string {
 	list := make([]string, len(keys))
 	for i, k := range keys {
 		list[i] = k.path

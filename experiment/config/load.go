@@ -1,4 +1,4 @@
-package experiment
+package config
 
 import (
 	"bytes"
@@ -15,9 +15,9 @@ import (
 	"github.com/goccy/go-yaml/token"
 )
 
-// maxFile bounds a configuration file, in bytes: the parser's time grows with
+// MaxFile bounds a configuration file, in bytes: the parser's time grows with
 // the square of the number of keys.
-const maxFile = 128 << 10
+const MaxFile = 128 << 10
 
 // assignment is one key that the user set, with its place.
 type assignment struct {
@@ -59,19 +59,32 @@ func Load(path string, sets []string) (Config, error) {
 	return resolve(set)
 }
 
-// readLimited reads a file of at most maxFile bytes.
+// Parse reads a configuration from the text of a file; name is how messages call
+// it.
+func Parse(name string, text []byte) (Config, error) {
+	if len(text) > MaxFile {
+		return Config{}, fmt.Errorf("configuration: %s is larger than %d bytes", name, MaxFile)
+	}
+	set, err := parseFile(name, text)
+	if err != nil {
+		return Config{}, err
+	}
+	return resolve(set)
+}
+
+// readLimited reads a file of at most MaxFile bytes.
 func readLimited(path string) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("configuration: %w", err)
 	}
 	defer f.Close() // read only
-	text, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	text, err := io.ReadAll(io.LimitReader(f, MaxFile+1))
 	if err != nil {
 		return nil, fmt.Errorf("configuration: %w", err)
 	}
-	if len(text) > maxFile {
-		return nil, fmt.Errorf("configuration: %s is larger than %d bytes", path, maxFile)
+	if len(text) > MaxFile {
+		return nil, fmt.Errorf("configuration: %s is larger than %d bytes", path, MaxFile)
 	}
 	return text, nil
 }
@@ -125,7 +138,7 @@ func resolve(set []assignment) (Config, error) {
 		}
 	}
 	if given["out"] == nil {
-		c.Out = outFolder(c.Name)
+		c.Out = OutFolder(c.Name)
 	}
 	if given["clients"] == nil && !c.IsSynthetic() {
 		c.Clients = 0

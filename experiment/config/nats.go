@@ -1,11 +1,11 @@
-package experiment
+package config
 
 import (
 	"errors"
 	"fmt"
 	"strings"
 
-	"fedpace/bus"
+	"fedpace/internal/names"
 )
 
 // validServer is the check of nats.url.
@@ -13,10 +13,10 @@ func validServer(s string) error {
 	if s == Embedded {
 		return nil
 	}
-	if bus.Redacted(s) != s {
+	if names.Redacted(s) != s {
 		return errors.New("a user or password in it would stand in the results (use --nats, or --creds)")
 	}
-	if err := bus.CheckURL(s); err != nil {
+	if err := names.CheckURL(s); err != nil {
 		if !strings.Contains(s, "://") {
 			return fmt.Errorf("%w, or %s", err, Embedded)
 		}
@@ -39,11 +39,11 @@ func fitNATS(c Config) *KeyError {
 	return nil
 }
 
-// forHosts is the configuration as hosts in other processes are told it: without
+// ForHosts is the configuration as hosts in other processes are told it: without
 // what is the coordinator's own business and decides neither plans nor sums.
-func (c Config) forHosts() Config {
+func (c Config) ForHosts() Config {
 	standard := Demonstration()
 	c.NATS, c.Checkpoint, c.HTTP, c.Pace = standard.NATS, standard.Checkpoint, "", 0
-	c.Out, c.Init = outFolder(c.Name), ""
+	c.Out, c.Init = OutFolder(c.Name), ""
 	return c
 }

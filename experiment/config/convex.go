@@ -1,11 +1,10 @@
-package experiment
+package config
 
 import (
 	"fmt"
 
 	"github.com/goccy/go-yaml/ast"
 
-	"fedpace/actors/data"
 	"fedpace/coordinator/schedule"
 )
 
@@ -93,9 +92,8 @@ func known(path, help string, field func(*Config) **float64, l limits) key {
 // shapes gives the convex tasks' problems and constants their defaults, which
 // every configuration holds.
 func (c *Config) shapes() {
-	q, m := data.DefaultQuadratics, data.DefaultMixtures
-	c.Quadratic = Quadratic{Dimension: q.Dimension, Samples: q.Samples, Mu: q.Mu, L: q.L, Noise: q.Noise}
-	c.Logistic = Logistic{Features: m.Features, Classes: m.Classes, Samples: m.Samples, Mu: 0.05}
+	c.Quadratic = Quadratic{Dimension: 20, Samples: 50, Mu: 0.1, L: 1, Noise: 1}
+	c.Logistic = Logistic{Features: 20, Classes: 5, Samples: 50, Mu: 0.05}
 	c.Theory = Theory{Time: Elapsed}
 }
 
@@ -115,25 +113,8 @@ func (c *Config) convex(task Task) {
 	c.Evaluate.Every = 10
 }
 
-// convexSet makes the data of a convex task.
-func (c *Config) convexSet() (data.Set, error) {
-	seed := c.dataSeed()
-	if c.Task == TaskQuadratic {
-		q := c.Quadratic
-		return data.Quadratics{
-			Clients: c.Clients, Dimension: q.Dimension, Samples: q.Samples, Mu: q.Mu, L: q.L, Noise: q.Noise,
-			Heterogeneity: c.Synthetic.Heterogeneity, Seed: seed,
-		}.Set()
-	}
-	l := c.Logistic
-	return data.Mixtures{
-		Clients: c.Clients, Features: l.Features, Classes: l.Classes, Samples: l.Samples,
-		Heterogeneity: c.Synthetic.Heterogeneity, Seed: seed,
-	}.Set()
-}
-
-// dataSeed is the seed of made data.
-func (c *Config) dataSeed() uint64 {
+// DataSeed is the seed of made data.
+func (c *Config) DataSeed() uint64 {
 	if c.Synthetic.Seed > 0 {
 		return uint64(c.Synthetic.Seed)
 	}
@@ -210,4 +191,13 @@ func fitTheory(c Config) *KeyError {
 		return &KeyError{Key: "theory.time", Others: []string{"stop"}, Problem: "ahead needs an end in time (set stop.virtual_seconds or stop.equal_runtime_rounds)"}
 	}
 	return nil
+}
+
+// Take fills in what is not set, as a run does with what it calculates.
+func (t *Theory) Take(found Theory) {
+	for _, s := range []struct{ to, from **float64 }{{&t.L, &found.L}, {&t.Mu, &found.Mu}, {&t.G, &found.G}, {&t.FStar, &found.FStar}} {
+		if *s.to == nil {
+			*s.to = *s.from
+		}
+	}
 }

@@ -1,4 +1,4 @@
-package experiment
+package config
 
 import (
 	"errors"
@@ -178,11 +178,11 @@ func fitAggregate(c Config) *KeyError {
 			BySamples: c.Aggregate.Weights == SampleWeights, Buffered: c.Close.Rule == Buffered,
 		})
 	}
-	return optionError(err)
+	return AggregateError(err)
 }
 
-// optionError is an error of package aggregate as one of the configuration.
-func optionError(err error) *KeyError {
+// AggregateError is an error of package aggregate as one of the configuration.
+func AggregateError(err error) *KeyError {
 	var o *aggregate.OptionError
 	switch {
 	case err == nil:

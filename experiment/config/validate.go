@@ -1,4 +1,4 @@
-package experiment
+package config
 
 import (
 	"fmt"
@@ -92,7 +92,7 @@ func fitClock(c Config) *KeyError {
 	if p, ok := c.Task.Paper(); megabits == 0 && ok && c.Model.Kind == ModelTask {
 		megabits = p.Megabits // near enough for a limit
 	} else if megabits == 0 {
-		megabits = maxParameters * 32 / 1e6 // the data, not read yet, decides
+		megabits = MaxParameters * 32 / 1e6 // the data, not read yet, decides
 	}
 	round := megabits/c.Network.DownloadMbps + megabits/c.Network.UploadMbps +
 		float64(c.Schedule.K0)*(c.Compute.SecondsPerStep+10*c.Compute.Std) // Eq. 4

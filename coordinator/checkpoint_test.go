@@ -100,18 +100,17 @@ func (s *scene) play(name string, rounds round.Config, algorithm string, jobs in
 func (s *scene) anyRules(t *rapid.T) (c round.Config, algorithm string) {
 	const second = round.Time(1e9)
 	closing := rapid.SampledFrom([]round.Closing{
-		round.All{}, round.By{After: second / 2}, round.First{N: 4}, round.Buffered{N: 3}, round.Buffered{N: 2, StalenessLimit: 1},
+		round.All{}, round.Deadline{Seconds: 0.5}, round.First{N: 4}, round.Buffered{N: 3}, round.Buffered{N: 2, StalenessLimit: 1},
 	}).Draw(t, "closing")
-	sizes := round.BySize{Samples: s.lab.problem.Set.Samples}
-	choices := []round.Select{nil, sizes}
+	choices := []round.Selection{nil, round.BySize{}}
 	train := rapid.Bool().Draw(t, "train")
-	_, deadline := closing.(round.By)
+	_, deadline := closing.(round.Deadline)
 	_, buffered := closing.(round.Buffered)
 	if deadline {
 		choices = append(choices, round.Fit{})
 	}
 	if train && !buffered {
-		choices = append(choices, round.PowerOfChoice{Candidates: 11, From: sizes})
+		choices = append(choices, round.PowerOfChoice{Candidates: 11, From: round.BySize{}})
 	}
 	c = ruleConfig(s.lab, s.fleet, closing, rapid.SampledFrom(choices).Draw(t, "select"))
 	c.Train, c.Stop.Rounds = train, 8

@@ -79,6 +79,5 @@ func (c *Config) validate() error {
 	if l.Algorithm == nil {
 		return nil
 	}
-	_, buffered := c.Round.Closing.(round.Buffered)
-	return aggregate.CheckSetting(l.Algorithm.Name, aggregate.Setting{BySamples: l.Samples != nil, Buffered: buffered})
+	return aggregate.CheckSetting(l.Algorithm.Name, aggregate.Setting{BySamples: l.Samples != nil, Buffered: round.Overlaps(c.Round.Closing)})
 }

@@ -36,7 +36,7 @@ func ruleFleet(t testing.TB) *device.Fleet {
 }
 
 // ruleConfig is a run of 30 clients in which every rule has something to do.
-func ruleConfig(l *lab, fleet *device.Fleet, closing round.Closing, choose round.Select) round.Config {
+func ruleConfig(l *lab, fleet *device.Fleet, closing round.Closing, choose round.Selection) round.Config {
 	clients := l.problem.Set.Clients()
 	return round.Config{
 		Seed: 1, Clients: clients, Cohort: 7, Closing: closing, Select: choose,
@@ -51,6 +51,7 @@ func ruleConfig(l *lab, fleet *device.Fleet, closing round.Closing, choose round
 			}
 			return round.Time(next), next != device.Never
 		},
+		Samples: l.problem.Set.Samples,
 		Expect: func(client, steps int) round.Time {
 			return round.Time(0.25e9) + round.Time(steps)*30e6*round.Time(1+client%3)
 		},
@@ -204,21 +205,19 @@ func reference(t *testing.T, l *lab, fleet *device.Fleet, c round.Config) (param
 // that trains nothing has that history, too.
 func TestRulesThroughTheBus(t *testing.T) {
 	l, fleet := newLab(t), ruleFleet(t)
-	sizes := round.BySize{Samples: l.problem.Set.Samples}
-	const second = round.Time(1e9)
 	for _, x := range []struct {
 		name    string
 		closing round.Closing
-		choose  round.Select
+		choose  round.Selection
 	}{
 		{"all", round.All{}, nil},
-		{"deadline", round.By{After: second / 2}, nil},
+		{"deadline", round.Deadline{Seconds: 0.5}, nil},
 		{"first", round.First{N: 4}, nil},
 		{"buffered", round.Buffered{N: 3}, nil},
-		{"buffered, stale", round.Buffered{N: 2, StalenessLimit: 1}, sizes},
-		{"by size", round.All{}, sizes},
-		{"power of choice", round.By{After: second / 2}, round.PowerOfChoice{Candidates: 11, From: sizes}},
-		{"fit", round.By{After: second / 2}, round.Fit{}},
+		{"buffered, stale", round.Buffered{N: 2, StalenessLimit: 1}, round.BySize{}},
+		{"by size", round.All{}, round.BySize{}},
+		{"power of choice", round.Deadline{Seconds: 0.5}, round.PowerOfChoice{Candidates: 11, From: round.BySize{}}},
+		{"fit", round.Deadline{Seconds: 0.5}, round.Fit{}},
 	} {
 		t.Run(x.name, func(t *testing.T) {
 			c := ruleConfig(l, fleet, x.closing, x.choose)

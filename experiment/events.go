@@ -75,9 +75,7 @@ func (k *recorder) about() eventlog.Run {
 		Name: c.Name, Task: string(c.Task), Schedule: c.Schedule.Name(), Seed: c.Seed, Clients: c.Clients, Cohort: c.Cohort,
 		Close: c.Close.Rule, Slowest: keptSlowest, Sample: c.Events.Sample, Version: k.version,
 	}
-	if c.Close.Rule == config.Deadline {
-		run.Deadline, _ = seconds(c.Close.Seconds) // Validate has found it in range
-	}
+	run.Deadline = closing(c.Close).Deadline()
 	if classes := k.p.fleet.Classes(); len(classes) > 1 {
 		run.Classes = classes
 	}

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"fedpace/coordinator/round"
-	"fedpace/experiment/config"
 	"fedpace/metrics/live"
 	"fedpace/metrics/timeline"
 )
@@ -38,19 +37,14 @@ type page struct {
 func newPage(t *tally, limit round.Time, told *heard) (*page, error) {
 	p, c := t.p, &t.p.config
 	about := live.About{
-		Name: c.Name, Task: string(c.Task), Schedule: c.Schedule.Name(), Closing: c.Close.Words(),
+		Name: c.Name, Task: string(c.Task), Schedule: c.Schedule.Name(), Closing: fmt.Sprint(closing(c.Close)),
 		Version: t.o.Version, Seed: c.Seed, Clients: c.Clients, Devices: c.Devices.Names, Classes: p.fleet.Classes(), Cohort: c.Cohort, Window: c.Schedule.Window,
 		Rounds: c.Stop.Rounds, VirtualTotal: limit.Seconds(), TargetAccuracy: c.Stop.ValidationAccuracy, Started: t.started,
 	}
 	if c.Train {
 		about.Data = describe(p.set.Info())
 	}
-	var err error
-	if c.Close.Rule == config.Deadline {
-		if about.Deadline, err = seconds(c.Close.Seconds); err != nil {
-			return nil, err
-		}
-	}
+	about.Deadline = closing(c.Close).Deadline()
 	g := &page{hub: live.New(about), told: told}
 	told.to(g.hub)
 	return g, nil

@@ -35,11 +35,9 @@ func (p *problem) rounds(limit round.Time) (r round.Config, err error) {
 	if r.Eta, err = schedule.NewEta(c.Schedule.Eta, c.Schedule.Eta0, c.Schedule.DecayRound); err != nil {
 		return r, err
 	}
-	if r.Closing, err = closing(c.Close); err != nil {
-		return r, err
-	}
-	if c.Select.Rule == config.Fit {
-		r.Expect = p.expect
+	r.Closing, r.Expect = closing(c.Close), p.expect
+	if p.set != nil {
+		r.Samples = p.set.Samples
 	}
 	if c.Close.Rule == config.Buffered {
 		r.Soonest = round.Time(p.fleet.Soonest(p.modelBits))
@@ -52,24 +50,23 @@ func (p *problem) rounds(limit round.Time) (r round.Config, err error) {
 }
 
 // closing is the closing rule as the machine takes it.
-func closing(c config.Close) (round.Closing, error) {
+func closing(c config.Close) round.Closing {
 	switch c.Rule {
 	case config.Deadline:
-		after, err := seconds(c.Seconds)
-		return round.By{After: after}, err
+		return round.Deadline{Seconds: c.Seconds}
 	case config.First:
-		return round.First{N: c.N}, nil
+		return round.First{N: c.N}
 	case config.Buffered:
-		return round.Buffered{N: c.N, StalenessLimit: c.StalenessLimit}, nil
+		return round.Buffered{N: c.N, StalenessLimit: c.StalenessLimit}
 	}
-	return round.All{}, nil
+	return round.All{}
 }
 
 // selection is a rule of Select as the machine takes it.
-func (p *problem) selection(rule string) round.Select {
+func (p *problem) selection(rule string) round.Selection {
 	switch rule {
 	case config.BySize:
-		return round.BySize{Samples: p.set.Samples}
+		return round.BySize{}
 	case config.PowerOfChoice:
 		return round.PowerOfChoice{Candidates: p.config.Select.Candidates, From: p.selection(p.config.Select.From)}
 	case config.Fit:
@@ -78,7 +75,7 @@ func (p *problem) selection(rule string) round.Select {
 	return round.Uniform{}
 }
 
-// expect is the time that a client is expected to take, for Fit.
+// expect is the time that a client is expected to take.
 func (p *problem) expect(client, steps int) round.Time {
 	d, err := p.fleet.Expect(client, steps, p.modelBits)
 	if err != nil {

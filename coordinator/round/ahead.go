@@ -16,8 +16,12 @@ func (m *Machine) RunsAhead(t Timer) bool {
 	if m.phase != Planning || m.config.Soonest <= 0 || m.link != nil || m.config.Devices.Count > 0 || m.unplaced == 0 {
 		return false
 	}
-	closing := m.config.Closing
-	if t.Kind != Arrive && t.Kind != Drop || !closing.overlaps() || closing.enough(m.accepted+1) {
+	if t.Kind != TaskArrives && t.Kind != TaskDrops || m.overlapping == nil {
+		return false
+	}
+	next := m.standing()
+	next.Accepted++
+	if m.overlapping.Close(next) {
 		return false
 	}
 	first := &m.tasks.list[len(m.tasks.list)-m.unplaced]

@@ -38,7 +38,7 @@ func (m *Machine) placeAnswers() {
 	for i := range m.probes.list {
 		last = max(last, m.probes.list[i].takes)
 	}
-	m.answers = m.schedule(Timer{At: m.now + last, Priority: priorityTask, Kind: Answers})
+	m.answers = m.schedule(Timer{At: m.now + last, Priority: priorityTask, Kind: CandidatesAnswered})
 	m.phase = Clocked
 }
 

@@ -26,7 +26,7 @@ type Config struct {
 	Clients int // population, of simulated clients
 	Cohort  int // clients asked in a round; with Buffered, clients at work at a time
 	Closing Closing
-	Select  Select // nil: Uniform
+	Select  Selection // nil: Uniform
 	K       schedule.K
 	Eta     schedule.Eta
 	Window  schedule.WindowConfig  // Eq. 15's rolling loss
@@ -46,9 +46,10 @@ type Config struct {
 	// not wait for every plan, see [Machine.RunsAhead].
 	Soonest Time
 
-	// Expect is the time that a client is expected to take for a task of so
-	// many local steps, never less for more steps. Only Fit asks.
-	Expect func(client, steps int) Time
+	// Samples and Expect are what a selection may ask of a client, see [Setup];
+	// nil: not known.
+	Samples func(client int) int
+	Expect  func(client, steps int) Time
 
 	Devices Devices // real devices, clients beyond the population
 
@@ -73,7 +74,7 @@ type Limits struct {
 }
 
 // Validate says what is wrong with a configuration, without making a machine.
-// Only what [BySize] reads of the clients is left to [New].
+// What an order reads of the clients is left to [New].
 func (c *Config) Validate() error {
 	switch {
 	case c.Clients < 1 || c.Clients > MaxClients:
@@ -93,7 +94,7 @@ func (c *Config) Validate() error {
 	case (c.Available == nil) != (c.NextChange == nil):
 		return errors.New("round: availability needs both who is available and when that changes next")
 	}
-	if err := c.Closing.validate(c.Cohort); err != nil {
+	if err := c.validateClosing(); err != nil {
 		return err
 	}
 	if err := c.Devices.validate(c); err != nil {
@@ -102,5 +103,5 @@ func (c *Config) Validate() error {
 	if limit := fairshare.MaxNeed(); limit.Less(c.Server.Download) || limit.Less(c.Server.Upload) {
 		return errors.New("round: one transfer takes the server longer than 9 years")
 	}
-	return selection(c.Select).validate(c)
+	return c.validateChoice()
 }

@@ -64,23 +64,8 @@ func (d *Devices) validate(c *Config) error {
 		return fmt.Errorf("round: a silent device is lost after %d ns, want 1 to %d", d.Liveness, MaxDuration)
 	case !c.Train:
 		return errors.New("round: devices train: a run that is only timed has none")
-	case selection(c.Select).candidates() > 0:
-		return errors.New("round: power of choice asks for losses, which devices do not tell")
-	}
-	if bySize(c.Select) && d.Include == Sampled {
-		return errors.New("round: devices that are drawn with the others have no size to be drawn by")
 	}
 	return nil
-}
-
-func bySize(s Select) bool {
-	switch s := selection(s).(type) {
-	case BySize:
-		return true
-	case Fit:
-		return bySize(s.From)
-	}
-	return false
 }
 
 // devices are the machine's part for real devices.
@@ -175,7 +160,7 @@ func (m *Machine) answer(f *flight, e Event) (Plan, error) {
 		m.devices.present.remove(i)
 		f.verdict = Lost
 		until := m.config.Devices.Liveness
-		if d := m.config.Closing.deadline(); d > 0 {
+		if d := m.setup.Deadline; d > 0 {
 			until = min(until, d)
 		}
 		return Plan{Drops: true, Dropout: until}, nil

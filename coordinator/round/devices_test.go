@@ -13,6 +13,7 @@ import (
 
 	"fedpace/coordinator/schedule"
 	"fedpace/internal/keyed"
+	"fedpace/internal/registry"
 )
 
 // scanDeviceTask reads the number of a device's task, counted from 0.
@@ -34,11 +35,11 @@ func taskName(task uint64) string {
 
 // drawDevices draws a run's devices, where it can have any.
 func drawDevices(t *rapid.T, c *Config) {
-	if !c.Train || selection(c.Select).candidates() > 0 || !rapid.Bool().Draw(t, "with devices") {
+	if !c.Train || query(c.Select) > 0 || !rapid.Bool().Draw(t, "with devices") {
 		return
 	}
 	c.Devices = Devices{Count: rapid.IntRange(1, 4).Draw(t, "devices"), Liveness: Time(rapid.IntRange(1, 50).Draw(t, "liveness"))}
-	if !bySize(c.Select) && rapid.Bool().Draw(t, "sampled") {
+	if !registry.NeedsOf(c.Select).Samples && rapid.Bool().Draw(t, "sampled") {
 		c.Devices.Include = Sampled
 	}
 }
@@ -83,7 +84,7 @@ func TestDevicesBesideTheCohortChangeNoSimulatedTask(t *testing.T) {
 		c, plan := world(t)
 		c.Train, c.Available, c.NextChange, c.Server = true, nil, nil, Server{}
 		c.Stop, c.K = Limits{Rounds: 5}, schedule.RoundsK{K0: 8}
-		if _, overlaps := c.Closing.(Buffered); overlaps || selection(c.Select).candidates() > 0 {
+		if _, overlaps := c.Closing.(Buffered); overlaps || query(c.Select) > 0 {
 			c.Closing, c.Select = All{}, Uniform{}
 		}
 		_, first := c.Closing.(First)
@@ -146,10 +147,10 @@ func TestDevicesThatCannotTakePart(t *testing.T) {
 		{"too many", func(c *Config) { c.Devices.Count = 5000 }, "5000 devices, want 0 to 4096"},
 		{"no liveness", func(c *Config) { c.Devices.Liveness = 0 }, "lost after 0 ns"},
 		{"timing only", func(c *Config) { c.Train = false }, "devices train"},
-		{"power of choice", func(c *Config) { c.Select = PowerOfChoice{Candidates: 4} }, "asks for losses"},
+		{"power of choice", func(c *Config) { c.Select = PowerOfChoice{Candidates: 4} }, "losses of clients without a task, which devices do not tell"},
 		{"no size", func(c *Config) {
-			c.Devices.Include, c.Select = Sampled, BySize{func(int) int { return 1 }}
-		}, "no size to be drawn by"},
+			c.Devices.Include, c.Select, c.Samples = Sampled, BySize{}, func(int) int { return 1 }
+		}, "devices that are drawn with the others have none"},
 		{"another way", func(c *Config) { c.Devices.Include = 9 }, "unknown way 9"},
 	} {
 		c := config()

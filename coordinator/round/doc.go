@@ -24,13 +24,13 @@
 //     released.
 //   - A client is given a task only while it is available.
 //
-// A [Closing] rule says when a round closes, a [Select] rule who is asked and
-// for how many local steps:
+// A [Closing] rule says when a round closes, a [Selection] which clients are
+// asked, and for how many local steps. Each is one file that registers itself
+// in [Closings] or [Selections], here or in another package:
 //
 //	machine.go    events to effects; rounds from open to report
-//	closing.go    the closing rules
-//	selecting.go  the rules that choose clients
-//	cohort.go     orders of clients: uniform; sizes.go: by size
+//	closing.go    what a closing rule is; closing_*.go: one rule each
+//	selection.go  what a selection is; select_*.go: one each
 //	filling.go    places to clients, waiting for who is away
 //	asking.go     candidates and their losses
 //	devices.go    real devices: who is there, and answers that cannot count
@@ -40,5 +40,5 @@
 //	state.go      the whole state as plain values
 //
 // It imports the standard library and the project's pure packages keyed,
-// coordinator/fairshare and coordinator/schedule, nothing else.
+// registry, coordinator/fairshare and coordinator/schedule, nothing else.
 package round

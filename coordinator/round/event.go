@@ -53,7 +53,7 @@ type Timer struct {
 	Priority int32
 	Kind     TimerKind
 	Seq      uint64 // unique in the run
-	Task     uint64 // Arrive, Drop, Worked
+	Task     uint64 // TaskArrives, TaskDrops, TaskComputed
 }
 
 // TimerKind says what a timer stands for.
@@ -61,14 +61,14 @@ type TimerKind uint8
 
 // The timers.
 const (
-	Arrive      TimerKind = iota + 1 // a task's upload is complete
-	Drop                             // a task's client drops out
-	Deadline                         // the round's deadline
-	End                              // the run's limit of virtual time
-	Change                           // clients become available or cease to be
-	Answers                          // the last candidate answers or drops out
-	Transferred                      // a transfer through the shared server is complete
-	Worked                           // a task's computing is done, with the transfers around it that are not shared
+	TaskArrives         TimerKind = iota + 1 // a task's upload is complete
+	TaskDrops                                // a task's client drops out
+	DeadlinePasses                           // the round's deadline
+	RunEnds                                  // the run's limit of virtual time
+	AvailabilityChanges                      // clients become available or cease to be
+	CandidatesAnswered                       // the last candidate answers or drops out
+	TransferEnds                             // a transfer through the shared server is complete
+	TaskComputed                             // a task's computing is done, with the transfers around it that are not shared
 )
 
 // At one instant shared transfers end first, updates arrive before a deadline

@@ -12,9 +12,9 @@ func (m *Machine) fill() error {
 	if m.now > MaxTime {
 		return fmt.Errorf("round: virtual time passes %g years in round %d", MaxTime.Seconds()/(365.25*86400), m.round)
 	}
-	overlaps := m.config.Closing.overlaps()
+	overlaps := m.overlapping != nil
 	places := m.config.Cohort - m.taken()
-	if d := m.config.Select.candidates(); d > 0 {
+	if d := query(m.config.Select); d > 0 {
 		places, m.probing = d, true
 	}
 	if m.outstanding == 0 && m.report.Cohort == 0 && !overlaps {
@@ -58,10 +58,10 @@ func (m *Machine) available(client int) bool {
 // are chosen before the first is issued to, so that reading what is known of one
 // need not wait for another to be found.
 func (m *Machine) issueInOrder(places int) (issued int) {
-	m.order.start(m.round)
+	m.order.Start(m.round)
 	m.free = m.free[:0]
 	for len(m.free) < places {
-		client, ok := m.order.next()
+		client, ok := m.order.Next()
 		if !ok {
 			break
 		}
@@ -99,14 +99,14 @@ func (m *Machine) draw() (client int, ok bool) {
 		task += m.devices.next - FirstDeviceTask // one draw for each task
 	}
 	for try := range uint64(tries) {
-		if client := m.order.pick(keyed.Hash(seed, keyed.Replacement, task, try)); m.available(client) {
+		if client := m.drawing.Pick(keyed.Hash(seed, keyed.Replacement, task, try)); m.available(client) {
 			return client, true
 		}
 	}
 	total := uint64(0)
 	m.free = m.free[:0]
 	m.busy.absent(m.config.drawn(), func(client int) {
-		if w := m.order.weight(client); w > 0 && m.available(client) {
+		if w := m.drawing.Weight(client); w > 0 && m.available(client) {
 			m.free = append(m.free, int32(client))
 			total += w
 		}
@@ -116,7 +116,7 @@ func (m *Machine) draw() (client int, ok bool) {
 	}
 	x := keyed.Below(keyed.Hash(seed, keyed.Replacement, task, tries), total)
 	for _, c := range m.free {
-		w := m.order.weight(int(c))
+		w := m.drawing.Weight(int(c))
 		if x < w {
 			return int(c), true
 		}
@@ -128,7 +128,8 @@ func (m *Machine) draw() (client int, ok bool) {
 // issue gives a client a task, or asks a candidate.
 func (m *Machine) issue(client int) {
 	list, next, unplaced, steps := &m.tasks, &m.nextTask, &m.unplaced, 1
-	if _, ok := m.device(client); ok {
+	_, device := m.device(client)
+	if device {
 		list, next, unplaced = &m.devices.tasks, &m.devices.next, &m.devices.unplaced
 		m.devices.outstanding++
 	}
@@ -136,7 +137,10 @@ func (m *Machine) issue(client int) {
 		list = &m.probes
 		m.report.Candidates++
 	} else {
-		steps = m.config.Select.steps(&m.config, client, m.steps)
+		steps = m.steps
+		if !device {
+			steps = limit(m.config.Select, &m.setup, client, steps)
+		}
 		*unplaced++
 		m.outstanding++
 		m.busy.add(client)
@@ -177,7 +181,7 @@ func (m *Machine) wait() error {
 	if at <= m.now {
 		return fmt.Errorf("round: availability that next changes at %d ns, and it is %d", at, m.now)
 	}
-	m.change = m.schedule(Timer{At: at, Priority: priorityChange, Kind: Change})
+	m.change = m.schedule(Timer{At: at, Priority: priorityChange, Kind: AvailabilityChanges})
 	return nil
 }
 

@@ -9,9 +9,9 @@ import (
 type flight struct {
 	task    uint64
 	model   uint64 // aggregations before it was issued
-	timer   uint64 // its Arrive or Drop; 0: not placed on the clock
+	timer   uint64 // its TaskArrives or TaskDrops; 0: not placed on the clock
 	start   Time   // when it was issued
-	takes   Time   // from then to its Arrive or Drop
+	takes   Time   // from then to its TaskArrives or TaskDrops
 	parts   parts  // of its plan
 	done    int64  // local steps of its client when it was issued
 	rate    float64

@@ -32,7 +32,7 @@ type Stage uint8
 const (
 	NoStage     Stage = iota // not under way, or transfers are not shared
 	Downloading              // shares the server's download
-	Working                  // until its Worked timer
+	Working                  // until its TaskComputed timer
 	Uploading                // shares the server's upload
 	Finished                 // waits for the client to drop out, or for other candidates
 )
@@ -42,7 +42,7 @@ type link struct {
 	down, up *fairshare.Server // nil: not shared
 	seats    []seat
 	free     []int32
-	timer    uint64 // Transferred; 0: none is set
+	timer    uint64 // TransferEnds; 0: none is set
 	at       Time   // when that falls due
 	probes   int    // candidates that have not answered
 }
@@ -80,16 +80,16 @@ func (l *link) seat() int32 {
 }
 
 // holds says that tasks go to clients that hold the model.
-func (m *Machine) holds() bool { return m.config.Select.candidates() > 0 && !m.probing }
+func (m *Machine) holds() bool { return query(m.config.Select) > 0 && !m.probing }
 
 // begin puts a task or probe with a plan on the link.
 func (m *Machine) begin(f *flight) {
 	l := m.link
 	f.seat = l.seat()
 	if f.drops {
-		f.timer = m.schedule(Timer{At: m.now + f.takes, Priority: priorityTask, Kind: Drop, Task: f.task})
+		f.timer = m.schedule(Timer{At: m.now + f.takes, Priority: priorityTask, Kind: TaskDrops, Task: f.task})
 	} else if at, ok := m.departure(f); ok {
-		f.timer = m.schedule(Timer{At: at, Priority: priorityTask, Kind: Drop, Task: f.task})
+		f.timer = m.schedule(Timer{At: at, Priority: priorityTask, Kind: TaskDrops, Task: f.task})
 	}
 	if l.down == nil || m.holds() {
 		m.work(f, f.parts.download)
@@ -118,7 +118,7 @@ func (m *Machine) work(f *flight, before Time) {
 	}
 	s := &m.link.seats[f.seat]
 	s.stage = Working
-	s.worked = m.schedule(Timer{At: m.now + takes, Priority: priorityTask, Kind: Worked, Task: f.task})
+	s.worked = m.schedule(Timer{At: m.now + takes, Priority: priorityTask, Kind: TaskComputed, Task: f.task})
 }
 
 // seated finds a task on the link.
@@ -205,7 +205,7 @@ func (m *Machine) finished(f *flight, s *seat, last uint64) error {
 		m.out.Cancel = append(m.out.Cancel, f.timer)
 	}
 	f.timer = last
-	return m.ended(f, Arrive)
+	return m.ended(f, TaskArrives)
 }
 
 // probed counts one candidate that has answered or dropped out; after the last
@@ -301,6 +301,6 @@ func (m *Machine) settle() {
 	}
 	if any {
 		l.at = due
-		l.timer = m.schedule(Timer{At: due, Priority: priorityTransfer, Kind: Transferred})
+		l.timer = m.schedule(Timer{At: due, Priority: priorityTransfer, Kind: TransferEnds})
 	}
 }

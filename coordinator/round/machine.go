@@ -14,7 +14,12 @@ type Machine struct {
 	config  Config
 	window  *schedule.Window
 	plateau *schedule.Plateau
-	order   order
+	order   Order
+
+	// What the closing rule and the order are besides; nil: they are not.
+	overlapping Overlapping
+	drawing     Drawing
+	setup       Setup
 
 	phase Phase
 	now   Time
@@ -44,6 +49,7 @@ type Machine struct {
 
 	// Timers that are set, by number; 0: none.
 	deadline, change, answers uint64
+	overdue                   bool // the round's deadline has passed
 
 	report    Report // of the current round
 	sgdSteps  int64
@@ -88,17 +94,26 @@ func New(c Config) (*Machine, error) {
 	if err != nil {
 		return nil, err
 	}
-	drawn := c
-	drawn.Clients = c.drawn()
-	order, err := selection(c.Select).newOrder(&drawn)
+	setup := c.setup()
+	order, err := selection(c.Select).Order(setup)
 	if err != nil {
 		return nil, err
 	}
+	overlapping, overlaps := c.Closing.(Overlapping)
+	drawing, draws := order.(Drawing)
+	if overlaps && !draws {
+		return nil, fmt.Errorf("round: the order of %T draws no single clients, which rounds that overlap need", c.Select)
+	}
 	m := &Machine{
-		config:    c,
-		window:    window,
-		plateau:   plateau,
-		order:     order,
+		config:  c,
+		window:  window,
+		plateau: plateau,
+		order:   order,
+		setup:   setup,
+
+		overlapping: overlapping,
+		drawing:     drawing,
+
 		nextTask:  1,
 		nextSeq:   1,
 		busy:      newBitset(c.population()),
@@ -157,7 +172,7 @@ func (m *Machine) started() error {
 		return errors.New("round: started twice")
 	}
 	if m.config.Stop.Time > 0 {
-		m.schedule(Timer{At: m.config.Stop.Time, Priority: priorityEnd, Kind: End})
+		m.schedule(Timer{At: m.config.Stop.Time, Priority: priorityEnd, Kind: RunEnds})
 	}
 	return m.open()
 }
@@ -174,9 +189,10 @@ func (m *Machine) open() error {
 	if m.steps < 1 || m.steps > MaxLocalSteps {
 		return fmt.Errorf("round: schedule gives %d local steps in round %d, want 1 to %d", m.steps, m.round, MaxLocalSteps)
 	}
-	m.accepted = 0
+	m.accepted, m.overdue = 0, false
 	m.report = m.newReport()
-	if m.config.Closing.overlaps() {
+	if m.overlapping != nil {
+		m.setDeadline()
 		m.flights((*flights).shrink)
 	} else {
 		m.flights((*flights).reset)
@@ -247,7 +263,7 @@ func (m *Machine) planned(e Event) error {
 	switch {
 	case m.probing:
 		p = p.probe()
-	case m.config.Select.candidates() > 0:
+	case query(m.config.Select) > 0:
 		p = p.withoutDownload()
 	}
 	f.planned, f.drops, f.takes = true, p.Drops, p.Total()
@@ -286,11 +302,16 @@ func (m *Machine) place() error {
 	if err := errors.Join(m.placeLast(m.tasks.list, &m.unplaced), m.placeLast(m.devices.tasks.list, &m.devices.unplaced)); err != nil {
 		return err
 	}
-	if d := m.config.Closing.deadline(); d > 0 {
-		m.deadline = m.schedule(Timer{At: m.now + d, Priority: priorityDeadline, Kind: Deadline})
-	}
+	m.setDeadline()
 	m.phase = Clocked
 	return nil
+}
+
+// setDeadline sets the round's deadline, once.
+func (m *Machine) setDeadline() {
+	if d := m.setup.Deadline; d > 0 && m.deadline == 0 && !m.overdue {
+		m.deadline = m.schedule(Timer{At: m.now + d, Priority: priorityDeadline, Kind: DeadlinePasses})
+	}
 }
 
 // placeLast places the last tasks of a list.
@@ -302,9 +323,9 @@ func (m *Machine) placeLast(list []flight, unplaced *int) error {
 			m.begin(f)
 			continue
 		}
-		kind := Arrive
+		kind := TaskArrives
 		if f.drops {
-			kind = Drop
+			kind = TaskDrops
 		}
 		at, err := f.end(m.now)
 		if err != nil {
@@ -326,28 +347,32 @@ func (m *Machine) due(t Timer) error {
 	}
 	m.now = t.At
 	switch t.Kind {
-	case Arrive, Drop:
+	case TaskArrives, TaskDrops:
 		return m.ends(t)
-	case Transferred:
+	case TransferEnds:
 		return m.transferred(t)
-	case Worked:
+	case TaskComputed:
 		return m.worked(t)
-	case Deadline:
+	case DeadlinePasses:
 		if err := fell(&m.deadline, t); err != nil {
 			return err
 		}
-		return m.close()
-	case Change:
+		m.overdue = true
+		if m.config.Closing.Close(m.standing()) {
+			return m.close()
+		}
+		return nil
+	case AvailabilityChanges:
 		if err := fell(&m.change, t); err != nil {
 			return err
 		}
 		return m.fill()
-	case Answers:
+	case CandidatesAnswered:
 		if err := fell(&m.answers, t); err != nil {
 			return err
 		}
 		return m.ask()
-	case End:
+	case RunEnds:
 		return m.finish(fmt.Sprintf("%g virtual seconds", m.config.Stop.Time.Seconds()))
 	}
 	return fmt.Errorf("round: unknown timer %d", t.Kind)
@@ -377,22 +402,21 @@ func (m *Machine) ends(t Timer) error {
 // ended gives a task its outcome that comes to its end by itself: it arrives or
 // its client drops out.
 func (m *Machine) ended(f *flight, how TimerKind) error {
-	closing := m.config.Closing
 	switch {
 	case f.verdict != Accepted:
 		m.end(f, f.verdict)
-	case how == Drop:
+	case how == TaskDrops:
 		f.drops, f.takes = true, m.now-f.start // also where its plan does not tell
 		m.end(f, Dropped)
-	case closing.stale(m.model - f.model):
+	case m.stale(f.model):
 		m.end(f, Late)
 	default:
 		m.end(f, Accepted)
 	}
 	switch {
-	case closing.enough(m.accepted):
+	case m.config.Closing.Close(m.standing()):
 		return m.close()
-	case closing.overlaps():
+	case m.overlapping != nil:
 		if m.report.Cohort-m.accepted >= MaxFruitless {
 			return fmt.Errorf("round: %d tasks of round %d ended, and %d updates were accepted", m.report.Cohort, m.round, m.accepted)
 		}
@@ -457,8 +481,12 @@ func (m *Machine) endRest(o Outcome) {
 
 // close ends the round: what was accepted is trained.
 func (m *Machine) close() error {
-	if !m.config.Closing.overlaps() {
-		m.endRest(m.config.Closing.rest())
+	if m.overlapping == nil {
+		rest := Cancelled
+		if m.overdue {
+			rest = Late
+		}
+		m.endRest(rest)
 	}
 	if m.deadline != 0 {
 		m.out.Cancel = append(m.out.Cancel, m.deadline)
@@ -500,7 +528,7 @@ func (m *Machine) trained(loss float64) error {
 	m.model++
 	m.named.add(m.model)
 	m.empty()
-	m.out.Release = m.named.release(m.out.Release, m.config.Closing.stale)
+	m.out.Release = m.named.release(m.out.Release, m.stale)
 	m.report.TrainingLoss = loss
 	return m.complete()
 }

@@ -21,6 +21,9 @@ func config() Config {
 	}
 }
 
+// after is the closing rule of a deadline.
+func after(d Time) Closing { return Deadline{Seconds: d.Seconds()} }
+
 func TestConfigsThatCannotRun(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -32,20 +35,21 @@ func TestConfigsThatCannotRun(t *testing.T) {
 		{"no end", func(c *Config) { c.Stop = Limits{} }, "no end"},
 		{"negative end", func(c *Config) { c.Stop.Time = -1 }, "negative"},
 		{"accuracy without training", func(c *Config) { c.Train, c.Stop.Accuracy = false, 0.5 }, "needs training"},
-		{"first of too many", func(c *Config) { c.Closing = First{4} }, "first 4 of a cohort of 3"},
-		{"no time", func(c *Config) { c.Closing = By{} }, "closes rounds before they start"},
+		{"first of too many", func(c *Config) { c.Closing = First{N: 4} }, "n: 4 is more than the cohort (at most 3"},
+		{"no time", func(c *Config) { c.Closing = Deadline{} }, "seconds: 0 is out of range (more than 0 and at most 4000000000 seconds)"},
 		{"no window", func(c *Config) { c.Window.Size = 0 }, "window of 0 rounds"},
-		{"empty buffer", func(c *Config) { c.Closing = Buffered{} }, "a buffer of 0 updates"},
-		{"negative staleness", func(c *Config) { c.Closing = Buffered{N: 1, StalenessLimit: -1} }, "staleness limit of -1"},
-		{"too few candidates", func(c *Config) { c.Select = PowerOfChoice{Candidates: 2} }, "2 candidates, want 3 (the cohort) to 10 (the clients)"},
+		{"empty buffer", func(c *Config) { c.Closing = Buffered{} }, "n: 0 is out of range (from 1 to 1000000)"},
+		{"negative staleness", func(c *Config) { c.Closing = Buffered{N: 1, StalenessLimit: -1} }, "staleness_limit: -1 is out of range"},
+		{"too few candidates", func(c *Config) { c.Select = PowerOfChoice{Candidates: 2} }, "candidates: 2 is less than the cohort, which is chosen from them (at least 3)"},
+		{"too many candidates", func(c *Config) { c.Select = PowerOfChoice{Candidates: 11} }, "candidates: 11 is more than there are clients (at most 10)"},
 		{"losses without training", func(c *Config) { c.Train, c.Select = false, PowerOfChoice{Candidates: 4} }, "needs training"},
-		{"losses in rounds that overlap", func(c *Config) { c.Closing, c.Select = Buffered{N: 2}, PowerOfChoice{Candidates: 4} }, "do not overlap"},
-		{"candidates of candidates", func(c *Config) { c.Select = PowerOfChoice{4, PowerOfChoice{5, nil}} }, "chosen by it"},
+		{"losses in rounds that overlap", func(c *Config) { c.Closing, c.Select = Buffered{N: 2}, PowerOfChoice{Candidates: 4} }, "rounds that do not overlap"},
+		{"candidates of candidates", func(c *Config) { c.Select = PowerOfChoice{4, PowerOfChoice{5, nil}} }, "from: candidates cannot be drawn by asking"},
 		{"sizes unknown", func(c *Config) { c.Select = BySize{} }, "numbers of samples"},
-		{"nobody has samples", func(c *Config) { c.Select = BySize{func(int) int { return 0 }} }, "no client has a sample"},
-		{"negative sizes", func(c *Config) { c.Select = BySize{func(c int) int { return 2 - c }} }, "client 3 has -1 samples"},
-		{"no deadline to fit", func(c *Config) { c.Select = Fit{} }, "close by deadline"},
-		{"nothing expected", func(c *Config) { c.Closing, c.Select = By{5}, Fit{} }, "expected times"},
+		{"nobody has samples", func(c *Config) { c.Select, c.Samples = BySize{}, func(int) int { return 0 } }, "no client has a sample"},
+		{"negative sizes", func(c *Config) { c.Select, c.Samples = BySize{}, func(c int) int { return 2 - c } }, "client 3 has -1 samples"},
+		{"no deadline to fit", func(c *Config) { c.Select = Fit{} }, "rounds with a deadline"},
+		{"nothing expected", func(c *Config) { c.Closing, c.Select = after(5), Fit{} }, "expected times"},
 		{"candidates without sizes", func(c *Config) { c.Select = PowerOfChoice{4, BySize{}} }, "numbers of samples"},
 		{"half an availability", func(c *Config) { c.Available = func(int, Time) bool { return true } }, "when that changes next"},
 		{"no schedule", func(c *Config) { c.K = nil }, "required"},
@@ -109,10 +113,10 @@ func (c *cohort) draw(seed uint64, round, n, clients int) []int {
 		*c = *newCohort(seed, clients)
 	}
 	c.seed = seed
-	c.start(round)
+	c.Start(round)
 	var drawn []int
 	for range n {
-		client, _ := c.next()
+		client, _ := c.Next()
 		drawn = append(drawn, client)
 	}
 	return drawn
@@ -185,7 +189,7 @@ func FuzzStep(f *testing.F) {
 	f.Add(byte(129), []byte{6, 10, 6, 11, 0, 1, 1, 1, 1, 1, 2, 9, 1, 1, 3, 4, 1, 9, 0, 10, 5, 8, 1, 11, 0, 2, 0, 3, 1, 7, 10})
 	f.Fuzz(func(t *testing.T, rule byte, script []byte) {
 		c := config()
-		c.Closing = By{50}
+		c.Closing = after(50)
 		switch rule % 4 {
 		case 1:
 			c.Closing = Buffered{N: 2, StalenessLimit: 1}
@@ -296,7 +300,7 @@ func BenchmarkMachine(b *testing.B) {
 func BenchmarkDeadlineAtScale(b *testing.B) {
 	c := config()
 	c.Clients, c.Cohort, c.Train, c.Stop = 1_000_000, 10_000, false, Limits{Rounds: math.MaxInt}
-	c.Closing = By{50}
+	c.Closing = after(50)
 	c.Available = func(client int, t Time) bool {
 		return keyed.Hash(1, keyed.Availability, uint64(client), uint64(t)>>8) < 3<<61
 	}
@@ -323,7 +327,7 @@ func BenchmarkDeadlineAtScale(b *testing.B) {
 		}
 		timers = append(timers[:0], out.Timers...)
 		for _, x := range timers {
-			if x.Kind == Arrive && x.At > timers[len(timers)-1].At {
+			if x.Kind == TaskArrives && x.At > timers[len(timers)-1].At {
 				continue // late
 			}
 			if out, err = m.Step(Event{Kind: Due, Timer: x}); err != nil {
@@ -368,9 +372,9 @@ func BenchmarkBuffered(b *testing.B) {
 // What a client costs that nobody asks.
 func TestIdleClientsCostLittle(t *testing.T) {
 	const clients = 1_000_000
-	for _, rule := range []Select{Uniform{}, BySize{func(int) int { return 1 }}} {
+	for _, rule := range []Selection{Uniform{}, BySize{}} {
 		c := config()
-		c.Clients, c.Select = clients, rule
+		c.Clients, c.Select, c.Samples = clients, rule, func(int) int { return 1 }
 		var before, after runtime.MemStats
 		runtime.GC()
 		runtime.ReadMemStats(&before)

@@ -46,10 +46,10 @@ func (v *models) add(version uint64) { v.list = append(v.list, named{version: ve
 
 // release removes the versions that nothing will name again: unnamed ones, and
 // those from which every update would be stale.
-func (v *models) release(released []uint64, stale func(aggregations uint64) bool) []uint64 {
+func (v *models) release(released []uint64, stale func(model uint64) bool) []uint64 {
 	newest := v.newest().version
 	v.list = slices.DeleteFunc(v.list, func(x named) bool {
-		gone := x.version != newest && (x.tasks == 0 || stale(newest-x.version))
+		gone := x.version != newest && (x.tasks == 0 || stale(x.version))
 		if gone {
 			released = append(released, x.version)
 		}

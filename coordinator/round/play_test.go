@@ -188,7 +188,7 @@ func (p *player) issue(t failer, x Task) {
 		p.probed[x.Client] = true
 		return
 	}
-	if d := selection(p.config.Select).candidates(); d > 0 && !p.probed[x.Client] {
+	if d := query(p.config.Select); d > 0 && !p.probed[x.Client] {
 		t.Fatalf("task %d is for client %d, who was no candidate", x.Task, x.Client)
 	}
 	if x.StepsDone != p.done[x.Client] {
@@ -294,14 +294,14 @@ func world(t *rapid.T) (Config, func(Task) Plan) {
 	rule := rapid.IntRange(0, 3).Draw(t, "rule")
 	switch rule {
 	case 1:
-		c.Closing = By{Time(rapid.IntRange(1, 60).Draw(t, "deadline"))}
+		c.Closing = after(Time(rapid.IntRange(1, 60).Draw(t, "deadline")))
 	case 2:
-		c.Closing = First{rapid.IntRange(1, c.Cohort).Draw(t, "n")}
+		c.Closing = First{N: rapid.IntRange(1, c.Cohort).Draw(t, "n")}
 	case 3:
 		c.Closing = Buffered{N: rapid.IntRange(1, 2*c.Cohort).Draw(t, "n"), StalenessLimit: rapid.IntRange(0, 3).Draw(t, "stale")}
 	}
 	if rapid.Bool().Draw(t, "by size") {
-		c.Select = BySize{Samples: func(client int) int { return (client * 7) % 5 * 10 }}
+		c.Select, c.Samples = BySize{}, func(client int) int { return (client * 7) % 5 * 10 }
 		if c.Clients == 1 {
 			c.Select = Uniform{}
 		}
@@ -368,7 +368,7 @@ func TestTimingOnlyHasTheSameHistory(t *testing.T) {
 		c, plan := world(t)
 		c.K = schedule.RoundsK{K0: 8}
 		c.Train, c.Devices = true, Devices{}
-		if selection(c.Select).candidates() > 0 {
+		if query(c.Select) > 0 {
 			c.Select = Uniform{}
 		}
 		reports, trained, _ := play(t, c, rand.New(rand.NewPCG(1, 1)), plan)

@@ -22,10 +22,10 @@ func TestBySizeIsProportionalWithoutReplacement(t *testing.T) {
 	}
 	count := map[[3]int]int{}
 	for r := range rounds {
-		s.start(r)
+		s.Start(r)
 		var places [3]int
 		for i := range places {
-			places[i], _ = s.next()
+			places[i], _ = s.Next()
 		}
 		count[places]++
 	}
@@ -62,9 +62,9 @@ func TestOrderBySizeIsAPermutation(t *testing.T) {
 			t.Fatal(err)
 		}
 		all := func(round int) (order []int) {
-			s.start(round)
+			s.Start(round)
 			for {
-				c, ok := s.next()
+				c, ok := s.Next()
 				if !ok {
 					return order
 				}
@@ -81,7 +81,7 @@ func TestOrderBySizeIsAPermutation(t *testing.T) {
 			if n > 0 {
 				want = append(want, c)
 			}
-			if got := s.weight(c); got != uint64(n) {
+			if got := s.Weight(c); got != uint64(n) {
 				t.Fatalf("client %d has size %d, now %d", c, n, got)
 			}
 		}
@@ -96,20 +96,20 @@ func TestOrderBySizeIsAPermutation(t *testing.T) {
 // listed: chi-square within five standard deviations.
 func TestPlacesAreFilledFairly(t *testing.T) {
 	const clients, places = 5000, 10_000
-	bySize := BySize{Samples: func(c int) int { return c % 4 }}
 	for _, x := range []struct {
 		name string
-		rule Select
+		rule Selection
 		free func(client int) bool
 	}{
 		{"uniform, many free", Uniform{}, func(c int) bool { return c%2 == 0 }},
 		{"uniform, few free", Uniform{}, func(c int) bool { return c%500 == 7 }},
-		{"by size, many free", bySize, func(c int) bool { return c%2 == 0 }},
-		{"by size, few free", bySize, func(c int) bool { return c%499 == 7 }},
+		{"by size, many free", BySize{}, func(c int) bool { return c%2 == 0 }},
+		{"by size, few free", BySize{}, func(c int) bool { return c%499 == 7 }},
 	} {
 		t.Run(x.name, func(t *testing.T) {
 			c := config()
 			c.Clients, c.Select, c.Closing = clients, x.rule, Buffered{N: 1}
+			c.Samples = func(c int) int { return c % 4 }
 			c.Available = func(client int, _ Time) bool { return x.free(client) }
 			c.NextChange = func(Time) (Time, bool) { return 0, false }
 			m, err := New(c)
@@ -122,14 +122,14 @@ func TestPlacesAreFilledFairly(t *testing.T) {
 			total := 0.0
 			for client := range clients {
 				if x.free(client) {
-					want[group(client)] += float64(m.order.weight(client))
-					total += float64(m.order.weight(client))
+					want[group(client)] += float64(m.drawing.Weight(client))
+					total += float64(m.drawing.Weight(client))
 				}
 			}
 			for i := range places {
 				m.nextTask = uint64(i + 1)
 				client, ok := m.draw()
-				if !ok || !x.free(client) || m.order.weight(client) == 0 {
+				if !ok || !x.free(client) || m.drawing.Weight(client) == 0 {
 					t.Fatalf("the place goes to client %d (%v)", client, ok)
 				}
 				got[group(client)]++
@@ -186,16 +186,16 @@ func TestPowerOfChoiceTakesTheHighestLosses(t *testing.T) {
 func TestFitIsTheLargestKThatFits(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		per := rapid.IntRange(0, 30).Draw(t, "per step")
-		c := Config{Closing: By{Time(rapid.IntRange(1, 500).Draw(t, "deadline"))}}
-		c.Expect = func(client, k int) Time { return Time(client + k*per) }
+		s := Setup{Deadline: Time(rapid.IntRange(1, 500).Draw(t, "deadline"))}
+		s.Expect = func(client, k int) Time { return Time(client + k*per) }
 		fixed, most := rapid.IntRange(0, 600).Draw(t, "transfers"), rapid.IntRange(1, 90).Draw(t, "K_r")
 		want := 1
 		for k := range most + 1 {
-			if k > 0 && c.Expect(fixed, k) <= c.Closing.deadline() {
+			if k > 0 && s.Expect(fixed, k) <= s.Deadline {
 				want = k
 			}
 		}
-		if got := (Fit{}).steps(&c, fixed, most); got != want {
+		if got := (Fit{}).Limit(&s, fixed, most); got != want {
 			t.Fatalf("K is %d, want %d", got, want)
 		}
 	})
@@ -207,12 +207,12 @@ func BenchmarkBySize(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	s.start(1)
+	s.Start(1)
 	for i := range b.N {
 		if i%30_000 == 0 {
-			s.start(i)
+			s.Start(i)
 		}
-		if _, ok := s.next(); !ok {
+		if _, ok := s.Next(); !ok {
 			b.Fatal("nobody left")
 		}
 	}

@@ -35,6 +35,7 @@ type State struct {
 	Deadline       uint64      // timers that are set, by number; 0: none
 	Change         uint64
 	Answers        uint64
+	Overdue        bool   // the round's deadline has passed
 	Transfer       uint64 // next end of a shared transfer
 	TransferAt     Time   // when that is; 0: none
 
@@ -108,7 +109,7 @@ func (m *Machine) State() State {
 		Model: m.model, NextTask: m.nextTask, NextSeq: m.nextSeq,
 		Window: m.window.State(), Plateau: m.plateau.State(),
 		Tasks: m.tasks.states(), Devices: m.devices.tasks.states(), NextDeviceTask: m.devices.next, Present: m.presentDevices(), Probing: m.probing, Probes: m.probes.states(),
-		Deadline: m.deadline, Change: m.change, Answers: m.answers,
+		Deadline: m.deadline, Change: m.change, Answers: m.answers, Overdue: m.overdue,
 		Start: m.report.Start, End: m.report.End, Cohort: m.report.Cohort, Candidates: m.report.Candidates,
 		Outcomes: m.report.Outcomes, SGDSteps: m.sgdSteps,
 		StepsDone: slices.Clone(m.stepsDone),
@@ -165,7 +166,7 @@ func (m *Machine) restore(s State) (err error) {
 	}
 	m.phase, m.now, m.round, m.steps, m.rate = s.Phase, s.Now, s.Round, s.Steps, s.Rate
 	m.model, m.nextTask, m.nextSeq = s.Model, s.NextTask, s.NextSeq
-	m.probing, m.deadline, m.change, m.answers = s.Probing, s.Deadline, s.Change, s.Answers
+	m.probing, m.deadline, m.change, m.answers, m.overdue = s.Probing, s.Deadline, s.Change, s.Answers, s.Overdue
 	m.sgdSteps, m.stepsDone = s.SGDSteps, slices.Clone(s.StepsDone)
 	m.measured = s.Measured
 	m.stop = Stop{Reason: s.Stopped.Reason, Rounds: s.Stopped.Rounds, At: s.Stopped.At, Outcomes: s.Stopped.Outcomes}
@@ -210,7 +211,7 @@ func (m *Machine) restoreTasks(s State) {
 				*unplaced++
 			}
 		}
-		if m.config.Train && !m.config.Closing.stale(m.model-f.model) {
+		if m.config.Train && !m.stale(f.model) {
 			versions = append(versions, f.model)
 		}
 	}

@@ -61,10 +61,10 @@ func newConversation(t *testing.T, d *datadriven.TestData) *conversation {
 		}
 	}
 	if d.MaybeScanArgs(t, "deadline", &n) {
-		config.Closing = By{Time(n)}
+		config.Closing = after(Time(n))
 	}
 	if d.MaybeScanArgs(t, "first", &n) {
-		config.Closing = First{n}
+		config.Closing = First{N: n}
 	}
 	if d.MaybeScanArgs(t, "buffer", &n) {
 		rule := Buffered{N: n}
@@ -73,6 +73,7 @@ func newConversation(t *testing.T, d *datadriven.TestData) *conversation {
 	}
 	if d.MaybeScanArgs(t, "select", &s) {
 		config.Select = selectNamed(t, d, s)
+		config.Samples = func(client int) int { return 100 * client * ((client + 1) % 2) } // odd clients have none
 	}
 	if d.MaybeScanArgs(t, "candidates", &n) {
 		config.Select = PowerOfChoice{Candidates: n, From: config.Select}
@@ -118,12 +119,12 @@ func newConversation(t *testing.T, d *datadriven.TestData) *conversation {
 	return &conversation{machine: m}
 }
 
-func selectNamed(t *testing.T, d *datadriven.TestData, name string) Select {
+func selectNamed(t *testing.T, d *datadriven.TestData, name string) Selection {
 	switch name {
 	case "uniform":
 		return Uniform{}
-	case "size": // odd clients have no samples
-		return BySize{Samples: func(client int) int { return 100 * client * ((client + 1) % 2) }}
+	case "size":
+		return BySize{}
 	}
 	d.Fatalf(t, "unknown selection %s", name)
 	return nil
@@ -272,25 +273,25 @@ func earlier(a, b Timer) bool {
 
 func timerText(t Timer) string {
 	switch t.Kind {
-	case Arrive:
+	case TaskArrives:
 		return fmt.Sprintf("task %s arrives", taskName(t.Task))
-	case Drop:
+	case TaskDrops:
 		return fmt.Sprintf("client of task %s drops out", taskName(t.Task))
-	case Deadline:
+	case DeadlinePasses:
 		return "deadline"
-	case Change:
+	case AvailabilityChanges:
 		return "availability changes"
-	case Answers:
+	case CandidatesAnswered:
 		return "all candidates have answered"
-	case Transferred:
+	case TransferEnds:
 		return "a transfer through the server is complete"
-	case Worked:
+	case TaskComputed:
 		return fmt.Sprintf("task %d has computed", t.Task)
 	}
 	return "end of the run"
 }
 
-func (c *conversation) overlaps() bool { return c.machine.config.Closing.overlaps() }
+func (c *conversation) overlaps() bool { return c.machine.overlapping != nil }
 
 func (c *conversation) step(e Event) string {
 	out, err := c.machine.Step(e)

@@ -8,6 +8,19 @@ import (
 	"fedpace/internal/keyed"
 )
 
+func init() {
+	Selections.Register("size", "with probabilities proportional to the clients' numbers of samples", BySize{})
+}
+
+// BySize chooses without replacement with probabilities proportional to the
+// clients' numbers of samples; a client without samples is never chosen.
+type BySize struct{}
+
+// Order reads the numbers of samples once.
+func (BySize) Order(s Setup) (Order, error) { return newSizes(s.Seed, s.Clients, s.Samples) }
+func (BySize) Needs() Needs                 { return Needs{Samples: true} }
+func (BySize) String() string               { return "by their numbers of samples" }
+
 // sizes orders clients with probabilities proportional to their size, without
 // replacement: each draw is over what is left. The numbers are whole, so no
 // rounding prefers anybody. A draw costs a path in a tree of sums, as many
@@ -58,7 +71,7 @@ func newSizes(seed uint64, clients int, size func(client int) int) (*sizes, erro
 	return s, nil
 }
 
-func (s *sizes) start(round int) {
+func (s *sizes) Start(round int) {
 	s.round = uint64(round)
 	s.restore()
 }
@@ -89,7 +102,7 @@ func (s *sizes) at(x uint64) int {
 	return i
 }
 
-func (s *sizes) next() (client int, ok bool) {
+func (s *sizes) Next() (client int, ok bool) {
 	total := s.total()
 	if total == 0 {
 		return 0, false
@@ -105,12 +118,12 @@ func (s *sizes) next() (client int, ok bool) {
 	return client, true
 }
 
-func (s *sizes) pick(h uint64) int {
+func (s *sizes) Pick(h uint64) int {
 	s.restore()
 	return s.at(keyed.Below(h, s.total()))
 }
 
-func (s *sizes) weight(client int) uint64 {
+func (s *sizes) Weight(client int) uint64 {
 	s.restore()
 	return s.levels[0][client]
 }

@@ -2,18 +2,16 @@ package round
 
 import "fedpace/internal/keyed"
 
-// order gives clients in a random order that is a function of (seed, round).
-type order interface {
-	// start begins the round's order.
-	start(round int)
-	// next is its next client, none twice; false when there is none left.
-	next() (client int, ok bool)
-	// pick maps 64 random bits to a client, with the probability that each has
-	// to be first in an order.
-	pick(h uint64) int
-	// weight is proportional to that probability.
-	weight(client int) uint64
+func init() {
+	Selections.Register("uniform", "uniformly, without replacement", Uniform{})
 }
+
+// Uniform chooses uniformly without replacement (Algorithm 1, line 3).
+type Uniform struct{}
+
+// Order shuffles the clients.
+func (Uniform) Order(s Setup) (Order, error) { return newCohort(s.Seed, s.Clients), nil }
+func (Uniform) String() string               { return "uniformly" }
 
 // cohort orders clients uniformly (Algorithm 1, line 3): a Fisher-Yates shuffle
 // that goes no further than it is asked and is undone swap by swap, so a round
@@ -33,7 +31,7 @@ func newCohort(seed uint64, clients int) *cohort {
 	return c
 }
 
-func (c *cohort) start(round int) {
+func (c *cohort) Start(round int) {
 	c.round = uint64(round)
 	for i := len(c.swapped) - 1; i >= 0; i-- {
 		c.swap(i, int(c.swapped[i]))
@@ -43,7 +41,7 @@ func (c *cohort) start(round int) {
 
 func (c *cohort) swap(i, j int) { c.clients[i], c.clients[j] = c.clients[j], c.clients[i] }
 
-func (c *cohort) next() (client int, ok bool) {
+func (c *cohort) Next() (client int, ok bool) {
 	i := len(c.swapped)
 	if i == len(c.clients) {
 		return 0, false
@@ -54,6 +52,6 @@ func (c *cohort) next() (client int, ok bool) {
 	return int(c.clients[i]), true
 }
 
-func (c *cohort) pick(h uint64) int { return int(keyed.Below(h, uint64(len(c.clients)))) }
+func (c *cohort) Pick(h uint64) int { return int(keyed.Below(h, uint64(len(c.clients)))) }
 
-func (c *cohort) weight(int) uint64 { return 1 }
+func (c *cohort) Weight(int) uint64 { return 1 }

@@ -1,0 +1,31 @@
+package round
+
+import "fmt"
+
+func init() {
+	Closings.Register("buffered", "rounds overlap: every n updates make a round, from whatever models they started", Buffered{})
+}
+
+// Buffered closes a round with every N updates, from whatever base models they
+// started (FedBuff, Nguyen et al. 2022). The cohort is how many clients work at
+// the same time. An update is trained from its own base model; its
+// [Task.Staleness] is for the weights.
+type Buffered struct {
+	N              int `key:"n" range:"[1,1000000]" help:"updates that make a round; FedBuff's buffer size"`
+	StalenessLimit int `key:"staleness_limit" is:"null" range:"[1,1000000]" unit:"rounds" help:"an update is late when more rounds than this closed since its base model; null: never"`
+}
+
+func (Buffered) Deadline() Time            { return 0 }
+func (b Buffered) Close(now Standing) bool { return now.Accepted >= b.N }
+
+// Stale says that rounds overlap.
+func (b Buffered) Stale(aggregations int) bool {
+	return b.StalenessLimit > 0 && aggregations > b.StalenessLimit
+}
+
+func (b Buffered) String() string {
+	if b.StalenessLimit > 0 {
+		return fmt.Sprintf("with every %d updates, none older than %d rounds", b.N, b.StalenessLimit)
+	}
+	return fmt.Sprintf("with every %d updates", b.N)
+}

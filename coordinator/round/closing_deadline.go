@@ -1,0 +1,22 @@
+package round
+
+import (
+	"fmt"
+	"math"
+)
+
+func init() {
+	Closings.Register("deadline", "a round closes a fixed time after it opened; a task that is not done by then is late", Deadline{})
+}
+
+// Deadline closes a round a fixed time after it opened. Clients whose tasks are
+// not done by then are late; they are told to stop and are free for the next
+// round.
+type Deadline struct {
+	Seconds float64 `key:"seconds" range:"(0,4e9]" unit:"seconds" help:"virtual time after which a round closes"`
+}
+
+// Deadline is Seconds as virtual time, at least 1 ns.
+func (d Deadline) Deadline() Time        { return max(1, Time(math.RoundToEven(d.Seconds*1e9))) }
+func (Deadline) Close(now Standing) bool { return now.Overdue }
+func (d Deadline) String() string        { return fmt.Sprintf("after %g s", d.Seconds) }

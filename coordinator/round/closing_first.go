@@ -1,0 +1,29 @@
+package round
+
+import (
+	"fmt"
+
+	"fedpace/internal/registry"
+)
+
+func init() {
+	Closings.Register("first", "a round closes with its first n updates, and the other clients are told to stop", First{})
+}
+
+// First closes a round with its first N updates and cancels the other tasks
+// (over-selection: the cohort is larger than N).
+type First struct {
+	N int `key:"n" range:"[1,1000000]" help:"updates that close a round"`
+}
+
+func (First) Deadline() Time            { return 0 }
+func (f First) Close(now Standing) bool { return now.Accepted >= f.N }
+func (f First) String() string          { return fmt.Sprintf("with the first %d updates", f.N) }
+
+// Validate refuses to wait for more updates than there are tasks.
+func (f First) Validate(cohort int) error {
+	if f.N > cohort {
+		return registry.Errorf("n", "%d is more than the cohort (at most %d: over-selection asks more clients than it waits for)", f.N, cohort)
+	}
+	return nil
+}

@@ -1,0 +1,58 @@
+package round
+
+import (
+	"fmt"
+
+	"fedpace/internal/registry"
+)
+
+func init() {
+	Selections.Register("power_of_choice", "those with the highest losses of several candidates", PowerOfChoice{})
+}
+
+// PowerOfChoice draws more candidates than the cohort has places, asks each for
+// its loss on the newest model and takes those with the highest (Cho, Wang and
+// Joshi 2020). The loss is that of the client's next minibatch, the paper's
+// variant that saves computation (cpow-d).
+//
+// A candidate downloads the model and computes for as long as one local step;
+// sending back a number takes no time. The round goes on when each candidate
+// has answered or dropped out; a deadline counts from there. A chosen client
+// holds the model already and does not download it again. Where all candidates
+// drop out the round closes with nothing accepted.
+type PowerOfChoice struct {
+	Candidates int       `key:"candidates" range:"[1,1000000]" help:"clients asked for their loss, of whom the cohort is chosen"`
+	From       Selection `key:"from" is:"null" help:"how candidates are drawn; null: uniform. The paper draws by size"`
+}
+
+// Order is that of the candidates.
+func (p PowerOfChoice) Order(s Setup) (Order, error) { return selection(p.From).Order(s) }
+
+// Query is how many candidates are asked.
+func (p PowerOfChoice) Query() int { return p.Candidates }
+
+// Limit is From's.
+func (p PowerOfChoice) Limit(s *Setup, client, k int) int { return limit(p.From, s, client, k) }
+
+func (p PowerOfChoice) Needs() Needs {
+	n := registry.NeedsOf(p.From)
+	n.Losses, n.Candidates, n.Rounds = true, true, true
+	return n
+}
+
+// Validate refuses fewer candidates than places, or more than clients.
+func (p PowerOfChoice) Validate(cohort, clients int) error {
+	switch {
+	case p.Candidates < cohort:
+		return registry.Errorf("candidates", "%d is less than the cohort, which is chosen from them (at least %d)", p.Candidates, cohort)
+	case clients > 0 && p.Candidates > clients:
+		return registry.Errorf("candidates", "%d is more than there are clients (at most %d)", p.Candidates, clients)
+	case query(p.From) > 0:
+		return registry.Errorf("from", "candidates cannot be drawn by asking other candidates for their losses")
+	}
+	return registry.Below("from", validateSelection(p.From, p.Candidates, clients))
+}
+
+func (p PowerOfChoice) String() string {
+	return fmt.Sprintf("those with the highest losses of %d drawn %v", p.Candidates, selection(p.From))
+}

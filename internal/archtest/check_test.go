@@ -18,7 +18,8 @@ import (
 // pkg is a folder with Go files. Paths within the module are relative to it.
 type pkg struct {
 	path     string
-	imports  []string // of its files that are not tests; outside the module in full
+	tests    bool     // it has no files but tests
+	imports  []string // of its files that are not tests; without the standard library's that stay in the process
 	comments []string // names of the files, tests included, that have a package comment
 }
 
@@ -50,7 +51,7 @@ func load(root string) ([]pkg, error) {
 		folder = filepath.ToSlash(folder)
 		p := byPath[folder]
 		if p == nil {
-			p = &pkg{path: folder}
+			p = &pkg{path: folder, tests: true}
 			byPath[folder] = p
 		}
 		return p.read(module, file)
@@ -84,6 +85,7 @@ func (p *pkg) read(module, file string) error {
 	if strings.HasSuffix(file, "_test.go") {
 		return nil
 	}
+	p.tests = p.tests && filepath.Base(file) == "doc.go"
 	for _, i := range f.Imports {
 		name, err := strconv.Unquote(i.Path.Value)
 		if err != nil {
@@ -91,8 +93,8 @@ func (p *pkg) read(module, file string) error {
 		}
 		if within, ok := strings.CutPrefix(name, module+"/"); ok {
 			name = within
-		} else if !strings.Contains(strings.Split(name, "/")[0], ".") {
-			continue // the standard library
+		} else if !strings.Contains(strings.Split(name, "/")[0], ".") && !slices.ContainsFunc(outside, func(o string) bool { return matches(name, o) }) {
+			continue // the standard library within the process
 		}
 		p.imports = append(p.imports, name)
 	}
@@ -124,70 +126,91 @@ func moduleName(file string) (string, error) {
 	return "", fmt.Errorf("%s names no module", file)
 }
 
-// matches tells whether a path is covered by one of the patterns.
-func matches(name string, patterns []string) bool {
-	return slices.ContainsFunc(patterns, func(pattern string) bool {
-		if folder, ok := strings.CutSuffix(pattern, "/..."); ok {
-			return name == folder || strings.HasPrefix(name, folder+"/")
-		}
-		return name == pattern
-	})
+// matches tells whether a path is covered by a pattern.
+func matches(name, pattern string) bool {
+	folder, below := strings.CutSuffix(pattern, "/...")
+	return name == folder || below && strings.HasPrefix(name, folder+"/")
 }
 
-// violations lists what breaks the rules, one sentence each.
-func violations(all []pkg, rules []rule) []string {
-	imports := map[string][]string{}
-	for _, p := range all {
-		imports[p.path] = p.imports
+// line is one of the table's.
+type line struct {
+	pattern string
+	imports []string
+}
+
+func parse(table string) (lines []line) {
+	for text := range strings.Lines(table) {
+		fields := strings.Fields(text)
+		switch {
+		case len(fields) == 0 || fields[0] == "#":
+		case text[0] == '\t':
+			last := &lines[len(lines)-1]
+			last.imports = append(last.imports, fields...)
+		default:
+			lines = append(lines, line{strings.TrimSuffix(fields[0], ":"), fields[1:]})
+		}
 	}
-	var found []string
-	for _, r := range rules {
-		for _, p := range all {
-			inside := matches(p.path, r.from)
+	return lines
+}
+
+// lineOf finds the line of a package: its own, else that of the closest folder.
+// -1: there is none.
+func lineOf(name string, lines []line) int {
+	best := -1
+	for i, l := range lines {
+		if matches(name, l.pattern) && (best < 0 || l.pattern == name || lines[best].pattern != name && len(l.pattern) > len(lines[best].pattern)) {
+			best = i
+		}
+	}
+	return best
+}
+
+// violations lists what breaks the table and what of the table is not used, one
+// sentence each.
+func violations(all []pkg, table string) (found []string) {
+	lines := parse(table)
+	used := map[int]map[string]bool{}
+	for _, p := range all {
+		if p.tests {
+			continue
+		}
+		at := lineOf(p.path, lines)
+		if at < 0 {
+			found = append(found, p.path+" has no line in the table")
+			continue
+		}
+		if used[at] == nil {
+			used[at] = map[string]bool{}
+		}
+		for _, i := range p.imports {
+			allowed := false
+			for _, pattern := range lines[at].imports {
+				if matches(i, pattern) {
+					allowed, used[at][pattern] = true, true
+				}
+			}
+			to := lineOf(i, lines) // of ours, where there is one
 			switch {
-			case r.only != nil && inside:
-				for _, i := range p.imports {
-					if !matches(i, r.only) {
-						found = append(found, fmt.Sprintf("%s imports %s: %s", p.path, i, r.why))
-					}
-				}
-			case r.never != nil && inside:
-				for _, way := range reach(p.path, imports) {
-					end := way[len(way)-1]
-					if matches(end, r.never) && !matches(end, []string{p.path}) {
-						found = append(found, fmt.Sprintf("%s: %s", strings.Join(way, " imports "), r.why))
-					}
-				}
-			case r.owner != nil && !inside:
-				for _, i := range p.imports {
-					if matches(i, r.owner) {
-						found = append(found, fmt.Sprintf("%s imports %s: %s", p.path, i, r.why))
-					}
-				}
+			case to == at && matches(i, lines[at].pattern):
+			case !allowed:
+				found = append(found, fmt.Sprintf("%s imports %s, which the line of %s does not allow", p.path, i, lines[at].pattern))
+			case to > at:
+				found = append(found, fmt.Sprintf("%s imports %s, whose line is below its own", p.path, i))
+			}
+		}
+	}
+	for i, l := range lines {
+		if used[i] == nil {
+			found = append(found, fmt.Sprintf("the table has a line for %s, which holds no package", l.pattern))
+			continue
+		}
+		for _, pattern := range l.imports {
+			if !used[i][pattern] {
+				found = append(found, fmt.Sprintf("the line of %s allows %s, which nothing there imports", l.pattern, pattern))
 			}
 		}
 	}
 	return found
-}
-
-// reach lists a shortest way from a package to each that it reaches, direct
-// imports first.
-func reach(from string, imports map[string][]string) [][]string {
-	seen := map[string]bool{from: true}
-	var ways [][]string
-	for queue := [][]string{{from}}; len(queue) > 0; queue = queue[1:] {
-		way := queue[0]
-		for _, next := range imports[way[len(way)-1]] {
-			if seen[next] {
-				continue
-			}
-			seen[next] = true
-			longer := append(slices.Clone(way), next)
-			ways = append(ways, longer)
-			queue = append(queue, longer)
-		}
-	}
-	return ways
 }
 
 // undescribed lists packages whose comment is missing, repeated or elsewhere

@@ -1,0 +1,72 @@
+package archtest
+
+// allowed says what every package may import, from the bottom up: a line holds a
+// package and its imports, an indented line holds more of them. "folder/..."
+// stands for a folder and all below it that has no line of its own. An import
+// that is not listed fails, and so does an entry that nothing uses. A package of
+// ours may be imported only by a line below its own.
+//
+// The standard library is free to use but for its ways out of the process: the
+// machine's clock, files, network and signals (outside). A package without them
+// is a pure function of what it is given.
+const allowed = `
+# Pure: numbers and formulas.
+internal/keyed:
+internal/names:
+internal/registry:
+simclock: time
+coordinator/fairshare:
+coordinator/theory:
+coordinator/schedule:
+coordinator/round: internal/keyed coordinator/fairshare coordinator/schedule
+
+# What clients learn from and how long it takes them.
+actors/learn/internal/kernel: golang.org/x/sys/cpu
+actors/learn/internal/kernel/gen: github.com/mmcloughlin/avo/...
+actors/learn: internal/keyed actors/learn/internal/kernel os
+actors/device: internal/keyed
+actors/data: internal/keyed actors/learn os
+	github.com/klauspost/compress/... github.com/parquet-go/parquet-go/... golang.org/x/sync/... golang.org/x/sys/unix
+actors/data/fetch: golang.org/x/sys/unix net net/http os time
+coordinator/aggregate:
+
+# Messages, and the two ends that talk by them.
+bus/wire: google.golang.org/protobuf/...
+bus/...: bus/wire internal/names net os time
+	github.com/nats-io/... google.golang.org/protobuf/...
+actors: internal/keyed actors/data actors/device actors/learn bus golang.org/x/sync/...
+actors/real: actors actors/data actors/learn bus time
+coordinator: actors/learn bus coordinator/aggregate coordinator/round simclock time
+
+# What a run shows.
+metrics/figure: gonum.org/v1/plot/...
+metrics/timeline: coordinator/round internal/keyed
+metrics/eventlog/record: google.golang.org/protobuf/...
+metrics/eventlog: coordinator/round metrics/eventlog/record metrics/timeline google.golang.org/protobuf/...
+metrics/perfetto/trace: google.golang.org/protobuf/...
+metrics/perfetto: coordinator/round metrics/eventlog metrics/perfetto/trace metrics/timeline google.golang.org/protobuf/...
+metrics/tables: coordinator/round metrics/timeline github.com/parquet-go/parquet-go/...
+metrics/openmetrics: coordinator/round github.com/prometheus/... google.golang.org/protobuf/... time
+metrics/live: coordinator/round metrics/timeline net/http time
+metrics/prometheus: coordinator/round github.com/prometheus/... net/http time
+metrics/web: log net net/http syscall time
+
+# Experiments.
+experiment/convex: actors/data actors/learn coordinator/theory gonum.org/v1/gonum/...
+experiment/config: internal/names actors/device actors/learn coordinator/aggregate coordinator/schedule
+	github.com/goccy/go-yaml/... net os
+experiment/...: actors/... bus coordinator/... experiment/config experiment/convex metrics/... os time
+	github.com/goccy/go-yaml/... golang.org/x/sync/... golang.org/x/sys/unix gonum.org/v1/gonum/...
+
+# Programs.
+cmd/...: actors/... bus coordinator/... experiment/... metrics/figure os/... syscall time
+	github.com/coreos/go-systemd/... github.com/spf13/... golang.org/x/term gonum.org/v1/plot/...
+bench/...: experiment/... metrics/figure net net/http os/... syscall time
+deploy/grafana/gen: os
+
+# Tests alone.
+internal/testport: net syscall
+`
+
+// outside are the standard library's ways out of the process.
+var outside = []string{"log/...", "net", "net/http/...", "os/...", "syscall", "time"}

@@ -4,12 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strconv"
 	"time"
 
 	"fedpace/coordinator/round"
 	"fedpace/experiment/config"
+	"fedpace/internal/atomicfile"
 	"fedpace/metrics/eventlog"
 	"fedpace/metrics/tables"
 	"fedpace/metrics/timeline"
@@ -151,7 +151,7 @@ func (r *Results) whole(name string, write func(io.Writer) error) error {
 		return r.failure
 	}
 	r.own = append(r.own, name)
-	if err := replace(r.path(name), func(f *os.File) error { return write(f) }); err != nil {
+	if err := atomicfile.Write(r.path(name), write); err != nil {
 		r.failure = fmt.Errorf("results: %w", err)
 	}
 	return r.failure

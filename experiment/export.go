@@ -97,9 +97,3 @@ func ExportOpenMetrics(dir string, w io.Writer, epoch time.Time) (e Exported, er
 	e = Exported{len(rounds), epoch, epoch.Add(time.Duration(end))}
 	return e, openmetrics.Write(w, openmetrics.Run{Name: c.Name, Task: string(c.Task), Schedule: c.Schedule.Name(), Seed: c.Seed}, epoch, rounds)
 }
-
-// WriteWhole writes a file that is there wholly or not at all, whatever becomes
-// of the program.
-func WriteWhole(path string, write func(io.Writer) error) error {
-	return replace(path, func(f *os.File) error { return write(f) })
-}

@@ -21,6 +21,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"fedpace/coordinator/round"
+	"fedpace/internal/atomicfile"
 )
 
 // debian finds a program of a Debian package that CI installs. Elsewhere a test
@@ -138,7 +139,7 @@ func TestCurvesInPrometheus(t *testing.T) {
 	file := filepath.Join(t.TempDir(), OpenMetricsFile)
 	epoch := time.Now().Add(-time.Hour).Truncate(time.Millisecond)
 	var e Exported
-	if err := WriteWhole(file, func(w io.Writer) (err error) {
+	if err := atomicfile.Write(file, func(w io.Writer) (err error) {
 		e, err = ExportOpenMetrics(c.Out, w, epoch)
 		return err
 	}); err != nil {
@@ -247,7 +248,7 @@ func TestWhatCannotBeExported(t *testing.T) {
 			t.Errorf("%s: openmetrics: %v", test.name, err)
 		}
 	}
-	if err := WriteWhole(filepath.Join(empty, "x"), func(io.Writer) error { return errFull }); !errors.Is(err, errFull) {
+	if err := atomicfile.Write(filepath.Join(empty, "x"), func(io.Writer) error { return errFull }); !errors.Is(err, errFull) {
 		t.Error(err)
 	}
 	if left, err := os.ReadDir(empty); err != nil || len(left) > 0 {

@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"os"
 	"sync"
 	"time"
 
 	"fedpace/coordinator/round"
+	"fedpace/internal/atomicfile"
 	"fedpace/metrics/live"
 	"fedpace/metrics/timeline"
 )
@@ -121,7 +121,7 @@ func (r *Results) page(write func(io.Writer) error) error {
 		return r.failure
 	}
 	r.own = append(r.own, PageFile)
-	if err := replace(r.path(PageFile), func(f *os.File) error { return write(f) }); err != nil {
+	if err := atomicfile.Write(r.path(PageFile), write); err != nil {
 		r.failure = fmt.Errorf("results: %w", err)
 	}
 	return r.failure

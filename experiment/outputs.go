@@ -2,12 +2,12 @@ package experiment
 
 import (
 	"errors"
+	"fedpace/internal/atomicfile"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"slices"
-	"strings"
 )
 
 // An appendFile is an output of a run that only grows while the run goes on:
@@ -131,8 +131,7 @@ func (r *Results) clean() error {
 		return fmt.Errorf("results: %w", err)
 	}
 	for _, e := range entries {
-		name, ok := strings.CutPrefix(e.Name(), ".")
-		if i := strings.LastIndexByte(name, '.'); !ok || i < 0 || !slices.Contains(runFiles, name[:i]) || strings.Trim(name[i+1:], "0123456789") != "" {
+		if name, ok := atomicfile.Leftover(e.Name()); !ok || !slices.Contains(runFiles, name) {
 			continue
 		}
 		if err := r.remove(e.Name()); err != nil {

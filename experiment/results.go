@@ -3,6 +3,7 @@ package experiment
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -10,6 +11,7 @@ import (
 	"fedpace/actors/learn"
 	"fedpace/coordinator/round"
 	"fedpace/experiment/config"
+	"fedpace/internal/atomicfile"
 )
 
 // The files of a run in its folder.
@@ -160,7 +162,7 @@ func removeFolders(made []string) {
 // all: from then on the folder holds a run that can be resumed.
 func (r *Results) start(c config.Config) error {
 	r.own = append(r.own, ConfigFile)
-	if err := replace(r.path(ConfigFile), func(f *os.File) error {
+	if err := atomicfile.Write(r.path(ConfigFile), func(f io.Writer) error {
 		_, err := f.Write(c.YAML())
 		return err
 	}); err != nil {
@@ -240,7 +242,7 @@ func (r *Results) Summary(s Summary) error {
 	}
 	if err == nil {
 		r.own = append(r.own, SummaryFile)
-		err = replace(r.path(SummaryFile), func(f *os.File) error {
+		err = atomicfile.Write(r.path(SummaryFile), func(f io.Writer) error {
 			_, err := f.Write(text)
 			return err
 		})
@@ -278,28 +280,4 @@ func (r *Results) Discard() error {
 	err = errors.Join(err, r.Close())
 	removeFolders(r.made)
 	return err
-}
-
-// replace writes a file whole or not at all: under another name first, to the
-// disk, then renamed.
-func replace(path string, write func(*os.File) error) error {
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
-	if err != nil {
-		return err
-	}
-	err = write(f)
-	if err == nil {
-		err = f.Sync()
-	}
-	if err == nil {
-		err = f.Chmod(0o644) // CreateTemp makes it for its owner alone
-	}
-	err = errors.Join(err, f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		return errors.Join(fmt.Errorf("%s cannot be written: %w", path, err), os.Remove(f.Name()))
-	}
-	return nil
 }

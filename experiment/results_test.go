@@ -206,29 +206,6 @@ func TestAFullDiskIsSaid(t *testing.T) {
 	}
 }
 
-func TestAFileIsReplacedWholeOrNotAtAll(t *testing.T) {
-	dir := t.TempDir()
-	path := filepath.Join(dir, SummaryFile)
-	if err := os.WriteFile(path, []byte("old"), 0o666); err != nil {
-		t.Fatal(err)
-	}
-	err := replace(path, func(f *os.File) error {
-		if _, err := f.WriteString("half"); err != nil {
-			return err
-		}
-		return syscall.ENOSPC
-	})
-	if !errors.Is(err, syscall.ENOSPC) {
-		t.Errorf("got %v", err)
-	}
-	if text, err := os.ReadFile(path); err != nil || string(text) != "old" {
-		t.Errorf("the file holds %q, %v", text, err)
-	}
-	if diff := cmp.Diff([]string{SummaryFile}, files(t, dir)); diff != "" {
-		t.Error(diff)
-	}
-}
-
 // Cells read back to what the report held, times to the nanosecond.
 func TestRowsReadBack(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

@@ -16,6 +16,7 @@ import (
 	"slices"
 
 	"fedpace/actors/learn"
+	"fedpace/internal/atomicfile"
 )
 
 // Limits of a model file.
@@ -53,7 +54,7 @@ func writeFloats(w io.Writer, params []float32) error {
 // WriteModel writes a file in the safetensors format, whole or not at all.
 // The tensors must cover the parameters in order and without gaps.
 func WriteModel(path string, tensors []learn.Tensor, params []float32, metadata map[string]string) error {
-	return replace(path, func(f *os.File) error {
+	return atomicfile.Write(path, func(f io.Writer) error {
 		w := bufio.NewWriterSize(f, 64<<10)
 		if err := EncodeModel(w, tensors, params, metadata); err != nil {
 			return err

@@ -3,12 +3,14 @@ package experiment
 import (
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 
+	"fedpace/internal/atomicfile"
 	draw "fedpace/metrics/figure"
 )
 
@@ -96,7 +98,7 @@ func (t SweepTable) Figure(path string) error {
 		}
 		panels = append(panels, panel)
 	}
-	return replace(path, func(f *os.File) error { return draw.Write(f, format, panels...) })
+	return atomicfile.Write(path, func(f io.Writer) error { return draw.Write(f, format, panels...) })
 }
 
 func addPoint(lines []draw.Line, name string, p draw.Point) []draw.Line {

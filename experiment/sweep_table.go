@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"os"
 	"strconv"
 	"text/tabwriter"
 
@@ -13,6 +12,7 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 
 	"fedpace/coordinator"
+	"fedpace/internal/atomicfile"
 )
 
 // Estimated is the mean of a quantity over seeds with the half width of its
@@ -197,7 +197,7 @@ func (e Estimated) String() string {
 // WriteCSV writes one row for each schedule and point of the grid; a value that
 // does not exist is an empty cell.
 func (t SweepTable) WriteCSV(path string) error {
-	return replace(path, func(f *os.File) error {
+	return atomicfile.Write(path, func(f io.Writer) error {
 		w := csv.NewWriter(f)
 		var header []string
 		for _, g := range t.Grids {

@@ -3,8 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -178,30 +176,6 @@ func runWith(task, path string) string {
 		return "fedpace run --set data=" + path + " --set clients=all --set model=linear"
 	}
 	return "fedpace run --set task=" + task + " --set data=" + path
-}
-
-// replace writes a file beside path and renames it when it is whole.
-func replace(path string, write func(f *os.File) error) (err error) {
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			f.Close()
-			os.Remove(f.Name())
-		}
-	}()
-	if err := write(f); err != nil {
-		return err
-	}
-	if err := f.Chmod(0o644); err != nil { // CreateTemp makes it for its owner alone
-		return err
-	}
-	if err := f.Close(); err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), path)
 }
 
 // bytesOf writes a number of bytes as 12.3 MB.

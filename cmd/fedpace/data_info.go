@@ -4,11 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 
 	"github.com/spf13/cobra"
 
 	"fedpace/actors/data"
+	"fedpace/internal/atomicfile"
 )
 
 func dataInfoCommand() *cobra.Command {
@@ -49,7 +49,7 @@ other clients would come to, and writes nothing.`,
 				return interrupted(err, "", false)
 			}
 			if format != "" {
-				if err := replace(figure, func(f *os.File) error { return drawStats(f, format, stats) }); err != nil {
+				if err := atomicfile.Write(figure, func(f io.Writer) error { return drawStats(f, format, stats) }); err != nil {
 					return fmt.Errorf("--plot: %w", err)
 				}
 			}

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"fedpace/experiment"
+	"fedpace/internal/atomicfile"
 )
 
 func exportCommand() *cobra.Command {
@@ -143,7 +144,7 @@ func writeFile(path string, write func(io.Writer) error) error {
 	if info, err := os.Stat(filepath.Dir(path)); err != nil || !info.IsDir() {
 		return fmt.Errorf("%s cannot be written: there is no folder %s", path, filepath.Dir(path))
 	}
-	return experiment.WriteWhole(path, write)
+	return atomicfile.Write(path, write)
 }
 
 // roundRange reads 100-200, 100- or 7; nothing is all rounds.

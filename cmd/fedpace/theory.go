@@ -3,8 +3,8 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"math"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -15,6 +15,7 @@ import (
 	"fedpace/coordinator/theory"
 	"fedpace/experiment/config"
 	"fedpace/experiment/lab"
+	"fedpace/internal/atomicfile"
 	"fedpace/metrics/figure"
 )
 
@@ -247,7 +248,7 @@ func (f *theoryFlags) advise(c *cobra.Command) error {
 		if err != nil {
 			return err
 		}
-		if err := replace(f.figure, func(w *os.File) error { return a.Draw(w, format) }); err != nil {
+		if err := atomicfile.Write(f.figure, func(w io.Writer) error { return a.Draw(w, format) }); err != nil {
 			return fmt.Errorf("--figure: %w", err)
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 
+	"fedpace/internal/atomicfile"
 	"fedpace/metrics/figure"
 )
 
@@ -47,9 +48,9 @@ func (r *Result) Save(dir string) error {
 		curves = append(curves, append([]string{m.Schedule}, decimals(m.Seconds, m.Rounds, m.Steps, m.LocalSteps, m.Gap, float64(m.Half))...))
 	}
 	return errors.Join(
-		write(filepath.Join(dir, TableFile), func(w io.Writer) error { _, err := w.Write(table.Bytes()); return err }),
-		write(filepath.Join(dir, BoundsFile), func(w io.Writer) error { return writeCSV(w, boundsHeader, bounds) }),
-		write(filepath.Join(dir, CurvesFile), func(w io.Writer) error { return writeCSV(w, curvesHeader, curves) }),
+		atomicfile.Write(filepath.Join(dir, TableFile), func(w io.Writer) error { _, err := w.Write(table.Bytes()); return err }),
+		atomicfile.Write(filepath.Join(dir, BoundsFile), func(w io.Writer) error { return writeCSV(w, boundsHeader, bounds) }),
+		atomicfile.Write(filepath.Join(dir, CurvesFile), func(w io.Writer) error { return writeCSV(w, curvesHeader, curves) }),
 		Draw(dir, dir),
 	)
 }
@@ -65,22 +66,6 @@ func decimals(values ...float64) (list []string) {
 		list = append(list, s)
 	}
 	return list
-}
-
-// write replaces a file once it is whole.
-func write(path string, content func(io.Writer) error) error {
-	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*")
-	if err != nil {
-		return err
-	}
-	err = errors.Join(content(f), f.Chmod(0o644), f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		os.Remove(f.Name())
-	}
-	return err
 }
 
 func writeCSV(w io.Writer, header string, rows [][]string) error {
@@ -169,7 +154,7 @@ func Draw(from, into string) error {
 		gap.Lines, steps.Lines = append(gap.Lines, line), append(steps.Lines, k)
 	}
 	draw := func(name string, panels ...figure.Panel) error {
-		return write(filepath.Join(into, name), func(w io.Writer) error { return figure.Write(w, "svg", panels...) })
+		return atomicfile.Write(filepath.Join(into, name), func(w io.Writer) error { return figure.Write(w, "svg", panels...) })
 	}
 	return errors.Join(draw(BoundsFigure, bounds...), draw(CurvesFigure, gap, steps))
 }

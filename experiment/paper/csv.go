@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"fedpace/experiment/config"
+	"fedpace/internal/atomicfile"
 )
 
 // The files in which curves are kept: a row for each cell, and one for each
@@ -49,23 +50,7 @@ func Write(dir string, curves []Curve) error {
 }
 
 func writeTable(path string, records [][]string) error {
-	return replace(path, func(w io.Writer) error { return csv.NewWriter(w).WriteAll(records) })
-}
-
-// replace writes a file whole or not at all.
-func replace(path string, write func(io.Writer) error) error {
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
-	if err != nil {
-		return fmt.Errorf("paper: %w", err)
-	}
-	err = errors.Join(write(f), f.Chmod(0o644), f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		return errors.Join(fmt.Errorf("paper: %s: %w", path, err), os.Remove(f.Name()))
-	}
-	return nil
+	return atomicfile.Write(path, func(w io.Writer) error { return csv.NewWriter(w).WriteAll(records) })
 }
 
 func decimal(v float64) string {

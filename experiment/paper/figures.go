@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 
 	"fedpace/experiment"
+	"fedpace/internal/atomicfile"
 	"fedpace/metrics/figure"
 )
 
@@ -36,7 +37,7 @@ func Draw(dir string, curves []Curve) error {
 		if len(panels) == 0 {
 			return nil
 		}
-		err := replace(filepath.Join(dir, f.file), func(w io.Writer) error { return figure.Write(w, "svg", panels...) })
+		err := atomicfile.Write(filepath.Join(dir, f.file), func(w io.Writer) error { return figure.Write(w, "svg", panels...) })
 		if err != nil {
 			return err
 		}

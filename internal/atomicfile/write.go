@@ -1,0 +1,46 @@
+package atomicfile
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// Write replaces the file at path with what write writes. Errors name the path;
+// on an error the file stays as it was. The temporary file is named
+// ".NAME.DIGITS" (see [Leftover]).
+func Write(path string, write func(io.Writer) error) error {
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
+	if err != nil {
+		return fmt.Errorf("%s cannot be written: %w", path, err)
+	}
+	err = write(f)
+	if err == nil {
+		err = f.Sync()
+	}
+	if err == nil {
+		err = f.Chmod(0o644) // CreateTemp makes it for its owner alone
+	}
+	err = errors.Join(err, f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		return errors.Join(fmt.Errorf("%s cannot be written: %w", path, err), os.Remove(f.Name()))
+	}
+	return nil
+}
+
+// Leftover returns the name of the file that a process was writing when it died
+// and left a temporary file of this name; false for other names.
+func Leftover(name string) (of string, ok bool) {
+	hidden, isHidden := strings.CutPrefix(name, ".")
+	i := strings.LastIndexByte(hidden, '.')
+	if !isHidden || i < 1 || i == len(hidden)-1 || strings.Trim(hidden[i+1:], "0123456789") != "" {
+		return "", false
+	}
+	return hidden[:i], true
+}

@@ -9,30 +9,6 @@ import (
 	"fedpace/metrics/timeline"
 )
 
-// Split is what clients spent: useful on updates that count, wasted on all
-// else, which is work that was late, broken off or not needed, and candidates
-// that were not chosen.
-type Split[T int64 | float64] struct {
-	Useful T `json:"useful"`
-	Wasted T `json:"wasted"`
-}
-
-func (s *Split[T]) add(more Split[T]) {
-	s.Useful += more.Useful
-	s.Wasted += more.Wasted
-}
-
-// waste is the split with nothing of use.
-func (s Split[T]) waste() Split[T] { return Split[T]{Wasted: s.Useful + s.Wasted} }
-
-// WastedShare is the wasted part of all, from 0 to 1; 0 of nothing.
-func (s Split[T]) WastedShare() float64 {
-	if all := float64(s.Useful) + float64(s.Wasted); all > 0 {
-		return float64(s.Wasted) / all
-	}
-	return 0
-}
-
 // spending is what some tasks came to.
 type spending struct {
 	time   Split[int64] // nanoseconds
@@ -43,11 +19,11 @@ type spending struct {
 }
 
 func (s *spending) add(more *spending) {
-	s.time.add(more.time)
-	s.steps.add(more.steps)
-	s.bytes.add(more.bytes)
+	s.time.Add(more.time)
+	s.steps.Add(more.steps)
+	s.bytes.Add(more.bytes)
 	s.down += more.down
-	s.joules.add(more.joules)
+	s.joules.Add(more.joules)
 }
 
 // accounts follows what a run's clients spend. A round's spending counts when
@@ -147,7 +123,7 @@ func (a *accounts) report(r *round.Report) {
 // write puts the accounts in a summary.
 func (a *accounts) write(s *Summary) {
 	all := a.total
-	all.add(&spending{time: a.open.time.waste(), steps: a.open.steps.waste(), bytes: a.open.bytes.waste(), down: a.open.down, joules: a.open.joules.waste()})
+	all.add(&spending{time: a.open.time.AsWaste(), steps: a.open.steps.AsWaste(), bytes: a.open.bytes.AsWaste(), down: a.open.down, joules: a.open.joules.AsWaste()})
 	s.ClientSeconds = Split[float64]{round.Time(all.time.Useful).Seconds(), round.Time(all.time.Wasted).Seconds()}
 	s.ClientSteps, s.Bytes = all.steps, all.bytes
 	if a.watts != nil {

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -14,15 +13,6 @@ import (
 	"fedpace/coordinator"
 	"fedpace/coordinator/round"
 	"fedpace/experiment/config"
-)
-
-// A run's checkpoints in its folder: the newest, and the one before it, to which
-// a run goes back when the newest is damaged.
-const (
-	CheckpointFile         = "checkpoint.bin"
-	PreviousCheckpointFile = "checkpoint.previous.bin"
-
-	unfinishedCheckpoint = ".checkpoint.unfinished"
 )
 
 // keeper writes a run's checkpoints: the outputs are brought to the disk, then
@@ -84,7 +74,7 @@ func (k *keeper) hooks() coordinator.Checkpoint {
 func (k *keeper) save(s *coordinator.State) error {
 	started := time.Now()
 	k.due.Store(false)
-	sizes, err := k.results.syncOutputs()
+	sizes, err := k.results.Sync()
 	if err != nil {
 		return err
 	}
@@ -94,7 +84,7 @@ func (k *keeper) save(s *coordinator.State) error {
 	defer func() { // nothing of the run is held longer than it holds it itself
 		c.state, c.best, c.body.State, c.body.Tally = coordinator.State{}, nil, coordinator.State{}, savedTally{}
 	}()
-	if err := k.results.replaceCheckpoint(c, !k.spoilt); err != nil {
+	if err := k.results.ReplaceCheckpoint(!k.spoilt, c.writeTo); err != nil {
 		return fmt.Errorf("results: checkpoint: %w", err)
 	}
 	k.spoilt = false
@@ -102,54 +92,6 @@ func (k *keeper) save(s *coordinator.State) error {
 		w.metrics.Checkpointed(time.Now())
 	}
 	k.alarm.Reset(max(k.every, time.Duration(float64(time.Since(started))/maxShare)))
-	return nil
-}
-
-// replaceCheckpoint writes a checkpoint whole, to the disk, and puts it in the
-// place of the newest, which becomes the previous one if rotate is set.
-func (r *Results) replaceCheckpoint(c *checkpoint, rotate bool) error {
-	unfinished := r.path(unfinishedCheckpoint)
-	f, err := os.OpenFile(unfinished, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o666)
-	if err != nil {
-		return err
-	}
-	err = writeCheckpoint(f, c)
-	if err == nil {
-		err = f.Sync()
-	}
-	err = errors.Join(err, f.Close())
-	if err == nil && rotate {
-		if err = os.Rename(r.path(CheckpointFile), r.path(PreviousCheckpointFile)); errors.Is(err, fs.ErrNotExist) {
-			err = nil
-		}
-	}
-	if err == nil {
-		err = os.Rename(unfinished, r.path(CheckpointFile))
-	}
-	if err != nil {
-		return errors.Join(err, r.remove(unfinishedCheckpoint))
-	}
-	return syncFolder(r.dir)
-}
-
-// syncFolder brings renamed files to the disk.
-func syncFolder(dir string) error {
-	f, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	err = f.Sync()
-	if errors.Is(err, errors.ErrUnsupported) || errors.Is(err, fs.ErrInvalid) || errors.Is(err, fs.ErrPermission) {
-		err = nil // not every system has this for folders
-	}
-	return errors.Join(err, f.Close())
-}
-
-// forget removes the checkpoints of a run that is complete.
-func (r *Results) forget() error {
-	if err := r.remove(CheckpointFile, PreviousCheckpointFile, unfinishedCheckpoint); err != nil {
-		return fmt.Errorf("results: %w", err)
-	}
 	return nil
 }
 
@@ -166,14 +108,14 @@ func (p *problem) identity(version string) checkpointHead {
 // the newest is damaged; nil where there is none. newest says whether it is the
 // newest file.
 func (p *problem) checkpoint(dir string, o Options) (c *checkpoint, newest bool, err error) {
-	c, err = p.readCheckpoint(filepath.Join(dir, CheckpointFile))
-	if err != nil && !spoilt(err) {
+	c, err = p.readCheckpoint(dir, CheckpointFile)
+	if err != nil && !IsSpoilt(err) {
 		return nil, false, err
 	}
 	if c != nil {
 		return c, true, nil
 	}
-	before, previousErr := p.readCheckpoint(filepath.Join(dir, PreviousCheckpointFile))
+	before, previousErr := p.readCheckpoint(dir, PreviousCheckpointFile)
 	switch {
 	case previousErr != nil:
 		return nil, false, errors.Join(err, previousErr)
@@ -187,25 +129,19 @@ func (p *problem) checkpoint(dir string, o Options) (c *checkpoint, newest bool,
 
 // readCheckpoint reads one and checks that it is this run's; nil where there is
 // no such file.
-func (p *problem) readCheckpoint(path string) (*checkpoint, error) {
-	f, err := os.Open(path)
+func (p *problem) readCheckpoint(dir, name string) (*checkpoint, error) {
+	c := &checkpoint{}
+	err := ReadCheckpoint(dir, name, func(in *Payload) error {
+		if err := c.read(in); err != nil {
+			return err
+		}
+		return c.head.fits(p.identity(""))
+	})
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, err
-	}
-	defer f.Close() // read only
-	info, err := f.Stat()
-	if err != nil {
-		return nil, err
-	}
-	c, err := readCheckpoint(f, info.Size())
-	if err == nil {
-		err = c.head.fits(p.identity(""))
-	}
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	return c, nil
 }

@@ -50,14 +50,14 @@ func BenchmarkCheckpoint(b *testing.B) {
 			c.state.Clock = make([]byte, 32*x.tasks)
 			for b.Loop() {
 				c.state.Machine.StepsDone = append([]int64(nil), done...) // as State copies it
-				if _, err := r.syncOutputs(); err != nil {
+				if _, err := r.Sync(); err != nil {
 					b.Fatal(err)
 				}
-				if err := r.replaceCheckpoint(c, true); err != nil {
+				if err := r.ReplaceCheckpoint(true, c.writeTo); err != nil {
 					b.Fatal(err)
 				}
 			}
-			info, err := os.Stat(r.path(CheckpointFile))
+			info, err := os.Stat(r.Path(CheckpointFile))
 			if err != nil {
 				b.Fatal(err)
 			}

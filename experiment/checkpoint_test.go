@@ -37,7 +37,7 @@ func someCheckpoint(t *rapid.T) *checkpoint {
 		head: checkpointHead{Config: rapid.String().Draw(t, "config"), Data: "data", Kernel: "go", Version: "v"},
 		body: checkpointBody{
 			Limit:   rapid.Int64Min(0).Draw(t, "limit"),
-			Outputs: []outputSize{{RoundsFile, rapid.Int64Min(0).Draw(t, "size")}},
+			Outputs: []OutputSize{{RoundsFile, rapid.Int64Min(0).Draw(t, "size")}},
 			Tally: savedTally{
 				Elapsed: 3, Spent: savedSpending{Time: Split[int64]{1, 2}, Joules: Split[float64]{1.5, real.Draw(t, "joules")}},
 				Times: []round.Time{3, 4}, Reached: real.Draw(t, "reached"), BestLoss: real.Draw(t, "best loss"),
@@ -112,7 +112,7 @@ func bytesOf(t interface {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(writeCheckpoint(f, c), f.Close()); err != nil {
+	if err := errors.Join(writeCheckpoint(f, c.writeTo), f.Close()); err != nil {
 		t.Fatal(err)
 	}
 	b, err := os.ReadFile(path)
@@ -122,7 +122,10 @@ func bytesOf(t interface {
 	return b
 }
 
-func read(b []byte) (*checkpoint, error) { return readCheckpoint(bytes.NewReader(b), int64(len(b))) }
+func read(b []byte) (*checkpoint, error) {
+	c := &checkpoint{}
+	return c, readCheckpoint(bytes.NewReader(b), int64(len(b)), c.read)
+}
 
 func TestCheckpointsReadBack(t *testing.T) {
 	dir := t.TempDir()
@@ -173,7 +176,7 @@ func TestDamagedCheckpointsAreToldApart(t *testing.T) {
 		case i < len(checkpointMagic):
 			is("another beginning", b, ErrForeign)
 		case i < len(checkpointMagic)+4:
-			is("the format", b, ErrNewer, ErrDamaged)
+			is("the format", b, ErrFormat, ErrDamaged)
 		case i < int(checkpointHeadLen):
 			is("the length", b, ErrTruncated, ErrDamaged)
 		default:
@@ -182,7 +185,7 @@ func TestDamagedCheckpointsAreToldApart(t *testing.T) {
 	}
 	later := bytes.Clone(whole)
 	binary.LittleEndian.PutUint32(later[len(checkpointMagic):], checkpointFormat+1)
-	is("a later format", later, ErrNewer)
+	is("a later format", later, ErrFormat)
 	is("another file", []byte("\x89PNG and more of it, longer than the head of a checkpoint"), ErrForeign)
 	is("a sparse file", make([]byte, len(whole)), ErrForeign)
 	blank := bytes.Clone(whole)
@@ -203,7 +206,8 @@ func FuzzCheckpoint(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
-		c, err := readPayload(bytes.NewReader(b), int64(len(b)))
+		c := &checkpoint{}
+		err := c.read(NewPayload(bytes.NewReader(b), int64(len(b))))
 		runtime.ReadMemStats(&after)
 		// The steps done of ten million clients are the most that few bytes can
 		// ask for; gob itself takes lists in parts.
@@ -217,8 +221,8 @@ func FuzzCheckpoint(f *testing.F) {
 		if err := c.writeTo(&again); err != nil {
 			t.Fatal(err)
 		}
-		d, err := readPayload(bytes.NewReader(again.Bytes()), int64(again.Len()))
-		if err != nil {
+		d := &checkpoint{}
+		if err := d.read(NewPayload(&again, int64(again.Len()))); err != nil {
 			t.Fatalf("what was read cannot be written: %v", err)
 		}
 		if diff := cmp.Diff(c.state, d.state, sameBits...); diff != "" {
@@ -475,16 +479,7 @@ func TestADamagedCheckpointIsNotKept(t *testing.T) {
 	if kept, err := os.ReadFile(previous); err != nil || !bytes.Equal(kept, good) {
 		t.Errorf("the checkpoint before the damaged one is not kept: %v", err)
 	}
-	f, err := os.Open(newest)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := readCheckpoint(f, info.Size()); err != nil {
+	if err := ReadCheckpoint(dir, CheckpointFile, new(checkpoint).read); err != nil {
 		t.Error(err)
 	}
 }

@@ -18,7 +18,7 @@ import (
 	"fedpace/coordinator/round"
 )
 
-// DevicesFile is where a run with real devices keeps what they said: with it the
+// devices.log ([DevicesFile]) is where a run with real devices keeps what they said: with it the
 // run can be played again without them.
 //
 //	"fedpace devices 1\n"
@@ -31,8 +31,6 @@ import (
 //	             first-step loss (float64), samples (uint64), values (float32 each)
 //	3 silent     task (uint64), client (uint32)
 //	4 refused    task (uint64), client (uint32), download, compute, upload (int64 ns)
-const DevicesFile = "devices.log"
-
 const deviceLogMagic = "fedpace devices 1\n"
 
 const (
@@ -58,7 +56,7 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 // goroutine.
 type deviceLog struct {
 	path    string
-	out     *appendFile // nil: a replay
+	out     *AppendFile // nil: a replay
 	replay  bool
 	answers map[uint64]place // by task: the last
 	present []coordinator.DevicePresence
@@ -72,12 +70,12 @@ type place struct {
 }
 
 // keepDevices opens the log of a run with devices.
-func (r *Results) keepDevices() (*deviceLog, error) {
-	out, err := r.appendTo(DevicesFile)
+func keepDevices(r *Results) (*deviceLog, error) {
+	out, err := r.Append(DevicesFile)
 	if err != nil {
 		return nil, err
 	}
-	l := &deviceLog{path: r.path(DevicesFile), out: out, answers: map[uint64]place{}}
+	l := &deviceLog{path: r.Path(DevicesFile), out: out, answers: map[uint64]place{}}
 	if out.size == 0 {
 		_, err := io.WriteString(out, deviceLogMagic)
 		return l, err

@@ -30,7 +30,7 @@ func someAnswers() []*coordinator.DeviceAnswer {
 func logged(t testing.TB, dir string) *deviceLog {
 	t.Helper()
 	r := &Results{dir: dir}
-	l, err := r.keepDevices()
+	l, err := keepDevices(r)
 	if err != nil {
 		t.Fatal(err)
 	}

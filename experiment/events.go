@@ -9,17 +9,9 @@ import (
 
 	"fedpace/coordinator/round"
 	"fedpace/experiment/config"
-	"fedpace/internal/atomicfile"
 	"fedpace/metrics/eventlog"
 	"fedpace/metrics/tables"
 	"fedpace/metrics/timeline"
-)
-
-// What a run leaves for analysis, beside rounds.csv.
-const (
-	EventsFile  = eventlog.File
-	RoundsTable = tables.RoundsFile
-	ClientTable = tables.ClientsFile
 )
 
 // keptSlowest is how many of a round's slowest tasks are kept.
@@ -55,7 +47,7 @@ func (k *recorder) open(r *Results) error {
 	if k.p.config.Events.Sample == config.NoEvents {
 		return nil
 	}
-	out, err := r.appendTo(EventsFile)
+	out, err := r.Append(EventsFile)
 	if err != nil {
 		return err
 	}
@@ -127,8 +119,8 @@ func (k *recorder) tables(r *Results) error {
 		"clients": strconv.Itoa(c.Clients), "version": k.version,
 	}
 	// From the file, which holds all rounds, also those of the run's earlier lives.
-	err := r.whole(RoundsTable, func(w io.Writer) error {
-		return tables.WriteRounds(w, meta, Reports(r.path(RoundsFile)))
+	err := r.Write(RoundsTable, func(w io.Writer) error {
+		return tables.WriteRounds(w, meta, Reports(r.Path(RoundsFile)))
 	})
 	k.clients.End()
 	class := func(int) string { return "" }
@@ -140,19 +132,7 @@ func (k *recorder) tables(r *Results) error {
 			return classes[k.p.fleet.Class(client)]
 		}
 	}
-	return errors.Join(err, r.whole(ClientTable, func(w io.Writer) error {
+	return errors.Join(err, r.Write(ClientTable, func(w io.Writer) error {
 		return k.clients.Write(w, meta, class, c.IsDevice)
 	}))
-}
-
-// whole writes a file that is there wholly or not at all.
-func (r *Results) whole(name string, write func(io.Writer) error) error {
-	if r.failure != nil {
-		return r.failure
-	}
-	r.own = append(r.own, name)
-	if err := atomicfile.Write(r.path(name), write); err != nil {
-		r.failure = fmt.Errorf("results: %w", err)
-	}
-	return r.failure
 }

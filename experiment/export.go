@@ -17,12 +17,6 @@ import (
 	"fedpace/metrics/perfetto"
 )
 
-// What a run is exported to, in its folder unless told otherwise.
-const (
-	TraceFile       = "trace.pftrace"
-	OpenMetricsFile = "openmetrics.txt"
-)
-
 // Traced is what ExportTrace wrote.
 type Traced struct {
 	Rounds, Tasks, Clients int
@@ -52,15 +46,6 @@ func ExportTrace(dir string, w io.Writer, from, to int) (t Traced, err error) {
 		return t, fmt.Errorf("%s: %w", f.Name(), err)
 	}
 	return Traced{wrote.Rounds, wrote.Tasks, wrote.Clients, log.Torn()}, nil
-}
-
-// HoldsRun says whether a folder holds a run's configuration.
-func HoldsRun(dir string) error {
-	_, err := os.Stat(filepath.Join(dir, ConfigFile))
-	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("%s holds no run: it has no %s", dir, ConfigFile)
-	}
-	return err
 }
 
 // Exported is what ExportOpenMetrics wrote.

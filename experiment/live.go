@@ -4,19 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"sync"
 	"time"
 
 	"fedpace/coordinator/round"
-	"fedpace/internal/atomicfile"
 	"fedpace/metrics/live"
 	"fedpace/metrics/timeline"
 )
-
-// PageFile is the page of a run that has ended: one file for a browser.
-const PageFile = "page.html"
 
 // pageSample is how many tasks of the last round the page shows, beside the
 // slowest and those of real devices.
@@ -95,7 +90,7 @@ func (g *page) end(results *Results, s Summary) error {
 		}
 	}
 	g.hub.End(end)
-	return results.page(g.hub.WritePage)
+	return results.Write(PageFile, g.hub.WritePage)
 }
 
 // leave tells who still watches that the run is over, where it could not be
@@ -113,18 +108,6 @@ func why(err error) string {
 		return "it was interrupted, and fedpace resume goes on with it."
 	}
 	return err.Error()
-}
-
-// page writes page.html.
-func (r *Results) page(write func(io.Writer) error) error {
-	if r.failure != nil {
-		return r.failure
-	}
-	r.own = append(r.own, PageFile)
-	if err := atomicfile.Write(r.path(PageFile), write); err != nil {
-		r.failure = fmt.Errorf("results: %w", err)
-	}
-	return r.failure
 }
 
 // heard holds what the user was told before there was a page to show it.

@@ -22,7 +22,7 @@ func (g *page) goOn(t *tally, before *life) error {
 	if err != nil {
 		return err
 	}
-	path := t.results.path(RoundsFile)
+	path := t.results.Path(RoundsFile)
 	f, err := os.Open(path)
 	if err != nil {
 		return err

@@ -10,35 +10,35 @@ import (
 	"slices"
 )
 
-// An appendFile is an output of a run that only grows while the run goes on:
+// An AppendFile is an output of a run that only grows while the run goes on:
 // rounds.csv, an event log. A checkpoint holds how long each is, and a run that
 // is resumed from it cuts them back to that length: what it writes then follows
 // what it had written up to the checkpoint, as if it had never stopped.
 //
-// To add one, call [Results.appendTo] where the run starts and write to what it
+// To add one, call [Results.Append] where the run starts and write to what it
 // returns, in the run's own goroutine. A writer that keeps bytes back (a buffer,
 // a compressor) sets flush, which a checkpoint calls before it notes the length:
 // after it the file must be readable up to its end, and what is written later
 // must not depend on what was written before, or that state must be saved in
 // the checkpoint, too (see savedTally).
-type appendFile struct {
+type AppendFile struct {
 	name  string // in the run's folder
 	file  *os.File
 	size  int64        // bytes of what was written whole
 	flush func() error // hands back what is kept back; nil: nothing is
 }
 
-// outputSize is an output's length at a checkpoint.
-type outputSize struct {
+// OutputSize is an output's length at a checkpoint.
+type OutputSize struct {
 	Name string
 	Size int64
 }
 
-// appendTo opens an output: a new file that must not exist yet, or where the run
+// Append opens an output: a new file that must not exist yet, or where the run
 // is resumed the one that it left, cut back to the checkpoint (to nothing where
 // there is none).
-func (r *Results) appendTo(name string) (*appendFile, error) {
-	a := &appendFile{name: name}
+func (r *Results) Append(name string) (*AppendFile, error) {
+	a := &AppendFile{name: name}
 	if r.resumed {
 		for _, o := range r.sizes {
 			if o.Name == name {
@@ -53,12 +53,12 @@ func (r *Results) appendTo(name string) (*appendFile, error) {
 	return a, nil
 }
 
-func (a *appendFile) open(r *Results) (err error) {
+func (a *AppendFile) open(r *Results) (err error) {
 	if !r.resumed {
 		a.file, err = r.create(a.name)
 		return err
 	}
-	if a.file, err = os.OpenFile(r.path(a.name), os.O_WRONLY|os.O_CREATE, 0o666); err != nil {
+	if a.file, err = os.OpenFile(r.Path(a.name), os.O_WRONLY|os.O_CREATE, 0o666); err != nil {
 		return err
 	}
 	if err := a.cut(); err != nil {
@@ -68,7 +68,7 @@ func (a *appendFile) open(r *Results) (err error) {
 }
 
 // cut ends the file where a checkpoint says.
-func (a *appendFile) cut() error {
+func (a *AppendFile) cut() error {
 	if err := a.file.Truncate(a.size); err != nil {
 		return err
 	}
@@ -77,7 +77,7 @@ func (a *appendFile) cut() error {
 }
 
 // Write appends wholly or not at all.
-func (a *appendFile) Write(b []byte) (int, error) {
+func (a *AppendFile) Write(b []byte) (int, error) {
 	n, err := a.file.Write(b)
 	if err != nil {
 		if n > 0 {
@@ -90,7 +90,7 @@ func (a *appendFile) Write(b []byte) (int, error) {
 }
 
 // sync brings everything that was written to the disk.
-func (a *appendFile) sync() error {
+func (a *AppendFile) sync() error {
 	if a.flush != nil {
 		if err := a.flush(); err != nil {
 			return err
@@ -99,14 +99,14 @@ func (a *appendFile) sync() error {
 	return a.file.Sync()
 }
 
-// syncOutputs brings all outputs to the disk and returns how long they are.
-func (r *Results) syncOutputs() ([]outputSize, error) {
-	sizes := make([]outputSize, len(r.outputs))
+// Sync brings all outputs to the disk and returns how long they are.
+func (r *Results) Sync() ([]OutputSize, error) {
+	sizes := make([]OutputSize, len(r.outputs))
 	for i, a := range r.outputs {
 		if err := a.sync(); err != nil {
 			return nil, fmt.Errorf("results: %s: %w", a.name, err)
 		}
-		sizes[i] = outputSize{a.name, a.size}
+		sizes[i] = OutputSize{a.name, a.size}
 	}
 	return sizes, nil
 }
@@ -121,6 +121,48 @@ func (r *Results) closeOutputs() (err error) {
 	}
 	r.outputs = nil
 	return err
+}
+
+// ReopenResults locks the folder of a run that is to go on. Nothing in it is
+// changed before [Results.Rewind].
+func ReopenResults(dir string) (*Results, error) {
+	lock, err := lockFolder(dir)
+	if err != nil {
+		return nil, err
+	}
+	return &Results{dir: dir, lock: lock, resumed: true}, nil
+}
+
+// Rewind cuts what the run had written back to its checkpoint and removes what it
+// will write again.
+func (r *Results) Rewind(sizes []OutputSize) error {
+	r.sizes = sizes
+	for _, o := range sizes { // before any is cut
+		if err := r.reaches(o); err != nil {
+			return fmt.Errorf("results: %w", err)
+		}
+	}
+	if err := errors.Join(r.clean(), r.startRounds()); err != nil {
+		return err
+	}
+	if err := r.remove(SummaryFile, ModelFile, BestModelFile, PageFile, RoundsTable, ClientTable, unfinishedCheckpoint); err != nil {
+		return fmt.Errorf("results: %w", err)
+	}
+	return nil
+}
+
+// reaches says whether an output is as long as the checkpoint has it.
+func (r *Results) reaches(o OutputSize) error {
+	info, err := os.Stat(r.Path(o.Name))
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("%s is gone, and the checkpoint goes on from its byte %d", o.Name, o.Size)
+	case err != nil:
+		return err
+	case info.Size() < o.Size:
+		return fmt.Errorf("%s holds %d bytes, and the checkpoint goes on from %d: it has been changed since", o.Name, info.Size(), o.Size)
+	}
+	return nil
 }
 
 // clean removes what a process that died left of files that it was writing (see
@@ -144,7 +186,7 @@ func (r *Results) clean() error {
 // remove removes files of the folder that may not be there.
 func (r *Results) remove(names ...string) error {
 	for _, name := range names {
-		if err := os.Remove(r.path(name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := os.Remove(r.Path(name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 	}

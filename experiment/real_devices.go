@@ -96,6 +96,6 @@ func (t *tally) watchDevices() (w realWatch, err error) {
 		w.record, err = openDevices(t.o.Replay)
 		return w, err
 	}
-	w.record, err = t.results.keepDevices()
+	w.record, err = keepDevices(t.results)
 	return w, err
 }

@@ -21,6 +21,15 @@ const (
 	SummaryFile   = "summary.json"
 	ModelFile     = "model.safetensors"
 	BestModelFile = "best.safetensors"
+	PageFile      = "page.html"      // the run on one page, for a browser
+	EventsFile    = "events.log"     // timelines of tasks
+	DevicesFile   = "devices.log"    // what real devices answered
+	RoundsTable   = "rounds.parquet" // rounds.csv as a table
+	ClientTable   = "clients.parquet"
+
+	// What a run is exported to unless told otherwise.
+	TraceFile       = "trace.pftrace"
+	OpenMetricsFile = "openmetrics.txt"
 )
 
 // runFiles are all of them; any one shows that a folder holds a run.
@@ -37,15 +46,15 @@ type Results struct {
 	lock    *folderLock
 	made    []string // folders that did not exist before, outermost first
 	own     []string // names of the files that this run has begun
-	outputs []*appendFile
-	rounds  *appendFile
+	outputs []*AppendFile
+	rounds  *AppendFile
 	row     []byte // reused from row to row
 	rows    int
 	failure error
 
 	// Of a run that goes on.
 	resumed bool
-	sizes   []outputSize // of the outputs at its checkpoint
+	sizes   []OutputSize // of the outputs at its checkpoint
 }
 
 // CreateResults makes the folder, with the configuration and an empty
@@ -77,7 +86,7 @@ func CreateResults(dir string, c config.Config, force bool) (*Results, error) {
 		return nil, errors.Join(err, r.Discard())
 	}
 	if err := r.start(c); err != nil {
-		return nil, errors.Join(fmt.Errorf("results: %w", err), r.Discard())
+		return nil, errors.Join(err, r.Discard())
 	}
 	return r, nil
 }
@@ -89,6 +98,15 @@ func VacantFolder(dir string, force bool) error {
 		return err
 	}
 	return notRunning(dir)
+}
+
+// HoldsRun says whether a folder holds a run's configuration.
+func HoldsRun(dir string) error {
+	_, err := os.Stat(filepath.Join(dir, ConfigFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%s holds no run: it has no %s", dir, ConfigFile)
+	}
+	return err
 }
 
 // notRunning says whether a run is going on in the folder.
@@ -161,9 +179,8 @@ func removeFolders(made []string) {
 // start writes the first two files. The configuration is there whole or not at
 // all: from then on the folder holds a run that can be resumed.
 func (r *Results) start(c config.Config) error {
-	r.own = append(r.own, ConfigFile)
-	if err := atomicfile.Write(r.path(ConfigFile), func(f io.Writer) error {
-		_, err := f.Write(c.YAML())
+	if err := r.Write(ConfigFile, func(w io.Writer) error {
+		_, err := w.Write(c.YAML())
 		return err
 	}); err != nil {
 		return err
@@ -173,7 +190,7 @@ func (r *Results) start(c config.Config) error {
 
 // startRounds opens rounds.csv, with its header.
 func (r *Results) startRounds() (err error) {
-	if r.rounds, err = r.appendTo(RoundsFile); err != nil || r.rounds.size > 0 {
+	if r.rounds, err = r.Append(RoundsFile); err != nil || r.rounds.size > 0 {
 		return err
 	}
 	_, err = r.rounds.Write([]byte(RoundsHeader + "\n"))
@@ -182,7 +199,7 @@ func (r *Results) startRounds() (err error) {
 
 // create opens a file that must not exist yet.
 func (r *Results) create(name string) (*os.File, error) {
-	f, err := os.OpenFile(r.path(name), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+	f, err := os.OpenFile(r.Path(name), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
 	if err != nil {
 		return nil, err
 	}
@@ -190,7 +207,8 @@ func (r *Results) create(name string) (*os.File, error) {
 	return f, nil
 }
 
-func (r *Results) path(name string) string { return filepath.Join(r.dir, name) }
+// Path is a file of the folder.
+func (r *Results) Path(name string) string { return filepath.Join(r.dir, name) }
 
 // Dir is the folder.
 func (r *Results) Dir() string { return r.dir }
@@ -221,11 +239,16 @@ func (r *Results) BestModel(tensors []learn.Tensor, params []float32, metadata m
 }
 
 func (r *Results) model(name string, tensors []learn.Tensor, params []float32, metadata map[string]string) error {
+	return r.Write(name, func(w io.Writer) error { return EncodeModel(w, tensors, params, metadata) })
+}
+
+// Write writes a file of the folder whole or not at all.
+func (r *Results) Write(name string, write func(io.Writer) error) error {
 	if r.failure != nil {
 		return r.failure
 	}
 	r.own = append(r.own, name)
-	if err := WriteModel(r.path(name), tensors, params, metadata); err != nil {
+	if err := atomicfile.Write(r.Path(name), write); err != nil {
 		r.failure = fmt.Errorf("results: %w", err)
 	}
 	return r.failure
@@ -238,19 +261,16 @@ func (r *Results) Summary(s Summary) error {
 	}
 	text, err := s.JSON()
 	if err == nil {
-		_, err = r.syncOutputs()
-	}
-	if err == nil {
-		r.own = append(r.own, SummaryFile)
-		err = atomicfile.Write(r.path(SummaryFile), func(f io.Writer) error {
-			_, err := f.Write(text)
-			return err
-		})
+		_, err = r.Sync()
 	}
 	if err != nil {
 		r.failure = fmt.Errorf("results: %w", err)
+		return r.failure
 	}
-	return r.failure
+	return r.Write(SummaryFile, func(w io.Writer) error {
+		_, err := w.Write(text)
+		return err
+	})
 }
 
 // Close ends the writing, keeps the folder as it is and lets others in.

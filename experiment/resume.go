@@ -44,7 +44,7 @@ func Resume(ctx context.Context, dir string, o Options) (r Resumed, err error) {
 		r.Complete = true
 		return r, nil
 	}
-	results, err := reopenResults(dir)
+	results, err := ReopenResults(dir)
 	if err != nil {
 		return r, err
 	}
@@ -55,48 +55,6 @@ func Resume(ctx context.Context, dir string, o Options) (r Resumed, err error) {
 	r.Config = p.config
 	r.Summary, err = p.resume(ctx, o, started, results)
 	return r, errors.Join(err, p.Close())
-}
-
-// reopenResults locks the folder of a run that is to go on. Nothing in it is
-// changed before Results.goOn.
-func reopenResults(dir string) (*Results, error) {
-	lock, err := lockFolder(dir)
-	if err != nil {
-		return nil, err
-	}
-	return &Results{dir: dir, lock: lock, resumed: true}, nil
-}
-
-// goOn cuts what the run had written back to its checkpoint and removes what it
-// will write again.
-func (r *Results) goOn(sizes []outputSize) error {
-	r.sizes = sizes
-	for _, o := range sizes { // before any is cut
-		if err := r.reaches(o); err != nil {
-			return fmt.Errorf("results: %w", err)
-		}
-	}
-	if err := errors.Join(r.clean(), r.startRounds()); err != nil {
-		return err
-	}
-	if err := r.remove(SummaryFile, ModelFile, BestModelFile, PageFile, RoundsTable, ClientTable, unfinishedCheckpoint); err != nil {
-		return fmt.Errorf("results: %w", err)
-	}
-	return nil
-}
-
-// reaches says whether an output is as long as the checkpoint has it.
-func (r *Results) reaches(o outputSize) error {
-	info, err := os.Stat(r.path(o.Name))
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return fmt.Errorf("%s is gone, and the checkpoint goes on from its byte %d", o.Name, o.Size)
-	case err != nil:
-		return err
-	case info.Size() < o.Size:
-		return fmt.Errorf("%s holds %d bytes, and the checkpoint goes on from %d: it has been changed since", o.Name, info.Size(), o.Size)
-	}
-	return nil
 }
 
 // resume reads the checkpoint and plays the rest.
@@ -146,9 +104,9 @@ func (p *problem) results(o Options, before *life) (*Results, error) {
 	if before == nil {
 		return CreateResults(p.config.Out, p.config, o.Force)
 	}
-	var sizes []outputSize
+	var sizes []OutputSize
 	if before.checkpoint != nil {
 		sizes = before.checkpoint.body.Outputs
 	}
-	return before.results, before.results.goOn(sizes)
+	return before.results, before.results.Rewind(sizes)
 }

@@ -146,7 +146,7 @@ func (p *problem) live(ctx context.Context, o Options, started time.Time, before
 	s = t.summary(result)
 	err = errors.Join(runErr, t.finish(result, s))
 	if err == nil {
-		err = results.forget()
+		err = results.RemoveCheckpoints()
 	}
 	return s, errors.Join(err, results.Close())
 }

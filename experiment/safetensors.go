@@ -5,18 +5,17 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"maps"
-	"math"
 	"os"
 	"slices"
 
 	"fedpace/actors/learn"
 	"fedpace/internal/atomicfile"
+	"fedpace/internal/vector"
 )
 
 // Limits of a model file.
@@ -29,37 +28,14 @@ const (
 // ModelSHA256 is the hex SHA-256 of the parameters as little-endian float32 in
 // model order: the bytes that follow the header of a model's file.
 func ModelSHA256(params []float32) string {
-	h := sha256.New()
-	if err := writeFloats(h, params); err != nil {
-		panic("experiment: a hash does not fail")
-	}
-	return hex.EncodeToString(h.Sum(nil))
-}
-
-// writeFloats writes little-endian float32 through a small buffer.
-func writeFloats(w io.Writer, params []float32) error {
-	buffer := make([]byte, 0, 32<<10)
-	for part := range slices.Chunk(params, cap(buffer)/4) {
-		b := buffer
-		for _, v := range part {
-			b = binary.LittleEndian.AppendUint32(b, math.Float32bits(v))
-		}
-		if _, err := w.Write(b); err != nil {
-			return err
-		}
-	}
-	return nil
+	return fmt.Sprintf("%x", sha256.Sum256(vector.Bytes(params)))
 }
 
 // WriteModel writes a file in the safetensors format, whole or not at all.
 // The tensors must cover the parameters in order and without gaps.
 func WriteModel(path string, tensors []learn.Tensor, params []float32, metadata map[string]string) error {
 	return atomicfile.Write(path, func(f io.Writer) error {
-		w := bufio.NewWriterSize(f, 64<<10)
-		if err := EncodeModel(w, tensors, params, metadata); err != nil {
-			return err
-		}
-		return w.Flush()
+		return EncodeModel(f, tensors, params, metadata)
 	})
 }
 
@@ -103,7 +79,8 @@ func EncodeModel(w io.Writer, tensors []learn.Tensor, params []float32, metadata
 	if _, err := w.Write(header); err != nil {
 		return err
 	}
-	return writeFloats(w, params)
+	_, err := w.Write(vector.Bytes(params))
+	return err
 }
 
 // entry is a tensor in the header.
@@ -173,28 +150,22 @@ func DecodeModel(r io.Reader, size int64, want []learn.Tensor) ([]float32, error
 		total += t.Len()
 	}
 	params := make([]float32, total)
-	buffer := make([]byte, 32<<10)
 	for _, t := range order {
-		if err := readFloats(r, params[t.Offset:t.Offset+t.Len()], buffer); err != nil {
+		if err := readFinite(r, params[t.Offset:t.Offset+t.Len()]); err != nil {
 			return nil, fmt.Errorf("tensor %q: %w", t.Name, err)
 		}
 	}
 	return params, nil
 }
 
-// readFloats fills dst with finite numbers.
-func readFloats(r io.Reader, dst []float32, buffer []byte) error {
-	for part := range slices.Chunk(dst, len(buffer)/4) {
-		b := buffer[:4*len(part)]
-		if _, err := io.ReadFull(r, b); err != nil {
-			return fmt.Errorf("the file ends early: %w", err)
-		}
-		for i := range part {
-			v := math.Float32frombits(binary.LittleEndian.Uint32(b[4*i:]))
-			if v-v != 0 { // NaN and the infinities
-				return fmt.Errorf("holds %v, which no run can start from", v)
-			}
-			part[i] = v
+// readFinite fills dst with finite numbers.
+func readFinite(r io.Reader, dst []float32) error {
+	if err := vector.Read(r, dst); err != nil {
+		return fmt.Errorf("the file ends early: %w", err)
+	}
+	for _, v := range dst {
+		if v-v != 0 { // NaN and the infinities
+			return fmt.Errorf("holds %v, which no run can start from", v)
 		}
 	}
 	return nil

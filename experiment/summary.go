@@ -9,7 +9,6 @@ import (
 	"os"
 
 	"fedpace/coordinator/round"
-	"fedpace/experiment/config"
 )
 
 // Summary is what a run comes to: the file summary.json. A nil pointer is
@@ -45,6 +44,31 @@ type Summary struct {
 	Fingerprint string  `json:"fingerprint"`  // of the clock's events
 	Kernel      string  `json:"kernel"`       // the class of kernels that trained
 	Version     string  `json:"version"`
+}
+
+// Split is what clients spent: useful on updates that count, wasted on all
+// else, which is work that was late, broken off or not needed, and candidates
+// that were not chosen.
+type Split[T int64 | float64] struct {
+	Useful T `json:"useful"`
+	Wasted T `json:"wasted"`
+}
+
+// Add adds more.
+func (s *Split[T]) Add(more Split[T]) {
+	s.Useful += more.Useful
+	s.Wasted += more.Wasted
+}
+
+// AsWaste is the split with nothing of use.
+func (s Split[T]) AsWaste() Split[T] { return Split[T]{Wasted: s.Useful + s.Wasted} }
+
+// WastedShare is the wasted part of all, from 0 to 1; 0 of nothing.
+func (s Split[T]) WastedShare() float64 {
+	if all := float64(s.Useful) + float64(s.Wasted); all > 0 {
+		return float64(s.Wasted) / all
+	}
+	return 0
 }
 
 // Measured is the pointer to a value that may not exist: nil for NaN.
@@ -106,6 +130,9 @@ func (s Summary) JSON() ([]byte, error) {
 	return append(text, '\n'), nil
 }
 
+// maxSummary bounds a summary.json, in bytes.
+const maxSummary = 1 << 20
+
 // ReadSummary reads a summary.json; it refuses keys that it does not know.
 func ReadSummary(path string) (Summary, error) {
 	f, err := os.Open(path)
@@ -113,7 +140,7 @@ func ReadSummary(path string) (Summary, error) {
 		return Summary{}, err
 	}
 	defer f.Close() // read only
-	text, err := io.ReadAll(io.LimitReader(f, config.MaxFile))
+	text, err := io.ReadAll(io.LimitReader(f, maxSummary))
 	if err != nil {
 		return Summary{}, fmt.Errorf("%s: %w", path, err)
 	}

@@ -117,7 +117,7 @@ func timeToLoss(path string, s int, target float64) (float64, error) {
 	for _, row := range rows {
 		window.Observe(row.TrainingLoss)
 		if mean, ok := window.Mean(); ok && mean <= target {
-			return row.VirtualSeconds, nil
+			return row.End.Seconds(), nil
 		}
 	}
 	return math.NaN(), nil

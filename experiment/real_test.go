@@ -1,6 +1,7 @@
 package experiment
 
 import (
+	"fedpace/coordinator/round"
 	"fmt"
 	"math"
 	"os"
@@ -42,7 +43,7 @@ var reference = map[int]struct{ loss, accuracy [2]float64 }{
 	300: {[2]float64{.682, .690}, [2]float64{.786, .784}},
 }
 
-func femnist(t *testing.T, sets ...string) []Row {
+func femnist(t *testing.T, sets ...string) []round.Report {
 	t.Helper()
 	out := filepath.Join(t.TempDir(), "run")
 	c, err := config.Load("", append([]string{"task=femnist", "data=" + realData(t, "femnist/femnist.parquet"), "evaluate.every=10", "out=" + out}, sets...))
@@ -59,7 +60,7 @@ func femnist(t *testing.T, sets ...string) []Row {
 
 // follows compares a curve with the reference at its rounds: accuracy within
 // 0.02 and loss within 0.05 of the two seeds' range.
-func follows(t *testing.T, rows []Row) {
+func follows(t *testing.T, rows []round.Report) {
 	t.Helper()
 	for _, r := range rows {
 		want, ok := reference[r.Round]
@@ -67,7 +68,7 @@ func follows(t *testing.T, rows []Row) {
 			continue
 		}
 		t.Logf("round %d, %.1f s: validation loss %.3f, accuracy %.3f; reference %v, %v",
-			r.Round, r.VirtualSeconds, r.ValidationLoss, r.ValidationAccuracy, want.loss, want.accuracy)
+			r.Round, r.End.Seconds(), r.ValidationLoss, r.ValidationAccuracy, want.loss, want.accuracy)
 		if off(r.ValidationLoss, want.loss) > 0.05 || off(r.ValidationAccuracy, want.accuracy) > 0.02 {
 			t.Errorf("round %d leaves the reference", r.Round)
 		}
@@ -94,7 +95,7 @@ func TestRealFEMNISTFollowsTheReference(t *testing.T) {
 	if os.Getenv("FEDPACE_LONG") == "" {
 		t.Skip("long: set FEDPACE_LONG=1 to run it")
 	}
-	var decaying []Row
+	var decaying []round.Report
 	for seed := range 2 {
 		decaying = femnist(t, "stop.rounds=300", fmt.Sprintf("seed=%d", seed+1))
 		follows(t, decaying)
@@ -104,24 +105,24 @@ func TestRealFEMNISTFollowsTheReference(t *testing.T) {
 		if math.IsNaN(f.ValidationAccuracy) {
 			continue
 		}
-		loss, accuracy := at(decaying, f.VirtualSeconds)
-		t.Logf("at %.1f s: K_r-rounds %.3f, %.3f; K-eta-fixed %.3f, %.3f after round %d", f.VirtualSeconds, loss, accuracy, f.ValidationLoss, f.ValidationAccuracy, f.Round)
+		loss, accuracy := at(decaying, f.End.Seconds())
+		t.Logf("at %.1f s: K_r-rounds %.3f, %.3f; K-eta-fixed %.3f, %.3f after round %d", f.End.Seconds(), loss, accuracy, f.ValidationLoss, f.ValidationAccuracy, f.Round)
 		if accuracy <= f.ValidationAccuracy || loss >= f.ValidationLoss {
-			t.Errorf("at %.1f s K_r-rounds is not ahead", f.VirtualSeconds)
+			t.Errorf("at %.1f s K_r-rounds is not ahead", f.End.Seconds())
 		}
 	}
 }
 
 // at is a curve's validation loss and accuracy at a virtual time, on the line
 // between the evaluations before and after it.
-func at(rows []Row, seconds float64) (loss, accuracy float64) {
-	var before Row
+func at(rows []round.Report, seconds float64) (loss, accuracy float64) {
+	var before round.Report
 	for _, after := range rows {
 		if math.IsNaN(after.ValidationAccuracy) {
 			continue
 		}
-		if after.VirtualSeconds >= seconds {
-			w := (seconds - before.VirtualSeconds) / (after.VirtualSeconds - before.VirtualSeconds)
+		if after.End.Seconds() >= seconds {
+			w := (seconds - before.End.Seconds()) / (after.End.Seconds() - before.End.Seconds())
 			return before.ValidationLoss + w*(after.ValidationLoss-before.ValidationLoss),
 				before.ValidationAccuracy + w*(after.ValidationAccuracy-before.ValidationAccuracy)
 		}

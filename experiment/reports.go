@@ -37,6 +37,17 @@ func Reports(path string) iter.Seq2[round.Report, error] {
 	}
 }
 
+// ReadRounds are all rounds of a rounds.csv, as [Reports].
+func ReadRounds(path string) (list []round.Report, err error) {
+	for r, err := range Reports(path) {
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, r)
+	}
+	return list, nil
+}
+
 var errEnough = errors.New("enough")
 
 // eachReport reads a rounds.csv round by round. A report lacks what the file
@@ -95,4 +106,33 @@ func (c *cells) time(name string) round.Time {
 	ns, err := strconv.ParseInt(whole+fraction+"000000000"[len(fraction):], 10, 64)
 	c.note(name, err)
 	return round.Time(ns)
+}
+
+// cells reads one record and keeps its first error.
+type cells struct {
+	record []string
+	column map[string]int
+	err    error
+}
+
+func (c *cells) whole(name string) int64 {
+	n, err := strconv.ParseInt(c.record[c.column[name]], 10, 64)
+	c.note(name, err)
+	return n
+}
+
+func (c *cells) real(name string) float64 {
+	s := c.record[c.column[name]]
+	if s == "" {
+		return math.NaN()
+	}
+	x, err := strconv.ParseFloat(s, 64)
+	c.note(name, err)
+	return x
+}
+
+func (c *cells) note(name string, err error) {
+	if err != nil && c.err == nil {
+		c.err = fmt.Errorf("%s: %w", name, err)
+	}
 }

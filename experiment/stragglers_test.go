@@ -285,8 +285,8 @@ func TestTimeToTarget(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	i := slices.IndexFunc(rows, func(r Row) bool { return r.ValidationAccuracy >= 0.1 })
-	if i < 0 || s.TimeToTarget == nil || *s.TimeToTarget != rows[i].VirtualSeconds || s.Rounds != 12 {
+	i := slices.IndexFunc(rows, func(r round.Report) bool { return r.ValidationAccuracy >= 0.1 })
+	if i < 0 || s.TimeToTarget == nil || *s.TimeToTarget != rows[i].End.Seconds() || s.Rounds != 12 {
 		t.Errorf("time to target %v, rounds %+v", s.TimeToTarget, rows)
 	}
 }

@@ -184,8 +184,8 @@ func AdviseRun(ctx context.Context, dir string, g Given, points int) (*Advice, e
 	least := math.Inf(1)
 	for _, row := range rows {
 		window.Observe(row.TrainingLoss)
-		if mean, ok := window.Mean(); ok && row.VirtualSeconds > 0 {
-			known = append(known, at{row.VirtualSeconds, mean, row.LocalSteps})
+		if mean, ok := window.Mean(); ok && row.End.Seconds() > 0 {
+			known = append(known, at{row.End.Seconds(), mean, row.LocalSteps})
 			least = math.Min(least, mean)
 		}
 	}

@@ -103,7 +103,7 @@ func (c cell) run(ctx context.Context, of *convex.Problem, start []float32, o ex
 	}
 	x := make([]float64, len(start))
 	for i, row := range rows {
-		t.steps, t.rates, t.seconds = append(t.steps, row.LocalSteps), append(t.rates, row.LearningRate), append(t.seconds, row.VirtualSeconds)
+		t.steps, t.rates, t.seconds = append(t.steps, row.LocalSteps), append(t.rates, row.LearningRate), append(t.seconds, row.End.Seconds())
 		t.gaps = append(t.gaps, of.Value(widen(x, models[min(i+1, len(models)-1)]))-of.FStar)
 	}
 	t.stride, t.limit = stride(c.config.Task), s.VirtualSeconds

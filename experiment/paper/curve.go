@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"fedpace/coordinator/round"
 	"fedpace/coordinator/schedule"
 	"fedpace/experiment"
 	"fedpace/experiment/config"
@@ -123,7 +124,7 @@ func readCell(dir string) (Curve, error) {
 
 // thin follows the rounds and keeps a point for each evaluation that was better
 // than those before, and for the last.
-func (c *Curve) thin(rows []experiment.Row, s config.Schedule) error {
+func (c *Curve) thin(rows []round.Report, s config.Schedule) error {
 	window, err := schedule.NewWindow(schedule.WindowConfig{Size: s.Window})
 	if err != nil {
 		return err
@@ -136,10 +137,10 @@ func (c *Curve) thin(rows []experiment.Row, s config.Schedule) error {
 	c.BestLoss, c.BestAccuracy, c.Plateaued, c.DecayedAt = nan, nan, nan, nan
 	var last Point
 	for i, r := range rows {
-		c.Rounds, c.VirtualSeconds = r.Round, r.VirtualSeconds
+		c.Rounds, c.VirtualSeconds = r.Round, r.End.Seconds()
 		if i > 0 && c.Decayed == 0 && (s.K == config.Step || s.Eta == config.Step) &&
 			(r.LocalSteps < rows[i-1].LocalSteps || r.LearningRate < rows[i-1].LearningRate) {
-			c.Decayed, c.DecayedAt = rows[i-1].Round, rows[i-1].VirtualSeconds
+			c.Decayed, c.DecayedAt = rows[i-1].Round, rows[i-1].End.Seconds()
 		}
 		window.Observe(r.TrainingLoss)
 		if mean, ok := window.Mean(); ok && !(c.BestLoss <= mean) {
@@ -154,10 +155,10 @@ func (c *Curve) thin(rows []experiment.Row, s config.Schedule) error {
 		c.FinalAccuracy = r.ValidationAccuracy
 		plateau.Observe(1 - r.ValidationAccuracy)
 		if plateau.Converged() && math.IsNaN(c.Plateaued) {
-			c.Plateaued = r.VirtualSeconds
+			c.Plateaued = r.End.Seconds()
 		}
 		last = Point{
-			Round: r.Round, VirtualSeconds: r.VirtualSeconds, LocalSteps: r.LocalSteps,
+			Round: r.Round, VirtualSeconds: r.End.Seconds(), LocalSteps: r.LocalSteps,
 			BestLoss: c.BestLoss, ValidationLoss: r.ValidationLoss, BestAccuracy: c.BestAccuracy,
 		}
 		if n := len(c.Points); n == 0 || c.Points[n-1].BestLoss != last.BestLoss || c.Points[n-1].BestAccuracy != last.BestAccuracy {

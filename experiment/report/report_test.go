@@ -73,7 +73,7 @@ func TestACurve(t *testing.T) {
 		if !(highest >= row.ValidationAccuracy) && !math.IsNaN(row.ValidationAccuracy) {
 			highest = row.ValidationAccuracy
 		}
-		want := point{row.VirtualSeconds, float64(row.LocalSteps), lowest, highest}
+		want := point{row.End.Seconds(), float64(row.LocalSteps), lowest, highest}
 		if diff := cmp.Diff(want, r.points[i], cmp.AllowUnexported(point{}), cmpopts.EquateNaNs(), cmpopts.EquateApprox(1e-14, 0)); diff != "" {
 			t.Errorf("round %d: %s", row.Round, diff)
 		}

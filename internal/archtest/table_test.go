@@ -14,6 +14,8 @@ const allowed = `
 internal/keyed:
 internal/names:
 internal/registry:
+internal/vector:
+internal/atomicfile: os
 simclock: time
 coordinator/fairshare:
 coordinator/theory:
@@ -55,11 +57,12 @@ metrics/web: log net net/http syscall time
 experiment/convex: actors/data actors/learn coordinator/theory gonum.org/v1/gonum/...
 experiment/config: internal/names actors/device actors/learn coordinator/aggregate coordinator/schedule
 	github.com/goccy/go-yaml/... net os
-experiment/...: actors/... bus coordinator/... experiment/config experiment/convex metrics/... os time
+experiment/...: actors/... bus coordinator/... experiment/config experiment/convex internal/atomicfile internal/vector
+	metrics/... os time
 	github.com/goccy/go-yaml/... golang.org/x/sync/... golang.org/x/sys/unix gonum.org/v1/gonum/...
 
 # Programs.
-cmd/...: actors/... bus coordinator/... experiment/... metrics/figure os/... syscall time
+cmd/...: actors/... bus coordinator/... experiment/... internal/atomicfile metrics/figure os/... syscall time
 	github.com/coreos/go-systemd/... github.com/spf13/... golang.org/x/term gonum.org/v1/plot/...
 bench/...: experiment/... metrics/figure net net/http os/... syscall time
 deploy/grafana/gen: os

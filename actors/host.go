@@ -56,12 +56,14 @@ func StartHost(ctx context.Context, conn *bus.Conn, c HostConfig) (*Host, error)
 
 // plan answers one task. It runs on the subscription's goroutine.
 func (h *Host) plan(client int, t *bus.Task, p *bus.Plan) error {
-	d, err := h.config.Fleet.Plan(client, t.Task, t.LocalSteps, t.ModelBits, t.StartNs)
+	d, err := h.config.Fleet.Plan(client, t.Task, int(t.LocalSteps), int64(t.ModelBits), t.StartNs)
 	if err != nil {
 		return err
 	}
 	p.Task, p.DownloadNs, p.ComputeNs, p.UploadNs = t.Task, d.Download, d.Compute, d.Upload
-	p.Dropout, p.DropoutNs = bus.Phase(d.Dropout), d.After // the same phases in the same order
+	if d.Dropout != 0 {
+		p.Dropout = &bus.Dropout{Phase: bus.Phase(d.Dropout), AfterNs: d.After} // the same phases in the same order
+	}
 	return nil
 }
 
@@ -125,7 +127,8 @@ func (h *Host) do(ctx context.Context, delivery *bus.Delivery, t *worker) error 
 		return errors.Join(ctx.Err(), delivery.Release())
 	}
 	if err != nil {
-		sum = &bus.Sum{Job: delivery.Job.Job, Model: delivery.Job.Model, Failure: failure(err)}
+		sum = resultOf(delivery.Job)
+		sum.Failure = failure(err)
 	}
 	err = h.bus.SendSum(ctx, sum)
 	if h.config.Stamp != 0 && errors.Is(err, bus.ErrRefused) {
@@ -141,27 +144,33 @@ func (h *Host) do(ctx context.Context, delivery *bus.Delivery, t *worker) error 
 	return delivery.Done(ctx)
 }
 
+// resultOf is the job's result without anything in it.
+func resultOf(job *bus.Job) *bus.Result {
+	return &bus.Result{Sum: &bus.Sum{Job: job.Job, ModelDigest: job.ModelDigest}}
+}
+
 // result computes a job's sum.
-func (h *Host) result(ctx context.Context, job *bus.Job, t *worker) (*bus.Sum, error) {
+func (h *Host) result(ctx context.Context, job *bus.Job, t *worker) (*bus.Result, error) {
 	if err := h.check(job); err != nil {
 		return nil, err
 	}
-	params, err := h.bus.Model(ctx, job.Model)
+	params, err := h.bus.Model(ctx, bus.DigestFrom(job.ModelDigest))
 	if err != nil {
 		return nil, err
 	}
-	sum := &bus.Sum{Job: job.Job, Model: job.Model}
+	sum := resultOf(job)
 	switch job.Kind {
 	case bus.Train:
 		work := make([]Assignment, len(job.Clients))
 		for i, c := range job.Clients {
-			work[i] = Assignment{Task: c.Task, Client: c.Client, LocalSteps: c.LocalSteps, StepsDone: c.StepsDone, Rate: c.LearningRate, Weight: c.Weight}
-			if work[i].Variate, err = h.variate(ctx, c.Variate); err != nil {
+			work[i] = Assignment{Task: c.Task, Client: int(c.Client), LocalSteps: int(c.LocalSteps), StepsDone: int64(c.StepsDone), Rate: c.LearningRate, Weight: c.Weight}
+			if work[i].Variate, err = h.variate(ctx, c.VariateDigest); err != nil {
 				return nil, err
 			}
 		}
-		method := Method{Proximal: job.Method.Proximal, Variates: job.Method.Variates, VariateWeight: job.Method.VariateWeight}
-		if method.Variate, err = h.variate(ctx, job.Method.Variate); err != nil {
+		m := job.Method // nil: plain SGD
+		method := Method{Proximal: m.GetProximal(), Variates: m.GetVariates(), VariateWeight: m.GetVariateWeight()}
+		if method.Variate, err = h.variate(ctx, m.GetVariateDigest()); err != nil {
 			return nil, err
 		}
 		sum.Values = t.values(method.SumLength(len(params)))
@@ -170,20 +179,20 @@ func (h *Host) result(ctx context.Context, job *bus.Job, t *worker) (*bus.Sum, e
 			return nil, err
 		}
 		for i, o := range outcomes {
-			loss := bus.ClientLoss{Task: work[i].Task, FirstStepLoss: o.FirstStepLoss}
+			loss := &bus.ClientLoss{Task: work[i].Task, FirstStepLoss: o.FirstStepLoss}
 			if method.Variates {
-				loss.Variate = bus.DigestOf(o.Variate)
+				loss.VariateDigest = bus.DigestOf(o.Variate).Bytes()
 				sum.Variates = append(sum.Variates, o.Variate)
 			}
 			sum.Clients = append(sum.Clients, loss)
 		}
 	case bus.Evaluate:
 		for _, s := range job.Shards {
-			loss, correct, err := t.Evaluate(ctx, params, s.From, s.Count)
+			loss, correct, err := t.Evaluate(ctx, params, int(s.From), int(s.Count))
 			if err != nil {
 				return nil, err
 			}
-			sum.Shards = append(sum.Shards, bus.ShardScore{Index: s.Index, LossSum: loss, Correct: correct})
+			sum.Shards = append(sum.Shards, &bus.ShardScore{Index: s.Index, LossSum: loss, Correct: uint64(correct)})
 		}
 	default:
 		return nil, fmt.Errorf("actors: job %d is of an unknown kind (%v)", job.Job, job.Kind)
@@ -192,7 +201,8 @@ func (h *Host) result(ctx context.Context, job *bus.Job, t *worker) (*bus.Sum, e
 }
 
 // variate finds a control variate; nil: zero.
-func (h *Host) variate(ctx context.Context, d bus.Digest) ([]float32, error) {
+func (h *Host) variate(ctx context.Context, digest []byte) ([]float32, error) {
+	d := bus.DigestFrom(digest)
 	if d.IsZero() {
 		return nil, nil
 	}
@@ -203,19 +213,19 @@ func (h *Host) variate(ctx context.Context, d bus.Digest) ([]float32, error) {
 // result would be another run's.
 func (h *Host) check(job *bus.Job) error {
 	mine := h.config.Problem.Spec()
-	if job.Spec != mine {
-		return fmt.Errorf("actors: job %d is for %+v, this host has %+v", job.Job, job.Spec, mine)
+	if !job.Spec.Equal(mine) {
+		return fmt.Errorf("actors: job %d is for {%v}, this host has {%v}", job.Job, job.Spec, mine)
 	}
-	if job.Params != h.config.Problem.Model.Params() {
+	if int(job.Params) != h.config.Problem.Model.Params() {
 		return fmt.Errorf("actors: job %d is for a model of %d parameters, %s has %d", job.Job, job.Params, h.config.Problem.Model, h.config.Problem.Model.Params())
 	}
 	for _, c := range job.Clients {
-		if c.Client < 0 || c.Client >= h.config.Problem.Set.Clients() {
+		if c.Client >= uint64(h.config.Problem.Set.Clients()) {
 			return fmt.Errorf("actors: job %d: client %d of %d", job.Job, c.Client, h.config.Problem.Set.Clients())
 		}
 	}
 	for _, s := range job.Shards {
-		if n := h.config.Problem.Set.HeldOut(); s.From < 0 || s.Count < 1 || s.Count > n || s.From > n-s.Count {
+		if n := uint64(h.config.Problem.Set.HeldOut()); s.Count < 1 || s.Count > n || s.From > n-s.Count {
 			return fmt.Errorf("actors: job %d: shard %d of held-out samples %d to %d of %d", job.Job, s.Index, s.From, s.From+s.Count-1, n)
 		}
 	}
@@ -226,7 +236,7 @@ func (h *Host) check(job *bus.Job) error {
 func failure(err error) *bus.Failure {
 	var d *Diverged
 	if errors.As(err, &d) {
-		return &bus.Failure{Kind: bus.Diverged, Task: d.Task, Client: d.Client, Text: err.Error()}
+		return &bus.Failure{Kind: bus.Diverged, Task: d.Task, Client: uint64(d.Client), Text: err.Error()}
 	}
 	if errors.Is(err, errModelDiverged) {
 		return &bus.Failure{Kind: bus.Diverged, Text: err.Error()}

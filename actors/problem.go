@@ -30,9 +30,9 @@ const (
 // the paper's authors.
 const cropPadding = 4
 
-// Spec is the problem in the words of a job.
-func (p *Problem) Spec() bus.Spec {
-	return bus.Spec{Model: p.Model.String(), Data: p.Set.Info().Digest, Seed: p.Seed, Batch: p.Batch, Augment: p.Augment}
+// Spec is the problem as jobs name it.
+func (p *Problem) Spec() *bus.Spec {
+	return &bus.Spec{Model: p.Model.String(), DataDigest: p.Set.Info().Digest, Seed: p.Seed, Batch: uint32(p.Batch), Augment: p.Augment}
 }
 
 // Check says whether model, data and settings fit each other.

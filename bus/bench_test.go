@@ -166,7 +166,7 @@ func exchange(b *testing.B, p *place) time.Duration {
 			b.Fatal(err)
 		}
 		for i := range plans {
-			p := &plans[i].Plan
+			p := plans[i].Plan
 			clock.Schedule(simclock.Event{At: simclock.Time(p.DownloadNs + p.ComputeNs + p.UploadNs), Seq: p.Task, Task: p.Task})
 		}
 	}
@@ -207,7 +207,7 @@ func BenchmarkJobs(b *testing.B) {
 						if err != nil {
 							return
 						}
-						if err := h.SendSum(context.Background(), &bus.Sum{Job: d.Job.Job, Model: d.Job.Model, Values: values, Clients: []bus.ClientLoss{{Task: d.Job.Clients[0].Task}}}); err != nil {
+						if err := h.SendSum(context.Background(), result(d.Job.Job, bus.DigestFrom(d.Job.ModelDigest), values, &bus.ClientLoss{Task: d.Job.Clients[0].Task})); err != nil {
 							b.Error(err)
 						}
 						if err := d.Done(context.Background()); err != nil {

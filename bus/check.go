@@ -8,8 +8,7 @@ import (
 	"unicode"
 )
 
-// fault says what is wrong with a message. Every decoder here returns one
-// rather than a value that is out of range.
+// fault says what is wrong with a message. Every Validate returns one.
 type fault struct {
 	message, field string
 	got            any
@@ -85,19 +84,28 @@ func (c *checker) token(field, s string) {
 	}
 }
 
-func (c *checker) digest(field string, b []byte, optional bool) (d Digest) {
-	switch {
-	case len(b) == len(d):
-		copy(d[:], b)
-	case len(b) == 0 && optional:
-	default:
-		c.refuse(field, fmt.Sprint(len(b), " bytes"), fmt.Sprint(len(d)))
+func (c *checker) digest(field string, b []byte, optional bool) {
+	switch n := len(b); {
+	case n == 0 && optional:
+	case n != len(Digest{}):
+		c.refuse(field, fmt.Sprint(n, " bytes"), fmt.Sprint(len(Digest{})))
+	case !optional && DigestFrom(b).IsZero():
+		c.refuse(field, "empty", "a digest")
 	}
-	return d
 }
 
-// narrow makes an int of a number that a check follows: too large stays so.
-func narrow[T uint32 | uint64](v T) int { return int(min(uint64(v), math.MaxInt)) }
+func (c *checker) durations(download, compute, upload int64) {
+	c.number("download_ns", download, 0, MaxDurationNs)
+	c.number("compute_ns", compute, 0, MaxDurationNs)
+	c.number("upload_ns", upload, 0, MaxDurationNs)
+}
 
-// long is narrow for int64.
+func (c *checker) spec(s *Spec) {
+	c.text("spec.model", s.GetModel())
+	c.text("spec.data_digest", s.GetDataDigest())
+	c.text("spec.augment", s.GetAugment())
+	c.number("spec.batch", int64(s.GetBatch()), 1, MaxBatch)
+}
+
+// long makes an int64 of a number that a check follows: too large stays so.
 func long(v uint64) int64 { return int64(min(v, math.MaxInt64)) }

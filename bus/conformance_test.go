@@ -8,6 +8,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/nats-io/nats.go"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/testing/protocmp"
 
 	"fedpace/bus"
 )
@@ -103,16 +105,21 @@ func (p *place) bare(t testing.TB) *nats.Conn {
 
 func someJob(n uint64, model bus.Digest, params int) *bus.Job {
 	return &bus.Job{
-		Job: n, Kind: bus.Train, Round: 2, Model: model, Params: params,
-		Spec:    bus.Spec{Model: "linear:5000,2", Data: "ab", Seed: 7, Batch: 32},
-		Clients: []bus.JobClient{{Task: 9, Client: 4, LocalSteps: 3, StepsDone: 12, LearningRate: 0.1, Weight: 0.5}},
+		Job: n, Kind: bus.Train, Round: 2, ModelDigest: model.Bytes(), Params: uint32(params),
+		Spec:    &bus.Spec{Model: "linear:5000,2", DataDigest: "ab", Seed: 7, Batch: 32},
+		Clients: []*bus.ClientWork{{Task: 9, Client: 4, LocalSteps: 3, StepsDone: 12, LearningRate: 0.1, Weight: 0.5}},
 	}
+}
+
+// result is a whole result of a training job.
+func result(job uint64, model bus.Digest, values []int64, clients ...*bus.ClientLoss) *bus.Result {
+	return &bus.Result{Sum: &bus.Sum{Job: job, ModelDigest: model.Bytes(), Clients: clients}, Values: values}
 }
 
 func someTask(n uint64) *bus.Task {
 	return &bus.Task{
 		Task: n, Round: 3, LocalSteps: 80, LearningRate: 0.3, StepsDone: 160,
-		Model: bus.DigestOf([]float32{1}), ModelBits: 6_710_000,
+		ModelDigest: bus.DigestOf([]float32{1}).Bytes(), ModelBits: 6_710_000,
 	}
 }
 
@@ -122,12 +129,12 @@ func TestEveryTaskIsPlannedOnceByOneOfTheHosts(t *testing.T) {
 		for range 3 {
 			h := p.host(t, "r")
 			err := h.ServeTasks(t.Context(), func(client int, task *bus.Task, plan *bus.Plan) error {
-				if diff := cmp.Diff(someTask(task.Task), task); diff != "" {
+				if diff := cmp.Diff(someTask(task.Task), task, protocmp.Transform()); diff != "" {
 					t.Errorf("task (-sent +received):\n%s", diff)
 				}
 				plan.DownloadNs, plan.ComputeNs, plan.UploadNs = int64(client), 2, 3
 				if client%2 == 1 {
-					plan.Dropout, plan.DropoutNs = bus.Compute, int64(task.Task)
+					plan.Dropout = &bus.Dropout{Phase: bus.Compute, AfterNs: int64(task.Task)}
 				}
 				return nil
 			})
@@ -144,7 +151,7 @@ func TestEveryTaskIsPlannedOnceByOneOfTheHosts(t *testing.T) {
 		if err := c.Flush(); err != nil {
 			t.Fatal(err)
 		}
-		got := map[int]bus.Plan{}
+		got := map[int]*bus.Plan{}
 		var buf []bus.ClientPlan
 		for len(got) < n {
 			var err error
@@ -159,11 +166,11 @@ func TestEveryTaskIsPlannedOnceByOneOfTheHosts(t *testing.T) {
 			}
 		}
 		for i := range n {
-			want := bus.Plan{Task: uint64(i + 1), DownloadNs: int64(i), ComputeNs: 2, UploadNs: 3}
+			want := &bus.Plan{Task: uint64(i + 1), DownloadNs: int64(i), ComputeNs: 2, UploadNs: 3}
 			if i%2 == 1 {
-				want.Dropout, want.DropoutNs = bus.Compute, int64(i+1)
+				want.Dropout = &bus.Dropout{Phase: bus.Compute, AfterNs: int64(i + 1)}
 			}
-			if got[i] != want {
+			if !proto.Equal(got[i], want) {
 				t.Fatalf("client %d: got %+v, want %+v", i, got[i], want)
 			}
 		}
@@ -206,9 +213,9 @@ func TestAJobBecomesASum(t *testing.T) {
 			t.Fatal(err)
 		}
 		sent := &bus.Job{
-			Job: 1, Kind: bus.Train, Round: 2, Model: digest, Params: len(params),
-			Spec:    bus.Spec{Model: "linear:5000,2", Data: "ab", Seed: 7, Batch: 32},
-			Clients: []bus.JobClient{{Task: 9, Client: 4, LocalSteps: 3, StepsDone: 12, LearningRate: 0.1, Weight: 0.5}},
+			Job: 1, Kind: bus.Train, Round: 2, ModelDigest: digest.Bytes(), Params: uint32(len(params)),
+			Spec:    &bus.Spec{Model: "linear:5000,2", DataDigest: "ab", Seed: 7, Batch: 32},
+			Clients: []*bus.ClientWork{{Task: 9, Client: 4, LocalSteps: 3, StepsDone: 12, LearningRate: 0.1, Weight: 0.5}},
 		}
 		if err := c.SendJob(ctx, "go", sent); err != nil {
 			t.Fatal(err)
@@ -221,17 +228,17 @@ func TestAJobBecomesASum(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff(sent, d.Job); diff != "" {
+		if diff := cmp.Diff(sent, d.Job, protocmp.Transform()); diff != "" {
 			t.Fatalf("job (-sent +received):\n%s", diff)
 		}
-		got, err := h.Model(ctx, d.Job.Model)
+		got, err := h.Model(ctx, bus.DigestFrom(d.Job.ModelDigest))
 		if err != nil {
 			t.Fatal(err)
 		}
 		if !slices.Equal(got, params) {
 			t.Fatal("the model is not the one that was put")
 		}
-		sum := &bus.Sum{Job: 1, Model: digest, Values: make([]int64, len(params)), Clients: []bus.ClientLoss{{Task: 9, FirstStepLoss: 1.5}}}
+		sum := result(1, digest, make([]int64, len(params)), &bus.ClientLoss{Task: 9, FirstStepLoss: 1.5})
 		for i := range sum.Values {
 			sum.Values[i] = int64(i) - 5
 		}
@@ -252,7 +259,7 @@ func TestAJobBecomesASum(t *testing.T) {
 		if !slices.Equal(s.Values, want) {
 			t.Fatal("the values are not those that were sent")
 		}
-		if s.Of != sent || len(s.Clients) != 1 || s.Clients[0] != sum.Clients[0] {
+		if s.Of != sent || len(s.Clients) != 1 || !proto.Equal(s.Clients[0], sum.Clients[0]) {
 			t.Fatalf("got the sum of %+v with %+v", s.Of, s.Clients)
 		}
 		s.Accept()

@@ -9,8 +9,6 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
-
-	"fedpace/bus/wire"
 )
 
 // CoordinatorConfig is what the coordinator's end of a run needs. The zero
@@ -93,10 +91,9 @@ type Coordinator struct {
 	sending sync.Mutex // guards the buffers of SendTask
 	subject clientSubjects
 	buffer  []byte
-	task    wire.Task
 
-	plan  wire.Plan // of the subscription's goroutine
-	plans *inbox[ClientPlan]
+	memory []Plan // for the next plans; of the subscription's goroutine
+	plans  *inbox[ClientPlan]
 
 	queue *workQueue
 	sums  *sumDesk
@@ -277,7 +274,7 @@ func (c *Coordinator) Hosts() (hosts, workers int) {
 // SendTask sends a task to a simulated client. The message leaves with those
 // that follow it closely; nothing waits for it.
 func (c *Coordinator) SendTask(client int, t *Task) error {
-	if err := t.check(); err != nil {
+	if err := t.Validate(); err != nil {
 		return err
 	}
 	if client < 0 || client > MaxClients {
@@ -289,7 +286,7 @@ func (c *Coordinator) SendTask(client int, t *Task) error {
 		t.Stamp = c.info.info.Stamp
 	}
 	var err error
-	if c.buffer, err = appendTask(c.buffer[:0], t, &c.task); err != nil {
+	if c.buffer, err = Marshal(c.buffer[:0], t); err != nil {
 		return err
 	}
 	// Over a connection that is away it is sent again when that is back.
@@ -311,15 +308,18 @@ func (c *Coordinator) onPlan(m *nats.Msg) {
 		c.ignored.Add(1)
 		return
 	}
-	var p ClientPlan
-	p.Client = client
-	if err := decodePlan(m.Data, &p.Plan, &c.plan); err != nil {
+	if len(c.memory) == 0 {
+		c.memory = make([]Plan, 128) // one allocation for many plans
+	}
+	plan := &c.memory[0]
+	c.memory = c.memory[1:]
+	if err := Unmarshal(m.Data, plan); err != nil {
 		// Plans come from hosts, never from devices: a bad one is a broken host,
 		// and the clock would stand for ever without it.
 		c.failed(fmt.Errorf("%w (from simulated client %d)", err, client))
 		return
 	}
-	c.plans.put(p)
+	c.plans.put(ClientPlan{Client: client, Plan: plan})
 }
 
 // TakePlans waits until there are plans and returns all of them, in order of
@@ -361,7 +361,7 @@ func (c *Coordinator) DeleteModel(ctx context.Context, digest Digest) error {
 // be changed.
 func (c *Coordinator) SendJob(ctx context.Context, kernel string, j *Job) error {
 	j.Kernel = kernel
-	if err := j.check(); err != nil {
+	if err := j.Validate(); err != nil {
 		return err
 	}
 	c.sums.expect(j)
@@ -382,7 +382,7 @@ func (c *Coordinator) onExhausted(m *nats.Msg) {
 		c.failed(err)
 	case j != nil && c.sums.open(j.Job):
 		c.failed(fmt.Errorf("bus: run %s: job %d (%s, round %d, kernel %s) was given out %d times and no trainer finished it",
-			c.run, j.Job, j.Kind, j.Round, j.Kernel, c.config.MaxDeliver))
+			c.run, j.Job, j.Kind.Name(), j.Round, j.Kernel, c.config.MaxDeliver))
 	}
 }
 

@@ -5,22 +5,20 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
-
-	"fedpace/bus/wire"
+	"google.golang.org/protobuf/proto"
 )
 
 // DeskConfig is what a run's desk for real devices needs.
 type DeskConfig struct {
 	Devices []string // ids; a device's index here is its number in news
 	First   int      // client number of the first, see Welcome.Client
-	Welcome Welcome  // Client is filled in
+	Welcome *Welcome // Client is filled in
 	// Check says why a whole update of the right task and shape cannot count;
 	// nil: it can. It is called on one goroutine for each device.
 	Check func(*DeviceUpdate) error
@@ -48,7 +46,7 @@ const (
 type DeviceNews struct {
 	Device int
 	Kind   NewsKind
-	Join   Join
+	Join   *Join // of DeviceJoined
 	Update *DeviceUpdate
 	Text   string
 }
@@ -89,9 +87,9 @@ func OpenDesk(ctx context.Context, conn *Conn, run string, c DeskConfig) (*Desk,
 		if err := CheckDevice(id); err != nil {
 			return nil, err
 		}
-		w := c.Welcome
-		w.Client = c.First + i
-		if err := w.check(); err != nil {
+		w := proto.CloneOf(c.Welcome)
+		w.Client = uint64(c.First + i)
+		if err := w.Validate(); err != nil {
 			return nil, err
 		}
 		d.devices = append(d.devices, &deskDevice{desk: d, index: i, id: id, welcome: w, refused: map[string]int{}, budget: deviceBudget})
@@ -119,7 +117,7 @@ func (d *Desk) Close() (err error) {
 			d.calls.Wait()
 		}
 		d.conn.unwatch(d)
-		over, e := encodeCall(true)
+		over, e := Marshal(nil, &Task{Over: true})
 		err = e
 		for _, x := range d.devices {
 			x.unsubscribe()
@@ -138,10 +136,7 @@ func (d *Desk) interrupted(err error) { d.news.put(DeviceNews{Kind: DeskBack, Te
 
 // call calls those who have not joined, until ctx ends.
 func (d *Desk) call(ctx context.Context) {
-	message, err := encodeCall(false)
-	if err != nil {
-		panic("bus: an empty message cannot be encoded: " + err.Error())
-	}
+	var message []byte // a task without a number
 	tick := time.NewTicker(d.config.Calls)
 	defer tick.Stop()
 	for {
@@ -161,10 +156,10 @@ func (d *Desk) call(ctx context.Context) {
 // SendTask sends a task to a device and expects its update; the task before it
 // is no longer expected. Sending an open task again is harmless.
 func (d *Desk) SendTask(device int, t *Task) error {
-	if err := t.check(); err != nil {
+	if err := t.Validate(); err != nil {
 		return err
 	}
-	b, err := appendTask(nil, t, &wire.Task{})
+	b, err := Marshal(nil, t)
 	if err != nil {
 		return err
 	}
@@ -223,7 +218,7 @@ type deskDevice struct {
 	desk    *Desk
 	index   int
 	id      string
-	welcome Welcome
+	welcome *Welcome
 	heard   atomic.Int64 // nanoseconds since the desk was opened; 0: never
 	beats   atomic.Int64 // heartbeats
 
@@ -239,8 +234,8 @@ type deskDevice struct {
 	task   uint64 // 0: none
 	done   bool   // accepted or refused
 	reason string // of its refusal
-	chunks int
-	next   int // chunk
+	chunks uint32
+	next   uint32 // chunk
 	values []float32
 }
 
@@ -349,11 +344,11 @@ func (x *deskDevice) ignore(reason, text string) {
 
 // answer replies to a device's request. A device chooses where it hears: on
 // inboxes alone, or the answer could be a message of somebody else's.
-func (x *deskDevice) answer(m *nats.Msg, v wire.Verdict, reason string, w *Welcome) {
+func (x *deskDevice) answer(m *nats.Msg, v Verdict, reason string, w *Welcome) {
 	if !strings.HasPrefix(m.Reply, "_INBOX") && !strings.HasPrefix(m.Reply, "_R_") {
 		return
 	}
-	b, err := encodeReply(v, reason, w)
+	b, err := Marshal(nil, &DeviceReply{Verdict: v, Reason: ValidText(reason[:min(len(reason), maxText)]), Welcome: w})
 	if err == nil {
 		_ = x.desk.conn.nats.Publish(m.Reply, b) // a device asks again
 	}
@@ -363,12 +358,13 @@ func (x *deskDevice) onJoin(m *nats.Msg) {
 	if !x.spend() {
 		return
 	}
-	j, err := decodeJoin(m.Data)
+	j := new(Join)
+	err := Unmarshal(m.Data, j)
 	x.mu.Lock()
 	if err != nil {
 		x.ignore(ReasonMalformed, err.Error())
 		x.mu.Unlock()
-		x.answer(m, wire.Verdict_VERDICT_REFUSED, err.Error(), nil)
+		x.answer(m, Refused, err.Error(), nil)
 		return
 	}
 	fresh := !x.joined
@@ -378,14 +374,14 @@ func (x *deskDevice) onJoin(m *nats.Msg) {
 	if fresh {
 		x.desk.news.put(DeviceNews{Device: x.index, Kind: DeviceJoined, Join: j})
 	}
-	x.answer(m, wire.Verdict_VERDICT_ACCEPTED, "", &x.welcome)
+	x.answer(m, Accepted, "", x.welcome)
 }
 
 func (x *deskDevice) onHeartbeat(m *nats.Msg) {
 	if !x.spend() {
 		return
 	}
-	if _, err := decodeHeartbeat(m.Data); err != nil {
+	if err := Unmarshal(m.Data, new(Heartbeat)); err != nil {
 		x.mu.Lock()
 		defer x.mu.Unlock()
 		x.ignore(ReasonMalformed, err.Error())
@@ -396,18 +392,19 @@ func (x *deskDevice) onHeartbeat(m *nats.Msg) {
 }
 
 func (x *deskDevice) onUpdate(m *nats.Msg) {
-	p, err := decodeUpdatePart(m.Data)
-	if err == nil && m.Subject != deviceSubject(x.desk.run, x.id, verbUpdate+"."+strconv.Itoa(p.chunk)) {
-		err = fmt.Errorf("bus: update: chunk %d on %q", p.chunk, m.Subject)
+	p := new(Update)
+	err := Unmarshal(m.Data, p)
+	if err == nil && m.Subject != deviceSubject(x.desk.run, x.id, updateVerb(p.Chunk)) {
+		err = fmt.Errorf("bus: update: chunk %d on %q", p.Chunk, m.Subject)
 	}
 	x.mu.Lock()
-	asked := err == nil && !x.flooded && x.task != 0 && p.Task == x.task && !x.done && p.chunk == x.next && (x.next == 0 || p.chunks == x.chunks)
+	asked := err == nil && !x.flooded && x.task != 0 && p.Task == x.task && !x.done && p.Chunk == x.next && (x.next == 0 || p.Chunks == x.chunks)
 	x.mu.Unlock()
 	if !asked && !x.spend() {
 		return
 	}
 	x.mu.Lock()
-	v, reason, news := x.take(&p, err)
+	v, reason, news := x.take(p, err)
 	x.mu.Unlock()
 	if news.Update != nil {
 		x.desk.news.put(news)
@@ -417,26 +414,24 @@ func (x *deskDevice) onUpdate(m *nats.Msg) {
 
 // take takes one message of an update; the news has an update when the task has
 // its answer. With the lock held.
-func (x *deskDevice) take(p *updatePart, fault error) (v wire.Verdict, reason string, news DeviceNews) {
-	const (
-		refused = wire.Verdict_VERDICT_REFUSED
-		onward  = wire.Verdict_VERDICT_CONTINUE
-	)
-	ignore := func(why, text string) (wire.Verdict, string, DeviceNews) {
+func (x *deskDevice) take(p *Update, fault error) (v Verdict, reason string, news DeviceNews) {
+	ignore := func(why, text string) (Verdict, string, DeviceNews) {
 		x.ignore(why, text)
-		return refused, text, news
+		return Refused, text, news
 	}
 	// refuse ends the task.
-	refuse := func(why, text string) (wire.Verdict, string, DeviceNews) {
+	refuse := func(why, text string) (Verdict, string, DeviceNews) {
 		x.ignore(why, text)
 		x.done, x.reason, x.values = true, text, nil
-		u := p.DeviceUpdate
-		u.Device, u.Values = x.index, nil
-		return refused, text, DeviceNews{Device: x.index, Kind: DeviceRefused, Update: &u, Text: strings.TrimPrefix(text, "bus: ")}
+		u := &Update{Task: p.Task}
+		if fault == nil && p.Last() {
+			u = p
+		}
+		return Refused, text, DeviceNews{Device: x.index, Kind: DeviceRefused, Update: &DeviceUpdate{Update: u, Device: x.index}, Text: strings.TrimPrefix(text, "bus: ")}
 	}
 	switch {
 	case x.flooded:
-		return refused, "the device is heard no more", news
+		return Refused, "the device is heard no more", news
 	case fault != nil && (p.Task == 0 || p.Task != x.task || x.done):
 		return ignore(ReasonMalformed, fault.Error())
 	case x.task == 0 || p.Task != x.task:
@@ -444,45 +439,44 @@ func (x *deskDevice) take(p *updatePart, fault error) (v wire.Verdict, reason st
 	case x.done && x.reason != "":
 		return ignore(ReasonStale, x.reason)
 	case x.done:
-		return wire.Verdict_VERDICT_REPEATED, "", news
+		return Repeated, "", news
 	case fault != nil:
 		return refuse(ReasonInvalid, fault.Error())
 	}
 	x.hear()
-	params := x.welcome.Params
-	if p.last() {
-		if x.next == 0 || x.next != p.chunks || x.chunks != p.chunks {
-			return wire.Verdict_VERDICT_SEND_VALUES, fmt.Sprintf("%d of %d chunks are here", x.next, p.chunks), news
+	params := int(x.welcome.Params)
+	if p.Last() {
+		if x.next == 0 || x.next != p.Chunks || x.chunks != p.Chunks {
+			return SendValues, fmt.Sprintf("%d of %d chunks are here", x.next, p.Chunks), news
 		}
 		if len(x.values) != params {
 			return refuse(ReasonShape, fmt.Sprintf("bus: update: %d values, the model has %d", len(x.values), params))
 		}
-		u := p.DeviceUpdate
-		u.Device, u.Values = x.index, x.values
+		u := &DeviceUpdate{Update: p, Device: x.index, Values: x.values}
 		if f := x.desk.config.Check; f != nil {
-			if err := f(&u); err != nil {
+			if err := f(u); err != nil {
 				return refuse(ReasonInvalid, err.Error())
 			}
 		}
 		x.done, x.values = true, nil
-		return wire.Verdict_VERDICT_ACCEPTED, "", DeviceNews{Device: x.index, Kind: DeviceUpdated, Update: &u}
+		return Accepted, "", DeviceNews{Device: x.index, Kind: DeviceUpdated, Update: u}
 	}
 	switch {
-	case p.chunk == 0: // also when a device begins again
+	case p.Chunk == 0: // also when a device begins again
 		if cap(x.values) < params {
 			x.values = make([]float32, 0, params)
 		}
-		x.next, x.chunks, x.values = 0, p.chunks, x.values[:0]
-	case p.chunk == x.next-1 && p.chunks == x.chunks:
-		return onward, "", news // repeated
-	case p.chunk != x.next || p.chunks != x.chunks:
-		x.ignore(ReasonOrder, fmt.Sprintf("bus: update: chunk %d of %d, want %d of %d", p.chunk, p.chunks, x.next, x.chunks))
-		return wire.Verdict_VERDICT_SEND_VALUES, "chunks go one after the other, from 0", news
+		x.next, x.chunks, x.values = 0, p.Chunks, x.values[:0]
+	case p.Chunk == x.next-1 && p.Chunks == x.chunks:
+		return Continue, "", news // repeated
+	case p.Chunk != x.next || p.Chunks != x.chunks:
+		x.ignore(ReasonOrder, fmt.Sprintf("bus: update: chunk %d of %d, want %d of %d", p.Chunk, p.Chunks, x.next, x.chunks))
+		return SendValues, "chunks go one after the other, from 0", news
 	}
-	if len(x.values)+len(p.values)/4 > params {
+	if len(x.values)+len(p.Values)/4 > params {
 		return refuse(ReasonShape, fmt.Sprintf("bus: update: over %d values, as many as the model has", params))
 	}
-	x.values = appendFloats(x.values, p.values)
+	x.values = AppendFloats(x.values, p.Values)
 	x.next++
-	return onward, "", news
+	return Continue, "", news
 }

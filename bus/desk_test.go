@@ -34,7 +34,7 @@ func openOffice(t *testing.T, run string, check func(*bus.DeviceUpdate) error) *
 	t.Cleanup(func() { _ = o.run.Close(context.Background()) })
 	o.desk, o.line = o.openDesk("r", check)
 	o.device, err = bus.OpenDevice(t.Context(), o.connect(o.creds(bus.Grant{Role: bus.RoleDevice, ID: "pi"})), bus.DeviceConfig{
-		ID: "pi", Run: run, Patience: 500 * time.Millisecond, Join: bus.Join{Name: "pi", Kernel: "neon", Samples: 170},
+		ID: "pi", Run: run, Patience: 500 * time.Millisecond, Join: &bus.Join{Name: "pi", Kernel: "neon", Samples: 170},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -53,7 +53,7 @@ func (o *office) openDesk(run string, check func(*bus.DeviceUpdate) error) (*bus
 	o.Cleanup(own.Close)
 	desk, err := bus.OpenDesk(o.Context(), own, run, bus.DeskConfig{
 		Devices: []string{"pi", "other"}, First: 10, Calls: 50 * time.Millisecond, Check: check,
-		Welcome: bus.Welcome{Clients: 12, Params: len(model), Heartbeat: 100 * time.Millisecond, Task: "femnist", Spec: bus.Spec{Model: "linear:2,2", Batch: 1}},
+		Welcome: &bus.Welcome{Clients: 12, Params: uint32(len(model)), HeartbeatSeconds: 0.1, Task: "femnist", Spec: &bus.Spec{Model: "linear:2,2", Batch: 1}},
 	})
 	if err != nil {
 		o.Fatal(err)
@@ -86,7 +86,7 @@ func (o *office) work() error {
 	if err != nil {
 		return err
 	}
-	params, err := o.device.Model(o.Context(), t.Run, t.Task.Model)
+	params, err := o.device.Model(o.Context(), t.Run, bus.DigestFrom(t.Task.ModelDigest))
 	if err != nil {
 		return err
 	}
@@ -94,7 +94,7 @@ func (o *office) work() error {
 	for i, x := range params {
 		values[i] = x + 1
 	}
-	return o.device.Send(t.Context, t.Run, &bus.DeviceUpdate{Task: t.Task.Task, DownloadNs: 5, ComputeNs: 6, FirstStepLoss: 4, Samples: 170, Values: values})
+	return o.device.Send(t.Context, t.Run, &bus.DeviceUpdate{Values: values, Update: &bus.Update{Task: t.Task.Task, DownloadNs: 5, ComputeNs: 6, FirstStepLoss: 4, Samples: 170}})
 }
 
 // A device that knows no run waits until one calls it, joins, fetches the model,
@@ -110,7 +110,7 @@ func TestADeviceAndADesk(t *testing.T) {
 		if n := o.await(bus.DeviceJoined); n.Device != 0 || n.Join.Samples != 170 || n.Join.Kernel != "neon" {
 			t.Errorf("joined: %+v", n)
 		}
-		task := &bus.Task{Task: 1 << 52, Round: 1, LocalSteps: 2, LearningRate: 0.1, Model: bus.DigestOf(model), Proximal: 0.5}
+		task := &bus.Task{Task: 1 << 52, Round: 1, LocalSteps: 2, LearningRate: 0.1, ModelDigest: bus.DigestOf(model).Bytes(), Proximal: 0.5}
 		for range 3 { // a repeat is harmless
 			if err := o.desk.SendTask(0, task); err != nil {
 				t.Fatal(err)
@@ -146,7 +146,7 @@ func TestAnUpdateThatIsRefused(t *testing.T) {
 	done := make(chan error, 1)
 	go func() { done <- o.work() }()
 	o.await(bus.DeviceJoined)
-	if err := o.desk.SendTask(0, &bus.Task{Task: 1 << 52, Round: 1, LocalSteps: 2, Model: bus.DigestOf(model)}); err != nil {
+	if err := o.desk.SendTask(0, &bus.Task{Task: 1 << 52, Round: 1, LocalSteps: 2, ModelDigest: bus.DigestOf(model).Bytes()}); err != nil {
 		t.Fatal(err)
 	}
 	n := o.await(bus.DeviceRefused)
@@ -186,14 +186,14 @@ func TestDesksThatCannotBe(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	good := bus.Welcome{Clients: 12, Params: 1, Heartbeat: time.Second, Spec: bus.Spec{Batch: 1}}
+	good := &bus.Welcome{Clients: 12, Params: 1, HeartbeatSeconds: 1, Spec: &bus.Spec{Batch: 1}}
 	for name, c := range map[string]struct {
 		config bus.DeskConfig
 		want   string
 	}{
 		"nobody":    {bus.DeskConfig{Welcome: good}, "0 devices, want 1 to 4096"},
 		"a number":  {bus.DeskConfig{Welcome: good, Devices: []string{"7"}}, "want a letter"},
-		"no params": {bus.DeskConfig{Devices: []string{"pi"}, Welcome: bus.Welcome{Clients: 1, Heartbeat: time.Second, Spec: bus.Spec{Batch: 1}}}, "params is 0"},
+		"no params": {bus.DeskConfig{Devices: []string{"pi"}, Welcome: &bus.Welcome{Clients: 1, HeartbeatSeconds: 1, Spec: &bus.Spec{Batch: 1}}}, "params is 0"},
 	} {
 		if _, err := bus.OpenDesk(t.Context(), conn, "r", c.config); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", name, err, c.want)

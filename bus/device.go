@@ -8,15 +8,14 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
-
-	"fedpace/bus/wire"
+	"google.golang.org/protobuf/proto"
 )
 
 // DeviceConfig is a real device's end.
 type DeviceConfig struct {
 	ID   string // starts with a letter
 	Run  string // the run to join; empty: any that calls
-	Join Join
+	Join *Join
 	// Patience is how long an update goes unanswered before the device turns to
 	// what else there is; 0: a minute. The run gets it when it asks again.
 	Patience time.Duration
@@ -44,9 +43,9 @@ type Device struct {
 
 	mu      sync.Mutex
 	run     string // joined; empty: none
-	welcome Welcome
-	open    Heartbeat          // what heartbeats say
-	task    Task               // the last that was worked on in the run
+	welcome *Welcome
+	phase   Phase              // what heartbeats say
+	task    *Task              // the last that was worked on in the run
 	cancel  context.CancelFunc // of the task that is worked on
 	sent    *DeviceUpdate      // the task's update; nil: it is not done
 	called  map[string]bool    // runs whose call waits in the inbox
@@ -60,8 +59,8 @@ const maxCalls = 64
 // DeviceTask is a task with the run that it is of.
 type DeviceTask struct {
 	Run     string
-	Welcome Welcome
-	Task    Task
+	Welcome *Welcome
+	Task    *Task
 	// Context ends when the run goes on without the device.
 	Context  context.Context
 	Received time.Time // with the monotonic clock
@@ -78,12 +77,24 @@ var ErrUpdateRefused = errors.New("the coordinator refused it")
 // unanswered.
 var ErrUnanswered = errors.New("the coordinator does not answer; the update waits until it asks again")
 
-// deviceArrival is one on the device's task subject.
+// deviceArrival is a message on the device's task subject.
 type deviceArrival struct {
-	kind deviceMessageKind
 	run  string
-	task Task
+	task *Task // without a number: a call to join, or with Over the end of the run
 	at   time.Time
+}
+
+// isTask tells whether the message has a task; a message without one is a call
+// or says that the run is over.
+func (x deviceArrival) isTask() bool { return x.task.Task != 0 }
+func (x deviceArrival) isCall() bool { return !x.isTask() && !x.task.Over }
+func (x deviceArrival) isOver() bool { return !x.isTask() && x.task.Over }
+
+func decodeDeviceTask(b []byte, t *Task) error {
+	if err := proto.Unmarshal(b, t); err != nil {
+		return fmt.Errorf("bus: decode Task: %w", err)
+	}
+	return t.ValidateForDevice()
 }
 
 // OpenDevice subscribes to the device's own subject.
@@ -91,7 +102,7 @@ func OpenDevice(ctx context.Context, conn *Conn, c DeviceConfig) (*Device, error
 	if err := CheckDevice(c.ID); err != nil {
 		return nil, err
 	}
-	if err := c.Join.check(); err != nil {
+	if err := c.Join.Validate(); err != nil {
 		return nil, err
 	}
 	run := "*"
@@ -139,7 +150,7 @@ func (d *Device) interrupted(error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.run != "" {
-		d.call(deviceArrival{kind: callMessage, run: d.run, at: time.Now()})
+		d.call(deviceArrival{task: &Task{}, run: d.run, at: time.Now()})
 	}
 }
 
@@ -153,13 +164,12 @@ func (d *Device) call(x deviceArrival) {
 }
 
 func (d *Device) onTask(m *nats.Msg) {
-	x := deviceArrival{at: time.Now()}
+	x := deviceArrival{at: time.Now(), task: new(Task)}
 	var ok bool
 	if x.run, ok = runOfTask(m.Subject, d.config.ID); !ok || relayed(m) {
 		return
 	}
-	var err error
-	if x.kind, err = decodeDeviceTask(m.Data, &x.task, &wire.Task{}); err != nil {
+	if err := decodeDeviceTask(m.Data, x.task); err != nil {
 		d.config.Notice("A task that cannot be read is ignored: " + err.Error())
 		return
 	}
@@ -167,14 +177,14 @@ func (d *Device) onTask(m *nats.Msg) {
 	defer d.mu.Unlock()
 	working := d.cancel != nil
 	switch {
-	case x.kind == callMessage:
+	case x.isCall():
 		d.call(x)
 		return
 	case x.run != d.run:
-		if working && x.kind == taskMessage {
+		if working && x.isTask() {
 			return // one run at a time; the other sends it again
 		}
-	case x.kind == taskMessage && working && x.task == d.task: // a repeat of what it works on
+	case x.isTask() && working && proto.Equal(x.task, d.task): // a repeat of what it works on
 		return
 	case working:
 		d.cancel() // the run goes on without it

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"fedpace/bus/wire"
+	"google.golang.org/protobuf/proto"
 )
 
 // Next waits for the next task. On the way it joins the run that calls, or the
@@ -29,7 +29,7 @@ func (d *Device) Next(ctx context.Context) (*DeviceTask, error) {
 			return nil, err
 		}
 		for i, x := range batch {
-			if x.kind == taskMessage && slices.ContainsFunc(batch[i+1:], x.ended) {
+			if x.isTask() && slices.ContainsFunc(batch[i+1:], x.ended) {
 				continue
 			}
 			task, err := d.handle(ctx, x)
@@ -45,18 +45,18 @@ func (d *Device) Next(ctx context.Context) (*DeviceTask, error) {
 
 // ended tells whether what arrived later ends a task.
 func (x deviceArrival) ended(later deviceArrival) bool {
-	return later.run == x.run && later.kind != callMessage && (later.kind == overMessage || later.task != x.task)
+	return later.run == x.run && !later.isCall() && !proto.Equal(later.task, x.task)
 }
 
 // handle takes one message. A task that is to be worked on is returned.
 func (d *Device) handle(ctx context.Context, x deviceArrival) (*DeviceTask, error) {
 	d.mu.Lock()
 	in := d.run
-	if x.kind == callMessage {
+	if x.isCall() {
 		delete(d.called, x.run)
 	}
 	d.mu.Unlock()
-	if x.kind == overMessage {
+	if x.isOver() {
 		if in != x.run {
 			return nil, nil
 		}
@@ -67,19 +67,19 @@ func (d *Device) handle(ctx context.Context, x deviceArrival) (*DeviceTask, erro
 		return nil, ctx.Err() // one run at a time
 	}
 	// A task may be of a run in which it was before it was restarted.
-	if x.kind == callMessage || in != x.run {
+	if x.isCall() || in != x.run {
 		if err := d.join(ctx, x.run); err != nil {
 			return nil, err
 		}
 	}
 	d.mu.Lock()
 	joined, sent, welcome := d.run == x.run, d.sent, d.welcome
-	if x.task != d.task {
+	if !proto.Equal(x.task, d.task) {
 		sent = nil
 	}
 	d.mu.Unlock()
 	switch {
-	case x.kind == callMessage, !joined: // who has not answered asks again
+	case x.isCall(), !joined: // who has not answered asks again
 		return nil, nil
 	case sent != nil: // the run was interrupted and asks again for what is done
 		err := d.send(ctx, x.run, sent)
@@ -96,7 +96,7 @@ func (d *Device) handle(ctx context.Context, x deviceArrival) (*DeviceTask, erro
 	life, cancel := context.WithCancel(ctx)
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.open, d.task, d.sent, d.cancel = Heartbeat{Task: x.task.Task, Phase: Download}, x.task, nil, cancel
+	d.phase, d.task, d.sent, d.cancel = Download, x.task, nil, cancel
 	if d.inbox.holds(x.ended) { // it came while the device was not at work yet
 		cancel()
 	}
@@ -105,12 +105,12 @@ func (d *Device) handle(ctx context.Context, x deviceArrival) (*DeviceTask, erro
 
 // wanted asks a run in which the device takes part whether it is still there.
 func (d *Device) wanted(ctx context.Context, run string) bool {
-	b, err := encodeJoin(&d.config.Join)
+	b, err := Marshal(nil, d.config.Join)
 	if err != nil {
 		return false
 	}
 	r, err := d.request(ctx, deviceSubject(run, d.config.ID, verbJoin), b)
-	return err == nil && r.verdict == wire.Verdict_VERDICT_ACCEPTED
+	return err == nil && r.Verdict == Accepted
 }
 
 // rest ends the work on a task.
@@ -121,14 +121,14 @@ func (d *Device) rest() {
 		d.cancel()
 		d.cancel = nil
 	}
-	d.open = Heartbeat{}
+	d.phase = NoPhase
 }
 
 // leave ends the device's part in a run.
 func (d *Device) leave() {
 	d.rest()
 	d.mu.Lock()
-	d.run, d.task, d.sent = "", Task{}, nil
+	d.run, d.task, d.sent = "", nil, nil
 	d.mu.Unlock()
 	d.still()
 }
@@ -148,7 +148,7 @@ func (d *Device) still() {
 // join asks until the run answers. A run that called and does not answer may be
 // gone: then it returns without having joined.
 func (d *Device) join(ctx context.Context, run string) error {
-	b, err := encodeJoin(&d.config.Join)
+	b, err := Marshal(nil, d.config.Join)
 	if err != nil {
 		return err
 	}
@@ -156,11 +156,11 @@ func (d *Device) join(ctx context.Context, run string) error {
 	for {
 		r, err := d.request(ctx, deviceSubject(run, d.config.ID, verbJoin), b)
 		switch {
-		case err == nil && r.verdict == wire.Verdict_VERDICT_ACCEPTED && r.welcome != nil:
-			d.joined(run, *r.welcome)
+		case err == nil && r.Verdict == Accepted && r.Welcome != nil:
+			d.joined(run, r.Welcome)
 			return nil
 		case err == nil:
-			return fmt.Errorf("bus: run %s does not take device %s: %s", run, d.config.ID, r.reason)
+			return fmt.Errorf("bus: run %s does not take device %s: %s", run, d.config.ID, r.Reason)
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case d.life.Err() != nil:
@@ -180,15 +180,15 @@ func (d *Device) join(ctx context.Context, run string) error {
 	}
 }
 
-func (d *Device) joined(run string, w Welcome) {
+func (d *Device) joined(run string, w *Welcome) {
 	d.mu.Lock()
-	in, every := d.run, d.welcome.Heartbeat
+	in, every := d.run, d.welcome.HeartbeatEvery()
 	d.mu.Unlock()
 	switch {
 	case in != run:
 		d.leave()
 		d.config.Notice(fmt.Sprintf("Joined run %s as client %d.", run, w.Client))
-	case every != w.Heartbeat: // another run of the name
+	case every != w.HeartbeatEvery(): // another run of the name
 		d.still()
 	}
 	d.mu.Lock()
@@ -197,7 +197,7 @@ func (d *Device) joined(run string, w Welcome) {
 	if d.beat == nil {
 		ctx, cancel := context.WithCancel(d.life)
 		d.beat = cancel
-		d.beats.Go(func() { d.heartbeats(ctx, run, w.Heartbeat) })
+		d.beats.Go(func() { d.heartbeats(ctx, run, w.HeartbeatEvery()) })
 	}
 }
 
@@ -212,9 +212,12 @@ func (d *Device) heartbeats(ctx context.Context, run string, every time.Duration
 		case <-tick.C:
 		}
 		d.mu.Lock()
-		h := d.open
+		h := &Heartbeat{Phase: d.phase}
+		if d.cancel != nil {
+			h.Task = d.task.Task
+		}
 		d.mu.Unlock()
-		if b, err := encodeHeartbeat(&h); err == nil {
+		if b, err := Marshal(nil, h); err == nil {
 			_ = d.conn.nats.Publish(deviceSubject(run, d.config.ID, verbHeartbeat), b) // the next one is soon
 		}
 	}

@@ -11,7 +11,6 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"fedpace/bus"
-	"fedpace/bus/wire"
 )
 
 // next is the device's next task.
@@ -26,7 +25,7 @@ func (o *office) next() *bus.DeviceTask {
 
 // deviceTask is a task as a desk sends it.
 func deviceTask(n uint64) *bus.Task {
-	return &bus.Task{Task: 1<<52 + n, Round: 1, LocalSteps: 2, LearningRate: 0.1, Model: bus.DigestOf(model)}
+	return &bus.Task{Task: 1<<52 + n, Round: 1, LocalSteps: 2, LearningRate: 0.1, ModelDigest: bus.DigestOf(model).Bytes()}
 }
 
 // A device may name any subject for the answers to its requests, another device's
@@ -80,8 +79,8 @@ func (o *office) serve() <-chan error {
 			task, err := o.device.Next(ctx)
 			if err == nil {
 				var params []float32
-				if params, err = o.device.Model(task.Context, "r", task.Task.Model); err == nil {
-					err = o.device.Send(task.Context, task.Run, &bus.DeviceUpdate{Task: task.Task.Task, Samples: 1, Values: params})
+				if params, err = o.device.Model(task.Context, "r", bus.DigestFrom(task.Task.ModelDigest)); err == nil {
+					err = o.device.Send(task.Context, task.Run, &bus.DeviceUpdate{Values: params, Update: &bus.Update{Task: task.Task.Task, Samples: 1}})
 				}
 			}
 			if err != nil && ctx.Err() == nil {
@@ -117,7 +116,7 @@ func TestATaskOfAnotherRunOfTheNameIsDone(t *testing.T) {
 	for _, first := range []float32{40, 41} {
 		o.await(bus.DeviceJoined)
 		task := deviceTask(0)
-		task.Model = o.put(first)
+		task.ModelDigest = o.put(first).Bytes()
 		if err := o.desk.SendTask(0, task); err != nil {
 			t.Fatal(err)
 		}
@@ -140,7 +139,7 @@ func TestOneRunAtATime(t *testing.T) {
 			second, _ := o.openDesk("s", nil)
 			for n := range uint64(3) {
 				task := deviceTask(n)
-				task.Model = o.put(float32(n))
+				task.ModelDigest = o.put(float32(n)).Bytes()
 				if err := o.desk.SendTask(0, task); err != nil {
 					t.Fatal(err)
 				}
@@ -168,7 +167,7 @@ func TestAnUpdateThatNobodyAnswersWaits(t *testing.T) {
 	failures := o.serve()
 	o.await(bus.DeviceJoined)
 	task := deviceTask(0)
-	task.Model = o.put(40)
+	task.ModelDigest = o.put(40).Bytes()
 	if err := o.desk.SendTask(0, task); err != nil {
 		t.Fatal(err)
 	}
@@ -218,7 +217,7 @@ func TestCallsDoNotFillADevice(t *testing.T) {
 func TestChunksOfAnotherCountAreNoise(t *testing.T) {
 	o := openOffice(t, "r", nil)
 	evil, _ := o.raw(o.creds(bus.Grant{Role: bus.RoleDevice, ID: "other"}), nats.CustomInboxPrefix("_INBOX_other"))
-	send := func(u *wire.Update, subject string) {
+	send := func(u *bus.Update, subject string) {
 		t.Helper()
 		b, err := proto.Marshal(u)
 		if err != nil {
@@ -231,10 +230,10 @@ func TestChunksOfAnotherCountAreNoise(t *testing.T) {
 	if err := o.desk.SendTask(1, deviceTask(0)); err != nil {
 		t.Fatal(err)
 	}
-	send(&wire.Update{Task: 1 << 52, Chunks: 3, Values: make([]byte, 4)}, "update.0")
+	send(&bus.Update{Task: 1 << 52, Chunks: 3, Values: make([]byte, 4)}, "update.0")
 	for i := range uint32(700) {
-		send(&wire.Update{Task: 1 << 52, Chunk: 1, Chunks: 2 + 5*(i%2), Values: make([]byte, 4)}, "update.1")
-		send(&wire.Update{Task: 1 << 52, Chunk: 1, Chunks: 1, FirstStepLoss: 1, Samples: 1}, "update.1")
+		send(&bus.Update{Task: 1 << 52, Chunk: 1, Chunks: 2 + 5*(i%2), Values: make([]byte, 4)}, "update.1")
+		send(&bus.Update{Task: 1 << 52, Chunk: 1, Chunks: 1, FirstStepLoss: 1, Samples: 1}, "update.1")
 	}
 	if n := o.await(bus.DeviceFlooded); n.Device != 1 {
 		t.Errorf("%+v", n)

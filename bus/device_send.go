@@ -4,15 +4,13 @@ import (
 	"context"
 	"fmt"
 	"time"
-
-	"fedpace/bus/wire"
 )
 
 // Phase sets what heartbeats say.
 func (d *Device) Phase(p Phase) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.open.Phase = p
+	d.phase = p
 }
 
 // Model fetches a task's model, its digest checked. It is never kept: a download
@@ -28,8 +26,8 @@ func (d *Device) Model(ctx context.Context, run string, digest Digest) ([]float3
 // answers for long one that wraps [ErrUnanswered].
 func (d *Device) Send(ctx context.Context, run string, u *DeviceUpdate) error {
 	d.mu.Lock()
-	d.open.Phase = Upload
-	if d.task.Task == u.Task {
+	d.phase = Upload
+	if d.task.GetTask() == u.Task {
 		d.sent = u
 	}
 	d.mu.Unlock()
@@ -43,25 +41,25 @@ func (d *Device) send(ctx context.Context, run string, u *DeviceUpdate) error {
 	if chunks == 0 {
 		return fmt.Errorf("bus: the update of task %d has no values", u.Task)
 	}
-	p := updatePart{DeviceUpdate: *u, chunks: chunks}
+	u.Chunk, u.Chunks = uint32(chunks), uint32(chunks)
 	started := time.Now()
-	for p.chunk = 0; p.chunk <= chunks; p.chunk++ {
-		p.values = nil
-		if !p.last() {
-			p.values = floatBytes(u.Values[p.chunk*size : min((p.chunk+1)*size, len(u.Values))])
+	for chunk := 0; chunk <= chunks; chunk++ {
+		part := u.Update
+		if chunk < chunks {
+			values := u.Values[chunk*size : min((chunk+1)*size, len(u.Values))]
+			part = &Update{Task: u.Task, Chunk: uint32(chunk), Chunks: u.Chunks, Values: FloatBytes(values)}
 		} else if u.UploadNs == 0 {
 			u.UploadNs = max(1, time.Since(started).Nanoseconds())
-			p.UploadNs = u.UploadNs
 		}
-		v, err := d.sendPart(ctx, run, &p)
+		v, err := d.sendPart(ctx, run, part)
 		switch {
 		case err != nil:
 			return err
-		case v == wire.Verdict_VERDICT_REPEATED:
+		case v == Repeated:
 			return nil
-		case v == wire.Verdict_VERDICT_SEND_VALUES:
-			p.chunk = -1 // from the beginning
-		case p.last() && v != wire.Verdict_VERDICT_ACCEPTED:
+		case v == SendValues:
+			chunk = -1 // from the beginning
+		case part.Last() && v != Accepted:
 			return fmt.Errorf("bus: update of task %d: the coordinator says %v to the last message", u.Task, v)
 		}
 	}
@@ -69,18 +67,18 @@ func (d *Device) send(ctx context.Context, run string, u *DeviceUpdate) error {
 }
 
 // sendPart sends one message until it is answered.
-func (d *Device) sendPart(ctx context.Context, run string, p *updatePart) (wire.Verdict, error) {
-	b, err := encodeUpdatePart(p)
+func (d *Device) sendPart(ctx context.Context, run string, p *Update) (Verdict, error) {
+	b, err := Marshal(nil, p)
 	if err != nil {
 		return 0, err
 	}
 	for started := time.Now(); ; {
-		r, err := d.request(ctx, deviceSubject(run, d.config.ID, fmt.Sprint(verbUpdate, ".", p.chunk)), b)
+		r, err := d.request(ctx, deviceSubject(run, d.config.ID, updateVerb(p.Chunk)), b)
 		switch {
-		case err == nil && r.verdict == wire.Verdict_VERDICT_REFUSED:
-			return 0, fmt.Errorf("bus: update of task %d: %w: %s", p.Task, ErrUpdateRefused, r.reason)
+		case err == nil && r.Verdict == Refused:
+			return 0, fmt.Errorf("bus: update of task %d: %w: %s", p.Task, ErrUpdateRefused, r.Reason)
 		case err == nil:
-			return r.verdict, nil
+			return r.Verdict, nil
 		case ctx.Err() != nil:
 			return 0, ctx.Err()
 		case d.life.Err() != nil:
@@ -97,12 +95,13 @@ func (d *Device) sendPart(ctx context.Context, run string, p *updatePart) (wire.
 }
 
 // request is one request of a device.
-func (d *Device) request(ctx context.Context, subject string, b []byte) (deviceReply, error) {
+func (d *Device) request(ctx context.Context, subject string, b []byte) (*DeviceReply, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	m, err := d.conn.nats.RequestWithContext(ctx, subject, b)
 	if err != nil {
-		return deviceReply{}, err
+		return nil, err
 	}
-	return decodeReply(m.Data)
+	r := new(DeviceReply)
+	return r, Unmarshal(m.Data, r)
 }

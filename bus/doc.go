@@ -1,7 +1,7 @@
 // Package bus is everything that fedpace does over NATS.
 //
 // It holds the embedded server ([StartServer]), connections ([Connect]), the
-// subjects, the messages (fedpace.proto, here as checked Go values) and the two
+// subjects, the messages (fedpace.proto's generated types, each with a Validate) and the two
 // ends of a run: the [Coordinator], which sends tasks and jobs and takes plans
 // and sums, and the [Host], which answers for simulated actors and does jobs.
 //

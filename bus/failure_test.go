@@ -149,7 +149,7 @@ func TestWaitingHonoursItsContext(t *testing.T) {
 				if err := c.SendJob(ctx, "go", someJob(1, bus.DigestOf(model), 3)); err != nil {
 					return err
 				}
-				return h.SendSum(ctx, &bus.Sum{Job: 1, Model: bus.DigestOf(model), Values: make([]int64, 3), Clients: []bus.ClientLoss{{Task: 9}}})
+				return h.SendSum(ctx, result(1, bus.DigestOf(model), make([]int64, 3), &bus.ClientLoss{Task: 9}))
 			}},
 		} {
 			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Millisecond)
@@ -177,15 +177,15 @@ func TestWhatCannotBeSentIsRefused(t *testing.T) {
 	for want, err := range map[string]error{
 		"task: task is 0, want at least 1":           task(func(x *bus.Task) { x.Task = 0 }),
 		"task: round is 0, want 1 to 2147483647":     task(func(x *bus.Task) { x.Round = 0 }),
-		"task: local_steps is -3, want 1 to":         task(func(x *bus.Task) { x.LocalSteps = -3 }),
+		"task: local_steps is 4294967295, want 1 to": task(func(x *bus.Task) { x.LocalSteps = math.MaxUint32 }),
 		"task: learning_rate is NaN, want 0 to":      task(func(x *bus.Task) { x.LearningRate = nan }),
 		"task: learning_rate is +Inf":                task(func(x *bus.Task) { x.LearningRate = math.Inf(1) }),
-		"task: steps_done is -1":                     task(func(x *bus.Task) { x.StepsDone = -1 }),
-		"task: model_bits is -1":                     task(func(x *bus.Task) { x.ModelBits = -1 }),
+		"task: steps_done is 9223372036854775807":    task(func(x *bus.Task) { x.StepsDone = math.MaxUint64 }),
+		"task: model_bits is 9223372036854775807":    task(func(x *bus.Task) { x.ModelBits = math.MaxUint64 }),
 		"client -1, want 0 to":                       c.SendTask(-1, someTask(1)),
 		"job: job is 0":                              job(func(j *bus.Job) { j.Job = 0 }),
 		"job: kind is 0, want train (1) or evaluate": job(func(j *bus.Job) { j.Kind = 0 }),
-		"job: model_digest is empty":                 job(func(j *bus.Job) { j.Model = bus.Digest{} }),
+		"job: model_digest is empty":                 job(func(j *bus.Job) { j.ModelDigest = make([]byte, 32) }),
 		"job: number of clients is 0":                job(func(j *bus.Job) { j.Clients = nil }),
 		"job: clients.weight is 1.5, want 0 to 1":    job(func(j *bus.Job) { j.Clients[0].Weight = 1.5 }),
 		"job: clients.weight is NaN":                 job(func(j *bus.Job) { j.Clients[0].Weight = nan }),

@@ -3,7 +3,6 @@ package bus
 import (
 	"errors"
 	"math"
-	"reflect"
 	"strconv"
 	"strings"
 	"testing"
@@ -11,8 +10,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/proto"
 	"pgregory.net/rapid"
-
-	"fedpace/bus/wire"
 )
 
 // explained fails the test if a refusal does not say what of.
@@ -36,138 +33,106 @@ func encoded(m proto.Message) []byte {
 	return b
 }
 
-func FuzzDecodeTask(f *testing.F) {
-	digest := make([]byte, 32)
-	f.Add(encoded(&wire.Task{Task: 1, Round: 1, LocalSteps: 80, LearningRate: 0.3, ModelDigest: digest, ModelBits: 320000}))
-	f.Add(encoded(&wire.Task{Task: 1, Round: 1, LocalSteps: math.MaxUint32, LearningRate: math.NaN()}))
-	f.Add(encoded(&wire.Task{Task: 1, Round: 1, LocalSteps: 1, StepsDone: math.MaxUint64}))
+// fuzzMessage decodes arbitrary bytes: what is taken holds and comes back as it
+// was, what is not is refused with a reason. Seeds are messages or bytes.
+func fuzzMessage[T any, M interface {
+	*T
+	Message
+}](f *testing.F, holds func(m M) bool, seeds ...M) {
+	for _, m := range seeds {
+		f.Add(encoded(m))
+	}
 	f.Add([]byte{0x0a})
+	f.Add([]byte("\xff noise"))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		var task, again Task
-		var w wire.Task
-		if err := decodeTask(b, &task, &w); err != nil {
+		m, again := M(new(T)), M(new(T))
+		if err := Unmarshal(b, m); err != nil {
 			explained(t, err)
 			return
 		}
-		if task.Task == 0 || task.Round < 1 || task.LocalSteps < 1 || task.LocalSteps > MaxLocalSteps || task.StepsDone < 0 ||
-			task.ModelBits < 0 || !(task.LearningRate >= 0 && task.LearningRate <= MaxLearningRate) {
-			t.Fatalf("%+v is taken", task)
+		if !holds(m) {
+			t.Fatalf("%v is taken", m)
 		}
-		sent, err := appendTask(nil, &task, &w)
+		sent, err := Marshal(nil, m)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := decodeTask(sent, &again, &w); err != nil || again != task {
-			t.Fatalf("%+v comes back as %+v, %v", task, again, err)
+		// Equal bytes, since NaN is not equal to itself.
+		if err := Unmarshal(sent, again); err != nil || string(encoded(again)) != string(sent) {
+			t.Fatalf("%v comes back as %v, %v", m, again, err)
 		}
 	})
+}
+
+func FuzzDecodeTask(f *testing.F) {
+	fuzzMessage(f, func(t *Task) bool {
+		return t.Task >= 1 && t.Round >= 1 && t.LocalSteps >= 1 && t.LocalSteps <= MaxLocalSteps && t.StepsDone <= MaxSteps &&
+			t.ModelBits <= MaxModelBits && t.LearningRate >= 0 && t.LearningRate <= MaxLearningRate
+	},
+		&Task{Task: 1, Round: 1, LocalSteps: 80, LearningRate: 0.3, ModelDigest: make([]byte, 32), ModelBits: 320000},
+		&Task{Task: 1, Round: 1, LocalSteps: math.MaxUint32, LearningRate: math.NaN()},
+		&Task{Task: 1, Round: 1, LocalSteps: 1, StepsDone: math.MaxUint64})
 }
 
 func FuzzDecodePlan(f *testing.F) {
-	f.Add(encoded(&wire.Plan{Task: 1, DownloadNs: 1, ComputeNs: 2, UploadNs: 3}))
-	f.Add(encoded(&wire.Plan{Task: 1, DownloadNs: -1}))
-	f.Add(encoded(&wire.Plan{Task: 1, ComputeNs: math.MaxInt64}))
-	f.Add(encoded(&wire.Plan{Task: 1, Dropout: &wire.Dropout{Phase: wire.Phase_PHASE_COMPUTE, AfterNs: 5}}))
-	f.Add(encoded(&wire.Plan{Task: 1, Dropout: &wire.Dropout{Phase: 77}}))
-	f.Fuzz(func(t *testing.T, b []byte) {
-		var p, again Plan
-		var w wire.Plan
-		var d wire.Dropout
-		if err := decodePlan(b, &p, &w); err != nil {
-			explained(t, err)
-			return
-		}
-		// What is taken can be added up without overflow.
-		if p.Task == 0 || p.DownloadNs < 0 || p.ComputeNs < 0 || p.UploadNs < 0 || p.DropoutNs < 0 || p.Dropout > Upload ||
-			p.DownloadNs+p.ComputeNs+p.UploadNs < 0 || p.DropoutNs > 3*MaxDurationNs {
-			t.Fatalf("%+v is taken", p)
-		}
-		sent, err := appendPlan(nil, &p, &w, &d)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := decodePlan(sent, &again, &w); err != nil || again != p {
-			t.Fatalf("%+v comes back as %+v, %v", p, again, err)
-		}
-	})
+	// What is taken can be added up without overflow.
+	fuzzMessage(f, func(p *Plan) bool {
+		return p.Task >= 1 && p.DownloadNs >= 0 && p.ComputeNs >= 0 && p.UploadNs >= 0 && p.DownloadNs+p.ComputeNs+p.UploadNs >= 0 &&
+			p.Dropout.GetAfterNs() >= 0 && p.Dropout.GetAfterNs() <= 3*MaxDurationNs && p.Dropout.GetPhase() <= Upload
+	},
+		&Plan{Task: 1, DownloadNs: 1, ComputeNs: 2, UploadNs: 3},
+		&Plan{Task: 1, DownloadNs: -1},
+		&Plan{Task: 1, ComputeNs: math.MaxInt64},
+		&Plan{Task: 1, Dropout: &Dropout{Phase: Compute, AfterNs: 5}},
+		&Plan{Task: 1, Dropout: &Dropout{Phase: 77}})
 }
 
 func FuzzDecodeJob(f *testing.F) {
-	good := &wire.Job{
-		Job: 1, Kind: wire.JobKind_JOB_KIND_TRAIN, Round: 1, ModelDigest: make([]byte, 31), Params: 3, Kernel: "go",
-		Spec:    &wire.Spec{Model: "linear:5000,2", Batch: 8},
-		Clients: []*wire.ClientWork{{Task: 1, LocalSteps: 1, LearningRate: 0.1, Weight: 1}},
+	good := &Job{
+		Job: 1, Kind: Train, Round: 1, ModelDigest: append(make([]byte, 31), 1), Params: 3, Kernel: "go",
+		Spec:    &Spec{Model: "linear:5000,2", Batch: 8},
+		Clients: []*ClientWork{{Task: 1, LocalSteps: 1, LearningRate: 0.1, Weight: 1}},
 	}
-	good.ModelDigest = append(good.ModelDigest, 1)
-	f.Add(encoded(good))
-	good.Clients[0].Weight = math.NaN()
-	f.Add(encoded(good))
-	good.Kind, good.Clients, good.Shards = wire.JobKind_JOB_KIND_EVALUATE, nil, []*wire.Shard{{Index: 1, From: 2, Count: math.MaxUint64}}
-	f.Add(encoded(good))
-	f.Add([]byte{0x0a})
-	f.Fuzz(func(t *testing.T, b []byte) {
-		j, err := decodeJob(b)
-		if err != nil {
-			explained(t, err)
-			return
-		}
-		if err := j.check(); err != nil {
-			t.Fatalf("%+v is taken: %v", j, err)
-		}
-		sent, err := appendJob(nil, j)
-		if err != nil {
-			t.Fatal(err)
-		}
-		again, err := decodeJob(sent)
-		if diff := cmp.Diff(j, again); err != nil || diff != "" {
-			t.Fatalf("%v\n%s", err, diff)
-		}
-	})
+	heavy, huge := proto.CloneOf(good), proto.CloneOf(good)
+	heavy.Clients[0].Weight = math.NaN()
+	huge.Kind, huge.Clients, huge.Shards = Evaluate, nil, []*Shard{{Index: 1, From: 2, Count: math.MaxUint64}}
+	fuzzMessage(f, func(j *Job) bool { return j.Validate() == nil && j.SumLength() <= 2*MaxParams }, good, heavy, huge)
 }
 
 func FuzzDecodeSum(f *testing.F) {
-	good := &wire.Sum{Job: 1, ModelDigest: append(make([]byte, 31), 1), Chunks: 1, Params: 1, Values: make([]byte, 8), Clients: []*wire.ClientLoss{{Task: 1, FirstStepLoss: 2}}}
-	f.Add(encoded(good))
-	good.Values = good.Values[1:]
-	f.Add(encoded(good))
-	good.Values, good.Clients[0].FirstStepLoss = nil, math.Inf(-1)
-	f.Add(encoded(good))
-	good.Clients, good.Chunks, good.Chunk = nil, math.MaxUint32, math.MaxUint32-1
-	f.Add(encoded(good))
-	f.Add(encoded(&wire.Sum{Job: 1, ModelDigest: good.ModelDigest, Chunks: 1, Failure: &wire.Failure{Kind: "diverged", Client: math.MaxUint64}}))
-	f.Fuzz(func(t *testing.T, b []byte) {
-		w, s, err := decodeSum(b)
-		if err != nil {
-			explained(t, err)
-			return
-		}
-		if s.Job == 0 || w.Chunk >= w.Chunks || len(w.Values)%8 != 0 || len(w.Values)/8 > int(w.Params) {
-			t.Fatalf("%+v is taken", w)
-		}
+	good := &Sum{Job: 1, ModelDigest: append(make([]byte, 31), 1), Chunks: 1, Params: 1, Values: make([]byte, 8), Clients: []*ClientLoss{{Task: 1, FirstStepLoss: 2}}}
+	short, infinite, huge := proto.CloneOf(good), proto.CloneOf(good), proto.CloneOf(good)
+	short.Values = short.Values[1:]
+	infinite.Clients[0].FirstStepLoss = math.Inf(-1)
+	huge.Clients, huge.Chunks, huge.Chunk = nil, math.MaxUint32, math.MaxUint32-1
+	fuzzMessage(f, func(s *Sum) bool {
+		finite := func(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
 		for _, c := range s.Clients {
-			if math.IsNaN(c.FirstStepLoss) || math.IsInf(c.FirstStepLoss, 0) {
-				t.Fatalf("a loss of %v is taken", c.FirstStepLoss)
+			if !finite(c.FirstStepLoss) {
+				return false
 			}
 		}
 		for _, x := range s.Shards {
-			if x.Correct < 0 || math.IsNaN(x.LossSum) || math.IsInf(x.LossSum, 0) {
-				t.Fatalf("%+v is taken", x)
+			if !finite(x.LossSum) || x.Correct > MaxSamples {
+				return false
 			}
 		}
-	})
+		return s.Job >= 1 && s.Chunk < s.Chunks && len(s.Values)%8 == 0 && len(s.Values)/8 <= int(s.Params)
+	}, good, short, infinite, huge,
+		&Sum{Job: 1, ModelDigest: good.ModelDigest, Chunks: 1, Failure: &Failure{Kind: "diverged", Client: math.MaxUint64}})
 }
 
 // FuzzReceive sends arbitrary messages to a desk with one open job: whatever
 // comes, a sum that is handed on fits its job.
 func FuzzReceive(f *testing.F) {
 	digest := Digest{1}
-	whole := &wire.Sum{Job: 1, Trainer: "a", ModelDigest: digest[:], Chunks: 1, Params: 3, Values: make([]byte, 24), Clients: []*wire.ClientLoss{{Task: 9}}}
+	whole := &Sum{Job: 1, Trainer: "a", ModelDigest: digest[:], Chunks: 1, Params: 3, Values: make([]byte, 24), Clients: []*ClientLoss{{Task: 9}}}
 	part := proto.CloneOf(whole)
 	part.Chunks, part.Values = 2, part.Values[:16]
 	rest := proto.CloneOf(whole)
 	rest.Chunk, rest.Chunks, rest.Values, rest.Clients = 1, 2, rest.Values[:8], nil
 	handle := proto.CloneOf(whole)
-	handle.Values, handle.Handle = nil, &wire.Handle{Store: []byte("x")}
+	handle.Values, handle.Handle = nil, &Handle{Store: []byte("x")}
 	f.Add(encoded(whole), encoded(whole))
 	f.Add(encoded(part), encoded(rest))
 	f.Add(encoded(rest), encoded(part))
@@ -175,16 +140,16 @@ func FuzzReceive(f *testing.F) {
 	f.Add(encoded(handle), encoded(whole))
 	f.Fuzz(func(t *testing.T, first, second []byte) {
 		d := newSumDesk(NewStore())
-		d.expect(&Job{Job: 1, Kind: Train, Model: digest, Params: 3, Clients: []JobClient{{Task: 9}}})
+		d.expect(&Job{Job: 1, Kind: Train, ModelDigest: digest[:], Params: 3, Clients: []*ClientWork{{Task: 9}}})
 		for _, b := range [][]byte{first, second} {
 			s, verdict, reason := d.receive(message(b))
-			if verdict == wire.Verdict_VERDICT_REFUSED && reason == "" {
+			if verdict == Refused && reason == "" {
 				t.Error("refused without a reason")
 			}
 			if s == nil {
 				continue
 			}
-			if s.Failure == nil && (len(s.Values) != 3 || len(s.Clients) != 1 || s.Clients[0].Task != 9) || s.Model != digest {
+			if s.Failure == nil && (len(s.Values) != 3 || len(s.Clients) != 1 || s.Clients[0].Task != 9) || DigestFrom(s.ModelDigest) != digest {
 				t.Fatalf("%+v is handed on", s.Sum)
 			}
 			if again, _, _ := d.receive(message(b)); again != nil {
@@ -195,18 +160,11 @@ func FuzzReceive(f *testing.F) {
 }
 
 func FuzzDecodeChunk(f *testing.F) {
-	f.Add(encoded(&wire.ModelChunk{Chunks: 1, Params: 1, Values: make([]byte, 4)}), 0)
-	f.Add(encoded(&wire.ModelChunk{Chunk: 2, Chunks: 3, Params: 1, Values: make([]byte, 6)}), 2)
-	f.Fuzz(func(t *testing.T, b []byte, i int) {
-		w, err := decodeChunk(b, i)
-		if err != nil {
-			explained(t, err)
-			return
-		}
-		if int(w.Chunk) != i || w.Chunk >= w.Chunks || len(w.Values) == 0 || len(w.Values)%4 != 0 || len(w.Values)/4 > int(w.Params) {
-			t.Fatalf("%+v is taken as chunk %d", w, i)
-		}
-	})
+	fuzzMessage(f, func(m *ModelChunk) bool {
+		return m.Chunk < m.Chunks && len(m.Values) > 0 && len(m.Values)%4 == 0 && len(m.Values)/4 <= int(m.Params)
+	},
+		&ModelChunk{Chunks: 1, Params: 1, Values: make([]byte, 4)},
+		&ModelChunk{Chunk: 2, Chunks: 3, Params: 1, Values: make([]byte, 6)})
 }
 
 func FuzzAdvisories(f *testing.F) {
@@ -262,13 +220,13 @@ func TestEverySimulatedClientHasItsOwnSubject(t *testing.T) {
 func TestNumbersTravelExactly(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		floats := rapid.SliceOf(rapid.Float32()).Draw(t, "floats")
-		for i, x := range appendFloats(nil, floatBytes(floats)) {
+		for i, x := range AppendFloats(nil, FloatBytes(floats)) {
 			if math.Float32bits(x) != math.Float32bits(floats[i]) {
 				t.Fatalf("float %d: %v became %v", i, floats[i], x)
 			}
 		}
 		words := rapid.SliceOf(rapid.Int64()).Draw(t, "words")
-		if got := appendWords(nil, wordBytes(words)); len(got) != len(words) {
+		if got := AppendSums(nil, SumBytes(words)); len(got) != len(words) {
 			t.Fatalf("%d of %d words", len(got), len(words))
 		} else if diff := cmp.Diff(words, append([]int64{}, got...)); len(words) > 0 && diff != "" {
 			t.Fatal(diff)
@@ -284,37 +242,43 @@ func TestTheDigestIsThatOfTheTensorsBytes(t *testing.T) {
 	}
 }
 
-// FuzzRunInfo decodes what hosts learn of runs: whatever is accepted is within
-// limits and comes back as it was.
+// FuzzRunInfo decodes what hosts learn of runs.
 func FuzzRunInfo(f *testing.F) {
 	info := &RunInfo{
-		Run: "demo", Version: "v1", Configuration: "name: demo\n", Kernel: "go", Spec: Spec{Model: "linear:2,2", Data: "ab", Seed: 1, Batch: 8, Augment: "none"},
-		Files: []File{{Path: "links.csv", Digest: Digest{1}}},
+		Run: "demo", Version: "v1", Configuration: "name: demo\n", Kernel: "go", Spec: &Spec{Model: "linear:2,2", DataDigest: "ab", Seed: 1, Batch: 8, Augment: "none"},
+		Files: []*File{{Path: "links.csv", Digest: append(make([]byte, 31), 1)}},
 	}
 	if err := info.seal(); err != nil {
 		f.Fatal(err)
 	}
-	b, err := marshal(nil, info.message())
-	if err != nil {
-		f.Fatal(err)
-	}
-	f.Add(b)
-	f.Add([]byte{})
-	f.Fuzz(func(t *testing.T, b []byte) {
-		if a, err := decodeAnnouncement(b); err == nil && (CheckToken("run", a.Run) != nil || a.Stamp == 0) {
-			t.Errorf("%+v is taken", a)
+	fuzzMessage(f, func(r *RunInfo) bool { return CheckToken("run", r.Run) == nil && r.Stamp != 0 }, info)
+}
+
+func FuzzAnnouncement(f *testing.F) {
+	fuzzMessage(f, func(a *Announcement) bool { return CheckToken("run", a.Run) == nil && a.Stamp != 0 }, &Announcement{Run: "demo", Stamp: 7})
+}
+
+func BenchmarkTask(b *testing.B) {
+	benchmarkMessage(b, &Task{Task: 123456789, Round: 3000, LocalSteps: 80, LearningRate: 0.3, StepsDone: 16000, ModelDigest: make([]byte, 32), ModelBits: 6_710_000}, new(Task))
+}
+
+func BenchmarkPlan(b *testing.B) {
+	benchmarkMessage(b, &Plan{Task: 123456789, DownloadNs: 335_500_000, ComputeNs: 80 * 17_000_000, UploadNs: 1_342_000_000}, new(Plan))
+}
+
+func benchmarkMessage(b *testing.B, m, into Message) {
+	var buf []byte
+	b.Run("encode", func(b *testing.B) {
+		for b.Loop() {
+			buf, _ = Marshal(buf[:0], m)
 		}
-		got, err := decodeRunInfo(b)
-		if err != nil {
-			return
-		}
-		again, err := marshal(nil, got.message())
-		if err != nil {
-			t.Fatal(err)
-		}
-		same, err := decodeRunInfo(again)
-		if err != nil || !reflect.DeepEqual(got, same) {
-			t.Errorf("%+v came back as %+v, %v", got, same, err)
+	})
+	b.Run("decode", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			if err := Unmarshal(buf, into); err != nil {
+				b.Fatal(err)
+			}
 		}
 	})
 }

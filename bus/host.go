@@ -11,8 +11,6 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"google.golang.org/protobuf/proto"
-
-	"fedpace/bus/wire"
 )
 
 // hostQueue is the queue group in which the hosts of a run share its tasks.
@@ -151,9 +149,6 @@ type responder struct {
 	host     *Host
 	subjects clientSubjects
 	fn       func(int, *Task, *Plan) error
-	wireTask wire.Task
-	wirePlan wire.Plan
-	wireDrop wire.Dropout
 	task     Task
 	plan     Plan
 	buffer   []byte
@@ -164,7 +159,7 @@ func (s *responder) onTask(m *nats.Msg) {
 	if !ok || relayed(m) {
 		return // a device's
 	}
-	if err := decodeTask(m.Data, &s.task, &s.wireTask); err != nil {
+	if err := Unmarshal(m.Data, &s.task); err != nil {
 		s.host.ignored.Add(1)
 		return
 	}
@@ -173,13 +168,14 @@ func (s *responder) onTask(m *nats.Msg) {
 		h.failed(fmt.Errorf("bus: run %s: %w", h.run, ErrStale))
 		return
 	}
-	s.plan = Plan{Task: s.task.Task}
+	s.plan.Reset()
+	s.plan.Task = s.task.Task
 	err := s.fn(client, &s.task, &s.plan)
 	if err == nil {
-		err = s.plan.check()
+		err = s.plan.Validate()
 	}
 	if err == nil {
-		s.buffer, err = appendPlan(s.buffer[:0], &s.plan, &s.wirePlan, &s.wireDrop)
+		s.buffer, err = Marshal(s.buffer[:0], &s.plan)
 	}
 	if err == nil {
 		if err = s.host.conn.nats.Publish(answering(m.Subject), s.buffer); err != nil && retriable(err) {
@@ -193,32 +189,36 @@ func (s *responder) onTask(m *nats.Msg) {
 
 // SendSum sends the sum of a job and waits until the coordinator has it; then,
 // and only then, the delivery may be acknowledged. Until SendSum returns,
-// s.Values belongs to the coordinator; after an error it must not be written to
+// the result's tensors belong to the coordinator; after an error they must not be written to
 // again, since the coordinator may be reading it.
 //
 // A sum that is refused is an error that wraps [ErrRefused].
-func (h *Host) SendSum(ctx context.Context, s *Sum) error {
-	w := encodeSum(s, h.name)
+func (h *Host) SendSum(ctx context.Context, r *Result) error {
+	w := proto.CloneOf(r.Sum)
+	w.Trainer, w.Chunks, w.Params = h.name, 1, uint32(len(r.Values))
+	if f := w.Failure; f != nil {
+		f.Kind, f.Text = Text(f.Kind), Text(f.Text)
+	}
 	if w.Params == 0 {
 		_, err := h.sumRequest(ctx, w)
 		return err
 	}
 	if h.conn.store != nil && !h.copies.Load() {
-		err := h.lendSum(ctx, w, s)
+		err := h.lendSum(ctx, w, r)
 		if !errors.Is(err, errElsewhere) {
 			return err
 		}
 		h.copies.Store(true)
 	}
-	return h.copySum(ctx, w, s)
+	return h.copySum(ctx, w, r)
 }
 
 // lendSum lets the coordinator read the values where they are.
-func (h *Host) lendSum(ctx context.Context, w *wire.Sum, s *Sum) error {
+func (h *Host) lendSum(ctx context.Context, w *Sum, r *Result) error {
 	store := h.conn.store
-	number := store.putSum(lentSum{s.Values, s.Variates})
+	number := store.putSum(lentSum{r.Values, r.Variates})
 	defer store.takeBack(number)
-	w.Handle = &wire.Handle{Store: store.id[:], Number: number}
+	w.Handle = &Handle{Store: store.id[:], Number: number}
 	defer func() { w.Handle = nil }()
 	_, err := h.sumRequest(ctx, w)
 	return err
@@ -226,8 +226,8 @@ func (h *Host) lendSum(ctx context.Context, w *wire.Sum, s *Sum) error {
 
 // copySum sends the values, then the control variates, in chunks, one after the
 // other.
-func (h *Host) copySum(ctx context.Context, w *wire.Sum, s *Sum) error {
-	values, variates := s.Values, slices.Concat(s.Variates...)
+func (h *Host) copySum(ctx context.Context, w *Sum, r *Result) error {
+	values, variates := r.Values, slices.Concat(r.Variates...)
 	limit := h.conn.nats.MaxPayload()
 	size := min(chunkBytes, int(limit)-proto.Size(w)-1024) / 8
 	if size < 1 {
@@ -239,10 +239,10 @@ func (h *Host) copySum(ctx context.Context, w *wire.Sum, s *Sum) error {
 	for i := range chunks {
 		w.Chunk = uint32(i)
 		if i < first {
-			w.Values = wordBytes(values[i*size : min((i+1)*size, len(values))])
+			w.Values = SumBytes(values[i*size : min((i+1)*size, len(values))])
 		} else {
 			from := (i - first) * 2 * size
-			w.Values, w.Variates = nil, floatBytes(variates[from:min(from+2*size, len(variates))])
+			w.Values, w.Variates = nil, FloatBytes(variates[from:min(from+2*size, len(variates))])
 		}
 		if i == 1 {
 			w.Clients = nil
@@ -259,8 +259,8 @@ func (h *Host) copySum(ctx context.Context, w *wire.Sum, s *Sum) error {
 var ErrRefused = errors.New("the coordinator refused the sum")
 
 // sumRequest sends one message of a sum until it is answered.
-func (h *Host) sumRequest(ctx context.Context, w *wire.Sum) (done bool, err error) {
-	b, err := marshal(nil, w)
+func (h *Host) sumRequest(ctx context.Context, w *Sum) (done bool, err error) {
+	b, err := Marshal(nil, w)
 	if err != nil {
 		return false, err
 	}
@@ -289,16 +289,16 @@ func (h *Host) sumRequest(ctx context.Context, w *wire.Sum) (done bool, err erro
 }
 
 func (h *Host) verdict(job uint64, reply []byte) (done bool, err error) {
-	var r wire.SumReply
-	if err := unmarshal(reply, &r); err != nil {
+	var r SumReply
+	if err := Unmarshal(reply, &r); err != nil {
 		return false, err
 	}
 	switch r.Verdict {
-	case wire.Verdict_VERDICT_CONTINUE:
+	case Continue:
 		return false, nil
-	case wire.Verdict_VERDICT_ACCEPTED, wire.Verdict_VERDICT_REPEATED:
+	case Accepted, Repeated:
 		return true, nil
-	case wire.Verdict_VERDICT_SEND_VALUES:
+	case SendValues:
 		return false, errElsewhere
 	}
 	return false, fmt.Errorf("bus: sum of job %d: %w: %s", job, ErrRefused, r.Reason)

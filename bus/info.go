@@ -12,34 +12,12 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"google.golang.org/protobuf/proto"
-
-	"fedpace/bus/wire"
 )
 
-// RunInfo is what a host in another process must know to stand in for the
-// clients of a run.
-type RunInfo struct {
-	Run           string
-	Version       string // of the coordinator's program, for people
-	Configuration string // resolved, as YAML
-	Kernel        string // class that the run's jobs are for; empty: it does not train
-	Spec          Spec   // zero: it does not train
-	Files         []File // that the configuration names, its data apart
-
-	// Stamp tells one configuration from another. Tasks repeat it, so that no host
-	// answers for clients of another run of the same name.
-	Stamp uint64
-}
-
-// File tells one file's content from another's.
-type File struct {
-	Path   string // as in the configuration
-	Digest Digest // SHA-256 of its bytes
-}
-
-// seal sets the stamp, which depends on all that decides plans and sums.
+// seal sets the stamp, which depends on all that decides plans and sums: equal
+// stamps, equal plans and sums.
 func (r *RunInfo) seal() error {
-	w := r.message()
+	w := proto.CloneOf(r)
 	w.Run, w.Version, w.Stamp = "", "", 0
 	b, err := proto.MarshalOptions{Deterministic: true}.Marshal(w)
 	if err != nil {
@@ -50,77 +28,15 @@ func (r *RunInfo) seal() error {
 	return nil
 }
 
-func (r *RunInfo) message() *wire.RunInfo {
-	w := &wire.RunInfo{Run: r.Run, Stamp: r.Stamp, Version: r.Version, Configuration: r.Configuration, Kernel: r.Kernel}
-	if r.Spec != (Spec{}) {
-		w.Spec = &wire.Spec{Model: r.Spec.Model, DataDigest: r.Spec.Data, Seed: r.Spec.Seed, Batch: uint32(r.Spec.Batch), Augment: r.Spec.Augment}
-	}
-	for _, f := range r.Files {
-		w.Files = append(w.Files, &wire.File{Path: f.Path, Digest: f.Digest[:]})
-	}
-	return w
-}
-
-func decodeRunInfo(b []byte) (*RunInfo, error) {
-	var w wire.RunInfo
-	if err := unmarshal(b, &w); err != nil {
-		return nil, err
-	}
-	c := checker{message: "run info"}
-	c.token("run", w.Run)
-	c.name("stamp", w.Stamp)
-	c.text("version", w.Version)
-	if n := len(w.Configuration); n > maxConfiguration {
-		c.refuse("configuration", fmt.Sprint(n, " bytes"), fmt.Sprint("at most ", maxConfiguration))
-	}
-	if w.Kernel != "" {
-		c.token("kernel", w.Kernel)
-	}
-	c.number("number of files", int64(len(w.Files)), 0, maxFiles)
-	r := &RunInfo{Run: w.Run, Stamp: w.Stamp, Version: w.Version, Configuration: w.Configuration, Kernel: w.Kernel}
-	if s := w.Spec; s != nil {
-		c.text("spec.model", s.Model)
-		c.text("spec.data_digest", s.DataDigest)
-		c.text("spec.augment", s.Augment)
-		c.number("spec.batch", int64(s.Batch), 1, MaxBatch)
-		r.Spec = Spec{Model: s.Model, Data: s.DataDigest, Seed: s.Seed, Batch: narrow(s.Batch), Augment: s.Augment}
-	}
-	for _, f := range w.Files {
-		c.text("files.path", f.GetPath())
-		r.Files = append(r.Files, File{Path: f.GetPath(), Digest: c.digest("files.digest", f.GetDigest(), false)})
-	}
-	if c.err != nil {
-		return nil, c.err
-	}
-	return r, nil
-}
-
-// Announcement says that there is a run.
-type Announcement struct {
-	Run   string
-	Stamp uint64 // RunInfo's
-	Over  bool   // it has ended, or its coordinator has stopped
-}
-
-func decodeAnnouncement(b []byte) (Announcement, error) {
-	var w wire.Announcement
-	if err := unmarshal(b, &w); err != nil {
-		return Announcement{}, err
-	}
-	c := checker{message: "announcement"}
-	c.token("run", w.Run)
-	c.name("stamp", w.Stamp)
-	return Announcement{Run: w.Run, Stamp: w.Stamp, Over: w.Over}, c.err
-}
-
 // WatchRuns tells of the runs that coordinators announce, each about once a
 // second, until stop is called. fn runs on one goroutine.
-func (c *Conn) WatchRuns(ctx context.Context, fn func(Announcement)) (stop func(), err error) {
+func (c *Conn) WatchRuns(ctx context.Context, fn func(*Announcement)) (stop func(), err error) {
 	sub, err := c.subscribe(announceSubject, "", func(m *nats.Msg) {
 		if relayed(m) {
 			return
 		}
-		if a, err := decodeAnnouncement(m.Data); err == nil { // else it is no coordinator's
+		a := new(Announcement)
+		if err := Unmarshal(m.Data, a); err == nil { // else it is no coordinator's
 			fn(a)
 		}
 	})
@@ -147,8 +63,8 @@ func (c *Conn) AskRun(ctx context.Context, run string) (*RunInfo, error) {
 	if err != nil {
 		return nil, fmt.Errorf("bus: run %s: ask for its configuration: %w", run, err)
 	}
-	info, err := decodeRunInfo(m.Data)
-	if err == nil && info.Run != run {
+	info := new(RunInfo)
+	if err = Unmarshal(m.Data, info); err == nil && info.Run != run {
 		err = fmt.Errorf("bus: asked about run %s, the answer is about %s", run, info.Run)
 	}
 	return info, err
@@ -185,11 +101,11 @@ func newInfoDesk(conn *Conn, run string, config *CoordinatorConfig) (*infoDesk, 
 	if err := info.seal(); err != nil {
 		return nil, err
 	}
-	b, err := marshal(nil, info.message())
-	if err != nil {
+	if err := info.Validate(); err != nil {
 		return nil, err
 	}
-	if _, err := decodeRunInfo(b); err != nil {
+	b, err := Marshal(nil, info)
+	if err != nil {
 		return nil, err
 	}
 	d := &infoDesk{info: info, answer: b, conn: conn, hosts: map[string]attendance{}, notice: config.Notice, needs: config.NeedsHosts}
@@ -204,8 +120,8 @@ func (d *infoDesk) onRequest(m *nats.Msg) (joined string) {
 	if relayed(m) {
 		return ""
 	}
-	var w wire.InfoRequest
-	if err := unmarshal(m.Data, &w); err != nil {
+	var w InfoRequest
+	if err := Unmarshal(m.Data, &w); err != nil {
 		return ""
 	}
 	if w.Host != "" && CheckToken("host", w.Host) == nil {
@@ -305,7 +221,7 @@ func (d *infoDesk) lonely(since time.Time, said *bool) {
 // announce says that the run is there until ctx ends, and then that it is over.
 func (d *infoDesk) announce(ctx context.Context) {
 	say := func(over bool) {
-		b, err := marshal(nil, &wire.Announcement{Run: d.info.Run, Stamp: d.info.Stamp, Over: over})
+		b, err := Marshal(nil, &Announcement{Run: d.info.Run, Stamp: d.info.Stamp, Over: over})
 		if err == nil {
 			_ = d.conn.nats.Publish(announceSubject, b) // a closed connection has its own handler
 		}
@@ -328,7 +244,7 @@ func (d *infoDesk) announce(ctx context.Context) {
 // attend shows the coordinator that the host is there until ctx ends.
 func (h *Host) attend(ctx context.Context, workers int) {
 	say := func(leaves bool) {
-		b, err := marshal(nil, &wire.InfoRequest{Host: h.name, Workers: uint32(workers), Leaves: leaves})
+		b, err := Marshal(nil, &InfoRequest{Host: h.name, Workers: uint32(workers), Leaves: leaves})
 		if err == nil {
 			_ = h.conn.nats.Publish(infoSubject(h.run), b) // a closed connection has its own handler
 		}

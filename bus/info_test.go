@@ -12,8 +12,8 @@ import (
 
 func someInfo() *bus.RunInfo {
 	return &bus.RunInfo{
-		Version: "v1", Configuration: "name: r\n", Kernel: "go", Spec: bus.Spec{Model: "linear:2,2", Data: "ab", Seed: 7, Batch: 8},
-		Files: []bus.File{{Path: "links.csv", Digest: bus.DigestOf(model)}},
+		Version: "v1", Configuration: "name: r\n", Kernel: "go", Spec: &bus.Spec{Model: "linear:2,2", DataDigest: "ab", Seed: 7, Batch: 8},
+		Files: []*bus.File{{Path: "links.csv", Digest: bus.DigestOf(model).Bytes()}},
 	}
 }
 
@@ -48,8 +48,8 @@ func TestHostsFindARunAndAreCounted(t *testing.T) {
 		if _, err := conn.AskRun(t.Context(), "r"); !errors.Is(err, bus.ErrNoRun) {
 			t.Errorf("before there is a run: %v", err)
 		}
-		heard := make(chan bus.Announcement, 100)
-		stop, err := conn.WatchRuns(t.Context(), func(a bus.Announcement) { heard <- a })
+		heard := make(chan *bus.Announcement, 100)
+		stop, err := conn.WatchRuns(t.Context(), func(a *bus.Announcement) { heard <- a })
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -147,8 +147,8 @@ func TestTheStampIsOfTheConfiguration(t *testing.T) {
 	for what, change := range map[string]func(*bus.RunInfo){
 		"configuration": func(i *bus.RunInfo) { i.Configuration += "seed: 2\n" },
 		"kernel":        func(i *bus.RunInfo) { i.Kernel = "avx2" },
-		"data":          func(i *bus.RunInfo) { i.Spec.Data = "cd" },
-		"file":          func(i *bus.RunInfo) { i.Files[0].Digest = bus.Digest{} },
+		"data":          func(i *bus.RunInfo) { i.Spec.DataDigest = "cd" },
+		"file":          func(i *bus.RunInfo) { i.Files[0].Digest = bus.DigestOf(nil).Bytes() },
 	} {
 		if stamp(change) == first {
 			t.Errorf("another %s has the same stamp", what)

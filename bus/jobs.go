@@ -86,11 +86,11 @@ func (q *Jobs) next(ctx context.Context) (*Delivery, error) {
 	if err != nil {
 		return nil, err
 	}
-	j, err := decodeJob(m.Data())
-	if err != nil {
+	j := new(Job)
+	if err := Unmarshal(m.Data(), j); err != nil {
 		// No repetition makes it readable: the coordinator learns at once.
 		q.host.ignored.Add(1)
-		return nil, errors.Join(err, m.TermWithReason(validText(err.Error())))
+		return nil, errors.Join(err, m.TermWithReason(ValidText(err.Error())))
 	}
 	d := &Delivery{Job: j, conn: q.host.conn, msg: m, stop: make(chan struct{})}
 	d.mark.Go(func() { d.keep(q.host.life, wait/3) })

@@ -1,6 +1,10 @@
 package bus
 
-import "time"
+import (
+	"time"
+
+	"fedpace/internal/names"
+)
 
 // Limits of what a message may say. They are far above every use and keep sums
 // of a few such numbers inside int64 and buffers inside memory.
@@ -35,9 +39,14 @@ const (
 	maxWorkers       = 1 << 12 // of one host that count
 )
 
-// firstDeviceTask is where the numbers of devices' tasks start, as the round
-// machine gives them.
-const firstDeviceTask = 1 << 52
+// Limits of what devices say.
+const (
+	MaxDevices       = names.MaxDevices
+	MaxDeviceSamples = 1 << 24 // training samples of one device
+	MaxDeviceLoss    = 1e6     // first-step loss
+	minHeartbeat     = 50 * time.Millisecond
+	maxHeartbeat     = time.Hour
+)
 
 // MaxPayload is the largest message of the embedded server, in bytes.
 const MaxPayload = 16 << 20

@@ -1,169 +1,129 @@
 package bus
 
-// Task asks one client for one round's local steps.
-type Task struct {
-	Task         uint64 // unique in the run, from 1
-	Round        int    // from 1
-	LocalSteps   int    // K, at least 1
-	LearningRate float64
-	StepsDone    int64   // local steps of this client accepted so far
-	Model        Digest  // base model; zero: nothing is trained
-	ModelBits    int64   // size of one transfer of the model
-	StartNs      int64   // virtual time at which the task starts
-	Proximal     float64 // FedProx's mu, for devices; 0: plain SGD
-	Stamp        uint64  // of the run's configuration, see RunInfo; SendTask sets it
-}
+import (
+	"fmt"
+	"strings"
+	"time"
 
-// Phase is a part of a client's work on a task.
-type Phase uint8
-
-// The phases in their order.
-const (
-	NoPhase Phase = iota
-	Download
-	Compute
-	Upload
+	"google.golang.org/protobuf/proto"
 )
 
-// Plan is a simulated client's answer to a task: how long each phase takes, in
-// nanoseconds of virtual time, none negative, each at most MaxDurationNs.
-type Plan struct {
-	Task       uint64
-	DownloadNs int64
-	ComputeNs  int64
-	UploadNs   int64
-	Dropout    Phase // where the client leaves; NoPhase: it finishes
-	DropoutNs  int64 // when it leaves, since the task's start
+// The phases of a client's work on a task, in their order.
+const (
+	NoPhase  = Phase_PHASE_UNSPECIFIED
+	Download = Phase_PHASE_DOWNLOAD
+	Compute  = Phase_PHASE_COMPUTE
+	Upload   = Phase_PHASE_UPLOAD
+)
+
+// The kinds of job.
+const (
+	Train    = JobKind_JOB_KIND_TRAIN    // local SGD of some clients: one partial sum
+	Evaluate = JobKind_JOB_KIND_EVALUATE // losses and hits of some shards of the validation samples
+)
+
+// Name is the kind in a word, for people.
+func (k JobKind) Name() string {
+	return strings.ToLower(strings.TrimPrefix(k.String(), "JOB_KIND_"))
 }
+
+// The verdicts on an update, a join or a sum.
+const (
+	Continue   = Verdict_VERDICT_CONTINUE
+	Accepted   = Verdict_VERDICT_ACCEPTED
+	Repeated   = Verdict_VERDICT_REPEATED
+	Refused    = Verdict_VERDICT_REFUSED
+	SendValues = Verdict_VERDICT_SEND_VALUES
+)
 
 // ClientPlan is a plan with the client that its subject names.
 type ClientPlan struct {
 	Client int
-	Plan   Plan
+	Plan   *Plan
 }
 
-// JobKind is what a job asks for.
-type JobKind uint8
-
-// The kinds of job.
-const (
-	Train    JobKind = 1 // local SGD of some clients: one partial sum
-	Evaluate JobKind = 2 // losses and hits of some shards of the validation samples
-)
-
-func (k JobKind) String() string {
-	switch k {
-	case Train:
-		return "train"
-	case Evaluate:
-		return "evaluate"
-	}
-	return "unknown"
-}
-
-// Job is a piece of training or evaluation for one trainer.
-type Job struct {
-	Job     uint64 // unique in the run, from 1
-	Kind    JobKind
-	Round   int
-	Model   Digest // base model, or the one to evaluate
-	Params  int    // its number of float32 values
-	Kernel  string // kernel class the job needs, a token; SendJob sets it
-	Spec    Spec
-	Clients []JobClient // Train: at least one
-	Shards  []Shard     // Evaluate: at least one
-	Method  Method      // Train: how local steps differ from plain SGD
-}
-
-// Method is how local steps differ from plain SGD, which is its zero value.
-type Method struct {
-	Proximal      float64 // FedProx's mu
-	Variates      bool    // local steps are SCAFFOLD's, and clients get new control variates
-	Variate       Digest  // the server's control variate, put as a model is; zero: all zero
-	VariateWeight float64 // of a client's change in the exact sum, 0 to 1
-}
-
-// values is the length of the job's exact sum: with control variates their
-// changes follow the updates.
-func (j *Job) values() int {
+// SumLength is the number of values in the job's exact sum: one for each
+// parameter, and with control variates as many again for their changes.
+func (j *Job) SumLength() int {
 	switch {
 	case j.Kind != Train:
 		return 0
-	case j.Method.Variates:
-		return 2 * j.Params
+	case j.Method.GetVariates():
+		return 2 * int(j.Params)
 	}
-	return j.Params
+	return int(j.Params)
 }
 
-// Spec is what a trainer must know of the learning problem.
-type Spec struct {
-	Model string // architecture, as learn.Model's String
-	Data  string // hex SHA-256 of samples and split, as data.Info's Digest
-	Seed  uint64
-	Batch int // minibatch size
-	// Augment is what is done to training images, "none" or "flip_crop".
-	Augment string
-}
+// Equal tells whether two specs name the same learning problem.
+func (s *Spec) Equal(other *Spec) bool { return proto.Equal(s, other) }
 
-// JobClient is one accepted client's local steps within a job.
-type JobClient struct {
-	Task         uint64
-	Client       int
-	LocalSteps   int // K
-	StepsDone    int64
-	LearningRate float64
-	Weight       float64 // w_c, normalised over the accepted clients
-	Variate      Digest  // the client's control variate, put as a model is; zero: all zero
-}
+// Result is all of a job's result: the Sum message, and the numbers that travel
+// in chunks or stay in the memory that both ends share.
+type Result struct {
+	*Sum           // its own Values and Variates are those of one chunk
+	Values []int64 // Train: the exact partial sum, Job.SumLength values
 
-// Shard is a range of the validation samples, numbered within its evaluation.
-type Shard struct {
-	Index       int
-	From, Count int
-}
-
-// Sum is the one result of a job.
-type Sum struct {
-	Job     uint64
-	Model   Digest       // of the job, repeated
-	Values  []int64      // Train: the exact partial sum, Job.Params values; with control variates then as many of those
-	Clients []ClientLoss // Train: in the order of Job.Clients
-	Shards  []ShardScore // Evaluate: in the order of Job.Shards
-	Failure *Failure     // the job cannot be done; all else is empty
-
-	// Variates are the clients' next control variates in the order of Clients,
-	// Job.Params values each, where the job's method has them. The coordinator
-	// keeps them: nobody may write to them any more.
+	// Variates are the clients' next control variates in the order of
+	// Sum.Clients, Job.Params values each, where the job's method has them. The
+	// coordinator keeps them: nobody may write to them any more.
 	Variates [][]float32
 }
 
-// ClientLoss is what a job tells of a client besides its update.
-type ClientLoss struct {
-	Task          uint64
-	FirstStepLoss float64 // on the first minibatch, before the step
-	Variate       Digest  // of its next control variate, if it has one
-}
-
-// ShardScore is the evaluation of one shard.
-type ShardScore struct {
-	Index   int
-	LossSum float64 // cross-entropy, summed over the samples
-	Correct int
-}
-
-// NoModel is the kind of failure of a job whose model is not on the bus: it is put
-// there again and the job is done again.
+// NoModel is the kind of failure of a job whose model is not on the bus: the
+// model is put there again and the job is done again.
 const NoModel = "no model"
 
 // Diverged is the kind of failure of losses or updates that are not finite.
 const Diverged = "diverged"
 
-// Failure says why a job cannot be done. It ends a run, unless it is a NoModel.
-type Failure struct {
-	Kind   string // e.g. "diverged"
-	Task   uint64 // 0: not one task's
-	Client int    // of the task
-	Text   string
+// Error makes a failure, which ends a run unless it is a NoModel, an error.
+func (f *Failure) Error() string { return f.Text }
+
+// Last tells whether this message ends an update: it has no values, and what the
+// device measured.
+func (u *Update) Last() bool { return u.Chunk == u.Chunks }
+
+// DeviceUpdate is a device's whole answer to a task: the last Update message
+// and the values of the ones before it.
+type DeviceUpdate struct {
+	*Update           // durations in nanoseconds of the device's own clock
+	Device  int       // index among the run's devices
+	Values  []float32 // the device's model after its steps; nil of one that is refused
 }
 
-func (f *Failure) Error() string { return f.Text }
+// HeartbeatEvery is the wall time from one heartbeat to the next.
+func (w *Welcome) HeartbeatEvery() time.Duration {
+	return time.Duration(w.GetHeartbeatSeconds() * float64(time.Second))
+}
+
+// Message is a message of the protocol.
+type Message interface {
+	proto.Message
+	// Validate returns an error that names the first field out of range.
+	Validate() error
+}
+
+// Marshal appends m to dst. It fails only on text that is not UTF-8.
+func Marshal(dst []byte, m proto.Message) ([]byte, error) {
+	dst, err := proto.MarshalOptions{}.MarshalAppend(dst, m)
+	if err != nil {
+		return nil, fmt.Errorf("bus: encode %s: %w", m.ProtoReflect().Descriptor().Name(), err)
+	}
+	return dst, nil
+}
+
+// Unmarshal decodes and validates a message in place of what m held; slices that
+// m held are not written to. After an error of decoding m is empty.
+func Unmarshal(b []byte, m Message) error {
+	if err := proto.Unmarshal(b, m); err != nil {
+		proto.Reset(m)
+		return fmt.Errorf("bus: decode %s: %w", m.ProtoReflect().Descriptor().Name(), err)
+	}
+	return m.Validate()
+}
+
+// ValidText replaces what is not UTF-8, which protobuf refuses.
+func ValidText(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
+
+// Text cuts a text to what a message may hold, as valid UTF-8.
+func Text(s string) string { return ValidText(s[:min(len(s), maxText/4)]) }

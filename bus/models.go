@@ -9,8 +9,6 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
-
-	"fedpace/bus/wire"
 )
 
 // ErrNoModel is wrapped by errors about models that are not on the bus: deleted
@@ -114,7 +112,7 @@ func (c *modelCache) fetch(ctx context.Context, d Digest) ([]float32, error) {
 		if int(w.Chunks) != chunks || len(params)+len(w.Values)/4 > int(w.Params) {
 			return nil, fmt.Errorf("bus: chunk %d of model %s does not fit the ones before it", i, d)
 		}
-		params = appendFloats(params, w.Values)
+		params = AppendFloats(params, w.Values)
 	}
 	if got := DigestOf(params); got != d {
 		return nil, fmt.Errorf("bus: model %s arrived as %s", d, got)
@@ -125,7 +123,7 @@ func (c *modelCache) fetch(ctx context.Context, d Digest) ([]float32, error) {
 // chunk is a direct get of the last message on the chunk's subject: it asks for
 // no right but to publish this one request. It outlives a connection that goes and
 // comes back.
-func (c *modelCache) chunk(ctx context.Context, d Digest, i int) (*wire.ModelChunk, error) {
+func (c *modelCache) chunk(ctx context.Context, d Digest, i int) (*ModelChunk, error) {
 	ctx, cancel := context.WithTimeout(ctx, modelPatience)
 	defer cancel()
 	for {
@@ -155,17 +153,14 @@ func (c *modelCache) ask(ctx context.Context, subject string) (*nats.Msg, error)
 	return c.conn.nats.RequestWithContext(ctx, subject, nil)
 }
 
-func decodeChunk(b []byte, i int) (*wire.ModelChunk, error) {
-	var w wire.ModelChunk
-	if err := unmarshal(b, &w); err != nil {
+// decodeChunk decodes chunk i of a model.
+func decodeChunk(b []byte, i int) (*ModelChunk, error) {
+	var w ModelChunk
+	if err := Unmarshal(b, &w); err != nil {
 		return nil, err
 	}
-	c := checker{message: "model chunk"}
-	c.number("chunk", int64(w.Chunk), int64(i), int64(i))
-	c.number("chunks", int64(w.Chunks), int64(i)+1, maxChunks)
-	c.number("params", int64(w.Params), 1, MaxParams)
-	if n := len(w.Values); n == 0 || n%4 != 0 || n/4 > int(w.Params) {
-		c.refuse("values", fmt.Sprint(n, " bytes"), fmt.Sprintf("a multiple of 4, at most 4 for each of %d params", w.Params))
+	if int(w.Chunk) != i {
+		return nil, &fault{"model chunk", "chunk", w.Chunk, fmt.Sprint(i)}
 	}
-	return &w, c.err
+	return &w, nil
 }

@@ -14,8 +14,6 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
-
-	"fedpace/bus/wire"
 )
 
 // lookEvery is how often the streams are looked at while jobs are open.
@@ -204,7 +202,7 @@ func (q *workQueue) send(ctx context.Context, j *Job) error {
 			return err
 		}
 	}
-	b, err := appendJob(nil, j)
+	b, err := Marshal(nil, j)
 	if err != nil {
 		return err
 	}
@@ -475,7 +473,7 @@ func (q *workQueue) publishModel(ctx context.Context, d Digest, params []float32
 	futures := make([]jetstream.PubAckFuture, 0, chunks)
 	for i := range chunks {
 		part := params[i*size : min((i+1)*size, len(params))]
-		b, err := marshal(nil, &wire.ModelChunk{Chunk: uint32(i), Chunks: uint32(chunks), Params: uint32(len(params)), Values: floatBytes(part)})
+		b, err := Marshal(nil, &ModelChunk{Chunk: uint32(i), Chunks: uint32(chunks), Params: uint32(len(params)), Values: FloatBytes(part)})
 		if err != nil {
 			return err
 		}
@@ -566,5 +564,6 @@ func (q *workQueue) exhausted(advisory []byte) (*Job, error) {
 	if err != nil {
 		return nil, fmt.Errorf("bus: find a job that nobody finished: %w", err)
 	}
-	return decodeJob(m.Data)
+	j := new(Job)
+	return j, Unmarshal(m.Data, j)
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+	"google.golang.org/protobuf/proto"
 
 	"fedpace/bus"
 )
@@ -68,12 +69,12 @@ func (d *desk) none(wait time.Duration) {
 	}
 }
 
-func (d *desk) sum(n uint64) *bus.Sum {
-	return &bus.Sum{Job: n, Model: d.digest, Values: []int64{4, 5, 6}, Clients: []bus.ClientLoss{{Task: 9, FirstStepLoss: 0.25}}}
+func (d *desk) sum(n uint64) *bus.Result {
+	return result(n, d.digest, []int64{4, 5, 6}, &bus.ClientLoss{Task: 9, FirstStepLoss: 0.25})
 }
 
 // post sends a sum in the background.
-func (d *desk) post(s *bus.Sum) <-chan error {
+func (d *desk) post(s *bus.Result) <-chan error {
 	done := make(chan error, 1)
 	go func() { done <- d.h.SendSum(d.Context(), s) }()
 	return done
@@ -175,16 +176,16 @@ func TestASumThatIsNotItsJobsIsRefused(t *testing.T) {
 	other := bus.DigestOf([]float32{7})
 	for _, c := range []struct {
 		name  string
-		spoil func(s *bus.Sum)
+		spoil func(s *bus.Result)
 		want  string
 	}{
-		{"other model", func(s *bus.Sum) { s.Model = other }, "model_digest is " + other.String()},
-		{"values missing", func(s *bus.Sum) { s.Values = s.Values[:2] }, "number of values is 2, want 3"},
-		{"values too many", func(s *bus.Sum) { s.Values = make([]int64, 4) }, "4"},
-		{"client missing", func(s *bus.Sum) { s.Clients = nil }, "number of clients is 0, want 1"},
-		{"other client", func(s *bus.Sum) { s.Clients[0].Task = 8 }, "clients[0].task is 8, want 9"},
-		{"loss is not finite", func(s *bus.Sum) { s.Clients[0].FirstStepLoss = nan }, "first_step_loss is NaN"},
-		{"evaluation", func(s *bus.Sum) { s.Shards = []bus.ShardScore{{}} }, "number of shards is 1, want 0"},
+		{"other model", func(s *bus.Result) { s.ModelDigest = other.Bytes() }, "model_digest is " + other.String()},
+		{"values missing", func(s *bus.Result) { s.Values = s.Values[:2] }, "number of values is 2, want 3"},
+		{"values too many", func(s *bus.Result) { s.Values = make([]int64, 4) }, "4"},
+		{"client missing", func(s *bus.Result) { s.Clients = nil }, "number of clients is 0, want 1"},
+		{"other client", func(s *bus.Result) { s.Clients[0].Task = 8 }, "clients[0].task is 8, want 9"},
+		{"loss is not finite", func(s *bus.Result) { s.Clients[0].FirstStepLoss = nan }, "first_step_loss is NaN"},
+		{"evaluation", func(s *bus.Result) { s.Shards = []*bus.ShardScore{{}} }, "number of shards is 1, want 0"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			places(t, func(t *testing.T, p *place) {
@@ -208,10 +209,12 @@ func TestAFailureReachesTheCoordinator(t *testing.T) {
 	places(t, func(t *testing.T, p *place) {
 		d := newDesk(t, p, bus.CoordinatorConfig{})
 		d.send(1)
-		want := bus.Failure{Kind: "diverged", Task: 9, Client: 4, Text: "diverged: task 9, client 4"}
-		done := d.post(&bus.Sum{Job: 1, Model: d.digest, Failure: &want})
+		want := &bus.Failure{Kind: "diverged", Task: 9, Client: 4, Text: "diverged: task 9, client 4"}
+		sum := result(1, d.digest, nil)
+		sum.Failure = want
+		done := d.post(sum)
 		s := d.take()
-		if s.Failure == nil || *s.Failure != want {
+		if !proto.Equal(s.Failure, want) {
 			t.Errorf("got %+v, want %+v", s.Failure, want)
 		}
 		s.Accept()
@@ -224,13 +227,14 @@ func TestEvaluationReturnsScoresOfItsShards(t *testing.T) {
 		d := newDesk(t, p, bus.CoordinatorConfig{})
 		j := someJob(1, d.digest, len(model))
 		j.Kind, j.Clients = bus.Evaluate, nil
-		j.Shards = []bus.Shard{{Index: 3, From: 3072, Count: 1024}, {Index: 4, From: 4096, Count: 7}}
+		j.Shards = []*bus.Shard{{Index: 3, From: 3072, Count: 1024}, {Index: 4, From: 4096, Count: 7}}
 		d.ok(d.c.SendJob(t.Context(), "go", j))
 		x := d.next()
-		sum := &bus.Sum{Job: 1, Model: d.digest, Shards: []bus.ShardScore{{Index: 3, LossSum: 70.5, Correct: 1000}, {Index: 4, LossSum: 1, Correct: 7}}}
+		sum := result(1, d.digest, nil)
+		sum.Shards = []*bus.ShardScore{{Index: 3, LossSum: 70.5, Correct: 1000}, {Index: 4, LossSum: 1, Correct: 7}}
 		done := d.post(sum)
 		s := d.take()
-		if len(s.Shards) != 2 || s.Shards[0] != sum.Shards[0] || s.Shards[1] != sum.Shards[1] {
+		if len(s.Shards) != 2 || !proto.Equal(s.Shards[0], sum.Shards[0]) || !proto.Equal(s.Shards[1], sum.Shards[1]) {
 			t.Errorf("got %+v, want %+v", s.Shards, sum.Shards)
 		}
 		s.Accept()

@@ -30,6 +30,9 @@ func CheckToken(what, s string) error {
 	return nil
 }
 
+// updateVerb is that of one message of an update.
+func updateVerb(chunk uint32) string { return verbUpdate + "." + strconv.FormatUint(uint64(chunk), 10) }
+
 // The verbs of a client's subjects.
 const (
 	verbTask      = "task"

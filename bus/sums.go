@@ -1,6 +1,7 @@
 package bus
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -8,8 +9,6 @@ import (
 	"sync/atomic"
 
 	"github.com/nats-io/nats.go"
-
-	"fedpace/bus/wire"
 )
 
 // sumDesk receives sums: it puts chunks together, checks a sum against its job
@@ -36,33 +35,34 @@ type openJob struct {
 type assembly struct {
 	chunks  int
 	missing int
-	pieces  []*wire.Sum // values and variates
-	head    *Sum
+	pieces  []*Sum // values and variates
+	head    *Result
 }
 
 // whole joins the pieces.
-func (a *assembly) whole(j *Job) (*Sum, error) {
+func (a *assembly) whole(j *Job) (*Result, error) {
 	var variates []byte
 	for _, p := range a.pieces {
-		a.head.Values = appendWords(a.head.Values, p.Values)
+		a.head.Values = AppendSums(a.head.Values, p.Values)
 		variates = append(variates, p.Variates...)
 	}
+	a.head.Sum.Values, a.head.Sum.Variates = nil, nil
 	return a.head, a.head.cutVariates(j, variates)
 }
 
 // cutVariates gives each client its own and checks them, as models are.
-func (s *Sum) cutVariates(j *Job, b []byte) error {
-	each := 4 * j.Params
-	if !j.Method.Variates || len(s.Clients) != len(j.Clients) || len(b) != each*len(s.Clients) {
+func (s *Result) cutVariates(j *Job, b []byte) error {
+	each := 4 * int(j.Params)
+	if !j.Method.GetVariates() || len(s.Clients) != len(j.Clients) || len(b) != each*len(s.Clients) {
 		if len(b) > 0 {
 			return &fault{"sum", "variates", fmt.Sprint(len(b), " bytes"), fmt.Sprintf("%d for each client of a job that has them", each)}
 		}
 		return nil // what is missing, the check against the job says
 	}
 	for i, c := range s.Clients {
-		v := appendFloats(make([]float32, 0, j.Params), b[i*each:(i+1)*each])
-		if got := DigestOf(v); got != c.Variate {
-			return fmt.Errorf("bus: sum of job %d: the control variate of task %d arrived as %s, want %s", s.Job, c.Task, got, c.Variate)
+		v := AppendFloats(make([]float32, 0, j.Params), b[i*each:(i+1)*each])
+		if got := DigestOf(v); got != DigestFrom(c.VariateDigest) {
+			return fmt.Errorf("bus: sum of job %d: the control variate of task %d arrived as %s, want %s", s.Job, c.Task, got, DigestFrom(c.VariateDigest))
 		}
 		s.Variates = append(s.Variates, v)
 	}
@@ -75,7 +75,7 @@ var errElsewhere = errors.New("the sum is a handle, but its trainer shares no me
 // ReceivedSum is the sum of an open job. Values may be read until Accept or
 // Reject, exactly one of which must be called; a second call does nothing.
 type ReceivedSum struct {
-	*Sum
+	*Result
 	Of      *Job   // as given to SendJob
 	Trainer string // who did it; for people
 
@@ -141,58 +141,59 @@ func (d *sumDesk) onSum(m *nats.Msg) {
 		d.inbox.put(s)
 		return
 	}
-	if verdict == wire.Verdict_VERDICT_UNSPECIFIED {
+	if verdict == Verdict_VERDICT_UNSPECIFIED {
 		return // answered later
 	}
-	if verdict == wire.Verdict_VERDICT_REFUSED || verdict == wire.Verdict_VERDICT_REPEATED {
+	if verdict == Refused || verdict == Repeated {
 		d.ignored.Add(1)
 	}
 	answer(m, verdict, reason)
 }
 
-func (d *sumDesk) receive(m *nats.Msg) (s *ReceivedSum, verdict wire.Verdict, reason string) {
-	refuse := func(err error) (*ReceivedSum, wire.Verdict, string) {
-		return nil, wire.Verdict_VERDICT_REFUSED, err.Error()
+func (d *sumDesk) receive(m *nats.Msg) (s *ReceivedSum, verdict Verdict, reason string) {
+	refuse := func(err error) (*ReceivedSum, Verdict, string) {
+		return nil, Refused, err.Error()
 	}
-	w, head, err := decodeSum(m.Data)
-	if err != nil {
+	w := new(Sum)
+	if err := Unmarshal(m.Data, w); err != nil {
 		return refuse(err)
 	}
+	head := &Result{Sum: w}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	o := d.jobs[head.Job]
 	if o == nil {
-		return nil, wire.Verdict_VERDICT_REPEATED, "the job is not open"
+		return nil, Repeated, "the job is not open"
 	}
-	if head.Model != o.job.Model {
-		return refuse(o.job.answers(head))
+	if !bytes.Equal(w.ModelDigest, o.job.ModelDigest) {
+		return refuse(head.ValidateFor(o.job))
 	}
 	if o.taken {
 		if len(o.waiting) >= maxAssemblies {
 			return refuse(fmt.Errorf("bus: sum of job %d: %d others of it wait already", head.Job, len(o.waiting)))
 		}
 		o.waiting = append(o.waiting, m)
-		return nil, wire.Verdict_VERDICT_UNSPECIFIED, ""
+		return nil, Verdict_VERDICT_UNSPECIFIED, ""
 	}
 	whole, err := o.add(d.store, w, head)
 	if errors.Is(err, errElsewhere) {
-		return nil, wire.Verdict_VERDICT_SEND_VALUES, err.Error()
+		return nil, SendValues, err.Error()
 	}
 	if err != nil {
 		return refuse(err)
 	}
 	if whole == nil {
-		return nil, wire.Verdict_VERDICT_CONTINUE, ""
+		return nil, Continue, ""
 	}
-	if err := o.job.answers(whole); err != nil {
+	if err := whole.ValidateFor(o.job); err != nil {
 		return refuse(err)
 	}
 	o.taken, o.parts = true, nil
-	return &ReceivedSum{Sum: whole, Of: o.job, Trainer: w.Trainer, desk: d, reply: m}, 0, ""
+	return &ReceivedSum{Result: whole, Of: o.job, Trainer: w.Trainer, desk: d, reply: m}, 0, ""
 }
 
 // add takes one message of a sum and returns the sum when it is complete.
-func (o *openJob) add(store *Store, w *wire.Sum, head *Sum) (*Sum, error) {
+func (o *openJob) add(store *Store, w *Sum, head *Result) (*Result, error) {
 	if h := w.Handle; h != nil {
 		if store == nil || string(h.Store) != string(store.id[:]) {
 			return nil, errElsewhere
@@ -204,12 +205,14 @@ func (o *openJob) add(store *Store, w *wire.Sum, head *Sum) (*Sum, error) {
 		head.Values, head.Variates = lent.values, lent.variates
 		return head, nil
 	}
-	if int(w.Params) > o.job.values() {
-		return nil, &fault{"sum", "params", w.Params, fmt.Sprint("at most the job's, ", o.job.values())}
+	if int(w.Params) > o.job.SumLength() {
+		return nil, &fault{"sum", "params", w.Params, fmt.Sprint("at most the job's, ", o.job.SumLength())}
 	}
 	if w.Chunks == 1 {
-		head.Values = appendWords(make([]int64, 0, len(w.Values)/8), w.Values)
-		return head, head.cutVariates(o.job, w.Variates)
+		values, variates := w.Values, w.Variates
+		w.Values, w.Variates = nil, nil
+		head.Values = AppendSums(make([]int64, 0, len(values)/8), values)
+		return head, head.cutVariates(o.job, variates)
 	}
 	a := o.parts[w.Trainer]
 	if a == nil || a.chunks != int(w.Chunks) {
@@ -219,7 +222,7 @@ func (o *openJob) add(store *Store, w *wire.Sum, head *Sum) (*Sum, error) {
 		if a == nil && len(o.parts) >= maxAssemblies {
 			return nil, fmt.Errorf("bus: sum of job %d: %d trainers send it in chunks already", w.Job, maxAssemblies)
 		}
-		a = &assembly{chunks: int(w.Chunks), missing: int(w.Chunks), pieces: make([]*wire.Sum, w.Chunks)}
+		a = &assembly{chunks: int(w.Chunks), missing: int(w.Chunks), pieces: make([]*Sum, w.Chunks)}
 		o.parts[w.Trainer] = a
 	}
 	if a.pieces[w.Chunk] == nil {
@@ -237,7 +240,7 @@ func (o *openJob) add(store *Store, w *wire.Sum, head *Sum) (*Sum, error) {
 	if total/8 > int(w.Params) {
 		return nil, &fault{"sum", "chunks", fmt.Sprint(total, " bytes"), fmt.Sprintf("8 for each of %d params", w.Params)}
 	}
-	if most := 4 * o.job.Params * len(o.job.Clients); variates > most {
+	if most := 4 * int(o.job.Params) * len(o.job.Clients); variates > most {
 		return nil, &fault{"sum", "variates", fmt.Sprint(variates, " bytes"), fmt.Sprint("at most ", most)}
 	}
 	if a.missing > 0 {
@@ -256,10 +259,10 @@ func (s *ReceivedSum) Accept() {
 		o := s.desk.jobs[s.Job]
 		delete(s.desk.jobs, s.Job)
 		s.desk.mu.Unlock()
-		answer(s.reply, wire.Verdict_VERDICT_ACCEPTED, "")
+		answer(s.reply, Accepted, "")
 		for _, m := range o.waiting {
 			s.desk.ignored.Add(1)
-			answer(m, wire.Verdict_VERDICT_REPEATED, "")
+			answer(m, Repeated, "")
 		}
 	})
 }
@@ -274,17 +277,17 @@ func (s *ReceivedSum) Reject(reason string) {
 		s.desk.mu.Unlock()
 		s.desk.ignored.Add(1)
 		for _, m := range append(waiting, s.reply) {
-			answer(m, wire.Verdict_VERDICT_REFUSED, reason)
+			answer(m, Refused, reason)
 		}
 	})
 }
 
 // answer replies to a sum. A trainer that gets no reply sends its sum again.
-func answer(m *nats.Msg, v wire.Verdict, reason string) {
+func answer(m *nats.Msg, v Verdict, reason string) {
 	if m.Reply == "" {
 		return
 	}
-	b, err := marshal(nil, &wire.SumReply{Verdict: v, Reason: validText(reason)})
+	b, err := Marshal(nil, &SumReply{Verdict: v, Reason: ValidText(reason)})
 	if err == nil {
 		_ = m.Respond(b) // a closed connection has its own handler
 	}

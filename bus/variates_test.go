@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/testing/protocmp"
 
 	"fedpace/bus"
 )
@@ -14,9 +15,9 @@ import (
 // control variate.
 func variatesJob(digest bus.Digest, params int, c, own bus.Digest) *bus.Job {
 	j := someJob(1, digest, params)
-	j.Method = bus.Method{Variates: true, Variate: c, VariateWeight: 1. / 64}
-	j.Clients[0].Variate = own
-	j.Clients = append(j.Clients, bus.JobClient{Task: 10, Client: 5, LocalSteps: 1, LearningRate: 0.1, Weight: 0.5})
+	j.Method = &bus.Method{Variates: true, VariateDigest: c.Bytes(), VariateWeight: 1. / 64}
+	j.Clients[0].VariateDigest = own.Bytes()
+	j.Clients = append(j.Clients, &bus.ClientWork{Task: 10, Client: 5, LocalSteps: 1, LearningRate: 0.1, Weight: 0.5})
 	return j
 }
 
@@ -53,20 +54,21 @@ func TestControlVariatesTravelWithJobsAndSums(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff(sent, d.Job); diff != "" {
+		if diff := cmp.Diff(sent, d.Job, protocmp.Transform()); diff != "" {
 			t.Fatalf("job (-sent +received):\n%s", diff)
 		}
-		for digest, want := range map[bus.Digest][]float32{d.Job.Method.Variate: server, d.Job.Clients[0].Variate: own} {
+		for digest, want := range map[bus.Digest][]float32{bus.DigestFrom(d.Job.Method.VariateDigest): server, bus.DigestFrom(d.Job.Clients[0].VariateDigest): own} {
 			if got, err := h.Model(ctx, digest); err != nil || !slices.Equal(got, want) {
 				t.Fatalf("a control variate is not the one that was put (%v)", err)
 			}
 		}
-		sum := &bus.Sum{Job: 1, Model: sent.Model, Values: make([]int64, 2*len(model)), Variates: [][]float32{vector(3), vector(4)}}
+		sum := result(1, bus.DigestFrom(sent.ModelDigest), make([]int64, 2*len(model)))
+		sum.Variates = [][]float32{vector(3), vector(4)}
 		for i := range sum.Values {
 			sum.Values[i] = int64(i) - 5
 		}
 		for i, v := range sum.Variates {
-			sum.Clients = append(sum.Clients, bus.ClientLoss{Task: sent.Clients[i].Task, FirstStepLoss: 1.5, Variate: bus.DigestOf(v)})
+			sum.Clients = append(sum.Clients, &bus.ClientLoss{Task: sent.Clients[i].Task, FirstStepLoss: 1.5, VariateDigest: bus.DigestOf(v).Bytes()})
 		}
 		done := make(chan error, 1)
 		go func() {
@@ -80,7 +82,7 @@ func TestControlVariatesTravelWithJobsAndSums(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !slices.Equal(s.Values, sum.Values) || !cmp.Equal(s.Clients, sum.Clients) || !cmp.Equal(s.Variates, sum.Variates) {
+		if !slices.Equal(s.Values, sum.Values) || !cmp.Equal(s.Clients, sum.Clients, protocmp.Transform()) || !cmp.Equal(s.Variates, sum.Variates) {
 			t.Fatal("the sum or its control variates are not those that were sent")
 		}
 		s.Accept()
@@ -97,17 +99,19 @@ func TestControlVariatesAreChecked(t *testing.T) {
 		d.ok(d.c.SendJob(t.Context(), "go", variatesJob(d.digest, 3, bus.Digest{}, bus.Digest{})))
 		x := d.next()
 		a, b := []float32{1, 2, 3}, []float32{4, 5, 6}
-		good := func() *bus.Sum {
-			return &bus.Sum{Job: 1, Model: d.digest, Values: make([]int64, 6), Variates: [][]float32{a, b}, Clients: []bus.ClientLoss{
-				{Task: 9, FirstStepLoss: 1, Variate: bus.DigestOf(a)}, {Task: 10, FirstStepLoss: 1, Variate: bus.DigestOf(b)},
-			}}
+		good := func() *bus.Result {
+			r := result(1, d.digest, make([]int64, 6),
+				&bus.ClientLoss{Task: 9, FirstStepLoss: 1, VariateDigest: bus.DigestOf(a).Bytes()},
+				&bus.ClientLoss{Task: 10, FirstStepLoss: 1, VariateDigest: bus.DigestOf(b).Bytes()})
+			r.Variates = [][]float32{a, b}
+			return r
 		}
-		for name, spoil := range map[string]func(*bus.Sum){
-			"no changes of variates": func(s *bus.Sum) { s.Values = s.Values[:3] },
-			"one too few":            func(s *bus.Sum) { s.Variates = s.Variates[:1] },
-			"none":                   func(s *bus.Sum) { s.Variates = nil },
-			"one short":              func(s *bus.Sum) { s.Variates[1] = b[:2] },
-			"no digest":              func(s *bus.Sum) { s.Clients[0].Variate = bus.Digest{} },
+		for name, spoil := range map[string]func(*bus.Result){
+			"no changes of variates": func(s *bus.Result) { s.Values = s.Values[:3] },
+			"one too few":            func(s *bus.Result) { s.Variates = s.Variates[:1] },
+			"none":                   func(s *bus.Result) { s.Variates = nil },
+			"one short":              func(s *bus.Result) { s.Variates[1] = b[:2] },
+			"no digest":              func(s *bus.Result) { s.Clients[0].VariateDigest = nil },
 		} {
 			s := good()
 			spoil(s)
@@ -125,7 +129,7 @@ func TestControlVariatesAreChecked(t *testing.T) {
 func TestMethodsAreChecked(t *testing.T) {
 	p := newPlace(t, false)
 	d := newDesk(t, p, bus.CoordinatorConfig{Kernel: "go"})
-	for want, m := range map[string]bus.Method{
+	for want, m := range map[string]*bus.Method{
 		"method.proximal is -1":        {Proximal: -1},
 		"method.variate_weight is 1.5": {Variates: true, VariateWeight: 1.5},
 	} {

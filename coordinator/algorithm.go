@@ -73,12 +73,14 @@ func (v *variates) offer(ctx context.Context, digest bus.Digest, values []float3
 }
 
 // method is what the round's jobs say of their local steps.
-func (l *learner) method(v *variates) bus.Method {
-	m := bus.Method{Proximal: l.algorithm.Proximal}
-	if v.of != nil {
-		m.Variates, m.Variate, m.VariateWeight = true, v.server, v.of.Weight()
+func (l *learner) method(v *variates) *bus.Method {
+	switch {
+	case v.of != nil:
+		return &bus.Method{Proximal: l.algorithm.Proximal, Variates: true, VariateDigest: v.server.Bytes(), VariateWeight: v.of.Weight()}
+	case l.algorithm.Proximal != 0:
+		return &bus.Method{Proximal: l.algorithm.Proximal}
 	}
-	return m
+	return nil
 }
 
 // variate is what task i's client starts with.
@@ -90,9 +92,9 @@ func (v *variates) variate(i int) bus.Digest {
 }
 
 // take keeps what task i's client ends with.
-func (v *variates) take(i int, s *bus.Sum, j int) {
+func (v *variates) take(i int, r *bus.Result, j int) {
 	if v.of != nil {
-		v.after[i] = aggregate.Variate{Digest: s.Clients[j].Variate, Values: s.Variates[j]}
+		v.after[i] = aggregate.Variate{Digest: bus.DigestFrom(r.Clients[j].VariateDigest), Values: r.Variates[j]}
 	}
 }
 

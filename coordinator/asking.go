@@ -27,9 +27,9 @@ func (l *learner) losses(ctx context.Context, number int, tasks []round.Task) ([
 	for _, part := range split(len(tasks), l.parts()) {
 		job := l.newJob(bus.Train, number)
 		for _, t := range tasks[part.from:part.to] {
-			job.Clients = append(job.Clients, bus.JobClient{Task: t.Task, Client: t.Client, LocalSteps: 1, StepsDone: t.StepsDone})
+			job.Clients = append(job.Clients, &bus.ClientWork{Task: t.Task, Client: uint64(t.Client), LocalSteps: 1, StepsDone: uint64(t.StepsDone)})
 		}
-		jobs = append(jobs, assignment{job: job, take: func(s *bus.Sum) error {
+		jobs = append(jobs, assignment{job: job, take: func(s *bus.Result) error {
 			for i, c := range s.Clients {
 				if c.Task != job.Clients[i].Task {
 					return fmt.Errorf("coordinator: job %d, client %d: the loss is of task %d, not %d", job.Job, i, c.Task, job.Clients[i].Task)

@@ -30,7 +30,7 @@ type Config struct {
 type Learning struct {
 	Model   learn.Model
 	Initial []float32 // Model.Params() values; not modified
-	Spec    bus.Spec  // what a trainer must know: architecture, data, seed, minibatch
+	Spec    *bus.Spec // what a trainer must know: architecture, data, seed, minibatch
 	Kernel  string    // class of the trainers that may take its jobs
 	Jobs    int       // jobs a round is split into, about two per worker of this process; those of hosts elsewhere add theirs
 	HeldOut int       // validation samples

@@ -70,8 +70,8 @@ func (d *driver) openDevices(ctx context.Context) (err error) {
 		return v.nextPresence()
 	}
 	w := c.Welcome
-	w.Clients, w.Params, w.Spec = v.first+len(c.Names), d.config.Learning.Model.Params(), d.config.Learning.Spec
-	w.Heartbeat = min(max(c.Liveness/4, 50*time.Millisecond), 10*time.Second)
+	w.Clients, w.Params, w.Spec = uint64(v.first+len(c.Names)), uint32(d.config.Learning.Model.Params()), d.config.Learning.Spec
+	w.HeartbeatSeconds = min(max(c.Liveness/4, 50*time.Millisecond), 10*time.Second).Seconds()
 	v.desk, err = bus.OpenDesk(ctx, c.Conn, d.config.Run, bus.DeskConfig{Devices: c.Names, First: v.first, Welcome: w, Check: v.check})
 	return err
 }
@@ -263,7 +263,7 @@ func (v *deviceDesk) take(ctx context.Context, answered func(*DeviceAnswer) erro
 func (v *deviceDesk) answerOf(n *bus.DeviceNews) *DeviceAnswer {
 	u := n.Update
 	a := &DeviceAnswer{
-		Kind: round.Planned, Task: u.Task, Client: v.first + n.Device, Loss: u.FirstStepLoss, Samples: u.Samples, Values: u.Values,
+		Kind: round.Planned, Task: u.Task, Client: v.first + n.Device, Loss: u.FirstStepLoss, Samples: int(u.Samples), Values: u.Values,
 		Plan: round.Plan{Download: round.Time(u.DownloadNs), Compute: round.Time(u.ComputeNs), Upload: round.Time(u.UploadNs)},
 	}
 	if v.Link != nil {

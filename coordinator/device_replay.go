@@ -66,7 +66,7 @@ func (v *deviceDesk) replay() error {
 			err = fmt.Errorf("coordinator: the record's answer to task %d is of client %d with %d values, want client %d", task, a.Client, len(a.Values), o.task.Client)
 		}
 		if err == nil && a.Kind == round.Planned {
-			if err = v.check(&bus.DeviceUpdate{Task: task, Values: a.Values}); err != nil {
+			if err = v.check(&bus.DeviceUpdate{Update: &bus.Update{Task: task}, Values: a.Values}); err != nil {
 				err = fmt.Errorf("coordinator: the record's answer to task %d: %w", task, err)
 			}
 		}

@@ -16,7 +16,7 @@ type Devices struct {
 	// Conn is a connection for nothing but the devices, so that what one of them
 	// sends too much of is lost there. Not used by a replay.
 	Conn    *bus.Conn
-	Welcome bus.Welcome // without client numbers
+	Welcome *bus.Welcome // without client numbers
 
 	// Liveness is how long a device may be silent before its task is lost, in
 	// wall time; the run also waits that long for devices before it starts.

@@ -97,16 +97,16 @@ func (l *learner) round(ctx context.Context, number int, tasks []round.Task) (lo
 	var jobs []assignment
 	for _, part := range splitByModel(tasks[:simulated], l.parts()) {
 		job := l.newJob(bus.Train, number)
-		job.Model = l.models.digest(tasks[part.from].Model)
+		job.ModelDigest = l.models.digest(tasks[part.from].Model).Bytes()
 		job.Method = l.method(variates)
 		for i := part.from; i < part.to; i++ {
 			t := tasks[i]
-			job.Clients = append(job.Clients, bus.JobClient{
-				Task: t.Task, Client: t.Client, LocalSteps: t.LocalSteps, StepsDone: t.StepsDone,
-				LearningRate: t.LearningRate, Weight: weights[i], Variate: variates.variate(i),
+			job.Clients = append(job.Clients, &bus.ClientWork{
+				Task: t.Task, Client: uint64(t.Client), LocalSteps: uint32(t.LocalSteps), StepsDone: uint64(t.StepsDone),
+				LearningRate: t.LearningRate, Weight: weights[i], VariateDigest: variates.variate(i).Bytes(),
 			})
 		}
-		jobs = append(jobs, assignment{job: job, take: func(s *bus.Sum) error {
+		jobs = append(jobs, assignment{job: job, take: func(s *bus.Result) error {
 			if len(s.Clients) != len(job.Clients) {
 				return fmt.Errorf("coordinator: job %d has %d clients, its sum %d", job.Job, len(job.Clients), len(s.Clients))
 			}
@@ -184,13 +184,13 @@ func (l *learner) evaluate(ctx context.Context, number int) (loss, accuracy floa
 	all := shards(l.config.Learning.HeldOut, l.config.Learning.Measured)
 	losses, correct, measured := make([]float64, len(all)), 0, 0
 	for _, s := range all {
-		measured += s.Count
+		measured += int(s.Count)
 	}
 	var jobs []assignment
 	for _, part := range split(len(all), l.parts()) {
 		job := l.newJob(bus.Evaluate, number)
 		job.Shards = all[part.from:part.to]
-		jobs = append(jobs, assignment{job: job, take: func(s *bus.Sum) error {
+		jobs = append(jobs, assignment{job: job, take: func(s *bus.Result) error {
 			if len(s.Shards) != len(job.Shards) {
 				return fmt.Errorf("coordinator: job %d has %d shards, its result %d", job.Job, len(job.Shards), len(s.Shards))
 			}
@@ -200,7 +200,7 @@ func (l *learner) evaluate(ctx context.Context, number int) (loss, accuracy floa
 						job.Job, score.Index, score.Correct, want.Index, want.Count)
 				}
 				losses[part.from+i] = score.LossSum
-				correct += score.Correct
+				correct += int(score.Correct)
 			}
 			return nil
 		}})
@@ -218,7 +218,7 @@ func (l *learner) evaluate(ctx context.Context, number int) (loss, accuracy floa
 // assignment is a job with what is to be done with its sum.
 type assignment struct {
 	job  *bus.Job
-	take func(*bus.Sum) error
+	take func(*bus.Result) error
 	done bool
 }
 
@@ -227,7 +227,7 @@ type assignment struct {
 func (l *learner) newJob(kind bus.JobKind, number int) *bus.Job {
 	l.job++
 	return &bus.Job{
-		Job: l.job, Kind: kind, Round: number, Model: l.digest, Params: len(l.params), Spec: l.config.Learning.Spec,
+		Job: l.job, Kind: kind, Round: uint32(number), ModelDigest: l.digest.Bytes(), Params: uint32(len(l.params)), Spec: l.config.Learning.Spec,
 	}
 }
 
@@ -275,7 +275,7 @@ func (l *learner) do(ctx context.Context, jobs []assignment) error {
 			s.Accept()
 			return failed{f}
 		}
-		err = jobs[i].take(s.Sum)
+		err = jobs[i].take(s.Result)
 		s.Accept()
 		if err != nil {
 			return err

@@ -271,14 +271,14 @@ func (d *driver) planned(p *bus.ClientPlan) error {
 	if f := d.config.Observer.Plan; f != nil {
 		f(p)
 	}
-	return d.step(round.Event{Kind: round.Planned, Task: p.Plan.Task, Client: p.Client, Plan: PlanOf(&p.Plan)})
+	return d.step(round.Event{Kind: round.Planned, Task: p.Plan.Task, Client: p.Client, Plan: PlanOf(p.Plan)})
 }
 
 // PlanOf is a message's plan as the machine takes it.
 func PlanOf(p *bus.Plan) round.Plan {
 	return round.Plan{
 		Download: round.Time(p.DownloadNs), Compute: round.Time(p.ComputeNs), Upload: round.Time(p.UploadNs),
-		Drops: p.Dropout != bus.NoPhase, Dropout: round.Time(p.DropoutNs),
+		Drops: p.Dropout != nil, Dropout: round.Time(p.Dropout.GetAfterNs()),
 	}
 }
 
@@ -291,11 +291,11 @@ func (d *driver) send(t round.Task) error {
 // describe makes d.task of a task.
 func (d *driver) describe(t round.Task) {
 	d.task = bus.Task{
-		Task: t.Task, Round: t.Round, LocalSteps: t.LocalSteps, LearningRate: t.LearningRate,
-		StepsDone: t.StepsDone, ModelBits: d.config.ModelBits, StartNs: int64(t.Start),
+		Task: t.Task, Round: uint32(t.Round), LocalSteps: uint32(t.LocalSteps), LearningRate: t.LearningRate,
+		StepsDone: uint64(t.StepsDone), ModelBits: uint64(d.config.ModelBits), StartNs: int64(t.Start),
 	}
 	if d.learner != nil {
-		d.task.Model = d.learner.models.digest(t.Model)
+		d.task.ModelDigest = d.learner.models.digest(t.Model).Bytes()
 	}
 }
 

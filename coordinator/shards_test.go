@@ -15,10 +15,11 @@ func TestShardsOfTheHeldOutSamples(t *testing.T) {
 		samples := rapid.IntRange(0, heldOut+10).Draw(t, "samples")
 		end, total := 0, 0
 		for i, s := range shards(heldOut, samples) {
-			if s.Index != i || s.From < end || s.Count < 1 {
+			from, count := int(s.From), int(s.Count)
+			if int(s.Index) != i || from < end || count < 1 {
 				t.Fatalf("shard %d is %+v, the one before ends at %d", i, s, end)
 			}
-			end, total = s.From+s.Count, total+s.Count
+			end, total = from+count, total+count
 		}
 		if end > heldOut {
 			t.Fatalf("the last shard ends at %d of %d", end, heldOut)
@@ -37,7 +38,7 @@ func TestShardsOfTheHeldOutSamples(t *testing.T) {
 // 200 of 1,000 samples: four shards at even distances, the last one short.
 func TestSomeSamplesAreSpread(t *testing.T) {
 	got := shards(1000, 200)
-	for i, want := range []struct{ from, count int }{{0, 64}, {250, 64}, {500, 64}, {750, 8}} {
+	for i, want := range []struct{ from, count uint64 }{{0, 64}, {250, 64}, {500, 64}, {750, 8}} {
 		if got[i].From != want.from || got[i].Count != want.count {
 			t.Errorf("shard %d is %+v, want %+v", i, got[i], want)
 		}

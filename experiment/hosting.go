@@ -55,7 +55,7 @@ func Host(ctx context.Context, o HostOptions) error {
 		return err
 	}
 	defer conn.Close()
-	s := &service{options: o, conn: conn, heard: make(chan bus.Announcement, heardAtOnce), ended: make(chan *served), runs: map[string]*served{}}
+	s := &service{options: o, conn: conn, heard: make(chan *bus.Announcement, heardAtOnce), ended: make(chan *served), runs: map[string]*served{}}
 	return s.serve(ctx)
 }
 
@@ -78,7 +78,7 @@ const (
 type service struct {
 	options HostOptions
 	conn    *bus.Conn
-	heard   chan bus.Announcement
+	heard   chan *bus.Announcement
 	ended   chan *served
 	runs    map[string]*served
 }
@@ -101,7 +101,7 @@ type served struct {
 func (s *service) serve(ctx context.Context) error {
 	inner, stop := context.WithCancel(ctx)
 	defer stop()
-	unsubscribe, err := s.conn.WatchRuns(ctx, func(a bus.Announcement) {
+	unsubscribe, err := s.conn.WatchRuns(ctx, func(a *bus.Announcement) {
 		if s.options.Run != "" && a.Run != s.options.Run {
 			return
 		}
@@ -143,7 +143,7 @@ func (s *service) serve(ctx context.Context) error {
 }
 
 // hear takes an announcement.
-func (s *service) hear(ctx context.Context, a bus.Announcement) {
+func (s *service) hear(ctx context.Context, a *bus.Announcement) {
 	r := s.runs[a.Run]
 	switch {
 	case r != nil && r.stamp == a.Stamp && !a.Over && !(r.done && !r.refused && time.Since(r.ended) > againAfter):

@@ -40,7 +40,7 @@ func (e *engine) realDevices(ctx context.Context) (*coordinator.Devices, error) 
 	v := &coordinator.Devices{
 		Names: d.Names, NormLimit: d.NormLimit,
 		Liveness: wall(d.LivenessSeconds), TaskLimit: wall(d.TaskSeconds),
-		Welcome: bus.Welcome{Task: string(c.Task), Heterogeneity: c.Synthetic.Heterogeneity, DataSeed: c.DataSeed()},
+		Welcome: &bus.Welcome{Task: string(c.Task), Heterogeneity: c.Synthetic.Heterogeneity, DataSeed: c.DataSeed()},
 		Notice:  e.devices.notice, Plan: e.devices.plan, Refuse: e.devices.refuse,
 	}
 	if e.devices.record != nil {

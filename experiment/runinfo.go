@@ -1,6 +1,7 @@
 package experiment
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -26,23 +27,20 @@ func (p *problem) info(version string) (*bus.RunInfo, error) {
 		if err != nil {
 			return nil, err
 		}
-		info.Files = append(info.Files, bus.File{Path: path, Digest: digest})
+		info.Files = append(info.Files, &bus.File{Path: path, Digest: digest})
 	}
 	return info, nil
 }
 
-func fileDigest(path string) (d bus.Digest, err error) {
+func fileDigest(path string) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return d, err
+		return nil, err
 	}
 	defer f.Close() // read only
 	h := sha256.New()
-	if _, err := io.Copy(h, f); err != nil {
-		return d, err
-	}
-	h.Sum(d[:0])
-	return d, nil
+	_, err = io.Copy(h, f)
+	return h.Sum(nil), err
 }
 
 // hostProblem is the problem of a run that another process coordinates: the fleet
@@ -61,7 +59,7 @@ func hostProblem(info *bus.RunInfo, dataPath string) (p *problem, lacks string, 
 		if err != nil {
 			return nil, "", err
 		}
-		if digest != f.Digest {
+		if !bytes.Equal(digest, f.Digest) {
 			return nil, "", fmt.Errorf("%s, which it is configured by, is another file on this machine", f.Path)
 		}
 	}
@@ -100,13 +98,13 @@ func (p *problem) learn(info *bus.RunInfo, dataPath string) (err error) {
 	if err := p.open(); err != nil {
 		return err
 	}
-	if got := p.set.Info().Digest; got != info.Spec.Data {
-		return fmt.Errorf("%s holds other data than the run's (digest %.12s, the run's is %.12s)", dataName(&p.config), got, info.Spec.Data)
+	if got := p.set.Info().Digest; got != info.Spec.GetDataDigest() {
+		return fmt.Errorf("%s holds other data than the run's (digest %.12s, the run's is %.12s)", dataName(&p.config), got, info.Spec.GetDataDigest())
 	}
 	if err := p.parse(); err != nil {
 		return err
 	}
-	if mine := p.learning(); mine.Spec() != info.Spec {
+	if mine := p.learning(); !mine.Spec().Equal(info.Spec) {
 		return fmt.Errorf("it learns %+v, the run %+v", mine.Spec(), info.Spec)
 	}
 	return nil

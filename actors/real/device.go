@@ -55,7 +55,7 @@ func (w *Device) Work(ctx context.Context, conn *bus.Conn) (err error) {
 	}
 	w.bus, err = bus.OpenDevice(ctx, conn, bus.DeviceConfig{
 		ID: c.ID, Run: c.Run, Notice: c.Notice,
-		Join: bus.Join{Name: c.ID, Kernel: kernel, Samples: min(samples, bus.MaxDeviceSamples)},
+		Join: &bus.Join{Name: c.ID, Kernel: kernel, Samples: uint64(min(samples, bus.MaxDeviceSamples))},
 	})
 	if err != nil {
 		return err
@@ -145,7 +145,7 @@ func (w *Device) open() (err error) {
 // prepare makes the trainer for a run: its model, and synthetic data like its
 // simulated clients'.
 func (w *Device) prepare(t *bus.DeviceTask) (err error) {
-	welcome := &t.Welcome
+	welcome := t.Welcome
 	spec := welcome.Spec
 	if w.config.Data == SyntheticData {
 		wanted := fmt.Sprint(welcome.Task, welcome.Clients, welcome.DataSeed, welcome.Heterogeneity)
@@ -153,10 +153,10 @@ func (w *Device) prepare(t *bus.DeviceTask) (err error) {
 			if err := w.Close(); err != nil {
 				return err
 			}
-			if w.set, err = data.Synthetic(welcome.Task, welcome.Clients, welcome.DataSeed, welcome.Heterogeneity); err != nil {
+			if w.set, err = data.Synthetic(welcome.Task, int(welcome.Clients), welcome.DataSeed, welcome.Heterogeneity); err != nil {
 				return err
 			}
-			w.made, w.client, w.trainer = wanted, welcome.Client, nil
+			w.made, w.client, w.trainer = wanted, int(welcome.Client), nil
 		}
 	}
 	wanted := fmt.Sprint(spec.Model, spec.Seed, spec.Batch, spec.Augment)
@@ -167,11 +167,11 @@ func (w *Device) prepare(t *bus.DeviceTask) (err error) {
 	if err != nil {
 		return err
 	}
-	if model.Params() != welcome.Params {
+	if model.Params() != int(welcome.Params) {
 		return fmt.Errorf("run %s: %s has %d parameters here, the run's model %d", t.Run, model, model.Params(), welcome.Params)
 	}
 	w.problem = wanted
-	w.trainer, err = actors.NewTrainer(actors.Problem{Model: model, Set: w.set, Seed: spec.Seed, Batch: spec.Batch, Augment: spec.Augment})
+	w.trainer, err = actors.NewTrainer(actors.Problem{Model: model, Set: w.set, Seed: spec.Seed, Batch: int(spec.Batch), Augment: spec.Augment})
 	return err
 }
 
@@ -189,7 +189,7 @@ func (w *Device) do(t *bus.DeviceTask) error {
 	}
 	started := time.Now()
 	model, loss, err := w.trainer.Local(ctx, params, actors.Method{Proximal: t.Task.Proximal}, actors.Assignment{
-		Task: t.Task.Task, Client: w.client, LocalSteps: t.Task.LocalSteps, StepsDone: t.Task.StepsDone, Rate: t.Task.LearningRate,
+		Task: t.Task.Task, Client: w.client, LocalSteps: int(t.Task.LocalSteps), StepsDone: int64(t.Task.StepsDone), Rate: t.Task.LearningRate,
 	})
 	var diverged *actors.Diverged
 	if errors.As(err, &diverged) { // there is no model: what is not finite ends the task as refused
@@ -199,10 +199,10 @@ func (w *Device) do(t *bus.DeviceTask) error {
 	if err != nil {
 		return err
 	}
-	update := &bus.DeviceUpdate{
+	update := &bus.DeviceUpdate{Values: model, Update: &bus.Update{
 		Task: t.Task.Task, DownloadNs: download.Nanoseconds(), ComputeNs: time.Since(started).Nanoseconds(),
-		FirstStepLoss: loss, Samples: min(w.set.Samples(w.client), bus.MaxDeviceSamples), Values: model,
-	}
+		FirstStepLoss: loss, Samples: uint64(min(w.set.Samples(w.client), bus.MaxDeviceSamples)),
+	}}
 	if err := w.bus.Send(ctx, t.Run, update); err != nil {
 		return err
 	}
@@ -213,7 +213,7 @@ func (w *Device) do(t *bus.DeviceTask) error {
 // model fetches the task's model. A task may be quicker than its model.
 func (w *Device) model(ctx context.Context, t *bus.DeviceTask) (params []float32, err error) {
 	for range 20 {
-		if params, err = w.bus.Model(ctx, t.Run, t.Task.Model); err == nil {
+		if params, err = w.bus.Model(ctx, t.Run, bus.DigestFrom(t.Task.ModelDigest)); err == nil {
 			return params, nil
 		}
 		if !errors.Is(err, bus.ErrNoModel) {

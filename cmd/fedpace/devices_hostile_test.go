@@ -17,7 +17,6 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"fedpace/bus"
-	"fedpace/bus/wire"
 	"fedpace/coordinator/round"
 	"fedpace/experiment"
 )
@@ -28,7 +27,7 @@ type hostile struct {
 	id    string
 	nats  *nats.Conn
 	tasks *nats.Subscription
-	hello *wire.Welcome
+	hello *bus.Welcome
 }
 
 func (s *site) raw(id string) *hostile {
@@ -50,7 +49,7 @@ func (s *site) raw(id string) *hostile {
 func (h *hostile) subject(verb string) string { return "fedpace.mixed.client." + h.id + "." + verb }
 
 // ask sends a request until it is answered.
-func (h *hostile) ask(subject string, m proto.Message) *wire.DeviceReply {
+func (h *hostile) ask(subject string, m proto.Message) *bus.DeviceReply {
 	h.Helper()
 	b, err := proto.Marshal(m)
 	if err != nil {
@@ -65,7 +64,7 @@ func (h *hostile) ask(subject string, m proto.Message) *wire.DeviceReply {
 		if err != nil {
 			h.Fatal(err)
 		}
-		var r wire.DeviceReply
+		var r bus.DeviceReply
 		if err := proto.Unmarshal(answer.Data, &r); err != nil {
 			h.Fatal(err)
 		}
@@ -77,7 +76,7 @@ func (h *hostile) ask(subject string, m proto.Message) *wire.DeviceReply {
 
 func (h *hostile) join() {
 	h.Helper()
-	if r := h.ask(h.subject("join"), &wire.Join{Name: h.id}); r.Verdict == wire.Verdict_VERDICT_ACCEPTED {
+	if r := h.ask(h.subject("join"), &bus.Join{Name: h.id}); r.Verdict == bus.Verdict_VERDICT_ACCEPTED {
 		h.hello = r.Welcome
 	} else {
 		h.Fatalf("the join is answered %v: %s", r.Verdict, r.Reason)
@@ -85,14 +84,14 @@ func (h *hostile) join() {
 }
 
 // task is the next task.
-func (h *hostile) task() *wire.Task {
+func (h *hostile) task() *bus.Task {
 	h.Helper()
 	for {
 		m, err := h.tasks.NextMsg(30 * time.Second)
 		if err != nil {
 			h.Fatalf("no task for %s: %v\n%v", h.id, err, h.lines)
 		}
-		var t wire.Task
+		var t bus.Task
 		if err := proto.Unmarshal(m.Data, &t); err != nil {
 			h.Fatal(err)
 		}
@@ -103,7 +102,7 @@ func (h *hostile) task() *wire.Task {
 }
 
 // send sends an update of these values and returns the last answer.
-func (h *hostile) send(task uint64, values []float32, change func(*wire.Update)) *wire.DeviceReply {
+func (h *hostile) send(task uint64, values []float32, change func(*bus.Update)) *bus.DeviceReply {
 	h.Helper()
 	b := make([]byte, 0, 4*len(values))
 	for _, x := range values {
@@ -112,12 +111,12 @@ func (h *hostile) send(task uint64, values []float32, change func(*wire.Update))
 	const size = 1 << 19
 	chunks := (len(b) + size - 1) / size
 	for i := range chunks {
-		u := &wire.Update{Task: task, Chunk: uint32(i), Chunks: uint32(chunks), Values: b[i*size : min((i+1)*size, len(b))]}
-		if r := h.ask(h.subject(fmt.Sprint("update.", i)), u); r.Verdict != wire.Verdict_VERDICT_CONTINUE {
+		u := &bus.Update{Task: task, Chunk: uint32(i), Chunks: uint32(chunks), Values: b[i*size : min((i+1)*size, len(b))]}
+		if r := h.ask(h.subject(fmt.Sprint("update.", i)), u); r.Verdict != bus.Verdict_VERDICT_CONTINUE {
 			return r
 		}
 	}
-	last := &wire.Update{Task: task, Chunk: uint32(chunks), Chunks: uint32(chunks), DownloadNs: 1e6, ComputeNs: 1e6, UploadNs: 1e6, FirstStepLoss: 1, Samples: 10}
+	last := &bus.Update{Task: task, Chunk: uint32(chunks), Chunks: uint32(chunks), DownloadNs: 1e6, ComputeNs: 1e6, UploadNs: 1e6, FirstStepLoss: 1, Samples: 10}
 	if change != nil {
 		change(last)
 	}
@@ -125,14 +124,14 @@ func (h *hostile) send(task uint64, values []float32, change func(*wire.Update))
 }
 
 // model fetches a task's model as docs/protocol.md has it.
-func (h *hostile) model(task *wire.Task) (values []float32) {
+func (h *hostile) model(task *bus.Task) (values []float32) {
 	h.Helper()
 	for i, chunks := 0, 1; i < chunks; i++ {
 		m, err := h.nats.Request(fmt.Sprintf("$JS.API.DIRECT.GET.fedpace_mixed_models.fedpace.mixed.model.%x.%d", task.ModelDigest, i), nil, 5*time.Second)
 		if err != nil {
 			h.Fatal(err)
 		}
-		var c wire.ModelChunk
+		var c bus.ModelChunk
 		if err := proto.Unmarshal(m.Data, &c); err != nil {
 			h.Fatal(err)
 		}
@@ -152,17 +151,17 @@ func TestHostileDevices(t *testing.T) {
 	h := s.raw("evil")
 	h.join()
 	s.actor("good")
-	refused := func(what string, r *wire.DeviceReply, reason string) {
+	refused := func(what string, r *bus.DeviceReply, reason string) {
 		t.Helper()
-		if r.Verdict != wire.Verdict_VERDICT_REFUSED || !strings.Contains(r.Reason, reason) {
+		if r.Verdict != bus.Verdict_VERDICT_REFUSED || !strings.Contains(r.Reason, reason) {
 			t.Errorf("%s is answered %v: %q; want a refusal with %q", what, r.Verdict, r.Reason, reason)
 		}
 	}
-	var last *wire.Task
+	var last *bus.Task
 	for n, attack := range []struct {
 		name   string
 		change func(values []float32) []float32
-		last   func(*wire.Update)
+		last   func(*bus.Update)
 		reason string
 	}{
 		{"not a number", func(v []float32) []float32 { v[7] = float32(math.NaN()); return v }, nil, "parameter 7 is NaN"},
@@ -170,16 +169,16 @@ func TestHostileDevices(t *testing.T) {
 		{"a huge norm", func(v []float32) []float32 { v[3] += 1001; return v }, nil, "norm is 1e+03, the limit is 1000"},
 		{"a wrong shape", func(v []float32) []float32 { return v[:100] }, nil, "100 values"},
 		{"10 MB", func([]float32) []float32 { return make([]float32, 10<<20/4) }, nil, "over 209662 values"},
-		{"nine years", nil, func(u *wire.Update) { u.DownloadNs = 1 << 58 }, "took 80063h"},
-		{"negative durations", nil, func(u *wire.Update) { u.ComputeNs = -1 }, "compute_ns is -1"},
+		{"nine years", nil, func(u *bus.Update) { u.DownloadNs = 1 << 58 }, "took 80063h"},
+		{"negative durations", nil, func(u *bus.Update) { u.ComputeNs = -1 }, "compute_ns is -1"},
 	} {
 		task := h.task()
 		values := h.model(task)
 		if n == 0 {
 			// Another's task, an old round, replays and noise, none of which ends the task.
 			refused("another's task", h.send(task.Task+1, values, nil), "is not open")
-			refused("no task", h.ask(h.subject("update.0"), &wire.Update{Task: 1, Chunks: 1, Values: []byte{1, 2, 3, 4}}), "task 1 is not open")
-			refused("noise as a join", h.ask(h.subject("join"), &wire.Join{Samples: 1 << 60}), "samples")
+			refused("no task", h.ask(h.subject("update.0"), &bus.Update{Task: 1, Chunks: 1, Values: []byte{1, 2, 3, 4}}), "task 1 is not open")
+			refused("noise as a join", h.ask(h.subject("join"), &bus.Join{Samples: 1 << 60}), "samples")
 			for _, verb := range []string{"update.0", "join", "heartbeat"} {
 				if err := h.nats.Publish(h.subject(verb), []byte("\xff\xff\xff noise \x00")); err != nil {
 					t.Fatal(err)
@@ -246,7 +245,7 @@ func TestAFloodCostsADeviceItsPlace(t *testing.T) {
 	h.join()
 	s.actor("good")
 	h.task()
-	b, err := proto.Marshal(&wire.Heartbeat{})
+	b, err := proto.Marshal(&bus.Heartbeat{})
 	if err != nil {
 		t.Fatal(err)
 	}

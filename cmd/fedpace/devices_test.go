@@ -16,7 +16,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"fedpace/bus/wire"
+	"fedpace/bus"
 	"fedpace/coordinator/round"
 	"fedpace/experiment"
 )
@@ -134,7 +134,7 @@ func TestADeviceThatComesLate(t *testing.T) {
 			s.actor("late")
 			s.lines.await(t, "Device late has joined")
 		}
-		if r := slow.send(task.Task, values, nil); r.Verdict != wire.Verdict_VERDICT_ACCEPTED {
+		if r := slow.send(task.Task, values, nil); r.Verdict != bus.Verdict_VERDICT_ACCEPTED {
 			t.Fatalf("its update is answered %v: %s", r.Verdict, r.Reason)
 		}
 	}

@@ -3,16 +3,15 @@ package bus
 import (
 	"encoding/binary"
 	"math"
-	"strings"
 	"unsafe"
 )
 
 // littleEndian says whether memory holds numbers as the wire does.
 var littleEndian = binary.NativeEndian.Uint16([]byte{1, 0}) == 1
 
-// floatBytes is the wire form of v: its own memory where the machine is
+// FloatBytes is the wire form of v: its own memory where the machine is
 // little-endian, else a copy. It must not be written to.
-func floatBytes(v []float32) []byte {
+func FloatBytes(v []float32) []byte {
 	if littleEndian {
 		return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(v))), 4*len(v))
 	}
@@ -23,16 +22,16 @@ func floatBytes(v []float32) []byte {
 	return b
 }
 
-// appendFloats decodes b, whose length is a multiple of 4.
-func appendFloats(dst []float32, b []byte) []float32 {
+// AppendFloats appends the values in b to dst, whose length is a multiple of 4.
+func AppendFloats(dst []float32, b []byte) []float32 {
 	for ; len(b) >= 4; b = b[4:] {
 		dst = append(dst, math.Float32frombits(binary.LittleEndian.Uint32(b)))
 	}
 	return dst
 }
 
-// wordBytes is the wire form of partial sums, as floatBytes.
-func wordBytes(v []int64) []byte {
+// SumBytes is the wire form of partial sums, as FloatBytes.
+func SumBytes(v []int64) []byte {
 	if littleEndian {
 		return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(v))), 8*len(v))
 	}
@@ -43,12 +42,10 @@ func wordBytes(v []int64) []byte {
 	return b
 }
 
-func appendWords(dst []int64, b []byte) []int64 {
+// AppendSums is AppendFloats for partial sums.
+func AppendSums(dst []int64, b []byte) []int64 {
 	for ; len(b) >= 8; b = b[8:] {
 		dst = append(dst, int64(binary.LittleEndian.Uint64(b)))
 	}
 	return dst
 }
-
-// validText replaces what is not UTF-8, which protobuf refuses.
-func validText(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }

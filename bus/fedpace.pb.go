@@ -10,7 +10,7 @@
 // 	protoc        v3.21.12
 // source: fedpace.proto
 
-package wire
+package bus
 
 import (
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
@@ -2194,7 +2194,7 @@ const file_fedpace_proto_rawDesc = "" +
 	"\x10VERDICT_ACCEPTED\x10\x02\x12\x14\n" +
 	"\x10VERDICT_REPEATED\x10\x03\x12\x13\n" +
 	"\x0fVERDICT_REFUSED\x10\x04\x12\x17\n" +
-	"\x13VERDICT_SEND_VALUES\x10\x05B\x12Z\x10fedpace/bus/wireb\x06proto3"
+	"\x13VERDICT_SEND_VALUES\x10\x05B\rZ\vfedpace/busb\x06proto3"
 
 var (
 	file_fedpace_proto_rawDescOnce sync.Once

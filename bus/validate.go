@@ -1,0 +1,204 @@
+package bus
+
+import (
+	"bytes"
+	"fmt"
+)
+
+// Validate refuses a task that no client can do. It takes neither calls nor the
+// end of a run, which only devices get.
+func (t *Task) Validate() error {
+	c := checker{message: "task"}
+	c.name("task", t.Task)
+	c.number("round", int64(t.Round), 1, MaxRound)
+	c.number("local_steps", int64(t.LocalSteps), 1, MaxLocalSteps)
+	c.float("learning_rate", t.LearningRate, 0, MaxLearningRate)
+	c.number("steps_done", long(t.StepsDone), 0, MaxSteps)
+	c.digest("model_digest", t.ModelDigest, true)
+	c.number("model_bits", long(t.ModelBits), 0, MaxModelBits)
+	c.number("start_ns", t.StartNs, 0, MaxStartNs)
+	c.float("proximal", t.Proximal, 0, MaxProximal)
+	return c.err
+}
+
+// Validate refuses durations that could overflow the clock.
+func (p *Plan) Validate() error {
+	c := checker{message: "plan"}
+	c.name("task", p.Task)
+	c.durations(p.DownloadNs, p.ComputeNs, p.UploadNs)
+	if d := p.Dropout; d != nil {
+		c.number("dropout.phase", int64(d.Phase), int64(Download), int64(Upload))
+		c.number("dropout.after_ns", d.AfterNs, 0, 3*MaxDurationNs)
+	}
+	return c.err
+}
+
+func (j *Job) Validate() error {
+	c := checker{message: "job"}
+	c.name("job", j.Job)
+	c.digest("model_digest", j.ModelDigest, false)
+	c.number("round", int64(j.Round), 0, MaxRound)
+	c.number("params", int64(j.Params), 1, MaxParams)
+	c.token("kernel", j.Kernel)
+	c.spec(j.Spec)
+	clients, shards := int64(len(j.Clients)), int64(len(j.Shards))
+	switch j.Kind {
+	case Train:
+		c.number("number of clients", clients, 1, MaxJobClients)
+		c.number("number of shards", shards, 0, 0)
+	case Evaluate:
+		c.number("number of clients", clients, 0, 0)
+		if j.Method != nil {
+			c.refuse("method", "present", "none in an evaluation")
+		}
+		c.number("number of shards", shards, 1, MaxJobShards)
+	default:
+		c.refuse("kind", int32(j.Kind), "train (1) or evaluate (2)")
+	}
+	if m := j.Method; m != nil {
+		c.float("method.proximal", m.Proximal, 0, MaxProximal)
+		c.digest("method.variate_digest", m.VariateDigest, true)
+		c.float("method.variate_weight", m.VariateWeight, 0, 1)
+	}
+	for _, w := range j.Clients {
+		if c.err != nil {
+			break
+		}
+		c.name("clients.task", w.Task)
+		c.number("clients.client", long(w.Client), 0, MaxClients)
+		c.number("clients.local_steps", int64(w.LocalSteps), 1, MaxLocalSteps)
+		c.number("clients.steps_done", long(w.StepsDone), 0, MaxSteps)
+		c.float("clients.learning_rate", w.LearningRate, 0, MaxLearningRate)
+		c.float("clients.weight", w.Weight, 0, 1)
+		c.digest("clients.variate_digest", w.VariateDigest, true)
+	}
+	for _, s := range j.Shards {
+		if c.err != nil {
+			break
+		}
+		c.number("shards.index", int64(s.Index), 0, MaxSamples)
+		c.number("shards.from", long(s.From), 0, MaxSamples)
+		c.number("shards.count", long(s.Count), 1, MaxSamples)
+	}
+	return c.err
+}
+
+// Validate checks one message of a sum; [Result.ValidateFor] compares a whole
+// sum with its job.
+func (s *Sum) Validate() error {
+	c := checker{message: "sum"}
+	c.name("job", s.Job)
+	c.digest("model_digest", s.ModelDigest, false)
+	c.text("trainer", s.Trainer)
+	c.number("params", int64(s.Params), 0, MaxParams)
+	c.number("chunks", int64(s.Chunks), 1, maxChunks)
+	c.number("chunk", int64(s.Chunk), 0, int64(s.Chunks)-1)
+	c.number("number of clients", int64(len(s.Clients)), 0, MaxJobClients)
+	c.number("number of shards", int64(len(s.Shards)), 0, MaxJobShards)
+	if n := len(s.Values); n%8 != 0 || int64(n/8) > int64(s.Params) {
+		c.refuse("values", fmt.Sprint(n, " bytes"), fmt.Sprintf("a multiple of 8, at most 8 for each of %d params", s.Params))
+	}
+	if n := len(s.Variates); n%4 != 0 {
+		c.refuse("variates", fmt.Sprint(n, " bytes"), "a multiple of 4")
+	}
+	for _, x := range s.Clients {
+		c.name("clients.task", x.Task)
+		c.finite("clients.first_step_loss", x.FirstStepLoss)
+		c.digest("clients.variate_digest", x.VariateDigest, true)
+	}
+	for _, x := range s.Shards {
+		c.number("shards.index", int64(x.Index), 0, MaxSamples)
+		c.number("shards.correct", long(x.Correct), 0, MaxSamples)
+		c.finite("shards.loss_sum", x.LossSum)
+	}
+	if f := s.Failure; f != nil {
+		c.text("failure.kind", f.Kind)
+		c.text("failure.text", f.Text)
+		c.number("failure.client", long(f.Client), 0, MaxClients)
+	}
+	return c.err
+}
+
+// ValidateFor refuses a result that is not the job's.
+func (r *Result) ValidateFor(j *Job) error {
+	c := checker{message: fmt.Sprintf("sum of job %d", j.Job)}
+	if !bytes.Equal(r.ModelDigest, j.ModelDigest) {
+		c.refuse("model_digest", DigestFrom(r.ModelDigest), "that of the job, "+DigestFrom(j.ModelDigest).String())
+	}
+	if r.Failure != nil {
+		return c.err
+	}
+	same := func(field string, got, want int) { c.number(field, int64(got), int64(want), int64(want)) }
+	same("number of values", len(r.Values), j.SumLength())
+	same("number of clients", len(r.Clients), len(j.Clients))
+	variates := 0
+	if j.Method.GetVariates() {
+		variates = len(j.Clients)
+	}
+	same("number of variates", len(r.Variates), variates)
+	same("number of shards", len(r.Shards), len(j.Shards))
+	if c.err != nil {
+		return c.err
+	}
+	for i, x := range r.Clients {
+		if want := j.Clients[i].Task; x.Task != want {
+			c.refuse(fmt.Sprintf("clients[%d].task", i), x.Task, fmt.Sprint(want))
+		}
+		if (len(x.VariateDigest) > 0) != j.Method.GetVariates() {
+			c.refuse(fmt.Sprintf("clients[%d].variate_digest", i), DigestFrom(x.VariateDigest), "one where the method has control variates, and only there")
+		}
+	}
+	for i, v := range r.Variates {
+		same(fmt.Sprintf("length of variates[%d]", i), len(v), int(j.Params))
+	}
+	for i, x := range r.Shards {
+		same("shards.index", int(x.Index), int(j.Shards[i].Index))
+		c.number("shards.correct", int64(x.Correct), 0, int64(j.Shards[i].Count))
+	}
+	return c.err
+}
+
+func (r *SumReply) Validate() error { return nil } // an unknown verdict is a refusal, a reason is only shown
+
+func (m *ModelChunk) Validate() error {
+	c := checker{message: "model chunk"}
+	c.number("chunks", int64(m.Chunks), 1, maxChunks)
+	c.number("chunk", int64(m.Chunk), 0, int64(m.Chunks)-1)
+	c.number("params", int64(m.Params), 1, MaxParams)
+	if n := len(m.Values); n == 0 || n%4 != 0 || int64(n/4) > int64(m.Params) {
+		c.refuse("values", fmt.Sprint(n, " bytes"), fmt.Sprintf("a multiple of 4, at most 4 for each of %d params", m.Params))
+	}
+	return c.err
+}
+
+func (r *RunInfo) Validate() error {
+	c := checker{message: "run info"}
+	c.token("run", r.Run)
+	c.name("stamp", r.Stamp)
+	c.text("version", r.Version)
+	if n := len(r.Configuration); n > maxConfiguration {
+		c.refuse("configuration", fmt.Sprint(n, " bytes"), fmt.Sprint("at most ", maxConfiguration))
+	}
+	if r.Kernel != "" {
+		c.token("kernel", r.Kernel)
+	}
+	c.number("number of files", int64(len(r.Files)), 0, maxFiles)
+	if r.Spec != nil {
+		c.spec(r.Spec)
+	}
+	for _, f := range r.Files {
+		c.text("files.path", f.Path)
+		c.digest("files.digest", f.Digest, false)
+	}
+	return c.err
+}
+
+// Validate takes any host's name: one that is no token is not counted.
+func (r *InfoRequest) Validate() error { return nil }
+
+func (a *Announcement) Validate() error {
+	c := checker{message: "announcement"}
+	c.token("run", a.Run)
+	c.name("stamp", a.Stamp)
+	return c.err
+}

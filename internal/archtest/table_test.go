@@ -33,8 +33,7 @@ actors/data/fetch: golang.org/x/sys/unix net net/http os time
 coordinator/aggregate:
 
 # Messages, and the two ends that talk by them.
-bus/wire: google.golang.org/protobuf/...
-bus/...: bus/wire internal/names net os time
+bus/...: internal/names net os time
 	github.com/nats-io/... google.golang.org/protobuf/...
 actors: internal/keyed actors/data actors/device actors/learn bus golang.org/x/sync/...
 actors/real: actors actors/data actors/learn bus time

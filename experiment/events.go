@@ -81,7 +81,7 @@ func (k *recorder) settled(e *round.Ended) {
 }
 
 // report closes a round and returns what is kept of it, until the next call.
-func (k *recorder) report(r *round.Report) (*timeline.Round, error) {
+func (k *recorder) report(r *round.Report) (*timeline.Record, error) {
 	k.clients.Report()
 	kept := k.tasks.Report(r)
 	if k.log == nil {

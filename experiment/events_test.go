@@ -32,7 +32,7 @@ func uneven(t testing.TB, sets ...string) config.Config {
 }
 
 // logOf reads a run's event log.
-func logOf(t testing.TB, dir string) (eventlog.Run, []timeline.Round) {
+func logOf(t testing.TB, dir string) (eventlog.Run, []timeline.Record) {
 	t.Helper()
 	f, err := os.Open(filepath.Join(dir, EventsFile))
 	if err != nil {
@@ -43,7 +43,7 @@ func logOf(t testing.TB, dir string) (eventlog.Run, []timeline.Round) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var list []timeline.Round
+	var list []timeline.Record
 	for {
 		next, err := r.Round()
 		if errors.Is(err, io.EOF) {

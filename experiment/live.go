@@ -46,7 +46,7 @@ func newPage(t *tally, limit round.Time, told *heard) (*page, error) {
 }
 
 // report takes a round once the accounts and the progress have it.
-func (g *page) report(t *tally, r *timeline.Round) {
+func (g *page) report(t *tally, r *timeline.Record) {
 	g.hub.Round(live.Round{Report: &r.Report, Tasks: g.few(r.Tasks), Fraction: t.progress.Fraction(), Spent: t.accounts.shown()})
 }
 

@@ -27,7 +27,7 @@ var demo = Run{
 }
 
 // write makes a log and returns the places behind its run and each round.
-func write(t testing.TB, run Run, rounds []timeline.Round) (file []byte, ends []int64) {
+func write(t testing.TB, run Run, rounds []timeline.Record) (file []byte, ends []int64) {
 	t.Helper()
 	var b bytes.Buffer
 	w, err := NewWriter(&b, run)
@@ -51,7 +51,7 @@ func write(t testing.TB, run Run, rounds []timeline.Round) (file []byte, ends []
 }
 
 // read returns all rounds, with the error that ended them.
-func read(file []byte) (r *Reader, rounds []timeline.Round, err error) {
+func read(file []byte) (r *Reader, rounds []timeline.Record, err error) {
 	r, err = NewReader(bytes.NewReader(file))
 	if err != nil {
 		return nil, nil, err
@@ -71,12 +71,12 @@ func read(file []byte) (r *Reader, rounds []timeline.Round, err error) {
 }
 
 // anyRound draws a round of any numbers that the machine can report.
-func anyRound(t *rapid.T, number int) timeline.Round {
+func anyRound(t *rapid.T, number int) timeline.Record {
 	loss := func(name string) float64 {
 		return rapid.OneOf(rapid.Float64Range(0, 1e9), rapid.Just(math.NaN())).Draw(t, name)
 	}
 	start := round.Time(rapid.Int64Range(0, int64(round.MaxTime)).Draw(t, "start"))
-	r := timeline.Round{Report: round.Report{
+	r := timeline.Record{Report: round.Report{
 		Round: number, Start: start, End: start + round.Time(rapid.Int64Range(0, int64(round.MaxDuration)).Draw(t, "took")),
 		LocalSteps: rapid.IntRange(1, round.MaxLocalSteps).Draw(t, "K"), LearningRate: rapid.Float64Range(0, 1e6).Draw(t, "eta"),
 		Cohort: rapid.IntRange(0, 1e6).Draw(t, "cohort"), Candidates: rapid.IntRange(0, 1e6).Draw(t, "candidates"),
@@ -108,7 +108,7 @@ func anyRound(t *rapid.T, number int) timeline.Round {
 
 func TestWhatIsWrittenIsRead(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		var rounds []timeline.Round
+		var rounds []timeline.Record
 		for i := range rapid.IntRange(0, 4).Draw(rt, "rounds") {
 			rounds = append(rounds, anyRound(rt, i+1))
 		}
@@ -158,11 +158,11 @@ func TestRoundsAreEncodedAsProtobufDoes(t *testing.T) {
 }
 
 // example has two rounds of one task each.
-func example() []timeline.Round {
-	var list []timeline.Round
+func example() []timeline.Record {
+	var list []timeline.Record
 	for i := range 2 {
 		start := round.Time(i) * 4e9
-		list = append(list, timeline.Round{
+		list = append(list, timeline.Record{
 			Report: round.Report{
 				Round: i + 1, Start: start, End: start + 4e9, LocalSteps: 80, LearningRate: 0.3, Cohort: 1, Outcomes: [round.Outcomes]int{1},
 				TrainingLoss: 4.25, WindowLoss: 4.25, ValidationLoss: math.NaN(), ValidationAccuracy: math.NaN(), SGDSteps: 80,
@@ -277,7 +277,7 @@ func TestThinning(t *testing.T) {
 		{Ended: round.Ended{Task: 1, End: 2e9}, Slow: true}, {Ended: round.Ended{Task: 2, End: 1e9}}, {Ended: round.Ended{Task: 3, End: 3e9}, Slow: true},
 		{Ended: round.Ended{Task: 4, End: 1e9}, Real: true},
 	}
-	file, _ := write(t, demo, []timeline.Round{{Report: round.Report{Round: 1024}, Tasks: tasks}, {Report: round.Report{Round: 1025}, Tasks: tasks}})
+	file, _ := write(t, demo, []timeline.Record{{Report: round.Report{Round: 1024}, Tasks: tasks}, {Report: round.Report{Round: 1025}, Tasks: tasks}})
 	_, got, err := read(file)
 	if err != nil {
 		t.Fatal(err)

@@ -26,7 +26,7 @@ type Reader struct {
 	last   uint32 // number of the round before
 	buffer []byte
 	record record.Record
-	round  timeline.Round
+	round  timeline.Record
 }
 
 // NewReader reads what stands before the rounds. A log that was torn before its
@@ -80,7 +80,7 @@ func (r *Reader) Offset() int64 { return r.offset }
 
 // Round is the next round, io.EOF behind the last. Its memory is reused by the
 // next call. A value that was not measured is NaN.
-func (r *Reader) Round() (*timeline.Round, error) {
+func (r *Reader) Round() (*timeline.Record, error) {
 	at := r.offset
 	if err := r.next(); err != nil {
 		return nil, err
@@ -197,7 +197,7 @@ func (r *Reader) take(m *record.Round) error {
 		}
 		tasks = append(tasks, task)
 	}
-	r.round = timeline.Round{Report: report, Ended: int(m.Ended), Tasks: tasks}
+	r.round = timeline.Record{Report: report, Ended: int(m.Ended), Tasks: tasks}
 	return nil
 }
 

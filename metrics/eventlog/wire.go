@@ -13,7 +13,7 @@ import (
 // code takes for forty small messages. A test holds the bytes to be the same.
 
 // appendRound appends a Record with a round.
-func (w *Writer) appendRound(b []byte, r *timeline.Round) []byte {
+func (w *Writer) appendRound(b []byte, r *timeline.Record) []byte {
 	m := w.body[:0]
 	m = appendInt(m, 1, int64(r.Round))
 	m = appendInt(m, 2, int64(r.Start))

@@ -70,7 +70,7 @@ func (w *Writer) Flush() error {
 
 // Round adds a round. Where its number is not [Detailed], only its slowest task
 // and those of real devices are written.
-func (w *Writer) Round(r *timeline.Round) error {
+func (w *Writer) Round(r *timeline.Record) error {
 	if w.err != nil {
 		return w.err
 	}

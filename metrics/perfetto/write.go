@@ -99,7 +99,7 @@ func (t *tracer) describe() {
 }
 
 // round writes one round with its tasks.
-func (t *tracer) round(r *timeline.Round) {
+func (t *tracer) round(r *timeline.Record) {
 	t.wrote.Rounds++
 	values := []*trace.DebugAnnotation{
 		whole("round", r.Round), whole("K_r", r.LocalSteps), real("eta_r", r.LearningRate),
@@ -134,7 +134,7 @@ func (t *tracer) round(r *timeline.Round) {
 // counts says whether a task's update is in the round's model.
 func counts(t *timeline.Task) bool { return t.Outcome == round.Accepted && !t.Probe }
 
-func (t *tracer) counters(r *timeline.Round) {
+func (t *tracer) counters(r *timeline.Record) {
 	if r.LocalSteps != t.steps {
 		t.steps = r.LocalSteps
 		t.event(r.Start, &trace.TrackEvent{TrackUuid: stepsTrack, Type: trace.TrackEvent_TYPE_COUNTER, CounterValue: proto.Int64(int64(r.LocalSteps))})
@@ -155,7 +155,7 @@ func (t *tracer) counter(at round.Time, track uint64, v float64) {
 }
 
 // task writes one task: its phases in order, within it.
-func (t *tracer) task(r *timeline.Round, task *timeline.Task) {
+func (t *tracer) task(r *timeline.Record, task *timeline.Task) {
 	t.wrote.Tasks++
 	track := t.client(task)
 	values := []*trace.DebugAnnotation{whole("task", int(task.Task)), whole("round", r.Round), whole("K", task.LocalSteps)}

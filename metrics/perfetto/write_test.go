@@ -145,7 +145,7 @@ func open(t failer, file []byte) view {
 }
 
 // logOf writes rounds and reads them as a log.
-func logOf(t failer, run eventlog.Run, rounds []timeline.Round) *eventlog.Reader {
+func logOf(t failer, run eventlog.Run, rounds []timeline.Record) *eventlog.Reader {
 	var b bytes.Buffer
 	w, err := eventlog.NewWriter(&b, run)
 	for i := range rounds {
@@ -166,7 +166,7 @@ func logOf(t failer, run eventlog.Run, rounds []timeline.Round) *eventlog.Reader
 	return r
 }
 
-func traceOf(t failer, run eventlog.Run, rounds []timeline.Round, which Rounds) (view, Written) {
+func traceOf(t failer, run eventlog.Run, rounds []timeline.Record, which Rounds) (view, Written) {
 	var b bytes.Buffer
 	wrote, err := Write(&b, logOf(t, run, rounds), which)
 	if err != nil {
@@ -178,7 +178,7 @@ func traceOf(t failer, run eventlog.Run, rounds []timeline.Round, which Rounds) 
 const s = round.Time(1e9)
 
 // Two rounds of two clients with a deadline of 5 s: the second client is late.
-var twoRounds = []timeline.Round{
+var twoRounds = []timeline.Record{
 	{
 		Report: round.Report{
 			Round: 1, Start: 0, End: 5 * s, LocalSteps: 80, LearningRate: 0.3, Cohort: 2, Outcomes: [round.Outcomes]int{round.Accepted: 1, round.Late: 1},
@@ -271,12 +271,12 @@ func TestSomeRounds(t *testing.T) {
 func TestEverythingTiles(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		length := rapid.Map(rapid.Int64Range(0, 5), func(n int64) round.Time { return round.Time(n) })
-		var rounds []timeline.Round
+		var rounds []timeline.Record
 		number := uint64(0)
 		tasks := 0
 		at := round.Time(0)
 		for i := range rapid.IntRange(1, 5).Draw(t, "rounds") {
-			r := timeline.Round{Report: round.Report{Round: i + 1, Start: at, LocalSteps: 1, TrainingLoss: math.NaN()}}
+			r := timeline.Record{Report: round.Report{Round: i + 1, Start: at, LocalSteps: 1, TrainingLoss: math.NaN()}}
 			takes := length.Draw(t, "round")
 			for client := range rapid.IntRange(0, 4).Draw(t, "cohort") {
 				number++

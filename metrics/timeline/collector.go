@@ -14,7 +14,7 @@ import (
 const (
 	MaxSlowest = 1 << 10
 	MaxSample  = 1 << 16
-	MaxDevices = 1 << 12 // tasks of real devices; more are counted in Round.Ended alone
+	MaxDevices = 1 << 12 // tasks of real devices; more are counted in Record.Ended alone
 )
 
 // Config says what is kept.
@@ -36,8 +36,8 @@ type Task struct {
 	Slow  bool // among its round's slowest
 }
 
-// Round is what was kept of a round.
-type Round struct {
+// Record is a round with the tasks that are kept of it.
+type Record struct {
 	round.Report
 	Ended int    // tasks that ended in it, probes included, kept or not
 	Tasks []Task // by start, then number
@@ -52,7 +52,7 @@ type Collector struct {
 	sample  top
 	devices []round.Ended
 	ended   int
-	round   Round
+	round   Record
 	places  []place // reused from round to round
 }
 
@@ -95,8 +95,8 @@ func (c *Collector) hash(client int) uint64 { return keyed.Nth(c.key, uint64(cli
 
 // Report closes the round and returns what was kept of it. The result's memory
 // is reused by the next call.
-func (c *Collector) Report(r *round.Report) *Round {
-	c.round = Round{Report: *r, Ended: c.ended, Tasks: c.Open(c.round.Tasks[:0])}
+func (c *Collector) Report(r *round.Report) *Record {
+	c.round = Record{Report: *r, Ended: c.ended, Tasks: c.Open(c.round.Tasks[:0])}
 	c.slowest.reset()
 	c.sample.reset()
 	c.devices, c.ended = c.devices[:0], 0

@@ -20,6 +20,9 @@ type Page struct {
 	Handler http.Handler
 }
 
+// Pager is whatever has pages to serve.
+type Pager interface{ Pages() []Page }
+
 // Server is what a run shows over HTTP.
 type Server struct {
 	listener *limitedListener

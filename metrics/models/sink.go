@@ -1,0 +1,73 @@
+package models
+
+import (
+	"encoding/binary"
+	"errors"
+	"io"
+
+	"fedpace/metrics"
+)
+
+// The files in a run's folder.
+const (
+	File     = "model.safetensors"
+	BestFile = "best.safetensors"
+)
+
+func init() {
+	metrics.Sinks.Register("models", "the final model and the best one", Sink{})
+}
+
+// Sink is the output's entry; it has no options.
+type Sink struct{}
+
+// Files implements [metrics.Sink].
+func (Sink) Files() []string { return []string{File, BestFile} }
+
+// Open implements [metrics.Sink].
+func (Sink) Open(run *metrics.Run) (metrics.Output, error) { return &output{run: run}, nil }
+
+type output struct {
+	run    *metrics.Run
+	folder metrics.Folder
+	best   []float32 // nil: none yet
+}
+
+// Start implements [metrics.Starter].
+func (o *output) Start(s *metrics.Start) error {
+	o.folder = s.Folder
+	return nil
+}
+
+// Round implements [metrics.Output].
+func (o *output) Round(*metrics.Round) error { return nil }
+
+// Best implements [metrics.ModelObserver].
+func (o *output) Best(_ float64, params []float32) { o.best = params }
+
+// Finish implements [metrics.Finisher].
+func (o *output) Finish(e *metrics.End) error {
+	return errors.Join(o.write(File, e.Params, "final"), o.write(BestFile, o.best, "best validation accuracy"))
+}
+
+func (o *output) write(file string, params []float32, which string) error {
+	if params == nil {
+		return nil
+	}
+	return o.folder.Replace(file, func(w io.Writer) error { return o.run.WriteModel(w, params, which) })
+}
+
+// Save implements [metrics.Stateful].
+func (o *output) Save() ([]byte, error) {
+	return binary.Append(make([]byte, 0, 4*len(o.best)), binary.LittleEndian, o.best)
+}
+
+// Restore implements [metrics.Stateful].
+func (o *output) Restore(state []byte) error {
+	if len(state) == 0 {
+		return nil
+	}
+	o.best = make([]float32, len(state)/4)
+	_, err := binary.Decode(state, binary.LittleEndian, o.best)
+	return err
+}

@@ -1,0 +1,180 @@
+package metrics
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"fedpace/coordinator/round"
+	"fedpace/metrics/timeline"
+)
+
+// Recorder takes what a run reports and hands it to the run's outputs. It belongs
+// to the run's goroutine; only Notice may be called from others.
+type Recorder struct {
+	outputs []namedOutput
+	tasks   []TaskObserver // those of outputs
+	meter   meter
+	kept    *timeline.Collector
+}
+
+type namedOutput struct {
+	name string
+	Output
+}
+
+// Open opens a run's outputs. Close the recorder after use.
+func Open(run *Run, sinks []Sink) (*Recorder, error) {
+	kept, err := timeline.New(timeline.Config{Seed: run.Seed, Slowest: run.Slowest, Sample: run.Sample, Class: run.Class, Real: run.Real})
+	if err != nil {
+		return nil, err
+	}
+	r := &Recorder{meter: meter{run: run}, kept: kept}
+	for _, s := range sinks {
+		name := Sinks.NameOf(s)
+		o, err := s.Open(run)
+		if err != nil {
+			err = fmt.Errorf("output %s: %w", name, err)
+			return nil, errors.Join(err, r.Close(err))
+		}
+		r.outputs = append(r.outputs, namedOutput{name, o})
+		if t, ok := o.(TaskObserver); ok {
+			r.tasks = append(r.tasks, t)
+		}
+	}
+	return r, nil
+}
+
+// each calls f with the outputs that are a T, in their order, and returns what
+// went wrong. The first error ends it, unless all is set.
+func each[T any](r *Recorder, all bool, f func(T) error) (err error) {
+	for _, o := range r.outputs {
+		t, ok := o.Output.(T)
+		if !ok {
+			continue
+		}
+		if e := f(t); e != nil {
+			err = errors.Join(err, fmt.Errorf("output %s: %w", o.name, e))
+			if !all {
+				return err
+			}
+		}
+	}
+	return err
+}
+
+// Outputs are a recorder's outputs that are a T, in their order.
+func Outputs[T any](r *Recorder) (list []T) {
+	_ = each(r, true, func(t T) error { list = append(list, t); return nil }) // there is no error
+	return list
+}
+
+// Start starts the outputs; state is that of the checkpoint from which the run is
+// resumed, nil for a new run.
+func (r *Recorder) Start(s *Start, state *State) error {
+	if state != nil {
+		if err := r.restore(state); err != nil {
+			return err
+		}
+	}
+	if s.Last != nil {
+		s.Last.Usage = &r.meter.total
+	}
+	return each(r, false, func(o Starter) error { return o.Start(s) })
+}
+
+// Task takes a task that is complete.
+func (r *Recorder) Task(e *round.Ended) {
+	r.meter.task(e)
+	r.kept.Settled(e)
+	for _, o := range r.tasks {
+		o.Task(e)
+	}
+}
+
+// Round takes a round that is complete.
+func (r *Recorder) Round(report *round.Report) error {
+	r.meter.round(report)
+	next := Round{r.kept.Report(report), &r.meter.total}
+	return each(r, true, func(o Output) error { return o.Round(&next) })
+}
+
+// Best takes the model with the highest validation accuracy so far.
+func (r *Recorder) Best(accuracy float64, params []float32) {
+	for _, o := range Outputs[ModelObserver](r) {
+		o.Best(accuracy, params)
+	}
+}
+
+// Notice takes a line that the user is told. It may be called from any goroutine.
+func (r *Recorder) Notice(line string) {
+	for _, o := range Outputs[NoticeObserver](r) {
+		o.Notice(line)
+	}
+}
+
+// Usage is what the clients of a run that has ended used.
+func (r *Recorder) Usage() Usage { return r.meter.final() }
+
+// Flush hands all that outputs buffer to their files.
+func (r *Recorder) Flush() error {
+	return each(r, false, func(o Flusher) error { return o.Flush() })
+}
+
+// Finish tells the outputs how the run ended.
+func (r *Recorder) Finish(e *End) error {
+	return each(r, false, func(o Finisher) error { return o.Finish(e) })
+}
+
+// Close closes the outputs; why is nil for a run that is complete.
+func (r *Recorder) Close(why error) error {
+	return each(r, true, func(o Closer) error { return o.Close(why) })
+}
+
+// State is a recorder's memory as a checkpoint keeps it.
+type State struct {
+	Usage, Open Usage
+	Times       []round.Time
+	Tasks       timeline.Open
+	Outputs     []OutputState
+}
+
+// OutputState is the memory of one output, by its name in [Sinks].
+type OutputState struct {
+	Name  string
+	State []byte
+}
+
+// Save is the recorder's memory, valid until the next call of any method.
+func (r *Recorder) Save() (State, error) {
+	s := State{Usage: r.meter.total, Open: r.meter.open, Times: r.meter.times, Tasks: r.kept.Save()}
+	for _, o := range r.outputs {
+		if m, ok := o.Output.(Stateful); ok {
+			state, err := m.Save()
+			if err != nil {
+				return s, fmt.Errorf("output %s: %w", o.name, err)
+			}
+			s.Outputs = append(s.Outputs, OutputState{o.name, state})
+		}
+	}
+	return s, nil
+}
+
+func (r *Recorder) restore(s *State) error {
+	r.meter.total, r.meter.open, r.meter.times = s.Usage, s.Open, slices.Clone(s.Times)
+	r.kept.Restore(s.Tasks)
+	for _, o := range r.outputs {
+		m, ok := o.Output.(Stateful)
+		if !ok {
+			continue
+		}
+		i := slices.IndexFunc(s.Outputs, func(saved OutputState) bool { return saved.Name == o.name })
+		if i < 0 {
+			return fmt.Errorf("output %s: the checkpoint holds no state of it", o.name)
+		}
+		if err := m.Restore(s.Outputs[i].State); err != nil {
+			return fmt.Errorf("output %s: %w", o.name, err)
+		}
+	}
+	return nil
+}

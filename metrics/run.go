@@ -1,0 +1,102 @@
+package metrics
+
+import (
+	"io"
+	"time"
+
+	"fedpace/coordinator/round"
+)
+
+// Run says what a run is. Outputs must not change it.
+type Run struct {
+	Name     string
+	Task     string // as in configurations, e.g. femnist
+	Schedule string // as on command lines, e.g. k-rounds
+	Data     string // what is learned from, in words; empty: nothing, the run is timed alone
+	Close    string // name of the closing rule
+	Closing  string // the closing rule in words
+	Version  string // of this program
+	Kernel   string // the class of kernels that trains; empty: none
+	Seed     uint64
+	Train    bool // whether losses are measured
+
+	Clients int // simulated ones, numbered from 0
+	Cohort  int // clients a round
+	Window  int // rounds in the mean of the training loss (Eq. 15)
+	// Devices names the real devices, whose numbers follow the simulated clients'.
+	Devices []string
+	// Classes names the classes of simulated devices; fewer than two: all are alike.
+	Classes []string
+	// Class is the number of a simulated client's class; nil: all have 0.
+	Class func(client int) int
+
+	Deadline       round.Time // of a round after its start; 0: none
+	Rounds         int        // the run ends after so many; 0: not known
+	VirtualSeconds float64    // the run ends at that virtual time; 0: not known
+	TargetAccuracy float64    // the run ends at that validation accuracy; 0: none
+	// FixedSteps is how many local steps a client of K-eta-fixed does in a virtual
+	// second, where rounds are all alike; 0: not known.
+	FixedSteps float64
+	// Slowest and Sample say how many tasks of each round are kept (package timeline).
+	Slowest, Sample int
+
+	Power Power
+	// MeanPlan is what a simulated client of mean speed takes for a task of so many
+	// local steps (Eq. 3); an error where virtual time cannot hold it.
+	MeanPlan func(steps int) (round.Plan, error)
+	// WriteModel writes parameters as safetensors. which says in words which model
+	// of the run they are.
+	WriteModel func(w io.Writer, params []float32, which string) error
+	// Stats tells how the run keeps up with wall time. It is safe for concurrent
+	// use, does not wait, and answers after the run's end; false before its start.
+	Stats func() (Stats, bool)
+	// Started is when this attempt of the run started.
+	Started time.Time
+}
+
+// Real reports whether a client is a real device.
+func (r *Run) Real(client int) bool { return client >= r.Clients }
+
+// ClassName names the class of a simulated client's device; empty where all are
+// alike, and for real devices.
+func (r *Run) ClassName(client int) string {
+	if len(r.Classes) < 2 || r.Real(client) {
+		return ""
+	}
+	return r.Classes[r.Class(client)]
+}
+
+// Fraction is the part of the run that is done, from 0 to 1: the largest over the
+// stops whose end is known, because the first that is reached ends the run. It is
+// 0 where none is known.
+func (r *Run) Fraction(rounds int, virtualSeconds float64) float64 {
+	f := 0.0
+	if r.Rounds > 0 {
+		f = float64(rounds) / float64(r.Rounds)
+	}
+	if r.VirtualSeconds > 0 {
+		f = max(f, virtualSeconds/r.VirtualSeconds)
+	}
+	return min(f, 1)
+}
+
+// Stats tell how a run keeps up with wall time.
+type Stats struct {
+	PacingLag  time.Duration // behind the pace that was asked for
+	BusLag     time.Duration // from the last cohort's tasks going out until its last plan was back
+	Pending    int           // messages that wait for the coordinator
+	Dropped    int64         // messages lost to a slow consumer
+	Ignored    int64         // messages that did not count: repeated, stale or refused
+	Checkpoint time.Time     // when the last checkpoint was written; zero: none
+	Devices    DeviceStats
+}
+
+// DeviceStats is how a run's real devices do.
+type DeviceStats struct {
+	Present    int           // joined, and heard from in time
+	Silent     int           // joined, and not heard from for too long
+	Heartbeats int64         // received
+	Oldest     time.Time     // when the most silent present device was last heard from; zero: none
+	Held       time.Duration // wall time that the clock has stood for devices
+	Refused    int64         // messages that were not valid
+}

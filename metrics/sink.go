@@ -1,0 +1,118 @@
+package metrics
+
+import (
+	"io"
+	"iter"
+	"time"
+
+	"fedpace/coordinator/round"
+	"fedpace/internal/registry"
+	"fedpace/metrics/timeline"
+)
+
+// Sinks are the outputs that a configuration can name.
+var Sinks = registry.New[Sink]("output", "sink")
+
+// Sink is a kind of output with its options.
+type Sink interface {
+	// Files lists the names of the files that the output writes in the run's
+	// folder.
+	Files() []string
+	// Open makes the output of one run and finds what is wrong with the options.
+	// It must not write to the run's folder: a run that cannot start leaves it as
+	// it is.
+	Open(run *Run) (Output, error)
+}
+
+// Output takes what one run reports. All methods, here and below, are called
+// from the run's goroutine unless they say otherwise. An error ends the run.
+type Output interface {
+	// Round takes a round that is complete. r is valid until Round returns.
+	Round(r *Round) error
+}
+
+// Starter is an [Output] that needs the run's folder, or the place from which a
+// run is resumed, before the first round. If the output is [Stateful], Restore
+// comes first.
+type Starter interface{ Start(s *Start) error }
+
+// TaskObserver is an [Output] that takes every task, before the round in which
+// the task counts. e is valid until Task returns. A run completes hundreds of
+// thousands of tasks a second.
+type TaskObserver interface{ Task(e *round.Ended) }
+
+// ModelObserver is an [Output] that takes each model whose validation accuracy is
+// the highest so far. params may be kept and must not be changed.
+type ModelObserver interface {
+	Best(accuracy float64, params []float32)
+}
+
+// NoticeObserver is an [Output] that takes the lines that the user is told. They
+// come from any goroutine.
+type NoticeObserver interface{ Notice(line string) }
+
+// Stateful is an [Output] with memory that a checkpoint must keep. Save may
+// return memory that the next call changes.
+type Stateful interface {
+	Save() ([]byte, error)
+	Restore(state []byte) error
+}
+
+// Flusher is an [Output] that buffers what it appends to files. After Flush the
+// files must be readable to their ends.
+type Flusher interface{ Flush() error }
+
+// Finisher is an [Output] that writes or shows something at the run's end.
+type Finisher interface{ Finish(e *End) error }
+
+// Closer is an [Output] that holds something. Close is called once, last of all,
+// also where the run never started; why is nil for a run that is complete.
+type Closer interface{ Close(why error) error }
+
+// Folder is the run's folder.
+type Folder interface {
+	// Append opens a file that only grows while the run goes on. In a run that is
+	// resumed it is as long as it was at the checkpoint.
+	Append(name string) (File, error)
+	// Replace writes a file whole or not at all.
+	Replace(name string, write func(io.Writer) error) error
+}
+
+// File is a file that only grows. A Write appends wholly or not at all.
+type File interface {
+	io.Writer
+	Size() int64 // bytes
+}
+
+// Start is where a run starts or goes on.
+type Start struct {
+	Folder
+	// Rounds reads all rounds of the run so far from its folder, at any time.
+	// Candidates are not known.
+	Rounds iter.Seq2[round.Report, error]
+	// Elapsed is the wall time of the attempts before; 0 for a new run.
+	Elapsed time.Duration
+	// Last is the last round, with the losses that were measured last, nil for a
+	// new run. It has no tasks.
+	Last *Round
+}
+
+// Round is a round that is complete.
+type Round struct {
+	*timeline.Record        // the report, and the tasks that are kept of it
+	Usage            *Usage // from the run's start to the end of this round
+}
+
+// End is how a run ended.
+type End struct {
+	Completed bool          // false: interrupted or failed
+	Why       error         // nil for a run that is complete
+	Elapsed   time.Duration // wall time of all attempts
+	Summary   []byte        // summary.json
+	Params    []float32     // the final model; nil without one
+
+	// The final model on held-out samples, if Evaluated; the accuracy is NaN for a
+	// task that has none.
+	Evaluated                          bool
+	ValidationLoss, ValidationAccuracy float64
+}

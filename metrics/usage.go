@@ -1,0 +1,170 @@
+package metrics
+
+import (
+	"math"
+	"slices"
+
+	"fedpace/coordinator/round"
+	"fedpace/metrics/timeline"
+)
+
+// Split is a resource that clients used: for updates that are in a model, or for
+// work that was late, broken off or not needed, and candidates that were not
+// chosen.
+type Split[T int64 | float64] struct {
+	Useful T `json:"useful"`
+	Wasted T `json:"wasted"`
+}
+
+func (s *Split[T]) add(more Split[T]) {
+	s.Useful += more.Useful
+	s.Wasted += more.Wasted
+}
+
+// waste moves all to the wasted part.
+func (s *Split[T]) waste() { *s = Split[T]{Wasted: s.Useful + s.Wasted} }
+
+// take adds an amount to one of the parts.
+func (s *Split[T]) take(v T, useful bool) {
+	if useful {
+		s.Useful += v
+	} else {
+		s.Wasted += v
+	}
+}
+
+// WastedShare is the wasted part of all, from 0 to 1; 0 of nothing.
+func (s Split[T]) WastedShare() float64 {
+	if all := float64(s.Useful) + float64(s.Wasted); all > 0 {
+		return float64(s.Wasted) / all
+	}
+	return 0
+}
+
+// Seconds are nanoseconds of virtual time in seconds.
+func Seconds(s Split[int64]) Split[float64] {
+	return Split[float64]{round.Time(s.Useful).Seconds(), round.Time(s.Wasted).Seconds()}
+}
+
+// Usage is the resources that a run's clients used.
+type Usage struct {
+	Time       Split[int64]   // of clients, in nanoseconds of virtual time
+	Steps      Split[int64]   // local steps of SGD
+	Bytes      Split[int64]   // of models, both ways
+	Downloaded int64          // of Bytes
+	Joules     Split[float64] // of the classes that give their watts
+
+	// What rounds waited for between their median client and their slowest.
+	Straggling float64 // virtual seconds
+	Shares     float64 // sum over rounds of that time's share of the round
+	Rounds     int     // that are in Shares
+}
+
+// Uploaded is the bytes that clients sent.
+func (u *Usage) Uploaded() int64 { return u.Bytes.Useful + u.Bytes.Wasted - u.Downloaded }
+
+// StragglerShare is the mean over rounds of the part of a round between its median
+// client and its slowest, from 0 to 1; NaN where no round has one.
+func (u *Usage) StragglerShare() float64 {
+	if u.Rounds == 0 {
+		return math.NaN()
+	}
+	return u.Shares / float64(u.Rounds)
+}
+
+func (u *Usage) add(more *Usage) {
+	u.Time.add(more.Time)
+	u.Steps.add(more.Steps)
+	u.Bytes.add(more.Bytes)
+	u.Downloaded += more.Downloaded
+	u.Joules.add(more.Joules)
+}
+
+// Watts is the power that a device draws in each phase of a task.
+type Watts struct{ Download, Compute, Upload float64 }
+
+// Power is what a meter must know of the clients.
+type Power struct {
+	ModelBytes int64
+	Watts      []Watts // by class of simulated devices; nil: no power is known
+	// HoldsModel says that clients with a task hold the model already, because they
+	// were candidates first.
+	HoldsModel bool
+	// Overlap says that rounds overlap, so none waits for its slowest client.
+	Overlap bool
+}
+
+// meter adds up what a run's clients use. A round's usage counts when the round
+// does.
+type meter struct {
+	run   *Run
+	total Usage
+	open  Usage        // of the open round
+	times []round.Time // of the open round's accepted tasks
+}
+
+// task takes a task that is complete. parts are its phases.
+func (m *meter) task(e *round.Ended) {
+	p := &m.run.Power
+	parts := timeline.Split(e)
+	download, compute, upload := parts[timeline.Download], parts[timeline.Compute], parts[timeline.Upload]
+	useful := e.Outcome == round.Accepted
+	bytes := int64(0)
+	if e.Probe || !p.HoldsModel {
+		bytes = int64(float64(p.ModelBytes) * done(download, e.Plan.Download, true))
+		m.open.Downloaded += bytes
+	}
+	if !e.Probe { // which only finds a loss
+		uploads := download == e.Plan.Download && compute == e.Plan.Compute
+		bytes += int64(float64(p.ModelBytes) * done(upload, e.Plan.Upload, uploads && useful))
+	}
+	m.open.Time.take(int64(e.End-e.Start), useful)
+	m.open.Steps.take(timeline.Steps(e, &parts), useful)
+	m.open.Bytes.take(bytes, useful)
+	if p.Watts != nil && !m.run.Real(e.Client) { // nobody knows what a real device draws
+		w := p.Watts[m.run.Class(e.Client)]
+		m.open.Joules.take(float64(w.Download*download.Seconds())+float64(w.Compute*compute.Seconds())+float64(w.Upload*upload.Seconds()), useful)
+	}
+	if useful && !e.Probe && !p.Overlap {
+		m.times = append(m.times, e.End-e.Start)
+	}
+}
+
+// done is the part of a phase that was gone through, from 0 to 1. A phase without
+// a length is done as soon as it is reached.
+func done(part, whole round.Time, reached bool) float64 {
+	switch {
+	case whole > 0:
+		return float64(part) / float64(whole)
+	case reached:
+		return 1
+	}
+	return 0
+}
+
+// round closes a round: what its clients used counts.
+func (m *meter) round(r *round.Report) {
+	m.total.add(&m.open)
+	m.open = Usage{}
+	if n := len(m.times); n > 0 && r.End > r.Start {
+		slices.Sort(m.times) // mostly sorted: they came in that order
+		median := (float64(m.times[(n-1)/2]) + float64(m.times[n/2])) / 2
+		behind := float64(m.times[n-1]) - median
+		m.total.Shares += behind / float64(r.End-r.Start)
+		m.total.Rounds++
+		m.total.Straggling += behind / 1e9
+	}
+	m.times = m.times[:0]
+}
+
+// final is the usage of a run that has ended: what is open was for nothing.
+func (m *meter) final() Usage {
+	open := m.open
+	open.Time.waste()
+	open.Steps.waste()
+	open.Bytes.waste()
+	open.Joules.waste()
+	all := m.total
+	all.add(&open)
+	return all
+}

@@ -68,6 +68,9 @@ cmd/...: actors/... bus coordinator/... experiment/... internal/atomicfile metri
 bench/...: experiment/... metrics/figure net net/http os/... syscall time
 deploy/grafana/gen: os
 
+# Examples.
+examples/plugins: coordinator/round
+
 # Tests alone.
 internal/testport: net syscall
 `

@@ -1,0 +1,131 @@
+package docs
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+// pages are all pages by their path from this folder.
+func pages(t *testing.T) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	for _, pattern := range []string{"*.md", "../*.md", "../examples/*/*.md"} {
+		found, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, path := range found {
+			text, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all[path] = string(text)
+		}
+	}
+	if len(all) < 15 {
+		t.Fatalf("%d pages", len(all))
+	}
+	return all
+}
+
+// prose blanks code, so that what stands in it is neither a link nor too long.
+func prose(page string) []string {
+	fenced := false
+	var lines []string
+	for line := range strings.Lines(page) {
+		line = strings.TrimRight(line, "\n")
+		fence := strings.HasPrefix(line, "```")
+		if fenced || fence || strings.HasPrefix(line, "    ") {
+			line = ""
+		}
+		fenced = fenced != fence
+		lines = append(lines, line)
+	}
+	return lines
+}
+
+// Lines of prose end by column 100. Table rows, pictures and code cannot be
+// wrapped.
+func TestLinesAreShort(t *testing.T) {
+	for path, page := range pages(t) {
+		for i, line := range prose(page) {
+			if n := utf8.RuneCountInString(line); n > 100 && line[0] != '|' && !strings.HasPrefix(line, "![") {
+				t.Errorf("%s:%d: %d columns", path, i+1, n)
+			}
+		}
+	}
+}
+
+// anchor is what GitHub makes of a heading.
+func anchor(heading string) string {
+	heading = strings.ToLower(strings.TrimSpace(strings.TrimLeft(heading, "#")))
+	return strings.ReplaceAll(regexp.MustCompile(`[^\p{L}\p{N} _-]`).ReplaceAllString(heading, ""), " ", "-")
+}
+
+// A link leads to a file of the project and to a heading in it.
+func TestLinksLeadSomewhere(t *testing.T) {
+	links := regexp.MustCompile(`\]\(([^)\s]+)\)`)
+	all := pages(t)
+	for path, page := range all {
+		for i, line := range prose(page) {
+			for _, m := range links.FindAllStringSubmatch(line, -1) {
+				to, heading, _ := strings.Cut(m[1], "#")
+				if strings.Contains(to, "://") {
+					continue
+				}
+				target := path
+				if to != "" {
+					target = filepath.Join(filepath.Dir(path), to)
+				}
+				if _, err := os.Stat(target); err != nil {
+					t.Errorf("%s:%d: %s leads nowhere", path, i+1, m[1])
+					continue
+				}
+				if heading != "" && !slices.ContainsFunc(prose(all[target]), func(l string) bool {
+					return strings.HasPrefix(l, "#") && anchor(l) == heading
+				}) {
+					t.Errorf("%s:%d: %s has no heading %q", path, i+1, target, heading)
+				}
+			}
+		}
+	}
+}
+
+// Each block of Go on the page about plug-ins is a file of examples/plugins,
+// named by the line above the block, and every such file is on the page.
+func TestPluginsOnThePageAreCompiled(t *testing.T) {
+	page, err := os.ReadFile("extending.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown := map[string]bool{}
+	for _, m := range regexp.MustCompile("(?s)([^\n]*)\n\n```go\n(.*?)```").FindAllStringSubmatch(string(page), -1) {
+		name := regexp.MustCompile("`(examples/plugins/[a-z_]+\\.go)`").FindStringSubmatch(m[1])
+		if name == nil {
+			t.Errorf("a block of Go below %q names no file", m[1])
+			continue
+		}
+		code, err := os.ReadFile(filepath.Join("..", name[1]))
+		if err != nil {
+			t.Fatal(err)
+		}
+		shown[filepath.Base(name[1])] = true
+		if m[2] != string(code) {
+			t.Errorf("%s is not as on the page", name[1])
+		}
+	}
+	files, err := filepath.Glob("../examples/plugins/*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		if base := filepath.Base(file); base != "doc.go" && !strings.HasSuffix(base, "_test.go") && !shown[base] {
+			t.Errorf("%s is not on the page", file)
+		}
+	}
+}

@@ -1,0 +1,34 @@
+package plugins
+
+import "fedpace/coordinator/round"
+
+func init() {
+	round.Selections.Register("round_robin", "one client after the other", RoundRobin{})
+}
+
+// RoundRobin asks the clients in turn: the first cohort is 0, 1, 2, ..., the
+// next one continues behind it, and the last client is followed by the first.
+type RoundRobin struct{}
+
+// Needs says that rounds must not overlap, because the order gives no single
+// clients (it is not a round.Drawing).
+func (RoundRobin) Needs() round.Needs { return round.Needs{Rounds: true} }
+
+// Order makes the order of the run's clients.
+func (RoundRobin) Order(s round.Setup) (round.Order, error) { return &turns{Setup: s}, nil }
+
+func (RoundRobin) String() string { return "in turn" }
+
+type turns struct {
+	round.Setup
+	first, given int
+}
+
+// Start begins a round, numbered from 1.
+func (t *turns) Start(number int) { t.first, t.given = (number-1)*t.Cohort, 0 }
+
+// Next is the next client; the machine passes over those that are away.
+func (t *turns) Next() (client int, ok bool) {
+	t.given++
+	return (t.first + t.given - 1) % t.Clients, t.given <= t.Clients
+}

@@ -1,14 +1,18 @@
 package device
 
 import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 )
 
 // lognormalClasses is a population whose every quantity is random twice: the
 // client's own value and the task's factor.
 func lognormalClasses() Config {
-	speed := func(median float64) Dist { return Dist{Dist: "lognormal", Median: median, Sigma: 0.5} }
-	vary := Dist{Dist: "lognormal", Mean: 1, Sigma: 0.2}
+	speed := func(median float64) Distribution { return Lognormal{Median: median, Sigma: 0.5} }
+	vary := Lognormal{Mean: 1, Sigma: 0.2}
 	class := func(name string, weight, scale float64) Class {
 		return Class{
 			Name: name, Weight: weight,
@@ -16,21 +20,21 @@ func lognormalClasses() Config {
 			Vary: Vary{Download: vary, Upload: vary, Compute: vary},
 		}
 	}
-	return Config{Classes: []Class{class("fast", 1, 1), class("slow", 3, 4)}}
+	return Config{Network: Network{DownloadMbps: 20, UploadMbps: 5}, Fleet: []Class{class("fast", 1, 1), class("slow", 3, 4)}}
 }
 
 func BenchmarkDurations(b *testing.B) {
 	own := lognormalClasses()
-	for i := range own.Classes {
-		own.Classes[i].Vary = Vary{}
+	for i := range own.Fleet {
+		own.Fleet[i].Vary = Vary{}
 	}
 	slowed := lognormalClasses()
-	slowed.Slowdown = Slowdown{EverySeconds: 3600, ForSeconds: 300, Factor: Dist{Dist: "constant", Value: 5}}
-	plain := Config{DownloadMbps: 20, UploadMbps: 5, SecondsPerStep: 0.017}
+	slowed.Slowdown = Spells{EverySeconds: 3600, ForSeconds: 300, Factor: Constant{Value: 5}}
+	plain := Config{Network: Network{DownloadMbps: 20, UploadMbps: 5}, Compute: Compute{SecondsPerStep: 0.017}}
 	normalSteps := plain
-	normalSteps.StepStd = 5.1e-4
+	normalSteps.Compute.Std = 5.1e-4
 	replayed := plain
-	replayed.Classes = []Class{{Links: made(b, 1000)}}
+	replayed.Fleet = []Class{{Links: made(b, 1000)}}
 	for _, c := range []struct {
 		name   string
 		config Config
@@ -55,11 +59,11 @@ func BenchmarkDurations(b *testing.B) {
 
 func BenchmarkAvailable(b *testing.B) {
 	for _, a := range models3() {
-		f, err := NewFleet(Config{DownloadMbps: 20, UploadMbps: 5, Availability: a}, 1)
+		f, err := NewFleet(Config{Network: Network{DownloadMbps: 20, UploadMbps: 5}, Availability: a}, 1)
 		if err != nil {
 			b.Fatal(err)
 		}
-		b.Run(a.Model, func(b *testing.B) {
+		b.Run(Availabilities.NameOf(a), func(b *testing.B) {
 			b.ReportAllocs()
 			n := 0
 			for i := range b.N {
@@ -69,7 +73,7 @@ func BenchmarkAvailable(b *testing.B) {
 			}
 			b.ReportMetric(float64(n)/float64(b.N), "available")
 		})
-		b.Run(a.Model+" change", func(b *testing.B) {
+		b.Run(Availabilities.NameOf(a)+" change", func(b *testing.B) {
 			b.ReportAllocs()
 			for i := range b.N {
 				f.NextChange(i, int64(i)*1_000_000)
@@ -81,28 +85,33 @@ func BenchmarkAvailable(b *testing.B) {
 // models3 is 30% availability by each random model.
 func models3() []Availability {
 	return []Availability{
-		{Model: "bernoulli", Probability: 0.3, PeriodSeconds: 600},
-		{Model: "markov", OnSeconds: 600, OffSeconds: 1400},
-		{Model: "daily", FromHour: 22, ToHour: 6, JitterHours: 1, Probability: 0.9},
+		Bernoulli{Probability: 0.3, PeriodSeconds: 600},
+		Markov{OnSeconds: 600, OffSeconds: 1400},
+		Daily{FromHour: 22, ToHour: 6, JitterHours: 1, Probability: 0.9},
 	}
 }
 
 // made is two link traces of so many seconds, with dead spells.
-func made(t testing.TB, seconds int) *Links {
-	traces := make([]LinkTrace, 2)
-	for i := range traces {
-		traces[i].Name = string(rune('a' + i))
+func made(t testing.TB, seconds int) Links {
+	var text strings.Builder
+	text.WriteString(linksHeader)
+	for i := range 2 {
 		for s := range seconds {
-			down, up := uint32((s*7919+i)%40_000), uint32((s*104729+i)%9_000)
+			down, up := (s*7919+i)%40_000, (s*104729+i)%9_000 // kilobits
 			if s%50 < 5 {
 				down = 0
 			}
-			traces[i].Download, traces[i].Upload = append(traces[i].Download, down), append(traces[i].Upload, up)
+			fmt.Fprintf(&text, "%c,%d,%d.%03d,%d.%03d\n", 'a'+i, s, down/1000, down%1000, up/1000, up%1000)
 		}
 	}
-	l, err := NewLinks(traces)
-	if err != nil {
+	return Links{File: file(t, text.String())}
+}
+
+// file writes a file.
+func file(t testing.TB, text string) string {
+	path := filepath.Join(t.TempDir(), "file.csv")
+	if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	return l
+	return path
 }

@@ -6,38 +6,7 @@ import (
 	"slices"
 
 	"fedpace/internal/keyed"
-)
-
-// Class is a kind of device. What it does not give it has from the [Config].
-type Class struct {
-	Name   string
-	Weight float64 // share of the clients, relative to the other classes'; all 0: equal shares
-
-	// Each client's own speeds, drawn once and kept in all rounds.
-	DownloadMbps   Dist
-	UploadMbps     Dist
-	SecondsPerStep Dist
-	StepCV         float64 // standard deviation of one minibatch's time over its mean
-
-	// Vary multiplies them by a factor drawn anew for each task.
-	Vary Vary
-
-	// Links, when given, take the place of both link speeds.
-	Links *Links
-
-	Slowdown     *Slowdown
-	Availability *Availability
-	Dropout      *Dropout
-}
-
-// Vary is what multiplies a client's own speeds in one task: megabits a second
-// of the links, seconds of a step. A factor that is not given is 1.
-type Vary struct{ Download, Upload, Compute Dist }
-
-// Limits of classes.
-const (
-	maxClasses = 1000
-	maxStepCV  = 100
+	"fedpace/internal/registry"
 )
 
 // The quantities that a client draws for itself, as numbers of its key (purpose
@@ -57,22 +26,48 @@ type class struct {
 	weight           float64 // share of the clients, the sum of all being 1
 	download, upload quantity
 	step             quantity
-	stepNs           int64   // exact time of a step where it is fixed
-	varies           bool    // whether any quantity has a factor by task
-	std, cv          float64 // of a minibatch: seconds, and relative to the step time
-	links            *Links
-	slow             *slowdown // nil: never
-	presence         presence  // nil: always
-	dropout          dropout
-	about            string
+	stepNs           int64      // exact time of a step where it is fixed
+	varies           bool       // whether any quantity has a factor by task
+	std, cv          float64    // of a minibatch: seconds, and relative to the step time
+	links            linkTraces // nil: both links have speeds
+	slowness
+	presence Presence // nil: always
+	dropout  dropout
+}
+
+// slowness is a class's slowdown.
+type slowness struct {
+	slow      Slowing // nil: never
+	pace      float64
+	transfers bool // are slowed, too
+}
+
+func newSlowness(s Slowdown) (slowness, error) {
+	if s == nil {
+		return slowness{}, nil
+	}
+	slow, err := s.Slowing()
+	if err != nil || slow == nil {
+		return slowness{}, registry.Below("slowdown", err)
+	}
+	return slowness{slow, slow.Pace(), slow.Transfers()}, nil
+}
+
+func newPresence(a Availability, files *Files) (Presence, error) {
+	if a == nil {
+		return nil, nil
+	}
+	p, err := a.Presence(files)
+	return p, registry.Below("availability", err)
 }
 
 // quantity is a speed or step time of a client in a task.
 type quantity struct {
 	id        uint64
-	own, vary sampler
-	fixed     bool // the same for every client and task
-	product   bool // both lognormal and without bounds
+	own, vary Law
+	fixed     bool    // the same for every client and task:
+	value     float64 // this
+	product   bool    // both lognormal and without bounds
 }
 
 // keys are the random bits of a client and of its task.
@@ -82,131 +77,128 @@ type keys struct{ client, task uint64 }
 func (q *quantity) draw(k keys) float64 {
 	switch {
 	case q.fixed:
-		return q.own.a
+		return q.value
 	case q.product: // of lognormals: one exponential
-		return exp((q.own.a + float64(q.own.b*normal(keyed.Nth(k.client, q.id)))) +
-			(q.vary.a + float64(q.vary.b*normal(keyed.Nth(k.task, q.id)))))
-	case q.vary.kind == absent:
-		return q.own.at(keyed.Nth(k.client, q.id))
+		return exp((q.own.mu + float64(q.own.sigma*normal(keyed.Nth(k.client, q.id)))) +
+			(q.vary.mu + float64(q.vary.sigma*normal(keyed.Nth(k.task, q.id)))))
+	case !q.vary.given():
+		return q.own.Quantile(keyed.Nth(k.client, q.id))
 	}
-	return q.own.at(keyed.Nth(k.client, q.id)) * q.vary.at(keyed.Nth(k.task, q.id))
+	return q.own.Quantile(keyed.Nth(k.client, q.id)) * q.vary.Quantile(keyed.Nth(k.task, q.id))
 }
 
 // factor is the task's alone.
 func (q *quantity) factor(k keys) float64 {
-	if q.vary.kind == absent {
+	if !q.vary.given() {
 		return 1
 	}
-	return q.vary.at(keyed.Nth(k.task, q.id))
+	return q.vary.Quantile(keyed.Nth(k.task, q.id))
 }
 
-// newQuantity checks a quantity. A speed must stay above zero.
-func newQuantity(id uint64, name string, own, vary Dist, speed bool) (quantity, error) {
-	q := quantity{id: id}
-	var err error
-	if q.own, err = own.sampler(); err != nil {
-		return q, fmt.Errorf("%s: %w", name, err)
-	}
-	low := q.own.floor()
-	if speed && !(low > 0) {
-		return q, fmt.Errorf("%s: %s can come down to %g, and a transfer would never end: set at_least above 0", name, own, low)
-	}
-	if vary.given() {
-		if q.vary, err = vary.sampler(); err != nil {
-			return q, fmt.Errorf("vary: factor on %s: %w", name, err)
+// newQuantity checks a quantity, whose key in its class is name and whose
+// factor's key is factor. A speed must stay above zero.
+func newQuantity(id uint64, name string, own Distribution, factor string, vary Distribution, speed bool) (q quantity, err error) {
+	prepare := func(key string, d Distribution) (Law, error) {
+		l, err := lawOf(d)
+		if err == nil && speed && !(l.Least > 0) {
+			err = registry.Errorf("", "%s can come down to %g, and a transfer would never end (set at_least above 0)", Distributions.Text(d), l.Least)
 		}
-		if low := q.vary.floor(); speed && !(low > 0) {
-			return q, fmt.Errorf("vary: factor on %s: %s can come down to %g, and a transfer would never end: set at_least above 0", name, vary, low)
+		return l, registry.Below(key, err)
+	}
+	q.id = id
+	if q.own, err = prepare(name, own); err != nil {
+		return q, err
+	}
+	if vary != nil {
+		if q.vary, err = prepare("vary."+factor, vary); err != nil {
+			return q, err
 		}
 	}
-	q.fixed = q.own.kind == constant && q.own.a >= q.own.least && q.own.a <= q.own.most && q.vary.kind == absent
-	q.product = q.own.kind == logGaussian && q.own.unbounded() && q.vary.kind == logGaussian && q.vary.unbounded()
+	if q.fixed = q.own.constant && vary == nil; q.fixed {
+		q.value = q.own.Least
+	}
+	q.product = q.own.lognormal && q.vary.lognormal
 	return q, nil
 }
 
-// compile checks a class and fills in what it has from the config.
-func (k Class) compile(c *Config) (class, error) {
-	out := class{name: k.Name, links: k.Links, cv: k.StepCV}
-	if !k.SecondsPerStep.given() {
-		k.SecondsPerStep = fixedAt(c.SecondsPerStep)
-		if k.StepCV == 0 {
-			out.std = c.StepStd
-		}
+// compile checks a class and fills in what it has from the config: steps is the
+// distribution of measured devices' step times, nil if there are none, and common
+// holds the slowdown, presence and dropout of all classes. Files are not read
+// where files is nil.
+func (k Class) compile(c *Config, steps Distribution, common class, files *Files) (class, error) {
+	out := class{name: k.Name, cv: k.StepCV, slowness: common.slowness, presence: common.presence, dropout: common.dropout}
+	var err error
+	if !k.Links.given() && k.DownloadMbps == nil && k.UploadMbps == nil {
+		k.Links = c.Network.Links
 	}
-	if k.Links != nil {
-		for _, d := range []struct {
-			name string
-			dist *Dist
+	if k.Links.given() {
+		for _, speed := range []struct {
+			key string
+			Distribution
 		}{
-			{"download_mbps", &k.DownloadMbps}, {"upload_mbps", &k.UploadMbps},
-			{"vary.download", &k.Vary.Download}, {"vary.upload", &k.Vary.Upload},
+			{"download_mbps", k.DownloadMbps}, {"upload_mbps", k.UploadMbps}, {"vary.download", k.Vary.Download}, {"vary.upload", k.Vary.Upload},
 		} {
-			if d.dist.given() {
-				return out, fmt.Errorf("%s is %s, and links are given too: want one of the two", d.name, d.dist)
+			if speed.Distribution != nil {
+				return out, registry.Errorf(speed.key, "%s, and links are given, too (one of the two)", Distributions.Text(speed.Distribution))
 			}
 		}
-	}
-	if !k.DownloadMbps.given() {
-		k.DownloadMbps = fixedAt(c.DownloadMbps)
-	}
-	if !k.UploadMbps.given() {
-		k.UploadMbps = fixedAt(c.UploadMbps)
-	}
-	var err error
-	if k.Links == nil {
-		if out.download, err = newQuantity(ofDownload, "download_mbps", k.DownloadMbps, k.Vary.Download, true); err != nil {
+		out.links = linkTraces{}
+		if files != nil {
+			if out.links, err = files.links(k.Links); err != nil {
+				return out, registry.Below("links", err)
+			}
+		}
+	} else {
+		if out.download, err = newQuantity(ofDownload, "download_mbps", instead(k.DownloadMbps, c.Network.DownloadMbps), "download", k.Vary.Download, true); err != nil {
 			return out, err
 		}
-		if out.upload, err = newQuantity(ofUpload, "upload_mbps", k.UploadMbps, k.Vary.Upload, true); err != nil {
+		if out.upload, err = newQuantity(ofUpload, "upload_mbps", instead(k.UploadMbps, c.Network.UploadMbps), "upload", k.Vary.Upload, true); err != nil {
 			return out, err
 		}
 	}
-	if out.step, err = newQuantity(ofStep, "seconds_per_step", k.SecondsPerStep, k.Vary.Compute, false); err != nil {
+	if k.SecondsPerStep == nil {
+		k.SecondsPerStep = steps
+	}
+	if k.SecondsPerStep == nil && k.StepCV == 0 {
+		out.std = c.Compute.Std
+	}
+	if out.step, err = newQuantity(ofStep, "seconds_per_step", instead(k.SecondsPerStep, c.Compute.SecondsPerStep), "compute", k.Vary.Compute, false); err != nil {
 		return out, err
 	}
-	out.varies = out.download.vary.kind != absent || out.upload.vary.kind != absent || out.step.vary.kind != absent
-	if out.step.fixed {
-		if err := within("seconds_per_step", out.step.own.a, 0, maxSeconds); err != nil {
-			return out, err
-		}
-		out.stepNs = nanoseconds(out.step.own.a)
+	if out.step.fixed && out.step.value > maxSeconds {
+		return out, registry.Errorf("seconds_per_step", "%g is more than three years", out.step.value)
 	}
-	if err := within("step_cv", k.StepCV, 0, maxStepCV); err != nil {
-		return out, err
-	}
-	slow, available, drop := c.Slowdown, c.Availability, c.Dropout
+	out.stepNs = nanoseconds(out.step.value)
+	out.varies = out.download.vary.given() || out.upload.vary.given() || out.step.vary.given()
 	if k.Slowdown != nil {
-		slow = *k.Slowdown
+		if out.slowness, err = newSlowness(k.Slowdown); err != nil {
+			return out, err
+		}
 	}
 	if k.Availability != nil {
-		available = *k.Availability
+		if out.presence, err = newPresence(k.Availability, files); err != nil {
+			return out, err
+		}
 	}
 	if k.Dropout != nil {
-		drop = *k.Dropout
+		out.dropout = k.Dropout.compile()
 	}
-	if out.slow, err = slow.compile(); err != nil {
-		return out, fmt.Errorf("slowdown: %w", err)
-	}
-	if out.presence, err = available.compile(); err != nil {
-		return out, fmt.Errorf("availability: %w", err)
-	}
-	if out.dropout, err = drop.compile(); err != nil {
-		return out, fmt.Errorf("dropout: %w", err)
-	}
-	out.about = k.describe(out.std, slow, available, drop)
 	return out, nil
 }
 
-func fixedAt(v float64) Dist { return Dist{Dist: "constant", Value: v} }
+// instead is a distribution, or a value where none is given.
+func instead(d Distribution, value float64) Distribution {
+	if d == nil {
+		return Constant{Value: value}
+	}
+	return d
+}
 
-// shares turns weights into bounds on 64 random bits, for pick; all 0 counts as
-// all equal.
-func shares(what string, weights []float64) ([]uint64, error) {
+// shares turns weights, which are not negative, into bounds on 64 random bits,
+// for pick; all 0 counts as all equal. key is that of the list they stand in.
+func shares(key string, weights []float64) ([]uint64, error) {
 	sum := 0.0
-	for i, w := range weights {
-		if err := within(fmt.Sprintf("%s[%d].weight", what, i), w, 0, maxParameter); err != nil {
-			return nil, err
-		}
+	for _, w := range weights {
 		sum += w
 	}
 	if sum == 0 {
@@ -217,7 +209,7 @@ func shares(what string, weights []float64) ([]uint64, error) {
 	upTo := 0.0
 	for i, w := range weights {
 		if w == 0 {
-			return nil, fmt.Errorf("%s[%d].weight is 0, want more than 0 where others have a weight", what, i)
+			return nil, registry.Errorf(fmt.Sprintf("%s[%d].weight", key, i), "is not set (more than 0 where others have a weight)")
 		}
 		upTo += w
 		bounds[i] = threshold(upTo / sum)

@@ -44,9 +44,9 @@ func logs(t testing.TB, f *Fleet, first int, task uint64, n int) (down, compute,
 func TestIndependence(t *testing.T) {
 	const n = 1 << 16
 	const own, vary = 0.5, 0.3
-	speed := Dist{Dist: "lognormal", Median: 10, Sigma: own}
-	factor := Dist{Dist: "lognormal", Mean: 1, Sigma: vary}
-	f, err := NewFleet(Config{Classes: []Class{{
+	speed := Lognormal{Median: 10, Sigma: own}
+	factor := Lognormal{Mean: 1, Sigma: vary}
+	f, err := NewFleet(Config{Network: Network{DownloadMbps: 20, UploadMbps: 5}, Fleet: []Class{{
 		DownloadMbps: speed, UploadMbps: speed, SecondsPerStep: speed, Vary: Vary{factor, factor, factor},
 	}}}, 21)
 	if err != nil {
@@ -75,7 +75,7 @@ func TestIndependence(t *testing.T) {
 		}
 	}
 	// What varies by task alone is independent between the tasks of a client.
-	f, err = NewFleet(Config{DownloadMbps: 20, UploadMbps: 5, SecondsPerStep: 1, Classes: []Class{{Vary: Vary{Compute: factor}}}}, 21)
+	f, err = NewFleet(Config{Network: Network{DownloadMbps: 20, UploadMbps: 5}, Compute: Compute{SecondsPerStep: 1}, Fleet: []Class{{Vary: Vary{Compute: factor}}}}, 21)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,13 +97,13 @@ func TestIndependence(t *testing.T) {
 // A class has what it does not give from the config: with nothing of its own
 // it is the population without classes, bit for bit.
 func TestClassesInherit(t *testing.T) {
-	base := Config{DownloadMbps: 20, UploadMbps: 5, SecondsPerStep: 0.017, StepStd: 5.1e-4,
-		Dropout: Dropout{Probability: 0.2}, Slowdown: Slowdown{EverySeconds: 60, ForSeconds: 5, Factor: Dist{Dist: "constant", Value: 3}}}
+	base := Config{Network: Network{DownloadMbps: 20, UploadMbps: 5}, Compute: Compute{SecondsPerStep: 0.017, Std: 5.1e-4},
+		Dropout: Dropout{Probability: 0.2}, Slowdown: Spells{EverySeconds: 60, ForSeconds: 5, Factor: Constant{Value: 3}}}
 	plain, err := NewFleet(base, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	base.Classes = []Class{{Name: "a"}, {Name: "b"}}
+	base.Fleet = []Class{{Name: "a"}, {Name: "b"}}
 	classes, err := NewFleet(base, 1)
 	if err != nil {
 		t.Fatal(err)
@@ -123,9 +123,9 @@ func TestClassesInherit(t *testing.T) {
 // between them by weight.
 func TestConstantClasses(t *testing.T) {
 	const n = 100_000
-	f, err := NewFleet(Config{DownloadMbps: 20, UploadMbps: 5, SecondsPerStep: 0.017, Classes: []Class{
-		{Name: "board", Weight: 1, SecondsPerStep: fixedAt(0.31)},
-		{Name: "phone", Weight: 3, DownloadMbps: fixedAt(40)},
+	f, err := NewFleet(Config{Network: Network{DownloadMbps: 20, UploadMbps: 5}, Compute: Compute{SecondsPerStep: 0.017}, Fleet: []Class{
+		{Name: "board", Weight: 1, SecondsPerStep: Constant{Value: 0.31}},
+		{Name: "phone", Weight: 3, DownloadMbps: Constant{Value: 40}},
 	}}, 1)
 	if err != nil {
 		t.Fatal(err)
@@ -156,15 +156,15 @@ func TestConstantClasses(t *testing.T) {
 // Means against their laws: by Eq. 3, slowdowns at the pace of the long run,
 // and with classes within five standard deviations of the sample's mean.
 func TestMean(t *testing.T) {
-	c := Config{DownloadMbps: 20, UploadMbps: 5, SecondsPerStep: 0.017, StepStd: 0.1}
+	c := Config{Network: Network{DownloadMbps: 20, UploadMbps: 5}, Compute: Compute{SecondsPerStep: 0.017, Std: 0.1}}
 	for _, x := range []struct {
 		name string
 		slow Slowdown
 		want Durations
 	}{
-		{"without spread", Slowdown{}, Durations{335_500_000, 1_360_000_000, 1_342_000_000}},
-		{"computing slowed", Slowdown{EverySeconds: 10, ForSeconds: 5, Factor: fixedAt(3)}, Durations{335_500_000, 2_040_000_000, 1_342_000_000}},
-		{"all slowed", Slowdown{EverySeconds: 10, ForSeconds: 5, Factor: fixedAt(3), Links: true}, Durations{503_250_000, 2_040_000_000, 2_013_000_000}},
+		{"without spread", Spells{}, Durations{335_500_000, 1_360_000_000, 1_342_000_000}},
+		{"computing slowed", Spells{EverySeconds: 10, ForSeconds: 5, Factor: Constant{Value: 3}}, Durations{335_500_000, 2_040_000_000, 1_342_000_000}},
+		{"all slowed", Spells{EverySeconds: 10, ForSeconds: 5, Factor: Constant{Value: 3}, Links: true}, Durations{503_250_000, 2_040_000_000, 2_013_000_000}},
 	} {
 		c.Slowdown = x.slow
 		f, err := NewFleet(c, 1)
@@ -178,7 +178,7 @@ func TestMean(t *testing.T) {
 			t.Errorf("%s: a transfer of ages has a mean", x.name)
 		}
 	}
-	f, err := NewFleet(Config{DownloadMbps: 20, UploadMbps: 5, Classes: []Class{{SecondsPerStep: Dist{Dist: "shifted_exponential", Mean: 3, Shift: 1}}}}, 1)
+	f, err := NewFleet(Config{Network: Network{DownloadMbps: 20, UploadMbps: 5}, Fleet: []Class{{SecondsPerStep: ShiftedExponential{Mean: 3, Shift: 1}}}}, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -198,18 +198,18 @@ func TestConstant(t *testing.T) {
 		want   bool
 	}{
 		{"all alike", func(*Config) {}, true},
-		{"one class without anything of its own", func(c *Config) { c.Classes = []Class{{}} }, true},
-		{"random minibatch times", func(c *Config) { c.StepStd = 1e-4 }, false},
-		{"two classes", func(c *Config) { c.Classes = make([]Class, 2) }, false},
-		{"links", func(c *Config) { c.Classes = []Class{{Links: made(t, 10)}} }, false},
+		{"one class without anything of its own", func(c *Config) { c.Fleet = []Class{{}} }, true},
+		{"random minibatch times", func(c *Config) { c.Compute.Std = 1e-4 }, false},
+		{"two classes", func(c *Config) { c.Fleet = make([]Class, 2) }, false},
+		{"links", func(c *Config) { c.Fleet = []Class{{Links: made(t, 10)}} }, false},
 		{"a factor by task", func(c *Config) {
-			c.Classes = []Class{{Vary: Vary{Compute: Dist{Dist: "uniform", Min: 1, Max: 2}}}}
+			c.Fleet = []Class{{Vary: Vary{Compute: Uniform{Min: 1, Max: 2}}}}
 		}, false},
-		{"slowdowns", func(c *Config) { c.Slowdown = Slowdown{EverySeconds: 9, ForSeconds: 1, Factor: fixedAt(2)} }, false},
+		{"slowdowns", func(c *Config) { c.Slowdown = Spells{EverySeconds: 9, ForSeconds: 1, Factor: Constant{Value: 2}} }, false},
 		{"absences", func(c *Config) { c.Availability = models3()[0] }, false},
 		{"dropouts", func(c *Config) { c.Dropout.Probability = 0.1 }, false},
 	} {
-		config := Config{DownloadMbps: 20, UploadMbps: 5, SecondsPerStep: 0.017}
+		config := Config{Network: Network{DownloadMbps: 20, UploadMbps: 5}, Compute: Compute{SecondsPerStep: 0.017}}
 		c.change(&config)
 		f, err := NewFleet(config, 1)
 		if err != nil {
@@ -249,7 +249,7 @@ func TestPick(t *testing.T) {
 // 1/sqrt(K) of it.
 func TestStepCV(t *testing.T) {
 	const n, steps = 50_000, 25
-	f, err := NewFleet(Config{DownloadMbps: 20, UploadMbps: 5, Classes: []Class{{SecondsPerStep: fixedAt(2), StepCV: 0.5}}}, 1)
+	f, err := NewFleet(Config{Network: Network{DownloadMbps: 20, UploadMbps: 5}, Fleet: []Class{{SecondsPerStep: Constant{Value: 2}, StepCV: 0.5}}}, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -271,18 +271,17 @@ func TestStepCV(t *testing.T) {
 }
 
 // anyFleet draws a population of any kinds; its speeds cannot reach zero.
-func anyFleet(t *rapid.T, links *Links, recorded *Sessions) *Fleet {
-	c := Config{DownloadMbps: 20, UploadMbps: 5, SecondsPerStep: 0.01, StepStd: rapid.SampledFrom([]float64{0, 0.1}).Draw(t, "std"), Availability: anyAvailability(t, recorded)}
-	speed := func(name string) Dist {
+func anyFleet(t *rapid.T, links Links, recorded string) *Fleet {
+	c := Config{
+		Network:      Network{DownloadMbps: 20, UploadMbps: 5},
+		Compute:      Compute{SecondsPerStep: 0.01, Std: rapid.SampledFrom([]float64{0, 0.1}).Draw(t, "std")},
+		Availability: anyAvailability(t, recorded),
+	}
+	speed := func(name string) Distribution {
 		if rapid.Bool().Draw(t, name+" given") {
-			d := anyDist(t, name)
-			d.AtLeast = max(d.AtLeast, 0.001)
-			if d.AtMost == 0 {
-				d.AtMost = 1e4
-			}
-			return d
+			return anyDistribution(t, name, true)
 		}
-		return Dist{}
+		return nil
 	}
 	for i := range rapid.IntRange(0, 3).Draw(t, "classes") {
 		k := Class{Name: string(rune('a' + i)), SecondsPerStep: speed("step"), StepCV: rapid.SampledFrom([]float64{0, 2}).Draw(t, "cv")}
@@ -293,10 +292,10 @@ func anyFleet(t *rapid.T, links *Links, recorded *Sessions) *Fleet {
 			k.DownloadMbps, k.UploadMbps = speed("download"), speed("upload")
 			k.Vary.Download, k.Vary.Upload = speed("vary download"), speed("vary upload")
 		}
-		c.Classes = append(c.Classes, k)
+		c.Fleet = append(c.Fleet, k)
 	}
 	if rapid.Bool().Draw(t, "slowdown") {
-		c.Slowdown = Slowdown{EverySeconds: 100, ForSeconds: 10, Factor: Dist{Dist: "pareto", Min: 1, Shape: 2}, Links: rapid.Bool().Draw(t, "slow links")}
+		c.Slowdown = Spells{EverySeconds: 100, ForSeconds: 10, Factor: Pareto{Min: 1, Shape: 2}, Links: rapid.Bool().Draw(t, "slow links")}
 	}
 	c.Dropout = Dropout{Probability: rapid.SampledFrom([]float64{0, 0.5, 1}).Draw(t, "dropout"), WhenUnavailable: rapid.Bool().Draw(t, "absence")}
 	f, err := NewFleet(c, rapid.Uint64().Draw(t, "seed"))
@@ -339,18 +338,15 @@ func TestPlansOfAnyFleet(t *testing.T) {
 		if err != nil || more.Download < p.Download {
 			t.Fatalf("%d bits take %d ns, 1000 more %d, %v", bits, p.Download, more.Download, err)
 		}
-		if f.String() == "" || len(f.Classes()) < 1 {
-			t.Fatal("a population without a description")
-		}
 	})
 }
 
 func TestPlansDoNotAllocate(t *testing.T) {
 	c := lognormalClasses()
-	c.Slowdown = Slowdown{EverySeconds: 100, ForSeconds: 10, Factor: Dist{Dist: "pareto", Min: 1, Shape: 2}, Links: true}
+	c.Slowdown = Spells{EverySeconds: 100, ForSeconds: 10, Factor: Pareto{Min: 1, Shape: 2}, Links: true}
 	c.Dropout = Dropout{Probability: 0.5, WhenUnavailable: true}
-	c.Classes = append(c.Classes, Class{Name: "car", Weight: 1, Links: made(t, 30)})
-	for _, a := range append(models3(), Availability{Model: "trace", Sessions: stays(t), Spread: true}) {
+	c.Fleet = append(c.Fleet, Class{Name: "car", Weight: 1, Links: made(t, 30)})
+	for _, a := range append(models3(), Trace{Sessions: stays(t), Spread: true}) {
 		c.Availability = a
 		f, err := NewFleet(c, 1)
 		if err != nil {
@@ -373,14 +369,13 @@ func TestPlansDoNotAllocate(t *testing.T) {
 // What a seed means: a change here changes every recorded run.
 func TestPlansGolden(t *testing.T) {
 	c := lognormalClasses()
-	c.Slowdown = Slowdown{EverySeconds: 100, ForSeconds: 10, Factor: Dist{Dist: "pareto", Min: 1, Shape: 2}, Links: true}
+	c.Slowdown = Spells{EverySeconds: 100, ForSeconds: 10, Factor: Pareto{Min: 1, Shape: 2}, Links: true}
 	c.Dropout = Dropout{Probability: 0.2}
 	for _, l := range laws() {
-		d := l.dist
-		d.AtLeast = 0.1
-		c.Classes = append(c.Classes, Class{Weight: 1, SecondsPerStep: d, StepCV: 0.1, DownloadMbps: d, Vary: Vary{Compute: d}, UploadMbps: fixedAt(2)})
+		d := bounded01(l.dist)
+		c.Fleet = append(c.Fleet, Class{Weight: 1, SecondsPerStep: d, StepCV: 0.1, DownloadMbps: d, Vary: Vary{Compute: d}, UploadMbps: Constant{Value: 2}})
 	}
-	c.Classes = append(c.Classes, Class{Weight: 2, SecondsPerStep: fixedAt(0.1), Links: made(t, 30)})
+	c.Fleet = append(c.Fleet, Class{Weight: 2, SecondsPerStep: Constant{Value: 0.1}, Links: made(t, 30)})
 	f, err := NewFleet(c, 77)
 	if err != nil {
 		t.Fatal(err)
@@ -400,45 +395,73 @@ func TestPlansGolden(t *testing.T) {
 	}
 }
 
+// bounded01 is the distribution with at_least 0.1.
+func bounded01(d Distribution) Distribution {
+	b := Bounds{AtLeast: 0.1}
+	switch d := d.(type) {
+	case Uniform:
+		d.Bounds = b
+		return d
+	case Normal:
+		d.Bounds = b
+		return d
+	case Lognormal:
+		d.Bounds = b
+		return d
+	case ShiftedExponential:
+		d.Bounds = b
+		return d
+	case Pareto:
+		d.Bounds = b
+		return d
+	case Weibull:
+		d.Bounds = b
+		return d
+	case Empirical:
+		d.Bounds = b
+		return d
+	}
+	panic("a distribution without bounds")
+}
+
 func TestBadClasses(t *testing.T) {
 	links := made(t, 10)
-	normal := Dist{Dist: "normal", Mean: 20, Std: 5}
+	normal := Normal{Mean: 20, Std: 5}
 	for _, c := range []struct {
 		name   string
 		config Config
 		want   string
 	}{
-		{"a bad distribution", Config{Classes: []Class{{Name: "ok"}, {Name: "phone", DownloadMbps: Dist{Dist: "lognormal", Mean: 2, Sigma: -1}}}}, "device: classes[1] (phone): download_mbps: sigma is -1, want 0 to 10"},
-		{"a speed that reaches zero", Config{Classes: []Class{{Name: "a", UploadMbps: normal}}}, "upload_mbps: normal(mean 20, std 5) can come down to 0, and a transfer would never end: set at_least above 0"},
-		{"a factor that reaches zero", Config{Classes: []Class{{Name: "a", Vary: Vary{Download: normal}}}}, "vary: factor on download_mbps: normal(mean 20, std 5) can come down to 0"},
-		{"links and speeds", Config{Classes: []Class{{Name: "a", Links: links, DownloadMbps: fixedAt(3)}}}, "download_mbps is 3, and links are given too"},
-		{"a negative weight", Config{Classes: []Class{{Weight: -1}}}, "classes[0].weight is -1"},
-		{"no weight among others", Config{Classes: []Class{{Weight: 1}, {}}}, "classes[1].weight is 0"},
-		{"a coefficient of variation", Config{Classes: []Class{{StepCV: -2}}}, "step_cv is -2"},
-		{"a step of ages", Config{Classes: []Class{{SecondsPerStep: fixedAt(1e9)}}}, "seconds_per_step is 1e+09"},
-		{"half a distribution", Config{Classes: []Class{{SecondsPerStep: Dist{Mean: 3}}}}, `seconds_per_step: dist is "", want one of`},
-		{"too many classes", Config{Classes: make([]Class, maxClasses+1)}, "1001 classes, want at most 1000"},
-		{"a slowdown without a factor", Config{Slowdown: Slowdown{EverySeconds: 10, ForSeconds: 1}}, `slowdown: factor: dist is ""`},
-		{"a slowdown that speeds up", Config{Slowdown: Slowdown{EverySeconds: 10, ForSeconds: 1, Factor: fixedAt(0.5)}}, "factor: 0.5 comes down to 0.5, want at least 1"},
-		{"a slowdown longer than its cycle", Config{Slowdown: Slowdown{EverySeconds: 10, ForSeconds: 10, Factor: fixedAt(2)}}, "for_seconds is 10, want 0.001 to 9.999"},
-		{"a slowdown that never comes", Config{Slowdown: Slowdown{ForSeconds: 10, Factor: fixedAt(2)}}, "every_seconds is 0"},
-		{"a probability", Config{Dropout: Dropout{Probability: 1.5}}, "dropout: probability is 1.5, want 0 to 1"},
-		{"a class's own dropout", Config{Classes: []Class{{Name: "b", Dropout: &Dropout{Probability: -1}}}}, "classes[0] (b): dropout: probability is -1"},
-		{"a class's own availability", Config{Classes: []Class{{Name: "b", Availability: &Availability{Model: "x"}}}}, `classes[0] (b): availability: model is "x"`},
+		{"a bad distribution", Config{Fleet: []Class{{Name: "ok"}, {Name: "phone", DownloadMbps: Lognormal{Mean: 2, Sigma: -1}}}}, "fleet[1].download_mbps.sigma: -1 is out of range (from 0 to 10)"},
+		{"a speed that reaches zero", Config{Fleet: []Class{{Name: "a", UploadMbps: normal}}}, "fleet[0].upload_mbps: normal(mean 20, std 5) can come down to 0, and a transfer would never end (set at_least above 0)"},
+		{"a factor that reaches zero", Config{Fleet: []Class{{Name: "a", Vary: Vary{Download: normal}}}}, "fleet[0].vary.download: normal(mean 20, std 5) can come down to 0"},
+		{"links and speeds", Config{Fleet: []Class{{Name: "a", Links: links, DownloadMbps: Constant{Value: 3}}}}, "fleet[0].download_mbps: constant(value 3), and links are given, too"},
+		{"a negative weight", Config{Fleet: []Class{{Weight: -1}}}, "fleet[0].weight: -1"},
+		{"no weight among others", Config{Fleet: []Class{{Weight: 1}, {}}}, "fleet[1].weight: is not set"},
+		{"a coefficient of variation", Config{Fleet: []Class{{StepCV: -2}}}, "fleet[0].step_cv: -2"},
+		{"a step of ages", Config{Fleet: []Class{{SecondsPerStep: Constant{Value: 1e9}}}}, "fleet[0].seconds_per_step: 1e+09 is more than three years"},
+		{"too many classes", Config{Fleet: make([]Class, maxClasses+1)}, "fleet: 1001 classes (at most 1000)"},
+		{"a slowdown without a factor", Config{Slowdown: Spells{EverySeconds: 10, ForSeconds: 1}}, "slowdown.factor: is not set"},
+		{"a slowdown that speeds up", Config{Slowdown: Spells{EverySeconds: 10, ForSeconds: 1, Factor: Constant{Value: 0.5}}}, "slowdown.factor: constant(value 0.5) comes down to 0.5 (at least 1"},
+		{"a slowdown longer than its cycle", Config{Slowdown: Spells{EverySeconds: 10, ForSeconds: 10, Factor: Constant{Value: 2}}}, "slowdown.for_seconds: 10 is out of range (from 0.001 to 9.999"},
+		{"a slowdown that never comes", Config{Slowdown: Spells{ForSeconds: 10, Factor: Constant{Value: 2}}}, "slowdown.every_seconds: is not set"},
+		{"a probability", Config{Dropout: Dropout{Probability: 1.5}}, "dropout.probability: 1.5 is out of range (from 0 to 1)"},
+		{"a class's own dropout", Config{Fleet: []Class{{Name: "b", Dropout: &Dropout{Probability: -1}}}}, "fleet[0].dropout.probability: -1"},
+		{"a class's own availability", Config{Fleet: []Class{{Name: "b", Availability: Daily{Probability: 1}}}}, "fleet[0].availability.jitter_hours: 0 with 24 hours"},
+		{"two classes of one name", Config{Fleet: []Class{{Name: "b"}, {Name: "b"}}}, `fleet[1].name: "b" is the name of two classes`},
+		{"a measured device without a file", Config{Compute: Compute{Reference: "a"}}, "compute.reference: measured and reference are set together"},
+		{"measured devices with a spread", Config{Compute: Compute{Measured: "m.csv", Reference: "a", SecondsPerStep: 1, Std: 1}}, "compute.measured: needs"},
+		{"a file that is not there", Config{Network: Network{Links: Links{File: "nowhere.csv"}}}, "network.links: open nowhere.csv"},
 	} {
-		c.config.DownloadMbps, c.config.UploadMbps = 20, 5
+		c.config.Network.DownloadMbps, c.config.Network.UploadMbps = 20, 5
 		if _, err := NewFleet(c.config, 1); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: error %v, want one with %q", c.name, err, c.want)
 		}
 	}
-	// Speeds of the config that no class takes need not be given.
-	if _, err := NewFleet(Config{SecondsPerStep: 1, Classes: []Class{{Links: links}}}, 1); err != nil {
-		t.Errorf("links alone: %v", err)
-	}
 }
 
 func TestBadTasks(t *testing.T) {
-	f, err := NewFleet(Config{DownloadMbps: 20, UploadMbps: 5, SecondsPerStep: 1}, 1)
+	f, err := NewFleet(Config{Network: Network{DownloadMbps: 20, UploadMbps: 5}, Compute: Compute{SecondsPerStep: 1}}, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -456,34 +479,5 @@ func TestBadTasks(t *testing.T) {
 		if _, err := f.Plan(3, 4, c.steps, c.bits, c.at); err == nil || !strings.Contains(err.Error(), "task 4 of client 3") || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%+v: error %v", c, err)
 		}
-	}
-}
-
-func TestFleetInWords(t *testing.T) {
-	f, err := NewFleet(Config{DownloadMbps: 20, UploadMbps: 5, SecondsPerStep: 0.017, StepStd: 5.1e-4}, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got, want := f.String(), "download 20 Mbps; upload 5 Mbps; 0.017 ± 0.00051 s a step"; got != want {
-		t.Errorf("%q, want %q", got, want)
-	}
-	f, err = NewFleet(Config{
-		DownloadMbps: 20, UploadMbps: 5, SecondsPerStep: 0.017,
-		Slowdown:     Slowdown{EverySeconds: 60, ForSeconds: 5, Factor: fixedAt(3)},
-		Availability: Availability{Model: "bernoulli", Probability: 0.5, PeriodSeconds: 60},
-		Dropout:      Dropout{Probability: 0.1, WhenUnavailable: true},
-		Classes: []Class{
-			{Name: "phone", Weight: 3, DownloadMbps: Dist{Dist: "lognormal", Mean: 20, Sigma: 0.5}, Vary: Vary{Compute: Dist{Dist: "weibull", Scale: 1, Shape: 2, AtMost: 9}}, StepCV: 0.1},
-			{Name: "car", Weight: 1, Links: made(t, 10), Slowdown: &Slowdown{}, Availability: &Availability{}, Dropout: &Dropout{}},
-		},
-	}, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := "phone (75%): download lognormal(mean 20, sigma 0.5) Mbps; upload 5 Mbps; 0.017 ± 10% s a step (each task × weibull(scale 1, shape 2, at most 9)); " +
-		"slowed by 3 for 5 s every 60 s; available bernoulli (probability 0.5, anew every 60 s); drops out of 10% of its tasks; drops out when its availability ends\n" +
-		"car (25%): links replay a, b; 0.017 s a step"
-	if got := f.String(); got != want {
-		t.Errorf("%s\nwant\n%s", got, want)
 	}
 }

@@ -8,12 +8,16 @@
 // and nothing is remembered, so that an idle client costs no memory. Durations
 // and times are whole nanoseconds of virtual time.
 //
-//	dist.go          distributions and their validation
+// What a configuration can choose by name is one file each: a [Distribution], an
+// [Availability] or a [Slowdown].
+//
+//	distribution.go  distributions: constant.go, uniform.go, normal.go, ...
 //	class.go         device classes: own speeds, and factors that vary by task
 //	links.go         link traces, integrated second by second
 //	measured.go      step times from measured devices
-//	onoff.go         a Markov chain without a history; slowdowns
-//	availability.go  when a client is there (sessions.go: recorded stays)
+//	availability.go  when a client is there: bernoulli.go, markov.go, daily.go, trace.go
+//	slowdown.go      when a client is slow: spells.go
+//	onoff.go         a Markov chain without a history
 //	plan.go          where a task ends early
 //	math.go          functions whose bits no architecture changes
 //

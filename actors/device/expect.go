@@ -18,9 +18,9 @@ func (f *Fleet) Expect(client, steps int, bits int64) (Durations, error) {
 	}
 	d.Compute = whole(float64(float64(steps) * k.step.typical(h) * second))
 	if k.slow != nil {
-		d.Compute = slowed(d.Compute, k.slow.pace)
-		if k.slow.links && k.links == nil {
-			d.Download, d.Upload = slowed(d.Download, k.slow.pace), slowed(d.Upload, k.slow.pace)
+		d.Compute = slowed(d.Compute, k.pace)
+		if k.transfers && k.links == nil {
+			d.Download, d.Upload = slowed(d.Download, k.pace), slowed(d.Upload, k.pace)
 		}
 	}
 	if steps < 0 {
@@ -42,11 +42,11 @@ const median = 1 << 63
 
 // typical is the client's own draw with the task's factor at its median.
 func (q *quantity) typical(client uint64) float64 {
-	x := q.own.at(keyed.Nth(client, q.id))
-	if q.vary.kind == absent {
+	x := q.own.Quantile(keyed.Nth(client, q.id))
+	if !q.vary.given() {
 		return x
 	}
-	return float64(x * q.vary.at(median))
+	return float64(x * q.vary.Quantile(median))
 }
 
 // mean is a link's mean capacity in megabits a second.

@@ -7,10 +7,10 @@ import (
 
 // Where nothing varies from task to task the expected time is the time.
 func TestExpectIsExactWhereNothingVaries(t *testing.T) {
-	own := Class{Name: "own", DownloadMbps: Dist{Dist: "lognormal", Mean: 20, Sigma: 0.5}, UploadMbps: Dist{Dist: "uniform", Min: 1, Max: 5}, SecondsPerStep: Dist{Dist: "pareto", Min: 0.01, Shape: 2}}
+	own := Class{Name: "own", DownloadMbps: Lognormal{Mean: 20, Sigma: 0.5}, UploadMbps: Uniform{Min: 1, Max: 5}, SecondsPerStep: Pareto{Min: 0.01, Shape: 2}}
 	for name, c := range map[string]Config{
-		"alike":   {DownloadMbps: 20, UploadMbps: 5, SecondsPerStep: 0.017},
-		"classes": {DownloadMbps: 20, UploadMbps: 5, SecondsPerStep: 0.017, Classes: []Class{own, {Name: "plain"}}},
+		"alike":   {Network: Network{DownloadMbps: 20, UploadMbps: 5}, Compute: Compute{SecondsPerStep: 0.017}},
+		"classes": {Network: Network{DownloadMbps: 20, UploadMbps: 5}, Compute: Compute{SecondsPerStep: 0.017}, Fleet: []Class{own, {Name: "plain"}}},
 	} {
 		f, err := NewFleet(c, 3)
 		if err != nil {
@@ -36,8 +36,8 @@ func TestExpectIsExactWhereNothingVaries(t *testing.T) {
 // Half of the tasks take longer than their factor at the median, and slowdowns
 // add their long run's share.
 func TestExpectIsTypical(t *testing.T) {
-	f, err := NewFleet(Config{DownloadMbps: 20, UploadMbps: 5, Classes: []Class{{
-		Name: "varies", SecondsPerStep: Dist{Dist: "lognormal", Mean: 0.02, Sigma: 1}, Vary: Vary{Compute: Dist{Dist: "lognormal", Median: 3, Sigma: 0.7}},
+	f, err := NewFleet(Config{Network: Network{DownloadMbps: 20, UploadMbps: 5}, Fleet: []Class{{
+		Name: "varies", SecondsPerStep: Lognormal{Mean: 0.02, Sigma: 1}, Vary: Vary{Compute: Lognormal{Median: 3, Sigma: 0.7}},
 	}}}, 1)
 	if err != nil {
 		t.Fatal(err)
@@ -58,8 +58,8 @@ func TestExpectIsTypical(t *testing.T) {
 		t.Errorf("%d of %d tasks take longer than expected, want half", longer, tasks)
 	}
 
-	slow, err := NewFleet(Config{DownloadMbps: 1, UploadMbps: 1, SecondsPerStep: 1,
-		Slowdown: Slowdown{EverySeconds: 100, ForSeconds: 50, Factor: fixedAt(4)}}, 1)
+	slow, err := NewFleet(Config{Network: Network{DownloadMbps: 1, UploadMbps: 1}, Compute: Compute{SecondsPerStep: 1},
+		Slowdown: Spells{EverySeconds: 100, ForSeconds: 50, Factor: Constant{Value: 4}}}, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,8 +73,8 @@ func TestExpectIsTypical(t *testing.T) {
 }
 
 func TestExpectGrowsWithSteps(t *testing.T) {
-	f, err := NewFleet(Config{DownloadMbps: 1, UploadMbps: 1, SecondsPerStep: 1e-9,
-		Slowdown: Slowdown{EverySeconds: 100, ForSeconds: 50, Factor: fixedAt(3)}}, 1)
+	f, err := NewFleet(Config{Network: Network{DownloadMbps: 1, UploadMbps: 1}, Compute: Compute{SecondsPerStep: 1e-9},
+		Slowdown: Spells{EverySeconds: 100, ForSeconds: 50, Factor: Constant{Value: 3}}}, 1)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,27 +3,16 @@ package device
 import (
 	"fmt"
 	"math"
-	"strings"
 
 	"fedpace/internal/keyed"
+	"fedpace/internal/registry"
 )
-
-// Config is a population of devices. Its speeds are those of all clients (the
-// simplification below Eq. 4) unless Classes say otherwise.
-type Config struct {
-	DownloadMbps   float64 // D, megabits per second
-	UploadMbps     float64 // U, megabits per second
-	SecondsPerStep float64 // beta: mean time of one local SGD step
-	StepStd        float64 // standard deviation of that time, seconds; 0: constant
-
-	Classes      []Class // none: one class, all clients alike
-	Slowdown     Slowdown
-	Availability Availability
-	Dropout      Dropout
-}
 
 // Durations are the phases of one task (Eq. 3), in nanoseconds, none negative.
 type Durations struct{ Download, Compute, Upload int64 }
+
+// Never is the time of what does not happen.
+const Never = math.MaxInt64
 
 const (
 	// maxSeconds bounds a phase: what is slower is a mistake in the configuration.
@@ -39,79 +28,96 @@ type Fleet struct {
 	classes  []class
 	shares   []uint64 // of the classes, for pick
 	presence bool     // whether any client is ever absent
-	plain    bool     // no classes: all clients alike but for StepStd
+	plain    bool     // no classes: all clients alike but for Compute.Std
+	files    []string
 }
 
-// NewFleet checks the configuration. Its errors name the field, its value and
-// what it wants.
-func NewFleet(c Config, seed uint64) (*Fleet, error) {
-	f := &Fleet{seed: seed, plain: len(c.Classes) == 0}
-	classes := c.Classes
-	if f.plain {
-		classes = []Class{{}}
-	}
-	if len(classes) > maxClasses {
-		return nil, fmt.Errorf("device: %d classes, want at most %d", len(classes), maxClasses)
-	}
-	if err := c.check(classes); err != nil {
+const maxClasses = 1000
+
+// NewFleet checks the configuration and reads the files that it names. Its
+// errors are [*registry.OptionError].
+func NewFleet(c Config, seed uint64) (*Fleet, error) { return newFleet(c, seed, newFiles()) }
+
+// Check returns the error of [NewFleet] without reading any file.
+func (c Config) Check() error {
+	_, err := newFleet(c, 0, nil)
+	return err
+}
+
+func newFleet(c Config, seed uint64, files *Files) (*Fleet, error) {
+	if err := c.check(); err != nil {
 		return nil, err
 	}
+	var common class
+	var err error
+	if common.slowness, err = newSlowness(c.Slowdown); err != nil {
+		return nil, err
+	}
+	if common.presence, err = newPresence(c.Availability, files); err != nil {
+		return nil, err
+	}
+	common.dropout = c.Dropout.compile()
+	var steps Distribution
+	if c.Compute.Measured != "" && files != nil {
+		if steps, err = files.steps(c.Compute); err != nil {
+			return nil, err
+		}
+	}
+	f := &Fleet{seed: seed}
+	classes := c.Fleet
+	if len(classes) == 0 {
+		classes = []Class{{Name: "all"}}
+		if f.plain = !c.Network.Links.given() && c.Compute.Measured == ""; f.plain {
+			classes[0].Name = ""
+		}
+	}
 	weights := make([]float64, len(classes))
-	sum := 0.0
 	for i, k := range classes {
-		compiled, err := k.compile(&c)
-		if err != nil && f.plain {
-			return nil, fmt.Errorf("device: %w", err)
+		compiled, err := k.compile(&c, steps, common, files)
+		if err != nil && len(c.Fleet) == 0 {
+			return nil, registry.Below("network", err)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("device: classes[%d] (%s): %w", i, k.Name, err)
+			return nil, registry.Below(fmt.Sprintf("fleet[%d]", i), err)
 		}
 		f.classes = append(f.classes, compiled)
 		f.presence = f.presence || compiled.presence != nil
 		weights[i] = k.Weight
-		sum += k.Weight
 	}
-	var err error
-	if f.shares, err = shares("classes", weights); err != nil {
-		return nil, fmt.Errorf("device: %w", err)
+	if files != nil {
+		f.files = files.paths
 	}
-	for i := range f.classes {
-		if f.classes[i].weight = 1 / float64(len(classes)); sum > 0 {
-			f.classes[i].weight = weights[i] / sum
-		}
-	}
-	return f, nil
+	f.shares, err = shares("fleet", weights)
+	return f, err
 }
 
-// check checks the speeds that some class has from the config.
-func (c *Config) check(classes []Class) error {
-	var down, up, step bool
-	for i := range classes {
-		k := &classes[i]
-		down = down || k.Links == nil && !k.DownloadMbps.given()
-		up = up || k.Links == nil && !k.UploadMbps.given()
-		step = step || !k.SecondsPerStep.given()
+// check checks what a configuration holds without preparing it.
+func (c Config) check() error {
+	if n := len(c.Fleet); n > maxClasses {
+		return registry.Errorf("fleet", "%d classes (at most %d)", n, maxClasses)
 	}
-	for _, v := range []struct {
-		name  string
-		value float64
-		used  bool
-		zero  bool // whether zero is a value
-	}{
-		{"download speed (Mbps)", c.DownloadMbps, down, false},
-		{"upload speed (Mbps)", c.UploadMbps, up, false},
-		{"seconds per step", c.SecondsPerStep, step, true},
-		{"standard deviation of a step", c.StepStd, step, true},
-	} {
-		if v.used && (math.IsNaN(v.value) || math.IsInf(v.value, 0) || v.value < 0 || (v.value == 0 && !v.zero)) {
-			return fmt.Errorf("device: %s is %v, want a positive number", v.name, v.value)
+	if err := registry.Check(c); err != nil {
+		return err
+	}
+	m := c.Compute
+	switch {
+	case (m.Measured == "") != (m.Reference == ""):
+		return registry.Errorf("compute.reference", "measured and reference are set together: a file, and the device in it that takes seconds_per_step")
+	case m.Measured != "" && (m.Std != 0 || m.SecondsPerStep == 0):
+		return registry.Errorf("compute.measured", "needs seconds_per_step above 0 and std 0 (a class in fleet may have a step_cv)")
+	}
+	seen := map[string]bool{}
+	for i, k := range c.Fleet {
+		if k.Name != "" && seen[k.Name] {
+			return registry.Errorf(fmt.Sprintf("fleet[%d].name", i), "%q is the name of two classes", k.Name)
 		}
-	}
-	if step && (c.SecondsPerStep > maxSeconds || c.StepStd > maxSeconds) {
-		return fmt.Errorf("device: a step of %g ± %g s, want at most %g s", c.SecondsPerStep, c.StepStd, float64(maxSeconds))
+		seen[k.Name] = true
 	}
 	return nil
 }
+
+// Files lists the files that the population was read from.
+func (f *Fleet) Files() []string { return f.files }
 
 // class is a client's class, with the client's key.
 func (f *Fleet) class(client int) (*class, uint64) {
@@ -191,8 +197,8 @@ func (k *class) durations(seed uint64, client int, h, task uint64, steps int, bi
 // transfer is the time of so many bits from a time on, over a link of one speed.
 func (k *class) transfer(q *quantity, random keys, seed uint64, client int, bits, at int64) int64 {
 	ns := transfer(bits, q.draw(random))
-	if k.slow != nil && k.slow.links && ns > 0 {
-		return k.slow.stretch(seed, client, at, ns)
+	if k.transfers && ns > 0 {
+		return k.slow.Stretch(seed, client, at, ns)
 	}
 	return ns
 }
@@ -204,7 +210,7 @@ func (k *class) compute(random keys, seed uint64, client int, task uint64, steps
 	case steps < 0:
 		return -1
 	case k.step.fixed && k.std == 0 && k.cv == 0:
-		ns = bounded(float64(n*k.step.own.a), int64(steps)*k.stepNs)
+		ns = bounded(float64(n*k.step.value), int64(steps)*k.stepNs)
 	default:
 		beta := k.step.draw(random)
 		s := float64(n * beta)
@@ -216,7 +222,7 @@ func (k *class) compute(random keys, seed uint64, client int, task uint64, steps
 		ns = bounded(s, nanoseconds(max(0, s)))
 	}
 	if k.slow != nil && ns > 0 {
-		return k.slow.stretch(seed, client, at, ns)
+		return k.slow.Stretch(seed, client, at, ns)
 	}
 	return ns
 }
@@ -228,12 +234,12 @@ func (k *class) compute(random keys, seed uint64, client int, task uint64, steps
 func (f *Fleet) Mean(steps int, bits int64) (Durations, error) {
 	if f.plain || f.Constant() {
 		k := f.classes[0]
-		slow := k.slow
-		k.std, k.slow = 0, nil
+		slow := k.slowness
+		k.std, k.slowness = 0, slowness{}
 		d := k.durations(f.seed, 0, 0, 0, steps, bits, 0)
-		if slow != nil {
+		if slow.slow != nil {
 			d.Compute = whole(float64(d.Compute) / slow.pace)
-			if slow.links {
+			if slow.transfers {
 				d.Download, d.Upload = whole(float64(d.Download)/slow.pace), whole(float64(d.Upload)/slow.pace)
 			}
 		}
@@ -300,7 +306,7 @@ func (f *Fleet) Available(client int, t int64) bool {
 		return true
 	}
 	k, _ := f.class(client)
-	return k.presence == nil || k.presence.on(f.seed, client, clamp(t))
+	return k.presence == nil || k.presence.At(f.seed, client, clamp(t))
 }
 
 // NextChange is a time after t up to which the client's availability stays
@@ -315,7 +321,7 @@ func (f *Fleet) NextChange(client int, t int64) int64 {
 	if k.presence == nil {
 		return Never
 	}
-	return known(k.presence.change(f.seed, client, clamp(t)))
+	return known(k.presence.Change(f.seed, client, clamp(t)))
 }
 
 // NextAny is the first time from t on at which any of the clients 0 to
@@ -330,10 +336,10 @@ func (f *Fleet) NextAny(clients int, t int64) int64 {
 	first := int64(Never)
 	for client := range clients {
 		k, _ := f.class(client)
-		if k.presence == nil || k.presence.on(f.seed, client, t) {
+		if k.presence == nil || k.presence.At(f.seed, client, t) {
 			return t
 		}
-		first = min(first, known(k.presence.change(f.seed, client, t)))
+		first = min(first, known(k.presence.Change(f.seed, client, t)))
 	}
 	return first
 }
@@ -347,55 +353,3 @@ func known(t int64) int64 {
 }
 
 func clamp(t int64) int64 { return min(max(t, 0), maxTime) }
-
-// String describes the population, a line for each class.
-func (f *Fleet) String() string {
-	lines := make([]string, len(f.classes))
-	for i := range f.classes {
-		k := &f.classes[i]
-		if lines[i] = k.about; !f.plain {
-			lines[i] = fmt.Sprintf("%s (%.3g%%): %s", k.name, 100*k.weight, k.about)
-		}
-	}
-	return strings.Join(lines, "\n")
-}
-
-// describe is a class in words, its speeds filled in.
-func (k *Class) describe(std float64, slow Slowdown, available Availability, drop Dropout) string {
-	var parts []string
-	add := func(format string, args ...any) { parts = append(parts, fmt.Sprintf(format, args...)) }
-	if k.Links != nil {
-		add("links replay %s", strings.Join(k.Links.Names(), ", "))
-	} else {
-		add("download %s Mbps%s", k.DownloadMbps, varied(k.Vary.Download))
-		add("upload %s Mbps%s", k.UploadMbps, varied(k.Vary.Upload))
-	}
-	spread := ""
-	if std > 0 {
-		spread = fmt.Sprintf(" ± %g", std)
-	}
-	if k.StepCV > 0 {
-		spread = fmt.Sprintf(" ± %g%%", 100*k.StepCV)
-	}
-	add("%s%s s a step%s", k.SecondsPerStep, spread, varied(k.Vary.Compute))
-	if slow.EverySeconds > 0 {
-		add("slowed by %s for %g s every %g s", slow.Factor, slow.ForSeconds, slow.EverySeconds)
-	}
-	if s := available.String(); s != "always" {
-		add("available %s", s)
-	}
-	if drop.Probability > 0 {
-		add("drops out of %g%% of its tasks", 100*drop.Probability)
-	}
-	if drop.WhenUnavailable {
-		add("drops out when its availability ends")
-	}
-	return strings.Join(parts, "; ")
-}
-
-func varied(d Dist) string {
-	if !d.given() {
-		return ""
-	}
-	return " (each task × " + d.String() + ")"
-}

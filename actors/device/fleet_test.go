@@ -24,7 +24,7 @@ func TestConstantDevicesFollowEq3(t *testing.T) {
 		{"shakespeare", 1.5, 5_210_000, 80, Durations{260_500_000, 120_000_000_000, 1_042_000_000}},
 		{"one step", 0.017, 0, 1, Durations{0, 17_000_000, 0}},
 	} {
-		f, err := NewFleet(Config{DownloadMbps: 20, UploadMbps: 5, SecondsPerStep: c.beta}, 1)
+		f, err := NewFleet(Config{Network: Network{DownloadMbps: 20, UploadMbps: 5}, Compute: Compute{SecondsPerStep: c.beta}}, 1)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -40,7 +40,7 @@ func TestConstantDevicesFollowEq3(t *testing.T) {
 // 2.69/sqrt(n)), differs between clients and tasks, and repeats for one key.
 func TestNormalStepTimes(t *testing.T) {
 	const n, steps = 200_000, 80
-	c := Config{DownloadMbps: 20, UploadMbps: 5, SecondsPerStep: 0.017, StepStd: 5.1e-4}
+	c := Config{Network: Network{DownloadMbps: 20, UploadMbps: 5}, Compute: Compute{SecondsPerStep: 0.017, Std: 5.1e-4}}
 	f, err := NewFleet(c, 1)
 	if err != nil {
 		t.Fatal(err)
@@ -57,7 +57,7 @@ func TestNormalStepTimes(t *testing.T) {
 	if got := float64(again.Compute) / 1e9; got != draws[3*500+7] {
 		t.Errorf("one key gives %g and %g s", draws[3*500+7], got)
 	}
-	want := distuv.Normal{Mu: steps * c.SecondsPerStep, Sigma: math.Sqrt(steps) * c.StepStd}
+	want := distuv.Normal{Mu: steps * c.Compute.SecondsPerStep, Sigma: math.Sqrt(steps) * c.Compute.Std}
 	stat.SortWeighted(draws, nil)
 	worst := 0.0
 	for i, x := range draws {
@@ -71,7 +71,7 @@ func TestNormalStepTimes(t *testing.T) {
 
 // A standard deviation far above the mean never gives a negative time.
 func TestTimesAreNeverNegative(t *testing.T) {
-	f, err := NewFleet(Config{DownloadMbps: 20, UploadMbps: 5, SecondsPerStep: 0.001, StepStd: 1}, 1)
+	f, err := NewFleet(Config{Network: Network{DownloadMbps: 20, UploadMbps: 5}, Compute: Compute{SecondsPerStep: 0.001, Std: 1}}, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,17 +91,17 @@ func TestTimesAreNeverNegative(t *testing.T) {
 }
 
 func TestBadSpeeds(t *testing.T) {
-	good := Config{DownloadMbps: 20, UploadMbps: 5, SecondsPerStep: 0.017}
+	good := Config{Network: Network{DownloadMbps: 20, UploadMbps: 5}, Compute: Compute{SecondsPerStep: 0.017}}
 	for _, c := range []struct {
 		name   string
 		change func(*Config)
 		want   string
 	}{
-		{"negative bandwidth", func(c *Config) { c.DownloadMbps = -1 }, "download speed (Mbps) is -1"},
-		{"no bandwidth", func(c *Config) { c.UploadMbps = 0 }, "upload speed (Mbps) is 0"},
-		{"not a number", func(c *Config) { c.SecondsPerStep = math.NaN() }, "seconds per step is NaN"},
-		{"infinite", func(c *Config) { c.StepStd = math.Inf(1) }, "standard deviation of a step is +Inf"},
-		{"absurd", func(c *Config) { c.SecondsPerStep = 1e9 }, "want at most 1e+08 s"},
+		{"negative bandwidth", func(c *Config) { c.Network.DownloadMbps = -1 }, "network.download_mbps: -1 is out of range"},
+		{"no bandwidth", func(c *Config) { c.Network.UploadMbps = 0 }, "network.upload_mbps: 0 is out of range"},
+		{"not a number", func(c *Config) { c.Compute.SecondsPerStep = math.NaN() }, "compute.seconds_per_step: NaN"},
+		{"infinite", func(c *Config) { c.Compute.Std = math.Inf(1) }, "compute.std: +Inf"},
+		{"absurd", func(c *Config) { c.Compute.SecondsPerStep = 1e9 }, "compute.seconds_per_step: 1000000000 is out of range"},
 	} {
 		bad := good
 		c.change(&bad)
@@ -110,7 +110,7 @@ func TestBadSpeeds(t *testing.T) {
 		}
 	}
 	slow := good
-	slow.DownloadMbps = 1e-9
+	slow.Network.DownloadMbps = 1e-9
 	f, err := NewFleet(slow, 1)
 	if err != nil {
 		t.Fatal(err)

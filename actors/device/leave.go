@@ -10,10 +10,10 @@ func (f *Fleet) Leaves(client int, at int64) (int64, bool) {
 	}
 	const looks = 64 // a stay mostly ends with its first change
 	for range looks {
-		if !k.presence.on(f.seed, client, at) {
+		if !k.presence.At(f.seed, client, at) {
 			return at, true
 		}
-		if at = k.presence.change(f.seed, client, at); at == Never {
+		if at = k.presence.Change(f.seed, client, at); at == Never {
 			break
 		}
 	}

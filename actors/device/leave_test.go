@@ -12,7 +12,7 @@ func TestWhoLeavesIsSeenInPlans(t *testing.T) {
 	recorded := stays(t)
 	rapid.Check(t, func(t *rapid.T) {
 		f, err := NewFleet(Config{
-			DownloadMbps: 20, UploadMbps: 5, SecondsPerStep: 1, Availability: anyAvailability(t, recorded),
+			Network: Network{DownloadMbps: 20, UploadMbps: 5}, Compute: Compute{SecondsPerStep: 1}, Availability: anyAvailability(t, recorded),
 			Dropout: Dropout{WhenUnavailable: rapid.Bool().Draw(t, "leaves")},
 		}, rapid.Uint64().Draw(t, "seed"))
 		if err != nil {

@@ -1,7 +1,6 @@
 package device
 
 import (
-	"encoding/csv"
 	"errors"
 	"fmt"
 	"io"
@@ -13,19 +12,6 @@ import (
 	"fedpace/internal/keyed"
 )
 
-// LinkTrace is the capacity of one link second by second, in whole kilobits a
-// second. Second i holds from i to i+1; after the last comes the first again.
-type LinkTrace struct {
-	Name     string
-	Download []uint32
-	Upload   []uint32
-}
-
-// Links are link traces to replay. Each client gets one of them and a place in
-// it to start from at virtual time 0, both by its key. They are read-only and
-// may be shared.
-type Links struct{ traces []linkTrace }
-
 // Limits of link traces.
 const (
 	maxLinkKbps    = 10_000_000 // 10 Gbit/s
@@ -34,6 +20,11 @@ const (
 	maxName        = 200 // bytes
 )
 
+// linkTraces are read-only and may be shared.
+type linkTraces []linkTrace
+
+// linkTrace is the capacity of one link second by second, in whole kilobits a
+// second. Second i holds from i to i+1; after the last comes the first again.
 type linkTrace struct {
 	name             string
 	seconds          int
@@ -45,59 +36,31 @@ func (t *linkTrace) length() int64 { return int64(t.seconds) * second }
 
 const second = 1_000_000_000 // nanoseconds
 
-// NewLinks checks traces. Each needs as many seconds of download as of upload
-// and some capacity both ways.
-func NewLinks(traces []LinkTrace) (*Links, error) {
-	if len(traces) < 1 || len(traces) > maxLinkTraces {
-		return nil, fmt.Errorf("device: %d link traces, want 1 to %d", len(traces), maxLinkTraces)
-	}
-	l := &Links{}
-	for _, t := range traces {
-		if n, m := len(t.Download), len(t.Upload); n != m || n < 1 || n > maxLinkSeconds {
-			return nil, fmt.Errorf("device: link trace %q: %d seconds of download and %d of upload, want equally many, 1 to %d", t.Name, n, m, maxLinkSeconds)
-		}
-		down, err := newCapacity(t.Download)
-		if err != nil {
-			return nil, fmt.Errorf("device: link trace %q: download: %w", t.Name, err)
-		}
-		up, err := newCapacity(t.Upload)
-		if err != nil {
-			return nil, fmt.Errorf("device: link trace %q: upload: %w", t.Name, err)
-		}
-		l.traces = append(l.traces, linkTrace{t.Name, len(t.Download), down, up})
-	}
-	return l, nil
-}
-
-// Names lists the traces in their order.
-func (l *Links) Names() []string {
-	names := make([]string, len(l.traces))
-	for i := range l.traces {
-		names[i] = l.traces[i].name
-	}
-	return names
-}
-
-// Select is some of the traces, in the order given.
-func (l *Links) Select(names ...string) (*Links, error) {
-	some := &Links{}
+// choose is some of the traces, in the order given.
+func (l linkTraces) choose(names []string) (linkTraces, error) {
+	var some linkTraces
 	for _, name := range names {
-		i := slices.IndexFunc(l.traces, func(t linkTrace) bool { return t.name == name })
+		i := slices.IndexFunc(l, func(t linkTrace) bool { return t.name == name })
 		if i < 0 {
-			return nil, fmt.Errorf("device: there is no link trace %q, want one of %s", name, strings.Join(l.Names(), ", "))
+			return nil, fmt.Errorf("there is no link trace %q, want one of %s", name, strings.Join(l.names(), ", "))
 		}
-		some.traces = append(some.traces, l.traces[i])
-	}
-	if len(names) == 0 {
-		return nil, errors.New("device: no link trace is named, want at least one")
+		some = append(some, l[i])
 	}
 	return some, nil
 }
 
+func (l linkTraces) names() []string {
+	names := make([]string, len(l))
+	for i := range l {
+		names[i] = l[i].name
+	}
+	return names
+}
+
 // place is the trace of the client with key h, and its position there at virtual
 // time at.
-func (l *Links) place(h uint64, at int64) (*linkTrace, int64) {
-	t := &l.traces[keyed.Below(keyed.Nth(h, ofTrace), uint64(len(l.traces)))]
+func (l linkTraces) place(h uint64, at int64) (*linkTrace, int64) {
+	t := &l[keyed.Below(keyed.Nth(h, ofTrace), uint64(len(l)))]
 	offset := keyed.Below(keyed.Nth(h, ofOffset), uint64(t.length()))
 	return t, t.wrap(t.wrap(at) + int64(offset))
 }
@@ -112,18 +75,19 @@ type capacity struct {
 	sum  []uint64 // sum[i]: kilobits before second i; one longer than kbps
 }
 
-func newCapacity(kbps []uint32) (capacity, error) {
-	c := capacity{slices.Clone(kbps), make([]uint64, len(kbps)+1)}
-	for i, k := range kbps {
-		if k > maxLinkKbps {
-			return capacity{}, fmt.Errorf("second %d has %d kbit/s, want at most %d", i, k, maxLinkKbps)
-		}
+// add appends a second, in megabits.
+func (c *capacity) add(name, mbps string) error {
+	v, err := number(name, mbps, 0, maxLinkKbps/1000)
+	c.kbps = append(c.kbps, uint32(math.RoundToEven(v*1000)))
+	return err
+}
+
+// total sums the seconds up, once all are there.
+func (c *capacity) total() {
+	c.sum = make([]uint64, len(c.kbps)+1)
+	for i, k := range c.kbps {
 		c.sum[i+1] = c.sum[i] + uint64(k)
 	}
-	if c.sum[len(kbps)] == 0 {
-		return capacity{}, errors.New("no second has any capacity")
-	}
-	return c, nil
 }
 
 // transfer is the shortest time in nanoseconds in which so many bits pass from
@@ -168,93 +132,48 @@ func (c *capacity) transfer(bits, position int64) int64 {
 	return bounded(float64(ns)/second, ns)
 }
 
-// ReadLinks reads link traces from CSV with the columns trace, second,
+// readLinks reads link traces from CSV with the columns trace, second,
 // download_mbps and upload_mbps: the seconds of a trace follow each other from
 // 0; capacities are rounded to whole kilobits a second.
-func ReadLinks(r io.Reader) (*Links, error) {
-	var traces []LinkTrace
+func readLinks(r io.Reader) (linkTraces, error) {
+	var all linkTraces
 	seen := map[string]int{}
 	err := readRows(r, "link traces", []string{"trace", "second", "download_mbps", "upload_mbps"}, func(line int, row []string) error {
 		name := row[0]
-		if len(traces) == 0 || traces[len(traces)-1].Name != name {
+		if len(all) == 0 || all[len(all)-1].name != name {
 			if before, again := seen[name]; again {
 				return fmt.Errorf("trace %q goes on after another one (it started in line %d): want its rows together", name, before)
 			}
-			if len(traces) == maxLinkTraces {
+			if len(all) == maxLinkTraces {
 				return fmt.Errorf("more than %d traces", maxLinkTraces)
 			}
+			name = strings.Clone(name)
 			seen[name] = line
-			traces = append(traces, LinkTrace{Name: name})
+			all = append(all, linkTrace{name: name})
 		}
-		t := &traces[len(traces)-1]
-		if want := strconv.Itoa(len(t.Download)); row[1] != want {
+		t := &all[len(all)-1]
+		if want := strconv.Itoa(t.seconds); row[1] != want {
 			return fmt.Errorf("second is %q, want %s: seconds count from 0 without gaps", row[1], want)
 		}
-		if len(t.Download) == maxLinkSeconds {
+		if t.seconds == maxLinkSeconds {
 			return fmt.Errorf("trace %q is longer than %d seconds", name, maxLinkSeconds)
 		}
-		down, err := kilobits("download_mbps", row[2])
-		if err != nil {
-			return err
-		}
-		up, err := kilobits("upload_mbps", row[3])
-		if err != nil {
-			return err
-		}
-		t.Download, t.Upload = append(t.Download, down), append(t.Upload, up)
-		return nil
+		t.seconds++
+		return errors.Join(t.download.add("download_mbps", row[2]), t.upload.add("upload_mbps", row[3]))
 	})
+	if err == nil && len(all) == 0 {
+		err = errors.New("link traces: no row after the columns, want at least one")
+	}
 	if err != nil {
 		return nil, err
 	}
-	return NewLinks(traces)
-}
-
-// kilobits reads megabits a second.
-func kilobits(name, text string) (uint32, error) {
-	v, err := number(name, text, 0, maxLinkKbps/1000)
-	return uint32(math.RoundToEven(v * 1000)), err
-}
-
-// number reads a decimal number between bounds.
-func number(name, text string, low, high float64) (float64, error) {
-	v, err := strconv.ParseFloat(text, 64)
-	if err != nil {
-		return 0, fmt.Errorf("%s is %q, want a number", name, text)
-	}
-	return v, within(name, v, low, high)
-}
-
-// readRows reads a CSV file with exactly these columns and hands out each row
-// with its line. The first column is a name.
-func readRows(r io.Reader, what string, columns []string, row func(line int, fields []string) error) error {
-	in := csv.NewReader(r)
-	in.ReuseRecord = true
-	in.FieldsPerRecord = len(columns)
-	header, err := in.Read()
-	if err == io.EOF {
-		return fmt.Errorf("device: %s: the file is empty, want the columns %s", what, strings.Join(columns, ","))
-	}
-	if err != nil && !errors.Is(err, csv.ErrFieldCount) {
-		return fmt.Errorf("device: %s: %w", what, err)
-	}
-	if !slices.Equal(header, columns) {
-		return fmt.Errorf("device: %s: line 1 is %q, want the columns %s", what, strings.Join(header, ","), strings.Join(columns, ","))
-	}
-	for {
-		fields, err := in.Read()
-		if err == io.EOF {
-			return nil
-		}
-		if err != nil {
-			return fmt.Errorf("device: %s: %w", what, err)
-		}
-		line, _ := in.FieldPos(0)
-		if n := len(fields[0]); n < 1 || n > maxName {
-			return fmt.Errorf("device: %s: line %d: %s is %d bytes long, want 1 to %d", what, line, columns[0], n, maxName)
-		}
-		if err := row(line, fields); err != nil {
-			return fmt.Errorf("device: %s: line %d: %w", what, line, err)
+	for i := range all {
+		t := &all[i]
+		for _, c := range []*capacity{&t.download, &t.upload} {
+			if c.total(); c.sum[t.seconds] == 0 {
+				return nil, fmt.Errorf("link traces: trace %q: no second has any capacity one way", t.name)
+			}
 		}
 	}
+	return all, nil
 }

@@ -35,10 +35,8 @@ func TestTransfersIntegrateTheCapacity(t *testing.T) {
 		if slices.Max(kbps) == 0 {
 			kbps[0] = 1
 		}
-		c, err := newCapacity(kbps)
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := capacity{kbps: kbps}
+		c.total()
 		length := int64(len(kbps)) * second
 		position := rapid.OneOf(rapid.Int64Range(0, length-1), rapid.Map(rapid.Int64Range(0, int64(len(kbps)-1)), func(s int64) int64 { return s * second })).Draw(t, "position")
 		a := rapid.OneOf(rapid.Int64Range(0, 300_000), rapid.Map(rapid.Int64Range(0, 300), func(k int64) int64 { return k * 1000 })).Draw(t, "bits")
@@ -66,10 +64,8 @@ func TestTransfersIntegrateTheCapacity(t *testing.T) {
 }
 
 func TestTransfersByHand(t *testing.T) {
-	c, err := newCapacity([]uint32{1000, 0, 2000}) // 1, 0 and 2 Mbit/s: 3 Mbit a turn
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := capacity{kbps: []uint32{1000, 0, 2000}} // 1, 0 and 2 Mbit/s: 3 Mbit a turn
+	c.total()
 	for _, x := range []struct{ bits, position, want int64 }{
 		{0, 0, 0},
 		{1_000_000, 0, second},
@@ -91,14 +87,14 @@ func TestTransfersByHand(t *testing.T) {
 // A plan's phases follow each other on the trace.
 func TestTaskOnLinkTrace(t *testing.T) {
 	l := made(t, 300)
-	f, err := NewFleet(Config{SecondsPerStep: 0.5, Classes: []Class{{Name: "car", Links: l}}}, 9)
+	f, err := NewFleet(Config{Network: Network{DownloadMbps: 20, UploadMbps: 5}, Compute: Compute{SecondsPerStep: 0.5}, Fleet: []Class{{Name: "car", Links: l}}}, 9)
 	if err != nil {
 		t.Fatal(err)
 	}
 	used := map[string]int{}
 	for client := range 200 {
 		_, h := f.class(client)
-		trace, start := l.place(h, 0)
+		trace, start := f.classes[0].links.place(h, 0)
 		used[trace.name]++
 		for _, at := range []int64{0, 1, 123_456_789_012, maxTime} {
 			d, err := f.Durations(client, 1, 7, 6_710_000, at)
@@ -138,7 +134,7 @@ func realFile(t *testing.T, name string) *os.File {
 }
 
 func TestRealLinks(t *testing.T) {
-	l, err := ReadLinks(realFile(t, "cellular_links.csv"))
+	l, err := readLinks(realFile(t, "cellular_links.csv"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -146,11 +142,11 @@ func TestRealLinks(t *testing.T) {
 		"ATT-LTE-driving": 786, "ATT-LTE-driving-2016": 120, "TMobile-LTE-short": 139,
 		"TMobile-UMTS-driving": 928, "Verizon-EVDO-driving": 1062, "Verizon-LTE-short": 140,
 	}
-	if len(l.traces) != len(want) {
-		t.Errorf("traces %v", l.Names())
+	if len(l) != len(want) {
+		t.Errorf("traces %v", l.names())
 	}
-	for i := range l.traces {
-		trace := &l.traces[i]
+	for i := range l {
+		trace := &l[i]
 		if trace.seconds != want[trace.name] {
 			t.Errorf("%s has %d seconds, want %d", trace.name, trace.seconds, want[trace.name])
 		}
@@ -163,14 +159,14 @@ func TestRealLinks(t *testing.T) {
 			}
 		}
 	}
-	if first := l.traces[slices.Index(l.Names(), "ATT-LTE-driving")]; first.download.kbps[0] != 2635 || first.upload.kbps[1] != 987 {
+	if first := l[slices.Index(l.names(), "ATT-LTE-driving")]; first.download.kbps[0] != 2635 || first.upload.kbps[1] != 987 {
 		t.Errorf("first capacities are %d and %d kbit/s", first.download.kbps[0], first.upload.kbps[1])
 	}
-	some, err := l.Select("Verizon-LTE-short")
-	if err != nil || !slices.Equal(some.Names(), []string{"Verizon-LTE-short"}) {
+	some, err := l.choose([]string{"Verizon-LTE-short"})
+	if err != nil || !slices.Equal(some.names(), []string{"Verizon-LTE-short"}) {
 		t.Errorf("selected %v, %v", some, err)
 	}
-	if _, err := l.Select("Verizon"); err == nil || !strings.Contains(err.Error(), `no link trace "Verizon", want one of ATT-LTE-driving, `) {
+	if _, err := l.choose([]string{"Verizon"}); err == nil || !strings.Contains(err.Error(), `no link trace "Verizon", want one of ATT-LTE-driving, `) {
 		t.Errorf("selecting an unknown trace: %v", err)
 	}
 }
@@ -181,26 +177,21 @@ func TestBadLinks(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
 		{"", "the file is empty, want the columns trace,second,download_mbps,upload_mbps"},
 		{"a,b\n", `line 1 is "a,b", want the columns trace`},
-		{linksHeader, "0 link traces, want 1 to"},
+		{linksHeader, "link traces: no row after the columns"},
 		{linksHeader + "a,0,1\n", "line 2"},
 		{linksHeader + "a,0,1,1\na,2,1,1\n", `line 3: second is "2", want 1`},
 		{linksHeader + "a,0,1,1\nb,0,1,1\na,1,1,1\n", `line 4: trace "a" goes on after another one (it started in line 2)`},
 		{linksHeader + "a,0,-1,1\n", "line 2: download_mbps is -1, want 0 to 10000"},
 		{linksHeader + "a,0,1,fast\n", `line 2: upload_mbps is "fast", want a number`},
 		{linksHeader + "a,0,NaN,1\n", "download_mbps is NaN"},
-		{linksHeader + "a,0,0,1\n", `link trace "a": download: no second has any capacity`},
+		{linksHeader + "a,0,10000.001,1\n", "want 0 to 10000"},
+		{linksHeader + "a,0,0,1\n", `trace "a": no second has any capacity`},
 		{linksHeader + ",0,1,1\n", "trace is 0 bytes long"},
 		{linksHeader + "\"a,0,1,1\n", "line"},
 	} {
-		if _, err := ReadLinks(strings.NewReader(c.text)); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err := readLinks(strings.NewReader(c.text)); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%q: error %v, want one with %q", c.text, err, c.want)
 		}
-	}
-	if _, err := NewLinks([]LinkTrace{{Name: "x", Download: []uint32{1}}}); err == nil || !strings.Contains(err.Error(), "1 seconds of download and 0 of upload") {
-		t.Errorf("unequal lengths: %v", err)
-	}
-	if _, err := NewLinks([]LinkTrace{{Name: "x", Download: []uint32{maxLinkKbps + 1}, Upload: []uint32{1}}}); err == nil || !strings.Contains(err.Error(), "want at most 10000000") {
-		t.Errorf("an absurd capacity: %v", err)
 	}
 }
 
@@ -210,16 +201,16 @@ func FuzzReadLinks(f *testing.F) {
 	f.Add(linksHeader+"\"a \"\"b\",0,1e-3,10000\n", int64(1))
 	f.Add("trace,second\n", int64(0))
 	f.Fuzz(func(t *testing.T, text string, bits int64) {
-		l, err := ReadLinks(strings.NewReader(text))
+		l, err := readLinks(strings.NewReader(text))
 		if err != nil {
-			if !strings.HasPrefix(err.Error(), "device: link trace") && !strings.HasPrefix(err.Error(), "device: 0 link traces") {
+			if !strings.HasPrefix(err.Error(), "link traces: ") {
 				t.Fatalf("error without its place: %v", err)
 			}
 			return
 		}
 		bits &= 1<<20 - 1
-		for i := range l.traces {
-			if c := &l.traces[i].download; len(c.kbps) < 100 {
+		for i := range l {
+			if c := &l[i].download; len(c.kbps) < 100 {
 				if got, want := c.transfer(bits, 0), naive(c.kbps, bits, 0); got != want {
 					t.Fatalf("%d bits over %v: %d ns, want %d", bits, c.kbps, got, want)
 				}

@@ -1,7 +1,6 @@
 package device
 
 import (
-	"fmt"
 	"math"
 
 	"fedpace/internal/keyed"
@@ -22,12 +21,6 @@ type onOff struct {
 	window  int64  // nanoseconds
 	on      uint64 // a draw below it is on
 }
-
-// Limits of mean times.
-const (
-	minMeanSeconds = 1e-3
-	maxMeanSeconds = maxSeconds
-)
 
 func newOnOff(purpose keyed.Purpose, meanOn, meanOff float64) onOff {
 	return onOff{purpose, nanoseconds(meanOn * meanOff / (meanOn + meanOff)), threshold(meanOn / (meanOn + meanOff))}
@@ -136,14 +129,14 @@ func (m *onOff) position(window, i uint64) int64 {
 // draw is the state from a point on.
 func (m *onOff) draw(p point) bool { return keyed.Nth(p.window, ofState+p.number) < m.on }
 
-// state tells whether the chain is on at t.
-func (m *onOff) state(seed uint64, client int, t int64) bool {
+// At reports whether the chain is on at t.
+func (m *onOff) At(seed uint64, client int, t int64) bool {
 	return m.draw(m.last(seed, client, t))
 }
 
-// change is when the state next differs, or the last of maxLook points.
-func (m *onOff) change(seed uint64, client int, t int64) int64 {
-	now := m.state(seed, client, t)
+// Change is when the state next differs, or the last of maxLook points.
+func (m *onOff) Change(seed uint64, client int, t int64) int64 {
+	now := m.At(seed, client, t)
 	for range maxLook {
 		p := m.next(seed, client, t)
 		if t = p.at; t > maxTime {
@@ -163,87 +156,4 @@ func floorDiv(a, b int64) int64 {
 		q--
 	}
 	return q
-}
-
-// Slowdown makes a client a straggler for a while, now and then: spells of
-// exponentially distributed length, by a chain of its own (two-state Markov,
-// continuous time), during which computing takes Factor times as long. What is
-// under way when a spell begins or ends changes its pace there.
-type Slowdown struct {
-	EverySeconds float64 // mean time from the start of a spell to the start of the next; 0: no slowdowns
-	ForSeconds   float64 // mean length of a spell
-	Factor       Dist    // at least 1; may be drawn anew within a spell
-	Links        bool    // transfers are slowed too, except on link traces
-}
-
-// slowdown is a Slowdown ready for use.
-type slowdown struct {
-	chain  onOff
-	factor sampler
-	links  bool
-	pace   float64 // work done in a unit of time, in the long run
-}
-
-// compile checks the slowdown; nil when there is none.
-func (s Slowdown) compile() (*slowdown, error) {
-	if s.EverySeconds == 0 && s.ForSeconds == 0 && !s.Factor.given() {
-		return nil, nil
-	}
-	if err := first(
-		within("every_seconds", s.EverySeconds, 2*minMeanSeconds, maxMeanSeconds),
-		within("for_seconds", s.ForSeconds, minMeanSeconds, s.EverySeconds-minMeanSeconds),
-	); err != nil {
-		return nil, err
-	}
-	factor, err := s.Factor.sampler()
-	if err != nil {
-		return nil, fmt.Errorf("factor: %w", err)
-	}
-	if low := factor.floor(); low < 1 {
-		return nil, fmt.Errorf("factor: %s comes down to %g, want at least 1 (at_least: 1)", s.Factor, low)
-	}
-	c := &slowdown{chain: newOnOff(keyed.Slowdown, s.ForSeconds, s.EverySeconds-s.ForSeconds), factor: factor, links: s.Links}
-	const cells = 256
-	inverse := 0.0
-	for i := range uint64(cells) {
-		inverse += 1 / factor.at(i<<56|1<<55)
-	}
-	slow := s.ForSeconds / s.EverySeconds
-	c.pace = 1 - slow + float64(slow*inverse/cells)
-	return c, nil
-}
-
-// maxSpells bounds the changes of pace within one phase; what is left after
-// them goes on at the long run's pace.
-const maxSpells = 256
-
-// stretch is how long work of so many nanoseconds takes from start on; -1 when
-// it is out of bounds.
-func (s *slowdown) stretch(seed uint64, client int, start, work int64) int64 {
-	t, left := start, float64(work)
-	p := s.chain.last(seed, client, t)
-	for range maxSpells {
-		factor := 1.0
-		if s.chain.draw(p) {
-			factor = s.factor.at(keyed.Nth(p.window, ofFactor+p.number))
-		}
-		p = s.chain.next(seed, client, t)
-		span := float64(p.at - t)
-		if need := float64(left * factor); need <= span {
-			return whole(float64(t-start) + need)
-		}
-		left -= span / factor
-		if t = p.at; float64(t-start) > maxSeconds*second {
-			return -1
-		}
-	}
-	return whole(float64(t-start) + left/s.pace)
-}
-
-// whole rounds nanoseconds; -1 when they are out of bounds.
-func whole(ns float64) int64 {
-	if !(ns <= maxSeconds*second) {
-		return -1
-	}
-	return int64(math.RoundToEven(ns))
 }

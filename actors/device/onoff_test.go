@@ -21,11 +21,11 @@ func TestChainTransitions(t *testing.T) {
 		for client := range clients {
 			at := int64(client) * 37_000_003
 			i := 0
-			if m.state(1, client, at) {
+			if m.At(1, client, at) {
 				i = 1
 			}
 			after[i].n++
-			if m.state(1, client, at+nanoseconds(lag)) {
+			if m.At(1, client, at+nanoseconds(lag)) {
 				after[i].on++
 			}
 		}
@@ -46,11 +46,11 @@ func TestChainStays(t *testing.T) {
 	const on, off, n = 30.0, 70.0, 30_000
 	m := newOnOff(keyed.Availability, on, off)
 	var stays, absences []float64
-	at := m.change(1, 7, 0)
+	at := m.Change(1, 7, 0)
 	for len(stays) < n {
-		state := m.state(1, 7, at)
-		until := m.change(1, 7, at)
-		if m.state(1, 7, until) == state {
+		state := m.At(1, 7, at)
+		until := m.Change(1, 7, at)
+		if m.At(1, 7, until) == state {
 			t.Fatalf("nothing changes at %d", until)
 		}
 		if state {
@@ -75,7 +75,7 @@ func TestChainsOfClientsAreIndependent(t *testing.T) {
 	for _, lag := range []int{1, 2, 1000} {
 		same := 0.0
 		for client := range n {
-			if m.state(1, client, 123*second) == m.state(1, client+lag, 123*second) {
+			if m.At(1, client, 123*second) == m.At(1, client+lag, 123*second) {
 				same++
 			}
 		}
@@ -88,7 +88,7 @@ func TestChainsOfClientsAreIndependent(t *testing.T) {
 // Looking back from the next point finds that point, and nothing lies between.
 func TestPointsBackAndForth(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		mean := rapid.SampledFrom([]float64{minMeanSeconds, 1, 1e5, maxMeanSeconds}).Draw(t, "mean")
+		mean := rapid.SampledFrom([]float64{1e-3, 1, 1e5, maxSeconds}).Draw(t, "mean")
 		m := newOnOff(keyed.Slowdown, mean, mean*rapid.SampledFrom([]float64{0.5, 1}).Draw(t, "ratio"))
 		client := rapid.IntRange(0, 1<<40).Draw(t, "client")
 		at := rapid.OneOf(rapid.Int64Range(0, 10*m.window), rapid.Int64Range(0, maxTime)).Draw(t, "t")
@@ -109,18 +109,18 @@ func TestPointsBackAndForth(t *testing.T) {
 }
 
 // slow is a slowdown of the tests.
-func slow(t testing.TB, s Slowdown) *slowdown {
-	c, err := s.compile()
+func slow(t testing.TB, s Spells) *spells {
+	c, err := s.Slowing()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return c
+	return c.(*spells)
 }
 
 // Work against a walk along the chain in steps of a microsecond, which can be
 // wrong by one step at every change.
 func TestStretchFollowsTheSpells(t *testing.T) {
-	s := slow(t, Slowdown{EverySeconds: 0.05, ForSeconds: 0.02, Factor: Dist{Dist: "uniform", Min: 2, Max: 6}})
+	s := slow(t, Spells{EverySeconds: 0.05, ForSeconds: 0.02, Factor: Uniform{Min: 2, Max: 6}})
 	const step = 1000
 	for client := range 40 {
 		start := int64(client) * 7_777_777
@@ -135,12 +135,12 @@ func TestStretchFollowsTheSpells(t *testing.T) {
 			}
 			factor := 1.0
 			if s.chain.draw(p) {
-				factor = s.factor.at(keyed.Nth(p.window, ofFactor+p.number))
+				factor = s.factor.Quantile(keyed.Nth(p.window, ofFactor+p.number))
 			}
 			left -= step / factor
 			at += step
 		}
-		got := s.stretch(1, client, start, work)
+		got := s.Stretch(1, client, start, work)
 		if gap := math.Abs(float64(got - (at - start))); gap > float64(6*step*(changes+2)) {
 			t.Errorf("client %d: %d ns, a walk takes %d (%d changes)", client, got, at-start, changes)
 		}
@@ -150,21 +150,21 @@ func TestStretchFollowsTheSpells(t *testing.T) {
 // In the long run work takes its time over the mean pace, and with a spell now
 // and then most short work is untouched, to the nanosecond.
 func TestStretchInTheLongRun(t *testing.T) {
-	s := slow(t, Slowdown{EverySeconds: 10, ForSeconds: 2, Factor: Dist{Dist: "constant", Value: 5}})
+	s := slow(t, Spells{EverySeconds: 10, ForSeconds: 2, Factor: Constant{Value: 5}})
 	if want := 0.8 + 0.2/5; math.Abs(s.pace-want) > 1e-12 {
 		t.Errorf("pace %g, want %g", s.pace, want)
 	}
 	const clients, work = 3000, 300 * second
 	sum := 0.0
 	for client := range clients {
-		sum += float64(s.stretch(1, client, int64(client), work)) / work
+		sum += float64(s.Stretch(1, client, int64(client), work)) / work
 	}
 	if ratio := sum / clients * s.pace; math.Abs(ratio-1) > 0.02 {
 		t.Errorf("long work takes %g of what the pace says", ratio)
 	}
 	untouched := 0.0
 	for client := range 100_000 {
-		switch got := s.stretch(1, client, 1e12, 1_000_003); {
+		switch got := s.Stretch(1, client, 1e12, 1_000_003); {
 		case got == 1_000_003:
 			untouched++
 		case got < 1_000_003:
@@ -178,13 +178,13 @@ func TestStretchInTheLongRun(t *testing.T) {
 
 // More work never ends earlier, and nothing takes less than its own time.
 func TestStretchGrowsWithTheWork(t *testing.T) {
-	s := slow(t, Slowdown{EverySeconds: 3, ForSeconds: 1, Factor: Dist{Dist: "pareto", Min: 1, Shape: 1.5}})
+	s := slow(t, Spells{EverySeconds: 3, ForSeconds: 1, Factor: Pareto{Min: 1, Shape: 1.5}})
 	rapid.Check(t, func(t *rapid.T) {
 		client := rapid.IntRange(0, 1<<30).Draw(t, "client")
 		start := rapid.Int64Range(0, maxTime).Draw(t, "start")
 		a := rapid.Int64Range(0, 1000*second).Draw(t, "a")
 		b := a + rapid.Int64Range(0, 1000*second).Draw(t, "more")
-		x, y := s.stretch(1, client, start, a), s.stretch(1, client, start, b)
+		x, y := s.Stretch(1, client, start, a), s.Stretch(1, client, start, b)
 		if x < a || y < x {
 			t.Fatalf("%d ns of work take %d, %d take %d", a, x, b, y)
 		}
@@ -192,8 +192,8 @@ func TestStretchGrowsWithTheWork(t *testing.T) {
 }
 
 func TestStretchBeyondBounds(t *testing.T) {
-	s := slow(t, Slowdown{EverySeconds: 3, ForSeconds: 2, Factor: Dist{Dist: "constant", Value: 1e6}})
-	if got := s.stretch(1, 1, 0, maxSeconds*second); got != -1 {
+	s := slow(t, Spells{EverySeconds: 3, ForSeconds: 2, Factor: Constant{Value: 1e6}})
+	if got := s.Stretch(1, 1, 0, maxSeconds*second); got != -1 {
 		t.Errorf("three years of work at a millionth of the pace: %d", got)
 	}
 }

@@ -32,25 +32,13 @@ func (p Phase) String() string {
 	return fmt.Sprintf("phase %d", uint8(p))
 }
 
-// Dropout says how tasks end early. The zero Dropout is never.
-type Dropout struct {
-	// Probability, by task: its client leaves at a time drawn uniformly from the
-	// whole of the planned work.
-	Probability float64
-	// WhenUnavailable: a client also leaves when its availability ends before
-	// its work does, and at once when it is not available at the start.
-	WhenUnavailable bool
-}
-
 // dropout is a Dropout ready for use.
 type dropout struct {
 	below   uint64 // a task's draw below it: the client leaves
 	absence bool
 }
 
-func (d Dropout) compile() (dropout, error) {
-	return dropout{threshold(d.Probability), d.WhenUnavailable}, within("probability", d.Probability, 0, 1)
-}
+func (d Dropout) compile() dropout { return dropout{threshold(d.Probability), d.WhenUnavailable} }
 
 // Plan is a task's phases and where in them the client leaves.
 type Plan struct {
@@ -88,8 +76,8 @@ func (f *Fleet) Plan(client int, task uint64, steps int, bits, at int64) (Plan, 
 // absent is the first time from at on at which the client is not there; until
 // when there is none before.
 func (k *class) absent(seed uint64, client int, at, until int64) int64 {
-	for at < until && k.presence.on(seed, client, at) {
-		at = k.presence.change(seed, client, at)
+	for at < until && k.presence.At(seed, client, at) {
+		at = k.presence.Change(seed, client, at)
 	}
 	return min(at, until)
 }

@@ -9,7 +9,7 @@ import (
 // work, so that each phase has its share.
 func TestDropoutsAreUniformInTheWork(t *testing.T) {
 	const n, p = 200_000, 0.3
-	f, err := NewFleet(Config{DownloadMbps: 20, UploadMbps: 5, SecondsPerStep: 0.017, Dropout: Dropout{Probability: p}}, 1)
+	f, err := NewFleet(Config{Network: Network{DownloadMbps: 20, UploadMbps: 5}, Compute: Compute{SecondsPerStep: 0.017}, Dropout: Dropout{Probability: p}}, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,8 +48,8 @@ func TestDropoutsAreUniformInTheWork(t *testing.T) {
 func TestAbsenceEndsTasks(t *testing.T) {
 	const bits = 80_000_000
 	f, err := NewFleet(Config{
-		DownloadMbps: 20, UploadMbps: 5, SecondsPerStep: 1,
-		Availability: Availability{Model: "trace", Sessions: stays(t)}, Dropout: Dropout{WhenUnavailable: true},
+		Network: Network{DownloadMbps: 20, UploadMbps: 5}, Compute: Compute{SecondsPerStep: 1},
+		Availability: Trace{Sessions: stays(t)}, Dropout: Dropout{WhenUnavailable: true},
 	}, 1)
 	if err != nil {
 		t.Fatal(err)
@@ -84,11 +84,11 @@ func TestAbsenceEndsTasks(t *testing.T) {
 // With both reasons the earlier one counts, and classes have their own.
 func TestDropoutsOfClasses(t *testing.T) {
 	f, err := NewFleet(Config{
-		DownloadMbps: 20, UploadMbps: 5, SecondsPerStep: 1,
-		Availability: Availability{Model: "markov", OnSeconds: 30, OffSeconds: 30},
+		Network: Network{DownloadMbps: 20, UploadMbps: 5}, Compute: Compute{SecondsPerStep: 1},
+		Availability: Markov{OnSeconds: 30, OffSeconds: 30},
 		Dropout:      Dropout{Probability: 1},
-		Classes: []Class{
-			{Name: "board", Availability: &Availability{Model: "always"}, Dropout: &Dropout{}},
+		Fleet: []Class{
+			{Name: "board", Availability: &Always{}, Dropout: &Dropout{}},
 			{Name: "phone"},
 			{Name: "both", Dropout: &Dropout{Probability: 1, WhenUnavailable: true}},
 		},

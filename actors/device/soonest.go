@@ -31,25 +31,24 @@ func shortest(bits int64, mbps float64) int64 {
 	return max(0, transfer(bits, mbps/rounding)-1)
 }
 
-// most is the largest value that can be drawn: draws are quantiles, and grow
-// with their random bits.
+// most is the largest value that can be drawn.
 func (q *quantity) most() float64 {
 	const top = math.MaxUint64
 	switch {
 	case q.fixed:
-		return q.own.a
+		return q.value
 	case q.product:
-		return exp((q.own.a + float64(q.own.b*normal(top))) + (q.vary.a + float64(q.vary.b*normal(top))))
-	case q.vary.kind == absent:
-		return q.own.at(top)
+		return exp((q.own.mu + float64(q.own.sigma*normal(top))) + (q.vary.mu + float64(q.vary.sigma*normal(top))))
+	case !q.vary.given():
+		return q.own.most()
 	}
-	return q.own.at(top) * q.vary.at(top)
+	return q.own.most() * q.vary.most()
 }
 
 // most are the largest capacities of all traces in megabits a second.
-func (l *Links) most() (down, up float64) {
-	for i := range l.traces {
-		t := &l.traces[i]
+func (l linkTraces) most() (down, up float64) {
+	for i := range l {
+		t := &l[i]
 		down, up = max(down, t.download.most()), max(up, t.upload.most())
 	}
 	return down, up

@@ -31,7 +31,7 @@ func TestNoTaskIsSooner(t *testing.T) {
 	if told == 0 {
 		t.Error("no fleet had a soonest time")
 	}
-	f, err := NewFleet(Config{DownloadMbps: 20, UploadMbps: 5, SecondsPerStep: 1}, 1)
+	f, err := NewFleet(Config{Network: Network{DownloadMbps: 20, UploadMbps: 5}, Compute: Compute{SecondsPerStep: 1}}, 1)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -169,9 +169,9 @@ func Below(key string, err error) error {
 	return &OptionError{key + "." + o.Key, o.Problem}
 }
 
-// Check holds the numbers and words of a struct of options to their tags. It
-// returns an [*OptionError] for the first that is outside. Structs within are
-// checked by whoever reads them.
+// Check holds the numbers and words of a struct of options to their tags, those
+// of structs and entries within it, too. It returns an [*OptionError] for the
+// first that is outside.
 func Check(options any) error {
 	v := reflect.ValueOf(options)
 	for _, o := range Options(v.Type()) {
@@ -182,13 +182,30 @@ func Check(options any) error {
 	return nil
 }
 
-// Check holds one value to the option's range and words.
+// Check holds one value to the option's range and words, each element of a list
+// by itself.
 func (o *Option) Check(v reflect.Value) error {
-	if o.Null && v.IsZero() {
+	for v.Kind() == reflect.Pointer || v.Kind() == reflect.Interface {
+		if v.IsNil() {
+			return nil
+		}
+		v = v.Elem()
+	}
+	switch v.Kind() {
+	case reflect.Struct:
+		return Below(o.Key, Check(v.Interface()))
+	case reflect.Slice:
+		for i := range v.Len() {
+			element := *o
+			element.Key, element.Null = fmt.Sprintf("%s[%d]", o.Key, i), false
+			if err := element.Check(v.Index(i)); err != nil {
+				return err
+			}
+		}
 		return nil
 	}
-	if v.Kind() == reflect.Pointer {
-		v = v.Elem()
+	if o.Null && v.IsZero() {
+		return nil
 	}
 	if o.Words != nil && v.Kind() == reflect.String && !slices.Contains(o.Words, v.String()) {
 		return Errorf(o.Key, "%q is not one of %s", v.String(), strings.Join(o.Words, ", "))

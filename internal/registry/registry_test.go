@@ -51,6 +51,9 @@ func TestTableKnowsItsEntries(t *testing.T) {
 	if !ok || help != "four equal sides" || value != any(square{}) {
 		t.Errorf("Entry = %v, %q, %v", value, help, ok)
 	}
+	if got := shapes.Text(square{edge: edge{3}, Name: "plain"}) + shapes.Text(point{}); got != "square(side 3, name plain)point" {
+		t.Error(got)
+	}
 	if p.Standard() != "" {
 		t.Error("a shape without a name is a shape")
 	}
@@ -127,6 +130,29 @@ func TestOptionsAreHeldToTheirTags(t *testing.T) {
 		if got != test.want {
 			t.Errorf("Check(%+v) = %q, want %q", test.value, got, test.want)
 		}
+	}
+	type drawing struct {
+		Ground shape     `key:"ground"`
+		Shapes []square  `key:"shapes"`
+		Widths []float64 `key:"widths" range:"[1,2]"`
+		Frame  *square   `key:"frame" is:"null"`
+	}
+	good := square{edge: edge{1}, Name: "plain"}
+	for _, test := range []struct {
+		value drawing
+		want  string
+	}{
+		{drawing{Shapes: []square{good, {}}}, "shapes[1].side: 0 is out of range (more than 0 and at most 10 m)"},
+		{drawing{Widths: []float64{1, 0}}, "widths[1]: 0 is out of range (from 1 to 2)"},
+		{drawing{Frame: &square{}}, "frame.side: 0 is out of range (more than 0 and at most 10 m)"},
+		{drawing{Ground: square{edge: edge{20}}}, "ground.side: 20 is out of range (more than 0 and at most 10 m)"},
+	} {
+		if err := Check(test.value); err == nil || err.Error() != test.want {
+			t.Errorf("Check(%+v) = %v, want %q", test.value, err, test.want)
+		}
+	}
+	if err := Check(drawing{Ground: good, Shapes: []square{good}, Widths: []float64{1, 2}, Frame: &good}); err != nil {
+		t.Error(err)
 	}
 	list := Options(reflect.TypeFor[square]())
 	if len(list) != 3 || list[0].Optional || !list[0].Short || list[1].Short || !list[1].Optional || list[1].Default != "plain" ||

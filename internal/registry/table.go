@@ -5,6 +5,7 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"strings"
 	"sync"
 )
 
@@ -88,6 +89,25 @@ func (t *Table[T]) Names() []string { return t.point.Names() }
 
 // NameOf is the name under which a value's type is registered, "" if it is not.
 func (t *Table[T]) NameOf(value T) string { return t.point.NameOf(value) }
+
+// Text is how an entry says itself in a summary: its String if it has one, else
+// its name with the options that are not zero, as in "deadline(seconds 5)".
+func (t *Table[T]) Text(value T) string {
+	if s, ok := any(value).(fmt.Stringer); ok {
+		return s.String()
+	}
+	v := reflect.ValueOf(value)
+	var parts []string
+	for _, o := range Options(v.Type()) {
+		if f := v.FieldByIndex(o.Index); !f.IsZero() {
+			parts = append(parts, fmt.Sprintf("%s %v", strings.ReplaceAll(o.Key, "_", " "), f))
+		}
+	}
+	if len(parts) == 0 {
+		return t.NameOf(value)
+	}
+	return t.NameOf(value) + "(" + strings.Join(parts, ", ") + ")"
+}
 
 // Kind names one entry in messages, as in "closing rule".
 func (p *Point) Kind() string { return p.kind }

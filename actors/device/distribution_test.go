@@ -38,7 +38,7 @@ func critical(n int) float64 { return 2.69 / math.Sqrt(float64(n)) }
 
 // laws is one of each kind with its law as gonum gives it.
 func laws() []struct {
-	dist         Dist
+	dist         Distribution
 	upTo, before func(float64) float64
 } {
 	values := []float64{3, 1, 4, 1, 5}
@@ -55,19 +55,19 @@ func laws() []struct {
 	}
 	exponential := distuv.Exponential{Rate: 1 / 1.5}
 	return []struct {
-		dist         Dist
+		dist         Distribution
 		upTo, before func(float64) float64
 	}{
-		{Dist{Dist: "uniform", Min: 2, Max: 5}, distuv.Uniform{Min: 2, Max: 5}.CDF, nil},
-		{Dist{Dist: "normal", Mean: 20, Std: 2}, distuv.Normal{Mu: 20, Sigma: 2}.CDF, nil},
-		{Dist{Dist: "lognormal", Median: 20, Sigma: 0.7}, distuv.LogNormal{Mu: math.Log(20), Sigma: 0.7}.CDF, nil},
-		{Dist{Dist: "lognormal", Mean: 20, Sigma: 0.7}, distuv.LogNormal{Mu: math.Log(20) - 0.7*0.7/2, Sigma: 0.7}.CDF, nil},
-		{Dist{Dist: "shifted_exponential", Mean: 2, Shift: 0.5}, func(x float64) float64 { return exponential.CDF(x - 0.5) }, nil},
-		{Dist{Dist: "pareto", Min: 3, Shape: 1.2}, distuv.Pareto{Xm: 3, Alpha: 1.2}.CDF, nil},
-		{Dist{Dist: "pareto", Mean: 6, Shape: 2}, distuv.Pareto{Xm: 3, Alpha: 2}.CDF, nil},
-		{Dist{Dist: "weibull", Scale: 2, Shape: 0.6}, distuv.Weibull{K: 0.6, Lambda: 2}.CDF, nil},
-		{Dist{Dist: "weibull", Scale: 2, Shape: 3}, distuv.Weibull{K: 3, Lambda: 2}.CDF, nil},
-		{Dist{Dist: "empirical", Values: values}, steps(func(v, x float64) bool { return v <= x }), steps(func(v, x float64) bool { return v < x })},
+		{Uniform{Min: 2, Max: 5}, distuv.Uniform{Min: 2, Max: 5}.CDF, nil},
+		{Normal{Mean: 20, Std: 2}, distuv.Normal{Mu: 20, Sigma: 2}.CDF, nil},
+		{Lognormal{Median: 20, Sigma: 0.7}, distuv.LogNormal{Mu: math.Log(20), Sigma: 0.7}.CDF, nil},
+		{Lognormal{Mean: 20, Sigma: 0.7}, distuv.LogNormal{Mu: math.Log(20) - 0.7*0.7/2, Sigma: 0.7}.CDF, nil},
+		{ShiftedExponential{Mean: 2, Shift: 0.5}, func(x float64) float64 { return exponential.CDF(x - 0.5) }, nil},
+		{Pareto{Min: 3, Shape: 1.2}, distuv.Pareto{Xm: 3, Alpha: 1.2}.CDF, nil},
+		{Pareto{Mean: 6, Shape: 2}, distuv.Pareto{Xm: 3, Alpha: 2}.CDF, nil},
+		{Weibull{Scale: 2, Shape: 0.6}, distuv.Weibull{K: 0.6, Lambda: 2}.CDF, nil},
+		{Weibull{Scale: 2, Shape: 3}, distuv.Weibull{K: 3, Lambda: 2}.CDF, nil},
+		{Empirical{Values: values}, steps(func(v, x float64) bool { return v <= x }), steps(func(v, x float64) bool { return v < x })},
 	}
 }
 
@@ -75,7 +75,7 @@ func laws() []struct {
 func TestDrawsFollowTheirLaws(t *testing.T) {
 	draws := make([]float64, 1_000_000)
 	for _, c := range laws() {
-		s, err := c.dist.sampler()
+		s, err := lawOf(c.dist)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -92,13 +92,13 @@ func TestDrawsFollowTheirLaws(t *testing.T) {
 // The test above would see a law that is slightly wrong: by one percent in one
 // parameter.
 func TestTheDistanceSeesWrongLaws(t *testing.T) {
-	s, err := (&Dist{Dist: "lognormal", Median: 20, Sigma: 0.707}).sampler()
+	s, err := lawOf(Lognormal{Median: 20, Sigma: 0.707})
 	if err != nil {
 		t.Fatal(err)
 	}
 	draws := make([]float64, 1_000_000)
 	for i := range draws {
-		draws[i] = s.at(keyed.Hash(5, keyed.Device, uint64(i)))
+		draws[i] = s.Quantile(keyed.Hash(5, keyed.Device, uint64(i)))
 	}
 	if d := distance(draws, distuv.LogNormal{Mu: math.Log(20), Sigma: 0.7}.CDF, nil); d < critical(len(draws)) {
 		t.Errorf("distance %.2g to a wrong law, want above %.2g", d, critical(len(draws)))
@@ -110,7 +110,7 @@ func TestTheDistanceSeesWrongLaws(t *testing.T) {
 func TestTasksFollowTheirLaws(t *testing.T) {
 	draws := make([]float64, 200_000)
 	for _, c := range laws() {
-		f, err := NewFleet(Config{DownloadMbps: 20, UploadMbps: 5, SecondsPerStep: 1, Classes: []Class{{Vary: Vary{Compute: c.dist}}}}, 11)
+		f, err := NewFleet(Config{Network: Network{DownloadMbps: 20, UploadMbps: 5}, Compute: Compute{SecondsPerStep: 1}, Fleet: []Class{{Vary: Vary{Compute: c.dist}}}}, 11)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -130,9 +130,9 @@ func TestTasksFollowTheirLaws(t *testing.T) {
 // A lognormal speed times a lognormal factor is lognormal.
 func TestProductOfLognormals(t *testing.T) {
 	draws := make([]float64, 200_000)
-	f, err := NewFleet(Config{DownloadMbps: 20, UploadMbps: 5, Classes: []Class{{
-		SecondsPerStep: Dist{Dist: "lognormal", Median: 2, Sigma: 0.6},
-		Vary:           Vary{Compute: Dist{Dist: "lognormal", Median: 1, Sigma: 0.8}},
+	f, err := NewFleet(Config{Network: Network{DownloadMbps: 20, UploadMbps: 5}, Fleet: []Class{{
+		SecondsPerStep: Lognormal{Median: 2, Sigma: 0.6},
+		Vary:           Vary{Compute: Lognormal{Median: 1, Sigma: 0.8}},
 	}}}, 11)
 	if err != nil {
 		t.Fatal(err)
@@ -169,14 +169,14 @@ func TestExpectedMaximum(t *testing.T) {
 		return math.Exp(up + mid - down)
 	}
 	for _, c := range []struct {
-		dist           Dist
+		dist           Distribution
 		mean, variance float64
 	}{
-		{Dist{Dist: "shifted_exponential", Shift: 2, Mean: 3}, 2 + harmonic, squares},
-		{Dist{Dist: "uniform", Max: 1}, n / (n + 1.0), n / ((n + 1.0) * (n + 1) * (n + 2))},
-		{Dist{Dist: "pareto", Min: 1, Shape: alpha}, moment(1), moment(2) - moment(1)*moment(1)},
+		{ShiftedExponential{Shift: 2, Mean: 3}, 2 + harmonic, squares},
+		{Uniform{Max: 1}, n / (n + 1.0), n / ((n + 1.0) * (n + 1) * (n + 2))},
+		{Pareto{Min: 1, Shape: alpha}, moment(1), moment(2) - moment(1)*moment(1)},
 	} {
-		f, err := NewFleet(Config{DownloadMbps: 20, UploadMbps: 5, SecondsPerStep: 1, Classes: []Class{{Vary: Vary{Compute: c.dist}}}}, 3)
+		f, err := NewFleet(Config{Network: Network{DownloadMbps: 20, UploadMbps: 5}, Compute: Compute{SecondsPerStep: 1}, Fleet: []Class{{Vary: Vary{Compute: c.dist}}}}, 3)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -200,15 +200,15 @@ func TestExpectedMaximum(t *testing.T) {
 
 // AtLeast and AtMost gather what lies beyond them.
 func TestBoundsOfDraws(t *testing.T) {
-	d := Dist{Dist: "normal", Mean: 10, Std: 5, AtLeast: 5, AtMost: 15}
-	s, err := d.sampler()
+	d := Normal{Mean: 10, Std: 5, Bounds: Bounds{AtLeast: 5, AtMost: 15}}
+	s, err := lawOf(d)
 	if err != nil {
 		t.Fatal(err)
 	}
 	const n = 100_000
 	low, high := 0.0, 0.0
 	for i := range uint64(n) {
-		switch x := s.at(keyed.Hash(1, keyed.Device, i)); {
+		switch x := s.Quantile(keyed.Hash(1, keyed.Device, i)); {
 		case x < 5 || x > 15:
 			t.Fatalf("draw %g", x)
 		case x == 5:
@@ -225,44 +225,52 @@ func TestBoundsOfDraws(t *testing.T) {
 	}
 }
 
-// anyDist draws a valid distribution.
-func anyDist(t *rapid.T, label string) Dist {
+// anyDistribution draws a valid distribution; where it may not reach zero, it has
+// bounds.
+func anyDistribution(t *rapid.T, label string, positive bool) Distribution {
 	size := func(name string) float64 { return rapid.Float64Range(1e-3, 1e3).Draw(t, label+" "+name) }
-	d := Dist{Dist: rapid.SampledFrom(reads).Draw(t, label).dist}
-	switch d.Dist {
-	case "constant":
-		d.Value = size("value")
-	case "uniform":
-		d.Min = size("min")
-		d.Max = d.Min + size("width")
-	case "normal":
-		d.Mean, d.Std = size("mean"), size("std")
-	case "lognormal":
-		d.Median, d.Sigma = size("median"), rapid.Float64Range(0, 3).Draw(t, label+" sigma")
-	case "shifted_exponential":
-		d.Shift = size("shift")
-		d.Mean = d.Shift + size("beyond")
-	case "pareto":
-		d.Min, d.Shape = size("min"), rapid.Float64Range(0.5, 20).Draw(t, label+" shape")
-	case "weibull":
-		d.Scale, d.Shape = size("scale"), rapid.Float64Range(0.5, 20).Draw(t, label+" shape")
-	case "empirical":
-		d.Values = rapid.SliceOfN(rapid.Float64Range(1e-3, 1e3), 1, 5).Draw(t, label+" values")
-		slices.Sort(d.Values)
-	}
+	shape := func() float64 { return rapid.Float64Range(0.5, 20).Draw(t, label+" shape") }
+	var b Bounds
 	if rapid.Bool().Draw(t, label+" bounded") {
-		d.AtLeast = size("at least")
-		d.AtMost = d.AtLeast + size("at most beyond")
+		b.AtLeast = size("at least")
+		b.AtMost = b.AtLeast + size("at most beyond")
 	}
-	return d
+	if positive {
+		b.AtLeast = max(b.AtLeast, 0.001)
+		if b.AtMost == 0 {
+			b.AtMost = 1e4
+		}
+	}
+	switch rapid.SampledFrom(Distributions.Names()).Draw(t, label) {
+	case "constant":
+		return Constant{size("value"), b}
+	case "uniform":
+		low := size("min")
+		return Uniform{low, low + size("width"), b}
+	case "normal":
+		return Normal{size("mean"), size("std"), b}
+	case "lognormal":
+		return Lognormal{Median: size("median"), Sigma: rapid.Float64Range(0, 3).Draw(t, label+" sigma"), Bounds: b}
+	case "shifted_exponential":
+		shift := size("shift")
+		return ShiftedExponential{shift + size("beyond"), shift, b}
+	case "pareto":
+		return Pareto{Min: size("min"), Shape: shape(), Bounds: b}
+	case "weibull":
+		return Weibull{size("scale"), shape(), b}
+	case "empirical":
+		return Empirical{rapid.SliceOfN(rapid.Float64Range(1e-3, 1e3), 1, 5).Draw(t, label+" values"), b}
+	}
+	t.Fatal("a distribution that this test does not draw")
+	return nil
 }
 
 // Every draw is at or above the floor, itself not negative, and grows with the
 // random bits: it is a quantile function.
 func TestDrawsAreQuantiles(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		d := anyDist(t, "dist")
-		s, err := d.sampler()
+		d := anyDistribution(t, "dist", false)
+		s, err := lawOf(d)
 		if err != nil {
 			t.Fatalf("%s: %v", d, err)
 		}
@@ -270,14 +278,19 @@ func TestDrawsAreQuantiles(t *testing.T) {
 		if a > b {
 			a, b = b, a
 		}
-		x, y := s.at(a), s.at(b)
-		if low := s.floor(); !(low >= 0) || x < low || math.IsInf(x, 0) || math.IsNaN(x) {
+		x, y := s.Quantile(a), s.Quantile(b)
+		if values, ok := d.(Empirical); ok {
+			slices.Sort(values.Values) // else its draws do not grow
+			s, _ = lawOf(values)
+			x, y = s.Quantile(a), s.Quantile(b)
+		}
+		if low := s.Least; !(low >= 0) || x < low || math.IsInf(x, 0) || math.IsNaN(x) {
 			t.Fatalf("%s: draw %g, floor %g", d, x, low)
 		}
 		if x > y*(1+1e-12) {
 			t.Fatalf("%s: %g at %#x and %g at %#x", d, x, a, y, b)
 		}
-		if text := d.String(); !strings.HasPrefix(text, d.Dist) && d.Dist != "constant" {
+		if text := Distributions.Text(d); !strings.HasPrefix(text, Distributions.NameOf(d)) {
 			t.Fatalf("%q describes %+v", text, d)
 		}
 	})
@@ -285,32 +298,28 @@ func TestDrawsAreQuantiles(t *testing.T) {
 
 func TestBadDistributions(t *testing.T) {
 	for _, c := range []struct {
-		dist Dist
+		dist Distribution
 		want string
 	}{
-		{Dist{}, `dist is "", want one of constant, uniform, normal, lognormal`},
-		{Dist{Dist: "gauss", Mean: 1}, `dist is "gauss", want one of`},
-		{Dist{Dist: "constant", Value: -1}, "value is -1, want 0 to"},
-		{Dist{Dist: "constant", Value: 1, Sigma: 2}, "sigma does not belong to dist constant, which has value"},
-		{Dist{Dist: "constant", Values: []float64{1}}, "values do not belong to dist constant"},
-		{Dist{Dist: "uniform", Min: 3, Max: 2}, "max is 2, want 3 to"},
-		{Dist{Dist: "normal", Mean: 1, Std: -1}, "std is -1"},
-		{Dist{Dist: "normal", Mean: math.NaN(), Std: 1}, "mean is NaN"},
-		{Dist{Dist: "lognormal", Mean: 1, Median: 1}, "mean is 1 and median is 1: give one of the two"},
-		{Dist{Dist: "lognormal", Sigma: 1}, "mean and median are both 0"},
-		{Dist{Dist: "lognormal", Mean: 1, Sigma: 11}, "sigma is 11, want 0 to 10"},
-		{Dist{Dist: "shifted_exponential"}, "mean is 0, want more than 0"},
-		{Dist{Dist: "shifted_exponential", Mean: 1, Shift: 2}, "shift is 2, want 0 to 1"},
-		{Dist{Dist: "pareto", Mean: 1, Shape: 1}, "shape is 1, which has no mean"},
-		{Dist{Dist: "pareto", Min: 1}, "shape is 0, want 0.01 to"},
-		{Dist{Dist: "weibull", Shape: 1}, "scale is 0, want more than 0"},
-		{Dist{Dist: "weibull", Scale: math.Inf(1), Shape: 1}, "scale is +Inf"},
-		{Dist{Dist: "empirical"}, "values: 0 of them"},
-		{Dist{Dist: "empirical", Values: []float64{1, -2}}, "values[1] is -2"},
-		{Dist{Dist: "constant", Value: 1, AtLeast: 3, AtMost: 2}, "at_most is 2, want 3 to"},
-		{Dist{Dist: "constant", Value: 1, AtLeast: -3}, "at_least is -3"},
+		{Constant{Value: -1}, "value: -1 is out of range (from 0 to"},
+		{Uniform{Min: 3, Max: 2}, "max: 2 is below min, 3"},
+		{Normal{Mean: 1, Std: -1}, "std: -1 is out of range"},
+		{Normal{Mean: math.NaN(), Std: 1}, "mean: NaN is out of range"},
+		{Lognormal{Mean: 1, Median: 1}, "mean: is 1 and median is 1: give one of the two"},
+		{Lognormal{Sigma: 1}, "mean: is not set, and neither is median"},
+		{Lognormal{Mean: 1, Sigma: 11}, "sigma: 11 is out of range (from 0 to 10)"},
+		{ShiftedExponential{}, "mean: 0 is out of range (more than 0"},
+		{ShiftedExponential{Mean: 1, Shift: 2}, "shift: 2 is above mean, 1"},
+		{Pareto{Mean: 1, Shape: 1}, "shape: 1 has no mean"},
+		{Pareto{Min: 1}, "shape: 0 is out of range (from 0.01 to"},
+		{Weibull{Shape: 1}, "scale: 0 is out of range (more than 0"},
+		{Weibull{Scale: math.Inf(1), Shape: 1}, "scale: +Inf"},
+		{Empirical{}, "values: 0 of them"},
+		{Empirical{Values: []float64{1, -2}}, "values[1]: -2 is out of range"},
+		{Constant{Value: 1, Bounds: Bounds{AtLeast: 3, AtMost: 2}}, "at_most: 2 is below at_least, 3"},
+		{Constant{Value: 1, Bounds: Bounds{AtLeast: -3}}, "at_least: -3"},
 	} {
-		if _, err := c.dist.sampler(); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err := lawOf(c.dist); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%+v: error %v, want one with %q", c.dist, err, c.want)
 		}
 	}

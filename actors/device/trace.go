@@ -7,15 +7,42 @@ import (
 	"strings"
 
 	"fedpace/internal/keyed"
+	"fedpace/internal/registry"
 )
 
-// Session is a stay of a client, from a time to just before another, in
-// nanoseconds.
-type Session struct{ From, To int64 }
+func init() {
+	Availabilities.Register("trace", "recorded stays, repeated", Trace{})
+}
 
-// Sessions are recorded stays to replay, one trace after another; all repeat
-// with one period. They are read-only and may be shared.
-type Sessions struct {
+// Trace replays recorded stays. Client c has trace c modulo their number.
+type Trace struct {
+	Sessions      string  `key:"sessions" is:"path" help:"a CSV file of recorded stays (trace,from_second,to_second)"`
+	PeriodSeconds float64 `key:"period_seconds" is:"null" range:"(0,1e8]" unit:"seconds" help:"after which the stays repeat; null: the latest end of all"`
+	Spread        bool    `key:"spread" default:"false" help:"each client starts at a place of its own"`
+}
+
+// Presence implements [Availability].
+func (a Trace) Presence(files *Files) (Presence, error) {
+	if a.Sessions == "" {
+		return nil, registry.Errorf("sessions", "is not set (the path of recorded stays)")
+	}
+	if files == nil {
+		return nil, nil
+	}
+	recorded, err := files.sessions(a.Sessions, a.PeriodSeconds)
+	if err != nil {
+		return nil, registry.Below("sessions", err)
+	}
+	return &replay{recorded, a.Spread}, nil
+}
+
+// session is a stay of a client, from a time to just before another, in
+// nanoseconds.
+type session struct{ from, to int64 }
+
+// sessions are recorded stays, one trace after another; all repeat with one
+// period.
+type sessions struct {
 	period int64
 	traces []sessionTrace
 }
@@ -32,50 +59,50 @@ const (
 	maxSessions      = 100_000_000 // in all
 )
 
-// NewSessions checks traces: sessions in order, apart or touching, within the
-// period (nanoseconds; 0: the latest end of all).
-func NewSessions(traces [][]Session, period int64) (*Sessions, error) {
+// newSessions checks traces: stays in order, apart or touching, within the period
+// (nanoseconds; 0: the latest end of all).
+func newSessions(traces [][]session, period int64) (*sessions, error) {
 	if len(traces) < 1 || len(traces) > maxSessionTraces {
-		return nil, fmt.Errorf("device: %d traces of sessions, want 1 to %d", len(traces), maxSessionTraces)
+		return nil, fmt.Errorf("%d traces of sessions, want 1 to %d", len(traces), maxSessionTraces)
 	}
 	if period == 0 {
 		for _, t := range traces {
 			for _, s := range t {
-				period = max(period, s.To)
+				period = max(period, s.to)
 			}
 		}
 	}
 	if period < 1 || period > maxSeconds*second {
-		return nil, fmt.Errorf("device: sessions repeat every %d ns, want 1 to %g", period, maxSeconds*second)
+		return nil, fmt.Errorf("sessions repeat every %d ns, want 1 to %g", period, maxSeconds*second)
 	}
-	all := &Sessions{period: period, traces: make([]sessionTrace, len(traces))}
+	all := &sessions{period: period, traces: make([]sessionTrace, len(traces))}
 	total := 0
 	for i, t := range traces {
 		if total += len(t); total > maxSessions {
-			return nil, fmt.Errorf("device: more than %d sessions", maxSessions)
+			return nil, fmt.Errorf("more than %d sessions", maxSessions)
 		}
 		var err error
 		if all.traces[i], err = newSessionTrace(t, period); err != nil {
-			return nil, fmt.Errorf("device: trace %d: %w", i, err)
+			return nil, fmt.Errorf("trace %d: %w", i, err)
 		}
 	}
 	return all, nil
 }
 
-func newSessionTrace(sessions []Session, period int64) (sessionTrace, error) {
+func newSessionTrace(sessions []session, period int64) (sessionTrace, error) {
 	var flips []int64
 	end := int64(0)
 	for i, s := range sessions {
-		if s.From < end || s.To <= s.From || s.To > period {
-			return sessionTrace{}, fmt.Errorf("session %d is from %d to %d ns, want it after %d, not empty, and within %d", i, s.From, s.To, end, period)
+		if s.from < end || s.to <= s.from || s.to > period {
+			return sessionTrace{}, fmt.Errorf("session %d is from %d to %d ns, want it after %d, not empty, and within %d", i, s.from, s.to, end, period)
 		}
-		if n := len(flips); n > 0 && flips[n-1] == s.From { // touches the one before
+		if n := len(flips); n > 0 && flips[n-1] == s.from { // touches the one before
 			flips = flips[:n-1]
 		} else {
-			flips = append(flips, s.From)
+			flips = append(flips, s.from)
 		}
-		flips = append(flips, s.To)
-		end = s.To
+		flips = append(flips, s.to)
+		end = s.to
 	}
 	n := len(flips)
 	if n == 0 || flips[n-1] < period {
@@ -89,14 +116,9 @@ func newSessionTrace(sessions []Session, period int64) (sessionTrace, error) {
 	return sessionTrace{slices.Insert(flips, 0, 0), false}, nil
 }
 
-// String is the sessions' extent in words.
-func (s *Sessions) String() string {
-	return fmt.Sprintf("%d recorded, repeated every %g s", len(s.traces), float64(s.period)/second)
-}
-
-// replay is recorded sessions as an availability.
+// replay is recorded stays as a presence.
 type replay struct {
-	sessions *Sessions
+	sessions *sessions
 	spread   bool
 }
 
@@ -114,14 +136,14 @@ func (r *replay) place(seed uint64, client int, t int64) (trace *sessionTrace, p
 	return trace, position, behind
 }
 
-func (r *replay) on(seed uint64, client int, t int64) bool {
+func (r *replay) At(seed uint64, client int, t int64) bool {
 	trace, _, behind := r.place(seed, client, t)
 	// The flips are even in number: before the first, the state is that after
 	// the last.
 	return trace.starts == (behind%2 == 1 || len(trace.flips) == 0)
 }
 
-func (r *replay) change(seed uint64, client int, t int64) int64 {
+func (r *replay) Change(seed uint64, client int, t int64) int64 {
 	trace, position, behind := r.place(seed, client, t)
 	switch n := len(trace.flips); {
 	case n == 0:
@@ -133,18 +155,15 @@ func (r *replay) change(seed uint64, client int, t int64) int64 {
 	}
 }
 
-// ReadSessions reads sessions from CSV with the columns trace, from_second and
+// readSessions reads stays from CSV with the columns trace, from_second and
 // to_second: the sessions of a trace stand together and in order, times are
 // rounded to nanoseconds. A trace repeats after periodSeconds; 0: after the
 // latest end of all.
-func ReadSessions(r io.Reader, periodSeconds float64) (*Sessions, error) {
-	if err := within("period", periodSeconds, 0, maxSeconds); err != nil {
-		return nil, fmt.Errorf("device: sessions: %w", err)
-	}
-	var traces [][]Session
+func readSessions(r io.Reader, periodSeconds float64) (*sessions, error) {
+	var traces [][]session
 	seen := map[string]bool{}
 	last := ""
-	sessions := 0
+	total := 0
 	err := readRows(r, "sessions", []string{"trace", "from_second", "to_second"}, func(_ int, row []string) error {
 		if len(traces) == 0 || row[0] != last {
 			last = strings.Clone(row[0])
@@ -163,11 +182,11 @@ func ReadSessions(r io.Reader, periodSeconds float64) (*Sessions, error) {
 			return err
 		}
 		n := len(traces) - 1
-		s := Session{nanoseconds(from), nanoseconds(to)}
-		if k := len(traces[n]); s.To <= s.From || k > 0 && s.From < traces[n][k-1].To {
+		s := session{nanoseconds(from), nanoseconds(to)}
+		if k := len(traces[n]); s.to <= s.from || k > 0 && s.from < traces[n][k-1].to {
 			return fmt.Errorf("a session from %s to %s s, want it not empty and after the trace's one before", row[1], row[2])
 		}
-		if sessions++; sessions > maxSessions {
+		if total++; total > maxSessions {
 			return fmt.Errorf("more than %d sessions", maxSessions)
 		}
 		traces[n] = append(traces[n], s)
@@ -176,5 +195,5 @@ func ReadSessions(r io.Reader, periodSeconds float64) (*Sessions, error) {
 	if err != nil {
 		return nil, err
 	}
-	return NewSessions(traces, nanoseconds(periodSeconds))
+	return newSessions(traces, nanoseconds(periodSeconds))
 }

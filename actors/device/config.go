@@ -1,0 +1,82 @@
+package device
+
+// Config is a population of devices, as a configuration describes it.
+type Config struct {
+	Network      Network      `key:"network"`
+	Compute      Compute      `key:"compute"`
+	Slowdown     Slowdown     `key:"slowdown" is:"null" help:"how clients become stragglers for a while"`
+	Availability Availability `key:"availability" is:"null" help:"when clients can be chosen"`
+	Dropout      Dropout      `key:"dropout"`
+	Fleet        []Class      `key:"fleet" is:"null" help:"classes of devices, [{name: phone, weight: 3, ...}, ...]; []: all clients alike"`
+}
+
+// Network is every client's link (Eq. 3), where its class does not give another.
+// 1 Mbit is 10^6 bit.
+type Network struct {
+	DownloadMbps float64 `key:"download_mbps" range:"(0,1e6]" unit:"Mbit/s" help:"each client's download speed, D"`
+	UploadMbps   float64 `key:"upload_mbps" range:"(0,1e6]" unit:"Mbit/s" help:"each client's upload speed, U"`
+	Links        Links   `key:"links" is:"null" help:"link traces to replay in place of the two speeds"`
+}
+
+// Compute is the time of a client's minibatches (Table 2), where its class does
+// not give another: normal, never negative.
+type Compute struct {
+	SecondsPerStep float64 `key:"seconds_per_step" range:"[0,1e6]" unit:"seconds" help:"mean time of a minibatch, beta (Table 2)"`
+	Std            float64 `key:"std" range:"[0,1e6]" unit:"seconds" help:"standard deviation of a minibatch's time"`
+	Measured       string  `key:"measured" is:"null,path" help:"a CSV file of measured devices (device,milliseconds) by whose speeds the clients' differ"`
+	Reference      string  `key:"reference" is:"null" help:"the device in that file that takes seconds_per_step"`
+}
+
+// Class is a kind of device. What it does not give it has from the [Config].
+type Class struct {
+	Name   string  `key:"name" help:"name of the class"`
+	Weight float64 `key:"weight" is:"null" range:"[0,1e12]" help:"share of the clients, relative to the other classes'; null in all: equal shares"`
+
+	// Each client's own speeds, drawn once and kept in all rounds.
+	DownloadMbps   Distribution `key:"download_mbps" is:"null" unit:"Mbit/s" help:"a client's own download speed: a number or a distribution"`
+	UploadMbps     Distribution `key:"upload_mbps" is:"null" unit:"Mbit/s" help:"a client's own upload speed"`
+	SecondsPerStep Distribution `key:"seconds_per_step" is:"null" unit:"seconds" help:"a client's own mean time of a minibatch"`
+	StepCV         float64      `key:"step_cv" default:"0" range:"[0,100]" help:"standard deviation of one minibatch's time over its mean"`
+
+	Vary         Vary         `key:"vary" is:"null" help:"factors on the three that are drawn anew for each task"`
+	Links        Links        `key:"links" is:"null" help:"link traces in place of both speeds"`
+	Slowdown     Slowdown     `key:"slowdown" is:"null" help:"as the group of that name, for this class; {}: none"`
+	Availability Availability `key:"availability" is:"null" help:"as the group of that name, for this class"`
+	Dropout      *Dropout     `key:"dropout" is:"null" help:"as the group of that name, for this class; {}: never"`
+	Watts        Watts        `key:"watts" is:"null" help:"power drawn in a task: a number, or one for each phase"`
+}
+
+// Vary is what multiplies a client's own speeds in one task: megabits a second
+// of the links, seconds of a step. A factor that is not given is 1.
+type Vary struct {
+	Download Distribution `key:"download" is:"null" help:"on the download speed"`
+	Upload   Distribution `key:"upload" is:"null" help:"on the upload speed"`
+	Compute  Distribution `key:"compute" is:"null" help:"on the time of a minibatch"`
+}
+
+// Links are link traces to replay. Each client gets one of them and a place in
+// it to start from at virtual time 0, both by its key.
+type Links struct {
+	File   string   `key:"file" is:"path,short" help:"a CSV file of link traces (trace,second,download_mbps,upload_mbps)"`
+	Traces []string `key:"traces" is:"null" help:"the traces to use; null: all"`
+}
+
+func (l *Links) given() bool { return l.File != "" }
+
+// Dropout says how tasks end early. The zero Dropout is never.
+type Dropout struct {
+	// Probability, by task: its client leaves at a time drawn uniformly from the
+	// whole of the planned work.
+	Probability float64 `key:"probability" default:"0" range:"[0,1]" help:"of a task that its client leaves in the middle"`
+	// WhenUnavailable: a client also leaves when its availability ends before
+	// its work does, and at once when it is not available at the start.
+	WhenUnavailable bool `key:"when_unavailable" default:"false" help:"a client also leaves when its availability ends"`
+}
+
+// Watts is the power that a device draws in each phase of a task. All 0: not
+// known. Package device does not use it.
+type Watts struct {
+	Download float64 `key:"download" default:"0" range:"[0,1e6]" unit:"W" help:"while it downloads"`
+	Compute  float64 `key:"compute" default:"0" range:"[0,1e6]" unit:"W" help:"while it computes"`
+	Upload   float64 `key:"upload" default:"0" range:"[0,1e6]" unit:"W" help:"while it uploads"`
+}

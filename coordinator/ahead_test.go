@@ -15,8 +15,8 @@ import (
 func stayingFleet(t testing.TB) *device.Fleet {
 	t.Helper()
 	fleet, err := device.NewFleet(device.Config{
-		DownloadMbps: 20, UploadMbps: 5, SecondsPerStep: 0.03, StepStd: 0.02,
-		Availability: device.Availability{Model: "markov", OnSeconds: 3, OffSeconds: 2},
+		Network: device.Network{DownloadMbps: 20, UploadMbps: 5}, Compute: device.Compute{SecondsPerStep: 0.03, Std: 0.02},
+		Availability: device.Markov{OnSeconds: 3, OffSeconds: 2},
 	}, 1)
 	if err != nil {
 		t.Fatal(err)

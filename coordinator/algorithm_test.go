@@ -77,7 +77,7 @@ func (l *lab) run(t *testing.T, a *aggregate.Algorithm, hosts, jobs int) (string
 		t.Cleanup(func() { conn.Close() })
 		return conn
 	}
-	fleet, err := device.NewFleet(device.Config{DownloadMbps: 20, UploadMbps: 5, SecondsPerStep: 0.01, StepStd: 0.005}, 1)
+	fleet, err := device.NewFleet(device.Config{Network: device.Network{DownloadMbps: 20, UploadMbps: 5}, Compute: device.Compute{SecondsPerStep: 0.01, Std: 0.005}}, 1)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -25,8 +25,8 @@ const ruleBits = 1e6 // of a model on the network
 func ruleFleet(t testing.TB) *device.Fleet {
 	t.Helper()
 	fleet, err := device.NewFleet(device.Config{
-		DownloadMbps: 20, UploadMbps: 5, SecondsPerStep: 0.03, StepStd: 0.02,
-		Availability: device.Availability{Model: "markov", OnSeconds: 3, OffSeconds: 2},
+		Network: device.Network{DownloadMbps: 20, UploadMbps: 5}, Compute: device.Compute{SecondsPerStep: 0.03, Std: 0.02},
+		Availability: device.Markov{OnSeconds: 3, OffSeconds: 2},
 		Dropout:      device.Dropout{Probability: 0.1, WhenUnavailable: true},
 	}, 1)
 	if err != nil {

@@ -48,11 +48,7 @@ func (p *problem) Close() error {
 
 func (p *problem) prepare() (err error) {
 	c := &p.config
-	devices, err := c.ReadDevices()
-	if err != nil {
-		return err
-	}
-	if p.fleet, err = device.NewFleet(devices, c.Seed); err != nil {
+	if p.fleet, err = c.NewFleet(); err != nil {
 		return err
 	}
 	if c.Train || c.Clients == 0 || c.SelectsBySize() {

@@ -8,7 +8,6 @@ import (
 	"io"
 	"os"
 
-	"fedpace/actors/device"
 	"fedpace/actors/learn"
 	"fedpace/bus"
 	"fedpace/experiment/config"
@@ -22,7 +21,7 @@ func (p *problem) info(version string) (*bus.RunInfo, error) {
 		learning := p.learning()
 		info.Spec = learning.Spec()
 	}
-	for _, path := range p.config.DeviceFiles() {
+	for _, path := range p.fleet.Files() {
 		digest, err := fileDigest(path)
 		if err != nil {
 			return nil, err
@@ -64,11 +63,7 @@ func hostProblem(info *bus.RunInfo, dataPath string) (p *problem, lacks string, 
 		}
 	}
 	p = &problem{config: c}
-	devices, err := c.ReadDevices()
-	if err != nil {
-		return nil, "", err
-	}
-	if p.fleet, err = device.NewFleet(devices, c.Seed); err != nil {
+	if p.fleet, err = c.NewFleet(); err != nil {
 		return nil, "", err
 	}
 	if !c.Train {

@@ -36,7 +36,7 @@ type Config struct {
 	Stop         Stop
 	Network      Network
 	Compute      Compute
-	Slowdown     device.Slowdown
+	Slowdown     Slowdown
 	Fleet        []Class // none: all clients are alike
 	Devices      Devices
 	Train        bool

@@ -1,142 +1,163 @@
 package config
 
 import (
-	"errors"
 	"fmt"
-	"io"
-	"os"
-	"slices"
+	"reflect"
 	"strings"
 
 	"fedpace/actors/device"
+	"fedpace/internal/registry"
 )
 
-// deviceFiles gives what the files hold that a configuration names.
-type deviceFiles interface {
-	links(path string) (*device.Links, error)
-	sessions(path string, periodSeconds float64) (*device.Sessions, error)
-	measured(path string) (device.Measurements, error)
+// Dist is a distribution by its keys in the file.
+type Dist struct {
+	Dist                                                           string
+	Value, Mean, Median, Std, Sigma, Shift, Scale, Shape, Min, Max float64
+	Values                                                         []float64
+	AtLeast, AtMost                                                float64
 }
 
-// ReadDevices is the fleet as package device takes it, with what the files hold
-// that the configuration names. An error is a *[KeyError].
-func (c Config) ReadDevices() (device.Config, error) { return c.devices(&readFiles{}) }
-
-// DeviceFiles lists the paths of the files that ReadDevices reads, each once.
-func (c Config) DeviceFiles() []string {
-	paths := []string{c.Availability.Sessions, c.Network.Links, c.Compute.Measured}
-	for _, k := range c.Fleet {
-		if k.Availability != nil {
-			paths = append(paths, k.Availability.Sessions)
-		}
-		paths = append(paths, k.Links.File)
-	}
-	var list []string
-	for _, path := range paths {
-		if path != "" && !slices.Contains(list, path) {
-			list = append(list, path)
-		}
-	}
-	return list
+// Slowdown is [device.Spells] by its keys in the file.
+type Slowdown struct {
+	EverySeconds, ForSeconds float64
+	Factor                   Dist
+	Links                    bool
 }
 
-// devices is the fleet as package device takes it. Errors in files are
-// *[KeyError].
-func (c Config) devices(files deviceFiles) (d device.Config, err error) {
-	d = device.Config{
-		DownloadMbps: c.Network.DownloadMbps, UploadMbps: c.Network.UploadMbps,
-		SecondsPerStep: c.Compute.SecondsPerStep, StepStd: c.Compute.Std,
-		Slowdown: c.Slowdown, Dropout: c.Dropout,
+// Vary is [device.Vary] by its keys in the file.
+type Vary struct{ Download, Upload, Compute Dist }
+
+// NewFleet makes the clients' devices and reads the files that the configuration
+// names. An error is a *[KeyError].
+func (c Config) NewFleet() (*device.Fleet, error) {
+	d, err := c.fleet()
+	if err != nil {
+		return nil, deviceError(err)
 	}
-	if d.Availability, err = c.Availability.device(files, "availability"); err != nil {
-		return d, err
+	f, err := device.NewFleet(d, c.Seed)
+	if err != nil {
+		return nil, deviceError(err)
 	}
-	var links *device.Links
-	if c.Network.Links != "" {
-		if links, err = files.links(c.Network.Links); err != nil {
-			return d, &KeyError{Key: "network.links", Problem: err.Error()}
-		}
+	return f, nil
+}
+
+// fleet is the fleet as package device takes it.
+func (c Config) fleet() (device.Config, error) {
+	d := device.Config{
+		Network: device.Network{DownloadMbps: c.Network.DownloadMbps, UploadMbps: c.Network.UploadMbps, Links: device.Links{File: c.Network.Links}},
+		Compute: device.Compute{SecondsPerStep: c.Compute.SecondsPerStep, Std: c.Compute.Std, Measured: c.Compute.Measured, Reference: c.Compute.Reference},
+		Dropout: c.Dropout,
 	}
-	var steps device.Dist
-	if c.Compute.Measured != "" {
-		measured, err := files.measured(c.Compute.Measured)
+	var err error
+	if d.Slowdown, err = c.Slowdown.entry(); err != nil {
+		return d, registry.Below("slowdown", err)
+	}
+	if d.Availability, err = c.Availability.entry(); err != nil {
+		return d, registry.Below("availability", err)
+	}
+	for i := range c.Fleet {
+		k, err := c.Fleet[i].device()
 		if err != nil {
-			return d, &KeyError{Key: "compute.measured", Problem: err.Error()}
+			return d, registry.Below(fmt.Sprintf("fleet[%d]", i), err)
 		}
-		if steps, err = measured.StepTimes(c.Compute.SecondsPerStep, referenceIn(files, c.Compute.Reference)); err != nil {
-			return d, &KeyError{Key: "compute.reference", Problem: inFile(c.Compute.Measured, err).Error()}
-		}
-	}
-	fleet := c.Fleet
-	if len(fleet) == 0 && (links != nil || c.Compute.Measured != "") {
-		fleet = []Class{{Name: "all"}}
-	}
-	for i := range fleet {
-		k, err := fleet[i].device(files, fmt.Sprintf("fleet[%d]", i))
-		if err != nil {
-			return d, err
-		}
-		if k.Links == nil && k.DownloadMbps.Dist == "" && k.UploadMbps.Dist == "" {
-			k.Links = links
-		}
-		if k.SecondsPerStep.Dist == "" {
-			k.SecondsPerStep = steps
-		}
-		d.Classes = append(d.Classes, k)
+		d.Fleet = append(d.Fleet, k)
 	}
 	return d, nil
 }
 
-// device is a class as package device takes it; at is its place.
-func (k *Class) device(files deviceFiles, at string) (out device.Class, err error) {
+// device is a class as package device takes it.
+func (k *Class) device() (out device.Class, err error) {
 	out = device.Class{
-		Name: k.Name, Weight: k.Weight, DownloadMbps: k.DownloadMbps, UploadMbps: k.UploadMbps,
-		SecondsPerStep: k.SecondsPerStep, StepCV: k.StepCV, Vary: k.Vary, Slowdown: k.Slowdown, Dropout: k.Dropout,
+		Name: k.Name, Weight: k.Weight, StepCV: k.StepCV, Links: device.Links{File: k.Links.File, Traces: k.Links.Traces}, Dropout: k.Dropout,
+	}
+	for _, d := range []struct {
+		key  string
+		from *Dist
+		to   *device.Distribution
+	}{
+		{"download_mbps", &k.DownloadMbps, &out.DownloadMbps}, {"upload_mbps", &k.UploadMbps, &out.UploadMbps}, {"seconds_per_step", &k.SecondsPerStep, &out.SecondsPerStep},
+		{"vary.download", &k.Vary.Download, &out.Vary.Download}, {"vary.upload", &k.Vary.Upload, &out.Vary.Upload}, {"vary.compute", &k.Vary.Compute, &out.Vary.Compute},
+	} {
+		if *d.to, err = d.from.entry(); err != nil {
+			return out, registry.Below(d.key, err)
+		}
+	}
+	if k.Slowdown != nil {
+		if out.Slowdown, err = k.Slowdown.entry(); err != nil {
+			return out, registry.Below("slowdown", err)
+		}
 	}
 	if k.Availability != nil {
-		a, err := k.Availability.device(files, at+".availability")
-		if err != nil {
-			return out, err
+		if out.Availability, err = k.Availability.entry(); err != nil {
+			return out, registry.Below("availability", err)
 		}
-		out.Availability = &a
-	}
-	if k.Links.File == "" {
-		return out, nil
-	}
-	if out.Links, err = files.links(k.Links.File); err == nil && len(k.Links.Traces) > 0 {
-		if _, dry := files.(standIns); !dry {
-			if out.Links, err = out.Links.Select(k.Links.Traces...); err != nil {
-				err = inFile(k.Links.File, err)
-			}
-		}
-	}
-	if err != nil {
-		return out, &KeyError{Key: at + ".links", Problem: err.Error()}
 	}
 	return out, nil
 }
 
-// device is the availability as package device takes it.
-func (a *Availability) device(files deviceFiles, at string) (out device.Availability, err error) {
-	out = device.Availability{
-		Model: a.Model, Probability: a.Probability, PeriodSeconds: a.PeriodSeconds, OnSeconds: a.OnSeconds, OffSeconds: a.OffSeconds,
-		FromHour: a.FromHour, ToHour: a.ToHour, JitterHours: a.JitterHours, StartHour: a.StartHour, Zones: a.Zones, Spread: a.Spread,
+func (d *Dist) entry() (device.Distribution, error) {
+	if d.Dist == "" {
+		return nil, nil
 	}
-	switch a.Model {
-	case Daily:
-		if out.Probability == 0 {
-			out.Probability = 1
+	e, err := filled(registry.For(reflect.TypeFor[device.Distribution]()), d.Dist, *d)
+	if err != nil {
+		return nil, err
+	}
+	return e.(device.Distribution), nil
+}
+
+func (s *Slowdown) entry() (device.Slowdown, error) {
+	factor, err := s.Factor.entry()
+	return device.Spells{EverySeconds: s.EverySeconds, ForSeconds: s.ForSeconds, Factor: factor, Links: s.Links}, registry.Below("factor", err)
+}
+
+func (a *Availability) entry() (device.Availability, error) {
+	from := *a
+	if a.Model == Daily && a.Probability == 0 {
+		from.Probability = 1
+	}
+	e, err := filled(registry.For(reflect.TypeFor[device.Availability]()), a.Model, from)
+	if err != nil {
+		return nil, err
+	}
+	return e.(device.Availability), nil
+}
+
+// filled is the entry of a name with the options that flat, a struct with their
+// fields, holds.
+func filled(table *registry.Point, name string, flat any) (any, error) {
+	entry, _, _ := table.Entry(name)
+	out := reflect.New(reflect.TypeOf(entry)).Elem()
+	from := reflect.ValueOf(flat)
+	takes := map[string]bool{}
+	var keys []string
+	for _, o := range registry.Options(out.Type()) {
+		field := out.Type().FieldByIndex(o.Index).Name
+		out.FieldByIndex(o.Index).Set(from.FieldByName(field))
+		takes[field] = true
+		keys = append(keys, o.Key)
+	}
+	for i := range from.NumField() {
+		if f := from.Type().Field(i); f.Type.Kind() != reflect.String && !takes[f.Name] && !from.Field(i).IsZero() {
+			return nil, registry.Errorf("", "%s does not belong to %s %s, which has %s", snake(f.Name), table.Word(), name, strings.Join(keys, ", "))
 		}
-	case Trace:
-		out.PeriodSeconds = 0 // it is the file's
 	}
-	if a.Sessions == "" {
-		return out, nil
+	return out.Interface(), nil
+}
+
+// snake is a field's key.
+func snake(field string) string {
+	var b strings.Builder
+	for i, r := range field {
+		if r >= 'A' && r <= 'Z' {
+			if i > 0 {
+				b.WriteByte('_')
+			}
+			r += 'a' - 'A'
+		}
+		b.WriteRune(r)
 	}
-	if out.Sessions, err = files.sessions(a.Sessions, a.PeriodSeconds); err != nil {
-		return out, &KeyError{Key: at + ".sessions", Problem: err.Error()}
-	}
-	return out, nil
+	return b.String()
 }
 
 // EverAbsent tells whether any client is ever not there.
@@ -150,86 +171,4 @@ func (c *Config) EverAbsent() bool {
 		}
 	}
 	return false
-}
-
-// inFile puts a file's name before an error of package device.
-func inFile(path string, err error) error {
-	return errors.New(path + ": " + strings.TrimPrefix(err.Error(), "device: "))
-}
-
-// readFiles reads each file once.
-type readFiles struct {
-	traces map[string]*device.Links
-	stays  map[string]*device.Sessions
-}
-
-func (r *readFiles) links(path string) (l *device.Links, err error) {
-	if l = r.traces[path]; l != nil {
-		return l, nil
-	}
-	err = withFile(path, func(f io.Reader) error { l, err = device.ReadLinks(f); return err })
-	if err == nil {
-		if r.traces == nil {
-			r.traces = map[string]*device.Links{}
-		}
-		r.traces[path] = l
-	}
-	return l, err
-}
-
-func (r *readFiles) sessions(path string, period float64) (s *device.Sessions, err error) {
-	name := fmt.Sprintf("%s %g", path, period)
-	if s = r.stays[name]; s != nil {
-		return s, nil
-	}
-	err = withFile(path, func(f io.Reader) error { s, err = device.ReadSessions(f, period); return err })
-	if err == nil {
-		if r.stays == nil {
-			r.stays = map[string]*device.Sessions{}
-		}
-		r.stays[name] = s
-	}
-	return s, err
-}
-
-func (r *readFiles) measured(path string) (m device.Measurements, err error) {
-	err = withFile(path, func(f io.Reader) error { m, err = device.ReadMeasurements(f); return err })
-	return m, err
-}
-
-// withFile reads a file; errors name it.
-func withFile(path string, read func(io.Reader) error) error {
-	f, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	defer f.Close() // read only
-	if err := read(f); err != nil {
-		return inFile(path, err)
-	}
-	return nil
-}
-
-// standIns stand for files that are not read, where only what is written in the
-// configuration itself is checked.
-type standIns struct{}
-
-func (standIns) links(string) (*device.Links, error) {
-	return device.NewLinks([]device.LinkTrace{{Download: []uint32{1}, Upload: []uint32{1}}})
-}
-
-func (standIns) sessions(string, float64) (*device.Sessions, error) {
-	return device.NewSessions([][]device.Session{{{From: 0, To: 1}}}, 2)
-}
-
-func (standIns) measured(string) (device.Measurements, error) {
-	return device.Measurements{{Device: "", Milliseconds: 1}}, nil
-}
-
-// referenceIn is the name of the reference device; the stand-in has none.
-func referenceIn(files deviceFiles, name string) string {
-	if _, dry := files.(standIns); dry {
-		return ""
-	}
-	return name
 }

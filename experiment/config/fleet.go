@@ -8,6 +8,7 @@ import (
 	"github.com/goccy/go-yaml/ast"
 
 	"fedpace/actors/device"
+	"fedpace/internal/registry"
 )
 
 // Availability says when clients can be chosen, see [device.Availability]. A
@@ -41,13 +42,13 @@ const (
 type Class struct {
 	Name           string
 	Weight         float64 // share of the clients, relative to the others'; 0 in all: equal shares
-	DownloadMbps   device.Dist
-	UploadMbps     device.Dist
-	SecondsPerStep device.Dist
+	DownloadMbps   Dist
+	UploadMbps     Dist
+	SecondsPerStep Dist
 	StepCV         float64
-	Vary           device.Vary
+	Vary           Vary
 	Links          Links
-	Slowdown       *device.Slowdown
+	Slowdown       *Slowdown
 	Availability   *Availability
 	Dropout        *device.Dropout
 	Watts          Watts
@@ -96,31 +97,31 @@ var dropoutKeys = []keyOf[device.Dropout]{
 	flag("when_unavailable", "a client also leaves when its availability ends", func(d *device.Dropout) *bool { return &d.WhenUnavailable }),
 }
 
-var slowdownKeys = []keyOf[device.Slowdown]{
-	figure("every_seconds", "mean time from one spell of a client's slowness to the next; null: none", func(s *device.Slowdown) *float64 { return &s.EverySeconds }),
-	figure("for_seconds", "mean length of a spell", func(s *device.Slowdown) *float64 { return &s.ForSeconds }),
-	distKey("factor", "how many times as long a step takes meanwhile: a number or a distribution, at least 1", func(s *device.Slowdown) *device.Dist { return &s.Factor }),
-	flag("links", "transfers are slowed, too", func(s *device.Slowdown) *bool { return &s.Links }),
+var slowdownKeys = []keyOf[Slowdown]{
+	figure("every_seconds", "mean time from one spell of a client's slowness to the next; null: none", func(s *Slowdown) *float64 { return &s.EverySeconds }),
+	figure("for_seconds", "mean length of a spell", func(s *Slowdown) *float64 { return &s.ForSeconds }),
+	distKey("factor", "how many times as long a step takes meanwhile: a number or a distribution, at least 1", func(s *Slowdown) *Dist { return &s.Factor }),
+	flag("links", "transfers are slowed, too", func(s *Slowdown) *bool { return &s.Links }),
 }
 
 // distKeys are a distribution's parameters; package device knows which belong
 // to which.
-var distKeys = []keyOf[device.Dist]{
-	choice("dist", "law", "distribution", func(d *device.Dist) *string { return &d.Dist }, distributionNames()...),
-	figure("value", "", func(d *device.Dist) *float64 { return &d.Value }),
-	figure("mean", "", func(d *device.Dist) *float64 { return &d.Mean }),
-	figure("median", "", func(d *device.Dist) *float64 { return &d.Median }),
-	figure("std", "", func(d *device.Dist) *float64 { return &d.Std }),
-	figure("sigma", "", func(d *device.Dist) *float64 { return &d.Sigma }),
-	figure("shift", "", func(d *device.Dist) *float64 { return &d.Shift }),
-	figure("scale", "", func(d *device.Dist) *float64 { return &d.Scale }),
-	figure("shape", "", func(d *device.Dist) *float64 { return &d.Shape }),
-	figure("min", "", func(d *device.Dist) *float64 { return &d.Min }),
-	figure("max", "", func(d *device.Dist) *float64 { return &d.Max }),
-	list("values", "", func(d *device.Dist) *[]float64 { return &d.Values }, readFigure,
+var distKeys = []keyOf[Dist]{
+	choice("dist", "law", "distribution", func(d *Dist) *string { return &d.Dist }, distributionNames()...),
+	figure("value", "", func(d *Dist) *float64 { return &d.Value }),
+	figure("mean", "", func(d *Dist) *float64 { return &d.Mean }),
+	figure("median", "", func(d *Dist) *float64 { return &d.Median }),
+	figure("std", "", func(d *Dist) *float64 { return &d.Std }),
+	figure("sigma", "", func(d *Dist) *float64 { return &d.Sigma }),
+	figure("shift", "", func(d *Dist) *float64 { return &d.Shift }),
+	figure("scale", "", func(d *Dist) *float64 { return &d.Scale }),
+	figure("shape", "", func(d *Dist) *float64 { return &d.Shape }),
+	figure("min", "", func(d *Dist) *float64 { return &d.Min }),
+	figure("max", "", func(d *Dist) *float64 { return &d.Max }),
+	list("values", "", func(d *Dist) *[]float64 { return &d.Values }, readFigure,
 		func(v *float64) string { return number(*v) }, func(*float64) error { return nil }, 1<<20),
-	figure("at_least", "", func(d *device.Dist) *float64 { return &d.AtLeast }),
-	figure("at_most", "", func(d *device.Dist) *float64 { return &d.AtMost }),
+	figure("at_least", "", func(d *Dist) *float64 { return &d.AtLeast }),
+	figure("at_most", "", func(d *Dist) *float64 { return &d.AtMost }),
 }
 
 func readFigure(v *float64, n ast.Node) error {
@@ -131,12 +132,12 @@ const distForms = "a number or a distribution, e.g. {dist: lognormal, mean: 20, 
 
 // distKey is a quantity that differs from client to client or task to task: a
 // distribution, or a number for a constant one.
-func distKey[T any](path, help string, field func(*T) *device.Dist) keyOf[T] {
+func distKey[T any](path, help string, field func(*T) *Dist) keyOf[T] {
 	given := func(c *T) bool {
 		d := field(c)
 		return d.Dist != "" || d.Values != nil
 	}
-	k := record(path, help, field, given, func(c *T) { *field(c) = device.Dist{} }, distKeys)
+	k := record(path, help, field, given, func(c *T) { *field(c) = Dist{} }, distKeys)
 	read, write := k.read, k.write
 	k.read = func(c *T, n ast.Node) error {
 		switch n.(type) {
@@ -159,7 +160,7 @@ func distKey[T any](path, help string, field func(*T) *device.Dist) keyOf[T] {
 		if !ok || quoted(n) {
 			return fmt.Errorf("%s is not %s", shown(n, s), distForms)
 		}
-		*field(c) = device.Dist{Dist: "constant", Value: v}
+		*field(c) = Dist{Dist: "constant", Value: v}
 		return nil
 	}
 	k.write = func(c *T) string {
@@ -174,15 +175,15 @@ func distKey[T any](path, help string, field func(*T) *device.Dist) keyOf[T] {
 var classKeys = []keyOf[Class]{
 	text("name", "name of the class", func(k *Class) *string { return &k.Name }, CheckName),
 	figure("weight", "share of the clients, relative to the other classes'; null in all: equal shares", func(k *Class) *float64 { return &k.Weight }),
-	distKey("download_mbps", "a client's own download speed: "+distForms, func(k *Class) *device.Dist { return &k.DownloadMbps }),
-	distKey("upload_mbps", "a client's own upload speed", func(k *Class) *device.Dist { return &k.UploadMbps }),
-	distKey("seconds_per_step", "a client's own mean time of a minibatch", func(k *Class) *device.Dist { return &k.SecondsPerStep }),
+	distKey("download_mbps", "a client's own download speed: "+distForms, func(k *Class) *Dist { return &k.DownloadMbps }),
+	distKey("upload_mbps", "a client's own upload speed", func(k *Class) *Dist { return &k.UploadMbps }),
+	distKey("seconds_per_step", "a client's own mean time of a minibatch", func(k *Class) *Dist { return &k.SecondsPerStep }),
 	figure("step_cv", "standard deviation of one minibatch's time over its mean", func(k *Class) *float64 { return &k.StepCV }),
-	record("vary", "factors on the three that are drawn anew for each task: {download: ..., upload: ..., compute: ...}", func(k *Class) *device.Vary { return &k.Vary },
+	record("vary", "factors on the three that are drawn anew for each task: {download: ..., upload: ..., compute: ...}", func(k *Class) *Vary { return &k.Vary },
 		func(k *Class) bool { return k.Vary.Download.Dist+k.Vary.Upload.Dist+k.Vary.Compute.Dist != "" },
-		func(k *Class) { k.Vary = device.Vary{} }, varyKeys),
+		func(k *Class) { k.Vary = Vary{} }, varyKeys),
 	linksKey,
-	record("slowdown", "as the group of that name, for this class; {}: none", func(k *Class) *device.Slowdown { return made(&k.Slowdown) },
+	record("slowdown", "as the group of that name, for this class; {}: none", func(k *Class) *Slowdown { return made(&k.Slowdown) },
 		func(k *Class) bool { return k.Slowdown != nil }, func(k *Class) { k.Slowdown = nil }, slowdownKeys),
 	classAvailabilityKey,
 	record("dropout", "as the group of that name, for this class; {}: never", func(k *Class) *device.Dropout { return made(&k.Dropout) },
@@ -198,10 +199,10 @@ func made[P any](p **P) *P {
 	return *p
 }
 
-var varyKeys = []keyOf[device.Vary]{
-	distKey("download", "on the download speed", func(v *device.Vary) *device.Dist { return &v.Download }),
-	distKey("upload", "on the upload speed", func(v *device.Vary) *device.Dist { return &v.Upload }),
-	distKey("compute", "on the time of a minibatch", func(v *device.Vary) *device.Dist { return &v.Compute }),
+var varyKeys = []keyOf[Vary]{
+	distKey("download", "on the download speed", func(v *Vary) *Dist { return &v.Download }),
+	distKey("upload", "on the upload speed", func(v *Vary) *Dist { return &v.Upload }),
+	distKey("compute", "on the time of a minibatch", func(v *Vary) *Dist { return &v.Compute }),
 }
 
 // short lets a record also be written as one scalar.
@@ -327,76 +328,37 @@ func distributionNames() []string {
 // fitDevices asks package device whether it would take the devices, without
 // reading the files they name.
 func fitDevices(c Config) *KeyError {
-	all := c
-	all.Fleet, all.Network.Links, all.Compute.Measured = nil, "", ""
-	if err := all.tryDevices(); err != nil {
-		return deviceError("", err)
-	}
-	if (c.Compute.Measured == "") != (c.Compute.Reference == "") {
-		return &KeyError{Key: "compute.reference", Others: []string{"compute.measured"}, Problem: "measured and reference are set together: a file, and the device in it that takes seconds_per_step"}
-	}
-	if c.Compute.Measured != "" && (c.Compute.Std != 0 || c.Compute.SecondsPerStep == 0) {
-		return &KeyError{Key: "compute.measured", Others: []string{"compute.std", "compute.seconds_per_step"},
-			Problem: "needs seconds_per_step above 0 and std 0 (a class in fleet may have a step_cv)"}
-	}
-	seen := map[string]bool{}
-	for i, k := range c.Fleet {
-		at := fmt.Sprintf("fleet[%d]", i)
-		if seen[k.Name] {
-			return &KeyError{Key: at + ".name", Problem: fmt.Sprintf("%q is the name of two classes", k.Name)}
-		}
-		seen[k.Name] = true
-		one := all
-		one.Slowdown, one.Availability, one.Dropout = device.Slowdown{}, Availability{Model: Always}, device.Dropout{}
-		one.Fleet = []Class{k}
-		one.Fleet[0].Weight = 0
-		if err := one.tryDevices(); err != nil {
-			return deviceError(at, err)
-		}
-	}
-	if err := c.tryDevices(); err != nil { // what classes have in common: weights, measured devices
-		return deviceError("", err)
-	}
-	return nil
-}
-
-// tryDevices makes the fleet with stand-ins for what files hold.
-func (c Config) tryDevices() error {
-	d, err := c.devices(standIns{})
+	d, err := c.fleet()
 	if err == nil {
-		_, err = device.NewFleet(d, c.Seed)
+		err = d.Check()
 	}
-	return err
+	return deviceError(err)
 }
 
-// deviceError finds the key that an error of package device speaks of: behind
-// the class it starts with the field, and often the field in that.
-func deviceError(class string, err error) *KeyError {
-	var own *KeyError
-	if errors.As(err, &own) {
-		return own
+// deviceError is an error of package device, which knows the configuration's
+// keys, as one of the configuration.
+func deviceError(err error) *KeyError {
+	var o *registry.OptionError
+	switch {
+	case err == nil:
+		return nil
+	case !errors.As(err, &o):
+		return &KeyError{Problem: err.Error()}
 	}
-	text := strings.TrimPrefix(err.Error(), "device: ")
-	if after, ok := strings.CutPrefix(text, "classes["); ok {
-		if _, inClass, ok := strings.Cut(after, "): "); ok {
-			text = inClass
-		} else { // "classes[2].weight is ..."
-			number, rest, _ := strings.Cut(after, "].")
-			class, text = "fleet["+number+"]", rest
+	k := &KeyError{Key: o.Key, Problem: o.Problem}
+	group, _, ok := cutLast(o.Key)
+	for _, name := range groupKeys(group) {
+		if ok && group+"."+name != o.Key {
+			k.Others = append(k.Others, group+"."+name)
 		}
-	}
-	k := &KeyError{Key: class, Problem: text}
-	for {
-		field, rest, ok := strings.Cut(k.Problem, ": ")
-		if !ok || strings.ContainsAny(field, " \"(") {
-			break
-		}
-		k.Key, k.Problem = strings.TrimPrefix(k.Key+"."+field, "."), rest
-	}
-	word, _, _ := strings.Cut(k.Problem, " ")
-	k.part = k.Key + "." + word
-	for _, name := range groupKeys(k.Key) {
-		k.Others = append(k.Others, k.Key+"."+name)
 	}
 	return k
+}
+
+func cutLast(key string) (group, last string, ok bool) {
+	i := strings.LastIndexByte(key, '.')
+	if i < 0 {
+		return "", key, false
+	}
+	return key[:i], key[i+1:], true
 }

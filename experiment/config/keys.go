@@ -42,7 +42,7 @@ func KnownKeys() []KnownKey {
 var keys = slices.Concat(runKeys, convexKeys, selectKeys, lift("availability", func(c *Config) *Availability { return &c.Availability }, availabilityKeys),
 	lift("dropout", func(c *Config) *device.Dropout { return &c.Dropout }, dropoutKeys),
 	scheduleKeys, theoryKeys, closeKeys, aggregateKeys, stopKeys, speedKeys,
-	lift("slowdown", func(c *Config) *device.Slowdown { return &c.Slowdown }, slowdownKeys), []key{fleetKey}, deviceKeys, restKeys, eventsKeys)
+	lift("slowdown", func(c *Config) *Slowdown { return &c.Slowdown }, slowdownKeys), []key{fleetKey}, deviceKeys, restKeys, eventsKeys)
 
 var runKeys = []key{
 	text("name", "name of the run, used in subjects and metrics", func(c *Config) *string { return &c.Name }, CheckName),

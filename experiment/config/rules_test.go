@@ -86,7 +86,7 @@ func anyClass(t *rapid.T, name string) Class {
 	} else {
 		k.DownloadMbps, k.UploadMbps = anyDist(t, "download"), anyDist(t, "upload")
 		if maybe("varying upload") {
-			k.Vary.Upload = device.Dist{Dist: "lognormal", Mean: 1, Sigma: 0.3}
+			k.Vary.Upload = Dist{Dist: "lognormal", Mean: 1, Sigma: 0.3}
 		}
 	}
 	if maybe("own steps") {
@@ -108,8 +108,8 @@ func anyClass(t *rapid.T, name string) Class {
 	return k
 }
 
-func anyDist(t *rapid.T, name string) device.Dist {
-	return rapid.SampledFrom([]device.Dist{
+func anyDist(t *rapid.T, name string) Dist {
+	return rapid.SampledFrom([]Dist{
 		{Dist: "constant", Value: 12.5},
 		{Dist: "constant", Value: 3, AtMost: 2},
 		{Dist: "uniform", Min: 1, Max: 2},
@@ -122,11 +122,11 @@ func anyDist(t *rapid.T, name string) device.Dist {
 	}).Draw(t, name)
 }
 
-func anySlowdown(t *rapid.T, name string) device.Slowdown {
-	return rapid.SampledFrom([]device.Slowdown{
+func anySlowdown(t *rapid.T, name string) Slowdown {
+	return rapid.SampledFrom([]Slowdown{
 		{},
-		{EverySeconds: 600, ForSeconds: 60, Factor: device.Dist{Dist: "constant", Value: 8}, Links: true},
-		{EverySeconds: 600, ForSeconds: 0.5, Factor: device.Dist{Dist: "pareto", Min: 2, Shape: 1.5}},
+		{EverySeconds: 600, ForSeconds: 60, Factor: Dist{Dist: "constant", Value: 8}, Links: true},
+		{EverySeconds: 600, ForSeconds: 0.5, Factor: Dist{Dist: "pareto", Min: 2, Shape: 1.5}},
 	}).Draw(t, name)
 }
 
@@ -165,8 +165,8 @@ func TestRulesInWordsAndMaps(t *testing.T) {
 		}},
 		{"a class of devices", "fleet:\n  - name: phone\n    download_mbps: {dist: lognormal, mean: 20, sigma: 0.5}\n    upload_mbps: 5\n    slowdown: {}\n    availability: always\n    watts: 4\n", nil, func(c *Config) {
 			c.Fleet = []Class{{
-				Name: "phone", DownloadMbps: device.Dist{Dist: "lognormal", Mean: 20, Sigma: 0.5}, UploadMbps: device.Dist{Dist: "constant", Value: 5},
-				Slowdown: &device.Slowdown{}, Availability: &Availability{Model: Always}, Watts: Watts{4, 4, 4},
+				Name: "phone", DownloadMbps: Dist{Dist: "lognormal", Mean: 20, Sigma: 0.5}, UploadMbps: Dist{Dist: "constant", Value: 5},
+				Slowdown: &Slowdown{}, Availability: &Availability{Model: Always}, Watts: Watts{4, 4, 4},
 			}}
 		}},
 		{"classes on the command line", "fleet: [{name: a}]", []string{"fleet=[{name: b, links: {file: l.csv, traces: [x]}, watts: {compute: 2}}, {name: c, links: d.csv}]"}, func(c *Config) {

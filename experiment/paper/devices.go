@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 
-	"fedpace/actors/device"
 	"fedpace/experiment/config"
 )
 
@@ -71,7 +70,7 @@ func speeds(c *config.Config, parameters int) []speed {
 }
 
 // constant takes a distribution's value where it has but one.
-func (s *speed) constant(value *float64, d device.Dist) {
+func (s *speed) constant(value *float64, d config.Dist) {
 	switch d.Dist {
 	case "": // as all clients
 	case "constant":

@@ -1,5 +1,7 @@
 package device
 
+import "strconv"
+
 func init() { Distributions.Register("constant", "one value", Constant{}) }
 
 // Constant is one value.
@@ -7,6 +9,8 @@ type Constant struct {
 	Value float64 `key:"value" is:"short" range:"[0,1e12]" help:"the value; a number in place of the distribution is the same"`
 	Bounds
 }
+
+func (c Constant) String() string { return strconv.FormatFloat(c.Value, 'g', -1, 64) }
 
 // Law implements [Distribution].
 func (c Constant) Law() (Law, error) {

@@ -139,7 +139,7 @@ func filled(table *registry.Point, name string, flat any) (any, error) {
 	}
 	for i := range from.NumField() {
 		if f := from.Type().Field(i); f.Type.Kind() != reflect.String && !takes[f.Name] && !from.Field(i).IsZero() {
-			return nil, registry.Errorf("", "%s does not belong to %s %s, which has %s", snake(f.Name), table.Word(), name, strings.Join(keys, ", "))
+			return nil, registry.Errorf(snake(f.Name), "does not belong to %s %s, which has %s", table.Word(), name, strings.Join(keys, ", "))
 		}
 	}
 	return out.Interface(), nil

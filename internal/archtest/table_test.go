@@ -26,7 +26,7 @@ coordinator/round: internal/keyed internal/registry coordinator/fairshare coordi
 actors/learn/internal/kernel: golang.org/x/sys/cpu
 actors/learn/internal/kernel/gen: github.com/mmcloughlin/avo/...
 actors/learn: internal/keyed actors/learn/internal/kernel os
-actors/device: internal/keyed
+actors/device: internal/keyed internal/registry os
 actors/data: internal/keyed actors/learn os
 	github.com/klauspost/compress/... github.com/parquet-go/parquet-go/... golang.org/x/sync/... golang.org/x/sys/unix
 actors/data/fetch: golang.org/x/sys/unix net net/http os time
@@ -56,7 +56,7 @@ metrics/web: log net net/http syscall time
 
 # Experiments.
 experiment/convex: actors/data actors/learn coordinator/theory gonum.org/v1/gonum/...
-experiment/config: internal/names actors/device actors/learn coordinator/aggregate coordinator/schedule
+experiment/config: internal/names internal/registry actors/device actors/learn coordinator/aggregate coordinator/schedule
 	github.com/goccy/go-yaml/... net os
 experiment/...: actors/... bus coordinator/... experiment/config experiment/convex internal/atomicfile internal/vector
 	metrics/... os time

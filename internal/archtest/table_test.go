@@ -69,7 +69,7 @@ bench/...: experiment/... metrics/figure net net/http os/... syscall time
 deploy/grafana/gen: os
 
 # Examples.
-examples/plugins: coordinator/round
+examples/plugins: actors/device coordinator/round internal/registry metrics
 
 # Tests alone.
 internal/testport: net syscall

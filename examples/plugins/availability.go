@@ -1,0 +1,35 @@
+package plugins
+
+import "fedpace/actors/device"
+
+func init() {
+	device.Availabilities.Register("shifts", "clients take turns by number", Shifts{})
+}
+
+// Shifts makes clients available in turn: of two shifts the clients 0, 2, 4, ...
+// are there in the first period, 1, 3, 5, ... in the second, and so on.
+type Shifts struct {
+	Shifts  int     `key:"shifts" default:"2" range:"[2,1000]" help:"groups of clients"`
+	Seconds float64 `key:"seconds" range:"[1,1e8]" unit:"seconds" help:"length of a shift"`
+}
+
+// Presence prepares the model; it reads no file.
+func (s Shifts) Presence(*device.Files) (device.Presence, error) {
+	return shifts{int64(s.Shifts), int64(s.Seconds * 1e9)}, nil
+}
+
+type shifts struct{ groups, length int64 }
+
+// At reports whether it is the client's shift at t, in nanoseconds.
+func (s shifts) At(_ uint64, client int, t int64) bool {
+	return t/s.length%s.groups == int64(client)%s.groups
+}
+
+// Change is the next time at which At differs.
+func (s shifts) Change(seed uint64, client int, t int64) int64 {
+	now, next := s.At(seed, client, t), (t/s.length+1)*s.length
+	for s.At(seed, client, next) == now {
+		next += s.length
+	}
+	return next
+}

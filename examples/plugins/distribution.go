@@ -1,0 +1,31 @@
+package plugins
+
+import (
+	"fedpace/actors/device"
+	"fedpace/internal/registry"
+)
+
+func init() {
+	device.Distributions.Register("two_point", "one of two values", TwoPoint{})
+}
+
+// TwoPoint is a quantity with two values, such as the time of a step on old and
+// on new phones.
+type TwoPoint struct {
+	Low   float64 `key:"low" range:"(0,1e12]" help:"the smaller value"`
+	High  float64 `key:"high" range:"(0,1e12]" help:"the larger value"`
+	Share float64 `key:"share" default:"0.5" range:"[0,1]" help:"part of the draws that give the larger value"`
+}
+
+// Law prepares the distribution for drawing: 64 random bits give one draw.
+func (d TwoPoint) Law() (device.Law, error) {
+	if d.High < d.Low {
+		return device.Law{}, registry.Errorf("high", "%g is below low, %g", d.High, d.Low)
+	}
+	return device.Law{Least: d.Low, Quantile: func(bits uint64) float64 {
+		if float64(bits>>11)/(1<<53) < 1-d.Share {
+			return d.Low
+		}
+		return d.High
+	}}, nil
+}

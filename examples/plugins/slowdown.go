@@ -1,0 +1,30 @@
+package plugins
+
+import "fedpace/actors/device"
+
+func init() {
+	device.Slowdowns.Register("throttle", "a device that works for long gets hot and slow", Throttle{})
+}
+
+// Throttle slows a device down when it has computed for some time.
+type Throttle struct {
+	AfterSeconds float64 `key:"after_seconds" range:"[0,1e6]" unit:"seconds" help:"work of a task that is done at full speed"`
+	Factor       float64 `key:"factor" range:"[1,1000]" help:"how many times as long the rest takes"`
+}
+
+// Slowing prepares the slowdown.
+func (t Throttle) Slowing() (device.Slowing, error) { return throttle(t), nil }
+
+type throttle Throttle
+
+// Stretch is how long work of so many nanoseconds takes; start does not matter.
+func (t throttle) Stretch(_ uint64, _ int, _, work int64) int64 {
+	cool := min(work, int64(t.AfterSeconds*1e9))
+	return cool + int64(float64(work-cool)*t.Factor)
+}
+
+// Pace is the work done in a unit of time in the long run.
+func (t throttle) Pace() float64 { return 1 / t.Factor }
+
+// Transfers reports that only computing is slowed.
+func (throttle) Transfers() bool { return false }

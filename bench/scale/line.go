@@ -12,8 +12,8 @@ import (
 	"strings"
 	"time"
 
-	"fedpace/experiment"
 	"fedpace/experiment/config"
+	"fedpace/experiment/run"
 )
 
 // The targets, on two cores.
@@ -74,7 +74,7 @@ func (l *line) run(ctx context.Context, w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	s, err := experiment.Run(ctx, c, experiment.Options{})
+	s, err := run.Run(ctx, c, run.Options{})
 	if err != nil {
 		return err
 	}

@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"fedpace/experiment"
+	"fedpace/experiment/calibrate"
 	"fedpace/experiment/config"
 )
 
@@ -31,10 +31,10 @@ the class into another configuration's fleet.`,
 			if out != "" && task == "" {
 				return usage(c, errors.New("--out needs --task: a class of devices is of one task"))
 			}
-			if steps < 2 || steps > experiment.MaxCalibration {
-				return usage(c, fmt.Errorf("--steps %d: want 2 to %d", steps, experiment.MaxCalibration))
+			if steps < 2 || steps > calibrate.MaxCalibration {
+				return usage(c, fmt.Errorf("--steps %d: want 2 to %d", steps, calibrate.MaxCalibration))
 			}
-			if err := new(experiment.Calibration).WriteClass(io.Discard, name); err != nil {
+			if err := new(calibrate.Calibration).WriteClass(io.Discard, name); err != nil {
 				return usage(c, fmt.Errorf("--name: %w", err))
 			}
 			var tasks []config.Task
@@ -48,7 +48,7 @@ the class into another configuration's fleet.`,
 			if len(tasks) == 0 {
 				return usage(c, fmt.Errorf("--task %q: want one of%s", task, known))
 			}
-			return calibrate(c, tasks, steps, name, out)
+			return calibrateTasks(c, tasks, steps, name, out)
 		},
 	}
 	s := c.Flags()
@@ -59,15 +59,15 @@ the class into another configuration's fleet.`,
 	return c
 }
 
-func calibrate(c *cobra.Command, tasks []config.Task, steps int, name, out string) (err error) {
+func calibrateTasks(c *cobra.Command, tasks []config.Task, steps int, name, out string) (err error) {
 	const row = "%-12s %12s %12s %12s %12s\n"
 	w := c.OutOrStdout()
 	if _, err := fmt.Fprintf(w, row, "task", "mean", "deviation", "paper's", "deviation"); err != nil {
 		return err
 	}
-	var last experiment.Calibration
+	var last calibrate.Calibration
 	for _, task := range tasks {
-		if last, err = experiment.Calibrate(c.Context(), task, steps); err != nil {
+		if last, err = calibrate.Calibrate(c.Context(), task, steps); err != nil {
 			return err
 		}
 		ms := func(seconds float64) string { return fmt.Sprintf("%.4g ms", 1e3*seconds) }

@@ -6,12 +6,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"fedpace/bus"
-	"fedpace/experiment"
+	"fedpace/experiment/run"
 )
 
 // connectionFlags say how a NATS server is reached; the commands that can talk to
 // one share them.
-type connectionFlags struct{ c experiment.Connection }
+type connectionFlags struct{ c run.Connection }
 
 func (f *connectionFlags) add(c *cobra.Command) {
 	s := c.Flags()

@@ -10,8 +10,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"fedpace/bus"
-	"fedpace/experiment"
 	"fedpace/experiment/config"
+	"fedpace/experiment/folder"
+	"fedpace/experiment/run"
 )
 
 func coordinatorCommand(p program) *cobra.Command {
@@ -66,13 +67,13 @@ join that one need credentials ("fedpace enroll").`,
 
 // holdsRun tells whether there is a run to go on with.
 func holdsRun(dir string) bool {
-	_, err := os.Stat(filepath.Join(dir, experiment.ConfigFile))
+	_, err := os.Stat(filepath.Join(dir, folder.ConfigFile))
 	return err == nil
 }
 
 func hostCommand(p program) *cobra.Command {
 	var connection connectionFlags
-	var o experiment.HostOptions
+	var o run.HostOptions
 	var quiet bool
 	c := &cobra.Command{
 		Use:   "host",

@@ -18,7 +18,7 @@ import (
 
 	"fedpace/bus"
 	"fedpace/coordinator/round"
-	"fedpace/experiment"
+	"fedpace/experiment/run"
 )
 
 // hostile is a device's credentials in the hands of somebody else.
@@ -214,7 +214,7 @@ func TestHostileDevices(t *testing.T) {
 	if again := s.summary("again"); *again.ModelSHA256 != *summary.ModelSHA256 || again.Fingerprint != summary.Fingerprint {
 		t.Errorf("a replay comes to %s, the run came to %s", again.Fingerprint, summary.Fingerprint)
 	}
-	answers, err := experiment.ReadDevices(s.path("run"))
+	answers, err := run.ReadDevices(s.path("run"))
 	if err != nil {
 		t.Fatal(err)
 	}

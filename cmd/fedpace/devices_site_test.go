@@ -18,7 +18,7 @@ import (
 	"time"
 
 	"fedpace/coordinator/round"
-	"fedpace/experiment"
+	"fedpace/experiment/folder"
 	"fedpace/metrics/eventlog"
 )
 
@@ -174,7 +174,7 @@ func (s *site) actor(id string, program ...string) (*exec.Cmd, *lines) {
 }
 
 // end waits for the run's end and returns its outcomes and summary.
-func (s *site) end() experiment.Summary {
+func (s *site) end() folder.Summary {
 	s.Helper()
 	if err := s.run.Wait(); err != nil {
 		s.Fatalf("%v:\n%v", err, s.lines)
@@ -182,9 +182,9 @@ func (s *site) end() experiment.Summary {
 	return s.summary("run")
 }
 
-func (s *site) summary(run string) experiment.Summary {
+func (s *site) summary(run string) folder.Summary {
 	s.Helper()
-	summary, err := experiment.ReadSummary(filepath.Join(s.path(run), experiment.SummaryFile))
+	summary, err := folder.ReadSummary(filepath.Join(s.path(run), folder.SummaryFile))
 	if err != nil {
 		s.Fatal(err)
 	}
@@ -200,7 +200,7 @@ type planned struct {
 // tasks reads a run's timeline.
 func (s *site) tasks(run string) (simulated, real map[uint64]planned) {
 	s.Helper()
-	f, err := os.Open(filepath.Join(s.path(run), experiment.EventsFile))
+	f, err := os.Open(filepath.Join(s.path(run), folder.EventsFile))
 	if err != nil {
 		s.Fatal(err)
 	}

@@ -18,7 +18,8 @@ import (
 
 	"fedpace/bus"
 	"fedpace/coordinator/round"
-	"fedpace/experiment"
+	"fedpace/experiment/folder"
+	"fedpace/experiment/run"
 )
 
 // 50 simulated actors and two real ones, one of them an arm64 program: the times
@@ -37,7 +38,7 @@ func TestAMixedRound(t *testing.T) {
 		l.await(t, "The run is over after 3 tasks")
 	}
 
-	said, err := experiment.ReadDevices(s.path("run"))
+	said, err := run.ReadDevices(s.path("run"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,8 +76,8 @@ func TestAMixedRound(t *testing.T) {
 // same tells whether two runs came to one model.
 func same(t *testing.T, a, b string) bool {
 	t.Helper()
-	one, err := os.ReadFile(filepath.Join(a, experiment.ModelFile))
-	two, err2 := os.ReadFile(filepath.Join(b, experiment.ModelFile))
+	one, err := os.ReadFile(filepath.Join(a, folder.ModelFile))
+	two, err2 := os.ReadFile(filepath.Join(b, folder.ModelFile))
 	if err := errors.Join(err, err2); err != nil {
 		t.Fatal(err)
 	}

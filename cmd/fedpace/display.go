@@ -7,7 +7,8 @@ import (
 	"sync"
 	"time"
 
-	"fedpace/experiment"
+	"fedpace/experiment/run"
+	"fedpace/internal/human"
 )
 
 // display shows how far something is: one line that is drawn over on a terminal,
@@ -36,7 +37,7 @@ func newDisplay(out io.Writer, quiet bool) *display {
 }
 
 // progress takes a run's newest state.
-func (d *display) progress(p experiment.Progress) { d.show(statusOf(p)) }
+func (d *display) progress(p run.Progress) { d.show(statusOf(p)) }
 
 func (d *display) show(s status) {
 	if d.quiet {
@@ -101,7 +102,7 @@ func (d *display) close() {
 }
 
 // statusOf is a run's state.
-func statusOf(p experiment.Progress) status {
+func statusOf(p run.Progress) status {
 	s := status{of: p.Schedule, done: p.Fraction()}
 	add := func(rank int, format string, a ...any) {
 		s.parts = append(s.parts, part{fmt.Sprintf(format, a...), rank})
@@ -113,9 +114,9 @@ func statusOf(p experiment.Progress) status {
 		add(0, "round %d", p.Round)
 	}
 	if p.VirtualTotal > 0 {
-		add(3, "%s of %s", experiment.VirtualTime(p.VirtualSeconds), experiment.VirtualTime(p.VirtualTotal))
+		add(3, "%s of %s", human.VirtualTime(p.VirtualSeconds), human.VirtualTime(p.VirtualTotal))
 	} else {
-		add(3, "%s", experiment.VirtualTime(p.VirtualSeconds))
+		add(3, "%s", human.VirtualTime(p.VirtualSeconds))
 	}
 	if p.LocalSteps > 0 { // none before the first round
 		add(4, "K %d", p.LocalSteps)

@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"fedpace/bus"
-	"fedpace/experiment"
+	"fedpace/experiment/run"
 )
 
 // enrollment is what the command line asks for.
@@ -112,7 +112,7 @@ func (e *enrollment) do(g bus.Grant) error {
 	dir := e.keys
 	if dir == "" {
 		var err error
-		if dir, err = experiment.KeysFolder(); err != nil {
+		if dir, err = run.KeysFolder(); err != nil {
 			return err
 		}
 	}

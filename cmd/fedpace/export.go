@@ -11,7 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"fedpace/experiment"
+	"fedpace/experiment/folder"
+	"fedpace/experiment/report"
 	"fedpace/internal/atomicfile"
 )
 
@@ -50,9 +51,9 @@ events.sample. Of rounds beyond the first 1023 only some are kept in detail.`,
 			if err != nil {
 				return usage(c, err)
 			}
-			var t experiment.Traced
-			path, err := writeExport(c, args[0], out, experiment.TraceFile, func(w io.Writer) (err error) {
-				t, err = experiment.ExportTrace(args[0], w, from, to)
+			var t report.Traced
+			path, err := writeExport(c, args[0], out, folder.TraceFile, func(w io.Writer) (err error) {
+				t, err = report.ExportTrace(args[0], w, from, to)
 				return err
 			})
 			if err != nil {
@@ -65,7 +66,7 @@ events.sample. Of rounds beyond the first 1023 only some are kept in detail.`,
 			return err
 		},
 	}
-	c.Flags().StringVarP(&out, "out", "o", "", "file to write, - for standard output (default DIR/"+experiment.TraceFile+")")
+	c.Flags().StringVarP(&out, "out", "o", "", "file to write, - for standard output (default DIR/"+folder.TraceFile+")")
 	c.Flags().StringVar(&rounds, "rounds", "", "only these rounds, as in 100-200 or 7")
 	return c
 }
@@ -99,9 +100,9 @@ the default epoch, or start it with a longer --storage.tsdb.retention.time.`,
 					return usage(c, fmt.Errorf("--epoch %q: want a time as in 2026-01-01T00:00:00Z", epoch))
 				}
 			}
-			var e experiment.Exported
-			path, err := writeExport(c, args[0], out, experiment.OpenMetricsFile, func(w io.Writer) (err error) {
-				e, err = experiment.ExportOpenMetrics(args[0], w, start)
+			var e report.Exported
+			path, err := writeExport(c, args[0], out, folder.OpenMetricsFile, func(w io.Writer) (err error) {
+				e, err = report.ExportOpenMetrics(args[0], w, start)
 				return err
 			})
 			if err != nil {
@@ -111,7 +112,7 @@ the default epoch, or start it with a longer --storage.tsdb.retention.time.`,
 			return err
 		},
 	}
-	c.Flags().StringVarP(&out, "out", "o", "", "file to write, - for standard output (default DIR/"+experiment.OpenMetricsFile+")")
+	c.Flags().StringVarP(&out, "out", "o", "", "file to write, - for standard output (default DIR/"+folder.OpenMetricsFile+")")
 	c.Flags().StringVar(&epoch, "epoch", "", "the time that stands for the run's start, as in 2026-01-01T00:00:00Z (default: so that the run ends now)")
 	return c
 }
@@ -119,7 +120,7 @@ the default epoch, or start it with a longer --storage.tsdb.retention.time.`,
 // writeExport writes to out: - is standard output, nothing the name in the run's
 // folder. It returns what to call it.
 func writeExport(c *cobra.Command, dir, out, name string, write func(io.Writer) error) (string, error) {
-	if err := experiment.HoldsRun(dir); err != nil {
+	if err := folder.HoldsRun(dir); err != nil {
 		return "", err
 	}
 	switch out {

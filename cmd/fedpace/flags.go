@@ -6,8 +6,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"fedpace/experiment"
 	"fedpace/experiment/config"
+	"fedpace/experiment/run"
 )
 
 // flags are those that run and compare share.
@@ -52,6 +52,6 @@ func (f *flags) setsOf(c *cobra.Command) []string {
 }
 
 // options are how the library is to do what the flags ask for.
-func (f *flags) options(show *display) experiment.Options {
-	return experiment.Options{Version: version(), Force: f.force, Progress: show.progress, Notice: show.notice}
+func (f *flags) options(show *display) run.Options {
+	return run.Options{Version: version(), Force: f.force, Progress: show.progress, Notice: show.notice}
 }

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"fedpace/experiment"
+	"fedpace/experiment/folder"
 )
 
 // The keys that docs/watching.md names for a command are those that it prints.
@@ -29,7 +29,7 @@ func TestDocumentedJSON(t *testing.T) {
 		t.Fatalf("%s has no line", command)
 		return nil
 	}
-	r := &recorder{summary: experiment.Summary{Version: "v"}}
+	r := &recorder{summary: folder.Summary{Version: "v"}}
 	for command, args := range map[string][]string{
 		"run --dry-run": {"run", "--dry-run", "--json"},
 		"data info":     {"data", "info", "synthetic:femnist", "--clients", "10", "--json"},

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"fedpace/experiment"
+	"fedpace/experiment/folder"
 )
 
 // jsonOf runs a command that prints one object on one line.
@@ -28,7 +28,7 @@ func jsonOf(t *testing.T, r *recorder, args ...string) map[string]any {
 }
 
 func TestJSONOfEveryCommandThatPrintsResults(t *testing.T) {
-	r := &recorder{summary: experiment.Summary{Version: "v", Rounds: 7, ValidationAccuracy: experiment.Measured(0.5)}}
+	r := &recorder{summary: folder.Summary{Version: "v", Rounds: 7, ValidationAccuracy: folder.Measured(0.5)}}
 	run := jsonOf(t, r, "run", "--json", "--quiet")
 	if run["rounds"] != 7.0 || run["validation_accuracy"] != 0.5 || run["out"] != "runs/demo" || run["training_loss"] != nil {
 		t.Errorf("run: %v", run)
@@ -86,7 +86,7 @@ func TestOutputThatIsLost(t *testing.T) {
 		{"help", "configuration"}, {"completion", "bash"}, {"data", "info", "synthetic:femnist", "--clients", "20"},
 	} {
 		var errs bytes.Buffer
-		r := &recorder{summary: experiment.Summary{Version: "v"}}
+		r := &recorder{summary: folder.Summary{Version: "v"}}
 		if status := execute(t.Context(), r.program(), args, full{}, &errs); status != 1 || errs.String() != "fedpace: standard output: no space left on device\n" {
 			t.Errorf("%v: status %d, %q", args, status, errs.String())
 		}

@@ -15,31 +15,33 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"fedpace/coordinator/round"
-	"fedpace/experiment"
 	"fedpace/experiment/config"
+	"fedpace/experiment/folder"
+	"fedpace/experiment/run"
+	"fedpace/experiment/study"
 )
 
 // recorder is a program that runs nothing and notes what it was asked for.
 type recorder struct {
 	configs   []config.Config
-	options   experiment.Options
+	options   run.Options
 	schedules []string
-	summary   experiment.Summary
+	summary   folder.Summary
 	err       error
 }
 
 func (r *recorder) program() program {
 	return program{
-		run: func(_ context.Context, c config.Config, o experiment.Options) (experiment.Summary, error) {
+		run: func(_ context.Context, c config.Config, o run.Options) (folder.Summary, error) {
 			r.configs, r.options = append(r.configs, c), o
 			return r.summary, r.err
 		},
-		dryRun: func(_ context.Context, c config.Config, o experiment.Options) (experiment.Estimate, error) {
-			return experiment.Estimate{Config: c}, r.err
+		dryRun: func(_ context.Context, c config.Config, o run.Options) (run.Estimate, error) {
+			return run.Estimate{Config: c}, r.err
 		},
-		compare: func(_ context.Context, c config.Config, schedules []string, o experiment.Options) (*experiment.Comparison, error) {
+		compare: func(_ context.Context, c config.Config, schedules []string, o run.Options) (*study.Comparison, error) {
 			r.configs, r.options, r.schedules = append(r.configs, c), o, schedules
-			return &experiment.Comparison{Reference: "fixed", TargetLoss: math.NaN()}, r.err
+			return &study.Comparison{Reference: "fixed", TargetLoss: math.NaN()}, r.err
 		},
 	}
 }
@@ -134,7 +136,7 @@ func TestMistakes(t *testing.T) {
 }
 
 func TestAnInterruptedRunIsSummarised(t *testing.T) {
-	r := &recorder{err: errors.Join(context.Canceled, errors.New("disk full")), summary: experiment.Summary{Version: "v", Rounds: 3}}
+	r := &recorder{err: errors.Join(context.Canceled, errors.New("disk full")), summary: folder.Summary{Version: "v", Rounds: 3}}
 	status, stdout, stderr := call(t, r, "run")
 	if status != 130 || stderr != "fedpace: interrupted: what was done is in runs/demo, to go on: fedpace resume runs/demo; disk full\n" {
 		t.Errorf("status %d, %s", status, stderr)
@@ -185,11 +187,11 @@ func TestADryRunRunsNothing(t *testing.T) {
 
 func TestTheClosingSummary(t *testing.T) {
 	var b bytes.Buffer
-	s := experiment.Summary{
+	s := folder.Summary{
 		Task: "femnist", Schedule: "k-rounds", Seed: 1, Completed: true, Rounds: 1040, VirtualSeconds: 95.5, WallSeconds: 26,
-		SGDSteps: 1110, RelativeSGDSteps: experiment.Measured(0.35), TrainingLoss: experiment.Measured(2.5), BestTrainingLoss: experiment.Measured(2.25),
-		ValidationLoss: experiment.Measured(2.125), ValidationAccuracy: experiment.Measured(0.5), BestValidationAccuracy: experiment.Measured(0.5),
-		Outcomes: experiment.Outcomes{round.Accepted: 2400, round.Lost: 1}, Version: "v",
+		SGDSteps: 1110, RelativeSGDSteps: folder.Measured(0.35), TrainingLoss: folder.Measured(2.5), BestTrainingLoss: folder.Measured(2.25),
+		ValidationLoss: folder.Measured(2.125), ValidationAccuracy: folder.Measured(0.5), BestValidationAccuracy: folder.Measured(0.5),
+		Outcomes: folder.Outcomes{round.Accepted: 2400, round.Lost: 1}, Version: "v",
 	}
 	if err := writeSummary(&b, config.Demonstration(), s); err != nil {
 		t.Fatal(err)
@@ -213,10 +215,10 @@ func TestTheClosingSummary(t *testing.T) {
 // What stragglers cost is said where they cost anything.
 func TestTheClosingSummaryOfStragglers(t *testing.T) {
 	var b bytes.Buffer
-	s := experiment.Summary{
-		Completed: true, StragglerShare: experiment.Measured(0.25), TimeToTarget: experiment.Measured(12.5),
-		ClientSeconds: experiment.Split[float64]{Useful: 3, Wasted: 1}, ClientSteps: experiment.Split[int64]{Useful: 9, Wasted: 1},
-		Bytes: experiment.Split[int64]{Useful: 7, Wasted: 1}, EnergyJoules: &experiment.Split[float64]{Useful: 1500, Wasted: 500},
+	s := folder.Summary{
+		Completed: true, StragglerShare: folder.Measured(0.25), TimeToTarget: folder.Measured(12.5),
+		ClientSeconds: folder.Split[float64]{Useful: 3, Wasted: 1}, ClientSteps: folder.Split[int64]{Useful: 9, Wasted: 1},
+		Bytes: folder.Split[int64]{Useful: 7, Wasted: 1}, EnergyJoules: &folder.Split[float64]{Useful: 1500, Wasted: 500},
 	}
 	if err := writeSummary(&b, config.Demonstration(), s); err != nil {
 		t.Fatal(err)
@@ -241,8 +243,8 @@ func TestThousands(t *testing.T) {
 	}
 }
 
-func someProgress(number int) experiment.Progress {
-	return experiment.Progress{
+func someProgress(number int) run.Progress {
+	return run.Progress{
 		Schedule: "k-rounds", Round: number, Rounds: 40, VirtualSeconds: 36.25, LocalSteps: 35, TrainingLoss: 2.3125,
 		ValidationLoss: 2, ValidationAccuracy: 0.25, Elapsed: 2 * time.Second,
 	}
@@ -255,7 +257,7 @@ func TestProgressInALog(t *testing.T) {
 	d.progress(someProgress(11)) // too soon for another line
 	d.notice("by the way")
 	d.printed = time.Time{}
-	d.progress(experiment.Progress{Schedule: "dsgd", Round: 1, VirtualTotal: 1200, LocalSteps: 1, TrainingLoss: math.NaN(), ValidationAccuracy: math.NaN()})
+	d.progress(run.Progress{Schedule: "dsgd", Round: 1, VirtualTotal: 1200, LocalSteps: 1, TrainingLoss: math.NaN(), ValidationAccuracy: math.NaN()})
 	d.close()
 	want := `k-rounds  round 10/40  36.2 s  K 35  loss 2.312  accuracy 0.250  5 rounds/s  6s left
 by the way
@@ -267,7 +269,7 @@ dsgd  round 1  0.0 s of 20.00 min  K 1
 }
 
 func TestQuietIsQuiet(t *testing.T) {
-	r := &recorder{summary: experiment.Summary{Version: "v"}}
+	r := &recorder{summary: folder.Summary{Version: "v"}}
 	status, stdout, stderr := call(t, r, "run", "--quiet")
 	r.options.Progress(someProgress(1))
 	r.options.Notice("x")

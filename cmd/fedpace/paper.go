@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"fedpace/experiment/config"
-	"fedpace/experiment/paper"
+	"fedpace/experiment/study/paper"
 )
 
 // paperFlags are what part of the paper's evaluation is asked for.

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"fedpace/experiment/paper"
+	"fedpace/experiment/study/paper"
 )
 
 // evaluation takes the newest state of the paper's runs.

@@ -4,28 +4,30 @@ import (
 	"context"
 	"runtime/debug"
 
-	"fedpace/experiment"
 	"fedpace/experiment/config"
+	"fedpace/experiment/folder"
+	"fedpace/experiment/run"
+	"fedpace/experiment/study"
 )
 
 // program is what the commands call; tests put their own in its place.
 type program struct {
-	run     func(context.Context, config.Config, experiment.Options) (experiment.Summary, error)
-	resume  func(context.Context, string, experiment.Options) (experiment.Resumed, error)
-	host    func(context.Context, experiment.HostOptions) error
-	dryRun  func(context.Context, config.Config, experiment.Options) (experiment.Estimate, error)
-	sweep   func(context.Context, experiment.Sweep, experiment.Options) ([]experiment.Cell, error)
-	compare func(context.Context, config.Config, []string, experiment.Options) (*experiment.Comparison, error)
+	run     func(context.Context, config.Config, run.Options) (folder.Summary, error)
+	resume  func(context.Context, string, run.Options) (run.Resumed, error)
+	host    func(context.Context, run.HostOptions) error
+	dryRun  func(context.Context, config.Config, run.Options) (run.Estimate, error)
+	sweep   func(context.Context, study.Sweep, run.Options) ([]study.Cell, error)
+	compare func(context.Context, config.Config, []string, run.Options) (*study.Comparison, error)
 }
 
 // library is the program that users have.
 var library = program{
-	run:     experiment.Run,
-	resume:  experiment.Resume,
-	host:    experiment.Host,
-	dryRun:  experiment.DryRun,
-	sweep:   experiment.RunSweep,
-	compare: experiment.Compare,
+	run:     run.Run,
+	resume:  run.Resume,
+	host:    run.Host,
+	dryRun:  run.DryRun,
+	sweep:   study.RunSweep,
+	compare: study.Compare,
 }
 
 // version names this build: the module's version, or the commit it was built

@@ -5,8 +5,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"fedpace/experiment"
 	"fedpace/experiment/config"
+	"fedpace/experiment/run"
 )
 
 // loadRun is load, or where a run is played again its configuration.
@@ -17,5 +17,5 @@ func (f *flags) loadRun(c *cobra.Command, replay string) (config.Config, error) 
 	if f.config != "" {
 		return config.Config{}, usage(c, errors.New("--replay takes the configuration of the run that it plays again, not --config"))
 	}
-	return experiment.LoadReplay(replay, f.setsOf(c))
+	return run.LoadReplay(replay, f.setsOf(c))
 }

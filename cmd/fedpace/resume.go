@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"fedpace/experiment"
+	"fedpace/experiment/run"
 )
 
 func resumeCommand(p program) *cobra.Command {
@@ -27,7 +27,7 @@ first starts again. The configuration is the folder's; a folder may be moved.`,
 		ValidArgsFunction: runFolder,
 		RunE: func(c *cobra.Command, args []string) error {
 			show := newDisplay(c.ErrOrStderr(), f.quiet)
-			o := experiment.Options{Version: version(), Progress: show.progress, Notice: show.notice}
+			o := run.Options{Version: version(), Progress: show.progress, Notice: show.notice}
 			checkpoints, stop := checkpointSignals()
 			defer stop()
 			o.Checkpoint = checkpoints
@@ -44,7 +44,7 @@ first starts again. The configuration is the folder's; a folder may be moved.`,
 }
 
 // resumed goes on with the run in a folder and says what it came to.
-func resumed(c *cobra.Command, p program, dir string, o experiment.Options, show *display, f *flags) error {
+func resumed(c *cobra.Command, p program, dir string, o run.Options, show *display, f *flags) error {
 	r, err := p.resume(c.Context(), dir, o)
 	show.close()
 	if !r.Complete {

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"fedpace/coordinator/round"
-	"fedpace/experiment"
+	"fedpace/experiment/folder"
 	"fedpace/internal/testport"
 )
 
@@ -71,11 +71,11 @@ func TestAKilledRunWithDevicesGoesOn(t *testing.T) {
 	if again.Fingerprint != summary.Fingerprint || *again.ModelSHA256 != *summary.ModelSHA256 {
 		t.Errorf("a replay comes to %s, %s; the run came to %s, %s", again.Fingerprint, *again.ModelSHA256, summary.Fingerprint, *summary.ModelSHA256)
 	}
-	one, err := os.ReadFile(filepath.Join(s.path("run"), experiment.RoundsFile))
+	one, err := os.ReadFile(filepath.Join(s.path("run"), folder.RoundsFile))
 	if err != nil {
 		t.Fatal(err)
 	}
-	two, err := os.ReadFile(filepath.Join(s.path("again"), experiment.RoundsFile))
+	two, err := os.ReadFile(filepath.Join(s.path("again"), folder.RoundsFile))
 	if err != nil || string(one) != string(two) {
 		t.Errorf("a replay has other rounds: %v", err)
 	}

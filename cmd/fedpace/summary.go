@@ -13,19 +13,20 @@ import (
 	"github.com/spf13/cobra"
 
 	"fedpace/coordinator/round"
-	"fedpace/experiment"
 	"fedpace/experiment/config"
+	"fedpace/experiment/folder"
+	"fedpace/internal/human"
 )
 
 // reported is what --json prints of a run: its summary.json, and its folder.
 type reported struct {
-	experiment.Summary
+	folder.Summary
 	Out string `json:"out"`
 }
 
 // report prints what a run came to, if it left results: also one that was
 // interrupted.
-func (f *flags) report(c *cobra.Command, config config.Config, s experiment.Summary, err error) error {
+func (f *flags) report(c *cobra.Command, config config.Config, s folder.Summary, err error) error {
 	if s.Version == "" || err != nil && !errors.Is(err, context.Canceled) {
 		return nil
 	}
@@ -39,7 +40,7 @@ func (f *flags) report(c *cobra.Command, config config.Config, s experiment.Summ
 }
 
 // writeSummary prints what a run came to, for a person.
-func writeSummary(w io.Writer, c config.Config, s experiment.Summary) error {
+func writeSummary(w io.Writer, c config.Config, s folder.Summary) error {
 	state := "completed"
 	if !s.Completed {
 		state = "stopped before its end"
@@ -60,7 +61,7 @@ func writeSummary(w io.Writer, c config.Config, s experiment.Summary) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	line := func(name, format string, a ...any) { fmt.Fprintf(t, "  %s\t%s\n", name, fmt.Sprintf(format, a...)) }
 	line("rounds", "%s", thousands(int64(s.Rounds)))
-	line("virtual time", "%s", experiment.VirtualTime(s.VirtualSeconds))
+	line("virtual time", "%s", human.VirtualTime(s.VirtualSeconds))
 	pace := ""
 	if s.WallSeconds > 0 {
 		pace = fmt.Sprintf(" (%.3g rounds/s)", float64(s.Rounds)/s.WallSeconds)
@@ -92,7 +93,7 @@ func writeSummary(w io.Writer, c config.Config, s experiment.Summary) error {
 		line("energy", "%.4g kJ, %.3g %% of it wasted", (e.Useful+e.Wasted)/1000, 100*e.WastedShare())
 	}
 	if s.TimeToTarget != nil {
-		line("target reached", "after %s", experiment.VirtualTime(*s.TimeToTarget))
+		line("target reached", "after %s", human.VirtualTime(*s.TimeToTarget))
 	}
 	line("results", "%s", c.Out)
 	return t.Flush()
@@ -106,7 +107,7 @@ func best(v *float64) string {
 }
 
 // outcomes lists those that occurred.
-func outcomes(counts experiment.Outcomes) string {
+func outcomes(counts folder.Outcomes) string {
 	var parts []string
 	for o, n := range counts {
 		if n > 0 {

@@ -7,8 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"fedpace/experiment"
 	"fedpace/experiment/config"
+	"fedpace/experiment/study"
 )
 
 // sweepFlags turn a comparison into a sweep over keys and seeds.
@@ -34,9 +34,9 @@ func (f *sweepFlags) sweep(c *cobra.Command, p program, shared *flags, config co
 	if f.seeds < 1 || f.seeds > 1000 {
 		return usage(c, fmt.Errorf("--seeds %d: want 1 to 1000", f.seeds))
 	}
-	s := experiment.Sweep{ConfigPath: shared.config, Sets: shared.setsOf(c), Schedules: schedules, Seeds: f.seeds, Out: config.Out}
+	s := study.Sweep{ConfigPath: shared.config, Sets: shared.setsOf(c), Schedules: schedules, Seeds: f.seeds, Out: config.Out}
 	for _, text := range f.grids {
-		g, err := experiment.ParseGrid(text)
+		g, err := study.ParseGrid(text)
 		if err != nil {
 			return usage(c, err)
 		}
@@ -51,7 +51,7 @@ func (f *sweepFlags) sweep(c *cobra.Command, p program, shared *flags, config co
 	if err != nil {
 		return interruptedComparison(err, config.Out)
 	}
-	table := experiment.NewSweepTable(s, cells)
+	table := study.NewSweepTable(s, cells)
 	print := func() error { return table.Write(c.OutOrStdout()) }
 	if shared.json {
 		print = func() error { return printJSON(c, table) }
@@ -72,7 +72,7 @@ func (f *sweepFlags) sweep(c *cobra.Command, p program, shared *flags, config co
 
 // fit finds what cannot go together before anything runs. A grid over the kinds
 // of schedule takes the place of --schedules.
-func (f *sweepFlags) fit(c *cobra.Command, s *experiment.Sweep) error {
+func (f *sweepFlags) fit(c *cobra.Command, s *study.Sweep) error {
 	for _, g := range s.Grids {
 		switch g.Key {
 		case "schedule.k", "schedule.eta", "schedule":

@@ -14,7 +14,7 @@ import (
 
 	"fedpace/coordinator/theory"
 	"fedpace/experiment/config"
-	"fedpace/experiment/lab"
+	"fedpace/experiment/study/lab"
 	"fedpace/internal/atomicfile"
 	"fedpace/metrics/figure"
 )

@@ -7,8 +7,8 @@ import (
 	"math"
 	"slices"
 
-	"fedpace/experiment"
 	"fedpace/experiment/config"
+	"fedpace/internal/statistics"
 	"fedpace/metrics/figure"
 )
 
@@ -95,14 +95,14 @@ func (s *section) curve(title, y string, of func(*point) float64) figure.Panel {
 // line is the mean over the group's seeds. Each counts, at a point of time, with
 // the last round that had ended by then; the line goes as far as all do.
 func (g *group) line(of func(*point) float64) figure.Line {
-	runs := make([][]experiment.Sample, len(g.runs))
+	runs := make([][]statistics.Sample, len(g.runs))
 	for i, r := range g.runs {
 		for j := range r.points {
-			runs[i] = append(runs[i], experiment.Sample{Seconds: r.points[j].seconds, Value: of(&r.points[j])})
+			runs[i] = append(runs[i], statistics.Sample{Seconds: r.points[j].seconds, Value: of(&r.points[j])})
 		}
 	}
 	line := figure.Line{Name: g.name}
-	for _, m := range experiment.MeanCurve(runs) {
+	for _, m := range statistics.MeanCurve(runs) {
 		line.Points = append(line.Points, figure.Point{X: m.Seconds / 60, Y: m.Mean, Half: m.Half})
 	}
 	return line

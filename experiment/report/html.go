@@ -12,7 +12,9 @@ import (
 	"strings"
 
 	"fedpace/coordinator/round"
-	"fedpace/experiment"
+	"fedpace/experiment/folder"
+	"fedpace/internal/human"
+	"fedpace/internal/statistics"
 	"fedpace/metrics/figure"
 )
 
@@ -182,16 +184,16 @@ func (s *section) results() pageTable {
 	}{
 		{"runs", nil, nil},
 		{"rounds", func(r *Run) float64 { return float64(r.Rounds) }, number},
-		{"virtual time", func(r *Run) float64 { return r.Virtual.Seconds() }, experiment.VirtualTime},
+		{"virtual time", func(r *Run) float64 { return r.Virtual.Seconds() }, human.VirtualTime},
 		{"steps a client", func(r *Run) float64 { return float64(r.Steps) }, number},
-		{"relative steps", ofSummary(func(s *experiment.Summary) *float64 { return s.RelativeSGDSteps }), number},
-		{"lowest training loss", ofSummary(func(s *experiment.Summary) *float64 { return s.BestTrainingLoss }), number},
-		{"highest accuracy", ofSummary(func(s *experiment.Summary) *float64 { return s.BestValidationAccuracy }), number},
-		{"last accuracy", ofSummary(func(s *experiment.Summary) *float64 { return s.ValidationAccuracy }), number},
-		{"time to target", ofSummary(func(s *experiment.Summary) *float64 { return s.TimeToTarget }), experiment.VirtualTime},
+		{"relative steps", ofSummary(func(s *folder.Summary) *float64 { return s.RelativeSGDSteps }), number},
+		{"lowest training loss", ofSummary(func(s *folder.Summary) *float64 { return s.BestTrainingLoss }), number},
+		{"highest accuracy", ofSummary(func(s *folder.Summary) *float64 { return s.BestValidationAccuracy }), number},
+		{"last accuracy", ofSummary(func(s *folder.Summary) *float64 { return s.ValidationAccuracy }), number},
+		{"time to target", ofSummary(func(s *folder.Summary) *float64 { return s.TimeToTarget }), human.VirtualTime},
 		{"median round", func(r *Run) float64 { return quantile(r.Durations, 0.5) }, seconds},
 		{"95% of rounds within", func(r *Run) float64 { return quantile(r.Durations, 0.95) }, seconds},
-		{"straggler share", ofSummary(func(s *experiment.Summary) *float64 { return s.StragglerShare }), percent},
+		{"straggler share", ofSummary(func(s *folder.Summary) *float64 { return s.StragglerShare }), percent},
 	}
 	for _, c := range columns {
 		t.Columns = append(t.Columns, c.title)
@@ -207,7 +209,7 @@ func (s *section) results() pageTable {
 			for i, r := range g.runs {
 				values[i] = c.of(r)
 			}
-			row.Cells = append(row.Cells, pageCell{Text: estimated(experiment.EstimateMean(values), c.show)})
+			row.Cells = append(row.Cells, pageCell{Text: estimated(statistics.EstimateMean(values), c.show)})
 		}
 		t.Rows = append(t.Rows, row)
 	}
@@ -215,7 +217,7 @@ func (s *section) results() pageTable {
 }
 
 // ofSummary is a value that only a finished run has.
-func ofSummary(of func(*experiment.Summary) *float64) func(*Run) float64 {
+func ofSummary(of func(*folder.Summary) *float64) func(*Run) float64 {
 	return func(r *Run) float64 {
 		if r.Summary == nil {
 			return math.NaN()
@@ -235,7 +237,7 @@ func (s *section) outcomes() pageTable {
 		t.Columns = append(t.Columns, o.String())
 	}
 	for _, g := range s.groups {
-		var sum experiment.Outcomes
+		var sum folder.Outcomes
 		all := int64(0)
 		for _, r := range g.runs {
 			counted := r.Outcomes
@@ -268,7 +270,7 @@ func (s *section) spending() pageTable {
 		Columns: []string{"schedule", "", "useful", "wasted", "of all"},
 	}
 	for _, g := range s.groups {
-		var time, steps, bytes, joules experiment.Split[float64]
+		var time, steps, bytes, joules folder.Split[float64]
 		energy := false
 		for _, r := range g.runs {
 			if r.Summary == nil {
@@ -282,7 +284,7 @@ func (s *section) spending() pageTable {
 				joules = plus(joules, *e)
 			}
 		}
-		t.split(g.name, "client time", time, experiment.VirtualTime)
+		t.split(g.name, "client time", time, human.VirtualTime)
 		t.split(g.name, "local steps", steps, number)
 		t.split(g.name, "bytes", bytes, func(v float64) string { return number(v/1e6) + " MB" })
 		if energy {
@@ -292,7 +294,7 @@ func (s *section) spending() pageTable {
 	return t
 }
 
-func (t *pageTable) split(name, what string, s experiment.Split[float64], show func(float64) string) {
+func (t *pageTable) split(name, what string, s folder.Split[float64], show func(float64) string) {
 	share := s.WastedShare()
 	cell := pageCell{Bar: true, Text: percent(share) + " of " + what + " wasted", Wasted: 100 * share}
 	if s.Useful+s.Wasted > 0 {
@@ -306,12 +308,12 @@ func (t *pageTable) split(name, what string, s experiment.Split[float64], show f
 	}
 }
 
-func plus(a, b experiment.Split[float64]) experiment.Split[float64] {
-	return experiment.Split[float64]{Useful: a.Useful + b.Useful, Wasted: a.Wasted + b.Wasted}
+func plus(a, b folder.Split[float64]) folder.Split[float64] {
+	return folder.Split[float64]{Useful: a.Useful + b.Useful, Wasted: a.Wasted + b.Wasted}
 }
 
-func float(s experiment.Split[int64]) experiment.Split[float64] {
-	return experiment.Split[float64]{Useful: float64(s.Useful), Wasted: float64(s.Wasted)}
+func float(s folder.Split[int64]) folder.Split[float64] {
+	return folder.Split[float64]{Useful: float64(s.Useful), Wasted: float64(s.Wasted)}
 }
 
 // runs is the table of the single runs.
@@ -336,8 +338,8 @@ func (s *section) runs() pageTable {
 				add("interrupted")
 			}
 			add(strconv.Itoa(r.Summary.Rounds))
-			add(estimated(experiment.Estimated{Mean: value(r.Summary.BestTrainingLoss), Half: math.NaN()}, number))
-			add(estimated(experiment.Estimated{Mean: value(r.Summary.BestValidationAccuracy), Half: math.NaN()}, number))
+			add(estimated(statistics.Estimated{Mean: value(r.Summary.BestTrainingLoss), Half: math.NaN()}, number))
+			add(estimated(statistics.Estimated{Mean: value(r.Summary.BestValidationAccuracy), Half: math.NaN()}, number))
 			add(seconds(r.Summary.WallSeconds))
 			if m := r.Summary.ModelSHA256; m != nil {
 				code((*m)[:min(12, len(*m))])
@@ -370,7 +372,7 @@ func quantile(list []float64, q float64) float64 {
 }
 
 // estimated is a mean with its interval; nothing where there is none.
-func estimated(e experiment.Estimated, show func(float64) string) string {
+func estimated(e statistics.Estimated, show func(float64) string) string {
 	switch {
 	case math.IsNaN(e.Mean):
 		return ""

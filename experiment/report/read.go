@@ -13,8 +13,8 @@ import (
 
 	"fedpace/coordinator/round"
 	"fedpace/coordinator/schedule"
-	"fedpace/experiment"
 	"fedpace/experiment/config"
+	"fedpace/experiment/folder"
 )
 
 // Limits of what is looked for and kept.
@@ -29,12 +29,12 @@ const (
 type Run struct {
 	Dir     string
 	Config  config.Config
-	Summary *experiment.Summary // nil: the run is not finished
+	Summary *folder.Summary // nil: the run is not finished
 
 	Rounds    int
 	Virtual   round.Time // end of the last round
 	Steps     int64
-	Outcomes  experiment.Outcomes
+	Outcomes  folder.Outcomes
 	Durations []float64 // seconds of rounds, ascending; of long runs every n-th
 	points    []point
 }
@@ -57,7 +57,7 @@ func Find(dirs ...string) ([]Run, error) {
 			return nil, fmt.Errorf("report: %w", err)
 		}
 		if len(found) == before {
-			return nil, fmt.Errorf("report: %s holds no run: neither it nor a folder in it has a %s", dir, experiment.ConfigFile)
+			return nil, fmt.Errorf("report: %s holds no run: neither it nor a folder in it has a %s", dir, folder.ConfigFile)
 		}
 	}
 	var runs []Run
@@ -76,7 +76,7 @@ func Find(dirs ...string) ([]Run, error) {
 
 // walk appends the folders with a run, in the order of their names.
 func walk(dir string, depth int, found *[]string) error {
-	if _, err := os.Stat(filepath.Join(dir, experiment.ConfigFile)); err == nil {
+	if _, err := os.Stat(filepath.Join(dir, folder.ConfigFile)); err == nil {
 		if len(*found) == maxRuns {
 			return fmt.Errorf("more than %d runs", maxRuns)
 		}
@@ -103,10 +103,10 @@ func walk(dir string, depth int, found *[]string) error {
 func Read(dir string) (Run, error) {
 	r := Run{Dir: dir}
 	var err error
-	if r.Config, err = config.Load(filepath.Join(dir, experiment.ConfigFile), nil); err != nil {
+	if r.Config, err = config.Load(filepath.Join(dir, folder.ConfigFile), nil); err != nil {
 		return r, err
 	}
-	s, err := experiment.ReadSummary(filepath.Join(dir, experiment.SummaryFile))
+	s, err := folder.ReadSummary(filepath.Join(dir, folder.SummaryFile))
 	switch {
 	case err == nil:
 		r.Summary = &s
@@ -125,7 +125,7 @@ func (r *Run) follow() error {
 	}
 	now := point{loss: math.NaN(), accuracy: math.NaN()}
 	curve, times := thinner[point]{limit: maxPoints}, thinner[float64]{limit: maxTimes}
-	for report, err := range experiment.Reports(filepath.Join(r.Dir, experiment.RoundsFile)) {
+	for report, err := range folder.Reports(filepath.Join(r.Dir, folder.RoundsFile)) {
 		if err != nil {
 			return err
 		}

@@ -19,12 +19,14 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
 
-	"fedpace/experiment"
 	"fedpace/experiment/config"
+	"fedpace/experiment/folder"
+	"fedpace/experiment/run"
+	"fedpace/internal/statistics"
 )
 
 // play runs an experiment of a moment into a folder.
-func play(t *testing.T, dir string, sets ...string) experiment.Summary {
+func play(t *testing.T, dir string, sets ...string) folder.Summary {
 	t.Helper()
 	c, err := config.Load("", append([]string{
 		"task=femnist", "clients=200", "cohort=10", "schedule.k0=8", "stop.rounds=8", "evaluate.every=2", "schedule.window=2", "out=" + dir,
@@ -32,7 +34,7 @@ func play(t *testing.T, dir string, sets ...string) experiment.Summary {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := experiment.Run(t.Context(), c, experiment.Options{})
+	s, err := run.Run(t.Context(), c, run.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,7 +56,7 @@ func TestACurve(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "run")
 	s := play(t, dir)
 	r := find(t, dir)[0]
-	rows, err := experiment.ReadRounds(filepath.Join(dir, experiment.RoundsFile))
+	rows, err := folder.ReadRounds(filepath.Join(dir, folder.RoundsFile))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -125,7 +127,7 @@ func TestTheMeanOfSeeds(t *testing.T) {
 	b := &Run{points: []point{{seconds: 0, loss: 2}, {seconds: 90, loss: 1}, {seconds: 240, loss: 0}}}
 	g := group{name: "fixed", runs: []*Run{a, b}}
 	line := g.line(func(p *point) float64 { return p.loss })
-	if n := len(line.Points); n != experiment.CurvePoints || line.Points[0].X != 0 || line.Points[n-1].X != 2 {
+	if n := len(line.Points); n != statistics.CurvePoints || line.Points[0].X != 0 || line.Points[n-1].X != 2 {
 		t.Fatalf("%d points from %v to %v minutes", n, line.Points[0].X, line.Points[n-1].X)
 	}
 	for _, p := range line.Points {
@@ -184,7 +186,7 @@ func wellFormed(t *testing.T, text string) {
 
 func TestTheReportOfRuns(t *testing.T) {
 	dir := t.TempDir()
-	var seeds []experiment.Summary
+	var seeds []folder.Summary
 	for i := range 2 {
 		seeds = append(seeds, play(t, filepath.Join(dir, "comparison", fmt.Sprint("seed-", i+1)), fmt.Sprint("seed=", i+1)))
 	}
@@ -199,7 +201,7 @@ func TestTheReportOfRuns(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := b.String()
-	mean := experiment.EstimateMean([]float64{*seeds[0].BestValidationAccuracy, *seeds[1].BestValidationAccuracy})
+	mean := statistics.EstimateMean([]float64{*seeds[0].BestValidationAccuracy, *seeds[1].BestValidationAccuracy})
 	for _, want := range []string{
 		"<title>fedpace: 4 runs</title>", "Tasks: femnist. Schedules: ", "synthetic",
 		"lowest training loss so far", "highest validation accuracy so far", "how long rounds take",
@@ -266,7 +268,7 @@ func TestFiguresOfRuns(t *testing.T) {
 func TestRunsThatAreNotWhole(t *testing.T) {
 	dir := t.TempDir()
 	play(t, filepath.Join(dir, "run"), "stop.rounds=3")
-	if err := os.Remove(filepath.Join(dir, "run", experiment.SummaryFile)); err != nil {
+	if err := os.Remove(filepath.Join(dir, "run", folder.SummaryFile)); err != nil {
 		t.Fatal(err)
 	}
 	var b bytes.Buffer
@@ -277,7 +279,7 @@ func TestRunsThatAreNotWhole(t *testing.T) {
 	if !strings.Contains(b.String(), "Not finished: 1.") || !strings.Contains(b.String(), "not finished") {
 		t.Error("the report does not say that the run is not finished")
 	}
-	if err := os.WriteFile(filepath.Join(dir, "run", experiment.RoundsFile), []byte(experiment.RoundsHeader+"\n"), 0o666); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "run", folder.RoundsFile), []byte(folder.RoundsHeader+"\n"), 0o666); err != nil {
 		t.Fatal(err)
 	}
 	if err := HTML(io.Discard, find(t, dir)); err != nil {

@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"fedpace/experiment"
+	"fedpace/experiment/run"
 )
 
 // crowd watches a run as many do: viewers of the page, a scrape each second, a
@@ -86,7 +86,7 @@ func (c *crowd) watch(ctx context.Context, group *sync.WaitGroup, address string
 // each second, is the run that nobody watches: to the bit, and in bounded memory.
 func TestWatchedIsUnwatched(t *testing.T) {
 	sets := []string{"stop.rounds=60", "evaluate.every=60", "name=watched", "clients=40", "cohort=4", "schedule.k0=3"}
-	alone, err := experiment.Run(t.Context(), configuration(t, append(sets, "http=")...), experiment.Options{})
+	alone, err := run.Run(t.Context(), configuration(t, append(sets, "http=")...), run.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,8 +18,9 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
-	"fedpace/experiment"
 	"fedpace/experiment/config"
+	"fedpace/experiment/folder"
+	"fedpace/experiment/run"
 	"fedpace/metrics/live"
 )
 
@@ -43,7 +44,7 @@ func configuration(t testing.TB, sets ...string) config.Config {
 type running struct {
 	address string
 	done    chan struct{}
-	summary experiment.Summary
+	summary folder.Summary
 	err     error
 }
 
@@ -56,7 +57,7 @@ func start(ctx context.Context, t testing.TB, c config.Config) *running {
 	address := make(chan string, 10)
 	go func() {
 		defer close(r.done)
-		r.summary, r.err = experiment.Run(ctx, c, experiment.Options{Version: "test", Notice: func(line string) {
+		r.summary, r.err = run.Run(ctx, c, run.Options{Version: "test", Notice: func(line string) {
 			if found := addressIn.FindString(line); found != "" {
 				address <- found
 			}
@@ -86,17 +87,17 @@ func TestPageShowsTheRun(t *testing.T) {
 	if run.err != nil {
 		t.Fatal(run.err)
 	}
-	b.shows(filepath.Join(c.Out, experiment.SummaryFile))
+	b.shows(filepath.Join(c.Out, folder.SummaryFile))
 	if got := js[string](b, "document.getElementById('status').innerText.trim()"); got != "Completed" {
 		t.Errorf("the status of a run that has ended is %q", got)
 	}
 	b.quiet(run.address)
 
 	kept := open(t, 1280, 900, false)
-	file := fileURL(filepath.Join(c.Out, experiment.PageFile))
+	file := fileURL(filepath.Join(c.Out, folder.PageFile))
 	kept.do(chromedp.Navigate(file))
 	kept.until("document.body.dataset.state === 'completed'")
-	kept.shows(filepath.Join(c.Out, experiment.SummaryFile))
+	kept.shows(filepath.Join(c.Out, folder.SummaryFile))
 	kept.quiet(file)
 	// What was drawn last on the live page is what is drawn here.
 	for _, id := range []string{"loss", "accuracy", "steps", "rate", "times", "durations", "timeline"} {
@@ -106,7 +107,7 @@ func TestPageShowsTheRun(t *testing.T) {
 			t.Errorf("%s: %d bytes are drawn live, %d in the file, and they differ", id, len(live), len(file))
 		}
 	}
-	if info, err := os.Stat(filepath.Join(c.Out, experiment.PageFile)); err != nil || info.Size() > 300_000 {
+	if info, err := os.Stat(filepath.Join(c.Out, folder.PageFile)); err != nil || info.Size() > 300_000 {
 		t.Errorf("page.html: %v, %v", info, err)
 	}
 }
@@ -128,11 +129,11 @@ func TestPageOfARunThatStops(t *testing.T) {
 		t.Fatal(run.err)
 	}
 	b.until("document.body.dataset.state === 'stopped'")
-	b.shows(filepath.Join(c.Out, experiment.SummaryFile))
+	b.shows(filepath.Join(c.Out, folder.SummaryFile))
 	kept := open(t, 1280, 900, true)
-	kept.do(chromedp.Navigate(fileURL(filepath.Join(c.Out, experiment.PageFile))))
+	kept.do(chromedp.Navigate(fileURL(filepath.Join(c.Out, folder.PageFile))))
 	kept.until("document.body.dataset.state === 'stopped'")
-	kept.shows(filepath.Join(c.Out, experiment.SummaryFile))
+	kept.shows(filepath.Join(c.Out, folder.SummaryFile))
 	if got := js[string](kept, "document.getElementById('status').innerText"); !strings.Contains(got, "Stopped") {
 		t.Errorf("the status is %q", got)
 	}
@@ -147,20 +148,20 @@ func TestPageOfARunThatGoesOn(t *testing.T) {
 	c := configuration(t, "train=false", "stop.rounds=5000", "pace=20000", "checkpoint.seconds=0.1", "http=")
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	if _, err := experiment.Run(ctx, c, experiment.Options{Version: "test", Progress: func(p experiment.Progress) {
+	if _, err := run.Run(ctx, c, run.Options{Version: "test", Progress: func(p run.Progress) {
 		if p.Round > 1000 {
 			cancel()
 		}
 	}}); !errors.Is(err, context.Canceled) {
 		t.Fatal(err)
 	}
-	again, err := experiment.Resume(t.Context(), c.Out, experiment.Options{Version: "test"})
+	again, err := run.Resume(t.Context(), c.Out, run.Options{Version: "test"})
 	if err != nil || !again.Summary.Completed {
 		t.Fatal(again.Summary.Completed, err)
 	}
-	b.do(chromedp.Navigate(fileURL(filepath.Join(c.Out, experiment.PageFile))))
+	b.do(chromedp.Navigate(fileURL(filepath.Join(c.Out, folder.PageFile))))
 	b.until("document.body.dataset.state === 'completed'")
-	b.shows(filepath.Join(c.Out, experiment.SummaryFile))
+	b.shows(filepath.Join(c.Out, folder.SummaryFile))
 	shown := js[struct {
 		Curves struct {
 			Each  int
@@ -177,11 +178,11 @@ func TestPageOfARunThatGoesOn(t *testing.T) {
 func TestPageOfARunThatTrainsNothing(t *testing.T) {
 	b := open(t, 1280, 900, false)
 	c := configuration(t, "train=false", "stop.rounds=3000", "http=")
-	summary, err := experiment.Run(t.Context(), c, experiment.Options{Version: "test"})
+	summary, err := run.Run(t.Context(), c, run.Options{Version: "test"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.do(chromedp.Navigate(fileURL(filepath.Join(c.Out, experiment.PageFile))))
+	b.do(chromedp.Navigate(fileURL(filepath.Join(c.Out, folder.PageFile))))
 	b.until("document.body.dataset.state === 'completed'")
 	for id, want := range map[string]bool{"loss": false, "accuracy": false, "steps": true, "times": true, "timeline": true} {
 		if got := js[bool](b, fmt.Sprintf("document.getElementById('%s').checkVisibility()", id)); got != want {
@@ -425,10 +426,10 @@ func TestPageScreenshots(t *testing.T) {
 	_, address := serveHub(t, "demo")
 	if *screenshots != "" {
 		c := configuration(t, "name=demo", "clients=300", "cohort=20", "schedule.k0=20", "stop.rounds=150", "evaluate.every=5", "schedule.window=10", "http=")
-		if _, err := experiment.Run(t.Context(), c, experiment.Options{Version: "development"}); err != nil {
+		if _, err := run.Run(t.Context(), c, run.Options{Version: "development"}); err != nil {
 			t.Fatal(err)
 		}
-		address = fileURL(filepath.Join(c.Out, experiment.PageFile))
+		address = fileURL(filepath.Join(c.Out, folder.PageFile))
 	}
 	for _, view := range []struct {
 		name          string

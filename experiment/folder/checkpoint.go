@@ -1,0 +1,237 @@
+package folder
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// A run's checkpoints in its folder: the newest, and the one before it, to which
+// a run goes back when the newest is damaged.
+const (
+	CheckpointFile         = "checkpoint.bin"
+	PreviousCheckpointFile = "checkpoint.previous.bin"
+
+	unfinishedCheckpoint = ".checkpoint.unfinished"
+)
+
+// A checkpoint's file is, integers little-endian:
+//
+//	magic     20 bytes
+//	format    uint32
+//	length    uint64, of the payload
+//	payload   the state of the run
+//	checksum  SHA-256 of magic, format, length and the payload's SHA-256
+const (
+	checkpointMagic   = "fedpace checkpoint\n\x00"
+	checkpointFormat  = 2
+	checkpointHeadLen = int64(len(checkpointMagic)) + 4 + 8
+	maxCheckpoint     = 1 << 40 // bytes
+)
+
+// Why a checkpoint is refused.
+var (
+	// ErrCheckpoint is wrapped by all of these.
+	ErrCheckpoint = errors.New("checkpoint")
+	// ErrTruncated: the file ends early.
+	ErrTruncated = fmt.Errorf("%w: truncated", ErrCheckpoint)
+	// ErrDamaged: the file is whole in length and not what was written.
+	ErrDamaged = fmt.Errorf("%w: damaged", ErrCheckpoint)
+	// ErrForeign: the file is not a checkpoint, or one of another run, data set
+	// or kernel class.
+	ErrForeign = fmt.Errorf("%w: foreign", ErrCheckpoint)
+	// ErrFormat: another version wrote the file.
+	ErrFormat = fmt.Errorf("%w: of another format", ErrCheckpoint)
+)
+
+// IsSpoilt says whether a checkpoint was one of this run and is damaged now.
+func IsSpoilt(err error) bool { return errors.Is(err, ErrTruncated) || errors.Is(err, ErrDamaged) }
+
+// ReplaceCheckpoint writes a checkpoint whole, to the disk, and puts it in the
+// place of the newest, which becomes the previous one if rotate is set.
+func (r *Results) ReplaceCheckpoint(rotate bool, payload func(io.Writer) error) error {
+	unfinished := r.Path(unfinishedCheckpoint)
+	f, err := os.OpenFile(unfinished, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o666)
+	if err != nil {
+		return err
+	}
+	err = encodeCheckpoint(f, payload)
+	if err == nil {
+		err = f.Sync()
+	}
+	err = errors.Join(err, f.Close())
+	if err == nil && rotate {
+		if err = os.Rename(r.Path(CheckpointFile), r.Path(PreviousCheckpointFile)); errors.Is(err, fs.ErrNotExist) {
+			err = nil
+		}
+	}
+	if err == nil {
+		err = os.Rename(unfinished, r.Path(CheckpointFile))
+	}
+	if err != nil {
+		return errors.Join(err, r.remove(unfinishedCheckpoint))
+	}
+	return syncFolder(r.dir)
+}
+
+// syncFolder brings renamed files to the disk.
+func syncFolder(dir string) error {
+	f, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	err = f.Sync()
+	if errors.Is(err, errors.ErrUnsupported) || errors.Is(err, fs.ErrInvalid) || errors.Is(err, fs.ErrPermission) {
+		err = nil // not every system has this for folders
+	}
+	return errors.Join(err, f.Close())
+}
+
+// RemoveCheckpoints removes the checkpoints of a run that is complete.
+func (r *Results) RemoveCheckpoints() error {
+	if err := r.remove(CheckpointFile, PreviousCheckpointFile, unfinishedCheckpoint); err != nil {
+		return fmt.Errorf("results: %w", err)
+	}
+	return nil
+}
+
+// writeCheckpoint fills a file, which is empty.
+func encodeCheckpoint(f *os.File, payload func(io.Writer) error) error {
+	head := checkpointStart(0)
+	if _, err := f.Write(head); err != nil {
+		return err
+	}
+	sum := sha256.New()
+	out := bufio.NewWriterSize(f, 1<<18)
+	size := new(lengthOf)
+	if err := payload(io.MultiWriter(out, sum, size)); err != nil {
+		return err
+	}
+	head = checkpointStart(uint64(*size))
+	if _, err := out.Write(checkpointSum(head, sum)); err != nil {
+		return err
+	}
+	if err := out.Flush(); err != nil {
+		return err
+	}
+	_, err := f.WriteAt(head, 0)
+	return err
+}
+
+// checkpointStart is what is before the payload.
+func checkpointStart(length uint64) []byte {
+	b := binary.LittleEndian.AppendUint32([]byte(checkpointMagic), checkpointFormat)
+	return binary.LittleEndian.AppendUint64(b, length)
+}
+
+// checkpointSum is what is behind it.
+func checkpointSum(head []byte, payload hash.Hash) []byte {
+	sum := sha256.Sum256(payload.Sum(bytes.Clone(head)))
+	return sum[:]
+}
+
+type lengthOf int64
+
+func (n *lengthOf) Write(b []byte) (int, error) {
+	*n += lengthOf(len(b))
+	return len(b), nil
+}
+
+// ReadCheckpoint gives a checkpoint's payload to read. Its errors name the file;
+// they wrap one of ErrTruncated, ErrDamaged, ErrForeign and ErrFormat, or are those
+// of the file system (fs.ErrNotExist: there is no such checkpoint).
+func ReadCheckpoint(dir, name string, read func(*Payload) error) error {
+	f, err := os.Open(filepath.Join(dir, name))
+	if err != nil {
+		return err
+	}
+	defer f.Close() // read only
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	if err := decodeCheckpoint(f, info.Size(), read); err != nil {
+		return fmt.Errorf("%s: %w", f.Name(), err)
+	}
+	return nil
+}
+
+func decodeCheckpoint(f io.ReadSeeker, size int64, read func(*Payload) error) error {
+	head := make([]byte, min(checkpointHeadLen, size))
+	if _, err := io.ReadFull(f, head); err != nil {
+		return err
+	}
+	if n := min(len(head), len(checkpointMagic)); string(head[:n]) != checkpointMagic[:n] {
+		return fmt.Errorf("%w: the file does not begin as one", ErrForeign)
+	}
+	if int64(len(head)) < checkpointHeadLen {
+		return fmt.Errorf("%w: it has %d bytes", ErrTruncated, size)
+	}
+	rest := head[len(checkpointMagic):]
+	format, length := binary.LittleEndian.Uint32(rest), binary.LittleEndian.Uint64(rest[4:])
+	switch whole := checkpointHeadLen + int64(length) + sha256.Size; {
+	case format == 0 || length > maxCheckpoint:
+		return fmt.Errorf("%w: its head says format %d and %d bytes", ErrDamaged, format, length)
+	case format != checkpointFormat:
+		return fmt.Errorf("%w: it has format %d, and this version reads format %d (resume the run with the version that wrote it, or start it again with --force)", ErrFormat, format, checkpointFormat)
+	case size < whole:
+		return fmt.Errorf("%w: it has %d of %d bytes", ErrTruncated, size, whole)
+	case size > whole:
+		return fmt.Errorf("%w: it has %d bytes, %d were written", ErrDamaged, size, whole)
+	}
+	sum := sha256.New()
+	if _, err := io.CopyN(sum, f, int64(length)); err != nil {
+		return err
+	}
+	want := make([]byte, sha256.Size)
+	if _, err := io.ReadFull(f, want); err != nil {
+		return err
+	}
+	if !bytes.Equal(checkpointSum(head, sum), want) {
+		return fmt.Errorf("%w: its checksum is not that of what it holds", ErrDamaged)
+	}
+	if _, err := f.Seek(checkpointHeadLen, io.SeekStart); err != nil {
+		return err
+	}
+	p := NewPayload(f, int64(length))
+	err := read(p)
+	if err == nil && p.Left != 0 {
+		err = fmt.Errorf("%w: %d bytes too many", ErrDamaged, p.Left)
+	}
+	return err
+}
+
+// Payload is the state in a checkpoint. It knows how much is left to read. It is an
+// io.ByteReader, so that gob takes no more of it than is its own.
+type Payload struct {
+	Left int64 // bytes
+	r    *bufio.Reader
+}
+
+// NewPayload reads so many bytes.
+func NewPayload(r io.Reader, length int64) *Payload {
+	return &Payload{Left: length, r: bufio.NewReader(io.LimitReader(r, length))}
+}
+
+func (p *Payload) Read(b []byte) (int, error) {
+	n, err := p.r.Read(b)
+	p.Left -= int64(n)
+	return n, err
+}
+
+// ReadByte implements io.ByteReader.
+func (p *Payload) ReadByte() (byte, error) {
+	b, err := p.r.ReadByte()
+	if err == nil {
+		p.Left--
+	}
+	return b, err
+}

@@ -1,0 +1,78 @@
+package folder
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// lockFile is locked by the run that fills the folder for as long as it lives.
+// The lock is the operating system's: it goes with its process, however that
+// ends. The file says who holds it, for people.
+const lockFile = ".lock"
+
+// ErrRunning is wrapped by the error for a folder whose run is still going on.
+var ErrRunning = errors.New("its run is still going on")
+
+// lockFolder keeps other runs out of a folder until the lock is released. It
+// does not wait.
+func lockFolder(dir string) (*folderLock, error) {
+	path := filepath.Join(dir, lockFile)
+	for range 100 { // each time another has let go in between
+		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o666)
+		if err != nil {
+			return nil, fmt.Errorf("results: %w", err)
+		}
+		if err := lockOpen(f); err != nil {
+			holder, readErr := io.ReadAll(io.LimitReader(f, 100))
+			err = errors.Join(err, f.Close())
+			if !errors.Is(err, errLocked) {
+				return nil, fmt.Errorf("results: %s cannot be locked: %w", dir, err)
+			}
+			who := ""
+			if text := strings.TrimSpace(string(holder)); readErr == nil && text != "" {
+				who = ", " + text
+			}
+			return nil, fmt.Errorf("results: %s: %w%s (wait, stop it, or choose another folder)", dir, ErrRunning, who)
+		}
+		// Who held it before may have removed the file after it was opened here:
+		// then the next to come would make and lock another.
+		if held, err := os.Stat(path); err == nil {
+			if opened, err := f.Stat(); err == nil && os.SameFile(held, opened) {
+				l := &folderLock{f}
+				return l, l.sign()
+			}
+		}
+		if err := f.Close(); err != nil {
+			return nil, fmt.Errorf("results: %w", err)
+		}
+	}
+	return nil, fmt.Errorf("results: %s cannot be locked: others come and go", dir)
+}
+
+// errLocked is what lockOpen returns for a file that another process, or
+// another open file of this one, has locked.
+var errLocked = errors.New("locked")
+
+type folderLock struct{ f *os.File }
+
+// sign writes down who holds the lock.
+func (l *folderLock) sign() error {
+	err := l.f.Truncate(0)
+	if err == nil {
+		_, err = l.f.WriteAt(fmt.Appendf(nil, "process %d\n", os.Getpid()), 0)
+	}
+	if err != nil {
+		return errors.Join(fmt.Errorf("results: %w", err), l.release())
+	}
+	return nil
+}
+
+// release lets others in. The file goes while it is still locked, so that
+// nobody locks one that is about to go.
+func (l *folderLock) release() error {
+	return errors.Join(os.Remove(l.f.Name()), l.f.Close())
+}

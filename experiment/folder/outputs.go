@@ -1,0 +1,194 @@
+package folder
+
+import (
+	"errors"
+	"fedpace/internal/atomicfile"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"slices"
+)
+
+// An AppendFile is an output of a run that only grows while the run goes on:
+// rounds.csv, an event log. A checkpoint holds how long each is, and a run that
+// is resumed from it cuts them back to that length: what it writes then follows
+// what it had written up to the checkpoint, as if it had never stopped.
+//
+// To add one, call [Results.Append] where the run starts and write to what it
+// returns, in the run's own goroutine. A writer that keeps bytes back (a buffer,
+// a compressor) sets flush, which a checkpoint calls before it notes the length:
+// after it the file must be readable up to its end, and what is written later
+// must not depend on what was written before, or that state must be saved in
+// the checkpoint, too (see savedTally).
+type AppendFile struct {
+	name  string // in the run's folder
+	file  *os.File
+	Size  int64        // bytes of what was written whole
+	Flush func() error // hands back what is kept back; nil: nothing is
+}
+
+// OutputSize is an output's length at a checkpoint.
+type OutputSize struct {
+	Name string
+	Size int64
+}
+
+// Append opens an output: a new file that must not exist yet, or where the run
+// is resumed the one that it left, cut back to the checkpoint (to nothing where
+// there is none).
+func (r *Results) Append(name string) (*AppendFile, error) {
+	a := &AppendFile{name: name}
+	if r.resumed {
+		for _, o := range r.sizes {
+			if o.Name == name {
+				a.Size = o.Size
+			}
+		}
+	}
+	if err := a.open(r); err != nil {
+		return nil, fmt.Errorf("results: %w", err)
+	}
+	r.outputs = append(r.outputs, a)
+	return a, nil
+}
+
+func (a *AppendFile) open(r *Results) (err error) {
+	if !r.resumed {
+		a.file, err = r.create(a.name)
+		return err
+	}
+	if a.file, err = os.OpenFile(r.Path(a.name), os.O_WRONLY|os.O_CREATE, 0o666); err != nil {
+		return err
+	}
+	if err := a.cut(); err != nil {
+		return errors.Join(err, a.file.Close())
+	}
+	return nil
+}
+
+// cut ends the file where a checkpoint says.
+func (a *AppendFile) cut() error {
+	if err := a.file.Truncate(a.Size); err != nil {
+		return err
+	}
+	_, err := a.file.Seek(a.Size, io.SeekStart)
+	return err
+}
+
+// Write appends wholly or not at all.
+func (a *AppendFile) Write(b []byte) (int, error) {
+	n, err := a.file.Write(b)
+	if err != nil {
+		if n > 0 {
+			err = errors.Join(err, a.cut())
+		}
+		return 0, err
+	}
+	a.Size += int64(n)
+	return n, nil
+}
+
+// sync brings everything that was written to the disk.
+func (a *AppendFile) sync() error {
+	if a.Flush != nil {
+		if err := a.Flush(); err != nil {
+			return err
+		}
+	}
+	return a.file.Sync()
+}
+
+// Sync brings all outputs to the disk and returns how long they are.
+func (r *Results) Sync() ([]OutputSize, error) {
+	sizes := make([]OutputSize, len(r.outputs))
+	for i, a := range r.outputs {
+		if err := a.sync(); err != nil {
+			return nil, fmt.Errorf("results: %s: %w", a.name, err)
+		}
+		sizes[i] = OutputSize{a.name, a.Size}
+	}
+	return sizes, nil
+}
+
+// closeOutputs ends the writing.
+func (r *Results) closeOutputs() (err error) {
+	for _, a := range r.outputs {
+		if a.Flush != nil {
+			err = errors.Join(err, a.Flush())
+		}
+		err = errors.Join(err, a.file.Close())
+	}
+	r.outputs = nil
+	return err
+}
+
+// ReopenResults locks the folder of a run that is to go on. Nothing in it is
+// changed before [Results.Rewind].
+func ReopenResults(dir string) (*Results, error) {
+	lock, err := lockFolder(dir)
+	if err != nil {
+		return nil, err
+	}
+	return &Results{dir: dir, lock: lock, resumed: true}, nil
+}
+
+// Rewind cuts what the run had written back to its checkpoint and removes what it
+// will write again.
+func (r *Results) Rewind(sizes []OutputSize) error {
+	r.sizes = sizes
+	for _, o := range sizes { // before any is cut
+		if err := r.reaches(o); err != nil {
+			return fmt.Errorf("results: %w", err)
+		}
+	}
+	if err := errors.Join(r.clean(), r.startRounds()); err != nil {
+		return err
+	}
+	if err := r.remove(SummaryFile, ModelFile, BestModelFile, PageFile, RoundsTable, ClientTable, unfinishedCheckpoint); err != nil {
+		return fmt.Errorf("results: %w", err)
+	}
+	return nil
+}
+
+// reaches says whether an output is as long as the checkpoint has it.
+func (r *Results) reaches(o OutputSize) error {
+	info, err := os.Stat(r.Path(o.Name))
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("%s is gone, and the checkpoint goes on from its byte %d", o.Name, o.Size)
+	case err != nil:
+		return err
+	case info.Size() < o.Size:
+		return fmt.Errorf("%s holds %d bytes, and the checkpoint goes on from %d: it has been changed since", o.Name, info.Size(), o.Size)
+	}
+	return nil
+}
+
+// clean removes what a process that died left of files that it was writing (see
+// replace). The folder is locked: nobody is writing any.
+func (r *Results) clean() error {
+	entries, err := os.ReadDir(r.dir)
+	if err != nil {
+		return fmt.Errorf("results: %w", err)
+	}
+	for _, e := range entries {
+		if name, ok := atomicfile.Leftover(e.Name()); !ok || !slices.Contains(runFiles, name) {
+			continue
+		}
+		if err := r.remove(e.Name()); err != nil {
+			return fmt.Errorf("results: %w", err)
+		}
+	}
+	return nil
+}
+
+// remove removes files of the folder that may not be there.
+func (r *Results) remove(names ...string) error {
+	for _, name := range names {
+		if err := os.Remove(r.Path(name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}

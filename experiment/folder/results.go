@@ -1,0 +1,303 @@
+package folder
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"fedpace/actors/learn"
+	"fedpace/coordinator/round"
+	"fedpace/experiment/config"
+	"fedpace/internal/atomicfile"
+)
+
+// The files of a run in its folder.
+const (
+	ConfigFile    = "config.yaml"
+	RoundsFile    = "rounds.csv"
+	SummaryFile   = "summary.json"
+	ModelFile     = "model.safetensors"
+	BestModelFile = "best.safetensors"
+	PageFile      = "page.html"      // the run on one page, for a browser
+	EventsFile    = "events.log"     // timelines of tasks
+	DevicesFile   = "devices.log"    // what real devices answered
+	RoundsTable   = "rounds.parquet" // rounds.csv as a table
+	ClientTable   = "clients.parquet"
+
+	// What a run is exported to unless told otherwise.
+	TraceFile       = "trace.pftrace"
+	OpenMetricsFile = "openmetrics.txt"
+)
+
+// runFiles are all of them; any one shows that a folder holds a run.
+var runFiles = []string{ConfigFile, RoundsFile, SummaryFile, ModelFile, BestModelFile, PageFile, EventsFile, DevicesFile, RoundsTable, ClientTable, TraceFile, OpenMetricsFile, CheckpointFile, PreviousCheckpointFile}
+
+// ErrHoldsRun is wrapped by the error for a folder that already holds a run.
+var ErrHoldsRun = errors.New("the folder already holds a run")
+
+// Results is the folder that a run fills. It is not safe for concurrent use.
+// After an error no further method but Close and Discard makes sense: the
+// folder cannot be completed.
+type Results struct {
+	dir     string
+	lock    *folderLock
+	made    []string // folders that did not exist before, outermost first
+	own     []string // names of the files that this run has begun
+	outputs []*AppendFile
+	rounds  *AppendFile
+	row     []byte // reused from row to row
+	rows    int
+	failure error
+
+	// Of a run that goes on.
+	resumed bool
+	sizes   []OutputSize // of the outputs at its checkpoint
+}
+
+// CreateResults makes the folder, with the configuration and an empty
+// rounds.csv in it. A folder that already holds a run is refused, unless force
+// is set: then that run's files are removed first, and no others. A folder whose
+// run is still going on is refused in any case, and so is every other run in
+// this one until Close. On an error nothing stays behind.
+func CreateResults(dir string, c config.Config, force bool) (*Results, error) {
+	if err := vacant(dir, force); err != nil {
+		return nil, err
+	}
+	made, err := makeFolders(dir)
+	if err != nil {
+		return nil, fmt.Errorf("results: %w", err)
+	}
+	r := &Results{dir: dir, made: made}
+	if r.lock, err = lockFolder(dir); err != nil {
+		return nil, errors.Join(err, r.Discard())
+	}
+	if err := vacant(dir, force); err != nil { // another may have come and gone meanwhile
+		return nil, errors.Join(err, r.Discard())
+	}
+	if force {
+		if err := r.remove(runFiles...); err != nil {
+			return nil, errors.Join(fmt.Errorf("results: cannot replace the run in %s: %w", dir, err), r.Discard())
+		}
+	}
+	if err := r.clean(); err != nil {
+		return nil, errors.Join(err, r.Discard())
+	}
+	if err := r.start(c); err != nil {
+		return nil, errors.Join(err, r.Discard())
+	}
+	return r, nil
+}
+
+// VacantFolder says whether CreateResults would accept the folder, so that a
+// command can refuse before it prepares anything.
+func VacantFolder(dir string, force bool) error {
+	if err := vacant(dir, force); err != nil {
+		return err
+	}
+	return notRunning(dir)
+}
+
+// HoldsRun says whether a folder holds a run's configuration.
+func HoldsRun(dir string) error {
+	_, err := os.Stat(filepath.Join(dir, ConfigFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%s holds no run: it has no %s", dir, ConfigFile)
+	}
+	return err
+}
+
+// notRunning says whether a run is going on in the folder.
+func notRunning(dir string) error {
+	if _, err := os.Lstat(filepath.Join(dir, lockFile)); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	lock, err := lockFolder(dir)
+	if err != nil {
+		return err
+	}
+	return lock.release()
+}
+
+func vacant(dir string, force bool) error {
+	info, err := os.Stat(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("results: %w", err)
+	}
+	if !info.IsDir() {
+		return fmt.Errorf("results: %s is not a folder (set out to another)", dir)
+	}
+	if force {
+		return nil
+	}
+	for _, name := range runFiles {
+		if _, err := os.Lstat(filepath.Join(dir, name)); err == nil {
+			return fmt.Errorf("results: %s holds %s: %w (choose another with --out, go on with it: fedpace resume, or replace it with --force)", dir, name, ErrHoldsRun)
+		} else if !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("results: %w", err)
+		}
+	}
+	return nil
+}
+
+// makeFolders is os.MkdirAll that tells which folders it made.
+func makeFolders(dir string) (made []string, err error) {
+	var missing []string
+	for at := filepath.Clean(dir); ; at = filepath.Dir(at) {
+		if _, err := os.Stat(at); err == nil {
+			break
+		} else if !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+		missing = append(missing, at)
+	}
+	for i := len(missing) - 1; i >= 0; i-- {
+		if err := os.Mkdir(missing[i], 0o777); err != nil && !errors.Is(err, fs.ErrExist) {
+			removeFolders(made)
+			return nil, err
+		} else if err == nil {
+			made = append(made, missing[i])
+		}
+	}
+	return made, nil
+}
+
+// removeFolders removes those that are empty, innermost first.
+func removeFolders(made []string) {
+	for i := len(made) - 1; i >= 0; i-- {
+		if os.Remove(made[i]) != nil {
+			return // someone else's file is in it: then it stays, and so do those around it
+		}
+	}
+}
+
+// start writes the first two files. The configuration is there whole or not at
+// all: from then on the folder holds a run that can be resumed.
+func (r *Results) start(c config.Config) error {
+	if err := r.Write(ConfigFile, func(w io.Writer) error {
+		_, err := w.Write(c.YAML())
+		return err
+	}); err != nil {
+		return err
+	}
+	return r.startRounds()
+}
+
+// startRounds opens rounds.csv, with its header.
+func (r *Results) startRounds() (err error) {
+	if r.rounds, err = r.Append(RoundsFile); err != nil || r.rounds.Size > 0 {
+		return err
+	}
+	_, err = r.rounds.Write([]byte(RoundsHeader + "\n"))
+	return err
+}
+
+// create opens a file that must not exist yet.
+func (r *Results) create(name string) (*os.File, error) {
+	f, err := os.OpenFile(r.Path(name), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+	if err != nil {
+		return nil, err
+	}
+	r.own = append(r.own, name)
+	return f, nil
+}
+
+// Path is a file of the folder.
+func (r *Results) Path(name string) string { return filepath.Join(r.dir, name) }
+
+// Dir is the folder.
+func (r *Results) Dir() string { return r.dir }
+
+// Round adds a row to rounds.csv. The row is with the operating system when it
+// returns, so that a run that dies keeps what it has done.
+func (r *Results) Round(report *round.Report) error {
+	if r.failure != nil {
+		return r.failure
+	}
+	r.row = AppendRow(r.row[:0], report)
+	if _, err := r.rounds.Write(r.row); err != nil {
+		r.failure = fmt.Errorf("results: round %d cannot be written: %w", report.Round, err)
+		return r.failure
+	}
+	r.rows++
+	return nil
+}
+
+// Model writes model.safetensors.
+func (r *Results) Model(tensors []learn.Tensor, params []float32, metadata map[string]string) error {
+	return r.model(ModelFile, tensors, params, metadata)
+}
+
+// BestModel writes best.safetensors, the model of the best evaluation so far.
+func (r *Results) BestModel(tensors []learn.Tensor, params []float32, metadata map[string]string) error {
+	return r.model(BestModelFile, tensors, params, metadata)
+}
+
+func (r *Results) model(name string, tensors []learn.Tensor, params []float32, metadata map[string]string) error {
+	return r.Write(name, func(w io.Writer) error { return EncodeModel(w, tensors, params, metadata) })
+}
+
+// Write writes a file of the folder whole or not at all.
+func (r *Results) Write(name string, write func(io.Writer) error) error {
+	if r.failure != nil {
+		return r.failure
+	}
+	r.own = append(r.own, name)
+	if err := atomicfile.Write(r.Path(name), write); err != nil {
+		r.failure = fmt.Errorf("results: %w", err)
+	}
+	return r.failure
+}
+
+// Summary writes summary.json, last of all: a folder that has it is complete.
+func (r *Results) Summary(s Summary) error {
+	if r.failure != nil {
+		return r.failure
+	}
+	text, err := s.JSON()
+	if err == nil {
+		_, err = r.Sync()
+	}
+	if err != nil {
+		r.failure = fmt.Errorf("results: %w", err)
+		return r.failure
+	}
+	return r.Write(SummaryFile, func(w io.Writer) error {
+		_, err := w.Write(text)
+		return err
+	})
+}
+
+// Close ends the writing, keeps the folder as it is and lets others in.
+func (r *Results) Close() error {
+	err := r.closeOutputs()
+	r.rounds = nil
+	if r.lock != nil {
+		err = errors.Join(err, r.lock.release())
+		r.lock = nil
+	}
+	if err != nil {
+		return fmt.Errorf("results: %w", err)
+	}
+	return nil
+}
+
+// Rows is the number of rounds written.
+func (r *Results) Rows() int { return r.rows }
+
+// Discard removes what the run has written, for one that failed before it had
+// anything to keep.
+func (r *Results) Discard() error {
+	err := r.closeOutputs()
+	if e := r.remove(r.own...); e != nil {
+		err = errors.Join(err, fmt.Errorf("results: %w", e))
+	}
+	err = errors.Join(err, r.Close())
+	removeFolders(r.made)
+	return err
+}

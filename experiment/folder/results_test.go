@@ -1,0 +1,263 @@
+package folder
+
+import (
+	"encoding/csv"
+	"errors"
+	"math"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"fedpace/coordinator/round"
+	"fedpace/experiment/config"
+)
+
+func files(t *testing.T, dir string) []string {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := []string{}
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	return names
+}
+
+func anyReport(number int) *round.Report {
+	return &round.Report{
+		Round: number, Start: 1_677_500_000, End: 4_715_000_001, LocalSteps: 64, LearningRate: 0.3, Cohort: 60,
+		Outcomes:     [round.Outcomes]int{60},
+		TrainingLoss: math.NaN(), SGDSteps: 144, ValidationLoss: 1.5, ValidationAccuracy: 0.25,
+	}
+}
+
+func TestARunFillsItsFolder(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "runs", "demo")
+	r, err := CreateResults(dir, config.Demonstration(), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, second := anyReport(1), anyReport(2)
+	second.TrainingLoss, second.Evaluated = 2.25, true
+	for _, report := range []*round.Report{first, second} {
+		if err := r.Round(report); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// The rows can be read while the run goes on.
+	text, err := os.ReadFile(filepath.Join(dir, RoundsFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := "round,virtual_seconds,round_seconds,local_steps,learning_rate,cohort,accepted,late,dropped,lost,cancelled,refused,training_loss,validation_loss,validation_accuracy,sgd_steps\n" +
+		"1,4.715000001,3.037500001,64,0.3,60,60,0,0,0,0,0,,,,144\n" +
+		"2,4.715000001,3.037500001,64,0.3,60,60,0,0,0,0,0,2.25,1.5,0.25,144\n"
+	if diff := cmp.Diff(want, string(text)); diff != "" {
+		t.Error(diff)
+	}
+	tensors, params := smallModel()
+	for _, write := range []error{
+		r.Model(tensors, params, nil), r.BestModel(tensors, params, nil), r.Summary(Summary{Task: "femnist"}), r.Close(),
+	} {
+		if write != nil {
+			t.Fatal(write)
+		}
+	}
+	if diff := cmp.Diff([]string{"best.safetensors", "config.yaml", "model.safetensors", "rounds.csv", "summary.json"}, files(t, dir)); diff != "" {
+		t.Error(diff)
+	}
+	c, err := config.Load(filepath.Join(dir, ConfigFile), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(config.Demonstration(), c); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestAFolderThatHoldsARun(t *testing.T) {
+	dir := t.TempDir()
+	r, err := CreateResults(dir, config.Demonstration(), false)
+	if err != nil {
+		t.Fatalf("an empty folder: %v", err)
+	}
+	if err := errors.Join(r.Round(anyReport(1)), r.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "notes.txt"), []byte("mine"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	before := files(t, dir)
+
+	_, err = CreateResults(dir, config.Demonstration(), false)
+	want := "results: " + dir + " holds config.yaml: the folder already holds a run (choose another with --out, go on with it: fedpace resume, or replace it with --force)"
+	if !errors.Is(err, ErrHoldsRun) || err.Error() != want {
+		t.Errorf("\n got %v\nwant %s", err, want)
+	}
+	if diff := cmp.Diff(before, files(t, dir)); diff != "" {
+		t.Errorf("a refused run changed the folder: %s", diff)
+	}
+
+	r, err = CreateResults(dir, config.Demonstration(), true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text, err := os.ReadFile(filepath.Join(dir, RoundsFile)); err != nil || string(text) != RoundsHeader+"\n" {
+		t.Errorf("force keeps the old rows: %q, %v", text, err)
+	}
+	if err := r.Discard(); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"notes.txt"}, files(t, dir)); diff != "" {
+		t.Errorf("a discarded run leaves more or less than it found: %s", diff)
+	}
+}
+
+func TestNothingStaysOfARunThatDidNotStart(t *testing.T) {
+	root := t.TempDir()
+	r, err := CreateResults(filepath.Join(root, "a", "b"), config.Demonstration(), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Discard(); err != nil {
+		t.Fatal(err)
+	}
+	if left := files(t, root); len(left) > 0 {
+		t.Errorf("stays: %v", left)
+	}
+	if err := os.WriteFile(filepath.Join(root, "file"), nil, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range []string{filepath.Join(root, "file"), filepath.Join(root, "file", "below")} {
+		if _, err := CreateResults(dir, config.Demonstration(), true); err == nil {
+			t.Errorf("%s is accepted as a folder", dir)
+		}
+	}
+	if diff := cmp.Diff([]string{"file"}, files(t, root)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// Of two runs that start in one folder at once, the second fails and leaves
+// the first alone, also when it is told to replace what it finds.
+func TestTwoRunsCannotShareAFolder(t *testing.T) {
+	dir := t.TempDir()
+	first, err := CreateResults(dir, config.Demonstration(), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := CreateResults(dir, config.Demonstration(), true); !errors.Is(err, ErrRunning) {
+		t.Errorf("the second: %v", err)
+	}
+	if err := VacantFolder(dir, true); !errors.Is(err, ErrRunning) {
+		t.Errorf("the folder is said to be free: %v", err)
+	}
+	if diff := cmp.Diff([]string{".lock", "config.yaml", "rounds.csv"}, files(t, dir)); diff != "" {
+		t.Error(diff)
+	}
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"config.yaml", "rounds.csv"}, files(t, dir)); diff != "" {
+		t.Error(diff)
+	}
+	if err := VacantFolder(dir, true); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestAFullDiskIsSaid(t *testing.T) {
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if err != nil {
+		t.Skipf("no /dev/full on this system: %v", err)
+	}
+	r, err := CreateResults(t.TempDir(), config.Demonstration(), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.rounds.file.Close(); err != nil {
+		t.Fatal(err)
+	}
+	r.rounds.file = full
+	err = r.Round(anyReport(7))
+	if !errors.Is(err, syscall.ENOSPC) || !strings.Contains(err.Error(), "round 7 cannot be written") || !strings.Contains(err.Error(), "no space left on device") {
+		t.Errorf("got %v", err)
+	}
+	// What failed stays failed: no later row may follow a missing one.
+	if again := r.Round(anyReport(8)); again != err {
+		t.Errorf("the next row gave %v", again)
+	}
+	if err := r.Summary(Summary{}); err == nil {
+		t.Error("a summary is written on top of missing rows")
+	}
+	if err := r.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// Cells read back to what the report held, times to the nanosecond.
+func TestRowsReadBack(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		r := round.Report{
+			Round:  rapid.IntRange(1, 1e9).Draw(t, "round"),
+			End:    round.Time(rapid.Int64Range(0, 4e18).Draw(t, "end")),
+			Cohort: rapid.IntRange(0, 1e6).Draw(t, "cohort"), LocalSteps: 3,
+			LearningRate: rapid.Float64Range(1e-9, 10).Draw(t, "rate"),
+			TrainingLoss: rapid.Float64Range(0, 1e9).Draw(t, "loss"),
+		}
+		for i := range r.Outcomes {
+			r.Outcomes[i] = rapid.IntRange(0, 100).Draw(t, "outcome")
+		}
+		rows, err := csv.NewReader(strings.NewReader(RoundsHeader + "\n" + string(AppendRow(nil, &r)))).ReadAll()
+		if err != nil {
+			t.Fatal(err)
+		}
+		cell := map[string]string{}
+		for i, name := range rows[0] {
+			cell[name] = rows[1][i]
+		}
+		whole, fraction, _ := strings.Cut(cell["virtual_seconds"], ".")
+		ns, err := strconv.ParseInt(whole+(fraction + "000000000")[:9], 10, 64)
+		if err != nil || ns != int64(r.End) {
+			t.Errorf("%d ns is written %s", r.End, cell["virtual_seconds"])
+		}
+		for name, want := range map[string]float64{"learning_rate": r.LearningRate, "training_loss": r.TrainingLoss} {
+			if got, err := strconv.ParseFloat(cell[name], 64); err != nil || got != want {
+				t.Errorf("%s %v is written %s", name, want, cell[name])
+			}
+		}
+		for i, n := range r.Outcomes {
+			if cell[round.Outcome(i).String()] != strconv.Itoa(n) {
+				t.Errorf("%v: %d is written %s", round.Outcome(i), n, cell[round.Outcome(i).String()])
+			}
+		}
+	})
+}
+
+// A run of 250,000 rounds must not feel its rows: one should cost a few
+// microseconds.
+func BenchmarkRound(b *testing.B) {
+	r, err := CreateResults(b.TempDir(), config.Demonstration(), false)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer r.Close()
+	report := anyReport(1)
+	b.ReportAllocs()
+	for b.Loop() {
+		if err := r.Round(report); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,56 @@
+//go:build unix
+
+package folder
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"fedpace/experiment/config"
+)
+
+// A disk that fills in the middle of a row keeps the rows before it.
+func TestARowIsThereWhollyOrNotAtAll(t *testing.T) {
+	if os.Getenv(limitedFile) == "" {
+		run := exec.Command(os.Args[0], "-test.run=^TestARowIsThereWhollyOrNotAtAll$", "-test.v")
+		run.Env = append(os.Environ(), limitedFile+"=1")
+		if output, err := run.CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, output)
+		}
+		return
+	}
+	dir := t.TempDir()
+	r, err := CreateResults(dir, config.Demonstration(), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The process may write files of so many bytes: the header, one row, and
+	// some of the second.
+	row := int64(len(AppendRow(nil, anyReport(1))))
+	limit := uint64(r.rounds.Size + row + row/2)
+	signal.Ignore(syscall.SIGXFSZ)
+	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: limit, Max: limit}); err != nil {
+		t.Skipf("no limit on files here: %v", err)
+	}
+	if err := r.Round(anyReport(1)); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Round(anyReport(2)); !errors.Is(err, syscall.EFBIG) {
+		t.Errorf("the second row gave %v", err)
+	}
+	text, err := os.ReadFile(filepath.Join(dir, RoundsFile))
+	if want := RoundsHeader + "\n" + string(AppendRow(nil, anyReport(1))); err != nil || string(text) != want {
+		t.Errorf("rounds.csv holds %q, %v", text, err)
+	}
+	if err := r.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// limitedFile marks the process that may only write small files.
+const limitedFile = "FEDPACE_TEST_SMALL_FILES"

@@ -1,0 +1,58 @@
+package folder
+
+import (
+	"math"
+	"strconv"
+
+	"fedpace/coordinator/round"
+)
+
+// RoundsHeader is the first line of rounds.csv.
+const RoundsHeader = "round,virtual_seconds,round_seconds,local_steps,learning_rate,cohort," +
+	"accepted,late,dropped,lost,cancelled,refused," +
+	"training_loss,validation_loss,validation_accuracy,sgd_steps"
+
+// AppendRow appends a round's row with its newline. A value that does not exist
+// is an empty cell. Times are exact; other numbers read back to the same bits.
+func AppendRow(b []byte, r *round.Report) []byte {
+	b = strconv.AppendInt(b, int64(r.Round), 10)
+	b = appendSeconds(append(b, ','), r.End)
+	b = appendSeconds(append(b, ','), r.End-r.Start)
+	b = strconv.AppendInt(append(b, ','), int64(r.LocalSteps), 10)
+	b = strconv.AppendFloat(append(b, ','), r.LearningRate, 'g', -1, 64)
+	b = strconv.AppendInt(append(b, ','), int64(r.Cohort), 10)
+	for _, n := range r.Outcomes {
+		b = strconv.AppendInt(append(b, ','), int64(n), 10)
+	}
+	b = appendMeasured(append(b, ','), r.TrainingLoss, true)
+	b = appendMeasured(append(b, ','), r.ValidationLoss, r.Evaluated)
+	b = appendMeasured(append(b, ','), r.ValidationAccuracy, r.Evaluated)
+	b = strconv.AppendInt(append(b, ','), r.SGDSteps, 10)
+	return append(b, '\n')
+}
+
+// appendSeconds writes nanoseconds as seconds in decimal, without rounding.
+func appendSeconds(b []byte, t round.Time) []byte {
+	if t < 0 {
+		b = append(b, '-')
+		t = -t
+	}
+	b = strconv.AppendInt(b, int64(t/1e9), 10)
+	fraction := int64(t % 1e9)
+	if fraction == 0 {
+		return b
+	}
+	b = append(b, '.')
+	for unit := int64(1e8); fraction > 0; unit /= 10 {
+		b = append(b, byte('0'+fraction/unit))
+		fraction %= unit
+	}
+	return b
+}
+
+func appendMeasured(b []byte, v float64, exists bool) []byte {
+	if !exists || math.IsNaN(v) {
+		return b
+	}
+	return strconv.AppendFloat(b, v, 'g', -1, 64)
+}

@@ -1,0 +1,290 @@
+package folder
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"slices"
+
+	"fedpace/actors/learn"
+	"fedpace/internal/atomicfile"
+	"fedpace/internal/vector"
+)
+
+// Limits of a model file.
+const (
+	maxHeader  = 1 << 20
+	maxTensors = 4096
+	maxRank    = 8
+)
+
+// ModelSHA256 is the hex SHA-256 of the parameters as little-endian float32 in
+// model order: the bytes that follow the header of a model's file.
+func ModelSHA256(params []float32) string {
+	return fmt.Sprintf("%x", sha256.Sum256(vector.Bytes(params)))
+}
+
+// WriteModel writes a file in the safetensors format, whole or not at all.
+// The tensors must cover the parameters in order and without gaps.
+func WriteModel(path string, tensors []learn.Tensor, params []float32, metadata map[string]string) error {
+	return atomicfile.Write(path, func(f io.Writer) error {
+		return EncodeModel(f, tensors, params, metadata)
+	})
+}
+
+// EncodeModel writes the safetensors format: the header's length in 8 bytes,
+// little-endian; the header, JSON padded with spaces so that the data is
+// aligned to 8 bytes; then the tensors.
+func EncodeModel(w io.Writer, tensors []learn.Tensor, params []float32, metadata map[string]string) error {
+	header := []byte{'{'}
+	if len(metadata) > 0 {
+		header = append(header, `"__metadata__":{`...)
+		for i, name := range slices.Sorted(maps.Keys(metadata)) {
+			if i > 0 {
+				header = append(header, ',')
+			}
+			header = appendJSON(appendJSON(header, name), metadata[name], ':')
+		}
+		header = append(header, '}')
+	}
+	end := 0
+	for _, t := range tensors {
+		if t.Offset != end {
+			return fmt.Errorf("tensor %q starts at parameter %d, want %d: tensors must follow each other", t.Name, t.Offset, end)
+		}
+		end += t.Len()
+		if len(header) > 1 {
+			header = append(header, ',')
+		}
+		header = appendJSON(header, t.Name)
+		header = appendJSON(header, entry{"F32", t.Shape, []int{4 * t.Offset, 4 * end}}, ':')
+	}
+	if end != len(params) {
+		return fmt.Errorf("the tensors hold %d parameters, the model %d", end, len(params))
+	}
+	header = append(header, '}')
+	for len(header)%8 != 0 {
+		header = append(header, ' ')
+	}
+	if _, err := w.Write(binary.LittleEndian.AppendUint64(nil, uint64(len(header)))); err != nil {
+		return err
+	}
+	if _, err := w.Write(header); err != nil {
+		return err
+	}
+	_, err := w.Write(vector.Bytes(params))
+	return err
+}
+
+// entry is a tensor in the header.
+type entry struct {
+	DType   string `json:"dtype"`
+	Shape   []int  `json:"shape"`
+	Offsets []int  `json:"data_offsets"` // first byte and the one after the last
+}
+
+// appendJSON appends a value after the given separators.
+func appendJSON(b []byte, v any, before ...byte) []byte {
+	text, err := json.Marshal(v)
+	if err != nil {
+		panic("experiment: a header entry is always JSON")
+	}
+	return append(append(b, before...), text...)
+}
+
+// ReadModel reads the parameters of an architecture from a safetensors file.
+// The file must hold exactly its tensors, as finite float32.
+func ReadModel(path string, want []learn.Tensor) ([]float32, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("init: %w", err)
+	}
+	defer f.Close() // read only
+	info, err := f.Stat()
+	if err != nil {
+		return nil, fmt.Errorf("init: %w", err)
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("init: %s is not a file", path)
+	}
+	params, err := DecodeModel(bufio.NewReaderSize(f, 64<<10), info.Size(), want)
+	if err != nil {
+		return nil, fmt.Errorf("init: %s: %w", path, err)
+	}
+	return params, nil
+}
+
+// DecodeModel reads what EncodeModel writes, from a reader of that many bytes.
+// The tensors may stand in any order. It allocates no more than the model and
+// the limits ask for.
+func DecodeModel(r io.Reader, size int64, want []learn.Tensor) ([]float32, error) {
+	var prefix [8]byte
+	if _, err := io.ReadFull(r, prefix[:]); err != nil {
+		return nil, errors.New("not a safetensors file: shorter than its first 8 bytes")
+	}
+	length := binary.LittleEndian.Uint64(prefix[:])
+	if length > maxHeader || int64(length) > size-8 {
+		return nil, fmt.Errorf("not a safetensors file: a header of %d bytes in a file of %d (at most %d)", length, size, maxHeader)
+	}
+	header := make([]byte, length)
+	if _, err := io.ReadFull(r, header); err != nil {
+		return nil, fmt.Errorf("safetensors header: %w", err)
+	}
+	entries, err := decodeHeader(header)
+	if err != nil {
+		return nil, fmt.Errorf("safetensors header: %w", err)
+	}
+	order, err := match(entries, want, size-8-int64(length))
+	if err != nil {
+		return nil, err
+	}
+	total := 0
+	for _, t := range want {
+		total += t.Len()
+	}
+	params := make([]float32, total)
+	for _, t := range order {
+		if err := readFinite(r, params[t.Offset:t.Offset+t.Len()]); err != nil {
+			return nil, fmt.Errorf("tensor %q: %w", t.Name, err)
+		}
+	}
+	return params, nil
+}
+
+// readFinite fills dst with finite numbers.
+func readFinite(r io.Reader, dst []float32) error {
+	if err := vector.Read(r, dst); err != nil {
+		return fmt.Errorf("the file ends early: %w", err)
+	}
+	for _, v := range dst {
+		if v-v != 0 { // NaN and the infinities
+			return fmt.Errorf("holds %v, which no run can start from", v)
+		}
+	}
+	return nil
+}
+
+// match pairs the header's entries with the wanted tensors, in the order of the
+// data, and sees that they fill the data without gap or overlap.
+func match(entries map[string]entry, want []learn.Tensor, data int64) ([]learn.Tensor, error) {
+	order := slices.Clone(want)
+	for _, t := range order {
+		e, ok := entries[t.Name]
+		switch {
+		case !ok:
+			return nil, fmt.Errorf("has no tensor %q (it holds %s)", t.Name, some(entries))
+		case e.DType != "F32":
+			return nil, fmt.Errorf("tensor %q is %s, want F32", t.Name, e.DType)
+		case !slices.Equal(e.Shape, t.Shape):
+			return nil, fmt.Errorf("tensor %q has shape %v, want %v", t.Name, e.Shape, t.Shape)
+		}
+	}
+	if len(entries) != len(want) {
+		known := map[string]bool{}
+		for _, t := range want {
+			known[t.Name] = true
+		}
+		for _, name := range slices.Sorted(maps.Keys(entries)) {
+			if !known[name] {
+				return nil, fmt.Errorf("holds tensor %q, which the model does not have", name)
+			}
+		}
+		return nil, errors.New("the wanted tensors repeat a name")
+	}
+	slices.SortStableFunc(order, func(a, b learn.Tensor) int {
+		return entries[a.Name].Offsets[0] - entries[b.Name].Offsets[0]
+	})
+	end := 0
+	for _, t := range order {
+		e := entries[t.Name]
+		if e.Offsets[0] != end || e.Offsets[1]-e.Offsets[0] != 4*t.Len() {
+			return nil, fmt.Errorf("tensor %q has data_offsets %v, want [%d, %d]", t.Name, e.Offsets, end, end+4*t.Len())
+		}
+		end = e.Offsets[1]
+	}
+	if int64(end) != data {
+		return nil, fmt.Errorf("holds %d bytes of data, its header speaks of %d", data, end)
+	}
+	return order, nil
+}
+
+// some names a few entries for a message.
+func some(entries map[string]entry) string {
+	names := slices.Sorted(maps.Keys(entries))
+	if len(names) == 0 {
+		return "none"
+	}
+	const few = 4
+	text := fmt.Sprintf("%q", names[:min(few, len(names))])
+	if len(names) > few {
+		text += fmt.Sprintf(" and %d more", len(names)-few)
+	}
+	return text
+}
+
+// decodeHeader reads the header's JSON strictly: no name twice, no field
+// unknown, nothing but spaces behind it.
+func decodeHeader(header []byte) (map[string]entry, error) {
+	if len(header) == 0 || header[0] != '{' {
+		return nil, errors.New("does not start with {")
+	}
+	d := json.NewDecoder(bytes.NewReader(header))
+	d.DisallowUnknownFields()
+	if _, err := d.Token(); err != nil {
+		return nil, err
+	}
+	entries := map[string]entry{}
+	metadata := false
+	for d.More() {
+		token, err := d.Token()
+		if err != nil {
+			return nil, err
+		}
+		name, ok := token.(string)
+		if !ok {
+			return nil, fmt.Errorf("%v stands where a name is wanted", token)
+		}
+		if name == "__metadata__" {
+			if metadata {
+				return nil, errors.New("holds __metadata__ twice")
+			}
+			metadata = true
+			var words map[string]string
+			if err := d.Decode(&words); err != nil {
+				return nil, fmt.Errorf("__metadata__: %w", err)
+			}
+			continue
+		}
+		if _, twice := entries[name]; twice {
+			return nil, fmt.Errorf("holds tensor %q twice", name)
+		}
+		if len(entries) == maxTensors {
+			return nil, fmt.Errorf("holds more than %d tensors", maxTensors)
+		}
+		var e entry
+		if err := d.Decode(&e); err != nil {
+			return nil, fmt.Errorf("tensor %q: %w", name, err)
+		}
+		if len(e.Shape) > maxRank {
+			return nil, fmt.Errorf("tensor %q has %d dimensions (at most %d)", name, len(e.Shape), maxRank)
+		}
+		if len(e.Offsets) != 2 || e.Offsets[0] < 0 || e.Offsets[1] < e.Offsets[0] {
+			return nil, fmt.Errorf("tensor %q has data_offsets %v, want [first, end]", name, e.Offsets)
+		}
+		entries[name] = e
+	}
+	if _, err := d.Token(); err != nil {
+		return nil, err
+	}
+	if len(bytes.Trim(header[d.InputOffset():], " ")) > 0 {
+		return nil, errors.New("something stands behind the JSON")
+	}
+	return entries, nil
+}

@@ -1,0 +1,162 @@
+package folder
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"os"
+
+	"fedpace/coordinator/round"
+)
+
+// Summary is what a run comes to: the file summary.json. A nil pointer is
+// written null, for a value that does not exist.
+type Summary struct {
+	Task           string  `json:"task"`
+	Data           *string `json:"data"`     // what was learned from, with what is synthetic about it; nil: timing only
+	Schedule       string  `json:"schedule"` // as in schedule.Names
+	Seed           uint64  `json:"seed"`
+	Completed      bool    `json:"completed"` // false: interrupted or failed
+	Rounds         int     `json:"rounds"`
+	VirtualSeconds float64 `json:"virtual_seconds"`
+	WallSeconds    float64 `json:"wall_seconds"`
+	SGDSteps       int64   `json:"sgd_steps"` // sum of K_r over completed rounds
+
+	RelativeSGDSteps       *float64 `json:"relative_sgd_steps"`
+	TrainingLoss           *float64 `json:"training_loss"` // mean over the last window
+	BestTrainingLoss       *float64 `json:"best_training_loss"`
+	ValidationLoss         *float64 `json:"validation_loss"`
+	ValidationAccuracy     *float64 `json:"validation_accuracy"`
+	BestValidationAccuracy *float64 `json:"best_validation_accuracy"`
+
+	Outcomes Outcomes `json:"outcomes"`
+
+	ClientSeconds  Split[float64]  `json:"client_seconds"`    // of all clients, in virtual time
+	ClientSteps    Split[int64]    `json:"sgd_steps_clients"` // of all clients
+	Bytes          Split[int64]    `json:"bytes"`             // both ways
+	EnergyJoules   *Split[float64] `json:"energy_joules"`     // of the classes that give their watts
+	StragglerShare *float64        `json:"straggler_share"`   // mean over rounds of (slowest - median client)/round; null where rounds overlap
+	TimeToTarget   *float64        `json:"time_to_target"`    // virtual seconds to evaluate.target, or to stop.validation_accuracy
+
+	ModelSHA256 *string `json:"model_sha256"` // of the tensors' bytes in model order
+	Fingerprint string  `json:"fingerprint"`  // of the clock's events
+	Kernel      string  `json:"kernel"`       // the class of kernels that trained
+	Version     string  `json:"version"`
+}
+
+// Split is what clients spent: useful on updates that count, wasted on all
+// else, which is work that was late, broken off or not needed, and candidates
+// that were not chosen.
+type Split[T int64 | float64] struct {
+	Useful T `json:"useful"`
+	Wasted T `json:"wasted"`
+}
+
+// Add adds more.
+func (s *Split[T]) Add(more Split[T]) {
+	s.Useful += more.Useful
+	s.Wasted += more.Wasted
+}
+
+// AsWaste is the split with nothing of use.
+func (s Split[T]) AsWaste() Split[T] { return Split[T]{Wasted: s.Useful + s.Wasted} }
+
+// WastedShare is the wasted part of all, from 0 to 1; 0 of nothing.
+func (s Split[T]) WastedShare() float64 {
+	if all := float64(s.Useful) + float64(s.Wasted); all > 0 {
+		return float64(s.Wasted) / all
+	}
+	return 0
+}
+
+// Measured is the pointer to a value that may not exist: nil for NaN.
+func Measured(v float64) *float64 {
+	if math.IsNaN(v) {
+		return nil
+	}
+	return &v
+}
+
+// Outcomes counts how the tasks of a run ended, by [round.Outcome].
+type Outcomes [round.Outcomes]int64
+
+// Add counts one round's tasks.
+func (o *Outcomes) Add(r *round.Report) {
+	for i, n := range r.Outcomes {
+		o[i] += int64(n)
+	}
+}
+
+// MarshalJSON writes an object with the outcomes' names, in their order.
+func (o Outcomes) MarshalJSON() ([]byte, error) {
+	b := []byte{'{'}
+	for i, n := range o {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = fmt.Appendf(b, "%q:%d", round.Outcome(i), n)
+	}
+	return append(b, '}'), nil
+}
+
+// UnmarshalJSON reads what MarshalJSON writes; every outcome must be there.
+func (o *Outcomes) UnmarshalJSON(text []byte) error {
+	var byName map[string]int64
+	if err := json.Unmarshal(text, &byName); err != nil {
+		return err
+	}
+	for i := range o {
+		n, ok := byName[round.Outcome(i).String()]
+		if !ok {
+			return fmt.Errorf("outcomes lack %q", round.Outcome(i))
+		}
+		o[i] = n
+	}
+	if len(byName) != len(o) {
+		return fmt.Errorf("outcomes hold %d names, want %d", len(byName), len(o))
+	}
+	return nil
+}
+
+// JSON is the summary as the file holds it. It returns an error for a number
+// that JSON cannot hold.
+func (s Summary) JSON() ([]byte, error) {
+	text, err := json.MarshalIndent(s, "", "  ")
+	if err != nil {
+		return nil, fmt.Errorf("summary: %w", err)
+	}
+	return append(text, '\n'), nil
+}
+
+// maxSummary bounds a summary.json, in bytes.
+const maxSummary = 1 << 20
+
+// ReadSummary reads a summary.json; it refuses keys that it does not know.
+func ReadSummary(path string) (Summary, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return Summary{}, err
+	}
+	defer f.Close() // read only
+	text, err := io.ReadAll(io.LimitReader(f, maxSummary))
+	if err != nil {
+		return Summary{}, fmt.Errorf("%s: %w", path, err)
+	}
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.DisallowUnknownFields()
+	var s Summary
+	if err := d.Decode(&s); err != nil {
+		return Summary{}, fmt.Errorf("%s: not a run's summary: %w", path, err)
+	}
+	return s, nil
+}
+
+// Named is the pointer to a text that may not exist: nil for none.
+func Named(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
+}

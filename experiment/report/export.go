@@ -1,0 +1,85 @@
+package report
+
+import (
+	"errors"
+	"fedpace/experiment/folder"
+	"fmt"
+	"io"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"time"
+
+	"fedpace/coordinator/round"
+	"fedpace/experiment/config"
+	"fedpace/metrics/eventlog"
+	"fedpace/metrics/openmetrics"
+	"fedpace/metrics/perfetto"
+)
+
+// Traced is what ExportTrace wrote.
+type Traced struct {
+	Rounds, Tasks, Clients int
+	Torn                   bool // the log ends within a record: the run was killed, or goes on
+}
+
+// ExportTrace writes the event log of the run in a folder as a trace for
+// Perfetto, rounds from to to; zeros do not limit.
+func ExportTrace(dir string, w io.Writer, from, to int) (t Traced, err error) {
+	f, err := os.Open(filepath.Join(dir, folder.EventsFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		if err := folder.HoldsRun(dir); err != nil {
+			return t, err
+		}
+		return t, fmt.Errorf("%s holds no %s: the run kept none (set events.sample to a number)", dir, folder.EventsFile)
+	}
+	if err != nil {
+		return t, err
+	}
+	defer f.Close() // read only
+	log, err := eventlog.NewReader(f)
+	if err != nil {
+		return t, fmt.Errorf("%s: %w", f.Name(), err)
+	}
+	wrote, err := perfetto.Write(w, log, perfetto.Rounds{From: from, To: to})
+	if err != nil {
+		return t, fmt.Errorf("%s: %w", f.Name(), err)
+	}
+	return Traced{wrote.Rounds, wrote.Tasks, wrote.Clients, log.Torn()}, nil
+}
+
+// Exported is what ExportOpenMetrics wrote.
+type Exported struct {
+	Rounds   int
+	From, To time.Time // the run's start and its last round's end
+}
+
+// ExportOpenMetrics writes the run in a folder as OpenMetrics text in which its
+// virtual time begins at epoch; the zero time stands for the one with which the
+// run ends now, to the second.
+func ExportOpenMetrics(dir string, w io.Writer, epoch time.Time) (e Exported, err error) {
+	if err := folder.HoldsRun(dir); err != nil {
+		return e, err
+	}
+	c, err := config.Load(filepath.Join(dir, folder.ConfigFile), nil)
+	if err != nil {
+		return e, err
+	}
+	var rounds []round.Report
+	for r, err := range folder.Reports(filepath.Join(dir, folder.RoundsFile)) {
+		if err != nil {
+			return e, err
+		}
+		rounds = append(rounds, r)
+	}
+	if len(rounds) == 0 {
+		return e, fmt.Errorf("%s: no round is complete", dir)
+	}
+	end := rounds[len(rounds)-1].End
+	if epoch.IsZero() {
+		epoch = time.Now().Truncate(time.Second).Add(-time.Duration(math.Ceil(end.Seconds())) * time.Second)
+	}
+	e = Exported{len(rounds), epoch, epoch.Add(time.Duration(end))}
+	return e, openmetrics.Write(w, openmetrics.Run{Name: c.Name, Task: string(c.Task), Schedule: c.Schedule.Name(), Seed: c.Seed}, epoch, rounds)
+}

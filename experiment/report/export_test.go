@@ -1,0 +1,275 @@
+package report
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fedpace/experiment/config"
+	"fedpace/experiment/folder"
+	"fedpace/experiment/run"
+	"fedpace/experiment/run/runtest"
+	"fmt"
+	"io"
+	"math"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"fedpace/coordinator/round"
+	"fedpace/internal/atomicfile"
+)
+
+// debian finds a program of a Debian package that CI installs. Elsewhere a test
+// that needs it is skipped where it is missing.
+func debian(t *testing.T, program, pkg string) string {
+	t.Helper()
+	path, err := exec.LookPath(program)
+	if err != nil {
+		if os.Getenv("CI") == "true" {
+			t.Fatalf("%s is missing: .ci/run installs Debian's package %s", program, pkg)
+		}
+		t.Skipf("%s is missing: install Debian's package %s", program, pkg)
+	}
+	return path
+}
+
+// prometheusOn starts a Prometheus on a folder of blocks and returns its
+// address.
+func prometheusOn(t *testing.T, program, blocks string) string {
+	t.Helper()
+	dir := t.TempDir()
+	config := filepath.Join(dir, "prometheus.yml")
+	if err := os.WriteFile(config, []byte("global: {}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := l.Addr().String()
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	var said bytes.Buffer
+	server := exec.CommandContext(ctx, program, "--config.file="+config, "--storage.tsdb.path="+blocks, "--web.listen-address="+addr, "--storage.tsdb.retention.time=100y")
+	server.Stdout, server.Stderr = &said, &said
+	server.Cancel = func() error { return server.Process.Signal(os.Interrupt) }
+	server.WaitDelay = 10 * time.Second
+	if err := server.Start(); err != nil {
+		stop()
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		stop()
+		_ = server.Wait() // it is told to end
+		if t.Failed() {
+			t.Logf("prometheus said:\n%s", said.String())
+		}
+	})
+	for until := time.Now().Add(30 * time.Second); time.Now().Before(until); time.Sleep(50 * time.Millisecond) {
+		if r, err := http.Get("http://" + addr + "/-/ready"); err == nil {
+			r.Body.Close()
+			if r.StatusCode == http.StatusOK {
+				return addr
+			}
+		}
+	}
+	t.Fatal("prometheus does not get ready")
+	return ""
+}
+
+// scraped is a sample: milliseconds since 1970 and its value.
+type scraped struct {
+	At    int64
+	Value float64
+}
+
+// query reads all samples of a selector up to a time, by the labels that tell
+// its series apart.
+func query(t *testing.T, addr, selector, apart string, until time.Time, over time.Duration) map[string][]scraped {
+	t.Helper()
+	q := url.Values{"query": {fmt.Sprintf("%s[%dms]", selector, over.Milliseconds())}, "time": {fmt.Sprintf("%.3f", float64(until.UnixMilli())/1e3)}}
+	r, err := http.Get("http://" + addr + "/api/v1/query?" + q.Encode())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Body.Close()
+	text, err := io.ReadAll(r.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var answer struct {
+		Status string
+		Data   struct {
+			Result []struct {
+				Metric map[string]string
+				Values [][2]any
+			}
+		}
+	}
+	if err := json.Unmarshal(text, &answer); err != nil || answer.Status != "success" {
+		t.Fatalf("%v: %s", err, text)
+	}
+	found := map[string][]scraped{}
+	for _, series := range answer.Data.Result {
+		for _, v := range series.Values {
+			var value float64
+			if _, err := fmt.Sscan(v[1].(string), &value); err != nil {
+				t.Fatal(err)
+			}
+			at := int64(math.Round(v[0].(float64) * 1000))
+			found[series.Metric[apart]] = append(found[series.Metric[apart]], scraped{at, value})
+		}
+	}
+	return found
+}
+
+// A finished run is loaded into a real Prometheus, and its curves are read back
+// as rounds.csv has them.
+func TestCurvesInPrometheus(t *testing.T) {
+	promtool, prometheus := debian(t, "promtool", "prometheus"), debian(t, "prometheus", "prometheus")
+	c := runtest.Small(t, "stop.rounds=12", "evaluate.every=4", "close={rule: first, n: 7}")
+	mustRun(t, c, run.Options{})
+	file := filepath.Join(t.TempDir(), folder.OpenMetricsFile)
+	epoch := time.Now().Add(-time.Hour).Truncate(time.Millisecond)
+	var e Exported
+	if err := atomicfile.Write(file, func(w io.Writer) (err error) {
+		e, err = ExportOpenMetrics(c.Out, w, epoch)
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	blocks := t.TempDir()
+	if said, err := exec.CommandContext(t.Context(), promtool, "tsdb", "create-blocks-from", "openmetrics", file, blocks).CombinedOutput(); err != nil {
+		t.Fatalf("promtool: %v\n%s", err, said)
+	}
+	addr := prometheusOn(t, prometheus, blocks)
+
+	reports, err := folder.ReadRounds(filepath.Join(c.Out, folder.RoundsFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(reports) != 12 || e.Rounds != 12 || !e.From.Equal(epoch) {
+		t.Fatalf("%d rounds, exported %+v", len(reports), e)
+	}
+	at := func(t round.Time) int64 { return epoch.UnixMilli() + int64(t)/1e6 }
+	want := map[string][]scraped{}
+	sum := [round.Outcomes]float64{}
+	add := func(name string, at int64, value float64) {
+		if !math.IsNaN(value) {
+			want[name] = append(want[name], scraped{at, value})
+		}
+	}
+	for i := range reports {
+		r := &reports[i]
+		add("round", at(r.End), float64(r.Round))
+		add("round_duration_seconds", at(r.End), (r.End - r.Start).Seconds())
+		add("local_steps", at(r.Start), float64(r.LocalSteps))
+		add("learning_rate", at(r.Start), r.LearningRate)
+		add("training_loss", at(r.End), r.TrainingLoss)
+		add("validation_loss", at(r.End), r.ValidationLoss)
+		add("validation_accuracy", at(r.End), r.ValidationAccuracy)
+		add("sgd_steps_total", at(r.End), float64(r.SGDSteps))
+		for o, n := range r.Outcomes {
+			sum[o] += float64(n)
+			add("updates_total "+round.Outcome(o).String(), at(r.End), sum[o])
+		}
+	}
+	if len(want) != 8+round.Outcomes {
+		t.Fatalf("%d series to find", len(want))
+	}
+	got := map[string][]scraped{}
+	for _, name := range []string{"round", "round_duration_seconds", "local_steps", "learning_rate", "training_loss", "validation_loss", "validation_accuracy", "sgd_steps_total", "updates_total"} {
+		selector := fmt.Sprintf(`fedpace_virtual_%s{clock="virtual",run="demo",task="femnist",schedule="k-rounds",seed="1"}`, name)
+		for apart, points := range query(t, addr, selector, "outcome", e.To.Add(time.Second), time.Hour) {
+			got[strings.TrimSpace(name+" "+apart)] = points
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestATraceOfARun(t *testing.T) {
+	c := runtest.Uneven(t)
+	s := mustRun(t, c, run.Options{})
+	var b bytes.Buffer
+	whole, err := ExportTrace(c.Out, &b, 0, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if whole.Rounds != s.Rounds || whole.Tasks != 20*s.Rounds || whole.Clients < 20 || whole.Torn {
+		t.Errorf("%+v of %d rounds", whole, s.Rounds)
+	}
+	part, err := ExportTrace(c.Out, io.Discard, 2, 3)
+	if err != nil || part.Rounds != 2 || part.Tasks != 40 {
+		t.Errorf("%+v, %v", part, err)
+	}
+
+	// The same run, killed while it wrote.
+	log := filepath.Join(c.Out, folder.EventsFile)
+	info, err := os.Stat(log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(log, info.Size()-7); err != nil {
+		t.Fatal(err)
+	}
+	if torn, err := ExportTrace(c.Out, io.Discard, 0, 0); err != nil || !torn.Torn || torn.Rounds != s.Rounds-1 {
+		t.Errorf("%+v, %v", torn, err)
+	}
+}
+
+func TestWhatCannotBeExported(t *testing.T) {
+	empty := t.TempDir()
+	quiet := runtest.Small(t, "train=false", "events.sample=off")
+	mustRun(t, quiet, run.Options{})
+	broken := runtest.Small(t, "train=false")
+	mustRun(t, broken, run.Options{})
+	if err := os.WriteFile(filepath.Join(broken.Out, folder.EventsFile), []byte("FPEVENTS\x01\x00\x00\x00and something else"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(broken.Out, folder.RoundsFile), []byte(folder.RoundsHeader+"\n1,x\n"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct{ name, dir, trace, metrics string }{
+		{"no run", empty, "holds no run", "holds no run"},
+		{"no log", quiet.Out, "holds no events.log: the run kept none", ""},
+		{"damaged", broken.Out, "the event log is damaged at byte 12", folder.RoundsFile + ":2"},
+	} {
+		_, err := ExportTrace(test.dir, io.Discard, 0, 0)
+		if err == nil || !strings.Contains(err.Error(), test.trace) {
+			t.Errorf("%s: trace: %v", test.name, err)
+		}
+		if _, err = ExportOpenMetrics(test.dir, io.Discard, time.Time{}); test.metrics == "" && err != nil || test.metrics != "" && (err == nil || !strings.Contains(err.Error(), test.metrics)) {
+			t.Errorf("%s: openmetrics: %v", test.name, err)
+		}
+	}
+	if err := atomicfile.Write(filepath.Join(empty, "x"), func(io.Writer) error { return errFull }); !errors.Is(err, errFull) {
+		t.Error(err)
+	}
+	if left, err := os.ReadDir(empty); err != nil || len(left) > 0 {
+		t.Errorf("%v is left behind, %v", left, err)
+	}
+}
+
+var errFull = errors.New("no space left")
+
+func mustRun(t testing.TB, c config.Config, o run.Options) folder.Summary {
+	t.Helper()
+	s, err := run.Run(t.Context(), c, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}

@@ -1,0 +1,505 @@
+package run
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fedpace/experiment/folder"
+	"math"
+	"os"
+	"path/filepath"
+	"reflect"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"pgregory.net/rapid"
+
+	"fedpace/coordinator"
+	"fedpace/coordinator/aggregate"
+	"fedpace/coordinator/round"
+	"fedpace/coordinator/schedule"
+	"fedpace/experiment/config"
+)
+
+// checkpointMagic is how every checkpoint begins.
+const checkpointMagic = "fedpace checkpoint\n\x00"
+
+// someCheckpoint is one of a run that trains, drawn.
+func someCheckpoint(t *rapid.T) *checkpoint {
+	small := rapid.IntRange(0, 5)
+	real := rapid.OneOf(rapid.Float64(), rapid.Just(math.NaN()))
+	params := rapid.IntRange(1, 40).Draw(t, "parameters")
+	values := func() []float32 { return rapid.SliceOfN(rapid.Float32(), params, params).Draw(t, "values") }
+	vector := func() []float64 { return rapid.SliceOfN(rapid.Float64(), params, params).Draw(t, "vector") }
+	c := &checkpoint{
+		head: checkpointHead{Config: rapid.String().Draw(t, "config"), Data: "data", Kernel: "go", Version: "v"},
+		body: checkpointBody{
+			Limit:   rapid.Int64Min(0).Draw(t, "limit"),
+			Outputs: []folder.OutputSize{{Name: folder.RoundsFile, Size: rapid.Int64Min(0).Draw(t, "size")}},
+			Tally: savedTally{
+				Elapsed: 3, Spent: savedSpending{Time: folder.Split[int64]{Useful: 1, Wasted: 2}, Joules: folder.Split[float64]{Useful: 1.5, Wasted: real.Draw(t, "joules")}},
+				Times: []round.Time{3, 4}, Reached: real.Draw(t, "reached"), BestLoss: real.Draw(t, "best loss"),
+				Last: round.Report{Round: 4, TrainingLoss: real.Draw(t, "loss")},
+			},
+		},
+		state: coordinator.State{
+			Machine: round.State{
+				Phase: round.Training, Round: 4, Rate: real.Draw(t, "rate"),
+				Window:    schedule.WindowState{Rounds: 3, Recent: []schedule.RoundLoss{{Round: 1, Loss: 2}}},
+				StepsDone: rapid.SliceOfN(rapid.Int64Range(0, 2), 1, 100).Draw(t, "steps"),
+			},
+			Clock: rapid.SliceOfN(rapid.Byte(), 1, 50).Draw(t, "clock"), Best: real.Draw(t, "best"),
+		},
+	}
+	for range small.Draw(t, "tasks") {
+		c.state.Machine.Tasks = append(c.state.Machine.Tasks, round.TaskState{Task: 3, Client: 4, LearningRate: 0.5})
+	}
+	for i := range small.Draw(t, "models") + 1 {
+		c.state.Models = append(c.state.Models, coordinator.Version{Number: uint64(10 + i), Params: values()})
+	}
+	if rapid.Bool().Draw(t, "has best") {
+		c.best = values()
+	}
+	for range small.Draw(t, "server") {
+		c.state.Server = append(c.state.Server, vector())
+	}
+	if rapid.Bool().Draw(t, "variates") {
+		v := &aggregate.VariatesState{Server: vector()}
+		for i := range small.Draw(t, "clients") {
+			v.Clients = append(v.Clients, 3*i)
+			v.Values = append(v.Values, aggregate.Variate{Digest: [32]byte{byte(i)}, Values: values()})
+		}
+		c.state.Variates = v
+	}
+	return c
+}
+
+// sameBits compares checkpoints, vectors by their bits, other numbers with NaN
+// equal to itself: gob loses the sign of a zero, which no loss has.
+var sameBits = []cmp.Option{
+	cmp.AllowUnexported(checkpoint{}), cmpopts.EquateEmpty(),
+	cmp.Comparer(func(a, b float64) bool { return a == b || a != a && b != b }),
+	cmp.Comparer(func(a, b float32) bool { return math.Float32bits(a) == math.Float32bits(b) }),
+}
+
+// sameVectors compares float64 vectors by their bits.
+func sameVectors(a, b coordinator.State) bool {
+	all := func(s coordinator.State) (bits []uint64) {
+		list := s.Server
+		if s.Variates != nil {
+			list = append(list[:len(list):len(list)], s.Variates.Server)
+		}
+		for _, v := range list {
+			for _, x := range v {
+				bits = append(bits, math.Float64bits(x))
+			}
+		}
+		return bits
+	}
+	return slices.Equal(all(a), all(b))
+}
+
+// readBack writes a checkpoint into a folder and reads it.
+func readBack(dir string, c *checkpoint) (*checkpoint, error) {
+	r, err := folder.CreateResults(dir, config.Demonstration(), true)
+	if err != nil {
+		return nil, err
+	}
+	back := &checkpoint{}
+	err = errors.Join(r.ReplaceCheckpoint(false, c.writeTo), r.Close())
+	return back, errors.Join(err, folder.ReadCheckpoint(dir, folder.CheckpointFile, back.read))
+}
+
+func TestCheckpointsReadBack(t *testing.T) {
+	dir := t.TempDir()
+	rapid.Check(t, func(t *rapid.T) {
+		c := someCheckpoint(t)
+		got, err := readBack(dir, c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(c.state, got.state, sameBits...); diff != "" || !sameVectors(c.state, got.state) {
+			t.Fatalf("the state: %s", diff)
+		}
+		if diff := cmp.Diff(c.best, got.best, sameBits...); diff != "" {
+			t.Fatalf("the best model: %s", diff)
+		}
+		c.body.State, got.body.State = coordinator.State{}, coordinator.State{}
+		if diff := cmp.Diff(c.body, got.body, sameBits...); diff != "" || c.head != got.head {
+			t.Fatalf("the rest: %s", diff)
+		}
+	})
+}
+
+// A payload is bytes that anybody may have made: it is read or refused, and
+// takes no more memory than in proportion to what it holds.
+func FuzzCheckpoint(f *testing.F) {
+	for i := range 4 {
+		var b bytes.Buffer
+		if err := rapid.Custom(someCheckpoint).Example(i).writeTo(&b); err != nil {
+			f.Fatal(err)
+		}
+		f.Add(b.Bytes())
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		c := &checkpoint{}
+		err := c.read(folder.NewPayload(bytes.NewReader(b), int64(len(b))))
+		runtime.ReadMemStats(&after)
+		// The steps done of ten million clients are the most that few bytes can
+		// ask for; gob itself takes lists in parts.
+		if taken := after.TotalAlloc - before.TotalAlloc; taken > 8*maxClients+64<<20+1000*uint64(len(b)) {
+			t.Errorf("%d bytes take %d of memory", len(b), taken)
+		}
+		if err != nil {
+			return
+		}
+		var again bytes.Buffer
+		if err := c.writeTo(&again); err != nil {
+			t.Fatal(err)
+		}
+		d := &checkpoint{}
+		if err := d.read(folder.NewPayload(&again, int64(again.Len()))); err != nil {
+			t.Fatalf("what was read cannot be written: %v", err)
+		}
+		if diff := cmp.Diff(c.state, d.state, sameBits...); diff != "" {
+			t.Fatalf("what was read is written otherwise: %s", diff)
+		}
+	})
+}
+
+// What the tally and the accounts remember is in a checkpoint, or is one of
+// those that a run makes anew. A new field belongs in savedTally or here.
+func TestTheTallyIsSavedWhole(t *testing.T) {
+	anew := map[string]bool{
+		"tally.p": true, "tally.o": true, "tally.results": true, "tally.told": true, "tally.target": true, "tally.watch": true,
+		"tally.page": true, "tally.kept": true,
+		"accounts.modelBytes": true, "accounts.fleet": true, "accounts.device": true, "accounts.watts": true, "accounts.holds": true, "accounts.overlaps": true,
+	}
+	saved := map[string]bool{
+		"tally.started": true, "tally.accounts": true, "tally.reached": true, "tally.progress": true, "tally.last": true,
+		"tally.bestLoss": true, "tally.bestAccuracy": true, "tally.best": true,
+		"accounts.total": true, "accounts.open": true, "accounts.times": true, "accounts.share": true, "accounts.shares": true, "accounts.waited": true,
+		"spending.time": true, "spending.steps": true, "spending.bytes": true, "spending.down": true, "spending.joules": true,
+	}
+	for _, of := range []reflect.Type{reflect.TypeFor[tally](), reflect.TypeFor[accounts](), reflect.TypeFor[spending]()} {
+		for i := range of.NumField() {
+			if name := of.Name() + "." + of.Field(i).Name; !anew[name] && !saved[name] {
+				t.Errorf("%s is not in a checkpoint: save it with savedTally, or say here that a resumed run makes it anew", name)
+			}
+		}
+	}
+}
+
+// pausing is a small run without training, slow enough to be stopped.
+func pausing(t *testing.T, sets ...string) config.Config {
+	t.Helper()
+	c, err := config.Load("", append([]string{
+		"task=femnist", "train=false", "clients=20", "cohort=4", "compute.std=0.01", "stop.rounds=25", "pace=40", "checkpoint.seconds=1000",
+		"out=" + filepath.Join(t.TempDir(), "run"),
+	}, sets...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// stopAt plays a run until so many rounds are done, with play.
+func stopAt(t *testing.T, rounds int, play func(context.Context, Options) error) {
+	t.Helper()
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	err := play(ctx, Options{Version: "v", Progress: func(p Progress) {
+		if p.Round >= rounds {
+			stop()
+		}
+	}})
+	if !errors.Is(err, context.Canceled) {
+		t.Fatalf("it ended with %v", err)
+	}
+}
+
+// pausedTwice is the folder of a run that was stopped after some rounds, resumed
+// and stopped again: it holds two checkpoints.
+func pausedTwice(t *testing.T) (dir string) {
+	t.Helper()
+	c := pausing(t)
+	stopAt(t, 1, func(ctx context.Context, o Options) error { _, err := Run(ctx, c, o); return err })
+	stopAt(t, 8, func(ctx context.Context, o Options) error { _, err := Resume(ctx, c.Out, o); return err })
+	return c.Out
+}
+
+func copyOf(t *testing.T, dir string) string {
+	t.Helper()
+	out := filepath.Join(t.TempDir(), "run")
+	if err := os.CopyFS(out, os.DirFS(dir)); err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// What happens to a folder while its run is stopped: the run goes on to the bits
+// of the undisturbed one, or says in a line why it cannot and changes nothing.
+func TestFoldersOfStoppedRuns(t *testing.T) {
+	c := pausing(t, "pace=0")
+	if _, err := Run(t.Context(), c, Options{Version: "v"}); err != nil {
+		t.Fatal(err)
+	}
+	rows, err := os.ReadFile(filepath.Join(c.Out, folder.RoundsFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := folder.ReadSummary(filepath.Join(c.Out, folder.SummaryFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	paused := pausedTwice(t)
+	change := func(dir, name string, change func([]byte) []byte) {
+		path := filepath.Join(dir, name)
+		b, err := os.ReadFile(path)
+		if err == nil {
+			err = os.WriteFile(path, change(b), 0o666)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	cut := func(b []byte) []byte { return b[:len(b)-1] }
+	flip := func(b []byte) []byte { b[len(b)/2] ^= 1; return b }
+	remove := func(dir string, names ...string) {
+		for _, name := range names {
+			if err := os.Remove(filepath.Join(dir, name)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	set := func(dir, old, new string) {
+		change(dir, folder.ConfigFile, func(b []byte) []byte {
+			if !bytes.Contains(b, []byte(old)) {
+				t.Fatalf("no %q in\n%s", old, b)
+			}
+			return bytes.Replace(b, []byte(old), []byte(new), 1)
+		})
+	}
+	set(paused, "pace: 40", "pace: 0")
+	for _, x := range []struct {
+		name    string
+		happens func(dir string)
+		notice  string
+		refused string // "": it goes on
+	}{
+		{"nothing", func(string) {}, "The run goes on after round ", ""},
+		{"pace changes", func(dir string) { set(dir, "pace: 0", "pace: 90") }, "goes on after", ""},
+		{"the newest is cut", func(dir string) { change(dir, folder.CheckpointFile, cut) }, "truncated", ""},
+		{"the newest is damaged", func(dir string) { change(dir, folder.CheckpointFile, flip) }, "damaged: its checksum", ""},
+		{"the newest is gone", func(dir string) { remove(dir, folder.CheckpointFile) }, "goes on after", ""},
+		{"both are gone", func(dir string) { remove(dir, folder.CheckpointFile, folder.PreviousCheckpointFile) }, "starts again", ""},
+		{"all but the configuration is gone", func(dir string) {
+			remove(dir, folder.CheckpointFile, folder.PreviousCheckpointFile, folder.RoundsFile, folder.SummaryFile)
+		}, "starts again", ""},
+		{"a checkpoint was being written", func(dir string) {
+			if err := os.WriteFile(filepath.Join(dir, ".checkpoint.unfinished"), []byte("half"), 0o666); err != nil {
+				t.Fatal(err)
+			}
+		}, "goes on after", ""},
+		{"results were being written", func(dir string) {
+			for _, name := range []string{".summary.json.123", ".model.safetensors.4567"} {
+				if err := os.WriteFile(filepath.Join(dir, name), []byte("half"), 0o666); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}, "goes on after", ""},
+		{"rows follow", func(dir string) {
+			change(dir, folder.RoundsFile, func(b []byte) []byte { return append(b, "25,half of a r"...) })
+		}, "goes on after", ""},
+		{"both are damaged", func(dir string) {
+			change(dir, folder.CheckpointFile, cut)
+			change(dir, folder.PreviousCheckpointFile, flip)
+		}, "", "checkpoint: truncated"},
+		{"the only one is damaged", func(dir string) {
+			change(dir, folder.CheckpointFile, cut)
+			remove(dir, folder.PreviousCheckpointFile)
+		}, "", "there is none before it (start the run again with run --config "},
+		{"another configuration", func(dir string) { set(dir, "seed: 1", "seed: 2") }, "", "foreign: it is of another configuration: seed is 1, the run's 2"},
+		{"a later format", func(dir string) {
+			change(dir, folder.CheckpointFile, func(b []byte) []byte { b[len(checkpointMagic)]++; return b })
+		}, "", "of a newer format: 2, and this version reads up to 1"},
+		{"another file", func(dir string) {
+			change(dir, folder.CheckpointFile, func([]byte) []byte { return []byte("my notes") })
+		}, "", "foreign: the file does not begin as one"},
+		{"rows are gone", func(dir string) { change(dir, folder.RoundsFile, func(b []byte) []byte { return b[:30] }) }, "", "rounds.csv holds 30 bytes, and the checkpoint goes on from"},
+		{"the file of rows is gone", func(dir string) { remove(dir, folder.RoundsFile) }, "", "rounds.csv is gone, and the checkpoint goes on from its byte"},
+		{"the configuration is gone", func(dir string) { remove(dir, folder.ConfigFile) }, "", "no run is there to go on with"},
+		{"the configuration is not one", func(dir string) { change(dir, folder.ConfigFile, func([]byte) []byte { return []byte("a: [") }) }, "", "config.yaml"},
+	} {
+		t.Run(x.name, func(t *testing.T) {
+			t.Parallel()
+			dir := copyOf(t, paused)
+			x.happens(dir)
+			before := contents(t, dir)
+			var notices []string
+			r, err := Resume(t.Context(), dir, Options{Version: "v", Notice: func(s string) { notices = append(notices, s) }})
+			if x.refused != "" {
+				if err == nil || !strings.Contains(err.Error(), x.refused) {
+					t.Errorf("%v, want %q", err, x.refused)
+				}
+				if diff := cmp.Diff(before, contents(t, dir)); diff != "" {
+					t.Errorf("it is refused and changes: %s", diff)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if said := strings.Join(notices, "\n"); !strings.Contains(said, x.notice) {
+				t.Errorf("it says %q, want %q", said, x.notice)
+			}
+			after := contents(t, dir)
+			if after[folder.RoundsFile] != string(rows) {
+				t.Error("other rounds")
+			}
+			got := r.Summary
+			got.WallSeconds = want.WallSeconds
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("another summary: %s", diff)
+			}
+			for name := range after {
+				if strings.HasPrefix(name, ".") || strings.HasPrefix(name, "checkpoint") {
+					t.Errorf("%s is left behind", name)
+				}
+			}
+		})
+	}
+}
+
+// A checkpoint is this run's when its bits are; where the run is changes none.
+func TestForeignCheckpoints(t *testing.T) {
+	with := func(sets ...string) string {
+		c, err := config.Load("", sets)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(c.YAML())
+	}
+	run := checkpointHead{Config: with(), Data: "d1", Kernel: "avx2"}
+	for _, x := range []struct {
+		name string
+		head checkpointHead
+		want string // "": it fits
+	}{
+		{"its own", run, ""},
+		{"of another place and pace", checkpointHead{with("out=elsewhere", "http=localhost:0", "pace=3", "checkpoint.seconds=7", "name=other"), "d1", "avx2", "v"}, ""},
+		{"with the data moved", checkpointHead{with("data=other.parquet", "clients=3000"), "d1", "avx2", "v"}, ""},
+		{"with other timelines", checkpointHead{with("events.sample=25"), "d1", "avx2", "v"}, "events.sample is 25"},
+		{"of another seed", checkpointHead{with("seed=7"), "d2", "avx2", "v"}, "seed is 7, the run's 1 (change config.yaml back"},
+		{"of other data", checkpointHead{run.Config, "d2", "avx2", "v"}, "other data (digest d2, the run's is d1)"},
+		{"of another kernel", checkpointHead{run.Config, "d1", "neon", "v"}, "the kernel class neon, and this machine has avx2"},
+		{"with keys of a later version", checkpointHead{run.Config + "later: 1\n", "d1", "avx2", "v"}, "its configuration cannot be read"},
+	} {
+		err := x.head.fits(run)
+		if (err == nil) != (x.want == "") || err != nil && (!errors.Is(err, folder.ErrForeign) || !strings.Contains(err.Error(), x.want)) {
+			t.Errorf("a checkpoint %s: %v, want %q", x.name, err, x.want)
+		}
+	}
+}
+
+// A damaged checkpoint never takes the place of the good one before it.
+func TestADamagedCheckpointIsNotKept(t *testing.T) {
+	dir := pausedTwice(t)
+	newest, previous := filepath.Join(dir, folder.CheckpointFile), filepath.Join(dir, folder.PreviousCheckpointFile)
+	good, err := os.ReadFile(previous)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(newest, []byte(checkpointMagic), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	stopAt(t, 14, func(ctx context.Context, o Options) error { _, err := Resume(ctx, dir, o); return err })
+	if kept, err := os.ReadFile(previous); err != nil || !bytes.Equal(kept, good) {
+		t.Errorf("the checkpoint before the damaged one is not kept: %v", err)
+	}
+	if err := folder.ReadCheckpoint(dir, folder.CheckpointFile, new(checkpoint).read); err != nil {
+		t.Error(err)
+	}
+}
+
+// Where a checkpoint cannot be written the run ends and says so; what it had
+// kept before stays, and it goes on from there.
+func TestACheckpointThatCannotBeWritten(t *testing.T) {
+	c := pausing(t)
+	stopAt(t, 5, func(ctx context.Context, o Options) error { _, err := Run(ctx, c, o); return err })
+	in := filepath.Join(c.Out, ".checkpoint.unfinished")
+	wishes := make(chan os.Signal, 1)
+	wish := sync.OnceFunc(func() {
+		if err := os.MkdirAll(filepath.Join(in, "in the way"), 0o777); err != nil {
+			t.Error(err)
+		}
+		wishes <- os.Interrupt
+	})
+	_, err := Resume(t.Context(), c.Out, Options{Version: "v", Checkpoint: wishes, Progress: func(p Progress) {
+		if p.Round > 8 {
+			wish()
+		}
+	}})
+	if err == nil || !strings.Contains(err.Error(), "results: checkpoint: ") || errors.Is(err, context.Canceled) {
+		t.Fatalf("it ended with %v", err)
+	}
+	if err := os.RemoveAll(in); err != nil {
+		t.Fatal(err)
+	}
+	var notices []string
+	r, err := Resume(t.Context(), c.Out, Options{Version: "v", Notice: func(s string) { notices = append(notices, s) }})
+	if err != nil || !r.Summary.Completed {
+		t.Fatalf("%+v, %v", r.Summary, err)
+	}
+	if said := strings.Join(notices, "\n"); !strings.Contains(said, "The run goes on after round ") {
+		t.Errorf("it says %q", said)
+	}
+	c.Out, c.Pace = filepath.Join(t.TempDir(), "whole"), 0
+	want, err := Run(t.Context(), c, Options{Version: "v"})
+	if err != nil || want.Fingerprint != r.Summary.Fingerprint {
+		t.Errorf("fingerprint %s, want %s: %v", r.Summary.Fingerprint, want.Fingerprint, err)
+	}
+}
+
+// Wall time is that of all lives.
+func TestWallTimeAddsUp(t *testing.T) {
+	c := pausing(t)
+	stopAt(t, 8, func(ctx context.Context, o Options) error { _, err := Run(ctx, c, o); return err })
+	first, err := folder.ReadSummary(filepath.Join(c.Out, folder.SummaryFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := Resume(t.Context(), c.Out, Options{Version: "v"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	// 25 rounds at a fortieth of their virtual time, some 1.2 s, in two parts.
+	if all := r.Summary.VirtualSeconds / c.Pace; r.Summary.WallSeconds < 0.9*all || r.Summary.WallSeconds <= first.WallSeconds {
+		t.Errorf("%v s, then %v s, for %v s of paced rounds", first.WallSeconds, r.Summary.WallSeconds, all)
+	}
+}
+
+func contents(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		name := e.Name()
+		b, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		all[name] = string(b)
+	}
+	return all
+}

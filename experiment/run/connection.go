@@ -1,0 +1,130 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"fedpace/bus"
+	"fedpace/coordinator"
+	"fedpace/experiment/config"
+)
+
+// Connection is how NATS servers are reached and, where one of this process
+// listens, how others reach it. It changes no result and stands in none.
+type Connection struct {
+	URL   string // of the server, with a user and password if need be; empty: as nats.url
+	Creds string // file of credentials; empty: none
+	TLS   bus.TLSFiles
+	Keys  string // folder of the keys by which a server that listens knows its users; empty: KeysFolder
+}
+
+// KeysFolder is where the keys of this user's servers are, unless said otherwise.
+func KeysFolder() (string, error) {
+	dir, err := os.UserConfigDir()
+	if err != nil {
+		return "", fmt.Errorf("no folder for keys: %w", err)
+	}
+	return filepath.Join(dir, "fedpace", "keys"), nil
+}
+
+// Reach says whether a server answers at the URL, which must be given.
+func (c *Connection) Reach(ctx context.Context) error {
+	conn, err := bus.Connect(ctx, bus.ConnConfig{URL: c.URL, Creds: c.Creds, TLS: c.TLS, Name: "is it there"})
+	if err != nil {
+		return err
+	}
+	conn.Close()
+	return nil
+}
+
+// authority opens the keys of a server that listens, and makes them the first
+// time.
+func (c *Connection) authority() (*bus.Authority, error) {
+	dir := c.Keys
+	if dir == "" {
+		var err error
+		if dir, err = KeysFolder(); err != nil {
+			return nil, err
+		}
+	}
+	return bus.NewAuthority(dir)
+}
+
+// server is the URL to connect to; Embedded for none.
+func (c *Connection) server(config *config.NATS) string {
+	if c.URL != "" {
+		return c.URL
+	}
+	return config.URL
+}
+
+// inside is a run of the same process that only tells how long something takes:
+// on a server of its own, with a host of its own.
+func (o Options) inside() Options {
+	o.NATS, o.Elsewhere = Connection{}, false
+	return o
+}
+
+// startInside starts an engine for such a run.
+func startInside(ctx context.Context, p *problem, o Options) (*engine, error) {
+	p.config.NATS = config.Demonstration().NATS
+	return startEngine(ctx, p, o.inside())
+}
+
+// connect starts the embedded server, if that is asked for, and says how to
+// connect to whichever server there is.
+func (e *engine) connect(ctx context.Context, o Options) (bus.ConnConfig, error) {
+	settings := &e.p.config.NATS
+	url := o.NATS.server(settings)
+	if url != config.Embedded {
+		e.external = true
+		return bus.ConnConfig{URL: url, Creds: o.NATS.Creds, TLS: o.NATS.TLS, Store: bus.NewStore()}, nil
+	}
+	c := bus.ServerConfig{Listen: settings.Listen}
+	if settings.Listen != "" {
+		e.external = true
+		var err error
+		if c.Authority, err = o.NATS.authority(); err != nil {
+			return bus.ConnConfig{}, err
+		}
+		if c.TLS, err = o.NATS.TLS.Server(); err != nil {
+			return bus.ConnConfig{}, err
+		}
+	} else if o.Elsewhere {
+		return bus.ConnConfig{}, errors.New("hosts elsewhere need a server that they can reach: give its URL, or set nats.listen")
+	}
+	var err error
+	if e.server, err = bus.StartServer(ctx, c); err != nil {
+		return bus.ConnConfig{}, err
+	}
+	if at := e.server.URL(); at != "" {
+		o.notice(fmt.Sprintf("Hosts and devices can join on %s with credentials (fedpace enroll).", at))
+	}
+	return bus.ConnConfig{Server: e.server}, nil
+}
+
+// tell makes the run known to hosts in other processes.
+func (e *engine) tell(c *coordinator.Config, o Options) error {
+	settings := &e.p.config.NATS
+	if !e.external {
+		return nil
+	}
+	info, err := e.p.info(o.Version)
+	if err != nil {
+		return err
+	}
+	c.Bus = bus.CoordinatorConfig{
+		PublishModels: true, Replicas: settings.Replicas, Info: info, NeedsHosts: o.Elsewhere, Notice: o.others(),
+		AckWait:      time.Duration(settings.AckSeconds * float64(time.Second)),
+		PlanPatience: planPatience,
+	}
+	return nil
+}
+
+// planPatience is short where hosts are other processes, which may die: tasks that
+// are sent again are cheap.
+const planPatience = 2 * time.Second

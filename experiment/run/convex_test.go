@@ -1,0 +1,220 @@
+package run
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fedpace/experiment/folder"
+	"fedpace/experiment/run/runtest"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"fedpace/actors/learn"
+	"fedpace/experiment/config"
+)
+
+// convexRun is a short run of a convex task.
+func convexRun(t testing.TB, task config.Task, sets ...string) config.Config {
+	t.Helper()
+	c, err := config.Load("", append([]string{
+		"task=" + string(task), "clients=12", "cohort=4", "schedule.k0=8", "stop.rounds=60", "schedule.window=3",
+		"out=" + filepath.Join(t.TempDir(), "run"),
+	}, sets...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// Both tasks learn: the loss comes near its minimum, which is calculated.
+func TestConvexTasksLearn(t *testing.T) {
+	for _, task := range []config.Task{config.TaskQuadratic, config.TaskLogistic} {
+		c := convexRun(t, task, "stop.rounds=300")
+		of, err := Convex(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var last []float32
+		s := mustRun(t, c, Options{Model: func(_ int, params []float32) { last = params }})
+		x := make([]float64, len(last))
+		start := of.Value(x) - of.FStar
+		for j, v := range last {
+			x[j] = float64(v)
+		}
+		if gap := of.Value(x) - of.FStar; gap < 0 || gap > start/20 {
+			t.Errorf("%s: F − F* is %v after %v", task, gap, start)
+		}
+		if task == config.TaskQuadratic {
+			// The validation loss is F − Σ p_c f_c*, whose least value is Γ.
+			if want := of.Value(x) - of.FStar + of.Gamma; math.Abs(*s.ValidationLoss-want) > 1e-5*want {
+				t.Errorf("validation loss %v, want %v", *s.ValidationLoss, want)
+			}
+			if s.ValidationAccuracy != nil || s.BestValidationAccuracy != nil {
+				t.Error("a quadratic has an accuracy")
+			}
+			rows, err := folder.ReadRounds(filepath.Join(c.Out, folder.RoundsFile))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if r := rows[len(rows)-1]; math.IsNaN(r.ValidationLoss) || !math.IsNaN(r.ValidationAccuracy) {
+				t.Errorf("the last row has loss %v and accuracy %v", r.ValidationLoss, r.ValidationAccuracy)
+			}
+		} else if s.ValidationAccuracy == nil || *s.ValidationAccuracy < 0.4 {
+			t.Errorf("accuracy %v of five classes", s.ValidationAccuracy)
+		}
+	}
+}
+
+// All seeds share one problem, unless the data's seed is left to theirs.
+func TestSeedsShareAProblem(t *testing.T) {
+	digest := func(sets ...string) string {
+		c := convexRun(t, config.TaskQuadratic, sets...)
+		p, err := prepare(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer p.Close()
+		return p.set.Info().Digest
+	}
+	if digest("seed=1") != digest("seed=2") {
+		t.Error("two seeds have two problems")
+	}
+	if digest("seed=1", "synthetic.seed=null") == digest("seed=2", "synthetic.seed=null") || digest() == digest("synthetic.seed=2") {
+		t.Error("synthetic.seed changes nothing")
+	}
+}
+
+// Eq. 9 at run time: the constants are calculated and written with the
+// configuration, K starts at K_0, falls, and one seed has one history.
+func TestTheorySchedule(t *testing.T) {
+	c := convexRun(t, config.TaskQuadratic, "schedule.k=theory", "schedule.eta0=0.02", "schedule.k0=20")
+	s := mustRun(t, c, Options{Workers: 1})
+	rows, err := folder.ReadRounds(filepath.Join(c.Out, folder.RoundsFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if rows[0].LocalSteps != 20 || rows[2].LocalSteps != 20 || rows[len(rows)-1].LocalSteps > 5 {
+		t.Errorf("K is %d, %d and in the end %d", rows[0].LocalSteps, rows[2].LocalSteps, rows[len(rows)-1].LocalSteps)
+	}
+	resolved, err := config.Load(filepath.Join(c.Out, folder.ConfigFile), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if th := resolved.Theory; th.L == nil || th.G == nil || th.FStar == nil || math.Abs(*th.L-1) > 1e-6 || math.Abs(*th.Mu-0.1) > 1e-6 {
+		t.Errorf("the constants that are kept: %+v", th)
+	}
+	resolved.Out = filepath.Join(t.TempDir(), "again")
+	if again := mustRun(t, resolved, Options{Workers: 2}); *again.ModelSHA256 != *s.ModelSHA256 || again.Fingerprint != s.Fingerprint {
+		t.Error("the configuration that was kept gives another run")
+	}
+	// The time ahead shrinks, so K grows again towards the end.
+	c = convexRun(t, config.TaskQuadratic, "schedule.k=theory", "schedule.eta0=0.01", "schedule.k0=20", "theory.time=ahead", "stop.equal_runtime_rounds=60")
+	mustRun(t, c, Options{})
+	if rows, err = folder.ReadRounds(filepath.Join(c.Out, folder.RoundsFile)); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(rows); rows[n-1].LocalSteps <= rows[n/2].LocalSteps {
+		t.Errorf("with the time ahead K is %d half way and %d in the end", rows[n/2].LocalSteps, rows[n-1].LocalSteps)
+	}
+}
+
+// A network has the constants that it is given.
+func TestTheoryScheduleOfANetwork(t *testing.T) {
+	c := runtest.Small(t, "schedule.k=theory", "theory={l: 4, mu: 1, g: 2}", "schedule.eta0=0.05")
+	mustRun(t, c, Options{})
+	text, err := os.ReadFile(filepath.Join(c.Out, folder.ConfigFile))
+	if err != nil || !bytes.Contains(text, []byte("f_star: 0\n")) {
+		t.Errorf("F* is not kept as 0: %v", err)
+	}
+}
+
+func TestTimingAndForeseeing(t *testing.T) {
+	for _, task := range []config.Task{config.TaskQuadratic, config.TaskLogistic} {
+		trained := mustRun(t, convexRun(t, task), Options{})
+		timed := mustRun(t, convexRun(t, task, "train=false"), Options{})
+		if trained.Fingerprint != timed.Fingerprint {
+			t.Errorf("%s: the clock's history depends on training", task)
+		}
+		for _, sets := range [][]string{nil, {"train=false"}, {"schedule.k=theory"}, {"network.model_megabits=exact"}} {
+			e, err := DryRun(t.Context(), convexRun(t, task, sets...), Options{})
+			if err != nil || e.Rounds != 60 {
+				t.Errorf("%s %v: %d rounds foreseen, %v", task, sets, e.Rounds, err)
+			}
+			if e.Upper != (len(sets) == 1 && sets[0] == "schedule.k=theory") {
+				t.Errorf("%s %v: upper is %v", task, sets, e.Upper)
+			}
+		}
+	}
+}
+
+func TestConvexMistakes(t *testing.T) {
+	for _, test := range []struct {
+		sets []string
+		want string
+	}{
+		{[]string{"task=quadratic", "quadratic.mu=2"}, `--set quadratic.mu: 2 is more than quadratic.l, 1: no objective is more convex than it is smooth`},
+		{[]string{"task=quadratic", "quadratic.dimension=1"}, `--set quadratic.dimension: 1 is out of range (a whole number from 2 to 10000)`},
+		{[]string{"task=quadratic", "data=x"}, `--set data: quadratics are made, not read (set data: synthetic)`},
+		{[]string{"task=quadratic", "schedule.k=step"}, `--set schedule.k: "step" decides by the validation accuracy, and a quadratic classifies nothing and has no validation accuracy (set schedule.decay_round)`},
+		{[]string{"task=quadratic", "evaluate.target=0.5"}, `--set evaluate.target: a quadratic classifies nothing and has no validation accuracy (remove it)`},
+		{[]string{"task=logistic", "data=x", "model=linear"}, `--set model: task logistic has a model of its own (set model: task)`},
+		{[]string{"schedule.k=theory"}, `--set schedule.k: theory.l: is not set: schedule.k: theory needs it, and it cannot be calculated for task femnist`},
+		{[]string{"task=quadratic", "schedule.k=theory", "schedule.eta=rounds"}, `--set schedule.eta: "rounds" goes with no schedule.k: theory, which is the best K for a fixed rate (set schedule.eta: fixed)`},
+		{[]string{"task=quadratic", "schedule.k=theory", "train=false"}, `--set schedule.k: "theory" decides by the training loss, which train: false does not measure (use fixed, rounds, or step with decay_round)`},
+		{[]string{"task=quadratic", "schedule.k=theory", "theory.time=ahead"}, `--set theory.time: ahead needs an end in time (set stop.virtual_seconds or stop.equal_runtime_rounds)`},
+		{[]string{"theory={l: 1, mu: 2}"}, `--set theory.mu: 2 is more than theory.l, 1`},
+		{[]string{"theory.g=-1"}, `--set theory.g: -1 is out of range (more than 0 and at most 1e+30)`},
+	} {
+		_, err := config.Load("", test.sets)
+		if err == nil {
+			t.Errorf("%v is accepted; want %q", test.sets, test.want)
+		} else if got := err.Error(); got != test.want && !strings.HasSuffix(test.want, strings.TrimPrefix(got, "--set ")) {
+			t.Errorf("%v:\n got %s\nwant %s", test.sets, got, test.want)
+		}
+	}
+	if _, err := Convex(runtest.Small(t)); !errors.Is(err, ErrNotConvex) {
+		t.Errorf("FEMNIST's network is convex: %v", err)
+	}
+}
+
+// Hosts elsewhere know the model by its line.
+func TestConvexModelsAreLines(t *testing.T) {
+	for task, want := range map[config.Task]string{config.TaskQuadratic: "quadratic:20", config.TaskLogistic: "logistic:20,5,0.05"} {
+		c := convexRun(t, task)
+		if got := c.Architecture(learn.Dense, 0, 0); got != want {
+			t.Errorf("%s: %s, want %s", task, got, want)
+		}
+	}
+	c := convexRun(t, config.TaskLogistic, "data=own.parquet", "logistic.mu=1e-6")
+	if got := c.Architecture(learn.Dense, 7, 3); got != "logistic:7,3,1e-06" {
+		t.Errorf("own data: %s", got)
+	}
+}
+
+// Stopped at any round and resumed, Eq. 9's schedule goes on with the constants
+// that were written: to the bits of a run that was never stopped.
+func TestTheoryScheduleIsResumed(t *testing.T) {
+	c := convexRun(t, config.TaskLogistic, "schedule.k=theory", "stop.rounds=40")
+	whole := mustRun(t, c, Options{})
+	c.Out = filepath.Join(t.TempDir(), "stopped")
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	_, err := Run(ctx, c, Options{Model: func(round int, _ []float32) {
+		if round == 17 {
+			stop()
+		}
+	}})
+	if !errors.Is(err, context.Canceled) {
+		t.Fatalf("stopped: %v", err)
+	}
+	resumed, err := Resume(t.Context(), c.Out, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s := resumed.Summary; *s.ModelSHA256 != *whole.ModelSHA256 || s.Fingerprint != whole.Fingerprint {
+		t.Errorf("resumed %s %s, whole %s %s", *s.ModelSHA256, s.Fingerprint, *whole.ModelSHA256, whole.Fingerprint)
+	}
+}

@@ -1,0 +1,305 @@
+package run
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fedpace/experiment/folder"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+
+	"fedpace/bus"
+	"fedpace/coordinator"
+	"fedpace/coordinator/round"
+)
+
+// devices.log ([DevicesFile]) is where a run with real devices keeps what they said: with it the
+// run can be played again without them.
+//
+//	"fedpace devices 1\n"
+//	records: length of the payload (uint32), CRC-32C of it (uint32), payload
+//
+// Numbers are little-endian. A payload starts with its kind:
+//
+//	1 presence   clock (uint64), client (uint32), joined (1 byte)
+//	2 update     task (uint64), client (uint32), download, compute, upload (int64 ns),
+//	             first-step loss (float64), samples (uint64), values (float32 each)
+//	3 silent     task (uint64), client (uint32)
+//	4 refused    task (uint64), client (uint32), download, compute, upload (int64 ns)
+const deviceLogMagic = "fedpace devices 1\n"
+
+const (
+	recordPresence byte = iota + 1
+	recordUpdate
+	recordSilent
+	recordRefused
+)
+
+// Sizes of payloads.
+const (
+	presenceSize  = 1 + 8 + 4 + 1
+	silentSize    = 1 + 8 + 4
+	refusedSize   = silentSize + 3*8
+	updateSize    = refusedSize + 8 + 8
+	maxRecord     = updateSize + 4*bus.MaxParams
+	recordHeading = 8
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// deviceLog is the record of one run's devices. It belongs to the run's
+// goroutine.
+type deviceLog struct {
+	path    string
+	out     *folder.AppendFile // nil: a replay
+	replay  bool
+	answers map[uint64]place // by task: the last
+	present []coordinator.DevicePresence
+	buffer  []byte
+}
+
+// place is where a payload is in the file.
+type place struct {
+	at   int64
+	size uint32
+}
+
+// keepDevices opens the log of a run with devices.
+func keepDevices(r *folder.Results) (*deviceLog, error) {
+	out, err := r.Append(folder.DevicesFile)
+	if err != nil {
+		return nil, err
+	}
+	l := &deviceLog{path: r.Path(folder.DevicesFile), out: out, answers: map[uint64]place{}}
+	if out.Size == 0 {
+		_, err := io.WriteString(out, deviceLogMagic)
+		return l, err
+	}
+	return l, l.index()
+}
+
+// openDevices opens the log of the run in a folder, to be played again.
+func openDevices(dir string) (*deviceLog, error) {
+	l := &deviceLog{path: filepath.Join(dir, folder.DevicesFile), replay: true, answers: map[uint64]place{}}
+	err := l.index()
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%s: no run with real devices is there (it holds no %s)", dir, folder.DevicesFile)
+	}
+	return l, err
+}
+
+// index finds the records.
+func (l *deviceLog) index() (err error) {
+	f, err := os.Open(l.path)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	if err := l.scan(bufio.NewReaderSize(f, 1<<16)); err != nil {
+		return fmt.Errorf("%s: %w", l.path, err)
+	}
+	return nil
+}
+
+// scan reads all records. A record that was torn off by a crash at the end counts
+// for a replay as if it were not there.
+func (l *deviceLog) scan(in *bufio.Reader) error {
+	magic := make([]byte, len(deviceLogMagic))
+	if _, err := io.ReadFull(in, magic); err != nil || string(magic) != deviceLogMagic {
+		return errors.New("it is not a log of devices of this version")
+	}
+	at := int64(len(magic))
+	var payload []byte
+	for n := 1; ; n++ {
+		var err error
+		payload, err = nextRecord(in, payload[:0])
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil
+		case errors.Is(err, io.ErrUnexpectedEOF) && l.replay:
+			return nil
+		case err != nil:
+			return fmt.Errorf("record %d at byte %d: %w", n, at, err)
+		}
+		answer, presence, err := parseRecord(payload)
+		if err != nil {
+			return fmt.Errorf("record %d at byte %d: %w", n, at, err)
+		}
+		if presence != nil {
+			l.present = append(l.present, *presence)
+		} else {
+			l.answers[answer.Task] = place{at + recordHeading, uint32(len(payload))}
+		}
+		at += recordHeading + int64(len(payload))
+	}
+}
+
+// errSpoilt says that a record is not what was written.
+var errSpoilt = errors.New("its checksum is not that of its bytes: the file is damaged")
+
+// nextRecord appends the next payload to b. Memory follows the bytes that are
+// there, not the length that they claim.
+func nextRecord(in io.Reader, b []byte) ([]byte, error) {
+	var head [recordHeading]byte
+	if _, err := io.ReadFull(in, head[:]); err != nil {
+		return b, err
+	}
+	length := binary.LittleEndian.Uint32(head[:])
+	if length < silentSize || int64(length) > maxRecord {
+		return b, fmt.Errorf("it has %d bytes, want %d to %d", length, silentSize, int64(maxRecord))
+	}
+	w := bytes.NewBuffer(b)
+	n, err := io.CopyN(w, in, int64(length))
+	if err != nil {
+		if errors.Is(err, io.EOF) && n < int64(length) {
+			err = io.ErrUnexpectedEOF
+		}
+		return w.Bytes(), err
+	}
+	if crc32.Checksum(w.Bytes(), castagnoli) != binary.LittleEndian.Uint32(head[4:]) {
+		return w.Bytes(), errSpoilt
+	}
+	return w.Bytes(), nil
+}
+
+// parseRecord reads a payload: an answer or a presence.
+func parseRecord(b []byte) (a *coordinator.DeviceAnswer, p *coordinator.DevicePresence, err error) {
+	size := map[byte]int{recordPresence: presenceSize, recordUpdate: updateSize, recordSilent: silentSize, recordRefused: refusedSize}[b[0]]
+	switch {
+	case size == 0:
+		return nil, nil, fmt.Errorf("it is of an unknown kind %d", b[0])
+	case b[0] == recordUpdate && (len(b) <= size || (len(b)-size)%4 != 0), b[0] != recordUpdate && len(b) != size:
+		return nil, nil, fmt.Errorf("it is of kind %d and has %d bytes", b[0], len(b))
+	}
+	number, client := binary.LittleEndian.Uint64(b[1:]), int(binary.LittleEndian.Uint32(b[9:]))
+	if b[0] == recordPresence {
+		if b[13] > 1 {
+			return nil, nil, fmt.Errorf("its device is %d, want 0 (left) or 1 (joined)", b[13])
+		}
+		return nil, &coordinator.DevicePresence{Clock: number, Client: client, Joined: b[13] == 1}, nil
+	}
+	a = &coordinator.DeviceAnswer{Kind: round.Silent, Task: number, Client: client}
+	if b[0] == recordSilent {
+		return a, nil, nil
+	}
+	for i, d := range []*round.Time{&a.Plan.Download, &a.Plan.Compute, &a.Plan.Upload} {
+		*d = round.Time(binary.LittleEndian.Uint64(b[13+8*i:]))
+		if *d < 0 || *d > round.MaxDuration {
+			return nil, nil, fmt.Errorf("it has a duration of %d ns", *d)
+		}
+	}
+	a.Kind = round.Invalid
+	if b[0] == recordRefused {
+		return a, nil, nil
+	}
+	a.Kind = round.Planned
+	a.Loss = math.Float64frombits(binary.LittleEndian.Uint64(b[37:]))
+	samples := binary.LittleEndian.Uint64(b[45:])
+	if !(a.Loss >= 0 && a.Loss <= bus.MaxDeviceLoss) || samples < 1 || samples > bus.MaxDeviceSamples {
+		return nil, nil, fmt.Errorf("it has a loss of %g and %d samples", a.Loss, samples)
+	}
+	a.Samples = int(samples)
+	a.Values = make([]float32, (len(b)-updateSize)/4)
+	for i := range a.Values {
+		a.Values[i] = math.Float32frombits(binary.LittleEndian.Uint32(b[updateSize+4*i:]))
+	}
+	return a, nil, nil
+}
+
+// appendRecord frames the payload that follow appends.
+func appendRecord(b []byte, payload func([]byte) []byte) []byte {
+	start := len(b)
+	b = payload(append(b, make([]byte, recordHeading)...))
+	body := b[start+recordHeading:]
+	binary.LittleEndian.PutUint32(b[start:], uint32(len(body)))
+	binary.LittleEndian.PutUint32(b[start+4:], crc32.Checksum(body, castagnoli))
+	return b
+}
+
+func appendAnswer(b []byte, a *coordinator.DeviceAnswer) []byte {
+	kind := map[round.EventKind]byte{round.Planned: recordUpdate, round.Silent: recordSilent, round.Invalid: recordRefused}[a.Kind]
+	b = append(b, kind)
+	b = binary.LittleEndian.AppendUint64(b, a.Task)
+	b = binary.LittleEndian.AppendUint32(b, uint32(a.Client))
+	if kind == recordSilent {
+		return b
+	}
+	for _, d := range []round.Time{a.Plan.Download, a.Plan.Compute, a.Plan.Upload} {
+		b = binary.LittleEndian.AppendUint64(b, uint64(d))
+	}
+	if kind == recordRefused {
+		return b
+	}
+	b = binary.LittleEndian.AppendUint64(b, math.Float64bits(a.Loss))
+	b = binary.LittleEndian.AppendUint64(b, uint64(a.Samples))
+	for _, x := range a.Values {
+		b = binary.LittleEndian.AppendUint32(b, math.Float32bits(x))
+	}
+	return b
+}
+
+func (l *deviceLog) write(payload func([]byte) []byte) (place, error) {
+	l.buffer = appendRecord(l.buffer[:0], payload)
+	at := l.out.Size
+	if _, err := l.out.Write(l.buffer); err != nil {
+		return place{}, fmt.Errorf("results: %s: %w", folder.DevicesFile, err)
+	}
+	return place{at + recordHeading, uint32(len(l.buffer) - recordHeading)}, nil
+}
+
+// AddAnswer implements [coordinator.DeviceRecord].
+func (l *deviceLog) AddAnswer(a *coordinator.DeviceAnswer) error {
+	p, err := l.write(func(b []byte) []byte { return appendAnswer(b, a) })
+	l.answers[a.Task] = p
+	return err
+}
+
+// AddPresence implements [coordinator.DeviceRecord].
+func (l *deviceLog) AddPresence(p coordinator.DevicePresence) error {
+	_, err := l.write(func(b []byte) []byte {
+		b = append(b, recordPresence)
+		b = binary.LittleEndian.AppendUint64(b, p.Clock)
+		b = binary.LittleEndian.AppendUint32(b, uint32(p.Client))
+		if p.Joined {
+			return append(b, 1)
+		}
+		return append(b, 0)
+	})
+	return err
+}
+
+// Presence implements [coordinator.DeviceRecord].
+func (l *deviceLog) Presence() (p coordinator.DevicePresence, ok bool, err error) {
+	if len(l.present) == 0 {
+		return p, false, nil
+	}
+	p, l.present = l.present[0], l.present[1:]
+	return p, true, nil
+}
+
+// Answer implements [coordinator.DeviceRecord].
+func (l *deviceLog) Answer(task uint64) (a *coordinator.DeviceAnswer, err error) {
+	p, ok := l.answers[task]
+	if !ok {
+		return nil, nil
+	}
+	f, err := os.Open(l.path)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	b, err := nextRecord(io.NewSectionReader(f, p.at-recordHeading, recordHeading+int64(p.size)), nil)
+	if err == nil {
+		a, _, err = parseRecord(b)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: byte %d: %w", l.path, p.at, err)
+	}
+	return a, nil
+}

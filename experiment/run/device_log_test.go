@@ -1,0 +1,155 @@
+package run
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fedpace/experiment/config"
+	"fedpace/experiment/folder"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"fedpace/coordinator"
+	"fedpace/coordinator/round"
+)
+
+func someAnswers() []*coordinator.DeviceAnswer {
+	const first = round.FirstDeviceTask
+	return []*coordinator.DeviceAnswer{
+		{Kind: round.Planned, Task: first, Client: 200, Plan: round.Plan{Download: 1, Compute: 2, Upload: 3}, Loss: 4.1, Samples: 170, Values: []float32{1, -2.5, math.SmallestNonzeroFloat32}},
+		{Kind: round.Silent, Task: first + 1, Client: 201},
+		{Kind: round.Invalid, Task: first + 2, Client: 200, Plan: round.Plan{Compute: 5}},
+	}
+}
+
+// logged is a log of some answers with a device that comes and goes.
+func logged(t testing.TB, dir string) *deviceLog {
+	t.Helper()
+	r, err := folder.CreateResults(dir, config.Demonstration(), true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := keepDevices(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, a := range someAnswers() {
+		err = errors.Join(err, l.AddPresence(coordinator.DevicePresence{Clock: uint64(i) + 5, Client: 200 + i%2, Joined: i < 2}), l.AddAnswer(a))
+	}
+	if err := errors.Join(err, r.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// What devices said comes back from the file, by task and in order.
+func TestWhatDevicesSaidComesBack(t *testing.T) {
+	dir := t.TempDir()
+	logged(t, dir)
+	l, err := openDevices(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range someAnswers() {
+		got, err := l.Answer(want.Task)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("task %d: %s", want.Task, diff)
+		}
+	}
+	if a, err := l.Answer(7); a != nil || err != nil {
+		t.Errorf("a task that nobody answered: %v, %v", a, err)
+	}
+	for i := range 3 {
+		p, ok, err := l.Presence()
+		if want := (coordinator.DevicePresence{Clock: uint64(i) + 5, Client: 200 + i%2, Joined: i < 2}); p != want || !ok || err != nil {
+			t.Errorf("presence %d is %+v, %v, %v", i, p, ok, err)
+		}
+	}
+	if _, ok, _ := l.Presence(); ok {
+		t.Error("there is a fourth")
+	}
+	all, err := ReadDevices(dir)
+	if diff := cmp.Diff(someAnswers(), all); diff != "" || err != nil {
+		t.Errorf("%v, %s", err, diff)
+	}
+}
+
+// A bit that is wrong anywhere is noticed; a tail that is torn off ends the log.
+func TestALogOfDevicesThatIsDamaged(t *testing.T) {
+	dir := t.TempDir()
+	logged(t, dir)
+	path := filepath.Join(dir, folder.DevicesFile)
+	whole, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for at := range whole {
+		spoilt := bytes.Clone(whole)
+		spoilt[at] ^= 0x10
+		if err := os.WriteFile(path, spoilt, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		l, err := openDevices(dir)
+		// A length that is wrong may look like a tail that is torn: then what
+		// follows is missing, and nothing is taken for something else.
+		if err == nil && len(l.answers)+len(l.present) >= 6 {
+			t.Errorf("the bit at %d goes unnoticed", at)
+		}
+	}
+	if err := os.WriteFile(path, whole[:len(whole)-3], 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if l, err := openDevices(dir); err != nil || len(l.answers) != 2 {
+		t.Errorf("a torn log: %v", err)
+	}
+	if err := os.WriteFile(path, []byte("something else\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := openDevices(dir); err == nil || !strings.Contains(err.Error(), "not a log of devices") {
+		t.Errorf("another file: %v", err)
+	}
+	if _, err := openDevices(t.TempDir()); err == nil || !strings.Contains(err.Error(), "no run with real devices") {
+		t.Errorf("no file: %v", err)
+	}
+}
+
+// Whatever a file holds, reading it neither fails badly nor takes more memory than
+// the file has bytes for.
+func FuzzDeviceLog(f *testing.F) {
+	dir := f.TempDir()
+	logged(f, dir)
+	whole, err := os.ReadFile(filepath.Join(dir, folder.DevicesFile))
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(whole)
+	f.Add([]byte(deviceLogMagic + "\xff\xff\xff\x3f0000"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		l := &deviceLog{replay: true, answers: map[uint64]place{}}
+		if err := l.scan(bufio.NewReader(bytes.NewReader(b))); err != nil {
+			return
+		}
+		for task, p := range l.answers {
+			payload, err := nextRecord(io.NewSectionReader(bytes.NewReader(b), p.at-recordHeading, recordHeading+int64(p.size)), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			a, _, err := parseRecord(payload)
+			if err != nil || a == nil || a.Task != task {
+				t.Fatalf("task %d is found as %+v, %v", task, a, err)
+			}
+			if again := appendAnswer(nil, a); !bytes.Equal(again, payload) {
+				t.Fatalf("%x comes back as %x", payload, again)
+			}
+		}
+	})
+}

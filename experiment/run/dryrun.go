@@ -1,0 +1,306 @@
+package run
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fedpace/experiment/folder"
+	"fedpace/internal/human"
+	"fmt"
+	"io"
+	"runtime"
+	"time"
+
+	"fedpace/actors"
+	"fedpace/coordinator"
+	"fedpace/coordinator/aggregate"
+	"fedpace/coordinator/round"
+	"fedpace/coordinator/schedule"
+	"fedpace/experiment/config"
+)
+
+// Estimate says what a run will do and how long that should take.
+type Estimate struct {
+	Config  config.Config // resolved, with the population filled in
+	Data    string        // name of the data, and that it is synthetic where it is
+	Model   string        // empty: not trained
+	Rounds  int
+	Virtual float64 // seconds
+	Steps   int64   // sum of K_r
+	Wall    time.Duration
+	// Upper says that the schedule depends on losses: figures are those of the
+	// schedule that stays at K_0, of which the run will do at most the steps.
+	Upper bool
+	// About says that rounds are not all alike: figures are those of a sample of
+	// them, carried on with mean devices.
+	About bool
+	// Open says that a stop depends on what is learned: the run may end sooner.
+	Open bool
+}
+
+// DryRun prepares a run without doing it, and measures a little of it to say
+// how long the rest will take.
+func DryRun(ctx context.Context, c config.Config, o Options) (e Estimate, err error) {
+	if err := c.Validate(); err != nil {
+		return e, err
+	}
+	p, err := prepare(c)
+	if err != nil {
+		return e, err
+	}
+	defer func() { err = errors.Join(err, p.Close()) }()
+	limit, err := p.limit(ctx, o)
+	if err != nil {
+		return e, err
+	}
+	e = Estimate{Config: p.config, Open: c.Stop.ValidationAccuracy > 0}
+	s, err := p.sample(ctx, o, limit)
+	if err != nil {
+		return e, err
+	}
+	if err := p.foreseeAll(&e, limit, s); err != nil {
+		return e, err
+	}
+	wall := s.wall * s.tasks * float64(e.Rounds)
+	if c.Train {
+		e.Model, e.Data = p.model.String(), describe(p.set.Info())
+		step, sample, err := p.timeLearning(ctx)
+		if err != nil {
+			return e, err
+		}
+		evaluations := 1.0
+		if c.Evaluate.Every > 0 {
+			evaluations += float64(e.Rounds / c.Evaluate.Every)
+		}
+		work := step*float64(e.Steps)*s.accepted + sample*evaluations*float64(p.measured())
+		wall += work / float64(runtime.GOMAXPROCS(0))
+	}
+	if c.Pace > 0 {
+		wall = max(wall, e.Virtual/c.Pace)
+	}
+	e.Wall = time.Duration(wall * 1e9)
+	return e, nil
+}
+
+// measured is how many held-out samples an evaluation takes.
+func (p *problem) measured() int {
+	if n := p.config.Evaluate.Samples; n > 0 {
+		return min(n, p.set.HeldOut())
+	}
+	return p.set.HeldOut()
+}
+
+// foreseeAll foresees the run by its sample.
+func (p *problem) foreseeAll(e *Estimate, limit round.Time, s sample) error {
+	_, alike, err := p.fixedRound()
+	if err != nil {
+		return err
+	}
+	if !alike && s.whole { // the sample is the run
+		e.Rounds, e.Virtual, e.Steps = s.rounds, s.virtual, s.steps
+		return nil
+	}
+	pace := 1.0
+	if !alike && s.rounds > 0 {
+		e.About = true
+		var mean Estimate
+		if err := p.foresee(&mean, s.rounds, 0, 1); err != nil {
+			return err
+		}
+		if mean.Virtual > 0 {
+			pace = s.virtual / mean.Virtual
+		}
+	}
+	return p.foresee(e, p.config.Stop.Rounds, limit, pace)
+}
+
+// foresee walks through so many rounds (0: to the limit) with mean durations,
+// each so many times as long, without losses.
+func (p *problem) foresee(e *Estimate, most int, limit round.Time, pace float64) error {
+	rounds, err := p.rounds(limit)
+	if err != nil {
+		return err
+	}
+	e.Upper = rounds.K.NeedsLoss() || rounds.K.NeedsValidation()
+	communication, err := p.meanRound(0)
+	if err != nil {
+		return err
+	}
+	one, err := p.meanRound(1)
+	if err != nil {
+		return err
+	}
+	if most == 0 && limit == 0 {
+		return nil // ends by what is learned alone: nothing can be foreseen
+	}
+	var now round.Time
+	for r := 1; most == 0 || r <= most; r++ {
+		k := rounds.K.LocalSteps(schedule.Progress{Round: r})
+		next := communication + round.Time(k)*(one-communication)
+		if pace != 1 {
+			next = round.Time(float64(next) * pace)
+		}
+		now += next
+		if (limit > 0 && now > limit) || r > maxForeseen {
+			break
+		}
+		e.Rounds, e.Virtual, e.Steps = r, now.Seconds(), e.Steps+int64(k)
+	}
+	return nil
+}
+
+// maxForeseen bounds the walk.
+const maxForeseen = 50_000_000
+
+// meanRound is the time of a round of k steps on devices without spread.
+func (p *problem) meanRound(k int) (round.Time, error) {
+	d, err := p.fleet.Mean(k, p.modelBits)
+	return round.Time(d.Download + d.Compute + d.Upload), err
+}
+
+// sample is what some rounds of a run came to.
+type sample struct {
+	whole    bool // they were all of the run's
+	rounds   int
+	virtual  float64 // seconds
+	steps    int64   // sum of K_r
+	tasks    float64 // a round
+	accepted float64 // a round
+	wall     float64 // seconds a task, without learning
+}
+
+// sampleTasks is about how many tasks a sample has.
+const sampleTasks = 20_000
+
+// sample plays some rounds without learning.
+func (p *problem) sample(ctx context.Context, o Options, limit round.Time) (s sample, err error) {
+	timing := *p
+	c := &timing.config
+	c.Untrained()
+	for _, kind := range []*string{&c.Schedule.K, &c.Schedule.Eta} {
+		if *kind == config.Error || *kind == config.TheorySchedule || *kind == config.Step && c.Schedule.DecayRound == 0 {
+			*kind = config.Fixed
+		}
+	}
+	most := 1 + sampleTasks/c.Cohort
+	if c.Close.Rule == config.Buffered {
+		most = 1 + sampleTasks/c.Close.N
+	}
+	s.whole = limit > 0
+	if c.Stop.Rounds > 0 && c.Stop.Rounds <= most {
+		most, s.whole = c.Stop.Rounds, true
+	}
+	c.Stop = config.Stop{Rounds: most}
+	c.Pace = 0
+	e, err := startInside(ctx, &timing, o)
+	if err != nil {
+		return s, err
+	}
+	defer e.Close()
+	started := time.Now()
+	result, err := e.play(ctx, limit, coordinator.Observer{Report: func(r *round.Report) error {
+		s.steps = r.SGDSteps
+		return nil
+	}})
+	if err != nil {
+		return s, err
+	}
+	took := time.Since(started).Seconds()
+	s.rounds, s.virtual = result.Stop.Rounds, result.Stop.At.Seconds()
+	if s.whole && s.rounds == most && c.Stop.Rounds != p.config.Stop.Rounds {
+		s.whole = false // the limit was not reached
+	}
+	s.whole = s.whole && p.config.Select.Rule != config.PowerOfChoice
+	tasks := 0
+	for _, n := range result.Stop.Outcomes {
+		tasks += n
+	}
+	n := float64(max(1, s.rounds))
+	s.tasks, s.accepted, s.wall = float64(tasks)/n, float64(result.Stop.Outcomes[round.Accepted])/n, took/float64(max(1, tasks))
+	return s, nil
+}
+
+// timeLearning measures one worker: seconds a local step and seconds a held-out
+// sample.
+func (p *problem) timeLearning(ctx context.Context) (step, sample float64, err error) {
+	t, err := actors.NewTrainer(p.learning())
+	if err != nil {
+		return 0, 0, err
+	}
+	const enough = 200 * time.Millisecond
+	method, sum, variate := p.method()
+	steps := 0
+	started := time.Now()
+	for client := 0; time.Since(started) < enough; client = (client + 1) % p.config.Clients {
+		clear(sum)
+		work := []actors.Assignment{{Task: 1, Client: client, LocalSteps: p.config.Schedule.K0, Rate: p.config.Schedule.Eta0, Weight: 1, Variate: variate}}
+		if _, err := t.Train(ctx, p.initial, method, work, sum); err != nil {
+			return 0, 0, err
+		}
+		steps += p.config.Schedule.K0
+	}
+	step = time.Since(started).Seconds() / float64(steps)
+	n := min(p.set.HeldOut(), 4096)
+	started = time.Now()
+	if _, _, err := t.Evaluate(ctx, p.initial, 0, n); err != nil {
+		return 0, 0, err
+	}
+	return step, time.Since(started).Seconds() / float64(n), nil
+}
+
+// method is the algorithm's way to do local steps, with a sum of its length
+// and a client's variate where it has one.
+func (p *problem) method() (m actors.Method, sum []int64, variate []float32) {
+	a := p.config.Aggregate
+	n := p.model.Params()
+	switch a.Algorithm {
+	case aggregate.Scaffold:
+		m = actors.Method{Variates: true, Variate: make([]float32, n), VariateWeight: 1 / float64(p.config.Clients)}
+		variate = make([]float32, n)
+	case aggregate.FedProx:
+		if o, err := aggregate.Resolve(a.Algorithm, a.Options); err == nil { // else the run has refused it
+			m.Proximal = *o.Mu
+		}
+	}
+	return m, make([]int64, m.SumLength(n)), variate
+}
+
+// Write writes the estimate for people, after the resolved configuration.
+func (e Estimate) Write(w io.Writer) error {
+	about := "timing only: no model is trained"
+	if e.Model != "" {
+		about = fmt.Sprintf("%s on %s", e.Model, e.Data)
+	}
+	bound := ""
+	if e.About {
+		bound = ", by a sample of them"
+	}
+	if e.Config.Select.Rule == config.PowerOfChoice {
+		bound += " without the time to ask candidates"
+	}
+	if e.Upper {
+		bound += " at most (K_r follows what is learned; these are for K_0 throughout)"
+	}
+	_, err := fmt.Fprintf(w, "%s\n# This run would be: %s, %d clients, %d a round, schedule %s.\n# %d rounds, %s virtual time, %d SGD steps a client of each round%s.\n# About %s on this machine; results in %s.\n",
+		e.Config.YAML(), about, e.Config.Clients, e.Config.Cohort, e.Config.Schedule.Name(),
+		e.Rounds, human.VirtualTime(e.Virtual), e.Steps, bound, human.Duration(e.Wall), e.Config.Out)
+	return err
+}
+
+// MarshalJSON writes the estimate as one object; what is not known is null.
+func (e Estimate) MarshalJSON() ([]byte, error) {
+	return json.Marshal(struct {
+		Config         config.Config `json:"configuration"`
+		Data           *string       `json:"data"`
+		Model          *string       `json:"model"` // null: timing only
+		Rounds         int           `json:"rounds"`
+		VirtualSeconds float64       `json:"virtual_seconds"`
+		SGDSteps       int64         `json:"sgd_steps"`
+		WallSeconds    float64       `json:"wall_seconds"`
+		AtMost         bool          `json:"at_most"`        // K_r follows what is learned: steps are those of K_0 throughout
+		Sampled        bool          `json:"sampled"`        // rounds are not all alike: figures are carried on from some of them
+		MayEndSooner   bool          `json:"may_end_sooner"` // a stop depends on what is learned
+	}{
+		e.Config, folder.Named(e.Data), folder.Named(e.Model), e.Rounds, e.Virtual, e.Steps, e.Wall.Seconds(), e.Upper, e.About, e.Open,
+	})
+}

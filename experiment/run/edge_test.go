@@ -1,0 +1,44 @@
+package run
+
+import (
+	"fedpace/experiment/run/runtest"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/parquet-go/parquet-go"
+)
+
+// The corners of data: each works or is refused in words.
+func TestCornersOfData(t *testing.T) {
+	sample := func(client string, y int32) ownRow { return ownRow{client, []float32{1, float32(y)}, y} }
+	for _, c := range []struct {
+		name string
+		rows []ownRow
+		sets []string
+		want string // part of the error; empty: it runs
+	}{
+		{"one client", []ownRow{sample("a", 0), sample("a", 1), sample("a", 0), sample("a", 1), sample("a", 1)}, []string{"cohort=1"}, ""},
+		{"clients smaller than the batch", []ownRow{sample("a", 0), sample("a", 1), sample("b", 0), sample("b", 1)}, []string{"cohort=2", "batch=64"}, ""},
+		{"one class", []ownRow{sample("a", 0), sample("a", 0), sample("b", 0), sample("b", 0)}, []string{"cohort=2"}, "class"},
+		{"no samples", nil, []string{"cohort=1"}, "own.parquet"},
+		{"cohort above the clients there are", []ownRow{sample("a", 0), sample("a", 1)}, []string{"cohort=2"}, "cohort"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "own.parquet")
+			if err := parquet.WriteFile(path, c.rows); err != nil {
+				t.Fatal(err)
+			}
+			config := runtest.Small(t, append([]string{"data=" + path, "model=linear", "clients=all", "batch=4", "stop.rounds=2"}, c.sets...)...)
+			_, err := Run(t.Context(), config, Options{})
+			switch {
+			case c.want == "" && err != nil:
+				t.Errorf("refused: %v", err)
+			case c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)):
+				t.Errorf("error %v, want one that names %q", err, c.want)
+			case err != nil:
+				t.Log(err)
+			}
+		})
+	}
+}

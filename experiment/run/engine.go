@@ -1,0 +1,180 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+
+	"golang.org/x/sync/errgroup"
+
+	"fedpace/actors"
+	"fedpace/bus"
+	"fedpace/coordinator"
+	"fedpace/coordinator/round"
+	"fedpace/experiment/config"
+)
+
+// engine is what a run happens on: the embedded server, the coordinator's
+// connection and the hosts of simulated actors.
+type engine struct {
+	p       *problem
+	jobs    int // a round is split into
+	server  *bus.Server
+	conn    *bus.Conn
+	conns   []*bus.Conn // the hosts'
+	workers []int       // of each host
+
+	external bool           // hosts may be in other processes
+	to       bus.ConnConfig // how connections are made
+	devices  realWatch
+	options  Options
+
+	checkpoint coordinator.Checkpoint
+	resume     *coordinator.State // nil: the run starts
+}
+
+// startEngine starts everything but the trainers. Close it after use.
+func startEngine(ctx context.Context, p *problem, o Options) (*engine, error) {
+	e := &engine{p: p, options: o}
+	if err := e.start(ctx, o); err != nil {
+		e.Close()
+		return nil, err
+	}
+	return e, nil
+}
+
+func (e *engine) start(ctx context.Context, o Options) (err error) {
+	to, err := e.connect(ctx, o)
+	if err != nil {
+		return err
+	}
+	if c := &e.p.config; c.Train && len(c.Devices.Names) > 0 && !e.external && o.Replay == "" {
+		return errUnreachable
+	}
+	to.Notice = o.others()
+	to.Name = "coordinator of " + e.p.config.Name
+	if e.conn, err = bus.Connect(ctx, to); err != nil {
+		return err
+	}
+	to.Notice = nil // what becomes of the other connections, this one's notices say
+	e.to = to
+	if o.Elsewhere {
+		e.jobs = 2
+		return nil
+	}
+	hosts := max(1, o.Hosts)
+	workers := o.Workers
+	if workers == 0 {
+		workers = runtime.GOMAXPROCS(0)
+	}
+	workers = max(workers, hosts)
+	e.jobs = 2 * workers
+	for i := range hosts {
+		to.Name = fmt.Sprintf("host %d of %s", i+1, e.p.config.Name)
+		conn, err := bus.Connect(ctx, to)
+		if err != nil {
+			return err
+		}
+		e.conns = append(e.conns, conn)
+		e.workers = append(e.workers, (i+1)*workers/hosts-i*workers/hosts)
+	}
+	return nil
+}
+
+// play runs the rounds to limit (0: none) and returns where they ended.
+func (e *engine) play(ctx context.Context, limit round.Time, watch coordinator.Observer) (*coordinator.Result, error) {
+	p := e.p
+	rounds, err := p.rounds(limit)
+	if err != nil {
+		return nil, err
+	}
+	c := coordinator.Config{
+		Run: runToken(p.config.Name), Round: rounds, ModelBits: p.modelBits, Pace: p.config.Pace, Observer: watch,
+		Checkpoint: e.checkpoint, Resume: e.resume,
+	}
+	if p.config.Train {
+		learning := p.learning()
+		c.Learning = coordinator.Learning{
+			Model: p.model, Initial: p.initial, Kernel: p.kernel, Jobs: e.jobs, HeldOut: p.set.HeldOut(),
+			Measured: p.config.Evaluate.Samples,
+			Spec:     learning.Spec(),
+		}
+		if c.Learning.Algorithm, err = p.algorithm(); err != nil {
+			return nil, err
+		}
+		if p.config.Aggregate.Weights == config.SampleWeights {
+			c.Learning.Samples = p.set.Samples
+		}
+	}
+	if err := e.tell(&c, e.options); err != nil {
+		return nil, err
+	}
+	if c.Devices, err = e.realDevices(ctx); err != nil {
+		return nil, err
+	}
+	if c.Devices != nil && c.Devices.Conn != nil {
+		defer c.Devices.Conn.Close()
+	}
+	inner, stop := context.WithCancel(ctx)
+	defer stop()
+	group, inner := errgroup.WithContext(inner)
+	for i, conn := range e.conns {
+		host, err := e.host(inner, conn, e.workers[i], c.Run)
+		if err != nil {
+			stop()
+			return nil, errors.Join(err, group.Wait())
+		}
+		defer host.Close()
+		group.Go(func() error { return host.Wait(inner) })
+		if p.config.Train {
+			group.Go(func() error { return host.Train(inner) })
+		}
+	}
+	var result *coordinator.Result
+	group.Go(func() (err error) {
+		defer stop() // the trainers' work is over
+		result, err = coordinator.Run(inner, e.conn, c)
+		return err
+	})
+	err = group.Wait()
+	if ctx.Err() != nil { // what the interruption broke on its way is not news
+		err = ctx.Err()
+	}
+	return result, err
+}
+
+// host starts one host's subscription.
+func (e *engine) host(ctx context.Context, conn *bus.Conn, workers int, run string) (*actors.Host, error) {
+	p := e.p
+	return actors.StartHost(ctx, conn, actors.HostConfig{
+		Run: run, Fleet: p.fleet, Workers: workers, Kernel: p.kernel, Problem: p.learning(),
+	})
+}
+
+// Close stops everything that was started.
+func (e *engine) Close() {
+	for _, conn := range e.conns {
+		conn.Close()
+	}
+	if e.conn != nil {
+		e.conn.Close()
+	}
+	if e.server != nil {
+		e.server.Close()
+	}
+}
+
+// runToken is a run's name in the form that subjects allow.
+func runToken(name string) string {
+	token := []byte(name)
+	for i, b := range token {
+		if !(b >= 'a' && b <= 'z' || b >= 'A' && b <= 'Z' || b >= '0' && b <= '9' || b == '-' || b == '_') {
+			token[i] = '_'
+		}
+	}
+	if len(token) == 0 {
+		return "run"
+	}
+	return string(token[:min(len(token), 64)])
+}

@@ -1,0 +1,85 @@
+package run
+
+import (
+	"context"
+	"fedpace/internal/human"
+	"fmt"
+	"sync"
+	"time"
+
+	"fedpace/coordinator"
+	"fedpace/coordinator/round"
+	"fedpace/experiment/config"
+)
+
+// equalTimes keeps how long rounds of K-eta-fixed take, for the runs of one
+// comparison: they ask for the same. It may be used from several goroutines.
+type EqualTimes struct {
+	mu    sync.Mutex
+	known map[string]*equalTime
+}
+
+type equalTime struct {
+	mu   sync.Mutex // held while it is found out
+	done bool
+	at   round.Time
+}
+
+// of is the time of a configuration, found out once.
+func (e *EqualTimes) of(c config.Config, find func() (round.Time, error)) (round.Time, error) {
+	if e == nil {
+		return find()
+	}
+	c.Out, c.Name = "", "" // change no time
+	key := string(c.YAML())
+	e.mu.Lock()
+	if e.known == nil {
+		e.known = map[string]*equalTime{}
+	}
+	t := e.known[key]
+	if t == nil {
+		t = &equalTime{}
+		e.known[key] = t
+	}
+	e.mu.Unlock()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.done {
+		return t.at, nil
+	}
+	at, err := find()
+	t.at, t.done = at, err == nil
+	return at, err
+}
+
+// timedEvery is how often it is told how far timing the fixed schedule is, in
+// wall time.
+const timedEvery = 10 * time.Second
+
+// playFixed plays n rounds of the problem, which is one of K-eta-fixed without
+// learning, and returns their time.
+func (p *problem) playFixed(ctx context.Context, o Options, n int) (round.Time, error) {
+	o.notice(fmt.Sprintf("Rounds are not all alike: timing %d of the fixed schedule first.", n))
+	e, err := startInside(ctx, p, o)
+	if err != nil {
+		return 0, err
+	}
+	defer e.Close()
+	started := time.Now()
+	told := started
+	result, err := e.play(ctx, 0, coordinator.Observer{Report: func(r *round.Report) error {
+		if now := time.Now(); now.Sub(told) >= timedEvery {
+			told = now
+			left := now.Sub(started).Seconds() * float64(n-r.Round) / float64(r.Round)
+			o.notice(fmt.Sprintf("Timed %d of %d rounds of the fixed schedule, about %s left.", r.Round, n, human.Duration(time.Duration(left*1e9))))
+		}
+		return nil
+	}})
+	if err != nil {
+		return 0, err
+	}
+	if result.Stop.Rounds < n {
+		return 0, fmt.Errorf("the fixed schedule ends after %d of %d rounds: %s", result.Stop.Rounds, n, result.Stop.Reason)
+	}
+	return result.Stop.At, nil
+}

@@ -1,0 +1,263 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fedpace/internal/human"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"runtime"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"fedpace/actors"
+	"fedpace/bus"
+)
+
+// HostOptions are those of a host of runs that other processes coordinate.
+type HostOptions struct {
+	Version string
+	NATS    Connection
+	Run     string       // whose name; empty: every run that is announced
+	Workers int          // trainers for each run; 0: one a core
+	Data    string       // where data is on this machine, in place of the run's path; empty: there
+	Name    string       // for people; empty: the machine's with something behind it
+	Once    bool         // end with the first run that ends
+	Notice  func(string) // a line for each thing that happens; may be nil
+}
+
+// Host answers for the simulated clients of runs and trains for them, until ctx
+// is cancelled or, with Once, a run is over. It waits for runs, serves those of
+// which it has all it needs, answers tasks alone where it lacks the data or the
+// kernel class, and says which in a line.
+func Host(ctx context.Context, o HostOptions) error {
+	if o.Notice == nil {
+		o.Notice = func(string) {}
+	}
+	if o.Workers == 0 {
+		o.Workers = runtime.GOMAXPROCS(0)
+	}
+	if o.Run != "" {
+		if err := bus.CheckToken("run", o.Run); err != nil {
+			return err
+		}
+	}
+	if o.Name == "" {
+		o.Name = madeUpName()
+	} else if err := bus.CheckToken("host", o.Name); err != nil {
+		return err
+	}
+	conn, err := bus.Connect(ctx, bus.ConnConfig{
+		URL: o.NATS.URL, Creds: o.NATS.Creds, TLS: o.NATS.TLS, Name: "host " + o.Name, Patience: -1, Notice: o.Notice,
+	})
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	s := &service{options: o, conn: conn, heard: make(chan *bus.Announcement, heardAtOnce), ended: make(chan *served), runs: map[string]*served{}}
+	return s.serve(ctx)
+}
+
+// madeUpName is the machine's, told from others of its processes.
+func madeUpName() string {
+	machine, err := os.Hostname()
+	if err != nil || machine == "" {
+		machine = "host"
+	}
+	return fmt.Sprintf("%s-%06x", runToken(machine[:min(len(machine), 40)]), rand.N(1<<24))
+}
+
+const (
+	heardAtOnce = 256              // announcements that wait; more are repeats
+	againAfter  = 5 * time.Second  // that a run whose service failed is served again
+	forgotten   = 10 * time.Minute // of silence after which nobody expects a run back
+)
+
+// service is a host's runs.
+type service struct {
+	options HostOptions
+	conn    *bus.Conn
+	heard   chan *bus.Announcement
+	ended   chan *served
+	runs    map[string]*served
+}
+
+// served is one run of a service, or one that it will not serve.
+type served struct {
+	run   string
+	stamp uint64
+	last  time.Time // it was heard of
+	stop  context.CancelFunc
+	over  bool // the coordinator says so
+
+	// Once it has ended:
+	done    bool
+	err     error // why; nil: it was stopped
+	refused bool  // this machine cannot serve it
+	ended   time.Time
+}
+
+func (s *service) serve(ctx context.Context) error {
+	inner, stop := context.WithCancel(ctx)
+	defer stop()
+	unsubscribe, err := s.conn.WatchRuns(ctx, func(a *bus.Announcement) {
+		if s.options.Run != "" && a.Run != s.options.Run {
+			return
+		}
+		select {
+		case s.heard <- a:
+		default:
+		}
+	})
+	if err != nil {
+		return err
+	}
+	defer unsubscribe()
+	if s.options.Run == "" {
+		s.options.Notice("Waiting for runs.")
+	} else {
+		s.options.Notice(fmt.Sprintf("Waiting for run %s.", s.options.Run))
+	}
+	tick := time.NewTicker(time.Minute)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			s.stopAll()
+			return ctx.Err()
+		case a := <-s.heard:
+			s.hear(inner, a)
+		case r := <-s.ended:
+			if s.finished(r) {
+				s.stopAll()
+				return r.err
+			}
+		case <-tick.C:
+			s.forget()
+		case <-s.conn.Broken():
+			s.stopAll()
+			return s.conn.Err()
+		}
+	}
+}
+
+// hear takes an announcement.
+func (s *service) hear(ctx context.Context, a *bus.Announcement) {
+	r := s.runs[a.Run]
+	switch {
+	case r != nil && r.stamp == a.Stamp && !a.Over && !(r.done && !r.refused && time.Since(r.ended) > againAfter):
+		r.last = time.Now()
+	case r != nil && (a.Over || !r.done): // over, or another one of this name
+		r.over = a.Over
+		if r.done {
+			delete(s.runs, a.Run)
+		} else {
+			r.stop() // its end is heard of, and the next announcement starts the other
+		}
+	case !a.Over:
+		inner, stop := context.WithCancel(ctx)
+		r = &served{run: a.Run, stamp: a.Stamp, last: time.Now(), stop: stop}
+		s.runs[a.Run] = r
+		go func() {
+			r.err = s.take(inner, r)
+			stop()
+			s.ended <- r
+		}()
+	}
+}
+
+// finished takes the end of a run's service; true: it is this service's end.
+func (s *service) finished(r *served) bool {
+	r.done, r.ended = true, time.Now()
+	if r.over {
+		s.options.Notice(fmt.Sprintf("Run %s is over.", r.run))
+	}
+	if r.err == nil || errors.Is(r.err, bus.ErrStale) || errors.Is(r.err, bus.ErrNoRun) {
+		delete(s.runs, r.run)
+		r.err = nil
+		return s.options.Once && r.over
+	}
+	// It stays among the runs, so that it is not tried again every second.
+	s.options.Notice(fmt.Sprintf("Run %s is not served: %v.", r.run, r.err))
+	return s.options.Once && r.refused
+}
+
+// forget ends the service of runs that nobody has spoken of for long.
+func (s *service) forget() {
+	for name, r := range s.runs {
+		switch {
+		case time.Since(r.last) < forgotten:
+		case r.done:
+			delete(s.runs, name)
+		default:
+			s.options.Notice(fmt.Sprintf("Run %s has not been heard of for %v.", name, forgotten))
+			r.stop()
+		}
+	}
+}
+
+// stopAll ends every run's service and waits for that.
+func (s *service) stopAll() {
+	for _, r := range s.runs {
+		r.stop()
+	}
+	for _, r := range s.runs {
+		for !r.done {
+			(<-s.ended).done = true
+		}
+	}
+}
+
+// take serves one run until ctx ends or it cannot be served any longer.
+func (s *service) take(ctx context.Context, r *served) (err error) {
+	info, err := s.conn.AskRun(ctx, r.run)
+	if err != nil {
+		return err
+	}
+	if info.Stamp != r.stamp {
+		return bus.ErrStale
+	}
+	p, lacks, err := hostProblem(info, s.options.Data)
+	if err != nil {
+		r.refused = true
+		return err
+	}
+	defer func() { err = errors.Join(err, p.Close()) }()
+	workers := s.options.Workers
+	switch {
+	case lacks != "":
+		workers = 0
+		s.options.Notice(fmt.Sprintf("Run %s: this host answers tasks alone, it cannot train: %s.", r.run, lacks))
+	case !p.config.Train:
+		workers = 0
+		s.options.Notice(fmt.Sprintf("Run %s: here, answering tasks; it does not train.", r.run))
+	default:
+		s.options.Notice(fmt.Sprintf("Run %s: here, with %d %s (%s).", r.run, workers, human.Plural(workers, "trainer"), p.kernel))
+	}
+	if info.Version != s.options.Version {
+		s.options.Notice(fmt.Sprintf("Run %s is coordinated by version %s, this host is %s.", r.run, info.Version, s.options.Version))
+	}
+	c := actors.HostConfig{
+		Run: r.run, Fleet: p.fleet, Workers: workers, Name: s.options.Name, Stamp: info.Stamp,
+		Notice: func(line string) { s.options.Notice(fmt.Sprintf("Run %s: %s", r.run, line)) },
+	}
+	if workers > 0 {
+		c.Kernel, c.Problem = p.kernel, p.learning()
+	}
+	host, err := actors.StartHost(ctx, s.conn, c)
+	if err != nil {
+		return err
+	}
+	group, inner := errgroup.WithContext(ctx)
+	group.Go(func() error { return host.Wait(inner) })
+	if workers > 0 {
+		group.Go(func() error { return host.Train(inner) })
+	}
+	err = group.Wait()
+	if ctx.Err() != nil {
+		err = nil // it was told to stop
+	}
+	return errors.Join(err, host.Close())
+}

@@ -1,0 +1,200 @@
+package run
+
+import (
+	"fedpace/experiment/folder"
+	"fedpace/internal/human"
+	"fmt"
+
+	"fedpace/actors"
+	"fedpace/actors/data"
+	"fedpace/actors/device"
+	"fedpace/actors/learn"
+	"fedpace/coordinator/aggregate"
+	"fedpace/experiment/config"
+)
+
+// problem is what a configuration asks to be learned, by whom and how fast:
+// everything that costs time to prepare and can be wrong before a run starts.
+type problem struct {
+	config config.Config // with clients filled in
+
+	fleet     *device.Fleet
+	modelBits int64
+
+	// Only when the run trains; the set also when clients are chosen by it.
+	set     data.Set
+	model   learn.Model
+	initial []float32
+	kernel  string
+}
+
+// prepare reads and makes what the run needs. Close it after use.
+func prepare(c config.Config) (*problem, error) {
+	p := &problem{config: c}
+	if err := p.prepare(); err != nil {
+		p.Close()
+		return nil, err
+	}
+	return p, nil
+}
+
+// Close releases the data.
+func (p *problem) Close() error {
+	if p.set == nil {
+		return nil
+	}
+	set := p.set
+	p.set = nil
+	return set.Close()
+}
+
+func (p *problem) prepare() (err error) {
+	c := &p.config
+	if p.fleet, err = c.NewFleet(); err != nil {
+		return err
+	}
+	if c.Train || c.Clients == 0 || c.SelectsBySize() {
+		if err := p.open(); err != nil {
+			return err
+		}
+	}
+	if c.Train || c.Network.ModelMegabits == 0 {
+		if err := p.parse(); err != nil {
+			return err
+		}
+	}
+	params := 0
+	if p.model != nil {
+		params = p.model.Params()
+	}
+	bits := c.Network.ModelBits(params)
+	if bits < 1 || bits > maxModelBits {
+		return fmt.Errorf("network.model_megabits: a model of %g Mb, want 1e-6 to %g", bits/1e6, maxModelBits/1e6)
+	}
+	p.modelBits = int64(bits)
+	if err := p.checkPhases(); err != nil {
+		return err
+	}
+	if !c.Train {
+		return nil
+	}
+	if err := aggregate.CheckState(c.Aggregate.Algorithm, params, c.Clients, int64(c.Limits.StateGB*1e9)); err != nil {
+		return config.AggregateError(err)
+	}
+	if p.kernel, err = learn.SelectKernel(); err != nil {
+		return err
+	}
+	if err := p.initialise(); err != nil {
+		return err
+	}
+	return p.settleTheory()
+}
+
+// algorithm is how updates become a model, with a state of its own.
+func (p *problem) algorithm() (*aggregate.Algorithm, error) {
+	a := p.config.Aggregate
+	return aggregate.New(a.Algorithm, p.model.Params(), p.config.Clients, a.Options)
+}
+
+// state says what the algorithm will keep; "" when nothing.
+func (p *problem) state() string {
+	if !p.config.Train {
+		return ""
+	}
+	name, params := p.config.Aggregate.Algorithm, p.model.Params()
+	bytes := aggregate.StateBytes(name, params, p.config.Clients)
+	if bytes == 0 {
+		return ""
+	}
+	of := ""
+	if name == aggregate.Scaffold {
+		of = fmt.Sprintf(" and %d clients", p.config.Clients)
+	}
+	return fmt.Sprintf("%s keeps up to %s of state for %d parameters%s.", name, human.SizeOf(bytes), params, of)
+}
+
+// maxModelBits bounds a transfer: a model of a terabyte.
+const maxModelBits = 8e12
+
+// open reads or makes the data and settles the population.
+func (p *problem) open() (err error) {
+	c := &p.config
+	switch {
+	case c.IsSynthetic() && c.Task.IsConvex():
+		p.set, err = p.convexSet()
+	case c.IsSynthetic():
+		p.set, err = data.Synthetic(string(c.Task), c.Clients, c.DataSeed(), c.Synthetic.Heterogeneity)
+	default:
+		of := string(c.Task)
+		if c.Task == config.TaskLogistic { // of any samples that are rows of numbers
+			of = ""
+		}
+		p.set, err = data.Open(c.Data, data.Options{Task: of, Seed: c.Seed, MinTweets: c.Sent140.MinTweets})
+	}
+	if err != nil {
+		return err
+	}
+	if c.Clients == 0 {
+		c.Clients = p.set.Clients()
+	}
+	switch {
+	case c.Clients > p.set.Clients():
+		return fmt.Errorf("clients: %d, but %s holds %d", c.Clients, c.Data, p.set.Clients())
+	case c.Select.Candidates > c.Clients:
+		return fmt.Errorf("select.candidates: %d of %d clients in %s; set it to at most that", c.Select.Candidates, c.Clients, c.Data)
+	case c.Cohort > c.Clients:
+		return fmt.Errorf("cohort: %d of %d clients in %s; set cohort to at most that", c.Cohort, c.Clients, c.Data)
+	}
+	return nil
+}
+
+// convexSet makes the data of a convex task.
+func (p *problem) convexSet() (data.Set, error) {
+	c := &p.config
+	seed := c.DataSeed()
+	if c.Task == config.TaskQuadratic {
+		q := c.Quadratic
+		return data.Quadratics{
+			Clients: c.Clients, Dimension: q.Dimension, Samples: q.Samples, Mu: q.Mu, L: q.L, Noise: q.Noise,
+			Heterogeneity: c.Synthetic.Heterogeneity, Seed: seed,
+		}.Set()
+	}
+	l := c.Logistic
+	return data.Mixtures{
+		Clients: c.Clients, Features: l.Features, Classes: l.Classes, Samples: l.Samples,
+		Heterogeneity: c.Synthetic.Heterogeneity, Seed: seed,
+	}.Set()
+}
+
+// parse makes the model; one whose sizes follow from the data takes them there.
+func (p *problem) parse() (err error) {
+	var info data.Info
+	if p.set != nil {
+		info = p.set.Info()
+	}
+	if p.model, err = learn.Parse(p.config.Architecture(info.Input, info.Features, info.Classes)); err != nil {
+		return err
+	}
+	if !p.config.Train {
+		return nil
+	}
+	learning := p.learning()
+	return learning.Check()
+}
+
+// learning is the problem as trainers know it.
+func (p *problem) learning() actors.Problem {
+	return actors.Problem{Model: p.model, Set: p.set, Seed: p.config.Seed, Batch: p.config.Batch, Augment: p.config.Augment}
+}
+
+func (p *problem) initialise() (err error) {
+	if p.config.Init != "" {
+		if p.initial, err = folder.ReadModel(p.config.Init, p.model.Tensors()); err != nil {
+			return fmt.Errorf("init: %w", err)
+		}
+		return nil
+	}
+	p.initial = make([]float32, p.model.Params())
+	p.model.Init(p.initial, p.config.Seed)
+	return nil
+}

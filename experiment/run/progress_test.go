@@ -1,0 +1,30 @@
+package run
+
+import "testing"
+
+func TestProgressLooksAhead(t *testing.T) {
+	for _, test := range []struct {
+		name     string
+		p        Progress
+		fraction float64
+	}{
+		{"nothing known", Progress{Round: 3, VirtualSeconds: 5}, 0},
+		{"by rounds", Progress{Round: 3, Rounds: 12}, 0.25},
+		{"by time", Progress{Round: 3, VirtualSeconds: 5, VirtualTotal: 10}, 0.5},
+		{"whichever is nearer its end", Progress{Round: 3, Rounds: 12, VirtualSeconds: 5, VirtualTotal: 10}, 0.5},
+		{"never more than all", Progress{VirtualSeconds: 11, VirtualTotal: 10}, 1},
+	} {
+		if got := test.p.Fraction(); got != test.fraction {
+			t.Errorf("%s: %v, want %v", test.name, got, test.fraction)
+		}
+		p := test.p
+		p.Elapsed = 1e9
+		left, known := p.Left()
+		if known != (test.fraction > 0) || known && left.Seconds() != (1-test.fraction)/test.fraction {
+			t.Errorf("%s: left %v, %v", test.name, left, known)
+		}
+	}
+	if got := (Progress{Round: 6, Elapsed: 2e9}).RoundsPerSecond(); got != 3 {
+		t.Errorf("6 rounds in 2 s are %v a second", got)
+	}
+}

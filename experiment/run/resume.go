@@ -1,0 +1,114 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fedpace/experiment/folder"
+	"fedpace/internal/human"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"fedpace/coordinator/round"
+	"fedpace/experiment/config"
+)
+
+// Resumed is what came of a run that was to go on.
+type Resumed struct {
+	Config   config.Config
+	Summary  folder.Summary
+	Complete bool // it was complete already, nothing was done
+}
+
+// ErrNoRun is wrapped by the error for a folder without a run.
+var ErrNoRun = errors.New("no run is there to go on with")
+
+// Resume goes on with the run in a folder that was interrupted, failed or
+// died, from its last checkpoint, or from its start where it has none yet. Its
+// results are to the bit those of the run that was never stopped, but for the
+// wall time, which counts all lives. The folder may have been moved.
+func Resume(ctx context.Context, dir string, o Options) (r Resumed, err error) {
+	started := time.Now()
+	path := filepath.Join(dir, folder.ConfigFile)
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		return r, fmt.Errorf("%s: %w (it holds no %s; start one with run --out %s)", dir, ErrNoRun, folder.ConfigFile, dir)
+	}
+	if r.Config, err = config.Load(path, nil); err != nil {
+		return r, err
+	}
+	r.Config.Out = dir
+	if m := o.Manner; m != nil {
+		r.Config.Name, r.Config.HTTP, r.Config.Pace, r.Config.Checkpoint, r.Config.NATS = m.Name, m.HTTP, m.Pace, m.Checkpoint, m.NATS
+	}
+	if r.Summary, err = folder.ReadSummary(filepath.Join(dir, folder.SummaryFile)); err == nil && r.Summary.Completed {
+		r.Complete = true
+		return r, nil
+	}
+	results, err := folder.ReopenResults(dir)
+	if err != nil {
+		return r, err
+	}
+	p, err := prepare(r.Config)
+	if err != nil {
+		return r, errors.Join(err, results.Close())
+	}
+	r.Config = p.config
+	r.Summary, err = p.resume(ctx, o, started, results)
+	return r, errors.Join(err, p.Close())
+}
+
+// resume reads the checkpoint and plays the rest.
+func (p *problem) resume(ctx context.Context, o Options, started time.Time, results *folder.Results) (folder.Summary, error) {
+	c, newest, err := p.checkpoint(p.config.Out, o)
+	if err != nil {
+		return folder.Summary{}, errors.Join(err, results.Close())
+	}
+	if c == nil {
+		o.notice("The run has no checkpoint yet and starts again.")
+	} else {
+		o.notice(fmt.Sprintf("The run goes on after round %d, at %s.", c.body.Tally.Last.Round, human.VirtualTime(c.body.Tally.Last.End.Seconds())))
+		if c.head.Version != o.Version {
+			o.notice(fmt.Sprintf("It was begun with version %s, this is %s: bits may differ.", c.head.Version, o.Version))
+		}
+	}
+	summary, err := p.live(ctx, o, started, &life{results: results, checkpoint: c, spoilt: !newest})
+	return summary, errors.Join(err, results.Close())
+}
+
+// life is an earlier life of a run; nil where there is none.
+type life struct {
+	results    *folder.Results
+	checkpoint *checkpoint // nil: it died before its first
+	spoilt     bool        // the newest checkpoint is damaged
+}
+
+// limit is the virtual time at which the run ends, where it is known.
+func (l *life) limit() (limit round.Time, known bool) {
+	if l == nil || l.checkpoint == nil {
+		return 0, false
+	}
+	return round.Time(l.checkpoint.body.Limit), true
+}
+
+// undo ends the results of a run that never began: what an earlier life had
+// done stays.
+func (l *life) undo(r *folder.Results) error {
+	if l == nil {
+		return r.Discard()
+	}
+	return r.Close()
+}
+
+// results opens the folder that the run fills.
+func (p *problem) results(o Options, before *life) (*folder.Results, error) {
+	if before == nil {
+		return folder.CreateResults(p.config.Out, p.config, o.Force)
+	}
+	var sizes []folder.OutputSize
+	if before.checkpoint != nil {
+		sizes = before.checkpoint.body.Outputs
+	}
+	return before.results, before.results.Rewind(sizes)
+}

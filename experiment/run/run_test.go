@@ -1,0 +1,343 @@
+package run
+
+import (
+	"context"
+	"errors"
+	"fedpace/experiment/folder"
+	"fedpace/experiment/run/runtest"
+	"fmt"
+	"math"
+	"net"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"fedpace/experiment/config"
+)
+
+func mustRun(t testing.TB, c config.Config, o Options) folder.Summary {
+	t.Helper()
+	s, err := Run(t.Context(), c, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// Table 4's K_r-rounds column for 10,000 rounds' worth of K-eta-fixed, played
+// through NATS: rounds completed and relative steps (paper/NOTES, "Table 4").
+// CIFAR100's cell in the paper is 0.090; it follows from 320 Mb, not from
+// Table 1's 40.
+var table4Rounds = []struct {
+	task     string
+	megabits string
+	rounds   int
+	relative string
+}{
+	{"sent140", "table1", 40856, "0.2088"},
+	{"femnist", "table1", 17203, "0.1115"},
+	{"cifar100", "table1", 23275, "0.1435"},
+	{"shakespeare", "table1", 245895, "0.7440"},
+	{"cifar100", "320", 11763, "0.0897"},
+}
+
+func table4(t testing.TB, task, megabits string, sets ...string) folder.Summary {
+	sets = append([]string{"task=" + task, "network.model_megabits=" + megabits}, sets...)
+	sets = append(sets, "train=false", "stop.equal_runtime_rounds=10000", "out="+filepath.Join(t.TempDir(), "run"))
+	c, err := config.Load("", sets)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return mustRun(t, c, Options{})
+}
+
+func TestTable4ByRounds(t *testing.T) {
+	for _, c := range table4Rounds {
+		t.Run(c.task+"/"+c.megabits, func(t *testing.T) {
+			t.Parallel()
+			s := table4(t, c.task, c.megabits)
+			if got := fmt.Sprintf("%.4f", *s.RelativeSGDSteps); s.Rounds != c.rounds || got != c.relative {
+				t.Errorf("%d rounds, relative steps %s; want %d, %s", s.Rounds, got, c.rounds, c.relative)
+			}
+		})
+	}
+}
+
+// Table 4's K_r-step column: with the round of the decay from the notes the
+// rounds in all follow, and the cell to two digits.
+func TestTable4ByStep(t *testing.T) {
+	for _, c := range []struct {
+		task          string
+		decay, rounds int
+		relative      string
+	}{
+		{"sent140", 5058, 22479, "0.68"},
+		{"femnist", 3273, 14540, "0.44"},
+		{"cifar100", 2300, 19300, "0.40"},
+		{"shakespeare", 5461, 46851, "0.96"},
+	} {
+		t.Run(c.task, func(t *testing.T) {
+			t.Parallel()
+			s := table4(t, c.task, "table1", "schedule.k=step", fmt.Sprintf("schedule.decay_round=%d", c.decay))
+			if got := fmt.Sprintf("%.2f", *s.RelativeSGDSteps); s.Rounds != c.rounds || got != c.relative {
+				t.Errorf("%d rounds, relative steps %s; want %d, %s", s.Rounds, got, c.rounds, c.relative)
+			}
+		})
+	}
+}
+
+// The four K_r-rounds runs of Table 4 one after the other: 6.1 million
+// client-rounds, two messages each. Target: under 60 s on 2 cores.
+func BenchmarkTable4(b *testing.B) {
+	for range b.N {
+		clientRounds := int64(0)
+		for _, c := range table4Rounds[:4] {
+			s := table4(b, c.task, c.megabits)
+			clientRounds += s.Outcomes[0]
+		}
+		b.ReportMetric(float64(clientRounds)/b.Elapsed().Seconds()*float64(b.N), "client-rounds/s")
+	}
+}
+
+// One seed gives one model and one history for any number of processors, hosts
+// and workers; another seed gives others.
+func TestSameSeedSameBits(t *testing.T) {
+	before := runtime.GOMAXPROCS(0)
+	defer runtime.GOMAXPROCS(before)
+	want := mustRun(t, runtest.Small(t), Options{})
+	for _, procs := range []int{1, 2, 8} {
+		runtime.GOMAXPROCS(procs)
+		for _, hosts := range []int{1, 2, 5} {
+			got := mustRun(t, runtest.Small(t), Options{Hosts: hosts})
+			if *got.ModelSHA256 != *want.ModelSHA256 || got.Fingerprint != want.Fingerprint || *got.TrainingLoss != *want.TrainingLoss || *got.ValidationLoss != *want.ValidationLoss {
+				t.Errorf("GOMAXPROCS %d, %d hosts: model %s, fingerprint %s; want %s, %s", procs, hosts, *got.ModelSHA256, got.Fingerprint, *want.ModelSHA256, want.Fingerprint)
+			}
+		}
+	}
+	runtime.GOMAXPROCS(before)
+	other := mustRun(t, runtest.Small(t, "seed=2"), Options{})
+	if *other.ModelSHA256 == *want.ModelSHA256 {
+		t.Error("another seed gives the same model")
+	}
+}
+
+// Table 2's random times: the seed is in the history, too.
+func TestRandomDevicesAreKeyed(t *testing.T) {
+	sets := []string{"train=false", "compute.std=table2"}
+	a, b := mustRun(t, runtest.Small(t, sets...), Options{}), mustRun(t, runtest.Small(t, sets...), Options{Hosts: 3})
+	c := mustRun(t, runtest.Small(t, append(sets, "seed=2")...), Options{})
+	if a.Fingerprint != b.Fingerprint || a.Fingerprint == c.Fingerprint {
+		t.Errorf("fingerprints %s (1 host), %s (3 hosts), %s (another seed)", a.Fingerprint, b.Fingerprint, c.Fingerprint)
+	}
+	if a.RelativeSGDSteps != nil {
+		t.Errorf("relative steps %g on random devices without an equal-runtime stop, want null", *a.RelativeSGDSteps)
+	}
+}
+
+// For random devices the equal runtime is that of a fixed run with the seed:
+// K-eta-fixed itself then completes exactly so many rounds.
+func TestEqualRuntimeOfRandomDevices(t *testing.T) {
+	c := runtest.Small(t, "train=false", "compute.std=table2", "schedule.k=fixed", "stop.equal_runtime_rounds=50")
+	c.Stop.Rounds = 0
+	s := mustRun(t, c, Options{})
+	if s.Rounds != 50 || *s.RelativeSGDSteps != 1 {
+		t.Errorf("%d rounds, relative steps %g; want 50, 1", s.Rounds, *s.RelativeSGDSteps)
+	}
+}
+
+// Learning changes neither the history nor the times.
+func TestTimingOnlyEqualsTraining(t *testing.T) {
+	trained, timed := mustRun(t, runtest.Small(t), Options{}), mustRun(t, runtest.Small(t, "train=false"), Options{})
+	if trained.Fingerprint != timed.Fingerprint || trained.VirtualSeconds != timed.VirtualSeconds || trained.SGDSteps != timed.SGDSteps {
+		t.Errorf("trained: %s, %g s, %d steps; timing only: %s, %g s, %d steps", trained.Fingerprint, trained.VirtualSeconds, trained.SGDSteps,
+			timed.Fingerprint, timed.VirtualSeconds, timed.SGDSteps)
+	}
+	if timed.TrainingLoss != nil || timed.ModelSHA256 != nil || timed.ValidationAccuracy != nil {
+		t.Error("a run that trains nothing reports losses or a model")
+	}
+}
+
+func TestWeightsBySamples(t *testing.T) {
+	equal, samples := mustRun(t, runtest.Small(t), Options{}), mustRun(t, runtest.Small(t, "aggregate.weights=samples"), Options{})
+	if *equal.ModelSHA256 == *samples.ModelSHA256 || equal.Fingerprint != samples.Fingerprint {
+		t.Error("weights by samples change the history, or not the model")
+	}
+}
+
+// What a run leaves is consistent: rows, summary, models, configuration.
+func TestResultsAgree(t *testing.T) {
+	c := runtest.Small(t)
+	s := mustRun(t, c, Options{Version: "test"})
+	file, err := folder.ReadSummary(filepath.Join(c.Out, folder.SummaryFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !file.Completed || file.Rounds != 6 || *file.ModelSHA256 != *s.ModelSHA256 || file.Version != "test" || file.Outcomes[0] != 60 {
+		t.Errorf("summary.json holds %+v", file)
+	}
+	rows, err := folder.ReadRounds(filepath.Join(c.Out, folder.RoundsFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	last := rows[len(rows)-1]
+	if len(rows) != s.Rounds || last.SGDSteps != s.SGDSteps || last.End.Seconds() != s.VirtualSeconds || last.ValidationAccuracy != *s.ValidationAccuracy {
+		t.Errorf("rounds.csv ends with %+v, the summary says %+v", last, s)
+	}
+	if mean := (rows[4].TrainingLoss + rows[5].TrainingLoss) / 2; math.Abs(mean-*s.TrainingLoss) > 1e-12 {
+		t.Errorf("training loss %g, the last window's mean is %g", *s.TrainingLoss, mean)
+	}
+	p, err := prepare(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	params, err := folder.ReadModel(filepath.Join(c.Out, folder.ModelFile), p.model.Tensors())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if folder.ModelSHA256(params) != *s.ModelSHA256 {
+		t.Error("model.safetensors holds another model")
+	}
+	if _, err := folder.ReadModel(filepath.Join(c.Out, folder.BestModelFile), p.model.Tensors()); err != nil {
+		t.Error(err)
+	}
+	again, err := config.Load(filepath.Join(c.Out, folder.ConfigFile), []string{"out=" + filepath.Join(t.TempDir(), "again")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if second := mustRun(t, again, Options{}); *second.ModelSHA256 != *s.ModelSHA256 {
+		t.Error("the resolved configuration gives another run")
+	}
+}
+
+// A run from a saved model starts where that one ended.
+func TestInitContinues(t *testing.T) {
+	c := runtest.Small(t)
+	s := mustRun(t, c, Options{})
+	next := mustRun(t, runtest.Small(t, "init="+filepath.Join(c.Out, folder.ModelFile)), Options{})
+	rows, err := folder.ReadRounds(filepath.Join(c.Out, folder.RoundsFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if *next.TrainingLoss >= rows[0].TrainingLoss || *next.ModelSHA256 == *s.ModelSHA256 {
+		t.Errorf("loss %g after a start from a trained model, %g in that one's first round", *next.TrainingLoss, rows[0].TrainingLoss)
+	}
+}
+
+func TestDivergenceEndsTheRun(t *testing.T) {
+	c := runtest.Small(t, "schedule.eta0=1e5")
+	_, err := Run(t.Context(), c, Options{})
+	if err == nil || !strings.Contains(err.Error(), "diverged: task ") || !strings.Contains(err.Error(), "client ") {
+		t.Fatalf("error %v, want diverged with task and client", err)
+	}
+	if s, err := folder.ReadSummary(filepath.Join(c.Out, folder.SummaryFile)); err != nil || s.Completed {
+		t.Errorf("summary %+v, %v; want one that is not completed", s, err)
+	}
+}
+
+// An interrupted run keeps its rounds and says that it is not complete.
+func TestInterruptKeepsWhatIsDone(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	c := runtest.Small(t, "stop.rounds=100000")
+	s, err := Run(ctx, c, Options{Progress: func(p Progress) {
+		if p.Round >= 3 {
+			cancel()
+		}
+	}})
+	if !errors.Is(err, context.Canceled) {
+		t.Fatalf("error %v, want the context's", err)
+	}
+	file, err := folder.ReadSummary(filepath.Join(c.Out, folder.SummaryFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows, err := folder.ReadRounds(filepath.Join(c.Out, folder.RoundsFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if file.Completed || file.Rounds < 3 || len(rows) != file.Rounds || s.Rounds != file.Rounds {
+		t.Errorf("completed %v, %d rounds in the summary, %d rows", file.Completed, file.Rounds, len(rows))
+	}
+	if _, err := os.Stat(filepath.Join(c.Out, folder.ModelFile)); err != nil {
+		t.Errorf("the model so far is not kept: %v", err)
+	}
+}
+
+// Whatever is wrong is found before the folder is made.
+func TestMistakesLeaveNothing(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	for _, sets := range [][]string{
+		{"data=/nowhere/femnist.parquet"},
+		{"init=/nowhere/model.safetensors"},
+		{"http=" + taken.Addr().String()},
+	} {
+		c := runtest.Small(t, sets...)
+		if _, err := Run(t.Context(), c, Options{}); err == nil {
+			t.Errorf("%v: no error", sets)
+		}
+		if _, err := os.Stat(c.Out); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("%v: %s was left behind (%v)", sets, c.Out, err)
+		}
+	}
+}
+
+func TestDryRunForesees(t *testing.T) {
+	c := runtest.Small(t, "schedule.k=rounds")
+	e, err := DryRun(t.Context(), c, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := mustRun(t, c, Options{})
+	if e.Rounds != s.Rounds || e.Steps != s.SGDSteps || math.Abs(e.Virtual-s.VirtualSeconds) > 1e-9 || e.Wall <= 0 {
+		t.Errorf("foreseen %d rounds, %d steps, %g s; came to %d, %d, %g", e.Rounds, e.Steps, e.Virtual, s.Rounds, s.SGDSteps, s.VirtualSeconds)
+	}
+	if !strings.Contains(e.Data, "synthetic") {
+		t.Errorf("data %q does not say that it is synthetic", e.Data)
+	}
+}
+
+// What is made is called synthetic wherever a run is reported.
+func TestSyntheticIsNamed(t *testing.T) {
+	s := mustRun(t, runtest.Small(t), Options{})
+	if s.Data == nil || !strings.Contains(*s.Data, "synthetic") {
+		t.Errorf("the summary calls the data %v", s.Data)
+	}
+	made := runtest.Small(t, "task=sent140", "clients=all", "cohort=5", "stop.rounds=1", "data="+realData(t, "sent140/tweets_without_users.tsv.gz"))
+	if s := mustRun(t, made, Options{}); s.Data == nil || !strings.Contains(*s.Data, "synthetic") {
+		t.Errorf("real samples in a made grouping: the summary calls the data %v", s.Data)
+	} else {
+		t.Log(*s.Data)
+	}
+}
+
+// With force the old run goes only once the new one can start.
+func TestForceKeepsTheOldRunUntilTheNewCanStart(t *testing.T) {
+	c := runtest.Small(t)
+	before := mustRun(t, c, Options{})
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	again := c
+	again.HTTP = taken.Addr().String()
+	if _, err := Run(t.Context(), again, Options{Force: true}); err == nil {
+		t.Fatal("a port that is taken is no mistake")
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := Run(ctx, c, Options{Force: true}); !errors.Is(err, context.Canceled) {
+		t.Fatalf("error %v, want the context's", err)
+	}
+	after, err := folder.ReadSummary(filepath.Join(c.Out, folder.SummaryFile))
+	if err != nil || *after.ModelSHA256 != *before.ModelSHA256 {
+		t.Errorf("the old run is gone: %v", err)
+	}
+}

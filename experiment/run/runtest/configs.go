@@ -1,0 +1,41 @@
+package runtest
+
+import (
+	"fedpace/experiment/config"
+	"path/filepath"
+	"testing"
+)
+
+// Small is a run that learns and takes a fraction of a second.
+func Small(t testing.TB, sets ...string) config.Config {
+	t.Helper()
+	sets = append([]string{
+		"task=femnist", "clients=200", "cohort=10", "schedule.k0=8", "stop.rounds=6", "evaluate.every=3",
+		"schedule.window=2", "out=" + filepath.Join(t.TempDir(), "run"),
+	}, sets...)
+	c, err := config.Load("", sets)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// Stragglers are clients of whom some are far slower than others, in rounds
+// short enough for a test.
+func Stragglers(t testing.TB, sets ...string) config.Config {
+	t.Helper()
+	return Small(t, append([]string{
+		"schedule.k0=5", "stop.rounds=8", "evaluate.every=100", "cohort=12", "clients=60",
+		"fleet=[{name: slow, weight: 1, seconds_per_step: {dist: lognormal, mean: 0.4, sigma: 1}, vary: {upload: {dist: lognormal, mean: 1, sigma: 0.3}}, watts: 3}, {name: fast, weight: 2, step_cv: 0.2}]",
+	}, sets...)...)
+}
+
+// Uneven is a run in which tasks end in many ways: two classes of devices, a
+// deadline, dropouts, and an end within a round.
+func Uneven(t testing.TB, sets ...string) config.Config {
+	return Small(t, append([]string{
+		"train=false", "cohort=20", "stop.rounds=null", "stop.virtual_seconds=30.5", "close={rule: deadline, seconds: 3}",
+		"fleet=[{name: phone, weight: 2}, {name: watch, weight: 1, seconds_per_step: 0.2}]",
+		"dropout.probability=0.1",
+	}, sets...)...)
+}

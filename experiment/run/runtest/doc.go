@@ -1,0 +1,2 @@
+// Package runtest has small configurations that the tests of several packages run.
+package runtest

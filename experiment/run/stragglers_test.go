@@ -1,0 +1,408 @@
+package run
+
+import (
+	"errors"
+	"fedpace/experiment/folder"
+	"fedpace/experiment/run/runtest"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"fedpace/actors/data"
+	"fedpace/actors/learn"
+	"fedpace/coordinator/aggregate"
+	"fedpace/coordinator/round"
+	"fedpace/experiment/config"
+)
+
+var closings = map[string]struct {
+	set   string
+	shows round.Outcome // what the rule makes of stragglers
+}{
+	"all":      {"close=all", round.Accepted},
+	"deadline": {"close={rule: deadline, seconds: 2.4}", round.Late},
+	"first":    {"close={rule: first, n: 8}", round.Cancelled},
+	"buffered": {"close={rule: buffered, n: 4, staleness_limit: 2}", round.Late},
+}
+
+var availabilities = map[string][]string{
+	"always":    {"availability=always"},
+	"bernoulli": {"availability={model: bernoulli, probability: 0.5, period_seconds: 5}"},
+	"markov":    {"availability={model: markov, on_seconds: 6, off_seconds: 14}", "dropout={probability: 0.1, when_unavailable: true}"},
+	"daily":     {"availability={model: daily, from_hour: 8, to_hour: 20, jitter_hours: 1}", "dropout={probability: 0.2}"},
+	"trace":     {"availability={model: trace, sessions: stays.csv, spread: true}", "dropout={when_unavailable: true}"},
+}
+
+// stays is a file of recorded sessions.
+func stays(t testing.TB) {
+	t.Helper()
+	t.Chdir(t.TempDir())
+	write(t, "stays.csv", "trace,from_second,to_second\na,0,9\na,12,15\nb,3,20\n")
+}
+
+func write(t testing.TB, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// counted is a set that notes whose samples are trained on.
+type counted struct {
+	data.Set
+	mu      sync.Mutex
+	batches int64
+}
+
+func (s *counted) Batch(dst *learn.Batch, c int, samples []int32) error {
+	s.mu.Lock()
+	s.batches++
+	s.mu.Unlock()
+	return s.Set.Batch(dst, c, samples)
+}
+
+// counting runs a configuration and counts the minibatches that it trains on.
+func counting(t *testing.T, c config.Config) (folder.Summary, int64) {
+	t.Helper()
+	p, err := prepare(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	set := &counted{Set: p.set}
+	p.set = set
+	s, err := p.run(t.Context(), Options{}, time.Now())
+	if err := errors.Join(err, p.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return s, set.batches
+}
+
+// Under every closing rule and every availability a run that trains has the
+// history of the run that does not, and trains on nothing but what counts: a
+// client that is late, leaves or is not needed costs no gradient.
+func TestTrainingChangesNoHistory(t *testing.T) {
+	for rule, closing := range closings {
+		for model, available := range availabilities {
+			t.Run(rule+"/"+model, func(t *testing.T) {
+				stays(t)
+				sets := append([]string{closing.set}, available...)
+				timed := mustRun(t, runtest.Stragglers(t, append(sets, "train=false")...), Options{Hosts: 2})
+				trained, batches := counting(t, runtest.Stragglers(t, sets...))
+				if trained.Fingerprint != timed.Fingerprint || trained.Outcomes != timed.Outcomes || trained.VirtualSeconds != timed.VirtualSeconds ||
+					trained.ClientSeconds != timed.ClientSeconds || trained.Bytes != timed.Bytes || *trained.EnergyJoules != *timed.EnergyJoules {
+					t.Errorf("trained: %+v\ntimed: %+v", trained, timed)
+				}
+				// Updates of a round that the end cuts short are not trained, and not useful.
+				if batches != trained.ClientSteps.Useful || batches == 0 {
+					t.Errorf("%d minibatches were trained on, %d steps count", batches, trained.ClientSteps.Useful)
+				}
+				if trained.Outcomes[closing.shows] == 0 {
+					t.Errorf("nothing was %v: the test says little (%v)", closing.shows, trained.Outcomes)
+				}
+				if drops := len(available) > 1; drops != (trained.Outcomes[round.Dropped] > 0) {
+					t.Errorf("%d tasks were dropped", trained.Outcomes[round.Dropped])
+				}
+			})
+		}
+	}
+}
+
+// Ways to choose clients, in real runs.
+func TestWaysToChoose(t *testing.T) {
+	deadline := closings["deadline"].set
+	uniform := mustRun(t, runtest.Stragglers(t, deadline, "train=false"), Options{})
+	for name, set := range map[string]string{
+		"size": "select=size", "fit": "select=fit", "fit by size": "select={rule: fit, from: size}",
+		"power of choice": "select={rule: power_of_choice, candidates: 20, from: size}",
+	} {
+		t.Run(name, func(t *testing.T) {
+			trained, batches := counting(t, runtest.Stragglers(t, deadline, set))
+			if trained.Fingerprint == uniform.Fingerprint {
+				t.Error("the history is that of a uniform choice")
+			}
+			if strings.HasPrefix(name, "power") {
+				// Each candidate that answers computes one loss.
+				if asked := batches - trained.ClientSteps.Useful; asked <= trained.Outcomes[round.Accepted] || asked > 8*20 {
+					t.Errorf("%d losses were computed", asked)
+				}
+				return
+			}
+			timed := mustRun(t, runtest.Stragglers(t, deadline, set, "train=false"), Options{})
+			if timed.Fingerprint != trained.Fingerprint || batches != trained.ClientSteps.Useful {
+				t.Errorf("fingerprints %s trained, %s timed; %d minibatches for %d steps", trained.Fingerprint, timed.Fingerprint, batches, trained.ClientSteps.Useful)
+			}
+			if strings.HasPrefix(name, "fit") && timed.Outcomes[round.Late] >= uniform.Outcomes[round.Late] {
+				t.Errorf("%d are late though K fits the deadline, %d where it does not", timed.Outcomes[round.Late], uniform.Outcomes[round.Late])
+			}
+		})
+	}
+}
+
+// Each algorithm runs end to end, with decaying K and with stragglers, to a
+// model of its own and the same history.
+func TestEveryAlgorithmRuns(t *testing.T) {
+	models := map[string]string{}
+	var fingerprint string
+	for _, name := range aggregate.Names() {
+		// Per-client K: only then does FedNova's normalisation differ.
+		sets := []string{"close={rule: deadline, seconds: 4}", "select=fit", "aggregate.algorithm=" + name}
+		if name == aggregate.FedProx {
+			sets = append(sets, "aggregate.mu=0.5")
+		}
+		var notices []string
+		s := mustRun(t, runtest.Stragglers(t, sets...), Options{Notice: func(line string) { notices = append(notices, line) }})
+		if other, same := models[*s.ModelSHA256]; same {
+			t.Errorf("%s ends with the model of %s", name, other)
+		}
+		models[*s.ModelSHA256] = name
+		if fingerprint == "" {
+			fingerprint = s.Fingerprint
+		}
+		if s.Fingerprint != fingerprint {
+			t.Errorf("%s changes the history", name)
+		}
+		keeps := slices.ContainsFunc(notices, func(line string) bool { return strings.HasPrefix(line, name+" keeps up to ") })
+		if keeps != (aggregate.StateBytes(name, 1, 1) > 0) {
+			t.Errorf("%s says %q", name, notices)
+		}
+		again := mustRun(t, runtest.Stragglers(t, sets...), Options{Hosts: 2, Workers: 3})
+		if *again.ModelSHA256 != *s.ModelSHA256 {
+			t.Errorf("%s: another run with other hosts has another model", name)
+		}
+	}
+}
+
+// A run of K-eta-fixed under any rule and devices takes exactly the time that
+// equal_runtime_rounds gives it.
+func TestEqualRuntimeOfRules(t *testing.T) {
+	for rule, closing := range closings {
+		for model, available := range availabilities {
+			t.Run(rule+"/"+model, func(t *testing.T) {
+				stays(t)
+				c := runtest.Stragglers(t, append(append([]string{"train=false", "schedule.k=fixed", "stop={equal_runtime_rounds: 30, rounds: null}"}, closing.set), available...)...)
+				if s := mustRun(t, c, Options{}); s.Rounds != 30 || *s.RelativeSGDSteps != 1 {
+					t.Errorf("%d rounds, relative steps %g; want 30, 1", s.Rounds, *s.RelativeSGDSteps)
+				}
+			})
+		}
+	}
+}
+
+// One class of equal, constant devices is the same as none, also for what is
+// foreseen and compared.
+func TestAClassThatSaysNothing(t *testing.T) {
+	plain := mustRun(t, runtest.Small(t, "train=false", "stop={equal_runtime_rounds: 20, rounds: null}"), Options{})
+	class := mustRun(t, runtest.Small(t, "train=false", "stop={equal_runtime_rounds: 20, rounds: null}", "fleet=[{name: phone}]"), Options{})
+	if plain.Fingerprint != class.Fingerprint || plain.EnergyJoules != nil || class.EnergyJoules != nil {
+		t.Errorf("%+v\n%+v", plain, class)
+	}
+	// One task in a hundred that its client leaves makes rounds differ.
+	var notices []string
+	mustRun(t, runtest.Small(t, "train=false", "stop={equal_runtime_rounds: 20, rounds: null}", "dropout.probability=0.01"), Options{Notice: func(line string) { notices = append(notices, line) }})
+	if len(notices) != 1 || !strings.Contains(notices[0], "not all alike") {
+		t.Errorf("%q", notices)
+	}
+}
+
+// What a run's clients spend, worked out by hand: constant devices of 1 s down,
+// 4 s of computing and 2 s up; half of them take 9 s longer to compute.
+func TestAccounts(t *testing.T) {
+	base := []string{"train=false", "clients=400", "cohort=40", "schedule={k: fixed, k0: 4}", "network={download_mbps: 8, upload_mbps: 4, model_megabits: 8}",
+		"stop={rounds: 10}", "fleet=[{name: fast, seconds_per_step: 1, watts: {download: 1, compute: 5, upload: 2}}, {name: slow, seconds_per_step: 3.25, watts: {download: 1, compute: 5, upload: 2}}]"}
+	run := func(sets ...string) folder.Summary {
+		return mustRun(t, runtest.Small(t, append(base, sets...)...), Options{})
+	}
+	same := func(what string, got, want float64) {
+		t.Helper()
+		if math.Abs(got-want) > 1e-6*math.Abs(want) {
+			t.Errorf("%s is %v, want %v", what, got, want)
+		}
+	}
+	all := run()
+	slow := (all.ClientSeconds.Useful - 400*7) / 9 // tasks of slow clients
+	if slow < 150 || slow > 250 || slow != math.Trunc(slow) {
+		t.Fatalf("%g of 400 tasks are slow", slow)
+	}
+	same("wasted time", all.ClientSeconds.Wasted, 0)
+	same("steps", float64(all.ClientSteps.Useful), 1600)
+	same("bytes", float64(all.Bytes.Useful), 400*2*1e6)
+	same("energy", all.EnergyJoules.Useful, 400*(1+20+4)+slow*45)
+	if *all.StragglerShare <= 0 || *all.StragglerShare > 9.0/16 { // 9 of 16 s in rounds with a fast majority, else nothing
+		t.Errorf("the straggler share is %g", *all.StragglerShare)
+	}
+
+	// A deadline after 9 s: slow clients have their model and 8 of 13 s of
+	// computing behind them, two whole steps.
+	late := run("close={rule: deadline, seconds: 9}")
+	same("useful time", late.ClientSeconds.Useful, (400-slow)*7)
+	same("wasted time", late.ClientSeconds.Wasted, slow*9)
+	same("useful steps", float64(late.ClientSteps.Useful), (400-slow)*4)
+	same("wasted steps", float64(late.ClientSteps.Wasted), slow*2)
+	same("wasted bytes", float64(late.Bytes.Wasted), slow*1e6)
+	same("wasted energy", late.EnergyJoules.Wasted, slow*(1+8*5))
+	same("straggler share", *late.StragglerShare, 0)
+
+	// The run's end after 14 s: the round's fast clients were for nothing.
+	cut := run("stop={virtual_seconds: 14, rounds: null}")
+	if cut.Rounds != 0 || cut.ClientSeconds.Useful != 0 || cut.Outcomes[round.Cancelled] != 40 {
+		t.Errorf("a run that ends within its first round: %+v", cut)
+	}
+	if n := cut.ClientSeconds.Wasted; n < 40*7 || n > 40*14 || cut.Bytes.Wasted <= 40*1e6 {
+		t.Errorf("it wastes %g s and %d bytes", n, cut.Bytes.Wasted)
+	}
+}
+
+// A model that every candidate has downloaded is not counted again for those
+// who are chosen.
+func TestAccountsOfCandidates(t *testing.T) {
+	c := runtest.Small(t, "select={rule: power_of_choice, candidates: 25}", "network={download_mbps: 8, upload_mbps: 4, model_megabits: 8}", "stop.rounds=4", "compute.seconds_per_step=1", "schedule={k: fixed, k0: 4}")
+	s := mustRun(t, c, Options{})
+	if s.Bytes.Useful != 4*10*2e6 || s.Bytes.Wasted != 4*15*1e6 {
+		t.Errorf("bytes %+v, want 4 rounds of 10 chosen and 15 others", s.Bytes)
+	}
+	// Chosen: 1 s down, 1 s for the loss, 4 s of steps, 2 s up.
+	if s.ClientSeconds.Useful != 4*10*8 || s.ClientSeconds.Wasted != 4*15*2 || s.ClientSteps.Useful != 4*10*4 || s.ClientSteps.Wasted != 0 {
+		t.Errorf("%+v, %+v", s.ClientSeconds, s.ClientSteps)
+	}
+}
+
+func TestTimeToTarget(t *testing.T) {
+	c := runtest.Small(t, "evaluate={every: 1, target: 0.1}", "stop.rounds=12", "schedule.k0=20")
+	s := mustRun(t, c, Options{})
+	rows, err := folder.ReadRounds(filepath.Join(c.Out, folder.RoundsFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	i := slices.IndexFunc(rows, func(r round.Report) bool { return r.ValidationAccuracy >= 0.1 })
+	if i < 0 || s.TimeToTarget == nil || *s.TimeToTarget != rows[i].End.Seconds() || s.Rounds != 12 {
+		t.Errorf("time to target %v, rounds %+v", s.TimeToTarget, rows)
+	}
+}
+
+// Files of devices: what they hold decides, and a mistake in them is named with
+// its file and line before anything is written.
+func TestDeviceFiles(t *testing.T) {
+	t.Chdir(t.TempDir())
+	write(t, "links.csv", "trace,second,download_mbps,upload_mbps\na,0,8,4\na,1,8,4\nb,0,80,40\n")
+	write(t, "devices.csv", "device,milliseconds\npi,100\nphone,10\n")
+	out := filepath.Join(t.TempDir(), "run")
+	run := func(sets ...string) folder.Summary {
+		t.Helper()
+		return mustRun(t, runtest.Small(t, append([]string{"train=false", "network.model_megabits=8", "compute.seconds_per_step=1", "schedule={k: fixed, k0: 4}"}, sets...)...), Options{})
+	}
+	// Wait-for-all: a client of trace a is in every cohort, most likely.
+	if s := run("fleet=[{name: x, links: {file: links.csv, traces: [a]}}]"); s.VirtualSeconds != 6*7 {
+		t.Errorf("6 rounds on trace a take %g s, want 42", s.VirtualSeconds)
+	}
+	if s := run("fleet=[{name: x, links: {file: links.csv, traces: [b]}}]"); math.Abs(s.VirtualSeconds-6*4.3) > 1e-9 {
+		t.Errorf("6 rounds on trace b take %g s, want 25.8", s.VirtualSeconds)
+	}
+	if s := run("network.links=links.csv", "compute={measured: devices.csv, reference: pi}"); s.VirtualSeconds <= 6*4 || s.VirtualSeconds > 6*7 {
+		t.Errorf("6 rounds of all devices take %g s", s.VirtualSeconds)
+	}
+	write(t, "gap.csv", "trace,second,download_mbps,upload_mbps\na,0,8,4\na,2,8,4\n")
+	write(t, "late.csv", "trace,from_second,to_second\na,5,3\n")
+	write(t, "twice.csv", "device,milliseconds\npi,100\npi,10\n")
+	for _, test := range []struct{ set, want string }{
+		{"network.links=gap.csv", `network.links: gap.csv: link traces: line 3: second is "2", want 1: seconds count from 0 without gaps`},
+		{"fleet=[{name: x, links: none.csv}]", `fleet[0].links: open none.csv: no such file or directory`},
+		{"fleet=[{name: x, links: {file: links.csv, traces: [c]}}]", `fleet[0].links: links.csv: there is no link trace "c", want one of a, b`},
+		{"availability={model: trace, sessions: late.csv}", `availability.sessions: late.csv: sessions: line 2: a session from 5 to 3 s, want it not empty and after the trace's one before`},
+		{"fleet=[{name: x, availability: {model: trace, sessions: none.csv}}]", `fleet[0].availability.sessions: open none.csv: no such file or directory`},
+		{"compute={measured: twice.csv, reference: pi}", `compute.measured: twice.csv: measured devices: line 3: device "pi" stands in line 2 already`},
+		{"compute={measured: devices.csv, reference: pie}", `compute.reference: devices.csv: no measured device is called "pie", want one of the 2 in the file`},
+	} {
+		_, err := Run(t.Context(), runtest.Small(t, test.set, "out="+out), Options{})
+		if err == nil || err.Error() != test.want {
+			t.Errorf("\n got %v\nwant %s", err, test.want)
+		}
+		if _, err := os.Stat(out); err == nil {
+			t.Errorf("%s: a folder was left behind", test.set)
+		}
+	}
+}
+
+// An algorithm's state that would not fit is refused with its size before
+// anything is written.
+func TestStateIsLimited(t *testing.T) {
+	c := runtest.Small(t, "aggregate.algorithm=scaffold", "limits.state_gb=0.1")
+	_, err := Run(t.Context(), c, Options{})
+	want := "limits.state_gb: 0.1, but scaffold keeps up to 0.17 GB for 209662 parameters and 200 clients (raise the limit, or take fewer clients or another algorithm)"
+	if err == nil || err.Error() != want {
+		t.Errorf("\n got %v\nwant %s", err, want)
+	}
+	if _, err := os.Stat(c.Out); err == nil {
+		t.Error("a folder was left behind")
+	}
+}
+
+// Where nobody comes back the run ends and says why.
+func TestDesertedRun(t *testing.T) {
+	t.Chdir(t.TempDir())
+	write(t, "never.csv", "trace,from_second,to_second\na,0,1\n")
+	c := runtest.Small(t, "train=false", "availability={model: trace, sessions: never.csv, period_seconds: 90000000}", "stop.rounds=100")
+	var notices []string
+	s := mustRun(t, c, Options{Notice: func(line string) { notices = append(notices, line) }})
+	want := fmt.Sprintf("The run ended after %d rounds: no client is available any more.", s.Rounds)
+	if s.Rounds == 0 || s.Rounds >= 100 || len(notices) != 1 || notices[0] != want {
+		t.Errorf("%q, want %q", notices, want)
+	}
+	// What nobody can do takes no time either.
+	c = runtest.Small(t, "train=false", "availability={model: trace, sessions: never.csv, period_seconds: 90000000}", "stop={equal_runtime_rounds: 100, rounds: null}")
+	if _, err := Run(t.Context(), c, Options{}); err == nil || !strings.Contains(err.Error(), "stop.equal_runtime_rounds: the fixed schedule ends after") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// Dry runs of random rounds: a short run is foreseen exactly, a long one by a
+// sample.
+func TestDryRunOfStragglers(t *testing.T) {
+	stays(t)
+	for rule, closing := range closings {
+		sets := append([]string{closing.set, "train=false"}, availabilities["markov"]...)
+		c := runtest.Stragglers(t, sets...)
+		e, err := DryRun(t.Context(), c, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s := mustRun(t, c, Options{}); e.Rounds != s.Rounds || e.Virtual != s.VirtualSeconds || e.Steps != s.SGDSteps || e.About {
+			t.Errorf("%s: foreseen %+v, came to %d rounds, %g s, %d steps", rule, e, s.Rounds, s.VirtualSeconds, s.SGDSteps)
+		}
+		long := runtest.Stragglers(t, append(sets, "stop.rounds=20000")...)
+		if e, err = DryRun(t.Context(), long, Options{}); err != nil {
+			t.Fatal(err)
+		}
+		s := mustRun(t, long, Options{})
+		if e.Rounds != 20000 || e.Steps != s.SGDSteps || !e.About || e.Virtual < s.VirtualSeconds/2 || e.Virtual > s.VirtualSeconds*2 {
+			t.Errorf("%s: foreseen %+v, came to %g s, %d steps", rule, e, s.VirtualSeconds, s.SGDSteps)
+		}
+	}
+}
+
+// The scale that the round machine and the devices are built for: 10,000 of a
+// million clients a round, lognormal speeds, three in ten available, a deadline.
+func BenchmarkStragglersAtScale(b *testing.B) {
+	for range b.N {
+		c, err := config.Load("", []string{
+			"train=false", "clients=1000000", "cohort=10000", "stop.rounds=100", "out=" + filepath.Join(b.TempDir(), "run"),
+			"availability={model: bernoulli, probability: 0.3, period_seconds: 600}", "close={rule: deadline, seconds: 4}",
+			"fleet=[{name: phone, seconds_per_step: {dist: lognormal, mean: 0.017, sigma: 0.5}," +
+				"download_mbps: {dist: lognormal, mean: 20, sigma: 0.5}, upload_mbps: {dist: lognormal, mean: 5, sigma: 0.5}}]",
+		})
+		if err != nil {
+			b.Fatal(err)
+		}
+		s := mustRun(b, c, Options{})
+		tasks := int64(0)
+		for _, n := range s.Outcomes {
+			tasks += n
+		}
+		b.ReportMetric(float64(tasks)/s.WallSeconds, "client-rounds/s")
+	}
+}

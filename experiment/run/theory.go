@@ -1,0 +1,159 @@
+package run
+
+import (
+	"errors"
+	"fmt"
+
+	"fedpace/actors/data"
+	"fedpace/actors/learn"
+	"fedpace/coordinator/round"
+	"fedpace/coordinator/schedule"
+	"fedpace/coordinator/theory"
+	"fedpace/experiment/config"
+	"fedpace/experiment/convex"
+)
+
+// ErrNotConvex says that constants cannot be calculated for a task.
+var ErrNotConvex = errors.New("the task's objective is not strongly convex")
+
+// Convex reads the configuration's problem: its data, its optimum and what
+// Theorem 1 asks of it. Its Set is the caller's to close.
+func Convex(c config.Config) (*convex.Problem, error) {
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	c.Train = true
+	p := &problem{config: c}
+	if err := p.open(); err != nil {
+		return nil, err
+	}
+	of, err := p.read()
+	if err != nil {
+		return nil, errors.Join(err, p.Close())
+	}
+	return of, nil
+}
+
+// read makes the model and then the problem.
+func (p *problem) read() (*convex.Problem, error) {
+	if err := p.parse(); err != nil {
+		return nil, err
+	}
+	return p.convex()
+}
+
+// convex is the problem in float64.
+func (p *problem) convex() (*convex.Problem, error) {
+	if !p.config.Task.IsConvex() {
+		return nil, fmt.Errorf("%s: %w", p.config.Task, ErrNotConvex)
+	}
+	var weights []float64
+	if p.config.Aggregate.Weights == config.SampleWeights {
+		all := 0.0
+		for c := range p.set.Clients() {
+			weights = append(weights, float64(p.set.Samples(c)))
+			all += weights[c]
+		}
+		for c := range weights {
+			weights[c] /= all
+		}
+	}
+	return convex.Of(p.set, p.model, p.config.Batch, weights)
+}
+
+// settleTheory calculates the constants that the schedule of Eq. 9 needs and
+// the configuration does not give. They are written with the configuration:
+// a run that is resumed, on whatever machine, goes on with them.
+func (p *problem) settleTheory() error {
+	t := &p.config.Theory
+	if p.config.Schedule.K != config.TheorySchedule {
+		return nil
+	}
+	if !p.config.Task.IsConvex() {
+		if t.FStar == nil {
+			t.FStar = new(float64)
+		}
+		return nil
+	}
+	if t.L != nil && t.Mu != nil && t.G != nil && t.FStar != nil {
+		return nil
+	}
+	of, err := p.convex()
+	if err != nil {
+		return fmt.Errorf("schedule.k: theory: %w (set theory.l, mu, g and f_star)", err)
+	}
+	start := make([]float64, len(p.initial))
+	for j, x := range p.initial {
+		start[j] = float64(x)
+	}
+	k := of.Constants(start, p.config.Cohort)
+	for _, s := range []struct {
+		to   **float64
+		from float64
+	}{{&t.L, k.L}, {&t.Mu, k.Mu}, {&t.G, k.G}, {&t.FStar, k.FStar}} {
+		if *s.to == nil {
+			v := s.from
+			*s.to = &v
+		}
+	}
+	return nil
+}
+
+// theoryK is Eq. 9 with the configuration's constants.
+func (p *problem) theoryK(limit round.Time) (schedule.K, error) {
+	t := p.config.Theory
+	k := theory.Constants{L: *t.L, Mu: *t.Mu, G: *t.G, FStar: *t.FStar, N: p.config.Cohort}
+	if err := k.Validate(); err != nil {
+		return nil, err
+	}
+	communication, err := p.meanRound(0)
+	if err != nil {
+		return nil, err
+	}
+	s := schedule.TheoryK{K0: p.config.Schedule.K0}
+	s.Factor, s.Offset = k.Steps3(communication.Seconds(), p.config.Schedule.Eta0)
+	if t.Time == config.Ahead {
+		s.Until = limit.Seconds()
+	}
+	return schedule.NewTheoryK(s)
+}
+
+// hasAccuracy tells whether samples have labels that can be right.
+func (p *problem) hasAccuracy() bool { return p.config.Task != config.TaskQuadratic }
+
+// Initial is the model that the configuration's runs start from.
+func Initial(c config.Config, model learn.Model) ([]float32, error) {
+	p := &problem{config: c, model: model}
+	err := p.initialise()
+	return p.initial, err
+}
+
+// Open opens what the configuration trains: its data, its model and the model's
+// initial parameters. The set is the caller's to close.
+func Open(c config.Config) (data.Set, learn.Model, []float32, error) {
+	if err := c.Validate(); err != nil {
+		return nil, nil, nil, err
+	}
+	c.Train = true
+	p := &problem{config: c}
+	if err := p.open(); err != nil {
+		return nil, nil, nil, err
+	}
+	err := p.parse()
+	if err == nil {
+		err = p.initialise()
+	}
+	if err != nil {
+		return nil, nil, nil, errors.Join(err, p.Close())
+	}
+	return p.set, p.model, p.initial, nil
+}
+
+// Runtime is Eq. 5's, for a model of so many parameters; of devices that differ
+// it has what the configuration gives for all.
+func Runtime(c config.Config, parameters int) theory.Runtime {
+	return theory.Runtime{
+		Megabits: c.Network.ModelBits(parameters) / 1e6, DownloadMbps: c.Network.DownloadMbps, UploadMbps: c.Network.UploadMbps,
+		Step: c.Compute.SecondsPerStep,
+	}
+}

@@ -1,0 +1,105 @@
+package study
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fedpace/experiment/folder"
+	"fedpace/experiment/run"
+	"fedpace/experiment/run/runtest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"fedpace/coordinator"
+	"fedpace/experiment/config"
+)
+
+// One step at a rate far too high may go well; forty do not.
+var tooFast = []string{"schedule.eta0=500", "schedule.k0=40", "stop.rounds=4", "evaluate.every=2"}
+
+// A schedule that diverges is a row that says so; the others are done.
+func TestASweepOutlivesDivergence(t *testing.T) {
+	s := Sweep{
+		Sets:  []string{"task=femnist", "clients=40", "cohort=4", "schedule.window=2", "schedule.k0=8", "stop.rounds=3", "evaluate.every=2"},
+		Grids: []Grid{{Key: "schedule.eta0", Values: []string{"0.1", "1000"}}}, Schedules: []string{config.Fixed, "k-rounds"}, Out: t.TempDir(),
+	}
+	cells, err := RunSweep(t.Context(), s, run.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	table := NewSweepTable(s, cells)
+	if err := table.Diverged(); !errors.Is(err, coordinator.ErrDiverged) || !strings.Contains(err.Error(), "2 of 4 runs") {
+		t.Errorf("error %v", err)
+	}
+	best := columnOf("best_training_loss")
+	for _, r := range table.Rows {
+		if bad := r.Values[0] == "1000"; (r.Diverged == 1) != bad || (r.Columns[best].N == 0) != bad {
+			t.Errorf("%+v", r)
+		}
+	}
+	var text bytes.Buffer
+	if err := table.Write(&text); err != nil || !strings.Contains(text.String(), "1 of 1") {
+		t.Errorf("%v: %s", err, text.String())
+	}
+}
+
+func TestAComparisonOutlivesDivergence(t *testing.T) {
+	c := runtest.Small(t, tooFast...)
+	r, err := Compare(t.Context(), c, []string{config.Fixed, "k-rounds"}, run.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var text bytes.Buffer
+	if err := r.WriteTable(&text); err != nil || strings.Count(text.String(), "came to no end: ") != 2 {
+		t.Errorf("%v: %s", err, text.String())
+	}
+	if err := r.Diverged(); !errors.Is(err, coordinator.ErrDiverged) {
+		t.Errorf("error %v", err)
+	}
+}
+
+// The same command goes on with a comparison that was stopped: what is done is
+// read, what was cut goes on, and the results are those of one that never was.
+func TestAComparisonGoesOn(t *testing.T) {
+	whole := runtest.Small(t)
+	want, err := Compare(t.Context(), whole, []string{config.Fixed, "k-rounds"}, run.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cut := runtest.Small(t)
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	_, err = Compare(ctx, cut, []string{config.Fixed, "k-rounds"}, run.Options{Progress: func(p run.Progress) {
+		if p.Schedule == "k-rounds" {
+			stop()
+		}
+	}})
+	if !errors.Is(err, context.Canceled) {
+		t.Fatalf("the comparison ended with %v", err)
+	}
+	done := filepath.Join(cut.Out, config.Fixed, folder.RoundsFile)
+	before, err := os.Stat(done)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := Compare(t.Context(), cut, []string{config.Fixed, "k-rounds"}, run.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if after, err := os.Stat(done); err != nil || !after.ModTime().Equal(before.ModTime()) {
+		t.Errorf("the schedule that was done was done again: %v", err)
+	}
+	for i := range want.Runs {
+		a, b := want.Runs[i], got.Runs[i]
+		if a.Summary.Fingerprint != b.Summary.Fingerprint || *a.Summary.ModelSHA256 != *b.Summary.ModelSHA256 {
+			t.Errorf("%s differs from a run that was never stopped", a.Summary.Schedule)
+		}
+	}
+	other := cut
+	other.Schedule.Eta0 /= 2
+	if _, err := Compare(t.Context(), other, []string{config.Fixed}, run.Options{}); !errors.Is(err, folder.ErrHoldsRun) {
+		t.Errorf("another comparison into the same folder: %v", err)
+	}
+}

@@ -1,0 +1,469 @@
+package lab
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"path/filepath"
+	"slices"
+	"text/tabwriter"
+
+	"fedpace/coordinator/schedule"
+	"fedpace/coordinator/theory"
+	"fedpace/experiment/config"
+	"fedpace/experiment/folder"
+	"fedpace/experiment/run"
+	"fedpace/metrics/figure"
+)
+
+// Given are constants that somebody gives; NaN: not given.
+type Given struct {
+	L, Mu, G, Variance, Gamma, FStar float64
+	Loss                             float64 // F, where no run says it
+	Form                             theory.Form
+}
+
+// Nothing is given.
+func Nothing() Given {
+	nan := math.NaN()
+	return Given{L: nan, Mu: nan, G: nan, Variance: nan, Gamma: nan, FStar: nan, Loss: nan}
+}
+
+// Advice is what theory says of K and eta over time.
+type Advice struct {
+	Task      string     `json:"task"`
+	Constants []Source   `json:"constants"`
+	Form      string     `json:"gap"`
+	N         int        `json:"clients_a_round"`
+	K         int        `json:"local_steps"` // with which eta* is calculated
+	Eta       float64    `json:"learning_rate"`
+	MaxRate   float64    `json:"largest_learning_rate"` // 1/(4L)
+	Round     [2]float64 `json:"round_seconds"`         // of communication, and of a local step
+	Rows      []Advised  `json:"rows"`
+	Notes     []string   `json:"notes"`
+	constants theory.Constants
+}
+
+// Advised is the advice at a time W. Numbers that JSON cannot hold do not come
+// about: W and G are positive.
+type Advised struct {
+	W          float64 `json:"seconds"`         // Eq. 8's: elapsed, or ahead with theory.time: ahead
+	Elapsed    float64 `json:"elapsed_seconds"` // since the start
+	Loss       float64 `json:"loss"`
+	Used       int     `json:"local_steps_used,omitempty"` // by the run
+	K          float64 `json:"k_star"`                     // Eq. 9
+	Steps      int     `json:"k_star_steps"`               // the best whole number
+	KPrinted   float64 `json:"k_star_printed"`
+	Eta        float64 `json:"eta_star"` // Eq. 11
+	EtaPrinted float64 `json:"eta_star_printed"`
+	Bound      float64 `json:"bound"`      // Eq. 8 with the configuration's K and eta
+	BoundStar  float64 `json:"bound_star"` // with Steps and eta
+}
+
+// mostSteps bounds the whole number that is advised.
+const mostSteps = 1_000_000
+
+// Advise says what theory does for a configuration, from its start: at W
+// seconds the loss is still the first one, which makes K* and eta* upper bounds
+// (the inequalities of Eq. 10 and 12). A convex task's constants are
+// calculated, any other's must be given, here or in the configuration (theory.l,
+// mu, g, f_star). W is the time that the configuration's theory.time names.
+func Advise(c config.Config, g Given, points int) (*Advice, error) {
+	var k theory.Constants
+	var sources []Source
+	parameters := 0
+	if c.Task.IsConvex() {
+		of, err := run.Convex(c)
+		if err != nil {
+			return nil, err
+		}
+		defer of.Set.Close()
+		initial, err := run.Initial(c, of.Model)
+		if err != nil {
+			return nil, err
+		}
+		start := widen(make([]float64, len(initial)), initial)
+		k = of.Constants(start, c.Cohort)
+		parameters = len(start)
+		k, sources = configured(c.Theory, k, calculated(k))
+		if math.IsNaN(g.Loss) {
+			g.Loss = of.Value(start)
+			sources = append(sources, Source{"F", g.Loss, "loss", "calculated: at the start"})
+		}
+	} else {
+		k = theory.Constants{N: c.Cohort, Clients: c.Clients}
+		k, sources = configured(c.Theory, k, nil)
+		if math.IsNaN(g.FStar) && c.Theory.FStar == nil {
+			sources = append(sources, Source{"F*", 0, "loss", "taken as 0, as in Eq. 13"})
+		}
+		for _, need := range []struct {
+			flag  string
+			value float64
+			set   *float64
+		}{{"l", g.L, c.Theory.L}, {"mu", g.Mu, c.Theory.Mu}, {"g", g.G, c.Theory.G}, {"loss", g.Loss, nil}} {
+			if math.IsNaN(need.value) && need.set == nil {
+				return nil, &MissingError{Task: string(c.Task), Flag: need.flag}
+			}
+		}
+	}
+	k, sources = g.take(k, sources)
+	if g.Loss < k.FStar {
+		return nil, fmt.Errorf("theory: the loss F is %v, want at least the least loss F*, which is %v", g.Loss, k.FStar)
+	}
+	r := run.Runtime(c, parameters)
+	horizon, err := horizon(c, r)
+	if err != nil {
+		return nil, err
+	}
+	a, err := newAdvice(c, k, sources, r)
+	if err != nil {
+		return nil, err
+	}
+	const upper = "; the loss is that of the start throughout, so K* and eta* are upper bounds (Eq. 10, 12)."
+	first, last, end := r.Round(float64(c.Schedule.K0)), horizon, 0.0
+	if c.Theory.Time == config.Ahead {
+		a.Notes = append(a.Notes, "W is the time ahead, as in Theorem 2 (theory.time: ahead)"+upper)
+		end, last = horizon, horizon-first // a round is left
+		if last < first {
+			return nil, fmt.Errorf("theory: of %.4g s no round of %.4g s is ahead after the first (set a longer stop)", horizon, first)
+		}
+	} else {
+		a.Notes = append(a.Notes, "W is the time since the start"+upper)
+	}
+	for i := range points {
+		elapsed := first * math.Pow(math.Max(1, last/first), float64(i)/float64(max(1, points-1)))
+		a.add(r, elapsed, end, g.Loss, 0)
+	}
+	return a, nil
+}
+
+// MissingError says which constant is not given.
+type MissingError struct{ Task, Flag string }
+
+func (e *MissingError) Error() string {
+	return fmt.Sprintf("--%s is not given, and nothing is known of %s's objective: give --l, --mu, --g and --loss, name a finished run with --run, or take a convex task", e.Flag, e.Task)
+}
+
+// horizon is the virtual time that the configuration runs for.
+func horizon(c config.Config, r theory.Runtime) (float64, error) {
+	one := r.Round(float64(c.Schedule.K0))
+	switch s := c.Stop; {
+	case s.VirtualSeconds > 0:
+		return s.VirtualSeconds, nil
+	case s.EqualRuntimeRounds > 0:
+		return float64(s.EqualRuntimeRounds) * one, nil
+	case s.Rounds > 0:
+		return float64(s.Rounds) * one, nil
+	}
+	return 0, errors.New("theory: no time is known until which to look: set stop.rounds, stop.virtual_seconds or stop.equal_runtime_rounds")
+}
+
+// AdviseRun says what theory does along a finished run, in whose folder its
+// configuration, rounds and model lie: F_w is the mean of the last window's
+// first-step losses (Eq. 15), which a run knows anyway; see [Estimate] for the
+// rest.
+func AdviseRun(ctx context.Context, dir string, g Given, points int) (*Advice, error) {
+	c, err := config.Load(filepath.Join(dir, folder.ConfigFile), nil)
+	if err != nil {
+		return nil, err
+	}
+	rows, err := folder.ReadRounds(filepath.Join(dir, folder.RoundsFile))
+	if err != nil {
+		return nil, err
+	}
+	window, err := schedule.NewWindow(schedule.WindowConfig{Size: c.Schedule.Window})
+	if err != nil {
+		return nil, err
+	}
+	type at struct {
+		w, loss float64
+		k       int
+	}
+	var known []at
+	least := math.Inf(1)
+	for _, row := range rows {
+		window.Observe(row.TrainingLoss)
+		if mean, ok := window.Mean(); ok && row.End.Seconds() > 0 {
+			known = append(known, at{row.End.Seconds(), mean, row.LocalSteps})
+			least = math.Min(least, mean)
+		}
+	}
+	if len(known) == 0 {
+		return nil, fmt.Errorf("%s: no round has a training loss: nothing can be estimated of a run that did not train", dir)
+	}
+	var k theory.Constants
+	var sources []Source
+	if c.Task.IsConvex() {
+		of, err := run.Convex(c)
+		if err != nil {
+			return nil, err
+		}
+		defer of.Set.Close()
+		initial, err := run.Initial(c, of.Model)
+		if err != nil {
+			return nil, err
+		}
+		k = of.Constants(widen(make([]float64, len(initial)), initial), c.Cohort)
+		sources = calculated(k)
+	} else if k, sources, err = Estimate(ctx, dir, c, least); err != nil {
+		return nil, err
+	}
+	k, sources = configured(c.Theory, k, sources)
+	k, sources = g.take(k, sources)
+	parameters, err := parametersOf(c)
+	if err != nil {
+		return nil, err
+	}
+	r := run.Runtime(c, parameters)
+	sources = append(sources, Source{"F", known[0].loss, "loss", fmt.Sprintf("the run's: mean first-step loss over the last %d rounds (Eq. 15), at first this", c.Schedule.Window)})
+	a, err := newAdvice(c, k, sources, r)
+	if err != nil {
+		return nil, err
+	}
+	end := 0.0
+	if c.Theory.Time == config.Ahead {
+		if end, err = horizon(c, r); err != nil {
+			return nil, err
+		}
+		for len(known) > 0 && !(known[len(known)-1].w < end) { // no time is ahead of the last
+			known = known[:len(known)-1]
+		}
+		if len(known) == 0 {
+			return nil, fmt.Errorf("%s: no round with a training loss ends before the run's end, %.4g s: nothing is ahead", dir, end)
+		}
+		a.Notes = append(a.Notes, "W is the time to the run's end, as in Theorem 2 (theory.time: ahead).")
+	} else {
+		a.Notes = append(a.Notes, "W is the time since the run's start, as in the paper's schedules.")
+	}
+	for _, p := range known {
+		if k.Gap(p.loss) < 0 {
+			a.Notes = append(a.Notes, "Where F, a mean over a few minibatches, is below F*, K* and eta* are 0 and Eq. 8 is that at F*.")
+			break
+		}
+	}
+	for _, n := range spacedTo(len(known), points) {
+		p := known[n-1]
+		a.add(r, p.w, end, p.loss, p.k)
+	}
+	return a, nil
+}
+
+// parametersOf is the size of the configuration's model, which only an exact
+// size on the network needs.
+func parametersOf(c config.Config) (int, error) {
+	if c.Network.ModelMegabits > 0 {
+		return 0, nil
+	}
+	set, model, _, err := run.Open(c)
+	if err != nil {
+		return 0, err
+	}
+	return model.Params(), set.Close()
+}
+
+// spacedTo is at most about so many numbers from 1 to n, by a constant factor.
+func spacedTo(n, points int) (list []int) {
+	factor := math.Pow(float64(n), 1/float64(max(1, points-1)))
+	for x := 1.0; int(x) < n; x = math.Max(x*factor, x+1) {
+		list = append(list, int(x))
+	}
+	return append(list, n)
+}
+
+// configured puts what the configuration gives for its schedule in place of what
+// was found. A convex run's configuration has what was calculated, which is then
+// told as such.
+func configured(t config.Theory, k theory.Constants, sources []Source) (theory.Constants, []Source) {
+	for _, s := range []struct {
+		name, unit, key string
+		from, to        *float64
+	}{
+		{"L", "loss/length²", "theory.l", t.L, &k.L}, {"mu", "loss/length²", "theory.mu", t.Mu, &k.Mu},
+		{"G", "loss/length", "theory.g", t.G, &k.G}, {"F*", "loss", "theory.f_star", t.FStar, &k.FStar},
+	} {
+		i := slices.IndexFunc(sources, func(f Source) bool { return f.Name == s.name })
+		if s.from == nil || i >= 0 && *s.from == *s.to {
+			continue
+		}
+		*s.to = *s.from
+		said := Source{s.name, *s.from, s.unit, "given: " + s.key}
+		if i < 0 {
+			sources = append(sources, said)
+		} else {
+			sources[i] = said
+		}
+	}
+	return k, sources
+}
+
+// take puts what is given in place of what was found.
+func (g Given) take(k theory.Constants, sources []Source) (theory.Constants, []Source) {
+	k.Form = g.Form
+	for _, s := range []struct {
+		name, unit string
+		value      float64
+		to         *float64
+	}{
+		{"L", "loss/length²", g.L, &k.L}, {"mu", "loss/length²", g.Mu, &k.Mu}, {"variance", "loss²/length²", g.Variance, &k.Variance},
+		{"Gamma", "loss", g.Gamma, &k.Gamma}, {"G", "loss/length", g.G, &k.G}, {"F*", "loss", g.FStar, &k.FStar},
+	} {
+		from := "given"
+		if math.IsNaN(s.value) {
+			known := false
+			for _, f := range sources {
+				known = known || f.Name == s.name
+			}
+			if known {
+				continue
+			}
+			from, s.value = "not given: 0", 0
+		}
+		*s.to = s.value
+		found := false
+		for i := range sources {
+			if sources[i].Name == s.name {
+				sources[i], found = Source{s.name, s.value, s.unit, from}, true
+			}
+		}
+		if !found {
+			sources = append(sources, Source{s.name, s.value, s.unit, from})
+		}
+	}
+	if !math.IsNaN(g.Loss) {
+		known := false
+		for _, f := range sources {
+			known = known || f.Name == "F"
+		}
+		if !known {
+			sources = append(sources, Source{"F", g.Loss, "loss", "given"})
+		}
+	}
+	return k, sources
+}
+
+func calculated(k theory.Constants) []Source {
+	const from = "calculated"
+	return []Source{
+		{"L", k.L, "loss/length²", from}, {"mu", k.Mu, "loss/length²", from}, {"variance", k.Variance, "loss²/length²", from},
+		{"Gamma", k.Gamma, "loss", from}, {"G", k.G, "loss/length", from + ": the largest client gradient at the start and at x*"}, {"F*", k.FStar, "loss", from},
+	}
+}
+
+func newAdvice(c config.Config, k theory.Constants, sources []Source, r theory.Runtime) (*Advice, error) {
+	if err := errors.Join(k.Validate(), r.Validate()); err != nil {
+		return nil, err
+	}
+	if k.G == 0 {
+		return nil, errors.New("theory: G is 0, and K* then infinite")
+	}
+	a := &Advice{
+		Task: string(c.Task), Constants: sources, Form: k.Form.String(), N: k.N, K: c.Schedule.K0, Eta: c.Schedule.Eta0,
+		MaxRate: k.MaxRate(), Round: [2]float64{r.Communication(), r.Step}, constants: k,
+	}
+	if a.Eta > a.MaxRate {
+		a.Notes = append(a.Notes, fmt.Sprintf("eta = %g is above 1/(4L) = %.4g, to which the analysis holds.", a.Eta, a.MaxRate))
+	}
+	if k.Form == theory.Appendix {
+		a.Notes = append(a.Notes, "The appendix's gap does not follow from Lemma 2.")
+	}
+	return a, nil
+}
+
+// add adds the advice at a time since the start; with an end W is the time from
+// there to it.
+func (a *Advice) add(r theory.Runtime, elapsed, end, loss float64, used int) {
+	k, eta, w := a.constants, a.Eta, elapsed
+	if end > 0 {
+		w = end - elapsed
+	}
+	bounded := loss
+	if k.Gap(loss) < 0 { // a noisy mean may be below F*: the bound is then that at F*
+		_, bounded = k.Steps3(1, eta)
+	}
+	row := Advised{
+		W: w, Elapsed: elapsed, Loss: loss, Used: used,
+		K: k.OptimalK(r, loss, eta, w), Steps: k.Steps(r, loss, eta, w, mostSteps), KPrinted: k.PrintedK(r, loss, eta, w),
+		Eta: k.OptimalEta(r, loss, float64(a.K), w), EtaPrinted: k.PrintedEta(r, loss, float64(a.K), w),
+		Bound: k.AtTime(r, bounded, float64(a.K), eta, w),
+	}
+	row.BoundStar = k.AtTime(r, bounded, float64(row.Steps), eta, w)
+	a.Rows = append(a.Rows, row)
+}
+
+// Write writes the advice for people.
+func (a *Advice) Write(w io.Writer) error {
+	fmt.Fprintf(w, "%s: %d clients a round, K_0 = %d, eta_0 = %g; a round takes %.4g s and %.4g s a local step\n\n", a.Task, a.N, a.K, a.Eta, a.Round[0], a.Round[1])
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	for _, s := range a.Constants {
+		fmt.Fprintf(t, "%s\t%.5g\t%s\t%s\n", s.Name, s.Value, s.Unit, s.From)
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	fmt.Fprintf(w, "gap: %s\n\n", a.Form)
+	t = tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	used, ahead := len(a.Rows) > 0 && a.Rows[0].Used > 0, a.ahead()
+	if ahead {
+		fmt.Fprint(t, "time\t")
+	}
+	fmt.Fprint(t, "W\tF\t")
+	if used {
+		fmt.Fprint(t, "K used\t")
+	}
+	fmt.Fprintln(t, "K* (Eq. 9)\tsteps\tas printed\teta* (Eq. 11)\tas printed\tEq. 8 at K_0\tat K*\t")
+	for _, r := range a.Rows {
+		if ahead {
+			fmt.Fprintf(t, "%.4g s\t", r.Elapsed)
+		}
+		fmt.Fprintf(t, "%.4g s\t%.4g\t", r.W, r.Loss)
+		if used {
+			fmt.Fprintf(t, "%d\t", r.Used)
+		}
+		fmt.Fprintf(t, "%.4g\t%d\t%.4g\t%.4g\t%.4g\t%.4g\t%.4g\t\n", r.K, r.Steps, r.KPrinted, r.Eta, r.EtaPrinted, r.Bound, r.BoundStar)
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	for i, note := range append([]string{fmt.Sprintf("eta* is for K_0 steps, K* for eta_0; the analysis holds to eta = 1/(4L) = %.4g and from K = 1.", a.MaxRate)}, a.Notes...) {
+		if i == 0 {
+			fmt.Fprintln(w)
+		}
+		fmt.Fprintln(w, note)
+	}
+	return nil
+}
+
+// ahead tells whether W is another time than that since the start.
+func (a *Advice) ahead() bool {
+	return slices.ContainsFunc(a.Rows, func(r Advised) bool { return r.W != r.Elapsed })
+}
+
+// Draw draws K* and eta* over time, in the format "svg" or "png".
+func (a *Advice) Draw(w io.Writer, format string) error {
+	line := func(name string, of func(Advised) float64) figure.Line {
+		l := figure.Line{Name: name}
+		for _, r := range a.Rows {
+			l.Points = append(l.Points, figure.Point{X: r.Elapsed, Y: of(r), Half: math.NaN()})
+		}
+		return l
+	}
+	x := "virtual seconds W"
+	if a.ahead() {
+		x = "virtual seconds"
+	}
+	k := figure.Panel{Title: "local steps", X: x, Y: "K*", Steps: true, LogX: true, LogY: true, Lines: []figure.Line{
+		line("Eq. 9", func(r Advised) float64 { return r.K }),
+		line("as printed", func(r Advised) float64 { return r.KPrinted }),
+	}}
+	if len(a.Rows) > 0 && a.Rows[0].Used > 0 {
+		k.Lines = append(k.Lines, line("used", func(r Advised) float64 { return float64(r.Used) }))
+	}
+	eta := figure.Panel{Title: "learning rate", X: x, Y: "eta*", Steps: true, LogX: true, LogY: true, Lines: []figure.Line{
+		line("Eq. 11", func(r Advised) float64 { return r.Eta }),
+		line("as printed", func(r Advised) float64 { return r.EtaPrinted }),
+		line("1/(4L)", func(Advised) float64 { return a.MaxRate }),
+	}}
+	return figure.Write(w, format, k, eta)
+}

@@ -1,0 +1,139 @@
+package lab
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"path/filepath"
+
+	"fedpace/actors/data"
+	"fedpace/actors/learn"
+	"fedpace/coordinator/theory"
+	"fedpace/experiment/config"
+	"fedpace/experiment/folder"
+	"fedpace/experiment/run"
+)
+
+// Source says where a constant comes from.
+type Source struct {
+	Name  string  `json:"name"`
+	Value float64 `json:"value"`
+	Unit  string  `json:"unit"`
+	From  string  `json:"from"`
+}
+
+// How much of a set an estimate looks at.
+const (
+	probedClients = 32
+	probedBatches = 8 // of each client
+)
+
+// probe is what minibatches of some clients say at two models.
+type probe struct {
+	largest  float64 // E‖g‖² of the client with the largest
+	variance float64 // mean over clients of their gradients' variance
+	along    float64 // (∇F(x) − ∇F(y))·(x − y)/‖x − y‖²
+	across   float64 // ‖∇F(x) − ∇F(y)‖/‖x − y‖
+}
+
+// Estimate finds the constants of Theorem 1 for a finished run, whose folder
+// this is. A convex task's are calculated. For any other model the data is
+// looked at, at the run's first and last models: minibatches of some clients
+// give G and sigma there, and the gradient's change from one model to the other
+// gives the secant's slope, which is at most L, and at least mu where the
+// objective is convex. They are rough; a network has no such constants.
+func Estimate(ctx context.Context, dir string, c config.Config, fStar float64) (theory.Constants, []Source, error) {
+	k := theory.Constants{N: c.Cohort, Clients: c.Clients}
+	set, model, first, err := run.Open(c)
+	if err != nil {
+		return k, nil, err
+	}
+	defer set.Close()
+	k.Clients = set.Clients()
+	last, err := folder.ReadModel(filepath.Join(dir, folder.ModelFile), model.Tensors())
+	if err != nil {
+		return k, nil, fmt.Errorf("%s has no final model to estimate at: %w", dir, err)
+	}
+	p, err := look(ctx, set, model, c, first, last)
+	if err != nil {
+		return k, nil, err
+	}
+	k.G, k.Variance = math.Sqrt(p.largest), p.variance/float64(k.Clients)
+	k.L, k.Mu, k.FStar = p.across, p.along, fStar
+	minibatches := fmt.Sprintf("estimated: %d minibatches of each of %d clients, at the first and the last model", probedBatches, min(probedClients, k.Clients))
+	sources := []Source{
+		{"L", k.L, "loss/length²", "estimated: |∇F(x) − ∇F(y)|/|x − y| of the first and the last model, at most L"},
+		{"mu", k.Mu, "loss/length²", "estimated: (∇F(x) − ∇F(y))·(x − y)/|x − y|² of them, at least mu where F is convex"},
+		{"variance", k.Variance, "loss²/length²", minibatches + ", the larger; divided by the clients"},
+		{"Gamma", 0, "loss", "taken as 0: a run does not show the clients' own minima"},
+		{"G", k.G, "loss/length", minibatches + ", the largest"},
+		{"F*", k.FStar, "loss", "the least mean over a window of rounds: at least F*, and K* is 0 there"},
+	}
+	if k.Mu <= 0 { // not convex between the two
+		k.Mu = k.L
+		sources[1] = Source{"mu", k.Mu, "loss/length²", "taken as L: between the first and the last model F is not convex"}
+	}
+	return k, sources, nil
+}
+
+// look takes gradients at two models, the same minibatches at both.
+func look(ctx context.Context, set data.Set, model learn.Model, c config.Config, x, y []float32) (p probe, err error) {
+	n := len(x)
+	work := model.NewWorkspace(c.Batch)
+	var order data.Minibatches
+	var batch learn.Batch
+	grad := make([]float32, n)
+	var mean [2][]float64
+	clients := min(probedClients, set.Clients())
+	var own, variance [2]float64
+	for m := range mean {
+		mean[m] = make([]float64, n)
+	}
+	sum := make([]float64, n)
+	for i := range clients {
+		if err := ctx.Err(); err != nil {
+			return p, err
+		}
+		client := i * set.Clients() / clients // spread over the population
+		for m, at := range [][]float32{x, y} {
+			clear(sum)
+			squares := 0.0
+			order.Reset(c.Seed, client, set.Samples(client), c.Batch, 0)
+			for range probedBatches {
+				batch.Reset()
+				if err := set.Batch(&batch, client, order.Next()); err != nil {
+					return p, err
+				}
+				if _, err := work.Gradient(grad, at, &batch); err != nil {
+					return p, err
+				}
+				for j, g := range grad {
+					sum[j] += float64(g) / probedBatches
+					squares += float64(g) * float64(g) / probedBatches
+				}
+			}
+			square := 0.0
+			for j, s := range sum {
+				square += s * s
+				mean[m][j] += s / float64(clients)
+			}
+			own[m] = math.Max(own[m], squares)
+			// Of so few the mean is part of what it is subtracted from.
+			variance[m] += math.Max(0, squares-square) * probedBatches / (probedBatches - 1) / float64(clients)
+		}
+	}
+	p.largest, p.variance = math.Max(own[0], own[1]), math.Max(variance[0], variance[1])
+	way, dot, square := 0.0, 0.0, 0.0
+	for j := range x {
+		d, g := float64(x[j])-float64(y[j]), mean[0][j]-mean[1][j]
+		way += d * d
+		dot += d * g
+		square += g * g
+	}
+	if way == 0 {
+		return p, errors.New("the run ended at the model that it started from: nothing can be estimated")
+	}
+	p.along, p.across = dot/way, math.Sqrt(square/way)
+	return p, nil
+}

@@ -1,0 +1,328 @@
+package lab
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"fedpace/coordinator/theory"
+	"fedpace/experiment/config"
+	"fedpace/experiment/folder"
+	"fedpace/experiment/run"
+)
+
+// small is a convex task of a fraction of a second.
+func small(t testing.TB, task string, sets ...string) config.Config {
+	t.Helper()
+	c, err := config.Load("", append([]string{
+		"task=" + task, "clients=8", "cohort=3", "schedule.k0=6", "stop.rounds=20", "schedule.window=3", "evaluate.every=10",
+		"quadratic={dimension: 6, samples: 10}", "logistic={features: 4, classes: 3, samples: 10}", "out=" + filepath.Join(t.TempDir(), "run"),
+	}, sets...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// The whole laboratory on both tasks: the bound holds in the mean over seeds,
+// schedules have equal time, and what is written is drawn and read again.
+func TestLaboratory(t *testing.T) {
+	for _, task := range []string{"quadratic", "logistic"} {
+		t.Run(task, func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "lab")
+			plan := Plan{Config: small(t, task), Schedules: []string{"dsgd", "fixed", "k-step", "eta-rounds", "k-theory", TheoryAhead}, Seeds: 2, Out: dir}
+			r, err := Run(t.Context(), plan, run.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !r.Holds() {
+				t.Errorf("the bound does not hold: %+v", r.Bounds)
+			}
+			for _, name := range plan.Schedules {
+				b, m := r.last(name), r.at(name, 1)
+				if !(b.Measured > 0 && b.Least > 0 && b.Least <= b.Measured) {
+					t.Errorf("%s: measured %v, least %v", name, b.Measured, b.Least)
+				}
+				if !(b.Lemma2 <= b.Proof) || r.Constants.FStar > 0 && b.Proof > b.Statement {
+					t.Errorf("%s: Lemma 2 is %v, the proof's bound %v, the statement's %v", name, b.Lemma2, b.Proof, b.Statement)
+				}
+				if !(m.Gap >= 0 && m.Gap < r.F0-r.Constants.FStar) {
+					t.Errorf("%s ends at F − F* = %v, from %v", name, m.Gap, r.F0-r.Constants.FStar)
+				}
+			}
+			if f, d := r.at("fixed", 1), r.at("dsgd", 1); f.Rounds != 20 || f.Steps != 120 || d.Rounds <= 20 || d.Steps != d.Rounds {
+				t.Errorf("fixed does %v rounds and %v steps, dSGD %v and %v", f.Rounds, f.Steps, d.Rounds, d.Steps)
+			}
+			if m := r.at("fixed", 0); m.Gap != r.F0-r.Constants.FStar {
+				t.Errorf("runs start at F − F* = %v", m.Gap)
+			}
+			if err := r.Save(dir); err != nil {
+				t.Fatal(err)
+			}
+			again := t.TempDir()
+			if err := Draw(dir, again); err != nil {
+				t.Fatal(err)
+			}
+			for _, name := range []string{BoundsFigure, CurvesFigure} {
+				a, b := contents(t, dir, name), contents(t, again, name)
+				if !bytes.Equal(a, b) || !bytes.Contains(a, []byte("</svg>")) {
+					t.Errorf("%s is drawn differently from the CSV files", name)
+				}
+			}
+			text, err := json.Marshal(r)
+			if err != nil || !json.Valid(text) || !bytes.Contains(text, []byte(`"bound_holds":true`)) {
+				t.Errorf("%.200s, %v", text, err)
+			}
+			for _, want := range []string{"Theorem 1", "k-theory-ahead", "The bound holds", "at equal virtual time"} {
+				if !bytes.Contains(contents(t, dir, TableFile), []byte(want)) {
+					t.Errorf("the table lacks %q", want)
+				}
+			}
+			// A second time the runs are there already.
+			if _, err := Run(t.Context(), plan, run.Options{}); !errors.Is(err, folder.ErrHoldsRun) {
+				t.Errorf("runs are replaced: %v", err)
+			}
+		})
+	}
+}
+
+func contents(t *testing.T, dir, name string) []byte {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(dir, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+// One seed has one result, whoever does it.
+func TestLaboratoryIsDeterministic(t *testing.T) {
+	var tables [2]bytes.Buffer
+	for i := range tables {
+		r, err := Run(t.Context(), Plan{Config: small(t, "quadratic"), Schedules: []string{"fixed", "k-theory"}, Seeds: 2, Out: t.TempDir()}, run.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := r.Write(&tables[i]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if tables[0].String() != tables[1].String() {
+		t.Errorf("%s\n%s", &tables[0], &tables[1])
+	}
+}
+
+// Where all clients take part, going through a run again does the run's very
+// steps: after a round's steps the mean of the clients is the next model.
+func TestReplayIsTheRun(t *testing.T) {
+	for _, task := range []string{"quadratic", "logistic"} {
+		c := small(t, task, "cohort=8", "stop.rounds=5", "schedule.k=rounds")
+		of, err := run.Convex(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		models := [][]float32{make([]float32, of.Model.Params())}
+		if _, err := run.Run(t.Context(), c, run.Options{Model: func(_ int, params []float32) { models = append(models, params) }}); err != nil {
+			t.Fatal(err)
+		}
+		r := newReplayer(of, c.Seed, 1)
+		done := int64(0)
+		for i, k := range []int{6, 5, 5, 4, 4} { // ceil(6/∛r)
+			var p path
+			if _, err := r.round(&p, models[i], k+1, done, 0, float32(c.Schedule.Eta0)); err != nil {
+				t.Fatal(err)
+			}
+			for j, want := range models[i+1] {
+				if got := r.mean[k][j]; math.Abs(got-float64(want)) > 1e-6 {
+					t.Fatalf("%s, round %d: parameter %d is %v, in the run %v", task, i+1, j, got, want)
+				}
+			}
+			done += int64(k)
+		}
+	}
+}
+
+// With a stride every so many-th iteration is looked at, over rounds' ends.
+func TestStride(t *testing.T) {
+	c := small(t, "quadratic")
+	of, err := run.Convex(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	models := [][]float32{make([]float32, 6), make([]float32, 6), make([]float32, 6)}
+	steps, rates := []int{5, 1, 6}, []float64{0.05, 0.04, 0.03}
+	all, err := newReplayer(of, 1, 1).run(t.Context(), models, steps, rates)
+	if err != nil {
+		t.Fatal(err)
+	}
+	some, err := newReplayer(of, 1, 4).run(t.Context(), models, steps, rates)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(all.squares) != 12 || len(some.squares) != 3 {
+		t.Fatalf("%d and %d iterations are looked at", len(all.squares), len(some.squares))
+	}
+	for i, s := range some.squares {
+		if s != all.squares[4*i] || some.rates[i] != []float64{0.05, 0.05, 0.03}[i] {
+			t.Errorf("iteration %d: %v at rate %v, want %v", 4*i, s, some.rates[i], all.squares[4*i])
+		}
+	}
+	if some.second > all.second || some.variance > all.variance {
+		t.Error("fewer iterations show more")
+	}
+}
+
+func TestPlansThatCannotBe(t *testing.T) {
+	good := Plan{Config: small(t, "quadratic"), Schedules: []string{"fixed"}, Seeds: 1, Out: t.TempDir()}
+	network, err := config.Load("", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for want, change := range map[string]func(*Plan){
+		"not strongly convex": func(p *Plan) { p.Config = network },
+		"no schedule":         func(p *Plan) { p.Schedules = nil },
+		"0 seeds":             func(p *Plan) { p.Seeds = 0 },
+		"named twice":         func(p *Plan) { p.Schedules = []string{"fixed", "dsgd", "fixed"} },
+		"not a schedule":      func(p *Plan) { p.Schedules = []string{"k-round"} },
+		"train: false":        func(p *Plan) { p.Config.Train = false },
+		"share one problem":   func(p *Plan) { p.Config.Synthetic.Seed = 0 },
+		"about fedavg":        func(p *Plan) { p.Config.Aggregate.Algorithm = "fedprox" },
+		"no round":            func(p *Plan) { p.Config.Stop = config.Stop{VirtualSeconds: 1e-3} },
+	} {
+		p := good
+		p.Out = t.TempDir()
+		change(&p)
+		if _, err := Run(t.Context(), p, run.Options{}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want an error with %q", err, want)
+		}
+	}
+}
+
+func TestDamagedFilesAreNamed(t *testing.T) {
+	dir := t.TempDir()
+	for text, want := range map[string]string{
+		"a,b\n":                      "header",
+		boundsHeader + "\nfixed,1\n": "wrong number of fields",
+		boundsHeader + "\nfixed" + strings.Repeat(",x", 12) + "\n": `bounds.csv:2: "x" is not a number`,
+	} {
+		if err := os.WriteFile(filepath.Join(dir, BoundsFile), []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		if err := Draw(dir, dir); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want an error with %q", text, err, want)
+		}
+	}
+}
+
+// The page's tables are those that were printed, and it names every erratum.
+func TestTablesOfTheDocs(t *testing.T) {
+	docs := filepath.Join("..", "..", "..", "docs")
+	page := string(contents(t, docs, "theory.md"))
+	found, err := filepath.Glob(filepath.Join(docs, "theory", "*", TableFile))
+	if err != nil || len(found) < 3 {
+		t.Fatalf("%d tables, %v", len(found), err)
+	}
+	for _, path := range found {
+		for line := range strings.Lines(string(contents(t, filepath.Dir(path), TableFile))) {
+			if line = strings.TrimSpace(line); !strings.Contains(page, line) {
+				t.Errorf("docs/theory.md lacks %q of %s", line, path)
+			}
+		}
+	}
+	c, err := config.Load("", []string{"task=quadratic"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	advice, err := Advise(c, Nothing(), 6)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var table bytes.Buffer
+	if err := advice.Write(&table); err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(table.String()) {
+		if line = strings.TrimSpace(line); !strings.Contains(page, line) {
+			t.Errorf("docs/theory.md lacks %q of fedpace theory --points 6", line)
+		}
+	}
+	for _, e := range theory.Errata() {
+		if !strings.Contains(page, "| "+e.Place+" | ") {
+			t.Errorf("docs/theory.md does not speak of %s", e.Place)
+		}
+	}
+}
+
+// The figures of docs/theory.md are what their CSV files give.
+func TestFiguresOfTheDocs(t *testing.T) {
+	root := filepath.Join("..", "..", "..", "docs", "theory")
+	found, err := filepath.Glob(filepath.Join(root, "*", BoundsFile))
+	if err != nil || len(found) < 3 {
+		t.Fatalf("%d results in %s, %v; want those of docs/theory.md", len(found), root, err)
+	}
+	for _, path := range found {
+		dir, again := filepath.Dir(path), t.TempDir()
+		if err := Draw(dir, again); err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range []string{BoundsFigure, CurvesFigure} {
+			if !bytes.Equal(contents(t, dir, name), contents(t, again, name)) {
+				t.Errorf("%s is not what its CSV file gives: fedpace theory --from %s", filepath.Join(dir, name), dir)
+			}
+		}
+	}
+}
+
+// Runs that start from a model of an earlier run are measured from there.
+func TestLaboratoryFromAModel(t *testing.T) {
+	c := small(t, "quadratic")
+	if _, err := run.Run(t.Context(), c, run.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	next := small(t, "quadratic", "init="+filepath.Join(c.Out, folder.ModelFile))
+	far, err := Run(t.Context(), Plan{Config: small(t, "quadratic"), Schedules: []string{"fixed"}, Seeds: 1, Out: t.TempDir()}, run.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	near, err := Run(t.Context(), Plan{Config: next, Schedules: []string{"fixed"}, Seeds: 1, Out: t.TempDir()}, run.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if near.F0 >= far.F0 || near.Distance >= far.Distance || near.Bounds[0].Measured >= far.Bounds[0].Measured {
+		t.Errorf("from a trained model F₀ = %v, from the origin %v", near.F0, far.F0)
+	}
+}
+
+// The commands of docs/theory.md print what stands there. They take minutes.
+func TestDocsAreReproduced(t *testing.T) {
+	if os.Getenv("FEDPACE_LONG") == "" {
+		t.Skip("runs 140 schedules of 200 rounds; FEDPACE_LONG=1 runs them")
+	}
+	for name, sets := range map[string][]string{
+		"quadratic":  {"task=quadratic"},
+		"small-rate": {"task=quadratic", "schedule.eta0=0.005"},
+		"alike":      {"task=quadratic", "schedule.eta0=0.005", "synthetic.heterogeneity=0"},
+		"logistic":   {"task=logistic"},
+	} {
+		c, err := config.Load("", append(sets, "stop.rounds=200"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := Run(t.Context(), Plan{Config: c, Schedules: Schedules, Seeds: 5, Out: t.TempDir()}, run.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var table bytes.Buffer
+		if err := r.Write(&table); err != nil {
+			t.Fatal(err)
+		}
+		if want := contents(t, filepath.Join("..", "..", "..", "docs", "theory", name), TableFile); !bytes.Equal(table.Bytes(), want) {
+			t.Errorf("%s: %s\nwant %s", name, &table, want)
+		}
+	}
+}

@@ -1,0 +1,98 @@
+package lab
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+
+	"fedpace/coordinator/aggregate"
+	"fedpace/coordinator/schedule"
+	"fedpace/experiment/config"
+	"fedpace/experiment/run"
+)
+
+// TheoryAhead is k-theory with the time ahead as W, which is what Theorem 2
+// says, where k-theory has the time elapsed, as the paper's schedules do.
+const TheoryAhead = "k-theory-ahead"
+
+// Schedules are those that a laboratory compares unless told.
+var Schedules = []string{"dsgd", "fixed", "k-rounds", "k-error", "k-step", "k-theory", TheoryAhead}
+
+// Names are the schedules that a laboratory knows.
+func Names() []string { return append(schedule.Names(), TheoryAhead) }
+
+// Plan is what a laboratory does.
+type Plan struct {
+	Config    config.Config // of a convex task
+	Schedules []string      // of Names
+	Seeds     int           // seed, seed+1, ...
+	Out       string        // folder of the results and, below runs/, of every run
+}
+
+// maxSeeds bounds a plan.
+const maxSeeds = 1000
+
+// cell is one run of a plan.
+type cell struct {
+	schedule string
+	config   config.Config
+}
+
+// cells lists the plan's runs, seeds within schedules. All have the virtual
+// time of the configuration's rounds of K-eta-fixed.
+func (p Plan) cells() ([]cell, error) {
+	switch {
+	case !p.Config.Task.IsConvex():
+		return nil, fmt.Errorf("lab: %s: %w; want quadratic or logistic", p.Config.Task, run.ErrNotConvex)
+	case len(p.Schedules) == 0:
+		return nil, fmt.Errorf("lab: no schedule to run")
+	case p.Seeds < 1 || p.Seeds > maxSeeds:
+		return nil, fmt.Errorf("lab: %d seeds, want 1 to %d", p.Seeds, maxSeeds)
+	case !p.Config.Train:
+		return nil, fmt.Errorf("lab: train: false learns nothing that could be measured")
+	case p.Config.Aggregate.Algorithm != aggregate.FedAvg || p.Config.Close.Rule != config.All || p.Config.Select.Rule != config.Uniform:
+		return nil, fmt.Errorf("lab: Theorem 1 is about fedavg, uniform cohorts and rounds that wait for all (leave aggregate.algorithm, select and close as they are)")
+	}
+	var list []cell
+	for i, name := range p.Schedules {
+		if slices.Contains(p.Schedules[:i], name) {
+			return nil, fmt.Errorf("lab: schedule %s is named twice", name)
+		}
+		for n := range p.Seeds {
+			c, err := p.cell(name)
+			if err != nil {
+				return nil, err
+			}
+			c.config.Seed += uint64(n)
+			c.config.Out = filepath.Join(p.Out, "runs", fmt.Sprintf("%s,seed=%d", name, c.config.Seed))
+			if err := c.config.Validate(); err != nil {
+				return nil, fmt.Errorf("lab: %s: %w", name, err)
+			}
+			list = append(list, c)
+		}
+	}
+	return list, nil
+}
+
+func (p Plan) cell(name string) (cell, error) {
+	c := cell{schedule: name, config: p.Config}
+	if c.config.Synthetic.Seed == 0 && c.config.IsSynthetic() {
+		return c, fmt.Errorf("lab: seeds must share one problem: set synthetic.seed")
+	}
+	stop := &c.config.Stop
+	if stop.Rounds > 0 && stop.EqualRuntimeRounds == 0 {
+		stop.EqualRuntimeRounds, stop.Rounds = stop.Rounds, 0
+	}
+	known := name
+	if name == TheoryAhead {
+		known, c.config.Theory.Time = "k-theory", config.Ahead
+	}
+	var err error
+	if c.config.Schedule, err = c.config.Schedule.Named(known); err != nil {
+		return c, fmt.Errorf("lab: %q is not a schedule that a laboratory knows, want one of %v", name, Names())
+	}
+	if c.config.Schedule.K == config.Step && c.config.Schedule.DecayRound == 0 && c.config.Task == config.TaskQuadratic {
+		c.config.Schedule.DecayRound = max(1, stop.EqualRuntimeRounds/3) // it has no accuracy to converge
+	}
+	return c, nil
+}

@@ -1,0 +1,211 @@
+package lab
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"text/tabwriter"
+
+	"fedpace/coordinator/theory"
+	"fedpace/experiment/folder"
+)
+
+// Result is what a laboratory found.
+type Result struct {
+	Task    string
+	Clients int
+	Cohort  int
+	Batch   int
+	Seeds   int
+	K0      int
+	Eta     float64
+	Limit   float64 // virtual seconds of every run
+
+	Constants theory.Constants // calculated; G and the variance at x₁ and x*
+	F0        float64          // F(x₁)
+	Distance  float64          // ‖x₁ − x*‖
+	PrintedG  float64          // L‖x₁ − x*‖
+
+	Bounds []Bound
+	Curves []Moment
+}
+
+// Bound is Theorem 1 after a number of rounds of a schedule, beside what was
+// measured; all in loss²/length². Means are over seeds.
+type Bound struct {
+	Schedule   string  `json:"schedule"`
+	Rounds     int     `json:"rounds"`
+	Iterations float64 `json:"iterations"` // T
+
+	Measured float64 `json:"measured"`      // mean over iterations of ‖∇F(x̄_t)‖²
+	Half     half    `json:"measured_ci95"` // half its 95% interval
+	Least    float64 `json:"least"`         // least over iterations of the mean over seeds
+
+	G        float64 `json:"g"`        // largest of any client at any iterate
+	Variance float64 `json:"variance"` // Σ p_c² σ_c²
+
+	Lemma2    float64 `json:"lemma2"`             // the sharpest: D as in Lemma 1
+	Proof     float64 `json:"theorem1_proof"`     // Theorem 1 with 2κ²(F₀ − F*)
+	Statement float64 `json:"theorem1_stated"`    // with 2κ(κF₀ − F*)
+	Appendix  float64 `json:"theorem1_appendix"`  // with 2κ(F₀ − F*)
+	PrintedG  float64 `json:"theorem1_printed_g"` // the statement with the paper's G
+}
+
+// Moment is how far a schedule is from the optimum at a virtual time.
+type Moment struct {
+	Schedule   string  `json:"schedule"`
+	Seconds    float64 `json:"seconds"`
+	Rounds     float64 `json:"rounds"`      // completed
+	Steps      float64 `json:"steps"`       // Σ K_r of them
+	LocalSteps float64 `json:"local_steps"` // K of the round that is open
+	Gap        float64 `json:"gap"`         // F − F*, a loss
+	Half       half    `json:"gap_ci95"`    // half its 95% interval
+}
+
+// half is half an interval; NaN, of one seed, is null in JSON.
+type half float64
+
+func (h half) MarshalJSON() ([]byte, error) { return json.Marshal(folder.Measured(float64(h))) }
+
+// MarshalJSON names what the tables name.
+func (r *Result) MarshalJSON() ([]byte, error) {
+	var constants []Source
+	for _, c := range r.constants() {
+		constants = append(constants, Source{c.name, c.value, c.unit, c.what})
+	}
+	return json.Marshal(struct {
+		Task      string   `json:"task"`
+		Clients   int      `json:"clients"`
+		Cohort    int      `json:"cohort"`
+		Batch     int      `json:"batch"`
+		Seeds     int      `json:"seeds"`
+		K0        int      `json:"k0"`
+		Eta       float64  `json:"eta"`
+		Limit     float64  `json:"virtual_seconds"`
+		Holds     bool     `json:"bound_holds"`
+		Constants []Source `json:"constants"`
+		Bounds    []Bound  `json:"bounds"`
+		Curves    []Moment `json:"curves"`
+	}{r.Task, r.Clients, r.Cohort, r.Batch, r.Seeds, r.K0, r.Eta, r.Limit, r.Holds(), constants, r.Bounds, r.Curves})
+}
+
+// schedules are the names in the order in which they were run.
+func (r *Result) schedules() (list []string) {
+	for _, b := range r.Bounds {
+		if len(list) == 0 || list[len(list)-1] != b.Schedule {
+			list = append(list, b.Schedule)
+		}
+	}
+	return list
+}
+
+// last is a schedule's bound after all its rounds.
+func (r *Result) last(name string) (b Bound) {
+	for _, x := range r.Bounds {
+		if x.Schedule == name {
+			b = x
+		}
+	}
+	return b
+}
+
+// at is a schedule's moment at a share of the time.
+func (r *Result) at(name string, share float64) (m Moment) {
+	for _, x := range r.Curves {
+		if x.Schedule == name && x.Seconds <= r.Limit*share*(1+1e-9) {
+			m = x
+		}
+	}
+	return m
+}
+
+// Holds says whether Lemma 2, Theorem 1 as its proof has it, and Theorem 1 as
+// stated hold for every schedule and at every number of rounds that was looked
+// at.
+func (r *Result) Holds() bool {
+	for _, b := range r.Bounds {
+		if !(b.Measured <= b.Lemma2 && b.Measured <= b.Proof) || r.Constants.FStar >= 0 && b.Measured > b.Statement {
+			return false
+		}
+	}
+	return len(r.Bounds) > 0
+}
+
+// Write writes the tables for people.
+func (r *Result) Write(w io.Writer) error {
+	k := r.Constants
+	fmt.Fprintf(w, "%s: %d clients, %d a round, minibatches of %d, K_0 = %d, eta = %g; seeds: %d; %.6g virtual s each\n\n", r.Task, r.Clients, r.Cohort, r.Batch, r.K0, r.Eta, r.Seeds, r.Limit)
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	for _, c := range r.constants() {
+		fmt.Fprintf(t, "%s\t%.5g\t%s\t%s\n", c.name, c.value, c.unit, c.what)
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	if r.Eta > k.MaxRate() {
+		fmt.Fprintf(w, "\neta = %g is above 1/(4L) = %.4g: Theorem 1 does not speak of these runs.\n", r.Eta, k.MaxRate())
+	}
+	fmt.Fprintf(w, "\nTheorem 1: mean of |grad F|² over the iterations, beside its bounds\n\n")
+	t = tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(t, "schedule\tT\tmeasured\tleast\tG\tLemma 2\tproof\tstated\tappendix\tprinted G\tbound/measured\t")
+	for _, name := range r.schedules() {
+		b := r.last(name)
+		fmt.Fprintf(t, "%s\t%.0f\t%s\t%.3g\t%.3g\t%.4g\t%.4g\t%.4g\t%.4g\t%.4g\t%.3g\t\n", name, b.Iterations, plusMinus(b.Measured, b.Half), b.Least, b.G,
+			b.Lemma2, b.Proof, b.Statement, b.Appendix, b.PrintedG, b.Lemma2/b.Measured)
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	verdict := "The bound holds for every schedule at every number of rounds that was looked at."
+	if !r.Holds() {
+		verdict = "THE BOUND DOES NOT HOLD everywhere."
+	}
+	fmt.Fprintf(w, "\n%s\n\nSchedules at equal virtual time: F - F* (%.5g at the start)\n\n", verdict, r.F0-k.FStar)
+	t = tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(t, "schedule\trounds\tsteps\trelative\tlast K\tat 10% of the time\tat 30%\tat the end\t")
+	fixed := r.at("fixed", 1).Steps
+	for _, name := range r.schedules() {
+		m := r.at(name, 1)
+		relative := "-"
+		if fixed > 0 {
+			relative = fmt.Sprintf("%.3f", m.Steps/fixed)
+		}
+		early, later := r.at(name, 0.1), r.at(name, 0.3)
+		fmt.Fprintf(t, "%s\t%.0f\t%.0f\t%s\t%.1f\t%s\t%s\t%s\t\n", name, m.Rounds, m.Steps, relative, m.LocalSteps,
+			plusMinus(early.Gap, early.Half), plusMinus(later.Gap, later.Half), plusMinus(m.Gap, m.Half))
+	}
+	return t.Flush()
+}
+
+func plusMinus(mean float64, within half) string {
+	if math.IsNaN(float64(within)) {
+		return fmt.Sprintf("%.4g", mean)
+	}
+	return fmt.Sprintf("%.4g ± %.2g", mean, within)
+}
+
+// constant is a line of the problem's.
+type constant struct {
+	name  string
+	value float64
+	unit  string
+	what  string
+}
+
+func (r *Result) constants() []constant {
+	k := r.Constants
+	return []constant{
+		{"L", k.L, "loss/length²", "smoothness of every client's objective"},
+		{"mu", k.Mu, "loss/length²", "their strong convexity"},
+		{"kappa", k.Kappa(), "", "L/mu"},
+		{"1/(4L)", k.MaxRate(), "length²/loss", "largest rate of the analysis"},
+		{"Gamma", k.Gamma, "loss", "F* - sum of p_c f_c*"},
+		{"variance", k.Variance, "loss²/length²", "sum of p_c² sigma_c², the larger of that at the start and at x*"},
+		{"G", k.G, "loss/length", "largest client gradient at the start and at x*"},
+		{"printed G", r.PrintedG, "loss/length", "L |x_1 - x*|"},
+		{"F_0", r.F0, "loss", "at the start"},
+		{"F*", k.FStar, "loss", "the minimum"},
+		{"distance", r.Distance, "length", "|x_1 - x*|"},
+	}
+}

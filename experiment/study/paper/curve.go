@@ -1,0 +1,211 @@
+package paper
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"path/filepath"
+	"slices"
+
+	"fedpace/coordinator/round"
+	"fedpace/coordinator/schedule"
+	"fedpace/experiment/config"
+	"fedpace/experiment/folder"
+)
+
+// Curve is one cell, thinned to its evaluations.
+type Curve struct {
+	Task        config.Task
+	Data        string // what was learned from, with what is synthetic about it; empty: timing only
+	Devices     string // what the clients are, where not the paper's
+	Schedule    string
+	Seed        uint64
+	FixedRounds int // of K-eta-fixed, to whose virtual time it went
+	K0          int
+	Clients     int // population
+	Cohort      int
+	Megabits    float64 // size of the model on the network; 0: that of its parameters
+
+	Completed      bool // false: cut; what follows is then of the part that was done
+	Rounds         int
+	VirtualSeconds float64
+	RelativeSteps  float64 // SGD steps against FixedRounds x K_0 (Table 4); NaN while not completed
+	BestLoss       float64 // lowest mean over the window of rounds (Eq. 15); NaN: none
+	BestAccuracy   float64 // NaN: none
+	FinalAccuracy  float64 // NaN: none
+	Decayed        int     // round after which a step schedule decayed; 0: it did not, or is none
+	DecayedAt      float64 // virtual seconds at its end; NaN: none
+	Plateaued      float64 // virtual seconds at which the validation error had converged; NaN: never
+
+	Points []Point
+}
+
+// Point is the state after an evaluation. Between two of them nothing of the
+// best so far changes.
+type Point struct {
+	Round          int
+	VirtualSeconds float64
+	LocalSteps     int
+	BestLoss       float64 // lowest so far of the mean over the window of rounds; NaN: none
+	ValidationLoss float64
+	BestAccuracy   float64 // highest validation accuracy so far
+}
+
+// Curves thins the cells that have begun, finished or not, in the order of the
+// paper: by task, schedule, size and seed.
+func Curves(cells []Cell) ([]Curve, error) {
+	var curves []Curve
+	type source struct {
+		task config.Task
+		data string // as configured
+	}
+	known := map[source]string{}
+	for _, cell := range cells {
+		c, err := readCell(cell.Config.Out)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+		case err != nil:
+			return nil, fmt.Errorf("paper: %w", err)
+		default:
+			curves = append(curves, c)
+			if from := cell.Config.Data; c.Data != "" && c.Data != from {
+				known[source{c.Task, from}] = c.Data
+			}
+		}
+	}
+	// A run says what it learned from when it ends; one under way has what
+	// another said of the same data.
+	for i, c := range curves {
+		if said, ok := known[source{c.Task, c.Data}]; ok {
+			curves[i].Data = said
+		}
+	}
+	inOrder(curves)
+	return curves, nil
+}
+
+// readCell reads one run's folder.
+func readCell(dir string) (Curve, error) {
+	config, err := config.Load(filepath.Join(dir, folder.ConfigFile), nil)
+	if err != nil {
+		return Curve{}, err
+	}
+	rows, err := folder.ReadRounds(filepath.Join(dir, folder.RoundsFile))
+	if err != nil {
+		return Curve{}, err
+	}
+	c := Curve{
+		Task: config.Task, Schedule: config.Schedule.Name(), Seed: config.Seed, FixedRounds: config.Stop.EqualRuntimeRounds, K0: config.Schedule.K0,
+		Clients: config.Clients, Cohort: config.Cohort,
+		Megabits:      config.Network.ModelMegabits,
+		RelativeSteps: math.NaN(), FinalAccuracy: math.NaN(),
+	}
+	if c.Devices, err = devices(&config); err != nil {
+		return Curve{}, err
+	}
+	if config.Train {
+		c.Data = config.Data
+	}
+	if err := c.thin(rows, config.Schedule); err != nil {
+		return Curve{}, fmt.Errorf("%s: %w", dir, err)
+	}
+	s, err := folder.ReadSummary(filepath.Join(dir, folder.SummaryFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return c, nil
+	}
+	if err != nil {
+		return Curve{}, err
+	}
+	c.finish(s)
+	return c, nil
+}
+
+// thin follows the rounds and keeps a point for each evaluation that was better
+// than those before, and for the last.
+func (c *Curve) thin(rows []round.Report, s config.Schedule) error {
+	window, err := schedule.NewWindow(schedule.WindowConfig{Size: s.Window})
+	if err != nil {
+		return err
+	}
+	plateau, err := schedule.NewPlateau(schedule.PlateauConfig{Patience: s.Patience, MinDelta: s.MinDelta})
+	if err != nil {
+		return err
+	}
+	nan := math.NaN()
+	c.BestLoss, c.BestAccuracy, c.Plateaued, c.DecayedAt = nan, nan, nan, nan
+	var last Point
+	for i, r := range rows {
+		c.Rounds, c.VirtualSeconds = r.Round, r.End.Seconds()
+		if i > 0 && c.Decayed == 0 && (s.K == config.Step || s.Eta == config.Step) &&
+			(r.LocalSteps < rows[i-1].LocalSteps || r.LearningRate < rows[i-1].LearningRate) {
+			c.Decayed, c.DecayedAt = rows[i-1].Round, rows[i-1].End.Seconds()
+		}
+		window.Observe(r.TrainingLoss)
+		if mean, ok := window.Mean(); ok && !(c.BestLoss <= mean) {
+			c.BestLoss = mean
+		}
+		if math.IsNaN(r.ValidationAccuracy) {
+			continue
+		}
+		if !(c.BestAccuracy >= r.ValidationAccuracy) {
+			c.BestAccuracy = r.ValidationAccuracy
+		}
+		c.FinalAccuracy = r.ValidationAccuracy
+		plateau.Observe(1 - r.ValidationAccuracy)
+		if plateau.Converged() && math.IsNaN(c.Plateaued) {
+			c.Plateaued = r.End.Seconds()
+		}
+		last = Point{
+			Round: r.Round, VirtualSeconds: r.End.Seconds(), LocalSteps: r.LocalSteps,
+			BestLoss: c.BestLoss, ValidationLoss: r.ValidationLoss, BestAccuracy: c.BestAccuracy,
+		}
+		if n := len(c.Points); n == 0 || c.Points[n-1].BestLoss != last.BestLoss || c.Points[n-1].BestAccuracy != last.BestAccuracy {
+			c.Points = append(c.Points, last)
+		}
+	}
+	if n := len(c.Points); n > 0 && c.Points[n-1].Round < last.Round {
+		c.Points = append(c.Points, last)
+	}
+	return nil
+}
+
+// finish takes over what only the summary knows.
+func (c *Curve) finish(s folder.Summary) {
+	c.Completed, c.Rounds, c.VirtualSeconds = s.Completed, s.Rounds, s.VirtualSeconds
+	if s.Data != nil {
+		c.Data = *s.Data
+	}
+	if s.Completed {
+		c.RelativeSteps = value(s.RelativeSGDSteps)
+	}
+	c.BestLoss, c.BestAccuracy, c.FinalAccuracy = value(s.BestTrainingLoss), value(s.BestValidationAccuracy), value(s.ValidationAccuracy)
+}
+
+func value(v *float64) float64 {
+	if v == nil {
+		return math.NaN()
+	}
+	return *v
+}
+
+// inOrder sorts by task, schedule, size and seed.
+func inOrder(curves []Curve) {
+	tasks := map[config.Task]int{}
+	for i, t := range config.PaperTasks() {
+		tasks[t.Task] = i
+	}
+	schedules := map[string]int{}
+	for i, s := range Table3() {
+		schedules[s] = i
+	}
+	slices.SortStableFunc(curves, func(a, b Curve) int {
+		for _, d := range []int{tasks[a.Task] - tasks[b.Task], schedules[a.Schedule] - schedules[b.Schedule]} {
+			if d != 0 {
+				return d
+			}
+		}
+		return cmp.Or(cmp.Compare(a.Megabits, b.Megabits), cmp.Compare(a.Seed, b.Seed))
+	})
+}

@@ -1,0 +1,103 @@
+package paper
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"path/filepath"
+
+	"fedpace/internal/atomicfile"
+	"fedpace/internal/statistics"
+	"fedpace/metrics/figure"
+)
+
+// The figures' files.
+const (
+	Figure1File = "figure1.svg"
+	Figure2File = "figure2.svg"
+)
+
+// Draw draws the figures of what there is into a folder, in the style of the
+// paper: a panel a task. Figure 1 is the lowest training error so far (Eq. 15's
+// mean of first-step losses) against simulated minutes, the mean over seeds;
+// Figure 2 the highest validation accuracy so far, with its 95% confidence
+// interval. A vertical line is where the validation error of K-eta-fixed has
+// converged. A run that was cut has its line as far as it went, and says so.
+// Where nothing was evaluated it draws nothing.
+func Draw(dir string, curves []Curve) error {
+	for _, f := range []struct {
+		file, y string
+		bands   bool
+		of      func(*Point) float64
+	}{
+		{Figure1File, "lowest training loss so far", false, func(p *Point) float64 { return p.BestLoss }},
+		{Figure2File, "highest validation accuracy so far", true, func(p *Point) float64 { return p.BestAccuracy }},
+	} {
+		panels := panels(curves, f.y, f.bands, f.of)
+		if len(panels) == 0 {
+			return nil
+		}
+		err := atomicfile.Write(filepath.Join(dir, f.file), func(w io.Writer) error { return figure.Write(w, "svg", panels...) })
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func panels(curves []Curve, y string, bands bool, of func(*Point) float64) []figure.Panel {
+	var list []figure.Panel
+	index := map[string]int{}
+	for _, g := range groups(curves) {
+		if len(g.curves[0].Points) == 0 {
+			continue
+		}
+		i, ok := index[g.set()]
+		if !ok {
+			i = len(list)
+			index[g.set()] = i
+			list = append(list, figure.Panel{Title: g.title(), X: "simulated minutes", Y: y, Steps: true})
+		}
+		p := &list[i]
+		p.Lines = append(p.Lines, g.line(bands, of))
+		if g.schedule == "fixed" {
+			at := g.mean(func(c *Curve) float64 { return c.Plateaued / 60 })
+			p.Marks = append(p.Marks, figure.Mark{X: at.Mean, Name: "fixed: converged"})
+		}
+	}
+	return list
+}
+
+// title says what the panel shows and how it falls short of the paper's.
+func (g *group) title() string {
+	title := fmt.Sprintf("%s, %d seed", g.task, len(g.curves))
+	if len(g.curves) > 1 {
+		title += "s"
+	}
+	if g.fixedRounds != FullRounds {
+		title += fmt.Sprintf(", %d of %d rounds", g.fixedRounds, FullRounds)
+	}
+	if d := g.curves[0].Devices; d != "" {
+		title += ", devices: " + d
+	}
+	return title + "\n" + wrap(g.data(), 60)
+}
+
+// line is the group's mean curve.
+func (g *group) line(bands bool, of func(*Point) float64) figure.Line {
+	runs := make([][]statistics.Sample, len(g.curves))
+	for i, c := range g.curves {
+		for j := range c.Points {
+			runs[i] = append(runs[i], statistics.Sample{Seconds: c.Points[j].VirtualSeconds, Value: of(&c.Points[j])})
+		}
+	}
+	line := figure.Line{Name: g.name()}
+	for _, m := range statistics.MeanCurve(runs) {
+		p := figure.Point{X: m.Seconds / 60, Y: m.Mean, Half: math.NaN()}
+		if bands {
+			p.Half = m.Half
+		}
+		line.Points = append(line.Points, p)
+	}
+	return line
+}

@@ -1,0 +1,356 @@
+package paper
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"fedpace/experiment/config"
+)
+
+func TestTheWholeEvaluationIsPlanned(t *testing.T) {
+	cells, err := Full().Cells()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := 4 * 8 * 5; len(cells) != want {
+		t.Fatalf("%d cells, want %d", len(cells), want)
+	}
+	folders := map[string]bool{}
+	for _, c := range cells {
+		if folders[c.Config.Out] {
+			t.Errorf("two cells share %s", c.Config.Out)
+		}
+		folders[c.Config.Out] = true
+		if c.Config.Stop != (config.Stop{EqualRuntimeRounds: 10000}) {
+			t.Errorf("%s stops at %+v", c.Name(), c.Config.Stop)
+		}
+		if c.Config.Schedule.Name() != c.Schedule {
+			t.Errorf("%s runs %s", c.Name(), c.Config.Schedule.Name())
+		}
+	}
+	if cells[31].Seed != 1 || cells[32].Seed != 2 {
+		t.Error("a second seed comes before the first picture is whole")
+	}
+}
+
+// A cell's folder is named for what it computes.
+func TestAFolderForEachComputation(t *testing.T) {
+	folder := func(sets ...string) string {
+		p := Full()
+		p.Tasks, p.Schedules, p.Seeds, p.Sets = []config.Task{config.TaskSent140}, []string{"fixed"}, 1, sets
+		cells, err := p.Cells()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return cells[0].Config.Out
+	}
+	if folder() != folder("http=localhost:9090") || folder() != folder("cohort=50") {
+		t.Error("what changes no result, or is the default, changes the folder")
+	}
+	if folder() == folder("cohort=51") || folder() == folder("synthetic.heterogeneity=0") {
+		t.Error("two computations share a folder")
+	}
+}
+
+func TestPlansThatAreRefused(t *testing.T) {
+	for want, change := range map[string]func(*Plan){
+		"none of the paper's": func(p *Plan) { p.Tasks = []config.Task{"mnist"} },
+		"named twice":         func(p *Plan) { p.Schedules = []string{"fixed", "fixed"} },
+		"is not a schedule":   func(p *Plan) { p.Schedules = []string{"k-often"} },
+		"a scale":             func(p *Plan) { p.Scale = 1.5 },
+		"a scale of NaN":      func(p *Plan) { p.Scale = math.NaN() },
+		"seeds":               func(p *Plan) { p.Seeds = 0 },
+		"rounds":              func(p *Plan) { p.Rounds = 0 },
+		"not among": func(p *Plan) {
+			p.Tasks, p.Data = []config.Task{"femnist"}, map[config.Task]string{"sent140": "x"}
+		},
+		"cohort":    func(p *Plan) { p.Sets = []string{"cohort=-1"} },
+		"no folder": func(p *Plan) { p.Out = "" },
+	} {
+		p := Full()
+		change(&p)
+		if _, err := p.Cells(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q is said of a plan that is wrong in %q", err, want)
+		}
+	}
+}
+
+// small is an evaluation that takes a second or two.
+func small(t *testing.T) Plan {
+	return Plan{
+		Tasks: []config.Task{config.TaskSent140}, Schedules: []string{"fixed", "k-step"}, Seed: 3, Seeds: 2, Rounds: 30, Scale: 0.5,
+		Sets: []string{"clients=200", "cohort=5", "evaluate.every=3", "schedule.patience=1", "schedule.k0=5"}, Out: filepath.Join(t.TempDir(), "paper"),
+	}
+}
+
+func play(t *testing.T, cells []Cell) (ran int) {
+	t.Helper()
+	if err := Run(t.Context(), cells, Options{Done: func() error { ran++; return nil }}); err != nil {
+		t.Fatal(err)
+	}
+	return ran
+}
+
+func TestCellsAreDoneOnceAndKept(t *testing.T) {
+	p := small(t)
+	cells, err := p.Cells()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var told []Progress
+	ran := 0
+	if err := Run(t.Context(), cells, Options{Done: func() error { ran++; return nil }, Progress: func(p Progress) { told = append(told, p) }}); err != nil {
+		t.Fatal(err)
+	}
+	if ran != 4 {
+		t.Fatalf("%d cells ran, want 4", ran)
+	}
+	if ran := play(t, cells); ran != 0 {
+		t.Fatalf("%d cells ran again", ran)
+	}
+	if last, want := told[len(told)-1], (Progress{Cells: 4, Done: 4}); last.Cells != want.Cells || last.Done != want.Done || len(last.Running) != 0 {
+		t.Errorf("the last progress is %+v, want %+v", last, want)
+	}
+	for i, p := range told[1:] {
+		if before := told[i]; p.Fraction() < before.Fraction() || p.Done+len(p.Running) > p.Cells {
+			t.Errorf("%+v follows %+v", p, before)
+		}
+	}
+	curves, err := Curves(cells)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range curves {
+		if !c.Completed || c.FixedRounds != 15 || len(c.Points) < 2 || c.Clients != 200 || c.Cohort != 5 || !strings.Contains(c.Data, "synthetic") {
+			t.Errorf("%s %d: completed %v to %d rounds of fixed with %d points on %q", c.Schedule, c.Seed, c.Completed, c.FixedRounds, len(c.Points), c.Data)
+		}
+		for i, q := range c.Points[1:] {
+			if i+2 < len(c.Points) && q.BestLoss == c.Points[i].BestLoss && q.BestAccuracy == c.Points[i].BestAccuracy {
+				t.Errorf("%s: nothing is better at %+v", c.Schedule, q)
+			}
+			if q.BestLoss > c.Points[i].BestLoss || q.BestAccuracy < c.Points[i].BestAccuracy || q.VirtualSeconds <= c.Points[i].VirtualSeconds {
+				t.Errorf("%s: %+v follows %+v", c.Schedule, q, c.Points[i])
+			}
+		}
+		s, err := finished(cellOf(cells, c).Config.Out)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if last := c.Points[len(c.Points)-1]; last.BestLoss < *s.BestTrainingLoss || last.BestAccuracy > *s.BestValidationAccuracy {
+			t.Errorf("%s: the curve ends at %+v, the summary at loss %v and accuracy %v", c.Schedule, last, *s.BestTrainingLoss, *s.BestValidationAccuracy)
+		}
+		if c.Schedule == "fixed" && (c.RelativeSteps != 1 || c.Decayed != 0) {
+			t.Errorf("fixed takes %v of its own steps and decays after round %d", c.RelativeSteps, c.Decayed)
+		}
+	}
+	if err := Write(p.Out, curves); err != nil {
+		t.Fatal(err)
+	}
+	back, err := Load(p.Out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(curves, back, cmpopts.EquateNaNs()); diff != "" {
+		t.Errorf("what is read is not what was written:\n%s", diff)
+	}
+	if err := Draw(p.Out, back); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{Figure1File, Figure2File} {
+		svg, err := os.ReadFile(filepath.Join(p.Out, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range []string{"15 of 10000 rounds", "synthetic", "k-step", "simulated minutes"} {
+			if !bytes.Contains(svg, []byte(want)) {
+				t.Errorf("%s does not say %q", name, want)
+			}
+		}
+	}
+	var table bytes.Buffer
+	if err := errors.Join(WriteTable4(&table, back), WriteOutcomes(&table, back)); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"k-step", "0.68", "unexplained", "best accuracy"} {
+		if !strings.Contains(table.String(), want) {
+			t.Errorf("the tables do not say %q:\n%s", want, table.String())
+		}
+	}
+}
+
+func cellOf(cells []Cell, c Curve) *Cell {
+	for i := range cells {
+		if cells[i].Schedule == c.Schedule && cells[i].Seed == c.Seed {
+			return &cells[i]
+		}
+	}
+	return nil
+}
+
+// Where a run is stopped the same cells go on, to the same results.
+func TestACutEvaluationGoesOn(t *testing.T) {
+	whole := small(t)
+	cells, err := whole.Cells()
+	if err != nil {
+		t.Fatal(err)
+	}
+	play(t, cells)
+	cut := whole
+	cut.Out = filepath.Join(t.TempDir(), "cut")
+	again, err := cut.Cells()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	err = Run(ctx, again, Options{Beside: 1, Done: func() error { stop(); return nil }})
+	if !errors.Is(err, context.Canceled) {
+		t.Fatalf("a cancelled evaluation returns %v", err)
+	}
+	if ran := play(t, again); ran < 1 || ran > 3 {
+		t.Errorf("%d cells were left to do, want 1 to 3", ran)
+	}
+	want, err := Curves(cells)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := Curves(again)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, got, cmpopts.EquateNaNs()); diff != "" {
+		t.Errorf("a cut evaluation differs:\n%s", diff)
+	}
+}
+
+// Table 4's cells that no loss decides, shortened to a hundredth: 100 rounds of
+// K-eta-fixed, 39.2 s. K_r-rounds sums ceil(60 cbrt(1/r)) until the clock stands
+// there; K_r-step decays after ceil(0.01 x 5058) = 50 rounds.
+func TestTimingNeedsNoTraining(t *testing.T) {
+	p := Plan{Tasks: []config.Task{config.TaskSent140}, Seed: 1, Seeds: 1, Rounds: FullRounds, Scale: 0.01, Timing: true, Out: filepath.Join(t.TempDir(), "paper")}
+	cells, err := p.Cells()
+	if err != nil {
+		t.Fatal(err)
+	}
+	play(t, cells)
+	curves, err := Curves(cells)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rounds, steps, now := 0, 0, 0.0
+	for r := 1; ; r++ {
+		k := int(math.Ceil(60*math.Pow(float64(r), -1./3) - 1e-9))
+		if now += 0.08 + 0.0052*float64(k); now > 39.2+1e-9 {
+			break
+		}
+		rounds, steps = r, steps+k
+	}
+	if c := curves[0]; c.Rounds != rounds || math.Abs(c.RelativeSteps-float64(steps)/6000) > 1e-12 {
+		t.Errorf("k-rounds: %d rounds and %v of the steps, want %d and %v", c.Rounds, c.RelativeSteps, rounds, float64(steps)/6000)
+	}
+	if c := curves[1]; c.Decayed != 50 {
+		t.Errorf("k-step decays after round %d, want 50", c.Decayed)
+	}
+	if err := Draw(t.TempDir(), curves); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestDamagedCurvesAreRefused(t *testing.T) {
+	for name, text := range map[string]string{
+		"header": "a,b\n",
+		"number": cellsHeader + "\nfemnist,x,,fixed,1,6.71,100,80,9,3,true,many,1,1,1,1,1,0,,\n",
+		"twice":  cellsHeader + strings.Repeat("\nfemnist,x,,fixed,1,6.71,100,80,9,3,true,5,1,1,1,1,1,0,,", 2) + "\n",
+	} {
+		dir := t.TempDir()
+		if err := os.WriteFile(filepath.Join(dir, CellsFile), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Load(dir); err == nil || !strings.Contains(err.Error(), CellsFile+":") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// A configuration is that of its task's runs and a row of Table 2: 2 Mb at 8 and
+// 2 Mbit/s are 1.25 s, 5 steps of 0.5 s make the round 3.75 s, and 30 of them
+// 1.875 minutes.
+func TestDevicesOfOnesOwn(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "board.yaml")
+	text := "task: sent140\nnetwork: {model_megabits: 2}\nschedule: {k0: 5}\nfleet:\n  - {name: board, seconds_per_step: 0.5, step_cv: 0.02, download_mbps: 8, upload_mbps: 2}\n" +
+		"  - {name: phone, seconds_per_step: {dist: lognormal, median: 1, sigma: 0.5}}\n"
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p := small(t)
+	p.Scale, p.Configs = 1, map[config.Task]string{"sent140": file}
+	var table bytes.Buffer
+	if err := WriteTable2(&table, p); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"Raspberry Pi 3B+ (paper) 0.0052 0.00021 0.08 0.392 0.20", "board 0.5 0.01 1.25 3.75 1.88", "phone lognormal - - - -"} {
+		if !strings.Contains(strings.Join(strings.Fields(table.String()), " "), want) {
+			t.Errorf("Table 2 lacks %q:\n%s", want, table.String())
+		}
+	}
+	exact, err := config.Load(file, []string{"network.model_megabits=exact"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := speeds(&exact, 10_002)[0].transfers(), 10_002*32e-6*(1./8+1./2); math.Abs(got-want) > 1e-12 {
+		t.Errorf("10,002 parameters take %v s, want %v", got, want)
+	}
+	cells, err := p.Cells()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c := cells[0].Config; len(c.Fleet) != 2 || c.Schedule.K0 != 5 || c.Stop.EqualRuntimeRounds != 30 {
+		t.Errorf("the file's runs are %+v", c)
+	}
+	if got, err := devices(&cells[0].Config); err != nil || got != "board, phone" {
+		t.Errorf("the devices are called %q (%v)", got, err)
+	}
+	p.Sets = append(p.Sets, "stop.rounds=3")
+	if _, err := p.Cells(); err == nil || !strings.Contains(err.Error(), "a stop is set") {
+		t.Errorf("a stop of its own: %v", err)
+	}
+}
+
+// A run that was cut is shown as far as it went, beside those that are complete,
+// and compared with none of them. Where one seed is complete it stands alone.
+func TestACutRunSaysHowFarItWent(t *testing.T) {
+	curve := func(schedule string, seed uint64, rounds int, best float64) Curve {
+		c := Curve{Task: "femnist", Data: "x", Schedule: schedule, Seed: seed, FixedRounds: 10, Completed: rounds == 10, Rounds: rounds, BestAccuracy: best,
+			RelativeSteps: math.NaN(), BestLoss: 1, FinalAccuracy: best, Plateaued: math.NaN()}
+		for r := range rounds {
+			c.Points = append(c.Points, Point{Round: r + 1, VirtualSeconds: float64(60 * (r + 1)), BestLoss: 1, BestAccuracy: best})
+		}
+		return c
+	}
+	curves := []Curve{curve("fixed", 1, 6, 0.7), curve("k-rounds", 1, 4, 0.5), curve("k-rounds", 2, 10, 0.8), curve("k-rounds", 3, 7, 0.5)}
+	var table bytes.Buffer
+	if err := WriteOutcomes(&table, curves); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"fixed (cut at round 6) 1 1 0.7 - 0.7 -", "k-rounds 1 1 0.8 - 0.8 -"} {
+		if !strings.Contains(strings.Join(strings.Fields(table.String()), " "), want) {
+			t.Errorf("the table lacks %q:\n%s", want, table.String())
+		}
+	}
+	panels := panels(curves, "", false, func(p *Point) float64 { return p.BestAccuracy })
+	if len(panels) != 1 || len(panels[0].Lines) != 2 {
+		t.Fatalf("%d panels, want one with two lines", len(panels))
+	}
+	line := panels[0].Lines[0]
+	if end := line.Points[len(line.Points)-1].X; line.Name != "fixed (cut at round 6)" || end != 6 {
+		t.Errorf("%s ends at minute %v, want 6", line.Name, end)
+	}
+}

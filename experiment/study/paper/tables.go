@@ -1,0 +1,336 @@
+package paper
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"strings"
+	"text/tabwriter"
+
+	"fedpace/actors/learn"
+	"fedpace/coordinator/schedule"
+	"fedpace/experiment/config"
+	"fedpace/internal/statistics"
+)
+
+// WriteTable1 writes Table 1 from the models and the tasks' defaults: the size
+// is that of the float32 parameters, beside the one that the paper prints and
+// that its runtimes follow from.
+func WriteTable1(w io.Writer, plan Plan) error {
+	t := newTable(w, "Table 1: tasks and models", "task", "type", "classes", "model", "parameters", "Mb", "Mb (paper)", "clients", "a round", "samples a client (paper)", "K_0", "eta_0")
+	for _, task := range plan.tasks() {
+		p, _ := task.Paper()
+		m, err := model(task)
+		if err != nil {
+			return err
+		}
+		t.row(string(task), about[task].kind, p.Classes, about[task].model, m.Params(), fmt.Sprintf("%.3f", float64(m.Params())*32/1e6),
+			p.Megabits, p.Clients, p.Cohort, p.SamplesPerClient, p.K0, p.Eta0)
+	}
+	return t.end()
+}
+
+// model is the task's own.
+func model(task config.Task) (learn.Model, error) {
+	p, _ := task.Paper()
+	m, err := learn.Parse(p.Architecture)
+	if err != nil {
+		return nil, fmt.Errorf("paper: %s: %w", task, err)
+	}
+	return m, nil
+}
+
+// WriteTable2 writes Table 2: seconds a minibatch on the paper's device and, below
+// it, on those that the plan's configurations have (as fedpace calibrate writes
+// them), with the round times that follow (Eq. 4) and the time of the fixed
+// rounds (Eq. 5). What is not one number has no figure.
+func WriteTable2(w io.Writer, plan Plan) error {
+	rounds := plan.FixedRounds()
+	t := newTable(w, fmt.Sprintf("Table 2: seconds a minibatch (fedpace calibrate measures other devices), and what follows for %d rounds of K-eta-fixed", rounds),
+		"task", "device", "mean", "std", "transfers s", "round s (Eq. 4)", "minutes (Eq. 5)")
+	for _, task := range plan.tasks() {
+		first, err := paperSpeed(task)
+		if err != nil {
+			return err
+		}
+		list := []speed{first}
+		c, own, err := plan.configured(task)
+		if err != nil {
+			return fmt.Errorf("paper: %w", err)
+		}
+		if own {
+			m, err := model(task)
+			if err != nil {
+				return err
+			}
+			list = append(list, speeds(&c, m.Params())...)
+		}
+		for _, s := range list {
+			if s.distributed != "" {
+				t.row(string(task), s.name, s.distributed, "-", "-", "-", "-")
+				continue
+			}
+			t.row(string(task), s.name, fmt.Sprintf("%.4g", s.mean), fmt.Sprintf("%.2g", s.std), fmt.Sprintf("%.5g", s.transfers()),
+				fmt.Sprintf("%.5g", s.round()), fmt.Sprintf("%.2f", s.round()*float64(rounds)/60))
+		}
+	}
+	return t.end()
+}
+
+// WriteTable3 writes Table 3: the schedules, and the values of those that need
+// no loss.
+func WriteTable3(w io.Writer, plan Plan) error {
+	t := newTable(w, "Table 3: schedules (F_r by Eq. 15; converged: no better validation accuracy in the last 10 evaluations)", "schedule", "K_r", "eta_r")
+	for _, s := range [][3]string{
+		{"dsgd", "1", "eta_0"}, {"fixed", "K_0", "eta_0"},
+		{"k-rounds", "ceil(cbrt(1/r) K_0)", "eta_0"}, {"k-error", "ceil(cbrt(F_r/F_0) K_0)", "eta_0"}, {"k-step", "ceil(K_0/10) if converged", "eta_0"},
+		{"eta-rounds", "K_0", "sqrt(1/r) eta_0"}, {"eta-error", "K_0", "sqrt(F_r/F_0) eta_0"}, {"eta-step", "K_0", "eta_0/10 if converged"},
+	} {
+		t.row(s[0], s[1], s[2])
+	}
+	if err := t.end(); err != nil {
+		return err
+	}
+	at := []int{1, 2, 8, 10, 100, 1000, 10000}
+	head := []string{"task", "value"}
+	for _, r := range at {
+		head = append(head, fmt.Sprintf("r=%d", r))
+	}
+	t = newTable(w, "K_r of k-rounds (Eq. 10) and eta_r of eta-rounds (Eq. 12)", head...)
+	for _, task := range plan.tasks() {
+		p, _ := task.Paper()
+		k, err := schedule.NewK(schedule.KindRounds, p.K0, 0)
+		if err != nil {
+			return err
+		}
+		eta, err := schedule.NewEta(schedule.KindRounds, p.Eta0, 0)
+		if err != nil {
+			return err
+		}
+		steps, rates := []any{string(task), "K_r"}, []any{string(task), "eta_r"}
+		for _, r := range at {
+			steps = append(steps, k.LocalSteps(schedule.Progress{Round: r}))
+			rates = append(rates, fmt.Sprintf("%.4g", eta.LearningRate(schedule.Progress{Round: r})))
+		}
+		t.row(steps...)
+		t.row(rates...)
+	}
+	return t.end()
+}
+
+// WriteTable4 writes Table 4 beside the paper's: the SGD steps of each decaying
+// K schedule relative to K-eta-fixed's in the same virtual time, a mean over
+// the seeds that are complete.
+func WriteTable4(w io.Writer, curves []Curve) error {
+	t := newTable(w, "Table 4: SGD steps relative to K-eta-fixed in the same virtual time",
+		"task", "schedule", "paper", "here", "times fewer", "seeds", "rounds", "decay after round", "minute", "of fixed rounds", "model Mb")
+	for _, g := range groups(curves) {
+		paper, ok := table4[g.task][g.schedule]
+		if !ok {
+			continue
+		}
+		var decayed, rounds []float64
+		for _, c := range g.curves {
+			rounds = append(rounds, float64(c.Rounds))
+			if c.Decayed > 0 {
+				decayed = append(decayed, float64(c.Decayed))
+			}
+		}
+		e := g.mean(func(c *Curve) float64 { return c.RelativeSteps })
+		if e.N == 0 {
+			continue
+		}
+		t.row(string(g.task), g.schedule, paper, spread(e, 4), fmt.Sprintf("%.2f", 1/e.Mean), e.N, spread(statistics.EstimateMean(rounds), 6),
+			spread(statistics.EstimateMean(decayed), 5), spread(g.mean(func(c *Curve) float64 { return c.DecayedAt / 60 }), 5), g.fixedRounds, g.megabits)
+	}
+	if err := t.end(); err != nil || t.rows == 0 {
+		return err
+	}
+	if err := noteData(w, groups(curves)); err != nil {
+		return err
+	}
+	return note(w, unexplained)
+}
+
+// WriteOutcomes writes what each schedule learned in the virtual time of the
+// fixed rounds.
+func WriteOutcomes(w io.Writer, curves []Curve) error {
+	t := newTable(w, "Figures 1 and 2 at their right edge",
+		"task", "schedule", "seeds", "lowest training loss", "best accuracy", "against fixed", "last accuracy", "plateau min")
+	fixed := map[string]statistics.Estimated{}
+	all := groups(curves)
+	for _, g := range all {
+		if g.schedule == "fixed" && !g.cut() {
+			fixed[g.set()] = g.mean(func(c *Curve) float64 { return c.BestAccuracy })
+		}
+	}
+	for _, g := range all {
+		best := g.mean(func(c *Curve) float64 { return c.BestAccuracy })
+		if best.N == 0 {
+			continue
+		}
+		gain := "-"
+		if f, ok := fixed[g.set()]; ok && f.N > 0 && !g.cut() {
+			gain = fmt.Sprintf("%+.4f", best.Mean-f.Mean)
+		}
+		t.row(string(g.task), g.name(), best.N, spread(g.mean(func(c *Curve) float64 { return c.BestLoss }), 4), spread(best, 4), gain,
+			spread(g.mean(func(c *Curve) float64 { return c.FinalAccuracy }), 4), spread(g.mean(func(c *Curve) float64 { return c.Plateaued / 60 }), 4))
+	}
+	return t.end()
+}
+
+// group is one schedule's curves of one task, over seeds: those that are
+// complete, or where none is, the first of those that were cut.
+type group struct {
+	task        config.Task
+	schedule    string
+	megabits    float64
+	fixedRounds int
+	curves      []Curve
+}
+
+// groups gathers curves that stand in the order of Curves.
+func groups(curves []Curve) []group {
+	var list []group
+	for _, c := range curves {
+		one := group{c.Task, c.Schedule, c.Megabits, c.FixedRounds, []Curve{c}}
+		if n := len(list); n > 0 && list[n-1].schedule == one.schedule && list[n-1].set() == one.set() {
+			switch g := &list[n-1]; {
+			case !c.Completed: // the seeds that are complete stand for it
+			case g.cut():
+				*g = one
+			default:
+				g.curves = append(g.curves, c)
+			}
+			continue
+		}
+		list = append(list, one)
+	}
+	return list
+}
+
+// cut tells whether the group's only run was stopped early.
+func (g *group) cut() bool { return !g.curves[0].Completed }
+
+// name is the schedule, and how far it went where that is not all the way.
+func (g *group) name() string {
+	if g.cut() {
+		return fmt.Sprintf("%s (cut at round %d)", g.schedule, g.curves[0].Rounds)
+	}
+	return g.schedule
+}
+
+func (g *group) data() string {
+	if d := g.curves[0].Data; d != "" {
+		return d
+	}
+	return "timing only"
+}
+
+// noteData says what each task learned from.
+func noteData(w io.Writer, all []group) error {
+	said := map[string]bool{}
+	for _, g := range all {
+		text := fmt.Sprintf("%s: %s; %d clients, %d a round", g.task, g.data(), g.curves[0].Clients, g.curves[0].Cohort)
+		if d := g.curves[0].Devices; d != "" {
+			text += "; devices: " + d
+		}
+		text += "."
+		if said[text] {
+			continue
+		}
+		said[text] = true
+		if err := note(w, text); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// set is what groups share that can be compared.
+func (g *group) set() string {
+	c := &g.curves[0]
+	return fmt.Sprint(g.task, g.fixedRounds, g.megabits, c.Data, c.Devices, c.Clients, c.Cohort)
+}
+
+func (g *group) mean(of func(*Curve) float64) statistics.Estimated {
+	values := make([]float64, len(g.curves))
+	for i := range g.curves {
+		values[i] = of(&g.curves[i])
+	}
+	return statistics.EstimateMean(values)
+}
+
+// spread is a mean with half of its interval.
+func spread(e statistics.Estimated, digits int) string {
+	switch {
+	case e.N == 0:
+		return "-"
+	case math.IsNaN(e.Half):
+		return fmt.Sprintf("%.*g", digits, e.Mean)
+	}
+	return fmt.Sprintf("%.*g ± %.2g", digits, e.Mean, e.Half)
+}
+
+// table is a titled table for people. Without rows nothing of it is written.
+type table struct {
+	w     io.Writer
+	title string
+	out   *tabwriter.Writer
+	rows  int
+}
+
+func newTable(w io.Writer, title string, columns ...string) *table {
+	t := &table{w: w, title: title, out: tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)}
+	row := make([]any, len(columns))
+	for i, c := range columns {
+		row[i] = c
+	}
+	t.row(row...)
+	t.rows = 0
+	return t
+}
+
+func (t *table) row(cells ...any) {
+	for i, c := range cells {
+		if i > 0 {
+			fmt.Fprint(t.out, "\t")
+		}
+		fmt.Fprint(t.out, c)
+	}
+	fmt.Fprintln(t.out)
+	t.rows++
+}
+
+func (t *table) end() error {
+	if t.rows == 0 {
+		return nil
+	}
+	if _, err := fmt.Fprintf(t.w, "\n%s\n\n", t.title); err != nil {
+		return err
+	}
+	return t.out.Flush()
+}
+
+// note writes a paragraph of lines that fit a page.
+func note(w io.Writer, text string) error {
+	_, err := fmt.Fprintf(w, "\n%s\n", wrap(text, 100))
+	return err
+}
+
+// wrap breaks a text into lines of about so many characters.
+func wrap(text string, width int) string {
+	var b strings.Builder
+	column := 0
+	for _, word := range strings.Fields(text) {
+		if column > 0 && column+len(word) > width {
+			b.WriteString("\n")
+			column = 0
+		} else if column > 0 {
+			b.WriteString(" ")
+		}
+		b.WriteString(word)
+		column += len(word) + 1
+	}
+	return b.String()
+}

@@ -1,0 +1,121 @@
+package study
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"fedpace/internal/atomicfile"
+	draw "fedpace/metrics/figure"
+)
+
+// CheckFigure says whether Figure will be able to draw this sweep to a path.
+func (s Sweep) CheckFigure(path string) error {
+	if _, err := draw.Format(path); err != nil {
+		return err
+	}
+	if info, err := os.Stat(filepath.Dir(path)); err != nil {
+		return fmt.Errorf("compare: the figure's folder: %w", err)
+	} else if !info.IsDir() {
+		return fmt.Errorf("compare: %s is not a folder", filepath.Dir(path))
+	}
+	if len(s.Grids) == 0 {
+		return errors.New("compare: a figure needs a --grid to draw against")
+	}
+	return nil
+}
+
+// axis is where a grid's values stand in a figure: numbers where they are, others
+// one beside the other by name.
+func (g Grid) axis() (at map[string]float64, names []string) {
+	at = map[string]float64{}
+	for _, v := range g.Values {
+		x, err := strconv.ParseFloat(v, 64)
+		if err != nil || math.IsNaN(x) || math.IsInf(x, 0) {
+			return g.places()
+		}
+		at[v] = x
+	}
+	return at, nil
+}
+
+func (g Grid) places() (at map[string]float64, names []string) {
+	at = map[string]float64{}
+	for i, v := range g.Values {
+		at[v] = float64(i)
+		names = append(names, shortValue(v))
+	}
+	return at, names
+}
+
+// shortValue is a value without the keys in it: "deadline, 5" for
+// "{rule: deadline, seconds: 5}".
+func shortValue(value string) string {
+	inner, ok := strings.CutPrefix(value, "{")
+	if !ok {
+		return value
+	}
+	var parts []string
+	for _, part := range strings.Split(strings.TrimSuffix(inner, "}"), ",") {
+		if _, v, ok := strings.Cut(part, ":"); ok {
+			part = v
+		}
+		parts = append(parts, strings.TrimSpace(part))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// Figure draws the table against its first grid: how the schedules end, and when they reach the best loss of K-eta-fixed. Rows
+// that differ in other grids are lines of their own.
+func (t SweepTable) Figure(path string) error {
+	if err := (Sweep{Grids: t.Grids}).CheckFigure(path); err != nil {
+		return err
+	}
+	format, err := draw.Format(path)
+	if err != nil {
+		return err
+	}
+	at, names := t.Grids[0].axis()
+	var panels []draw.Panel
+	for _, want := range []struct{ name, title string }{
+		{"best_validation_accuracy", "in the end: best validation accuracy"},
+		{"seconds_to_fixed_best_loss", "virtual seconds to fixed's best loss"},
+	} {
+		column := columnOf(want.name)
+		panel := draw.Panel{Title: want.title, X: t.Grids[0].Key, Y: quantities[column].title, Names: names}
+		for _, r := range t.Rows {
+			name := r.Schedule
+			for i, v := range r.Values[1:] {
+				name += " " + t.Grids[i+1].Key + "=" + v
+			}
+			e := r.Columns[column]
+			panel.Lines = addPoint(panel.Lines, name, draw.Point{X: at[r.Values[0]], Y: e.Mean, Half: e.Half})
+		}
+		panels = append(panels, panel)
+	}
+	return atomicfile.Write(path, func(f io.Writer) error { return draw.Write(f, format, panels...) })
+}
+
+func addPoint(lines []draw.Line, name string, p draw.Point) []draw.Line {
+	for i := range lines {
+		if lines[i].Name == name {
+			lines[i].Points = append(lines[i].Points, p)
+			return lines
+		}
+	}
+	return append(lines, draw.Line{Name: name, Points: []draw.Point{p}})
+}
+
+func columnOf(name string) int {
+	for i, q := range quantities {
+		if q.name == name {
+			return i
+		}
+	}
+	panic("experiment: no such column")
+}

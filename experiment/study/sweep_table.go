@@ -1,0 +1,227 @@
+package study
+
+import (
+	"encoding/csv"
+	"encoding/json"
+	"fedpace/experiment/folder"
+	"fedpace/internal/statistics"
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+	"text/tabwriter"
+
+	"fedpace/coordinator"
+	"fedpace/internal/atomicfile"
+)
+
+// quantity is a column of a sweep's table.
+type quantity struct {
+	name, title string
+	of          func(*Cell) float64
+}
+
+func measured(v *float64) float64 {
+	if v == nil {
+		return math.NaN()
+	}
+	return *v
+}
+
+// quantities are the columns, in their order.
+var quantities = []quantity{
+	{"rounds", "rounds", func(c *Cell) float64 { return float64(c.Summary.Rounds) }},
+	{"virtual_seconds", "virtual s", func(c *Cell) float64 { return c.Summary.VirtualSeconds }},
+	{"relative_sgd_steps", "relative steps", func(c *Cell) float64 { return measured(c.Summary.RelativeSGDSteps) }},
+	{"best_training_loss", "best loss", func(c *Cell) float64 { return measured(c.Summary.BestTrainingLoss) }},
+	{"validation_accuracy", "accuracy", func(c *Cell) float64 { return measured(c.Summary.ValidationAccuracy) }},
+	{"best_validation_accuracy", "best accuracy", func(c *Cell) float64 { return measured(c.Summary.BestValidationAccuracy) }},
+	{"seconds_to_fixed_best_loss", "s to fixed's best loss", func(c *Cell) float64 { return c.TimeToTarget }},
+	{"client_sgd_steps", "clients' steps", func(c *Cell) float64 { return float64(c.Summary.ClientSteps.Useful + c.Summary.ClientSteps.Wasted) }},
+	{"wasted_time_share", "wasted time", func(c *Cell) float64 { return c.Summary.ClientSeconds.WastedShare() }},
+	{"straggler_share", "straggler share", func(c *Cell) float64 { return measured(c.Summary.StragglerShare) }},
+}
+
+// SweepRow is one schedule at one point of the grid, over its seeds.
+type SweepRow struct {
+	Values   []string
+	Schedule string
+	Seeds    int
+	Diverged int                    // seeds whose runs did, and are in no column
+	Columns  []statistics.Estimated // by quantity
+}
+
+// SweepTable is a sweep's outcome.
+type SweepTable struct {
+	Grids []Grid
+	Rows  []SweepRow
+}
+
+// NewSweepTable gathers the cells of a sweep over their seeds.
+func NewSweepTable(s Sweep, cells []Cell) SweepTable {
+	t := SweepTable{Grids: s.Grids}
+	for from := 0; from < len(cells); {
+		to := from
+		for to < len(cells) && cells[to].Schedule == cells[from].Schedule && fmt.Sprint(cells[to].Values) == fmt.Sprint(cells[from].Values) {
+			to++
+		}
+		row := SweepRow{Values: cells[from].Values, Schedule: cells[from].Schedule, Seeds: to - from}
+		for i := from; i < to; i++ {
+			if cells[i].Diverged != "" {
+				row.Diverged++
+			}
+		}
+		for _, q := range quantities {
+			var values []float64
+			for i := from; i < to; i++ {
+				if cells[i].Diverged == "" {
+					values = append(values, q.of(&cells[i]))
+				}
+			}
+			row.Columns = append(row.Columns, statistics.EstimateMean(values))
+		}
+		t.Rows = append(t.Rows, row)
+		from = to
+	}
+	return t
+}
+
+// Write writes the table for people: means, with ± half of the interval where
+// there is more than one seed.
+func (t SweepTable) Write(w io.Writer) error {
+	tab := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	for _, g := range t.Grids {
+		fmt.Fprintf(tab, "%s\t", g.Key)
+	}
+	fmt.Fprint(tab, "schedule\tseeds\t")
+	known := t.known()
+	for i, q := range quantities {
+		if known[i] {
+			fmt.Fprintf(tab, "%s\t", q.title)
+		}
+	}
+	if t.diverged() > 0 {
+		fmt.Fprint(tab, "diverged\t")
+	}
+	fmt.Fprintln(tab)
+	for _, r := range t.Rows {
+		for _, v := range r.Values {
+			fmt.Fprintf(tab, "%s\t", v)
+		}
+		fmt.Fprintf(tab, "%s\t%d\t", r.Schedule, r.Seeds)
+		for i, e := range r.Columns {
+			if known[i] {
+				fmt.Fprintf(tab, "%s\t", e)
+			}
+		}
+		if t.diverged() > 0 {
+			fmt.Fprintf(tab, "%d of %d\t", r.Diverged, r.Seeds)
+		}
+		fmt.Fprintln(tab)
+	}
+	return tab.Flush()
+}
+
+// known tells which columns have a value in any row.
+func (t SweepTable) known() []bool {
+	known := make([]bool, len(quantities))
+	for _, r := range t.Rows {
+		for i, e := range r.Columns {
+			known[i] = known[i] || e.N > 0
+		}
+	}
+	return known
+}
+
+func (t SweepTable) diverged() (n int) {
+	for _, r := range t.Rows {
+		n += r.Diverged
+	}
+	return n
+}
+
+// Diverged is an error where runs did, that says how many; errors.Is finds
+// [coordinator.ErrDiverged] in it.
+func (t SweepTable) Diverged() error {
+	runs := 0
+	for _, r := range t.Rows {
+		runs += r.Seeds
+	}
+	return divergence(t.diverged(), runs)
+}
+
+func divergence(n, of int) error {
+	if n == 0 {
+		return nil
+	}
+	return fmt.Errorf("compare: %d of %d runs %w: try a lower schedule.eta0", n, of, coordinator.ErrDiverged)
+}
+
+// WriteCSV writes one row for each schedule and point of the grid; a value that
+// does not exist is an empty cell.
+func (t SweepTable) WriteCSV(path string) error {
+	return atomicfile.Write(path, func(f io.Writer) error {
+		w := csv.NewWriter(f)
+		var header []string
+		for _, g := range t.Grids {
+			header = append(header, g.Key)
+		}
+		header = append(header, "schedule", "seeds")
+		for _, q := range quantities {
+			header = append(header, q.name, q.name+"_ci95", q.name+"_n")
+		}
+		header = append(header, "diverged")
+		if err := w.Write(header); err != nil {
+			return err
+		}
+		for _, r := range t.Rows {
+			record := append(append([]string(nil), r.Values...), r.Schedule, strconv.Itoa(r.Seeds))
+			for _, e := range r.Columns {
+				record = append(record, decimal(e.Mean), decimal(e.Half), strconv.Itoa(e.N))
+			}
+			record = append(record, strconv.Itoa(r.Diverged))
+			if err := w.Write(record); err != nil {
+				return err
+			}
+		}
+		w.Flush()
+		return w.Error()
+	})
+}
+
+func decimal(v float64) string {
+	if math.IsNaN(v) {
+		return ""
+	}
+	return strconv.FormatFloat(v, 'g', -1, 64)
+}
+
+// MarshalJSON writes the table as one object: a row for each schedule and point
+// of the grid, with the mean of every quantity over the seeds.
+func (t SweepTable) MarshalJSON() ([]byte, error) {
+	type mean struct {
+		Mean *float64 `json:"mean"`
+		Half *float64 `json:"ci95"` // half the width of the interval; null with fewer than two seeds
+		N    int      `json:"n"`
+	}
+	type row struct {
+		Schedule string            `json:"schedule"`
+		Values   map[string]string `json:"values"` // of the grids, by key
+		Seeds    int               `json:"seeds"`
+		Diverged int               `json:"diverged"` // runs that are in no mean
+		Columns  map[string]mean   `json:"means"`
+	}
+	rows := make([]row, len(t.Rows))
+	for i, r := range t.Rows {
+		rows[i] = row{r.Schedule, map[string]string{}, r.Seeds, r.Diverged, map[string]mean{}}
+		for g, v := range r.Values {
+			rows[i].Values[t.Grids[g].Key] = v
+		}
+		for q, e := range r.Columns {
+			rows[i].Columns[quantities[q].name] = mean{folder.Measured(e.Mean), folder.Measured(e.Half), e.N}
+		}
+	}
+	return json.Marshal(struct {
+		Rows []row `json:"rows"`
+	}{rows})
+}

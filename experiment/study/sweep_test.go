@@ -1,0 +1,230 @@
+package study
+
+import (
+	"context"
+	"encoding/csv"
+	"errors"
+	"fedpace/experiment/folder"
+	"fedpace/experiment/run"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestParseGrid(t *testing.T) {
+	for text, want := range map[string]Grid{
+		"network.upload_mbps=1,5,20":              {"network.upload_mbps", []string{"1", "5", "20"}},
+		"schedule.k=fixed":                        {"schedule.k", []string{"fixed"}},
+		"close={rule: all},{rule: first, n: 5}":   {"close", []string{"{rule: all}", "{rule: first, n: 5}"}},
+		"model={mlp: [784, 10, 62]},{mlp: [1,2]}": {"model", []string{"{mlp: [784, 10, 62]}", "{mlp: [1,2]}"}},
+	} {
+		g, err := ParseGrid(text)
+		if err != nil || g.Key != want.Key || !slices.Equal(g.Values, want.Values) {
+			t.Errorf("%s: %+v, %v", text, g, err)
+		}
+	}
+	for _, text := range []string{"", "key", "=1", "key=", "key=1,,2", "key={a"} {
+		if _, err := ParseGrid(text); err == nil {
+			t.Errorf("%q is a grid", text)
+		}
+	}
+}
+
+// Student's t with four degrees of freedom: 2.776 standard errors.
+
+func smallSweep(t *testing.T) Sweep {
+	t.Helper()
+	return Sweep{
+		Sets: []string{"task=femnist", "clients=100", "cohort=5", "schedule.k0=4", "stop.rounds=3", "evaluate.every=3", "schedule.window=2",
+			"out=" + filepath.Join(t.TempDir(), "sweep")},
+		Schedules: []string{"fixed", "k-rounds"},
+		Grids:     []Grid{{"synthetic.heterogeneity", []string{"0", "1"}}},
+		Seeds:     2,
+	}
+}
+
+// A sweep that was stopped goes on where it was, to the same table; finished
+// runs are read and not done again.
+func TestASweepResumes(t *testing.T) {
+	s := smallSweep(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	_, err := RunSweep(ctx, s, run.Options{Notice: func(string) { cancel() }})
+	if !errors.Is(err, context.Canceled) {
+		t.Fatalf("error %v, want the context's", err)
+	}
+	cells, err := RunSweep(t.Context(), s, run.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	reused := 0
+	for _, c := range cells {
+		if c.Reused {
+			reused++
+		}
+		if c.Summary.Rounds == 0 || !c.Summary.Completed {
+			t.Errorf("%s: %+v", c.name(s.Grids), c.Summary)
+		}
+	}
+	if len(cells) != 8 || reused == 0 || reused == 8 {
+		t.Errorf("%d runs, %d of them done before", len(cells), reused)
+	}
+	again, err := RunSweep(t.Context(), s, run.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	fresh := smallSweep(t)
+	other, err := RunSweep(t.Context(), fresh, run.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range again {
+		if !again[i].Reused || *again[i].Summary.ModelSHA256 != *other[i].Summary.ModelSHA256 {
+			t.Errorf("%s is done again, or differs from a sweep that was not stopped", again[i].name(s.Grids))
+		}
+	}
+	changed := s
+	changed.Sets = append(slices.Clone(s.Sets), "cohort=6")
+	if _, err := RunSweep(t.Context(), changed, run.Options{}); !errors.Is(err, folder.ErrHoldsRun) {
+		t.Errorf("another sweep into the folder: %v", err)
+	}
+}
+
+// A cell that was cut goes on from its checkpoint; one whose checkpoints are of
+// no use is done anew.
+func TestACutCellGoesOn(t *testing.T) {
+	s := smallSweep(t)
+	s.Grids, s.Schedules, s.Seeds = nil, []string{"k-rounds"}, 1
+	s.Sets = append(s.Sets, "pace=8") // 5 virtual seconds are slow enough to be stopped
+	whole, err := RunSweep(t.Context(), s, run.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, damaged := range []bool{false, true} {
+		s.Out = t.TempDir()
+		cells, err := s.Cells()
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := cells[0].Config
+		stopAt(t, 1, func(ctx context.Context, o run.Options) error { _, err := run.Run(ctx, c, o); return err })
+		// A mark in the first row stays where the run goes on.
+		path := filepath.Join(c.Out, folder.RoundsFile)
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(strings.Replace(string(text), "\n1,", "\n7,", 1)), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		if damaged {
+			if err := os.Truncate(filepath.Join(c.Out, folder.CheckpointFile), 100); err != nil {
+				t.Fatal(err)
+			}
+		}
+		again, err := RunSweep(t.Context(), s, run.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if again[0].Reused || again[0].Summary.Fingerprint != whole[0].Summary.Fingerprint {
+			t.Errorf("damaged %v: fingerprint %s, want %s", damaged, again[0].Summary.Fingerprint, whole[0].Summary.Fingerprint)
+		}
+		if text, err = os.ReadFile(path); err != nil || strings.Contains(string(text), "\n7,") == damaged {
+			t.Errorf("damaged %v: %v, it holds\n%s", damaged, err, text)
+		}
+	}
+}
+
+func TestASweepsTableAndFigure(t *testing.T) {
+	s := smallSweep(t)
+	cells, err := RunSweep(t.Context(), s, run.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	table := NewSweepTable(s, cells)
+	if len(table.Rows) != 4 || table.Rows[0].Seeds != 2 {
+		t.Fatalf("%d rows, %d seeds", len(table.Rows), table.Rows[0].Seeds)
+	}
+	var text strings.Builder
+	if err := table.Write(&text); err != nil || !strings.Contains(text.String(), "±") {
+		t.Errorf("%v\n%s", err, text.String())
+	}
+	path := filepath.Join(t.TempDir(), "compare.csv")
+	if err := table.WriteCSV(path); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows, err := csv.NewReader(f).ReadAll()
+	if err := errors.Join(err, f.Close()); err != nil || len(rows) != 5 || rows[0][0] != "synthetic.heterogeneity" {
+		t.Errorf("%v, %d rows, %v", err, len(rows), rows)
+	}
+	// K-eta-fixed is the measure of relative steps: 1, whatever the seed.
+	if e := table.Rows[0].Columns[columnOf("relative_sgd_steps")]; e.Mean != 1 || e.Half != 0 {
+		t.Errorf("K-eta-fixed: relative steps %v", e)
+	}
+	for _, name := range []string{"f.svg", "f.png"} {
+		if err := table.Figure(filepath.Join(t.TempDir(), name)); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := table.Figure("f.pdf"); err == nil {
+		t.Error("a pdf is drawn")
+	}
+}
+
+// What a figure cannot show is found before anything runs.
+func TestFiguresAreCheckedFirst(t *testing.T) {
+	numbers := []Grid{{"cohort", []string{"3", "5"}}}
+	for _, c := range []struct {
+		sweep Sweep
+		path  string
+		want  string
+	}{
+		{Sweep{Grids: numbers}, "f.svg", ""},
+		{Sweep{Grids: numbers}, "f.gif", ".svg or .png"},
+		{Sweep{}, "f.svg", "needs a --grid"},
+		{Sweep{Grids: []Grid{{"schedule.k", []string{"fixed"}}}}, "f.svg", ""},
+		{Sweep{Grids: numbers}, filepath.Join("nowhere", "f.svg"), "nowhere"},
+	} {
+		err := c.sweep.CheckFigure(c.path)
+		if (err == nil) != (c.want == "") || (err != nil && !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%s: error %v, want %q", c.path, err, c.want)
+		}
+	}
+}
+
+// A sweep knows its runs again, though they hold the constants that they found.
+func TestTheoryCellsAreReused(t *testing.T) {
+	out := t.TempDir()
+	s := Sweep{Sets: []string{"task=quadratic", "clients=6", "cohort=2", "stop.rounds=8", "schedule.window=2", "out=" + out}, Schedules: []string{"k-theory"}, Seeds: 2, Out: out}
+	for again := range 2 {
+		cells, err := RunSweep(t.Context(), s, run.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range cells {
+			if c.Reused != (again == 1) {
+				t.Errorf("time %d: seed %d is reused: %v", again+1, c.Seed, c.Reused)
+			}
+		}
+	}
+}
+
+// stopAt plays a run until so many rounds are done, with play.
+func stopAt(t *testing.T, rounds int, play func(context.Context, run.Options) error) {
+	t.Helper()
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	err := play(ctx, run.Options{Version: "v", Progress: func(p run.Progress) {
+		if p.Round >= rounds {
+			stop()
+		}
+	}})
+	if !errors.Is(err, context.Canceled) {
+		t.Fatalf("it ended with %v", err)
+	}
+}

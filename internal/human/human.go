@@ -1,0 +1,48 @@
+package human
+
+import (
+	"fmt"
+	"math"
+	"time"
+)
+
+// VirtualTime is a virtual time for people: seconds below ten minutes, minutes
+// as in the paper's figures above.
+func VirtualTime(seconds float64) string {
+	if seconds < 600 {
+		return fmt.Sprintf("%.1f s", seconds)
+	}
+	return fmt.Sprintf("%.2f min", seconds/60)
+}
+
+func Duration(d time.Duration) string {
+	switch {
+	case d < time.Second:
+		return "a second"
+	case d < 2*time.Minute:
+		return fmt.Sprintf("%.0f s", math.Ceil(d.Seconds()))
+	case d < 2*time.Hour:
+		return fmt.Sprintf("%.0f min", d.Minutes())
+	}
+	return fmt.Sprintf("%.1f h", d.Hours())
+}
+
+// size is a number of bytes for people.
+func SizeOf(bytes int64) string {
+	for _, unit := range []struct {
+		bytes float64
+		name  string
+	}{{1e9, "GB"}, {1e6, "MB"}, {1e3, "kB"}} {
+		if v := float64(bytes) / unit.bytes; v >= 1 {
+			return fmt.Sprintf("%.3g %s", v, unit.name)
+		}
+	}
+	return fmt.Sprintf("%d bytes", bytes)
+}
+
+func Plural(n int, word string) string {
+	if n == 1 {
+		return word
+	}
+	return word + "s"
+}

@@ -1,0 +1,59 @@
+package statistics
+
+import (
+	"fmt"
+	"math"
+
+	"gonum.org/v1/gonum/stat"
+	"gonum.org/v1/gonum/stat/distuv"
+)
+
+// Estimated is the mean of a quantity over seeds with the half width of its
+// 95 % confidence interval (Student's t). N seeds have a value; with none the
+// mean is NaN, with one the half width is.
+type Estimated struct {
+	Mean, Half float64
+	N          int
+}
+
+// EstimateMean leaves out what is NaN.
+func EstimateMean(values []float64) Estimated {
+	var known []float64
+	for _, v := range values {
+		if !math.IsNaN(v) {
+			known = append(known, v)
+		}
+	}
+	e := Estimated{Mean: math.NaN(), Half: math.NaN(), N: len(known)}
+	if e.N > 0 {
+		e.Mean = stat.Mean(known, nil)
+	}
+	if e.N > 1 {
+		t := distuv.StudentsT{Mu: 0, Sigma: 1, Nu: float64(e.N - 1)}.Quantile(0.975)
+		e.Half = t * stat.StdErr(stat.StdDev(known, nil), float64(e.N))
+	}
+	return e
+}
+
+func (e Estimated) String() string {
+	switch {
+	case e.N == 0:
+		return "-"
+	case math.IsNaN(e.Half):
+		return fmt.Sprintf("%.5g", e.Mean)
+	}
+	return fmt.Sprintf("%.5g ± %.2g", e.Mean, e.Half)
+}
+
+// meanAndDeviation is of at least two values.
+func MeanAndDeviation(list []float64) (mean, deviation float64) {
+	for _, x := range list {
+		mean += x
+	}
+	mean /= float64(len(list))
+	square := 0.0
+	for _, x := range list {
+		square += float64((x - mean) * (x - mean))
+	}
+	return mean, math.Sqrt(square / float64(len(list)-1))
+}

@@ -69,7 +69,7 @@ experiment/report: coordinator/round coordinator/schedule experiment/config expe
 	metrics/eventlog metrics/figure metrics/openmetrics metrics/perfetto os time
 experiment/study: coordinator coordinator/schedule experiment/config experiment/folder experiment/run internal/atomicfile
 	internal/human internal/statistics metrics/figure os time golang.org/x/sync/...
-experiment/study/...: actors/data actors/device actors/learn bus coordinator/... experiment/config experiment/convex experiment/folder
+experiment/study/...: actors/data actors/learn bus coordinator/... experiment/config experiment/convex experiment/folder
 	experiment/run internal/atomicfile internal/statistics metrics/figure os time github.com/goccy/go-yaml/... golang.org/x/sync/...
 
 # Programs.

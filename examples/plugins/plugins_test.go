@@ -1,0 +1,117 @@
+package plugins
+
+import (
+	"io"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"fedpace/actors/device"
+	"fedpace/coordinator/round"
+	"fedpace/metrics"
+)
+
+func TestAShareClosesARound(t *testing.T) {
+	for _, test := range []struct {
+		accepted int
+		want     bool
+	}{{0, false}, {6, false}, {7, true}, {10, true}} {
+		if got := (Share{Of: 0.7}).Close(round.Standing{Cohort: 10, Accepted: test.accepted}); got != test.want {
+			t.Errorf("%d of 10 updates: %v, want %v", test.accepted, got, test.want)
+		}
+	}
+}
+
+func TestClientsTakeTurns(t *testing.T) {
+	order, err := RoundRobin{}.Order(round.Setup{Clients: 5, Cohort: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	order.Start(2)
+	var got []int
+	for {
+		client, ok := order.Next()
+		if !ok {
+			break
+		}
+		got = append(got, client)
+	}
+	if diff := cmp.Diff([]int{2, 3, 4, 0, 1}, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// A fleet of old and new devices that take turns and get hot.
+func TestDeviceLaws(t *testing.T) {
+	const second = 1_000_000_000
+	fleet, err := device.NewFleet(device.Config{
+		Network:      device.Network{DownloadMbps: 1, UploadMbps: 1},
+		Slowdown:     Throttle{AfterSeconds: 10, Factor: 3},
+		Availability: Shifts{Shifts: 2, Seconds: 60},
+		Fleet:        []device.Class{{Name: "any", SecondsPerStep: TwoPoint{Low: 1, High: 2, Share: 0.5}}},
+	}, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	times := map[int64]int{}
+	for client := range 1000 {
+		d, err := fleet.Durations(client, 1, 15, 1_000_000, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		times[d.Compute/second]++
+		if fleet.Available(client, 59*second) != (client%2 == 0) || fleet.NextChange(client, 59*second) != 60*second {
+			t.Fatalf("client %d is not in its shift", client)
+		}
+	}
+	// 15 steps of 1 s are 10 s and 5 s three times as slow; of 2 s: 10 s and 20 s.
+	if len(times) != 2 || times[25] < 400 || times[70] < 400 {
+		t.Errorf("clients by seconds: %v", times)
+	}
+	if _, err := (TwoPoint{Low: 2, High: 1}).Law(); err == nil || err.Error() != "high: 1 is below low, 2" {
+		t.Error(err)
+	}
+}
+
+// memory is a file, and the folder that it is in.
+type memory struct{ text string }
+
+func (m *memory) Write(b []byte) (int, error)                         { m.text += string(b); return len(b), nil }
+func (m *memory) Size() int64                                         { return int64(len(m.text)) }
+func (m *memory) Append(string) (metrics.File, error)                 { return m, nil }
+func (m *memory) Replace(_ string, write func(io.Writer) error) error { return write(m) }
+
+// An output that is restored in the middle writes what one writes that never
+// stopped.
+func TestReachIsRestored(t *testing.T) {
+	run := &metrics.Run{Clients: 10, Slowest: 1}
+	open := func(folder *memory, state *metrics.State) *metrics.Recorder {
+		r, err := metrics.Open(run, []metrics.Sink{Reach{File: "reach.csv"}})
+		if err == nil {
+			err = r.Start(&metrics.Start{Folder: folder}, state)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	folder := &memory{}
+	r := open(folder, nil)
+	for number, clients := range [][]int{{1, 2}, {2, 3}, {9}} {
+		for _, client := range clients {
+			r.Task(&round.Ended{Client: client, Outcome: round.Accepted})
+		}
+		r.Task(&round.Ended{Client: 7, Outcome: round.Late})
+		if err := r.Round(&round.Report{Round: number + 1}); err != nil {
+			t.Fatal(err)
+		}
+		state, err := r.Save()
+		if err != nil {
+			t.Fatal(err)
+		}
+		r = open(folder, &state)
+	}
+	if want := "1,2\n2,3\n3,4\n"; folder.text != want {
+		t.Errorf("reach.csv is %q, want %q", folder.text, want)
+	}
+}

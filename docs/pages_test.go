@@ -129,3 +129,45 @@ func TestPluginsOnThePageAreCompiled(t *testing.T) {
 		}
 	}
 }
+
+// The tree of packages on the page about the design names folders that exist,
+// and every folder of the top two levels that holds a package.
+func TestTheTreeOfPackages(t *testing.T) {
+	page, err := os.ReadFile("design.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, tree, _ := strings.Cut(string(page), "\n## Packages\n\n")
+	tree, _, _ = strings.Cut(tree, "\n\n")
+	named := map[string]bool{}
+	var above []string
+	for line := range strings.Lines(tree) {
+		text := strings.TrimLeft(line, " ")
+		depth := (len(line)-len(text))/2 - 2
+		above = append(above[:depth], "")
+		for _, folder := range regexp.MustCompile(`(?:^|, )([a-z/-]+)/`).FindAllStringSubmatch(text, -1) {
+			above[depth] = folder[1]
+			path := strings.Join(above, "/")
+			named[path] = true
+			if _, err := os.Stat(filepath.Join("..", path)); err != nil {
+				t.Errorf("design.md names %s, which does not exist", path)
+			}
+		}
+	}
+	for _, pattern := range []string{"../*/*.go", "../*/*/*.go"} {
+		files, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range files {
+			path, err := filepath.Rel("..", filepath.Dir(file))
+			if err != nil {
+				t.Fatal(err)
+			}
+			top, _, _ := strings.Cut(path, "/")
+			if small := top == "internal" || top == "deploy" || top == "bench" || top == "examples" || top == "docs"; !named[path] && !small {
+				t.Errorf("design.md does not name %s", path)
+			}
+		}
+	}
+}

@@ -34,16 +34,16 @@ type HostConfig struct {
 // hosts share a run's tasks and jobs between them.
 type Host struct {
 	config HostConfig
-	bus    *bus.Host
+	bus    bus.Host
 }
 
 // StartHost subscribes to the run's tasks; they are answered from now on until
 // Close. Jobs are taken while Train runs.
-func StartHost(ctx context.Context, conn *bus.Conn, c HostConfig) (*Host, error) {
+func StartHost(ctx context.Context, transport bus.Transport, c HostConfig) (*Host, error) {
 	if c.Notice == nil {
 		c.Notice = func(string) {}
 	}
-	channel, err := bus.OpenHost(ctx, conn, c.Run, bus.HostConfig{Name: c.Name, Stamp: c.Stamp, Workers: c.Workers})
+	channel, err := transport.OpenHost(ctx, c.Run, bus.HostConfig{Name: c.Name, Stamp: c.Stamp, Workers: c.Workers})
 	if err != nil {
 		return nil, err
 	}
@@ -70,17 +70,13 @@ func (h *Host) plan(client int, t *bus.Task, p *bus.Plan) error {
 // Train takes jobs from the work queue until ctx is cancelled or the bus
 // fails. It returns nil when it was cancelled.
 func (h *Host) Train(ctx context.Context) error {
-	jobs, err := h.bus.Jobs(ctx, h.config.Kernel)
-	if err != nil {
-		return err
-	}
 	group, inner := errgroup.WithContext(ctx)
 	for range h.config.Workers {
 		trainer, err := NewTrainer(h.config.Problem)
 		if err != nil {
 			return err
 		}
-		group.Go(func() error { return h.work(inner, jobs, &worker{Trainer: trainer}) })
+		group.Go(func() error { return h.work(inner, &worker{Trainer: trainer}) })
 	}
 	if err := group.Wait(); err != nil && ctx.Err() == nil {
 		return err
@@ -107,9 +103,9 @@ func (w *worker) values(n int) []int64 {
 }
 
 // work is one worker's loop.
-func (h *Host) work(ctx context.Context, jobs *bus.Jobs, t *worker) error {
+func (h *Host) work(ctx context.Context, t *worker) error {
 	for {
-		delivery, err := jobs.NextJob(ctx)
+		delivery, err := h.bus.NextJob(ctx, h.config.Kernel)
 		if err != nil {
 			return err
 		}
@@ -121,13 +117,13 @@ func (h *Host) work(ctx context.Context, jobs *bus.Jobs, t *worker) error {
 
 // do does one job and returns its one sum. The job is acknowledged only once
 // the coordinator has the sum.
-func (h *Host) do(ctx context.Context, delivery *bus.Delivery, t *worker) error {
-	sum, err := h.result(ctx, delivery.Job, t)
+func (h *Host) do(ctx context.Context, delivery bus.Delivery, t *worker) error {
+	sum, err := h.result(ctx, delivery.Job(), t)
 	if ctx.Err() != nil { // somebody else does it again
 		return errors.Join(ctx.Err(), delivery.Release())
 	}
 	if err != nil {
-		sum = resultOf(delivery.Job)
+		sum = resultOf(delivery.Job())
 		sum.Failure = failure(err)
 	}
 	err = h.bus.SendSum(ctx, sum)

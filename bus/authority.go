@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/nats-io/jwt/v2"
-	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nkeys"
 
 	"fedpace/internal/names"
@@ -180,11 +179,11 @@ type Grant struct {
 func (g *Grant) Check() error {
 	switch g.Role {
 	case RoleDevice:
-		if err := CheckDevice(g.ID); err != nil {
+		if err := names.CheckDevice(g.ID); err != nil {
 			return err
 		}
 	case RoleHost, RoleCoordinator, RoleSite:
-		if err := CheckToken(string(g.Role), g.ID); err != nil {
+		if err := names.CheckToken(string(g.Role), g.ID); err != nil {
 			return err
 		}
 	default:
@@ -196,16 +195,7 @@ func (g *Grant) Check() error {
 	if g.Role != RoleDevice {
 		return fmt.Errorf("bus: credentials of a %s are for all runs", g.Role)
 	}
-	return CheckToken("run", g.Run)
-}
-
-// CheckDevice says whether id can be a device's: a token that starts with a
-// letter.
-func CheckDevice(id string) error {
-	if err := names.CheckDevice(id); err != nil {
-		return fmt.Errorf("bus: %w", err)
-	}
-	return nil
+	return names.CheckToken("run", g.Run)
 }
 
 // ErrEnrolled is wrapped by Issue's error about an id that has credentials.
@@ -394,13 +384,31 @@ func (a *Authority) revoked() (runs, devices jwt.RevocationList, err error) {
 	return runs, devices, nil
 }
 
-// accounts are the claims that a server needs, with today's revocations.
-type accounts struct {
-	operator              *jwt.OperatorClaims
-	system, runs, devices *jwt.AccountClaims
+// Account is one of a server's accounts, its claims signed.
+type Account struct {
+	*jwt.AccountClaims
+	Token string
 }
 
-func (a *Authority) accounts() (*accounts, error) {
+// Accounts are what a server needs to know the authority's credentials, with the
+// revocations so far.
+type Accounts struct {
+	Operator              *jwt.OperatorClaims
+	OperatorToken         string
+	System, Runs, Devices Account
+}
+
+// Accounts makes and signs the claims of the server's accounts.
+func (a *Authority) Accounts() (*Accounts, error) {
+	c, err := a.claims()
+	if err != nil {
+		return nil, err
+	}
+	return c, a.sign(c)
+}
+
+// claims are the accounts before they are signed.
+func (a *Authority) claims() (*Accounts, error) {
 	var publics [4]string
 	for i, pair := range []nkeys.KeyPair{a.operator, a.system, a.runs, a.devices} {
 		var err error
@@ -410,72 +418,65 @@ func (a *Authority) accounts() (*accounts, error) {
 	}
 	o := jwt.NewOperatorClaims(publics[0])
 	o.Name, o.SystemAccount = "fedpace", publics[1]
-	c := &accounts{operator: o}
-	c.system, c.runs, c.devices = jwt.NewAccountClaims(publics[1]), jwt.NewAccountClaims(publics[2]), jwt.NewAccountClaims(publics[3])
-	c.system.Name, c.runs.Name, c.devices.Name = "system", "runs", "devices"
+	c := &Accounts{Operator: o}
+	c.System.AccountClaims, c.Runs.AccountClaims, c.Devices.AccountClaims = jwt.NewAccountClaims(publics[1]), jwt.NewAccountClaims(publics[2]), jwt.NewAccountClaims(publics[3])
+	c.System.Name, c.Runs.Name, c.Devices.Name = "system", "runs", "devices"
 	all := int64(jwt.NoLimit)
-	c.runs.Limits.JetStreamLimits = jwt.JetStreamLimits{MemoryStorage: all, DiskStorage: all, Streams: all, Consumer: all}
+	c.Runs.Limits.JetStreamLimits = jwt.JetStreamLimits{MemoryStorage: all, DiskStorage: all, Streams: all, Consumer: all}
 	for _, g := range gates {
-		c.runs.Exports.Add(&jwt.Export{Name: g.name, Subject: jwt.Subject(g.subject), Type: g.kind})
-		c.devices.Imports.Add(&jwt.Import{Name: g.name, Subject: jwt.Subject(g.subject), Account: publics[2], Type: g.kind})
+		c.Runs.Exports.Add(&jwt.Export{Name: g.name, Subject: jwt.Subject(g.subject), Type: g.kind})
+		c.Devices.Imports.Add(&jwt.Import{Name: g.name, Subject: jwt.Subject(g.subject), Account: publics[2], Type: g.kind})
 	}
-	c.devices.Imports.Add(&jwt.Import{Name: "models for sites", Subject: anyModel, LocalSubject: siteModel, Account: publics[2], Type: jwt.Service})
+	c.Devices.Imports.Add(&jwt.Import{Name: "models for sites", Subject: anyModel, LocalSubject: siteModel, Account: publics[2], Type: jwt.Service})
 	var err error
-	c.runs.Revocations, c.devices.Revocations, err = a.revoked()
+	c.Runs.Revocations, c.Devices.Revocations, err = a.revoked()
 	return c, err
 }
 
-// operatorToken is the operator's claims as they were signed the first time.
-func (a *Authority) operatorToken(c *jwt.OperatorClaims) (string, error) {
+// sign fills in the tokens.
+func (a *Authority) sign(c *Accounts) (err error) {
+	if err = a.signOperator(c); err != nil {
+		return err
+	}
+	for _, x := range []*Account{&c.System, &c.Runs, &c.Devices} {
+		if x.Token, err = x.Encode(a.operator); err != nil {
+			return fmt.Errorf("bus: sign an account: %w", err)
+		}
+	}
+	return nil
+}
+
+// signOperator takes the operator's claims as they were signed the first time.
+func (a *Authority) signOperator(c *Accounts) error {
 	path := filepath.Join(a.dir, "operator.jwt")
 	b, err := readSecret(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		token, signErr := c.Encode(a.operator)
+		token, signErr := c.Operator.Encode(a.operator)
 		if signErr != nil {
-			return "", fmt.Errorf("bus: sign the operator's claims: %w", signErr)
+			return fmt.Errorf("bus: sign the operator's claims: %w", signErr)
 		}
 		if err := keepFirst(path, []byte(token+"\n")); err != nil {
-			return "", err
+			return err
 		}
 		b, err = readSecret(path)
 	}
 	if err != nil {
-		return "", err
+		return err
 	}
-	token := strings.TrimSpace(string(b))
-	kept, err := jwt.DecodeOperatorClaims(token)
-	if err != nil || kept.Subject != c.Subject || kept.SystemAccount != c.SystemAccount {
-		return "", fmt.Errorf("bus: keys: %s is not of these keys; remove it", path)
+	c.OperatorToken = strings.TrimSpace(string(b))
+	kept, err := jwt.DecodeOperatorClaims(c.OperatorToken)
+	if err != nil || kept.Subject != c.Operator.Subject || kept.SystemAccount != c.Operator.SystemAccount {
+		return fmt.Errorf("bus: keys: %s is not of these keys; remove it", path)
 	}
-	*c = *kept
-	return token, nil
-}
-
-// tokens are the claims signed, the operator's first.
-func (a *Authority) tokens(c *accounts) (operator, system, runs, devices string, err error) {
-	if operator, err = a.operatorToken(c.operator); err != nil {
-		return "", "", "", "", err
-	}
-	for _, x := range []struct {
-		token  *string
-		claims jwt.Claims
-	}{{&system, c.system}, {&runs, c.runs}, {&devices, c.devices}} {
-		if *x.token, err = x.claims.Encode(a.operator); err != nil {
-			return "", "", "", "", fmt.Errorf("bus: sign an account: %w", err)
-		}
-	}
-	return operator, system, runs, devices, nil
+	c.Operator = kept
+	return nil
 }
 
 // ServerConfiguration is what an external nats-server's configuration file needs
 // to know these credentials, with the revocations so far. Made anew and reloaded
 // (nats-server --signal reload) it ends those that were revoked since.
 func (a *Authority) ServerConfiguration() (string, error) {
-	c, err := a.accounts()
-	if err != nil {
-		return "", err
-	}
-	operator, system, runs, devices, err := a.tokens(c)
+	c, err := a.Accounts()
 	if err != nil {
 		return "", err
 	}
@@ -488,7 +489,7 @@ resolver_preload: {
   %s: %s
   %s: %s
 }
-`, operator, c.system.Subject, c.system.Subject, system, c.runs.Subject, runs, c.devices.Subject, devices), nil
+`, c.OperatorToken, c.System.Subject, c.System.Subject, c.System.Token, c.Runs.Subject, c.Runs.Token, c.Devices.Subject, c.Devices.Token), nil
 }
 
 // SiteConfiguration is what the configuration file of a site's own server needs:
@@ -496,14 +497,13 @@ resolver_preload: {
 // with their own credentials. It holds no key; creds is the path of the
 // credentials of a RoleSite there.
 func (a *Authority) SiteConfiguration(urls []string, creds string) (string, error) {
-	c, err := a.accounts()
+	c, err := a.claims()
 	if err != nil {
 		return "", err
 	}
-	c.devices.Mappings = jwt.Mapping{anyModel: []jwt.WeightedMapping{{Subject: siteModel}}}
-	c.devices.Imports = nil // of an account that is not here: messages go to the leaf's other end
-	operator, system, _, devices, err := a.tokens(c)
-	if err != nil {
+	c.Devices.Mappings = jwt.Mapping{anyModel: []jwt.WeightedMapping{{Subject: siteModel}}}
+	c.Devices.Imports = nil // of an account that is not here: messages go to the leaf's other end
+	if err := a.sign(c); err != nil {
 		return "", err
 	}
 	quoted := make([]string, len(urls))
@@ -521,29 +521,5 @@ resolver_preload: {
 leafnodes {
   remotes: [ { urls: [%s], account: %s, credentials: %q } ]
 }
-`, operator, c.system.Subject, c.system.Subject, system, c.devices.Subject, devices, strings.Join(quoted, ", "), c.devices.Subject, creds), nil
-}
-
-// secure makes a server's options ask for these credentials.
-func (a *Authority) secure(o *server.Options) error {
-	c, err := a.accounts()
-	if err != nil {
-		return err
-	}
-	_, system, runs, devices, err := a.tokens(c)
-	if err != nil {
-		return err
-	}
-	resolver := &server.MemAccResolver{}
-	for _, x := range []struct{ account, token string }{
-		{c.system.Subject, system}, {c.runs.Subject, runs}, {c.devices.Subject, devices},
-	} {
-		if err := resolver.Store(x.account, x.token); err != nil {
-			return fmt.Errorf("bus: accounts: %w", err)
-		}
-	}
-	o.TrustedOperators = []*jwt.OperatorClaims{c.operator}
-	o.SystemAccount, o.NoSystemAccount = c.system.Subject, false
-	o.AccountResolver = resolver
-	return nil
+`, c.OperatorToken, c.System.Subject, c.System.Subject, c.System.Token, c.Devices.Subject, c.Devices.Token, strings.Join(quoted, ", "), c.Devices.Subject, creds), nil
 }

@@ -107,8 +107,6 @@ func TestARunWithCredentialsOnEveryConnection(t *testing.T) {
 		}
 		d := &desk{T: t, c: c, h: h, digest: bus.DigestOf(model)}
 		d.ok(c.PutModel(t.Context(), d.digest, model))
-		d.jobs, err = h.Jobs(t.Context(), "go")
-		d.ok(err)
 		d.send(1)
 		x := d.next()
 		if _, err := h.Model(t.Context(), d.digest); err != nil {

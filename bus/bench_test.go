@@ -195,19 +195,15 @@ func BenchmarkJobs(b *testing.B) {
 			var working sync.WaitGroup
 			defer working.Wait()
 			defer stop()
-			jobs, err := h.Jobs(ctx, "go")
-			if err != nil {
-				b.Fatal(err)
-			}
 			for range 2 {
 				working.Go(func() {
 					values := make([]int64, len(model))
 					for {
-						d, err := jobs.NextJob(workers)
+						d, err := h.NextJob(workers, "go")
 						if err != nil {
 							return
 						}
-						if err := h.SendSum(context.Background(), result(d.Job.Job, bus.DigestFrom(d.Job.ModelDigest), values, &bus.ClientLoss{Task: d.Job.Clients[0].Task})); err != nil {
+						if err := h.SendSum(context.Background(), result(d.Job().Job, bus.DigestFrom(d.Job().ModelDigest), values, &bus.ClientLoss{Task: d.Job().Clients[0].Task})); err != nil {
 							b.Error(err)
 						}
 						if err := d.Done(context.Background()); err != nil {

@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode"
+
+	"fedpace/internal/names"
 )
 
 // fault says what is wrong with a message. Every Validate returns one.
@@ -79,7 +81,7 @@ func (c *checker) printable(field, s string) {
 }
 
 func (c *checker) token(field, s string) {
-	if err := CheckToken(field, s); err != nil && c.err == nil {
+	if err := names.CheckToken(field, s); err != nil && c.err == nil {
 		c.err = fmt.Errorf("bus: %s: %w", c.message, err)
 	}
 }

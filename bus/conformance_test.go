@@ -57,12 +57,12 @@ func newPlace(t testing.TB, tcp bool) *place {
 	return p
 }
 
-func (p *place) coordinator(t testing.TB, run string) *bus.Coordinator {
+func (p *place) coordinator(t testing.TB, run string) *bus.NATSCoordinator {
 	t.Helper()
 	return p.coordinatorWith(t, run, bus.CoordinatorConfig{Kernel: "go"})
 }
 
-func (p *place) coordinatorWith(t testing.TB, run string, config bus.CoordinatorConfig) *bus.Coordinator {
+func (p *place) coordinatorWith(t testing.TB, run string, config bus.CoordinatorConfig) *bus.NATSCoordinator {
 	t.Helper()
 	config.PublishModels = p.chunks
 	c, err := bus.OpenCoordinator(t.Context(), p.connect(t), run, config)
@@ -79,7 +79,7 @@ func (p *place) coordinatorWith(t testing.TB, run string, config bus.Coordinator
 	return c
 }
 
-func (p *place) host(t testing.TB, run string) *bus.Host {
+func (p *place) host(t testing.TB, run string) *bus.NATSHost {
 	t.Helper()
 	h, err := bus.OpenHost(t.Context(), p.connect(t), run, bus.HostConfig{})
 	if err != nil {
@@ -220,18 +220,14 @@ func TestAJobBecomesASum(t *testing.T) {
 		if err := c.SendJob(ctx, "go", sent); err != nil {
 			t.Fatal(err)
 		}
-		jobs, err := h.Jobs(ctx, "go")
+		d, err := h.NextJob(ctx, "go")
 		if err != nil {
 			t.Fatal(err)
 		}
-		d, err := jobs.NextJob(ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff(sent, d.Job, protocmp.Transform()); diff != "" {
+		if diff := cmp.Diff(sent, d.Job(), protocmp.Transform()); diff != "" {
 			t.Fatalf("job (-sent +received):\n%s", diff)
 		}
-		got, err := h.Model(ctx, bus.DigestFrom(d.Job.ModelDigest))
+		got, err := h.Model(ctx, bus.DigestFrom(d.Job().ModelDigest))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -10,6 +10,8 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"fedpace/internal/names"
 )
 
 // Pending limits of every subscription: what may wait between NATS and its
@@ -20,16 +22,11 @@ const (
 	pendingBytes    = 1 << 30
 )
 
-// ErrInterrupted says that messages may have been lost on their way, although
-// the bus works again: tasks without a plan and jobs without a sum must be sent
-// again. Repeats are harmless. Errors that wrap it say what happened.
-var ErrInterrupted = errors.New("messages may have been lost: open tasks and jobs must be sent again")
-
 // ConnConfig says where to connect: to a server in this process, or by URL.
 type ConnConfig struct {
-	Server *Server // in process
-	URL    string  // or over TCP; several of one cluster with commas between them
-	Name   string  // shown by the server; for people
+	Server Local  // in process
+	URL    string // or over TCP; several of one cluster with commas between them
+	Name   string // shown by the server; for people
 	// Store is shared by the connections of one process to a server by URL
 	// (an embedded server brings its own). Nil: everything is copied.
 	Store *Store
@@ -44,13 +41,21 @@ type ConnConfig struct {
 	Notice func(string)
 }
 
+// Local is a server in this process (package embedded has it).
+type Local interface {
+	nats.InProcessConnProvider
+	Store() *Store                       // shared by all connections to the server
+	Credentials() ([]nats.Option, error) // of a connection; none where nobody asks for any
+	Trouble() string                     // what the server last complained of
+}
+
 // Conn is one connection. Its methods may be called concurrently. A coordinator
 // and a host may share one, two are faster.
 type Conn struct {
 	nats   *nats.Conn
 	js     jetstream.JetStream
-	store  *Store  // nil: nothing is shared
-	local  *Server // nil over TCP
+	store  *Store // nil: nothing is shared
+	local  Local  // nil over TCP
 	notice func(string)
 	creds  string // file of credentials
 
@@ -58,7 +63,7 @@ type Conn struct {
 
 	mu       sync.Mutex
 	err      error
-	watchers []watcher
+	watchers []*watcher
 	away     *time.Timer   // runs while the connection is lost
 	renewal  chan struct{} // closed when the connection is back
 	broken   chan struct{} // closed with err
@@ -66,10 +71,7 @@ type Conn struct {
 }
 
 // watcher learns what becomes of a connection.
-type watcher interface {
-	failed(err error)      // for good
-	interrupted(err error) // wraps ErrInterrupted
-}
+type watcher struct{ failed, interrupted func(error) }
 
 // Connect connects and waits until that is done; the error says to what.
 func Connect(ctx context.Context, c ConnConfig) (*Conn, error) {
@@ -92,16 +94,14 @@ func Connect(ctx context.Context, c ConnConfig) (*Conn, error) {
 	case c.Server != nil && c.URL != "":
 		return nil, errors.New("bus: a connection is either to a server in this process or to a URL, not both")
 	case c.Server != nil:
-		conn.store = c.Server.store
+		conn.store = c.Server.Store()
 		target = "the embedded server"
-		options = append(options, nats.InProcessServer(c.Server.server), nats.NoReconnect())
-		if a := c.Server.authority; a != nil {
-			inside, err := a.inside(c.Name)
-			if err != nil {
-				return nil, err
-			}
-			options = append(options, inside...)
+		options = append(options, nats.InProcessServer(c.Server), nats.NoReconnect())
+		credentials, err := c.Server.Credentials()
+		if err != nil {
+			return nil, err
 		}
+		options = append(options, credentials...)
 	case c.URL == "":
 		return nil, errors.New("bus: neither a server in this process nor a URL to connect to")
 	default:
@@ -109,7 +109,7 @@ func Connect(ctx context.Context, c ConnConfig) (*Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		target = Redacted(c.URL)
+		target = names.Redacted(c.URL)
 		options = append(options, remote...)
 	}
 	if d, ok := ctx.Deadline(); ok {
@@ -126,6 +126,19 @@ func Connect(ctx context.Context, c ConnConfig) (*Conn, error) {
 		return nil, fmt.Errorf("bus: JetStream: %w", err)
 	}
 	return conn, nil
+}
+
+// NATS is the connection itself, for package gateway.
+func (c *Conn) NATS() *nats.Conn { return c.nats }
+
+// OpenCoordinator is [OpenCoordinator] as a [bus.Transport] has it.
+func (c *Conn) OpenCoordinator(ctx context.Context, run string, config CoordinatorConfig) (Coordinator, error) {
+	return OpenCoordinator(ctx, c, run, config)
+}
+
+// OpenHost is [OpenHost] as a [bus.Transport] has it.
+func (c *Conn) OpenHost(ctx context.Context, run string, config HostConfig) (Host, error) {
+	return OpenHost(ctx, c, run, config)
 }
 
 // Close ends the connection and its subscriptions.
@@ -161,7 +174,7 @@ func (c *Conn) trouble(_ *nats.Conn, s *nats.Subscription, err error) {
 // fail records what broke the connection and tells those who wait on it.
 func (c *Conn) fail(err error) {
 	if c.local != nil {
-		if why := c.local.trouble(); why != "" {
+		if why := c.local.Trouble(); why != "" {
 			err = fmt.Errorf("%w (the server says: %s)", err, why)
 		}
 	}
@@ -186,8 +199,11 @@ func (c *Conn) interrupt(what string) {
 	}
 }
 
-// watch tells w of failures and interruptions, at once of one that has been.
-func (c *Conn) watch(w watcher) {
+// Watch calls failed when the connection is lost for good, at once if it is
+// already, and interrupted, with an error that wraps [bus.ErrInterrupted], when
+// it was lost and is back. Both are called until stop is.
+func (c *Conn) Watch(failed, interrupted func(error)) (stop func()) {
+	w := &watcher{failed, interrupted}
 	c.mu.Lock()
 	c.watchers = append(c.watchers, w)
 	err := c.err
@@ -195,12 +211,11 @@ func (c *Conn) watch(w watcher) {
 	if err != nil {
 		w.failed(err)
 	}
-}
-
-func (c *Conn) unwatch(w watcher) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.watchers = slices.DeleteFunc(c.watchers, func(x watcher) bool { return x == w })
+	return func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.watchers = slices.DeleteFunc(c.watchers, func(x *watcher) bool { return x == w })
+	}
 }
 
 // subscribe subscribes with the pending limits. queue may be empty.
@@ -215,9 +230,9 @@ func (c *Conn) subscribe(subject, queue string, f nats.MsgHandler) (*nats.Subscr
 	return s, nil
 }
 
-// settled waits until the server has everything sent so far: subscriptions
+// Settled waits until the server has everything sent so far: subscriptions
 // hold from then on.
-func (c *Conn) settled(ctx context.Context) error {
+func (c *Conn) Settled(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	if err := c.nats.FlushWithContext(ctx); err != nil {
@@ -226,9 +241,9 @@ func (c *Conn) settled(ctx context.Context) error {
 	return nil
 }
 
-// tolerate makes a drop on a slow subscription the business of f alone, for as
+// Tolerate makes a drop on a slow subscription the business of f alone, for as
 // long as the connection lasts. Elsewhere a drop breaks the connection.
-func (c *Conn) tolerate(s *nats.Subscription, f func()) {
+func (c *Conn) Tolerate(s *nats.Subscription, f func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.floods == nil {
@@ -242,3 +257,8 @@ func (c *Conn) drops(s *nats.Subscription) func() {
 	defer c.mu.Unlock()
 	return c.floods[s]
 }
+
+// Relayed tells whether a message is a server's answer that its asker had sent
+// to another's subject: only those have headers. A device may ask for models, and
+// a server does not check on which subject the asker wants the answer.
+func Relayed(m *nats.Msg) bool { return len(m.Header) > 0 }

@@ -9,40 +9,13 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+
+	"fedpace/bus/internal/mailbox"
+	"fedpace/internal/names"
 )
 
-// CoordinatorConfig is what the coordinator's end of a run needs. The zero
-// value will do within one process.
-type CoordinatorConfig struct {
-	// Kernel is the class whose jobs can be taken from the start; SendJob adds
-	// others when it first sees them.
-	Kernel string
-	// PublishModels puts every model on the bus in chunks, for devices and for
-	// hosts in other processes. Without it models are found in this process only.
-	PublishModels bool
-	// Replicas of the run's streams in an external cluster; 0 is 1.
-	Replicas int
-	// AckWait is how long a trainer may hold a job without a mark of progress
-	// before another gets it; 0 is 30 s.
-	AckWait time.Duration
-	// MaxDeliver is how many trainers may fail at a job before the run does;
-	// 0 is 5.
-	MaxDeliver int
-	// PlanPatience is how long TakePlans waits for a plan before it supposes that
-	// tasks are lost, with a host that has died or since none has joined yet; 0
-	// is 10 s.
-	PlanPatience time.Duration
-	// Info is what hosts in other processes are told of the run; OpenCoordinator
-	// sets its run and stamp. Nil: all hosts are this process's own.
-	Info *RunInfo
-	// NeedsHosts says that this process has no hosts of its own.
-	NeedsHosts bool
-	// Notice is told, a line each, of hosts in other processes that come and go; it
-	// may be called from any goroutine and may be nil.
-	Notice func(string)
-}
-
-func (c *CoordinatorConfig) defaults() error {
+// withDefaults checks a configuration and fills in what is not set.
+func withDefaults(c *CoordinatorConfig) error {
 	if c.Replicas == 0 {
 		c.Replicas = 1
 	}
@@ -66,7 +39,7 @@ func (c *CoordinatorConfig) defaults() error {
 		return fmt.Errorf("bus: at most %d deliveries of a job, want at least 1", c.MaxDeliver)
 	}
 	if c.Kernel != "" {
-		return CheckToken("kernel", c.Kernel)
+		return names.CheckToken("kernel", c.Kernel)
 	}
 	return nil
 }
@@ -82,7 +55,7 @@ func (c *CoordinatorConfig) defaults() error {
 // Its methods may be called concurrently. What goes wrong on the bus comes out
 // of TakePlans and TakeSum: for good, or once as an error that wraps
 // [ErrInterrupted], after which open tasks and jobs must be sent again.
-type Coordinator struct {
+type NATSCoordinator struct {
 	run    string
 	config CoordinatorConfig
 	conn   *Conn
@@ -93,7 +66,7 @@ type Coordinator struct {
 	buffer  []byte
 
 	memory []Plan // for the next plans; of the subscription's goroutine
-	plans  *inbox[ClientPlan]
+	plans  *mailbox.Mailbox[ClientPlan]
 
 	queue *workQueue
 	sums  *sumDesk
@@ -101,6 +74,7 @@ type Coordinator struct {
 
 	ignored atomic.Int64
 	subs    []*nats.Subscription
+	unwatch func()
 	stop    context.CancelFunc
 	watched sync.WaitGroup
 	closing sync.Once
@@ -109,16 +83,16 @@ type Coordinator struct {
 // OpenCoordinator makes the run's streams, emptying what an earlier life of the
 // run left in them, and subscribes to plans and sums. Its context bounds the
 // opening alone.
-func OpenCoordinator(ctx context.Context, conn *Conn, run string, config CoordinatorConfig) (*Coordinator, error) {
-	if err := CheckToken("run", run); err != nil {
+func OpenCoordinator(ctx context.Context, conn *Conn, run string, config CoordinatorConfig) (*NATSCoordinator, error) {
+	if err := names.CheckToken("run", run); err != nil {
 		return nil, err
 	}
-	if err := config.defaults(); err != nil {
+	if err := withDefaults(&config); err != nil {
 		return nil, err
 	}
-	c := &Coordinator{
+	c := &NATSCoordinator{
 		run: run, config: config, conn: conn, store: conn.store,
-		subject: clientSubjectsOf(run), plans: newInbox[ClientPlan](pendingMessages),
+		subject: clientSubjectsOf(run), plans: mailbox.New[ClientPlan](pendingMessages),
 	}
 	if c.store == nil {
 		c.store = NewStore()
@@ -138,7 +112,7 @@ func OpenCoordinator(ctx context.Context, conn *Conn, run string, config Coordin
 	return c, nil
 }
 
-func (c *Coordinator) open(ctx context.Context) error {
+func (c *NATSCoordinator) open(ctx context.Context) error {
 	if err := c.alone(ctx); err != nil {
 		return err
 	}
@@ -164,7 +138,7 @@ func (c *Coordinator) open(ctx context.Context) error {
 		}
 		c.subs = append(c.subs, s)
 	}
-	c.conn.watch(c)
+	c.unwatch = c.conn.Watch(c.failed, c.interrupted)
 	watching, stop := context.WithCancel(context.Background())
 	c.stop = stop
 	c.watched.Go(func() { c.queue.watch(watching, c) })
@@ -172,12 +146,12 @@ func (c *Coordinator) open(ctx context.Context) error {
 	if c.info != nil {
 		c.watched.Go(func() { c.info.announce(watching) })
 	}
-	return c.conn.settled(ctx)
+	return c.conn.Settled(ctx)
 }
 
 // alone makes sure that no other coordinator drives a run of this name on the
 // server: the two would empty each other's streams.
-func (c *Coordinator) alone(ctx context.Context) error {
+func (c *NATSCoordinator) alone(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	_, err := c.conn.nats.RequestWithContext(ctx, sumsSubject(c.run), nil)
@@ -192,13 +166,15 @@ func (c *Coordinator) alone(ctx context.Context) error {
 
 // Close ends the subscriptions and removes the run's streams and models. Calls
 // under way in other goroutines return. A second Close does nothing.
-func (c *Coordinator) Close(ctx context.Context) (err error) {
+func (c *NATSCoordinator) Close(ctx context.Context) (err error) {
 	c.closing.Do(func() { err = c.close(ctx) })
 	return err
 }
 
-func (c *Coordinator) close(ctx context.Context) error {
-	c.conn.unwatch(c)
+func (c *NATSCoordinator) close(ctx context.Context) error {
+	if c.unwatch != nil {
+		c.unwatch()
+	}
 	if c.stop != nil {
 		c.stop()
 		c.watched.Wait()
@@ -208,28 +184,28 @@ func (c *Coordinator) close(ctx context.Context) error {
 	}
 	c.subs = nil
 	closed := fmt.Errorf("bus: run %s: the coordinator is closed", c.run)
-	c.plans.fail(closed)
-	c.sums.inbox.fail(closed)
+	c.plans.Fail(closed)
+	c.sums.inbox.Fail(closed)
 	return c.queue.close(ctx)
 }
 
 // failed and interrupted are the connection's and the work queue's news.
-func (c *Coordinator) failed(err error) {
-	c.plans.fail(err)
-	c.sums.inbox.fail(err)
+func (c *NATSCoordinator) failed(err error) {
+	c.plans.Fail(err)
+	c.sums.inbox.Fail(err)
 }
 
-func (c *Coordinator) interrupted(err error) { c.queue.look(err) }
+func (c *NATSCoordinator) interrupted(err error) { c.queue.look(err) }
 
 // lost tells the driver that messages may be lost, once the streams are there.
-func (c *Coordinator) lost(err error) {
-	c.plans.signal(err)
-	c.sums.inbox.signal(err)
+func (c *NATSCoordinator) lost(err error) {
+	c.plans.Signal(err)
+	c.sums.inbox.Signal(err)
 }
 
 // watchPlans tells the driver when it waits for plans in vain. Nothing else
 // would: a task that no host gets leaves no trace on the bus.
-func (c *Coordinator) watchPlans(ctx context.Context) {
+func (c *NATSCoordinator) watchPlans(ctx context.Context) {
 	tick := time.NewTicker(c.config.PlanPatience)
 	defer tick.Stop()
 	last := int64(-1) // takes done when a wait was last seen
@@ -239,13 +215,13 @@ func (c *Coordinator) watchPlans(ctx context.Context) {
 			return
 		case <-tick.C:
 		}
-		switch takes := c.plans.takes.Load(); {
-		case c.plans.waiting.Load() == 0:
+		switch takes := c.plans.Takes(); {
+		case c.plans.Waiting() == 0:
 			last = -1
 		case takes != last:
 			last = takes
 		default:
-			c.plans.signal(fmt.Errorf("bus: run %s: no plan for %v, although one is waited for: %w", c.run, c.config.PlanPatience, ErrInterrupted))
+			c.plans.Signal(fmt.Errorf("bus: run %s: no plan for %v, although one is waited for: %w", c.run, c.config.PlanPatience, ErrInterrupted))
 			last = -1
 		}
 	}
@@ -253,18 +229,18 @@ func (c *Coordinator) watchPlans(ctx context.Context) {
 
 // Ignored counts messages that were not taken: from ids that are no simulated
 // client, and sums that were refused or repeated.
-func (c *Coordinator) Ignored() int64 { return c.ignored.Load() + c.sums.ignored.Load() }
+func (c *NATSCoordinator) Ignored() int64 { return c.ignored.Load() + c.sums.ignored.Load() }
 
 // onInfo runs on the subscription of those who ask for the configuration.
-func (c *Coordinator) onInfo(m *nats.Msg) {
-	if joined := c.info.onRequest(m); joined != "" && c.plans.waiting.Load() > 0 {
-		c.plans.signal(fmt.Errorf("bus: run %s: host %s has joined: %w", c.run, joined, ErrInterrupted))
+func (c *NATSCoordinator) onInfo(m *nats.Msg) {
+	if joined := c.info.onRequest(m); joined != "" && c.plans.Waiting() > 0 {
+		c.plans.Signal(fmt.Errorf("bus: run %s: host %s has joined: %w", c.run, joined, ErrInterrupted))
 	}
 }
 
 // Hosts counts the hosts in other processes that have shown themselves in the
 // last seconds, and the jobs that they do at a time. Neither decides a result.
-func (c *Coordinator) Hosts() (hosts, workers int) {
+func (c *NATSCoordinator) Hosts() (hosts, workers int) {
 	if c.info == nil {
 		return 0, 0
 	}
@@ -273,7 +249,7 @@ func (c *Coordinator) Hosts() (hosts, workers int) {
 
 // SendTask sends a task to a simulated client. The message leaves with those
 // that follow it closely; nothing waits for it.
-func (c *Coordinator) SendTask(client int, t *Task) error {
+func (c *NATSCoordinator) SendTask(client int, t *Task) error {
 	if err := t.Validate(); err != nil {
 		return err
 	}
@@ -299,12 +275,12 @@ func (c *Coordinator) SendTask(client int, t *Task) error {
 // Flush ends a batch of SendTask. Tasks leave by themselves, in one write for
 // those that follow each other closely (measured: one for a cohort of ten), so
 // it waits for nothing; it returns the failure of the bus, if there is one.
-func (c *Coordinator) Flush() error { return c.plans.failure() }
+func (c *NATSCoordinator) Flush() error { return c.plans.Failure() }
 
 // onPlan runs on the plans' subscription.
-func (c *Coordinator) onPlan(m *nats.Msg) {
+func (c *NATSCoordinator) onPlan(m *nats.Msg) {
 	client, ok := c.subject.client(m.Subject, verbPlan)
-	if !ok || relayed(m) {
+	if !ok || Relayed(m) {
 		c.ignored.Add(1)
 		return
 	}
@@ -319,7 +295,7 @@ func (c *Coordinator) onPlan(m *nats.Msg) {
 		c.failed(fmt.Errorf("%w (from simulated client %d)", err, client))
 		return
 	}
-	c.plans.put(ClientPlan{Client: client, Plan: plan})
+	c.plans.Put(ClientPlan{Client: client, Plan: plan})
 }
 
 // TakePlans waits until there are plans and returns all of them, in order of
@@ -330,14 +306,14 @@ func (c *Coordinator) onPlan(m *nats.Msg) {
 // connection, a plan that is not valid. When no plan comes for as long as
 // CoordinatorConfig.PlanPatience it returns an error that wraps ErrInterrupted,
 // and may be called again.
-func (c *Coordinator) TakePlans(ctx context.Context, buf []ClientPlan) ([]ClientPlan, error) {
-	return c.plans.take(ctx, buf)
+func (c *NATSCoordinator) TakePlans(ctx context.Context, buf []ClientPlan) ([]ClientPlan, error) {
+	return c.plans.Take(ctx, buf)
 }
 
 // PutModel makes a model available to the run's trainers (and devices, see
 // CoordinatorConfig) until DeleteModel. The slice is shared, not copied: it must
 // not be written to any more. digest must be DigestOf(params).
-func (c *Coordinator) PutModel(ctx context.Context, digest Digest, params []float32) error {
+func (c *NATSCoordinator) PutModel(ctx context.Context, digest Digest, params []float32) error {
 	if digest.IsZero() || len(params) == 0 || len(params) > MaxParams {
 		return fmt.Errorf("bus: model %s of %d parameters, want 1 to %d", digest, len(params), MaxParams)
 	}
@@ -346,12 +322,12 @@ func (c *Coordinator) PutModel(ctx context.Context, digest Digest, params []floa
 
 // PutModelsAgain publishes all models that are available once more: a trainer did
 // not find one.
-func (c *Coordinator) PutModelsAgain(ctx context.Context) error {
+func (c *NATSCoordinator) PutModelsAgain(ctx context.Context) error {
 	return c.queue.republishAll(ctx)
 }
 
 // DeleteModel ends the availability of a model. Deleting twice is harmless.
-func (c *Coordinator) DeleteModel(ctx context.Context, digest Digest) error {
+func (c *NATSCoordinator) DeleteModel(ctx context.Context, digest Digest) error {
 	return c.queue.deleteModel(ctx, digest)
 }
 
@@ -359,7 +335,7 @@ func (c *Coordinator) DeleteModel(ctx context.Context, digest Digest) error {
 // Sending an open job again is harmless. It does not wait for the queue's
 // acknowledgement: what goes wrong comes out of TakeSum. j is kept and must not
 // be changed.
-func (c *Coordinator) SendJob(ctx context.Context, kernel string, j *Job) error {
+func (c *NATSCoordinator) SendJob(ctx context.Context, kernel string, j *Job) error {
 	j.Kernel = kernel
 	if err := j.Validate(); err != nil {
 		return err
@@ -370,12 +346,12 @@ func (c *Coordinator) SendJob(ctx context.Context, kernel string, j *Job) error 
 
 // TakeSum waits for the sum of an open job. Every sum must be answered with
 // Accept or Reject.
-func (c *Coordinator) TakeSum(ctx context.Context) (*ReceivedSum, error) {
+func (c *NATSCoordinator) TakeSum(ctx context.Context) (*ReceivedSum, error) {
 	return c.sums.take(ctx)
 }
 
 // onExhausted learns that a job was handed out for the last time.
-func (c *Coordinator) onExhausted(m *nats.Msg) {
+func (c *NATSCoordinator) onExhausted(m *nats.Msg) {
 	j, err := c.queue.exhausted(m.Data)
 	switch {
 	case err != nil:
@@ -387,6 +363,6 @@ func (c *Coordinator) onExhausted(m *nats.Msg) {
 }
 
 // onTerminated learns that a trainer could not read a job.
-func (c *Coordinator) onTerminated(m *nats.Msg) {
+func (c *NATSCoordinator) onTerminated(m *nats.Msg) {
 	c.failed(fmt.Errorf("bus: run %s: a trainer cannot read a job: %s", c.run, terminationReason(m.Data)))
 }

@@ -12,6 +12,9 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"google.golang.org/protobuf/proto"
+
+	"fedpace/bus/internal/mailbox"
+	"fedpace/internal/names"
 )
 
 // DeskConfig is what a run's desk for real devices needs.
@@ -63,17 +66,18 @@ type Desk struct {
 	config  DeskConfig
 	conn    *Conn
 	devices []*deskDevice
-	news    *inbox[DeviceNews]
+	news    *mailbox.Mailbox[DeviceNews]
 
-	opened time.Time // what devices were last heard at is counted from it, by the monotonic clock
-	stop   context.CancelFunc
-	calls  sync.WaitGroup
-	closed sync.Once
+	opened  time.Time // what devices were last heard at is counted from it, by the monotonic clock
+	stop    context.CancelFunc
+	calls   sync.WaitGroup
+	unwatch func()
+	closed  sync.Once
 }
 
 // OpenDesk subscribes for the run's devices, and calls them from now on.
 func OpenDesk(ctx context.Context, conn *Conn, run string, c DeskConfig) (*Desk, error) {
-	if err := CheckToken("run", run); err != nil {
+	if err := names.CheckToken("run", run); err != nil {
 		return nil, err
 	}
 	if len(c.Devices) == 0 || len(c.Devices) > MaxDevices {
@@ -82,9 +86,9 @@ func OpenDesk(ctx context.Context, conn *Conn, run string, c DeskConfig) (*Desk,
 	if c.Calls == 0 {
 		c.Calls = time.Second
 	}
-	d := &Desk{run: run, config: c, conn: conn, news: newInbox[DeviceNews](pendingMessages), opened: time.Now()}
+	d := &Desk{run: run, config: c, conn: conn, news: mailbox.New[DeviceNews](pendingMessages), opened: time.Now()}
 	for i, id := range c.Devices {
-		if err := CheckDevice(id); err != nil {
+		if err := names.CheckDevice(id); err != nil {
 			return nil, err
 		}
 		w := proto.CloneOf(c.Welcome)
@@ -94,13 +98,13 @@ func OpenDesk(ctx context.Context, conn *Conn, run string, c DeskConfig) (*Desk,
 		}
 		d.devices = append(d.devices, &deskDevice{desk: d, index: i, id: id, welcome: w, refused: map[string]int{}, budget: deviceBudget})
 	}
-	conn.watch(d)
+	d.unwatch = conn.Watch(d.failed, d.interrupted)
 	for _, x := range d.devices {
 		if err := x.subscribe(); err != nil {
 			return nil, errors.Join(err, d.Close())
 		}
 	}
-	if err := conn.settled(ctx); err != nil {
+	if err := conn.Settled(ctx); err != nil {
 		return nil, errors.Join(err, d.Close())
 	}
 	calling, stop := context.WithCancel(context.Background())
@@ -116,23 +120,23 @@ func (d *Desk) Close() (err error) {
 			d.stop()
 			d.calls.Wait()
 		}
-		d.conn.unwatch(d)
+		d.unwatch()
 		over, e := Marshal(nil, &Task{Over: true})
 		err = e
 		for _, x := range d.devices {
 			x.unsubscribe()
 			if e == nil {
-				_ = d.conn.nats.Publish(deviceSubject(d.run, x.id, verbTask), over) // a lost connection has told them, too
+				_ = d.conn.NATS().Publish(deviceSubject(d.run, x.id, verbTask), over) // a lost connection has told them, too
 			}
 		}
-		_ = d.conn.nats.FlushTimeout(requestTimeout)
-		d.news.fail(fmt.Errorf("bus: run %s: the desk for devices is closed", d.run))
+		_ = d.conn.NATS().FlushTimeout(requestTimeout)
+		d.news.Fail(fmt.Errorf("bus: run %s: the desk for devices is closed", d.run))
 	})
 	return err
 }
 
-func (d *Desk) failed(err error)      { d.news.fail(err) }
-func (d *Desk) interrupted(err error) { d.news.put(DeviceNews{Kind: DeskBack, Text: err.Error()}) }
+func (d *Desk) failed(err error)      { d.news.Fail(err) }
+func (d *Desk) interrupted(err error) { d.news.Put(DeviceNews{Kind: DeskBack, Text: err.Error()}) }
 
 // call calls those who have not joined, until ctx ends.
 func (d *Desk) call(ctx context.Context) {
@@ -142,7 +146,7 @@ func (d *Desk) call(ctx context.Context) {
 	for {
 		for _, x := range d.devices {
 			if x.absent() {
-				_ = d.conn.nats.Publish(deviceSubject(d.run, x.id, verbTask), message) // the next call is soon
+				_ = d.conn.NATS().Publish(deviceSubject(d.run, x.id, verbTask), message) // the next call is soon
 			}
 		}
 		select {
@@ -164,7 +168,7 @@ func (d *Desk) SendTask(device int, t *Task) error {
 		return err
 	}
 	d.devices[device].expect(t.Task)
-	if err := d.conn.nats.Publish(deviceSubject(d.run, d.devices[device].id, verbTask), b); err != nil {
+	if err := d.conn.NATS().Publish(deviceSubject(d.run, d.devices[device].id, verbTask), b); err != nil {
 		return fmt.Errorf("bus: task %d to device %s: %w", t.Task, d.devices[device].id, err)
 	}
 	return nil
@@ -182,7 +186,7 @@ func (d *Desk) Heard(device int) time.Time {
 // order of arrival. It returns the connection's failure with its cause. The
 // result uses another buffer than buf, which is kept for the next.
 func (d *Desk) TakeNews(ctx context.Context, buf []DeviceNews) ([]DeviceNews, error) {
-	return d.news.take(ctx, buf)
+	return d.news.Take(ctx, buf)
 }
 
 // Refused counts the messages of a device that did not count, by reason.
@@ -243,9 +247,9 @@ func (x *deskDevice) subscribe() error {
 	for verb, f := range map[string]func(*nats.Msg){
 		verbJoin: x.onJoin, verbHeartbeat: x.onHeartbeat, verbUpdate + ".*": x.onUpdate,
 	} {
-		s, err := x.desk.conn.nats.Subscribe(deviceSubject(x.desk.run, x.id, verb), f)
+		s, err := x.desk.conn.NATS().Subscribe(deviceSubject(x.desk.run, x.id, verb), f)
 		if err == nil {
-			x.desk.conn.tolerate(s, func() { x.flood("messages were dropped since too many were waiting") })
+			x.desk.conn.Tolerate(s, func() { x.flood("messages were dropped since too many were waiting") })
 			err = s.SetPendingLimits(devicePendingMessages, devicePendingBytes)
 		}
 		if err != nil {
@@ -330,7 +334,7 @@ func (x *deskDevice) flood(why string) {
 	x.refused[ReasonFlood]++
 	x.mu.Unlock()
 	x.unsubscribe()
-	x.desk.news.put(DeviceNews{Device: x.index, Kind: DeviceFlooded, Text: why})
+	x.desk.news.Put(DeviceNews{Device: x.index, Kind: DeviceFlooded, Text: why})
 }
 
 // ignore counts a message that does not count, and tells of the first for each
@@ -338,7 +342,7 @@ func (x *deskDevice) flood(why string) {
 func (x *deskDevice) ignore(reason, text string) {
 	x.refused[reason]++
 	if x.refused[reason] == 1 {
-		x.desk.news.put(DeviceNews{Device: x.index, Kind: DeviceIgnored, Text: reason + ": " + strings.TrimPrefix(text, "bus: ")})
+		x.desk.news.Put(DeviceNews{Device: x.index, Kind: DeviceIgnored, Text: reason + ": " + strings.TrimPrefix(text, "bus: ")})
 	}
 }
 
@@ -350,7 +354,7 @@ func (x *deskDevice) answer(m *nats.Msg, v Verdict, reason string, w *Welcome) {
 	}
 	b, err := Marshal(nil, &DeviceReply{Verdict: v, Reason: ValidText(reason[:min(len(reason), maxText)]), Welcome: w})
 	if err == nil {
-		_ = x.desk.conn.nats.Publish(m.Reply, b) // a device asks again
+		_ = x.desk.conn.NATS().Publish(m.Reply, b) // a device asks again
 	}
 }
 
@@ -372,7 +376,7 @@ func (x *deskDevice) onJoin(m *nats.Msg) {
 	x.mu.Unlock()
 	x.hear()
 	if fresh {
-		x.desk.news.put(DeviceNews{Device: x.index, Kind: DeviceJoined, Join: j})
+		x.desk.news.Put(DeviceNews{Device: x.index, Kind: DeviceJoined, Join: j})
 	}
 	x.answer(m, Accepted, "", x.welcome)
 }
@@ -407,7 +411,7 @@ func (x *deskDevice) onUpdate(m *nats.Msg) {
 	v, reason, news := x.take(p, err)
 	x.mu.Unlock()
 	if news.Update != nil {
-		x.desk.news.put(news)
+		x.desk.news.Put(news)
 	}
 	x.answer(m, v, reason, nil)
 }

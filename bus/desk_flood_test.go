@@ -3,6 +3,8 @@ package bus
 import (
 	"testing"
 
+	"fedpace/bus/internal/mailbox"
+
 	"github.com/nats-io/nats.go"
 )
 
@@ -20,7 +22,7 @@ func TestADropToldAfterTheFloodBreaksNothing(t *testing.T) {
 	}
 	t.Cleanup(conn.Close)
 	x := &deskDevice{
-		desk: &Desk{run: "r", conn: conn, news: newInbox[DeviceNews](8)}, id: "evil", refused: map[string]int{},
+		desk: &Desk{run: "r", conn: conn, news: mailbox.New[DeviceNews](8)}, id: "evil", refused: map[string]int{},
 	}
 	if err := x.subscribe(); err != nil {
 		t.Fatal(err)
@@ -33,7 +35,7 @@ func TestADropToldAfterTheFloodBreaksNothing(t *testing.T) {
 		t.Error("the connection is broken:", conn.err)
 	default:
 	}
-	if news, err := x.desk.news.take(t.Context(), nil); err != nil || len(news) != 1 || news[0].Kind != DeviceFlooded {
+	if news, err := x.desk.news.Take(t.Context(), nil); err != nil || len(news) != 1 || news[0].Kind != DeviceFlooded {
 		t.Errorf("news %v, %v; want one, of the flood", news, err)
 	}
 }

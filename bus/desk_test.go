@@ -17,7 +17,7 @@ type office struct {
 	desk   *bus.Desk
 	line   *bus.Conn // the desk's
 	device *bus.Device
-	run    *bus.Coordinator
+	run    *bus.NATSCoordinator
 }
 
 func openOffice(t *testing.T, run string, check func(*bus.DeviceUpdate) error) *office {

@@ -9,6 +9,9 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"google.golang.org/protobuf/proto"
+
+	"fedpace/bus/internal/mailbox"
+	"fedpace/internal/names"
 )
 
 // DeviceConfig is a real device's end.
@@ -33,10 +36,11 @@ type DeviceConfig struct {
 //
 // Next and what follows from it belong to one goroutine.
 type Device struct {
-	config DeviceConfig
-	conn   *Conn
-	sub    *nats.Subscription
-	inbox  *inbox[deviceArrival]
+	config  DeviceConfig
+	conn    *Conn
+	sub     *nats.Subscription
+	unwatch func()
+	inbox   *mailbox.Mailbox[deviceArrival]
 
 	life context.Context
 	end  context.CancelCauseFunc
@@ -99,7 +103,7 @@ func decodeDeviceTask(b []byte, t *Task) error {
 
 // OpenDevice subscribes to the device's own subject.
 func OpenDevice(ctx context.Context, conn *Conn, c DeviceConfig) (*Device, error) {
-	if err := CheckDevice(c.ID); err != nil {
+	if err := names.CheckDevice(c.ID); err != nil {
 		return nil, err
 	}
 	if err := c.Join.Validate(); err != nil {
@@ -107,7 +111,7 @@ func OpenDevice(ctx context.Context, conn *Conn, c DeviceConfig) (*Device, error
 	}
 	run := "*"
 	if c.Run != "" {
-		if err := CheckToken("run", c.Run); err != nil {
+		if err := names.CheckToken("run", c.Run); err != nil {
 			return nil, err
 		}
 		run = c.Run
@@ -118,14 +122,14 @@ func OpenDevice(ctx context.Context, conn *Conn, c DeviceConfig) (*Device, error
 	if c.Patience == 0 {
 		c.Patience = time.Minute
 	}
-	d := &Device{config: c, conn: conn, inbox: newInbox[deviceArrival](1 << 10), called: map[string]bool{}}
+	d := &Device{config: c, conn: conn, inbox: mailbox.New[deviceArrival](1 << 10), called: map[string]bool{}}
 	d.life, d.end = context.WithCancelCause(context.Background())
 	var err error
-	if d.sub, err = conn.nats.Subscribe(deviceSubject(run, c.ID, verbTask), d.onTask); err != nil {
+	if d.sub, err = conn.NATS().Subscribe(deviceSubject(run, c.ID, verbTask), d.onTask); err != nil {
 		return nil, fmt.Errorf("bus: subscribe for device %s: %w", c.ID, err)
 	}
-	conn.watch(d)
-	if err := conn.settled(ctx); err != nil {
+	d.unwatch = conn.Watch(d.failed, d.interrupted)
+	if err := conn.Settled(ctx); err != nil {
 		return nil, errors.Join(err, d.Close())
 	}
 	return d, nil
@@ -133,7 +137,9 @@ func OpenDevice(ctx context.Context, conn *Conn, c DeviceConfig) (*Device, error
 
 // Close ends the subscription and the heartbeats.
 func (d *Device) Close() error {
-	d.conn.unwatch(d)
+	if d.unwatch != nil {
+		d.unwatch()
+	}
 	_ = d.sub.Unsubscribe() // fails only on a closed connection, which has none
 	d.leave()
 	d.failed(fmt.Errorf("bus: device %s is closed", d.config.ID))
@@ -142,7 +148,7 @@ func (d *Device) Close() error {
 
 func (d *Device) failed(err error) {
 	d.end(err)
-	d.inbox.fail(err)
+	d.inbox.Fail(err)
 }
 
 // interrupted joins again: the run may not know the device any more.
@@ -159,14 +165,14 @@ func (d *Device) interrupted(error) {
 func (d *Device) call(x deviceArrival) {
 	if !d.called[x.run] && len(d.called) < maxCalls {
 		d.called[x.run] = true
-		d.inbox.put(x)
+		d.inbox.Put(x)
 	}
 }
 
 func (d *Device) onTask(m *nats.Msg) {
 	x := deviceArrival{at: time.Now(), task: new(Task)}
 	var ok bool
-	if x.run, ok = runOfTask(m.Subject, d.config.ID); !ok || relayed(m) {
+	if x.run, ok = runOfTask(m.Subject, d.config.ID); !ok || Relayed(m) {
 		return
 	}
 	if err := decodeDeviceTask(m.Data, x.task); err != nil {
@@ -189,5 +195,5 @@ func (d *Device) onTask(m *nats.Msg) {
 	case working:
 		d.cancel() // the run goes on without it
 	}
-	d.inbox.put(x)
+	d.inbox.Put(x)
 }

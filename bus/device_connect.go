@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+
+	"fedpace/internal/names"
 )
 
 // ConnectDevice is Connect for a device, which may be there before its server: it
@@ -20,7 +22,7 @@ func ConnectDevice(ctx context.Context, c ConnConfig) (*Conn, error) {
 			return conn, err
 		}
 		if attempt == 1 && c.Notice != nil {
-			c.Notice(fmt.Sprintf("No server answers at %s; trying again.", Redacted(c.URL)))
+			c.Notice(fmt.Sprintf("No server answers at %s; trying again.", names.Redacted(c.URL)))
 		}
 		select {
 		case <-ctx.Done():

@@ -44,21 +44,3 @@ func FuzzDecodeReply(f *testing.F) {
 		&DeviceReply{Verdict: 99, Reason: "no", Welcome: &Welcome{HeartbeatSeconds: math.Inf(1)}},
 		&DeviceReply{Welcome: &Welcome{Client: math.MaxUint64, Params: math.MaxUint32}})
 }
-
-func FuzzDecodeDeviceTask(f *testing.F) {
-	for _, t := range []*Task{
-		{}, {Over: true}, {Task: 1 << 52, Round: 1, LocalSteps: 80, LearningRate: 0.3, Proximal: 0.1}, {Task: 1, Round: 1, LocalSteps: 80, Proximal: math.Inf(1)},
-	} {
-		f.Add(encoded(t))
-	}
-	f.Fuzz(func(t *testing.T, b []byte) {
-		x := deviceArrival{task: new(Task)}
-		if err := decodeDeviceTask(b, x.task); err != nil {
-			explained(t, err)
-			return
-		}
-		if x.isTask() && (x.task.LocalSteps < 1 || !(x.task.Proximal >= 0 && x.task.Proximal <= MaxProximal)) {
-			t.Fatalf("%v is taken", x.task)
-		}
-	})
-}

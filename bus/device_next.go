@@ -25,7 +25,7 @@ func (d *Device) Next(ctx context.Context) (*DeviceTask, error) {
 			}
 		}
 		var err error
-		if batch, err = d.inbox.take(ctx, batch); err != nil {
+		if batch, err = d.inbox.Take(ctx, batch); err != nil {
 			return nil, err
 		}
 		for i, x := range batch {
@@ -35,7 +35,7 @@ func (d *Device) Next(ctx context.Context) (*DeviceTask, error) {
 			task, err := d.handle(ctx, x)
 			if task != nil || err != nil {
 				for _, y := range batch[i+1:] {
-					d.inbox.put(y)
+					d.inbox.Put(y)
 				}
 				return task, err
 			}
@@ -97,7 +97,7 @@ func (d *Device) handle(ctx context.Context, x deviceArrival) (*DeviceTask, erro
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.phase, d.task, d.sent, d.cancel = Download, x.task, nil, cancel
-	if d.inbox.holds(x.ended) { // it came while the device was not at work yet
+	if d.inbox.Holds(x.ended) { // it came while the device was not at work yet
 		cancel()
 	}
 	return &DeviceTask{Run: x.run, Welcome: welcome, Task: x.task, Context: life, Received: x.at}, nil
@@ -218,7 +218,7 @@ func (d *Device) heartbeats(ctx context.Context, run string, every time.Duration
 		}
 		d.mu.Unlock()
 		if b, err := Marshal(nil, h); err == nil {
-			_ = d.conn.nats.Publish(deviceSubject(run, d.config.ID, verbHeartbeat), b) // the next one is soon
+			_ = d.conn.NATS().Publish(deviceSubject(run, d.config.ID, verbHeartbeat), b) // the next one is soon
 		}
 	}
 }

@@ -16,7 +16,7 @@ func (d *Device) Phase(p Phase) {
 // Model fetches a task's model, its digest checked. It is never kept: a download
 // is to be measured.
 func (d *Device) Model(ctx context.Context, run string, digest Digest) ([]float32, error) {
-	return newModelCache(d.conn, run, 1).fetch(ctx, digest)
+	return d.conn.FetchModel(ctx, run, digest)
 }
 
 // Send sends the update of a task and measures how long that takes, until the
@@ -98,7 +98,7 @@ func (d *Device) sendPart(ctx context.Context, run string, p *Update) (Verdict, 
 func (d *Device) request(ctx context.Context, subject string, b []byte) (*DeviceReply, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	m, err := d.conn.nats.RequestWithContext(ctx, subject, b)
+	m, err := d.conn.NATS().RequestWithContext(ctx, subject, b)
 	if err != nil {
 		return nil, err
 	}

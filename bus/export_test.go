@@ -13,7 +13,7 @@ func (s *Server) Bare() (*nats.Conn, error) { return nats.Connect("", nats.InPro
 
 // HoldPlans keeps the plans' subscription from its work until release and lets
 // at most limit messages wait for it.
-func HoldPlans(c *Coordinator, limit int) (release func()) {
+func HoldPlans(c *NATSCoordinator, limit int) (release func()) {
 	for _, s := range c.subs {
 		if strings.HasSuffix(s.Subject, verbPlan) {
 			if err := s.SetPendingLimits(limit, pendingBytes); err != nil {
@@ -21,9 +21,15 @@ func HoldPlans(c *Coordinator, limit int) (release func()) {
 			}
 		}
 	}
-	c.plans.mu.Lock()
-	return c.plans.mu.Unlock
+	held, free := make(chan struct{}), make(chan struct{})
+	c.plans.Put(ClientPlan{Plan: new(Plan)}) // Holds looks at this one, with the mailbox locked
+	go c.plans.Holds(func(ClientPlan) bool { close(held); <-free; return true })
+	<-held
+	return func() { close(free) }
 }
+
+// Broken is closed when the coordinator's connection has failed.
+func Broken(c *NATSCoordinator) <-chan struct{} { return c.conn.Broken() }
 
 // message is one without a way to reply.
 func message(b []byte) *nats.Msg { return &nats.Msg{Data: b} }

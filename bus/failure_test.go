@@ -14,7 +14,7 @@ import (
 var nan = math.NaN()
 
 // planFailure waits for TakePlans to fail.
-func planFailure(t *testing.T, c *bus.Coordinator) error {
+func planFailure(t *testing.T, c *bus.NATSCoordinator) error {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
@@ -77,7 +77,7 @@ func TestASlowConsumersDropFailsTheRunWithItsCause(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		time.Sleep(200 * time.Millisecond)
+		<-bus.Broken(c)
 		release()
 		err := planFailure(t, c)
 		for _, want := range []string{"slow consumer", "messages dropped", "fedpace.r.client.*.plan"} {
@@ -94,12 +94,8 @@ func TestASlowConsumersDropFailsTheRunWithItsCause(t *testing.T) {
 func TestTheEndOfTheEmbeddedServerIsAFailure(t *testing.T) {
 	p := newPlace(t, false)
 	c, h := p.coordinator(t, "r"), p.host(t, "r")
-	jobs, err := h.Jobs(t.Context(), "go")
-	if err != nil {
-		t.Fatal(err)
-	}
 	time.AfterFunc(50*time.Millisecond, p.server.Close)
-	if _, err := jobs.NextJob(t.Context()); err == nil || !strings.Contains(err.Error(), "closed") {
+	if _, err := h.NextJob(t.Context(), "go"); err == nil || !strings.Contains(err.Error(), "closed") {
 		t.Errorf("NextJob: %v", err)
 	}
 	if err := planFailure(t, c); !strings.Contains(err.Error(), "connection closed") {
@@ -134,17 +130,13 @@ func TestTasksThatNoHostGetsAreASignal(t *testing.T) {
 func TestWaitingHonoursItsContext(t *testing.T) {
 	places(t, func(t *testing.T, p *place) {
 		c, h := p.coordinator(t, "r"), p.host(t, "r")
-		jobs, err := h.Jobs(t.Context(), "nobody")
-		if err != nil {
-			t.Fatal(err)
-		}
 		for _, x := range []struct {
 			name string
 			wait func(context.Context) error
 		}{
 			{"TakePlans", func(ctx context.Context) error { _, err := c.TakePlans(ctx, nil); return err }},
 			{"TakeSum", func(ctx context.Context) error { _, err := c.TakeSum(ctx); return err }},
-			{"NextJob", func(ctx context.Context) error { _, err := jobs.NextJob(ctx); return err }},
+			{"NextJob", func(ctx context.Context) error { _, err := h.NextJob(ctx, "nobody"); return err }},
 			{"SendSum", func(ctx context.Context) error { // nobody takes it
 				if err := c.SendJob(ctx, "go", someJob(1, bus.DigestOf(model), 3)); err != nil {
 					return err

@@ -3,13 +3,14 @@ package bus
 import (
 	"errors"
 	"math"
-	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/protobuf/proto"
 	"pgregory.net/rapid"
+
+	"fedpace/internal/names"
 )
 
 // explained fails the test if a refusal does not say what of.
@@ -122,99 +123,12 @@ func FuzzDecodeSum(f *testing.F) {
 		&Sum{Job: 1, ModelDigest: good.ModelDigest, Chunks: 1, Failure: &Failure{Kind: "diverged", Client: math.MaxUint64}})
 }
 
-// FuzzReceive sends arbitrary messages to a desk with one open job: whatever
-// comes, a sum that is handed on fits its job.
-func FuzzReceive(f *testing.F) {
-	digest := Digest{1}
-	whole := &Sum{Job: 1, Trainer: "a", ModelDigest: digest[:], Chunks: 1, Params: 3, Values: make([]byte, 24), Clients: []*ClientLoss{{Task: 9}}}
-	part := proto.CloneOf(whole)
-	part.Chunks, part.Values = 2, part.Values[:16]
-	rest := proto.CloneOf(whole)
-	rest.Chunk, rest.Chunks, rest.Values, rest.Clients = 1, 2, rest.Values[:8], nil
-	handle := proto.CloneOf(whole)
-	handle.Values, handle.Handle = nil, &Handle{Store: []byte("x")}
-	f.Add(encoded(whole), encoded(whole))
-	f.Add(encoded(part), encoded(rest))
-	f.Add(encoded(rest), encoded(part))
-	f.Add(encoded(part), encoded(part))
-	f.Add(encoded(handle), encoded(whole))
-	f.Fuzz(func(t *testing.T, first, second []byte) {
-		d := newSumDesk(NewStore())
-		d.expect(&Job{Job: 1, Kind: Train, ModelDigest: digest[:], Params: 3, Clients: []*ClientWork{{Task: 9}}})
-		for _, b := range [][]byte{first, second} {
-			s, verdict, reason := d.receive(message(b))
-			if verdict == Refused && reason == "" {
-				t.Error("refused without a reason")
-			}
-			if s == nil {
-				continue
-			}
-			if s.Failure == nil && (len(s.Values) != 3 || len(s.Clients) != 1 || s.Clients[0].Task != 9) || DigestFrom(s.ModelDigest) != digest {
-				t.Fatalf("%+v is handed on", s.Sum)
-			}
-			if again, _, _ := d.receive(message(b)); again != nil {
-				t.Fatal("handed on twice")
-			}
-		}
-	})
-}
-
 func FuzzDecodeChunk(f *testing.F) {
 	fuzzMessage(f, func(m *ModelChunk) bool {
 		return m.Chunk < m.Chunks && len(m.Values) > 0 && len(m.Values)%4 == 0 && len(m.Values)/4 <= int(m.Params)
 	},
 		&ModelChunk{Chunks: 1, Params: 1, Values: make([]byte, 4)},
 		&ModelChunk{Chunk: 2, Chunks: 3, Params: 1, Values: make([]byte, 6)})
-}
-
-func FuzzAdvisories(f *testing.F) {
-	f.Add([]byte(`{"stream_seq": 7, "reason": "bad"}`))
-	f.Add([]byte(`{"stream_seq": -7, "reason": 1}`))
-	f.Fuzz(func(t *testing.T, b []byte) {
-		if terminationReason(b) == "" {
-			t.Error("no reason")
-		}
-	})
-}
-
-func FuzzClientSubject(f *testing.F) {
-	s := clientSubjectsOf("r")
-	for _, subject := range []string{
-		"fedpace.r.client.17.task", "fedpace.r.client.017.task", "fedpace.r.client.pi4.task", "fedpace.q.client.17.task",
-		"fedpace.r.client.-1.task", "fedpace.r.client..task", "fedpace.r.client.9999999999.task", "fedpace.r.client.1.2.task", "",
-	} {
-		f.Add(subject)
-	}
-	f.Fuzz(func(t *testing.T, subject string) {
-		client, ok := s.client(subject, verbTask)
-		if ok && s.of(client, verbTask) != subject {
-			t.Errorf("%q is read as client %d, whose subject is %q", subject, client, s.of(client, verbTask))
-		}
-		if ok && answering(subject) != s.of(client, verbPlan) {
-			t.Errorf("%q is answered on %q", subject, answering(subject))
-		}
-	})
-}
-
-func TestEverySimulatedClientHasItsOwnSubject(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		run := rapid.StringMatching(`[A-Za-z0-9_-]{1,64}`).Draw(t, "run")
-		client := rapid.IntRange(0, MaxClients).Draw(t, "client")
-		if err := CheckToken("run", run); err != nil {
-			t.Fatal(err)
-		}
-		s := clientSubjectsOf(run)
-		subject := s.of(client, verbTask)
-		if want := "fedpace." + run + ".client." + strconv.Itoa(client) + ".task"; subject != want {
-			t.Fatalf("got %q, want %q", subject, want)
-		}
-		if got, ok := s.client(subject, verbTask); !ok || got != client {
-			t.Fatalf("%q is read as %d, %v", subject, got, ok)
-		}
-		if _, ok := s.client(subject, verbPlan); ok {
-			t.Fatalf("%q is read as a plan's", subject)
-		}
-	})
 }
 
 func TestNumbersTravelExactly(t *testing.T) {
@@ -248,14 +162,14 @@ func FuzzRunInfo(f *testing.F) {
 		Run: "demo", Version: "v1", Configuration: "name: demo\n", Kernel: "go", Spec: &Spec{Model: "linear:2,2", DataDigest: "ab", Seed: 1, Batch: 8, Augment: "none"},
 		Files: []*File{{Path: "links.csv", Digest: append(make([]byte, 31), 1)}},
 	}
-	if err := info.seal(); err != nil {
+	if err := info.Seal(); err != nil {
 		f.Fatal(err)
 	}
-	fuzzMessage(f, func(r *RunInfo) bool { return CheckToken("run", r.Run) == nil && r.Stamp != 0 }, info)
+	fuzzMessage(f, func(r *RunInfo) bool { return names.CheckToken("run", r.Run) == nil && r.Stamp != 0 }, info)
 }
 
 func FuzzAnnouncement(f *testing.F) {
-	fuzzMessage(f, func(a *Announcement) bool { return CheckToken("run", a.Run) == nil && a.Stamp != 0 }, &Announcement{Run: "demo", Stamp: 7})
+	fuzzMessage(f, func(a *Announcement) bool { return names.CheckToken("run", a.Run) == nil && a.Stamp != 0 }, &Announcement{Run: "demo", Stamp: 7})
 }
 
 func BenchmarkTask(b *testing.B) {

@@ -11,30 +11,12 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"google.golang.org/protobuf/proto"
+
+	"fedpace/internal/names"
 )
 
 // hostQueue is the queue group in which the hosts of a run share its tasks.
 const hostQueue = "hosts"
-
-// HostConfig is what a host's end of a run needs; the zero value will do.
-type HostConfig struct {
-	// Name tells this trainer from others in messages; empty: one is made up.
-	Name string
-	// CacheBytes limits the models kept from other processes; 0 is 256 MiB. The
-	// newest is kept even if it is larger.
-	CacheBytes int64
-	// Stamp is the RunInfo's by which this host knows the run; tasks of another
-	// end it with ErrStale. Zero: a host of the coordinator's own process, which
-	// takes all. Others show the coordinator that they are there.
-	Stamp uint64
-	// Workers is how many jobs it does at a time, for the coordinator to know; 0
-	// where it answers tasks alone.
-	Workers int
-}
-
-// ErrStale is wrapped by what ends a host of a configuration that is no longer
-// the run's.
-var ErrStale = errors.New("the run's configuration is another now")
 
 // Host is a host's end of one run: it answers for simulated actors and does
 // jobs. Its methods may be called concurrently.
@@ -43,12 +25,13 @@ var ErrStale = errors.New("the run's configuration is another now")
 //	Jobs         jobs in, one at a time for each caller of NextJob
 //	Model        models, from memory or from the bus
 //	SendSum      sums out, before Delivery.Done
-type Host struct {
-	run    string
-	name   string
-	conn   *Conn
-	models *modelCache
-	stamp  uint64 // 0: any
+type NATSHost struct {
+	run     string
+	name    string
+	conn    *Conn
+	unwatch func()
+	models  *modelCache
+	stamp   uint64 // 0: any
 
 	workers   int
 	attending sync.WaitGroup
@@ -57,21 +40,22 @@ type Host struct {
 	life context.Context // ends when the host can no longer work; its cause says why
 	end  context.CancelCauseFunc
 
-	ignored atomic.Int64
-	copies  atomic.Bool // the coordinator is in another process
-	mu      sync.Mutex
-	subs    []*nats.Subscription
+	consumers sync.Map // *jobConsumer by kernel class; missing: to be found (again)
+	ignored   atomic.Int64
+	copies    atomic.Bool // the coordinator is in another process
+	mu        sync.Mutex
+	subs      []*nats.Subscription
 }
 
 // OpenHost joins a run. The coordinator need not be there yet.
-func OpenHost(ctx context.Context, conn *Conn, run string, config HostConfig) (*Host, error) {
-	if err := CheckToken("run", run); err != nil {
+func OpenHost(ctx context.Context, conn *Conn, run string, config HostConfig) (*NATSHost, error) {
+	if err := names.CheckToken("run", run); err != nil {
 		return nil, err
 	}
 	if config.Name == "" {
 		config.Name = nats.NewInbox()[len(nats.InboxPrefix):]
 	}
-	if err := CheckToken("host", config.Name); err != nil {
+	if err := names.CheckToken("host", config.Name); err != nil {
 		return nil, err
 	}
 	if config.CacheBytes == 0 {
@@ -80,17 +64,17 @@ func OpenHost(ctx context.Context, conn *Conn, run string, config HostConfig) (*
 	if config.CacheBytes < 0 {
 		return nil, fmt.Errorf("bus: a cache of %d bytes", config.CacheBytes)
 	}
-	h := &Host{run: run, name: config.Name, conn: conn, stamp: config.Stamp, workers: config.Workers, leave: func() {}}
+	h := &NATSHost{run: run, name: config.Name, conn: conn, stamp: config.Stamp, workers: config.Workers, leave: func() {}}
 	h.life, h.end = context.WithCancelCause(context.Background())
 	h.models = newModelCache(conn, run, config.CacheBytes)
-	conn.watch(h)
+	h.unwatch = conn.Watch(h.failed, func(error) {}) // an interruption is the coordinator's business: it sends again
 	return h, ctx.Err()
 }
 
 // Close ends the subscriptions. Deliveries that are held should be released
 // first.
-func (h *Host) Close() error {
-	h.conn.unwatch(h)
+func (h *NATSHost) Close() error {
+	h.unwatch()
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.leave()
@@ -103,20 +87,17 @@ func (h *Host) Close() error {
 	return nil
 }
 
-func (h *Host) failed(err error) { h.end(err) }
-
-// interrupted needs nothing of a host: the coordinator sends again what is open.
-func (h *Host) interrupted(error) {}
+func (h *NATSHost) failed(err error) { h.end(err) }
 
 // Err is what ended the host: a broken connection, or a task that could not be
 // answered; nil while all is well. Done is closed with it.
-func (h *Host) Err() error { return context.Cause(h.life) }
+func (h *NATSHost) Err() error { return context.Cause(h.life) }
 
 // Done is closed when the host can no longer work; Err says why.
-func (h *Host) Done() <-chan struct{} { return h.life.Done() }
+func (h *NATSHost) Done() <-chan struct{} { return h.life.Done() }
 
 // Ignored counts tasks that were not answered since they were not valid.
-func (h *Host) Ignored() int64 { return h.ignored.Load() }
+func (h *NATSHost) Ignored() int64 { return h.ignored.Load() }
 
 // ServeTasks answers the run's tasks to simulated clients until Close. The
 // hosts of a run share them: each task goes to one host. fn fills p, which is
@@ -124,7 +105,7 @@ func (h *Host) Ignored() int64 { return h.ignored.Load() }
 // must not keep t or p. Its error is this host's end, see Err.
 //
 // When ServeTasks returns, no later task is missed.
-func (h *Host) ServeTasks(ctx context.Context, fn func(client int, t *Task, p *Plan) error) error {
+func (h *NATSHost) ServeTasks(ctx context.Context, fn func(client int, t *Task, p *Plan) error) error {
 	s := &responder{host: h, subjects: clientSubjectsOf(h.run), fn: fn}
 	sub, err := h.conn.subscribe(anyClientSubject(h.run, verbTask), hostQueue, s.onTask)
 	if err != nil {
@@ -133,7 +114,7 @@ func (h *Host) ServeTasks(ctx context.Context, fn func(client int, t *Task, p *P
 	h.mu.Lock()
 	h.subs = append(h.subs, sub)
 	h.mu.Unlock()
-	if err := h.conn.settled(ctx); err != nil || h.stamp == 0 {
+	if err := h.conn.Settled(ctx); err != nil || h.stamp == 0 {
 		return err
 	}
 	h.mu.Lock()
@@ -146,7 +127,7 @@ func (h *Host) ServeTasks(ctx context.Context, fn func(client int, t *Task, p *P
 
 // responder answers tasks with memory that it uses again for each.
 type responder struct {
-	host     *Host
+	host     *NATSHost
 	subjects clientSubjects
 	fn       func(int, *Task, *Plan) error
 	task     Task
@@ -156,7 +137,7 @@ type responder struct {
 
 func (s *responder) onTask(m *nats.Msg) {
 	client, ok := s.subjects.client(m.Subject, verbTask)
-	if !ok || relayed(m) {
+	if !ok || Relayed(m) {
 		return // a device's
 	}
 	if err := Unmarshal(m.Data, &s.task); err != nil {
@@ -193,7 +174,7 @@ func (s *responder) onTask(m *nats.Msg) {
 // again, since the coordinator may be reading it.
 //
 // A sum that is refused is an error that wraps [ErrRefused].
-func (h *Host) SendSum(ctx context.Context, r *Result) error {
+func (h *NATSHost) SendSum(ctx context.Context, r *Result) error {
 	w := proto.CloneOf(r.Sum)
 	w.Trainer, w.Chunks, w.Params = h.name, 1, uint32(len(r.Values))
 	if f := w.Failure; f != nil {
@@ -214,7 +195,7 @@ func (h *Host) SendSum(ctx context.Context, r *Result) error {
 }
 
 // lendSum lets the coordinator read the values where they are.
-func (h *Host) lendSum(ctx context.Context, w *Sum, r *Result) error {
+func (h *NATSHost) lendSum(ctx context.Context, w *Sum, r *Result) error {
 	store := h.conn.store
 	number := store.putSum(lentSum{r.Values, r.Variates})
 	defer store.takeBack(number)
@@ -226,7 +207,7 @@ func (h *Host) lendSum(ctx context.Context, w *Sum, r *Result) error {
 
 // copySum sends the values, then the control variates, in chunks, one after the
 // other.
-func (h *Host) copySum(ctx context.Context, w *Sum, r *Result) error {
+func (h *NATSHost) copySum(ctx context.Context, w *Sum, r *Result) error {
 	values, variates := r.Values, slices.Concat(r.Variates...)
 	limit := h.conn.nats.MaxPayload()
 	size := min(chunkBytes, int(limit)-proto.Size(w)-1024) / 8
@@ -255,11 +236,8 @@ func (h *Host) copySum(ctx context.Context, w *Sum, r *Result) error {
 	return fmt.Errorf("bus: sum of job %d: the coordinator misses chunks after all %d were sent", w.Job, chunks)
 }
 
-// ErrRefused is wrapped by errors about sums that the coordinator refused.
-var ErrRefused = errors.New("the coordinator refused the sum")
-
 // sumRequest sends one message of a sum until it is answered.
-func (h *Host) sumRequest(ctx context.Context, w *Sum) (done bool, err error) {
+func (h *NATSHost) sumRequest(ctx context.Context, w *Sum) (done bool, err error) {
 	b, err := Marshal(nil, w)
 	if err != nil {
 		return false, err
@@ -288,7 +266,7 @@ func (h *Host) sumRequest(ctx context.Context, w *Sum) (done bool, err error) {
 	}
 }
 
-func (h *Host) verdict(job uint64, reply []byte) (done bool, err error) {
+func (h *NATSHost) verdict(job uint64, reply []byte) (done bool, err error) {
 	var r SumReply
 	if err := Unmarshal(reply, &r); err != nil {
 		return false, err
@@ -307,6 +285,6 @@ func (h *Host) verdict(job uint64, reply []byte) (done bool, err error) {
 // Model returns the model with this digest, which must not be written to: from
 // the coordinator's memory if it is in this process, else from the cache or the
 // bus, its digest checked.
-func (h *Host) Model(ctx context.Context, d Digest) ([]float32, error) {
+func (h *NATSHost) Model(ctx context.Context, d Digest) ([]float32, error) {
 	return h.models.get(ctx, d)
 }

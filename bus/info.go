@@ -2,8 +2,6 @@ package bus
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"slices"
@@ -11,28 +9,15 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
-	"google.golang.org/protobuf/proto"
-)
 
-// seal sets the stamp, which depends on all that decides plans and sums: equal
-// stamps, equal plans and sums.
-func (r *RunInfo) seal() error {
-	w := proto.CloneOf(r)
-	w.Run, w.Version, w.Stamp = "", "", 0
-	b, err := proto.MarshalOptions{Deterministic: true}.Marshal(w)
-	if err != nil {
-		return fmt.Errorf("bus: encode RunInfo: %w", err)
-	}
-	sum := sha256.Sum256(b)
-	r.Stamp = max(binary.LittleEndian.Uint64(sum[:]), 1) // 0 says that there is none
-	return nil
-}
+	"fedpace/internal/names"
+)
 
 // WatchRuns tells of the runs that coordinators announce, each about once a
 // second, until stop is called. fn runs on one goroutine.
 func (c *Conn) WatchRuns(ctx context.Context, fn func(*Announcement)) (stop func(), err error) {
 	sub, err := c.subscribe(announceSubject, "", func(m *nats.Msg) {
-		if relayed(m) {
+		if Relayed(m) {
 			return
 		}
 		a := new(Announcement)
@@ -43,7 +28,7 @@ func (c *Conn) WatchRuns(ctx context.Context, fn func(*Announcement)) (stop func
 	if err != nil {
 		return nil, err
 	}
-	return func() { _ = sub.Unsubscribe() }, c.settled(ctx)
+	return func() { _ = sub.Unsubscribe() }, c.Settled(ctx)
 }
 
 // ErrNoRun is wrapped by AskRun's error when no coordinator of that name answers.
@@ -51,7 +36,7 @@ var ErrNoRun = errors.New("no coordinator of this run answers")
 
 // AskRun asks a run's coordinator for its configuration.
 func (c *Conn) AskRun(ctx context.Context, run string) (*RunInfo, error) {
-	if err := CheckToken("run", run); err != nil {
+	if err := names.CheckToken("run", run); err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
@@ -98,7 +83,7 @@ type attendance struct {
 func newInfoDesk(conn *Conn, run string, config *CoordinatorConfig) (*infoDesk, error) {
 	info := config.Info
 	info.Run = run
-	if err := info.seal(); err != nil {
+	if err := info.Seal(); err != nil {
 		return nil, err
 	}
 	if err := info.Validate(); err != nil {
@@ -117,14 +102,14 @@ func newInfoDesk(conn *Conn, run string, config *CoordinatorConfig) (*infoDesk, 
 
 // onRequest answers and returns the name of a host that was not there before.
 func (d *infoDesk) onRequest(m *nats.Msg) (joined string) {
-	if relayed(m) {
+	if Relayed(m) {
 		return ""
 	}
 	var w InfoRequest
 	if err := Unmarshal(m.Data, &w); err != nil {
 		return ""
 	}
-	if w.Host != "" && CheckToken("host", w.Host) == nil {
+	if w.Host != "" && names.CheckToken("host", w.Host) == nil {
 		joined = d.attends(w.Host, int(min(w.Workers, maxWorkers)), w.Leaves)
 	}
 	if m.Reply != "" {
@@ -242,7 +227,7 @@ func (d *infoDesk) announce(ctx context.Context) {
 }
 
 // attend shows the coordinator that the host is there until ctx ends.
-func (h *Host) attend(ctx context.Context, workers int) {
+func (h *NATSHost) attend(ctx context.Context, workers int) {
 	say := func(leaves bool) {
 		b, err := Marshal(nil, &InfoRequest{Host: h.name, Workers: uint32(workers), Leaves: leaves})
 		if err == nil {

@@ -9,24 +9,20 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"fedpace/internal/names"
 )
 
-// Jobs is a host's view of the work queue of one kernel class. NextJob may be
-// called by several workers at once.
-type Jobs struct {
-	host   *Host
-	kernel string
-
-	mu       sync.Mutex
-	consumer jetstream.Consumer // nil: to be found (again)
-	wait     time.Duration      // the consumer's AckWait
+// jobConsumer is the queue of one kernel class's jobs.
+type jobConsumer struct {
+	jetstream.Consumer
+	wait time.Duration // its AckWait
 }
 
-// Delivery is a job that this host holds. Marks of progress keep it from being
-// given to another until Done or Release, one of which must be called.
-type Delivery struct {
-	Job *Job
-
+// delivery is a job that this host holds. Marks of progress keep it from being
+// given to another until Done, Release or Postpone.
+type delivery struct {
+	job  *Job
 	conn *Conn
 	msg  jetstream.Msg
 	stop chan struct{}
@@ -34,23 +30,21 @@ type Delivery struct {
 	mark sync.WaitGroup
 }
 
-// Jobs gives access to the jobs of a kernel class. They need not exist yet.
-func (h *Host) Jobs(ctx context.Context, kernel string) (*Jobs, error) {
-	if err := CheckToken("kernel", kernel); err != nil {
-		return nil, err
-	}
-	return &Jobs{host: h, kernel: kernel}, ctx.Err()
-}
+// Job is what is to be done.
+func (d *delivery) Job() *Job { return d.job }
 
 // NextJob waits for a job. It outlives a coordinator or a stream that goes and
 // comes back; it returns the context's error or what broke the connection.
-func (q *Jobs) NextJob(ctx context.Context) (*Delivery, error) {
+func (h *NATSHost) NextJob(ctx context.Context, kernel string) (Delivery, error) {
+	if err := names.CheckToken("kernel", kernel); err != nil {
+		return nil, err
+	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	stop := context.AfterFunc(q.host.life, func() { cancel(q.host.Err()) })
+	stop := context.AfterFunc(h.life, func() { cancel(h.Err()) })
 	defer stop()
 	for pause := 5 * time.Millisecond; ; pause = min(2*pause, time.Second) {
-		d, err := q.next(ctx)
+		d, err := h.nextJob(ctx, kernel)
 		if d != nil {
 			return d, nil
 		}
@@ -64,9 +58,7 @@ func (q *Jobs) NextJob(ctx context.Context) (*Delivery, error) {
 		if errors.Is(err, nats.ErrConnectionClosed) || errors.Is(err, nats.ErrPermissionViolation) {
 			return nil, fmt.Errorf("bus: next job: %w", err)
 		}
-		q.mu.Lock()
-		q.consumer = nil
-		q.mu.Unlock()
+		h.consumers.Delete(kernel)
 		select {
 		case <-ctx.Done():
 		case <-time.After(pause):
@@ -74,11 +66,11 @@ func (q *Jobs) NextJob(ctx context.Context) (*Delivery, error) {
 	}
 }
 
-// next makes one attempt.
-func (q *Jobs) next(ctx context.Context) (*Delivery, error) {
-	ctx, cancel := q.host.conn.attempt(ctx, pullPatience)
+// nextJob makes one attempt.
+func (h *NATSHost) nextJob(ctx context.Context, kernel string) (*delivery, error) {
+	ctx, cancel := h.conn.attempt(ctx, pullPatience)
 	defer cancel()
-	consumer, wait, err := q.find(ctx)
+	consumer, err := h.consumer(ctx, kernel)
 	if err != nil {
 		return nil, err
 	}
@@ -89,34 +81,30 @@ func (q *Jobs) next(ctx context.Context) (*Delivery, error) {
 	j := new(Job)
 	if err := Unmarshal(m.Data(), j); err != nil {
 		// No repetition makes it readable: the coordinator learns at once.
-		q.host.ignored.Add(1)
+		h.ignored.Add(1)
 		return nil, errors.Join(err, m.TermWithReason(ValidText(err.Error())))
 	}
-	d := &Delivery{Job: j, conn: q.host.conn, msg: m, stop: make(chan struct{})}
-	d.mark.Go(func() { d.keep(q.host.life, wait/3) })
+	d := &delivery{job: j, conn: h.conn, msg: m, stop: make(chan struct{})}
+	d.mark.Go(func() { d.keep(h.life, consumer.wait/3) })
 	return d, nil
 }
 
-// find looks the consumer up unless that has been done.
-func (q *Jobs) find(ctx context.Context) (jetstream.Consumer, time.Duration, error) {
-	q.mu.Lock()
-	consumer, wait := q.consumer, q.wait
-	q.mu.Unlock()
-	if consumer != nil {
-		return consumer, wait, nil
+// consumer looks the consumer up unless that has been done.
+func (h *NATSHost) consumer(ctx context.Context, kernel string) (*jobConsumer, error) {
+	if known, ok := h.consumers.Load(kernel); ok {
+		return known.(*jobConsumer), nil
 	}
-	consumer, err := q.host.conn.js.Consumer(ctx, jobsStream(q.host.run), q.kernel)
+	found, err := h.conn.js.Consumer(ctx, jobsStream(h.run), kernel)
 	if err != nil {
-		return nil, 0, err
+		return nil, err
 	}
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.consumer, q.wait = consumer, consumer.CachedInfo().Config.AckWait
-	return q.consumer, q.wait, nil
+	c := &jobConsumer{found, found.CachedInfo().Config.AckWait}
+	h.consumers.Store(kernel, c)
+	return c, nil
 }
 
 // keep marks progress until the delivery or its host is over.
-func (d *Delivery) keep(host context.Context, every time.Duration) {
+func (d *delivery) keep(host context.Context, every time.Duration) {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	for {
@@ -131,7 +119,7 @@ func (d *Delivery) keep(host context.Context, every time.Duration) {
 	}
 }
 
-func (d *Delivery) end() {
+func (d *delivery) end() {
 	d.once.Do(func() { close(d.stop) })
 	d.mark.Wait()
 }
@@ -139,7 +127,7 @@ func (d *Delivery) end() {
 // Done removes the job from the queue and waits until that is confirmed. It is
 // called after SendSum has returned nil. A job that the queue no longer holds
 // (it was sent again meanwhile, or its stream is gone) is no error.
-func (d *Delivery) Done(ctx context.Context) error {
+func (d *delivery) Done(ctx context.Context) error {
 	d.end()
 	attempt, cancel := d.conn.attempt(ctx, requestTimeout)
 	defer cancel()
@@ -152,23 +140,23 @@ func (d *Delivery) Done(ctx context.Context) error {
 	case attemptOver(err), retriable(err): // nobody answers for a job that is not queued
 		return nil
 	}
-	return fmt.Errorf("bus: acknowledge job %d: %w", d.Job.Job, err)
+	return fmt.Errorf("bus: acknowledge job %d: %w", d.job.Job, err)
 }
 
 // Release gives the job back, for another to do at once.
-func (d *Delivery) Release() error {
+func (d *delivery) Release() error {
 	d.end()
 	if err := d.msg.Nak(); err != nil && !retriable(err) {
-		return fmt.Errorf("bus: give back job %d: %w", d.Job.Job, err)
+		return fmt.Errorf("bus: give back job %d: %w", d.job.Job, err)
 	}
 	return nil
 }
 
 // Postpone gives the job back, for another to do a little later.
-func (d *Delivery) Postpone() error {
+func (d *delivery) Postpone() error {
 	d.end()
 	if err := d.msg.NakWithDelay(postponement); err != nil && !retriable(err) {
-		return fmt.Errorf("bus: give back job %d: %w", d.Job.Job, err)
+		return fmt.Errorf("bus: give back job %d: %w", d.job.Job, err)
 	}
 	return nil
 }

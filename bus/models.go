@@ -11,10 +11,6 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// ErrNoModel is wrapped by errors about models that are not on the bus: deleted
-// since, or never put.
-var ErrNoModel = errors.New("there is no such model")
-
 // modelCache finds models: in the process's store, among those fetched before,
 // on the bus. The least recently used leave when it holds too much.
 type modelCache struct {
@@ -95,6 +91,12 @@ func (c *modelCache) shrink(keep *list.Element) {
 		}
 		e = before
 	}
+}
+
+// FetchModel gets a run's model from the bus, its digest checked, and keeps
+// nothing.
+func (c *Conn) FetchModel(ctx context.Context, run string, d Digest) ([]float32, error) {
+	return newModelCache(c, run, 1).fetch(ctx, d)
 }
 
 // fetch gets the chunks one after the other.

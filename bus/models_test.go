@@ -9,7 +9,7 @@ import (
 )
 
 // cached is a host that fetches models over TCP, where two have been put.
-func cached(t *testing.T, bytes int64) (c *bus.Coordinator, h *bus.Host, a, b bus.Digest) {
+func cached(t *testing.T, bytes int64) (c *bus.NATSCoordinator, h *bus.NATSHost, a, b bus.Digest) {
 	t.Helper()
 	p := newPlace(t, true)
 	c = p.coordinator(t, "r")
@@ -87,8 +87,6 @@ func TestAHandleThatSaysNothingIsFollowedByTheValues(t *testing.T) {
 	}
 	d := &desk{T: t, c: c, h: h, digest: bus.DigestOf(model)}
 	d.ok(c.PutModel(t.Context(), d.digest, model))
-	d.jobs, err = h.Jobs(t.Context(), "go")
-	d.ok(err)
 	for n := range uint64(2) {
 		d.send(n + 1)
 		x := d.next()

@@ -17,10 +17,7 @@ func InboxPrefix(id string) string { return inboxStart + id }
 
 const inboxStart = "_INBOX_"
 
-const (
-	directGet = "$JS.API.DIRECT.GET."
-	anyModel  = directGet + "*." + root + ".*.model.*.*"
-)
+const anyModel = directGet + "*." + root + ".*.model.*.*"
 
 // siteModel is what a site's server makes of a request for a model, since no
 // request to JetStream goes through a leaf node.

@@ -243,7 +243,7 @@ func (q *workQueue) look(cause error) {
 }
 
 // watch makes streams again when they are gone and tells of it, until ctx ends.
-func (q *workQueue) watch(ctx context.Context, c *Coordinator) {
+func (q *workQueue) watch(ctx context.Context, c *NATSCoordinator) {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
 	for {

@@ -20,9 +20,8 @@ var model = []float32{1, 2, 3}
 // desk is a coordinator and a host with one model on the bus.
 type desk struct {
 	*testing.T
-	c      *bus.Coordinator
-	h      *bus.Host
-	jobs   *bus.Jobs
+	c      *bus.NATSCoordinator
+	h      *bus.NATSHost
 	digest bus.Digest
 }
 
@@ -30,9 +29,6 @@ func newDesk(t *testing.T, p *place, config bus.CoordinatorConfig) *desk {
 	t.Helper()
 	d := &desk{T: t, c: p.coordinatorWith(t, "r", config), h: p.host(t, "r"), digest: bus.DigestOf(model)}
 	d.ok(d.c.PutModel(t.Context(), d.digest, model))
-	var err error
-	d.jobs, err = d.h.Jobs(t.Context(), "go")
-	d.ok(err)
 	return d
 }
 
@@ -50,11 +46,11 @@ func (d *desk) send(n uint64) *bus.Job {
 	return j
 }
 
-func (d *desk) next() *bus.Delivery {
+func (d *desk) next() bus.Delivery {
 	d.Helper()
 	ctx, cancel := context.WithTimeout(d.Context(), 10*time.Second)
 	defer cancel()
-	x, err := d.jobs.NextJob(ctx)
+	x, err := d.h.NextJob(ctx, "go")
 	d.ok(err)
 	return x
 }
@@ -64,7 +60,7 @@ func (d *desk) none(wait time.Duration) {
 	d.Helper()
 	ctx, cancel := context.WithTimeout(d.Context(), wait)
 	defer cancel()
-	if x, err := d.jobs.NextJob(ctx); !errors.Is(err, context.DeadlineExceeded) {
+	if x, err := d.h.NextJob(ctx, "go"); !errors.Is(err, context.DeadlineExceeded) {
 		d.Fatalf("got %v, %v, want no job", x, err)
 	}
 }
@@ -293,7 +289,7 @@ func TestAJobThatNobodyFinishesFailsTheRunInWords(t *testing.T) {
 		p.dies(t)
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()
-		go func() { _, _ = d.jobs.NextJob(ctx) }() // the server counts when somebody asks
+		go func() { _, _ = d.h.NextJob(ctx, "go") }() // the server counts when somebody asks
 		_, err := d.c.TakeSum(ctx)
 		const want = "job 7 (train, round 2, kernel go) was given out 2 times and no trainer finished it"
 		if err == nil || !strings.Contains(err.Error(), want) {
@@ -313,7 +309,7 @@ func TestAJobThatATrainerCannotReadFailsTheRunInWords(t *testing.T) {
 		d.ok(conn.Publish("fedpace.r.jobs.go", []byte{0x08, 0x01}))
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()
-		go func() { _, _ = d.jobs.NextJob(ctx) }()
+		go func() { _, _ = d.h.NextJob(ctx, "go") }()
 		_, err := d.c.TakeSum(ctx)
 		if want := "a trainer cannot read a job: bus: job: model_digest is 0 bytes"; err == nil || !strings.Contains(err.Error(), want) {
 			t.Fatalf("got %v, want %q", err, want)

@@ -110,15 +110,9 @@ func (f TLSFiles) Server() (*tls.Config, error) {
 	return c, nil
 }
 
-// CheckURL is [names.CheckURL].
-func CheckURL(s string) error { return names.CheckURL(s) }
-
-// Redacted is [names.Redacted].
-func Redacted(s string) string { return names.Redacted(s) }
-
 // remote are the options of a connection over TCP.
 func (c *Conn) remote(config *ConnConfig) ([]nats.Option, error) {
-	if err := CheckURL(config.URL); err != nil {
+	if err := names.CheckURL(config.URL); err != nil {
 		return nil, fmt.Errorf("bus: %w", err)
 	}
 	options := []nats.Option{
@@ -146,7 +140,7 @@ func (c *Conn) remote(config *ConnConfig) ([]nats.Option, error) {
 	if err != nil {
 		return nil, fmt.Errorf("bus: credentials: %w", err)
 	}
-	inbox, err := inboxOf(creds)
+	inbox, err := InboxOf(creds)
 	if err != nil {
 		return nil, fmt.Errorf("bus: credentials: %s does not hold any that can be used: %w", config.Creds, err)
 	}

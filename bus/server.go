@@ -5,12 +5,14 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
 )
 
 // ServerConfig is an embedded server.
@@ -84,7 +86,7 @@ func StartServer(ctx context.Context, c ServerConfig) (*Server, error) {
 	}
 	var err error
 	if c.Authority != nil {
-		if err = c.Authority.secure(options); err != nil {
+		if err = secure(options, c.Authority); err != nil {
 			return nil, errors.Join(err, s.remove())
 		}
 	}
@@ -138,8 +140,22 @@ func (s *Server) remove() error {
 	return os.RemoveAll(s.folder)
 }
 
-// trouble is what the server last complained of; empty: nothing.
-func (s *Server) trouble() string { return s.log.last() }
+// Trouble is what the server last complained of; empty: nothing.
+func (s *Server) Trouble() string { return s.log.last() }
+
+// InProcessConn makes a connection that no network carries.
+func (s *Server) InProcessConn() (net.Conn, error) { return s.server.InProcessConn() }
+
+// Store is the memory that all connections to this server share.
+func (s *Server) Store() *Store { return s.store }
+
+// Credentials are those of a connection within this process.
+func (s *Server) Credentials() ([]nats.Option, error) {
+	if s.authority == nil {
+		return nil, nil
+	}
+	return s.authority.Inside()
+}
 
 // recorder is the server's logger: it keeps the last complaints for error
 // messages and says nothing itself.

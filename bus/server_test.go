@@ -136,7 +136,7 @@ func TestServersInOneProcessAreApart(t *testing.T) {
 	if err := ha.ServeTasks(t.Context(), answerAtOnce); err != nil {
 		t.Fatal(err)
 	}
-	for _, c := range []*bus.Coordinator{ca, cb} {
+	for _, c := range []*bus.NATSCoordinator{ca, cb} {
 		if err := c.SendTask(1, someTask(1)); err != nil {
 			t.Fatal(err)
 		}

@@ -1,11 +1,8 @@
 package bus
 
 import (
-	"fmt"
 	"strconv"
 	"strings"
-
-	"github.com/nats-io/nats.go"
 
 	"fedpace/internal/names"
 )
@@ -20,15 +17,6 @@ import (
 //	fedpace.runs                        of all runs
 
 const root = "fedpace"
-
-// CheckToken says whether a run's name or a device's id can stand in a
-// subject: 1 to 64 of A-Z, a-z, 0-9, "-" and "_".
-func CheckToken(what, s string) error {
-	if err := names.CheckToken(what, s); err != nil {
-		return fmt.Errorf("bus: %w", err)
-	}
-	return nil
-}
 
 // updateVerb is that of one message of an update.
 func updateVerb(chunk uint32) string { return verbUpdate + "." + strconv.FormatUint(uint64(chunk), 10) }
@@ -54,7 +42,7 @@ func clientSubjectsOf(run string) clientSubjects {
 }
 
 func (s clientSubjects) of(client int, verb string) string {
-	var b [2*maxToken + 32]byte
+	var b [2*64 + 32]byte
 	t := append(b[:0], s...)
 	t = strconv.AppendInt(t, int64(client), 10)
 	t = append(t, '.')
@@ -101,14 +89,12 @@ func anyJobsSubject(run string) string { return root + "." + run + ".jobs.*" }
 // announceSubject is where coordinators say which runs there are.
 const announceSubject = root + ".runs"
 
+// DirectGet asks the server for the newest message on a subject of a stream.
+const directGet = "$JS.API.DIRECT.GET."
+
 // Streams of a run; both live in memory.
 func jobsStream(run string) string   { return root + "_" + run + "_jobs" }
 func modelsStream(run string) string { return root + "_" + run + "_models" }
-
-// relayed tells whether a message is a server's answer that its asker had sent
-// to another's subject: only those have headers. A device may ask for models, and
-// a server does not check on which subject the asker wants the answer.
-func relayed(m *nats.Msg) bool { return len(m.Header) > 0 }
 
 // deviceSubject is a real device's, with several tokens in verb perhaps.
 func deviceSubject(run, id, verb string) string {
@@ -121,5 +107,5 @@ func runOfTask(subject, id string) (run string, ok bool) {
 	if ok {
 		run, ok = strings.CutSuffix(run, ".client."+id+"."+verbTask)
 	}
-	return run, ok && CheckToken("run", run) == nil
+	return run, ok && names.CheckToken("run", run) == nil
 }

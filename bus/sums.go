@@ -9,13 +9,15 @@ import (
 	"sync/atomic"
 
 	"github.com/nats-io/nats.go"
+
+	"fedpace/bus/internal/mailbox"
 )
 
 // sumDesk receives sums: it puts chunks together, checks a sum against its job
 // and makes sure that each job's sum is handed on once.
 type sumDesk struct {
 	store   *Store // of handles; nil: none are understood
-	inbox   *inbox[*ReceivedSum]
+	inbox   *mailbox.Mailbox[*ReceivedSum]
 	ignored atomic.Int64
 
 	mu   sync.Mutex
@@ -72,20 +74,16 @@ func (s *Result) cutVariates(j *Job, b []byte) error {
 // errElsewhere answers a handle of another process.
 var errElsewhere = errors.New("the sum is a handle, but its trainer shares no memory with the coordinator")
 
-// ReceivedSum is the sum of an open job. Values may be read until Accept or
-// Reject, exactly one of which must be called; a second call does nothing.
-type ReceivedSum struct {
-	*Result
-	Of      *Job   // as given to SendJob
-	Trainer string // who did it; for people
-
+// sumAnswer answers one sum, once.
+type sumAnswer struct {
 	desk  *sumDesk
+	job   uint64
 	reply *nats.Msg
 	once  sync.Once
 }
 
 func newSumDesk(store *Store) *sumDesk {
-	return &sumDesk{store: store, inbox: newInbox[*ReceivedSum](maxSumsHeld), jobs: map[uint64]*openJob{}}
+	return &sumDesk{store: store, inbox: mailbox.New[*ReceivedSum](maxSumsHeld), jobs: map[uint64]*openJob{}}
 }
 
 // expect opens a job; one that is open stays as it is.
@@ -120,7 +118,7 @@ func (d *sumDesk) take(ctx context.Context) (*ReceivedSum, error) {
 		return s, nil
 	}
 	d.mu.Unlock()
-	batch, err := d.inbox.take(ctx, nil)
+	batch, err := d.inbox.Take(ctx, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -132,13 +130,13 @@ func (d *sumDesk) take(ctx context.Context) (*ReceivedSum, error) {
 
 // onSum runs on the sums' subscription.
 func (d *sumDesk) onSum(m *nats.Msg) {
-	if relayed(m) {
+	if Relayed(m) {
 		d.ignored.Add(1)
 		return
 	}
 	s, verdict, reason := d.receive(m)
 	if s != nil {
-		d.inbox.put(s)
+		d.inbox.Put(s)
 		return
 	}
 	if verdict == Verdict_VERDICT_UNSPECIFIED {
@@ -189,7 +187,8 @@ func (d *sumDesk) receive(m *nats.Msg) (s *ReceivedSum, verdict Verdict, reason 
 		return refuse(err)
 	}
 	o.taken, o.parts = true, nil
-	return &ReceivedSum{Result: whole, Of: o.job, Trainer: w.Trainer, desk: d, reply: m}, 0, ""
+	a := &sumAnswer{desk: d, job: w.Job, reply: m}
+	return &ReceivedSum{Result: whole, Of: o.job, Accept: a.accept, Reject: a.reject}, 0, ""
 }
 
 // add takes one message of a sum and returns the sum when it is complete.
@@ -251,13 +250,12 @@ func (o *openJob) add(store *Store, w *Sum, head *Result) (*Result, error) {
 	return a.whole(o.job)
 }
 
-// Accept closes the job and lets the trainer acknowledge it. Values belong to
-// the trainer again.
-func (s *ReceivedSum) Accept() {
+// accept closes the job and lets the trainer acknowledge it.
+func (s *sumAnswer) accept() {
 	s.once.Do(func() {
 		s.desk.mu.Lock()
-		o := s.desk.jobs[s.Job]
-		delete(s.desk.jobs, s.Job)
+		o := s.desk.jobs[s.job]
+		delete(s.desk.jobs, s.job)
 		s.desk.mu.Unlock()
 		answer(s.reply, Accepted, "")
 		for _, m := range o.waiting {
@@ -267,11 +265,11 @@ func (s *ReceivedSum) Accept() {
 	})
 }
 
-// Reject leaves the job open and tells the trainer why its sum will not do.
-func (s *ReceivedSum) Reject(reason string) {
+// reject leaves the job open and tells the trainer why its sum will not do.
+func (s *sumAnswer) reject(reason string) {
 	s.once.Do(func() {
 		s.desk.mu.Lock()
-		o := s.desk.jobs[s.Job]
+		o := s.desk.jobs[s.job]
 		waiting := o.waiting
 		o.taken, o.waiting = false, nil
 		s.desk.mu.Unlock()

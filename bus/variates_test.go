@@ -46,18 +46,14 @@ func TestControlVariatesTravelWithJobsAndSums(t *testing.T) {
 		if err := c.SendJob(ctx, "go", sent); err != nil {
 			t.Fatal(err)
 		}
-		jobs, err := h.Jobs(ctx, "go")
+		d, err := h.NextJob(ctx, "go")
 		if err != nil {
 			t.Fatal(err)
 		}
-		d, err := jobs.NextJob(ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff(sent, d.Job, protocmp.Transform()); diff != "" {
+		if diff := cmp.Diff(sent, d.Job(), protocmp.Transform()); diff != "" {
 			t.Fatalf("job (-sent +received):\n%s", diff)
 		}
-		for digest, want := range map[bus.Digest][]float32{bus.DigestFrom(d.Job.Method.VariateDigest): server, bus.DigestFrom(d.Job.Clients[0].VariateDigest): own} {
+		for digest, want := range map[bus.Digest][]float32{bus.DigestFrom(d.Job().Method.VariateDigest): server, bus.DigestFrom(d.Job().Clients[0].VariateDigest): own} {
 			if got, err := h.Model(ctx, digest); err != nil || !slices.Equal(got, want) {
 				t.Fatalf("a control variate is not the one that was put (%v)", err)
 			}

@@ -34,7 +34,7 @@ func (l *learner) weigh(tasks []round.Task) (weights []float64, scale float64, e
 // round is trained.
 type variates struct {
 	of     *aggregate.Variates // nil: the algorithm has none
-	bus    *bus.Coordinator
+	bus    bus.Coordinator
 	server bus.Digest
 	put    []bus.Digest
 	before []bus.Digest        // by task; zero: none yet

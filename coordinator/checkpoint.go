@@ -111,7 +111,7 @@ func (d *driver) resume(ctx context.Context, s *State) (err error) {
 
 // resumeLearner is newLearner for a state. kept are the versions that the
 // machine asks for.
-func resumeLearner(ctx context.Context, channel *bus.Coordinator, c *Config, s *State, kept []uint64) (*learner, error) {
+func resumeLearner(ctx context.Context, channel bus.Coordinator, c *Config, s *State, kept []uint64) (*learner, error) {
 	algorithm, err := c.algorithm()
 	if err != nil {
 		return nil, err

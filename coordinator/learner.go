@@ -15,7 +15,7 @@ import (
 // queue.
 type learner struct {
 	config    *Config
-	bus       *bus.Coordinator
+	bus       bus.Coordinator
 	algorithm *aggregate.Algorithm
 
 	params []float32 // the newest model; never changed, only replaced
@@ -29,7 +29,7 @@ type learner struct {
 	moved   bool        // the algorithm's state is a round ahead of the machine's
 }
 
-func newLearner(ctx context.Context, channel *bus.Coordinator, c *Config) (*learner, error) {
+func newLearner(ctx context.Context, channel bus.Coordinator, c *Config) (*learner, error) {
 	algorithm, err := c.algorithm()
 	if err != nil {
 		return nil, err
@@ -41,7 +41,7 @@ func newLearner(ctx context.Context, channel *bus.Coordinator, c *Config) (*lear
 }
 
 // makeLearner makes one that has no model yet.
-func makeLearner(channel *bus.Coordinator, c *Config, algorithm *aggregate.Algorithm) *learner {
+func makeLearner(channel bus.Coordinator, c *Config, algorithm *aggregate.Algorithm) *learner {
 	return &learner{
 		config: c, bus: channel, algorithm: algorithm, models: newModels(channel), best: -1, job: firstJob(),
 		sum: make([]int64, algorithm.SumLength(c.Learning.Model.Params())),

@@ -11,14 +11,14 @@ import (
 // models are the versions of the model that tasks may name, on the bus by their
 // digests. Versions may be equal, when every update was zero.
 type models struct {
-	bus      *bus.Coordinator
+	bus      bus.Coordinator
 	next     uint64
 	digests  map[uint64]bus.Digest // by version
 	versions map[bus.Digest]int    // how many versions are this model
 	values   map[bus.Digest][]float32
 }
 
-func newModels(channel *bus.Coordinator) models {
+func newModels(channel bus.Coordinator) models {
 	return models{bus: channel, digests: map[uint64]bus.Digest{}, versions: map[bus.Digest]int{}, values: map[bus.Digest][]float32{}}
 }
 

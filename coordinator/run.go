@@ -26,13 +26,13 @@ const window = 8192
 
 // Run plays a run to its end. When ctx is cancelled it returns what was done
 // so far together with the context's error.
-func Run(ctx context.Context, conn *bus.Conn, c Config) (*Result, error) {
+func Run(ctx context.Context, transport bus.Transport, c Config) (*Result, error) {
 	if err := c.validate(); err != nil {
 		return nil, err
 	}
 	c.Bus.Kernel = c.Learning.Kernel
 	c.Bus.PublishModels = c.Bus.PublishModels || c.Devices != nil && !c.Devices.Replay
-	channel, err := bus.OpenCoordinator(ctx, conn, c.Run, c.Bus)
+	channel, err := transport.OpenCoordinator(ctx, c.Run, c.Bus)
 	if err != nil {
 		return nil, err
 	}
@@ -59,7 +59,7 @@ func Run(ctx context.Context, conn *bus.Conn, c Config) (*Result, error) {
 
 // closed ends the run's use of the bus, also when the run was cancelled, and
 // joins what went wrong in that to err.
-func closed(channel *bus.Coordinator, err error) error {
+func closed(channel bus.Coordinator, err error) error {
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
 	return errors.Join(err, channel.Close(ctx))
@@ -72,7 +72,7 @@ const closeTimeout = 5 * time.Second
 type driver struct {
 	config  Config
 	machine *round.Machine
-	bus     *bus.Coordinator
+	bus     bus.Coordinator
 	clock   *simclock.Clock
 	pacer   *simclock.Pacer
 	learner *learner    // nil: timing only

@@ -11,7 +11,7 @@ import (
 // Vitals tell how a run keeps up with wall time. Its methods are safe for
 // concurrent use and answer after the run's end, too.
 type Vitals struct {
-	bus.Vitals
+	bus.Stats
 	pacer    *simclock.Pacer
 	planning *atomic.Int64
 	devices  *deviceDesk
@@ -39,7 +39,7 @@ func (v *deviceDesk) hold(since time.Time) { v.held.Add(int64(time.Since(since))
 // showVitals hands out the vitals, to whom wants them.
 func (d *driver) showVitals() {
 	if f := d.config.Observer.Vitals; f != nil {
-		f(&Vitals{Vitals: d.bus.Vitals(), pacer: d.pacer, planning: &d.planning, devices: d.devices})
+		f(&Vitals{Stats: d.bus.Stats(), pacer: d.pacer, planning: &d.planning, devices: d.devices})
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"fedpace/actors/real"
 	"fedpace/bus"
+	"fedpace/internal/names"
 )
 
 func actorCommand() *cobra.Command {
@@ -39,11 +40,11 @@ with Ctrl-C or SIGTERM at any time.`,
 			if err := connection.check(c); err != nil {
 				return err
 			}
-			if err := bus.CheckDevice(device.ID); err != nil {
+			if err := names.CheckDevice(device.ID); err != nil {
 				return usage(c, fmt.Errorf("--client: %w", err))
 			}
 			if device.Run != "" {
-				if err := bus.CheckToken("run", device.Run); err != nil {
+				if err := names.CheckToken("run", device.Run); err != nil {
 					return usage(c, fmt.Errorf("--run: %w", err))
 				}
 			}

@@ -5,8 +5,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"fedpace/bus"
 	"fedpace/experiment/run"
+	"fedpace/internal/names"
 )
 
 // connectionFlags say how a NATS server is reached; the commands that can talk to
@@ -32,7 +32,7 @@ func (f *connectionFlags) check(c *cobra.Command) error {
 	if f.c.URL == "" {
 		return nil
 	}
-	if err := bus.CheckURL(f.c.URL); err != nil {
+	if err := names.CheckURL(f.c.URL); err != nil {
 		return usage(c, fmt.Errorf("--nats: %w", err))
 	}
 	return nil
@@ -42,7 +42,7 @@ func (f *connectionFlags) check(c *cobra.Command) error {
 // should read in its results.
 func (f *connectionFlags) into(c *cobra.Command, sets []string) ([]string, error) {
 	if f.c.URL != "" {
-		sets = append(sets[:len(sets):len(sets)], fmt.Sprintf("nats.url=%q", bus.Redacted(f.c.URL)))
+		sets = append(sets[:len(sets):len(sets)], fmt.Sprintf("nats.url=%q", names.Redacted(f.c.URL)))
 	}
 	return sets, f.check(c)
 }

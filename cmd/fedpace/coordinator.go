@@ -9,10 +9,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"fedpace/bus"
 	"fedpace/experiment/config"
 	"fedpace/experiment/folder"
 	"fedpace/experiment/run"
+	"fedpace/internal/names"
 )
 
 func coordinatorCommand(p program) *cobra.Command {
@@ -97,7 +97,7 @@ kernel class it answers for clients, says so, and leaves training to others.`,
 				return usage(c, fmt.Errorf("--workers %d: want at least 1", o.Workers))
 			}
 			for flag, token := range map[string]string{"run": o.Run, "name": o.Name} {
-				if err := bus.CheckToken("it", token); c.Flags().Changed(flag) && err != nil {
+				if err := names.CheckToken("it", token); c.Flags().Changed(flag) && err != nil {
 					return usage(c, fmt.Errorf("--%s: %w", flag, err))
 				}
 			}

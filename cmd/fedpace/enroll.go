@@ -12,6 +12,7 @@ import (
 
 	"fedpace/bus"
 	"fedpace/experiment/run"
+	"fedpace/internal/names"
 )
 
 // enrollment is what the command line asks for.
@@ -85,7 +86,7 @@ func (e *enrollment) grant(args []string) (bus.Grant, error) {
 	case e.configuration:
 		return bus.Grant{}, nil
 	case e.siteServer != "":
-		return bus.Grant{}, bus.CheckURL(e.siteServer)
+		return bus.Grant{}, names.CheckURL(e.siteServer)
 	case e.site != "" && (id != "" || e.host != "" || e.coordinator):
 		return g, errors.New("one at a time: an ID, --host, --coordinator or --site")
 	case e.site != "":

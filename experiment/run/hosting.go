@@ -14,6 +14,7 @@ import (
 
 	"fedpace/actors"
 	"fedpace/bus"
+	"fedpace/internal/names"
 )
 
 // HostOptions are those of a host of runs that other processes coordinate.
@@ -40,13 +41,13 @@ func Host(ctx context.Context, o HostOptions) error {
 		o.Workers = runtime.GOMAXPROCS(0)
 	}
 	if o.Run != "" {
-		if err := bus.CheckToken("run", o.Run); err != nil {
+		if err := names.CheckToken("run", o.Run); err != nil {
 			return err
 		}
 	}
 	if o.Name == "" {
 		o.Name = madeUpName()
-	} else if err := bus.CheckToken("host", o.Name); err != nil {
+	} else if err := names.CheckToken("host", o.Name); err != nil {
 		return err
 	}
 	conn, err := bus.Connect(ctx, bus.ConnConfig{

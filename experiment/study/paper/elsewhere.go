@@ -7,9 +7,9 @@ import (
 	"strings"
 	"sync"
 
-	"fedpace/bus"
 	"fedpace/experiment/config"
 	"fedpace/experiment/run"
+	"fedpace/internal/names"
 )
 
 // besideElsewhere is how many cells go side by side where hosts in other
@@ -41,7 +41,7 @@ func (o *Options) reach(ctx context.Context, cells []*Cell) (elsewhere bool, err
 			return false, fmt.Errorf("paper: %w", err)
 		}
 		there[to.URL] = true
-		at := bus.Redacted(to.URL)
+		at := names.Redacted(to.URL)
 		o.Notice(fmt.Sprintf("This process drives the runs and trains nothing: hosts on %s do (fedpace host --nats %s).", at, at))
 	}
 	return len(there) > 0, nil

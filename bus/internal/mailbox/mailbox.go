@@ -1,4 +1,4 @@
-package bus
+package mailbox
 
 import (
 	"context"
@@ -8,10 +8,10 @@ import (
 	"sync/atomic"
 )
 
-// inbox hands batches from a subscription to the one who takes them, a batch
+// Mailbox hands batches from a subscription to the one who takes them, a batch
 // under one lock. It holds at most limit items: more means that somebody sends
 // what nobody asked for, and fails it.
-type inbox[T any] struct {
+type Mailbox[T any] struct {
 	mu    sync.Mutex
 	items []T
 	err   error // for good
@@ -23,11 +23,13 @@ type inbox[T any] struct {
 	waiting atomic.Int64
 }
 
-func newInbox[T any](limit int) *inbox[T] {
-	return &inbox[T]{limit: limit, ready: make(chan struct{}, 1)}
+// New makes an empty mailbox.
+func New[T any](limit int) *Mailbox[T] {
+	return &Mailbox[T]{limit: limit, ready: make(chan struct{}, 1)}
 }
 
-func (b *inbox[T]) put(item T) {
+// Put adds an item for the next take.
+func (b *Mailbox[T]) Put(item T) {
 	b.mu.Lock()
 	if len(b.items) >= b.limit {
 		if b.err == nil {
@@ -43,8 +45,8 @@ func (b *inbox[T]) put(item T) {
 	}
 }
 
-// fail makes every take fail, once what came before is taken.
-func (b *inbox[T]) fail(err error) {
+// Fail makes every take fail, once what came before is taken.
+func (b *Mailbox[T]) Fail(err error) {
 	b.mu.Lock()
 	if b.err == nil {
 		b.err = err
@@ -53,36 +55,37 @@ func (b *inbox[T]) fail(err error) {
 	b.wake()
 }
 
-// signal makes one take fail, once what came before is taken.
-func (b *inbox[T]) signal(err error) {
+// Signal makes one take fail, once what came before is taken.
+func (b *Mailbox[T]) Signal(err error) {
 	b.mu.Lock()
 	b.once = err
 	b.mu.Unlock()
 	b.wake()
 }
 
-// holds tells whether an item for which f is true waits to be taken.
-func (b *inbox[T]) holds(f func(T) bool) bool {
+// Holds tells whether an item for which f is true waits to be taken.
+func (b *Mailbox[T]) Holds(f func(T) bool) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return slices.ContainsFunc(b.items, f)
 }
 
-func (b *inbox[T]) failure() error {
+// Failure is what Fail was told; nil before.
+func (b *Mailbox[T]) Failure() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.err
 }
 
-func (b *inbox[T]) wake() {
+func (b *Mailbox[T]) wake() {
 	select {
 	case b.ready <- struct{}{}:
 	default:
 	}
 }
 
-// take waits for items and swaps them against the caller's buffer.
-func (b *inbox[T]) take(ctx context.Context, buffer []T) ([]T, error) {
+// Take waits for items and swaps them against the caller's buffer.
+func (b *Mailbox[T]) Take(ctx context.Context, buffer []T) ([]T, error) {
 	b.waiting.Add(1)
 	defer func() {
 		b.waiting.Add(-1)
@@ -110,3 +113,14 @@ func (b *inbox[T]) take(ctx context.Context, buffer []T) ([]T, error) {
 		}
 	}
 }
+
+// Pending is the number of items that wait to be taken.
+func (b *Mailbox[T]) Pending() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.items)
+}
+
+// Waiting is the number of takes under way, Takes that of those that have returned.
+func (b *Mailbox[T]) Waiting() int64 { return b.waiting.Load() }
+func (b *Mailbox[T]) Takes() int64   { return b.takes.Load() }

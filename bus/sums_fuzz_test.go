@@ -1,0 +1,100 @@
+package bus
+
+import (
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+)
+
+// FuzzReceive sends arbitrary messages to a desk with one open job: whatever
+// comes, a sum that is handed on fits its job.
+func FuzzReceive(f *testing.F) {
+	digest := Digest{1}
+	whole := &Sum{Job: 1, Trainer: "a", ModelDigest: digest[:], Chunks: 1, Params: 3, Values: make([]byte, 24), Clients: []*ClientLoss{{Task: 9}}}
+	part := proto.CloneOf(whole)
+	part.Chunks, part.Values = 2, part.Values[:16]
+	rest := proto.CloneOf(whole)
+	rest.Chunk, rest.Chunks, rest.Values, rest.Clients = 1, 2, rest.Values[:8], nil
+	handle := proto.CloneOf(whole)
+	handle.Values, handle.Handle = nil, &Handle{Store: []byte("x")}
+	f.Add(bytesOf(whole), bytesOf(whole))
+	f.Add(bytesOf(part), bytesOf(rest))
+	f.Add(bytesOf(rest), bytesOf(part))
+	f.Add(bytesOf(part), bytesOf(part))
+	f.Add(bytesOf(handle), bytesOf(whole))
+	f.Fuzz(func(t *testing.T, first, second []byte) {
+		d := newSumDesk(NewStore())
+		d.expect(&Job{Job: 1, Kind: Train, ModelDigest: digest[:], Params: 3, Clients: []*ClientWork{{Task: 9}}})
+		for _, b := range [][]byte{first, second} {
+			s, verdict, reason := d.receive(message(b))
+			if verdict == Refused && reason == "" {
+				t.Error("refused without a reason")
+			}
+			if s == nil {
+				continue
+			}
+			if s.Failure == nil && (len(s.Values) != 3 || len(s.Clients) != 1 || s.Clients[0].Task != 9) || DigestFrom(s.ModelDigest) != digest {
+				t.Fatalf("%+v is handed on", s.Sum)
+			}
+			if again, _, _ := d.receive(message(b)); again != nil {
+				t.Fatal("handed on twice")
+			}
+		}
+	})
+}
+
+func FuzzAdvisories(f *testing.F) {
+	f.Add([]byte(`{"stream_seq": 7, "reason": "bad"}`))
+	f.Add([]byte(`{"stream_seq": -7, "reason": 1}`))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if terminationReason(b) == "" {
+			t.Error("no reason")
+		}
+	})
+}
+
+// FuzzReceiveVariates is FuzzReceive for a job whose sums bring control
+// variates: what is handed on has one for each client, under its own digest.
+func FuzzReceiveVariates(f *testing.F) {
+	model, values := Digest{1}, []float32{1, -2}
+	next := DigestOf(values)
+	whole := &Sum{
+		Job: 1, Trainer: "a", ModelDigest: model[:], Chunks: 1, Params: 4, Values: make([]byte, 32), Variates: FloatBytes(values),
+		Clients: []*ClientLoss{{Task: 9, VariateDigest: next[:]}},
+	}
+	first, second := proto.CloneOf(whole), proto.CloneOf(whole)
+	first.Chunks, first.Variates = 2, nil
+	second.Chunk, second.Chunks, second.Values, second.Clients = 1, 2, nil, nil
+	split, long, forged := proto.CloneOf(second), proto.CloneOf(second), proto.CloneOf(whole)
+	split.Variates = split.Variates[:5]
+	long.Variates = append(long.Variates, 0, 0, 0, 0)
+	forged.Variates = make([]byte, 8)
+	for _, pair := range [][2]*Sum{{whole, whole}, {first, second}, {second, first}, {first, split}, {long, first}, {forged, whole}} {
+		f.Add(bytesOf(pair[0]), bytesOf(pair[1]))
+	}
+	f.Fuzz(func(t *testing.T, a, b []byte) {
+		d := newSumDesk(nil)
+		d.expect(&Job{Job: 1, Kind: Train, ModelDigest: model[:], Params: 2, Method: &Method{Variates: true}, Clients: []*ClientWork{{Task: 9}}})
+		for _, m := range [][]byte{a, b} {
+			s, verdict, reason := d.receive(message(m))
+			if verdict == Refused && reason == "" {
+				t.Error("refused without a reason")
+			}
+			if s == nil || s.Failure != nil {
+				continue
+			}
+			if len(s.Values) != 4 || len(s.Clients) != 1 || len(s.Variates) != 1 || DigestOf(s.Variates[0]) != DigestFrom(s.Clients[0].VariateDigest) {
+				t.Fatalf("%+v is handed on", s.Sum)
+			}
+		}
+	})
+}
+
+// bytesOf is m as it travels.
+func bytesOf(m *Sum) []byte {
+	b, err := Marshal(nil, m)
+	if err != nil {
+		panic(err)
+	}
+	return b
+}

@@ -1,0 +1,172 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// Transport carries the messages of runs between a coordinator and its hosts.
+// Package natsbus has the one over NATS. Both ends may be in one process; then a
+// transport may hand over models and sums instead of copying them.
+type Transport interface {
+	// OpenCoordinator opens the coordinator's end of a run, of which nothing is
+	// left from before. The context bounds the opening alone.
+	OpenCoordinator(ctx context.Context, run string, c CoordinatorConfig) (Coordinator, error)
+	// OpenHost joins a run. The coordinator need not be there yet.
+	OpenHost(ctx context.Context, run string, c HostConfig) (Host, error)
+}
+
+// Coordinator is the coordinator's end of one run. Its methods may be called
+// concurrently. What goes wrong on the bus comes out of TakePlans and TakeSum:
+// for good, or once as an error that wraps [ErrInterrupted], after which open
+// tasks and jobs must be sent again.
+type Coordinator interface {
+	// SendTask sends a task to a simulated client and does not wait. The task is
+	// the caller's again when SendTask returns; its stamp is set.
+	SendTask(client int, t *Task) error
+	// Flush ends a batch of SendTask and returns the failure of the bus, if any.
+	Flush() error
+	// TakePlans waits until there are plans and returns all of them, in order of
+	// arrival, which means nothing. buf is kept for the next batch: pass in the
+	// last result when done with it. Plans may be kept.
+	TakePlans(ctx context.Context, buf []ClientPlan) ([]ClientPlan, error)
+
+	// PutModel makes a model available to trainers and devices until DeleteModel.
+	// params must not be written to any more; digest must be DigestOf(params).
+	PutModel(ctx context.Context, digest Digest, params []float32) error
+	// PutModelsAgain puts all available models again: a trainer did not find one.
+	PutModelsAgain(ctx context.Context) error
+	// DeleteModel ends the availability of a model. Deleting twice is harmless.
+	DeleteModel(ctx context.Context, digest Digest) error
+
+	// SendJob queues a job for the trainers of a kernel class and expects its
+	// result. Sending an open job again is harmless. j is kept and must not be
+	// changed.
+	SendJob(ctx context.Context, kernel string, j *Job) error
+	// TakeSum waits for the result of an open job, which must be answered.
+	TakeSum(ctx context.Context) (*ReceivedSum, error)
+
+	// Hosts counts the hosts in other processes that are there, and the jobs that
+	// they do at a time. Neither decides a result.
+	Hosts() (hosts, workers int)
+	// Stats may be asked at any time, also after Close; call it before Close.
+	Stats() Stats
+	// Close ends the run on the bus. Calls under way return; a second Close does
+	// nothing.
+	Close(ctx context.Context) error
+}
+
+// Stats tell how the coordinator's end of a run keeps up.
+type Stats interface {
+	Pending() int   // messages that have come and are not taken yet
+	Dropped() int64 // messages lost since the coordinator was too slow: the first fails the run
+	Ignored() int64 // messages that were not taken: from nobody, refused or repeated
+}
+
+// ReceivedSum is the result of an open job. Its values may be read until Accept
+// or Reject, exactly one of which must be called; a second call does nothing.
+type ReceivedSum struct {
+	*Result
+	Of     *Job                // as given to SendJob
+	Accept func()              // closes the job; the values are the trainer's again
+	Reject func(reason string) // leaves the job open and tells the trainer why
+}
+
+// Host is a host's end of one run: it answers for simulated clients and does
+// jobs. Its methods may be called concurrently.
+type Host interface {
+	// ServeTasks answers the run's tasks to simulated clients until Close. The
+	// hosts of a run share them. fn fills p, which has the task's number; it runs
+	// on one goroutine and must not keep t or p. Its error ends the host. When
+	// ServeTasks returns, no later task is missed.
+	ServeTasks(ctx context.Context, fn func(client int, t *Task, p *Plan) error) error
+	// NextJob waits for a job of a kernel class, for as long as the host lives.
+	// Several workers may call it at once.
+	NextJob(ctx context.Context, kernel string) (Delivery, error)
+	// Model returns a model, which must not be written to; an error that wraps
+	// [ErrNoModel] when there is none of this digest.
+	Model(ctx context.Context, digest Digest) ([]float32, error)
+	// SendSum sends the result of a job and waits until the coordinator has it;
+	// only then may the delivery be done. Until SendSum returns, and after an
+	// error for good, the result's tensors are the coordinator's to read. A
+	// refusal is an error that wraps [ErrRefused].
+	SendSum(ctx context.Context, r *Result) error
+
+	// Done is closed when the host can no longer work; Err says why.
+	Done() <-chan struct{}
+	Err() error
+	Close() error
+}
+
+// Delivery is a job that a host holds: nobody else gets it until one of Done,
+// Release and Postpone is called, as one must be.
+type Delivery interface {
+	Job() *Job
+	Done(ctx context.Context) error // the job is done; call it after SendSum
+	Release() error                 // another host may do the job at once
+	Postpone() error                // another host may do the job a little later
+}
+
+// ErrInterrupted reports that messages may have been lost on their way, although
+// the bus works again: send tasks without a plan and jobs without a result
+// again. Repeats are harmless. Errors that wrap it say what happened.
+var ErrInterrupted = errors.New("messages may have been lost: open tasks and jobs must be sent again")
+
+// ErrStale is wrapped by what ends a host of a configuration that is no longer
+// the run's.
+var ErrStale = errors.New("the run's configuration is another now")
+
+// ErrNoModel is wrapped by errors about models that are not on the bus: deleted
+// since, or never put.
+var ErrNoModel = errors.New("there is no such model")
+
+// ErrRefused is wrapped by errors about sums that the coordinator refused.
+var ErrRefused = errors.New("the coordinator refused the sum")
+
+// CoordinatorConfig is what the coordinator's end of a run needs. The zero
+// value will do within one process.
+type CoordinatorConfig struct {
+	// Kernel is the class whose jobs can be taken from the start; SendJob adds
+	// others when it first sees them.
+	Kernel string
+	// PublishModels puts every model on the bus in chunks, for devices and for
+	// hosts in other processes. Without it models are found in this process only.
+	PublishModels bool
+	// Replicas of the run's streams in an external cluster; 0 is 1.
+	Replicas int
+	// AckWait is how long a trainer may hold a job without a mark of progress
+	// before another gets it; 0 is 30 s.
+	AckWait time.Duration
+	// MaxDeliver is how many trainers may fail at a job before the run does;
+	// 0 is 5.
+	MaxDeliver int
+	// PlanPatience is how long TakePlans waits for a plan before it supposes that
+	// tasks are lost, with a host that has died or since none has joined yet; 0
+	// is 10 s.
+	PlanPatience time.Duration
+	// Info is what hosts in other processes are told of the run; OpenCoordinator
+	// sets its run and stamp. Nil: all hosts are this process's own.
+	Info *RunInfo
+	// NeedsHosts says that this process has no hosts of its own.
+	NeedsHosts bool
+	// Notice is told, a line each, of hosts in other processes that come and go; it
+	// may be called from any goroutine and may be nil.
+	Notice func(string)
+}
+
+// HostConfig is what a host's end of a run needs; the zero value will do.
+type HostConfig struct {
+	// Name tells this trainer from others in messages; empty: one is made up.
+	Name string
+	// CacheBytes limits the models kept from other processes; 0 is 256 MiB. The
+	// newest is kept even if it is larger.
+	CacheBytes int64
+	// Stamp is the RunInfo's by which this host knows the run; tasks of another
+	// end it with ErrStale. Zero: a host of the coordinator's own process, which
+	// takes all. Others show the coordinator that they are there.
+	Stamp uint64
+	// Workers is how many jobs it does at a time, for the coordinator to know; 0
+	// where it answers tasks alone.
+	Workers int
+}

@@ -63,17 +63,17 @@ experiment/config: internal/names internal/registry actors/device actors/learn c
 experiment/calibrate: actors/data actors/learn experiment/config internal/statistics time
 experiment/folder: actors/learn coordinator/round experiment/config internal/atomicfile internal/vector os golang.org/x/sys/unix
 experiment/run/runtest: experiment/config
-experiment/run: actors/... bus coordinator/... experiment/config experiment/convex experiment/folder internal/human internal/vector
+experiment/run: actors/... bus coordinator/... experiment/config experiment/convex experiment/folder internal/human internal/names internal/vector
 	metrics/... os time golang.org/x/sync/...
 experiment/report: coordinator/round coordinator/schedule experiment/config experiment/folder internal/human internal/statistics
 	metrics/eventlog metrics/figure metrics/openmetrics metrics/perfetto os time
 experiment/study: coordinator coordinator/schedule experiment/config experiment/folder experiment/run internal/atomicfile
 	internal/human internal/statistics metrics/figure os time golang.org/x/sync/...
-experiment/study/...: actors/data actors/learn bus coordinator/... experiment/config experiment/convex experiment/folder
-	experiment/run internal/atomicfile internal/statistics metrics/figure os time github.com/goccy/go-yaml/... golang.org/x/sync/...
+experiment/study/...: actors/data actors/learn coordinator/... experiment/config experiment/convex experiment/folder
+	experiment/run internal/atomicfile internal/statistics metrics/figure os time github.com/goccy/go-yaml/... golang.org/x/sync/... internal/names
 
 # Programs.
-cmd/...: actors/... bus coordinator/... experiment/... internal/atomicfile internal/human metrics/figure os/... syscall time
+cmd/...: actors/... bus coordinator/... experiment/... internal/atomicfile internal/human internal/names metrics/figure os/... syscall time
 	github.com/coreos/go-systemd/... github.com/spf13/... golang.org/x/term gonum.org/v1/plot/...
 bench/...: experiment/... metrics/figure net net/http os/... syscall time
 deploy/grafana/gen: os

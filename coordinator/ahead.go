@@ -1,9 +1,6 @@
 package coordinator
 
-import (
-	"fedpace/coordinator/round"
-	"fedpace/simclock"
-)
+import "fedpace/coordinator/round"
 
 // runAhead handles the events that no plan under way can reach, and adds the
 // tasks that follow from them to those to be planned: where rounds overlap
@@ -15,20 +12,15 @@ func (d *driver) runAhead() error {
 	tasks := append([]round.Task(nil), d.unsent...)
 	for {
 		next, ok := d.clock.Peek()
-		if !ok || !d.machine.RunsAhead(timer(next)) {
+		if !ok || !d.machine.RunsAhead(next) {
 			d.unsent = tasks
 			return nil
 		}
 		d.unsent = d.unsent[:0]
 		d.clock.Pop()
-		if err := d.step(round.Event{Kind: round.Due, Timer: timer(next)}); err != nil {
+		if err := d.step(round.Event{Kind: round.Due, Timer: next}); err != nil {
 			return err
 		}
 		tasks = append(tasks, d.unsent...)
 	}
-}
-
-// timer is a clock's event as the machine set it.
-func timer(e simclock.Event) round.Timer {
-	return round.Timer{At: round.Time(e.At), Priority: e.Priority, Kind: round.TimerKind(e.Kind), Seq: e.Seq, Task: e.Task}
 }

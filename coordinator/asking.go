@@ -14,7 +14,7 @@ func (d *driver) losses(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return d.step(round.Event{Kind: round.Answered, Losses: losses})
+	return d.step(round.Event{Kind: round.Queried, Losses: losses})
 }
 
 // losses returns the loss of each client's next minibatch on the newest model,

@@ -49,7 +49,7 @@ type Checkpoint struct {
 // of a step, whose effects are not all done: the last state that was kept leads
 // to the same end.
 func (d *driver) save() error {
-	if d.config.Checkpoint.Save == nil || d.torn || d.machine.Phase() == round.Idle || d.machine.Phase() == round.Over {
+	if d.config.Checkpoint.Save == nil || d.torn || d.machine.Phase() == round.Idle || d.machine.Phase() == round.Stopped {
 		return nil
 	}
 	s := &State{Machine: d.machine.State(), Clock: d.clock.AppendSnapshot(nil)}
@@ -89,9 +89,9 @@ func (d *driver) resume(ctx context.Context, s *State) (err error) {
 			return err
 		}
 	}
-	stopped := s.Machine.Stopped
-	d.stop = round.Stop{Rounds: stopped.Rounds, At: stopped.At, Outcomes: stopped.Outcomes}
-	if d.machine.Phase() == round.Idle || d.machine.Phase() == round.Over {
+	stop := s.Machine.Stop
+	d.stop = round.Stop{Rounds: stop.Rounds, At: stop.At, Outcomes: stop.Outcomes}
+	if d.machine.Phase() == round.Idle || d.machine.Phase() == round.Stopped {
 		return fmt.Errorf("coordinator: a state of a run that is %v", d.machine.Phase())
 	}
 	if err := d.openDevices(ctx); err != nil {
@@ -104,7 +104,7 @@ func (d *driver) resume(ctx context.Context, s *State) (err error) {
 	}
 	open := d.machine.Pending()
 	d.issued(open.Tasks)
-	d.ask = append(d.ask, open.Ask...)
+	d.ask = append(d.ask, open.Query...)
 	d.train = append(d.train, open.Train...)
 	return nil
 }

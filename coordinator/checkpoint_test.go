@@ -216,7 +216,7 @@ func TestStatesOfOtherRuns(t *testing.T) {
 		{"another version", aggregate.FedYogi, func(s *coordinator.State) { s.Models[0].Number += 100 }, "is wanted"},
 		{"a model of another size", aggregate.FedYogi, func(s *coordinator.State) { s.Models[0].Params = s.Models[0].Params[1:] }, "is wanted"},
 		{"variates", aggregate.FedYogi, func(s *coordinator.State) { s.Variates = &aggregate.VariatesState{} }, "control variates"},
-		{"a run that is over", aggregate.FedYogi, func(s *coordinator.State) { s.Machine.Phase = round.Over }, "a state of a run that is over"},
+		{"a run that is over", aggregate.FedYogi, func(s *coordinator.State) { s.Machine.Phase = round.Stopped }, "a state of a run that is stopped"},
 		{"another population", aggregate.FedYogi, func(s *coordinator.State) { s.Machine.StepsDone = s.Machine.StepsDone[1:] }, "steps done of 29 clients"},
 	} {
 		state := *kept

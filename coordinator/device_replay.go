@@ -89,11 +89,9 @@ func (v *deviceDesk) ended(e *round.Ended) {
 
 // resume finds the updates that tasks under way still need.
 func (v *deviceDesk) resume(s *round.State) error {
-	for _, client := range s.Present {
-		v.there[client-v.first] = true
-	}
-	for _, t := range s.Devices {
-		if !t.Planned || t.Verdict != round.Accepted {
+	copy(v.there, s.Present)
+	for _, t := range s.Devices.List {
+		if t.Status == round.TaskIssued || t.Forced != round.Accepted {
 			continue
 		}
 		if v.Record == nil {

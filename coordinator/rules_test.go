@@ -140,11 +140,10 @@ func reference(t *testing.T, l *lab, fleet *device.Fleet, c round.Config) (param
 		return outcomes[0].FirstStepLoss
 	}
 	events := []round.Event{{Kind: round.Started}}
-	for machine.Phase() != round.Over {
+	for machine.Phase() != round.Stopped {
 		if len(events) == 0 {
 			e, _ := clock.Pop()
-			events = append(events, round.Event{Kind: round.Due, Timer: round.Timer{
-				At: round.Time(e.At), Priority: e.Priority, Kind: round.TimerKind(e.Kind), Seq: e.Seq, Task: e.Task}})
+			events = append(events, round.Event{Kind: round.Due, Timer: e})
 		}
 		e := events[0]
 		events = events[1:]
@@ -153,7 +152,7 @@ func reference(t *testing.T, l *lab, fleet *device.Fleet, c round.Config) (param
 			t.Fatal(err)
 		}
 		for _, x := range out.Timers {
-			clock.Schedule(simclock.Event{At: simclock.Time(x.At), Priority: x.Priority, Seq: x.Seq, Kind: uint32(x.Kind), Task: x.Task})
+			clock.Schedule(x)
 		}
 		for _, seq := range out.Cancel {
 			clock.Cancel(seq)
@@ -168,9 +167,9 @@ func reference(t *testing.T, l *lab, fleet *device.Fleet, c round.Config) (param
 				Drops: p.Dropout != device.NoPhase, Dropout: round.Time(p.After)}})
 		}
 		newest := versions[len(versions)-1]
-		if len(out.Ask) > 0 {
-			answer := round.Event{Kind: round.Answered}
-			for _, x := range out.Ask {
+		if len(out.Query) > 0 {
+			answer := round.Event{Kind: round.Queried}
+			for _, x := range out.Query {
 				answer.Losses = append(answer.Losses, train(newest, actors.Assignment{Task: x.Task, Client: x.Client, LocalSteps: 1, StepsDone: x.StepsDone, Rate: 0.3}, make([]int64, len(newest))))
 			}
 			events = append(events, answer)

@@ -86,7 +86,6 @@ type driver struct {
 	ask     []round.Task
 	train   []round.Task
 	release []uint64
-	timers  []simclock.Event
 	task    bus.Task
 
 	stop round.Stop
@@ -135,13 +134,13 @@ func (d *driver) play(ctx context.Context) error {
 			err = d.plan(ctx)
 		case round.Clocked:
 			err = d.tick(ctx)
-		case round.Asking:
+		case round.Querying:
 			err = d.losses(ctx)
 		case round.Training:
 			err = d.learn(ctx)
 		case round.Evaluating:
 			err = d.evaluate(ctx)
-		case round.Over:
+		case round.Stopped:
 			return nil
 		default:
 			err = fmt.Errorf("coordinator: the machine is %v", d.machine.Phase())
@@ -163,20 +162,12 @@ func (d *driver) step(e round.Event) error {
 	if err != nil {
 		return err
 	}
-	if len(out.Timers) > 0 {
-		d.timers = d.timers[:0]
-		for _, t := range out.Timers {
-			d.timers = append(d.timers, simclock.Event{
-				At: simclock.Time(t.At), Priority: t.Priority, Seq: t.Seq, Kind: uint32(t.Kind), Task: t.Task,
-			})
-		}
-		d.clock.ScheduleBatch(d.timers)
-	}
+	d.clock.ScheduleBatch(out.Timers)
 	for _, seq := range out.Cancel {
 		d.clock.Cancel(seq)
 	}
-	if len(out.Ask) > 0 {
-		d.ask = append(d.ask[:0], out.Ask...)
+	if len(out.Query) > 0 {
+		d.ask = append(d.ask[:0], out.Query...)
 	}
 	d.release = append(d.release, out.Release...)
 	if len(out.Train) > 0 {
@@ -314,5 +305,5 @@ func (d *driver) tick(ctx context.Context) error {
 		}
 	}
 	e, _ := d.clock.Pop()
-	return d.step(round.Event{Kind: round.Due, Timer: timer(e)})
+	return d.step(round.Event{Kind: round.Due, Timer: e})
 }

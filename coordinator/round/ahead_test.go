@@ -12,7 +12,7 @@ import (
 // ahead plays as a driver does that asks what may run ahead before it waits for
 // plans. It returns how many events did.
 func (p *player) ahead(t failer) (n int) {
-	for p.machine.Phase() != Over {
+	for p.machine.Phase() != Stopped {
 		for len(p.timers) > 0 {
 			next := slices.MinFunc(p.timers, func(a, b Timer) int {
 				if earlier(a, b) {
@@ -108,7 +108,7 @@ func TestARestoredMachineRunsAhead(t *testing.T) {
 		}
 	}
 	take(m.Step(Event{Kind: Started}))
-	for i := 0; m.Phase() != Over; i++ {
+	for i := 0; m.Phase() != Stopped; i++ {
 		if m, err = Restore(c, m.State()); err != nil {
 			t.Fatal(err)
 		}

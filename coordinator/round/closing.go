@@ -68,10 +68,10 @@ type (
 
 // standing is how the round stands.
 func (m *Machine) standing() Standing {
-	return Standing{Cohort: m.config.Cohort, Accepted: m.accepted, Overdue: m.overdue}
+	return Standing{Cohort: m.config.Cohort, Accepted: m.s.Round.Outcomes[Accepted], Overdue: m.s.Round.Overdue}
 }
 
 // stale reports whether an update from a base model is late by now.
 func (m *Machine) stale(model uint64) bool {
-	return m.overlapping != nil && m.overlapping.Stale(int(m.model-model))
+	return m.overlapping != nil && m.overlapping.Stale(int(m.s.Model-model))
 }

@@ -68,107 +68,51 @@ func (d *Devices) validate(c *Config) error {
 	return nil
 }
 
-// devices are the machine's part for real devices.
-type devices struct {
-	tasks       flights // numbered from FirstDeviceTask
-	next        uint64
-	unplaced    int // tasks that are not on the clock, the last ones
-	outstanding int // tasks without an outcome
-	present     bitset
-}
-
-func newDevices(count int) devices {
-	return devices{next: FirstDeviceTask, present: newBitset(count)}
-}
-
 // device is the place of a client among the devices; false: it is simulated.
 func (m *Machine) device(client int) (int, bool) {
 	return client - m.config.Clients, client >= m.config.Clients
 }
 
 // presence takes Joined and Left.
-func (m *Machine) presence(e Event) error {
+func (m *Machine) presence(e *Event) error {
 	i, ok := m.device(e.Client)
 	if !ok || i >= m.config.Devices.Count {
 		return fmt.Errorf("round: client %d has %v and is none of the %d devices from %d on", e.Client, e.Kind, m.config.Devices.Count, m.config.Clients)
 	}
-	if e.Kind == Joined {
-		m.devices.present.add(i)
-	} else {
-		m.devices.present.remove(i)
-	}
+	m.s.Present[i] = e.Kind == Joined
 	return nil
 }
 
-// list is where a task is found by its number.
-func (m *Machine) list(task uint64) *flights {
-	switch {
-	case task >= FirstDeviceTask:
-		return &m.devices.tasks
-	case m.probing:
-		return &m.probes
-	}
-	return &m.tasks
-}
-
-// flight finds a task that is no probe.
-func (m *Machine) flight(task uint64) *flight {
-	if task >= FirstDeviceTask {
-		return m.devices.tasks.find(task)
-	}
-	return m.tasks.find(task)
-}
-
-// flights calls f with the tasks of simulated clients, then with those of
-// devices.
-func (m *Machine) flights(f func(*flights)) {
-	f(&m.tasks)
-	f(&m.devices.tasks)
-}
-
 // issueDevices gives a task to every device that is there and free.
-func (m *Machine) issueDevices() (issued int) {
+func (m *Machine) issueDevices() {
 	if m.config.Devices.Include != EveryRound {
-		return 0
+		return
 	}
 	for i := range m.config.Devices.Count {
 		if client := m.config.Clients + i; m.available(client) {
-			m.issue(client)
-			issued++
+			m.issueTask(client)
 		}
 	}
-	return issued
 }
 
-// taken is how many of the cohort's places have a task.
-func (m *Machine) taken() int {
-	if m.config.Devices.Include == EveryRound {
-		return m.outstanding - m.devices.outstanding
+// force takes Silent and Invalid: the outcome of a device's task is known before
+// its time. A silent device has the plan to drop out.
+func (m *Machine) force(t *TaskState, e *Event, p *Plan) error {
+	i, ok := m.device(e.Client)
+	switch {
+	case !ok && e.Kind == Silent:
+		return fmt.Errorf("round: client %d is simulated and cannot fall silent", e.Client)
+	case !ok:
+		return fmt.Errorf("round: client %d is simulated and sends no update that could be refused", e.Client)
+	case e.Kind == Invalid:
+		t.Forced = Refused
+		return nil
 	}
-	return m.outstanding
-}
-
-// answer is what a device's answer makes of its task: its plan, and an outcome
-// that is known ahead.
-func (m *Machine) answer(f *flight, e Event) (Plan, error) {
-	switch e.Kind {
-	case Silent:
-		i, ok := m.device(e.Client)
-		if !ok {
-			return Plan{}, fmt.Errorf("round: client %d is simulated and cannot fall silent", e.Client)
-		}
-		m.devices.present.remove(i)
-		f.verdict = Lost
-		until := m.config.Devices.Liveness
-		if d := m.setup.Deadline; d > 0 {
-			until = min(until, d)
-		}
-		return Plan{Drops: true, Dropout: until}, nil
-	case Invalid:
-		if _, ok := m.device(e.Client); !ok {
-			return Plan{}, fmt.Errorf("round: client %d is simulated and sends no update that could be refused", e.Client)
-		}
-		f.verdict = Refused
+	m.s.Present[i] = false
+	t.Forced = Lost
+	*p = Plan{Drops: true, Dropout: m.config.Devices.Liveness}
+	if d := m.setup.Deadline; d > 0 {
+		p.Dropout = min(p.Dropout, d)
 	}
-	return e.Plan, nil
+	return nil
 }

@@ -100,7 +100,7 @@ func TestDevicesBesideTheCohortChangeNoSimulatedTask(t *testing.T) {
 				}
 				return plan(x)
 			})
-			for p.machine.Phase() != Over {
+			for p.machine.Phase() != Stopped {
 				p.turn(t)
 			}
 			slices.SortFunc(tasks, func(a, b Task) int { return int(a.Task) - int(b.Task) })
@@ -125,7 +125,7 @@ func TestSampledDevicesAreDrawnLikeTheOthers(t *testing.T) {
 		p.step(failing{t}, Event{Kind: Joined, Client: 8 + i})
 	}
 	p.config.Clients, p.config.Devices.Count = 10, 0 // none comes or goes, or falls silent
-	for p.machine.Phase() != Over {
+	for p.machine.Phase() != Stopped {
 		p.turn(failing{t})
 	}
 	for _, x := range p.trained {

@@ -28,17 +28,20 @@
 // asked, and for how many local steps. Each is one file that registers itself
 // in [Closings] or [Selections], here or in another package:
 //
-//	machine.go    events to effects; rounds from open to report
+//	round.go      a round from its opening to its report, in that order
+//	machine.go    the machine, its phases, events by kind
+//	event.go      events and timers; effects.go: what follows from them
+//	sampling.go   slots to clients, waiting for clients that are away
+//	query.go      candidates and their losses
 //	closing.go    what a closing rule is; closing_*.go: one rule each
 //	selection.go  what a selection is; select_*.go: one each
-//	filling.go    places to clients, waiting for who is away
-//	asking.go     candidates and their losses
-//	devices.go    real devices: who is there, and answers that cannot count
-//	flights.go    tasks under way; models.go: versions of the model they name
-//	link.go       transfers that share the server's bandwidth
+//	devices.go    real devices: which take part, and answers that cannot count
+//	task.go       the tasks under way; versions.go: the models they start from
+//	transfers.go  transfers that share the server's bandwidth
 //	ahead.go      events that need not wait for a plan
-//	state.go      the whole state as plain values
+//	state.go      all that a machine remembers; check.go: states that cannot be
 //
 // It imports the standard library and the project's pure packages keyed,
-// registry, coordinator/fairshare and coordinator/schedule, nothing else.
+// registry, simclock, coordinator/fairshare and coordinator/schedule, nothing
+// else.
 package round

@@ -85,7 +85,7 @@ func TestPartOfASharedTransfer(t *testing.T) {
 		return Plan{Compute: Time(1 + 50*(x.Task-1)), Upload: 100}
 	})
 	var ended []Ended
-	for p.machine.Phase() != Over {
+	for p.machine.Phase() != Stopped {
 		p.turn(t)
 		for _, e := range p.machine.out.Ended {
 			e.Client = 0 // drawn
@@ -110,10 +110,10 @@ func FuzzRestoreTransfers(f *testing.F) {
 		return Plan{Download: 30, Compute: Time(10 * x.Task), Upload: 60, Drops: x.Task == 3, Dropout: 90}
 	})
 	seen := map[Stage]bool{}
-	for p.machine.Phase() != Over && len(seen) < 4 {
+	for p.machine.Phase() != Stopped && len(seen) < 4 {
 		p.turn(failing{f})
 		s := p.machine.State()
-		for _, x := range s.Tasks {
+		for _, x := range s.Simulated.List {
 			if !seen[x.Stage] {
 				seen[x.Stage] = true
 				text, err := json.Marshal(s)
@@ -136,7 +136,7 @@ func FuzzRestoreTransfers(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if diff := cmp.Diff(s.Tasks, m.State().Tasks); diff != "" && len(s.Tasks) > 0 {
+		if diff := cmp.Diff(s.Simulated.List, m.State().Simulated.List, derived); diff != "" && len(s.Simulated.List) > 0 {
 			t.Fatalf("a restored machine remembers something else: %s", diff)
 		}
 		follow(t, m, m.Pending(), script)

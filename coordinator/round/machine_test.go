@@ -244,7 +244,7 @@ func follow(t *testing.T, m *Machine, out *Effects, script []byte) {
 		case Silent, Invalid:
 			e.Task, e.Client = FirstDeviceTask+uint64(next()), next()
 			e.Plan = Plan{Upload: Time(next())}
-		case Answered:
+		case Queried:
 			for n := next() % 8; n > 0; n-- {
 				e.Losses = append(e.Losses, float64(next()))
 			}

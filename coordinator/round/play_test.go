@@ -18,7 +18,7 @@ type failer interface{ Fatalf(string, ...any) }
 // package promises on the way and returns the history.
 func play(t failer, c Config, shuffle *rand.Rand, plan func(Task) Plan) (reports []Report, popped []Timer, stop Stop) {
 	p := newPlayer(t, c, shuffle, plan)
-	for p.machine.Phase() != Over {
+	for p.machine.Phase() != Stopped {
 		p.turn(t)
 	}
 	p.over(t)
@@ -143,9 +143,9 @@ func (p *player) follow(t failer, out *Effects) (events []Event) {
 		p.issue(t, x)
 		events = append(events, p.answer(x))
 	}
-	if len(out.Ask) > 0 {
-		e := Event{Kind: Answered}
-		for _, x := range out.Ask {
+	if len(out.Query) > 0 {
+		e := Event{Kind: Queried}
+		for _, x := range out.Query {
 			if !p.probed[x.Client] {
 				t.Fatalf("client %d is asked for a loss and was no candidate", x.Client)
 			}
@@ -230,7 +230,7 @@ func (p *player) end(t failer, task uint64) {
 	}
 	delete(p.underway, task)
 	delete(p.atWork, x.Client)
-	p.done[x.Client] = p.machine.stepsDone[x.Client]
+	p.done[x.Client] = p.machine.s.StepsDone[x.Client]
 	if d := p.done[x.Client] - x.StepsDone; d != 0 && d != int64(x.LocalSteps) {
 		t.Fatalf("task %d of %d steps made it %d", task, x.LocalSteps, d)
 	}

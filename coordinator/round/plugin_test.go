@@ -62,7 +62,7 @@ func Example() {
 	takes := [3][7]round.Time{{10, 20, 30, 40}, {200, 300, 0, 0, 400, 50, 600}, {0, 500, 300, 300, 400}}
 	var timers []round.Timer
 	events := []round.Event{{Kind: round.Started}}
-	for m.Phase() != round.Over {
+	for m.Phase() != round.Stopped {
 		if len(events) == 0 {
 			slices.SortFunc(timers, func(a, b round.Timer) int { return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(a.Seq, b.Seq)) })
 			events, timers = append(events, round.Event{Kind: round.Due, Timer: timers[0]}), timers[1:]

@@ -127,7 +127,7 @@ func TestPlacesAreFilledFairly(t *testing.T) {
 				}
 			}
 			for i := range places {
-				m.nextTask = uint64(i + 1)
+				m.s.Simulated.Next = uint64(i + 1)
 				client, ok := m.draw()
 				if !ok || !x.free(client) || m.drawing.Weight(client) == 0 {
 					t.Fatalf("the place goes to client %d (%v)", client, ok)
@@ -158,12 +158,12 @@ func TestPowerOfChoiceTakesTheHighestLosses(t *testing.T) {
 		c.Cohort = rapid.IntRange(1, 5).Draw(t, "cohort")
 		c.Select = PowerOfChoice{Candidates: rapid.IntRange(c.Cohort, 10).Draw(t, "candidates")}
 		p := newPlayer(t, c, rand.New(rand.NewPCG(1, 1)), func(Task) Plan { return Plan{Compute: 1} })
-		for p.machine.Phase() != Asking {
+		for p.machine.Phase() != Querying {
 			p.turn(t)
 		}
 		passed := map[int]float64{}
-		for _, f := range p.machine.probes.list {
-			passed[int(f.client)] = lossOf(Task{Client: int(f.client)})
+		for _, f := range p.machine.s.Candidates {
+			passed[int(f.Client)] = lossOf(Task{Client: int(f.Client)})
 		}
 		p.turn(t)
 		lowest := math.Inf(1)

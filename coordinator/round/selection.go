@@ -9,7 +9,7 @@ import (
 
 // Selections are the ways to choose clients, by name. One is one file that
 // registers a struct of its options; [Uniform] is the shortest example. A
-// selection may also be [Querying] or [Limiting], and have the methods
+// selection may also be [ByLosses] or [Limiting], and have the methods
 // Needs() Needs, Validate(cohort, clients int) error (clients is 0 where their
 // number is not known yet) and String() string.
 var Selections = registry.New[Selection]("way to choose clients", "rule")
@@ -44,10 +44,10 @@ type Drawing interface {
 	Weight(client int) uint64
 }
 
-// Querying is a selection that decides by losses: the first Query clients of the
+// ByLosses is a selection that decides by losses: the first Query clients of the
 // round's order are candidates, each is asked for its loss on the newest model,
 // and those with the highest losses become the cohort.
-type Querying interface {
+type ByLosses interface {
 	Selection
 	Query() int // candidates, at least the cohort; 0: none are asked
 }
@@ -82,7 +82,7 @@ func (c *Config) setup() Setup {
 
 // query is how many candidates a selection asks for their losses, 0: none.
 func query(s Selection) int {
-	if q, ok := s.(Querying); ok {
+	if q, ok := s.(ByLosses); ok {
 		return q.Query()
 	}
 	return 0

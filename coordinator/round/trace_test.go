@@ -231,8 +231,8 @@ func (c *conversation) command(t *testing.T, d *datadriven.TestData) string {
 		e := Event{Kind: Trained}
 		scanFloat(t, d, "loss", &e.Loss)
 		return c.step(e)
-	case "answered": // answered losses=(1.5, 2)
-		e := Event{Kind: Answered}
+	case "queried": // queried losses=(1.5, 2)
+		e := Event{Kind: Queried}
 		for _, arg := range d.CmdArgs {
 			for _, s := range arg.Vals {
 				var loss float64
@@ -316,7 +316,7 @@ func (c *conversation) step(e Event) string {
 		}
 		fmt.Fprintln(&b)
 	}
-	for _, x := range out.Ask {
+	for _, x := range out.Query {
 		fmt.Fprintf(&b, "ask for the loss of client %d (task %d), model %d, after %d steps\n", x.Client, x.Task, x.Model, x.StepsDone)
 	}
 	for _, x := range out.Cancel {

@@ -43,9 +43,9 @@ func BenchmarkCheckpoint(b *testing.B) {
 				c.state.Models = append(c.state.Models, coordinator.Version{Number: uint64(i), Params: make([]float32, x.params)})
 			}
 			for i := range x.tasks {
-				c.state.Machine.Tasks = append(c.state.Machine.Tasks, round.TaskState{
-					Task: uint64(1_000_000 + i), Client: i, Round: 1000, LocalSteps: 30, LearningRate: 0.1, StepsDone: 4000,
-					Planned: true, Start: 1e15, Takes: 3e9, Download: 1e9, Compute: 1e9, Upload: 1e9, Timer: uint64(1_000_000 + i),
+				c.state.Machine.Simulated.List = append(c.state.Machine.Simulated.List, round.TaskState{
+					Task: uint64(1_000_000 + i), Client: int32(i), Round: 1000, LocalSteps: 30, LearningRate: 0.1, StepsDone: 4000,
+					Status: round.TaskPlanned, Start: 1e15, Takes: 3e9, Download: 1e9, Compute: 1e9, Upload: 1e9, Timer: uint64(1_000_000 + i),
 				})
 			}
 			c.state.Clock = make([]byte, 32*x.tasks)

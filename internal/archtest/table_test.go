@@ -22,7 +22,7 @@ simclock: time
 coordinator/fairshare:
 coordinator/theory:
 coordinator/schedule:
-coordinator/round: internal/keyed internal/registry coordinator/fairshare coordinator/schedule
+coordinator/round: internal/keyed internal/registry coordinator/fairshare coordinator/schedule simclock
 
 # What clients learn from and how long it takes them.
 actors/learn/internal/kernel: golang.org/x/sys/cpu

@@ -183,6 +183,15 @@ func TestAnOldRunIsOpened(t *testing.T) {
 	}
 	// A stopped run is shown as far as it went.
 	w.finish(t, "report", filepath.Join(w.inputs, "..", "old-checkpoint"), "-o", filepath.Join(dir, "stopped.html"))
+	// It does not go on from a state of another format.
+	stopped := filepath.Join(dir, "stopped")
+	if err := os.CopyFS(stopped, os.DirFS(filepath.Join(w.inputs, "..", "old-checkpoint"))); err != nil {
+		t.Fatal(err)
+	}
+	said, err := w.command(t, "resume", stopped).CombinedOutput()
+	if err == nil || !strings.Contains(string(said), "resume the run with the version that wrote it, or start it again with --force") {
+		t.Errorf("resume from an old checkpoint: %v: %s", err, said)
+	}
 	// A complete run is left as it is.
 	before := digestsOf(t, old)
 	if said := w.finish(t, "resume", old); !strings.Contains(said, "complete run") {

@@ -1,0 +1,116 @@
+package round
+
+import "math"
+
+// Effects is what the driver must do after an event. It is valid until the
+// next Step, which reuses its memory.
+type Effects struct {
+	Tasks  []Task   // send these, in this order
+	Timers []Timer  // set these on the clock
+	Cancel []uint64 // take these timers off it, by Seq
+
+	Query    []Task // find the loss of each on the newest model; then Queried
+	Train    []Task // train each from its own base model and make the next one, in this order; then Trained
+	Evaluate bool   // measure the newest model; then Evaluated
+
+	Release []uint64 // versions of models that nothing will name again
+
+	Ended   []Ended // tasks that have their outcome, in the order in which they got it
+	Report  *Report // a round is complete
+	Stopped *Stop   // the run is over
+
+	Ignored string // why the event did not count ("" when it did): a repeat or a stale answer
+}
+
+func (e *Effects) reset() {
+	*e = Effects{
+		Tasks: e.Tasks[:0], Timers: e.Timers[:0], Cancel: e.Cancel[:0],
+		Query: e.Query[:0], Train: e.Train[:0], Release: e.Release[:0], Ended: e.Ended[:0],
+	}
+}
+
+// Task is one client's work, numbered and with the schedules of the round in
+// which it was issued.
+type Task struct {
+	Task         uint64 // unique in the run, from 1
+	Client       int
+	Round        int
+	Model        uint64 // version of the base model: 0 is the initial one, each aggregation adds one
+	LocalSteps   int    // the client's K
+	LearningRate float64
+	StepsDone    int64 // local steps of this client that were accepted when the task was issued
+	Start        Time  // Effects.Tasks: when it is issued
+	Staleness    int   // Effects.Train: aggregations since the base model; 0 unless rounds overlap
+	Probe        bool  // a candidate's: asks only for its loss, takes its download and one local step's computing
+}
+
+// Ended is a task that has its outcome, or a candidate whose part is over. An
+// accepted one counts only once its round is reported: tasks of a round that
+// the run's end cuts short do not.
+type Ended struct {
+	Task       uint64
+	Client     int
+	LocalSteps int     // the client's K; 1 of a probe
+	Probe      bool    // a candidate, Accepted when it was chosen
+	Outcome    Outcome // how it ended
+	Start, End Time    // the time that it took its client
+	Plan       Plan    // as it counts: a chosen candidate does not download again
+}
+
+// Outcome is how a task ended. Every task ends in exactly one.
+type Outcome uint8
+
+// The outcomes, in the order of the columns of rounds.csv.
+const (
+	Accepted  Outcome = iota // its update counts
+	Late                     // it would have finished after its round's deadline, or from too old a base model
+	Dropped                  // the client left in mid-task
+	Lost                     // a real device fell silent
+	Cancelled                // the round closed without it (over-selection) or the run ended
+	Refused                  // its update was not valid
+	outcomes
+)
+
+// Outcomes is the number of outcomes.
+const Outcomes = int(outcomes)
+
+var outcomeNames = [Outcomes]string{"accepted", "late", "dropped", "lost", "cancelled", "refused"}
+
+// String is the outcome's name in metrics and results.
+func (o Outcome) String() string { return outcomeNames[o] }
+
+// Report is what is known of one round when it has closed and its updates are
+// in the model: one row of rounds.csv.
+type Report struct {
+	Round        int     // from 1
+	Start, End   Time    // virtual time of the first task (rounds that overlap: of the close before) and of the close
+	LocalSteps   int     // K_r
+	LearningRate float64 // eta_r
+	Cohort       int     // tasks that ended in it: those issued, unless rounds overlap
+	Candidates   int     // clients asked for their loss
+	Outcomes     [Outcomes]int
+	TrainingLoss float64 // mean first-step loss of the accepted clients at the round's start model (Eq. 15's inner mean), each at its own base model where rounds overlap; NaN when not trained or nothing was accepted
+	WindowLoss   float64 // mean of TrainingLoss over the last s rounds, this one included; NaN when none has one
+	SGDSteps     int64   // sum of K_r over the rounds so far, this one included
+
+	Evaluated          bool // whether the two below were measured on this round's new model
+	ValidationLoss     float64
+	ValidationAccuracy float64
+}
+
+// noLoss marks a loss that was not measured.
+var noLoss = math.NaN()
+
+// Stop says why and where a run ended.
+type Stop struct {
+	Reason             string // e.g. "10000 rounds"
+	Rounds             int
+	At                 Time // end of the last round that counts
+	Outcomes           [Outcomes]int
+	Evaluated          bool // whether the final model was measured
+	ValidationLoss     float64
+	ValidationAccuracy float64
+}
+
+// Deserted is the reason of a run that ends because no client is left to ask.
+const Deserted = "no client is available any more"

@@ -1,0 +1,158 @@
+package round
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+)
+
+// Where the selection is [ByLosses] a round begins with candidates: they are
+// issued and planned as tasks are, compute one local step, and are asked for
+// their losses together. There are candidates in the state as long as that
+// takes.
+
+// issueCandidate makes a client a candidate. It has a number as tasks have.
+func (m *Machine) issueCandidate(client int) {
+	t := grow(&m.s.Candidates)
+	t.Task = m.s.Simulated.Next
+	m.s.Simulated.Next++
+	m.s.Round.Candidates++
+	m.issue(t, client, 1)
+}
+
+// untilAnswer is a plan up to a candidate's answer, a number whose upload takes
+// no time.
+func (p Plan) untilAnswer() Plan {
+	p.Upload = 0
+	if p.Dropout >= p.Total() {
+		p.Drops = false
+	}
+	return p
+}
+
+// withoutDownload is the plan of a client that holds the model.
+func (p Plan) withoutDownload() Plan {
+	p.Dropout = max(0, p.Dropout-p.Download)
+	p.Download = 0
+	return p
+}
+
+// placeCandidates lets the candidates, who all have plans, go ahead.
+func (m *Machine) placeCandidates() error {
+	m.s.Phase = Clocked
+	last := Time(0)
+	for i := range m.s.Candidates {
+		t := &m.s.Candidates[i]
+		if m.link != nil {
+			m.beginTransfers(t)
+		}
+		last = max(last, t.Takes)
+	}
+	if m.link == nil {
+		m.s.Answers = m.set(Timer{At: m.s.Now + last, Priority: priorityTask, Kind: CandidatesAnswered})
+	}
+	return nil
+}
+
+// candidateDrops handles a candidate whose client drops out on a shared link.
+func (m *Machine) candidateDrops(timer Timer) error {
+	t := find(m.s.Candidates, timer.Task)
+	if t == nil || t.Timer != timer.Seq {
+		return fmt.Errorf("round: timer %d of task %d is not set", timer.Seq, timer.Task)
+	}
+	t.Timer = 0
+	m.endTransfers(t)
+	return m.candidateDone()
+}
+
+// candidateDone asks for the losses once no candidate is under way on a shared
+// link any more.
+func (m *Machine) candidateDone() error {
+	m.link.candidates--
+	if m.link.candidates > 0 {
+		return nil
+	}
+	return m.queryLosses()
+}
+
+// queryLosses asks for the losses of the candidates that answered and are still
+// available.
+func (m *Machine) queryLosses() error {
+	m.s.Candidates = slices.DeleteFunc(m.s.Candidates, func(t TaskState) bool {
+		switch {
+		case t.Drops:
+			m.endCandidate(&t, Dropped)
+		case !m.available(int(t.Client)):
+			m.endCandidate(&t, Cancelled)
+		default:
+			return false
+		}
+		return true
+	})
+	if len(m.s.Candidates) == 0 {
+		return m.closeRound()
+	}
+	m.requestLosses()
+	m.s.Phase = Querying
+	return nil
+}
+
+// requestLosses asks the driver for the losses.
+func (m *Machine) requestLosses() {
+	for i := range m.s.Candidates {
+		var x Task
+		m.describe(&x, &m.s.Candidates[i])
+		x.Probe = true
+		m.out.Query = append(m.out.Query, x)
+	}
+}
+
+// queried gives the candidates with the highest losses their tasks, in the
+// order in which the candidates were drawn. Of equal losses the first drawn
+// goes before.
+func (m *Machine) queried(losses []float64) error {
+	candidates := m.s.Candidates
+	if m.s.Phase != Querying {
+		return fmt.Errorf("round: candidates' losses while the machine was %v", m.s.Phase)
+	}
+	if len(losses) != len(candidates) {
+		return fmt.Errorf("round: %d losses of %d candidates", len(losses), len(candidates))
+	}
+	order := make([]int, len(losses))
+	for i, loss := range losses {
+		if !finite(loss) {
+			return fmt.Errorf("round: the loss of candidate %d in round %d is %v", candidates[i].Client, m.s.Round.Number, loss)
+		}
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(i, j int) int { return cmp.Compare(losses[j], losses[i]) })
+	chosen := order[:min(m.config.Cohort, len(order))]
+	for _, i := range order[len(chosen):] {
+		m.endCandidate(&candidates[i], Cancelled)
+	}
+	slices.Sort(chosen)
+	m.s.Candidates = nil
+	for _, i := range chosen {
+		m.endCandidate(&candidates[i], Accepted)
+		m.issueTask(int(candidates[i].Client))
+	}
+	m.s.Candidates = candidates[:0]
+	m.s.Phase = Planning
+	return nil
+}
+
+// endQuery gives up the candidates there are.
+func (m *Machine) endQuery() {
+	m.cancel(&m.s.Answers)
+	for i := range m.s.Candidates {
+		m.endCandidate(&m.s.Candidates[i], Cancelled)
+	}
+	m.s.Candidates = m.s.Candidates[:0]
+}
+
+// endCandidate ends a candidate's part, which may have been over before now.
+func (m *Machine) endCandidate(t *TaskState, o Outcome) {
+	m.endTransfers(t)
+	m.cancel(&t.Timer)
+	m.tellEnd(t, o, min(m.s.Now, t.Start+t.Takes), true)
+}

@@ -1,0 +1,418 @@
+package round
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"fedpace/coordinator/schedule"
+)
+
+// This file is a round from its opening to its report, in that order. Two parts
+// of it are elsewhere: sampling.go finds its clients, and query.go asks
+// candidates for their losses where the selection wants that.
+
+// startRun opens the first round.
+func (m *Machine) startRun() error {
+	if m.s.Phase != Idle {
+		return errors.New("round: started twice")
+	}
+	if m.config.Stop.Time > 0 {
+		m.set(Timer{At: m.config.Stop.Time, Priority: priorityEnd, Kind: RunEnds})
+	}
+	return m.openRound()
+}
+
+// openRound begins the next round: the schedules say K_r and eta_r, then clients
+// get tasks.
+func (m *Machine) openRound() error {
+	r := &m.s.Round
+	if r.Number == MaxRounds {
+		return fmt.Errorf("round: more than %d rounds", MaxRounds)
+	}
+	*r = RoundState{Number: r.Number + 1, Start: m.s.Now}
+	progress := schedule.Progress{Round: r.Number, Seconds: m.s.Now.Seconds(), Converged: m.plateau.Converged()}
+	if progress.LossRatio, progress.HasLoss = m.window.Ratio(); progress.HasLoss {
+		progress.Loss, _ = m.window.Mean()
+	}
+	r.LocalSteps, r.LearningRate = m.config.K.LocalSteps(progress), m.config.Eta.LearningRate(progress)
+	if r.LocalSteps < 1 || r.LocalSteps > MaxLocalSteps {
+		return fmt.Errorf("round: schedule gives %d local steps in round %d, want 1 to %d", r.LocalSteps, r.Number, MaxLocalSteps)
+	}
+	if m.overlapping != nil {
+		m.setDeadline()
+		m.shrink()
+	} else {
+		m.forgetTasks()
+	}
+	return m.fillSlots()
+}
+
+// planned records the plan of a task. Once every task has one, their ends are
+// placed on the clock.
+func (m *Machine) planned(e *Event) error {
+	list := m.tasksOf(e.Task).List
+	candidates := len(m.s.Candidates) > 0
+	if candidates {
+		list = m.s.Candidates
+	}
+	t := find(list, e.Task)
+	switch {
+	case m.s.Phase != Planning || t == nil:
+		m.out.Ignored = "stale plan"
+		return nil
+	case int(t.Client) != e.Client:
+		m.out.Ignored = "plan for another client's task"
+		return nil
+	case t.Status != TaskIssued:
+		m.out.Ignored = "repeated plan"
+		return nil
+	}
+	p := e.Plan
+	if err := p.validate(); err != nil {
+		return fmt.Errorf("round: task %d, client %d: %w", e.Task, e.Client, err)
+	}
+	if e.Kind != Planned {
+		if err := m.force(t, e, &p); err != nil {
+			return err
+		}
+	}
+	switch {
+	case candidates:
+		p = p.untilAnswer()
+	case query(m.config.Select) > 0:
+		p = p.withoutDownload()
+	}
+	t.Status, t.Drops, t.Takes = TaskPlanned, p.Drops, p.Total()
+	t.Download, t.Compute, t.Upload = p.Download, p.Compute, p.Upload
+	if p.Drops {
+		t.Takes = p.Dropout
+	}
+	m.unplanned--
+	switch {
+	case m.unplanned > 0:
+		return nil
+	case candidates:
+		return m.placeCandidates()
+	}
+	return m.placeTasks()
+}
+
+// placeTasks sets the timers of the tasks that are not on the clock yet: in the
+// order of their numbers, never in that of their plans.
+func (m *Machine) placeTasks() error {
+	for _, tasks := range m.bothTasks() {
+		for i := len(tasks.List) - tasks.unplaced; i < len(tasks.List); i++ {
+			t := &tasks.List[i]
+			if m.link != nil && t.Task < FirstDeviceTask {
+				m.beginTransfers(t)
+				continue
+			}
+			at := t.Start + t.Takes
+			if at < m.s.Now {
+				return fmt.Errorf("round: task %d of client %d takes %d ns, less than the least there should be: it is %d ns after its start",
+					t.Task, t.Client, t.Takes, m.s.Now-t.Start)
+			}
+			kind := TaskArrives
+			if t.Drops {
+				kind = TaskDrops
+			}
+			t.Timer = m.set(Timer{At: at, Priority: priorityTask, Kind: kind, Task: t.Task})
+		}
+		tasks.unplaced = 0
+	}
+	m.setDeadline()
+	m.s.Phase = Clocked
+	return nil
+}
+
+// setDeadline sets the round's deadline, once.
+func (m *Machine) setDeadline() {
+	if d := m.setup.Deadline; d > 0 && m.s.Deadline == 0 && !m.s.Round.Overdue {
+		m.s.Deadline = m.set(Timer{At: m.s.Now + d, Priority: priorityDeadline, Kind: DeadlinePasses})
+	}
+}
+
+// deadlinePasses asks the closing rule.
+func (m *Machine) deadlinePasses(t Timer) error {
+	if err := unset(&m.s.Deadline, t); err != nil {
+		return err
+	}
+	m.s.Round.Overdue = true
+	if m.config.Closing.Close(m.standing()) {
+		return m.closeRound()
+	}
+	return nil
+}
+
+// taskDue completes a task whose update arrives or whose client drops out.
+func (m *Machine) taskDue(timer Timer) error {
+	if len(m.s.Candidates) > 0 {
+		return m.candidateDrops(timer)
+	}
+	t := m.task(timer.Task)
+	if t == nil || !t.underWay() || t.Timer != timer.Seq {
+		return fmt.Errorf("round: timer %d of task %d is not set", timer.Seq, timer.Task)
+	}
+	return m.complete(t, timer.Kind == TaskDrops)
+}
+
+// complete gives a task its outcome: its update arrived, or its client dropped
+// out. The round closes when its rule says so.
+func (m *Machine) complete(t *TaskState, drops bool) error {
+	switch {
+	case t.Forced != Accepted:
+		m.end(t, t.Forced)
+	case drops:
+		t.Drops, t.Takes = true, m.s.Now-t.Start // also where its plan does not say so
+		m.end(t, Dropped)
+	case m.stale(t.Model):
+		m.end(t, Late)
+	default:
+		m.end(t, Accepted)
+	}
+	r := &m.s.Round
+	switch {
+	case m.config.Closing.Close(m.standing()):
+		return m.closeRound()
+	case m.overlapping != nil:
+		if r.Cohort-r.Outcomes[Accepted] >= MaxFruitless {
+			return fmt.Errorf("round: %d tasks of round %d ended, and %d updates were accepted", r.Cohort, r.Number, r.Outcomes[Accepted])
+		}
+		m.shrink()
+		return m.fillSlots()
+	case m.outstanding() == 0:
+		return m.closeRound()
+	}
+	return nil
+}
+
+// end gives a task its one outcome. Its client is free from here on.
+func (m *Machine) end(t *TaskState, o Outcome) {
+	m.endTransfers(t)
+	t.Status = TaskDone
+	m.tasksOf(t.Task).outstanding--
+	m.busy.remove(int(t.Client))
+	m.s.Round.Cohort++
+	m.s.Round.Outcomes[o]++
+	m.tellEnd(t, o, m.s.Now, false)
+	if o == Accepted {
+		m.s.StepsDone[t.Client] += int64(t.LocalSteps)
+		if m.config.Train {
+			t.Status = TaskAccepted
+			return
+		}
+	}
+	m.drop(t.Model)
+}
+
+// closeRound has the accepted updates trained. Unless rounds overlap, the tasks
+// still under way are given up.
+func (m *Machine) closeRound() error {
+	r := &m.s.Round
+	if m.overlapping == nil {
+		rest := Cancelled
+		if r.Overdue {
+			rest = Late
+		}
+		m.cancelRest(rest)
+	}
+	m.cancel(&m.s.Deadline)
+	r.End = m.s.Now
+	m.s.SGDSteps += int64(r.LocalSteps)
+	switch {
+	case r.Outcomes[Accepted] == 0:
+	case m.config.Train:
+		m.requestTraining()
+		m.s.Phase = Training
+		return nil
+	default:
+		m.s.Model++
+		m.setTransferTimer() // as it is before a round is trained: timers have the same numbers
+	}
+	return m.evaluateIfDue()
+}
+
+// cancelRest gives every task still under way its outcome.
+func (m *Machine) cancelRest(o Outcome) {
+	for _, tasks := range m.bothTasks() {
+		for i := range tasks.List {
+			if t := &tasks.List[i]; t.underWay() {
+				m.end(t, o)
+				m.cancel(&t.Timer)
+			}
+		}
+	}
+}
+
+// requestTraining asks for the round's updates, in the order of their tasks.
+func (m *Machine) requestTraining() {
+	for _, tasks := range m.bothTasks() {
+		for i := range tasks.List {
+			if t := &tasks.List[i]; t.Status == TaskAccepted {
+				m.out.Train = append(m.out.Train, Task{})
+				x := &m.out.Train[len(m.out.Train)-1]
+				m.describe(x, t)
+				x.Staleness = int(m.s.Model - t.Model)
+			}
+		}
+	}
+}
+
+// trained takes note of the next model.
+func (m *Machine) trained(loss float64) error {
+	if m.s.Phase != Training {
+		return fmt.Errorf("round: a training result while the machine was %v", m.s.Phase)
+	}
+	if !finite(loss) {
+		return fmt.Errorf("round: training loss of round %d is %v", m.s.Round.Number, loss)
+	}
+	m.s.Model++
+	m.versions[m.s.Model] = 0
+	m.forgetAccepted()
+	m.dropStale()
+	m.s.Round.Loss = Loss{true, loss}
+	return m.evaluateIfDue()
+}
+
+// forgetAccepted lets go of the updates that wait for training.
+func (m *Machine) forgetAccepted() {
+	for _, tasks := range m.bothTasks() {
+		for i := range tasks.List {
+			if t := &tasks.List[i]; t.Status == TaskAccepted {
+				t.Status = TaskDone
+				m.drop(t.Model)
+			}
+		}
+	}
+}
+
+// forgetTasks empties the lists, whose tasks all have their outcome.
+func (m *Machine) forgetTasks() {
+	for _, tasks := range m.bothTasks() {
+		tasks.List, tasks.unplaced = tasks.List[:0], 0
+	}
+}
+
+// evaluateIfDue has the round's model measured when it is due, or reports the
+// round.
+func (m *Machine) evaluateIfDue() error {
+	every := m.config.EvaluateEvery
+	if m.config.Train && every > 0 && m.s.Round.Number%every == 0 {
+		m.out.Evaluate = true
+		m.s.Phase = Evaluating
+		return nil
+	}
+	return m.nextRound(false)
+}
+
+// evaluated takes the measurement of the newest model.
+func (m *Machine) evaluated(loss, accuracy float64) error {
+	if m.s.Phase != Evaluating {
+		return fmt.Errorf("round: an evaluation while the machine was %v", m.s.Phase)
+	}
+	if !finite(loss) || !(accuracy >= 0 && accuracy <= 1) {
+		return fmt.Errorf("round: evaluation after round %d gives loss %v, accuracy %v", m.s.Round.Number, loss, accuracy)
+	}
+	m.s.Measured = Measured{true, m.s.Model, loss, accuracy}
+	if m.s.Stop.Reason != "" {
+		m.runStopped()
+		return nil
+	}
+	m.plateau.Observe(1 - accuracy)
+	return m.nextRound(true)
+}
+
+// nextRound reports the round and opens the next one, or stops the run.
+func (m *Machine) nextRound(evaluated bool) error {
+	report := m.report(evaluated)
+	m.out.Report = report
+	m.s.Round.reset()
+	stop, limits := &m.s.Stop, &m.config.Stop
+	for o, n := range report.Outcomes {
+		stop.Outcomes[o] += n
+	}
+	stop.Rounds, stop.At = report.Round, report.End
+	switch {
+	case limits.Accuracy > 0 && evaluated && report.ValidationAccuracy >= limits.Accuracy:
+		return m.stopRun(fmt.Sprintf("validation accuracy %g", limits.Accuracy))
+	case limits.Rounds > 0 && report.Round >= limits.Rounds:
+		return m.stopRun(fmt.Sprintf("%d rounds", limits.Rounds))
+	}
+	return m.openRound()
+}
+
+// report is the round that has closed. Its loss enters the window.
+func (m *Machine) report(evaluated bool) *Report {
+	r := &m.s.Round
+	report := &Report{
+		Round: r.Number, Start: r.Start, End: r.End, LocalSteps: r.LocalSteps, LearningRate: r.LearningRate,
+		Cohort: r.Cohort, Candidates: r.Candidates, Outcomes: r.Outcomes, SGDSteps: m.s.SGDSteps, Evaluated: evaluated,
+		TrainingLoss: noLoss, WindowLoss: noLoss, ValidationLoss: noLoss, ValidationAccuracy: noLoss,
+	}
+	if r.Loss.Known {
+		report.TrainingLoss = r.Loss.Value
+	}
+	m.window.Observe(report.TrainingLoss)
+	if mean, ok := m.window.Mean(); ok {
+		report.WindowLoss = mean
+	}
+	if evaluated {
+		report.ValidationLoss, report.ValidationAccuracy = m.s.Measured.Loss, m.s.Measured.Accuracy
+	}
+	return report
+}
+
+// stopRun ends the run; the final model is measured unless it has been. A round
+// under way does not count, nor does any of its updates.
+func (m *Machine) stopRun(reason string) error {
+	m.s.Stop.Reason = reason
+	m.cancelRest(Cancelled)
+	for _, n := range m.s.Round.Outcomes {
+		m.s.Stop.Outcomes[Cancelled] += n
+	}
+	m.s.Round.reset()
+	m.forgetAccepted()
+	m.forgetTasks()
+	m.endQuery()
+	if m.config.Train && !(m.s.Measured.Any && m.s.Measured.Model == m.s.Model) {
+		m.out.Evaluate = true
+		m.s.Phase = Evaluating
+		return nil
+	}
+	m.runStopped()
+	return nil
+}
+
+// runStopped tells how the run ended.
+func (m *Machine) runStopped() {
+	stop := m.s.Stop
+	stop.ValidationLoss, stop.ValidationAccuracy = noLoss, noLoss
+	if m.config.Train {
+		stop.Evaluated, stop.ValidationLoss, stop.ValidationAccuracy = true, m.s.Measured.Loss, m.s.Measured.Accuracy
+	}
+	m.out.Stopped = &stop
+	m.s.Phase = Stopped
+}
+
+func finite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
+
+// tellEnd adds the outcome of a task or candidate to the effects, in place: it
+// is done once for each task of a run.
+func (m *Machine) tellEnd(t *TaskState, o Outcome, end Time, candidate bool) {
+	list := m.out.Ended
+	n := len(list)
+	if n == cap(list) {
+		list = append(list, Ended{})
+	}
+	list = list[:n+1]
+	e := &list[n]
+	e.Task, e.Client, e.LocalSteps, e.Probe, e.Outcome = t.Task, int(t.Client), int(t.LocalSteps), candidate, o
+	e.Start, e.End = t.Start, end
+	p := &e.Plan
+	p.Download, p.Compute, p.Upload, p.Drops, p.Dropout = t.Download, t.Compute, t.Upload, t.Drops, 0
+	if t.Drops {
+		p.Dropout = t.Takes
+	}
+	m.out.Ended = list
+}

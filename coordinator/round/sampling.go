@@ -1,0 +1,210 @@
+package round
+
+import (
+	"fmt"
+
+	"fedpace/internal/keyed"
+)
+
+// fillSlots gives tasks to clients for the slots of the cohort that are free,
+// or asks candidates. Where nobody can be found it waits for a client to become
+// available.
+func (m *Machine) fillSlots() error {
+	r := &m.s.Round
+	if m.s.Now > MaxTime {
+		return fmt.Errorf("round: virtual time passes %g years in round %d", MaxTime.Seconds()/(365.25*86400), r.Number)
+	}
+	overlaps := m.overlapping != nil
+	slots := m.config.Cohort - m.s.Simulated.outstanding
+	if m.config.Devices.Include == Sampled {
+		slots -= m.s.Devices.outstanding
+	}
+	candidates := query(m.config.Select)
+	if candidates > 0 {
+		slots = candidates
+	}
+	if m.outstanding() == 0 && r.Cohort == 0 && !overlaps {
+		r.Start = m.s.Now
+	}
+	var issued int
+	if !overlaps || m.s.Simulated.Next == 1 {
+		issued = m.issueInOrder(slots, candidates > 0)
+	} else {
+		issued = m.issueDrawn(slots)
+	}
+	if issued > 0 || overlaps { // devices take part in rounds of others
+		m.issueDevices()
+	}
+	m.s.Phase = Clocked
+	if m.unplanned > 0 {
+		m.s.Phase = Planning
+	}
+	if issued == slots || issued > 0 && !overlaps {
+		return nil
+	}
+	if err := m.awaitAvailability(); err != nil {
+		return err
+	}
+	if m.s.Change != 0 || m.outstanding() > 0 {
+		return nil
+	}
+	// Nobody is at work or will ever be available: what has arrived is still used.
+	if r.Outcomes[Accepted] > 0 {
+		return m.closeRound()
+	}
+	return m.stopRun(Deserted)
+}
+
+// available reports whether a client can be given a task now.
+func (m *Machine) available(client int) bool {
+	if m.busy.has(client) {
+		return false
+	}
+	if i, ok := m.device(client); ok {
+		return m.s.Present[i]
+	}
+	return m.config.Available == nil || m.config.Available(client, m.s.Now)
+}
+
+// issueInOrder issues to the first available clients of the round's order. All
+// are chosen before the first is issued to, so that reading what is known of one
+// need not wait for another to be found.
+func (m *Machine) issueInOrder(slots int, candidates bool) (issued int) {
+	m.order.Start(m.s.Round.Number)
+	m.free = m.free[:0]
+	for len(m.free) < slots {
+		client, ok := m.order.Next()
+		if !ok {
+			break
+		}
+		if m.available(client) {
+			m.free = append(m.free, int32(client))
+		}
+	}
+	for _, client := range m.free {
+		if candidates {
+			m.issueCandidate(int(client))
+		} else {
+			m.issueTask(int(client))
+		}
+	}
+	return len(m.free)
+}
+
+// issueDrawn issues to clients drawn one after the other.
+func (m *Machine) issueDrawn(slots int) (issued int) {
+	for ; issued < slots; issued++ {
+		client, ok := m.draw()
+		if !ok {
+			break
+		}
+		m.issueTask(client)
+	}
+	return issued
+}
+
+// tries is after how many clients that are busy or away the others are listed.
+const tries = 64
+
+// draw draws one of the available clients, with probabilities in proportion to
+// their weights: by trying, or where few are free by listing them. Its draws
+// are keyed (task, try).
+func (m *Machine) draw() (client int, ok bool) {
+	seed, task := m.config.Seed, m.s.Simulated.Next
+	if m.config.Devices.Include == Sampled {
+		task += m.s.Devices.Next - FirstDeviceTask // one draw for each task
+	}
+	for try := range uint64(tries) {
+		if client := m.drawing.Pick(keyed.Hash(seed, keyed.Replacement, task, try)); m.available(client) {
+			return client, true
+		}
+	}
+	total := uint64(0)
+	m.free = m.free[:0]
+	m.busy.absent(m.setup.Clients, func(client int) {
+		if w := m.drawing.Weight(client); w > 0 && m.available(client) {
+			m.free = append(m.free, int32(client))
+			total += w
+		}
+	})
+	if total == 0 {
+		return 0, false
+	}
+	x := keyed.Below(keyed.Hash(seed, keyed.Replacement, task, tries), total)
+	for _, c := range m.free {
+		w := m.drawing.Weight(int(c))
+		if x < w {
+			return int(c), true
+		}
+		x -= w
+	}
+	panic("round: weights that do not add up")
+}
+
+// issueTask gives a client a task.
+func (m *Machine) issueTask(client int) {
+	tasks, steps := &m.s.Simulated, m.s.Round.LocalSteps
+	if _, ok := m.device(client); ok {
+		tasks = &m.s.Devices
+	} else {
+		steps = limit(m.config.Select, &m.setup, client, steps)
+	}
+	t := grow(&tasks.List)
+	t.Task = tasks.Next
+	tasks.Next++
+	tasks.unplaced++
+	tasks.outstanding++
+	m.busy.add(client)
+	if m.config.Train {
+		m.versions[m.s.Model]++
+	}
+	m.issue(t, client, steps)
+}
+
+// issue fills in a task or candidate and asks for its plan.
+func (m *Machine) issue(t *TaskState, client, steps int) {
+	t.Client, t.Round, t.LocalSteps = int32(client), int32(m.s.Round.Number), int32(steps)
+	t.Start, t.Model, t.StepsDone, t.LearningRate = m.s.Now, m.s.Model, m.s.StepsDone[client], m.s.Round.LearningRate
+	m.unplanned++
+	m.send(t)
+}
+
+// send asks for the plan of a task or candidate.
+func (m *Machine) send(t *TaskState) {
+	n := len(m.out.Tasks)
+	if n == cap(m.out.Tasks) {
+		m.out.Tasks = append(m.out.Tasks, Task{})
+	}
+	m.out.Tasks = m.out.Tasks[:n+1]
+	x := &m.out.Tasks[n]
+	m.describe(x, t)
+	x.Start, x.Probe = t.Start, len(m.s.Candidates) > 0
+}
+
+// describe is a task as the driver is told of it. Without training there is one
+// model.
+func (m *Machine) describe(x *Task, t *TaskState) {
+	x.Task, x.Client, x.Round, x.Model = t.Task, int(t.Client), int(t.Round), 0
+	x.LocalSteps, x.LearningRate, x.StepsDone = int(t.LocalSteps), t.LearningRate, t.StepsDone
+	x.Start, x.Staleness, x.Probe = 0, 0, false
+	if m.config.Train {
+		x.Model = t.Model
+	}
+}
+
+// awaitAvailability sets a timer for the next change of availability, unless
+// there is one or none is to come.
+func (m *Machine) awaitAvailability() error {
+	if m.s.Change != 0 || m.config.NextChange == nil {
+		return nil
+	}
+	at, ok := m.config.NextChange(m.s.Now)
+	if !ok {
+		return nil
+	}
+	if at <= m.s.Now {
+		return fmt.Errorf("round: availability that next changes at %d ns, and it is %d", at, m.s.Now)
+	}
+	m.s.Change = m.set(Timer{At: at, Priority: priorityChange, Kind: AvailabilityChanges})
+	return nil
+}

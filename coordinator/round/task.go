@@ -1,0 +1,115 @@
+package round
+
+import (
+	"cmp"
+	"slices"
+
+	"fedpace/coordinator/fairshare"
+)
+
+// Tasks are the tasks of the simulated clients, or those of the devices: each
+// kind has numbers of its own.
+type Tasks struct {
+	List []TaskState // under way, or accepted and waiting for training; ascending by number and by model
+	Next uint64      // number of the next task
+
+	outstanding int // tasks without an outcome
+	unplaced    int // tasks that are not on the clock, the last ones of the list
+}
+
+// TaskState is what the machine remembers of one task, or of one candidate.
+type TaskState struct {
+	Task         uint64
+	Model        uint64 // version of its base model
+	Timer        uint64 // TaskArrives or TaskDrops; 0: none is set
+	Computed     uint64 // TaskComputed, where transfers are shared; 0: none is set
+	Start        Time   // when it was issued
+	Takes        Time   // planned: from Start until it is done or its client drops out
+	Download     Time   // planned: its phases
+	Compute      Time
+	Upload       Time
+	Left         fairshare.Work // of a shared transfer under way; set in a snapshot only
+	StepsDone    int64          // local steps of its client that were accepted when it was issued
+	LearningRate float64
+	Client       int32
+	Round        int32
+	LocalSteps   int32 // the client's K
+	transfer     int32 // handle of its shared transfer
+	Status       Status
+	Stage        Stage   // of its transfers, where they are shared
+	Drops        bool    // planned: its client drops out
+	Forced       Outcome // Lost or Refused: the outcome of a device's task that is known before its time; Accepted: none
+}
+
+// Status is how far a task is.
+type Status uint8
+
+// The statuses.
+const (
+	TaskIssued   Status = iota // it has no plan
+	TaskPlanned                // it is on the clock, or waits there for the plans of others
+	TaskAccepted               // its update waits for training
+	TaskDone                   // nothing of it is needed any more
+)
+
+// underWay reports whether a task has no outcome.
+func (t *TaskState) underWay() bool { return t.Status < TaskAccepted }
+
+// find finds a task by its number; nil: it is not in the list.
+func find(list []TaskState, task uint64) *TaskState {
+	if len(list) == 0 || task < list[0].Task {
+		return nil
+	}
+	// Numbers ascend, so a task is at its distance from the first, or before.
+	i := task - list[0].Task
+	if i < uint64(len(list)) && list[i].Task == task {
+		return &list[i]
+	}
+	before := list[:min(i, uint64(len(list)))]
+	j, ok := slices.BinarySearchFunc(before, task, func(t TaskState, task uint64) int { return cmp.Compare(t.Task, task) })
+	if !ok {
+		return nil
+	}
+	return &list[j]
+}
+
+// grow appends an empty task to a list and returns it, to be filled in place.
+func grow(list *[]TaskState) *TaskState {
+	n := len(*list)
+	if n == cap(*list) {
+		*list = append(*list, TaskState{})
+	}
+	*list = (*list)[:n+1]
+	t := &(*list)[n]
+	*t = TaskState{}
+	return t
+}
+
+// task finds a task that is no candidate; nil: there is none of this number.
+func (m *Machine) task(task uint64) *TaskState { return find(m.tasksOf(task).List, task) }
+
+// tasksOf is where a task is listed, by its number.
+func (m *Machine) tasksOf(task uint64) *Tasks {
+	if task >= FirstDeviceTask {
+		return &m.s.Devices
+	}
+	return &m.s.Simulated
+}
+
+// bothTasks are the tasks of simulated clients, then those of devices.
+func (m *Machine) bothTasks() [2]*Tasks { return [2]*Tasks{&m.s.Simulated, &m.s.Devices} }
+
+// outstanding is the number of tasks without an outcome.
+func (m *Machine) outstanding() int { return m.s.Simulated.outstanding + m.s.Devices.outstanding }
+
+// shrink removes the tasks that are done once they are the greater part, so
+// that each costs at most one move.
+func (m *Machine) shrink() {
+	kept := m.outstanding() + m.s.Round.Outcomes[Accepted]
+	if len(m.s.Simulated.List)+len(m.s.Devices.List) <= 2*kept {
+		return
+	}
+	for _, tasks := range m.bothTasks() {
+		tasks.List = slices.DeleteFunc(tasks.List, func(t TaskState) bool { return t.Status == TaskDone })
+	}
+}

@@ -1,0 +1,238 @@
+package round
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"fedpace/coordinator/fairshare"
+)
+
+// Server is the bandwidth at the server that the transfers of all simulated
+// clients share: what one transfer of the model needs of it each way. Zero
+// means that transfers that way do not touch each other (the paper's
+// assumption, and the default).
+//
+// A plan's download and upload are then what they take where the server slows
+// nobody down: a transfer goes at most as fast as its client's plan has it, and
+// with others it shares the server max-min fairly (package fairshare). Where it
+// goes with capacity that changes by the second, its mean is what counts. A
+// client that drops out does so at the time in its plan, however far it has
+// come by then.
+type Server struct {
+	Download, Upload fairshare.Work
+}
+
+// shared tells whether transfers touch each other at all.
+func (s *Server) shared() bool { return !s.Download.IsZero() || !s.Upload.IsZero() }
+
+// Stage is where a task is whose transfers are shared.
+type Stage uint8
+
+// The stages. A task's transfers that are not shared belong to its work.
+const (
+	NoStage     Stage = iota // not under way, or transfers are not shared
+	Downloading              // shares the server's download
+	Computing                // until its TaskComputed timer
+	Uploading                // shares the server's upload
+	Finished                 // waits for the client to drop out, or for other candidates
+)
+
+// link is where the transfers of tasks and candidates are shared.
+type link struct {
+	down, up   *fairshare.Server   // nil: not shared
+	shared     []*fairshare.Server // those that are
+	candidates int                 // that have not answered
+}
+
+func newLink(c *Config, now Time) *link {
+	if !c.Server.shared() {
+		return nil
+	}
+	l := &link{}
+	if need := c.Server.Download; !need.IsZero() {
+		l.down = fairshare.New(need, int64(now))
+		l.shared = append(l.shared, l.down)
+	}
+	if need := c.Server.Upload; !need.IsZero() {
+		l.up = fairshare.New(need, int64(now))
+		l.shared = append(l.shared, l.up)
+	}
+	return l
+}
+
+// beginTransfers begins a task or candidate with a plan: with its download, or
+// with its computing where it has the model or its download is not shared.
+func (m *Machine) beginTransfers(t *TaskState) {
+	candidate := len(m.s.Candidates) > 0
+	if candidate {
+		m.link.candidates++
+	}
+	if t.Drops {
+		t.Timer = m.set(Timer{At: m.s.Now + t.Takes, Priority: priorityTask, Kind: TaskDrops, Task: t.Task})
+	} else if at, ok := m.departure(t); ok {
+		t.Timer = m.set(Timer{At: at, Priority: priorityTask, Kind: TaskDrops, Task: t.Task})
+	}
+	holds := query(m.config.Select) > 0 && !candidate
+	if m.link.down == nil || holds {
+		m.compute(t, t.Download)
+		return
+	}
+	t.Stage, t.transfer = Downloading, m.link.down.Start(int64(m.s.Now), t.Task, int64(t.Download))
+}
+
+// departure is when a client drops out because it ceases to be available. Its
+// plan tells only of the time that the task would take by itself.
+func (m *Machine) departure(t *TaskState) (Time, bool) {
+	if m.config.Leaves == nil || len(m.s.Candidates) > 0 {
+		return 0, false
+	}
+	at, ok := m.config.Leaves(int(t.Client), m.s.Now)
+	return max(at, m.s.Now), ok && at <= MaxTime
+}
+
+// uploads reports whether the tasks under way share the server's upload.
+func (m *Machine) uploads() bool { return m.link.up != nil && len(m.s.Candidates) == 0 }
+
+// compute sets the timer for the end of a task's computing, with the transfers
+// before and after that are not shared.
+func (m *Machine) compute(t *TaskState, before Time) {
+	takes := before + t.Compute
+	if m.link.up == nil && len(m.s.Candidates) == 0 {
+		takes += t.Upload
+	}
+	t.Stage = Computing
+	t.Computed = m.set(Timer{At: m.s.Now + takes, Priority: priorityTask, Kind: TaskComputed, Task: t.Task})
+}
+
+// atStage finds a task or candidate that is at one of some stages.
+func (m *Machine) atStage(task uint64, stages ...Stage) (*TaskState, error) {
+	list := m.s.Simulated.List
+	if len(m.s.Candidates) > 0 {
+		list = m.s.Candidates
+	}
+	if t := find(list, task); t != nil && t.underWay() && slices.Contains(stages, t.Stage) {
+		return t, nil
+	}
+	return nil, fmt.Errorf("round: task %d has come to an end at the server and is not under way there", task)
+}
+
+// transferEnds handles the end of one shared transfer. Others that end at the
+// same time have a timer of their own, so that each is an event.
+func (m *Machine) transferEnds(timer Timer) error {
+	if err := unset(&m.s.Transfer, timer); err != nil {
+		return err
+	}
+	for _, way := range m.link.shared {
+		task, ok := way.Take(int64(m.s.Now))
+		if !ok {
+			continue
+		}
+		t, err := m.atStage(task, Downloading, Uploading)
+		if err != nil {
+			return err
+		}
+		if way == m.link.down {
+			t.Download = m.s.Now - t.Start
+			m.compute(t, 0)
+			return nil
+		}
+		t.Upload = m.s.Now - t.Start - t.Download - t.Compute
+		return m.arrived(t, timer.Seq)
+	}
+	return fmt.Errorf("round: timer %d fell due and no transfer is complete", timer.Seq)
+}
+
+// taskComputed handles the end of a task's computing.
+func (m *Machine) taskComputed(timer Timer) error {
+	if m.link == nil {
+		return fmt.Errorf("round: timer %d is not set", timer.Seq)
+	}
+	t, err := m.atStage(timer.Task, Computing)
+	if err != nil {
+		return err
+	}
+	if err := unset(&t.Computed, timer); err != nil {
+		return err
+	}
+	if !m.uploads() {
+		return m.arrived(t, timer.Seq)
+	}
+	t.Stage, t.transfer = Uploading, m.link.up.Start(int64(m.s.Now), t.Task, int64(t.Upload))
+	return nil
+}
+
+// arrived handles a task or candidate whose work is all done with the timer
+// last.
+func (m *Machine) arrived(t *TaskState, last uint64) error {
+	t.Stage = Finished
+	switch {
+	case t.Drops: // a plan that has its client leave later than it is done
+		return nil
+	case len(m.s.Candidates) > 0:
+		t.Takes = m.s.Now - t.Start
+		return m.candidateDone()
+	}
+	m.cancel(&t.Timer) // the client may leave now
+	t.Timer = last
+	return m.complete(t, false)
+}
+
+// endTransfers takes a task off the link that is done, broken off or given up. A
+// transfer under way becomes as long as it would be at its pace so far, so that
+// the part of it that is done can be told.
+func (m *Machine) endTransfers(t *TaskState) {
+	if t.Stage == NoStage {
+		return
+	}
+	now := m.s.Now
+	if !t.Drops && t.Stage != Finished {
+		t.Takes = now - t.Start
+	}
+	switch t.Stage {
+	case Downloading:
+		left := m.link.down.Stop(int64(now), t.transfer)
+		t.Download = stretched(now-t.Start, t.Download, left.Of(m.link.down.Need()))
+	case Computing:
+		m.cancel(&t.Computed)
+	case Uploading:
+		left := m.link.up.Stop(int64(now), t.transfer)
+		t.Upload = stretched(max(0, now-t.Start-t.Download-t.Compute), t.Upload, left.Of(m.link.up.Need()))
+	}
+	t.Stage = NoStage
+}
+
+// stretched is how long a transfer takes at the pace that left a part of it
+// undone after so long; own is its time by itself.
+func stretched(after, own Time, left float64) Time {
+	switch {
+	case left <= 0:
+		return after
+	case left >= 1 || after == 0:
+		return max(own, after+1)
+	}
+	whole := math.Round(float64(after) / (1 - left))
+	return Time(min(max(whole, float64(after+1)), float64(MaxDuration)))
+}
+
+// setTransferTimer sets the timer for the next transfer that is complete.
+func (m *Machine) setTransferTimer() {
+	if m.link == nil {
+		return
+	}
+	due, any := Time(0), false
+	for _, way := range m.link.shared {
+		if at, ok := way.Due(); ok && (!any || Time(at) < due) {
+			due, any = Time(at), true
+		}
+	}
+	if m.s.Transfer != 0 && any && m.s.TransferAt == due {
+		return
+	}
+	m.cancel(&m.s.Transfer)
+	m.s.TransferAt = 0
+	if any {
+		m.s.TransferAt = due
+		m.s.Transfer = m.set(Timer{At: due, Priority: priorityTransfer, Kind: TransferEnds})
+	}
+}

@@ -1,28 +1,28 @@
-// Package simclock is the discrete-event clock that a run lives on.
+// Package simclock is the discrete-event clock of a run.
 //
-// A [Clock] holds pending events and hands them out in the total order (time,
+// A [Clock] holds pending events and returns them in the total order (time,
 // priority, sequence). Time is a whole number of nanoseconds of virtual time
-// since the run's start, so it neither drifts nor rounds. The order of equal
-// events comes from the sequence numbers, which the caller gives: the order in
-// which events are scheduled, and how they are batched, changes nothing.
+// since the start of the run, so it neither drifts nor rounds. The caller gives
+// the sequence numbers, which order equal events. The order in which events are
+// scheduled, and how they are batched, changes nothing.
 //
-// Every event that is handed out enters a running hash, the fingerprint: equal
+// Every event that is popped enters a running hash, the fingerprint: equal
 // fingerprints mean equal histories.
 //
-// A Clock is a plain value machine: no goroutine, no wall clock, no lock; one
-// owner at a time. A [Pacer] is the only place where virtual time meets wall
-// time. The package uses only the standard library and knows nothing of what
-// its events mean.
+// A Clock is a plain value machine with one owner at a time: no goroutine, no
+// wall clock, no lock. Only a [Pacer] connects virtual time to wall time. The
+// package uses only the standard library and does not know the meaning of its
+// events.
 //
 // # How events are kept
 //
 // Events that are due soon (the near tier) are in a small heap. All others lie
-// unsorted in slots of a radix wheel: level l, slot d holds the events that
-// agree with the wheel's base in all base-64 digits of their time above l and
-// have digit d there. When the near tier runs dry, the first slot that is not
-// empty is either moved there, when it holds few events, or spread over lower
-// levels. An event is so moved a few times through memory that is read and
-// written in order, where one big heap would miss the cache at every level.
-// The idea combines the radix heap (Ahuja, Mehlhorn, Orlin, Tarjan, 1990) with
-// the ladder queue's small sorted bottom (Tang, Goh, Thng, 2005).
+// unsorted in the slots of a radix wheel. Slot d of level l holds the events
+// whose time has digit d at place l, in base 64, and agrees with the wheel's base
+// in all higher digits. When the near tier is empty, the first slot with events
+// is moved to it if it has few of them, and spread over lower levels otherwise.
+// An event is thus moved a few times through memory that is read and written in
+// order, where one big heap would miss the cache at every level. The idea
+// combines the radix heap (Ahuja, Mehlhorn, Orlin, Tarjan, 1990) with the small
+// sorted bottom of the ladder queue (Tang, Goh, Thng, 2005).
 package simclock

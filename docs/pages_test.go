@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"unicode/utf8"
+
+	"fedpace/coordinator/round"
 )
 
 // pages are all pages by their path from this folder.
@@ -168,6 +170,19 @@ func TestTheTreeOfPackages(t *testing.T) {
 			if small := top == "internal" || top == "deploy" || top == "bench" || top == "examples" || top == "docs"; !named[path] && !small {
 				t.Errorf("design.md does not name %s", path)
 			}
+		}
+	}
+}
+
+// The diagram of a round has all phases of the machine.
+func TestThePhasesOfTheMachine(t *testing.T) {
+	page, err := os.ReadFile("design.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for phase := round.Idle; phase <= round.Stopped; phase++ {
+		if !regexp.MustCompile(`(?mi)^     .*\b` + phase.String() + `\b`).Match(page) {
+			t.Errorf("phase %v is not in the diagram", phase)
 		}
 	}
 }

@@ -21,7 +21,12 @@ func (f *fault) Error() string {
 	return fmt.Sprintf("bus: %s: %s is %v, want %s", f.message, f.field, f.got, f.want)
 }
 
-// checker collects the first fault of one message.
+// Fault is the error of a message that does not fit what came before it.
+func Fault(message, field string, got any, want string) error {
+	return &fault{message, field, got, want}
+}
+
+// checker collects the first Fault of one message.
 type checker struct {
 	message string
 	err     error
@@ -65,15 +70,15 @@ func (c *checker) finite(field string, v float64) {
 }
 
 func (c *checker) text(field, s string) {
-	if len(s) > maxText {
-		c.refuse(field, fmt.Sprint(len(s), " bytes"), fmt.Sprint("at most ", maxText))
+	if len(s) > MaxText {
+		c.refuse(field, fmt.Sprint(len(s), " bytes"), fmt.Sprint("at most ", MaxText))
 	}
 }
 
 // printable is for texts that people are shown: they may end on a terminal.
 func (c *checker) printable(field, s string) {
 	if strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) {
-		c.refuse(field, strconv.QuoteToASCII(s[:min(len(s), maxToken)]), "text that can be printed")
+		c.refuse(field, strconv.QuoteToASCII(s[:min(len(s), 64)]), "text that can be printed")
 	}
 	if n := len(s); n > maxLine {
 		c.refuse(field, fmt.Sprint(n, " bytes"), fmt.Sprint("at most ", maxLine))

@@ -24,19 +24,12 @@ const (
 	MaxLearningRate = 1e9
 	MaxProximal     = 1e9 // FedProx's mu
 
-	maxText       = 4096    // bytes of a text in a message
-	maxLine       = 128     // bytes of a text that a device shows to people
-	maxToken      = 64      // bytes of a run's name or an id
-	maxChunks     = 1 << 16 // chunks of a model or a sum
-	maxAssemblies = 16      // trainers that send chunks of one job at once
-	maxWaiting    = 1 << 12 // trainers that wait for a job
-	pendingJobs   = 1 << 12 // jobs and chunks the stream has not confirmed
-	maxSumsHeld   = 1 << 12 // sums that wait to be taken
+	MaxText   = 4096    // bytes of a text in a message
+	maxLine   = 128     // bytes of a text that a device shows to people
+	maxChunks = 1 << 16 // chunks of a model or a sum
 
 	maxConfiguration = 1 << 19 // bytes of a run's configuration
 	maxFiles         = 1 << 12 // files that it names
-	maxHosts         = 1 << 12 // hosts whose presence a coordinator keeps
-	maxWorkers       = 1 << 12 // of one host that count
 )
 
 // Limits of what devices say.
@@ -51,17 +44,6 @@ const (
 // MaxPayload is the largest message of the embedded server, in bytes.
 const MaxPayload = 16 << 20
 
-// maxPending is what the embedded server holds for one connection, in bytes,
-// before it gives the connection up: as much as a subscription may (pendingBytes).
-const maxPending = pendingBytes
-
-// chunkBytes is how much of a model or a sum goes into one message at most:
-// with room for the rest it fits the 1 MiB that NATS servers allow by default.
-const chunkBytes = 1 << 19
-
-const (
-	startTimeout     = 10 * time.Second // of the embedded server
-	handshakeTimeout = 10 * time.Second // of TLS
-	requestTimeout   = 5 * time.Second  // of one request to JetStream
-	sumPatience      = 10 * time.Second // after which a sum without a reply is sent again
-)
+// ChunkBytes is how much of a model or a sum goes into one message at most: with
+// room for the rest it fits the 1 MiB that NATS servers allow by default.
+const ChunkBytes = 1 << 19

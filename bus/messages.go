@@ -126,4 +126,4 @@ func Unmarshal(b []byte, m Message) error {
 func ValidText(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
 
 // Text cuts a text to what a message may hold, as valid UTF-8.
-func Text(s string) string { return ValidText(s[:min(len(s), maxText/4)]) }
+func Text(s string) string { return ValidText(s[:min(len(s), MaxText/4)]) }

@@ -13,6 +13,8 @@ import (
 	"fedpace/actors/device"
 	"fedpace/actors/learn"
 	"fedpace/bus"
+	"fedpace/bus/embedded"
+	"fedpace/bus/natsbus"
 	"fedpace/coordinator"
 	"fedpace/coordinator/aggregate"
 	"fedpace/coordinator/round"
@@ -64,13 +66,13 @@ func (l *lab) run(t *testing.T, a *aggregate.Algorithm, hosts, jobs int) (string
 	if err != nil {
 		t.Fatal(err)
 	}
-	server, err := bus.StartServer(ctx, bus.ServerConfig{})
+	server, err := embedded.Start(ctx, embedded.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer server.Close()
-	connect := func() *bus.Conn {
-		conn, err := bus.Connect(ctx, bus.ConnConfig{Server: server})
+	connect := func() *natsbus.Conn {
+		conn, err := natsbus.Connect(ctx, natsbus.ConnConfig{Server: server})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -16,7 +16,8 @@ import (
 	"fedpace/actors"
 	"fedpace/actors/device"
 	"fedpace/actors/learn"
-	"fedpace/bus"
+	"fedpace/bus/embedded"
+	"fedpace/bus/natsbus"
 	"fedpace/coordinator"
 	"fedpace/coordinator/aggregate"
 	"fedpace/coordinator/round"
@@ -28,14 +29,14 @@ type scene struct {
 	lab     *lab
 	fleet   *device.Fleet // of the run: one of those below
 	kernel  string
-	connect func() *bus.Conn
+	connect func() *natsbus.Conn
 
 	leaving, staying *device.Fleet
 }
 
 func newScene(t *testing.T) *scene {
 	t.Helper()
-	server, err := bus.StartServer(t.Context(), bus.ServerConfig{})
+	server, err := embedded.Start(t.Context(), embedded.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,8 +46,8 @@ func newScene(t *testing.T) *scene {
 	if s.kernel, err = learn.SelectKernel(); err != nil {
 		t.Fatal(err)
 	}
-	s.connect = func() *bus.Conn {
-		conn, err := bus.Connect(t.Context(), bus.ConnConfig{Server: server})
+	s.connect = func() *natsbus.Conn {
+		conn, err := natsbus.Connect(t.Context(), natsbus.ConnConfig{Server: server})
 		if err != nil {
 			t.Fatal(err)
 		}

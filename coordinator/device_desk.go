@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"fedpace/bus"
+	"fedpace/bus/gateway"
 	"fedpace/coordinator/aggregate"
 	"fedpace/coordinator/round"
 	"fedpace/simclock"
@@ -19,8 +20,8 @@ import (
 type deviceDesk struct {
 	*Devices
 	run    *driver
-	first  int       // client number of the first
-	desk   *bus.Desk // nil: a replay
+	first  int              // client number of the first
+	desk   *gateway.Gateway // nil: a replay
 	opened time.Time
 
 	open    map[uint64]*openTask     // without an answer
@@ -28,7 +29,7 @@ type deviceDesk struct {
 	there   []bool                   // as the machine knows it
 	arrived []int                    // devices that joined and that the machine does not know of yet
 	banned  []bool
-	news    []bus.DeviceNews
+	news    []gateway.Event
 	looked  time.Time
 
 	mu    sync.Mutex // guards bases, which the desk's goroutines read
@@ -72,7 +73,7 @@ func (d *driver) openDevices(ctx context.Context) (err error) {
 	w := c.Welcome
 	w.Clients, w.Params, w.Spec = uint64(v.first+len(c.Names)), uint32(d.config.Learning.Model.Params()), d.config.Learning.Spec
 	w.HeartbeatSeconds = min(max(c.Liveness/4, 50*time.Millisecond), 10*time.Second).Seconds()
-	v.desk, err = bus.OpenDesk(ctx, c.Conn, d.config.Run, bus.DeskConfig{Devices: c.Names, First: v.first, Welcome: w, Check: v.check})
+	v.desk, err = gateway.Open(ctx, c.Conn, d.config.Run, gateway.Config{Devices: c.Names, First: v.first, Welcome: w, Check: v.check})
 	return err
 }
 
@@ -219,7 +220,7 @@ func (v *deviceDesk) answers(ctx context.Context) error {
 
 // take takes the news there is. answered takes the answers to tasks.
 func (v *deviceDesk) take(ctx context.Context, answered func(*DeviceAnswer) error) (err error) {
-	v.news, err = v.desk.TakeNews(ctx, v.news)
+	v.news, err = v.desk.TakeEvents(ctx, v.news)
 	if err != nil {
 		return err
 	}
@@ -227,7 +228,7 @@ func (v *deviceDesk) take(ctx context.Context, answered func(*DeviceAnswer) erro
 		n := &v.news[i]
 		name := v.Names[n.Device]
 		switch n.Kind {
-		case bus.DeviceJoined:
+		case gateway.Joined:
 			v.notice("Device %s has joined (%d samples, kernel %s).", name, n.Join.Samples, n.Join.Kernel)
 			v.arrived = append(v.arrived, n.Device)
 			for _, o := range v.open { // it was restarted
@@ -235,22 +236,22 @@ func (v *deviceDesk) take(ctx context.Context, answered func(*DeviceAnswer) erro
 					err = errors.Join(err, v.send(o))
 				}
 			}
-		case bus.DeviceUpdated, bus.DeviceRefused:
+		case gateway.Updated, gateway.Refused:
 			a := v.answerOf(n)
-			if n.Kind == bus.DeviceRefused {
+			if n.Kind == gateway.Refused {
 				v.notice("An update of device %s is refused: %s.", name, n.Text)
 			}
 			if _, ok := v.open[a.Task]; ok && answered != nil {
 				err = errors.Join(err, answered(a))
 			}
-		case bus.DeviceFlooded:
+		case gateway.Flooded:
 			v.notice("Device %s has no place in the run any more: %s.", name, n.Text)
 			err = errors.Join(err, v.ban(n.Device))
-		case bus.DeviceIgnored:
+		case gateway.Ignored:
 			if v.Refuse != nil {
 				v.Refuse(name, n.Text)
 			}
-		case bus.DeskBack:
+		case gateway.Reconnected:
 			for _, o := range v.open {
 				err = errors.Join(err, v.send(o))
 			}
@@ -260,7 +261,7 @@ func (v *deviceDesk) take(ctx context.Context, answered func(*DeviceAnswer) erro
 }
 
 // answerOf is an update as an answer.
-func (v *deviceDesk) answerOf(n *bus.DeviceNews) *DeviceAnswer {
+func (v *deviceDesk) answerOf(n *gateway.Event) *DeviceAnswer {
 	u := n.Update
 	a := &DeviceAnswer{
 		Kind: round.Planned, Task: u.Task, Client: v.first + n.Device, Loss: u.FirstStepLoss, Samples: int(u.Samples), Values: u.Values,
@@ -269,7 +270,7 @@ func (v *deviceDesk) answerOf(n *bus.DeviceNews) *DeviceAnswer {
 	if v.Link != nil {
 		a.Plan.Download, a.Plan.Upload = v.Link(a.Client)
 	}
-	if n.Kind == bus.DeviceRefused {
+	if n.Kind == gateway.Refused {
 		a.Kind, a.Loss, a.Samples = round.Invalid, 0, 0
 	}
 	return a

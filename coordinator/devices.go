@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"fedpace/bus"
+	"fedpace/bus/natsbus"
 	"fedpace/coordinator/round"
 )
 
@@ -15,7 +16,7 @@ type Devices struct {
 	Names []string
 	// Conn is a connection for nothing but the devices, so that what one of them
 	// sends too much of is lost there. Not used by a replay.
-	Conn    *bus.Conn
+	Conn    *natsbus.Conn
 	Welcome *bus.Welcome // without client numbers
 
 	// Liveness is how long a device may be silent before its task is lost, in

@@ -11,7 +11,8 @@ import (
 	"fedpace/actors"
 	"fedpace/actors/device"
 	"fedpace/actors/learn"
-	"fedpace/bus"
+	"fedpace/bus/embedded"
+	"fedpace/bus/natsbus"
 	"fedpace/coordinator"
 	"fedpace/coordinator/aggregate"
 	"fedpace/coordinator/round"
@@ -67,13 +68,13 @@ func ruleRun(t *testing.T, l *lab, fleet *device.Fleet, rounds round.Config, hos
 	if err != nil {
 		t.Fatal(err)
 	}
-	server, err := bus.StartServer(ctx, bus.ServerConfig{})
+	server, err := embedded.Start(ctx, embedded.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer server.Close()
-	connect := func() *bus.Conn {
-		conn, err := bus.Connect(ctx, bus.ConnConfig{Server: server})
+	connect := func() *natsbus.Conn {
+		conn, err := natsbus.Connect(ctx, natsbus.ConnConfig{Server: server})
 		if err != nil {
 			t.Fatal(err)
 		}

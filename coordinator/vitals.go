@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"fedpace/bus"
+	"fedpace/bus/gateway"
 	"fedpace/simclock"
 )
 
@@ -26,11 +27,11 @@ func (v *Vitals) BusLag() time.Duration { return time.Duration(v.planning.Load()
 
 // Devices is how the real devices do, and how long the clock has stood for them
 // in wall time; false where there are none.
-func (v *Vitals) Devices() (bus.DeskVitals, time.Duration, bool) {
+func (v *Vitals) Devices() (gateway.Stats, time.Duration, bool) {
 	if v.devices == nil || v.devices.desk == nil {
-		return bus.DeskVitals{}, 0, false
+		return gateway.Stats{}, 0, false
 	}
-	return v.devices.desk.Vitals(), time.Duration(v.devices.held.Load()), true
+	return v.devices.desk.Stats(), time.Duration(v.devices.held.Load()), true
 }
 
 // hold counts the time that the clock has stood since.

@@ -11,6 +11,8 @@ import (
 	"fedpace/actors/data"
 	"fedpace/actors/learn"
 	"fedpace/bus"
+	"fedpace/bus/gateway"
+	"fedpace/bus/natsbus"
 )
 
 // Config is a real device.
@@ -43,7 +45,7 @@ func Open(c Config) (*Device, error) {
 
 // Work takes part in runs until ctx is cancelled, or with Once until the first is
 // over.
-func (w *Device) Work(ctx context.Context, conn *bus.Conn) (err error) {
+func (w *Device) Work(ctx context.Context, conn *natsbus.Conn) (err error) {
 	c := &w.config
 	kernel, err := learn.SelectKernel()
 	if err != nil {
@@ -53,7 +55,7 @@ func (w *Device) Work(ctx context.Context, conn *bus.Conn) (err error) {
 	if w.set != nil {
 		samples = w.set.Samples(w.client)
 	}
-	w.bus, err = bus.OpenDevice(ctx, conn, bus.DeviceConfig{
+	w.bus, err = gateway.OpenDevice(ctx, conn, gateway.DeviceConfig{
 		ID: c.ID, Run: c.Run, Notice: c.Notice,
 		Join: &bus.Join{Name: c.ID, Kernel: kernel, Samples: uint64(min(samples, bus.MaxDeviceSamples))},
 	})
@@ -67,7 +69,7 @@ func (w *Device) Work(ctx context.Context, conn *bus.Conn) (err error) {
 	for {
 		task, err := w.bus.Next(ctx)
 		switch {
-		case errors.Is(err, bus.ErrOver):
+		case errors.Is(err, gateway.ErrOver):
 			c.Notice(fmt.Sprintf("The run is over after %d tasks.", w.done))
 			if c.Once {
 				return nil
@@ -83,7 +85,7 @@ func (w *Device) Work(ctx context.Context, conn *bus.Conn) (err error) {
 				return ctx.Err()
 			case task.Context.Err() != nil:
 				c.Notice(fmt.Sprintf("Task %d: the run goes on without it.", task.Task.Task))
-			case errors.Is(err, bus.ErrUpdateRefused), errors.Is(err, bus.ErrUnanswered), errors.Is(err, errDownload) && conn.Err() == nil:
+			case errors.Is(err, gateway.ErrUpdateRefused), errors.Is(err, gateway.ErrUnanswered), errors.Is(err, errDownload) && conn.Err() == nil:
 				c.Notice(fmt.Sprintf("Task %d: %v.", task.Task.Task, err))
 			default:
 				return err
@@ -99,7 +101,7 @@ var errDownload = errors.New("the model does not arrive")
 // Device is a real device. It is not safe for concurrent use.
 type Device struct {
 	config  Config
-	bus     *bus.Device
+	bus     *gateway.Device
 	set     data.Set
 	client  int    // whose samples in set
 	made    string // what a synthetic set was made for
@@ -144,7 +146,7 @@ func (w *Device) open() (err error) {
 
 // prepare makes the trainer for a run: its model, and synthetic data like its
 // simulated clients'.
-func (w *Device) prepare(t *bus.DeviceTask) (err error) {
+func (w *Device) prepare(t *gateway.DeviceTask) (err error) {
 	welcome := t.Welcome
 	spec := welcome.Spec
 	if w.config.Data == SyntheticData {
@@ -176,7 +178,7 @@ func (w *Device) prepare(t *bus.DeviceTask) (err error) {
 }
 
 // do does one task.
-func (w *Device) do(t *bus.DeviceTask) error {
+func (w *Device) do(t *gateway.DeviceTask) error {
 	ctx := t.Context
 	params, err := w.model(ctx, t)
 	if err != nil {
@@ -211,7 +213,7 @@ func (w *Device) do(t *bus.DeviceTask) error {
 }
 
 // model fetches the task's model. A task may be quicker than its model.
-func (w *Device) model(ctx context.Context, t *bus.DeviceTask) (params []float32, err error) {
+func (w *Device) model(ctx context.Context, t *gateway.DeviceTask) (params []float32, err error) {
 	for range 20 {
 		if params, err = w.bus.Model(ctx, t.Run, bus.DigestFrom(t.Task.ModelDigest)); err == nil {
 			return params, nil

@@ -8,7 +8,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"fedpace/actors/real"
-	"fedpace/bus"
+	"fedpace/bus/gateway"
+	"fedpace/bus/natsbus"
 	"fedpace/internal/names"
 )
 
@@ -51,7 +52,7 @@ with Ctrl-C or SIGTERM at any time.`,
 			show := newDisplay(c.ErrOrStderr(), quiet)
 			defer show.close()
 			device.Notice = show.notice
-			return actor(c.Context(), bus.ConnConfig{
+			return actor(c.Context(), natsbus.ConnConfig{
 				URL: connection.c.URL, Creds: connection.c.Creds, TLS: connection.c.TLS,
 				Name: "device " + device.ID, Notice: show.notice, Patience: -1, // a device waits for its server
 			}, device)
@@ -70,7 +71,7 @@ with Ctrl-C or SIGTERM at any time.`,
 
 // actor works until it is stopped, which is its ordinary end. A server that is
 // not there yet is waited for: devices start before or after it.
-func actor(ctx context.Context, conn bus.ConnConfig, config real.Config) (err error) {
+func actor(ctx context.Context, conn natsbus.ConnConfig, config real.Config) (err error) {
 	device, err := real.Open(config)
 	if err != nil {
 		return err
@@ -81,7 +82,7 @@ func actor(ctx context.Context, conn bus.ConnConfig, config real.Config) (err er
 		return err
 	}
 	defer stopping()
-	to, err := bus.ConnectDevice(ctx, conn)
+	to, err := gateway.Connect(ctx, conn)
 	if err == nil {
 		err = device.Work(ctx, to)
 		to.Close()

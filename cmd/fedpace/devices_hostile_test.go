@@ -17,6 +17,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"fedpace/bus"
+	"fedpace/bus/auth"
 	"fedpace/coordinator/round"
 	"fedpace/experiment/run"
 )
@@ -34,7 +35,7 @@ func (s *site) raw(id string) *hostile {
 	s.Helper()
 	h := &hostile{site: s, id: id}
 	var err error
-	h.nats, err = nats.Connect(s.url, nats.UserCredentials(s.creds(id)), nats.CustomInboxPrefix(bus.InboxPrefix(id)),
+	h.nats, err = nats.Connect(s.url, nats.UserCredentials(s.creds(id)), nats.CustomInboxPrefix(auth.InboxPrefix(id)),
 		nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}), nats.MaxReconnects(5))
 	if err != nil {
 		s.Fatal(err)

@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"fedpace/bus"
+	"fedpace/bus/auth"
 	"fedpace/experiment/run"
 	"fedpace/internal/names"
 )
@@ -73,30 +73,30 @@ Devices of one site may come through a server of their own there, a leaf node:
 }
 
 // grant is who is meant; none with --server-config.
-func (e *enrollment) grant(args []string) (bus.Grant, error) {
+func (e *enrollment) grant(args []string) (auth.Grant, error) {
 	id := ""
 	if len(args) == 1 {
 		id = args[0]
 	}
-	g := bus.Grant{Role: bus.RoleDevice, ID: id, Run: e.run, Renew: e.renew}
+	g := auth.Grant{Role: auth.RoleDevice, ID: id, Run: e.run, Renew: e.renew}
 	named := id != "" || e.host != "" || e.site != "" || e.coordinator
 	switch {
 	case (e.configuration || e.siteServer != "") && (named || e.revoke || e.renew || e.out != "" || e.run != "" || e.configuration && e.siteServer != ""):
 		return g, errors.New("--server-config and --site-config stand alone, with --keys at most")
 	case e.configuration:
-		return bus.Grant{}, nil
+		return auth.Grant{}, nil
 	case e.siteServer != "":
-		return bus.Grant{}, names.CheckURL(e.siteServer)
+		return auth.Grant{}, names.CheckURL(e.siteServer)
 	case e.site != "" && (id != "" || e.host != "" || e.coordinator):
 		return g, errors.New("one at a time: an ID, --host, --coordinator or --site")
 	case e.site != "":
-		g.Role, g.ID = bus.RoleSite, e.site
+		g.Role, g.ID = auth.RoleSite, e.site
 	case e.host != "" && (id != "" || e.coordinator):
 		return g, errors.New("one at a time: an ID, --host, --coordinator or --site")
 	case e.host != "":
-		g.Role, g.ID = bus.RoleHost, e.host
+		g.Role, g.ID = auth.RoleHost, e.host
 	case e.coordinator:
-		g.Role = bus.RoleCoordinator
+		g.Role = auth.RoleCoordinator
 		if id == "" {
 			g.ID = "coordinator"
 		}
@@ -109,7 +109,7 @@ func (e *enrollment) grant(args []string) (bus.Grant, error) {
 	return g, g.Check()
 }
 
-func (e *enrollment) do(g bus.Grant) error {
+func (e *enrollment) do(g auth.Grant) error {
 	dir := e.keys
 	if dir == "" {
 		var err error
@@ -117,9 +117,9 @@ func (e *enrollment) do(g bus.Grant) error {
 			return err
 		}
 	}
-	open := bus.NewAuthority
+	open := auth.New
 	if e.revoke {
-		open = bus.OpenAuthority // there is nothing to revoke by keys that are made now
+		open = auth.Open // there is nothing to revoke by keys that are made now
 	}
 	authority, err := open(dir)
 	if err != nil {
@@ -153,7 +153,7 @@ func (e *enrollment) do(g bus.Grant) error {
 		}
 	}
 	creds, err := authority.Issue(g)
-	if errors.Is(err, bus.ErrEnrolled) {
+	if errors.Is(err, auth.ErrEnrolled) {
 		return fmt.Errorf("%w (--renew issues new ones, --revoke ends them)", err)
 	}
 	if err != nil {

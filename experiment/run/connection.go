@@ -9,6 +9,9 @@ import (
 	"time"
 
 	"fedpace/bus"
+	"fedpace/bus/auth"
+	"fedpace/bus/embedded"
+	"fedpace/bus/natsbus"
 	"fedpace/coordinator"
 	"fedpace/experiment/config"
 )
@@ -18,7 +21,7 @@ import (
 type Connection struct {
 	URL   string // of the server, with a user and password if need be; empty: as nats.url
 	Creds string // file of credentials; empty: none
-	TLS   bus.TLSFiles
+	TLS   natsbus.TLSFiles
 	Keys  string // folder of the keys by which a server that listens knows its users; empty: KeysFolder
 }
 
@@ -33,7 +36,7 @@ func KeysFolder() (string, error) {
 
 // Reach says whether a server answers at the URL, which must be given.
 func (c *Connection) Reach(ctx context.Context) error {
-	conn, err := bus.Connect(ctx, bus.ConnConfig{URL: c.URL, Creds: c.Creds, TLS: c.TLS, Name: "is it there"})
+	conn, err := natsbus.Connect(ctx, natsbus.ConnConfig{URL: c.URL, Creds: c.Creds, TLS: c.TLS, Name: "is it there"})
 	if err != nil {
 		return err
 	}
@@ -43,7 +46,7 @@ func (c *Connection) Reach(ctx context.Context) error {
 
 // authority opens the keys of a server that listens, and makes them the first
 // time.
-func (c *Connection) authority() (*bus.Authority, error) {
+func (c *Connection) authority() (*auth.Authority, error) {
 	dir := c.Keys
 	if dir == "" {
 		var err error
@@ -51,7 +54,7 @@ func (c *Connection) authority() (*bus.Authority, error) {
 			return nil, err
 		}
 	}
-	return bus.NewAuthority(dir)
+	return auth.New(dir)
 }
 
 // server is the URL to connect to; Embedded for none.
@@ -77,34 +80,34 @@ func startInside(ctx context.Context, p *problem, o Options) (*engine, error) {
 
 // connect starts the embedded server, if that is asked for, and says how to
 // connect to whichever server there is.
-func (e *engine) connect(ctx context.Context, o Options) (bus.ConnConfig, error) {
+func (e *engine) connect(ctx context.Context, o Options) (natsbus.ConnConfig, error) {
 	settings := &e.p.config.NATS
 	url := o.NATS.server(settings)
 	if url != config.Embedded {
 		e.external = true
-		return bus.ConnConfig{URL: url, Creds: o.NATS.Creds, TLS: o.NATS.TLS, Store: bus.NewStore()}, nil
+		return natsbus.ConnConfig{URL: url, Creds: o.NATS.Creds, TLS: o.NATS.TLS, Store: natsbus.NewStore()}, nil
 	}
-	c := bus.ServerConfig{Listen: settings.Listen}
+	c := embedded.Config{Listen: settings.Listen}
 	if settings.Listen != "" {
 		e.external = true
 		var err error
 		if c.Authority, err = o.NATS.authority(); err != nil {
-			return bus.ConnConfig{}, err
+			return natsbus.ConnConfig{}, err
 		}
 		if c.TLS, err = o.NATS.TLS.Server(); err != nil {
-			return bus.ConnConfig{}, err
+			return natsbus.ConnConfig{}, err
 		}
 	} else if o.Elsewhere {
-		return bus.ConnConfig{}, errors.New("hosts elsewhere need a server that they can reach: give its URL, or set nats.listen")
+		return natsbus.ConnConfig{}, errors.New("hosts elsewhere need a server that they can reach: give its URL, or set nats.listen")
 	}
 	var err error
-	if e.server, err = bus.StartServer(ctx, c); err != nil {
-		return bus.ConnConfig{}, err
+	if e.server, err = embedded.Start(ctx, c); err != nil {
+		return natsbus.ConnConfig{}, err
 	}
 	if at := e.server.URL(); at != "" {
 		o.notice(fmt.Sprintf("Hosts and devices can join on %s with credentials (fedpace enroll).", at))
 	}
-	return bus.ConnConfig{Server: e.server}, nil
+	return natsbus.ConnConfig{Server: e.server}, nil
 }
 
 // tell makes the run known to hosts in other processes.

@@ -9,7 +9,8 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"fedpace/actors"
-	"fedpace/bus"
+	"fedpace/bus/embedded"
+	"fedpace/bus/natsbus"
 	"fedpace/coordinator"
 	"fedpace/coordinator/round"
 	"fedpace/experiment/config"
@@ -20,13 +21,13 @@ import (
 type engine struct {
 	p       *problem
 	jobs    int // a round is split into
-	server  *bus.Server
-	conn    *bus.Conn
-	conns   []*bus.Conn // the hosts'
-	workers []int       // of each host
+	server  *embedded.Server
+	conn    *natsbus.Conn
+	conns   []*natsbus.Conn // the hosts'
+	workers []int           // of each host
 
-	external bool           // hosts may be in other processes
-	to       bus.ConnConfig // how connections are made
+	external bool               // hosts may be in other processes
+	to       natsbus.ConnConfig // how connections are made
 	devices  realWatch
 	options  Options
 
@@ -54,7 +55,7 @@ func (e *engine) start(ctx context.Context, o Options) (err error) {
 	}
 	to.Notice = o.others()
 	to.Name = "coordinator of " + e.p.config.Name
-	if e.conn, err = bus.Connect(ctx, to); err != nil {
+	if e.conn, err = natsbus.Connect(ctx, to); err != nil {
 		return err
 	}
 	to.Notice = nil // what becomes of the other connections, this one's notices say
@@ -72,7 +73,7 @@ func (e *engine) start(ctx context.Context, o Options) (err error) {
 	e.jobs = 2 * workers
 	for i := range hosts {
 		to.Name = fmt.Sprintf("host %d of %s", i+1, e.p.config.Name)
-		conn, err := bus.Connect(ctx, to)
+		conn, err := natsbus.Connect(ctx, to)
 		if err != nil {
 			return err
 		}
@@ -145,7 +146,7 @@ func (e *engine) play(ctx context.Context, limit round.Time, watch coordinator.O
 }
 
 // host starts one host's subscription.
-func (e *engine) host(ctx context.Context, conn *bus.Conn, workers int, run string) (*actors.Host, error) {
+func (e *engine) host(ctx context.Context, conn *natsbus.Conn, workers int, run string) (*actors.Host, error) {
 	p := e.p
 	return actors.StartHost(ctx, conn, actors.HostConfig{
 		Run: run, Fleet: p.fleet, Workers: workers, Kernel: p.kernel, Problem: p.learning(),

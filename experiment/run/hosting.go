@@ -3,6 +3,7 @@ package run
 import (
 	"context"
 	"errors"
+	"fedpace/bus/natsbus"
 	"fedpace/internal/human"
 	"fmt"
 	"math/rand/v2"
@@ -50,7 +51,7 @@ func Host(ctx context.Context, o HostOptions) error {
 	} else if err := names.CheckToken("host", o.Name); err != nil {
 		return err
 	}
-	conn, err := bus.Connect(ctx, bus.ConnConfig{
+	conn, err := natsbus.Connect(ctx, natsbus.ConnConfig{
 		URL: o.NATS.URL, Creds: o.NATS.Creds, TLS: o.NATS.TLS, Name: "host " + o.Name, Patience: -1, Notice: o.Notice,
 	})
 	if err != nil {
@@ -79,7 +80,7 @@ const (
 // service is a host's runs.
 type service struct {
 	options HostOptions
-	conn    *bus.Conn
+	conn    *natsbus.Conn
 	heard   chan *bus.Announcement
 	ended   chan *served
 	runs    map[string]*served
@@ -175,7 +176,7 @@ func (s *service) finished(r *served) bool {
 	if r.over {
 		s.options.Notice(fmt.Sprintf("Run %s is over.", r.run))
 	}
-	if r.err == nil || errors.Is(r.err, bus.ErrStale) || errors.Is(r.err, bus.ErrNoRun) {
+	if r.err == nil || errors.Is(r.err, bus.ErrStale) || errors.Is(r.err, natsbus.ErrNoRun) {
 		delete(s.runs, r.run)
 		r.err = nil
 		return s.options.Once && r.over

@@ -3,6 +3,7 @@ package run
 import (
 	"context"
 	"errors"
+	"fedpace/bus/natsbus"
 	"fedpace/experiment/folder"
 	"fmt"
 	"math"
@@ -65,7 +66,7 @@ func (e *engine) realDevices(ctx context.Context) (*coordinator.Devices, error) 
 	to := e.to
 	to.Name = "devices of " + c.Name
 	var err error
-	v.Conn, err = bus.Connect(ctx, to)
+	v.Conn, err = natsbus.Connect(ctx, to)
 	return v, err
 }
 

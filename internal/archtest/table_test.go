@@ -35,11 +35,20 @@ actors/data/fetch: golang.org/x/sys/unix net net/http os time
 coordinator/aggregate:
 
 # Messages, and the two ends that talk by them.
-bus/...: internal/names net os time
-	github.com/nats-io/... google.golang.org/protobuf/...
+bus: internal/names time google.golang.org/protobuf/...
+bus/internal/subject: bus internal/names
+bus/internal/mailbox:
+bus/auth: bus bus/internal/subject internal/names os time
+	github.com/nats-io/jwt/... github.com/nats-io/nats.go/... github.com/nats-io/nkeys/...
+bus/natsbus: bus bus/auth bus/internal/mailbox bus/internal/subject internal/names net os time
+	github.com/nats-io/nats.go/... google.golang.org/protobuf/...
+bus/gateway: bus bus/internal/mailbox bus/internal/subject bus/natsbus internal/names net time
+	github.com/nats-io/nats.go/... google.golang.org/protobuf/...
+bus/embedded: bus bus/auth bus/natsbus net os time github.com/nats-io/...
+bus/internal/bustest: bus/auth bus/embedded bus/natsbus os github.com/nats-io/...
 actors: internal/keyed actors/data actors/device actors/learn bus golang.org/x/sync/...
-actors/real: actors actors/data actors/learn bus time
-coordinator: actors/learn bus coordinator/aggregate coordinator/round simclock time
+actors/real: actors actors/data actors/learn bus bus/gateway bus/natsbus time
+coordinator: actors/learn bus bus/gateway bus/natsbus coordinator/aggregate coordinator/round simclock time
 
 # What a run shows.
 metrics/figure: gonum.org/v1/plot/...
@@ -63,7 +72,7 @@ experiment/config: internal/names internal/registry actors/device actors/learn c
 experiment/calibrate: actors/data actors/learn experiment/config internal/statistics time
 experiment/folder: actors/learn coordinator/round experiment/config internal/atomicfile internal/vector os golang.org/x/sys/unix
 experiment/run/runtest: experiment/config
-experiment/run: actors/... bus coordinator/... experiment/config experiment/convex experiment/folder internal/human internal/names internal/vector
+experiment/run: actors/... bus/... coordinator/... experiment/config experiment/convex experiment/folder internal/human internal/names internal/vector
 	metrics/... os time golang.org/x/sync/...
 experiment/report: coordinator/round coordinator/schedule experiment/config experiment/folder internal/human internal/statistics
 	metrics/eventlog metrics/figure metrics/openmetrics metrics/perfetto os time
@@ -73,7 +82,7 @@ experiment/study/...: actors/data actors/learn coordinator/... experiment/config
 	experiment/run internal/atomicfile internal/statistics metrics/figure os time github.com/goccy/go-yaml/... golang.org/x/sync/... internal/names
 
 # Programs.
-cmd/...: actors/... bus coordinator/... experiment/... internal/atomicfile internal/human internal/names metrics/figure os/... syscall time
+cmd/...: actors/... bus/... coordinator/... experiment/... internal/atomicfile internal/human internal/names metrics/figure os/... syscall time
 	github.com/coreos/go-systemd/... github.com/spf13/... golang.org/x/term gonum.org/v1/plot/...
 bench/...: experiment/... metrics/figure net net/http os/... syscall time
 deploy/grafana/gen: os

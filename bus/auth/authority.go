@@ -1,0 +1,525 @@
+package auth
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/nats-io/jwt/v2"
+	"github.com/nats-io/nkeys"
+
+	"fedpace/internal/names"
+)
+
+// Role is what a holder of credentials may be.
+type Role string
+
+// The roles.
+const (
+	RoleDevice      Role = "device"      // one real client
+	RoleHost        Role = "host"        // answers for simulated clients and trains
+	RoleCoordinator Role = "coordinator" // drives runs
+	RoleSite        Role = "site"        // a server through which the devices of one place come
+)
+
+// Authority issues the credentials of a server's users and takes them back. Its
+// keys live in a folder of its own: whoever reads that folder can be anyone.
+//
+//	operator.nk, system.nk, runs.nk, devices.nk   seeds (nkeys)
+//	operator.jwt                                  the operator's claims, which a server that runs does not let change
+//	users/<role>-<id>.json                        whom credentials were issued to
+//
+// Coordinators and hosts are users of one NATS account, devices of another,
+// which reaches the first through four kinds of subject only. Permissions alone
+// would not keep them apart: a server answers a request on whatever reply
+// subject it names, also on one that the asker may not publish on.
+//
+// Several processes may use one folder.
+type Authority struct {
+	dir                             string
+	operator, system, runs, devices nkeys.KeyPair
+}
+
+// ErrNoAuthority is wrapped by OpenAuthority's error about a folder without keys.
+var ErrNoAuthority = errors.New("there are no keys")
+
+const seedSuffix = ".nk"
+
+// NewAuthority opens the keys in a folder and makes them where there are none.
+func New(dir string) (*Authority, error) {
+	a, err := Open(dir)
+	if !errors.Is(err, ErrNoAuthority) {
+		return a, err
+	}
+	if err := os.MkdirAll(filepath.Join(dir, "users"), 0o700); err != nil {
+		return nil, fmt.Errorf("bus: folder of keys: %w", err)
+	}
+	for _, k := range []struct {
+		name string
+		make func() (nkeys.KeyPair, error)
+	}{ // the operator last: with it the folder is whole
+		{"system", nkeys.CreateAccount}, {"runs", nkeys.CreateAccount}, {"devices", nkeys.CreateAccount}, {"operator", nkeys.CreateOperator},
+	} {
+		if err := makeSeed(filepath.Join(dir, k.name+seedSuffix), k.make); err != nil {
+			return nil, err
+		}
+	}
+	return Open(dir)
+}
+
+// makeSeed leaves a seed that is there, of another process perhaps, as it is.
+func makeSeed(path string, create func() (nkeys.KeyPair, error)) error {
+	pair, err := create()
+	if err != nil {
+		return fmt.Errorf("bus: make a key: %w", err)
+	}
+	seed, err := pair.Seed()
+	if err != nil {
+		return fmt.Errorf("bus: make a key: %w", err)
+	}
+	return keepFirst(path, append(seed, '\n'))
+}
+
+// keepFirst writes a file unless there is one.
+func keepFirst(path string, b []byte) error {
+	temporary := fmt.Sprintf("%s.%d", path, os.Getpid())
+	if err := os.WriteFile(temporary, b, 0o600); err != nil {
+		return fmt.Errorf("bus: keep a key: %w", err)
+	}
+	err := os.Link(temporary, path) // fails where one is, and is never seen half done
+	if errors.Is(err, fs.ErrExist) {
+		err = nil
+	}
+	if err := errors.Join(err, os.Remove(temporary)); err != nil {
+		return fmt.Errorf("bus: keep a key: %w", err)
+	}
+	return nil
+}
+
+// OpenAuthority opens the keys in a folder.
+func Open(dir string) (*Authority, error) {
+	a := &Authority{dir: dir}
+	for _, k := range []struct {
+		name string
+		kind nkeys.PrefixByte
+		pair *nkeys.KeyPair
+	}{
+		{"operator", nkeys.PrefixByteOperator, &a.operator}, {"system", nkeys.PrefixByteAccount, &a.system},
+		{"runs", nkeys.PrefixByteAccount, &a.runs}, {"devices", nkeys.PrefixByteAccount, &a.devices},
+	} {
+		path := filepath.Join(dir, k.name+seedSuffix)
+		seed, err := readSecret(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			if k.name == "operator" {
+				return nil, fmt.Errorf("bus: %w in %s (fedpace enroll makes them)", ErrNoAuthority, dir)
+			}
+			return nil, fmt.Errorf("bus: keys: %s is missing", path)
+		}
+		if err != nil {
+			return nil, err
+		}
+		if *k.pair, err = nkeys.FromSeed([]byte(strings.TrimSpace(string(seed)))); err == nil {
+			var public string
+			if public, err = (*k.pair).PublicKey(); err == nil && nkeys.Prefix(public) != k.kind {
+				err = fmt.Errorf("it is of another kind than its name says")
+			}
+		}
+		if err != nil {
+			return nil, fmt.Errorf("bus: keys: %s holds no seed: %w", path, err)
+		}
+	}
+	return a, nil
+}
+
+// maxSecret bounds a file of keys or of one user.
+const maxSecret = 1 << 20
+
+// readSecret reads a small file that nobody else may read.
+func readSecret(path string) ([]byte, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, fmt.Errorf("bus: keys: %w", err)
+	}
+	if info.Mode().Perm()&0o077 != 0 {
+		return nil, fmt.Errorf("bus: keys: others may read %s (mode %#o); make it 0600", path, info.Mode().Perm())
+	}
+	if info.Size() > maxSecret {
+		return nil, fmt.Errorf("bus: keys: %s has %d bytes, want at most %d", path, info.Size(), maxSecret)
+	}
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("bus: keys: %w", err)
+	}
+	return b, nil
+}
+
+// Dir is the folder of the keys.
+func (a *Authority) Dir() string { return a.dir }
+
+// Grant is a user that credentials are issued to.
+type Grant struct {
+	Role Role
+	// ID is a device's id, or the name of a host or coordinator. A device's
+	// starts with a letter (simulated clients have the numbers).
+	ID string
+	// Run limits a device to one run; empty: every run that takes it.
+	Run string
+	// Renew issues new credentials in place of those that there are, which end.
+	Renew bool
+}
+
+// Check says whether there can be such a user.
+func (g *Grant) Check() error {
+	switch g.Role {
+	case RoleDevice:
+		if err := names.CheckDevice(g.ID); err != nil {
+			return err
+		}
+	case RoleHost, RoleCoordinator, RoleSite:
+		if err := names.CheckToken(string(g.Role), g.ID); err != nil {
+			return err
+		}
+	default:
+		return fmt.Errorf("bus: %q is not a role (device, host, coordinator or site)", g.Role)
+	}
+	if g.Run == "" {
+		return nil
+	}
+	if g.Role != RoleDevice {
+		return fmt.Errorf("bus: credentials of a %s are for all runs", g.Role)
+	}
+	return names.CheckToken("run", g.Run)
+}
+
+// ErrEnrolled is wrapped by Issue's error about an id that has credentials.
+var ErrEnrolled = errors.New("has credentials already")
+
+// Device issues a device's credentials for every run: a creds file as NATS
+// clients read it.
+func (a *Authority) Device(id string) ([]byte, error) {
+	return a.Issue(Grant{Role: RoleDevice, ID: id})
+}
+
+// Issue makes credentials and writes down whom they are for: a creds file as
+// NATS clients read it, which holds the one copy of its key.
+func (a *Authority) Issue(g Grant) ([]byte, error) {
+	if err := g.Check(); err != nil {
+		return nil, err
+	}
+	now := time.Now()
+	u := &user{Role: g.Role, ID: g.ID}
+	old, err := a.user(g.Role, g.ID)
+	switch {
+	case err == nil && !g.Renew && slices.ContainsFunc(old.Keys, func(k userKey) bool { return k.Revoked == 0 }):
+		return nil, fmt.Errorf("bus: %s %s %w", g.Role, g.ID, ErrEnrolled)
+	case err == nil:
+		u = old
+		u.revoke(now)
+	case !errors.Is(err, fs.ErrNotExist):
+		return nil, err
+	}
+	pair, err := nkeys.CreateUser()
+	if err != nil {
+		return nil, fmt.Errorf("bus: make a key: %w", err)
+	}
+	token, err := a.token(pair, g)
+	if err != nil {
+		return nil, err
+	}
+	seed, err := pair.Seed()
+	if err != nil {
+		return nil, fmt.Errorf("bus: make a key: %w", err)
+	}
+	public, err := pair.PublicKey()
+	if err != nil {
+		return nil, fmt.Errorf("bus: make a key: %w", err)
+	}
+	creds, err := jwt.FormatUserConfig(token, seed)
+	if err != nil {
+		return nil, fmt.Errorf("bus: write credentials: %w", err)
+	}
+	u.Run = g.Run
+	u.Keys = append(u.Keys, userKey{Public: public, Issued: now.Unix()})
+	return creds, a.keep(u)
+}
+
+// token is a user's JWT.
+func (a *Authority) token(pair nkeys.KeyPair, g Grant) (string, error) {
+	public, err := pair.PublicKey()
+	if err != nil {
+		return "", fmt.Errorf("bus: make a key: %w", err)
+	}
+	c := jwt.NewUserClaims(public)
+	c.Name = string(g.Role) + " " + g.ID
+	signer := a.runs
+	switch g.Role {
+	case RoleDevice:
+		signer = a.devices
+		c.Limits.Subs, c.Limits.Payload = deviceSubscriptions, deviceMessage
+	case RoleSite:
+		signer = a.devices
+		c.AllowedConnectionTypes = jwt.StringList{jwt.ConnectionTypeLeafnode}
+	}
+	p := permissions(g)
+	c.Pub.Allow, c.Sub.Allow = p.publish, p.subscribe
+	token, err := c.Encode(signer)
+	if err != nil {
+		return "", fmt.Errorf("bus: sign credentials: %w", err)
+	}
+	return token, nil
+}
+
+// Revoke ends the credentials of a role's id. Servers in other processes see it
+// within seconds (ServerConfig.Authority) or when their configuration is made
+// anew (ServerConfiguration).
+func (a *Authority) Revoke(role Role, id string) error {
+	if err := (&Grant{Role: role, ID: id}).Check(); err != nil {
+		return err
+	}
+	u, err := a.user(role, id)
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("bus: %s %s has no credentials by the keys in %s", role, id, a.dir)
+	}
+	if err != nil {
+		return err
+	}
+	u.revoke(time.Now())
+	return a.keep(u)
+}
+
+// user is whom credentials were issued to, as kept in a file.
+type user struct {
+	Role Role      `json:"role"`
+	ID   string    `json:"id"`
+	Run  string    `json:"run,omitempty"`
+	Keys []userKey `json:"keys"`
+}
+
+type userKey struct {
+	Public  string `json:"public"`
+	Issued  int64  `json:"issued"`            // Unix seconds
+	Revoked int64  `json:"revoked,omitempty"` // 0: in force
+}
+
+func (u *user) revoke(at time.Time) {
+	for i := range u.Keys {
+		if u.Keys[i].Revoked == 0 {
+			u.Keys[i].Revoked = at.Unix()
+		}
+	}
+}
+
+func (a *Authority) userPath(role Role, id string) string {
+	return filepath.Join(a.dir, "users", string(role)+"-"+id+".json")
+}
+
+func (a *Authority) user(role Role, id string) (*user, error) {
+	return readUser(a.userPath(role, id))
+}
+
+func readUser(path string) (*user, error) {
+	b, err := readSecret(path)
+	if err != nil {
+		return nil, err
+	}
+	var u user
+	if err := json.Unmarshal(b, &u); err != nil {
+		return nil, fmt.Errorf("bus: keys: %s: %w", path, err)
+	}
+	for _, k := range u.Keys {
+		if !nkeys.IsValidPublicUserKey(k.Public) {
+			return nil, fmt.Errorf("bus: keys: %s: %q is not a user's public key", path, k.Public)
+		}
+	}
+	return &u, nil
+}
+
+// keep writes a user's file in place of the one there is.
+func (a *Authority) keep(u *user) error {
+	b, err := json.MarshalIndent(u, "", "  ")
+	if err != nil {
+		return fmt.Errorf("bus: keys: %w", err)
+	}
+	path := a.userPath(u.Role, u.ID)
+	temporary := fmt.Sprintf("%s.%d", path, os.Getpid())
+	err = os.WriteFile(temporary, append(b, '\n'), 0o600)
+	if err == nil {
+		err = os.Rename(temporary, path)
+	}
+	if err != nil {
+		return fmt.Errorf("bus: keys: %w", err)
+	}
+	return nil
+}
+
+// revoked are the public keys that are no longer in force, by account.
+func (a *Authority) revoked() (runs, devices jwt.RevocationList, err error) {
+	runs, devices = jwt.RevocationList{}, jwt.RevocationList{}
+	files, err := filepath.Glob(filepath.Join(a.dir, "users", "*.json"))
+	if err != nil {
+		return nil, nil, fmt.Errorf("bus: keys: %w", err)
+	}
+	for _, path := range files {
+		u, err := readUser(path)
+		if err != nil {
+			return nil, nil, err
+		}
+		list := runs
+		if u.Role == RoleDevice || u.Role == RoleSite {
+			list = devices
+		}
+		for _, k := range u.Keys {
+			if k.Revoked != 0 {
+				list.Revoke(k.Public, time.Unix(k.Revoked, 0))
+			}
+		}
+	}
+	return runs, devices, nil
+}
+
+// Account is one of a server's accounts, its claims signed.
+type Account struct {
+	*jwt.AccountClaims
+	Token string
+}
+
+// Accounts are what a server needs to know the authority's credentials, with the
+// revocations so far.
+type Accounts struct {
+	Operator              *jwt.OperatorClaims
+	OperatorToken         string
+	System, Runs, Devices Account
+}
+
+// Accounts makes and signs the claims of the server's accounts.
+func (a *Authority) Accounts() (*Accounts, error) {
+	c, err := a.claims()
+	if err != nil {
+		return nil, err
+	}
+	return c, a.sign(c)
+}
+
+// claims are the accounts before they are signed.
+func (a *Authority) claims() (*Accounts, error) {
+	var publics [4]string
+	for i, pair := range []nkeys.KeyPair{a.operator, a.system, a.runs, a.devices} {
+		var err error
+		if publics[i], err = pair.PublicKey(); err != nil {
+			return nil, fmt.Errorf("bus: keys: %w", err)
+		}
+	}
+	o := jwt.NewOperatorClaims(publics[0])
+	o.Name, o.SystemAccount = "fedpace", publics[1]
+	c := &Accounts{Operator: o}
+	c.System.AccountClaims, c.Runs.AccountClaims, c.Devices.AccountClaims = jwt.NewAccountClaims(publics[1]), jwt.NewAccountClaims(publics[2]), jwt.NewAccountClaims(publics[3])
+	c.System.Name, c.Runs.Name, c.Devices.Name = "system", "runs", "devices"
+	all := int64(jwt.NoLimit)
+	c.Runs.Limits.JetStreamLimits = jwt.JetStreamLimits{MemoryStorage: all, DiskStorage: all, Streams: all, Consumer: all}
+	for _, g := range gates {
+		c.Runs.Exports.Add(&jwt.Export{Name: g.name, Subject: jwt.Subject(g.subject), Type: g.kind})
+		c.Devices.Imports.Add(&jwt.Import{Name: g.name, Subject: jwt.Subject(g.subject), Account: publics[2], Type: g.kind})
+	}
+	c.Devices.Imports.Add(&jwt.Import{Name: "models for sites", Subject: anyModel, LocalSubject: siteModel, Account: publics[2], Type: jwt.Service})
+	var err error
+	c.Runs.Revocations, c.Devices.Revocations, err = a.revoked()
+	return c, err
+}
+
+// sign fills in the tokens.
+func (a *Authority) sign(c *Accounts) (err error) {
+	if err = a.signOperator(c); err != nil {
+		return err
+	}
+	for _, x := range []*Account{&c.System, &c.Runs, &c.Devices} {
+		if x.Token, err = x.Encode(a.operator); err != nil {
+			return fmt.Errorf("bus: sign an account: %w", err)
+		}
+	}
+	return nil
+}
+
+// signOperator takes the operator's claims as they were signed the first time.
+func (a *Authority) signOperator(c *Accounts) error {
+	path := filepath.Join(a.dir, "operator.jwt")
+	b, err := readSecret(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		token, signErr := c.Operator.Encode(a.operator)
+		if signErr != nil {
+			return fmt.Errorf("bus: sign the operator's claims: %w", signErr)
+		}
+		if err := keepFirst(path, []byte(token+"\n")); err != nil {
+			return err
+		}
+		b, err = readSecret(path)
+	}
+	if err != nil {
+		return err
+	}
+	c.OperatorToken = strings.TrimSpace(string(b))
+	kept, err := jwt.DecodeOperatorClaims(c.OperatorToken)
+	if err != nil || kept.Subject != c.Operator.Subject || kept.SystemAccount != c.Operator.SystemAccount {
+		return fmt.Errorf("bus: keys: %s is not of these keys; remove it", path)
+	}
+	c.Operator = kept
+	return nil
+}
+
+// ServerConfiguration is what an external nats-server's configuration file needs
+// to know these credentials, with the revocations so far. Made anew and reloaded
+// (nats-server --signal reload) it ends those that were revoked since.
+func (a *Authority) ServerConfiguration() (string, error) {
+	c, err := a.Accounts()
+	if err != nil {
+		return "", err
+	}
+	return fmt.Sprintf(`# Accounts of fedpace: coordinators and hosts in one, devices in the other.
+operator: %s
+system_account: %s
+resolver: MEMORY
+resolver_preload: {
+  %s: %s
+  %s: %s
+  %s: %s
+}
+`, c.OperatorToken, c.System.Subject, c.System.Subject, c.System.Token, c.Runs.Subject, c.Runs.Token, c.Devices.Subject, c.Devices.Token), nil
+}
+
+// SiteConfiguration is what the configuration file of a site's own server needs:
+// a leaf node of the servers at urls, to which the devices of the site connect
+// with their own credentials. It holds no key; creds is the path of the
+// credentials of a RoleSite there.
+func (a *Authority) SiteConfiguration(urls []string, creds string) (string, error) {
+	c, err := a.claims()
+	if err != nil {
+		return "", err
+	}
+	c.Devices.Mappings = jwt.Mapping{anyModel: []jwt.WeightedMapping{{Subject: siteModel}}}
+	c.Devices.Imports = nil // of an account that is not here: messages go to the leaf's other end
+	if err := a.sign(c); err != nil {
+		return "", err
+	}
+	quoted := make([]string, len(urls))
+	for i, u := range urls {
+		quoted[i] = strconv.Quote(u)
+	}
+	return fmt.Sprintf(`# A site's server of fedpace: its devices, and the way to the runs.
+operator: %s
+system_account: %s
+resolver: MEMORY
+resolver_preload: {
+  %s: %s
+  %s: %s
+}
+leafnodes {
+  remotes: [ { urls: [%s], account: %s, credentials: %q } ]
+}
+`, c.OperatorToken, c.System.Subject, c.System.Subject, c.System.Token, c.Devices.Subject, c.Devices.Token, strings.Join(quoted, ", "), c.Devices.Subject, creds), nil
+}

@@ -1,0 +1,71 @@
+package auth_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"fedpace/bus/auth"
+)
+
+func TestKeysAreKept(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "keys")
+	if _, err := auth.Open(dir); !errors.Is(err, auth.ErrNoAuthority) {
+		t.Errorf("got %v", err)
+	}
+	a, err := auth.New(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range []string{"17", "", "a.b", "a b", "é", "_x", strings.Repeat("x", 65)} {
+		if _, err := a.Device(id); err == nil {
+			t.Errorf("%q is enrolled", id)
+		}
+	}
+	if _, err := a.Device("pi"); err != nil {
+		t.Fatal(err)
+	}
+	err = filepath.WalkDir(dir, func(path string, e os.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := e.Info()
+		if err == nil && info.Mode().Perm()&0o077 != 0 {
+			t.Errorf("others may use %s (%v)", path, info.Mode())
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	// A server that is running refuses another operator when it reloads.
+	operator := func() string {
+		text, err := a.ServerConfiguration()
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, text, _ = strings.Cut(text, "operator: ")
+		line, _, _ := strings.Cut(text, "\n")
+		return line
+	}
+	before := operator()
+	time.Sleep(1100 * time.Millisecond) // claims are dated by the second
+	if after := operator(); before == "" || after != before {
+		t.Errorf("the operator was %q, is %q", before, after)
+	}
+	if err := os.Chmod(filepath.Join(dir, "runs.nk"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := auth.Open(dir); err == nil || !strings.Contains(err.Error(), "make it 0600") {
+		t.Errorf("a seed that others may read: %v", err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "operator.nk"), []byte("SUAOOPS\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := auth.Open(dir); err == nil || !strings.Contains(err.Error(), "operator.nk holds no seed") {
+		t.Errorf("a broken seed: %v", err)
+	}
+}

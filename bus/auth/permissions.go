@@ -1,0 +1,81 @@
+package auth
+
+import (
+	"github.com/nats-io/jwt/v2"
+
+	"fedpace/bus"
+	"fedpace/bus/internal/subject"
+)
+
+// Limits of a device's connection.
+const (
+	deviceSubscriptions = 8
+	deviceMessage       = bus.ChunkBytes + 1<<14 // a chunk of its update with what is around it
+)
+
+// rights are the subjects that a user may publish on and subscribe to.
+type rights struct{ publish, subscribe jwt.StringList }
+
+// InboxPrefix is the private prefix of the subjects on which a holder of
+// credentials receives answers: those of one cannot be read by another.
+func InboxPrefix(id string) string { return inboxStart + id }
+
+const inboxStart = "_INBOX_"
+
+const anyModel = subject.DirectGet + "*." + subject.Root + ".*.model.*.*"
+
+// siteModel is what a site's server makes of a request for a model, since no
+// request to JetStream goes through a leaf node.
+const siteModel = subject.Root + ".$2.get.$1.$3.$4"
+
+// gates are all that devices reach of the account in which runs happen.
+var gates = []struct {
+	name    string
+	subject string
+	kind    jwt.ExportType
+}{
+	{"tasks", subject.Root + ".*.client.*." + subject.Task, jwt.Stream},
+	{"updates", subject.Root + ".*.client.*." + subject.Update + ".*", jwt.Service},
+	{"joins", subject.Root + ".*.client.*." + subject.Join, jwt.Service},
+	{"heartbeats", subject.Root + ".*.client.*." + subject.Heartbeat, jwt.Service},
+	{"models", anyModel, jwt.Service},
+}
+
+// permissions of a role (docs/protocol.md, "Permissions").
+func permissions(g Grant) rights {
+	inbox := InboxPrefix(g.ID) + ".>"
+	switch g.Role {
+	case RoleDevice:
+		run, models, stream := "*", anyModel, "*"
+		if g.Run != "" {
+			run, models, stream = g.Run, subject.DirectGet+subject.ModelsStream(g.Run)+"."+subject.AnyModel(g.Run), subject.ModelsStream(g.Run)
+		}
+		client := subject.Root + "." + run + ".client." + g.ID + "."
+		return rights{
+			publish:   jwt.StringList{client + subject.Update + ".*", client + subject.Join, client + subject.Heartbeat, models, subject.Root + "." + run + ".get." + stream + ".*.*"},
+			subscribe: jwt.StringList{client + subject.Task, inbox},
+		}
+	case RoleHost:
+		return rights{
+			publish: jwt.StringList{
+				subject.AnyClient("*", subject.Plan), subject.Sums("*"), subject.Info("*"), anyModel,
+				"$JS.API.CONSUMER.INFO.*.*", "$JS.API.CONSUMER.MSG.NEXT.*.*", "$JS.ACK.>",
+			},
+			subscribe: jwt.StringList{subject.AnyClient("*", subject.Task), subject.Announce, inbox},
+		}
+	case RoleSite:
+		p := rights{subscribe: jwt.StringList{">"}} // answers to its devices come on inboxes of theirs
+		p.publish = jwt.StringList{subject.Root + ".*.get.*.*.*"}
+		for _, gate := range gates {
+			if gate.kind == jwt.Service && gate.subject != anyModel {
+				p.publish = append(p.publish, gate.subject)
+			}
+		}
+		return p
+	default: // a coordinator answers on everybody's inbox and makes streams
+		return rights{
+			publish:   jwt.StringList{">"},
+			subscribe: jwt.StringList{subject.Root + ".>", "$JS.EVENT.ADVISORY.CONSUMER.>", inbox},
+		}
+	}
+}

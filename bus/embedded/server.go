@@ -1,0 +1,213 @@
+package embedded
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+
+	"fedpace/bus"
+	"fedpace/bus/auth"
+	"fedpace/bus/natsbus"
+)
+
+const (
+	startTimeout     = 10 * time.Second
+	handshakeTimeout = 10 * time.Second // of TLS
+)
+
+// Config is an embedded server.
+type Config struct {
+	// Listen is the address of a TCP listener, as "127.0.0.1:4222" or
+	// "127.0.0.1:0"; empty: no port is opened. It needs an Authority.
+	Listen string
+	// Authority whose credentials connections must have, also those within this
+	// process, which get theirs from it. The server looks every second whether
+	// some were revoked.
+	Authority *auth.Authority
+	// TLS encrypts what comes over TCP; nil: it goes in the clear.
+	TLS *tls.Config
+	// Open lets everybody who reaches Listen do everything: for tests.
+	Open bool
+	// StoreDir keeps JetStream's files; empty: a temporary folder that Close
+	// removes (streams of a run live in memory).
+	StoreDir string
+}
+
+// Server is a NATS server inside this process.
+type Server struct {
+	server *server.Server
+	store  *natsbus.Store
+	log    *recorder
+	folder string // to be removed by Close
+	once   sync.Once
+
+	authority *auth.Authority // nil: nobody is asked for credentials
+	stop      context.CancelFunc
+	watching  sync.WaitGroup
+}
+
+// Start starts a server with JetStream and waits until it takes
+// connections.
+func Start(ctx context.Context, c Config) (*Server, error) {
+	if c.Listen != "" && c.Authority == nil && !c.Open {
+		return nil, errors.New("bus: a server that listens needs an authority, whose credentials its users must have")
+	}
+	s := &Server{store: natsbus.NewStore(), log: &recorder{}, authority: c.Authority}
+	folder := c.StoreDir
+	if folder == "" {
+		var err error
+		if folder, err = os.MkdirTemp("", "fedpace-nats-"); err != nil {
+			return nil, fmt.Errorf("bus: folder of the embedded server: %w", err)
+		}
+		s.folder = folder
+	}
+	options := &server.Options{
+		ServerName:      "fedpace",
+		DontListen:      c.Listen == "",
+		NoSigs:          true,
+		NoLog:           true,
+		JetStream:       true,
+		StoreDir:        folder,
+		MaxPayload:      bus.MaxPayload,
+		MaxPending:      natsbus.PendingBytes, // for one connection before it is given up: as much as for a subscription
+		WriteDeadline:   time.Minute,          // a busy machine is no slow consumer
+		NoSublistCache:  true,                 // it thrashes on a million subjects
+		NoSystemAccount: true,
+	}
+	if c.Listen != "" {
+		host, port, err := splitListen(c.Listen)
+		if err != nil {
+			return nil, errors.Join(err, s.remove())
+		}
+		options.Host, options.Port = host, port
+	}
+	if c.TLS != nil {
+		options.TLS, options.TLSConfig, options.TLSTimeout = true, c.TLS, handshakeTimeout.Seconds()
+	}
+	var err error
+	if c.Authority != nil {
+		if err = secure(options, c.Authority); err != nil {
+			return nil, errors.Join(err, s.remove())
+		}
+	}
+	if s.server, err = server.NewServer(options); err != nil {
+		return nil, errors.Join(fmt.Errorf("bus: embedded server: %w", err), s.remove())
+	}
+	s.server.SetLoggerV2(s.log, false, false, false)
+	go s.server.Start()
+	for deadline := time.Now().Add(startTimeout); !s.server.ReadyForConnections(20 * time.Millisecond); {
+		if why := s.log.fatal(); why != "" || time.Now().After(deadline) || ctx.Err() != nil {
+			s.Close()
+			if why == "" {
+				why = "not ready in time"
+			}
+			return nil, errors.Join(fmt.Errorf("bus: embedded server on %q: %s", c.Listen, why), ctx.Err())
+		}
+	}
+	if c.Authority != nil {
+		watching, stop := context.WithCancel(context.Background())
+		s.stop = stop
+		s.watching.Go(func() { s.watchRevocations(watching, options.AccountResolver) })
+	}
+	return s, nil
+}
+
+// URL is the address for connections over TCP; empty without a listener.
+func (s *Server) URL() string {
+	if addr := s.server.Addr(); addr != nil {
+		return "nats://" + addr.String()
+	}
+	return ""
+}
+
+// Close stops the server and waits until it is gone.
+func (s *Server) Close() {
+	s.once.Do(func() {
+		if s.stop != nil {
+			s.stop()
+			s.watching.Wait()
+		}
+		s.server.Shutdown()
+		s.server.WaitForShutdown()
+		_ = s.remove() // a temporary folder that stays behind harms nobody
+	})
+}
+
+func (s *Server) remove() error {
+	if s.folder == "" {
+		return nil
+	}
+	return os.RemoveAll(s.folder)
+}
+
+// Trouble is what the server last complained of; empty: nothing.
+func (s *Server) Trouble() string { return s.log.last() }
+
+// InProcessConn makes a connection that no network carries.
+func (s *Server) InProcessConn() (net.Conn, error) { return s.server.InProcessConn() }
+
+// Store is the memory that all connections to this server share.
+func (s *Server) Store() *natsbus.Store { return s.store }
+
+// Credentials are those of a connection within this process.
+func (s *Server) Credentials() ([]nats.Option, error) {
+	if s.authority == nil {
+		return nil, nil
+	}
+	return s.authority.Inside()
+}
+
+// recorder is the server's logger: it keeps the last complaints for error
+// messages and says nothing itself.
+type recorder struct {
+	mu    sync.Mutex
+	lines []string
+	death string
+}
+
+// recorded is how many complaints are kept.
+const recorded = 8
+
+func (r *recorder) keep(format string, args []any) string {
+	line := strings.TrimSpace(fmt.Sprintf(format, args...))
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.lines) == recorded {
+		r.lines = append(r.lines[:0], r.lines[1:]...)
+	}
+	r.lines = append(r.lines, line)
+	return line
+}
+
+func (r *recorder) Noticef(string, ...any)            {}
+func (r *recorder) Debugf(string, ...any)             {}
+func (r *recorder) Tracef(string, ...any)             {}
+func (r *recorder) Warnf(format string, args ...any)  { r.keep(format, args) }
+func (r *recorder) Errorf(format string, args ...any) { r.keep(format, args) }
+func (r *recorder) Fatalf(format string, args ...any) {
+	line := r.keep(format, args)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.death = line
+}
+
+func (r *recorder) fatal() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.death
+}
+
+func (r *recorder) last() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return strings.Join(r.lines, "; ")
+}

@@ -1,0 +1,202 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"google.golang.org/protobuf/proto"
+
+	"fedpace/bus"
+	"fedpace/bus/internal/mailbox"
+	"fedpace/bus/internal/subject"
+	"fedpace/bus/natsbus"
+	"fedpace/internal/names"
+)
+
+// DeviceConfig is a real device's end.
+type DeviceConfig struct {
+	ID   string // starts with a letter
+	Run  string // the run to join; empty: any that calls
+	Join *bus.Join
+	// Patience is how long an update goes unanswered before the device turns to
+	// what else there is; 0: a minute. The run gets it when it asks again.
+	Patience time.Duration
+	// Notice is told in a line what becomes of the device; may be nil.
+	Notice func(string)
+}
+
+// Device is a real device's end of the runs that it takes part in, one after the
+// other. It needs no right but those of docs/protocol.md, "Permissions".
+//
+//	Next      joins, and waits for a task
+//	Model     the task's model, by direct get
+//	Phase     what heartbeats say
+//	Send      the update
+//
+// Next and what follows from it belong to one goroutine.
+type Device struct {
+	config  DeviceConfig
+	conn    *natsbus.Conn
+	sub     *nats.Subscription
+	unwatch func()
+	inbox   *mailbox.Mailbox[deviceArrival]
+
+	life context.Context
+	end  context.CancelCauseFunc
+
+	mu      sync.Mutex
+	run     string // joined; empty: none
+	welcome *bus.Welcome
+	phase   bus.Phase          // what heartbeats say
+	task    *bus.Task          // the last that was worked on in the run
+	cancel  context.CancelFunc // of the task that is worked on
+	sent    *bus.DeviceUpdate  // the task's update; nil: it is not done
+	called  map[string]bool    // runs whose call waits in the inbox
+	beat    context.CancelFunc // ends heartbeats
+	beats   sync.WaitGroup
+}
+
+// maxCalls is how many runs' calls a device keeps.
+const maxCalls = 64
+
+// DeviceTask is a task with the run that it is of.
+type DeviceTask struct {
+	Run     string
+	Welcome *bus.Welcome
+	Task    *bus.Task
+	// Context ends when the run goes on without the device.
+	Context  context.Context
+	Received time.Time // with the monotonic clock
+}
+
+// ErrOver says that the run in which a device took part is over.
+var ErrOver = errors.New("the run is over")
+
+// ErrUpdateRefused is wrapped by errors about updates that the coordinator
+// refused.
+var ErrUpdateRefused = errors.New("the coordinator refused it")
+
+// ErrUnanswered is wrapped by errors about updates that the coordinator left
+// unanswered.
+var ErrUnanswered = errors.New("the coordinator does not answer; the update waits until it asks again")
+
+// deviceArrival is a message on the device's task subject.
+type deviceArrival struct {
+	run  string
+	task *bus.Task // without a number: a call to join, or with Over the end of the run
+	at   time.Time
+}
+
+// isTask tells whether the message has a task; a message without one is a call
+// or says that the run is over.
+func (x deviceArrival) isTask() bool { return x.task.Task != 0 }
+func (x deviceArrival) isCall() bool { return !x.isTask() && !x.task.Over }
+func (x deviceArrival) isOver() bool { return !x.isTask() && x.task.Over }
+
+func decodeDeviceTask(b []byte, t *bus.Task) error {
+	if err := proto.Unmarshal(b, t); err != nil {
+		return fmt.Errorf("bus: decode Task: %w", err)
+	}
+	return t.ValidateForDevice()
+}
+
+// OpenDevice subscribes to the device's own subject.
+func OpenDevice(ctx context.Context, conn *natsbus.Conn, c DeviceConfig) (*Device, error) {
+	if err := names.CheckDevice(c.ID); err != nil {
+		return nil, err
+	}
+	if err := c.Join.Validate(); err != nil {
+		return nil, err
+	}
+	run := "*"
+	if c.Run != "" {
+		if err := names.CheckToken("run", c.Run); err != nil {
+			return nil, err
+		}
+		run = c.Run
+	}
+	if c.Notice == nil {
+		c.Notice = func(string) {}
+	}
+	if c.Patience == 0 {
+		c.Patience = time.Minute
+	}
+	d := &Device{config: c, conn: conn, inbox: mailbox.New[deviceArrival](1 << 10), called: map[string]bool{}}
+	d.life, d.end = context.WithCancelCause(context.Background())
+	var err error
+	if d.sub, err = conn.NATS().Subscribe(subject.Device(run, c.ID, subject.Task), d.onTask); err != nil {
+		return nil, fmt.Errorf("bus: subscribe for device %s: %w", c.ID, err)
+	}
+	d.unwatch = conn.Watch(d.failed, d.interrupted)
+	if err := conn.Settled(ctx); err != nil {
+		return nil, errors.Join(err, d.Close())
+	}
+	return d, nil
+}
+
+// Close ends the subscription and the heartbeats.
+func (d *Device) Close() error {
+	if d.unwatch != nil {
+		d.unwatch()
+	}
+	_ = d.sub.Unsubscribe() // fails only on a closed connection, which has none
+	d.leave()
+	d.failed(fmt.Errorf("bus: device %s is closed", d.config.ID))
+	return nil
+}
+
+func (d *Device) failed(err error) {
+	d.end(err)
+	d.inbox.Fail(err)
+}
+
+// interrupted joins again: the run may not know the device any more.
+func (d *Device) interrupted(error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.run != "" {
+		d.call(deviceArrival{task: &bus.Task{}, run: d.run, at: time.Now()})
+	}
+}
+
+// call keeps one call of each run, however long the device is at work. With the
+// lock held.
+func (d *Device) call(x deviceArrival) {
+	if !d.called[x.run] && len(d.called) < maxCalls {
+		d.called[x.run] = true
+		d.inbox.Put(x)
+	}
+}
+
+func (d *Device) onTask(m *nats.Msg) {
+	x := deviceArrival{at: time.Now(), task: new(bus.Task)}
+	var ok bool
+	if x.run, ok = subject.RunOfTask(m.Subject, d.config.ID); !ok || natsbus.Relayed(m) {
+		return
+	}
+	if err := decodeDeviceTask(m.Data, x.task); err != nil {
+		d.config.Notice("A task that cannot be read is ignored: " + err.Error())
+		return
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	working := d.cancel != nil
+	switch {
+	case x.isCall():
+		d.call(x)
+		return
+	case x.run != d.run:
+		if working && x.isTask() {
+			return // one run at a time; the other sends it again
+		}
+	case x.isTask() && working && proto.Equal(x.task, d.task): // a repeat of what it works on
+		return
+	case working:
+		d.cancel() // the run goes on without it
+	}
+	d.inbox.Put(x)
+}

@@ -1,0 +1,227 @@
+package gateway
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"fedpace/bus"
+	"fedpace/bus/internal/subject"
+)
+
+// Next waits for the next task. On the way it joins the run that calls, or the
+// one that it was made for until that answers. It returns ErrOver once when a
+// run ends in which it took part.
+func (d *Device) Next(ctx context.Context) (*DeviceTask, error) {
+	d.rest()
+	var batch []deviceArrival
+	for {
+		d.mu.Lock()
+		run := d.run
+		d.mu.Unlock()
+		if run == "" && d.config.Run != "" {
+			if err := d.join(ctx, d.config.Run); err != nil {
+				return nil, err
+			}
+		}
+		var err error
+		if batch, err = d.inbox.Take(ctx, batch); err != nil {
+			return nil, err
+		}
+		for i, x := range batch {
+			if x.isTask() && slices.ContainsFunc(batch[i+1:], x.ended) {
+				continue
+			}
+			task, err := d.handle(ctx, x)
+			if task != nil || err != nil {
+				for _, y := range batch[i+1:] {
+					d.inbox.Put(y)
+				}
+				return task, err
+			}
+		}
+	}
+}
+
+// ended tells whether what arrived later ends a task.
+func (x deviceArrival) ended(later deviceArrival) bool {
+	return later.run == x.run && !later.isCall() && !proto.Equal(later.task, x.task)
+}
+
+// handle takes one message. A task that is to be worked on is returned.
+func (d *Device) handle(ctx context.Context, x deviceArrival) (*DeviceTask, error) {
+	d.mu.Lock()
+	in := d.run
+	if x.isCall() {
+		delete(d.called, x.run)
+	}
+	d.mu.Unlock()
+	if x.isOver() {
+		if in != x.run {
+			return nil, nil
+		}
+		d.leave()
+		return nil, ErrOver
+	}
+	if in != "" && in != x.run && d.wanted(ctx, in) {
+		return nil, ctx.Err() // one run at a time
+	}
+	// A task may be of a run in which it was before it was restarted.
+	if x.isCall() || in != x.run {
+		if err := d.join(ctx, x.run); err != nil {
+			return nil, err
+		}
+	}
+	d.mu.Lock()
+	joined, sent, welcome := d.run == x.run, d.sent, d.welcome
+	if !proto.Equal(x.task, d.task) {
+		sent = nil
+	}
+	d.mu.Unlock()
+	switch {
+	case x.isCall(), !joined: // who has not answered asks again
+		return nil, nil
+	case sent != nil: // the run was interrupted and asks again for what is done
+		err := d.send(ctx, x.run, sent)
+		switch {
+		case ctx.Err() != nil:
+			return nil, ctx.Err()
+		case d.life.Err() != nil:
+			return nil, context.Cause(d.life)
+		case err != nil:
+			d.config.Notice(fmt.Sprintf("Task %d: %v.", sent.Task, err))
+		}
+		return nil, nil
+	}
+	life, cancel := context.WithCancel(ctx)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.phase, d.task, d.sent, d.cancel = bus.Download, x.task, nil, cancel
+	if d.inbox.Holds(x.ended) { // it came while the device was not at work yet
+		cancel()
+	}
+	return &DeviceTask{Run: x.run, Welcome: welcome, Task: x.task, Context: life, Received: x.at}, nil
+}
+
+// wanted asks a run in which the device takes part whether it is still there.
+func (d *Device) wanted(ctx context.Context, run string) bool {
+	b, err := bus.Marshal(nil, d.config.Join)
+	if err != nil {
+		return false
+	}
+	r, err := d.request(ctx, subject.Device(run, d.config.ID, subject.Join), b)
+	return err == nil && r.Verdict == bus.Accepted
+}
+
+// rest ends the work on a task.
+func (d *Device) rest() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.cancel != nil {
+		d.cancel()
+		d.cancel = nil
+	}
+	d.phase = bus.NoPhase
+}
+
+// leave ends the device's part in a run.
+func (d *Device) leave() {
+	d.rest()
+	d.mu.Lock()
+	d.run, d.task, d.sent = "", nil, nil
+	d.mu.Unlock()
+	d.still()
+}
+
+// still ends the heartbeats.
+func (d *Device) still() {
+	d.mu.Lock()
+	beat := d.beat
+	d.beat = nil
+	d.mu.Unlock()
+	if beat != nil {
+		beat()
+	}
+	d.beats.Wait()
+}
+
+// join asks until the run answers. A run that called and does not answer may be
+// gone: then it returns without having joined.
+func (d *Device) join(ctx context.Context, run string) error {
+	b, err := bus.Marshal(nil, d.config.Join)
+	if err != nil {
+		return err
+	}
+	told := false
+	for {
+		r, err := d.request(ctx, subject.Device(run, d.config.ID, subject.Join), b)
+		switch {
+		case err == nil && r.Verdict == bus.Accepted && r.Welcome != nil:
+			d.joined(run, r.Welcome)
+			return nil
+		case err == nil:
+			return fmt.Errorf("bus: run %s does not take device %s: %s", run, d.config.ID, r.Reason)
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case d.life.Err() != nil:
+			return context.Cause(d.life)
+		case d.config.Run == "":
+			return nil // it will call again
+		}
+		if !told {
+			d.config.Notice(fmt.Sprintf("Waiting for run %s.", run))
+			told = true
+		}
+		select {
+		case <-ctx.Done():
+		case <-d.life.Done():
+		case <-time.After(time.Second):
+		}
+	}
+}
+
+func (d *Device) joined(run string, w *bus.Welcome) {
+	d.mu.Lock()
+	in, every := d.run, d.welcome.HeartbeatEvery()
+	d.mu.Unlock()
+	switch {
+	case in != run:
+		d.leave()
+		d.config.Notice(fmt.Sprintf("Joined run %s as client %d.", run, w.Client))
+	case every != w.HeartbeatEvery(): // another run of the name
+		d.still()
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.run, d.welcome = run, w
+	if d.beat == nil {
+		ctx, cancel := context.WithCancel(d.life)
+		d.beat = cancel
+		d.beats.Go(func() { d.heartbeats(ctx, run, w.HeartbeatEvery()) })
+	}
+}
+
+// heartbeats says that the device is alive until ctx ends.
+func (d *Device) heartbeats(ctx context.Context, run string, every time.Duration) {
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		d.mu.Lock()
+		h := &bus.Heartbeat{Phase: d.phase}
+		if d.cancel != nil {
+			h.Task = d.task.Task
+		}
+		d.mu.Unlock()
+		if b, err := bus.Marshal(nil, h); err == nil {
+			_ = d.conn.NATS().Publish(subject.Device(run, d.config.ID, subject.Heartbeat), b) // the next one is soon
+		}
+	}
+}

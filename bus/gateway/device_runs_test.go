@@ -1,0 +1,252 @@
+package gateway_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"google.golang.org/protobuf/proto"
+
+	"fedpace/bus"
+	"fedpace/bus/auth"
+	"fedpace/bus/gateway"
+)
+
+// next is the device's next task.
+func (o *office) next() *gateway.DeviceTask {
+	o.Helper()
+	t, err := o.device.Next(o.Context())
+	if err != nil {
+		o.Error(err)
+	}
+	return t
+}
+
+// deviceTask is a task as a desk sends it.
+func deviceTask(n uint64) *bus.Task {
+	return &bus.Task{Task: 1<<52 + n, Round: 1, LocalSteps: 2, LearningRate: 0.1, ModelDigest: bus.DigestOf(model).Bytes()}
+}
+
+// A device may name any subject for the answers to its requests, another device's
+// task subject among them. Neither the server's answers (chunks of models, which
+// read as tasks) nor the desk's move the other device.
+func TestADeviceIsNotMovedByAnswersToAnother(t *testing.T) {
+	o := openOffice(t, "r", nil)
+	large := make([]float32, 1<<18+7) // three chunks
+	for _, m := range [][]float32{model, large} {
+		if err := o.run.PutModel(t.Context(), bus.DigestOf(m), m); err != nil {
+			t.Fatal(err)
+		}
+	}
+	task := o.working()
+	evil, _ := o.Raw(o.Creds(auth.Grant{Role: auth.RoleDevice, ID: "other"}), nats.CustomInboxPrefix("_INBOX_other"))
+	get := "$JS.API.DIRECT.GET.fedpace_r_models.fedpace.r.model." + bus.DigestOf(large).String() + "."
+	for _, n := range []string{"0", "1", "2", "9"} {
+		if err := evil.PublishRequest(get+n, "fedpace.r.client.pi.task", nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, verb := range []string{"join", "update.0"} {
+		if err := evil.PublishRequest("fedpace.r.client.other."+verb, "fedpace.r.client.pi.task", nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := evil.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-task.Context.Done():
+		t.Error("another device ends its work")
+	case <-time.After(300 * time.Millisecond):
+	}
+	ctx, stop := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer stop()
+	if forged, err := o.device.Next(ctx); forged != nil || !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("another device gives it the task %+v, %v", forged, err)
+	}
+}
+
+// serve has the device answer each task with the model that it names, until the
+// test ends. Its errors come on the channel.
+func (o *office) serve() <-chan error {
+	o.Helper()
+	failures := make(chan error, 64)
+	ctx, stop := context.WithCancel(context.Background())
+	var device sync.WaitGroup
+	device.Go(func() {
+		for ctx.Err() == nil {
+			task, err := o.device.Next(ctx)
+			if err == nil {
+				var params []float32
+				if params, err = o.device.Model(task.Context, "r", bus.DigestFrom(task.Task.ModelDigest)); err == nil {
+					err = o.device.Send(task.Context, task.Run, &bus.DeviceUpdate{Values: params, Update: &bus.Update{Task: task.Task.Task, Samples: 1}})
+				}
+			}
+			if err != nil && ctx.Err() == nil {
+				failures <- err
+			}
+		}
+	})
+	o.Cleanup(func() {
+		stop()
+		device.Wait()
+	})
+	return failures
+}
+
+// put puts a model of the run's size that starts with a number.
+func (o *office) put(first float32) bus.Digest {
+	o.Helper()
+	m := append([]float32{first}, model[1:]...)
+	if err := o.run.PutModel(o.Context(), bus.DigestOf(m), m); err != nil {
+		o.Fatal(err)
+	}
+	return bus.DigestOf(m)
+}
+
+// die ends the run's desk as a crash does: no device is told.
+func (o *office) die() { o.line.Close() }
+
+// A run that has the name of one that died starts to number its tasks anew: what
+// the device did for the other is no answer to it.
+func TestATaskOfAnotherRunOfTheNameIsDone(t *testing.T) {
+	o := openOffice(t, "", nil)
+	o.serve()
+	for _, first := range []float32{40, 41} {
+		o.await(gateway.Joined)
+		task := deviceTask(0)
+		task.ModelDigest = o.put(first).Bytes()
+		if err := o.gateway.SendTask(0, task); err != nil {
+			t.Fatal(err)
+		}
+		if n := o.await(gateway.Updated); n.Update.Values[0] != first {
+			t.Fatalf("the update starts with %g, want %g", n.Update.Values[0], first)
+		}
+		o.die()
+		o.gateway, o.line = o.openGateway("r", nil)
+	}
+}
+
+// A device that two runs name takes part in one at a time: the second has it when
+// the first is over, or does not answer any more.
+func TestOneRunAtATime(t *testing.T) {
+	for _, end := range []string{"over", "dead"} {
+		t.Run(end, func(t *testing.T) {
+			o := openOffice(t, "", nil)
+			o.serve()
+			o.await(gateway.Joined)
+			second, _ := o.openGateway("s", nil)
+			for n := range uint64(3) {
+				task := deviceTask(n)
+				task.ModelDigest = o.put(float32(n)).Bytes()
+				if err := o.gateway.SendTask(0, task); err != nil {
+					t.Fatal(err)
+				}
+				o.await(gateway.Updated)
+				time.Sleep(100 * time.Millisecond) // the second calls, and calls again
+			}
+			if !second.Heard(0).IsZero() {
+				t.Error("the device is in the second run while the first goes on")
+			}
+			if end == "dead" {
+				o.die()
+			} else if err := o.gateway.Close(); err != nil {
+				t.Fatal(err)
+			}
+			o.gateway = second
+			o.await(gateway.Joined)
+		})
+	}
+}
+
+// An update that nobody answers does not hold the device for ever: another run
+// may have it, and the run that died gets the update when it asks again.
+func TestAnUpdateThatNobodyAnswersWaits(t *testing.T) {
+	o := openOffice(t, "", nil)
+	failures := o.serve()
+	o.await(gateway.Joined)
+	task := deviceTask(0)
+	task.ModelDigest = o.put(40).Bytes()
+	if err := o.gateway.SendTask(0, task); err != nil {
+		t.Fatal(err)
+	}
+	o.die()
+	if err := <-failures; !errors.Is(err, gateway.ErrUnanswered) {
+		t.Fatalf("the device says %v", err)
+	}
+	o.gateway, o.line = o.openGateway("r", nil)
+	o.await(gateway.Joined)
+	if err := o.gateway.SendTask(0, task); err != nil {
+		t.Fatal(err)
+	}
+	if n := o.await(gateway.Updated); n.Update.Values[0] != 40 {
+		t.Errorf("the update starts with %g", n.Update.Values[0])
+	}
+}
+
+// A device that is long at work hears every call of a run that does not know it,
+// and keeps one.
+func TestCallsDoNotFillADevice(t *testing.T) {
+	o := openOffice(t, "", nil)
+	task := o.working()
+	inside := o.Admin()
+	for range 2000 {
+		if err := inside.Publish("fedpace.r.client.pi.task", nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := inside.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	if err := o.gateway.SendTask(0, deviceTask(1)); err != nil {
+		t.Fatal(err)
+	}
+	<-task.Context.Done()
+	if next := o.next(); next == nil || next.Task.Task != 1<<52+1 {
+		t.Errorf("the next task is %+v", next)
+	}
+}
+
+// Messages about a task that is open count as a device's own noise unless they are
+// the ones that it is asked for: they use up its place.
+func TestChunksOfAnotherCountAreNoise(t *testing.T) {
+	o := openOffice(t, "r", nil)
+	evil, _ := o.Raw(o.Creds(auth.Grant{Role: auth.RoleDevice, ID: "other"}), nats.CustomInboxPrefix("_INBOX_other"))
+	send := func(u *bus.Update, subject string) {
+		t.Helper()
+		b, err := proto.Marshal(u)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := evil.Publish("fedpace.r.client.other."+subject, b); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := o.gateway.SendTask(1, deviceTask(0)); err != nil {
+		t.Fatal(err)
+	}
+	send(&bus.Update{Task: 1 << 52, Chunks: 3, Values: make([]byte, 4)}, "update.0")
+	for i := range uint32(700) {
+		send(&bus.Update{Task: 1 << 52, Chunk: 1, Chunks: 2 + 5*(i%2), Values: make([]byte, 4)}, "update.1")
+		send(&bus.Update{Task: 1 << 52, Chunk: 1, Chunks: 1, FirstStepLoss: 1, Samples: 1}, "update.1")
+	}
+	if n := o.await(gateway.Flooded); n.Device != 1 {
+		t.Errorf("%+v", n)
+	}
+}
+
+// working is the first task of the office's device, which has joined and been
+// asked.
+func (o *office) working() *gateway.DeviceTask {
+	o.Helper()
+	arrived := make(chan *gateway.DeviceTask, 1)
+	go func() { arrived <- o.next() }()
+	o.await(gateway.Joined)
+	if err := o.gateway.SendTask(0, deviceTask(0)); err != nil {
+		o.Fatal(err)
+	}
+	return <-arrived
+}

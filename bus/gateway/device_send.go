@@ -1,0 +1,111 @@
+package gateway
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"fedpace/bus"
+	"fedpace/bus/internal/subject"
+	"fedpace/bus/natsbus"
+)
+
+// Phase sets what heartbeats say.
+func (d *Device) Phase(p bus.Phase) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.phase = p
+}
+
+// Model fetches a task's model, its digest checked. It is never kept: a download
+// is to be measured.
+func (d *Device) Model(ctx context.Context, run string, digest bus.Digest) ([]float32, error) {
+	return d.conn.FetchModel(ctx, run, digest)
+}
+
+// Send sends the update of a task and measures how long that takes, until the
+// coordinator has the last chunk: u.UploadNs is filled in. The update is the
+// device's until another task is there, in case the run asks for it again. One
+// that is refused is an error that wraps [ErrUpdateRefused], one that nobody
+// answers for long one that wraps [ErrUnanswered].
+func (d *Device) Send(ctx context.Context, run string, u *bus.DeviceUpdate) error {
+	d.mu.Lock()
+	d.phase = bus.Upload
+	if d.task.GetTask() == u.Task {
+		d.sent = u
+	}
+	d.mu.Unlock()
+	return d.send(ctx, run, u)
+}
+
+// send sends an update; one that has been sent keeps its durations.
+func (d *Device) send(ctx context.Context, run string, u *bus.DeviceUpdate) error {
+	size := bus.ChunkBytes / 4
+	chunks := (len(u.Values) + size - 1) / size
+	if chunks == 0 {
+		return fmt.Errorf("bus: the update of task %d has no values", u.Task)
+	}
+	u.Chunk, u.Chunks = uint32(chunks), uint32(chunks)
+	started := time.Now()
+	for chunk := 0; chunk <= chunks; chunk++ {
+		part := u.Update
+		if chunk < chunks {
+			values := u.Values[chunk*size : min((chunk+1)*size, len(u.Values))]
+			part = &bus.Update{Task: u.Task, Chunk: uint32(chunk), Chunks: u.Chunks, Values: bus.FloatBytes(values)}
+		} else if u.UploadNs == 0 {
+			u.UploadNs = max(1, time.Since(started).Nanoseconds())
+		}
+		v, err := d.sendPart(ctx, run, part)
+		switch {
+		case err != nil:
+			return err
+		case v == bus.Repeated:
+			return nil
+		case v == bus.SendValues:
+			chunk = -1 // from the beginning
+		case part.Last() && v != bus.Accepted:
+			return fmt.Errorf("bus: update of task %d: the coordinator says %v to the last message", u.Task, v)
+		}
+	}
+	return nil
+}
+
+// sendPart sends one message until it is answered.
+func (d *Device) sendPart(ctx context.Context, run string, p *bus.Update) (bus.Verdict, error) {
+	b, err := bus.Marshal(nil, p)
+	if err != nil {
+		return 0, err
+	}
+	for started := time.Now(); ; {
+		r, err := d.request(ctx, subject.Device(run, d.config.ID, subject.Chunk(p.Chunk)), b)
+		switch {
+		case err == nil && r.Verdict == bus.Refused:
+			return 0, fmt.Errorf("bus: update of task %d: %w: %s", p.Task, ErrUpdateRefused, r.Reason)
+		case err == nil:
+			return r.Verdict, nil
+		case ctx.Err() != nil:
+			return 0, ctx.Err()
+		case d.life.Err() != nil:
+			return 0, context.Cause(d.life)
+		case time.Since(started) > d.config.Patience:
+			return 0, fmt.Errorf("bus: update of task %d: %w", p.Task, ErrUnanswered)
+		}
+		select {
+		case <-ctx.Done():
+		case <-d.life.Done():
+		case <-time.After(natsbus.ReconnectWait): // the coordinator may come back
+		}
+	}
+}
+
+// request is one request of a device.
+func (d *Device) request(ctx context.Context, subject string, b []byte) (*bus.DeviceReply, error) {
+	ctx, cancel := context.WithTimeout(ctx, natsbus.RequestTimeout)
+	defer cancel()
+	m, err := d.conn.NATS().RequestWithContext(ctx, subject, b)
+	if err != nil {
+		return nil, err
+	}
+	r := new(bus.DeviceReply)
+	return r, bus.Unmarshal(m.Data, r)
+}

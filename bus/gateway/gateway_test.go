@@ -1,0 +1,207 @@
+package gateway_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"fedpace/bus"
+	"fedpace/bus/auth"
+	"fedpace/bus/gateway"
+	"fedpace/bus/natsbus"
+
+	"fedpace/bus/internal/bustest"
+)
+
+// office is a desk for two devices and the first of them, each with its own
+// credentials and connection.
+// model is small enough for one chunk.
+var model = []float32{1, 2, 3}
+
+type office struct {
+	*bustest.Guarded
+	gateway *gateway.Gateway
+	line    *natsbus.Conn // the desk's
+	device  *gateway.Device
+	run     *natsbus.Coordinator
+}
+
+func openOffice(t *testing.T, run string, check func(*bus.DeviceUpdate) error) *office {
+	t.Helper()
+	o := &office{Guarded: bustest.NewGuarded(t)}
+	inside := o.Inside()
+	var err error
+	if o.run, err = natsbus.OpenCoordinator(t.Context(), inside, "r", bus.CoordinatorConfig{Kernel: "go", PublishModels: true}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = o.run.Close(context.Background()) })
+	o.gateway, o.line = o.openGateway("r", check)
+	o.device, err = gateway.OpenDevice(t.Context(), o.Connect(o.Creds(auth.Grant{Role: auth.RoleDevice, ID: "pi"})), gateway.DeviceConfig{
+		ID: "pi", Run: run, Patience: 500 * time.Millisecond, Join: &bus.Join{Name: "pi", Kernel: "neon", Samples: 170},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = o.device.Close() })
+	return o
+}
+
+// openGateway opens the desk of a run with the office's two devices.
+func (o *office) openGateway(run string, check func(*bus.DeviceUpdate) error) (*gateway.Gateway, *natsbus.Conn) {
+	o.Helper()
+	own, err := natsbus.Connect(o.Context(), natsbus.ConnConfig{Server: o.Server})
+	if err != nil {
+		o.Fatal(err)
+	}
+	o.Cleanup(own.Close)
+	g, err := gateway.Open(o.Context(), own, run, gateway.Config{
+		Devices: []string{"pi", "other"}, First: 10, Calls: 50 * time.Millisecond, Check: check,
+		Welcome: &bus.Welcome{Clients: 12, Params: uint32(len(model)), HeartbeatSeconds: 0.1, Task: "femnist", Spec: &bus.Spec{Model: "linear:2,2", Batch: 1}},
+	})
+	if err != nil {
+		o.Fatal(err)
+	}
+	o.Cleanup(func() { _ = g.Close() })
+	return g, own
+}
+
+// await takes news until one of this kind comes.
+func (o *office) await(kind gateway.EventKind) gateway.Event {
+	o.Helper()
+	ctx, stop := context.WithTimeout(o.Context(), 10*time.Second)
+	defer stop()
+	for {
+		news, err := o.gateway.TakeEvents(ctx, nil)
+		if err != nil {
+			o.Fatalf("no news of kind %d: %v", kind, err)
+		}
+		for _, n := range news {
+			if n.Kind == kind {
+				return n
+			}
+		}
+	}
+}
+
+// work does one task: the model it gets with every value one more.
+func (o *office) work() error {
+	t, err := o.device.Next(o.Context())
+	if err != nil {
+		return err
+	}
+	params, err := o.device.Model(o.Context(), t.Run, bus.DigestFrom(t.Task.ModelDigest))
+	if err != nil {
+		return err
+	}
+	values := make([]float32, len(params))
+	for i, x := range params {
+		values[i] = x + 1
+	}
+	return o.device.Send(t.Context, t.Run, &bus.DeviceUpdate{Values: values, Update: &bus.Update{Task: t.Task.Task, DownloadNs: 5, ComputeNs: 6, FirstStepLoss: 4, Samples: 170}})
+}
+
+// A device that knows no run waits until one calls it, joins, fetches the model,
+// and its update arrives once, with what it measured.
+func TestADeviceAndAGateway(t *testing.T) {
+	for _, run := range []string{"", "r"} {
+		o := openOffice(t, run, nil)
+		if err := o.run.PutModel(t.Context(), bus.DigestOf(model), model); err != nil {
+			t.Fatal(err)
+		}
+		done := make(chan error, 1)
+		go func() { done <- o.work() }()
+		if n := o.await(gateway.Joined); n.Device != 0 || n.Join.Samples != 170 || n.Join.Kernel != "neon" {
+			t.Errorf("joined: %+v", n)
+		}
+		task := &bus.Task{Task: 1 << 52, Round: 1, LocalSteps: 2, LearningRate: 0.1, ModelDigest: bus.DigestOf(model).Bytes(), Proximal: 0.5}
+		for range 3 { // a repeat is harmless
+			if err := o.gateway.SendTask(0, task); err != nil {
+				t.Fatal(err)
+			}
+		}
+		n := o.await(gateway.Updated)
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+		u := n.Update
+		if u.Task != task.Task || u.DownloadNs != 5 || u.ComputeNs != 6 || u.UploadNs <= 0 || u.FirstStepLoss != 4 || u.Samples != 170 ||
+			len(u.Values) != len(model) || u.Values[0] != model[0]+1 {
+			t.Errorf("the update is %+v", u)
+		}
+		if time.Since(o.gateway.Heard(0)) > 5*time.Second || !o.gateway.Heard(1).IsZero() {
+			t.Errorf("heard at %v and %v", o.gateway.Heard(0), o.gateway.Heard(1))
+		}
+		if err := o.gateway.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if err := o.work(); !errors.Is(err, gateway.ErrOver) {
+			t.Errorf("after the run: %v", err)
+		}
+	}
+}
+
+// The device learns why its update is refused, and the desk how long it took.
+func TestAnUpdateThatIsRefused(t *testing.T) {
+	o := openOffice(t, "r", func(*bus.DeviceUpdate) error { return errors.New("too far from home") })
+	if err := o.run.PutModel(t.Context(), bus.DigestOf(model), model); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- o.work() }()
+	o.await(gateway.Joined)
+	if err := o.gateway.SendTask(0, &bus.Task{Task: 1 << 52, Round: 1, LocalSteps: 2, ModelDigest: bus.DigestOf(model).Bytes()}); err != nil {
+		t.Fatal(err)
+	}
+	n := o.await(gateway.Refused)
+	if n.Text != "too far from home" || n.Update.Values != nil || n.Update.ComputeNs != 6 {
+		t.Errorf("%+v, %+v", n, n.Update)
+	}
+	if err := <-done; !errors.Is(err, gateway.ErrUpdateRefused) || !strings.Contains(err.Error(), "too far from home") {
+		t.Errorf("the device is told %v", err)
+	}
+	if got := o.gateway.Refused(0)[gateway.ReasonInvalid]; got != 1 {
+		t.Errorf("%d updates are counted as invalid, want 1", got)
+	}
+}
+
+// A device that was given up is called again, and joins when it hears that.
+func TestADeviceThatWasGivenUpComesBack(t *testing.T) {
+	o := openOffice(t, "", nil)
+	done := make(chan error, 1)
+	go func() { done <- o.work() }()
+	o.await(gateway.Joined)
+	o.gateway.Lost(0)
+	if n := o.await(gateway.Joined); n.Device != 0 {
+		t.Errorf("%+v", n)
+	}
+	if err := o.gateway.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-done; !errors.Is(err, gateway.ErrOver) {
+		t.Errorf("after the run: %v", err)
+	}
+}
+
+func TestGatewaysThatCannotBe(t *testing.T) {
+	o := openOffice(t, "r", nil)
+	conn, err := natsbus.Connect(t.Context(), natsbus.ConnConfig{Server: o.Server})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	good := &bus.Welcome{Clients: 12, Params: 1, HeartbeatSeconds: 1, Spec: &bus.Spec{Batch: 1}}
+	for name, c := range map[string]struct {
+		config gateway.Config
+		want   string
+	}{
+		"nobody":    {gateway.Config{Welcome: good}, "0 devices, want 1 to 4096"},
+		"a number":  {gateway.Config{Welcome: good, Devices: []string{"7"}}, "want a letter"},
+		"no params": {gateway.Config{Devices: []string{"pi"}, Welcome: &bus.Welcome{Clients: 1, HeartbeatSeconds: 1, Spec: &bus.Spec{Batch: 1}}}, "params is 0"},
+	} {
+		if _, err := gateway.Open(t.Context(), conn, "r", c.config); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q", name, err, c.want)
+		}
+	}
+}

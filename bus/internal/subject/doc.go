@@ -1,0 +1,12 @@
+// Package subject makes and reads the subjects on which messages travel
+// (docs/protocol.md):
+//
+//	fedpace.<run>.client.<id>.<verb>    verb: task, plan, update.<n>, join, heartbeat
+//	fedpace.<run>.model.<digest>.<n>
+//	fedpace.<run>.jobs.<kernel>
+//	fedpace.<run>.sums
+//	fedpace.<run>.info
+//	fedpace.runs                        of all runs
+//
+// It knows no connection.
+package subject

@@ -1,0 +1,51 @@
+package subject
+
+import (
+	"strconv"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"fedpace/bus"
+	"fedpace/internal/names"
+)
+
+func FuzzClientSubject(f *testing.F) {
+	s := ClientsOf("r")
+	for _, subject := range []string{
+		"fedpace.r.client.17.task", "fedpace.r.client.017.task", "fedpace.r.client.pi4.task", "fedpace.q.client.17.task",
+		"fedpace.r.client.-1.task", "fedpace.r.client..task", "fedpace.r.client.9999999999.task", "fedpace.r.client.1.2.task", "",
+	} {
+		f.Add(subject)
+	}
+	f.Fuzz(func(t *testing.T, subject string) {
+		client, ok := s.Client(subject, Task)
+		if ok && s.Of(client, Task) != subject {
+			t.Errorf("%q is read as client %d, whose subject is %q", subject, client, s.Of(client, Task))
+		}
+		if ok && PlanOf(subject) != s.Of(client, Plan) {
+			t.Errorf("%q is answered on %q", subject, PlanOf(subject))
+		}
+	})
+}
+
+func TestEverySimulatedClientHasItsOwnSubject(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		run := rapid.StringMatching(`[A-Za-z0-9_-]{1,64}`).Draw(t, "run")
+		client := rapid.IntRange(0, bus.MaxClients).Draw(t, "client")
+		if err := names.CheckToken("run", run); err != nil {
+			t.Fatal(err)
+		}
+		s := ClientsOf(run)
+		subject := s.Of(client, Task)
+		if want := "fedpace." + run + ".client." + strconv.Itoa(client) + ".task"; subject != want {
+			t.Fatalf("got %q, want %q", subject, want)
+		}
+		if got, ok := s.Client(subject, Task); !ok || got != client {
+			t.Fatalf("%q is read as %d, %v", subject, got, ok)
+		}
+		if _, ok := s.Client(subject, Plan); ok {
+			t.Fatalf("%q is read as a plan's", subject)
+		}
+	})
+}

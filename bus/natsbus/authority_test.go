@@ -1,0 +1,328 @@
+package natsbus_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"fedpace/bus"
+	"fedpace/bus/auth"
+	"fedpace/bus/natsbus"
+
+	"fedpace/bus/internal/bustest"
+)
+
+func TestARunWithCredentialsOnEveryConnection(t *testing.T) {
+	g := bustest.NewGuarded(t)
+	inside := g.Inside()
+	outside := g.Connect(g.Creds(auth.Grant{Role: auth.RoleCoordinator, ID: "lab"}))
+	host := g.Connect(g.Creds(auth.Grant{Role: auth.RoleHost, ID: "box"}))
+	for run, conn := range map[string]*natsbus.Conn{"inside": inside, "outside": outside} {
+		c, err := natsbus.OpenCoordinator(t.Context(), conn, run, bus.CoordinatorConfig{Kernel: "go", PublishModels: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		h, err := natsbus.OpenHost(t.Context(), host, run, bus.HostConfig{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := h.ServeTasks(t.Context(), answerAtOnce); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.SendTask(3, someTask(1)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.TakePlans(t.Context(), nil); err != nil {
+			t.Fatal(err)
+		}
+		d := &desk{T: t, c: c, h: h, digest: bus.DigestOf(model)}
+		d.ok(c.PutModel(t.Context(), d.digest, model))
+		d.send(1)
+		x := d.next()
+		if _, err := h.Model(t.Context(), d.digest); err != nil {
+			t.Fatal(err)
+		}
+		done := d.post(d.sum(1))
+		d.take().Accept()
+		d.ok(<-done)
+		d.ok(x.Done(t.Context()))
+		d.ok(h.Close())
+		d.ok(c.Close(t.Context()))
+	}
+}
+
+// A device with its credentials can do what it is there for, and none of the
+// rest: not even by having the server answer to somebody else's subject.
+func TestADeviceCanDoNothingElse(t *testing.T) {
+	g := bustest.NewGuarded(t)
+	inside := g.Inside()
+	c, err := natsbus.OpenCoordinator(t.Context(), inside, "r", bus.CoordinatorConfig{Kernel: "go", PublishModels: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close(context.Background())
+	digest := bus.DigestOf(model)
+	if err := c.PutModel(t.Context(), digest, model); err != nil {
+		t.Fatal(err)
+	}
+	admin := g.Admin()
+	heard, err := admin.SubscribeSync(">")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := admin.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	pi, refused := g.Raw(g.Creds(auth.Grant{Role: auth.RoleDevice, ID: "pi"}))
+
+	t.Run("models", func(t *testing.T) {
+		get := "$JS.API.DIRECT.GET.fedpace_r_models.fedpace.r.model." + digest.String() + "."
+		m, err := pi.Request(get+"0", nil, 5*time.Second)
+		if err != nil || len(m.Data) == 0 {
+			t.Fatalf("the model: %v, %v", m, err)
+		}
+		if m, err = pi.Request(get+"1", nil, 5*time.Second); err != nil || m.Header.Get("Status") != "404" {
+			t.Fatalf("a chunk that is not there: %v, %v", m, err)
+		}
+	})
+	t.Run("tasks", func(t *testing.T) {
+		tasks, err := pi.SubscribeSync("fedpace.r.client.pi.task")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := pi.Flush(); err != nil {
+			t.Fatal(err)
+		}
+		for end := time.Now().Add(5 * time.Second); ; {
+			if err := admin.Publish("fedpace.r.client.pi.task", []byte("x")); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := tasks.NextMsg(100 * time.Millisecond); err == nil {
+				break
+			} else if time.Now().After(end) {
+				t.Fatal("its task does not arrive: ", err)
+			}
+		}
+	})
+	t.Run("own subjects", func(t *testing.T) {
+		for len(drain(heard, 50*time.Millisecond)) > 0 {
+		}
+		for _, s := range []string{"join", "heartbeat", "update.0"} {
+			if err := pi.Publish("fedpace.r.client.pi."+s, []byte("x")); err != nil {
+				t.Fatal(err)
+			}
+		}
+		got := drain(heard, 300*time.Millisecond)
+		for _, s := range []string{"join", "heartbeat", "update.0"} {
+			if got["fedpace.r.client.pi."+s] != 1 {
+				t.Errorf("%s arrives %d times: %v", s, got["fedpace.r.client.pi."+s], got)
+			}
+		}
+	})
+	t.Run("publish", func(t *testing.T) {
+		for _, s := range foreign {
+			expectRefusal(t, refused, "publish "+s, func() error { return pi.Publish(s, nil) }, pi)
+		}
+		if got := drain(heard, 200*time.Millisecond); len(got) > 0 {
+			t.Errorf("in the runs' account arrived %v", got)
+		}
+	})
+	t.Run("subscribe", func(t *testing.T) {
+		for _, s := range append(foreign, ">", "*", "fedpace.>", "fedpace.r.client.*.task", "fedpace.r.client.pi.*", "_INBOX.>", "_INBOX_*.>", "_R_.>", "$SYS.>", "$JS.>") {
+			expectRefusal(t, refused, "subscribe to "+s, func() error { _, err := pi.SubscribeSync(s); return err }, pi)
+		}
+	})
+	// The server answers a direct get of what is not there with an empty message
+	// on the reply subject, whatever that is: an empty request to JetStream, say.
+	t.Run("answers to others", func(t *testing.T) {
+		get := "$JS.API.DIRECT.GET.fedpace_r_models.fedpace.r.model." + digest.String() + "."
+		for _, to := range append(foreign, "fedpace.r.client.pi.join") {
+			for _, n := range []string{"0", "7"} {
+				if err := pi.PublishRequest(get+n, to, nil); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for _, own := range []string{"join", "heartbeat", "update.0"} {
+				if err := pi.PublishRequest("fedpace.r.client.pi."+own, to, nil); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		if err := pi.Flush(); err != nil {
+			t.Fatal(err)
+		}
+		for s := range drain(heard, 500*time.Millisecond) {
+			own := strings.HasPrefix(s, "fedpace.r.client.pi.") || strings.HasPrefix(s, "$JS.API.DIRECT.GET.") || strings.HasPrefix(s, "_R_.")
+			if !own {
+				t.Errorf("%s is reached", s)
+			}
+		}
+		if _, err := pi.Request(get+"0", nil, 5*time.Second); err != nil {
+			t.Errorf("the models are gone: %v", err)
+		}
+		if err := c.Flush(); err != nil {
+			t.Errorf("the run failed: %v", err)
+		}
+	})
+	t.Run("limits", func(t *testing.T) {
+		large, gone := g.Raw(g.Creds(auth.Grant{Role: auth.RoleDevice, ID: "large"}))
+		// The server says what it takes, so that the client may refuse by itself.
+		if err := large.Publish("fedpace.r.client.large.update.0", make([]byte, 1<<20)); err != nil {
+			gone <- err
+		}
+		select {
+		case err := <-gone:
+			if !errors.Is(err, nats.ErrMaxPayload) && !strings.Contains(strings.ToLower(err.Error()), "maximum payload") {
+				t.Error(err)
+			}
+		case <-time.After(5 * time.Second):
+			t.Error("a device may send a megabyte at once")
+		}
+		many, gone := g.Raw(g.Creds(auth.Grant{Role: auth.RoleDevice, ID: "many"}), nats.CustomInboxPrefix("_INBOX_many"))
+		for range 20 {
+			if _, err := many.SubscribeSync(many.NewInbox()); err != nil {
+				break
+			}
+		}
+		select {
+		case <-gone:
+		case <-time.After(5 * time.Second):
+			t.Error("100 subscriptions are taken")
+		}
+	})
+}
+
+// foreign are subjects that are no device's to publish on or to subscribe to.
+var foreign = []string{
+	"fedpace.r.client.17.task", "fedpace.r.client.17.plan", "fedpace.r.client.pj.task", "fedpace.r.client.pj.update.0",
+	"fedpace.r.client.pj.join", "fedpace.r.client.pj.heartbeat", "fedpace.r.client.pi.plan",
+	"fedpace.r.model.ab.0", "fedpace.r.jobs.go", "fedpace.r.sums", "fedpace.r.info", "fedpace.runs",
+	"$JS.API.INFO", "$JS.API.STREAM.NAMES", "$JS.API.STREAM.INFO.fedpace_r_jobs", "$JS.API.STREAM.DELETE.fedpace_r_jobs",
+	"$JS.API.STREAM.DELETE.fedpace_r_models", "$JS.API.STREAM.PURGE.fedpace_r_models", "$JS.API.STREAM.CREATE.mine",
+	"$JS.API.STREAM.MSG.GET.fedpace_r_jobs", "$JS.API.CONSUMER.CREATE.fedpace_r_models", "$JS.API.CONSUMER.DELETE.fedpace_r_jobs.go",
+	"$JS.API.CONSUMER.MSG.NEXT.fedpace_r_jobs.go", "$JS.API.DIRECT.GET.fedpace_r_jobs", "$JS.API.DIRECT.GET.fedpace_r_jobs.fedpace.r.jobs.go",
+	"$SYS.REQ.SERVER.PING", "$SYS.REQ.USER.INFO", "$SYS.REQ.ACCOUNT.PING.CONNZ", "_INBOX_pj.x", "_INBOX_inside.x", "$KV.x.y", "$O.x.C.y", "anything",
+}
+
+// drain counts what arrives until nothing has for a while.
+func drain(s *nats.Subscription, quiet time.Duration) map[string]int {
+	got := map[string]int{}
+	for {
+		m, err := s.NextMsg(quiet)
+		if err != nil {
+			return got
+		}
+		got[m.Subject]++
+	}
+}
+
+func expectRefusal(t *testing.T, refused <-chan error, what string, do func() error, c *nats.Conn) {
+	t.Helper()
+	if err := do(); err != nil {
+		return // by the client already
+	}
+	if err := c.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case err := <-refused:
+		if !errors.Is(err, nats.ErrPermissionViolation) {
+			t.Errorf("%s: %v, want a violation of permissions", what, err)
+		}
+	case <-time.After(5 * time.Second):
+		t.Errorf("%s is allowed", what)
+	}
+}
+
+func TestWithoutCredentialsThereIsNothing(t *testing.T) {
+	g := bustest.NewGuarded(t)
+	other, err := auth.New(filepath.Join(g.Folder, "other"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	stranger, err := other.Device("pi")
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(g.Folder, "stranger.creds")
+	if err := os.WriteFile(path, stranger, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, options := range map[string][]nats.Option{
+		"nothing":                  nil,
+		"a name":                   {nats.UserInfo("admin", "admin")},
+		"a token":                  {nats.Token("x")},
+		"another authority's file": {nats.UserCredentials(path)},
+	} {
+		c, err := nats.Connect(g.Server.URL(), append(options, nats.NoReconnect())...)
+		if err == nil {
+			c.Close()
+		}
+		if !errors.Is(err, nats.ErrAuthorization) {
+			t.Errorf("with %s: %v, want a refusal", name, err)
+		}
+	}
+	for want, c := range map[string]natsbus.ConnConfig{
+		"the server asks for credentials":                 {URL: g.Server.URL()},
+		"the server does not accept these credentials":    {URL: g.Server.URL(), Creds: path},
+		"no such file or directory":                       {URL: g.Server.URL(), Creds: path + "x"},
+		"does not hold any that can be used":              {URL: g.Server.URL(), Creds: filepath.Join(g.Folder, "keys", "runs.nk")},
+		`"http://x" is not a NATS server's URL`:           {URL: "http://x"},
+		`bus: TLS: certificate authority: open nowhere`:   {URL: g.Server.URL(), TLS: natsbus.TLSFiles{CA: "nowhere"}},
+		"no server answers there":                         {URL: "nats://127.0.0.1:1"},
+		"a certificate and its key go together":           {URL: g.Server.URL(), TLS: natsbus.TLSFiles{Cert: "x"}},
+		"nats://127.0.0.1:1: no server answers there: na": {URL: "nats://someone:secret@127.0.0.1:1"},
+	} {
+		conn, err := natsbus.Connect(t.Context(), c)
+		if err == nil {
+			conn.Close()
+		}
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") || strings.Contains(err.Error(), "secret") {
+			t.Errorf("got %v, want one line with %q", err, want)
+		}
+	}
+}
+
+func TestRevocationEndsAConnection(t *testing.T) {
+	g := bustest.NewGuarded(t)
+	path := g.Creds(auth.Grant{Role: auth.RoleDevice, ID: "pi"})
+	kept := g.Creds(auth.Grant{Role: auth.RoleDevice, ID: "pj"})
+	gone := make(chan struct{})
+	g.Raw(path, nats.ClosedHandler(func(*nats.Conn) { close(gone) }))
+	stays, _ := g.Raw(kept)
+	if err := g.Authority.Revoke(auth.RoleDevice, "pi"); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-gone:
+	case <-time.After(10 * time.Second):
+		t.Fatal("a device whose credentials were revoked stays")
+	}
+	if conn, err := natsbus.Connect(t.Context(), natsbus.ConnConfig{URL: g.Server.URL(), Creds: path}); err == nil {
+		conn.Close()
+		t.Error("it comes back")
+	}
+	if !stays.IsConnected() {
+		t.Error("another device had to go, too")
+	}
+	if _, err := g.Authority.Device("pj"); !errors.Is(err, auth.ErrEnrolled) {
+		t.Errorf("a second enrolment: %v", err)
+	}
+	again, err := g.Authority.Device("pi") // what is revoked may be enrolled again
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, again, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	g.Connect(path)
+	if err := g.Authority.Revoke(auth.RoleDevice, "nobody"); err == nil {
+		t.Error("one that was never enrolled is revoked")
+	}
+}

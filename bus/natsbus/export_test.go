@@ -1,0 +1,33 @@
+package natsbus
+
+import (
+	"strings"
+
+	"github.com/nats-io/nats.go"
+
+	"fedpace/bus"
+	"fedpace/bus/internal/subject"
+)
+
+// HoldPlans keeps the plans' subscription from its work until release and lets
+// at most limit messages wait for it.
+func HoldPlans(c *Coordinator, limit int) (release func()) {
+	for _, s := range c.subs {
+		if strings.HasSuffix(s.Subject, subject.Plan) {
+			if err := s.SetPendingLimits(limit, PendingBytes); err != nil {
+				panic(err)
+			}
+		}
+	}
+	held, free := make(chan struct{}), make(chan struct{})
+	c.plans.Put(bus.ClientPlan{Plan: new(bus.Plan)}) // Holds looks at this one, with the mailbox locked
+	go c.plans.Holds(func(bus.ClientPlan) bool { close(held); <-free; return true })
+	<-held
+	return func() { close(free) }
+}
+
+// Broken is closed when the coordinator's connection has failed.
+func Broken(c *Coordinator) <-chan struct{} { return c.conn.Broken() }
+
+// message is one without a way to reply.
+func message(b []byte) *nats.Msg { return &nats.Msg{Data: b} }

@@ -1,0 +1,292 @@
+package natsbus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"google.golang.org/protobuf/proto"
+
+	"fedpace/bus"
+	"fedpace/bus/internal/subject"
+	"fedpace/internal/names"
+)
+
+// hostQueue is the queue group in which the hosts of a run share its tasks.
+const hostQueue = "hosts"
+
+// Host is a host's end of one run: it answers for simulated actors and does
+// jobs. Its methods may be called concurrently.
+//
+//	ServeTasks   tasks in, plans out
+//	Jobs         jobs in, one at a time for each caller of NextJob
+//	Model        models, from memory or from the bus
+//	SendSum      sums out, before Delivery.Done
+type Host struct {
+	run     string
+	name    string
+	conn    *Conn
+	unwatch func()
+	models  *modelCache
+	stamp   uint64 // 0: any
+
+	workers   int
+	attending sync.WaitGroup
+	leave     context.CancelFunc // ends attending
+
+	life context.Context // ends when the host can no longer work; its cause says why
+	end  context.CancelCauseFunc
+
+	consumers sync.Map // *jobConsumer by kernel class; missing: to be found (again)
+	ignored   atomic.Int64
+	copies    atomic.Bool // the coordinator is in another process
+	mu        sync.Mutex
+	subs      []*nats.Subscription
+}
+
+// OpenHost joins a run. The coordinator need not be there yet.
+func OpenHost(ctx context.Context, conn *Conn, run string, config bus.HostConfig) (*Host, error) {
+	if err := names.CheckToken("run", run); err != nil {
+		return nil, err
+	}
+	if config.Name == "" {
+		config.Name = nats.NewInbox()[len(nats.InboxPrefix):]
+	}
+	if err := names.CheckToken("host", config.Name); err != nil {
+		return nil, err
+	}
+	if config.CacheBytes == 0 {
+		config.CacheBytes = 256 << 20
+	}
+	if config.CacheBytes < 0 {
+		return nil, fmt.Errorf("bus: a cache of %d bytes", config.CacheBytes)
+	}
+	h := &Host{run: run, name: config.Name, conn: conn, stamp: config.Stamp, workers: config.Workers, leave: func() {}}
+	h.life, h.end = context.WithCancelCause(context.Background())
+	h.models = newModelCache(conn, run, config.CacheBytes)
+	h.unwatch = conn.Watch(h.failed, func(error) {}) // an interruption is the coordinator's business: it sends again
+	return h, ctx.Err()
+}
+
+// Close ends the subscriptions. Deliveries that are held should be released
+// first.
+func (h *Host) Close() error {
+	h.unwatch()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.leave()
+	h.attending.Wait()
+	for _, s := range h.subs {
+		_ = s.Unsubscribe() // fails only on a closed connection, which has none
+	}
+	h.subs = nil
+	h.failed(fmt.Errorf("bus: run %s: host %s is closed", h.run, h.name))
+	return nil
+}
+
+func (h *Host) failed(err error) { h.end(err) }
+
+// Err is what ended the host: a broken connection, or a task that could not be
+// answered; nil while all is well. Done is closed with it.
+func (h *Host) Err() error { return context.Cause(h.life) }
+
+// Done is closed when the host can no longer work; Err says why.
+func (h *Host) Done() <-chan struct{} { return h.life.Done() }
+
+// Ignored counts tasks that were not answered since they were not valid.
+func (h *Host) Ignored() int64 { return h.ignored.Load() }
+
+// ServeTasks answers the run's tasks to simulated clients until Close. The
+// hosts of a run share them: each task goes to one host. fn fills p, which is
+// empty but for the task's number; it runs on one goroutine for all clients and
+// must not keep t or p. Its error is this host's end, see Err.
+//
+// When ServeTasks returns, no later task is missed.
+func (h *Host) ServeTasks(ctx context.Context, fn func(client int, t *bus.Task, p *bus.Plan) error) error {
+	s := &responder{host: h, subjects: subject.ClientsOf(h.run), fn: fn}
+	sub, err := h.conn.subscribe(subject.AnyClient(h.run, subject.Task), hostQueue, s.onTask)
+	if err != nil {
+		return err
+	}
+	h.mu.Lock()
+	h.subs = append(h.subs, sub)
+	h.mu.Unlock()
+	if err := h.conn.Settled(ctx); err != nil || h.stamp == 0 {
+		return err
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	attending, leave := context.WithCancel(h.life)
+	h.leave = leave
+	h.attending.Go(func() { h.attend(attending, h.workers) })
+	return nil
+}
+
+// responder answers tasks with memory that it uses again for each.
+type responder struct {
+	host     *Host
+	subjects subject.Clients
+	fn       func(int, *bus.Task, *bus.Plan) error
+	task     bus.Task
+	plan     bus.Plan
+	buffer   []byte
+}
+
+func (s *responder) onTask(m *nats.Msg) {
+	client, ok := s.subjects.Client(m.Subject, subject.Task)
+	if !ok || Relayed(m) {
+		return // a device's
+	}
+	if err := bus.Unmarshal(m.Data, &s.task); err != nil {
+		s.host.ignored.Add(1)
+		return
+	}
+	if h := s.host; h.stamp != 0 && s.task.Stamp != h.stamp {
+		h.ignored.Add(1)
+		h.failed(fmt.Errorf("bus: run %s: %w", h.run, bus.ErrStale))
+		return
+	}
+	s.plan.Reset()
+	s.plan.Task = s.task.Task
+	err := s.fn(client, &s.task, &s.plan)
+	if err == nil {
+		err = s.plan.Validate()
+	}
+	if err == nil {
+		s.buffer, err = bus.Marshal(s.buffer[:0], &s.plan)
+	}
+	if err == nil {
+		if err = s.host.conn.nats.Publish(subject.PlanOf(m.Subject), s.buffer); err != nil && retriable(err) {
+			return // the connection is away: the coordinator asks again
+		}
+	}
+	if err != nil {
+		s.host.failed(fmt.Errorf("bus: plan of client %d for task %d: %w", client, s.task.Task, err))
+	}
+}
+
+// SendSum sends the sum of a job and waits until the coordinator has it; then,
+// and only then, the delivery may be acknowledged. Until SendSum returns,
+// the result's tensors belong to the coordinator; after an error they must not be written to
+// again, since the coordinator may be reading it.
+//
+// A sum that is refused is an error that wraps [ErrRefused].
+func (h *Host) SendSum(ctx context.Context, r *bus.Result) error {
+	w := proto.CloneOf(r.Sum)
+	w.Trainer, w.Chunks, w.Params = h.name, 1, uint32(len(r.Values))
+	if f := w.Failure; f != nil {
+		f.Kind, f.Text = bus.Text(f.Kind), bus.Text(f.Text)
+	}
+	if w.Params == 0 {
+		_, err := h.sumRequest(ctx, w)
+		return err
+	}
+	if h.conn.store != nil && !h.copies.Load() {
+		err := h.lendSum(ctx, w, r)
+		if !errors.Is(err, errElsewhere) {
+			return err
+		}
+		h.copies.Store(true)
+	}
+	return h.copySum(ctx, w, r)
+}
+
+// lendSum lets the coordinator read the values where they are.
+func (h *Host) lendSum(ctx context.Context, w *bus.Sum, r *bus.Result) error {
+	store := h.conn.store
+	number := store.putSum(lentSum{r.Values, r.Variates})
+	defer store.takeBack(number)
+	w.Handle = &bus.Handle{Store: store.id[:], Number: number}
+	defer func() { w.Handle = nil }()
+	_, err := h.sumRequest(ctx, w)
+	return err
+}
+
+// copySum sends the values, then the control variates, in chunks, one after the
+// other.
+func (h *Host) copySum(ctx context.Context, w *bus.Sum, r *bus.Result) error {
+	values, variates := r.Values, slices.Concat(r.Variates...)
+	limit := h.conn.nats.MaxPayload()
+	size := min(bus.ChunkBytes, int(limit)-proto.Size(w)-1024) / 8
+	if size < 1 {
+		return fmt.Errorf("bus: sum of job %d: %d bytes of losses do not fit a message of %d: the job has too many clients", w.Job, proto.Size(w), limit)
+	}
+	first := (len(values) + size - 1) / size
+	chunks := first + (len(variates)+2*size-1)/(2*size)
+	w.Chunks = uint32(chunks)
+	for i := range chunks {
+		w.Chunk = uint32(i)
+		if i < first {
+			w.Values = bus.SumBytes(values[i*size : min((i+1)*size, len(values))])
+		} else {
+			from := (i - first) * 2 * size
+			w.Values, w.Variates = nil, bus.FloatBytes(variates[from:min(from+2*size, len(variates))])
+		}
+		if i == 1 {
+			w.Clients = nil
+		}
+		done, err := h.sumRequest(ctx, w)
+		if done || err != nil {
+			return err
+		}
+	}
+	return fmt.Errorf("bus: sum of job %d: the coordinator misses chunks after all %d were sent", w.Job, chunks)
+}
+
+// sumRequest sends one message of a sum until it is answered.
+func (h *Host) sumRequest(ctx context.Context, w *bus.Sum) (done bool, err error) {
+	b, err := bus.Marshal(nil, w)
+	if err != nil {
+		return false, err
+	}
+	for {
+		attempt, cancel := h.conn.attempt(ctx, sumPatience)
+		m, err := h.conn.nats.RequestWithContext(attempt, subject.Sums(h.run), b)
+		cancel()
+		switch {
+		case err == nil:
+			return h.verdict(w.Job, m.Data)
+		case ctx.Err() != nil:
+			return false, fmt.Errorf("bus: sum of job %d: %w", w.Job, ctx.Err())
+		case h.Err() != nil:
+			return false, h.Err()
+		case attemptOver(err): // again at once
+		case retriable(err): // the coordinator or the connection may come back
+			select {
+			case <-ctx.Done():
+			case <-h.life.Done():
+			case <-time.After(ReconnectWait):
+			}
+		default:
+			return false, fmt.Errorf("bus: sum of job %d: %w", w.Job, err)
+		}
+	}
+}
+
+func (h *Host) verdict(job uint64, reply []byte) (done bool, err error) {
+	var r bus.SumReply
+	if err := bus.Unmarshal(reply, &r); err != nil {
+		return false, err
+	}
+	switch r.Verdict {
+	case bus.Continue:
+		return false, nil
+	case bus.Accepted, bus.Repeated:
+		return true, nil
+	case bus.SendValues:
+		return false, errElsewhere
+	}
+	return false, fmt.Errorf("bus: sum of job %d: %w: %s", job, bus.ErrRefused, r.Reason)
+}
+
+// Model returns the model with this digest, which must not be written to: from
+// the coordinator's memory if it is in this process, else from the cache or the
+// bus, its digest checked.
+func (h *Host) Model(ctx context.Context, d bus.Digest) ([]float32, error) {
+	return h.models.get(ctx, d)
+}

@@ -1,0 +1,158 @@
+package natsbus_test
+
+import (
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"fedpace/bus"
+	"fedpace/bus/natsbus"
+)
+
+func someInfo() *bus.RunInfo {
+	return &bus.RunInfo{
+		Version: "v1", Configuration: "name: r\n", Kernel: "go", Spec: &bus.Spec{Model: "linear:2,2", DataDigest: "ab", Seed: 7, Batch: 8},
+		Files: []*bus.File{{Path: "links.csv", Digest: bus.DigestOf(model).Bytes()}},
+	}
+}
+
+// lines collects notices.
+type lines struct {
+	mu   sync.Mutex
+	said []string
+}
+
+func (l *lines) add(s string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.said = append(l.said, s)
+}
+
+func (l *lines) until(t *testing.T, want string) {
+	t.Helper()
+	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+		l.mu.Lock()
+		all := strings.Join(l.said, "\n")
+		l.mu.Unlock()
+		if strings.Contains(all, want) {
+			return
+		}
+	}
+	t.Fatalf("nobody says %q: %q", want, l.said)
+}
+
+func TestHostsFindARunAndAreCounted(t *testing.T) {
+	places(t, func(t *testing.T, p *place) {
+		conn := p.connect(t)
+		if _, err := conn.AskRun(t.Context(), "r"); !errors.Is(err, natsbus.ErrNoRun) {
+			t.Errorf("before there is a run: %v", err)
+		}
+		heard := make(chan *bus.Announcement, 100)
+		stop, err := conn.WatchRuns(t.Context(), func(a *bus.Announcement) { heard <- a })
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer stop()
+		said := &lines{}
+		c := p.coordinatorWith(t, "r", bus.CoordinatorConfig{Kernel: "go", Info: someInfo(), NeedsHosts: true, Notice: said.add})
+		a := <-heard
+		info, err := conn.AskRun(t.Context(), "r")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if a.Run != "r" || a.Over || a.Stamp != info.Stamp || info.Stamp == 0 || info.Configuration != "name: r\n" || info.Files[0].Path != "links.csv" {
+			t.Errorf("announced %+v, asked %+v", a, info)
+		}
+		said.until(t, "No host is there")
+		h, err := natsbus.OpenHost(t.Context(), conn, "r", bus.HostConfig{Name: "box", Stamp: info.Stamp, Workers: 3})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := h.ServeTasks(t.Context(), answerAtOnce); err != nil {
+			t.Fatal(err)
+		}
+		said.until(t, "Host box is there with 3 trainers")
+		if hosts, workers := c.Hosts(); hosts != 1 || workers != 3 {
+			t.Errorf("%d hosts with %d workers", hosts, workers)
+		}
+		if err := c.SendTask(3, someTask(1)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.TakePlans(t.Context(), nil); err != nil {
+			t.Fatal(err)
+		}
+		if err := h.Close(); err != nil {
+			t.Fatal(err)
+		}
+		said.until(t, "Host box has left")
+		if err := c.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		for a := range heard {
+			if a.Over {
+				break
+			}
+		}
+	})
+}
+
+func TestAHostAnswersNoOtherRunOfTheName(t *testing.T) {
+	places(t, func(t *testing.T, p *place) {
+		c := p.coordinatorWith(t, "r", bus.CoordinatorConfig{Kernel: "go", Info: someInfo(), PlanPatience: 100 * time.Millisecond})
+		h, err := natsbus.OpenHost(t.Context(), p.connect(t), "r", bus.HostConfig{Name: "old", Stamp: 42})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer h.Close()
+		if err := h.ServeTasks(t.Context(), answerAtOnce); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.SendTask(3, someTask(1)); err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case <-h.Done():
+		case <-time.After(10 * time.Second):
+			t.Fatal("it goes on")
+		}
+		if !errors.Is(h.Err(), bus.ErrStale) {
+			t.Errorf("it ends with %v", h.Err())
+		}
+		if plans, err := c.TakePlans(t.Context(), nil); !errors.Is(err, bus.ErrInterrupted) {
+			t.Errorf("got %v, %v", plans, err)
+		}
+	})
+}
+
+// The stamp tells configurations apart, and nothing else.
+func TestTheStampIsOfTheConfiguration(t *testing.T) {
+	p := newPlace(t, false)
+	stamp := func(change func(*bus.RunInfo)) uint64 {
+		info := someInfo()
+		change(info)
+		c, err := natsbus.OpenCoordinator(t.Context(), p.connect(t), "r", bus.CoordinatorConfig{Info: info})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		return info.Stamp
+	}
+	first := stamp(func(*bus.RunInfo) {})
+	if stamp(func(i *bus.RunInfo) { i.Version = "v2" }) != first {
+		t.Error("another version has another stamp")
+	}
+	for what, change := range map[string]func(*bus.RunInfo){
+		"configuration": func(i *bus.RunInfo) { i.Configuration += "seed: 2\n" },
+		"kernel":        func(i *bus.RunInfo) { i.Kernel = "avx2" },
+		"data":          func(i *bus.RunInfo) { i.Spec.DataDigest = "cd" },
+		"file":          func(i *bus.RunInfo) { i.Files[0].Digest = bus.DigestOf(nil).Bytes() },
+	} {
+		if stamp(change) == first {
+			t.Errorf("another %s has the same stamp", what)
+		}
+	}
+}

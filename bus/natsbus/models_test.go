@@ -1,0 +1,146 @@
+package natsbus_test
+
+import (
+	"errors"
+	"sync"
+	"testing"
+
+	"fedpace/bus"
+	"fedpace/bus/natsbus"
+)
+
+// cached is a host that fetches models over TCP, where two have been put.
+func cached(t *testing.T, bytes int64) (c *natsbus.Coordinator, h *natsbus.Host, a, b bus.Digest) {
+	t.Helper()
+	p := newPlace(t, true)
+	c = p.coordinator(t, "r")
+	h, err := natsbus.OpenHost(t.Context(), p.connect(t), "r", bus.HostConfig{CacheBytes: bytes})
+	if err != nil {
+		t.Fatal(err)
+	}
+	put := func(params []float32) bus.Digest {
+		d := bus.DigestOf(params)
+		if err := c.PutModel(t.Context(), d, params); err != nil {
+			t.Fatal(err)
+		}
+		return d
+	}
+	return c, h, put([]float32{1, 2, 3, 4}), put([]float32{5, 6, 7, 8})
+}
+
+func TestModelsAreFetchedOnceAndTheLeastRecentlyUsedLeave(t *testing.T) {
+	for _, x := range []struct {
+		bytes int64
+		kept  bool // the first, when the second has been fetched
+	}{{32, true}, {31, false}, {1, false}} {
+		c, h, a, b := cached(t, x.bytes)
+		for _, d := range []bus.Digest{a, b} {
+			if _, err := h.Model(t.Context(), d); err != nil {
+				t.Fatal(err)
+			}
+			if err := c.DeleteModel(t.Context(), d); err != nil { // from now on only the cache has it
+				t.Fatal(err)
+			}
+		}
+		if _, err := h.Model(t.Context(), b); err != nil {
+			t.Errorf("%d bytes: the newest is not kept: %v", x.bytes, err)
+		}
+		_, err := h.Model(t.Context(), a)
+		if kept := err == nil; kept != x.kept || !kept && !errors.Is(err, bus.ErrNoModel) {
+			t.Errorf("%d bytes: the older one: %v, want it kept: %v", x.bytes, err, x.kept)
+		}
+	}
+}
+
+func TestWorkersShareAFetchedModel(t *testing.T) {
+	_, h, a, _ := cached(t, 1<<20)
+	var group sync.WaitGroup
+	got := make([][]float32, 8)
+	for i := range got {
+		group.Go(func() {
+			var err error
+			if got[i], err = h.Model(t.Context(), a); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	group.Wait()
+	for i, params := range got {
+		if len(params) != 4 || &params[0] != &got[0][0] {
+			t.Errorf("worker %d has a copy of its own", i)
+		}
+	}
+}
+
+// One side shares the server's process, the other reaches it over TCP: a handle
+// says nothing there, and the values follow.
+func TestAHandleThatSaysNothingIsFollowedByTheValues(t *testing.T) {
+	p := newPlace(t, true)
+	c := p.coordinator(t, "r") // over TCP, without a store
+	near, err := natsbus.Connect(t.Context(), natsbus.ConnConfig{Server: p.server})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer near.Close()
+	h, err := natsbus.OpenHost(t.Context(), near, "r", bus.HostConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := &desk{T: t, c: c, h: h, digest: bus.DigestOf(model)}
+	d.ok(c.PutModel(t.Context(), d.digest, model))
+	for n := range uint64(2) {
+		d.send(n + 1)
+		x := d.next()
+		if _, err := h.Model(t.Context(), d.digest); err != nil { // by the bus, not by memory
+			t.Fatal(err)
+		}
+		done := d.post(d.sum(n + 1))
+		s := d.take()
+		if len(s.Values) != 3 || s.Values[2] != 6 {
+			t.Errorf("values %v", s.Values)
+		}
+		s.Accept()
+		d.ok(<-done)
+		d.ok(x.Done(t.Context()))
+	}
+}
+
+// Connections of one process to a server by URL share what a Store holds.
+func TestAStoreIsSharedAcrossConnections(t *testing.T) {
+	p := newPlace(t, true)
+	store := natsbus.NewStore()
+	connect := func() *natsbus.Conn {
+		conn, err := natsbus.Connect(t.Context(), natsbus.ConnConfig{URL: p.server.URL(), Store: store})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(conn.Close)
+		return conn
+	}
+	c, err := natsbus.OpenCoordinator(t.Context(), connect(), "r", bus.CoordinatorConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, err := natsbus.OpenHost(t.Context(), connect(), "r", bus.HostConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := &desk{T: t, c: c, h: h, digest: bus.DigestOf(model)}
+	d.ok(c.PutModel(t.Context(), d.digest, model))
+	if params, err := h.Model(t.Context(), d.digest); err != nil || &params[0] != &model[0] {
+		t.Fatalf("%v: the model is a copy", err)
+	}
+	d.send(1)
+	sum := d.sum(1)
+	done := d.post(sum)
+	s := d.take()
+	if &s.Values[0] != &sum.Values[0] {
+		t.Error("the values are a copy")
+	}
+	s.Accept()
+	d.ok(<-done)
+	d.ok(c.Close(t.Context()))
+	if _, err := h.Model(t.Context(), d.digest); !errors.Is(err, bus.ErrNoModel) {
+		t.Errorf("after the run: %v, want ErrNoModel", err)
+	}
+}

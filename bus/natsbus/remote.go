@@ -1,0 +1,272 @@
+package natsbus
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"fedpace/bus/auth"
+	"fedpace/internal/names"
+)
+
+// reconnectFor is how long a connection over TCP tries to come back, unless
+// ConnConfig says otherwise; ReconnectWait is a pause between attempts at other
+// things that need it.
+const (
+	ReconnectWait = 250 * time.Millisecond
+	reconnectFor  = 2 * time.Minute
+)
+
+// A connection without an answer to so many pings counts as lost.
+const (
+	pingEvery   = 4 * time.Second
+	pingsMissed = 2
+)
+
+// Pauses between attempts to reconnect: they double from the first to the last.
+const (
+	firstPause = 50 * time.Millisecond
+	lastPause  = 5 * time.Second
+)
+
+// ReconnectPause is the pause before an attempt, from half of its nominal length
+// to the whole: those who lost one server do not all come back at once. It
+// decides nothing but wall time, so its randomness is nobody's seed's.
+func ReconnectPause(attempt int) time.Duration {
+	pause := lastPause
+	if shift := max(attempt-1, 0); shift < 16 {
+		pause = min(firstPause<<shift, lastPause)
+	}
+	return pause/2 + rand.N(pause/2)
+}
+
+// How long things may take that a server or a connection may come back for.
+const (
+	openPatience  = 20 * time.Second // with a server that is not ready for a run
+	modelPatience = reconnectFor     // of one chunk of a model
+	pullPatience  = 20 * time.Second // of one pull for a job
+	postponement  = time.Second      // of a job that cannot be done yet
+)
+
+// TLSFiles are PEM files. With any of them the connection is encrypted whatever
+// the URL's scheme.
+type TLSFiles struct {
+	CA        string // that signed the other end's certificate; empty: the system's
+	Cert, Key string // this end's own; both or none
+}
+
+// Given tells whether any file is named.
+func (f TLSFiles) Given() bool { return f != TLSFiles{} }
+
+// config reads the files; nil where there are none.
+func (f TLSFiles) config() (*tls.Config, error) {
+	if !f.Given() {
+		return nil, nil
+	}
+	c := &tls.Config{MinVersion: tls.VersionTLS12}
+	if f.CA != "" {
+		pem, err := os.ReadFile(f.CA)
+		if err != nil {
+			return nil, fmt.Errorf("bus: TLS: certificate authority: %w", err)
+		}
+		c.RootCAs = x509.NewCertPool()
+		if !c.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("bus: TLS: certificate authority: %s holds no certificate in PEM", f.CA)
+		}
+	}
+	switch {
+	case f.Cert == "" && f.Key == "":
+		return c, nil
+	case f.Cert == "" || f.Key == "":
+		return nil, errors.New("bus: TLS: a certificate and its key go together, one of them is missing")
+	}
+	pair, err := tls.LoadX509KeyPair(f.Cert, f.Key)
+	if err != nil {
+		return nil, fmt.Errorf("bus: TLS: certificate: %w", err)
+	}
+	c.Certificates = []tls.Certificate{pair}
+	return c, nil
+}
+
+// Server is the TLS of a server that listens, with its own certificate and, where
+// CA is given, only for clients with a certificate signed by it.
+func (f TLSFiles) Server() (*tls.Config, error) {
+	c, err := f.config()
+	if c == nil || err != nil {
+		return nil, err
+	}
+	if len(c.Certificates) == 0 {
+		return nil, errors.New("bus: TLS: a server needs a certificate and its key")
+	}
+	if c.RootCAs != nil {
+		c.ClientCAs, c.ClientAuth = c.RootCAs, tls.RequireAndVerifyClientCert
+	}
+	return c, nil
+}
+
+// remote are the options of a connection over TCP.
+func (c *Conn) remote(config *ConnConfig) ([]nats.Option, error) {
+	if err := names.CheckURL(config.URL); err != nil {
+		return nil, fmt.Errorf("bus: %w", err)
+	}
+	options := []nats.Option{
+		nats.PingInterval(pingEvery), // a connection through which nothing comes is lost, too
+		nats.MaxPingsOutstanding(pingsMissed),
+		nats.MaxReconnects(-1), // the timer in lost ends it
+		nats.CustomReconnectDelay(ReconnectPause),
+		nats.DisconnectErrHandler(c.lost),
+		nats.ReconnectHandler(c.back),
+		nats.LameDuckModeHandler(func(n *nats.Conn) {
+			c.notice(fmt.Sprintf("The server at %s is about to stop; the connection will move to another or wait for it.", n.ConnectedUrlRedacted()))
+		}),
+	}
+	encrypted, err := config.TLS.config()
+	if err != nil {
+		return nil, err
+	}
+	if encrypted != nil {
+		options = append(options, nats.Secure(encrypted))
+	}
+	if config.Creds == "" {
+		return options, nil
+	}
+	creds, err := os.ReadFile(config.Creds)
+	if err != nil {
+		return nil, fmt.Errorf("bus: credentials: %w", err)
+	}
+	inbox, err := auth.InboxOf(creds)
+	if err != nil {
+		return nil, fmt.Errorf("bus: credentials: %s does not hold any that can be used: %w", config.Creds, err)
+	}
+	options = append(options, nats.UserCredentials(config.Creds))
+	if inbox != "" {
+		options = append(options, nats.CustomInboxPrefix(inbox))
+	}
+	return options, nil
+}
+
+// lost starts the time that the connection may stay away.
+func (c *Conn) lost(n *nats.Conn, err error) {
+	if n.IsClosed() {
+		return
+	}
+	why := ""
+	if err != nil {
+		why = " (" + err.Error() + ")"
+	}
+	c.notice("The connection to NATS is lost" + why + "; trying again.")
+	if c.patience < 0 {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.away != nil {
+		c.away.Stop()
+	}
+	c.away = time.AfterFunc(c.patience, func() {
+		if !n.IsConnected() {
+			c.fail(fmt.Errorf("bus: the connection was lost and did not come back within %v", c.patience))
+			n.Close()
+		}
+	})
+}
+
+// back tells those who wait that the connection is there again.
+func (c *Conn) back(n *nats.Conn) {
+	c.mu.Lock()
+	if c.away != nil {
+		c.away.Stop()
+	}
+	close(c.renewal)
+	c.renewal = make(chan struct{})
+	c.mu.Unlock()
+	c.notice("The connection to NATS is back (" + n.ConnectedUrlRedacted() + ").")
+	c.interrupt("the connection was lost and is back")
+}
+
+// renewed is closed when the connection has been lost and is back: what was
+// asked before may never be answered.
+func (c *Conn) renewed() <-chan struct{} {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.renewal
+}
+
+// attempt bounds one request: by time, and by the loss of the connection, since
+// what was asked before may never be answered.
+func (c *Conn) attempt(ctx context.Context, patience time.Duration) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	if c.local != nil {
+		return ctx, cancel
+	}
+	renewed := c.renewed()
+	go func() { // ends with the attempt
+		select {
+		case <-renewed:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, cancel
+}
+
+// attemptOver tells the end of an attempt from other failures.
+func attemptOver(err error) bool {
+	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) || errors.Is(err, nats.ErrTimeout)
+}
+
+// closed is NATS's handler of the end.
+func (c *Conn) closed(n *nats.Conn) {
+	err := n.LastError()
+	if err == nil {
+		err = nats.ErrConnectionClosed
+	}
+	c.fail(fmt.Errorf("bus: connection closed: %w", clarified(err, &ConnConfig{Creds: c.creds})))
+}
+
+// clarified says of an error of connecting what may be wrong.
+func clarified(err error, c *ConnConfig) error {
+	var unknown x509.UnknownAuthorityError
+	var name x509.HostnameError
+	hint := ""
+	switch {
+	case errors.Is(err, nats.ErrNoServers):
+		return fmt.Errorf("no server answers there: %w", err)
+	case errors.Is(err, nats.ErrAuthorization) && c.Creds == "":
+		hint = "the server asks for credentials"
+	case errors.Is(err, nats.ErrAuthorization):
+		hint = "the server does not accept these credentials"
+	case errors.Is(err, nats.ErrAuthRevoked):
+		hint = "these credentials have been revoked"
+	case errors.Is(err, nats.ErrAuthExpired), errors.Is(err, nats.ErrAccountAuthExpired):
+		hint = "these credentials have expired"
+	case errors.As(err, &unknown):
+		hint = "the server's certificate is signed by an authority that is not known here; name its file"
+	case errors.As(err, &name):
+		hint = "the server's certificate is for another name"
+	case errors.Is(err, nats.ErrSecureConnRequired):
+		hint = "the server takes encrypted connections only; name its certificate authority or use a tls:// URL"
+	case errors.Is(err, nats.ErrSecureConnWanted):
+		hint = "the server does not encrypt"
+	default:
+		return err
+	}
+	return fmt.Errorf("%s: %w", hint, err)
+}
+
+// Broken is closed when the connection is lost for good; Err says why.
+func (c *Conn) Broken() <-chan struct{} { return c.broken }
+
+// Err is what broke the connection for good; nil while it may be used.
+func (c *Conn) Err() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.err
+}

@@ -1,0 +1,293 @@
+package natsbus
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"github.com/nats-io/nats.go"
+
+	"fedpace/bus"
+	"fedpace/bus/internal/mailbox"
+)
+
+// sumDesk receives sums: it puts chunks together, checks a sum against its job
+// and makes sure that each job's sum is handed on once.
+type sumDesk struct {
+	store   *Store // of handles; nil: none are understood
+	inbox   *mailbox.Mailbox[*bus.ReceivedSum]
+	ignored atomic.Int64
+
+	mu   sync.Mutex
+	jobs map[uint64]*openJob
+	took []*bus.ReceivedSum // a batch of the inbox, handed out one by one
+}
+
+// openJob is a job whose sum has not been accepted.
+type openJob struct {
+	job     *bus.Job
+	taken   bool                 // a sum is with the coordinator
+	waiting []*nats.Msg          // repeats, answered when that sum is
+	parts   map[string]*assembly // by trainer
+}
+
+// assembly is a sum that has arrived in part.
+type assembly struct {
+	chunks  int
+	missing int
+	pieces  []*bus.Sum // values and variates
+	head    *bus.Result
+}
+
+// whole joins the pieces.
+func (a *assembly) whole(j *bus.Job) (*bus.Result, error) {
+	var variates []byte
+	for _, p := range a.pieces {
+		a.head.Values = bus.AppendSums(a.head.Values, p.Values)
+		variates = append(variates, p.Variates...)
+	}
+	a.head.Sum.Values, a.head.Sum.Variates = nil, nil
+	return a.head, cutVariates(a.head, j, variates)
+}
+
+// cutVariates gives each client its own and checks them, as models are.
+func cutVariates(s *bus.Result, j *bus.Job, b []byte) error {
+	each := 4 * int(j.Params)
+	if !j.Method.GetVariates() || len(s.Clients) != len(j.Clients) || len(b) != each*len(s.Clients) {
+		if len(b) > 0 {
+			return bus.Fault("sum", "variates", fmt.Sprint(len(b), " bytes"), fmt.Sprintf("%d for each client of a job that has them", each))
+		}
+		return nil // what is missing, the check against the job says
+	}
+	for i, c := range s.Clients {
+		v := bus.AppendFloats(make([]float32, 0, j.Params), b[i*each:(i+1)*each])
+		if got := bus.DigestOf(v); got != bus.DigestFrom(c.VariateDigest) {
+			return fmt.Errorf("bus: sum of job %d: the control variate of task %d arrived as %s, want %s", s.Job, c.Task, got, bus.DigestFrom(c.VariateDigest))
+		}
+		s.Variates = append(s.Variates, v)
+	}
+	return nil
+}
+
+// errElsewhere answers a handle of another process.
+var errElsewhere = errors.New("the sum is a handle, but its trainer shares no memory with the coordinator")
+
+// sumAnswer answers one sum, once.
+type sumAnswer struct {
+	desk  *sumDesk
+	job   uint64
+	reply *nats.Msg
+	once  sync.Once
+}
+
+func newSumDesk(store *Store) *sumDesk {
+	return &sumDesk{store: store, inbox: mailbox.New[*bus.ReceivedSum](maxSumsHeld), jobs: map[uint64]*openJob{}}
+}
+
+// expect opens a job; one that is open stays as it is.
+func (d *sumDesk) expect(j *bus.Job) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if o := d.jobs[j.Job]; o != nil {
+		o.job = j
+		return
+	}
+	d.jobs[j.Job] = &openJob{job: j}
+}
+
+func (d *sumDesk) open(job uint64) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.jobs[job] != nil
+}
+
+func (d *sumDesk) opened() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return len(d.jobs)
+}
+
+func (d *sumDesk) take(ctx context.Context) (*bus.ReceivedSum, error) {
+	d.mu.Lock()
+	if n := len(d.took); n > 0 {
+		s := d.took[0]
+		d.took = d.took[1:]
+		d.mu.Unlock()
+		return s, nil
+	}
+	d.mu.Unlock()
+	batch, err := d.inbox.Take(ctx, nil)
+	if err != nil {
+		return nil, err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.took = append(d.took, batch[1:]...)
+	return batch[0], nil
+}
+
+// onSum runs on the sums' subscription.
+func (d *sumDesk) onSum(m *nats.Msg) {
+	if Relayed(m) {
+		d.ignored.Add(1)
+		return
+	}
+	s, verdict, reason := d.receive(m)
+	if s != nil {
+		d.inbox.Put(s)
+		return
+	}
+	if verdict == bus.Verdict_VERDICT_UNSPECIFIED {
+		return // answered later
+	}
+	if verdict == bus.Refused || verdict == bus.Repeated {
+		d.ignored.Add(1)
+	}
+	answer(m, verdict, reason)
+}
+
+func (d *sumDesk) receive(m *nats.Msg) (s *bus.ReceivedSum, verdict bus.Verdict, reason string) {
+	refuse := func(err error) (*bus.ReceivedSum, bus.Verdict, string) {
+		return nil, bus.Refused, err.Error()
+	}
+	w := new(bus.Sum)
+	if err := bus.Unmarshal(m.Data, w); err != nil {
+		return refuse(err)
+	}
+	head := &bus.Result{Sum: w}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	o := d.jobs[head.Job]
+	if o == nil {
+		return nil, bus.Repeated, "the job is not open"
+	}
+	if !bytes.Equal(w.ModelDigest, o.job.ModelDigest) {
+		return refuse(head.ValidateFor(o.job))
+	}
+	if o.taken {
+		if len(o.waiting) >= maxAssemblies {
+			return refuse(fmt.Errorf("bus: sum of job %d: %d others of it wait already", head.Job, len(o.waiting)))
+		}
+		o.waiting = append(o.waiting, m)
+		return nil, bus.Verdict_VERDICT_UNSPECIFIED, ""
+	}
+	whole, err := o.add(d.store, w, head)
+	if errors.Is(err, errElsewhere) {
+		return nil, bus.SendValues, err.Error()
+	}
+	if err != nil {
+		return refuse(err)
+	}
+	if whole == nil {
+		return nil, bus.Continue, ""
+	}
+	if err := whole.ValidateFor(o.job); err != nil {
+		return refuse(err)
+	}
+	o.taken, o.parts = true, nil
+	a := &sumAnswer{desk: d, job: w.Job, reply: m}
+	return &bus.ReceivedSum{Result: whole, Of: o.job, Accept: a.accept, Reject: a.reject}, 0, ""
+}
+
+// add takes one message of a sum and returns the sum when it is complete.
+func (o *openJob) add(store *Store, w *bus.Sum, head *bus.Result) (*bus.Result, error) {
+	if h := w.Handle; h != nil {
+		if store == nil || string(h.Store) != string(store.id[:]) {
+			return nil, errElsewhere
+		}
+		lent, ok := store.sum(h.Number)
+		if !ok {
+			return nil, fmt.Errorf("bus: sum of job %d: its handle %d is gone", w.Job, h.Number)
+		}
+		head.Values, head.Variates = lent.values, lent.variates
+		return head, nil
+	}
+	if int(w.Params) > o.job.SumLength() {
+		return nil, bus.Fault("sum", "params", w.Params, fmt.Sprint("at most the job's, ", o.job.SumLength()))
+	}
+	if w.Chunks == 1 {
+		values, variates := w.Values, w.Variates
+		w.Values, w.Variates = nil, nil
+		head.Values = bus.AppendSums(make([]int64, 0, len(values)/8), values)
+		return head, cutVariates(head, o.job, variates)
+	}
+	a := o.parts[w.Trainer]
+	if a == nil || a.chunks != int(w.Chunks) {
+		if o.parts == nil {
+			o.parts = map[string]*assembly{}
+		}
+		if a == nil && len(o.parts) >= maxAssemblies {
+			return nil, fmt.Errorf("bus: sum of job %d: %d trainers send it in chunks already", w.Job, maxAssemblies)
+		}
+		a = &assembly{chunks: int(w.Chunks), missing: int(w.Chunks), pieces: make([]*bus.Sum, w.Chunks)}
+		o.parts[w.Trainer] = a
+	}
+	if a.pieces[w.Chunk] == nil {
+		a.missing--
+	}
+	a.pieces[w.Chunk] = w
+	if w.Chunk == 0 {
+		a.head = head
+	}
+	total, variates := 0, 0
+	for _, p := range a.pieces {
+		total += len(p.GetValues())
+		variates += len(p.GetVariates())
+	}
+	if total/8 > int(w.Params) {
+		return nil, bus.Fault("sum", "chunks", fmt.Sprint(total, " bytes"), fmt.Sprintf("8 for each of %d params", w.Params))
+	}
+	if most := 4 * int(o.job.Params) * len(o.job.Clients); variates > most {
+		return nil, bus.Fault("sum", "variates", fmt.Sprint(variates, " bytes"), fmt.Sprint("at most ", most))
+	}
+	if a.missing > 0 {
+		return nil, nil
+	}
+	delete(o.parts, w.Trainer)
+	a.head.Values = make([]int64, 0, total/8)
+	return a.whole(o.job)
+}
+
+// accept closes the job and lets the trainer acknowledge it.
+func (s *sumAnswer) accept() {
+	s.once.Do(func() {
+		s.desk.mu.Lock()
+		o := s.desk.jobs[s.job]
+		delete(s.desk.jobs, s.job)
+		s.desk.mu.Unlock()
+		answer(s.reply, bus.Accepted, "")
+		for _, m := range o.waiting {
+			s.desk.ignored.Add(1)
+			answer(m, bus.Repeated, "")
+		}
+	})
+}
+
+// reject leaves the job open and tells the trainer why its sum will not do.
+func (s *sumAnswer) reject(reason string) {
+	s.once.Do(func() {
+		s.desk.mu.Lock()
+		o := s.desk.jobs[s.job]
+		waiting := o.waiting
+		o.taken, o.waiting = false, nil
+		s.desk.mu.Unlock()
+		s.desk.ignored.Add(1)
+		for _, m := range append(waiting, s.reply) {
+			answer(m, bus.Refused, reason)
+		}
+	})
+}
+
+// answer replies to a sum. A trainer that gets no reply sends its sum again.
+func answer(m *nats.Msg, v bus.Verdict, reason string) {
+	if m.Reply == "" {
+		return
+	}
+	b, err := bus.Marshal(nil, &bus.SumReply{Verdict: v, Reason: bus.ValidText(reason)})
+	if err == nil {
+		_ = m.Respond(b) // a closed connection has its own handler
+	}
+}

@@ -164,19 +164,19 @@ func (h *Host) result(ctx context.Context, job *bus.Job, t *worker) (*bus.Result
 				return nil, err
 			}
 		}
-		m := job.Method // nil: plain SGD
-		method := Method{Proximal: m.GetProximal(), Variates: m.GetVariates(), VariateWeight: m.GetVariateWeight()}
-		if method.Variate, err = h.variate(ctx, m.GetVariateDigest()); err != nil {
+		m := job.Method // nil: no client state
+		shared := Shared{Weight: m.GetVariateWeight()}
+		if shared.Mean, err = h.variate(ctx, m.GetVariateDigest()); err != nil {
 			return nil, err
 		}
-		sum.Values = t.values(method.SumLength(len(params)))
-		outcomes, err := t.Train(ctx, params, method, work, sum.Values)
+		sum.Values = t.values(t.SumLength())
+		outcomes, err := t.Train(ctx, params, shared, work, sum.Values)
 		if err != nil {
 			return nil, err
 		}
 		for i, o := range outcomes {
 			loss := &bus.ClientLoss{Task: work[i].Task, FirstStepLoss: o.FirstStepLoss}
-			if method.Variates {
+			if o.Variate != nil {
 				loss.VariateDigest = bus.DigestOf(o.Variate).Bytes()
 				sum.Variates = append(sum.Variates, o.Variate)
 			}

@@ -6,6 +6,7 @@ import (
 	"fedpace/actors/data"
 	"fedpace/actors/learn"
 	"fedpace/bus"
+	"fedpace/coordinator/aggregate"
 )
 
 // Problem is what is learned: equal on every host of a run, or the hosts would
@@ -16,6 +17,15 @@ type Problem struct {
 	Seed    uint64 // of the minibatches' order and of the augmentation
 	Batch   int    // minibatch size
 	Augment string // NoAugment or FlipCrop
+
+	Algorithm aggregate.Algorithm // its client half is run; nil: FedAvg
+}
+
+func (p *Problem) algorithm() aggregate.Algorithm {
+	if p.Algorithm == nil {
+		return aggregate.Default
+	}
+	return p.Algorithm
 }
 
 // The augmentations of training images.
@@ -30,9 +40,19 @@ const (
 // the paper's authors.
 const cropPadding = 4
 
+// algorithmText is the algorithm in the form that jobs and devices have it; ""
+// for one that is not registered.
+func (p *Problem) algorithmText() string {
+	text, err := aggregate.Algorithms.Encode(p.algorithm())
+	if err != nil { // its options are numbers and words
+		panic("actors: " + err.Error())
+	}
+	return text
+}
+
 // Spec is the problem as jobs name it.
 func (p *Problem) Spec() *bus.Spec {
-	return &bus.Spec{Model: p.Model.String(), DataDigest: p.Set.Info().Digest, Seed: p.Seed, Batch: uint32(p.Batch), Augment: p.Augment}
+	return &bus.Spec{Model: p.Model.String(), DataDigest: p.Set.Info().Digest, Seed: p.Seed, Batch: uint32(p.Batch), Augment: p.Augment, Algorithm: p.algorithmText()}
 }
 
 // Check says whether model, data and settings fit each other.

@@ -8,7 +8,9 @@ import (
 
 	"fedpace/actors/data"
 	"fedpace/actors/learn"
+	"fedpace/coordinator/aggregate"
 	"fedpace/internal/keyed"
+	"fedpace/internal/registry"
 )
 
 // Assignment is one client's accepted work in a job.
@@ -20,13 +22,20 @@ type Assignment struct {
 	Rate       float64 // eta
 	Weight     float64 // of the update in the aggregate; a round's weights sum to 1
 
-	Variate []float32 // c_i, with Method.Variates; nil: zero
+	Variate []float32 // c_i, for an algorithm with client state; nil: zero
+}
+
+// Shared is what the tasks of a job have in common beyond the model, for an
+// algorithm with client state ([aggregate.Variates]).
+type Shared struct {
+	Mean   []float32 // c; nil: zero
+	Weight float64   // of a client's change in the exact sum: 1/N
 }
 
 // Outcome is what one client's work came to besides its share of the sum.
 type Outcome struct {
 	FirstStepLoss float64   // before the first step (Eq. 15's f_c(x_r, xi))
-	Variate       []float32 // next c_i, with Method.Variates; the caller's to keep
+	Variate       []float32 // next c_i, for an algorithm with client state; the caller's to keep
 }
 
 // errModelDiverged is the error of a model whose loss is not finite.
@@ -64,8 +73,11 @@ type Trainer struct {
 	source rand.PCG
 	draws  *rand.Rand // on source
 
-	gradient []float32 // only for methods beyond plain SGD
-	variates variates
+	client   aggregate.Client // nil: local steps are plain SGD
+	keeps    bool             // clients keep a vector from task to task
+	length   int              // of a job's exact sum
+	gradient []float32        // for client
+	zero     []float32        // never written to; if keeps
 }
 
 // evaluationBatch is how many held-out samples are measured at a time.
@@ -81,6 +93,14 @@ func NewTrainer(p Problem) (*Trainer, error) {
 		work:  p.Model.NewWorkspace(max(p.Batch, evaluationBatch)),
 		local: make([]float32, p.Model.Params()),
 	}
+	algorithm := p.algorithm()
+	t.client, t.keeps, t.length = algorithm.Client(len(t.local)), registry.NeedsOf(algorithm).ClientState, aggregate.SumLength(algorithm, len(t.local))
+	if t.client != nil {
+		t.gradient = make([]float32, len(t.local))
+	}
+	if t.keeps {
+		t.zero = make([]float32, len(t.local))
+	}
 	if p.Augment == FlipCrop {
 		t.images = p.Model.(learn.Imager) // Check has seen to it
 		t.draws = rand.New(&t.source)
@@ -88,15 +108,18 @@ func NewTrainer(p Problem) (*Trainer, error) {
 	return t, nil
 }
 
+// SumLength is the length of a job's exact sum: that of the parameters and, with
+// client state, of its changes after them.
+func (t *Trainer) SumLength() int { return t.length }
+
 // Train runs each assignment's K local steps from base (Algorithm 1, lines 5-8,
-// with the method's steps) and adds its weighted update to sum
-// (learn.AddExact), which has the method's SumLength. A loss or update that is
-// not finite is a *Diverged.
-func (t *Trainer) Train(ctx context.Context, base []float32, method Method, work []Assignment, sum []int64) ([]Outcome, error) {
-	if err := method.check(len(base), work, sum); err != nil {
+// with the algorithm's steps) and adds its weighted update to sum
+// (learn.AddExact), which has SumLength. A loss or update that is not finite is a
+// *Diverged.
+func (t *Trainer) Train(ctx context.Context, base []float32, shared Shared, work []Assignment, sum []int64) ([]Outcome, error) {
+	if err := t.check(len(base), shared, work, sum); err != nil {
 		return nil, err
 	}
-	t.prepare(&method)
 	outcomes := make([]Outcome, len(work))
 	copy(t.local, base)
 	for i := range work {
@@ -104,24 +127,24 @@ func (t *Trainer) Train(ctx context.Context, base []float32, method Method, work
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		loss, err := t.client(ctx, base, &method, a)
+		loss, err := t.task(ctx, base, shared.Mean, a)
 		if err != nil {
 			return nil, err
 		}
 		outcomes[i].FirstStepLoss = loss
 		add := learn.AddExactAndReset
-		if method.Variates {
+		if t.keeps {
 			add = learn.AddExact
 		}
 		if bad := add(sum[:len(base)], a.Weight, t.local, base); bad >= 0 {
 			return nil, &Diverged{Task: a.Task, Client: a.Client,
 				Cause: fmt.Sprintf("parameter %d moved from %g to %g", bad, base[bad], t.local[bad])}
 		}
-		if !method.Variates {
+		if !t.keeps {
 			continue
 		}
-		next, bad := t.variates.end(&method, a, base, t.local, sum[len(base):])
-		if bad >= 0 {
+		next := t.client.End(t.local, a.LocalSteps, a.Rate)
+		if bad := learn.AddExact(sum[len(base):], shared.Weight, next, t.vector(a.Variate)); bad >= 0 {
 			return nil, &Diverged{Task: a.Task, Client: a.Client,
 				Cause: fmt.Sprintf("the control variate of parameter %d became %g", bad, next[bad])}
 		}
@@ -131,37 +154,52 @@ func (t *Trainer) Train(ctx context.Context, base []float32, method Method, work
 	return outcomes, nil
 }
 
-// prepare allocates what the method needs beyond plain SGD, once.
-func (t *Trainer) prepare(m *Method) {
-	n := len(t.local)
-	if !m.plain() && t.gradient == nil {
-		t.gradient = make([]float32, n)
+// check refuses a job that would index out of range or divide by zero.
+func (t *Trainer) check(params int, shared Shared, work []Assignment, sum []int64) error {
+	if params != len(t.local) || len(sum) != t.length {
+		return fmt.Errorf("actors: a model of %d parameters with a sum of %d values, %s takes %d and %d", params, len(sum), t.model, len(t.local), t.length)
 	}
-	if m.Variates && t.variates.zero == nil {
-		t.variates = variates{zero: make([]float32, n), drift: make([]float32, n)}
+	if !t.keeps {
+		return nil
 	}
+	if shared.Mean != nil && len(shared.Mean) != params {
+		return fmt.Errorf("actors: the server's control variate has %d values, want %d", len(shared.Mean), params)
+	}
+	for _, a := range work {
+		if a.Variate != nil && len(a.Variate) != params {
+			return fmt.Errorf("actors: task %d: the control variate of client %d has %d values, want %d", a.Task, a.Client, len(a.Variate), params)
+		}
+		if a.LocalSteps < 1 || !(float32(a.Rate) > 0) {
+			return fmt.Errorf("actors: task %d, client %d: %d local steps at rate %g leave no control variate", a.Task, a.Client, a.LocalSteps, a.Rate)
+		}
+	}
+	return nil
 }
 
-// step is one local step of the method on the minibatch in t.batch.
-func (t *Trainer) step(base []float32, m *Method, rate float32) (loss float64, err error) {
-	if m.plain() {
+// vector is a control variate; nil stands for zero.
+func (t *Trainer) vector(v []float32) []float32 {
+	if v == nil {
+		return t.zero
+	}
+	return v
+}
+
+// step is one local step on the minibatch in t.batch.
+func (t *Trainer) step(rate float32) (loss float64, err error) {
+	if t.client == nil {
 		return t.work.Step(t.local, &t.batch, rate)
 	}
 	if loss, err = t.work.Gradient(t.gradient, t.local, &t.batch); err != nil {
 		return loss, err
 	}
-	if m.Variates {
-		driftStep(t.local, t.gradient, t.variates.drift, rate)
-	} else {
-		proximalStep(t.local, t.gradient, base, rate, float32(m.Proximal))
-	}
+	t.client.Step(t.local, t.gradient, rate)
 	return loss, nil
 }
 
-// client runs the client's local steps on t.local, which equals base before.
-func (t *Trainer) client(ctx context.Context, base []float32, m *Method, a *Assignment) (first float64, err error) {
-	if m.Variates {
-		t.variates.start(m, a)
+// task runs the client's local steps on t.local, which equals base before.
+func (t *Trainer) task(ctx context.Context, base, mean []float32, a *Assignment) (first float64, err error) {
+	if t.client != nil {
+		t.client.Start(base, t.vector(mean), t.vector(a.Variate))
 	}
 	t.order.Reset(t.seed, a.Client, t.set.Samples(a.Client), t.size, a.StepsDone)
 	for k := range a.LocalSteps {
@@ -175,7 +213,7 @@ func (t *Trainer) client(ctx context.Context, base []float32, m *Method, a *Assi
 		if err := t.augment(a.Client, a.StepsDone+int64(k)); err != nil {
 			return 0, err
 		}
-		loss, err := t.step(base, m, float32(a.Rate))
+		loss, err := t.step(float32(a.Rate))
 		if errors.Is(err, learn.ErrNotFinite) {
 			return 0, &Diverged{Task: a.Task, Client: a.Client, Step: k + 1, Cause: err.Error()}
 		}

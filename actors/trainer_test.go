@@ -12,6 +12,7 @@ import (
 
 	"fedpace/actors/data"
 	"fedpace/actors/learn"
+	"fedpace/coordinator/aggregate"
 )
 
 // world is a small learning problem on synthetic FEMNIST.
@@ -37,7 +38,13 @@ func world(t testing.TB) (learn.Model, data.Set, []float32) {
 
 func trainer(t testing.TB, model learn.Model, set data.Set) *Trainer {
 	t.Helper()
-	w, err := NewTrainer(Problem{Model: model, Set: set, Seed: 1, Batch: 32, Augment: NoAugment})
+	return trainerOf(t, model, set, aggregate.Default)
+}
+
+// trainerOf runs the client half of an algorithm.
+func trainerOf(t testing.TB, model learn.Model, set data.Set, a aggregate.Algorithm) *Trainer {
+	t.Helper()
+	w, err := NewTrainer(Problem{Model: model, Set: set, Seed: 1, Batch: 32, Augment: NoAugment, Algorithm: a})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,7 +60,7 @@ func TestTrainIsAlgorithm1(t *testing.T) {
 		{Task: 2, Client: 7, LocalSteps: 2, StepsDone: 40, Rate: 0.3, Weight: 0.75},
 	}
 	got := make([]int64, len(base))
-	losses, err := trainer(t, model, set).Train(t.Context(), base, Method{}, work, got)
+	losses, err := trainer(t, model, set).Train(t.Context(), base, Shared{}, work, got)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -128,7 +135,7 @@ func TestProximalStepsDescendTheProximalObjective(t *testing.T) {
 	const mu = 0.75
 	a := Assignment{Task: 1, Client: 3, LocalSteps: 6, StepsDone: 2, Rate: 0.3, Weight: 1}
 	sum := make([]int64, len(base))
-	if _, err := trainer(t, model, set).Train(t.Context(), base, Method{Proximal: mu}, []Assignment{a}, sum); err != nil {
+	if _, err := trainerOf(t, model, set, aggregate.FedProx{Rate: 1, Mu: mu}).Train(t.Context(), base, Shared{}, []Assignment{a}, sum); err != nil {
 		t.Fatal(err)
 	}
 	y, g, w := slices.Clone(base), make([]float32, len(base)), model.NewWorkspace(32)
@@ -144,7 +151,7 @@ func TestProximalStepsDescendTheProximalObjective(t *testing.T) {
 
 	// The pull is felt: without it the model ends elsewhere, by more than near allows.
 	plain := make([]int64, len(base))
-	if _, err := trainer(t, model, set).Train(t.Context(), base, Method{}, []Assignment{a}, plain); err != nil {
+	if _, err := trainer(t, model, set).Train(t.Context(), base, Shared{}, []Assignment{a}, plain); err != nil {
 		t.Fatal(err)
 	}
 	if far := distance(moved(base, plain), y); far < 1e-3 {
@@ -173,7 +180,9 @@ func TestProximalStepIsOneStep(t *testing.T) {
 		step := float32(rate * direction)
 		want[i] -= step
 	}
-	proximalStep(x, g, base, rate, mu)
+	client := aggregate.FedProx{Mu: 0.4}.Client(3)
+	client.Start(base, nil, nil)
+	client.Step(x, g, rate)
 	if !slices.Equal(x, want) {
 		t.Errorf("%v, want %v", x, want)
 	}
@@ -194,7 +203,7 @@ func TestCorrectedStepsAreScaffold(t *testing.T) {
 	}
 	const share = 1. / 64
 	sum := make([]int64, 2*n)
-	outcomes, err := trainer(t, model, set).Train(t.Context(), base, Method{Variates: true, Variate: c, VariateWeight: share}, work, sum)
+	outcomes, err := trainerOf(t, model, set, aggregate.Scaffold{Rate: 1}).Train(t.Context(), base, Shared{Mean: c, Weight: share}, work, sum)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -237,7 +246,7 @@ func TestCorrectedStepsAreScaffold(t *testing.T) {
 func TestVariateOfOneStepIsTheGradient(t *testing.T) {
 	model, set, base := world(t)
 	a := Assignment{Task: 1, Client: 3, LocalSteps: 1, Rate: 0.5, Weight: 1}
-	outcomes, err := trainer(t, model, set).Train(t.Context(), base, Method{Variates: true, VariateWeight: 1}, []Assignment{a}, make([]int64, 2*len(base)))
+	outcomes, err := trainerOf(t, model, set, aggregate.Scaffold{Rate: 1}).Train(t.Context(), base, Shared{Weight: 1}, []Assignment{a}, make([]int64, 2*len(base)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -250,9 +259,9 @@ func TestVariateOfOneStepIsTheGradient(t *testing.T) {
 	near(t, "variate", outcomes[0].Variate, g)
 }
 
-func TestMethodsThatCannotBe(t *testing.T) {
+func TestJobsThatCannotBe(t *testing.T) {
 	model, set, base := world(t)
-	w := trainer(t, model, set)
+	plain, keeps := trainer(t, model, set), trainerOf(t, model, set, aggregate.Scaffold{Rate: 1})
 	good := Assignment{Task: 1, Client: 3, LocalSteps: 1, Rate: 0.5, Weight: 1}
 	short := good
 	short.Variate = base[1:]
@@ -260,21 +269,24 @@ func TestMethodsThatCannotBe(t *testing.T) {
 	still.Rate = 0
 	n := len(base)
 	for _, c := range []struct {
-		method Method
+		worker *Trainer
+		shared Shared
 		work   Assignment
 		sum    int
 		want   string
 	}{
-		{Method{}, good, n + 1, "a sum of"},
-		{Method{Variates: true}, good, n, "a sum of"},
-		{Method{Variates: true, Variate: base[1:]}, good, 2 * n, "the server's control variate"},
-		{Method{Variates: true}, short, 2 * n, "task 1: the control variate of client 3"},
-		{Method{Variates: true}, still, 2 * n, "task 1, client 3: 1 local steps at rate 0"},
-		{Method{Variates: true, Proximal: 1}, good, 2 * n, "one of the two"},
+		{plain, Shared{}, good, n + 1, "a sum of"},
+		{keeps, Shared{}, good, n, "a sum of"},
+		{keeps, Shared{Mean: base[1:]}, good, 2 * n, "the server's control variate"},
+		{keeps, Shared{}, short, 2 * n, "task 1: the control variate of client 3"},
+		{keeps, Shared{}, still, 2 * n, "task 1, client 3: 1 local steps at rate 0"},
 	} {
-		if _, err := w.Train(t.Context(), base, c.method, []Assignment{c.work}, make([]int64, c.sum)); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err := c.worker.Train(t.Context(), base, c.shared, []Assignment{c.work}, make([]int64, c.sum)); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%v, want it to say %q", err, c.want)
 		}
+	}
+	if _, _, err := keeps.Local(t.Context(), base, good); err == nil || !strings.Contains(err.Error(), "a device keeps no control variates") {
+		t.Errorf("a device with control variates: %v", err)
 	}
 }
 
@@ -287,16 +299,16 @@ func TestSharesAddUp(t *testing.T) {
 		work = append(work, Assignment{Task: uint64(c + 1), Client: c, LocalSteps: 3, Rate: 0.3, Weight: 1.0 / 6})
 	}
 	whole := make([]int64, len(base))
-	losses, err := trainer(t, model, set).Train(t.Context(), base, Method{}, work, whole)
+	losses, err := trainer(t, model, set).Train(t.Context(), base, Shared{}, work, whole)
 	if err != nil {
 		t.Fatal(err)
 	}
 	parts := make([]int64, len(base))
-	second, err := trainer(t, model, set).Train(t.Context(), base, Method{}, work[4:], parts)
+	second, err := trainer(t, model, set).Train(t.Context(), base, Shared{}, work[4:], parts)
 	if err != nil {
 		t.Fatal(err)
 	}
-	first, err := trainer(t, model, set).Train(t.Context(), base, Method{}, work[:4], parts)
+	first, err := trainer(t, model, set).Train(t.Context(), base, Shared{}, work[:4], parts)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -308,7 +320,7 @@ func TestSharesAddUp(t *testing.T) {
 func TestDivergenceNamesTaskAndClient(t *testing.T) {
 	model, set, base := world(t)
 	work := []Assignment{{Task: 42, Client: 7, LocalSteps: 50, Rate: 1e30, Weight: 1}}
-	_, err := trainer(t, model, set).Train(t.Context(), base, Method{}, work, make([]int64, len(base)))
+	_, err := trainer(t, model, set).Train(t.Context(), base, Shared{}, work, make([]int64, len(base)))
 	var d *Diverged
 	if !errors.As(err, &d) || d.Task != 42 || d.Client != 7 || !strings.HasPrefix(err.Error(), "diverged: task 42, client 7") {
 		t.Errorf("error %v, want diverged: task 42, client 7", err)
@@ -345,7 +357,7 @@ func TestCancelledTrainingStops(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	work := []Assignment{{Task: 1, Client: 0, LocalSteps: 1 << 20, Rate: 0.1, Weight: 1}}
-	if _, err := trainer(t, model, set).Train(ctx, base, Method{}, work, make([]int64, len(base))); !errors.Is(err, context.Canceled) {
+	if _, err := trainer(t, model, set).Train(ctx, base, Shared{}, work, make([]int64, len(base))); !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v, want context canceled", err)
 	}
 }
@@ -361,8 +373,8 @@ func TestModelAndDataMustFit(t *testing.T) {
 	}
 }
 
-// What the methods cost beside plain steps.
-func BenchmarkMethods(b *testing.B) {
+// What the client halves cost beside plain steps.
+func BenchmarkClientHalves(b *testing.B) {
 	model, err := learn.Parse("mlp:784,200,200,62")
 	if err != nil {
 		b.Fatal(err)
@@ -370,14 +382,14 @@ func BenchmarkMethods(b *testing.B) {
 	_, set, _ := world(b)
 	base := make([]float32, model.Params())
 	model.Init(base, 1)
-	for name, m := range map[string]Method{"plain": {}, "proximal": {Proximal: 0.01}, "variates": {Variates: true, VariateWeight: 1}} {
+	for name, a := range map[string]aggregate.Algorithm{"plain": aggregate.Default, "proximal": aggregate.FedProx{Mu: 0.01}, "variates": aggregate.Scaffold{}} {
 		b.Run(name, func(b *testing.B) {
-			w := trainer(b, model, set)
-			sum := make([]int64, m.SumLength(len(base)))
+			w := trainerOf(b, model, set, a)
+			sum := make([]int64, w.SumLength())
 			const steps = 20
 			for b.Loop() {
 				work := []Assignment{{Task: 1, Client: 3, LocalSteps: steps, Rate: 0.1, Weight: 1}}
-				if _, err := w.Train(b.Context(), base, m, work, sum); err != nil {
+				if _, err := w.Train(b.Context(), base, Shared{Weight: 1}, work, sum); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -111,6 +111,9 @@ func (c *checker) spec(s *Spec) {
 	c.text("spec.model", s.GetModel())
 	c.text("spec.data_digest", s.GetDataDigest())
 	c.text("spec.augment", s.GetAugment())
+	if s.GetAlgorithm() != "" { // an evaluation needs none
+		c.text("spec.algorithm", s.GetAlgorithm())
+	}
 	c.number("spec.batch", int64(s.GetBatch()), 1, MaxBatch)
 }
 

@@ -198,7 +198,6 @@ type Task struct {
 	ModelDigest   []byte                 `protobuf:"bytes,6,opt,name=model_digest,json=modelDigest,proto3" json:"model_digest,omitempty"`      // SHA-256 of the base model; empty: nothing is trained
 	ModelBits     uint64                 `protobuf:"varint,7,opt,name=model_bits,json=modelBits,proto3" json:"model_bits,omitempty"`           // size of one transfer of the model
 	StartNs       int64                  `protobuf:"varint,8,opt,name=start_ns,json=startNs,proto3" json:"start_ns,omitempty"`                 // virtual time at which the task starts
-	Proximal      float64                `protobuf:"fixed64,9,opt,name=proximal,proto3" json:"proximal,omitempty"`                             // FedProx's mu, for devices: y <- y - eta (g + mu (y - x)); 0: plain SGD
 	Over          bool                   `protobuf:"varint,10,opt,name=over,proto3" json:"over,omitempty"`                                     // to devices, with task 0: the run is over; without it task 0 calls the device to join
 	Stamp         uint64                 `protobuf:"fixed64,16,opt,name=stamp,proto3" json:"stamp,omitempty"`                                  // RunInfo's; 0: all hosts are the coordinator's own
 	unknownFields protoimpl.UnknownFields
@@ -287,13 +286,6 @@ func (x *Task) GetModelBits() uint64 {
 func (x *Task) GetStartNs() int64 {
 	if x != nil {
 		return x.StartNs
-	}
-	return 0
-}
-
-func (x *Task) GetProximal() float64 {
-	if x != nil {
-		return x.Proximal
 	}
 	return 0
 }
@@ -904,8 +896,9 @@ type Spec struct {
 	Model         string                 `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`                             // architecture, e.g. "mlp:784,200,200,62"
 	DataDigest    string                 `protobuf:"bytes,2,opt,name=data_digest,json=dataDigest,proto3" json:"data_digest,omitempty"` // hexadecimal SHA-256 that identifies samples and split
 	Seed          uint64                 `protobuf:"varint,3,opt,name=seed,proto3" json:"seed,omitempty"`
-	Batch         uint32                 `protobuf:"varint,4,opt,name=batch,proto3" json:"batch,omitempty"`    // minibatch size, at least 1
-	Augment       string                 `protobuf:"bytes,5,opt,name=augment,proto3" json:"augment,omitempty"` // of training images: "none" or "flip_crop"
+	Batch         uint32                 `protobuf:"varint,4,opt,name=batch,proto3" json:"batch,omitempty"`        // minibatch size, at least 1
+	Augment       string                 `protobuf:"bytes,5,opt,name=augment,proto3" json:"augment,omitempty"`     // of training images: "none" or "flip_crop"
+	Algorithm     string                 `protobuf:"bytes,6,opt,name=algorithm,proto3" json:"algorithm,omitempty"` // JSON of the algorithm's name and options, e.g. {"algorithm":"fedprox","mu":0.01,...}
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -971,6 +964,13 @@ func (x *Spec) GetBatch() uint32 {
 func (x *Spec) GetAugment() string {
 	if x != nil {
 		return x.Augment
+	}
+	return ""
+}
+
+func (x *Spec) GetAlgorithm() string {
+	if x != nil {
+		return x.Algorithm
 	}
 	return ""
 }
@@ -1095,7 +1095,6 @@ func (x *Job) GetMethod() *Method {
 // Method is how local steps differ from plain SGD, x being the base model.
 type Method struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Proximal      float64                `protobuf:"fixed64,1,opt,name=proximal,proto3" json:"proximal,omitempty"`                                // FedProx's mu: y <- y - eta (g + mu (y - x))
 	Variates      bool                   `protobuf:"varint,2,opt,name=variates,proto3" json:"variates,omitempty"`                                 // SCAFFOLD: y <- y - eta (g - c_i + c)
 	VariateDigest []byte                 `protobuf:"bytes,3,opt,name=variate_digest,json=variateDigest,proto3" json:"variate_digest,omitempty"`   // c, found as a model is; empty: zero
 	VariateWeight float64                `protobuf:"fixed64,4,opt,name=variate_weight,json=variateWeight,proto3" json:"variate_weight,omitempty"` // of c_i+ - c_i in the exact sum, in [0, 1]
@@ -1131,13 +1130,6 @@ func (x *Method) ProtoReflect() protoreflect.Message {
 // Deprecated: Use Method.ProtoReflect.Descriptor instead.
 func (*Method) Descriptor() ([]byte, []int) {
 	return file_fedpace_proto_rawDescGZIP(), []int{11}
-}
-
-func (x *Method) GetProximal() float64 {
-	if x != nil {
-		return x.Proximal
-	}
-	return 0
 }
 
 func (x *Method) GetVariates() bool {
@@ -2020,7 +2012,7 @@ var File_fedpace_proto protoreflect.FileDescriptor
 const file_fedpace_proto_rawDesc = "" +
 	"\n" +
 	"\rfedpace.proto\x12\n" +
-	"fedpace.v1\"\xb8\x02\n" +
+	"fedpace.v1\"\xa2\x02\n" +
 	"\x04Task\x12\x12\n" +
 	"\x04task\x18\x01 \x01(\x04R\x04task\x12\x14\n" +
 	"\x05round\x18\x02 \x01(\rR\x05round\x12\x1f\n" +
@@ -2032,11 +2024,11 @@ const file_fedpace_proto_rawDesc = "" +
 	"\fmodel_digest\x18\x06 \x01(\fR\vmodelDigest\x12\x1d\n" +
 	"\n" +
 	"model_bits\x18\a \x01(\x04R\tmodelBits\x12\x19\n" +
-	"\bstart_ns\x18\b \x01(\x03R\astartNs\x12\x1a\n" +
-	"\bproximal\x18\t \x01(\x01R\bproximal\x12\x12\n" +
+	"\bstart_ns\x18\b \x01(\x03R\astartNs\x12\x12\n" +
 	"\x04over\x18\n" +
 	" \x01(\bR\x04over\x12\x14\n" +
-	"\x05stamp\x18\x10 \x01(\x06R\x05stamp\"M\n" +
+	"\x05stamp\x18\x10 \x01(\x06R\x05stampJ\x04\b\t\x10\n" +
+	"\"M\n" +
 	"\aDropout\x12'\n" +
 	"\x05phase\x18\x01 \x01(\x0e2\x11.fedpace.v1.PhaseR\x05phase\x12\x19\n" +
 	"\bafter_ns\x18\x02 \x01(\x03R\aafterNs\"\xa6\x01\n" +
@@ -2085,14 +2077,15 @@ const file_fedpace_proto_rawDesc = "" +
 	"\x05chunk\x18\x01 \x01(\rR\x05chunk\x12\x16\n" +
 	"\x06chunks\x18\x02 \x01(\rR\x06chunks\x12\x16\n" +
 	"\x06params\x18\x03 \x01(\rR\x06params\x12\x16\n" +
-	"\x06values\x18\x04 \x01(\fR\x06values\"\x81\x01\n" +
+	"\x06values\x18\x04 \x01(\fR\x06values\"\x9f\x01\n" +
 	"\x04Spec\x12\x14\n" +
 	"\x05model\x18\x01 \x01(\tR\x05model\x12\x1f\n" +
 	"\vdata_digest\x18\x02 \x01(\tR\n" +
 	"dataDigest\x12\x12\n" +
 	"\x04seed\x18\x03 \x01(\x04R\x04seed\x12\x14\n" +
 	"\x05batch\x18\x04 \x01(\rR\x05batch\x12\x18\n" +
-	"\aaugment\x18\x05 \x01(\tR\aaugment\"\xd8\x02\n" +
+	"\aaugment\x18\x05 \x01(\tR\aaugment\x12\x1c\n" +
+	"\talgorithm\x18\x06 \x01(\tR\talgorithm\"\xd8\x02\n" +
 	"\x03Job\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\x04R\x03job\x12'\n" +
 	"\x04kind\x18\x02 \x01(\x0e2\x13.fedpace.v1.JobKindR\x04kind\x12\x14\n" +
@@ -2104,12 +2097,11 @@ const file_fedpace_proto_rawDesc = "" +
 	"\aclients\x18\b \x03(\v2\x16.fedpace.v1.ClientWorkR\aclients\x12)\n" +
 	"\x06shards\x18\t \x03(\v2\x11.fedpace.v1.ShardR\x06shards\x12*\n" +
 	"\x06method\x18\n" +
-	" \x01(\v2\x12.fedpace.v1.MethodR\x06method\"\x8e\x01\n" +
+	" \x01(\v2\x12.fedpace.v1.MethodR\x06method\"x\n" +
 	"\x06Method\x12\x1a\n" +
-	"\bproximal\x18\x01 \x01(\x01R\bproximal\x12\x1a\n" +
 	"\bvariates\x18\x02 \x01(\bR\bvariates\x12%\n" +
 	"\x0evariate_digest\x18\x03 \x01(\fR\rvariateDigest\x12%\n" +
-	"\x0evariate_weight\x18\x04 \x01(\x01R\rvariateWeight\"\xdc\x01\n" +
+	"\x0evariate_weight\x18\x04 \x01(\x01R\rvariateWeightJ\x04\b\x01\x10\x02\"\xdc\x01\n" +
 	"\n" +
 	"ClientWork\x12\x12\n" +
 	"\x04task\x18\x01 \x01(\x04R\x04task\x12\x16\n" +

@@ -22,7 +22,6 @@ const (
 	MaxSamples      = 1<<31 - 1 // validation samples
 	MaxBatch        = 1 << 20   // samples of a minibatch
 	MaxLearningRate = 1e9
-	MaxProximal     = 1e9 // FedProx's mu
 
 	MaxText   = 4096    // bytes of a text in a message
 	maxLine   = 128     // bytes of a text that a device shows to people

@@ -17,7 +17,6 @@ func (t *Task) Validate() error {
 	c.digest("model_digest", t.ModelDigest, true)
 	c.number("model_bits", long(t.ModelBits), 0, MaxModelBits)
 	c.number("start_ns", t.StartNs, 0, MaxStartNs)
-	c.float("proximal", t.Proximal, 0, MaxProximal)
 	return c.err
 }
 
@@ -56,7 +55,6 @@ func (j *Job) Validate() error {
 		c.refuse("kind", int32(j.Kind), "train (1) or evaluate (2)")
 	}
 	if m := j.Method; m != nil {
-		c.float("method.proximal", m.Proximal, 0, MaxProximal)
 		c.digest("method.variate_digest", m.VariateDigest, true)
 		c.float("method.variate_weight", m.VariateWeight, 0, 1)
 	}

@@ -9,11 +9,11 @@ import (
 )
 
 // algorithm is the run's own, FedAvg where the configuration names none.
-func (c *Config) algorithm() (*aggregate.Algorithm, error) {
+func (c *Config) algorithm() *aggregate.Instance {
 	if c.Learning.Algorithm != nil {
-		return c.Learning.Algorithm, nil
+		return c.Learning.Algorithm
 	}
-	return aggregate.New(aggregate.FedAvg, c.Learning.Model.Params(), c.Round.Clients, aggregate.Options{})
+	return aggregate.New(aggregate.Default, c.Learning.Model.Params(), c.Round.Clients)
 }
 
 // weigh returns the weights of the accepted updates in the exact sum, and the
@@ -74,13 +74,10 @@ func (v *variates) offer(ctx context.Context, digest bus.Digest, values []float3
 
 // method is what the round's jobs say of their local steps.
 func (l *learner) method(v *variates) *bus.Method {
-	switch {
-	case v.of != nil:
-		return &bus.Method{Proximal: l.algorithm.Proximal, Variates: true, VariateDigest: v.server.Bytes(), VariateWeight: v.of.Weight()}
-	case l.algorithm.Proximal != 0:
-		return &bus.Method{Proximal: l.algorithm.Proximal}
+	if v.of == nil {
+		return nil
 	}
-	return nil
+	return &bus.Method{Variates: true, VariateDigest: v.server.Bytes(), VariateWeight: v.of.Weight()}
 }
 
 // variate is what task i's client starts with.

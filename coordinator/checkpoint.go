@@ -112,17 +112,14 @@ func (d *driver) resume(ctx context.Context, s *State) (err error) {
 // resumeLearner is newLearner for a state. kept are the versions that the
 // machine asks for.
 func resumeLearner(ctx context.Context, channel bus.Coordinator, c *Config, s *State, kept []uint64) (*learner, error) {
-	algorithm, err := c.algorithm()
-	if err != nil {
-		return nil, err
-	}
 	if len(s.Models) != len(kept) {
 		return nil, fmt.Errorf("coordinator: a state with %d versions of the model, its tasks need %d", len(s.Models), len(kept))
 	}
-	if err := algorithm.Server.Restore(s.Server); err != nil {
+	l := makeLearner(channel, c)
+	if err := l.algorithm.Server.Restore(s.Server); err != nil {
 		return nil, err
 	}
-	switch v := algorithm.Variates; {
+	switch v := l.algorithm.Variates; {
 	case (v == nil) != (s.Variates == nil):
 		return nil, errors.New("coordinator: a state whose control variates are not those of the algorithm")
 	case v != nil:
@@ -130,7 +127,6 @@ func resumeLearner(ctx context.Context, channel bus.Coordinator, c *Config, s *S
 			return nil, err
 		}
 	}
-	l := makeLearner(channel, c, algorithm)
 	l.best = s.Best
 	for i, v := range s.Models {
 		if v.Number != kept[i] || len(v.Params) != c.Learning.Model.Params() {

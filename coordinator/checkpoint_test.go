@@ -63,23 +63,25 @@ func (s *scene) play(name string, rounds round.Config, algorithm string, jobs in
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
 	c := coordinator.Config{Run: name, ModelBits: ruleBits, Round: rounds, Resume: resume, Checkpoint: checkpoint}
+	problem := s.lab.problem
 	if rounds.Train {
 		params := make([]float32, s.lab.problem.Model.Params())
 		s.lab.problem.Model.Init(params, 1)
-		a, err := aggregate.New(algorithm, len(params), rounds.Clients, aggregate.Options{})
+		entry, err := aggregate.Algorithms.Make(algorithm)
 		if err != nil {
 			return nil, err
 		}
+		problem.Algorithm = entry
 		c.Learning = coordinator.Learning{
-			Model: s.lab.problem.Model, Initial: params, Spec: s.lab.problem.Spec(), Kernel: s.kernel, Jobs: jobs,
-			HeldOut: s.lab.problem.Set.HeldOut(), Algorithm: a,
+			Model: s.lab.problem.Model, Initial: params, Spec: problem.Spec(), Kernel: s.kernel, Jobs: jobs,
+			HeldOut: s.lab.problem.Set.HeldOut(), Algorithm: aggregate.New(entry, len(params), rounds.Clients),
 		}
 	}
 	group, ctx := errgroup.WithContext(ctx)
 	conn, own := s.connect(), s.connect()
 	defer conn.Close()
 	defer own.Close()
-	host, err := actors.StartHost(ctx, conn, actors.HostConfig{Run: name, Fleet: s.fleet, Workers: 2, Kernel: s.kernel, Problem: s.lab.problem})
+	host, err := actors.StartHost(ctx, conn, actors.HostConfig{Run: name, Fleet: s.fleet, Workers: 2, Kernel: s.kernel, Problem: problem})
 	if err != nil {
 		return nil, err
 	}
@@ -115,13 +117,13 @@ func (s *scene) anyRules(t *rapid.T) (c round.Config, algorithm string) {
 	}
 	c = ruleConfig(s.lab, s.fleet, closing, rapid.SampledFrom(choices).Draw(t, "select"))
 	c.Train, c.Stop.Rounds = train, 8
-	algorithms := []string{aggregate.FedAvg, aggregate.FedAvgM, aggregate.FedYogi}
+	algorithms := []string{"fedavg", "fedavgm", "fedyogi"}
 	if train {
 		c.EvaluateEvery = rapid.IntRange(0, 3).Draw(t, "evaluate every")
 		c.K = rapid.SampledFrom([]schedule.K{schedule.RoundsK{K0: 6}, schedule.ErrorK{K0: 6}, schedule.StepK{K0: 6}}).Draw(t, "k")
 		c.Plateau.Patience = 1
 		if !buffered {
-			algorithms = append(algorithms, aggregate.Scaffold)
+			algorithms = append(algorithms, "scaffold")
 		}
 	}
 	if rapid.Bool().Draw(t, "time") {
@@ -198,7 +200,7 @@ func TestStatesOfOtherRuns(t *testing.T) {
 	rounds := ruleConfig(s.lab, s.fleet, round.Buffered{N: 3}, nil)
 	var kept *coordinator.State
 	n := 0
-	_, err := s.play("r", rounds, aggregate.FedYogi, 3, nil, coordinator.Checkpoint{
+	_, err := s.play("r", rounds, "fedyogi", 3, nil, coordinator.Checkpoint{
 		Due:  func() bool { n++; return n > 100 },
 		Save: func(state *coordinator.State) error { kept = state; return errStop },
 	})
@@ -211,14 +213,14 @@ func TestStatesOfOtherRuns(t *testing.T) {
 		change    func(*coordinator.State)
 		want      string
 	}{
-		{"another algorithm", aggregate.FedAvg, func(*coordinator.State) {}, "vectors"},
-		{"no clock", aggregate.FedYogi, func(s *coordinator.State) { s.Clock = nil }, "not a valid snapshot"},
-		{"a version missing", aggregate.FedYogi, func(s *coordinator.State) { s.Models = s.Models[1:] }, "versions of the model"},
-		{"another version", aggregate.FedYogi, func(s *coordinator.State) { s.Models[0].Number += 100 }, "is wanted"},
-		{"a model of another size", aggregate.FedYogi, func(s *coordinator.State) { s.Models[0].Params = s.Models[0].Params[1:] }, "is wanted"},
-		{"variates", aggregate.FedYogi, func(s *coordinator.State) { s.Variates = &aggregate.VariatesState{} }, "control variates"},
-		{"a run that is over", aggregate.FedYogi, func(s *coordinator.State) { s.Machine.Phase = round.Stopped }, "a state of a run that is stopped"},
-		{"another population", aggregate.FedYogi, func(s *coordinator.State) { s.Machine.StepsDone = s.Machine.StepsDone[1:] }, "steps done of 29 clients"},
+		{"another algorithm", "fedavg", func(*coordinator.State) {}, "vectors"},
+		{"no clock", "fedyogi", func(s *coordinator.State) { s.Clock = nil }, "not a valid snapshot"},
+		{"a version missing", "fedyogi", func(s *coordinator.State) { s.Models = s.Models[1:] }, "versions of the model"},
+		{"another version", "fedyogi", func(s *coordinator.State) { s.Models[0].Number += 100 }, "is wanted"},
+		{"a model of another size", "fedyogi", func(s *coordinator.State) { s.Models[0].Params = s.Models[0].Params[1:] }, "is wanted"},
+		{"variates", "fedyogi", func(s *coordinator.State) { s.Variates = &aggregate.VariatesState{} }, "control variates"},
+		{"a run that is over", "fedyogi", func(s *coordinator.State) { s.Machine.Phase = round.Stopped }, "a state of a run that is stopped"},
+		{"another population", "fedyogi", func(s *coordinator.State) { s.Machine.StepsDone = s.Machine.StepsDone[1:] }, "steps done of 29 clients"},
 	} {
 		state := *kept
 		state.Models = slices.Clone(kept.Models)

@@ -8,6 +8,7 @@ import (
 	"fedpace/bus"
 	"fedpace/coordinator/aggregate"
 	"fedpace/coordinator/round"
+	"fedpace/internal/registry"
 )
 
 // Config is one run.
@@ -41,7 +42,7 @@ type Learning struct {
 	Samples func(client int) int
 	// Algorithm is how updates become a model; nil: FedAvg. It is made for the
 	// model and the population, and its state moves on with the run.
-	Algorithm *aggregate.Algorithm
+	Algorithm *aggregate.Instance
 }
 
 // Observer hears of a run as it goes, from the run's own goroutine: what takes
@@ -79,5 +80,11 @@ func (c *Config) validate() error {
 	if l.Algorithm == nil {
 		return nil
 	}
-	return aggregate.CheckSetting(l.Algorithm.Name, aggregate.Setting{BySamples: l.Samples != nil, Buffered: round.Overlaps(c.Round.Closing)})
+	switch needs := registry.NeedsOf(l.Algorithm.Algorithm); {
+	case needs.EqualWeight && l.Samples != nil:
+		return fmt.Errorf("coordinator: %s weighs updates equally", aggregate.Algorithms.NameOf(l.Algorithm.Algorithm))
+	case needs.Rounds && round.Overlaps(c.Round.Closing):
+		return fmt.Errorf("coordinator: %s needs rounds that do not overlap", aggregate.Algorithms.NameOf(l.Algorithm.Algorithm))
+	}
+	return nil
 }

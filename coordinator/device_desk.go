@@ -189,7 +189,6 @@ func (v *deviceDesk) ask(t round.Task) error {
 
 func (v *deviceDesk) send(o *openTask) error {
 	v.run.describe(o.task)
-	v.run.task.Proximal = v.run.learner.algorithm.Proximal
 	return v.desk.SendTask(o.device, &v.run.task)
 }
 

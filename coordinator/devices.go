@@ -7,6 +7,7 @@ import (
 
 	"fedpace/bus"
 	"fedpace/bus/natsbus"
+	"fedpace/coordinator/aggregate"
 	"fedpace/coordinator/round"
 )
 
@@ -84,7 +85,7 @@ func (c *Config) validateDevices() error {
 		return fmt.Errorf("coordinator: devices with a norm limit of %g", v.NormLimit)
 	}
 	if a := c.Learning.Algorithm; a != nil && a.Variates != nil {
-		return fmt.Errorf("coordinator: %s keeps control variates, which devices do not send", a.Name)
+		return fmt.Errorf("coordinator: %s keeps control variates, which devices do not send", aggregate.Algorithms.NameOf(a.Algorithm))
 	}
 	return nil
 }

@@ -16,7 +16,7 @@ import (
 type learner struct {
 	config    *Config
 	bus       bus.Coordinator
-	algorithm *aggregate.Algorithm
+	algorithm *aggregate.Instance
 
 	params []float32 // the newest model; never changed, only replaced
 	digest bus.Digest
@@ -30,21 +30,17 @@ type learner struct {
 }
 
 func newLearner(ctx context.Context, channel bus.Coordinator, c *Config) (*learner, error) {
-	algorithm, err := c.algorithm()
-	if err != nil {
-		return nil, err
-	}
-	l := makeLearner(channel, c, algorithm)
+	l := makeLearner(channel, c)
 	l.params = c.Learning.Initial
 	l.digest = bus.DigestOf(l.params)
 	return l, l.models.add(ctx, l.digest, l.params)
 }
 
 // makeLearner makes one that has no model yet.
-func makeLearner(channel bus.Coordinator, c *Config, algorithm *aggregate.Algorithm) *learner {
+func makeLearner(channel bus.Coordinator, c *Config) *learner {
 	return &learner{
-		config: c, bus: channel, algorithm: algorithm, models: newModels(channel), best: -1, job: firstJob(),
-		sum: make([]int64, algorithm.SumLength(c.Learning.Model.Params())),
+		config: c, bus: channel, algorithm: c.algorithm(), models: newModels(channel), best: -1, job: firstJob(),
+		sum: make([]int64, aggregate.SumLength(c.algorithm().Algorithm, c.Learning.Model.Params())),
 	}
 }
 

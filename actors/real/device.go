@@ -13,6 +13,7 @@ import (
 	"fedpace/bus"
 	"fedpace/bus/gateway"
 	"fedpace/bus/natsbus"
+	"fedpace/coordinator/aggregate"
 )
 
 // Config is a real device.
@@ -161,7 +162,7 @@ func (w *Device) prepare(t *gateway.DeviceTask) (err error) {
 			w.made, w.client, w.trainer = wanted, int(welcome.Client), nil
 		}
 	}
-	wanted := fmt.Sprint(spec.Model, spec.Seed, spec.Batch, spec.Augment)
+	wanted := fmt.Sprint(spec.Model, spec.Seed, spec.Batch, spec.Augment, spec.Algorithm)
 	if w.trainer != nil && w.problem == wanted {
 		return nil
 	}
@@ -172,8 +173,14 @@ func (w *Device) prepare(t *gateway.DeviceTask) (err error) {
 	if model.Params() != int(welcome.Params) {
 		return fmt.Errorf("run %s: %s has %d parameters here, the run's model %d", t.Run, model, model.Params(), welcome.Params)
 	}
+	algorithm, err := aggregate.Algorithms.Decode(spec.Algorithm)
+	if err != nil {
+		return fmt.Errorf("run %s: %w", t.Run, err)
+	}
 	w.problem = wanted
-	w.trainer, err = actors.NewTrainer(actors.Problem{Model: model, Set: w.set, Seed: spec.Seed, Batch: int(spec.Batch), Augment: spec.Augment})
+	w.trainer, err = actors.NewTrainer(actors.Problem{
+		Model: model, Set: w.set, Seed: spec.Seed, Batch: int(spec.Batch), Augment: spec.Augment, Algorithm: algorithm,
+	})
 	return err
 }
 
@@ -190,7 +197,7 @@ func (w *Device) do(t *gateway.DeviceTask) error {
 		return err
 	}
 	started := time.Now()
-	model, loss, err := w.trainer.Local(ctx, params, actors.Method{Proximal: t.Task.Proximal}, actors.Assignment{
+	model, loss, err := w.trainer.Local(ctx, params, actors.Assignment{
 		Task: t.Task.Task, Client: w.client, LocalSteps: int(t.Task.LocalSteps), StepsDone: int64(t.Task.StepsDone), Rate: t.Task.LearningRate,
 	})
 	var diverged *actors.Diverged

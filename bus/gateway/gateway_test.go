@@ -115,7 +115,7 @@ func TestADeviceAndAGateway(t *testing.T) {
 		if n := o.await(gateway.Joined); n.Device != 0 || n.Join.Samples != 170 || n.Join.Kernel != "neon" {
 			t.Errorf("joined: %+v", n)
 		}
-		task := &bus.Task{Task: 1 << 52, Round: 1, LocalSteps: 2, LearningRate: 0.1, ModelDigest: bus.DigestOf(model).Bytes(), Proximal: 0.5}
+		task := &bus.Task{Task: 1 << 52, Round: 1, LocalSteps: 2, LearningRate: 0.1, ModelDigest: bus.DigestOf(model).Bytes()}
 		for range 3 { // a repeat is harmless
 			if err := o.gateway.SendTask(0, task); err != nil {
 				t.Fatal(err)

@@ -126,7 +126,6 @@ func TestMethodsAreChecked(t *testing.T) {
 	p := newPlace(t, false)
 	d := newDesk(t, p, bus.CoordinatorConfig{Kernel: "go"})
 	for want, m := range map[string]*bus.Method{
-		"method.proximal is -1":        {Proximal: -1},
 		"method.variate_weight is 1.5": {Variates: true, VariateWeight: 1.5},
 	} {
 		j := someJob(1, d.digest, 3)

@@ -26,18 +26,25 @@ func kSchedule(t testing.TB, kind string, k0 int) schedule.K {
 	return k
 }
 
-// smooth are numbers with which the adaptive servers settle on a quadratic
+// smooth are options with which the adaptive servers settle on a quadratic
 // rather than circle its answer.
-func smooth(name string) Options {
-	switch name {
+func smooth(t testing.TB, name string) Algorithm {
+	switch a := made(t, name).(type) {
 	case FedAdagrad:
-		return Options{ServerRate: new(0.5), Tau: new(0.1)}
-	case FedAdam, FedYogi:
-		return Options{ServerRate: new(0.1), Tau: new(0.1)}
+		a.Rate, a.Tau = 0.5, 0.1
+		return a
+	case FedAdam:
+		a.Rate, a.Tau = 0.1, 0.1
+		return a
+	case FedYogi:
+		a.Rate, a.Tau = 0.1, 0.1
+		return a
 	case FedProx:
-		return Options{Mu: new(0.5)}
+		a.Mu = 0.5
+		return a
+	default:
+		return a
 	}
-	return Options{}
 }
 
 // Every algorithm with every K schedule, on quadratics whose answers are known:
@@ -46,16 +53,16 @@ func smooth(name string) Options {
 func TestEveryAlgorithmWithEveryScheduleOnQuadratics(t *testing.T) {
 	const eta, k0 = 0.2, 10
 	q := four()
-	for _, name := range Names() {
+	for _, name := range Algorithms.Names() {
 		for _, kind := range kinds {
 			t.Run(name+"/"+kind, func(t *testing.T) {
-				r := &run{model: q, set: q, algorithm: newAlgorithm(t, name, 2, 4, smooth(name)), k: kSchedule(t, kind, k0), eta: eta, cohort: everyone(4), batch: 1}
+				r := &run{model: q, set: q, algorithm: New(smooth(t, name), 2, 4), k: kSchedule(t, kind, k0), eta: eta, cohort: everyone(4), batch: 1}
 				r.play(t, 3000)
 				var want []float64
 				switch name {
-				case Scaffold:
+				case "scaffold":
 					want = q.optimum()
-				case FedProx:
+				case "fedprox":
 					// The pull of mu = 1/2 towards x makes the way to b_c shorter and,
 					// in steps, the same as with the curvature a + mu.
 					want = q.settled(func(a float64, _ int) float64 {
@@ -72,7 +79,7 @@ func TestEveryAlgorithmWithEveryScheduleOnQuadratics(t *testing.T) {
 					t.Errorf("K ends at %d, want %d", r.lastK, k)
 				}
 				biased := farthest(r.x, q.optimum())
-				if unbiased := name == Scaffold || r.lastK == 1; unbiased != (biased < 1e-4) {
+				if unbiased := name == "scaffold" || r.lastK == 1; unbiased != (biased < 1e-4) {
 					t.Errorf("K = %d ends %g from the optimum", r.lastK, biased)
 				}
 			})
@@ -84,7 +91,7 @@ func TestEveryAlgorithmWithEveryScheduleOnQuadratics(t *testing.T) {
 // FedAvg misses.
 func TestScaffoldWithSampledClients(t *testing.T) {
 	q := four()
-	r := &run{model: q, set: q, algorithm: newAlgorithm(t, Scaffold, 2, 4, Options{}), k: schedule.FixedK{K0: 10}, eta: 0.05, batch: 1,
+	r := &run{model: q, set: q, algorithm: New(Scaffold{Rate: 1}, 2, 4), k: schedule.FixedK{K0: 10}, eta: 0.05, batch: 1,
 		cohort: func(round int) []int { return []int{rand.New(rand.NewPCG(1, uint64(round))).IntN(4)} }}
 	r.play(t, 6000)
 	if d := farthest(r.x, q.optimum()); d > 1e-4 {
@@ -108,8 +115,8 @@ func farthest32(x, y []float64) (most float64) {
 func TestFedNovaWithUnequalSteps(t *testing.T) {
 	q := four()
 	steps := func(c, k int) int { return 1 + c*k }
-	play := func(name string, eta float64, rounds int) *run {
-		r := &run{model: q, set: q, algorithm: newAlgorithm(t, name, 2, 4, Options{}), k: schedule.FixedK{K0: 4}, eta: eta, cohort: everyone(4), steps: steps, batch: 1}
+	play := func(a Algorithm, eta float64, rounds int) *run {
+		r := &run{model: q, set: q, algorithm: New(a, 2, 4), k: schedule.FixedK{K0: 4}, eta: eta, cohort: everyone(4), steps: steps, batch: 1}
 		r.play(t, rounds)
 		return r
 	}
@@ -119,7 +126,7 @@ func TestFedNovaWithUnequalSteps(t *testing.T) {
 			return (1 - math.Pow(1-eta*a, k)) / math.Pow(k, power)
 		})
 	}
-	avg, nova := play(FedAvg, 0.01, 4000), play(FedNova, 0.01, 4000)
+	avg, nova := play(Default, 0.01, 4000), play(FedNova{Rate: 1}, 0.01, 4000)
 	if d := farthest(avg.x, share(0.01, 0)); d > 2e-5 {
 		t.Errorf("FedAvg ends %g from its fixed point", d)
 	}
@@ -185,11 +192,11 @@ func (r *run) loss(t testing.TB, x []float32) float64 {
 // changes not one bit of the model or of the algorithm's state.
 func TestEveryAlgorithmWithEveryScheduleOnANetwork(t *testing.T) {
 	model, set := tiny(t)
-	for _, name := range Names() {
+	for _, name := range Algorithms.Names() {
 		for _, kind := range kinds {
 			t.Run(name+"/"+kind, func(t *testing.T) {
 				play := func(parts func([]int, int) [][]int) *run {
-					r := &run{model: model, set: set, algorithm: newAlgorithm(t, name, model.Params(), set.Clients(), Options{}),
+					r := &run{model: model, set: set, algorithm: New(made(t, name), model.Params(), set.Clients()),
 						k: kSchedule(t, kind, 6), eta: 0.3, batch: 8, parts: parts,
 						cohort: func(round int) []int { return rand.New(rand.NewPCG(3, uint64(round))).Perm(set.Clients())[:8] },
 						steps:  func(c, k int) int { return max(1, k-c%3) }}
@@ -217,25 +224,25 @@ func TestEveryAlgorithmWithEveryScheduleOnANetwork(t *testing.T) {
 // which all variates are zero, too.
 func TestMethodsThatReduceToFedAvg(t *testing.T) {
 	model, set := tiny(t)
-	play := func(name string, o Options) []float32 {
-		r := &run{model: model, set: set, algorithm: newAlgorithm(t, name, model.Params(), set.Clients(), o), k: schedule.FixedK{K0: 5}, eta: 0.1, batch: 8, cohort: everyone(6)}
+	play := func(a Algorithm) []float32 {
+		r := &run{model: model, set: set, algorithm: New(a, model.Params(), set.Clients()), k: schedule.FixedK{K0: 5}, eta: 0.1, batch: 8, cohort: everyone(6)}
 		r.play(t, 1)
 		return r.x
 	}
-	want := play(FedAvg, Options{})
+	want := play(Default)
 	wide := make([]float64, len(want))
 	for i, x := range want {
 		wide[i] = float64(x)
 	}
 	for name, got := range map[string][]float32{
-		"FedProx, mu 0": play(FedProx, Options{Mu: new(0.)}), "FedNova": play(FedNova, Options{}),
-		"FedAvgM, beta 0": play(FedAvgM, Options{Momentum: new(0.)}),
+		"FedProx, mu 0": play(FedProx{Rate: 1}), "FedNova": play(FedNova{Rate: 1}),
+		"FedAvgM, beta 0": play(FedAvgM{Rate: 1}),
 	} {
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%s differs from FedAvg", name)
 		}
 	}
-	if d := farthest(play(Scaffold, Options{}), wide); d > 1e-6 {
+	if d := farthest(play(Scaffold{Rate: 1}), wide); d > 1e-6 {
 		t.Errorf("SCAFFOLD's first round is %g from FedAvg's", d)
 	}
 }

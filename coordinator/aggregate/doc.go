@@ -2,13 +2,11 @@
 // the result does not depend on their order, on how they are grouped, or on the
 // machines that add them.
 //
-// An [Algorithm] is what distinguishes FedAvg, FedAvgM, FedAdagrad, FedAdam,
-// FedYogi, FedProx, SCAFFOLD and FedNova, made from one line of configuration
-// ([New]): the weights of updates ([Equal], [BySamples], [ByStaleness],
-// [Normalised]), a [Server] that turns the exact sum into a model, and what local
-// steps need ([Variates] and the proximal term, which trainers apply). None of it
-// depends on how many local steps a round has: every algorithm runs with every
-// K schedule.
+// An [Algorithm] is one file: FedAvg, FedAvgM, FedAdagrad, FedAdam, FedYogi,
+// FedProx, SCAFFOLD and FedNova, each with its options, the weights of updates, a
+// [Server] that turns the exact sum into a model, and the [Client] half that
+// trainers run. None depends on how many local steps a round has: every algorithm
+// runs with every K schedule.
 //
 // # Exact sums
 //
@@ -19,7 +17,7 @@
 // computed in float64, and terms are added in int64, where addition is
 // associative. The weights w_c are not negative and sum to 1 over the accepted
 // clients. Differences of 2^17 or more, or not finite, are refused. FedAvg's new
-// model is float32(x + S·2^-44), where S is the sum ([Average]).
+// model is float32(x + S·2^-44), where S is the sum ([FedAvg]).
 //
 // # Why sums do not overflow
 //

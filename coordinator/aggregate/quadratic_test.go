@@ -121,7 +121,7 @@ func farthest(x []float32, from []float64) (most float64) {
 type run struct {
 	model     learn.Model
 	set       data.Set
-	algorithm *Algorithm
+	algorithm *Instance
 	k         schedule.K
 	eta       float64
 	cohort    func(round int) []int               // clients of a round
@@ -160,7 +160,7 @@ func (r *run) play(t testing.TB, rounds int) {
 // trainer is a new worker.
 func (r *run) trainer(t testing.TB) *actors.Trainer {
 	t.Helper()
-	w, err := actors.NewTrainer(actors.Problem{Model: r.model, Set: r.set, Seed: 1, Batch: r.batch, Augment: actors.NoAugment})
+	w, err := actors.NewTrainer(actors.Problem{Model: r.model, Set: r.set, Seed: 1, Batch: r.batch, Augment: actors.NoAugment, Algorithm: r.algorithm.Algorithm})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -178,10 +178,10 @@ func (r *run) round(t testing.TB, number, k int) float64 {
 		}
 	}
 	weights, scale := r.algorithm.Weigh(Equal(len(clients)), steps, nil)
-	method := actors.Method{Proximal: r.algorithm.Proximal}
+	var shared actors.Shared
 	v := r.algorithm.Variates
 	if v != nil {
-		method.Variates, method.Variate, method.VariateWeight = true, v.Server(), v.Weight()
+		shared.Mean, shared.Weight = v.Server(), v.Weight()
 	}
 	for i, c := range clients {
 		work[i] = actors.Assignment{Task: uint64(i + 1), Client: c, LocalSteps: steps[i], StepsDone: r.done[c], Rate: r.eta, Weight: weights[i]}
@@ -193,7 +193,7 @@ func (r *run) round(t testing.TB, number, k int) float64 {
 	if r.parts != nil {
 		jobs = r.parts(jobs[0], number)
 	}
-	sum, losses, next := make([]int64, r.algorithm.SumLength(n)), make([]float64, len(work)), make([]Variate, len(work))
+	sum, losses, next := make([]int64, SumLength(r.algorithm.Algorithm, n)), make([]float64, len(work)), make([]Variate, len(work))
 	for _, job := range jobs {
 		trainer := r.trainer(t)
 		var mine []actors.Assignment
@@ -201,7 +201,7 @@ func (r *run) round(t testing.TB, number, k int) float64 {
 			mine = append(mine, work[i])
 		}
 		part := make([]int64, len(sum))
-		outcomes, err := trainer.Train(t.Context(), r.x, method, mine, part)
+		outcomes, err := trainer.Train(t.Context(), r.x, shared, mine, part)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -230,9 +230,10 @@ func everyone(n int) func(int) []int {
 	return func(int) []int { return indices(n) }
 }
 
-func newAlgorithm(t testing.TB, name string, params, clients int, o Options) *Algorithm {
+// made is an algorithm with its options at their defaults.
+func made(t testing.TB, name string) Algorithm {
 	t.Helper()
-	a, err := New(name, params, clients, o)
+	a, err := Algorithms.Make(name)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -24,12 +24,10 @@ type Server interface {
 	// Restore copies what State returned. It returns an error when the number of
 	// vectors, a length or a value is not one that State could have returned.
 	Restore(state [][]float64) error
-	// Floats is the number of float64 values that State holds for a parameter.
-	Floats() int
 }
 
-// delta is Δ of one parameter. Scaling by 2^-44 is exact, scaling by 1 too.
-func delta(s int64, scale float64) float64 {
+// Delta is Δ of one parameter. Scaling by 2^-44 is exact, scaling by 1 too.
+func Delta(s int64, scale float64) float64 {
 	return float64(float64(float64(s)*(1./One)) * scale)
 }
 
@@ -44,52 +42,6 @@ func checkState(model []float32, vector []float64) {
 		panic("aggregate: Apply to a model of another size")
 	}
 }
-
-// Average adds the mean update, times a rate: with rate 1 it is FedAvg
-// (McMahan et al. 2017, Algorithm 1), with others the server step of SCAFFOLD
-// (Karimireddy et al. 2020, Eq. 5) and of generalised FedAvg
-// (Reddi et al. 2021, Algorithm 1 with SGD at the server).
-type Average struct{ Rate float64 }
-
-func (a Average) Apply(model []float32, sum []int64, scale float64) {
-	checkLengths(model, sum)
-	for i, s := range sum {
-		model[i] = float32(float64(model[i]) + float64(a.Rate*delta(s, scale)))
-	}
-}
-
-func (Average) State() [][]float64              { return nil }
-func (Average) Restore(state [][]float64) error { return restore(nil, state, math.Inf(-1)) }
-func (Average) Floats() int                     { return 0 }
-
-// Momentum is FedAvgM (Hsu et al. 2019):
-//
-//	v ← β v + Δ,  x ← x + η v
-//
-// from v = 0. The paper has η = 1.
-type Momentum struct {
-	Rate float64 // η
-	Beta float64 // β
-	v    []float64
-}
-
-// NewMomentum allocates the state for so many parameters.
-func NewMomentum(params int, rate, beta float64) *Momentum {
-	return &Momentum{Rate: rate, Beta: beta, v: make([]float64, params)}
-}
-
-func (m *Momentum) Apply(model []float32, sum []int64, scale float64) {
-	checkLengths(model, sum)
-	checkState(model, m.v)
-	for i, s := range sum {
-		m.v[i] = float64(m.Beta*m.v[i]) + delta(s, scale)
-		model[i] = float32(float64(model[i]) + float64(m.Rate*m.v[i]))
-	}
-}
-
-func (m *Momentum) State() [][]float64              { return [][]float64{m.v} }
-func (m *Momentum) Restore(state [][]float64) error { return restore(m.State(), state, math.Inf(-1)) }
-func (m *Momentum) Floats() int                     { return 1 }
 
 // restore copies vectors, the last of which has no value below least.
 func restore(dst, src [][]float64, least float64) error {

@@ -146,7 +146,7 @@ func TestAgainstArbitraryPrecision(t *testing.T) {
 			t.Fatal(diff)
 		}
 		next := slices.Clone(model)
-		Average{Rate: 1}.Apply(next, sum, 1)
+		FedAvg{Rate: 1}.Server(1).Apply(next, sum, 1)
 		for i := range next {
 			size := math.Abs(float64(model[i])) + math.Abs(mean[i])
 			allowed := float64(len(clients))*0x1p-45 + size*0x1p-24
@@ -319,7 +319,7 @@ func TestKernelAgrees(t *testing.T) {
 
 func TestApply(t *testing.T) {
 	model := []float32{1, -2, 0, 3}
-	Average{Rate: 1}.Apply(model, []int64{One / 2, -One, 1, 0}, 1)
+	FedAvg{Rate: 1}.Server(1).Apply(model, []int64{One / 2, -One, 1, 0}, 1)
 	if diff := cmp.Diff([]float32{1.5, -3, 0x1p-44, 3}, model); diff != "" {
 		t.Error(diff)
 	}
@@ -332,7 +332,7 @@ func TestApplyOfOneClient(t *testing.T) {
 	if err := Add(sum, 1, x, model); err != nil {
 		t.Fatal(err)
 	}
-	Average{Rate: 1}.Apply(model, sum, 1)
+	FedAvg{Rate: 1}.Server(1).Apply(model, sum, 1)
 	if diff := cmp.Diff(x, model); diff != "" {
 		t.Error(diff)
 	}
@@ -399,9 +399,9 @@ func TestMisusePanics(t *testing.T) {
 		"weight of 1.5": func() { _ = Add(make([]int64, 1), 1.5, one, one) },
 		"weight of NaN": func() { _ = Add(make([]int64, 1), math.NaN(), one, one) },
 		"Merge":         func() { _ = Merge(make([]int64, 1), make([]int64, 2)) },
-		"Apply":         func() { Average{Rate: 1}.Apply(two, make([]int64, 1), 1) },
-		"another size":  func() { NewAdam(3, 1, 0, 0, 1).Apply(two, make([]int64, 2), 1) },
-		"and momentum":  func() { NewMomentum(3, 1, 0).Apply(two, make([]int64, 2), 1) },
+		"Apply":         func() { FedAvg{Rate: 1}.Server(1).Apply(two, make([]int64, 1), 1) },
+		"another size":  func() { FedAdam{Rate: 1, Tau: 1}.Server(3).Apply(two, make([]int64, 2), 1) },
+		"and momentum":  func() { FedAvgM{Rate: 1}.Server(3).Apply(two, make([]int64, 2), 1) },
 		"no steps":      func() { Normalised([]float64{1}, []int{0}) },
 		"stale by -1":   func() { ByStaleness([]float64{1}, []int{-1}, 0.5) },
 	} {
@@ -428,6 +428,6 @@ func BenchmarkMergeAndApply(b *testing.B) {
 		if err := Merge(sum, part); err != nil {
 			b.Fatal(err)
 		}
-		Average{Rate: 1}.Apply(model, sum, 1)
+		FedAvg{Rate: 1}.Server(1).Apply(model, sum, 1)
 	}
 }

@@ -15,18 +15,13 @@ type Variate struct {
 	Values []float32 // nil: zero, as before a client's first task
 }
 
-// Variates is what SCAFFOLD keeps at the server (Karimireddy et al. 2020,
-// Eq. 3 to 5): the server's control variate c, and c_i of every client that
-// took part. A client's local steps are
+// Variates keeps a vector c_i of every client that took part and their mean c
+// over a population of N: SCAFFOLD's control variates (Karimireddy et al. 2020).
+// A round of clients with c_i⁺ moves it by
 //
-//	y ← y − η (g(y) − c_i + c),
+//	c ← c + 1/N Σ (c_i⁺ − c_i),
 //
-// its next variate is that of option II,
-//
-//	c_i⁺ = c_i − c + (x − y)/(K η),
-//
-// and c ← c + 1/N Σ (c_i⁺ − c_i), over a population of N, summed exactly as
-// models are: each term has the weight 1/N.
+// summed exactly as models are: each term has the weight 1/N.
 type Variates struct {
 	population int
 	server     []float64
@@ -66,7 +61,7 @@ func (v *Variates) Update(sum []int64, clients []int, next []Variate) {
 		panic("aggregate: Update of slices of different lengths")
 	}
 	for i, s := range sum {
-		v.server[i] += delta(s, 1)
+		v.server[i] += Delta(s, 1)
 	}
 	for i, n := range next {
 		if len(n.Values) != len(v.server) {

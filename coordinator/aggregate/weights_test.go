@@ -61,7 +61,7 @@ func TestNormalisedIsFedNova(t *testing.T) {
 			t.Fatalf("scale %v", scale)
 		}
 		model := []float32{0}
-		Average{Rate: 1}.Apply(model, sum, scale)
+		FedAvg{Rate: 1}.Server(1).Apply(model, sum, scale)
 		want := effective * move
 		allowed := 1e-12*math.Abs(want) + 0x1p-24*math.Abs(want) + float64(len(weights))*scale*0x1p-44
 		if math.Abs(float64(model[0])-want) > allowed {
@@ -135,10 +135,7 @@ func TestWeighingDoesNotDependOnOrder(t *testing.T) {
 		for i := range staleness {
 			staleness[i] = rapid.IntRange(0, 20).Draw(t, "staleness")
 		}
-		a, err := New(FedNova, 1, len(weights), Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		a := FedNova{Staleness: Default.Staleness}
 		want, scale := a.Weigh(weights, steps, staleness)
 		order := rapid.Permutation(indices(len(weights))).Draw(t, "order")
 		w, k, s := make([]float64, len(order)), make([]int, len(order)), make([]int, len(order))

@@ -4,8 +4,8 @@ import (
 	"fmt"
 
 	"fedpace/actors/device"
-	"fedpace/coordinator/aggregate"
 	"fedpace/coordinator/schedule"
+	"fedpace/internal/registry"
 )
 
 // Config is everything that decides what a run computes. Every field is one
@@ -142,11 +142,20 @@ const (
 	Buffered = "buffered" // asynchronous: with every n updates
 )
 
+// FedAvg is the standard algorithm.
+const FedAvg = "fedavg"
+
+// keepsClientState tells whether clients keep a vector from task to task.
+func (c *Config) keepsClientState() bool {
+	a, err := c.Aggregate.Entry()
+	return err == nil && registry.NeedsOf(a).ClientState
+}
+
 // Aggregate makes the next global model of the updates.
 type Aggregate struct {
 	Algorithm string
-	Weights   string            // EqualWeights or SampleWeights
-	Options   aggregate.Options // nil: the algorithm's default
+	Weights   string           // EqualWeights or SampleWeights
+	Options   AlgorithmOptions // nil: the algorithm's default
 }
 
 // Limits are what a run may use.

@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"fedpace/actors/learn"
-	"fedpace/coordinator/aggregate"
 )
 
 // Task is a learning problem.
@@ -101,7 +100,7 @@ func Defaults(task Task) (Config, error) {
 			Window: 100, F0: FromWindow, Patience: 10,
 		},
 		Close:      Close{Rule: All},
-		Aggregate:  Aggregate{Algorithm: aggregate.FedAvg, Weights: EqualWeights},
+		Aggregate:  Aggregate{Algorithm: FedAvg, Weights: EqualWeights},
 		Limits:     Limits{StateGB: 8},
 		Stop:       Stop{Rounds: 10000},
 		Network:    Network{DownloadMbps: paperDownloadMbps, UploadMbps: paperUploadMbps, ModelMegabits: p.Megabits},

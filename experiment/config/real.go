@@ -6,7 +6,6 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 
-	"fedpace/coordinator/aggregate"
 	"fedpace/internal/names"
 )
 
@@ -61,7 +60,7 @@ func fitRealDevices(c Config) *KeyError {
 		return fail("train", "false is for simulated clients alone: devices train (set devices.names to [])")
 	case c.Select.Rule == PowerOfChoice:
 		return fail("select.rule", "%q asks for losses ahead, which devices do not tell (use uniform, size or fit)", c.Select.Rule)
-	case c.Aggregate.Algorithm == aggregate.Scaffold:
+	case c.keepsClientState():
 		return fail("aggregate.algorithm", "%q keeps control variates, which devices do not send (use another)", c.Aggregate.Algorithm)
 	case d.Include == Sampled && c.SelectsBySize():
 		return fail("devices.include", "%q draws devices with the others, and select draws by size, which devices do not have (use %s)", d.Include, EveryRound)

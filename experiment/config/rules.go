@@ -3,11 +3,13 @@ package config
 import (
 	"errors"
 	"fmt"
+	"reflect"
 	"strings"
 
 	"github.com/goccy/go-yaml/ast"
 
 	"fedpace/coordinator/aggregate"
+	"fedpace/internal/registry"
 )
 
 var selectKeys = []key{
@@ -26,15 +28,15 @@ var closeKeys = []key{
 }
 
 var aggregateKeys = []key{
-	choice("aggregate.algorithm", "how updates become a model", "algorithm", func(c *Config) *string { return &c.Aggregate.Algorithm }, aggregate.Names()...),
+	choice("aggregate.algorithm", "how updates become a model", "algorithm", func(c *Config) *string { return &c.Aggregate.Algorithm }, aggregate.Algorithms.Names()...),
 	choice("aggregate.weights", "weight of a client's update", "kind of weights", func(c *Config) *string { return &c.Aggregate.Weights }, EqualWeights, SampleWeights),
-	optionKey("server_rate", func(o *aggregate.Options) **float64 { return &o.ServerRate }),
-	optionKey("momentum", func(o *aggregate.Options) **float64 { return &o.Momentum }),
-	optionKey("beta1", func(o *aggregate.Options) **float64 { return &o.Beta1 }),
-	optionKey("beta2", func(o *aggregate.Options) **float64 { return &o.Beta2 }),
-	optionKey("tau", func(o *aggregate.Options) **float64 { return &o.Tau }),
-	optionKey("mu", func(o *aggregate.Options) **float64 { return &o.Mu }),
-	optionKey("staleness_exponent", func(o *aggregate.Options) **float64 { return &o.Staleness }),
+	optionKey("server_rate", func(o *AlgorithmOptions) **float64 { return &o.ServerRate }),
+	optionKey("momentum", func(o *AlgorithmOptions) **float64 { return &o.Momentum }),
+	optionKey("beta1", func(o *AlgorithmOptions) **float64 { return &o.Beta1 }),
+	optionKey("beta2", func(o *AlgorithmOptions) **float64 { return &o.Beta2 }),
+	optionKey("tau", func(o *AlgorithmOptions) **float64 { return &o.Tau }),
+	optionKey("mu", func(o *AlgorithmOptions) **float64 { return &o.Mu }),
+	optionKey("staleness_exponent", func(o *AlgorithmOptions) **float64 { return &o.Staleness }),
 	real("limits.state_gb", "most memory of an algorithm's state, 10^9 bytes", func(c *Config) *float64 { return &c.Limits.StateGB }, limits{hi: 1e6, unit: "GB"}),
 }
 
@@ -53,19 +55,19 @@ func nullChoice[T any](path, help, what string, field func(*T) *string, known ..
 
 // optionKey is a number of the algorithms, null for the algorithm's default,
 // which is written beside it. Package aggregate knows its limits.
-func optionKey(name string, field func(*aggregate.Options) **float64) key {
+func optionKey(name string, field func(*AlgorithmOptions) **float64) key {
 	at := func(c *Config) **float64 { return field(&c.Aggregate.Options) }
 	about, takers := "", []string(nil)
-	for _, algorithm := range aggregate.Names() {
+	for _, algorithm := range aggregate.Algorithms.Names() {
 		if o, ok := optionOf(algorithm, name); ok {
 			about, takers = o.Help, append(takers, algorithm)
 		}
 	}
 	who := "all but scaffold"
 	switch len(takers) {
-	case len(aggregate.Names()):
+	case len(aggregate.Algorithms.Names()):
 		who = "all"
-	case len(aggregate.Names()) - 1:
+	case len(aggregate.Algorithms.Names()) - 1:
 	default:
 		who = strings.Join(takers, ", ")
 	}
@@ -89,7 +91,7 @@ func optionKey(name string, field func(*aggregate.Options) **float64) key {
 			return write(c)
 		}
 		if o, ok := optionOf(c.Aggregate.Algorithm, name); ok {
-			return "null # " + number(o.Default)
+			return "null # " + o.Default
 		}
 		return "null"
 	}
@@ -98,13 +100,16 @@ func optionKey(name string, field func(*aggregate.Options) **float64) key {
 	return k
 }
 
-func optionOf(algorithm, name string) (aggregate.Option, bool) {
-	for _, o := range aggregate.OptionsOf(algorithm) {
-		if o.Key == name {
-			return o, true
+func optionOf(algorithm, name string) (registry.Option, bool) {
+	entry, _, ok := registry.For(reflect.TypeFor[aggregate.Algorithm]()).Entry(algorithm)
+	if ok {
+		for _, o := range registry.Options(reflect.TypeOf(entry)) {
+			if o.Key == name {
+				return o, true
+			}
 		}
 	}
-	return aggregate.Option{}, false
+	return registry.Option{}, false
 }
 
 // fitClose holds each closing rule to the numbers that it takes.
@@ -169,21 +174,57 @@ func fitSelect(c Config) *KeyError {
 	return nil
 }
 
+// AlgorithmOptions are the numbers of all algorithms; nil: the algorithm's
+// default.
+type AlgorithmOptions struct{ ServerRate, Momentum, Beta1, Beta2, Tau, Mu, Staleness *float64 }
+
+// Entry is the algorithm with its options. An error is a
+// [*registry.OptionError].
+func (a Aggregate) Entry() (aggregate.Algorithm, error) {
+	entry, err := aggregate.Algorithms.Make(a.Algorithm)
+	if err != nil {
+		return nil, registry.Errorf("algorithm", "%s", notA(a.Algorithm, "algorithm", aggregate.Algorithms.Names()))
+	}
+	given := map[string]*float64{
+		"server_rate": a.Options.ServerRate, "momentum": a.Options.Momentum, "beta1": a.Options.Beta1, "beta2": a.Options.Beta2,
+		"tau": a.Options.Tau, "mu": a.Options.Mu, "staleness_exponent": a.Options.Staleness,
+	}
+	out := reflect.New(reflect.TypeOf(entry)).Elem()
+	out.Set(reflect.ValueOf(entry))
+	for _, o := range registry.Options(out.Type()) {
+		if p := given[o.Key]; p != nil {
+			out.FieldByIndex(o.Index).SetFloat(*p)
+		}
+		delete(given, o.Key)
+	}
+	for key, p := range given {
+		if p != nil {
+			return nil, registry.Errorf(key, "%s does not take it", a.Algorithm)
+		}
+	}
+	algorithm := out.Interface().(aggregate.Algorithm)
+	return algorithm, registry.Check(algorithm)
+}
+
 // fitAggregate holds each algorithm to its numbers and to what it can be
 // combined with.
 func fitAggregate(c Config) *KeyError {
-	_, err := aggregate.Resolve(c.Aggregate.Algorithm, c.Aggregate.Options)
-	if err == nil {
-		err = aggregate.CheckSetting(c.Aggregate.Algorithm, aggregate.Setting{
-			BySamples: c.Aggregate.Weights == SampleWeights, Buffered: c.Close.Rule == Buffered,
-		})
+	a, err := c.Aggregate.Entry()
+	if err != nil {
+		return AggregateError(registry.Below("aggregate", err))
 	}
-	return AggregateError(err)
+	switch needs := registry.NeedsOf(a); {
+	case needs.EqualWeight && c.Aggregate.Weights == SampleWeights:
+		return &KeyError{Key: "aggregate.weights", Others: []string{"aggregate.algorithm"}, Problem: fmt.Sprintf("samples, but %s needs updates that are weighted equally (use equal)", c.Aggregate.Algorithm)}
+	case needs.Rounds && c.Close.Rule == Buffered:
+		return &KeyError{Key: "close.rule", Others: []string{"aggregate.algorithm"}, Problem: fmt.Sprintf("buffered, but %s needs rounds that do not overlap (use all, deadline or first, or another algorithm)", c.Aggregate.Algorithm)}
+	}
+	return nil
 }
 
 // AggregateError is an error of package aggregate as one of the configuration.
 func AggregateError(err error) *KeyError {
-	var o *aggregate.OptionError
+	var o *registry.OptionError
 	switch {
 	case err == nil:
 		return nil

@@ -39,9 +39,9 @@ func anyRules(t *rapid.T, c *Config) {
 
 	a := &c.Aggregate
 	a.Weights = rapid.SampledFrom([]string{EqualWeights, SampleWeights}).Draw(t, "weights")
-	algorithms := aggregate.Names()
+	algorithms := aggregate.Algorithms.Names()
 	if a.Weights == SampleWeights || c.Close.Rule == Buffered {
-		algorithms = []string{aggregate.FedAvg, aggregate.FedAdam, aggregate.FedProx}
+		algorithms = []string{"fedavg", "fedadam", "fedprox"}
 	}
 	a.Algorithm = rapid.SampledFrom(algorithms).Draw(t, "algorithm")
 	for _, f := range []struct {
@@ -52,7 +52,7 @@ func anyRules(t *rapid.T, c *Config) {
 		{"tau", &a.Options.Tau}, {"mu", &a.Options.Mu}, {"staleness_exponent", &a.Options.Staleness},
 	} {
 		if o, ok := optionOf(a.Algorithm, f.key); ok && rapid.Bool().Draw(t, f.key) {
-			*f.field = new(rapid.SampledFrom([]float64{o.Default, (o.Least + o.Most) / 2, 0.1}).Draw(t, f.key))
+			*f.field = new(rapid.SampledFrom([]float64{(o.Range.Lo + o.Range.Hi) / 2, 0.1}).Draw(t, f.key))
 		}
 	}
 	c.Limits.StateGB = rapid.Float64Range(0, 1e6).Draw(t, "state")
@@ -161,7 +161,7 @@ func TestRulesInWordsAndMaps(t *testing.T) {
 			c.Availability = Availability{Model: Bernoulli, Probability: 0.3, PeriodSeconds: 60}
 		}},
 		{"an algorithm", "aggregate: {algorithm: fedadam, server_rate: 0.05, beta1: 0, tau: null}", nil, func(c *Config) {
-			c.Aggregate = Aggregate{Algorithm: aggregate.FedAdam, Weights: EqualWeights, Options: aggregate.Options{ServerRate: new(0.05), Beta1: new(0.0)}}
+			c.Aggregate = Aggregate{Algorithm: "fedadam", Weights: EqualWeights, Options: AlgorithmOptions{ServerRate: new(0.05), Beta1: new(0.0)}}
 		}},
 		{"a class of devices", "fleet:\n  - name: phone\n    download_mbps: {dist: lognormal, mean: 20, sigma: 0.5}\n    upload_mbps: 5\n    slowdown: {}\n    availability: always\n    watts: 4\n", nil, func(c *Config) {
 			c.Fleet = []Class{{
@@ -211,10 +211,10 @@ func TestMistakesInRulesAndDevices(t *testing.T) {
 		{"time that only training tells", "select: {rule: power_of_choice, candidates: 120}\nstop: {equal_runtime_rounds: 9}", nil, `config.yaml:2: stop.equal_runtime_rounds: power_of_choice decides by losses, so the time of rounds is known only by training them (set stop.virtual_seconds instead)`},
 		{"fit without a deadline", "select: fit", nil, `config.yaml:1: select.rule: "fit" lowers K to fit a deadline (set close to {rule: deadline, seconds: ...})`},
 		{"no such algorithm", "aggregate: {algorithm: fedadm}", nil, `config.yaml:1: aggregate.algorithm: "fedadm" is not an algorithm (did you mean "fedadam"?)`},
-		{"a number of another algorithm", "aggregate:\n  algorithm: fedavg\n  mu: 0.1\n", nil, `config.yaml:3: aggregate.mu: fedavg does not take it (fedprox does)`},
-		{"a number out of range", "", []string{"aggregate={algorithm: fedavgm, momentum: 1}"}, `--set aggregate.momentum: 1, want at least 0 and less than 1`},
-		{"scaffold by samples", "aggregate: {algorithm: scaffold, weights: samples}", nil, `config.yaml:1: aggregate.weights: samples, but scaffold's control variates are an unweighted mean (use equal)`},
-		{"scaffold without rounds", "close: {rule: buffered, n: 3}\naggregate: {algorithm: scaffold}", nil, `config.yaml:1: close.rule: buffered, but scaffold's control variates belong to rounds (use all, deadline or first, or another algorithm)`},
+		{"a number of another algorithm", "aggregate:\n  algorithm: fedavg\n  mu: 0.1\n", nil, `config.yaml:3: aggregate.mu: fedavg does not take it`},
+		{"a number out of range", "", []string{"aggregate={algorithm: fedavgm, momentum: 1}"}, `--set aggregate.momentum: 1 is out of range (0 or more and less than 1)`},
+		{"scaffold by samples", "aggregate: {algorithm: scaffold, weights: samples}", nil, `config.yaml:1: aggregate.weights: samples, but scaffold needs updates that are weighted equally (use equal)`},
+		{"scaffold without rounds", "close: {rule: buffered, n: 3}\naggregate: {algorithm: scaffold}", nil, `config.yaml:1: close.rule: buffered, but scaffold needs rounds that do not overlap (use all, deadline or first, or another algorithm)`},
 		{"availability", "availability: nights", nil, `config.yaml:1: availability.model: "nights" is not a model of availability (always, bernoulli, markov, daily or trace)`},
 		{"availability without its numbers", "availability:\n  model: markov\n  on_seconds: 600\n", nil, `config.yaml:1: availability.off_seconds: 0 is out of range (from 0.001 to 100000000 seconds)`},
 		{"availability out of range", "availability:\n  model: bernoulli\n  period_seconds: 60\n  probability: 1.5\n", nil, `config.yaml:4: availability.probability: 1.5 is out of range (more than 0 and at most 1)`},

@@ -13,7 +13,6 @@ import (
 
 	"fedpace/actors"
 	"fedpace/coordinator"
-	"fedpace/coordinator/aggregate"
 	"fedpace/coordinator/round"
 	"fedpace/coordinator/schedule"
 	"fedpace/experiment/config"
@@ -228,13 +227,14 @@ func (p *problem) timeLearning(ctx context.Context) (step, sample float64, err e
 		return 0, 0, err
 	}
 	const enough = 200 * time.Millisecond
-	method, sum, variate := p.method()
+	sum := make([]int64, t.SumLength())
+	shared := actors.Shared{Weight: 1 / float64(p.config.Clients)}
 	steps := 0
 	started := time.Now()
 	for client := 0; time.Since(started) < enough; client = (client + 1) % p.config.Clients {
 		clear(sum)
-		work := []actors.Assignment{{Task: 1, Client: client, LocalSteps: p.config.Schedule.K0, Rate: p.config.Schedule.Eta0, Weight: 1, Variate: variate}}
-		if _, err := t.Train(ctx, p.initial, method, work, sum); err != nil {
+		work := []actors.Assignment{{Task: 1, Client: client, LocalSteps: p.config.Schedule.K0, Rate: p.config.Schedule.Eta0, Weight: 1}}
+		if _, err := t.Train(ctx, p.initial, shared, work, sum); err != nil {
 			return 0, 0, err
 		}
 		steps += p.config.Schedule.K0
@@ -246,23 +246,6 @@ func (p *problem) timeLearning(ctx context.Context) (step, sample float64, err e
 		return 0, 0, err
 	}
 	return step, time.Since(started).Seconds() / float64(n), nil
-}
-
-// method is the algorithm's way to do local steps, with a sum of its length
-// and a client's variate where it has one.
-func (p *problem) method() (m actors.Method, sum []int64, variate []float32) {
-	a := p.config.Aggregate
-	n := p.model.Params()
-	switch a.Algorithm {
-	case aggregate.Scaffold:
-		m = actors.Method{Variates: true, Variate: make([]float32, n), VariateWeight: 1 / float64(p.config.Clients)}
-		variate = make([]float32, n)
-	case aggregate.FedProx:
-		if o, err := aggregate.Resolve(a.Algorithm, a.Options); err == nil { // else the run has refused it
-			m.Proximal = *o.Mu
-		}
-	}
-	return m, make([]int64, m.SumLength(n)), variate
 }
 
 // Write writes the estimate for people, after the resolved configuration.

@@ -12,6 +12,7 @@ import (
 	"fedpace/bus/embedded"
 	"fedpace/bus/natsbus"
 	"fedpace/coordinator"
+	"fedpace/coordinator/aggregate"
 	"fedpace/coordinator/round"
 	"fedpace/experiment/config"
 )
@@ -99,10 +100,7 @@ func (e *engine) play(ctx context.Context, limit round.Time, watch coordinator.O
 		c.Learning = coordinator.Learning{
 			Model: p.model, Initial: p.initial, Kernel: p.kernel, Jobs: e.jobs, HeldOut: p.set.HeldOut(),
 			Measured: p.config.Evaluate.Samples,
-			Spec:     learning.Spec(),
-		}
-		if c.Learning.Algorithm, err = p.algorithm(); err != nil {
-			return nil, err
+			Spec:     learning.Spec(), Algorithm: aggregate.New(p.algorithm, p.model.Params(), p.config.Clients),
 		}
 		if p.config.Aggregate.Weights == config.SampleWeights {
 			c.Learning.Samples = p.set.Samples

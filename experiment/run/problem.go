@@ -11,6 +11,7 @@ import (
 	"fedpace/actors/learn"
 	"fedpace/coordinator/aggregate"
 	"fedpace/experiment/config"
+	"fedpace/internal/registry"
 )
 
 // problem is what a configuration asks to be learned, by whom and how fast:
@@ -26,6 +27,8 @@ type problem struct {
 	model   learn.Model
 	initial []float32
 	kernel  string
+
+	algorithm aggregate.Algorithm
 }
 
 // prepare reads and makes what the run needs. Close it after use.
@@ -78,7 +81,7 @@ func (p *problem) prepare() (err error) {
 	if !c.Train {
 		return nil
 	}
-	if err := aggregate.CheckState(c.Aggregate.Algorithm, params, c.Clients, int64(c.Limits.StateGB*1e9)); err != nil {
+	if err := aggregate.CheckState(p.algorithm, params, c.Clients, int64(c.Limits.StateGB*1e9)); err != nil {
 		return config.AggregateError(err)
 	}
 	if p.kernel, err = learn.SelectKernel(); err != nil {
@@ -90,27 +93,21 @@ func (p *problem) prepare() (err error) {
 	return p.settleTheory()
 }
 
-// algorithm is how updates become a model, with a state of its own.
-func (p *problem) algorithm() (*aggregate.Algorithm, error) {
-	a := p.config.Aggregate
-	return aggregate.New(a.Algorithm, p.model.Params(), p.config.Clients, a.Options)
-}
-
 // state says what the algorithm will keep; "" when nothing.
 func (p *problem) state() string {
 	if !p.config.Train {
 		return ""
 	}
-	name, params := p.config.Aggregate.Algorithm, p.model.Params()
-	bytes := aggregate.StateBytes(name, params, p.config.Clients)
+	params := p.model.Params()
+	bytes := aggregate.StateBytes(p.algorithm, params, p.config.Clients)
 	if bytes == 0 {
 		return ""
 	}
 	of := ""
-	if name == aggregate.Scaffold {
+	if registry.NeedsOf(p.algorithm).ClientState {
 		of = fmt.Sprintf(" and %d clients", p.config.Clients)
 	}
-	return fmt.Sprintf("%s keeps up to %s of state for %d parameters%s.", name, human.SizeOf(bytes), params, of)
+	return fmt.Sprintf("%s keeps up to %s of state for %d parameters%s.", p.config.Aggregate.Algorithm, human.SizeOf(bytes), params, of)
 }
 
 // maxModelBits bounds a transfer: a model of a terabyte.
@@ -178,13 +175,16 @@ func (p *problem) parse() (err error) {
 	if !p.config.Train {
 		return nil
 	}
+	if p.algorithm, err = p.config.Aggregate.Entry(); err != nil {
+		return config.AggregateError(err)
+	}
 	learning := p.learning()
 	return learning.Check()
 }
 
 // learning is the problem as trainers know it.
 func (p *problem) learning() actors.Problem {
-	return actors.Problem{Model: p.model, Set: p.set, Seed: p.config.Seed, Batch: p.config.Batch, Augment: p.config.Augment}
+	return actors.Problem{Model: p.model, Set: p.set, Seed: p.config.Seed, Batch: p.config.Batch, Augment: p.config.Augment, Algorithm: p.algorithm}
 }
 
 func (p *problem) initialise() (err error) {

@@ -32,7 +32,7 @@ actors/device: internal/keyed internal/registry os
 actors/data: internal/keyed actors/learn os
 	github.com/klauspost/compress/... github.com/parquet-go/parquet-go/... golang.org/x/sync/... golang.org/x/sys/unix
 actors/data/fetch: golang.org/x/sys/unix net net/http os time
-coordinator/aggregate:
+coordinator/aggregate: internal/registry
 
 # Messages, and the two ends that talk by them.
 bus: internal/names time google.golang.org/protobuf/...
@@ -46,9 +46,9 @@ bus/gateway: bus bus/internal/mailbox bus/internal/subject bus/natsbus internal/
 	github.com/nats-io/nats.go/... google.golang.org/protobuf/...
 bus/embedded: bus bus/auth bus/natsbus net os time github.com/nats-io/...
 bus/internal/bustest: bus/auth bus/embedded bus/natsbus os github.com/nats-io/...
-actors: internal/keyed actors/data actors/device actors/learn bus golang.org/x/sync/...
-actors/real: actors actors/data actors/learn bus bus/gateway bus/natsbus time
-coordinator: actors/learn bus bus/gateway bus/natsbus coordinator/aggregate coordinator/round simclock time
+actors: internal/keyed internal/registry actors/data actors/device actors/learn bus coordinator/aggregate golang.org/x/sync/...
+actors/real: actors actors/data actors/learn bus bus/gateway bus/natsbus coordinator/aggregate time
+coordinator: internal/registry actors/learn bus bus/gateway bus/natsbus coordinator/aggregate coordinator/round simclock time
 
 # What a run shows.
 metrics/figure: gonum.org/v1/plot/...
@@ -72,7 +72,7 @@ experiment/config: internal/names internal/registry actors/device actors/learn c
 experiment/calibrate: actors/data actors/learn experiment/config internal/statistics time
 experiment/folder: actors/learn coordinator/round experiment/config internal/atomicfile internal/vector os golang.org/x/sys/unix
 experiment/run/runtest: experiment/config
-experiment/run: actors/... bus/... coordinator/... experiment/config experiment/convex experiment/folder internal/human internal/names internal/vector
+experiment/run: actors/... bus/... coordinator/... experiment/config experiment/convex experiment/folder internal/human internal/names internal/registry internal/vector
 	metrics/... os time golang.org/x/sync/...
 experiment/report: coordinator/round coordinator/schedule experiment/config experiment/folder internal/human internal/statistics
 	metrics/eventlog metrics/figure metrics/openmetrics metrics/perfetto os time

@@ -54,6 +54,31 @@ func TestTableKnowsItsEntries(t *testing.T) {
 	if got := shapes.Text(square{edge: edge{3}, Name: "plain"}) + shapes.Text(point{}); got != "square(side 3, name plain)point" {
 		t.Error(got)
 	}
+	if got, err := shapes.Make("point"); err != nil || got != shape(point{}) {
+		t.Errorf("Make = %+v, %v", got, err)
+	}
+	if _, err := shapes.Make("square"); err == nil || err.Error() != "side: is not set" {
+		t.Errorf("a square without its side: %v", err)
+	}
+	if _, err := shapes.Make("circle"); err == nil {
+		t.Error("a circle was never registered")
+	}
+	full := square{edge: edge{3}, Name: "fancy", File: "f"}
+	text, err := shapes.Encode(full)
+	if err != nil || text != `{"file":"f","form":"square","name":"fancy","side":3}` {
+		t.Errorf("Encode = %s, %v", text, err)
+	}
+	if got, err := shapes.Decode(text); err != nil || got != shape(full) {
+		t.Errorf("Decode = %+v, %v", got, err)
+	}
+	for _, bad := range []string{
+		``, `{}`, `{"form":"circle"}`, `{"form":"square","side":3}`, `{"file":"f","form":"square","name":"fancy","side":30}`,
+		`{"file":"f","form":"square","name":"fancy","side":"3"}`, `{"file":"f","form":"square","name":"fancy","width":3}`,
+	} {
+		if got, err := shapes.Decode(bad); err == nil {
+			t.Errorf("%s is read as %+v", bad, got)
+		}
+	}
 	if p.Standard() != "" {
 		t.Error("a shape without a name is a shape")
 	}

@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"reflect"
@@ -82,6 +83,70 @@ func (t *Table[T]) Register(name, help string, value T) {
 func (t *Table[T]) Standard(name string) *Table[T] {
 	t.point.standard = name
 	return t
+}
+
+// Make returns an entry with its options at their defaults. It returns an error
+// for an unknown name and for an option that must be given.
+func (t *Table[T]) Make(name string) (value T, err error) {
+	standard, _, ok := t.point.Entry(name)
+	if !ok {
+		return value, fmt.Errorf("%q is not a known %s", name, t.point.kind)
+	}
+	v := reflect.New(reflect.TypeOf(standard)).Elem()
+	for _, o := range Options(v.Type()) {
+		f := v.FieldByIndex(o.Index)
+		switch {
+		case !o.Optional:
+			return value, Errorf(o.Key, "is not set")
+		case o.Null && o.Default == "null":
+		case f.Kind() == reflect.String:
+			f.SetString(o.Default)
+		default:
+			if err := json.Unmarshal([]byte(o.Default), f.Addr().Interface()); err != nil {
+				panic(fmt.Sprintf("registry: default of %s.%s: %v", name, o.Key, err))
+			}
+		}
+	}
+	return v.Interface().(T), nil
+}
+
+// Encode writes an entry whose options are numbers, words and lists of them as
+// JSON, for messages.
+func (t *Table[T]) Encode(value T) (string, error) {
+	fields := map[string]any{t.point.word: t.NameOf(value)}
+	v := reflect.ValueOf(value)
+	for _, o := range Options(v.Type()) {
+		fields[o.Key] = v.FieldByIndex(o.Index).Interface()
+	}
+	text, err := json.Marshal(fields)
+	return string(text), err
+}
+
+// Decode reads what Encode wrote, and checks the options.
+func (t *Table[T]) Decode(text string) (value T, err error) {
+	var fields map[string]json.RawMessage
+	if err := json.Unmarshal([]byte(text), &fields); err != nil {
+		return value, fmt.Errorf("%s: %w", t.point.kind, err)
+	}
+	var name string
+	if err := json.Unmarshal(fields[t.point.word], &name); err != nil {
+		return value, fmt.Errorf("%s without its %s: %w", t.point.kind, t.point.word, err)
+	}
+	standard, _, ok := t.point.Entry(name)
+	if !ok {
+		return value, fmt.Errorf("%q is not a known %s", name, t.point.kind)
+	}
+	v := reflect.New(reflect.TypeOf(standard)).Elem()
+	options := Options(v.Type())
+	if len(fields) != len(options)+1 {
+		return value, fmt.Errorf("%s %s has %d options, want %d", t.point.kind, name, len(fields)-1, len(options))
+	}
+	for _, o := range options {
+		if err := json.Unmarshal(fields[o.Key], v.FieldByIndex(o.Index).Addr().Interface()); err != nil {
+			return value, Errorf(o.Key, "%v", err)
+		}
+	}
+	return v.Interface().(T), Check(v.Interface())
 }
 
 // Names lists the entries' names in alphabetical order.

@@ -5,7 +5,6 @@ import (
 	"path/filepath"
 	"slices"
 
-	"fedpace/coordinator/aggregate"
 	"fedpace/coordinator/schedule"
 	"fedpace/experiment/config"
 	"fedpace/experiment/run"
@@ -50,7 +49,7 @@ func (p Plan) cells() ([]cell, error) {
 		return nil, fmt.Errorf("lab: %d seeds, want 1 to %d", p.Seeds, maxSeeds)
 	case !p.Config.Train:
 		return nil, fmt.Errorf("lab: train: false learns nothing that could be measured")
-	case p.Config.Aggregate.Algorithm != aggregate.FedAvg || p.Config.Close.Rule != config.All || p.Config.Select.Rule != config.Uniform:
+	case p.Config.Aggregate.Algorithm != config.FedAvg || p.Config.Close.Rule != config.All || p.Config.Select.Rule != config.Uniform:
 		return nil, fmt.Errorf("lab: Theorem 1 is about fedavg, uniform cohorts and rounds that wait for all (leave aggregate.algorithm, select and close as they are)")
 	}
 	var list []cell

@@ -164,12 +164,14 @@ func (h *Host) result(ctx context.Context, job *bus.Job, t *worker) (*bus.Result
 				return nil, err
 			}
 		}
-		m := job.Method // nil: no client state
-		shared := Shared{Weight: m.GetVariateWeight()}
-		if shared.Mean, err = h.variate(ctx, m.GetVariateDigest()); err != nil {
-			return nil, err
+		var shared *Shared
+		if m := job.Method; m != nil {
+			shared = &Shared{Weight: m.VariateWeight}
+			if shared.Mean, err = h.variate(ctx, m.VariateDigest); err != nil {
+				return nil, err
+			}
 		}
-		sum.Values = t.values(t.SumLength())
+		sum.Values = t.values(t.SumLength(shared))
 		outcomes, err := t.Train(ctx, params, shared, work, sum.Values)
 		if err != nil {
 			return nil, err

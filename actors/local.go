@@ -10,7 +10,7 @@ import (
 // where [Trainer.Train] adds it to a sum: it is what a real device sends. The
 // algorithm must not have client state; a.Weight is not used.
 func (t *Trainer) Local(ctx context.Context, base []float32, a Assignment) (model []float32, firstStepLoss float64, err error) {
-	if t.keeps {
+	if t.zero != nil {
 		return nil, 0, fmt.Errorf("actors: task %d: a device keeps no control variates", a.Task)
 	}
 	if len(base) != len(t.local) {

@@ -74,10 +74,8 @@ type Trainer struct {
 	draws  *rand.Rand // on source
 
 	client   aggregate.Client // nil: local steps are plain SGD
-	keeps    bool             // clients keep a vector from task to task
-	length   int              // of a job's exact sum
 	gradient []float32        // for client
-	zero     []float32        // never written to; if keeps
+	zero     []float32        // never written to; nil: clients keep nothing from task to task
 }
 
 // evaluationBatch is how many held-out samples are measured at a time.
@@ -94,11 +92,10 @@ func NewTrainer(p Problem) (*Trainer, error) {
 		local: make([]float32, p.Model.Params()),
 	}
 	algorithm := p.algorithm()
-	t.client, t.keeps, t.length = algorithm.Client(len(t.local)), registry.NeedsOf(algorithm).ClientState, aggregate.SumLength(algorithm, len(t.local))
-	if t.client != nil {
+	if t.client = algorithm.Client(len(t.local)); t.client != nil {
 		t.gradient = make([]float32, len(t.local))
 	}
-	if t.keeps {
+	if registry.NeedsOf(algorithm).ClientState {
 		t.zero = make([]float32, len(t.local))
 	}
 	if p.Augment == FlipCrop {
@@ -110,13 +107,19 @@ func NewTrainer(p Problem) (*Trainer, error) {
 
 // SumLength is the length of a job's exact sum: that of the parameters and, with
 // client state, of its changes after them.
-func (t *Trainer) SumLength() int { return t.length }
+func (t *Trainer) SumLength(shared *Shared) int {
+	if shared != nil {
+		return 2 * len(t.local)
+	}
+	return len(t.local)
+}
 
 // Train runs each assignment's K local steps from base (Algorithm 1, lines 5-8,
 // with the algorithm's steps) and adds its weighted update to sum
-// (learn.AddExact), which has SumLength. A loss or update that is not finite is a
-// *Diverged.
-func (t *Trainer) Train(ctx context.Context, base []float32, shared Shared, work []Assignment, sum []int64) ([]Outcome, error) {
+// (learn.AddExact), which has SumLength. Without shared, as in a loss query, an
+// algorithm with client state does plain steps. A loss or update that is not
+// finite is a *Diverged.
+func (t *Trainer) Train(ctx context.Context, base []float32, shared *Shared, work []Assignment, sum []int64) ([]Outcome, error) {
 	if err := t.check(len(base), shared, work, sum); err != nil {
 		return nil, err
 	}
@@ -127,20 +130,20 @@ func (t *Trainer) Train(ctx context.Context, base []float32, shared Shared, work
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		loss, err := t.task(ctx, base, shared.Mean, a)
+		loss, err := t.task(ctx, base, shared, a)
 		if err != nil {
 			return nil, err
 		}
 		outcomes[i].FirstStepLoss = loss
 		add := learn.AddExactAndReset
-		if t.keeps {
+		if shared != nil {
 			add = learn.AddExact
 		}
 		if bad := add(sum[:len(base)], a.Weight, t.local, base); bad >= 0 {
 			return nil, &Diverged{Task: a.Task, Client: a.Client,
 				Cause: fmt.Sprintf("parameter %d moved from %g to %g", bad, base[bad], t.local[bad])}
 		}
-		if !t.keeps {
+		if shared == nil {
 			continue
 		}
 		next := t.client.End(t.local, a.LocalSteps, a.Rate)
@@ -155,12 +158,15 @@ func (t *Trainer) Train(ctx context.Context, base []float32, shared Shared, work
 }
 
 // check refuses a job that would index out of range or divide by zero.
-func (t *Trainer) check(params int, shared Shared, work []Assignment, sum []int64) error {
-	if params != len(t.local) || len(sum) != t.length {
-		return fmt.Errorf("actors: a model of %d parameters with a sum of %d values, %s takes %d and %d", params, len(sum), t.model, len(t.local), t.length)
+func (t *Trainer) check(params int, shared *Shared, work []Assignment, sum []int64) error {
+	if want := t.SumLength(shared); params != len(t.local) || len(sum) != want {
+		return fmt.Errorf("actors: a model of %d parameters with a sum of %d values, %s takes %d and %d", params, len(sum), t.model, len(t.local), want)
 	}
-	if !t.keeps {
+	if shared == nil {
 		return nil
+	}
+	if t.zero == nil {
+		return errors.New("actors: a job with control variates for an algorithm without")
 	}
 	if shared.Mean != nil && len(shared.Mean) != params {
 		return fmt.Errorf("actors: the server's control variate has %d values, want %d", len(shared.Mean), params)
@@ -185,21 +191,27 @@ func (t *Trainer) vector(v []float32) []float32 {
 }
 
 // step is one local step on the minibatch in t.batch.
-func (t *Trainer) step(rate float32) (loss float64, err error) {
-	if t.client == nil {
+func (t *Trainer) step(client aggregate.Client, rate float32) (loss float64, err error) {
+	if client == nil {
 		return t.work.Step(t.local, &t.batch, rate)
 	}
 	if loss, err = t.work.Gradient(t.gradient, t.local, &t.batch); err != nil {
 		return loss, err
 	}
-	t.client.Step(t.local, t.gradient, rate)
+	client.Step(t.local, t.gradient, rate)
 	return loss, nil
 }
 
 // task runs the client's local steps on t.local, which equals base before.
-func (t *Trainer) task(ctx context.Context, base, mean []float32, a *Assignment) (first float64, err error) {
-	if t.client != nil {
-		t.client.Start(base, t.vector(mean), t.vector(a.Variate))
+func (t *Trainer) task(ctx context.Context, base []float32, shared *Shared, a *Assignment) (first float64, err error) {
+	client := t.client
+	switch {
+	case shared != nil:
+		client.Start(base, t.vector(shared.Mean), t.vector(a.Variate))
+	case t.zero != nil:
+		client = nil
+	case client != nil:
+		client.Start(base, nil, nil)
 	}
 	t.order.Reset(t.seed, a.Client, t.set.Samples(a.Client), t.size, a.StepsDone)
 	for k := range a.LocalSteps {
@@ -213,7 +225,7 @@ func (t *Trainer) task(ctx context.Context, base, mean []float32, a *Assignment)
 		if err := t.augment(a.Client, a.StepsDone+int64(k)); err != nil {
 			return 0, err
 		}
-		loss, err := t.step(float32(a.Rate))
+		loss, err := t.step(client, float32(a.Rate))
 		if errors.Is(err, learn.ErrNotFinite) {
 			return 0, &Diverged{Task: a.Task, Client: a.Client, Step: k + 1, Cause: err.Error()}
 		}

@@ -60,7 +60,7 @@ func TestTrainIsAlgorithm1(t *testing.T) {
 		{Task: 2, Client: 7, LocalSteps: 2, StepsDone: 40, Rate: 0.3, Weight: 0.75},
 	}
 	got := make([]int64, len(base))
-	losses, err := trainer(t, model, set).Train(t.Context(), base, Shared{}, work, got)
+	losses, err := trainer(t, model, set).Train(t.Context(), base, nil, work, got)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -135,7 +135,7 @@ func TestProximalStepsDescendTheProximalObjective(t *testing.T) {
 	const mu = 0.75
 	a := Assignment{Task: 1, Client: 3, LocalSteps: 6, StepsDone: 2, Rate: 0.3, Weight: 1}
 	sum := make([]int64, len(base))
-	if _, err := trainerOf(t, model, set, aggregate.FedProx{Rate: 1, Mu: mu}).Train(t.Context(), base, Shared{}, []Assignment{a}, sum); err != nil {
+	if _, err := trainerOf(t, model, set, aggregate.FedProx{Rate: 1, Mu: mu}).Train(t.Context(), base, nil, []Assignment{a}, sum); err != nil {
 		t.Fatal(err)
 	}
 	y, g, w := slices.Clone(base), make([]float32, len(base)), model.NewWorkspace(32)
@@ -151,7 +151,7 @@ func TestProximalStepsDescendTheProximalObjective(t *testing.T) {
 
 	// The pull is felt: without it the model ends elsewhere, by more than near allows.
 	plain := make([]int64, len(base))
-	if _, err := trainer(t, model, set).Train(t.Context(), base, Shared{}, []Assignment{a}, plain); err != nil {
+	if _, err := trainer(t, model, set).Train(t.Context(), base, nil, []Assignment{a}, plain); err != nil {
 		t.Fatal(err)
 	}
 	if far := distance(moved(base, plain), y); far < 1e-3 {
@@ -203,7 +203,7 @@ func TestCorrectedStepsAreScaffold(t *testing.T) {
 	}
 	const share = 1. / 64
 	sum := make([]int64, 2*n)
-	outcomes, err := trainerOf(t, model, set, aggregate.Scaffold{Rate: 1}).Train(t.Context(), base, Shared{Mean: c, Weight: share}, work, sum)
+	outcomes, err := trainerOf(t, model, set, aggregate.Scaffold{Rate: 1}).Train(t.Context(), base, &Shared{Mean: c, Weight: share}, work, sum)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -246,7 +246,7 @@ func TestCorrectedStepsAreScaffold(t *testing.T) {
 func TestVariateOfOneStepIsTheGradient(t *testing.T) {
 	model, set, base := world(t)
 	a := Assignment{Task: 1, Client: 3, LocalSteps: 1, Rate: 0.5, Weight: 1}
-	outcomes, err := trainerOf(t, model, set, aggregate.Scaffold{Rate: 1}).Train(t.Context(), base, Shared{Weight: 1}, []Assignment{a}, make([]int64, 2*len(base)))
+	outcomes, err := trainerOf(t, model, set, aggregate.Scaffold{Rate: 1}).Train(t.Context(), base, &Shared{Weight: 1}, []Assignment{a}, make([]int64, 2*len(base)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -270,16 +270,17 @@ func TestJobsThatCannotBe(t *testing.T) {
 	n := len(base)
 	for _, c := range []struct {
 		worker *Trainer
-		shared Shared
+		shared *Shared
 		work   Assignment
 		sum    int
 		want   string
 	}{
-		{plain, Shared{}, good, n + 1, "a sum of"},
-		{keeps, Shared{}, good, n, "a sum of"},
-		{keeps, Shared{Mean: base[1:]}, good, 2 * n, "the server's control variate"},
-		{keeps, Shared{}, short, 2 * n, "task 1: the control variate of client 3"},
-		{keeps, Shared{}, still, 2 * n, "task 1, client 3: 1 local steps at rate 0"},
+		{plain, nil, good, n + 1, "a sum of"},
+		{keeps, &Shared{}, good, n, "a sum of"},
+		{plain, &Shared{}, good, 2 * n, "an algorithm without"},
+		{keeps, &Shared{Mean: base[1:]}, good, 2 * n, "the server's control variate"},
+		{keeps, &Shared{}, short, 2 * n, "task 1: the control variate of client 3"},
+		{keeps, &Shared{}, still, 2 * n, "task 1, client 3: 1 local steps at rate 0"},
 	} {
 		if _, err := c.worker.Train(t.Context(), base, c.shared, []Assignment{c.work}, make([]int64, c.sum)); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%v, want it to say %q", err, c.want)
@@ -299,16 +300,16 @@ func TestSharesAddUp(t *testing.T) {
 		work = append(work, Assignment{Task: uint64(c + 1), Client: c, LocalSteps: 3, Rate: 0.3, Weight: 1.0 / 6})
 	}
 	whole := make([]int64, len(base))
-	losses, err := trainer(t, model, set).Train(t.Context(), base, Shared{}, work, whole)
+	losses, err := trainer(t, model, set).Train(t.Context(), base, nil, work, whole)
 	if err != nil {
 		t.Fatal(err)
 	}
 	parts := make([]int64, len(base))
-	second, err := trainer(t, model, set).Train(t.Context(), base, Shared{}, work[4:], parts)
+	second, err := trainer(t, model, set).Train(t.Context(), base, nil, work[4:], parts)
 	if err != nil {
 		t.Fatal(err)
 	}
-	first, err := trainer(t, model, set).Train(t.Context(), base, Shared{}, work[:4], parts)
+	first, err := trainer(t, model, set).Train(t.Context(), base, nil, work[:4], parts)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -320,7 +321,7 @@ func TestSharesAddUp(t *testing.T) {
 func TestDivergenceNamesTaskAndClient(t *testing.T) {
 	model, set, base := world(t)
 	work := []Assignment{{Task: 42, Client: 7, LocalSteps: 50, Rate: 1e30, Weight: 1}}
-	_, err := trainer(t, model, set).Train(t.Context(), base, Shared{}, work, make([]int64, len(base)))
+	_, err := trainer(t, model, set).Train(t.Context(), base, nil, work, make([]int64, len(base)))
 	var d *Diverged
 	if !errors.As(err, &d) || d.Task != 42 || d.Client != 7 || !strings.HasPrefix(err.Error(), "diverged: task 42, client 7") {
 		t.Errorf("error %v, want diverged: task 42, client 7", err)
@@ -357,7 +358,7 @@ func TestCancelledTrainingStops(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	work := []Assignment{{Task: 1, Client: 0, LocalSteps: 1 << 20, Rate: 0.1, Weight: 1}}
-	if _, err := trainer(t, model, set).Train(ctx, base, Shared{}, work, make([]int64, len(base))); !errors.Is(err, context.Canceled) {
+	if _, err := trainer(t, model, set).Train(ctx, base, nil, work, make([]int64, len(base))); !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v, want context canceled", err)
 	}
 }
@@ -385,11 +386,15 @@ func BenchmarkClientHalves(b *testing.B) {
 	for name, a := range map[string]aggregate.Algorithm{"plain": aggregate.Default, "proximal": aggregate.FedProx{Mu: 0.01}, "variates": aggregate.Scaffold{}} {
 		b.Run(name, func(b *testing.B) {
 			w := trainerOf(b, model, set, a)
-			sum := make([]int64, w.SumLength())
+			var shared *Shared
+			if name == "variates" {
+				shared = &Shared{Weight: 1}
+			}
+			sum := make([]int64, w.SumLength(shared))
 			const steps = 20
 			for b.Loop() {
 				work := []Assignment{{Task: 1, Client: 3, LocalSteps: steps, Rate: 0.1, Weight: 1}}
-				if _, err := w.Train(b.Context(), base, Shared{Weight: 1}, work, sum); err != nil {
+				if _, err := w.Train(b.Context(), base, shared, work, sum); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -134,7 +134,7 @@ func reference(t *testing.T, l *lab, fleet *device.Fleet, c round.Config) (param
 	versions := [][]float32{initial(l)}
 	clock := simclock.New()
 	train := func(base []float32, a actors.Assignment, sum []int64) float64 {
-		outcomes, err := trainer.Train(t.Context(), base, actors.Shared{}, []actors.Assignment{a}, sum)
+		outcomes, err := trainer.Train(t.Context(), base, nil, []actors.Assignment{a}, sum)
 		if err != nil {
 			t.Fatal(err)
 		}

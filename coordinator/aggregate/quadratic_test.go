@@ -178,10 +178,10 @@ func (r *run) round(t testing.TB, number, k int) float64 {
 		}
 	}
 	weights, scale := r.algorithm.Weigh(Equal(len(clients)), steps, nil)
-	var shared actors.Shared
+	var shared *actors.Shared
 	v := r.algorithm.Variates
 	if v != nil {
-		shared.Mean, shared.Weight = v.Server(), v.Weight()
+		shared = &actors.Shared{Mean: v.Server(), Weight: v.Weight()}
 	}
 	for i, c := range clients {
 		work[i] = actors.Assignment{Task: uint64(i + 1), Client: c, LocalSteps: steps[i], StepsDone: r.done[c], Rate: r.eta, Weight: weights[i]}

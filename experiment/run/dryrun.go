@@ -16,6 +16,7 @@ import (
 	"fedpace/coordinator/round"
 	"fedpace/coordinator/schedule"
 	"fedpace/experiment/config"
+	"fedpace/internal/registry"
 )
 
 // Estimate says what a run will do and how long that should take.
@@ -227,8 +228,11 @@ func (p *problem) timeLearning(ctx context.Context) (step, sample float64, err e
 		return 0, 0, err
 	}
 	const enough = 200 * time.Millisecond
-	sum := make([]int64, t.SumLength())
-	shared := actors.Shared{Weight: 1 / float64(p.config.Clients)}
+	var shared *actors.Shared
+	if registry.NeedsOf(p.algorithm).ClientState {
+		shared = &actors.Shared{Weight: 1 / float64(p.config.Clients)}
+	}
+	sum := make([]int64, t.SumLength(shared))
 	steps := 0
 	started := time.Now()
 	for client := 0; time.Since(started) < enough; client = (client + 1) % p.config.Clients {

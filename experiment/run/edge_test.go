@@ -11,18 +11,20 @@ import (
 
 // The corners of data: each works or is refused in words.
 func TestCornersOfData(t *testing.T) {
-	sample := func(client string, y int32) ownRow { return ownRow{client, []float32{1, float32(y)}, y} }
+	sample := func(client string, y int32) runtest.Sample {
+		return runtest.Sample{Client: client, X: []float32{1, float32(y)}, Y: y}
+	}
 	for _, c := range []struct {
 		name string
-		rows []ownRow
+		rows []runtest.Sample
 		sets []string
 		want string // part of the error; empty: it runs
 	}{
-		{"one client", []ownRow{sample("a", 0), sample("a", 1), sample("a", 0), sample("a", 1), sample("a", 1)}, []string{"cohort=1"}, ""},
-		{"clients smaller than the batch", []ownRow{sample("a", 0), sample("a", 1), sample("b", 0), sample("b", 1)}, []string{"cohort=2", "batch=64"}, ""},
-		{"one class", []ownRow{sample("a", 0), sample("a", 0), sample("b", 0), sample("b", 0)}, []string{"cohort=2"}, "class"},
+		{"one client", []runtest.Sample{sample("a", 0), sample("a", 1), sample("a", 0), sample("a", 1), sample("a", 1)}, []string{"cohort=1"}, ""},
+		{"clients smaller than the batch", []runtest.Sample{sample("a", 0), sample("a", 1), sample("b", 0), sample("b", 1)}, []string{"cohort=2", "batch=64"}, ""},
+		{"one class", []runtest.Sample{sample("a", 0), sample("a", 0), sample("b", 0), sample("b", 0)}, []string{"cohort=2"}, "class"},
 		{"no samples", nil, []string{"cohort=1"}, "own.parquet"},
-		{"cohort above the clients there are", []ownRow{sample("a", 0), sample("a", 1)}, []string{"cohort=2"}, "cohort"},
+		{"cohort above the clients there are", []runtest.Sample{sample("a", 0), sample("a", 1)}, []string{"cohort=2"}, "cohort"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "own.parquet")

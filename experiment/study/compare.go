@@ -5,12 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fedpace/experiment/folder"
-	"fedpace/experiment/run"
 	"fedpace/internal/human"
 	"fmt"
 	"io"
 	"math"
 	"path/filepath"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -18,116 +18,52 @@ import (
 	"fedpace/experiment/config"
 )
 
-// Comparison is what several schedules came to on the same cohorts, in the
-// order in which they were asked for.
+// Comparison is several schedules on the same cohorts, in the order in which they
+// were asked for.
 type Comparison struct {
-	Runs       []Compared
+	Runs       []Cell  // each with its time to the best loss of the reference
 	Reference  string  // the schedule whose best loss the others are timed to
 	TargetLoss float64 // that loss; NaN when nothing was trained
 	Equal      int     // rounds of K-eta-fixed whose virtual time every run had; 0: by other stops
 }
 
-// Compared is one schedule of a comparison.
-type Compared struct {
-	Summary      folder.Summary
-	TimeToTarget float64 // virtual seconds until the window's mean loss reached the target; NaN: never
-	Diverged     string  // why it did not come to its end; empty: it did
-}
-
 // Compare runs the configuration once with each schedule, one after the other,
 // with results in a folder each under c.Out. All share the seed, so the cohorts
-// of a round are the same. A stop of so many rounds becomes the virtual time
-// that K-eta-fixed needs for them: schedules are compared at equal time, as in
-// the paper. A comparison that was stopped goes on where it was, unless o.Force
-// has it done anew; a schedule that diverges does not end the others.
-func Compare(ctx context.Context, c config.Config, schedules []string, o run.Options) (*Comparison, error) {
+// of a round are the same, and the virtual time, see [Play] for the rest.
+func Compare(ctx context.Context, c config.Config, schedules []string, o Options) (*Comparison, error) {
 	if len(schedules) == 0 {
 		return nil, errors.New("compare: no schedule to run; name some of " + strings.Join(schedule.Names(), ", "))
 	}
-	if o.Notice == nil {
-		o.Notice = func(string) {}
-	}
-	r := &Comparison{Reference: schedules[0], TargetLoss: math.NaN()}
-	if c.Stop.Rounds > 0 && c.Stop.EqualRuntimeRounds == 0 {
-		c.Stop.EqualRuntimeRounds, c.Stop.Rounds = c.Stop.Rounds, 0
-	}
-	r.Equal = c.Stop.EqualRuntimeRounds
-	runs := make([]Cell, len(schedules))
+	EqualTime(&c)
+	r := &Comparison{Reference: schedules[0], TargetLoss: math.NaN(), Equal: c.Stop.EqualRuntimeRounds}
 	for i, name := range schedules {
+		if slices.Contains(schedules[:i], name) {
+			return nil, fmt.Errorf("compare: schedule %s is named twice", name)
+		}
+		if name == config.Fixed {
+			r.Reference = name
+		}
 		run := c
 		var err error
 		if run.Schedule, err = c.Schedule.Named(name); err != nil {
 			return nil, err
 		}
 		run.Out = filepath.Join(c.Out, name)
-		for _, earlier := range schedules[:i] {
-			if earlier == name {
-				return nil, fmt.Errorf("compare: schedule %s is named twice", name)
-			}
-		}
-		if name == config.Fixed {
-			r.Reference = name
-		}
 		if err := run.Validate(); err != nil {
 			return nil, fmt.Errorf("compare: %s: %w", name, err)
 		}
-		runs[i] = Cell{Schedule: name, Config: run}
-		if o.Force {
-			continue
-		}
-		if err := runs[i].reuse(false); err != nil {
-			return nil, err
-		}
+		r.Runs = append(r.Runs, Cell{Name: name, Schedule: name, Config: run, TimeToTarget: math.NaN()})
 	}
-	o.Equal = &run.EqualTimes{}
-	for i := range runs {
-		run := &runs[i]
-		if run.Reused {
-			o.Notice(schedules[i] + ": done before.")
-		} else if err := run.run(ctx, o); err != nil {
-			return nil, fmt.Errorf("compare: %s: %w", schedules[i], err)
-		}
-		s := run.Summary
-		r.Runs = append(r.Runs, Compared{Summary: s, TimeToTarget: math.NaN(), Diverged: run.Diverged})
-		if run.Diverged == "" && s.Schedule == r.Reference && s.BestTrainingLoss != nil {
-			r.TargetLoss = *s.BestTrainingLoss
+	o.Beside = 1
+	if err := Play(ctx, c.Out, r.Runs, o); err != nil {
+		return nil, wrap("compare", err)
+	}
+	for _, run := range r.Runs {
+		if run.Diverged == "" && run.Schedule == r.Reference && run.Summary.BestTrainingLoss != nil {
+			r.TargetLoss = *run.Summary.BestTrainingLoss
 		}
 	}
-	for i := range runs {
-		if runs[i].Diverged != "" {
-			continue
-		}
-		run := runs[i].Config
-		at, err := timeToLoss(filepath.Join(run.Out, folder.RoundsFile), run.Schedule.Window, r.TargetLoss)
-		if err != nil {
-			return nil, err
-		}
-		r.Runs[i].TimeToTarget = at
-	}
-	return r, nil
-}
-
-// timeToLoss is the virtual time at which the mean loss of the last s rounds
-// (Eq. 15) first was at most the target.
-func timeToLoss(path string, s int, target float64) (float64, error) {
-	if math.IsNaN(target) {
-		return target, nil
-	}
-	rows, err := folder.ReadRounds(path)
-	if err != nil {
-		return 0, err
-	}
-	window, err := schedule.NewWindow(schedule.WindowConfig{Size: s})
-	if err != nil {
-		return 0, err
-	}
-	for _, row := range rows {
-		window.Observe(row.TrainingLoss)
-		if mean, ok := window.Mean(); ok && mean <= target {
-			return row.End.Seconds(), nil
-		}
-	}
-	return math.NaN(), nil
+	return r, timeCells(r.Runs, r.Reference)
 }
 
 // Diverged is an error where runs did, see [SweepTable.Diverged].
@@ -150,7 +86,7 @@ func (r *Comparison) WriteTable(w io.Writer) error {
 		if run.Diverged != "" {
 			s.RelativeSGDSteps, s.BestTrainingLoss, s.BestValidationAccuracy = nil, nil, nil
 		}
-		fmt.Fprintf(t, "%s\t%d\t%s\t%d\t%s\t%s\t%s\t%s\t\n", s.Schedule, s.Rounds, human.VirtualTime(s.VirtualSeconds), s.SGDSteps,
+		fmt.Fprintf(t, "%s\t%d\t%s\t%d\t%s\t%s\t%s\t%s\t\n", run.Schedule, s.Rounds, human.VirtualTime(s.VirtualSeconds), s.SGDSteps,
 			cell("%.4f", s.RelativeSGDSteps), cell("%.4f", s.BestTrainingLoss), cell("%.4f", s.BestValidationAccuracy), timeCell(run.TimeToTarget))
 	}
 	if err := t.Flush(); err != nil {
@@ -158,7 +94,7 @@ func (r *Comparison) WriteTable(w io.Writer) error {
 	}
 	for _, run := range r.Runs {
 		if run.Diverged != "" {
-			if _, err := fmt.Fprintf(w, "\n%s came to no end: %s.\n", run.Summary.Schedule, run.Diverged); err != nil {
+			if _, err := fmt.Fprintf(w, "\n%s came to no end: %s.\n", run.Schedule, run.Diverged); err != nil {
 				return err
 			}
 		}

@@ -10,13 +10,14 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
 
 func TestCompareSharesCohortsAndTime(t *testing.T) {
 	c := runtest.Small(t, "stop.rounds=8")
-	r, err := Compare(t.Context(), c, []string{"dsgd", "fixed", "k-rounds"}, run.Options{})
+	r, err := Compare(t.Context(), c, []string{"dsgd", "fixed", "k-rounds"}, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,11 +65,11 @@ func TestCompareSharesCohortsAndTime(t *testing.T) {
 func TestAComparisonTimesTheFixedScheduleOnce(t *testing.T) {
 	c := runtest.Stragglers(t, "train=false", "stop={rounds: 30}")
 	timed := 0
-	r, err := Compare(t.Context(), c, []string{config.Fixed, "k-rounds", "dsgd"}, run.Options{Notice: func(line string) {
+	r, err := Compare(t.Context(), c, []string{config.Fixed, "k-rounds", "dsgd"}, Options{Run: run.Options{Notice: func(line string) {
 		if strings.Contains(line, "timing 30 of the fixed") {
 			timed++
 		}
-	}})
+	}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,4 +86,69 @@ func mustRun(t testing.TB, c config.Config, o run.Options) folder.Summary {
 		t.Fatal(err)
 	}
 	return s
+}
+
+// compare and compare --seeds into one folder play no cell twice, also on data that
+// decides the population, and whatever the folders are called.
+func TestCellsOfOtherCommandsAreFound(t *testing.T) {
+	c := runtest.Small(t, "schedule.window=2", "out="+t.TempDir())
+	one, err := Compare(t.Context(), c, []string{config.Fixed, "k-rounds"}, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := Sweep{Schedules: []string{config.Fixed, "k-rounds"}, Seeds: 2, Out: c.Out}
+	s.Sets = []string{
+		"task=femnist", "clients=200", "cohort=10", "schedule.k0=8", "stop.rounds=6", "evaluate.every=3", "schedule.window=2",
+		"name=other", "checkpoint.seconds=3", // inert keys
+	}
+	cells, err := RunSweep(t.Context(), s, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, cell := range cells {
+		first := cell.Config.Seed == c.Seed
+		if cell.Reused != first {
+			t.Errorf("%s was played before: %v, and is read: %v", cell.Name, first, cell.Reused)
+		}
+		if i := slices.IndexFunc(one.Runs, func(r Cell) bool { return r.Schedule == cell.Schedule }); first && cell.Config.Out != one.Runs[i].Config.Out {
+			t.Errorf("%s is read from %s", cell.Name, cell.Config.Out)
+		}
+	}
+	elsewhere := c
+	elsewhere.Out = filepath.Join(t.TempDir(), "moved")
+	if err := os.Rename(c.Out, elsewhere.Out); err != nil {
+		t.Fatal(err)
+	}
+	again, err := Compare(t.Context(), elsewhere, []string{"k-rounds", config.Fixed}, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range again.Runs {
+		if !r.Reused {
+			t.Errorf("%s is played again in a folder that was moved", r.Schedule)
+		}
+	}
+}
+
+// A configuration that leaves the population to its data is the run that took it
+// from there, and no run of fewer clients.
+func TestACellWithoutAPopulationIsResolved(t *testing.T) {
+	out := t.TempDir()
+	sets := []string{"data=" + runtest.CustomData(t), "clients=all", "cohort=2", "model={mlp: [3, 2]}", "train=false", "stop.rounds=4", "out=" + out}
+	few, all := slices.Concat(sets, []string{"clients=3", "out=" + filepath.Join(out, "few")}), slices.Concat(sets, []string{"out=" + filepath.Join(out, "all")})
+	for _, sets := range [][]string{few, all} {
+		c, err := config.Load("", sets)
+		if err != nil {
+			t.Fatal(err)
+		}
+		EqualTime(&c)
+		mustRun(t, c, run.Options{})
+	}
+	cells, err := RunSweep(t.Context(), Sweep{Sets: sets, Out: out}, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c := cells[0]; !c.Reused || filepath.Base(c.Config.Out) != "all" {
+		t.Errorf("the run of all clients is read: %v, from %s", c.Reused, c.Config.Out)
+	}
 }

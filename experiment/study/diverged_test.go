@@ -25,7 +25,7 @@ func TestASweepOutlivesDivergence(t *testing.T) {
 		Sets:  []string{"task=femnist", "clients=40", "cohort=4", "schedule.window=2", "schedule.k0=8", "stop.rounds=3", "evaluate.every=2"},
 		Grids: []Grid{{Key: "schedule.eta0", Values: []string{"0.1", "1000"}}}, Schedules: []string{config.Fixed, "k-rounds"}, Out: t.TempDir(),
 	}
-	cells, err := RunSweep(t.Context(), s, run.Options{})
+	cells, err := RunSweep(t.Context(), s, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,7 +47,7 @@ func TestASweepOutlivesDivergence(t *testing.T) {
 
 func TestAComparisonOutlivesDivergence(t *testing.T) {
 	c := runtest.Small(t, tooFast...)
-	r, err := Compare(t.Context(), c, []string{config.Fixed, "k-rounds"}, run.Options{})
+	r, err := Compare(t.Context(), c, []string{config.Fixed, "k-rounds"}, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,18 +64,18 @@ func TestAComparisonOutlivesDivergence(t *testing.T) {
 // read, what was cut goes on, and the results are those of one that never was.
 func TestAComparisonGoesOn(t *testing.T) {
 	whole := runtest.Small(t)
-	want, err := Compare(t.Context(), whole, []string{config.Fixed, "k-rounds"}, run.Options{})
+	want, err := Compare(t.Context(), whole, []string{config.Fixed, "k-rounds"}, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	cut := runtest.Small(t)
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
-	_, err = Compare(ctx, cut, []string{config.Fixed, "k-rounds"}, run.Options{Progress: func(p run.Progress) {
+	_, err = Compare(ctx, cut, []string{config.Fixed, "k-rounds"}, Options{Run: run.Options{Progress: func(p run.Progress) {
 		if p.Schedule == "k-rounds" {
 			stop()
 		}
-	}})
+	}}})
 	if !errors.Is(err, context.Canceled) {
 		t.Fatalf("the comparison ended with %v", err)
 	}
@@ -84,7 +84,7 @@ func TestAComparisonGoesOn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := Compare(t.Context(), cut, []string{config.Fixed, "k-rounds"}, run.Options{})
+	got, err := Compare(t.Context(), cut, []string{config.Fixed, "k-rounds"}, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,7 +99,7 @@ func TestAComparisonGoesOn(t *testing.T) {
 	}
 	other := cut
 	other.Schedule.Eta0 /= 2
-	if _, err := Compare(t.Context(), other, []string{config.Fixed}, run.Options{}); !errors.Is(err, folder.ErrHoldsRun) {
+	if _, err := Compare(t.Context(), other, []string{config.Fixed}, Options{}); !errors.Is(err, folder.ErrHoldsRun) {
 		t.Errorf("another comparison into the same folder: %v", err)
 	}
 }

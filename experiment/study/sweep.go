@@ -1,23 +1,15 @@
 package study
 
 import (
-	"bytes"
+	"cmp"
 	"context"
-	"errors"
 	"fedpace/experiment/folder"
-	"fedpace/experiment/run"
 	"fmt"
 	"math"
-	"os"
 	"path/filepath"
-	"runtime"
+	"slices"
 	"strings"
-	"sync"
-	"time"
 
-	"golang.org/x/sync/errgroup"
-
-	"fedpace/coordinator"
 	"fedpace/coordinator/schedule"
 	"fedpace/experiment/config"
 )
@@ -70,58 +62,22 @@ type Sweep struct {
 	Out        string // folder that holds a folder for each cell; empty: the configuration's
 }
 
-// maxCells bounds a sweep.
-const maxCells = 100_000
-
-// Cell is one run of a sweep.
-type Cell struct {
-	Schedule string
-	Values   []string // of the grids, in their order
-	Seed     uint64
-	Config   config.Config
-
-	Summary      folder.Summary
-	TimeToTarget float64 // virtual seconds; NaN: never, or nothing to reach
-	Reused       bool    // it was finished before
-	Diverged     string  // why it did not come to its end; empty: it did
-	begun        bool    // it was cut before
-}
-
-// name is the cell in words, and its folder.
-func (c *Cell) name(grids []Grid) string {
-	parts := []string{c.Schedule}
-	for i, g := range grids {
-		parts = append(parts, g.Key+"="+c.Values[i])
-	}
-	return strings.Join(append(parts, fmt.Sprintf("seed=%d", c.Seed)), " ")
-}
-
-// folder is a name that every file system takes.
-func (c *Cell) folder(grids []Grid) string {
-	return strings.Map(func(r rune) rune {
-		if strings.ContainsRune(`/\:*?"<>|{}[] `, r) {
-			return '_'
-		}
-		return r
-	}, strings.ReplaceAll(c.name(grids), " ", ","))
-}
-
 // Cells lists a sweep's runs: schedules within grid values, seeds within
-// schedules. Every configuration is checked.
+// schedules. Every configuration is checked, and no two may compute the same.
 func (s Sweep) Cells() ([]Cell, error) {
 	base, err := config.Load(s.ConfigPath, s.Sets)
 	if err != nil {
 		return nil, err
 	}
-	if s.Out == "" {
-		s.Out = base.Out
+	if base.HTTP != "" {
+		return nil, &config.KeyError{Key: "http", Problem: "the runs of a sweep go side by side and cannot share one page (leave http empty)"}
+	}
+	if err := Shareable(&base); err != nil {
+		return nil, err
 	}
 	schedules := s.Schedules
 	if len(schedules) == 0 {
-		schedules = []string{base.Schedule.Name()}
-	}
-	if base.HTTP != "" {
-		return nil, &config.KeyError{Key: "http", Problem: "the runs of a sweep go side by side and cannot share one page (leave http empty)"}
+		schedules = []string{""} // the configuration's own
 	}
 	seeds := max(1, s.Seeds)
 	count := seeds * len(schedules)
@@ -131,42 +87,77 @@ func (s Sweep) Cells() ([]Cell, error) {
 		}
 	}
 	var cells []Cell
-	folders := map[string]string{}
+	names := map[string]string{} // by what the cells compute
 	for _, values := range combinations(s.Grids) {
-		sets := append([]string(nil), s.Sets...)
+		sets := slices.Clone(s.Sets)
 		for i, g := range s.Grids {
 			sets = append(sets, g.Key+"="+values[i])
 		}
 		for _, name := range schedules {
 			for n := range seeds {
-				c, err := config.Load(s.ConfigPath, sets)
+				c, err := config.Load(s.ConfigPath, append(sets, fmt.Sprintf("seed=%d", base.Seed+uint64(n))))
 				if err != nil {
 					return nil, err
 				}
-				if c.Stop.Rounds > 0 && c.Stop.EqualRuntimeRounds == 0 {
-					c.Stop.EqualRuntimeRounds, c.Stop.Rounds = c.Stop.Rounds, 0
+				cell, err := s.cell(c, name, values, base.Out)
+				if err != nil {
+					return nil, err
 				}
-				if len(s.Schedules) > 0 {
-					if c.Schedule, err = c.Schedule.Named(name); err != nil {
-						return nil, err
-					}
+				id, err := Identity(cell.Config)
+				if err != nil {
+					return nil, err
 				}
-				c.Seed = base.Seed + uint64(n)
-				cell := Cell{Schedule: c.Schedule.Name(), Values: values, Seed: c.Seed, TimeToTarget: math.NaN()}
-				c.Out = filepath.Join(s.Out, cell.folder(s.Grids))
-				cell.Config = c
-				if err := c.Validate(); err != nil {
-					return nil, fmt.Errorf("compare: %s: %w", cell.name(s.Grids), err)
+				if other, taken := names[id]; taken {
+					return nil, fmt.Errorf("compare: %q and %q are one run", other, cell.Name)
 				}
-				if other, taken := folders[c.Out]; taken {
-					return nil, fmt.Errorf("compare: %q and %q are one run", other, cell.name(s.Grids))
-				}
-				folders[c.Out] = cell.name(s.Grids)
+				names[id] = cell.Name
 				cells = append(cells, cell)
 			}
 		}
 	}
 	return cells, nil
+}
+
+// cell is one run of the sweep: with the named schedule, "" for the configuration's
+// own, at equal time.
+func (s Sweep) cell(c config.Config, schedule string, values []string, out string) (cell Cell, err error) {
+	EqualTime(&c)
+	if schedule != "" {
+		if c.Schedule, err = c.Schedule.Named(schedule); err != nil {
+			return cell, err
+		}
+	}
+	cell = Cell{Schedule: c.Schedule.Name(), Values: values, TimeToTarget: math.NaN()}
+	parts := []string{cell.Schedule}
+	for i, g := range s.Grids {
+		parts = append(parts, g.Key+"="+values[i])
+	}
+	parts = append(parts, fmt.Sprintf("seed=%d", c.Seed))
+	cell.Name = strings.Join(parts, " ")
+	c.Out = filepath.Join(cmp.Or(s.Out, out), fileName(strings.Join(parts, ",")))
+	cell.Config = c
+	if err := c.Validate(); err != nil {
+		return cell, fmt.Errorf("compare: %s: %w", cell.Name, err)
+	}
+	return cell, nil
+}
+
+// EqualTime makes a stop after so many rounds the virtual time that K-eta-fixed
+// takes for them: schedules are compared at equal time, as in the paper.
+func EqualTime(c *config.Config) {
+	if c.Stop.Rounds > 0 && c.Stop.EqualRuntimeRounds == 0 {
+		c.Stop.EqualRuntimeRounds, c.Stop.Rounds = c.Stop.Rounds, 0
+	}
+}
+
+// fileName is a name that every file system takes.
+func fileName(name string) string {
+	return strings.Map(func(r rune) rune {
+		if strings.ContainsRune(`/\:*?"<>|{}[] `, r) {
+			return '_'
+		}
+		return r
+	}, name)
 }
 
 // combinations is the product of the grids' values, the last grid varying
@@ -185,144 +176,30 @@ func combinations(grids []Grid) [][]string {
 	return all
 }
 
-// RunSweep runs the cells side by side, as many as there are cores, each with
-// one worker. A cell that was finished before with the same configuration is
-// read, not done again, so a sweep that was stopped goes on where it was.
-func RunSweep(ctx context.Context, s Sweep, o run.Options) ([]Cell, error) {
+// RunSweep plays a sweep.
+func RunSweep(ctx context.Context, s Sweep, o Options) ([]Cell, error) {
 	cells, err := s.Cells()
 	if err != nil {
 		return nil, err
 	}
-	for i := range cells {
-		if err := cells[i].reuse(o.Force); err != nil {
-			return nil, err
-		}
+	out := s.Out
+	if out == "" {
+		out = filepath.Dir(cells[0].Config.Out)
 	}
-	var telling sync.Mutex
-	done := 0
-	tell := func(c *Cell, took time.Duration) {
-		telling.Lock()
-		defer telling.Unlock()
-		done++
-		if o.Notice != nil {
-			o.Notice(fmt.Sprintf("run %d of %d: %s: %s", done, len(cells), c.name(s.Grids), c.story(took)))
-		}
+	if err := Play(ctx, out, cells, o); err != nil {
+		return nil, wrap("compare", err)
 	}
-	equal := &run.EqualTimes{}
-	group, inner := errgroup.WithContext(ctx)
-	group.SetLimit(runtime.GOMAXPROCS(0))
-	for i := range cells {
-		c := &cells[i]
-		if c.Reused {
-			tell(c, 0)
-			continue
-		}
-		group.Go(func() error {
-			started := time.Now()
-			if err := c.run(inner, run.Options{Version: o.Version, Force: true, Workers: 1, Equal: equal}); err != nil {
-				return fmt.Errorf("compare: %s: %w", c.name(s.Grids), err)
-			}
-			tell(c, time.Since(started))
-			return nil
-		})
-	}
-	if err := group.Wait(); err != nil {
-		if ctx.Err() != nil {
-			return nil, ctx.Err()
-		}
-		return nil, err
-	}
-	return cells, timeCells(cells)
+	return cells, timeCells(cells, config.Fixed)
 }
 
-// reuse reads the cell's results where they are complete. A folder with
-// another run is refused unless force is set; one with an unfinished run of
-// this very configuration goes on.
-func (c *Cell) reuse(force bool) error {
-	if _, err := os.Stat(filepath.Join(c.Config.Out, folder.ConfigFile)); errors.Is(err, os.ErrNotExist) {
-		return nil
-	}
-	if !c.sameRun() {
-		if force {
-			return nil
-		}
-		return fmt.Errorf("compare: %s: %w, of another configuration (choose another with --out, or replace it with --force)", c.Config.Out, folder.ErrHoldsRun)
-	}
-	c.begun = true
-	summary, err := folder.ReadSummary(filepath.Join(c.Config.Out, folder.SummaryFile))
-	if errors.Is(err, os.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	if summary.Completed {
-		c.Summary, c.Reused = summary, true
-	}
-	return nil
-}
-
-// run does the cell, or goes on with it where it was cut. That it diverges is a
-// result, too.
-func (c *Cell) run(ctx context.Context, o run.Options) (err error) {
-	if c.Summary, err = c.play(ctx, o); errors.Is(err, coordinator.ErrDiverged) && ctx.Err() == nil {
-		c.Diverged, err = err.Error(), nil
-	}
-	return err
-}
-
-// play does the cell's run. Where its checkpoint cannot be used it is done anew.
-func (c *Cell) play(ctx context.Context, o run.Options) (folder.Summary, error) {
-	if c.begun {
-		if r, err := run.Resume(ctx, c.Config.Out, o); !errors.Is(err, folder.ErrCheckpoint) {
-			return r.Summary, err
-		}
-		o.Force = true
-	}
-	return run.Run(ctx, c.Config, o)
-}
-
-// sameRun says whether a folder's configuration is this cell's. The population
-// of a run that takes it from its data is not compared: the data decides it.
-// A configuration that cannot be read, of another version, say, is another.
-func (c *Cell) sameRun() bool {
-	found, err := config.Load(filepath.Join(c.Config.Out, folder.ConfigFile), nil)
-	if err != nil {
-		return false
-	}
-	mine := c.Config
-	if mine.Clients == 0 {
-		mine.Clients = found.Clients
-	}
-	mine.Theory.Take(found.Theory)
-	return bytes.Equal(mine.YAML(), found.YAML())
-}
-
-// story is what became of a cell, for its line of progress.
-func (c *Cell) story(took time.Duration) string {
-	s := fmt.Sprintf("%d rounds", c.Summary.Rounds)
-	if c.Summary.BestTrainingLoss != nil {
-		s += fmt.Sprintf(", best loss %.4f", *c.Summary.BestTrainingLoss)
-	}
-	if c.Summary.BestValidationAccuracy != nil {
-		s += fmt.Sprintf(", best accuracy %.4f", *c.Summary.BestValidationAccuracy)
-	}
-	if c.Diverged != "" {
-		return fmt.Sprintf("%d rounds, then %s", c.Summary.Rounds, c.Diverged)
-	}
-	if c.Reused {
-		return s + " (done before)"
-	}
-	return s + fmt.Sprintf(" (%.0f s)", took.Seconds())
-}
-
-// timeCells finds when each cell reached the best loss of K-eta-fixed with the
-// same values and seed.
-func timeCells(cells []Cell) error {
-	key := func(c *Cell) string { return fmt.Sprint(c.Values, c.Seed) }
+// timeCells finds when each cell reached the best loss of the reference schedule
+// with the same values and seed: the virtual time at which the mean loss of the
+// last rounds (Eq. 15) first was at most that.
+func timeCells(cells []Cell, reference string) error {
+	key := func(c *Cell) string { return fmt.Sprint(c.Values, c.Config.Seed) }
 	target := map[string]float64{}
 	for i := range cells {
-		if c := &cells[i]; c.Diverged == "" && c.Schedule == schedule.KindFixed && c.Summary.BestTrainingLoss != nil {
+		if c := &cells[i]; c.Diverged == "" && c.Schedule == reference && c.Summary.BestTrainingLoss != nil {
 			target[key(c)] = *c.Summary.BestTrainingLoss
 		}
 	}
@@ -332,11 +209,20 @@ func timeCells(cells []Cell) error {
 		if !ok || c.Diverged != "" {
 			continue
 		}
-		at, err := timeToLoss(filepath.Join(c.Config.Out, folder.RoundsFile), c.Config.Schedule.Window, loss)
+		window, err := schedule.NewWindow(schedule.WindowConfig{Size: c.Config.Schedule.Window})
 		if err != nil {
 			return err
 		}
-		c.TimeToTarget = at
+		for r, err := range folder.Reports(filepath.Join(c.Config.Out, folder.RoundsFile)) {
+			if err != nil {
+				return err
+			}
+			window.Observe(r.TrainingLoss)
+			if mean, ok := window.Mean(); ok && mean <= loss {
+				c.TimeToTarget = r.End.Seconds()
+				break
+			}
+		}
 	}
 	return nil
 }

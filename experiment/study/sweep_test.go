@@ -50,11 +50,11 @@ func smallSweep(t *testing.T) Sweep {
 func TestASweepResumes(t *testing.T) {
 	s := smallSweep(t)
 	ctx, cancel := context.WithCancel(t.Context())
-	_, err := RunSweep(ctx, s, run.Options{Notice: func(string) { cancel() }})
+	_, err := RunSweep(ctx, s, Options{Run: run.Options{Notice: func(string) { cancel() }}})
 	if !errors.Is(err, context.Canceled) {
 		t.Fatalf("error %v, want the context's", err)
 	}
-	cells, err := RunSweep(t.Context(), s, run.Options{})
+	cells, err := RunSweep(t.Context(), s, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,29 +64,29 @@ func TestASweepResumes(t *testing.T) {
 			reused++
 		}
 		if c.Summary.Rounds == 0 || !c.Summary.Completed {
-			t.Errorf("%s: %+v", c.name(s.Grids), c.Summary)
+			t.Errorf("%s: %+v", c.Name, c.Summary)
 		}
 	}
 	if len(cells) != 8 || reused == 0 || reused == 8 {
 		t.Errorf("%d runs, %d of them done before", len(cells), reused)
 	}
-	again, err := RunSweep(t.Context(), s, run.Options{})
+	again, err := RunSweep(t.Context(), s, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	fresh := smallSweep(t)
-	other, err := RunSweep(t.Context(), fresh, run.Options{})
+	other, err := RunSweep(t.Context(), fresh, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for i := range again {
 		if !again[i].Reused || *again[i].Summary.ModelSHA256 != *other[i].Summary.ModelSHA256 {
-			t.Errorf("%s is done again, or differs from a sweep that was not stopped", again[i].name(s.Grids))
+			t.Errorf("%s is done again, or differs from a sweep that was not stopped", again[i].Name)
 		}
 	}
 	changed := s
 	changed.Sets = append(slices.Clone(s.Sets), "cohort=6")
-	if _, err := RunSweep(t.Context(), changed, run.Options{}); !errors.Is(err, folder.ErrHoldsRun) {
+	if _, err := RunSweep(t.Context(), changed, Options{}); !errors.Is(err, folder.ErrHoldsRun) {
 		t.Errorf("another sweep into the folder: %v", err)
 	}
 }
@@ -97,7 +97,7 @@ func TestACutCellGoesOn(t *testing.T) {
 	s := smallSweep(t)
 	s.Grids, s.Schedules, s.Seeds = nil, []string{"k-rounds"}, 1
 	s.Sets = append(s.Sets, "pace=8") // 5 virtual seconds are slow enough to be stopped
-	whole, err := RunSweep(t.Context(), s, run.Options{})
+	whole, err := RunSweep(t.Context(), s, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -123,7 +123,7 @@ func TestACutCellGoesOn(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		again, err := RunSweep(t.Context(), s, run.Options{})
+		again, err := RunSweep(t.Context(), s, Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -138,7 +138,7 @@ func TestACutCellGoesOn(t *testing.T) {
 
 func TestASweepsTableAndFigure(t *testing.T) {
 	s := smallSweep(t)
-	cells, err := RunSweep(t.Context(), s, run.Options{})
+	cells, err := RunSweep(t.Context(), s, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -202,13 +202,13 @@ func TestTheoryCellsAreReused(t *testing.T) {
 	out := t.TempDir()
 	s := Sweep{Sets: []string{"task=quadratic", "clients=6", "cohort=2", "stop.rounds=8", "schedule.window=2", "out=" + out}, Schedules: []string{"k-theory"}, Seeds: 2, Out: out}
 	for again := range 2 {
-		cells, err := RunSweep(t.Context(), s, run.Options{})
+		cells, err := RunSweep(t.Context(), s, Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, c := range cells {
 			if c.Reused != (again == 1) {
-				t.Errorf("time %d: seed %d is reused: %v", again+1, c.Seed, c.Reused)
+				t.Errorf("time %d: seed %d is reused: %v", again+1, c.Config.Seed, c.Reused)
 			}
 		}
 	}

@@ -2,6 +2,7 @@ package lab
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"math"
@@ -14,6 +15,9 @@ import (
 	"fedpace/experiment/config"
 	"fedpace/experiment/folder"
 	"fedpace/experiment/run"
+	"fedpace/experiment/study"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 // small is a convex task of a fraction of a second.
@@ -36,7 +40,7 @@ func TestLaboratory(t *testing.T) {
 		t.Run(task, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "lab")
 			plan := Plan{Config: small(t, task), Schedules: []string{"dsgd", "fixed", "k-step", "eta-rounds", "k-theory", TheoryAhead}, Seeds: 2, Out: dir}
-			r, err := Run(t.Context(), plan, run.Options{})
+			r, err := plan.Run(t.Context(), study.Options{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -83,8 +87,13 @@ func TestLaboratory(t *testing.T) {
 					t.Errorf("the table lacks %q", want)
 				}
 			}
-			// A second time the runs are there already.
-			if _, err := Run(t.Context(), plan, run.Options{}); !errors.Is(err, folder.ErrHoldsRun) {
+			// A second time what was measured is read; another laboratory is refused.
+			back, err := plan.Run(t.Context(), study.Options{Done: func() error { t.Error("a run is played again"); return nil }})
+			if diff := cmp.Diff(r, back, sameHalf); err != nil || diff != "" {
+				t.Errorf("%v: what is read is not what was measured: %s", err, diff)
+			}
+			plan.Config.Schedule.Eta0 /= 2
+			if _, err := plan.Run(t.Context(), study.Options{}); !errors.Is(err, folder.ErrHoldsRun) {
 				t.Errorf("runs are replaced: %v", err)
 			}
 		})
@@ -104,7 +113,7 @@ func contents(t *testing.T, dir, name string) []byte {
 func TestLaboratoryIsDeterministic(t *testing.T) {
 	var tables [2]bytes.Buffer
 	for i := range tables {
-		r, err := Run(t.Context(), Plan{Config: small(t, "quadratic"), Schedules: []string{"fixed", "k-theory"}, Seeds: 2, Out: t.TempDir()}, run.Options{})
+		r, err := Plan{Config: small(t, "quadratic"), Schedules: []string{"fixed", "k-theory"}, Seeds: 2, Out: t.TempDir()}.Run(t.Context(), study.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -164,15 +173,15 @@ func TestStride(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(all.squares) != 12 || len(some.squares) != 3 {
-		t.Fatalf("%d and %d iterations are looked at", len(all.squares), len(some.squares))
+	if len(all.Squares) != 12 || len(some.Squares) != 3 {
+		t.Fatalf("%d and %d iterations are looked at", len(all.Squares), len(some.Squares))
 	}
-	for i, s := range some.squares {
-		if s != all.squares[4*i] || some.rates[i] != []float64{0.05, 0.05, 0.03}[i] {
-			t.Errorf("iteration %d: %v at rate %v, want %v", 4*i, s, some.rates[i], all.squares[4*i])
+	for i, s := range some.Squares {
+		if s != all.Squares[4*i] || some.Rates[i] != []float64{0.05, 0.05, 0.03}[i] {
+			t.Errorf("iteration %d: %v at rate %v, want %v", 4*i, s, some.Rates[i], all.Squares[4*i])
 		}
 	}
-	if some.second > all.second || some.variance > all.variance {
+	if some.Second > all.Second || some.Variance > all.Variance {
 		t.Error("fewer iterations show more")
 	}
 }
@@ -197,18 +206,19 @@ func TestPlansThatCannotBe(t *testing.T) {
 		p := good
 		p.Out = t.TempDir()
 		change(&p)
-		if _, err := Run(t.Context(), p, run.Options{}); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := p.Run(t.Context(), study.Options{}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want an error with %q", err, want)
 		}
 	}
 }
 
 func TestDamagedFilesAreNamed(t *testing.T) {
+	const header = "schedule,rounds,iterations,measured,measured_ci95,least,g,variance,lemma2,theorem1_proof,theorem1_stated,theorem1_appendix,theorem1_printed_g"
 	dir := t.TempDir()
 	for text, want := range map[string]string{
-		"a,b\n":                      "header",
-		boundsHeader + "\nfixed,1\n": "wrong number of fields",
-		boundsHeader + "\nfixed" + strings.Repeat(",x", 12) + "\n": `bounds.csv:2: "x" is not a number`,
+		"a,b\n":                "header",
+		header + "\nfixed,1\n": "wrong number of fields",
+		header + "\nfixed" + strings.Repeat(",x", 12) + "\n": `bounds.csv:2: rounds: "x" is not a whole number`,
 	} {
 		if err := os.WriteFile(filepath.Join(dir, BoundsFile), []byte(text), 0o666); err != nil {
 			t.Fatal(err)
@@ -285,11 +295,11 @@ func TestLaboratoryFromAModel(t *testing.T) {
 		t.Fatal(err)
 	}
 	next := small(t, "quadratic", "init="+filepath.Join(c.Out, folder.ModelFile))
-	far, err := Run(t.Context(), Plan{Config: small(t, "quadratic"), Schedules: []string{"fixed"}, Seeds: 1, Out: t.TempDir()}, run.Options{})
+	far, err := Plan{Config: small(t, "quadratic"), Schedules: []string{"fixed"}, Seeds: 1, Out: t.TempDir()}.Run(t.Context(), study.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	near, err := Run(t.Context(), Plan{Config: next, Schedules: []string{"fixed"}, Seeds: 1, Out: t.TempDir()}, run.Options{})
+	near, err := Plan{Config: next, Schedules: []string{"fixed"}, Seeds: 1, Out: t.TempDir()}.Run(t.Context(), study.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -313,7 +323,7 @@ func TestDocsAreReproduced(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r, err := Run(t.Context(), Plan{Config: c, Schedules: Schedules, Seeds: 5, Out: t.TempDir()}, run.Options{})
+		r, err := Plan{Config: c, Schedules: Schedules, Seeds: 5, Out: t.TempDir()}.Run(t.Context(), study.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -324,5 +334,43 @@ func TestDocsAreReproduced(t *testing.T) {
 		if want := contents(t, filepath.Join("..", "..", "..", "docs", "theory", name), TableFile); !bytes.Equal(table.Bytes(), want) {
 			t.Errorf("%s: %s\nwant %s", name, &table, want)
 		}
+	}
+}
+
+// sameHalf compares half intervals: those of one seed are NaN.
+var sameHalf = cmp.Comparer(func(a, b half) bool { return a == b || a != a && b != b })
+
+// A laboratory that was stopped goes on with the same plan, in the middle of its
+// runs and of its measuring, to the same result.
+func TestLaboratoryGoesOn(t *testing.T) {
+	plan := Plan{Config: small(t, "quadratic", "stop.rounds=40"), Schedules: []string{"fixed", "k-rounds", "k-theory"}, Seeds: 1, Out: filepath.Join(t.TempDir(), "whole")}
+	want, err := plan.Run(t.Context(), study.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan.Out = filepath.Join(t.TempDir(), "cut")
+	plan.Config.Pace = 20
+	for stops := 0; ; stops++ {
+		ctx, stop := context.WithCancel(t.Context())
+		seen := 0
+		got, err := plan.Run(ctx, study.Options{Beside: 1, Run: run.Options{Progress: func(p run.Progress) {
+			if seen++; seen > 2 && p.Round > 3 {
+				stop()
+			}
+		}}})
+		stop()
+		if errors.Is(err, context.Canceled) && stops < 100 {
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if stops == 0 {
+			t.Errorf("it was never stopped")
+		}
+		if diff := cmp.Diff(want, got, sameHalf); diff != "" {
+			t.Errorf("a laboratory that was stopped differs: %s", diff)
+		}
+		return
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"fedpace/coordinator/schedule"
 	"fedpace/experiment/config"
 	"fedpace/experiment/run"
+	"fedpace/experiment/study"
 )
 
 // TheoryAhead is k-theory with the time ahead as W, which is what Theorem 2
@@ -31,15 +32,9 @@ type Plan struct {
 // maxSeeds bounds a plan.
 const maxSeeds = 1000
 
-// cell is one run of a plan.
-type cell struct {
-	schedule string
-	config   config.Config
-}
-
 // cells lists the plan's runs, seeds within schedules. All have the virtual
 // time of the configuration's rounds of K-eta-fixed.
-func (p Plan) cells() ([]cell, error) {
+func (p Plan) cells() ([]study.Cell, error) {
 	switch {
 	case !p.Config.Task.IsConvex():
 		return nil, fmt.Errorf("lab: %s: %w; want quadratic or logistic", p.Config.Task, run.ErrNotConvex)
@@ -52,7 +47,7 @@ func (p Plan) cells() ([]cell, error) {
 	case p.Config.Aggregate.Algorithm != config.FedAvg || p.Config.Close.Rule != config.All || p.Config.Select.Rule != config.Uniform:
 		return nil, fmt.Errorf("lab: Theorem 1 is about fedavg, uniform cohorts and rounds that wait for all (leave aggregate.algorithm, select and close as they are)")
 	}
-	var list []cell
+	var list []study.Cell
 	for i, name := range p.Schedules {
 		if slices.Contains(p.Schedules[:i], name) {
 			return nil, fmt.Errorf("lab: schedule %s is named twice", name)
@@ -62,9 +57,10 @@ func (p Plan) cells() ([]cell, error) {
 			if err != nil {
 				return nil, err
 			}
-			c.config.Seed += uint64(n)
-			c.config.Out = filepath.Join(p.Out, "runs", fmt.Sprintf("%s,seed=%d", name, c.config.Seed))
-			if err := c.config.Validate(); err != nil {
+			c.Config.Seed += uint64(n)
+			c.Name = fmt.Sprintf("%s, seed %d", name, c.Config.Seed)
+			c.Config.Out = filepath.Join(p.Out, "runs", fmt.Sprintf("%s,seed=%d", name, c.Config.Seed))
+			if err := c.Config.Validate(); err != nil {
 				return nil, fmt.Errorf("lab: %s: %w", name, err)
 			}
 			list = append(list, c)
@@ -73,25 +69,22 @@ func (p Plan) cells() ([]cell, error) {
 	return list, nil
 }
 
-func (p Plan) cell(name string) (cell, error) {
-	c := cell{schedule: name, config: p.Config}
-	if c.config.Synthetic.Seed == 0 && c.config.IsSynthetic() {
+func (p Plan) cell(name string) (study.Cell, error) {
+	c := study.Cell{Schedule: name, Config: p.Config}
+	if c.Config.Synthetic.Seed == 0 && c.Config.IsSynthetic() {
 		return c, fmt.Errorf("lab: seeds must share one problem: set synthetic.seed")
 	}
-	stop := &c.config.Stop
-	if stop.Rounds > 0 && stop.EqualRuntimeRounds == 0 {
-		stop.EqualRuntimeRounds, stop.Rounds = stop.Rounds, 0
-	}
+	study.EqualTime(&c.Config)
 	known := name
 	if name == TheoryAhead {
-		known, c.config.Theory.Time = "k-theory", config.Ahead
+		known, c.Config.Theory.Time = "k-theory", config.Ahead
 	}
 	var err error
-	if c.config.Schedule, err = c.config.Schedule.Named(known); err != nil {
+	if c.Config.Schedule, err = c.Config.Schedule.Named(known); err != nil {
 		return c, fmt.Errorf("lab: %q is not a schedule that a laboratory knows, want one of %v", name, Names())
 	}
-	if c.config.Schedule.K == config.Step && c.config.Schedule.DecayRound == 0 && c.config.Task == config.TaskQuadratic {
-		c.config.Schedule.DecayRound = max(1, stop.EqualRuntimeRounds/3) // it has no accuracy to converge
+	if c.Config.Schedule.K == config.Step && c.Config.Schedule.DecayRound == 0 && c.Config.Task == config.TaskQuadratic {
+		c.Config.Schedule.DecayRound = max(1, c.Config.Stop.EqualRuntimeRounds/3) // it has no accuracy to converge
 	}
 	return c, nil
 }

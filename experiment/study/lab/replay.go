@@ -11,15 +11,15 @@ import (
 
 // path is what the analysis sees of a run.
 type path struct {
-	// squares is ‖∇F(x̄_t)‖² at every stride-th iteration, x̄_t being the weighted
+	// Squares is ‖∇F(x̄_t)‖² at every stride-th iteration, x̄_t being the weighted
 	// mean of all clients' models, whether or not they took part.
-	squares []float64
-	rates   []float64 // of these iterations
-	// second is the largest E‖∇f_c(x; ξ)‖² of any client at any of its iterates:
+	Squares []float64
+	Rates   []float64 // of these iterations
+	// Second is the largest E‖∇f_c(x; ξ)‖² of any client at any of its iterates:
 	// the least G² with which the analysis holds.
-	second float64
-	// variance is Σ p_c² σ_c², with each client's largest σ_c² on the way.
-	variance float64
+	Second float64
+	// Variance is Σ p_c² σ_c², with each client's largest σ_c² on the way.
+	Variance float64
 }
 
 // replayer goes through a run again. It is not safe for concurrent use.
@@ -56,19 +56,19 @@ func (r *replayer) run(ctx context.Context, models [][]float32, steps []int, rat
 		if err := ctx.Err(); err != nil {
 			return p, err
 		}
-		seen := len(p.squares)
+		seen := len(p.Squares)
 		last, err := r.round(&p, models[i], k, done, next, float32(rates[i]))
 		if err != nil {
 			return p, err
 		}
-		for range p.squares[seen:] {
-			p.rates = append(p.rates, rates[i])
+		for range p.Squares[seen:] {
+			p.Rates = append(p.Rates, rates[i])
 		}
 		done, next = done+int64(k), last
 	}
 	for c, v := range r.noise {
 		w := r.of.Weight(c)
-		p.variance += w * w * v
+		p.Variance += w * w * v
 	}
 	return p, nil
 }
@@ -102,7 +102,7 @@ func (r *replayer) round(p *path, model []float32, k int, done int64, next int, 
 		}
 	}
 	for _, x := range r.mean[:looked] {
-		p.squares = append(p.squares, r.of.Gradient(r.g, x))
+		p.Squares = append(p.Squares, r.of.Gradient(r.g, x))
 	}
 	return next + looked*r.stride - k, nil
 }
@@ -116,5 +116,5 @@ func (r *replayer) look(p *path, c int, mean []float64) {
 	}
 	noise := r.of.Noise(c, r.x)
 	r.noise[c] = max(r.noise[c], noise)
-	p.second = max(p.second, r.of.Steep(r.g, c, r.x)+noise)
+	p.Second = max(p.Second, r.of.Steep(r.g, c, r.x)+noise)
 }

@@ -34,33 +34,33 @@ type Result struct {
 // Bound is Theorem 1 after a number of rounds of a schedule, beside what was
 // measured; all in loss²/length². Means are over seeds.
 type Bound struct {
-	Schedule   string  `json:"schedule"`
-	Rounds     int     `json:"rounds"`
-	Iterations float64 `json:"iterations"` // T
+	Schedule   string  `json:"schedule" csv:"schedule"`
+	Rounds     int     `json:"rounds" csv:"rounds"`
+	Iterations float64 `json:"iterations" csv:"iterations"` // T
 
-	Measured float64 `json:"measured"`      // mean over iterations of ‖∇F(x̄_t)‖²
-	Half     half    `json:"measured_ci95"` // half its 95% interval
-	Least    float64 `json:"least"`         // least over iterations of the mean over seeds
+	Measured float64 `json:"measured" csv:"measured"`           // mean over iterations of ‖∇F(x̄_t)‖²
+	Half     half    `json:"measured_ci95" csv:"measured_ci95"` // half its 95% interval
+	Least    float64 `json:"least" csv:"least"`                 // least over iterations of the mean over seeds
 
-	G        float64 `json:"g"`        // largest of any client at any iterate
-	Variance float64 `json:"variance"` // Σ p_c² σ_c²
+	G        float64 `json:"g" csv:"g"`               // largest of any client at any iterate
+	Variance float64 `json:"variance" csv:"variance"` // Σ p_c² σ_c²
 
-	Lemma2    float64 `json:"lemma2"`             // the sharpest: D as in Lemma 1
-	Proof     float64 `json:"theorem1_proof"`     // Theorem 1 with 2κ²(F₀ − F*)
-	Statement float64 `json:"theorem1_stated"`    // with 2κ(κF₀ − F*)
-	Appendix  float64 `json:"theorem1_appendix"`  // with 2κ(F₀ − F*)
-	PrintedG  float64 `json:"theorem1_printed_g"` // the statement with the paper's G
+	Lemma2    float64 `json:"lemma2" csv:"lemma2"`                         // the sharpest: D as in Lemma 1
+	Proof     float64 `json:"theorem1_proof" csv:"theorem1_proof"`         // Theorem 1 with 2κ²(F₀ − F*)
+	Statement float64 `json:"theorem1_stated" csv:"theorem1_stated"`       // with 2κ(κF₀ − F*)
+	Appendix  float64 `json:"theorem1_appendix" csv:"theorem1_appendix"`   // with 2κ(F₀ − F*)
+	PrintedG  float64 `json:"theorem1_printed_g" csv:"theorem1_printed_g"` // the statement with the paper's G
 }
 
 // Moment is how far a schedule is from the optimum at a virtual time.
 type Moment struct {
-	Schedule   string  `json:"schedule"`
-	Seconds    float64 `json:"seconds"`
-	Rounds     float64 `json:"rounds"`      // completed
-	Steps      float64 `json:"steps"`       // Σ K_r of them
-	LocalSteps float64 `json:"local_steps"` // K of the round that is open
-	Gap        float64 `json:"gap"`         // F − F*, a loss
-	Half       half    `json:"gap_ci95"`    // half its 95% interval
+	Schedule   string  `json:"schedule" csv:"schedule"`
+	Seconds    float64 `json:"seconds" csv:"seconds"`
+	Rounds     float64 `json:"rounds" csv:"rounds"`           // completed
+	Steps      float64 `json:"steps" csv:"steps"`             // Σ K_r of them
+	LocalSteps float64 `json:"local_steps" csv:"local_steps"` // K of the round that is open
+	Gap        float64 `json:"gap" csv:"gap"`                 // F − F*, a loss
+	Half       half    `json:"gap_ci95" csv:"gap_ci95"`       // half its 95% interval
 }
 
 // half is half an interval; NaN, of one seed, is null in JSON.

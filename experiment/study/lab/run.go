@@ -2,44 +2,24 @@ package lab
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"path/filepath"
-	"runtime"
-	"sync"
-
-	"golang.org/x/sync/errgroup"
 
 	"fedpace/coordinator/theory"
 	"fedpace/experiment/config"
 	"fedpace/experiment/convex"
-	"fedpace/experiment/folder"
 	"fedpace/experiment/run"
+	"fedpace/experiment/study"
 	"fedpace/internal/statistics"
 )
 
-// trace is one run as the laboratory sees it.
-type trace struct {
-	steps   []int     // K_r
-	rates   []float64 // eta_r
-	seconds []float64 // virtual time at the ends of rounds
-	gaps    []float64 // F − F* after them
-	path    path
-	stride  int
-	limit   float64 // virtual seconds of the plan
-}
-
-// Run does a plan. Runs go side by side, as many as there are cores.
-func Run(ctx context.Context, p Plan, o run.Options) (*Result, error) {
+// Run plays a plan and measures its runs, side by side. Where it was stopped, the
+// same plan goes on: runs that were measured are read.
+func (p Plan) Run(ctx context.Context, o study.Options) (*Result, error) {
 	cells, err := p.cells()
 	if err != nil {
 		return nil, err
-	}
-	for _, c := range cells {
-		if err := folder.VacantFolder(c.config.Out, o.Force); err != nil {
-			return nil, err
-		}
 	}
 	of, err := run.Convex(p.Config)
 	if err != nil {
@@ -51,66 +31,39 @@ func Run(ctx context.Context, p Plan, o run.Options) (*Result, error) {
 		return nil, err
 	}
 	k := of.Constants(widen(make([]float64, len(start)), start), p.Config.Cohort)
+	traces := map[*study.Cell]*trace{}
+	logs := map[*study.Cell]*modelLog{}
 	for i := range cells {
-		cells[i].config.Theory.Take(config.Theory{L: &k.L, Mu: &k.Mu, G: &k.G, FStar: &k.FStar})
+		c := &cells[i]
+		c.Config.Theory.Take(config.Theory{L: &k.L, Mu: &k.Mu, G: &k.G, FStar: &k.FStar})
+		traces[c], logs[c] = &trace{}, &modelLog{}
 	}
-	traces := make([]trace, len(cells))
-	var telling sync.Mutex
-	done := 0
-	group, inner := errgroup.WithContext(ctx)
-	group.SetLimit(runtime.GOMAXPROCS(0))
-	for i, c := range cells {
-		group.Go(func() error {
-			t, err := c.run(inner, of, start, o)
-			if err != nil {
-				return fmt.Errorf("lab: %s, seed %d: %w", c.schedule, c.config.Seed, err)
-			}
-			traces[i] = t
-			if o.Notice != nil {
-				telling.Lock()
-				defer telling.Unlock()
-				done++
-				o.Notice(fmt.Sprintf("run %d of %d: %s, seed %d: %d rounds, F - F* %.4g", done, len(cells), c.schedule, c.config.Seed, len(t.steps), t.gaps[len(t.gaps)-1]))
-			}
-			return nil
-		})
+	o.Adjust = func(c *study.Cell, o *run.Options) {
+		l := logs[c]
+		l.path, l.begun = filepath.Join(c.Config.Out, modelsFile), c.Begun
+		o.Model = l.add
 	}
-	if err := group.Wait(); err != nil {
-		if ctx.Err() != nil {
-			return nil, ctx.Err()
+	o.Played = func(ctx context.Context, c *study.Cell) error {
+		err := logs[c].close()
+		if err == nil {
+			err = traces[c].of(ctx, c, of, start)
 		}
+		if err != nil {
+			return fmt.Errorf("lab: %w", err)
+		}
+		return nil
+	}
+	if err := study.Play(ctx, p.Out, cells, o); err != nil {
 		return nil, err
 	}
-	return gather(p, of, start, traces), nil
-}
-
-// run plays one run and goes through it again.
-func (c cell) run(ctx context.Context, of *convex.Problem, start []float32, o run.Options) (t trace, err error) {
-	models := [][]float32{start} // by round; a round without updates leaves the model
-	s, err := run.Run(ctx, c.config, run.Options{Version: o.Version, Force: o.Force, Workers: 1, Model: func(round int, params []float32) {
-		for len(models) < round {
-			models = append(models, models[len(models)-1])
+	list := make([]*trace, len(cells))
+	for i := range cells {
+		if c := &cells[i]; c.Diverged != "" {
+			return nil, fmt.Errorf("lab: %s: %s", c.Name, c.Diverged)
 		}
-		models = append(models, params)
-	}})
-	if err != nil {
-		return t, err
+		list[i] = traces[&cells[i]]
 	}
-	rows, err := folder.ReadRounds(filepath.Join(c.config.Out, folder.RoundsFile))
-	if err != nil {
-		return t, err
-	}
-	if len(rows) == 0 {
-		return t, errors.New("no round was completed in the time of the plan")
-	}
-	x := make([]float64, len(start))
-	for i, row := range rows {
-		t.steps, t.rates, t.seconds = append(t.steps, row.LocalSteps), append(t.rates, row.LearningRate), append(t.seconds, row.End.Seconds())
-		t.gaps = append(t.gaps, of.Value(widen(x, models[min(i+1, len(models)-1)]))-of.FStar)
-	}
-	t.stride, t.limit = stride(c.config.Task), s.VirtualSeconds
-	t.path, err = newReplayer(of, c.config.Seed, t.stride).run(ctx, models, t.steps, t.rates)
-	return t, err
+	return gather(p, of, start, list), nil
 }
 
 // stride is how far apart the iterations are that are looked at: a logistic
@@ -130,7 +83,7 @@ func widen(dst []float64, x []float32) []float64 {
 }
 
 // gather makes the result of the traces, seeds within schedules.
-func gather(p Plan, of *convex.Problem, initial []float32, traces []trace) *Result {
+func gather(p Plan, of *convex.Problem, initial []float32, traces []*trace) *Result {
 	start := widen(make([]float64, len(initial)), initial)
 	k := of.Constants(start, p.Config.Cohort)
 	r := &Result{
@@ -140,14 +93,14 @@ func gather(p Plan, of *convex.Problem, initial []float32, traces []trace) *Resu
 	}
 	r.PrintedG = theory.PrintedG(k.L, r.Distance)
 	for _, t := range traces {
-		r.Limit = math.Max(r.Limit, t.limit)
+		r.Limit = math.Max(r.Limit, t.Limit)
 	}
 	for i, name := range p.Schedules {
 		seeds := traces[i*p.Seeds : (i+1)*p.Seeds]
 		own := k
 		own.G, own.Variance = 0, 0
 		for _, t := range seeds {
-			own.G, own.Variance = math.Max(own.G, math.Sqrt(t.path.second)), math.Max(own.Variance, t.path.variance)
+			own.G, own.Variance = math.Max(own.G, math.Sqrt(t.Path.Second)), math.Max(own.Variance, t.Path.Variance)
 		}
 		r.Bounds = append(r.Bounds, r.bounds(name, own, seeds)...)
 		r.Curves = append(r.Curves, r.curve(name, seeds)...)
@@ -156,10 +109,10 @@ func gather(p Plan, of *convex.Problem, initial []float32, traces []trace) *Resu
 }
 
 // bounds are a schedule's at rounds whose number grows by a constant factor.
-func (r *Result) bounds(name string, k theory.Constants, seeds []trace) (list []Bound) {
-	rounds := len(seeds[0].steps)
+func (r *Result) bounds(name string, k theory.Constants, seeds []*trace) (list []Bound) {
+	rounds := len(seeds[0].Steps)
 	for _, t := range seeds {
-		rounds = min(rounds, len(t.steps))
+		rounds = min(rounds, len(t.Steps))
 	}
 	form := func(f theory.Form) theory.Constants { c := k; c.Form = f; return c }
 	printed := form(theory.Statement)
@@ -168,16 +121,16 @@ func (r *Result) bounds(name string, k theory.Constants, seeds []trace) (list []
 		b := Bound{Schedule: name, Rounds: n, G: k.G, Variance: k.Variance}
 		var measured []float64
 		for _, t := range seeds {
-			steps, rates := t.steps[:n], t.rates[:n]
+			steps, rates := t.Steps[:n], t.Rates[:n]
 			total := 0
 			for _, k := range steps {
 				total += k
 			}
-			looked := min(len(t.path.squares), (total+t.stride-1)/t.stride)
+			looked := min(len(t.Path.Squares), (total+t.Stride-1)/t.Stride)
 			sum, way := 0.0, 0.0
-			for i, s := range t.path.squares[:looked] { // Theorem 1 weighs iterations by their rates
-				sum += t.path.rates[i] * s
-				way += t.path.rates[i]
+			for i, s := range t.Path.Squares[:looked] { // Theorem 1 weighs iterations by their rates
+				sum += t.Path.Rates[i] * s
+				way += t.Path.Rates[i]
 			}
 			measured = append(measured, sum/way)
 			share := 1 / float64(len(seeds))
@@ -197,16 +150,16 @@ func (r *Result) bounds(name string, k theory.Constants, seeds []trace) (list []
 }
 
 // least is the least over iterations of the mean over seeds.
-func least(seeds []trace, iterations float64) float64 {
-	n := int(iterations) / seeds[0].stride
+func least(seeds []*trace, iterations float64) float64 {
+	n := int(iterations) / seeds[0].Stride
 	for _, t := range seeds {
-		n = min(n, len(t.path.squares))
+		n = min(n, len(t.Path.Squares))
 	}
 	low := math.Inf(1)
 	for i := range max(1, n) {
 		sum := 0.0
 		for _, t := range seeds {
-			sum += t.path.squares[i]
+			sum += t.Path.Squares[i]
 		}
 		low = min(low, sum/float64(len(seeds)))
 	}
@@ -225,27 +178,27 @@ func spaced(n int) (list []int) {
 const moments = 100
 
 // curve is a schedule's way to the optimum at moments of equal distance.
-func (r *Result) curve(name string, seeds []trace) (list []Moment) {
+func (r *Result) curve(name string, seeds []*trace) (list []Moment) {
 	start := r.F0 - r.Constants.FStar
 	for i := range moments + 1 {
 		m := Moment{Schedule: name, Seconds: r.Limit * float64(i) / moments}
 		var gaps []float64
 		for _, t := range seeds {
 			at := 0 // rounds that have ended by then
-			for at < len(t.seconds) && t.seconds[at] <= m.Seconds*(1+1e-12) {
+			for at < len(t.Seconds) && t.Seconds[at] <= m.Seconds*(1+1e-12) {
 				at++
 			}
 			gap, total := start, 0
 			if at > 0 {
-				gap = t.gaps[at-1]
+				gap = t.Gaps[at-1]
 			}
-			for _, k := range t.steps[:at] {
+			for _, k := range t.Steps[:at] {
 				total += k
 			}
 			gaps = append(gaps, gap)
 			m.Rounds += float64(at) / float64(len(seeds))
 			m.Steps += float64(total) / float64(len(seeds))
-			m.LocalSteps += float64(t.steps[min(at, len(t.steps)-1)]) / float64(len(seeds))
+			m.LocalSteps += float64(t.Steps[min(at, len(t.Steps)-1)]) / float64(len(seeds))
 		}
 		e := statistics.EstimateMean(gaps)
 		m.Gap, m.Half = e.Mean, half(e.Half)

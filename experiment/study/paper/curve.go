@@ -13,31 +13,33 @@ import (
 	"fedpace/coordinator/schedule"
 	"fedpace/experiment/config"
 	"fedpace/experiment/folder"
+	"fedpace/experiment/study"
+	"fedpace/internal/csvtable"
 )
 
 // Curve is one cell, thinned to its evaluations.
 type Curve struct {
-	Task        config.Task
-	Data        string // what was learned from, with what is synthetic about it; empty: timing only
-	Devices     string // what the clients are, where not the paper's
-	Schedule    string
-	Seed        uint64
-	FixedRounds int // of K-eta-fixed, to whose virtual time it went
-	K0          int
-	Clients     int // population
-	Cohort      int
-	Megabits    float64 // size of the model on the network; 0: that of its parameters
+	Task        config.Task `csv:"task"`
+	Data        string      `csv:"data"`    // what was learned from, with what is synthetic about it; empty: timing only
+	Devices     string      `csv:"devices"` // what the clients are, where not the paper's
+	Schedule    string      `csv:"schedule"`
+	Seed        uint64      `csv:"seed"`
+	Megabits    float64     `csv:"model_megabits"` // size of the model on the network; 0: that of its parameters
+	FixedRounds int         `csv:"fixed_rounds"`   // of K-eta-fixed, to whose virtual time it went
+	K0          int         `csv:"k0"`
+	Clients     int         `csv:"clients"` // population
+	Cohort      int         `csv:"cohort"`
 
-	Completed      bool // false: cut; what follows is then of the part that was done
-	Rounds         int
-	VirtualSeconds float64
-	RelativeSteps  float64 // SGD steps against FixedRounds x K_0 (Table 4); NaN while not completed
-	BestLoss       float64 // lowest mean over the window of rounds (Eq. 15); NaN: none
-	BestAccuracy   float64 // NaN: none
-	FinalAccuracy  float64 // NaN: none
-	Decayed        int     // round after which a step schedule decayed; 0: it did not, or is none
-	DecayedAt      float64 // virtual seconds at its end; NaN: none
-	Plateaued      float64 // virtual seconds at which the validation error had converged; NaN: never
+	Completed      bool    `csv:"completed"` // false: cut; what follows is then of the part that was done
+	Rounds         int     `csv:"rounds"`
+	VirtualSeconds float64 `csv:"virtual_seconds"`
+	RelativeSteps  float64 `csv:"relative_sgd_steps"`       // SGD steps against FixedRounds x K_0 (Table 4); NaN while not completed
+	BestLoss       float64 `csv:"best_training_loss"`       // lowest mean over the window of rounds (Eq. 15); NaN: none
+	BestAccuracy   float64 `csv:"best_validation_accuracy"` // NaN: none
+	FinalAccuracy  float64 `csv:"validation_accuracy"`      // NaN: none
+	Decayed        int     `csv:"decayed_after_round"`      // round after which a step schedule decayed; 0: it did not, or is none
+	DecayedAt      float64 `csv:"decayed_seconds"`          // virtual seconds at its end; NaN: none
+	Plateaued      float64 `csv:"plateau_seconds"`          // virtual seconds at which the validation error had converged; NaN: never
 
 	Points []Point
 }
@@ -45,17 +47,79 @@ type Curve struct {
 // Point is the state after an evaluation. Between two of them nothing of the
 // best so far changes.
 type Point struct {
-	Round          int
-	VirtualSeconds float64
-	LocalSteps     int
-	BestLoss       float64 // lowest so far of the mean over the window of rounds; NaN: none
-	ValidationLoss float64
-	BestAccuracy   float64 // highest validation accuracy so far
+	Round          int     `csv:"round"`
+	VirtualSeconds float64 `csv:"virtual_seconds"`
+	LocalSteps     int     `csv:"local_steps"`
+	BestLoss       float64 `csv:"best_training_loss"` // lowest so far of the mean over the window of rounds; NaN: none
+	ValidationLoss float64 `csv:"validation_loss"`
+	BestAccuracy   float64 `csv:"best_validation_accuracy"` // highest validation accuracy so far
+}
+
+// key is what no two curves share.
+type key struct {
+	Task     config.Task `csv:"task"`
+	Schedule string      `csv:"schedule"`
+	Seed     uint64      `csv:"seed"`
+	Megabits float64     `csv:"model_megabits"`
+}
+
+func (c *Curve) key() key { return key{c.Task, c.Schedule, c.Seed, c.Megabits} }
+
+// The files in which curves are kept: a row for each cell, and one for each
+// point. Numbers are written so that reading gives the same bits.
+const (
+	CellsFile  = "cells.csv"
+	CurvesFile = "curves.csv"
+)
+
+// pointRow is a row of CurvesFile.
+type pointRow struct {
+	key
+	Point
+}
+
+// Write writes both files to a folder.
+func Write(dir string, curves []Curve) error {
+	var points []pointRow
+	for _, c := range curves {
+		for _, p := range c.Points {
+			points = append(points, pointRow{c.key(), p})
+		}
+	}
+	return errors.Join(csvtable.Write(filepath.Join(dir, CellsFile), curves, -1), csvtable.Write(filepath.Join(dir, CurvesFile), points, -1))
+}
+
+// Load reads what Write wrote.
+func Load(dir string) ([]Curve, error) {
+	curves, err := csvtable.Read[Curve](filepath.Join(dir, CellsFile))
+	if err != nil {
+		return nil, fmt.Errorf("paper: %w", err)
+	}
+	index := map[key]*Curve{}
+	for i := range curves {
+		k := curves[i].key()
+		if index[k] != nil {
+			return nil, fmt.Errorf("paper: %s: cell %v is there twice", filepath.Join(dir, CellsFile), k)
+		}
+		index[k] = &curves[i]
+	}
+	points, err := csvtable.Read[pointRow](filepath.Join(dir, CurvesFile))
+	if err != nil {
+		return nil, fmt.Errorf("paper: %w", err)
+	}
+	for _, p := range points {
+		c := index[p.key]
+		if c == nil {
+			return nil, fmt.Errorf("paper: %s: cell %v is not in %s", filepath.Join(dir, CurvesFile), p.key, CellsFile)
+		}
+		c.Points = append(c.Points, p.Point)
+	}
+	return curves, nil
 }
 
 // Curves thins the cells that have begun, finished or not, in the order of the
 // paper: by task, schedule, size and seed.
-func Curves(cells []Cell) ([]Curve, error) {
+func Curves(cells []study.Cell) ([]Curve, error) {
 	var curves []Curve
 	type source struct {
 		task config.Task

@@ -14,6 +14,8 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"fedpace/experiment/config"
+	"fedpace/experiment/folder"
+	"fedpace/experiment/study"
 )
 
 func TestTheWholeEvaluationIsPlanned(t *testing.T) {
@@ -31,13 +33,13 @@ func TestTheWholeEvaluationIsPlanned(t *testing.T) {
 		}
 		folders[c.Config.Out] = true
 		if c.Config.Stop != (config.Stop{EqualRuntimeRounds: 10000}) {
-			t.Errorf("%s stops at %+v", c.Name(), c.Config.Stop)
+			t.Errorf("%s stops at %+v", c.Name, c.Config.Stop)
 		}
 		if c.Config.Schedule.Name() != c.Schedule {
-			t.Errorf("%s runs %s", c.Name(), c.Config.Schedule.Name())
+			t.Errorf("%s runs %s", c.Name, c.Config.Schedule.Name())
 		}
 	}
-	if cells[31].Seed != 1 || cells[32].Seed != 2 {
+	if cells[31].Config.Seed != 1 || cells[32].Config.Seed != 2 {
 		t.Error("a second seed comes before the first picture is whole")
 	}
 }
@@ -92,9 +94,9 @@ func small(t *testing.T) Plan {
 	}
 }
 
-func play(t *testing.T, cells []Cell) (ran int) {
+func play(t *testing.T, p Plan, cells []study.Cell) (ran int) {
 	t.Helper()
-	if err := Run(t.Context(), cells, Options{Done: func() error { ran++; return nil }}); err != nil {
+	if err := p.Run(t.Context(), cells, study.Options{Done: func() error { ran++; return nil }}); err != nil {
 		t.Fatal(err)
 	}
 	return ran
@@ -106,18 +108,18 @@ func TestCellsAreDoneOnceAndKept(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var told []Progress
+	var told []study.Progress
 	ran := 0
-	if err := Run(t.Context(), cells, Options{Done: func() error { ran++; return nil }, Progress: func(p Progress) { told = append(told, p) }}); err != nil {
+	if err := p.Run(t.Context(), cells, study.Options{Done: func() error { ran++; return nil }, Progress: func(p study.Progress) { told = append(told, p) }}); err != nil {
 		t.Fatal(err)
 	}
 	if ran != 4 {
 		t.Fatalf("%d cells ran, want 4", ran)
 	}
-	if ran := play(t, cells); ran != 0 {
+	if ran := play(t, p, cells); ran != 0 {
 		t.Fatalf("%d cells ran again", ran)
 	}
-	if last, want := told[len(told)-1], (Progress{Cells: 4, Done: 4}); last.Cells != want.Cells || last.Done != want.Done || len(last.Running) != 0 {
+	if last, want := told[len(told)-1], (study.Progress{Cells: 4, Done: 4}); last.Cells != want.Cells || last.Done != want.Done || len(last.Running) != 0 {
 		t.Errorf("the last progress is %+v, want %+v", last, want)
 	}
 	for i, p := range told[1:] {
@@ -141,7 +143,7 @@ func TestCellsAreDoneOnceAndKept(t *testing.T) {
 				t.Errorf("%s: %+v follows %+v", c.Schedule, q, c.Points[i])
 			}
 		}
-		s, err := finished(cellOf(cells, c).Config.Out)
+		s, err := folder.Completed(cellOf(cells, c).Config.Out)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -187,9 +189,9 @@ func TestCellsAreDoneOnceAndKept(t *testing.T) {
 	}
 }
 
-func cellOf(cells []Cell, c Curve) *Cell {
+func cellOf(cells []study.Cell, c Curve) *study.Cell {
 	for i := range cells {
-		if cells[i].Schedule == c.Schedule && cells[i].Seed == c.Seed {
+		if cells[i].Schedule == c.Schedule && cells[i].Config.Seed == c.Seed {
 			return &cells[i]
 		}
 	}
@@ -203,7 +205,7 @@ func TestACutEvaluationGoesOn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	play(t, cells)
+	play(t, whole, cells)
 	cut := whole
 	cut.Out = filepath.Join(t.TempDir(), "cut")
 	again, err := cut.Cells()
@@ -211,11 +213,11 @@ func TestACutEvaluationGoesOn(t *testing.T) {
 		t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(t.Context())
-	err = Run(ctx, again, Options{Beside: 1, Done: func() error { stop(); return nil }})
+	err = cut.Run(ctx, again, study.Options{Beside: 1, Done: func() error { stop(); return nil }})
 	if !errors.Is(err, context.Canceled) {
 		t.Fatalf("a cancelled evaluation returns %v", err)
 	}
-	if ran := play(t, again); ran < 1 || ran > 3 {
+	if ran := play(t, cut, again); ran < 1 || ran > 3 {
 		t.Errorf("%d cells were left to do, want 1 to 3", ran)
 	}
 	want, err := Curves(cells)
@@ -240,7 +242,7 @@ func TestTimingNeedsNoTraining(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	play(t, cells)
+	play(t, p, cells)
 	curves, err := Curves(cells)
 	if err != nil {
 		t.Fatal(err)
@@ -265,10 +267,12 @@ func TestTimingNeedsNoTraining(t *testing.T) {
 }
 
 func TestDamagedCurvesAreRefused(t *testing.T) {
+	const header = "task,data,devices,schedule,seed,model_megabits,fixed_rounds,k0,clients,cohort,completed,rounds,virtual_seconds,relative_sgd_steps," +
+		"best_training_loss,best_validation_accuracy,validation_accuracy,decayed_after_round,decayed_seconds,plateau_seconds"
 	for name, text := range map[string]string{
 		"header": "a,b\n",
-		"number": cellsHeader + "\nfemnist,x,,fixed,1,6.71,100,80,9,3,true,many,1,1,1,1,1,0,,\n",
-		"twice":  cellsHeader + strings.Repeat("\nfemnist,x,,fixed,1,6.71,100,80,9,3,true,5,1,1,1,1,1,0,,", 2) + "\n",
+		"number": header + "\nfemnist,x,,fixed,1,6.71,100,80,9,3,true,many,1,1,1,1,1,0,,\n",
+		"twice":  header + strings.Repeat("\nfemnist,x,,fixed,1,6.71,100,80,9,3,true,5,1,1,1,1,1,0,,", 2) + "\n",
 	} {
 		dir := t.TempDir()
 		if err := os.WriteFile(filepath.Join(dir, CellsFile), []byte(text), 0o600); err != nil {

@@ -1,16 +1,14 @@
 package paper
 
 import (
-	"crypto/sha256"
-	"errors"
 	"fmt"
 	"maps"
 	"math"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"fedpace/experiment/config"
+	"fedpace/experiment/study"
 )
 
 // The paper's evaluation in full.
@@ -48,17 +46,6 @@ type Plan struct {
 func Full() Plan {
 	return Plan{Seed: 1, Seeds: FullSeeds, Rounds: FullRounds, Scale: 1, Out: "runs/paper"}
 }
-
-// Cell is one run of a plan.
-type Cell struct {
-	Task     config.Task
-	Schedule string
-	Seed     uint64
-	Config   config.Config
-}
-
-// Name is the cell for people.
-func (c *Cell) Name() string { return fmt.Sprintf("%s %s seed %d", c.Task, c.Schedule, c.Seed) }
 
 // FixedRounds is how many rounds of K-eta-fixed the virtual time of every cell
 // is: the rounds, shortened by the scale.
@@ -127,14 +114,14 @@ func (p *Plan) fill() error {
 // Cells lists the plan's runs: all tasks and schedules with the first seed
 // before any with the second, so that there is something whole to look at
 // early. Every configuration is checked.
-func (p Plan) Cells() ([]Cell, error) {
+func (p Plan) Cells() ([]study.Cell, error) {
 	if err := p.fill(); err != nil {
 		return nil, err
 	}
 	if p.Timing {
 		return p.timing()
 	}
-	var cells []Cell
+	var cells []study.Cell
 	for n := range p.Seeds {
 		for _, t := range p.Tasks {
 			for _, s := range p.Schedules {
@@ -153,8 +140,8 @@ func (p Plan) Cells() ([]Cell, error) {
 // them, all devices being alike. K_r-step decays at the round that gives the
 // paper's cell; CIFAR100's K_r-rounds
 // is there with a model of 320 Mb, too.
-func (p Plan) timing() ([]Cell, error) {
-	var cells []Cell
+func (p Plan) timing() ([]study.Cell, error) {
+	var cells []study.Cell
 	for _, t := range p.Tasks {
 		for _, s := range p.Schedules {
 			extra := []string{"train=false"}
@@ -181,41 +168,31 @@ func (p Plan) timing() ([]Cell, error) {
 
 // cell is one run's configuration: the task's defaults or its file, the plan's
 // keys, and the plan's length.
-func (p Plan) cell(t config.Task, name string, seed uint64) (Cell, error) {
+func (p Plan) cell(t config.Task, name string, seed uint64) (study.Cell, error) {
 	sets := []string{"task=" + string(t), fmt.Sprintf("seed=%d", seed), fmt.Sprintf("stop.equal_runtime_rounds=%d", p.FixedRounds())}
 	if path := p.Data[t]; path != "" {
 		sets = append(sets, "data="+path)
 	}
 	c, err := config.Load(p.Configs[t], append(sets, p.Sets...))
 	if err != nil {
-		return Cell{}, err
+		return study.Cell{}, err
 	}
 	if want := (config.Stop{EqualRuntimeRounds: p.FixedRounds()}); c.Stop != want {
-		return Cell{}, fmt.Errorf("a stop is set: every run here stops at the virtual time of %d rounds of K-eta-fixed (--rounds, --scale)", p.FixedRounds())
-	}
-	if c.NATS.Listen != "" {
-		return Cell{}, errors.New("nats.listen: runs side by side cannot share an embedded server that listens: start a NATS server and give --nats")
+		return study.Cell{}, fmt.Errorf("a stop is set: every run here stops at the virtual time of %d rounds of K-eta-fixed (--rounds, --scale)", p.FixedRounds())
 	}
 	if c.Schedule, err = c.Schedule.Named(name); err != nil {
-		return Cell{}, err
+		return study.Cell{}, err
 	}
-	cell := Cell{Task: t, Schedule: name, Seed: seed, Config: c}
-	id, err := hash(c)
+	if err := study.Shareable(&c); err != nil {
+		return study.Cell{}, err
+	}
+	cell := study.Cell{Name: fmt.Sprintf("%s %s seed %d", t, name, seed), Schedule: name, Config: c}
+	id, err := study.Identity(c)
 	if err != nil {
-		return Cell{}, err
+		return study.Cell{}, err
 	}
 	// The name tells the runs of one server apart, the folder those of one disk.
-	cell.Config.Name = fmt.Sprintf("%s-%s-%d-%s", t, name, seed, id)
+	cell.Config.Name = fmt.Sprintf("%s-%s-%d-%s", t, name, seed, id[:10])
 	cell.Config.Out = filepath.Join(p.Out, cellsFolder, cell.Config.Name)
 	return cell, cell.Config.Validate()
-}
-
-// hash names what a configuration computes.
-func hash(c config.Config) (string, error) {
-	list, err := c.Differences()
-	if err != nil {
-		return "", err
-	}
-	sum := sha256.Sum256([]byte(string(c.Task) + "\n" + strings.Join(list, "\n")))
-	return fmt.Sprintf("%x", sum[:5]), nil
 }

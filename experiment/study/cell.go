@@ -1,0 +1,222 @@
+package study
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"fedpace/coordinator"
+	"fedpace/experiment/config"
+	"fedpace/experiment/folder"
+	"fedpace/experiment/run"
+)
+
+// Cell is one run of a study and, once it was played, its results.
+type Cell struct {
+	Name     string // in messages
+	Schedule string
+	Values   []string // of a sweep's grids, in their order
+	Config   config.Config
+
+	Summary      folder.Summary
+	TimeToTarget float64 // virtual seconds; NaN: never, or nothing to reach
+	Reused       bool    // it was complete before
+	Diverged     string  // why it did not complete; empty: it did
+	Begun        bool    // its folder holds a part of it, from which it is resumed
+}
+
+// Identity names what a configuration computes, by 64 hexadecimal digits: it is
+// the same for two configurations that differ in inert keys alone.
+func Identity(c config.Config) (string, error) {
+	list, err := c.Differences()
+	if err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("%x", sha256.Sum256([]byte(string(c.Task)+"\n"+strings.Join(list, "\n")))), nil
+}
+
+// planned is a configuration without what a run takes from its data: the
+// population, and the constants of the theory.
+func planned(c config.Config) config.Config {
+	if !c.IsSynthetic() {
+		c.Clients = 0
+	}
+	c.Theory.L, c.Theory.Mu, c.Theory.G, c.Theory.FStar = nil, nil, nil, nil
+	return c
+}
+
+// equal reports whether two configurations compute the same. What the first leaves
+// to the data is not compared, unless exact is set: then it is found out.
+func equal(mine, found config.Config, exact bool) (bool, error) {
+	t := mine.Theory
+	if mine.Clients == 0 || mine.Schedule.K == config.TheorySchedule && (t.L == nil || t.Mu == nil || t.G == nil || t.FStar == nil) {
+		if exact {
+			var err error
+			if mine, err = run.Resolve(mine); err != nil {
+				return false, err
+			}
+		} else {
+			if mine.Clients == 0 {
+				mine.Clients = found.Clients
+			}
+			mine.Theory.Take(found.Theory)
+		}
+	}
+	a, err := Identity(mine)
+	if err != nil {
+		return false, err
+	}
+	b, err := Identity(found)
+	return a == b, err
+}
+
+// find looks for the cells' runs: in their own folders, and in the others of the
+// study, where another command may have played the same. It returns how many are
+// complete.
+func find(out string, cells []Cell, force bool, version string) (done int, err error) {
+	var others map[string][]string // folders of the study by what they compute; nil: not read yet
+	for i := range cells {
+		c := &cells[i]
+		c.Begun, c.Reused, c.Diverged = false, false, ""
+		there, err := c.own(force)
+		if err != nil {
+			return 0, err
+		}
+		if !there {
+			if others == nil {
+				if others, err = index(out); err != nil {
+					return 0, err
+				}
+			}
+			if there, err = c.elsewhere(others); err != nil {
+				return 0, err
+			}
+		}
+		if !there {
+			continue
+		}
+		s, err := folder.Completed(c.Config.Out)
+		if err != nil {
+			return 0, err
+		}
+		switch {
+		case s == nil:
+			c.Begun = true
+		case !force || s.Version == version: // another version may compute other bits
+			c.Summary, c.Reused = *s, true
+			done++
+		}
+	}
+	return done, nil
+}
+
+// own reports whether the cell's folder holds its run. A run of another
+// configuration is an error, unless it may be replaced.
+func (c *Cell) own(force bool) (bool, error) {
+	path := filepath.Join(c.Config.Out, folder.ConfigFile)
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	found, err := config.Load(path, nil)
+	same := false
+	if err == nil { // else it is of another version, say
+		same, err = equal(c.Config, found, false)
+	}
+	if err == nil && same || force {
+		return same, nil
+	}
+	return false, fmt.Errorf("%s: %w, of another configuration (choose another with --out, or replace it with --force)", c.Config.Out, folder.ErrHoldsRun)
+}
+
+// Limits of the runs that a study's folder is searched for.
+const (
+	searchDepth = 2
+	maxCells    = 100_000
+)
+
+// index lists the runs below a folder by what they compute, but for what they took
+// from their data. Configurations that cannot be read are left out.
+func index(out string) (map[string][]string, error) {
+	found := map[string][]string{}
+	folders, err := folder.Find(out, searchDepth, maxCells)
+	if errors.Is(err, fs.ErrNotExist) {
+		return found, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	for _, dir := range folders {
+		c, err := config.Load(filepath.Join(dir, folder.ConfigFile), nil)
+		if err != nil {
+			continue
+		}
+		id, err := Identity(planned(c))
+		if err != nil {
+			return nil, err
+		}
+		found[id] = append(found[id], dir)
+	}
+	return found, nil
+}
+
+// elsewhere makes another folder of the study the cell's, if it holds its run.
+func (c *Cell) elsewhere(others map[string][]string) (bool, error) {
+	id, err := Identity(planned(c.Config))
+	if err != nil {
+		return false, err
+	}
+	for _, dir := range others[id] {
+		found, err := config.Load(filepath.Join(dir, folder.ConfigFile), nil)
+		if err != nil {
+			return false, err
+		}
+		same, err := equal(c.Config, found, true)
+		if err != nil {
+			return false, fmt.Errorf("%s: %w", c.Name, err)
+		}
+		if same {
+			c.Config.Out = dir
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// play runs the cell, or resumes it. That it diverges is a result, too.
+func (c *Cell) play(ctx context.Context, o run.Options) (err error) {
+	if c.Begun {
+		o.Manner = &c.Config
+		var r run.Resumed
+		r, err = run.Resume(ctx, c.Config.Out, o)
+		c.Summary = r.Summary
+	}
+	if !c.Begun || folder.IsSpoilt(err) {
+		o.Force = o.Force || c.Begun
+		c.Summary, err = run.Run(ctx, c.Config, o)
+	}
+	if errors.Is(err, coordinator.ErrDiverged) && ctx.Err() == nil {
+		c.Diverged, err = err.Error(), nil
+	}
+	return err
+}
+
+// story says for people what the cell came to.
+func (c *Cell) story(took time.Duration) string {
+	s := fmt.Sprintf("%d rounds", c.Summary.Rounds)
+	if c.Diverged != "" {
+		return s + ", then " + c.Diverged
+	}
+	if c.Summary.BestTrainingLoss != nil {
+		s += fmt.Sprintf(", best loss %.4f", *c.Summary.BestTrainingLoss)
+	}
+	if c.Summary.BestValidationAccuracy != nil {
+		s += fmt.Sprintf(", best accuracy %.4f", *c.Summary.BestValidationAccuracy)
+	}
+	return s + fmt.Sprintf(" (%.0f s)", took.Seconds())
+}

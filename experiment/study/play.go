@@ -1,0 +1,167 @@
+package study
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"fedpace/experiment/config"
+	"fedpace/experiment/run"
+)
+
+// Options are how a study is played; they change no result.
+type Options struct {
+	// Run holds the options of every run. Runs side by side report neither their own
+	// progress nor their own notices. With a server in Run.NATS, hosts in other
+	// processes do the work.
+	Run run.Options
+	// ConfiguredHosts says that a server in a cell's configuration has hosts, too.
+	ConfiguredHosts bool
+	// Beside is how many runs go side by side; 0: as many as there are cores, each
+	// with a trainer a core, so that the last has them all, and [besideHosts] where
+	// hosts do the work.
+	Beside int
+	// Progress is called now and then from the runs' goroutines, never twice at a
+	// time; may be nil.
+	Progress func(Progress)
+	// Adjust changes the options of one run; may be nil.
+	Adjust func(*Cell, *run.Options)
+	// Played is called for every cell that is complete, those of before included,
+	// side by side; may be nil.
+	Played func(context.Context, *Cell) error
+	// Done is called after each cell that was run, never twice at a time; may be nil.
+	Done func() error
+}
+
+// Play plays the cells of a study that are not complete. Cells whose run stands in
+// out or in a folder below it are read, wherever they stand, and those that were
+// cut are resumed. When ctx is cancelled, or a cell fails, the runs under way stop
+// cleanly; another Play goes on where this one stopped. A run that diverges is a
+// result and ends no other.
+func Play(ctx context.Context, out string, cells []Cell, o Options) error {
+	if o.Run.Notice == nil {
+		o.Run.Notice = func(string) {}
+	}
+	done, err := find(out, cells, o.Run.Force, o.Run.Version)
+	if err != nil {
+		return err
+	}
+	if done > 0 {
+		o.Run.Notice(fmt.Sprintf("%d of %d runs were done before.", done, len(cells)))
+	}
+	remote, err := o.reach(ctx, cells)
+	if err != nil {
+		return err
+	}
+	beside := o.Beside
+	switch {
+	case beside > 0:
+	case remote:
+		beside = besideHosts
+	default:
+		beside = runtime.GOMAXPROCS(0)
+	}
+	p := &player{
+		Options: o, beside: beside, cells: len(cells), done: done, progress: tracker{report: o.Progress, state: Progress{Cells: len(cells), Done: done}},
+		hosts: hostNotices{notice: o.Run.Notice, last: map[config.Task]map[string]string{}},
+	}
+	p.Run.Equal = &run.EqualTimes{}
+	group, inner := errgroup.WithContext(ctx)
+	group.SetLimit(beside)
+	for i := range cells {
+		group.Go(func() error {
+			if err := inner.Err(); err != nil {
+				return err
+			}
+			if err := p.play(inner, &cells[i]); err != nil {
+				return fmt.Errorf("%s: %w", cells[i].Name, err)
+			}
+			return nil
+		})
+	}
+	if err := group.Wait(); err != nil {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		return err
+	}
+	return nil
+}
+
+// player is one call of Play.
+type player struct {
+	Options
+	beside   int
+	cells    int
+	progress tracker
+	hosts    hostNotices
+
+	mu   sync.Mutex
+	done int // cells
+}
+
+// play plays one cell, if that is not done.
+func (p *player) play(ctx context.Context, c *Cell) error {
+	started := time.Now()
+	if !c.Reused {
+		err := c.play(ctx, p.options(c))
+		p.progress.ended(c, err == nil)
+		if err != nil {
+			return err
+		}
+	}
+	if p.Played != nil && c.Diverged == "" {
+		if err := p.Played(ctx, c); err != nil {
+			return err
+		}
+	}
+	if c.Reused {
+		return nil
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.done++
+	p.Run.Notice(fmt.Sprintf("run %d of %d: %s: %s", p.done, p.cells, c.Name, c.story(time.Since(started))))
+	if p.Done == nil {
+		return nil
+	}
+	return p.Done()
+}
+
+// options are those of one cell's run.
+func (p *player) options(c *Cell) run.Options {
+	o := p.Run
+	o.NATS, o.Elsewhere = p.server(c)
+	o.Progress = p.progress.of(c)
+	if p.beside == 1 && p.Run.Progress != nil {
+		o.Progress = p.Run.Progress
+	}
+	if p.beside > 1 {
+		o.Notice, o.Others = nil, p.hosts.of(c)
+	}
+	if p.Adjust != nil {
+		p.Adjust(c, &o)
+	}
+	return o
+}
+
+// Shareable finds what runs side by side in one process cannot share.
+func Shareable(c *config.Config) error {
+	if c.NATS.Listen != "" {
+		return &config.KeyError{Key: "nats.listen", Problem: "runs side by side cannot share an embedded server that listens: start a NATS server and give --nats"}
+	}
+	return nil
+}
+
+// wrap puts the command before an error, but for an interruption.
+func wrap(command string, err error) error {
+	if errors.Is(err, context.Canceled) {
+		return err
+	}
+	return fmt.Errorf("%s: %w", command, err)
+}

@@ -1,0 +1,138 @@
+package csvtable
+
+import (
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+
+	"fedpace/internal/atomicfile"
+)
+
+// maxFile bounds a file that is read, in bytes.
+const maxFile = 256 << 20
+
+// Write writes a file, whole or not at all: a header, and a row for each element.
+// Floating-point numbers have so many significant digits; -1: as many as it takes
+// to read back the same bits.
+func Write[T any](path string, rows []T, digits int) error {
+	fields := columns(reflect.TypeFor[T]())
+	records := [][]string{names(fields)}
+	for i := range rows {
+		v := reflect.ValueOf(&rows[i]).Elem()
+		record := make([]string, len(fields))
+		for j, f := range fields {
+			record[j] = format(v.FieldByIndex(f.Index), digits)
+		}
+		records = append(records, record)
+	}
+	return atomicfile.Write(path, func(w io.Writer) error { return csv.NewWriter(w).WriteAll(records) })
+}
+
+// Read reads a file that Write wrote, with exactly its header. Errors name the file
+// and the line.
+func Read[T any](path string) (rows []T, err error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close() // read only
+	fields := columns(reflect.TypeFor[T]())
+	in := csv.NewReader(io.LimitReader(f, maxFile))
+	in.ReuseRecord = true
+	for line := 1; ; line++ {
+		record, err := in.Read()
+		if errors.Is(err, io.EOF) && line > 1 {
+			return rows, nil
+		}
+		if err == nil && line == 1 {
+			if want := names(fields); !slices.Equal(record, want) {
+				err = fmt.Errorf("the header is %q, want %q", strings.Join(record, ","), strings.Join(want, ","))
+			}
+		} else if err == nil {
+			var row T
+			v := reflect.ValueOf(&row).Elem()
+			for j, f := range fields {
+				if what := parse(v.FieldByIndex(f.Index), record[j]); what != "" && err == nil {
+					err = fmt.Errorf("%s: %q is not %s", f.Tag.Get("csv"), record[j], what)
+				}
+			}
+			rows = append(rows, row)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s:%d: %w", path, line, err)
+		}
+	}
+}
+
+// columns are the fields of a struct that are columns, in their order.
+func columns(t reflect.Type) (list []reflect.StructField) {
+	for _, f := range reflect.VisibleFields(t) {
+		if _, ok := f.Tag.Lookup("csv"); ok {
+			list = append(list, f)
+		}
+	}
+	return list
+}
+
+func names(fields []reflect.StructField) (list []string) {
+	for _, f := range fields {
+		list = append(list, f.Tag.Get("csv"))
+	}
+	return list
+}
+
+func format(v reflect.Value, digits int) string {
+	switch v.Kind() {
+	case reflect.Float64:
+		if math.IsNaN(v.Float()) {
+			return ""
+		}
+		return strconv.FormatFloat(v.Float(), 'g', digits, 64)
+	default:
+		return fmt.Sprint(v.Interface())
+	}
+}
+
+// parse sets v; else it says what the text should have been.
+func parse(v reflect.Value, s string) (wanted string) {
+	var err error
+	switch v.Kind() {
+	case reflect.Float64:
+		x := math.NaN()
+		if s != "" {
+			x, err = strconv.ParseFloat(s, 64)
+		}
+		v.SetFloat(x)
+		wanted = "a number"
+	case reflect.Int:
+		var n int64
+		n, err = strconv.ParseInt(s, 10, 0)
+		v.SetInt(n)
+		wanted = "a whole number"
+	case reflect.Uint64:
+		var n uint64
+		n, err = strconv.ParseUint(s, 10, 64)
+		v.SetUint(n)
+		wanted = "a whole number from 0"
+	case reflect.Bool:
+		var is bool
+		is, err = strconv.ParseBool(s)
+		v.SetBool(is)
+		wanted = "true or false"
+	case reflect.String:
+		v.SetString(s)
+	default:
+		panic("csvtable: a column cannot be a " + v.Kind().String())
+	}
+	if err == nil {
+		return ""
+	}
+	return wanted
+}

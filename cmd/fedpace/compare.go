@@ -12,6 +12,7 @@ import (
 func compareCommand(p program) *cobra.Command {
 	var f flags
 	var wide sweepFlags
+	var server connectionFlags
 	var schedules []string
 	c := &cobra.Command{
 		Use:   "compare",
@@ -26,6 +27,9 @@ on with the same command. The schedules are
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			config, err := f.load(c)
+			if err == nil {
+				err = server.check(c)
+			}
 			if err != nil {
 				return err
 			}
@@ -35,10 +39,10 @@ on with the same command. The schedules are
 				}
 			}
 			if wide.asked() {
-				return wide.sweep(c, p, &f, config, schedules)
+				return wide.sweep(c, p, &f, server, config, schedules)
 			}
 			show := newDisplay(c.ErrOrStderr(), f.quiet)
-			result, err := p.compare(c.Context(), config, schedules, f.options(show))
+			result, err := p.compare(c.Context(), config, schedules, f.study(show, server))
 			show.close()
 			if err != nil {
 				return interruptedComparison(err, config.Out)
@@ -55,6 +59,7 @@ on with the same command. The schedules are
 	}
 	f.add(c)
 	wide.add(c)
+	server.add(c)
 	jsonFlag(c, &f.json, "a summary for each schedule; of a sweep its rows")
 	c.Flags().StringSliceVar(&schedules, "schedules", []string{"fixed", "k-rounds"}, "`SCHEDULES` to run, separated by commas")
 	complete(c, "schedules", scheduleList)

@@ -8,6 +8,7 @@ import (
 
 	"fedpace/experiment/config"
 	"fedpace/experiment/run"
+	"fedpace/experiment/study"
 )
 
 // flags are those that run and compare share.
@@ -54,4 +55,12 @@ func (f *flags) setsOf(c *cobra.Command) []string {
 // options are how the library is to do what the flags ask for.
 func (f *flags) options(show *display) run.Options {
 	return run.Options{Version: version(), Force: f.force, Progress: show.progress, Notice: show.notice}
+}
+
+// study are the options of many runs. With a server, hosts in other processes do
+// the work.
+func (f *flags) study(show *display, server connectionFlags) study.Options {
+	o := study.Options{Run: f.options(show)}
+	o.Run.NATS = server.c
+	return o
 }

@@ -39,8 +39,8 @@ func (r *recorder) program() program {
 		dryRun: func(_ context.Context, c config.Config, o run.Options) (run.Estimate, error) {
 			return run.Estimate{Config: c}, r.err
 		},
-		compare: func(_ context.Context, c config.Config, schedules []string, o run.Options) (*study.Comparison, error) {
-			r.configs, r.options, r.schedules = append(r.configs, c), o, schedules
+		compare: func(_ context.Context, c config.Config, schedules []string, o study.Options) (*study.Comparison, error) {
+			r.configs, r.options, r.schedules = append(r.configs, c), o.Run, schedules
 			return &study.Comparison{Reference: "fixed", TargetLoss: math.NaN()}, r.err
 		},
 	}

@@ -11,6 +11,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"fedpace/experiment/config"
+	"fedpace/experiment/run"
+	"fedpace/experiment/study"
 	"fedpace/experiment/study/paper"
 )
 
@@ -96,9 +98,9 @@ func (f *paperFlags) run(c *cobra.Command) error {
 		return err
 	}
 	show := newDisplay(c.ErrOrStderr(), f.quiet)
-	err = paper.Run(c.Context(), cells, paper.Options{
-		Version: version(), NATS: f.connection.c, Beside: f.beside,
-		Notice: show.notice, Progress: show.evaluation, Done: func() error { return f.keep(cells) },
+	err = f.plan.Run(c.Context(), cells, study.Options{
+		Run:    run.Options{Version: version(), NATS: f.connection.c, Notice: show.notice},
+		Beside: f.beside, Progress: show.study, Done: func() error { return f.keep(cells) },
 	})
 	show.close()
 	if errors.Is(err, context.Canceled) {
@@ -118,7 +120,7 @@ func (f *paperFlags) run(c *cobra.Command) error {
 }
 
 // cells are the runs that the flags ask for.
-func (f *paperFlags) cells(c *cobra.Command) ([]paper.Cell, error) {
+func (f *paperFlags) cells(c *cobra.Command) ([]study.Cell, error) {
 	for _, t := range f.tasks {
 		f.plan.Tasks = append(f.plan.Tasks, config.Task(t))
 	}
@@ -164,7 +166,7 @@ func (f *paperFlags) front(w io.Writer) error {
 }
 
 // keep writes the CSV files and the figures of what is done.
-func (f *paperFlags) keep(cells []paper.Cell) error {
+func (f *paperFlags) keep(cells []study.Cell) error {
 	curves, err := paper.Curves(cells)
 	if err != nil {
 		return err

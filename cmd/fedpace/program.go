@@ -16,8 +16,8 @@ type program struct {
 	resume  func(context.Context, string, run.Options) (run.Resumed, error)
 	host    func(context.Context, run.HostOptions) error
 	dryRun  func(context.Context, config.Config, run.Options) (run.Estimate, error)
-	sweep   func(context.Context, study.Sweep, run.Options) ([]study.Cell, error)
-	compare func(context.Context, config.Config, []string, run.Options) (*study.Comparison, error)
+	sweep   func(context.Context, study.Sweep, study.Options) ([]study.Cell, error)
+	compare func(context.Context, config.Config, []string, study.Options) (*study.Comparison, error)
 }
 
 // library is the program that users have.

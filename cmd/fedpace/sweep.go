@@ -30,7 +30,7 @@ func (f *sweepFlags) add(c *cobra.Command) {
 func (f *sweepFlags) asked() bool { return len(f.grids) > 0 || f.seeds != 1 || f.figure != "" }
 
 // sweep runs every combination and writes compare.csv, the table and the figure.
-func (f *sweepFlags) sweep(c *cobra.Command, p program, shared *flags, config config.Config, schedules []string) error {
+func (f *sweepFlags) sweep(c *cobra.Command, p program, shared *flags, server connectionFlags, config config.Config, schedules []string) error {
 	if f.seeds < 1 || f.seeds > 1000 {
 		return usage(c, fmt.Errorf("--seeds %d: want 1 to 1000", f.seeds))
 	}
@@ -46,7 +46,9 @@ func (f *sweepFlags) sweep(c *cobra.Command, p program, shared *flags, config co
 		return usage(c, err)
 	}
 	show := newDisplay(c.ErrOrStderr(), shared.quiet)
-	cells, err := p.sweep(c.Context(), s, shared.options(show))
+	o := shared.study(show, server)
+	o.Progress = show.study
+	cells, err := p.sweep(c.Context(), s, o)
 	show.close()
 	if err != nil {
 		return interruptedComparison(err, config.Out)

@@ -14,6 +14,7 @@ import (
 
 	"fedpace/coordinator/theory"
 	"fedpace/experiment/config"
+	"fedpace/experiment/study"
 	"fedpace/experiment/study/lab"
 	"fedpace/internal/atomicfile"
 	"fedpace/metrics/figure"
@@ -264,12 +265,11 @@ func (f *theoryFlags) laboratory(c *cobra.Command) error {
 		return err
 	}
 	show := newDisplay(c.ErrOrStderr(), f.quiet)
-	options := f.options(show)
-	options.Progress = nil // many runs at once
-	result, err := lab.Run(c.Context(), lab.Plan{Config: config, Schedules: f.schedules, Seeds: f.seeds, Out: f.out}, options)
+	plan := lab.Plan{Config: config, Schedules: f.schedules, Seeds: f.seeds, Out: f.out}
+	result, err := plan.Run(c.Context(), study.Options{Run: f.options(show), Progress: show.study})
 	show.close()
 	if err != nil {
-		return interrupted(err, f.out, true)
+		return interruptedComparison(err, f.out)
 	}
 	if err := result.Save(f.out); err != nil {
 		return err

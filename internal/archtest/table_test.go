@@ -18,6 +18,7 @@ internal/human: time
 internal/statistics: gonum.org/v1/gonum/...
 internal/vector:
 internal/atomicfile: os
+internal/csvtable: internal/atomicfile os
 simclock: time
 coordinator/fairshare:
 coordinator/theory:
@@ -71,15 +72,16 @@ experiment/config: internal/names internal/registry actors/device actors/learn c
 	github.com/goccy/go-yaml/... net os
 experiment/calibrate: actors/data actors/learn experiment/config internal/statistics time
 experiment/folder: actors/learn coordinator/round experiment/config internal/atomicfile internal/vector os golang.org/x/sys/unix
-experiment/run/runtest: experiment/config
+experiment/run/runtest: experiment/config github.com/parquet-go/parquet-go
 experiment/run: actors/... bus/... coordinator/... experiment/config experiment/convex experiment/folder internal/human internal/names internal/registry internal/vector
 	metrics/... os time golang.org/x/sync/...
 experiment/report: coordinator/round coordinator/schedule experiment/config experiment/folder internal/human internal/statistics
 	metrics/eventlog metrics/figure metrics/openmetrics metrics/perfetto os time
 experiment/study: coordinator coordinator/schedule experiment/config experiment/folder experiment/run internal/atomicfile
-	internal/human internal/statistics metrics/figure os time golang.org/x/sync/...
+	internal/human internal/names internal/statistics metrics/figure os time golang.org/x/sync/...
 experiment/study/...: actors/data actors/learn coordinator/... experiment/config experiment/convex experiment/folder
-	experiment/run internal/atomicfile internal/statistics metrics/figure os time github.com/goccy/go-yaml/... golang.org/x/sync/... internal/names
+	experiment/run experiment/study internal/atomicfile internal/csvtable internal/statistics internal/vector metrics/figure os
+	github.com/goccy/go-yaml/...
 
 # Programs.
 cmd/...: actors/... bus/... coordinator/... experiment/... internal/atomicfile internal/human internal/names metrics/figure os/... syscall time

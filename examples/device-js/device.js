@@ -8,7 +8,7 @@ import { parseArgs } from "node:util";
 import { fileURLToPath } from "node:url";
 import { connect, credsAuthenticator } from "@nats-io/transport-node";
 import protobuf from "protobufjs";
-import { layersOf, localSteps, madeUp } from "./sgd.js";
+import { layersOf, localSteps, madeUp, proximalOf } from "./sgd.js";
 
 const { values: flags } = parseArgs({
   options: { nats: { type: "string" }, client: { type: "string" }, creds: { type: "string" }, once: { type: "boolean" } },
@@ -116,7 +116,7 @@ async function work(name, task, arrived, asked) {
   working.phase = "PHASE_COMPUTE";
   const layers = layersOf(run.welcome.spec.model);
   const { model: trained, loss } = localSteps(layers, start, {
-    steps: task.localSteps, rate: task.learningRate, batch: run.welcome.spec.batch, proximal: task.proximal, from: task.stepsDone,
+    steps: task.localSteps, rate: task.learningRate, batch: run.welcome.spec.batch, proximal: proximalOf(run.welcome.spec.algorithm), from: task.stepsDone,
   });
   const computed = now();
   working.phase = "PHASE_UPLOAD";

@@ -25,6 +25,15 @@ export const madeUp = {
   },
 };
 
+// proximalOf reads an algorithm with its options: mu of FedProx, 0 for those that
+// differ from FedAvg only at the server.
+export function proximalOf(text) {
+  const { algorithm, mu } = JSON.parse(text || '{"algorithm":"fedavg"}');
+  if (algorithm === "fedprox") return mu;
+  if (["fedavg", "fedavgm", "fedadagrad", "fedadam", "fedyogi", "fednova"].includes(algorithm)) return 0;
+  throw new Error(`this device does not know the algorithm ${algorithm}`);
+}
+
 // localSteps runs SGD from a model and returns the next one, with the mean loss on
 // the first minibatch before its step.
 export function localSteps(layers, start, { steps, rate, batch, proximal, from }) {

@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"fedpace/actors/device"
+	"fedpace/coordinator/aggregate"
 	"fedpace/coordinator/round"
 	"fedpace/metrics"
 )
@@ -70,6 +71,18 @@ func TestDeviceLaws(t *testing.T) {
 	}
 	if _, err := (TwoPoint{Low: 2, High: 1}).Law(); err == nil || err.Error() != "high: 1 is below low, 2" {
 		t.Error(err)
+	}
+}
+
+func TestClippedStepsAreShort(t *testing.T) {
+	c, local := Clipped{Rate: 1, Norm: 1}, []float32{0, 0, 0}
+	c.Client(3).Step(local, []float32{2, 1, 2}, 0.75)
+	if diff := cmp.Diff([]float32{-0.5, -0.25, -0.5}, local); diff != "" {
+		t.Error(diff)
+	}
+	c.Server(3).Apply(local, []int64{aggregate.One / 2, 0, aggregate.One}, 1)
+	if diff := cmp.Diff([]float32{0, -0.25, 0.5}, local); diff != "" {
+		t.Error(diff)
 	}
 }
 

@@ -1,0 +1,56 @@
+package plugins
+
+import (
+	"math"
+
+	"fedpace/coordinator/aggregate"
+)
+
+func init() {
+	aggregate.Algorithms.Register("clipped", "local steps have bounded gradients", Clipped{})
+}
+
+// Clipped is FedAvg whose clients shrink a gradient that is longer than a bound.
+type Clipped struct {
+	Rate float64 `key:"server_rate" default:"1" range:"(0,1e6]" help:"learning rate at the server"`
+	Norm float64 `key:"norm" default:"1" range:"(0,1e6]" help:"largest Euclidean norm of a minibatch's gradient"`
+	aggregate.Staleness
+}
+
+// Server makes the server half, which keeps no state.
+func (c Clipped) Server(int) aggregate.Server { return server{c.Rate} }
+
+// Client makes the client half of one worker.
+func (c Clipped) Client(int) aggregate.Client { return client{c.Norm} }
+
+type server struct{ rate float64 }
+
+// Apply moves the model by the mean of the updates.
+func (s server) Apply(model []float32, sum []int64, scale float64) {
+	for i := range model {
+		model[i] = float32(float64(model[i]) + float64(s.rate*aggregate.Delta(sum[i], scale)))
+	}
+}
+func (server) State() [][]float64        { return nil }
+func (server) Restore([][]float64) error { return nil }
+
+type client struct{ norm float64 }
+
+func (client) Start(_, _, _ []float32) {}
+
+// Step moves the local model against the gradient.
+func (c client) Step(local, gradient []float32, rate float32) {
+	square := 0.0
+	for _, g := range gradient {
+		square += float64(float64(g) * float64(g))
+	}
+	if norm := math.Sqrt(square); norm > c.norm {
+		rate *= float32(c.norm / norm)
+	}
+	for i, g := range gradient[:len(local)] {
+		local[i] -= float32(rate * g)
+	}
+}
+
+// End returns nil: the clients keep nothing from task to task.
+func (client) End([]float32, int, float64) []float32 { return nil }

@@ -16,18 +16,18 @@ func (c *Config) algorithm() *aggregate.Instance {
 	return aggregate.New(aggregate.Default, c.Learning.Model.Params(), c.Round.Clients)
 }
 
-// weigh returns the weights of the accepted updates in the exact sum, and the
-// factor that the server applies to it.
-func (l *learner) weigh(tasks []round.Task) (weights []float64, scale float64, err error) {
+// weigh returns the weights of the accepted updates in the exact sum, and keeps
+// the factor that the server applies to it.
+func (l *learner) weigh(tasks []round.Task) (weights []float64, err error) {
 	if weights, err = l.weights(tasks); err != nil {
-		return nil, 0, err
+		return nil, err
 	}
 	steps, staleness := make([]int, len(tasks)), make([]int, len(tasks))
 	for i, t := range tasks {
 		steps[i], staleness[i] = t.LocalSteps, t.Staleness
 	}
-	weights, scale = l.algorithm.Weigh(weights, steps, staleness)
-	return weights, scale, nil
+	weights, l.scale = l.algorithm.Weigh(weights, steps, staleness)
+	return weights, nil
 }
 
 // variates are the control variates of one round's tasks, on the bus while the

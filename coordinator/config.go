@@ -7,6 +7,7 @@ import (
 	"fedpace/actors/learn"
 	"fedpace/bus"
 	"fedpace/coordinator/aggregate"
+	"fedpace/coordinator/devices"
 	"fedpace/coordinator/round"
 	"fedpace/internal/registry"
 )
@@ -21,7 +22,7 @@ type Config struct {
 	Pace      float64               // virtual seconds per wall second; 0: free
 	Observer  Observer
 
-	Devices *Devices // nil: all clients are simulated
+	Devices *devices.Config // nil: all clients are simulated
 
 	Checkpoint Checkpoint
 	Resume     *State // goes on from there; nil: from the start
@@ -54,11 +55,11 @@ type Observer struct {
 	Best    func(accuracy float64, params []float32) // highest validation accuracy so far; params may be kept, not changed
 	Ignored func(reason string)                      // a message that did not count
 	Model   func(round int, params []float32)        // the global model after a round with updates; may be kept, not changed
-	Vitals  func(v *Vitals)                          // once, before the first event; v may be asked from any goroutine
+	Stats   func(s *Stats)                           // once, before the first event; s may be asked from any goroutine
 }
 
 func (c *Config) validate() error {
-	if err := c.validateDevices(); err != nil {
+	if err := c.Devices.Validate(c.Round.Devices.Count); err != nil {
 		return err
 	}
 	if !c.Round.Train {
@@ -80,11 +81,14 @@ func (c *Config) validate() error {
 	if l.Algorithm == nil {
 		return nil
 	}
+	name := aggregate.Algorithms.NameOf(l.Algorithm.Algorithm)
 	switch needs := registry.NeedsOf(l.Algorithm.Algorithm); {
 	case needs.EqualWeight && l.Samples != nil:
-		return fmt.Errorf("coordinator: %s weighs updates equally", aggregate.Algorithms.NameOf(l.Algorithm.Algorithm))
+		return fmt.Errorf("coordinator: %s weighs updates equally", name)
 	case needs.Rounds && round.Overlaps(c.Round.Closing):
-		return fmt.Errorf("coordinator: %s needs rounds that do not overlap", aggregate.Algorithms.NameOf(l.Algorithm.Algorithm))
+		return fmt.Errorf("coordinator: %s needs rounds that do not overlap", name)
+	case l.Algorithm.Variates != nil && c.Devices != nil:
+		return fmt.Errorf("coordinator: %s keeps control variates, which devices do not send", name)
 	}
 	return nil
 }

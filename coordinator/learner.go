@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 
 	"fedpace/bus"
 	"fedpace/coordinator/aggregate"
+	"fedpace/coordinator/devices"
 	"fedpace/coordinator/round"
 )
 
@@ -17,70 +20,85 @@ type learner struct {
 	config    *Config
 	bus       bus.Coordinator
 	algorithm *aggregate.Instance
+	devices   *devices.Devices // nil: all clients are simulated
 
-	params []float32 // the newest model; never changed, only replaced
-	digest bus.Digest
-	models models // all that tasks may start from
-	sum    []int64
+	model  // the newest; its params are never changed, only replaced
+	models models
 	job    uint64  // number of the last job
 	best   float64 // validation accuracy
 
-	devices *deviceDesk // nil: all clients are simulated
-	moved   bool        // the algorithm's state is a round ahead of the machine's
+	// What train leaves to advance.
+	sum      []int64
+	scale    float64
+	variates *variates
 }
 
-func newLearner(ctx context.Context, channel bus.Coordinator, c *Config) (*learner, error) {
-	l := makeLearner(channel, c)
-	l.params = c.Learning.Initial
-	l.digest = bus.DigestOf(l.params)
-	return l, l.models.add(ctx, l.digest, l.params)
-}
-
-// makeLearner makes one that has no model yet.
-func makeLearner(channel bus.Coordinator, c *Config) *learner {
-	return &learner{
-		config: c, bus: channel, algorithm: c.algorithm(), models: newModels(channel), best: -1, job: firstJob(),
-		sum: make([]int64, aggregate.SumLength(c.algorithm().Algorithm, c.Learning.Model.Params())),
+// newLearner makes a learner whose models are those that the run begins or goes
+// on with. kept are the versions that the machine asks for.
+func newLearner(ctx context.Context, channel bus.Coordinator, c *Config, kept []uint64) (*learner, error) {
+	algorithm := c.algorithm()
+	l := &learner{
+		config: c, bus: channel, algorithm: algorithm, models: models{channel, map[uint64]model{}}, best: -1, job: firstJob(),
+		sum: make([]int64, aggregate.SumLength(algorithm.Algorithm, c.Learning.Model.Params())),
 	}
-}
-
-// learn trains the round's accepted tasks and makes the next model of them.
-func (d *driver) learn(ctx context.Context) error {
-	loss, err := d.learner.round(ctx, d.machine.Round(), d.train)
-	d.torn = d.learner.moved // until the machine knows of it
-	if err != nil {
-		return err
-	}
-	d.learner.moved = false
-	if d.devices != nil {
-		defer d.devices.used(d.train[d.devices.split(d.train):])
-	}
-	if f := d.config.Observer.Model; f != nil {
-		f(d.machine.Round(), d.learner.params)
-	}
-	return d.step(round.Event{Kind: round.Trained, Loss: loss})
-}
-
-// evaluate measures the newest model.
-func (d *driver) evaluate(ctx context.Context) error {
-	l := d.learner
-	loss, accuracy, err := l.evaluate(ctx, d.machine.Round())
-	if err != nil {
-		return err
-	}
-	if accuracy > l.best {
-		l.best = accuracy
-		if f := d.config.Observer.Best; f != nil {
-			f(accuracy, l.params)
+	list := []Version{{0, c.Learning.Initial}}
+	if c.Resume != nil {
+		list = c.Resume.Models
+		if err := l.restore(c.Resume, kept); err != nil {
+			return nil, err
 		}
 	}
-	return d.step(round.Event{Kind: round.Evaluated, Loss: loss, Accuracy: accuracy})
+	for _, v := range list {
+		l.model = model{bus.DigestOf(v.Params), v.Params}
+		if err := l.models.add(ctx, v.Number, l.model); err != nil {
+			return nil, err
+		}
+	}
+	return l, nil
 }
 
-// round returns the mean over the tasks of the clients' first-step losses,
-// added in task order (the inner mean of Eq. 15).
-func (l *learner) round(ctx context.Context, number int, tasks []round.Task) (loss float64, err error) {
-	weights, scale, err := l.weigh(tasks)
+// restore takes over the algorithm's state, and checks the models' versions.
+func (l *learner) restore(s *State, kept []uint64) error {
+	if len(s.Models) != len(kept) {
+		return fmt.Errorf("coordinator: a state with %d versions of the model, its tasks need %d", len(s.Models), len(kept))
+	}
+	for i, v := range s.Models {
+		if n := l.config.Learning.Model.Params(); v.Number != kept[i] || len(v.Params) != n {
+			return fmt.Errorf("coordinator: a state with version %d of the model, of %d parameters, where version %d of %d is wanted",
+				v.Number, len(v.Params), kept[i], n)
+		}
+	}
+	l.best = s.Best
+	if err := l.algorithm.Server.Restore(s.Server); err != nil {
+		return err
+	}
+	v := l.algorithm.Variates
+	if (v == nil) != (s.Variates == nil) {
+		return errors.New("coordinator: a state whose control variates are not those of the algorithm")
+	}
+	if v == nil {
+		return nil
+	}
+	return v.Restore(*s.Variates)
+}
+
+// save adds what the learner knows to a state.
+func (l *learner) save(s *State) {
+	for _, version := range slices.Sorted(maps.Keys(l.models.list)) {
+		s.Models = append(s.Models, Version{version, l.models.list[version].params})
+	}
+	s.Best = l.best
+	s.Server = l.algorithm.Server.State()
+	if v := l.algorithm.Variates; v != nil {
+		state := v.State()
+		s.Variates = &state
+	}
+}
+
+// train adds up the updates of the tasks, and returns the mean of the clients'
+// first-step losses, added in task order (the inner mean of Eq. 15).
+func (l *learner) train(ctx context.Context, number int, tasks []round.Task) (loss float64, err error) {
+	weights, err := l.weigh(tasks)
 	if err != nil {
 		return 0, err
 	}
@@ -88,8 +106,9 @@ func (l *learner) round(ctx context.Context, number int, tasks []round.Task) (lo
 	if err != nil {
 		return 0, err
 	}
+	l.variates = variates
 	losses := make([]float64, len(tasks))
-	simulated := l.devices.split(tasks)
+	simulated := l.devices.Split(tasks)
 	var jobs []assignment
 	for _, part := range splitByModel(tasks[:simulated], l.parts()) {
 		job := l.newJob(bus.Train, number)
@@ -122,30 +141,39 @@ func (l *learner) round(ctx context.Context, number int, tasks []round.Task) (lo
 			return 0, err
 		}
 	}
-	if err := l.devices.add(l.sum, tasks[simulated:], weights[simulated:], losses[simulated:]); err != nil {
+	if err := l.devices.Add(l.sum, tasks[simulated:], weights[simulated:], losses[simulated:], l.models.params); err != nil {
 		return 0, err
 	}
-	next := make([]float32, len(l.params))
-	copy(next, l.params)
-	l.moved = true
-	l.algorithm.Server.Apply(next, l.sum[:len(next)], scale)
-	for i, x := range next {
-		if math.IsInf(float64(x), 0) || x != x {
-			return 0, fmt.Errorf("%w: parameter %d of the model after round %d is %g", ErrDiverged, i, number, x)
-		}
-	}
-	if err := l.replace(ctx, next); err != nil {
-		return 0, err
-	}
-	if err := variates.update(ctx, l.sum[len(next):], tasks, l.digest); err != nil {
-		return 0, err
-	}
+	return mean(losses), nil
+}
+
+// mean adds in order.
+func mean(list []float64) float64 {
 	total := 0.0
-	for _, x := range losses {
+	for _, x := range list {
 		total += x
 	}
-	return total / float64(len(losses)), nil
+	return total / float64(len(list))
 }
+
+// advance makes the next model of the updates that were added up.
+func (l *learner) advance(ctx context.Context, number int, tasks []round.Task) error {
+	next := slices.Clone(l.params)
+	l.algorithm.Server.Apply(next, l.sum[:len(next)], l.scale)
+	for i, x := range next {
+		if math.IsInf(float64(x), 0) || x != x {
+			return fmt.Errorf("%w: parameter %d of the model after round %d is %g", ErrDiverged, i, number, x)
+		}
+	}
+	l.model = model{bus.DigestOf(next), next}
+	if err := l.models.add(ctx, l.newest()+1, l.model); err != nil {
+		return err
+	}
+	return l.variates.update(ctx, l.sum[len(next):], tasks, l.digest)
+}
+
+// newest is the number of the newest version.
+func (l *learner) newest() uint64 { return slices.Max(slices.Collect(maps.Keys(l.models.list))) }
 
 // weights are those of the accepted updates; they sum to 1.
 func (l *learner) weights(tasks []round.Task) ([]float64, error) {
@@ -154,8 +182,8 @@ func (l *learner) weights(tasks []round.Task) ([]float64, error) {
 	}
 	samples := make([]int, len(tasks))
 	for i, t := range tasks {
-		if l.devices.is(t.Client) {
-			samples[i] = l.devices.samples(t)
+		if l.devices.Has(t.Client) {
+			samples[i] = l.devices.Samples(t.Task)
 			continue
 		}
 		samples[i] = l.config.Learning.Samples(t.Client)
@@ -163,15 +191,29 @@ func (l *learner) weights(tasks []round.Task) ([]float64, error) {
 	return aggregate.BySamples(samples)
 }
 
-// replace makes next the newest model. The machine says when an older one can
-// go.
-func (l *learner) replace(ctx context.Context, next []float32) error {
-	digest := bus.DigestOf(next)
-	if err := l.models.add(ctx, digest, next); err != nil {
-		return err
+// losses returns the loss of each client's next minibatch on the newest model,
+// in the order of the tasks. It is a training job whose one step has the
+// learning rate 0 and whose update has the weight 0: what comes back beside the
+// losses is a sum of nothing.
+func (l *learner) losses(ctx context.Context, number int, tasks []round.Task) ([]float64, error) {
+	losses := make([]float64, len(tasks))
+	var jobs []assignment
+	for _, part := range split(len(tasks), l.parts()) {
+		job := l.newJob(bus.Train, number)
+		for _, t := range tasks[part.from:part.to] {
+			job.Clients = append(job.Clients, &bus.ClientWork{Task: t.Task, Client: uint64(t.Client), LocalSteps: 1, StepsDone: uint64(t.StepsDone)})
+		}
+		jobs = append(jobs, assignment{job: job, take: func(s *bus.Result) error {
+			for i, c := range s.Clients {
+				if c.Task != job.Clients[i].Task {
+					return fmt.Errorf("coordinator: job %d, client %d: the loss is of task %d, not %d", job.Job, i, c.Task, job.Clients[i].Task)
+				}
+				losses[part.from+i] = c.FirstStepLoss
+			}
+			return nil
+		}})
 	}
-	l.params, l.digest = next, digest
-	return nil
+	return losses, l.do(ctx, jobs)
 }
 
 // evaluate returns the mean cross-entropy and the accuracy over the held-out
@@ -209,94 +251,4 @@ func (l *learner) evaluate(ctx context.Context, number int) (loss, accuracy floa
 		total += x
 	}
 	return total / float64(measured), float64(correct) / float64(measured), nil
-}
-
-// assignment is a job with what is to be done with its sum.
-type assignment struct {
-	job  *bus.Job
-	take func(*bus.Result) error
-	done bool
-}
-
-// newJob numbers a job. Numbers ascend within a run, so that a late sum is
-// never taken for another's.
-func (l *learner) newJob(kind bus.JobKind, number int) *bus.Job {
-	l.job++
-	return &bus.Job{
-		Job: l.job, Kind: kind, Round: uint32(number), ModelDigest: l.digest.Bytes(), Params: uint32(len(l.params)), Spec: l.config.Learning.Spec,
-	}
-}
-
-// do sends the jobs and takes each one's sum once, in whatever order they come.
-// Jobs that may have been lost with a server are sent again.
-func (l *learner) do(ctx context.Context, jobs []assignment) error {
-	first := jobs[0].job.Job
-	send := func() error {
-		for i := range jobs {
-			a := &jobs[i]
-			if a.done {
-				continue
-			}
-			if err := l.bus.SendJob(ctx, l.config.Learning.Kernel, a.job); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-	if err := send(); err != nil {
-		return err
-	}
-	for open := len(jobs); open > 0; {
-		s, err := l.bus.TakeSum(ctx)
-		if errors.Is(err, bus.ErrInterrupted) {
-			if err := send(); err != nil {
-				return err
-			}
-			continue
-		}
-		if err != nil {
-			return err
-		}
-		i := s.Job - first
-		if i >= uint64(len(jobs)) || jobs[i].done {
-			return fmt.Errorf("coordinator: a sum for job %d, which is not open", s.Job)
-		}
-		if f := s.Failure; f != nil && f.Kind == bus.NoModel {
-			if err := l.bus.PutModelsAgain(ctx); err != nil {
-				return err
-			}
-			s.Reject("the model has been put again")
-			continue
-		} else if f != nil {
-			s.Accept()
-			return failed{f}
-		}
-		err = jobs[i].take(s.Result)
-		s.Accept()
-		if err != nil {
-			return err
-		}
-		jobs[i].done = true
-		open--
-	}
-	return nil
-}
-
-// parts is how many jobs to make of a round's work: about two a worker, of those
-// that are there now. No result depends on it.
-func (l *learner) parts() int {
-	_, workers := l.bus.Hosts()
-	return l.config.Learning.Jobs + 2*workers
-}
-
-type span struct{ from, to int }
-
-// split cuts 0..n-1 into at most parts contiguous spans of nearly equal length.
-func split(n, parts int) []span {
-	parts = min(parts, n)
-	spans := make([]span, parts)
-	for i := range spans {
-		spans[i] = span{i * n / parts, (i + 1) * n / parts}
-	}
-	return spans
 }

@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync/atomic"
 	"time"
 
 	"fedpace/bus"
+	"fedpace/coordinator/devices"
 	"fedpace/coordinator/round"
 	"fedpace/simclock"
 )
@@ -19,10 +19,6 @@ type Result struct {
 	Params      []float32 // the final model; nil when the run did not train
 	Completed   bool      // false: interrupted
 }
-
-// window is how many tasks may be on the bus without a plan. It bounds the
-// messages under way to what the subscriptions' pending limits hold.
-const window = 8192
 
 // Run plays a run to its end. When ctx is cancelled it returns what was done
 // so far together with the context's error.
@@ -36,37 +32,21 @@ func Run(ctx context.Context, transport bus.Transport, c Config) (*Result, error
 	if err != nil {
 		return nil, err
 	}
-	d := &driver{config: c, bus: channel}
-	if c.Resume != nil {
-		err = d.resume(ctx, c.Resume)
-	} else {
-		err = d.start(ctx)
+	d := &driver{config: c, bus: channel, planner: planner{bus: channel, observe: c.Observer.Plan}}
+	if err = d.open(ctx); err != nil {
+		return nil, errors.Join(err, d.close())
 	}
-	if err != nil {
-		return nil, closed(channel, errors.Join(err, d.devices.close()))
+	if f := c.Observer.Stats; f != nil {
+		f(&Stats{Stats: channel.Stats(), pacer: d.pacer, lag: &d.planner.lag, devices: d.devices})
 	}
-	d.showVitals()
-	if err = d.play(ctx); err != nil {
-		err = errors.Join(err, d.save())
-	}
-	err = closed(channel, errors.Join(err, d.devices.close()))
+	err = d.play(ctx)
+	err = errors.Join(err, d.close())
 	result := &Result{Stop: d.stop, Fingerprint: d.clock.Fingerprint(), Completed: err == nil}
 	if d.learner != nil {
 		result.Params = d.learner.params
 	}
 	return result, err
 }
-
-// closed ends the run's use of the bus, also when the run was cancelled, and
-// joins what went wrong in that to err.
-func closed(channel bus.Coordinator, err error) error {
-	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
-	defer cancel()
-	return errors.Join(err, channel.Close(ctx))
-}
-
-// closeTimeout bounds the removal of the run's streams.
-const closeTimeout = 5 * time.Second
 
 // driver connects the machine to the bus, the clock and the trainers.
 type driver struct {
@@ -75,235 +55,239 @@ type driver struct {
 	bus     bus.Coordinator
 	clock   *simclock.Clock
 	pacer   *simclock.Pacer
-	learner *learner    // nil: timing only
-	devices *deviceDesk // nil: all clients are simulated
+	planner planner
+	learner *learner         // nil: timing only
+	devices *devices.Devices // nil: all clients are simulated
 
-	planning atomic.Int64 // wall time of the last cohort's tasks and plans
-
-	unsent  []round.Task // tasks and probes that are being planned
-	asked   []round.Task // devices' tasks that are to be sent
-	plans   []bus.ClientPlan
-	ask     []round.Task
-	train   []round.Task
-	release []uint64
-	task    bus.Task
-
-	stop round.Stop
-	torn bool // a step is under way, or failed on its way: there is no state to be saved
+	stop round.Stop // what is known of it so far
 }
 
-// start makes what a run begins with.
-func (d *driver) start(ctx context.Context) (err error) {
-	d.clock = simclock.New()
-	if d.machine, err = round.New(d.config.Round); err != nil {
+// open makes what a run begins with, or goes on with.
+func (d *driver) open(ctx context.Context) (err error) {
+	c, s := &d.config, d.config.Resume
+	if s != nil {
+		err = d.restore(s)
+	} else {
+		d.clock = simclock.New()
+		d.machine, err = round.New(c.Round)
+	}
+	if err != nil {
 		return err
 	}
-	if d.pacer, err = simclock.NewPacer(d.config.Pace, 0); err != nil {
+	if d.pacer, err = simclock.NewPacer(c.Pace, d.clock.Now()); err != nil {
 		return err
 	}
-	if d.config.Round.Train {
-		if d.learner, err = newLearner(ctx, d.bus, &d.config); err != nil {
-			return err
-		}
+	if !c.Round.Train {
+		return nil // it has no devices
 	}
-	return d.openDevices(ctx)
+	if d.learner, err = newLearner(ctx, d.bus, c, d.machine.Models()); err != nil || c.Devices == nil {
+		return err
+	}
+	v := devices.Run{Name: c.Run, First: c.Round.Clients, Params: c.Learning.Model.Params(), Spec: c.Learning.Spec}
+	if d.devices, err = devices.Open(ctx, *c.Devices, v); err != nil {
+		return err
+	}
+	d.learner.devices = d.devices
+	if s != nil {
+		return d.devices.Resume(&s.Machine)
+	}
+	return nil
 }
 
-// play runs the machine from where it stands to its last event.
+// close ends the run's use of the bus, also when the run was cancelled.
+func (d *driver) close() error {
+	err := d.devices.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
+	defer cancel()
+	return errors.Join(err, d.bus.Close(ctx))
+}
+
+// closeTimeout bounds the removal of the run's streams.
+const closeTimeout = 5 * time.Second
+
+// play runs the machine from where it stands to its last event. Between two
+// steps, when all that an event leads to at once is done, the run's state can
+// be saved; what takes the bus, the clock or the trainers leads to the next
+// event, and is asked for again when a run goes on from there.
 func (d *driver) play(ctx context.Context) error {
-	if d.machine.Phase() == round.Idle {
-		if d.devices != nil {
-			if err := d.devices.gather(ctx); err != nil {
-				return err
-			}
-		}
-		if err := d.step(round.Event{Kind: round.Started}); err != nil {
+	effects := d.machine.Pending()
+	for {
+		if err := d.act(ctx, effects); err != nil || effects.Stopped != nil {
 			return err
 		}
-	}
-	due := d.config.Checkpoint.Due
-	for {
-		var err error
-		if due != nil && due() {
+		if due := d.config.Checkpoint.Due; due != nil && due() {
 			if err := d.save(); err != nil {
 				return err
 			}
 		}
-		switch d.machine.Phase() {
-		case round.Planning:
-			err = d.plan(ctx)
-		case round.Clocked:
-			err = d.tick(ctx)
-		case round.Querying:
-			err = d.losses(ctx)
-		case round.Training:
-			err = d.learn(ctx)
-		case round.Evaluating:
-			err = d.evaluate(ctx)
-		case round.Stopped:
-			return nil
-		default:
-			err = fmt.Errorf("coordinator: the machine is %v", d.machine.Phase())
-		}
-		if err == nil {
-			err = d.releaseModels(ctx)
-		}
+		e, err := d.next(ctx, effects)
 		if err != nil {
+			return errors.Join(err, d.save())
+		}
+		if e.Kind == round.Trained {
+			if err := d.advance(ctx, effects.Train); err != nil {
+				return err
+			}
+		}
+		if effects, err = d.machine.Step(e); err != nil {
 			return err
 		}
 	}
 }
 
-// step gives the machine one event and does what follows at once; what takes
-// the bus or the trainers is left to the phase that the machine is then in.
-func (d *driver) step(e round.Event) error {
-	d.torn = true
-	out, err := d.machine.Step(e)
-	if err != nil {
-		return err
-	}
-	d.clock.ScheduleBatch(out.Timers)
-	for _, seq := range out.Cancel {
+// act does what a step leads to at once.
+func (d *driver) act(ctx context.Context, effects *round.Effects) error {
+	d.clock.ScheduleBatch(effects.Timers)
+	for _, seq := range effects.Cancel {
 		d.clock.Cancel(seq)
 	}
-	if len(out.Query) > 0 {
-		d.ask = append(d.ask[:0], out.Query...)
-	}
-	d.release = append(d.release, out.Release...)
-	if len(out.Train) > 0 {
-		d.train = append(d.train[:0], out.Train...)
-	}
-	if len(out.Tasks) > 0 {
-		d.issued(out.Tasks)
-	}
-	if d.devices != nil {
-		for i := range out.Ended {
-			d.devices.ended(&out.Ended[i])
+	for i := range effects.Ended {
+		e := &effects.Ended[i]
+		d.devices.Ended(e)
+		if f := d.config.Observer.Settled; f != nil {
+			f(e)
 		}
 	}
-	if f := d.config.Observer.Settled; f != nil {
-		for i := range out.Ended {
-			f(&out.Ended[i])
+	if r := effects.Report; r != nil {
+		d.stop.Rounds, d.stop.At = r.Round, r.End
+		for o, n := range r.Outcomes {
+			d.stop.Outcomes[o] += n
 		}
-	}
-	if out.Report != nil {
-		if err := d.report(out.Report); err != nil {
-			return err
-		}
-	}
-	if out.Stopped != nil {
-		d.stop = *out.Stopped
-	}
-	if out.Ignored != "" && d.config.Observer.Ignored != nil {
-		d.config.Observer.Ignored(out.Ignored)
-	}
-	d.torn = false
-	return nil
-}
-
-func (d *driver) report(r *round.Report) error {
-	d.stop.Rounds, d.stop.At = r.Round, r.End
-	for o, n := range r.Outcomes {
-		d.stop.Outcomes[o] += n
-	}
-	if f := d.config.Observer.Report; f != nil {
-		return f(r)
-	}
-	return nil
-}
-
-// plan sends the tasks that have been issued and takes their plans. Tasks go out a window at
-// a time, so the bus never holds more than its pending limits.
-func (d *driver) plan(ctx context.Context) error {
-	if err := d.askDevices(); err != nil {
-		return err
-	}
-	if err := d.runAhead(); err != nil {
-		return err
-	}
-	started := time.Now()
-	sent := 0
-	total := len(d.unsent)
-	for d.waiting() > 0 {
-		underway := sent - (total - d.waiting())
-		for ; sent < total && underway < window; sent, underway = sent+1, underway+1 {
-			if err := d.send(d.unsent[sent]); err != nil {
+		if f := d.config.Observer.Report; f != nil {
+			if err := f(r); err != nil {
 				return err
 			}
 		}
-		if err := d.bus.Flush(); err != nil {
+	}
+	if effects.Stopped != nil {
+		d.stop = *effects.Stopped
+	}
+	if f := d.config.Observer.Ignored; f != nil && effects.Ignored != "" {
+		f(effects.Ignored)
+	}
+	for _, version := range effects.Release {
+		if err := d.learner.models.release(context.WithoutCancel(ctx), version); err != nil {
 			return err
 		}
-		var err error
-		d.plans, err = d.bus.TakePlans(ctx, d.plans[:0])
-		if errors.Is(err, bus.ErrInterrupted) {
-			sent = 0 // all again: a repeated plan is ignored
+	}
+	return d.issue(effects.Tasks)
+}
+
+// issue sends devices their tasks, which take real time, and has the others
+// planned.
+func (d *driver) issue(tasks []round.Task) error {
+	if len(tasks) == 0 {
+		d.planner.rest(d.machine.Waiting())
+		return nil
+	}
+	for i := range tasks {
+		t := &tasks[i]
+		if !d.devices.Has(t.Client) {
+			d.planner.open = append(d.planner.open, *t)
 			continue
 		}
-		if err != nil {
-			return err
+		base, ok := d.learner.models.params(t.Model)
+		if !ok {
+			return fmt.Errorf("coordinator: task %d starts from version %d of the model, which is not kept", t.Task, t.Model)
 		}
-		for i := range d.plans {
-			if err := d.planned(&d.plans[i]); err != nil {
-				return err
-			}
-		}
-	}
-	d.timePlans(started)
-	for d.machine.Phase() == round.Planning { // for devices alone
-		if err := d.devices.answers(ctx); err != nil {
+		message := new(bus.Task)
+		d.describe(message, t)
+		if err := d.devices.Issue(t, message, base); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (d *driver) planned(p *bus.ClientPlan) error {
-	if f := d.config.Observer.Plan; f != nil {
-		f(p)
-	}
-	return d.step(round.Event{Kind: round.Planned, Task: p.Plan.Task, Client: p.Client, Plan: PlanOf(p.Plan)})
-}
-
-// PlanOf is a message's plan as the machine takes it.
-func PlanOf(p *bus.Plan) round.Plan {
-	return round.Plan{
-		Download: round.Time(p.DownloadNs), Compute: round.Time(p.ComputeNs), Upload: round.Time(p.UploadNs),
-		Drops: p.Dropout != nil, Dropout: round.Time(p.Dropout.GetAfterNs()),
-	}
-}
-
-// send puts one task on its client's subject.
-func (d *driver) send(t round.Task) error {
-	d.describe(t)
-	return d.bus.SendTask(t.Client, &d.task)
-}
-
-// describe makes d.task of a task.
-func (d *driver) describe(t round.Task) {
-	d.task = bus.Task{
+// describe fills in the message of a task.
+func (d *driver) describe(m *bus.Task, t *round.Task) {
+	*m = bus.Task{
 		Task: t.Task, Round: uint32(t.Round), LocalSteps: uint32(t.LocalSteps), LearningRate: t.LearningRate,
 		StepsDone: uint64(t.StepsDone), ModelBits: uint64(d.config.ModelBits), StartNs: int64(t.Start),
 	}
 	if d.learner != nil {
-		d.task.ModelDigest = d.learner.models.digest(t.Model).Bytes()
+		m.ModelDigest = d.learner.models.digest(t.Model).Bytes()
 	}
 }
 
-// tick waits for wall time, if the run is paced, and moves the clock on.
-func (d *driver) tick(ctx context.Context) error {
-	next, ok := d.clock.Peek()
-	if !ok {
-		return fmt.Errorf("coordinator: nothing left on the clock in a run that is not over")
+// next waits for the next event. It changes nothing that a state holds, but for
+// the clock where it returns no error.
+func (d *driver) next(ctx context.Context, effects *round.Effects) (round.Event, error) {
+	switch {
+	case d.machine.Phase() == round.Idle:
+		return round.Event{Kind: round.Started}, d.gather(ctx)
+	case len(effects.Query) > 0:
+		losses, err := d.learner.losses(ctx, d.machine.Round(), effects.Query)
+		return round.Event{Kind: round.Queried, Losses: losses}, err
+	case len(effects.Train) > 0:
+		loss, err := d.learner.train(ctx, d.machine.Round(), effects.Train)
+		return round.Event{Kind: round.Trained, Loss: loss}, err
+	case effects.Evaluate:
+		return d.evaluate(ctx)
+	case d.machine.Phase() == round.Planning:
+		return d.plan(ctx)
 	}
-	if err := d.pacer.Wait(ctx, next.At); err != nil {
+	return d.tick(ctx)
+}
+
+// evaluate measures the newest model.
+func (d *driver) evaluate(ctx context.Context) (round.Event, error) {
+	loss, accuracy, err := d.learner.evaluate(ctx, d.machine.Round())
+	if err == nil && accuracy > d.learner.best {
+		d.learner.best = accuracy
+		if f := d.config.Observer.Best; f != nil {
+			f(accuracy, d.learner.params)
+		}
+	}
+	return round.Event{Kind: round.Evaluated, Loss: loss, Accuracy: accuracy}, err
+}
+
+// advance makes the updates that were trained the next model. When it fails the
+// algorithm's state may be a round ahead of the machine's, and cannot be saved.
+func (d *driver) advance(ctx context.Context, tasks []round.Task) error {
+	if err := d.learner.advance(ctx, d.machine.Round(), tasks); err != nil {
 		return err
 	}
-	if d.devices != nil {
-		if err := d.devices.meet(); err != nil {
+	d.devices.Used(tasks)
+	if f := d.config.Observer.Model; f != nil {
+		f(d.machine.Round(), d.learner.params)
+	}
+	return nil
+}
+
+// gather waits for the devices before the run starts.
+func (d *driver) gather(ctx context.Context) error {
+	if err := d.devices.Gather(ctx); err != nil {
+		return err
+	}
+	return d.meet(true)
+}
+
+// meet tells the machine which devices have come or left.
+func (d *driver) meet(begin bool) error {
+	events, err := d.devices.Presence(d.clock.Fingerprint(), begin)
+	for _, e := range events {
+		if _, err := d.machine.Step(e); err != nil { // it leads to nothing
 			return err
 		}
 	}
-	e, _ := d.clock.Pop()
-	return d.step(round.Event{Kind: round.Due, Timer: e})
+	return err
+}
+
+// tick waits for wall time, if the run is paced, and moves the clock on.
+func (d *driver) tick(ctx context.Context) (round.Event, error) {
+	next, ok := d.clock.Peek()
+	if !ok {
+		return round.Event{}, errors.New("coordinator: nothing left on the clock in a run that is not over")
+	}
+	if err := d.pacer.Wait(ctx, next.At); err != nil {
+		return round.Event{}, err
+	}
+	if d.devices != nil {
+		if err := d.meet(false); err != nil {
+			return round.Event{}, err
+		}
+	}
+	d.clock.Pop()
+	return round.Event{Kind: round.Due, Timer: next}, nil
 }

@@ -15,7 +15,7 @@ import (
 	"path/filepath"
 
 	"fedpace/bus"
-	"fedpace/coordinator"
+	"fedpace/coordinator/devices"
 	"fedpace/coordinator/round"
 )
 
@@ -60,7 +60,7 @@ type deviceLog struct {
 	out     *folder.AppendFile // nil: a replay
 	replay  bool
 	answers map[uint64]place // by task: the last
-	present []coordinator.DevicePresence
+	present []devices.Presence
 	buffer  []byte
 }
 
@@ -169,7 +169,7 @@ func nextRecord(in io.Reader, b []byte) ([]byte, error) {
 }
 
 // parseRecord reads a payload: an answer or a presence.
-func parseRecord(b []byte) (a *coordinator.DeviceAnswer, p *coordinator.DevicePresence, err error) {
+func parseRecord(b []byte) (a *devices.Answer, p *devices.Presence, err error) {
 	size := map[byte]int{recordPresence: presenceSize, recordUpdate: updateSize, recordSilent: silentSize, recordRefused: refusedSize}[b[0]]
 	switch {
 	case size == 0:
@@ -182,9 +182,9 @@ func parseRecord(b []byte) (a *coordinator.DeviceAnswer, p *coordinator.DevicePr
 		if b[13] > 1 {
 			return nil, nil, fmt.Errorf("its device is %d, want 0 (left) or 1 (joined)", b[13])
 		}
-		return nil, &coordinator.DevicePresence{Clock: number, Client: client, Joined: b[13] == 1}, nil
+		return nil, &devices.Presence{Clock: number, Client: client, Joined: b[13] == 1}, nil
 	}
-	a = &coordinator.DeviceAnswer{Kind: round.Silent, Task: number, Client: client}
+	a = &devices.Answer{Kind: round.Silent, Task: number, Client: client}
 	if b[0] == recordSilent {
 		return a, nil, nil
 	}
@@ -222,7 +222,7 @@ func appendRecord(b []byte, payload func([]byte) []byte) []byte {
 	return b
 }
 
-func appendAnswer(b []byte, a *coordinator.DeviceAnswer) []byte {
+func appendAnswer(b []byte, a *devices.Answer) []byte {
 	kind := map[round.EventKind]byte{round.Planned: recordUpdate, round.Silent: recordSilent, round.Invalid: recordRefused}[a.Kind]
 	b = append(b, kind)
 	b = binary.LittleEndian.AppendUint64(b, a.Task)
@@ -253,15 +253,15 @@ func (l *deviceLog) write(payload func([]byte) []byte) (place, error) {
 	return place{at + recordHeading, uint32(len(l.buffer) - recordHeading)}, nil
 }
 
-// AddAnswer implements [coordinator.DeviceRecord].
-func (l *deviceLog) AddAnswer(a *coordinator.DeviceAnswer) error {
+// AddAnswer implements [devices.Record].
+func (l *deviceLog) AddAnswer(a *devices.Answer) error {
 	p, err := l.write(func(b []byte) []byte { return appendAnswer(b, a) })
 	l.answers[a.Task] = p
 	return err
 }
 
-// AddPresence implements [coordinator.DeviceRecord].
-func (l *deviceLog) AddPresence(p coordinator.DevicePresence) error {
+// AddPresence implements [devices.Record].
+func (l *deviceLog) AddPresence(p devices.Presence) error {
 	_, err := l.write(func(b []byte) []byte {
 		b = append(b, recordPresence)
 		b = binary.LittleEndian.AppendUint64(b, p.Clock)
@@ -274,8 +274,8 @@ func (l *deviceLog) AddPresence(p coordinator.DevicePresence) error {
 	return err
 }
 
-// Presence implements [coordinator.DeviceRecord].
-func (l *deviceLog) Presence() (p coordinator.DevicePresence, ok bool, err error) {
+// Presence implements [devices.Record].
+func (l *deviceLog) Presence() (p devices.Presence, ok bool, err error) {
 	if len(l.present) == 0 {
 		return p, false, nil
 	}
@@ -283,8 +283,8 @@ func (l *deviceLog) Presence() (p coordinator.DevicePresence, ok bool, err error
 	return p, true, nil
 }
 
-// Answer implements [coordinator.DeviceRecord].
-func (l *deviceLog) Answer(task uint64) (a *coordinator.DeviceAnswer, err error) {
+// Answer implements [devices.Record].
+func (l *deviceLog) Answer(task uint64) (a *devices.Answer, err error) {
 	p, ok := l.answers[task]
 	if !ok {
 		return nil, nil

@@ -15,13 +15,13 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"fedpace/coordinator"
+	"fedpace/coordinator/devices"
 	"fedpace/coordinator/round"
 )
 
-func someAnswers() []*coordinator.DeviceAnswer {
+func someAnswers() []*devices.Answer {
 	const first = round.FirstDeviceTask
-	return []*coordinator.DeviceAnswer{
+	return []*devices.Answer{
 		{Kind: round.Planned, Task: first, Client: 200, Plan: round.Plan{Download: 1, Compute: 2, Upload: 3}, Loss: 4.1, Samples: 170, Values: []float32{1, -2.5, math.SmallestNonzeroFloat32}},
 		{Kind: round.Silent, Task: first + 1, Client: 201},
 		{Kind: round.Invalid, Task: first + 2, Client: 200, Plan: round.Plan{Compute: 5}},
@@ -40,7 +40,7 @@ func logged(t testing.TB, dir string) *deviceLog {
 		t.Fatal(err)
 	}
 	for i, a := range someAnswers() {
-		err = errors.Join(err, l.AddPresence(coordinator.DevicePresence{Clock: uint64(i) + 5, Client: 200 + i%2, Joined: i < 2}), l.AddAnswer(a))
+		err = errors.Join(err, l.AddPresence(devices.Presence{Clock: uint64(i) + 5, Client: 200 + i%2, Joined: i < 2}), l.AddAnswer(a))
 	}
 	if err := errors.Join(err, r.Close()); err != nil {
 		t.Fatal(err)
@@ -70,7 +70,7 @@ func TestWhatDevicesSaidComesBack(t *testing.T) {
 	}
 	for i := range 3 {
 		p, ok, err := l.Presence()
-		if want := (coordinator.DevicePresence{Clock: uint64(i) + 5, Client: 200 + i%2, Joined: i < 2}); p != want || !ok || err != nil {
+		if want := (devices.Presence{Clock: uint64(i) + 5, Client: 200 + i%2, Joined: i < 2}); p != want || !ok || err != nil {
 			t.Errorf("presence %d is %+v, %v, %v", i, p, ok, err)
 		}
 	}

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"fedpace/bus"
-	"fedpace/coordinator"
+	"fedpace/coordinator/devices"
 	"fedpace/coordinator/round"
 	"fedpace/experiment/config"
 )
@@ -33,13 +33,13 @@ var errUnreachable = errors.New("devices.names: the devices cannot reach the emb
 
 // realDevices are the run's real devices as the coordinator takes them; nil where
 // there are none. Its connection is to be closed.
-func (e *engine) realDevices(ctx context.Context) (*coordinator.Devices, error) {
+func (e *engine) realDevices(ctx context.Context) (*devices.Config, error) {
 	c := &e.p.config
 	d := &c.Devices
 	if len(d.Names) == 0 {
 		return nil, nil
 	}
-	v := &coordinator.Devices{
+	v := &devices.Config{
 		Names: d.Names, NormLimit: d.NormLimit,
 		Liveness: wall(d.LivenessSeconds), TaskLimit: wall(d.TaskSeconds),
 		Welcome: &bus.Welcome{Task: string(c.Task), Heterogeneity: c.Synthetic.Heterogeneity, DataSeed: c.DataSeed()},

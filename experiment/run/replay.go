@@ -11,7 +11,7 @@ import (
 	"slices"
 	"strings"
 
-	"fedpace/coordinator"
+	"fedpace/coordinator/devices"
 	"fedpace/experiment/config"
 )
 
@@ -49,12 +49,12 @@ func LoadReplay(dir string, sets []string) (config.Config, error) {
 
 // ReadDevices reads what the real devices of the run in a folder said, in the
 // order of their tasks.
-func ReadDevices(dir string) ([]*coordinator.DeviceAnswer, error) {
+func ReadDevices(dir string) ([]*devices.Answer, error) {
 	l, err := openDevices(dir)
 	if err != nil {
 		return nil, err
 	}
-	list := make([]*coordinator.DeviceAnswer, 0, len(l.answers))
+	list := make([]*devices.Answer, 0, len(l.answers))
 	for _, task := range slices.Sorted(maps.Keys(l.answers)) {
 		a, err := l.Answer(task)
 		if err != nil {

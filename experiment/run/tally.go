@@ -66,7 +66,7 @@ func (t *tally) observer() coordinator.Observer {
 		t.kept.settled(e)
 	}
 	if w := t.watch; w != nil {
-		o.Vitals = w.vitals
+		o.Stats = w.vitals
 		o.Settled = func(e *round.Ended) {
 			t.accounts.settled(e)
 			t.kept.settled(e)

@@ -133,7 +133,7 @@ func (w *watch) goOn(last round.Report, p *Progress) {
 }
 
 // vitals has the metrics ask the run how it keeps up.
-func (w *watch) vitals(v *coordinator.Vitals) {
+func (w *watch) vitals(v *coordinator.Stats) {
 	w.metrics.Watch(func() prometheus.Vitals {
 		now := prometheus.Vitals{
 			PacingLag: v.PacingLag(), BusLag: v.BusLag(),

@@ -1,0 +1,294 @@
+package devices
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"fedpace/bus"
+	"fedpace/bus/gateway"
+	"fedpace/coordinator/round"
+)
+
+// Devices are the real devices of a run. A nil one is a run without devices. Its
+// methods but Stats are called from the run's goroutine.
+type Devices struct {
+	Config
+	run     Run
+	gateway *gateway.Gateway // nil: a replay
+	opened  time.Time
+
+	open    map[uint64]*openTask // without an answer
+	answers []*Answer            // that have come and were not handed out
+	updates map[uint64]*Answer   // that may yet count
+	there   []bool               // as the machine knows it
+	arrived []int                // devices that joined and that the machine does not know of yet
+	banned  []bool
+	news    []gateway.Event
+	looked  time.Time
+
+	mu    sync.Mutex // guards bases, which the gateway's goroutines read
+	bases map[uint64][]float32
+
+	presence *Presence // next of a replay
+
+	held atomic.Int64 // wall nanoseconds that the clock has stood for devices
+}
+
+// Run is what devices are told of their run.
+type Run struct {
+	Name   string
+	First  int // client number of the first device
+	Params int // of the model
+	Spec   *bus.Spec
+}
+
+// openTask is a task that waits for its device.
+type openTask struct {
+	task     *bus.Task
+	device   int
+	sent     time.Time // first
+	repeated time.Time // last
+}
+
+// lookEvery is how often silence is looked for; resendAfter how long a task waits
+// before it is sent again, should it have been lost.
+const (
+	lookEvery   = 100 * time.Millisecond
+	resendAfter = 5 * time.Second
+)
+
+// Open lets the devices join the run.
+func Open(ctx context.Context, c Config, run Run) (*Devices, error) {
+	d := &Devices{
+		Config: c, run: run, opened: time.Now(), open: map[uint64]*openTask{}, updates: map[uint64]*Answer{},
+		bases: map[uint64][]float32{}, there: make([]bool, len(c.Names)), banned: make([]bool, len(c.Names)),
+	}
+	if c.Replay {
+		return d, d.nextPresence()
+	}
+	w := c.Welcome
+	w.Clients, w.Params, w.Spec = uint64(run.First+len(c.Names)), uint32(run.Params), run.Spec
+	w.HeartbeatSeconds = min(max(c.Liveness/4, 50*time.Millisecond), 10*time.Second).Seconds()
+	var err error
+	d.gateway, err = gateway.Open(ctx, c.Conn, run.Name, gateway.Config{Devices: c.Names, First: run.First, Welcome: w, Check: d.check})
+	return d, err
+}
+
+// Close tells the devices that the run is over.
+func (d *Devices) Close() error {
+	if d == nil || d.gateway == nil {
+		return nil
+	}
+	return d.gateway.Close()
+}
+
+// Stats are how the devices do, and how long the clock has stood for them in
+// wall time; false where there are none. They may be asked for from any
+// goroutine.
+func (d *Devices) Stats() (gateway.Stats, time.Duration, bool) {
+	if d == nil || d.gateway == nil {
+		return gateway.Stats{}, 0, false
+	}
+	return d.gateway.Stats(), time.Duration(d.held.Load()), true
+}
+
+// Has reports whether a client is a device.
+func (d *Devices) Has(client int) bool { return d != nil && client >= d.run.First }
+
+// Open is the number of tasks whose answer has not been handed out.
+func (d *Devices) Open() int {
+	if d == nil {
+		return 0
+	}
+	return len(d.open)
+}
+
+func (d *Devices) notice(format string, args ...any) {
+	if d.Notice != nil {
+		d.Notice(fmt.Sprintf(format, args...))
+	}
+}
+
+// Issue sends a task to its device. message is kept; base is the model that the
+// task starts from.
+func (d *Devices) Issue(t *round.Task, message *bus.Task, base []float32) error {
+	if _, ok := d.open[t.Task]; ok {
+		return nil
+	}
+	now := time.Now()
+	o := &openTask{task: message, device: t.Client - d.run.First, sent: now, repeated: now}
+	d.open[t.Task] = o
+	d.mu.Lock()
+	d.bases[t.Task] = base
+	d.mu.Unlock()
+	return d.send(o)
+}
+
+func (d *Devices) send(o *openTask) error {
+	if d.gateway == nil {
+		return nil
+	}
+	return d.gateway.SendTask(o.device, o.task)
+}
+
+// Answer waits for the answer to an open task.
+func (d *Devices) Answer(ctx context.Context) (round.Event, error) {
+	defer func(since time.Time) { d.held.Add(int64(time.Since(since))) }(time.Now())
+	for {
+		for len(d.answers) > 0 {
+			a := d.answers[0]
+			d.answers = d.answers[1:]
+			if _, ok := d.open[a.Task]; ok {
+				return d.handOut(a)
+			}
+		}
+		if err := d.await(ctx); err != nil {
+			return round.Event{}, err
+		}
+	}
+}
+
+// await waits for news, or until it is time to look for silent devices.
+func (d *Devices) await(ctx context.Context) error {
+	if d.gateway == nil {
+		return d.replay()
+	}
+	looking, stop := context.WithTimeout(ctx, lookEvery)
+	defer stop()
+	err := d.take(looking)
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if err != nil && !errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	return d.look()
+}
+
+// handOut makes an answer, once it is kept, an event of the machine.
+func (d *Devices) handOut(a *Answer) (round.Event, error) {
+	if d.Record != nil && !d.Replay {
+		if err := d.Record.AddAnswer(a); err != nil {
+			return round.Event{}, err
+		}
+	}
+	delete(d.open, a.Task)
+	d.mu.Lock()
+	delete(d.bases, a.Task)
+	d.mu.Unlock()
+	switch a.Kind {
+	case round.Planned:
+		d.updates[a.Task] = a
+		if d.Plan != nil {
+			d.Plan(a.Client, a.Plan)
+		}
+	case round.Silent:
+		d.there[a.Client-d.run.First] = false
+	}
+	return round.Event{Kind: a.Kind, Task: a.Task, Client: a.Client, Plan: a.Plan}, nil
+}
+
+// take takes the news there is.
+func (d *Devices) take(ctx context.Context) (err error) {
+	d.news, err = d.gateway.TakeEvents(ctx, d.news)
+	if err != nil {
+		return err
+	}
+	for i := range d.news {
+		n := &d.news[i]
+		name := d.Names[n.Device]
+		switch n.Kind {
+		case gateway.Joined:
+			d.notice("Device %s has joined (%d samples, kernel %s).", name, n.Join.Samples, n.Join.Kernel)
+			d.arrived = append(d.arrived, n.Device)
+			if o := d.taskOf(n.Device); o != nil { // it was restarted
+				err = errors.Join(err, d.send(o))
+			}
+		case gateway.Updated, gateway.Refused:
+			if n.Kind == gateway.Refused {
+				d.notice("An update of device %s is refused: %s.", name, n.Text)
+			}
+			d.answers = append(d.answers, d.answerOf(n))
+		case gateway.Flooded:
+			d.notice("Device %s has no place in the run any more: %s.", name, n.Text)
+			d.ban(n.Device)
+		case gateway.Ignored:
+			if d.Refuse != nil {
+				d.Refuse(name, n.Text)
+			}
+		case gateway.Reconnected:
+			for _, o := range d.open {
+				err = errors.Join(err, d.send(o))
+			}
+		}
+	}
+	return err
+}
+
+// taskOf is a device's open task; nil: it has none.
+func (d *Devices) taskOf(device int) *openTask {
+	for _, o := range d.open {
+		if o.device == device {
+			return o
+		}
+	}
+	return nil
+}
+
+// answerOf is an update as an answer.
+func (d *Devices) answerOf(n *gateway.Event) *Answer {
+	u := n.Update
+	a := &Answer{
+		Kind: round.Planned, Task: u.Task, Client: d.run.First + n.Device, Loss: u.FirstStepLoss, Samples: int(u.Samples), Values: u.Values,
+		Plan: round.Plan{Download: round.Time(u.DownloadNs), Compute: round.Time(u.ComputeNs), Upload: round.Time(u.UploadNs)},
+	}
+	if d.Link != nil {
+		a.Plan.Download, a.Plan.Upload = d.Link(a.Client)
+	}
+	if n.Kind == gateway.Refused {
+		a.Kind, a.Loss, a.Samples = round.Invalid, 0, 0
+	}
+	return a
+}
+
+// look looks for devices that have fallen silent over their task.
+func (d *Devices) look() error {
+	now := time.Now()
+	for _, o := range slices.Collect(maps.Values(d.open)) {
+		name := d.Names[o.device]
+		switch {
+		case now.Sub(o.sent) > d.TaskLimit:
+			d.notice("Device %s has worked on one task for more than %v and has no place in the run any more (devices.task_seconds).", name, d.TaskLimit)
+			d.ban(o.device)
+		case now.Sub(o.sent) > d.Liveness && now.Sub(d.gateway.Heard(o.device)) > d.Liveness:
+			d.notice("Device %s is lost: nothing was heard of it for %v.", name, d.Liveness)
+			d.gateway.Lost(o.device)
+			d.silent(o)
+		case now.Sub(o.repeated) > resendAfter:
+			o.repeated = now
+			if err := d.send(o); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (d *Devices) silent(o *openTask) {
+	d.answers = append(d.answers, &Answer{Kind: round.Silent, Task: o.task.Task, Client: d.run.First + o.device})
+}
+
+// ban ends a device's part in the run; its open task is lost.
+func (d *Devices) ban(device int) {
+	d.banned[device] = true
+	d.gateway.Lost(device)
+	if o := d.taskOf(device); o != nil {
+		d.silent(o)
+	}
+}

@@ -1,0 +1,178 @@
+package devices
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"fedpace/bus"
+	"fedpace/coordinator/round"
+	"fedpace/simclock"
+)
+
+// Gather waits for all devices to join, as long as a device may be silent, and
+// lets the run start without the others: they take part once they are there.
+func (d *Devices) Gather(ctx context.Context) error {
+	if d == nil || d.gateway == nil {
+		return nil
+	}
+	d.notice("Waiting for %d devices to join, %v at most: %s.", len(d.Names), d.Liveness, some(d.Names))
+	waiting, stop := context.WithTimeout(ctx, d.Liveness)
+	defer stop()
+	for len(d.arrived) < len(d.Names) {
+		err := d.take(waiting)
+		if err != nil && ctx.Err() == nil && waiting.Err() != nil {
+			break
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if missing := len(d.Names) - len(d.arrived); missing > 0 {
+		d.notice("The run starts without %d of %d devices; they can still join.", missing, len(d.Names))
+	}
+	return nil
+}
+
+// some lists some names.
+func some(list []string) string {
+	const most = 8
+	if len(list) > most {
+		return strings.Join(list[:most], ", ") + ", ..."
+	}
+	return strings.Join(list, ", ")
+}
+
+// Presence returns which devices have come and left, between two events of the
+// clock, given its fingerprint: so a replay can do it at the same place. begin
+// says that the run has not begun: after its first event and before that of the
+// clock it could not be told from there.
+func (d *Devices) Presence(clock uint64, begin bool) (events []round.Event, err error) {
+	if d == nil || clock == origin && !begin {
+		return nil, nil
+	}
+	if d.gateway == nil {
+		for d.presence != nil && d.presence.Clock == clock {
+			p := *d.presence
+			if events, err = d.present(events, p); err != nil {
+				return nil, err
+			}
+			if err := d.nextPresence(); err != nil {
+				return nil, err
+			}
+		}
+		return events, nil
+	}
+	if !begin {
+		now := time.Now()
+		if now.Sub(d.looked) < lookEvery {
+			return nil, nil
+		}
+		d.looked = now
+		waiting, stop := context.WithTimeout(context.Background(), 0)
+		defer stop()
+		if err := d.take(waiting); err != nil && waiting.Err() == nil {
+			return nil, err
+		}
+		for i, there := range d.there {
+			heard := d.gateway.Heard(i)
+			if heard.IsZero() {
+				heard = d.opened
+			}
+			if there && (d.banned[i] || now.Sub(heard) > d.Liveness) {
+				d.gateway.Lost(i)
+				if events, err = d.present(events, Presence{clock, d.run.First + i, false}); err != nil {
+					return nil, err
+				}
+			}
+		}
+	}
+	for _, i := range d.arrived {
+		if !d.there[i] && !d.banned[i] {
+			if events, err = d.present(events, Presence{clock, d.run.First + i, true}); err != nil {
+				return nil, err
+			}
+		}
+	}
+	d.arrived = d.arrived[:0]
+	return events, nil
+}
+
+// present keeps that a device came or left, and adds it to the events.
+func (d *Devices) present(events []round.Event, p Presence) ([]round.Event, error) {
+	if d.Record != nil && !d.Replay {
+		if err := d.Record.AddPresence(p); err != nil {
+			return nil, err
+		}
+	}
+	kind := round.Left
+	if p.Joined {
+		kind = round.Joined
+	}
+	if i := p.Client - d.run.First; i >= 0 && i < len(d.there) {
+		d.there[i] = p.Joined
+	}
+	return append(events, round.Event{Kind: kind, Client: p.Client}), nil
+}
+
+// nextPresence reads the next one of a replay.
+func (d *Devices) nextPresence() error {
+	p, ok, err := d.Record.Presence()
+	d.presence = nil
+	if ok {
+		d.presence = &p
+	}
+	return err
+}
+
+// replay answers the open tasks from the record.
+func (d *Devices) replay() error {
+	for task, o := range d.open {
+		a, err := d.Record.Answer(task)
+		if err != nil {
+			return err
+		}
+		client := d.run.First + o.device
+		switch {
+		case a == nil:
+			return fmt.Errorf("devices: the record has no answer of device %s to task %d: the run that left it went no further", d.Names[o.device], task)
+		case a.Client != client || a.Kind == round.Planned && len(a.Values) != d.run.Params:
+			return fmt.Errorf("devices: the record's answer to task %d is of client %d with %d values, want client %d", task, a.Client, len(a.Values), client)
+		case a.Kind == round.Planned:
+			if err := d.check(&bus.DeviceUpdate{Update: &bus.Update{Task: task}, Values: a.Values}); err != nil {
+				return fmt.Errorf("devices: the record's answer to task %d: %w", task, err)
+			}
+		}
+		d.answers = append(d.answers, a)
+	}
+	return nil
+}
+
+// Resume finds the updates that tasks under way still need.
+func (d *Devices) Resume(s *round.State) error {
+	if d == nil {
+		return nil
+	}
+	copy(d.there, s.Present)
+	for _, t := range s.Devices.List {
+		if t.Status == round.TaskIssued || t.Forced != round.Accepted {
+			continue
+		}
+		if d.Record == nil {
+			return fmt.Errorf("devices: the update of task %d is lost: no record of devices was kept", t.Task)
+		}
+		a, err := d.Record.Answer(t.Task)
+		if err != nil {
+			return err
+		}
+		if a == nil || a.Kind != round.Planned || len(a.Values) != d.run.Params {
+			return fmt.Errorf("devices: the record of devices does not hold the update of task %d", t.Task)
+		}
+		d.updates[t.Task] = a
+	}
+	return nil
+}
+
+// origin is the fingerprint of a clock of which nothing has been taken.
+var origin = simclock.New().Fingerprint()

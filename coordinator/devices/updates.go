@@ -1,0 +1,93 @@
+package devices
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"fedpace/bus"
+	"fedpace/coordinator/aggregate"
+	"fedpace/coordinator/round"
+)
+
+// check says why an update cannot count. It runs on the gateway's goroutines.
+func (d *Devices) check(u *bus.DeviceUpdate) error {
+	d.mu.Lock()
+	base := d.bases[u.Task]
+	d.mu.Unlock()
+	if base == nil {
+		return fmt.Errorf("task %d is not open", u.Task)
+	}
+	if err := aggregate.Check(u.Values, base); err != nil || d.Replay {
+		return err
+	}
+	// No task takes longer than its limit in wall time: with a longer one the run
+	// would wait for what did not happen.
+	if took := u.DownloadNs + u.ComputeNs + u.UploadNs; took > d.TaskLimit.Nanoseconds() {
+		return fmt.Errorf("it says that it took %v, the limit is %v (devices.task_seconds)", time.Duration(took), d.TaskLimit)
+	}
+	if d.NormLimit == 0 {
+		return nil
+	}
+	square := 0.0
+	for i, x := range u.Values {
+		d := float64(x) - float64(base[i])
+		square += float64(d * d)
+	}
+	if norm := math.Sqrt(square); norm > d.NormLimit {
+		return fmt.Errorf("the update's norm is %.3g, the limit is %g", norm, d.NormLimit)
+	}
+	return nil
+}
+
+// Split is where the tasks of devices begin, which are the last ones.
+func (d *Devices) Split(tasks []round.Task) int {
+	n := len(tasks)
+	for n > 0 && d.Has(tasks[n-1].Client) {
+		n--
+	}
+	return n
+}
+
+// Add adds the updates of devices to the sum: each is a term like any other, so
+// the order does not matter. base gives the models that they started from.
+func (d *Devices) Add(sum []int64, tasks []round.Task, weights, losses []float64, base func(version uint64) ([]float32, bool)) error {
+	if len(tasks) == 0 {
+		return nil
+	}
+	partial := make([]int64, len(sum))
+	for i, t := range tasks {
+		a := d.updates[t.Task]
+		from, ok := base(t.Model)
+		if a == nil || !ok {
+			return fmt.Errorf("devices: the update of task %d is accepted and not kept", t.Task)
+		}
+		if err := aggregate.Add(partial, weights[i], a.Values, from); err != nil {
+			return fmt.Errorf("devices: update of task %d: %w", t.Task, err)
+		}
+		losses[i] = a.Loss
+	}
+	return aggregate.Merge(sum, partial)
+}
+
+// Used lets go of the updates that are in the model.
+func (d *Devices) Used(tasks []round.Task) {
+	for _, t := range tasks[d.Split(tasks):] {
+		delete(d.updates, t.Task)
+	}
+}
+
+// Ended lets go of an update that does not count.
+func (d *Devices) Ended(e *round.Ended) {
+	if d.Has(e.Client) && e.Outcome != round.Accepted {
+		delete(d.updates, e.Task)
+	}
+}
+
+// Samples is what a device says that it holds, of an accepted task.
+func (d *Devices) Samples(task uint64) int {
+	if a := d.updates[task]; a != nil {
+		return a.Samples
+	}
+	return 0
+}

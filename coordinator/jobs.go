@@ -1,0 +1,130 @@
+package coordinator
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"fedpace/bus"
+	"fedpace/coordinator/round"
+)
+
+// assignment is a job with what is to be done with its sum.
+type assignment struct {
+	job  *bus.Job
+	take func(*bus.Result) error
+	done bool
+}
+
+// newJob numbers a job. Numbers ascend within a run, so that a late sum is
+// never taken for another's.
+func (l *learner) newJob(kind bus.JobKind, number int) *bus.Job {
+	l.job++
+	return &bus.Job{
+		Job: l.job, Kind: kind, Round: uint32(number), ModelDigest: l.digest.Bytes(), Params: uint32(len(l.params)), Spec: l.config.Learning.Spec,
+	}
+}
+
+// do sends the jobs and takes each one's sum once, in whatever order they come.
+// Jobs that may have been lost with a server are sent again.
+func (l *learner) do(ctx context.Context, jobs []assignment) error {
+	first := jobs[0].job.Job
+	send := func() error {
+		for i := range jobs {
+			a := &jobs[i]
+			if a.done {
+				continue
+			}
+			if err := l.bus.SendJob(ctx, l.config.Learning.Kernel, a.job); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if err := send(); err != nil {
+		return err
+	}
+	for open := len(jobs); open > 0; {
+		s, err := l.bus.TakeSum(ctx)
+		if errors.Is(err, bus.ErrInterrupted) {
+			if err := send(); err != nil {
+				return err
+			}
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		i := s.Job - first
+		if i >= uint64(len(jobs)) || jobs[i].done {
+			return fmt.Errorf("coordinator: a sum for job %d, which is not open", s.Job)
+		}
+		if f := s.Failure; f != nil && f.Kind == bus.NoModel {
+			if err := l.bus.PutModelsAgain(ctx); err != nil {
+				return err
+			}
+			s.Reject("the model has been put again")
+			continue
+		} else if f != nil {
+			s.Accept()
+			return failed{f}
+		}
+		err = jobs[i].take(s.Result)
+		s.Accept()
+		if err != nil {
+			return err
+		}
+		jobs[i].done = true
+		open--
+	}
+	return nil
+}
+
+// parts is how many jobs to make of a round's work: about two a worker, of those
+// that are there now. No result depends on it.
+func (l *learner) parts() int {
+	_, workers := l.bus.Hosts()
+	return l.config.Learning.Jobs + 2*workers
+}
+
+type span struct{ from, to int }
+
+// split cuts 0..n-1 into at most parts contiguous spans of nearly equal length.
+func split(n, parts int) []span {
+	parts = min(parts, n)
+	spans := make([]span, parts)
+	for i := range spans {
+		spans[i] = span{i * n / parts, (i + 1) * n / parts}
+	}
+	return spans
+}
+
+// firstJob returns a random first job number, so that a late sum from before a
+// restart is never taken for a current one. Jobs' numbers decide nothing. They
+// stay below 2^53, which every language's numbers hold.
+func firstJob() uint64 {
+	var b [4]byte
+	rand.Read(b[:]) // never fails
+	return uint64(binary.LittleEndian.Uint32(b[:])>>12) << 32
+}
+
+// splitByModel cuts tasks, which are in the order of their base models, into
+// contiguous spans of one base model each, each base's as many of the parts as
+// it has of the tasks, at least one.
+func splitByModel(tasks []round.Task, parts int) []span {
+	var spans []span
+	for from := 0; from < len(tasks); {
+		to := from + 1
+		for to < len(tasks) && tasks[to].Model == tasks[from].Model {
+			to++
+		}
+		n := to - from
+		for _, s := range split(n, max(1, (parts*n+len(tasks)-1)/len(tasks))) {
+			spans = append(spans, span{from + s.from, from + s.to})
+		}
+		from = to
+	}
+	return spans
+}

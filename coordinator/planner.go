@@ -1,0 +1,102 @@
+package coordinator
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"time"
+
+	"fedpace/bus"
+	"fedpace/coordinator/round"
+)
+
+// window is how many tasks may be on the bus without a plan. It bounds the
+// messages under way to what the subscriptions' pending limits hold.
+const window = 8192
+
+// planner is the simulated clients' tasks that have no plan. They go out a
+// window at a time, so the bus never holds more than its pending limits.
+type planner struct {
+	bus     bus.Coordinator
+	observe func(*bus.ClientPlan) // may be nil
+
+	open    []round.Task // issued since the last time that none waited
+	sent    int          // of them
+	plans   []bus.ClientPlan
+	taken   int // of plans
+	task    bus.Task
+	started time.Time    // when the first went out
+	lag     atomic.Int64 // wall nanoseconds from then until the last plan was back
+}
+
+// rest forgets the tasks once none waits for its plan.
+func (p *planner) rest(waiting int) {
+	if waiting == 0 && p.sent > 0 {
+		p.lag.Store(int64(time.Since(p.started)))
+		p.open, p.sent = p.open[:0], 0
+	}
+}
+
+// plan waits for the next plan, or the next answer of a device where no
+// simulated client has one to send. Events that no plan under way can reach go
+// before: where rounds overlap many tasks are so planned at a time. A run that
+// is paced has no haste.
+func (d *driver) plan(ctx context.Context) (round.Event, error) {
+	p := &d.planner
+	for p.taken == len(p.plans) {
+		if d.config.Round.Soonest > 0 && d.config.Pace == 0 {
+			if next, ok := d.clock.Peek(); ok && d.machine.RunsAhead(next) {
+				d.clock.Pop()
+				return round.Event{Kind: round.Due, Timer: next}, nil
+			}
+		}
+		waiting := d.machine.Waiting() - d.devices.Open()
+		if waiting == 0 {
+			p.rest(waiting)
+			return d.devices.Answer(ctx)
+		}
+		if err := d.sendTasks(len(p.open) - waiting); err != nil {
+			return round.Event{}, err
+		}
+		var err error
+		p.plans, err = p.bus.TakePlans(ctx, p.plans[:0])
+		p.taken = 0
+		if errors.Is(err, bus.ErrInterrupted) {
+			p.sent, p.plans = 0, p.plans[:0] // all again: a repeated plan is ignored
+			continue
+		}
+		if err != nil {
+			return round.Event{}, err
+		}
+	}
+	x := &p.plans[p.taken]
+	p.taken++
+	if p.observe != nil {
+		p.observe(x)
+	}
+	return round.Event{Kind: round.Planned, Task: x.Plan.Task, Client: x.Client, Plan: PlanOf(x.Plan)}, nil
+}
+
+// sendTasks fills the window, of which so many tasks have their plan.
+func (d *driver) sendTasks(planned int) error {
+	p := &d.planner
+	if p.sent == 0 {
+		p.started = time.Now()
+	}
+	for ; p.sent < len(p.open) && p.sent-planned < window; p.sent++ {
+		t := &p.open[p.sent]
+		d.describe(&p.task, t)
+		if err := p.bus.SendTask(t.Client, &p.task); err != nil {
+			return err
+		}
+	}
+	return p.bus.Flush()
+}
+
+// PlanOf is a message's plan as the machine takes it.
+func PlanOf(p *bus.Plan) round.Plan {
+	return round.Plan{
+		Download: round.Time(p.DownloadNs), Compute: round.Time(p.ComputeNs), Upload: round.Time(p.UploadNs),
+		Drops: p.Dropout != nil, Dropout: round.Time(p.Dropout.GetAfterNs()),
+	}
+}

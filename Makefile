@@ -4,26 +4,34 @@ PLATFORMS = linux-amd64 linux-arm64 linux-armv7 darwin-arm64 windows-amd64
 
 .PHONY: build dist check clean
 
-# One static binary for this machine.
+# Static binaries for this machine: the whole program, and a real device's.
 build:
-	CGO_ENABLED=0 go build -trimpath -o fedpace ./cmd/fedpace
+	CGO_ENABLED=0 go build -trimpath -o . ./cmd/...
 
 # Static binaries of all platforms in dist/, with their checksums, manual pages and
-# completion scripts: arm64 for a Raspberry Pi with a 64-bit system, armv7 for one
-# with a 32-bit system.
-dist: $(PLATFORMS:%=dist/%)
+# completion scripts. fedpace-device is for real devices: arm64 for a Raspberry Pi
+# with a 64-bit system, armv7 for one with a 32-bit system.
+dist: $(PLATFORMS:%=dist/fedpace-%) $(PLATFORMS:%=dist/fedpace-device-%)
 	go run ./cmd/fedpace man dist/man
 	mkdir -p dist/completion
 	for shell in bash zsh fish powershell; do go run ./cmd/fedpace completion $$shell > dist/completion/fedpace.$$shell || exit 1; done
 	cd dist && sha256sum fedpace-* > SHA256SUMS
 
-dist/%:
+# $(call binary,PROGRAM,PLATFORM)
+define binary
 	@mkdir -p dist
-	CGO_ENABLED=0 GOOS=$(word 1,$(subst -, ,$*)) GOARCH=$(patsubst armv7,arm,$(word 2,$(subst -, ,$*))) GOARM=7 \
-		go build -trimpath -ldflags="-s -w" -o dist/fedpace-$*$(if $(filter windows-%,$*),.exe) ./cmd/fedpace
+	CGO_ENABLED=0 GOOS=$(word 1,$(subst -, ,$2)) GOARCH=$(patsubst armv7,arm,$(word 2,$(subst -, ,$2))) GOARM=7 \
+		go build -trimpath -ldflags="-s -w" -o dist/$1-$2$(if $(filter windows-%,$2),.exe) ./cmd/$1
+endef
+
+dist/fedpace-device-%:
+	$(call binary,fedpace-device,$*)
+
+dist/fedpace-%:
+	$(call binary,fedpace,$*)
 
 check:
 	bash .ci/run
 
 clean:
-	rm -rf dist fedpace
+	rm -rf dist fedpace fedpace-device

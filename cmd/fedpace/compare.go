@@ -6,13 +6,14 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"fedpace/cmd/internal/cli"
 	"fedpace/coordinator/schedule"
 )
 
 func compareCommand(p program) *cobra.Command {
 	var f flags
 	var wide sweepFlags
-	var server connectionFlags
+	var server cli.Connection
 	var schedules []string
 	c := &cobra.Command{
 		Use:   "compare",
@@ -28,28 +29,28 @@ on with the same command. The schedules are
 		RunE: func(c *cobra.Command, _ []string) error {
 			config, err := f.load(c)
 			if err == nil {
-				err = server.check(c)
+				err = server.Check(c)
 			}
 			if err != nil {
 				return err
 			}
 			for _, name := range schedules {
 				if _, err := config.Schedule.Named(name); err != nil {
-					return usage(c, fmt.Errorf("--%w", err))
+					return cli.Usage(c, fmt.Errorf("--%w", err))
 				}
 			}
 			if wide.asked() {
-				return wide.sweep(c, p, &f, server, config, schedules)
+				return wide.sweep(c, p, &f, &server, config, schedules)
 			}
-			show := newDisplay(c.ErrOrStderr(), f.quiet)
-			result, err := p.compare(c.Context(), config, schedules, f.study(show, server))
-			show.close()
+			show := cli.NewDisplay(c.ErrOrStderr(), f.quiet)
+			result, err := p.compare(c.Context(), config, schedules, f.study(show, &server))
+			show.Close()
 			if err != nil {
 				return interruptedComparison(err, config.Out)
 			}
 			print := func() error { return result.WriteTable(c.OutOrStdout()) }
 			if f.json {
-				print = func() error { return printJSON(c, result) }
+				print = func() error { return cli.PrintJSON(c, result) }
 			}
 			if err := print(); err != nil {
 				return err
@@ -59,9 +60,9 @@ on with the same command. The schedules are
 	}
 	f.add(c)
 	wide.add(c)
-	server.add(c)
-	jsonFlag(c, &f.json, "a summary for each schedule; of a sweep its rows")
+	server.Add(c)
+	cli.JSONFlag(c, &f.json, "a summary for each schedule; of a sweep its rows")
 	c.Flags().StringSliceVar(&schedules, "schedules", []string{"fixed", "k-rounds"}, "`SCHEDULES` to run, separated by commas")
-	complete(c, "schedules", scheduleList)
+	cli.Complete(c, "schedules", scheduleList)
 	return c
 }

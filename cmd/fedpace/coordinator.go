@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"fedpace/cmd/internal/cli"
 	"fedpace/experiment/config"
 	"fedpace/experiment/folder"
 	"fedpace/experiment/run"
@@ -33,34 +34,28 @@ join that one need credentials ("fedpace enroll").`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			var err error
-			if f.sets, err = connection.into(c, f.sets); err != nil {
+			if f.sets, err = intoConfig(&connection.Connection, c, f.sets); err != nil {
 				return err
 			}
 			loaded, err := f.load(c)
 			if err != nil {
 				return err
 			}
-			show := newDisplay(c.ErrOrStderr(), f.quiet)
+			show := cli.NewDisplay(c.ErrOrStderr(), f.quiet)
 			options := f.options(show)
-			options.NATS, options.Elsewhere = connection.c, true
+			options.NATS, options.Elsewhere = connection.connection(), true
 			if loaded.NATS.URL == config.Embedded && loaded.NATS.Listen == "" {
-				return usage(c, errors.New("hosts need a server to meet the coordinator on: --nats nats://host:4222, or --set nats.listen=127.0.0.1:4222"))
+				return cli.Usage(c, errors.New("hosts need a server to meet the coordinator on: --nats nats://host:4222, or --set nats.listen=127.0.0.1:4222"))
 			}
-			checkpoints, stop := checkpointSignals()
-			defer stop()
-			options.Checkpoint = checkpoints
 			if resume && holdsRun(loaded.Out) {
-				return resumed(c, p, loaded.Out, options, show, &f)
+				return f.resume(c, p, loaded.Out, options, show)
 			}
-			summary, err := p.run(c.Context(), loaded, options)
-			show.close()
-			return errors.Join(interruptedRun(err, loaded.Out, summary.Version != ""), f.report(c, loaded, summary, err))
+			return f.run(c, p, loaded, options, show)
 		},
 	}
 	f.add(c)
 	connection.add(c)
-	connection.addKeys(c)
-	jsonFlag(c, &f.json, "the run's summary.json and out, its folder")
+	cli.JSONFlag(c, &f.json, "the run's summary.json and out, its folder")
 	c.Flags().BoolVar(&resume, "resume", false, "go on with the run that the folder holds, if it holds one")
 	return c
 }
@@ -72,7 +67,7 @@ func holdsRun(dir string) bool {
 }
 
 func hostCommand(p program) *cobra.Command {
-	var connection connectionFlags
+	var connection cli.Connection
 	var o run.HostOptions
 	var quiet bool
 	c := &cobra.Command{
@@ -87,32 +82,32 @@ kernel class it answers for clients, says so, and leaves training to others.`,
   fedpace host --nats tls://server:4222 --creds box.creds --tls-ca ca.pem --data /data/femnist.fp`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			if connection.c.URL == "" {
-				return usage(c, errors.New("--nats is missing: the URL of the server on which the coordinator is, e.g. nats://host:4222"))
+			if connection.URL == "" {
+				return cli.Usage(c, errors.New("--nats is missing: the URL of the server on which the coordinator is, e.g. nats://host:4222"))
 			}
-			if err := connection.check(c); err != nil {
+			if err := connection.Check(c); err != nil {
 				return err
 			}
 			if c.Flags().Changed("workers") && o.Workers < 1 {
-				return usage(c, fmt.Errorf("--workers %d: want at least 1", o.Workers))
+				return cli.Usage(c, fmt.Errorf("--workers %d: want at least 1", o.Workers))
 			}
 			for flag, token := range map[string]string{"run": o.Run, "name": o.Name} {
 				if err := names.CheckToken("it", token); c.Flags().Changed(flag) && err != nil {
-					return usage(c, fmt.Errorf("--%s: %w", flag, err))
+					return cli.Usage(c, fmt.Errorf("--%s: %w", flag, err))
 				}
 			}
-			o.Version, o.NATS = version(), connection.c
+			o.Version, o.NATS = cli.Version(), remote(&connection)
 			if !quiet {
 				o.Notice = func(line string) { fmt.Fprintln(c.ErrOrStderr(), line) }
 			}
 			err := p.host(c.Context(), o)
 			if errors.Is(err, context.Canceled) {
-				return interruptedError{"this host has left its runs to others"}
+				return cli.Interrupted{Note: "this host has left its runs to others"}
 			}
 			return err
 		},
 	}
-	connection.add(c)
+	connection.Add(c)
 	s := c.Flags()
 	s.StringVar(&o.Run, "run", "", "serve the run of this name alone; without it every run that is announced")
 	s.IntVar(&o.Workers, "workers", 0, "trainers for each run (default one a core)")

@@ -11,6 +11,7 @@ import (
 	"fedpace/actors/data"
 	"fedpace/actors/data/fetch"
 	"fedpace/actors/learn"
+	"fedpace/cmd/internal/cli"
 )
 
 func dataCommand(archives []fetch.Archive, fetcher fetch.Fetcher) *cobra.Command {
@@ -54,7 +55,7 @@ const synthetic = "synthetic:"
 func (s *source) add(c *cobra.Command) {
 	f := c.Flags()
 	f.StringVar(&s.options.Task, "task", "", "task that the set must be of: "+strings.Join(data.SyntheticTasks(), ", "))
-	complete(c, "task", words(data.SyntheticTasks()...))
+	cli.Complete(c, "task", cli.Words(data.SyntheticTasks()...))
 	f.Uint64Var(&s.options.Seed, "seed", 1, "seed of the split and of whatever is drawn")
 	f.IntVar(&s.options.MinTweets, "min-tweets", 10, "tweets that a Sentiment140 user must have")
 	f.IntVar(&s.options.Classes, "classes", 0, "labels of own data (default: the largest label and one)")
@@ -65,7 +66,7 @@ func (s *source) addPartition(c *cobra.Command, kind string) {
 	s.kindFlag = kind
 	p, f := &s.options.Partition, c.Flags()
 	f.StringVar(&p.Kind, kind, "", "deal the samples to other clients: "+strings.Join(dealt(), ", "))
-	complete(c, kind, words(dealt()...))
+	cli.Complete(c, kind, cli.Words(dealt()...))
 	f.IntVar(&p.Clients, "clients", 0, "clients to deal to (default: as many as the set has)")
 	f.Float64Var(&p.Alpha, "alpha", 0, "concentration of dirichlet and quantity (default 0.5), of pachinko's coarse labels (default 0.1)")
 	f.Float64Var(&p.Beta, "beta", 0, "concentration of pachinko's fine labels (default 10)")
@@ -82,7 +83,7 @@ func dealt() []string {
 func (s *source) check(c *cobra.Command) error {
 	set := func(flag string) bool { return c.Flags().Changed(flag) }
 	if tasks := data.SyntheticTasks(); set("task") && !slices.Contains(tasks, s.options.Task) {
-		return usage(c, fmt.Errorf("--task %.40q: want one of %s", s.options.Task, strings.Join(tasks, ", ")))
+		return cli.Usage(c, fmt.Errorf("--task %.40q: want one of %s", s.options.Task, strings.Join(tasks, ", ")))
 	}
 	p := s.options.Partition
 	for _, of := range []struct {
@@ -98,14 +99,14 @@ func (s *source) check(c *cobra.Command) error {
 		{"beta", p.Beta},
 	} {
 		if set(of.flag) && !(of.value > 0) {
-			return usage(c, fmt.Errorf("--%s %v: want more than 0", of.flag, of.value))
+			return cli.Usage(c, fmt.Errorf("--%s %v: want more than 0", of.flag, of.value))
 		}
 	}
 	if s.kindFlag == "" {
 		return nil
 	}
 	if kinds := dealt(); set(s.kindFlag) && !slices.Contains(kinds, p.Kind) {
-		return usage(c, fmt.Errorf("--%s %.40q: want one of %s", s.kindFlag, p.Kind, strings.Join(kinds, ", ")))
+		return cli.Usage(c, fmt.Errorf("--%s %.40q: want one of %s", s.kindFlag, p.Kind, strings.Join(kinds, ", ")))
 	}
 	for _, of := range []struct {
 		flag  string
@@ -117,7 +118,7 @@ func (s *source) check(c *cobra.Command) error {
 		{"min-samples", dealt()},
 	} {
 		if set(of.flag) && !slices.Contains(of.kinds, p.Kind) {
-			return usage(c, fmt.Errorf("--%s: goes with --%s %s", of.flag, s.kindFlag, strings.Join(of.kinds, ", ")))
+			return cli.Usage(c, fmt.Errorf("--%s: goes with --%s %s", of.flag, s.kindFlag, strings.Join(of.kinds, ", ")))
 		}
 	}
 	return nil

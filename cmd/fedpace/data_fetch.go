@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"fedpace/actors/data/fetch"
+	"fedpace/cmd/internal/cli"
 )
 
 func dataFetchCommand(archives []fetch.Archive, fetcher fetch.Fetcher) *cobra.Command {
@@ -33,15 +34,15 @@ is left as it is. The archives:
 		RunE: func(c *cobra.Command, args []string) error {
 			archive, err := fetch.Find(archives, args[0])
 			if err != nil {
-				return usage(c, err)
+				return cli.Usage(c, err)
 			}
-			show := newDisplay(c.ErrOrStderr(), quiet)
+			show := cli.NewDisplay(c.ErrOrStderr(), quiet)
 			fetcher := fetcher
-			fetcher.Progress, fetcher.Notice = show.fetched, show.notice
+			fetcher.Progress, fetcher.Notice = func(p fetch.Progress) { show.Show(statusOfFetch(p)) }, show.Notice
 			result, err := fetcher.Fetch(c.Context(), archive, to)
-			show.close()
+			show.Close()
 			if stopped := (*fetch.IncompleteError)(nil); errors.Is(err, context.Canceled) && errors.As(err, &stopped) {
-				return interruptedError{stopped.Kept()}
+				return cli.Interrupted{Note: stopped.Kept()}
 			}
 			if err != nil {
 				return interrupted(err, to, false)

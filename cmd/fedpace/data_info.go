@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"fedpace/actors/data"
+	"fedpace/cmd/internal/cli"
 	"fedpace/internal/atomicfile"
 )
 
@@ -37,7 +38,7 @@ other clients would come to, and writes nothing.`,
 			if c.Flags().Changed("plot") {
 				var err error
 				if format, err = figureFormat(figure); err != nil {
-					return usage(c, fmt.Errorf("--plot: %w", err))
+					return cli.Usage(c, fmt.Errorf("--plot: %w", err))
 				}
 			}
 			set, err := s.open(c.Context())
@@ -54,7 +55,7 @@ other clients would come to, and writes nothing.`,
 				}
 			}
 			if asJSON {
-				return printJSON(c, stats)
+				return cli.PrintJSON(c, stats)
 			}
 			if _, err := io.WriteString(c.OutOrStdout(), stats.String()); err != nil {
 				return err
@@ -68,7 +69,7 @@ other clients would come to, and writes nothing.`,
 	s.add(c)
 	s.addPartition(c, "partition")
 	c.Flags().Float64Var(&s.heterogeneity, "heterogeneity", 1, "how far the clients of a synthetic set differ")
-	jsonFlag(c, &asJSON, "what the set is like")
+	cli.JSONFlag(c, &asJSON, "what the set is like")
 	c.Flags().StringVar(&figure, "plot", "", "draw samples per client and classes to this .svg or .png file")
 	return c
 }

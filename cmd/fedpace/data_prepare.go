@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"fedpace/actors/data"
+	"fedpace/cmd/internal/cli"
 )
 
 func dataPrepareCommand() *cobra.Command {
@@ -59,7 +60,7 @@ it appears. The kinds:
 		RunE: func(c *cobra.Command, args []string) error {
 			s.path = args[0]
 			if !c.Flags().Changed("kind") {
-				return usage(c, fmt.Errorf("--kind is absent: want one of %s", strings.Join(dealt(), ", ")))
+				return cli.Usage(c, fmt.Errorf("--kind is absent: want one of %s", strings.Join(dealt(), ", ")))
 			}
 			return s.prepare(c, out)
 		},
@@ -77,7 +78,7 @@ func (s *source) prepare(c *cobra.Command, out string) error {
 	}
 	switch {
 	case out == "":
-		return usage(c, errors.New("--out is absent: want the file to write"))
+		return cli.Usage(c, errors.New("--out is absent: want the file to write"))
 	case strings.HasPrefix(s.path, synthetic):
 		return fmt.Errorf("%s: a synthetic set is made as it is used, there is nothing to prepare", s.path)
 	case data.IsPrepared(s.path):

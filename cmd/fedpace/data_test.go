@@ -20,6 +20,7 @@ import (
 
 	"fedpace/actors/data"
 	"fedpace/actors/data/fetch"
+	"fedpace/cmd/internal/cli"
 )
 
 // callData runs a data command; archives are those that fetch knows.
@@ -27,7 +28,7 @@ func callData(ctx context.Context, archives []fetch.Archive, args ...string) (st
 	root := &cobra.Command{Use: "fedpace", SilenceErrors: true, SilenceUsage: true}
 	root.AddCommand(dataCommand(archives, fetch.Fetcher{Stall: 5 * time.Second, Backoff: time.Millisecond, Retries: 1}))
 	var out, errs bytes.Buffer
-	status = perform(ctx, root, append([]string{"data"}, args...), &out, &errs)
+	status = cli.Perform(ctx, root, append([]string{"data"}, args...), &out, &errs)
 	return status, out.String(), errs.String()
 }
 
@@ -437,7 +438,7 @@ func TestFetchLine(t *testing.T) {
 		"x  999 bytes":                                   {Archive: "x", Done: 999, Total: -1},
 	} {
 		of := statusOfFetch(p)
-		if got := of.line(); got != want {
+		if got := of.Line(); got != want {
 			t.Errorf("got  %s\nwant %s", got, want)
 		}
 	}

@@ -228,14 +228,14 @@ func (s *site) tasks(run string) (simulated, real map[uint64]planned) {
 	}
 }
 
-// arm64 is this program for linux/arm64 under emulation.
+// arm64 is the device's program for linux/arm64 under emulation.
 var arm64 = sync.OnceValues(func() (string, error) {
 	path, err := binary()
 	if err != nil {
 		return "", err
 	}
-	path = filepath.Join(filepath.Dir(path), "fedpace-arm64")
-	build := exec.Command("go", "build", "-o", path, ".")
+	path = filepath.Join(filepath.Dir(path), "fedpace-device-arm64")
+	build := exec.Command("go", "build", "-o", path, "fedpace/cmd/fedpace-device")
 	build.Env = append(os.Environ(), "GOOS=linux", "GOARCH=arm64", "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		return "", errors.New(string(out))

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"fedpace/bus/auth"
+	"fedpace/cmd/internal/cli"
 	"fedpace/experiment/run"
 	"fedpace/internal/names"
 )
@@ -53,7 +54,7 @@ Devices of one site may come through a server of their own there, a leaf node:
 			e.stdout, e.complains = c.OutOrStdout(), c.ErrOrStderr()
 			grant, err := e.grant(args)
 			if err != nil {
-				return usage(c, err)
+				return cli.Usage(c, err)
 			}
 			return e.do(grant)
 		},

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"fedpace/cmd/internal/cli"
 	"fedpace/experiment/folder"
 	"fedpace/experiment/report"
 	"fedpace/internal/atomicfile"
@@ -45,11 +46,11 @@ events.sample. Of rounds beyond the first 1023 only some are kept in detail.`,
 		Example: `  fedpace export perfetto runs/demo
   fedpace export perfetto runs/demo --rounds 100-200 -o trace.pftrace`,
 		Args:              runFolderOf("export perfetto"),
-		ValidArgsFunction: runFolder,
+		ValidArgsFunction: cli.OneFolder,
 		RunE: func(c *cobra.Command, args []string) error {
 			from, to, err := roundRange(rounds)
 			if err != nil {
-				return usage(c, err)
+				return cli.Usage(c, err)
 			}
 			var t report.Traced
 			path, err := writeExport(c, args[0], out, folder.TraceFile, func(w io.Writer) (err error) {
@@ -91,13 +92,13 @@ the default epoch, or start it with a longer --storage.tsdb.retention.time.`,
 		Example: `  fedpace export openmetrics runs/demo
   fedpace export openmetrics runs/demo --epoch 2026-01-01T00:00:00Z -o -`,
 		Args:              runFolderOf("export openmetrics"),
-		ValidArgsFunction: runFolder,
+		ValidArgsFunction: cli.OneFolder,
 		RunE: func(c *cobra.Command, args []string) error {
 			var start time.Time
 			if epoch != "" {
 				var err error
 				if start, err = time.Parse(time.RFC3339, epoch); err != nil {
-					return usage(c, fmt.Errorf("--epoch %q: want a time as in 2026-01-01T00:00:00Z", epoch))
+					return cli.Usage(c, fmt.Errorf("--epoch %q: want a time as in 2026-01-01T00:00:00Z", epoch))
 				}
 			}
 			var e report.Exported

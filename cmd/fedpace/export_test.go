@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"fedpace/cmd/internal/cli"
 )
 
 // shortRun leaves a run of a moment and returns its folder.
@@ -13,7 +15,7 @@ func shortRun(t *testing.T) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "run")
 	var stdout, stderr bytes.Buffer
-	if status := execute(t.Context(), library, []string{"run", "--quiet", "--set", "train=false", "--set", "clients=50", "--set", "cohort=5", "--set", "stop.rounds=5", "--out", dir}, &stdout, &stderr); status != statusOK {
+	if status := execute(t.Context(), library, []string{"run", "--quiet", "--set", "train=false", "--set", "clients=50", "--set", "cohort=5", "--set", "stop.rounds=5", "--out", dir}, &stdout, &stderr); status != cli.ExitOK {
 		t.Fatalf("status %d: %s", status, stderr.String())
 	}
 	return dir
@@ -34,7 +36,7 @@ func TestExports(t *testing.T) {
 		{[]string{"export", "openmetrics", dir, "-o", "-"}, "", "# HELP fedpace_virtual_round", "standard output: 5 rounds from "},
 	} {
 		var stdout, stderr bytes.Buffer
-		if status := execute(t.Context(), library, test.args, &stdout, &stderr); status != statusOK {
+		if status := execute(t.Context(), library, test.args, &stdout, &stderr); status != cli.ExitOK {
 			t.Errorf("%v: status %d: %s", test.args, status, stderr.String())
 			continue
 		}
@@ -61,16 +63,16 @@ func TestMistakesOfExports(t *testing.T) {
 		status int
 		says   string
 	}{
-		{[]string{"export", "perfetto"}, statusUsage, "fedpace: export perfetto wants one folder, the results of a run, e.g. fedpace export perfetto runs/demo; it got 0 (see fedpace export perfetto --help)\n"},
-		{[]string{"export", "perfetto", dir, "--rounds", "5-2"}, statusUsage, "fedpace: --rounds \"5-2\": want rounds as in 100-200, 100- or 7 (see fedpace export perfetto --help)\n"},
-		{[]string{"export", "perfetto", dir, "--rounds", "0"}, statusUsage, "fedpace: --rounds \"0\": want rounds as in 100-200, 100- or 7 (see fedpace export perfetto --help)\n"},
-		{[]string{"export", "perfetto", dir, "--rounds", "99999999999999999999"}, statusUsage, "fedpace: --rounds \"99999999999999999999\": want rounds as in 100-200, 100- or 7 (see fedpace export perfetto --help)\n"},
-		{[]string{"export", "openmetrics", dir, "--epoch", "yesterday"}, statusUsage, "fedpace: --epoch \"yesterday\": want a time as in 2026-01-01T00:00:00Z (see fedpace export openmetrics --help)\n"},
-		{[]string{"export", "openmetrics", "nowhere"}, statusFailure, "fedpace: nowhere holds no run: it has no config.yaml\n"},
-		{[]string{"export", "perfetto", "nowhere"}, statusFailure, "fedpace: nowhere holds no run: it has no config.yaml\n"},
-		{[]string{"export", "perfetto", dir, "-o", "no/such/folder"}, statusFailure, "fedpace: no/such/folder cannot be written: there is no folder no/such\n"},
-		{[]string{"export", "perfetto", dir, "-o", dir}, statusFailure, "fedpace: open " + dir + ": is a directory\n"},
-		{[]string{"export", "parquet", dir}, statusUsage, "fedpace: unknown command \"parquet\" for \"fedpace export\" (see fedpace export --help)\n"},
+		{[]string{"export", "perfetto"}, cli.ExitUsage, "fedpace: export perfetto wants one folder, the results of a run, e.g. fedpace export perfetto runs/demo; it got 0 (see fedpace export perfetto --help)\n"},
+		{[]string{"export", "perfetto", dir, "--rounds", "5-2"}, cli.ExitUsage, "fedpace: --rounds \"5-2\": want rounds as in 100-200, 100- or 7 (see fedpace export perfetto --help)\n"},
+		{[]string{"export", "perfetto", dir, "--rounds", "0"}, cli.ExitUsage, "fedpace: --rounds \"0\": want rounds as in 100-200, 100- or 7 (see fedpace export perfetto --help)\n"},
+		{[]string{"export", "perfetto", dir, "--rounds", "99999999999999999999"}, cli.ExitUsage, "fedpace: --rounds \"99999999999999999999\": want rounds as in 100-200, 100- or 7 (see fedpace export perfetto --help)\n"},
+		{[]string{"export", "openmetrics", dir, "--epoch", "yesterday"}, cli.ExitUsage, "fedpace: --epoch \"yesterday\": want a time as in 2026-01-01T00:00:00Z (see fedpace export openmetrics --help)\n"},
+		{[]string{"export", "openmetrics", "nowhere"}, cli.ExitFailure, "fedpace: nowhere holds no run: it has no config.yaml\n"},
+		{[]string{"export", "perfetto", "nowhere"}, cli.ExitFailure, "fedpace: nowhere holds no run: it has no config.yaml\n"},
+		{[]string{"export", "perfetto", dir, "-o", "no/such/folder"}, cli.ExitFailure, "fedpace: no/such/folder cannot be written: there is no folder no/such\n"},
+		{[]string{"export", "perfetto", dir, "-o", dir}, cli.ExitFailure, "fedpace: open " + dir + ": is a directory\n"},
+		{[]string{"export", "parquet", dir}, cli.ExitUsage, "fedpace: unknown command \"parquet\" for \"fedpace export\" (see fedpace export --help)\n"},
 	} {
 		var stdout, stderr bytes.Buffer
 		if status := execute(t.Context(), library, test.args, &stdout, &stderr); status != test.status || stderr.String() != test.says {

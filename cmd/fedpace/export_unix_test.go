@@ -10,6 +10,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"fedpace/cmd/internal/cli"
 )
 
 // A pipe that is named as the output is written to, and stays a pipe.
@@ -31,7 +33,7 @@ func TestExportsToAPipe(t *testing.T) {
 		read <- string(text)
 	}()
 	var stdout, stderr bytes.Buffer
-	if status := execute(t.Context(), library, []string{"export", "openmetrics", dir, "-o", pipe}, &stdout, &stderr); status != statusOK {
+	if status := execute(t.Context(), library, []string{"export", "openmetrics", dir, "-o", pipe}, &stdout, &stderr); status != cli.ExitOK {
 		t.Fatalf("status %d: %s", status, stderr.String())
 	}
 	if text := <-read; !strings.HasSuffix(text, "# EOF\n") {

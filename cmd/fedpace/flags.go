@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"fedpace/cmd/internal/cli"
 	"fedpace/experiment/config"
 	"fedpace/experiment/run"
 	"fedpace/experiment/study"
@@ -28,16 +29,16 @@ func (f *flags) add(c *cobra.Command) {
 	s.StringVar(&f.out, "out", "", "`DIR` for the results; the same as --set out=")
 	s.BoolVar(&f.force, "force", false, "replace the run that the folder holds")
 	s.BoolVar(&f.quiet, "quiet", false, "no progress and no closing summary")
-	complete(c, "config", filesOf("yaml", "yml"))
-	complete(c, "set", assignments)
-	complete(c, "out", folders)
+	cli.Complete(c, "config", cli.FilesOf("yaml", "yml"))
+	cli.Complete(c, "set", assignments)
+	cli.Complete(c, "out", cli.Folders)
 }
 
 // load makes the configuration that the flags ask for.
 func (f *flags) load(c *cobra.Command) (config.Config, error) {
 	for _, s := range f.sets {
 		if key, _, ok := strings.Cut(s, "="); !ok || key == "" {
-			return config.Config{}, usage(c, fmt.Errorf("--set %q: want key=value, e.g. schedule.k=error", s))
+			return config.Config{}, cli.Usage(c, fmt.Errorf("--set %q: want key=value, e.g. schedule.k=error", s))
 		}
 	}
 	return config.Load(f.config, f.setsOf(c))
@@ -53,14 +54,14 @@ func (f *flags) setsOf(c *cobra.Command) []string {
 }
 
 // options are how the library is to do what the flags ask for.
-func (f *flags) options(show *display) run.Options {
-	return run.Options{Version: version(), Force: f.force, Progress: show.progress, Notice: show.notice}
+func (f *flags) options(show *cli.Display) run.Options {
+	return run.Options{Version: cli.Version(), Force: f.force, Progress: func(p run.Progress) { show.Show(statusOf(p)) }, Notice: show.Notice}
 }
 
 // study are the options of many runs. With a server, hosts in other processes do
 // the work.
-func (f *flags) study(show *display, server connectionFlags) study.Options {
+func (f *flags) study(show *cli.Display, server *cli.Connection) study.Options {
 	o := study.Options{Run: f.options(show)}
-	o.Run.NATS = server.c
+	o.Run.NATS = remote(server)
 	return o
 }

@@ -2,40 +2,14 @@ package main
 
 import (
 	"fmt"
-	"runtime"
 	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
-	"fedpace/actors/learn"
+	"fedpace/cmd/internal/cli"
 	"fedpace/experiment/config"
 )
-
-func versionCommand() *cobra.Command {
-	var asJSON bool
-	c := &cobra.Command{
-		Use:   "version",
-		Short: "Print the version",
-		Example: `  fedpace version
-  fedpace version --json`,
-		Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
-			if asJSON {
-				return printJSON(c, struct {
-					Version string `json:"version"`
-					Go      string `json:"go"`
-					System  string `json:"system"`
-					Kernel  string `json:"kernel"`
-				}{version(), runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH, learn.Kernel()})
-			}
-			_, err := fmt.Fprintln(c.OutOrStdout(), "fedpace "+version())
-			return err
-		},
-	}
-	jsonFlag(c, &asJSON, "the version, Go's, the system and the class of kernels")
-	return c
-}
 
 // helpCommand is help whose topic must exist.
 func helpCommand(root *cobra.Command) *cobra.Command {
@@ -47,7 +21,7 @@ func helpCommand(root *cobra.Command) *cobra.Command {
 		RunE: func(c *cobra.Command, args []string) error {
 			of, rest, err := root.Find(args)
 			if err != nil || len(rest) > 0 {
-				return usageError{"", fmt.Errorf("no help on %.60q", strings.Join(args, " "))}
+				return cli.UsageError{Problem: fmt.Errorf("no help on %.60q", strings.Join(args, " "))}
 			}
 			of.InitDefaultHelpFlag()
 			return of.Help()

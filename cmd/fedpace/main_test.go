@@ -250,21 +250,25 @@ func someProgress(number int) run.Progress {
 	}
 }
 
-func TestProgressInALog(t *testing.T) {
-	var b bytes.Buffer
-	d := newDisplay(&b, false)
-	d.progress(someProgress(10))
-	d.progress(someProgress(11)) // too soon for another line
-	d.notice("by the way")
-	d.printed = time.Time{}
-	d.progress(run.Progress{Schedule: "dsgd", Round: 1, VirtualTotal: 1200, LocalSteps: 1, TrainingLoss: math.NaN(), ValidationAccuracy: math.NaN()})
-	d.close()
-	want := `k-rounds  round 10/40  36.2 s  K 35  loss 2.312  accuracy 0.250  5 rounds/s  6s left
-by the way
-dsgd  round 1  0.0 s of 20.00 min  K 1
-`
-	if diff := cmp.Diff(want, b.String()); diff != "" {
-		t.Error(diff)
+func TestTheStatusOfARun(t *testing.T) {
+	for want, p := range map[string]run.Progress{
+		"k-rounds  round 10/40  36.2 s  K 35  loss 2.312  accuracy 0.250  5 rounds/s  6s left": someProgress(10),
+		"dsgd  round 1  0.0 s of 20.00 min  K 1":                                               {Schedule: "dsgd", Round: 1, VirtualTotal: 1200, LocalSteps: 1, TrainingLoss: math.NaN(), ValidationAccuracy: math.NaN()},
+	} {
+		s := statusOf(p)
+		if got := s.Line(); got != want || s.Of != p.Schedule || s.Done != p.Fraction() {
+			t.Errorf("got  %s (%s, %v)\nwant %s", got, s.Of, s.Done, want)
+		}
+	}
+}
+
+// A run that is complete fills its bar, also one that ended by accuracy or short
+// of its virtual time.
+func TestTheStatusOfACompleteRun(t *testing.T) {
+	p := someProgress(10)
+	p.Done = true
+	if s := statusOf(p); s.Done != 1 || strings.Contains(s.Line(), "left") {
+		t.Errorf("%v %q", s.Done, s.Line())
 	}
 }
 

@@ -9,6 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"fedpace/cmd/internal/cli"
 )
 
 // manCommand writes the manual.
@@ -35,7 +37,7 @@ func manCommand() *cobra.Command {
 			_, err := fmt.Fprintf(c.OutOrStdout(), "%d pages in %s\n", n, args[0])
 			return err
 		},
-		ValidArgsFunction: runFolder,
+		ValidArgsFunction: cli.OneFolder,
 	}
 }
 
@@ -55,7 +57,7 @@ func pagesOf(c *cobra.Command) []*cobra.Command {
 func manual(c *cobra.Command) []byte {
 	var b bytes.Buffer
 	section := func(name string) { fmt.Fprintf(&b, ".SH %s\n", name) }
-	fmt.Fprintf(&b, ".TH %s 1 \"\" \"fedpace %s\" \"fedpace\"\n", strings.ToUpper(strings.ReplaceAll(c.CommandPath(), " ", `\-`)), roff(version()))
+	fmt.Fprintf(&b, ".TH %s 1 \"\" \"fedpace %s\" \"fedpace\"\n", strings.ToUpper(strings.ReplaceAll(c.CommandPath(), " ", `\-`)), roff(cli.Version()))
 	section("NAME")
 	fmt.Fprintf(&b, "%s \\- %s\n", roff(strings.ReplaceAll(c.CommandPath(), " ", "-")), roff(c.Short))
 	if c.Runnable() {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"fedpace/cmd/internal/cli"
 	"fedpace/experiment/config"
 	"fedpace/experiment/run"
 	"fedpace/experiment/study"
@@ -26,7 +27,7 @@ type paperFlags struct {
 	dry        bool
 	quiet      bool
 	beside     int
-	connection connectionFlags
+	connection cli.Connection
 }
 
 func paperCommand() *cobra.Command {
@@ -72,7 +73,7 @@ and go at any time, and the results are the same bits.`,
 	s.BoolVar(&f.dry, "dry-run", false, "list the runs and whether they are done, and run nothing")
 	s.BoolVar(&f.quiet, "quiet", false, "no progress")
 	s.IntVar(&f.beside, "beside", 0, "runs side by side (default one a core; with --nats 8)")
-	f.connection.add(c)
+	f.connection.Add(c)
 	return c
 }
 
@@ -97,14 +98,14 @@ func (f *paperFlags) run(c *cobra.Command) error {
 	if err := os.MkdirAll(f.plan.Out, 0o777); err != nil {
 		return err
 	}
-	show := newDisplay(c.ErrOrStderr(), f.quiet)
+	show := cli.NewDisplay(c.ErrOrStderr(), f.quiet)
 	err = f.plan.Run(c.Context(), cells, study.Options{
-		Run:    run.Options{Version: version(), NATS: f.connection.c, Notice: show.notice},
-		Beside: f.beside, Progress: show.study, Done: func() error { return f.keep(cells) },
+		Run:    run.Options{Version: cli.Version(), NATS: remote(&f.connection), Notice: show.Notice},
+		Beside: f.beside, Progress: func(p study.Progress) { show.Show(statusOfStudy(p)) }, Done: func() error { return f.keep(cells) },
 	})
-	show.close()
+	show.Close()
 	if errors.Is(err, context.Canceled) {
-		return interruptedError{"the same command goes on; what is done is in " + f.plan.Out}
+		return cli.Interrupted{Note: "the same command goes on; what is done is in " + f.plan.Out}
 	}
 	if err != nil {
 		return err
@@ -128,7 +129,7 @@ func (f *paperFlags) cells(c *cobra.Command) ([]study.Cell, error) {
 	for _, d := range f.data {
 		task, path, ok := strings.Cut(d, "=")
 		if !ok || path == "" {
-			return nil, usage(c, fmt.Errorf("--data %q: want task=PATH, e.g. femnist=femnist.parquet", d))
+			return nil, cli.Usage(c, fmt.Errorf("--data %q: want task=PATH, e.g. femnist=femnist.parquet", d))
 		}
 		f.plan.Data[config.Task(task)] = path
 	}
@@ -136,26 +137,26 @@ func (f *paperFlags) cells(c *cobra.Command) ([]study.Cell, error) {
 	for _, path := range f.files {
 		base, err := config.Load(path, nil)
 		if err != nil {
-			return nil, usage(c, err)
+			return nil, cli.Usage(c, err)
 		}
 		if other := f.plan.Configs[base.Task]; other != "" {
-			return nil, usage(c, fmt.Errorf("--config %s and %s are both of task %s", other, path, base.Task))
+			return nil, cli.Usage(c, fmt.Errorf("--config %s and %s are both of task %s", other, path, base.Task))
 		}
 		f.plan.Configs[base.Task] = path
 	}
 	if c.Flags().Changed("beside") && f.beside < 1 {
-		return nil, usage(c, fmt.Errorf("--beside %d: want at least 1", f.beside))
+		return nil, cli.Usage(c, fmt.Errorf("--beside %d: want at least 1", f.beside))
 	}
-	if f.plan.Timing && f.connection.c.URL != "" {
-		return nil, usage(c, errors.New("--timing trains nothing that hosts could do: leave out --nats"))
+	if f.plan.Timing && f.connection.URL != "" {
+		return nil, cli.Usage(c, errors.New("--timing trains nothing that hosts could do: leave out --nats"))
 	}
 	var err error
-	if f.plan.Sets, err = f.connection.into(c, f.plan.Sets); err != nil {
+	if f.plan.Sets, err = intoConfig(&f.connection, c, f.plan.Sets); err != nil {
 		return nil, err
 	}
 	cells, err := f.plan.Cells()
 	if err != nil {
-		return nil, usage(c, err)
+		return nil, cli.Usage(c, err)
 	}
 	return cells, nil
 }

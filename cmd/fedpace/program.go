@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"runtime/debug"
 
 	"fedpace/experiment/config"
 	"fedpace/experiment/folder"
@@ -28,26 +27,4 @@ var library = program{
 	dryRun:  run.DryRun,
 	sweep:   study.RunSweep,
 	compare: study.Compare,
-}
-
-// version names this build: the module's version, or the commit it was built
-// from.
-func version() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "unknown"
-	}
-	v := info.Main.Version
-	if v == "" || v == "(devel)" {
-		v = "development"
-		for _, s := range info.Settings {
-			if s.Key == "vcs.revision" {
-				v += " " + s.Value
-			}
-			if s.Key == "vcs.modified" && s.Value == "true" {
-				v += " (modified)"
-			}
-		}
-	}
-	return v
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"fedpace/cmd/internal/cli"
 	"fedpace/experiment/config"
 	"fedpace/experiment/run"
 )
@@ -15,7 +16,7 @@ func (f *flags) loadRun(c *cobra.Command, replay string) (config.Config, error) 
 		return f.load(c)
 	}
 	if f.config != "" {
-		return config.Config{}, usage(c, errors.New("--replay takes the configuration of the run that it plays again, not --config"))
+		return config.Config{}, cli.Usage(c, errors.New("--replay takes the configuration of the run that it plays again, not --config"))
 	}
 	return run.LoadReplay(replay, f.setsOf(c))
 }

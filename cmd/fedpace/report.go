@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"fedpace/cmd/internal/cli"
 	"fedpace/experiment/report"
 )
 
@@ -40,7 +41,7 @@ With --format png, svg or pdf the figures are drawn alone.`,
 		RunE: func(c *cobra.Command, args []string) error {
 			kind, path, err := reportFile(format, out)
 			if err != nil {
-				return usage(c, err)
+				return cli.Usage(c, err)
 			}
 			runs, err := report.Find(args...)
 			if err != nil {

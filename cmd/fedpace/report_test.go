@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"fedpace/cmd/internal/cli"
 )
 
 func TestReports(t *testing.T) {
@@ -23,7 +25,7 @@ func TestReports(t *testing.T) {
 		{[]string{"report", dir, "-o", "-"}, "", "<!DOCTYPE html>", ""},
 	} {
 		var stdout, stderr bytes.Buffer
-		if status := execute(t.Context(), library, test.args, &stdout, &stderr); status != statusOK || stderr.String() != test.says {
+		if status := execute(t.Context(), library, test.args, &stdout, &stderr); status != cli.ExitOK || stderr.String() != test.says {
 			t.Errorf("%v: status %d: %q, want %q", test.args, status, stderr.String(), test.says)
 			continue
 		}
@@ -48,11 +50,11 @@ func TestMistakesOfReports(t *testing.T) {
 		status int
 		says   string
 	}{
-		{[]string{"report"}, statusUsage, "fedpace: report wants at least one folder, the results of a run, e.g. fedpace report runs/demo (see fedpace report --help)\n"},
-		{[]string{"report", dir, "--format", "gif"}, statusUsage, "fedpace: --format \"gif\": want html, png, svg, pdf (see fedpace report --help)\n"},
-		{[]string{"report", dir, "-o", "a.txt"}, statusUsage, "fedpace: --out a.txt: the name ends in none of .html, .png, .svg, .pdf; say --format (see fedpace report --help)\n"},
-		{[]string{"report", dir, "-o", "no/such/a.svg"}, statusFailure, "fedpace: no/such/a.svg cannot be written: there is no folder no/such\n"},
-		{[]string{"report", empty}, statusFailure, "fedpace: report: " + empty + " holds no run: neither it nor a folder in it has a config.yaml\n"},
+		{[]string{"report"}, cli.ExitUsage, "fedpace: report wants at least one folder, the results of a run, e.g. fedpace report runs/demo (see fedpace report --help)\n"},
+		{[]string{"report", dir, "--format", "gif"}, cli.ExitUsage, "fedpace: --format \"gif\": want html, png, svg, pdf (see fedpace report --help)\n"},
+		{[]string{"report", dir, "-o", "a.txt"}, cli.ExitUsage, "fedpace: --out a.txt: the name ends in none of .html, .png, .svg, .pdf; say --format (see fedpace report --help)\n"},
+		{[]string{"report", dir, "-o", "no/such/a.svg"}, cli.ExitFailure, "fedpace: no/such/a.svg cannot be written: there is no folder no/such\n"},
+		{[]string{"report", empty}, cli.ExitFailure, "fedpace: report: " + empty + " holds no run: neither it nor a folder in it has a config.yaml\n"},
 	} {
 		var stdout, stderr bytes.Buffer
 		if status := execute(t.Context(), library, test.args, &stdout, &stderr); status != test.status || stderr.String() != test.says {

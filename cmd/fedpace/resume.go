@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"fedpace/cmd/internal/cli"
 	"fedpace/experiment/run"
 )
 
@@ -22,47 +23,39 @@ for bit. A checkpoint is written every checkpoint.seconds, when a run is
 interrupted and when it gets the signal SIGUSR1; a run that died before its
 first starts again. The configuration is the folder's; a folder may be moved.`,
 		Example: `  fedpace resume runs/demo`,
-		Args:    oneFolder,
+		Args:    runFolderOf("resume"),
 
-		ValidArgsFunction: runFolder,
+		ValidArgsFunction: cli.OneFolder,
 		RunE: func(c *cobra.Command, args []string) error {
-			show := newDisplay(c.ErrOrStderr(), f.quiet)
-			o := run.Options{Version: version(), Progress: show.progress, Notice: show.notice}
-			checkpoints, stop := checkpointSignals()
-			defer stop()
-			o.Checkpoint = checkpoints
-			o.NATS, o.Elsewhere = connection.c, elsewhere
-			return resumed(c, p, args[0], o, show, &f)
+			show := cli.NewDisplay(c.ErrOrStderr(), f.quiet)
+			o := f.options(show)
+			o.NATS, o.Elsewhere = connection.connection(), elsewhere
+			return f.resume(c, p, args[0], o, show)
 		},
 	}
-	jsonFlag(c, &f.json, "the run's summary.json and out, its folder")
+	cli.JSONFlag(c, &f.json, "the run's summary.json and out, its folder")
 	c.Flags().BoolVar(&f.quiet, "quiet", false, "no progress and no closing summary")
 	c.Flags().BoolVar(&elsewhere, "elsewhere", false, "leave the work to hosts in other processes, as fedpace coordinator does")
 	connection.add(c)
-	connection.addKeys(c)
 	return c
 }
 
-// resumed goes on with the run in a folder and says what it came to.
-func resumed(c *cobra.Command, p program, dir string, o run.Options, show *display, f *flags) error {
+// resume goes on with the run in a folder and prints what it came to.
+func (f *flags) resume(c *cobra.Command, p program, dir string, o run.Options, show *cli.Display) error {
+	checkpoints, stop := checkpointSignals()
+	defer stop()
+	o.Checkpoint = checkpoints
 	r, err := p.resume(c.Context(), dir, o)
-	show.close()
+	show.Close()
 	if !r.Complete {
 		return errors.Join(interruptedRun(err, dir, true), f.report(c, r.Config, r.Summary, err))
 	}
 	switch {
 	case f.json:
-		return printJSON(c, reported{r.Summary, dir})
+		return cli.PrintJSON(c, reported{r.Summary, dir})
 	case f.quiet:
 		return nil
 	}
 	_, err = fmt.Fprintf(c.OutOrStdout(), "%s holds a complete run: %d rounds, nothing to do.\n", dir, r.Summary.Rounds)
 	return err
-}
-
-func oneFolder(_ *cobra.Command, args []string) error {
-	if len(args) != 1 {
-		return fmt.Errorf("resume wants one folder, the results of the run to go on with, e.g. fedpace resume runs/demo; it got %d", len(args))
-	}
-	return nil
 }

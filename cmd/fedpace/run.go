@@ -4,6 +4,10 @@ import (
 	"errors"
 
 	"github.com/spf13/cobra"
+
+	"fedpace/cmd/internal/cli"
+	"fedpace/experiment/config"
+	"fedpace/experiment/run"
 )
 
 func runCommand(p program) *cobra.Command {
@@ -26,41 +30,45 @@ again without them, to the same bits.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			var err error
-			if f.sets, err = connection.into(c, f.sets); err != nil {
+			if f.sets, err = intoConfig(&connection.Connection, c, f.sets); err != nil {
 				return err
 			}
 			config, err := f.loadRun(c, replay)
 			if err != nil {
 				return err
 			}
-			show := newDisplay(c.ErrOrStderr(), f.quiet)
+			show := cli.NewDisplay(c.ErrOrStderr(), f.quiet)
 			options := f.options(show)
 			options.Replay = replay
-			options.NATS = connection.c
+			options.NATS = connection.connection()
 			if dry {
 				estimate, err := p.dryRun(c.Context(), config, options)
-				show.close()
+				show.Close()
 				switch {
 				case err != nil:
 					return err
 				case f.json:
-					return printJSON(c, estimate)
+					return cli.PrintJSON(c, estimate)
 				}
 				return estimate.Write(c.OutOrStdout())
 			}
-			checkpoints, stop := checkpointSignals()
-			defer stop()
-			options.Checkpoint = checkpoints
-			summary, err := p.run(c.Context(), config, options)
-			show.close()
-			return errors.Join(interruptedRun(err, config.Out, summary.Version != ""), f.report(c, config, summary, err))
+			return f.run(c, p, config, options, show)
 		},
 	}
 	f.add(c)
 	connection.add(c)
-	connection.addKeys(c)
-	jsonFlag(c, &f.json, "the run's summary.json and out, its folder; with --dry-run the configuration and what to expect")
+	cli.JSONFlag(c, &f.json, "the run's summary.json and out, its folder; with --dry-run the configuration and what to expect")
 	c.Flags().StringVar(&replay, "replay", "", "play the run in `DIR` again with what its real devices said, into DIR-replay or --out")
 	c.Flags().BoolVar(&dry, "dry-run", false, "print the resolved configuration and what to expect, and run nothing")
 	return c
+}
+
+// run runs an experiment and prints what it came to.
+func (f *flags) run(c *cobra.Command, p program, config config.Config, o run.Options, show *cli.Display) error {
+	checkpoints, stop := checkpointSignals()
+	defer stop()
+	o.Checkpoint = checkpoints
+	summary, err := p.run(c.Context(), config, o)
+	show.Close()
+	return errors.Join(interruptedRun(err, config.Out, summary.Version != ""), f.report(c, config, summary, err))
 }

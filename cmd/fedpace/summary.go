@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"fedpace/cmd/internal/cli"
 	"fedpace/coordinator/round"
 	"fedpace/experiment/config"
 	"fedpace/experiment/folder"
@@ -32,7 +33,7 @@ func (f *flags) report(c *cobra.Command, config config.Config, s folder.Summary,
 	}
 	switch {
 	case f.json:
-		return printJSON(c, reported{s, config.Out})
+		return cli.PrintJSON(c, reported{s, config.Out})
 	case f.quiet:
 		return nil
 	}

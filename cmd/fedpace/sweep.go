@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"fedpace/cmd/internal/cli"
 	"fedpace/experiment/config"
 	"fedpace/experiment/study"
 )
@@ -22,7 +23,7 @@ func (f *sweepFlags) add(c *cobra.Command) {
 	s := c.Flags()
 	s.StringArrayVar(&f.grids, "grid", nil, "sweep a key over values, `KEY=VALUE,...`, as in network.upload_mbps=1,5,20; may be repeated")
 	s.IntVar(&f.seeds, "seeds", 1, "runs with so many seeds each: means with 95% confidence intervals")
-	complete(c, "grid", assignments)
+	cli.Complete(c, "grid", assignments)
 	s.StringVar(&f.figure, "figure", "", "draw the sweep against its first --grid, as .svg or .png")
 }
 
@@ -30,33 +31,33 @@ func (f *sweepFlags) add(c *cobra.Command) {
 func (f *sweepFlags) asked() bool { return len(f.grids) > 0 || f.seeds != 1 || f.figure != "" }
 
 // sweep runs every combination and writes compare.csv, the table and the figure.
-func (f *sweepFlags) sweep(c *cobra.Command, p program, shared *flags, server connectionFlags, config config.Config, schedules []string) error {
+func (f *sweepFlags) sweep(c *cobra.Command, p program, shared *flags, server *cli.Connection, config config.Config, schedules []string) error {
 	if f.seeds < 1 || f.seeds > 1000 {
-		return usage(c, fmt.Errorf("--seeds %d: want 1 to 1000", f.seeds))
+		return cli.Usage(c, fmt.Errorf("--seeds %d: want 1 to 1000", f.seeds))
 	}
 	s := study.Sweep{ConfigPath: shared.config, Sets: shared.setsOf(c), Schedules: schedules, Seeds: f.seeds, Out: config.Out}
 	for _, text := range f.grids {
 		g, err := study.ParseGrid(text)
 		if err != nil {
-			return usage(c, err)
+			return cli.Usage(c, err)
 		}
 		s.Grids = append(s.Grids, g)
 	}
 	if err := f.fit(c, &s); err != nil {
-		return usage(c, err)
+		return cli.Usage(c, err)
 	}
-	show := newDisplay(c.ErrOrStderr(), shared.quiet)
+	show := cli.NewDisplay(c.ErrOrStderr(), shared.quiet)
 	o := shared.study(show, server)
-	o.Progress = show.study
+	o.Progress = func(p study.Progress) { show.Show(statusOfStudy(p)) }
 	cells, err := p.sweep(c.Context(), s, o)
-	show.close()
+	show.Close()
 	if err != nil {
 		return interruptedComparison(err, config.Out)
 	}
 	table := study.NewSweepTable(s, cells)
 	print := func() error { return table.Write(c.OutOrStdout()) }
 	if shared.json {
-		print = func() error { return printJSON(c, table) }
+		print = func() error { return cli.PrintJSON(c, table) }
 	}
 	if err := print(); err != nil {
 		return err

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"fedpace/cmd/internal/cli"
 	"fedpace/coordinator/theory"
 	"fedpace/experiment/config"
 	"fedpace/experiment/study"
@@ -61,7 +62,7 @@ Theorem 1's bound beside what is measured.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := f.check(c); err != nil {
-				return usage(c, err)
+				return cli.Usage(c, err)
 			}
 			switch {
 			case f.errata:
@@ -104,16 +105,16 @@ Theorem 1's bound beside what is measured.`,
 	s.StringVar(&f.from, "from", "", "draw the figures of --lab anew from the CSV files in `DIR`")
 	s.BoolVar(&f.force, "force", false, "with --lab: replace the runs that the folder holds")
 	s.BoolVar(&f.quiet, "quiet", false, "no progress")
-	jsonFlag(c, &f.json, "what the table says")
-	complete(c, "config", filesOf("yaml", "yml"))
-	complete(c, "constants", filesOf("yaml", "yml"))
-	complete(c, "set", assignments)
-	complete(c, "gap", words(lab.Forms...))
-	complete(c, "run", folders)
-	complete(c, "from", folders)
-	complete(c, "out", folders)
-	complete(c, "figure", filesOf("svg", "png"))
-	complete(c, "schedules", words(lab.Names()...))
+	cli.JSONFlag(c, &f.json, "what the table says")
+	cli.Complete(c, "config", cli.FilesOf("yaml", "yml"))
+	cli.Complete(c, "constants", cli.FilesOf("yaml", "yml"))
+	cli.Complete(c, "set", assignments)
+	cli.Complete(c, "gap", cli.Words(lab.Forms...))
+	cli.Complete(c, "run", cli.Folders)
+	cli.Complete(c, "from", cli.Folders)
+	cli.Complete(c, "out", cli.Folders)
+	cli.Complete(c, "figure", cli.FilesOf("svg", "png"))
+	cli.Complete(c, "schedules", cli.Words(lab.Names()...))
 	return c
 }
 
@@ -218,7 +219,7 @@ func (f *theoryFlags) known(c *cobra.Command) (lab.Given, error) {
 	if f.gap != "" {
 		var err error
 		if g.Form, err = lab.ParseForm(f.gap); err != nil {
-			return g, usage(c, fmt.Errorf("--gap: %w", err))
+			return g, cli.Usage(c, fmt.Errorf("--gap: %w", err))
 		}
 	}
 	return g, nil
@@ -239,7 +240,7 @@ func (f *theoryFlags) advise(c *cobra.Command) error {
 		}
 	}
 	if missing := (*lab.MissingError)(nil); errors.As(err, &missing) {
-		return usage(c, missing)
+		return cli.Usage(c, missing)
 	}
 	if err != nil {
 		return interrupted(err, "", false)
@@ -254,7 +255,7 @@ func (f *theoryFlags) advise(c *cobra.Command) error {
 		}
 	}
 	if f.json {
-		return printJSON(c, a)
+		return cli.PrintJSON(c, a)
 	}
 	return a.Write(c.OutOrStdout())
 }
@@ -264,10 +265,10 @@ func (f *theoryFlags) laboratory(c *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	show := newDisplay(c.ErrOrStderr(), f.quiet)
+	show := cli.NewDisplay(c.ErrOrStderr(), f.quiet)
 	plan := lab.Plan{Config: config, Schedules: f.schedules, Seeds: f.seeds, Out: f.out}
-	result, err := plan.Run(c.Context(), study.Options{Run: f.options(show), Progress: show.study})
-	show.close()
+	result, err := plan.Run(c.Context(), study.Options{Run: f.options(show), Progress: func(p study.Progress) { show.Show(statusOfStudy(p)) }})
+	show.Close()
 	if err != nil {
 		return interruptedComparison(err, f.out)
 	}
@@ -275,7 +276,7 @@ func (f *theoryFlags) laboratory(c *cobra.Command) error {
 		return err
 	}
 	if f.json {
-		return printJSON(c, result)
+		return cli.PrintJSON(c, result)
 	}
 	if err := result.Write(c.OutOrStdout()); err != nil {
 		return err
@@ -287,7 +288,7 @@ func (f *theoryFlags) laboratory(c *cobra.Command) error {
 // listErrata lists where the paper prints something else than what holds.
 func (f *theoryFlags) listErrata(c *cobra.Command) error {
 	if f.json {
-		return printJSON(c, theory.Errata())
+		return cli.PrintJSON(c, theory.Errata())
 	}
 	t := tabwriter.NewWriter(c.OutOrStdout(), 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "WHERE\tPRINTED\tHOLDS\tWHY")

@@ -2,9 +2,9 @@ package calibrate
 
 import (
 	"context"
-	"fedpace/internal/statistics"
 	"fmt"
 	"io"
+	"math"
 	"time"
 
 	"fedpace/actors/data"
@@ -79,7 +79,7 @@ func Calibrate(ctx context.Context, task config.Task, steps int) (c Calibration,
 		}
 	}
 	c = Calibration{Task: task, Kernel: kernel, Steps: steps, PaperMean: paper.SecondsPerStep, PaperStd: paper.StdPerStep}
-	c.Mean, c.Std = statistics.MeanAndDeviation(times)
+	c.Mean, c.Std = meanAndDeviation(times)
 	return c, nil
 }
 
@@ -104,4 +104,18 @@ fleet:
   - {name: %s, seconds_per_step: %.6g, step_cv: %.4g}
 `, c.Steps, c.Task, c.Kernel, c.Task, name, c.Mean, c.Std/c.Mean)
 	return err
+}
+
+// meanAndDeviation is of at least two values: the deviation is the sample's, with
+// n-1.
+func meanAndDeviation(list []float64) (mean, deviation float64) {
+	for _, x := range list {
+		mean += x
+	}
+	mean /= float64(len(list))
+	square := 0.0
+	for _, x := range list {
+		square += (x - mean) * (x - mean)
+	}
+	return mean, math.Sqrt(square / float64(len(list)-1))
 }

@@ -57,3 +57,9 @@ func TestCalibrationsThatCannotBe(t *testing.T) {
 		t.Error("a name with a space is taken")
 	}
 }
+
+func TestMeanAndDeviation(t *testing.T) {
+	if mean, deviation := meanAndDeviation([]float64{1, 3}); mean != 2 || deviation < 1.41421356 || deviation > 1.41421357 {
+		t.Errorf("%g, %g", mean, deviation)
+	}
+}

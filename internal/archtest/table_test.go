@@ -71,7 +71,7 @@ metrics/web: log net net/http syscall time
 experiment/convex: actors/data actors/learn coordinator/theory gonum.org/v1/gonum/...
 experiment/config: internal/names internal/registry actors/device actors/learn coordinator/aggregate coordinator/schedule
 	github.com/goccy/go-yaml/... net os
-experiment/calibrate: actors/data actors/learn experiment/config internal/statistics time
+experiment/calibrate: actors/data actors/learn experiment/config time
 experiment/folder: actors/learn coordinator/round experiment/config internal/atomicfile internal/vector os golang.org/x/sys/unix
 experiment/run/runtest: experiment/config github.com/parquet-go/parquet-go
 experiment/run: actors/... bus/... coordinator/... experiment/config experiment/convex experiment/folder internal/human internal/names internal/registry internal/vector
@@ -85,8 +85,11 @@ experiment/study/...: actors/data actors/learn coordinator/... experiment/config
 	github.com/goccy/go-yaml/...
 
 # Programs.
-cmd/...: actors/... bus/... coordinator/... experiment/... internal/atomicfile internal/human internal/names metrics/figure os/... syscall time
-	github.com/coreos/go-systemd/... github.com/spf13/... golang.org/x/term gonum.org/v1/plot/...
+cmd/internal/cli: actors/learn actors/real bus/gateway bus/natsbus experiment/calibrate experiment/config internal/names os/... syscall time
+	github.com/coreos/go-systemd/... github.com/spf13/cobra golang.org/x/term
+cmd/fedpace-device: cmd/internal/cli github.com/spf13/cobra
+cmd/fedpace: actors/... bus/... cmd/internal/cli coordinator/... experiment/... internal/atomicfile internal/human internal/names
+	metrics/figure os/... syscall time github.com/spf13/... gonum.org/v1/plot/...
 bench/...: experiment/... metrics/figure net net/http os/... syscall time
 deploy/grafana/gen: os
 

@@ -44,16 +44,3 @@ func (e Estimated) String() string {
 	}
 	return fmt.Sprintf("%.5g ± %.2g", e.Mean, e.Half)
 }
-
-// meanAndDeviation is of at least two values.
-func MeanAndDeviation(list []float64) (mean, deviation float64) {
-	for _, x := range list {
-		mean += x
-	}
-	mean /= float64(len(list))
-	square := 0.0
-	for _, x := range list {
-		square += float64((x - mean) * (x - mean))
-	}
-	return mean, math.Sqrt(square / float64(len(list)-1))
-}

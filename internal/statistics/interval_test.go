@@ -17,9 +17,3 @@ func TestEstimate(t *testing.T) {
 		t.Errorf("no seed: %s", e)
 	}
 }
-
-func TestMeanAndDeviation(t *testing.T) {
-	if mean, deviation := MeanAndDeviation([]float64{1, 3}); mean != 2 || deviation < 1.41421356 || deviation > 1.41421357 {
-		t.Errorf("%g, %g", mean, deviation)
-	}
-}

@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"errors"
@@ -12,7 +12,9 @@ import (
 	"fedpace/experiment/config"
 )
 
-func calibrateCommand() *cobra.Command {
+// CalibrateCommand is the command that measures a device, of the program of this
+// name.
+func CalibrateCommand(program string) *cobra.Command {
 	var task, name, out string
 	var steps int
 	c := &cobra.Command{
@@ -23,19 +25,19 @@ Table 2 does on a Raspberry Pi: mean and standard deviation of 100 steps of SGD,
 beside the paper's. With --out the measured task is written as a class of devices
 that the simulator reads: run --config FILE gives every client this speed, or copy
 the class into another configuration's fleet.`,
-		Example: `  fedpace calibrate
-  fedpace calibrate --task femnist --name pi4 --out pi4.yaml
+		Example: "  " + program + ` calibrate
+  ` + program + ` calibrate --task femnist --name pi4 --out pi4.yaml
   fedpace run --config pi4.yaml --set stop.rounds=100`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if out != "" && task == "" {
-				return usage(c, errors.New("--out needs --task: a class of devices is of one task"))
+				return Usage(c, errors.New("--out needs --task: a class of devices is of one task"))
 			}
 			if steps < 2 || steps > calibrate.MaxCalibration {
-				return usage(c, fmt.Errorf("--steps %d: want 2 to %d", steps, calibrate.MaxCalibration))
+				return Usage(c, fmt.Errorf("--steps %d: want 2 to %d", steps, calibrate.MaxCalibration))
 			}
 			if err := new(calibrate.Calibration).WriteClass(io.Discard, name); err != nil {
-				return usage(c, fmt.Errorf("--name: %w", err))
+				return Usage(c, fmt.Errorf("--name: %w", err))
 			}
 			var tasks []config.Task
 			known := ""
@@ -46,7 +48,7 @@ the class into another configuration's fleet.`,
 				}
 			}
 			if len(tasks) == 0 {
-				return usage(c, fmt.Errorf("--task %q: want one of%s", task, known))
+				return Usage(c, fmt.Errorf("--task %q: want one of%s", task, known))
 			}
 			return calibrateTasks(c, tasks, steps, name, out)
 		},

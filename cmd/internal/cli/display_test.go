@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"bytes"
@@ -8,13 +8,27 @@ import (
 	"unicode/utf8"
 
 	"pgregory.net/rapid"
-
-	"fedpace/actors/data/fetch"
 )
+
+// runAt is a run's status after so many of its 40 rounds.
+func runAt(schedule string, round int) Status {
+	s := Status{Of: schedule, Done: float64(round) / 40}
+	s.Add(0, "%s", schedule)
+	s.Add(0, "round %d/40", round)
+	s.Add(3, "36.2 s")
+	s.Add(4, "K 35")
+	s.Add(2, "loss 2.312")
+	s.Add(2, "accuracy 0.250")
+	s.Add(5, "5 rounds/s")
+	if round < 40 {
+		s.Add(1, "6s left")
+	}
+	return s
+}
 
 // A line fits into any terminal; the wider the terminal, the more it says.
 func TestALineFits(t *testing.T) {
-	s := statusOf(someProgress(10))
+	s := runAt("k-rounds", 10)
 	for _, test := range []struct {
 		columns   int
 		bar, text string
@@ -37,7 +51,7 @@ func TestALineFits(t *testing.T) {
 
 func TestNoLineIsTooLong(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		s := status{of: "x", done: rapid.Float64Range(-0.2, 1).Draw(t, "done")}
+		s := Status{Of: "x", Done: rapid.Float64Range(-0.2, 1).Draw(t, "done")}
 		for range rapid.IntRange(0, 8).Draw(t, "parts") {
 			s.parts = append(s.parts, part{rapid.StringN(0, 12, -1).Draw(t, "text"), rapid.IntRange(0, 4).Draw(t, "rank")})
 		}
@@ -55,27 +69,23 @@ func TestNoLineIsTooLong(t *testing.T) {
 
 func TestBars(t *testing.T) {
 	for done, want := range map[float64]string{0: "[>         ]", 0.5: "[=====>    ]", 0.999: "[=========>]", 1: "[==========]", -1: ""} {
-		s := status{done: done}
+		s := Status{Done: done}
 		if got := s.bar(10); got != want {
 			t.Errorf("%v: %q, want %q", done, got, want)
 		}
 	}
 }
 
-// A run that is complete fills its bar, also one that ended by accuracy or short
-// of its virtual time.
 func TestACompleteRunFillsItsBar(t *testing.T) {
-	p := someProgress(10)
-	p.Done = true
-	s := statusOf(p)
+	s := runAt("k-rounds", 40)
 	if bar, text := s.drawn(120); bar != "["+strings.Repeat("=", 20)+"]" || strings.Contains(text, "left") {
 		t.Errorf("%q %q", bar, text)
 	}
 }
 
 // terminalOf is a display on a terminal that a test reads.
-func terminalOf(b *bytes.Buffer, columns int, colour bool) *display {
-	d := newDisplay(b, false)
+func terminalOf(b *bytes.Buffer, columns int, colour bool) *Display {
+	d := NewDisplay(b, false)
 	d.screen = screen{terminal: true, colour: colour, width: func() int { return columns }}
 	return d
 }
@@ -85,16 +95,17 @@ func TestLinesOnATerminal(t *testing.T) {
 	var b bytes.Buffer
 	d := terminalOf(&b, 40, false)
 	for _, schedule := range []string{"dsgd", "fixed"} {
-		p := someProgress(20)
-		p.Schedule = schedule
-		d.progress(p)
-		p.Round, p.Done = 40, true
-		d.progress(p)
+		d.Show(runAt(schedule, 20))
+		d.Show(runAt(schedule, 40))
 	}
-	d.notice("by the way")
-	d.fetched(fetch.Progress{Archive: "x", Done: 50, Total: 100})
-	d.close()
-	d.close()
+	d.Notice("by the way")
+	fetched := Status{Of: "x", Done: 0.5}
+	fetched.Add(0, "x")
+	fetched.Add(1, "50 bytes of 100 bytes")
+	fetched.Add(2, "50 %%")
+	d.Show(fetched)
+	d.Close()
+	d.Close()
 	lines := strings.Split(b.String(), "\n")
 	if len(lines) != 5 || lines[2] != "by the way" || lines[4] != "" {
 		t.Fatalf("lines %q", lines)
@@ -110,25 +121,42 @@ func TestLinesOnATerminal(t *testing.T) {
 	}
 	b.Reset()
 	d = terminalOf(&b, 100, true)
-	d.progress(someProgress(10))
+	d.Show(runAt("k-rounds", 10))
 	if !strings.Contains(b.String(), "\x1b["+progressColour+"m[==>       ]\x1b[0m k-rounds") {
 		t.Errorf("no colours: %q", b.String())
 	}
 }
 
+// In a log a line comes now and then, and a notice at once.
+func TestALog(t *testing.T) {
+	var b bytes.Buffer
+	d := NewDisplay(&b, false)
+	d.Show(runAt("k-rounds", 10))
+	d.Show(runAt("k-rounds", 11)) // too soon for another line
+	d.Notice("by the way")
+	d.printed = time.Time{}
+	d.Show(runAt("dsgd", 1))
+	d.Close()
+	if want := runAt("k-rounds", 10).line() + "\nby the way\n" + runAt("dsgd", 1).line() + "\n"; b.String() != want {
+		t.Errorf("got %q, want %q", b.String(), want)
+	}
+}
+
+func (s Status) line() string { return s.Line() }
+
 // A log's lines become seldom.
 func TestLinesOfALogBecomeSeldom(t *testing.T) {
 	for after, every := range map[time.Duration]time.Duration{0: lineEvery, time.Minute: lineEvery, 10 * time.Minute: 30 * time.Second, time.Hour: time.Minute} {
 		var b bytes.Buffer
-		d := newDisplay(&b, false)
+		d := NewDisplay(&b, false)
 		d.began = time.Now().Add(-after)
 		d.printed = time.Now().Add(-every + time.Second)
-		d.progress(someProgress(1))
+		d.Show(runAt("k-rounds", 1))
 		if b.Len() > 0 {
 			t.Errorf("after %v a line comes sooner than every %v", after, every)
 		}
 		d.printed = time.Now().Add(-every - time.Second)
-		d.progress(someProgress(1))
+		d.Show(runAt("k-rounds", 1))
 		if b.Len() == 0 {
 			t.Errorf("after %v no line comes within %v", after, every)
 		}

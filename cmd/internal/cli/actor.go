@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"context"
@@ -13,8 +13,9 @@ import (
 	"fedpace/internal/names"
 )
 
-func actorCommand() *cobra.Command {
-	var connection connectionFlags
+// ActorCommand is the command of a real device, of the program of this name.
+func ActorCommand(program string) *cobra.Command {
+	var connection Connection
 	var device real.Config
 	var quiet bool
 	c := &cobra.Command{
@@ -28,38 +29,38 @@ device waits for runs that name it, one after the other.
 With synthetic data the device makes its own, like that of the run's simulated
 clients. It keeps nothing between tasks and survives lost connections; stop it
 with Ctrl-C or SIGTERM at any time.`,
-		Example: `  fedpace actor --nats nats://lab:4222 --client pi1 --creds pi1.creds
-  fedpace actor --nats nats://lab:4222 --client pi1 --creds pi1.creds --data my.parquet --run demo --once`,
+		Example: "  " + program + ` actor --nats nats://lab:4222 --client pi1 --creds pi1.creds
+  ` + program + ` actor --nats nats://lab:4222 --client pi1 --creds pi1.creds --data my.parquet --run demo --once`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			switch {
-			case connection.c.URL == "":
-				return usage(c, errors.New("--nats is missing: the URL of the run's server, e.g. nats://lab:4222"))
+			case connection.URL == "":
+				return Usage(c, errors.New("--nats is missing: the URL of the run's server, e.g. nats://lab:4222"))
 			case device.ID == "":
-				return usage(c, errors.New("--client is missing: the id of this device, as the run's devices.names has it"))
+				return Usage(c, errors.New("--client is missing: the id of this device, as the run's devices.names has it"))
 			}
-			if err := connection.check(c); err != nil {
+			if err := connection.Check(c); err != nil {
 				return err
 			}
 			if err := names.CheckDevice(device.ID); err != nil {
-				return usage(c, fmt.Errorf("--client: %w", err))
+				return Usage(c, fmt.Errorf("--client: %w", err))
 			}
 			if device.Run != "" {
 				if err := names.CheckToken("run", device.Run); err != nil {
-					return usage(c, fmt.Errorf("--run: %w", err))
+					return Usage(c, fmt.Errorf("--run: %w", err))
 				}
 			}
-			show := newDisplay(c.ErrOrStderr(), quiet)
-			defer show.close()
-			device.Notice = show.notice
+			show := NewDisplay(c.ErrOrStderr(), quiet)
+			defer show.Close()
+			device.Notice = show.Notice
 			return actor(c.Context(), natsbus.ConnConfig{
-				URL: connection.c.URL, Creds: connection.c.Creds, TLS: connection.c.TLS,
-				Name: "device " + device.ID, Notice: show.notice, Patience: -1, // a device waits for its server
+				URL: connection.URL, Creds: connection.Creds, TLS: connection.TLS,
+				Name: "device " + device.ID, Notice: show.Notice, Patience: -1, // a device waits for its server
 			}, device)
 		},
 	}
 	s := c.Flags()
-	connection.add(c)
+	connection.Add(c)
 	s.StringVar(&device.ID, "client", "", "id of this device: letters, digits, - and _, the first a letter")
 	s.StringVar(&device.Run, "run", "", "take part in this run alone")
 	s.StringVar(&device.Data, "data", real.SyntheticData, "path of this device's data, or synthetic")

@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"fmt"
@@ -59,15 +59,13 @@ func TestRunsOnATerminal(t *testing.T) {
 				}
 			}
 		}()
-		d := newDisplay(tty, false)
+		d := NewDisplay(tty, false)
 		for _, schedule := range []string{"dsgd", "k-rounds"} {
 			for n := range 41 {
-				p := someProgress(n)
-				p.Schedule, p.Done = schedule, n == 40
-				d.progress(p)
+				d.Show(runAt(schedule, n))
 			}
 		}
-		d.notice("the end")
+		d.Notice("the end")
 		var text string
 		select {
 		case text = <-said:

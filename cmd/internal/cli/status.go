@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"fmt"
@@ -6,15 +6,21 @@ import (
 	"unicode/utf8"
 )
 
-// status is how far something has come.
-type status struct {
-	of    string  // what it is about: another one is shown on another line
-	done  float64 // from 0 to 1; negative: not known
-	parts []part  // in the order in which they are shown
+// Status is how far something has come.
+type Status struct {
+	Of   string  // names the thing: another one is shown on another line
+	Done float64 // from 0 to 1; negative: not known
+
+	parts []part // in the order in which they are shown
 }
 
-// part is a piece of a status. Where a line is too narrow, parts of the highest
-// rank go first; those of rank 0 are cut only where nothing else is left.
+// Add puts a part behind the others. Where a line is too narrow, parts of the
+// highest rank go first; those of rank 0 are cut only where nothing else is left.
+func (s *Status) Add(rank int, format string, a ...any) {
+	s.parts = append(s.parts, part{fmt.Sprintf(format, a...), rank})
+}
+
+// part is a piece of a status.
 type part struct {
 	text string
 	rank int
@@ -22,8 +28,8 @@ type part struct {
 
 const separator = "  "
 
-// line is all of it.
-func (s *status) line() string { return join(s.parts) }
+// Line is all of it.
+func (s *Status) Line() string { return join(s.parts) }
 
 func join(parts []part) string {
 	texts := make([]string, len(parts))
@@ -38,7 +44,7 @@ var barWidths = []int{20, 10, 0}
 
 // drawn is the bar and the text that fit into so many columns, together less
 // than all of them: a terminal breaks a line that fills its last column.
-func (s *status) drawn(columns int) (bar, text string) {
+func (s *Status) drawn(columns int) (bar, text string) {
 	room := max(1, columns-1)
 	parts := append([]part(nil), s.parts...)
 	for {
@@ -68,14 +74,14 @@ func (s *status) drawn(columns int) (bar, text string) {
 }
 
 // bar is a bar of so many cells, or a percentage; empty where it is not known.
-func (s *status) bar(cells int) string {
-	if s.done < 0 {
+func (s *Status) bar(cells int) string {
+	if s.Done < 0 {
 		return ""
 	}
 	if cells == 0 {
-		return fmt.Sprintf("%3.0f%%", 100*s.done)
+		return fmt.Sprintf("%3.0f%%", 100*s.Done)
 	}
-	full := min(int(s.done*float64(cells)), cells)
+	full := min(int(s.Done*float64(cells)), cells)
 	head := ""
 	if full < cells {
 		head = ">"

@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"encoding/json"
@@ -40,13 +40,13 @@ func cause(err error) error {
 	return err
 }
 
-// jsonFlag adds --json; what is the object that the command prints.
-func jsonFlag(c *cobra.Command, set *bool, what string) {
+// JSONFlag adds --json; what is the object that the command prints.
+func JSONFlag(c *cobra.Command, set *bool, what string) {
 	c.Flags().BoolVar(set, "json", false, "print one JSON object on standard output: "+what)
 }
 
-// printJSON prints one object on one line.
-func printJSON(c *cobra.Command, v any) error {
+// PrintJSON prints one object on one line.
+func PrintJSON(c *cobra.Command, v any) error {
 	text, err := json.Marshal(v)
 	if err != nil {
 		return err

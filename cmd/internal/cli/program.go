@@ -1,0 +1,111 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// Exit statuses.
+const (
+	ExitOK          = 0
+	ExitFailure     = 1
+	ExitUsage       = 2
+	ExitInterrupted = 130
+)
+
+// Main runs a program until its command ends or a signal stops it, and exits.
+func Main(root *cobra.Command) {
+	ctx, stop := signal.NotifyContext(context.Background(), stopSignals()...)
+	// After the first signal the next one ends the process at once: a person
+	// must not wait for a clean stop that does not come.
+	context.AfterFunc(ctx, stop)
+	status := Perform(ctx, root, os.Args[1:], os.Stdout, os.Stderr)
+	stop()
+	os.Exit(status)
+}
+
+// Perform runs a program but for its signals and returns its exit status.
+func Perform(ctx context.Context, root *cobra.Command, args []string, stdout, stderr io.Writer) int {
+	out := &checked{to: stdout}
+	root.SetArgs(args)
+	root.SetOut(out)
+	root.SetErr(stderr)
+	root.SilenceErrors, root.SilenceUsage = true, true
+	addCompletion(root)
+	prepareUsage(root)
+	err := root.ExecuteContext(ctx)
+	if lost := out.lost(); err == nil || lost != nil && !errors.Is(err, context.Canceled) {
+		err = lost // which is why the command failed, where it did
+	}
+	switch usage := (UsageError{}); {
+	case err == nil:
+		return ExitOK
+	case errors.Is(err, context.Canceled):
+		complain(stderr, root, err.Error())
+		return ExitInterrupted
+	case errors.As(err, &usage):
+		complain(stderr, root, fmt.Sprintf("%v (see %s %s--help)", err, root.Name(), usage.Command))
+		return ExitUsage
+	default:
+		complain(stderr, root, err.Error())
+		return ExitFailure
+	}
+}
+
+// complain prints one line, whatever an error holds. What is said twice (a run
+// and its closing may fail by the same cause) is printed once.
+func complain(stderr io.Writer, root *cobra.Command, problem string) {
+	var said []string
+	for part := range strings.SplitSeq(strings.TrimSpace(problem), "\n") {
+		if !slices.Contains(said, part) {
+			said = append(said, part)
+		}
+	}
+	fmt.Fprintln(stderr, screenOf(stderr).paint(problemColour, root.Name()+":")+" "+strings.Join(said, "; "))
+}
+
+// Interrupted is an interruption with what the user should know of it.
+type Interrupted struct{ Note string }
+
+func (e Interrupted) Error() string { return "interrupted: " + e.Note }
+func (e Interrupted) Unwrap() error { return context.Canceled }
+
+// UsageError is a command line that cannot be understood.
+type UsageError struct {
+	Command string // with a space behind it, or empty
+	Problem error
+}
+
+func (e UsageError) Error() string { return e.Problem.Error() }
+func (e UsageError) Unwrap() error { return e.Problem }
+
+// prepareUsage makes what cobra finds wrong with a command line, down to the
+// last command, an error of usage.
+func prepareUsage(c *cobra.Command) {
+	c.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return Usage(c, err) })
+	if args := c.Args; args != nil {
+		c.Args = func(c *cobra.Command, given []string) error {
+			if err := args(c, given); err != nil {
+				return Usage(c, err)
+			}
+			return nil
+		}
+	}
+	for _, below := range c.Commands() {
+		prepareUsage(below)
+	}
+}
+
+// Usage marks an error as one of the command line.
+func Usage(c *cobra.Command, err error) error {
+	command := strings.TrimPrefix(c.CommandPath()+" ", c.Root().Name()+" ")
+	return UsageError{command, err}
+}

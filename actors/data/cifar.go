@@ -186,3 +186,36 @@ func (r *cifarRows) append(dst *learn.Batch, i int) {
 		appendTable(dst, image[c*cifarPlane:(c+1)*cifarPlane], value)
 	}
 }
+
+func init() {
+	Readers.Register("cifar100", "CIFAR-100's binary version as a folder or tar.gz", CIFAR100{})
+}
+
+// CIFAR100 reads the binary version of CIFAR-100 (Krizhevsky 2009).
+type CIFAR100 struct{}
+
+// Recognises implements [Reader].
+func (CIFAR100) Recognises(s *Source) Match {
+	switch {
+	case s.Folder:
+		if _, err := os.Stat(filepath.Join(s.Path, cifarFiles[0])); err == nil {
+			return ByContent
+		}
+	case s.isGzip() && s.isArchive():
+		return ByContent
+	case s.Name() == cifarFiles[0], s.Name() == cifarFiles[1]:
+		return ByName
+	}
+	return NoMatch
+}
+
+// Open implements [Reader].
+func (CIFAR100) Open(s *Source, o Options) (Set, error) {
+	switch {
+	case s.Folder:
+		return openCIFARFolder(s.Path, o)
+	case s.isGzip():
+		return openCIFARArchive(s.Path, s.File, o)
+	}
+	return openCIFARFolder(filepath.Dir(s.Path), o)
+}

@@ -87,7 +87,7 @@ func leafShards(path string) (train, test []string, err error) {
 		return nil, nil, err
 	}
 	if len(train) == 0 {
-		return nil, nil, fmt.Errorf("%s: found neither train/ nor a .json file; want %s", path, layouts)
+		return nil, nil, fmt.Errorf("%s: found neither train/ nor a .json file; want %s", path, layouts())
 	}
 	return train, nil, nil
 }
@@ -523,3 +523,24 @@ func joinTweets(train, test []*leafShard, opt Options) (*grouped, error) {
 	s.info.Name = "sent140 (leaf)"
 	return s, nil
 }
+
+func init() {
+	Readers.Register("leaf", "a folder of LEAF JSON files, a LEAF JSON file", LEAF{})
+}
+
+// LEAF reads the JSON of LEAF (Caldas et al. 2018).
+type LEAF struct{}
+
+// Recognises implements [Reader].
+func (LEAF) Recognises(s *Source) Match {
+	switch {
+	case strings.HasPrefix(strings.TrimLeft(s.Head, " \t\r\n"), "{"):
+		return ByContent
+	case s.Folder, strings.HasSuffix(s.Name(), ".json"):
+		return ByName
+	}
+	return NoMatch
+}
+
+// Open implements [Reader].
+func (LEAF) Open(s *Source, o Options) (Set, error) { return openLEAF(s.Path, o) }

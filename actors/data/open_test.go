@@ -380,8 +380,8 @@ func TestOpenErrors(t *testing.T) {
 		{"task", "x.parquet", whole, Options{Task: "sent140"}, "x.parquet: found femnist (femnist (parquet)), want sent140"},
 		{"no rows", "x.parquet", sheetOf(t, []rawImage{}), Options{}, "no row; want at least one sample"},
 		{"one sample", "x.parquet", sheetOf(t, rawImages([]string{"a"}, 1)), Options{}, "no client has a sample to train on"},
-		{"nothing known", "x.txt", []byte("hello"), Options{}, `begins with "hello", which is no layout known here; want a Parquet file`},
-		{"nothing", "x.txt", nil, Options{}, "x.txt: is empty; want a Parquet file"},
+		{"nothing known", "x.txt", []byte("hello"), Options{}, `begins with "hello", which is no layout known here; want CIFAR-100`},
+		{"nothing", "x.txt", nil, Options{}, "x.txt: is empty; want CIFAR-100"},
 		{"options", "x.txt", nil, Options{MinTweets: -1}, "options: -1 tweets per user"},
 
 		{"user without data", "x.json", []byte(`{"users": ["a", "b"], "num_samples": [1, 1], "user_data": {"a": {"x": [` + image + `], "y": [1]}}}`), Options{}, `x.json: user "b" (number 1 of "users") has no data in "user_data"`},
@@ -417,7 +417,7 @@ func TestOpenErrors(t *testing.T) {
 		})
 	}
 	for _, c := range []struct{ path, want string }{
-		{filepath.Join(t.TempDir(), "absent.parquet"), "no such file or directory; want a Parquet file or a folder of them (writer_id, image, character"},
+		{filepath.Join(t.TempDir(), "absent.parquet"), "no such file or directory; want CIFAR-100"},
 		{t.TempDir(), "found neither train/ nor a .json file"},
 		{filepath.Dir(filepath.Dir(put(t, t.TempDir(), "train/readme", nil))), "train: no .json file; want LEAF's training shards"},
 	} {

@@ -1,16 +1,11 @@
 package data
 
 import (
-	"archive/zip"
-	"compress/gzip"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
-	"strings"
 )
 
 // Options is what a reader needs to know beyond the path. The zero value is
@@ -54,19 +49,14 @@ func (o Options) minTweets() int {
 	return o.MinTweets
 }
 
-// gutenberg begins the text of Shakespeare's works.
-const gutenberg = "The Project Gute"
-
-// layouts is what Open reads, in the words of its errors.
-const layouts = "a Parquet file or a folder of them (" + tabular + "), a folder of LEAF JSON files, a LEAF JSON file, Sentiment140's CSV, CSV.gz or zip, Project Gutenberg's Shakespeare as text or zip, CIFAR-100's binary version as a folder or tar.gz, or a prepared file"
-
-// Open reads a federated set. The layout is recognised by looking at the path:
+// Open reads a federated set. Of [Readers] it takes the one that recognises what
+// lies at the path:
 //
 //   - Parquet, a file or a folder of them, by its columns: FEMNIST
 //     (writer_id, image as 784 bytes or PNG, character 0..61), CIFAR-100 (img
 //     as PNG, fine_label, coarse_label; a folder with train* and test* files),
 //     Shakespeare (character_id, x, y), Sentiment140 (sentiment, user, text)
-//     and own data (client, x as a list of numbers or a fixed number of
+//     and custom data (client, x as a list of numbers or a fixed number of
 //     bytes, y);
 //   - LEAF's JSON: a folder with train/ and perhaps test/, a folder of shards,
 //     or one file; the content tells femnist, sent140 and shakespeare apart;
@@ -81,7 +71,11 @@ const layouts = "a Parquet file or a folder of them (" + tabular + "), a folder 
 //
 // A source without held-out samples of its own is split per client: the seeded
 // choice of int(0.8 n) samples trains, the rest is held out.
-func Open(path string, opt Options) (Set, error) {
+func Open(path string, opt Options) (Set, error) { return OpenWith(nil, path, opt) }
+
+// OpenWith is [Open] by a given reader; nil: the one that recognises the path. A
+// reader may do without a path.
+func OpenWith(r Reader, path string, opt Options) (Set, error) {
 	if err := opt.check(); err != nil {
 		return nil, err
 	}
@@ -89,24 +83,19 @@ func Open(path string, opt Options) (Set, error) {
 	if err != nil {
 		return nil, fmt.Errorf("data: %w", err)
 	}
-	found, err := os.Stat(path)
-	if err != nil {
-		return nil, fmt.Errorf("data: %w; want %s", err, layouts)
+	source := &Source{}
+	if r == nil || path != "" {
+		if source, err = openSource(path); err != nil {
+			return nil, fmt.Errorf("data: %w", err)
+		}
+		defer source.Close()
 	}
-	if !found.IsDir() && !found.Mode().IsRegular() { // reading a pipe would wait for ever
-		return nil, fmt.Errorf("data: %s is neither a file nor a folder; want %s", path, layouts)
+	if r == nil {
+		if r, err = source.reader(); err != nil {
+			return nil, fmt.Errorf("data: %w", err)
+		}
 	}
-	var s opened
-	switch {
-	case !found.IsDir():
-		s, err = openFile(path, opt)
-	case isCIFAR(path):
-		s, err = openCIFARFolder(path, opt)
-	case len(parquetFiles(path)) > 0:
-		s, err = openParquet(path, opt)
-	default:
-		s, err = openLEAF(path, opt)
-	}
+	s, err := r.Open(source, opt)
 	if err != nil {
 		return nil, fmt.Errorf("data: %w", err)
 	}
@@ -130,87 +119,21 @@ func Open(path string, opt Options) (Set, error) {
 
 // fitsTask compares what was found with what is expected. Own data fits any
 // task that its numbers fit.
-func fitsTask(path string, s opened, opt Options) error {
+func fitsTask(path string, set Set, opt Options) error {
+	s, ok := set.(opened)
+	if !ok {
+		return nil
+	}
 	if task := s.taskName(); opt.Task != "" && task != "" && task != opt.Task {
 		return fmt.Errorf("data: %s: found %s (%s), want %s", path, task, s.Info().Name, opt.Task)
 	}
 	return nil
 }
 
-// isCIFAR tells whether a folder holds CIFAR-100's binary files.
-func isCIFAR(dir string) bool {
-	_, err := os.Stat(filepath.Join(dir, cifarFiles[0]))
-	return err == nil
-}
-
-// opened is a Set that knows its task, "" for own data.
+// opened is a Set that knows its task, "" for custom data.
 type opened interface {
 	Set
 	taskName() string
-}
-
-// openFile looks at a file's first bytes.
-func openFile(path string, opt Options) (opened, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	stat, err := f.Stat()
-	if err != nil {
-		return nil, err
-	}
-	if !stat.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s: is no regular file; want %s", path, layouts)
-	}
-	var head [16]byte
-	n, err := f.ReadAt(head[:], 0)
-	if err != nil && err != io.EOF {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	name := strings.ToLower(filepath.Base(path))
-	begin := string(head[:n])
-	var zipped *zip.File
-	if strings.HasPrefix(begin, "PK\x03\x04") {
-		zipped = zippedTweets(f, stat.Size())
-	}
-	switch {
-	case begin == preparedMagic:
-		return openPreparedFile(path, opt)
-	case strings.HasPrefix(begin, "PAR1") || strings.HasSuffix(name, ".parquet"):
-		return openParquet(path, opt)
-	case strings.HasPrefix(strings.TrimLeft(begin, " \t\r\n"), "{") || strings.HasSuffix(name, ".json"):
-		return openLEAF(path, opt)
-	case zipped != nil:
-		return openZippedTweets(path, zipped, opt)
-	case strings.HasPrefix(begin, "PK\x03\x04") || strings.HasPrefix(begin, gutenberg):
-		return openShakespeare(path, f, stat.Size(), opt)
-	case strings.HasPrefix(begin, "\x1f\x8b") && isArchive(f):
-		return openCIFARArchive(path, f, opt)
-	case name == cifarFiles[0] || name == cifarFiles[1]:
-		return openCIFARFolder(filepath.Dir(path), opt)
-	case strings.HasPrefix(begin, "\x1f\x8b") || strings.HasSuffix(name, ".csv") || n > 1 && begin[1] == '\t':
-		return openTweets(path, f, opt)
-	case n == 0:
-		return nil, fmt.Errorf("%s: is empty; want %s", path, layouts)
-	}
-	return nil, fmt.Errorf("%s: begins with %q, which is no layout known here; want %s", path, begin, layouts)
-}
-
-// isArchive tells whether a gzip holds a tar archive. It reads at f's start
-// and leaves f there.
-func isArchive(f *os.File) bool {
-	stat, err := f.Stat()
-	if err != nil {
-		return false
-	}
-	z, err := gzip.NewReader(io.NewSectionReader(f, 0, stat.Size()))
-	if err != nil {
-		return false
-	}
-	var block [512]byte
-	_, err = io.ReadFull(z, block[:])
-	return err == nil && string(block[257:262]) == "ustar"
 }
 
 // digest identifies samples and split: sources by their content, in order, and

@@ -390,3 +390,24 @@ func oneWidth(widths []int) (int, error) {
 	}
 	return width, nil
 }
+
+func init() {
+	Readers.Register("parquet", "a Parquet file or a folder of them ("+tabular+")", Parquet{})
+}
+
+// Parquet reads Parquet files by their columns.
+type Parquet struct{}
+
+// Recognises implements [Reader].
+func (Parquet) Recognises(s *Source) Match {
+	switch {
+	case s.Folder && len(parquetFiles(s.Path)) > 0, strings.HasPrefix(s.Head, "PAR1"):
+		return ByContent
+	case !s.Folder && strings.HasSuffix(s.Name(), ".parquet"):
+		return ByName
+	}
+	return NoMatch
+}
+
+// Open implements [Reader].
+func (Parquet) Open(s *Source, o Options) (Set, error) { return openParquet(s.Path, o) }

@@ -75,7 +75,11 @@ func OpenPrepared(path, cache string, opt Options) (set Set, why string, err err
 	if set, err = Open(path, opt); err != nil {
 		return nil, why, err
 	}
-	if err := writePrepared(cache, key, set.(opened)); err != nil {
+	known, ok := set.(opened)
+	if !ok {
+		return nil, why, errors.Join(fmt.Errorf("data: %s: a set of this reader cannot be prepared", path), set.Close())
+	}
+	if err := writePrepared(cache, key, known); err != nil {
 		return nil, why, fmt.Errorf("data: %s: %w", cache, errors.Join(err, set.Close()))
 	}
 	if err := set.Close(); err != nil {

@@ -40,3 +40,19 @@ func (m *mapped) memory() int {
 	}
 	return 0
 }
+
+func init() { Readers.Register("prepared", "a prepared file", Prepared{}) }
+
+// Prepared reads what [OpenPrepared] has written.
+type Prepared struct{}
+
+// Recognises implements [Reader].
+func (Prepared) Recognises(s *Source) Match {
+	if s.Head == preparedMagic {
+		return ByContent
+	}
+	return NoMatch
+}
+
+// Open implements [Reader].
+func (Prepared) Open(s *Source, o Options) (Set, error) { return openPreparedFile(s.Path, o) }

@@ -337,3 +337,23 @@ func (s *windows) HeldOutBatch(dst *learn.Batch, from, n int) error {
 
 // Close releases nothing: the text is in memory.
 func (s *windows) Close() error { return nil }
+
+func init() {
+	Readers.Register("shakespeare", "Project Gutenberg's Shakespeare as text or zip", Shakespeare{})
+}
+
+// Shakespeare reads Project Gutenberg's Complete Works (etext 100).
+type Shakespeare struct{}
+
+// Recognises implements [Reader].
+func (Shakespeare) Recognises(s *Source) Match {
+	if s.isZip() && zippedTweets(s.File, s.Size) == nil || strings.HasPrefix(s.Head, "The Project Gute") {
+		return ByContent
+	}
+	return NoMatch
+}
+
+// Open implements [Reader].
+func (Shakespeare) Open(s *Source, o Options) (Set, error) {
+	return openShakespeare(s.Path, s.File, s.Size, o)
+}

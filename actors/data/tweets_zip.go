@@ -49,3 +49,29 @@ func readZippedTweets(entry *zip.File, opt Options) (*grouped, error) {
 	s.info.Digest = opt.digest("sent140", [sha256.Size]byte(h.Sum(nil)))
 	return s, nil
 }
+
+func init() { Readers.Register("sent140", "Sentiment140's CSV, CSV.gz or zip", Sent140{}) }
+
+// Sent140 reads Sentiment140's tweets (Go et al. 2009).
+type Sent140 struct{}
+
+// Recognises implements [Reader].
+func (Sent140) Recognises(s *Source) Match {
+	switch {
+	case s.isZip() && zippedTweets(s.File, s.Size) != nil, s.isGzip() && !s.isArchive():
+		return ByContent
+	case !s.Folder && strings.HasSuffix(s.Name(), ".csv"), len(s.Head) > 1 && s.Head[1] == '\t':
+		return ByName
+	}
+	return NoMatch
+}
+
+// Open implements [Reader].
+func (Sent140) Open(s *Source, o Options) (Set, error) {
+	if s.isZip() {
+		if entry := zippedTweets(s.File, s.Size); entry != nil {
+			return openZippedTweets(s.Path, entry, o)
+		}
+	}
+	return openTweets(s.Path, s.File, o)
+}

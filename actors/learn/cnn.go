@@ -2,9 +2,56 @@ package learn
 
 import (
 	"fmt"
+	"strings"
 
 	"fedpace/actors/learn/internal/kernel"
 )
+
+func init() {
+	Models.Register("cnn", "two convolutions with pooling and two dense layers, on images", CNN{})
+}
+
+// CNN is two 3×3 convolutions, each with ReLU and 2×2 max pooling, a dense layer
+// and the classes (CIFAR-100's is 3x32x32,32,64,512,100).
+type CNN struct {
+	Image   []int `key:"image" range:"[1,1048576]" help:"channels, height and width of a sample"`
+	Maps    []int `key:"maps" range:"[1,1048576]" help:"channels of the two convolutions"`
+	Hidden  int   `key:"hidden" range:"[1,1048576]" help:"width of the dense layer"`
+	Classes int   `key:"classes" range:"[2,1048576]" help:"labels"`
+}
+
+// Model implements [Architecture].
+func (a CNN) Model(Input, int, int) (Model, error) {
+	if len(a.Image) != 3 || len(a.Maps) != 2 {
+		return nil, fmt.Errorf("an image of %d sizes and %d convolutions, want 3 (channels, height, width) and 2", len(a.Image), len(a.Maps))
+	}
+	c, h, w := a.Image[0], a.Image[1], a.Image[2]
+	y, x := pooled(pooled(h)), pooled(pooled(w))
+	switch {
+	case y < 1 || x < 1:
+		return nil, fmt.Errorf("an image of %d×%d leaves nothing after two convolutions and poolings; at least 10×10", h, w)
+	case product(c, h, w) > maxWidth:
+		return nil, fmt.Errorf("an image of more than %d values", maxWidth)
+	}
+	params := product(9, c+a.Maps[1], a.Maps[0]) + product(a.Maps[1], y*x, a.Hidden) + product(a.Hidden, a.Classes)
+	if err := checkSizes(params, a.Classes, c, h, w, a.Maps[0], a.Maps[1], a.Hidden, a.Classes); err != nil {
+		return nil, err
+	}
+	return newCNN(c, h, w, [2]int{a.Maps[0], a.Maps[1]}, a.Hidden, a.Classes), nil
+}
+
+// Parse implements [Architecture].
+func (CNN) Parse(sizes string) (Architecture, error) {
+	image, rest, _ := strings.Cut(sizes, ",")
+	if strings.Count(image, "x") != 2 {
+		return nil, fmt.Errorf("%q is not an image's CHANNELSxHEIGHTxWIDTH", image)
+	}
+	n, err := widths(strings.ReplaceAll(image, "x", ",")+","+rest, "CHANNELSxHEIGHTxWIDTH,CHANNELS,CHANNELS,HIDDEN,CLASSES", 7)
+	if err != nil {
+		return nil, err
+	}
+	return CNN{n[:3], n[3:5], n[5], n[6]}, nil
+}
 
 // cnn is two 3×3 convolutions without padding, each with ReLU and 2×2 max
 // pooling, and dense layers on what they leave.

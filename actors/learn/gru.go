@@ -8,6 +8,44 @@ import (
 	"fedpace/internal/keyed"
 )
 
+func init() {
+	Models.Register("gru", "stacked gated recurrent units that predict the next character", GRU{})
+}
+
+// GRU predicts the character after a sequence (Shakespeare's is 80,79,8,128,2).
+type GRU struct {
+	Length     int `key:"length" range:"[1,1048576]" help:"characters of a sample"`
+	Vocabulary int `key:"vocabulary" range:"[2,256]" help:"characters, which are the classes, too"`
+	Embedding  int `key:"embedding" range:"[1,1048576]" help:"width of a character's embedding"`
+	State      int `key:"state" range:"[1,1048576]" help:"width of a layer's state"`
+	Layers     int `key:"layers" range:"[1,64]" help:"layers"`
+}
+
+// Model implements [Architecture].
+func (a GRU) Model(Input, int, int) (Model, error) {
+	switch {
+	case a.Vocabulary > 256:
+		return nil, fmt.Errorf("a vocabulary of %d; a token is a byte, at most 256", a.Vocabulary)
+	case a.Layers > maxLayers:
+		return nil, fmt.Errorf("%d layers are more than %d", a.Layers, maxLayers)
+	}
+	params := product(a.Vocabulary, a.Embedding+a.State) + product(3*a.State, a.Embedding+a.State) + product(6*(a.Layers-1), a.State, a.State)
+	params = max(params, product(a.Length, a.State, a.Layers)) // the states kept for the way back
+	if err := checkSizes(params, a.Vocabulary, a.Length, a.Vocabulary, a.Embedding, a.State, a.Layers); err != nil {
+		return nil, err
+	}
+	return newGRU(a.Length, a.Vocabulary, a.Embedding, a.State, a.Layers), nil
+}
+
+// Parse implements [Architecture].
+func (GRU) Parse(sizes string) (Architecture, error) {
+	n, err := widths(sizes, "LENGTH,VOCABULARY,EMBEDDING,STATE,LAYERS", 5)
+	if err != nil {
+		return nil, err
+	}
+	return GRU{n[0], n[1], n[2], n[3], n[4]}, nil
+}
+
 // gru predicts the character after a sequence: an embedding, stacked GRU layers
 // in PyTorch's form (two bias vectors, gates in the order r, z, n) and a linear
 // layer on the last step's state.

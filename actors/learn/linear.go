@@ -6,6 +6,35 @@ import (
 	"fedpace/actors/learn/internal/kernel"
 )
 
+func init() { Models.Register("linear", "one layer; its sizes are those of the data", Linear{}) }
+
+// Linear is one layer: on bags of words, whose columns alone are touched, or on
+// dense rows. Sizes that are 0 are those of the data.
+type Linear struct{ Features, Classes int }
+
+// Model implements [Architecture].
+func (a Linear) Model(input Input, features, classes int) (Model, error) {
+	if a == (Linear{}) && input != Sparse {
+		return MLP{[]int{features, classes}}.Model(input, features, classes)
+	}
+	if a == (Linear{}) {
+		a = Linear{features, classes}
+	}
+	if err := checkSizes(product(a.Features+1, a.Classes), a.Classes, a.Features, a.Classes); err != nil {
+		return nil, err
+	}
+	return newLinear(a.Features, a.Classes), nil
+}
+
+// Parse implements [Architecture].
+func (Linear) Parse(sizes string) (Architecture, error) {
+	n, err := widths(sizes, "FEATURES,CLASSES", 2)
+	if err != nil {
+		return nil, err
+	}
+	return Linear{n[0], n[1]}, nil
+}
+
 // linear is one layer on a sparse bag of words. Only the columns of the batch's
 // words are read and written.
 type linear struct {

@@ -3,7 +3,50 @@ package learn
 import (
 	"fmt"
 	"strconv"
+	"strings"
 )
+
+func init() {
+	Models.Register("logistic", "multinomial logistic regression with a squared norm added", Logistic{})
+}
+
+// Logistic is multinomial logistic regression with mu/2 times the squared norm
+// added.
+type Logistic struct {
+	Features int     `key:"features" range:"[1,1048576]" help:"values of a sample"`
+	Classes  int     `key:"classes" range:"[2,1048576]" help:"labels"`
+	Mu       float64 `key:"mu" range:"(0,1e6]" help:"strength of the squared norm"`
+}
+
+// Model implements [Architecture].
+func (a Logistic) Model(Input, int, int) (Model, error) {
+	if mu := float32(a.Mu); !(mu > 0 && mu <= 1e6) {
+		return nil, fmt.Errorf("mu %g is not a number above 0 and up to 1e6", a.Mu)
+	}
+	if err := checkSizes(product(a.Features+1, a.Classes), a.Classes, a.Features, a.Classes); err != nil {
+		return nil, err
+	}
+	return newLogistic(a.Features, a.Classes, float32(a.Mu)), nil
+}
+
+// Parse implements [Architecture]. mu stands in its shortest form, as String
+// writes it.
+func (Logistic) Parse(sizes string) (Architecture, error) {
+	const form = "FEATURES,CLASSES,MU"
+	if strings.Count(sizes, ",") != 2 {
+		return nil, fmt.Errorf("%d numbers, want %s", strings.Count(sizes, ",")+1, form)
+	}
+	last := strings.LastIndexByte(sizes, ',')
+	n, err := widths(sizes[:last], form, 2)
+	if err != nil {
+		return nil, err
+	}
+	mu, err := strconv.ParseFloat(sizes[last+1:], 32)
+	if err != nil || sizes[last+1:] != strconv.FormatFloat(mu, 'g', -1, 32) {
+		return nil, fmt.Errorf("mu %q is not a number above 0 and up to 1e6 in its shortest form", sizes[last+1:])
+	}
+	return Logistic{n[0], n[1], mu}, nil
+}
 
 // logistic is multinomial logistic regression on dense rows with (μ/2)‖params‖²
 // added to every sample's cross-entropy, biases included, so that the objective

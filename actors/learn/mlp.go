@@ -7,6 +7,32 @@ import (
 	"fedpace/actors/learn/internal/kernel"
 )
 
+func init() { Models.Register("mlp", "dense layers with ReLU between them", MLP{}) }
+
+// MLP is dense layers with ReLU between them (FEMNIST's is 784,200,200,62). Two
+// widths are a dense linear model.
+type MLP struct {
+	Layers []int `key:"layers" range:"[1,1048576]" help:"widths from the input to the classes"`
+}
+
+// Model implements [Architecture].
+func (a MLP) Model(Input, int, int) (Model, error) {
+	n := a.Layers
+	if len(n) < 2 {
+		return nil, fmt.Errorf("%d widths, want FEATURES,HIDDEN,...,CLASSES", len(n))
+	}
+	if err := checkSizes(denseParams(n), n[len(n)-1], n...); err != nil {
+		return nil, err
+	}
+	return newMLP(n), nil
+}
+
+// Parse implements [Architecture].
+func (MLP) Parse(sizes string) (Architecture, error) {
+	n, err := widths(sizes, "FEATURES,HIDDEN,...,CLASSES", 0)
+	return MLP{n}, err
+}
+
 // mlp is dense layers with ReLU between them.
 type mlp struct {
 	layout

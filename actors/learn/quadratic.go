@@ -2,6 +2,32 @@ package learn
 
 import "fmt"
 
+func init() { Models.Register("quadratic", "strongly convex quadratics", Quadratic{}) }
+
+// Quadratic is strongly convex quadratics in so many dimensions. A sample's values
+// are b, the eigenvalues of A, and the unit vector of the reflection that turns
+// them.
+type Quadratic struct {
+	Dimension int `key:"dimension" range:"[1,349525]" help:"dimensions"`
+}
+
+// Model implements [Architecture].
+func (a Quadratic) Model(Input, int, int) (Model, error) {
+	if a.Dimension < 1 || a.Dimension > maxWidth/3 {
+		return nil, fmt.Errorf("width %d is not a number from 1 to %d (DIMENSIONS)", a.Dimension, maxWidth/3)
+	}
+	return newQuadratic(a.Dimension), nil
+}
+
+// Parse implements [Architecture].
+func (Quadratic) Parse(sizes string) (Architecture, error) {
+	n, err := widths(sizes, "DIMENSIONS", 1)
+	if err != nil {
+		return nil, err
+	}
+	return Quadratic{n[0]}, nil
+}
+
 // quadratic is f(x; ξ) = ½ (x − b)ᵀ A (x − b) with A and b in the sample ξ: no
 // network, but a strongly convex objective of which everything is known. A is
 // H diag(a) H with the reflection H = I − 2vvᵀ, so that its eigenvalues are a's

@@ -28,9 +28,9 @@ coordinator/round: internal/keyed internal/registry coordinator/fairshare coordi
 # What clients learn from and how long it takes them.
 actors/learn/internal/kernel: golang.org/x/sys/cpu
 actors/learn/internal/kernel/gen: github.com/mmcloughlin/avo/...
-actors/learn: internal/keyed actors/learn/internal/kernel os
+actors/learn: internal/keyed internal/registry actors/learn/internal/kernel os
 actors/device: internal/keyed internal/registry os
-actors/data: internal/keyed actors/learn os
+actors/data: internal/keyed internal/registry actors/learn os
 	github.com/klauspost/compress/... github.com/parquet-go/parquet-go/... golang.org/x/sync/... golang.org/x/sys/unix
 actors/data/fetch: golang.org/x/sys/unix net net/http os time
 coordinator/aggregate: internal/registry

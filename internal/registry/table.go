@@ -152,6 +152,21 @@ func (t *Table[T]) Decode(text string) (value T, err error) {
 // Names lists the entries' names in alphabetical order.
 func (t *Table[T]) Names() []string { return t.point.Names() }
 
+// Entry returns an entry with no option set.
+func (t *Table[T]) Entry(name string) (value T, ok bool) {
+	entry, _, ok := t.point.Entry(name)
+	if ok {
+		value = entry.(T)
+	}
+	return value, ok
+}
+
+// Help is the entry's help, "" if there is none of that name.
+func (t *Table[T]) Help(name string) string {
+	_, help, _ := t.point.Entry(name)
+	return help
+}
+
 // NameOf is the name under which a value's type is registered, "" if it is not.
 func (t *Table[T]) NameOf(value T) string { return t.point.NameOf(value) }
 

@@ -1,0 +1,122 @@
+package data
+
+import (
+	"compress/gzip"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"fedpace/internal/registry"
+)
+
+// Reader reads sets of one layout.
+type Reader interface {
+	// Recognises says how surely a source has the layout.
+	Recognises(s *Source) Match
+	// Open reads the set. Its errors name the path.
+	Open(s *Source, o Options) (Set, error)
+}
+
+// Readers are the layouts that [Open] chooses from.
+var Readers = registry.New[Reader]("data reader", "reader")
+
+// Match is how surely a source has a layout.
+type Match int
+
+// The grades of certainty. What a source begins with outweighs its name.
+const (
+	NoMatch   Match = iota
+	ByName          // of the file, or a folder that nothing speaks against
+	ByContent       // first bytes, or the files in a folder
+)
+
+// Source is a file or folder that may hold a set.
+type Source struct {
+	Path   string
+	Folder bool
+	Head   string   // up to 16 bytes that the file begins with
+	File   *os.File // at its start; nil for a folder
+	Size   int64    // of the file
+}
+
+// openSource looks at a path. Close its File after use.
+func openSource(path string) (*Source, error) {
+	found, err := os.Stat(path)
+	if err != nil {
+		return nil, fmt.Errorf("%w; want %s", err, layouts())
+	}
+	s := &Source{Path: path, Folder: found.IsDir(), Size: found.Size()}
+	if s.Folder {
+		return s, nil
+	}
+	if !found.Mode().IsRegular() { // reading a pipe would wait for ever
+		return nil, fmt.Errorf("%s is neither a file nor a folder; want %s", path, layouts())
+	}
+	if s.File, err = os.Open(path); err != nil {
+		return nil, err
+	}
+	var head [16]byte
+	n, err := s.File.ReadAt(head[:], 0)
+	s.Head = string(head[:n])
+	if err != nil && err != io.EOF {
+		s.Close()
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return s, nil
+}
+
+// Close closes the file.
+func (s *Source) Close() error {
+	if s.File == nil {
+		return nil
+	}
+	return s.File.Close()
+}
+
+// Name is the last part of the path in lower case.
+func (s *Source) Name() string { return strings.ToLower(filepath.Base(s.Path)) }
+
+// reader finds the reader that knows the source best.
+func (s *Source) reader() (Reader, error) {
+	var best Reader
+	match := NoMatch
+	for _, name := range Readers.Names() {
+		r, _ := Readers.Entry(name)
+		if m := r.Recognises(s); m > match {
+			best, match = r, m
+		}
+	}
+	switch {
+	case best != nil:
+		return best, nil
+	case s.Head == "":
+		return nil, fmt.Errorf("%s: is empty; want %s", s.Path, layouts())
+	}
+	return nil, fmt.Errorf("%s: begins with %q, which is no layout known here; want %s", s.Path, s.Head, layouts())
+}
+
+// layouts is what Open reads, in the words of its errors.
+func layouts() string {
+	var list []string
+	for _, name := range Readers.Names() {
+		list = append(list, Readers.Help(name))
+	}
+	last := len(list) - 1
+	return strings.Join(list[:last], ", ") + ", or " + list[last]
+}
+
+func (s *Source) isZip() bool  { return strings.HasPrefix(s.Head, "PK\x03\x04") }
+func (s *Source) isGzip() bool { return strings.HasPrefix(s.Head, "\x1f\x8b") }
+
+// isArchive tells whether a gzip holds a tar archive.
+func (s *Source) isArchive() bool {
+	z, err := gzip.NewReader(io.NewSectionReader(s.File, 0, s.Size))
+	if err != nil {
+		return false
+	}
+	var block [512]byte
+	_, err = io.ReadFull(z, block[:])
+	return err == nil && string(block[257:262]) == "ustar"
+}

@@ -1,0 +1,50 @@
+package data_test
+
+import (
+	"os"
+	"testing"
+
+	. "fedpace/actors/data"
+	"fedpace/actors/learn"
+)
+
+// zeros is a set of one client with two samples.
+type zeros struct{ Set }
+
+func (zeros) Info() Info                             { return Info{Name: "zeros", Features: 1, Classes: 2} }
+func (zeros) Clients() int                           { return 1 }
+func (zeros) Samples(int) int                        { return 2 }
+func (zeros) HeldOut() int                           { return 1 }
+func (zeros) Client(int) string                      { return "only" }
+func (zeros) Close() error                           { return nil }
+func (zeros) Batch(*learn.Batch, int, []int32) error { return nil }
+
+// zerosReader is a reader as another package may register one.
+type zerosReader struct{}
+
+func (zerosReader) Recognises(s *Source) Match {
+	if s.Head == "zeros" {
+		return ByContent
+	}
+	return NoMatch
+}
+
+func (zerosReader) Open(*Source, Options) (Set, error) { return zeros{}, nil }
+
+func TestReaderOfAnotherPackage(t *testing.T) {
+	Readers.Register("zeros", "a file that says zeros", zerosReader{})
+	path := t.TempDir() + "/x.csv" // whose name is another reader's
+	if err := os.WriteFile(path, []byte("zeros"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	s, err := Open(path, Options{Task: "femnist"})
+	if err != nil || s.Info().Name != "zeros" {
+		t.Errorf("opened %v, %v", s, err)
+	}
+	if s, err := OpenWith(zerosReader{}, "", Options{}); err != nil || s.Clients() != 1 {
+		t.Errorf("opened %v, %v without a path", s, err)
+	}
+	if _, _, err := OpenPrepared(path, t.TempDir()+"/prepared", Options{}); err == nil {
+		t.Error("a set whose samples nobody knows is prepared")
+	}
+}

@@ -28,7 +28,7 @@ func Connect(ctx context.Context, c natsbus.ConnConfig) (*natsbus.Conn, error) {
 		select {
 		case <-ctx.Done():
 			return nil, ctx.Err()
-		case <-time.After(natsbus.ReconnectPause(attempt)):
+		case <-time.After(natsbus.Pause(attempt)):
 		}
 	}
 }

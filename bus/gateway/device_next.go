@@ -10,6 +10,7 @@ import (
 
 	"fedpace/bus"
 	"fedpace/bus/internal/subject"
+	"fedpace/bus/natsbus"
 )
 
 // Next waits for the next task. On the way it joins the run that calls, or the
@@ -108,11 +109,7 @@ func (d *Device) handle(ctx context.Context, x deviceArrival) (*DeviceTask, erro
 
 // wanted asks a run in which the device takes part whether it is still there.
 func (d *Device) wanted(ctx context.Context, run string) bool {
-	b, err := bus.Marshal(nil, d.config.Join)
-	if err != nil {
-		return false
-	}
-	r, err := d.request(ctx, subject.Device(run, d.config.ID, subject.Join), b)
+	r, err := d.request(ctx, natsbus.Retry{Passes: never}, run, subject.Join, d.config.Join)
 	return err == nil && r.Verdict == bus.Accepted
 }
 
@@ -151,36 +148,26 @@ func (d *Device) still() {
 // join asks until the run answers. A run that called and does not answer may be
 // gone: then it returns without having joined.
 func (d *Device) join(ctx context.Context, run string) error {
-	b, err := bus.Marshal(nil, d.config.Join)
-	if err != nil {
-		return err
-	}
-	told := false
-	for {
-		r, err := d.request(ctx, subject.Device(run, d.config.ID, subject.Join), b)
-		switch {
-		case err == nil && r.Verdict == bus.Accepted && r.Welcome != nil:
-			d.joined(run, r.Welcome)
-			return nil
-		case err == nil:
-			return fmt.Errorf("bus: run %s does not take device %s: %s", run, d.config.ID, r.Reason)
-		case ctx.Err() != nil:
-			return ctx.Err()
-		case d.life.Err() != nil:
-			return context.Cause(d.life)
-		case d.config.Run == "":
-			return nil // it will call again
-		}
-		if !told {
+	waits, said := d.config.Run != "", false
+	r, err := d.request(ctx, natsbus.Retry{Passes: func(error) bool {
+		if waits && !said {
 			d.config.Notice(fmt.Sprintf("Waiting for run %s.", run))
-			told = true
+			said = true
 		}
-		select {
-		case <-ctx.Done():
-		case <-d.life.Done():
-		case <-time.After(time.Second):
-		}
+		return waits
+	}}, run, subject.Join, d.config.Join)
+	switch {
+	case err == nil && r.Verdict == bus.Accepted && r.Welcome != nil:
+		d.joined(run, r.Welcome)
+		return nil
+	case err == nil:
+		return fmt.Errorf("bus: run %s does not take device %s: %s", run, d.config.ID, r.Reason)
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case d.life.Err() != nil:
+		return context.Cause(d.life)
 	}
+	return nil // it will call again
 }
 
 func (d *Device) joined(run string, w *bus.Welcome) {

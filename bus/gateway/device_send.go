@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
 	"fedpace/bus"
 	"fedpace/bus/internal/subject"
 	"fedpace/bus/natsbus"
@@ -70,42 +72,41 @@ func (d *Device) send(ctx context.Context, run string, u *bus.DeviceUpdate) erro
 	return nil
 }
 
-// sendPart sends one message until it is answered.
+// sendPart sends one message until it is answered, by a coordinator that is there
+// again perhaps.
 func (d *Device) sendPart(ctx context.Context, run string, p *bus.Update) (bus.Verdict, error) {
-	b, err := bus.Marshal(nil, p)
-	if err != nil {
-		return 0, err
+	r, err := d.request(ctx, natsbus.Retry{For: d.config.Patience, Passes: always}, run, subject.Chunk(p.Chunk), p)
+	switch {
+	case err == nil && r.Verdict == bus.Refused:
+		return 0, fmt.Errorf("bus: update of task %d: %w: %s", p.Task, ErrUpdateRefused, r.Reason)
+	case err == nil:
+		return r.Verdict, nil
+	case ctx.Err() != nil:
+		return 0, ctx.Err()
+	case d.life.Err() != nil:
+		return 0, context.Cause(d.life)
 	}
-	for started := time.Now(); ; {
-		r, err := d.request(ctx, subject.Device(run, d.config.ID, subject.Chunk(p.Chunk)), b)
-		switch {
-		case err == nil && r.Verdict == bus.Refused:
-			return 0, fmt.Errorf("bus: update of task %d: %w: %s", p.Task, ErrUpdateRefused, r.Reason)
-		case err == nil:
-			return r.Verdict, nil
-		case ctx.Err() != nil:
-			return 0, ctx.Err()
-		case d.life.Err() != nil:
-			return 0, context.Cause(d.life)
-		case time.Since(started) > d.config.Patience:
-			return 0, fmt.Errorf("bus: update of task %d: %w", p.Task, ErrUnanswered)
-		}
-		select {
-		case <-ctx.Done():
-		case <-d.life.Done():
-		case <-time.After(natsbus.ReconnectWait): // the coordinator may come back
-		}
-	}
+	return 0, fmt.Errorf("bus: update of task %d: %w", p.Task, ErrUnanswered)
 }
 
-// request is one request of a device.
-func (d *Device) request(ctx context.Context, subject string, b []byte) (*bus.DeviceReply, error) {
-	ctx, cancel := context.WithTimeout(ctx, natsbus.RequestTimeout)
-	defer cancel()
-	m, err := d.conn.NATS().RequestWithContext(ctx, subject, b)
+// request asks the run's coordinator until it answers, or the device is closed.
+func (d *Device) request(ctx context.Context, retry natsbus.Retry, run, verb string, m proto.Message) (*bus.DeviceReply, error) {
+	b, err := bus.Marshal(nil, m)
 	if err != nil {
 		return nil, err
 	}
+	ctx, cancel := natsbus.Until(ctx, d.life)
+	defer cancel()
 	r := new(bus.DeviceReply)
-	return r, bus.Unmarshal(m.Data, r)
+	retry.Attempt = natsbus.RequestTimeout
+	return r, d.conn.Retry(ctx, retry, func(ctx context.Context) error {
+		m, err := d.conn.NATS().RequestWithContext(ctx, subject.Device(run, d.config.ID, verb), b)
+		if err == nil {
+			err = bus.Unmarshal(m.Data, r)
+		}
+		return err
+	})
 }
+
+func always(error) bool { return true }
+func never(error) bool  { return false }

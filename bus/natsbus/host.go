@@ -7,7 +7,6 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/nats-io/nats.go"
 	"google.golang.org/protobuf/proto"
@@ -244,28 +243,20 @@ func (h *Host) sumRequest(ctx context.Context, w *bus.Sum) (done bool, err error
 	if err != nil {
 		return false, err
 	}
-	for {
-		attempt, cancel := h.conn.attempt(ctx, sumPatience)
-		m, err := h.conn.nats.RequestWithContext(attempt, subject.Sums(h.run), b)
-		cancel()
-		switch {
-		case err == nil:
-			return h.verdict(w.Job, m.Data)
-		case ctx.Err() != nil:
-			return false, fmt.Errorf("bus: sum of job %d: %w", w.Job, ctx.Err())
-		case h.Err() != nil:
-			return false, h.Err()
-		case attemptOver(err): // again at once
-		case retriable(err): // the coordinator or the connection may come back
-			select {
-			case <-ctx.Done():
-			case <-h.life.Done():
-			case <-time.After(ReconnectWait):
-			}
-		default:
-			return false, fmt.Errorf("bus: sum of job %d: %w", w.Job, err)
-		}
+	ctx, cancel := Until(ctx, h.life)
+	defer cancel()
+	var reply *nats.Msg
+	err = h.conn.Retry(ctx, Retry{Attempt: sumPatience}, func(ctx context.Context) (err error) {
+		reply, err = h.conn.nats.RequestWithContext(ctx, subject.Sums(h.run), b)
+		return err
+	})
+	switch {
+	case err == nil:
+		return h.verdict(w.Job, reply.Data)
+	case h.Err() != nil:
+		return false, h.Err()
 	}
+	return false, fmt.Errorf("bus: sum of job %d: %w", w.Job, err)
 }
 
 func (h *Host) verdict(job uint64, reply []byte) (done bool, err error) {

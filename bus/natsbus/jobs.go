@@ -41,37 +41,31 @@ func (h *Host) NextJob(ctx context.Context, kernel string) (bus.Delivery, error)
 	if err := names.CheckToken("kernel", kernel); err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	stop := context.AfterFunc(h.life, func() { cancel(h.Err()) })
-	defer stop()
-	for pause := 5 * time.Millisecond; ; pause = min(2*pause, time.Second) {
-		d, err := h.nextJob(ctx, kernel)
-		if d != nil {
-			return d, nil
+	ctx, cancel := Until(ctx, h.life)
+	defer cancel()
+	var d *delivery
+	err := h.conn.Retry(ctx, Retry{Attempt: pullPatience, Passes: passesForJobs}, func(ctx context.Context) (err error) {
+		if d, err = h.nextJob(ctx, kernel); err != nil && !attemptOver(err) && !errors.Is(err, jetstream.ErrNoMessages) {
+			h.consumers.Delete(kernel)
 		}
-		if ctx.Err() != nil {
-			return nil, context.Cause(ctx)
-		}
-		if attemptOver(err) || errors.Is(err, jetstream.ErrNoMessages) {
-			pause = 5 * time.Millisecond // the wait was over, nothing else
-			continue
-		}
-		if errors.Is(err, nats.ErrConnectionClosed) || errors.Is(err, nats.ErrPermissionViolation) {
-			return nil, fmt.Errorf("bus: next job: %w", err)
-		}
-		h.consumers.Delete(kernel)
-		select {
-		case <-ctx.Done():
-		case <-time.After(pause):
-		}
+		return err
+	})
+	if err != nil && ctx.Err() == nil {
+		err = fmt.Errorf("bus: next job: %w", err)
 	}
+	if err != nil {
+		return nil, err
+	}
+	return d, nil
+}
+
+// passesForJobs waits for a stream or a consumer that is not there yet, too.
+func passesForJobs(err error) bool {
+	return !errors.Is(err, nats.ErrConnectionClosed) && !errors.Is(err, nats.ErrPermissionViolation)
 }
 
 // nextJob makes one attempt.
 func (h *Host) nextJob(ctx context.Context, kernel string) (*delivery, error) {
-	ctx, cancel := h.conn.attempt(ctx, pullPatience)
-	defer cancel()
 	consumer, err := h.consumer(ctx, kernel)
 	if err != nil {
 		return nil, err

@@ -1,7 +1,5 @@
 package natsbus
 
-import "time"
-
 const (
 	maxAssemblies = 16      // trainers that send chunks of one job at once
 	maxWaiting    = 1 << 12 // trainers that wait for a job
@@ -9,9 +7,4 @@ const (
 	maxSumsHeld   = 1 << 12 // sums that wait to be taken
 	maxHosts      = 1 << 12 // hosts whose presence a coordinator keeps
 	maxWorkers    = 1 << 12 // of one host that count
-)
-
-const (
-	RequestTimeout = 5 * time.Second  // of one request to JetStream
-	sumPatience    = 10 * time.Second // after which a sum without a reply is sent again
 )

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"time"
 
 	"github.com/nats-io/nats.go"
 
@@ -128,34 +127,34 @@ func (c *modelCache) fetch(ctx context.Context, d bus.Digest) ([]float32, error)
 // chunk is a direct get of the last message on the chunk's subject: it asks for
 // no right but to publish this one request. It outlives a connection that goes and
 // comes back.
-func (c *modelCache) chunk(ctx context.Context, d bus.Digest, i int) (*bus.ModelChunk, error) {
-	ctx, cancel := context.WithTimeout(ctx, modelPatience)
-	defer cancel()
-	for {
-		m, err := c.ask(ctx, subject.DirectGet+subject.ModelsStream(c.run)+"."+subject.Model(c.run, d, i))
-		switch {
-		case err == nil && m.Header.Get("Status") == "404", errors.Is(err, nats.ErrNoResponders):
-			return nil, bus.ErrNoModel
-		case err == nil && m.Header.Get("Status") != "":
-			return nil, fmt.Errorf("the server says %s %s", m.Header.Get("Status"), m.Header.Get("Description"))
-		case err == nil:
-			return decodeChunk(m.Data, i)
-		case ctx.Err() != nil:
-			return nil, err
-		case !attemptOver(err) && !retriable(err):
-			return nil, err
+func (c *modelCache) chunk(ctx context.Context, d bus.Digest, i int) (chunk *bus.ModelChunk, err error) {
+	err = c.conn.Retry(ctx, Retry{For: reconnectFor, Attempt: RequestTimeout, Passes: passesForModels}, func(ctx context.Context) error {
+		m, err := c.conn.nats.RequestWithContext(ctx, subject.DirectGet+subject.ModelsStream(c.run)+"."+subject.Model(c.run, d, i), nil)
+		if err == nil {
+			chunk, err = readChunk(m, i)
 		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(firstPause):
-		}
+		return err
+	})
+	if errors.Is(err, nats.ErrNoResponders) {
+		err = bus.ErrNoModel
 	}
+	return chunk, err
 }
 
-func (c *modelCache) ask(ctx context.Context, subject string) (*nats.Msg, error) {
-	ctx, cancel := c.conn.attempt(ctx, RequestTimeout)
-	defer cancel()
-	return c.conn.nats.RequestWithContext(ctx, subject, nil)
+// passesForModels takes a missing stream as an answer: there are no models.
+func passesForModels(err error) bool {
+	return !errors.Is(err, nats.ErrNoResponders) && (attemptOver(err) || retriable(err))
+}
+
+func readChunk(m *nats.Msg, i int) (*bus.ModelChunk, error) {
+	switch status := m.Header.Get("Status"); status {
+	case "":
+		return decodeChunk(m.Data, i)
+	case "404":
+		return nil, bus.ErrNoModel
+	default:
+		return nil, fmt.Errorf("the server says %s %s", status, m.Header.Get("Description"))
+	}
 }
 
 // decodeChunk decodes chunk i of a model.

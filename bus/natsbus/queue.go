@@ -5,9 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
-	"net"
 	"slices"
 	"sync"
 	"time"
@@ -61,7 +59,7 @@ func (q *workQueue) open(ctx context.Context) error {
 		return fmt.Errorf("bus: JetStream: %w", err)
 	}
 	// A cluster that has just started, or lost a server, takes a while.
-	err = q.patiently(ctx, openPatience, func(ctx context.Context) error {
+	err = q.conn.Retry(ctx, Retry{For: openPatience}, func(ctx context.Context) error {
 		attempt, cancel := q.conn.attempt(ctx, RequestTimeout/3) // nobody answers before there is a leader
 		defer cancel()
 		if _, err := q.js.AccountInfo(attempt); err != nil {
@@ -169,23 +167,6 @@ func (q *workQueue) close(ctx context.Context) error {
 	return nil
 }
 
-// patiently tries f for a while, until it does not fail by what passes.
-func (q *workQueue) patiently(ctx context.Context, patience time.Duration, f func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	for {
-		err := f(ctx)
-		if err == nil || ctx.Err() != nil || !retriable(err) && !attemptOver(err) {
-			return err
-		}
-		select {
-		case <-ctx.Done():
-			return err
-		case <-time.After(ReconnectWait):
-		}
-	}
-}
-
 // stream looks at a stream; the question is not waited for longer than one
 // connection lasts.
 func (q *workQueue) stream(ctx context.Context, name string) (jetstream.Stream, error) {
@@ -200,7 +181,7 @@ func (q *workQueue) send(ctx context.Context, j *bus.Job) error {
 	known := q.kernels[j.Kernel]
 	q.mu.Unlock()
 	if !known {
-		err := q.patiently(ctx, reconnectFor, func(ctx context.Context) error { return q.makeConsumer(ctx, j.Kernel) })
+		err := q.conn.Retry(ctx, Retry{For: reconnectFor}, func(ctx context.Context) error { return q.makeConsumer(ctx, j.Kernel) })
 		if err != nil {
 			return err
 		}
@@ -283,44 +264,10 @@ func (q *workQueue) watch(ctx context.Context, c *Coordinator) {
 	}
 }
 
-// noSuitablePeers is what a cluster says whose servers have not all met yet.
-const noSuitablePeers jetstream.ErrorCode = 10005
-
-// retriable tells failures that pass from those that stay.
-func retriable(err error) bool {
-	for _, passing := range []error{
-		context.DeadlineExceeded, nats.ErrTimeout, nats.ErrNoResponders, nats.ErrDisconnected, nats.ErrConnectionReconnecting,
-		jetstream.ErrNoStreamResponse, jetstream.ErrAsyncPublishTimeout, jetstream.ErrStreamNotFound, jetstream.ErrConsumerNotFound,
-		nats.ErrReconnectBufExceeded, nats.ErrStaleConnection, jetstream.ErrTooManyStalledMsgs,
-	} {
-		if errors.Is(err, passing) {
-			return true
-		}
-	}
-	// A write to a connection that broke a moment ago, of which NATS does not know.
-	var broken *net.OpError
-	if errors.As(err, &broken) || errors.Is(err, io.EOF) {
-		return true
-	}
-	// A cluster that has just started, is between two leaders, or has too few
-	// servers for the moment.
-	var api *jetstream.APIError
-	if !errors.As(err, &api) {
-		return false
-	}
-	switch api.ErrorCode {
-	case jetstream.JSErrCodeJetStreamNotEnabled, jetstream.JSErrCodeJetStreamNotEnabledForAccount:
-		return false
-	case noSuitablePeers:
-		return true
-	}
-	return api.Code == 503
-}
-
 // ensure makes the streams, consumers and chunks again if a stream is gone. It
 // tries for as long as a connection may take to come back.
 func (q *workQueue) ensure(ctx context.Context) (again bool, err error) {
-	err = q.patiently(ctx, reconnectFor, func(ctx context.Context) error {
+	err = q.conn.Retry(ctx, Retry{For: reconnectFor}, func(ctx context.Context) error {
 		found, err := q.restore(ctx)
 		again = again || found
 		return err
@@ -402,7 +349,7 @@ func (q *workQueue) restoreModels(ctx context.Context) error {
 	if !q.config.PublishModels {
 		return nil
 	}
-	return q.patiently(ctx, reconnectFor, func(ctx context.Context) error {
+	return q.conn.Retry(ctx, Retry{For: reconnectFor}, func(ctx context.Context) error {
 		q.mu.Lock()
 		models := maps.Clone(q.models)
 		q.mu.Unlock()
@@ -440,7 +387,7 @@ func (q *workQueue) putModel(ctx context.Context, d bus.Digest, params []float32
 // republish puts a model's chunks on the bus, for as long as that takes to
 // succeed.
 func (q *workQueue) republish(ctx context.Context, d bus.Digest) error {
-	return q.patiently(ctx, reconnectFor, func(ctx context.Context) error {
+	return q.conn.Retry(ctx, Retry{For: reconnectFor}, func(ctx context.Context) error {
 		q.mu.Lock()
 		params, ok := q.models[d]
 		q.mu.Unlock()

@@ -1,12 +1,10 @@
 package natsbus
 
 import (
-	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"time"
 
@@ -16,43 +14,10 @@ import (
 	"fedpace/internal/names"
 )
 
-// reconnectFor is how long a connection over TCP tries to come back, unless
-// ConnConfig says otherwise; ReconnectWait is a pause between attempts at other
-// things that need it.
-const (
-	ReconnectWait = 250 * time.Millisecond
-	reconnectFor  = 2 * time.Minute
-)
-
 // A connection without an answer to so many pings counts as lost.
 const (
 	pingEvery   = 4 * time.Second
 	pingsMissed = 2
-)
-
-// Pauses between attempts to reconnect: they double from the first to the last.
-const (
-	firstPause = 50 * time.Millisecond
-	lastPause  = 5 * time.Second
-)
-
-// ReconnectPause is the pause before an attempt, from half of its nominal length
-// to the whole: those who lost one server do not all come back at once. It
-// decides nothing but wall time, so its randomness is nobody's seed's.
-func ReconnectPause(attempt int) time.Duration {
-	pause := lastPause
-	if shift := max(attempt-1, 0); shift < 16 {
-		pause = min(firstPause<<shift, lastPause)
-	}
-	return pause/2 + rand.N(pause/2)
-}
-
-// How long things may take that a server or a connection may come back for.
-const (
-	openPatience  = 20 * time.Second // with a server that is not ready for a run
-	modelPatience = reconnectFor     // of one chunk of a model
-	pullPatience  = 20 * time.Second // of one pull for a job
-	postponement  = time.Second      // of a job that cannot be done yet
 )
 
 // TLSFiles are PEM files. With any of them the connection is encrypted whatever
@@ -120,7 +85,7 @@ func (c *Conn) remote(config *ConnConfig) ([]nats.Option, error) {
 		nats.PingInterval(pingEvery), // a connection through which nothing comes is lost, too
 		nats.MaxPingsOutstanding(pingsMissed),
 		nats.MaxReconnects(-1), // the timer in lost ends it
-		nats.CustomReconnectDelay(ReconnectPause),
+		nats.CustomReconnectDelay(Pause),
 		nats.DisconnectErrHandler(c.lost),
 		nats.ReconnectHandler(c.back),
 		nats.LameDuckModeHandler(func(n *nats.Conn) {
@@ -197,29 +162,6 @@ func (c *Conn) renewed() <-chan struct{} {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.renewal
-}
-
-// attempt bounds one request: by time, and by the loss of the connection, since
-// what was asked before may never be answered.
-func (c *Conn) attempt(ctx context.Context, patience time.Duration) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	if c.local != nil {
-		return ctx, cancel
-	}
-	renewed := c.renewed()
-	go func() { // ends with the attempt
-		select {
-		case <-renewed:
-			cancel()
-		case <-ctx.Done():
-		}
-	}()
-	return ctx, cancel
-}
-
-// attemptOver tells the end of an attempt from other failures.
-func attemptOver(err error) bool {
-	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) || errors.Is(err, nats.ErrTimeout)
 }
 
 // closed is NATS's handler of the end.

@@ -3,6 +3,7 @@ package bus
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"fedpace/internal/vector"
 )
 
 // Digest identifies a model: SHA-256 of its little-endian float32 values in
@@ -10,7 +11,7 @@ import (
 type Digest [sha256.Size]byte
 
 // DigestOf hashes a model's parameters.
-func DigestOf(params []float32) Digest { return sha256.Sum256(FloatBytes(params)) }
+func DigestOf(params []float32) Digest { return sha256.Sum256(vector.Bytes(params)) }
 
 // String is the digest in hexadecimal, as in subjects.
 func (d Digest) String() string { return hex.EncodeToString(d[:]) }

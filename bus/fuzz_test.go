@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"fedpace/internal/names"
+	"fedpace/internal/vector"
 )
 
 // explained fails the test if a refusal does not say what of.
@@ -134,13 +135,13 @@ func FuzzDecodeChunk(f *testing.F) {
 func TestNumbersTravelExactly(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		floats := rapid.SliceOf(rapid.Float32()).Draw(t, "floats")
-		for i, x := range AppendFloats(nil, FloatBytes(floats)) {
+		for i, x := range vector.Append([]float32(nil), vector.Bytes(floats)) {
 			if math.Float32bits(x) != math.Float32bits(floats[i]) {
 				t.Fatalf("float %d: %v became %v", i, floats[i], x)
 			}
 		}
 		words := rapid.SliceOf(rapid.Int64()).Draw(t, "words")
-		if got := AppendSums(nil, SumBytes(words)); len(got) != len(words) {
+		if got := vector.Append([]int64(nil), vector.Bytes(words)); len(got) != len(words) {
 			t.Fatalf("%d of %d words", len(got), len(words))
 		} else if diff := cmp.Diff(words, append([]int64{}, got...)); len(words) > 0 && diff != "" {
 			t.Fatal(diff)

@@ -10,6 +10,7 @@ import (
 	"fedpace/bus"
 	"fedpace/bus/internal/subject"
 	"fedpace/bus/natsbus"
+	"fedpace/internal/vector"
 )
 
 // Phase sets what heartbeats say.
@@ -53,7 +54,7 @@ func (d *Device) send(ctx context.Context, run string, u *bus.DeviceUpdate) erro
 		part := u.Update
 		if chunk < chunks {
 			values := u.Values[chunk*size : min((chunk+1)*size, len(u.Values))]
-			part = &bus.Update{Task: u.Task, Chunk: uint32(chunk), Chunks: u.Chunks, Values: bus.FloatBytes(values)}
+			part = &bus.Update{Task: u.Task, Chunk: uint32(chunk), Chunks: u.Chunks, Values: vector.Bytes(values)}
 		} else if u.UploadNs == 0 {
 			u.UploadNs = max(1, time.Since(started).Nanoseconds())
 		}

@@ -18,6 +18,7 @@ import (
 	"fedpace/bus/internal/subject"
 	"fedpace/bus/natsbus"
 	"fedpace/internal/names"
+	"fedpace/internal/vector"
 )
 
 // Config is what a run's gateway for real devices needs.
@@ -482,7 +483,7 @@ func (x *peer) take(p *bus.Update, fault error) (v bus.Verdict, reason string, n
 	if len(x.values)+len(p.Values)/4 > params {
 		return refuse(ReasonShape, fmt.Sprintf("bus: update: over %d values, as many as the model has", params))
 	}
-	x.values = bus.AppendFloats(x.values, p.Values)
+	x.values = vector.Append(x.values, p.Values)
 	x.next++
 	return bus.Continue, "", news
 }

@@ -46,17 +46,7 @@ func withDefaults(c *bus.CoordinatorConfig) error {
 	return nil
 }
 
-// Coordinator is the coordinator's end of one run.
-//
-//	SendTask, Flush        tasks out
-//	TakePlans              plans in, in batches
-//	PutModel, DeleteModel  models for the trainers and devices
-//	SendJob                jobs out, through the work queue
-//	TakeSum                sums in, one by one
-//
-// Its methods may be called concurrently. What goes wrong on the bus comes out
-// of TakePlans and TakeSum: for good, or once as an error that wraps
-// [ErrInterrupted], after which open tasks and jobs must be sent again.
+// Coordinator is a [bus.Coordinator].
 type Coordinator struct {
 	run    string
 	config bus.CoordinatorConfig
@@ -166,8 +156,7 @@ func (c *Coordinator) alone(ctx context.Context) error {
 	return fmt.Errorf("bus: is run %s free: %w", c.run, err)
 }
 
-// Close ends the subscriptions and removes the run's streams and models. Calls
-// under way in other goroutines return. A second Close does nothing.
+// Close also removes the run's streams and models.
 func (c *Coordinator) Close(ctx context.Context) (err error) {
 	c.closing.Do(func() { err = c.close(ctx) })
 	return err
@@ -240,8 +229,7 @@ func (c *Coordinator) onInfo(m *nats.Msg) {
 	}
 }
 
-// Hosts counts the hosts in other processes that have shown themselves in the
-// last seconds, and the jobs that they do at a time. Neither decides a result.
+// Hosts counts those that have been heard of in the last seconds.
 func (c *Coordinator) Hosts() (hosts, workers int) {
 	if c.info == nil {
 		return 0, 0
@@ -249,8 +237,7 @@ func (c *Coordinator) Hosts() (hosts, workers int) {
 	return c.info.present()
 }
 
-// SendTask sends a task to a simulated client. The message leaves with those
-// that follow it closely; nothing waits for it.
+// SendTask publishes a task; the message leaves with those that follow it closely.
 func (c *Coordinator) SendTask(client int, t *bus.Task) error {
 	if err := t.Validate(); err != nil {
 		return err
@@ -274,9 +261,8 @@ func (c *Coordinator) SendTask(client int, t *bus.Task) error {
 	return nil
 }
 
-// Flush ends a batch of SendTask. Tasks leave by themselves, in one write for
-// those that follow each other closely (measured: one for a cohort of ten), so
-// it waits for nothing; it returns the failure of the bus, if there is one.
+// Flush waits for nothing: tasks leave by themselves, in one write for those that
+// follow each other closely (measured: one for a cohort of ten).
 func (c *Coordinator) Flush() error { return c.plans.Failure() }
 
 // onPlan runs on the plans' subscription.
@@ -300,21 +286,15 @@ func (c *Coordinator) onPlan(m *nats.Msg) {
 	c.plans.Put(bus.ClientPlan{Client: client, Plan: plan})
 }
 
-// TakePlans waits until there are plans and returns all of them, in order of
-// arrival, which means nothing. The result uses another buffer than buf, which
-// is kept for the next batch: pass in the last result when done with it.
-//
-// It returns the bus's failure with its cause: a slow consumer's drop, a lost
-// connection, a plan that is not valid. When no plan comes for as long as
-// CoordinatorConfig.PlanPatience it returns an error that wraps ErrInterrupted,
-// and may be called again.
+// TakePlans fails with the cause: a slow consumer's drop, a lost connection, a plan
+// that is not valid. When no plan comes for CoordinatorConfig.PlanPatience, its
+// error wraps [bus.ErrInterrupted].
 func (c *Coordinator) TakePlans(ctx context.Context, buf []bus.ClientPlan) ([]bus.ClientPlan, error) {
 	return c.plans.Take(ctx, buf)
 }
 
-// PutModel makes a model available to the run's trainers (and devices, see
-// CoordinatorConfig) until DeleteModel. The slice is shared, not copied: it must
-// not be written to any more. digest must be DigestOf(params).
+// PutModel shares the slice with the hosts of this process; others and devices get
+// the model in chunks (CoordinatorConfig.PublishModels).
 func (c *Coordinator) PutModel(ctx context.Context, digest bus.Digest, params []float32) error {
 	if digest.IsZero() || len(params) == 0 || len(params) > bus.MaxParams {
 		return fmt.Errorf("bus: model %s of %d parameters, want 1 to %d", digest, len(params), bus.MaxParams)
@@ -322,21 +302,18 @@ func (c *Coordinator) PutModel(ctx context.Context, digest bus.Digest, params []
 	return c.queue.putModel(ctx, digest, params)
 }
 
-// PutModelsAgain publishes all models that are available once more: a trainer did
-// not find one.
+// PutModelsAgain publishes all available models once more.
 func (c *Coordinator) PutModelsAgain(ctx context.Context) error {
 	return c.queue.republishAll(ctx)
 }
 
-// DeleteModel ends the availability of a model. Deleting twice is harmless.
+// DeleteModel forgets a model here and on the server.
 func (c *Coordinator) DeleteModel(ctx context.Context, digest bus.Digest) error {
 	return c.queue.deleteModel(ctx, digest)
 }
 
-// SendJob puts a job on the work queue of a kernel class and expects its sum.
-// Sending an open job again is harmless. It does not wait for the queue's
-// acknowledgement: what goes wrong comes out of TakeSum. j is kept and must not
-// be changed.
+// SendJob does not wait for the queue's acknowledgement: what goes wrong comes out
+// of TakeSum.
 func (c *Coordinator) SendJob(ctx context.Context, kernel string, j *bus.Job) error {
 	j.Kernel = kernel
 	if err := j.Validate(); err != nil {
@@ -346,8 +323,7 @@ func (c *Coordinator) SendJob(ctx context.Context, kernel string, j *bus.Job) er
 	return c.queue.send(ctx, j)
 }
 
-// TakeSum waits for the sum of an open job. Every sum must be answered with
-// Accept or Reject.
+// TakeSum waits for the next sum.
 func (c *Coordinator) TakeSum(ctx context.Context) (*bus.ReceivedSum, error) {
 	return c.sums.take(ctx)
 }

@@ -14,18 +14,13 @@ import (
 	"fedpace/bus"
 	"fedpace/bus/internal/subject"
 	"fedpace/internal/names"
+	"fedpace/internal/vector"
 )
 
 // hostQueue is the queue group in which the hosts of a run share its tasks.
 const hostQueue = "hosts"
 
-// Host is a host's end of one run: it answers for simulated actors and does
-// jobs. Its methods may be called concurrently.
-//
-//	ServeTasks   tasks in, plans out
-//	Jobs         jobs in, one at a time for each caller of NextJob
-//	Model        models, from memory or from the bus
-//	SendSum      sums out, before Delivery.Done
+// Host is a [bus.Host].
 type Host struct {
 	run     string
 	name    string
@@ -100,12 +95,7 @@ func (h *Host) Done() <-chan struct{} { return h.life.Done() }
 // Ignored counts tasks that were not answered since they were not valid.
 func (h *Host) Ignored() int64 { return h.ignored.Load() }
 
-// ServeTasks answers the run's tasks to simulated clients until Close. The
-// hosts of a run share them: each task goes to one host. fn fills p, which is
-// empty but for the task's number; it runs on one goroutine for all clients and
-// must not keep t or p. Its error is this host's end, see Err.
-//
-// When ServeTasks returns, no later task is missed.
+// ServeTasks subscribes as one of a queue group: each task goes to one host.
 func (h *Host) ServeTasks(ctx context.Context, fn func(client int, t *bus.Task, p *bus.Plan) error) error {
 	s := &responder{host: h, subjects: subject.ClientsOf(h.run), fn: fn}
 	sub, err := h.conn.subscribe(subject.AnyClient(h.run, subject.Task), hostQueue, s.onTask)
@@ -169,12 +159,8 @@ func (s *responder) onTask(m *nats.Msg) {
 	}
 }
 
-// SendSum sends the sum of a job and waits until the coordinator has it; then,
-// and only then, the delivery may be acknowledged. Until SendSum returns,
-// the result's tensors belong to the coordinator; after an error they must not be written to
-// again, since the coordinator may be reading it.
-//
-// A sum that is refused is an error that wraps [ErrRefused].
+// SendSum lends the tensors to a coordinator in this process, and sends them in
+// chunks to another.
 func (h *Host) SendSum(ctx context.Context, r *bus.Result) error {
 	w := proto.CloneOf(r.Sum)
 	w.Trainer, w.Chunks, w.Params = h.name, 1, uint32(len(r.Values))
@@ -198,7 +184,7 @@ func (h *Host) SendSum(ctx context.Context, r *bus.Result) error {
 // lendSum lets the coordinator read the values where they are.
 func (h *Host) lendSum(ctx context.Context, w *bus.Sum, r *bus.Result) error {
 	store := h.conn.store
-	number := store.putSum(lentSum{r.Values, r.Variates})
+	number := store.lend(r)
 	defer store.takeBack(number)
 	w.Handle = &bus.Handle{Store: store.id[:], Number: number}
 	defer func() { w.Handle = nil }()
@@ -221,10 +207,10 @@ func (h *Host) copySum(ctx context.Context, w *bus.Sum, r *bus.Result) error {
 	for i := range chunks {
 		w.Chunk = uint32(i)
 		if i < first {
-			w.Values = bus.SumBytes(values[i*size : min((i+1)*size, len(values))])
+			w.Values = vector.Bytes(values[i*size : min((i+1)*size, len(values))])
 		} else {
 			from := (i - first) * 2 * size
-			w.Values, w.Variates = nil, bus.FloatBytes(variates[from:min(from+2*size, len(variates))])
+			w.Values, w.Variates = nil, vector.Bytes(variates[from:min(from+2*size, len(variates))])
 		}
 		if i == 1 {
 			w.Clients = nil
@@ -275,9 +261,8 @@ func (h *Host) verdict(job uint64, reply []byte) (done bool, err error) {
 	return false, fmt.Errorf("bus: sum of job %d: %w: %s", job, bus.ErrRefused, r.Reason)
 }
 
-// Model returns the model with this digest, which must not be written to: from
-// the coordinator's memory if it is in this process, else from the cache or the
-// bus, its digest checked.
+// Model finds a model in the coordinator's memory if it is in this process, else in
+// the cache or on the bus, its digest checked.
 func (h *Host) Model(ctx context.Context, d bus.Digest) ([]float32, error) {
 	return h.models.get(ctx, d)
 }

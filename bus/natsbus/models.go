@@ -11,6 +11,7 @@ import (
 
 	"fedpace/bus"
 	"fedpace/bus/internal/subject"
+	"fedpace/internal/vector"
 )
 
 // modelCache finds models: in the process's store, among those fetched before,
@@ -116,7 +117,7 @@ func (c *modelCache) fetch(ctx context.Context, d bus.Digest) ([]float32, error)
 		if int(w.Chunks) != chunks || len(params)+len(w.Values)/4 > int(w.Params) {
 			return nil, fmt.Errorf("bus: chunk %d of model %s does not fit the ones before it", i, d)
 		}
-		params = bus.AppendFloats(params, w.Values)
+		params = vector.Append(params, w.Values)
 	}
 	if got := bus.DigestOf(params); got != d {
 		return nil, fmt.Errorf("bus: model %s arrived as %s", d, got)

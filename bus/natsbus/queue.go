@@ -15,6 +15,7 @@ import (
 
 	"fedpace/bus"
 	"fedpace/bus/internal/subject"
+	"fedpace/internal/vector"
 )
 
 // lookEvery is how often the streams are looked at while jobs are open.
@@ -150,7 +151,7 @@ func (q *workQueue) close(ctx context.Context) error {
 	q.js.CleanupPublisher()
 	q.mu.Lock()
 	for d := range q.models {
-		q.store.deleteModel(q.run, d)
+		q.store.models.Delete(modelKey{q.run, d})
 	}
 	clear(q.models)
 	q.mu.Unlock()
@@ -377,7 +378,7 @@ func (q *workQueue) putModel(ctx context.Context, d bus.Digest, params []float32
 	q.mu.Lock()
 	q.models[d] = params
 	q.mu.Unlock()
-	q.store.putModel(q.run, d, params)
+	q.store.models.Store(modelKey{q.run, d}, params)
 	if !q.config.PublishModels {
 		return nil
 	}
@@ -425,7 +426,7 @@ func (q *workQueue) publishModel(ctx context.Context, d bus.Digest, params []flo
 	futures := make([]jetstream.PubAckFuture, 0, chunks)
 	for i := range chunks {
 		part := params[i*size : min((i+1)*size, len(params))]
-		b, err := bus.Marshal(nil, &bus.ModelChunk{Chunk: uint32(i), Chunks: uint32(chunks), Params: uint32(len(params)), Values: bus.FloatBytes(part)})
+		b, err := bus.Marshal(nil, &bus.ModelChunk{Chunk: uint32(i), Chunks: uint32(chunks), Params: uint32(len(params)), Values: vector.Bytes(part)})
 		if err != nil {
 			return err
 		}
@@ -451,7 +452,7 @@ func (q *workQueue) deleteModel(ctx context.Context, d bus.Digest) error {
 	q.mu.Lock()
 	delete(q.models, d)
 	q.mu.Unlock()
-	q.store.deleteModel(q.run, d)
+	q.store.models.Delete(modelKey{q.run, d})
 	if !q.config.PublishModels {
 		return nil
 	}

@@ -3,27 +3,20 @@ package natsbus
 import (
 	"crypto/rand"
 	"sync"
+	"sync/atomic"
 
 	"fedpace/bus"
 )
 
 // Store is the memory through which the two ends of a run hand models and
-// partial sums to each other when both live in one process. Connections to an
-// embedded [Server] share its store; for other servers see ConnConfig. Its
+// partial sums to each other when both live in one process. Connections to a
+// server in this process share its store; for other servers see ConnConfig. Its
 // methods may be called concurrently.
 type Store struct {
-	id [16]byte // tells one process's handles from another's
-
-	mu     sync.Mutex
-	models map[modelKey][]float32
-	sums   map[uint64]lentSum
-	next   uint64
-}
-
-// lentSum is what a sum holds beyond its message.
-type lentSum struct {
-	values   []int64
-	variates [][]float32
+	id     [16]byte // tells one process's handles from another's
+	models sync.Map // []float32 by modelKey
+	sums   sync.Map // *bus.Result by handle, while a trainer lends it
+	last   atomic.Uint64
 }
 
 // modelKey has the run in it: two runs may name one model and each ends its
@@ -35,48 +28,32 @@ type modelKey struct {
 
 // NewStore makes an empty store.
 func NewStore() *Store {
-	s := &Store{models: map[modelKey][]float32{}, sums: map[uint64]lentSum{}}
+	s := new(Store)
 	rand.Read(s.id[:]) // never fails
 	return s
 }
 
-func (s *Store) putModel(run string, d bus.Digest, params []float32) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.models[modelKey{run, d}] = params
-}
-
 func (s *Store) model(run string, d bus.Digest) ([]float32, bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	params, ok := s.models[modelKey{run, d}]
-	return params, ok
+	params, ok := s.models.Load(modelKey{run, d})
+	if !ok {
+		return nil, false
+	}
+	return params.([]float32), true
 }
 
-func (s *Store) deleteModel(run string, d bus.Digest) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.models, modelKey{run, d})
+// lend lets the coordinator read a result until takeBack.
+func (s *Store) lend(r *bus.Result) (handle uint64) {
+	handle = s.last.Add(1)
+	s.sums.Store(handle, r)
+	return handle
 }
 
-// putSum lends a sum until takeBack.
-func (s *Store) putSum(sum lentSum) (handle uint64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.next++
-	s.sums[s.next] = sum
-	return s.next
+func (s *Store) lent(handle uint64) (*bus.Result, bool) {
+	r, ok := s.sums.Load(handle)
+	if !ok {
+		return nil, false
+	}
+	return r.(*bus.Result), true
 }
 
-func (s *Store) sum(handle uint64) (lentSum, bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	sum, ok := s.sums[handle]
-	return sum, ok
-}
-
-func (s *Store) takeBack(handle uint64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.sums, handle)
-}
+func (s *Store) takeBack(handle uint64) { s.sums.Delete(handle) }

@@ -12,6 +12,7 @@ import (
 
 	"fedpace/bus"
 	"fedpace/bus/internal/mailbox"
+	"fedpace/internal/vector"
 )
 
 // sumDesk receives sums: it puts chunks together, checks a sum against its job
@@ -46,7 +47,7 @@ type assembly struct {
 func (a *assembly) whole(j *bus.Job) (*bus.Result, error) {
 	var variates []byte
 	for _, p := range a.pieces {
-		a.head.Values = bus.AppendSums(a.head.Values, p.Values)
+		a.head.Values = vector.Append(a.head.Values, p.Values)
 		variates = append(variates, p.Variates...)
 	}
 	a.head.Sum.Values, a.head.Sum.Variates = nil, nil
@@ -63,7 +64,7 @@ func cutVariates(s *bus.Result, j *bus.Job, b []byte) error {
 		return nil // what is missing, the check against the job says
 	}
 	for i, c := range s.Clients {
-		v := bus.AppendFloats(make([]float32, 0, j.Params), b[i*each:(i+1)*each])
+		v := vector.Append(make([]float32, 0, j.Params), b[i*each:(i+1)*each])
 		if got := bus.DigestOf(v); got != bus.DigestFrom(c.VariateDigest) {
 			return fmt.Errorf("bus: sum of job %d: the control variate of task %d arrived as %s, want %s", s.Job, c.Task, got, bus.DigestFrom(c.VariateDigest))
 		}
@@ -198,11 +199,11 @@ func (o *openJob) add(store *Store, w *bus.Sum, head *bus.Result) (*bus.Result, 
 		if store == nil || string(h.Store) != string(store.id[:]) {
 			return nil, errElsewhere
 		}
-		lent, ok := store.sum(h.Number)
+		lent, ok := store.lent(h.Number)
 		if !ok {
 			return nil, fmt.Errorf("bus: sum of job %d: its handle %d is gone", w.Job, h.Number)
 		}
-		head.Values, head.Variates = lent.values, lent.variates
+		head.Values, head.Variates = lent.Values, lent.Variates
 		return head, nil
 	}
 	if int(w.Params) > o.job.SumLength() {
@@ -211,7 +212,7 @@ func (o *openJob) add(store *Store, w *bus.Sum, head *bus.Result) (*bus.Result, 
 	if w.Chunks == 1 {
 		values, variates := w.Values, w.Variates
 		w.Values, w.Variates = nil, nil
-		head.Values = bus.AppendSums(make([]int64, 0, len(values)/8), values)
+		head.Values = vector.Append(make([]int64, 0, len(values)/8), values)
 		return head, cutVariates(head, o.job, variates)
 	}
 	a := o.parts[w.Trainer]

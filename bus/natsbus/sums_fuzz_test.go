@@ -6,6 +6,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"fedpace/bus"
+	"fedpace/internal/vector"
 )
 
 // FuzzReceive sends arbitrary messages to a desk with one open job: whatever
@@ -61,7 +62,7 @@ func FuzzReceiveVariates(f *testing.F) {
 	model, values := bus.Digest{1}, []float32{1, -2}
 	next := bus.DigestOf(values)
 	whole := &bus.Sum{
-		Job: 1, Trainer: "a", ModelDigest: model[:], Chunks: 1, Params: 4, Values: make([]byte, 32), Variates: bus.FloatBytes(values),
+		Job: 1, Trainer: "a", ModelDigest: model[:], Chunks: 1, Params: 4, Values: make([]byte, 32), Variates: vector.Bytes(values),
 		Clients: []*bus.ClientLoss{{Task: 9, VariateDigest: next[:]}},
 	}
 	first, second := proto.CloneOf(whole), proto.CloneOf(whole)

@@ -86,6 +86,8 @@ func (f folder) Replace(name string, write func(io.Writer) error) error {
 	return write(f[name])
 }
 
+func (f folder) Path(name string) string { return name }
+
 // A FEMNIST client with K = 80 (Tables 1 and 2).
 var femnist = round.Plan{Download: 335_500_000, Compute: 1_360_000_000, Upload: 1_342_000_000}
 

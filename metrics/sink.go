@@ -76,6 +76,8 @@ type Folder interface {
 	Append(name string) (File, error)
 	// Replace writes a file whole or not at all.
 	Replace(name string, write func(io.Writer) error) error
+	// Path is where a file of the folder is.
+	Path(name string) string
 }
 
 // File is a file that only grows. A Write appends wholly or not at all.

@@ -200,7 +200,7 @@ type planned struct {
 // tasks reads a run's timeline.
 func (s *site) tasks(run string) (simulated, real map[uint64]planned) {
 	s.Helper()
-	f, err := os.Open(filepath.Join(s.path(run), folder.EventsFile))
+	f, err := os.Open(filepath.Join(s.path(run), eventlog.File))
 	if err != nil {
 		s.Fatal(err)
 	}

@@ -18,8 +18,8 @@ import (
 
 	"fedpace/bus"
 	"fedpace/coordinator/round"
-	"fedpace/experiment/folder"
 	"fedpace/experiment/run"
+	"fedpace/metrics/models"
 )
 
 // 50 simulated actors and two real ones, one of them an arm64 program: the times
@@ -76,8 +76,8 @@ func TestAMixedRound(t *testing.T) {
 // same tells whether two runs came to one model.
 func same(t *testing.T, a, b string) bool {
 	t.Helper()
-	one, err := os.ReadFile(filepath.Join(a, folder.ModelFile))
-	two, err2 := os.ReadFile(filepath.Join(b, folder.ModelFile))
+	one, err := os.ReadFile(filepath.Join(a, models.File))
+	two, err2 := os.ReadFile(filepath.Join(b, models.File))
 	if err := errors.Join(err, err2); err != nil {
 		t.Fatal(err)
 	}

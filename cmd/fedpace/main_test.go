@@ -19,6 +19,7 @@ import (
 	"fedpace/experiment/folder"
 	"fedpace/experiment/run"
 	"fedpace/experiment/study"
+	"fedpace/metrics"
 )
 
 // recorder is a program that runs nothing and notes what it was asked for.
@@ -217,8 +218,8 @@ func TestTheClosingSummaryOfStragglers(t *testing.T) {
 	var b bytes.Buffer
 	s := folder.Summary{
 		Completed: true, StragglerShare: folder.Measured(0.25), TimeToTarget: folder.Measured(12.5),
-		ClientSeconds: folder.Split[float64]{Useful: 3, Wasted: 1}, ClientSteps: folder.Split[int64]{Useful: 9, Wasted: 1},
-		Bytes: folder.Split[int64]{Useful: 7, Wasted: 1}, EnergyJoules: &folder.Split[float64]{Useful: 1500, Wasted: 500},
+		ClientSeconds: metrics.Split[float64]{Useful: 3, Wasted: 1}, ClientSteps: metrics.Split[int64]{Useful: 9, Wasted: 1},
+		Bytes: metrics.Split[int64]{Useful: 7, Wasted: 1}, EnergyJoules: &metrics.Split[float64]{Useful: 1500, Wasted: 500},
 	}
 	if err := writeSummary(&b, config.Demonstration(), s); err != nil {
 		t.Fatal(err)

@@ -2,31 +2,29 @@ package folder
 
 import (
 	"errors"
-	"fedpace/internal/atomicfile"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"slices"
+
+	"fedpace/internal/atomicfile"
+	"fedpace/metrics"
 )
 
-// An AppendFile is an output of a run that only grows while the run goes on:
-// rounds.csv, an event log. A checkpoint holds how long each is, and a run that
-// is resumed from it cuts them back to that length: what it writes then follows
-// what it had written up to the checkpoint, as if it had never stopped.
-//
-// To add one, call [Results.Append] where the run starts and write to what it
-// returns, in the run's own goroutine. A writer that keeps bytes back (a buffer,
-// a compressor) sets flush, which a checkpoint calls before it notes the length:
-// after it the file must be readable up to its end, and what is written later
-// must not depend on what was written before, or that state must be saved in
-// the checkpoint, too (see savedTally).
-type AppendFile struct {
-	name  string // in the run's folder
-	file  *os.File
-	Size  int64        // bytes of what was written whole
-	Flush func() error // hands back what is kept back; nil: nothing is
+// An appendFile is a file of a run that only grows while the run goes on. A
+// checkpoint holds how long each is, and a run that is resumed from it cuts them
+// back to that length: what it writes then follows what it had written up to the
+// checkpoint, as if it had never stopped.
+type appendFile struct {
+	results *Results
+	name    string // in the run's folder
+	file    *os.File
+	size    int64 // bytes of what was written whole
 }
+
+// Size implements [metrics.File].
+func (a *appendFile) Size() int64 { return a.size }
 
 // OutputSize is an output's length at a checkpoint.
 type OutputSize struct {
@@ -34,16 +32,13 @@ type OutputSize struct {
 	Size int64
 }
 
-// Append opens an output: a new file that must not exist yet, or where the run
-// is resumed the one that it left, cut back to the checkpoint (to nothing where
-// there is none).
-func (r *Results) Append(name string) (*AppendFile, error) {
-	a := &AppendFile{name: name}
-	if r.resumed {
-		for _, o := range r.sizes {
-			if o.Name == name {
-				a.Size = o.Size
-			}
+// Append implements [metrics.Folder]. Where no checkpoint holds its length, the
+// file of a resumed run is cut to nothing.
+func (r *Results) Append(name string) (metrics.File, error) {
+	a := &appendFile{results: r, name: name}
+	for _, o := range r.sizes {
+		if o.Name == name {
+			a.size = o.Size
 		}
 	}
 	if err := a.open(r); err != nil {
@@ -53,7 +48,7 @@ func (r *Results) Append(name string) (*AppendFile, error) {
 	return a, nil
 }
 
-func (a *AppendFile) open(r *Results) (err error) {
+func (a *appendFile) open(r *Results) (err error) {
 	if !r.resumed {
 		a.file, err = r.create(a.name)
 		return err
@@ -68,45 +63,40 @@ func (a *AppendFile) open(r *Results) (err error) {
 }
 
 // cut ends the file where a checkpoint says.
-func (a *AppendFile) cut() error {
-	if err := a.file.Truncate(a.Size); err != nil {
+func (a *appendFile) cut() error {
+	if err := a.file.Truncate(a.size); err != nil {
 		return err
 	}
-	_, err := a.file.Seek(a.Size, io.SeekStart)
+	_, err := a.file.Seek(a.size, io.SeekStart)
 	return err
 }
 
-// Write appends wholly or not at all.
-func (a *AppendFile) Write(b []byte) (int, error) {
+// Write appends wholly or not at all. What failed stays failed: nothing may follow
+// what is missing.
+func (a *appendFile) Write(b []byte) (int, error) {
+	if err := a.results.failure; err != nil {
+		return 0, err
+	}
 	n, err := a.file.Write(b)
 	if err != nil {
 		if n > 0 {
 			err = errors.Join(err, a.cut())
 		}
+		a.results.failure = fmt.Errorf("results: %w", err)
 		return 0, err
 	}
-	a.Size += int64(n)
+	a.size += int64(n)
 	return n, nil
-}
-
-// sync brings everything that was written to the disk.
-func (a *AppendFile) sync() error {
-	if a.Flush != nil {
-		if err := a.Flush(); err != nil {
-			return err
-		}
-	}
-	return a.file.Sync()
 }
 
 // Sync brings all outputs to the disk and returns how long they are.
 func (r *Results) Sync() ([]OutputSize, error) {
 	sizes := make([]OutputSize, len(r.outputs))
 	for i, a := range r.outputs {
-		if err := a.sync(); err != nil {
+		if err := a.file.Sync(); err != nil {
 			return nil, fmt.Errorf("results: %s: %w", a.name, err)
 		}
-		sizes[i] = OutputSize{a.name, a.Size}
+		sizes[i] = OutputSize{a.name, a.size}
 	}
 	return sizes, nil
 }
@@ -114,9 +104,6 @@ func (r *Results) Sync() ([]OutputSize, error) {
 // closeOutputs ends the writing.
 func (r *Results) closeOutputs() (err error) {
 	for _, a := range r.outputs {
-		if a.Flush != nil {
-			err = errors.Join(err, a.Flush())
-		}
 		err = errors.Join(err, a.file.Close())
 	}
 	r.outputs = nil
@@ -142,10 +129,14 @@ func (r *Results) Rewind(sizes []OutputSize) error {
 			return fmt.Errorf("results: %w", err)
 		}
 	}
-	if err := errors.Join(r.clean(), r.startRounds()); err != nil {
+	if err := r.clean(); err != nil {
 		return err
 	}
-	if err := r.remove(SummaryFile, ModelFile, BestModelFile, PageFile, RoundsTable, ClientTable, unfinishedCheckpoint); err != nil {
+	stale := append(outputFiles(), SummaryFile, unfinishedCheckpoint)
+	stale = slices.DeleteFunc(stale, func(name string) bool {
+		return slices.ContainsFunc(sizes, func(o OutputSize) bool { return o.Name == name })
+	})
+	if err := r.remove(stale...); err != nil {
 		return fmt.Errorf("results: %w", err)
 	}
 	return nil
@@ -173,7 +164,7 @@ func (r *Results) clean() error {
 		return fmt.Errorf("results: %w", err)
 	}
 	for _, e := range entries {
-		if name, ok := atomicfile.Leftover(e.Name()); !ok || !slices.Contains(runFiles, name) {
+		if name, ok := atomicfile.Leftover(e.Name()); !ok || !slices.Contains(Files(), name) {
 			continue
 		}
 		if err := r.remove(e.Name()); err != nil {

@@ -7,33 +7,40 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 
-	"fedpace/actors/learn"
-	"fedpace/coordinator/round"
 	"fedpace/experiment/config"
 	"fedpace/internal/atomicfile"
+	"fedpace/metrics"
 )
 
 // The files of a run in its folder.
 const (
-	ConfigFile    = "config.yaml"
-	RoundsFile    = "rounds.csv"
-	SummaryFile   = "summary.json"
-	ModelFile     = "model.safetensors"
-	BestModelFile = "best.safetensors"
-	PageFile      = "page.html"      // the run on one page, for a browser
-	EventsFile    = "events.log"     // timelines of tasks
-	DevicesFile   = "devices.log"    // what real devices answered
-	RoundsTable   = "rounds.parquet" // rounds.csv as a table
-	ClientTable   = "clients.parquet"
+	ConfigFile  = "config.yaml"
+	RoundsFile  = "rounds.csv"
+	SummaryFile = "summary.json"
 
 	// What a run is exported to unless told otherwise.
 	TraceFile       = "trace.pftrace"
 	OpenMetricsFile = "openmetrics.txt"
 )
 
-// runFiles are all of them; any one shows that a folder holds a run.
-var runFiles = []string{ConfigFile, RoundsFile, SummaryFile, ModelFile, BestModelFile, PageFile, EventsFile, DevicesFile, RoundsTable, ClientTable, TraceFile, OpenMetricsFile, CheckpointFile, PreviousCheckpointFile}
+// Files lists all of them, with those of every output that is registered; any one
+// shows that a folder holds a run.
+func Files() []string {
+	list := []string{ConfigFile, SummaryFile, TraceFile, OpenMetricsFile, CheckpointFile, PreviousCheckpointFile}
+	return append(list, outputFiles()...)
+}
+
+// outputFiles are the files of every output that is registered, but for those that
+// options name.
+func outputFiles() (list []string) {
+	for _, name := range metrics.Sinks.Names() {
+		sink, _ := metrics.Sinks.Entry(name)
+		list = append(list, sink.Files()...)
+	}
+	return slices.DeleteFunc(list, func(name string) bool { return name == "" })
+}
 
 // ErrHoldsRun is wrapped by the error for a folder that already holds a run.
 var ErrHoldsRun = errors.New("the folder already holds a run")
@@ -46,10 +53,7 @@ type Results struct {
 	lock    *folderLock
 	made    []string // folders that did not exist before, outermost first
 	own     []string // names of the files that this run has begun
-	outputs []*AppendFile
-	rounds  *AppendFile
-	row     []byte // reused from row to row
-	rows    int
+	outputs []*appendFile
 	failure error
 
 	// Of a run that goes on.
@@ -57,8 +61,7 @@ type Results struct {
 	sizes   []OutputSize // of the outputs at its checkpoint
 }
 
-// CreateResults makes the folder, with the configuration and an empty
-// rounds.csv in it. A folder that already holds a run is refused, unless force
+// CreateResults makes the folder, with the configuration in it. A folder that already holds a run is refused, unless force
 // is set: then that run's files are removed first, and no others. A folder whose
 // run is still going on is refused in any case, and so is every other run in
 // this one until Close. On an error nothing stays behind.
@@ -78,14 +81,16 @@ func CreateResults(dir string, c config.Config, force bool) (*Results, error) {
 		return nil, errors.Join(err, r.Discard())
 	}
 	if force {
-		if err := r.remove(runFiles...); err != nil {
+		if err := r.remove(Files()...); err != nil {
 			return nil, errors.Join(fmt.Errorf("results: cannot replace the run in %s: %w", dir, err), r.Discard())
 		}
 	}
 	if err := r.clean(); err != nil {
 		return nil, errors.Join(err, r.Discard())
 	}
-	if err := r.start(c); err != nil {
+	// The configuration is there whole or not at all: from then on the folder holds
+	// a run that can be resumed.
+	if err := r.Replace(ConfigFile, func(w io.Writer) error { _, err := w.Write(c.YAML()); return err }); err != nil {
 		return nil, errors.Join(err, r.Discard())
 	}
 	return r, nil
@@ -135,7 +140,7 @@ func vacant(dir string, force bool) error {
 	if force {
 		return nil
 	}
-	for _, name := range runFiles {
+	for _, name := range Files() {
 		if _, err := os.Lstat(filepath.Join(dir, name)); err == nil {
 			return fmt.Errorf("results: %s holds %s: %w (choose another with --out, go on with it: fedpace resume, or replace it with --force)", dir, name, ErrHoldsRun)
 		} else if !errors.Is(err, fs.ErrNotExist) {
@@ -176,27 +181,6 @@ func removeFolders(made []string) {
 	}
 }
 
-// start writes the first two files. The configuration is there whole or not at
-// all: from then on the folder holds a run that can be resumed.
-func (r *Results) start(c config.Config) error {
-	if err := r.Write(ConfigFile, func(w io.Writer) error {
-		_, err := w.Write(c.YAML())
-		return err
-	}); err != nil {
-		return err
-	}
-	return r.startRounds()
-}
-
-// startRounds opens rounds.csv, with its header.
-func (r *Results) startRounds() (err error) {
-	if r.rounds, err = r.Append(RoundsFile); err != nil || r.rounds.Size > 0 {
-		return err
-	}
-	_, err = r.rounds.Write([]byte(RoundsHeader + "\n"))
-	return err
-}
-
 // create opens a file that must not exist yet.
 func (r *Results) create(name string) (*os.File, error) {
 	f, err := os.OpenFile(r.Path(name), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
@@ -207,43 +191,14 @@ func (r *Results) create(name string) (*os.File, error) {
 	return f, nil
 }
 
-// Path is a file of the folder.
+// Path implements [metrics.Folder].
 func (r *Results) Path(name string) string { return filepath.Join(r.dir, name) }
 
 // Dir is the folder.
 func (r *Results) Dir() string { return r.dir }
 
-// Round adds a row to rounds.csv. The row is with the operating system when it
-// returns, so that a run that dies keeps what it has done.
-func (r *Results) Round(report *round.Report) error {
-	if r.failure != nil {
-		return r.failure
-	}
-	r.row = AppendRow(r.row[:0], report)
-	if _, err := r.rounds.Write(r.row); err != nil {
-		r.failure = fmt.Errorf("results: round %d cannot be written: %w", report.Round, err)
-		return r.failure
-	}
-	r.rows++
-	return nil
-}
-
-// Model writes model.safetensors.
-func (r *Results) Model(tensors []learn.Tensor, params []float32, metadata map[string]string) error {
-	return r.model(ModelFile, tensors, params, metadata)
-}
-
-// BestModel writes best.safetensors, the model of the best evaluation so far.
-func (r *Results) BestModel(tensors []learn.Tensor, params []float32, metadata map[string]string) error {
-	return r.model(BestModelFile, tensors, params, metadata)
-}
-
-func (r *Results) model(name string, tensors []learn.Tensor, params []float32, metadata map[string]string) error {
-	return r.Write(name, func(w io.Writer) error { return EncodeModel(w, tensors, params, metadata) })
-}
-
-// Write writes a file of the folder whole or not at all.
-func (r *Results) Write(name string, write func(io.Writer) error) error {
+// Replace implements [metrics.Folder].
+func (r *Results) Replace(name string, write func(io.Writer) error) error {
 	if r.failure != nil {
 		return r.failure
 	}
@@ -267,16 +222,12 @@ func (r *Results) Summary(s Summary) error {
 		r.failure = fmt.Errorf("results: %w", err)
 		return r.failure
 	}
-	return r.Write(SummaryFile, func(w io.Writer) error {
-		_, err := w.Write(text)
-		return err
-	})
+	return r.Replace(SummaryFile, func(w io.Writer) error { _, err := w.Write(text); return err })
 }
 
 // Close ends the writing, keeps the folder as it is and lets others in.
 func (r *Results) Close() error {
 	err := r.closeOutputs()
-	r.rounds = nil
 	if r.lock != nil {
 		err = errors.Join(err, r.lock.release())
 		r.lock = nil
@@ -286,9 +237,6 @@ func (r *Results) Close() error {
 	}
 	return nil
 }
-
-// Rows is the number of rounds written.
-func (r *Results) Rows() int { return r.rows }
 
 // Discard removes what the run has written, for one that failed before it had
 // anything to keep.

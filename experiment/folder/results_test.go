@@ -16,6 +16,8 @@ import (
 
 	"fedpace/coordinator/round"
 	"fedpace/experiment/config"
+	"fedpace/metrics"
+	"fedpace/metrics/timeline"
 )
 
 func files(t *testing.T, dir string) []string {
@@ -42,6 +44,21 @@ func anyReport(number int) *round.Report {
 	}
 }
 
+// rowsOf opens a folder's rounds.csv.
+func rowsOf(t testing.TB, r *Results) *rounds {
+	t.Helper()
+	o := &rounds{}
+	if err := o.Start(&metrics.Start{Folder: r}); err != nil {
+		t.Fatal(err)
+	}
+	return o
+}
+
+// add adds a row.
+func (o *rounds) add(r *round.Report) error {
+	return o.Round(&metrics.Round{Record: &timeline.Record{Report: *r}})
+}
+
 func TestARunFillsItsFolder(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "runs", "demo")
 	r, err := CreateResults(dir, config.Demonstration(), false)
@@ -50,8 +67,9 @@ func TestARunFillsItsFolder(t *testing.T) {
 	}
 	first, second := anyReport(1), anyReport(2)
 	second.TrainingLoss, second.Evaluated = 2.25, true
+	rows := rowsOf(t, r)
 	for _, report := range []*round.Report{first, second} {
-		if err := r.Round(report); err != nil {
+		if err := rows.add(report); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -66,15 +84,14 @@ func TestARunFillsItsFolder(t *testing.T) {
 	if diff := cmp.Diff(want, string(text)); diff != "" {
 		t.Error(diff)
 	}
-	tensors, params := smallModel()
 	for _, write := range []error{
-		r.Model(tensors, params, nil), r.BestModel(tensors, params, nil), r.Summary(Summary{Task: "femnist"}), r.Close(),
+		r.Summary(Summary{Task: "femnist"}), r.Close(),
 	} {
 		if write != nil {
 			t.Fatal(write)
 		}
 	}
-	if diff := cmp.Diff([]string{"best.safetensors", "config.yaml", "model.safetensors", "rounds.csv", "summary.json"}, files(t, dir)); diff != "" {
+	if diff := cmp.Diff([]string{"config.yaml", "rounds.csv", "summary.json"}, files(t, dir)); diff != "" {
 		t.Error(diff)
 	}
 	c, err := config.Load(filepath.Join(dir, ConfigFile), nil)
@@ -92,7 +109,7 @@ func TestAFolderThatHoldsARun(t *testing.T) {
 	if err != nil {
 		t.Fatalf("an empty folder: %v", err)
 	}
-	if err := errors.Join(r.Round(anyReport(1)), r.Close()); err != nil {
+	if err := errors.Join(rowsOf(t, r).add(anyReport(1)), r.Close()); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.WriteFile(filepath.Join(dir, "notes.txt"), []byte("mine"), 0o666); err != nil {
@@ -113,6 +130,7 @@ func TestAFolderThatHoldsARun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	rowsOf(t, r)
 	if text, err := os.ReadFile(filepath.Join(dir, RoundsFile)); err != nil || string(text) != RoundsHeader+"\n" {
 		t.Errorf("force keeps the old rows: %q, %v", text, err)
 	}
@@ -163,13 +181,13 @@ func TestTwoRunsCannotShareAFolder(t *testing.T) {
 	if err := VacantFolder(dir, true); !errors.Is(err, ErrRunning) {
 		t.Errorf("the folder is said to be free: %v", err)
 	}
-	if diff := cmp.Diff([]string{".lock", "config.yaml", "rounds.csv"}, files(t, dir)); diff != "" {
+	if diff := cmp.Diff([]string{".lock", "config.yaml"}, files(t, dir)); diff != "" {
 		t.Error(diff)
 	}
 	if err := first.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]string{"config.yaml", "rounds.csv"}, files(t, dir)); diff != "" {
+	if diff := cmp.Diff([]string{"config.yaml"}, files(t, dir)); diff != "" {
 		t.Error(diff)
 	}
 	if err := VacantFolder(dir, true); err != nil {
@@ -186,16 +204,18 @@ func TestAFullDiskIsSaid(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := r.rounds.file.Close(); err != nil {
+	rows := rowsOf(t, r)
+	file := rows.file.(*appendFile)
+	if err := file.file.Close(); err != nil {
 		t.Fatal(err)
 	}
-	r.rounds.file = full
-	err = r.Round(anyReport(7))
+	file.file = full
+	err = rows.add(anyReport(7))
 	if !errors.Is(err, syscall.ENOSPC) || !strings.Contains(err.Error(), "round 7 cannot be written") || !strings.Contains(err.Error(), "no space left on device") {
 		t.Errorf("got %v", err)
 	}
 	// What failed stays failed: no later row may follow a missing one.
-	if again := r.Round(anyReport(8)); again != err {
+	if again := rows.add(anyReport(8)); !errors.Is(again, syscall.ENOSPC) {
 		t.Errorf("the next row gave %v", again)
 	}
 	if err := r.Summary(Summary{}); err == nil {
@@ -253,10 +273,10 @@ func BenchmarkRound(b *testing.B) {
 		b.Fatal(err)
 	}
 	defer r.Close()
-	report := anyReport(1)
+	rows, report := rowsOf(b, r), &metrics.Round{Record: &timeline.Record{Report: *anyReport(1)}}
 	b.ReportAllocs()
 	for b.Loop() {
-		if err := r.Round(report); err != nil {
+		if err := rows.Round(report); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -31,16 +31,17 @@ func TestARowIsThereWhollyOrNotAtAll(t *testing.T) {
 	}
 	// The process may write files of so many bytes: the header, one row, and
 	// some of the second.
+	rows := rowsOf(t, r)
 	row := int64(len(AppendRow(nil, anyReport(1))))
-	limit := uint64(r.rounds.Size + row + row/2)
+	limit := uint64(rows.file.Size() + row + row/2)
 	signal.Ignore(syscall.SIGXFSZ)
 	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: limit, Max: limit}); err != nil {
 		t.Skipf("no limit on files here: %v", err)
 	}
-	if err := r.Round(anyReport(1)); err != nil {
+	if err := rows.add(anyReport(1)); err != nil {
 		t.Fatal(err)
 	}
-	if err := r.Round(anyReport(2)); !errors.Is(err, syscall.EFBIG) {
+	if err := rows.add(anyReport(2)); !errors.Is(err, syscall.EFBIG) {
 		t.Errorf("the second row gave %v", err)
 	}
 	text, err := os.ReadFile(filepath.Join(dir, RoundsFile))

@@ -1,16 +1,53 @@
 package folder
 
 import (
+	"fmt"
 	"math"
 	"strconv"
 
 	"fedpace/coordinator/round"
+	"fedpace/metrics"
 )
 
 // RoundsHeader is the first line of rounds.csv.
 const RoundsHeader = "round,virtual_seconds,round_seconds,local_steps,learning_rate,cohort," +
 	"accepted,late,dropped,lost,cancelled,refused," +
 	"training_loss,validation_loss,validation_accuracy,sgd_steps"
+
+func init() { metrics.Sinks.Register("rounds", "a row a round in "+RoundsFile, Rounds{}) }
+
+// Rounds is the output that writes rounds.csv; it has no options.
+type Rounds struct{}
+
+// Files implements [metrics.Sink].
+func (Rounds) Files() []string { return []string{RoundsFile} }
+
+// Open implements [metrics.Sink].
+func (Rounds) Open(*metrics.Run) (metrics.Output, error) { return &rounds{}, nil }
+
+type rounds struct {
+	file metrics.File
+	row  []byte // reused from row to row
+}
+
+// Start implements [metrics.Starter].
+func (o *rounds) Start(s *metrics.Start) (err error) {
+	if o.file, err = s.Append(RoundsFile); err != nil || o.file.Size() > 0 {
+		return err
+	}
+	_, err = o.file.Write([]byte(RoundsHeader + "\n"))
+	return err
+}
+
+// Round implements [metrics.Output]. The row is with the operating system when it
+// returns, so that a run that dies keeps what it has done.
+func (o *rounds) Round(r *metrics.Round) error {
+	o.row = AppendRow(o.row[:0], &r.Report)
+	if _, err := o.file.Write(o.row); err != nil {
+		return fmt.Errorf("round %d cannot be written: %w", r.Round, err)
+	}
+	return nil
+}
 
 // AppendRow appends a round's row with its newline. A value that does not exist
 // is an empty cell. Times are exact; other numbers read back to the same bits.

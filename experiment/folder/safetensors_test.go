@@ -168,7 +168,7 @@ func TestFilesThatAreNoModel(t *testing.T) {
 
 func TestAModelOnDisk(t *testing.T) {
 	tensors, params := smallModel()
-	path := filepath.Join(t.TempDir(), ModelFile)
+	path := filepath.Join(t.TempDir(), "model.safetensors")
 	if _, err := ReadModel(path, tensors); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("a missing file gives %v", err)
 	}

@@ -9,6 +9,7 @@ import (
 	"os"
 
 	"fedpace/coordinator/round"
+	"fedpace/metrics"
 )
 
 // Summary is what a run comes to: the file summary.json. A nil pointer is
@@ -33,42 +34,17 @@ type Summary struct {
 
 	Outcomes Outcomes `json:"outcomes"`
 
-	ClientSeconds  Split[float64]  `json:"client_seconds"`    // of all clients, in virtual time
-	ClientSteps    Split[int64]    `json:"sgd_steps_clients"` // of all clients
-	Bytes          Split[int64]    `json:"bytes"`             // both ways
-	EnergyJoules   *Split[float64] `json:"energy_joules"`     // of the classes that give their watts
-	StragglerShare *float64        `json:"straggler_share"`   // mean over rounds of (slowest - median client)/round; null where rounds overlap
-	TimeToTarget   *float64        `json:"time_to_target"`    // virtual seconds to evaluate.target, or to stop.validation_accuracy
+	ClientSeconds  metrics.Split[float64]  `json:"client_seconds"`    // of all clients, in virtual time
+	ClientSteps    metrics.Split[int64]    `json:"sgd_steps_clients"` // of all clients
+	Bytes          metrics.Split[int64]    `json:"bytes"`             // both ways
+	EnergyJoules   *metrics.Split[float64] `json:"energy_joules"`     // of the classes that give their watts
+	StragglerShare *float64                `json:"straggler_share"`   // mean over rounds of (slowest - median client)/round; null where rounds overlap
+	TimeToTarget   *float64                `json:"time_to_target"`    // virtual seconds to evaluate.target, or to stop.validation_accuracy
 
 	ModelSHA256 *string `json:"model_sha256"` // of the tensors' bytes in model order
 	Fingerprint string  `json:"fingerprint"`  // of the clock's events
 	Kernel      string  `json:"kernel"`       // the class of kernels that trained
 	Version     string  `json:"version"`
-}
-
-// Split is what clients spent: useful on updates that count, wasted on all
-// else, which is work that was late, broken off or not needed, and candidates
-// that were not chosen.
-type Split[T int64 | float64] struct {
-	Useful T `json:"useful"`
-	Wasted T `json:"wasted"`
-}
-
-// Add adds more.
-func (s *Split[T]) Add(more Split[T]) {
-	s.Useful += more.Useful
-	s.Wasted += more.Wasted
-}
-
-// AsWaste is the split with nothing of use.
-func (s Split[T]) AsWaste() Split[T] { return Split[T]{Wasted: s.Useful + s.Wasted} }
-
-// WastedShare is the wasted part of all, from 0 to 1; 0 of nothing.
-func (s Split[T]) WastedShare() float64 {
-	if all := float64(s.Useful) + float64(s.Wasted); all > 0 {
-		return float64(s.Wasted) / all
-	}
-	return 0
 }
 
 // Measured is the pointer to a value that may not exist: nil for NaN.

@@ -27,12 +27,12 @@ type Traced struct {
 // ExportTrace writes the event log of the run in a folder as a trace for
 // Perfetto, rounds from to to; zeros do not limit.
 func ExportTrace(dir string, w io.Writer, from, to int) (t Traced, err error) {
-	f, err := os.Open(filepath.Join(dir, folder.EventsFile))
+	f, err := os.Open(filepath.Join(dir, eventlog.File))
 	if errors.Is(err, fs.ErrNotExist) {
 		if err := folder.HoldsRun(dir); err != nil {
 			return t, err
 		}
-		return t, fmt.Errorf("%s holds no %s: the run kept none (set events.sample to a number)", dir, folder.EventsFile)
+		return t, fmt.Errorf("%s holds no %s: the run kept none (set events.sample to a number)", dir, eventlog.File)
 	}
 	if err != nil {
 		return t, err

@@ -26,6 +26,7 @@ import (
 
 	"fedpace/coordinator/round"
 	"fedpace/internal/atomicfile"
+	"fedpace/metrics/eventlog"
 )
 
 // debian finds a program of a Debian package that CI installs. Elsewhere a test
@@ -217,7 +218,7 @@ func TestATraceOfARun(t *testing.T) {
 	}
 
 	// The same run, killed while it wrote.
-	log := filepath.Join(c.Out, folder.EventsFile)
+	log := filepath.Join(c.Out, eventlog.File)
 	info, err := os.Stat(log)
 	if err != nil {
 		t.Fatal(err)
@@ -236,7 +237,7 @@ func TestWhatCannotBeExported(t *testing.T) {
 	mustRun(t, quiet, run.Options{})
 	broken := runtest.Small(t, "train=false")
 	mustRun(t, broken, run.Options{})
-	if err := os.WriteFile(filepath.Join(broken.Out, folder.EventsFile), []byte("FPEVENTS\x01\x00\x00\x00and something else"), 0o666); err != nil {
+	if err := os.WriteFile(filepath.Join(broken.Out, eventlog.File), []byte("FPEVENTS\x01\x00\x00\x00and something else"), 0o666); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.WriteFile(filepath.Join(broken.Out, folder.RoundsFile), []byte(folder.RoundsHeader+"\n1,x\n"), 0o666); err != nil {

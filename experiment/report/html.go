@@ -15,6 +15,7 @@ import (
 	"fedpace/experiment/folder"
 	"fedpace/internal/human"
 	"fedpace/internal/statistics"
+	"fedpace/metrics"
 	"fedpace/metrics/figure"
 )
 
@@ -270,7 +271,7 @@ func (s *section) spending() pageTable {
 		Columns: []string{"schedule", "", "useful", "wasted", "of all"},
 	}
 	for _, g := range s.groups {
-		var time, steps, bytes, joules folder.Split[float64]
+		var time, steps, bytes, joules metrics.Split[float64]
 		energy := false
 		for _, r := range g.runs {
 			if r.Summary == nil {
@@ -294,7 +295,7 @@ func (s *section) spending() pageTable {
 	return t
 }
 
-func (t *pageTable) split(name, what string, s folder.Split[float64], show func(float64) string) {
+func (t *pageTable) split(name, what string, s metrics.Split[float64], show func(float64) string) {
 	share := s.WastedShare()
 	cell := pageCell{Bar: true, Text: percent(share) + " of " + what + " wasted", Wasted: 100 * share}
 	if s.Useful+s.Wasted > 0 {
@@ -308,12 +309,12 @@ func (t *pageTable) split(name, what string, s folder.Split[float64], show func(
 	}
 }
 
-func plus(a, b folder.Split[float64]) folder.Split[float64] {
-	return folder.Split[float64]{Useful: a.Useful + b.Useful, Wasted: a.Wasted + b.Wasted}
+func plus(a, b metrics.Split[float64]) metrics.Split[float64] {
+	return metrics.Split[float64]{Useful: a.Useful + b.Useful, Wasted: a.Wasted + b.Wasted}
 }
 
-func float(s folder.Split[int64]) folder.Split[float64] {
-	return folder.Split[float64]{Useful: float64(s.Useful), Wasted: float64(s.Wasted)}
+func float(s metrics.Split[int64]) metrics.Split[float64] {
+	return metrics.Split[float64]{Useful: float64(s.Useful), Wasted: float64(s.Wasted)}
 }
 
 // runs is the table of the single runs.

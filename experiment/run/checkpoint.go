@@ -20,11 +20,11 @@ import (
 // the state, which is the truth. It holds the run for as long as that takes, so
 // it waits for longer where a checkpoint takes long.
 type keeper struct {
-	tally   *tally
-	results *folder.Results
-	limit   round.Time
-	head    checkpointHead
-	every   time.Duration
+	recorder *recorder
+	results  *folder.Results
+	limit    round.Time
+	head     checkpointHead
+	every    time.Duration
 
 	due    atomic.Bool
 	alarm  *time.Timer
@@ -39,18 +39,18 @@ type keeper struct {
 const maxShare = 1. / 20
 
 // keepCheckpoints starts a run's checkpoints. End them with close.
-func (t *tally) keepCheckpoints(limit round.Time, before *life) *keeper {
-	c := t.p.config
+func (r *recorder) keepCheckpoints(limit round.Time, before *life) *keeper {
+	c := r.p.config
 	k := &keeper{
-		tally: t, results: t.results, limit: limit, head: t.p.identity(t.o.Version), spoilt: before != nil && before.spoilt,
+		recorder: r, results: r.results, limit: limit, head: r.p.identity(r.o.Version), spoilt: before != nil && before.spoilt,
 		every: time.Duration(c.Checkpoint.Seconds * float64(time.Second)), asked: make(chan struct{}),
 	}
 	k.alarm = time.AfterFunc(k.every, func() { k.due.Store(true) })
-	if t.o.Checkpoint != nil {
+	if r.o.Checkpoint != nil {
 		k.listen.Go(func() {
 			for {
 				select {
-				case <-t.o.Checkpoint:
+				case <-r.o.Checkpoint:
 					k.due.Store(true)
 				case <-k.asked:
 					return
@@ -75,24 +75,30 @@ func (k *keeper) hooks() coordinator.Checkpoint {
 func (k *keeper) save(s *coordinator.State) error {
 	started := time.Now()
 	k.due.Store(false)
+	if err := k.recorder.outputs.Flush(); err != nil {
+		return err
+	}
 	sizes, err := k.results.Sync()
 	if err != nil {
 		return err
 	}
+	saved, err := k.recorder.save()
+	if err != nil {
+		return err
+	}
 	c := &k.last
-	c.head, c.state, c.best = k.head, *s, k.tally.best
-	c.body.Limit, c.body.Outputs, c.body.Tally = int64(k.limit), sizes, k.tally.save()
+	c.head, c.state = k.head, *s
+	c.body.Limit, c.body.Outputs, c.body.Recorder = int64(k.limit), sizes, saved
 	defer func() { // nothing of the run is held longer than it holds it itself
-		c.state, c.best, c.body.State, c.body.Tally = coordinator.State{}, nil, coordinator.State{}, savedTally{}
+		c.state, c.body.State, c.body.Recorder = coordinator.State{}, coordinator.State{}, savedRecorder{}
 	}()
 	if err := k.results.ReplaceCheckpoint(!k.spoilt, c.writeTo); err != nil {
 		return fmt.Errorf("results: checkpoint: %w", err)
 	}
 	k.spoilt = false
-	if w := k.tally.watch; w != nil {
-		w.metrics.Checkpointed(time.Now())
-	}
-	k.alarm.Reset(max(k.every, time.Duration(float64(time.Since(started))/maxShare)))
+	now := time.Now()
+	k.recorder.checkpoint.Store(&now)
+	k.alarm.Reset(max(k.every, time.Duration(float64(now.Sub(started))/maxShare)))
 	return nil
 }
 

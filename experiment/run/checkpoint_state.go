@@ -29,10 +29,10 @@ type checkpointHead struct {
 
 // checkpointBody is all of a run but its vectors.
 type checkpointBody struct {
-	Limit   int64 // virtual time at which the run ends; 0: none
-	Outputs []folder.OutputSize
-	Tally   savedTally
-	State   coordinator.State // without vectors and steps done
+	Limit    int64 // virtual time at which the run ends; 0: none
+	Outputs  []folder.OutputSize
+	Recorder savedRecorder
+	State    coordinator.State // without vectors and steps done
 
 	// Clients that have done steps, ascending, each as its distance from the one
 	// before, and their steps.
@@ -43,7 +43,6 @@ type checkpointBody struct {
 	// The vectors that follow, in this order.
 	Params   int      // length of all of them
 	Models   []uint64 // versions of the model, float32
-	Best     bool     // the best model so far, float32
 	Server   int      // the algorithm's, float64
 	Variate  bool     // the server's control variate, float64
 	Variates []int    // clients whose control variates follow, float32
@@ -55,7 +54,6 @@ type checkpoint struct {
 	head  checkpointHead
 	body  checkpointBody
 	state coordinator.State
-	best  []float32 // nil: none yet
 }
 
 // pack sets what of the body follows from the rest.
@@ -78,7 +76,7 @@ func (c *checkpoint) pack() {
 			last = client
 		}
 	}
-	b.Models, b.Best, b.Server, b.Variate, b.Variates, b.Digests = b.Models[:0], c.best != nil, len(c.state.Server), false, b.Variates[:0], b.Digests[:0]
+	b.Models, b.Server, b.Variate, b.Variates, b.Digests = b.Models[:0], len(c.state.Server), false, b.Variates[:0], b.Digests[:0]
 	for _, m := range c.state.Models {
 		b.Params = len(m.Params)
 		b.Models = append(b.Models, m.Number)
@@ -103,7 +101,6 @@ func (c *checkpoint) writeTo(w io.Writer) error {
 	for _, m := range c.state.Models {
 		errs = append(errs, writeVector(w, m.Params))
 	}
-	errs = append(errs, writeVector(w, c.best))
 	for _, s := range c.state.Server {
 		errs = append(errs, writeVector(w, s))
 	}
@@ -153,7 +150,7 @@ func (c *checkpoint) unpack(in *folder.Payload) error {
 		return fmt.Errorf("vectors of %d parameters", b.Params)
 	}
 	if len(b.Models) == 0 {
-		if b.Best || b.Server > 0 || b.Variate {
+		if b.Server > 0 || b.Variate {
 			return errors.New("vectors of a run without a model")
 		}
 		return nil
@@ -167,9 +164,6 @@ func (c *checkpoint) unpack(in *folder.Payload) error {
 		if v.err != nil {
 			return v.err
 		}
-	}
-	if b.Best {
-		c.best = readVector[float32](&v)
 	}
 	for i := 0; i < b.Server && v.err == nil; i++ {
 		c.state.Server = append(c.state.Server, readVector[float64](&v))

@@ -24,6 +24,7 @@ import (
 	"fedpace/coordinator/round"
 	"fedpace/coordinator/schedule"
 	"fedpace/experiment/config"
+	"fedpace/metrics"
 )
 
 // checkpointMagic is how every checkpoint begins.
@@ -41,10 +42,14 @@ func someCheckpoint(t *rapid.T) *checkpoint {
 		body: checkpointBody{
 			Limit:   rapid.Int64Min(0).Draw(t, "limit"),
 			Outputs: []folder.OutputSize{{Name: folder.RoundsFile, Size: rapid.Int64Min(0).Draw(t, "size")}},
-			Tally: savedTally{
-				Elapsed: 3, Spent: savedSpending{Time: folder.Split[int64]{Useful: 1, Wasted: 2}, Joules: folder.Split[float64]{Useful: 1.5, Wasted: real.Draw(t, "joules")}},
-				Times: []round.Time{3, 4}, Reached: real.Draw(t, "reached"), BestLoss: real.Draw(t, "best loss"),
-				Last: round.Report{Round: 4, TrainingLoss: real.Draw(t, "loss")},
+			Recorder: savedRecorder{
+				Elapsed: 3, Summary: savedSummary{
+					Reached: real.Draw(t, "reached"), BestLoss: real.Draw(t, "best loss"), Last: round.Report{Round: 4, TrainingLoss: real.Draw(t, "loss")},
+				},
+				Outputs: metrics.State{
+					Usage: metrics.Usage{Time: metrics.Split[int64]{Useful: 1, Wasted: 2}, Joules: metrics.Split[float64]{Useful: 1.5, Wasted: real.Draw(t, "joules")}},
+					Times: []round.Time{3, 4}, Outputs: []metrics.OutputState{{Name: "models", State: []byte{1, 2}}},
+				},
 			},
 		},
 		state: coordinator.State{
@@ -61,9 +66,6 @@ func someCheckpoint(t *rapid.T) *checkpoint {
 	}
 	for i := range small.Draw(t, "models") + 1 {
 		c.state.Models = append(c.state.Models, coordinator.Version{Number: uint64(10 + i), Params: values()})
-	}
-	if rapid.Bool().Draw(t, "has best") {
-		c.best = values()
 	}
 	for range small.Draw(t, "server") {
 		c.state.Server = append(c.state.Server, vector())
@@ -126,9 +128,6 @@ func TestCheckpointsReadBack(t *testing.T) {
 		if diff := cmp.Diff(c.state, got.state, sameBits...); diff != "" || !sameVectors(c.state, got.state) {
 			t.Fatalf("the state: %s", diff)
 		}
-		if diff := cmp.Diff(c.best, got.best, sameBits...); diff != "" {
-			t.Fatalf("the best model: %s", diff)
-		}
 		c.body.State, got.body.State = coordinator.State{}, coordinator.State{}
 		if diff := cmp.Diff(c.body, got.body, sameBits...); diff != "" || c.head != got.head {
 			t.Fatalf("the rest: %s", diff)
@@ -174,25 +173,15 @@ func FuzzCheckpoint(f *testing.F) {
 	})
 }
 
-// What the tally and the accounts remember is in a checkpoint, or is one of
-// those that a run makes anew. A new field belongs in savedTally or here.
-func TestTheTallyIsSavedWhole(t *testing.T) {
-	anew := map[string]bool{
-		"tally.p": true, "tally.o": true, "tally.results": true, "tally.told": true, "tally.target": true, "tally.watch": true,
-		"tally.page": true, "tally.kept": true,
-		"accounts.modelBytes": true, "accounts.fleet": true, "accounts.device": true, "accounts.watts": true, "accounts.holds": true, "accounts.overlaps": true,
-	}
-	saved := map[string]bool{
-		"tally.started": true, "tally.accounts": true, "tally.reached": true, "tally.progress": true, "tally.last": true,
-		"tally.bestLoss": true, "tally.bestAccuracy": true, "tally.best": true,
-		"accounts.total": true, "accounts.open": true, "accounts.times": true, "accounts.share": true, "accounts.shares": true, "accounts.waited": true,
-		"spending.time": true, "spending.steps": true, "spending.bytes": true, "spending.down": true, "spending.joules": true,
-	}
-	for _, of := range []reflect.Type{reflect.TypeFor[tally](), reflect.TypeFor[accounts](), reflect.TypeFor[spending]()} {
-		for i := range of.NumField() {
-			if name := of.Name() + "." + of.Field(i).Name; !anew[name] && !saved[name] {
-				t.Errorf("%s is not in a checkpoint: save it with savedTally, or say here that a resumed run makes it anew", name)
-			}
+// What the recorder remembers is in a checkpoint, or is one of the things that a
+// resumed run makes anew.
+func TestTheRecorderIsSavedWhole(t *testing.T) {
+	anew := map[string]bool{"p": true, "o": true, "results": true, "shown": true, "reported": true, "checkpoint": true, "target": true}
+	saved := map[string]bool{"outputs": true, "started": true, "progress": true, "saved": true}
+	of := reflect.TypeFor[recorder]()
+	for i := range of.NumField() {
+		if name := of.Field(i).Name; !anew[name] && !saved[name] {
+			t.Errorf("%s is not in a checkpoint: save it with savedRecorder, or say here that a resumed run makes it anew", name)
 		}
 	}
 }

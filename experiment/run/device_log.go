@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
-	"fedpace/experiment/folder"
 	"fmt"
 	"hash/crc32"
 	"io"
@@ -17,10 +16,11 @@ import (
 	"fedpace/bus"
 	"fedpace/coordinator/devices"
 	"fedpace/coordinator/round"
+	"fedpace/metrics"
 )
 
-// devices.log ([DevicesFile]) is where a run with real devices keeps what they said: with it the
-// run can be played again without them.
+// DevicesFile is where a run with real devices keeps what they answered: with it
+// the run can be played again without them.
 //
 //	"fedpace devices 1\n"
 //	records: length of the payload (uint32), CRC-32C of it (uint32), payload
@@ -32,6 +32,8 @@ import (
 //	             first-step loss (float64), samples (uint64), values (float32 each)
 //	3 silent     task (uint64), client (uint32)
 //	4 refused    task (uint64), client (uint32), download, compute, upload (int64 ns)
+const DevicesFile = "devices.log"
+
 const deviceLogMagic = "fedpace devices 1\n"
 
 const (
@@ -57,7 +59,7 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 // goroutine.
 type deviceLog struct {
 	path    string
-	out     *folder.AppendFile // nil: a replay
+	out     metrics.File // nil: a replay
 	replay  bool
 	answers map[uint64]place // by task: the last
 	present []devices.Presence
@@ -70,26 +72,43 @@ type place struct {
 	size uint32
 }
 
-// keepDevices opens the log of a run with devices.
-func keepDevices(r *folder.Results) (*deviceLog, error) {
-	out, err := r.Append(folder.DevicesFile)
-	if err != nil {
-		return nil, err
+func init() {
+	metrics.Sinks.Register("devices", "what real devices answered, in "+DevicesFile, deviceSink{})
+}
+
+// deviceSink is the output's entry; it has no options.
+type deviceSink struct{}
+
+// Files implements [metrics.Sink].
+func (deviceSink) Files() []string { return []string{DevicesFile} }
+
+// Open implements [metrics.Sink].
+func (deviceSink) Open(*metrics.Run) (metrics.Output, error) {
+	return &deviceLog{answers: map[uint64]place{}}, nil
+}
+
+// Round implements [metrics.Output].
+func (l *deviceLog) Round(*metrics.Round) error { return nil }
+
+// Start implements [metrics.Starter].
+func (l *deviceLog) Start(s *metrics.Start) (err error) {
+	l.path = s.Path(DevicesFile)
+	if l.out, err = s.Append(DevicesFile); err != nil {
+		return err
 	}
-	l := &deviceLog{path: r.Path(folder.DevicesFile), out: out, answers: map[uint64]place{}}
-	if out.Size == 0 {
-		_, err := io.WriteString(out, deviceLogMagic)
-		return l, err
+	if l.out.Size() == 0 {
+		_, err = io.WriteString(l.out, deviceLogMagic)
+		return err
 	}
-	return l, l.index()
+	return l.index()
 }
 
 // openDevices opens the log of the run in a folder, to be played again.
 func openDevices(dir string) (*deviceLog, error) {
-	l := &deviceLog{path: filepath.Join(dir, folder.DevicesFile), replay: true, answers: map[uint64]place{}}
+	l := &deviceLog{path: filepath.Join(dir, DevicesFile), replay: true, answers: map[uint64]place{}}
 	err := l.index()
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%s: no run with real devices is there (it holds no %s)", dir, folder.DevicesFile)
+		return nil, fmt.Errorf("%s: no run with real devices is there (it holds no %s)", dir, DevicesFile)
 	}
 	return l, err
 }
@@ -246,9 +265,9 @@ func appendAnswer(b []byte, a *devices.Answer) []byte {
 
 func (l *deviceLog) write(payload func([]byte) []byte) (place, error) {
 	l.buffer = appendRecord(l.buffer[:0], payload)
-	at := l.out.Size
+	at := l.out.Size()
 	if _, err := l.out.Write(l.buffer); err != nil {
-		return place{}, fmt.Errorf("results: %s: %w", folder.DevicesFile, err)
+		return place{}, fmt.Errorf("results: %s: %w", DevicesFile, err)
 	}
 	return place{at + recordHeading, uint32(len(l.buffer) - recordHeading)}, nil
 }

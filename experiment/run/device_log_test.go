@@ -17,6 +17,7 @@ import (
 
 	"fedpace/coordinator/devices"
 	"fedpace/coordinator/round"
+	"fedpace/metrics"
 )
 
 func someAnswers() []*devices.Answer {
@@ -35,8 +36,8 @@ func logged(t testing.TB, dir string) *deviceLog {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := keepDevices(r)
-	if err != nil {
+	l := &deviceLog{answers: map[uint64]place{}}
+	if err := l.Start(&metrics.Start{Folder: r}); err != nil {
 		t.Fatal(err)
 	}
 	for i, a := range someAnswers() {
@@ -87,7 +88,7 @@ func TestWhatDevicesSaidComesBack(t *testing.T) {
 func TestALogOfDevicesThatIsDamaged(t *testing.T) {
 	dir := t.TempDir()
 	logged(t, dir)
-	path := filepath.Join(dir, folder.DevicesFile)
+	path := filepath.Join(dir, DevicesFile)
 	whole, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
@@ -127,7 +128,7 @@ func TestALogOfDevicesThatIsDamaged(t *testing.T) {
 func FuzzDeviceLog(f *testing.F) {
 	dir := f.TempDir()
 	logged(f, dir)
-	whole, err := os.ReadFile(filepath.Join(dir, folder.DevicesFile))
+	whole, err := os.ReadFile(filepath.Join(dir, DevicesFile))
 	if err != nil {
 		f.Fatal(err)
 	}

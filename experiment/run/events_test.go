@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -18,15 +19,16 @@ import (
 
 	"fedpace/coordinator/round"
 	"fedpace/experiment/config"
+	"fedpace/metrics"
 	"fedpace/metrics/eventlog"
 	"fedpace/metrics/tables"
 	"fedpace/metrics/timeline"
 )
 
 // logOf reads a run's event log.
-func logOf(t testing.TB, dir string) (eventlog.Run, []timeline.Record) {
+func logOf(t testing.TB, dir string) (*metrics.Run, []timeline.Record) {
 	t.Helper()
-	f, err := os.Open(filepath.Join(dir, folder.EventsFile))
+	f, err := os.Open(filepath.Join(dir, eventlog.File))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,7 +74,7 @@ func TestTheEventLogOfARun(t *testing.T) {
 	c := runtest.Uneven(t, "events.sample=20")
 	s := mustRun(t, c, Options{Version: "v1"})
 	about, rounds := logOf(t, c.Out)
-	if diff := cmp.Diff(eventlog.Run{
+	if diff := cmp.Diff(&metrics.Run{
 		Name: "demo", Task: "femnist", Schedule: "k-rounds", Seed: 1, Clients: 200, Cohort: 20, Close: "deadline", Deadline: 3e9,
 		Classes: []string{"phone", "watch"}, Slowest: keptSlowest, Sample: 20, Version: "v1",
 	}, about); diff != "" {
@@ -135,7 +137,7 @@ func TestTheTablesOfARun(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := mustRun(t, c, Options{})
-			rows := readTable[tables.Round](t, c.Out, folder.RoundsTable)
+			rows := readTable[tables.Round](t, c.Out, tables.RoundsFile)
 			reports := reportsOf(t, c.Out)
 			if len(rows) != len(reports) {
 				t.Fatalf("%d rows of %d rounds", len(rows), len(reports))
@@ -159,9 +161,9 @@ func TestTheTablesOfARun(t *testing.T) {
 			}
 
 			var outcomes folder.Outcomes
-			var steps folder.Split[int64]
+			var steps metrics.Split[int64]
 			var useful, wasted float64
-			for _, r := range readTable[tables.Client](t, c.Out, folder.ClientTable) {
+			for _, r := range readTable[tables.Client](t, c.Out, tables.ClientsFile) {
 				for o, n := range []int32{r.Accepted, r.Late, r.Dropped, r.Lost, r.Cancelled, r.Refused} {
 					outcomes[o] += int64(n)
 				}
@@ -191,7 +193,7 @@ func TestWatchingChangesNothing(t *testing.T) {
 	}
 	c := runtest.Small(t, "events.sample=off", "train=false")
 	mustRun(t, c, Options{})
-	if _, err := os.Stat(filepath.Join(c.Out, folder.EventsFile)); !errors.Is(err, os.ErrNotExist) {
+	if _, err := os.Stat(filepath.Join(c.Out, eventlog.File)); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("a run without events has a log: %v", err)
 	}
 }
@@ -224,7 +226,7 @@ func TestLogAndTablesGoOn(t *testing.T) {
 	if lives < 3 {
 		t.Errorf("the run was stopped %d times, want at least 2", lives-1)
 	}
-	for _, name := range []string{folder.RoundsFile, folder.EventsFile, folder.RoundsTable, folder.ClientTable} {
+	for _, name := range []string{folder.RoundsFile, eventlog.File, tables.RoundsFile, tables.ClientsFile} {
 		want, err := os.ReadFile(filepath.Join(whole.Out, name))
 		if err != nil {
 			t.Fatal(err)
@@ -252,11 +254,11 @@ func TestDevicesInLogAndTables(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	k, err := newRecorder(p, Options{}, 0)
-	if err == nil {
-		err = k.open(results)
-	}
+	k, err := newRecorder(p, Options{}, 0, time.Time{})
 	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := k.start(results, nil); err != nil {
 		t.Fatal(err)
 	}
 	plan := round.Plan{Download: 1e9, Compute: 2e9, Upload: 1e9}
@@ -266,20 +268,17 @@ func TestDevicesInLogAndTables(t *testing.T) {
 		{Client: 201, LocalSteps: 8, Outcome: round.Lost, End: 120e9},
 	} {
 		e.Task = uint64(i + 1)
-		k.settled(&e)
+		k.outputs.Task(&e)
 	}
 	report := round.Report{Round: 1, End: 120e9, TrainingLoss: math.NaN(), ValidationLoss: math.NaN(), ValidationAccuracy: math.NaN()}
-	if _, err := k.report(&report); err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(results.Round(&report), k.tables(results), results.Close()); err != nil {
+	if err := errors.Join(k.report(&report), k.outputs.Flush(), k.outputs.Finish(&metrics.End{}), results.Close()); err != nil {
 		t.Fatal(err)
 	}
 	_, rounds := logOf(t, c.Out)
 	if tasks := rounds[0].Tasks; len(tasks) != 3 || tasks[0].Real || !tasks[1].Real || !tasks[2].Real || tasks[2].Outcome != round.Lost {
 		t.Errorf("%+v", tasks)
 	}
-	rows := readTable[tables.Client](t, c.Out, folder.ClientTable)
+	rows := readTable[tables.Client](t, c.Out, tables.ClientsFile)
 	if len(rows) != 3 || rows[0].Real || rows[0].Class == "" || !rows[1].Real || rows[1].Class != "" || rows[1].StepsUseful != 8 {
 		t.Errorf("%+v", rows)
 	}

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fedpace/experiment/folder"
 	"fedpace/experiment/run/runtest"
+	"fedpace/metrics"
+	"fedpace/metrics/live"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -38,7 +40,7 @@ type shownPage struct {
 		}
 	} `json:"last_round"`
 	Spent struct {
-		Steps folder.Split[float64] `json:"sgd_steps"`
+		Steps metrics.Split[float64] `json:"sgd_steps"`
 	}
 	Notices struct{ List []struct{ Text string } }
 	Summary json.RawMessage
@@ -47,7 +49,7 @@ type shownPage struct {
 // readPage reads the snapshot in a page.html.
 func readPage(t *testing.T, dir string) (s shownPage) {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(dir, folder.PageFile))
+	text, err := os.ReadFile(filepath.Join(dir, live.File))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -157,7 +159,7 @@ func TestFinishedPageIsPartOfTheRun(t *testing.T) {
 		t.Errorf("the page is %q's", p.Run.Name)
 	}
 	for name := range contents(t, c.Out) {
-		if name != folder.PageFile {
+		if name != live.File {
 			if err := os.Remove(filepath.Join(c.Out, name)); err != nil {
 				t.Fatal(err)
 			}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fedpace/bus/natsbus"
 	"fedpace/experiment/folder"
+	"fedpace/metrics"
 	"fmt"
 	"math"
 	"time"
@@ -83,7 +84,7 @@ type realWatch struct {
 // watchDevices is what a run does with its devices' news: it keeps what they said
 // in the run's folder and shows their tasks. Where another run is played again,
 // its devices' answers are read instead.
-func (t *tally) watchDevices() (w realWatch, err error) {
+func (t *recorder) watchDevices() (w realWatch, err error) {
 	if len(t.p.config.Devices.Names) == 0 {
 		if t.o.Replay != "" {
 			return w, fmt.Errorf("%s: the run there has no real devices: run its %s again instead", t.o.Replay, folder.ConfigFile)
@@ -98,6 +99,6 @@ func (t *tally) watchDevices() (w realWatch, err error) {
 		w.record, err = openDevices(t.o.Replay)
 		return w, err
 	}
-	w.record, err = keepDevices(t.results)
-	return w, err
+	w.record = metrics.Outputs[*deviceLog](t.outputs)[0]
+	return w, nil
 }

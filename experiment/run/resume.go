@@ -68,7 +68,7 @@ func (p *problem) resume(ctx context.Context, o Options, started time.Time, resu
 	if c == nil {
 		o.notice("The run has no checkpoint yet and starts again.")
 	} else {
-		o.notice(fmt.Sprintf("The run goes on after round %d, at %s.", c.body.Tally.Last.Round, human.VirtualTime(c.body.Tally.Last.End.Seconds())))
+		o.notice(fmt.Sprintf("The run goes on after round %d, at %s.", c.body.Recorder.Summary.Last.Round, human.VirtualTime(c.body.Recorder.Summary.Last.End.Seconds())))
 		if c.head.Version != o.Version {
 			o.notice(fmt.Sprintf("It was begun with version %s, this is %s: bits may differ.", c.head.Version, o.Version))
 		}

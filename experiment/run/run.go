@@ -78,7 +78,8 @@ func (p *problem) run(ctx context.Context, o Options, started time.Time) (folder
 // live is a life of the run; before is the one from which it goes on, nil: it
 // starts.
 func (p *problem) live(ctx context.Context, o Options, started time.Time, before *life) (s folder.Summary, err error) {
-	o, told := o.overheard()
+	told, tell := &notices{}, o.Notice
+	o = told.copied(o)
 	if state := p.state(); state != "" {
 		o.notice(state)
 	}
@@ -94,23 +95,20 @@ func (p *problem) live(ctx context.Context, o Options, started time.Time, before
 	}
 	defer e.Close()
 
-	t := newTally(p, o, limit, started)
-	if t.kept, err = newRecorder(p, o, pageSample); err != nil {
+	t, err := newRecorder(p, o, limit, started)
+	if err != nil {
 		return folder.Summary{}, err
 	}
-	if t.page, err = newPage(t, limit, told); err != nil {
-		return folder.Summary{}, err
-	}
+	told.open(t.outputs)
+	closeAll := t.outputs.Close
 	if p.config.HTTP != "" {
-		page, showErr := t.show(ctx)
-		if showErr != nil {
-			return folder.Summary{}, showErr
+		server, err := t.serve(ctx, tell)
+		if err != nil {
+			return folder.Summary{}, errors.Join(err, t.outputs.Close(err))
 		}
-		defer func() {
-			t.page.leave(err)
-			err = errors.Join(err, page.Close())
-		}()
+		closeAll = func(why error) error { return errors.Join(t.outputs.Close(why), server.Close()) }
 	}
+	defer func() { err = errors.Join(err, closeAll(err)) }()
 	if err := ctx.Err(); err != nil {
 		return folder.Summary{}, err
 	}
@@ -119,14 +117,7 @@ func (p *problem) live(ctx context.Context, o Options, started time.Time, before
 	if err != nil {
 		return folder.Summary{}, err
 	}
-	t.results = results
-	if e.resume, err = t.goOn(before); err == nil {
-		err = t.kept.open(results)
-	}
-	if err != nil {
-		return folder.Summary{}, errors.Join(err, before.undo(results))
-	}
-	if err := t.page.goOn(t, before); err != nil {
+	if e.resume, err = t.start(results, before); err != nil {
 		return folder.Summary{}, errors.Join(err, before.undo(results))
 	}
 	if e.devices, err = t.watchDevices(); err != nil {
@@ -143,9 +134,8 @@ func (p *problem) live(ctx context.Context, o Options, started time.Time, before
 	if result.Stop.Reason == round.Deserted {
 		o.notice(fmt.Sprintf("The run ended after %d rounds: %s.", result.Stop.Rounds, result.Stop.Reason))
 	}
-	t.page.why = runErr
 	s = t.summary(result)
-	err = errors.Join(runErr, t.finish(result, s))
+	err = errors.Join(runErr, t.finish(result, s, runErr))
 	if err == nil {
 		err = results.RemoveCheckpoints()
 	}

@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"fedpace/experiment/config"
+	"fedpace/metrics/models"
 )
 
 func mustRun(t testing.TB, c config.Config, o Options) folder.Summary {
@@ -193,14 +194,14 @@ func TestResultsAgree(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer p.Close()
-	params, err := folder.ReadModel(filepath.Join(c.Out, folder.ModelFile), p.model.Tensors())
+	params, err := folder.ReadModel(filepath.Join(c.Out, models.File), p.model.Tensors())
 	if err != nil {
 		t.Fatal(err)
 	}
 	if folder.ModelSHA256(params) != *s.ModelSHA256 {
 		t.Error("model.safetensors holds another model")
 	}
-	if _, err := folder.ReadModel(filepath.Join(c.Out, folder.BestModelFile), p.model.Tensors()); err != nil {
+	if _, err := folder.ReadModel(filepath.Join(c.Out, models.BestFile), p.model.Tensors()); err != nil {
 		t.Error(err)
 	}
 	again, err := config.Load(filepath.Join(c.Out, folder.ConfigFile), []string{"out=" + filepath.Join(t.TempDir(), "again")})
@@ -216,7 +217,7 @@ func TestResultsAgree(t *testing.T) {
 func TestInitContinues(t *testing.T) {
 	c := runtest.Small(t)
 	s := mustRun(t, c, Options{})
-	next := mustRun(t, runtest.Small(t, "init="+filepath.Join(c.Out, folder.ModelFile)), Options{})
+	next := mustRun(t, runtest.Small(t, "init="+filepath.Join(c.Out, models.File)), Options{})
 	rows, err := folder.ReadRounds(filepath.Join(c.Out, folder.RoundsFile))
 	if err != nil {
 		t.Fatal(err)
@@ -261,7 +262,7 @@ func TestInterruptKeepsWhatIsDone(t *testing.T) {
 	if file.Completed || file.Rounds < 3 || len(rows) != file.Rounds || s.Rounds != file.Rounds {
 		t.Errorf("completed %v, %d rounds in the summary, %d rows", file.Completed, file.Rounds, len(rows))
 	}
-	if _, err := os.Stat(filepath.Join(c.Out, folder.ModelFile)); err != nil {
+	if _, err := os.Stat(filepath.Join(c.Out, models.File)); err != nil {
 		t.Errorf("the model so far is not kept: %v", err)
 	}
 }

@@ -55,33 +55,33 @@ coordinator: internal/registry actors/learn bus bus/gateway coordinator/aggregat
 # What a run shows.
 metrics/figure: gonum.org/v1/plot/...
 metrics/timeline: coordinator/round internal/keyed
-metrics/eventlog/record: google.golang.org/protobuf/...
-metrics/eventlog: coordinator/round metrics/eventlog/record metrics/timeline google.golang.org/protobuf/...
-metrics/perfetto/trace: google.golang.org/protobuf/...
-metrics/perfetto: coordinator/round metrics/eventlog metrics/perfetto/trace metrics/timeline google.golang.org/protobuf/...
-metrics: coordinator/round internal/registry metrics/timeline time
-metrics/models: metrics
-metrics/tables: coordinator/round metrics/timeline github.com/parquet-go/parquet-go/...
-metrics/openmetrics: coordinator/round github.com/prometheus/... google.golang.org/protobuf/... time
-metrics/live: coordinator/round metrics/timeline net/http time
-metrics/prometheus: coordinator/round github.com/prometheus/... net/http time
 metrics/web: log net net/http syscall time
+metrics: coordinator/round internal/registry metrics/timeline time
+metrics/eventlog/record: google.golang.org/protobuf/...
+metrics/eventlog: coordinator/round metrics metrics/eventlog/record metrics/timeline google.golang.org/protobuf/... time
+metrics/perfetto/trace: google.golang.org/protobuf/...
+metrics/perfetto: coordinator/round metrics metrics/eventlog metrics/perfetto/trace metrics/timeline google.golang.org/protobuf/...
+metrics/models: metrics
+metrics/tables: coordinator/round metrics metrics/timeline github.com/parquet-go/parquet-go/...
+metrics/openmetrics: coordinator/round github.com/prometheus/... google.golang.org/protobuf/... time
+metrics/live: coordinator/round metrics metrics/timeline metrics/web net/http time
+metrics/prometheus: coordinator/round metrics metrics/web github.com/prometheus/... net/http time
 
 # Experiments.
 experiment/convex: actors/data actors/learn coordinator/theory gonum.org/v1/gonum/...
 experiment/config: internal/names internal/registry actors/device actors/learn coordinator/aggregate coordinator/schedule
 	github.com/goccy/go-yaml/... net os
 experiment/calibrate: actors/data actors/learn experiment/config time
-experiment/folder: actors/learn coordinator/round experiment/config internal/atomicfile internal/vector os golang.org/x/sys/unix
+experiment/folder: actors/learn coordinator/round experiment/config internal/atomicfile internal/vector metrics os golang.org/x/sys/unix
 experiment/run/runtest: experiment/config github.com/parquet-go/parquet-go
 experiment/run: actors/... bus/... coordinator/... experiment/config experiment/convex experiment/folder internal/human internal/names internal/registry internal/vector
 	metrics/... os time golang.org/x/sync/...
 experiment/report: coordinator/round coordinator/schedule experiment/config experiment/folder internal/human internal/statistics
-	metrics/eventlog metrics/figure metrics/openmetrics metrics/perfetto os time
+	metrics metrics/eventlog metrics/figure metrics/openmetrics metrics/perfetto os time
 experiment/study: coordinator coordinator/schedule experiment/config experiment/folder experiment/run internal/atomicfile
 	internal/human internal/names internal/statistics metrics/figure os time golang.org/x/sync/...
 experiment/study/...: actors/data actors/learn coordinator/... experiment/config experiment/convex experiment/folder
-	experiment/run experiment/study internal/atomicfile internal/csvtable internal/statistics internal/vector metrics/figure os
+	experiment/run experiment/study internal/atomicfile internal/csvtable internal/statistics internal/vector metrics/figure metrics/models os
 	github.com/goccy/go-yaml/...
 
 # Programs.

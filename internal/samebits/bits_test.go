@@ -10,6 +10,7 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"io/fs"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -90,8 +91,27 @@ func writeDigests(t *testing.T, all map[string]digests) {
 	}
 }
 
+// noteSources looks at all files that the program is built of, so that go test
+// does not take a result from its cache after one of them has changed: it sees
+// what the test looks at, not what a compiler reads that the test starts.
+func noteSources() error {
+	return filepath.WalkDir("../..", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			if err == nil && (d.Name() == "testdata" || d.Name() == ".git") {
+				return fs.SkipDir
+			}
+			return err
+		}
+		_, err = os.Stat(path)
+		return err
+	})
+}
+
 // program builds fedpace once for all tests.
 var program = sync.OnceValues(func() (string, error) {
+	if err := noteSources(); err != nil {
+		return "", err
+	}
 	dir, err := os.MkdirTemp("", "samebits-")
 	if err != nil {
 		return "", err

@@ -17,17 +17,18 @@ import (
 	"pgregory.net/rapid"
 
 	"fedpace/coordinator/round"
+	"fedpace/metrics"
 	"fedpace/metrics/eventlog/record"
 	"fedpace/metrics/timeline"
 )
 
-var demo = Run{
+var demo = &metrics.Run{
 	Name: "demo", Task: "femnist", Schedule: "k-rounds", Seed: math.MaxUint64, Clients: 3000, Cohort: 60,
 	Close: "deadline", Deadline: 3e9, Classes: []string{"phone", "tablet"}, Slowest: 8, Sample: 32, Version: "v1",
 }
 
 // write makes a log and returns the places behind its run and each round.
-func write(t testing.TB, run Run, rounds []timeline.Record) (file []byte, ends []int64) {
+func write(t testing.TB, run *metrics.Run, rounds []timeline.Record) (file []byte, ends []int64) {
 	t.Helper()
 	var b bytes.Buffer
 	w, err := NewWriter(&b, run)

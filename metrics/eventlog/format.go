@@ -7,6 +7,7 @@ import (
 	"math/bits"
 
 	"fedpace/coordinator/round"
+	"fedpace/metrics"
 )
 
 // File is the log's name in a run's folder.
@@ -33,19 +34,8 @@ var (
 	ErrDamaged = errors.New("the event log is damaged")
 )
 
-// Run is whose log it is.
-type Run struct {
-	Name, Task, Schedule string
-	Seed                 uint64
-	Clients, Cohort      int
-	Close                string     // the rule that ends a round
-	Deadline             round.Time // after a round's start; 0: none
-	Classes              []string   // names of the classes of devices; none: all are alike
-	Slowest, Sample      int        // as in timeline.Config
-	Version              string     // of the program
-}
-
-func (r *Run) check() error {
+// check holds what a log says of its run to the format's limits.
+func check(r *metrics.Run) error {
 	for _, s := range append([]string{r.Name, r.Task, r.Schedule, r.Close, r.Version}, r.Classes...) {
 		if len(s) > maxText {
 			return fmt.Errorf("a name of %d bytes, want at most %d", len(s), maxText)

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"fedpace/coordinator/round"
+	"fedpace/metrics"
 	"fedpace/metrics/eventlog/record"
 	"fedpace/metrics/timeline"
 )
@@ -22,7 +23,7 @@ type Reader struct {
 	in     *bufio.Reader
 	offset int64 // of the record that comes next
 	torn   bool
-	run    Run
+	run    *metrics.Run
 	last   uint32 // number of the round before
 	buffer []byte
 	record record.Record
@@ -58,19 +59,19 @@ func NewReader(in io.Reader) (*Reader, error) {
 	if m == nil {
 		return nil, r.damaged("the first record is not the run")
 	}
-	r.run = Run{
+	r.run = &metrics.Run{
 		Name: m.Name, Task: m.Task, Schedule: m.Schedule, Seed: m.Seed,
 		Clients: int(m.Clients), Cohort: int(m.Cohort), Close: m.Close, Deadline: round.Time(m.DeadlineNs),
 		Classes: m.Classes, Slowest: int(m.Slowest), Sample: int(m.Sample), Version: m.Version,
 	}
-	if err := r.run.check(); err != nil {
+	if err := check(r.run); err != nil {
 		return nil, r.damaged(err.Error())
 	}
 	return r, nil
 }
 
-// Run is whose log it is.
-func (r *Reader) Run() Run { return r.run }
+// Run is the run that the log is of, as far as the log says.
+func (r *Reader) Run() *metrics.Run { return r.run }
 
 // Torn says, once Round has given io.EOF, whether the log ends within a record.
 func (r *Reader) Torn() bool { return r.torn }

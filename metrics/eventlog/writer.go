@@ -8,6 +8,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"fedpace/metrics"
 	"fedpace/metrics/eventlog/record"
 	"fedpace/metrics/timeline"
 )
@@ -27,8 +28,8 @@ type Writer struct {
 const bufferSize = 64 << 10
 
 // NewWriter begins a log: it goes to an empty file.
-func NewWriter(out io.Writer, run Run) (*Writer, error) {
-	if err := run.check(); err != nil {
+func NewWriter(out io.Writer, run *metrics.Run) (*Writer, error) {
+	if err := check(run); err != nil {
 		return nil, fmt.Errorf("eventlog: %w", err)
 	}
 	w := Append(out, 0)

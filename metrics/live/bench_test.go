@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"fedpace/coordinator/round"
+	"fedpace/metrics"
 	"fedpace/metrics/timeline"
 )
 
@@ -12,13 +13,15 @@ import (
 func BenchmarkRound(b *testing.B) {
 	h := quick()
 	tasks := make([]timeline.Task, 20)
-	r := Round{Report: report(1), Tasks: tasks}
+	r := &metrics.Round{Record: &timeline.Record{Report: *report(1), Tasks: tasks}, Usage: &metrics.Usage{}}
 	b.ReportAllocs()
 	for i := range b.N {
 		r.Report.Round = i + 1
 		r.Report.End = round.Time(i+1) * 1e9
 		r.Report.Start = r.Report.End - 1e9
-		h.Round(r)
+		if err := h.Round(r); err != nil {
+			b.Fatal(err)
+		}
 	}
 }
 
@@ -28,7 +31,7 @@ func BenchmarkFrame(b *testing.B) {
 		b.Run(part, func(b *testing.B) {
 			h := quick()
 			for r := range 10 * maxPoints {
-				h.Round(Round{Report: report(r + 1), Tasks: make([]timeline.Task, 20)})
+				feed(h, report(r+1), make([]timeline.Task, 20)...)
 			}
 			b.ReportAllocs()
 			for b.Loop() {

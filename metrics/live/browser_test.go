@@ -112,18 +112,30 @@ func open(t *testing.T, width, height int64, dark bool) *tab {
 	if err != nil {
 		t.Fatal(err)
 	}
-	scheme := "light"
-	if dark {
-		scheme = "dark"
-	}
 	b.do(
 		command(network.Enable, network.EnableParams{}),
 		command(cdplog.Enable, cdp.Empty{}),
 		command(runtime.Enable, cdp.Empty{}),
-		command(emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: width, Height: height, DeviceScaleFactor: 1, Mobile: width < 600}),
-		command(emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}}),
 	)
+	b.look(width, height, dark)
 	return b
+}
+
+// look makes the tab another screen, in a light or a dark scheme.
+func (b *tab) look(width, height int64, dark bool) {
+	b.t.Helper()
+	scheme := "light"
+	if dark {
+		scheme = "dark"
+	}
+	b.do(command(emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: width, Height: height, DeviceScaleFactor: 1, Mobile: width < 600}))
+	b.prefer("prefers-color-scheme", scheme)
+}
+
+// prefer sets what the reader prefers.
+func (b *tab) prefer(feature, value string) {
+	b.t.Helper()
+	b.do(command(emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: feature, Value: value}}}))
 }
 
 // command is an action that gives the browser a command.
@@ -154,13 +166,18 @@ func js[T any](b *tab, expression string) T {
 // until waits for an expression to be true.
 func (b *tab) until(expression string) {
 	b.t.Helper()
-	for start := time.Now(); ; time.Sleep(50 * time.Millisecond) {
-		if js[bool](b, expression) {
-			return
-		}
-		if time.Since(start) > 20*time.Second {
-			b.t.Fatalf("%s does not become true; the page says %q", expression, js[string](b, "document.body.innerText"))
-		}
+	poll := chromedp.Poll[chromedp.Void](expression, chromedp.WithPollingInterval(10*time.Millisecond), chromedp.WithPollingTimeout(20*time.Second))
+	if _, err := chromedp.Run(b, poll); err != nil {
+		b.t.Fatalf("%s does not become true: %v; the page says %q", expression, err, js[string](b, "document.body.innerText"))
+	}
+}
+
+// drawn waits until the browser has drawn what the page has become.
+func (b *tab) drawn() {
+	b.t.Helper()
+	const frames = "new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => done(true))))"
+	if _, err := chromedp.Run(b, chromedp.Evaluate[bool](frames, chromedp.EvalAwaitPromise)); err != nil {
+		b.t.Fatal(err)
 	}
 }
 

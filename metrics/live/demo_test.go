@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"fedpace/coordinator/round"
+	"fedpace/metrics"
 	"fedpace/metrics/live"
 	"fedpace/metrics/timeline"
 	"fedpace/metrics/web"
@@ -14,9 +15,9 @@ import (
 // demoHub is a hub of a run with some rounds behind it, every text of which is
 // the name.
 func demoHub(name string, rounds int) *live.Hub {
-	h := live.New(live.About{
+	h := live.New(&metrics.Run{
 		Name: name, Task: name, Schedule: name, Data: name, Closing: name, Version: name, Seed: math.MaxUint64,
-		Clients: 3000, Devices: []string{name, "raspberry-pi-4-on-the-shelf"}, Classes: []string{"phone", name}, Cohort: 60, Window: 5, Rounds: 1000, VirtualTotal: 5000, Deadline: 3e9,
+		Clients: 3000, Devices: []string{name, "raspberry-pi-4-on-the-shelf"}, Classes: []string{"phone", name}, Cohort: 60, Window: 5, Rounds: 1000, VirtualSeconds: 5000, Deadline: 3e9,
 	})
 	h.Notice(name)
 	var at round.Time
@@ -46,22 +47,34 @@ func demoHub(name string, rounds int) *live.Hub {
 			e.End = at + min(took, e.Plan.Total())
 			tasks = append(tasks, timeline.Task{Ended: e, Class: i % 2, Slow: i > 7, Real: client >= 3000})
 		}
-		h.Round(live.Round{Report: &report, Tasks: tasks, Fraction: float64(r) / 1000, Spent: live.Spending{
-			ClientSeconds: live.Split{Useful: 100 * float64(r), Wasted: 4 * float64(r)}, Steps: live.Split{Useful: float64(50 * r), Wasted: float64(r)},
-			Bytes: live.Split{Useful: 1e8 * float64(r), Wasted: 1e6 * float64(r)},
+		n := int64(r)
+		show(h, &metrics.Round{Record: &timeline.Record{Report: report, Tasks: tasks}, Usage: &metrics.Usage{
+			Time: metrics.Split[int64]{Useful: 100e9 * n, Wasted: 4e9 * n}, Steps: metrics.Split[int64]{Useful: 50 * n, Wasted: n},
+			Bytes: metrics.Split[int64]{Useful: 1e8 * n, Wasted: 1e6 * n},
 		}})
 		at += took
 	}
 	return h
 }
 
+func show(h *live.Hub, r *metrics.Round) {
+	_ = h.Round(r) // it never fails
+}
+
+func end(t testing.TB, h *live.Hub, e metrics.End) {
+	t.Helper()
+	if err := h.Finish(&e); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // demoRound is one of its later rounds.
-func demoRound(r int) live.Round {
+func demoRound(r int) *metrics.Round {
 	at := round.Time(r) * 2e9
-	return live.Round{Report: &round.Report{
+	return &metrics.Round{Usage: &metrics.Usage{}, Record: &timeline.Record{Report: round.Report{
 		Round: r, Start: at - 2e9, End: at, LocalSteps: 8, LearningRate: 0.3, Cohort: 60, Outcomes: [round.Outcomes]int{round.Accepted: 60},
 		TrainingLoss: 1, WindowLoss: 1, SGDSteps: int64(8 * r), ValidationLoss: math.NaN(), ValidationAccuracy: math.NaN(),
-	}}
+	}}}
 }
 
 // serveHub serves such a run where tests find it.

@@ -12,12 +12,13 @@ import (
 	"pgregory.net/rapid"
 
 	"fedpace/coordinator/round"
+	"fedpace/metrics"
 	"fedpace/metrics/timeline"
 )
 
 // quick is a hub whose frames are as many as are asked for.
 func quick() *Hub {
-	h := New(About{Name: "demo", Task: "femnist", Schedule: "k-rounds", Data: "synthetic", Clients: 100, Cohort: 10, Window: 10, Rounds: 100})
+	h := New(&metrics.Run{Name: "demo", Task: "femnist", Schedule: "k-rounds", Data: "synthetic", Clients: 100, Cohort: 10, Window: 10, Rounds: 100})
 	h.pace.frame = 0
 	return h
 }
@@ -55,7 +56,7 @@ func TestFramesJoinToTheWhole(t *testing.T) {
 		for range rapid.IntRange(1, 4).Draw(t, "frames") {
 			for range rapid.IntRange(1, maxPoints).Draw(t, "rounds") {
 				r++
-				h.Round(Round{Report: report(r)})
+				feed(h, report(r))
 			}
 			f, _ := h.current()
 			next := decode(t, f.more())
@@ -73,7 +74,7 @@ func TestFramesJoinToTheWhole(t *testing.T) {
 func TestFramesOfNothing(t *testing.T) {
 	h := quick()
 	for r := range maxPoints {
-		h.Round(Round{Report: report(r + 1)})
+		feed(h, report(r+1))
 	}
 	a, changed := h.current()
 	b, _ := h.current()
@@ -103,17 +104,17 @@ func TestFramesOfNothing(t *testing.T) {
 func TestFramesAreNotMoreThanAFewASecond(t *testing.T) {
 	h := quick()
 	h.pace.frame = time.Hour
-	h.Round(Round{Report: report(1)})
+	feed(h, report(1))
 	a, _ := h.current()
-	h.Round(Round{Report: report(2)})
+	feed(h, report(2))
 	if b, _ := h.current(); a != b {
 		t.Error("a frame comes before its time")
 	}
-	h.End(End{Completed: true}) // which everybody is told at once
+	end(t, h, metrics.End{Completed: true}) // which everybody is told at once
 	if b, _ := h.current(); !b.last {
 		t.Error("the end waits")
 	}
-	h.Round(Round{Report: report(3)})
+	feed(h, report(3))
 	c, _ := h.current()
 	if d, _ := h.current(); c != d || !c.last {
 		t.Error("something follows the last frame")
@@ -155,19 +156,22 @@ func TestASnapshotOfNothing(t *testing.T) {
 // its round's start.
 func TestWhatASnapshotHolds(t *testing.T) {
 	h := quick()
-	h.about.Deadline = 2e9
-	h.Round(Round{Report: &round.Report{
+	h.run.Deadline = 2e9
+	feed(h, &round.Report{
 		Round: 1, End: 3e9, LocalSteps: 80, LearningRate: 0.3, Cohort: 2, Outcomes: [round.Outcomes]int{round.Accepted: 2},
 		TrainingLoss: 4, WindowLoss: 4, Evaluated: true, ValidationLoss: 3, ValidationAccuracy: 0.25, SGDSteps: 80,
-	}, Fraction: 0.01})
+	})
 	late := timeline.Task{Ended: round.Ended{
 		Task: 9, Client: 7, LocalSteps: 64, Outcome: round.Late, Start: 3e9, End: 5e9,
 		Plan: round.Plan{Download: 5e8, Compute: 1e9, Upload: 4e9},
 	}, Slow: true}
-	h.Round(Round{Report: &round.Report{
+	record := &timeline.Record{Report: round.Report{
 		Round: 2, Start: 3e9, End: 5e9, LocalSteps: 64, LearningRate: 0.3, Cohort: 1, Outcomes: [round.Outcomes]int{round.Late: 1},
 		TrainingLoss: math.NaN(), WindowLoss: 4, SGDSteps: 144, ValidationLoss: math.NaN(), ValidationAccuracy: math.NaN(),
-	}, Fraction: 0.02, Tasks: []timeline.Task{late}, Spent: Spending{Steps: Split{160, 64}}})
+	}, Tasks: []timeline.Task{late}}
+	if err := h.Round(&metrics.Round{Record: record, Usage: &metrics.Usage{Steps: metrics.Split[int64]{Useful: 160, Wasted: 64}}}); err != nil {
+		t.Fatal(err)
+	}
 	f, _ := h.current()
 	s := decode(t, f.full())
 	for path, want := range map[string]any{
@@ -203,8 +207,8 @@ func TestTheFinalModelIsShown(t *testing.T) {
 		if r.Evaluated = evaluated; evaluated {
 			r.ValidationLoss, r.ValidationAccuracy = 1, 0.7
 		}
-		h.Round(Round{Report: r})
-		h.End(End{Completed: true, Final: &Validation{1, 0.7}})
+		feed(h, r)
+		end(t, h, metrics.End{Completed: true, Evaluated: true, ValidationLoss: 1, ValidationAccuracy: 0.7})
 		f, _ := h.current()
 		s := decode(t, f.full())
 		if got := s["evaluations"].(map[string]any)["round"].([]any); len(got) != 1 || got[0] != 5.0 {
@@ -224,7 +228,7 @@ func TestWhatIsHeldIsBounded(t *testing.T) {
 		tasks[i] = timeline.Task{Ended: round.Ended{Task: uint64(i), Client: i, End: round.Time(i) * 1e6, Plan: round.Plan{Compute: round.Time(i) * 1e6}}, Slow: i%2 == 0, Real: i%5 == 0}
 	}
 	for r := range 10 {
-		h.Round(Round{Report: report(r + 1), Tasks: tasks})
+		feed(h, report(r+1), tasks...)
 	}
 	for i := range 1000 {
 		h.Notice(strings.Repeat("é", i))

@@ -8,6 +8,8 @@ import (
 	"pgregory.net/rapid"
 
 	"fedpace/coordinator/round"
+	"fedpace/metrics"
+	"fedpace/metrics/timeline"
 )
 
 // report is round r of a made-up run that takes a second a round.
@@ -16,6 +18,19 @@ func report(r int) *round.Report {
 		Round: r, Start: round.Time(r-1) * 1e9, End: round.Time(r) * 1e9, LocalSteps: 80, LearningRate: 0.3, Cohort: 10,
 		Outcomes: [round.Outcomes]int{round.Accepted: 10}, TrainingLoss: 4 / float64(r), WindowLoss: 5 / float64(r),
 		SGDSteps: int64(80 * r), ValidationLoss: math.NaN(), ValidationAccuracy: math.NaN(),
+	}
+}
+
+// feed shows a hub one round.
+func feed(h *Hub, r *round.Report, tasks ...timeline.Task) {
+	_ = h.Round(&metrics.Round{Record: &timeline.Record{Report: *r, Tasks: tasks}, Usage: &metrics.Usage{}}) // it never fails
+}
+
+// end ends what a hub shows.
+func end(t testing.TB, h *Hub, e metrics.End) {
+	t.Helper()
+	if err := h.Finish(&e); err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"image/color"
-	"net"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -13,7 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
@@ -21,10 +19,12 @@ import (
 	"fedpace/experiment/config"
 	"fedpace/experiment/folder"
 	"fedpace/experiment/run"
+	"fedpace/internal/testport"
+	"fedpace/metrics"
 	"fedpace/metrics/live"
 )
 
-// config is a run of a second or two in which something is late and somebody
+// configuration is a run of a second or two in which something is late and somebody
 // drops out.
 func configuration(t testing.TB, sets ...string) config.Config {
 	t.Helper()
@@ -74,6 +74,7 @@ func start(ctx context.Context, t testing.TB, c config.Config) *running {
 // The page of a run that goes on, from its first round to its end, and the one
 // that it leaves behind, show the numbers of summary.json.
 func TestPageShowsTheRun(t *testing.T) {
+	t.Parallel()
 	b := open(t, 1280, 900, false)
 	c := configuration(t, "pace=40", "stop.rounds=31") // about two seconds; no round to evaluate is the last
 	run := start(t.Context(), t, c)
@@ -94,7 +95,7 @@ func TestPageShowsTheRun(t *testing.T) {
 	b.quiet(run.address)
 
 	kept := open(t, 1280, 900, false)
-	file := fileURL(filepath.Join(c.Out, folder.PageFile))
+	file := fileURL(filepath.Join(c.Out, live.File))
 	kept.do(chromedp.Navigate(file))
 	kept.until("document.body.dataset.state === 'completed'")
 	kept.shows(filepath.Join(c.Out, folder.SummaryFile))
@@ -107,13 +108,14 @@ func TestPageShowsTheRun(t *testing.T) {
 			t.Errorf("%s: %d bytes are drawn live, %d in the file, and they differ", id, len(live), len(file))
 		}
 	}
-	if info, err := os.Stat(filepath.Join(c.Out, folder.PageFile)); err != nil || info.Size() > 300_000 {
+	if info, err := os.Stat(filepath.Join(c.Out, live.File)); err != nil || info.Size() > 300_000 {
 		t.Errorf("page.html: %v, %v", info, err)
 	}
 }
 
 // A run that is stopped leaves its page as well, and says so.
 func TestPageOfARunThatStops(t *testing.T) {
+	t.Parallel()
 	b := open(t, 1280, 900, false)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -131,7 +133,7 @@ func TestPageOfARunThatStops(t *testing.T) {
 	b.until("document.body.dataset.state === 'stopped'")
 	b.shows(filepath.Join(c.Out, folder.SummaryFile))
 	kept := open(t, 1280, 900, true)
-	kept.do(chromedp.Navigate(fileURL(filepath.Join(c.Out, folder.PageFile))))
+	kept.do(chromedp.Navigate(fileURL(filepath.Join(c.Out, live.File))))
 	kept.until("document.body.dataset.state === 'stopped'")
 	kept.shows(filepath.Join(c.Out, folder.SummaryFile))
 	if got := js[string](kept, "document.getElementById('status').innerText"); !strings.Contains(got, "Stopped") {
@@ -144,6 +146,7 @@ func TestPageOfARunThatStops(t *testing.T) {
 
 // A run that goes on shows all of its rounds, not only those since.
 func TestPageOfARunThatGoesOn(t *testing.T) {
+	t.Parallel()
 	b := open(t, 1280, 900, false)
 	c := configuration(t, "train=false", "stop.rounds=5000", "pace=20000", "checkpoint.seconds=0.1", "http=")
 	ctx, cancel := context.WithCancel(t.Context())
@@ -159,7 +162,7 @@ func TestPageOfARunThatGoesOn(t *testing.T) {
 	if err != nil || !again.Summary.Completed {
 		t.Fatal(again.Summary.Completed, err)
 	}
-	b.do(chromedp.Navigate(fileURL(filepath.Join(c.Out, folder.PageFile))))
+	b.do(chromedp.Navigate(fileURL(filepath.Join(c.Out, live.File))))
 	b.until("document.body.dataset.state === 'completed'")
 	b.shows(filepath.Join(c.Out, folder.SummaryFile))
 	shown := js[struct {
@@ -176,13 +179,14 @@ func TestPageOfARunThatGoesOn(t *testing.T) {
 
 // A run that trains nothing has no losses to show.
 func TestPageOfARunThatTrainsNothing(t *testing.T) {
+	t.Parallel()
 	b := open(t, 1280, 900, false)
 	c := configuration(t, "train=false", "stop.rounds=3000", "http=")
 	summary, err := run.Run(t.Context(), c, run.Options{Version: "test"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.do(chromedp.Navigate(fileURL(filepath.Join(c.Out, folder.PageFile))))
+	b.do(chromedp.Navigate(fileURL(filepath.Join(c.Out, live.File))))
 	b.until("document.body.dataset.state === 'completed'")
 	for id, want := range map[string]bool{"loss": false, "accuracy": false, "steps": true, "times": true, "timeline": true} {
 		if got := js[bool](b, fmt.Sprintf("document.getElementById('%s').checkVisibility()", id)); got != want {
@@ -196,6 +200,7 @@ func TestPageOfARunThatTrainsNothing(t *testing.T) {
 
 // A run may be called anything, and say anything: it is text.
 func TestPageTakesTextForText(t *testing.T) {
+	t.Parallel()
 	b := open(t, 1280, 900, false)
 	evil := `<img src=x onerror=document.title='owned'></script><script>document.body.dataset.owned=1</script>&amp;"'`
 	hub, address := serveHub(t, evil)
@@ -235,13 +240,9 @@ func TestPageTakesTextForText(t *testing.T) {
 // When the server is gone the page says so, and when it is back the page goes
 // on by itself.
 func TestPageComesBack(t *testing.T) {
+	t.Parallel()
 	b := open(t, 1280, 900, false)
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := listener.Addr().String()
-	listener.Close()
+	address := testport.Held(t)
 	stop := serveAt(t, address, demoHub("first", 20))
 	b.do(chromedp.Navigate("http://" + address + "/"))
 	b.until("document.body.dataset.round === '20'")
@@ -257,7 +258,7 @@ func TestPageComesBack(t *testing.T) {
 		t.Errorf("the run is called %q", got)
 	}
 	// After the end another run may follow, as those of a comparison do.
-	second.End(live.End{Completed: true})
+	end(t, second, metrics.End{Completed: true})
 	b.until("document.getElementById('status').dataset.state === 'completed'")
 	stop()
 	stop = serveAt(t, address, demoHub("third", 10))
@@ -353,13 +354,15 @@ func TestPageByPointer(t *testing.T) {
 
 // On a phone nothing is wider than the screen, in whatever state.
 func TestPageFitsScreens(t *testing.T) {
+	t.Parallel()
 	_, address := serveHub(t, strings.Repeat("averylongnamewithoutanyspace", 6))
+	b := open(t, 1280, 800, false)
 	for _, width := range []int64{320, 390, 768, 1280} {
-		b := open(t, width, 800, false)
+		b.look(width, 800, false)
 		b.do(chromedp.Navigate(address))
 		b.until("document.body.dataset.round > 0")
 		js[any](b, "document.querySelectorAll('details').forEach(d => d.open = true)")
-		time.Sleep(100 * time.Millisecond)
+		b.drawn()
 		if got := js[int](b, "document.documentElement.scrollWidth"); got > int(width) {
 			t.Errorf("on a screen %d wide the page takes %d", width, got)
 		}
@@ -377,9 +380,11 @@ func TestPageFitsScreens(t *testing.T) {
 // Text stands out from what is behind it by 4.5 to 1 (WCAG 2.2, 1.4.3), in both
 // schemes.
 func TestPageContrast(t *testing.T) {
+	t.Parallel()
 	_, address := serveHub(t, "demo")
+	b := open(t, 1280, 900, false)
 	for _, dark := range []bool{false, true} {
-		b := open(t, 1280, 900, dark)
+		b.look(1280, 900, dark)
 		b.do(chromedp.Navigate(address))
 		b.until("document.body.dataset.round > 0")
 		weak := js[[]string](b, `(() => {
@@ -406,14 +411,15 @@ func TestPageContrast(t *testing.T) {
 
 // For who asks for less motion nothing moves by itself.
 func TestPageKeepsStill(t *testing.T) {
+	t.Parallel()
 	_, address := serveHub(t, "demo")
+	b := open(t, 1280, 900, false)
+	b.do(chromedp.Navigate(address))
+	b.until("document.body.dataset.round > 0")
 	for _, still := range []bool{false, true} {
-		b := open(t, 1280, 900, false)
 		if still {
-			b.do(command(emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-reduced-motion", Value: "reduce"}}}))
+			b.prefer("prefers-reduced-motion", "reduce")
 		}
-		b.do(chromedp.Navigate(address))
-		b.until("document.body.dataset.round > 0")
 		if moves := js[bool](b, "getComputedStyle(document.querySelector('.dot')).animationName !== 'none'"); moves == still {
 			t.Errorf("less motion is asked for: %v; something moves: %v", still, moves)
 		}
@@ -423,14 +429,16 @@ func TestPageKeepsStill(t *testing.T) {
 // The page is drawn on a phone and a desktop, light and dark. With the flag
 // screenshots it is a real run's, and the pictures are kept to be looked at.
 func TestPageScreenshots(t *testing.T) {
+	t.Parallel()
 	_, address := serveHub(t, "demo")
 	if *screenshots != "" {
 		c := configuration(t, "name=demo", "clients=300", "cohort=20", "schedule.k0=20", "stop.rounds=150", "evaluate.every=5", "schedule.window=10", "http=")
 		if _, err := run.Run(t.Context(), c, run.Options{Version: "development"}); err != nil {
 			t.Fatal(err)
 		}
-		address = fileURL(filepath.Join(c.Out, folder.PageFile))
+		address = fileURL(filepath.Join(c.Out, live.File))
 	}
+	b := open(t, 1280, 900, false)
 	for _, view := range []struct {
 		name          string
 		width, height int64
@@ -440,10 +448,13 @@ func TestPageScreenshots(t *testing.T) {
 		{"phone", 390, 844, false, false}, {"phone-dark", 390, 844, true, false},
 		{"watching", 1100, 1000, false, true}, // the one in docs/watching.md
 	} {
-		b := open(t, view.width, view.height, view.dark)
+		if view.window && *screenshots == "" {
+			continue
+		}
+		b.look(view.width, view.height, view.dark)
 		b.do(chromedp.Navigate(address))
 		b.until("document.body.dataset.round > 0")
-		time.Sleep(200 * time.Millisecond) // the drawings are made in the next frame
+		b.drawn()
 		picture := b.picture(view.name, view.window)
 		size := picture.Bounds()
 		if size.Dx() != int(view.width) || !view.window && size.Dy() < 1500 {

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -13,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"fedpace/metrics"
 	"fedpace/metrics/web"
 )
 
@@ -120,12 +122,12 @@ func rounds(t *testing.T, e event) int {
 func TestAStream(t *testing.T) {
 	h := quick()
 	h.pace = pace{frame: 10 * time.Millisecond, beat: 50 * time.Millisecond, write: time.Second}
-	h.Round(Round{Report: report(1)})
+	feed(h, report(1))
 	stream := follow(t, serve(t, h))
 	if e := next(t, stream); e.name != "full" || rounds(t, e) != 1 || !strings.HasSuffix(e.id, "/1") {
 		t.Fatalf("first comes %s %s", e.name, e.id)
 	}
-	h.Round(Round{Report: report(2)})
+	feed(h, report(2))
 	e := next(t, stream)
 	for e.name == "beat" {
 		e = next(t, stream)
@@ -136,7 +138,7 @@ func TestAStream(t *testing.T) {
 	if e := next(t, stream); e.name != "beat" {
 		t.Fatalf("in between comes %s", e.name)
 	}
-	h.End(End{Completed: true, Summary: []byte(`{"rounds": 2}`)})
+	end(t, h, metrics.End{Completed: true, Summary: []byte(`{"rounds": 2}`)})
 	e = next(t, stream)
 	for e.name == "beat" {
 		e = next(t, stream)
@@ -160,16 +162,16 @@ func TestAStream(t *testing.T) {
 // Who comes back has missed nothing, and who comes late sees the end.
 func TestComingBack(t *testing.T) {
 	h := quick()
-	h.Round(Round{Report: report(1)})
+	feed(h, report(1))
 	s := serve(t, h)
 	first := next(t, follow(t, s))
-	h.Round(Round{Report: report(2)})
+	feed(h, report(2))
 	time.Sleep(2 * h.pace.frame) // a frame may be so old
 	again := next(t, follow(t, s, "Last-Event-ID", first.id))
 	if again.name != "full" || rounds(t, again) != 2 {
 		t.Errorf("who comes back gets %s of %d rounds", again.name, rounds(t, again))
 	}
-	h.End(End{Why: "interrupted"})
+	end(t, h, metrics.End{Why: errors.New("interrupted")})
 	late := follow(t, s)
 	if e := next(t, late); e.name != "full" || !strings.Contains(e.data, `"why":"interrupted"`) {
 		t.Errorf("who comes late gets %s", e.name)
@@ -196,7 +198,7 @@ func TestAStreamOutlivesTheServersLimits(t *testing.T) {
 	for start := time.Now(); time.Since(start) < 300*time.Millisecond; {
 		next(t, stream)
 	}
-	h.End(End{})
+	end(t, h, metrics.End{})
 }
 
 func TestViewersAreNotTooMany(t *testing.T) {
@@ -216,7 +218,7 @@ func TestViewersAreNotTooMany(t *testing.T) {
 	if response.StatusCode != http.StatusServiceUnavailable || response.Header.Get("Retry-After") == "" {
 		t.Errorf("one too many gets %s", response.Status)
 	}
-	h.End(End{})
+	end(t, h, metrics.End{})
 	for _, stream := range all {
 		for range stream {
 		}
@@ -230,7 +232,7 @@ func TestAViewerThatNeverReads(t *testing.T) {
 	h := quick()
 	h.pace = pace{frame: time.Millisecond, beat: time.Second, write: 200 * time.Millisecond}
 	for r := range maxPoints {
-		h.Round(Round{Report: report(r + 1)})
+		feed(h, report(r+1))
 	}
 	handled := make(chan time.Duration, 1)
 	handler := h.Handler()
@@ -252,7 +254,7 @@ func TestAViewerThatNeverReads(t *testing.T) {
 	longest := time.Duration(0)
 	for r := maxPoints + 1; ; r++ {
 		start := time.Now()
-		h.Round(Round{Report: report(r)})
+		feed(h, report(r))
 		h.Notice(strings.Repeat("x", r%500)) // something to send
 		longest = max(longest, time.Since(start))
 		select {
@@ -363,14 +365,13 @@ func TestWatchingWhileItRuns(t *testing.T) {
 		all = append(all, follow(t, s))
 	}
 	for r := range 5000 {
-		h.Round(Round{Report: report(r + 1), Spent: Spending{Steps: Split{Useful: float64(r)}}})
+		feed(h, report(r+1))
 		if r%500 == 0 {
 			h.Notice(fmt.Sprint("round ", r))
-			h.Actors(100-r/500, r/500)
 			time.Sleep(2 * time.Millisecond)
 		}
 	}
-	h.End(End{Completed: true})
+	end(t, h, metrics.End{Completed: true})
 	for i, stream := range all {
 		last := event{}
 		for e := range stream {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"fedpace/coordinator/round"
+	"fedpace/metrics"
 	"fedpace/metrics/timeline"
 )
 
@@ -23,7 +24,7 @@ type snapshot struct {
 	Outcomes    outcomes    `json:"outcomes"`
 	EmptyRounds int         `json:"empty_rounds"`
 	Actors      actorsShown `json:"actors"`
-	Spent       Spending    `json:"spent"`
+	Spent       spent       `json:"spent"`
 	Curves      curves      `json:"curves"`
 	Evaluations evaluated   `json:"evaluations"`
 	RoundTimes  roundTimes  `json:"round_times"`
@@ -99,6 +100,13 @@ func (o outcomes) MarshalJSON() ([]byte, error) {
 		b = appendNumber(b, float64(n)) // fewer than 2^53
 	}
 	return append(b, '}'), nil
+}
+
+// spent is what all clients of the run have used.
+type spent struct {
+	ClientSeconds metrics.Split[float64] `json:"client_seconds"` // virtual
+	Steps         metrics.Split[int64]   `json:"sgd_steps"`
+	Bytes         metrics.Split[int64]   `json:"bytes"`
 }
 
 type actorsShown struct {
@@ -187,7 +195,7 @@ const (
 // called with the lock held, and keeps nothing of the state's memory.
 func (h *Hub) snapshot(from int, now time.Time) *snapshot {
 	s := &h.state
-	a := &h.about
+	a := &h.run
 	out := &snapshot{
 		Format: format,
 		Run: runShown{
@@ -197,8 +205,8 @@ func (h *Hub) snapshot(from int, now time.Time) *snapshot {
 		},
 		State: stateRunning,
 		Progress: progress{
-			Round: s.last.Round, Rounds: a.Rounds, VirtualSeconds: number(s.last.End.Seconds()), VirtualTotal: a.VirtualTotal,
-			Fraction: s.fraction, Left: number(math.NaN()),
+			Round: s.last.Round, Rounds: a.Rounds, VirtualSeconds: number(s.last.End.Seconds()), VirtualTotal: a.VirtualSeconds,
+			Fraction: a.Fraction(s.last.Round, s.last.End.Seconds()), Left: number(math.NaN()),
 		},
 		Now: measures{
 			RoundSeconds: number((s.last.End - s.last.Start).Seconds()), LocalSteps: s.last.LocalSteps, LearningRate: number(s.last.LearningRate),
@@ -207,7 +215,7 @@ func (h *Hub) snapshot(from int, now time.Time) *snapshot {
 			BestValidationAccuracy: number(math.NaN()), SGDSteps: s.last.SGDSteps,
 		},
 		Outcomes: outcomes(s.outcomes), EmptyRounds: s.empty,
-		Actors: actorsShown{s.simulated, s.real}, Spent: s.spent,
+		Actors: actorsShown{a.Clients, len(a.Devices)}, Spent: spent{metrics.Seconds(s.used.Time), s.used.Steps, s.used.Bytes},
 		Curves: s.history.curves(from), Evaluations: s.evaluations.columns(),
 		RoundTimes: s.spread.shown(), LastRound: s.lastRound(a),
 		Notices: notices{s.unseen, slices.Clone(s.notices)},
@@ -217,7 +225,7 @@ func (h *Hub) snapshot(from int, now time.Time) *snapshot {
 	}
 	p := &out.Progress
 	if e := s.end; e != nil {
-		out.State, out.Why, out.Summary = stateStopped, e.Why, e.Summary
+		out.State, out.Why, out.Summary = stateStopped, s.why, e.Summary
 		if e.Completed {
 			out.State = stateCompleted
 		}
@@ -227,7 +235,7 @@ func (h *Hub) snapshot(from int, now time.Time) *snapshot {
 	p.WallSeconds = (s.elapsed + now.Sub(a.Started)).Seconds()
 	if !s.at.IsZero() {
 		p.Idle = now.Sub(s.at).Seconds()
-		if f := s.fraction; f > 0 { // at the mean pace so far
+		if f := p.Fraction; f > 0 { // at the mean pace so far
 			done := p.WallSeconds - p.Idle
 			p.Left = number(max(0, done*(1-f)/f-p.Idle))
 		}
@@ -290,7 +298,7 @@ func (s *spread) shown() roundTimes {
 
 // lastRound chooses what is shown of the last round: real devices, the slowest
 // and some of the others, the slowest first.
-func (s *state) lastRound(a *About) lastRound {
+func (s *state) lastRound(a *metrics.Run) lastRound {
 	r := &s.last
 	out := lastRound{
 		Round: r.Round, Start: number(r.Start.Seconds()), Seconds: number((r.End - r.Start).Seconds()),

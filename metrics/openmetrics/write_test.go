@@ -16,6 +16,7 @@ import (
 	"pgregory.net/rapid"
 
 	"fedpace/coordinator/round"
+	"fedpace/metrics"
 	"fedpace/metrics/prometheus"
 )
 
@@ -87,7 +88,7 @@ fedpace_virtual_updates_total{LABELS,outcome="late"} 1.0 1.767322804e+09
 // No name is one of the wall clock's, as a scrape gives them.
 func TestTheClocksDoNotMix(t *testing.T) {
 	answer := httptest.NewRecorder()
-	prometheus.New(prometheus.Run{Name: "demo", Task: "femnist", Schedule: "fixed", Train: true}).Handler().ServeHTTP(answer, httptest.NewRequest("GET", "/metrics", nil))
+	prometheus.New(&metrics.Run{Name: "demo", Task: "femnist", Schedule: "fixed", Train: true}).Handler().ServeHTTP(answer, httptest.NewRequest("GET", "/metrics", nil))
 	parser := expfmt.NewTextParser(model.LegacyValidation)
 	live, err := parser.TextToMetricFamilies(answer.Body)
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"fedpace/coordinator/round"
+	"fedpace/metrics"
 	"fedpace/metrics/eventlog"
 	"fedpace/metrics/perfetto/trace"
 	"fedpace/metrics/timeline"
@@ -69,7 +70,7 @@ const sequence = 1
 
 type tracer struct {
 	out   *bufio.Writer
-	run   eventlog.Run
+	run   *metrics.Run
 	seen  map[int]bool // clients that have a track
 	steps int          // counters' last values
 	rate  float64

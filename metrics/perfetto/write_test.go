@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"fedpace/coordinator/round"
+	"fedpace/metrics"
 	"fedpace/metrics/eventlog"
 	"fedpace/metrics/perfetto/trace"
 	"fedpace/metrics/timeline"
@@ -145,7 +146,7 @@ func open(t failer, file []byte) view {
 }
 
 // logOf writes rounds and reads them as a log.
-func logOf(t failer, run eventlog.Run, rounds []timeline.Record) *eventlog.Reader {
+func logOf(t failer, run *metrics.Run, rounds []timeline.Record) *eventlog.Reader {
 	var b bytes.Buffer
 	w, err := eventlog.NewWriter(&b, run)
 	for i := range rounds {
@@ -166,7 +167,7 @@ func logOf(t failer, run eventlog.Run, rounds []timeline.Record) *eventlog.Reade
 	return r
 }
 
-func traceOf(t failer, run eventlog.Run, rounds []timeline.Record, which Rounds) (view, Written) {
+func traceOf(t failer, run *metrics.Run, rounds []timeline.Record, which Rounds) (view, Written) {
 	var b bytes.Buffer
 	wrote, err := Write(&b, logOf(t, run, rounds), which)
 	if err != nil {
@@ -203,7 +204,7 @@ var twoRounds = []timeline.Record{
 }
 
 func TestATrace(t *testing.T) {
-	v, wrote := traceOf(t, eventlog.Run{Name: "demo", Task: "femnist", Schedule: "k-rounds", Classes: []string{"phone", "tablet"}}, twoRounds, Rounds{})
+	v, wrote := traceOf(t, &metrics.Run{Name: "demo", Task: "femnist", Schedule: "k-rounds", Classes: []string{"phone", "tablet"}}, twoRounds, Rounds{})
 	if wrote != (Written{Rounds: 2, Tasks: 3, Clients: 2}) {
 		t.Errorf("%+v", wrote)
 	}
@@ -259,7 +260,7 @@ func TestSomeRounds(t *testing.T) {
 		rounds Rounds
 		want   Written
 	}{{Rounds{From: 2}, Written{1, 1, 1}}, {Rounds{To: 1}, Written{1, 2, 2}}, {Rounds{From: 1, To: 2}, Written{2, 3, 2}}, {Rounds{From: 5}, Written{}}} {
-		if _, wrote := traceOf(t, eventlog.Run{}, twoRounds, test.rounds); wrote != test.want {
+		if _, wrote := traceOf(t, &metrics.Run{}, twoRounds, test.rounds); wrote != test.want {
 			t.Errorf("%+v: %+v", test.rounds, wrote)
 		}
 	}
@@ -293,7 +294,7 @@ func TestEverythingTiles(t *testing.T) {
 			r.End = at
 			rounds = append(rounds, r)
 		}
-		v, wrote := traceOf(t, eventlog.Run{}, rounds, Rounds{})
+		v, wrote := traceOf(t, &metrics.Run{}, rounds, Rounds{})
 		if wrote.Tasks != tasks || wrote.Clients != len(v.tracks)-8 {
 			t.Fatalf("%+v, %d tracks", wrote, len(v.tracks))
 		}

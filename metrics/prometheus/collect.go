@@ -8,231 +8,161 @@ import (
 	client "github.com/prometheus/client_golang/prometheus"
 
 	"fedpace/coordinator/round"
+	"fedpace/metrics"
 )
 
-// descriptions are the metrics' names, meanings and labels.
-type descriptions struct {
-	build *client.Desc
+// Describe implements [client.Collector]. It sends nothing: Prometheus then checks
+// what Collect sends, and the names stand in one place.
+func (m *Metrics) Describe(chan<- *client.Desc) {}
 
-	round, progress, started, reported, checkpoint              *client.Desc
-	duration, virtualTime                                       *client.Desc
-	steps, fixedSteps, localSteps, learningRate                 *client.Desc
-	trainingLoss, validationLoss, validationAccuracy, notFinite *client.Desc
-	actors, phase, slowest, updates                             *client.Desc
-	transfer, clientTime, clientSteps, energy                   *client.Desc
-	stragglers, straggling                                      *client.Desc
-	pacingLag, busLag, pending, dropped, ignored                *client.Desc
-	devices, heartbeats, silence, held, deviceRefused           *client.Desc
-	modelled                                                    *client.Desc
-}
-
-func describe(run client.Labels) descriptions {
-	desc := func(name, help string, labels ...string) *client.Desc {
-		return client.NewDesc("fedpace_"+name, help, labels, run)
-	}
-	return descriptions{
-		build: desc("build_info", "What runs: always 1.", "version", "goversion", "kernel"),
-
-		round:      desc("round", "Rounds completed."),
-		progress:   desc("progress_ratio", "The part of the run that is done, 0 to 1, by the stop that is nearest; 0 where none is known."),
-		started:    desc("start_time_seconds", "When the run started, in Unix time."),
-		reported:   desc("last_round_time_seconds", "When the last round was completed (before the first: when the run started), in Unix time."),
-		checkpoint: desc("last_checkpoint_time_seconds", "When the last checkpoint was written, in Unix time."),
-
-		duration:    desc("round_duration_seconds", "Virtual time from a round's first task to its close."),
-		virtualTime: desc("virtual_time_seconds", "Virtual time since the run's start."),
-
-		steps:        desc("sgd_steps_total", "Local SGD steps of one client of each completed round: the sum of K_r."),
-		fixedSteps:   desc("fixed_sgd_steps_total", "Local SGD steps that K-eta-fixed does in the same virtual time, where rounds are all alike."),
-		localSteps:   desc("local_steps", "Local SGD steps a client in the last round, K_r."),
-		learningRate: desc("learning_rate", "Learning rate of the last round, eta_r."),
-
-		trainingLoss:       desc("training_loss", "Mean first-step loss of the accepted clients, in the last round that has one."),
-		validationLoss:     desc("validation_loss", "Mean cross-entropy on held-out samples at the last evaluation."),
-		validationAccuracy: desc("validation_accuracy", "Top-1 accuracy on held-out samples at the last evaluation, 0 to 1."),
-		notFinite:          desc("losses_not_finite_total", "Rounds whose training or validation loss was measured and is infinite or not a number."),
-
-		actors:  desc("actors", "Clients that take part.", "kind"),
-		phase:   desc("client_phase_seconds", "Virtual duration of a task's phases, by class of device: drawn for simulated clients, measured by real devices.", "phase", "kind", "class"),
-		slowest: desc("slowest_client_seconds_total", "Virtual duration of the phases of each round's last accepted update: what the other clients waited for.", "phase", "kind", "class"),
-		updates: desc("updates_total", "Tasks by how they ended.", "outcome", "kind"),
-
-		transfer:    desc("transfer_bytes_total", "Bytes of models on the simulated links.", "direction"),
-		clientTime:  desc("client_time_seconds_total", "Virtual time that clients have spent: useful on updates that are in a model, wasted on all else.", "use"),
-		clientSteps: desc("client_sgd_steps_total", "Local SGD steps of all clients: useful or wasted.", "use"),
-		energy:      desc("client_energy_joules_total", "Energy of the clients whose classes give their watts: useful or wasted.", "use"),
-
-		stragglers: desc("straggler_share", "Mean over rounds of the part of a round between its median client and its slowest, 0 to 1."),
-		straggling: desc("straggling_seconds_total", "Virtual time of rounds between their median client and their slowest."),
-
-		pacingLag: desc("pacing_lag_seconds", "Wall time that the run is behind the pace that was asked for; 0 where it runs free."),
-		busLag:    desc("bus_lag_seconds", "Wall time from the last cohort's tasks going out until its last plan was back."),
-		pending:   desc("bus_pending_messages", "Messages that wait for the coordinator."),
-		dropped:   desc("bus_dropped_total", "Messages lost to a slow consumer; a run in which one is lost fails."),
-		ignored:   desc("bus_ignored_total", "Messages that did not count: repeated, stale or refused."),
-
-		devices:       desc("devices", "Real devices: present, or silent for too long.", "state"),
-		heartbeats:    desc("device_heartbeats_total", "Heartbeats of real devices."),
-		silence:       desc("device_silence_seconds", "Wall time since the most silent device that is present was last heard of."),
-		held:          desc("hold_seconds_total", "Wall time that the clock has stood for real devices."),
-		deviceRefused: desc("device_refused_total", "Messages of real devices that were not valid."),
-		modelled:      desc("device_modelled_seconds_total", "Virtual time that a simulated device of mean speed takes for the tasks that real devices have answered.", "phase"),
-	}
-}
-
-// Describe sends every description.
-func (m *Metrics) Describe(ch chan<- *client.Desc) {
-	n := &m.names
-	for _, d := range []*client.Desc{
-		n.build, n.round, n.progress, n.started, n.reported, n.checkpoint, n.duration, n.virtualTime,
-		n.steps, n.fixedSteps, n.localSteps, n.learningRate,
-		n.trainingLoss, n.validationLoss, n.validationAccuracy, n.notFinite,
-		n.actors, n.phase, n.slowest, n.updates, n.transfer, n.clientTime, n.clientSteps, n.energy,
-		n.stragglers, n.straggling, n.pacingLag, n.busLag, n.pending, n.dropped, n.ignored,
-		n.devices, n.heartbeats, n.silence, n.held, n.deviceRefused, n.modelled,
-	} {
-		ch <- d
-	}
-}
-
-// sink sends metrics of the simple types.
-type sink chan<- client.Metric
-
-func (ch sink) gauge(d *client.Desc, v float64, labels ...string) {
-	ch <- client.MustNewConstMetric(d, client.GaugeValue, v, labels...)
-}
-
-func (ch sink) counter(d *client.Desc, v float64, labels ...string) {
-	ch <- client.MustNewConstMetric(d, client.CounterValue, v, labels...)
-}
-
-// at sends a time as Prometheus writes it; nothing for the zero time.
-func (ch sink) at(d *client.Desc, t time.Time) {
-	if !t.IsZero() {
-		ch.gauge(d, float64(t.UnixNano())/1e9)
-	}
-}
-
-func (ch sink) split(d *client.Desc, s Split) {
-	ch.counter(d, s.Useful, "useful")
-	ch.counter(d, s.Wasted, "wasted")
-}
-
-// Collect sends a picture taken at one moment. What has not been measured yet
-// is left out.
+// Collect sends a picture taken at one moment. What has not been measured yet is
+// left out.
 func (m *Metrics) Collect(to chan<- client.Metric) {
-	ch, s := sink(to), m.picture()
-	ch.gauge(m.names.build, 1, m.run.Version, runtime.Version(), m.run.Kernel)
-	m.collectRun(ch, s)
-	m.collectClients(ch, s)
-	m.collectVitals(ch, s)
+	c, s := &scrape{to, m.labels}, m.picture()
+	c.add("build_info", "What runs: always 1.", "version", "goversion", "kernel").gauge(1, m.run.Version, runtime.Version(), m.run.Kernel)
+	m.collectRun(c, s)
+	m.collectClients(c, s)
+	m.collectUsage(c, s)
+	if m.run.Stats != nil {
+		if now, ok := m.run.Stats(); ok {
+			m.collectStats(c, s, &now)
+		}
+	}
 }
 
-// takesPart tells whether clients of a kind have series: a run without real
-// devices has none for them.
-func (s *state) takesPart(k Kind) bool {
-	return k == Simulated || s.actors[k] > 0 || s.updates[k] != [round.Outcomes]uint64{}
+// scrape is one answer.
+type scrape struct {
+	to     chan<- client.Metric
+	labels client.Labels // of the run
 }
 
-func (m *Metrics) collectRun(ch sink, s *state) {
-	n, virtual := &m.names, s.last.End.Seconds()
-	ch.gauge(n.round, float64(s.last.Round))
-	ch.gauge(n.progress, m.run.progress(s.last.Round, virtual))
-	ch.at(n.started, m.started)
-	ch.at(n.reported, s.at)
-	ch.at(n.checkpoint, s.checkpoint)
-	ch <- s.duration.metric(n.duration)
-	ch.gauge(n.virtualTime, virtual)
-	ch.counter(n.steps, float64(s.last.SGDSteps))
+// family is one metric of a scrape, with series for its labels' values.
+type family struct {
+	to   chan<- client.Metric
+	desc *client.Desc
+}
+
+func (c *scrape) add(name, help string, labels ...string) family {
+	return family{c.to, client.NewDesc("fedpace_"+name, help, labels, c.labels)}
+}
+
+func (f family) gauge(v float64, labels ...string) {
+	f.to <- client.MustNewConstMetric(f.desc, client.GaugeValue, v, labels...)
+}
+
+func (f family) counter(v float64, labels ...string) {
+	f.to <- client.MustNewConstMetric(f.desc, client.CounterValue, v, labels...)
+}
+
+func (f family) histogram(h *histogram, labels ...string) { f.to <- h.metric(f.desc, labels...) }
+
+// time sends a time as Prometheus writes it; nothing for the zero time.
+func (f family) time(t time.Time) {
+	if !t.IsZero() {
+		f.gauge(float64(t.UnixNano()) / 1e9)
+	}
+}
+
+// measured sends a value that may not exist.
+func (f family) measured(v float64) {
+	if !math.IsNaN(v) {
+		f.gauge(v)
+	}
+}
+
+func split[T int64 | float64](f family, s metrics.Split[T]) {
+	f.counter(float64(s.Useful), "useful")
+	f.counter(float64(s.Wasted), "wasted")
+}
+
+func (m *Metrics) collectRun(c *scrape, s *state) {
+	virtual := s.last.End.Seconds()
+	c.add("round", "Rounds completed.").gauge(float64(s.last.Round))
+	c.add("progress_ratio", "The part of the run that is done, 0 to 1, by the stop that is nearest; 0 where none is known.").
+		gauge(m.run.Fraction(s.last.Round, virtual))
+	c.add("start_time_seconds", "When the run started, in Unix time.").time(m.run.Started)
+	c.add("last_round_time_seconds", "When the last round was completed (before the first: when the run started), in Unix time.").time(s.at)
+
+	c.add("round_duration_seconds", "Virtual time from a round's first task to its close.").histogram(&s.duration)
+	c.add("virtual_time_seconds", "Virtual time since the run's start.").gauge(virtual)
+
+	c.add("sgd_steps_total", "Local SGD steps of one client of each completed round: the sum of K_r.").counter(float64(s.last.SGDSteps))
 	if m.run.FixedSteps > 0 {
-		ch.counter(n.fixedSteps, m.run.FixedSteps*virtual)
+		c.add("fixed_sgd_steps_total", "Local SGD steps that K-eta-fixed does in the same virtual time, where rounds are all alike.").
+			counter(m.run.FixedSteps * virtual)
 	}
 	if s.last.Round > 0 {
-		ch.gauge(n.localSteps, float64(s.last.LocalSteps))
-		ch.gauge(n.learningRate, s.last.LearningRate)
+		c.add("local_steps", "Local SGD steps a client in the last round, K_r.").gauge(float64(s.last.LocalSteps))
+		c.add("learning_rate", "Learning rate of the last round, eta_r.").gauge(s.last.LearningRate)
 	}
-	for _, g := range []struct {
-		desc  *client.Desc
-		value float64
-	}{{n.trainingLoss, s.last.TrainingLoss}, {n.validationLoss, s.last.ValidationLoss}, {n.validationAccuracy, s.last.ValidationAccuracy}} {
-		if !math.IsNaN(g.value) {
-			ch.gauge(g.desc, g.value)
-		}
-	}
-	ch.counter(n.notFinite, float64(s.notFinite))
+	c.add("training_loss", "Mean first-step loss of the accepted clients, in the last round that has one.").measured(s.last.TrainingLoss)
+	c.add("validation_loss", "Mean cross-entropy on held-out samples at the last evaluation.").measured(s.last.ValidationLoss)
+	c.add("validation_accuracy", "Top-1 accuracy on held-out samples at the last evaluation, 0 to 1.").measured(s.last.ValidationAccuracy)
+	c.add("losses_not_finite_total", "Rounds whose training or validation loss was measured and is infinite or not a number.").counter(float64(s.notFinite))
 }
 
-// progress is the part of a run that is done.
-func (r *Run) progress(rounds int, virtual float64) float64 {
-	done := 0.0
-	if r.Rounds > 0 {
-		done = float64(rounds) / float64(r.Rounds)
-	}
-	if r.VirtualSeconds > 0 {
-		done = max(done, virtual/r.VirtualSeconds)
-	}
-	return min(done, 1)
-}
-
-func (m *Metrics) collectClients(ch sink, s *state) {
-	n := &m.names
-	for k := range kinds {
-		ch.gauge(n.actors, float64(s.actors[k]), k.String())
-		if !s.takesPart(k) {
-			continue
+func (m *Metrics) collectClients(c *scrape, s *state) {
+	actors := c.add("actors", "Clients that take part.", "kind")
+	phase := c.add("client_phase_seconds", "Virtual duration of a task's phases, by class of device: drawn for simulated clients, measured by real devices.", "phase", "kind", "class")
+	slowest := c.add("slowest_client_seconds_total", "Virtual duration of the phases of each round's last accepted update: what the other clients waited for.", "phase", "kind", "class")
+	updates := c.add("updates_total", "Tasks by how they ended.", "outcome", "kind")
+	for k, clients := range [kinds]int{m.run.Clients, len(m.run.Devices)} {
+		name := kindNames[k]
+		actors.gauge(float64(clients), name)
+		if kind(k) == real && clients == 0 {
+			continue // a run without real devices has no series for them
 		}
-		for c, class := range m.classes[k] {
-			for p, name := range phaseNames {
-				ch <- s.phases[k][c][p].metric(n.phase, name, k.String(), class)
-				ch.counter(n.slowest, s.slowest[k][c][p], name, k.String(), class)
+		for i, class := range m.classes[k] {
+			for p, of := range phaseNames {
+				phase.histogram(&s.phases[k][i][p], of, name, class)
+				slowest.counter(s.slowest[k][i][p], of, name, class)
 			}
 		}
 		for o, count := range s.updates[k] {
-			ch.counter(n.updates, float64(count), round.Outcome(o).String(), k.String())
+			updates.counter(float64(count), round.Outcome(o).String(), name)
 		}
 	}
-	if s.spent == nil {
-		return
-	}
-	ch.counter(n.transfer, s.spent.Transferred[0], "download")
-	ch.counter(n.transfer, s.spent.Transferred[1], "upload")
-	ch.split(n.clientTime, s.spent.Seconds)
-	ch.split(n.clientSteps, s.spent.Steps)
-	if s.spent.Energy {
-		ch.split(n.energy, s.spent.Joules)
-	}
-	if !math.IsNaN(s.spent.MeanStraggle) {
-		ch.gauge(n.stragglers, s.spent.MeanStraggle)
-	}
-	ch.counter(n.straggling, s.spent.Straggling)
 }
 
-func (m *Metrics) collectVitals(ch sink, s *state) {
-	if s.vitals == nil {
+func (m *Metrics) collectUsage(c *scrape, s *state) {
+	if !s.used {
 		return
 	}
-	n, v := &m.names, s.vitals()
-	ch.gauge(n.pacingLag, v.PacingLag.Seconds())
-	ch.gauge(n.busLag, v.BusLag.Seconds())
-	ch.gauge(n.pending, float64(v.Pending))
-	ch.counter(n.dropped, float64(v.Dropped))
-	ch.counter(n.ignored, float64(v.Ignored))
-	if s.takesPart(Real) {
-		m.collectDevices(ch, s, &v.Devices)
+	u := &s.usage
+	transfer := c.add("transfer_bytes_total", "Bytes of models on the simulated links.", "direction")
+	transfer.counter(float64(u.Downloaded), "download")
+	transfer.counter(float64(u.Uploaded()), "upload")
+	split(c.add("client_time_seconds_total", "Virtual time that clients have spent: useful on updates that are in a model, wasted on all else.", "use"), metrics.Seconds(u.Time))
+	split(c.add("client_sgd_steps_total", "Local SGD steps of all clients: useful or wasted.", "use"), u.Steps)
+	if m.run.Power.Watts != nil {
+		split(c.add("client_energy_joules_total", "Energy of the clients whose classes give their watts: useful or wasted.", "use"), u.Joules)
 	}
+	c.add("straggler_share", "Mean over rounds of the part of a round between its median client and its slowest, 0 to 1.").measured(u.StragglerShare())
+	c.add("straggling_seconds_total", "Virtual time of rounds between their median client and their slowest.").counter(u.Straggling)
 }
 
-func (m *Metrics) collectDevices(ch sink, s *state, d *Devices) {
-	n := &m.names
-	ch.gauge(n.devices, float64(d.Present), "present")
-	ch.gauge(n.devices, float64(d.Silent), "silent")
-	ch.counter(n.heartbeats, float64(d.Heartbeats))
+func (m *Metrics) collectStats(c *scrape, s *state, now *metrics.Stats) {
+	c.add("last_checkpoint_time_seconds", "When the last checkpoint was written, in Unix time.").time(now.Checkpoint)
+	c.add("pacing_lag_seconds", "Wall time that the run is behind the pace that was asked for; 0 where it runs free.").gauge(now.PacingLag.Seconds())
+	c.add("bus_lag_seconds", "Wall time from the last cohort's tasks going out until its last plan was back.").gauge(now.BusLag.Seconds())
+	c.add("bus_pending_messages", "Messages that wait for the coordinator.").gauge(float64(now.Pending))
+	c.add("bus_dropped_total", "Messages lost to a slow consumer; a run in which one is lost fails.").counter(float64(now.Dropped))
+	c.add("bus_ignored_total", "Messages that did not count: repeated, stale or refused.").counter(float64(now.Ignored))
+	if len(m.run.Devices) == 0 {
+		return
+	}
+	d := &now.Devices
+	devices := c.add("devices", "Real devices: present, or silent for too long.", "state")
+	devices.gauge(float64(d.Present), "present")
+	devices.gauge(float64(d.Silent), "silent")
+	c.add("device_heartbeats_total", "Heartbeats of real devices.").counter(float64(d.Heartbeats))
 	if !d.Oldest.IsZero() {
-		ch.gauge(n.silence, time.Since(d.Oldest).Seconds())
+		c.add("device_silence_seconds", "Wall time since the most silent device that is present was last heard of.").gauge(time.Since(d.Oldest).Seconds())
 	}
-	ch.counter(n.held, d.Held.Seconds())
-	ch.counter(n.deviceRefused, float64(d.Refused))
+	c.add("hold_seconds_total", "Wall time that the clock has stood for real devices.").counter(d.Held.Seconds())
+	c.add("device_refused_total", "Messages of real devices that were not valid.").counter(float64(d.Refused))
+	modelled := c.add("device_modelled_seconds_total", "Virtual time that a simulated device of mean speed takes for the tasks that real devices have answered.", "phase")
 	for p, name := range phaseNames {
-		ch.counter(n.modelled, s.modelled[p], name)
+		modelled.counter(s.modelled[p], name)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"io"
 	"math"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -15,6 +16,8 @@ import (
 	"pgregory.net/rapid"
 
 	"fedpace/coordinator/round"
+	"fedpace/metrics"
+	"fedpace/metrics/timeline"
 	"fedpace/metrics/web"
 )
 
@@ -76,7 +79,7 @@ func TestHistogramIsPrometheusOwn(t *testing.T) {
 // A scrape in protobuf has both forms of a histogram, one in text the classic
 // one alone.
 func TestBothFormsOfAHistogram(t *testing.T) {
-	s, err := web.Serve(t.Context(), "127.0.0.1:0", web.Page{Path: "/metrics", Handler: served().Handler()})
+	s, err := web.Serve(t.Context(), "127.0.0.1:0", web.Page{Path: "/metrics", Handler: served(t).Handler()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -131,46 +134,42 @@ func TestBothFormsOfAHistogram(t *testing.T) {
 	}
 }
 
-// A run settles 300,000 tasks a second: one may cost some ten nanoseconds.
+// A run completes 300,000 tasks a second: one may cost some ten nanoseconds.
 func BenchmarkTask(b *testing.B) {
-	t := New(Run{}).NewTally()
-	p := femnist
+	m := New(&metrics.Run{Clients: 1})
+	e := task(0, femnist)
 	b.ReportAllocs()
 	for b.Loop() {
-		p.Compute = p.Compute*5%7_000_000_001 + 1
-		t.Task(Simulated, 0, p)
+		e.Plan.Compute = e.Plan.Compute*5%7_000_000_001 + 1
+		m.Task(e)
 	}
 }
 
 // And it may report 5,000 rounds a second.
-func BenchmarkObserveRound(b *testing.B) {
+func BenchmarkRound(b *testing.B) {
 	for _, classes := range []int{1, maxClasses} {
 		b.Run(map[bool]string{true: "one class", false: "32 classes"}[classes == 1], func(b *testing.B) {
-			m := New(Run{Classes: make([]string, classes)})
-			t := m.NewTally()
-			r := &round.Report{Round: 1}
+			m := New(&metrics.Run{Clients: 60, Classes: make([]string, classes), Class: func(client int) int { return client }})
+			r := &metrics.Round{Record: &timeline.Record{Report: round.Report{Round: 1}}, Usage: &metrics.Usage{}}
 			b.ReportAllocs()
 			for b.Loop() {
 				for c := range 60 {
-					t.Task(Simulated, c, femnist)
+					m.Task(task(c, femnist))
 				}
-				t.Spent(Spent{})
-				m.ObserveRound(r, t)
+				if err := m.Round(r); err != nil {
+					b.Fatal(err)
+				}
 			}
 		})
 	}
 }
 
 func BenchmarkScrape(b *testing.B) {
-	m := New(Run{Classes: make([]string, 8)})
-	for i := range m.classes[Simulated] {
-		m.classes[Simulated][i] = string(rune('a' + i))
-	}
-	t := m.NewTally()
+	m := New(&metrics.Run{Clients: 10_000, Classes: strings.Split("abcdefgh", ""), Class: func(client int) int { return client % 8 }})
 	for c := range 10_000 {
-		t.Task(Simulated, c%8, Phases{Compute: round.Time(c) * 1e6})
+		m.Task(task(c, round.Plan{Compute: round.Time(c) * 1e6}))
 	}
-	m.ObserveRound(&round.Report{Round: 1, End: round.Time(time.Hour)}, t)
+	report(b, m, round.Report{Round: 1, End: round.Time(time.Hour)}, metrics.Usage{})
 	b.ReportAllocs()
 	for b.Loop() {
 		if _, err := m.registry.Gather(); err != nil {

@@ -11,25 +11,40 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"fedpace/coordinator/round"
+	"fedpace/metrics"
+	"fedpace/metrics/web"
 )
 
-// Run is what does not change while a run goes.
-type Run struct {
-	Name, Task, Schedule string // the labels of every metric; the schedule as on command lines, e.g. k-rounds
+func init() {
+	metrics.Sinks.Register("prometheus", "metrics for Prometheus on /metrics, where http is set", Sink{})
+}
 
-	Train   bool   // whether losses are measured
-	Version string // of this program
-	Kernel  string // the class of kernels that trains; empty: none
+// Sink is the output's entry; it has no options.
+type Sink struct{}
 
-	// Classes names the simulated devices' classes in their order; none, or a
-	// single empty name, is a fleet without classes.
-	Classes []string
+// Files implements [metrics.Sink]: there are none.
+func (Sink) Files() []string { return nil }
 
-	Rounds         int     // at which the run stops; 0: not known
-	VirtualSeconds float64 // at which the run stops; 0: not known
-	// FixedSteps is how many local steps a client of K-eta-fixed does in a virtual
-	// second; 0: not known.
-	FixedSteps float64
+// Open implements [metrics.Sink].
+func (Sink) Open(run *metrics.Run) (metrics.Output, error) { return New(run), nil }
+
+// kind is what a client is.
+type kind uint8
+
+const (
+	simulated kind = iota
+	real
+	kinds
+)
+
+var kindNames = [kinds]string{"simulated", "real"}
+
+const phases = 3
+
+var phaseNames = [phases]string{"download", "compute", "upload"}
+
+func phasesOf(p *round.Plan) [phases]round.Time {
+	return [phases]round.Time{p.Download, p.Compute, p.Upload}
 }
 
 // maxClasses is how many classes have series of their own. The clients of all
@@ -44,9 +59,9 @@ const (
 )
 
 // classNames are the label's values for a kind.
-func (r *Run) classNames(k Kind) []string {
+func classNames(r *metrics.Run, k kind) []string {
 	switch n := len(r.Classes); {
-	case k == Real:
+	case k == real:
 		return []string{realClass}
 	case n == 0 || n == 1 && r.Classes[0] == "":
 		return []string{noClass}
@@ -56,134 +71,185 @@ func (r *Run) classNames(k Kind) []string {
 	return r.Classes
 }
 
-// Metrics is one run's state as a scrape sees it. Its methods are safe for
-// concurrent use.
+// Metrics is one run's state as a scrape sees it. Scrapes may come at any time;
+// the methods of [metrics.Output] belong to the run's goroutine.
 type Metrics struct {
 	registry *client.Registry
-	names    descriptions
-	run      Run
+	run      *metrics.Run
+	labels   client.Labels
 	classes  [kinds][]string
-	started  time.Time
+	batch    batch
+	modelled map[int][phases]round.Time // by local steps, what a simulated client of mean speed takes
 
 	mu    sync.Mutex
 	state state
 }
 
+// counts are what scrapes read of single tasks.
+type counts struct {
+	phases   [kinds][][phases]histogram // by class
+	modelled [phases]float64            // seconds that simulated devices would have taken for the tasks of real ones
+}
+
+// batch is what has happened since the last round.
+type batch struct {
+	counts
+	outcomes [round.Outcomes]uint64 // of real devices
+	slowest  round.Ended            // the accepted task whose update came last
+	waited   bool                   // whether there is one
+}
+
 // state is everything that a scrape reads, behind one lock.
 type state struct {
+	counts
 	last      round.Report // its losses are those last measured
 	at        time.Time    // when it was reported
 	duration  histogram
-	phases    [kinds][][phases]histogram // by class
-	slowest   [kinds][][phases]float64   // seconds, by class
+	slowest   [kinds][][phases]float64 // seconds, by class
 	updates   [kinds][round.Outcomes]uint64
-	actors    [kinds]int
-	spent     *Spent
+	usage     metrics.Usage
+	used      bool // usage is known
 	notFinite uint64
-	modelled  [phases]float64
-
-	checkpoint time.Time     // zero: none yet
-	vitals     func() Vitals // nil: not known
 }
 
 // New makes the metrics of one run, on a registry of their own.
-func New(run Run) *Metrics {
+func New(run *metrics.Run) *Metrics {
 	m := &Metrics{
-		registry: client.NewRegistry(),
-		names:    describe(client.Labels{"run": run.Name, "task": run.Task, "schedule": run.Schedule}),
-		run:      run,
-		started:  time.Now(),
+		registry: client.NewRegistry(), run: run, modelled: map[int][phases]round.Time{},
+		labels: client.Labels{"run": run.Name, "task": run.Task, "schedule": run.Schedule},
 	}
 	s := &m.state
-	s.at = m.started
+	s.at = run.Started
 	for k := range kinds {
-		m.classes[k] = run.classNames(k)
-		s.phases[k] = make([][phases]histogram, len(m.classes[k]))
-		s.slowest[k] = make([][phases]float64, len(m.classes[k]))
+		m.classes[k] = classNames(run, k)
+		n := len(m.classes[k])
+		s.phases[k], m.batch.phases[k], s.slowest[k] = make([][phases]histogram, n), make([][phases]histogram, n), make([][phases]float64, n)
 	}
-	s.last.TrainingLoss = math.NaN()
-	s.last.ValidationLoss, s.last.ValidationAccuracy = math.NaN(), math.NaN()
+	s.last.TrainingLoss, s.last.ValidationLoss, s.last.ValidationAccuracy = math.NaN(), math.NaN(), math.NaN()
 	m.registry.MustRegister(m)
 	return m
 }
 
-// NewTally makes a tally for this run's classes.
-func (m *Metrics) NewTally() *Tally {
-	t := &Tally{}
-	for k := range kinds {
-		t.phases[k] = make([][phases]histogram, len(m.classes[k]))
+// Start implements [metrics.Starter]: it shows where a run stands that is resumed,
+// before its next round.
+func (m *Metrics) Start(s *metrics.Start) error {
+	if s.Last == nil {
+		return nil
 	}
-	return t
-}
-
-// GoOn shows where a run stands that goes on after an interruption, before its
-// next round. What is counted for each task or round (histograms, outcomes)
-// starts again, as Prometheus expects of a process that was restarted. A loss
-// that is not known is NaN.
-func (m *Metrics) GoOn(last round.Report, spent Spent) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.state.last, m.state.spent = last, &spent
+	m.state.last, m.state.usage, m.state.used = s.Last.Report, *s.Last.Usage, true
+	return nil
 }
 
-// ObserveRound takes in a round that is complete, and empties the tally, which
-// may be nil.
-func (m *Metrics) ObserveRound(r *round.Report, t *Tally) {
+// of is a client's kind, and its class among those that have series.
+func (m *Metrics) of(c int) (k kind, class int) {
+	switch {
+	case m.run.Real(c):
+		return real, 0
+	case len(m.run.Classes) > 1:
+		class = min(m.run.Class(c), len(m.classes[simulated])-1)
+	}
+	return simulated, class
+}
+
+// Task implements [metrics.TaskObserver]. Candidates that are only asked for their
+// loss have no phases, nor do clients that drop out or real devices of which no
+// durations are known.
+func (m *Metrics) Task(e *round.Ended) {
+	b := &m.batch
+	if m.run.Real(e.Client) {
+		b.outcomes[e.Outcome]++
+		if e.Outcome == round.Lost || e.Outcome == round.Refused {
+			return
+		}
+		m.compare(e.LocalSteps)
+	}
+	if e.Probe || e.Plan.Drops {
+		return
+	}
+	k, class := m.of(e.Client)
+	h := &b.phases[k][class]
+	h[0].observe(e.Plan.Download)
+	h[1].observe(e.Plan.Compute)
+	h[2].observe(e.Plan.Upload)
+	if e.Outcome == round.Accepted && (!b.waited || e.End >= b.slowest.End) {
+		b.slowest, b.waited = *e, true
+	}
+}
+
+// compare counts what a simulated device of mean speed takes for a task of so many
+// steps, beside the real device that has answered.
+func (m *Metrics) compare(steps int) {
+	p, known := m.modelled[steps]
+	if !known {
+		plan, err := m.run.MeanPlan(steps)
+		if err != nil {
+			return // beyond virtual time: there is nothing to compare with
+		}
+		p = phasesOf(&plan)
+		m.modelled[steps] = p
+	}
+	for i, d := range p {
+		m.batch.modelled[i] += d.Seconds()
+	}
+}
+
+// Round implements [metrics.Output]: it takes over a round, and the batch.
+func (m *Metrics) Round(r *metrics.Round) error {
 	now := time.Now()
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	s := &m.state
-	before := s.last
-	s.last, s.at = *r, now
+	previous := s.last
+	s.last, s.at = r.Report, now
 	measured := m.run.Train && r.Outcomes[round.Accepted] > 0
 	if measured && !finite(r.TrainingLoss) || r.Evaluated && !finite(r.ValidationLoss) {
 		s.notFinite++
 	}
 	if math.IsNaN(r.TrainingLoss) {
-		s.last.TrainingLoss = before.TrainingLoss
+		s.last.TrainingLoss = previous.TrainingLoss
 	}
 	if !r.Evaluated {
-		s.last.ValidationLoss, s.last.ValidationAccuracy = before.ValidationLoss, before.ValidationAccuracy
+		s.last.ValidationLoss, s.last.ValidationAccuracy = previous.ValidationLoss, previous.ValidationAccuracy
 	}
 	s.duration.observe(r.End - r.Start)
 	for o, n := range r.Outcomes {
-		s.updates[Simulated][o] += uint64(n)
+		s.updates[simulated][o] += uint64(n)
 	}
-	if t != nil {
-		s.take(r, t)
-	}
+	s.usage, s.used = *r.Usage, true
+	m.takeBatch(&r.Report)
+	return nil
 }
 
 func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
 
-// take moves a tally's counts here.
-func (s *state) take(r *round.Report, t *Tally) {
-	for o, n := range t.outcomes {
+// takeBatch moves the batch's counts to the state.
+func (m *Metrics) takeBatch(r *round.Report) {
+	s, b := &m.state, &m.batch
+	for o, n := range b.outcomes {
 		n = min(n, uint64(r.Outcomes[o])) // a counter never falls
-		s.updates[Simulated][o] -= n
-		s.updates[Real][o] += n
-		t.outcomes[o] = 0
+		s.updates[simulated][o] -= n
+		s.updates[real][o] += n
+		b.outcomes[o] = 0
 	}
 	for k := range s.phases {
 		for c := range s.phases[k] {
 			for p := range s.phases[k][c] {
-				s.phases[k][c][p].take(&t.phases[k][c][p])
+				s.phases[k][c][p].take(&b.phases[k][c][p])
 			}
 		}
 	}
-	for p := range t.modelled {
-		s.modelled[p] += t.modelled[p]
-		t.modelled[p] = 0
+	for p := range b.modelled {
+		s.modelled[p] += b.modelled[p]
+		b.modelled[p] = 0
 	}
-	if t.slow {
-		of := s.slowest[t.slowestKind]
-		for p, d := range t.slowest.list() {
-			of[min(t.slowestClass, len(of)-1)][p] += d.Seconds()
+	if b.waited {
+		k, class := m.of(b.slowest.Client)
+		for p, d := range phasesOf(&b.slowest.Plan) {
+			s.slowest[k][class][p] += d.Seconds()
 		}
-		t.slow = false
-	}
-	if t.spent != nil {
-		s.spent, t.spent = t.spent, nil
+		b.waited = false
 	}
 }
 
@@ -199,21 +265,6 @@ func (m *Metrics) picture() *state {
 	return &s
 }
 
-// SetActors says how many clients of a kind take part.
-func (m *Metrics) SetActors(kind Kind, n int) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.state.actors[kind] = n
-}
-
-// Checkpointed says when a checkpoint was written that the run can be resumed
-// from.
-func (m *Metrics) Checkpointed(at time.Time) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.state.checkpoint = at
-}
-
 // maxScrapes bounds the scrapes that are answered at a time.
 const maxScrapes = 8
 
@@ -225,3 +276,6 @@ func (m *Metrics) Handler() http.Handler {
 		EnableOpenMetrics:   true,
 	})
 }
+
+// Pages implements [web.Pager].
+func (m *Metrics) Pages() []web.Page { return []web.Page{{Path: "/metrics", Handler: m.Handler()}} }

@@ -18,63 +18,71 @@ import (
 	"github.com/prometheus/common/model"
 
 	"fedpace/coordinator/round"
+	"fedpace/metrics"
+	"fedpace/metrics/timeline"
 	"fedpace/metrics/web"
 )
 
 // A FEMNIST client's phases with K = 80 (Eq. 3): 6.71 Mb at 20 and 5 Mbps, 17 ms
 // a step.
-var femnist = Phases{Download: 335_500_000, Compute: 1_360_000_000, Upload: 1_342_000_000}
+var femnist = round.Plan{Download: 335_500_000, Compute: 1_360_000_000, Upload: 1_342_000_000}
+
+// task is a task of a client that goes as it was planned to.
+func task(client int, p round.Plan) *round.Ended {
+	return &round.Ended{Client: client, LocalSteps: 80, Plan: p, End: p.Total()}
+}
+
+// report closes a round with what was used by then.
+func report(t testing.TB, m *Metrics, r round.Report, u metrics.Usage) {
+	t.Helper()
+	if err := m.Round(&metrics.Round{Record: &timeline.Record{Report: r}, Usage: &u}); err != nil {
+		t.Fatal(err)
+	}
+}
 
 // served is a run with two rounds behind it, of which the first was evaluated.
-func served() *Metrics {
-	m := New(Run{
-		Name: "demo", Task: "femnist", Schedule: "k-rounds", Train: true, Version: "v1", Kernel: "avx2",
-		Rounds: 8, VirtualSeconds: 11.606, FixedSteps: 80 / 3.0375,
+func served(t testing.TB, devices ...string) *Metrics {
+	m := New(&metrics.Run{
+		Name: "demo", Task: "femnist", Schedule: "k-rounds", Train: true, Version: "v1", Kernel: "avx2", Clients: 3000, Devices: devices,
+		Rounds: 8, VirtualSeconds: 11.606, Started: time.Now(), FixedSteps: 80 / 3.0375, Power: metrics.Power{Watts: make([]metrics.Watts, 1)},
+		MeanPlan: func(int) (round.Plan, error) { return femnist, nil },
+		Stats: func() (metrics.Stats, bool) {
+			return metrics.Stats{
+				PacingLag: time.Second, BusLag: 2 * time.Millisecond, Pending: 3, Dropped: 0, Ignored: 5, Checkpoint: time.Unix(1_700_000_000, 0),
+				Devices: metrics.DeviceStats{
+					Present: 1, Silent: 2, Heartbeats: 12, Oldest: time.Now().Add(-3 * time.Second), Held: 4 * time.Second, Refused: 6,
+				},
+			}, true
+		},
 	})
-	m.SetActors(Simulated, 3000)
-	m.Watch(func() Vitals {
-		return Vitals{PacingLag: time.Second, BusLag: 2 * time.Millisecond, Pending: 3, Dropped: 0, Ignored: 5}
-	})
-	m.Checkpointed(time.Unix(1_700_000_000, 0))
-	t := m.NewTally()
-	for range 60 {
-		t.Task(Simulated, 0, femnist)
+	for client := range 60 {
+		m.Task(task(client, femnist))
 	}
-	t.Slowest(Simulated, 0, femnist)
-	t.Spent(Spent{
-		Seconds: Split{182.25, 1.5}, Steps: Split{4800, 7}, Joules: Split{9, 1}, Energy: true,
-		Transferred: [2]float64{60 * 838_750, 59 * 838_750}, Straggling: 0.5, MeanStraggle: 0.125,
-	})
-	m.ObserveRound(&round.Report{
+	usage := metrics.Usage{
+		Time: metrics.Split[int64]{Useful: 182.25e9, Wasted: 1.5e9}, Steps: metrics.Split[int64]{Useful: 4800, Wasted: 7}, Joules: metrics.Split[float64]{Useful: 9, Wasted: 1},
+		Bytes: metrics.Split[int64]{Useful: 119 * 838_750}, Downloaded: 60 * 838_750, Straggling: 0.5, Shares: 0.25, Rounds: 2,
+	}
+	report(t, m, round.Report{
 		Round: 1, End: 3_037_500_000, LocalSteps: 80, LearningRate: 0.3, Cohort: 61, Outcomes: [round.Outcomes]int{round.Accepted: 60, round.Dropped: 1},
 		TrainingLoss: 4.25, SGDSteps: 80, Evaluated: true, ValidationLoss: 3.5, ValidationAccuracy: 0.25,
-	}, t)
-	m.ObserveRound(&round.Report{
+	}, usage)
+	report(t, m, round.Report{
 		Round: 2, Start: 3_037_500_000, End: 5_803_000_000, LocalSteps: 64, LearningRate: 0.15, Cohort: 60, Outcomes: [round.Outcomes]int{round.Late: 60},
 		TrainingLoss: math.NaN(), SGDSteps: 144, ValidationLoss: math.NaN(), ValidationAccuracy: math.NaN(),
-	}, t)
+	}, usage)
 	return m
 }
 
 // equipped is served with a real device.
-func equipped() *Metrics {
-	m := served()
-	m.SetActors(Real, 1)
-	m.Watch(func() Vitals {
-		return Vitals{Devices: Devices{
-			Present: 1, Silent: 2, Heartbeats: 12, Oldest: time.Now().Add(-3 * time.Second), Held: 4 * time.Second, Refused: 6,
-		}}
-	})
-	t := m.NewTally()
-	t.Task(Real, 0, Phases{Download: 1e9, Compute: 5e9, Upload: 2e9})
-	t.Modelled(femnist)
-	t.RealOutcome(round.Accepted)
-	m.ObserveRound(&round.Report{Round: 3, End: 12e9, Outcomes: [round.Outcomes]int{round.Accepted: 3}, TrainingLoss: 1}, t)
+func equipped(t testing.TB) *Metrics {
+	m := served(t, "pi")
+	m.Task(task(3000, round.Plan{Download: 1e9, Compute: 5e9, Upload: 2e9}))
+	report(t, m, round.Report{Round: 3, End: 12e9, Outcomes: [round.Outcomes]int{round.Accepted: 3}, TrainingLoss: 1}, metrics.Usage{Shares: 0.125, Rounds: 1})
 	return m
 }
 
-// scrape reads the page over HTTP as Prometheus would.
-func scrape(t *testing.T, m *Metrics) map[string]*dto.MetricFamily {
+// gather reads the page over HTTP as Prometheus would.
+func gather(t *testing.T, m *Metrics) map[string]*dto.MetricFamily {
 	t.Helper()
 	s, err := web.Serve(t.Context(), "127.0.0.1:0", web.Page{Path: "/metrics", Handler: m.Handler()})
 	if err != nil {
@@ -116,7 +124,7 @@ func families(t *testing.T, m *Metrics) map[string]*dto.MetricFamily {
 }
 
 func TestTheNamesThatOthersRelyOn(t *testing.T) {
-	shown := scrape(t, equipped())
+	shown := gather(t, equipped(t))
 	var got []string
 	for name, f := range shown {
 		labels := map[string]bool{}
@@ -221,7 +229,7 @@ func value(t *testing.T, families map[string]*dto.MetricFamily, name string, lab
 }
 
 func TestWhatARunShows(t *testing.T) {
-	families := scrape(t, served())
+	families := gather(t, served(t))
 	for _, test := range []struct {
 		name   string
 		labels []string
@@ -275,7 +283,7 @@ func TestWhatARunShows(t *testing.T) {
 }
 
 func TestRealDevicesHaveSeriesOfTheirOwn(t *testing.T) {
-	families := scrape(t, equipped())
+	families := gather(t, equipped(t))
 	for _, test := range []struct {
 		name   string
 		labels []string
@@ -303,7 +311,7 @@ func TestRealDevicesHaveSeriesOfTheirOwn(t *testing.T) {
 }
 
 func TestARunThatHasNotBegunShowsNoLoss(t *testing.T) {
-	families := scrape(t, New(Run{Name: "demo", Task: "femnist", Schedule: "k-rounds"}))
+	families := gather(t, New(&metrics.Run{Name: "demo", Task: "femnist", Schedule: "k-rounds"}))
 	for _, name := range []string{
 		"fedpace_training_loss", "fedpace_validation_loss", "fedpace_validation_accuracy", "fedpace_local_steps",
 		"fedpace_straggler_share", "fedpace_last_checkpoint_time_seconds", "fedpace_fixed_sgd_steps_total",
@@ -321,8 +329,11 @@ func TestARunThatHasNotBegunShowsNoLoss(t *testing.T) {
 
 // A run that goes on is where it was before its next round.
 func TestARunThatGoesOn(t *testing.T) {
-	m := New(Run{Name: "demo"})
-	m.GoOn(round.Report{Round: 7, End: 21e9, SGDSteps: 560, TrainingLoss: 2, ValidationLoss: math.NaN(), ValidationAccuracy: math.NaN()}, Spent{Straggling: 3})
+	m := New(&metrics.Run{Name: "demo"})
+	last := round.Report{Round: 7, End: 21e9, SGDSteps: 560, TrainingLoss: 2, ValidationLoss: math.NaN(), ValidationAccuracy: math.NaN()}
+	if err := m.Start(&metrics.Start{Last: &metrics.Round{Record: &timeline.Record{Report: last}, Usage: &metrics.Usage{Straggling: 3}}}); err != nil {
+		t.Fatal(err)
+	}
 	shown := families(t, m)
 	for name, want := range map[string]float64{
 		"fedpace_round": 7, "fedpace_virtual_time_seconds": 21, "fedpace_sgd_steps_total": 560, "fedpace_training_loss": 2, "fedpace_straggling_seconds_total": 3,
@@ -334,7 +345,7 @@ func TestARunThatGoesOn(t *testing.T) {
 	if shown["fedpace_validation_loss"] != nil {
 		t.Error("a loss that is not known is shown")
 	}
-	m.ObserveRound(&round.Report{Round: 8, TrainingLoss: math.NaN()}, nil)
+	report(t, m, round.Report{Round: 8, TrainingLoss: math.NaN()}, metrics.Usage{})
 	if got := value(t, families(t, m), "fedpace_training_loss"); got != 2 {
 		t.Errorf("the last loss is %v, want 2", got)
 	}
@@ -356,8 +367,8 @@ func TestLossesThatAreNotFinite(t *testing.T) {
 		{true, round.Report{TrainingLoss: 2, Outcomes: accepted, Evaluated: true, ValidationLoss: math.Inf(1)}, 1},
 		{false, round.Report{TrainingLoss: nan, Outcomes: accepted}, 0},
 	} {
-		m := New(Run{Train: test.train})
-		m.ObserveRound(&test.r, nil)
+		m := New(&metrics.Run{Train: test.train})
+		report(t, m, test.r, metrics.Usage{})
 		if got := value(t, families(t, m), "fedpace_losses_not_finite_total"); got != test.want {
 			t.Errorf("train %v, %+v: counted %v, want %v", test.train, test.r, got, test.want)
 		}
@@ -366,7 +377,7 @@ func TestLossesThatAreNotFinite(t *testing.T) {
 
 // Prometheus' own rules for names and units.
 func TestPrometheusLint(t *testing.T) {
-	problems, err := testutil.GatherAndLint(equipped().registry)
+	problems, err := testutil.GatherAndLint(equipped(t).registry)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -379,20 +390,19 @@ func TestPrometheusLint(t *testing.T) {
 // not on the clients.
 func TestSeriesDoNotGrowWithThePopulation(t *testing.T) {
 	count := func(clients, classes int) (n int) {
-		run := Run{Name: "demo"}
+		run := &metrics.Run{
+			Name: "demo", Clients: clients, Class: func(client int) int { return client % max(1, classes) }, Power: metrics.Power{Watts: make([]metrics.Watts, 1)},
+		}
 		for c := range classes {
 			run.Classes = append(run.Classes, fmt.Sprintf("class %d", c))
 		}
 		m := New(run)
-		m.SetActors(Simulated, clients)
-		tally := m.NewTally()
 		outcomes := [round.Outcomes]int{}
 		for c := range clients {
-			tally.Task(Simulated, c%max(1, classes), Phases{Compute: round.Time(1 + c*c)})
+			m.Task(task(c, round.Plan{Compute: round.Time(1 + c*c)}))
 			outcomes[c%round.Outcomes]++
 		}
-		tally.Spent(Spent{Energy: true})
-		m.ObserveRound(&round.Report{Round: 1, Outcomes: outcomes}, tally)
+		report(t, m, round.Report{Round: 1, Outcomes: outcomes}, metrics.Usage{})
 		for _, f := range families(t, m) {
 			for _, metric := range f.Metric {
 				n += 1 + len(metric.GetHistogram().GetBucket())
@@ -409,14 +419,12 @@ func TestSeriesDoNotGrowWithThePopulation(t *testing.T) {
 }
 
 func TestClassesAreLabels(t *testing.T) {
-	m := New(Run{Classes: []string{"phone", "laptop \"2\""}})
-	tally := m.NewTally()
-	tally.Task(Simulated, 0, femnist)
-	tally.Task(Simulated, 1, femnist)
-	tally.Task(Simulated, 1, femnist)
-	tally.Slowest(Simulated, 1, femnist)
-	m.ObserveRound(&round.Report{Round: 1}, tally)
-	shown := scrape(t, m)
+	m := New(&metrics.Run{Clients: 3, Classes: []string{"phone", "laptop \"2\""}, Class: func(client int) int { return min(client, 1) }})
+	for client := range 3 {
+		m.Task(task(client, femnist))
+	}
+	report(t, m, round.Report{Round: 1}, metrics.Usage{})
+	shown := gather(t, m)
 	for class, want := range map[string]float64{"phone": 1, "laptop \"2\"": 2} {
 		if got := value(t, shown, "fedpace_client_phase_seconds", class, "compute"); got != want {
 			t.Errorf("%v tasks of class %s, want %v", got, class, want)
@@ -429,16 +437,14 @@ func TestClassesAreLabels(t *testing.T) {
 
 // A scrape sees a round wholly or not at all.
 func TestAScrapeSeesWholeRounds(t *testing.T) {
-	m := New(Run{Name: "demo"})
+	m := New(&metrics.Run{Name: "demo", Clients: 3})
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		tally := m.NewTally()
 		for r := 1; r <= 2000; r++ {
-			for range 3 {
-				tally.Task(Simulated, 0, Phases{Compute: 1})
+			for client := range 3 {
+				m.Task(task(client, round.Plan{Compute: 1}))
 			}
-			tally.Spent(Spent{Transferred: [2]float64{0, float64(3 * r)}})
-			m.ObserveRound(&round.Report{Round: r, SGDSteps: int64(r), Outcomes: [round.Outcomes]int{3}}, tally)
+			report(t, m, round.Report{Round: r, SGDSteps: int64(r), Outcomes: [round.Outcomes]int{3}}, metrics.Usage{Bytes: metrics.Split[int64]{Useful: int64(3 * r)}})
 		}
 	})
 	for range 50 {

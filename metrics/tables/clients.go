@@ -1,10 +1,15 @@
 package tables
 
 import (
+	"bytes"
+	"encoding/gob"
+	"errors"
 	"fmt"
 	"io"
+	"iter"
 
 	"fedpace/coordinator/round"
+	"fedpace/metrics"
 	"fedpace/metrics/timeline"
 )
 
@@ -25,41 +30,61 @@ const (
 // chunk is how many accounts are made at a time: they never move.
 const chunk = 1 << 10
 
-// Clients are the accounts of a run's clients. They belong to the run's
-// goroutine.
-type Clients struct {
+// Tables is the output of one run: what each client's tasks came to.
+type Tables struct {
+	run    *metrics.Run
+	folder metrics.Folder
+	rounds iter.Seq2[round.Report, error] // all of the run's
+
 	place []int32 // of a client's account, plus 1; 0: none yet
 	list  [][]account
 	used  int
 	open  []round.Ended // tasks of the open round
 }
 
-// NewClients makes accounts for a population.
-func NewClients(clients int) *Clients { return &Clients{place: make([]int32, clients)} }
+// New makes the tables of a run that has not begun.
+func New(run *metrics.Run) *Tables {
+	return &Tables{run: run, place: make([]int32, run.Clients+len(run.Devices))}
+}
 
-// Settled takes a task that has its outcome. It counts once Report is called.
-func (c *Clients) Settled(e *round.Ended) { c.open = append(c.open, *e) }
+// Start implements [metrics.Starter].
+func (c *Tables) Start(s *metrics.Start) error {
+	c.folder, c.rounds = s.Folder, s.Rounds
+	return nil
+}
 
-// Report closes the round: what ended in it counts.
-func (c *Clients) Report() {
+// Task implements [metrics.TaskObserver]. A task counts once its round does.
+func (c *Tables) Task(e *round.Ended) { c.open = append(c.open, *e) }
+
+// Round implements [metrics.Output].
+func (c *Tables) Round(*metrics.Round) error {
+	c.countOpen()
+	return nil
+}
+
+func (c *Tables) countOpen() {
 	for i := range c.open {
 		c.count(&c.open[i])
 	}
 	c.open = c.open[:0]
 }
 
-// End closes the run: what ended in the round that is open was for nothing, and
-// its tasks are cancelled.
-func (c *Clients) End() {
+// Finish implements [metrics.Finisher]: it writes both tables. Tasks of the round
+// that is open were for nothing and are cancelled.
+func (c *Tables) Finish(*metrics.End) error {
 	for i := range c.open {
 		if e := &c.open[i]; !e.Probe || e.Outcome == round.Accepted {
 			e.Outcome = round.Cancelled
 		}
 	}
-	c.Report()
+	c.countOpen()
+	return errors.Join(
+		c.folder.Replace(RoundsFile, func(w io.Writer) error { return WriteRounds(w, c.run, c.rounds) }),
+		c.folder.Replace(ClientsFile, c.WriteClients),
+	)
 }
 
-func (c *Clients) count(e *round.Ended) {
+func (c *Tables) count(e *round.Ended) {
 	a := c.account(e.Client)
 	if e.Probe {
 		a.candidates++
@@ -77,7 +102,7 @@ func (c *Clients) count(e *round.Ended) {
 	}
 }
 
-func (c *Clients) account(client int) *account {
+func (c *Tables) account(client int) *account {
 	if client >= len(c.place) { // a device that joined
 		c.place = append(c.place, make([]int32, client+1-len(c.place))...)
 	}
@@ -92,8 +117,8 @@ func (c *Clients) account(client int) *account {
 	return &c.list[i/chunk][i%chunk]
 }
 
-// State is the accounts as a checkpoint keeps them.
-type State struct {
+// state is the accounts as a checkpoint keeps them.
+type state struct {
 	Clients []uint32 // that have an account, ascending, each as its distance from the one before
 	Values  []int64  // of all accounts, values of each together
 	Open    []round.Ended
@@ -117,9 +142,9 @@ func (a *account) each(f func(get int64, set func(int64))) {
 	}
 }
 
-// State is valid until the next call of any method.
-func (c *Clients) State() State {
-	s := State{Open: c.open, Clients: make([]uint32, 0, c.used), Values: make([]int64, 0, c.used*values)}
+// Save implements [metrics.Stateful].
+func (c *Tables) Save() ([]byte, error) {
+	s := state{Open: c.open, Clients: make([]uint32, 0, c.used), Values: make([]int64, 0, c.used*values)}
 	last := 0
 	for client, i := range c.place {
 		if i > 0 {
@@ -128,11 +153,17 @@ func (c *Clients) State() State {
 			c.account(client).each(func(v int64, _ func(int64)) { s.Values = append(s.Values, v) })
 		}
 	}
-	return s
+	var b bytes.Buffer
+	err := gob.NewEncoder(&b).Encode(&s)
+	return b.Bytes(), err
 }
 
-// Restore puts new accounts where others were saved.
-func (c *Clients) Restore(s State) error {
+// Restore implements [metrics.Stateful].
+func (c *Tables) Restore(saved []byte) error {
+	var s state
+	if err := gob.NewDecoder(bytes.NewReader(saved)).Decode(&s); err != nil {
+		return fmt.Errorf("tables: %w", err)
+	}
 	if len(s.Values) != values*len(s.Clients) {
 		return fmt.Errorf("tables: %d values for %d clients, want %d each", len(s.Values), len(s.Clients), values)
 	}
@@ -152,22 +183,15 @@ func (c *Clients) Restore(s State) error {
 	return nil
 }
 
-// Write writes clients.parquet, by client. class names a client's class of
-// devices, and real says whether it is a real one; nil: all are alike, none is.
-func (c *Clients) Write(w io.Writer, meta Meta, class func(client int) string, real func(client int) bool) error {
-	return write(w, meta, func(yield func(Client, error) bool) {
+// WriteClients writes clients.parquet, by client.
+func (c *Tables) WriteClients(w io.Writer) error {
+	return write(w, c.run, func(yield func(Client, error) bool) {
 		for client, i := range c.place {
 			if i == 0 {
 				continue
 			}
 			row := c.account(client).row()
-			row.Client = int32(client)
-			if class != nil {
-				row.Class = class(client)
-			}
-			if real != nil {
-				row.Real = real(client)
-			}
+			row.Client, row.Class, row.Real = int32(client), c.run.ClassName(client), c.run.Real(client)
 			if !yield(row, nil) {
 				return
 			}

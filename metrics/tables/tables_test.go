@@ -2,8 +2,10 @@ package tables
 
 import (
 	"bytes"
+	"encoding/gob"
 	"encoding/json"
 	"errors"
+	"io"
 	"iter"
 	"math"
 	"os"
@@ -12,11 +14,11 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/parquet-go/parquet-go"
 	"pgregory.net/rapid"
 
 	"fedpace/coordinator/round"
+	"fedpace/metrics"
 )
 
 // readBack reads a table and its metadata.
@@ -71,7 +73,7 @@ func TestRounds(t *testing.T) {
 		{Round: 2, Start: 4_037_500_000, End: 8e9, LocalSteps: 64, LearningRate: 0.3, TrainingLoss: math.NaN(), SGDSteps: 144},
 	}
 	var b bytes.Buffer
-	if err := WriteRounds(&b, Meta{"run": "demo", "version": "v1"}, sequence(reports, nil)); err != nil {
+	if err := WriteRounds(&b, &metrics.Run{Name: "demo", Version: "v1"}, sequence(reports, nil)); err != nil {
 		t.Fatal(err)
 	}
 	rows, f := readBack[Round](t, b.Bytes())
@@ -109,7 +111,7 @@ func TestRowGroups(t *testing.T) {
 		reports[i] = round.Report{Round: i + 1, TrainingLoss: float64(i)}
 	}
 	var b bytes.Buffer
-	if err := WriteRounds(&b, nil, sequence(reports, nil)); err != nil {
+	if err := WriteRounds(&b, &metrics.Run{}, sequence(reports, nil)); err != nil {
 		t.Fatal(err)
 	}
 	rows, f := readBack[Round](t, b.Bytes())
@@ -125,7 +127,7 @@ func TestRowGroups(t *testing.T) {
 
 func TestAnErrorOfTheRowsIsTold(t *testing.T) {
 	broken := errors.New("rounds.csv:7: round: ...")
-	if err := WriteRounds(&bytes.Buffer{}, nil, sequence(make([]round.Report, 3), broken)); !errors.Is(err, broken) {
+	if err := WriteRounds(&bytes.Buffer{}, &metrics.Run{}, sequence(make([]round.Report, 3), broken)); !errors.Is(err, broken) {
 		t.Error(err)
 	}
 }
@@ -133,10 +135,10 @@ func TestAnErrorOfTheRowsIsTold(t *testing.T) {
 // A FEMNIST client with K = 80 (Tables 1 and 2).
 var femnist = round.Plan{Download: 335_500_000, Compute: 1_360_000_000, Upload: 1_342_000_000}
 
-func clientsTable(t testing.TB, c *Clients) []Client {
+func clientsTable(t testing.TB, c *Tables) []Client {
 	t.Helper()
 	var b bytes.Buffer
-	if err := c.Write(&b, Meta{"clients": "9"}, func(client int) string { return []string{"phone", "tablet"}[client%2] }, func(client int) bool { return client == 8 }); err != nil {
+	if err := c.WriteClients(&b); err != nil {
 		t.Fatal(err)
 	}
 	rows, f := readBack[Client](t, b.Bytes())
@@ -147,7 +149,7 @@ func clientsTable(t testing.TB, c *Clients) []Client {
 }
 
 func TestClients(t *testing.T) {
-	c := NewClients(9)
+	c := New(&metrics.Run{Clients: 8, Devices: []string{"pi"}, Classes: []string{"phone", "tablet"}, Class: func(client int) int { return client % 2 }})
 	total := femnist.Total()
 	for _, e := range []round.Ended{
 		{Client: 5, LocalSteps: 80, Outcome: round.Accepted, End: total, Plan: femnist},
@@ -156,20 +158,41 @@ func TestClients(t *testing.T) {
 		{Client: 8, LocalSteps: 80, Outcome: round.Lost, End: 120e9},
 		{Client: 2, LocalSteps: 1, Probe: true, Outcome: round.Accepted, End: 352_500_000, Plan: round.Plan{Download: 335_500_000, Compute: 17_000_000}},
 	} {
-		c.Settled(&e)
+		c.Task(&e)
 	}
-	c.Report()
+	c.countOpen()
 	// The run ends in the round after: this one was for nothing.
-	c.Settled(&round.Ended{Client: 0, LocalSteps: 80, Outcome: round.Accepted, End: total, Plan: femnist})
-	c.End()
+	c.Task(&round.Ended{Client: 0, LocalSteps: 80, Outcome: round.Accepted, End: total, Plan: femnist})
+	finish(t, c)
 	if diff := cmp.Diff([]Client{
 		{Client: 0, Class: "phone", Tasks: 1, Cancelled: 1, StepsWasted: 80, DownloadWasted: 0.3355, ComputeWasted: 1.36, UploadWasted: 1.342},
 		{Client: 2, Class: "phone", Tasks: 1, Dropped: 1, Candidates: 1, DownloadUseful: 0.3355, DownloadWasted: 0.1, ComputeUseful: 0.017},
 		{Client: 5, Class: "tablet", Tasks: 2, Accepted: 1, Late: 1, StepsUseful: 80, StepsWasted: 40, DownloadUseful: 0.3355, DownloadWasted: 0.3355, ComputeUseful: 1.36, ComputeWasted: 0.68, UploadUseful: 1.342},
-		{Client: 8, Class: "phone", Real: true, Tasks: 1, Lost: 1, WaitingWasted: 120},
+		{Client: 8, Real: true, Tasks: 1, Lost: 1, WaitingWasted: 120},
 	}, clientsTable(t, c)); diff != "" {
 		t.Error(diff)
 	}
+}
+
+// finish ends a run that has no folder.
+func finish(t interface{ Fatal(...any) }, c *Tables) {
+	c.folder = nowhere{}
+	if err := c.Finish(nil); err != nil {
+		t.Fatal(err)
+	}
+}
+
+type nowhere struct{ metrics.Folder }
+
+func (nowhere) Replace(string, func(io.Writer) error) error { return nil }
+
+// saved is what a checkpoint keeps.
+func saved(t interface{ Fatal(...any) }, c *Tables) []byte {
+	b, err := c.Save()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
 }
 
 // A run that goes on from a checkpoint ends with the accounts of one that was
@@ -177,16 +200,16 @@ func TestClients(t *testing.T) {
 func TestAccountsGoOn(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		clients := rapid.SampledFrom([]int{3, 3000}).Draw(rt, "clients")
-		whole, parts := NewClients(clients), NewClients(clients)
+		run := &metrics.Run{Clients: clients}
+		whole, parts := New(run), New(run)
 		for range rapid.IntRange(0, 60).Draw(rt, "events") {
 			switch rapid.IntRange(0, 9).Draw(rt, "what") {
 			case 0:
-				whole.Report()
-				parts.Report()
+				whole.countOpen()
+				parts.countOpen()
 			case 1:
-				s := parts.State()
-				next := NewClients(clients)
-				if err := next.Restore(State{slices.Clone(s.Clients), slices.Clone(s.Values), slices.Clone(s.Open)}); err != nil {
+				next := New(run)
+				if err := next.Restore(saved(rt, parts)); err != nil {
 					rt.Fatal(err)
 				}
 				parts = next
@@ -196,32 +219,36 @@ func TestAccountsGoOn(t *testing.T) {
 					Outcome: round.Outcome(rapid.IntRange(0, round.Outcomes-1).Draw(rt, "outcome")), End: round.Time(rapid.Int64Range(0, int64(femnist.Total())).Draw(rt, "took")),
 					Probe: rapid.Bool().Draw(rt, "probe"),
 				}
-				whole.Settled(&e)
-				parts.Settled(&e)
+				whole.Task(&e)
+				parts.Task(&e)
 			}
 		}
-		whole.End()
-		parts.End()
-		if diff := cmp.Diff(whole.State(), parts.State(), cmpopts.EquateEmpty()); diff != "" {
-			rt.Fatal(diff)
+		finish(rt, whole)
+		finish(rt, parts)
+		if !bytes.Equal(saved(rt, whole), saved(rt, parts)) {
+			rt.Fatalf("%+v and %+v", whole, parts)
 		}
 	})
-	for _, s := range []State{{Clients: []uint32{1}}, {Clients: []uint32{math.MaxUint32}, Values: make([]int64, values)}} {
-		if err := NewClients(3).Restore(s); err == nil {
+	for _, s := range []state{{Clients: []uint32{1}}, {Clients: []uint32{math.MaxUint32}, Values: make([]int64, values)}} {
+		var b bytes.Buffer
+		if err := gob.NewEncoder(&b).Encode(s); err != nil {
+			t.Fatal(err)
+		}
+		if err := New(&metrics.Run{Clients: 3}).Restore(b.Bytes()); err == nil {
 			t.Errorf("%+v is accepted", s)
 		}
 	}
 }
 
-func BenchmarkSettled(b *testing.B) {
+func BenchmarkTask(b *testing.B) {
 	const clients, cohort = 1_000_000, 1000
-	c := NewClients(clients)
+	c := New(&metrics.Run{Clients: clients})
 	e := round.Ended{LocalSteps: 80, Plan: femnist, End: femnist.Total()}
 	for i := 0; b.Loop(); i++ {
 		e.Client = i * 7919 % clients
-		c.Settled(&e)
+		c.Task(&e)
 		if i%cohort == 0 {
-			c.Report()
+			c.countOpen()
 		}
 	}
 }
@@ -232,7 +259,7 @@ func BenchmarkWriteRounds(b *testing.B) {
 		reports[i] = round.Report{Round: i + 1, End: round.Time(i) * 3_037_500_000, LocalSteps: 80, LearningRate: 0.3, Cohort: 60, TrainingLoss: math.NaN()}
 	}
 	for b.Loop() {
-		if err := WriteRounds(&bytes.Buffer{}, nil, sequence(reports, nil)); err != nil {
+		if err := WriteRounds(&bytes.Buffer{}, &metrics.Run{}, sequence(reports, nil)); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -5,10 +5,12 @@ import (
 	"io"
 	"iter"
 	"math"
+	"strconv"
 
 	"github.com/parquet-go/parquet-go"
 
 	"fedpace/coordinator/round"
+	"fedpace/metrics"
 )
 
 // The names of the tables in a run's folder.
@@ -17,24 +19,33 @@ const (
 	ClientsFile = "clients.parquet"
 )
 
-// Meta is what a file says of itself beyond its columns: run, task, version and
-// so on.
-type Meta map[string]string
+func init() {
+	metrics.Sinks.Register("tables", "rounds and clients as tables in Parquet", Sink{})
+}
+
+// Sink is the output's entry; it has no options.
+type Sink struct{}
+
+// Files implements [metrics.Sink].
+func (Sink) Files() []string { return []string{RoundsFile, ClientsFile} }
+
+// Open implements [metrics.Sink].
+func (Sink) Open(run *metrics.Run) (metrics.Output, error) { return New(run), nil }
 
 const (
 	batch    = 1 << 10
 	groupSet = 1 << 16 // rows of a row group: what a writer keeps in memory
 )
 
-// write writes the rows of a table.
-func write[T any](w io.Writer, meta Meta, rows iter.Seq2[T, error]) error {
+// write writes the rows of a table. Its metadata say which run it is of.
+func write[T any](w io.Writer, run *metrics.Run, rows iter.Seq2[T, error]) error {
 	options := []parquet.WriterOption{
-		parquet.CreatedBy("fedpace", meta["version"], ""),
+		parquet.CreatedBy("fedpace", run.Version, ""),
 		parquet.Compression(&parquet.Zstd), parquet.MaxRowsPerRowGroup(groupSet),
 		parquet.KeyValueMetadata("columns", columns[T]()),
-	}
-	for k, v := range meta {
-		options = append(options, parquet.KeyValueMetadata(k, v))
+		parquet.KeyValueMetadata("run", run.Name), parquet.KeyValueMetadata("task", run.Task), parquet.KeyValueMetadata("schedule", run.Schedule),
+		parquet.KeyValueMetadata("seed", strconv.FormatUint(run.Seed, 10)), parquet.KeyValueMetadata("clients", strconv.Itoa(run.Clients)),
+		parquet.KeyValueMetadata("version", run.Version),
 	}
 	p := parquet.NewGenericWriter[T](w, options...)
 	buffer := make([]T, 0, batch)
@@ -64,8 +75,8 @@ func write[T any](w io.Writer, meta Meta, rows iter.Seq2[T, error]) error {
 }
 
 // WriteRounds writes rounds.parquet.
-func WriteRounds(w io.Writer, meta Meta, rounds iter.Seq2[round.Report, error]) error {
-	return write(w, meta, func(yield func(Round, error) bool) {
+func WriteRounds(w io.Writer, run *metrics.Run, rounds iter.Seq2[round.Report, error]) error {
+	return write(w, run, func(yield func(Round, error) bool) {
 		for r, err := range rounds {
 			if !yield(rowOf(&r), err) {
 				return

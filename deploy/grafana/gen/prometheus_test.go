@@ -9,7 +9,7 @@ import (
 	"fmt"
 	"io"
 	"math"
-
+	"net"
 	"net/http"
 	"net/url"
 	"os"
@@ -18,12 +18,14 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"fedpace/coordinator/round"
-	"fedpace/internal/testport"
+	"fedpace/metrics"
 	"fedpace/metrics/prometheus"
+	"fedpace/metrics/timeline"
 	"fedpace/metrics/web"
 )
 
@@ -78,27 +80,30 @@ func TestPromtool(t *testing.T) {
 // withDevices is metrics that are told of a run with real devices, whose rounds
 // go on until the context ends.
 func withDevices(ctx context.Context) *prometheus.Metrics {
-	m := prometheus.New(prometheus.Run{Name: "devices", Task: "femnist", Schedule: "fixed", Train: true})
-	m.SetActors(prometheus.Simulated, 10)
-	m.SetActors(prometheus.Real, 2)
-	tally, number := m.NewTally(), 0
+	var number atomic.Int64
+	mean := round.Plan{Download: 3e8, Compute: 1e9, Upload: 1e9}
+	m := prometheus.New(&metrics.Run{
+		Name: "devices", Task: "femnist", Schedule: "fixed", Train: true, Clients: 10, Devices: []string{"pi1", "pi2"},
+		MeanPlan: func(int) (round.Plan, error) { return mean, nil },
+		Stats: func() (metrics.Stats, bool) {
+			n := number.Load()
+			return metrics.Stats{Checkpoint: time.Now(), Devices: metrics.DeviceStats{
+				Present: 1, Silent: 1, Heartbeats: n, Oldest: time.Now(), Held: time.Duration(n) * 1e8, Refused: 2,
+			}}, true
+		},
+	})
 	step := func() {
-		number++
+		n := round.Time(number.Add(1))
 		for c := range 4 {
-			tally.Task(prometheus.Simulated, 0, prometheus.Phases{Download: 3e8, Compute: round.Time(1e9 + c*1e7), Upload: 1e9})
+			p := mean
+			p.Compute += round.Time(c) * 1e7
+			m.Task(&round.Ended{Client: c, LocalSteps: 8, Plan: p, End: p.Total()})
 		}
-		tally.Task(prometheus.Real, 0, prometheus.Phases{Download: 4e8, Compute: 2e9, Upload: 12e8})
-		tally.Slowest(prometheus.Real, 0, prometheus.Phases{Download: 4e8, Compute: 2e9, Upload: 12e8})
-		tally.Modelled(prometheus.Phases{Download: 3e8, Compute: 1e9, Upload: 1e9})
-		tally.RealOutcome(round.Accepted)
-		n := number
-		m.Watch(func() prometheus.Vitals {
-			return prometheus.Vitals{Devices: prometheus.Devices{
-				Present: 1, Silent: 1, Heartbeats: int64(n), Oldest: time.Now(), Held: time.Duration(n) * 1e8, Refused: 2,
-			}}
-		})
-		m.Checkpointed(time.Now())
-		m.ObserveRound(&round.Report{Round: number, Start: round.Time(number-1) * 4e9, End: round.Time(number) * 4e9, LocalSteps: 8, LearningRate: 0.1, Outcomes: [round.Outcomes]int{5}, TrainingLoss: 1}, tally)
+		p := round.Plan{Download: 4e8, Compute: 2e9, Upload: 12e8}
+		m.Task(&round.Ended{Client: 10, LocalSteps: 8, Plan: p, End: p.Total()})
+		_ = m.Round(&metrics.Round{Record: &timeline.Record{Report: round.Report{
+			Round: int(n), Start: (n - 1) * 4e9, End: n * 4e9, LocalSteps: 8, LearningRate: 0.1, Outcomes: [round.Outcomes]int{5}, TrainingLoss: 1,
+		}}, Usage: &metrics.Usage{}})
 	}
 	step()
 	go func() {
@@ -333,7 +338,12 @@ func startPrometheus(t *testing.T, program string, targets []string, flags ...st
 	if err := os.WriteFile(filepath.Join(dir, "targets.yml"), []byte(list), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	addr := testport.Held(t)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := l.Addr().String()
+	l.Close()
 	var log bytes.Buffer
 	c := exec.Command(program, append(flags, "--config.file="+filepath.Join(dir, "prometheus.yml"),
 		"--storage.tsdb.path="+filepath.Join(dir, "data"), "--web.listen-address="+addr)...)

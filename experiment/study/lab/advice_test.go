@@ -12,8 +12,8 @@ import (
 
 	"fedpace/coordinator/theory"
 	"fedpace/experiment/config"
-	"fedpace/experiment/folder"
 	"fedpace/experiment/run"
+	"fedpace/metrics/models"
 )
 
 // The advice for a network is the formulas with what is given: FEMNIST with
@@ -233,7 +233,7 @@ func TestAdviceOfANetworksRun(t *testing.T) {
 			t.Errorf("%+v", s)
 		}
 	}
-	if err := os.Remove(filepath.Join(c.Out, folder.ModelFile)); err != nil {
+	if err := os.Remove(filepath.Join(c.Out, models.File)); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := AdviseRun(t.Context(), c.Out, Nothing(), 5); err == nil || !strings.Contains(err.Error(), "no final model") {

@@ -13,6 +13,7 @@ import (
 	"fedpace/experiment/config"
 	"fedpace/experiment/folder"
 	"fedpace/experiment/run"
+	"fedpace/metrics/models"
 )
 
 // Source says where a constant comes from.
@@ -51,7 +52,7 @@ func Estimate(ctx context.Context, dir string, c config.Config, fStar float64) (
 	}
 	defer set.Close()
 	k.Clients = set.Clients()
-	last, err := folder.ReadModel(filepath.Join(dir, folder.ModelFile), model.Tensors())
+	last, err := folder.ReadModel(filepath.Join(dir, models.File), model.Tensors())
 	if err != nil {
 		return k, nil, fmt.Errorf("%s has no final model to estimate at: %w", dir, err)
 	}

@@ -16,6 +16,7 @@ import (
 	"fedpace/experiment/folder"
 	"fedpace/experiment/run"
 	"fedpace/experiment/study"
+	"fedpace/metrics/models"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -294,7 +295,7 @@ func TestLaboratoryFromAModel(t *testing.T) {
 	if _, err := run.Run(t.Context(), c, run.Options{}); err != nil {
 		t.Fatal(err)
 	}
-	next := small(t, "quadratic", "init="+filepath.Join(c.Out, folder.ModelFile))
+	next := small(t, "quadratic", "init="+filepath.Join(c.Out, models.File))
 	far, err := Plan{Config: small(t, "quadratic"), Schedules: []string{"fixed"}, Seeds: 1, Out: t.TempDir()}.Run(t.Context(), study.Options{})
 	if err != nil {
 		t.Fatal(err)

@@ -1,0 +1,174 @@
+package run
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"iter"
+	"slices"
+	"sync"
+	"time"
+
+	"fedpace/actors/learn"
+	"fedpace/coordinator/round"
+	"fedpace/coordinator/schedule"
+	"fedpace/experiment/config"
+	"fedpace/experiment/folder"
+	"fedpace/metrics"
+	"fedpace/metrics/eventlog"
+	"fedpace/metrics/live"
+	"fedpace/metrics/models"
+	"fedpace/metrics/prometheus"
+	"fedpace/metrics/tables"
+	"fedpace/metrics/web"
+)
+
+// How many tasks of a round outputs see, beside those of real devices: the slowest,
+// and at least so many of the others.
+const (
+	keptSlowest = 10
+	keptSample  = 10
+)
+
+// sinks are the outputs of the run.
+func (p *problem) sinks(o *Options) []metrics.Sink {
+	c := &p.config
+	list := []metrics.Sink{folder.Rounds{}, tables.Sink{}, live.Sink{}}
+	if c.Train {
+		list = append(list, models.Sink{})
+	}
+	if c.Events.Sample != config.NoEvents {
+		list = append(list, eventlog.Sink{Sample: c.Events.Sample})
+	}
+	if len(c.Devices.Names) > 0 && o.Replay == "" {
+		list = append(list, deviceSink{})
+	}
+	if c.HTTP != "" {
+		list = append(list, prometheus.Sink{})
+	}
+	return list
+}
+
+// about is the run as outputs know it.
+func (p *problem) about(o *Options, limit round.Time, started time.Time) *metrics.Run {
+	c := &p.config
+	closing := closing(c.Close)
+	run := &metrics.Run{
+		Name: c.Name, Task: string(c.Task), Schedule: c.Schedule.Name(), Close: c.Close.Rule, Closing: fmt.Sprint(closing),
+		Version: o.Version, Kernel: p.kernel, Seed: c.Seed, Train: c.Train,
+		Clients: c.Clients, Cohort: c.Cohort, Window: c.Schedule.Window, Devices: c.Devices.Names, Classes: p.fleet.Classes(), Class: p.fleet.Class,
+		Deadline: closing.Deadline(), Rounds: c.Stop.Rounds, VirtualSeconds: limit.Seconds(), TargetAccuracy: c.Stop.ValidationAccuracy,
+		Slowest: keptSlowest, Sample: max(keptSample, c.Events.Sample), Started: started,
+		Power: metrics.Power{
+			ModelBytes: p.modelBits / 8, Watts: watts(c.Fleet),
+			HoldsModel: c.Select.Rule == config.PowerOfChoice, Overlap: c.Close.Rule == config.Buffered,
+		},
+		MeanPlan: func(steps int) (round.Plan, error) {
+			d, err := p.fleet.Mean(steps, p.modelBits)
+			return round.Plan{Download: round.Time(d.Download), Compute: round.Time(d.Compute), Upload: round.Time(d.Upload)}, err
+		},
+	}
+	if one, constant, err := p.fixedRound(); err == nil && constant && one > 0 {
+		run.FixedSteps = float64(c.Schedule.K0) / one.Seconds()
+	}
+	if c.Train {
+		run.Data = describe(p.set.Info())
+		run.WriteModel = func(w io.Writer, params []float32, which string) error {
+			return folder.EncodeModel(w, p.model.Tensors(), params, map[string]string{
+				"producer": "fedpace", "task": run.Task, "schedule": run.Schedule, "model": p.model.String(),
+				"data": run.Data, "which": which, "kernel": learn.Kernel(),
+			})
+		}
+	}
+	return run
+}
+
+// watts are those of the fleet's classes; nil: none gives any.
+func watts(fleet []config.Class) (list []metrics.Watts) {
+	if !slices.ContainsFunc(fleet, func(k config.Class) bool { return k.Watts != config.Watts{} }) {
+		return nil
+	}
+	for _, k := range fleet {
+		list = append(list, metrics.Watts(k.Watts))
+	}
+	return list
+}
+
+// roundsSoFar reads the run's rounds.csv, with the mean losses of the window.
+func (p *problem) roundsSoFar(path string) iter.Seq2[round.Report, error] {
+	return func(yield func(round.Report, error) bool) {
+		window, err := schedule.NewWindow(schedule.WindowConfig{Size: p.config.Schedule.Window, FirstRound: p.config.Schedule.F0 == config.FromFirst})
+		if err != nil {
+			yield(round.Report{}, err)
+			return
+		}
+		for r, err := range folder.Reports(path) {
+			window.Observe(r.TrainingLoss)
+			if mean, ok := window.Mean(); ok {
+				r.WindowLoss = mean
+			}
+			if !yield(r, err) {
+				return
+			}
+		}
+	}
+}
+
+// serve shows the pages of the outputs under the configuration's http. The page of
+// a run that is interrupted still shows how it ended, so only Close ends it.
+func (r *recorder) serve(ctx context.Context, tell func(string)) (*web.Server, error) {
+	var pages []web.Page
+	for _, o := range metrics.Outputs[web.Pager](r.outputs) {
+		pages = append(pages, o.Pages()...)
+	}
+	server, err := web.Serve(context.WithoutCancel(ctx), r.p.config.HTTP, pages...)
+	if err == nil && tell != nil {
+		tell("The run is shown on http://" + server.Addr() + "/, its metrics on /metrics.")
+	}
+	return server, err
+}
+
+// notices hands the lines that the user is told to the outputs, too, once they are
+// open.
+type notices struct {
+	mu    sync.Mutex
+	to    *metrics.Recorder // nil: not open yet
+	lines []string          // until then
+}
+
+// copied are the options with notices that come here, too.
+func (n *notices) copied(o Options) Options {
+	tee := func(tell func(string)) func(string) {
+		return func(line string) {
+			n.add(line)
+			if tell != nil {
+				tell(line)
+			}
+		}
+	}
+	o.Notice = tee(o.Notice)
+	if o.Others != nil {
+		o.Others = tee(o.Others)
+	}
+	return o
+}
+
+func (n *notices) add(line string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.to == nil {
+		n.lines = append(n.lines, line)
+		return
+	}
+	n.to.Notice(line)
+}
+
+// open hands over all lines so far.
+func (n *notices) open(to *metrics.Recorder) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.to = to
+	for _, line := range n.lines {
+		to.Notice(line)
+	}
+}

@@ -1,0 +1,268 @@
+package run
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"fedpace/actors/data"
+	"fedpace/coordinator"
+	"fedpace/coordinator/round"
+	"fedpace/experiment/folder"
+	"fedpace/metrics"
+	"fedpace/metrics/timeline"
+)
+
+// progressEvery is how often progress is reported, in wall time.
+const progressEvery = 100 * time.Millisecond
+
+// recorder follows a run: it hands what the run reports to the outputs, keeps what
+// the summary needs and reports progress. It belongs to the run's goroutine.
+type recorder struct {
+	p       *problem
+	o       Options
+	outputs *metrics.Recorder
+	results *folder.Results // set before the first report
+	started time.Time       // wall time of earlier attempts included
+	shown   time.Time       // when progress was reported last
+
+	reported   atomic.Pointer[coordinator.Stats] // nil before the first event
+	checkpoint atomic.Pointer[time.Time]         // the last; nil: none yet
+
+	target   float64 // accuracy; 0: none
+	progress Progress
+	saved    savedSummary
+}
+
+// savedSummary is what the summary needs beside what outputs and the coordinator
+// know.
+type savedSummary struct {
+	Last         round.Report
+	Reached      float64 // virtual seconds to the target; NaN: not yet
+	BestLoss     float64
+	BestAccuracy float64
+}
+
+// newRecorder opens the run's outputs. Close it after use.
+func newRecorder(p *problem, o Options, limit round.Time, started time.Time) (*recorder, error) {
+	nan := math.NaN()
+	r := &recorder{
+		p: p, o: o, started: started, target: p.config.Evaluate.Target,
+		saved: savedSummary{Last: round.Report{WindowLoss: nan}, Reached: nan, BestLoss: nan, BestAccuracy: nan},
+		progress: Progress{
+			Schedule: p.config.Schedule.Name(), Rounds: p.config.Stop.Rounds, VirtualTotal: limit.Seconds(),
+			TargetAccuracy: p.config.Stop.ValidationAccuracy, TrainingLoss: nan, ValidationLoss: nan, ValidationAccuracy: nan,
+		},
+	}
+	if r.target == 0 {
+		r.target = p.config.Stop.ValidationAccuracy
+	}
+	about := p.about(&o, limit, started)
+	about.Stats = r.stats
+	var err error
+	r.outputs, err = metrics.Open(about, p.sinks(&o))
+	return r, err
+}
+
+// stats tells outputs how the run keeps up.
+func (r *recorder) stats() (s metrics.Stats, ok bool) {
+	v := r.reported.Load()
+	if v == nil {
+		return s, false
+	}
+	s = metrics.Stats{PacingLag: v.PacingLag(), BusLag: v.BusLag(), Pending: v.Pending(), Dropped: v.Dropped(), Ignored: v.Ignored()}
+	if at := r.checkpoint.Load(); at != nil {
+		s.Checkpoint = *at
+	}
+	if d, held, ok := v.Devices(); ok {
+		s.Devices = metrics.DeviceStats{
+			Present: d.Present, Silent: d.Silent, Heartbeats: d.Heartbeats, Oldest: d.Oldest, Refused: d.Refused, Held: held,
+		}
+	}
+	return s, true
+}
+
+func (r *recorder) observer() coordinator.Observer {
+	return coordinator.Observer{Settled: r.outputs.Task, Report: r.report, Best: r.best, Model: r.o.Model, Stats: r.reported.Store}
+}
+
+// start opens the outputs' files, in a run that is resumed where it stood, and
+// returns the state that the coordinator goes on from; nil: from the start.
+func (r *recorder) start(results *folder.Results, previous *life) (*coordinator.State, error) {
+	r.results = results
+	start := &metrics.Start{Folder: results, Rounds: r.p.roundsSoFar(results.Path(folder.RoundsFile))}
+	if previous == nil || previous.checkpoint == nil {
+		return nil, r.outputs.Start(start, nil)
+	}
+	c := previous.checkpoint
+	start.Elapsed = c.body.Recorder.Elapsed
+	r.restore(&c.body.Recorder)
+	last := r.saved.Last // with the losses that were measured last
+	last.TrainingLoss, last.ValidationLoss, last.ValidationAccuracy = r.progress.TrainingLoss, r.progress.ValidationLoss, r.progress.ValidationAccuracy
+	start.Last = &metrics.Round{Record: &timeline.Record{Report: last}}
+	return &c.state, r.outputs.Start(start, &c.body.Recorder.Outputs)
+}
+
+// begin reports where the run starts: its first round may take long.
+func (r *recorder) begin() {
+	if r.o.Progress != nil {
+		r.shown = time.Now()
+		r.progress.Elapsed = r.shown.Sub(r.started)
+		r.o.Progress(r.progress)
+	}
+}
+
+// report takes one round. An error (a full disk) ends the run.
+func (r *recorder) report(report *round.Report) error {
+	last := &r.saved.Last
+	if *last = *report; !r.p.hasAccuracy() {
+		last.ValidationAccuracy = math.NaN()
+	}
+	if last.Evaluated {
+		r.reach(last.ValidationAccuracy, last.End)
+	}
+	if !(r.saved.BestLoss <= last.WindowLoss) { // also when there is none yet
+		r.saved.BestLoss = last.WindowLoss
+	}
+	r.progress.take(last)
+	if last.Evaluated {
+		r.progress.ValidationLoss, r.progress.ValidationAccuracy = last.ValidationLoss, last.ValidationAccuracy
+	}
+	if r.o.Progress != nil {
+		if now := time.Now(); now.Sub(r.shown) >= progressEvery {
+			r.shown = now
+			r.progress.Elapsed = now.Sub(r.started)
+			r.o.Progress(r.progress)
+		}
+	}
+	return r.outputs.Round(last)
+}
+
+// take takes a round that is complete.
+func (p *Progress) take(r *round.Report) {
+	p.Round, p.VirtualSeconds, p.LocalSteps, p.LearningRate = r.Round, r.End.Seconds(), r.LocalSteps, r.LearningRate
+	p.TrainingLoss = r.TrainingLoss
+}
+
+// reach notes when the target was first reached.
+func (r *recorder) reach(accuracy float64, at round.Time) {
+	if r.target > 0 && accuracy >= r.target && math.IsNaN(r.saved.Reached) {
+		r.saved.Reached = at.Seconds()
+	}
+}
+
+// best takes the model with the highest validation accuracy so far.
+func (r *recorder) best(accuracy float64, params []float32) {
+	if r.p.hasAccuracy() {
+		r.saved.BestAccuracy = accuracy
+		r.outputs.Best(accuracy, params)
+	}
+}
+
+func (r *recorder) summary(result *coordinator.Result) folder.Summary {
+	c, usage := &r.p.config, r.outputs.Usage()
+	stop, last := &result.Stop, &r.saved.Last
+	s := folder.Summary{
+		Task: string(c.Task), Schedule: c.Schedule.Name(), Seed: c.Seed, Completed: result.Completed,
+		Rounds: stop.Rounds, VirtualSeconds: stop.At.Seconds(), WallSeconds: time.Since(r.started).Seconds(),
+		SGDSteps:         last.SGDSteps,
+		RelativeSGDSteps: folder.Measured(r.p.relativeSteps(last.SGDSteps, stop.At)),
+		Fingerprint:      fmt.Sprintf("%016x", result.Fingerprint),
+		Kernel:           r.p.kernel, Version: r.o.Version,
+		ClientSeconds: metrics.Seconds(usage.Time), ClientSteps: usage.Steps, Bytes: usage.Bytes, StragglerShare: folder.Measured(usage.StragglerShare()),
+	}
+	if c.Train {
+		about := describe(r.p.set.Info())
+		s.Data = &about
+	}
+	if watts(c.Fleet) != nil {
+		s.EnergyJoules = &usage.Joules
+	}
+	for o, n := range stop.Outcomes {
+		s.Outcomes[o] = int64(n)
+	}
+	loss, accuracy := math.NaN(), math.NaN()
+	if stop.Evaluated {
+		if loss = stop.ValidationLoss; r.p.hasAccuracy() {
+			accuracy = stop.ValidationAccuracy
+		}
+		r.reach(accuracy, stop.At)
+	}
+	s.TimeToTarget = folder.Measured(r.saved.Reached)
+	s.TrainingLoss, s.BestTrainingLoss = folder.Measured(last.WindowLoss), folder.Measured(r.saved.BestLoss)
+	s.ValidationLoss, s.ValidationAccuracy, s.BestValidationAccuracy = folder.Measured(loss), folder.Measured(accuracy), folder.Measured(r.saved.BestAccuracy)
+	if result.Params != nil {
+		digest := folder.ModelSHA256(result.Params)
+		s.ModelSHA256 = &digest
+	}
+	return s
+}
+
+// finish ends the outputs and, last, writes the summary.
+func (r *recorder) finish(result *coordinator.Result, s folder.Summary, why error) error {
+	if r.o.Progress != nil {
+		r.progress.Elapsed, r.progress.Done = time.Since(r.started), result.Completed
+		r.o.Progress(r.progress)
+	}
+	text, err := s.JSON()
+	if err != nil {
+		return err
+	}
+	end := &metrics.End{
+		Completed: s.Completed, Why: why, Elapsed: time.Duration(s.WallSeconds * float64(time.Second)), Summary: text, Params: result.Params,
+		Evaluated: result.Stop.Evaluated, ValidationLoss: result.Stop.ValidationLoss, ValidationAccuracy: math.NaN(),
+	}
+	if s.ValidationAccuracy != nil {
+		end.ValidationAccuracy = *s.ValidationAccuracy
+	}
+	if err := errors.Join(r.outputs.Flush(), r.outputs.Finish(end)); err != nil {
+		return err
+	}
+	return r.results.Summary(s)
+}
+
+// savedRecorder is what of a run's recorder a checkpoint keeps: all that a result
+// of the run depends on.
+type savedRecorder struct {
+	Elapsed time.Duration // wall time of the run, over all its attempts
+	Summary savedSummary
+	Outputs metrics.State
+
+	ValidationLoss     float64 // of the progress
+	ValidationAccuracy float64
+}
+
+// save is the recorder as it stands.
+func (r *recorder) save() (savedRecorder, error) {
+	outputs, err := r.outputs.Save()
+	return savedRecorder{
+		Elapsed: time.Since(r.started), Summary: r.saved, Outputs: outputs,
+		ValidationLoss: r.progress.ValidationLoss, ValidationAccuracy: r.progress.ValidationAccuracy,
+	}, err
+}
+
+// restore puts a new recorder, but for its outputs, where one was saved.
+func (r *recorder) restore(s *savedRecorder) {
+	r.started = r.started.Add(-s.Elapsed)
+	r.saved = s.Summary
+	if s.Summary.Last.Round > 0 {
+		r.progress.take(&s.Summary.Last)
+	}
+	r.progress.ValidationLoss, r.progress.ValidationAccuracy = s.ValidationLoss, s.ValidationAccuracy
+}
+
+// describe names a set for reports; made data, and real samples in a made
+// grouping, are called synthetic.
+func describe(info data.Info) string {
+	name := info.Name
+	if info.Synthetic && !strings.Contains(name, "synthetic") {
+		name += ", synthetic"
+	}
+	if info.Synthetic && info.Note != "" {
+		name += ": " + info.Note
+	}
+	return name
+}

@@ -2,11 +2,16 @@ package plugins
 
 import (
 	"io"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
+	"fedpace/actors/data"
 	"fedpace/actors/device"
+	"fedpace/actors/learn"
 	"fedpace/coordinator/aggregate"
 	"fedpace/coordinator/round"
 	"fedpace/metrics"
@@ -83,6 +88,56 @@ func TestClippedStepsAreShort(t *testing.T) {
 	c.Server(3).Apply(local, []int64{aggregate.One / 2, 0, aggregate.One}, 1)
 	if diff := cmp.Diff([]float32{0, -0.25, 0.5}, local); diff != "" {
 		t.Error(diff)
+	}
+}
+
+func TestPointsAreRead(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "points.csv")
+	write := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("client,label,x,y\nann,0,1,2\nbob,1,3,4\nann,1,5,6\nbob,0,7,8\nann,0,9,10\n")
+	set, err := data.Open(path, data.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b learn.Batch
+	if err := set.Batch(&b, 0, []int32{1}); err != nil {
+		t.Fatal(err)
+	}
+	if err := set.HeldOutBatch(&b, 0, set.HeldOut()); err != nil {
+		t.Fatal(err)
+	}
+	if set.Clients() != 2 || set.Client(1) != "bob" || set.Samples(0) != 2 || set.HeldOut() != 2 || b.N != 3 || b.X[1] != 6 || b.X[2] != 9 || b.Labels[0] != 1 {
+		t.Errorf("%d clients, %d held out, a batch of %+v", set.Clients(), set.HeldOut(), b)
+	}
+	write("client,label,x,y\nann,0,1,2\nann,2,1,2\n")
+	if _, err := data.Open(path, data.Options{}); err == nil || !strings.Contains(err.Error(), "points.csv:3: want a client") {
+		t.Error(err)
+	}
+}
+
+func TestAScaledModelIsReadBack(t *testing.T) {
+	m, err := Scaled{Layers: []int{2, 3, 2}, Factor: 0.1}.Model(learn.Dense, 2, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := learn.Parse(m.String())
+	if err != nil || again.String() != m.String() || m.String() != "scaled:0.1,2,3,2" {
+		t.Errorf("%v is read back as %v, %v", m, again, err)
+	}
+	whole, err := learn.Parse("mlp:2,3,2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	small, large := make([]float32, m.Params()), make([]float32, m.Params())
+	m.Init(small, 1)
+	whole.Init(large, 1)
+	if small[0] != float32(0.1)*large[0] {
+		t.Errorf("%v is not a tenth of %v", small[0], large[0])
 	}
 }
 

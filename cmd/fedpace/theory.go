@@ -208,14 +208,7 @@ func (f *theoryFlags) known(c *cobra.Command) (lab.Given, error) {
 			return g, err
 		}
 	}
-	for _, s := range []struct{ to, from *float64 }{
-		{&g.L, &f.given.L}, {&g.Mu, &f.given.Mu}, {&g.G, &f.given.G}, {&g.Variance, &f.given.Variance},
-		{&g.Gamma, &f.given.Gamma}, {&g.FStar, &f.given.FStar}, {&g.Loss, &f.given.Loss},
-	} {
-		if !math.IsNaN(*s.from) {
-			*s.to = *s.from
-		}
-	}
+	g.Merge(f.given)
 	if f.gap != "" {
 		var err error
 		if g.Form, err = lab.ParseForm(f.gap); err != nil {

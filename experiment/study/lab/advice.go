@@ -18,19 +18,6 @@ import (
 	"fedpace/metrics/figure"
 )
 
-// Given are constants that somebody gives; NaN: not given.
-type Given struct {
-	L, Mu, G, Variance, Gamma, FStar float64
-	Loss                             float64 // F, where no run says it
-	Form                             theory.Form
-}
-
-// Nothing is given.
-func Nothing() Given {
-	nan := math.NaN()
-	return Given{L: nan, Mu: nan, G: nan, Variance: nan, Gamma: nan, FStar: nan, Loss: nan}
-}
-
 // Advice is what theory says of K and eta over time.
 type Advice struct {
 	Task      string     `json:"task"`
@@ -72,7 +59,7 @@ const mostSteps = 1_000_000
 // mu, g, f_star). W is the time that the configuration's theory.time names.
 func Advise(c config.Config, g Given, points int) (*Advice, error) {
 	var k theory.Constants
-	var sources []Source
+	var found sources
 	parameters := 0
 	if c.Task.IsConvex() {
 		of, err := run.Convex(c)
@@ -87,16 +74,17 @@ func Advise(c config.Config, g Given, points int) (*Advice, error) {
 		start := widen(make([]float64, len(initial)), initial)
 		k = of.Constants(start, c.Cohort)
 		parameters = len(start)
-		k, sources = configured(c.Theory, k, calculated(k))
+		found = calculated(k)
+		found.configure(c.Theory, &k)
 		if math.IsNaN(g.Loss) {
 			g.Loss = of.Value(start)
-			sources = append(sources, Source{"F", g.Loss, "loss", "calculated: at the start"})
+			found.put(Source{"F", g.Loss, "loss", "calculated: at the start"})
 		}
 	} else {
 		k = theory.Constants{N: c.Cohort, Clients: c.Clients}
-		k, sources = configured(c.Theory, k, nil)
+		found.configure(c.Theory, &k)
 		if math.IsNaN(g.FStar) && c.Theory.FStar == nil {
-			sources = append(sources, Source{"F*", 0, "loss", "taken as 0, as in Eq. 13"})
+			found.put(Source{"F*", 0, "loss", "taken as 0, as in Eq. 13"})
 		}
 		for _, need := range []struct {
 			flag  string
@@ -108,7 +96,7 @@ func Advise(c config.Config, g Given, points int) (*Advice, error) {
 			}
 		}
 	}
-	k, sources = g.take(k, sources)
+	found.take(g, &k)
 	if g.Loss < k.FStar {
 		return nil, fmt.Errorf("theory: the loss F is %v, want at least the least loss F*, which is %v", g.Loss, k.FStar)
 	}
@@ -117,7 +105,7 @@ func Advise(c config.Config, g Given, points int) (*Advice, error) {
 	if err != nil {
 		return nil, err
 	}
-	a, err := newAdvice(c, k, sources, r)
+	a, err := newAdvice(c, k, found, r)
 	if err != nil {
 		return nil, err
 	}
@@ -194,7 +182,7 @@ func AdviseRun(ctx context.Context, dir string, g Given, points int) (*Advice, e
 		return nil, fmt.Errorf("%s: no round has a training loss: nothing can be estimated of a run that did not train", dir)
 	}
 	var k theory.Constants
-	var sources []Source
+	var found sources
 	if c.Task.IsConvex() {
 		of, err := run.Convex(c)
 		if err != nil {
@@ -206,19 +194,19 @@ func AdviseRun(ctx context.Context, dir string, g Given, points int) (*Advice, e
 			return nil, err
 		}
 		k = of.Constants(widen(make([]float64, len(initial)), initial), c.Cohort)
-		sources = calculated(k)
-	} else if k, sources, err = Estimate(ctx, dir, c, least); err != nil {
+		found = calculated(k)
+	} else if k, found, err = Estimate(ctx, dir, c, least); err != nil {
 		return nil, err
 	}
-	k, sources = configured(c.Theory, k, sources)
-	k, sources = g.take(k, sources)
+	found.configure(c.Theory, &k)
+	found.take(g, &k)
 	parameters, err := parametersOf(c)
 	if err != nil {
 		return nil, err
 	}
 	r := run.Runtime(c, parameters)
-	sources = append(sources, Source{"F", known[0].loss, "loss", fmt.Sprintf("the run's: mean first-step loss over the last %d rounds (Eq. 15), at first this", c.Schedule.Window)})
-	a, err := newAdvice(c, k, sources, r)
+	found.put(Source{"F", known[0].loss, "loss", fmt.Sprintf("the run's: mean first-step loss over the last %d rounds (Eq. 15), at first this", c.Schedule.Window)})
+	a, err := newAdvice(c, k, found, r)
 	if err != nil {
 		return nil, err
 	}
@@ -272,86 +260,7 @@ func spacedTo(n, points int) (list []int) {
 	return append(list, n)
 }
 
-// configured puts what the configuration gives for its schedule in place of what
-// was found. A convex run's configuration has what was calculated, which is then
-// told as such.
-func configured(t config.Theory, k theory.Constants, sources []Source) (theory.Constants, []Source) {
-	for _, s := range []struct {
-		name, unit, key string
-		from, to        *float64
-	}{
-		{"L", "loss/length²", "theory.l", t.L, &k.L}, {"mu", "loss/length²", "theory.mu", t.Mu, &k.Mu},
-		{"G", "loss/length", "theory.g", t.G, &k.G}, {"F*", "loss", "theory.f_star", t.FStar, &k.FStar},
-	} {
-		i := slices.IndexFunc(sources, func(f Source) bool { return f.Name == s.name })
-		if s.from == nil || i >= 0 && *s.from == *s.to {
-			continue
-		}
-		*s.to = *s.from
-		said := Source{s.name, *s.from, s.unit, "given: " + s.key}
-		if i < 0 {
-			sources = append(sources, said)
-		} else {
-			sources[i] = said
-		}
-	}
-	return k, sources
-}
-
-// take puts what is given in place of what was found.
-func (g Given) take(k theory.Constants, sources []Source) (theory.Constants, []Source) {
-	k.Form = g.Form
-	for _, s := range []struct {
-		name, unit string
-		value      float64
-		to         *float64
-	}{
-		{"L", "loss/length²", g.L, &k.L}, {"mu", "loss/length²", g.Mu, &k.Mu}, {"variance", "loss²/length²", g.Variance, &k.Variance},
-		{"Gamma", "loss", g.Gamma, &k.Gamma}, {"G", "loss/length", g.G, &k.G}, {"F*", "loss", g.FStar, &k.FStar},
-	} {
-		from := "given"
-		if math.IsNaN(s.value) {
-			known := false
-			for _, f := range sources {
-				known = known || f.Name == s.name
-			}
-			if known {
-				continue
-			}
-			from, s.value = "not given: 0", 0
-		}
-		*s.to = s.value
-		found := false
-		for i := range sources {
-			if sources[i].Name == s.name {
-				sources[i], found = Source{s.name, s.value, s.unit, from}, true
-			}
-		}
-		if !found {
-			sources = append(sources, Source{s.name, s.value, s.unit, from})
-		}
-	}
-	if !math.IsNaN(g.Loss) {
-		known := false
-		for _, f := range sources {
-			known = known || f.Name == "F"
-		}
-		if !known {
-			sources = append(sources, Source{"F", g.Loss, "loss", "given"})
-		}
-	}
-	return k, sources
-}
-
-func calculated(k theory.Constants) []Source {
-	const from = "calculated"
-	return []Source{
-		{"L", k.L, "loss/length²", from}, {"mu", k.Mu, "loss/length²", from}, {"variance", k.Variance, "loss²/length²", from},
-		{"Gamma", k.Gamma, "loss", from}, {"G", k.G, "loss/length", from + ": the largest client gradient at the start and at x*"}, {"F*", k.FStar, "loss", from},
-	}
-}
-
-func newAdvice(c config.Config, k theory.Constants, sources []Source, r theory.Runtime) (*Advice, error) {
+func newAdvice(c config.Config, k theory.Constants, found sources, r theory.Runtime) (*Advice, error) {
 	if err := errors.Join(k.Validate(), r.Validate()); err != nil {
 		return nil, err
 	}
@@ -359,7 +268,7 @@ func newAdvice(c config.Config, k theory.Constants, sources []Source, r theory.R
 		return nil, errors.New("theory: G is 0, and K* then infinite")
 	}
 	a := &Advice{
-		Task: string(c.Task), Constants: sources, Form: k.Form.String(), N: k.N, K: c.Schedule.K0, Eta: c.Schedule.Eta0,
+		Task: string(c.Task), Constants: found, Form: k.Form.String(), N: k.N, K: c.Schedule.K0, Eta: c.Schedule.Eta0,
 		MaxRate: k.MaxRate(), Round: [2]float64{r.Communication(), r.Step}, constants: k,
 	}
 	if a.Eta > a.MaxRate {

@@ -16,14 +16,6 @@ import (
 	"fedpace/metrics/models"
 )
 
-// Source says where a constant comes from.
-type Source struct {
-	Name  string  `json:"name"`
-	Value float64 `json:"value"`
-	Unit  string  `json:"unit"`
-	From  string  `json:"from"`
-}
-
 // How much of a set an estimate looks at.
 const (
 	probedClients = 32
@@ -44,7 +36,7 @@ type probe struct {
 // give G and sigma there, and the gradient's change from one model to the other
 // gives the secant's slope, which is at most L, and at least mu where the
 // objective is convex. They are rough; a network has no such constants.
-func Estimate(ctx context.Context, dir string, c config.Config, fStar float64) (theory.Constants, []Source, error) {
+func Estimate(ctx context.Context, dir string, c config.Config, fStar float64) (theory.Constants, sources, error) {
 	k := theory.Constants{N: c.Cohort, Clients: c.Clients}
 	set, model, first, err := run.Open(c)
 	if err != nil {
@@ -63,7 +55,7 @@ func Estimate(ctx context.Context, dir string, c config.Config, fStar float64) (
 	k.G, k.Variance = math.Sqrt(p.largest), p.variance/float64(k.Clients)
 	k.L, k.Mu, k.FStar = p.across, p.along, fStar
 	minibatches := fmt.Sprintf("estimated: %d minibatches of each of %d clients, at the first and the last model", probedBatches, min(probedClients, k.Clients))
-	sources := []Source{
+	found := sources{
 		{"L", k.L, "loss/length²", "estimated: |∇F(x) − ∇F(y)|/|x − y| of the first and the last model, at most L"},
 		{"mu", k.Mu, "loss/length²", "estimated: (∇F(x) − ∇F(y))·(x − y)/|x − y|² of them, at least mu where F is convex"},
 		{"variance", k.Variance, "loss²/length²", minibatches + ", the larger; divided by the clients"},
@@ -73,9 +65,9 @@ func Estimate(ctx context.Context, dir string, c config.Config, fStar float64) (
 	}
 	if k.Mu <= 0 { // not convex between the two
 		k.Mu = k.L
-		sources[1] = Source{"mu", k.Mu, "loss/length²", "taken as L: between the first and the last model F is not convex"}
+		found[1] = Source{"mu", k.Mu, "loss/length²", "taken as L: between the first and the last model F is not convex"}
 	}
-	return k, sources, nil
+	return k, found, nil
 }
 
 // look takes gradients at two models, the same minibatches at both.

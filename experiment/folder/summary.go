@@ -129,6 +129,14 @@ func ReadSummary(path string) (Summary, error) {
 	return s, nil
 }
 
+// Value is what a pointer made by [Measured] points to: NaN for nil.
+func Value(v *float64) float64 {
+	if v == nil {
+		return math.NaN()
+	}
+	return *v
+}
+
 // Named is the pointer to a text that may not exist: nil for none.
 func Named(s string) *string {
 	if s == "" {

@@ -223,11 +223,7 @@ func ofSummary(of func(*folder.Summary) *float64) func(*Run) float64 {
 		if r.Summary == nil {
 			return math.NaN()
 		}
-		v := of(r.Summary)
-		if v == nil {
-			return math.NaN()
-		}
-		return *v
+		return folder.Value(of(r.Summary))
 	}
 }
 
@@ -339,8 +335,8 @@ func (s *section) runs() pageTable {
 				add("interrupted")
 			}
 			add(strconv.Itoa(r.Summary.Rounds))
-			add(estimated(statistics.Estimated{Mean: value(r.Summary.BestTrainingLoss), Half: math.NaN()}, number))
-			add(estimated(statistics.Estimated{Mean: value(r.Summary.BestValidationAccuracy), Half: math.NaN()}, number))
+			add(estimated(statistics.Estimated{Mean: folder.Value(r.Summary.BestTrainingLoss), Half: math.NaN()}, number))
+			add(estimated(statistics.Estimated{Mean: folder.Value(r.Summary.BestValidationAccuracy), Half: math.NaN()}, number))
 			add(seconds(r.Summary.WallSeconds))
 			if m := r.Summary.ModelSHA256; m != nil {
 				code((*m)[:min(12, len(*m))])
@@ -354,13 +350,6 @@ func (s *section) runs() pageTable {
 		}
 	}
 	return t
-}
-
-func value(v *float64) float64 {
-	if v == nil {
-		return math.NaN()
-	}
-	return *v
 }
 
 // quantile is the value that a share q of the ascending list does not exceed;

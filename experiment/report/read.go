@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"math"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -50,53 +49,29 @@ type point struct {
 // Find reads the runs in the folders: a folder with a run is one, another is
 // looked through. At least one must be there.
 func Find(dirs ...string) ([]Run, error) {
-	var found []string
-	for _, dir := range dirs {
-		before := len(found)
-		if err := walk(dir, maxDepth, &found); err != nil {
-			return nil, fmt.Errorf("report: %w", err)
-		}
-		if len(found) == before {
-			return nil, fmt.Errorf("report: %s holds no run: neither it nor a folder in it has a %s", dir, folder.ConfigFile)
-		}
-	}
 	var runs []Run
-	for _, dir := range found {
-		if slices.ContainsFunc(runs, func(r Run) bool { return r.Dir == dir }) {
-			continue // given twice
-		}
-		r, err := Read(dir)
+	for _, dir := range dirs {
+		found, err := folder.Find(dir, maxDepth, maxRuns)
 		if err != nil {
 			return nil, fmt.Errorf("report: %w", err)
 		}
-		runs = append(runs, r)
-	}
-	return runs, nil
-}
-
-// walk appends the folders with a run, in the order of their names.
-func walk(dir string, depth int, found *[]string) error {
-	if _, err := os.Stat(filepath.Join(dir, folder.ConfigFile)); err == nil {
-		if len(*found) == maxRuns {
-			return fmt.Errorf("more than %d runs", maxRuns)
+		if len(found) == 0 {
+			return nil, fmt.Errorf("report: %s holds no run: neither it nor a folder in it has a %s", dir, folder.ConfigFile)
 		}
-		*found = append(*found, filepath.Clean(dir))
-		return nil
-	} else if !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	entries, err := os.ReadDir(dir) // sorted
-	if err != nil {
-		return err
-	}
-	for _, e := range entries {
-		if e.IsDir() && depth > 0 && !strings.HasPrefix(e.Name(), ".") {
-			if err := walk(filepath.Join(dir, e.Name()), depth-1, found); err != nil {
-				return err
+		for _, at := range found {
+			if slices.ContainsFunc(runs, func(r Run) bool { return r.Dir == at }) {
+				continue // given twice
+			}
+			r, err := Read(at)
+			if err != nil {
+				return nil, fmt.Errorf("report: %w", err)
+			}
+			if runs = append(runs, r); len(runs) > maxRuns {
+				return nil, fmt.Errorf("report: more than %d runs", maxRuns)
 			}
 		}
 	}
-	return nil
+	return runs, nil
 }
 
 // Read reads one run's folder.

@@ -12,17 +12,11 @@ import (
 	"fedpace/experiment/config"
 )
 
-// equalTimes keeps how long rounds of K-eta-fixed take, for the runs of one
-// comparison: they ask for the same. It may be used from several goroutines.
+// EqualTimes keeps how long rounds of K-eta-fixed take, for the runs of one study,
+// which ask for the same. It may be used from several goroutines.
 type EqualTimes struct {
 	mu    sync.Mutex
-	known map[string]*equalTime
-}
-
-type equalTime struct {
-	mu   sync.Mutex // held while it is found out
-	done bool
-	at   round.Time
+	known map[string]func() (round.Time, error)
 }
 
 // of is the time of a configuration, found out once.
@@ -33,23 +27,16 @@ func (e *EqualTimes) of(c config.Config, find func() (round.Time, error)) (round
 	c.Out, c.Name = "", "" // change no time
 	key := string(c.YAML())
 	e.mu.Lock()
-	if e.known == nil {
-		e.known = map[string]*equalTime{}
-	}
-	t := e.known[key]
-	if t == nil {
-		t = &equalTime{}
-		e.known[key] = t
+	once := e.known[key]
+	if once == nil {
+		if e.known == nil {
+			e.known = map[string]func() (round.Time, error){}
+		}
+		once = sync.OnceValues(find)
+		e.known[key] = once
 	}
 	e.mu.Unlock()
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.done {
-		return t.at, nil
-	}
-	at, err := find()
-	t.at, t.done = at, err == nil
-	return at, err
+	return once()
 }
 
 // timedEvery is how often it is told how far timing the fixed schedule is, in

@@ -107,7 +107,7 @@ func (p *problem) state() string {
 	if registry.NeedsOf(p.algorithm).ClientState {
 		of = fmt.Sprintf(" and %d clients", p.config.Clients)
 	}
-	return fmt.Sprintf("%s keeps up to %s of state for %d parameters%s.", p.config.Aggregate.Algorithm, human.SizeOf(bytes), params, of)
+	return fmt.Sprintf("%s keeps up to %s of state for %d parameters%s.", p.config.Aggregate.Algorithm, human.Size(bytes), params, of)
 }
 
 // maxModelBits bounds a transfer: a model of a terabyte.

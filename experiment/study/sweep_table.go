@@ -21,25 +21,18 @@ type quantity struct {
 	of          func(*Cell) float64
 }
 
-func measured(v *float64) float64 {
-	if v == nil {
-		return math.NaN()
-	}
-	return *v
-}
-
 // quantities are the columns, in their order.
 var quantities = []quantity{
 	{"rounds", "rounds", func(c *Cell) float64 { return float64(c.Summary.Rounds) }},
 	{"virtual_seconds", "virtual s", func(c *Cell) float64 { return c.Summary.VirtualSeconds }},
-	{"relative_sgd_steps", "relative steps", func(c *Cell) float64 { return measured(c.Summary.RelativeSGDSteps) }},
-	{"best_training_loss", "best loss", func(c *Cell) float64 { return measured(c.Summary.BestTrainingLoss) }},
-	{"validation_accuracy", "accuracy", func(c *Cell) float64 { return measured(c.Summary.ValidationAccuracy) }},
-	{"best_validation_accuracy", "best accuracy", func(c *Cell) float64 { return measured(c.Summary.BestValidationAccuracy) }},
+	{"relative_sgd_steps", "relative steps", func(c *Cell) float64 { return folder.Value(c.Summary.RelativeSGDSteps) }},
+	{"best_training_loss", "best loss", func(c *Cell) float64 { return folder.Value(c.Summary.BestTrainingLoss) }},
+	{"validation_accuracy", "accuracy", func(c *Cell) float64 { return folder.Value(c.Summary.ValidationAccuracy) }},
+	{"best_validation_accuracy", "best accuracy", func(c *Cell) float64 { return folder.Value(c.Summary.BestValidationAccuracy) }},
 	{"seconds_to_fixed_best_loss", "s to fixed's best loss", func(c *Cell) float64 { return c.TimeToTarget }},
 	{"client_sgd_steps", "clients' steps", func(c *Cell) float64 { return float64(c.Summary.ClientSteps.Useful + c.Summary.ClientSteps.Wasted) }},
 	{"wasted_time_share", "wasted time", func(c *Cell) float64 { return c.Summary.ClientSeconds.WastedShare() }},
-	{"straggler_share", "straggler share", func(c *Cell) float64 { return measured(c.Summary.StragglerShare) }},
+	{"straggler_share", "straggler share", func(c *Cell) float64 { return folder.Value(c.Summary.StragglerShare) }},
 }
 
 // SweepRow is one schedule at one point of the grid, over its seeds.

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// VirtualTime is a virtual time for people: seconds below ten minutes, minutes
-// as in the paper's figures above.
+// VirtualTime writes virtual seconds: seconds below ten minutes, minutes above, as
+// in the paper's figures.
 func VirtualTime(seconds float64) string {
 	if seconds < 600 {
 		return fmt.Sprintf("%.1f s", seconds)
@@ -15,6 +15,7 @@ func VirtualTime(seconds float64) string {
 	return fmt.Sprintf("%.2f min", seconds/60)
 }
 
+// Duration writes about how long something takes, a second at least.
 func Duration(d time.Duration) string {
 	switch {
 	case d < time.Second:
@@ -27,8 +28,8 @@ func Duration(d time.Duration) string {
 	return fmt.Sprintf("%.1f h", d.Hours())
 }
 
-// size is a number of bytes for people.
-func SizeOf(bytes int64) string {
+// Size writes a number of bytes with three digits, as in 12.3 MB.
+func Size(bytes int64) string {
 	for _, unit := range []struct {
 		bytes float64
 		name  string
@@ -40,6 +41,7 @@ func SizeOf(bytes int64) string {
 	return fmt.Sprintf("%d bytes", bytes)
 }
 
+// Plural is a word as it follows a number.
 func Plural(n int, word string) string {
 	if n == 1 {
 		return word

@@ -35,12 +35,17 @@ func EstimateMean(values []float64) Estimated {
 	return e
 }
 
-func (e Estimated) String() string {
+// String writes the mean with five digits.
+func (e Estimated) String() string { return e.Digits(5) }
+
+// Digits writes the mean with so many digits and half of its interval, where there
+// is one; "-" for none.
+func (e Estimated) Digits(n int) string {
 	switch {
 	case e.N == 0:
 		return "-"
 	case math.IsNaN(e.Half):
-		return fmt.Sprintf("%.5g", e.Mean)
+		return fmt.Sprintf("%.*g", n, e.Mean)
 	}
-	return fmt.Sprintf("%.5g ± %.2g", e.Mean, e.Half)
+	return fmt.Sprintf("%.*g ± %.2g", n, e.Mean, e.Half)
 }

@@ -4,11 +4,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"math"
 	"text/tabwriter"
 
 	"fedpace/coordinator/theory"
 	"fedpace/experiment/folder"
+	"fedpace/internal/statistics"
 )
 
 // Result is what a laboratory found.
@@ -70,10 +70,6 @@ func (h half) MarshalJSON() ([]byte, error) { return json.Marshal(folder.Measure
 
 // MarshalJSON names what the tables name.
 func (r *Result) MarshalJSON() ([]byte, error) {
-	var constants []Source
-	for _, c := range r.constants() {
-		constants = append(constants, Source{c.name, c.value, c.unit, c.what})
-	}
 	return json.Marshal(struct {
 		Task      string   `json:"task"`
 		Clients   int      `json:"clients"`
@@ -87,7 +83,7 @@ func (r *Result) MarshalJSON() ([]byte, error) {
 		Constants []Source `json:"constants"`
 		Bounds    []Bound  `json:"bounds"`
 		Curves    []Moment `json:"curves"`
-	}{r.Task, r.Clients, r.Cohort, r.Batch, r.Seeds, r.K0, r.Eta, r.Limit, r.Holds(), constants, r.Bounds, r.Curves})
+	}{r.Task, r.Clients, r.Cohort, r.Batch, r.Seeds, r.K0, r.Eta, r.Limit, r.Holds(), r.constants(), r.Bounds, r.Curves})
 }
 
 // schedules are the names in the order in which they were run.
@@ -138,7 +134,7 @@ func (r *Result) Write(w io.Writer) error {
 	fmt.Fprintf(w, "%s: %d clients, %d a round, minibatches of %d, K_0 = %d, eta = %g; seeds: %d; %.6g virtual s each\n\n", r.Task, r.Clients, r.Cohort, r.Batch, r.K0, r.Eta, r.Seeds, r.Limit)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, c := range r.constants() {
-		fmt.Fprintf(t, "%s\t%.5g\t%s\t%s\n", c.name, c.value, c.unit, c.what)
+		fmt.Fprintf(t, "%s\t%.5g\t%s\t%s\n", c.Name, c.Value, c.Unit, c.From)
 	}
 	if err := t.Flush(); err != nil {
 		return err
@@ -179,23 +175,13 @@ func (r *Result) Write(w io.Writer) error {
 }
 
 func plusMinus(mean float64, within half) string {
-	if math.IsNaN(float64(within)) {
-		return fmt.Sprintf("%.4g", mean)
-	}
-	return fmt.Sprintf("%.4g ± %.2g", mean, within)
+	return statistics.Estimated{Mean: mean, Half: float64(within), N: 1}.Digits(4)
 }
 
-// constant is a line of the problem's.
-type constant struct {
-	name  string
-	value float64
-	unit  string
-	what  string
-}
-
-func (r *Result) constants() []constant {
+// constants are the problem's, for tables.
+func (r *Result) constants() []Source {
 	k := r.Constants
-	return []constant{
+	return []Source{
 		{"L", k.L, "loss/length²", "smoothness of every client's objective"},
 		{"mu", k.Mu, "loss/length²", "their strong convexity"},
 		{"kappa", k.Kappa(), "", "L/mu"},

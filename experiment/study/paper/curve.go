@@ -242,16 +242,9 @@ func (c *Curve) finish(s folder.Summary) {
 		c.Data = *s.Data
 	}
 	if s.Completed {
-		c.RelativeSteps = value(s.RelativeSGDSteps)
+		c.RelativeSteps = folder.Value(s.RelativeSGDSteps)
 	}
-	c.BestLoss, c.BestAccuracy, c.FinalAccuracy = value(s.BestTrainingLoss), value(s.BestValidationAccuracy), value(s.ValidationAccuracy)
-}
-
-func value(v *float64) float64 {
-	if v == nil {
-		return math.NaN()
-	}
-	return *v
+	c.BestLoss, c.BestAccuracy, c.FinalAccuracy = folder.Value(s.BestTrainingLoss), folder.Value(s.BestValidationAccuracy), folder.Value(s.ValidationAccuracy)
 }
 
 // inOrder sorts by task, schedule, size and seed.

@@ -3,7 +3,6 @@ package paper
 import (
 	"fmt"
 	"io"
-	"math"
 	"strings"
 	"text/tabwriter"
 
@@ -140,8 +139,8 @@ func WriteTable4(w io.Writer, curves []Curve) error {
 		if e.N == 0 {
 			continue
 		}
-		t.row(string(g.task), g.schedule, paper, spread(e, 4), fmt.Sprintf("%.2f", 1/e.Mean), e.N, spread(statistics.EstimateMean(rounds), 6),
-			spread(statistics.EstimateMean(decayed), 5), spread(g.mean(func(c *Curve) float64 { return c.DecayedAt / 60 }), 5), g.fixedRounds, g.megabits)
+		t.row(string(g.task), g.schedule, paper, e.Digits(4), fmt.Sprintf("%.2f", 1/e.Mean), e.N, statistics.EstimateMean(rounds).Digits(6),
+			statistics.EstimateMean(decayed).Digits(5), g.mean(func(c *Curve) float64 { return c.DecayedAt / 60 }).Digits(5), g.fixedRounds, g.megabits)
 	}
 	if err := t.end(); err != nil || t.rows == 0 {
 		return err
@@ -173,8 +172,8 @@ func WriteOutcomes(w io.Writer, curves []Curve) error {
 		if f, ok := fixed[g.set()]; ok && f.N > 0 && !g.cut() {
 			gain = fmt.Sprintf("%+.4f", best.Mean-f.Mean)
 		}
-		t.row(string(g.task), g.name(), best.N, spread(g.mean(func(c *Curve) float64 { return c.BestLoss }), 4), spread(best, 4), gain,
-			spread(g.mean(func(c *Curve) float64 { return c.FinalAccuracy }), 4), spread(g.mean(func(c *Curve) float64 { return c.Plateaued / 60 }), 4))
+		t.row(string(g.task), g.name(), best.N, g.mean(func(c *Curve) float64 { return c.BestLoss }).Digits(4), best.Digits(4), gain,
+			g.mean(func(c *Curve) float64 { return c.FinalAccuracy }).Digits(4), g.mean(func(c *Curve) float64 { return c.Plateaued / 60 }).Digits(4))
 	}
 	return t.end()
 }
@@ -259,17 +258,6 @@ func (g *group) mean(of func(*Curve) float64) statistics.Estimated {
 		values[i] = of(&g.curves[i])
 	}
 	return statistics.EstimateMean(values)
-}
-
-// spread is a mean with half of its interval.
-func spread(e statistics.Estimated, digits int) string {
-	switch {
-	case e.N == 0:
-		return "-"
-	case math.IsNaN(e.Half):
-		return fmt.Sprintf("%.*g", digits, e.Mean)
-	}
-	return fmt.Sprintf("%.*g ± %.2g", digits, e.Mean, e.Half)
 }
 
 // table is a titled table for people. Without rows nothing of it is written.

@@ -2,7 +2,6 @@ package natsbus_test
 
 import (
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"testing"
@@ -14,6 +13,7 @@ import (
 	"fedpace/bus"
 	"fedpace/bus/auth"
 	"fedpace/bus/natsbus"
+	"fedpace/internal/testport"
 )
 
 // configured runs a server with a configuration file, as an external one.
@@ -63,12 +63,7 @@ func TestDevicesComeThroughALeafNode(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	leafs := l.Addr().String()
-	l.Close()
+	leafs := testport.Held(t)
 	hub := configured(t, fmt.Sprintf("listen: 127.0.0.1:-1\nserver_name: hub\njetstream { store_dir: %q }\nleafnodes { listen: %q }\n%s", filepath.Join(dir, "js"), leafs, accounts))
 	there, err := authority.SiteConfiguration([]string{"nats://" + leafs}, creds(auth.Grant{Role: auth.RoleSite, ID: "home"}))
 	if err != nil {

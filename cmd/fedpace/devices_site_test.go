@@ -17,6 +17,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
+
 	"fedpace/coordinator/round"
 	"fedpace/experiment/folder"
 	"fedpace/metrics/eventlog"
@@ -147,11 +149,29 @@ func (s *site) start(c *exec.Cmd) {
 	})
 }
 
-// creds enrolls a device.
-func (s *site) creds(id string) string {
+// tasksOf are a device's tasks as another sees them on the server.
+func (s *site) tasksOf(id string) *nats.Subscription {
+	s.Helper()
+	c, err := nats.Connect(s.url, nats.UserCredentials(s.creds("witness", "--coordinator")))
+	if err != nil {
+		s.Fatal(err)
+	}
+	s.Cleanup(c.Close)
+	tasks, err := c.SubscribeSync("fedpace.mixed.client." + id + ".task")
+	if err == nil {
+		err = c.Flush()
+	}
+	if err != nil {
+		s.Fatal(err)
+	}
+	return tasks
+}
+
+// creds enrolls a device, or with a flag somebody else.
+func (s *site) creds(id string, flags ...string) string {
 	s.Helper()
 	path := s.path(id + ".creds")
-	if _, stderr, exit := finish(s.T, fedpace(s.T, "enroll", id, "--keys", s.keys, "--out", path)); exit != 0 {
+	if _, stderr, exit := finish(s.T, fedpace(s.T, append([]string{"enroll", id, "--keys", s.keys, "--out", path}, flags...)...)); exit != 0 {
 		s.Fatal(stderr)
 	}
 	return path

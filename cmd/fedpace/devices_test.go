@@ -89,10 +89,13 @@ func same(t *testing.T, a, b string) bool {
 func TestADeviceThatDiesIsLost(t *testing.T) {
 	s := newSite(t, 1, 4000, 2, "devices: {names: [pi1, pi2], liveness_seconds: 2}\n")
 	_, one := s.actor("pi1")
+	tasks := s.tasksOf("pi2")
 	victim, two := s.actor("pi2")
 	one.await(t, "Joined run mixed as client 200")
 	two.await(t, "Joined run mixed as client 201")
-	time.Sleep(300 * time.Millisecond) // 4000 steps take a second and more
+	if _, err := tasks.NextMsg(time.Minute); err != nil { // 4000 steps take a second and more
+		t.Fatal(err)
+	}
 	if err := victim.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}

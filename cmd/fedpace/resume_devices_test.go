@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"fedpace/coordinator/round"
 	"fedpace/experiment/folder"
@@ -50,8 +49,7 @@ func TestAKilledRunWithDevicesGoesOn(t *testing.T) {
 		if life == kills {
 			break
 		}
-		rows = waitForRows(t, s.path("run"), rows+2)
-		time.Sleep(time.Duration(random.IntN(300)) * time.Millisecond)
+		rows = waitForRows(t, s.path("run"), rows+2+random.IntN(2))
 		if err := c.Process.Kill(); err != nil {
 			t.Fatal(err)
 		}

@@ -9,10 +9,10 @@ import (
 	"fedpace/experiment/folder"
 	"fedpace/experiment/run"
 	"fedpace/experiment/run/runtest"
+	"fedpace/internal/testport"
 	"fmt"
 	"io"
 	"math"
-	"net"
 	"net/http"
 	"net/url"
 	"os"
@@ -52,14 +52,7 @@ func prometheusOn(t *testing.T, program, blocks string) string {
 	if err := os.WriteFile(config, []byte("global: {}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	addr := l.Addr().String()
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
+	addr := testport.Held(t)
 	ctx, stop := context.WithCancel(context.Background())
 	var said bytes.Buffer
 	server := exec.CommandContext(ctx, program, "--config.file="+config, "--storage.tsdb.path="+blocks, "--web.listen-address="+addr, "--storage.tsdb.retention.time=100y")

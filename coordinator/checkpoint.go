@@ -14,7 +14,7 @@ import (
 // trained, to the same bits. It knows nothing of servers, hosts or connections.
 type State struct {
 	Machine  round.State
-	Clock    []byte                   // as [simclock.Clock.AppendSnapshot] writes it
+	Clock    simclock.State
 	Models   []Version                // that tasks may start from, ascending; the last is the newest. None without training
 	Best     float64                  // highest validation accuracy; -1: not measured yet
 	Server   [][]float64              // the algorithm's vectors, see [aggregate.Server]
@@ -45,7 +45,7 @@ func (d *driver) save() error {
 	if p := d.machine.Phase(); d.config.Checkpoint.Save == nil || p == round.Idle || p == round.Stopped {
 		return nil
 	}
-	s := &State{Machine: d.machine.State(), Clock: d.clock.AppendSnapshot(nil)}
+	s := &State{Machine: d.machine.State(), Clock: d.clock.State()}
 	if d.learner != nil {
 		d.learner.save(s)
 	}

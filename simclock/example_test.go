@@ -35,14 +35,14 @@ func Example() {
 	//  10.0 s: event 3
 }
 
-// A clock continues from its snapshot exactly as the original does.
+// A clock continues from its state exactly as the original does.
 func ExampleRestore() {
 	clock := simclock.New()
 	for seq := range uint64(4) {
 		clock.Schedule(simclock.Event{At: simclock.Time(seq * 1e9), Seq: seq})
 	}
 	clock.Pop()
-	copied, err := simclock.Restore(clock.AppendSnapshot(nil))
+	copied, err := simclock.Restore(clock.State())
 	if err != nil {
 		panic(err)
 	}

@@ -2,6 +2,7 @@ package run
 
 import (
 	"fedpace/experiment/folder"
+	"fedpace/simclock"
 	"os"
 	"testing"
 
@@ -48,7 +49,7 @@ func BenchmarkCheckpoint(b *testing.B) {
 					Status: round.TaskPlanned, Start: 1e15, Takes: 3e9, Download: 1e9, Compute: 1e9, Upload: 1e9, Timer: uint64(1_000_000 + i),
 				})
 			}
-			c.state.Clock = make([]byte, 32*x.tasks)
+			c.state.Clock.Events = make([]simclock.Event, x.tasks)
 			for b.Loop() {
 				c.state.Machine.StepsDone = append([]int64(nil), done...) // as State copies it
 				if _, err := r.Sync(); err != nil {

@@ -25,6 +25,7 @@ import (
 	"fedpace/coordinator/schedule"
 	"fedpace/experiment/config"
 	"fedpace/metrics"
+	"fedpace/simclock"
 )
 
 // checkpointMagic is how every checkpoint begins.
@@ -58,7 +59,7 @@ func someCheckpoint(t *rapid.T) *checkpoint {
 				Window:    schedule.WindowState{Rounds: 3, Recent: []schedule.RoundLoss{{Round: 1, Loss: 2}}},
 				StepsDone: rapid.SliceOfN(rapid.Int64Range(0, 2), 1, 100).Draw(t, "steps"),
 			},
-			Clock: rapid.SliceOfN(rapid.Byte(), 1, 50).Draw(t, "clock"), Best: real.Draw(t, "best"),
+			Clock: simclock.State{Now: 5, Fingerprint: rapid.Uint64().Draw(t, "clock"), Events: []simclock.Event{{At: 6, Seq: 7}}}, Best: real.Draw(t, "best"),
 		},
 	}
 	for range small.Draw(t, "tasks") {

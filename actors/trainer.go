@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 
 	"fedpace/actors/data"
+	"fedpace/actors/data/federated"
 	"fedpace/actors/learn"
 	"fedpace/coordinator/aggregate"
 	"fedpace/internal/keyed"
@@ -66,7 +67,7 @@ type Trainer struct {
 
 	work  learn.Workspace
 	local []float32 // the client's model
-	order data.Minibatches
+	order federated.Minibatches
 	batch learn.Batch
 
 	images learn.Imager // nil: minibatches are taken as they are

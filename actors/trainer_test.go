@@ -11,6 +11,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"fedpace/actors/data"
+	"fedpace/actors/data/federated"
+	"fedpace/actors/data/synthetic"
 	"fedpace/actors/learn"
 	"fedpace/coordinator/aggregate"
 )
@@ -22,7 +24,7 @@ func world(t testing.TB) (learn.Model, data.Set, []float32) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	set, err := data.Synthetic("femnist", 200, 1, 1)
+	set, err := synthetic.New("femnist", 200, 1, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,7 +70,7 @@ func TestTrainIsAlgorithm1(t *testing.T) {
 	for i, a := range work {
 		local := slices.Clone(base)
 		step := model.NewWorkspace(32)
-		var order data.Minibatches
+		var order federated.Minibatches
 		order.Reset(1, a.Client, set.Samples(a.Client), 32, 0)
 		for range a.StepsDone {
 			order.Next()
@@ -98,7 +100,7 @@ func TestTrainIsAlgorithm1(t *testing.T) {
 // minibatches calls f with the client's minibatches, one a local step.
 func minibatches(t *testing.T, set data.Set, a Assignment, f func(k int, b *learn.Batch)) {
 	t.Helper()
-	var order data.Minibatches
+	var order federated.Minibatches
 	order.Reset(1, a.Client, set.Samples(a.Client), 32, a.StepsDone)
 	for k := range a.LocalSteps {
 		var b learn.Batch

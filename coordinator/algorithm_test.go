@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"fedpace/actors"
-	"fedpace/actors/data"
+	"fedpace/actors/data/synthetic"
 	"fedpace/actors/device"
 	"fedpace/actors/learn"
 	"fedpace/bus"
@@ -34,7 +34,7 @@ func newLab(t *testing.T) *lab {
 	if err != nil {
 		t.Fatal(err)
 	}
-	set, err := data.Synthetic("femnist", 30, 1, 1)
+	set, err := synthetic.New("femnist", 30, 1, 1)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,23 +12,12 @@ import (
 	"path"
 	"path/filepath"
 
+	"fedpace/actors/data/federated"
 	"fedpace/actors/learn"
 )
 
-// CIFAR-100's binary layout: coarse label, fine label, then 32x32 bytes of
-// each colour.
-const (
-	cifarSide    = 32
-	cifarPlane   = cifarSide * cifarSide
-	cifarPixels  = 3 * cifarPlane
-	cifarRecord  = 2 + cifarPixels
-	cifarClasses = 100
-	cifarCoarse  = 20
-	maxCIFAR     = 1 << 20 // images of one file; the real one has 50,000
-)
-
 // openCIFARFolder reads train.bin and test.bin.
-func openCIFARFolder(dir string, opt Options) (*grouped, error) {
+func openCIFARFolder(dir string, opt federated.Options) (*federated.Grouped, error) {
 	var parts [2][]byte
 	for i, name := range cifarFiles {
 		f, err := os.Open(filepath.Join(dir, name))
@@ -41,7 +30,7 @@ func openCIFARFolder(dir string, opt Options) (*grouped, error) {
 			return nil, fmt.Errorf("%s: %w", filepath.Join(dir, name), err)
 		}
 	}
-	s, err := newCIFAR(parts, opt)
+	s, err := NewCIFAR(parts, opt)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", dir, err)
 	}
@@ -51,7 +40,7 @@ func openCIFARFolder(dir string, opt Options) (*grouped, error) {
 var cifarFiles = [2]string{"train.bin", "test.bin"}
 
 // openCIFARArchive reads cifar-100-binary.tar.gz.
-func openCIFARArchive(name string, f io.Reader, opt Options) (*grouped, error) {
+func openCIFARArchive(name string, f io.Reader, opt federated.Options) (*federated.Grouped, error) {
 	s, err := readCIFARArchive(f, opt)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
@@ -59,7 +48,7 @@ func openCIFARArchive(name string, f io.Reader, opt Options) (*grouped, error) {
 	return s, nil
 }
 
-func readCIFARArchive(f io.Reader, opt Options) (*grouped, error) {
+func readCIFARArchive(f io.Reader, opt federated.Options) (*federated.Grouped, error) {
 	z, err := gzip.NewReader(bufio.NewReaderSize(f, 1<<20))
 	if err != nil {
 		return nil, fmt.Errorf("gzip: %w", err)
@@ -82,23 +71,23 @@ func readCIFARArchive(f io.Reader, opt Options) (*grouped, error) {
 			}
 		}
 	}
-	return newCIFAR(parts, opt)
+	return NewCIFAR(parts, opt)
 }
 
 // readCIFAR reads whole records and checks their labels.
 func readCIFAR(r io.Reader) ([]byte, error) {
-	b, err := io.ReadAll(io.LimitReader(r, maxCIFAR*cifarRecord+1))
+	b, err := io.ReadAll(io.LimitReader(r, federated.MaxCIFAR*federated.CIFARRecord+1))
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("truncated or damaged: %w", err)
-	case int64(len(b)) > maxCIFAR*cifarRecord:
-		return nil, fmt.Errorf("more than %d images", maxCIFAR)
-	case len(b) == 0 || len(b)%cifarRecord != 0:
-		return nil, fmt.Errorf("%d bytes are no whole number of images of %d bytes: truncated, or not CIFAR-100's binary version", len(b), cifarRecord)
+	case int64(len(b)) > federated.MaxCIFAR*federated.CIFARRecord:
+		return nil, fmt.Errorf("more than %d images", federated.MaxCIFAR)
+	case len(b) == 0 || len(b)%federated.CIFARRecord != 0:
+		return nil, fmt.Errorf("%d bytes are no whole number of images of %d bytes: truncated, or not CIFAR-100's binary version", len(b), federated.CIFARRecord)
 	}
-	for i := 0; i < len(b); i += cifarRecord {
-		if b[i] >= cifarCoarse || b[i+1] >= cifarClasses {
-			return nil, fmt.Errorf("image %d: labels %d and %d are outside the %d coarse and %d fine classes", i/cifarRecord, b[i], b[i+1], cifarCoarse, cifarClasses)
+	for i := 0; i < len(b); i += federated.CIFARRecord {
+		if b[i] >= federated.CIFARCoarse || b[i+1] >= federated.CIFARClasses {
+			return nil, fmt.Errorf("image %d: labels %d and %d are outside the %d coarse and %d fine classes", i/federated.CIFARRecord, b[i], b[i+1], federated.CIFARCoarse, federated.CIFARClasses)
 		}
 	}
 	return b, nil
@@ -107,53 +96,53 @@ func readCIFAR(r io.Reader) ([]byte, error) {
 // newCIFAR deals the training images, which are as stored: whoever trains
 // crops and flips minibatches (learn.Augment); the paper's partition is Pachinko
 // allocation to clients of 100 images (paper/NOTES, "Data").
-func newCIFAR(parts [2][]byte, opt Options) (*grouped, error) {
+func NewCIFAR(parts [2][]byte, opt federated.Options) (*federated.Grouped, error) {
 	for i, part := range parts {
 		if len(part) == 0 {
 			return nil, fmt.Errorf("no %s; want CIFAR-100's binary version", cifarFiles[i])
 		}
 	}
 	sums := [][sha256.Size]byte{sha256.Sum256(parts[0]), sha256.Sum256(parts[1])}
-	n := len(parts[0]) / cifarRecord
+	n := len(parts[0]) / federated.CIFARRecord
 	images := &cifarRows{parts: parts, train: n}
-	s := &grouped{task: "cifar100", rows: images}
-	s.info = Info{Name: "cifar100 (binary)", Input: learn.Dense, Features: cifarPixels, Classes: cifarClasses}
-	coarse := make([]int32, cifarClasses)
+	s := &federated.Grouped{Task: "cifar100", Rows: images}
+	s.About = federated.Info{Name: "cifar100 (binary)", Input: learn.Dense, Features: federated.CIFARPixels, Classes: federated.CIFARClasses}
+	coarse := make([]int32, federated.CIFARClasses)
 	for k := range coarse {
 		coarse[k] = -1
 	}
 	for _, part := range parts {
-		for i := 0; i < len(part); i += cifarRecord {
+		for i := 0; i < len(part); i += federated.CIFARRecord {
 			up, fine := int32(part[i]), int32(part[i+1])
 			if coarse[fine] >= 0 && coarse[fine] != up {
 				return nil, fmt.Errorf("fine label %d is below coarse labels %d and %d", fine, coarse[fine], up)
 			}
 			coarse[fine] = up
-			s.labels = append(s.labels, fine)
+			s.Labels = append(s.Labels, fine)
 		}
 	}
-	for i := range s.labels {
+	for i := range s.Labels {
 		if i < n {
-			s.train = append(s.train, int32(i))
+			s.Train = append(s.Train, int32(i))
 		} else {
-			s.held = append(s.held, int32(i))
+			s.Held = append(s.Held, int32(i))
 		}
 	}
 	p := opt.Partition
 	switch {
 	case p.Kind == "":
 		p.Kind = "pachinko"
-	case p.natural():
+	case p.Natural():
 		return nil, errors.New("CIFAR-100 has no clients of its own; want partition pachinko, iid, dirichlet, shards or quantity")
 	}
 	if p.Clients == 0 {
 		p.Clients = max(1, n/100)
 	}
-	s, err := s.partitioned(p, coarse, opt.Seed)
+	s, err := s.Partitioned(p, coarse, opt.Seed)
 	if err != nil {
 		return nil, err
 	}
-	s.info.Digest = opt.digest("cifar100", sums...)
+	s.About.Digest = opt.Digest("cifar100", sums...)
 	return s, nil
 }
 
@@ -163,27 +152,18 @@ type cifarRows struct {
 	train int
 }
 
-// cifarValue of a byte of each colour: (x/255 - mean)/std (paper/NOTES, "Data").
-var cifarValue = [3]*[256]float32{
-	normalised(.4914, .2023), normalised(.4822, .1994), normalised(.4465, .2010),
-}
-
-func normalised(mean, std float64) *[256]float32 {
-	return lookup(func(b int) float32 { return float32((float64(b)/255 - mean) / std) })
-}
-
 func (r *cifarRows) image(i int) []byte {
 	part := r.parts[0]
 	if i >= r.train {
 		part, i = r.parts[1], i-r.train
 	}
-	return part[i*cifarRecord+2 : (i+1)*cifarRecord]
+	return part[i*federated.CIFARRecord+2 : (i+1)*federated.CIFARRecord]
 }
 
-func (r *cifarRows) append(dst *learn.Batch, i int) {
+func (r *cifarRows) Append(dst *learn.Batch, i int) {
 	image := r.image(i)
-	for c, value := range cifarValue {
-		appendTable(dst, image[c*cifarPlane:(c+1)*cifarPlane], value)
+	for c, value := range federated.CIFARValue {
+		federated.AppendLookup(dst, image[c*federated.CIFARPlane:(c+1)*federated.CIFARPlane], value)
 	}
 }
 
@@ -210,7 +190,7 @@ func (CIFAR100) Recognises(s *Source) Match {
 }
 
 // Open implements [Reader].
-func (CIFAR100) Open(s *Source, o Options) (Set, error) {
+func (CIFAR100) Open(s *Source, o federated.Options) (federated.Set, error) {
 	switch {
 	case s.Folder:
 		return openCIFARFolder(s.Path, o)
@@ -219,3 +199,6 @@ func (CIFAR100) Open(s *Source, o Options) (Set, error) {
 	}
 	return openCIFARFolder(filepath.Dir(s.Path), o)
 }
+
+// Memory is the size of the samples in bytes.
+func (r *cifarRows) Memory() int { return len(r.parts[0]) + len(r.parts[1]) }

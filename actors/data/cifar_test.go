@@ -8,16 +8,19 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"fedpace/actors/data/federated"
+	"fedpace/actors/data/internal/datatest"
 )
 
 // cifarFile makes n images; image i has fine label i mod 100 and pixels that
 // tell colour and place.
 func cifarFile(n int) []byte {
-	b := make([]byte, n*cifarRecord)
+	b := make([]byte, n*federated.CIFARRecord)
 	for i := range n {
-		r := b[i*cifarRecord:]
+		r := b[i*federated.CIFARRecord:]
 		r[0], r[1] = byte(i%100/5), byte(i%100)
-		for p := range cifarPixels {
+		for p := range federated.CIFARPixels {
 			r[2+p] = byte(1 + p%251)
 		}
 	}
@@ -53,14 +56,14 @@ func TestOpenCIFAR(t *testing.T) {
 	put(t, dir, "cifar-100-binary.tar.gz", archiveOf(t, cifarFile(500), cifarFile(100)))
 	var digests []string
 	for _, path := range []string{dir, filepath.Join(dir, "train.bin"), filepath.Join(dir, "cifar-100-binary.tar.gz")} {
-		s := mustOpen(t, path, Options{Task: "cifar100"})
+		s := mustOpen(t, path, federated.Options{Task: "cifar100"})
 		if s.Clients() != 5 || s.Samples(0) != 100 || s.HeldOut() != 100 {
 			t.Fatalf("%s: %d clients of %d, %d held out", path, s.Clients(), s.Samples(0), s.HeldOut())
 		}
-		checkBatch(t, s.Info(), all(t, s, 3), 100)
+		datatest.CheckBatch(t, s.Info(), datatest.All(t, s, 3), 100)
 		digests = append(digests, s.Info().Digest)
 		// Held-out images are as stored, normalised per colour.
-		b := heldOut(t, s, 7, 1)
+		b := datatest.HeldOut(t, s, 7, 1)
 		if want := (2.0/255 - .4914) / .2023; b.Labels[0] != 7 || math.Abs(float64(b.X[1])-want) > 1e-6 {
 			t.Errorf("label %d, second pixel %v, want %v", b.Labels[0], b.X[1], want)
 		}
@@ -75,19 +78,19 @@ func TestOpenCIFAR(t *testing.T) {
 
 func TestCIFARErrors(t *testing.T) {
 	bad := cifarFile(100)
-	bad[5*cifarRecord+1] = 100
+	bad[5*federated.CIFARRecord+1] = 100
 	twice := cifarFile(200)
-	twice[100*cifarRecord] = 7
+	twice[100*federated.CIFARRecord] = 7
 	for _, c := range []struct {
 		train, test []byte
-		opt         Options
+		opt         federated.Options
 		want        string
 	}{
-		{cifarFile(3)[:5000], cifarFile(1), Options{}, "train.bin: 5000 bytes are no whole number of images of 3074 bytes: truncated"},
-		{bad, cifarFile(1), Options{}, "train.bin: image 5: labels 1 and 100 are outside the 20 coarse and 100 fine classes"},
-		{twice, cifarFile(1), Options{}, "fine label 0 is below coarse labels 0 and 7"},
-		{cifarFile(1), nil, Options{}, "test.bin: 0 bytes are no whole number"},
-		{cifarFile(1), cifarFile(1), Options{Partition: Partition{Kind: "natural"}}, "CIFAR-100 has no clients of its own; want partition pachinko"},
+		{cifarFile(3)[:5000], cifarFile(1), federated.Options{}, "train.bin: 5000 bytes are no whole number of images of 3074 bytes: truncated"},
+		{bad, cifarFile(1), federated.Options{}, "train.bin: image 5: labels 1 and 100 are outside the 20 coarse and 100 fine classes"},
+		{twice, cifarFile(1), federated.Options{}, "fine label 0 is below coarse labels 0 and 7"},
+		{cifarFile(1), nil, federated.Options{}, "test.bin: 0 bytes are no whole number"},
+		{cifarFile(1), cifarFile(1), federated.Options{Partition: federated.Partition{Kind: "natural"}}, "CIFAR-100 has no clients of its own; want partition pachinko"},
 	} {
 		dir := t.TempDir()
 		put(t, dir, "train.bin", c.train)
@@ -98,11 +101,11 @@ func TestCIFARErrors(t *testing.T) {
 	}
 	dir := t.TempDir()
 	put(t, dir, "train.bin", cifarFile(1))
-	if _, err := Open(dir, Options{}); err == nil || !strings.Contains(err.Error(), "want train.bin and test.bin") {
+	if _, err := Open(dir, federated.Options{}); err == nil || !strings.Contains(err.Error(), "want train.bin and test.bin") {
 		t.Error(err)
 	}
 	archive := archiveOf(t, cifarFile(30), cifarFile(10))
-	if _, err := Open(put(t, dir, "a.tar.gz", archive[:len(archive)-30]), Options{}); err == nil || !strings.Contains(err.Error(), "truncated or damaged") {
+	if _, err := Open(put(t, dir, "a.tar.gz", archive[:len(archive)-30]), federated.Options{}); err == nil || !strings.Contains(err.Error(), "truncated or damaged") {
 		t.Error(err)
 	}
 }
@@ -112,11 +115,11 @@ func FuzzCIFAR(f *testing.F) {
 	f.Add(cifarFile(3))
 	f.Fuzz(func(t *testing.T, content []byte) {
 		guard(t, len(content), func() {
-			if s, err := readCIFARArchive(bytes.NewReader(content), Options{}); err == nil {
+			if s, err := readCIFARArchive(bytes.NewReader(content), federated.Options{}); err == nil {
 				usable(t, s)
 			}
 			if b, err := readCIFAR(bytes.NewReader(content)); err == nil {
-				if s, err := newCIFAR([2][]byte{b, b}, Options{}); err == nil {
+				if s, err := NewCIFAR([2][]byte{b, b}, federated.Options{}); err == nil {
 					usable(t, s)
 				}
 			}

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"fedpace/actors/data/federated"
+	"fedpace/actors/data/internal/datatest"
 	"fedpace/actors/learn"
 
 	"github.com/parquet-go/parquet-go"
@@ -25,7 +27,7 @@ func guard(t *testing.T, n int, read func()) {
 }
 
 // usable fails when a set that a reader accepted breaks a promise.
-func usable(t *testing.T, s *grouped) {
+func usable(t *testing.T, s *federated.Grouped) {
 	t.Helper()
 	if s.Clients() < 1 || s.HeldOut() < 1 {
 		t.Fatalf("%d clients, %d held out", s.Clients(), s.HeldOut())
@@ -39,7 +41,7 @@ func usable(t *testing.T, s *grouped) {
 	if err := s.Batch(b, s.Clients()-1, []int32{0}); err != nil {
 		t.Fatal(err)
 	}
-	checkBatch(t, s.Info(), b, 1)
+	datatest.CheckBatch(t, s.Info(), b, 1)
 }
 
 func FuzzParquet(f *testing.F) {
@@ -62,7 +64,7 @@ func FuzzParquet(f *testing.F) {
 			if one.file.Root().Column("img") != nil {
 				test = newSheet(one)
 			}
-			if s, err := readSheets(newSheet(one), test, Options{MinTweets: 1}); err == nil {
+			if s, err := readSheets(newSheet(one), test, federated.Options{MinTweets: 1}); err == nil {
 				usable(t, s)
 			}
 		})
@@ -71,7 +73,7 @@ func FuzzParquet(f *testing.F) {
 
 func FuzzLEAF(f *testing.F) {
 	f.Add(leafFile(twoUsers))
-	f.Add([]byte(`{"users": ["a\u00e9\ud83d\ude00"], "num_samples": [2], "user_data": {"a": {"x": ["` + strings.Repeat("a", window) + `"], "y": ["b"]}}}`))
+	f.Add([]byte(`{"users": ["a\u00e9\ud83d\ude00"], "num_samples": [2], "user_data": {"a": {"x": ["` + strings.Repeat("a", federated.ShakespeareWindow) + `"], "y": ["b"]}}}`))
 	f.Add([]byte(`{"users": ["a"], "user_data": {"a": {"x": [["1", "2", "3", "4", "a b"], ["c"]], "y": [0, "4"]}}}`))
 	f.Add([]byte(strings.Repeat(`{"a":[`, 100)))
 	f.Fuzz(func(t *testing.T, content []byte) {
@@ -81,7 +83,7 @@ func FuzzLEAF(f *testing.F) {
 				return
 			}
 			shard.path = "a.json"
-			if s, err := joinShards([]*leafShard{shard}, nil, Options{}); err == nil {
+			if s, err := joinShards([]*leafShard{shard}, nil, federated.Options{}); err == nil {
 				usable(t, s)
 			}
 		})
@@ -95,7 +97,7 @@ func FuzzTweets(f *testing.F) {
 	f.Add([]byte("0\ta b\n1\tc\n1\tc\n1\tc a\n0\tx\n"))
 	f.Fuzz(func(t *testing.T, content []byte) {
 		guard(t, len(content), func() {
-			if s, err := readTweets(bytes.NewReader(content), Options{MinTweets: 1}); err == nil {
+			if s, err := readTweets(bytes.NewReader(content), federated.Options{MinTweets: 1}); err == nil {
 				usable(t, s)
 			}
 		})

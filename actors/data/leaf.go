@@ -14,13 +14,15 @@ import (
 	"strings"
 
 	"golang.org/x/sync/errgroup"
+
+	"fedpace/actors/data/federated"
 )
 
 // openLEAF reads LEAF's JSON from a folder with train/ and perhaps test/, a
 // folder of shards, or one file. Shards are taken in lexical order of their
 // names and users in the order of their shards, as the paper's authors did
 // (paper/NOTES, "Data"). LEAF's own split is kept where there is one.
-func openLEAF(path string, opt Options) (*grouped, error) {
+func openLEAF(path string, opt federated.Options) (*federated.Grouped, error) {
 	train, test, err := leafShards(path)
 	if err != nil {
 		return nil, err
@@ -42,7 +44,7 @@ func openLEAF(path string, opt Options) (*grouped, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	s.info.Digest = opt.digest(fmt.Sprintf("leaf %d %d", len(train), len(test)), sums...)
+	s.About.Digest = opt.Digest(fmt.Sprintf("leaf %d %d", len(train), len(test)), sums...)
 	return s, nil
 }
 
@@ -56,7 +58,7 @@ func leafShards(path string) (train, test []string, err error) {
 		return []string{path}, nil, nil
 	}
 	list := func(dir string) ([]string, error) {
-		files, err := filepath.Glob(filepath.Join(escape(dir), "*.json"))
+		files, err := filepath.Glob(filepath.Join(EscapeGlob(dir), "*.json"))
 		slices.Sort(files)
 		return files, err
 	}
@@ -90,11 +92,6 @@ func leafShards(path string) (train, test []string, err error) {
 		return nil, nil, fmt.Errorf("%s: found neither train/ nor a .json file; want %s", path, layouts())
 	}
 	return train, nil, nil
-}
-
-// escape makes a folder's name literal for Glob.
-func escape(dir string) string {
-	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(dir)
 }
 
 func openShard(path string) (s *leafShard, sum [sha256.Size]byte, err error) {
@@ -274,15 +271,15 @@ func (s *leafShard) sample(d *scanner, u *leafUser) error {
 		if err := s.is(d, shakespeareLEAF); err != nil {
 			return err
 		}
-		text, err := d.text(2 * window)
+		text, err := d.text(2 * federated.ShakespeareWindow)
 		if err != nil {
 			return err
 		}
-		if len(text) != window {
-			return d.fail("a string of %d characters, want %d", len(text), window)
+		if len(text) != federated.ShakespeareWindow {
+			return d.fail("a string of %d characters, want %d", len(text), federated.ShakespeareWindow)
 		}
 		for _, c := range []byte(text) {
-			i := indexOf[c]
+			i := federated.ShakespeareIndex[c]
 			if i == 0xff {
 				return d.fail("character %q is not in the vocabulary", c)
 			}
@@ -302,7 +299,7 @@ func (s *leafShard) sample(d *scanner, u *leafUser) error {
 			texts++
 			// id, date, query, user, text, ...: the fifth is the tweet, or the
 			// only one where a tool has kept the text alone.
-			t, err := d.text(maxTweetBytes)
+			t, err := d.text(MaxTweetBytes)
 			if texts == 1 || texts == 5 {
 				text = t
 			}
@@ -316,8 +313,8 @@ func (s *leafShard) sample(d *scanner, u *leafUser) error {
 		if !(b >= 0 && b <= 255) || math.Abs(v*255-b) > 0.01 {
 			return d.fail("pixel %v, want a byte divided by 255, 0 to 1", v)
 		}
-		if n++; n > pixels {
-			return d.fail("more than %d pixels", pixels)
+		if n++; n > federated.FEMNISTPixels {
+			return d.fail("more than %d pixels", federated.FEMNISTPixels)
 		}
 		u.x = append(u.x, byte(b))
 		return nil
@@ -329,10 +326,10 @@ func (s *leafShard) sample(d *scanner, u *leafUser) error {
 		u.x = append(u.x, text...)
 		u.end = append(u.end, len(u.x))
 		return s.is(d, sent140LEAF)
-	case n == pixels && texts == 0:
+	case n == federated.FEMNISTPixels && texts == 0:
 		return s.is(d, femnistLEAF)
 	}
-	return d.fail("found %d numbers and %d strings, want %d numbers (femnist), strings (sent140) or a string of %d characters (shakespeare)", n, texts, pixels, window)
+	return d.fail("found %d numbers and %d strings, want %d numbers (femnist), strings (sent140) or a string of %d characters (shakespeare)", n, texts, federated.FEMNISTPixels, federated.ShakespeareWindow)
 }
 
 // label decodes a label as far as it can be judged without the samples, which
@@ -344,8 +341,8 @@ func (s *leafShard) label(d *scanner) (int32, error) {
 	}
 	if c != '"' {
 		l, err := d.integer()
-		if err == nil && (l < 0 || l >= classes) {
-			err = d.fail("label %d is outside the %d classes, want 0 to %d", l, classes, classes-1)
+		if err == nil && (l < 0 || l >= federated.FEMNISTClasses) {
+			err = d.fail("label %d is outside the %d classes, want 0 to %d", l, federated.FEMNISTClasses, federated.FEMNISTClasses-1)
 		}
 		return int32(l), err
 	}
@@ -353,8 +350,8 @@ func (s *leafShard) label(d *scanner) (int32, error) {
 	switch {
 	case err != nil:
 		return 0, err
-	case len(text) == 1 && indexOf[text[0]] != 0xff:
-		return leafCharacter + int32(indexOf[text[0]]), nil
+	case len(text) == 1 && federated.ShakespeareIndex[text[0]] != 0xff:
+		return leafCharacter + int32(federated.ShakespeareIndex[text[0]]), nil
 	}
 	return 0, d.fail("label %q, want a number or one character of the vocabulary", text)
 }
@@ -371,7 +368,7 @@ func (k leafKind) settle(l int32) (int32, bool) {
 		return l - leafCharacter, character
 	case sent140LEAF:
 		if character {
-			l = int32(characters[l-leafCharacter]) - '0'
+			l = int32(federated.ShakespeareCharacters[l-leafCharacter]) - '0'
 		}
 		if l == 4 {
 			l = 1
@@ -382,7 +379,7 @@ func (k leafKind) settle(l int32) (int32, bool) {
 }
 
 // joinShards makes the set of all shards; without test shards it is split.
-func joinShards(train, test []*leafShard, opt Options) (*grouped, error) {
+func joinShards(train, test []*leafShard, opt federated.Options) (*federated.Grouped, error) {
 	for _, s := range train {
 		for _, name := range s.users {
 			if s.data[name].nx == 0 {
@@ -402,20 +399,20 @@ func joinShards(train, test []*leafShard, opt Options) (*grouped, error) {
 	if kind == sent140LEAF {
 		return joinTweets(train, test, opt)
 	}
-	s := grouped{task: kind.String()}
+	s := federated.Grouped{Task: kind.String()}
 	var width int
 	switch kind {
 	case femnistLEAF:
-		width = pixels
+		width = federated.FEMNISTPixels
 	case shakespeareLEAF:
-		width = window
+		width = federated.ShakespeareWindow
 	}
-	images := &imageRows{value: inkOf}
+	images := &federated.ImageRows{Value: federated.Inverted}
 	take := func(shard *leafShard, name string) ([]int32, error) {
 		u := shard.data[name]
-		from := len(s.labels)
-		if from+len(u.labels) > maxRows {
-			return nil, fmt.Errorf("more than %d samples", maxRows)
+		from := len(s.Labels)
+		if from+len(u.labels) > federated.MaxSamples {
+			return nil, fmt.Errorf("more than %d samples", federated.MaxSamples)
 		}
 		samples := make([]int32, len(u.labels))
 		for i, l := range u.labels {
@@ -423,9 +420,9 @@ func joinShards(train, test []*leafShard, opt Options) (*grouped, error) {
 			if !ok {
 				return nil, fmt.Errorf("%s: user %q: y[%d] is no label of %v", filepath.Base(shard.path), name, i, kind)
 			}
-			s.labels = append(s.labels, class)
+			s.Labels = append(s.Labels, class)
 			samples[i] = int32(from + i)
-			images.image = append(images.image, u.x[i*width:(i+1)*width])
+			images.Images = append(images.Images, u.x[i*width:(i+1)*width])
 		}
 		return samples, nil
 	}
@@ -433,17 +430,17 @@ func joinShards(train, test []*leafShard, opt Options) (*grouped, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.info, s.rows = imageInfo, images
+	s.About, s.Rows = federated.FEMNISTInfo, images
 	if kind == shakespeareLEAF {
-		s.info, s.rows = windowInfo, (*stringRows)(images)
+		s.About, s.Rows = federated.ShakespeareInfo, (*federated.WindowRows)(images)
 	}
-	s.info.Name = kind.String() + " (leaf)"
-	return g.set(s)
+	s.About.Name = kind.String() + " (leaf)"
+	return g.Set(s)
 }
 
 // group makes a client of every user of the training shards. Test samples go
 // with the user of the same name, or are held out on their own.
-func group(train, test []*leafShard, seed uint64, take func(*leafShard, string) ([]int32, error)) (*grouping, error) {
+func group(train, test []*leafShard, seed uint64, take func(*leafShard, string) ([]int32, error)) (*federated.Grouping, error) {
 	where := make(map[string]*leafShard)
 	for _, shard := range test {
 		for _, name := range shard.users {
@@ -453,7 +450,7 @@ func group(train, test []*leafShard, seed uint64, take func(*leafShard, string) 
 			where[name] = shard
 		}
 	}
-	g := new(grouping)
+	g := new(federated.Grouping)
 	seen := make(map[string]*leafShard)
 	for _, shard := range train {
 		for _, name := range shard.users {
@@ -468,13 +465,13 @@ func group(train, test []*leafShard, seed uint64, take func(*leafShard, string) 
 			var held []int32
 			switch {
 			case len(test) == 0:
-				own, held = split(seed, len(seen)-1, own)
+				own, held = federated.Split(seed, len(seen)-1, own)
 			case where[name] != nil:
 				if held, err = take(where[name], name); err != nil {
 					return nil, err
 				}
 			}
-			g.add(name, own, held)
+			g.Add(name, own, held)
 		}
 	}
 	for _, shard := range test {
@@ -484,7 +481,7 @@ func group(train, test []*leafShard, seed uint64, take func(*leafShard, string) 
 				if err != nil {
 					return nil, err
 				}
-				g.held = append(g.held, held...)
+				g.Held = append(g.Held, held...)
 			}
 		}
 	}
@@ -492,8 +489,8 @@ func group(train, test []*leafShard, seed uint64, take func(*leafShard, string) 
 }
 
 // joinTweets is joinShards for sent140, whose vocabulary needs all texts.
-func joinTweets(train, test []*leafShard, opt Options) (*grouped, error) {
-	t := newTweets()
+func joinTweets(train, test []*leafShard, opt federated.Options) (*federated.Grouped, error) {
+	t := NewTweets()
 	take := func(shard *leafShard, name string) ([]int32, error) {
 		u := shard.data[name]
 		shard.data[name] = nil
@@ -520,7 +517,7 @@ func joinTweets(train, test []*leafShard, opt Options) (*grouped, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.info.Name = "sent140 (leaf)"
+	s.About.Name = "sent140 (leaf)"
 	return s, nil
 }
 
@@ -543,4 +540,4 @@ func (LEAF) Recognises(s *Source) Match {
 }
 
 // Open implements [Reader].
-func (LEAF) Open(s *Source, o Options) (Set, error) { return openLEAF(s.Path, o) }
+func (LEAF) Open(s *Source, o federated.Options) (federated.Set, error) { return openLEAF(s.Path, o) }

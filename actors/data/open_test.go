@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 
+	"fedpace/actors/data/federated"
+	"fedpace/actors/data/internal/datatest"
 	"fedpace/actors/learn"
 
 	"github.com/parquet-go/parquet-go"
@@ -69,7 +71,7 @@ type ownRow struct {
 func rawImages(writers []string, n int) (rows []rawImage) {
 	for _, w := range writers {
 		for i := range n {
-			r := rawImage{Writer: w, Character: int32(i % classes)}
+			r := rawImage{Writer: w, Character: int32(i % federated.FEMNISTClasses)}
 			for p := range r.Image {
 				r.Image[p] = byte(i)
 			}
@@ -79,7 +81,7 @@ func rawImages(writers []string, n int) (rows []rawImage) {
 	return rows
 }
 
-func mustOpen(t testing.TB, path string, opt Options) Set {
+func mustOpen(t testing.TB, path string, opt federated.Options) federated.Set {
 	t.Helper()
 	s, err := Open(path, opt)
 	if err != nil {
@@ -95,7 +97,7 @@ func TestOpenFEMNISTParquet(t *testing.T) {
 	var pngs []pngImage
 	for _, r := range rawImages([]string{"b", "a"}, 7) {
 		var encoded bytes.Buffer
-		if err := png.Encode(&encoded, &image.Gray{Pix: r.Image[:], Stride: side, Rect: image.Rect(0, 0, side, side)}); err != nil {
+		if err := png.Encode(&encoded, &image.Gray{Pix: r.Image[:], Stride: federated.FEMNISTSide, Rect: image.Rect(0, 0, federated.FEMNISTSide, federated.FEMNISTSide)}); err != nil {
 			t.Fatal(err)
 		}
 		p := pngImage{Writer: r.Writer, Character: int64(r.Character)}
@@ -111,7 +113,7 @@ func TestOpenFEMNISTParquet(t *testing.T) {
 		"png gzip": sheetOf(t, pngs, parquet.Compression(&parquet.Gzip)),
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := mustOpen(t, put(t, t.TempDir(), "set.parquet", file), Options{Task: "femnist"})
+			s := mustOpen(t, put(t, t.TempDir(), "set.parquet", file), federated.Options{Task: "femnist"})
 			if s.Clients() != 2 || s.Client(0) != "b" || s.Client(1) != "a" {
 				t.Fatalf("%d clients, first %q; want b, a", s.Clients(), s.Client(0))
 			}
@@ -120,17 +122,17 @@ func TestOpenFEMNISTParquet(t *testing.T) {
 			}
 			var seen []int32
 			for c := range 2 {
-				b := all(t, s, c)
-				held := heldOut(t, s, 2*c, 2)
-				checkBatch(t, s.Info(), b, 5)
+				b := datatest.All(t, s, c)
+				held := datatest.HeldOut(t, s, 2*c, 2)
+				datatest.CheckBatch(t, s.Info(), b, 5)
 				for i := range held.N {
 					b.Labels = append(b.Labels, held.Labels[i])
-					b.X = append(b.X, held.X[i*pixels:(i+1)*pixels]...)
+					b.X = append(b.X, held.X[i*federated.FEMNISTPixels:(i+1)*federated.FEMNISTPixels]...)
 				}
 				for i, l := range b.Labels {
 					seen = append(seen, l)
-					if want := 1 - float32(l)/255; b.X[i*pixels] != want && b.X[i*pixels]-want > 1e-7 {
-						t.Errorf("pixel %v of byte %d, want %v", b.X[i*pixels], l, want)
+					if want := 1 - float32(l)/255; b.X[i*federated.FEMNISTPixels] != want && b.X[i*federated.FEMNISTPixels]-want > 1e-7 {
+						t.Errorf("pixel %v of byte %d, want %v", b.X[i*federated.FEMNISTPixels], l, want)
 					}
 				}
 			}
@@ -164,7 +166,7 @@ func TestOpenOwnParquet(t *testing.T) {
 		{"bytes", sheetOf(t, bytes), []float32{1, 0.2}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s := mustOpen(t, put(t, t.TempDir(), "own.parquet", c.file), Options{})
+			s := mustOpen(t, put(t, t.TempDir(), "own.parquet", c.file), federated.Options{})
 			info := s.Info()
 			if info.Input != learn.Dense || info.Features != 3 || info.Classes != 4 || info.Synthetic {
 				t.Errorf("%+v", info)
@@ -172,7 +174,7 @@ func TestOpenOwnParquet(t *testing.T) {
 			if s.Clients() != 2 || s.Client(1) != "1" || s.Samples(0) != 4 || s.HeldOut() != 2 {
 				t.Errorf("%d clients, %d samples, %d held out", s.Clients(), s.Samples(0), s.HeldOut())
 			}
-			b := all(t, s, 1)
+			b := datatest.All(t, s, 1)
 			if !slices.Equal(b.X[1:3], c.x) {
 				t.Errorf("first sample %v, want it to end in %v", b.X[:3], c.x)
 			}
@@ -185,7 +187,7 @@ const twoUsers = `{"users": ["u", "v"], "num_samples": [2, 1], "hierarchies": [n
 
 // leafImage is 784 pixels as LEAF writes them, the first one byte/255.
 func leafImage(b int) string {
-	return fmt.Sprintf("[%.17g", float64(b)/255) + strings.Repeat(", 1.0", pixels-1) + "]"
+	return fmt.Sprintf("[%.17g", float64(b)/255) + strings.Repeat(", 1.0", federated.FEMNISTPixels-1) + "]"
 }
 
 func leafFile(template string) []byte {
@@ -198,16 +200,16 @@ func TestOpenLEAF(t *testing.T) {
 	put(t, dir, "train/a.json", leafFile(`{"users": ["w"], "user_data": {"w": {"x": [IMAGE], "y": [0]}}}`))
 	put(t, dir, "test/b.json", leafFile(`{"users": ["new", "u"], "user_data": {"u": {"x": [IMAGE], "y": [7]}, "new": {"x": [IMAGE], "y": [8]}}}`))
 	for _, path := range []string{dir, filepath.Join(dir, "train")} {
-		s := mustOpen(t, path, Options{Task: "femnist"})
+		s := mustOpen(t, path, federated.Options{Task: "femnist"})
 		if path == dir {
 			// Shards in lexical order; a test user unknown in training is pooled.
 			if s.Clients() != 3 || s.Client(0) != "w" || s.Client(1) != "u" || s.Samples(1) != 2 {
 				t.Errorf("%d clients: %s, %s", s.Clients(), s.Client(0), s.Client(1))
 			}
-			if held := heldOut(t, s, 0, s.HeldOut()); !slices.Equal(held.Labels, []int32{7, 8}) {
+			if held := datatest.HeldOut(t, s, 0, s.HeldOut()); !slices.Equal(held.Labels, []int32{7, 8}) {
 				t.Errorf("held out %v, want 7, 8", held.Labels)
 			}
-			if b := all(t, s, 1); !slices.Equal(b.Labels, []int32{1, 61}) || b.X[0] != 0.8 || b.X[1] != 0 {
+			if b := datatest.All(t, s, 1); !slices.Equal(b.Labels, []int32{1, 61}) || b.X[0] != 0.8 || b.X[1] != 0 {
 				t.Errorf("labels %v, pixels %v; want 1, 61 and 0.8, 0", b.Labels, b.X[:2])
 			}
 			continue
@@ -225,9 +227,9 @@ func TestOpenLEAFShakespeareAndSent140(t *testing.T) {
 	shakespeare := `{"users": ["HAMLET"], "user_data": {"HAMLET": {"x": ["` + text + `"], "y": ["T"]}}}`
 	put(t, dir, "train/a.json", []byte(shakespeare))
 	put(t, dir, "test/a.json", []byte(shakespeare))
-	s := mustOpen(t, dir, Options{Task: "shakespeare"})
-	checkBatch(t, s.Info(), all(t, s, 0), 1)
-	if b := all(t, s, 0); characters[b.Labels[0]] != 'T' || characters[b.Tokens[3]] != 'b' {
+	s := mustOpen(t, dir, federated.Options{Task: "shakespeare"})
+	datatest.CheckBatch(t, s.Info(), datatest.All(t, s, 0), 1)
+	if b := datatest.All(t, s, 0); federated.ShakespeareCharacters[b.Labels[0]] != 'T' || federated.ShakespeareCharacters[b.Tokens[3]] != 'b' {
 		t.Errorf("label %d, tokens %v", b.Labels[0], b.Tokens)
 	}
 
@@ -235,9 +237,9 @@ func TestOpenLEAFShakespeareAndSent140(t *testing.T) {
 	tweets := `{"users": ["u"], "user_data": {"u": {"x": [["1", "Mon", "NO_QUERY", "u", "good  good day", "extra"], ["2", "Mon", "NO_QUERY", "u", "bad"]], "y": [1, "0"]}}}`
 	put(t, dir, "train/a.json", []byte(tweets))
 	put(t, dir, "test/a.json", []byte(tweets))
-	s = mustOpen(t, dir, Options{Task: "sent140"})
-	b := all(t, s, 0)
-	checkBatch(t, s.Info(), b, 2)
+	s = mustOpen(t, dir, federated.Options{Task: "sent140"})
+	b := datatest.All(t, s, 0)
+	datatest.CheckBatch(t, s.Info(), b, 2)
 	// good is the most frequent word, "" of the two spaces, day and bad follow.
 	if !slices.Equal(b.Index, []int32{0, 1, 2, 3}) || !slices.Equal(b.Value, []float32{0.5, 0.25, 0.25, 1}) || !slices.Equal(b.Labels, []int32{1, 0}) {
 		t.Errorf("bags %v %v, labels %v", b.Index, b.Value, b.Labels)
@@ -270,19 +272,19 @@ func TestOpenTweets(t *testing.T) {
 	var sets []*learn.Batch
 	var digests []string
 	for _, file := range [][]byte{plain, zipped.Bytes(), utf8} {
-		s := mustOpen(t, put(t, t.TempDir(), "tweets.csv", file), Options{Task: "sent140", MinTweets: 5})
+		s := mustOpen(t, put(t, t.TempDir(), "tweets.csv", file), federated.Options{Task: "sent140", MinTweets: 5})
 		if s.Clients() != 2 || s.Client(0) != "many" || s.Client(1) != "other" {
 			t.Fatalf("%d clients, first %s", s.Clients(), s.Client(0))
 		}
 		if s.Samples(0) != 4 || s.Samples(1) != 4 {
 			t.Errorf("%d and %d samples, want int(0.8*6) and int(0.8*5)", s.Samples(0), s.Samples(1))
 		}
-		b := all(t, s, 0)
-		checkBatch(t, s.Info(), b, 4)
+		b := datatest.All(t, s, 0)
+		datatest.CheckBatch(t, s.Info(), b, 4)
 		sets = append(sets, b)
 		digests = append(digests, s.Info().Digest)
 	}
-	if !same(sets[0], sets[1]) || !same(sets[0], sets[2]) {
+	if !datatest.Same(sets[0], sets[1]) || !datatest.Same(sets[0], sets[2]) {
 		t.Error("plain, gzip and UTF-8 differ")
 	}
 	if digests[0] == digests[1] {
@@ -297,15 +299,15 @@ func TestOpenTweetsWithoutUsers(t *testing.T) {
 		lines = append(lines, fmt.Sprintf("%d\ta b%d", i%2, i%3))
 	}
 	path := put(t, t.TempDir(), "t.tsv", []byte(strings.Join(lines, "\n")))
-	s := mustOpen(t, path, Options{Task: "sent140"})
+	s := mustOpen(t, path, federated.Options{Task: "sent140"})
 	info := s.Info()
 	if s.Clients() != 40 || s.HeldOut() != 10 || !info.Synthetic || !strings.Contains(info.Note, "made grouping: independent and identically distributed, 40 clients") {
 		t.Errorf("%d clients, %d held out, %+v", s.Clients(), s.HeldOut(), info)
 	}
-	s = mustOpen(t, path, Options{Partition: Partition{Kind: "dirichlet", Clients: 4}})
-	checkBatch(t, s.Info(), all(t, s, 3), 10)
+	s = mustOpen(t, path, federated.Options{Partition: federated.Partition{Kind: "dirichlet", Clients: 4}})
+	datatest.CheckBatch(t, s.Info(), datatest.All(t, s, 3), 10)
 	path = put(t, t.TempDir(), "t.tsv", []byte("0\ta\n2\tb\n"))
-	if _, err := Open(path, Options{}); err == nil || !strings.Contains(err.Error(), `t.tsv: line 2: polarity "2", want 0, 1 or 4`) {
+	if _, err := Open(path, federated.Options{}); err == nil || !strings.Contains(err.Error(), `t.tsv: line 2: polarity "2", want 0, 1 or 4`) {
 		t.Error(err)
 	}
 }
@@ -331,18 +333,18 @@ func TestVocabulary(t *testing.T) {
 
 func TestSplit(t *testing.T) {
 	samples := []int32{10, 11, 12, 13, 14, 15, 16, 17, 18, 19}
-	train, held := split(1, 0, samples)
+	train, held := federated.Split(1, 0, samples)
 	if len(train) != 8 || len(held) != 2 {
 		t.Errorf("%v, %v", train, held)
 	}
-	again, _ := split(1, 0, samples)
-	other, _ := split(1, 1, samples)
-	seed, _ := split(2, 0, samples)
+	again, _ := federated.Split(1, 0, samples)
+	other, _ := federated.Split(1, 1, samples)
+	seed, _ := federated.Split(2, 0, samples)
 	if !slices.Equal(train, again) || slices.Equal(train, other) && slices.Equal(train, seed) {
 		t.Error("the split is no function of seed and client")
 	}
 	for n := range 20 {
-		train, held := split(1, 0, make([]int32, n))
+		train, held := federated.Split(1, 0, make([]int32, n))
 		if len(train) != int(0.8*float64(n)) || len(train)+len(held) != n {
 			t.Errorf("%d samples: %d + %d", n, len(train), len(held))
 		}
@@ -366,40 +368,40 @@ func TestOpenErrors(t *testing.T) {
 	for _, c := range []struct {
 		name, file string
 		content    []byte
-		opt        Options
+		opt        federated.Options
 		want       string
 	}{
-		{"label", "x.parquet", sheetOf(t, bad), Options{}, "column character, row group 0, value 2: label 62 is outside the 62 classes, want 0 to 61"},
-		{"negative label", "x.parquet", sheetOf(t, negative), Options{}, "column y, row group 0, value 1: label -1 is outside the 65536 classes"},
-		{"label of own data", "x.parquet", sheetOf(t, wide), Options{Classes: 1}, "label 1 is outside the 1 classes, want 0 to 0"},
-		{"ragged", "x.parquet", sheetOf(t, wide), Options{}, "row 3 has 2 numbers after rows of 1"},
-		{"columns", "x.parquet", sheetOf(t, []wrong{{1, 2}}), Options{}, "x.parquet: found columns A, B; want writer_id, image, character (FEMNIST); img, fine_label, coarse_label (CIFAR-100); "},
-		{"truncated", "x.parquet", whole[:len(whole)/2], Options{}, "truncated Parquet file: it does not end in PAR1"},
-		{"headless", "x.parquet", whole[len(whole)/2:], Options{}, "damaged"},
-		{"empty", "x.parquet", nil, Options{}, "0 bytes are no Parquet file"},
-		{"task", "x.parquet", whole, Options{Task: "sent140"}, "x.parquet: found femnist (femnist (parquet)), want sent140"},
-		{"no rows", "x.parquet", sheetOf(t, []rawImage{}), Options{}, "no row; want at least one sample"},
-		{"one sample", "x.parquet", sheetOf(t, rawImages([]string{"a"}, 1)), Options{}, "no client has a sample to train on"},
-		{"nothing known", "x.txt", []byte("hello"), Options{}, `begins with "hello", which is no layout known here; want CIFAR-100`},
-		{"nothing", "x.txt", nil, Options{}, "x.txt: is empty; want CIFAR-100"},
-		{"options", "x.txt", nil, Options{MinTweets: -1}, "options: -1 tweets per user"},
+		{"label", "x.parquet", sheetOf(t, bad), federated.Options{}, "column character, row group 0, value 2: label 62 is outside the 62 classes, want 0 to 61"},
+		{"negative label", "x.parquet", sheetOf(t, negative), federated.Options{}, "column y, row group 0, value 1: label -1 is outside the 65536 classes"},
+		{"label of own data", "x.parquet", sheetOf(t, wide), federated.Options{Classes: 1}, "label 1 is outside the 1 classes, want 0 to 0"},
+		{"ragged", "x.parquet", sheetOf(t, wide), federated.Options{}, "row 3 has 2 numbers after rows of 1"},
+		{"columns", "x.parquet", sheetOf(t, []wrong{{1, 2}}), federated.Options{}, "x.parquet: found columns A, B; want writer_id, image, character (FEMNIST); img, fine_label, coarse_label (CIFAR-100); "},
+		{"truncated", "x.parquet", whole[:len(whole)/2], federated.Options{}, "truncated Parquet file: it does not end in PAR1"},
+		{"headless", "x.parquet", whole[len(whole)/2:], federated.Options{}, "damaged"},
+		{"empty", "x.parquet", nil, federated.Options{}, "0 bytes are no Parquet file"},
+		{"task", "x.parquet", whole, federated.Options{Task: "sent140"}, "x.parquet: found femnist (femnist (parquet)), want sent140"},
+		{"no rows", "x.parquet", sheetOf(t, []rawImage{}), federated.Options{}, "no row; want at least one sample"},
+		{"one sample", "x.parquet", sheetOf(t, rawImages([]string{"a"}, 1)), federated.Options{}, "no client has a sample to train on"},
+		{"nothing known", "x.txt", []byte("hello"), federated.Options{}, `begins with "hello", which is no layout known here; want CIFAR-100`},
+		{"nothing", "x.txt", nil, federated.Options{}, "x.txt: is empty; want CIFAR-100"},
+		{"options", "x.txt", nil, federated.Options{MinTweets: -1}, "options: -1 tweets per user"},
 
-		{"user without data", "x.json", []byte(`{"users": ["a", "b"], "num_samples": [1, 1], "user_data": {"a": {"x": [` + image + `], "y": [1]}}}`), Options{}, `x.json: user "b" (number 1 of "users") has no data in "user_data"`},
-		{"user without samples", "x.json", []byte(`{"users": ["a", "b"], "num_samples": [1, 0], "user_data": {"a": {"x": [` + image + `], "y": [1]}, "b": {"x": [], "y": []}}}`), Options{}, `x.json: user "b" has no samples`},
-		{"user without y", "x.json", []byte(`{"users": ["a"], "user_data": {"a": {"x": [` + image + `]}}}`), Options{}, `x.json: user "a" has no x or no y`},
-		{"samples and labels", "x.json", []byte(`{"users": ["a"], "user_data": {"a": {"x": [` + image + `], "y": [1, 2]}}}`), Options{}, `user "a" has 1 samples in x and 2 labels in y`},
-		{"num_samples", "x.json", []byte(`{"users": ["a"], "num_samples": [2], "user_data": {"a": {"x": [` + image + `], "y": [1]}}}`), Options{}, `user "a" has 1 samples, num_samples says 2`},
-		{"LEAF label", "x.json", []byte(`{"users": ["a"], "user_data": {"a": {"x": [` + image + `], "y": [62]}}}`), Options{}, `x.json: user "a": y[0]: byte 3990: label 62 is outside the 62 classes, want 0 to 61`},
-		{"short image", "x.json", []byte(`{"users": ["a"], "user_data": {"a": {"x": [[1.0, 0.0]], "y": [2]}}}`), Options{}, `user "a": x[0]: byte 53: found 2 numbers and 0 strings, want 784 numbers`},
-		{"pixel", "x.json", []byte(`{"users": ["a"], "user_data": {"a": {"x": [[1.5]], "y": [2]}}}`), Options{}, `pixel 1.5, want a byte divided by 255, 0 to 1`},
-		{"truncated JSON", "x.json", leafFile(twoUsers)[:5000], Options{}, `x.json: user "u": x[0]: byte 5000: the file ends in the middle: it is truncated`},
-		{"other JSON", "x.json", []byte(`{"a": 1}`), Options{}, `no "users" or no "user_data"; want LEAF's JSON`},
-		{"not JSON", "x.json", []byte(`[1]`), Options{}, `byte 1: found '[', want '{'`},
+		{"user without data", "x.json", []byte(`{"users": ["a", "b"], "num_samples": [1, 1], "user_data": {"a": {"x": [` + image + `], "y": [1]}}}`), federated.Options{}, `x.json: user "b" (number 1 of "users") has no data in "user_data"`},
+		{"user without samples", "x.json", []byte(`{"users": ["a", "b"], "num_samples": [1, 0], "user_data": {"a": {"x": [` + image + `], "y": [1]}, "b": {"x": [], "y": []}}}`), federated.Options{}, `x.json: user "b" has no samples`},
+		{"user without y", "x.json", []byte(`{"users": ["a"], "user_data": {"a": {"x": [` + image + `]}}}`), federated.Options{}, `x.json: user "a" has no x or no y`},
+		{"samples and labels", "x.json", []byte(`{"users": ["a"], "user_data": {"a": {"x": [` + image + `], "y": [1, 2]}}}`), federated.Options{}, `user "a" has 1 samples in x and 2 labels in y`},
+		{"num_samples", "x.json", []byte(`{"users": ["a"], "num_samples": [2], "user_data": {"a": {"x": [` + image + `], "y": [1]}}}`), federated.Options{}, `user "a" has 1 samples, num_samples says 2`},
+		{"LEAF label", "x.json", []byte(`{"users": ["a"], "user_data": {"a": {"x": [` + image + `], "y": [62]}}}`), federated.Options{}, `x.json: user "a": y[0]: byte 3990: label 62 is outside the 62 classes, want 0 to 61`},
+		{"short image", "x.json", []byte(`{"users": ["a"], "user_data": {"a": {"x": [[1.0, 0.0]], "y": [2]}}}`), federated.Options{}, `user "a": x[0]: byte 53: found 2 numbers and 0 strings, want 784 numbers`},
+		{"pixel", "x.json", []byte(`{"users": ["a"], "user_data": {"a": {"x": [[1.5]], "y": [2]}}}`), federated.Options{}, `pixel 1.5, want a byte divided by 255, 0 to 1`},
+		{"truncated JSON", "x.json", leafFile(twoUsers)[:5000], federated.Options{}, `x.json: user "u": x[0]: byte 5000: the file ends in the middle: it is truncated`},
+		{"other JSON", "x.json", []byte(`{"a": 1}`), federated.Options{}, `no "users" or no "user_data"; want LEAF's JSON`},
+		{"not JSON", "x.json", []byte(`[1]`), federated.Options{}, `byte 1: found '[', want '{'`},
 
-		{"columns of CSV", "x.csv", []byte("a,b\n"), Options{}, "x.csv: line 1: found 2 columns, want 6: polarity, id, date, query, user, text"},
-		{"polarity", "x.csv", csvOf(tweet("4", "u", "a"), tweet("2", "u", "a")), Options{}, `line 2: polarity "2", want 0 or 4`},
-		{"few tweets", "x.csv", csvOf(tweet("4", "u", "a"), tweet("0", "u", "a")), Options{}, "none of 1 users has 10 tweets"},
-		{"no tweet", "x.csv", nil, Options{}, "no tweet; want lines of polarity"},
+		{"columns of CSV", "x.csv", []byte("a,b\n"), federated.Options{}, "x.csv: line 1: found 2 columns, want 6: polarity, id, date, query, user, text"},
+		{"polarity", "x.csv", csvOf(tweet("4", "u", "a"), tweet("2", "u", "a")), federated.Options{}, `line 2: polarity "2", want 0 or 4`},
+		{"few tweets", "x.csv", csvOf(tweet("4", "u", "a"), tweet("0", "u", "a")), federated.Options{}, "none of 1 users has 10 tweets"},
+		{"no tweet", "x.csv", nil, federated.Options{}, "no tweet; want lines of polarity"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			path := put(t, t.TempDir(), c.file, c.content)
@@ -421,7 +423,7 @@ func TestOpenErrors(t *testing.T) {
 		{t.TempDir(), "found neither train/ nor a .json file"},
 		{filepath.Dir(filepath.Dir(put(t, t.TempDir(), "train/readme", nil))), "train: no .json file; want LEAF's training shards"},
 	} {
-		if _, err := Open(c.path, Options{}); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err := Open(c.path, federated.Options{}); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("error\n%v\nwant\n%v", err, c.want)
 		}
 	}
@@ -438,7 +440,7 @@ func TestTruncatedTweets(t *testing.T) {
 		t.Fatal(err)
 	}
 	path := put(t, t.TempDir(), "t.csv.gz", zipped.Bytes()[:zipped.Len()-20])
-	if _, err := Open(path, Options{}); err == nil || !strings.Contains(err.Error(), "truncated or damaged after tweet") {
+	if _, err := Open(path, federated.Options{}); err == nil || !strings.Contains(err.Error(), "truncated or damaged after tweet") {
 		t.Errorf("%v", err)
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"fedpace/actors/data/federated"
 )
 
 // A pipe would be waited on for ever.
@@ -15,7 +17,7 @@ func TestAPipeIsRefused(t *testing.T) {
 	if err := syscall.Mkfifo(path, 0o666); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Open(path, Options{}); err == nil || !strings.Contains(err.Error(), "neither a file nor a folder") {
+	if _, err := Open(path, federated.Options{}); err == nil || !strings.Contains(err.Error(), "neither a file nor a folder") {
 		t.Errorf("error %v", err)
 	}
 }

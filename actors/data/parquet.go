@@ -11,13 +11,15 @@ import (
 	"strings"
 
 	"github.com/parquet-go/parquet-go"
+
+	"fedpace/actors/data/federated"
 )
 
 // tabular is what readSheets reads, in the words of its errors.
 const tabular = "writer_id, image, character (FEMNIST); img, fine_label, coarse_label (CIFAR-100); character_id, x, y (Shakespeare); sentiment, user, text (Sentiment140); or client, x, y (own data)"
 
 // openParquet reads a file or a folder of Parquet, told apart by its columns.
-func openParquet(path string, opt Options) (s *grouped, err error) {
+func openParquet(path string, opt federated.Options) (s *federated.Grouped, err error) {
 	defer func() {
 		if err != nil && !strings.HasPrefix(err.Error(), path) {
 			err = fmt.Errorf("%s: %w", path, err)
@@ -36,13 +38,13 @@ func openParquet(path string, opt Options) (s *grouped, err error) {
 	if err != nil {
 		return nil, err
 	}
-	s.info.Digest = opt.digest("parquet "+s.info.Name, sums...)
+	s.About.Digest = opt.Digest("parquet "+s.About.Name, sums...)
 	return s, nil
 }
 
 // readSheets makes the set of what columns there are. The Parquet library
 // panics on some damaged input; that is the file's fault and an error here.
-func readSheets(t, test *sheet, opt Options) (s *grouped, err error) {
+func readSheets(t, test *sheet, opt federated.Options) (s *federated.Grouped, err error) {
 	defer damaged(&err)
 	if t.has("img", "fine_label", "coarse_label") {
 		return cifarSheets(t, test, opt)
@@ -154,18 +156,18 @@ func (t *sheet) clients(starts []int, name string) (names []string, of [][]int32
 }
 
 // natural makes a client of every name.
-func natural(names []string, of [][]int32, seed uint64) *grouping {
-	g := new(grouping)
+func natural(names []string, of [][]int32, seed uint64) *federated.Grouping {
+	g := new(federated.Grouping)
 	for c, name := range names {
-		train, held := split(seed, c, of[c])
-		g.add(name, train, held)
+		train, held := federated.Split(seed, c, of[c])
+		g.Add(name, train, held)
 	}
 	return g
 }
 
 // femnist reads writer_id, image (784 bytes, or PNG) and character.
-func (t *sheet) femnist(opt Options) (*grouped, error) {
-	starts, err := t.rows(pixels)
+func (t *sheet) femnist(opt federated.Options) (*federated.Grouped, error) {
+	starts, err := t.rows(federated.FEMNISTPixels)
 	if err != nil {
 		return nil, err
 	}
@@ -174,22 +176,22 @@ func (t *sheet) femnist(opt Options) (*grouped, error) {
 		return nil, err
 	}
 	total := starts[len(starts)-1]
-	s := grouped{task: "femnist", labels: make([]int32, total), info: imageInfo}
-	images := make([]byte, total*pixels)
-	s.rows = &byteRows{width: pixels, bytes: images, value: inkOf}
-	s.info.Name = "femnist (parquet)"
+	s := federated.Grouped{Task: "femnist", Labels: make([]int32, total), About: federated.FEMNISTInfo}
+	images := make([]byte, total*federated.FEMNISTPixels)
+	s.Rows = &federated.ByteRows{Width: federated.FEMNISTPixels, Bytes: images, Value: federated.Inverted}
+	s.About.Name = "femnist (parquet)"
 	err = t.each(func(g int) error {
-		if err := t.labels(g, "character", s.labels[starts[g]:starts[g+1]], classes); err != nil {
+		if err := t.labels(g, "character", s.Labels[starts[g]:starts[g+1]], federated.FEMNISTClasses); err != nil {
 			return err
 		}
 		rows := make([][]byte, starts[g+1]-starts[g])
 		for i := range rows {
-			at := (starts[g] + i) * pixels
-			rows[i] = images[at : at+pixels]
+			at := (starts[g] + i) * federated.FEMNISTPixels
+			rows[i] = images[at : at+federated.FEMNISTPixels]
 		}
 		return column(t, g, "image", rows, func(v parquet.Value, dst *[]byte) error {
 			b, err := content(v)
-			if len(b) == pixels {
+			if len(b) == federated.FEMNISTPixels {
 				copy(*dst, b)
 				return nil
 			}
@@ -202,7 +204,7 @@ func (t *sheet) femnist(opt Options) (*grouped, error) {
 	if err != nil {
 		return nil, err
 	}
-	return natural(names, of, opt.Seed).set(s)
+	return natural(names, of, opt.Seed).Set(s)
 }
 
 // content is a value's bytes.
@@ -229,24 +231,24 @@ func picture(encoded []byte, want int) (image.Image, error) {
 
 // grey decodes a 28x28 PNG to bytes, 255 for white.
 func grey(dst, encoded []byte) error {
-	m, err := picture(encoded, side)
+	m, err := picture(encoded, federated.FEMNISTSide)
 	if err != nil {
 		return err
 	}
-	if g, ok := m.(*image.Gray); ok && g.Stride == side {
+	if g, ok := m.(*image.Gray); ok && g.Stride == federated.FEMNISTSide {
 		copy(dst, g.Pix)
 		return nil
 	}
 	for i := range dst {
 		// Grey in any of PNG's forms has equal channels; the green one is it.
-		_, green, _, _ := m.At(i%side, i/side).RGBA()
+		_, green, _, _ := m.At(i%federated.FEMNISTSide, i/federated.FEMNISTSide).RGBA()
 		dst[i] = uint8(green >> 8)
 	}
 	return nil
 }
 
 // own reads client, x and y.
-func (t *sheet) own(opt Options) (*grouped, error) {
+func (t *sheet) own(opt federated.Options) (*federated.Grouped, error) {
 	starts, err := t.rows(1)
 	if err != nil {
 		return nil, err
@@ -258,17 +260,17 @@ func (t *sheet) own(opt Options) (*grouped, error) {
 	total := starts[len(starts)-1]
 	limit := opt.Classes
 	if limit == 0 {
-		limit = maxClasses
+		limit = federated.MaxClasses
 	}
-	s := grouped{labels: make([]int32, total)}
-	err = t.each(func(g int) error { return t.labels(g, "y", s.labels[starts[g]:starts[g+1]], limit) })
+	s := federated.Grouped{Labels: make([]int32, total)}
+	err = t.each(func(g int) error { return t.labels(g, "y", s.Labels[starts[g]:starts[g+1]], limit) })
 	if err != nil {
 		return nil, err
 	}
-	s.info = Info{Name: "own data (parquet)", Classes: opt.Classes}
-	if s.info.Classes == 0 {
-		s.info.Classes = int(slices.Max(s.labels)) + 1
-		s.info.note("%d classes, taken from the labels", s.info.Classes)
+	s.About = federated.Info{Name: "own data (parquet)", Classes: opt.Classes}
+	if s.About.Classes == 0 {
+		s.About.Classes = int(slices.Max(s.Labels)) + 1
+		s.About.AddNote("%d classes, taken from the labels", s.About.Classes)
 	}
 	x, err := t.tables[0].leaf("x")
 	if err != nil {
@@ -276,19 +278,19 @@ func (t *sheet) own(opt Options) (*grouped, error) {
 	}
 	switch x.Type().Kind() {
 	case parquet.FixedLenByteArray, parquet.ByteArray:
-		s.rows, s.info.Features, err = t.byteRows(starts)
+		s.Rows, s.About.Features, err = t.byteRows(starts)
 	case parquet.Float, parquet.Double, parquet.Int32, parquet.Int64:
-		s.rows, s.info.Features, err = t.floatRows(starts)
+		s.Rows, s.About.Features, err = t.floatRows(starts)
 	default:
 		err = fmt.Errorf("column x: found %s, want a list of numbers or a fixed number of bytes", x.Type())
 	}
 	if err != nil {
 		return nil, err
 	}
-	return natural(names, of, opt.Seed).set(s)
+	return natural(names, of, opt.Seed).Set(s)
 }
 
-func (t *sheet) byteRows(starts []int) (rows, int, error) {
+func (t *sheet) byteRows(starts []int) (federated.Rows, int, error) {
 	parts := make([][]byte, len(starts)-1)
 	widths := make([]int, len(parts))
 	err := t.each(func(g int) error {
@@ -309,10 +311,10 @@ func (t *sheet) byteRows(starts []int) (rows, int, error) {
 		return nil, 0, err
 	}
 	width, err := oneWidth(widths)
-	return &byteRows{width: width, bytes: slices.Concat(parts...), value: fractionOf}, width, err
+	return &federated.ByteRows{Width: width, Bytes: slices.Concat(parts...), Value: federated.Fraction}, width, err
 }
 
-func (t *sheet) floatRows(starts []int) (rows, int, error) {
+func (t *sheet) floatRows(starts []int) (federated.Rows, int, error) {
 	parts := make([][]float32, len(starts)-1)
 	widths := make([]int, len(parts))
 	err := t.each(func(g int) error {
@@ -354,7 +356,7 @@ func (t *sheet) floatRows(starts []int) (rows, int, error) {
 		return nil, 0, err
 	}
 	width, err := oneWidth(widths)
-	return &floatRows{width: width, values: slices.Concat(parts...)}, width, err
+	return &federated.FloatRows{Width: width, Values: slices.Concat(parts...)}, width, err
 }
 
 func float(v parquet.Value) (float32, error) {
@@ -410,4 +412,6 @@ func (Parquet) Recognises(s *Source) Match {
 }
 
 // Open implements [Reader].
-func (Parquet) Open(s *Source, o Options) (Set, error) { return openParquet(s.Path, o) }
+func (Parquet) Open(s *Source, o federated.Options) (federated.Set, error) {
+	return openParquet(s.Path, o)
+}

@@ -5,36 +5,38 @@ import (
 	"fmt"
 
 	"github.com/parquet-go/parquet-go"
+
+	"fedpace/actors/data/federated"
 )
 
 // cifarSheets reads img (a PNG in a struct), fine_label and coarse_label.
-func cifarSheets(train, test *sheet, opt Options) (*grouped, error) {
+func cifarSheets(train, test *sheet, opt federated.Options) (*federated.Grouped, error) {
 	if len(test.tables) == 0 {
 		return nil, errors.New("no test file beside the training file; want a folder with train*.parquet and test*.parquet")
 	}
 	var parts [2][]byte
 	for i, t := range []*sheet{train, test} {
-		starts, err := t.rows(cifarRecord)
+		starts, err := t.rows(federated.CIFARRecord)
 		if err != nil {
 			return nil, err
 		}
 		total := starts[len(starts)-1]
-		if total > maxCIFAR {
-			return nil, fmt.Errorf("%d images, want at most %d", total, maxCIFAR)
+		if total > federated.MaxCIFAR {
+			return nil, fmt.Errorf("%d images, want at most %d", total, federated.MaxCIFAR)
 		}
-		parts[i] = make([]byte, total*cifarRecord)
+		parts[i] = make([]byte, total*federated.CIFARRecord)
 		err = t.each(func(g int) error {
 			n := starts[g+1] - starts[g]
 			fine, coarse, records := make([]int32, n), make([]int32, n), make([][]byte, n)
-			if err := t.labels(g, "fine_label", fine, cifarClasses); err != nil {
+			if err := t.labels(g, "fine_label", fine, federated.CIFARClasses); err != nil {
 				return err
 			}
-			if err := t.labels(g, "coarse_label", coarse, cifarCoarse); err != nil {
+			if err := t.labels(g, "coarse_label", coarse, federated.CIFARCoarse); err != nil {
 				return err
 			}
 			for j := range records {
-				at := (starts[g] + j) * cifarRecord
-				records[j] = parts[i][at : at+cifarRecord]
+				at := (starts[g] + j) * federated.CIFARRecord
+				records[j] = parts[i][at : at+federated.CIFARRecord]
 				records[j][0], records[j][1] = byte(coarse[j]), byte(fine[j])
 			}
 			return column(t, g, "img", records, func(v parquet.Value, dst *[]byte) error {
@@ -49,31 +51,31 @@ func cifarSheets(train, test *sheet, opt Options) (*grouped, error) {
 			return nil, err
 		}
 	}
-	s, err := newCIFAR(parts, opt)
+	s, err := NewCIFAR(parts, opt)
 	if err != nil {
 		return nil, err
 	}
-	s.info.Name = "cifar100 (parquet)"
+	s.About.Name = "cifar100 (parquet)"
 	return s, nil
 }
 
 // colours decodes a 32x32 PNG to bytes, colour by colour.
 func colours(dst, encoded []byte) error {
-	m, err := picture(encoded, cifarSide)
+	m, err := picture(encoded, federated.CIFARSide)
 	if err != nil {
 		return err
 	}
-	for i := range cifarPlane {
-		r, g, b, _ := m.At(i%cifarSide, i/cifarSide).RGBA()
-		dst[i], dst[cifarPlane+i], dst[2*cifarPlane+i] = uint8(r>>8), uint8(g>>8), uint8(b>>8)
+	for i := range federated.CIFARPlane {
+		r, g, b, _ := m.At(i%federated.CIFARSide, i/federated.CIFARSide).RGBA()
+		dst[i], dst[federated.CIFARPlane+i], dst[2*federated.CIFARPlane+i] = uint8(r>>8), uint8(g>>8), uint8(b>>8)
 	}
 	return nil
 }
 
 // shakespeare reads LEAF's windows: character_id, x of 80 characters, y of one.
 // The windows of a role are split in sequence, as those of the text are.
-func (t *sheet) shakespeare() (*grouped, error) {
-	starts, err := t.rows(window)
+func (t *sheet) shakespeare() (*federated.Grouped, error) {
+	starts, err := t.rows(federated.ShakespeareWindow)
 	if err != nil {
 		return nil, err
 	}
@@ -82,10 +84,10 @@ func (t *sheet) shakespeare() (*grouped, error) {
 		return nil, err
 	}
 	total := starts[len(starts)-1]
-	s := grouped{task: "shakespeare", labels: make([]int32, total), info: windowInfo}
-	tokens := make([]uint8, total*window)
-	s.rows = &tokenRows{width: window, tokens: tokens}
-	s.info.Name = "shakespeare (parquet)"
+	s := federated.Grouped{Task: "shakespeare", Labels: make([]int32, total), About: federated.ShakespeareInfo}
+	tokens := make([]uint8, total*federated.ShakespeareWindow)
+	s.Rows = &federated.TokenRows{Width: federated.ShakespeareWindow, Tokens: tokens}
+	s.About.Name = "shakespeare (parquet)"
 	index := func(dst []uint8, v parquet.Value) error {
 		b, err := content(v)
 		if err != nil {
@@ -95,7 +97,7 @@ func (t *sheet) shakespeare() (*grouped, error) {
 			return fmt.Errorf("a string of %d characters, want %d", len(b), len(dst))
 		}
 		for i, c := range b {
-			if dst[i] = indexOf[c]; dst[i] == 0xff {
+			if dst[i] = federated.ShakespeareIndex[c]; dst[i] == 0xff {
 				return fmt.Errorf("character %q is not in the vocabulary", c)
 			}
 		}
@@ -103,7 +105,7 @@ func (t *sheet) shakespeare() (*grouped, error) {
 	}
 	err = t.each(func(g int) error {
 		row := starts[g]
-		err := column(t, g, "y", s.labels[starts[g]:starts[g+1]], func(v parquet.Value, dst *int32) error {
+		err := column(t, g, "y", s.Labels[starts[g]:starts[g+1]], func(v parquet.Value, dst *int32) error {
 			var c [1]uint8
 			err := index(c[:], v)
 			*dst = int32(c[0])
@@ -114,26 +116,26 @@ func (t *sheet) shakespeare() (*grouped, error) {
 		}
 		return column(t, g, "x", make([]struct{}, starts[g+1]-starts[g]), func(v parquet.Value, _ *struct{}) error {
 			row++
-			return index(tokens[(row-1)*window:row*window], v)
+			return index(tokens[(row-1)*federated.ShakespeareWindow:row*federated.ShakespeareWindow], v)
 		})
 	})
 	if err != nil {
 		return nil, err
 	}
-	g := new(grouping)
+	g := new(federated.Grouping)
 	for c, name := range names {
-		train, held := inSequence(len(of[c]))
+		train, held := InSequence(len(of[c]))
 		if held < 1 {
-			g.without++
+			g.Without++
 			continue
 		}
-		g.add(name, of[c][:train], of[c][len(of[c])-held:])
+		g.Add(name, of[c][:train], of[c][len(of[c])-held:])
 	}
-	return g.set(s)
+	return g.Set(s)
 }
 
 // sent140 reads sentiment (0 or 4, or 0 and 1), user and text.
-func (t *sheet) sent140(opt Options) (*grouped, error) {
+func (t *sheet) sent140(opt federated.Options) (*federated.Grouped, error) {
 	starts, err := t.rows(1)
 	if err != nil {
 		return nil, err
@@ -148,7 +150,7 @@ func (t *sheet) sent140(opt Options) (*grouped, error) {
 			owner[i] = names[u]
 		}
 	}
-	tweets := newTweets()
+	tweets := NewTweets()
 	for g := range t.groups { // in order, for users in order of first appearance
 		labels := make([]int32, starts[g+1]-starts[g])
 		if err := column(t, g, "sentiment", labels, polarity); err != nil {
@@ -171,7 +173,7 @@ func (t *sheet) sent140(opt Options) (*grouped, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.info.Name = "sent140 (parquet)"
+	s.About.Name = "sent140 (parquet)"
 	return s, nil
 }
 

@@ -9,6 +9,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"fedpace/actors/data/federated"
+	"fedpace/actors/data/internal/datatest"
 )
 
 type hubPicture struct {
@@ -22,9 +25,9 @@ type hubPicture struct {
 
 // hubPictures makes n pictures of CIFAR-100's shape whose colours are 1, 2, 3.
 func hubPictures(t testing.TB, n int) (rows []hubPicture) {
-	m := image.NewRGBA(image.Rect(0, 0, cifarSide, cifarSide))
-	for i := range cifarPlane {
-		m.Set(i%cifarSide, i/cifarSide, color.RGBA{1, 2, 3, 255})
+	m := image.NewRGBA(image.Rect(0, 0, federated.CIFARSide, federated.CIFARSide))
+	for i := range federated.CIFARPlane {
+		m.Set(i%federated.CIFARSide, i/federated.CIFARSide, color.RGBA{1, 2, 3, 255})
 	}
 	var encoded bytes.Buffer
 	if err := png.Encode(&encoded, m); err != nil {
@@ -43,17 +46,17 @@ func TestOpenCIFARParquet(t *testing.T) {
 	put(t, dir, "data/train-00000-of-00002.parquet", sheetOf(t, hubPictures(t, 150)))
 	put(t, dir, "data/train-00001-of-00002.parquet", sheetOf(t, hubPictures(t, 50)))
 	put(t, dir, "data/test-00000-of-00001.parquet", sheetOf(t, hubPictures(t, 20)))
-	s := mustOpen(t, dir, Options{Task: "cifar100"})
+	s := mustOpen(t, dir, federated.Options{Task: "cifar100"})
 	if s.Clients() != 2 || s.Samples(0) != 100 || s.HeldOut() != 20 {
 		t.Errorf("%d clients of %d, %d held out", s.Clients(), s.Samples(0), s.HeldOut())
 	}
-	b := heldOut(t, s, 3, 1)
-	checkBatch(t, s.Info(), b, 1)
-	if b.Labels[0] != 3 || b.X[0] != cifarValue[0][1] || b.X[cifarPlane] != cifarValue[1][2] || b.X[2*cifarPlane] != cifarValue[2][3] {
-		t.Errorf("label %d, colours %v %v %v", b.Labels[0], b.X[0], b.X[cifarPlane], b.X[2*cifarPlane])
+	b := datatest.HeldOut(t, s, 3, 1)
+	datatest.CheckBatch(t, s.Info(), b, 1)
+	if b.Labels[0] != 3 || b.X[0] != federated.CIFARValue[0][1] || b.X[federated.CIFARPlane] != federated.CIFARValue[1][2] || b.X[2*federated.CIFARPlane] != federated.CIFARValue[2][3] {
+		t.Errorf("label %d, colours %v %v %v", b.Labels[0], b.X[0], b.X[federated.CIFARPlane], b.X[2*federated.CIFARPlane])
 	}
 	alone := filepath.Join(dir, "data", "train-00000-of-00002.parquet")
-	if _, err := Open(alone, Options{}); err == nil || !strings.Contains(err.Error(), "no test file beside the training file") {
+	if _, err := Open(alone, federated.Options{}); err == nil || !strings.Contains(err.Error(), "no test file beside the training file") {
 		t.Error(err)
 	}
 }
@@ -63,22 +66,22 @@ func TestOpenParquetFolder(t *testing.T) {
 	dir := t.TempDir()
 	put(t, dir, "b.parquet", sheetOf(t, rawImages([]string{"y", "z"}, 5)))
 	put(t, dir, "a.parquet", sheetOf(t, rawImages([]string{"x", "y"}, 5)))
-	s := mustOpen(t, dir, Options{})
+	s := mustOpen(t, dir, federated.Options{})
 	if s.Clients() != 3 || s.Client(0) != "x" || s.Client(1) != "y" || s.Samples(1) != 8 {
 		t.Errorf("%d clients, %s and %s, the second with %d", s.Clients(), s.Client(0), s.Client(1), s.Samples(1))
 	}
 	bad := rawImages([]string{"x"}, 2)
 	bad[1].Character = -1
 	put(t, dir, "c.parquet", sheetOf(t, bad))
-	if _, err := Open(dir, Options{}); err == nil || !strings.Contains(err.Error(), "c.parquet: column character, row group 0, value 1: label -1 is outside") {
+	if _, err := Open(dir, federated.Options{}); err == nil || !strings.Contains(err.Error(), "c.parquet: column character, row group 0, value 1: label -1 is outside") {
 		t.Error(err)
 	}
 	put(t, dir, "test.parquet", sheetOf(t, rawImages([]string{"x"}, 2)))
-	if _, err := Open(dir, Options{}); err == nil || !strings.Contains(err.Error(), "found test files beside the training files") {
+	if _, err := Open(dir, federated.Options{}); err == nil || !strings.Contains(err.Error(), "found test files beside the training files") {
 		t.Error(err)
 	}
 	put(t, dir, "a.parquet", []byte("PAR1"))
-	if _, err := Open(dir, Options{}); err == nil || !strings.Contains(err.Error(), "a.parquet: 4 bytes are no Parquet file") {
+	if _, err := Open(dir, federated.Options{}); err == nil || !strings.Contains(err.Error(), "a.parquet: 4 bytes are no Parquet file") {
 		t.Error(err)
 	}
 }
@@ -89,26 +92,26 @@ func TestOpenShakespeareParquet(t *testing.T) {
 		X         string `parquet:"x"`
 		Y         string `parquet:"y"`
 	}
-	text := strings.Repeat(characters, 20)
+	text := strings.Repeat(federated.ShakespeareCharacters, 20)
 	var rows []line
 	for i := range 1000 {
-		rows = append(rows, line{"HAMLET", text[i : i+window], text[i+window : i+window+1]})
+		rows = append(rows, line{"HAMLET", text[i : i+federated.ShakespeareWindow], text[i+federated.ShakespeareWindow : i+federated.ShakespeareWindow+1]})
 	}
 	for i := range 100 { // 90 train, nothing is left after the gap
-		rows = append(rows, line{"GHOST", text[i : i+window], text[i+window : i+window+1]})
+		rows = append(rows, line{"GHOST", text[i : i+federated.ShakespeareWindow], text[i+federated.ShakespeareWindow : i+federated.ShakespeareWindow+1]})
 	}
 	path := put(t, t.TempDir(), "s.parquet", sheetOf(t, rows))
-	s := mustOpen(t, path, Options{Task: "shakespeare"})
+	s := mustOpen(t, path, federated.Options{Task: "shakespeare"})
 	if s.Clients() != 1 || s.Samples(0) != 900 || s.HeldOut() != 21 || !strings.Contains(s.Info().Note, "1 clients without") {
 		t.Errorf("%d clients, %d training and %d held-out windows; %s", s.Clients(), s.Samples(0), s.HeldOut(), s.Info().Note)
 	}
-	b := heldOut(t, s, 0, 1)
-	checkBatch(t, s.Info(), b, 1)
-	if want := indexOf[text[979]]; b.Tokens[0] != want {
+	b := datatest.HeldOut(t, s, 0, 1)
+	datatest.CheckBatch(t, s.Info(), b, 1)
+	if want := federated.ShakespeareIndex[text[979]]; b.Tokens[0] != want {
 		t.Errorf("the first held-out window begins with %d, want %d", b.Tokens[0], want)
 	}
 	rows[5].Y = "é"
-	if _, err := Open(put(t, t.TempDir(), "s.parquet", sheetOf(t, rows)), Options{}); err == nil || !strings.Contains(err.Error(), "column y, row group 0, value 5: a string of 2 characters, want 1") {
+	if _, err := Open(put(t, t.TempDir(), "s.parquet", sheetOf(t, rows)), federated.Options{}); err == nil || !strings.Contains(err.Error(), "column y, row group 0, value 5: a string of 2 characters, want 1") {
 		t.Error(err)
 	}
 }
@@ -128,14 +131,14 @@ func TestOpenTweetsParquet(t *testing.T) {
 		rows = append(rows, r)
 		lines = append(lines, tweet([]string{"0", "4"}[i%2], r.User, r.Text))
 	}
-	opt := Options{Task: "sent140", MinTweets: 5}
+	opt := federated.Options{Task: "sent140", MinTweets: 5}
 	s := mustOpen(t, put(t, t.TempDir(), "t.parquet", sheetOf(t, rows)), opt)
 	c := mustOpen(t, put(t, t.TempDir(), "t.csv", csvOf(lines...)), opt)
 	if s.Clients() != 3 || c.Clients() != 3 {
 		t.Fatalf("%d and %d clients", s.Clients(), c.Clients())
 	}
 	for i := range 3 {
-		if s.Client(i) != c.Client(i) || !same(all(t, s, i), all(t, c, i)) {
+		if s.Client(i) != c.Client(i) || !datatest.Same(datatest.All(t, s, i), datatest.All(t, c, i)) {
 			t.Errorf("client %d differs", i)
 		}
 	}

@@ -8,6 +8,10 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"fedpace/actors/data/federated"
+	"fedpace/actors/data/internal/datatest"
+	"fedpace/actors/data/synthetic"
 )
 
 // labelsOf makes n samples of each of k labels, five fine labels below each
@@ -33,7 +37,7 @@ func skew(labels []int32, clients [][]int32, classes int) float64 {
 		for _, i := range c {
 			own[labels[i]]++
 		}
-		sum += divergence(own, len(c), all, len(labels))
+		sum += federated.Divergence(own, len(c), all, len(labels))
 	}
 	return sum / float64(len(clients))
 }
@@ -43,8 +47,8 @@ func skew(labels []int32, clients [][]int32, classes int) float64 {
 func TestDealProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		labels, coarse := labelsOf(rapid.IntRange(1, 12).Draw(t, "labels"), rapid.IntRange(1, 20).Draw(t, "each"))
-		p := Partition{
-			Kind:    rapid.SampledFrom(PartitionKinds[1:]).Draw(t, "kind"),
+		p := federated.Partition{
+			Kind:    rapid.SampledFrom(federated.PartitionKinds[1:]).Draw(t, "kind"),
 			Clients: rapid.IntRange(1, len(labels)).Draw(t, "clients"),
 			Alpha:   rapid.SampledFrom([]float64{1e-6, 0.1, 1, 1e9}).Draw(t, "alpha"),
 			Shards:  rapid.IntRange(1, 4).Draw(t, "shards"),
@@ -97,7 +101,7 @@ func TestDealProperties(t *testing.T) {
 // each: none for IID, two labels or three for two shards, falling with alpha.
 func TestDealSkew(t *testing.T) {
 	labels, coarse := labelsOf(100, 100)
-	deal := func(p Partition) [][]int32 {
+	deal := func(p federated.Partition) [][]int32 {
 		p.Clients = 100
 		clients, err := p.Deal(labels, coarse, 3)
 		if err != nil {
@@ -105,18 +109,18 @@ func TestDealSkew(t *testing.T) {
 		}
 		return clients
 	}
-	of := func(p Partition) float64 { return skew(labels, deal(p), 100) }
-	iid := of(Partition{Kind: "iid"})
-	flat, steep := of(Partition{Kind: "dirichlet", Alpha: 1000}), of(Partition{Kind: "dirichlet", Alpha: 0.01})
-	pachinko := of(Partition{Kind: "pachinko"})
-	shards := of(Partition{Kind: "shards"})
+	of := func(p federated.Partition) float64 { return skew(labels, deal(p), 100) }
+	iid := of(federated.Partition{Kind: "iid"})
+	flat, steep := of(federated.Partition{Kind: "dirichlet", Alpha: 1000}), of(federated.Partition{Kind: "dirichlet", Alpha: 0.01})
+	pachinko := of(federated.Partition{Kind: "pachinko"})
+	shards := of(federated.Partition{Kind: "shards"})
 	if math.Abs(iid-flat) > 0.03 || !(flat < pachinko && pachinko < steep && iid < 0.3) {
 		t.Errorf("skew iid %.3f, dirichlet(1000) %.3f, pachinko %.3f, dirichlet(0.01) %.3f", iid, flat, pachinko, steep)
 	}
 	if steep < 0.8 || shards < 0.8 {
 		t.Errorf("skew dirichlet(0.01) %.3f, shards %.3f", steep, shards)
 	}
-	for c, own := range deal(Partition{Kind: "shards"}) {
+	for c, own := range deal(federated.Partition{Kind: "shards"}) {
 		kinds := make(map[int32]bool)
 		for _, i := range own {
 			kinds[labels[i]] = true
@@ -127,7 +131,7 @@ func TestDealSkew(t *testing.T) {
 	}
 	// Pachinko: few coarse labels, and within one the fine labels are mixed.
 	var up, fine float64
-	for _, own := range deal(Partition{Kind: "pachinko"}) {
+	for _, own := range deal(federated.Partition{Kind: "pachinko"}) {
 		ups, fines := make(map[int32]bool), make(map[int32]bool)
 		for _, i := range own {
 			ups[coarse[labels[i]]], fines[labels[i]] = true, true
@@ -140,7 +144,7 @@ func TestDealSkew(t *testing.T) {
 	}
 	sizes := func(alpha float64) int {
 		most := 0
-		for _, own := range deal(Partition{Kind: "quantity", Alpha: alpha}) {
+		for _, own := range deal(federated.Partition{Kind: "quantity", Alpha: alpha}) {
 			most = max(most, len(own))
 		}
 		return most
@@ -154,7 +158,7 @@ func TestDealSkew(t *testing.T) {
 // labels the count of one label among n draws is uniform on 0..n.
 func TestDealIsDirichlet(t *testing.T) {
 	labels, _ := labelsOf(2, 10_000)
-	clients, err := Partition{Kind: "dirichlet", Alpha: 1, Clients: 2000}.Deal(labels, nil, 1)
+	clients, err := federated.Partition{Kind: "dirichlet", Alpha: 1, Clients: 2000}.Deal(labels, nil, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -176,23 +180,23 @@ func TestDealIsDirichlet(t *testing.T) {
 func TestDealErrors(t *testing.T) {
 	labels, coarse := labelsOf(10, 10)
 	for _, c := range []struct {
-		p    Partition
+		p    federated.Partition
 		want string
 	}{
-		{Partition{Kind: "dirichlett", Clients: 2}, `partition: "dirichlett" is no kind, want one of natural, iid, dirichlet, shards, pachinko, quantity`},
-		{Partition{Kind: "natural", Clients: 2}, "natural clients are the source's own"},
-		{Partition{Kind: "iid"}, "0 clients of 100 samples, want 1 to 100"},
-		{Partition{Kind: "iid", Clients: 101}, "101 clients of 100 samples, want 1 to 100"},
-		{Partition{Kind: "iid", Clients: 60, Min: 2}, "60 clients of at least 2 samples need 120, there are 100"},
-		{Partition{Kind: "shards", Clients: 60}, "2 shards for each of 60 clients need as many samples, there are 100"},
-		{Partition{Kind: "dirichlet", Clients: 2, Alpha: -1}, "alpha -1 and beta 10, want 1e-6 to 1e9"},
-		{Partition{Kind: "dirichlet", Clients: 2, Alpha: math.NaN()}, "alpha NaN"},
+		{federated.Partition{Kind: "dirichlett", Clients: 2}, `partition: "dirichlett" is no kind, want one of natural, iid, dirichlet, shards, pachinko, quantity`},
+		{federated.Partition{Kind: "natural", Clients: 2}, "natural clients are the source's own"},
+		{federated.Partition{Kind: "iid"}, "0 clients of 100 samples, want 1 to 100"},
+		{federated.Partition{Kind: "iid", Clients: 101}, "101 clients of 100 samples, want 1 to 100"},
+		{federated.Partition{Kind: "iid", Clients: 60, Min: 2}, "60 clients of at least 2 samples need 120, there are 100"},
+		{federated.Partition{Kind: "shards", Clients: 60}, "2 shards for each of 60 clients need as many samples, there are 100"},
+		{federated.Partition{Kind: "dirichlet", Clients: 2, Alpha: -1}, "alpha -1 and beta 10, want 1e-6 to 1e9"},
+		{federated.Partition{Kind: "dirichlet", Clients: 2, Alpha: math.NaN()}, "alpha NaN"},
 	} {
 		if _, err := c.p.Deal(labels, coarse, 1); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%+v: error %v, want %v", c.p, err, c.want)
 		}
 	}
-	if _, err := (Partition{Kind: "pachinko", Clients: 2}).Deal(labels, nil, 1); err == nil || !strings.Contains(err.Error(), "needs coarse labels") {
+	if _, err := (federated.Partition{Kind: "pachinko", Clients: 2}).Deal(labels, nil, 1); err == nil || !strings.Contains(err.Error(), "needs coarse labels") {
 		t.Error(err)
 	}
 }
@@ -200,8 +204,8 @@ func TestDealErrors(t *testing.T) {
 // A partition of any set is called synthetic, and says what it made.
 func TestOpenPartitioned(t *testing.T) {
 	path := put(t, t.TempDir(), "set.parquet", sheetOf(t, rawImages([]string{"b", "a"}, 50)))
-	plain := mustOpen(t, path, Options{})
-	s := mustOpen(t, path, Options{Partition: Partition{Kind: "iid", Clients: 8}})
+	plain := mustOpen(t, path, federated.Options{})
+	s := mustOpen(t, path, federated.Options{Partition: federated.Partition{Kind: "iid", Clients: 8}})
 	if s.Clients() != 8 || s.Client(0) != "iid-0" || s.Samples(0) != 10 || trainingSamples(s) != trainingSamples(plain) {
 		t.Errorf("%d clients, first %s with %d samples", s.Clients(), s.Client(0), s.Samples(0))
 	}
@@ -212,17 +216,17 @@ func TestOpenPartitioned(t *testing.T) {
 	if info.Digest == plain.Info().Digest || plain.Info().Synthetic {
 		t.Error("the partition is not in the digest, or the natural set is called synthetic")
 	}
-	if !same(heldOut(t, s, 0, s.HeldOut()), heldOut(t, plain, 0, plain.HeldOut())) {
+	if !datatest.Same(datatest.HeldOut(t, s, 0, s.HeldOut()), datatest.HeldOut(t, plain, 0, plain.HeldOut())) {
 		t.Error("a partition changes the held-out samples")
 	}
-	if _, err := Open(path, Options{Partition: Partition{Kind: "pachinko", Clients: 2}}); err == nil || !strings.Contains(err.Error(), "needs coarse labels") {
+	if _, err := Open(path, federated.Options{Partition: federated.Partition{Kind: "pachinko", Clients: 2}}); err == nil || !strings.Contains(err.Error(), "needs coarse labels") {
 		t.Error(err)
 	}
 }
 
 func TestDescribe(t *testing.T) {
 	path := put(t, t.TempDir(), "set.parquet", sheetOf(t, append(rawImages([]string{"a"}, 50), rawImages([]string{"b"}, 10)...)))
-	d, err := Describe(mustOpen(t, path, Options{}))
+	d, err := federated.Describe(mustOpen(t, path, federated.Options{}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -233,7 +237,7 @@ func TestDescribe(t *testing.T) {
 	for _, bar := range d.Histogram {
 		sum += bar.Clients
 	}
-	if sum != 2 || len(d.Histogram) > 12 || d.Histogram[0] != (Bar{5, 9, 1}) {
+	if sum != 2 || len(d.Histogram) > 12 || d.Histogram[0] != (federated.Bar{From: 5, To: 9, Clients: 1}) {
 		t.Errorf("histogram %v", d.Histogram)
 	}
 	for _, want := range []string{"femnist (parquet)", "clients    2", "48 for training, 12 held out", "label skew 0."} {
@@ -243,10 +247,14 @@ func TestDescribe(t *testing.T) {
 	}
 	// Clients that share no label and halve the samples are 1 - H(...) apart:
 	// p = (1, 0), q = (1/2, 1/2) gives 0.3113 bits.
-	if got := divergence(map[int32]int{0: 5}, 5, []int{5, 5}, 10); math.Abs(got-0.31127812) > 1e-8 {
+	if got := federated.Divergence(map[int32]int{0: 5}, 5, []int{5, 5}, 10); math.Abs(got-0.31127812) > 1e-8 {
 		t.Errorf("divergence %v", got)
 	}
-	if d, err := Describe(newSynthetic(t, "sent140", 100, 1, 1)); err != nil || !strings.Contains(fmt.Sprint(d), "SYNTHETIC: made samples, heterogeneity 1") {
+	made, err := synthetic.New("sent140", 100, 1, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d, err := federated.Describe(made); err != nil || !strings.Contains(fmt.Sprint(d), "SYNTHETIC: made samples, heterogeneity 1") {
 		t.Errorf("%v %v", d, err)
 	}
 }

@@ -18,6 +18,8 @@ import (
 	"slices"
 
 	"golang.org/x/sync/errgroup"
+
+	"fedpace/actors/data/federated"
 )
 
 // A prepared file holds a set as it is used, so that its samples are mapped
@@ -41,7 +43,7 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 type preparedHeader struct {
 	Source   string // identifies sources and options, see sourceKey
 	Task     string
-	Info     Info
+	Info     federated.Info
 	Rows     string   // how the sections hold samples
 	Width    int      // bytes or numbers of a sample, where all have as many
 	Names    [][]byte // base64 in JSON: a source's names need not be UTF-8
@@ -57,7 +59,7 @@ type preparedSection struct {
 // OpenPrepared opens path through a prepared file at cache. When that is
 // absent, damaged, or made from other sources or options, it is made anew
 // first, and why says so; when it could be used, why is empty.
-func OpenPrepared(path, cache string, opt Options) (set Set, why string, err error) {
+func OpenPrepared(path, cache string, opt federated.Options) (set federated.Set, why string, err error) {
 	key, err := sourceKey(path, opt)
 	if err != nil {
 		return nil, "", fmt.Errorf("data: %w", err)
@@ -92,7 +94,7 @@ func OpenPrepared(path, cache string, opt Options) (set Set, why string, err err
 }
 
 // sourceKey hashes what a set is made of: every file at path, and the options.
-func sourceKey(path string, opt Options) (string, error) {
+func sourceKey(path string, opt federated.Options) (string, error) {
 	var files []string
 	err := filepath.WalkDir(path, func(name string, d fs.DirEntry, err error) error {
 		if err == nil && d.Type().IsRegular() {
@@ -119,7 +121,7 @@ func sourceKey(path string, opt Options) (string, error) {
 				return err
 			}
 			defer f.Close()
-			sums[i], err = hashAll(f)
+			sums[i], err = federated.HashAll(f)
 			return err
 		})
 	}
@@ -164,7 +166,7 @@ func ints[T int | int32 | uint32 | uint16](p *preparer, name string, values []T)
 // whole. It does not wait for the disk: what a power cut leaves of it fails its
 // checksums and is made anew.
 func writePrepared(name, key string, s opened) (err error) {
-	p := preparer{header: preparedHeader{Source: key, Task: s.taskName(), Info: s.Info()}}
+	p := preparer{header: preparedHeader{Source: key, Task: s.TaskName(), Info: s.Info()}}
 	switch s := s.(type) {
 	case *windows:
 		p.header.Rows, p.header.Names = "windows", convert[[]byte](s.names)
@@ -172,13 +174,13 @@ func writePrepared(name, key string, s opened) (err error) {
 		ints(&p, "train", s.train)
 		ints(&p, "pool", s.pool)
 		p.bytes("text", s.text)
-	case *grouped:
-		p.header.Names = convert[[]byte](s.names)
-		ints(&p, "start", s.start)
-		ints(&p, "train", s.train)
-		ints(&p, "held", s.held)
-		ints(&p, "labels", s.labels)
-		p.rows(s.rows)
+	case *federated.Grouped:
+		p.header.Names = convert[[]byte](s.Names)
+		ints(&p, "start", s.Starts)
+		ints(&p, "train", s.Train)
+		ints(&p, "held", s.Held)
+		ints(&p, "labels", s.Labels)
+		p.rows(s.Rows)
 	default:
 		return fmt.Errorf("a set of %T cannot be prepared", s)
 	}
@@ -206,38 +208,38 @@ func writePrepared(name, key string, s opened) (err error) {
 	return os.Rename(f.Name(), name)
 }
 
-func (p *preparer) rows(r rows) {
+func (p *preparer) rows(r federated.Rows) {
 	switch r := r.(type) {
-	case *byteRows:
-		p.header.Rows, p.header.Width = "fraction", r.width
-		if r.value == inkOf {
+	case *federated.ByteRows:
+		p.header.Rows, p.header.Width = "fraction", r.Width
+		if r.Value == federated.Inverted {
 			p.header.Rows = "ink"
 		}
-		p.bytes("bytes", r.bytes)
-	case *imageRows:
-		p.header.Rows, p.header.Width = "ink", pixels
-		p.bytes("bytes", r.image...)
-	case *stringRows:
-		p.header.Rows, p.header.Width = "tokens", window
-		p.bytes("bytes", r.image...)
-	case *tokenRows:
-		p.header.Rows, p.header.Width = "tokens", r.width
-		p.bytes("bytes", r.tokens)
+		p.bytes("bytes", r.Bytes)
+	case *federated.ImageRows:
+		p.header.Rows, p.header.Width = "ink", federated.FEMNISTPixels
+		p.bytes("bytes", r.Images...)
+	case *federated.WindowRows:
+		p.header.Rows, p.header.Width = "tokens", federated.ShakespeareWindow
+		p.bytes("bytes", r.Images...)
+	case *federated.TokenRows:
+		p.header.Rows, p.header.Width = "tokens", r.Width
+		p.bytes("bytes", r.Tokens)
 	case *cifarRows:
-		p.header.Rows, p.header.Width = "cifar", cifarRecord
+		p.header.Rows, p.header.Width = "cifar", federated.CIFARRecord
 		p.bytes("bytes", r.parts[0], r.parts[1])
-	case *floatRows:
-		p.header.Rows, p.header.Width = "float", r.width
-		bits := make([]uint32, len(r.values))
-		for i, v := range r.values {
+	case *federated.FloatRows:
+		p.header.Rows, p.header.Width = "float", r.Width
+		bits := make([]uint32, len(r.Values))
+		for i, v := range r.Values {
 			bits[i] = math.Float32bits(v)
 		}
 		ints(p, "values", bits)
-	case *bagRows:
+	case *federated.BagRows:
 		p.header.Rows = "bag"
-		ints(p, "row", r.start)
-		ints(p, "token", r.token)
-		ints(p, "count", r.count)
+		ints(p, "row", r.Starts)
+		ints(p, "token", r.Word)
+		ints(p, "count", r.Count)
 	}
 }
 
@@ -397,85 +399,85 @@ func (p *prepared) set() (opened, error) {
 	if p.header.Rows == "windows" {
 		return p.windows()
 	}
-	s := &grouped{task: p.header.Task, info: p.header.Info, names: convert[string](p.header.Names)}
-	s.start, s.train, s.held, s.labels = numbers[int](p, "start"), numbers[int32](p, "train"), numbers[int32](p, "held"), numbers[int32](p, "labels")
+	s := &federated.Grouped{Task: p.header.Task, About: p.header.Info, Names: convert[string](p.header.Names)}
+	s.Starts, s.Train, s.Held, s.Labels = numbers[int](p, "start"), numbers[int32](p, "train"), numbers[int32](p, "held"), numbers[int32](p, "labels")
 	n, err := p.rows(s)
 	if err != nil {
 		return nil, err
 	}
-	if n != len(s.labels) {
-		return nil, fmt.Errorf("%d samples with %d labels", n, len(s.labels))
+	if n != len(s.Labels) {
+		return nil, fmt.Errorf("%d samples with %d labels", n, len(s.Labels))
 	}
-	if len(s.start) != len(s.names)+1 || s.start[0] != 0 || s.start[len(s.names)] != len(s.train) || !ascending(s.start) || len(s.held) == 0 {
-		return nil, fmt.Errorf("%d clients at %d places", len(s.names), len(s.start))
+	if len(s.Starts) != len(s.Names)+1 || s.Starts[0] != 0 || s.Starts[len(s.Names)] != len(s.Train) || !ascending(s.Starts) || len(s.Held) == 0 {
+		return nil, fmt.Errorf("%d clients at %d places", len(s.Names), len(s.Starts))
 	}
-	for _, i := range slices.Concat(s.train, s.held) {
+	for _, i := range slices.Concat(s.Train, s.Held) {
 		if i < 0 || int(i) >= n {
 			return nil, fmt.Errorf("sample %d of %d", i, n)
 		}
 	}
-	for _, l := range s.labels {
-		if l < 0 || int(l) >= s.info.Classes {
-			return nil, fmt.Errorf("label %d of %d", l, s.info.Classes)
+	for _, l := range s.Labels {
+		if l < 0 || int(l) >= s.About.Classes {
+			return nil, fmt.Errorf("label %d of %d", l, s.About.Classes)
 		}
 	}
 	return s, nil
 }
 
 // rows makes the store of samples and counts them.
-func (p *prepared) rows(s *grouped) (int, error) {
+func (p *prepared) rows(s *federated.Grouped) (int, error) {
 	bytes, width := p.section["bytes"], p.header.Width
 	whole := func(length, features int) (int, error) {
-		if width < 1 || features != s.info.Features || length%width != 0 {
+		if width < 1 || features != s.About.Features || length%width != 0 {
 			return 0, fmt.Errorf("%d bytes or numbers in samples of %d", length, width)
 		}
 		return length / width, nil
 	}
 	switch p.header.Rows {
 	case "ink":
-		s.rows = &byteRows{width: width, bytes: bytes, value: inkOf}
+		s.Rows = &federated.ByteRows{Width: width, Bytes: bytes, Value: federated.Inverted}
 		return whole(len(bytes), width)
 	case "fraction":
-		s.rows = &byteRows{width: width, bytes: bytes, value: fractionOf}
+		s.Rows = &federated.ByteRows{Width: width, Bytes: bytes, Value: federated.Fraction}
 		return whole(len(bytes), width)
 	case "tokens":
-		s.rows = &tokenRows{width: width, tokens: bytes}
+		s.Rows = &federated.TokenRows{Width: width, Tokens: bytes}
 		return whole(len(bytes), width)
 	case "cifar":
-		s.rows = &cifarRows{parts: [2][]byte{bytes, nil}, train: math.MaxInt}
-		if width != cifarRecord {
+		s.Rows = &cifarRows{parts: [2][]byte{bytes, nil}, train: math.MaxInt}
+		if width != federated.CIFARRecord {
 			return 0, fmt.Errorf("records of %d bytes", width)
 		}
-		return whole(len(bytes), cifarPixels)
+		return whole(len(bytes), federated.CIFARPixels)
 	case "float":
 		bits := p.section["values"]
-		r := &floatRows{width: width, values: make([]float32, len(bits)/4)}
-		for i := range r.values {
-			r.values[i] = math.Float32frombits(binary.LittleEndian.Uint32(bits[4*i:]))
+		r := &federated.FloatRows{Width: width, Values: make([]float32, len(bits)/4)}
+		for i := range r.Values {
+			r.Values[i] = math.Float32frombits(binary.LittleEndian.Uint32(bits[4*i:]))
 		}
-		s.rows = r
-		return whole(len(r.values), width)
+		s.Rows = r
+		return whole(len(r.Values), width)
 	case "bag":
-		r := &bagRows{start: numbers[uint32](p, "row"), token: numbers[uint16](p, "token"), count: numbers[uint16](p, "count")}
-		if len(r.start) == 0 || r.start[0] != 0 || int(r.start[len(r.start)-1]) != len(r.token) || len(r.token) != len(r.count) || !ascending(r.start) {
+		r := &federated.BagRows{Starts: numbers[uint32](p, "row"), Word: numbers[uint16](p, "token"), Count: numbers[uint16](p, "count")}
+		if len(r.Starts) == 0 || r.Starts[0] != 0 || int(r.Starts[len(r.Starts)-1]) != len(r.Word) || len(r.Word) != len(r.Count) || !ascending(r.Starts) {
 			return 0, errors.New("bags of words do not match their places")
 		}
-		for i := range r.start[1:] {
-			row := r.token[r.start[i]:r.start[i+1]]
+		for i := range r.Starts[1:] {
+			row := r.Word[r.Starts[i]:r.Starts[i+1]]
 			total := 0
 			for j, token := range row {
-				if j > 0 && token <= row[j-1] || int(token) >= s.info.Features {
+				if j > 0 && token <= row[j-1] || int(token) >= s.About.Features {
 					return 0, fmt.Errorf("bag %d is not ascending", i)
 				}
-				total += int(r.count[int(r.start[i])+j])
+				total += int(r.Count[int(r.Starts[i])+j])
 			}
 			if total < 1 || total > maxTweetWords {
 				return 0, fmt.Errorf("bag %d of %d tokens", i, total)
 			}
-			r.total = append(r.total, uint16(total))
+			r.Total = append(r.Total, uint16(total))
 		}
-		s.rows = r
-		return len(r.total), nil
+		s.Rows = r
+		return len(r.Total), nil
 	}
 	return 0, fmt.Errorf("samples held as %.40q", p.header.Rows)
 }
@@ -488,7 +490,7 @@ func (p *prepared) windows() (opened, error) {
 		return nil, fmt.Errorf("%d roles at %d places", n, len(s.start))
 	}
 	for c := range n {
-		last := s.start[c] + int(s.train[c]) + window - 1 + s.pool[c+1] - s.pool[c] + window
+		last := s.start[c] + int(s.train[c]) + federated.ShakespeareWindow - 1 + s.pool[c+1] - s.pool[c] + federated.ShakespeareWindow
 		if s.start[c] < 0 || s.train[c] < 1 || last > len(s.text) {
 			return nil, fmt.Errorf("role %d exceeds the text", c)
 		}
@@ -498,7 +500,7 @@ func (p *prepared) windows() (opened, error) {
 			return nil, fmt.Errorf("character %d of %d", c, s.info.Classes)
 		}
 	}
-	if s.info.Features != window {
+	if s.info.Features != federated.ShakespeareWindow {
 		return nil, fmt.Errorf("windows of %d characters", s.info.Features)
 	}
 	return s, nil

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+
+	"fedpace/actors/data/federated"
 )
 
 // IsPrepared tells whether a file is one that OpenPrepared has written, whole
@@ -22,8 +24,8 @@ func IsPrepared(path string) bool {
 
 // openPreparedFile reads a prepared file for its own sake, without its source:
 // its clients and its split are those that it was made with.
-func openPreparedFile(path string, opt Options) (opened, error) {
-	if !opt.Partition.natural() {
+func openPreparedFile(path string, opt federated.Options) (opened, error) {
+	if !opt.Partition.Natural() {
 		return nil, fmt.Errorf("%s: a prepared file holds its clients; want the set that it was made from to deal samples anew", path)
 	}
 	s, err := readPrepared(path, "")
@@ -33,10 +35,10 @@ func openPreparedFile(path string, opt Options) (opened, error) {
 	return s, nil
 }
 
-// memory is what the samples take in the mapped file, and their index.
-func (m *mapped) memory() int {
-	if s, ok := m.opened.(interface{ memory() int }); ok {
-		return s.memory()
+// Memory is what the samples take in the mapped file, and their index.
+func (m *mapped) Memory() int {
+	if s, ok := m.opened.(interface{ Memory() int }); ok {
+		return s.Memory()
 	}
 	return 0
 }
@@ -55,4 +57,6 @@ func (Prepared) Recognises(s *Source) Match {
 }
 
 // Open implements [Reader].
-func (Prepared) Open(s *Source, o Options) (Set, error) { return openPreparedFile(s.Path, o) }
+func (Prepared) Open(s *Source, o federated.Options) (federated.Set, error) {
+	return openPreparedFile(s.Path, o)
+}

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"fedpace/actors/data/federated"
 )
 
 // A prepared file can be opened without its source and is the same set.
@@ -12,17 +14,17 @@ func TestOpenReadsPreparedFiles(t *testing.T) {
 	for name, path := range sources(t) {
 		t.Run(name, func(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "set")
-			made, _, err := OpenPrepared(path, file, Options{Seed: 3})
+			made, _, err := OpenPrepared(path, file, federated.Options{Seed: 3})
 			if err != nil {
 				t.Fatal(err)
 			}
-			again := mustOpen(t, file, Options{Seed: 4}) // the seed of its split is the file's
+			again := mustOpen(t, file, federated.Options{Seed: 4}) // the seed of its split is the file's
 			sameSets(t, made, again)
-			a, err := Describe(mustOpen(t, path, Options{Seed: 3}))
+			a, err := federated.Describe(mustOpen(t, path, federated.Options{Seed: 3}))
 			if err != nil {
 				t.Fatal(err)
 			}
-			b, err := Describe(again)
+			b, err := federated.Describe(again)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -41,7 +43,7 @@ func TestPreparedFilesRefuse(t *testing.T) {
 	dir := t.TempDir()
 	path := put(t, dir, "f.parquet", sheetOf(t, rawImages([]string{"b", "a"}, 9)))
 	file := filepath.Join(dir, "set")
-	s, _, err := OpenPrepared(path, file, Options{})
+	s, _, err := OpenPrepared(path, file, federated.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,13 +58,13 @@ func TestPreparedFilesRefuse(t *testing.T) {
 	damaged := put(t, dir, "damaged", good)
 	for _, c := range []struct {
 		path string
-		opt  Options
+		opt  federated.Options
 		want string
 	}{
-		{file, Options{Task: "sent140"}, "found femnist"},
-		{file, Options{Partition: Partition{Kind: "iid", Clients: 2}}, "a prepared file holds its clients"},
-		{damaged, Options{}, "prepare it again"},
-		{put(t, dir, "short", good[:40]), Options{}, "prepare it again"},
+		{file, federated.Options{Task: "sent140"}, "found femnist"},
+		{file, federated.Options{Partition: federated.Partition{Kind: "iid", Clients: 2}}, "a prepared file holds its clients"},
+		{damaged, federated.Options{}, "prepare it again"},
+		{put(t, dir, "short", good[:40]), federated.Options{}, "prepare it again"},
 	} {
 		if s, err := Open(c.path, c.opt); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%v, %v; want %s", s, err, c.want)

@@ -9,20 +9,23 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"fedpace/actors/data/federated"
+	"fedpace/actors/data/internal/datatest"
 )
 
 // sameSets compares sets sample by sample.
-func sameSets(t *testing.T, a, b Set) {
+func sameSets(t *testing.T, a, b federated.Set) {
 	t.Helper()
 	if a.Info() != b.Info() || a.Clients() != b.Clients() || a.HeldOut() != b.HeldOut() {
 		t.Fatalf("%+v, %d clients, %d held out\n%+v, %d clients, %d held out", a.Info(), a.Clients(), a.HeldOut(), b.Info(), b.Clients(), b.HeldOut())
 	}
 	for c := range a.Clients() {
-		if a.Client(c) != b.Client(c) || a.Samples(c) != b.Samples(c) || !same(all(t, a, c), all(t, b, c)) {
+		if a.Client(c) != b.Client(c) || a.Samples(c) != b.Samples(c) || !datatest.Same(datatest.All(t, a, c), datatest.All(t, b, c)) {
 			t.Fatalf("client %d differs", c)
 		}
 	}
-	if !same(heldOut(t, a, 0, a.HeldOut()), heldOut(t, b, 0, b.HeldOut())) {
+	if !datatest.Same(datatest.HeldOut(t, a, 0, a.HeldOut()), datatest.HeldOut(t, b, 0, b.HeldOut())) {
 		t.Fatal("held-out samples differ")
 	}
 }
@@ -68,9 +71,9 @@ func TestPrepared(t *testing.T) {
 	for name, path := range sources(t) {
 		t.Run(name, func(t *testing.T) {
 			cache := filepath.Join(t.TempDir(), "below", "set.fedpace")
-			plain := mustOpen(t, path, Options{})
+			plain := mustOpen(t, path, federated.Options{})
 			for _, want := range []string{"not prepared yet", ""} {
-				s, why, err := OpenPrepared(path, cache, Options{})
+				s, why, err := OpenPrepared(path, cache, federated.Options{})
 				if err != nil || why != want {
 					t.Fatalf("%q, %v; want %q", why, err, want)
 				}
@@ -92,7 +95,7 @@ func TestPreparedIsNeverTrusted(t *testing.T) {
 	dir := t.TempDir()
 	path := put(t, dir, "f.parquet", sheetOf(t, rawImages([]string{"b", "a"}, 9)))
 	cache := filepath.Join(dir, "set.fedpace")
-	open := func(opt Options) (string, error) {
+	open := func(opt federated.Options) (string, error) {
 		s, why, err := OpenPrepared(path, cache, opt)
 		if err != nil {
 			return why, err
@@ -100,17 +103,17 @@ func TestPreparedIsNeverTrusted(t *testing.T) {
 		sameSets(t, mustOpen(t, path, opt), s)
 		return why, s.Close()
 	}
-	expect := func(want string, opt Options) {
+	expect := func(want string, opt federated.Options) {
 		t.Helper()
 		if why, err := open(opt); err != nil || !strings.Contains(why, want) || want == "" && why != "" {
 			t.Fatalf("%q, %v; want %q", why, err, want)
 		}
 	}
-	expect("not prepared yet", Options{})
-	expect("stale: sources or options have changed", Options{Seed: 1})
-	expect("", Options{Seed: 1})
+	expect("not prepared yet", federated.Options{})
+	expect("stale: sources or options have changed", federated.Options{Seed: 1})
+	expect("", federated.Options{Seed: 1})
 	put(t, dir, "f.parquet", sheetOf(t, rawImages([]string{"b", "a"}, 10)))
-	expect("stale", Options{Seed: 1})
+	expect("stale", federated.Options{Seed: 1})
 	good, err := os.ReadFile(cache)
 	if err != nil {
 		t.Fatal(err)
@@ -119,26 +122,26 @@ func TestPreparedIsNeverTrusted(t *testing.T) {
 		bad := append([]byte(nil), good...)
 		bad[at] ^= 0x10
 		put(t, dir, "set.fedpace", bad)
-		if why, err := open(Options{Seed: 1}); err != nil || !strings.Contains(why, "damaged") && !strings.Contains(why, "no prepared file of this version") {
+		if why, err := open(federated.Options{Seed: 1}); err != nil || !strings.Contains(why, "damaged") && !strings.Contains(why, "no prepared file of this version") {
 			t.Errorf("byte %d of %d changed: %q, %v", at, len(good), why, err)
 		}
 	}
 	put(t, dir, "set.fedpace", good[:len(good)-5000])
-	expect("damaged: section bytes exceeds it", Options{Seed: 1})
+	expect("damaged: section bytes exceeds it", federated.Options{Seed: 1})
 	put(t, dir, "set.fedpace", nil)
-	expect("damaged: 0 bytes", Options{Seed: 1})
-	expect("", Options{Seed: 1})
-	if _, why, err := OpenPrepared(path, cache, Options{Seed: 1, Task: "sent140"}); err == nil || !strings.Contains(err.Error(), "found femnist (femnist (parquet)), want sent140") {
+	expect("damaged: 0 bytes", federated.Options{Seed: 1})
+	expect("", federated.Options{Seed: 1})
+	if _, why, err := OpenPrepared(path, cache, federated.Options{Seed: 1, Task: "sent140"}); err == nil || !strings.Contains(err.Error(), "found femnist (femnist (parquet)), want sent140") {
 		t.Errorf("%q, %v", why, err)
 	}
-	if _, _, err := OpenPrepared(path, filepath.Join(path, "set"), Options{}); err == nil {
+	if _, _, err := OpenPrepared(path, filepath.Join(path, "set"), federated.Options{}); err == nil {
 		t.Error("no error for a place that cannot be written")
 	}
 }
 
 func FuzzPrepared(f *testing.F) {
 	for _, path := range sources(f) {
-		s, err := Open(path, Options{})
+		s, err := Open(path, federated.Options{})
 		if err != nil {
 			f.Fatal(err)
 		}
@@ -167,9 +170,9 @@ func FuzzPrepared(f *testing.F) {
 				return
 			}
 			for c := range s.Clients() {
-				checkBatch(t, s.Info(), all(t, s, c), s.Samples(c))
+				datatest.CheckBatch(t, s.Info(), datatest.All(t, s, c), s.Samples(c))
 			}
-			checkBatch(t, s.Info(), heldOut(t, s, 0, s.HeldOut()), s.HeldOut())
+			datatest.CheckBatch(t, s.Info(), datatest.HeldOut(t, s, 0, s.HeldOut()), s.HeldOut())
 		})
 	})
 }
@@ -181,7 +184,7 @@ func TestRealPrepared(t *testing.T) {
 		cache := filepath.Join(t.TempDir(), "set")
 		for _, which := range []string{"first", "second"} {
 			start := time.Now()
-			s, why, err := OpenPrepared(path, cache, Options{Seed: 1})
+			s, why, err := OpenPrepared(path, cache, federated.Options{Seed: 1})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"fedpace/actors/data/federated"
 	"fedpace/internal/registry"
 )
 
@@ -16,7 +17,7 @@ type Reader interface {
 	// Recognises says how surely a source has the layout.
 	Recognises(s *Source) Match
 	// Open reads the set. Its errors name the path.
-	Open(s *Source, o Options) (Set, error)
+	Open(s *Source, o federated.Options) (federated.Set, error)
 }
 
 // Readers are the layouts that [Open] chooses from.
@@ -119,4 +120,9 @@ func (s *Source) isArchive() bool {
 	var block [512]byte
 	_, err = io.ReadFull(z, block[:])
 	return err == nil && string(block[257:262]) == "ustar"
+}
+
+// escape makes a folder's name literal for Glob.
+func EscapeGlob(dir string) string {
+	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(dir)
 }

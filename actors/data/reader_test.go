@@ -5,13 +5,14 @@ import (
 	"testing"
 
 	. "fedpace/actors/data"
+	"fedpace/actors/data/federated"
 	"fedpace/actors/learn"
 )
 
 // zeros is a set of one client with two samples.
-type zeros struct{ Set }
+type zeros struct{ federated.Set }
 
-func (zeros) Info() Info                             { return Info{Name: "zeros", Features: 1, Classes: 2} }
+func (zeros) Info() federated.Info                   { return federated.Info{Name: "zeros", Features: 1, Classes: 2} }
 func (zeros) Clients() int                           { return 1 }
 func (zeros) Samples(int) int                        { return 2 }
 func (zeros) HeldOut() int                           { return 1 }
@@ -29,7 +30,7 @@ func (zerosReader) Recognises(s *Source) Match {
 	return NoMatch
 }
 
-func (zerosReader) Open(*Source, Options) (Set, error) { return zeros{}, nil }
+func (zerosReader) Open(*Source, federated.Options) (federated.Set, error) { return zeros{}, nil }
 
 func TestReaderOfAnotherPackage(t *testing.T) {
 	Readers.Register("zeros", "a file that says zeros", zerosReader{})
@@ -37,14 +38,14 @@ func TestReaderOfAnotherPackage(t *testing.T) {
 	if err := os.WriteFile(path, []byte("zeros"), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	s, err := Open(path, Options{Task: "femnist"})
+	s, err := Open(path, federated.Options{Task: "femnist"})
 	if err != nil || s.Info().Name != "zeros" {
 		t.Errorf("opened %v, %v", s, err)
 	}
-	if s, err := OpenWith(zerosReader{}, "", Options{}); err != nil || s.Clients() != 1 {
+	if s, err := OpenWith(zerosReader{}, "", federated.Options{}); err != nil || s.Clients() != 1 {
 		t.Errorf("opened %v, %v without a path", s, err)
 	}
-	if _, _, err := OpenPrepared(path, t.TempDir()+"/prepared", Options{}); err == nil {
+	if _, _, err := OpenPrepared(path, t.TempDir()+"/prepared", federated.Options{}); err == nil {
 		t.Error("a set whose samples nobody knows is prepared")
 	}
 }

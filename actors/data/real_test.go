@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"fedpace/actors/data/federated"
+	"fedpace/actors/data/internal/datatest"
 	"fedpace/actors/learn"
 )
 
@@ -28,7 +30,7 @@ func real(t testing.TB, name string) string {
 	return path
 }
 
-func openReal(t testing.TB, name string, opt Options) Set {
+func openReal(t testing.TB, name string, opt federated.Options) federated.Set {
 	t.Helper()
 	path := real(t, name)
 	start := time.Now()
@@ -56,7 +58,7 @@ func peak() string {
 	return "peak memory unknown"
 }
 
-func trainingSamples(s Set) int {
+func trainingSamples(s federated.Set) int {
 	n := 0
 	for c := range s.Clients() {
 		n += s.Samples(c)
@@ -64,18 +66,18 @@ func trainingSamples(s Set) int {
 	return n
 }
 
-func checkSome(t *testing.T, s Set) {
+func checkSome(t *testing.T, s federated.Set) {
 	t.Helper()
 	for _, c := range []int{0, s.Clients() / 2, s.Clients() - 1} {
-		checkBatch(t, s.Info(), all(t, s, c), s.Samples(c))
+		datatest.CheckBatch(t, s.Info(), datatest.All(t, s, c), s.Samples(c))
 	}
 	n := min(1000, s.HeldOut())
-	checkBatch(t, s.Info(), heldOut(t, s, s.HeldOut()-n, n), n)
+	datatest.CheckBatch(t, s.Info(), datatest.HeldOut(t, s, s.HeldOut()-n, n), n)
 }
 
 // The paper's 3,000 writers (paper/NOTES, "Data").
 func TestRealFEMNISTParquet(t *testing.T) {
-	s := openReal(t, "femnist/femnist.parquet", Options{Task: "femnist", Seed: 1})
+	s := openReal(t, "femnist/femnist.parquet", federated.Options{Task: "femnist", Seed: 1})
 	if s.Clients() != 3000 || trainingSamples(s) != 509_654 || s.HeldOut() != 128_908 {
 		t.Errorf("%d writers, %d training and %d validation images, want 3000, 509654, 128908", s.Clients(), trainingSamples(s), s.HeldOut())
 	}
@@ -90,7 +92,7 @@ func TestRealFEMNISTParquet(t *testing.T) {
 	t.Logf("training samples per client at each twentieth: %s", strings.Join(q, ", "))
 }
 
-func quantiles(s Set) []int {
+func quantiles(s federated.Set) []int {
 	var n []int
 	for c := range s.Clients() {
 		n = append(n, s.Samples(c))
@@ -105,7 +107,7 @@ func quantiles(s Set) []int {
 
 func TestRealSent140(t *testing.T) {
 	for _, c := range []struct{ min, users int }{{3, 9314}, {10, 453}} {
-		s := openReal(t, "sent140/tweets_with_users.csv.gz", Options{Task: "sent140", MinTweets: c.min})
+		s := openReal(t, "sent140/tweets_with_users.csv.gz", federated.Options{Task: "sent140", MinTweets: c.min})
 		if s.Clients() != c.users {
 			t.Errorf("%d users with at least %d tweets, want %d", s.Clients(), c.min, c.users)
 		}
@@ -117,7 +119,7 @@ func TestRealSent140(t *testing.T) {
 // Two shards of LEAF's own tool hold writers of the Parquet file, whose images
 // are the same bytes.
 func TestRealFEMNISTLEAF(t *testing.T) {
-	s := openReal(t, "femnist/leaf", Options{Task: "femnist"})
+	s := openReal(t, "femnist/leaf", federated.Options{Task: "femnist"})
 	if s.Clients() != 10 {
 		t.Errorf("%d writers, want 10", s.Clients())
 	}
@@ -127,19 +129,19 @@ func TestRealFEMNISTLEAF(t *testing.T) {
 	t.Logf("%d + %d", trainingSamples(s), s.HeldOut())
 	checkSome(t, s)
 
-	pooled := func(s Set, c int) map[string]int {
+	pooled := func(s federated.Set, c int) map[string]int {
 		m := make(map[string]int)
-		b := all(t, s, c)
+		b := datatest.All(t, s, c)
 		for i := range b.N {
 			key := []byte{byte(b.Labels[i])}
-			for _, x := range b.X[i*pixels : (i+1)*pixels] {
+			for _, x := range b.X[i*federated.FEMNISTPixels : (i+1)*federated.FEMNISTPixels] {
 				key = append(key, byte(255*x+0.5))
 			}
 			m[string(key)]++
 		}
 		return m
 	}
-	p := openReal(t, "femnist/femnist.parquet", Options{})
+	p := openReal(t, "femnist/femnist.parquet", federated.Options{})
 	shared := 0
 	for c := range p.Clients() {
 		for l := range s.Clients() {
@@ -165,7 +167,7 @@ func TestRealFEMNISTLEAF(t *testing.T) {
 }
 
 func TestRealTweetsWithoutUsers(t *testing.T) {
-	s := openReal(t, "sent140/tweets_without_users.tsv.gz", Options{Task: "sent140"})
+	s := openReal(t, "sent140/tweets_without_users.tsv.gz", federated.Options{Task: "sent140"})
 	if s.Clients() != 21_876 || !s.Info().Synthetic {
 		t.Errorf("%d clients, synthetic %v", s.Clients(), s.Info().Synthetic)
 	}
@@ -195,7 +197,7 @@ func TestRealShakespeare(t *testing.T) {
 	}
 	roles, total := 0, 0
 	for _, r := range speakingRoles(text) {
-		if n := len(r.text) - window; n > 0 {
+		if n := len(r.text) - federated.ShakespeareWindow; n > 0 {
 			roles++
 			total += n
 		}
@@ -203,29 +205,29 @@ func TestRealShakespeare(t *testing.T) {
 	if roles != 1129 || total != 4_226_158 {
 		t.Errorf("%d roles with %d windows, want 1129 with 4226158", roles, total)
 	}
-	s := openReal(t, "shakespeare/1994-01-100.zip", Options{Task: "shakespeare"})
+	s := openReal(t, "shakespeare/1994-01-100.zip", federated.Options{Task: "shakespeare"})
 	if s.Clients() != 660 || trainingSamples(s) != 3_678_451 || s.HeldOut() != 356_921 {
 		t.Errorf("%d clients, %d training and %d validation windows, want 660, 3678451, 356921", s.Clients(), trainingSamples(s), s.HeldOut())
 	}
 	checkSome(t, s)
 	// Batches in any cut give the same held-out windows.
-	whole := heldOut(t, s, 0, 5000)
+	whole := datatest.HeldOut(t, s, 0, 5000)
 	var parts learn.Batch
 	for from := 0; from < 5000; from += 77 {
 		if err := s.HeldOutBatch(&parts, from, min(77, 5000-from)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if !same(whole, &parts) {
+	if !datatest.Same(whole, &parts) {
 		t.Error("held-out windows depend on the batch")
 	}
-	t.Logf("%s, first %s: %s", s.Info().Note, s.Client(0), sentence(all(t, s, 0).Tokens[:window]))
+	t.Logf("%s, first %s: %s", s.Info().Note, s.Client(0), sentence(datatest.All(t, s, 0).Tokens[:federated.ShakespeareWindow]))
 }
 
 func sentence(tokens []uint8) string {
 	b := make([]byte, len(tokens))
 	for i, token := range tokens {
-		b[i] = characters[token]
+		b[i] = federated.ShakespeareCharacters[token]
 	}
 	return string(b)
 }
@@ -233,7 +235,7 @@ func sentence(tokens []uint8) string {
 // The part of CIFAR-100 that is here has 100 training and 20 test images of
 // each class: 100 clients of 100 by Pachinko allocation.
 func TestRealCIFAR100(t *testing.T) {
-	s := openReal(t, "cifar100", Options{Task: "cifar100", Seed: 1})
+	s := openReal(t, "cifar100", federated.Options{Task: "cifar100", Seed: 1})
 	if s.Clients() != 100 || trainingSamples(s) != 10_000 || s.HeldOut() != 2000 {
 		t.Errorf("%d clients, %d training, %d held out; want 100, 10000, 2000", s.Clients(), trainingSamples(s), s.HeldOut())
 	}

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"fedpace/actors/data/federated"
 	"fedpace/actors/learn"
 )
 
@@ -19,7 +20,7 @@ const maxWorks = 64 << 20
 
 // openShakespeare reads Project Gutenberg's Complete Works (etext 100), as
 // text or zipped, and prepares it as LEAF does.
-func openShakespeare(name string, f io.ReaderAt, size int64, opt Options) (*windows, error) {
+func openShakespeare(name string, f io.ReaderAt, size int64, opt federated.Options) (*windows, error) {
 	text, err := worksText(f, size)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
@@ -28,7 +29,7 @@ func openShakespeare(name string, f io.ReaderAt, size int64, opt Options) (*wind
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	s.info.Digest = opt.digest("shakespeare", sha256.Sum256(text))
+	s.info.Digest = opt.Digest("shakespeare", sha256.Sum256(text))
 	return s, nil
 }
 
@@ -237,7 +238,7 @@ func squeeze(text []byte) []byte {
 // window characters from its place i, its label the character after them. The
 // text is kept once; windows overlap in it and are never expanded.
 type windows struct {
-	info  Info
+	info  federated.Info
 	names []string
 	start []int   // of client c's text
 	train []int32 // windows that client c trains on, from its start
@@ -248,9 +249,9 @@ type windows struct {
 // inSequence splits the n windows of a role: the first nine tenths train, then
 // come window-1 that would overlap both parts, the rest is held out (paper/
 // NOTES, "Data"). Where nothing is left to hold out, held is below 1.
-func inSequence(n int) (train, held int) {
+func InSequence(n int) (train, held int) {
 	train = 9 * n / 10
-	return train, n - train - (window - 1)
+	return train, n - train - (federated.ShakespeareWindow - 1)
 }
 
 // newWindows splits each role; one without either part is left out.
@@ -258,15 +259,15 @@ func newWindows(roles []role) (*windows, error) {
 	if len(roles) == 0 {
 		return nil, fmt.Errorf("no play found; want Project Gutenberg's Complete Works of William Shakespeare (etext 100)")
 	}
-	s := &windows{info: windowInfo, pool: []int{0}}
+	s := &windows{info: federated.ShakespeareInfo, pool: []int{0}}
 	s.info.Name = "shakespeare (gutenberg)"
 	without, total := 0, 0
 	for _, r := range roles {
-		n := max(0, len(r.text)-window)
+		n := max(0, len(r.text)-federated.ShakespeareWindow)
 		if n > 0 {
 			total++
 		}
-		train, held := inSequence(n)
+		train, held := InSequence(n)
 		if held < 1 {
 			without++
 			continue
@@ -276,23 +277,23 @@ func newWindows(roles []role) (*windows, error) {
 		s.train = append(s.train, int32(train))
 		s.pool = append(s.pool, s.pool[len(s.pool)-1]+held)
 		for i, c := range r.text {
-			if indexOf[c] == 0xff {
-				return nil, fmt.Errorf("%s: character %q at place %d is not in the vocabulary of %d", r.name, c, i, len(characters))
+			if federated.ShakespeareIndex[c] == 0xff {
+				return nil, fmt.Errorf("%s: character %q at place %d is not in the vocabulary of %d", r.name, c, i, len(federated.ShakespeareCharacters))
 			}
-			s.text = append(s.text, indexOf[c])
+			s.text = append(s.text, federated.ShakespeareIndex[c])
 		}
 	}
 	if len(s.names) == 0 {
 		return nil, errors.New("no role has windows both to train on and to hold out")
 	}
-	s.info.note("%d roles without training or held-out windows left out", without)
+	s.info.AddNote("%d roles without training or held-out windows left out", without)
 	return s, nil
 }
 
-func (s *windows) taskName() string { return "shakespeare" }
+func (s *windows) TaskName() string { return "shakespeare" }
 
 // Info describes the set.
-func (s *windows) Info() Info { return s.info }
+func (s *windows) Info() federated.Info { return s.info }
 
 // Clients is the number of roles.
 func (s *windows) Clients() int { return len(s.names) }
@@ -312,7 +313,7 @@ func (s *windows) Batch(dst *learn.Batch, c int, samples []int32) error {
 		if i < 0 || i >= s.train[c] {
 			return fmt.Errorf("data: %s: sample %d of client %d, which has %d", s.info.Name, i, c, s.train[c])
 		}
-		appendWindow(dst, s.text[s.start[c]+int(i):])
+		federated.AppendWindow(dst, s.text[s.start[c]+int(i):])
 	}
 	return nil
 }
@@ -330,7 +331,7 @@ func (s *windows) HeldOutBatch(dst *learn.Batch, from, n int) error {
 		for i >= s.pool[c] {
 			c++
 		}
-		appendWindow(dst, s.text[s.start[c-1]+int(s.train[c-1])+window-1+i-s.pool[c-1]:])
+		federated.AppendWindow(dst, s.text[s.start[c-1]+int(s.train[c-1])+federated.ShakespeareWindow-1+i-s.pool[c-1]:])
 	}
 	return nil
 }
@@ -354,6 +355,11 @@ func (Shakespeare) Recognises(s *Source) Match {
 }
 
 // Open implements [Reader].
-func (Shakespeare) Open(s *Source, o Options) (Set, error) {
+func (Shakespeare) Open(s *Source, o federated.Options) (federated.Set, error) {
 	return openShakespeare(s.Path, s.File, s.Size, o)
+}
+
+// Memory is the size of the text and the index of its windows in bytes.
+func (s *windows) Memory() int {
+	return len(s.text) + 4*len(s.train) + 8*len(s.start) + 8*len(s.pool)
 }

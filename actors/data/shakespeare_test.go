@@ -7,6 +7,9 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"fedpace/actors/data/federated"
+	"fedpace/actors/data/internal/datatest"
 )
 
 // works is a text in the form of Project Gutenberg's etext 100: contents, then
@@ -67,11 +70,11 @@ func TestSpeakingRoles(t *testing.T) {
 // A role of m characters has m - 80 windows: int(0.9 n) train, 79 are skipped,
 // the rest is held out.
 func TestWindowsSplit(t *testing.T) {
-	text := make([]byte, window+1000)
+	text := make([]byte, federated.ShakespeareWindow+1000)
 	for i := range text {
-		text[i] = characters[i%len(characters)]
+		text[i] = federated.ShakespeareCharacters[i%len(federated.ShakespeareCharacters)]
 	}
-	short := text[:window+790] // 711 train, 79 skipped, none held out
+	short := text[:federated.ShakespeareWindow+790] // 711 train, 79 skipped, none held out
 	s, err := newWindows([]role{{"short", short}, {"a", text}, {"b", text[1:]}})
 	if err != nil {
 		t.Fatal(err)
@@ -79,16 +82,16 @@ func TestWindowsSplit(t *testing.T) {
 	if s.Clients() != 2 || s.Samples(0) != 900 || s.Samples(1) != 899 || s.HeldOut() != 21+21 {
 		t.Fatalf("%d clients, %d and %d training, %d held out", s.Clients(), s.Samples(0), s.Samples(1), s.HeldOut())
 	}
-	b := heldOut(t, s, 20, 2)
+	b := datatest.HeldOut(t, s, 20, 2)
 	for i, place := range []int{999, 899 + 79 + 1} { // in text
-		if got, want := int(b.Tokens[i*window]), place%len(characters); got != want {
+		if got, want := int(b.Tokens[i*federated.ShakespeareWindow]), place%len(federated.ShakespeareCharacters); got != want {
 			t.Errorf("held-out window %d begins with %d, want %d", i, got, want)
 		}
-		if got, want := int(b.Labels[i]), (place+window)%len(characters); got != want {
+		if got, want := int(b.Labels[i]), (place+federated.ShakespeareWindow)%len(federated.ShakespeareCharacters); got != want {
 			t.Errorf("held-out label %d is %d, want %d", i, got, want)
 		}
 	}
-	checkBatch(t, s.Info(), all(t, s, 1), 899)
+	datatest.CheckBatch(t, s.Info(), datatest.All(t, s, 1), 899)
 	if err := s.Batch(b, 0, []int32{900}); err == nil {
 		t.Error("no error for a window beyond the training part")
 	}
@@ -126,7 +129,7 @@ func TestShakespeareErrors(t *testing.T) {
 		{"x.zip", zipOf(t, "a.txt", []byte(works))[:200], "x.zip: truncated or damaged zip"},
 		{"x.txt", bytes.ReplaceAll([]byte(works), []byte("plead no more"), bytes.Repeat([]byte("plead # more "), 100)), `character '#' at place`},
 	} {
-		_, err := Open(put(t, t.TempDir(), c.name, c.content), Options{})
+		_, err := Open(put(t, t.TempDir(), c.name, c.content), federated.Options{})
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("error\n%v\nwant\n%v", err, c.want)
 		}
@@ -144,8 +147,8 @@ func FuzzShakespeare(f *testing.F) {
 				return
 			}
 			if s, err := newWindows(speakingRoles(text)); err == nil {
-				b := heldOut(t, s, 0, s.HeldOut())
-				checkBatch(t, s.Info(), b, s.HeldOut())
+				b := datatest.HeldOut(t, s, 0, s.HeldOut())
+				datatest.CheckBatch(t, s.Info(), b, s.HeldOut())
 			}
 		})
 	})

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -14,6 +13,8 @@ import (
 
 	"github.com/parquet-go/parquet-go"
 	"golang.org/x/sync/errgroup"
+
+	"fedpace/actors/data/federated"
 )
 
 // damaged turns a panic of the Parquet library into an error.
@@ -84,7 +85,7 @@ func openSheets(path string) (train, test *sheet, close func(), err error) {
 func parquetFiles(dir string) []string {
 	for _, below := range []string{"", "data"} {
 		// Glob fails on a bad pattern only, and this one is escaped.
-		if files, _ := filepath.Glob(filepath.Join(escape(dir), below, "*.parquet")); len(files) > 0 {
+		if files, _ := filepath.Glob(filepath.Join(EscapeGlob(dir), below, "*.parquet")); len(files) > 0 {
 			return files
 		}
 	}
@@ -98,7 +99,7 @@ func (t *sheet) sums() ([][sha256.Size]byte, error) {
 	workers.SetLimit(runtime.GOMAXPROCS(0))
 	for i, one := range t.tables {
 		workers.Go(func() (err error) {
-			sums[i], err = hashAll(io.NewSectionReader(one.f, 0, one.size))
+			sums[i], err = federated.HashAll(io.NewSectionReader(one.f, 0, one.size))
 			return err
 		})
 	}
@@ -166,9 +167,6 @@ func (t *table) leaf(name string) (*parquet.Column, error) {
 	return c, nil
 }
 
-// maxRows bounds a set: samples are numbered by int32.
-const maxRows = math.MaxInt32
-
 // rows gives the first row of each group and, last, how many there are. Nothing
 // real compresses a row of width bytes to less than a thousandth of them.
 func (t *sheet) rows(width int) ([]int, error) {
@@ -180,7 +178,7 @@ func (t *sheet) rows(width int) ([]int, error) {
 	}
 	for _, g := range t.groups {
 		n := g.file.RowGroups()[g.group].NumRows()
-		if n < 0 || n > maxRows || total+int(n) > maxRows {
+		if n < 0 || n > federated.MaxSamples || total+int(n) > federated.MaxSamples {
 			return nil, fmt.Errorf("damaged: %d rows in one group", n)
 		}
 		total += int(n)

@@ -13,19 +13,21 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"fedpace/actors/data/federated"
 )
 
 // Limits of Sentiment140: the full set has 1.6 million tweets.
 const (
 	maxTweets     = 1 << 27
-	maxTweetBytes = 1 << 20
+	MaxTweetBytes = 1 << 20
 	maxTweetWords = math.MaxUint16
 )
 
 // openTweets reads Sentiment140's CSV: polarity (0 or 4; 0 and 1 where a tool
 // has recoded it), id, date, query, user, text, every field quoted.
-func openTweets(path string, f *os.File, opt Options) (*grouped, error) {
-	sum, err := hashAll(f)
+func openTweets(path string, f *os.File, opt federated.Options) (*federated.Grouped, error) {
+	sum, err := federated.HashAll(f)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
@@ -36,12 +38,12 @@ func openTweets(path string, f *os.File, opt Options) (*grouped, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	s.info.Digest = opt.digest("sent140", sum)
+	s.About.Digest = opt.Digest("sent140", sum)
 	return s, nil
 }
 
 // readTweets is openTweets on a stream.
-func readTweets(r io.Reader, opt Options) (*grouped, error) {
+func readTweets(r io.Reader, opt federated.Options) (*federated.Grouped, error) {
 	in := bufio.NewReaderSize(r, 1<<20)
 	if magic, err := in.Peek(2); err == nil && string(magic) == "\x1f\x8b" {
 		z, err := gzip.NewReader(in)
@@ -57,7 +59,7 @@ func readTweets(r io.Reader, opt Options) (*grouped, error) {
 	c.FieldsPerRecord = -1
 	c.ReuseRecord = true
 	c.LazyQuotes = true
-	t := newTweets()
+	t := NewTweets()
 	for {
 		record, err := c.Read()
 		if err == io.EOF {
@@ -92,17 +94,17 @@ func readTweets(r io.Reader, opt Options) (*grouped, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.info.Name = "sent140 (csv)"
+	s.About.Name = "sent140 (csv)"
 	return s, nil
 }
 
 // readUnowned reads tweets without users, polarity and text apart by a tab, and
 // deals them to as many clients as the paper has, or as the partition says.
 // Such a grouping is made, and called so.
-func readUnowned(in *bufio.Reader, opt Options) (*grouped, error) {
-	t := newTweets()
+func readUnowned(in *bufio.Reader, opt federated.Options) (*federated.Grouped, error) {
+	t := NewTweets()
 	lines := bufio.NewScanner(in)
-	lines.Buffer(nil, maxTweetBytes)
+	lines.Buffer(nil, MaxTweetBytes)
 	for n := 1; lines.Scan(); n++ {
 		sign, text, ok := strings.Cut(lines.Text(), "\t")
 		var label int32
@@ -121,20 +123,20 @@ func readUnowned(in *bufio.Reader, opt Options) (*grouped, error) {
 	if err := lines.Err(); err != nil {
 		return nil, fmt.Errorf("truncated or damaged after tweet %d: %w", len(t.labels), err)
 	}
-	s, err := t.set(Options{Seed: opt.Seed, MinTweets: 1})
+	s, err := t.set(federated.Options{Seed: opt.Seed, MinTweets: 1})
 	if err != nil {
 		return nil, err
 	}
-	s.info.Note = ""
-	s.info.Name = "sent140 (tweets without users)"
+	s.About.Note = ""
+	s.About.Name = "sent140 (tweets without users)"
 	p := opt.Partition
-	if p.natural() {
+	if p.Natural() {
 		p.Kind = "iid"
 	}
 	if p.Clients == 0 {
-		p.Clients = min(21_876, len(s.train))
+		p.Clients = min(21_876, len(s.Train))
 	}
-	return s.partitioned(p, nil, opt.Seed)
+	return s.Partitioned(p, nil, opt.Seed)
 }
 
 // tweets collects texts by user, users in order of first appearance.
@@ -148,11 +150,11 @@ type tweets struct {
 	latin1 bool
 }
 
-func newTweets() *tweets { return &tweets{user: make(map[string]int32)} }
+func NewTweets() *tweets { return &tweets{user: make(map[string]int32)} }
 
 func (t *tweets) add(user, text string, label int32) error {
-	if len(text) > maxTweetBytes {
-		return fmt.Errorf("a tweet of %d bytes, want at most %d: is a quote missing?", len(text), maxTweetBytes)
+	if len(text) > MaxTweetBytes {
+		return fmt.Errorf("a tweet of %d bytes, want at most %d: is a quote missing?", len(text), MaxTweetBytes)
 	}
 	if len(t.labels) == maxTweets || int64(len(t.text)+len(text)) > math.MaxUint32 {
 		return fmt.Errorf("more than %d tweets or 4 GiB of text", maxTweets)
@@ -192,46 +194,46 @@ func (t *tweets) words(i int32) []string {
 
 // set splits each user's tweets, takes the vocabulary from the training part
 // and turns tweets to bags of words.
-func (t *tweets) set(opt Options) (*grouped, error) {
+func (t *tweets) set(opt federated.Options) (*federated.Grouped, error) {
 	of := make([][]int32, len(t.names))
 	for i, u := range t.owner {
 		of[u] = append(of[u], int32(i))
 	}
-	var g grouping
+	var g federated.Grouping
 	users := 0
 	for u, own := range of {
-		if len(own) >= opt.minTweets() {
-			train, held := split(opt.Seed, users, own)
-			g.add(t.names[u], train, held)
+		if len(own) >= opt.TweetsAtLeast() {
+			train, held := federated.Split(opt.Seed, users, own)
+			g.Add(t.names[u], train, held)
 			users++
 		}
 	}
 	if users == 0 {
-		return nil, fmt.Errorf("none of %d users has %d tweets", len(t.names), opt.minTweets())
+		return nil, fmt.Errorf("none of %d users has %d tweets", len(t.names), opt.TweetsAtLeast())
 	}
 	s, err := t.bags(&g)
 	if err != nil {
 		return nil, err
 	}
-	s.info.note("users with at least %d tweets", opt.minTweets())
+	s.About.AddNote("users with at least %d tweets", opt.TweetsAtLeast())
 	return s, nil
 }
 
 // bags takes the vocabulary from the training tweets of a grouping and makes
 // the set of bags of words. Tweets without a known token are dropped.
-func (t *tweets) bags(by *grouping) (*grouped, error) {
+func (t *tweets) bags(by *federated.Grouping) (*federated.Grouped, error) {
 	counts := newWordCount()
-	for _, i := range by.train {
+	for _, i := range by.Train {
 		for _, w := range t.words(i) {
 			counts.add(w)
 		}
 	}
-	index := counts.vocabulary(vocabulary)
-	bags := &bagRows{start: []uint32{0}}
+	index := counts.vocabulary(federated.Sent140Words)
+	bags := &federated.BagRows{Starts: []uint32{0}}
 	var labels []int32
 	bag := func(tweets []int32) (rows []int32, err error) {
 		for _, i := range tweets {
-			known, err := bags.add(index, t.words(i))
+			known, err := addBag(bags, index, t.words(i))
 			if err != nil {
 				return nil, fmt.Errorf("tweet %d: %w", i+1, err)
 			}
@@ -242,32 +244,32 @@ func (t *tweets) bags(by *grouping) (*grouped, error) {
 		}
 		return rows, nil
 	}
-	g := grouping{without: by.without}
-	for c, name := range by.names {
-		to := len(by.train)
-		if c+1 < len(by.start) {
-			to = by.start[c+1]
+	g := federated.Grouping{Without: by.Without}
+	for c, name := range by.Names {
+		to := len(by.Train)
+		if c+1 < len(by.Starts) {
+			to = by.Starts[c+1]
 		}
-		train, err := bag(by.train[by.start[c]:to])
+		train, err := bag(by.Train[by.Starts[c]:to])
 		if err != nil {
 			return nil, err
 		}
-		g.add(name, train, nil)
+		g.Add(name, train, nil)
 	}
-	held, err := bag(by.held)
+	held, err := bag(by.Held)
 	if err != nil {
 		return nil, err
 	}
-	g.held = held
-	s := grouped{task: "sent140", labels: labels, rows: bags, info: sparseInfo}
-	if dropped := len(by.train) + len(by.held) - len(labels); dropped > 0 {
-		s.info.note("%d tweets without a known token dropped", dropped)
+	g.Held = held
+	s := federated.Grouped{Task: "sent140", Labels: labels, Rows: bags, About: federated.Sent140Info}
+	if dropped := len(by.Train) + len(by.Held) - len(labels); dropped > 0 {
+		s.About.AddNote("%d tweets without a known token dropped", dropped)
 	}
-	return g.set(s)
+	return g.Set(s)
 }
 
-// add appends a bag of the known words, or reports that there is none.
-func (r *bagRows) add(index map[string]uint16, words []string) (known bool, err error) {
+// addBag appends a bag of the known words, or reports that there is none.
+func addBag(r *federated.BagRows, index map[string]uint16, words []string) (known bool, err error) {
 	var tokens []uint16
 	for _, w := range words {
 		if i, ok := index[w]; ok {
@@ -277,7 +279,7 @@ func (r *bagRows) add(index map[string]uint16, words []string) (known bool, err 
 	if len(tokens) == 0 {
 		return false, nil
 	}
-	if len(tokens) > maxTweetWords || int64(len(r.token)+len(tokens)) > math.MaxUint32 {
+	if len(tokens) > maxTweetWords || int64(len(r.Word)+len(tokens)) > math.MaxUint32 {
 		return false, fmt.Errorf("%d tokens, want at most %d", len(tokens), maxTweetWords)
 	}
 	slices.Sort(tokens)
@@ -286,12 +288,12 @@ func (r *bagRows) add(index map[string]uint16, words []string) (known bool, err 
 		for j < len(tokens) && tokens[j] == tokens[i] {
 			j++
 		}
-		r.token = append(r.token, tokens[i])
-		r.count = append(r.count, uint16(j-i))
+		r.Word = append(r.Word, tokens[i])
+		r.Count = append(r.Count, uint16(j-i))
 		i = j
 	}
-	r.total = append(r.total, uint16(len(tokens)))
-	r.start = append(r.start, uint32(len(r.token)))
+	r.Total = append(r.Total, uint16(len(tokens)))
+	r.Starts = append(r.Starts, uint32(len(r.Word)))
 	return true, nil
 }
 

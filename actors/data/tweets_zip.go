@@ -7,6 +7,8 @@ import (
 	"io"
 	"path"
 	"strings"
+
+	"fedpace/actors/data/federated"
 )
 
 // zippedTweets finds Sentiment140's training CSV in a zip as it is published,
@@ -27,7 +29,7 @@ func zippedTweets(f io.ReaderAt, size int64) *zip.File {
 
 // openZippedTweets reads the CSV without unpacking it to disk. The set is that
 // of the CSV, by its digest too.
-func openZippedTweets(name string, entry *zip.File, opt Options) (*grouped, error) {
+func openZippedTweets(name string, entry *zip.File, opt federated.Options) (*federated.Grouped, error) {
 	s, err := readZippedTweets(entry, opt)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %s: %w", name, entry.Name, err)
@@ -35,7 +37,7 @@ func openZippedTweets(name string, entry *zip.File, opt Options) (*grouped, erro
 	return s, nil
 }
 
-func readZippedTweets(entry *zip.File, opt Options) (*grouped, error) {
+func readZippedTweets(entry *zip.File, opt federated.Options) (*federated.Grouped, error) {
 	r, err := entry.Open()
 	if err != nil {
 		return nil, err
@@ -46,7 +48,7 @@ func readZippedTweets(entry *zip.File, opt Options) (*grouped, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.info.Digest = opt.digest("sent140", [sha256.Size]byte(h.Sum(nil)))
+	s.About.Digest = opt.Digest("sent140", [sha256.Size]byte(h.Sum(nil)))
 	return s, nil
 }
 
@@ -67,7 +69,7 @@ func (Sent140) Recognises(s *Source) Match {
 }
 
 // Open implements [Reader].
-func (Sent140) Open(s *Source, o Options) (Set, error) {
+func (Sent140) Open(s *Source, o federated.Options) (federated.Set, error) {
 	if s.isZip() {
 		if entry := zippedTweets(s.File, s.Size); entry != nil {
 			return openZippedTweets(s.Path, entry, o)

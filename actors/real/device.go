@@ -9,6 +9,7 @@ import (
 
 	"fedpace/actors"
 	"fedpace/actors/data"
+	"fedpace/actors/data/synthetic"
 	"fedpace/actors/learn"
 	"fedpace/bus"
 	"fedpace/bus/gateway"
@@ -156,7 +157,7 @@ func (w *Device) prepare(t *gateway.DeviceTask) (err error) {
 			if err := w.Close(); err != nil {
 				return err
 			}
-			if w.set, err = data.Synthetic(welcome.Task, int(welcome.Clients), welcome.DataSeed, welcome.Heterogeneity); err != nil {
+			if w.set, err = synthetic.New(welcome.Task, int(welcome.Clients), welcome.DataSeed, welcome.Heterogeneity); err != nil {
 				return err
 			}
 			w.made, w.client, w.trainer = wanted, int(welcome.Client), nil

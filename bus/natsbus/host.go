@@ -29,9 +29,9 @@ type Host struct {
 	models  *modelCache
 	stamp   uint64 // 0: any
 
-	workers    int
-	heartbeats sync.WaitGroup
-	leave      context.CancelFunc // ends heartbeats
+	workers   int
+	attending sync.WaitGroup
+	leave     context.CancelFunc // ends attending
 
 	life context.Context // ends when the host can no longer work; its cause says why
 	end  context.CancelCauseFunc
@@ -74,7 +74,7 @@ func (h *Host) Close() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.leave()
-	h.heartbeats.Wait()
+	h.attending.Wait()
 	for _, s := range h.subs {
 		_ = s.Unsubscribe() // fails only on a closed connection, which has none
 	}
@@ -110,9 +110,9 @@ func (h *Host) ServeTasks(ctx context.Context, fn func(client int, t *bus.Task, 
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	heartbeats, leave := context.WithCancel(h.life)
+	attending, leave := context.WithCancel(h.life)
 	h.leave = leave
-	h.heartbeats.Go(func() { h.heartbeat(heartbeats, h.workers) })
+	h.attending.Go(func() { h.attend(attending, h.workers) })
 	return nil
 }
 

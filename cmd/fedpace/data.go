@@ -9,7 +9,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"fedpace/actors/data"
+	"fedpace/actors/data/federated"
 	"fedpace/actors/data/fetch"
+	"fedpace/actors/data/synthetic"
 	"fedpace/actors/learn"
 	"fedpace/cmd/internal/cli"
 )
@@ -48,14 +50,14 @@ func one(what string) cobra.PositionalArgs {
 	}
 }
 
-// synthetic begins the name of a set that is made: synthetic:femnist.
-const synthetic = "synthetic:"
+// madePrefix begins the name of a set that is made: synthetic:femnist.
+const madePrefix = "synthetic:"
 
 // add makes the flags of a set that is read.
 func (s *source) add(c *cobra.Command) {
 	f := c.Flags()
-	f.StringVar(&s.options.Task, "task", "", "task that the set must be of: "+strings.Join(data.SyntheticTasks(), ", "))
-	cli.Complete(c, "task", cli.Words(data.SyntheticTasks()...))
+	f.StringVar(&s.options.Task, "task", "", "task that the set must be of: "+strings.Join(synthetic.Tasks(), ", "))
+	cli.Complete(c, "task", cli.Words(synthetic.Tasks()...))
 	f.Uint64Var(&s.options.Seed, "seed", 1, "seed of the split and of whatever is drawn")
 	f.IntVar(&s.options.MinTweets, "min-tweets", 10, "tweets that a Sentiment140 user must have")
 	f.IntVar(&s.options.Classes, "classes", 0, "labels of own data (default: the largest label and one)")
@@ -76,13 +78,13 @@ func (s *source) addPartition(c *cobra.Command, kind string) {
 
 // dealt lists the kinds of partition that deal samples.
 func dealt() []string {
-	return slices.DeleteFunc(slices.Clone(data.PartitionKinds), func(k string) bool { return k == "natural" })
+	return slices.DeleteFunc(slices.Clone(federated.PartitionKinds), func(k string) bool { return k == "natural" })
 }
 
 // check finds what the command line itself gets wrong.
 func (s *source) check(c *cobra.Command) error {
 	set := func(flag string) bool { return c.Flags().Changed(flag) }
-	if tasks := data.SyntheticTasks(); set("task") && !slices.Contains(tasks, s.options.Task) {
+	if tasks := synthetic.Tasks(); set("task") && !slices.Contains(tasks, s.options.Task) {
 		return cli.Usage(c, fmt.Errorf("--task %.40q: want one of %s", s.options.Task, strings.Join(tasks, ", ")))
 	}
 	p := s.options.Partition
@@ -126,12 +128,12 @@ func (s *source) check(c *cobra.Command) error {
 
 // open reads or makes the set.
 func (s *source) open(ctx context.Context) (data.Set, error) {
-	task, made := strings.CutPrefix(s.path, synthetic)
+	task, made := strings.CutPrefix(s.path, madePrefix)
 	if made {
 		if s.options.Partition.Kind != "" {
 			return nil, fmt.Errorf("--%s: the clients of a synthetic set are made with it; want --clients and --heterogeneity alone", s.kindFlag)
 		}
-		set, err := data.Synthetic(task, s.options.Partition.Clients, s.options.Seed, s.heterogeneity)
+		set, err := synthetic.New(task, s.options.Partition.Clients, s.options.Seed, s.heterogeneity)
 		if err != nil {
 			return nil, err
 		}
@@ -165,7 +167,7 @@ func (s interruptible) Batch(dst *learn.Batch, c int, samples []int32) error {
 // taskOf is the task that a set is of, "" for own data.
 func taskOf(info data.Info) string {
 	task, _, _ := strings.Cut(info.Name, " ")
-	if slices.Contains(data.SyntheticTasks(), task) {
+	if slices.Contains(synthetic.Tasks(), task) {
 		return task
 	}
 	return ""

@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"fedpace/actors/data"
+	"fedpace/actors/data/federated"
 	"fedpace/cmd/internal/cli"
 	"fedpace/internal/atomicfile"
 )
@@ -45,7 +45,7 @@ other clients would come to, and writes nothing.`,
 			if err != nil {
 				return err
 			}
-			stats, err := data.Describe(set)
+			stats, err := federated.Describe(set)
 			if err := errors.Join(err, set.Close(), c.Context().Err()); err != nil {
 				return interrupted(err, "", false)
 			}

@@ -15,7 +15,7 @@ import (
 	"gonum.org/v1/plot/vg/vgimg"
 	"gonum.org/v1/plot/vg/vgsvg"
 
-	"fedpace/actors/data"
+	"fedpace/actors/data/federated"
 )
 
 // figureFormat is what a file's name asks for.
@@ -37,7 +37,7 @@ const (
 var barColor = color.RGBA{R: 0x33, G: 0x66, B: 0x99, A: 0xff}
 
 // drawStats draws clients by samples and samples by class, side by side.
-func drawStats(w io.Writer, format string, d data.Stats) error {
+func drawStats(w io.Writer, format string, d federated.Stats) error {
 	var sizes, labels []plotter.HistogramBin
 	for _, b := range d.Histogram {
 		sizes = append(sizes, plotter.HistogramBin{Min: float64(b.From) - 0.5, Max: float64(b.To) + 0.5, Weight: float64(b.Clients)})

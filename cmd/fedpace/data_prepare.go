@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"fedpace/actors/data"
+	"fedpace/actors/data/federated"
 	"fedpace/cmd/internal/cli"
 )
 
@@ -79,7 +80,7 @@ func (s *source) prepare(c *cobra.Command, out string) error {
 	switch {
 	case out == "":
 		return cli.Usage(c, errors.New("--out is absent: want the file to write"))
-	case strings.HasPrefix(s.path, synthetic):
+	case strings.HasPrefix(s.path, madePrefix):
 		return fmt.Errorf("%s: a synthetic set is made as it is used, there is nothing to prepare", s.path)
 	case data.IsPrepared(s.path):
 		return fmt.Errorf("%s: is a prepared file; want the set that it was made from", s.path)
@@ -92,7 +93,7 @@ func (s *source) prepare(c *cobra.Command, out string) error {
 	if err != nil {
 		return err
 	}
-	stats, err := data.Describe(set)
+	stats, err := federated.Describe(set)
 	if err := errors.Join(err, set.Close()); err != nil {
 		return err
 	}

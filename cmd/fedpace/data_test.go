@@ -20,6 +20,7 @@ import (
 
 	"fedpace/actors/data"
 	"fedpace/actors/data/fetch"
+	"fedpace/actors/data/synthetic"
 	"fedpace/cmd/internal/cli"
 )
 
@@ -109,7 +110,7 @@ func TestInfo(t *testing.T) {
 
 // The made sets are called synthetic, and their knob moves the skew.
 func TestInfoOnSyntheticSets(t *testing.T) {
-	for _, task := range data.SyntheticTasks() {
+	for _, task := range synthetic.Tasks() {
 		has(t, success(t, "info", "synthetic:"+task, "--clients", "3"), task+" (synthetic), SYNTHETIC", "clients    3\n", "made on demand")
 	}
 	a := success(t, "info", "synthetic:femnist", "--clients", "5", "--heterogeneity", "0")

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"fedpace/actors/data"
+	"fedpace/actors/data/synthetic"
 	"fedpace/actors/learn"
 	. "fedpace/coordinator/aggregate"
 	"fedpace/coordinator/schedule"
@@ -145,7 +146,7 @@ func tiny(t testing.TB) (learn.Model, data.Set) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	set, err := data.Synthetic("femnist", 40, 1, 1)
+	set, err := synthetic.New("femnist", 40, 1, 1)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,7 +7,8 @@ import (
 	"math"
 	"time"
 
-	"fedpace/actors/data"
+	"fedpace/actors/data/federated"
+	"fedpace/actors/data/synthetic"
 	"fedpace/actors/learn"
 	"fedpace/experiment/config"
 )
@@ -49,7 +50,7 @@ func Calibrate(ctx context.Context, task config.Task, steps int) (c Calibration,
 	if err != nil {
 		return c, err
 	}
-	set, err := data.Synthetic(string(task), 1, 1, 1)
+	set, err := synthetic.New(string(task), 1, 1, 1)
 	if err != nil {
 		return c, err
 	}
@@ -57,7 +58,7 @@ func Calibrate(ctx context.Context, task config.Task, steps int) (c Calibration,
 	params := make([]float32, model.Params())
 	model.Init(params, 1)
 	work := model.NewWorkspace(paper.Batch)
-	var order data.Minibatches
+	var order federated.Minibatches
 	order.Reset(1, 0, set.Samples(0), paper.Batch, 0)
 	var batch learn.Batch
 	times := make([]float64, 0, steps)

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"fedpace/actors/data"
+	"fedpace/actors/data/synthetic"
 	"fedpace/actors/learn"
 )
 
@@ -16,9 +17,9 @@ var problems = []struct {
 	name, model string
 	of          maker
 }{
-	{"quadratic", "quadratic:6", data.Quadratics{Clients: 5, Dimension: 6, Samples: 12, Mu: 0.2, L: 3, Noise: 1, Heterogeneity: 1, Seed: 4}},
-	{"logistic, a class missing", "logistic:20,5,0.05", data.Mixtures{Clients: 4, Features: 20, Classes: 5, Samples: 12, Heterogeneity: 3, Seed: 1}},
-	{"logistic", "logistic:4,3,0.1", data.Mixtures{Clients: 5, Features: 4, Classes: 3, Samples: 12, Heterogeneity: 1, Seed: 4}},
+	{"quadratic", "quadratic:6", synthetic.Quadratics{Clients: 5, Dimension: 6, Samples: 12, Mu: 0.2, L: 3, Noise: 1, Heterogeneity: 1, Seed: 4}},
+	{"logistic, a class missing", "logistic:20,5,0.05", synthetic.Mixtures{Clients: 4, Features: 20, Classes: 5, Samples: 12, Heterogeneity: 3, Seed: 1}},
+	{"logistic", "logistic:4,3,0.1", synthetic.Mixtures{Clients: 5, Features: 4, Classes: 3, Samples: 12, Heterogeneity: 1, Seed: 4}},
 }
 
 func read(t *testing.T, of maker, spec string, batch int) (*Problem, data.Set, learn.Model) {
@@ -214,7 +215,7 @@ func TestWorkedByHand(t *testing.T) {
 }
 
 func TestOthersAreRefused(t *testing.T) {
-	set, err := data.Synthetic("femnist", 2, 1, 1)
+	set, err := synthetic.New("femnist", 2, 1, 1)
 	if err != nil {
 		t.Fatal(err)
 	}

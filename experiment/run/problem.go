@@ -1,6 +1,7 @@
 package run
 
 import (
+	"fedpace/actors/data/synthetic"
 	"fedpace/experiment/folder"
 	"fedpace/internal/human"
 	"fmt"
@@ -120,7 +121,7 @@ func (p *problem) open() (err error) {
 	case c.IsSynthetic() && c.Task.IsConvex():
 		p.set, err = p.convexSet()
 	case c.IsSynthetic():
-		p.set, err = data.Synthetic(string(c.Task), c.Clients, c.DataSeed(), c.Synthetic.Heterogeneity)
+		p.set, err = synthetic.New(string(c.Task), c.Clients, c.DataSeed(), c.Synthetic.Heterogeneity)
 	default:
 		of := string(c.Task)
 		if c.Task == config.TaskLogistic { // of any samples that are rows of numbers
@@ -151,13 +152,13 @@ func (p *problem) convexSet() (data.Set, error) {
 	seed := c.DataSeed()
 	if c.Task == config.TaskQuadratic {
 		q := c.Quadratic
-		return data.Quadratics{
+		return synthetic.Quadratics{
 			Clients: c.Clients, Dimension: q.Dimension, Samples: q.Samples, Mu: q.Mu, L: q.L, Noise: q.Noise,
 			Heterogeneity: c.Synthetic.Heterogeneity, Seed: seed,
 		}.Set()
 	}
 	l := c.Logistic
-	return data.Mixtures{
+	return synthetic.Mixtures{
 		Clients: c.Clients, Features: l.Features, Classes: l.Classes, Samples: l.Samples,
 		Heterogeneity: c.Synthetic.Heterogeneity, Seed: seed,
 	}.Set()

@@ -30,7 +30,10 @@ actors/learn/internal/kernel: golang.org/x/sys/cpu
 actors/learn/internal/kernel/gen: github.com/mmcloughlin/avo/...
 actors/learn: internal/keyed internal/registry actors/learn/internal/kernel os
 actors/device: internal/keyed internal/registry os
-actors/data: internal/keyed internal/registry actors/learn os
+actors/data/federated: internal/keyed actors/learn
+actors/data/synthetic: internal/keyed actors/data/federated actors/learn
+actors/data/internal/datatest: actors/data/federated actors/learn
+actors/data: internal/registry actors/data/federated actors/learn os
 	github.com/klauspost/compress/... github.com/parquet-go/parquet-go/... golang.org/x/sync/... golang.org/x/sys/unix
 actors/data/fetch: golang.org/x/sys/unix net net/http os time
 coordinator/aggregate: internal/registry
@@ -41,14 +44,14 @@ bus/internal/subject: bus internal/names
 bus/internal/mailbox:
 bus/auth: bus bus/internal/subject internal/names os time
 	github.com/nats-io/jwt/... github.com/nats-io/nats.go/... github.com/nats-io/nkeys/...
-bus/natsbus: bus bus/auth bus/internal/mailbox bus/internal/subject internal/human internal/names internal/vector net os time
+bus/natsbus: bus bus/auth bus/internal/mailbox bus/internal/subject internal/names internal/vector net os time
 	github.com/nats-io/nats.go/... google.golang.org/protobuf/...
 bus/gateway: bus bus/internal/mailbox bus/internal/subject bus/natsbus internal/names internal/vector net time
 	github.com/nats-io/nats.go/... google.golang.org/protobuf/...
 bus/embedded: bus bus/auth bus/natsbus net os time github.com/nats-io/...
 bus/internal/bustest: bus/auth bus/embedded bus/natsbus os github.com/nats-io/...
-actors: internal/keyed internal/registry actors/data actors/device actors/learn bus coordinator/aggregate golang.org/x/sync/...
-actors/real: actors actors/data actors/learn bus bus/gateway bus/natsbus coordinator/aggregate time
+actors: internal/keyed internal/registry actors/data actors/data/federated actors/device actors/learn bus coordinator/aggregate golang.org/x/sync/...
+actors/real: actors actors/data actors/data/synthetic actors/learn bus bus/gateway bus/natsbus coordinator/aggregate time
 coordinator/devices: bus bus/gateway bus/natsbus coordinator/aggregate coordinator/round simclock time
 coordinator: internal/registry actors/learn bus bus/gateway coordinator/aggregate coordinator/devices coordinator/round simclock time
 
@@ -71,7 +74,7 @@ metrics/prometheus: coordinator/round metrics metrics/web github.com/prometheus/
 experiment/convex: actors/data actors/learn coordinator/theory gonum.org/v1/gonum/...
 experiment/config: internal/names internal/registry actors/device actors/learn coordinator/aggregate coordinator/schedule
 	github.com/goccy/go-yaml/... net os
-experiment/calibrate: actors/data actors/learn experiment/config time
+experiment/calibrate: actors/data/federated actors/data/synthetic actors/learn experiment/config time
 experiment/folder: actors/learn coordinator/round experiment/config internal/atomicfile internal/vector metrics os golang.org/x/sys/unix
 experiment/run/runtest: experiment/config github.com/parquet-go/parquet-go
 experiment/run: actors/... bus/... coordinator/... experiment/config experiment/convex experiment/folder internal/human internal/names internal/registry internal/vector
@@ -80,7 +83,7 @@ experiment/report: coordinator/round coordinator/schedule experiment/config expe
 	metrics metrics/eventlog metrics/figure metrics/openmetrics metrics/perfetto os time
 experiment/study: coordinator coordinator/schedule experiment/config experiment/folder experiment/run internal/atomicfile
 	internal/human internal/names internal/statistics metrics/figure os time golang.org/x/sync/...
-experiment/study/...: actors/data actors/learn coordinator/... experiment/config experiment/convex experiment/folder
+experiment/study/...: actors/data actors/data/federated actors/learn coordinator/... experiment/config experiment/convex experiment/folder
 	experiment/run experiment/study internal/atomicfile internal/csvtable internal/statistics internal/vector metrics/figure metrics/models os
 	github.com/goccy/go-yaml/...
 

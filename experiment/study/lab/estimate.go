@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 
 	"fedpace/actors/data"
+	"fedpace/actors/data/federated"
 	"fedpace/actors/learn"
 	"fedpace/coordinator/theory"
 	"fedpace/experiment/config"
@@ -74,7 +75,7 @@ func Estimate(ctx context.Context, dir string, c config.Config, fStar float64) (
 func look(ctx context.Context, set data.Set, model learn.Model, c config.Config, x, y []float32) (p probe, err error) {
 	n := len(x)
 	work := model.NewWorkspace(c.Batch)
-	var order data.Minibatches
+	var order federated.Minibatches
 	var batch learn.Batch
 	grad := make([]float32, n)
 	var mean [2][]float64

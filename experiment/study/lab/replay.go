@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"fedpace/actors/data"
+	"fedpace/actors/data/federated"
 	"fedpace/actors/learn"
 	"fedpace/experiment/convex"
 )
@@ -29,7 +29,7 @@ type replayer struct {
 	stride int // iterations from one that is looked at to the next
 
 	work  learn.Workspace
-	order data.Minibatches
+	order federated.Minibatches
 	batch learn.Batch
 	local []float32
 	x, g  []float64

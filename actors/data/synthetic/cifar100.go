@@ -1,9 +1,10 @@
-package data
+package synthetic
 
 import (
 	"math/rand/v2"
 	"sync"
 
+	"fedpace/actors/data/federated"
 	"fedpace/actors/learn"
 	"fedpace/internal/keyed"
 )
@@ -12,7 +13,7 @@ import (
 // it shares with the other four of its coarse class.
 const (
 	textureMargin = 3
-	textureCanvas = cifarSide + 2*textureMargin
+	textureCanvas = federated.CIFARSide + 2*textureMargin
 	scenes        = 32 // backgrounds
 	// How strongly the parts of an image count, in 1/256 of the class's texture.
 	sceneLight = 144
@@ -22,8 +23,8 @@ const (
 // nature is what all clients of the synthetic CIFAR-100 share: smooth random
 // fields in -127..127, by colour.
 type nature struct {
-	texture [cifarClasses][3][textureCanvas * textureCanvas]int8
-	scene   [scenes][3][cifarPlane]int8
+	texture [federated.CIFARClasses][3][textureCanvas * textureCanvas]int8
+	scene   [scenes][3][federated.CIFARPlane]int8
 	noise   [1 << 14]int8
 }
 
@@ -31,7 +32,7 @@ var wilds = sync.OnceValue(func() *nature {
 	w := new(nature)
 	var source rand.PCG
 	keyed.Reseed(&source, 0, keyed.Synthetic, partTask, 5)
-	for k := range cifarCoarse {
+	for k := range federated.CIFARCoarse {
 		var common, own [textureCanvas * textureCanvas]int8
 		for c := range 3 {
 			smooth(common[:], &source, textureCanvas, 2)
@@ -45,7 +46,7 @@ var wilds = sync.OnceValue(func() *nature {
 	}
 	for i := range w.scene {
 		for c := range 3 {
-			smooth(w.scene[i][c][:], &source, cifarSide, 4)
+			smooth(w.scene[i][c][:], &source, federated.CIFARSide, 4)
 		}
 	}
 	for i := range w.noise {
@@ -69,9 +70,9 @@ func syntheticCIFAR100() (recipe, decoder) {
 		clients:  500,
 		counts:   []int{100, 100},
 		input:    learn.Dense,
-		features: cifarPixels,
-		classes:  cifarClasses,
-		record:   cifarPixels,
+		features: federated.CIFARPixels,
+		classes:  federated.CIFARClasses,
+		record:   federated.CIFARPixels,
 		client: func(seed, client uint64, shift int) maker {
 			return &photographer{w, uint64(shift), keyed.Hash(seed, keyed.Synthetic, client, partHabits)}
 		},
@@ -80,8 +81,8 @@ func syntheticCIFAR100() (recipe, decoder) {
 }
 
 func appendColours(dst *learn.Batch, record []byte) {
-	for c, value := range cifarValue {
-		appendTable(dst, record[c*cifarPlane:(c+1)*cifarPlane], value)
+	for c, value := range federated.CIFARValue {
+		federated.AppendLookup(dst, record[c*federated.CIFARPlane:(c+1)*federated.CIFARPlane], value)
 	}
 }
 
@@ -101,15 +102,15 @@ func (w *photographer) make(record []byte, label int, key uint64) {
 	place := choose(0, step*step)
 	scene := &w.scene[choose(1, scenes)]
 	light := int32(96 + choose(2, 64))
-	offset := int(keyed.Below(source.Uint64(), uint64(len(w.noise)-cifarPixels)))
+	offset := int(keyed.Below(source.Uint64(), uint64(len(w.noise)-federated.CIFARPixels)))
 	for c := range 3 {
 		texture := &w.texture[label][c]
-		for y := range cifarSide {
+		for y := range federated.CIFARSide {
 			from := (y+place/step)*textureCanvas + place%step
-			a := texture[from : from+cifarSide]
-			b := scene[c][y*cifarSide:][:cifarSide]
-			n := w.noise[offset+c*cifarPlane+y*cifarSide:][:cifarSide]
-			row := record[c*cifarPlane+y*cifarSide:][:cifarSide]
+			a := texture[from : from+federated.CIFARSide]
+			b := scene[c][y*federated.CIFARSide:][:federated.CIFARSide]
+			n := w.noise[offset+c*federated.CIFARPlane+y*federated.CIFARSide:][:federated.CIFARSide]
+			row := record[c*federated.CIFARPlane+y*federated.CIFARSide:][:federated.CIFARSide]
 			for x := range row {
 				v := int32(a[x])<<8 + sceneLight*int32(b[x]) + noiseLight*int32(n[x])
 				row[x] = uint8(min(max(light+v>>8, 0), 255))

@@ -1,4 +1,4 @@
-package data
+package federated
 
 import "encoding/json"
 

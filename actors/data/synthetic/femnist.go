@@ -1,22 +1,19 @@
-package data
+package synthetic
 
 import (
 	"math/rand/v2"
 	"sync"
 
+	"fedpace/actors/data/federated"
 	"fedpace/actors/learn"
 	"fedpace/internal/keyed"
 )
 
 const (
-	side    = 28          // of a FEMNIST image
-	pixels  = side * side // bytes of a record
-	classes = 62
-
-	margin = 3               // largest shift of a shape, in pixels
-	canvas = side + 2*margin // side of a shape, so that shifts need no bounds
-	shapes = 4               // ways to write a character
-	papers = 64              // backgrounds
+	margin = 3                                // largest shift of a shape, in pixels
+	canvas = federated.FEMNISTSide + 2*margin // side of a shape, so that shifts need no bounds
+	shapes = 4                                // ways to write a character
+	papers = 64                               // backgrounds
 )
 
 // How strongly the parts of an image count, in 1/256 of the character's shape,
@@ -31,8 +28,8 @@ const (
 // handwriting is what all clients of the synthetic FEMNIST share: for every
 // character some shapes, smooth random fields in -127..127; backgrounds; noise.
 type handwriting struct {
-	shape [classes][shapes][canvas * canvas]int8
-	paper [papers][pixels]int8
+	shape [federated.FEMNISTClasses][shapes][canvas * canvas]int8
+	paper [papers][federated.FEMNISTPixels]int8
 	noise [1 << 14]int8
 }
 
@@ -43,7 +40,7 @@ var writing = sync.OnceValue(func() *handwriting {
 		keyed.Reseed(&source, 0, keyed.Synthetic, partTask, part, i, j)
 		smooth(dst, &source, side, radius)
 	}
-	for k := range classes {
+	for k := range federated.FEMNISTClasses {
 		var common, own [canvas * canvas]int8
 		field(common[:], canvas, 3, 0, uint64(k), 0)
 		for m := range shapes {
@@ -54,7 +51,7 @@ var writing = sync.OnceValue(func() *handwriting {
 		}
 	}
 	for i := range papers {
-		field(w.paper[i][:], side, 3, 2, uint64(i), 0)
+		field(w.paper[i][:], federated.FEMNISTSide, 3, 2, uint64(i), 0)
 	}
 	var source rand.PCG
 	keyed.Reseed(&source, 0, keyed.Synthetic, partTask, 3)
@@ -118,9 +115,9 @@ func syntheticFEMNIST() (recipe, decoder) {
 		// Training samples of the paper's 3,000 writers at each twentieth.
 		counts:   []int{15, 104, 117, 124, 128, 131, 133, 136, 137, 139, 140, 142, 144, 145, 169, 211, 241, 262, 285, 308, 380},
 		input:    learn.Dense,
-		features: pixels,
-		classes:  classes,
-		record:   pixels,
+		features: federated.FEMNISTPixels,
+		classes:  federated.FEMNISTClasses,
+		record:   federated.FEMNISTPixels,
 		client: func(seed, client uint64, shift int) maker {
 			return &writer{w, seed, client, uint64(shift), keyed.Hash(seed, keyed.Synthetic, client, partHabits)}
 		},
@@ -142,24 +139,24 @@ func (w *writer) make(record []byte, label int, key uint64) {
 		return int(keyed.Below(u<<8, n))
 	}
 	shape := &w.shape[label][choose(keyed.Hash(w.habit, keyed.Synthetic, uint64(label)), shapes)]
-	place := choose(keyed.Hash(w.habit, keyed.Synthetic, classes), (2*margin+1)*(2*margin+1))
-	paper := &w.paper[choose(keyed.Hash(w.habit, keyed.Synthetic, classes+1), papers)]
+	place := choose(keyed.Hash(w.habit, keyed.Synthetic, federated.FEMNISTClasses), (2*margin+1)*(2*margin+1))
+	paper := &w.paper[choose(keyed.Hash(w.habit, keyed.Synthetic, federated.FEMNISTClasses+1), papers)]
 
 	u := source.Uint64()
-	other := &w.shape[keyed.Below(u, classes)][u%shapes]
+	other := &w.shape[keyed.Below(u, federated.FEMNISTClasses)][u%shapes]
 	otherPlace := int(u >> 8 % uint64((2*margin+1)*(2*margin+1)))
 	strength := int32(u >> 16 & 0xff * otherInk / 255)
-	offset := int(u >> 32 % uint64(len(w.noise)-pixels))
+	offset := int(u >> 32 % uint64(len(w.noise)-federated.FEMNISTPixels))
 
 	step := 2*margin + 1
-	for y := range side {
+	for y := range federated.FEMNISTSide {
 		from := (y+place/step)*canvas + place%step
-		a := shape[from : from+side]
+		a := shape[from : from+federated.FEMNISTSide]
 		from = (y+otherPlace/step)*canvas + otherPlace%step
-		b := other[from : from+side]
-		p := paper[y*side : (y+1)*side]
-		n := w.noise[offset+y*side:][:side]
-		row := record[y*side : (y+1)*side]
+		b := other[from : from+federated.FEMNISTSide]
+		p := paper[y*federated.FEMNISTSide : (y+1)*federated.FEMNISTSide]
+		n := w.noise[offset+y*federated.FEMNISTSide:][:federated.FEMNISTSide]
+		row := record[y*federated.FEMNISTSide : (y+1)*federated.FEMNISTSide]
 		for x := range row {
 			ink := int32(a[x])<<8 + strength*int32(b[x]) + paperInk*int32(p[x]) + noiseInk*int32(n[x])
 			row[x] = uint8(255 - min(max(ink>>6-threshold*4, 0), 255))
@@ -168,12 +165,6 @@ func (w *writer) make(record []byte, label int, key uint64) {
 }
 
 // appendPixels appends an image of bytes as ink.
-func appendPixels(dst *learn.Batch, record []byte) { appendTable(dst, record, inkOf) }
-
-// grow extends a slice by n elements whose values do not matter.
-func grow[T any](s []T, n int) []T {
-	if len(s)+n <= cap(s) {
-		return s[:len(s)+n]
-	}
-	return append(s, make([]T, n)...)
+func appendPixels(dst *learn.Batch, record []byte) {
+	federated.AppendLookup(dst, record, federated.Inverted)
 }

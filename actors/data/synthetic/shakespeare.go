@@ -1,4 +1,4 @@
-package data
+package synthetic
 
 import (
 	"bytes"
@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"sync"
 
+	"fedpace/actors/data/federated"
 	"fedpace/actors/learn"
 	"fedpace/internal/keyed"
 )
@@ -85,7 +86,7 @@ func (s *stage) write(dst []uint8, source *rand.PCG, habit uint64, shift uint64)
 		copy(sentence, bytes.ToUpper(sentence[:1]))
 		for _, c := range sentence {
 			if at < len(dst) {
-				dst[at] = indexOf[c]
+				dst[at] = federated.ShakespeareIndex[c]
 				at++
 			}
 		}
@@ -95,7 +96,7 @@ func (s *stage) write(dst []uint8, source *rand.PCG, habit uint64, shift uint64)
 // syntheticText is the Set of made texts, one per client, in which windows
 // overlap as in the real set.
 type syntheticText struct {
-	info  Info
+	info  federated.Info
 	n     int
 	seed  uint64
 	shift uint64
@@ -111,15 +112,15 @@ func newSyntheticText(clients int, seed uint64, h float64, shift int, digest str
 	if clients == 0 {
 		clients = 660
 	}
-	s := &syntheticText{info: windowInfo, n: clients, seed: seed, shift: uint64(shift), stage: theatre()}
+	s := &syntheticText{info: federated.ShakespeareInfo, n: clients, seed: seed, shift: uint64(shift), stage: theatre()}
 	s.info.Name = textTask + " (synthetic)"
 	s.info.Synthetic = true
 	s.info.Digest = digest
-	s.info.note("made samples, heterogeneity %g", h)
+	s.info.AddNote("made samples, heterogeneity %g", h)
 	s.count = min(maxHeldOut, clients*textCounts[0]/4)
 	s.cache.limit = cacheBytes
 	s.cache.make = func(c int) *cached {
-		e := &cached{records: make([]byte, s.Samples(c)+window)}
+		e := &cached{records: make([]byte, s.Samples(c)+federated.ShakespeareWindow)}
 		s.write(e.records, c, partSample)
 		return e
 	}
@@ -132,10 +133,10 @@ func (s *syntheticText) write(dst []uint8, c int, part uint64) {
 	s.stage.write(dst, &source, keyed.Hash(s.seed, keyed.Synthetic, uint64(c), partHabits), s.shift)
 }
 
-func (s *syntheticText) taskName() string { return textTask }
+func (s *syntheticText) TaskName() string { return textTask }
 
 // Info describes the set.
-func (s *syntheticText) Info() Info { return s.info }
+func (s *syntheticText) Info() federated.Info { return s.info }
 
 // Clients is the number of clients.
 func (s *syntheticText) Clients() int { return s.n }
@@ -153,10 +154,10 @@ func (s *syntheticText) Batch(dst *learn.Batch, c int, samples []int32) error {
 	}
 	text := s.cache.get(c).records
 	for _, i := range samples {
-		if i < 0 || int(i) >= len(text)-window {
-			return fmt.Errorf("data: %s: sample %d of client %d, which has %d", s.info.Name, i, c, len(text)-window)
+		if i < 0 || int(i) >= len(text)-federated.ShakespeareWindow {
+			return fmt.Errorf("data: %s: sample %d of client %d, which has %d", s.info.Name, i, c, len(text)-federated.ShakespeareWindow)
 		}
-		appendWindow(dst, text[i:])
+		federated.AppendWindow(dst, text[i:])
 	}
 	return nil
 }
@@ -171,13 +172,13 @@ func (s *syntheticText) HeldOutBatch(dst *learn.Batch, from, n int) error {
 	}
 	s.once.Do(s.makeHeldOut)
 	for i := from; i < from+n; i++ {
-		appendWindow(dst, s.held[i*(window+1):])
+		federated.AppendWindow(dst, s.held[i*(federated.ShakespeareWindow+1):])
 	}
 	return nil
 }
 
 func (s *syntheticText) makeHeldOut() {
-	s.held = make([]uint8, 0, s.count*(window+1))
+	s.held = make([]uint8, 0, s.count*(federated.ShakespeareWindow+1))
 	var text []uint8
 	for from := 0; from < s.count; {
 		c := from * s.n / s.count
@@ -185,10 +186,10 @@ func (s *syntheticText) makeHeldOut() {
 		for to < s.count && to*s.n/s.count == c {
 			to++
 		}
-		text = grow(text[:0], window+1+heldOutGap*(to-from))
+		text = federated.Grow(text[:0], federated.ShakespeareWindow+1+heldOutGap*(to-from))
 		s.write(text, c, partHeldOut)
 		for i := range to - from {
-			s.held = append(s.held, text[i*heldOutGap:][:window+1]...)
+			s.held = append(s.held, text[i*heldOutGap:][:federated.ShakespeareWindow+1]...)
 		}
 		from = to
 	}
@@ -196,10 +197,3 @@ func (s *syntheticText) makeHeldOut() {
 
 // Close releases nothing.
 func (s *syntheticText) Close() error { return nil }
-
-// appendWindow appends a window and the character after it.
-func appendWindow(dst *learn.Batch, text []uint8) {
-	dst.Tokens = append(dst.Tokens, text[:window]...)
-	dst.Labels = append(dst.Labels, int32(text[window]))
-	dst.N++
-}

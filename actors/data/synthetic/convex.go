@@ -1,4 +1,4 @@
-package data
+package synthetic
 
 import (
 	"crypto/sha256"
@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 
+	"fedpace/actors/data/federated"
 	"fedpace/actors/learn"
 	"fedpace/internal/keyed"
 )
@@ -49,14 +50,14 @@ var DefaultQuadratics = Quadratics{Dimension: 20, Samples: 50, Mu: 0.1, L: 1, No
 // quadratics is the set: matrices by client and the b of every sample.
 type quadratics struct {
 	q       Quadratics
-	info    Info
+	info    federated.Info
 	matrix  []float32 // a and v of each client: 2 × Dimension
 	targets []float32 // b of each sample
 	means   []float32 // b's mean of each client
 }
 
 // Set makes the data.
-func (q Quadratics) Set() (Set, error) {
+func (q Quadratics) Set() (federated.Set, error) {
 	switch {
 	case q.Clients < 0 || q.Dimension < 2 || q.Samples < 1:
 		return nil, fmt.Errorf("data: quadratics of %d clients in %d dimensions with %d samples each, want at least 1, 2 and 1", q.Clients, q.Dimension, q.Samples)
@@ -72,7 +73,7 @@ func (q Quadratics) Set() (Set, error) {
 		return nil, err
 	}
 	s := &quadratics{q: q}
-	s.info = Info{
+	s.info = federated.Info{
 		Name: "quadratic (synthetic)", Synthetic: true,
 		Note:   fmt.Sprintf("made samples, heterogeneity %g, mu %g, L %g, noise %g", q.Heterogeneity, q.Mu, q.L, q.Noise),
 		Digest: convexDigest(quadraticTask, fmt.Sprintf("%+v", q)),
@@ -89,13 +90,13 @@ func (q Quadratics) Set() (Set, error) {
 }
 
 // defaultConvex makes the convex tasks' sets with their default shapes.
-var defaultConvex = map[string]func(clients int, seed uint64, heterogeneity float64) (Set, error){
-	quadraticTask: func(clients int, seed uint64, heterogeneity float64) (Set, error) {
+var defaultConvex = map[string]func(clients int, seed uint64, heterogeneity float64) (federated.Set, error){
+	quadraticTask: func(clients int, seed uint64, heterogeneity float64) (federated.Set, error) {
 		q := DefaultQuadratics
 		q.Clients, q.Seed, q.Heterogeneity = clients, seed, heterogeneity
 		return q.Set()
 	},
-	logisticTask: func(clients int, seed uint64, heterogeneity float64) (Set, error) {
+	logisticTask: func(clients int, seed uint64, heterogeneity float64) (federated.Set, error) {
 		m := DefaultMixtures
 		m.Clients, m.Seed, m.Heterogeneity = clients, seed, heterogeneity
 		return m.Set()
@@ -156,12 +157,12 @@ func (s *quadratics) client(c int, centre, axis variates) {
 	}
 }
 
-func (s *quadratics) Info() Info          { return s.info }
-func (s *quadratics) Clients() int        { return s.q.Clients }
-func (s *quadratics) Client(c int) string { return fmt.Sprintf("synthetic-%d", c) }
-func (s *quadratics) Samples(int) int     { return s.q.Samples }
-func (s *quadratics) HeldOut() int        { return s.q.Clients }
-func (s *quadratics) Close() error        { return nil }
+func (s *quadratics) Info() federated.Info { return s.info }
+func (s *quadratics) Clients() int         { return s.q.Clients }
+func (s *quadratics) Client(c int) string  { return fmt.Sprintf("synthetic-%d", c) }
+func (s *quadratics) Samples(int) int      { return s.q.Samples }
+func (s *quadratics) HeldOut() int         { return s.q.Clients }
+func (s *quadratics) Close() error         { return nil }
 
 func (s *quadratics) append(dst *learn.Batch, c int, b []float32) {
 	n := s.q.Dimension
@@ -228,14 +229,14 @@ const separation = 0.5
 // mixtures is the set: rows by client, those for training first.
 type mixtures struct {
 	m      Mixtures
-	info   Info
+	info   federated.Info
 	held   int // of each client
 	rows   []float32
 	labels []int32
 }
 
 // Set makes the data.
-func (m Mixtures) Set() (Set, error) {
+func (m Mixtures) Set() (federated.Set, error) {
 	if m.Clients == 0 {
 		m.Clients = convexClients
 	}
@@ -246,7 +247,7 @@ func (m Mixtures) Set() (Set, error) {
 		return nil, err
 	}
 	s := &mixtures{m: m, held: max(1, m.Samples/4)}
-	s.info = Info{
+	s.info = federated.Info{
 		Name: "logistic (synthetic)", Synthetic: true,
 		Note:   fmt.Sprintf("made samples, heterogeneity %g", m.Heterogeneity),
 		Digest: convexDigest(logisticTask, fmt.Sprintf("%+v", m)),
@@ -286,12 +287,12 @@ func (s *mixtures) client(c int) {
 	}
 }
 
-func (s *mixtures) Info() Info          { return s.info }
-func (s *mixtures) Clients() int        { return s.m.Clients }
-func (s *mixtures) Client(c int) string { return fmt.Sprintf("synthetic-%d", c) }
-func (s *mixtures) Samples(int) int     { return s.m.Samples }
-func (s *mixtures) HeldOut() int        { return min(maxHeldOut, s.m.Clients*s.held) }
-func (s *mixtures) Close() error        { return nil }
+func (s *mixtures) Info() federated.Info { return s.info }
+func (s *mixtures) Clients() int         { return s.m.Clients }
+func (s *mixtures) Client(c int) string  { return fmt.Sprintf("synthetic-%d", c) }
+func (s *mixtures) Samples(int) int      { return s.m.Samples }
+func (s *mixtures) HeldOut() int         { return min(maxHeldOut, s.m.Clients*s.held) }
+func (s *mixtures) Close() error         { return nil }
 
 func (s *mixtures) append(dst *learn.Batch, at int) {
 	dst.X = append(dst.X, s.rows[at*s.m.Features:][:s.m.Features]...)

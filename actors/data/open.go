@@ -1,53 +1,11 @@
 package data
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
+
+	"fedpace/actors/data/federated"
 )
-
-// Options is what a reader needs to know beyond the path. The zero value is
-// the paper's.
-type Options struct {
-	// Task, when set, is what the caller expects to find: femnist, sent140,
-	// cifar100 or shakespeare. Own data has no task and is taken for any.
-	Task string
-	// Seed of the split into training and held-out samples, where the source
-	// has none of its own.
-	Seed uint64
-	// MinTweets is how many tweets a Sentiment140 user needs; 0 means 10.
-	MinTweets int
-	// Classes is the number of labels of own data; 0 means the largest label
-	// and one. A label outside is an error.
-	Classes int
-	// Partition deals the training samples to made clients. The zero value
-	// keeps natural clients. Sources that have none are then dealt as the paper
-	// has them: CIFAR-100 by Pachinko allocation to clients of 100 images,
-	// tweets without users alike to 21,876 clients.
-	Partition Partition
-}
-
-// maxClasses bounds the labels of own data.
-const maxClasses = 1 << 16
-
-func (o Options) check() error {
-	switch {
-	case o.MinTweets < 0:
-		return fmt.Errorf("data: options: %d tweets per user, want at least 1, or 0 for 10", o.MinTweets)
-	case o.Classes < 0 || o.Classes > maxClasses:
-		return fmt.Errorf("data: options: %d classes, want 1 to %d, or 0 to take them from the labels", o.Classes, maxClasses)
-	}
-	return nil
-}
-
-func (o Options) minTweets() int {
-	if o.MinTweets == 0 {
-		return 10
-	}
-	return o.MinTweets
-}
 
 // Open reads a federated set. Of [Readers] it takes the one that recognises what
 // lies at the path:
@@ -71,15 +29,15 @@ func (o Options) minTweets() int {
 //
 // A source without held-out samples of its own is split per client: the seeded
 // choice of int(0.8 n) samples trains, the rest is held out.
-func Open(path string, opt Options) (Set, error) { return OpenWith(nil, path, opt) }
+func Open(path string, opt federated.Options) (federated.Set, error) { return OpenWith(nil, path, opt) }
 
 // OpenWith is [Open] by a given reader; nil: the one that recognises the path. A
 // reader may do without a path.
-func OpenWith(r Reader, path string, opt Options) (Set, error) {
-	if err := opt.check(); err != nil {
+func OpenWith(r Reader, path string, opt federated.Options) (federated.Set, error) {
+	if err := opt.Check(); err != nil {
 		return nil, err
 	}
-	partition, err := opt.Partition.complete()
+	partition, err := opt.Partition.Complete()
 	if err != nil {
 		return nil, fmt.Errorf("data: %w", err)
 	}
@@ -103,15 +61,15 @@ func OpenWith(r Reader, path string, opt Options) (Set, error) {
 		return nil, errors.Join(err, s.Close())
 	}
 	// Sources without clients have been dealt already.
-	if partition.natural() || s.Info().Synthetic {
+	if partition.Natural() || s.Info().Synthetic {
 		return s, nil
 	}
-	g, ok := s.(*grouped)
+	g, ok := s.(*federated.Grouped)
 	if !ok {
 		s.Close()
 		return nil, fmt.Errorf("data: %s: partition %s: the windows of a text overlap and belong to their role; want natural", path, partition.Kind)
 	}
-	if s, err = g.partitioned(opt.Partition, nil, opt.Seed); err != nil {
+	if s, err = g.Partitioned(opt.Partition, nil, opt.Seed); err != nil {
 		return nil, fmt.Errorf("data: %s: %w", path, err)
 	}
 	return s, nil
@@ -119,12 +77,12 @@ func OpenWith(r Reader, path string, opt Options) (Set, error) {
 
 // fitsTask compares what was found with what is expected. Own data fits any
 // task that its numbers fit.
-func fitsTask(path string, set Set, opt Options) error {
+func fitsTask(path string, set federated.Set, opt federated.Options) error {
 	s, ok := set.(opened)
 	if !ok {
 		return nil
 	}
-	if task := s.taskName(); opt.Task != "" && task != "" && task != opt.Task {
+	if task := s.TaskName(); opt.Task != "" && task != "" && task != opt.Task {
 		return fmt.Errorf("data: %s: found %s (%s), want %s", path, task, s.Info().Name, opt.Task)
 	}
 	return nil
@@ -132,27 +90,6 @@ func fitsTask(path string, set Set, opt Options) error {
 
 // opened is a Set that knows its task, "" for custom data.
 type opened interface {
-	Set
-	taskName() string
-}
-
-// digest identifies samples and split: sources by their content, in order, and
-// the options that choose among them.
-func (o Options) digest(layout string, sources ...[sha256.Size]byte) string {
-	h := sha256.New()
-	fmt.Fprintf(h, "fedpace data 1\n%s\n%d\n%d\n%d\n%+v\n", layout, o.Seed, o.minTweets(), o.Classes, o.Partition)
-	for _, s := range sources {
-		h.Write(s[:])
-	}
-	return hex.EncodeToString(h.Sum(nil))
-}
-
-// hashAll is the SHA-256 of all that r gives.
-func hashAll(r io.Reader) (sum [sha256.Size]byte, err error) {
-	h := sha256.New()
-	if _, err := io.CopyBuffer(h, r, make([]byte, 1<<20)); err != nil {
-		return sum, err
-	}
-	h.Sum(sum[:0])
-	return sum, nil
+	federated.Set
+	TaskName() string
 }

@@ -1,4 +1,4 @@
-package data
+package federated
 
 import "fedpace/actors/learn"
 

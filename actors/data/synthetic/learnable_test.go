@@ -1,8 +1,10 @@
-package data
+package synthetic
 
 import (
 	"testing"
 
+	"fedpace/actors/data/federated"
+	"fedpace/actors/data/internal/datatest"
 	"fedpace/actors/learn"
 	"fedpace/internal/keyed"
 )
@@ -37,7 +39,7 @@ func TestSyntheticIsLearnable(t *testing.T) {
 			accuracy := func() float64 {
 				correct := 0
 				for from := 0; from < 2000; from += 500 {
-					_, n, err := w.Evaluate(global, heldOut(t, s, from, 500))
+					_, n, err := w.Evaluate(global, datatest.HeldOut(t, s, from, 500))
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -46,7 +48,7 @@ func TestSyntheticIsLearnable(t *testing.T) {
 				return float64(correct) / 2000
 			}
 			before := accuracy()
-			var order Minibatches
+			var order federated.Minibatches
 			var b learn.Batch
 			local := make([]float32, len(global))
 			for r := range c.rounds {

@@ -1,4 +1,4 @@
-package data
+package synthetic
 
 import (
 	"crypto/sha256"
@@ -7,10 +7,12 @@ import (
 	"strings"
 	"testing"
 
+	"fedpace/actors/data/federated"
+	"fedpace/actors/data/internal/datatest"
 	"fedpace/actors/learn"
 )
 
-func setOf(t *testing.T, of interface{ Set() (Set, error) }) Set {
+func setOf(t *testing.T, of interface{ Set() (federated.Set, error) }) federated.Set {
 	t.Helper()
 	s, err := of.Set()
 	if err != nil {
@@ -26,10 +28,10 @@ func TestQuadraticsHaveTheirConstants(t *testing.T) {
 		q := Quadratics{Clients: 7, Dimension: 5, Samples: 9, Mu: 0.25, L: 4, Noise: 2, Heterogeneity: h, Seed: 3}
 		s := setOf(t, q)
 		var axes, means [][]float32
-		held := heldOut(t, s, 0, s.HeldOut())
+		held := datatest.HeldOut(t, s, 0, s.HeldOut())
 		for c := range s.Clients() {
-			b := all(t, s, c)
-			checkBatch(t, s.Info(), b, 9)
+			b := datatest.All(t, s, c)
+			datatest.CheckBatch(t, s.Info(), b, 9)
 			a, v := b.X[5:10], b.X[10:15]
 			if a[0] != 0.25 || a[4] != 4 {
 				t.Errorf("eigenvalues %v, want 0.25 to 4", a)
@@ -72,7 +74,7 @@ func TestQuadraticsSpread(t *testing.T) {
 	within, total, between := 0.0, make([]float64, n), 0.0
 	means := make([][]float64, clients)
 	for c := range clients {
-		b := all(t, s, c)
+		b := datatest.All(t, s, c)
 		mean := make([]float64, n)
 		for i := range samples {
 			for j := range n {
@@ -107,7 +109,7 @@ func TestQuadraticsSpread(t *testing.T) {
 // Alike clients see all classes equally; others do not.
 func TestMixturesDiffer(t *testing.T) {
 	skew := func(h float64) float64 {
-		d, err := Describe(setOf(t, Mixtures{Clients: 30, Features: 4, Classes: 5, Samples: 100, Heterogeneity: h, Seed: 2}))
+		d, err := federated.Describe(setOf(t, Mixtures{Clients: 30, Features: 4, Classes: 5, Samples: 100, Heterogeneity: h, Seed: 2}))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -120,7 +122,7 @@ func TestMixturesDiffer(t *testing.T) {
 	if s.HeldOut() != 6 || s.Samples(0) != 10 {
 		t.Errorf("%d held out, %d a client", s.HeldOut(), s.Samples(0))
 	}
-	checkBatch(t, s.Info(), heldOut(t, s, 1, 5), 5)
+	datatest.CheckBatch(t, s.Info(), datatest.HeldOut(t, s, 1, 5), 5)
 }
 
 // The bits of a seed are kept from version to version and machine to machine.
@@ -132,7 +134,7 @@ func TestConvexGolden(t *testing.T) {
 		h := sha256.New()
 		s := newSynthetic(t, task, 4, 7, 1.5)
 		for c := range 4 {
-			b := all(t, s, c)
+			b := datatest.All(t, s, c)
 			for _, x := range b.X {
 				fmt.Fprintf(h, "%08x", math.Float32bits(x))
 			}
@@ -146,7 +148,7 @@ func TestConvexGolden(t *testing.T) {
 
 func TestConvexErrors(t *testing.T) {
 	q, m := DefaultQuadratics, DefaultMixtures
-	for want, of := range map[string]interface{ Set() (Set, error) }{
+	for want, of := range map[string]interface{ Set() (federated.Set, error) }{
 		"want at least 1, 2 and 1":      func() Quadratics { q := q; q.Dimension = 1; return q }(),
 		"want 0 < mu <= L":              func() Quadratics { q := q; q.Mu = 2; return q }(),
 		"noise -1":                      func() Quadratics { q := q; q.Noise = -1; return q }(),

@@ -1,4 +1,4 @@
-package data
+package federated
 
 import (
 	"cmp"
@@ -37,11 +37,11 @@ type Partition struct {
 var PartitionKinds = []string{"natural", "iid", "dirichlet", "shards", "pachinko", "quantity"}
 
 // natural says that clients are the source's own.
-func (p Partition) natural() bool { return p.Kind == "" || p.Kind == "natural" }
+func (p Partition) Natural() bool { return p.Kind == "" || p.Kind == "natural" }
 
 // complete fills in the defaults and checks the rest.
-func (p Partition) complete() (Partition, error) {
-	if !p.natural() && !slices.Contains(PartitionKinds, p.Kind) {
+func (p Partition) Complete() (Partition, error) {
+	if !p.Natural() && !slices.Contains(PartitionKinds, p.Kind) {
 		return p, fmt.Errorf("partition: %q is no kind, want one of %s", p.Kind, strings.Join(PartitionKinds, ", "))
 	}
 	if p.Alpha == 0 {
@@ -63,7 +63,7 @@ func (p Partition) complete() (Partition, error) {
 	if !(p.Alpha >= 1e-6 && p.Alpha <= 1e9 && p.Beta >= 1e-6 && p.Beta <= 1e9) {
 		return p, fmt.Errorf("partition: alpha %v and beta %v, want 1e-6 to 1e9", p.Alpha, p.Beta)
 	}
-	if p.Clients < 0 || p.Shards < 0 || p.Min < 0 || p.Shards > maxRows {
+	if p.Clients < 0 || p.Shards < 0 || p.Min < 0 || p.Shards > MaxSamples {
 		return p, fmt.Errorf("partition: %d clients, %d shards, at least %d samples: want no negative number", p.Clients, p.Shards, p.Min)
 	}
 	return p, nil
@@ -71,7 +71,7 @@ func (p Partition) complete() (Partition, error) {
 
 // String is the partition in words, parameters included.
 func (p Partition) String() string {
-	p, _ = p.complete()
+	p, _ = p.Complete()
 	switch p.Kind {
 	case "dirichlet":
 		return fmt.Sprintf("Dirichlet(%g) over labels", p.Alpha)
@@ -93,13 +93,13 @@ func (p Partition) String() string {
 // each fine one, for pachinko only. The result follows from its arguments
 // alone: the draws use no logarithm and no power.
 func (p Partition) Deal(labels, coarse []int32, seed uint64) ([][]int32, error) {
-	p, err := p.complete()
+	p, err := p.Complete()
 	if err != nil {
 		return nil, err
 	}
 	n := len(labels)
 	switch {
-	case p.natural():
+	case p.Natural():
 		return nil, fmt.Errorf("partition: natural clients are the source's own and cannot be dealt")
 	case p.Clients < 1 || p.Clients > n:
 		return nil, fmt.Errorf("partition: %d clients of %d samples, want 1 to %d", p.Clients, n, n)
@@ -295,32 +295,32 @@ func (u *urn) remove(at int) {
 }
 
 // partitioned deals a set's training samples anew; what is held out stays.
-func (s *grouped) partitioned(p Partition, coarse []int32, seed uint64) (*grouped, error) {
+func (s *Grouped) Partitioned(p Partition, coarse []int32, seed uint64) (*Grouped, error) {
 	if p.Clients == 0 {
-		p.Clients = len(s.names)
+		p.Clients = len(s.Names)
 	}
-	labels := make([]int32, len(s.train))
-	for i, sample := range s.train {
-		labels[i] = s.labels[sample]
+	labels := make([]int32, len(s.Train))
+	for i, sample := range s.Train {
+		labels[i] = s.Labels[sample]
 	}
 	clients, err := p.Deal(labels, coarse, seed)
 	if err != nil {
 		return nil, err
 	}
-	g := grouping{held: s.held}
+	g := Grouping{Held: s.Held}
 	smallest, largest, dealt := math.MaxInt, 0, 0
 	for c, own := range clients {
 		for i, place := range own {
-			own[i] = s.train[place]
+			own[i] = s.Train[place]
 		}
-		g.add(fmt.Sprintf("%s-%d", p.Kind, c), own, nil)
+		g.Add(fmt.Sprintf("%s-%d", p.Kind, c), own, nil)
 		smallest, largest, dealt = min(smallest, len(own)), max(largest, len(own)), dealt+len(own)
 	}
-	next := grouped{task: s.task, info: s.info, labels: s.labels, rows: s.rows}
-	next.info.Synthetic = true
-	next.info.note("real samples in a made grouping: %v, %d clients of %d to %d samples", p, len(clients), smallest, largest)
-	if left := len(s.train) - dealt; left > 0 {
-		next.info.note("%d samples left over", left)
+	next := Grouped{Task: s.Task, About: s.About, Labels: s.Labels, Rows: s.Rows}
+	next.About.Synthetic = true
+	next.About.AddNote("real samples in a made grouping: %v, %d clients of %d to %d samples", p, len(clients), smallest, largest)
+	if left := len(s.Train) - dealt; left > 0 {
+		next.About.AddNote("%d samples left over", left)
 	}
-	return g.set(next)
+	return g.Set(next)
 }

@@ -1,4 +1,4 @@
-package data
+package synthetic
 
 import (
 	"crypto/sha256"
@@ -8,12 +8,14 @@ import (
 	"sync"
 	"testing"
 
+	"fedpace/actors/data/federated"
+	"fedpace/actors/data/internal/datatest"
 	"fedpace/actors/learn"
 )
 
-func newSynthetic(t testing.TB, task string, clients int, seed uint64, h float64) Set {
+func newSynthetic(t testing.TB, task string, clients int, seed uint64, h float64) federated.Set {
 	t.Helper()
-	s, err := Synthetic(task, clients, seed, h)
+	s, err := New(task, clients, seed, h)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -23,80 +25,6 @@ func newSynthetic(t testing.TB, task string, clients int, seed uint64, h float64
 		}
 	})
 	return s
-}
-
-// all returns every training sample of a client.
-func all(t testing.TB, s Set, c int) *learn.Batch {
-	t.Helper()
-	samples := make([]int32, s.Samples(c))
-	for i := range samples {
-		samples[i] = int32(i)
-	}
-	b := new(learn.Batch)
-	if err := s.Batch(b, c, samples); err != nil {
-		t.Fatal(err)
-	}
-	return b
-}
-
-func heldOut(t testing.TB, s Set, from, n int) *learn.Batch {
-	t.Helper()
-	b := new(learn.Batch)
-	if err := s.HeldOutBatch(b, from, n); err != nil {
-		t.Fatal(err)
-	}
-	return b
-}
-
-// same compares batches bit by bit (cmp takes seconds over a million pixels).
-func same(a, b *learn.Batch) bool {
-	return a.N == b.N && slices.Equal(a.Labels, b.Labels) && slices.Equal(a.X, b.X) && slices.Equal(a.RowStart, b.RowStart) &&
-		slices.Equal(a.Index, b.Index) && slices.Equal(a.Value, b.Value) && slices.Equal(a.Tokens, b.Tokens)
-}
-
-// checkBatch tests what every set promises of a batch.
-func checkBatch(t testing.TB, info Info, b *learn.Batch, n int) {
-	t.Helper()
-	if b.N != n || len(b.Labels) != n {
-		t.Fatalf("%d samples with %d labels, want %d", b.N, len(b.Labels), n)
-	}
-	for i, l := range b.Labels {
-		if l < 0 || int(l) >= info.Classes {
-			t.Fatalf("label %d of sample %d is outside 0..%d", l, i, info.Classes-1)
-		}
-	}
-	switch info.Input {
-	case learn.Dense:
-		if len(b.X) != n*info.Features {
-			t.Fatalf("%d values, want %d", len(b.X), n*info.Features)
-		}
-		for _, x := range b.X {
-			if math.IsNaN(float64(x)) || math.IsInf(float64(x), 0) {
-				t.Fatalf("value %v", x)
-			}
-		}
-	case learn.Sparse:
-		if len(b.RowStart) != n+1 || b.RowStart[0] != 0 || int(b.RowStart[n]) != len(b.Index) || len(b.Index) != len(b.Value) {
-			t.Fatalf("rows %v over %d indices and %d values", b.RowStart, len(b.Index), len(b.Value))
-		}
-		for i := range n {
-			row := b.Index[b.RowStart[i]:b.RowStart[i+1]]
-			var sum float64
-			for j, x := range row {
-				if x < 0 || int(x) >= info.Features || j > 0 && x <= row[j-1] {
-					t.Fatalf("row %d: indices %v are not ascending in 0..%d", i, row, info.Features-1)
-				}
-				sum += float64(b.Value[int(b.RowStart[i])+j])
-			}
-			if math.Abs(sum-1) > 1e-5 {
-				t.Fatalf("row %d sums to %v", i, sum)
-			}
-		}
-	case learn.Tokens:
-		if len(b.Tokens) != n*info.Features {
-			t.Fatalf("%d tokens, want %d", len(b.Tokens), n*info.Features)
-		}
-	}
 }
 
 // The paper's clients and mean samples per client (paper/NOTES, "Data").
@@ -121,20 +49,20 @@ func TestSyntheticCounts(t *testing.T) {
 }
 
 func TestSyntheticBatches(t *testing.T) {
-	for _, task := range SyntheticTasks() {
+	for _, task := range Tasks() {
 		for _, h := range []float64{0, 1, 100} {
 			s := newSynthetic(t, task, 300, 1, h)
 			for _, c := range []int{0, 1, 299} {
-				checkBatch(t, s.Info(), all(t, s, c), s.Samples(c))
+				datatest.CheckBatch(t, s.Info(), datatest.All(t, s, c), s.Samples(c))
 			}
-			checkBatch(t, s.Info(), heldOut(t, s, 0, s.HeldOut()), s.HeldOut())
+			datatest.CheckBatch(t, s.Info(), datatest.HeldOut(t, s, 0, s.HeldOut()), s.HeldOut())
 		}
 	}
 }
 
 // Neither the order of asking nor who asks changes a bit.
 func TestSyntheticIsAFunctionOfItsArguments(t *testing.T) {
-	for _, task := range SyntheticTasks() {
+	for _, task := range Tasks() {
 		t.Run(task, func(t *testing.T) {
 			a, b := newSynthetic(t, task, 50, 1, 1), newSynthetic(t, task, 50, 1, 1)
 			switch b := b.(type) { // keeps one client only
@@ -149,27 +77,27 @@ func TestSyntheticIsAFunctionOfItsArguments(t *testing.T) {
 			}
 			want := make([]*learn.Batch, 50)
 			for c := range want {
-				want[c] = all(t, a, c)
+				want[c] = datatest.All(t, a, c)
 			}
 			var workers sync.WaitGroup
 			for w := range 4 {
 				workers.Go(func() {
 					for i := range 50 {
 						c := (i*7 + w*13) % 50
-						if !same(want[c], all(t, b, c)) {
+						if !datatest.Same(want[c], datatest.All(t, b, c)) {
 							t.Errorf("client %d differs", c)
 						}
 					}
 				})
 			}
 			workers.Wait()
-			if same(want[3], all(t, other, 3)) {
+			if datatest.Same(want[3], datatest.All(t, other, 3)) {
 				t.Error("two seeds make the same client")
 			}
 			if a.Info().Classes > 1 && slices.Equal(want[3].Labels, want[4].Labels) {
 				t.Error("two clients have the same labels")
 			}
-			if !same(heldOut(t, a, 5, 3), heldOut(t, b, 5, 3)) {
+			if !datatest.Same(datatest.HeldOut(t, a, 5, 3), datatest.HeldOut(t, b, 5, 3)) {
 				t.Error("held-out samples differ")
 			}
 		})
@@ -184,7 +112,7 @@ func TestSyntheticGolden(t *testing.T) {
 	} {
 		s := newSynthetic(t, task, 10, 1, 1)
 		h := sha256.New()
-		fmt.Fprintln(h, *all(t, s, 2), *heldOut(t, s, 0, 10))
+		fmt.Fprintln(h, *datatest.All(t, s, 2), *datatest.HeldOut(t, s, 0, 10))
 		if got := fmt.Sprintf("%x", h.Sum(nil)[:8]); got != want {
 			t.Errorf("%s: %s, want %s", task, got, want)
 		}
@@ -216,7 +144,7 @@ func TestSyntheticLabelSkew(t *testing.T) {
 // A million clients cost nothing until they are asked for.
 func TestSyntheticMillionClients(t *testing.T) {
 	if n := testing.AllocsPerRun(3, func() {
-		s, err := Synthetic("sent140", 1_000_000, 1, 1)
+		s, err := New("sent140", 1_000_000, 1, 1)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -242,7 +170,7 @@ func TestSyntheticErrors(t *testing.T) {
 		{"femnist", 10, -1, `data: synthetic femnist: heterogeneity -1, want a finite number of at least 0`},
 		{"femnist", 10, math.NaN(), `data: synthetic femnist: heterogeneity NaN, want a finite number of at least 0`},
 	} {
-		if _, err := Synthetic(c.task, c.clients, 1, c.h); err == nil || err.Error() != c.want {
+		if _, err := New(c.task, c.clients, 1, c.h); err == nil || err.Error() != c.want {
 			t.Errorf("%v: error %v, want %v", c, err, c.want)
 		}
 	}

@@ -1,4 +1,4 @@
-package data
+package federated
 
 import (
 	"fmt"
@@ -36,8 +36,8 @@ type Bar struct{ From, To, Clients int }
 func Describe(s Set) (Stats, error) {
 	d := Stats{Info: s.Info(), Clients: s.Clients(), HeldOut: s.HeldOut()}
 	d.Labels = make([]int, d.Info.Classes)
-	if m, ok := s.(interface{ memory() int }); ok {
-		d.Memory = m.memory()
+	if m, ok := s.(interface{ Memory() int }); ok {
+		d.Memory = m.Memory()
 	}
 	sizes := make([]int, d.Clients)
 	own := make([]map[int32]int, d.Clients) // most clients have few labels
@@ -63,7 +63,7 @@ func Describe(s Set) (Stats, error) {
 		}
 	}
 	for c, labels := range own {
-		d.Skew += divergence(labels, sizes[c], d.Labels, d.Samples) / float64(d.Clients)
+		d.Skew += Divergence(labels, sizes[c], d.Labels, d.Samples) / float64(d.Clients)
 	}
 	slices.Sort(sizes)
 	for i := range d.PerClient {
@@ -74,9 +74,9 @@ func Describe(s Set) (Stats, error) {
 	return d, nil
 }
 
-// divergence is the Jensen-Shannon divergence of own/n from all/m, in bits,
+// Divergence is the Jensen-Shannon divergence of own/n from all/m, in bits,
 // with half the weight on each.
-func divergence(own map[int32]int, n int, all []int, m int) float64 {
+func Divergence(own map[int32]int, n int, all []int, m int) float64 {
 	term := func(p, q float64) float64 { // p log2(p / ((p+q)/2)) / 2
 		if p == 0 {
 			return 0
@@ -158,37 +158,4 @@ func (d Stats) String() string {
 	}
 	fmt.Fprintf(&b, "digest     %s\n", d.Info.Digest)
 	return b.String()
-}
-
-// memory is the size of the samples and their index.
-func (s *grouped) memory() int {
-	n := 4*(len(s.train)+len(s.held)+len(s.labels)) + 8*len(s.start)
-	switch r := s.rows.(type) {
-	case *byteRows:
-		n += len(r.bytes)
-	case *imageRows:
-		n += r.memory()
-	case *stringRows:
-		n += (*imageRows)(r).memory()
-	case *tokenRows:
-		n += len(r.tokens)
-	case *floatRows:
-		n += 4 * len(r.values)
-	case *bagRows:
-		n += 4*len(r.start) + 2*len(r.token) + 2*len(r.count) + 2*len(r.total)
-	case *cifarRows:
-		n += len(r.parts[0]) + len(r.parts[1])
-	}
-	return n
-}
-
-func (r *imageRows) memory() int {
-	if len(r.image) == 0 {
-		return 0
-	}
-	return len(r.image) * (24 + len(r.image[0]))
-}
-
-func (s *windows) memory() int {
-	return len(s.text) + 4*len(s.train) + 8*len(s.start) + 8*len(s.pool)
 }

@@ -1,4 +1,4 @@
-package data
+package synthetic
 
 import (
 	"crypto/sha256"
@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"fedpace/actors/data/federated"
 	"fedpace/actors/learn"
 	"fedpace/internal/keyed"
 )
@@ -60,7 +61,7 @@ const (
 	partHeldOut        // (client): labels of held-out samples
 )
 
-// Synthetic makes a federated set for a task (femnist, sent140, cifar100,
+// New makes a federated set for a task (femnist, sent140, cifar100,
 // shakespeare) with the given number of clients, 0 for the paper's (3,000,
 // 21,876, 500 and 660). Samples per client
 // follow a spread like the real sets'. quadratic and logistic are
@@ -75,13 +76,13 @@ const (
 // A client is made when its samples are first asked for; only a bounded number
 // of clients stays in memory. The same arguments give the same bits on every
 // machine.
-func Synthetic(task string, clients int, seed uint64, heterogeneity float64) (Set, error) {
+func New(task string, clients int, seed uint64, heterogeneity float64) (federated.Set, error) {
 	if convex, ok := defaultConvex[task]; ok {
 		return convex(clients, seed, heterogeneity)
 	}
 	prepare, ok := recipes[task]
 	if !ok && task != textTask {
-		return nil, fmt.Errorf("data: no synthetic set for task %q, want one of %s", task, strings.Join(SyntheticTasks(), ", "))
+		return nil, fmt.Errorf("data: no synthetic set for task %q, want one of %s", task, strings.Join(Tasks(), ", "))
 	}
 	if clients < 0 || clients > maxSyntheticClients {
 		return nil, fmt.Errorf("data: synthetic %s: %d clients, want 1 to %d, or 0 for the paper's number", task, clients, maxSyntheticClients)
@@ -113,8 +114,8 @@ func Synthetic(task string, clients int, seed uint64, heterogeneity float64) (Se
 	return s, nil
 }
 
-// SyntheticTasks names the tasks that Synthetic makes sets for.
-func SyntheticTasks() []string {
+// Tasks names the tasks that Synthetic makes sets for.
+func Tasks() []string {
 	names := []string{textTask, quadraticTask, logisticTask}
 	for name := range recipes {
 		names = append(names, name)
@@ -143,8 +144,8 @@ type synthetic struct {
 }
 
 // Info describes the set.
-func (s *synthetic) Info() Info {
-	return Info{
+func (s *synthetic) Info() federated.Info {
+	return federated.Info{
 		Name:      s.task + " (synthetic)",
 		Synthetic: true,
 		Note:      fmt.Sprintf("made samples, heterogeneity %g", s.h),

@@ -1,4 +1,4 @@
-package data
+package synthetic
 
 import (
 	"encoding/binary"
@@ -6,13 +6,13 @@ import (
 	"slices"
 	"sync"
 
+	"fedpace/actors/data/federated"
 	"fedpace/actors/learn"
 	"fedpace/internal/keyed"
 )
 
 const (
-	vocabulary = 5000 // tokens
-	feelings   = 600  // tokens that tell something about the label, per label
+	feelings   = 600 // tokens that tell something about the label, per label
 	topics     = 200
 	topicWords = 40
 	shortest   = 6 // tokens of a tweet
@@ -40,12 +40,12 @@ var tongue = sync.OnceValue(func() *language {
 	l := new(language)
 	var source rand.PCG
 	keyed.Reseed(&source, 0, keyed.Synthetic, partTask, 4)
-	words := make([]uint16, vocabulary)
+	words := make([]uint16, federated.Sent140Words)
 	for i := range words {
 		words[i] = uint16(i)
 	}
 	l.common = zipf(words)
-	for i := vocabulary - 1; i > 0; i-- {
+	for i := federated.Sent140Words - 1; i > 0; i-- {
 		j := keyed.Below(source.Uint64(), uint64(i+1))
 		words[i], words[j] = words[j], words[i]
 	}
@@ -54,7 +54,7 @@ var tongue = sync.OnceValue(func() *language {
 	}
 	for t := range l.topic {
 		for i := range l.topic[t] {
-			l.topic[t][i] = words[keyed.Below(source.Uint64(), vocabulary)]
+			l.topic[t][i] = words[keyed.Below(source.Uint64(), federated.Sent140Words)]
 		}
 	}
 	return l
@@ -65,7 +65,7 @@ var tongue = sync.OnceValue(func() *language {
 func zipf(words []uint16) []uint16 {
 	var table []uint16
 	for r, w := range words {
-		for range max(1, 2*vocabulary/(r+10)) {
+		for range max(1, 2*federated.Sent140Words/(r+10)) {
 			table = append(table, w)
 		}
 	}
@@ -88,7 +88,7 @@ func syntheticSent140() (recipe, decoder) {
 		// Training samples of users with at least 10 tweets at each twentieth.
 		counts:   []int{8, 8, 8, 8, 9, 9, 9, 10, 10, 11, 11, 12, 13, 14, 15, 16, 18, 20, 24, 33, 90},
 		input:    learn.Sparse,
-		features: vocabulary,
+		features: federated.Sent140Words,
 		classes:  2,
 		record:   tweetRecord,
 		client: func(seed, client uint64, shift int) maker {
@@ -150,7 +150,7 @@ func appendTweet(dst *learn.Batch, record []byte) {
 		dst.RowStart = append(dst.RowStart, 0)
 	}
 	at, distinct := len(dst.Index), int(record[0])
-	dst.Index, dst.Value = grow(dst.Index, distinct), grow(dst.Value, distinct)
+	dst.Index, dst.Value = federated.Grow(dst.Index, distinct), federated.Grow(dst.Value, distinct)
 	index, value := dst.Index[at:], dst.Value[at:][:distinct]
 	for i := range index {
 		token := record[2+3*i:][:3]

@@ -1,0 +1,15 @@
+// Package federated says what a federated dataset is: who has which samples.
+//
+// A [Set] answers four questions: how many clients there are, how many training
+// samples each has, what a batch of given samples looks like, and which samples
+// are held out for validation. A reader of real samples makes a [Grouped] set of
+// a store of samples ([Rows]) and a [Grouping] of them into clients. A [Partition]
+// deals samples to clients that the source does not have. [Describe] puts a set
+// in numbers.
+//
+// [Minibatches] gives the order in which a client goes through its samples, as a
+// pure function of (seed, client, steps done).
+//
+// The package reads no files and knows no layout, neither rounds nor NATS. It
+// produces learn.Batch and knows no model.
+package federated

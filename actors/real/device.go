@@ -188,9 +188,9 @@ func (w *Device) prepare(t *gateway.DeviceTask) (err error) {
 // do does one task.
 func (w *Device) do(t *gateway.DeviceTask) error {
 	ctx := t.Context
-	params, err := w.model(ctx, t)
+	params, err := w.bus.Model(ctx, t.Run, bus.DigestFrom(t.Task.ModelDigest))
 	if err != nil {
-		return err
+		return fmt.Errorf("%w: %w", errDownload, err)
 	}
 	download := time.Since(t.Received)
 	w.bus.Phase(bus.Compute)
@@ -218,22 +218,4 @@ func (w *Device) do(t *gateway.DeviceTask) error {
 	}
 	w.done++
 	return nil
-}
-
-// model fetches the task's model. A task may be quicker than its model.
-func (w *Device) model(ctx context.Context, t *gateway.DeviceTask) (params []float32, err error) {
-	for range 20 {
-		if params, err = w.bus.Model(ctx, t.Run, bus.DigestFrom(t.Task.ModelDigest)); err == nil {
-			return params, nil
-		}
-		if !errors.Is(err, bus.ErrNoModel) {
-			break
-		}
-		select {
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		case <-time.After(100 * time.Millisecond):
-		}
-	}
-	return nil, fmt.Errorf("%w: %w", errDownload, err)
 }

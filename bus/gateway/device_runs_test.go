@@ -25,14 +25,14 @@ func (o *office) next() *gateway.DeviceTask {
 	return t
 }
 
-// deviceTask is a task as a desk sends it.
+// deviceTask is a task as a gateway sends it.
 func deviceTask(n uint64) *bus.Task {
 	return &bus.Task{Task: 1<<52 + n, Round: 1, LocalSteps: 2, LearningRate: 0.1, ModelDigest: bus.DigestOf(model).Bytes()}
 }
 
 // A device may name any subject for the answers to its requests, another device's
 // task subject among them. Neither the server's answers (chunks of models, which
-// read as tasks) nor the desk's move the other device.
+// read as tasks) nor the gateway's move the other device.
 func TestADeviceIsNotMovedByAnswersToAnother(t *testing.T) {
 	o := openOffice(t, "r", nil)
 	large := make([]float32, 1<<18+7) // three chunks
@@ -107,7 +107,7 @@ func (o *office) put(first float32) bus.Digest {
 	return bus.DigestOf(m)
 }
 
-// die ends the run's desk as a crash does: no device is told.
+// die ends the run's gateway as a crash does: no device is told.
 func (o *office) die() { o.line.Close() }
 
 // A run that has the name of one that died starts to number its tasks anew: what

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -20,10 +21,19 @@ func (d *Device) Phase(p bus.Phase) {
 	d.phase = p
 }
 
+// modelLag is how long a model may take to be there after a task that names it.
+const modelLag = 2 * time.Second
+
 // Model fetches a task's model, its digest checked. It is never kept: a download
 // is to be measured.
-func (d *Device) Model(ctx context.Context, run string, digest bus.Digest) ([]float32, error) {
-	return d.conn.FetchModel(ctx, run, digest)
+func (d *Device) Model(ctx context.Context, run string, digest bus.Digest) (params []float32, err error) {
+	started := time.Now()
+	passes := func(err error) bool { return errors.Is(err, bus.ErrNoModel) && time.Since(started) < modelLag }
+	err = d.conn.Retry(ctx, natsbus.Retry{Passes: passes}, func(ctx context.Context) (err error) {
+		params, err = d.conn.FetchModel(ctx, run, digest)
+		return err
+	})
+	return params, err
 }
 
 // Send sends the update of a task and measures how long that takes, until the

@@ -15,7 +15,7 @@ import (
 	"fedpace/bus/internal/bustest"
 )
 
-// office is a desk for two devices and the first of them, each with its own
+// office is a gateway for two devices and the first of them, each with its own
 // credentials and connection.
 // model is small enough for one chunk.
 var model = []float32{1, 2, 3}
@@ -23,7 +23,7 @@ var model = []float32{1, 2, 3}
 type office struct {
 	*bustest.Guarded
 	gateway *gateway.Gateway
-	line    *natsbus.Conn // the desk's
+	line    *natsbus.Conn // the gateway's
 	device  *gateway.Device
 	run     *natsbus.Coordinator
 }
@@ -48,7 +48,7 @@ func openOffice(t *testing.T, run string, check func(*bus.DeviceUpdate) error) *
 	return o
 }
 
-// openGateway opens the desk of a run with the office's two devices.
+// openGateway opens the gateway of a run with the office's two devices.
 func (o *office) openGateway(run string, check func(*bus.DeviceUpdate) error) (*gateway.Gateway, *natsbus.Conn) {
 	o.Helper()
 	own, err := natsbus.Connect(o.Context(), natsbus.ConnConfig{Server: o.Server})
@@ -142,7 +142,7 @@ func TestADeviceAndAGateway(t *testing.T) {
 	}
 }
 
-// The device learns why its update is refused, and the desk how long it took.
+// The device learns why its update is refused, and the gateway how long it took.
 func TestAnUpdateThatIsRefused(t *testing.T) {
 	o := openOffice(t, "r", func(*bus.DeviceUpdate) error { return errors.New("too far from home") })
 	if err := o.run.PutModel(t.Context(), bus.DigestOf(model), model); err != nil {

@@ -41,7 +41,7 @@ func TestARunWithCredentialsOnEveryConnection(t *testing.T) {
 		if _, err := c.TakePlans(t.Context(), nil); err != nil {
 			t.Fatal(err)
 		}
-		d := &desk{T: t, c: c, h: h, digest: bus.DigestOf(model)}
+		d := &ends{T: t, c: c, h: h, digest: bus.DigestOf(model)}
 		d.ok(c.PutModel(t.Context(), d.digest, model))
 		d.send(1)
 		x := d.next()

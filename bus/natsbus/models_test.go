@@ -86,7 +86,7 @@ func TestAHandleThatSaysNothingIsFollowedByTheValues(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := &desk{T: t, c: c, h: h, digest: bus.DigestOf(model)}
+	d := &ends{T: t, c: c, h: h, digest: bus.DigestOf(model)}
 	d.ok(c.PutModel(t.Context(), d.digest, model))
 	for n := range uint64(2) {
 		d.send(n + 1)
@@ -125,7 +125,7 @@ func TestAStoreIsSharedAcrossConnections(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := &desk{T: t, c: c, h: h, digest: bus.DigestOf(model)}
+	d := &ends{T: t, c: c, h: h, digest: bus.DigestOf(model)}
 	d.ok(c.PutModel(t.Context(), d.digest, model))
 	if params, err := h.Model(t.Context(), d.digest); err != nil || &params[0] != &model[0] {
 		t.Fatalf("%v: the model is a copy", err)

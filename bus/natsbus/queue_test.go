@@ -19,36 +19,36 @@ import (
 // model is small enough for one chunk.
 var model = []float32{1, 2, 3}
 
-// desk is a coordinator and a host with one model on the bus.
-type desk struct {
+// ends are a coordinator and a host with one model on the bus.
+type ends struct {
 	*testing.T
 	c      *natsbus.Coordinator
 	h      *natsbus.Host
 	digest bus.Digest
 }
 
-func newDesk(t *testing.T, p *place, config bus.CoordinatorConfig) *desk {
+func newEnds(t *testing.T, p *place, config bus.CoordinatorConfig) *ends {
 	t.Helper()
-	d := &desk{T: t, c: p.coordinatorWith(t, "r", config), h: p.host(t, "r"), digest: bus.DigestOf(model)}
+	d := &ends{T: t, c: p.coordinatorWith(t, "r", config), h: p.host(t, "r"), digest: bus.DigestOf(model)}
 	d.ok(d.c.PutModel(t.Context(), d.digest, model))
 	return d
 }
 
-func (d *desk) ok(err error) {
+func (d *ends) ok(err error) {
 	d.Helper()
 	if err != nil {
 		d.Fatal(err)
 	}
 }
 
-func (d *desk) send(n uint64) *bus.Job {
+func (d *ends) send(n uint64) *bus.Job {
 	d.Helper()
 	j := someJob(n, d.digest, len(model))
 	d.ok(d.c.SendJob(d.Context(), "go", j))
 	return j
 }
 
-func (d *desk) next() bus.Delivery {
+func (d *ends) next() bus.Delivery {
 	d.Helper()
 	ctx, cancel := context.WithTimeout(d.Context(), 10*time.Second)
 	defer cancel()
@@ -58,7 +58,7 @@ func (d *desk) next() bus.Delivery {
 }
 
 // none checks that no job can be had for a while.
-func (d *desk) none(wait time.Duration) {
+func (d *ends) none(wait time.Duration) {
 	d.Helper()
 	ctx, cancel := context.WithTimeout(d.Context(), wait)
 	defer cancel()
@@ -67,18 +67,18 @@ func (d *desk) none(wait time.Duration) {
 	}
 }
 
-func (d *desk) sum(n uint64) *bus.Result {
+func (d *ends) sum(n uint64) *bus.Result {
 	return result(n, d.digest, []int64{4, 5, 6}, &bus.ClientLoss{Task: 9, FirstStepLoss: 0.25})
 }
 
 // post sends a sum in the background.
-func (d *desk) post(s *bus.Result) <-chan error {
+func (d *ends) post(s *bus.Result) <-chan error {
 	done := make(chan error, 1)
 	go func() { done <- d.h.SendSum(d.Context(), s) }()
 	return done
 }
 
-func (d *desk) take() *bus.ReceivedSum {
+func (d *ends) take() *bus.ReceivedSum {
 	d.Helper()
 	ctx, cancel := context.WithTimeout(d.Context(), 10*time.Second)
 	defer cancel()
@@ -88,7 +88,7 @@ func (d *desk) take() *bus.ReceivedSum {
 }
 
 // quiet checks that there is no sum to take.
-func (d *desk) quiet() {
+func (d *ends) quiet() {
 	d.Helper()
 	ctx, cancel := context.WithTimeout(d.Context(), 50*time.Millisecond)
 	defer cancel()
@@ -99,7 +99,7 @@ func (d *desk) quiet() {
 
 func TestARepeatedSumIsDiscardedByItsJob(t *testing.T) {
 	places(t, func(t *testing.T, p *place) {
-		d := newDesk(t, p, bus.CoordinatorConfig{})
+		d := newEnds(t, p, bus.CoordinatorConfig{})
 		d.send(1)
 		x := d.next()
 		first, second := d.post(d.sum(1)), d.post(d.sum(1))
@@ -121,7 +121,7 @@ func TestARepeatedSumIsDiscardedByItsJob(t *testing.T) {
 // again at once, and may do so while the first is still under way.
 func TestAJobSentAgainIsDeliveredAgainAndItsSumCountsOnce(t *testing.T) {
 	places(t, func(t *testing.T, p *place) {
-		d := newDesk(t, p, bus.CoordinatorConfig{})
+		d := newEnds(t, p, bus.CoordinatorConfig{})
 		bare := p.bare(t)
 		defer bare.Close()
 		first, err := bare.SubscribeSync("fedpace.r.jobs.go")
@@ -147,7 +147,7 @@ func TestAJobSentAgainIsDeliveredAgainAndItsSumCountsOnce(t *testing.T) {
 
 func TestTheTrainerMayAcknowledgeOnlyWhatTheCoordinatorHas(t *testing.T) {
 	places(t, func(t *testing.T, p *place) {
-		d := newDesk(t, p, bus.CoordinatorConfig{})
+		d := newEnds(t, p, bus.CoordinatorConfig{})
 		d.send(1)
 		x := d.next()
 		done := d.post(d.sum(1))
@@ -187,7 +187,7 @@ func TestASumThatIsNotItsJobsIsRefused(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			places(t, func(t *testing.T, p *place) {
-				d := newDesk(t, p, bus.CoordinatorConfig{})
+				d := newEnds(t, p, bus.CoordinatorConfig{})
 				d.send(1)
 				s := d.sum(1)
 				c.spoil(s)
@@ -205,7 +205,7 @@ func TestASumThatIsNotItsJobsIsRefused(t *testing.T) {
 
 func TestAFailureReachesTheCoordinator(t *testing.T) {
 	places(t, func(t *testing.T, p *place) {
-		d := newDesk(t, p, bus.CoordinatorConfig{})
+		d := newEnds(t, p, bus.CoordinatorConfig{})
 		d.send(1)
 		want := &bus.Failure{Kind: "diverged", Task: 9, Client: 4, Text: "diverged: task 9, client 4"}
 		sum := result(1, d.digest, nil)
@@ -222,7 +222,7 @@ func TestAFailureReachesTheCoordinator(t *testing.T) {
 
 func TestEvaluationReturnsScoresOfItsShards(t *testing.T) {
 	places(t, func(t *testing.T, p *place) {
-		d := newDesk(t, p, bus.CoordinatorConfig{})
+		d := newEnds(t, p, bus.CoordinatorConfig{})
 		j := someJob(1, d.digest, len(model))
 		j.Kind, j.Clients = bus.Evaluate, nil
 		j.Shards = []*bus.Shard{{Index: 3, From: 3072, Count: 1024}, {Index: 4, From: 4096, Count: 7}}
@@ -243,7 +243,7 @@ func TestEvaluationReturnsScoresOfItsShards(t *testing.T) {
 
 func TestMarksOfProgressKeepAJob(t *testing.T) {
 	places(t, func(t *testing.T, p *place) {
-		d := newDesk(t, p, bus.CoordinatorConfig{AckWait: 600 * time.Millisecond})
+		d := newEnds(t, p, bus.CoordinatorConfig{AckWait: 600 * time.Millisecond})
 		d.send(1)
 		x := d.next()
 		d.none(1300 * time.Millisecond) // twice what an idle holder has
@@ -272,7 +272,7 @@ func (p *place) dies(t *testing.T) {
 
 func TestTheJobOfADeadTrainerGoesToAnother(t *testing.T) {
 	places(t, func(t *testing.T, p *place) {
-		d := newDesk(t, p, bus.CoordinatorConfig{Kernel: "go", AckWait: 200 * time.Millisecond})
+		d := newEnds(t, p, bus.CoordinatorConfig{Kernel: "go", AckWait: 200 * time.Millisecond})
 		d.send(1)
 		p.dies(t)
 		x := d.next()
@@ -285,7 +285,7 @@ func TestTheJobOfADeadTrainerGoesToAnother(t *testing.T) {
 
 func TestAJobThatNobodyFinishesFailsTheRunInWords(t *testing.T) {
 	places(t, func(t *testing.T, p *place) {
-		d := newDesk(t, p, bus.CoordinatorConfig{Kernel: "go", AckWait: 100 * time.Millisecond, MaxDeliver: 2})
+		d := newEnds(t, p, bus.CoordinatorConfig{Kernel: "go", AckWait: 100 * time.Millisecond, MaxDeliver: 2})
 		d.send(7)
 		p.dies(t)
 		p.dies(t)
@@ -305,7 +305,7 @@ func TestAJobThatNobodyFinishesFailsTheRunInWords(t *testing.T) {
 
 func TestAJobThatATrainerCannotReadFailsTheRunInWords(t *testing.T) {
 	places(t, func(t *testing.T, p *place) {
-		d := newDesk(t, p, bus.CoordinatorConfig{Kernel: "go"})
+		d := newEnds(t, p, bus.CoordinatorConfig{Kernel: "go"})
 		conn := p.bare(t)
 		defer conn.Close()
 		d.ok(conn.Publish("fedpace.r.jobs.go", []byte{0x08, 0x01}))
@@ -321,7 +321,7 @@ func TestAJobThatATrainerCannotReadFailsTheRunInWords(t *testing.T) {
 
 func TestAStreamThatIsGoneIsMadeAgain(t *testing.T) {
 	places(t, func(t *testing.T, p *place) {
-		d := newDesk(t, p, bus.CoordinatorConfig{Kernel: "go"})
+		d := newEnds(t, p, bus.CoordinatorConfig{Kernel: "go"})
 		conn := p.bare(t)
 		defer conn.Close()
 		js, err := jetstream.New(conn)
@@ -352,7 +352,7 @@ func TestAStreamThatIsGoneIsMadeAgain(t *testing.T) {
 
 func TestAJobThatTheStreamDoesNotTakeIsASignal(t *testing.T) {
 	places(t, func(t *testing.T, p *place) {
-		d := newDesk(t, p, bus.CoordinatorConfig{Kernel: "go"})
+		d := newEnds(t, p, bus.CoordinatorConfig{Kernel: "go"})
 		conn := p.bare(t)
 		defer conn.Close()
 		js, err := jetstream.New(conn)
@@ -371,7 +371,7 @@ func TestAJobThatTheStreamDoesNotTakeIsASignal(t *testing.T) {
 
 func TestAServerThatIsStartedAgainIsASignal(t *testing.T) {
 	p := newPlace(t, true)
-	d := newDesk(t, p, bus.CoordinatorConfig{Kernel: "go", PlanPatience: 300 * time.Millisecond})
+	d := newEnds(t, p, bus.CoordinatorConfig{Kernel: "go", PlanPatience: 300 * time.Millisecond})
 	d.ok(d.h.ServeTasks(t.Context(), answerAtOnce))
 	d.send(1)
 	addr := strings.TrimPrefix(p.server.URL(), "nats://")
@@ -424,7 +424,7 @@ func TestAResumedCoordinatorFindsNoOldJobs(t *testing.T) {
 		t.Fatal(err)
 	}
 	conn.Close() // a crash: nothing is tidied up
-	d := newDesk(t, p, bus.CoordinatorConfig{Kernel: "go"})
+	d := newEnds(t, p, bus.CoordinatorConfig{Kernel: "go"})
 	d.none(100 * time.Millisecond)
 	d.send(1) // with the same number
 	d.ok(d.next().Done(t.Context()))
@@ -443,7 +443,7 @@ func TestARunHasOneCoordinator(t *testing.T) {
 
 func TestModelsAreThereUntilDeleted(t *testing.T) {
 	places(t, func(t *testing.T, p *place) {
-		d := newDesk(t, p, bus.CoordinatorConfig{})
+		d := newEnds(t, p, bus.CoordinatorConfig{})
 		next := []float32{4, 5, 6}
 		if _, err := d.h.Model(t.Context(), bus.DigestOf(next)); !errors.Is(err, bus.ErrNoModel) {
 			t.Errorf("got %v, want ErrNoModel", err)
@@ -462,7 +462,7 @@ func TestModelsAreThereUntilDeleted(t *testing.T) {
 
 func TestAModelIsCheckedAgainstItsDigest(t *testing.T) {
 	p := newPlace(t, true)
-	d := newDesk(t, p, bus.CoordinatorConfig{})
+	d := newEnds(t, p, bus.CoordinatorConfig{})
 	wrong := bus.DigestOf([]float32{9})
 	d.ok(d.c.PutModel(t.Context(), wrong, model))
 	if _, err := d.h.Model(t.Context(), wrong); err == nil || !strings.Contains(err.Error(), "arrived as "+d.digest.String()) {
@@ -472,7 +472,7 @@ func TestAModelIsCheckedAgainstItsDigest(t *testing.T) {
 
 func TestCloseRemovesTheRunsStreams(t *testing.T) {
 	places(t, func(t *testing.T, p *place) {
-		d := newDesk(t, p, bus.CoordinatorConfig{Kernel: "go"})
+		d := newEnds(t, p, bus.CoordinatorConfig{Kernel: "go"})
 		d.send(1)
 		d.ok(d.c.Close(t.Context()))
 		conn := p.bare(t)

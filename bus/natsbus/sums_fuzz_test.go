@@ -9,7 +9,7 @@ import (
 	"fedpace/internal/vector"
 )
 
-// FuzzReceive sends arbitrary messages to a desk with one open job: whatever
+// FuzzReceive sends arbitrary messages to a collector with one open job: whatever
 // comes, a sum that is handed on fits its job.
 func FuzzReceive(f *testing.F) {
 	digest := bus.Digest{1}

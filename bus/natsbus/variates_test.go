@@ -91,7 +91,7 @@ func TestControlVariatesTravelWithJobsAndSums(t *testing.T) {
 // A sum whose control variates cannot be those of its job is refused.
 func TestControlVariatesAreChecked(t *testing.T) {
 	places(t, func(t *testing.T, p *place) {
-		d := newDesk(t, p, bus.CoordinatorConfig{Kernel: "go"})
+		d := newEnds(t, p, bus.CoordinatorConfig{Kernel: "go"})
 		d.ok(d.c.SendJob(t.Context(), "go", variatesJob(d.digest, 3, bus.Digest{}, bus.Digest{})))
 		x := d.next()
 		a, b := []float32{1, 2, 3}, []float32{4, 5, 6}
@@ -124,7 +124,7 @@ func TestControlVariatesAreChecked(t *testing.T) {
 
 func TestMethodsAreChecked(t *testing.T) {
 	p := newPlace(t, false)
-	d := newDesk(t, p, bus.CoordinatorConfig{Kernel: "go"})
+	d := newEnds(t, p, bus.CoordinatorConfig{Kernel: "go"})
 	for want, m := range map[string]*bus.Method{
 		"method.variate_weight is 1.5": {Variates: true, VariateWeight: 1.5},
 	} {

@@ -148,6 +148,7 @@ func (h *hostile) model(task *bus.Task) (values []float32) {
 // run in which it only ever answered with what cannot count: nothing is stopped,
 // nothing is counted twice, and a flood costs the device its place alone.
 func TestHostileDevices(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, 6, 3, 7, "devices: {names: [evil, good], liveness_seconds: 20, norm_limit: 1000, link: modelled}\n")
 	h := s.raw("evil")
 	h.join()
@@ -237,6 +238,7 @@ func (h *hostile) ones(n int) []float32 {
 // A flood of heartbeats costs its sender the place, and neither the run nor the
 // other device anything.
 func TestAFloodCostsADeviceItsPlace(t *testing.T) {
+	t.Parallel()
 	beats := 100_000
 	if os.Getenv("FEDPACE_LONG") != "" {
 		beats = 1_000_000

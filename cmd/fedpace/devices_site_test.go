@@ -68,7 +68,7 @@ func (l *lines) String() string {
 func (l *lines) await(t *testing.T, pattern string) []string {
 	t.Helper()
 	want := regexp.MustCompile(pattern)
-	deadline := time.After(60 * time.Second)
+	deadline := time.After(3 * time.Minute)
 	for {
 		ended := false
 		select {
@@ -248,19 +248,9 @@ func (s *site) tasks(run string) (simulated, real map[uint64]planned) {
 	}
 }
 
-// arm64 is the device's program for linux/arm64 under emulation.
+// arm64 is the device's program for linux/arm64, for the emulator.
 var arm64 = sync.OnceValues(func() (string, error) {
-	path, err := binary()
-	if err != nil {
-		return "", err
-	}
-	path = filepath.Join(filepath.Dir(path), "fedpace-device-arm64")
-	build := exec.Command("go", "build", "-o", path, "fedpace/cmd/fedpace-device")
-	build.Env = append(os.Environ(), "GOOS=linux", "GOARCH=arm64", "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		return "", errors.New(string(out))
-	}
-	return path, nil
+	return build("fedpace-device", "GOOS=linux", "GOARCH=arm64", "CGO_ENABLED=0")
 })
 
 // emulated is the command line before the arguments of the arm64 program.

@@ -26,6 +26,7 @@ import (
 // that these measured are in the timeline, the simulated cohorts and plans are
 // those of the run without devices, and a replay gives the same bits.
 func TestAMixedRound(t *testing.T) {
+	t.Parallel()
 	other := emulated(t)
 	s := newSite(t, 50, 3, 3, "devices: {names: [pi1, pi2], liveness_seconds: 30}\n")
 	_, one := s.actor("pi1")
@@ -85,9 +86,10 @@ func same(t *testing.T, a, b string) bool {
 }
 
 // A device that is killed over its task is lost, and the round closes. It was
-// heard of before, so its task ends 2 virtual seconds after it was given.
+// heard of before, so its task ends 4 virtual seconds after it was given.
 func TestADeviceThatDiesIsLost(t *testing.T) {
-	s := newSite(t, 1, 4000, 2, "devices: {names: [pi1, pi2], liveness_seconds: 2}\n")
+	t.Parallel()
+	s := newSite(t, 1, 4000, 2, "devices: {names: [pi1, pi2], liveness_seconds: 4}\n")
 	_, one := s.actor("pi1")
 	tasks := s.tasksOf("pi2")
 	victim, two := s.actor("pi2")
@@ -103,9 +105,9 @@ func TestADeviceThatDiesIsLost(t *testing.T) {
 	if lost, accepted := summary.Outcomes[round.Lost], summary.Outcomes[round.Accepted]; lost != 1 || accepted != 2*2 {
 		t.Errorf("%d lost, %d accepted; want 1 lost and the others' 4:\n%v", lost, accepted, s.lines)
 	}
-	s.lines.await(t, "Device pi2 is lost: nothing was heard of it for 2s")
+	s.lines.await(t, "Device pi2 is lost: nothing was heard of it for 4s")
 	_, real := s.tasks("run")
-	if got := real[round.FirstDeviceTask+1]; got.Client != 201 || !got.Plan.Drops || got.Plan.Dropout != 2e9 {
+	if got := real[round.FirstDeviceTask+1]; got.Client != 201 || !got.Plan.Drops || got.Plan.Dropout != 4e9 {
 		t.Errorf("the lost task is %+v", got)
 	}
 }
@@ -113,7 +115,8 @@ func TestADeviceThatDiesIsLost(t *testing.T) {
 // A device that comes while the first round waits for another takes part from the
 // second on, in the run and when it is played again.
 func TestADeviceThatComesLate(t *testing.T) {
-	s := newSite(t, 6, 3, 3, "devices: {names: [slow, late], liveness_seconds: 1.5}\n")
+	t.Parallel()
+	s := newSite(t, 6, 3, 3, "devices: {names: [slow, late], liveness_seconds: 4}\n")
 	slow := s.raw("slow")
 	slow.join()
 	beating := time.NewTicker(200 * time.Millisecond)
@@ -161,6 +164,7 @@ func TestADeviceThatComesLate(t *testing.T) {
 
 // A device stops at once and cleanly, also while it waits for its server.
 func TestADeviceStops(t *testing.T) {
+	t.Parallel()
 	s := &site{T: t, dir: t.TempDir(), url: "nats://127.0.0.1:1"}
 	s.keys = s.path("keys")
 	c, said := s.actor("pi")
@@ -183,6 +187,7 @@ func TestADeviceStops(t *testing.T) {
 }
 
 func TestMistakesWithADevice(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		args []string
 		exit int

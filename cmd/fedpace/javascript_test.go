@@ -15,6 +15,7 @@ import (
 // language: the one in examples takes part in a round with simulated clients and a
 // device of this program.
 func TestTheProtocolIsEnough(t *testing.T) {
+	t.Parallel()
 	example, err := filepath.Abs("../../examples/device-js")
 	if err != nil {
 		t.Fatal(err)

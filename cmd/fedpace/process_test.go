@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -21,26 +22,34 @@ import (
 	"time"
 )
 
-// binary builds the program once for all tests of this file.
-var binary = sync.OnceValues(func() (string, error) {
-	dir, err := os.MkdirTemp("", "fedpace-test-")
-	if err != nil {
-		return "", err
-	}
-	path := filepath.Join(dir, "fedpace")
-	out, err := exec.Command("go", "build", "-o", path, ".").CombinedOutput()
-	if err != nil {
+// programs is the folder of the programs that the tests build.
+var programs string
+
+// binary builds the program once for all tests that start it.
+var binary = sync.OnceValues(func() (string, error) { return build("fedpace") })
+
+func build(name string, environment ...string) (string, error) {
+	path := filepath.Join(programs, name)
+	c := exec.Command("go", "build", "-o", path, "fedpace/cmd/"+name)
+	c.Env = append(os.Environ(), environment...)
+	if out, err := c.CombinedOutput(); err != nil {
 		return "", errors.New(string(out))
 	}
 	return path, nil
-})
+}
 
 func TestMain(m *testing.M) {
-	code := m.Run()
-	if path, err := binary(); err == nil {
-		_ = os.RemoveAll(filepath.Dir(path)) // a temporary folder
+	os.Exit(withPrograms(m))
+}
+
+func withPrograms(m *testing.M) int {
+	var err error
+	if programs, err = os.MkdirTemp("", "fedpace-test-"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
 	}
-	os.Exit(code)
+	defer os.RemoveAll(programs)
+	return m.Run()
 }
 
 func fedpace(t *testing.T, args ...string) *exec.Cmd {
@@ -68,6 +77,7 @@ func finish(t *testing.T, c *exec.Cmd) (stdout, stderr string, exit int) {
 // The mistakes that a user makes: exit status 1 (2 for the command line
 // itself), one clear line, and no folder.
 func TestMistakesOfAUser(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	write := func(name, text string) string {
 		path := filepath.Join(dir, name)
@@ -120,6 +130,7 @@ func TestMistakesOfAUser(t *testing.T) {
 // Ctrl-C stops a run cleanly: exit status 130, what is done is kept, and a
 // second run refuses the folder unless told.
 func TestCtrlC(t *testing.T) {
+	t.Parallel()
 	out := filepath.Join(t.TempDir(), "run")
 	c := fedpace(t, "run", "--out", out, "--set", "stop.rounds=100000", "--set", "http=127.0.0.1:0")
 	stderr, err := c.StderrPipe()
@@ -191,6 +202,7 @@ func scrape(t *testing.T, url string) bool {
 // A run of a million clients stays under 1 GB, and an idle client costs under
 // 100 bytes: the difference to a run that has none of them but its cohort.
 func TestAMillionClients(t *testing.T) {
+	t.Parallel()
 	peak := func(clients string) int64 {
 		out := filepath.Join(t.TempDir(), "run")
 		c := fedpace(t, "run", "--quiet", "--out", out, "--set", "train=false", "--set", "clients="+clients,
@@ -215,6 +227,7 @@ func TestAMillionClients(t *testing.T) {
 
 // The demonstration learns: the acceptance of the whole.
 func TestTheDemonstrationLearns(t *testing.T) {
+	t.Parallel()
 	out := filepath.Join(t.TempDir(), "demo")
 	_, stderr, exit := finish(t, fedpace(t, "run", "--out", out))
 	if exit != 0 {
@@ -239,6 +252,7 @@ func TestTheDemonstrationLearns(t *testing.T) {
 
 // A grid over the kinds of schedule, as in the help, and grids that cannot be.
 func TestGrids(t *testing.T) {
+	t.Parallel()
 	small := []string{"--quiet", "--set", "clients=50", "--set", "cohort=4", "--set", "stop.rounds=3", "--set", "train=false"}
 	out := filepath.Join(t.TempDir(), "sweep")
 	stdout, stderr, exit := finish(t, fedpace(t, append([]string{"compare", "--out", out, "--grid", "network.upload_mbps=1,5", "--grid", "schedule.k=fixed,rounds"}, small...)...))

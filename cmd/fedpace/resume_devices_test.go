@@ -19,6 +19,7 @@ import (
 // goes on with the devices that come back to it; what it then holds of their
 // answers is the whole truth: a replay comes to the same bits.
 func TestAKilledRunWithDevicesGoesOn(t *testing.T) {
+	t.Parallel()
 	kills := 2
 	if os.Getenv("FEDPACE_LONG") != "" {
 		kills = 12

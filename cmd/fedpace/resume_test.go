@@ -43,6 +43,7 @@ func mortalArgs(sets, out string) []string {
 // A run whose process is killed at any point, and killed again when it goes on,
 // comes to the results of the run that was never stopped, to the last bit.
 func TestKilledRunsGoOnToTheSameBits(t *testing.T) {
+	t.Parallel()
 	if _, err := binary(); err != nil { // so that no run's time has the build in it
 		t.Fatal(err)
 	}
@@ -148,6 +149,7 @@ func resultsOf(t *testing.T, dir string) map[string]string {
 // A run that a signal ends, a terminal's that goes among them, says how to go on
 // and keeps all that it has done; while it runs nobody else gets its folder.
 func TestStoppedRunsGoOn(t *testing.T) {
+	t.Parallel()
 	sets := mortal[1].sets
 	whole := filepath.Join(t.TempDir(), "run")
 	if _, stderr, exit := finish(t, fedpace(t, mortalArgs(sets, whole)...)); exit != 0 {
@@ -214,7 +216,7 @@ func TestStoppedRunsGoOn(t *testing.T) {
 // waitForRows waits until a run's rounds.csv has so many lines.
 func waitForRows(t *testing.T, out string, rows int) int {
 	t.Helper()
-	for range 3000 {
+	for range 18_000 { // three minutes
 		text, err := os.ReadFile(filepath.Join(out, "rounds.csv"))
 		if n := bytes.Count(text, []byte("\n")); err == nil && n >= rows {
 			return n
@@ -227,6 +229,7 @@ func waitForRows(t *testing.T, out string, rows int) int {
 
 // SIGUSR1 asks for a checkpoint at once.
 func TestACheckpointOnASignal(t *testing.T) {
+	t.Parallel()
 	out := filepath.Join(t.TempDir(), "run")
 	c := fedpace(t, append(mortalArgs(mortal[0].sets, out), "--set", "checkpoint.seconds=1000", "--set", "stop.rounds=100000")...)
 	if err := c.Start(); err != nil {
@@ -244,7 +247,7 @@ func TestACheckpointOnASignal(t *testing.T) {
 	if err := c.Process.Signal(syscall.SIGUSR1); err != nil {
 		t.Fatal(err)
 	}
-	for range 1000 {
+	for range 18_000 {
 		if _, err := os.Stat(path); err == nil {
 			return
 		}
@@ -255,6 +258,7 @@ func TestACheckpointOnASignal(t *testing.T) {
 
 // What cannot be resumed is said in one line.
 func TestNothingToResume(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		args []string
 		exit int

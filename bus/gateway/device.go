@@ -43,7 +43,7 @@ type Device struct {
 	conn    *natsbus.Conn
 	sub     *nats.Subscription
 	unwatch func()
-	inbox   *mailbox.Mailbox[deviceArrival]
+	mailbox *mailbox.Mailbox[deviceArrival]
 
 	life context.Context
 	end  context.CancelCauseFunc
@@ -55,7 +55,7 @@ type Device struct {
 	task    *bus.Task          // the last that was worked on in the run
 	cancel  context.CancelFunc // of the task that is worked on
 	sent    *bus.DeviceUpdate  // the task's update; nil: it is not done
-	called  map[string]bool    // runs whose call waits in the inbox
+	called  map[string]bool    // runs whose call waits in the mailbox
 	beat    context.CancelFunc // ends heartbeats
 	beats   sync.WaitGroup
 }
@@ -125,7 +125,7 @@ func OpenDevice(ctx context.Context, conn *natsbus.Conn, c DeviceConfig) (*Devic
 	if c.Patience == 0 {
 		c.Patience = time.Minute
 	}
-	d := &Device{config: c, conn: conn, inbox: mailbox.New[deviceArrival](1 << 10), called: map[string]bool{}}
+	d := &Device{config: c, conn: conn, mailbox: mailbox.New[deviceArrival](1 << 10), called: map[string]bool{}}
 	d.life, d.end = context.WithCancelCause(context.Background())
 	var err error
 	if d.sub, err = conn.NATS().Subscribe(subject.Device(run, c.ID, subject.Task), d.onTask); err != nil {
@@ -151,7 +151,7 @@ func (d *Device) Close() error {
 
 func (d *Device) failed(err error) {
 	d.end(err)
-	d.inbox.Fail(err)
+	d.mailbox.Fail(err)
 }
 
 // interrupted joins again: the run may not know the device any more.
@@ -168,7 +168,7 @@ func (d *Device) interrupted(error) {
 func (d *Device) call(x deviceArrival) {
 	if !d.called[x.run] && len(d.called) < maxCalls {
 		d.called[x.run] = true
-		d.inbox.Put(x)
+		d.mailbox.Put(x)
 	}
 }
 
@@ -198,5 +198,5 @@ func (d *Device) onTask(m *nats.Msg) {
 	case working:
 		d.cancel() // the run goes on without it
 	}
-	d.inbox.Put(x)
+	d.mailbox.Put(x)
 }

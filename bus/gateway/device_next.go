@@ -29,7 +29,7 @@ func (d *Device) Next(ctx context.Context) (*DeviceTask, error) {
 			}
 		}
 		var err error
-		if batch, err = d.inbox.Take(ctx, batch); err != nil {
+		if batch, err = d.mailbox.Take(ctx, batch); err != nil {
 			return nil, err
 		}
 		for i, x := range batch {
@@ -39,7 +39,7 @@ func (d *Device) Next(ctx context.Context) (*DeviceTask, error) {
 			task, err := d.handle(ctx, x)
 			if task != nil || err != nil {
 				for _, y := range batch[i+1:] {
-					d.inbox.Put(y)
+					d.mailbox.Put(y)
 				}
 				return task, err
 			}
@@ -101,7 +101,7 @@ func (d *Device) handle(ctx context.Context, x deviceArrival) (*DeviceTask, erro
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.phase, d.task, d.sent, d.cancel = bus.Download, x.task, nil, cancel
-	if d.inbox.Holds(x.ended) { // it came while the device was not at work yet
+	if d.mailbox.Holds(x.ended) { // it came while the device was not at work yet
 		cancel()
 	}
 	return &DeviceTask{Run: x.run, Welcome: welcome, Task: x.task, Context: life, Received: x.at}, nil

@@ -138,6 +138,10 @@ func TestOneRunAtATime(t *testing.T) {
 			o := openOffice(t, "", nil)
 			o.serve()
 			o.await(gateway.Joined)
+			calls, err := o.Admin().SubscribeSync("fedpace.s.client.pi.task")
+			if err != nil {
+				t.Fatal(err)
+			}
 			second, _ := o.openGateway("s", nil)
 			for n := range uint64(3) {
 				task := deviceTask(n)
@@ -146,7 +150,11 @@ func TestOneRunAtATime(t *testing.T) {
 					t.Fatal(err)
 				}
 				o.await(gateway.Updated)
-				time.Sleep(100 * time.Millisecond) // the second calls, and calls again
+				for range 2 { // the second run calls, and calls again
+					if _, err := calls.NextMsg(10 * time.Second); err != nil {
+						t.Fatal("the second run does not call: ", err)
+					}
+				}
 			}
 			if !second.Heard(0).IsZero() {
 				t.Error("the device is in the second run while the first goes on")

@@ -61,8 +61,8 @@ type Coordinator struct {
 	plans  *mailbox.Mailbox[bus.ClientPlan]
 
 	queue *workQueue
-	sums  *sumDesk
-	info  *infoDesk // nil: nobody asks
+	sums  *sumCollector
+	hosts *hostRegistry // nil: nobody asks
 
 	ignored atomic.Int64
 	subs    []*nats.Subscription
@@ -91,11 +91,11 @@ func OpenCoordinator(ctx context.Context, conn *Conn, run string, config bus.Coo
 	}
 	if config.Info != nil {
 		var err error
-		if c.info, err = newInfoDesk(conn, run, &config); err != nil {
+		if c.hosts, err = newHostRegistry(conn, run, &config); err != nil {
 			return nil, err
 		}
 	}
-	c.sums = newSumDesk(conn.store)
+	c.sums = newSumCollector(conn.store)
 	c.queue = newWorkQueue(conn, run, config, c.store)
 	c.queue.wanted = c.sums.open
 	if err := c.open(ctx); err != nil {
@@ -105,7 +105,7 @@ func OpenCoordinator(ctx context.Context, conn *Conn, run string, config bus.Coo
 }
 
 func (c *Coordinator) open(ctx context.Context) error {
-	if err := c.alone(ctx); err != nil {
+	if err := c.ensureSingle(ctx); err != nil {
 		return err
 	}
 	if err := c.queue.open(ctx); err != nil {
@@ -123,7 +123,7 @@ func (c *Coordinator) open(ctx context.Context) error {
 		}
 		c.subs = append(c.subs, s)
 	}
-	if c.info != nil {
+	if c.hosts != nil {
 		s, err := c.conn.subscribe(subject.Info(c.run), "", c.onInfo)
 		if err != nil {
 			return err
@@ -135,18 +135,20 @@ func (c *Coordinator) open(ctx context.Context) error {
 	c.stop = stop
 	c.watched.Go(func() { c.queue.watch(watching, c) })
 	c.watched.Go(func() { c.watchPlans(watching) })
-	if c.info != nil {
-		c.watched.Go(func() { c.info.announce(watching) })
+	if c.hosts != nil {
+		c.watched.Go(func() { c.hosts.announce(watching) })
 	}
 	return c.conn.Settled(ctx)
 }
 
-// alone makes sure that no other coordinator drives a run of this name on the
-// server: the two would empty each other's streams.
-func (c *Coordinator) alone(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, RequestTimeout)
-	defer cancel()
-	_, err := c.conn.nats.RequestWithContext(ctx, subject.Sums(c.run), nil)
+// ensureSingle makes sure that no other coordinator drives a run of this name on
+// the server: the two would empty each other's streams. One that has just died may
+// still be subscribed, and does not answer.
+func (c *Coordinator) ensureSingle(ctx context.Context) error {
+	err := c.conn.Retry(ctx, Retry{For: openPatience, Attempt: time.Second, Passes: attemptOver}, func(ctx context.Context) error {
+		_, err := c.conn.nats.RequestWithContext(ctx, subject.Sums(c.run), nil)
+		return err
+	})
 	switch {
 	case errors.Is(err, nats.ErrNoResponders):
 		return nil
@@ -176,14 +178,14 @@ func (c *Coordinator) close(ctx context.Context) error {
 	c.subs = nil
 	closed := fmt.Errorf("bus: run %s: the coordinator is closed", c.run)
 	c.plans.Fail(closed)
-	c.sums.inbox.Fail(closed)
+	c.sums.mailbox.Fail(closed)
 	return c.queue.close(ctx)
 }
 
 // failed and interrupted are the connection's and the work queue's news.
 func (c *Coordinator) failed(err error) {
 	c.plans.Fail(err)
-	c.sums.inbox.Fail(err)
+	c.sums.mailbox.Fail(err)
 }
 
 func (c *Coordinator) interrupted(err error) { c.queue.look(err) }
@@ -191,7 +193,7 @@ func (c *Coordinator) interrupted(err error) { c.queue.look(err) }
 // lost tells the driver that messages may be lost, once the streams are there.
 func (c *Coordinator) lost(err error) {
 	c.plans.Signal(err)
-	c.sums.inbox.Signal(err)
+	c.sums.mailbox.Signal(err)
 }
 
 // watchPlans tells the driver when it waits for plans in vain. Nothing else
@@ -224,17 +226,17 @@ func (c *Coordinator) Ignored() int64 { return c.ignored.Load() + c.sums.ignored
 
 // onInfo runs on the subscription of those who ask for the configuration.
 func (c *Coordinator) onInfo(m *nats.Msg) {
-	if joined := c.info.onRequest(m); joined != "" && c.plans.Waiting() > 0 {
+	if joined := c.hosts.onRequest(m); joined != "" && c.plans.Waiting() > 0 {
 		c.plans.Signal(fmt.Errorf("bus: run %s: host %s has joined: %w", c.run, joined, bus.ErrInterrupted))
 	}
 }
 
 // Hosts counts those that have been heard of in the last seconds.
 func (c *Coordinator) Hosts() (hosts, workers int) {
-	if c.info == nil {
+	if c.hosts == nil {
 		return 0, 0
 	}
-	return c.info.present()
+	return c.hosts.present()
 }
 
 // SendTask publishes a task; the message leaves with those that follow it closely.
@@ -247,8 +249,8 @@ func (c *Coordinator) SendTask(client int, t *bus.Task) error {
 	}
 	c.sending.Lock()
 	defer c.sending.Unlock()
-	if c.info != nil {
-		t.Stamp = c.info.info.Stamp
+	if c.hosts != nil {
+		t.Stamp = c.hosts.info.Stamp
 	}
 	var err error
 	if c.buffer, err = bus.Marshal(c.buffer[:0], t); err != nil {

@@ -29,9 +29,9 @@ type Host struct {
 	models  *modelCache
 	stamp   uint64 // 0: any
 
-	workers   int
-	attending sync.WaitGroup
-	leave     context.CancelFunc // ends attending
+	workers    int
+	heartbeats sync.WaitGroup
+	leave      context.CancelFunc // ends heartbeats
 
 	life context.Context // ends when the host can no longer work; its cause says why
 	end  context.CancelCauseFunc
@@ -74,7 +74,7 @@ func (h *Host) Close() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.leave()
-	h.attending.Wait()
+	h.heartbeats.Wait()
 	for _, s := range h.subs {
 		_ = s.Unsubscribe() // fails only on a closed connection, which has none
 	}
@@ -110,9 +110,9 @@ func (h *Host) ServeTasks(ctx context.Context, fn func(client int, t *bus.Task, 
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	attending, leave := context.WithCancel(h.life)
+	heartbeats, leave := context.WithCancel(h.life)
 	h.leave = leave
-	h.attending.Go(func() { h.attend(attending, h.workers) })
+	h.heartbeats.Go(func() { h.heartbeat(heartbeats, h.workers) })
 	return nil
 }
 

@@ -3,7 +3,6 @@ package natsbus_test
 import (
 	"errors"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -19,28 +18,25 @@ func someInfo() *bus.RunInfo {
 }
 
 // lines collects notices.
-type lines struct {
-	mu   sync.Mutex
-	said []string
-}
+type lines chan string
 
-func (l *lines) add(s string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.said = append(l.said, s)
-}
+func (l lines) add(s string) { l <- s }
 
-func (l *lines) until(t *testing.T, want string) {
+// until waits for a notice that has not been waited for.
+func (l lines) until(t *testing.T, want string) {
 	t.Helper()
-	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
-		l.mu.Lock()
-		all := strings.Join(l.said, "\n")
-		l.mu.Unlock()
-		if strings.Contains(all, want) {
-			return
+	var seen []string
+	for late := time.After(20 * time.Second); ; {
+		select {
+		case s := <-l:
+			if strings.Contains(s, want) {
+				return
+			}
+			seen = append(seen, s)
+		case <-late:
+			t.Fatalf("there is no notice %q, only %q", want, seen)
 		}
 	}
-	t.Fatalf("nobody says %q: %q", want, l.said)
 }
 
 func TestHostsFindARunAndAreCounted(t *testing.T) {
@@ -55,7 +51,7 @@ func TestHostsFindARunAndAreCounted(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer stop()
-		said := &lines{}
+		said := make(lines, 1000)
 		c := p.coordinatorWith(t, "r", bus.CoordinatorConfig{Kernel: "go", Info: someInfo(), NeedsHosts: true, Notice: said.add})
 		a := <-heard
 		info, err := conn.AskRun(t.Context(), "r")

@@ -55,7 +55,7 @@ func (q *workQueue) open(ctx context.Context) error {
 	var err error
 	q.js, err = jetstream.New(q.conn.nats,
 		jetstream.WithDefaultTimeout(RequestTimeout), jetstream.WithPublishAsyncMaxPending(pendingJobs),
-		jetstream.WithPublishAsyncTimeout(RequestTimeout), jetstream.WithPublishAsyncErrHandler(q.notSent))
+		jetstream.WithPublishAsyncTimeout(RequestTimeout), jetstream.WithPublishAsyncErrHandler(q.publishFailed))
 	if err != nil {
 		return fmt.Errorf("bus: JetStream: %w", err)
 	}
@@ -176,7 +176,7 @@ func (q *workQueue) stream(ctx context.Context, name string) (jetstream.Stream, 
 	return q.js.Stream(ctx, name)
 }
 
-// send publishes a job; notSent learns if that fails.
+// send publishes a job; publishFailed learns if that fails.
 func (q *workQueue) send(ctx context.Context, j *bus.Job) error {
 	q.mu.Lock()
 	known := q.kernels[j.Kernel]
@@ -210,8 +210,8 @@ func (q *workQueue) send(ctx context.Context, j *bus.Job) error {
 	return err
 }
 
-// notSent is told of a job that the stream did not take.
-func (q *workQueue) notSent(_ jetstream.JetStream, m *nats.Msg, err error) {
+// publishFailed is told of a job that the stream did not take.
+func (q *workQueue) publishFailed(_ jetstream.JetStream, m *nats.Msg, err error) {
 	err = fmt.Errorf("bus: a job on %s was not taken: %w", m.Subject, err)
 	select {
 	case q.looking <- err:

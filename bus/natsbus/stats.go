@@ -19,7 +19,7 @@ func (c *Coordinator) Stats() bus.Stats { return stats{c, slices.Clone(c.subs)} 
 
 // Pending is the number of messages that have come and are not taken yet.
 func (v stats) Pending() int {
-	n := v.c.plans.Pending() + v.c.sums.inbox.Pending()
+	n := v.c.plans.Pending() + v.c.sums.mailbox.Pending()
 	for _, s := range v.subs {
 		if messages, _, err := s.Pending(); err == nil { // fails where it has ended: nothing waits
 			n += messages

@@ -15,11 +15,11 @@ import (
 	"fedpace/internal/vector"
 )
 
-// sumDesk receives sums: it puts chunks together, checks a sum against its job
+// sumCollector receives sums: it puts chunks together, checks a sum against its job
 // and makes sure that each job's sum is handed on once.
-type sumDesk struct {
+type sumCollector struct {
 	store   *Store // of handles; nil: none are understood
-	inbox   *mailbox.Mailbox[*bus.ReceivedSum]
+	mailbox *mailbox.Mailbox[*bus.ReceivedSum]
 	ignored atomic.Int64
 
 	mu   sync.Mutex
@@ -76,20 +76,20 @@ func cutVariates(s *bus.Result, j *bus.Job, b []byte) error {
 // errElsewhere answers a handle of another process.
 var errElsewhere = errors.New("the sum is a handle, but its trainer shares no memory with the coordinator")
 
-// sumAnswer answers one sum, once.
-type sumAnswer struct {
-	desk  *sumDesk
+// sumReply answers one sum, once.
+type sumReply struct {
+	desk  *sumCollector
 	job   uint64
 	reply *nats.Msg
 	once  sync.Once
 }
 
-func newSumDesk(store *Store) *sumDesk {
-	return &sumDesk{store: store, inbox: mailbox.New[*bus.ReceivedSum](maxSumsHeld), jobs: map[uint64]*openJob{}}
+func newSumCollector(store *Store) *sumCollector {
+	return &sumCollector{store: store, mailbox: mailbox.New[*bus.ReceivedSum](maxSumsHeld), jobs: map[uint64]*openJob{}}
 }
 
 // expect opens a job; one that is open stays as it is.
-func (d *sumDesk) expect(j *bus.Job) {
+func (d *sumCollector) expect(j *bus.Job) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if o := d.jobs[j.Job]; o != nil {
@@ -99,19 +99,19 @@ func (d *sumDesk) expect(j *bus.Job) {
 	d.jobs[j.Job] = &openJob{job: j}
 }
 
-func (d *sumDesk) open(job uint64) bool {
+func (d *sumCollector) open(job uint64) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.jobs[job] != nil
 }
 
-func (d *sumDesk) opened() int {
+func (d *sumCollector) opened() int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return len(d.jobs)
 }
 
-func (d *sumDesk) take(ctx context.Context) (*bus.ReceivedSum, error) {
+func (d *sumCollector) take(ctx context.Context) (*bus.ReceivedSum, error) {
 	d.mu.Lock()
 	if n := len(d.took); n > 0 {
 		s := d.took[0]
@@ -120,7 +120,7 @@ func (d *sumDesk) take(ctx context.Context) (*bus.ReceivedSum, error) {
 		return s, nil
 	}
 	d.mu.Unlock()
-	batch, err := d.inbox.Take(ctx, nil)
+	batch, err := d.mailbox.Take(ctx, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -131,14 +131,14 @@ func (d *sumDesk) take(ctx context.Context) (*bus.ReceivedSum, error) {
 }
 
 // onSum runs on the sums' subscription.
-func (d *sumDesk) onSum(m *nats.Msg) {
+func (d *sumCollector) onSum(m *nats.Msg) {
 	if Relayed(m) {
 		d.ignored.Add(1)
 		return
 	}
 	s, verdict, reason := d.receive(m)
 	if s != nil {
-		d.inbox.Put(s)
+		d.mailbox.Put(s)
 		return
 	}
 	if verdict == bus.Verdict_VERDICT_UNSPECIFIED {
@@ -150,7 +150,7 @@ func (d *sumDesk) onSum(m *nats.Msg) {
 	answer(m, verdict, reason)
 }
 
-func (d *sumDesk) receive(m *nats.Msg) (s *bus.ReceivedSum, verdict bus.Verdict, reason string) {
+func (d *sumCollector) receive(m *nats.Msg) (s *bus.ReceivedSum, verdict bus.Verdict, reason string) {
 	refuse := func(err error) (*bus.ReceivedSum, bus.Verdict, string) {
 		return nil, bus.Refused, err.Error()
 	}
@@ -189,7 +189,7 @@ func (d *sumDesk) receive(m *nats.Msg) (s *bus.ReceivedSum, verdict bus.Verdict,
 		return refuse(err)
 	}
 	o.taken, o.parts = true, nil
-	a := &sumAnswer{desk: d, job: w.Job, reply: m}
+	a := &sumReply{desk: d, job: w.Job, reply: m}
 	return &bus.ReceivedSum{Result: whole, Of: o.job, Accept: a.accept, Reject: a.reject}, 0, ""
 }
 
@@ -253,7 +253,7 @@ func (o *openJob) add(store *Store, w *bus.Sum, head *bus.Result) (*bus.Result, 
 }
 
 // accept closes the job and lets the trainer acknowledge it.
-func (s *sumAnswer) accept() {
+func (s *sumReply) accept() {
 	s.once.Do(func() {
 		s.desk.mu.Lock()
 		o := s.desk.jobs[s.job]
@@ -268,7 +268,7 @@ func (s *sumAnswer) accept() {
 }
 
 // reject leaves the job open and tells the trainer why its sum will not do.
-func (s *sumAnswer) reject(reason string) {
+func (s *sumReply) reject(reason string) {
 	s.once.Do(func() {
 		s.desk.mu.Lock()
 		o := s.desk.jobs[s.job]

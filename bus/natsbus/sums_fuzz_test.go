@@ -26,7 +26,7 @@ func FuzzReceive(f *testing.F) {
 	f.Add(bytesOf(part), bytesOf(part))
 	f.Add(bytesOf(handle), bytesOf(whole))
 	f.Fuzz(func(t *testing.T, first, second []byte) {
-		d := newSumDesk(NewStore())
+		d := newSumCollector(NewStore())
 		d.expect(&bus.Job{Job: 1, Kind: bus.Train, ModelDigest: digest[:], Params: 3, Clients: []*bus.ClientWork{{Task: 9}}})
 		for _, b := range [][]byte{first, second} {
 			s, verdict, reason := d.receive(message(b))
@@ -76,7 +76,7 @@ func FuzzReceiveVariates(f *testing.F) {
 		f.Add(bytesOf(pair[0]), bytesOf(pair[1]))
 	}
 	f.Fuzz(func(t *testing.T, a, b []byte) {
-		d := newSumDesk(nil)
+		d := newSumCollector(nil)
 		d.expect(&bus.Job{Job: 1, Kind: bus.Train, ModelDigest: model[:], Params: 2, Method: &bus.Method{Variates: true}, Clients: []*bus.ClientWork{{Task: 9}}})
 		for _, m := range [][]byte{a, b} {
 			s, verdict, reason := d.receive(message(m))

@@ -43,7 +43,7 @@ join that one need credentials ("fedpace enroll").`,
 			}
 			show := cli.NewDisplay(c.ErrOrStderr(), f.quiet)
 			options := f.options(show)
-			options.NATS, options.Elsewhere = connection.connection(), true
+			options.NATS, options.RemoteHosts = connection.connection(), true
 			if loaded.NATS.URL == config.Embedded && loaded.NATS.Listen == "" {
 				return cli.Usage(c, errors.New("hosts need a server to meet the coordinator on: --nats nats://host:4222, or --set nats.listen=127.0.0.1:4222"))
 			}

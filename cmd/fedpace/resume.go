@@ -29,7 +29,7 @@ first starts again. The configuration is the folder's; a folder may be moved.`,
 		RunE: func(c *cobra.Command, args []string) error {
 			show := cli.NewDisplay(c.ErrOrStderr(), f.quiet)
 			o := f.options(show)
-			o.NATS, o.Elsewhere = connection.connection(), elsewhere
+			o.NATS, o.RemoteHosts = connection.connection(), elsewhere
 			return f.resume(c, p, args[0], o, show)
 		},
 	}

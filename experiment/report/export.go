@@ -2,7 +2,6 @@ package report
 
 import (
 	"errors"
-	"fedpace/experiment/folder"
 	"fmt"
 	"io"
 	"io/fs"
@@ -13,6 +12,7 @@ import (
 
 	"fedpace/coordinator/round"
 	"fedpace/experiment/config"
+	"fedpace/experiment/folder"
 	"fedpace/metrics/eventlog"
 	"fedpace/metrics/openmetrics"
 	"fedpace/metrics/perfetto"

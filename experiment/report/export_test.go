@@ -25,6 +25,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"fedpace/coordinator/round"
+	"fedpace/experiment/config"
+	"fedpace/experiment/folder"
+	"fedpace/experiment/run"
+	"fedpace/experiment/run/runtest"
 	"fedpace/internal/atomicfile"
 	"fedpace/metrics/eventlog"
 )

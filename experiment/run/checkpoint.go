@@ -2,7 +2,6 @@ package run
 
 import (
 	"errors"
-	"fedpace/experiment/folder"
 	"fmt"
 	"io/fs"
 	"path/filepath"
@@ -14,12 +13,13 @@ import (
 	"fedpace/coordinator"
 	"fedpace/coordinator/round"
 	"fedpace/experiment/config"
+	"fedpace/experiment/folder"
 )
 
-// keeper writes a run's checkpoints: the outputs are brought to the disk, then
+// checkpointer writes a run's checkpoints: the outputs are brought to the disk, then
 // the state, which is the truth. It holds the run for as long as that takes, so
 // it waits for longer where a checkpoint takes long.
-type keeper struct {
+type checkpointer struct {
 	recorder *recorder
 	results  *folder.Results
 	limit    round.Time
@@ -39,10 +39,10 @@ type keeper struct {
 const maxShare = 1. / 20
 
 // keepCheckpoints starts a run's checkpoints. End them with close.
-func (r *recorder) keepCheckpoints(limit round.Time, before *life) *keeper {
+func (r *recorder) keepCheckpoints(limit round.Time, previous *attempt) *checkpointer {
 	c := r.p.config
-	k := &keeper{
-		recorder: r, results: r.results, limit: limit, head: r.p.identity(r.o.Version), spoilt: before != nil && before.spoilt,
+	k := &checkpointer{
+		recorder: r, results: r.results, limit: limit, head: r.p.identity(r.o.Version), spoilt: previous != nil && previous.spoilt,
 		every: time.Duration(c.Checkpoint.Seconds * float64(time.Second)), asked: make(chan struct{}),
 	}
 	k.alarm = time.AfterFunc(k.every, func() { k.due.Store(true) })
@@ -61,18 +61,18 @@ func (r *recorder) keepCheckpoints(limit round.Time, before *life) *keeper {
 	return k
 }
 
-func (k *keeper) close() {
+func (k *checkpointer) close() {
 	k.alarm.Stop()
 	close(k.asked)
 	k.listen.Wait()
 }
 
 // hooks are what the coordinator calls.
-func (k *keeper) hooks() coordinator.Checkpoint {
+func (k *checkpointer) hooks() coordinator.Checkpoint {
 	return coordinator.Checkpoint{Due: k.due.Load, Save: k.save}
 }
 
-func (k *keeper) save(s *coordinator.State) error {
+func (k *checkpointer) save(s *coordinator.State) error {
 	started := time.Now()
 	k.due.Store(false)
 	if err := k.recorder.outputs.Flush(); err != nil {

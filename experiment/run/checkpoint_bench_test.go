@@ -9,6 +9,7 @@ import (
 	"fedpace/coordinator"
 	"fedpace/coordinator/round"
 	"fedpace/experiment/config"
+	"fedpace/experiment/folder"
 )
 
 // What a checkpoint holds a run up for, the disk's part included; beside ten

@@ -4,14 +4,15 @@ import (
 	"crypto/sha256"
 	"encoding/gob"
 	"errors"
+	"fmt"
+	"io"
+	"slices"
+
 	"fedpace/coordinator"
 	"fedpace/coordinator/aggregate"
 	"fedpace/experiment/config"
 	"fedpace/experiment/folder"
 	"fedpace/internal/vector"
-	"fmt"
-	"io"
-	"slices"
 )
 
 // A checkpoint's payload is two values of encoding/gob, checkpointHead and

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fedpace/experiment/folder"
 	"math"
 	"os"
 	"path/filepath"
@@ -24,6 +23,7 @@ import (
 	"fedpace/coordinator/round"
 	"fedpace/coordinator/schedule"
 	"fedpace/experiment/config"
+	"fedpace/experiment/folder"
 	"fedpace/metrics"
 	"fedpace/simclock"
 )

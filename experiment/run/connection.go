@@ -67,15 +67,15 @@ func (c *Connection) server(config *config.NATS) string {
 
 // inside is a run of the same process that only tells how long something takes:
 // on a server of its own, with a host of its own.
-func (o Options) inside() Options {
-	o.NATS, o.Elsewhere = Connection{}, false
+func (o Options) local() Options {
+	o.NATS, o.RemoteHosts = Connection{}, false
 	return o
 }
 
-// startInside starts an engine for such a run.
-func startInside(ctx context.Context, p *problem, o Options) (*engine, error) {
+// startLocal starts an engine for such a run.
+func startLocal(ctx context.Context, p *problem, o Options) (*engine, error) {
 	p.config.NATS = config.Demonstration().NATS
-	return startEngine(ctx, p, o.inside())
+	return startEngine(ctx, p, o.local())
 }
 
 // connect starts the embedded server, if that is asked for, and says how to
@@ -97,7 +97,7 @@ func (e *engine) connect(ctx context.Context, o Options) (natsbus.ConnConfig, er
 		if c.TLS, err = o.NATS.TLS.Server(); err != nil {
 			return natsbus.ConnConfig{}, err
 		}
-	} else if o.Elsewhere {
+	} else if o.RemoteHosts {
 		return natsbus.ConnConfig{}, errors.New("hosts elsewhere need a server that they can reach: give its URL, or set nats.listen")
 	}
 	var err error
@@ -121,7 +121,7 @@ func (e *engine) tell(c *coordinator.Config, o Options) error {
 		return err
 	}
 	c.Bus = bus.CoordinatorConfig{
-		PublishModels: true, Replicas: settings.Replicas, Info: info, NeedsHosts: o.Elsewhere, Notice: o.others(),
+		PublishModels: true, Replicas: settings.Replicas, Info: info, NeedsHosts: o.RemoteHosts, Notice: o.hostNotice(),
 		AckWait:      time.Duration(settings.AckSeconds * float64(time.Second)),
 		PlanPatience: planPatience,
 	}

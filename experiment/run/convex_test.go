@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fedpace/experiment/folder"
-	"fedpace/experiment/run/runtest"
 	"math"
 	"os"
 	"path/filepath"
@@ -14,6 +12,8 @@ import (
 
 	"fedpace/actors/learn"
 	"fedpace/experiment/config"
+	"fedpace/experiment/folder"
+	"fedpace/experiment/run/runtest"
 )
 
 // convexRun is a short run of a convex task.

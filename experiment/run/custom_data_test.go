@@ -1,9 +1,10 @@
 package run
 
 import (
-	"fedpace/experiment/run/runtest"
 	"os"
 	"testing"
+
+	"fedpace/experiment/run/runtest"
 )
 
 // Custom data, with a model named in the configuration, learns; a model

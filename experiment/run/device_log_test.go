@@ -4,8 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"errors"
-	"fedpace/experiment/config"
-	"fedpace/experiment/folder"
 	"io"
 	"math"
 	"os"
@@ -17,6 +15,8 @@ import (
 
 	"fedpace/coordinator/devices"
 	"fedpace/coordinator/round"
+	"fedpace/experiment/config"
+	"fedpace/experiment/folder"
 	"fedpace/metrics"
 )
 

@@ -4,8 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fedpace/experiment/folder"
-	"fedpace/internal/human"
 	"fmt"
 	"io"
 	"runtime"
@@ -16,6 +14,8 @@ import (
 	"fedpace/coordinator/round"
 	"fedpace/coordinator/schedule"
 	"fedpace/experiment/config"
+	"fedpace/experiment/folder"
+	"fedpace/internal/human"
 	"fedpace/internal/registry"
 )
 
@@ -192,7 +192,7 @@ func (p *problem) sample(ctx context.Context, o Options, limit round.Time) (s sa
 	}
 	c.Stop = config.Stop{Rounds: most}
 	c.Pace = 0
-	e, err := startInside(ctx, &timing, o)
+	e, err := startLocal(ctx, &timing, o)
 	if err != nil {
 		return s, err
 	}

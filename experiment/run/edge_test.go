@@ -1,12 +1,13 @@
 package run
 
 import (
-	"fedpace/experiment/run/runtest"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/parquet-go/parquet-go"
+
+	"fedpace/experiment/run/runtest"
 )
 
 // The corners of data: each works or is refused in words.

@@ -54,14 +54,14 @@ func (e *engine) start(ctx context.Context, o Options) (err error) {
 	if c := &e.p.config; c.Train && len(c.Devices.Names) > 0 && !e.external && o.Replay == "" {
 		return errUnreachable
 	}
-	to.Notice = o.others()
+	to.Notice = o.hostNotice()
 	to.Name = "coordinator of " + e.p.config.Name
 	if e.conn, err = natsbus.Connect(ctx, to); err != nil {
 		return err
 	}
 	to.Notice = nil // what becomes of the other connections, this one's notices say
 	e.to = to
-	if o.Elsewhere {
+	if o.RemoteHosts {
 		e.jobs = 2
 		return nil
 	}

@@ -2,7 +2,6 @@ package run
 
 import (
 	"context"
-	"fedpace/internal/human"
 	"fmt"
 	"sync"
 	"time"
@@ -10,6 +9,7 @@ import (
 	"fedpace/coordinator"
 	"fedpace/coordinator/round"
 	"fedpace/experiment/config"
+	"fedpace/internal/human"
 )
 
 // EqualTimes keeps how long rounds of K-eta-fixed take, for the runs of one study,
@@ -47,7 +47,7 @@ const timedEvery = 10 * time.Second
 // learning, and returns their time.
 func (p *problem) playFixed(ctx context.Context, o Options, n int) (round.Time, error) {
 	o.notice(fmt.Sprintf("Rounds are not all alike: timing %d of the fixed schedule first.", n))
-	e, err := startInside(ctx, p, o)
+	e, err := startLocal(ctx, p, o)
 	if err != nil {
 		return 0, err
 	}

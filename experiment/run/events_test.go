@@ -3,8 +3,6 @@ package run
 import (
 	"context"
 	"errors"
-	"fedpace/experiment/folder"
-	"fedpace/experiment/run/runtest"
 	"io"
 	"math"
 	"os"
@@ -19,6 +17,8 @@ import (
 
 	"fedpace/coordinator/round"
 	"fedpace/experiment/config"
+	"fedpace/experiment/folder"
+	"fedpace/experiment/run/runtest"
 	"fedpace/metrics"
 	"fedpace/metrics/eventlog"
 	"fedpace/metrics/tables"

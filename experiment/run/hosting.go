@@ -3,8 +3,6 @@ package run
 import (
 	"context"
 	"errors"
-	"fedpace/bus/natsbus"
-	"fedpace/internal/human"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -15,6 +13,8 @@ import (
 
 	"fedpace/actors"
 	"fedpace/bus"
+	"fedpace/bus/natsbus"
+	"fedpace/internal/human"
 	"fedpace/internal/names"
 )
 

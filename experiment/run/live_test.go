@@ -4,15 +4,16 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fedpace/experiment/folder"
-	"fedpace/experiment/run/runtest"
-	"fedpace/metrics"
-	"fedpace/metrics/live"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
+
+	"fedpace/experiment/folder"
+	"fedpace/experiment/run/runtest"
+	"fedpace/metrics"
+	"fedpace/metrics/live"
 )
 
 // shownPage is what a page.html holds, as far as these tests look at it.

@@ -147,8 +147,8 @@ func (n *notices) copied(o Options) Options {
 		}
 	}
 	o.Notice = tee(o.Notice)
-	if o.Others != nil {
-		o.Others = tee(o.Others)
+	if o.HostNotice != nil {
+		o.HostNotice = tee(o.HostNotice)
 	}
 	return o
 }

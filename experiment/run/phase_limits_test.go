@@ -2,10 +2,11 @@ package run
 
 import (
 	"context"
-	"fedpace/experiment/run/runtest"
 	"strings"
 	"testing"
 	"time"
+
+	"fedpace/experiment/run/runtest"
 )
 
 // Devices that would need years for one task are a mistake in a key, which is

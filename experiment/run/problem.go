@@ -12,6 +12,8 @@ import (
 	"fedpace/actors/learn"
 	"fedpace/coordinator/aggregate"
 	"fedpace/experiment/config"
+	"fedpace/experiment/folder"
+	"fedpace/internal/human"
 	"fedpace/internal/registry"
 )
 

@@ -3,17 +3,17 @@ package run
 import (
 	"context"
 	"errors"
-	"fedpace/bus/natsbus"
-	"fedpace/experiment/folder"
-	"fedpace/metrics"
 	"fmt"
 	"math"
 	"time"
 
 	"fedpace/bus"
+	"fedpace/bus/natsbus"
 	"fedpace/coordinator/devices"
 	"fedpace/coordinator/round"
 	"fedpace/experiment/config"
+	"fedpace/experiment/folder"
+	"fedpace/metrics"
 )
 
 // roundDevices is what the round machine needs to know of the real devices.

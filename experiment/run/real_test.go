@@ -1,16 +1,16 @@
 package run
 
 import (
-	"fedpace/coordinator/round"
-	"fedpace/experiment/folder"
-	"fedpace/experiment/run/runtest"
 	"fmt"
 	"math"
 	"os"
 	"path/filepath"
 	"testing"
 
+	"fedpace/coordinator/round"
 	"fedpace/experiment/config"
+	"fedpace/experiment/folder"
+	"fedpace/experiment/run/runtest"
 )
 
 // realData is the path of a file of real data; the test is skipped, by name, where

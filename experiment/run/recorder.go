@@ -91,7 +91,7 @@ func (r *recorder) observer() coordinator.Observer {
 
 // start opens the outputs' files, in a run that is resumed where it stood, and
 // returns the state that the coordinator goes on from; nil: from the start.
-func (r *recorder) start(results *folder.Results, previous *life) (*coordinator.State, error) {
+func (r *recorder) start(results *folder.Results, previous *attempt) (*coordinator.State, error) {
 	r.results = results
 	start := &metrics.Start{Folder: results, Rounds: r.p.roundsSoFar(results.Path(folder.RoundsFile))}
 	if previous == nil || previous.checkpoint == nil {

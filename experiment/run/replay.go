@@ -2,7 +2,6 @@ package run
 
 import (
 	"errors"
-	"fedpace/experiment/folder"
 	"fmt"
 	"io/fs"
 	"maps"
@@ -13,6 +12,7 @@ import (
 
 	"fedpace/coordinator/devices"
 	"fedpace/experiment/config"
+	"fedpace/experiment/folder"
 )
 
 // LoadReplay is the configuration by which the run with real devices in a folder

@@ -3,8 +3,6 @@ package run
 import (
 	"context"
 	"errors"
-	"fedpace/experiment/folder"
-	"fedpace/internal/human"
 	"fmt"
 	"io/fs"
 	"os"
@@ -13,22 +11,24 @@ import (
 
 	"fedpace/coordinator/round"
 	"fedpace/experiment/config"
+	"fedpace/experiment/folder"
+	"fedpace/internal/human"
 )
 
-// Resumed is what came of a run that was to go on.
+// Resumed is a run that was resumed.
 type Resumed struct {
 	Config   config.Config
 	Summary  folder.Summary
-	Complete bool // it was complete already, nothing was done
+	Complete bool // it was complete before, and nothing was done
 }
 
 // ErrNoRun is wrapped by the error for a folder without a run.
 var ErrNoRun = errors.New("no run is there to go on with")
 
-// Resume goes on with the run in a folder that was interrupted, failed or
-// died, from its last checkpoint, or from its start where it has none yet. Its
-// results are to the bit those of the run that was never stopped, but for the
-// wall time, which counts all lives. The folder may have been moved.
+// Resume resumes the run in a folder that was interrupted, failed or was killed,
+// from its last checkpoint, or from its start where it has none yet. Its results
+// are to the bit those of a run that was never stopped, but for the wall time,
+// which counts all attempts. The folder may have been moved.
 func Resume(ctx context.Context, dir string, o Options) (r Resumed, err error) {
 	started := time.Now()
 	path := filepath.Join(dir, folder.ConfigFile)
@@ -39,7 +39,7 @@ func Resume(ctx context.Context, dir string, o Options) (r Resumed, err error) {
 		return r, err
 	}
 	r.Config.Out = dir
-	if m := o.Manner; m != nil {
+	if m := o.Overrides; m != nil {
 		r.Config.Name, r.Config.HTTP, r.Config.Pace, r.Config.Checkpoint, r.Config.NATS = m.Name, m.HTTP, m.Pace, m.Checkpoint, m.NATS
 	}
 	if r.Summary, err = folder.ReadSummary(filepath.Join(dir, folder.SummaryFile)); err == nil && r.Summary.Completed {
@@ -73,42 +73,42 @@ func (p *problem) resume(ctx context.Context, o Options, started time.Time, resu
 			o.notice(fmt.Sprintf("It was begun with version %s, this is %s: bits may differ.", c.head.Version, o.Version))
 		}
 	}
-	summary, err := p.live(ctx, o, started, &life{results: results, checkpoint: c, spoilt: !newest})
+	summary, err := p.execute(ctx, o, started, &attempt{results: results, checkpoint: c, spoilt: !newest})
 	return summary, errors.Join(err, results.Close())
 }
 
-// life is an earlier life of a run; nil where there is none.
-type life struct {
+// attempt is an earlier attempt of a run; nil where there is none.
+type attempt struct {
 	results    *folder.Results
-	checkpoint *checkpoint // nil: it died before its first
+	checkpoint *checkpoint // nil: it ended before its first
 	spoilt     bool        // the newest checkpoint is damaged
 }
 
 // limit is the virtual time at which the run ends, where it is known.
-func (l *life) limit() (limit round.Time, known bool) {
-	if l == nil || l.checkpoint == nil {
+func (a *attempt) limit() (limit round.Time, known bool) {
+	if a == nil || a.checkpoint == nil {
 		return 0, false
 	}
-	return round.Time(l.checkpoint.body.Limit), true
+	return round.Time(a.checkpoint.body.Limit), true
 }
 
-// undo ends the results of a run that never began: what an earlier life had
-// done stays.
-func (l *life) undo(r *folder.Results) error {
-	if l == nil {
+// undo closes the folder of a run that never began: results of an earlier attempt
+// stay.
+func (a *attempt) undo(r *folder.Results) error {
+	if a == nil {
 		return r.Discard()
 	}
 	return r.Close()
 }
 
 // results opens the folder that the run fills.
-func (p *problem) results(o Options, before *life) (*folder.Results, error) {
-	if before == nil {
+func (p *problem) results(o Options, previous *attempt) (*folder.Results, error) {
+	if previous == nil {
 		return folder.CreateResults(p.config.Out, p.config, o.Force)
 	}
 	var sizes []folder.OutputSize
-	if before.checkpoint != nil {
-		sizes = before.checkpoint.body.Outputs
+	if previous.checkpoint != nil {
+		sizes = previous.checkpoint.body.Outputs
 	}
-	return before.results, before.results.Rewind(sizes)
+	return previous.results, previous.results.Rewind(sizes)
 }

@@ -3,7 +3,6 @@ package run
 import (
 	"context"
 	"errors"
-	"fedpace/experiment/folder"
 	"fmt"
 	"math"
 	"os"
@@ -11,28 +10,33 @@ import (
 
 	"fedpace/coordinator/round"
 	"fedpace/experiment/config"
+	"fedpace/experiment/folder"
 )
 
-// Options are how a run is done; they change no result.
+// Options say how a run is carried out; they change no result.
 type Options struct {
 	Version    string
 	Force      bool             // replace a run that the folder holds
-	Checkpoint <-chan os.Signal // what comes here asks for a checkpoint now; may be nil
+	Checkpoint <-chan os.Signal // a value asks for a checkpoint now; may be nil
 	Hosts      int              // hosts in this process; 0: one
 	Workers    int              // trainers in all; 0: one a core
 	Progress   func(Progress)   // called now and then from the run's goroutine; may be nil
-	Notice     func(string)     // what the user should know, a line each, from any goroutine; may be nil
-	Others     func(string)     // in place of Notice what is about the server and the hosts, which runs side by side share; nil: Notice
-	NATS       Connection       // how the server is reached
-	Replay     string           // folder of a run with real devices whose answers are taken from there; empty: they take part themselves
-	Elsewhere  bool             // no host in this process: others do the work
-	Manner     *config.Config   // of a run that goes on: whose name, http, pace, checkpoint and nats it has from here on; nil: those in its folder
-
-	// Model is called with every round's model, which may be kept and not
+	Notice     func(string)     // takes lines for the user, from any goroutine; may be nil
+	// HostNotice takes, in place of Notice, lines about the server and the hosts,
+	// which runs side by side share; nil: Notice takes them.
+	HostNotice func(string)
+	NATS       Connection // how the server is reached
+	// Replay is the folder of a run with real devices, whose answers are taken from
+	// there; empty: the devices take part themselves.
+	Replay      string
+	RemoteHosts bool // hosts in other processes do the work, and none in this one
+	// Overrides give a resumed run its name, http, pace, checkpoint and nats; nil: it
+	// has those in its folder.
+	Overrides *config.Config
+	// Model is called with every round's model, which may be kept and must not be
 	// changed; may be nil.
 	Model func(round int, params []float32)
-
-	Equal *EqualTimes // of the runs of a comparison; nil: each finds its own
+	Equal *EqualTimes // shared by the runs of a study; nil: the run times the fixed schedule itself
 }
 
 // notice tells the user a line.
@@ -42,18 +46,18 @@ func (o *Options) notice(line string) {
 	}
 }
 
-// others is who hears of the server and the hosts.
-func (o *Options) others() func(string) {
-	if o.Others != nil {
-		return o.Others
+// hostNotice takes lines about the server and the hosts.
+func (o *Options) hostNotice() func(string) {
+	if o.HostNotice != nil {
+		return o.HostNotice
 	}
 	return o.Notice
 }
 
 // Run does one experiment and leaves its results in c.Out. Mistakes in the
 // configuration and the data are found before the folder is made. When ctx is
-// cancelled the run stops cleanly, keeps what is done with a summary that says
-// so, and returns it with the context's error.
+// cancelled the run stops cleanly, keeps its results so far with a summary that
+// says so, and returns the summary with the context's error.
 func Run(ctx context.Context, c config.Config, o Options) (folder.Summary, error) {
 	started := time.Now()
 	if err := c.Validate(); err != nil {
@@ -66,76 +70,71 @@ func Run(ctx context.Context, c config.Config, o Options) (folder.Summary, error
 	if err != nil {
 		return folder.Summary{}, err
 	}
-	summary, err := p.run(ctx, o, started)
+	summary, err := p.execute(ctx, o, started, nil)
 	return summary, errors.Join(err, p.Close())
 }
 
-// run plays the prepared problem and writes its results.
-func (p *problem) run(ctx context.Context, o Options, started time.Time) (folder.Summary, error) {
-	return p.live(ctx, o, started, nil)
-}
-
-// live is a life of the run; before is the one from which it goes on, nil: it
-// starts.
-func (p *problem) live(ctx context.Context, o Options, started time.Time, before *life) (s folder.Summary, err error) {
-	told, tell := &notices{}, o.Notice
-	o = told.copied(o)
+// execute runs the experiment; it resumes from previous unless that is nil.
+func (p *problem) execute(ctx context.Context, o Options, started time.Time, previous *attempt) (s folder.Summary, err error) {
+	said, tell := &notices{}, o.Notice
+	o = said.copied(o)
 	if state := p.state(); state != "" {
 		o.notice(state)
 	}
-	limit, known := before.limit()
+	limit, known := previous.limit()
 	if !known {
 		if limit, err = p.limit(ctx, o); err != nil {
-			return folder.Summary{}, err
+			return s, err
 		}
 	}
 	e, err := startEngine(ctx, p, o)
 	if err != nil {
-		return folder.Summary{}, err
+		return s, err
 	}
 	defer e.Close()
 
-	t, err := newRecorder(p, o, limit, started)
+	r, err := newRecorder(p, o, limit, started)
 	if err != nil {
-		return folder.Summary{}, err
+		return s, err
 	}
-	told.open(t.outputs)
-	closeAll := t.outputs.Close
+	said.open(r.outputs)
+	closeAll := r.outputs.Close
 	if p.config.HTTP != "" {
-		server, err := t.serve(ctx, tell)
+		server, err := r.serve(ctx, tell)
 		if err != nil {
-			return folder.Summary{}, errors.Join(err, t.outputs.Close(err))
+			return s, errors.Join(err, r.outputs.Close(err))
 		}
-		closeAll = func(why error) error { return errors.Join(t.outputs.Close(why), server.Close()) }
+		closeAll = func(why error) error { return errors.Join(r.outputs.Close(why), server.Close()) }
 	}
 	defer func() { err = errors.Join(err, closeAll(err)) }()
 	if err := ctx.Err(); err != nil {
-		return folder.Summary{}, err
+		return s, err
 	}
 	// Last of all: with force it removes the run that the folder holds.
-	results, err := p.results(o, before)
+	results, err := p.results(o, previous)
 	if err != nil {
-		return folder.Summary{}, err
+		return s, err
 	}
-	if e.resume, err = t.start(results, before); err != nil {
-		return folder.Summary{}, errors.Join(err, before.undo(results))
+	e.resume, err = r.start(results, previous)
+	if err == nil {
+		e.devices, err = r.watchDevices()
 	}
-	if e.devices, err = t.watchDevices(); err != nil {
-		return folder.Summary{}, errors.Join(err, before.undo(results))
+	if err != nil {
+		return s, errors.Join(err, previous.undo(results))
 	}
-	k := t.keepCheckpoints(limit, before)
+	k := r.keepCheckpoints(limit, previous)
 	e.checkpoint = k.hooks()
-	t.begin()
-	result, runErr := e.play(ctx, limit, t.observer())
+	r.begin()
+	result, runErr := e.play(ctx, limit, r.observer())
 	k.close()
 	if result == nil { // it never began
-		return folder.Summary{}, errors.Join(runErr, before.undo(results))
+		return s, errors.Join(runErr, previous.undo(results))
 	}
 	if result.Stop.Reason == round.Deserted {
 		o.notice(fmt.Sprintf("The run ended after %d rounds: %s.", result.Stop.Rounds, result.Stop.Reason))
 	}
-	s = t.summary(result)
-	err = errors.Join(runErr, t.finish(result, s, runErr))
+	s = r.summary(result)
+	err = errors.Join(runErr, r.finish(result, s, runErr))
 	if err == nil {
 		err = results.RemoveCheckpoints()
 	}

@@ -3,8 +3,6 @@ package run
 import (
 	"context"
 	"errors"
-	"fedpace/experiment/folder"
-	"fedpace/experiment/run/runtest"
 	"fmt"
 	"math"
 	"net"
@@ -15,6 +13,8 @@ import (
 	"testing"
 
 	"fedpace/experiment/config"
+	"fedpace/experiment/folder"
+	"fedpace/experiment/run/runtest"
 	"fedpace/metrics/models"
 )
 

@@ -1,12 +1,12 @@
 package run
 
 import (
-	"fedpace/experiment/run/runtest"
 	"math"
 	"strings"
 	"testing"
 
 	"fedpace/coordinator/round"
+	"fedpace/experiment/run/runtest"
 )
 
 // Sixty equal clients and a server that has no more than 100 Mbit/s each way:

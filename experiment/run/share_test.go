@@ -45,7 +45,7 @@ func BenchmarkShareOfSGD(b *testing.B) {
 					b.Fatal(err)
 				}
 				before, started := processor(b), time.Now()
-				_, err = p.run(b.Context(), Options{Workers: 2}, started)
+				_, err = p.execute(b.Context(), Options{Workers: 2}, started, nil)
 				wall, spent := time.Since(started).Seconds(), processor(b)-before
 				pprof.StopCPUProfile()
 				if err != nil {

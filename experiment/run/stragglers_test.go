@@ -2,8 +2,6 @@ package run
 
 import (
 	"errors"
-	"fedpace/experiment/folder"
-	"fedpace/experiment/run/runtest"
 	"fmt"
 	"math"
 	"os"
@@ -19,6 +17,8 @@ import (
 	"fedpace/coordinator/aggregate"
 	"fedpace/coordinator/round"
 	"fedpace/experiment/config"
+	"fedpace/experiment/folder"
+	"fedpace/experiment/run/runtest"
 )
 
 var closings = map[string]struct {
@@ -76,7 +76,7 @@ func counting(t *testing.T, c config.Config) (folder.Summary, int64) {
 	}
 	set := &counted{Set: p.set}
 	p.set = set
-	s, err := p.run(t.Context(), Options{}, time.Now())
+	s, err := p.execute(t.Context(), Options{}, time.Now(), nil)
 	if err := errors.Join(err, p.Close()); err != nil {
 		t.Fatal(err)
 	}

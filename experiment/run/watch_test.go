@@ -2,7 +2,6 @@ package run
 
 import (
 	"bufio"
-	"fedpace/experiment/run/runtest"
 	"fmt"
 	"math"
 	"net/http"
@@ -12,6 +11,7 @@ import (
 	"testing"
 
 	"fedpace/coordinator/round"
+	"fedpace/experiment/run/runtest"
 )
 
 // scraped is a scrape in text: values by series, labels of the run left out.

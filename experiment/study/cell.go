@@ -191,7 +191,7 @@ func (c *Cell) elsewhere(others map[string][]string) (bool, error) {
 // play runs the cell, or resumes it. That it diverges is a result, too.
 func (c *Cell) play(ctx context.Context, o run.Options) (err error) {
 	if c.Begun {
-		o.Manner = &c.Config
+		o.Overrides = &c.Config
 		var r run.Resumed
 		r, err = run.Resume(ctx, c.Config.Out, o)
 		c.Summary = r.Summary

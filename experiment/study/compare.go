@@ -4,8 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fedpace/experiment/folder"
-	"fedpace/internal/human"
 	"fmt"
 	"io"
 	"math"
@@ -16,6 +14,8 @@ import (
 
 	"fedpace/coordinator/schedule"
 	"fedpace/experiment/config"
+	"fedpace/experiment/folder"
+	"fedpace/internal/human"
 )
 
 // Comparison is several schedules on the same cohorts, in the order in which they

@@ -3,16 +3,17 @@ package study
 import (
 	"encoding/csv"
 	"errors"
-	"fedpace/experiment/config"
-	"fedpace/experiment/folder"
-	"fedpace/experiment/run"
-	"fedpace/experiment/run/runtest"
 	"math"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+
+	"fedpace/experiment/config"
+	"fedpace/experiment/folder"
+	"fedpace/experiment/run"
+	"fedpace/experiment/run/runtest"
 )
 
 func TestCompareSharesCohortsAndTime(t *testing.T) {

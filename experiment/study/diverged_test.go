@@ -4,9 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fedpace/experiment/folder"
-	"fedpace/experiment/run"
-	"fedpace/experiment/run/runtest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,6 +11,9 @@ import (
 
 	"fedpace/coordinator"
 	"fedpace/experiment/config"
+	"fedpace/experiment/folder"
+	"fedpace/experiment/run"
+	"fedpace/experiment/run/runtest"
 )
 
 // One step at a rate far too high may go well; forty do not.

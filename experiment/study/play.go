@@ -136,13 +136,13 @@ func (p *player) play(ctx context.Context, c *Cell) error {
 // options are those of one cell's run.
 func (p *player) options(c *Cell) run.Options {
 	o := p.Run
-	o.NATS, o.Elsewhere = p.server(c)
+	o.NATS, o.RemoteHosts = p.server(c)
 	o.Progress = p.progress.of(c)
 	if p.beside == 1 && p.Run.Progress != nil {
 		o.Progress = p.Run.Progress
 	}
 	if p.beside > 1 {
-		o.Notice, o.Others = nil, p.hosts.of(c)
+		o.Notice, o.HostNotice = nil, p.hosts.of(c)
 	}
 	if p.Adjust != nil {
 		p.Adjust(c, &o)

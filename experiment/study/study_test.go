@@ -3,7 +3,6 @@ package study
 import (
 	"bytes"
 	"encoding/csv"
-	"fedpace/internal/statistics"
 	"fmt"
 	"math"
 	"os"
@@ -13,6 +12,7 @@ import (
 	"testing"
 
 	"fedpace/experiment/config"
+	"fedpace/internal/statistics"
 )
 
 // readSweep reads back what WriteCSV wrote, of a sweep over so many keys.

@@ -3,7 +3,6 @@ package study
 import (
 	"cmp"
 	"context"
-	"fedpace/experiment/folder"
 	"fmt"
 	"math"
 	"path/filepath"
@@ -12,6 +11,7 @@ import (
 
 	"fedpace/coordinator/schedule"
 	"fedpace/experiment/config"
+	"fedpace/experiment/folder"
 )
 
 // Grid is one key of a sweep with the values that it takes.

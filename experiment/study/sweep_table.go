@@ -3,8 +3,6 @@ package study
 import (
 	"encoding/csv"
 	"encoding/json"
-	"fedpace/experiment/folder"
-	"fedpace/internal/statistics"
 	"fmt"
 	"io"
 	"math"
@@ -12,7 +10,9 @@ import (
 	"text/tabwriter"
 
 	"fedpace/coordinator"
+	"fedpace/experiment/folder"
 	"fedpace/internal/atomicfile"
+	"fedpace/internal/statistics"
 )
 
 // quantity is a column of a sweep's table.

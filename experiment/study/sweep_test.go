@@ -4,13 +4,14 @@ import (
 	"context"
 	"encoding/csv"
 	"errors"
-	"fedpace/experiment/folder"
-	"fedpace/experiment/run"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+
+	"fedpace/experiment/folder"
+	"fedpace/experiment/run"
 )
 
 func TestParseGrid(t *testing.T) {

@@ -1,9 +1,10 @@
 package runtest
 
 import (
-	"fedpace/experiment/config"
 	"path/filepath"
 	"testing"
+
+	"fedpace/experiment/config"
 )
 
 // Small is a run that learns and takes a fraction of a second.

@@ -11,14 +11,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"fedpace/coordinator/theory"
 	"fedpace/experiment/config"
 	"fedpace/experiment/folder"
 	"fedpace/experiment/run"
 	"fedpace/experiment/study"
 	"fedpace/metrics/models"
-
-	"github.com/google/go-cmp/cmp"
 )
 
 // small is a convex task of a fraction of a second.

@@ -19,7 +19,7 @@ import (
 	"fedpace/bus"
 	"fedpace/bus/auth"
 	"fedpace/coordinator/round"
-	"fedpace/experiment/run"
+	"fedpace/experiment/devicelog"
 )
 
 // hostile is a device's credentials in the hands of somebody else.
@@ -216,7 +216,7 @@ func TestHostileDevices(t *testing.T) {
 	if again := s.summary("again"); *again.ModelSHA256 != *summary.ModelSHA256 || again.Fingerprint != summary.Fingerprint {
 		t.Errorf("a replay comes to %s, the run came to %s", again.Fingerprint, summary.Fingerprint)
 	}
-	answers, err := run.ReadDevices(s.path("run"))
+	answers, err := devicelog.Read(s.path("run"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,7 +18,7 @@ import (
 
 	"fedpace/bus"
 	"fedpace/coordinator/round"
-	"fedpace/experiment/run"
+	"fedpace/experiment/devicelog"
 	"fedpace/metrics/models"
 )
 
@@ -39,7 +39,7 @@ func TestAMixedRound(t *testing.T) {
 		l.await(t, "The run is over after 3 tasks")
 	}
 
-	said, err := run.ReadDevices(s.path("run"))
+	said, err := devicelog.Read(s.path("run"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -194,9 +194,6 @@ func (r *Results) create(name string) (*os.File, error) {
 // Path implements [metrics.Folder].
 func (r *Results) Path(name string) string { return filepath.Join(r.dir, name) }
 
-// Dir is the folder.
-func (r *Results) Dir() string { return r.dir }
-
 // Replace implements [metrics.Folder].
 func (r *Results) Replace(name string, write func(io.Writer) error) error {
 	if r.failure != nil {

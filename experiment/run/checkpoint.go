@@ -46,18 +46,16 @@ func (r *recorder) keepCheckpoints(limit round.Time, previous *attempt) *checkpo
 		every: time.Duration(c.Checkpoint.Seconds * float64(time.Second)), asked: make(chan struct{}),
 	}
 	k.alarm = time.AfterFunc(k.every, func() { k.due.Store(true) })
-	if r.o.Checkpoint != nil {
-		k.listen.Go(func() {
-			for {
-				select {
-				case <-r.o.Checkpoint:
-					k.due.Store(true)
-				case <-k.asked:
-					return
-				}
+	k.listen.Go(func() {
+		for {
+			select {
+			case <-r.o.Checkpoint: // never, where nobody asks
+				k.due.Store(true)
+			case <-k.asked:
+				return
 			}
-		})
-	}
+		}
+	})
 	return k
 }
 
@@ -65,11 +63,6 @@ func (k *checkpointer) close() {
 	k.alarm.Stop()
 	close(k.asked)
 	k.listen.Wait()
-}
-
-// hooks are what the coordinator calls.
-func (k *checkpointer) hooks() coordinator.Checkpoint {
-	return coordinator.Checkpoint{Due: k.due.Load, Save: k.save}
 }
 
 func (k *checkpointer) save(s *coordinator.State) error {

@@ -65,17 +65,12 @@ func (c *Connection) server(config *config.NATS) string {
 	return config.URL
 }
 
-// inside is a run of the same process that only tells how long something takes:
-// on a server of its own, with a host of its own.
-func (o Options) local() Options {
-	o.NATS, o.RemoteHosts = Connection{}, false
-	return o
-}
-
-// startLocal starts an engine for such a run.
+// startLocal starts an engine for a run of the same process that only finds out how
+// long something takes: on a server of its own, with a host of its own.
 func startLocal(ctx context.Context, p *problem, o Options) (*engine, error) {
 	p.config.NATS = config.Demonstration().NATS
-	return startEngine(ctx, p, o.local())
+	o.NATS, o.RemoteHosts = Connection{}, false
+	return startEngine(ctx, p, o)
 }
 
 // connect starts the embedded server, if that is asked for, and says how to

@@ -13,6 +13,7 @@ import (
 	"fedpace/coordinator/round"
 	"fedpace/coordinator/schedule"
 	"fedpace/experiment/config"
+	"fedpace/experiment/devicelog"
 	"fedpace/experiment/folder"
 	"fedpace/metrics"
 	"fedpace/metrics/eventlog"
@@ -41,7 +42,7 @@ func (p *problem) sinks(o *Options) []metrics.Sink {
 		list = append(list, eventlog.Sink{Sample: c.Events.Sample})
 	}
 	if len(c.Devices.Names) > 0 && o.Replay == "" {
-		list = append(list, deviceSink{})
+		list = append(list, devicelog.Sink{})
 	}
 	if c.HTTP != "" {
 		list = append(list, prometheus.Sink{})

@@ -12,6 +12,7 @@ import (
 	"fedpace/coordinator/devices"
 	"fedpace/coordinator/round"
 	"fedpace/experiment/config"
+	"fedpace/experiment/devicelog"
 	"fedpace/experiment/folder"
 	"fedpace/metrics"
 )
@@ -47,7 +48,7 @@ func (e *engine) realDevices(ctx context.Context) (*devices.Config, error) {
 		Notice:  e.devices.notice, Plan: e.devices.plan, Refuse: e.devices.refuse,
 	}
 	if e.devices.record != nil {
-		v.Record, v.Replay = e.devices.record, e.devices.record.replay
+		v.Record, v.Replay = e.devices.record, e.devices.record.Replay
 	}
 	if d.Link == config.ModelledLink {
 		bits := float64(e.p.modelBits)
@@ -75,7 +76,7 @@ func wall(seconds float64) time.Duration { return time.Duration(seconds * float6
 
 // realWatch is what a run's devices tell on its side: set by who follows the run.
 type realWatch struct {
-	record *deviceLog // nil: none is kept
+	record *devicelog.Log // nil: none is kept
 	notice func(string)
 	plan   func(client int, plan round.Plan)
 	refuse func(device, reason string)
@@ -96,9 +97,9 @@ func (t *recorder) watchDevices() (w realWatch, err error) {
 		t.o.notice(fmt.Sprintf("Device %s: a message is ignored (%s).", device, reason))
 	}
 	if t.o.Replay != "" {
-		w.record, err = openDevices(t.o.Replay)
+		w.record, err = devicelog.Open(t.o.Replay)
 		return w, err
 	}
-	w.record = metrics.Outputs[*deviceLog](t.outputs)[0]
+	w.record = metrics.Outputs[*devicelog.Log](t.outputs)[0]
 	return w, nil
 }

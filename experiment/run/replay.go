@@ -4,13 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
-	"fedpace/coordinator/devices"
 	"fedpace/experiment/config"
 	"fedpace/experiment/folder"
 )
@@ -25,15 +23,7 @@ func LoadReplay(dir string, sets []string) (config.Config, error) {
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		return config.Config{}, fmt.Errorf("%s: %w (it holds no %s)", dir, ErrNoRun, folder.ConfigFile)
 	}
-	given := func(key string) bool {
-		for _, s := range sets {
-			if name, _, _ := strings.Cut(s, "="); name == key {
-				return true
-			}
-		}
-		return false
-	}
-	if !given("out") {
+	if !slices.ContainsFunc(sets, func(s string) bool { return strings.HasPrefix(s, "out=") }) {
 		sets = append([]string{"out=" + filepath.Clean(dir) + "-replay"}, sets...)
 	}
 	c, err := config.Load(path, sets)
@@ -45,22 +35,4 @@ func LoadReplay(dir string, sets []string) (config.Config, error) {
 	}
 	c.NATS = config.Demonstration().NATS
 	return c, nil
-}
-
-// ReadDevices reads what the real devices of the run in a folder said, in the
-// order of their tasks.
-func ReadDevices(dir string) ([]*devices.Answer, error) {
-	l, err := openDevices(dir)
-	if err != nil {
-		return nil, err
-	}
-	list := make([]*devices.Answer, 0, len(l.answers))
-	for _, task := range slices.Sorted(maps.Keys(l.answers)) {
-		a, err := l.Answer(task)
-		if err != nil {
-			return nil, err
-		}
-		list = append(list, a)
-	}
-	return list, nil
 }

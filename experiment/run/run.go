@@ -8,6 +8,7 @@ import (
 	"os"
 	"time"
 
+	"fedpace/coordinator"
 	"fedpace/coordinator/round"
 	"fedpace/experiment/config"
 	"fedpace/experiment/folder"
@@ -123,7 +124,7 @@ func (p *problem) execute(ctx context.Context, o Options, started time.Time, pre
 		return s, errors.Join(err, previous.undo(results))
 	}
 	k := r.keepCheckpoints(limit, previous)
-	e.checkpoint = k.hooks()
+	e.checkpoint = coordinator.Checkpoint{Due: k.due.Load, Save: k.save}
 	r.begin()
 	result, runErr := e.play(ctx, limit, r.observer())
 	k.close()

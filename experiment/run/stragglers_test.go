@@ -374,12 +374,12 @@ func TestDryRunOfStragglers(t *testing.T) {
 		if s := mustRun(t, c, Options{}); e.Rounds != s.Rounds || e.Virtual != s.VirtualSeconds || e.Steps != s.SGDSteps || e.About {
 			t.Errorf("%s: foreseen %+v, came to %d rounds, %g s, %d steps", rule, e, s.Rounds, s.VirtualSeconds, s.SGDSteps)
 		}
-		long := runtest.Stragglers(t, append(sets, "stop.rounds=20000")...)
+		long := runtest.Stragglers(t, append(sets, "stop.rounds=5500")...)
 		if e, err = DryRun(t.Context(), long, Options{}); err != nil {
 			t.Fatal(err)
 		}
 		s := mustRun(t, long, Options{})
-		if e.Rounds != 20000 || e.Steps != s.SGDSteps || !e.About || e.Virtual < s.VirtualSeconds/2 || e.Virtual > s.VirtualSeconds*2 {
+		if e.Rounds != 5500 || e.Steps != s.SGDSteps || !e.About || e.Virtual < s.VirtualSeconds/2 || e.Virtual > s.VirtualSeconds*2 {
 			t.Errorf("%s: foreseen %+v, came to %g s, %d steps", rule, e, s.VirtualSeconds, s.SGDSteps)
 		}
 	}

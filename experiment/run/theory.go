@@ -19,27 +19,33 @@ var ErrNotConvex = errors.New("the task's objective is not strongly convex")
 // Convex reads the configuration's problem: its data, its optimum and what
 // Theorem 1 asks of it. Its Set is the caller's to close.
 func Convex(c config.Config) (*convex.Problem, error) {
-	if err := c.Validate(); err != nil {
+	p, err := open(c)
+	if err != nil {
 		return nil, err
 	}
-	c.Train = true
-	p := &problem{config: c}
-	if err := p.open(); err != nil {
-		return nil, err
-	}
-	of, err := p.read()
+	of, err := p.convex()
 	if err != nil {
 		return nil, errors.Join(err, p.Close())
 	}
 	return of, nil
 }
 
-// read makes the model and then the problem.
-func (p *problem) read() (*convex.Problem, error) {
-	if err := p.parse(); err != nil {
+// open opens the data of a configuration that trains, and makes its model. Close
+// the problem after use.
+func open(c config.Config) (*problem, error) {
+	if err := c.Validate(); err != nil {
 		return nil, err
 	}
-	return p.convex()
+	c.Train = true
+	p := &problem{config: c}
+	err := p.open()
+	if err == nil {
+		err = p.parse()
+	}
+	if err != nil {
+		return nil, errors.Join(err, p.Close())
+	}
+	return p, nil
 }
 
 // convex is the problem in float64.
@@ -131,19 +137,11 @@ func Initial(c config.Config, model learn.Model) ([]float32, error) {
 // Open opens what the configuration trains: its data, its model and the model's
 // initial parameters. The set is the caller's to close.
 func Open(c config.Config) (data.Set, learn.Model, []float32, error) {
-	if err := c.Validate(); err != nil {
-		return nil, nil, nil, err
-	}
-	c.Train = true
-	p := &problem{config: c}
-	if err := p.open(); err != nil {
-		return nil, nil, nil, err
-	}
-	err := p.parse()
-	if err == nil {
-		err = p.initialise()
-	}
+	p, err := open(c)
 	if err != nil {
+		return nil, nil, nil, err
+	}
+	if err := p.initialise(); err != nil {
 		return nil, nil, nil, errors.Join(err, p.Close())
 	}
 	return p.set, p.model, p.initial, nil

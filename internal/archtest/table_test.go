@@ -76,8 +76,9 @@ experiment/config: internal/names internal/registry actors/device actors/learn c
 	github.com/goccy/go-yaml/... net os
 experiment/calibrate: actors/data/federated actors/data/synthetic actors/learn experiment/config time
 experiment/folder: actors/learn coordinator/round experiment/config internal/atomicfile internal/vector metrics os golang.org/x/sys/unix
+experiment/devicelog: bus coordinator/devices coordinator/round internal/vector metrics os
 experiment/run/runtest: experiment/config github.com/parquet-go/parquet-go
-experiment/run: actors/... bus/... coordinator/... experiment/config experiment/convex experiment/folder internal/human internal/names internal/registry internal/vector
+experiment/run: actors/... bus/... coordinator/... experiment/config experiment/convex experiment/devicelog experiment/folder internal/human internal/names internal/registry internal/vector
 	metrics/... os time golang.org/x/sync/...
 experiment/report: coordinator/round coordinator/schedule experiment/config experiment/folder internal/human internal/statistics
 	metrics metrics/eventlog metrics/figure metrics/openmetrics metrics/perfetto os time

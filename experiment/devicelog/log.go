@@ -1,4 +1,4 @@
-package run
+package devicelog
 
 import (
 	"bufio"
@@ -9,17 +9,20 @@ import (
 	"hash/crc32"
 	"io"
 	"io/fs"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"fedpace/bus"
 	"fedpace/coordinator/devices"
 	"fedpace/coordinator/round"
+	"fedpace/internal/vector"
 	"fedpace/metrics"
 )
 
-// DevicesFile is where a run with real devices keeps what they answered: with it
+// File is where a run with real devices keeps what they answered: with it
 // the run can be played again without them.
 //
 //	"fedpace devices 1\n"
@@ -32,9 +35,9 @@ import (
 //	             first-step loss (float64), samples (uint64), values (float32 each)
 //	3 silent     task (uint64), client (uint32)
 //	4 refused    task (uint64), client (uint32), download, compute, upload (int64 ns)
-const DevicesFile = "devices.log"
+const File = "devices.log"
 
-const deviceLogMagic = "fedpace devices 1\n"
+const magic = "fedpace devices 1\n"
 
 const (
 	recordPresence byte = iota + 1
@@ -55,12 +58,12 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// deviceLog is the record of one run's devices. It belongs to the run's
+// Log is the record of one run's devices. It belongs to the run's
 // goroutine.
-type deviceLog struct {
+type Log struct {
 	path    string
 	out     metrics.File // nil: a replay
-	replay  bool
+	Replay  bool
 	answers map[uint64]place // by task: the last
 	present []devices.Presence
 	buffer  []byte
@@ -73,48 +76,48 @@ type place struct {
 }
 
 func init() {
-	metrics.Sinks.Register("devices", "what real devices answered, in "+DevicesFile, deviceSink{})
+	metrics.Sinks.Register("devices", "what real devices answered, in "+File, Sink{})
 }
 
-// deviceSink is the output's entry; it has no options.
-type deviceSink struct{}
+// Sink is the output's entry; it has no options.
+type Sink struct{}
 
 // Files implements [metrics.Sink].
-func (deviceSink) Files() []string { return []string{DevicesFile} }
+func (Sink) Files() []string { return []string{File} }
 
 // Open implements [metrics.Sink].
-func (deviceSink) Open(*metrics.Run) (metrics.Output, error) {
-	return &deviceLog{answers: map[uint64]place{}}, nil
+func (Sink) Open(*metrics.Run) (metrics.Output, error) {
+	return &Log{answers: map[uint64]place{}}, nil
 }
 
 // Round implements [metrics.Output].
-func (l *deviceLog) Round(*metrics.Round) error { return nil }
+func (l *Log) Round(*metrics.Round) error { return nil }
 
 // Start implements [metrics.Starter].
-func (l *deviceLog) Start(s *metrics.Start) (err error) {
-	l.path = s.Path(DevicesFile)
-	if l.out, err = s.Append(DevicesFile); err != nil {
+func (l *Log) Start(s *metrics.Start) (err error) {
+	l.path = s.Path(File)
+	if l.out, err = s.Append(File); err != nil {
 		return err
 	}
 	if l.out.Size() == 0 {
-		_, err = io.WriteString(l.out, deviceLogMagic)
+		_, err = io.WriteString(l.out, magic)
 		return err
 	}
 	return l.index()
 }
 
-// openDevices opens the log of the run in a folder, to be played again.
-func openDevices(dir string) (*deviceLog, error) {
-	l := &deviceLog{path: filepath.Join(dir, DevicesFile), replay: true, answers: map[uint64]place{}}
+// Open opens the log of the run in a folder, to be played again.
+func Open(dir string) (*Log, error) {
+	l := &Log{path: filepath.Join(dir, File), Replay: true, answers: map[uint64]place{}}
 	err := l.index()
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%s: no run with real devices is there (it holds no %s)", dir, DevicesFile)
+		return nil, fmt.Errorf("%s: no run with real devices is there (it holds no %s)", dir, File)
 	}
 	return l, err
 }
 
 // index finds the records.
-func (l *deviceLog) index() (err error) {
+func (l *Log) index() (err error) {
 	f, err := os.Open(l.path)
 	if err != nil {
 		return err
@@ -128,12 +131,12 @@ func (l *deviceLog) index() (err error) {
 
 // scan reads all records. A record that was torn off by a crash at the end counts
 // for a replay as if it were not there.
-func (l *deviceLog) scan(in *bufio.Reader) error {
-	magic := make([]byte, len(deviceLogMagic))
-	if _, err := io.ReadFull(in, magic); err != nil || string(magic) != deviceLogMagic {
+func (l *Log) scan(in *bufio.Reader) error {
+	head := make([]byte, len(magic))
+	if _, err := io.ReadFull(in, head); err != nil || string(head) != magic {
 		return errors.New("it is not a log of devices of this version")
 	}
-	at := int64(len(magic))
+	at := int64(len(head))
 	var payload []byte
 	for n := 1; ; n++ {
 		var err error
@@ -141,7 +144,7 @@ func (l *deviceLog) scan(in *bufio.Reader) error {
 		switch {
 		case errors.Is(err, io.EOF):
 			return nil
-		case errors.Is(err, io.ErrUnexpectedEOF) && l.replay:
+		case errors.Is(err, io.ErrUnexpectedEOF) && l.Replay:
 			return nil
 		case err != nil:
 			return fmt.Errorf("record %d at byte %d: %w", n, at, err)
@@ -224,10 +227,7 @@ func parseRecord(b []byte) (a *devices.Answer, p *devices.Presence, err error) {
 		return nil, nil, fmt.Errorf("it has a loss of %g and %d samples", a.Loss, samples)
 	}
 	a.Samples = int(samples)
-	a.Values = make([]float32, (len(b)-updateSize)/4)
-	for i := range a.Values {
-		a.Values[i] = math.Float32frombits(binary.LittleEndian.Uint32(b[updateSize+4*i:]))
-	}
+	a.Values = vector.Append[float32](nil, b[updateSize:])
 	return a, nil, nil
 }
 
@@ -257,30 +257,27 @@ func appendAnswer(b []byte, a *devices.Answer) []byte {
 	}
 	b = binary.LittleEndian.AppendUint64(b, math.Float64bits(a.Loss))
 	b = binary.LittleEndian.AppendUint64(b, uint64(a.Samples))
-	for _, x := range a.Values {
-		b = binary.LittleEndian.AppendUint32(b, math.Float32bits(x))
-	}
-	return b
+	return append(b, vector.Bytes(a.Values)...)
 }
 
-func (l *deviceLog) write(payload func([]byte) []byte) (place, error) {
+func (l *Log) write(payload func([]byte) []byte) (place, error) {
 	l.buffer = appendRecord(l.buffer[:0], payload)
 	at := l.out.Size()
 	if _, err := l.out.Write(l.buffer); err != nil {
-		return place{}, fmt.Errorf("results: %s: %w", DevicesFile, err)
+		return place{}, fmt.Errorf("results: %s: %w", File, err)
 	}
 	return place{at + recordHeading, uint32(len(l.buffer) - recordHeading)}, nil
 }
 
 // AddAnswer implements [devices.Record].
-func (l *deviceLog) AddAnswer(a *devices.Answer) error {
+func (l *Log) AddAnswer(a *devices.Answer) error {
 	p, err := l.write(func(b []byte) []byte { return appendAnswer(b, a) })
 	l.answers[a.Task] = p
 	return err
 }
 
 // AddPresence implements [devices.Record].
-func (l *deviceLog) AddPresence(p devices.Presence) error {
+func (l *Log) AddPresence(p devices.Presence) error {
 	_, err := l.write(func(b []byte) []byte {
 		b = append(b, recordPresence)
 		b = binary.LittleEndian.AppendUint64(b, p.Clock)
@@ -294,7 +291,7 @@ func (l *deviceLog) AddPresence(p devices.Presence) error {
 }
 
 // Presence implements [devices.Record].
-func (l *deviceLog) Presence() (p devices.Presence, ok bool, err error) {
+func (l *Log) Presence() (p devices.Presence, ok bool, err error) {
 	if len(l.present) == 0 {
 		return p, false, nil
 	}
@@ -303,7 +300,7 @@ func (l *deviceLog) Presence() (p devices.Presence, ok bool, err error) {
 }
 
 // Answer implements [devices.Record].
-func (l *deviceLog) Answer(task uint64) (a *devices.Answer, err error) {
+func (l *Log) Answer(task uint64) (a *devices.Answer, err error) {
 	p, ok := l.answers[task]
 	if !ok {
 		return nil, nil
@@ -321,4 +318,22 @@ func (l *deviceLog) Answer(task uint64) (a *devices.Answer, err error) {
 		return nil, fmt.Errorf("%s: byte %d: %w", l.path, p.at, err)
 	}
 	return a, nil
+}
+
+// Read reads the answers of the real devices of the run in a folder, in the order
+// of their tasks.
+func Read(dir string) ([]*devices.Answer, error) {
+	l, err := Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	list := make([]*devices.Answer, 0, len(l.answers))
+	for _, task := range slices.Sorted(maps.Keys(l.answers)) {
+		a, err := l.Answer(task)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, a)
+	}
+	return list, nil
 }

@@ -1,4 +1,4 @@
-package run
+package devicelog
 
 import (
 	"bufio"
@@ -30,13 +30,13 @@ func someAnswers() []*devices.Answer {
 }
 
 // logged is a log of some answers with a device that comes and goes.
-func logged(t testing.TB, dir string) *deviceLog {
+func logged(t testing.TB, dir string) *Log {
 	t.Helper()
 	r, err := folder.CreateResults(dir, config.Demonstration(), true)
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := &deviceLog{answers: map[uint64]place{}}
+	l := &Log{answers: map[uint64]place{}}
 	if err := l.Start(&metrics.Start{Folder: r}); err != nil {
 		t.Fatal(err)
 	}
@@ -53,7 +53,7 @@ func logged(t testing.TB, dir string) *deviceLog {
 func TestWhatDevicesSaidComesBack(t *testing.T) {
 	dir := t.TempDir()
 	logged(t, dir)
-	l, err := openDevices(dir)
+	l, err := Open(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,7 +78,7 @@ func TestWhatDevicesSaidComesBack(t *testing.T) {
 	if _, ok, _ := l.Presence(); ok {
 		t.Error("there is a fourth")
 	}
-	all, err := ReadDevices(dir)
+	all, err := Read(dir)
 	if diff := cmp.Diff(someAnswers(), all); diff != "" || err != nil {
 		t.Errorf("%v, %s", err, diff)
 	}
@@ -88,7 +88,7 @@ func TestWhatDevicesSaidComesBack(t *testing.T) {
 func TestALogOfDevicesThatIsDamaged(t *testing.T) {
 	dir := t.TempDir()
 	logged(t, dir)
-	path := filepath.Join(dir, DevicesFile)
+	path := filepath.Join(dir, File)
 	whole, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
@@ -99,7 +99,7 @@ func TestALogOfDevicesThatIsDamaged(t *testing.T) {
 		if err := os.WriteFile(path, spoilt, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		l, err := openDevices(dir)
+		l, err := Open(dir)
 		// A length that is wrong may look like a tail that is torn: then what
 		// follows is missing, and nothing is taken for something else.
 		if err == nil && len(l.answers)+len(l.present) >= 6 {
@@ -109,16 +109,16 @@ func TestALogOfDevicesThatIsDamaged(t *testing.T) {
 	if err := os.WriteFile(path, whole[:len(whole)-3], 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if l, err := openDevices(dir); err != nil || len(l.answers) != 2 {
+	if l, err := Open(dir); err != nil || len(l.answers) != 2 {
 		t.Errorf("a torn log: %v", err)
 	}
 	if err := os.WriteFile(path, []byte("something else\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := openDevices(dir); err == nil || !strings.Contains(err.Error(), "not a log of devices") {
+	if _, err := Open(dir); err == nil || !strings.Contains(err.Error(), "not a log of devices") {
 		t.Errorf("another file: %v", err)
 	}
-	if _, err := openDevices(t.TempDir()); err == nil || !strings.Contains(err.Error(), "no run with real devices") {
+	if _, err := Open(t.TempDir()); err == nil || !strings.Contains(err.Error(), "no run with real devices") {
 		t.Errorf("no file: %v", err)
 	}
 }
@@ -128,14 +128,14 @@ func TestALogOfDevicesThatIsDamaged(t *testing.T) {
 func FuzzDeviceLog(f *testing.F) {
 	dir := f.TempDir()
 	logged(f, dir)
-	whole, err := os.ReadFile(filepath.Join(dir, DevicesFile))
+	whole, err := os.ReadFile(filepath.Join(dir, File))
 	if err != nil {
 		f.Fatal(err)
 	}
 	f.Add(whole)
-	f.Add([]byte(deviceLogMagic + "\xff\xff\xff\x3f0000"))
+	f.Add([]byte(magic + "\xff\xff\xff\x3f0000"))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		l := &deviceLog{replay: true, answers: map[uint64]place{}}
+		l := &Log{Replay: true, answers: map[uint64]place{}}
 		if err := l.scan(bufio.NewReader(bytes.NewReader(b))); err != nil {
 			return
 		}

@@ -5,11 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fedpace/experiment/config"
-	"fedpace/experiment/folder"
-	"fedpace/experiment/run"
-	"fedpace/experiment/run/runtest"
-	"fedpace/internal/testport"
 	"fmt"
 	"io"
 	"math"
@@ -30,6 +25,7 @@ import (
 	"fedpace/experiment/run"
 	"fedpace/experiment/run/runtest"
 	"fedpace/internal/atomicfile"
+	"fedpace/internal/testport"
 	"fedpace/metrics/eventlog"
 )
 

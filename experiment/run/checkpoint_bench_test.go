@@ -1,8 +1,6 @@
 package run
 
 import (
-	"fedpace/experiment/folder"
-	"fedpace/simclock"
 	"os"
 	"testing"
 
@@ -10,6 +8,7 @@ import (
 	"fedpace/coordinator/round"
 	"fedpace/experiment/config"
 	"fedpace/experiment/folder"
+	"fedpace/simclock"
 )
 
 // What a checkpoint holds a run up for, the disk's part included; beside ten

@@ -47,12 +47,12 @@ func (c *Connection) Reach(ctx context.Context) error {
 // authority opens the keys of a server that listens, and makes them the first
 // time.
 func (c *Connection) authority() (*auth.Authority, error) {
-	dir := c.Keys
-	if dir == "" {
-		var err error
-		if dir, err = KeysFolder(); err != nil {
-			return nil, err
-		}
+	if c.Keys != "" {
+		return auth.New(c.Keys)
+	}
+	dir, err := KeysFolder()
+	if err != nil {
+		return nil, err
 	}
 	return auth.New(dir)
 }

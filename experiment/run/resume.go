@@ -106,9 +106,8 @@ func (p *problem) results(o Options, previous *attempt) (*folder.Results, error)
 	if previous == nil {
 		return folder.CreateResults(p.config.Out, p.config, o.Force)
 	}
-	var sizes []folder.OutputSize
-	if previous.checkpoint != nil {
-		sizes = previous.checkpoint.body.Outputs
+	if previous.checkpoint == nil {
+		return previous.results, previous.results.Rewind(nil)
 	}
-	return previous.results, previous.results.Rewind(sizes)
+	return previous.results, previous.results.Rewind(previous.checkpoint.body.Outputs)
 }

@@ -2,8 +2,6 @@ package run
 
 import (
 	"fedpace/actors/data/synthetic"
-	"fedpace/experiment/folder"
-	"fedpace/internal/human"
 	"fmt"
 
 	"fedpace/actors"

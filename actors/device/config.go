@@ -15,7 +15,7 @@ type Config struct {
 type Network struct {
 	DownloadMbps float64 `key:"download_mbps" range:"(0,1e6]" unit:"Mbit/s" help:"each client's download speed, D"`
 	UploadMbps   float64 `key:"upload_mbps" range:"(0,1e6]" unit:"Mbit/s" help:"each client's upload speed, U"`
-	Links        Links   `key:"links" is:"null" help:"link traces to replay in place of the two speeds"`
+	Links        Links   `key:"links" is:"null" help:"link traces to replay in place of the two speeds: a path, or {file: ..., traces: [...]}"`
 }
 
 // Compute is the time of a client's minibatches (Table 2), where its class does
@@ -39,7 +39,7 @@ type Class struct {
 	StepCV         float64      `key:"step_cv" default:"0" range:"[0,100]" help:"standard deviation of one minibatch's time over its mean"`
 
 	Vary         Vary         `key:"vary" is:"null" help:"factors on the three that are drawn anew for each task"`
-	Links        Links        `key:"links" is:"null" help:"link traces in place of both speeds"`
+	Links        Links        `key:"links" is:"null" help:"link traces in place of both speeds: a path, or {file: ..., traces: [...]}"`
 	Slowdown     Slowdown     `key:"slowdown" is:"null" help:"as the group of that name, for this class; {}: none"`
 	Availability Availability `key:"availability" is:"null" help:"as the group of that name, for this class"`
 	Dropout      *Dropout     `key:"dropout" is:"null" help:"as the group of that name, for this class; {}: never"`
@@ -76,7 +76,7 @@ type Dropout struct {
 // Watts is the power that a device draws in each phase of a task. All 0: not
 // known. Package device does not use it.
 type Watts struct {
-	Download float64 `key:"download" default:"0" range:"[0,1e6]" unit:"W" help:"while it downloads"`
-	Compute  float64 `key:"compute" default:"0" range:"[0,1e6]" unit:"W" help:"while it computes"`
-	Upload   float64 `key:"upload" default:"0" range:"[0,1e6]" unit:"W" help:"while it uploads"`
+	Download float64 `key:"download" default:"0" is:"short" range:"[0,1e6]" unit:"W" help:"while it downloads"`
+	Compute  float64 `key:"compute" default:"0" is:"short" range:"[0,1e6]" unit:"W" help:"while it computes"`
+	Upload   float64 `key:"upload" default:"0" is:"short" range:"[0,1e6]" unit:"W" help:"while it uploads"`
 }

@@ -25,7 +25,7 @@ func assignments(_ *cobra.Command, _ []string, begun string) ([]string, cobra.Sh
 					list = append(list, key+"="+w)
 				}
 			}
-			if slices.Contains(paths, key) {
+			if k.IsPath {
 				return list, cobra.ShellCompDirectiveDefault
 			}
 		}
@@ -35,9 +35,6 @@ func assignments(_ *cobra.Command, _ []string, begun string) ([]string, cobra.Sh
 	}
 	return list, cobra.ShellCompDirectiveNoFileComp
 }
-
-// paths are the keys that hold the name of a file or folder.
-var paths = []string{"data", "init", "out", "network.links", "compute.measured"}
 
 // scheduleList completes names of schedules, separated by commas, each once.
 func scheduleList(_ *cobra.Command, _ []string, begun string) ([]string, cobra.ShellCompDirective) {

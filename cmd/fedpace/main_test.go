@@ -78,7 +78,7 @@ func TestFlagsReachTheRun(t *testing.T) {
 		t.Fatal(stderr)
 	}
 	c := r.configs[0]
-	if c.Task != config.TaskSent140 || c.Seed != 7 || c.Schedule.K != "error" || c.Schedule.K0 != 9 || c.Stop.Rounds != 5 || c.Out != "b" || !r.options.Force {
+	if c.Task != config.TaskSent140 || c.Seed != 7 || c.Schedule.Name() != "k-error" || c.Schedule.K0 != 9 || c.Stop.Rounds != 5 || c.Out != "b" || !r.options.Force {
 		t.Errorf("got %+v, %+v", c, r.options)
 	}
 }

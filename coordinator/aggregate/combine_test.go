@@ -16,15 +16,16 @@ import (
 	"fedpace/coordinator/schedule"
 )
 
-var kinds = []string{schedule.KindDSGD, schedule.KindFixed, schedule.KindRounds, schedule.KindError, schedule.KindStep}
+var kinds = []string{"dsgd", "fixed", "rounds", "error", "step"}
 
 func kSchedule(t testing.TB, kind string, k0 int) schedule.K {
 	t.Helper()
-	k, err := schedule.NewK(kind, k0, 0)
-	if err != nil {
-		t.Fatal(err)
+	for _, k := range []schedule.K{schedule.DSGD{}, schedule.FixedK{K0: k0}, schedule.RoundsK{K0: k0}, schedule.ErrorK{K0: k0}, schedule.StepK{K0: k0}} {
+		if schedule.Ks.NameOf(k) == kind {
+			return k
+		}
 	}
-	return k
+	panic(kind)
 }
 
 // smooth are options with which the adaptive servers settle on a quadratic
@@ -75,7 +76,7 @@ func TestEveryAlgorithmWithEveryScheduleOnQuadratics(t *testing.T) {
 				if d := farthest(r.x, want); d > 2e-5 {
 					t.Errorf("with K = %d at the end the model is %v, %g from %v", r.lastK, r.x, d, want)
 				}
-				wantK := map[string]int{schedule.KindDSGD: 1, schedule.KindFixed: 10, schedule.KindRounds: 1, schedule.KindStep: 1}
+				wantK := map[string]int{"dsgd": 1, "fixed": 10, "rounds": 1, "step": 1}
 				if k := wantK[kind]; k != 0 && r.lastK != k {
 					t.Errorf("K ends at %d, want %d", r.lastK, k)
 				}

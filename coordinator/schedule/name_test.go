@@ -1,8 +1,11 @@
 package schedule
 
 import (
+	"reflect"
 	"strings"
 	"testing"
+
+	"fedpace/internal/registry"
 )
 
 func TestNames(t *testing.T) {
@@ -47,47 +50,57 @@ func TestParseListsWhatItKnows(t *testing.T) {
 	}
 }
 
-func TestKinds(t *testing.T) {
+func TestSchedulesOfARun(t *testing.T) {
 	for _, c := range []struct {
-		kind             string
-		decay            int
-		loss, validation bool
+		name string
+		run  Setup
+		want Needs
 	}{
-		{"dsgd", 0, false, false},
-		{"fixed", 0, false, false},
-		{"rounds", 0, false, false},
-		{"error", 0, true, false},
-		{"step", 0, false, true},
-		{"step", 7, false, false},
+		{"dsgd", Setup{80, 0.3, 0, Theory{}}, Needs{}},
+		{"fixed", Setup{80, 0.3, 0, Theory{}}, Needs{}},
+		{"rounds", Setup{80, 0.3, 0, Theory{}}, Needs{}},
+		{"error", Setup{80, 0.3, 0, Theory{}}, Needs{Losses: true}},
+		{"step", Setup{80, 0.3, 0, Theory{}}, Needs{Validation: true}},
+		{"step", Setup{80, 0.3, 7, Theory{}}, Needs{}},
+		{"theory", Setup{80, 0.3, 0, Theory{Factor: 1}}, Needs{Losses: true}},
 	} {
-		k, err := NewK(c.kind, 80, c.decay)
+		k, err := entry(Ks, c.name).With(c.run)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if k.NeedsLoss() != c.loss || k.NeedsValidation() != c.validation {
-			t.Errorf("K %s: needs loss %v, validation %v", c.kind, k.NeedsLoss(), k.NeedsValidation())
+		if got := registry.NeedsOf(k); got != c.want {
+			t.Errorf("K %s needs %+v", c.name, got)
 		}
-		if c.kind == "dsgd" {
+		if got := k.LocalSteps(Progress{Round: 1}); got != 80 && c.name != "dsgd" {
+			t.Errorf("K %s begins with %d local steps", c.name, got)
+		}
+		if c.name == "dsgd" || c.name == "theory" {
 			continue
 		}
-		eta, err := NewEta(c.kind, 0.3, c.decay)
+		eta, err := entry(Etas, c.name).With(c.run)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if eta.NeedsLoss() != c.loss || eta.NeedsValidation() != c.validation {
-			t.Errorf("eta %s: needs loss %v, validation %v", c.kind, eta.NeedsLoss(), eta.NeedsValidation())
+		if got := registry.NeedsOf(eta); got != c.want {
+			t.Errorf("eta %s needs %+v", c.name, got)
+		}
+		if got := eta.LearningRate(Progress{Round: 1}); got != 0.3 {
+			t.Errorf("eta %s begins with %v", c.name, got)
 		}
 	}
 	for want, f := range map[string]func() (any, error){
-		"want one of dsgd, fixed":       func() (any, error) { return NewK("round", 80, 0) },
-		`"dsgd" is not known as an eta`: func() (any, error) { return NewEta("dsgd", 1, 0) },
-		"K_0 is 0":                      func() (any, error) { return NewK("fixed", 0, 0) },
-		"eta_0 is -1":                   func() (any, error) { return NewEta("fixed", -1, 0) },
-		"decay round -2":                func() (any, error) { return NewK("step", 1, -2) },
-		"decay round -3":                func() (any, error) { return NewEta("step", 1, -3) },
+		"K_0 is 0":       func() (any, error) { return FixedK{}.With(Setup{0, 1, 0, Theory{}}) },
+		"eta_0 is -1":    func() (any, error) { return FixedEta{}.With(Setup{1, -1, 0, Theory{}}) },
+		"decay round -2": func() (any, error) { return StepK{}.With(Setup{1, 1, -2, Theory{}}) },
+		"decay round -3": func() (any, error) { return StepEta{}.With(Setup{1, 1, -3, Theory{}}) },
 	} {
 		if _, err := f(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want it to say %q", err, want)
 		}
 	}
+}
+
+func entry[T any](table *registry.Table[T], name string) T {
+	e, _, _ := registry.For(reflect.TypeFor[T]()).Entry(name)
+	return e.(T)
 }

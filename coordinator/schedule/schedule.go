@@ -1,5 +1,11 @@
 package schedule
 
+import (
+	"fmt"
+
+	"fedpace/internal/registry"
+)
+
 // Progress is what is known when a round starts.
 type Progress struct {
 	Round int // r, from 1
@@ -17,23 +23,66 @@ type Progress struct {
 	Converged bool
 }
 
-// Needs says what a schedule decides by, so that a run that does not measure
-// it can be refused.
-type Needs interface {
-	NeedsLoss() bool       // Progress.LossRatio
-	NeedsValidation() bool // Progress.Converged
+// MaxK0 bounds K_0, and MaxRounds the number of a round, so that the integers of
+// the schedules do not overflow. ErrorK answers MaxK0 + 1 for whatever exceeds
+// MaxK0.
+const (
+	MaxK0     = 1 << 30
+	MaxRounds = 1 << 37
+)
+
+func checkK0(k0 int) {
+	if k0 < 1 || k0 > MaxK0 {
+		panic("schedule: K0 outside 1 to MaxK0")
+	}
 }
 
-// K is a schedule of local steps.
+// Setup is what a run gives its schedules before it starts.
+type Setup struct {
+	K0         int     // local steps at the start, 1 to MaxK0
+	Eta0       float64 // learning rate at the start
+	DecayRound int     // last round before the decay of step; 0: when converged
+	Theory     Theory
+}
+
+// Theory holds the constants of [TheoryK], which see.
+type Theory struct{ Factor, Offset, Until float64 }
+
+func (s *Setup) check() error {
+	switch {
+	case s.K0 < 1 || s.K0 > MaxK0:
+		return fmt.Errorf("schedule: K_0 is %d, want 1 to %d", s.K0, MaxK0)
+	case !finite(s.Eta0) || s.Eta0 <= 0:
+		return fmt.Errorf("schedule: eta_0 is %v, want more than 0", s.Eta0)
+	case s.DecayRound < 0:
+		return fmt.Errorf("schedule: decay round %d, want 1 or more, or 0 to decay when converged", s.DecayRound)
+	}
+	return nil
+}
+
+// Needs is what a schedule must be given: training losses for LossRatio and
+// Loss, validations for Converged.
+type Needs = registry.Needs
+
+// K is a schedule of local steps: an entry of [Ks], or what its With returns.
 type K interface {
-	Needs
+	// With returns the schedule of one run, options included.
+	With(Setup) (K, error)
 	// LocalSteps is K_r, at least 1. It is not clamped to K_0.
 	LocalSteps(Progress) int
 }
 
-// Eta is a schedule of learning rates.
+// Eta is a schedule of learning rates: an entry of [Etas], or what its With
+// returns.
 type Eta interface {
-	Needs
+	// With returns the schedule of one run, options included.
+	With(Setup) (Eta, error)
 	// LearningRate is eta_r.
 	LearningRate(Progress) float64
 }
+
+// The schedules that a configuration can name.
+var (
+	Ks   = registry.New[K]("schedule", "rule")
+	Etas = registry.New[Eta]("schedule", "rule")
+)

@@ -5,12 +5,14 @@ import (
 	"sort"
 )
 
-// KindTheory is the paper's Eq. 9 evaluated as a run goes, a kind of K only. It
-// is not in Table 3, whose schedules are made of it by leaving out what is not
-// known of a deep network.
-const KindTheory = "theory"
+func init() {
+	Ks.Register("theory", "Eq. 9 with the constants of group theory", TheoryK{})
+}
 
-// TheoryK is Theorem 2 at run time: ceil(cbrt(Factor (F_r − Offset) / W)), at
+// TheoryK is Theorem 2 at run time, which is not in Table 3: the schedules there
+// are made of it by leaving out what is not known of a deep network.
+//
+// K_r is ceil(cbrt(Factor (F_r − Offset) / W)), at
 // least 1 and, unlike Table 3's schedules, at most K_0, because Eq. 9 is
 // infinite at W = 0. It keeps K_0 in the window's first rounds, and gives 1
 // where F_r is not above Offset.
@@ -30,18 +32,20 @@ type TheoryK struct {
 	Until float64
 }
 
-// NewTheoryK checks the constants.
-func NewTheoryK(s TheoryK) (K, error) {
+// With checks the constants.
+func (TheoryK) With(s Setup) (K, error) {
+	t := TheoryK{K0: s.K0, Factor: s.Theory.Factor, Offset: s.Theory.Offset, Until: s.Theory.Until}
 	switch {
-	case s.K0 < 1 || s.K0 > MaxK0:
-		return nil, fmt.Errorf("schedule: K_0 is %d, want 1 to %d", s.K0, MaxK0)
-	case !finite(s.Factor) || s.Factor <= 0 || !finite(s.Offset):
-		return nil, fmt.Errorf("schedule: theory with factor %v and offset %v, want numbers and the first above 0", s.Factor, s.Offset)
-	case !finite(s.Until) || s.Until < 0:
-		return nil, fmt.Errorf("schedule: theory until %v s, want 0 or more", s.Until)
+	case !finite(t.Factor) || t.Factor <= 0 || !finite(t.Offset):
+		return nil, fmt.Errorf("schedule: theory with factor %v and offset %v, want numbers and the first above 0", t.Factor, t.Offset)
+	case !finite(t.Until) || t.Until < 0:
+		return nil, fmt.Errorf("schedule: theory until %v s, want 0 or more", t.Until)
 	}
-	return s, nil
+	return t, s.check()
 }
+
+// Needs implements [registry.NeedsOf].
+func (TheoryK) Needs() Needs { return Needs{Losses: true} }
 
 // LocalSteps is the least K with K³ W >= Factor (F_r − Offset), as in [ErrorK]
 // without a cube root.
@@ -63,6 +67,3 @@ func (s TheoryK) LocalSteps(p Progress) int {
 	}
 	return 1 + sort.Search(s.K0-1, func(i int) bool { return float64(cube(i+1)*w) >= bound })
 }
-
-func (TheoryK) NeedsLoss() bool       { return true }
-func (TheoryK) NeedsValidation() bool { return false }

@@ -37,7 +37,7 @@ func TestTheoryWorked(t *testing.T) {
 			t.Errorf("time ahead: K = %d at %v s, want %d", got, seconds, want)
 		}
 	}
-	if !s.NeedsLoss() || s.NeedsValidation() {
+	if s.Needs() != (Needs{Losses: true}) {
 		t.Error("it decides by the loss and by nothing else that is measured")
 	}
 }
@@ -71,11 +71,9 @@ func TestTheoryRefuses(t *testing.T) {
 		"offset": {K0: 1, Factor: 1, Offset: math.NaN()},
 		"until":  {K0: 1, Factor: 1, Until: -1},
 	} {
-		if _, err := NewTheoryK(s); err == nil || !strings.Contains(err.Error(), want) {
+		run := Setup{K0: s.K0, Eta0: 1, Theory: Theory{s.Factor, s.Offset, s.Until}}
+		if _, err := (TheoryK{}).With(run); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: %v, want an error about %s", s, err, want)
 		}
-	}
-	if _, err := NewK(KindTheory, 5, 0); err == nil || !strings.Contains(err.Error(), "NewTheoryK") {
-		t.Errorf("NewK makes theory without constants: %v", err)
 	}
 }

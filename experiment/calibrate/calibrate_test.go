@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"fedpace/actors/device"
 	"fedpace/experiment/config"
 )
 
@@ -38,7 +39,7 @@ func TestACalibrationIsAClass(t *testing.T) {
 			t.Fatal(err)
 		}
 		class := config.Fleet[0]
-		if got := class.SecondsPerStep.Value; config.Task != task || class.Name != "pi" || got < 0.999*c.Mean || got > 1.001*c.Mean {
+		if got := class.SecondsPerStep.(device.Constant).Value; config.Task != task || class.Name != "pi" || got < 0.999*c.Mean || got > 1.001*c.Mean {
 			t.Errorf("%v comes back as %+v", c, class)
 		}
 	}

@@ -1,53 +1,55 @@
 package config
 
 import (
-	"fmt"
+	"reflect"
 
 	"fedpace/actors/device"
+	"fedpace/coordinator/aggregate"
+	"fedpace/coordinator/round"
 	"fedpace/coordinator/schedule"
 	"fedpace/internal/registry"
 )
 
-// Config is everything that decides what a run computes. Every field is one
-// key of the YAML file; [KnownKeys] lists them with their meaning. A zero in a
-// field that says so means that the key is null: not set.
+// Config is everything that decides what a run computes. Every tagged field is
+// one key of the YAML file, or a group of keys; package registry explains the
+// tags. A zero in a field that may be null means that the key is not set.
 type Config struct {
-	Name         string
-	Seed         uint64
-	Task         Task
-	Data         string // "synthetic", or a path
-	Synthetic    Synthetic
-	Sent140      Sent140
-	Model        Model
-	Quadratic    Quadratic
-	Logistic     Logistic
-	Theory       Theory
-	Clients      int // 0: as many as the data has; the run fills it in
-	Cohort       int
-	Batch        int
-	Augment      string // of training images: NoAugment or FlipCrop
-	Select       Select
-	Availability Availability
-	Dropout      device.Dropout
-	Schedule     Schedule
-	Close        Close
-	Aggregate    Aggregate
-	Limits       Limits
-	Stop         Stop
-	Network      Network
-	Compute      Compute
-	Slowdown     Slowdown
-	Fleet        []Class // none: all clients are alike
-	Devices      Devices
-	Train        bool
-	Evaluate     Evaluate
-	Init         string // path of a safetensors file; empty: the task's own initial weights
-	Checkpoint   Checkpoint
-	Events       Events
-	NATS         NATS
-	HTTP         string  // address of the live page and the metrics; empty: none
-	Pace         float64 // virtual seconds a second of wall time; 0: as fast as it goes
-	Out          string
+	Name         string              `key:"name" default:"demo" is:"inert" help:"name of the run, used in subjects and metrics"`
+	Seed         uint64              `key:"seed" default:"1" help:"all that is random follows from it"`
+	Task         Task                `key:"task" words:"sent140,femnist,cifar100,shakespeare,quadratic,logistic" help:"what is learned"`
+	Data         string              `key:"data" default:"synthetic" is:"path" help:"synthetic, or the path of a data set"`
+	Synthetic    Synthetic           `key:"synthetic"`
+	Sent140      Sent140             `key:"sent140"`
+	Model        Model               `key:"model" default:"task" help:"the architecture: the task's own, or one for custom data"`
+	Clients      int                 `key:"clients" range:"[1,10000000]" word:"all=0" help:"size of the population; all: as many as the data has"`
+	Cohort       int                 `key:"cohort" range:"[1,1000000]" help:"clients a round"`
+	Batch        int                 `key:"batch" range:"[1,100000]" help:"samples a minibatch"`
+	Augment      string              `key:"augment" default:"none" words:"none,flip_crop" help:"change of training images, drawn anew for each minibatch"`
+	Quadratic    Quadratic           `key:"quadratic"`
+	Logistic     Logistic            `key:"logistic"`
+	Select       round.Selection     `key:"select" default:"uniform" help:"how a round's clients are chosen among those available"`
+	Availability device.Availability `key:"availability" default:"always" help:"when clients can be chosen"`
+	Dropout      device.Dropout      `key:"dropout"`
+	Schedule     Schedule            `key:"schedule"`
+	Theory       Theory              `key:"theory"`
+	Close        round.Closing       `key:"close" default:"all" help:"what closes a round"`
+	Aggregate    Aggregate           `key:"aggregate"`
+	Limits       Limits              `key:"limits"`
+	Stop         Stop                `key:"stop"`
+	Network      Network             `key:"network"`
+	Compute      device.Compute      `key:"compute"`
+	Slowdown     device.Slowdown     `key:"slowdown" is:"null" help:"how clients become stragglers for a while"`
+	Fleet        []device.Class      `key:"fleet" is:"null" help:"classes of devices, [{name: phone, weight: 3, ...}, ...]; []: all clients are alike"`
+	Devices      Devices             `key:"devices"`
+	Train        bool                `key:"train" default:"true" help:"false: time only, nothing is learned"`
+	Evaluate     Evaluate            `key:"evaluate"`
+	Init         string              `key:"init" is:"null,path" help:"a model.safetensors to start from; null: the task's own initial parameters"`
+	Checkpoint   Checkpoint          `key:"checkpoint"`
+	NATS         NATS                `key:"nats"`
+	HTTP         string              `key:"http" default:"" is:"inert" help:"address of the live page and the metrics, e.g. localhost:9090; empty: none"`
+	Pace         float64             `key:"pace" default:"0" range:"[0,1e9]" is:"inert" help:"virtual seconds a second of wall time; 0: as fast as it goes"`
+	Out          string              `key:"out" is:"inert,path" help:"folder of the results; runs/<name> unless it is set"`
+	Events       Events              `key:"events"`
 }
 
 // The changes of training images, as package actors knows them.
@@ -59,136 +61,138 @@ const (
 // SyntheticData is the value of Config.Data for made data.
 const SyntheticData = "synthetic"
 
-// IsSynthetic tells whether the data is made rather than read from Data.
+// IsSynthetic reports whether the data is made rather than read from Data.
 func (c Config) IsSynthetic() bool { return c.Data == SyntheticData }
 
 // Synthetic shapes made data.
 type Synthetic struct {
-	Heterogeneity float64 // 0: clients alike
-	Seed          int     // of the data; 0: that of the run
+	Heterogeneity float64 `key:"heterogeneity" default:"1" range:"[0,100]" help:"how much the clients of synthetic data differ; 0: not at all"`
+	Seed          int     `key:"seed" is:"null" range:"[1,1000000000]" help:"seed of synthetic data; null: that of the run"`
 }
 
 // Sent140 prepares the tweets of that task.
 type Sent140 struct {
-	MinTweets int // users with fewer are left out
+	MinTweets int `key:"min_tweets" default:"10" range:"[1,1000000]" help:"users with fewer tweets are left out"`
 }
 
-// Model is the architecture to train: the task's own, or one for own data.
-type Model struct {
-	Kind   string // ModelTask, ModelLinear or ModelMLP
-	Layers []int  // MLP only: widths from the input to the classes
+// Quadratic shapes the federated quadratics of that task: clients' objectives
+// of which L and mu are given (see data.Quadratics).
+type Quadratic struct {
+	Dimension int     `key:"dimension" default:"20" range:"[2,10000]" help:"dimensions of a quadratic"`
+	Samples   int     `key:"samples" default:"50" range:"[1,1000000]" help:"samples of each client"`
+	Mu        float64 `key:"mu" default:"0.1" range:"(0,1e6]" help:"strong convexity of every client's objective"`
+	L         float64 `key:"l" default:"1" range:"(0,1e6]" help:"smoothness of every client's objective, L"`
+	Noise     float64 `key:"noise" default:"1" range:"[0,1e6]" help:"deviation of samples from their client's mean, which makes gradients noisy"`
 }
 
-// The kinds of model.
-const (
-	ModelTask   = "task"
-	ModelLinear = "linear" // its sizes are those of the data
-	ModelMLP    = "mlp"
-)
+// Logistic shapes the regularised logistic regression of that task (see
+// data.Mixtures). Features, classes and samples are those of made data.
+type Logistic struct {
+	Features int     `key:"features" default:"20" range:"[1,100000]" help:"features of made samples"`
+	Classes  int     `key:"classes" default:"5" range:"[2,10000]" help:"classes of made samples"`
+	Samples  int     `key:"samples" default:"50" range:"[1,1000000]" help:"made samples of each client"`
+	Mu       float64 `key:"mu" default:"0.05" range:"[1e-6,1e6]" help:"strength of the regularisation, mu/2 times the squared norm of all parameters"`
+}
 
 // Schedule decides K_r and eta_r (Table 3).
 type Schedule struct {
-	K          string // dsgd, fixed, rounds, error, step, theory
-	K0         int
-	Eta        string // fixed, rounds, error, step
-	Eta0       float64
-	Window     int    // rounds in Eq. 15's mean, s
-	F0         string // FromWindow or FromFirst: what stands for F_0
-	Patience   int    // evaluations without improvement that count as converged
-	MinDelta   float64
-	DecayRound int // the last round before the decay of "step"; 0: when converged
+	K          schedule.K   `key:"k" default:"rounds" help:"decay of the number of local steps"`
+	K0         int          `key:"k0" range:"[1,1000000]" help:"local steps at the start, K_0"`
+	Eta        schedule.Eta `key:"eta" default:"fixed" help:"decay of the learning rate"`
+	Eta0       float64      `key:"eta0" range:"(0,1e6]" help:"learning rate at the start"`
+	Window     int          `key:"window" default:"100" range:"[1,1000000]" unit:"rounds" help:"rounds over which the training loss is averaged, s in Eq. 15"`
+	F0         string       `key:"f0" default:"window" words:"window,first" help:"what stands for F_0: the first full window or the first round"`
+	Patience   int          `key:"patience" default:"10" range:"[1,1000000]" unit:"evaluations" help:"evaluations without improvement that count as converged"`
+	MinDelta   float64      `key:"min_delta" default:"0" range:"[0,1]" help:"least gain in validation accuracy that counts as improvement"`
+	DecayRound int          `key:"decay_round" is:"null" range:"[1,1000000000]" help:"last round before the decay of step; null: when converged"`
 }
 
-// The kinds of schedule and the choices of F_0 (Table 3, Eq. 13 and 14).
-const (
-	DSGD   = schedule.KindDSGD
-	Fixed  = schedule.KindFixed
-	Rounds = schedule.KindRounds
-	Error  = schedule.KindError
-	Step   = schedule.KindStep
+// FromFirst is the choice of F_0 that takes the first round's loss; the other
+// takes the first full window's mean (Eq. 13 and 14).
+const FromFirst = "first"
 
-	FromWindow = "window" // the first full window's mean
-	FromFirst  = "first"  // the first round's mean
+// Name is the schedule as command lines and results write it: dsgd, fixed,
+// k-rounds, eta-step and so on. Where both K and eta decay, both names are joined
+// by a plus sign.
+func (s Schedule) Name() string {
+	return schedule.Pair{K: schedule.Ks.NameOf(s.K), Eta: schedule.Etas.NameOf(s.Eta)}.String()
+}
+
+// Named returns the schedule with K and eta set by one of [schedule.Names],
+// everything else kept.
+func (s Schedule) Named(name string) (Schedule, error) {
+	pair, err := schedule.Parse(name)
+	if err != nil {
+		return s, &KeyError{Key: "schedules", Problem: notA(name, "schedule", schedule.Names())}
+	}
+	var r reader
+	for _, way := range []struct {
+		to   reflect.Value
+		name string
+	}{{reflect.ValueOf(&s.K), pair.K}, {reflect.ValueOf(&s.Eta), pair.Eta}} {
+		n := &node{kind: scalar, text: way.name, isText: true}
+		if err := r.choice(&registry.Option{}, way.to.Elem(), n, "schedules"); err != nil {
+			return s, err
+		}
+	}
+	return s, r.firstMissing()
+}
+
+// Setup is what the configuration gives its schedules; the constants of Eq. 9
+// are found by the run.
+func (s *Schedule) Setup() schedule.Setup {
+	return schedule.Setup{K0: s.K0, Eta0: s.Eta0, DecayRound: s.DecayRound}
+}
+
+// Theory gives what schedule theory must know. What is not set is calculated
+// where the task is convex; elsewhere only F* may be left out, and is then 0, as
+// in the paper's Eq. 13.
+type Theory struct {
+	L     *float64 `key:"l" is:"null" range:"(0,1e30]" help:"schedule theory: smoothness L of the clients' objectives; null: calculated"`
+	Mu    *float64 `key:"mu" is:"null" range:"(0,1e30]" help:"schedule theory: their strong convexity; null: calculated"`
+	G     *float64 `key:"g" is:"null" range:"(0,1e30]" help:"schedule theory: bound on the norm of their gradients, G; null: calculated"`
+	FStar *float64 `key:"f_star" is:"null" range:"[-1e30,1e30]" help:"schedule theory: least training loss F*; null: calculated, or 0"`
+	Time  string   `key:"time" default:"elapsed" words:"elapsed,ahead" help:"schedule theory: what stands for W in Eq. 9"`
+}
+
+// What W is in Eq. 9.
+const (
+	Elapsed = "elapsed" // the time since the start, as in the paper's schedules
+	Ahead   = "ahead"   // the time to the end, as in the theorem
 )
 
-// Select is how the clients of a round are chosen among those available.
-type Select struct {
-	Rule       string
-	Candidates int    // PowerOfChoice: clients that are asked for their loss; 0: not set
-	From       string // PowerOfChoice and Fit: how candidates are drawn, Uniform or BySize; empty: uniformly
-}
-
-// The rules of Select.
-const (
-	Uniform       = "uniform"
-	BySize        = "size"            // with probabilities proportional to the clients' samples
-	PowerOfChoice = "power_of_choice" // of more candidates those with the highest loss
-	Fit           = "fit"             // uniformly, each client's K lowered to fit the deadline
-)
-
-// Close is the rule that ends a round.
-type Close struct {
-	Rule           string
-	Seconds        float64 // Deadline: after the round's start; 0: not set
-	N              int     // First and Buffered: updates that close a round; 0: not set
-	StalenessLimit int     // Buffered: rounds after which an update is late; 0: no limit
-}
-
-// The rules of Close.
-const (
-	All      = "all"      // Eq. 4
-	Deadline = "deadline" // what is not there by then is late
-	First    = "first"    // the first n of the cohort: over-selection
-	Buffered = "buffered" // asynchronous: with every n updates
-)
-
-// FedAvg is the standard algorithm.
-const FedAvg = "fedavg"
-
-// keepsClientState tells whether clients keep a vector from task to task.
-func (c *Config) keepsClientState() bool {
-	a, err := c.Aggregate.Entry()
-	return err == nil && registry.NeedsOf(a).ClientState
-}
-
-// Aggregate makes the next global model of the updates.
-type Aggregate struct {
-	Algorithm string
-	Weights   string           // EqualWeights or SampleWeights
-	Options   AlgorithmOptions // nil: the algorithm's default
+// Take fills in what is not set, as a run does with what it calculates.
+func (t *Theory) Take(found Theory) {
+	for _, s := range []struct{ to, from **float64 }{{&t.L, &found.L}, {&t.Mu, &found.Mu}, {&t.G, &found.G}, {&t.FStar, &found.FStar}} {
+		if *s.to == nil {
+			*s.to = *s.from
+		}
+	}
 }
 
 // Limits are what a run may use.
 type Limits struct {
-	StateGB float64 // memory of an algorithm's state, 10^9 bytes
+	StateGB float64 `key:"state_gb" default:"8" range:"[0,1e6]" unit:"GB" help:"most memory of an algorithm's state, 10^9 bytes"`
 }
-
-// The weights of the clients' updates.
-const (
-	EqualWeights  = "equal"   // Algorithm 1
-	SampleWeights = "samples" // by the client's training samples
-)
 
 // Stop says when a run ends: at the first that is reached of those that are
-// set. Zero means not set.
+// set.
 type Stop struct {
-	Rounds             int
-	VirtualSeconds     float64
-	EqualRuntimeRounds int // the virtual time that so many rounds of K-eta-fixed take
-	ValidationAccuracy float64
+	Rounds             int     `key:"rounds" is:"null" range:"[1,1000000000]" help:"stop after so many rounds"`
+	VirtualSeconds     float64 `key:"virtual_seconds" is:"null" range:"(0,4e9]" unit:"seconds" help:"stop at this virtual time"`
+	EqualRuntimeRounds int     `key:"equal_runtime_rounds" is:"null" range:"[1,1000000000]" help:"stop at the virtual time that so many rounds of K-eta-fixed take"`
+	ValidationAccuracy float64 `key:"validation_accuracy" is:"null" range:"(0,1]" help:"stop once this accuracy is reached"`
 }
 
-// Network is every client's link (Eq. 3). 1 Mb is 10^6 bit.
-type Network struct {
-	DownloadMbps  float64
-	UploadMbps    float64
-	ModelMegabits float64 // 0: exact, 32 bits a parameter
-	Links         string  // path of link traces in place of the speeds; empty: none
+// maxSeconds bounds virtual time: int64 nanoseconds end at 9.2e9 s.
+const maxSeconds = 4e9
 
-	// What all clients' transfers share at the server; 0: they do not touch each
-	// other, as in the paper.
-	ServerDownloadMbps float64
-	ServerUploadMbps   float64
+// Network is every client's link (Eq. 3) and the server's. 1 Mbit is 10^6 bit.
+type Network struct {
+	device.Network
+	ModelMegabits      float64 `key:"model_megabits" range:"(0,1e9]" unit:"megabits" word:"exact=0" help:"size of a model on the network: exact (32 bits a parameter), table1 or a number"`
+	ServerDownloadMbps float64 `key:"server_download_mbps" is:"null" range:"(0,1e9]" unit:"Mbit/s" help:"what the downloads of all clients share at the server, fairly; null: they do not slow each other down"`
+	ServerUploadMbps   float64 `key:"server_upload_mbps" is:"null" range:"(0,1e9]" unit:"Mbit/s" help:"what their uploads share"`
 }
 
 // ModelBits is the size that a model of so many float32 parameters has on the
@@ -200,88 +204,148 @@ func (n Network) ModelBits(parameters int) float64 {
 	return n.ModelMegabits * 1e6
 }
 
-// Compute is the time of a client's minibatches (Table 2): normal, never
-// negative.
-type Compute struct {
-	SecondsPerStep float64 // mean
-	Std            float64 // seconds; 0: constant
-	Measured       string  // path of measured devices; empty: none
-	Reference      string  // the measured device that takes SecondsPerStep
+// Shared reports whether transfers slow each other down.
+func (n Network) Shared() bool { return n.ServerDownloadMbps > 0 || n.ServerUploadMbps > 0 }
+
+// Devices says how real devices take part in a run.
+type Devices struct {
+	Names           []string `key:"names" is:"null" help:"real devices that take part, by the ids of fedpace actor; []: none"`
+	Include         string   `key:"include" default:"every_round" words:"every_round,sampled" help:"when they take part: beside each cohort, or drawn with the others"`
+	LivenessSeconds float64  `key:"liveness_seconds" default:"120" range:"[0.1,1e6]" unit:"seconds" help:"wall time of silence after which a device is lost; a run waits that long for its devices to join"`
+	TaskSeconds     float64  `key:"task_seconds" default:"600" range:"[0.1,1e6]" unit:"seconds" help:"wall time after which a device that is still at one task is lost, however alive it is"`
+	NormLimit       float64  `key:"norm_limit" default:"0" range:"[0,1e12]" help:"largest Euclidean norm of a device's update; 0: none"`
+	Link            string   `key:"link" default:"measured" words:"measured,modelled" help:"whose time a device's transfers take: as measured, or modelled by network.download_mbps and upload_mbps"`
 }
+
+// Words of Devices.
+const (
+	Sampled      = "sampled"
+	ModelledLink = "modelled"
+)
 
 // Evaluate says how often the global model is measured on held-out samples.
 type Evaluate struct {
-	Every   int     // rounds
-	Samples int     // of the held-out ones, spread evenly; 0: all
-	Target  float64 // accuracy whose time is reported; 0: Stop.ValidationAccuracy
+	Every   int     `key:"every" default:"50" range:"[1,1000000000]" unit:"rounds" help:"rounds from one validation to the next"`
+	Samples int     `key:"samples" is:"null" range:"[1,1000000000]" help:"held-out samples that a validation takes, spread evenly; null: all"`
+	Target  float64 `key:"target" is:"null" range:"(0,1]" help:"validation accuracy whose time the summary gives; null: stop.validation_accuracy"`
 }
 
 // Checkpoint says how often a run can be resumed from.
 type Checkpoint struct {
-	Seconds float64
+	Seconds float64 `key:"seconds" default:"10" range:"(0,1e6]" unit:"seconds" is:"inert" help:"wall time from one checkpoint to the next"`
 }
 
 // NATS is the server that the run's messages travel through.
 type NATS struct {
-	URL        string // Embedded, or where a server is
-	Listen     string // address of the embedded server for others; empty: none
-	Replicas   int
-	AckSeconds float64
+	URL        string  `key:"url" default:"embedded" is:"inert" help:"embedded, or the URL of a server, several of a cluster with commas between them"`
+	Listen     string  `key:"listen" default:"" is:"inert" help:"address on which the embedded server takes hosts and devices, e.g. 127.0.0.1:4222; empty: none"`
+	Replicas   int     `key:"replicas" default:"1" range:"[1,5]" is:"inert" help:"copies of the work queue in a cluster"`
+	AckSeconds float64 `key:"ack_seconds" default:"10" range:"(0,3600]" unit:"seconds" is:"inert" help:"wall time without a sign of life after which a trainer's job goes to another"`
 }
 
 // Embedded is the value of NATS.URL for a server within the run's process.
 const Embedded = "embedded"
 
-// Name is the schedule as command lines and results write it: dsgd,
-// fixed, k-rounds, eta-step and so on. Where both K and eta decay, both names
-// are joined by a plus sign.
-func (s Schedule) Name() string { return schedule.Pair{K: s.K, Eta: s.Eta}.String() }
-
-// Named returns the schedule with its kinds set by a name of Table 3
-// ([schedule.Names]), everything else kept.
-func (s Schedule) Named(name string) (Schedule, error) {
-	pair, err := schedule.Parse(name)
-	if err != nil {
-		return s, &KeyError{Key: "schedules", Problem: notA(name, "schedule", schedule.Names())}
-	}
-	s.K, s.Eta = pair.K, pair.Eta
-	return s, nil
+// Events says what of a run's tasks the event log keeps.
+type Events struct {
+	Sample int `key:"sample" default:"32" range:"[0,10000]" word:"off=-1" is:"inert" help:"clients a round whose tasks events.log keeps, beside the slowest and real devices"`
 }
 
-// SelectsBySize tells whether clients are drawn by their samples.
-func (c *Config) SelectsBySize() bool { return c.Select.Rule == BySize || c.Select.From == BySize }
+// NoEvents is the value of Events.Sample for a run without an event log.
+const NoEvents = -1
 
-// IsDevice tells whether a client is a real device.
+// SelectsBySize reports whether clients are drawn by their samples.
+func (c *Config) SelectsBySize() bool { return registry.NeedsOf(c.Select).Samples }
+
+// IsDevice reports whether a client is a real device.
 func (c *Config) IsDevice(client int) bool { return client >= c.Clients }
 
-// Shared tells whether transfers slow each other down.
-func (n Network) Shared() bool { return n.ServerDownloadMbps > 0 || n.ServerUploadMbps > 0 }
+// DataSeed is the seed of made data.
+func (c *Config) DataSeed() uint64 {
+	if c.Synthetic.Seed > 0 {
+		return uint64(c.Synthetic.Seed)
+	}
+	return c.Seed
+}
 
-// Untrained makes a configuration one that is timed alone. Where clients are
-// chosen by their losses the draw of candidates stands for the choice, and the
-// time to ask them is missing.
-func (c *Config) Untrained() {
+// Untrained makes a configuration one that is timed alone. A schedule that
+// decides by what is then not measured is fixed; what stands for such a choice of
+// clients is its draw of candidates, and the time to ask them is missing. It
+// reports whether any schedule was replaced.
+func (c *Config) Untrained() (replaced bool) {
 	c.Train, c.Devices.Names = false, nil
-	if s := &c.Select; s.Rule == PowerOfChoice {
-		if s.From == "" {
-			s.From = Uniform
-		}
-		*s = Select{Rule: s.From}
+	if n := registry.NeedsOf(c.given(c.Schedule.K)); n.Losses || n.Validation {
+		c.Schedule.K, replaced = schedule.FixedK{}, true
+	}
+	if n := registry.NeedsOf(c.given(c.Schedule.Eta)); n.Losses || n.Validation {
+		c.Schedule.Eta, replaced = schedule.FixedEta{}, true
+	}
+	if p, ok := c.Select.(round.PowerOfChoice); ok && p.From != nil {
+		c.Select = p.From
+	}
+	if registry.NeedsOf(c.Select).Losses {
+		c.Select = round.Uniform{}
+	}
+	return replaced
+}
+
+// ForHosts is the configuration as hosts in other processes are told it: without
+// what is the coordinator's own business and decides neither plans nor sums.
+func (c Config) ForHosts() Config {
+	standard := Demonstration()
+	c.NATS, c.Checkpoint, c.HTTP, c.Pace = standard.NATS, standard.Checkpoint, "", 0
+	c.Out, c.Init = OutFolder(c.Name), ""
+	return c
+}
+
+// devices are the clients' devices as package device takes them.
+func (c *Config) devices() device.Config {
+	return device.Config{
+		Network: c.Network.Network, Compute: c.Compute, Slowdown: c.Slowdown, Availability: c.Availability, Dropout: c.Dropout, Fleet: c.Fleet,
 	}
 }
 
-// Words says when a round closes.
-func (c Close) Words() string {
-	switch c.Rule {
-	case Deadline:
-		return fmt.Sprintf("after %g s", c.Seconds)
-	case First:
-		return fmt.Sprintf("with the first %d updates", c.N)
-	case Buffered:
-		if c.StalenessLimit > 0 {
-			return fmt.Sprintf("with every %d updates, none older than %d rounds", c.N, c.StalenessLimit)
-		}
-		return fmt.Sprintf("with every %d updates", c.N)
+// NewFleet makes the clients' devices and reads the files that the configuration
+// names. An error is a *[KeyError].
+func (c Config) NewFleet() (*device.Fleet, error) {
+	f, err := device.NewFleet(c.devices(), c.Seed)
+	if err != nil {
+		return nil, Error("", err)
 	}
-	return "when all have answered"
+	return f, nil
+}
+
+// EverAbsent reports whether any client is ever not there.
+func (c *Config) EverAbsent() bool {
+	absent := func(a device.Availability) bool { return a != nil && a != device.Availability(device.Always{}) }
+	if len(c.Fleet) == 0 {
+		return absent(c.Availability)
+	}
+	for _, k := range c.Fleet {
+		if k.Availability == nil && absent(c.Availability) || absent(k.Availability) {
+			return true
+		}
+	}
+	return false
+}
+
+// Aggregate makes the next global model of the updates.
+type Aggregate struct {
+	Algorithm aggregate.Algorithm `key:"algorithm" default:"fedavg" is:"flat" help:"how updates become a model"`
+	Weights   string              `key:"weights" default:"equal" words:"equal,samples" help:"weight of a client's update"`
+}
+
+// The weights of the clients' updates.
+const (
+	EqualWeights  = "equal"   // Algorithm 1
+	SampleWeights = "samples" // by the client's training samples
+)
+
+// word of a number of the paper's tables, which a key may hold in its place.
+var paperWords = map[string]struct {
+	name   string
+	number func(PaperTask) float64
+}{
+	"network.model_megabits": {"table1", func(p PaperTask) float64 { return p.Megabits }},
+	"compute.std":            {"table2", func(p PaperTask) float64 { return p.StdPerStep }},
 }

@@ -1,10 +1,6 @@
 package config
 
-import (
-	"fmt"
-
-	"fedpace/actors/learn"
-)
+import "reflect"
 
 // Task is a learning problem.
 type Task string
@@ -47,6 +43,9 @@ var paperTasks = []PaperTask{
 // PaperTasks returns Tables 1 and 2, in their order.
 func PaperTasks() []PaperTask { return append([]PaperTask(nil), paperTasks...) }
 
+// IsConvex reports whether the task's objective is strongly convex.
+func (t Task) IsConvex() bool { return t == TaskQuadratic || t == TaskLogistic }
+
 // Paper returns what the paper gives for the task; false for a task that is
 // not one of its four.
 func (t Task) Paper() (PaperTask, bool) {
@@ -65,56 +64,53 @@ const (
 )
 
 // Defaults is the paper's experiment on a task: 10,000 rounds of K_r-rounds
-// with the constants of Tables 1 and 2; for a convex task, a run of seconds. It
-// returns an error for a task that has no defaults.
+// with the constants of Tables 1 and 2; for a convex task, a run of seconds. What
+// the task does not decide is the default of its key. It returns an error for a
+// task that has no defaults.
 func Defaults(task Task) (Config, error) {
+	var c Config
+	var r reader
+	r.begin(reflect.ValueOf(&c).Elem(), "", "")
+	c.Task, c.Out = task, OutFolder(c.Name)
+	c.Network.DownloadMbps, c.Network.UploadMbps = paperDownloadMbps, paperUploadMbps
 	if task.IsConvex() {
-		c, err := Defaults(TaskFEMNIST)
-		c.convex(task)
-		return c, err
+		c.convex()
+		return c, nil
 	}
 	p, ok := task.Paper()
 	if !ok {
-		return Config{}, &KeyError{Key: "task", Problem: taskProblem(string(task))}
+		return Config{}, &KeyError{Key: "task", Problem: notA(string(task), "task", taskNames())}
 	}
-	augment := NoAugment
+	c.Clients, c.Cohort, c.Batch = p.Clients, p.Cohort, p.Batch
+	c.Schedule.K0, c.Schedule.Eta0 = p.K0, p.Eta0
+	c.Stop = Stop{Rounds: 10000}
+	c.Network.ModelMegabits, c.Compute.SecondsPerStep = p.Megabits, p.SecondsPerStep
 	if task == TaskCIFAR100 {
-		augment = FlipCrop
+		c.Augment = FlipCrop
 	}
-	c := Config{
-		Name:         "demo",
-		Seed:         1,
-		Task:         task,
-		Data:         SyntheticData,
-		Synthetic:    Synthetic{Heterogeneity: 1},
-		Sent140:      Sent140{MinTweets: 10},
-		Model:        Model{Kind: ModelTask},
-		Clients:      p.Clients,
-		Cohort:       p.Cohort,
-		Batch:        p.Batch,
-		Augment:      augment,
-		Select:       Select{Rule: Uniform},
-		Availability: Availability{Model: Always},
-		Schedule: Schedule{
-			K: Rounds, K0: p.K0, Eta: Fixed, Eta0: p.Eta0,
-			Window: 100, F0: FromWindow, Patience: 10,
-		},
-		Close:      Close{Rule: All},
-		Aggregate:  Aggregate{Algorithm: FedAvg, Weights: EqualWeights},
-		Limits:     Limits{StateGB: 8},
-		Stop:       Stop{Rounds: 10000},
-		Network:    Network{DownloadMbps: paperDownloadMbps, UploadMbps: paperUploadMbps, ModelMegabits: p.Megabits},
-		Compute:    Compute{SecondsPerStep: p.SecondsPerStep},
-		Devices:    Devices{Include: EveryRound, LivenessSeconds: 120, TaskSeconds: 600, Link: MeasuredLink},
-		Train:      true,
-		Evaluate:   Evaluate{Every: 50},
-		Checkpoint: Checkpoint{Seconds: 10},
-		Events:     Events{Sample: defaultSample},
-		NATS:       NATS{URL: Embedded, Replicas: 1, AckSeconds: 10},
-		Out:        OutFolder("demo"),
-	}
-	c.shapes()
 	return c, nil
+}
+
+func taskNames() []string {
+	for _, o := range optionsAt("task") {
+		return o.Words
+	}
+	return nil
+}
+
+// convex makes the defaults of a convex task: a round's communication takes as
+// long as 25 local steps, eta is below 1/(4L), and all seeds share one problem.
+func (c *Config) convex() {
+	c.Synthetic.Seed = 1
+	c.Clients, c.Cohort, c.Batch = 50, 10, 5
+	c.Schedule.K0, c.Schedule.Eta0, c.Schedule.Window = 50, 0.05, 10
+	if c.Task == TaskLogistic {
+		c.Schedule.Eta0 = 0.2
+	}
+	c.Stop = Stop{Rounds: 500}
+	c.Network.ModelMegabits = 1
+	c.Compute.SecondsPerStep = 0.01
+	c.Evaluate.Every = 10
 }
 
 // Demonstration is the run that needs no configuration: FEMNIST on synthetic
@@ -132,29 +128,3 @@ func Demonstration() Config {
 
 // OutFolder is where a run of that name puts its results unless told.
 func OutFolder(name string) string { return "runs/" + name }
-
-// Architecture is the model in the form that learn.Parse reads. The sizes of a
-// linear model for own data are those of that data; they are not used otherwise.
-func (c Config) Architecture(input learn.Input, features, classes int) string {
-	switch c.Model.Kind {
-	case ModelLinear:
-		if input == learn.Sparse {
-			return fmt.Sprintf("linear:%d,%d", features, classes)
-		}
-		return fmt.Sprintf("mlp:%d,%d", features, classes)
-	case ModelMLP:
-		s := "mlp:"
-		for i, n := range c.Model.Layers {
-			if i > 0 {
-				s += ","
-			}
-			s += fmt.Sprint(n)
-		}
-		return s
-	}
-	if c.Task.IsConvex() {
-		return c.convexModel(features, classes)
-	}
-	p, _ := c.Task.Paper()
-	return p.Architecture
-}

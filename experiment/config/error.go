@@ -12,8 +12,6 @@ type KeyError struct {
 	Key     string   // e.g. "schedule.k"
 	Problem string   // a sentence that names the value
 	Others  []string // keys that the problem also concerns
-
-	part string // of the key's value, where to look first
 }
 
 // Error is one line: where, key, problem.
@@ -50,6 +48,15 @@ func orList(words []string) string {
 	}
 	last := len(words) - 1
 	return strings.Join(words[:last], ", ") + " or " + words[last]
+}
+
+// doList joins names with their verb, as "first and buffered do".
+func doList(names []string) string {
+	if len(names) == 1 {
+		return names[0] + " does"
+	}
+	last := len(names) - 1
+	return strings.Join(names[:last], ", ") + " and " + names[last] + " do"
 }
 
 // nearest returns the known word that a mistyped one most likely meant, or ""

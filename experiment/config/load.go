@@ -6,26 +6,18 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"reflect"
 	"slices"
 	"strings"
 
-	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
-	"github.com/goccy/go-yaml/parser"
-	"github.com/goccy/go-yaml/token"
+
+	"fedpace/internal/registry"
 )
 
 // MaxFile bounds a configuration file, in bytes: the parser's time grows with
 // the square of the number of keys.
 const MaxFile = 128 << 10
-
-// assignment is one key that the user set, with its place.
-type assignment struct {
-	key   *key
-	value ast.Node // nil: null
-	where string
-	place func(ast.Node) string // of a part of the value
-}
 
 // Load reads a configuration: a base, changed by the file, changed by the
 // sets, each of which is "key=value" with the value in YAML's flow syntax. An
@@ -39,24 +31,14 @@ type assignment struct {
 //
 // The result is valid. An error names the key, and the line where there is one.
 func Load(path string, sets []string) (Config, error) {
-	var set []assignment
+	var text []byte
 	if path != "" {
-		text, err := readLimited(path)
-		if err != nil {
-			return Config{}, err
-		}
-		if set, err = parseFile(path, text); err != nil {
+		var err error
+		if text, err = readLimited(path); err != nil {
 			return Config{}, err
 		}
 	}
-	for _, s := range sets {
-		more, err := parseSet(s)
-		if err != nil {
-			return Config{}, err
-		}
-		set = append(set, more...)
-	}
-	return resolve(set)
+	return resolve(path, text, sets)
 }
 
 // Parse reads a configuration from the text of a file; name is how messages call
@@ -65,11 +47,7 @@ func Parse(name string, text []byte) (Config, error) {
 	if len(text) > MaxFile {
 		return Config{}, fmt.Errorf("configuration: %s is larger than %d bytes", name, MaxFile)
 	}
-	set, err := parseFile(name, text)
-	if err != nil {
-		return Config{}, err
-	}
-	return resolve(set)
+	return resolve(name, text, nil)
 }
 
 // readLimited reads a file of at most MaxFile bytes.
@@ -89,22 +67,28 @@ func readLimited(path string) ([]byte, error) {
 	return text, nil
 }
 
-// resolve applies what was set to the base that it chooses.
-func resolve(set []assignment) (Config, error) {
-	c := Demonstration()
-	given := map[string]*assignment{} // the last of each key
+// resolve applies a file and sets to the base that they choose.
+func resolve(name string, text []byte, sets []string) (Config, error) {
+	file, err := parseFile(name, text)
+	if err != nil {
+		return Config{}, err
+	}
+	flags := &node{kind: mapping}
+	for _, s := range sets {
+		one, err := parseSet(s)
+		if err != nil {
+			return Config{}, err
+		}
+		flags.overlay("", one, choiceWord)
+	}
 	places := map[string]string{}
-	for i := range set {
-		given[set[i].key.path] = &set[i]
-	}
-	for path, a := range given {
-		places[path] = a.where
-		locate(places, path, a.value, a.place)
-	}
+	file.places(places, "")
+	flags.places(places, "")
+	given := func(path string) bool { _, ok := places[path]; return ok }
 	place := func(err error) error {
 		var k *KeyError
 		if errors.As(err, &k) && k.Where == "" {
-			for _, name := range append([]string{k.part, k.Key}, k.Others...) {
+			for _, name := range append([]string{k.Key}, k.Others...) {
 				if k.Where = placeOf(places, name); k.Where != "" {
 					break
 				}
@@ -113,38 +97,40 @@ func resolve(set []assignment) (Config, error) {
 		return err
 	}
 
-	if a := given["task"]; a != nil {
-		var named Config
-		if err := a.key.read(&named, a.value); err != nil {
-			return Config{}, &KeyError{Where: a.where, Key: "task", Problem: err.Error()}
+	c := Demonstration()
+	for _, from := range []*node{file, flags} {
+		n := from.fields["task"]
+		if n == nil {
+			continue
 		}
-		var err error
-		if c, err = Defaults(named.Task); err != nil {
+		r := reader{}
+		if err := r.struct_(reflect.ValueOf(&c).Elem(), &node{kind: mapping, keys: []string{"task"}, fields: map[string]*node{"task": n}}, ""); err != nil {
+			return Config{}, err
+		}
+		if c, err = Defaults(c.Task); err != nil {
 			return Config{}, place(err)
 		}
 	}
-	for _, a := range set {
-		if strings.HasPrefix(a.key.path, "stop.") {
-			c.Stop = Stop{}
+	if stops := placesBelow(places, "stop."); stops {
+		c.Stop = Stop{}
+	}
+	r := reader{task: c.Task, missing: map[string]string{}}
+	for _, from := range []*node{file, flags} {
+		if err := r.struct_(reflect.ValueOf(&c).Elem(), from, ""); err != nil {
+			return Config{}, err
 		}
 	}
-	for _, a := range set {
-		if err := a.key.read(&c, a.value); err != nil {
-			k := problemAt(a.key.path, err)
-			here := map[string]string{k.Key: a.where}
-			locate(here, a.key.path, a.value, a.place)
-			k.Where = placeOf(here, k.Key)
-			return Config{}, k
-		}
-	}
-	if given["out"] == nil {
+	if !given("out") {
 		c.Out = OutFolder(c.Name)
 	}
-	if given["clients"] == nil && !c.IsSynthetic() {
+	if !given("clients") && !c.IsSynthetic() {
 		c.Clients = 0
 	}
-	if given["network.model_megabits"] == nil && c.Model.Kind != ModelTask {
+	if !given("network.model_megabits") && !c.UsesTaskModel() {
 		c.Network.ModelMegabits = 0
+	}
+	if err := r.firstMissing(); err != nil {
+		return Config{}, place(err)
 	}
 	if err := c.Validate(); err != nil {
 		return Config{}, place(err)
@@ -152,49 +138,41 @@ func resolve(set []assignment) (Config, error) {
 	return c, nil
 }
 
-// parseFile lists what a YAML file sets; name is how messages call it.
-func parseFile(name string, text []byte) ([]assignment, error) {
+func placesBelow(places map[string]string, prefix string) bool {
+	for path := range places {
+		if strings.HasPrefix(path, prefix) {
+			return true
+		}
+	}
+	return false
+}
+
+// parseFile reads what a YAML file sets; name is how messages call it.
+func parseFile(name string, text []byte) (*node, error) {
+	empty := &node{kind: mapping}
 	text = bytes.TrimPrefix(text, []byte("\ufeff")) // some editors begin a file with it
 	if len(bytes.TrimSpace(text)) == 0 {
-		return nil, nil
+		return empty, nil
 	}
 	root, err := parseYAML(text)
 	if err != nil {
 		return nil, syntaxError(name, err)
 	}
-	where := func(n ast.Node) string { return fmt.Sprintf("%s:%d", name, lineOf(n)) }
-	if isNull(root) {
-		return nil, nil
-	}
-	m, ok := root.(*ast.MappingNode)
-	if !ok {
-		return nil, fmt.Errorf("%s: a configuration is a map of keys, e.g. \"task: femnist\"", where(root))
-	}
-	set, err := flatten(nil, "", m, where)
-	if err != nil {
+	place := func(n ast.Node) string { return fmt.Sprintf("%s:%d", name, lineOf(n)) }
+	n, err := newNode(root, "", place)
+	switch {
+	case err != nil:
 		return nil, err
+	case n.kind == null:
+		return empty, nil
+	case n.kind != mapping:
+		return nil, fmt.Errorf("%s: a configuration is a map of keys, e.g. \"task: femnist\"", place(root))
 	}
-	return set, once(set)
+	return n, nil
 }
 
-// once refuses a file that sets a key twice, with dots and within its group:
-// which of the two was meant is anybody's guess.
-func once(set []assignment) error {
-	first := map[*key]string{}
-	for _, a := range set {
-		if a.value == nil { // follows from a rule that stands for its group
-			continue
-		}
-		if before, ok := first[a.key]; ok {
-			return &KeyError{Where: a.where, Key: a.key.path, Problem: fmt.Sprintf("is set already, at %s (keep one of the two)", before)}
-		}
-		first[a.key] = a.where
-	}
-	return nil
-}
-
-// parseSet lists what "key=value" sets.
-func parseSet(s string) ([]assignment, error) {
+// parseSet reads what "key=value" sets.
+func parseSet(s string) (*node, error) {
 	path, value, ok := strings.Cut(s, "=")
 	path = strings.TrimSpace(path)
 	if !ok || path == "" {
@@ -203,186 +181,94 @@ func parseSet(s string) ([]assignment, error) {
 	if len(value) > maxText {
 		return nil, &KeyError{Where: setFlag, Key: path, Problem: fmt.Sprintf("a value of %d bytes is too long (at most %d)", len(value), maxText)}
 	}
-	where := func(ast.Node) string { return setFlag }
-	// Text stands as it is, so that paths and addresses need no YAML quotes.
-	if k := keyAt(path); k != nil && k.text && !strings.HasPrefix(value, `"`) && !strings.HasPrefix(value, "'") && value != "null" {
-		return []assignment{{k, ast.String(token.String(value, value, &token.Position{Line: 1, Column: 1})), setFlag, where}}, nil
-	}
-	root, err := parseYAML([]byte(value))
-	if err != nil {
-		return nil, syntaxError(setFlag+" "+path, err)
-	}
-	return put(nil, path, root, where)
-}
-
-// flatten appends what a map sets below the prefix, which is "" or ends with a
-// dot.
-func flatten(set []assignment, prefix string, m *ast.MappingNode, where func(ast.Node) string) ([]assignment, error) {
-	for _, v := range m.Values {
-		name, ok := v.Key.(*ast.StringNode)
-		if !ok {
-			return nil, &KeyError{Where: where(v.Key), Key: prefix + v.Key.String(), Problem: unknownKey(prefix + v.Key.String())}
+	root := &node{kind: mapping}
+	var n *node
+	if takesText(path) && !strings.HasPrefix(value, `"`) && !strings.HasPrefix(value, "'") && !strings.HasPrefix(value, "{") && value != "null" {
+		// Text stands as it is, so that paths and addresses need no YAML quotes.
+		n = &node{where: setFlag, kind: scalar, text: value, isText: true}
+	} else {
+		parsed, err := parseYAML([]byte(value))
+		if err != nil {
+			return nil, syntaxError(setFlag+" "+path, err)
 		}
-		var err error
-		if set, err = put(set, prefix+name.Value, v.Value, func(n ast.Node) string {
-			if n == v.Value { // a value may start on the line below its key
-				return where(v.Key)
-			}
-			return where(n)
-		}); err != nil {
+		if n, err = newNode(parsed, setFlag, func(ast.Node) string { return setFlag }); err != nil {
 			return nil, err
 		}
 	}
-	return set, nil
+	return root, root.insert("", path, n)
 }
 
-// put appends what a value sets that stands at a path, a key's or a group's.
-func put(set []assignment, path string, value ast.Node, where func(ast.Node) string) ([]assignment, error) {
-	if k := keyAt(path); k != nil {
-		return append(set, assignment{k, value, where(value), where}), nil
-	}
-	if !isGroup(path) {
-		return nil, &KeyError{Where: where(value), Key: path, Problem: unknownKey(path)}
-	}
-	if isNull(value) { // a group whose keys are all commented out
-		return set, nil
-	}
-	m, isMap := value.(*ast.MappingNode)
-	if word, ok := rules[path]; ok {
-		if !isMap {
-			return anew(append(set, assignment{keyAt(path + "." + word), value, where(value), where}), path, nil, where(value), where), nil
+// choiceWord is the key that names the entry of the choice at a path; "" if
+// there is no choice.
+func choiceWord(path string) string {
+	for _, o := range optionsAt(path) {
+		if p := registry.For(o.Type); p != nil {
+			return p.Word()
 		}
-		if named := mapKeys(m); slices.Contains(named, word) {
-			set = anew(set, path, named, where(value), where)
-		}
-	} else if !isMap {
-		return nil, &KeyError{Where: where(value), Key: path, Problem: "this is a group of keys: " + orList(groupKeys(path))}
 	}
-	return flatten(set, path+".", m, where)
+	return ""
 }
 
-// rules are the groups that one word may stand for, the value of the key named
-// here: "availability: always". A word, or a map that holds that key, sets the
-// whole group anew: what an earlier rule was set with is null again.
-var rules = map[string]string{"select": "rule", "availability": "model", "close": "rule"}
-
-// anew sets the keys of a group to null but for its word and those named.
-func anew(set []assignment, group string, named []string, at string, where func(ast.Node) string) []assignment {
-	for _, name := range groupKeys(group) {
-		if name != rules[group] && !slices.Contains(named, name) {
-			set = append(set, assignment{keyAt(group + "." + name), nil, at, where})
-		}
-	}
-	return set
-}
-
-func mapKeys(m *ast.MappingNode) []string {
-	var list []string
-	for _, v := range m.Values {
-		list = append(list, v.Key.String())
-	}
-	return list
-}
-
-func isGroup(path string) bool { return len(groupKeys(path)) > 0 }
-
-// groupKeys lists the names below a group.
-func groupKeys(group string) []string {
-	var names []string
-	for _, k := range keys {
-		if name, ok := strings.CutPrefix(k.path, group+"."); ok {
-			names = append(names, name)
-		}
-	}
-	return names
-}
-
-// unknownKey says that a key is not known, and which is near: a full path, or
-// the same name in another group.
-func unknownKey(path string) string {
-	var paths []string
-	groups := map[string]bool{}
-	for _, k := range keys {
-		if group, _, ok := strings.Cut(k.path, "."); ok && !groups[group] {
-			groups[group] = true
-			paths = append(paths, group)
-		}
-		paths = append(paths, k.path)
-	}
-	if near := nearest(path, paths); near != "" {
-		return fmt.Sprintf("unknown key (did you mean %q?)", near)
-	}
-	last := path[strings.LastIndex(path, ".")+1:]
-	for _, k := range keys {
-		if strings.HasSuffix(k.path, "."+last) {
-			return fmt.Sprintf("unknown key (did you mean %q?)", k.path)
-		}
-	}
-	return "unknown key (fedpace help configuration lists all)"
-}
-
-// maxDepth bounds nesting in YAML's flow style. The parser's memory grows with
-// the square of it: a megabyte of brackets would take gigabytes.
-const maxDepth = 50
-
-// deep says whether brackets nest beyond maxDepth. Those within texts count,
-// too: no configuration has that many of them open.
-func deep(text []byte) bool {
-	depth := 0
-	for _, b := range text {
-		switch b {
-		case '[', '{':
-			if depth++; depth > maxDepth {
-				return true
+// takesText says whether the key at a path holds text of any kind.
+func takesText(path string) bool {
+	for _, o := range optionsAt(path) {
+		if o.Type.Kind() == reflect.Struct {
+			for _, s := range registry.Options(o.Type) {
+				if s.Short && s.Type.Kind() == reflect.String {
+					return true
+				}
 			}
-		case ']', '}':
-			depth = max(0, depth-1)
+		}
+		if o.Type.Kind() == reflect.String && o.Words == nil {
+			return true
 		}
 	}
 	return false
 }
 
-// parseYAML returns the one document's content.
-func parseYAML(text []byte) (root ast.Node, err error) {
-	defer func() {
-		// The parser is a library fed with a user's bytes: a panic of its own
-		// is one more way to say that they are not YAML.
-		if p := recover(); p != nil {
-			root, err = nil, fmt.Errorf("not YAML that can be read (%v)", p)
+// optionsAt lists what the key at a path may be: one option, none, or those of
+// several entries of a choice.
+func optionsAt(path string) []registry.Option {
+	types, list := []reflect.Type{reflect.TypeFor[Config]()}, []registry.Option(nil)
+	for _, name := range strings.Split(path, ".") {
+		list = nil
+		for _, t := range types {
+			for _, o := range registry.Options(t) {
+				if o.Key == name {
+					list = append(list, o)
+				}
+				if o.Flat {
+					for _, e := range structsOf(o.Type) {
+						list = append(list, slices.DeleteFunc(registry.Options(e), func(o registry.Option) bool { return o.Key != name })...)
+					}
+				}
+			}
 		}
-	}()
-	if deep(text) {
-		return nil, fmt.Errorf("lists or maps within each other over %d times; a configuration has none of more than a few", maxDepth)
+		types = nil
+		for _, o := range list {
+			types = append(types, structsOf(o.Type)...)
+		}
 	}
-	file, err := parser.ParseBytes(text, 0)
-	if err != nil {
-		return nil, err
-	}
-	switch len(file.Docs) {
-	case 0:
-		return nil, nil
-	case 1:
-		return file.Docs[0].Body, nil
-	}
-	return nil, fmt.Errorf("%d documents stand where one is wanted", len(file.Docs))
+	return list
 }
 
-// syntaxError puts the parser's message on one line behind its place.
-func syntaxError(name string, err error) error {
-	var syntax *yaml.SyntaxError
-	if errors.As(err, &syntax) {
-		if name != "" && !strings.HasPrefix(name, setFlag) && syntax.Token != nil && syntax.Token.Position != nil {
-			name = fmt.Sprintf("%s:%d", name, syntax.Token.Position.Line)
+// structsOf lists the structs whose options a value of a type may have: a
+// struct, or the entries of a choice.
+func structsOf(t reflect.Type) []reflect.Type {
+	switch t.Kind() {
+	case reflect.Pointer:
+		return structsOf(t.Elem())
+	case reflect.Struct:
+		return []reflect.Type{t}
+	case reflect.Interface:
+		var list []reflect.Type
+		if p := registry.For(t); p != nil {
+			for _, name := range p.Names() {
+				e, _, _ := p.Entry(name)
+				list = append(list, reflect.TypeOf(e))
+			}
 		}
-		return fmt.Errorf("%s: not YAML: %s", name, strings.ReplaceAll(syntax.Message, "\n", " "))
+		return list
 	}
-	return fmt.Errorf("%s: %w", name, err)
-}
-
-// lineOf is the line on which a node starts, from 1.
-func lineOf(n ast.Node) int {
-	if n == nil || n.GetToken() == nil || n.GetToken().Position == nil {
-		return 1
-	}
-	return n.GetToken().Position.Line
+	return nil
 }

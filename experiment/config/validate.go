@@ -1,125 +1,290 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"math"
+	"net/netip"
+	"regexp"
 	"slices"
+	"strconv"
+	"strings"
+
+	"fedpace/coordinator/round"
+	"fedpace/coordinator/schedule"
+	"fedpace/internal/names"
+	"fedpace/internal/registry"
 )
 
 // Validate says whether the configuration can be run: every value within its
 // limits and all of them fit together. It stops at the first problem, which it
 // returns as a *[KeyError].
 func (c Config) Validate() error {
-	for _, k := range keys {
-		if err := k.check(&c); err != nil {
-			return problemAt(k.path, err)
-		}
-	}
-	for _, fits := range []func(Config) *KeyError{
-		fitPopulation, fitModel, fitConvex, fitTheory, fitLosses, fitClose, fitSelect, fitAggregate, fitDevices, fitRealDevices, fitStop, fitEqualRuntime, fitClock, fitNATS, fitUnused,
+	for _, check := range []func() error{
+		c.checkTags, c.checkNames, c.checkPopulation, c.checkModel, c.checkConvex, c.checkNeeds, c.checkTheory, c.checkAccuracy, c.checkChoices,
+		c.checkFleet, c.checkDevices, c.checkStop, c.checkClock, c.checkNATS,
 	} {
-		if err := fits(c); err != nil {
+		if err := check(); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func fitPopulation(c Config) *KeyError {
-	if c.Clients == 0 {
-		if c.IsSynthetic() {
-			return &KeyError{Key: "clients", Problem: "all is for data that is read; synthetic data needs a number", Others: []string{"data"}}
-		}
+// problem is an error about a key; others are keys that it also concerns.
+func problem(key string, others []string, format string, args ...any) error {
+	return &KeyError{Key: key, Others: others, Problem: fmt.Sprintf(format, args...)}
+}
+
+// Error is the error of a component as one of the configuration; path is that
+// of the component.
+func Error(path string, err error) error {
+	if err == nil {
 		return nil
 	}
-	if c.Cohort > c.Clients {
-		return &KeyError{Key: "cohort", Others: []string{"clients"},
-			Problem: fmt.Sprintf("%d is more than there are clients (at most %d, or set clients)", c.Cohort, c.Clients)}
+	var o *registry.OptionError
+	if path != "" {
+		err = registry.Below(path, err)
 	}
-	return nil
+	if errors.As(err, &o) {
+		return &KeyError{Key: o.Key, Problem: o.Problem}
+	}
+	return &KeyError{Key: "network", Problem: err.Error()}
 }
 
-func fitModel(c Config) *KeyError {
-	if c.Model.Kind != ModelTask && c.IsSynthetic() {
-		return &KeyError{Key: "model", Others: []string{"data"},
-			Problem: fmt.Sprintf("%q is for own data; synthetic data has the task's model (set data, or model: task)", c.Model.Kind)}
+// checkNames holds texts to their forms.
+func (c *Config) checkNames() error {
+	type form struct {
+		key, text string
+		check     func(string) error
 	}
-	return nil
-}
-
-// fitLosses refuses decisions that read what is never measured.
-func fitLosses(c Config) *KeyError {
-	if c.Train {
-		return nil
+	list := []form{{"name", c.Name, CheckName}, {"http", c.HTTP, checkAddress}, {"nats.listen", c.NATS.Listen, checkAddress}, {"nats.url", c.NATS.URL, checkServer}}
+	for i, k := range c.Fleet {
+		list = append(list, form{fmt.Sprintf("fleet[%d].name", i), k.Name, CheckName})
 	}
-	for _, s := range []struct{ key, kind string }{{"schedule.k", c.Schedule.K}, {"schedule.eta", c.Schedule.Eta}} {
-		switch {
-		case s.kind == Error || s.kind == TheorySchedule:
-			return &KeyError{Key: s.key, Others: []string{"train"},
-				Problem: fmt.Sprintf("%q decides by the training loss, which train: false does not measure (use fixed, rounds, or step with decay_round)", s.kind)}
-		case s.kind == Step && c.Schedule.DecayRound == 0:
-			return &KeyError{Key: s.key, Others: []string{"train"},
-				Problem: fmt.Sprintf("%q decides by the validation accuracy, which train: false does not measure (set schedule.decay_round)", s.kind)}
+	for i, name := range c.Devices.Names {
+		list = append(list, form{fmt.Sprintf("devices.names[%d]", i), name, names.CheckDevice})
+	}
+	for _, f := range list {
+		if err := f.check(f.text); err != nil {
+			return problem(f.key, nil, "%v", err)
 		}
 	}
-	if c.Stop.ValidationAccuracy != 0 {
-		return &KeyError{Key: "stop.validation_accuracy", Others: []string{"train"},
-			Problem: fmt.Sprintf("%s is never reached with train: false, which measures no accuracy (remove it)", number(c.Stop.ValidationAccuracy))}
+	return nil
+}
+
+var nameForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$`)
+
+// CheckName keeps a run's name one token of a NATS subject.
+func CheckName(s string) error {
+	if !nameForm.MatchString(s) {
+		return fmt.Errorf("%q is not a name (1 to 64 letters, digits, hyphens and underscores, the first a letter or digit)", s)
 	}
 	return nil
 }
 
-func fitStop(c Config) *KeyError {
-	if c.Stop == (Stop{}) {
-		return &KeyError{Key: "stop", Others: []string{"stop.rounds", "stop.virtual_seconds", "stop.equal_runtime_rounds", "stop.validation_accuracy"},
-			Problem: "nothing is set, so the run would not end (set rounds, virtual_seconds, equal_runtime_rounds or validation_accuracy)"}
+// checkAddress takes host:port; port 0 is any free port, an empty text no
+// address.
+func checkAddress(s string) error {
+	if s == "" {
+		return nil
+	}
+	i := strings.LastIndexByte(s, ':')
+	host, bracketed := strings.CutPrefix(s[:max(i, 0)], "[")
+	if bracketed {
+		host, bracketed = strings.CutSuffix(host, "]")
+		_, err := netip.ParseAddr(host)
+		bracketed = bracketed && err == nil
+	}
+	if i < 0 || !bracketed && strings.ContainsAny(host, "[]:") {
+		return fmt.Errorf("%q is not an address (host:port, e.g. localhost:9090)", s)
+	}
+	if _, err := strconv.ParseUint(s[i+1:], 10, 16); err != nil {
+		return fmt.Errorf("%q is not an address: port %q is not a number from 0 to 65535", s, s[i+1:])
 	}
 	return nil
 }
 
-// fitEqualRuntime refuses a time that is known only by training for it.
-func fitEqualRuntime(c Config) *KeyError {
-	if c.Stop.EqualRuntimeRounds > 0 && c.Select.Rule == PowerOfChoice {
-		return &KeyError{Key: "stop.equal_runtime_rounds", Others: []string{"select.rule"},
-			Problem: "power_of_choice decides by losses, so the time of rounds is known only by training them (set stop.virtual_seconds instead)"}
+// checkServer takes the embedded server, or the URL of another.
+func checkServer(s string) error {
+	if s == Embedded {
+		return nil
+	}
+	if names.Redacted(s) != s {
+		return errors.New("a user or password in it would stand in the results (use --nats, or --creds)")
+	}
+	if err := names.CheckURL(s); err != nil {
+		if !strings.Contains(s, "://") {
+			return fmt.Errorf("%w, or %s", err, Embedded)
+		}
+		return err
 	}
 	return nil
 }
 
-// fitClock keeps one round, and K-eta-fixed's runtime, within the clock.
-func fitClock(c Config) *KeyError {
+func (c *Config) checkPopulation() error {
+	switch {
+	case c.Clients == 0 && c.IsSynthetic():
+		return problem("clients", []string{"data"}, "all is for data that is read; synthetic data needs a number")
+	case c.Clients != 0 && c.Cohort > c.Clients:
+		return problem("cohort", []string{"clients"}, "%d is more than there are clients (at most %d, or set clients)", c.Cohort, c.Clients)
+	}
+	return nil
+}
+
+func (c *Config) checkModel() error {
+	switch {
+	case !c.UsesTaskModel() && c.IsSynthetic():
+		return problem("model", []string{"data"}, "%q is for custom data; synthetic data has the task's model (set data, or model: task)", Models.NameOf(c.Model))
+	case !c.UsesTaskModel() && c.Task.IsConvex():
+		return problem("model", []string{"task"}, "task %s has a model of its own (set model: task)", c.Task)
+	}
+	if v, ok := c.Model.(interface{ Validate() error }); ok {
+		return Error("model", v.Validate())
+	}
+	return nil
+}
+
+// checkConvex refuses what a convex task cannot have.
+func (c *Config) checkConvex() error {
+	switch {
+	case c.Quadratic.Mu > c.Quadratic.L:
+		return problem("quadratic.mu", []string{"quadratic.l"}, "%s is more than quadratic.l, %s: no objective is more convex than it is smooth", number(c.Quadratic.Mu), number(c.Quadratic.L))
+	case c.Task == TaskQuadratic && !c.IsSynthetic():
+		return problem("data", []string{"task"}, "quadratics are made, not read (set data: synthetic)")
+	}
+	return nil
+}
+
+// checkAccuracy refuses limits of an accuracy that is never measured.
+func (c *Config) checkAccuracy() error {
+	const quadratic = "a quadratic classifies nothing and has no validation accuracy (remove it)"
+	switch s := c.Stop.ValidationAccuracy; {
+	case s != 0 && c.Task == TaskQuadratic:
+		return problem("stop.validation_accuracy", []string{"task"}, quadratic)
+	case c.Evaluate.Target != 0 && c.Task == TaskQuadratic:
+		return problem("evaluate.target", []string{"task"}, quadratic)
+	case s != 0 && !c.Train:
+		return problem("stop.validation_accuracy", []string{"train"}, "%s is never reached with train: false, which measures no accuracy (remove it)", number(s))
+	}
+	return nil
+}
+
+// checkTheory holds Eq. 9 to what it needs.
+func (c *Config) checkTheory() error {
+	t := c.Theory
+	if t.Mu != nil && t.L != nil && *t.Mu > *t.L {
+		return problem("theory.mu", []string{"theory.l"}, "%s is more than theory.l, %s", number(*t.Mu), number(*t.L))
+	}
+	if !c.UsesTheory() {
+		return nil
+	}
+	if name := schedule.Etas.NameOf(c.Schedule.Eta); name != schedule.Fixed {
+		return problem("schedule.eta", []string{"schedule.k"}, "%q goes with no schedule.k: theory, which is the best K for a fixed rate (set schedule.eta: fixed)", name)
+	}
+	if !c.Task.IsConvex() {
+		for _, s := range []struct {
+			key   string
+			value *float64
+		}{{"theory.l", t.L}, {"theory.mu", t.Mu}, {"theory.g", t.G}} {
+			if s.value == nil {
+				return problem(s.key, []string{"schedule.k"}, "is not set: schedule.k: theory needs it, and it cannot be calculated for task %s", c.Task)
+			}
+		}
+	}
+	if t.Time == Ahead && c.Stop.VirtualSeconds == 0 && c.Stop.EqualRuntimeRounds == 0 {
+		return problem("theory.time", []string{"stop"}, "ahead needs an end in time (set stop.virtual_seconds or stop.equal_runtime_rounds)")
+	}
+	return nil
+}
+
+// UsesTheory reports whether K follows Eq. 9, which needs the group theory.
+func (c *Config) UsesTheory() bool { return schedule.Ks.NameOf(c.Schedule.K) == "theory" }
+
+// checkChoices asks the closing rule and the selection whether they fit the
+// cohort.
+func (c *Config) checkChoices() error {
+	if v, ok := c.Close.(interface{ Validate(cohort int) error }); ok {
+		if err := v.Validate(c.Cohort); err != nil {
+			return withOthers(Error("close", err), "cohort")
+		}
+	}
+	if v, ok := c.Select.(interface {
+		Validate(cohort, clients int) error
+	}); ok {
+		if err := v.Validate(c.Cohort, c.Clients); err != nil {
+			return withOthers(Error("select", err), "cohort", "clients")
+		}
+	}
+	return nil
+}
+
+func withOthers(err error, others ...string) error {
+	var k *KeyError
+	if errors.As(err, &k) {
+		k.Others = others
+	}
+	return err
+}
+
+// checkFleet asks package device whether it would take the clients' devices,
+// without reading the files that they name.
+func (c *Config) checkFleet() error { return Error("", c.devices().Check()) }
+
+// checkDevices refuses what real devices do not take part in.
+func (c *Config) checkDevices() error {
+	d := c.Devices
+	sorted := slices.Sorted(slices.Values(d.Names))
+	for i, name := range sorted {
+		if i > 0 && name == sorted[i-1] {
+			return problem("devices.names", nil, "%q is named twice", name)
+		}
+	}
+	switch {
+	case len(d.Names) > names.MaxDevices:
+		return problem("devices.names", nil, "%d entries (at most %d)", len(d.Names), names.MaxDevices)
+	case len(d.Names) > 0 && !c.Train:
+		return problem("train", []string{"devices.names"}, "false is for simulated clients alone: devices train (set devices.names to [])")
+	}
+	return nil
+}
+
+func (c *Config) checkStop() error {
+	switch {
+	case c.Stop == Stop{}:
+		return problem("stop", nil, "nothing is set, so the run would not end (set rounds, virtual_seconds, equal_runtime_rounds or validation_accuracy)")
+	case c.Stop.EqualRuntimeRounds > 0 && registry.NeedsOf(c.Select).Losses: // a time that is known only by training for it
+		return problem("stop.equal_runtime_rounds", []string{"select"}, "%s decides by losses, so the time of rounds is known only by training them (set stop.virtual_seconds instead)", round.Selections.NameOf(c.Select))
+	}
+	return nil
+}
+
+// checkClock keeps one round, and K-eta-fixed's runtime, within the clock.
+func (c *Config) checkClock() error {
 	megabits := c.Network.ModelMegabits
-	if p, ok := c.Task.Paper(); megabits == 0 && ok && c.Model.Kind == ModelTask {
+	if p, ok := c.Task.Paper(); megabits == 0 && ok && c.UsesTaskModel() {
 		megabits = p.Megabits // near enough for a limit
 	} else if megabits == 0 {
 		megabits = MaxParameters * 32 / 1e6 // the data, not read yet, decides
 	}
-	round := megabits/c.Network.DownloadMbps + megabits/c.Network.UploadMbps +
+	one := megabits/c.Network.DownloadMbps + megabits/c.Network.UploadMbps +
 		float64(c.Schedule.K0)*(c.Compute.SecondsPerStep+10*c.Compute.Std) // Eq. 4
-	if round > maxSeconds || math.IsNaN(round) {
-		return &KeyError{Key: "network", Others: []string{"network.download_mbps", "network.upload_mbps", "network.model_megabits", "compute.seconds_per_step", "compute.std", "schedule.k0"},
-			Problem: fmt.Sprintf("one round would take %.3g virtual seconds (at most %s: raise the speeds or lower schedule.k0)", round, number(maxSeconds))}
+	if one > maxSeconds || math.IsNaN(one) {
+		return problem("network", []string{"compute", "schedule.k0"}, "one round would take %.3g virtual seconds (at most %s: raise the speeds or lower schedule.k0)", one, number(maxSeconds))
 	}
-	if n := c.Stop.EqualRuntimeRounds; float64(n)*round > maxSeconds && c.Network.ModelMegabits != 0 {
-		return &KeyError{Key: "stop.equal_runtime_rounds",
-			Problem: fmt.Sprintf("%d rounds would take %.3g virtual seconds (at most %s)", n, float64(n)*round, number(maxSeconds))}
+	if n := c.Stop.EqualRuntimeRounds; float64(n)*one > maxSeconds && c.Network.ModelMegabits != 0 {
+		return problem("stop.equal_runtime_rounds", nil, "%d rounds would take %.3g virtual seconds (at most %s)", n, float64(n)*one, number(maxSeconds))
 	}
 	return nil
 }
 
-// fitUnused refuses a value that would have no effect yet.
-func fitUnused(c Config) *KeyError {
-	standard, err := Defaults(c.Task)
-	if err != nil {
-		return &KeyError{Key: "task", Problem: taskProblem(string(c.Task))}
-	}
-	for _, k := range keys {
-		if slices.Contains(unused, k.path) && k.write(&c) != k.write(&standard) {
-			return &KeyError{Key: k.path, Problem: fmt.Sprintf("%s has no effect in this version (leave it at %s)", k.write(&c), k.write(&standard))}
-		}
+// checkNATS refuses settings that belong to another kind of server.
+func (c *Config) checkNATS() error {
+	switch embedded := c.NATS.URL == Embedded; {
+	case !embedded && c.NATS.Listen != "":
+		return problem("nats.listen", []string{"nats.url"}, "%q is for the embedded server alone, and nats.url is another", c.NATS.Listen)
+	case embedded && c.NATS.Replicas > 1:
+		return problem("nats.replicas", []string{"nats.url"}, "%d are for a cluster, and the embedded server is one (set nats.url)", c.NATS.Replicas)
 	}
 	return nil
 }
-
-// unused are the keys that nothing reads yet. To enable one, remove it here.
-var unused = []string{}

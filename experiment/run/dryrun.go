@@ -121,7 +121,8 @@ func (p *problem) foresee(e *Estimate, most int, limit round.Time, pace float64)
 	if err != nil {
 		return err
 	}
-	e.Upper = rounds.K.NeedsLoss() || rounds.K.NeedsValidation()
+	needs := registry.NeedsOf(rounds.K)
+	e.Upper = needs.Losses || needs.Validation
 	communication, err := p.meanRound(0)
 	if err != nil {
 		return err
@@ -177,14 +178,9 @@ func (p *problem) sample(ctx context.Context, o Options, limit round.Time) (s sa
 	timing := *p
 	c := &timing.config
 	c.Untrained()
-	for _, kind := range []*string{&c.Schedule.K, &c.Schedule.Eta} {
-		if *kind == config.Error || *kind == config.TheorySchedule || *kind == config.Step && c.Schedule.DecayRound == 0 {
-			*kind = config.Fixed
-		}
-	}
 	most := 1 + sampleTasks/c.Cohort
-	if c.Close.Rule == config.Buffered {
-		most = 1 + sampleTasks/c.Close.N
+	if b, ok := c.Close.(round.Buffered); ok {
+		most = 1 + sampleTasks/b.N
 	}
 	s.whole = limit > 0
 	if c.Stop.Rounds > 0 && c.Stop.Rounds <= most {
@@ -210,7 +206,7 @@ func (p *problem) sample(ctx context.Context, o Options, limit round.Time) (s sa
 	if s.whole && s.rounds == most && c.Stop.Rounds != p.config.Stop.Rounds {
 		s.whole = false // the limit was not reached
 	}
-	s.whole = s.whole && p.config.Select.Rule != config.PowerOfChoice
+	s.whole = s.whole && !registry.NeedsOf(p.config.Select).Candidates
 	tasks := 0
 	for _, n := range result.Stop.Outcomes {
 		tasks += n
@@ -262,7 +258,7 @@ func (e Estimate) Write(w io.Writer) error {
 	if e.About {
 		bound = ", by a sample of them"
 	}
-	if e.Config.Select.Rule == config.PowerOfChoice {
+	if registry.NeedsOf(e.Config.Select).Candidates {
 		bound += " without the time to ask candidates"
 	}
 	if e.Upper {

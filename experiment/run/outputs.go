@@ -2,19 +2,20 @@ package run
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"iter"
 	"slices"
 	"sync"
 	"time"
 
+	"fedpace/actors/device"
 	"fedpace/actors/learn"
 	"fedpace/coordinator/round"
 	"fedpace/coordinator/schedule"
 	"fedpace/experiment/config"
 	"fedpace/experiment/devicelog"
 	"fedpace/experiment/folder"
+	"fedpace/internal/registry"
 	"fedpace/metrics"
 	"fedpace/metrics/eventlog"
 	"fedpace/metrics/live"
@@ -53,16 +54,15 @@ func (p *problem) sinks(o *Options) []metrics.Sink {
 // about is the run as outputs know it.
 func (p *problem) about(o *Options, limit round.Time, started time.Time) *metrics.Run {
 	c := &p.config
-	closing := closing(c.Close)
 	run := &metrics.Run{
-		Name: c.Name, Task: string(c.Task), Schedule: c.Schedule.Name(), Close: c.Close.Rule, Closing: fmt.Sprint(closing),
+		Name: c.Name, Task: string(c.Task), Schedule: c.Schedule.Name(), Close: round.Closings.NameOf(c.Close), Closing: round.Closings.Text(c.Close),
 		Version: o.Version, Kernel: p.kernel, Seed: c.Seed, Train: c.Train,
 		Clients: c.Clients, Cohort: c.Cohort, Window: c.Schedule.Window, Devices: c.Devices.Names, Classes: p.fleet.Classes(), Class: p.fleet.Class,
-		Deadline: closing.Deadline(), Rounds: c.Stop.Rounds, VirtualSeconds: limit.Seconds(), TargetAccuracy: c.Stop.ValidationAccuracy,
+		Deadline: c.Close.Deadline(), Rounds: c.Stop.Rounds, VirtualSeconds: limit.Seconds(), TargetAccuracy: c.Stop.ValidationAccuracy,
 		Slowest: keptSlowest, Sample: max(keptSample, c.Events.Sample), Started: started,
 		Power: metrics.Power{
 			ModelBytes: p.modelBits / 8, Watts: watts(c.Fleet),
-			HoldsModel: c.Select.Rule == config.PowerOfChoice, Overlap: c.Close.Rule == config.Buffered,
+			HoldsModel: registry.NeedsOf(c.Select).Candidates, Overlap: round.Overlaps(c.Close),
 		},
 		MeanPlan: func(steps int) (round.Plan, error) {
 			d, err := p.fleet.Mean(steps, p.modelBits)
@@ -85,8 +85,8 @@ func (p *problem) about(o *Options, limit round.Time, started time.Time) *metric
 }
 
 // watts are those of the fleet's classes; nil: none gives any.
-func watts(fleet []config.Class) (list []metrics.Watts) {
-	if !slices.ContainsFunc(fleet, func(k config.Class) bool { return k.Watts != config.Watts{} }) {
+func watts(fleet []device.Class) (list []metrics.Watts) {
+	if !slices.ContainsFunc(fleet, func(k device.Class) bool { return k.Watts != device.Watts{} }) {
 		return nil
 	}
 	for _, k := range fleet {

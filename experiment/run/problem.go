@@ -83,7 +83,7 @@ func (p *problem) prepare() (err error) {
 		return nil
 	}
 	if err := aggregate.CheckState(p.algorithm, params, c.Clients, int64(c.Limits.StateGB*1e9)); err != nil {
-		return config.AggregateError(err)
+		return config.Error("", err)
 	}
 	if p.kernel, err = learn.SelectKernel(); err != nil {
 		return err
@@ -108,7 +108,7 @@ func (p *problem) state() string {
 	if registry.NeedsOf(p.algorithm).ClientState {
 		of = fmt.Sprintf(" and %d clients", p.config.Clients)
 	}
-	return fmt.Sprintf("%s keeps up to %s of state for %d parameters%s.", p.config.Aggregate.Algorithm, human.Size(bytes), params, of)
+	return fmt.Sprintf("%s keeps up to %s of state for %d parameters%s.", aggregate.Algorithms.NameOf(p.algorithm), human.Size(bytes), params, of)
 }
 
 // maxModelBits bounds a transfer: a model of a terabyte.
@@ -138,12 +138,10 @@ func (p *problem) open() (err error) {
 	switch {
 	case c.Clients > p.set.Clients():
 		return fmt.Errorf("clients: %d, but %s holds %d", c.Clients, c.Data, p.set.Clients())
-	case c.Select.Candidates > c.Clients:
-		return fmt.Errorf("select.candidates: %d of %d clients in %s; set it to at most that", c.Select.Candidates, c.Clients, c.Data)
 	case c.Cohort > c.Clients:
 		return fmt.Errorf("cohort: %d of %d clients in %s; set cohort to at most that", c.Cohort, c.Clients, c.Data)
 	}
-	return nil
+	return c.Validate()
 }
 
 // convexSet makes the data of a convex task.
@@ -176,9 +174,7 @@ func (p *problem) parse() (err error) {
 	if !p.config.Train {
 		return nil
 	}
-	if p.algorithm, err = p.config.Aggregate.Entry(); err != nil {
-		return config.AggregateError(err)
-	}
+	p.algorithm = p.config.Aggregate.Algorithm
 	learning := p.learning()
 	return learning.Check()
 }

@@ -8,6 +8,7 @@ import (
 	"fedpace/coordinator/round"
 	"fedpace/coordinator/schedule"
 	"fedpace/experiment/config"
+	"fedpace/internal/registry"
 )
 
 // rounds is what the round machine needs of the problem. limit is the virtual
@@ -21,25 +22,26 @@ func (p *problem) rounds(limit round.Time) (r round.Config, err error) {
 		Train:         c.Train,
 		EvaluateEvery: c.Evaluate.Every,
 		Stop:          round.Limits{Rounds: c.Stop.Rounds, Time: limit, Accuracy: c.Stop.ValidationAccuracy},
-		Select:        p.selection(c.Select.Rule),
+		Select:        c.Select,
 		Devices:       roundDevices(&c),
 	}
-	if c.Schedule.K == config.TheorySchedule {
-		r.K, err = p.theoryK(limit)
-	} else {
-		r.K, err = schedule.NewK(c.Schedule.K, c.Schedule.K0, c.Schedule.DecayRound)
+	setup := c.Schedule.Setup()
+	if c.UsesTheory() {
+		if setup.Theory, err = p.theory(limit); err != nil {
+			return r, err
+		}
 	}
-	if err != nil {
+	if r.K, err = c.Schedule.K.With(setup); err != nil {
 		return r, err
 	}
-	if r.Eta, err = schedule.NewEta(c.Schedule.Eta, c.Schedule.Eta0, c.Schedule.DecayRound); err != nil {
+	if r.Eta, err = c.Schedule.Eta.With(setup); err != nil {
 		return r, err
 	}
-	r.Closing, r.Expect = closing(c.Close), p.expect
+	r.Closing, r.Expect = c.Close, p.expect
 	if p.set != nil {
 		r.Samples = p.set.Samples
 	}
-	if c.Close.Rule == config.Buffered {
+	if round.Overlaps(c.Close) {
 		r.Soonest = round.Time(p.fleet.Soonest(p.modelBits))
 	}
 	if c.EverAbsent() { // otherwise nobody needs to be asked
@@ -47,32 +49,6 @@ func (p *problem) rounds(limit round.Time) (r round.Config, err error) {
 		r.NextChange = p.nextChange
 	}
 	return r, p.shareServer(&r)
-}
-
-// closing is the closing rule as the machine takes it.
-func closing(c config.Close) round.Closing {
-	switch c.Rule {
-	case config.Deadline:
-		return round.Deadline{Seconds: c.Seconds}
-	case config.First:
-		return round.First{N: c.N}
-	case config.Buffered:
-		return round.Buffered{N: c.N, StalenessLimit: c.StalenessLimit}
-	}
-	return round.All{}
-}
-
-// selection is a rule of Select as the machine takes it.
-func (p *problem) selection(rule string) round.Selection {
-	switch rule {
-	case config.BySize:
-		return round.BySize{}
-	case config.PowerOfChoice:
-		return round.PowerOfChoice{Candidates: p.config.Select.Candidates, From: p.selection(p.config.Select.From)}
-	case config.Fit:
-		return round.Fit{From: p.selection(p.config.Select.From)}
-	}
-	return round.Uniform{}
 }
 
 // expect is the time that a client is expected to take.
@@ -104,8 +80,9 @@ func (p *problem) nextChange(t round.Time) (round.Time, bool) {
 // elsewhere.
 func (p *problem) fixedRound() (round.Time, bool, error) {
 	c := &p.config
-	waits := c.Close.Rule == config.All || c.Close.Rule == config.First // of equals the first n are all
-	if !p.fleet.Constant() || !waits || c.Network.Shared() || c.Select.Rule == config.PowerOfChoice {
+	_, all := c.Close.(round.All)
+	_, first := c.Close.(round.First) // of equals the first n are all
+	if !p.fleet.Constant() || !all && !first || c.Network.Shared() || registry.NeedsOf(c.Select).Candidates {
 		return 0, false, nil
 	}
 	one, err := p.meanRound(c.Schedule.K0)

@@ -10,6 +10,7 @@ import (
 
 	"fedpace/coordinator"
 	"fedpace/coordinator/round"
+	"fedpace/coordinator/schedule"
 	"fedpace/experiment/config"
 	"fedpace/experiment/folder"
 )
@@ -179,7 +180,7 @@ func (p *problem) fixedRuntime(ctx context.Context, o Options, n int) (round.Tim
 		return round.Time(n) * one, nil
 	}
 	fixed := *p
-	fixed.config.Schedule.K, fixed.config.Schedule.Eta = config.Fixed, config.Fixed
+	fixed.config.Schedule.K, fixed.config.Schedule.Eta = schedule.FixedK{}, schedule.FixedEta{}
 	fixed.config.Stop = config.Stop{Rounds: n}
 	fixed.config.Untrained()
 	return o.Equal.of(fixed.config, func() (round.Time, error) { return fixed.playFixed(ctx, o, n) })

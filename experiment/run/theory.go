@@ -72,7 +72,7 @@ func (p *problem) convex() (*convex.Problem, error) {
 // a run that is resumed, on whatever machine, goes on with them.
 func (p *problem) settleTheory() error {
 	t := &p.config.Theory
-	if p.config.Schedule.K != config.TheorySchedule {
+	if !p.config.UsesTheory() {
 		return nil
 	}
 	if !p.config.Task.IsConvex() {
@@ -105,23 +105,22 @@ func (p *problem) settleTheory() error {
 	return nil
 }
 
-// theoryK is Eq. 9 with the configuration's constants.
-func (p *problem) theoryK(limit round.Time) (schedule.K, error) {
+// theory holds the constants of Eq. 9 as the schedule takes them.
+func (p *problem) theory(limit round.Time) (s schedule.Theory, err error) {
 	t := p.config.Theory
 	k := theory.Constants{L: *t.L, Mu: *t.Mu, G: *t.G, FStar: *t.FStar, N: p.config.Cohort}
 	if err := k.Validate(); err != nil {
-		return nil, err
+		return s, err
 	}
 	communication, err := p.meanRound(0)
 	if err != nil {
-		return nil, err
+		return s, err
 	}
-	s := schedule.TheoryK{K0: p.config.Schedule.K0}
 	s.Factor, s.Offset = k.Steps3(communication.Seconds(), p.config.Schedule.Eta0)
 	if t.Time == config.Ahead {
 		s.Until = limit.Seconds()
 	}
-	return schedule.NewTheoryK(s)
+	return s, nil
 }
 
 // hasAccuracy tells whether samples have labels that can be right.

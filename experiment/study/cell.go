@@ -55,7 +55,7 @@ func planned(c config.Config) config.Config {
 // to the data is not compared, unless exact is set: then it is found out.
 func equal(mine, found config.Config, exact bool) (bool, error) {
 	t := mine.Theory
-	if mine.Clients == 0 || mine.Schedule.K == config.TheorySchedule && (t.L == nil || t.Mu == nil || t.G == nil || t.FStar == nil) {
+	if mine.Clients == 0 || mine.UsesTheory() && (t.L == nil || t.Mu == nil || t.G == nil || t.FStar == nil) {
 		if exact {
 			var err error
 			if mine, err = run.Resolve(mine); err != nil {

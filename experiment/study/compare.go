@@ -40,7 +40,7 @@ func Compare(ctx context.Context, c config.Config, schedules []string, o Options
 		if slices.Contains(schedules[:i], name) {
 			return nil, fmt.Errorf("compare: schedule %s is named twice", name)
 		}
-		if name == config.Fixed {
+		if name == schedule.Fixed {
 			r.Reference = name
 		}
 		run := c

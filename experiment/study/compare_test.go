@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"fedpace/coordinator/schedule"
 	"fedpace/experiment/config"
 	"fedpace/experiment/folder"
 	"fedpace/experiment/run"
@@ -66,7 +67,7 @@ func TestCompareSharesCohortsAndTime(t *testing.T) {
 func TestAComparisonTimesTheFixedScheduleOnce(t *testing.T) {
 	c := runtest.Stragglers(t, "train=false", "stop={rounds: 30}")
 	timed := 0
-	r, err := Compare(t.Context(), c, []string{config.Fixed, "k-rounds", "dsgd"}, Options{Run: run.Options{Notice: func(line string) {
+	r, err := Compare(t.Context(), c, []string{schedule.Fixed, "k-rounds", "dsgd"}, Options{Run: run.Options{Notice: func(line string) {
 		if strings.Contains(line, "timing 30 of the fixed") {
 			timed++
 		}
@@ -93,11 +94,11 @@ func mustRun(t testing.TB, c config.Config, o run.Options) folder.Summary {
 // decides the population, and whatever the folders are called.
 func TestCellsOfOtherCommandsAreFound(t *testing.T) {
 	c := runtest.Small(t, "schedule.window=2", "out="+t.TempDir())
-	one, err := Compare(t.Context(), c, []string{config.Fixed, "k-rounds"}, Options{})
+	one, err := Compare(t.Context(), c, []string{schedule.Fixed, "k-rounds"}, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := Sweep{Schedules: []string{config.Fixed, "k-rounds"}, Seeds: 2, Out: c.Out}
+	s := Sweep{Schedules: []string{schedule.Fixed, "k-rounds"}, Seeds: 2, Out: c.Out}
 	s.Sets = []string{
 		"task=femnist", "clients=200", "cohort=10", "schedule.k0=8", "stop.rounds=6", "evaluate.every=3", "schedule.window=2",
 		"name=other", "checkpoint.seconds=3", // inert keys
@@ -120,7 +121,7 @@ func TestCellsOfOtherCommandsAreFound(t *testing.T) {
 	if err := os.Rename(c.Out, elsewhere.Out); err != nil {
 		t.Fatal(err)
 	}
-	again, err := Compare(t.Context(), elsewhere, []string{"k-rounds", config.Fixed}, Options{})
+	again, err := Compare(t.Context(), elsewhere, []string{"k-rounds", schedule.Fixed}, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

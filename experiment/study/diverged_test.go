@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"fedpace/coordinator"
-	"fedpace/experiment/config"
+	"fedpace/coordinator/schedule"
 	"fedpace/experiment/folder"
 	"fedpace/experiment/run"
 	"fedpace/experiment/run/runtest"
@@ -23,7 +23,7 @@ var tooFast = []string{"schedule.eta0=500", "schedule.k0=40", "stop.rounds=4", "
 func TestASweepOutlivesDivergence(t *testing.T) {
 	s := Sweep{
 		Sets:  []string{"task=femnist", "clients=40", "cohort=4", "schedule.window=2", "schedule.k0=8", "stop.rounds=3", "evaluate.every=2"},
-		Grids: []Grid{{Key: "schedule.eta0", Values: []string{"0.1", "1000"}}}, Schedules: []string{config.Fixed, "k-rounds"}, Out: t.TempDir(),
+		Grids: []Grid{{Key: "schedule.eta0", Values: []string{"0.1", "1000"}}}, Schedules: []string{schedule.Fixed, "k-rounds"}, Out: t.TempDir(),
 	}
 	cells, err := RunSweep(t.Context(), s, Options{})
 	if err != nil {
@@ -47,7 +47,7 @@ func TestASweepOutlivesDivergence(t *testing.T) {
 
 func TestAComparisonOutlivesDivergence(t *testing.T) {
 	c := runtest.Small(t, tooFast...)
-	r, err := Compare(t.Context(), c, []string{config.Fixed, "k-rounds"}, Options{})
+	r, err := Compare(t.Context(), c, []string{schedule.Fixed, "k-rounds"}, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,14 +64,14 @@ func TestAComparisonOutlivesDivergence(t *testing.T) {
 // read, what was cut goes on, and the results are those of one that never was.
 func TestAComparisonGoesOn(t *testing.T) {
 	whole := runtest.Small(t)
-	want, err := Compare(t.Context(), whole, []string{config.Fixed, "k-rounds"}, Options{})
+	want, err := Compare(t.Context(), whole, []string{schedule.Fixed, "k-rounds"}, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	cut := runtest.Small(t)
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
-	_, err = Compare(ctx, cut, []string{config.Fixed, "k-rounds"}, Options{Run: run.Options{Progress: func(p run.Progress) {
+	_, err = Compare(ctx, cut, []string{schedule.Fixed, "k-rounds"}, Options{Run: run.Options{Progress: func(p run.Progress) {
 		if p.Schedule == "k-rounds" {
 			stop()
 		}
@@ -79,12 +79,12 @@ func TestAComparisonGoesOn(t *testing.T) {
 	if !errors.Is(err, context.Canceled) {
 		t.Fatalf("the comparison ended with %v", err)
 	}
-	done := filepath.Join(cut.Out, config.Fixed, folder.RoundsFile)
+	done := filepath.Join(cut.Out, schedule.Fixed, folder.RoundsFile)
 	before, err := os.Stat(done)
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := Compare(t.Context(), cut, []string{config.Fixed, "k-rounds"}, Options{})
+	got, err := Compare(t.Context(), cut, []string{schedule.Fixed, "k-rounds"}, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,7 +99,7 @@ func TestAComparisonGoesOn(t *testing.T) {
 	}
 	other := cut
 	other.Schedule.Eta0 /= 2
-	if _, err := Compare(t.Context(), other, []string{config.Fixed}, Options{}); !errors.Is(err, folder.ErrHoldsRun) {
+	if _, err := Compare(t.Context(), other, []string{schedule.Fixed}, Options{}); !errors.Is(err, folder.ErrHoldsRun) {
 		t.Errorf("another comparison into the same folder: %v", err)
 	}
 }

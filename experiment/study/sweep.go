@@ -189,7 +189,7 @@ func RunSweep(ctx context.Context, s Sweep, o Options) ([]Cell, error) {
 	if err := Play(ctx, out, cells, o); err != nil {
 		return nil, wrap("compare", err)
 	}
-	return cells, timeCells(cells, config.Fixed)
+	return cells, timeCells(cells, schedule.Fixed)
 }
 
 // timeCells finds when each cell reached the best loss of the reference schedule

@@ -22,7 +22,7 @@ internal/csvtable: internal/atomicfile os
 simclock: time
 coordinator/fairshare:
 coordinator/theory:
-coordinator/schedule:
+coordinator/schedule: internal/registry
 coordinator/round: internal/keyed internal/registry coordinator/fairshare coordinator/schedule simclock
 
 # What clients learn from and how long it takes them.
@@ -72,8 +72,8 @@ metrics/prometheus: coordinator/round metrics metrics/web github.com/prometheus/
 
 # Experiments.
 experiment/convex: actors/data actors/learn coordinator/theory gonum.org/v1/gonum/...
-experiment/config: internal/names internal/registry actors/device actors/learn coordinator/aggregate coordinator/schedule
-	github.com/goccy/go-yaml/... net os
+experiment/config: internal/names internal/registry actors/device actors/learn coordinator/aggregate coordinator/round
+	coordinator/schedule github.com/goccy/go-yaml/... os
 experiment/calibrate: actors/data/federated actors/data/synthetic actors/learn experiment/config time
 experiment/folder: actors/learn coordinator/round experiment/config internal/atomicfile internal/vector metrics os golang.org/x/sys/unix
 experiment/devicelog: bus coordinator/devices coordinator/round internal/vector metrics os
@@ -84,7 +84,7 @@ experiment/report: coordinator/round coordinator/schedule experiment/config expe
 	metrics metrics/eventlog metrics/figure metrics/openmetrics metrics/perfetto os time
 experiment/study: coordinator coordinator/schedule experiment/config experiment/folder experiment/run internal/atomicfile
 	internal/human internal/names internal/statistics metrics/figure os time golang.org/x/sync/...
-experiment/study/...: actors/data actors/data/federated actors/learn coordinator/... experiment/config experiment/convex experiment/folder
+experiment/study/...: actors/device actors/data actors/data/federated actors/learn coordinator/... experiment/config experiment/convex experiment/folder
 	experiment/run experiment/study internal/atomicfile internal/csvtable internal/statistics internal/vector metrics/figure metrics/models os
 	github.com/goccy/go-yaml/...
 

@@ -21,11 +21,13 @@
 //	range    numbers that are allowed, as an interval: [1,100], (0,1e6]
 //	unit     of the number: seconds, Mbit/s, W
 //	words    the only texts allowed, with commas between them
+//	word     a word that stands for a whole number outside the range: all=0
 //	is       attributes with commas between them:
 //	         null   the key may be null, which is the field's zero value
 //	         path   the value is the path of a file or folder
 //	         inert  the value changes no bit of any result
 //	         short  a scalar in place of the map gives this option alone
+//	         flat   the key names an entry, whose options stand beside the key
 //
 // Options that several entries share stand in a struct that they embed.
 //

@@ -17,6 +17,8 @@ type Option struct {
 	Unit    string
 	Default string // in YAML; counts only if Optional
 	Words   []string
+	Word    string // stands for the number WordIs
+	WordIs  int
 	Range   Range // counts only if Ranged
 	Index   []int // of the struct's field, for reflect.Value.FieldByIndex
 	Type    reflect.Type
@@ -27,6 +29,7 @@ type Option struct {
 	Path     bool // the value is the path of a file or folder
 	Inert    bool // the value changes no bit of any result
 	Short    bool // a scalar in place of the map gives this option alone
+	Flat     bool // options of the entry that this option names stand beside it
 }
 
 // Options lists the options of a struct type in the order of its fields, those
@@ -44,7 +47,11 @@ func Options(t reflect.Type) []Option {
 			o.Words = strings.Split(words, ",")
 		}
 		var err error
-		if text, ok := f.Tag.Lookup("range"); ok {
+		if word, number, ok := strings.Cut(f.Tag.Get("word"), "="); ok {
+			o.Word = word
+			o.WordIs, err = strconv.Atoi(number)
+		}
+		if text, ok := f.Tag.Lookup("range"); ok && err == nil {
 			o.Ranged = true
 			o.Range, err = ParseRange(text)
 		}
@@ -61,6 +68,8 @@ func Options(t reflect.Type) []Option {
 				o.Inert = true
 			case "short":
 				o.Short = true
+			case "flat":
+				o.Flat = true
 			default:
 				err = fmt.Errorf("%q is not an attribute", attribute)
 			}
@@ -204,7 +213,7 @@ func (o *Option) Check(v reflect.Value) error {
 		}
 		return nil
 	}
-	if o.Null && v.IsZero() {
+	if o.Null && v.IsZero() || o.Word != "" && v.Equal(reflect.ValueOf(o.WordIs).Convert(v.Type())) {
 		return nil
 	}
 	if o.Words != nil && v.Kind() == reflect.String && !slices.Contains(o.Words, v.String()) {
@@ -213,14 +222,14 @@ func (o *Option) Check(v reflect.Value) error {
 	if !o.Ranged {
 		return nil
 	}
-	var x float64
+	x, whole := 0.0, "a whole number "
 	switch {
 	case v.CanInt():
 		x = float64(v.Int())
 	case v.CanUint():
 		x = float64(v.Uint())
 	case v.CanFloat():
-		x = v.Float()
+		x, whole = v.Float(), ""
 	default:
 		return nil
 	}
@@ -229,7 +238,7 @@ func (o *Option) Check(v reflect.Value) error {
 		if o.Unit != "" {
 			unit = " " + o.Unit
 		}
-		return Errorf(o.Key, "%s is out of range (%s%s)", number(x), o.Range, unit)
+		return Errorf(o.Key, "%s is out of range (%s%s%s)", number(x), whole, o.Range, unit)
 	}
 	return nil
 }

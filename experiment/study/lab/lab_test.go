@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"fedpace/coordinator/aggregate"
 	"fedpace/coordinator/theory"
 	"fedpace/experiment/config"
 	"fedpace/experiment/folder"
@@ -201,7 +202,7 @@ func TestPlansThatCannotBe(t *testing.T) {
 		"not a schedule":      func(p *Plan) { p.Schedules = []string{"k-round"} },
 		"train: false":        func(p *Plan) { p.Config.Train = false },
 		"share one problem":   func(p *Plan) { p.Config.Synthetic.Seed = 0 },
-		"about fedavg":        func(p *Plan) { p.Config.Aggregate.Algorithm = "fedprox" },
+		"about fedavg":        func(p *Plan) { p.Config.Aggregate.Algorithm = aggregate.FedProx{} },
 		"no round":            func(p *Plan) { p.Config.Stop = config.Stop{VirtualSeconds: 1e-3} },
 	} {
 		p := good

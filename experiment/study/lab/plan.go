@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"slices"
 
+	"fedpace/coordinator/aggregate"
+	"fedpace/coordinator/round"
 	"fedpace/coordinator/schedule"
 	"fedpace/experiment/config"
 	"fedpace/experiment/run"
@@ -35,6 +37,7 @@ const maxSeeds = 1000
 // cells lists the plan's runs, seeds within schedules. All have the virtual
 // time of the configuration's rounds of K-eta-fixed.
 func (p Plan) cells() ([]study.Cell, error) {
+	_, plain := p.Config.Aggregate.Algorithm.(aggregate.FedAvg)
 	switch {
 	case !p.Config.Task.IsConvex():
 		return nil, fmt.Errorf("lab: %s: %w; want quadratic or logistic", p.Config.Task, run.ErrNotConvex)
@@ -44,7 +47,7 @@ func (p Plan) cells() ([]study.Cell, error) {
 		return nil, fmt.Errorf("lab: %d seeds, want 1 to %d", p.Seeds, maxSeeds)
 	case !p.Config.Train:
 		return nil, fmt.Errorf("lab: train: false learns nothing that could be measured")
-	case p.Config.Aggregate.Algorithm != config.FedAvg || p.Config.Close.Rule != config.All || p.Config.Select.Rule != config.Uniform:
+	case !plain || p.Config.Close != round.Closing(round.All{}) || p.Config.Select != round.Selection(round.Uniform{}):
 		return nil, fmt.Errorf("lab: Theorem 1 is about fedavg, uniform cohorts and rounds that wait for all (leave aggregate.algorithm, select and close as they are)")
 	}
 	var list []study.Cell
@@ -83,7 +86,7 @@ func (p Plan) cell(name string) (study.Cell, error) {
 	if c.Config.Schedule, err = c.Config.Schedule.Named(known); err != nil {
 		return c, fmt.Errorf("lab: %q is not a schedule that a laboratory knows, want one of %v", name, Names())
 	}
-	if c.Config.Schedule.K == config.Step && c.Config.Schedule.DecayRound == 0 && c.Config.Task == config.TaskQuadratic {
+	if _, step := c.Config.Schedule.K.(schedule.StepK); step && c.Config.Schedule.DecayRound == 0 && c.Config.Task == config.TaskQuadratic {
 		c.Config.Schedule.DecayRound = max(1, c.Config.Stop.EqualRuntimeRounds/3) // it has no accuracy to converge
 	}
 	return c, nil

@@ -199,10 +199,14 @@ func (c *Curve) thin(rows []round.Report, s config.Schedule) error {
 	}
 	nan := math.NaN()
 	c.BestLoss, c.BestAccuracy, c.Plateaued, c.DecayedAt = nan, nan, nan, nan
+	_, steps := s.K.(schedule.StepK)
+	if _, ok := s.Eta.(schedule.StepEta); ok {
+		steps = true
+	}
 	var last Point
 	for i, r := range rows {
 		c.Rounds, c.VirtualSeconds = r.Round, r.End.Seconds()
-		if i > 0 && c.Decayed == 0 && (s.K == config.Step || s.Eta == config.Step) &&
+		if i > 0 && c.Decayed == 0 && steps &&
 			(r.LocalSteps < rows[i-1].LocalSteps || r.LearningRate < rows[i-1].LearningRate) {
 			c.Decayed, c.DecayedAt = rows[i-1].Round, rows[i-1].End.Seconds()
 		}

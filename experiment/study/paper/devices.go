@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"fedpace/actors/device"
 	"fedpace/experiment/config"
 )
 
@@ -43,9 +44,9 @@ func speeds(c *config.Config, parameters int) []speed {
 	switch {
 	case c.Compute.Measured != "":
 		all.distributed = "measured devices"
-	case c.Network.Links != "":
+	case c.Network.Links.File != "":
 		all.distributed = "link traces"
-	case c.Network.ModelMegabits == 0 && c.Model.Kind != config.ModelTask:
+	case c.Network.ModelMegabits == 0 && !c.UsesTaskModel():
 		all.distributed = "a model of another size"
 	}
 	if len(c.Fleet) == 0 {
@@ -70,13 +71,13 @@ func speeds(c *config.Config, parameters int) []speed {
 }
 
 // constant takes a distribution's value where it has but one.
-func (s *speed) constant(value *float64, d config.Dist) {
-	switch d.Dist {
-	case "": // as all clients
-	case "constant":
+func (s *speed) constant(value *float64, d device.Distribution) {
+	switch d := d.(type) {
+	case nil: // as all clients
+	case device.Constant:
 		*value = d.Value
 	default:
-		s.distributed = d.Dist
+		s.distributed = device.Distributions.NameOf(d)
 	}
 }
 

@@ -98,14 +98,7 @@ func WriteTable3(w io.Writer, plan Plan) error {
 	t = newTable(w, "K_r of k-rounds (Eq. 10) and eta_r of eta-rounds (Eq. 12)", head...)
 	for _, task := range plan.tasks() {
 		p, _ := task.Paper()
-		k, err := schedule.NewK(schedule.KindRounds, p.K0, 0)
-		if err != nil {
-			return err
-		}
-		eta, err := schedule.NewEta(schedule.KindRounds, p.Eta0, 0)
-		if err != nil {
-			return err
-		}
+		k, eta := schedule.RoundsK{K0: p.K0}, schedule.RoundsEta{Eta0: p.Eta0}
 		steps, rates := []any{string(task), "K_r"}, []any{string(task), "eta_r"}
 		for _, r := range at {
 			steps = append(steps, k.LocalSteps(schedule.Progress{Round: r}))

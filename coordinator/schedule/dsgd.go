@@ -1,0 +1,11 @@
+package schedule
+
+func init() { Ks.Register("dsgd", "one local step in every round", DSGD{}) }
+
+// DSGD is FedAvg with one local step in every round (Table 3, dSGD).
+type DSGD struct{}
+
+func (DSGD) LocalSteps(Progress) int { return 1 }
+
+// With implements [K].
+func (DSGD) With(Setup) (K, error) { return DSGD{}, nil }

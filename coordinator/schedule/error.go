@@ -1,0 +1,63 @@
+package schedule
+
+import (
+	"math"
+	"sort"
+)
+
+func init() {
+	Ks.Register("error", "decays with the training loss: ceil(cbrt(F_r/F_0) K_0), Eq. 13", ErrorK{})
+	Etas.Register("error", "decays with the training loss: sqrt(F_r/F_0) eta_0, Eq. 14", ErrorEta{})
+}
+
+// ErrorK decays with the training loss: ceil(cbrt(F_r/F_0) K_0) (Table 3,
+// K_r-error; Eq. 13). Without a loss, so in the window's first rounds, it
+// keeps K_0. A ratio that is not positive gives 1.
+type ErrorK struct{ K0 int }
+
+// LocalSteps is the least K with K³ >= (F_r/F_0)·K_0³. The product is rounded
+// once, so the answer is the same on every architecture, which cube roots in
+// floating point do not promise, and exact for ratios such as 1 and 1/8.
+func (s ErrorK) LocalSteps(p Progress) int {
+	checkK0(s.K0)
+	if !p.HasLoss {
+		return s.K0
+	}
+	if p.LossRatio != p.LossRatio {
+		panic("schedule: the loss ratio is not a number")
+	}
+	bound := p.LossRatio * cube(s.K0)
+	return 1 + sort.Search(MaxK0, func(i int) bool { return cube(i+1) >= bound })
+}
+
+func cube(k int) float64 {
+	x := float64(k)
+	return float64(x*x) * x
+}
+
+// With implements [K].
+func (ErrorK) With(s Setup) (K, error) { return ErrorK{s.K0}, s.check() }
+
+// Needs implements [registry.NeedsOf].
+func (ErrorK) Needs() Needs { return Needs{Losses: true} }
+
+// ErrorEta decays with the training loss: sqrt(F_r/F_0) eta_0 (Table 3,
+// eta_r-error; Eq. 14). Without a loss it keeps eta_0. A ratio that is not
+// positive gives 0.
+type ErrorEta struct{ Eta0 float64 }
+
+func (s ErrorEta) LearningRate(p Progress) float64 {
+	if !p.HasLoss {
+		return s.Eta0
+	}
+	if p.LossRatio != p.LossRatio {
+		panic("schedule: the loss ratio is not a number")
+	}
+	return math.Sqrt(max(0, p.LossRatio)) * s.Eta0
+}
+
+// With implements [Eta].
+func (ErrorEta) With(s Setup) (Eta, error) { return ErrorEta{s.Eta0}, s.check() }
+
+// Needs implements [registry.NeedsOf].
+func (ErrorEta) Needs() Needs { return Needs{Losses: true} }

@@ -1,0 +1,113 @@
+package config
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+
+	"fedpace/coordinator/round"
+	"fedpace/coordinator/schedule"
+	"fedpace/internal/registry"
+)
+
+// need is one field of [registry.Needs] that the configuration does not give.
+type need struct {
+	is      func(registry.Needs) bool
+	why     string
+	instead string // beside another entry, what would give it
+	others  []string
+}
+
+// lacking lists what the configuration does not give a component.
+func (c *Config) lacking() []need {
+	var list []need
+	add := func(lacks bool, is func(registry.Needs) bool, why, instead string, others ...string) {
+		if lacks {
+			list = append(list, need{is, why, instead, others})
+		}
+	}
+	losses := func(n registry.Needs) bool { return n.Losses }
+	validation := func(n registry.Needs) bool { return n.Validation }
+	add(!c.Train, losses, "decides by training losses, which train: false does not measure", "", "train")
+	add(!c.Train, validation, "decides by the validation accuracy, which train: false does not measure", "", "train")
+	add(c.Task == TaskQuadratic, validation, "decides by the validation accuracy, and a quadratic classifies nothing", "", "task")
+	add(round.Overlaps(c.Close), func(n registry.Needs) bool { return n.Rounds }, "needs rounds that do not overlap", "another closing rule", "close")
+	add(c.Close.Deadline() == 0, func(n registry.Needs) bool { return n.Deadline }, "needs a deadline", "close: {rule: deadline, seconds: ...}", "close")
+	add(c.Aggregate.Weights == SampleWeights, func(n registry.Needs) bool { return n.EqualWeight }, "needs updates that are weighted equally", "aggregate.weights: equal", "aggregate.weights")
+	if len(c.Devices.Names) > 0 {
+		add(true, func(n registry.Needs) bool { return n.Candidates }, "asks clients for their losses ahead, which devices do not tell", "", "devices.names")
+		add(true, func(n registry.Needs) bool { return n.ClientState }, "keeps a state of each client, which devices do not send", "", "devices.names")
+		add(c.Devices.Include == Sampled, func(n registry.Needs) bool { return n.Samples }, "needs the clients' numbers of samples, and devices that are drawn with the others have none", "devices.include: every_round", "devices.names")
+	}
+	return list
+}
+
+// checkNeeds refuses a component that needs what the configuration does not
+// give, by what it says of itself.
+func (c *Config) checkNeeds() error {
+	lacking := c.lacking()
+	return c.choices(reflect.ValueOf(c).Elem(), "", func(path string, p *registry.Point, component any) error {
+		for _, l := range lacking {
+			if !l.is(registry.NeedsOf(c.given(component))) {
+				continue
+			}
+			use := slices.DeleteFunc(p.Names(), func(name string) bool {
+				e, _, _ := p.Entry(name)
+				return slices.ContainsFunc(lacking, func(l need) bool { return l.is(registry.NeedsOf(c.given(e))) })
+			})
+			instead := "use " + orList(use)
+			if l.instead != "" {
+				instead += ", or " + l.instead
+			}
+			set := *c
+			if set.Schedule.DecayRound = 1; !l.is(registry.NeedsOf(set.given(component))) {
+				instead += ", or set schedule.decay_round"
+			}
+			return problem(path, l.others, "%q %s (%s)", p.NameOf(component), l.why, strings.TrimPrefix(instead, "use , or "))
+		}
+		return nil
+	})
+}
+
+// given is a component with what the configuration gives it before a run.
+func (c *Config) given(component any) any {
+	switch s := component.(type) {
+	case schedule.K:
+		if b, err := s.With(c.Schedule.Setup()); err == nil {
+			return b
+		}
+	case schedule.Eta:
+		if b, err := s.With(c.Schedule.Setup()); err == nil {
+			return b
+		}
+	}
+	return component
+}
+
+// choices visits the entries that the configuration holds, with their paths.
+func (c *Config) choices(v reflect.Value, path string, visit func(path string, p *registry.Point, component any) error) error {
+	switch v.Kind() {
+	case reflect.Pointer, reflect.Interface:
+		if v.IsNil() {
+			return nil
+		}
+		if p := registry.For(v.Type()); p != nil {
+			return visit(path, p, v.Interface()) // which speaks for the entries within it
+		}
+		return c.choices(v.Elem(), path, visit)
+	case reflect.Slice:
+		for i := range v.Len() {
+			if err := c.choices(v.Index(i), fmt.Sprintf("%s[%d]", path, i), visit); err != nil {
+				return err
+			}
+		}
+	case reflect.Struct:
+		for _, o := range registry.Options(v.Type()) {
+			if err := c.choices(v.FieldByIndex(o.Index), join(path, o.Key), visit); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

@@ -8,6 +8,7 @@ import (
 
 	"fedpace/actors/data/federated"
 	"fedpace/actors/data/internal/datatest"
+	"fedpace/actors/data/text"
 	"fedpace/actors/learn"
 
 	"github.com/parquet-go/parquet-go"
@@ -97,7 +98,7 @@ func FuzzTweets(f *testing.F) {
 	f.Add([]byte("0\ta b\n1\tc\n1\tc\n1\tc a\n0\tx\n"))
 	f.Fuzz(func(t *testing.T, content []byte) {
 		guard(t, len(content), func() {
-			if s, err := readTweets(bytes.NewReader(content), federated.Options{MinTweets: 1}); err == nil {
+			if s, err := text.ReadTweets(bytes.NewReader(content), federated.Options{MinTweets: 1}); err == nil {
 				usable(t, s)
 			}
 		})

@@ -16,6 +16,8 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"fedpace/actors/data/federated"
+	"fedpace/actors/data/internal/jsonscan"
+	"fedpace/actors/data/text"
 )
 
 // openLEAF reads LEAF's JSON from a folder with train/ and perhaps test/, a
@@ -145,32 +147,32 @@ type leafUser struct {
 // readShard decodes one file as a stream. Keys may come in any order, and keys
 // that LEAF's tools add (hierarchies, raw) are skipped.
 func readShard(r io.Reader) (*leafShard, error) {
-	d := newScanner(r)
+	d := jsonscan.New(r)
 	s := &leafShard{data: make(map[string]*leafUser)}
 	var users, counts, data bool
-	err := d.object(func(key string) error {
+	err := d.Object(func(key string) error {
 		switch key {
 		case "users":
 			users = true
 			s.users = nil
-			return d.array(func(int) error {
-				name, err := d.text(maxName)
+			return d.Array(func(int) error {
+				name, err := d.Text(maxName)
 				s.users = append(s.users, name)
 				return err
 			})
 		case "num_samples":
 			counts = true
 			s.count = nil
-			return d.array(func(int) error {
-				n, err := d.integer()
+			return d.Array(func(int) error {
+				n, err := d.Integer()
 				s.count = append(s.count, int(n))
 				return err
 			})
 		case "user_data":
 			data = true
-			return d.object(func(name string) error {
+			return d.Object(func(name string) error {
 				if s.data[name] != nil {
-					return d.fail("user %q appears twice", name)
+					return d.Fail("user %q appears twice", name)
 				}
 				u := new(leafUser)
 				s.data[name] = u
@@ -181,12 +183,12 @@ func readShard(r io.Reader) (*leafShard, error) {
 				return nil
 			})
 		}
-		return d.skip()
+		return d.Skip()
 	})
 	if err != nil {
 		return nil, err
 	}
-	if err := d.end(); err != nil {
+	if err := d.End(); err != nil {
 		return nil, err
 	}
 	switch {
@@ -221,13 +223,13 @@ func readShard(r io.Reader) (*leafShard, error) {
 const maxName = 4096
 
 // user decodes {x, y}.
-func (s *leafShard) user(d *scanner, u *leafUser) error {
+func (s *leafShard) user(d *jsonscan.Scanner, u *leafUser) error {
 	var x, y bool
-	err := d.object(func(key string) error {
+	err := d.Object(func(key string) error {
 		switch key {
 		case "x":
 			x = true
-			return d.array(func(i int) error {
+			return d.Array(func(i int) error {
 				u.nx++
 				if err := s.sample(d, u); err != nil {
 					return fmt.Errorf("x[%d]: %w", i, err)
@@ -236,7 +238,7 @@ func (s *leafShard) user(d *scanner, u *leafUser) error {
 			})
 		case "y":
 			y = true
-			return d.array(func(i int) error {
+			return d.Array(func(i int) error {
 				l, err := s.label(d)
 				if err != nil {
 					return fmt.Errorf("y[%d]: %w", i, err)
@@ -245,25 +247,25 @@ func (s *leafShard) user(d *scanner, u *leafUser) error {
 				return nil
 			})
 		}
-		return d.skip()
+		return d.Skip()
 	})
 	u.seen = x && y
 	return err
 }
 
 // is settles or checks the shard's kind.
-func (s *leafShard) is(d *scanner, kind leafKind) error {
+func (s *leafShard) is(d *jsonscan.Scanner, kind leafKind) error {
 	if s.kind == unknownLEAF {
 		s.kind = kind
 	}
 	if s.kind != kind {
-		return d.fail("a sample of %v among those of %v", kind, s.kind)
+		return d.Fail("a sample of %v among those of %v", kind, s.kind)
 	}
 	return nil
 }
 
-func (s *leafShard) sample(d *scanner, u *leafUser) error {
-	c, err := d.peek()
+func (s *leafShard) sample(d *jsonscan.Scanner, u *leafUser) error {
+	c, err := d.Peek()
 	if err != nil {
 		return err
 	}
@@ -271,17 +273,17 @@ func (s *leafShard) sample(d *scanner, u *leafUser) error {
 		if err := s.is(d, shakespeareLEAF); err != nil {
 			return err
 		}
-		text, err := d.text(2 * federated.ShakespeareWindow)
+		tweet, err := d.Text(2 * federated.ShakespeareWindow)
 		if err != nil {
 			return err
 		}
-		if len(text) != federated.ShakespeareWindow {
-			return d.fail("a string of %d characters, want %d", len(text), federated.ShakespeareWindow)
+		if len(tweet) != federated.ShakespeareWindow {
+			return d.Fail("a string of %d characters, want %d", len(tweet), federated.ShakespeareWindow)
 		}
-		for _, c := range []byte(text) {
+		for _, c := range []byte(tweet) {
 			i := federated.ShakespeareIndex[c]
 			if i == 0xff {
-				return d.fail("character %q is not in the vocabulary", c)
+				return d.Fail("character %q is not in the vocabulary", c)
 			}
 			u.x = append(u.x, i)
 		}
@@ -289,32 +291,32 @@ func (s *leafShard) sample(d *scanner, u *leafUser) error {
 	}
 	n := 0
 	texts := 0
-	var text string
-	err = d.array(func(int) error {
-		c, err := d.peek()
+	var tweet string
+	err = d.Array(func(int) error {
+		c, err := d.Peek()
 		if err != nil {
 			return err
 		}
 		if c == '"' {
 			texts++
-			// id, date, query, user, text, ...: the fifth is the tweet, or the
-			// only one where a tool has kept the text alone.
-			t, err := d.text(MaxTweetBytes)
+			// id, date, query, user, tweet, ...: the fifth is the tweet, or the
+			// only one where a tool has kept the tweet alone.
+			t, err := d.Text(text.MaxTweetBytes)
 			if texts == 1 || texts == 5 {
-				text = t
+				tweet = t
 			}
 			return err
 		}
-		v, err := d.number()
+		v, err := d.Number()
 		if err != nil {
 			return err
 		}
 		b := math.Round(v * 255)
 		if !(b >= 0 && b <= 255) || math.Abs(v*255-b) > 0.01 {
-			return d.fail("pixel %v, want a byte divided by 255, 0 to 1", v)
+			return d.Fail("pixel %v, want a byte divided by 255, 0 to 1", v)
 		}
 		if n++; n > federated.FEMNISTPixels {
-			return d.fail("more than %d pixels", federated.FEMNISTPixels)
+			return d.Fail("more than %d pixels", federated.FEMNISTPixels)
 		}
 		u.x = append(u.x, byte(b))
 		return nil
@@ -323,37 +325,37 @@ func (s *leafShard) sample(d *scanner, u *leafUser) error {
 	case err != nil:
 		return err
 	case texts > 0 && n == 0:
-		u.x = append(u.x, text...)
+		u.x = append(u.x, tweet...)
 		u.end = append(u.end, len(u.x))
 		return s.is(d, sent140LEAF)
 	case n == federated.FEMNISTPixels && texts == 0:
 		return s.is(d, femnistLEAF)
 	}
-	return d.fail("found %d numbers and %d strings, want %d numbers (femnist), strings (sent140) or a string of %d characters (shakespeare)", n, texts, federated.FEMNISTPixels, federated.ShakespeareWindow)
+	return d.Fail("found %d numbers and %d strings, want %d numbers (femnist), strings (sent140) or a string of %d characters (shakespeare)", n, texts, federated.FEMNISTPixels, federated.ShakespeareWindow)
 }
 
 // label decodes a label as far as it can be judged without the samples, which
 // may come after it.
-func (s *leafShard) label(d *scanner) (int32, error) {
-	c, err := d.peek()
+func (s *leafShard) label(d *jsonscan.Scanner) (int32, error) {
+	c, err := d.Peek()
 	if err != nil {
 		return 0, err
 	}
 	if c != '"' {
-		l, err := d.integer()
+		l, err := d.Integer()
 		if err == nil && (l < 0 || l >= federated.FEMNISTClasses) {
-			err = d.fail("label %d is outside the %d classes, want 0 to %d", l, federated.FEMNISTClasses, federated.FEMNISTClasses-1)
+			err = d.Fail("label %d is outside the %d classes, want 0 to %d", l, federated.FEMNISTClasses, federated.FEMNISTClasses-1)
 		}
 		return int32(l), err
 	}
-	text, err := d.text(8)
+	text, err := d.Text(8)
 	switch {
 	case err != nil:
 		return 0, err
 	case len(text) == 1 && federated.ShakespeareIndex[text[0]] != 0xff:
 		return leafCharacter + int32(federated.ShakespeareIndex[text[0]]), nil
 	}
-	return 0, d.fail("label %q, want a number or one character of the vocabulary", text)
+	return 0, d.Fail("label %q, want a number or one character of the vocabulary", text)
 }
 
 // leafCharacter marks a label that came as a character until the task is known:
@@ -490,7 +492,7 @@ func group(train, test []*leafShard, seed uint64, take func(*leafShard, string) 
 
 // joinTweets is joinShards for sent140, whose vocabulary needs all texts.
 func joinTweets(train, test []*leafShard, opt federated.Options) (*federated.Grouped, error) {
-	t := NewTweets()
+	t := text.NewTweets()
 	take := func(shard *leafShard, name string) ([]int32, error) {
 		u := shard.data[name]
 		shard.data[name] = nil
@@ -501,8 +503,8 @@ func joinTweets(train, test []*leafShard, opt federated.Options) (*federated.Gro
 			if !ok {
 				return nil, fmt.Errorf("%s: user %q: y[%d] is no polarity, want 0, 1 or 4", filepath.Base(shard.path), name, i)
 			}
-			samples[i] = int32(len(t.labels))
-			if err := t.add(name, string(u.x[from:u.end[i]]), class); err != nil {
+			samples[i] = int32(len(t.Labels))
+			if err := t.Add(name, string(u.x[from:u.end[i]]), class); err != nil {
 				return nil, fmt.Errorf("%s: user %q: x[%d]: %w", filepath.Base(shard.path), name, i, err)
 			}
 			from = u.end[i]
@@ -513,7 +515,7 @@ func joinTweets(train, test []*leafShard, opt federated.Options) (*federated.Gro
 	if err != nil {
 		return nil, err
 	}
-	s, err := t.bags(g)
+	s, err := t.Bags(g)
 	if err != nil {
 		return nil, err
 	}

@@ -312,25 +312,6 @@ func TestOpenTweetsWithoutUsers(t *testing.T) {
 	}
 }
 
-// Vocabulary: the most frequent words, ties by first appearance, case kept,
-// the empty word between two spaces counted.
-func TestVocabulary(t *testing.T) {
-	c := newWordCount()
-	for _, w := range strings.Split("the The  cat the dog  Cat", " ") {
-		c.add(w)
-	}
-	got := c.vocabulary(4)
-	want := map[string]uint16{"the": 0, "": 1, "The": 2, "cat": 3}
-	if len(got) != len(want) {
-		t.Errorf("%v", got)
-	}
-	for w, i := range want {
-		if got[w] != i {
-			t.Errorf("%q is %d, want %d", w, got[w], i)
-		}
-	}
-}
-
 func TestSplit(t *testing.T) {
 	samples := []int32{10, 11, 12, 13, 14, 15, 16, 17, 18, 19}
 	train, held := federated.Split(1, 0, samples)

@@ -7,6 +7,7 @@ import (
 	"github.com/parquet-go/parquet-go"
 
 	"fedpace/actors/data/federated"
+	"fedpace/actors/data/text"
 )
 
 // cifarSheets reads img (a PNG in a struct), fine_label and coarse_label.
@@ -124,7 +125,7 @@ func (t *sheet) shakespeare() (*federated.Grouped, error) {
 	}
 	g := new(federated.Grouping)
 	for c, name := range names {
-		train, held := InSequence(len(of[c]))
+		train, held := text.InSequence(len(of[c]))
 		if held < 1 {
 			g.Without++
 			continue
@@ -150,7 +151,7 @@ func (t *sheet) sent140(opt federated.Options) (*federated.Grouped, error) {
 			owner[i] = names[u]
 		}
 	}
-	tweets := NewTweets()
+	tweets := text.NewTweets()
 	for g := range t.groups { // in order, for users in order of first appearance
 		labels := make([]int32, starts[g+1]-starts[g])
 		if err := column(t, g, "sentiment", labels, polarity); err != nil {
@@ -163,13 +164,13 @@ func (t *sheet) sent140(opt federated.Options) (*federated.Grouped, error) {
 				return err
 			}
 			row++
-			return tweets.add(owner[starts[g]+row-1], string(b), *label)
+			return tweets.Add(owner[starts[g]+row-1], string(b), *label)
 		})
 		if err != nil {
 			return nil, err
 		}
 	}
-	s, err := tweets.set(opt)
+	s, err := tweets.Set(opt)
 	if err != nil {
 		return nil, err
 	}

@@ -20,6 +20,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"fedpace/actors/data/federated"
+	"fedpace/actors/data/text"
 )
 
 // A prepared file holds a set as it is used, so that its samples are mapped
@@ -168,12 +169,12 @@ func ints[T int | int32 | uint32 | uint16](p *preparer, name string, values []T)
 func writePrepared(name, key string, s opened) (err error) {
 	p := preparer{header: preparedHeader{Source: key, Task: s.TaskName(), Info: s.Info()}}
 	switch s := s.(type) {
-	case *windows:
-		p.header.Rows, p.header.Names = "windows", convert[[]byte](s.names)
-		ints(&p, "start", s.start)
-		ints(&p, "train", s.train)
-		ints(&p, "pool", s.pool)
-		p.bytes("text", s.text)
+	case *text.Windows:
+		p.header.Rows, p.header.Names = "windows", convert[[]byte](s.Names)
+		ints(&p, "start", s.Starts)
+		ints(&p, "train", s.Train)
+		ints(&p, "pool", s.Pool)
+		p.bytes("text", s.Text)
 	case *federated.Grouped:
 		p.header.Names = convert[[]byte](s.Names)
 		ints(&p, "start", s.Starts)
@@ -471,7 +472,7 @@ func (p *prepared) rows(s *federated.Grouped) (int, error) {
 				}
 				total += int(r.Count[int(r.Starts[i])+j])
 			}
-			if total < 1 || total > maxTweetWords {
+			if total < 1 || total > text.MaxTweetWords {
 				return 0, fmt.Errorf("bag %d of %d tokens", i, total)
 			}
 			r.Total = append(r.Total, uint16(total))
@@ -483,25 +484,25 @@ func (p *prepared) rows(s *federated.Grouped) (int, error) {
 }
 
 func (p *prepared) windows() (opened, error) {
-	s := &windows{info: p.header.Info, names: convert[string](p.header.Names), text: p.section["text"]}
-	s.start, s.train, s.pool = numbers[int](p, "start"), numbers[int32](p, "train"), numbers[int](p, "pool")
-	n := len(s.names)
-	if len(s.start) != n || len(s.train) != n || len(s.pool) != n+1 || s.pool[0] != 0 || !ascending(s.pool) {
-		return nil, fmt.Errorf("%d roles at %d places", n, len(s.start))
+	s := &text.Windows{About: p.header.Info, Names: convert[string](p.header.Names), Text: p.section["text"]}
+	s.Starts, s.Train, s.Pool = numbers[int](p, "start"), numbers[int32](p, "train"), numbers[int](p, "pool")
+	n := len(s.Names)
+	if len(s.Starts) != n || len(s.Train) != n || len(s.Pool) != n+1 || s.Pool[0] != 0 || !ascending(s.Pool) {
+		return nil, fmt.Errorf("%d roles at %d places", n, len(s.Starts))
 	}
 	for c := range n {
-		last := s.start[c] + int(s.train[c]) + federated.ShakespeareWindow - 1 + s.pool[c+1] - s.pool[c] + federated.ShakespeareWindow
-		if s.start[c] < 0 || s.train[c] < 1 || last > len(s.text) {
+		last := s.Starts[c] + int(s.Train[c]) + federated.ShakespeareWindow - 1 + s.Pool[c+1] - s.Pool[c] + federated.ShakespeareWindow
+		if s.Starts[c] < 0 || s.Train[c] < 1 || last > len(s.Text) {
 			return nil, fmt.Errorf("role %d exceeds the text", c)
 		}
 	}
-	for _, c := range s.text {
-		if int(c) >= s.info.Classes {
-			return nil, fmt.Errorf("character %d of %d", c, s.info.Classes)
+	for _, c := range s.Text {
+		if int(c) >= s.About.Classes {
+			return nil, fmt.Errorf("character %d of %d", c, s.About.Classes)
 		}
 	}
-	if s.info.Features != federated.ShakespeareWindow {
-		return nil, fmt.Errorf("windows of %d characters", s.info.Features)
+	if s.About.Features != federated.ShakespeareWindow {
+		return nil, fmt.Errorf("windows of %d characters", s.About.Features)
 	}
 	return s, nil
 }

@@ -13,6 +13,7 @@ import (
 
 	"fedpace/actors/data/federated"
 	"fedpace/actors/data/internal/datatest"
+	"fedpace/actors/data/text"
 	"fedpace/actors/learn"
 )
 
@@ -191,13 +192,13 @@ func TestRealShakespeare(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text, err := worksText(f, stat.Size())
+	plays, err := text.WorksText(f, stat.Size())
 	if err != nil {
 		t.Fatal(err)
 	}
 	roles, total := 0, 0
-	for _, r := range speakingRoles(text) {
-		if n := len(r.text) - federated.ShakespeareWindow; n > 0 {
+	for _, r := range text.SpeakingRoles(plays) {
+		if n := len(r.Text) - federated.ShakespeareWindow; n > 0 {
 			roles++
 			total += n
 		}

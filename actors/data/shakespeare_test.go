@@ -10,6 +10,7 @@ import (
 
 	"fedpace/actors/data/federated"
 	"fedpace/actors/data/internal/datatest"
+	"fedpace/actors/data/text"
 )
 
 // works is a text in the form of Project Gutenberg's etext 100: contents, then
@@ -52,10 +53,10 @@ plead no more
 `, "\n", "\r\n")
 
 func TestSpeakingRoles(t *testing.T) {
-	text := bytes.ReplaceAll([]byte(works), []byte("\r\n"), []byte("\n"))
+	plays := bytes.ReplaceAll([]byte(works), []byte("\r\n"), []byte("\n"))
 	var got []string
-	for _, r := range speakingRoles(text) {
-		got = append(got, r.name+": "+string(r.text))
+	for _, r := range text.SpeakingRoles(plays) {
+		got = append(got, r.Name+": "+string(r.Text))
 	}
 	want := []string{
 		"THE_FIRST_PLAY_DUKE: First line of him, and the second. no stage direction is this ",
@@ -70,12 +71,12 @@ func TestSpeakingRoles(t *testing.T) {
 // A role of m characters has m - 80 windows: int(0.9 n) train, 79 are skipped,
 // the rest is held out.
 func TestWindowsSplit(t *testing.T) {
-	text := make([]byte, federated.ShakespeareWindow+1000)
-	for i := range text {
-		text[i] = federated.ShakespeareCharacters[i%len(federated.ShakespeareCharacters)]
+	spoken := make([]byte, federated.ShakespeareWindow+1000)
+	for i := range spoken {
+		spoken[i] = federated.ShakespeareCharacters[i%len(federated.ShakespeareCharacters)]
 	}
-	short := text[:federated.ShakespeareWindow+790] // 711 train, 79 skipped, none held out
-	s, err := newWindows([]role{{"short", short}, {"a", text}, {"b", text[1:]}})
+	short := spoken[:federated.ShakespeareWindow+790] // 711 train, 79 skipped, none held out
+	s, err := text.NewWindows([]text.Role{{Name: "short", Text: short}, {Name: "a", Text: spoken}, {Name: "b", Text: spoken[1:]}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -142,11 +143,11 @@ func FuzzShakespeare(f *testing.F) {
 	f.Add([]byte(strings.ReplaceAll(works, "plead no more", strings.Repeat("plead no more ", 100))))
 	f.Fuzz(func(t *testing.T, content []byte) {
 		guard(t, len(content), func() {
-			text, err := worksText(bytes.NewReader(content), int64(len(content)))
+			plays, err := text.WorksText(bytes.NewReader(content), int64(len(content)))
 			if err != nil {
 				return
 			}
-			if s, err := newWindows(speakingRoles(text)); err == nil {
+			if s, err := text.NewWindows(text.SpeakingRoles(plays)); err == nil {
 				b := datatest.HeldOut(t, s, 0, s.HeldOut())
 				datatest.CheckBatch(t, s.Info(), b, s.HeldOut())
 			}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"fedpace/actors/data/federated"
+	"fedpace/actors/data/text"
 )
 
 // zipHolding makes a zip of named contents, in pairs.
@@ -61,11 +62,11 @@ func FuzzZippedTweets(f *testing.F) {
 	f.Add(zipHolding(f, "training.csv", tweet("4", "u", "a b")+"\n"))
 	f.Add(zipHolding(f, "training.csv", "\"7\""))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		entry := zippedTweets(bytes.NewReader(b), int64(len(b)))
+		entry := text.ZippedTweets(bytes.NewReader(b), int64(len(b)))
 		if entry == nil {
 			return
 		}
-		if s, err := readZippedTweets(entry, federated.Options{MinTweets: 1}); err == nil && s.Clients() < 1 {
+		if s, err := text.ReadZippedTweets(entry, federated.Options{MinTweets: 1}); err == nil && s.Clients() < 1 {
 			t.Error("a set without clients")
 		}
 	})

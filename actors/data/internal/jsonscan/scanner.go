@@ -1,4 +1,4 @@
-package data
+package jsonscan
 
 import (
 	"bufio"
@@ -10,31 +10,34 @@ import (
 	"unicode/utf8"
 )
 
-// scanner reads JSON (RFC 8259) as a stream, for files of many megabytes of
+// Scanner reads JSON (RFC 8259) as a stream, for files of many megabytes of
 // numbers: nothing is built that the caller does not keep.
-type scanner struct {
+type Scanner struct {
 	in    *bufio.Reader
 	at    int64 // bytes read
 	depth int
 	token []byte
 }
 
+// maxKey bounds the bytes of a key.
+const maxKey = 4096
+
 // maxDepth bounds nesting; LEAF's files nest five deep.
 const maxDepth = 64
 
-func newScanner(r io.Reader) *scanner {
-	return &scanner{in: bufio.NewReaderSize(r, 1<<18)}
+func New(r io.Reader) *Scanner {
+	return &Scanner{in: bufio.NewReaderSize(r, 1<<18)}
 }
 
-// fail is an error at the place reached.
-func (d *scanner) fail(format string, args ...any) error {
+// Fail is an error at the place reached.
+func (d *Scanner) Fail(format string, args ...any) error {
 	return fmt.Errorf("byte %d: %w", d.at, fmt.Errorf(format, args...))
 }
 
-func (d *scanner) byte() (byte, error) {
+func (d *Scanner) byte() (byte, error) {
 	c, err := d.in.ReadByte()
 	if err == io.EOF {
-		return 0, d.fail("the file ends in the middle: it is truncated")
+		return 0, d.Fail("the file ends in the middle: it is truncated")
 	}
 	if err == nil {
 		d.at++
@@ -42,15 +45,15 @@ func (d *scanner) byte() (byte, error) {
 	return c, err
 }
 
-func (d *scanner) back() {
+func (d *Scanner) Back() {
 	if err := d.in.UnreadByte(); err != nil {
 		panic("data: scanner steps back twice")
 	}
 	d.at--
 }
 
-// next skips white space and returns the byte after it.
-func (d *scanner) next() (byte, error) {
+// Next skips white space and returns the byte after it.
+func (d *Scanner) Next() (byte, error) {
 	for {
 		c, err := d.byte()
 		if err != nil {
@@ -62,25 +65,25 @@ func (d *scanner) next() (byte, error) {
 	}
 }
 
-// peek is next without taking the byte.
-func (d *scanner) peek() (byte, error) {
-	c, err := d.next()
+// Peek is next without taking the byte.
+func (d *Scanner) Peek() (byte, error) {
+	c, err := d.Next()
 	if err == nil {
-		d.back()
+		d.Back()
 	}
 	return c, err
 }
 
-func (d *scanner) expect(want byte) error {
-	c, err := d.next()
+func (d *Scanner) Expect(want byte) error {
+	c, err := d.Next()
 	if err == nil && c != want {
-		err = d.fail("found %q, want %q", c, want)
+		err = d.Fail("found %q, want %q", c, want)
 	}
 	return err
 }
 
-// end checks that nothing but white space follows.
-func (d *scanner) end() error {
+// End checks that nothing but white space follows.
+func (d *Scanner) End() error {
 	for {
 		c, err := d.in.ReadByte()
 		if err == io.EOF {
@@ -91,57 +94,57 @@ func (d *scanner) end() error {
 		}
 		d.at++
 		if c != ' ' && c != '\n' && c != '\t' && c != '\r' {
-			return d.fail("found %q after the end", c)
+			return d.Fail("found %q after the end", c)
 		}
 	}
 }
 
-// object calls member for each key; member takes the value.
-func (d *scanner) object(member func(key string) error) error {
-	return d.list('{', '}', func(int) error {
-		key, err := d.text(maxName)
+// Object calls member for each key; member takes the value.
+func (d *Scanner) Object(member func(key string) error) error {
+	return d.List('{', '}', func(int) error {
+		key, err := d.Text(maxKey)
 		if err != nil {
 			return err
 		}
-		if err := d.expect(':'); err != nil {
+		if err := d.Expect(':'); err != nil {
 			return err
 		}
 		return member(key)
 	})
 }
 
-// array calls element for each element, which takes it.
-func (d *scanner) array(element func(i int) error) error { return d.list('[', ']', element) }
+// Array calls element for each element, which takes it.
+func (d *Scanner) Array(element func(i int) error) error { return d.List('[', ']', element) }
 
-func (d *scanner) list(open, shut byte, element func(i int) error) error {
-	if err := d.expect(open); err != nil {
+func (d *Scanner) List(open, shut byte, element func(i int) error) error {
+	if err := d.Expect(open); err != nil {
 		return err
 	}
 	if d.depth++; d.depth > maxDepth {
-		return d.fail("nested more than %d deep", maxDepth)
+		return d.Fail("nested more than %d deep", maxDepth)
 	}
 	defer func() { d.depth-- }()
-	c, err := d.next()
+	c, err := d.Next()
 	if err != nil || c == shut {
 		return err
 	}
-	d.back()
+	d.Back()
 	for i := 0; ; i++ {
 		if err := element(i); err != nil {
 			return err
 		}
-		c, err := d.next()
+		c, err := d.Next()
 		if err != nil || c == shut {
 			return err
 		}
 		if c != ',' {
-			return d.fail("found %q, want ',' or %q", c, shut)
+			return d.Fail("found %q, want ',' or %q", c, shut)
 		}
 	}
 }
 
-// number reads a number.
-func (d *scanner) number() (float64, error) {
+// Number reads a number.
+func (d *Scanner) Number() (float64, error) {
 	if err := d.word(); err != nil {
 		return 0, err
 	}
@@ -153,51 +156,51 @@ func (d *scanner) number() (float64, error) {
 		return 0, nil
 	}
 	if c := d.token[0]; c != '-' && (c < '0' || c > '9') {
-		return 0, d.fail("found %.40q, want a number", d.token)
+		return 0, d.Fail("found %.40q, want a number", d.token)
 	}
 	v, err := strconv.ParseFloat(string(d.token), 64)
 	if err != nil {
-		return 0, d.fail("found %.40q, want a number", d.token)
+		return 0, d.Fail("found %.40q, want a number", d.token)
 	}
 	return v, nil
 }
 
-func (d *scanner) integer() (int64, error) {
+func (d *Scanner) Integer() (int64, error) {
 	if err := d.word(); err != nil {
 		return 0, err
 	}
 	v, err := strconv.ParseInt(string(d.token), 10, 64)
 	if err != nil {
-		return 0, d.fail("found %.40q, want an integer", d.token)
+		return 0, d.Fail("found %.40q, want an integer", d.token)
 	}
 	return v, nil
 }
 
 // word reads the bytes of a number or literal to token, at least one.
-func (d *scanner) word() error {
-	c, err := d.next()
+func (d *Scanner) word() error {
+	c, err := d.Next()
 	if err != nil {
 		return err
 	}
 	d.token = d.token[:0]
 	for ; c >= '0' && c <= '9' || c == '.' || c == '-' || c == '+' || c >= 'a' && c <= 'z' || c == 'E'; c, err = d.byte() {
 		if d.token = append(d.token, c); len(d.token) > 64 {
-			return d.fail("found %.40q, want a number", d.token)
+			return d.Fail("found %.40q, want a number", d.token)
 		}
 	}
 	if err != nil {
 		return err
 	}
 	if len(d.token) == 0 {
-		return d.fail("found %q, want a number", c)
+		return d.Fail("found %q, want a number", c)
 	}
-	d.back()
+	d.Back()
 	return nil
 }
 
-// text reads a string of at most limit bytes.
-func (d *scanner) text(limit int) (string, error) {
-	if err := d.expect('"'); err != nil {
+// Text reads a string of at most limit bytes.
+func (d *Scanner) Text(limit int) (string, error) {
+	if err := d.Expect('"'); err != nil {
 		return "", err
 	}
 	d.token = d.token[:0]
@@ -209,9 +212,9 @@ func (d *scanner) text(limit int) (string, error) {
 		case c == '"':
 			return string(d.token), nil
 		case len(d.token) >= limit:
-			return "", d.fail("a string of more than %d bytes", limit)
+			return "", d.Fail("a string of more than %d bytes", limit)
 		case c < ' ':
-			return "", d.fail("control character %q in a string", c)
+			return "", d.Fail("control character %q in a string", c)
 		case c == '\\':
 			if err := d.escaped(); err != nil {
 				return "", err
@@ -222,7 +225,7 @@ func (d *scanner) text(limit int) (string, error) {
 	}
 }
 
-func (d *scanner) escaped() error {
+func (d *Scanner) escaped() error {
 	c, err := d.byte()
 	if err != nil {
 		return err
@@ -242,13 +245,13 @@ func (d *scanner) escaped() error {
 	case 'u':
 		return d.unicode()
 	default:
-		return d.fail(`unknown escape \%c`, c)
+		return d.Fail(`unknown escape \%c`, c)
 	}
 	d.token = append(d.token, c)
 	return nil
 }
 
-func (d *scanner) unicode() error {
+func (d *Scanner) unicode() error {
 	hex := func() (rune, error) {
 		var digits [4]byte
 		for i := range digits {
@@ -259,7 +262,7 @@ func (d *scanner) unicode() error {
 		}
 		v, err := strconv.ParseUint(string(digits[:]), 16, 16)
 		if err != nil {
-			return 0, d.fail(`escape \u%q, want four hexadecimal digits`, digits[:])
+			return 0, d.Fail(`escape \u%q, want four hexadecimal digits`, digits[:])
 		}
 		return rune(v), nil
 	}
@@ -274,7 +277,7 @@ func (d *scanner) unicode() error {
 				return err
 			}
 			if c != want {
-				return d.fail("half of a surrogate pair")
+				return d.Fail("half of a surrogate pair")
 			}
 		}
 		low, err := hex()
@@ -282,7 +285,7 @@ func (d *scanner) unicode() error {
 			return err
 		}
 		if r = utf16.DecodeRune(r, low); r == utf8.RuneError {
-			return d.fail("half of a surrogate pair")
+			return d.Fail("half of a surrogate pair")
 		}
 	}
 	d.token = utf8.AppendRune(d.token, r)
@@ -291,19 +294,19 @@ func (d *scanner) unicode() error {
 
 var errLiteral = errors.New("want true, false or null")
 
-// skip reads one value of any kind.
-func (d *scanner) skip() error {
-	c, err := d.peek()
+// Skip reads one value of any kind.
+func (d *Scanner) Skip() error {
+	c, err := d.Peek()
 	if err != nil {
 		return err
 	}
 	switch {
 	case c == '{':
-		return d.object(func(string) error { return d.skip() })
+		return d.Object(func(string) error { return d.Skip() })
 	case c == '[':
-		return d.array(func(int) error { return d.skip() })
+		return d.Array(func(int) error { return d.Skip() })
 	case c == '"':
-		_, err := d.text(1 << 20)
+		_, err := d.Text(1 << 20)
 		return err
 	case c >= 'a' && c <= 'z':
 		if err := d.word(); err != nil {
@@ -313,8 +316,8 @@ func (d *scanner) skip() error {
 		case "true", "false", "null":
 			return nil
 		}
-		return d.fail("found %.40q: %w", d.token, errLiteral)
+		return d.Fail("found %.40q: %w", d.token, errLiteral)
 	}
-	_, err = d.number()
+	_, err = d.Number()
 	return err
 }

@@ -1,4 +1,4 @@
-package data
+package text
 
 import (
 	"bufio"
@@ -21,12 +21,12 @@ import (
 const (
 	maxTweets     = 1 << 27
 	MaxTweetBytes = 1 << 20
-	maxTweetWords = math.MaxUint16
+	MaxTweetWords = math.MaxUint16
 )
 
-// openTweets reads Sentiment140's CSV: polarity (0 or 4; 0 and 1 where a tool
+// OpenTweets reads Sentiment140's CSV: polarity (0 or 4; 0 and 1 where a tool
 // has recoded it), id, date, query, user, text, every field quoted.
-func openTweets(path string, f *os.File, opt federated.Options) (*federated.Grouped, error) {
+func OpenTweets(path string, f *os.File, opt federated.Options) (*federated.Grouped, error) {
 	sum, err := federated.HashAll(f)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
@@ -34,7 +34,7 @@ func openTweets(path string, f *os.File, opt federated.Options) (*federated.Grou
 	if _, err := f.Seek(0, io.SeekStart); err != nil {
 		return nil, err
 	}
-	s, err := readTweets(f, opt)
+	s, err := ReadTweets(f, opt)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
@@ -42,8 +42,8 @@ func openTweets(path string, f *os.File, opt federated.Options) (*federated.Grou
 	return s, nil
 }
 
-// readTweets is openTweets on a stream.
-func readTweets(r io.Reader, opt federated.Options) (*federated.Grouped, error) {
+// ReadTweets is openTweets on a stream.
+func ReadTweets(r io.Reader, opt federated.Options) (*federated.Grouped, error) {
 	in := bufio.NewReaderSize(r, 1<<20)
 	if magic, err := in.Peek(2); err == nil && string(magic) == "\x1f\x8b" {
 		z, err := gzip.NewReader(in)
@@ -67,9 +67,9 @@ func readTweets(r io.Reader, opt federated.Options) (*federated.Grouped, error) 
 		}
 		if err != nil {
 			if errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, gzip.ErrChecksum) {
-				return nil, fmt.Errorf("truncated or damaged after tweet %d: %w", len(t.labels), err)
+				return nil, fmt.Errorf("truncated or damaged after tweet %d: %w", len(t.Labels), err)
 			}
-			return nil, fmt.Errorf("after tweet %d: %w", len(t.labels), err)
+			return nil, fmt.Errorf("after tweet %d: %w", len(t.Labels), err)
 		}
 		line, _ := c.FieldPos(0)
 		if len(record) != 6 {
@@ -83,14 +83,14 @@ func readTweets(r io.Reader, opt federated.Options) (*federated.Grouped, error) 
 		default:
 			return nil, fmt.Errorf("line %d: polarity %.40q, want 0 or 4", line, record[0])
 		}
-		if err := t.add(record[4], record[5], label); err != nil {
+		if err := t.Add(record[4], record[5], label); err != nil {
 			return nil, fmt.Errorf("line %d: %w", line, err)
 		}
 	}
-	if len(t.labels) == 0 {
+	if len(t.Labels) == 0 {
 		return nil, errors.New("no tweet; want lines of polarity, id, date, query, user, text")
 	}
-	s, err := t.set(opt)
+	s, err := t.Set(opt)
 	if err != nil {
 		return nil, err
 	}
@@ -116,14 +116,14 @@ func readUnowned(in *bufio.Reader, opt federated.Options) (*federated.Grouped, e
 		case sign != "0":
 			return nil, fmt.Errorf("line %d: polarity %.40q, want 0, 1 or 4", n, sign)
 		}
-		if err := t.add("", text, label); err != nil {
+		if err := t.Add("", text, label); err != nil {
 			return nil, fmt.Errorf("line %d: %w", n, err)
 		}
 	}
 	if err := lines.Err(); err != nil {
-		return nil, fmt.Errorf("truncated or damaged after tweet %d: %w", len(t.labels), err)
+		return nil, fmt.Errorf("truncated or damaged after tweet %d: %w", len(t.Labels), err)
 	}
-	s, err := t.set(federated.Options{Seed: opt.Seed, MinTweets: 1})
+	s, err := t.Set(federated.Options{Seed: opt.Seed, MinTweets: 1})
 	if err != nil {
 		return nil, err
 	}
@@ -139,24 +139,24 @@ func readUnowned(in *bufio.Reader, opt federated.Options) (*federated.Grouped, e
 	return s.Partitioned(p, nil, opt.Seed)
 }
 
-// tweets collects texts by user, users in order of first appearance.
-type tweets struct {
+// Tweets collects texts by user, users in order of first appearance.
+type Tweets struct {
 	user   map[string]int32
 	names  []string
 	owner  []int32 // by tweet
-	labels []int32
+	Labels []int32
 	text   []byte // of all tweets
 	end    []uint32
 	latin1 bool
 }
 
-func NewTweets() *tweets { return &tweets{user: make(map[string]int32)} }
+func NewTweets() *Tweets { return &Tweets{user: make(map[string]int32)} }
 
-func (t *tweets) add(user, text string, label int32) error {
+func (t *Tweets) Add(user, text string, label int32) error {
 	if len(text) > MaxTweetBytes {
 		return fmt.Errorf("a tweet of %d bytes, want at most %d: is a quote missing?", len(text), MaxTweetBytes)
 	}
-	if len(t.labels) == maxTweets || int64(len(t.text)+len(text)) > math.MaxUint32 {
+	if len(t.Labels) == maxTweets || int64(len(t.text)+len(text)) > math.MaxUint32 {
 		return fmt.Errorf("more than %d tweets or 4 GiB of text", maxTweets)
 	}
 	u, ok := t.user[user]
@@ -167,7 +167,7 @@ func (t *tweets) add(user, text string, label int32) error {
 		t.names = append(t.names, user)
 	}
 	t.owner = append(t.owner, u)
-	t.labels = append(t.labels, label)
+	t.Labels = append(t.Labels, label)
 	t.latin1 = t.latin1 || !utf8.ValidString(text)
 	t.text = append(t.text, text...)
 	t.end = append(t.end, uint32(len(t.text)))
@@ -176,7 +176,7 @@ func (t *tweets) add(user, text string, label int32) error {
 
 // words of tweet i: split on single spaces, so that two spaces in a row hold
 // an empty word (paper/NOTES, "Data").
-func (t *tweets) words(i int32) []string {
+func (t *Tweets) words(i int32) []string {
 	var from uint32
 	if i > 0 {
 		from = t.end[i-1]
@@ -192,9 +192,9 @@ func (t *tweets) words(i int32) []string {
 	return strings.Split(string(runes), " ")
 }
 
-// set splits each user's tweets, takes the vocabulary from the training part
+// Set splits each user's tweets, takes the vocabulary from the training part
 // and turns tweets to bags of words.
-func (t *tweets) set(opt federated.Options) (*federated.Grouped, error) {
+func (t *Tweets) Set(opt federated.Options) (*federated.Grouped, error) {
 	of := make([][]int32, len(t.names))
 	for i, u := range t.owner {
 		of[u] = append(of[u], int32(i))
@@ -211,7 +211,7 @@ func (t *tweets) set(opt federated.Options) (*federated.Grouped, error) {
 	if users == 0 {
 		return nil, fmt.Errorf("none of %d users has %d tweets", len(t.names), opt.TweetsAtLeast())
 	}
-	s, err := t.bags(&g)
+	s, err := t.Bags(&g)
 	if err != nil {
 		return nil, err
 	}
@@ -219,9 +219,9 @@ func (t *tweets) set(opt federated.Options) (*federated.Grouped, error) {
 	return s, nil
 }
 
-// bags takes the vocabulary from the training tweets of a grouping and makes
+// Bags takes the vocabulary from the training tweets of a grouping and makes
 // the set of bags of words. Tweets without a known token are dropped.
-func (t *tweets) bags(by *federated.Grouping) (*federated.Grouped, error) {
+func (t *Tweets) Bags(by *federated.Grouping) (*federated.Grouped, error) {
 	counts := newWordCount()
 	for _, i := range by.Train {
 		for _, w := range t.words(i) {
@@ -239,7 +239,7 @@ func (t *tweets) bags(by *federated.Grouping) (*federated.Grouped, error) {
 			}
 			if known {
 				rows = append(rows, int32(len(labels)))
-				labels = append(labels, t.labels[i])
+				labels = append(labels, t.Labels[i])
 			}
 		}
 		return rows, nil
@@ -279,8 +279,8 @@ func addBag(r *federated.BagRows, index map[string]uint16, words []string) (know
 	if len(tokens) == 0 {
 		return false, nil
 	}
-	if len(tokens) > maxTweetWords || int64(len(r.Word)+len(tokens)) > math.MaxUint32 {
-		return false, fmt.Errorf("%d tokens, want at most %d", len(tokens), maxTweetWords)
+	if len(tokens) > MaxTweetWords || int64(len(r.Word)+len(tokens)) > math.MaxUint32 {
+		return false, fmt.Errorf("%d tokens, want at most %d", len(tokens), MaxTweetWords)
 	}
 	slices.Sort(tokens)
 	for i := 0; i < len(tokens); {

@@ -1,4 +1,4 @@
-package data
+package text
 
 import (
 	"archive/zip"
@@ -18,23 +18,23 @@ import (
 // maxWorks bounds the text of the Complete Works; it has 5.6 MB.
 const maxWorks = 64 << 20
 
-// openShakespeare reads Project Gutenberg's Complete Works (etext 100), as
+// OpenShakespeare reads Project Gutenberg's Complete Works (etext 100), as
 // text or zipped, and prepares it as LEAF does.
-func openShakespeare(name string, f io.ReaderAt, size int64, opt federated.Options) (*windows, error) {
-	text, err := worksText(f, size)
+func OpenShakespeare(name string, f io.ReaderAt, size int64, opt federated.Options) (*Windows, error) {
+	text, err := WorksText(f, size)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	s, err := newWindows(speakingRoles(text))
+	s, err := NewWindows(SpeakingRoles(text))
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	s.info.Digest = opt.Digest("shakespeare", sha256.Sum256(text))
+	s.About.Digest = opt.Digest("shakespeare", sha256.Sum256(text))
 	return s, nil
 }
 
-// worksText is the plain text, out of its zip where it is in one.
-func worksText(f io.ReaderAt, size int64) ([]byte, error) {
+// WorksText is the plain text, out of its zip where it is in one.
+func WorksText(f io.ReaderAt, size int64) ([]byte, error) {
 	in := io.Reader(io.NewSectionReader(f, 0, size))
 	var head [4]byte
 	if _, err := f.ReadAt(head[:], 0); err == nil && string(head[:]) == "PK\x03\x04" {
@@ -69,10 +69,10 @@ func worksText(f io.ReaderAt, size int64) ([]byte, error) {
 	return bytes.ReplaceAll(text, []byte("\r\n"), []byte("\n")), nil
 }
 
-// role is all that one character says in one play.
-type role struct {
-	name string
-	text []byte
+// Role is all that one character says in one play.
+type Role struct {
+	Name string
+	Text []byte
 }
 
 const (
@@ -83,12 +83,12 @@ const (
 	unindented = "THE COMEDY OF ERRORS"
 )
 
-// speakingRoles takes plays and roles from the text, in order of appearance.
+// SpeakingRoles takes plays and roles from the text, in order of appearance.
 // The rules are LEAF's: a play begins with its byline, and its title stands
 // two to seven lines above; a speech begins with an indented name and a full
 // stop, and goes on with lines that are indented further. Plays with a single
 // role are no plays, and a role needs three lines.
-func speakingRoles(text []byte) []role {
+func SpeakingRoles(text []byte) []Role {
 	lines := strings.Split(string(text), "\n")
 	// Before the second byline stand the contents and the sonnets.
 	start, bylines := 0, 0
@@ -107,7 +107,7 @@ func speakingRoles(text []byte) []role {
 		lines []string
 		name  string
 	}
-	var roles []role
+	var roles []Role
 	index := make(map[string]int)
 	var play []*speeches
 	var current *speeches
@@ -123,10 +123,10 @@ func speakingRoles(text []byte) []role {
 				if !ok {
 					i = len(roles)
 					index[name] = i
-					roles = append(roles, role{name: name})
+					roles = append(roles, Role{Name: name})
 				}
 				for _, line := range s.lines {
-					roles[i].text = append(append(roles[i].text, line...), ' ')
+					roles[i].Text = append(append(roles[i].Text, line...), ' ')
 				}
 			}
 		}
@@ -173,7 +173,7 @@ func speakingRoles(text []byte) []role {
 	}
 	finish()
 	for i := range roles {
-		roles[i].text = squeeze(roles[i].text)
+		roles[i].Text = squeeze(roles[i].Text)
 	}
 	return roles
 }
@@ -234,19 +234,19 @@ func squeeze(text []byte) []byte {
 	return out
 }
 
-// windows is the Set of next-character prediction: sample i of a role is the
+// Windows is the Set of next-character prediction: sample i of a role is the
 // window characters from its place i, its label the character after them. The
 // text is kept once; windows overlap in it and are never expanded.
-type windows struct {
-	info  federated.Info
-	names []string
-	start []int   // of client c's text
-	train []int32 // windows that client c trains on, from its start
-	pool  []int   // held-out windows before client c; one more than clients
-	text  []uint8 // vocabulary indices
+type Windows struct {
+	About  federated.Info
+	Names  []string
+	Starts []int   // of client c's text
+	Train  []int32 // windows that client c trains on, from its start
+	Pool   []int   // held-out windows before client c; one more than clients
+	Text   []uint8 // vocabulary indices
 }
 
-// inSequence splits the n windows of a role: the first nine tenths train, then
+// InSequence splits the n windows of a role: the first nine tenths train, then
 // come window-1 that would overlap both parts, the rest is held out (paper/
 // NOTES, "Data"). Where nothing is left to hold out, held is below 1.
 func InSequence(n int) (train, held int) {
@@ -254,16 +254,16 @@ func InSequence(n int) (train, held int) {
 	return train, n - train - (federated.ShakespeareWindow - 1)
 }
 
-// newWindows splits each role; one without either part is left out.
-func newWindows(roles []role) (*windows, error) {
+// NewWindows splits each role; one without either part is left out.
+func NewWindows(roles []Role) (*Windows, error) {
 	if len(roles) == 0 {
 		return nil, fmt.Errorf("no play found; want Project Gutenberg's Complete Works of William Shakespeare (etext 100)")
 	}
-	s := &windows{info: federated.ShakespeareInfo, pool: []int{0}}
-	s.info.Name = "shakespeare (gutenberg)"
+	s := &Windows{About: federated.ShakespeareInfo, Pool: []int{0}}
+	s.About.Name = "shakespeare (gutenberg)"
 	without, total := 0, 0
 	for _, r := range roles {
-		n := max(0, len(r.text)-federated.ShakespeareWindow)
+		n := max(0, len(r.Text)-federated.ShakespeareWindow)
 		if n > 0 {
 			total++
 		}
@@ -272,94 +272,74 @@ func newWindows(roles []role) (*windows, error) {
 			without++
 			continue
 		}
-		s.names = append(s.names, r.name)
-		s.start = append(s.start, len(s.text))
-		s.train = append(s.train, int32(train))
-		s.pool = append(s.pool, s.pool[len(s.pool)-1]+held)
-		for i, c := range r.text {
+		s.Names = append(s.Names, r.Name)
+		s.Starts = append(s.Starts, len(s.Text))
+		s.Train = append(s.Train, int32(train))
+		s.Pool = append(s.Pool, s.Pool[len(s.Pool)-1]+held)
+		for i, c := range r.Text {
 			if federated.ShakespeareIndex[c] == 0xff {
-				return nil, fmt.Errorf("%s: character %q at place %d is not in the vocabulary of %d", r.name, c, i, len(federated.ShakespeareCharacters))
+				return nil, fmt.Errorf("%s: character %q at place %d is not in the vocabulary of %d", r.Name, c, i, len(federated.ShakespeareCharacters))
 			}
-			s.text = append(s.text, federated.ShakespeareIndex[c])
+			s.Text = append(s.Text, federated.ShakespeareIndex[c])
 		}
 	}
-	if len(s.names) == 0 {
+	if len(s.Names) == 0 {
 		return nil, errors.New("no role has windows both to train on and to hold out")
 	}
-	s.info.AddNote("%d roles without training or held-out windows left out", without)
+	s.About.AddNote("%d roles without training or held-out windows left out", without)
 	return s, nil
 }
 
-func (s *windows) TaskName() string { return "shakespeare" }
+func (s *Windows) TaskName() string { return "shakespeare" }
 
 // Info describes the set.
-func (s *windows) Info() federated.Info { return s.info }
+func (s *Windows) Info() federated.Info { return s.About }
 
 // Clients is the number of roles.
-func (s *windows) Clients() int { return len(s.names) }
+func (s *Windows) Clients() int { return len(s.Names) }
 
 // Client names a role, as LEAF does: play and character.
-func (s *windows) Client(c int) string { return s.names[c] }
+func (s *Windows) Client(c int) string { return s.Names[c] }
 
 // Samples is the number of training windows of client c.
-func (s *windows) Samples(c int) int { return int(s.train[c]) }
+func (s *Windows) Samples(c int) int { return int(s.Train[c]) }
 
 // Batch appends training windows of client c.
-func (s *windows) Batch(dst *learn.Batch, c int, samples []int32) error {
-	if c < 0 || c >= len(s.names) {
-		return fmt.Errorf("data: %s: client %d of %d", s.info.Name, c, len(s.names))
+func (s *Windows) Batch(dst *learn.Batch, c int, samples []int32) error {
+	if c < 0 || c >= len(s.Names) {
+		return fmt.Errorf("data: %s: client %d of %d", s.About.Name, c, len(s.Names))
 	}
 	for _, i := range samples {
-		if i < 0 || i >= s.train[c] {
-			return fmt.Errorf("data: %s: sample %d of client %d, which has %d", s.info.Name, i, c, s.train[c])
+		if i < 0 || i >= s.Train[c] {
+			return fmt.Errorf("data: %s: sample %d of client %d, which has %d", s.About.Name, i, c, s.Train[c])
 		}
-		federated.AppendWindow(dst, s.text[s.start[c]+int(i):])
+		federated.AppendWindow(dst, s.Text[s.Starts[c]+int(i):])
 	}
 	return nil
 }
 
 // HeldOut is the number of held-out windows of all roles.
-func (s *windows) HeldOut() int { return s.pool[len(s.names)] }
+func (s *Windows) HeldOut() int { return s.Pool[len(s.Names)] }
 
 // HeldOutBatch appends held-out windows, role by role.
-func (s *windows) HeldOutBatch(dst *learn.Batch, from, n int) error {
+func (s *Windows) HeldOutBatch(dst *learn.Batch, from, n int) error {
 	if from < 0 || n < 0 || from > s.HeldOut()-n {
-		return fmt.Errorf("data: %s: held-out samples %d to %d of %d", s.info.Name, from, from+n, s.HeldOut())
+		return fmt.Errorf("data: %s: held-out samples %d to %d of %d", s.About.Name, from, from+n, s.HeldOut())
 	}
-	c, _ := slices.BinarySearch(s.pool, from+1)
+	c, _ := slices.BinarySearch(s.Pool, from+1)
 	for i := from; i < from+n; i++ {
-		for i >= s.pool[c] {
+		for i >= s.Pool[c] {
 			c++
 		}
-		federated.AppendWindow(dst, s.text[s.start[c-1]+int(s.train[c-1])+federated.ShakespeareWindow-1+i-s.pool[c-1]:])
+		federated.AppendWindow(dst, s.Text[s.Starts[c-1]+int(s.Train[c-1])+federated.ShakespeareWindow-1+i-s.Pool[c-1]:])
 	}
 	return nil
 }
 
 // Close releases nothing: the text is in memory.
-func (s *windows) Close() error { return nil }
-
-func init() {
-	Readers.Register("shakespeare", "Project Gutenberg's Shakespeare as text or zip", Shakespeare{})
-}
-
-// Shakespeare reads Project Gutenberg's Complete Works (etext 100).
-type Shakespeare struct{}
-
-// Recognises implements [Reader].
-func (Shakespeare) Recognises(s *Source) Match {
-	if s.isZip() && zippedTweets(s.File, s.Size) == nil || strings.HasPrefix(s.Head, "The Project Gute") {
-		return ByContent
-	}
-	return NoMatch
-}
-
-// Open implements [Reader].
-func (Shakespeare) Open(s *Source, o federated.Options) (federated.Set, error) {
-	return openShakespeare(s.Path, s.File, s.Size, o)
-}
+func (s *Windows) Close() error { return nil }
 
 // Memory is the size of the text and the index of its windows in bytes.
-func (s *windows) Memory() int {
-	return len(s.text) + 4*len(s.train) + 8*len(s.start) + 8*len(s.pool)
+func (s *Windows) Memory() int {
+	return len(s.Text) + 4*len(s.Train) + 8*len(s.Starts) + 8*len(s.Pool)
 }

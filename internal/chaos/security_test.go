@@ -154,16 +154,16 @@ func TestServersThatWillNotDo(t *testing.T) {
 		}
 	}
 	for want, args := range map[string][]string{
-		"--nats is missing":                       {"host"},
-		"hosts need a server":                     {"coordinator"},
-		`"ftp://x" is not a NATS server's URL`:    {"coordinator", "--nats", "ftp://x"},
-		"who is to be enrolled":                   {"enroll"},
-		`device "17" starts with '1'`:             {"enroll", "17"},
-		"--revoke ends credentials":               {"enroll", "pi", "--revoke", "--renew"},
-		"--site-config stand alone":               {"enroll", "pi", "--server-config"},
-		"one at a time":                           {"enroll", "pi", "--host", "box"},
-		"--workers 0: want at least 1":            {"host", "--nats", s.url(), "--workers", "0"},
-		`--run: bus: it "a.b" holds '.'; letters`: {"host", "--nats", s.url(), "--run", "a.b"},
+		"--nats is missing":                    {"host"},
+		"hosts need a server":                  {"coordinator"},
+		`"ftp://x" is not a NATS server's URL`: {"coordinator", "--nats", "ftp://x"},
+		"who is to be enrolled":                {"enroll"},
+		`device "17" starts with '1'`:          {"enroll", "17"},
+		"--revoke ends credentials":            {"enroll", "pi", "--revoke", "--renew"},
+		"--site-config stand alone":            {"enroll", "pi", "--server-config"},
+		"one at a time":                        {"enroll", "pi", "--host", "box"},
+		"--workers 0: want at least 1":         {"host", "--nats", s.url(), "--workers", "0"},
+		`--run: it "a.b" holds '.'; letters`:   {"host", "--nats", s.url(), "--run", "a.b"},
 	} {
 		p := fedpace(t, args...)
 		<-p.done

@@ -60,8 +60,6 @@ func (d *driver) restore(s *State) (err error) {
 	if p := d.machine.Phase(); p == round.Idle || p == round.Stopped {
 		return fmt.Errorf("coordinator: a state of a run that is %v", p)
 	}
-	stop := s.Machine.Stop
-	d.stop = round.Stop{Rounds: stop.Rounds, At: stop.At, Outcomes: stop.Outcomes}
 	d.clock, err = simclock.Restore(s.Clock)
 	return err
 }

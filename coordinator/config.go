@@ -18,7 +18,7 @@ type Config struct {
 	Round     round.Config // Round.Train says whether Learning is used
 	ModelBits int64        // size of one transfer of the model, |x| in Eq. 3
 	Learning  Learning
-	Bus       bus.CoordinatorConfig // what is said of the run to hosts elsewhere; its Kernel is Learning's
+	Bus       bus.CoordinatorConfig // what remote hosts learn of the run; its Kernel is Learning's
 	Pace      float64               // virtual seconds per wall second; 0: free
 	Observer  Observer
 
@@ -34,7 +34,7 @@ type Learning struct {
 	Initial []float32 // Model.Params() values; not modified
 	Spec    *bus.Spec // what a trainer must know: architecture, data, seed, minibatch
 	Kernel  string    // class of the trainers that may take its jobs
-	Jobs    int       // jobs a round is split into, about two per worker of this process; those of hosts elsewhere add theirs
+	Jobs    int       // jobs a round is split into, about two per worker of this process; remote hosts add theirs
 	HeldOut int       // validation samples
 	// Measured is how many of them an evaluation takes, spread evenly; 0: all.
 	Measured int

@@ -6,8 +6,8 @@ import (
 	"fedpace/bus"
 )
 
-// ErrDiverged is what errors are of runs whose losses, updates or model stopped
-// being finite: the run was sound, and its learning rate too high.
+// ErrDiverged reports that a loss, an update or the model became NaN or
+// infinite: the run was sound, and its learning rate too high.
 var ErrDiverged = errors.New("diverged")
 
 // failed is a failure that a trainer reports.

@@ -1,21 +1,28 @@
 // Package coordinator drives the pure round machine over the bus, the clock and
 // the trainers.
 //
-// [Run] owns one run from its first task to its last evaluation. It is a
-// single loop: it hands the machine one event, does what the effects say and
-// finds the next event where the machine's phase says to look: plans from the
-// bus while it is planning, the clock's next timer while time runs, the
-// trainers' sums while it is asking for losses, training or evaluating. Nothing
-// in a result depends on when a message arrives: plans are placed in task order
-// by the machine, partial sums are exact, losses are averaged in task order.
+// [Run] owns one run from its first task to its last evaluation. It is a single
+// loop: the machine takes one event and returns effects; the driver does at once
+// what can be done at once (timers, observers, tasks to devices), and the rest
+// leads to the next event: training, an evaluation, a plan, or the clock's next
+// timer. Nothing in a result depends on when a message arrives: the machine
+// places plans in task order, partial sums are exact, and losses are averaged in
+// task order.
 //
 // Models are on the bus by digest for as long as the machine says that a task
-// may be trained from them; a round whose tasks name several is split into jobs
-// of one base model each.
+// may be trained from them. A round whose tasks start from several models is
+// split into jobs of one base model each.
 //
-// Between two steps a run is a [State], which a [Checkpoint] keeps and from which
-// another life of the run goes on.
+//	run.go         the loop
+//	planner.go     simulated clients: tasks out, plans in
+//	learner.go     updates to the next model; losses of candidates; evaluation
+//	algorithm.go   what the algorithm adds to that; models.go: versions on the bus
+//	jobs.go        jobs out, results in
+//	checkpoint.go  the state between two steps
 //
-// It knows no file: reports go to an [Observer], states to a Checkpoint, the
-// model is returned.
+// Between two steps a run is a [State]. A [Checkpoint] keeps it, and a later
+// attempt of the run goes on from there.
+//
+// The package knows no file: reports go to an [Observer], states to a
+// Checkpoint, and the model is returned.
 package coordinator

@@ -41,7 +41,7 @@ func Run(ctx context.Context, transport bus.Transport, c Config) (*Result, error
 	}
 	err = d.play(ctx)
 	err = errors.Join(err, d.close())
-	result := &Result{Stop: d.stop, Fingerprint: d.clock.Fingerprint(), Completed: err == nil}
+	result := &Result{Stop: d.machine.Stop(), Fingerprint: d.clock.Fingerprint(), Completed: err == nil}
 	if d.learner != nil {
 		result.Params = d.learner.params
 	}
@@ -58,8 +58,6 @@ type driver struct {
 	planner planner
 	learner *learner         // nil: timing only
 	devices *devices.Devices // nil: all clients are simulated
-
-	stop round.Stop // what is known of it so far
 }
 
 // open makes what a run begins with, or goes on with.
@@ -148,19 +146,10 @@ func (d *driver) act(ctx context.Context, effects *round.Effects) error {
 			f(e)
 		}
 	}
-	if r := effects.Report; r != nil {
-		d.stop.Rounds, d.stop.At = r.Round, r.End
-		for o, n := range r.Outcomes {
-			d.stop.Outcomes[o] += n
+	if f := d.config.Observer.Report; f != nil && effects.Report != nil {
+		if err := f(effects.Report); err != nil {
+			return err
 		}
-		if f := d.config.Observer.Report; f != nil {
-			if err := f(r); err != nil {
-				return err
-			}
-		}
-	}
-	if effects.Stopped != nil {
-		d.stop = *effects.Stopped
 	}
 	if f := d.config.Observer.Ignored; f != nil && effects.Ignored != "" {
 		f(effects.Ignored)

@@ -40,7 +40,7 @@ type Devices struct {
 	held atomic.Int64 // wall nanoseconds that the clock has stood for devices
 }
 
-// Run is what devices are told of their run.
+// Run is what devices must know of their run.
 type Run struct {
 	Name   string
 	First  int // client number of the first device

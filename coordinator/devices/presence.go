@@ -44,10 +44,11 @@ func some(list []string) string {
 	return strings.Join(list, ", ")
 }
 
-// Presence returns which devices have come and left, between two events of the
-// clock, given its fingerprint: so a replay can do it at the same place. begin
-// says that the run has not begun: after its first event and before that of the
-// clock it could not be told from there.
+// Presence returns which devices have come and left since it was last asked. It
+// is asked between two events of the clock, whose fingerprint tells a replay
+// where that was. begin says that the run has not begun; from there to the
+// clock's first event the fingerprint stays the same, so no device joins or
+// leaves in between.
 func (d *Devices) Presence(clock uint64, begin bool) (events []round.Event, err error) {
 	if d == nil || clock == origin && !begin {
 		return nil, nil

@@ -10,8 +10,7 @@ func init() {
 }
 
 // Deadline closes a round a fixed time after it opened. Clients whose tasks are
-// not done by then are late; they are told to stop and are free for the next
-// round.
+// not done by then are late; they stop and are free for the next round.
 type Deadline struct {
 	Seconds float64 `key:"seconds" range:"(0,4e9]" unit:"seconds" help:"virtual time after which a round closes"`
 }

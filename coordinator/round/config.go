@@ -56,7 +56,7 @@ type Config struct {
 	// Server is what all transfers of simulated clients share. Leaves says when
 	// a client that is given a task at t drops out because it is not available
 	// any longer, false for never; it is pure, and asked only where transfers
-	// are shared: plans tell of it elsewhere. nil: never.
+	// are shared: otherwise plans say it. nil: never.
 	Server Server
 	Leaves func(client int, t Time) (Time, bool)
 
@@ -92,7 +92,7 @@ func (c *Config) Validate() error {
 	case !c.Train && c.Stop.Accuracy > 0:
 		return errors.New("round: a limit of accuracy needs training")
 	case (c.Available == nil) != (c.NextChange == nil):
-		return errors.New("round: availability needs both who is available and when that changes next")
+		return errors.New("round: availability needs both Available and NextChange")
 	}
 	if err := c.validateClosing(); err != nil {
 		return err

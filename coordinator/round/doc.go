@@ -18,7 +18,7 @@
 //     [Machine.RunsAhead] lets pass.
 //   - Every task ends in exactly one [Outcome].
 //   - A client has at most one task at a time. When its task has an outcome it
-//     is free: a client that is late or not needed is told to stop.
+//     is free: a client that is late or not needed stops.
 //   - A task names the newest model of its time as its base. A model is kept
 //     until nothing can be trained from it any more; then, and once, it is
 //     released.

@@ -14,7 +14,7 @@ type Event struct {
 	Kind EventKind
 
 	Task   uint64 // Planned, Silent, Invalid
-	Client int    // Planned, Silent, Invalid: who answered; Joined, Left: who did
+	Client int    // Planned, Silent, Invalid: the client that answered; Joined, Left: that did so
 	Plan   Plan   // Planned, Invalid
 
 	Timer Timer // Due

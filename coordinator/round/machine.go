@@ -24,7 +24,7 @@ type Machine struct {
 	unplanned int      // tasks or candidates without a plan
 	busy      bitset   // clients that have a task
 	versions  versions // of the model that tasks may start from, when the run trains
-	link      *link    // where transfers share the server; nil elsewhere
+	link      *link    // where transfers share the server; nil: they do not
 
 	free []int32 // memory of sampling
 	out  Effects

@@ -51,7 +51,7 @@ func TestConfigsThatCannotRun(t *testing.T) {
 		{"no deadline to fit", func(c *Config) { c.Select = Fit{} }, "rounds with a deadline"},
 		{"nothing expected", func(c *Config) { c.Closing, c.Select = after(5), Fit{} }, "expected times"},
 		{"candidates without sizes", func(c *Config) { c.Select = PowerOfChoice{4, BySize{}} }, "numbers of samples"},
-		{"half an availability", func(c *Config) { c.Available = func(int, Time) bool { return true } }, "when that changes next"},
+		{"half an availability", func(c *Config) { c.Available = func(int, Time) bool { return true } }, "both Available and NextChange"},
 		{"no schedule", func(c *Config) { c.K = nil }, "required"},
 	} {
 		bad := config()

@@ -37,7 +37,7 @@ func (p Plan) withoutDownload() Plan {
 	return p
 }
 
-// placeCandidates lets the candidates, who all have plans, go ahead.
+// placeCandidates starts the candidates, which all have plans.
 func (m *Machine) placeCandidates() error {
 	m.s.Phase = Clocked
 	last := Time(0)

@@ -9,7 +9,7 @@ import (
 )
 
 // This file is a round from its opening to its report, in that order. Two parts
-// of it are elsewhere: sampling.go finds its clients, and query.go asks
+// have their own files: sampling.go finds the round's clients, and query.go asks
 // candidates for their losses where the selection wants that.
 
 // startRun opens the first round.
@@ -386,13 +386,23 @@ func (m *Machine) stopRun(reason string) error {
 
 // runStopped tells how the run ended.
 func (m *Machine) runStopped() {
+	m.s.Phase = Stopped
+	stop := m.Stop()
+	m.out.Stopped = &stop
+}
+
+// Stop says how the run ended or, while it goes on, how far it has come: the
+// rounds that were reported, without a reason.
+func (m *Machine) Stop() Stop {
 	stop := m.s.Stop
+	if m.s.Phase != Stopped {
+		return Stop{Rounds: stop.Rounds, At: stop.At, Outcomes: stop.Outcomes}
+	}
 	stop.ValidationLoss, stop.ValidationAccuracy = noLoss, noLoss
 	if m.config.Train {
 		stop.Evaluated, stop.ValidationLoss, stop.ValidationAccuracy = true, m.s.Measured.Loss, m.s.Measured.Accuracy
 	}
-	m.out.Stopped = &stop
-	m.s.Phase = Stopped
+	return stop
 }
 
 func finite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }

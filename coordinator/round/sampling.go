@@ -181,8 +181,7 @@ func (m *Machine) send(t *TaskState) {
 	x.Start, x.Probe = t.Start, len(m.s.Candidates) > 0
 }
 
-// describe is a task as the driver is told of it. Without training there is one
-// model.
+// describe is a task as the driver sees it. Without training there is one model.
 func (m *Machine) describe(x *Task, t *TaskState) {
 	x.Task, x.Client, x.Round, x.Model = t.Task, int(t.Client), int(t.Round), 0
 	x.LocalSteps, x.LearningRate, x.StepsDone = int(t.LocalSteps), t.LearningRate, t.StepsDone

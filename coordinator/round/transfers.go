@@ -26,7 +26,7 @@ type Server struct {
 // shared tells whether transfers touch each other at all.
 func (s *Server) shared() bool { return !s.Download.IsZero() || !s.Upload.IsZero() }
 
-// Stage is where a task is whose transfers are shared.
+// Stage is how far a task is where transfers are shared.
 type Stage uint8
 
 // The stages. A task's transfers that are not shared belong to its work.
@@ -162,8 +162,7 @@ func (m *Machine) taskComputed(timer Timer) error {
 	return nil
 }
 
-// arrived handles a task or candidate whose work is all done with the timer
-// last.
+// arrived handles a task or candidate that is done. last is its last timer.
 func (m *Machine) arrived(t *TaskState, last uint64) error {
 	t.Stage = Finished
 	switch {
@@ -180,7 +179,7 @@ func (m *Machine) arrived(t *TaskState, last uint64) error {
 
 // endTransfers takes a task off the link that is done, broken off or given up. A
 // transfer under way becomes as long as it would be at its pace so far, so that
-// the part of it that is done can be told.
+// the part that is done follows from it.
 func (m *Machine) endTransfers(t *TaskState) {
 	if t.Stage == NoStage {
 		return

@@ -15,12 +15,18 @@ import (
 func helpCommand(root *cobra.Command) *cobra.Command {
 	return &cobra.Command{
 		Use:   "help [COMMAND]",
-		Short: "Help about any command",
+		Short: "Help about any command or key of the configuration",
 		Example: `  fedpace help configuration
+  fedpace help schedule.k0
+  fedpace help close.deadline
   fedpace help data prepare`,
 		RunE: func(c *cobra.Command, args []string) error {
 			of, rest, err := root.Find(args)
 			if err != nil || len(rest) > 0 {
+				if text, ok := config.Explain(strings.Join(args, ".")); ok {
+					_, err := fmt.Fprintln(c.OutOrStdout(), text)
+					return err
+				}
 				return cli.UsageError{Problem: fmt.Errorf("no help on %.60q", strings.Join(args, " "))}
 			}
 			of.InitDefaultHelpFlag()

@@ -1,0 +1,21 @@
+package config
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestExplain(t *testing.T) {
+	for path, want := range map[string]string{
+		"schedule.k0":    "schedule.k0: local steps at the start, K_0\n  a whole number from 1 to 1000000",
+		"close.deadline": "seconds: virtual time after which a round closes",
+		"stop":           "stop.virtual_seconds: stop at this virtual time",
+	} {
+		if text, ok := Explain(path); !ok || !strings.Contains(text, want) {
+			t.Errorf("%s: %q, want it to say %q", path, text, want)
+		}
+	}
+	if _, ok := Explain("nothing"); ok {
+		t.Error("a key that does not exist is explained")
+	}
+}

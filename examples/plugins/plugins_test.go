@@ -99,20 +99,26 @@ func TestPointsAreRead(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	write("client,label,x,y\nann,0,1,2\nbob,1,3,4\nann,1,5,6\nbob,0,7,8\nann,0,9,10\n")
+	write("client,label,x,y\nann,0,1,2\nbob,0,3,4\nann,1,5,6\nbob,1,7,8\nann,1,9,10\n")
 	set, err := data.Open(path, data.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	var b learn.Batch
-	if err := set.Batch(&b, 0, []int32{1}); err != nil {
+	if err := set.Batch(&b, 0, []int32{0, 1}); err != nil {
 		t.Fatal(err)
 	}
 	if err := set.HeldOutBatch(&b, 0, set.HeldOut()); err != nil {
 		t.Fatal(err)
 	}
-	if set.Clients() != 2 || set.Client(1) != "bob" || set.Samples(0) != 2 || set.HeldOut() != 2 || b.N != 3 || b.X[1] != 6 || b.X[2] != 9 || b.Labels[0] != 1 {
+	// Of three samples two are for training, of two one.
+	if set.Clients() != 2 || set.Client(1) != "bob" || set.Samples(0) != 2 || set.Samples(1) != 1 || set.HeldOut() != 2 || b.N != 4 {
 		t.Errorf("%d clients, %d held out, a batch of %+v", set.Clients(), set.HeldOut(), b)
+	}
+	for i, label := range b.Labels {
+		if x, y := b.X[2*i], b.X[2*i+1]; y != x+1 || label == 1 != (x > 4) {
+			t.Errorf("sample %d is %v, %v with label %d", i, x, y, label)
+		}
 	}
 	write("client,label,x,y\nann,0,1,2\nann,2,1,2\n")
 	if _, err := data.Open(path, data.Options{}); err == nil || !strings.Contains(err.Error(), "points.csv:3: want a client") {

@@ -100,7 +100,7 @@ bench/...: experiment/... metrics/figure net net/http os/... syscall time
 deploy/grafana/gen: os
 
 # Examples.
-examples/plugins: actors/data actors/data/federated actors/device actors/learn coordinator/aggregate coordinator/round internal/registry metrics
+examples/plugins: actors/data actors/data/federated actors/device actors/learn coordinator/aggregate coordinator/round coordinator/schedule internal/registry metrics
 
 # Tests alone.
 internal/testport: net syscall

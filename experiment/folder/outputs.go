@@ -121,8 +121,8 @@ func ReopenResults(dir string) (*Results, error) {
 }
 
 // Rewind cuts what the run had written back to its checkpoint and removes what it
-// will write again.
-func (r *Results) Rewind(sizes []OutputSize) error {
+// will write again. sinks are the outputs that the configuration adds.
+func (r *Results) Rewind(sizes []OutputSize, sinks []metrics.Sink) error {
 	r.sizes = sizes
 	for _, o := range sizes { // before any is cut
 		if err := r.reaches(o); err != nil {
@@ -132,7 +132,7 @@ func (r *Results) Rewind(sizes []OutputSize) error {
 	if err := r.clean(); err != nil {
 		return err
 	}
-	stale := append(outputFiles(), SummaryFile, unfinishedCheckpoint)
+	stale := append(outputFiles(sinks), SummaryFile, unfinishedCheckpoint)
 	stale = slices.DeleteFunc(stale, func(name string) bool {
 		return slices.ContainsFunc(sizes, func(o OutputSize) bool { return o.Name == name })
 	})

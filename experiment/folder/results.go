@@ -25,21 +25,48 @@ const (
 	OpenMetricsFile = "openmetrics.txt"
 )
 
-// Files lists all of them, with those of every output that is registered; any one
-// shows that a folder holds a run.
-func Files() []string {
-	list := []string{ConfigFile, SummaryFile, TraceFile, OpenMetricsFile, CheckpointFile, PreviousCheckpointFile}
-	return append(list, outputFiles()...)
+// Files lists all of them, with those of every output that is registered and of
+// those given; any one shows that a folder holds a run.
+func Files(sinks ...metrics.Sink) []string {
+	return append(slices.Clone(ownFiles), outputFiles(sinks)...)
 }
 
+// ownFiles are the files that no output writes.
+var ownFiles = []string{ConfigFile, SummaryFile, TraceFile, OpenMetricsFile, CheckpointFile, PreviousCheckpointFile}
+
 // outputFiles are the files of every output that is registered, but for those that
-// options name.
-func outputFiles() (list []string) {
+// options name, and of those given.
+func outputFiles(sinks []metrics.Sink) (list []string) {
 	for _, name := range metrics.Sinks.Names() {
 		sink, _ := metrics.Sinks.Entry(name)
 		list = append(list, sink.Files()...)
 	}
+	for _, s := range sinks {
+		list = append(list, s.Files()...)
+	}
 	return slices.DeleteFunc(list, func(name string) bool { return name == "" })
+}
+
+// CheckFiles refuses outputs that would write what is not a file of the folder, or
+// what another one or the run itself writes.
+func CheckFiles(sinks []metrics.Sink) error {
+	owner := map[string]string{}
+	for _, name := range ownFiles {
+		owner[name] = "the run"
+	}
+	for _, s := range sinks {
+		for _, name := range s.Files() {
+			sink := metrics.Sinks.NameOf(s)
+			if name == "" || name[0] == '.' || filepath.Base(name) != name || !filepath.IsLocal(name) {
+				return fmt.Errorf("%s: %q is not the name of a file in the run's folder", sink, name)
+			}
+			if other := owner[name]; other != "" {
+				return fmt.Errorf("%s: %s is written by %s already", sink, name, other)
+			}
+			owner[name] = sink
+		}
+	}
+	return nil
 }
 
 // ErrHoldsRun is wrapped by the error for a folder that already holds a run.
@@ -81,7 +108,7 @@ func CreateResults(dir string, c config.Config, force bool) (*Results, error) {
 		return nil, errors.Join(err, r.Discard())
 	}
 	if force {
-		if err := r.remove(Files()...); err != nil {
+		if err := r.remove(Files(c.Outputs...)...); err != nil {
 			return nil, errors.Join(fmt.Errorf("results: cannot replace the run in %s: %w", dir, err), r.Discard())
 		}
 	}

@@ -150,7 +150,7 @@ func (p *problem) readCheckpoint(dir, name string) (*checkpoint, error) {
 // none of its bits, and none of its files. The data may have moved: its digest
 // tells whether it is the same.
 func mayMove(c config.Change) bool {
-	return c.Key == "data" || c.Inert && c.Key != "events.sample"
+	return c.Key == "data" || c.Inert && c.Key != "events.sample" && !strings.HasPrefix(c.Key, "outputs")
 }
 
 // fits says in what a checkpoint's run is not the one that is to go on.

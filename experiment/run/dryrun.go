@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"runtime"
+	"strings"
 	"time"
 
 	"fedpace/actors"
@@ -34,6 +35,7 @@ type Estimate struct {
 	// About says that rounds are not all alike: figures are those of a sample of
 	// them, carried on with mean devices.
 	About bool
+	Files []string // that the run writes into its folder
 	// Open says that a stop depends on what is learned: the run may end sooner.
 	Open bool
 }
@@ -53,7 +55,15 @@ func DryRun(ctx context.Context, c config.Config, o Options) (e Estimate, err er
 	if err != nil {
 		return e, err
 	}
-	e = Estimate{Config: p.config, Open: c.Stop.ValidationAccuracy > 0}
+	e = Estimate{Config: p.config, Open: c.Stop.ValidationAccuracy > 0, Files: []string{folder.ConfigFile}}
+	sinks, err := p.sinks(&o)
+	if err != nil {
+		return e, err
+	}
+	for _, s := range sinks {
+		e.Files = append(e.Files, s.Files()...)
+	}
+	e.Files = append(e.Files, folder.SummaryFile)
 	s, err := p.sample(ctx, o, limit)
 	if err != nil {
 		return e, err
@@ -264,9 +274,9 @@ func (e Estimate) Write(w io.Writer) error {
 	if e.Upper {
 		bound += " at most (K_r follows what is learned; these are for K_0 throughout)"
 	}
-	_, err := fmt.Fprintf(w, "%s\n# This run would be: %s, %d clients, %d a round, schedule %s.\n# %d rounds, %s virtual time, %d SGD steps a client of each round%s.\n# About %s on this machine; results in %s.\n",
+	_, err := fmt.Fprintf(w, "%s\n# This run would be: %s, %d clients, %d a round, schedule %s.\n# %d rounds, %s virtual time, %d SGD steps a client of each round%s.\n# About %s on this machine; results in %s: %s.\n",
 		e.Config.YAML(), about, e.Config.Clients, e.Config.Cohort, e.Config.Schedule.Name(),
-		e.Rounds, human.VirtualTime(e.Virtual), e.Steps, bound, human.Duration(e.Wall), e.Config.Out)
+		e.Rounds, human.VirtualTime(e.Virtual), e.Steps, bound, human.Duration(e.Wall), e.Config.Out, strings.Join(e.Files, ", "))
 	return err
 }
 
@@ -283,7 +293,8 @@ func (e Estimate) MarshalJSON() ([]byte, error) {
 		AtMost         bool          `json:"at_most"`        // K_r follows what is learned: steps are those of K_0 throughout
 		Sampled        bool          `json:"sampled"`        // rounds are not all alike: figures are carried on from some of them
 		MayEndSooner   bool          `json:"may_end_sooner"` // a stop depends on what is learned
+		Files          []string      `json:"files"`          // that the run writes into its folder
 	}{
-		e.Config, folder.Named(e.Data), folder.Named(e.Model), e.Rounds, e.Virtual, e.Steps, e.Wall.Seconds(), e.Upper, e.About, e.Open,
+		e.Config, folder.Named(e.Data), folder.Named(e.Model), e.Rounds, e.Virtual, e.Steps, e.Wall.Seconds(), e.Upper, e.About, e.Open, e.Files,
 	})
 }

@@ -2,6 +2,7 @@ package run
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"iter"
 	"slices"
@@ -32,8 +33,9 @@ const (
 	keptSample  = 10
 )
 
-// sinks are the outputs of the run.
-func (p *problem) sinks(o *Options) []metrics.Sink {
+// sinks are the outputs of the run: the usual ones, and those that the
+// configuration adds. One that is usual is taken with the configuration's options.
+func (p *problem) sinks(o *Options) ([]metrics.Sink, error) {
 	c := &p.config
 	list := []metrics.Sink{folder.Rounds{}, tables.Sink{}, live.Sink{}}
 	if c.Train {
@@ -48,7 +50,22 @@ func (p *problem) sinks(o *Options) []metrics.Sink {
 	if c.HTTP != "" {
 		list = append(list, prometheus.Sink{})
 	}
-	return list
+	for i, s := range c.Outputs {
+		name := metrics.Sinks.NameOf(s)
+		same := func(other metrics.Sink) bool { return metrics.Sinks.NameOf(other) == name }
+		if slices.ContainsFunc(c.Outputs[:i], same) {
+			return nil, fmt.Errorf("outputs[%d]: %q is there already", i, name)
+		}
+		if at := slices.IndexFunc(list, same); at >= 0 {
+			list[at] = s
+		} else {
+			list = append(list, s)
+		}
+	}
+	if err := folder.CheckFiles(list); err != nil {
+		return nil, fmt.Errorf("outputs: %w", err)
+	}
+	return list, nil
 }
 
 // about is the run as outputs know it.

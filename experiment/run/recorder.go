@@ -62,8 +62,11 @@ func newRecorder(p *problem, o Options, limit round.Time, started time.Time) (*r
 	}
 	about := p.about(&o, limit, started)
 	about.Stats = r.stats
-	var err error
-	r.outputs, err = metrics.Open(about, p.sinks(&o))
+	sinks, err := p.sinks(&o)
+	if err != nil {
+		return nil, err
+	}
+	r.outputs, err = metrics.Open(about, sinks)
 	return r, err
 }
 

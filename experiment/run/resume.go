@@ -107,7 +107,7 @@ func (p *problem) results(o Options, previous *attempt) (*folder.Results, error)
 		return folder.CreateResults(p.config.Out, p.config, o.Force)
 	}
 	if previous.checkpoint == nil {
-		return previous.results, previous.results.Rewind(nil)
+		return previous.results, previous.results.Rewind(nil, p.config.Outputs)
 	}
-	return previous.results, previous.results.Rewind(previous.checkpoint.body.Outputs)
+	return previous.results, previous.results.Rewind(previous.checkpoint.body.Outputs, p.config.Outputs)
 }

@@ -79,7 +79,7 @@ func TestAnOutputOfAnotherPackage(t *testing.T) {
 		t.Fatal(err)
 	}
 	again.Pace = 0
-	if r, err := Resume(t.Context(), stopped.Out, Options{Manner: &again}); err != nil || !r.Summary.Completed {
+	if r, err := Resume(t.Context(), stopped.Out, Options{Overrides: &again}); err != nil || !r.Summary.Completed {
 		t.Fatal(r.Summary.Completed, err)
 	}
 	want, err := os.ReadFile(filepath.Join(whole.Out, "late.txt"))

@@ -10,19 +10,20 @@ import (
 	"fedpace/actors/data/federated"
 	"fedpace/actors/data/synthetic"
 	"fedpace/actors/learn"
-	"fedpace/experiment/config"
+	"fedpace/internal/names"
+	"fedpace/internal/tasks"
 )
 
 // Calibration is how long a task's minibatches take this machine: one step of SGD
 // with the samples it needs, on one core.
 type Calibration struct {
-	Task      config.Task `json:"task"`
-	Kernel    string      `json:"kernel"`
-	Steps     int         `json:"steps"`
-	Mean      float64     `json:"mean_seconds"`
-	Std       float64     `json:"std_seconds"` // of the sample, with n-1
-	PaperMean float64     `json:"paper_mean_seconds"`
-	PaperStd  float64     `json:"paper_std_seconds"` // Table 2
+	Task      tasks.Task `json:"task"`
+	Kernel    string     `json:"kernel"`
+	Steps     int        `json:"steps"`
+	Mean      float64    `json:"mean_seconds"`
+	Std       float64    `json:"std_seconds"` // of the sample, with n-1
+	PaperMean float64    `json:"paper_mean_seconds"`
+	PaperStd  float64    `json:"paper_std_seconds"` // Table 2
 }
 
 // calibrationWarmUp is how many steps are not counted: the first ones fill caches
@@ -34,7 +35,7 @@ const MaxCalibration = 1_000_000
 
 // Calibrate measures so many minibatches of one of the paper's tasks on synthetic
 // data, as Table 2 does on a Raspberry Pi with 100.
-func Calibrate(ctx context.Context, task config.Task, steps int) (c Calibration, err error) {
+func Calibrate(ctx context.Context, task tasks.Task, steps int) (c Calibration, err error) {
 	paper, ok := task.Paper()
 	if !ok {
 		return c, fmt.Errorf("calibrate: %q is not a task of the paper's Table 2", task)
@@ -95,7 +96,7 @@ func joinClose(err error, c io.Closer) error {
 // this class: a file for fedpace run --config, or a class to be copied into
 // another's fleet.
 func (c *Calibration) WriteClass(w io.Writer, name string) error {
-	if err := config.CheckName(name); err != nil {
+	if err := names.CheckName(name); err != nil {
 		return fmt.Errorf("calibrate: name: %w", err)
 	}
 	_, err := fmt.Fprintf(w, `# A class of devices measured by fedpace calibrate: %d minibatches of %s with

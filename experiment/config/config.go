@@ -8,6 +8,7 @@ import (
 	"fedpace/coordinator/round"
 	"fedpace/coordinator/schedule"
 	"fedpace/internal/registry"
+	"fedpace/internal/tasks"
 	"fedpace/metrics"
 )
 
@@ -346,8 +347,8 @@ const (
 // word of a number of the paper's tables, which a key may hold in its place.
 var paperWords = map[string]struct {
 	name   string
-	number func(PaperTask) float64
+	number func(tasks.Row) float64
 }{
-	"network.model_megabits": {"table1", func(p PaperTask) float64 { return p.Megabits }},
-	"compute.std":            {"table2", func(p PaperTask) float64 { return p.StdPerStep }},
+	"network.model_megabits": {"table1", func(p tasks.Row) float64 { return p.Megabits }},
+	"compute.std":            {"table2", func(p tasks.Row) float64 { return p.StdPerStep }},
 }

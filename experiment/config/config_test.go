@@ -14,6 +14,7 @@ import (
 	"fedpace/actors/device"
 	"fedpace/coordinator/round"
 	"fedpace/coordinator/schedule"
+	"fedpace/internal/tasks"
 )
 
 // fromText loads a configuration from a file called config.yaml in the working
@@ -39,7 +40,7 @@ func TestNothingSetIsTheDemonstration(t *testing.T) {
 
 // Tables 1 and 2.
 func TestATaskMakesItsDefaultsTheBase(t *testing.T) {
-	for _, p := range PaperTasks() {
+	for _, p := range tasks.Paper() {
 		want, err := Defaults(p.Task)
 		if err != nil {
 			t.Fatal(err)
@@ -177,7 +178,7 @@ func TestAMissingFileIsNamed(t *testing.T) {
 
 // The paper's timing runs need no data and no model.
 func TestAllPaperTasksCanBeTimed(t *testing.T) {
-	for _, p := range PaperTasks() {
+	for _, p := range tasks.Paper() {
 		for _, sets := range [][]string{
 			{"stop.equal_runtime_rounds=10000"},
 			{"stop.equal_runtime_rounds=10000", "schedule={k: step, decay_round: 5000}"},

@@ -1,61 +1,23 @@
 package config
 
-import "reflect"
+import (
+	"reflect"
+
+	"fedpace/internal/tasks"
+)
 
 // Task is a learning problem.
-type Task string
+type Task = tasks.Task
 
 // The tasks. The first four are the paper's.
 const (
-	TaskSent140     Task = "sent140"
-	TaskFEMNIST     Task = "femnist"
-	TaskCIFAR100    Task = "cifar100"
-	TaskShakespeare Task = "shakespeare"
-	TaskQuadratic   Task = "quadratic"
-	TaskLogistic    Task = "logistic"
+	TaskSent140     = tasks.Sent140
+	TaskFEMNIST     = tasks.FEMNIST
+	TaskCIFAR100    = tasks.CIFAR100
+	TaskShakespeare = tasks.Shakespeare
+	TaskQuadratic   = tasks.Quadratic
+	TaskLogistic    = tasks.Logistic
 )
-
-// PaperTask holds what the paper gives for a task.
-type PaperTask struct {
-	Task             Task
-	Architecture     string  // in the form that learn.Parse reads
-	Classes          int     // Table 1
-	Megabits         float64 // Table 1's rounded model size, 10^6 bit
-	Clients          int     // Table 1
-	Cohort           int     // Table 1, "clients per round"
-	SamplesPerClient int     // Table 1, mean
-	K0               int     // Table 1
-	Eta0             float64 // Table 1
-	SecondsPerStep   float64 // Table 2, mean minibatch time
-	StdPerStep       float64 // Table 2, its standard deviation
-	Batch            int     // the authors' published code: the paper gives none
-}
-
-// paperTasks are Tables 1 and 2. The architectures are those whose number of
-// parameters gives Table 1's sizes.
-var paperTasks = []PaperTask{
-	{TaskSent140, "linear:5000,2", 2, 0.32, 21876, 50, 15, 60, 3.0, 5.2e-3, 2.1e-4, 8},
-	{TaskFEMNIST, "mlp:784,200,200,62", 62, 6.71, 3000, 60, 170, 80, 0.3, 0.017, 5.1e-4, 32},
-	{TaskCIFAR100, "cnn:3x32x32,32,64,512,100", 100, 40, 500, 25, 100, 50, 0.01, 0.31, 1.7e-2, 32},
-	{TaskShakespeare, "gru:80,79,8,128,2", 79, 5.21, 660, 10, 5573, 80, 0.1, 1.5, 8.5e-2, 32},
-}
-
-// PaperTasks returns Tables 1 and 2, in their order.
-func PaperTasks() []PaperTask { return append([]PaperTask(nil), paperTasks...) }
-
-// IsConvex reports whether the task's objective is strongly convex.
-func (t Task) IsConvex() bool { return t == TaskQuadratic || t == TaskLogistic }
-
-// Paper returns what the paper gives for the task; false for a task that is
-// not one of its four.
-func (t Task) Paper() (PaperTask, bool) {
-	for _, p := range paperTasks {
-		if p.Task == t {
-			return p, true
-		}
-	}
-	return PaperTask{}, false
-}
 
 // The links of the paper's runtime model (below Eq. 4).
 const (

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"net/netip"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -58,9 +57,9 @@ func (c *Config) checkNames() error {
 		key, text string
 		check     func(string) error
 	}
-	list := []form{{"name", c.Name, CheckName}, {"http", c.HTTP, checkAddress}, {"nats.listen", c.NATS.Listen, checkAddress}, {"nats.url", c.NATS.URL, checkServer}}
+	list := []form{{"name", c.Name, names.CheckName}, {"http", c.HTTP, checkAddress}, {"nats.listen", c.NATS.Listen, checkAddress}, {"nats.url", c.NATS.URL, checkServer}}
 	for i, k := range c.Fleet {
-		list = append(list, form{fmt.Sprintf("fleet[%d].name", i), k.Name, CheckName})
+		list = append(list, form{fmt.Sprintf("fleet[%d].name", i), k.Name, names.CheckName})
 	}
 	for i, name := range c.Devices.Names {
 		list = append(list, form{fmt.Sprintf("devices.names[%d]", i), name, names.CheckDevice})
@@ -69,16 +68,6 @@ func (c *Config) checkNames() error {
 		if err := f.check(f.text); err != nil {
 			return problem(f.key, nil, "%v", err)
 		}
-	}
-	return nil
-}
-
-var nameForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$`)
-
-// CheckName keeps a run's name one token of a NATS subject.
-func CheckName(s string) error {
-	if !nameForm.MatchString(s) {
-		return fmt.Errorf("%q is not a name (1 to 64 letters, digits, hyphens and underscores, the first a letter or digit)", s)
 	}
 	return nil
 }

@@ -13,6 +13,7 @@ const allowed = `
 # Pure: numbers and formulas.
 internal/keyed:
 internal/names:
+internal/tasks:
 internal/registry:
 internal/human: time
 internal/statistics: gonum.org/v1/gonum/...
@@ -74,9 +75,9 @@ metrics/prometheus: coordinator/round metrics metrics/web github.com/prometheus/
 
 # Experiments.
 experiment/convex: actors/data actors/learn coordinator/theory gonum.org/v1/gonum/...
-experiment/config: internal/names internal/registry actors/device actors/learn coordinator/aggregate coordinator/round metrics
+experiment/config: internal/tasks internal/names internal/registry actors/device actors/learn coordinator/aggregate coordinator/round metrics
 	coordinator/schedule github.com/goccy/go-yaml/... os
-experiment/calibrate: actors/data/federated actors/data/synthetic actors/learn experiment/config time
+experiment/calibrate: actors/data/federated actors/data/synthetic actors/learn internal/names internal/tasks time
 experiment/folder: actors/learn coordinator/round experiment/config internal/atomicfile internal/vector metrics os golang.org/x/sys/unix
 experiment/devicelog: bus coordinator/devices coordinator/round internal/vector metrics os
 experiment/run/runtest: experiment/config github.com/parquet-go/parquet-go
@@ -86,12 +87,12 @@ experiment/report: coordinator/round coordinator/schedule experiment/config expe
 	metrics metrics/eventlog metrics/figure metrics/openmetrics metrics/perfetto os time
 experiment/study: coordinator coordinator/schedule experiment/config experiment/folder experiment/run internal/atomicfile
 	internal/human internal/names internal/statistics metrics/figure os time golang.org/x/sync/...
-experiment/study/...: actors/device actors/data actors/data/federated actors/learn coordinator/... experiment/config experiment/convex experiment/folder
+experiment/study/...: internal/tasks actors/device actors/data actors/data/federated actors/learn coordinator/... experiment/config experiment/convex experiment/folder
 	experiment/run experiment/study internal/atomicfile internal/csvtable internal/statistics internal/vector metrics/figure metrics/models os
 	github.com/goccy/go-yaml/...
 
 # Programs.
-cmd/internal/cli: actors/learn actors/real bus/gateway bus/natsbus experiment/calibrate experiment/config internal/names os/... syscall time
+cmd/internal/cli: actors/learn actors/real bus/gateway bus/natsbus experiment/calibrate internal/tasks internal/names os/... syscall time
 	github.com/coreos/go-systemd/... github.com/spf13/cobra golang.org/x/term
 cmd/fedpace-device: cmd/internal/cli github.com/spf13/cobra
 cmd/fedpace: actors/... bus/... cmd/internal/cli coordinator/... experiment/... internal/atomicfile internal/human internal/names

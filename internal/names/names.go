@@ -3,6 +3,7 @@ package names
 import (
 	"fmt"
 	"net/url"
+	"regexp"
 	"strings"
 )
 
@@ -68,4 +69,14 @@ func Redacted(s string) string {
 		}
 	}
 	return strings.Join(parts, ",")
+}
+
+var nameForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$`)
+
+// CheckName keeps a run's name one token of a NATS subject.
+func CheckName(s string) error {
+	if !nameForm.MatchString(s) {
+		return fmt.Errorf("%q is not a name (1 to 64 letters, digits, hyphens and underscores, the first a letter or digit)", s)
+	}
+	return nil
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"fedpace/experiment/calibrate"
-	"fedpace/experiment/config"
+	"fedpace/internal/tasks"
 )
 
 // CalibrateCommand is the command that measures a device, of the program of this
@@ -39,18 +39,18 @@ the class into another configuration's fleet.`,
 			if err := new(calibrate.Calibration).WriteClass(io.Discard, name); err != nil {
 				return Usage(c, fmt.Errorf("--name: %w", err))
 			}
-			var tasks []config.Task
+			var measured []tasks.Task
 			known := ""
-			for _, p := range config.PaperTasks() {
+			for _, p := range tasks.Paper() {
 				known += " " + string(p.Task)
 				if task == "" || task == string(p.Task) {
-					tasks = append(tasks, p.Task)
+					measured = append(measured, p.Task)
 				}
 			}
-			if len(tasks) == 0 {
+			if len(measured) == 0 {
 				return Usage(c, fmt.Errorf("--task %q: want one of%s", task, known))
 			}
-			return calibrateTasks(c, tasks, steps, name, out)
+			return calibrateTasks(c, measured, steps, name, out)
 		},
 	}
 	s := c.Flags()
@@ -61,14 +61,14 @@ the class into another configuration's fleet.`,
 	return c
 }
 
-func calibrateTasks(c *cobra.Command, tasks []config.Task, steps int, name, out string) (err error) {
+func calibrateTasks(c *cobra.Command, measured []tasks.Task, steps int, name, out string) (err error) {
 	const row = "%-12s %12s %12s %12s %12s\n"
 	w := c.OutOrStdout()
 	if _, err := fmt.Fprintf(w, row, "task", "mean", "deviation", "paper's", "deviation"); err != nil {
 		return err
 	}
 	var last calibrate.Calibration
-	for _, task := range tasks {
+	for _, task := range measured {
 		if last, err = calibrate.Calibrate(c.Context(), task, steps); err != nil {
 			return err
 		}

@@ -15,6 +15,7 @@ import (
 	"fedpace/experiment/folder"
 	"fedpace/experiment/study"
 	"fedpace/internal/csvtable"
+	"fedpace/internal/tasks"
 )
 
 // Curve is one cell, thinned to its evaluations.
@@ -253,16 +254,16 @@ func (c *Curve) finish(s folder.Summary) {
 
 // inOrder sorts by task, schedule, size and seed.
 func inOrder(curves []Curve) {
-	tasks := map[config.Task]int{}
-	for i, t := range config.PaperTasks() {
-		tasks[t.Task] = i
+	order := map[config.Task]int{}
+	for i, t := range tasks.Paper() {
+		order[t.Task] = i
 	}
 	schedules := map[string]int{}
 	for i, s := range Table3() {
 		schedules[s] = i
 	}
 	slices.SortStableFunc(curves, func(a, b Curve) int {
-		for _, d := range []int{tasks[a.Task] - tasks[b.Task], schedules[a.Schedule] - schedules[b.Schedule]} {
+		for _, d := range []int{order[a.Task] - order[b.Task], schedules[a.Schedule] - schedules[b.Schedule]} {
 			if d != 0 {
 				return d
 			}

@@ -9,6 +9,7 @@ import (
 
 	"fedpace/experiment/config"
 	"fedpace/experiment/study"
+	"fedpace/internal/tasks"
 )
 
 // The paper's evaluation in full.
@@ -55,7 +56,7 @@ func (p Plan) FixedRounds() int { return max(1, int(math.Round(float64(p.Rounds)
 func (p Plan) tasks() []config.Task {
 	list := p.Tasks
 	if len(list) == 0 {
-		for _, t := range config.PaperTasks() {
+		for _, t := range tasks.Paper() {
 			list = append(list, t.Task)
 		}
 	}

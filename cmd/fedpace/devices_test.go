@@ -201,8 +201,8 @@ func TestMistakesWithADevice(t *testing.T) {
 		{[]string{"run", "--set", "devices.names=[pi]"}, 1, "cannot reach the embedded server (set nats.listen"},
 		{[]string{"run", "--set", "devices.names=[pi, pi]"}, 1, `"pi" is named twice`},
 		{[]string{"run", "--set", "devices.names=[7]"}, 1, "devices.names"},
-		{[]string{"run", "--set", "devices.names=[pi]", "--set", "aggregate.algorithm=scaffold"}, 1, "control variates"},
-		{[]string{"run", "--set", "devices.names=[pi]", "--set", "select={rule: power_of_choice, candidates: 90}"}, 1, "select.rule"},
+		{[]string{"run", "--set", "devices.names=[pi]", "--set", "aggregate.algorithm=scaffold"}, 1, `aggregate.algorithm: "scaffold" keeps a state of each client, which devices do not send`},
+		{[]string{"run", "--set", "devices.names=[pi]", "--set", "select={rule: power_of_choice, candidates: 90}"}, 1, `select: "power_of_choice" asks clients for their losses ahead`},
 		{[]string{"run", "--replay", "/none"}, 1, "no run"},
 	} {
 		out := filepath.Join(t.TempDir(), "run")

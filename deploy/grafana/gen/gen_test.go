@@ -183,7 +183,7 @@ func checkAxes(t *testing.T, where string, p *Panel) {
 // Every query but those of the overview is of the run that the reader chose,
 // and every metric is one that a run has.
 func TestQueriesNameTheRunAndKnownMetrics(t *testing.T) {
-	known, err := os.ReadFile("../../../metrics/collect.go")
+	known, err := os.ReadFile("../../../metrics/prometheus/collect.go")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -200,7 +200,7 @@ func TestQueriesNameTheRunAndKnownMetrics(t *testing.T) {
 					for _, suffix := range []string{"_bucket", "_sum", "_count"} {
 						base = strings.TrimSuffix(base, suffix)
 					}
-					if !strings.Contains(string(known), `desc("`+base+`"`) {
+					if !strings.Contains(string(known), `.add("`+base+`"`) {
 						t.Errorf("%s: %s: %s is no metric of a run", d.UID, p.Title, name)
 					}
 				}

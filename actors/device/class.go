@@ -23,7 +23,6 @@ const (
 // class is a Class ready for use.
 type class struct {
 	name             string
-	weight           float64 // share of the clients, the sum of all being 1
 	download, upload quantity
 	step             quantity
 	stepNs           int64      // exact time of a step where it is fixed

@@ -38,7 +38,7 @@ type Closing interface {
 
 // Standing is what a closing rule knows of the round under way.
 type Standing struct {
-	Cohort   int  // clients that are asked in a round; where rounds overlap, that work at a time
+	Cohort   int  // the run's cohort: clients that a round asks where enough are available, or that work at a time where rounds overlap
 	Accepted int  // updates of this round so far
 	Overdue  bool // the deadline has passed
 }

@@ -1,6 +1,7 @@
 package docs
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -98,7 +99,7 @@ func TestLinksLeadSomewhere(t *testing.T) {
 	}
 }
 
-// Each block of Go on the page about plug-ins is a file of examples/plugins,
+// Each block of Go on the page about plug-ins is a file below examples/plugins,
 // named by the line above the block, and every such file is on the page.
 func TestPluginsOnThePageAreCompiled(t *testing.T) {
 	page, err := os.ReadFile("extending.md")
@@ -107,7 +108,7 @@ func TestPluginsOnThePageAreCompiled(t *testing.T) {
 	}
 	shown := map[string]bool{}
 	for _, m := range regexp.MustCompile("(?s)([^\n]*)\n\n```go\n(.*?)```").FindAllStringSubmatch(string(page), -1) {
-		name := regexp.MustCompile("`(examples/plugins/[a-z_]+\\.go)`").FindStringSubmatch(m[1])
+		name := regexp.MustCompile("`(examples/plugins/[a-z_/-]+\\.go)`").FindStringSubmatch(m[1])
 		if name == nil {
 			t.Errorf("a block of Go below %q names no file", m[1])
 			continue
@@ -116,17 +117,18 @@ func TestPluginsOnThePageAreCompiled(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		shown[filepath.Base(name[1])] = true
+		shown[filepath.Join("..", name[1])] = true
 		if m[2] != string(code) {
 			t.Errorf("%s is not as on the page", name[1])
 		}
 	}
 	files, err := filepath.Glob("../examples/plugins/*.go")
-	if err != nil {
+	programs, err2 := filepath.Glob("../examples/plugins/*/*.go")
+	if err := errors.Join(err, err2); err != nil {
 		t.Fatal(err)
 	}
-	for _, file := range files {
-		if base := filepath.Base(file); base != "doc.go" && !strings.HasSuffix(base, "_test.go") && !shown[base] {
+	for _, file := range append(files, programs...) {
+		if filepath.Base(file) != "doc.go" && !strings.HasSuffix(file, "_test.go") && !shown[file] {
 			t.Errorf("%s is not on the page", file)
 		}
 	}

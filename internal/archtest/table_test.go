@@ -95,13 +95,15 @@ experiment/study/...: internal/tasks actors/device actors/data actors/data/feder
 cmd/internal/cli: actors/learn actors/real bus/gateway bus/natsbus experiment/calibrate internal/tasks internal/names os/... syscall time
 	github.com/coreos/go-systemd/... github.com/spf13/cobra golang.org/x/term
 cmd/fedpace-device: cmd/internal/cli github.com/spf13/cobra
-cmd/fedpace: actors/... bus/... cmd/internal/cli coordinator/... experiment/... internal/atomicfile internal/human internal/names
+cmd: actors/... bus/... cmd/internal/cli coordinator/... experiment/... internal/atomicfile internal/human internal/names
 	metrics/figure os/... syscall time github.com/spf13/... gonum.org/v1/plot/...
+cmd/fedpace: cmd
 bench/...: experiment/... metrics/figure net net/http os/... syscall time
 deploy/grafana/gen: os
 
 # Examples.
 examples/plugins: actors/data actors/data/federated actors/device actors/learn coordinator/aggregate coordinator/round coordinator/schedule internal/registry metrics
+examples/plugins/fedpace-plugins: cmd examples/plugins
 
 # Tests alone.
 internal/testport: net syscall

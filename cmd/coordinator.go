@@ -1,0 +1,119 @@
+package cmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"fedpace/cmd/internal/cli"
+	"fedpace/experiment/config"
+	"fedpace/experiment/folder"
+	"fedpace/experiment/run"
+	"fedpace/internal/names"
+)
+
+func coordinatorCommand(p program) *cobra.Command {
+	var f flags
+	var connection connectionFlags
+	var resume bool
+	c := &cobra.Command{
+		Use:   "coordinator",
+		Short: "Run one experiment whose work hosts elsewhere do",
+		Long: `Run one experiment as "fedpace run" does, with the same flags and the same
+results bit for bit, while hosts in other processes ("fedpace host") answer for
+its clients and train. They may come before or after it, and go at any time.
+The server is the one of --nats, or its own where nats.listen is set; those who
+join that one need credentials ("fedpace enroll").`,
+		Example: `  fedpace coordinator --nats nats://server:4222 --config exp.yaml
+  fedpace coordinator --set nats.listen=0.0.0.0:4222 --out runs/lab
+  fedpace coordinator --nats tls://a:4222,tls://b:4222 --set nats.replicas=3 --creds coordinator.creds --tls-ca ca.pem`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			var err error
+			if f.sets, err = intoConfig(&connection.Connection, c, f.sets); err != nil {
+				return err
+			}
+			loaded, err := f.load(c)
+			if err != nil {
+				return err
+			}
+			show := cli.NewDisplay(c.ErrOrStderr(), f.quiet)
+			options := f.options(show)
+			options.NATS, options.RemoteHosts = connection.connection(), true
+			if loaded.NATS.URL == config.Embedded && loaded.NATS.Listen == "" {
+				return cli.Usage(c, errors.New("hosts need a server to meet the coordinator on: --nats nats://host:4222, or --set nats.listen=127.0.0.1:4222"))
+			}
+			if resume && holdsRun(loaded.Out) {
+				return f.resume(c, p, loaded.Out, options, show)
+			}
+			return f.run(c, p, loaded, options, show)
+		},
+	}
+	f.add(c)
+	connection.add(c)
+	cli.JSONFlag(c, &f.json, "the run's summary.json and out, its folder")
+	c.Flags().BoolVar(&resume, "resume", false, "go on with the run that the folder holds, if it holds one")
+	return c
+}
+
+// holdsRun tells whether there is a run to go on with.
+func holdsRun(dir string) bool {
+	_, err := os.Stat(filepath.Join(dir, folder.ConfigFile))
+	return err == nil
+}
+
+func hostCommand(p program) *cobra.Command {
+	var connection cli.Connection
+	var o run.HostOptions
+	var quiet bool
+	c := &cobra.Command{
+		Use:   "host",
+		Short: "Work for runs that coordinators elsewhere drive",
+		Long: `Answer for the simulated clients of runs and train for them. A host learns each
+run's configuration from its coordinator; it may start before or after it and
+stop at any time: others do its work again. Where it lacks the run's data or
+kernel class it answers for clients, says so, and leaves training to others.`,
+		Example: `  fedpace host --nats nats://server:4222
+  fedpace host --nats nats://server:4222 --run demo --workers 4 --once
+  fedpace host --nats tls://server:4222 --creds box.creds --tls-ca ca.pem --data /data/femnist.fp`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if connection.URL == "" {
+				return cli.Usage(c, errors.New("--nats is missing: the URL of the server on which the coordinator is, e.g. nats://host:4222"))
+			}
+			if err := connection.Check(c); err != nil {
+				return err
+			}
+			if c.Flags().Changed("workers") && o.Workers < 1 {
+				return cli.Usage(c, fmt.Errorf("--workers %d: want at least 1", o.Workers))
+			}
+			for flag, token := range map[string]string{"run": o.Run, "name": o.Name} {
+				if err := names.CheckToken("it", token); c.Flags().Changed(flag) && err != nil {
+					return cli.Usage(c, fmt.Errorf("--%s: %w", flag, err))
+				}
+			}
+			o.Version, o.NATS = cli.Version(), remote(&connection)
+			if !quiet {
+				o.Notice = func(line string) { fmt.Fprintln(c.ErrOrStderr(), line) }
+			}
+			err := p.host(c.Context(), o)
+			if errors.Is(err, context.Canceled) {
+				return cli.Interrupted{Note: "this host has left its runs to others"}
+			}
+			return err
+		},
+	}
+	connection.Add(c)
+	s := c.Flags()
+	s.StringVar(&o.Run, "run", "", "serve the run of this name alone; without it every run that is announced")
+	s.IntVar(&o.Workers, "workers", 0, "trainers for each run (default one a core)")
+	s.StringVar(&o.Data, "data", "", "where the run's data is on this machine, if not where the configuration says")
+	s.StringVar(&o.Name, "name", "", "name of this host in what coordinators say (default made of the machine's)")
+	s.BoolVar(&o.Once, "once", false, "end when the first run has ended")
+	s.BoolVar(&quiet, "quiet", false, "say nothing but what ends it")
+	return c
+}

@@ -1,0 +1,195 @@
+package cmd
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"fedpace/actors/data"
+	"fedpace/actors/data/federated"
+	"fedpace/actors/data/fetch"
+	"fedpace/actors/data/synthetic"
+	"fedpace/actors/learn"
+	"fedpace/cmd/internal/cli"
+)
+
+func dataCommand(archives []fetch.Archive, fetcher fetch.Fetcher) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "data",
+		Short: "Look at, prepare, partition and fetch federated data",
+		Long: `Look at federated data, keep it in a file that opens at once, deal its samples
+to other clients, and fetch the public archives that it is made from.`,
+		Example: `  fedpace data info femnist.parquet
+  fedpace data partition cifar-100-binary.tar.gz --kind dirichlet --alpha 0.3 --clients 100 --out cifar.fedpace
+  fedpace data fetch shakespeare`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	c.AddCommand(dataInfoCommand(), dataPrepareCommand(), dataPartitionCommand(), dataFetchCommand(archives, fetcher))
+	return c
+}
+
+// source is a set as the commands' arguments and flags describe it.
+type source struct {
+	path          string
+	options       data.Options
+	heterogeneity float64
+	kindFlag      string // the flag that names the partition's kind, if the command has one
+}
+
+// one demands one argument.
+func one(what string) cobra.PositionalArgs {
+	return func(_ *cobra.Command, args []string) error {
+		if len(args) != 1 {
+			return fmt.Errorf("found %d arguments, want one: %s", len(args), what)
+		}
+		return nil
+	}
+}
+
+// madePrefix begins the name of a set that is made: synthetic:femnist.
+const madePrefix = "synthetic:"
+
+// add makes the flags of a set that is read.
+func (s *source) add(c *cobra.Command) {
+	f := c.Flags()
+	f.StringVar(&s.options.Task, "task", "", "task that the set must be of: "+strings.Join(synthetic.Tasks(), ", "))
+	cli.Complete(c, "task", cli.Words(synthetic.Tasks()...))
+	f.Uint64Var(&s.options.Seed, "seed", 1, "seed of the split and of whatever is drawn")
+	f.IntVar(&s.options.MinTweets, "min-tweets", 10, "tweets that a Sentiment140 user must have")
+	f.IntVar(&s.options.Classes, "classes", 0, "labels of own data (default: the largest label and one)")
+}
+
+// addPartition makes the flags of a partition, its kind under the given name.
+func (s *source) addPartition(c *cobra.Command, kind string) {
+	s.kindFlag = kind
+	p, f := &s.options.Partition, c.Flags()
+	f.StringVar(&p.Kind, kind, "", "deal the samples to other clients: "+strings.Join(dealt(), ", "))
+	cli.Complete(c, kind, cli.Words(dealt()...))
+	f.IntVar(&p.Clients, "clients", 0, "clients to deal to (default: as many as the set has)")
+	f.Float64Var(&p.Alpha, "alpha", 0, "concentration of dirichlet and quantity (default 0.5), of pachinko's coarse labels (default 0.1)")
+	f.Float64Var(&p.Beta, "beta", 0, "concentration of pachinko's fine labels (default 10)")
+	f.IntVar(&p.Shards, "shards", 0, "shards a client (default 2)")
+	f.IntVar(&p.Min, "min-samples", 0, "samples that a client must have (default 1)")
+}
+
+// dealt lists the kinds of partition that deal samples.
+func dealt() []string {
+	return slices.DeleteFunc(slices.Clone(federated.PartitionKinds), func(k string) bool { return k == "natural" })
+}
+
+// check finds what the command line itself gets wrong.
+func (s *source) check(c *cobra.Command) error {
+	set := func(flag string) bool { return c.Flags().Changed(flag) }
+	if tasks := synthetic.Tasks(); set("task") && !slices.Contains(tasks, s.options.Task) {
+		return cli.Usage(c, fmt.Errorf("--task %.40q: want one of %s", s.options.Task, strings.Join(tasks, ", ")))
+	}
+	p := s.options.Partition
+	for _, of := range []struct {
+		flag  string
+		value float64
+	}{ // 0, where it can be given, would mean the default
+		{"min-tweets", float64(s.options.MinTweets)},
+		{"classes", float64(s.options.Classes)},
+		{"clients", float64(p.Clients)},
+		{"shards", float64(p.Shards)},
+		{"min-samples", float64(p.Min)},
+		{"alpha", p.Alpha},
+		{"beta", p.Beta},
+	} {
+		if set(of.flag) && !(of.value > 0) {
+			return cli.Usage(c, fmt.Errorf("--%s %v: want more than 0", of.flag, of.value))
+		}
+	}
+	if s.kindFlag == "" {
+		return nil
+	}
+	if kinds := dealt(); set(s.kindFlag) && !slices.Contains(kinds, p.Kind) {
+		return cli.Usage(c, fmt.Errorf("--%s %.40q: want one of %s", s.kindFlag, p.Kind, strings.Join(kinds, ", ")))
+	}
+	for _, of := range []struct {
+		flag  string
+		kinds []string
+	}{
+		{"alpha", []string{"dirichlet", "pachinko", "quantity"}},
+		{"beta", []string{"pachinko"}},
+		{"shards", []string{"shards"}},
+		{"min-samples", dealt()},
+	} {
+		if set(of.flag) && !slices.Contains(of.kinds, p.Kind) {
+			return cli.Usage(c, fmt.Errorf("--%s: goes with --%s %s", of.flag, s.kindFlag, strings.Join(of.kinds, ", ")))
+		}
+	}
+	return nil
+}
+
+// open reads or makes the set.
+func (s *source) open(ctx context.Context) (data.Set, error) {
+	task, made := strings.CutPrefix(s.path, madePrefix)
+	if made {
+		if s.options.Partition.Kind != "" {
+			return nil, fmt.Errorf("--%s: the clients of a synthetic set are made with it; want --clients and --heterogeneity alone", s.kindFlag)
+		}
+		set, err := synthetic.New(task, s.options.Partition.Clients, s.options.Seed, s.heterogeneity)
+		if err != nil {
+			return nil, err
+		}
+		return interruptible{set, ctx}, nil
+	}
+	set, err := data.Open(s.path, s.options)
+	if err != nil {
+		return nil, err
+	}
+	if n := s.options.Partition.Clients; n > 0 && n != set.Clients() {
+		set.Close()
+		return nil, fmt.Errorf("--clients %d: %s has %d clients of its own; --%s deals its samples to others", n, s.path, set.Clients(), s.kindFlag)
+	}
+	return set, nil
+}
+
+// interruptible is a set whose samples are made as they are read, which takes
+// as long as there are many.
+type interruptible struct {
+	data.Set
+	ctx context.Context
+}
+
+func (s interruptible) Batch(dst *learn.Batch, c int, samples []int32) error {
+	if err := s.ctx.Err(); err != nil {
+		return err
+	}
+	return s.Set.Batch(dst, c, samples)
+}
+
+// taskOf is the task that a set is of, "" for own data.
+func taskOf(info data.Info) string {
+	task, _, _ := strings.Cut(info.Name, " ")
+	if slices.Contains(synthetic.Tasks(), task) {
+		return task
+	}
+	return ""
+}
+
+// runWith is the command that runs on what is at a path. Own data needs a model.
+func runWith(task, path string) string {
+	if task == "" {
+		return "fedpace run --set data=" + path + " --set clients=all --set model=linear"
+	}
+	return "fedpace run --set task=" + task + " --set data=" + path
+}
+
+// bytesOf writes a number of bytes as 12.3 MB.
+func bytesOf(n int64) string {
+	for _, unit := range []struct {
+		name string
+		size float64
+	}{{"GB", 1e9}, {"MB", 1e6}, {"kB", 1e3}} {
+		if v := float64(n) / unit.size; v >= 0.99995 { // 999.95 of the unit below would be written as 1000.0
+			return fmt.Sprintf("%.1f %s", v, unit.name)
+		}
+	}
+	return fmt.Sprintf("%d bytes", n)
+}

@@ -1,0 +1,94 @@
+package cmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"fedpace/actors/data/fetch"
+	"fedpace/cmd/internal/cli"
+)
+
+func dataFetchCommand(archives []fetch.Archive, fetcher fetch.Fetcher) *cobra.Command {
+	var to string
+	var quiet bool
+	names := make([]string, len(archives))
+	for i, a := range archives {
+		names[i] = a.Name
+	}
+	c := &cobra.Command{
+		Use:   "fetch NAME",
+		Short: "Download a public archive",
+		Long: `Download a public archive and check it against its published checksum. A download
+that was interrupted goes on where it stopped; an archive that is there and right
+is left as it is. The archives:
+
+` + archiveTable(archives),
+		Example: `  fedpace data fetch shakespeare
+  fedpace data fetch cifar100 --to /data`,
+		Args: one("the name of an archive, " + strings.Join(names, ", ")),
+		RunE: func(c *cobra.Command, args []string) error {
+			archive, err := fetch.Find(archives, args[0])
+			if err != nil {
+				return cli.Usage(c, err)
+			}
+			show := cli.NewDisplay(c.ErrOrStderr(), quiet)
+			fetcher := fetcher
+			fetcher.Progress, fetcher.Notice = func(p fetch.Progress) { show.Show(statusOfFetch(p)) }, show.Notice
+			result, err := fetcher.Fetch(c.Context(), archive, to)
+			show.Close()
+			if stopped := (*fetch.IncompleteError)(nil); errors.Is(err, context.Canceled) && errors.As(err, &stopped) {
+				return cli.Interrupted{Note: stopped.Kept()}
+			}
+			if err != nil {
+				return interrupted(err, to, false)
+			}
+			return writeFetched(c, archive, result)
+		},
+	}
+	c.Flags().StringVar(&to, "to", "data", "folder to download to")
+	c.Flags().BoolVar(&quiet, "quiet", false, "no progress")
+	return c
+}
+
+// archiveTable lists the archives for a page of help.
+func archiveTable(archives []fetch.Archive) string {
+	var b strings.Builder
+	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	for _, a := range archives {
+		size := ""
+		if a.Size > 0 {
+			size = bytesOf(a.Size)
+		}
+		fmt.Fprintf(t, "  %s\t%s\t%s\n", a.Name, size, a.About)
+	}
+	if err := t.Flush(); err != nil {
+		panic("fedpace: a string builder does not fail")
+	}
+	return strings.TrimRight(b.String(), "\n")
+}
+
+func writeFetched(c *cobra.Command, a fetch.Archive, r fetch.Result) error {
+	how := "downloaded"
+	switch {
+	case r.Downloaded == 0 && r.Resumed == 0:
+		how = "was there, nothing downloaded"
+	case r.Resumed > 0:
+		how = fmt.Sprintf("%s downloaded, the rest was there", bytesOf(r.Downloaded))
+	}
+	_, err := fmt.Fprintf(c.OutOrStdout(), "%s: %s, %s is right; %s\n%s\n", r.Path, bytesOf(r.Bytes), a.Sum.Algorithm, how, nextStep(a.Name, r.Path))
+	return err
+}
+
+// nextStep says what can be done with an archive.
+func nextStep(name, path string) string {
+	switch name {
+	case "nist-by-class", "nist-by-write":
+		return "next: LEAF's data/femnist tools make JSON from by_class.zip and by_write.zip; " + runWith("femnist", "FOLDER") + " reads that"
+	}
+	return "next: " + runWith(name, path)
+}

@@ -1,0 +1,144 @@
+package cmd
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"fedpace/actors/data"
+	"fedpace/actors/data/federated"
+	"fedpace/cmd/internal/cli"
+)
+
+func dataPrepareCommand() *cobra.Command {
+	var s source
+	var out string
+	c := &cobra.Command{
+		Use:   "prepare PATH --out FILE",
+		Short: "Keep a set in a file that opens at once",
+		Long: `Read the set at PATH and keep it in a file from which its samples are mapped into
+memory: run --set data=FILE starts at once. The file knows a hash of its sources
+and options; prepare makes it anew when they have changed or it is damaged, and
+leaves it when it is right.`,
+		Example: `  fedpace data prepare femnist.parquet --out femnist.fedpace
+  fedpace run --set task=femnist --set data=femnist.fedpace`,
+		Args: one("the set's path"),
+		RunE: func(c *cobra.Command, args []string) error {
+			s.path = args[0]
+			return s.prepare(c, out)
+		},
+	}
+	s.add(c)
+	c.Flags().StringVar(&out, "out", "", "the file to write")
+	return c
+}
+
+func dataPartitionCommand() *cobra.Command {
+	var s source
+	var out string
+	c := &cobra.Command{
+		Use:   "partition PATH --kind KIND --out FILE",
+		Short: "Deal a set's samples to other clients",
+		Long: `Deal the training samples of the set at PATH to clients that are made, and keep
+the result as prepare does. A grouping that is made is called synthetic wherever
+it appears. The kinds:
+
+  iid        equal parts of all samples, shuffled
+  dirichlet  clients of equal size, their labels by Dir(alpha)
+  shards     samples sorted by label, cut, and dealt in shards
+  pachinko   labels by Dir(alpha) over CIFAR-100's coarse and Dir(beta) over its fine ones
+  quantity   sizes by Dir(alpha), labels alike`,
+		Example: `  fedpace data partition cifar-100-binary.tar.gz --kind dirichlet --alpha 0.3 --clients 100 --out cifar.fedpace
+  fedpace data partition femnist.parquet --kind shards --shards 2 --out shards.fedpace
+  fedpace run --set task=femnist --set data=shards.fedpace`,
+		Args: one("the set's path"),
+		RunE: func(c *cobra.Command, args []string) error {
+			s.path = args[0]
+			if !c.Flags().Changed("kind") {
+				return cli.Usage(c, fmt.Errorf("--kind is absent: want one of %s", strings.Join(dealt(), ", ")))
+			}
+			return s.prepare(c, out)
+		},
+	}
+	s.add(c)
+	s.addPartition(c, "kind")
+	c.Flags().StringVar(&out, "out", "", "the file to write")
+	return c
+}
+
+// prepare makes out where it is not there and right, and says what is in it.
+func (s *source) prepare(c *cobra.Command, out string) error {
+	if err := s.check(c); err != nil {
+		return err
+	}
+	switch {
+	case out == "":
+		return cli.Usage(c, errors.New("--out is absent: want the file to write"))
+	case strings.HasPrefix(s.path, madePrefix):
+		return fmt.Errorf("%s: a synthetic set is made as it is used, there is nothing to prepare", s.path)
+	case data.IsPrepared(s.path):
+		return fmt.Errorf("%s: is a prepared file; want the set that it was made from", s.path)
+	}
+	if err := mayWrite(out, s.path); err != nil {
+		return err
+	}
+	begin := time.Now()
+	set, why, err := data.OpenPrepared(s.path, out, s.options)
+	if err != nil {
+		return err
+	}
+	stats, err := federated.Describe(set)
+	if err := errors.Join(err, set.Close()); err != nil {
+		return err
+	}
+	if err := c.Context().Err(); err != nil {
+		return interrupted(err, out, true)
+	}
+	w := c.OutOrStdout()
+	if why == "" {
+		fmt.Fprintf(w, "prepared   %s is up to date\n", out)
+	} else {
+		stat, err := os.Stat(out)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(w, "prepared   %s, %s in %s (%s)\n", out, bytesOf(stat.Size()), short(time.Since(begin).Seconds()), why)
+	}
+	_, err = fmt.Fprintf(w, "%suse        %s\n", stats, runWith(taskOf(stats.Info), out))
+	return err
+}
+
+// mayWrite keeps a mistyped --out from costing what is there, and the file from
+// becoming a part of its own source.
+func mayWrite(out, path string) error {
+	switch stat, err := os.Stat(out); {
+	case errors.Is(err, fs.ErrNotExist):
+	case err != nil:
+		return fmt.Errorf("--out: %w", err)
+	case stat.IsDir():
+		return fmt.Errorf("--out %s: is a folder, want a file", out)
+	case !data.IsPrepared(out):
+		return fmt.Errorf("--out %s: is there and is no prepared file; remove it, or write to another", out)
+	}
+	if stat, err := os.Stat(path); err != nil || !stat.IsDir() {
+		return nil // whoever reads it says what is wrong
+	}
+	from, err := filepath.Abs(path)
+	if err != nil {
+		return err
+	}
+	to, err := filepath.Abs(out)
+	if err != nil {
+		return err
+	}
+	if rel, err := filepath.Rel(from, to); err == nil && filepath.IsLocal(rel) {
+		return fmt.Errorf("--out %s: is inside %s, which is read whole; want a file elsewhere", out, path)
+	}
+	return nil
+}

@@ -1,0 +1,10 @@
+// Package cmd is the command line of fedpace: [Main] is the whole program. A
+// binary of one's own imports this package and its plug-ins and calls Main.
+//
+// The command line parses, calls package experiment and prints: results go to
+// standard output, progress and errors to standard error. It decides nothing about
+// a run that a user of the library would miss.
+//
+// It exits with 0 on success, 1 on failure, 2 on wrong usage, and 130 when a run
+// was interrupted, which then has stopped cleanly and kept what is done.
+package cmd

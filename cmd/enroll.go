@@ -1,0 +1,171 @@
+package cmd
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"fedpace/bus/auth"
+	"fedpace/cmd/internal/cli"
+	"fedpace/experiment/run"
+	"fedpace/internal/names"
+)
+
+// enrollment is what the command line asks for.
+type enrollment struct {
+	keys, out         string
+	host, run         string
+	site, siteServer  string
+	coordinator       bool
+	revoke, renew     bool
+	configuration     bool
+	stdout, complains io.Writer
+}
+
+func enrollCommand() *cobra.Command {
+	var e enrollment
+	c := &cobra.Command{
+		Use:   "enroll ID | --host NAME | --coordinator | --site NAME",
+		Short: "Issue or revoke credentials for a device, a host or a coordinator",
+		Long: `Issue the credentials with which a device, a host or a coordinator joins a NATS
+server that asks for them, into a file NAME.creds in the folder of the keys. A
+device can then take its own tasks, fetch models and return its own updates, and
+nothing else. The keys that sign them are made the first time; whoever can read
+them can be anyone. A server of fedpace's own (nats.listen) with the same keys
+knows the credentials, and heeds a revocation within seconds; for another one
+--server-config prints what its configuration must include, to be made anew and
+reloaded (nats-server --signal reload) after a revocation.
+
+Devices of one site may come through a server of their own there, a leaf node:
+--site-config prints its configuration, and --site the credentials for it.`,
+		Example: `  fedpace enroll pi-1
+  fedpace enroll --host box --out /etc/fedpace/box.creds
+  fedpace enroll --coordinator --keys deploy/keys
+  fedpace enroll --revoke pi-1
+  fedpace enroll --server-config > auth.conf
+  fedpace enroll --site home && fedpace enroll --site-config tls://server:7422 > site.conf`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			e.stdout, e.complains = c.OutOrStdout(), c.ErrOrStderr()
+			grant, err := e.grant(args)
+			if err != nil {
+				return cli.Usage(c, err)
+			}
+			return e.do(grant)
+		},
+	}
+	s := c.Flags()
+	s.StringVar(&e.keys, "keys", "", "folder of the keys (default this user's)")
+	s.StringVar(&e.host, "host", "", "enroll a host of this name")
+	s.BoolVar(&e.coordinator, "coordinator", false, "enroll a coordinator, named so unless an ID is given")
+	s.StringVar(&e.run, "run", "", "the only run that the device may join (default any)")
+	s.BoolVar(&e.renew, "renew", false, "in place of the credentials that there are, which end")
+	s.BoolVar(&e.revoke, "revoke", false, "end the credentials that there are")
+	s.BoolVar(&e.configuration, "server-config", false, "print what an external nats-server's configuration must include")
+	s.StringVar(&e.site, "site", "", "enroll a site's own server of this name")
+	s.StringVar(&e.siteServer, "site-config", "", "print a site's server's configuration; this is the URL of the leaf nodes' port, several with commas between them")
+	s.StringVar(&e.out, "out", "", "file to write the credentials to")
+	return c
+}
+
+// grant is who is meant; none with --server-config.
+func (e *enrollment) grant(args []string) (auth.Grant, error) {
+	id := ""
+	if len(args) == 1 {
+		id = args[0]
+	}
+	g := auth.Grant{Role: auth.RoleDevice, ID: id, Run: e.run, Renew: e.renew}
+	named := id != "" || e.host != "" || e.site != "" || e.coordinator
+	switch {
+	case (e.configuration || e.siteServer != "") && (named || e.revoke || e.renew || e.out != "" || e.run != "" || e.configuration && e.siteServer != ""):
+		return g, errors.New("--server-config and --site-config stand alone, with --keys at most")
+	case e.configuration:
+		return auth.Grant{}, nil
+	case e.siteServer != "":
+		return auth.Grant{}, names.CheckURL(e.siteServer)
+	case e.site != "" && (id != "" || e.host != "" || e.coordinator):
+		return g, errors.New("one at a time: an ID, --host, --coordinator or --site")
+	case e.site != "":
+		g.Role, g.ID = auth.RoleSite, e.site
+	case e.host != "" && (id != "" || e.coordinator):
+		return g, errors.New("one at a time: an ID, --host, --coordinator or --site")
+	case e.host != "":
+		g.Role, g.ID = auth.RoleHost, e.host
+	case e.coordinator:
+		g.Role = auth.RoleCoordinator
+		if id == "" {
+			g.ID = "coordinator"
+		}
+	case id == "":
+		return g, errors.New("who is to be enrolled: a device's ID, --host NAME or --coordinator")
+	}
+	if e.revoke && (e.renew || e.out != "" || e.run != "") {
+		return g, errors.New("--revoke ends credentials and writes none: --renew, --out and --run do not go with it")
+	}
+	return g, g.Check()
+}
+
+func (e *enrollment) do(g auth.Grant) error {
+	dir := e.keys
+	if dir == "" {
+		var err error
+		if dir, err = run.KeysFolder(); err != nil {
+			return err
+		}
+	}
+	open := auth.New
+	if e.revoke {
+		open = auth.Open // there is nothing to revoke by keys that are made now
+	}
+	authority, err := open(dir)
+	if err != nil {
+		return err
+	}
+	switch {
+	case e.configuration, e.siteServer != "":
+		text, err := authority.ServerConfiguration()
+		if e.siteServer != "" {
+			text, err = authority.SiteConfiguration(strings.Split(e.siteServer, ","), "site.creds")
+		}
+		if err != nil {
+			return err
+		}
+		_, err = io.WriteString(e.stdout, text)
+		return err
+	case e.revoke:
+		if err := authority.Revoke(g.Role, g.ID); err != nil {
+			return err
+		}
+		fmt.Fprintf(e.complains, "The credentials of %s %s are revoked. A server of fedpace's own heeds that within seconds; for another one, make auth.conf anew (--server-config) and reload it.\n", g.Role, g.ID)
+		return nil
+	}
+	path := e.out
+	if path == "" {
+		path = filepath.Join(dir, g.ID+".creds")
+	}
+	if !g.Renew {
+		if _, err := os.Lstat(path); err == nil {
+			return fmt.Errorf("%s exists already (--renew replaces it)", path)
+		}
+	}
+	creds, err := authority.Issue(g)
+	if errors.Is(err, auth.ErrEnrolled) {
+		return fmt.Errorf("%w (--renew issues new ones, --revoke ends them)", err)
+	}
+	if err != nil {
+		return err
+	}
+	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	if err := os.WriteFile(path, creds, 0o600); err != nil {
+		return errors.Join(err, authority.Revoke(g.Role, g.ID)) // nobody has them
+	}
+	fmt.Fprintf(e.complains, "The credentials of %s %s are in %s. Who has that file is %s: take it there by a way that others do not see.\n", g.Role, g.ID, path, g.ID)
+	return nil
+}

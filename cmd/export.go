@@ -1,0 +1,195 @@
+package cmd
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"fedpace/cmd/internal/cli"
+	"fedpace/experiment/folder"
+	"fedpace/experiment/report"
+	"fedpace/internal/atomicfile"
+)
+
+func exportCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "export",
+		Short: "Write a run for other programs: a Perfetto trace, OpenMetrics",
+		Example: `  fedpace export perfetto runs/demo
+  fedpace export openmetrics runs/demo`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	c.AddCommand(exportPerfettoCommand(), exportOpenMetricsCommand())
+	return c
+}
+
+func exportPerfettoCommand() *cobra.Command {
+	var out, rounds string
+	c := &cobra.Command{
+		Use:   "perfetto DIR",
+		Short: "Write a run's timelines as a trace for Perfetto's viewer",
+		Long: `Write the timelines that a run kept in events.log as a trace for Perfetto
+(ui.perfetto.dev, which opens files without uploading them). Its clock is
+virtual time. There is a track for each client, with its downloads, computing
+and uploads, a track of rounds, counters for K_r, eta_r, losses and accuracy, and
+arrows from each task over its update to the aggregation.
+
+A run keeps the slowest clients, real devices and a sample of the others: see
+events.sample. Of rounds beyond the first 1023 only some are kept in detail.`,
+		Example: `  fedpace export perfetto runs/demo
+  fedpace export perfetto runs/demo --rounds 100-200 -o trace.pftrace`,
+		Args:              runFolderOf("export perfetto"),
+		ValidArgsFunction: cli.OneFolder,
+		RunE: func(c *cobra.Command, args []string) error {
+			from, to, err := roundRange(rounds)
+			if err != nil {
+				return cli.Usage(c, err)
+			}
+			var t report.Traced
+			path, err := writeExport(c, args[0], out, folder.TraceFile, func(w io.Writer) (err error) {
+				t, err = report.ExportTrace(args[0], w, from, to)
+				return err
+			})
+			if err != nil {
+				return err
+			}
+			if t.Torn {
+				fmt.Fprintln(c.ErrOrStderr(), "The run goes on or was killed: the trace ends with what it had written.")
+			}
+			_, err = fmt.Fprintf(c.ErrOrStderr(), "%s: %d rounds, %d tasks of %d clients\n", path, t.Rounds, t.Tasks, t.Clients)
+			return err
+		},
+	}
+	c.Flags().StringVarP(&out, "out", "o", "", "file to write, - for standard output (default DIR/"+folder.TraceFile+")")
+	c.Flags().StringVar(&rounds, "rounds", "", "only these rounds, as in 100-200 or 7")
+	return c
+}
+
+func exportOpenMetricsCommand() *cobra.Command {
+	var out, epoch string
+	c := &cobra.Command{
+		Use:   "openmetrics DIR",
+		Short: "Write a run at its virtual time, for Prometheus to load",
+		Long: `Write a run's rounds as OpenMetrics text for promtool to load into Prometheus, so
+that Grafana shows its curves against virtual time: the run's start stands at
+the epoch. The metrics are called fedpace_virtual_... and carry
+clock="virtual", so they never mix with those of a run that goes, whose clock is
+the wall's.
+
+Then, with Prometheus' data folder in place of DATA:
+
+  promtool tsdb create-blocks-from openmetrics DIR/openmetrics.txt DATA
+
+Prometheus removes what is older than its retention (15 days unless told): keep
+the default epoch, or start it with a longer --storage.tsdb.retention.time.`,
+		Example: `  fedpace export openmetrics runs/demo
+  fedpace export openmetrics runs/demo --epoch 2026-01-01T00:00:00Z -o -`,
+		Args:              runFolderOf("export openmetrics"),
+		ValidArgsFunction: cli.OneFolder,
+		RunE: func(c *cobra.Command, args []string) error {
+			var start time.Time
+			if epoch != "" {
+				var err error
+				if start, err = time.Parse(time.RFC3339, epoch); err != nil {
+					return cli.Usage(c, fmt.Errorf("--epoch %q: want a time as in 2026-01-01T00:00:00Z", epoch))
+				}
+			}
+			var e report.Exported
+			path, err := writeExport(c, args[0], out, folder.OpenMetricsFile, func(w io.Writer) (err error) {
+				e, err = report.ExportOpenMetrics(args[0], w, start)
+				return err
+			})
+			if err != nil {
+				return err
+			}
+			_, err = fmt.Fprintf(c.ErrOrStderr(), "%s: %d rounds from %s to %s\n", path, e.Rounds, e.From.UTC().Format(time.RFC3339), e.To.UTC().Format(time.RFC3339))
+			return err
+		},
+	}
+	c.Flags().StringVarP(&out, "out", "o", "", "file to write, - for standard output (default DIR/"+folder.OpenMetricsFile+")")
+	c.Flags().StringVar(&epoch, "epoch", "", "the time that stands for the run's start, as in 2026-01-01T00:00:00Z (default: so that the run ends now)")
+	return c
+}
+
+// writeExport writes to out: - is standard output, nothing the name in the run's
+// folder. It returns what to call it.
+func writeExport(c *cobra.Command, dir, out, name string, write func(io.Writer) error) (string, error) {
+	if err := folder.HoldsRun(dir); err != nil {
+		return "", err
+	}
+	switch out {
+	case "-":
+		return "standard output", write(c.OutOrStdout())
+	case "":
+		out = filepath.Join(dir, name)
+	}
+	return out, writeFile(out, write)
+}
+
+// writeFile writes a file that is there wholly or not at all. A pipe or a device
+// is written to.
+func writeFile(path string, write func(io.Writer) error) error {
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+		f, err := os.OpenFile(path, os.O_WRONLY, 0)
+		if err != nil {
+			return err
+		}
+		return errors.Join(write(f), f.Close())
+	}
+	if info, err := os.Stat(filepath.Dir(path)); err != nil || !info.IsDir() {
+		return fmt.Errorf("%s cannot be written: there is no folder %s", path, filepath.Dir(path))
+	}
+	return atomicfile.Write(path, write)
+}
+
+// roundRange reads 100-200, 100- or 7; nothing is all rounds.
+func roundRange(s string) (from, to int, err error) {
+	if s == "" {
+		return 0, 0, nil
+	}
+	wrong := fmt.Errorf("--rounds %q: want rounds as in 100-200, 100- or 7", s)
+	first, last, isRange := strings.Cut(s, "-")
+	if from, err = positive(first); err != nil {
+		return 0, 0, wrong
+	}
+	switch {
+	case !isRange:
+		to = from
+	case last != "":
+		if to, err = positive(last); err != nil || to < from {
+			return 0, 0, wrong
+		}
+	}
+	return from, to, nil
+}
+
+// positive reads a number of at most nine digits.
+func positive(s string) (n int, err error) {
+	for _, d := range s {
+		if d < '0' || d > '9' || n >= 1e8 {
+			return 0, errors.New("not a number")
+		}
+		n = 10*n + int(d-'0')
+	}
+	if n == 0 {
+		return 0, errors.New("not positive")
+	}
+	return n, nil
+}
+
+// runFolderOf asks for one folder of a run.
+func runFolderOf(command string) cobra.PositionalArgs {
+	return func(_ *cobra.Command, args []string) error {
+		if len(args) != 1 {
+			return fmt.Errorf("%s wants one folder, the results of a run, e.g. fedpace %s runs/demo; it got %d", command, command, len(args))
+		}
+		return nil
+	}
+}

@@ -1,8 +1,0 @@
-//go:build !unix
-
-package main
-
-import "os"
-
-// checkpointSignals has no signal to offer here.
-func checkpointSignals() (wishes <-chan os.Signal, stop func()) { return nil, func() {} }

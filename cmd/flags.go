@@ -1,0 +1,67 @@
+package cmd
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"fedpace/cmd/internal/cli"
+	"fedpace/experiment/config"
+	"fedpace/experiment/run"
+	"fedpace/experiment/study"
+)
+
+// flags are those that run and compare share.
+type flags struct {
+	config string
+	sets   []string
+	out    string
+	force  bool
+	quiet  bool
+	json   bool
+}
+
+func (f *flags) add(c *cobra.Command) {
+	s := c.Flags()
+	s.StringVar(&f.config, "config", "", "YAML `FILE` to read; without it the demonstration is the base")
+	s.StringArrayVar(&f.sets, "set", nil, "set `KEY=VALUE`, as in schedule.k=error; may be repeated (keys: fedpace help configuration)")
+	s.StringVar(&f.out, "out", "", "`DIR` for the results; the same as --set out=")
+	s.BoolVar(&f.force, "force", false, "replace the run that the folder holds")
+	s.BoolVar(&f.quiet, "quiet", false, "no progress and no closing summary")
+	cli.Complete(c, "config", cli.FilesOf("yaml", "yml"))
+	cli.Complete(c, "set", assignments)
+	cli.Complete(c, "out", cli.Folders)
+}
+
+// load makes the configuration that the flags ask for.
+func (f *flags) load(c *cobra.Command) (config.Config, error) {
+	for _, s := range f.sets {
+		if key, _, ok := strings.Cut(s, "="); !ok || key == "" {
+			return config.Config{}, cli.Usage(c, fmt.Errorf("--set %q: want key=value, e.g. schedule.k=error", s))
+		}
+	}
+	return config.Load(f.config, f.setsOf(c))
+}
+
+// setsOf are the keys that the flags set.
+func (f *flags) setsOf(c *cobra.Command) []string {
+	sets := f.sets
+	if c.Flags().Changed("out") {
+		sets = append(sets[:len(sets):len(sets)], "out="+f.out)
+	}
+	return sets
+}
+
+// options are how the library is to do what the flags ask for.
+func (f *flags) options(show *cli.Display) run.Options {
+	return run.Options{Version: cli.Version(), Force: f.force, Progress: func(p run.Progress) { show.Show(statusOf(p)) }, Notice: show.Notice}
+}
+
+// study are the options of many runs. With a server, hosts in other processes do
+// the work.
+func (f *flags) study(show *cli.Display, server *cli.Connection) study.Options {
+	o := study.Options{Run: f.options(show)}
+	o.Run.NATS = remote(server)
+	return o
+}

@@ -1,0 +1,77 @@
+package cmd
+
+import (
+	"fmt"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"fedpace/cmd/internal/cli"
+	"fedpace/experiment/config"
+)
+
+// helpCommand is help whose topic must exist.
+func helpCommand(root *cobra.Command) *cobra.Command {
+	return &cobra.Command{
+		Use:   "help [COMMAND]",
+		Short: "Help about any command or key of the configuration",
+		Example: `  fedpace help configuration
+  fedpace help schedule.k0
+  fedpace help close.deadline
+  fedpace help data prepare`,
+		RunE: func(c *cobra.Command, args []string) error {
+			of, rest, err := root.Find(args)
+			if err != nil || len(rest) > 0 {
+				if text, ok := config.Explain(strings.Join(args, ".")); ok {
+					_, err := fmt.Fprintln(c.OutOrStdout(), text)
+					return err
+				}
+				return cli.UsageError{Problem: fmt.Errorf("no help on %.60q", strings.Join(args, " "))}
+			}
+			of.InitDefaultHelpFlag()
+			return of.Help()
+		},
+		ValidArgsFunction: func(_ *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
+			of, _, err := root.Find(args)
+			if err != nil {
+				return nil, cobra.ShellCompDirectiveNoFileComp
+			}
+			var names []string
+			for _, below := range of.Commands() {
+				if !below.Hidden && strings.HasPrefix(below.Name(), begun) {
+					names = append(names, cobra.CompletionWithDesc(below.Name(), below.Short))
+				}
+			}
+			return names, cobra.ShellCompDirectiveNoFileComp
+		},
+	}
+}
+
+// configurationTopic is a page of help: all keys with their meaning.
+func configurationTopic() *cobra.Command {
+	var b strings.Builder
+	b.WriteString("The keys of a configuration file and of --set. The defaults of a task are those\n" +
+		"of the paper's Tables 1 and 2; fedpace run --dry-run prints the values in use.\n\n")
+	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	for _, k := range config.KnownKeys() {
+		fmt.Fprintf(t, "  %s\t%s\n", k.Key, k.Help)
+	}
+	fmt.Fprint(t, "\nA class of devices, an entry of fleet, has these keys; what it does not give is that\nof all devices:\n\n")
+	for _, k := range config.ClassKeys() {
+		fmt.Fprintf(t, "  %s\t%s\n", k.Key, k.Help)
+	}
+	fmt.Fprint(t, "\nA distribution is one of\n\n")
+	for _, d := range config.Distributions() {
+		fmt.Fprintf(t, "  %s\t%s\n", d.Key, d.Help)
+	}
+	fmt.Fprint(t, "\neach with at_least and at_most as bounds, if wanted.\n")
+	if err := t.Flush(); err != nil {
+		panic("fedpace: a string builder does not fail")
+	}
+	return &cobra.Command{
+		Use:   "configuration",
+		Short: "All keys of a configuration",
+		Long:  strings.TrimSpace(b.String()),
+	}
+}

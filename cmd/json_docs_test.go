@@ -1,0 +1,45 @@
+package cmd
+
+import (
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"fedpace/experiment/folder"
+)
+
+// The keys that docs/watching.md names for a command are those that it prints.
+func TestDocumentedJSON(t *testing.T) {
+	page, err := os.ReadFile("../docs/watching.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	row := func(command string) []string {
+		for line := range strings.Lines(string(page)) {
+			if cells := strings.Split(line, "|"); len(cells) > 2 && strings.TrimSpace(cells[1]) == "`"+command+"`" {
+				var keys []string
+				for _, m := range regexp.MustCompile("`([a-z_0-9]+)`").FindAllStringSubmatch(cells[2], -1) {
+					keys = append(keys, m[1])
+				}
+				return keys
+			}
+		}
+		t.Fatalf("%s has no line", command)
+		return nil
+	}
+	r := &recorder{summary: folder.Summary{Version: "v"}}
+	for command, args := range map[string][]string{
+		"run --dry-run": {"run", "--dry-run", "--json"},
+		"data info":     {"data", "info", "synthetic:femnist", "--clients", "10", "--json"},
+		"version":       {"version", "--json"},
+	} {
+		documented := row(command)
+		for key := range jsonOf(t, r, args...) {
+			if !slices.Contains(documented, key) {
+				t.Errorf("%s: %s is not documented (%v)", command, key, documented)
+			}
+		}
+	}
+}

@@ -1,0 +1,185 @@
+package cmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"fedpace/cmd/internal/cli"
+	"fedpace/experiment/config"
+	"fedpace/experiment/run"
+	"fedpace/experiment/study"
+	"fedpace/experiment/study/paper"
+)
+
+// paperFlags are what part of the paper's evaluation is asked for.
+type paperFlags struct {
+	plan       paper.Plan
+	tasks      []string
+	data       []string
+	files      []string
+	from       string
+	dry        bool
+	quiet      bool
+	beside     int
+	connection cli.Connection
+}
+
+func paperCommand() *cobra.Command {
+	f := paperFlags{plan: paper.Full()}
+	c := &cobra.Command{
+		Use:   "paper",
+		Short: "Do the paper's tables and figures again",
+		Long: `Do the evaluation of the paper again: Tables 1 to 4 and Figures 1 and 2, for any
+of its tasks, schedules and seeds. Every schedule runs to the virtual time of
+10,000 rounds of K-eta-fixed. Tables 1 to 3 are printed at once; Table 4 and the
+figures need runs, which are kept in --out and never done twice: stop at any
+time, and the same command goes on.
+
+With --timing nothing is trained: Table 4's cells that no loss decides take
+less than a minute. All of the rest on all data takes days on two cores; take
+some tasks, one seed, or --scale.
+
+With --nats this process drives the runs and trains nothing: hosts in other
+processes ("fedpace host") do, on as many machines as join that server. They come
+and go at any time, and the results are the same bits.`,
+		Example: `  fedpace paper --timing
+  fedpace paper --tasks sent140 --data sent140=tweets.csv.gz --set sent140.min_tweets=3 --set clients=all --seeds 1
+  fedpace paper --tasks femnist --data femnist=femnist.fedpace --schedules fixed,k-rounds,k-error,k-step --seeds 1
+  fedpace paper --tasks femnist --config pi4.yaml --timing
+  fedpace paper --tasks femnist --data femnist=femnist.fedpace --nats nats://server:4222
+  fedpace paper --from docs/paper/femnist`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return f.run(c) },
+	}
+	s := c.Flags()
+	s.StringSliceVar(&f.tasks, "tasks", nil, "tasks, separated by commas (all: sent140,femnist,cifar100,shakespeare)")
+	s.StringSliceVar(&f.plan.Schedules, "schedules", nil, "schedules, separated by commas (all: "+strings.Join(paper.Table3(), ",")+")")
+	s.IntVar(&f.plan.Seeds, "seeds", f.plan.Seeds, "runs with so many seeds each: means with 95% confidence intervals")
+	s.Uint64Var(&f.plan.Seed, "seed", f.plan.Seed, "the first seed")
+	s.IntVar(&f.plan.Rounds, "rounds", f.plan.Rounds, "rounds of K-eta-fixed, whose virtual time every schedule gets")
+	s.Float64Var(&f.plan.Scale, "scale", f.plan.Scale, "shorten the rounds, as in 0.1; every figure says so")
+	s.StringArrayVar(&f.data, "data", nil, "data of a task, as in femnist=PATH; may be repeated (else synthetic)")
+	s.StringArrayVar(&f.files, "config", nil, "`FILE` that the runs of its task start from, as fedpace calibrate --out writes it; may be repeated")
+	s.StringArrayVar(&f.plan.Sets, "set", nil, "set a key of every run, as in evaluate.every=200; may be repeated")
+	s.BoolVar(&f.plan.Timing, "timing", false, "train nothing: Table 4's cells that need no loss")
+	s.StringVar(&f.plan.Out, "out", f.plan.Out, "folder of the runs, tables and figures")
+	s.StringVar(&f.from, "from", "", "run nothing: print tables and draw figures from the CSV files in this folder")
+	s.BoolVar(&f.dry, "dry-run", false, "list the runs and whether they are done, and run nothing")
+	s.BoolVar(&f.quiet, "quiet", false, "no progress")
+	s.IntVar(&f.beside, "beside", 0, "runs side by side (default one a core; with --nats 8)")
+	f.connection.Add(c)
+	return c
+}
+
+func (f *paperFlags) run(c *cobra.Command) error {
+	if f.from != "" {
+		curves, err := paper.Load(f.from)
+		if err != nil {
+			return err
+		}
+		return errors.Join(paper.Draw(f.from, curves), results(c.OutOrStdout(), f.from, curves))
+	}
+	cells, err := f.cells(c)
+	if err != nil {
+		return err
+	}
+	if f.dry {
+		return paper.WriteCells(c.OutOrStdout(), cells)
+	}
+	if err := f.front(c.OutOrStdout()); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(f.plan.Out, 0o777); err != nil {
+		return err
+	}
+	show := cli.NewDisplay(c.ErrOrStderr(), f.quiet)
+	err = f.plan.Run(c.Context(), cells, study.Options{
+		Run:    run.Options{Version: cli.Version(), NATS: remote(&f.connection), Notice: show.Notice},
+		Beside: f.beside, Progress: func(p study.Progress) { show.Show(statusOfStudy(p)) }, Done: func() error { return f.keep(cells) },
+	})
+	show.Close()
+	if errors.Is(err, context.Canceled) {
+		return cli.Interrupted{Note: "the same command goes on; what is done is in " + f.plan.Out}
+	}
+	if err != nil {
+		return err
+	}
+	if err := f.keep(cells); err != nil {
+		return err
+	}
+	curves, err := paper.Curves(cells)
+	if err != nil {
+		return err
+	}
+	return results(c.OutOrStdout(), f.plan.Out, curves)
+}
+
+// cells are the runs that the flags ask for.
+func (f *paperFlags) cells(c *cobra.Command) ([]study.Cell, error) {
+	for _, t := range f.tasks {
+		f.plan.Tasks = append(f.plan.Tasks, config.Task(t))
+	}
+	f.plan.Data = map[config.Task]string{}
+	for _, d := range f.data {
+		task, path, ok := strings.Cut(d, "=")
+		if !ok || path == "" {
+			return nil, cli.Usage(c, fmt.Errorf("--data %q: want task=PATH, e.g. femnist=femnist.parquet", d))
+		}
+		f.plan.Data[config.Task(task)] = path
+	}
+	f.plan.Configs = map[config.Task]string{}
+	for _, path := range f.files {
+		base, err := config.Load(path, nil)
+		if err != nil {
+			return nil, cli.Usage(c, err)
+		}
+		if other := f.plan.Configs[base.Task]; other != "" {
+			return nil, cli.Usage(c, fmt.Errorf("--config %s and %s are both of task %s", other, path, base.Task))
+		}
+		f.plan.Configs[base.Task] = path
+	}
+	if c.Flags().Changed("beside") && f.beside < 1 {
+		return nil, cli.Usage(c, fmt.Errorf("--beside %d: want at least 1", f.beside))
+	}
+	if f.plan.Timing && f.connection.URL != "" {
+		return nil, cli.Usage(c, errors.New("--timing trains nothing that hosts could do: leave out --nats"))
+	}
+	var err error
+	if f.plan.Sets, err = intoConfig(&f.connection, c, f.plan.Sets); err != nil {
+		return nil, err
+	}
+	cells, err := f.plan.Cells()
+	if err != nil {
+		return nil, cli.Usage(c, err)
+	}
+	return cells, nil
+}
+
+// front prints what needs no run.
+func (f *paperFlags) front(w io.Writer) error {
+	return errors.Join(paper.WriteTable1(w, f.plan), paper.WriteTable2(w, f.plan), paper.WriteTable3(w, f.plan))
+}
+
+// keep writes the CSV files and the figures of what is done.
+func (f *paperFlags) keep(cells []study.Cell) error {
+	curves, err := paper.Curves(cells)
+	if err != nil {
+		return err
+	}
+	return errors.Join(paper.Write(f.plan.Out, curves), paper.Draw(f.plan.Out, curves))
+}
+
+// results prints what was learned, and where the figures are.
+func results(w io.Writer, dir string, curves []paper.Curve) error {
+	if err := errors.Join(paper.WriteTable4(w, curves), paper.WriteOutcomes(w, curves)); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(w, "\nCurves and figures are in %s.\n", dir)
+	return err
+}

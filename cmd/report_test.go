@@ -1,0 +1,64 @@
+package cmd
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"fedpace/cmd/internal/cli"
+)
+
+func TestReports(t *testing.T) {
+	dir := shortRun(t)
+	t.Chdir(t.TempDir())
+	for _, test := range []struct {
+		args         []string
+		file, begins string
+		says         string
+	}{
+		{[]string{"report", dir}, "report.html", "<!DOCTYPE html>", "report.html: 1 of 1 runs finished\n"},
+		{[]string{"report", filepath.Dir(dir), "-o", "a.svg"}, "a.svg", "<?xml", "a.svg: 1 of 1 runs finished\n"},
+		{[]string{"report", dir, "--format", "pdf"}, "report.pdf", "%PDF-", "report.pdf: 1 of 1 runs finished\n"},
+		{[]string{"report", dir, "--format", "png", "-o", "figure"}, "figure", "\x89PNG", "figure: 1 of 1 runs finished\n"},
+		{[]string{"report", dir, "-o", "-"}, "", "<!DOCTYPE html>", ""},
+	} {
+		var stdout, stderr bytes.Buffer
+		if status := execute(t.Context(), library, test.args, &stdout, &stderr); status != cli.ExitOK || stderr.String() != test.says {
+			t.Errorf("%v: status %d: %q, want %q", test.args, status, stderr.String(), test.says)
+			continue
+		}
+		text := stdout.Bytes()
+		if test.file != "" {
+			var err error
+			if text, err = os.ReadFile(test.file); err != nil {
+				t.Error(err)
+			}
+		}
+		if !strings.HasPrefix(string(text), test.begins) {
+			t.Errorf("%v: %.20q", test.args, text)
+		}
+	}
+}
+
+func TestMistakesOfReports(t *testing.T) {
+	dir := shortRun(t)
+	empty := t.TempDir()
+	for _, test := range []struct {
+		args   []string
+		status int
+		says   string
+	}{
+		{[]string{"report"}, cli.ExitUsage, "fedpace: report wants at least one folder, the results of a run, e.g. fedpace report runs/demo (see fedpace report --help)\n"},
+		{[]string{"report", dir, "--format", "gif"}, cli.ExitUsage, "fedpace: --format \"gif\": want html, png, svg, pdf (see fedpace report --help)\n"},
+		{[]string{"report", dir, "-o", "a.txt"}, cli.ExitUsage, "fedpace: --out a.txt: the name ends in none of .html, .png, .svg, .pdf; say --format (see fedpace report --help)\n"},
+		{[]string{"report", dir, "-o", "no/such/a.svg"}, cli.ExitFailure, "fedpace: no/such/a.svg cannot be written: there is no folder no/such\n"},
+		{[]string{"report", empty}, cli.ExitFailure, "fedpace: report: " + empty + " holds no run: neither it nor a folder in it has a config.yaml\n"},
+	} {
+		var stdout, stderr bytes.Buffer
+		if status := execute(t.Context(), library, test.args, &stdout, &stderr); status != test.status || stderr.String() != test.says {
+			t.Errorf("%v: status %d, want %d: %q", test.args, status, test.status, stderr.String())
+		}
+	}
+}

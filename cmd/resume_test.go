@@ -1,0 +1,277 @@
+//go:build unix
+
+package cmd
+
+import (
+	"bytes"
+	"encoding/json"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// Runs that are killed: each closing rule, an algorithm with a state of its own,
+// and the schedules that decide by losses and by a plateau.
+var mortal = []struct {
+	name string
+	sets string // after those that all share
+}{
+	{"all", "task=femnist clients=30 cohort=5 stop.rounds=30 schedule.k0=6 evaluate.every=6 aggregate.algorithm=fedadam aggregate.server_rate=0.01"},
+	{"deadline", "task=femnist clients=30 cohort=8 stop.rounds=30 schedule.k0=6 evaluate.every=6 compute.std=0.01 close={rule:deadline,seconds:2.8} dropout.probability=0.1"},
+	{"buffered", "task=femnist clients=30 cohort=8 stop.rounds=45 schedule.k0=6 evaluate.every=6 compute.std=0.01 close={rule:buffered,n:3,staleness_limit:3} availability={model:markov,on_seconds:30,off_seconds:10}"},
+	{"scaffold", "task=sent140 clients=50 cohort=10 stop.rounds=150 schedule.k0=30 evaluate.every=10 aggregate.algorithm=scaffold"},
+	{"k-error", "task=sent140 clients=50 cohort=10 schedule.k=error schedule.window=10 evaluate.every=10 select={rule:power_of_choice,candidates:15} stop.rounds=150"},
+	{"k-step", "task=sent140 clients=50 cohort=10 stop.equal_runtime_rounds=150 schedule.k=step schedule.patience=3 schedule.window=10 evaluate.every=4 compute.std=0.002"},
+}
+
+func mortalArgs(sets, out string) []string {
+	args := []string{"run", "--quiet", "--out", out, "--set", "checkpoint.seconds=0.05"}
+	for _, s := range strings.Fields(sets) {
+		args = append(args, "--set", s)
+	}
+	return args
+}
+
+// A run whose process is killed at any point, and killed again when it goes on,
+// comes to the results of the run that was never stopped, to the last bit.
+func TestKilledRunsGoOnToTheSameBits(t *testing.T) {
+	t.Parallel()
+	if _, err := binary(); err != nil { // so that no run's time has the build in it
+		t.Fatal(err)
+	}
+	least := 1 // kills of each of the six runs
+	if os.Getenv("FEDPACE_LONG") != "" {
+		least = 17
+	}
+	for i, c := range mortal {
+		t.Run(c.name, func(t *testing.T) {
+			whole := filepath.Join(t.TempDir(), "run")
+			started := time.Now()
+			if _, stderr, exit := finish(t, fedpace(t, mortalArgs(c.sets, whole)...)); exit != 0 {
+				t.Fatalf("exit %d: %s", exit, stderr)
+			}
+			took := time.Since(started)
+			want := resultsOf(t, whole)
+			random := rand.New(rand.NewPCG(1, uint64(i)))
+			kills, late := 0, 0
+			for kills < least && late < 3*least {
+				out := filepath.Join(t.TempDir(), "run")
+				args := mortalArgs(c.sets, out)
+				for range 2 {
+					after := time.Duration(float64(took) * random.Float64())
+					if killAfter(t, fedpace(t, args...), after) {
+						kills++
+					} else {
+						late++
+						took -= took / 10 // the machine has become faster
+					}
+					if _, err := os.Stat(filepath.Join(out, "config.yaml")); err == nil {
+						args = []string{"resume", "--quiet", out}
+					}
+				}
+				if _, stderr, exit := finish(t, fedpace(t, args...)); exit != 0 {
+					t.Fatalf("exit %d: %s", exit, stderr)
+				}
+				if diff := cmp.Diff(want, resultsOf(t, out)); diff != "" {
+					t.Fatalf("after kills the results are others: %s", diff)
+				}
+			}
+			t.Logf("%.2f s a run, %d kills, %d came too late", took.Seconds(), kills, late)
+		})
+	}
+}
+
+// killAfter says whether the process was still there to be killed.
+func killAfter(t *testing.T, c *exec.Cmd, after time.Duration) bool {
+	t.Helper()
+	var said bytes.Buffer
+	c.Stderr = &said
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	timer := time.AfterFunc(after, func() { _ = c.Process.Kill() }) // too late: it is gone
+	_ = c.Wait()                                                    // the status says it
+	timer.Stop()
+	if status := c.ProcessState.Sys().(syscall.WaitStatus); status.Signaled() && status.Signal() == syscall.SIGKILL {
+		return true
+	}
+	if code := c.ProcessState.ExitCode(); code != 0 {
+		t.Fatalf("exit %d: %s", code, said.String())
+	}
+	return false
+}
+
+// resultsOf is all that a run left, but for the time that it took and the place
+// where it is.
+func resultsOf(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := map[string]string{}
+	for _, e := range entries {
+		b, err := os.ReadFile(filepath.Join(dir, e.Name()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		switch e.Name() {
+		case "summary.json":
+			var s map[string]any
+			if err := json.Unmarshal(b, &s); err != nil {
+				t.Fatal(err)
+			}
+			if s["completed"] != true {
+				t.Errorf("not completed: %s", b)
+			}
+			delete(s, "wall_seconds")
+			if b, err = json.Marshal(s); err != nil {
+				t.Fatal(err)
+			}
+		case "page.html": // it tells wall times
+			b = nil
+		case "config.yaml":
+			b = slices.Concat(slices.DeleteFunc(bytes.SplitAfter(b, []byte("\n")), func(line []byte) bool { return bytes.HasPrefix(line, []byte("out:")) })...)
+		}
+		files[e.Name()] = string(b)
+	}
+	return files
+}
+
+// A run that a signal ends, a terminal's that goes among them, says how to go on
+// and keeps all that it has done; while it runs nobody else gets its folder.
+func TestStoppedRunsGoOn(t *testing.T) {
+	t.Parallel()
+	sets := mortal[1].sets
+	whole := filepath.Join(t.TempDir(), "run")
+	if _, stderr, exit := finish(t, fedpace(t, mortalArgs(sets, whole)...)); exit != 0 {
+		t.Fatalf("exit %d: %s", exit, stderr)
+	}
+	want := resultsOf(t, whole)
+	out := filepath.Join(t.TempDir(), "run")
+	// Seldom checkpoints: those that are found are the signals'.
+	slow := []string{"--set", "checkpoint.seconds=1000"}
+	want["config.yaml"] = strings.Replace(want["config.yaml"], "seconds: 0.05", "seconds: 1000", 1)
+	args := append(mortalArgs(sets, out), slow...)
+	rows := 0
+	for _, s := range []os.Signal{syscall.SIGHUP, syscall.SIGTERM, os.Interrupt} {
+		c := fedpace(t, args...)
+		var said bytes.Buffer
+		c.Stderr = &said
+		if err := c.Start(); err != nil {
+			t.Fatal(err)
+		}
+		waitForRows(t, out, rows+3)
+		for _, other := range [][]string{append(mortalArgs(sets, out), "--force"), {"resume", out}} {
+			if _, stderr, exit := finish(t, fedpace(t, other...)); exit != 1 || !strings.Contains(stderr, "its run is still going on, process ") || strings.Count(stderr, "\n") != 1 {
+				t.Errorf("%s in the folder of a run that goes on: exit %d, %q", other[0], exit, stderr)
+			}
+		}
+		if err := c.Process.Signal(s); err != nil {
+			t.Fatal(err)
+		}
+		_ = c.Wait() // the exit status says it
+		if code := c.ProcessState.ExitCode(); code != 130 || !strings.Contains(said.String(), "to go on: fedpace resume "+out) {
+			t.Fatalf("%v: exit %d, %q", s, code, said.String())
+		}
+		text, err := os.ReadFile(filepath.Join(out, "rounds.csv"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.HasPrefix(want["rounds.csv"], string(text)) {
+			t.Errorf("%v: the rounds up to the signal are others", s)
+		}
+		rows = bytes.Count(text, []byte("\n"))
+		args = []string{"resume", "--quiet", out}
+	}
+	moved := out + " moved"
+	if err := os.Rename(out, moved); err != nil {
+		t.Fatal(err)
+	}
+	stdout, stderr, exit := finish(t, fedpace(t, "resume", moved))
+	if exit != 0 || !strings.Contains(stdout, "completed") || !strings.Contains(stderr, "The run goes on after round") {
+		t.Fatalf("exit %d: %s%s", exit, stdout, stderr)
+	}
+	if diff := cmp.Diff(want, resultsOf(t, moved)); diff != "" {
+		t.Errorf("stopped and resumed it comes to other results: %s", diff)
+	}
+	before := resultsOf(t, moved)
+	stdout, stderr, exit = finish(t, fedpace(t, "resume", moved))
+	if exit != 0 || !strings.Contains(stdout, "complete run") || stderr != "" {
+		t.Errorf("a complete run: exit %d: %s%s", exit, stdout, stderr)
+	}
+	if diff := cmp.Diff(before, resultsOf(t, moved)); diff != "" {
+		t.Errorf("a complete run is changed: %s", diff)
+	}
+}
+
+// waitForRows waits until a run's rounds.csv has so many lines.
+func waitForRows(t *testing.T, out string, rows int) int {
+	t.Helper()
+	for range 18_000 { // three minutes
+		text, err := os.ReadFile(filepath.Join(out, "rounds.csv"))
+		if n := bytes.Count(text, []byte("\n")); err == nil && n >= rows {
+			return n
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	t.Fatalf("no %d rows in %s", rows, out)
+	return 0
+}
+
+// SIGUSR1 asks for a checkpoint at once.
+func TestACheckpointOnASignal(t *testing.T) {
+	t.Parallel()
+	out := filepath.Join(t.TempDir(), "run")
+	c := fedpace(t, append(mortalArgs(mortal[0].sets, out), "--set", "checkpoint.seconds=1000", "--set", "stop.rounds=100000")...)
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		_ = c.Process.Kill()
+		_ = c.Wait() // it was killed
+	}()
+	waitForRows(t, out, 3)
+	path := filepath.Join(out, "checkpoint.bin")
+	if _, err := os.Stat(path); err == nil {
+		t.Fatal("a checkpoint before it was asked for")
+	}
+	if err := c.Process.Signal(syscall.SIGUSR1); err != nil {
+		t.Fatal(err)
+	}
+	for range 18_000 {
+		if _, err := os.Stat(path); err == nil {
+			return
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	t.Error("no checkpoint after SIGUSR1")
+}
+
+// What cannot be resumed is said in one line.
+func TestNothingToResume(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		args []string
+		exit int
+		want string
+	}{
+		{[]string{"resume"}, 2, "resume wants one folder"},
+		{[]string{"resume", "a", "b"}, 2, "resume wants one folder"},
+		{[]string{"resume", filepath.Join(t.TempDir(), "none")}, 1, "no run is there to go on with"},
+		{[]string{"resume", t.TempDir()}, 1, "it holds no config.yaml"},
+	} {
+		_, stderr, exit := finish(t, fedpace(t, c.args...))
+		if exit != c.exit || !strings.Contains(stderr, c.want) || strings.Count(stderr, "\n") != 1 {
+			t.Errorf("%v: exit %d, %q", c.args, exit, stderr)
+		}
+	}
+}

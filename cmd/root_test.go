@@ -1,0 +1,284 @@
+package cmd
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"fedpace/coordinator/round"
+	"fedpace/experiment/config"
+	"fedpace/experiment/folder"
+	"fedpace/experiment/run"
+	"fedpace/experiment/study"
+	"fedpace/metrics"
+)
+
+// recorder is a program that runs nothing and notes what it was asked for.
+type recorder struct {
+	configs   []config.Config
+	options   run.Options
+	schedules []string
+	summary   folder.Summary
+	err       error
+}
+
+func (r *recorder) program() program {
+	return program{
+		run: func(_ context.Context, c config.Config, o run.Options) (folder.Summary, error) {
+			r.configs, r.options = append(r.configs, c), o
+			return r.summary, r.err
+		},
+		dryRun: func(_ context.Context, c config.Config, o run.Options) (run.Estimate, error) {
+			return run.Estimate{Config: c}, r.err
+		},
+		compare: func(_ context.Context, c config.Config, schedules []string, o study.Options) (*study.Comparison, error) {
+			r.configs, r.options, r.schedules = append(r.configs, c), o.Run, schedules
+			return &study.Comparison{Reference: "fixed", TargetLoss: math.NaN()}, r.err
+		},
+	}
+}
+
+func call(t *testing.T, r *recorder, args ...string) (status int, stdout, stderr string) {
+	t.Helper()
+	var out, errs bytes.Buffer
+	status = execute(t.Context(), r.program(), args, &out, &errs)
+	return status, out.String(), errs.String()
+}
+
+func TestRunWithoutArgumentsIsTheDemonstration(t *testing.T) {
+	r := &recorder{}
+	if status, _, stderr := call(t, r, "run"); status != 0 || stderr != "" {
+		t.Fatalf("status %d, %s", status, stderr)
+	}
+	if diff := cmp.Diff([]config.Config{config.Demonstration()}, r.configs); diff != "" {
+		t.Error(diff)
+	}
+	if r.options.Force || r.options.Progress == nil || r.options.Version == "" {
+		t.Errorf("options %+v", r.options)
+	}
+}
+
+func TestFlagsReachTheRun(t *testing.T) {
+	r := &recorder{}
+	t.Chdir(t.TempDir())
+	if err := os.WriteFile("exp.yaml", []byte("task: sent140\nseed: 7\nout: a\n"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	status, _, stderr := call(t, r, "run", "--config", "exp.yaml", "--set", "schedule={k: error, k0: 9}", "--set", "stop.rounds=5", "--out", "b", "--force")
+	if status != 0 {
+		t.Fatal(stderr)
+	}
+	c := r.configs[0]
+	if c.Task != config.TaskSent140 || c.Seed != 7 || c.Schedule.Name() != "k-error" || c.Schedule.K0 != 9 || c.Stop.Rounds != 5 || c.Out != "b" || !r.options.Force {
+		t.Errorf("got %+v, %+v", c, r.options)
+	}
+}
+
+func TestCompareHasItsSchedules(t *testing.T) {
+	r := &recorder{}
+	status, stdout, stderr := call(t, r, "compare", "--set", "task=femnist", "--schedules", "dsgd,fixed,k-rounds,k-error,k-step")
+	if status != 0 {
+		t.Fatal(stderr)
+	}
+	if diff := cmp.Diff([]string{"dsgd", "fixed", "k-rounds", "k-error", "k-step"}, r.schedules); diff != "" {
+		t.Error(diff)
+	}
+	if !strings.Contains(stdout, "schedule") {
+		t.Errorf("no table: %s", stdout)
+	}
+}
+
+// The statuses and the one line that a mistake gives.
+func TestMistakes(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		args   []string
+		err    error
+		status int
+		want   string
+	}{
+		{"unknown command", []string{"rnu"}, nil, 2, `fedpace: unknown command "rnu" for "fedpace" (see fedpace --help)`},
+		{"unknown flag", []string{"run", "--fast"}, nil, 2, `fedpace: unknown flag: --fast (see fedpace run --help)`},
+		{"flag without its value", []string{"run", "--set"}, nil, 2, `fedpace: flag needs an argument: --set (see fedpace run --help)`},
+		{"an argument too many", []string{"run", "exp.yaml"}, nil, 2, `fedpace: unknown command "exp.yaml" for "fedpace run" (see fedpace run --help)`},
+		{"a set without a value", []string{"run", "--set", "cohort"}, nil, 2, `fedpace: --set "cohort": want key=value, e.g. schedule.k=error (see fedpace run --help)`},
+		{"a misspelt schedule", []string{"compare", "--schedules", "k-round"}, nil, 2, `fedpace: --schedules: "k-round" is not a schedule (did you mean "k-rounds"?) (see fedpace compare --help)`},
+		{"a wrong key", []string{"run", "--set", "chort=3"}, nil, 1, `fedpace: --set chort: unknown key (did you mean "cohort"?)`},
+		{"a wrong value", []string{"compare", "--set", "cohort=0"}, nil, 1, `fedpace: --set cohort: 0 is out of range (a whole number from 1 to 1000000)`},
+		{"no such file", []string{"run", "--config", "none.yaml"}, nil, 1, `fedpace: configuration: open none.yaml: no such file or directory`},
+		{"a run that fails twice", []string{"run"}, errors.Join(errors.New("diverged"), errors.New("disk full")), 1, `fedpace: diverged; disk full`},
+		{"a run that fails twice by one cause", []string{"run"}, errors.Join(errors.New("disk full"), errors.New("disk full")), 1, `fedpace: disk full`},
+		{"a paper's server that is none", []string{"paper", "--nats", "server"}, nil, 2, `fedpace: --nats: "server" is not a NATS server's URL (nats://host:4222) (see fedpace paper --help)`},
+		{"hosts for a paper that trains nothing", []string{"paper", "--timing", "--nats", "nats://server"}, nil, 2, `fedpace: --timing trains nothing that hosts could do: leave out --nats (see fedpace paper --help)`},
+		{"no runs side by side", []string{"paper", "--beside", "0"}, nil, 2, `fedpace: --beside 0: want at least 1 (see fedpace paper --help)`},
+		{"an interruption before anything", []string{"run"}, fmt.Errorf("preparing: %w", context.Canceled), 130, `fedpace: interrupted: nothing was written`},
+		{"an interrupted comparison", []string{"compare"}, fmt.Errorf("compare: fixed: %w", context.Canceled), 130, `fedpace: interrupted: what was done is in runs/demo, the same command goes on`},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Chdir(t.TempDir())
+			status, stdout, stderr := call(t, &recorder{err: test.err}, test.args...)
+			if status != test.status || stdout != "" || stderr != test.want+"\n" {
+				t.Errorf("status %d, want %d\nstdout %q\n got %s\nwant %s", status, test.status, stdout, stderr, test.want)
+			}
+			if left, err := os.ReadDir("."); err != nil || len(left) > 0 {
+				t.Errorf("left behind: %v, %v", left, err)
+			}
+		})
+	}
+}
+
+func TestAnInterruptedRunIsSummarised(t *testing.T) {
+	r := &recorder{err: errors.Join(context.Canceled, errors.New("disk full")), summary: folder.Summary{Version: "v", Rounds: 3}}
+	status, stdout, stderr := call(t, r, "run")
+	if status != 130 || stderr != "fedpace: interrupted: what was done is in runs/demo, to go on: fedpace resume runs/demo; disk full\n" {
+		t.Errorf("status %d, %s", status, stderr)
+	}
+	if !strings.Contains(stdout, "stopped before its end") {
+		t.Errorf("no summary: %s", stdout)
+	}
+}
+
+func TestEveryCommandHasAnExample(t *testing.T) {
+	for _, c := range append(rootCommand(program{}).Commands(), rootCommand(program{})) {
+		if !c.Runnable() {
+			continue // a page of help
+		}
+		if !strings.Contains(c.Example, "fedpace") {
+			t.Errorf("%s has no example", c.Name())
+		}
+		status, stdout, _ := call(t, &recorder{}, c.Name(), "--help")
+		if c.HasParent() && (status != 0 || !strings.Contains(stdout, c.Example)) {
+			t.Errorf("%s --help does not show it: %s", c.Name(), stdout)
+		}
+	}
+	status, stdout, _ := call(t, &recorder{}, "help", "configuration")
+	if status != 0 || !strings.Contains(stdout, "stop.equal_runtime_rounds") {
+		t.Errorf("status %d: %s", status, stdout)
+	}
+	status, stdout, _ = call(t, &recorder{}, "version")
+	if status != 0 || !strings.HasPrefix(stdout, "fedpace ") {
+		t.Errorf("status %d: %s", status, stdout)
+	}
+}
+
+// What a dry run prints is a configuration that can be run.
+func TestADryRunRunsNothing(t *testing.T) {
+	r := &recorder{}
+	status, stdout, stderr := call(t, r, "run", "--dry-run", "--set", "seed=5")
+	if status != 0 || len(r.configs) > 0 {
+		t.Fatalf("status %d, %d runs, %s", status, len(r.configs), stderr)
+	}
+	path := filepath.Join(t.TempDir(), "config.yaml")
+	if err := os.WriteFile(path, []byte(stdout), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if c, err := config.Load(path, nil); err != nil || c.Seed != 5 {
+		t.Errorf("seed %d, %v", c.Seed, err)
+	}
+}
+
+func TestTheClosingSummary(t *testing.T) {
+	var b bytes.Buffer
+	s := folder.Summary{
+		Task: "femnist", Schedule: "k-rounds", Seed: 1, Completed: true, Rounds: 1040, VirtualSeconds: 95.5, WallSeconds: 26,
+		SGDSteps: 1110, RelativeSGDSteps: folder.Measured(0.35), TrainingLoss: folder.Measured(2.5), BestTrainingLoss: folder.Measured(2.25),
+		ValidationLoss: folder.Measured(2.125), ValidationAccuracy: folder.Measured(0.5), BestValidationAccuracy: folder.Measured(0.5),
+		Outcomes: folder.Outcomes{round.Accepted: 2400, round.Lost: 1}, Version: "v",
+	}
+	if err := writeSummary(&b, config.Demonstration(), s); err != nil {
+		t.Fatal(err)
+	}
+	want := `demo: femnist with k-rounds, synthetic data, seed 1: completed
+  rounds               1,040
+  virtual time         95.5 s
+  wall time            26 s (40 rounds/s)
+  SGD steps            1,110 a client, 0.3500 of K-eta-fixed's in the same time
+  training loss        2.5000 (best 2.2500)
+  validation loss      2.1250
+  validation accuracy  0.5000 (best 0.5000)
+  tasks                2,400 accepted, 1 lost
+  results              runs/demo
+`
+	if diff := cmp.Diff(want, b.String()); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// What stragglers cost is said where they cost anything.
+func TestTheClosingSummaryOfStragglers(t *testing.T) {
+	var b bytes.Buffer
+	s := folder.Summary{
+		Completed: true, StragglerShare: folder.Measured(0.25), TimeToTarget: folder.Measured(12.5),
+		ClientSeconds: metrics.Split[float64]{Useful: 3, Wasted: 1}, ClientSteps: metrics.Split[int64]{Useful: 9, Wasted: 1},
+		Bytes: metrics.Split[int64]{Useful: 7, Wasted: 1}, EnergyJoules: &metrics.Split[float64]{Useful: 1500, Wasted: 500},
+	}
+	if err := writeSummary(&b, config.Demonstration(), s); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"  wasted          25 % of client time, 10 % of SGD steps, 12.5 % of bytes\n",
+		"  stragglers      25 % of a round is spent waiting from the median client to the slowest\n",
+		"  energy          2 kJ, 25 % of it wasted\n",
+		"  target reached  after 12.5 s\n",
+	} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("%q is missing in\n%s", want, b.String())
+		}
+	}
+}
+
+func TestThousands(t *testing.T) {
+	for n, want := range map[int64]string{0: "0", 999: "999", 1000: "1,000", 1234567: "1,234,567", -1000: "-1,000", -100: "-100"} {
+		if got := thousands(n); got != want {
+			t.Errorf("%d is %s, want %s", n, got, want)
+		}
+	}
+}
+
+func someProgress(number int) run.Progress {
+	return run.Progress{
+		Schedule: "k-rounds", Round: number, Rounds: 40, VirtualSeconds: 36.25, LocalSteps: 35, TrainingLoss: 2.3125,
+		ValidationLoss: 2, ValidationAccuracy: 0.25, Elapsed: 2 * time.Second,
+	}
+}
+
+func TestTheStatusOfARun(t *testing.T) {
+	for want, p := range map[string]run.Progress{
+		"k-rounds  round 10/40  36.2 s  K 35  loss 2.312  accuracy 0.250  5 rounds/s  6s left": someProgress(10),
+		"dsgd  round 1  0.0 s of 20.00 min  K 1":                                               {Schedule: "dsgd", Round: 1, VirtualTotal: 1200, LocalSteps: 1, TrainingLoss: math.NaN(), ValidationAccuracy: math.NaN()},
+	} {
+		s := statusOf(p)
+		if got := s.Line(); got != want || s.Of != p.Schedule || s.Done != p.Fraction() {
+			t.Errorf("got  %s (%s, %v)\nwant %s", got, s.Of, s.Done, want)
+		}
+	}
+}
+
+// A run that is complete fills its bar, also one that ended by accuracy or short
+// of its virtual time.
+func TestTheStatusOfACompleteRun(t *testing.T) {
+	p := someProgress(10)
+	p.Done = true
+	if s := statusOf(p); s.Done != 1 || strings.Contains(s.Line(), "left") {
+		t.Errorf("%v %q", s.Done, s.Line())
+	}
+}
+
+func TestQuietIsQuiet(t *testing.T) {
+	r := &recorder{summary: folder.Summary{Version: "v"}}
+	status, stdout, stderr := call(t, r, "run", "--quiet")
+	r.options.Progress(someProgress(1))
+	r.options.Notice("x")
+	if status != 0 || stdout != "" || stderr != "" {
+		t.Errorf("status %d, %q, %q", status, stdout, stderr)
+	}
+}

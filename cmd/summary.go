@@ -1,0 +1,142 @@
+package cmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"fedpace/cmd/internal/cli"
+	"fedpace/coordinator/round"
+	"fedpace/experiment/config"
+	"fedpace/experiment/folder"
+	"fedpace/internal/human"
+)
+
+// reported is what --json prints of a run: its summary.json, and its folder.
+type reported struct {
+	folder.Summary
+	Out string `json:"out"`
+}
+
+// report prints what a run came to, if it left results: also one that was
+// interrupted.
+func (f *flags) report(c *cobra.Command, config config.Config, s folder.Summary, err error) error {
+	if s.Version == "" || err != nil && !errors.Is(err, context.Canceled) {
+		return nil
+	}
+	switch {
+	case f.json:
+		return cli.PrintJSON(c, reported{s, config.Out})
+	case f.quiet:
+		return nil
+	}
+	return writeSummary(c.OutOrStdout(), config, s)
+}
+
+// writeSummary prints what a run came to, for a person.
+func writeSummary(w io.Writer, c config.Config, s folder.Summary) error {
+	state := "completed"
+	if !s.Completed {
+		state = "stopped before its end"
+	}
+	data := c.Data
+	if c.IsSynthetic() {
+		data = "synthetic data"
+	}
+	if !c.Train {
+		data = "timing only, nothing trained"
+	} else if s.Data != nil && strings.Contains(*s.Data, "synthetic") && !c.IsSynthetic() {
+		data += " (" + *s.Data + ")"
+	}
+	if _, err := fmt.Fprintf(w, "%s: %s with %s, %s, seed %d: %s\n", c.Name, s.Task, s.Schedule, data, s.Seed, state); err != nil {
+		return err
+	}
+
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	line := func(name, format string, a ...any) { fmt.Fprintf(t, "  %s\t%s\n", name, fmt.Sprintf(format, a...)) }
+	line("rounds", "%s", thousands(int64(s.Rounds)))
+	line("virtual time", "%s", human.VirtualTime(s.VirtualSeconds))
+	pace := ""
+	if s.WallSeconds > 0 {
+		pace = fmt.Sprintf(" (%.3g rounds/s)", float64(s.Rounds)/s.WallSeconds)
+	}
+	line("wall time", "%s%s", short(s.WallSeconds), pace)
+	relative := ""
+	if s.RelativeSGDSteps != nil {
+		relative = fmt.Sprintf(", %.4f of K-eta-fixed's in the same time", *s.RelativeSGDSteps)
+	}
+	line("SGD steps", "%s a client%s", thousands(s.SGDSteps), relative)
+	if s.TrainingLoss != nil {
+		line("training loss", "%.4f%s", *s.TrainingLoss, best(s.BestTrainingLoss))
+	}
+	if s.ValidationLoss != nil {
+		line("validation loss", "%.4f", *s.ValidationLoss)
+	}
+	if s.ValidationAccuracy != nil {
+		line("validation accuracy", "%.4f%s", *s.ValidationAccuracy, best(s.BestValidationAccuracy))
+	}
+	line("tasks", "%s", outcomes(s.Outcomes))
+	if s.ClientSeconds.Wasted > 0 {
+		line("wasted", "%.3g %% of client time, %.3g %% of SGD steps, %.3g %% of bytes",
+			100*s.ClientSeconds.WastedShare(), 100*s.ClientSteps.WastedShare(), 100*s.Bytes.WastedShare())
+	}
+	if v := s.StragglerShare; v != nil && *v > 0 {
+		line("stragglers", "%.3g %% of a round is spent waiting from the median client to the slowest", 100**v)
+	}
+	if e := s.EnergyJoules; e != nil {
+		line("energy", "%.4g kJ, %.3g %% of it wasted", (e.Useful+e.Wasted)/1000, 100*e.WastedShare())
+	}
+	if s.TimeToTarget != nil {
+		line("target reached", "after %s", human.VirtualTime(*s.TimeToTarget))
+	}
+	line("results", "%s", c.Out)
+	return t.Flush()
+}
+
+func best(v *float64) string {
+	if v == nil {
+		return ""
+	}
+	return fmt.Sprintf(" (best %.4f)", *v)
+}
+
+// outcomes lists those that occurred.
+func outcomes(counts folder.Outcomes) string {
+	var parts []string
+	for o, n := range counts {
+		if n > 0 {
+			parts = append(parts, thousands(n)+" "+round.Outcome(o).String())
+		}
+	}
+	if parts == nil {
+		return "none"
+	}
+	return strings.Join(parts, ", ")
+}
+
+// thousands writes 12345678 as 12,345,678.
+func thousands(n int64) string {
+	s := strconv.FormatInt(n, 10)
+	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}
+
+// short is a wall time for people.
+func short(seconds float64) string {
+	switch {
+	case seconds < 10:
+		return fmt.Sprintf("%.1f s", seconds)
+	case seconds < 120:
+		return fmt.Sprintf("%.0f s", seconds)
+	}
+	return (time.Duration(seconds) * time.Second).String()
+}

@@ -1,0 +1,100 @@
+package cmd
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestTheory(t *testing.T) {
+	t.Chdir(t.TempDir())
+	r := &recorder{}
+	ok := func(args ...string) string {
+		t.Helper()
+		status, stdout, stderr := call(t, r, append([]string{"theory"}, args...)...)
+		if status != 0 {
+			t.Fatalf("%v: status %d, %s", args, status, stderr)
+		}
+		return stdout
+	}
+	small := []string{"--set", "quadratic={dimension: 4, samples: 8}", "--set", "clients=6", "--set", "cohort=2", "--set", "schedule.k0=4", "--set", "stop.rounds=12"}
+
+	if out := ok(small...); !strings.HasPrefix(out, "quadratic: 2 clients a round") || !strings.Contains(out, "K* (Eq. 9)") {
+		t.Errorf("without a task:\n%s", out)
+	}
+	var advice struct {
+		Rows []struct {
+			K float64 `json:"k_star"`
+		} `json:"rows"`
+	}
+	out := ok("--set", "task=femnist", "--l", "4", "--mu", "0.1", "--g", "2", "--loss", "4.1", "--points", "7", "--figure", "k.svg", "--json")
+	if err := json.Unmarshal([]byte(out), &advice); err != nil || len(advice.Rows) != 7 || advice.Rows[0].K <= advice.Rows[6].K {
+		t.Errorf("%v: %s", err, out)
+	}
+	if svg, err := os.ReadFile("k.svg"); err != nil || !strings.Contains(string(svg), "Eq. 9") {
+		t.Errorf("the figure: %v", err)
+	}
+	if err := os.WriteFile("c.yaml", []byte("l: 4\nmu: 0.1\ng: 2\nloss: 4.1\ngap: stated\n"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	// Flags go before the file.
+	if out := ok("--set", "task=femnist", "--constants", "c.yaml", "--l", "5", "--gap", "appendix"); !strings.Contains(out, "L         5") || !strings.Contains(out, "gap: F − F*") {
+		t.Errorf("constants of a file:\n%s", out)
+	}
+	if out := ok("--errata"); !strings.Contains(out, "Eq. 9, 10") || !strings.Contains(out, "Remark 2.1.2") {
+		t.Errorf("the errata:\n%s", out)
+	}
+	if out := ok(append(small, "--lab", "--seeds", "2", "--schedules", "fixed,k-theory", "--out", "lab")...); !strings.Contains(out, "The bound holds") || !strings.HasSuffix(out, "figures: lab\n") {
+		t.Errorf("the laboratory:\n%s", out)
+	}
+	before, err := os.ReadFile(filepath.Join("lab", "curves.svg"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(filepath.Join("lab", "curves.svg")); err != nil {
+		t.Fatal(err)
+	}
+	ok("--from", "lab")
+	if after, err := os.ReadFile(filepath.Join("lab", "curves.svg")); err != nil || string(after) != string(before) {
+		t.Errorf("the figures of --from: %v", err)
+	}
+	if out := ok("--run", filepath.Join("lab", "runs", "fixed,seed=1"), "--points", "3"); !strings.Contains(out, "K used") {
+		t.Errorf("of a run:\n%s", out)
+	}
+}
+
+func TestTheoryMistakes(t *testing.T) {
+	t.Chdir(t.TempDir())
+	for _, test := range []struct {
+		args   string
+		status int
+		want   string
+	}{
+		{"--l four", 2, `"four" is not a number`},
+		{"--l 4x", 2, `is not a number`},
+		{"--points 1", 2, "2 to 1000"},
+		{"--lab --errata", 2, "give one of them"},
+		{"--seeds 3", 2, "goes with --lab"},
+		{"--lab --seeds 0", 2, "1 to 1000"},
+		{"--lab --schedules k-round", 2, "k-theory-ahead"},
+		{"--lab --figure a.svg", 2, "in its folder"},
+		{"--figure a.gif", 2, ".svg or .png"},
+		{"--gap other", 2, "proof, stated, appendix"},
+		{"--run x --set seed=1", 2, "its own configuration"},
+		{"--set seed", 2, "want key=value"},
+		{"--set task=femnist", 2, "--l is not given"},
+		{"--set task=femnist --lab", 1, "not strongly convex"},
+		{"--set task=quadratic --set cohort=0", 1, "cohort"},
+		{"--run nowhere", 1, "nowhere"},
+		{"--from nowhere", 1, "nowhere"},
+		{"--constants nowhere", 1, "nowhere"},
+		{"extra", 2, "extra"},
+	} {
+		status, stdout, stderr := call(t, &recorder{}, append([]string{"theory"}, strings.Fields(test.args)...)...)
+		if status != test.status || stdout != "" || !strings.Contains(stderr, test.want) || strings.Count(stderr, "\n") != 1 {
+			t.Errorf("%s: status %d, %q, %q; want %d and one line with %q", test.args, status, stdout, stderr, test.status, test.want)
+		}
+	}
+}

@@ -1,0 +1,2 @@
+// Command fedpace-plugins is fedpace with the plug-ins of package plugins.
+package main

@@ -1,0 +1,8 @@
+package main
+
+import (
+	"fedpace/cmd"
+	_ "fedpace/examples/plugins"
+)
+
+func main() { cmd.Main() }

@@ -1,5 +1,20 @@
 package learn
 
+import "fmt"
+
+// Input says which fields of a Batch a model reads.
+type Input int
+
+// The kinds of input.
+const (
+	Dense  Input = iota // Batch.X
+	Sparse              // Batch.RowStart, Index, Value
+	Tokens              // Batch.Tokens
+)
+
+// String names the kind for messages.
+func (i Input) String() string { return [...]string{"dense rows", "bags of words", "tokens"}[i] }
+
 // Batch is a minibatch in the layout its model reads (see Input). The slices
 // are reused from one batch to the next: Reset keeps their memory.
 type Batch struct {
@@ -19,11 +34,63 @@ type Batch struct {
 
 // Reset empties the batch and keeps its memory.
 func (b *Batch) Reset() {
-	b.N = 0
-	b.Labels = b.Labels[:0]
-	b.X = b.X[:0]
-	b.RowStart = b.RowStart[:0]
-	b.Index = b.Index[:0]
-	b.Value = b.Value[:0]
-	b.Tokens = b.Tokens[:0]
+	*b = Batch{Labels: b.Labels[:0], X: b.X[:0], RowStart: b.RowStart[:0], Index: b.Index[:0], Value: b.Value[:0], Tokens: b.Tokens[:0]}
+}
+
+// row is sparse sample i.
+func (b *Batch) row(i int) (index []int32, value []float32) {
+	from, to := b.RowStart[i], b.RowStart[i+1]
+	return b.Index[from:to], b.Value[from:to]
+}
+
+// check verifies that the batch is one for a model, of at most `most` samples.
+func (b *Batch) check(m *layout, most int) error {
+	if b.N < 1 || b.N > most {
+		return fmt.Errorf("batch of %d samples; the workspace takes 1 to %d", b.N, most)
+	}
+	if len(b.Labels) != b.N {
+		return fmt.Errorf("batch of %d samples with %d labels", b.N, len(b.Labels))
+	}
+	for i, y := range b.Labels {
+		if uint32(y) >= uint32(m.classes) {
+			return fmt.Errorf("sample %d of the batch: label %d is not one of the classes 0 to %d", i, y, m.classes-1)
+		}
+	}
+	if m.input == Sparse {
+		return b.checkRows(m.features)
+	}
+	values, kind := len(b.X), "values"
+	if m.input == Tokens {
+		values, kind = len(b.Tokens), "tokens"
+	}
+	if values != b.N*m.features {
+		return fmt.Errorf("batch of %d samples with %d %s; the model reads %d a sample", b.N, values, kind, m.features)
+	}
+	if m.input == Tokens {
+		for i, x := range b.Tokens {
+			if int(x) >= m.classes { // which are the vocabulary
+				return fmt.Errorf("sample %d of the batch: token %d is not one of the vocabulary's 0 to %d", i/m.features, x, m.classes-1)
+			}
+		}
+	}
+	return nil
+}
+
+// checkRows checks sparse samples.
+func (b *Batch) checkRows(features int) error {
+	if len(b.RowStart) != b.N+1 || b.RowStart[0] != 0 || int(b.RowStart[b.N]) != len(b.Index) || len(b.Value) != len(b.Index) {
+		return fmt.Errorf("batch of %d samples: %d row starts, %d indices and %d values do not fit together",
+			b.N, len(b.RowStart), len(b.Index), len(b.Value))
+	}
+	for i := range b.N {
+		if b.RowStart[i] > b.RowStart[i+1] {
+			return fmt.Errorf("sample %d of the batch ends before it starts", i)
+		}
+	}
+	for _, x := range b.Index {
+		if uint32(x) >= uint32(features) {
+			return fmt.Errorf("index %d of the batch is not one of the features 0 to %d", x, features-1)
+		}
+	}
+	return nil
 }

@@ -20,6 +20,15 @@ type CNN struct {
 	Classes int   `key:"classes" range:"[2,1048576]" help:"labels"`
 }
 
+// cnn is the model of a [CNN].
+type cnn struct {
+	layout
+	size CNN
+}
+
+// pooled is what a convolution and a pooling leave of n.
+func pooled(n int) int { return (n - 2) / 2 }
+
 // Model implements [Architecture].
 func (a CNN) Model(Input, int, int) (Model, error) {
 	if len(a.Image) != 3 || len(a.Maps) != 2 {
@@ -37,7 +46,23 @@ func (a CNN) Model(Input, int, int) (Model, error) {
 	if err := checkSizes(params, a.Classes, c, h, w, a.Maps[0], a.Maps[1], a.Hidden, a.Classes); err != nil {
 		return nil, err
 	}
-	return newCNN(c, h, w, [2]int{a.Maps[0], a.Maps[1]}, a.Hidden, a.Classes), nil
+	spec := fmt.Sprintf("cnn:%dx%dx%d,%d,%d,%d,%d", c, h, w, a.Maps[0], a.Maps[1], a.Hidden, a.Classes)
+	m := &cnn{layout{spec: spec, input: Dense, features: c * h * w, classes: a.Classes}, a}
+	// As in a PyTorch Sequential of conv, ReLU, pool, conv, ReLU, pool, flatten,
+	// linear, ReLU, linear.
+	in := c
+	for i, out := range a.Maps {
+		m.add(fmt.Sprintf("%d.weight", 3*i), fanIn(9*in), out, in, 3, 3)
+		m.add(fmt.Sprintf("%d.bias", 3*i), fanIn(9*in), out)
+		in = out
+	}
+	flat := a.Maps[1] * y * x
+	m.add("7.weight", fanIn(flat), a.Hidden, flat)
+	m.add("7.bias", fanIn(flat), a.Hidden)
+	m.add("9.weight", fanIn(a.Hidden), a.Classes, a.Hidden)
+	m.add("9.bias", fanIn(a.Hidden), a.Classes)
+	m.arithmetic = m.work
+	return m, nil
 }
 
 // Parse implements [Architecture].
@@ -53,170 +78,66 @@ func (CNN) Parse(sizes string) (Architecture, error) {
 	return CNN{n[:3], n[3:5], n[5], n[6]}, nil
 }
 
-// cnn is two 3×3 convolutions without padding, each with ReLU and 2×2 max
-// pooling, and dense layers on what they leave.
-type cnn struct {
-	layout
-	channels, height, width int
-	maps                    [2]int
-	hidden, classes         int
-}
-
-// pooled is what a convolution and a pooling leave of n.
-func pooled(n int) int { return (n - 2) / 2 }
-
-func newCNN(channels, height, width int, maps [2]int, hidden, classes int) *cnn {
-	m := &cnn{channels: channels, height: height, width: width, maps: maps, hidden: hidden, classes: classes}
-	m.spec = fmt.Sprintf("cnn:%dx%dx%d,%d,%d,%d,%d", channels, height, width, maps[0], maps[1], hidden, classes)
-	// As in a PyTorch Sequential of conv, ReLU, pool, conv, ReLU, pool, flatten,
-	// linear, ReLU, linear.
-	in := channels
-	for i, out := range maps {
-		m.add(fmt.Sprintf("%d.weight", 3*i), fanIn(9*in), out, in, 3, 3)
-		m.add(fmt.Sprintf("%d.bias", 3*i), fanIn(9*in), out)
-		in = out
-	}
-	flat := m.flat()
-	m.add("7.weight", fanIn(flat), hidden, flat)
-	m.add("7.bias", fanIn(flat), hidden)
-	m.add("9.weight", fanIn(hidden), classes, hidden)
-	m.add("9.bias", fanIn(hidden), classes)
-	return m
-}
-
-func (m *cnn) Input() Input  { return Dense }
-func (m *cnn) Features() int { return m.channels * m.height * m.width }
-func (m *cnn) Classes() int  { return m.classes }
-
 // Image is the shape of a sample, see [Imager].
-func (m *cnn) Image() (channels, height, width int) { return m.channels, m.height, m.width }
+func (m *cnn) Image() (channels, height, width int) {
+	return m.size.Image[0], m.size.Image[1], m.size.Image[2]
+}
 
-// flat is the number of features that reach the dense layers.
-func (m *cnn) flat() int { return m.maps[1] * pooled(pooled(m.height)) * pooled(pooled(m.width)) }
-
-func (m *cnn) NewWorkspace(maxBatch int) Workspace { return m.workspace(maxBatch, class()) }
-
-func (m *cnn) workspace(maxBatch int, c kernel.Class) *cnnWork {
-	w := &cnnWork{m: m, max: maxBatch, class: c}
-	w.dense = newStack(c, []int{m.flat(), m.hidden, m.classes}, m.tensors[4].Offset, maxBatch)
-	w.dense.rows[0] = aligned(maxBatch * m.flat())
-	w.dflat = aligned(m.flat() * kernel.Lanes)
-	// From the end: what no pooling reads is not computed, nor is its gradient
-	// anything but zero.
-	y, x := pooled(pooled(m.height)), pooled(pooled(m.width))
-	for i := 1; i >= 0; i-- {
-		in := m.channels
-		if i > 0 {
-			in = m.maps[0]
-		}
-		w.conv[i] = newConv(c, in, m.maps[i], y, x, m.tensors[2*i].Offset, i > 0)
-		y, x = 2*y+2, 2*x+2
-	}
-	return w
+func (m *cnn) work(maxBatch int, c kernel.Class) arithmetic {
+	in, height, width := m.Image()
+	maps, y, x := m.size.Maps, pooled(pooled(height)), pooled(pooled(width))
+	flat := maps[1] * y * x
+	w := &cnnWork{height: height, width: width, dflat: aligned(flat * kernel.Lanes)}
+	w.stack = newStack(c, []int{flat, m.size.Hidden, m.classes}, m.tensors[4].Offset, maxBatch)
+	w.rows[0] = aligned(maxBatch * flat)
+	// What no pooling reads is not computed, nor is its gradient anything but zero.
+	w.first = newConv(c, in, maps[0], 2*y+2, 2*x+2, m.tensors[0].Offset, false)
+	w.second = newConv(c, maps[0], maps[1], y, x, m.tensors[2].Offset, true)
+	return blockwise{w, &w.head}
 }
 
 type cnnWork struct {
-	m     *cnn
-	max   int
-	class kernel.Class
-	conv  [2]*conv
-	dense *stack
+	height, width int
+	first, second *conv
+	*stack
 	dflat []float32 // gradient of the dense layers' input
 }
 
-func (w *cnnWork) check(params []float32, b *Batch) error {
-	w.m.check(params)
-	if err := checkBatch(b, w.max, w.m.classes); err != nil {
-		return err
-	}
-	return checkDense(b, w.m.Features())
+func (w *cnnWork) begin(params []float32, _ *Batch) {
+	w.first.begin(params)
+	w.second.begin(params)
 }
 
-// forward runs n samples, row by row in x, up to the logits of the dense layers'
-// block k. Where keep is set it leaves what backward needs.
-func (w *cnnWork) forward(params, x []float32, k, n int, keep bool) []float32 {
-	w.conv[0].image(x, n, w.m.height, w.m.width)
-	first, second := w.conv[0], w.conv[1]
+func (w *cnnWork) forward(params []float32, b *Batch, k, from, n int, keep bool) []float32 {
+	first, second := w.first, w.second
+	first.image(b.X[from*first.in*w.height*w.width:], n, w.height, w.width)
 	// The next layer reads positions, the dense layers read channels first.
-	first.forward(second.x, first.out*kernel.Lanes, kernel.Lanes, params, n)
+	first.forward(second.x, first.out*kernel.Lanes, kernel.Lanes, n)
 	if keep {
 		second.transpose(n)
 	}
-	flat := w.dense.input(k)
-	second.forward(flat, kernel.Lanes, second.py*second.px*kernel.Lanes, params, n)
+	flat := w.input(k)
+	second.forward(flat, kernel.Lanes, second.py*second.px*kernel.Lanes, n)
 	if keep {
-		w.dense.layers[0].transpose(w.dense.rows[0], flat, k, n)
+		w.layers[0].transpose(w.rows[0], flat, k, n)
 	}
-	return w.dense.forward(params, k, n)
+	return w.stack.forward(params, k, n)
 }
 
-// gradients runs the batch forward and back; it leaves the gradients of the
-// convolutions in them and those of the dense layers' outputs in the stack.
-func (w *cnnWork) gradients(params []float32, b *Batch) (loss float64) {
-	for _, c := range w.conv {
-		c.begin(params)
-	}
-	first, second := w.conv[0], w.conv[1]
-	for k, from := 0, 0; from < b.N; k, from = k+1, from+kernel.Lanes {
-		n := min(kernel.Lanes, b.N-from)
-		w.forward(params, b.X[from*w.m.Features():], k, n, true)
-		loss += w.dense.backward(params, k, b.Labels[from:from+n], 1/float32(b.N))
-		w.dense.inputGradient(w.dflat, params, k, n, true)
-		second.backward(w.dflat, kernel.Lanes, second.py*second.px*kernel.Lanes, n)
-		second.inputGradient(n)
-		first.backward(second.dx, first.out*kernel.Lanes, kernel.Lanes, n)
-	}
-	return loss / float64(b.N)
+// backward leaves the gradients of the convolutions in them and those of the dense
+// layers' outputs in the stack.
+func (w *cnnWork) backward(params []float32, b *Batch, k, from, n int) (loss float64) {
+	first, second := w.first, w.second
+	loss = w.stack.backward(params, k, b.Labels[from:from+n], 1/float32(b.N))
+	w.inputGradient(w.dflat, params, k, n, true)
+	second.backward(w.dflat, kernel.Lanes, second.py*second.px*kernel.Lanes, n)
+	second.inputGradient(n)
+	first.backward(second.dx, first.out*kernel.Lanes, kernel.Lanes, n)
+	return loss
 }
 
-func (w *cnnWork) Step(params []float32, b *Batch, rate float32) (float64, error) {
-	if err := w.check(params, b); err != nil {
-		return 0, err
-	}
-	loss := w.gradients(params, b)
-	if !finite(loss) {
-		return loss, ErrNotFinite
-	}
-	w.dense.update(params, b.N, kernel.Add, -rate)
-	for _, c := range w.conv {
-		c.update(params, -rate)
-	}
-	return loss, nil
-}
-
-func (w *cnnWork) Gradient(grad, params []float32, b *Batch) (float64, error) {
-	w.m.check(grad)
-	if err := w.check(params, b); err != nil {
-		return 0, err
-	}
-	loss := w.gradients(params, b)
-	if !finite(loss) {
-		return loss, ErrNotFinite
-	}
-	w.dense.update(grad, b.N, kernel.Store, 1)
-	for _, c := range w.conv {
-		clear(grad[c.offset:][:c.params()])
-		c.update(grad, 1)
-	}
-	return loss, nil
-}
-
-func (w *cnnWork) Evaluate(params []float32, b *Batch) (loss float64, correct int, err error) {
-	if err := w.check(params, b); err != nil {
-		return 0, 0, err
-	}
-	for _, c := range w.conv {
-		c.begin(params)
-	}
-	for from := 0; from < b.N; from += kernel.Lanes {
-		n := min(kernel.Lanes, b.N-from)
-		z := w.forward(params, b.X[from*w.m.Features():], 0, n, false)
-		s, c := w.dense.head.evaluate(z, b.Labels[from:from+n])
-		loss += s
-		correct += c
-	}
-	if !finite(loss) {
-		return loss, 0, ErrNotFinite
-	}
-	return loss, correct, nil
+func (w *cnnWork) update(dst []float32, b *Batch, op kernel.Op, alpha float32) {
+	w.stack.update(dst, b.N, op, alpha)
+	w.first.update(dst, op, alpha)
+	w.second.update(dst, op, alpha)
 }

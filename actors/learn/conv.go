@@ -19,6 +19,7 @@ type conv struct {
 
 	weight []float32 // as [out, 3, 3, in], so that a run of k is one of the weight's too
 	grad   []float32 // likewise
+	order  []int32   // where each parameter of the weight is here
 	bias   []float32
 	dbias  []float32
 
@@ -38,6 +39,10 @@ func newConv(c kernel.Class, in, out, py, px, offset int, gradient bool) *conv {
 	const lanes = kernel.Lanes
 	v := &conv{class: c, in: in, out: out, py: py, px: px, oy: 2 * py, ox: 2 * px, iy: 2*py + 2, ix: 2*px + 2, offset: offset}
 	v.weight, v.grad = aligned(out*9*in), aligned(out*9*in)
+	for i := range 9 * in * out {
+		o, i, k := i/(9*in), i/9%in, i%9
+		v.order = append(v.order, int32((o*9+k)*in+i))
+	}
 	v.bias, v.dbias = aligned(out), aligned(out)
 	v.x, v.rows = aligned(v.iy*v.ix*in*lanes), aligned(v.iy*v.ix*in*lanes)
 	v.y = aligned(4 * out * lanes)
@@ -71,37 +76,27 @@ func newConv(c kernel.Class, in, out, py, px, offset int, gradient bool) *conv {
 	return v
 }
 
-func (v *conv) params() int { return v.out * (9*v.in + 1) }
-
 // begin takes the parameters of a step and forgets the gradients of the last.
 func (v *conv) begin(params []float32) {
-	at := v.offset
-	for o := range v.out {
-		for i := range v.in {
-			for k := range 9 {
-				v.weight[(o*9+k)*v.in+i] = params[at]
-				at++
-			}
-		}
+	for i, here := range v.order {
+		v.weight[here] = params[v.offset+i]
 	}
-	copy(v.bias, params[at:])
+	copy(v.bias, params[v.offset+len(v.order):])
 	clear(v.grad)
 	clear(v.dbias)
 }
 
-// update adds alpha times the gradient to dst.
-func (v *conv) update(dst []float32, alpha float32) {
-	at := v.offset
-	for o := range v.out {
-		for i := range v.in {
-			for k := range 9 {
-				dst[at] += float32(alpha * v.grad[(o*9+k)*v.in+i])
-				at++
-			}
-		}
+// update adds alpha times the gradient to dst, or stores it.
+func (v *conv) update(dst []float32, op kernel.Op, alpha float32) {
+	dst = dst[v.offset:][:len(v.order)+v.out]
+	if op == kernel.Store {
+		clear(dst)
+	}
+	for i, here := range v.order {
+		dst[i] += float32(alpha * v.grad[here])
 	}
 	for o, d := range v.dbias {
-		dst[at+o] += float32(alpha * d)
+		dst[len(v.order)+o] += float32(alpha * d)
 	}
 }
 
@@ -121,8 +116,7 @@ func (v *conv) image(x []float32, n, height, width int) {
 				}
 			}
 		}
-		v.class.Transpose(kernel.Matrix{Data: v.x[y*ld*kernel.Lanes:], LD: kernel.Lanes},
-			kernel.Matrix{Data: rows, LD: ld}, n, ld)
+		v.class.Transpose(kernel.Block(v.x[y*ld*kernel.Lanes:]), kernel.Matrix{Data: rows, LD: ld}, n, ld)
 	}
 }
 
@@ -130,14 +124,13 @@ func (v *conv) image(x []float32, n, height, width int) {
 func (v *conv) transpose(n int) {
 	ld := v.ix * v.in
 	for y := range v.iy {
-		v.class.Transpose(kernel.Matrix{Data: v.rows[y*kernel.Lanes*ld:], LD: ld},
-			kernel.Matrix{Data: v.x[y*ld*kernel.Lanes:], LD: kernel.Lanes}, ld, n)
+		v.class.Transpose(kernel.Matrix{Data: v.rows[y*kernel.Lanes*ld:], LD: ld}, kernel.Block(v.x[y*ld*kernel.Lanes:]), ld, n)
 	}
 }
 
 // forward writes the pooled maps, `position` floats from one position to the next
 // and `channel` from one channel to the next.
-func (v *conv) forward(dst []float32, position, channel int, params []float32, n int) {
+func (v *conv) forward(dst []float32, position, channel, n int) {
 	const lanes = kernel.Lanes
 	weight := kernel.Operand{Data: v.weight, Row: 9 * v.in, Col: 1}
 	for p := range v.py * v.px {
@@ -145,8 +138,7 @@ func (v *conv) forward(dst []float32, position, channel int, params []float32, n
 		for j := range 4 {
 			from := ((y+j/2)*v.ix + x + j%2) * v.in * lanes
 			v.class.GemmSum(v.out, kernel.Filled(n), 3*v.in, v.forwardRuns, weight,
-				kernel.Matrix{Data: v.x[from:], LD: lanes},
-				kernel.Matrix{Data: v.y[j*v.out*lanes:], LD: lanes}, kernel.BiasReLU, v.bias, 0)
+				kernel.Block(v.x[from:]), kernel.Block(v.y[j*v.out*lanes:]), kernel.BiasReLU, v.bias, 0)
 		}
 		v.class.MaxPool(v.out, v.y, dst[p*position:], channel, v.code[p*v.out*lanes:])
 	}
@@ -182,7 +174,7 @@ func (v *conv) inputGradient(n int) {
 	weight := kernel.Operand{Data: v.weight, Row: 1, Col: 9 * v.in}
 	for p, runs := range v.gradientRuns {
 		at := p * v.in * lanes
-		v.class.GemmSum(v.in, kernel.Filled(n), v.out, runs, weight, kernel.Matrix{Data: v.dy, LD: lanes},
-			kernel.Matrix{Data: v.dx[at:], LD: lanes}, kernel.ReLUGrad, v.x[at:], 0)
+		v.class.GemmSum(v.in, kernel.Filled(n), v.out, runs, weight,
+			kernel.Block(v.dy), kernel.Block(v.dx[at:]), kernel.ReLUGrad, v.x[at:], 0)
 	}
 }

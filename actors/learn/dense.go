@@ -16,9 +16,7 @@ type dense struct {
 }
 
 func (d *dense) weight(params []float32) []float32 { return params[d.offset:][:d.in*d.out] }
-func (d *dense) bias(params []float32) []float32 {
-	return params[d.offset+d.in*d.out:][:d.out]
-}
+func (d *dense) bias(params []float32) []float32   { return params[d.offset+d.in*d.out:][:d.out] }
 
 func (d *dense) forward(y, params, x []float32, n int) {
 	op := kernel.Bias
@@ -27,7 +25,7 @@ func (d *dense) forward(y, params, x []float32, n int) {
 	}
 	d.class.Gemm(d.out, kernel.Filled(n), d.in,
 		kernel.Operand{Data: d.weight(params), Row: d.in, Col: 1},
-		kernel.Matrix{Data: x, LD: kernel.Lanes}, kernel.Matrix{Data: y, LD: kernel.Lanes}, op, d.bias(params), 0)
+		kernel.Block(x), kernel.Block(y), op, d.bias(params), 0)
 }
 
 // backward computes dx = Wᵀ dy, and where x, a ReLU's output, is given, only
@@ -39,13 +37,12 @@ func (d *dense) backward(dx, params, dy, x []float32, n int) {
 	}
 	d.class.Gemm(d.in, kernel.Filled(n), d.out,
 		kernel.Operand{Data: d.weight(params), Row: 1, Col: d.in},
-		kernel.Matrix{Data: dy, LD: kernel.Lanes}, kernel.Matrix{Data: dx, LD: kernel.Lanes}, op, x, 0)
+		kernel.Block(dy), kernel.Block(dx), op, x, 0)
 }
 
 // transpose writes block k of the inputs, of n samples, sample by sample.
 func (d *dense) transpose(rows, x []float32, k, n int) {
-	d.class.Transpose(kernel.Matrix{Data: rows[k*kernel.Lanes*d.in:], LD: d.in},
-		kernel.Matrix{Data: x, LD: kernel.Lanes}, d.in, n)
+	d.class.Transpose(kernel.Matrix{Data: rows[k*kernel.Lanes*d.in:], LD: d.in}, kernel.Block(x), d.in, n)
 }
 
 // update adds alpha·dy·xᵀ to dst's weight and alpha·dy to its bias, or stores

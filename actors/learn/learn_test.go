@@ -15,15 +15,9 @@ import (
 
 // onClass makes a workspace that runs a class other than the selected one.
 func onClass(m Model, maxBatch int, c kernel.Class) Workspace {
-	switch m := m.(type) {
-	case *mlp:
-		return m.workspace(maxBatch, c)
-	case *cnn:
-		return m.workspace(maxBatch, c)
-	case *gru:
-		return m.workspace(maxBatch, c)
-	}
-	return m.NewWorkspace(maxBatch)
+	return m.(interface {
+		workspace(int, kernel.Class) Workspace
+	}).workspace(maxBatch, c)
 }
 
 // everyClass runs a test once for each kernel class of this machine.

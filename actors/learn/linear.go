@@ -12,6 +12,10 @@ func init() { Models.Register("linear", "one layer; its sizes are those of the d
 // dense rows. Sizes that are 0 are those of the data.
 type Linear struct{ Features, Classes int }
 
+// linear is the model of a [Linear] on bags of words. Only the columns of the
+// batch's words are read and written.
+type linear struct{ layout }
+
 // Model implements [Architecture].
 func (a Linear) Model(input Input, features, classes int) (Model, error) {
 	if a == (Linear{}) && input != Sparse {
@@ -23,7 +27,13 @@ func (a Linear) Model(input Input, features, classes int) (Model, error) {
 	if err := checkSizes(product(a.Features+1, a.Classes), a.Classes, a.Features, a.Classes); err != nil {
 		return nil, err
 	}
-	return newLinear(a.Features, a.Classes), nil
+	m := &linear{layout{spec: fmt.Sprintf("linear:%d,%d", a.Features, a.Classes), input: Sparse, features: a.Features, classes: a.Classes}}
+	m.add("weight", fanIn(a.Features), a.Classes, a.Features)
+	m.add("bias", fanIn(a.Features), a.Classes)
+	m.arithmetic = func(maxBatch int, _ kernel.Class) arithmetic {
+		return &linearWork{m, make([]float32, maxBatch*a.Classes), make([]float32, m.params)}
+	}
+	return m, nil
 }
 
 // Parse implements [Architecture].
@@ -35,54 +45,19 @@ func (Linear) Parse(sizes string) (Architecture, error) {
 	return Linear{n[0], n[1]}, nil
 }
 
-// linear is one layer on a sparse bag of words. Only the columns of the batch's
-// words are read and written.
-type linear struct {
-	layout
-	features, classes int
-}
-
-func newLinear(features, classes int) *linear {
-	m := &linear{features: features, classes: classes}
-	m.spec = fmt.Sprintf("linear:%d,%d", features, classes)
-	m.add("weight", fanIn(features), classes, features)
-	m.add("bias", fanIn(features), classes)
-	return m
-}
-
-func (m *linear) Input() Input  { return Sparse }
-func (m *linear) Features() int { return m.features }
-func (m *linear) Classes() int  { return m.classes }
-
-func (m *linear) NewWorkspace(maxBatch int) Workspace {
-	// The sums are short and gathered: plain Go in every class.
-	return &linearWork{m: m, max: maxBatch,
-		z: make([]float32, maxBatch*m.classes), sum: make([]float32, m.params)}
-}
-
+// linearWork is plain Go in every class: the sums are short and gathered.
 type linearWork struct {
-	m   *linear
-	max int
+	*linear
 	z   []float32 // logits, then their gradient: max × classes
 	sum []float32 // gradient of the columns in use, all zero between steps
 }
 
-func (w *linearWork) check(params []float32, b *Batch) error {
-	w.m.check(params)
-	if err := checkBatch(b, w.max, w.m.classes); err != nil {
-		return err
-	}
-	return checkSparse(b, w.m.features)
-}
-
 // forward computes the logits.
 func (w *linearWork) forward(params []float32, b *Batch) {
-	f, c := w.m.features, w.m.classes
+	f, c := w.features, w.classes
 	bias := params[f*c:]
 	for i := range b.N {
-		from, to := b.RowStart[i], b.RowStart[i+1]
-		index := b.Index[from:to]
-		value := b.Value[from:to]
+		index, value := b.row(i)
 		value = value[:len(index)]
 		z := w.z[i*c:][:c]
 		for k := range z {
@@ -96,17 +71,14 @@ func (w *linearWork) forward(params []float32, b *Batch) {
 	}
 }
 
-// gradients turns the logits into their gradient and sums it over the batch in
-// w.sum. It returns the mean loss.
-func (w *linearWork) gradients(b *Batch) (loss float64) {
-	f, c := w.m.features, w.m.classes
+func (w *linearWork) gradients(params []float32, b *Batch) (loss float64) {
+	w.forward(params, b)
+	f, c := w.features, w.classes
 	scale := 1 / float32(b.N)
 	for i := range b.N {
 		z := w.z[i*c:][:c]
 		loss += softmax(z, int(b.Labels[i]), scale)
-		from, to := b.RowStart[i], b.RowStart[i+1]
-		index := b.Index[from:to]
-		value := b.Value[from:to]
+		index, value := b.row(i)
 		value = value[:len(index)]
 		for k, d := range z {
 			row := w.sum[k*f:][:f]
@@ -119,62 +91,43 @@ func (w *linearWork) gradients(b *Batch) (loss float64) {
 	return loss / float64(b.N)
 }
 
-func (w *linearWork) Step(params []float32, b *Batch, rate float32) (float64, error) {
-	if err := w.check(params, b); err != nil {
-		return 0, err
+func (w *linearWork) update(dst []float32, b *Batch, op kernel.Op, alpha float32) {
+	if op == kernel.Store {
+		copy(dst, w.sum)
+		clear(w.sum)
+		return
 	}
-	w.forward(params, b)
-	loss := w.gradients(b)
-	f, c := w.m.features, w.m.classes
+	f, c := w.features, w.classes
 	for k := range c {
-		row := params[k*f:][:f]
+		row := dst[k*f:][:f]
 		sum := w.sum[k*f:][:f]
 		// A word that several samples have is applied once: its sum is zero after.
 		for _, x := range b.Index {
-			row[x] -= float32(rate * sum[x])
+			row[x] += float32(alpha * sum[x])
 			sum[x] = 0
 		}
-		params[f*c+k] -= float32(rate * w.sum[f*c+k])
+		dst[f*c+k] += float32(alpha * w.sum[f*c+k])
 		w.sum[f*c+k] = 0
 	}
-	if !finite(loss) {
-		return loss, ErrNotFinite
-	}
-	return loss, nil
 }
 
-func (w *linearWork) Gradient(grad, params []float32, b *Batch) (float64, error) {
-	w.m.check(grad)
-	if err := w.check(params, b); err != nil {
-		return 0, err
-	}
+func (w *linearWork) evaluate(params []float32, b *Batch) (loss float64, correct int) {
 	w.forward(params, b)
-	loss := w.gradients(b)
-	copy(grad, w.sum)
-	clear(w.sum)
-	if !finite(loss) {
-		return loss, ErrNotFinite
-	}
-	return loss, nil
-}
-
-func (w *linearWork) Evaluate(params []float32, b *Batch) (loss float64, correct int, err error) {
-	if err := w.check(params, b); err != nil {
-		return 0, 0, err
-	}
-	w.forward(params, b)
-	c := w.m.classes
 	for i, y := range b.Labels {
-		z := w.z[i*c:][:c]
-		if first(z) == int(y) {
-			correct++
-		}
-		loss += softmax(z, int(y), 1)
+		s, right := score(w.z[i*w.classes:][:w.classes], int(y))
+		loss += s
+		correct += right
 	}
-	if !finite(loss) {
-		return loss, 0, ErrNotFinite
+	return loss, correct
+}
+
+// score is one sample's cross-entropy, and 1 where its label is the first largest
+// logit, else 0. It overwrites the logits.
+func score(z []float32, label int) (loss float64, correct int) {
+	if first(z) == label {
+		correct = 1
 	}
-	return loss, correct, nil
+	return softmax(z, label, 1), correct
 }
 
 // first is the index of the first largest.

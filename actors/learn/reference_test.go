@@ -63,20 +63,22 @@ func convolutionReference(w, bias, x []float64, in, out, height, width int) []fl
 
 func cnnReference(m *cnn, params, x []float64) []float64 {
 	p := func(i int) []float64 { return params[m.tensors[i].Offset:][:m.tensors[i].Len()] }
-	x = convolutionReference(p(0), p(1), x, m.channels, m.maps[0], m.height, m.width)
-	x = convolutionReference(p(2), p(3), x, m.maps[0], m.maps[1], (m.height-2)/2, (m.width-2)/2)
-	return denseReference(params[m.tensors[4].Offset:], []int{len(x), m.hidden, m.classes}, x)
+	channels, height, width := m.Image()
+	maps := m.size.Maps
+	x = convolutionReference(p(0), p(1), x, channels, maps[0], height, width)
+	x = convolutionReference(p(2), p(3), x, maps[0], maps[1], (height-2)/2, (width-2)/2)
+	return denseReference(params[m.tensors[4].Offset:], []int{len(x), m.size.Hidden, m.classes}, x)
 }
 
 func gruReference(m *gru, params []float64, tokens []uint8) []float64 {
 	p := func(i int) []float64 { return params[m.tensors[i].Offset:][:m.tensors[i].Len()] }
 	sigma := func(v float64) float64 { return 1 / (1 + math.Exp(-v)) }
-	states := make([][]float64, m.layers)
+	states := make([][]float64, m.Layers)
 	for l := range states {
-		states[l] = make([]float64, m.hidden)
+		states[l] = make([]float64, m.State)
 	}
 	for _, token := range tokens {
-		x := p(0)[int(token)*m.embedding:][:m.embedding]
+		x := p(0)[int(token)*m.Embedding:][:m.Embedding]
 		for l, h := range states {
 			affine := func(w, b, x []float64, row int) float64 {
 				s := b[row]
@@ -87,17 +89,17 @@ func gruReference(m *gru, params []float64, tokens []uint8) []float64 {
 			}
 			in := func(row int) float64 { return affine(p(1+4*l), p(3+4*l), x, row) }
 			state := func(row int) float64 { return affine(p(2+4*l), p(4+4*l), h, row) }
-			next := make([]float64, m.hidden)
+			next := make([]float64, m.State)
 			for j := range next {
 				r := sigma(in(j) + state(j))
-				z := sigma(in(m.hidden+j) + state(m.hidden+j))
-				n := math.Tanh(in(2*m.hidden+j) + r*state(2*m.hidden+j))
+				z := sigma(in(m.State+j) + state(m.State+j))
+				n := math.Tanh(in(2*m.State+j) + r*state(2*m.State+j))
 				next[j] = (1-z)*n + z*h[j]
 			}
 			states[l], x = next, next
 		}
 	}
-	return denseReference(params[m.tensors[len(m.tensors)-2].Offset:], []int{m.hidden, m.vocabulary}, states[m.layers-1])
+	return denseReference(params[m.tensors[len(m.tensors)-2].Offset:], []int{m.State, m.Vocabulary}, states[m.Layers-1])
 }
 
 // referenceLogits returns each sample's logits.
@@ -123,7 +125,7 @@ func referenceLogits(m Model, params []float64, b *Batch) [][]float64 {
 		case *cnn:
 			all = append(all, cnnReference(m, params, x))
 		case *gru:
-			all = append(all, gruReference(m, params, b.Tokens[s*m.length:][:m.length]))
+			all = append(all, gruReference(m, params, b.Tokens[s*m.Length:][:m.Length]))
 		}
 	}
 	return all

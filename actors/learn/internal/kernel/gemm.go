@@ -36,6 +36,9 @@ type Matrix struct {
 	LD   int
 }
 
+// Block is a block of samples as a matrix.
+func Block(x []float32) Matrix { return Matrix{x, Lanes} }
+
 // Segment is a run of k of a product whose k is a list of runs: the offsets in
 // floats that it adds to every element of A and of B. A convolution is such a
 // product: one segment for each of its taps, or for each of its positions.

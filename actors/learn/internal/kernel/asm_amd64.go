@@ -2,16 +2,23 @@ package kernel
 
 import "golang.org/x/sys/cpu"
 
-func supported(c Class) bool {
+var routines = func() (r [classes]routine) {
 	x := &cpu.X86
-	switch c {
-	case AVX2:
-		return x.HasAVX2 && x.HasFMA
-	case AVX512:
-		return x.HasAVX2 && x.HasFMA && x.HasAVX512F && x.HasAVX512BW && x.HasAVX512DQ && x.HasAVX512VL
+	both := routine{gemm: gemmAsm, transpose: transpose8, rowSums: rowSums, addScaled: addScaled, prefetch: prefetch}
+	if x.HasAVX2 && x.HasFMA {
+		v := both
+		v.lanes, v.softmax, v.lookup, v.addExact, v.peak = 8, softmax256, lookup256, addExact256, peak256
+		v.gruForward, v.gruBackward, v.maxPool, v.maxUnpool = gruForward256, gruBackward256, maxPool256, maxUnpool256
+		r[AVX2] = v
 	}
-	return false
-}
+	if x.HasAVX2 && x.HasFMA && x.HasAVX512F && x.HasAVX512BW && x.HasAVX512DQ && x.HasAVX512VL {
+		v := both
+		v.lanes, v.softmax, v.lookup, v.addExact, v.peak = 16, softmax512, lookup512, addExact512, peak512
+		v.gruForward, v.gruBackward, v.maxPool, v.maxUnpool = gruForward512, gruBackward512, maxPool512, maxUnpool512
+		r[AVX512] = v
+	}
+	return r
+}()
 
 // tile computes tiles of some rows by one panel of columns (gen/gemm.go).
 type tile func(tiles, k, segments int, segment *int, a *float32, ars, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32, astep, bstep, cstep, auxstep int)
@@ -80,111 +87,19 @@ func gemmAsm(c Class, m, n, k int, segments []Segment, a Operand, b, dst Matrix,
 			if i < high*(rows+1) {
 				rows, count = rows+1, high
 			}
-			step := rows
-			if panels > 1 {
-				count = 1
-			}
 			var x *float32
 			if op >= Bias {
 				x = &aux[i*auxRow+j*auxCol]
 			}
-			f := kernels[rows-1]
+			calls, step := count, [4]int{4 * rows * a.Row, 0, 4 * rows * dst.LD, 4 * rows * auxRow}
 			if panels > 1 {
-				f(panels, k, len(segments), &segments[0].A, &a.Data[i*a.Row], 4*a.Row, 4*a.Col,
-					&b.Data[j], 4*b.LD, &dst.Data[i*dst.LD+j], 4*dst.LD, x, alpha, int(op), mask,
-					0, 4*width, 4*width, 4*width*auxCol)
-			} else {
-				f(count, k, len(segments), &segments[0].A, &a.Data[i*a.Row], 4*a.Row, 4*a.Col,
-					&b.Data[j], 4*b.LD, &dst.Data[i*dst.LD+j], 4*dst.LD, x, alpha, int(op), mask,
-					4*step*a.Row, 0, 4*step*dst.LD, 4*step*auxRow)
+				count, calls, step = 1, panels, [4]int{0, 4 * width, 4 * width, 4 * width * auxCol}
 			}
+			kernels[rows-1](calls, k, len(segments), &segments[0].A, &a.Data[i*a.Row], 4*a.Row, 4*a.Col,
+				&b.Data[j], 4*b.LD, &dst.Data[i*dst.LD+j], 4*dst.LD, x, alpha, int(op), mask,
+				step[0], step[1], step[2], step[3])
 			i += count * rows
 		}
 		j += panels * width
 	}
-}
-
-func transposeAsm(dst, src Matrix, rows, cols int) {
-	transpose8(&dst.Data[0], 4*dst.LD, &src.Data[0], 4*src.LD, rows/8, cols/8)
-}
-
-// lookupAsm takes a multiple of 16 elements.
-func lookupAsm(c Class, dst []float32, src []byte, table *[256]float32) {
-	if c == AVX512 {
-		lookup512(&dst[0], &src[0], &table[0], len(dst)/16)
-		return
-	}
-	lookup256(&dst[0], &src[0], &table[0], len(dst)/16)
-}
-
-// prefetchAsm asks for the lines from src's start on. It may ask for a line behind
-// src, or miss the last: the processor ignores what it cannot have.
-func prefetchAsm(src []byte) { prefetch(&src[0], (len(src)+63)/64) }
-
-func softmaxAsm(c Class, z []float32, rows, w int, scale float32, top, sum *[Lanes]float32) {
-	if c == AVX512 {
-		softmax512(&z[0], rows, w/16, scale, &top[0], &sum[0])
-		return
-	}
-	softmax256(&z[0], rows, w/8, scale, &top[0], &sum[0])
-}
-
-func rowSumsAsm(_ Class, dst, x []float32, op Op, alpha float32) {
-	rowSums(&dst[0], &x[0], len(dst), alpha, op == Add)
-}
-
-// addExactAsm takes a multiple of 8 elements. It is false where one is refused.
-func addExactAsm(c Class, dst []int64, w float64, x, base []float32) bool {
-	if c == AVX512 {
-		return addExact512(&dst[0], &x[0], &base[0], len(dst)/8, w)
-	}
-	return addExact256(&dst[0], &x[0], &base[0], len(dst)/8, w)
-}
-
-func gruForwardAsm(c Class, n int, in, state, h, saved []float32) {
-	if c == AVX512 {
-		gruForward512(n, &in[0], &state[0], &h[0], &saved[0])
-		return
-	}
-	gruForward256(n, &in[0], &state[0], &h[0], &saved[0])
-}
-
-func gruBackwardAsm(c Class, n int, dh, saved, h, da []float32) {
-	if c == AVX512 {
-		gruBackward512(n, &dh[0], &saved[0], &h[0], &da[0])
-		return
-	}
-	gruBackward256(n, &dh[0], &saved[0], &h[0], &da[0])
-}
-
-func maxPoolAsm(c Class, rows int, x, dst []float32, ld int, code []int32) {
-	if c == AVX512 {
-		maxPool512(rows, &x[0], rows*Lanes*4, &dst[0], 4*ld, &code[0])
-		return
-	}
-	maxPool256(rows, &x[0], rows*Lanes*4, &dst[0], 4*ld, &code[0])
-}
-
-func maxUnpoolAsm(c Class, rows int, g []float32, ld int, code []int32, dst []float32, right, down int) {
-	if c == AVX512 {
-		maxUnpool512(rows, &g[0], 4*ld, &code[0], &dst[0], 4*right, 4*down)
-		return
-	}
-	maxUnpool256(rows, &g[0], 4*ld, &code[0], &dst[0], 4*right, 4*down)
-}
-
-// Peak runs a loop of nothing but fused multiply-adds on registers and returns
-// how many operations (two a multiply-add) that were: the speed of light that
-// benchmarks stand beside. It is 0 for a class without such a loop.
-func (c Class) Peak(turns int) float64 {
-	const sums = 4 * 12 // gen/peak.go
-	switch c {
-	case AVX512:
-		peak512(turns)
-		return float64(turns) * sums * 16 * 2
-	case AVX2:
-		peak256(turns)
-		return float64(turns) * sums * 8 * 2
-	}
-	return 0
 }

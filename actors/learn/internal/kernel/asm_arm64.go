@@ -2,7 +2,12 @@ package kernel
 
 import "golang.org/x/sys/cpu"
 
-func supported(c Class) bool { return c == NEON && cpu.ARM64.HasASIMD }
+var routines = func() (r [classes]routine) {
+	if cpu.ARM64.HasASIMD {
+		r[NEON].gemm = gemmAsm
+	}
+	return r
+}()
 
 // gemmNEON multiplies 1 to 6 rows of A with 16 columns of B; strides are in bytes.
 // Of the tile's six rows the first ones count.

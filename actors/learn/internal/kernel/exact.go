@@ -16,13 +16,9 @@ func (c Class) AddExact(dst []int64, w float64, x, base []float32) int {
 		panic("kernel: AddExact of slices of different lengths")
 	}
 	from := 0
-	if c.vectors() {
-		if n := len(dst) &^ 7; n > 0 {
-			// Where some difference is refused, the loop below finds it.
-			if addExactAsm(c, dst[:n], w*One, x, base) {
-				from = n
-			}
-		}
+	// Where some difference is refused, the loop below finds it.
+	if v := c.vectors(); v != nil && len(dst) >= 8 && v.addExact(&dst[0], &x[0], &base[0], len(dst)/8, w*One) {
+		from = len(dst) &^ 7
 	}
 	w *= One
 	for i := from; i < len(dst); i++ {

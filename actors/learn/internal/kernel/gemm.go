@@ -76,7 +76,7 @@ func (c Class) GemmSum(m, n, k int, segments []Segment, a Operand, b, dst Matrix
 		gemmGo(m, n, k, segments, a, b, dst, op, aux, alpha)
 		return
 	}
-	gemmAsm(c, m, n, k, segments, a, b, dst, op, aux, alpha)
+	routines[c].gemm(c, m, n, k, segments, a, b, dst, op, aux, alpha)
 }
 
 // gemmGo works on tiles of two rows by four columns, whose sums the compiler can

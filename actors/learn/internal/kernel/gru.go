@@ -17,8 +17,8 @@ func (c Class) GRUForward(n int, in, state, h, saved []float32) {
 	if n == 0 || n%Vector != 0 {
 		panic("kernel: GRU gates of a part of a vector")
 	}
-	if c.vectors() {
-		gruForwardAsm(c, n, in, state, h, saved)
+	if v := c.vectors(); v != nil {
+		v.gruForward(n, &in[0], &state[0], &h[0], &saved[0])
 		return
 	}
 	for i := range n {
@@ -43,8 +43,8 @@ func (c Class) GRUBackward(n int, dh, saved, h, da []float32) {
 	if n == 0 || n%Vector != 0 {
 		panic("kernel: GRU gates of a part of a vector")
 	}
-	if c.vectors() {
-		gruBackwardAsm(c, n, dh, saved, h, da)
+	if v := c.vectors(); v != nil {
+		v.gruBackward(n, &dh[0], &saved[0], &h[0], &da[0])
 		return
 	}
 	for i := range n {
@@ -64,9 +64,9 @@ func (c Class) GRUBackward(n int, dh, saved, h, da []float32) {
 func (c Class) AddScaled(dst []float32, alpha float32, x []float32) {
 	x = x[:len(dst)]
 	from := 0
-	if n := len(dst) &^ 7; c.vectors() && n > 0 {
-		addScaled(&dst[0], &x[0], n/8, alpha)
-		from = n
+	if v := c.vectors(); v != nil && len(dst) >= 8 {
+		v.addScaled(&dst[0], &x[0], len(dst)/8, alpha)
+		from = len(dst) &^ 7
 	}
 	for i := from; i < len(dst); i++ {
 		dst[i] += float32(alpha * x[i])

@@ -6,8 +6,8 @@ package kernel
 func (c Class) MaxPool(rows int, x, dst []float32, ld int, code []int32) {
 	n := rows * Lanes
 	x, code, dst = x[:4*n], code[:n], dst[:(rows-1)*ld+Lanes]
-	if c.vectors() {
-		maxPoolAsm(c, rows, x, dst, ld, code)
+	if v := c.vectors(); v != nil {
+		v.maxPool(rows, &x[0], 4*n, &dst[0], 4*ld, &code[0])
 		return
 	}
 	for i := range rows {
@@ -34,8 +34,8 @@ func (c Class) MaxUnpool(rows int, g []float32, ld int, code []int32, dst []floa
 	if right < 0 || down < 0 {
 		panic("kernel: MaxUnpool to the left or up")
 	}
-	if c.vectors() {
-		maxUnpoolAsm(c, rows, g, ld, code, dst, right, down)
+	if v := c.vectors(); v != nil {
+		v.maxUnpool(rows, &g[0], 4*ld, &code[0], &dst[0], 4*right, 4*down)
 		return
 	}
 	for j, from := range [4]int{0, right, down, right + down} {

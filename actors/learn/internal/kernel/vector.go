@@ -7,16 +7,15 @@ func (c Class) Transpose(dst, src Matrix, rows, cols int) {
 	}
 	_ = src.Data[(rows-1)*src.LD+cols-1]
 	_ = dst.Data[(cols-1)*dst.LD+rows-1]
-	if c.vectors() {
-		r, l := rows&^7, cols&^7
+	r, l := 0, 0 // how many the assembly takes
+	if v := c.vectors(); v != nil {
+		r, l = rows&^7, cols&^7
 		if r > 0 && l > 0 {
-			transposeAsm(dst, src, r, l)
+			v.transpose(&dst.Data[0], 4*dst.LD, &src.Data[0], 4*src.LD, r/8, l/8)
 		}
-		transposeGo(dst, src, r, rows, 0, cols)
-		transposeGo(dst, src, 0, r, l, cols)
-		return
 	}
-	transposeGo(dst, src, 0, rows, 0, cols)
+	transposeGo(dst, src, r, rows, 0, cols)
+	transposeGo(dst, src, 0, r, l, cols)
 }
 
 func transposeGo(dst, src Matrix, r0, r1, c0, c1 int) {
@@ -33,11 +32,9 @@ func (c Class) Lookup(dst []float32, src []byte, table *[256]float32) {
 		panic("kernel: Lookup of slices of different lengths")
 	}
 	from := 0
-	if c.vectors() {
-		if n := len(dst) &^ 15; n > 0 {
-			lookupAsm(c, dst[:n], src, table)
-			from = n
-		}
+	if v := c.vectors(); v != nil && len(dst) >= 16 {
+		v.lookup(&dst[0], &src[0], &table[0], len(dst)/16)
+		from = len(dst) &^ 15
 	}
 	src = src[from:]
 	dst = dst[from:][:len(src)]
@@ -46,10 +43,12 @@ func (c Class) Lookup(dst []float32, src []byte, table *[256]float32) {
 	}
 }
 
-// Prefetch brings bytes nearer that will soon be read, where the class can.
+// Prefetch brings bytes nearer that will soon be read, where the class can. It may
+// ask for a line behind src, or miss the last: the processor ignores what it cannot
+// have.
 func (c Class) Prefetch(src []byte) {
-	if c.vectors() && len(src) > 0 {
-		prefetchAsm(src)
+	if v := c.vectors(); v != nil && len(src) > 0 {
+		v.prefetch(&src[0], (len(src)+63)/64)
 	}
 }
 
@@ -60,8 +59,8 @@ func (c Class) Prefetch(src []byte) {
 func (c Class) Softmax(z []float32, rows, n int, scale float32, top, sum *[Lanes]float32) {
 	w := Filled(n)
 	_ = z[(rows-1)*Lanes+w-1]
-	if c.vectors() {
-		softmaxAsm(c, z, rows, w, scale, top, sum)
+	if v := c.vectors(); v != nil {
+		v.softmax(&z[0], rows, w/v.lanes, scale, &top[0], &sum[0])
 		return
 	}
 	copy(top[:w], z)
@@ -99,8 +98,8 @@ func (c Class) Softmax(z []float32, rows, n int, scale float32, top, sum *[Lanes
 // first, after the second half of the block has been added to the first.
 func (c Class) AddRowSums(dst, x []float32, n int, op Op, alpha float32) {
 	_ = x[(len(dst)-1)*Lanes+n-1]
-	if c.vectors() && n == Lanes {
-		rowSumsAsm(c, dst, x, op, alpha)
+	if v := c.vectors(); v != nil && n == Lanes {
+		v.rowSums(&dst[0], &x[0], len(dst), alpha, op == Add)
 		return
 	}
 	var lane [Vector]float32

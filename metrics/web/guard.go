@@ -74,7 +74,10 @@ func guard(addr string, pages http.Handler) http.Handler {
 // answersTo says whether a request's Host is this server's: an address cannot
 // be rebound, nor can localhost (RFC 6761, 6.3) or the name that was configured.
 func answersTo(configured, host string) bool {
-	if h, _, err := net.SplitHostPort(host); err == nil {
+	if h, port, err := net.SplitHostPort(host); err == nil {
+		if strings.Trim(port, "0123456789") != "" {
+			return false
+		}
 		host = h
 	} else {
 		host = strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")

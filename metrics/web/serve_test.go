@@ -289,7 +289,7 @@ func TestTheServerEndsWithItsContext(t *testing.T) {
 }
 
 func FuzzHost(f *testing.F) {
-	for _, host := range []string{"localhost", "[::1]:80", "evil.example", "[", "]:", "127.0.0.1:", "fe80::1%eth0"} {
+	for _, host := range []string{"localhost", "[::1]:80", "evil.example", "[", "]:", "127.0.0.1:", "fe80::1%eth0", "[::]:\xf4"} {
 		f.Add(host)
 	}
 	f.Fuzz(func(t *testing.T, host string) {

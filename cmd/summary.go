@@ -46,7 +46,7 @@ func writeSummary(w io.Writer, c config.Config, s folder.Summary) error {
 	if !s.Completed {
 		state = "stopped before its end"
 	}
-	data := c.Data
+	data := c.Data.String()
 	if c.IsSynthetic() {
 		data = "synthetic data"
 	}

@@ -18,13 +18,13 @@ type Architecture interface {
 }
 
 // Models are the architectures that a configuration and messages can name.
-var Models = registry.New[Architecture]("model", "kind")
+var Models = registry.New[Architecture]("model", "model").Standard("mlp")
 
 // Limits of an architecture: what a mistyped number may at most ask for.
 const (
 	maxWidth  = 1 << 20
 	maxLayers = 64
-	maxParams = 1 << 28
+	MaxParams = 1 << 28 // parameters of a model
 )
 
 // Parse reads what a model's String writes: the name of its architecture, a
@@ -60,7 +60,7 @@ func widths(sizes, form string, want int) ([]int, error) {
 	var n []int
 	for _, s := range fields {
 		w, err := strconv.Atoi(s)
-		if err != nil || s != strconv.Itoa(w) {
+		if err != nil || s != strconv.Itoa(w) || w > maxWidth {
 			return nil, fmt.Errorf("width %q is not a number from 1 to %d", s, maxWidth)
 		}
 		n = append(n, w)
@@ -73,15 +73,15 @@ func widths(sizes, form string, want int) ([]int, error) {
 
 // checkSizes checks a classifier's widths, classes and number of parameters.
 func checkSizes(params int64, classes int, widths ...int) error {
+	if params > MaxParams {
+		return fmt.Errorf("more than %d parameters", MaxParams)
+	}
 	for _, w := range widths {
 		if w < 1 || w > maxWidth {
 			return fmt.Errorf("width %d is not a number from 1 to %d", w, maxWidth)
 		}
 	}
-	switch {
-	case params > maxParams:
-		return fmt.Errorf("more than %d parameters or states", maxParams)
-	case classes < 2:
+	if classes < 2 {
 		return fmt.Errorf("a classifier needs at least 2 classes")
 	}
 	return nil
@@ -92,8 +92,8 @@ func checkSizes(params int64, classes int, widths ...int) error {
 func product(factors ...int) int64 {
 	p := int64(1)
 	for _, f := range factors {
-		if p *= int64(f); p > maxParams {
-			return maxParams + 1
+		if p *= int64(f); p > MaxParams {
+			return MaxParams + 1
 		}
 	}
 	return p

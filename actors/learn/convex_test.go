@@ -216,7 +216,7 @@ func FuzzParse(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if m.String() != spec || m.Params() < 1 || m.Params() > maxParams || m.Features() < 1 || m.Classes() < 1 {
+		if m.String() != spec || m.Params() < 1 || m.Params() > MaxParams || m.Features() < 1 || m.Classes() < 1 {
 			t.Errorf("%q is %s with %d parameters, %d features, %d classes", spec, m, m.Params(), m.Features(), m.Classes())
 		}
 		again, err := Parse(m.String())

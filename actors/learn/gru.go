@@ -36,9 +36,10 @@ func (a GRU) Model(Input, int, int) (Model, error) {
 		return nil, fmt.Errorf("a vocabulary of %d; a token is a byte, at most 256", a.Vocabulary)
 	case a.Layers > maxLayers:
 		return nil, fmt.Errorf("%d layers are more than %d", a.Layers, maxLayers)
+	case product(a.Length, a.State, a.Layers) > MaxParams: // kept for the way back
+		return nil, fmt.Errorf("more than %d states of a sample", MaxParams)
 	}
 	params := product(a.Vocabulary, a.Embedding+a.State) + product(3*a.State, a.Embedding+a.State) + product(6*(a.Layers-1), a.State, a.State)
-	params = max(params, product(a.Length, a.State, a.Layers)) // the states kept for the way back
 	if err := checkSizes(params, a.Vocabulary, a.Length, a.Vocabulary, a.Embedding, a.State, a.Layers); err != nil {
 		return nil, err
 	}

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"fedpace/actors/learn/internal/kernel"
+	"fedpace/internal/registry"
 )
 
 func init() { Models.Register("mlp", "dense layers with ReLU between them", MLP{}) }
@@ -12,7 +13,13 @@ func init() { Models.Register("mlp", "dense layers with ReLU between them", MLP{
 // MLP is dense layers with ReLU between them (FEMNIST's is 784,200,200,62). Two
 // widths are a dense linear model.
 type MLP struct {
-	Layers []int `key:"layers" range:"[1,1048576]" help:"widths from the input to the classes"`
+	Layers []int `key:"mlp" range:"[1,268435456]" help:"widths from the inputs to the classes, e.g. [784, 200, 62]"`
+}
+
+// Validate finds widths of which no model can be made.
+func (a MLP) Validate() error {
+	_, err := a.Model(Dense, 0, 0)
+	return registry.Below("mlp", err)
 }
 
 // mlp is the model of an [MLP].

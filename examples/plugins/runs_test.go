@@ -3,12 +3,23 @@ package plugins
 import (
 	"context"
 	"errors"
+	"io"
+	"net/http"
+	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
+	"fedpace/actors/data"
+	"fedpace/actors/device"
+	"fedpace/actors/learn"
+	"fedpace/coordinator/aggregate"
+	"fedpace/coordinator/round"
+	"fedpace/coordinator/schedule"
 	"fedpace/experiment/config"
 	"fedpace/experiment/run"
+	"fedpace/metrics"
 )
 
 func load(t *testing.T, sets ...string) config.Config {
@@ -20,17 +31,59 @@ func load(t *testing.T, sets ...string) config.Config {
 	return c
 }
 
-// A run with all plug-ins that is interrupted and resumed comes to the bits of
-// one that was not.
-func TestARunOfPlugInsIsResumed(t *testing.T) {
-	whole, err := run.Run(t.Context(), load(t), run.Options{})
+// The configuration names an entry of this package at every plug point, and each
+// stands in a file that fits on a screen.
+func TestEverythingIsNamed(t *testing.T) {
+	c := load(t)
+	for name, entry := range map[string]bool{
+		"model":           c.Model.(Scaled).Factor == 0.5,
+		"reader":          c.Data == config.Data{Path: "points.csv", Reader: Points{}},
+		"schedule":        schedule.Ks.NameOf(c.Schedule.K) == "proportional",
+		"closing rule":    c.Close == round.Closing(Share{Of: 0.7}),
+		"selection":       c.Select == round.Selection(RoundRobin{}),
+		"algorithm":       aggregate.Algorithms.NameOf(c.Aggregate.Algorithm) == "clipped",
+		"availability":    c.Availability == device.Availability(Shifts{Shifts: 2, Seconds: 5}),
+		"slowdown":        c.Slowdown == device.Slowdown(Throttle{AfterSeconds: 0.1, Factor: 2}),
+		"distribution":    c.Fleet[0].SecondsPerStep == device.Distribution(TwoPoint{Low: 0.01, High: 0.1, Share: 0.5}),
+		"sink":            len(c.Outputs) == 1 && c.Outputs[0] == metrics.Sink(Reach{File: "reach.csv"}),
+		"table of models": learn.Models.NameOf(c.Model) == "scaled" && data.Readers.NameOf(c.Data.Reader) == "points",
+	} {
+		if !entry {
+			t.Errorf("%s: the configuration is\n%s", name, c.YAML())
+		}
+	}
+	again, err := config.Parse("again.yaml", c.YAML())
+	if err != nil || string(again.YAML()) != string(c.YAML()) {
+		t.Errorf("it is read back as\n%s, %v", again.YAML(), err)
+	}
+	files, err := filepath.Glob("*.go")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if whole.Rounds != 6 {
-		t.Errorf("%d rounds, outcomes %+v", whole.Rounds, whole.Outcomes)
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := strings.Count(string(text), "\n"); n > 60 && !strings.HasSuffix(file, "_test.go") {
+			t.Errorf("%s has %d lines, at most 60", file, n)
+		}
 	}
+}
+
+// A run with all plug-ins that is interrupted and resumed comes to the bits of
+// one that was not.
+func TestARunOfPlugInsIsResumed(t *testing.T) {
 	c := load(t)
+	whole, err := run.Run(t.Context(), c, run.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if whole.Rounds != 6 || whole.Data == nil || *whole.Data != "points" {
+		t.Errorf("%d rounds, outcomes %+v, data %v", whole.Rounds, whole.Outcomes, whole.Data)
+	}
+	reach := readFile(t, filepath.Join(c.Out, "reach.csv"))
+	c = load(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	stop := func(int, []float32) { cancel() } // in the first round
@@ -43,6 +96,81 @@ func TestARunOfPlugInsIsResumed(t *testing.T) {
 	}
 	if s := resumed.Summary; s.Fingerprint != whole.Fingerprint || *s.ModelSHA256 != *whole.ModelSHA256 {
 		t.Errorf("the resumed run has model %s and fingerprint %s, want %s and %s", *s.ModelSHA256, s.Fingerprint, *whole.ModelSHA256, whole.Fingerprint)
+	}
+	if got := readFile(t, filepath.Join(c.Out, "reach.csv")); got != reach || strings.Count(got, "\n") != 6 {
+		t.Errorf("reach.csv of the resumed run is %q, want %q", got, reach)
+	}
+}
+
+func readFile(t *testing.T, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// The live page names the plug-ins while the run goes on, and page.html after it.
+func TestThePageShowsPlugIns(t *testing.T) {
+	c := load(t, "http=127.0.0.1:0")
+	address, page := "", ""
+	o := run.Options{
+		Notice: func(line string) {
+			if found := regexp.MustCompile(`http://[0-9.:]+`).FindString(line); found != "" {
+				address = found
+			}
+		},
+		Model: func(int, []float32) {
+			if page == "" {
+				page = get(t, address+"/snapshot.json")
+			}
+		},
+	}
+	if _, err := run.Run(t.Context(), c, o); err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{"live": page, "kept": readFile(t, filepath.Join(c.Out, "page.html"))} {
+		for _, want := range []string{"with 0.7 of the cohort", "proportional", "points"} {
+			if !strings.Contains(text, want) {
+				t.Errorf("the %s page does not show %q", name, want)
+			}
+		}
+	}
+}
+
+func get(t *testing.T, url string) string {
+	response, err := http.Get(url)
+	if err != nil {
+		t.Error(err)
+		return ""
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Error(err)
+	}
+	return string(text)
+}
+
+// Help explains an entry, and each of its options.
+func TestHelpExplainsPlugIns(t *testing.T) {
+	for key, want := range map[string]string{
+		"model.scaled":                     "dense layers that start smaller",
+		"model.factor":                     "factor on the initial parameters",
+		"data.points":                      "CSV with the columns client, label, x, y",
+		"schedule.k.least":                 "fewest local steps of a round",
+		"close.share":                      "part of the cohort whose updates close a round",
+		"select.round_robin":               "one client after the other",
+		"aggregate.clipped":                "largest Euclidean norm",
+		"availability.shifts":              "length of a shift",
+		"slowdown.throttle":                "how many times as long the rest takes",
+		"fleet.seconds_per_step.two_point": "the smaller value",
+		"outputs.reach":                    "name of the file in the run's folder",
+	} {
+		if text, ok := config.Explain(key); !ok || !strings.Contains(text, want) {
+			t.Errorf("help on %s is %q, want it to say %q", key, text, want)
+		}
 	}
 }
 
@@ -59,9 +187,11 @@ func TestPlugInsAreTimed(t *testing.T) {
 	if timed.Fingerprint != learned.Fingerprint {
 		t.Errorf("timed %s, learned %s", timed.Fingerprint, learned.Fingerprint)
 	}
-	e, err := run.DryRun(t.Context(), load(t, "schedule.k=rounds", "train=false"), run.Options{})
-	if err != nil || e.Rounds != 6 {
-		t.Errorf("a dry run of %d rounds, %v", e.Rounds, err)
+	for _, sets := range [][]string{nil, {"schedule.k=rounds", "train=false"}} {
+		e, err := run.DryRun(t.Context(), load(t, sets...), run.Options{})
+		if err != nil || e.Rounds != 6 {
+			t.Errorf("%v: a dry run of %d rounds, %v", sets, e.Rounds, err)
+		}
 	}
 }
 
@@ -74,6 +204,11 @@ func TestMistakesAreRefused(t *testing.T) {
 		"availability={model: shifts}":          "availability.seconds: is not set",
 		"close={rule: buffered, n: 2}":          "rounds that do not overlap",
 		"slowdown={law: throttle, factor: 0.5}": "slowdown.factor: 0.5 is out of range",
+		"model={model: scaled}":                 "model.layers: is not set",
+		"model.factor=7":                        "model.factor: 7 is out of range",
+		"data={reader: point, path: x}":         `data.reader: "point" is not a data reader (did you mean "points"?)`,
+		"data={reader: points, file: x}":        `data.file: unknown key`,
+		"data=synthetic":                        `model: "scaled" is for custom data`,
 	} {
 		_, err := config.Load("everything.yaml", []string{set})
 		if err == nil || !strings.Contains(err.Error(), want) {

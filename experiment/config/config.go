@@ -4,6 +4,7 @@ import (
 	"reflect"
 
 	"fedpace/actors/device"
+	"fedpace/actors/learn"
 	"fedpace/coordinator/aggregate"
 	"fedpace/coordinator/round"
 	"fedpace/coordinator/schedule"
@@ -19,10 +20,10 @@ type Config struct {
 	Name         string              `key:"name" default:"demo" is:"inert" help:"name of the run, used in subjects and metrics"`
 	Seed         uint64              `key:"seed" default:"1" help:"all that is random follows from it"`
 	Task         Task                `key:"task" words:"sent140,femnist,cifar100,shakespeare,quadratic,logistic" help:"what is learned"`
-	Data         string              `key:"data" default:"synthetic" is:"path" help:"synthetic, or the path of a data set"`
+	Data         Data                `key:"data" default:"synthetic" help:"synthetic, the path of a data set, or its path and reader"`
 	Synthetic    Synthetic           `key:"synthetic"`
 	Sent140      Sent140             `key:"sent140"`
-	Model        Model               `key:"model" default:"task" help:"the architecture: the task's own, or one for custom data"`
+	Model        learn.Architecture  `key:"model" default:"task" help:"the architecture: the task's own, or one for custom data"`
 	Clients      int                 `key:"clients" range:"[1,10000000]" word:"all=0" help:"size of the population; all: as many as the data has"`
 	Cohort       int                 `key:"cohort" range:"[1,1000000]" help:"clients a round"`
 	Batch        int                 `key:"batch" range:"[1,100000]" help:"samples a minibatch"`
@@ -60,12 +61,6 @@ const (
 	NoAugment = "none"
 	FlipCrop  = "flip_crop"
 )
-
-// SyntheticData is the value of Config.Data for made data.
-const SyntheticData = "synthetic"
-
-// IsSynthetic reports whether the data is made rather than read from Data.
-func (c Config) IsSynthetic() bool { return c.Data == SyntheticData }
 
 // Synthetic shapes made data.
 type Synthetic struct {

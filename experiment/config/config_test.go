@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"fedpace/actors/device"
+	"fedpace/actors/learn"
 	"fedpace/coordinator/round"
 	"fedpace/coordinator/schedule"
 	"fedpace/internal/tasks"
@@ -79,10 +80,10 @@ func TestValuesThatFollowFromOthers(t *testing.T) {
 		{"null takes a stop back", []string{"stop={rounds: 7}", "stop.virtual_seconds=9", "stop.rounds=null"}, func(c *Config) { c.Stop = Stop{VirtualSeconds: 9} }},
 		{"the name names the folder", []string{"name=x"}, func(c *Config) { c.Name, c.Out = "x", "runs/x" }},
 		{"unless it is set", []string{"name=x", "out=y"}, func(c *Config) { c.Name, c.Out = "x", "y" }},
-		{"own data decides its clients", []string{"data=my data.parquet"}, func(c *Config) { c.Data, c.Clients = "my data.parquet", 0 }},
-		{"unless they are set", []string{"data=my.parquet", "clients=70"}, func(c *Config) { c.Data, c.Clients = "my.parquet", 70 }},
+		{"own data decides its clients", []string{"data=my data.parquet"}, func(c *Config) { c.Data.Path, c.Clients = "my data.parquet", 0 }},
+		{"unless they are set", []string{"data=my.parquet", "clients=70"}, func(c *Config) { c.Data.Path, c.Clients = "my.parquet", 70 }},
 		{"own model has its own size", []string{"data=my.parquet", "model={mlp: [3, 2]}"}, func(c *Config) {
-			c.Data, c.Clients, c.Model, c.Network.ModelMegabits = "my.parquet", 0, MLP{[]int{3, 2}}, 0
+			c.Data.Path, c.Clients, c.Model, c.Network.ModelMegabits = "my.parquet", 0, learn.MLP{Layers: []int{3, 2}}, 0
 		}},
 		{"table1 is the task's size", []string{"network.model_megabits=exact", "network.model_megabits=table1"}, func(*Config) {}},
 		{"table2 is the task's deviation", []string{"compute.std=table2"}, func(c *Config) { c.Compute.Std = 5.1e-4 }},
@@ -203,15 +204,15 @@ func anyConfig(t *rapid.T) Config {
 	c.Name = rapid.StringMatching(`[A-Za-z0-9][A-Za-z0-9_-]{0,20}`).Draw(t, "name")
 	c.Seed = rapid.Uint64().Draw(t, "seed")
 	if rapid.Bool().Draw(t, "own data") {
-		c.Data = printable.Draw(t, "data")
+		c.Data.Path = printable.Draw(t, "data")
 		if rapid.Bool().Draw(t, "all") {
 			c.Clients = 0
 		}
 		switch rapid.IntRange(0, 2).Draw(t, "model") {
 		case 0:
-			c.Model = Linear{}
+			c.Model = learn.Linear{}
 		case 1:
-			c.Model = MLP{rapid.SliceOfN(rapid.IntRange(1, 1000), 2, 5).Draw(t, "layers")}
+			c.Model = learn.MLP{Layers: append(rapid.SliceOfN(rapid.IntRange(1, 1000), 1, 4).Draw(t, "layers"), rapid.IntRange(2, 1000).Draw(t, "classes"))}
 		}
 	}
 	if c.Clients != 0 {

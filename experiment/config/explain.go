@@ -12,7 +12,7 @@ import (
 // close.deadline; false if the configuration has none of that name.
 func Explain(path string) (string, bool) {
 	var b strings.Builder
-	for _, k := range KnownKeys() {
+	for _, k := range keysBelow("", reflect.TypeFor[Config](), true) {
 		if k.Key == path || strings.HasPrefix(k.Key, path+".") {
 			fmt.Fprintf(&b, "%s: %s\n", k.Key, k.Help)
 			if limits := k.limits(); limits != "" {
@@ -20,25 +20,16 @@ func Explain(path string) (string, bool) {
 			}
 		}
 	}
-	if b.Len() > 0 {
-		return strings.TrimSpace(b.String()), true
-	}
-	i := strings.LastIndexByte(path, '.')
-	if i < 0 {
-		return "", false
-	}
-	for _, o := range optionsAt(path[:i]) {
-		if p := registry.For(o.Type); p != nil {
-			if e, help, ok := p.Entry(path[i+1:]); ok {
-				fmt.Fprintf(&b, "%s: %s\n", path, help)
-				for _, o := range registry.Options(reflect.TypeOf(e)) {
-					fmt.Fprintf(&b, "  %s: %s\n", o.Key, o.Help)
-				}
-				return strings.TrimSpace(b.String()), true
+	last := strings.LastIndexByte(path, '.')
+	for _, p := range pointsAt(path[:max(last, 0)]) {
+		if e, help, ok := p.Entry(path[last+1:]); ok {
+			fmt.Fprintf(&b, "%s: %s\n", path, help)
+			for _, o := range registry.Options(reflect.TypeOf(e)) {
+				fmt.Fprintf(&b, "  %s: %s\n", o.Key, o.Help)
 			}
 		}
 	}
-	return "", false
+	return strings.TrimSpace(b.String()), b.Len() > 0
 }
 
 // limits are the type, range, unit and default of a key.

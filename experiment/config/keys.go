@@ -22,7 +22,7 @@ type KnownKey struct {
 // KnownKeys lists all keys in the order of the file that YAML writes: those of
 // groups with their full paths, and for a choice the key of its name and the
 // options of its entries.
-func KnownKeys() []KnownKey { return keysBelow("", reflect.TypeFor[Config]()) }
+func KnownKeys() []KnownKey { return keysBelow("", reflect.TypeFor[Config](), false) }
 
 // ClassKeys lists the keys of a class in fleet.
 func ClassKeys() []KnownKey {
@@ -35,7 +35,9 @@ func ClassKeys() []KnownKey {
 	return list
 }
 
-func keysBelow(path string, t reflect.Type) []KnownKey {
+// keysBelow lists the keys of a struct, with those of the elements of lists if
+// lists is true.
+func keysBelow(path string, t reflect.Type, lists bool) []KnownKey {
 	var list []KnownKey
 	for _, o := range registry.Options(t) {
 		at := join(path, o.Key)
@@ -45,10 +47,19 @@ func keysBelow(path string, t reflect.Type) []KnownKey {
 			list = append(list, choiceKeys(path, &o, p)...)
 		case p != nil:
 			list = append(list, choiceKeys(at, &o, p)...)
-		case o.Type.Kind() == reflect.Struct && shortOf(o.Type) == nil:
-			list = append(list, keysBelow(at, o.Type)...)
 		default:
-			list = append(list, known(at, o))
+			if o.Type.Kind() != reflect.Struct || shortOf(o.Type) != nil {
+				list = append(list, known(at, o))
+			}
+			below := o.Type
+			if lists && below.Kind() == reflect.Slice {
+				below = below.Elem()
+			}
+			if p := registry.For(below); p != nil {
+				list = append(list, choiceKeys(at, &o, p)...)
+			} else if below.Kind() == reflect.Struct {
+				list = append(list, keysBelow(at, below, lists)...)
+			}
 		}
 	}
 	return list

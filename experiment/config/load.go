@@ -209,6 +209,30 @@ func choiceWord(path string) string {
 	return ""
 }
 
+// pointsAt lists the plug points whose entries the key at a path names, by
+// itself, by a key below it, or in a list.
+func pointsAt(path string) (list []*registry.Point) {
+	for _, o := range optionsAt(path) {
+		types := []reflect.Type{o.Type}
+		switch o.Type.Kind() {
+		case reflect.Slice:
+			types[0] = o.Type.Elem()
+		case reflect.Struct:
+			for _, below := range registry.Options(o.Type) {
+				if below.Flat {
+					types = append(types, below.Type)
+				}
+			}
+		}
+		for _, t := range types {
+			if p := registry.For(t); p != nil {
+				list = append(list, p)
+			}
+		}
+	}
+	return list
+}
+
 // takesText says whether the key at a path holds text of any kind.
 func takesText(path string) bool {
 	for _, o := range optionsAt(path) {
@@ -256,7 +280,7 @@ func optionsAt(path string) []registry.Option {
 // struct, or the entries of a choice.
 func structsOf(t reflect.Type) []reflect.Type {
 	switch t.Kind() {
-	case reflect.Pointer:
+	case reflect.Pointer, reflect.Slice:
 		return structsOf(t.Elem())
 	case reflect.Struct:
 		return []reflect.Type{t}

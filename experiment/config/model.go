@@ -1,91 +1,66 @@
 package config
 
 import (
+	"errors"
 	"fmt"
-	"strings"
 
+	"fedpace/actors/data"
 	"fedpace/actors/learn"
-	"fedpace/internal/registry"
 )
 
-// Model is the architecture to train: the task's own, or one for custom data.
-type Model interface {
-	architecture(c *Config, input learn.Input, features, classes int) string
-}
-
-// Models are the architectures that a configuration can name.
-var Models = registry.New[Model]("model", "kind").Standard("mlp")
-
-func init() {
-	Models.Register("task", "the task's own", TaskModel{})
-	Models.Register("linear", "softmax regression on custom data, whose sizes it takes", Linear{})
-	Models.Register("mlp", "layers with ReLU between them, for custom data", MLP{})
-}
-
-// TaskModel is the task's own model.
+// TaskModel stands for the task's own model, which [Config.NewModel] makes.
 type TaskModel struct{}
 
-func (TaskModel) architecture(c *Config, _ learn.Input, features, classes int) string {
-	switch c.Task {
-	case TaskQuadratic:
-		return fmt.Sprintf("quadratic:%d", c.Quadratic.Dimension)
-	case TaskLogistic: // its sizes are those of data that is read
+func init() { learn.Models.Register("task", "the task's own", TaskModel{}) }
+
+var errTaskModel = errors.New("only a configuration has a task, whose model this is")
+
+// Model returns an error: TaskModel has no sizes.
+func (TaskModel) Model(learn.Input, int, int) (learn.Model, error) { return nil, errTaskModel }
+
+// Parse returns an error: messages name the task's model itself.
+func (TaskModel) Parse(string) (learn.Architecture, error) { return nil, errTaskModel }
+
+// UsesTaskModel reports whether the model is the task's own.
+func (c *Config) UsesTaskModel() bool { return c.Model == learn.Architecture(TaskModel{}) }
+
+// NewModel makes the model. The samples' kind of input, features and classes
+// give the sizes that the configuration leaves open.
+func (c *Config) NewModel(input learn.Input, features, classes int) (m learn.Model, err error) {
+	switch p, paper := c.Task.Paper(); {
+	case !c.UsesTaskModel():
+		m, err = c.Model.Model(input, features, classes)
+	case paper:
+		return learn.Parse(p.Architecture)
+	case c.Task == TaskQuadratic:
+		m, err = learn.Quadratic{Dimension: c.Quadratic.Dimension}.Model(input, features, classes)
+	default: // logistic, whose sizes are those of data that is read
 		if c.IsSynthetic() {
 			features, classes = c.Logistic.Features, c.Logistic.Classes
 		}
-		return fmt.Sprintf("logistic:%d,%d,%v", features, classes, float32(c.Logistic.Mu))
+		m, err = learn.Logistic{Features: features, Classes: classes, Mu: c.Logistic.Mu}.Model(input, features, classes)
 	}
-	p, _ := c.Task.Paper()
-	return p.Architecture
-}
-
-// Linear is softmax regression.
-type Linear struct{}
-
-func (Linear) architecture(_ *Config, input learn.Input, features, classes int) string {
-	if input == learn.Sparse {
-		return fmt.Sprintf("linear:%d,%d", features, classes)
+	if err != nil {
+		return nil, fmt.Errorf("model: %w", err)
 	}
-	return fmt.Sprintf("mlp:%d,%d", features, classes)
+	return m, nil
 }
 
-// MLP is a network of dense layers.
-type MLP struct {
-	Widths []int `key:"mlp" range:"[1,268435456]" help:"widths from the inputs to the classes, e.g. [784, 200, 62]"`
+// Data says where the samples are from.
+type Data struct {
+	Path   string      `key:"path" is:"short,path,null" help:"synthetic, or the path of a data set; null: the reader needs none"`
+	Reader data.Reader `key:"reader" is:"flat,null" help:"how the data set is read; without it, by the reader that recognises it"`
 }
 
-func (m MLP) architecture(*Config, learn.Input, int, int) string {
-	return "mlp:" + strings.Trim(strings.ReplaceAll(fmt.Sprint(m.Widths), " ", ","), "[]")
-}
+// SyntheticData is the path of made data.
+const SyntheticData = "synthetic"
 
-// Limits of a model for custom data.
-const (
-	maxLayers     = 16
-	MaxParameters = 1 << 28
-)
-
-// Validate bounds the model.
-func (m MLP) Validate() error {
-	if n := len(m.Widths); n < 2 || n > maxLayers {
-		return registry.Errorf("mlp", "%d widths (from 2, inputs and classes, to %d)", n, maxLayers)
+func (d Data) String() string {
+	if d.Path == "" && d.Reader != nil {
+		return data.Readers.Text(d.Reader)
 	}
-	parameters := 0
-	for i, w := range m.Widths {
-		if i > 0 {
-			parameters += (m.Widths[i-1] + 1) * w
-		}
-		if parameters > MaxParameters {
-			return registry.Errorf("mlp", "more than %d parameters", MaxParameters)
-		}
-	}
-	return nil
+	return d.Path
 }
 
-// Architecture is the model in the form that learn.Parse reads. The sizes of a
-// model for custom data are those of that data; they are not used otherwise.
-func (c Config) Architecture(input learn.Input, features, classes int) string {
-	return c.Model.architecture(&c, input, features, classes)
-}
-
-// UsesTaskModel reports whether the model is the task's own.
-func (c *Config) UsesTaskModel() bool { return c.Model == Model(TaskModel{}) }
+// IsSynthetic reports whether the data is made rather than read.
+func (c *Config) IsSynthetic() bool { return c.Data.Path == SyntheticData && c.Data.Reader == nil }

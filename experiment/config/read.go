@@ -268,7 +268,7 @@ func (r *reader) choice(o *registry.Option, v reflect.Value, n *node, path strin
 		return fail(named, join(path, p.Word()), "%s", already(word))
 	case word != nil:
 		named = word
-	case named == nil && p.Standard() != "" && (v.IsNil() || p.NameOf(v.Interface()) != p.Standard() || strings.Contains(path, "[")):
+	case named == nil && p.Standard() != "" && (v.IsNil() || strings.Contains(path, "[") || !takesAll(v.Elem().Type(), n.keys)):
 		named = &node{where: n.where, kind: scalar, text: p.Standard(), isText: true}
 	case named == nil && v.IsNil():
 		return fail(n, path, "a %s without its %s (%s)", p.Kind(), p.Word(), orList(p.Names()))
@@ -349,6 +349,12 @@ func (r *reader) named(p *registry.Point, v reflect.Value, n *node, path, at str
 		return fail(n, at, "%v", err)
 	}
 	return fail(n, at, "%s", notA(s, p.Kind(), p.Names()))
+}
+
+// takesAll reports whether a struct has options of all these keys.
+func takesAll(t reflect.Type, keys []string) bool {
+	own := keysOf(registry.Options(t))
+	return !slices.ContainsFunc(keys, func(key string) bool { return !slices.Contains(own, key) })
 }
 
 // takers lists the entries that have an option.

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"fedpace/actors/learn"
 	"fedpace/coordinator/round"
 	"fedpace/coordinator/schedule"
 	"fedpace/internal/names"
@@ -113,6 +114,8 @@ func checkServer(s string) error {
 
 func (c *Config) checkPopulation() error {
 	switch {
+	case c.Data == Data{}:
+		return problem("data", nil, "is empty (a path or a reader is wanted)")
 	case c.Clients == 0 && c.IsSynthetic():
 		return problem("clients", []string{"data"}, "all is for data that is read; synthetic data needs a number")
 	case c.Clients != 0 && c.Cohort > c.Clients:
@@ -124,7 +127,7 @@ func (c *Config) checkPopulation() error {
 func (c *Config) checkModel() error {
 	switch {
 	case !c.UsesTaskModel() && c.IsSynthetic():
-		return problem("model", []string{"data"}, "%q is for custom data; synthetic data has the task's model (set data, or model: task)", Models.NameOf(c.Model))
+		return problem("model", []string{"data"}, "%q is for custom data; synthetic data has the task's model (set data, or model: task)", learn.Models.NameOf(c.Model))
 	case !c.UsesTaskModel() && c.Task.IsConvex():
 		return problem("model", []string{"task"}, "task %s has a model of its own (set model: task)", c.Task)
 	}
@@ -254,7 +257,7 @@ func (c *Config) checkClock() error {
 	if p, ok := c.Task.Paper(); megabits == 0 && ok && c.UsesTaskModel() {
 		megabits = p.Megabits // near enough for a limit
 	} else if megabits == 0 {
-		megabits = MaxParameters * 32 / 1e6 // the data, not read yet, decides
+		megabits = learn.MaxParams * 32 / 1e6 // the data, not read yet, decides
 	}
 	one := megabits/c.Network.DownloadMbps + megabits/c.Network.UploadMbps +
 		float64(c.Schedule.K0)*(c.Compute.SecondsPerStep+10*c.Compute.Std) // Eq. 4

@@ -8,9 +8,9 @@ import (
 	"io"
 	"slices"
 
+	"fedpace/actors/learn"
 	"fedpace/coordinator"
 	"fedpace/coordinator/aggregate"
-	"fedpace/experiment/config"
 	"fedpace/experiment/folder"
 	"fedpace/internal/vector"
 )
@@ -147,7 +147,7 @@ func (c *checkpoint) unpack(in *folder.Payload) error {
 		done[client] = b.Steps[i]
 	}
 	c.state.Machine.StepsDone = done
-	if b.Params < 0 || b.Params > config.MaxParameters || b.Server < 0 || len(b.Digests) != sha256.Size*len(b.Variates) {
+	if b.Params < 0 || b.Params > learn.MaxParams || b.Server < 0 || len(b.Digests) != sha256.Size*len(b.Variates) {
 		return fmt.Errorf("vectors of %d parameters", b.Params)
 	}
 	if len(b.Models) == 0 {

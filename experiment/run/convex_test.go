@@ -184,13 +184,13 @@ func TestConvexMistakes(t *testing.T) {
 func TestConvexModelsAreLines(t *testing.T) {
 	for task, want := range map[config.Task]string{config.TaskQuadratic: "quadratic:20", config.TaskLogistic: "logistic:20,5,0.05"} {
 		c := convexRun(t, task)
-		if got := c.Architecture(learn.Dense, 0, 0); got != want {
-			t.Errorf("%s: %s, want %s", task, got, want)
+		if got, err := c.NewModel(learn.Dense, 0, 0); err != nil || got.String() != want {
+			t.Errorf("%s: %v, %v, want %s", task, got, err, want)
 		}
 	}
 	c := convexRun(t, config.TaskLogistic, "data=own.parquet", "logistic.mu=1e-6")
-	if got := c.Architecture(learn.Dense, 7, 3); got != "logistic:7,3,1e-06" {
-		t.Errorf("own data: %s", got)
+	if got, err := c.NewModel(learn.Dense, 7, 3); err != nil || got.String() != "logistic:7,3,1e-06" {
+		t.Errorf("custom data: %v, %v", got, err)
 	}
 }
 

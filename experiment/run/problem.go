@@ -127,7 +127,7 @@ func (p *problem) open() (err error) {
 		if c.Task == config.TaskLogistic { // of any samples that are rows of numbers
 			of = ""
 		}
-		p.set, err = data.Open(c.Data, data.Options{Task: of, Seed: c.Seed, MinTweets: c.Sent140.MinTweets})
+		p.set, err = data.OpenWith(c.Data.Reader, c.Data.Path, data.Options{Task: of, Seed: c.Seed, MinTweets: c.Sent140.MinTweets})
 	}
 	if err != nil {
 		return err
@@ -168,7 +168,7 @@ func (p *problem) parse() (err error) {
 	if p.set != nil {
 		info = p.set.Info()
 	}
-	if p.model, err = learn.Parse(p.config.Architecture(info.Input, info.Features, info.Classes)); err != nil {
+	if p.model, err = p.config.NewModel(info.Input, info.Features, info.Classes); err != nil {
 		return err
 	}
 	if !p.config.Train {

@@ -88,7 +88,7 @@ func (p *problem) learn(info *bus.RunInfo, dataPath string) (err error) {
 		return fmt.Errorf("the run's kernel class is %s and this machine's is %s (%s chooses among those that it has)", info.Kernel, p.kernel, learn.KernelVariable)
 	}
 	if dataPath != "" && !p.config.IsSynthetic() {
-		p.config.Data = dataPath
+		p.config.Data.Path = dataPath
 	}
 	if err := p.open(); err != nil {
 		return err
@@ -109,5 +109,5 @@ func dataName(c *config.Config) string {
 	if c.IsSynthetic() {
 		return "this version's synthetic set"
 	}
-	return c.Data
+	return c.Data.String()
 }

@@ -75,7 +75,7 @@ metrics/prometheus: coordinator/round metrics metrics/web github.com/prometheus/
 
 # Experiments.
 experiment/convex: actors/data actors/learn coordinator/theory gonum.org/v1/gonum/...
-experiment/config: internal/tasks internal/names internal/registry actors/device actors/learn coordinator/aggregate coordinator/round metrics
+experiment/config: internal/tasks internal/names internal/registry actors/data actors/device actors/learn coordinator/aggregate coordinator/round metrics
 	coordinator/schedule github.com/goccy/go-yaml/... os
 experiment/calibrate: actors/data/federated actors/data/synthetic actors/learn internal/names internal/tasks time
 experiment/folder: actors/learn coordinator/round experiment/config internal/atomicfile internal/vector metrics os golang.org/x/sys/unix

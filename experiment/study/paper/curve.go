@@ -135,7 +135,7 @@ func Curves(cells []study.Cell) ([]Curve, error) {
 			return nil, fmt.Errorf("paper: %w", err)
 		default:
 			curves = append(curves, c)
-			if from := cell.Config.Data; c.Data != "" && c.Data != from {
+			if from := cell.Config.Data.String(); c.Data != "" && c.Data != from {
 				known[source{c.Task, from}] = c.Data
 			}
 		}
@@ -171,7 +171,7 @@ func readCell(dir string) (Curve, error) {
 		return Curve{}, err
 	}
 	if config.Train {
-		c.Data = config.Data
+		c.Data = config.Data.String()
 	}
 	if err := c.thin(rows, config.Schedule); err != nil {
 		return Curve{}, fmt.Errorf("%s: %w", dir, err)

@@ -192,7 +192,7 @@ func TestTheClosingSummary(t *testing.T) {
 		Task: "femnist", Schedule: "k-rounds", Seed: 1, Completed: true, Rounds: 1040, VirtualSeconds: 95.5, WallSeconds: 26,
 		SGDSteps: 1110, RelativeSGDSteps: folder.Measured(0.35), TrainingLoss: folder.Measured(2.5), BestTrainingLoss: folder.Measured(2.25),
 		ValidationLoss: folder.Measured(2.125), ValidationAccuracy: folder.Measured(0.5), BestValidationAccuracy: folder.Measured(0.5),
-		Outcomes: folder.Outcomes{round.Accepted: 2400, round.Lost: 1}, Version: "v",
+		Outcomes: metrics.Outcomes{round.Accepted: 2400, round.Lost: 1}, Version: "v",
 	}
 	if err := writeSummary(&b, config.Demonstration(), s); err != nil {
 		t.Fatal(err)

@@ -17,6 +17,7 @@ import (
 	"fedpace/experiment/config"
 	"fedpace/experiment/folder"
 	"fedpace/internal/human"
+	"fedpace/metrics"
 )
 
 // reported is what --json prints of a run: its summary.json, and its folder.
@@ -108,7 +109,7 @@ func best(v *float64) string {
 }
 
 // outcomes lists those that occurred.
-func outcomes(counts folder.Outcomes) string {
+func outcomes(counts metrics.Outcomes) string {
 	var parts []string
 	for o, n := range counts {
 		if n > 0 {

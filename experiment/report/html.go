@@ -234,7 +234,7 @@ func (s *section) outcomes() pageTable {
 		t.Columns = append(t.Columns, o.String())
 	}
 	for _, g := range s.groups {
-		var sum folder.Outcomes
+		var sum metrics.Outcomes
 		all := int64(0)
 		for _, r := range g.runs {
 			counted := r.Outcomes

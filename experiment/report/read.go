@@ -14,6 +14,8 @@ import (
 	"fedpace/coordinator/schedule"
 	"fedpace/experiment/config"
 	"fedpace/experiment/folder"
+	"fedpace/internal/statistics"
+	"fedpace/metrics"
 )
 
 // Limits of what is looked for and kept.
@@ -33,7 +35,7 @@ type Run struct {
 	Rounds    int
 	Virtual   round.Time // end of the last round
 	Steps     int64
-	Outcomes  folder.Outcomes
+	Outcomes  metrics.Outcomes
 	Durations []float64 // seconds of rounds, ascending; of long runs every n-th
 	points    []point
 }
@@ -99,7 +101,7 @@ func (r *Run) follow() error {
 		return err
 	}
 	now := point{loss: math.NaN(), accuracy: math.NaN()}
-	curve, times := thinner[point]{limit: maxPoints}, thinner[float64]{limit: maxTimes}
+	curve, times := statistics.Thin[point](maxPoints), statistics.Thin[float64](maxTimes)
 	for report, err := range folder.Reports(filepath.Join(r.Dir, folder.RoundsFile)) {
 		if err != nil {
 			return err
@@ -112,55 +114,18 @@ func (r *Run) follow() error {
 			now.accuracy = report.ValidationAccuracy
 		}
 		now.seconds, now.steps = report.End.Seconds(), float64(report.LocalSteps)
-		curve.add(now)
-		times.add((report.End - report.Start).Seconds())
+		curve.Add(now)
+		times.Add((report.End - report.Start).Seconds())
 		r.Rounds, r.Virtual, r.Steps = report.Round, report.End, report.SGDSteps
 		r.Outcomes.Add(&report)
 	}
-	r.points, r.Durations = curve.all(), times.list
+	r.points, r.Durations = curve.All(), times.Kept
 	slices.Sort(r.Durations)
 	return nil
 }
 
 // Title is the run's name where it is told apart by it.
 func (r *Run) Title() string { return filepath.Base(r.Dir) }
-
-// thinner keeps about limit of what it is given: every n-th, with n a power of
-// two, and the last.
-type thinner[T any] struct {
-	limit int // even
-	list  []T
-	step  int // every so many are kept, less 1
-	skip  int
-	last  T
-	any   bool // last is not in the list
-}
-
-func (t *thinner[T]) add(v T) {
-	if t.skip > 0 {
-		t.skip--
-		t.last, t.any = v, true
-		return
-	}
-	t.any = false
-	if len(t.list) == t.limit {
-		kept := t.list[:0]
-		for i := 0; i < len(t.list); i += 2 {
-			kept = append(kept, t.list[i])
-		}
-		t.list = kept
-		t.step = 2*t.step + 1
-	}
-	t.list = append(t.list, v)
-	t.skip = t.step
-}
-
-func (t *thinner[T]) all() []T {
-	if t.any {
-		return append(t.list, t.last)
-	}
-	return t.list
-}
 
 // group is runs that differ in nothing but their seed.
 type group struct {

@@ -17,7 +17,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
-	"pgregory.net/rapid"
 
 	"fedpace/experiment/config"
 	"fedpace/experiment/folder"
@@ -148,28 +147,6 @@ func TestTheMeanOfSeeds(t *testing.T) {
 	if h := line.Points[0].Half; math.Abs(h-12.7062) > 1e-3 {
 		t.Errorf("± %v", h)
 	}
-}
-
-func TestThinning(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		th := thinner[int]{limit: 2 * rapid.IntRange(1, 8).Draw(t, "limit")}
-		n := rapid.IntRange(0, 500).Draw(t, "n")
-		for i := range n {
-			th.add(i)
-		}
-		got := th.all()
-		if len(got) > th.limit+1 || n > 0 && (len(got) == 0 || got[0] != 0 || got[len(got)-1] != n-1) {
-			t.Fatalf("%v of %d", got, n)
-		}
-		if n <= th.limit && len(got) != n {
-			t.Fatalf("%d of %d", len(got), n)
-		}
-		for i := 2; i < len(got)-1; i++ {
-			if got[i]-got[i-1] != got[1]-got[0] {
-				t.Fatalf("%v", got)
-			}
-		}
-	})
 }
 
 // wellFormed reads text as XML.

@@ -160,7 +160,7 @@ func TestTheTablesOfARun(t *testing.T) {
 				}
 			}
 
-			var outcomes folder.Outcomes
+			var outcomes metrics.Outcomes
 			var steps metrics.Split[int64]
 			var useful, wasted float64
 			for _, r := range readTable[tables.Client](t, c.Out, tables.ClientsFile) {

@@ -32,7 +32,7 @@ type shownPage struct {
 		Round          int
 		VirtualSeconds float64 `json:"virtual_seconds"`
 	}
-	Outcomes  folder.Outcomes
+	Outcomes  metrics.Outcomes
 	LastRound struct {
 		Round int
 		Tasks []struct {

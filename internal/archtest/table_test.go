@@ -70,7 +70,7 @@ metrics/perfetto: coordinator/round metrics metrics/eventlog metrics/perfetto/tr
 metrics/models: metrics
 metrics/tables: coordinator/round metrics metrics/timeline github.com/parquet-go/parquet-go/...
 metrics/openmetrics: coordinator/round github.com/prometheus/... google.golang.org/protobuf/... time
-metrics/live: coordinator/round metrics metrics/timeline metrics/web net/http time
+metrics/live: internal/statistics coordinator/round metrics metrics/timeline metrics/web net/http time
 metrics/prometheus: coordinator/round metrics metrics/web github.com/prometheus/... net/http time
 
 # Experiments.

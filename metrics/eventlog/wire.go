@@ -15,13 +15,10 @@ import (
 // appendRound appends a Record with a round.
 func (w *Writer) appendRound(b []byte, r *timeline.Record) []byte {
 	m := w.body[:0]
-	m = appendInt(m, 1, int64(r.Round))
-	m = appendInt(m, 2, int64(r.Start))
-	m = appendInt(m, 3, int64(r.End-r.Start))
-	m = appendInt(m, 4, int64(r.LocalSteps))
-	if r.LearningRate != 0 {
-		m = appendDouble(m, 5, r.LearningRate)
+	for i, v := range [...]int64{int64(r.Round), int64(r.Start), int64(r.End - r.Start), int64(r.LocalSteps)} {
+		m = appendInt(m, protowire.Number(i+1), v)
 	}
+	m = appendMeasured(m, 5, r.LearningRate, r.LearningRate != 0)
 	m = appendInt(m, 6, int64(r.Cohort))
 	m = appendInt(m, 7, int64(r.Candidates))
 	packed := w.task[:0]
@@ -37,7 +34,7 @@ func (w *Writer) appendRound(b []byte, r *timeline.Record) []byte {
 	m = appendInt(m, 13, r.SGDSteps)
 	m = appendInt(m, 14, int64(r.Ended))
 	thinned := !Detailed(r.Round)
-	m = appendBool(m, 15, thinned)
+	m = appendInt(m, 15, whole(thinned))
 	slowest := slowestOf(r.Tasks)
 	for i := range r.Tasks {
 		t := &r.Tasks[i]
@@ -53,21 +50,23 @@ func (w *Writer) appendRound(b []byte, r *timeline.Record) []byte {
 
 // appendTask appends a Task.
 func appendTask(m []byte, t *timeline.Task, start round.Time) []byte {
-	m = appendInt(m, 1, int64(t.Task))
-	m = appendInt(m, 2, int64(t.Client))
-	m = appendInt(m, 3, int64(t.Class))
-	m = appendInt(m, 4, int64(t.LocalSteps))
-	m = appendInt(m, 5, int64(t.Outcome))
-	m = appendInt(m, 6, int64(protowire.EncodeZigZag(int64(t.Start-start))))
-	m = appendInt(m, 7, int64(t.End-t.Start))
-	m = appendInt(m, 8, int64(t.Plan.Download))
-	m = appendInt(m, 9, int64(t.Plan.Compute))
-	m = appendInt(m, 10, int64(t.Plan.Upload))
-	m = appendBool(m, 11, t.Plan.Drops)
-	m = appendInt(m, 12, int64(t.Plan.Dropout))
-	m = appendBool(m, 13, t.Probe)
-	m = appendBool(m, 14, t.Real)
-	return appendBool(m, 15, t.Slow)
+	for i, v := range [...]int64{
+		int64(t.Task), int64(t.Client), int64(t.Class), int64(t.LocalSteps), int64(t.Outcome),
+		int64(protowire.EncodeZigZag(int64(t.Start - start))), int64(t.End - t.Start),
+		int64(t.Plan.Download), int64(t.Plan.Compute), int64(t.Plan.Upload),
+		whole(t.Plan.Drops), int64(t.Plan.Dropout), whole(t.Probe), whole(t.Real), whole(t.Slow),
+	} {
+		m = appendInt(m, protowire.Number(i+1), v)
+	}
+	return m
+}
+
+// whole is how a boolean is written.
+func whole(v bool) int64 {
+	if v {
+		return 1
+	}
+	return 0
 }
 
 // appendInt appends a whole number; like all of proto3's fields without
@@ -79,23 +78,12 @@ func appendInt(b []byte, field protowire.Number, v int64) []byte {
 	return protowire.AppendVarint(protowire.AppendTag(b, field, protowire.VarintType), uint64(v))
 }
 
-func appendBool(b []byte, field protowire.Number, v bool) []byte {
-	if !v {
-		return b
-	}
-	return appendInt(b, field, 1)
-}
-
-func appendDouble(b []byte, field protowire.Number, v float64) []byte {
-	return protowire.AppendFixed64(protowire.AppendTag(b, field, protowire.Fixed64Type), math.Float64bits(v))
-}
-
 // appendMeasured appends a value that may not exist: 0 is written, too.
 func appendMeasured(b []byte, field protowire.Number, v float64, exists bool) []byte {
 	if !exists || math.IsNaN(v) {
 		return b
 	}
-	return appendDouble(b, field, v)
+	return protowire.AppendFixed64(protowire.AppendTag(b, field, protowire.Fixed64Type), math.Float64bits(v))
 }
 
 func appendBytes(b []byte, field protowire.Number, v []byte) []byte {

@@ -45,7 +45,7 @@ func (h *Hub) publish(end bool) {
 		h.mu.Unlock()
 		return
 	}
-	whole := h.snapshot(0, now)
+	whole := h.snapshot(now)
 	history := &s.history
 	from := 0
 	if f.newest != nil && f.each == history.each {
@@ -61,7 +61,7 @@ func (h *Hub) publish(end bool) {
 	}
 	next.more = sync.OnceValue(func() []byte {
 		part := *whole
-		part.Curves = whole.Curves.since(from)
+		part.Curves.from, part.Curves.points = from, whole.Curves.points[from:]
 		return encode(&part)
 	})
 	f.newest, f.at = next, now
@@ -84,16 +84,4 @@ func encode(s *snapshot) []byte {
 		panic(fmt.Sprintf("live: a snapshot cannot be written: %v", err))
 	}
 	return text
-}
-
-// since are the points from one on.
-func (c *curves) since(from int) curves {
-	out := *c
-	out.From = from
-	for _, column := range []*column{
-		&out.Round, &out.Seconds, &out.LocalSteps, &out.Rate, &out.Loss, &out.LossLow, &out.LossHigh, &out.Window, &out.Duration,
-	} {
-		*column = (*column)[from:]
-	}
-	return out
 }

@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"fedpace/coordinator/round"
+	"fedpace/internal/statistics"
 )
 
 // maxPoints bounds each curve. A history that is full joins its points two by
@@ -95,16 +96,18 @@ type evaluation struct {
 	loss, accuracy float64
 }
 
-// evaluations are some of a run's: the first of every each, and the newest.
+// evaluations are the evaluations of a run: some that stand for all, the newest and
+// the best.
 type evaluations struct {
-	each, seen int
-	points     []evaluation
-	newest     evaluation
-	best       evaluation // the highest accuracy; round 0: none yet
+	statistics.Thinned[evaluation]
+	newest evaluation
+	best   evaluation // the highest accuracy; round 0: none yet
 }
 
-func newEvaluations() evaluations {
-	return evaluations{each: 1, points: make([]evaluation, 0, maxPoints)}
+func newEvaluations() (e evaluations) {
+	e.Thinned = statistics.Thin[evaluation](maxPoints)
+	e.Kept = make([]evaluation, 0, maxPoints)
+	return e
 }
 
 func (e *evaluations) add(v evaluation) {
@@ -112,26 +115,5 @@ func (e *evaluations) add(v evaluation) {
 	if e.best.round == 0 || v.accuracy > e.best.accuracy || math.IsNaN(e.best.accuracy) {
 		e.best = v
 	}
-	if e.seen%e.each == 0 {
-		if len(e.points) == maxPoints {
-			for i := range maxPoints / 2 {
-				e.points[i] = e.points[2*i]
-			}
-			e.points = e.points[:maxPoints/2]
-			e.each *= 2
-		}
-		if e.seen%e.each == 0 {
-			e.points = append(e.points, v)
-		}
-	}
-	e.seen++
-}
-
-// all are the points with the newest at their end.
-func (e *evaluations) all() []evaluation {
-	out := append([]evaluation(nil), e.points...)
-	if n := len(out); n > 0 && out[n-1].round != e.newest.round {
-		out = append(out, e.newest)
-	}
-	return out
+	e.Add(v)
 }

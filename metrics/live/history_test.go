@@ -96,8 +96,8 @@ func TestHistoryOfAMillionRounds(t *testing.T) {
 	if h.each != 1024 || len(h.points) != 977 || cap(h.points) != maxPoints {
 		t.Errorf("%d points of %d rounds in memory for %d; want 977 of 1024 in %d", len(h.points), h.each, cap(h.points), maxPoints)
 	}
-	if cap(e.points) != maxPoints || e.best.accuracy != 0.999 || e.best.round != 999 {
-		t.Errorf("evaluations in memory for %d, the best %+v", cap(e.points), e.best)
+	if cap(e.Kept) != maxPoints || e.best.accuracy != 0.999 || e.best.round != 999 {
+		t.Errorf("evaluations in memory for %d, the best %+v", cap(e.Kept), e.best)
 	}
 }
 
@@ -112,13 +112,13 @@ func TestEvaluationsAreThinned(t *testing.T) {
 			best = max(best, accuracy)
 			e.add(evaluation{round: 50 * i, accuracy: accuracy})
 		}
-		all := e.all()
+		all := e.All()
 		if len(all) > maxPoints+1 || all[0].round != 50 || all[len(all)-1].round != 50*n {
 			t.Fatalf("%d points from round %d to %d, want 50 to %d", len(all), all[0].round, all[len(all)-1].round, 50*n)
 		}
 		for i, v := range all[:len(all)-1] {
-			if v.round != 50*(1+i*e.each) {
-				t.Fatalf("point %d is round %d, want every %d of them", i, v.round, e.each)
+			if v.round != 50*(1+i*e.Each) {
+				t.Fatalf("point %d is round %d, want every %d of them", i, v.round, e.Each)
 			}
 		}
 		if e.best.accuracy != best {

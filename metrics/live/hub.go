@@ -14,6 +14,22 @@ import (
 	"fedpace/metrics/timeline"
 )
 
+// File is the page of a run that has ended, in its folder: one file for a browser.
+const File = "page.html"
+
+func init() {
+	metrics.Sinks.Register("page", "the run on one page for a browser: page.html, and live where http is set", Sink{})
+}
+
+// Sink is the output's entry; it has no options.
+type Sink struct{}
+
+// Files implements [metrics.Sink].
+func (Sink) Files() []string { return []string{File} }
+
+// Open implements [metrics.Sink].
+func (Sink) Open(run *metrics.Run) (metrics.Output, error) { return New(run), nil }
+
 // Limits of what a hub holds.
 const (
 	maxTasks   = 256 // of the last round
@@ -50,7 +66,7 @@ type state struct {
 	spread      spread
 	last        round.Report // its losses are those last measured
 	bestWindow  float64      // NaN: none
-	outcomes    [round.Outcomes]int64
+	outcomes    metrics.Outcomes
 	empty       int // rounds in which nothing was accepted
 	used        metrics.Usage
 	at          time.Time // wall clock of the last round
@@ -136,9 +152,7 @@ func (h *Hub) Round(r *metrics.Round) error {
 	}
 	s.history.add(&r.Report)
 	s.spread.add(r.End - r.Start)
-	for o, n := range r.Outcomes {
-		s.outcomes[o] += int64(n)
-	}
+	s.outcomes.Add(&r.Report)
 	if r.Outcomes[round.Accepted] == 0 {
 		s.empty++
 	}

@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"sync/atomic"
 	"time"
+
+	"fedpace/metrics/web"
 )
 
 // Limits of those who watch.
@@ -22,6 +24,9 @@ type pace struct {
 }
 
 var usualPace = pace{frame: 400 * time.Millisecond, beat: 10 * time.Second, write: 10 * time.Second}
+
+// Pages implements [web.Pager].
+func (h *Hub) Pages() []web.Page { return []web.Page{{Path: "/", Handler: h.Handler()}} }
 
 // Handler answers GET and HEAD on /, /live.css, /live.js, /snapshot.json and
 // /events, and nothing else. Which hosts may ask, and the headers that keep a
@@ -78,47 +83,36 @@ func (h *Hub) watch(w http.ResponseWriter, r *http.Request) {
 		if to.SetWriteDeadline(time.Now().Add(h.pace.write)) != nil {
 			return false
 		}
-		if _, err := fmt.Fprintf(w, "event: %s\nid: %s/%d\ndata: ", event, h.id, id); err != nil {
-			return false
-		}
-		if _, err := w.Write(data); err != nil {
-			return false
-		}
-		if _, err := w.Write([]byte("\n\n")); err != nil {
-			return false
-		}
-		return to.Flush() == nil
+		_, err := fmt.Fprintf(w, "event: %s\nid: %s/%d\ndata: %s\n\n", event, h.id, id, data)
+		return err == nil && to.Flush() == nil
 	}
 	if _, err := fmt.Fprintf(w, "retry: %d\n\n", retryAfter.Milliseconds()); err != nil {
 		return
 	}
 	ticker := time.NewTicker(h.pace.frame)
 	defer ticker.Stop()
+	empty := []byte("{}")
 	var seen uint64
 	var heard time.Time
 	for {
 		f, changed := h.current()
+		event, data := "", empty
 		switch {
-		case f.number == seen:
-			if time.Since(heard) >= h.pace.beat {
-				if !say("beat", seen, []byte("{}")) {
-					return
-				}
-				heard = time.Now()
-			}
 		case seen > 0 && f.number == seen+1:
-			if !say("more", f.number, f.more()) {
-				return
-			}
-			seen, heard = f.number, time.Now()
-		default:
-			if !say("full", f.number, f.full()) {
+			event, data = "more", f.more()
+		case f.number != seen:
+			event, data = "full", f.full()
+		case time.Since(heard) >= h.pace.beat:
+			event = "beat"
+		}
+		if event != "" {
+			if !say(event, f.number, data) {
 				return
 			}
 			seen, heard = f.number, time.Now()
 		}
 		if f.last {
-			say("end", f.number, []byte("{}"))
+			say("end", f.number, empty)
 			return
 		}
 		select {

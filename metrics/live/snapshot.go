@@ -13,23 +13,23 @@ import (
 )
 
 // snapshot is what a frame tells a page. One that follows another may hold only
-// the end of the curves, from Curves.From on.
+// the end of the curves.
 type snapshot struct {
-	Format      int         `json:"format"`
-	Run         runShown    `json:"run"`
-	State       string      `json:"state"` // running, completed or stopped
-	Why         string      `json:"why"`
-	Progress    progress    `json:"progress"`
-	Now         measures    `json:"now"`
-	Outcomes    outcomes    `json:"outcomes"`
-	EmptyRounds int         `json:"empty_rounds"`
-	Actors      actorsShown `json:"actors"`
-	Spent       spent       `json:"spent"`
-	Curves      curves      `json:"curves"`
-	Evaluations evaluated   `json:"evaluations"`
-	RoundTimes  roundTimes  `json:"round_times"`
-	LastRound   lastRound   `json:"last_round"`
-	Notices     notices     `json:"notices"`
+	Format      int              `json:"format"`
+	Run         runShown         `json:"run"`
+	State       string           `json:"state"` // running, completed or stopped
+	Why         string           `json:"why"`
+	Progress    progress         `json:"progress"`
+	Now         measures         `json:"now"`
+	Outcomes    metrics.Outcomes `json:"outcomes"`
+	EmptyRounds int              `json:"empty_rounds"`
+	Actors      actorsShown      `json:"actors"`
+	Spent       spent            `json:"spent"`
+	Curves      curves           `json:"curves"`
+	Evaluations evaluated        `json:"evaluations"`
+	RoundTimes  roundTimes       `json:"round_times"`
+	LastRound   lastRound        `json:"last_round"`
+	Notices     notices          `json:"notices"`
 
 	Summary json.RawMessage `json:"summary"` // summary.json, when the run has ended
 }
@@ -85,23 +85,6 @@ type measures struct {
 	SGDSteps               int64  `json:"sgd_steps"`
 }
 
-// outcomes is an object with the outcomes' names, in their order.
-type outcomes [round.Outcomes]int64
-
-func (o outcomes) MarshalJSON() ([]byte, error) {
-	b := []byte{'{'}
-	for i, n := range o {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = append(b, '"')
-		b = append(b, round.Outcome(i).String()...)
-		b = append(b, '"', ':')
-		b = appendNumber(b, float64(n)) // fewer than 2^53
-	}
-	return append(b, '}'), nil
-}
-
 // spent is what all clients of the run have used.
 type spent struct {
 	ClientSeconds metrics.Split[float64] `json:"client_seconds"` // virtual
@@ -112,29 +95,6 @@ type spent struct {
 type actorsShown struct {
 	Simulated int `json:"simulated"`
 	Real      int `json:"real"`
-}
-
-// curves are the rounds against virtual time.
-type curves struct {
-	From       int    `json:"from"` // the first point's place among all
-	Each       int    `json:"each"` // rounds a point
-	Round      column `json:"round"`
-	Seconds    column `json:"virtual_seconds"`
-	LocalSteps column `json:"local_steps"`
-	Rate       column `json:"learning_rate"`
-	Loss       column `json:"loss"` // mean over a point's rounds
-	LossLow    column `json:"loss_low"`
-	LossHigh   column `json:"loss_high"`
-	Window     column `json:"window_loss"`
-	Duration   column `json:"round_seconds"` // mean over a point's rounds
-}
-
-type evaluated struct {
-	Each     int    `json:"each"` // evaluations a point
-	Round    column `json:"round"`
-	Seconds  column `json:"virtual_seconds"`
-	Loss     column `json:"loss"`
-	Accuracy column `json:"accuracy"`
 }
 
 type roundTimes struct {
@@ -152,13 +112,13 @@ type roundTimes struct {
 // lastRound is the timeline of the round that closed last. Times are seconds
 // after its start.
 type lastRound struct {
-	Round    int         `json:"round"`
-	Start    number      `json:"start"` // virtual time
-	Seconds  number      `json:"seconds"`
-	Deadline number      `json:"deadline"` // null: none
-	Cohort   int         `json:"cohort"`
-	Outcomes outcomes    `json:"outcomes"`
-	Tasks    []taskShown `json:"tasks"`
+	Round    int              `json:"round"`
+	Start    number           `json:"start"` // virtual time
+	Seconds  number           `json:"seconds"`
+	Deadline number           `json:"deadline"` // null: none
+	Cohort   int              `json:"cohort"`
+	Outcomes metrics.Outcomes `json:"outcomes"`
+	Tasks    []taskShown      `json:"tasks"`
 }
 
 type taskShown struct {
@@ -191,9 +151,9 @@ const (
 	shownReal   = 10
 )
 
-// snapshot makes the picture of the state, with curves from a point on. It is
-// called with the lock held, and keeps nothing of the state's memory.
-func (h *Hub) snapshot(from int, now time.Time) *snapshot {
+// snapshot makes the picture of the state. It is called with the lock held, and
+// keeps nothing of the state's memory.
+func (h *Hub) snapshot(now time.Time) *snapshot {
 	s := &h.state
 	a := &h.run
 	out := &snapshot{
@@ -214,10 +174,11 @@ func (h *Hub) snapshot(from int, now time.Time) *snapshot {
 			ValidationLoss: number(s.last.ValidationLoss), ValidationAccuracy: number(s.last.ValidationAccuracy),
 			BestValidationAccuracy: number(math.NaN()), SGDSteps: s.last.SGDSteps,
 		},
-		Outcomes: outcomes(s.outcomes), EmptyRounds: s.empty,
+		Outcomes: s.outcomes, EmptyRounds: s.empty,
 		Actors: actorsShown{a.Clients, len(a.Devices)}, Spent: spent{metrics.Seconds(s.used.Time), s.used.Steps, s.used.Bytes},
-		Curves: s.history.curves(from), Evaluations: s.evaluations.columns(),
-		RoundTimes: s.spread.shown(), LastRound: s.lastRound(a),
+		Curves:      curves{each: s.history.each, points: slices.Clone(s.history.points)},
+		Evaluations: evaluated{s.evaluations.Each, s.evaluations.All()},
+		RoundTimes:  s.spread.shown(), LastRound: s.lastRound(a),
 		Notices: notices{s.unseen, slices.Clone(s.notices)},
 	}
 	if s.evaluations.best.round > 0 {
@@ -239,45 +200,6 @@ func (h *Hub) snapshot(from int, now time.Time) *snapshot {
 			done := p.WallSeconds - p.Idle
 			p.Left = number(max(0, done*(1-f)/f-p.Idle))
 		}
-	}
-	return out
-}
-
-// curves are the points from one on, as columns.
-func (h *history) curves(from int) curves {
-	points := h.points[min(from, len(h.points)):]
-	all := make([]float64, 9*len(points)) // one piece of memory
-	next := func() column {
-		c := all[:0:len(points)]
-		all = all[len(points):]
-		return c
-	}
-	c := curves{
-		From: from, Each: h.each, Round: next(), Seconds: next(), LocalSteps: next(), Rate: next(),
-		Loss: next(), LossLow: next(), LossHigh: next(), Window: next(), Duration: next(),
-	}
-	for i := range points {
-		p := &points[i]
-		c.Round = append(c.Round, float64(p.round))
-		c.Seconds = append(c.Seconds, p.end.Seconds())
-		c.LocalSteps = append(c.LocalSteps, float64(p.steps))
-		c.Rate = append(c.Rate, p.rate)
-		c.Loss = append(c.Loss, p.mean())
-		c.LossLow = append(c.LossLow, p.low)
-		c.LossHigh = append(c.LossHigh, p.high)
-		c.Window = append(c.Window, p.window)
-		c.Duration = append(c.Duration, p.duration.Seconds()/float64(p.rounds))
-	}
-	return c
-}
-
-func (e *evaluations) columns() evaluated {
-	out := evaluated{Each: e.each}
-	for _, v := range e.all() {
-		out.Round = append(out.Round, float64(v.round))
-		out.Seconds = append(out.Seconds, v.end.Seconds())
-		out.Loss = append(out.Loss, v.loss)
-		out.Accuracy = append(out.Accuracy, v.accuracy)
 	}
 	return out
 }
@@ -307,9 +229,7 @@ func (s *state) lastRound(a *metrics.Run) lastRound {
 	if a.Deadline > 0 {
 		out.Deadline = number(a.Deadline.Seconds())
 	}
-	for o, n := range r.Outcomes {
-		out.Outcomes[o] = int64(n)
-	}
+	out.Outcomes.Add(r)
 	tasks := slices.Clone(s.tasks)
 	slices.SortFunc(tasks, func(a, b timeline.Task) int {
 		return cmp.Or(cmp.Compare(b.End-b.Start, a.End-a.Start), cmp.Compare(b.Plan.Total(), a.Plan.Total()), cmp.Compare(a.Ended.Task, b.Ended.Task))

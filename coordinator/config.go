@@ -50,7 +50,7 @@ type Learning struct {
 // long here holds the run. Any of its functions may be nil.
 type Observer struct {
 	Plan    func(p *bus.ClientPlan)                  // received, whether or not it counts
-	Settled func(ended *round.Ended)                 // a task has its outcome; ended is reused
+	Task    func(ended *round.Ended)                 // a task is complete; ended is reused
 	Report  func(report *round.Report) error         // a round is complete; an error ends the run
 	Best    func(accuracy float64, params []float32) // highest validation accuracy so far; params may be kept, not changed
 	Ignored func(reason string)                      // a message that did not count

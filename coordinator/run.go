@@ -142,7 +142,7 @@ func (d *driver) act(ctx context.Context, effects *round.Effects) error {
 	for i := range effects.Ended {
 		e := &effects.Ended[i]
 		d.devices.Ended(e)
-		if f := d.config.Observer.Settled; f != nil {
+		if f := d.config.Observer.Task; f != nil {
 			f(e)
 		}
 	}

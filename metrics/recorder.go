@@ -86,7 +86,7 @@ func (r *Recorder) Start(s *Start, state *State) error {
 // Task takes a task that is complete.
 func (r *Recorder) Task(e *round.Ended) {
 	r.meter.task(e)
-	r.kept.Settled(e)
+	r.kept.Task(e)
 	for _, o := range r.tasks {
 		o.Task(e)
 	}

@@ -89,7 +89,7 @@ func (r *recorder) stats() (s metrics.Stats, ok bool) {
 }
 
 func (r *recorder) observer() coordinator.Observer {
-	return coordinator.Observer{Settled: r.outputs.Task, Report: r.report, Best: r.best, Model: r.o.Model, Stats: r.reported.Store}
+	return coordinator.Observer{Task: r.outputs.Task, Report: r.report, Best: r.best, Model: r.o.Model, Stats: r.reported.Store}
 }
 
 // start opens the outputs' files, in a run that is resumed where it stood, and

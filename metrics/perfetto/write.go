@@ -7,7 +7,6 @@ import (
 	"io"
 	"math"
 
-	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 
 	"fedpace/coordinator/round"
@@ -19,8 +18,6 @@ import (
 
 // Rounds are those to write; zero values do not limit.
 type Rounds struct{ From, To int }
-
-func (r Rounds) has(number int) bool { return number >= r.From && (r.To == 0 || number <= r.To) }
 
 // Written is what a trace holds.
 type Written struct{ Rounds, Tasks, Clients int }
@@ -34,17 +31,13 @@ func Write(w io.Writer, log *eventlog.Reader, rounds Rounds) (Written, error) {
 	var problem error
 	for t.err == nil {
 		r, err := log.Round()
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
+		if err != nil && !errors.Is(err, io.EOF) {
 			problem = err
+		}
+		if err != nil || rounds.To != 0 && r.Round > rounds.To {
 			break
 		}
-		if rounds.To != 0 && r.Round > rounds.To {
-			break
-		}
-		if rounds.has(r.Round) {
+		if r.Round >= rounds.From {
 			t.round(r)
 		}
 	}
@@ -77,8 +70,8 @@ type tracer struct {
 	spans []timeline.Span
 	wrote Written
 
-	message, frame []byte
-	err            error
+	message []byte
+	err     error
 }
 
 // describe writes the run's own tracks.
@@ -161,13 +154,13 @@ func (t *tracer) task(r *timeline.Record, task *timeline.Task) {
 	track := t.client(task)
 	values := []*trace.DebugAnnotation{whole("task", int(task.Task)), whole("round", r.Round), whole("K", task.LocalSteps)}
 	if class := t.class(task); class != "" {
-		values = append(values, text("class", class))
+		values = append(values, &trace.DebugAnnotation{Name: "class", StringValue: &class})
 	}
 	if took, planned := task.End-task.Start, task.Plan.Total(); took < planned {
 		values = append(values, real("seconds planned", planned.Seconds()))
 	}
 	if task.Slow {
-		values = append(values, flag("among the slowest"))
+		values = append(values, &trace.DebugAnnotation{Name: "among the slowest", BoolValue: proto.Bool(true)})
 	}
 	category := "task"
 	if task.Probe {
@@ -234,17 +227,12 @@ func (t *tracer) track(d *trace.TrackDescriptor) {
 	t.packet(&trace.TracePacket{TrustedPacketSequenceId: sequence, TrackDescriptor: d})
 }
 
-// packet writes one packet as an entry of Trace.packet.
+// packet writes a trace of one packet: concatenated traces are a trace.
 func (t *tracer) packet(p *trace.TracePacket) {
-	if t.err != nil {
-		return
+	if t.err == nil {
+		t.message, t.err = proto.MarshalOptions{}.MarshalAppend(t.message[:0], &trace.Trace{Packet: []*trace.TracePacket{p}})
 	}
-	if t.message, t.err = (proto.MarshalOptions{}).MarshalAppend(t.message[:0], p); t.err != nil {
-		return
-	}
-	t.frame = protowire.AppendTag(t.frame[:0], 1, protowire.BytesType)
-	t.frame = protowire.AppendVarint(t.frame, uint64(len(t.message)))
-	if _, t.err = t.out.Write(t.frame); t.err == nil {
+	if t.err == nil {
 		_, t.err = t.out.Write(t.message)
 	}
 }
@@ -255,12 +243,4 @@ func whole(name string, v int) *trace.DebugAnnotation {
 
 func real(name string, v float64) *trace.DebugAnnotation {
 	return &trace.DebugAnnotation{Name: name, DoubleValue: &v}
-}
-
-func text(name, v string) *trace.DebugAnnotation {
-	return &trace.DebugAnnotation{Name: name, StringValue: &v}
-}
-
-func flag(name string) *trace.DebugAnnotation {
-	return &trace.DebugAnnotation{Name: name, BoolValue: proto.Bool(true)}
 }

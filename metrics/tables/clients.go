@@ -13,18 +13,17 @@ import (
 	"fedpace/metrics/timeline"
 )
 
-// account is what a client's tasks came to.
-type account struct {
-	outcomes   [round.Outcomes]uint32
-	candidates uint32
-	steps      [2]int64
-	time       [2]timeline.Parts
-}
+// account is what a client's tasks came to: tasks by outcome, and the values below.
+type account [values]int64
 
-// The two halves of steps and time.
+// The values of an account behind its outcomes. Those of wasted work stand behind
+// those of useful work.
 const (
-	useful = iota
-	wasted
+	candidates = round.Outcomes + iota
+	steps
+	seconds // by phase, in nanoseconds
+	wasted  = 1 + timeline.Phases
+	values  = steps + 2*wasted
 )
 
 // chunk is how many accounts are made at a time: they never move.
@@ -87,18 +86,18 @@ func (c *Tables) Finish(*metrics.End) error {
 func (c *Tables) count(e *round.Ended) {
 	a := c.account(e.Client)
 	if e.Probe {
-		a.candidates++
+		a[candidates]++
 	} else {
-		a.outcomes[e.Outcome]++
+		a[e.Outcome]++
 	}
-	half := wasted
+	half := a[steps+wasted:]
 	if e.Outcome == round.Accepted {
-		half = useful
+		half = a[steps:]
 	}
 	parts := timeline.Split(e)
-	a.steps[half] += timeline.Steps(e, &parts)
+	half[0] += timeline.Steps(e, &parts)
 	for p, t := range parts {
-		a.time[half][p] += t
+		half[1+p] += int64(t)
 	}
 }
 
@@ -124,24 +123,6 @@ type state struct {
 	Open    []round.Ended
 }
 
-// values is how many numbers an account is.
-const values = round.Outcomes + 1 + 2 + 2*timeline.Phases
-
-func (a *account) each(f func(get int64, set func(int64))) {
-	for i := range a.outcomes {
-		f(int64(a.outcomes[i]), func(v int64) { a.outcomes[i] = uint32(v) })
-	}
-	f(int64(a.candidates), func(v int64) { a.candidates = uint32(v) })
-	for i := range a.steps {
-		f(a.steps[i], func(v int64) { a.steps[i] = v })
-	}
-	for i := range a.time {
-		for p := range a.time[i] {
-			f(int64(a.time[i][p]), func(v int64) { a.time[i][p] = round.Time(v) })
-		}
-	}
-}
-
 // Save implements [metrics.Stateful].
 func (c *Tables) Save() ([]byte, error) {
 	s := state{Open: c.open, Clients: make([]uint32, 0, c.used), Values: make([]int64, 0, c.used*values)}
@@ -150,7 +131,7 @@ func (c *Tables) Save() ([]byte, error) {
 		if i > 0 {
 			s.Clients = append(s.Clients, uint32(client-last))
 			last = client
-			c.account(client).each(func(v int64, _ func(int64)) { s.Values = append(s.Values, v) })
+			s.Values = append(s.Values, c.account(client)[:]...)
 		}
 	}
 	var b bytes.Buffer
@@ -173,11 +154,7 @@ func (c *Tables) Restore(saved []byte) error {
 		if client >= round.MaxClients {
 			return fmt.Errorf("tables: an account of client %d, want less than %d", client, round.MaxClients)
 		}
-		next := s.Values[i*values:]
-		c.account(client).each(func(_ int64, set func(int64)) {
-			set(next[0])
-			next = next[1:]
-		})
+		copy(c.account(client)[:], s.Values[i*values:])
 	}
 	c.open = append(c.open[:0], s.Open...)
 	return nil
@@ -200,17 +177,18 @@ func (c *Tables) WriteClients(w io.Writer) error {
 }
 
 func (a *account) row() Client {
-	o := func(o round.Outcome) int32 { return int32(a.outcomes[o]) }
-	seconds := func(half int, p timeline.Phase) float64 { return a.time[half][p].Seconds() }
+	o := func(o round.Outcome) int32 { return int32(a[o]) }
+	used := func(p timeline.Phase) float64 { return round.Time(a[seconds+int(p)]).Seconds() }
+	lost := func(p timeline.Phase) float64 { return round.Time(a[seconds+wasted+int(p)]).Seconds() }
 	row := Client{
 		Accepted: o(round.Accepted), Late: o(round.Late), Dropped: o(round.Dropped), Lost: o(round.Lost), Cancelled: o(round.Cancelled), Refused: o(round.Refused),
-		Candidates: int32(a.candidates), StepsUseful: a.steps[useful], StepsWasted: a.steps[wasted],
-		DownloadUseful: seconds(useful, timeline.Download), DownloadWasted: seconds(wasted, timeline.Download),
-		ComputeUseful: seconds(useful, timeline.Compute), ComputeWasted: seconds(wasted, timeline.Compute),
-		UploadUseful: seconds(useful, timeline.Upload), UploadWasted: seconds(wasted, timeline.Upload),
-		WaitingUseful: seconds(useful, timeline.Waiting), WaitingWasted: seconds(wasted, timeline.Waiting),
+		Candidates: int32(a[candidates]), StepsUseful: a[steps], StepsWasted: a[steps+wasted],
+		DownloadUseful: used(timeline.Download), DownloadWasted: lost(timeline.Download),
+		ComputeUseful: used(timeline.Compute), ComputeWasted: lost(timeline.Compute),
+		UploadUseful: used(timeline.Upload), UploadWasted: lost(timeline.Upload),
+		WaitingUseful: used(timeline.Waiting), WaitingWasted: lost(timeline.Waiting),
 	}
-	for _, n := range a.outcomes {
+	for _, n := range a[:round.Outcomes] {
 		row.Tasks += int32(n)
 	}
 	return row

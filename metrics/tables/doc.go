@@ -7,7 +7,7 @@
 // unit. Virtual time is in seconds. A value that was not measured is null.
 //
 // [Tables] adds up what all clients do while a run goes, in memory that grows with
-// the clients that had a task (about 120 bytes each) and in some ten nanoseconds a
+// the clients that had a task (about 140 bytes each) and in some ten nanoseconds a
 // task. A task counts once its round does.
 //
 // The package reads what package metrics reports; it knows nothing of folders or

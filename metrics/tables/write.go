@@ -39,32 +39,24 @@ const (
 
 // write writes the rows of a table. Its metadata say which run it is of.
 func write[T any](w io.Writer, run *metrics.Run, rows iter.Seq2[T, error]) error {
-	options := []parquet.WriterOption{
-		parquet.CreatedBy("fedpace", run.Version, ""),
-		parquet.Compression(&parquet.Zstd), parquet.MaxRowsPerRowGroup(groupSet),
-		parquet.KeyValueMetadata("columns", columns[T]()),
-		parquet.KeyValueMetadata("run", run.Name), parquet.KeyValueMetadata("task", run.Task), parquet.KeyValueMetadata("schedule", run.Schedule),
-		parquet.KeyValueMetadata("seed", strconv.FormatUint(run.Seed, 10)), parquet.KeyValueMetadata("clients", strconv.Itoa(run.Clients)),
-		parquet.KeyValueMetadata("version", run.Version),
-	}
-	p := parquet.NewGenericWriter[T](w, options...)
+	said := parquet.KeyValueMetadata
+	p := parquet.NewGenericWriter[T](w, parquet.CreatedBy("fedpace", run.Version, ""),
+		parquet.Compression(&parquet.Zstd), parquet.MaxRowsPerRowGroup(groupSet), said("columns", columns[T]()),
+		said("run", run.Name), said("task", run.Task), said("schedule", run.Schedule),
+		said("seed", strconv.FormatUint(run.Seed, 10)), said("clients", strconv.Itoa(run.Clients)), said("version", run.Version))
 	buffer := make([]T, 0, batch)
-	flush := func() error {
-		_, err := p.Write(buffer)
-		buffer = buffer[:0]
-		return err
-	}
 	for row, err := range rows {
 		if err != nil {
 			return err
 		}
 		if buffer = append(buffer, row); len(buffer) == batch {
-			if err := flush(); err != nil {
+			if _, err := p.Write(buffer); err != nil {
 				return fmt.Errorf("tables: %w", err)
 			}
+			buffer = buffer[:0]
 		}
 	}
-	err := flush()
+	_, err := p.Write(buffer)
 	if err == nil {
 		err = p.Close()
 	}

@@ -70,8 +70,8 @@ func New(c Config) (*Collector, error) {
 	}, nil
 }
 
-// Settled takes a task that has its outcome; e is copied if it is kept.
-func (c *Collector) Settled(e *round.Ended) {
+// Task takes a task that is complete; e is copied if it is kept.
+func (c *Collector) Task(e *round.Ended) {
 	c.ended++
 	if c.config.Real != nil && c.config.Real(e.Client) {
 		if len(c.devices) < MaxDevices {
@@ -122,7 +122,7 @@ func (c *Collector) Save() Open {
 // kept are the highest of all.
 func (c *Collector) Restore(o Open) {
 	for i := range o.Tasks {
-		c.Settled(&o.Tasks[i])
+		c.Task(&o.Tasks[i])
 	}
 	c.ended = o.Ended
 }

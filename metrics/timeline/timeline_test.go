@@ -143,7 +143,7 @@ func TestKeptTasks(t *testing.T) {
 					}
 					c.Restore(before.Save())
 				}
-				c.Settled(&tasks[i])
+				c.Task(&tasks[i])
 			}
 			want := map[uint64]bool{} // by task: whether it is slow
 			others := slices.DeleteFunc(slices.Clone(tasks), func(e round.Ended) bool { return e.Client >= 45 })
@@ -193,7 +193,7 @@ func TestTheSampleStaysWithItsClients(t *testing.T) {
 	for r := range 20 {
 		for client := range 100 { // all of them, in another order each time
 			e := round.Ended{Task: uint64(100*r + client + 1), Client: (client*37 + r) % 100, Plan: femnist, End: femnist.Total()}
-			c.Settled(&e)
+			c.Task(&e)
 		}
 		for _, task := range c.Report(&round.Report{}).Tasks {
 			shown[task.Client]++
@@ -215,7 +215,7 @@ func TestMemoryIsBounded(t *testing.T) {
 	play := func() {
 		for i := range 20_000 {
 			e := round.Ended{Task: uint64(i + 1), Client: i, End: round.Time(i)}
-			c.Settled(&e)
+			c.Task(&e)
 		}
 		if n := len(c.Report(&round.Report{}).Tasks); n > MaxDevices+8+32 {
 			t.Fatalf("%d tasks are kept", n)
@@ -236,7 +236,7 @@ func TestLimits(t *testing.T) {
 }
 
 // A timing-only run plays 300,000 tasks a second: 3,300 ns each.
-func BenchmarkSettled(b *testing.B) {
+func BenchmarkTask(b *testing.B) {
 	const cohort = 1000
 	random := rand.New(rand.NewPCG(1, 2))
 	tasks := make([]round.Ended, cohort)
@@ -249,6 +249,6 @@ func BenchmarkSettled(b *testing.B) {
 		if i%cohort == 0 && i > 0 {
 			c.Report(&round.Report{})
 		}
-		c.Settled(&tasks[i%cohort])
+		c.Task(&tasks[i%cohort])
 	}
 }

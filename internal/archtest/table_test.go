@@ -71,7 +71,7 @@ metrics/models: metrics
 metrics/tables: coordinator/round metrics metrics/timeline github.com/parquet-go/parquet-go/...
 metrics/openmetrics: coordinator/round github.com/prometheus/... google.golang.org/protobuf/... time
 metrics/live: internal/statistics coordinator/round metrics metrics/timeline metrics/web net/http time
-metrics/prometheus: coordinator/round metrics metrics/web github.com/prometheus/... net/http time
+metrics/prometheus: coordinator/round metrics metrics/timeline metrics/web github.com/prometheus/... google.golang.org/protobuf/... net/http time
 
 # Experiments.
 experiment/convex: actors/data actors/learn coordinator/theory gonum.org/v1/gonum/...

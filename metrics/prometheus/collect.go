@@ -9,6 +9,7 @@ import (
 
 	"fedpace/coordinator/round"
 	"fedpace/metrics"
+	"fedpace/metrics/timeline"
 )
 
 // Describe implements [client.Collector]. It sends nothing: Prometheus then checks
@@ -113,7 +114,8 @@ func (m *Metrics) collectClients(c *scrape, s *state) {
 			continue // a run without real devices has no series for them
 		}
 		for i, class := range m.classes[k] {
-			for p, of := range phaseNames {
+			for p := range phases {
+				of := timeline.Phase(p).String()
 				phase.histogram(&s.phases[k][i][p], of, name, class)
 				slowest.counter(s.slowest[k][i][p], of, name, class)
 			}
@@ -162,7 +164,7 @@ func (m *Metrics) collectStats(c *scrape, s *state, now *metrics.Stats) {
 	c.add("hold_seconds_total", "Wall time that the clock has stood for real devices.").counter(d.Held.Seconds())
 	c.add("device_refused_total", "Messages of real devices that were not valid.").counter(float64(d.Refused))
 	modelled := c.add("device_modelled_seconds_total", "Virtual time that a simulated device of mean speed takes for the tasks that real devices have answered.", "phase")
-	for p, name := range phaseNames {
-		modelled.counter(s.modelled[p], name)
+	for p := range phases {
+		modelled.counter(s.modelled[p], timeline.Phase(p).String())
 	}
 }

@@ -6,6 +6,7 @@ import (
 
 	client "github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
+	"google.golang.org/protobuf/proto"
 
 	"fedpace/coordinator/round"
 )
@@ -89,12 +90,9 @@ func (h *histogram) observe(d round.Time) {
 	h.counts[c]++
 	h.sum += d.Seconds()
 	if h.hi == 0 {
-		h.lo, h.hi = c, c+1
-	} else if c < h.lo {
 		h.lo = c
-	} else if c >= h.hi {
-		h.hi = c + 1
 	}
+	h.lo, h.hi = min(h.lo, c), max(h.hi, c+1)
 }
 
 // take adds what another holds, and empties it.
@@ -116,55 +114,42 @@ func (h *histogram) take(from *histogram) {
 
 // metric is the histogram as a scrape takes it, in both forms.
 func (h *histogram) metric(d *client.Desc, labels ...string) client.Metric {
-	count := uint64(0)
-	classic := make(map[float64]uint64, classicLast-classicFirst+1)
-	native := map[int]int64{}
-	c := 0
-	for e := classicFirst; e <= classicLast; e++ {
-		for ; c <= e*parts-lowest; c++ {
+	m := bothForms{}
+	count, c := uint64(0), 0
+	upTo := func(end int) uint64 {
+		for ; c < end; c++ {
 			count += h.counts[c]
 		}
-		classic[math.Exp2(float64(e))] = count
+		return count
 	}
-	for ; c < cells; c++ {
-		count += h.counts[c]
+	for e := classicFirst; e <= classicLast; e++ {
+		m.classic = append(m.classic, &dto.Bucket{CumulativeCount: proto.Uint64(upTo(e*parts - lowest + 1)), UpperBound: proto.Float64(math.Exp2(float64(e)))})
 	}
+	native := map[int]int64{}
 	for c := max(h.lo, 1); c < h.hi; c++ {
 		if n := h.counts[c]; n > 0 {
 			native[c+lowest] = int64(n)
 		}
 	}
-	return bothForms{
-		client.MustNewConstHistogram(d, count, h.sum, classic, labels...),
-		constNative(d, count, h.sum, native, h.counts[0], labels),
-	}
-}
-
-// bothForms is a histogram with classic buckets and native ones: a scrape in
-// protobuf has both, one in text the classic buckets.
-type bothForms struct{ classic, native client.Metric }
-
-func (m bothForms) Desc() *client.Desc { return m.classic.Desc() }
-
-func (m bothForms) Write(out *dto.Metric) error {
-	if err := m.classic.Write(out); err != nil {
-		return err
-	}
-	var native dto.Metric
-	if err := m.native.Write(&native); err != nil {
-		return err
-	}
-	to, from := out.Histogram, native.Histogram
-	to.Schema, to.ZeroThreshold, to.ZeroCount = from.Schema, from.ZeroThreshold, from.ZeroCount
-	to.PositiveSpan, to.PositiveDelta = from.PositiveSpan, from.PositiveDelta
-	return nil
-}
-
-// constNative is a native histogram; what it is made of is right by construction.
-func constNative(d *client.Desc, count uint64, sum float64, buckets map[int]int64, zero uint64, labels []string) client.Metric {
-	m, err := client.NewConstNativeHistogram(d, count, sum, buckets, nil, zero, schema, client.DefNativeHistogramZeroThreshold, time.Time{}, labels...)
+	var err error
+	m.Metric, err = client.NewConstNativeHistogram(d, upTo(cells), h.sum, native, nil, h.counts[0], schema, client.DefNativeHistogramZeroThreshold, time.Time{}, labels...)
 	if err != nil {
-		panic("metrics: " + err.Error())
+		panic("metrics: " + err.Error()) // the counts are right by construction
 	}
 	return m
+}
+
+// bothForms is a histogram with native buckets and classic ones: a scrape in
+// protobuf has both, one in text the classic buckets.
+type bothForms struct {
+	client.Metric // native
+	classic       []*dto.Bucket
+}
+
+func (m bothForms) Write(out *dto.Metric) error {
+	err := m.Metric.Write(out)
+	if err == nil {
+		out.Histogram.Bucket = m.classic
+	}
+	return err
 }

@@ -12,6 +12,7 @@ import (
 
 	"fedpace/coordinator/round"
 	"fedpace/metrics"
+	"fedpace/metrics/timeline"
 	"fedpace/metrics/web"
 )
 
@@ -39,9 +40,7 @@ const (
 
 var kindNames = [kinds]string{"simulated", "real"}
 
-const phases = 3
-
-var phaseNames = [phases]string{"download", "compute", "upload"}
+const phases = int(timeline.Waiting) // those of a plan
 
 func phasesOf(p *round.Plan) [phases]round.Time {
 	return [phases]round.Time{p.Download, p.Compute, p.Upload}

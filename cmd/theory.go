@@ -3,7 +3,6 @@ package cmd
 import (
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"path/filepath"
 	"slices"
@@ -17,7 +16,6 @@ import (
 	"fedpace/experiment/config"
 	"fedpace/experiment/study"
 	"fedpace/experiment/study/lab"
-	"fedpace/internal/atomicfile"
 	"fedpace/metrics/figure"
 )
 
@@ -239,11 +237,7 @@ func (f *theoryFlags) advise(c *cobra.Command) error {
 		return interrupted(err, "", false)
 	}
 	if f.figure != "" {
-		format, err := figure.Format(f.figure)
-		if err != nil {
-			return err
-		}
-		if err := atomicfile.Write(f.figure, func(w io.Writer) error { return a.Draw(w, format) }); err != nil {
+		if err := a.Draw(f.figure); err != nil {
 			return fmt.Errorf("--figure: %w", err)
 		}
 	}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"encoding/csv"
 	"errors"
@@ -15,6 +14,7 @@ import (
 	"syscall"
 	"text/tabwriter"
 
+	"fedpace/internal/atomicfile"
 	"fedpace/metrics/figure"
 )
 
@@ -80,16 +80,12 @@ func command(ctx context.Context, args []string, out, told io.Writer) error {
 		return err
 	}
 	if *table != "" {
-		if err := toFile(*table, func(w io.Writer) error { return writeCSV(w, all, results) }); err != nil {
+		if err := atomicfile.Write(*table, func(w io.Writer) error { return writeCSV(w, all, results) }); err != nil {
 			return err
 		}
 	}
 	if *drawing != "" {
-		format, err := figure.Format(*drawing)
-		if err != nil {
-			return err
-		}
-		if err := toFile(*drawing, func(w io.Writer) error { return figure.Write(w, format, panels(all, results)...) }); err != nil {
+		if err := figure.Save(*drawing, panels(all, results)...); err != nil {
 			return err
 		}
 	}
@@ -101,15 +97,6 @@ func command(ctx context.Context, args []string, out, told io.Writer) error {
 		return fmt.Errorf("%d targets are missed", len(missed))
 	}
 	return nil
-}
-
-func toFile(path string, write func(io.Writer) error) error {
-	f, err := os.Create(path)
-	if err != nil {
-		return err
-	}
-	w := bufio.NewWriter(f)
-	return errors.Join(write(w), w.Flush(), f.Close())
 }
 
 // write writes the table for people.

@@ -125,7 +125,7 @@ func TestTheFigureInDocsIsThatOfItsTable(t *testing.T) {
 		}
 	}
 	var drawn bytes.Buffer
-	if err := figure.Write(&drawn, "svg", panels(all, results)...); err != nil {
+	if err := figure.Write(&drawn, "svg", panels(all, results)); err != nil {
 		t.Fatal(err)
 	}
 	if want, err := os.ReadFile("../../docs/scale.svg"); err != nil || !bytes.Equal(drawn.Bytes(), want) {

@@ -44,7 +44,7 @@ func Figures(w io.Writer, format string, runs []Run) error {
 	if len(rows) == 0 {
 		return errors.New("report: no round is complete")
 	}
-	return figure.WriteRows(w, format, rows...)
+	return figure.Write(w, format, rows...)
 }
 
 // section is the groups of a task.

@@ -164,7 +164,7 @@ func (s *section) page() (pageSection, error) {
 // inline draws a panel as an element of the page.
 func inline(panel figure.Panel) (template.HTML, error) {
 	var b bytes.Buffer
-	if err := figure.Write(&b, "svg", panel); err != nil {
+	if err := figure.Write(&b, "svg", []figure.Panel{panel}); err != nil {
 		return "", err
 	}
 	text := b.String()

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"slices"
 	"strings"
 	"testing"
 
@@ -116,4 +117,9 @@ func TestTheFigureOfHeterogeneityIsThatOfItsNumbers(t *testing.T) {
 	if want, err := os.ReadFile(committed); err != nil || !bytes.Equal(got, want) {
 		t.Errorf("%s is not the figure of its numbers: draw it anew (%v)", committed, err)
 	}
+}
+
+// columnOf is the place of a quantity in a row.
+func columnOf(name string) int {
+	return slices.IndexFunc(quantities, func(q quantity) bool { return q.name == name })
 }

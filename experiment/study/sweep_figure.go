@@ -3,20 +3,19 @@ package study
 import (
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
-	"fedpace/internal/atomicfile"
-	draw "fedpace/metrics/figure"
+	"fedpace/metrics/figure"
 )
 
 // CheckFigure says whether Figure will be able to draw this sweep to a path.
 func (s Sweep) CheckFigure(path string) error {
-	if _, err := draw.Format(path); err != nil {
+	if _, err := figure.Format(path); err != nil {
 		return err
 	}
 	if info, err := os.Stat(filepath.Dir(path)); err != nil {
@@ -76,46 +75,23 @@ func (t SweepTable) Figure(path string) error {
 	if err := (Sweep{Grids: t.Grids}).CheckFigure(path); err != nil {
 		return err
 	}
-	format, err := draw.Format(path)
-	if err != nil {
-		return err
-	}
 	at, names := t.Grids[0].axis()
-	var panels []draw.Panel
+	var panels []figure.Panel
 	for _, want := range []struct{ name, title string }{
 		{"best_validation_accuracy", "in the end: best validation accuracy"},
 		{"seconds_to_fixed_best_loss", "virtual seconds to fixed's best loss"},
 	} {
-		column := columnOf(want.name)
-		panel := draw.Panel{Title: want.title, X: t.Grids[0].Key, Y: quantities[column].title, Names: names}
+		column := slices.IndexFunc(quantities, func(q quantity) bool { return q.name == want.name })
+		panel := figure.Panel{Title: want.title, X: t.Grids[0].Key, Y: quantities[column].title, Names: names}
 		for _, r := range t.Rows {
 			name := r.Schedule
 			for i, v := range r.Values[1:] {
 				name += " " + t.Grids[i+1].Key + "=" + v
 			}
 			e := r.Columns[column]
-			panel.Lines = addPoint(panel.Lines, name, draw.Point{X: at[r.Values[0]], Y: e.Mean, Half: e.Half})
+			panel.Add(name, figure.Point{X: at[r.Values[0]], Y: e.Mean, Half: e.Half})
 		}
 		panels = append(panels, panel)
 	}
-	return atomicfile.Write(path, func(f io.Writer) error { return draw.Write(f, format, panels...) })
-}
-
-func addPoint(lines []draw.Line, name string, p draw.Point) []draw.Line {
-	for i := range lines {
-		if lines[i].Name == name {
-			lines[i].Points = append(lines[i].Points, p)
-			return lines
-		}
-	}
-	return append(lines, draw.Line{Name: name, Points: []draw.Point{p}})
-}
-
-func columnOf(name string) int {
-	for i, q := range quantities {
-		if q.name == name {
-			return i
-		}
-	}
-	panic("experiment: no such column")
+	return figure.Save(path, panels...)
 }

@@ -59,7 +59,7 @@ coordinator/devices: bus bus/gateway bus/natsbus coordinator/aggregate coordinat
 coordinator: internal/registry actors/learn bus bus/gateway coordinator/aggregate coordinator/devices coordinator/round simclock time
 
 # What a run shows.
-metrics/figure: gonum.org/v1/plot/...
+metrics/figure: internal/atomicfile gonum.org/v1/plot/...
 metrics/timeline: coordinator/round internal/keyed
 metrics/web: log net net/http syscall time
 metrics: coordinator/round internal/registry metrics/timeline time
@@ -98,7 +98,7 @@ cmd/fedpace-device: cmd/internal/cli github.com/spf13/cobra
 cmd: actors/... bus/... cmd/internal/cli coordinator/... experiment/... internal/atomicfile internal/human internal/names
 	metrics/figure os/... syscall time github.com/spf13/... gonum.org/v1/plot/...
 cmd/fedpace: cmd
-bench/...: experiment/... metrics/figure net net/http os/... syscall time
+bench/...: experiment/... internal/atomicfile metrics/figure net net/http os/... syscall time
 deploy/grafana/gen: os
 
 # Examples.

@@ -7,6 +7,7 @@ import (
 	"io"
 	"math"
 	"path/filepath"
+	"slices"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
@@ -16,6 +17,8 @@ import (
 	"gonum.org/v1/plot/vg/vgimg"
 	"gonum.org/v1/plot/vg/vgpdf"
 	"gonum.org/v1/plot/vg/vgsvg"
+
+	"fedpace/internal/atomicfile"
 )
 
 // Point is a mean with the half width of its interval; NaN half: no bar.
@@ -37,6 +40,16 @@ type Panel struct {
 	Names       []string // of X = 0, 1, ..., in place of numbers
 	LogY        bool     // decades along Y; points that are not above 0 are left out
 	FromZero    bool     // Y starts at zero
+}
+
+// Add adds a point to the line of that name.
+func (panel *Panel) Add(name string, p Point) {
+	i := slices.IndexFunc(panel.Lines, func(l Line) bool { return l.Name == name })
+	if i < 0 {
+		i = len(panel.Lines)
+		panel.Lines = append(panel.Lines, Line{Name: name})
+	}
+	panel.Lines[i].Points = append(panel.Lines[i].Points, p)
 }
 
 // The size of a panel, without its legend, and the space around it.
@@ -71,13 +84,9 @@ var glyphs = []draw.GlyphDrawer{
 	draw.BoxGlyph{}, draw.TriangleGlyph{}, draw.CrossGlyph{}, draw.PlusGlyph{},
 }
 
-// Write draws the panels in a row, in the format "svg", "png" or "pdf".
-func Write(w io.Writer, format string, panels ...Panel) error {
-	return WriteRows(w, format, panels)
-}
-
-// WriteRows is Write for panels in rows, which may differ in length.
-func WriteRows(w io.Writer, format string, rows ...[]Panel) error {
+// Write draws rows of panels, which may differ in length, in the format "svg", "png"
+// or "pdf".
+func Write(w io.Writer, format string, rows ...[]Panel) error {
 	columns := 0
 	for _, row := range rows {
 		columns = max(columns, len(row))
@@ -146,14 +155,21 @@ func drawLabel(c draw.Canvas, p *plot.Plot, label string) {
 	c.FillText(style, vg.Point{X: c.Min.X - labelHeight, Y: axis.Center().Y}, label)
 }
 
+// Save draws the panels in a row into a file, in the format that its name asks for.
+func Save(path string, panels ...Panel) error {
+	format, err := Format(path)
+	if err != nil {
+		return err
+	}
+	return atomicfile.Write(path, func(w io.Writer) error { return Write(w, format, panels) })
+}
+
 // Format is the format that a file's name asks for.
 func Format(path string) (string, error) {
-	switch e := filepath.Ext(path); e {
-	case ".svg", ".png":
+	if e := filepath.Ext(path); e == ".svg" || e == ".png" {
 		return e[1:], nil
-	default:
-		return "", fmt.Errorf("figure: %s: the name must end in .svg or .png", path)
 	}
+	return "", fmt.Errorf("figure: %s: the name must end in .svg or .png", path)
 }
 
 // plot is the panel without its legend, and that. styles holds the lines' styles

@@ -23,7 +23,7 @@ func panels() []Panel {
 
 func TestSVG(t *testing.T) {
 	var b bytes.Buffer
-	if err := Write(&b, "svg", panels()...); err != nil {
+	if err := Write(&b, "svg", panels()); err != nil {
 		t.Fatal(err)
 	}
 	text := b.String()
@@ -52,7 +52,7 @@ func TestSVG(t *testing.T) {
 
 func TestPNG(t *testing.T) {
 	var b bytes.Buffer
-	if err := Write(&b, "png", panels()...); err != nil {
+	if err := Write(&b, "png", panels()); err != nil {
 		t.Fatal(err)
 	}
 	image, err := png.Decode(&b)
@@ -74,7 +74,7 @@ func TestFormats(t *testing.T) {
 	if err := Write(io.Discard, "svg"); err == nil {
 		t.Error("no panel is drawn")
 	}
-	if err := Write(io.Discard, "gif", panels()...); err == nil {
+	if err := Write(io.Discard, "gif", panels()); err == nil {
 		t.Error("a gif is drawn")
 	}
 }

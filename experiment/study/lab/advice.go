@@ -349,8 +349,8 @@ func (a *Advice) ahead() bool {
 	return slices.ContainsFunc(a.Rows, func(r Advised) bool { return r.W != r.Elapsed })
 }
 
-// Draw draws K* and eta* over time, in the format "svg" or "png".
-func (a *Advice) Draw(w io.Writer, format string) error {
+// Draw draws K* and eta* over time into a file, *.svg or *.png.
+func (a *Advice) Draw(path string) error {
 	line := func(name string, of func(Advised) float64) figure.Line {
 		l := figure.Line{Name: name}
 		for _, r := range a.Rows {
@@ -374,5 +374,5 @@ func (a *Advice) Draw(w io.Writer, format string) error {
 		line("as printed", func(r Advised) float64 { return r.EtaPrinted }),
 		line("1/(4L)", func(Advised) float64 { return a.MaxRate }),
 	}}
-	return figure.Write(w, format, k, eta)
+	return figure.Save(path, k, eta)
 }

@@ -2,8 +2,6 @@ package lab
 
 import (
 	"errors"
-	"io"
-	"math"
 	"os"
 	"path/filepath"
 
@@ -48,25 +46,15 @@ func Draw(from, into string) error {
 	if err != nil {
 		return err
 	}
-	draw := func(name string, panels ...figure.Panel) error {
-		return atomicfile.Write(filepath.Join(into, name), func(w io.Writer) error { return figure.Write(w, "svg", panels...) })
-	}
-	return errors.Join(draw(BoundsFigure, boundPanels(bounds)...), draw(CurvesFigure, curvePanels(curves)...))
+	return errors.Join(
+		figure.Save(filepath.Join(into, BoundsFigure), boundPanels(bounds)...),
+		figure.Save(filepath.Join(into, CurvesFigure), curvePanels(curves)...),
+	)
 }
 
 // boundPanels show, for each of the first schedules, what was measured beside the
 // bounds.
 func boundPanels(bounds []Bound) (panels []figure.Panel) {
-	none := func(*Bound) float64 { return math.NaN() }
-	lines := []struct {
-		name     string
-		of, half func(*Bound) float64
-	}{
-		{"measured", func(b *Bound) float64 { return b.Measured }, func(b *Bound) float64 { return float64(b.Half) }},
-		{"Lemma 2", func(b *Bound) float64 { return b.Lemma2 }, none},
-		{"Theorem 1, proof", func(b *Bound) float64 { return b.Proof }, none},
-		{"Theorem 1, stated", func(b *Bound) float64 { return b.Statement }, none},
-	}
 	for i := range bounds {
 		b := &bounds[i]
 		if n := len(panels); n == 0 || panels[n-1].Title != b.Schedule {
@@ -74,14 +62,12 @@ func boundPanels(bounds []Bound) (panels []figure.Panel) {
 				break
 			}
 			panels = append(panels, figure.Panel{Title: b.Schedule, X: "iterations T", Y: "mean of |∇F|² over T, and bounds", Steps: true, LogX: true, LogY: true})
-			for _, l := range lines {
-				panels[n].Lines = append(panels[n].Lines, figure.Line{Name: l.name})
-			}
 		}
 		p := &panels[len(panels)-1]
-		for j, l := range lines {
-			p.Lines[j].Points = append(p.Lines[j].Points, figure.Point{X: b.Iterations, Y: l.of(b), Half: l.half(b)})
-		}
+		p.Add("measured", figure.Point{X: b.Iterations, Y: b.Measured, Half: float64(b.Half)})
+		p.Add("Lemma 2", figure.Point{X: b.Iterations, Y: b.Lemma2})
+		p.Add("Theorem 1, proof", figure.Point{X: b.Iterations, Y: b.Proof})
+		p.Add("Theorem 1, stated", figure.Point{X: b.Iterations, Y: b.Statement})
 	}
 	return panels
 }
@@ -91,14 +77,8 @@ func curvePanels(curves []Moment) []figure.Panel {
 	gap := figure.Panel{Title: "distance from the optimum", X: "virtual seconds", Y: "F − F*", Steps: true, LogY: true}
 	steps := figure.Panel{Title: "local steps", X: "virtual seconds", Y: "K_r", Steps: true, LogY: true}
 	for _, m := range curves {
-		n := len(gap.Lines)
-		if n == 0 || gap.Lines[n-1].Name != m.Schedule {
-			gap.Lines, steps.Lines = append(gap.Lines, figure.Line{Name: m.Schedule}), append(steps.Lines, figure.Line{Name: m.Schedule})
-			n++
-		}
-		g, k := &gap.Lines[n-1], &steps.Lines[n-1]
-		g.Points = append(g.Points, figure.Point{X: m.Seconds, Y: m.Gap, Half: float64(m.Half)})
-		k.Points = append(k.Points, figure.Point{X: m.Seconds, Y: m.LocalSteps})
+		gap.Add(m.Schedule, figure.Point{X: m.Seconds, Y: m.Gap, Half: float64(m.Half)})
+		steps.Add(m.Schedule, figure.Point{X: m.Seconds, Y: m.LocalSteps})
 	}
 	return []figure.Panel{gap, steps}
 }

@@ -2,11 +2,9 @@ package paper
 
 import (
 	"fmt"
-	"io"
 	"math"
 	"path/filepath"
 
-	"fedpace/internal/atomicfile"
 	"fedpace/internal/statistics"
 	"fedpace/metrics/figure"
 )
@@ -37,8 +35,7 @@ func Draw(dir string, curves []Curve) error {
 		if len(panels) == 0 {
 			return nil
 		}
-		err := atomicfile.Write(filepath.Join(dir, f.file), func(w io.Writer) error { return figure.Write(w, "svg", panels...) })
-		if err != nil {
+		if err := figure.Save(filepath.Join(dir, f.file), panels...); err != nil {
 			return err
 		}
 	}

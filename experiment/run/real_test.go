@@ -94,7 +94,7 @@ func TestRealFEMNISTStartsAsTheReference(t *testing.T) {
 // The whole reference curve with two seeds, and K_r-rounds ahead of
 // K-eta-fixed at equal virtual time. Some five minutes on two cores.
 func TestRealFEMNISTFollowsTheReference(t *testing.T) {
-	if os.Getenv("FEDPACE_LONG") == "" {
+	if !longTests {
 		t.Skip("long: set FEDPACE_LONG=1 to run it")
 	}
 	var decaying []round.Report

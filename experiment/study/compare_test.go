@@ -100,7 +100,7 @@ func TestCellsOfOtherCommandsAreFound(t *testing.T) {
 	}
 	s := Sweep{Schedules: []string{schedule.Fixed, "k-rounds"}, Seeds: 2, Out: c.Out}
 	s.Sets = []string{
-		"task=femnist", "clients=200", "cohort=10", "schedule.k0=8", "stop.rounds=6", "evaluate.every=3", "schedule.window=2",
+		"task=femnist", "clients=200", "cohort=10", "schedule.k0=4", "stop.rounds=6", "evaluate.every=3", "schedule.window=2",
 		"name=other", "checkpoint.seconds=3", // inert keys
 	}
 	cells, err := RunSweep(t.Context(), s, Options{})

@@ -11,7 +11,7 @@ import (
 func Small(t testing.TB, sets ...string) config.Config {
 	t.Helper()
 	sets = append([]string{
-		"task=femnist", "clients=200", "cohort=10", "schedule.k0=8", "stop.rounds=6", "evaluate.every=3",
+		"task=femnist", "clients=200", "cohort=10", "schedule.k0=4", "stop.rounds=6", "evaluate.every=3",
 		"schedule.window=2", "out=" + filepath.Join(t.TempDir(), "run"),
 	}, sets...)
 	c, err := config.Load("", sets)
@@ -35,7 +35,7 @@ func Stragglers(t testing.TB, sets ...string) config.Config {
 // deadline, dropouts, and an end within a round.
 func Uneven(t testing.TB, sets ...string) config.Config {
 	return Small(t, append([]string{
-		"train=false", "cohort=20", "stop.rounds=null", "stop.virtual_seconds=30.5", "close={rule: deadline, seconds: 3}",
+		"train=false", "cohort=20", "schedule.k0=8", "stop.rounds=null", "stop.virtual_seconds=30.5", "close={rule: deadline, seconds: 3}",
 		"fleet=[{name: phone, weight: 2}, {name: watch, weight: 1, seconds_per_step: 0.2}]",
 		"dropout.probability=0.1",
 	}, sets...)...)

@@ -11,13 +11,43 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 
 	"fedpace/actors/data/federated"
 	"fedpace/actors/learn"
 )
 
-// openCIFARFolder reads train.bin and test.bin.
-func openCIFARFolder(dir string, opt federated.Options) (*federated.Grouped, error) {
+func init() {
+	Readers.Register("cifar100", "CIFAR-100's binary version as a folder or tar.gz", CIFAR100{})
+}
+
+// CIFAR100 reads the binary version of CIFAR-100 (Krizhevsky 2009).
+type CIFAR100 struct{}
+
+var cifarFiles = [2]string{"train.bin", "test.bin"}
+
+func (CIFAR100) Recognises(s *Source) Match {
+	switch {
+	case s.Folder:
+		if _, err := os.Stat(filepath.Join(s.Path, cifarFiles[0])); err == nil {
+			return ByContent
+		}
+	case s.isGzip() && s.isArchive():
+		return ByContent
+	case s.Name() == cifarFiles[0], s.Name() == cifarFiles[1]:
+		return ByName
+	}
+	return NoMatch
+}
+
+func (CIFAR100) Open(s *Source, o federated.Options) (federated.Set, error) {
+	if s.isGzip() {
+		return readCIFARArchive(s.File, o)
+	}
+	dir := s.Path
+	if !s.Folder {
+		dir = filepath.Dir(dir)
+	}
 	var parts [2][]byte
 	for i, name := range cifarFiles {
 		f, err := os.Open(filepath.Join(dir, name))
@@ -27,27 +57,13 @@ func openCIFARFolder(dir string, opt federated.Options) (*federated.Grouped, err
 		parts[i], err = readCIFAR(f)
 		f.Close()
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", filepath.Join(dir, name), err)
+			return nil, fmt.Errorf("%s: %w", name, err)
 		}
 	}
-	s, err := NewCIFAR(parts, opt)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", dir, err)
-	}
-	return s, nil
+	return newCIFAR(parts, o)
 }
 
-var cifarFiles = [2]string{"train.bin", "test.bin"}
-
-// openCIFARArchive reads cifar-100-binary.tar.gz.
-func openCIFARArchive(name string, f io.Reader, opt federated.Options) (*federated.Grouped, error) {
-	s, err := readCIFARArchive(f, opt)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
-	}
-	return s, nil
-}
-
+// readCIFARArchive reads cifar-100-binary.tar.gz.
 func readCIFARArchive(f io.Reader, opt federated.Options) (*federated.Grouped, error) {
 	z, err := gzip.NewReader(bufio.NewReaderSize(f, 1<<20))
 	if err != nil {
@@ -57,7 +73,7 @@ func readCIFARArchive(f io.Reader, opt federated.Options) (*federated.Grouped, e
 	for archive := tar.NewReader(z); ; {
 		entry, err := archive.Next()
 		if err == io.EOF {
-			break
+			return newCIFAR(parts, opt)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("truncated or damaged archive: %w", err)
@@ -71,7 +87,6 @@ func readCIFARArchive(f io.Reader, opt federated.Options) (*federated.Grouped, e
 			}
 		}
 	}
-	return NewCIFAR(parts, opt)
 }
 
 // readCIFAR reads whole records and checks their labels.
@@ -96,32 +111,25 @@ func readCIFAR(r io.Reader) ([]byte, error) {
 // newCIFAR deals the training images, which are as stored: whoever trains
 // crops and flips minibatches (learn.Augment); the paper's partition is Pachinko
 // allocation to clients of 100 images (paper/NOTES, "Data").
-func NewCIFAR(parts [2][]byte, opt federated.Options) (*federated.Grouped, error) {
+func newCIFAR(parts [2][]byte, opt federated.Options) (*federated.Grouped, error) {
 	for i, part := range parts {
 		if len(part) == 0 {
 			return nil, fmt.Errorf("no %s; want CIFAR-100's binary version", cifarFiles[i])
 		}
 	}
-	sums := [][sha256.Size]byte{sha256.Sum256(parts[0]), sha256.Sum256(parts[1])}
+	digest := opt.Digest("cifar100", sha256.Sum256(parts[0]), sha256.Sum256(parts[1]))
 	n := len(parts[0]) / federated.CIFARRecord
-	images := &cifarRows{parts: parts, train: n}
-	s := &federated.Grouped{Task: "cifar100", Rows: images}
+	records := append(parts[0], parts[1]...)
+	s := &federated.Grouped{Task: "cifar100", Rows: &federated.ByteRows{Width: federated.CIFARRecord, Bytes: records, Coding: federated.Colours}}
 	s.About = federated.Info{Name: "cifar100 (binary)", Input: learn.Dense, Features: federated.CIFARPixels, Classes: federated.CIFARClasses}
-	coarse := make([]int32, federated.CIFARClasses)
-	for k := range coarse {
-		coarse[k] = -1
-	}
-	for _, part := range parts {
-		for i := 0; i < len(part); i += federated.CIFARRecord {
-			up, fine := int32(part[i]), int32(part[i+1])
-			if coarse[fine] >= 0 && coarse[fine] != up {
-				return nil, fmt.Errorf("fine label %d is below coarse labels %d and %d", fine, coarse[fine], up)
-			}
-			coarse[fine] = up
-			s.Labels = append(s.Labels, fine)
+	coarse := slices.Repeat([]int32{-1}, federated.CIFARClasses) // by fine label
+	for i := range len(records) / federated.CIFARRecord {
+		up, fine := int32(records[i*federated.CIFARRecord]), int32(records[i*federated.CIFARRecord+1])
+		if coarse[fine] >= 0 && coarse[fine] != up {
+			return nil, fmt.Errorf("fine label %d is below coarse labels %d and %d", fine, coarse[fine], up)
 		}
-	}
-	for i := range s.Labels {
+		coarse[fine] = up
+		s.Labels = append(s.Labels, fine)
 		if i < n {
 			s.Train = append(s.Train, int32(i))
 		} else {
@@ -142,63 +150,6 @@ func NewCIFAR(parts [2][]byte, opt federated.Options) (*federated.Grouped, error
 	if err != nil {
 		return nil, err
 	}
-	s.About.Digest = opt.Digest("cifar100", sums...)
+	s.About.Digest = digest
 	return s, nil
 }
-
-// cifarRows holds the records of both files, the training images first.
-type cifarRows struct {
-	parts [2][]byte
-	train int
-}
-
-func (r *cifarRows) image(i int) []byte {
-	part := r.parts[0]
-	if i >= r.train {
-		part, i = r.parts[1], i-r.train
-	}
-	return part[i*federated.CIFARRecord+2 : (i+1)*federated.CIFARRecord]
-}
-
-func (r *cifarRows) Append(dst *learn.Batch, i int) {
-	image := r.image(i)
-	for c, value := range federated.CIFARValue {
-		federated.AppendLookup(dst, image[c*federated.CIFARPlane:(c+1)*federated.CIFARPlane], value)
-	}
-}
-
-func init() {
-	Readers.Register("cifar100", "CIFAR-100's binary version as a folder or tar.gz", CIFAR100{})
-}
-
-// CIFAR100 reads the binary version of CIFAR-100 (Krizhevsky 2009).
-type CIFAR100 struct{}
-
-// Recognises implements [Reader].
-func (CIFAR100) Recognises(s *Source) Match {
-	switch {
-	case s.Folder:
-		if _, err := os.Stat(filepath.Join(s.Path, cifarFiles[0])); err == nil {
-			return ByContent
-		}
-	case s.isGzip() && s.isArchive():
-		return ByContent
-	case s.Name() == cifarFiles[0], s.Name() == cifarFiles[1]:
-		return ByName
-	}
-	return NoMatch
-}
-
-// Open implements [Reader].
-func (CIFAR100) Open(s *Source, o federated.Options) (federated.Set, error) {
-	switch {
-	case s.Folder:
-		return openCIFARFolder(s.Path, o)
-	case s.isGzip():
-		return openCIFARArchive(s.Path, s.File, o)
-	}
-	return openCIFARFolder(filepath.Dir(s.Path), o)
-}
-
-// Memory is the size of the samples in bytes.
-func (r *cifarRows) Memory() int { return len(r.parts[0]) + len(r.parts[1]) }

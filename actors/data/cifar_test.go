@@ -119,7 +119,7 @@ func FuzzCIFAR(f *testing.F) {
 				usable(t, s)
 			}
 			if b, err := readCIFAR(bytes.NewReader(content)); err == nil {
-				if s, err := NewCIFAR([2][]byte{b, b}, federated.Options{}); err == nil {
+				if s, err := newCIFAR([2][]byte{b, b}, federated.Options{}); err == nil {
 					usable(t, s)
 				}
 			}

@@ -62,7 +62,7 @@ func FuzzParquet(f *testing.F) {
 			}
 			one.name = "train.parquet"
 			test := newSheet()
-			if one.file.Root().Column("img") != nil {
+			if one.Root().Column("img") != nil {
 				test = newSheet(one)
 			}
 			if s, err := readSheets(newSheet(one), test, federated.Options{MinTweets: 1}); err == nil {
@@ -83,7 +83,7 @@ func FuzzLEAF(f *testing.F) {
 			if err != nil {
 				return
 			}
-			shard.path = "a.json"
+			shard.name = "a.json"
 			if s, err := joinShards([]*leafShard{shard}, nil, federated.Options{}); err == nil {
 				usable(t, s)
 			}

@@ -46,7 +46,7 @@ func OpenWith(r Reader, path string, opt federated.Options) (federated.Set, erro
 		if source, err = openSource(path); err != nil {
 			return nil, fmt.Errorf("data: %w", err)
 		}
-		defer source.Close()
+		defer source.File.Close() // fails, as it may, for a folder
 	}
 	if r == nil {
 		if r, err = source.reader(); err != nil {
@@ -55,7 +55,7 @@ func OpenWith(r Reader, path string, opt federated.Options) (federated.Set, erro
 	}
 	s, err := r.Open(source, opt)
 	if err != nil {
-		return nil, fmt.Errorf("data: %w", err)
+		return nil, wrong(path, err)
 	}
 	if err := fitsTask(path, s, opt); err != nil {
 		return nil, errors.Join(err, s.Close())
@@ -67,15 +67,23 @@ func OpenWith(r Reader, path string, opt federated.Options) (federated.Set, erro
 	g, ok := s.(*federated.Grouped)
 	if !ok {
 		s.Close()
-		return nil, fmt.Errorf("data: %s: partition %s: the windows of a text overlap and belong to their role; want natural", path, partition.Kind)
+		return nil, wrong(path, fmt.Errorf("partition %s: the windows of a text overlap and belong to their role; want natural", partition.Kind))
 	}
 	if s, err = g.Partitioned(opt.Partition, nil, opt.Seed); err != nil {
-		return nil, fmt.Errorf("data: %s: %w", path, err)
+		return nil, wrong(path, err)
 	}
 	return s, nil
 }
 
-// fitsTask compares what was found with what is expected. Own data fits any
+// wrong is an error that names the set's path, if it has one.
+func wrong(path string, err error) error {
+	if path == "" {
+		return fmt.Errorf("data: %w", err)
+	}
+	return fmt.Errorf("data: %s: %w", path, err)
+}
+
+// fitsTask compares what was found with what is expected. Custom data fits any
 // task that its numbers fit.
 func fitsTask(path string, set federated.Set, opt federated.Options) error {
 	s, ok := set.(opened)
@@ -83,13 +91,14 @@ func fitsTask(path string, set federated.Set, opt federated.Options) error {
 		return nil
 	}
 	if task := s.TaskName(); opt.Task != "" && task != "" && task != opt.Task {
-		return fmt.Errorf("data: %s: found %s (%s), want %s", path, task, s.Info().Name, opt.Task)
+		return wrong(path, fmt.Errorf("found %s (%s), want %s", task, s.Info().Name, opt.Task))
 	}
 	return nil
 }
 
-// opened is a Set that knows its task, "" for custom data.
+// opened is a Set that knows its task, "" for custom data, and its size.
 type opened interface {
 	federated.Set
 	TaskName() string
+	Memory() int
 }

@@ -7,38 +7,90 @@ import (
 	"image"
 	_ "image/png" // images as data hubs publish them
 	"math"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/parquet-go/parquet-go"
 
 	"fedpace/actors/data/federated"
+	"fedpace/actors/data/text"
 )
 
 // tabular is what readSheets reads, in the words of its errors.
-const tabular = "writer_id, image, character (FEMNIST); img, fine_label, coarse_label (CIFAR-100); character_id, x, y (Shakespeare); sentiment, user, text (Sentiment140); or client, x, y (own data)"
+const tabular = "writer_id, image, character (FEMNIST); img, fine_label, coarse_label (CIFAR-100); character_id, x, y (Shakespeare); sentiment, user, text (Sentiment140); or client, x, y (custom data)"
 
-// openParquet reads a file or a folder of Parquet, told apart by its columns.
-func openParquet(path string, opt federated.Options) (s *federated.Grouped, err error) {
-	defer func() {
-		if err != nil && !strings.HasPrefix(err.Error(), path) {
-			err = fmt.Errorf("%s: %w", path, err)
-		}
-	}()
+func init() {
+	Readers.Register("parquet", "a Parquet file or a folder of them ("+tabular+")", Parquet{})
+}
+
+// Parquet reads Parquet files by their columns.
+type Parquet struct{}
+
+func (Parquet) Recognises(s *Source) Match {
+	switch {
+	case s.Folder && parquetFiles(s.Path) != nil, strings.HasPrefix(s.Head, "PAR1"):
+		return ByContent
+	case !s.Folder && strings.HasSuffix(s.Name(), ".parquet"):
+		return ByName
+	}
+	return NoMatch
+}
+
+// parquetFiles lists a folder's Parquet files, those of data/ where it has none.
+func parquetFiles(dir string) []string {
+	if files := filesIn(dir, ".parquet"); files != nil {
+		return files
+	}
+	return filesIn(filepath.Join(dir, "data"), ".parquet")
+}
+
+// Open reads one file, or all of a folder in lexical order. Files whose names
+// begin with test are the held-out part.
+func (Parquet) Open(source *Source, opt federated.Options) (set federated.Set, err error) {
 	defer damaged(&err)
-	train, test, closeAll, err := openSheets(path)
+	files := []string{source.Path}
+	if source.Folder {
+		files = parquetFiles(source.Path)
+	}
+	var parts [2][]*table
+	for _, name := range files {
+		f, err := os.Open(name)
+		if err != nil {
+			return nil, err
+		}
+		defer f.Close()
+		stat, err := f.Stat()
+		if err != nil {
+			return nil, err
+		}
+		one, err := openTable(f, stat.Size())
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", filepath.Base(name), err)
+		}
+		part := 0
+		if len(files) > 1 {
+			one.name = filepath.Base(name)
+			if strings.HasPrefix(one.name, "test") {
+				part = 1
+			}
+		}
+		parts[part] = append(parts[part], one)
+	}
+	if len(parts[0]) == 0 {
+		return nil, errors.New("only test files")
+	}
+	s, err := readSheets(newSheet(parts[0]...), newSheet(parts[1]...), opt)
 	if err != nil {
 		return nil, err
 	}
-	defer closeAll()
-	if s, err = readSheets(train, test, opt); err != nil {
-		return nil, err
-	}
-	sums, err := newSheet(slices.Concat(train.tables, test.tables)...).sums()
+	sums, err := newSheet(slices.Concat(parts[0], parts[1])...).sums()
 	if err != nil {
 		return nil, err
 	}
-	s.About.Digest = opt.Digest("parquet "+s.About.Name, sums...)
+	known := strings.Replace(s.About.Name, "custom", "own", 1) // as it was called: digests outlive names
+	s.About.Digest = opt.Digest("parquet "+known, sums...)
 	return s, nil
 }
 
@@ -60,25 +112,22 @@ func readSheets(t, test *sheet, opt federated.Options) (s *federated.Grouped, er
 	case t.has("sentiment", "user", "text"):
 		return t.sent140(opt)
 	case t.has("client", "x", "y"):
-		return t.own(opt)
+		return t.custom(opt)
 	}
 	var names []string
-	for _, c := range t.tables[0].file.Root().Columns() {
+	for _, c := range t.tables[0].Root().Columns() {
 		names = append(names, c.Name())
 	}
 	return nil, fmt.Errorf("found columns %s; want %s", strings.Join(names, ", "), tabular)
 }
 
-// labels reads a column of integers in 0..classes-1.
-func (t *sheet) labels(group int, name string, dst []int32, classes int) error {
-	return column(t, group, name, dst, func(v parquet.Value, dst *int32) error {
-		l, ok := integer(v)
-		if !ok || l < 0 || l >= int64(classes) {
-			return fmt.Errorf("label %.40v is outside the %d classes, want 0 to %d", v, classes, classes-1)
-		}
-		*dst = int32(l)
-		return nil
-	})
+// label takes an integer in 0..classes-1.
+func label(v parquet.Value, classes int) (int32, error) {
+	l, ok := integer(v)
+	if !ok || l < 0 || l >= int64(classes) {
+		return 0, fmt.Errorf("label %.40v is outside the %d classes, want 0 to %d", v, classes, classes-1)
+	}
+	return int32(l), nil
 }
 
 func integer(v parquet.Value) (int64, bool) {
@@ -96,123 +145,79 @@ func integer(v parquet.Value) (int64, bool) {
 	return 0, false
 }
 
-// clients reads a column of names, strings or integers, and groups the rows by
-// them, in order of first appearance.
-func (t *sheet) clients(starts []int, name string) (names []string, of [][]int32, err error) {
-	// Each row group numbers its own names; the groups are joined in order.
-	type part struct {
-		names []string
-		row   []int32
-	}
-	parts := make([]part, len(starts)-1)
-	err = t.each(func(g int) error {
-		p := &parts[g]
-		p.row = make([]int32, starts[g+1]-starts[g])
-		number := make(map[string]int32)
-		last, at := []byte(nil), int32(-1)
-		return column(t, g, name, p.row, func(v parquet.Value, dst *int32) error {
-			name := v.Bytes()
-			if kind := v.Kind(); kind == parquet.Int32 || kind == parquet.Int64 {
-				name = fmt.Append(nil, v)
-			} else if kind != parquet.ByteArray && kind != parquet.FixedLenByteArray {
-				return fmt.Errorf("client %.40v, want a string or an integer", v)
-			}
-			if at >= 0 && bytes.Equal(name, last) {
-				*dst = at
-				return nil
-			}
-			n, ok := number[string(name)]
-			if !ok {
-				n = int32(len(p.names))
-				p.names = append(p.names, string(name))
-				number[p.names[n]] = n
-			}
-			last, at = append(last[:0], name...), n
-			*dst = n
-			return nil
-		})
-	})
-	if err != nil {
-		return nil, nil, err
-	}
-	number := make(map[string]int)
-	for g, p := range parts {
-		here := make([]int, len(p.names))
-		for i, name := range p.names {
-			n, ok := number[name]
-			if !ok {
-				n = len(names)
-				number[name] = n
-				names = append(names, name)
-				of = append(of, nil)
-			}
-			here[i] = n
-		}
-		for i, n := range p.row {
-			of[here[n]] = append(of[here[n]], int32(starts[g]+i))
-		}
-	}
-	return names, of, nil
-}
-
-// natural makes a client of every name.
-func natural(names []string, of [][]int32, seed uint64) *federated.Grouping {
-	g := new(federated.Grouping)
-	for c, name := range names {
-		train, held := federated.Split(seed, c, of[c])
-		g.Add(name, train, held)
-	}
-	return g
-}
-
-// femnist reads writer_id, image (784 bytes, or PNG) and character.
-func (t *sheet) femnist(opt federated.Options) (*federated.Grouped, error) {
-	starts, err := t.rows(federated.FEMNISTPixels)
-	if err != nil {
-		return nil, err
-	}
-	names, of, err := t.clients(starts, "writer_id")
-	if err != nil {
-		return nil, err
-	}
-	total := starts[len(starts)-1]
-	s := federated.Grouped{Task: "femnist", Labels: make([]int32, total), About: federated.FEMNISTInfo}
-	images := make([]byte, total*federated.FEMNISTPixels)
-	s.Rows = &federated.ByteRows{Width: federated.FEMNISTPixels, Bytes: images, Value: federated.Inverted}
-	s.About.Name = "femnist (parquet)"
-	err = t.each(func(g int) error {
-		if err := t.labels(g, "character", s.Labels[starts[g]:starts[g+1]], federated.FEMNISTClasses); err != nil {
-			return err
-		}
-		rows := make([][]byte, starts[g+1]-starts[g])
-		for i := range rows {
-			at := (starts[g] + i) * federated.FEMNISTPixels
-			rows[i] = images[at : at+federated.FEMNISTPixels]
-		}
-		return column(t, g, "image", rows, func(v parquet.Value, dst *[]byte) error {
-			b, err := content(v)
-			if len(b) == federated.FEMNISTPixels {
-				copy(*dst, b)
-				return nil
-			}
-			if err == nil {
-				err = grey(*dst, b)
-			}
-			return err
-		})
-	})
-	if err != nil {
-		return nil, err
-	}
-	return natural(names, of, opt.Seed).Set(s)
-}
-
 // content is a value's bytes.
 func content(v parquet.Value) ([]byte, error) {
 	if k := v.Kind(); k != parquet.ByteArray && k != parquet.FixedLenByteArray {
 		return nil, fmt.Errorf("found %.40v, want bytes or a string", v)
 	}
 	return v.Bytes(), nil
+}
+
+// clients reads a column of names, strings or integers, and groups the rows by
+// them, in order of first appearance.
+func (t *sheet) clients(column string) (names []string, of [][]int32, err error) {
+	number := make(map[string]int)
+	err = t.inOrder(column, func(row int, v parquet.Value) error {
+		name := v.Bytes()
+		if kind := v.Kind(); kind == parquet.Int32 || kind == parquet.Int64 {
+			name = fmt.Append(nil, v)
+		} else if kind != parquet.ByteArray && kind != parquet.FixedLenByteArray {
+			return fmt.Errorf("client %.40v, want a string or an integer", v)
+		}
+		n, ok := number[string(name)]
+		if !ok {
+			n = len(names)
+			names, of = append(names, string(name)), append(of, nil)
+			number[names[n]] = n
+		}
+		of[n] = append(of[n], int32(row))
+		return nil
+	})
+	return names, of, err
+}
+
+// grouped makes the set s with a client of every name in a column.
+func (t *sheet) grouped(column string, seed uint64, s federated.Grouped) (*federated.Grouped, error) {
+	names, of, err := t.clients(column)
+	if err != nil {
+		return nil, err
+	}
+	g := new(federated.Grouping)
+	for c, name := range names {
+		train, held := federated.Split(seed, c, of[c])
+		g.Add(name, train, held)
+	}
+	return g.Set(s)
+}
+
+// femnist reads writer_id, image (784 bytes, or PNG) and character.
+func (t *sheet) femnist(opt federated.Options) (*federated.Grouped, error) {
+	if err := t.check(federated.FEMNISTPixels); err != nil {
+		return nil, err
+	}
+	labels, images := make([]int32, t.rows), make([]byte, t.rows*federated.FEMNISTPixels)
+	err := t.each(columns{
+		"character": func(row int, v parquet.Value) (err error) {
+			labels[row], err = label(v, federated.FEMNISTClasses)
+			return err
+		},
+		"image": func(row int, v parquet.Value) error {
+			dst := images[row*federated.FEMNISTPixels:][:federated.FEMNISTPixels]
+			b, err := content(v)
+			if err == nil && len(b) != federated.FEMNISTPixels {
+				return grey(dst, b)
+			}
+			copy(dst, b)
+			return err
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	s := federated.Grouped{Task: "femnist", Labels: labels, About: federated.FEMNISTInfo}
+	s.Rows = &federated.ByteRows{Width: federated.FEMNISTPixels, Bytes: images, Coding: federated.Ink}
+	s.About.Name = "femnist (parquet)"
+	return t.grouped("writer_id", opt.Seed, s)
 }
 
 // picture decodes a PNG of the given side; its header is judged before any
@@ -247,27 +252,178 @@ func grey(dst, encoded []byte) error {
 	return nil
 }
 
-// own reads client, x and y.
-func (t *sheet) own(opt federated.Options) (*federated.Grouped, error) {
-	starts, err := t.rows(1)
+// cifarSheets reads img (a PNG in a struct), fine_label and coarse_label.
+func cifarSheets(train, test *sheet, opt federated.Options) (*federated.Grouped, error) {
+	if len(test.tables) == 0 {
+		return nil, errors.New("no test file beside the training file; want a folder with train*.parquet and test*.parquet")
+	}
+	var parts [2][]byte
+	for i, t := range []*sheet{train, test} {
+		if err := t.check(federated.CIFARRecord); err != nil {
+			return nil, err
+		}
+		if t.rows > federated.MaxCIFAR {
+			return nil, fmt.Errorf("%d images, want at most %d", t.rows, federated.MaxCIFAR)
+		}
+		records := make([]byte, t.rows*federated.CIFARRecord)
+		labels := func(place, classes int) func(row int, v parquet.Value) error {
+			return func(row int, v parquet.Value) error {
+				l, err := label(v, classes)
+				records[row*federated.CIFARRecord+place] = byte(l)
+				return err
+			}
+		}
+		err := t.each(columns{
+			"coarse_label": labels(0, federated.CIFARCoarse),
+			"fine_label":   labels(1, federated.CIFARClasses),
+			"img": func(row int, v parquet.Value) error {
+				b, err := content(v)
+				if err != nil {
+					return err
+				}
+				return colours(records[row*federated.CIFARRecord+2:][:federated.CIFARPixels], b)
+			},
+		})
+		if err != nil {
+			return nil, err
+		}
+		parts[i] = records
+	}
+	s, err := newCIFAR(parts, opt)
 	if err != nil {
 		return nil, err
 	}
-	names, of, err := t.clients(starts, "client")
+	s.About.Name = "cifar100 (parquet)"
+	return s, nil
+}
+
+// colours decodes a 32x32 PNG to bytes, colour by colour.
+func colours(dst, encoded []byte) error {
+	m, err := picture(encoded, federated.CIFARSide)
+	if err != nil {
+		return err
+	}
+	for i := range federated.CIFARPlane {
+		r, g, b, _ := m.At(i%federated.CIFARSide, i/federated.CIFARSide).RGBA()
+		dst[i], dst[federated.CIFARPlane+i], dst[2*federated.CIFARPlane+i] = uint8(r>>8), uint8(g>>8), uint8(b>>8)
+	}
+	return nil
+}
+
+// shakespeare reads LEAF's windows: character_id, x of 80 characters, y of one.
+// The windows of a role are split in sequence, as those of the text are.
+func (t *sheet) shakespeare() (*federated.Grouped, error) {
+	if err := t.check(federated.ShakespeareWindow); err != nil {
+		return nil, err
+	}
+	labels, tokens := make([]int32, t.rows), make([]uint8, t.rows*federated.ShakespeareWindow)
+	err := t.each(columns{
+		"y": func(row int, v parquet.Value) error {
+			c, err := characters(nil, v, 1)
+			if err == nil {
+				labels[row] = int32(c[0])
+			}
+			return err
+		},
+		"x": func(row int, v parquet.Value) error {
+			_, err := characters(tokens[row*federated.ShakespeareWindow:][:0], v, federated.ShakespeareWindow)
+			return err
+		},
+	})
 	if err != nil {
 		return nil, err
 	}
-	total := starts[len(starts)-1]
+	names, of, err := t.clients("character_id")
+	if err != nil {
+		return nil, err
+	}
+	g := new(federated.Grouping)
+	for c, name := range names {
+		train, held := text.InSequence(len(of[c]))
+		if held < 1 {
+			g.Without++
+			continue
+		}
+		g.Add(name, of[c][:train], of[c][len(of[c])-held:])
+	}
+	s := federated.Grouped{Task: "shakespeare", Labels: labels, About: federated.ShakespeareInfo}
+	s.Rows = &federated.ByteRows{Width: federated.ShakespeareWindow, Bytes: tokens, Coding: federated.Tokens}
+	s.About.Name = "shakespeare (parquet)"
+	return g.Set(s)
+}
+
+// characters appends the places of n characters in the vocabulary.
+func characters(dst []uint8, v parquet.Value, n int) ([]uint8, error) {
+	b, err := content(v)
+	if err != nil {
+		return nil, err
+	}
+	return federated.AppendCharacters(dst, string(b), n)
+}
+
+// sent140 reads sentiment (0 or 4, or 0 and 1), user and text.
+func (t *sheet) sent140(opt federated.Options) (*federated.Grouped, error) {
+	if err := t.check(1); err != nil {
+		return nil, err
+	}
+	names, of, err := t.clients("user")
+	if err != nil {
+		return nil, err
+	}
+	owner, labels := make([]string, t.rows), make([]int32, t.rows)
+	for u, rows := range of {
+		for _, i := range rows {
+			owner[i] = names[u]
+		}
+	}
+	err = t.inOrder("sentiment", func(row int, v parquet.Value) error {
+		switch l, ok := integer(v); {
+		case ok && (l == 1 || l == 4):
+			labels[row] = 1
+		case !ok || l != 0:
+			return fmt.Errorf("sentiment %.40v, want 0 or 4", v)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	tweets := text.NewTweets()
+	err = t.inOrder("text", func(row int, v parquet.Value) error { // for users in order of first appearance
+		b, err := content(v)
+		if err != nil {
+			return err
+		}
+		return tweets.Add(owner[row], string(b), labels[row])
+	})
+	if err != nil {
+		return nil, err
+	}
+	s, err := tweets.Set(opt)
+	if err != nil {
+		return nil, err
+	}
+	s.About.Name = "sent140 (parquet)"
+	return s, nil
+}
+
+// custom reads client, x and y.
+func (t *sheet) custom(opt federated.Options) (*federated.Grouped, error) {
+	if err := t.check(1); err != nil {
+		return nil, err
+	}
 	limit := opt.Classes
 	if limit == 0 {
 		limit = federated.MaxClasses
 	}
-	s := federated.Grouped{Labels: make([]int32, total)}
-	err = t.each(func(g int) error { return t.labels(g, "y", s.Labels[starts[g]:starts[g+1]], limit) })
+	s := federated.Grouped{Labels: make([]int32, t.rows), About: federated.Info{Name: "custom data (parquet)", Classes: opt.Classes}}
+	err := t.each(columns{"y": func(row int, v parquet.Value) (err error) {
+		s.Labels[row], err = label(v, limit)
+		return err
+	}})
 	if err != nil {
 		return nil, err
 	}
-	s.About = federated.Info{Name: "own data (parquet)", Classes: opt.Classes}
 	if s.About.Classes == 0 {
 		s.About.Classes = int(slices.Max(s.Labels)) + 1
 		s.About.AddNote("%d classes, taken from the labels", s.About.Classes)
@@ -278,85 +434,70 @@ func (t *sheet) own(opt federated.Options) (*federated.Grouped, error) {
 	}
 	switch x.Type().Kind() {
 	case parquet.FixedLenByteArray, parquet.ByteArray:
-		s.Rows, s.About.Features, err = t.byteRows(starts)
+		s.Rows, s.About.Features, err = t.byteRows()
 	case parquet.Float, parquet.Double, parquet.Int32, parquet.Int64:
-		s.Rows, s.About.Features, err = t.floatRows(starts)
+		s.Rows, s.About.Features, err = t.floatRows()
 	default:
 		err = fmt.Errorf("column x: found %s, want a list of numbers or a fixed number of bytes", x.Type())
 	}
 	if err != nil {
 		return nil, err
 	}
-	return natural(names, of, opt.Seed).Set(s)
+	return t.grouped("client", opt.Seed, s)
 }
 
-func (t *sheet) byteRows(starts []int) (federated.Rows, int, error) {
-	parts := make([][]byte, len(starts)-1)
-	widths := make([]int, len(parts))
-	err := t.each(func(g int) error {
-		cells := make([]struct{}, starts[g+1]-starts[g])
-		return column(t, g, "x", cells, func(v parquet.Value, _ *struct{}) error {
-			b := v.Bytes()
-			if widths[g] == 0 {
-				widths[g] = len(b)
-			}
-			if len(b) == 0 || len(b) != widths[g] {
-				return fmt.Errorf("%d bytes after samples of %d", len(b), widths[g])
-			}
-			parts[g] = append(parts[g], b...)
-			return nil
-		})
-	})
-	if err != nil {
-		return nil, 0, err
-	}
-	width, err := oneWidth(widths)
-	return &federated.ByteRows{Width: width, Bytes: slices.Concat(parts...), Value: federated.Fraction}, width, err
-}
-
-func (t *sheet) floatRows(starts []int) (federated.Rows, int, error) {
-	parts := make([][]float32, len(starts)-1)
-	widths := make([]int, len(parts))
-	err := t.each(func(g int) error {
-		n, at := 0, 0 // rows so far, numbers of the last of them
-		done := func() error {
-			if n == 1 {
-				widths[g] = at
-			}
-			if n > 0 && (at == 0 || at != widths[g]) {
-				return fmt.Errorf("row %d has %d numbers after rows of %d", n-1, at, widths[g])
-			}
-			return nil
+func (t *sheet) byteRows() (federated.Rows, int, error) {
+	rows := &federated.ByteRows{Coding: federated.Fraction}
+	err := t.inOrder("x", func(row int, v parquet.Value) error {
+		b := v.Bytes()
+		if row == 0 {
+			rows.Width = len(b)
 		}
+		if len(b) == 0 || len(b) != rows.Width {
+			return fmt.Errorf("%d bytes after samples of %d", len(b), rows.Width)
+		}
+		rows.Bytes = append(rows.Bytes, b...)
+		return nil
+	})
+	return rows, rows.Width, err
+}
+
+func (t *sheet) floatRows() (federated.Rows, int, error) {
+	rows := new(federated.FloatRows)
+	n, at := 0, 0 // rows so far, numbers of the last of them
+	done := func() error {
+		if n == 1 {
+			rows.Width = at
+		}
+		if n > 0 && (at == 0 || at != rows.Width) {
+			return fmt.Errorf("column x: row %d has %d numbers after rows of %d", n-1, at, rows.Width)
+		}
+		return nil
+	}
+	for g, group := range t.groups {
 		err := t.values(g, "x", func(v parquet.Value) error {
 			if v.RepetitionLevel() == 0 {
 				if err := done(); err != nil {
 					return err
 				}
-				n++
-				at = 0
+				n, at = n+1, 0
 			}
 			number, err := float(v)
-			if err != nil {
-				return err
-			}
-			parts[g] = append(parts[g], number)
+			rows.Values = append(rows.Values, number)
 			at++
-			return nil
+			return err
 		})
 		if err == nil {
 			err = done()
 		}
-		if want := starts[g+1] - starts[g]; err == nil && n != want {
-			err = fmt.Errorf("column x, row group %d: %d rows, want %d", g, n, want)
+		if want := group.start + group.rows; err == nil && n != want {
+			err = fmt.Errorf("column x, row group %d: %d rows, want %d", g, n-group.start, group.rows)
 		}
-		return err
-	})
-	if err != nil {
-		return nil, 0, err
+		if err != nil {
+			return nil, 0, err
+		}
 	}
-	width, err := oneWidth(widths)
-	return &federated.FloatRows{Width: width, Values: slices.Concat(parts...)}, width, err
+	return rows, rows.Width, nil
 }
 
 func float(v parquet.Value) (float32, error) {
@@ -377,41 +518,4 @@ func float(v parquet.Value) (float32, error) {
 		return 0, fmt.Errorf("column x: %v is no finite float32", x)
 	}
 	return y, nil
-}
-
-// oneWidth joins the widths of the row groups, 0 for an empty one.
-func oneWidth(widths []int) (int, error) {
-	width := 0
-	for g, w := range widths {
-		if width == 0 {
-			width = w
-		}
-		if w != 0 && w != width {
-			return 0, fmt.Errorf("column x, row group %d: %d numbers a row after rows of %d", g, w, width)
-		}
-	}
-	return width, nil
-}
-
-func init() {
-	Readers.Register("parquet", "a Parquet file or a folder of them ("+tabular+")", Parquet{})
-}
-
-// Parquet reads Parquet files by their columns.
-type Parquet struct{}
-
-// Recognises implements [Reader].
-func (Parquet) Recognises(s *Source) Match {
-	switch {
-	case s.Folder && len(parquetFiles(s.Path)) > 0, strings.HasPrefix(s.Head, "PAR1"):
-		return ByContent
-	case !s.Folder && strings.HasSuffix(s.Name(), ".parquet"):
-		return ByName
-	}
-	return NoMatch
-}
-
-// Open implements [Reader].
-func (Parquet) Open(s *Source, o federated.Options) (federated.Set, error) {
-	return openParquet(s.Path, o)
 }

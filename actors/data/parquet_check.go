@@ -1,8 +1,6 @@
 package data
 
 import (
-	"bytes"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -34,7 +32,7 @@ func openTable(f io.ReaderAt, size int64) (t *table, err error) {
 	if _, err := f.ReadAt(footer, size-8-n); err != nil {
 		return nil, err
 	}
-	if err := checkCompact(footer); err != nil {
+	if _, err := thriftLength(footer); err != nil {
 		return nil, fmt.Errorf("damaged Parquet footer: %w", err)
 	}
 	file, err := parquet.OpenFile(f, size, parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true))
@@ -47,23 +45,23 @@ func openTable(f io.ReaderAt, size int64) (t *table, err error) {
 			return nil, fmt.Errorf("damaged Parquet file: row group %d has %d columns", g, len(group.Columns))
 		}
 	}
-	return &table{file: file, f: f, size: size}, nil
+	return &table{File: file}, nil
 }
 
 // checkPages walks the page headers of one column chunk.
 func (t *table) checkPages(group, column int) error {
-	meta := t.file.Metadata().RowGroups[group].Columns[column].MetaData
+	meta := t.Metadata().RowGroups[group].Columns[column].MetaData
 	at := meta.DataPageOffset
 	if d := meta.DictionaryPageOffset; d > 0 && d < at {
 		at = d
 	}
 	left := meta.TotalCompressedSize
-	if at < 4 || left < 0 || at > t.size || left > t.size-at {
-		return fmt.Errorf("damaged or truncated: %d bytes at %d in a file of %d", left, at, t.size)
+	if at < 4 || left < 0 || at > t.Size() || left > t.Size()-at {
+		return fmt.Errorf("damaged or truncated: %d bytes at %d in a file of %d", left, at, t.Size())
 	}
 	for end := at + left; at < end; {
 		var header format.PageHeader
-		n, err := pageHeader(io.NewSectionReader(t.f, at, end-at), &header)
+		n, err := pageHeader(io.NewSectionReader(t, at, end-at), &header)
 		if err != nil {
 			return fmt.Errorf("page header at byte %d: %w", at, err)
 		}
@@ -80,13 +78,15 @@ func (t *table) checkPages(group, column int) error {
 		}
 		switch {
 		case stored < 0 || decoded < 0 || values < 0 || stored > end-at:
-			return fmt.Errorf("page at byte %d: damaged or truncated: %d bytes stored, %d left", at, stored, end-at)
+			err = fmt.Errorf("damaged or truncated: %d bytes stored, %d left", stored, end-at)
 		case decoded > maxPage || decoded > stored*expansion+64:
-			return fmt.Errorf("page at byte %d: %d stored bytes cannot be %d", at, stored, decoded)
-		case values > max(maxPage, t.size) || values > t.file.Metadata().NumRows*4+decoded*8+64:
-			return fmt.Errorf("page at byte %d: %d values in %d bytes", at, values, decoded)
+			err = fmt.Errorf("%d stored bytes cannot be %d", stored, decoded)
+		case values > max(maxPage, t.Size()) || values > t.Metadata().NumRows*4+decoded*8+64:
+			err = fmt.Errorf("%d values in %d bytes", values, decoded)
+		default:
+			err = t.checkCodec(meta.Codec, at, stored, decoded)
 		}
-		if err := t.checkCodec(meta.Codec, at, stored, decoded); err != nil {
+		if err != nil {
 			return fmt.Errorf("page at byte %d: %w", at, err)
 		}
 		at += stored
@@ -100,7 +100,7 @@ func (t *table) checkCodec(codec format.CompressionCodec, at, stored, decoded in
 		return nil
 	}
 	var head [zstd.HeaderMaxSize]byte
-	n, err := t.f.ReadAt(head[:min(stored, int64(len(head)))], at)
+	n, err := t.ReadAt(head[:min(stored, int64(len(head)))], at)
 	if err != nil && err != io.EOF {
 		return err
 	}
@@ -131,9 +131,9 @@ func pageHeader(r *io.SectionReader, header *format.PageHeader) (int64, error) {
 		if _, err := r.ReadAt(b, 0); err != nil && err != io.EOF {
 			return 0, err
 		}
-		n, err := compactStruct(b, 0)
+		n, err := thriftLength(b)
 		if err == nil {
-			return int64(n), thrift.Unmarshal(new(thrift.CompactProtocol), bytes.Clone(b[:n]), header)
+			return int64(n), thrift.Unmarshal(new(thrift.CompactProtocol), b[:n], header)
 		}
 		if window >= 1<<20 || window >= r.Size() {
 			return 0, err
@@ -141,120 +141,66 @@ func pageHeader(r *io.SectionReader, header *format.PageHeader) (int64, error) {
 	}
 }
 
-var errCompact = errors.New("a length exceeds the bytes that are there")
-
-// checkCompact tests that Thrift's compact encoding is whole: every length
-// fits the bytes that follow it.
-func checkCompact(b []byte) error {
-	_, err := compactStruct(b, 0)
-	return err
+// thriftLength is the length of the struct at the start of b, all of whose
+// lengths fit the bytes that follow them.
+func thriftLength(b []byte) (int, error) {
+	r := new(thrift.CompactProtocol).NewReaderFromBytes(b)
+	err := skip(r, thrift.STRUCT, 0)
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		err = errors.New("a length exceeds the bytes that are there")
+	}
+	return r.BytesRead(), err
 }
 
-// compactStruct returns the length of the struct at the start of b.
-func compactStruct(b []byte, depth int) (int, error) {
+// skip reads a value and keeps nothing.
+func skip(r thrift.BytesReader, kind thrift.Type, depth int) (err error) {
 	if depth > 32 {
-		return 0, errors.New("nested too deeply")
+		return errors.New("nested too deeply")
 	}
-	at := 0
-	for {
-		if at == len(b) {
-			return 0, errCompact
-		}
-		field := b[at]
-		at++
-		if field == 0 {
-			return at, nil
-		}
-		if field>>4 == 0 { // the field's number follows
-			_, n := binary.Varint(b[at:])
-			if n <= 0 {
-				return 0, errCompact
+	items := func(n int32, kinds ...thrift.Type) error {
+		for i := range int(n) * len(kinds) {
+			if err := skip(r, kinds[i%len(kinds)], depth+1); err != nil {
+				return err
 			}
-			at += n
 		}
-		kind := field & 0xf
-		if kind == 1 || kind == 2 { // a boolean is its own value
-			continue
-		}
-		n, err := compactValue(b[at:], kind, depth)
-		if err != nil {
-			return 0, err
-		}
-		at += n
-	}
-}
-
-// compactValue returns the length of a value of the given type.
-func compactValue(b []byte, kind byte, depth int) (int, error) {
-	fixed := func(n int) (int, error) {
-		if n > len(b) {
-			return 0, errCompact
-		}
-		return n, nil
+		return nil
 	}
 	switch kind {
-	case 1, 2, 3: // a boolean in a list, a byte
-		return fixed(1)
-	case 4, 5, 6: // integers
-		if _, n := binary.Uvarint(b); n > 0 {
-			return n, nil
+	case thrift.TRUE, thrift.FALSE, thrift.I8:
+		_, err = r.ReadInt8()
+	case thrift.I16, thrift.I32, thrift.I64:
+		_, err = r.ReadInt64()
+	case thrift.DOUBLE:
+		_, err = r.ReadFloat64()
+	case thrift.BINARY:
+		_, err = r.ReadBytes()
+	case thrift.LIST, thrift.SET:
+		list, err := r.ReadList()
+		if err != nil {
+			return err
 		}
-		return 0, errCompact
-	case 7: // double
-		return fixed(8)
-	case 8: // bytes
-		l, n := binary.Uvarint(b)
-		if n <= 0 || l > uint64(len(b)-n) {
-			return 0, errCompact
+		return items(list.Size, list.Type)
+	case thrift.MAP:
+		m, err := r.ReadMap()
+		if err != nil {
+			return err
 		}
-		return n + int(l), nil
-	case 9, 10: // list, set
-		if len(b) == 0 {
-			return 0, errCompact
-		}
-		l, at := uint64(b[0]>>4), 1
-		if l == 15 {
-			var n int
-			if l, n = binary.Uvarint(b[1:]); n <= 0 {
-				return 0, errCompact
+		return items(m.Size, m.Key, m.Value)
+	case thrift.STRUCT:
+		for {
+			field, err := r.ReadField()
+			if err != nil || field.Type == thrift.STOP {
+				return err
 			}
-			at += n
-		}
-		if l > uint64(len(b)-at) {
-			return 0, errCompact
-		}
-		for range l {
-			n, err := compactValue(b[at:], b[0]&0xf, depth+1)
-			if err != nil {
-				return 0, err
+			if field.Type == thrift.TRUE || field.Type == thrift.FALSE { // is its own value
+				continue
 			}
-			at += n
-		}
-		return at, nil
-	case 11: // map
-		l, at := binary.Uvarint(b)
-		if at <= 0 || l > uint64(len(b)-at) {
-			return 0, errCompact
-		}
-		if l == 0 {
-			return at, nil
-		}
-		if at == len(b) {
-			return 0, errCompact
-		}
-		kinds := b[at]
-		at++
-		for range 2 * l {
-			n, err := compactValue(b[at:], kinds>>4, depth+1)
-			if err != nil {
-				return 0, err
+			if err := items(1, field.Type); err != nil {
+				return err
 			}
-			at += n
-			kinds = kinds<<4 | kinds>>4
 		}
-		return at, nil
-	case 12:
-		return compactStruct(b, depth+1)
+	default:
+		err = fmt.Errorf("unknown type %d", kind)
 	}
-	return 0, fmt.Errorf("unknown type %d", kind)
+	return err
 }

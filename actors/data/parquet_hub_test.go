@@ -52,7 +52,8 @@ func TestOpenCIFARParquet(t *testing.T) {
 	}
 	b := datatest.HeldOut(t, s, 3, 1)
 	datatest.CheckBatch(t, s.Info(), b, 1)
-	if b.Labels[0] != 3 || b.X[0] != federated.CIFARValue[0][1] || b.X[federated.CIFARPlane] != federated.CIFARValue[1][2] || b.X[2*federated.CIFARPlane] != federated.CIFARValue[2][3] {
+	colour := func(b, mean, std float64) float32 { return float32((b/255 - mean) / std) }
+	if b.Labels[0] != 3 || b.X[0] != colour(1, .4914, .2023) || b.X[federated.CIFARPlane] != colour(2, .4822, .1994) || b.X[2*federated.CIFARPlane] != colour(3, .4465, .2010) {
 		t.Errorf("label %d, colours %v %v %v", b.Labels[0], b.X[0], b.X[federated.CIFARPlane], b.X[2*federated.CIFARPlane])
 	}
 	alone := filepath.Join(dir, "data", "train-00000-of-00002.parquet")

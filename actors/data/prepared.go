@@ -14,13 +14,11 @@ import (
 	"math"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
-
-	"golang.org/x/sync/errgroup"
 
 	"fedpace/actors/data/federated"
 	"fedpace/actors/data/text"
+	"fedpace/internal/atomicfile"
 )
 
 // A prepared file holds a set as it is used, so that its samples are mapped
@@ -72,21 +70,14 @@ func OpenPrepared(path, cache string, opt federated.Options) (set federated.Set,
 		}
 		return s, "", nil
 	}
-	if why = err.Error(); errors.Is(err, fs.ErrNotExist) {
+	if why = fmt.Sprintf("%s: %v", cache, err); errors.Is(err, fs.ErrNotExist) {
 		why = "not prepared yet"
 	}
 	if set, err = Open(path, opt); err != nil {
 		return nil, why, err
 	}
-	known, ok := set.(opened)
-	if !ok {
-		return nil, why, errors.Join(fmt.Errorf("data: %s: a set of this reader cannot be prepared", path), set.Close())
-	}
-	if err := writePrepared(cache, key, known); err != nil {
-		return nil, why, fmt.Errorf("data: %s: %w", cache, errors.Join(err, set.Close()))
-	}
-	if err := set.Close(); err != nil {
-		return nil, why, err
+	if err := errors.Join(writePrepared(cache, key, set), set.Close()); err != nil {
+		return nil, why, wrong(path, err)
 	}
 	if s, err = readPrepared(cache, key); err != nil {
 		return nil, why, fmt.Errorf("data: %s was just written: %w", cache, err)
@@ -105,28 +96,25 @@ func sourceKey(path string, opt federated.Options) (string, error) {
 	})
 	if stat, at := os.Stat(path); err == nil && at == nil && stat.Mode().IsRegular() {
 		files = []string{path} // a symbolic link to a file
-		if base := filepath.Base(path); base == cifarFiles[0] || base == cifarFiles[1] {
-			files = []string{filepath.Join(filepath.Dir(path), cifarFiles[0]), filepath.Join(filepath.Dir(path), cifarFiles[1])}
+		if slices.Contains(cifarFiles[:], filepath.Base(path)) {
+			dir := filepath.Dir(path)
+			files = []string{filepath.Join(dir, cifarFiles[0]), filepath.Join(dir, cifarFiles[1])}
 		}
 	}
 	if err != nil {
 		return "", err
 	}
 	sums := make([][sha256.Size]byte, len(files))
-	var workers errgroup.Group
-	workers.SetLimit(runtime.GOMAXPROCS(0))
-	for i, name := range files {
-		workers.Go(func() error {
-			f, err := os.Open(name)
-			if err != nil {
-				return err
-			}
-			defer f.Close()
-			sums[i], err = federated.HashAll(f)
+	err = each(len(files), func(i int) error {
+		f, err := os.Open(files[i])
+		if err != nil {
 			return err
-		})
-	}
-	if err := workers.Wait(); err != nil {
+		}
+		defer f.Close()
+		sums[i], err = federated.HashAll(f)
+		return err
+	})
+	if err != nil {
 		return "", err
 	}
 	h := sha256.New()
@@ -142,106 +130,95 @@ func sourceKey(path string, opt federated.Options) (string, error) {
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
-// preparer collects sections.
-type preparer struct {
+// prepared is a prepared file in memory: its header, and its sections in the
+// header's order.
+type prepared struct {
 	header   preparedHeader
-	sections [][][]byte // each in pieces
+	sections [][]byte
 }
 
-func (p *preparer) bytes(name string, pieces ...[]byte) {
-	p.header.Sections = append(p.header.Sections, preparedSection{Name: name})
-	p.sections = append(p.sections, pieces)
+func (p *prepared) add(name string, section []byte) {
+	p.header.Sections = append(p.header.Sections, preparedSection{Name: name, Length: int64(len(section))})
+	p.sections = append(p.sections, section)
 }
 
-// ints stores integers as 32 bits. All of a set fit: samples are numbered by
+// add stores integers as 32 bits. All of a set fit: samples are numbered by
 // int32, and no store reaches 4 GiB but images, whose places are not stored.
-func ints[T int | int32 | uint32 | uint16](p *preparer, name string, values []T) {
-	b := make([]byte, 4*len(values))
-	for i, v := range values {
-		binary.LittleEndian.PutUint32(b[4*i:], uint32(v))
+func add[T int | int32 | uint32 | uint16](p *prepared, name string, values []T) {
+	b := make([]byte, 0, 4*len(values))
+	for _, v := range values {
+		b = binary.LittleEndian.AppendUint32(b, uint32(v))
 	}
-	p.bytes(name, b)
+	p.add(name, b)
 }
 
-// writePrepared writes a set to a file beside name and renames it when it is
-// whole. It does not wait for the disk: what a power cut leaves of it fails its
-// checksums and is made anew.
-func writePrepared(name, key string, s opened) (err error) {
-	p := preparer{header: preparedHeader{Source: key, Task: s.TaskName(), Info: s.Info()}}
-	switch s := s.(type) {
+// section is the section of a name, nil if there is none.
+func (p *prepared) section(name string) []byte {
+	i := slices.IndexFunc(p.header.Sections, func(s preparedSection) bool { return s.Name == name })
+	if i < 0 {
+		return nil
+	}
+	return p.sections[i]
+}
+
+func numbers[T int | int32 | uint32 | uint16](p *prepared, name string) []T {
+	b := p.section(name)
+	values := make([]T, len(b)/4)
+	for i := range values {
+		values[i] = T(binary.LittleEndian.Uint32(b[4*i:]))
+	}
+	return values
+}
+
+// writePrepared writes a set to a file.
+func writePrepared(name, key string, set federated.Set) error {
+	p := prepared{header: preparedHeader{Source: key, Info: set.Info()}}
+	switch s := set.(type) {
 	case *text.Windows:
-		p.header.Rows, p.header.Names = "windows", convert[[]byte](s.Names)
-		ints(&p, "start", s.Starts)
-		ints(&p, "train", s.Train)
-		ints(&p, "pool", s.Pool)
-		p.bytes("text", s.Text)
+		p.header.Task, p.header.Rows, p.header.Names = s.TaskName(), "windows", convert[[]byte](s.Names)
+		add(&p, "start", s.Starts)
+		add(&p, "train", s.Train)
+		add(&p, "pool", s.Pool)
+		p.add("text", s.Text)
 	case *federated.Grouped:
-		p.header.Names = convert[[]byte](s.Names)
-		ints(&p, "start", s.Starts)
-		ints(&p, "train", s.Train)
-		ints(&p, "held", s.Held)
-		ints(&p, "labels", s.Labels)
-		p.rows(s.Rows)
+		p.header.Task, p.header.Names = s.Task, convert[[]byte](s.Names)
+		add(&p, "start", s.Starts)
+		add(&p, "train", s.Train)
+		add(&p, "held", s.Held)
+		add(&p, "labels", s.Labels)
+		if err := p.addRows(s.Rows); err != nil {
+			return err
+		}
 	default:
-		return fmt.Errorf("a set of %T cannot be prepared", s)
+		return fmt.Errorf("a set of this reader cannot be prepared: it is a %T", s)
 	}
 	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(filepath.Dir(name), filepath.Base(name)+".*.partial")
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, f.Close(), os.Remove(f.Name()))
-		}
-	}()
-	if err := p.write(f); err != nil {
-		return err
-	}
-	if err := f.Chmod(0o644); err != nil { // CreateTemp makes it for its owner alone
-		return err
-	}
-	if err := f.Close(); err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), name)
+	return atomicfile.Write(name, p.write)
 }
 
-func (p *preparer) rows(r federated.Rows) {
+func (p *prepared) addRows(r federated.Rows) error {
 	switch r := r.(type) {
 	case *federated.ByteRows:
-		p.header.Rows, p.header.Width = "fraction", r.Width
-		if r.Value == federated.Inverted {
-			p.header.Rows = "ink"
-		}
-		p.bytes("bytes", r.Bytes)
-	case *federated.ImageRows:
-		p.header.Rows, p.header.Width = "ink", federated.FEMNISTPixels
-		p.bytes("bytes", r.Images...)
-	case *federated.WindowRows:
-		p.header.Rows, p.header.Width = "tokens", federated.ShakespeareWindow
-		p.bytes("bytes", r.Images...)
-	case *federated.TokenRows:
-		p.header.Rows, p.header.Width = "tokens", r.Width
-		p.bytes("bytes", r.Tokens)
-	case *cifarRows:
-		p.header.Rows, p.header.Width = "cifar", federated.CIFARRecord
-		p.bytes("bytes", r.parts[0], r.parts[1])
+		p.header.Rows, p.header.Width = r.Coding.Name, r.Width
+		p.add("bytes", r.Bytes)
 	case *federated.FloatRows:
 		p.header.Rows, p.header.Width = "float", r.Width
 		bits := make([]uint32, len(r.Values))
 		for i, v := range r.Values {
 			bits[i] = math.Float32bits(v)
 		}
-		ints(p, "values", bits)
+		add(p, "values", bits)
 	case *federated.BagRows:
 		p.header.Rows = "bag"
-		ints(p, "row", r.Starts)
-		ints(p, "token", r.Word)
-		ints(p, "count", r.Count)
+		add(p, "row", r.Starts)
+		add(p, "token", r.Word)
+		add(p, "count", r.Count)
+	default:
+		return fmt.Errorf("samples of this reader cannot be prepared: they are %T", r)
 	}
+	return nil
 }
 
 func convert[To, From string | []byte](from []From) []To {
@@ -256,49 +233,37 @@ func align(n int64) int64 { return (n + 63) &^ 63 }
 
 // write lays the sections out behind a header whose length depends on their
 // places: it is padded to the length it has with the largest ones.
-func (p *preparer) write(f io.Writer) error {
-	for i, pieces := range p.sections {
-		s := &p.header.Sections[i]
-		s.Offset, s.CRC = math.MaxInt64, math.MaxUint32
-		for _, piece := range pieces {
-			s.Length += int64(len(piece))
-		}
+func (p *prepared) write(f io.Writer) error {
+	sections := p.header.Sections
+	for i := range sections {
+		sections[i].Offset, sections[i].CRC = math.MaxInt64, math.MaxUint32
 	}
 	widest, err := json.Marshal(p.header)
 	if err != nil {
 		return err
 	}
-	at := align(preparedHead + int64(len(widest)))
-	top := at - preparedHead
-	for i, pieces := range p.sections {
-		s := &p.header.Sections[i]
-		s.Offset, s.CRC = at, 0
-		for _, piece := range pieces {
-			s.CRC = crc32.Update(s.CRC, castagnoli, piece)
-		}
-		at = align(at + s.Length)
+	top := align(preparedHead+int64(len(widest))) - preparedHead
+	if top > maxPreparedTop {
+		return fmt.Errorf("a header of %d bytes, want at most %d", top, maxPreparedTop)
+	}
+	at := preparedHead + top
+	for i, section := range p.sections {
+		sections[i].Offset, sections[i].CRC = at, crc32.Checksum(section, castagnoli)
+		at = align(at + sections[i].Length)
 	}
 	header, err := json.Marshal(p.header)
 	if err != nil {
 		return err
 	}
 	header = append(header, slices.Repeat([]byte{' '}, int(top)-len(header))...)
-	if len(header) > maxPreparedTop {
-		return fmt.Errorf("a header of %d bytes, want at most %d", len(header), maxPreparedTop)
-	}
-	out := bufio.NewWriterSize(f, 1<<20)
-	var head [preparedHead]byte
-	copy(head[:], preparedMagic)
-	binary.LittleEndian.PutUint64(head[16:], uint64(len(header)))
-	binary.LittleEndian.PutUint32(head[24:], crc32.Checksum(header, castagnoli))
-	// A bufio.Writer keeps its first error for Flush.
-	out.Write(head[:])
-	out.Write(header)
-	for i, pieces := range p.sections {
-		for _, piece := range pieces {
-			out.Write(piece)
-		}
-		n := p.header.Sections[i].Length
+	head := []byte(preparedMagic)
+	head = binary.LittleEndian.AppendUint64(head, uint64(len(header)))
+	head = binary.LittleEndian.AppendUint64(head, uint64(crc32.Checksum(header, castagnoli)))
+	out := bufio.NewWriterSize(f, 1<<20) // keeps its first error for Flush
+	out.Write(append(head, header...))
+	for _, section := range p.sections {
+		out.Write(section)
+		n := int64(len(section))
 		out.Write(make([]byte, align(n)-n))
 	}
 	return out.Flush()
@@ -325,23 +290,17 @@ func readPrepared(name, key string) (opened, error) {
 		return nil, err
 	}
 	if stat.Size() < preparedHead {
-		return nil, fmt.Errorf("%s: damaged: %d bytes", name, stat.Size())
+		return nil, fmt.Errorf("damaged: %d bytes", stat.Size())
 	}
 	content, unmap, err := mapFile(f, stat.Size())
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
+		return nil, err
 	}
 	s, err := parsePrepared(content, key)
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("%s: %w", name, err), unmap())
+		return nil, errors.Join(err, unmap())
 	}
 	return &mapped{s, unmap}, nil
-}
-
-// prepared is a prepared file in memory.
-type prepared struct {
-	header  preparedHeader
-	section map[string][]byte
 }
 
 // parsePrepared makes the set of a prepared file's bytes, which it keeps. With
@@ -358,7 +317,7 @@ func parsePrepared(b []byte, key string) (opened, error) {
 	if crc32.Checksum(header, castagnoli) != binary.LittleEndian.Uint32(b[24:]) {
 		return nil, errors.New("damaged: its header has another checksum")
 	}
-	p := prepared{section: make(map[string][]byte)}
+	var p prepared
 	if err := json.Unmarshal(header, &p.header); err != nil {
 		return nil, fmt.Errorf("damaged: %w", err)
 	}
@@ -369,20 +328,15 @@ func parsePrepared(b []byte, key string) (opened, error) {
 		if s.Offset < 0 || s.Length < 0 || s.Offset > int64(len(b)) || s.Length > int64(len(b))-s.Offset {
 			return nil, fmt.Errorf("damaged: section %s exceeds it", s.Name)
 		}
-		p.section[s.Name] = b[s.Offset : s.Offset+s.Length : s.Offset+s.Length]
+		p.sections = append(p.sections, b[s.Offset:s.Offset+s.Length:s.Offset+s.Length])
 	}
-	// No return before all workers are done: the caller unmaps b on an error.
-	var workers errgroup.Group
-	workers.SetLimit(runtime.GOMAXPROCS(0))
-	for _, s := range p.header.Sections {
-		workers.Go(func() error {
-			if crc32.Checksum(b[s.Offset:s.Offset+s.Length], castagnoli) != s.CRC {
-				return fmt.Errorf("damaged: section %s has another checksum", s.Name)
-			}
-			return nil
-		})
-	}
-	if err := workers.Wait(); err != nil {
+	err := each(len(p.sections), func(i int) error {
+		if s := p.header.Sections[i]; crc32.Checksum(p.sections[i], castagnoli) != s.CRC {
+			return fmt.Errorf("damaged: section %s has another checksum", s.Name)
+		}
+		return nil
+	})
+	if err != nil {
 		return nil, err
 	}
 	s, err := p.set()
@@ -402,14 +356,15 @@ func (p *prepared) set() (opened, error) {
 	}
 	s := &federated.Grouped{Task: p.header.Task, About: p.header.Info, Names: convert[string](p.header.Names)}
 	s.Starts, s.Train, s.Held, s.Labels = numbers[int](p, "start"), numbers[int32](p, "train"), numbers[int32](p, "held"), numbers[int32](p, "labels")
-	n, err := p.rows(s)
-	if err != nil {
+	var n int
+	var err error
+	if s.Rows, n, err = p.rows(); err != nil {
 		return nil, err
 	}
 	if n != len(s.Labels) {
 		return nil, fmt.Errorf("%d samples with %d labels", n, len(s.Labels))
 	}
-	if len(s.Starts) != len(s.Names)+1 || s.Starts[0] != 0 || s.Starts[len(s.Names)] != len(s.Train) || !ascending(s.Starts) || len(s.Held) == 0 {
+	if !places(s.Starts, len(s.Names), len(s.Train)) || len(s.Held) == 0 {
 		return nil, fmt.Errorf("%d clients at %d places", len(s.Names), len(s.Starts))
 	}
 	for _, i := range slices.Concat(s.Train, s.Held) {
@@ -426,68 +381,59 @@ func (p *prepared) set() (opened, error) {
 }
 
 // rows makes the store of samples and counts them.
-func (p *prepared) rows(s *federated.Grouped) (int, error) {
-	bytes, width := p.section["bytes"], p.header.Width
-	whole := func(length, features int) (int, error) {
-		if width < 1 || features != s.About.Features || length%width != 0 {
-			return 0, fmt.Errorf("%d bytes or numbers in samples of %d", length, width)
-		}
-		return length / width, nil
-	}
+func (p *prepared) rows() (federated.Rows, int, error) {
+	width, features := p.header.Width, p.header.Info.Features
+	store, numbersOf, skip := federated.Rows(nil), 0, 0
 	switch p.header.Rows {
-	case "ink":
-		s.Rows = &federated.ByteRows{Width: width, Bytes: bytes, Value: federated.Inverted}
-		return whole(len(bytes), width)
-	case "fraction":
-		s.Rows = &federated.ByteRows{Width: width, Bytes: bytes, Value: federated.Fraction}
-		return whole(len(bytes), width)
-	case "tokens":
-		s.Rows = &federated.TokenRows{Width: width, Tokens: bytes}
-		return whole(len(bytes), width)
-	case "cifar":
-		s.Rows = &cifarRows{parts: [2][]byte{bytes, nil}, train: math.MaxInt}
-		if width != federated.CIFARRecord {
-			return 0, fmt.Errorf("records of %d bytes", width)
-		}
-		return whole(len(bytes), federated.CIFARPixels)
-	case "float":
-		bits := p.section["values"]
-		r := &federated.FloatRows{Width: width, Values: make([]float32, len(bits)/4)}
-		for i := range r.Values {
-			r.Values[i] = math.Float32frombits(binary.LittleEndian.Uint32(bits[4*i:]))
-		}
-		s.Rows = r
-		return whole(len(r.Values), width)
 	case "bag":
-		r := &federated.BagRows{Starts: numbers[uint32](p, "row"), Word: numbers[uint16](p, "token"), Count: numbers[uint16](p, "count")}
-		if len(r.Starts) == 0 || r.Starts[0] != 0 || int(r.Starts[len(r.Starts)-1]) != len(r.Word) || len(r.Word) != len(r.Count) || !ascending(r.Starts) {
-			return 0, errors.New("bags of words do not match their places")
+		return p.bags()
+	case "float":
+		bits := numbers[uint32](p, "values")
+		values := make([]float32, len(bits))
+		for i, b := range bits {
+			values[i] = math.Float32frombits(b)
 		}
-		for i := range r.Starts[1:] {
-			row := r.Word[r.Starts[i]:r.Starts[i+1]]
-			total := 0
-			for j, token := range row {
-				if j > 0 && token <= row[j-1] || int(token) >= s.About.Features {
-					return 0, fmt.Errorf("bag %d is not ascending", i)
-				}
-				total += int(r.Count[int(r.Starts[i])+j])
-			}
-			if total < 1 || total > text.MaxTweetWords {
-				return 0, fmt.Errorf("bag %d of %d tokens", i, total)
-			}
-			r.Total = append(r.Total, uint16(total))
+		store, numbersOf = &federated.FloatRows{Width: width, Values: values}, len(values)
+	default:
+		i := slices.IndexFunc(federated.Codings, func(c *federated.Coding) bool { return c.Name == p.header.Rows })
+		if i < 0 {
+			return nil, 0, fmt.Errorf("samples held as %.40q", p.header.Rows)
 		}
-		s.Rows = r
-		return len(r.Total), nil
+		bytes, coding := p.section("bytes"), federated.Codings[i]
+		store, numbersOf, skip = &federated.ByteRows{Width: width, Bytes: bytes, Coding: coding}, len(bytes), coding.Skip
 	}
-	return 0, fmt.Errorf("samples held as %.40q", p.header.Rows)
+	if width < 1 || features != width-skip || numbersOf%width != 0 {
+		return nil, 0, fmt.Errorf("%d bytes or numbers in samples of %d", numbersOf, width)
+	}
+	return store, numbersOf / width, nil
+}
+
+func (p *prepared) bags() (federated.Rows, int, error) {
+	r := &federated.BagRows{Starts: numbers[uint32](p, "row"), Word: numbers[uint16](p, "token"), Count: numbers[uint16](p, "count")}
+	if len(r.Word) != len(r.Count) || !places(r.Starts, len(r.Starts)-1, len(r.Word)) {
+		return nil, 0, errors.New("bags of words do not match their places")
+	}
+	for i, to := range r.Starts[1:] {
+		from, total := r.Starts[i], 0
+		for j := from; j < to; j++ {
+			if j > from && r.Word[j] <= r.Word[j-1] || int(r.Word[j]) >= p.header.Info.Features {
+				return nil, 0, fmt.Errorf("bag %d is not ascending", i)
+			}
+			total += int(r.Count[j])
+		}
+		if total < 1 || total > text.MaxTweetWords {
+			return nil, 0, fmt.Errorf("bag %d of %d tokens", i, total)
+		}
+		r.Total = append(r.Total, uint16(total))
+	}
+	return r, len(r.Total), nil
 }
 
 func (p *prepared) windows() (opened, error) {
-	s := &text.Windows{About: p.header.Info, Names: convert[string](p.header.Names), Text: p.section["text"]}
+	s := &text.Windows{About: p.header.Info, Names: convert[string](p.header.Names), Text: p.section("text")}
 	s.Starts, s.Train, s.Pool = numbers[int](p, "start"), numbers[int32](p, "train"), numbers[int](p, "pool")
 	n := len(s.Names)
-	if len(s.Starts) != n || len(s.Train) != n || len(s.Pool) != n+1 || s.Pool[0] != 0 || !ascending(s.Pool) {
+	if len(s.Starts) != n || len(s.Train) != n || len(s.Pool) != n+1 || !places(s.Pool, n, s.Pool[n]) {
 		return nil, fmt.Errorf("%d roles at %d places", n, len(s.Starts))
 	}
 	for c := range n {
@@ -507,21 +453,51 @@ func (p *prepared) windows() (opened, error) {
 	return s, nil
 }
 
-func numbers[T int | int32 | uint32 | uint16](p *prepared, name string) []T {
-	b := p.section[name]
-	values := make([]T, len(b)/4)
-	for i := range values {
-		values[i] = T(binary.LittleEndian.Uint32(b[4*i:]))
+// places says whether n parts, none of them empty, make up a total.
+func places[T int | uint32](starts []T, n, total int) bool {
+	if n < 0 || len(starts) != n+1 || starts[0] != 0 || int(starts[n]) != total {
+		return false
 	}
-	return values
-}
-
-// ascending tells that every client or row has at least one member.
-func ascending[T int | uint32](s []T) bool {
-	for i := range s[1:] {
-		if s[i] >= s[i+1] {
+	for i := range n {
+		if starts[i] >= starts[i+1] {
 			return false
 		}
 	}
 	return true
+}
+
+func init() { Readers.Register("prepared", "a prepared file", Prepared{}) }
+
+// Prepared reads what [OpenPrepared] has written, without its source.
+type Prepared struct{}
+
+func (Prepared) Recognises(s *Source) Match {
+	if s.Head == preparedMagic {
+		return ByContent
+	}
+	return NoMatch
+}
+
+// Open refuses to deal samples anew: a prepared file's clients and split are
+// those that it was made with.
+func (Prepared) Open(s *Source, o federated.Options) (federated.Set, error) {
+	if !o.Partition.Natural() {
+		return nil, errors.New("a prepared file holds its clients; want the set that it was made from to deal samples anew")
+	}
+	set, err := readPrepared(s.Path, "")
+	if err != nil {
+		return nil, fmt.Errorf("%w; prepare it again", err)
+	}
+	return set, nil
+}
+
+// IsPrepared tells whether a file is one that OpenPrepared has written, whole
+// or damaged. What cannot be read is none.
+func IsPrepared(path string) bool {
+	s, err := openSource(path)
+	if err != nil {
+		return false
+	}
+	defer s.File.Close()
+	return s.Head == preparedMagic
 }

@@ -146,7 +146,7 @@ func FuzzPrepared(f *testing.F) {
 			f.Fatal(err)
 		}
 		name := filepath.Join(f.TempDir(), "set")
-		if err := writePrepared(name, "key", s.(opened)); err != nil {
+		if err := writePrepared(name, "key", s); err != nil {
 			f.Fatal(err)
 		}
 		content, err := os.ReadFile(name)

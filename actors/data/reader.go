@@ -4,9 +4,13 @@ import (
 	"compress/gzip"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
+
+	"golang.org/x/sync/errgroup"
 
 	"fedpace/actors/data/federated"
 	"fedpace/internal/registry"
@@ -16,7 +20,7 @@ import (
 type Reader interface {
 	// Recognises says how surely a source has the layout.
 	Recognises(s *Source) Match
-	// Open reads the set. Its errors name the path.
+	// Open reads the set. Its caller adds the path to its errors.
 	Open(s *Source, o federated.Options) (federated.Set, error)
 }
 
@@ -42,7 +46,7 @@ type Source struct {
 	Size   int64    // of the file
 }
 
-// openSource looks at a path. Close its File after use.
+// openSource looks at a path. Close its File, if it has one, after use.
 func openSource(path string) (*Source, error) {
 	found, err := os.Stat(path)
 	if err != nil {
@@ -62,18 +66,10 @@ func openSource(path string) (*Source, error) {
 	n, err := s.File.ReadAt(head[:], 0)
 	s.Head = string(head[:n])
 	if err != nil && err != io.EOF {
-		s.Close()
+		s.File.Close()
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	return s, nil
-}
-
-// Close closes the file.
-func (s *Source) Close() error {
-	if s.File == nil {
-		return nil
-	}
-	return s.File.Close()
 }
 
 // Name is the last part of the path in lower case.
@@ -89,10 +85,10 @@ func (s *Source) reader() (Reader, error) {
 			best, match = r, m
 		}
 	}
-	switch {
-	case best != nil:
+	if best != nil {
 		return best, nil
-	case s.Head == "":
+	}
+	if s.Head == "" {
 		return nil, fmt.Errorf("%s: is empty; want %s", s.Path, layouts())
 	}
 	return nil, fmt.Errorf("%s: begins with %q, which is no layout known here; want %s", s.Path, s.Head, layouts())
@@ -122,7 +118,29 @@ func (s *Source) isArchive() bool {
 	return err == nil && string(block[257:262]) == "ustar"
 }
 
-// escape makes a folder's name literal for Glob.
-func EscapeGlob(dir string) string {
-	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(dir)
+// filesIn lists a folder's files with such names, in lexical order; nil if there
+// is none.
+func filesIn(dir, suffix string) (files []string) {
+	names, _ := fs.Glob(os.DirFS(dir), "*"+suffix) // which fails on a bad pattern only
+	for _, name := range names {
+		files = append(files, filepath.Join(dir, name))
+	}
+	return files
 }
+
+// each runs do for 0 to n-1 on all processors and waits for all.
+func each(n int, do func(i int) error) error {
+	var workers errgroup.Group
+	workers.SetLimit(runtime.GOMAXPROCS(0))
+	for i := range n {
+		workers.Go(func() error { return do(i) })
+	}
+	return workers.Wait()
+}
+
+// What sets are, see package federated.
+type (
+	Set     = federated.Set
+	Info    = federated.Info
+	Options = federated.Options
+)

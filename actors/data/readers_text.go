@@ -1,18 +1,22 @@
 package data
 
 import (
+	"archive/zip"
+	"fmt"
 	"strings"
 
 	"fedpace/actors/data/federated"
 	"fedpace/actors/data/text"
 )
 
-func init() { Readers.Register("sent140", "Sentiment140's CSV, CSV.gz or zip", Sent140{}) }
+func init() {
+	Readers.Register("sent140", "Sentiment140's CSV, CSV.gz or zip", Sent140{})
+	Readers.Register("shakespeare", "Project Gutenberg's Shakespeare as text or zip", Shakespeare{})
+}
 
 // Sent140 reads Sentiment140's tweets (Go et al. 2009).
 type Sent140 struct{}
 
-// Recognises implements [Reader].
 func (Sent140) Recognises(s *Source) Match {
 	switch {
 	case s.isZip() && text.ZippedTweets(s.File, s.Size) != nil, s.isGzip() && !s.isArchive():
@@ -23,24 +27,33 @@ func (Sent140) Recognises(s *Source) Match {
 	return NoMatch
 }
 
-// Open implements [Reader].
 func (Sent140) Open(s *Source, o federated.Options) (federated.Set, error) {
 	if s.isZip() {
 		if entry := text.ZippedTweets(s.File, s.Size); entry != nil {
-			return text.OpenZippedTweets(s.Path, entry, o)
+			return readZippedTweets(entry, o)
 		}
 	}
-	return text.OpenTweets(s.Path, s.File, o)
+	return text.ReadTweets(s.File, o)
 }
 
-func init() {
-	Readers.Register("shakespeare", "Project Gutenberg's Shakespeare as text or zip", Shakespeare{})
+// readZippedTweets reads the CSV without unpacking it to disk. The set is that of
+// the CSV, by its digest too.
+func readZippedTweets(entry *zip.File, opt federated.Options) (*federated.Grouped, error) {
+	r, err := entry.Open()
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	s, err := text.ReadTweets(r, opt)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", entry.Name, err)
+	}
+	return s, nil
 }
 
 // Shakespeare reads Project Gutenberg's Complete Works (etext 100).
 type Shakespeare struct{}
 
-// Recognises implements [Reader].
 func (Shakespeare) Recognises(s *Source) Match {
 	if s.isZip() && text.ZippedTweets(s.File, s.Size) == nil || strings.HasPrefix(s.Head, "The Project Gute") {
 		return ByContent
@@ -48,7 +61,6 @@ func (Shakespeare) Recognises(s *Source) Match {
 	return NoMatch
 }
 
-// Open implements [Reader].
 func (Shakespeare) Open(s *Source, o federated.Options) (federated.Set, error) {
-	return text.OpenShakespeare(s.Path, s.File, s.Size, o)
+	return text.ReadShakespeare(s.File, s.Size, o)
 }

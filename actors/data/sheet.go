@@ -6,13 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
+	"maps"
 	"runtime"
+	"slices"
 	"strings"
 
 	"github.com/parquet-go/parquet-go"
-	"golang.org/x/sync/errgroup"
 
 	"fedpace/actors/data/federated"
 )
@@ -28,90 +27,10 @@ func damaged(err *error) {
 	}
 }
 
-// openSheets opens the Parquet files at a path: one, or all of a folder (or of
-// its data folder) in lexical order. Files whose names begin with test are the
-// held-out part. close closes them.
-func openSheets(path string) (train, test *sheet, close func(), err error) {
-	files := []string{path}
-	if stat, err := os.Stat(path); err != nil {
-		return nil, nil, nil, err
-	} else if stat.IsDir() {
-		if files = parquetFiles(path); len(files) == 0 {
-			return nil, nil, nil, fmt.Errorf("%s: no .parquet file", path)
-		}
-	}
-	var open []*os.File
-	closeAll := func() {
-		for _, f := range open {
-			f.Close()
-		}
-	}
-	defer func() {
-		if err != nil {
-			closeAll()
-		}
-	}()
-	var parts [2][]*table
-	for _, name := range files {
-		f, err := os.Open(name)
-		if err != nil {
-			return nil, nil, nil, err
-		}
-		open = append(open, f)
-		stat, err := f.Stat()
-		if err != nil {
-			return nil, nil, nil, err
-		}
-		one, err := openTable(f, stat.Size())
-		if err != nil {
-			return nil, nil, nil, fmt.Errorf("%s: %w", name, err)
-		}
-		part := 0
-		if len(files) > 1 {
-			one.name = filepath.Base(name)
-			if strings.HasPrefix(one.name, "test") {
-				part = 1
-			}
-		}
-		parts[part] = append(parts[part], one)
-	}
-	if len(parts[0]) == 0 {
-		return nil, nil, nil, fmt.Errorf("%s: only test files", path)
-	}
-	return newSheet(parts[0]...), newSheet(parts[1]...), closeAll, nil
-}
-
-// parquetFiles lists a folder's Parquet files, those of data/ where it has none.
-func parquetFiles(dir string) []string {
-	for _, below := range []string{"", "data"} {
-		// Glob fails on a bad pattern only, and this one is escaped.
-		if files, _ := filepath.Glob(filepath.Join(EscapeGlob(dir), below, "*.parquet")); len(files) > 0 {
-			return files
-		}
-	}
-	return nil
-}
-
-// sums identifies the files by their content.
-func (t *sheet) sums() ([][sha256.Size]byte, error) {
-	sums := make([][sha256.Size]byte, len(t.tables))
-	var workers errgroup.Group
-	workers.SetLimit(runtime.GOMAXPROCS(0))
-	for i, one := range t.tables {
-		workers.Go(func() (err error) {
-			sums[i], err = federated.HashAll(io.NewSectionReader(one.f, 0, one.size))
-			return err
-		})
-	}
-	return sums, workers.Wait()
-}
-
 // table is one Parquet file.
 type table struct {
-	name string // of the file, where a set has several
-	file *parquet.File
-	f    io.ReaderAt
-	size int64
+	*parquet.File
+	name string // where a set has several
 }
 
 // sheet is one or several Parquet files with the same columns, one after the
@@ -119,29 +38,62 @@ type table struct {
 type sheet struct {
 	tables []*table
 	groups []rowGroup
+	rows   int
 }
 
 type rowGroup struct {
 	*table
-	group int
+	group, start, rows int // its number in the file, its first row in the sheet, how many it has
 }
 
-// newSheet joins tables, at least one.
+// newSheet joins tables.
 func newSheet(tables ...*table) *sheet {
 	t := &sheet{tables: tables}
 	for _, one := range tables {
-		for g := range one.file.RowGroups() {
-			t.groups = append(t.groups, rowGroup{one, g})
+		for g, group := range one.RowGroups() {
+			t.groups = append(t.groups, rowGroup{one, g, t.rows, int(group.NumRows())})
+			t.rows += int(group.NumRows())
 		}
 	}
 	return t
+}
+
+// check looks at the number of rows. Nothing real compresses a row of width
+// bytes to less than a thousandth of them.
+func (t *sheet) check(width int) error {
+	var size int64
+	for _, one := range t.tables {
+		size += one.Size()
+	}
+	total := 0
+	for _, g := range t.groups {
+		if total += g.rows; g.rows < 0 || g.rows > federated.MaxSamples || total > federated.MaxSamples {
+			return fmt.Errorf("damaged: %d rows in one group", g.rows)
+		}
+	}
+	if total == 0 {
+		return errors.New("no row; want at least one sample")
+	}
+	if int64(total) > size*expansion/int64(width) {
+		return fmt.Errorf("damaged: a file of %d bytes claims %d rows of %d bytes", size, total, width)
+	}
+	return nil
+}
+
+// sums identifies the files by their content.
+func (t *sheet) sums() ([][sha256.Size]byte, error) {
+	sums := make([][sha256.Size]byte, len(t.tables))
+	return sums, each(len(sums), func(i int) (err error) {
+		sums[i], err = federated.HashAll(io.NewSectionReader(t.tables[i], 0, t.tables[i].Size()))
+		return err
+	})
 }
 
 // has tells whether every file has the columns.
 func (t *sheet) has(names ...string) bool {
 	for _, one := range t.tables {
 		for _, n := range names {
-			if one.file.Root().Column(n) == nil {
+			if one.Root().Column(n) == nil {
 				return false
 			}
 		}
@@ -152,7 +104,7 @@ func (t *sheet) has(names ...string) bool {
 // leaf finds the one leaf below a column; image and lists nest theirs, and an
 // image's struct has a path beside its bytes.
 func (t *table) leaf(name string) (*parquet.Column, error) {
-	c := t.file.Root().Column(name)
+	c := t.Root().Column(name)
 	for !c.Leaf() {
 		below := c.Columns()
 		next := c.Column("bytes")
@@ -167,43 +119,49 @@ func (t *table) leaf(name string) (*parquet.Column, error) {
 	return c, nil
 }
 
-// rows gives the first row of each group and, last, how many there are. Nothing
-// real compresses a row of width bytes to less than a thousandth of them.
-func (t *sheet) rows(width int) ([]int, error) {
-	starts := []int{0}
-	total := 0
-	var size int64
-	for _, one := range t.tables {
-		size += one.size
-	}
-	for _, g := range t.groups {
-		n := g.file.RowGroups()[g.group].NumRows()
-		if n < 0 || n > federated.MaxSamples || total+int(n) > federated.MaxSamples {
-			return nil, fmt.Errorf("damaged: %d rows in one group", n)
+// columns are the functions that take the values of columns.
+type columns = map[string]func(row int, v parquet.Value) error
+
+// each reads columns of one value per row, the row groups on all processors.
+func (t *sheet) each(values columns) error {
+	return each(len(t.groups), func(g int) (err error) {
+		defer damaged(&err)
+		for _, name := range slices.Sorted(maps.Keys(values)) {
+			if err := t.column(g, name, values[name]); err != nil {
+				return err
+			}
 		}
-		total += int(n)
-		starts = append(starts, total)
-	}
-	if total == 0 {
-		return nil, errors.New("no row; want at least one sample")
-	}
-	if int64(total) > size*expansion/int64(width) {
-		return nil, fmt.Errorf("damaged: a file of %d bytes claims %d rows of %d bytes", size, total, width)
-	}
-	return starts, nil
+		return nil
+	})
 }
 
-// each runs do for every row group on all processors.
-func (t *sheet) each(do func(group int) error) error {
-	var workers errgroup.Group
-	workers.SetLimit(runtime.GOMAXPROCS(0))
+// inOrder reads one column, row by row.
+func (t *sheet) inOrder(name string, value func(row int, v parquet.Value) error) error {
 	for g := range t.groups {
-		workers.Go(func() (err error) {
-			defer damaged(&err)
-			return do(g)
-		})
+		if err := t.column(g, name, value); err != nil {
+			return err
+		}
 	}
-	return workers.Wait()
+	return nil
+}
+
+// column reads a column of one value per row in one row group.
+func (t *sheet) column(group int, name string, value func(row int, v parquet.Value) error) error {
+	i, g := 0, t.groups[group]
+	err := t.values(group, name, func(v parquet.Value) error {
+		if i == g.rows {
+			return fmt.Errorf("more than the row group's %d rows", g.rows)
+		}
+		i++
+		if v.IsNull() {
+			return errors.New("no value (null)")
+		}
+		return value(g.start+i-1, v)
+	})
+	if err == nil && i < g.rows {
+		err = fmt.Errorf("column %s, row group %d: %d values for %d rows", name, g.group, i, g.rows)
+	}
+	return err
 }
 
 // values calls f with the values of one column in one row group, in order.
@@ -221,61 +179,28 @@ func (t *sheet) values(group int, column string, f func(v parquet.Value) error) 
 	if err != nil {
 		return fmt.Errorf("%s: %w", where, err)
 	}
-	pages := g.file.RowGroups()[g.group].ColumnChunks()[c.Index()].Pages()
-	defer pages.Close()
-	row := 0
-	fail := func(err error) error { return fmt.Errorf("%s, value %d: %w", where, row, err) }
+	reader := parquet.NewColumnChunkValueReader(g.RowGroups()[g.group].ColumnChunks()[c.Index()])
+	defer reader.Close()
+	number := 0
 	var buffer [512]parquet.Value
 	for {
-		page, err := pages.ReadPage()
-		if err == io.EOF {
+		n, err := reader.ReadValues(buffer[:])
+		for _, v := range buffer[:n] {
+			if err := f(v); err != nil {
+				return fmt.Errorf("%s, value %d: %w", where, number, err)
+			}
+			number++
+		}
+		switch {
+		case err == io.EOF:
 			return nil
+		case err == nil && n == 0:
+			err = io.ErrNoProgress
 		}
 		if err != nil {
-			return fail(err)
+			return fmt.Errorf("%s, value %d: %w", where, number, err)
 		}
-		reader := page.Values()
-		for {
-			n, err := reader.ReadValues(buffer[:])
-			for _, v := range buffer[:n] {
-				if err := f(v); err != nil {
-					parquet.Release(page)
-					return fail(err)
-				}
-				row++
-			}
-			if err == io.EOF {
-				break
-			}
-			if err == nil && n == 0 {
-				err = io.ErrNoProgress
-			}
-			if err != nil {
-				parquet.Release(page)
-				return fail(err)
-			}
-		}
-		parquet.Release(page)
 	}
-}
-
-// column reads a column of one value per row to dst.
-func column[T any](t *sheet, group int, name string, dst []T, value func(v parquet.Value, dst *T) error) error {
-	i := 0
-	err := t.values(group, name, func(v parquet.Value) error {
-		if i == len(dst) {
-			return fmt.Errorf("more than the row group's %d rows", len(dst))
-		}
-		i++
-		if v.IsNull() {
-			return errors.New("no value (null)")
-		}
-		return value(v, &dst[i-1])
-	})
-	if err == nil && i < len(dst) {
-		err = fmt.Errorf("column %s, row group %d: %d values for %d rows", name, group, i, len(dst))
-	}
-	return err
 }
 
 // footerSize reads the length field at the end of a Parquet file.

@@ -66,7 +66,7 @@ func FuzzZippedTweets(f *testing.F) {
 		if entry == nil {
 			return
 		}
-		if s, err := text.ReadZippedTweets(entry, federated.Options{MinTweets: 1}); err == nil && s.Clients() < 1 {
+		if s, err := readZippedTweets(entry, federated.Options{MinTweets: 1}); err == nil && s.Clients() < 1 {
 			t.Error("a set without clients")
 		}
 	})

@@ -121,7 +121,7 @@ func TestPointsAreRead(t *testing.T) {
 		}
 	}
 	write("client,label,x,y\nann,0,1,2\nann,2,1,2\n")
-	if _, err := data.Open(path, data.Options{}); err == nil || !strings.Contains(err.Error(), "points.csv:3: want a client") {
+	if _, err := data.Open(path, data.Options{}); err == nil || !strings.Contains(err.Error(), "points.csv: line 3: want a client") {
 		t.Error(err)
 	}
 }

@@ -30,7 +30,7 @@ func (Points) Open(s *data.Source, o data.Options) (data.Set, error) {
 	fmt.Fprint(digest, o.Seed) // of the split
 	lines, err := csv.NewReader(io.TeeReader(s.File, digest)).ReadAll()
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", s.Path, err)
+		return nil, err
 	}
 	var names []string
 	own := map[string][]int32{} // sample numbers by client
@@ -39,7 +39,7 @@ func (Points) Open(s *data.Source, o data.Options) (data.Set, error) {
 		var label uint8
 		var x, y float32
 		if _, err := fmt.Sscan(strings.Join(line[1:], " "), &label, &x, &y); err != nil || label > 1 {
-			return nil, fmt.Errorf("%s:%d: want a client, a label 0 or 1 and two numbers", s.Path, i+2)
+			return nil, fmt.Errorf("line %d: want a client, a label 0 or 1 and two numbers", i+2)
 		}
 		if own[line[0]] == nil {
 			names = append(names, line[0])

@@ -2,41 +2,25 @@ package federated
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 
 	"fedpace/actors/learn"
 	"fedpace/internal/keyed"
 )
 
-// rows is the store of a set's samples, numbered from 0.
-type Rows interface {
-	// append appends sample i without its label.
-	Append(dst *learn.Batch, i int)
-}
-
-// prefetcher is rows that lie anywhere in much memory: a sample that is asked for
-// some samples ahead of its turn need not be waited for.
-type prefetcher interface {
-	Prefetch(i int)
-}
-
-// ahead is how many samples a batch is ahead in asking: some hundred nanoseconds.
-const ahead = 4
-
-// grouped is a Set of real samples in memory.
+// Grouped is a Set of samples in memory.
 type Grouped struct {
-	Task   string // "" for own data
+	Task   string // "" for custom data
 	About  Info
 	Names  []string
-	Starts []int   // client c trains on train[start[c]:start[c+1]]
+	Starts []int   // client c trains on Train[Starts[c]:Starts[c+1]]
 	Train  []int32 // samples
 	Held   []int32
 	Labels []int32 // by sample
 	Rows   Rows
 }
 
-// grouping collects the clients of a set in order.
+// Grouping collects the clients of a set in order.
 type Grouping struct {
 	Names   []string
 	Starts  []int
@@ -45,7 +29,7 @@ type Grouping struct {
 	Without int // clients left out for want of a training sample
 }
 
-// add appends a client. A client that cannot train is left out, its held-out
+// Add appends a client. A client that cannot train is left out, its held-out
 // samples with it.
 func (g *Grouping) Add(name string, train, held []int32) {
 	if len(train) == 0 {
@@ -58,7 +42,7 @@ func (g *Grouping) Add(name string, train, held []int32) {
 	g.Held = append(g.Held, held...)
 }
 
-// set makes the set, or says why there is none.
+// Set makes the set, or says why there is none.
 func (g *Grouping) Set(s Grouped) (*Grouped, error) {
 	if len(g.Names) == 0 {
 		return nil, errors.New("no client has a sample to train on")
@@ -75,24 +59,12 @@ func (g *Grouping) Set(s Grouped) (*Grouped, error) {
 	return &s, nil
 }
 
-func (i *Info) AddNote(format string, args ...any) {
-	if i.Note != "" {
-		i.Note += "; "
-	}
-	i.Note += fmt.Sprintf(format, args...)
-}
-
-// split parts a client's samples: a seeded choice of int(0.8 n) trains, the
+// Split parts a client's samples: a seeded choice of int(0.8 n) trains, the
 // rest is held out; both keep their order (paper/NOTES, "Data").
 func Split(seed uint64, client int, samples []int32) (train, held []int32) {
-	n := len(samples)
 	held = slices.Clone(samples)
-	random := keyed.New(seed, keyed.Split, uint64(client))
-	for i := n - 1; i > 0; i-- {
-		j := keyed.Below(random.Uint64(), uint64(i+1))
-		held[i], held[j] = held[j], held[i]
-	}
-	keep := 4 * n / 5
+	shuffle(held, keyed.Source(seed, keyed.Split, uint64(client)))
+	keep := 4 * len(samples) / 5
 	train, held = held[:keep:keep], held[keep:]
 	slices.Sort(train)
 	slices.Sort(held)
@@ -101,66 +73,50 @@ func Split(seed uint64, client int, samples []int32) (train, held []int32) {
 
 func (s *Grouped) TaskName() string { return s.Task }
 
-// Info describes the set.
 func (s *Grouped) Info() Info { return s.About }
 
-// Clients is the number of clients.
 func (s *Grouped) Clients() int { return len(s.Names) }
 
 // Client names client c as the source does.
 func (s *Grouped) Client(c int) string { return s.Names[c] }
 
-// Samples is the number of training samples of client c.
 func (s *Grouped) Samples(c int) int { return s.Starts[c+1] - s.Starts[c] }
 
 // Batch appends training samples of client c.
 func (s *Grouped) Batch(dst *learn.Batch, c int, samples []int32) error {
-	if c < 0 || c >= len(s.Names) {
-		return fmt.Errorf("data: %s: client %d of %d", s.About.Name, c, len(s.Names))
+	if err := CheckSamples(s, c, samples); err != nil {
+		return err
 	}
-	own := s.Train[s.Starts[c]:s.Starts[c+1]]
-	for _, i := range samples {
-		if i < 0 || int(i) >= len(own) {
-			return fmt.Errorf("data: %s: sample %d of client %d, which has %d", s.About.Name, i, c, len(own))
-		}
-	}
-	for k, i := range samples {
-		if k+ahead < len(samples) {
-			s.prefetch(own[samples[k+ahead]])
-		}
-		s.append(dst, own[i])
-	}
+	own := s.Train[s.Starts[c]:]
+	s.append(dst, len(samples), func(k int) int { return int(own[samples[k]]) })
 	return nil
 }
 
-// HeldOut is the number of held-out samples.
 func (s *Grouped) HeldOut() int { return len(s.Held) }
 
 // HeldOutBatch appends held-out samples; they are in the order of the clients.
 func (s *Grouped) HeldOutBatch(dst *learn.Batch, from, n int) error {
-	if from < 0 || n < 0 || from > len(s.Held)-n {
-		return fmt.Errorf("data: %s: held-out samples %d to %d of %d", s.About.Name, from, from+n, len(s.Held))
+	if err := CheckHeldOut(s, from, n); err != nil {
+		return err
 	}
-	held := s.Held[from : from+n]
-	for k, i := range held {
-		if k+ahead < n {
-			s.prefetch(held[k+ahead])
-		}
-		s.append(dst, i)
-	}
+	s.append(dst, n, func(k int) int { return int(s.Held[from+k]) })
 	return nil
 }
 
-func (s *Grouped) prefetch(i int32) {
-	if p, ok := s.Rows.(prefetcher); ok {
-		p.Prefetch(int(i))
-	}
-}
+// ahead is how many samples a batch is ahead in asking: some hundred nanoseconds.
+const ahead = 4
 
-func (s *Grouped) append(dst *learn.Batch, i int32) {
-	s.Rows.Append(dst, int(i))
-	dst.Labels = append(dst.Labels, s.Labels[i])
-	dst.N++
+func (s *Grouped) append(dst *learn.Batch, n int, sample func(k int) int) {
+	far, _ := s.Rows.(prefetcher)
+	for k := range n {
+		if far != nil && k+ahead < n {
+			far.Prefetch(sample(k + ahead))
+		}
+		i := sample(k)
+		s.Rows.Append(dst, i)
+		dst.Labels = append(dst.Labels, s.Labels[i])
+	}
+	dst.N += n
 }
 
 // Close releases nothing: the samples are in memory and no file is open.
@@ -168,9 +124,5 @@ func (s *Grouped) Close() error { return nil }
 
 // Memory is the size of the samples and their index.
 func (s *Grouped) Memory() int {
-	n := 4*(len(s.Train)+len(s.Held)+len(s.Labels)) + 8*len(s.Starts)
-	if r, ok := s.Rows.(interface{ Memory() int }); ok {
-		n += r.Memory()
-	}
-	return n
+	return 4*(len(s.Train)+len(s.Held)+len(s.Labels)) + 8*len(s.Starts) + s.Rows.Memory()
 }

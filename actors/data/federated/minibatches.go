@@ -42,14 +42,7 @@ func (m *Minibatches) Reset(seed uint64, client, samples, batch int, stepsDone i
 	m.seed, m.client = seed, uint64(client)
 	m.steps = (int64(samples) + int64(batch) - 1) / int64(batch)
 	m.batch = min(batch, samples)
-	if cap(m.perm) < samples {
-		m.perm = make([]int32, samples)
-	}
-	m.perm = m.perm[:samples]
-	if cap(m.next) < m.batch {
-		m.next = make([]int32, m.batch)
-	}
-	m.next = m.next[:m.batch]
+	m.perm, m.next = Grow(m.perm[:0], samples), Grow(m.next[:0], m.batch)
 	m.epoch, m.place = stepsDone/m.steps, stepsDone%m.steps
 	m.shuffle()
 }
@@ -69,14 +62,11 @@ func (m *Minibatches) Next() []int32 {
 	return m.next
 }
 
-// shuffle writes permutation m.epoch (Fisher and Yates, as Durstenfeld gives it).
+// shuffle writes permutation m.epoch.
 func (m *Minibatches) shuffle() {
 	keyed.Reseed(&m.source, m.seed, keyed.Permutation, m.client, uint64(m.epoch))
 	for i := range m.perm {
 		m.perm[i] = int32(i)
 	}
-	for i := len(m.perm) - 1; i > 0; i-- {
-		j := keyed.Below(m.source.Uint64(), uint64(i+1))
-		m.perm[i], m.perm[j] = m.perm[j], m.perm[i]
-	}
+	shuffle(m.perm, &m.source)
 }

@@ -1,6 +1,7 @@
 package federated
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -12,14 +13,14 @@ import (
 // the paper's.
 type Options struct {
 	// Task, when set, is what the caller expects to find: femnist, sent140,
-	// cifar100 or shakespeare. Own data has no task and is taken for any.
+	// cifar100 or shakespeare. Custom data has no task and is taken for any.
 	Task string
 	// Seed of the split into training and held-out samples, where the source
 	// has none of its own.
 	Seed uint64
 	// MinTweets is how many tweets a Sentiment140 user needs; 0 means 10.
 	MinTweets int
-	// Classes is the number of labels of own data; 0 means the largest label
+	// Classes is the number of labels of custom data; 0 means the largest label
 	// and one. A label outside is an error.
 	Classes int
 	// Partition deals the training samples to made clients. The zero value
@@ -29,7 +30,7 @@ type Options struct {
 	Partition Partition
 }
 
-// maxClasses bounds the labels of own data.
+// MaxClasses bounds the labels of custom data.
 const MaxClasses = 1 << 16
 
 func (o Options) Check() error {
@@ -42,14 +43,9 @@ func (o Options) Check() error {
 	return nil
 }
 
-func (o Options) TweetsAtLeast() int {
-	if o.MinTweets == 0 {
-		return 10
-	}
-	return o.MinTweets
-}
+func (o Options) TweetsAtLeast() int { return cmp.Or(o.MinTweets, 10) }
 
-// digest identifies samples and split: sources by their content, in order, and
+// Digest identifies samples and split: sources by their content, in order, and
 // the options that choose among them.
 func (o Options) Digest(layout string, sources ...[sha256.Size]byte) string {
 	h := sha256.New()
@@ -60,7 +56,7 @@ func (o Options) Digest(layout string, sources ...[sha256.Size]byte) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// hashAll is the SHA-256 of all that r gives.
+// HashAll is the SHA-256 of all that r gives.
 func HashAll(r io.Reader) (sum [sha256.Size]byte, err error) {
 	h := sha256.New()
 	if _, err := io.CopyBuffer(h, r, make([]byte, 1<<20)); err != nil {

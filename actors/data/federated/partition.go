@@ -36,29 +36,19 @@ type Partition struct {
 // PartitionKinds names the kinds of Partition.
 var PartitionKinds = []string{"natural", "iid", "dirichlet", "shards", "pachinko", "quantity"}
 
-// natural says that clients are the source's own.
+// Natural says that clients are the source's own.
 func (p Partition) Natural() bool { return p.Kind == "" || p.Kind == "natural" }
 
-// complete fills in the defaults and checks the rest.
+// Complete fills in the defaults and checks the rest.
 func (p Partition) Complete() (Partition, error) {
 	if !p.Natural() && !slices.Contains(PartitionKinds, p.Kind) {
 		return p, fmt.Errorf("partition: %q is no kind, want one of %s", p.Kind, strings.Join(PartitionKinds, ", "))
 	}
-	if p.Alpha == 0 {
-		p.Alpha = 0.5
-		if p.Kind == "pachinko" {
-			p.Alpha = 0.1
-		}
+	if p.Alpha == 0 && p.Kind == "pachinko" {
+		p.Alpha = 0.1
 	}
-	if p.Beta == 0 {
-		p.Beta = 10
-	}
-	if p.Shards == 0 {
-		p.Shards = 2
-	}
-	if p.Min == 0 {
-		p.Min = 1
-	}
+	p.Alpha, p.Beta = cmp.Or(p.Alpha, 0.5), cmp.Or(p.Beta, 10)
+	p.Shards, p.Min = cmp.Or(p.Shards, 2), cmp.Or(p.Min, 1)
 	// Beyond these bounds a weight would vanish beside the counts, or they beside it.
 	if !(p.Alpha >= 1e-6 && p.Alpha <= 1e9 && p.Beta >= 1e-6 && p.Beta <= 1e9) {
 		return p, fmt.Errorf("partition: alpha %v and beta %v, want 1e-6 to 1e9", p.Alpha, p.Beta)
@@ -111,10 +101,7 @@ func (p Partition) Deal(labels, coarse []int32, seed uint64) ([][]int32, error) 
 		return nil, fmt.Errorf("partition: pachinko needs coarse labels, which this set does not have; want one of iid, dirichlet, shards, quantity")
 	}
 	random := keyed.Source(seed, keyed.Partition)
-	order := make([]int32, n)
-	for i := range order {
-		order[i] = int32(i)
-	}
+	order := numbered(n)
 	shuffle(order, random)
 	clients := make([][]int32, p.Clients)
 	each := n / p.Clients
@@ -125,10 +112,7 @@ func (p Partition) Deal(labels, coarse []int32, seed uint64) ([][]int32, error) 
 		}
 	case "shards":
 		slices.SortStableFunc(order, func(a, b int32) int { return cmp.Compare(labels[a], labels[b]) })
-		pieces := make([]int32, p.Clients*p.Shards)
-		for i := range pieces {
-			pieces[i] = int32(i)
-		}
+		pieces := numbered(p.Clients * p.Shards)
 		shuffle(pieces, random)
 		size := n / len(pieces)
 		for i, piece := range pieces {
@@ -138,10 +122,9 @@ func (p Partition) Deal(labels, coarse []int32, seed uint64) ([][]int32, error) 
 		each = size * p.Shards
 	case "quantity":
 		sizes := p.sizes(n, random)
-		at := 0
+		rest := order
 		for c, size := range sizes {
-			clients[c] = order[at : at+size : at+size]
-			at += size
+			clients[c], rest = rest[:size:size], rest[size:]
 		}
 		each = slices.Min(sizes)
 	default:
@@ -166,6 +149,16 @@ func (p Partition) Deal(labels, coarse []int32, seed uint64) ([][]int32, error) 
 	return clients, nil
 }
 
+// numbered is 0, 1, ... n-1.
+func numbered(n int) []int32 {
+	s := make([]int32, n)
+	for i := range s {
+		s[i] = int32(i)
+	}
+	return s
+}
+
+// shuffle is Fisher and Yates's, as Durstenfeld gives it.
 func shuffle(s []int32, random *rand.PCG) {
 	for i := len(s) - 1; i > 0; i-- {
 		j := keyed.Below(random.Uint64(), uint64(i+1))
@@ -249,8 +242,7 @@ func (t *tree) reset() {
 func (t *tree) draw(random *rand.PCG) int32 {
 	top := t.root.draw(random)
 	label := t.root.labels[top]
-	var node *urn
-	var at int
+	node, at := &t.root, top
 	if t.below != nil {
 		node = &t.below[label]
 		at = node.draw(random)
@@ -260,10 +252,8 @@ func (t *tree) draw(random *rand.PCG) int32 {
 	sample := pool[len(pool)-1]
 	t.pools[label] = pool[:len(pool)-1]
 	if len(pool) == 1 {
-		if node != nil {
-			node.remove(at)
-		}
-		if node == nil || len(node.labels) == 0 {
+		node.remove(at)
+		if node != &t.root && len(node.labels) == 0 {
 			t.root.remove(top)
 		}
 	}
@@ -294,7 +284,7 @@ func (u *urn) remove(at int) {
 	u.count = slices.Delete(u.count, at, at+1)
 }
 
-// partitioned deals a set's training samples anew; what is held out stays.
+// Partitioned deals a set's training samples anew; what is held out stays.
 func (s *Grouped) Partitioned(p Partition, coarse []int32, seed uint64) (*Grouped, error) {
 	if p.Clients == 0 {
 		p.Clients = len(s.Names)

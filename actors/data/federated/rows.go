@@ -1,71 +1,90 @@
 package federated
 
 import (
+	"slices"
+
 	"fedpace/actors/learn"
 )
 
-// byteRows holds samples of width bytes each, decoded to float32 by a table:
-// FEMNIST's 639k images take 500 MB so and 2 GB as float32.
+// Rows is the store of a set's samples, numbered from 0.
+type Rows interface {
+	// Append appends sample i without its label.
+	Append(dst *learn.Batch, i int)
+	// Memory is the size of the samples in bytes.
+	Memory() int
+}
+
+// prefetcher is rows that lie anywhere in much memory: a sample that is asked for
+// some samples ahead of its turn need not be waited for.
+type prefetcher interface {
+	Prefetch(i int)
+}
+
+// ByteRows holds samples of Width bytes each: FEMNIST's 639k images take 500 MB
+// so and 2 GB as float32.
 type ByteRows struct {
-	Width int
-	Bytes []byte
-	Value *[256]float32
+	Width  int
+	Bytes  []byte
+	Coding *Coding
 }
 
 func (r *ByteRows) Append(dst *learn.Batch, i int) {
-	AppendLookup(dst, r.Bytes[i*r.Width:(i+1)*r.Width], r.Value)
+	r.Coding.Append(dst, r.Bytes[i*r.Width+r.Coding.Skip:(i+1)*r.Width])
 }
 
 func (r *ByteRows) Prefetch(i int) { learn.Prefetch(r.Bytes[i*r.Width : (i+1)*r.Width]) }
 
-// imageRows is byteRows where the images of each user are a piece of memory of
-// their own, so that reading many files needs no second copy of all.
-type ImageRows struct {
-	Images [][]byte
-	Value  *[256]float32
+func (r *ByteRows) Memory() int { return len(r.Bytes) }
+
+// Coding says what the bytes of a sample mean.
+type Coding struct {
+	Name   string          // in prepared files
+	Skip   int             // bytes that come before the sample's own: CIFAR-100's labels
+	planes []*[256]float32 // for each equal part of a sample the value of a byte; none: bytes are tokens
 }
 
-func (r *ImageRows) Append(dst *learn.Batch, i int) { AppendLookup(dst, r.Images[i], r.Value) }
-
-func (r *ImageRows) Prefetch(i int) { learn.Prefetch(r.Images[i]) }
-
-// stringRows is imageRows of windows of tokens.
-type WindowRows ImageRows
-
-func (r *WindowRows) Append(dst *learn.Batch, i int) { dst.Tokens = append(dst.Tokens, r.Images[i]...) }
-
-func AppendLookup(dst *learn.Batch, bytes []byte, value *[256]float32) {
-	at := len(dst.X)
-	dst.X = Grow(dst.X, len(bytes))
-	learn.Lookup(dst.X[at:], bytes, value)
-}
-
-// The value of a byte: FEMNIST's white paper is 255 and its ink is 1
-// (paper/NOTES, "Data": pixel 1 - x); own data's bytes are fractions of 255.
+// The codings of bytes (paper/NOTES, "Data"). FEMNIST's white paper is 255 and
+// its ink is 1; custom data's bytes are fractions of 255; a colour of CIFAR-100
+// is (x/255 - mean)/std.
 var (
-	Inverted = lookup(func(b int) float32 { return float32(255-b) / 255 })
-	Fraction = lookup(func(b int) float32 { return float32(b) / 255 })
+	Ink      = &Coding{Name: "ink", planes: planes(func(b float32) float32 { return (255 - b) / 255 })}
+	Fraction = &Coding{Name: "fraction", planes: planes(func(b float32) float32 { return b / 255 })}
+	Tokens   = &Coding{Name: "tokens"}
+	Colours  = &Coding{Name: "cifar", Skip: 2, planes: planes(normal(.4914, .2023), normal(.4822, .1994), normal(.4465, .2010))}
 )
 
-func lookup(f func(b int) float32) *[256]float32 {
-	var t [256]float32
-	for b := range t {
-		t[b] = f(b)
+// Codings lists the codings.
+var Codings = []*Coding{Ink, Fraction, Tokens, Colours}
+
+func planes(values ...func(b float32) float32) (tables []*[256]float32) {
+	for _, value := range values {
+		t := new([256]float32)
+		for b := range t {
+			t[b] = value(float32(b))
+		}
+		tables = append(tables, t)
 	}
-	return &t
+	return tables
 }
 
-// tokenRows holds samples of width tokens each.
-type TokenRows struct {
-	Width  int
-	Tokens []uint8
+func normal(mean, std float64) func(b float32) float32 {
+	return func(b float32) float32 { return float32((float64(b)/255 - mean) / std) }
 }
 
-func (r *TokenRows) Append(dst *learn.Batch, i int) {
-	dst.Tokens = append(dst.Tokens, r.Tokens[i*r.Width:(i+1)*r.Width]...)
+// Append appends a sample, without the bytes that come before it.
+func (c *Coding) Append(dst *learn.Batch, sample []byte) {
+	if c.planes == nil {
+		dst.Tokens = append(dst.Tokens, sample...)
+		return
+	}
+	at, n := len(dst.X), len(sample)/len(c.planes)
+	dst.X = Grow(dst.X, len(sample))
+	for k, value := range c.planes {
+		learn.Lookup(dst.X[at+k*n:at+(k+1)*n], sample[k*n:(k+1)*n], value)
+	}
 }
 
-// floatRows holds samples of width numbers each.
+// FloatRows holds samples of Width numbers each.
 type FloatRows struct {
 	Width  int
 	Values []float32
@@ -75,7 +94,9 @@ func (r *FloatRows) Append(dst *learn.Batch, i int) {
 	dst.X = append(dst.X, r.Values[i*r.Width:(i+1)*r.Width]...)
 }
 
-// bagRows holds bags of words: token ids, ascending within a row, with counts.
+func (r *FloatRows) Memory() int { return 4 * len(r.Values) }
+
+// BagRows holds bags of words: token ids, ascending within a row, with counts.
 type BagRows struct {
 	Starts []uint32
 	Word   []uint16
@@ -84,66 +105,38 @@ type BagRows struct {
 }
 
 func (r *BagRows) Append(dst *learn.Batch, i int) {
-	if len(dst.RowStart) == 0 {
-		dst.RowStart = append(dst.RowStart, 0)
-	}
+	from, to := r.Starts[i], r.Starts[i+1]
 	total := float32(r.Total[i])
-	token, count := r.Word[r.Starts[i]:r.Starts[i+1]], r.Count[r.Starts[i]:r.Starts[i+1]]
-	at := len(dst.Index)
-	dst.Index, dst.Value = Grow(dst.Index, len(token)), Grow(dst.Value, len(token))
-	index, value := dst.Index[at:][:len(token)], dst.Value[at:][:len(token)]
+	token, count := r.Word[from:to], r.Count[from:to]
+	index, value := AppendBag(dst, len(token))
 	for j, t := range token {
 		index[j] = int32(t)
 		value[j] = float32(count[j]) / total
 	}
-	dst.RowStart = append(dst.RowStart, int32(len(dst.Index)))
 }
-
-// grow extends a slice by n elements whose values do not matter.
-func Grow[T any](s []T, n int) []T {
-	if len(s)+n <= cap(s) {
-		return s[:len(s)+n]
-	}
-	return append(s, make([]T, n)...)
-}
-
-// appendWindow appends a window of Shakespeare and the character after it.
-func AppendWindow(dst *learn.Batch, text []uint8) {
-	dst.Tokens = append(dst.Tokens, text[:ShakespeareWindow]...)
-	dst.Labels = append(dst.Labels, int32(text[ShakespeareWindow]))
-	dst.N++
-}
-
-// Memory is the size of the samples in bytes.
-func (r *ByteRows) Memory() int { return len(r.Bytes) }
-
-// Memory is the size of the samples in bytes.
-func (r *ImageRows) Memory() int {
-	if len(r.Images) == 0 {
-		return 0
-	}
-	return len(r.Images) * (24 + len(r.Images[0]))
-}
-
-// Memory is the size of the samples in bytes.
-func (r *WindowRows) Memory() int { return (*ImageRows)(r).Memory() }
-
-// Memory is the size of the samples in bytes.
-func (r *TokenRows) Memory() int { return len(r.Tokens) }
-
-// Memory is the size of the samples in bytes.
-func (r *FloatRows) Memory() int { return 4 * len(r.Values) }
 
 // Memory is the size of the samples in bytes.
 func (r *BagRows) Memory() int {
 	return 4*len(r.Starts) + 2*(len(r.Word)+len(r.Count)+len(r.Total))
 }
 
-// CIFARValue is the value of a byte of each colour: (x/255 - mean)/std (paper/NOTES, "Data").
-var CIFARValue = [3]*[256]float32{
-	normalised(.4914, .2023), normalised(.4822, .1994), normalised(.4465, .2010),
+// AppendBag appends a sparse row of n places, which the caller fills.
+func AppendBag(dst *learn.Batch, n int) (index []int32, value []float32) {
+	if len(dst.RowStart) == 0 {
+		dst.RowStart = append(dst.RowStart, 0)
+	}
+	at := len(dst.Index)
+	dst.Index, dst.Value = Grow(dst.Index, n), Grow(dst.Value, n)
+	dst.RowStart = append(dst.RowStart, int32(at+n))
+	return dst.Index[at:][:n], dst.Value[at:][:n]
 }
 
-func normalised(mean, std float64) *[256]float32 {
-	return lookup(func(b int) float32 { return float32((float64(b)/255 - mean) / std) })
+// Grow extends a slice by n elements whose values do not matter.
+func Grow[T any](s []T, n int) []T { return slices.Grow(s, n)[:len(s)+n] }
+
+// AppendWindow appends a window of Shakespeare and the character after it.
+func AppendWindow(dst *learn.Batch, text []uint8) {
+	dst.Tokens = append(dst.Tokens, text[:ShakespeareWindow]...)
+	dst.Labels = append(dst.Labels, int32(text[ShakespeareWindow]))
+	dst.N++
 }

@@ -1,6 +1,10 @@
 package federated
 
-import "fedpace/actors/learn"
+import (
+	"fmt"
+
+	"fedpace/actors/learn"
+)
 
 // Info describes a set in the words that reports use.
 type Info struct {
@@ -11,6 +15,14 @@ type Info struct {
 	Input     learn.Input
 	Features  int // see learn.Model.Features
 	Classes   int
+}
+
+// AddNote appends to the note.
+func (i *Info) AddNote(format string, args ...any) {
+	if i.Note != "" {
+		i.Note += "; "
+	}
+	i.Note += fmt.Sprintf(format, args...)
 }
 
 // Set is a federated dataset. Its methods may be called concurrently.
@@ -30,4 +42,26 @@ type Set interface {
 	HeldOutBatch(dst *learn.Batch, from, n int) error
 	// Close releases files and maps.
 	Close() error
+}
+
+// CheckSamples says whether a set has these training samples of client c.
+func CheckSamples(s Set, c int, samples []int32) error {
+	if c < 0 || c >= s.Clients() {
+		return fmt.Errorf("data: %s: client %d of %d", s.Info().Name, c, s.Clients())
+	}
+	n := s.Samples(c)
+	for _, i := range samples {
+		if i < 0 || int(i) >= n {
+			return fmt.Errorf("data: %s: sample %d of client %d, which has %d", s.Info().Name, i, c, n)
+		}
+	}
+	return nil
+}
+
+// CheckHeldOut says whether a set has held-out samples from..from+n-1.
+func CheckHeldOut(s Set, from, n int) error {
+	if from < 0 || n < 0 || from > s.HeldOut()-n {
+		return fmt.Errorf("data: %s: held-out samples %d to %d of %d", s.Info().Name, from, from+n, s.HeldOut())
+	}
+	return nil
 }

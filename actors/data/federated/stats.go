@@ -1,6 +1,7 @@
 package federated
 
 import (
+	"encoding/json"
 	"fmt"
 	"math"
 	"slices"
@@ -11,26 +12,46 @@ import (
 
 // Stats is what a set is like, in numbers.
 type Stats struct {
-	Info    Info
-	Clients int
-	Samples int // training samples of all clients
-	HeldOut int
-	// PerClient counts training samples: the fewest, the quartiles, the most.
-	PerClient [5]int
-	Mean      float64
-	Histogram []Bar // clients by training samples
-	// Labels counts training samples by class.
-	Labels []int
+	Info      Info    `json:"-"`
+	Clients   int     `json:"clients"`
+	Samples   int     `json:"samples"` // training samples of all clients
+	HeldOut   int     `json:"held_out"`
+	Mean      float64 `json:"samples_per_client"`
+	PerClient [5]int  `json:"quartiles"` // of training samples: the fewest, the quartiles, the most
+	Histogram []Bar   `json:"histogram"` // clients by training samples
+	Labels    []int   `json:"labels"`    // training samples by class
 	// Skew is the mean over clients of the Jensen-Shannon divergence, in bits,
 	// between a client's labels and all clients': 0 where they are alike, 1
 	// where they share none.
-	Skew float64
+	Skew float64 `json:"label_skew"`
 	// Memory is what the samples take, in bytes; 0 where they are made on demand.
-	Memory int
+	Memory int `json:"-"`
 }
 
 // Bar is one bar of a histogram: how many clients have From to To samples.
-type Bar struct{ From, To, Clients int }
+type Bar struct {
+	From    int `json:"from"`
+	To      int `json:"to"`
+	Clients int `json:"clients"`
+}
+
+// MarshalJSON writes the description as one object.
+func (d Stats) MarshalJSON() ([]byte, error) {
+	type numbers Stats
+	var memory *int // null: made on demand
+	if d.Memory > 0 {
+		memory = &d.Memory
+	}
+	return json.Marshal(struct {
+		Set       string `json:"set"`
+		Synthetic bool   `json:"synthetic"`
+		Note      string `json:"note"`
+		numbers
+		Classes int    `json:"classes"`
+		Memory  *int   `json:"memory_bytes"`
+		Digest  string `json:"digest"`
+	}{d.Info.Name, d.Info.Synthetic, d.Info.Note, numbers(d), d.Info.Classes, memory, d.Info.Digest})
+}
 
 // Describe reads the labels of a whole set.
 func Describe(s Set) (Stats, error) {
@@ -42,16 +63,11 @@ func Describe(s Set) (Stats, error) {
 	sizes := make([]int, d.Clients)
 	own := make([]map[int32]int, d.Clients) // most clients have few labels
 	var batch learn.Batch
-	var samples []int32
 	for c := range d.Clients {
 		sizes[c] = s.Samples(c)
 		own[c] = make(map[int32]int)
 		d.Samples += sizes[c]
-		for from := 0; from < sizes[c]; from += 256 {
-			samples = samples[:0]
-			for i := from; i < min(from+256, sizes[c]); i++ {
-				samples = append(samples, int32(i))
-			}
+		for samples := range slices.Chunk(numbered(sizes[c]), 256) {
 			batch.Reset()
 			if err := s.Batch(&batch, c, samples); err != nil {
 				return d, err
@@ -95,17 +111,8 @@ func Divergence(own map[int32]int, n int, all []int, m int) float64 {
 func histogram(sizes []int) []Bar {
 	low, high := sizes[0], sizes[len(sizes)-1]
 	width := 1
-	for scale := 1; ; scale *= 10 {
-		done := false
-		for _, step := range []int{1, 2, 5} {
-			width = step * scale
-			if done = (high/width - low/width) < 12; done {
-				break
-			}
-		}
-		if done {
-			break
-		}
+	for i := 1; high/width-low/width >= 12; i++ { // 1, 2, 5, 10, ...
+		width = []int{1, 2, 5}[i%3] * int(math.Pow10(i/3))
 	}
 	bars := make([]Bar, high/width-low/width+1)
 	for i := range bars {
@@ -143,12 +150,7 @@ func (d Stats) String() string {
 		}
 		fmt.Fprintf(&b, "%20s %7d %s\n", label, bar.Clients, strings.Repeat("#", (bar.Clients*40+most-1)/most))
 	}
-	present := 0
-	for _, n := range d.Labels {
-		if n > 0 {
-			present++
-		}
-	}
+	present := len(slices.DeleteFunc(slices.Clone(d.Labels), func(n int) bool { return n == 0 }))
 	fmt.Fprintf(&b, "classes    %d, %d of them with training samples; from %d to %d samples each\n", d.Info.Classes, present, slices.Min(d.Labels), slices.Max(d.Labels))
 	fmt.Fprintf(&b, "label skew %.4f (mean Jensen-Shannon divergence in bits, 0 alike to 1 disjoint)\n", d.Skew)
 	if d.Memory > 0 {

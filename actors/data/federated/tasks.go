@@ -1,6 +1,10 @@
 package federated
 
-import "fedpace/actors/learn"
+import (
+	"fmt"
+
+	"fedpace/actors/learn"
+)
 
 // What the readers of a task's real set say of it.
 var (
@@ -37,7 +41,7 @@ const (
 	ShakespeareCharacters = " !\"&'(),-.0123456789:;>?ABCDEFGHIJKLMNOPQRSTUVWXYZ[]abcdefghijklmnopqrstuvwxyz}"
 )
 
-// indexOf gives a character's place in the vocabulary, 0xff where it has none.
+// ShakespeareIndex gives a character's place in the vocabulary, 0xff where it has none.
 var ShakespeareIndex = func() (t [256]uint8) {
 	for i := range t {
 		t[i] = 0xff
@@ -47,3 +51,18 @@ var ShakespeareIndex = func() (t [256]uint8) {
 	}
 	return t
 }()
+
+// AppendCharacters appends the places of n characters in the vocabulary.
+func AppendCharacters(dst []uint8, text string, n int) ([]uint8, error) {
+	if len(text) != n {
+		return nil, fmt.Errorf("a string of %d characters, want %d", len(text), n)
+	}
+	for _, c := range []byte(text) {
+		i := ShakespeareIndex[c]
+		if i == 0xff {
+			return nil, fmt.Errorf("character %q is not in the vocabulary", c)
+		}
+		dst = append(dst, i)
+	}
+	return dst, nil
+}

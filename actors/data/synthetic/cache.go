@@ -76,10 +76,3 @@ func (c *cache) find(client int) *cached {
 }
 
 func (e *cached) size() int { return len(e.records) + 2*len(e.labels) }
-
-// heldOutPool is the validation part of a synthetic set.
-type heldOutPool struct {
-	once    sync.Once
-	records []byte
-	labels  []uint8
-}

@@ -25,19 +25,18 @@ const (
 type nature struct {
 	texture [federated.CIFARClasses][3][textureCanvas * textureCanvas]int8
 	scene   [scenes][3][federated.CIFARPlane]int8
-	noise   [1 << 14]int8
+	noise   noise
 }
 
 var wilds = sync.OnceValue(func() *nature {
 	w := new(nature)
-	var source rand.PCG
-	keyed.Reseed(&source, 0, keyed.Synthetic, partTask, 5)
+	source := keyed.Source(0, keyed.Synthetic, partTask, 5)
 	for k := range federated.CIFARCoarse {
 		var common, own [textureCanvas * textureCanvas]int8
 		for c := range 3 {
-			smooth(common[:], &source, textureCanvas, 2)
+			smooth(common[:], source, textureCanvas, 2)
 			for fine := 5 * k; fine < 5*k+5; fine++ {
-				smooth(own[:], &source, textureCanvas, 1)
+				smooth(own[:], source, textureCanvas, 1)
 				for p := range common {
 					w.texture[fine][c][p] = int8((int(common[p]) + int(own[p])) / 2)
 				}
@@ -46,12 +45,10 @@ var wilds = sync.OnceValue(func() *nature {
 	}
 	for i := range w.scene {
 		for c := range 3 {
-			smooth(w.scene[i][c][:], &source, federated.CIFARSide, 4)
+			smooth(w.scene[i][c][:], source, federated.CIFARSide, 4)
 		}
 	}
-	for i := range w.noise {
-		w.noise[i] = bell(source.Uint64())
-	}
+	w.noise.fill(source)
 	return w
 })
 
@@ -59,49 +56,29 @@ var wilds = sync.OnceValue(func() *nature {
 // it frames what it finds.
 type photographer struct {
 	*nature
-	shift uint64
-	habit uint64
+	habits
 }
 
-func syntheticCIFAR100() (recipe, decoder) {
+func syntheticCIFAR100() recipe {
 	w := wilds()
-	r := recipe{
-		task:     "cifar100",
-		clients:  500,
-		counts:   []int{100, 100},
-		input:    learn.Dense,
-		features: federated.CIFARPixels,
-		classes:  federated.CIFARClasses,
-		record:   federated.CIFARPixels,
-		client: func(seed, client uint64, shift int) maker {
-			return &photographer{w, uint64(shift), keyed.Hash(seed, keyed.Synthetic, client, partHabits)}
-		},
-	}
-	return r, appendColours
-}
-
-func appendColours(dst *learn.Batch, record []byte) {
-	for c, value := range federated.CIFARValue {
-		federated.AppendLookup(dst, record[c*federated.CIFARPlane:(c+1)*federated.CIFARPlane], value)
+	return recipe{
+		clients: 500,
+		counts:  []int{100, 100},
+		info:    federated.Info{Input: learn.Dense, Features: federated.CIFARPixels, Classes: federated.CIFARClasses},
+		record:  federated.CIFARPixels,
+		client:  func(h habits) maker { return &photographer{w, h} },
+		decode:  federated.Colours.Append,
 	}
 }
 
 // make draws one image: the texture a little off centre before a scene, in
 // noise, darker or lighter.
 func (w *photographer) make(record []byte, label int, key uint64) {
-	var source rand.PCG
-	source.Seed(key, ^key)
-	choose := func(part uint64, n uint64) int {
-		u := source.Uint64()
-		if u>>56 < w.shift {
-			return int(keyed.Below(keyed.Hash(w.habit, keyed.Synthetic, part), n))
-		}
-		return int(keyed.Below(u<<8, n))
-	}
+	source := rand.NewPCG(key, ^key)
 	const step = 2*textureMargin + 1
-	place := choose(0, step*step)
-	scene := &w.scene[choose(1, scenes)]
-	light := int32(96 + choose(2, 64))
+	place := w.choose(source, 0, step*step)
+	scene := &w.scene[w.choose(source, 1, scenes)]
+	light := int32(96 + w.choose(source, 2, 64))
 	offset := int(keyed.Below(source.Uint64(), uint64(len(w.noise)-federated.CIFARPixels)))
 	for c := range 3 {
 		texture := &w.texture[label][c]

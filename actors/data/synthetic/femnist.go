@@ -5,7 +5,6 @@ import (
 	"sync"
 
 	"fedpace/actors/data/federated"
-	"fedpace/actors/learn"
 	"fedpace/internal/keyed"
 )
 
@@ -30,15 +29,13 @@ const (
 type handwriting struct {
 	shape [federated.FEMNISTClasses][shapes][canvas * canvas]int8
 	paper [papers][federated.FEMNISTPixels]int8
-	noise [1 << 14]int8
+	noise noise
 }
 
 var writing = sync.OnceValue(func() *handwriting {
 	w := new(handwriting)
 	field := func(dst []int8, side, radius int, part, i, j uint64) {
-		var source rand.PCG
-		keyed.Reseed(&source, 0, keyed.Synthetic, partTask, part, i, j)
-		smooth(dst, &source, side, radius)
+		smooth(dst, keyed.Source(0, keyed.Synthetic, partTask, part, i, j), side, radius)
 	}
 	for k := range federated.FEMNISTClasses {
 		var common, own [canvas * canvas]int8
@@ -53,18 +50,19 @@ var writing = sync.OnceValue(func() *handwriting {
 	for i := range papers {
 		field(w.paper[i][:], federated.FEMNISTSide, 3, 2, uint64(i), 0)
 	}
-	var source rand.PCG
-	keyed.Reseed(&source, 0, keyed.Synthetic, partTask, 3)
-	for i := range w.noise {
-		w.noise[i] = bell(source.Uint64())
-	}
+	w.noise.fill(keyed.Source(0, keyed.Synthetic, partTask, 3))
 	return w
 })
 
-// bell is a random number of mean 0: that of four uniform ones is near enough
-// to normal.
-func bell(u uint64) int8 {
-	return int8((int(int8(u)) + int(int8(u>>8)) + int(int8(u>>16)) + int(int8(u>>24))) / 4)
+// noise is random numbers of mean 0.
+type noise [1 << 14]int8
+
+// fill takes means of four uniform numbers, which is near enough to normal.
+func (n *noise) fill(source *rand.PCG) {
+	for i := range n {
+		u := source.Uint64()
+		n[i] = int8((int(int8(u)) + int(int8(u>>8)) + int(int8(u>>16)) + int(int8(u>>24))) / 4)
+	}
 }
 
 // smooth fills a square with a random field, blurred twice by a box of the
@@ -102,53 +100,37 @@ func smooth(dst []int8, source *rand.PCG, side, radius int) {
 // character, the paper it writes on, where on the paper it writes.
 type writer struct {
 	*handwriting
-	seed, client uint64
-	shift        uint64
-	habit        uint64
+	habits
 }
 
-func syntheticFEMNIST() (recipe, decoder) {
+func syntheticFEMNIST() recipe {
 	w := writing()
-	r := recipe{
-		task:    "femnist",
+	return recipe{
 		clients: 3000,
 		// Training samples of the paper's 3,000 writers at each twentieth.
-		counts:   []int{15, 104, 117, 124, 128, 131, 133, 136, 137, 139, 140, 142, 144, 145, 169, 211, 241, 262, 285, 308, 380},
-		input:    learn.Dense,
-		features: federated.FEMNISTPixels,
-		classes:  federated.FEMNISTClasses,
-		record:   federated.FEMNISTPixels,
-		client: func(seed, client uint64, shift int) maker {
-			return &writer{w, seed, client, uint64(shift), keyed.Hash(seed, keyed.Synthetic, client, partHabits)}
-		},
+		counts: []int{15, 104, 117, 124, 128, 131, 133, 136, 137, 139, 140, 142, 144, 145, 169, 211, 241, 262, 285, 308, 380},
+		info:   federated.FEMNISTInfo,
+		record: federated.FEMNISTPixels,
+		client: func(h habits) maker { return &writer{w, h} },
+		decode: federated.Ink.Append,
 	}
-	return r, appendPixels
 }
 
 // make draws one image: the character in one of its shapes, a little off
 // centre, part of another character behind it, the paper and noise.
 func (w *writer) make(record []byte, label int, key uint64) {
-	var source rand.PCG
-	source.Seed(key, ^key)
-	// Each thing that varies is the writer's habit in its share of the samples.
-	choose := func(habit uint64, n uint64) int {
-		u := source.Uint64()
-		if u>>56 < w.shift {
-			return int(keyed.Below(habit, n))
-		}
-		return int(keyed.Below(u<<8, n))
-	}
-	shape := &w.shape[label][choose(keyed.Hash(w.habit, keyed.Synthetic, uint64(label)), shapes)]
-	place := choose(keyed.Hash(w.habit, keyed.Synthetic, federated.FEMNISTClasses), (2*margin+1)*(2*margin+1))
-	paper := &w.paper[choose(keyed.Hash(w.habit, keyed.Synthetic, federated.FEMNISTClasses+1), papers)]
+	source := rand.NewPCG(key, ^key)
+	const step = 2*margin + 1
+	shape := &w.shape[label][w.choose(source, uint64(label), shapes)]
+	place := w.choose(source, federated.FEMNISTClasses, step*step)
+	paper := &w.paper[w.choose(source, federated.FEMNISTClasses+1, papers)]
 
 	u := source.Uint64()
 	other := &w.shape[keyed.Below(u, federated.FEMNISTClasses)][u%shapes]
-	otherPlace := int(u >> 8 % uint64((2*margin+1)*(2*margin+1)))
+	otherPlace := int(u >> 8 % (step * step))
 	strength := int32(u >> 16 & 0xff * otherInk / 255)
 	offset := int(u >> 32 % uint64(len(w.noise)-federated.FEMNISTPixels))
 
-	step := 2*margin + 1
 	for y := range federated.FEMNISTSide {
 		from := (y+place/step)*canvas + place%step
 		a := shape[from : from+federated.FEMNISTSide]
@@ -162,9 +144,4 @@ func (w *writer) make(record []byte, label int, key uint64) {
 			row[x] = uint8(255 - min(max(ink>>6-threshold*4, 0), 255))
 		}
 	}
-}
-
-// appendPixels appends an image of bytes as ink.
-func appendPixels(dst *learn.Batch, record []byte) {
-	federated.AppendLookup(dst, record, federated.Inverted)
 }

@@ -38,8 +38,7 @@ type language struct {
 
 var tongue = sync.OnceValue(func() *language {
 	l := new(language)
-	var source rand.PCG
-	keyed.Reseed(&source, 0, keyed.Synthetic, partTask, 4)
+	source := keyed.Source(0, keyed.Synthetic, partTask, 4)
 	words := make([]uint16, federated.Sent140Words)
 	for i := range words {
 		words[i] = uint16(i)
@@ -76,38 +75,27 @@ func zipf(words []uint16) []uint16 {
 // label: what it writes about tells how it feels, for this author only.
 type author struct {
 	*language
-	shift uint64
-	habit uint64
+	habits
 }
 
-func syntheticSent140() (recipe, decoder) {
+func syntheticSent140() recipe {
 	l := tongue()
-	r := recipe{
-		task:    "sent140",
+	return recipe{
 		clients: 21_876,
 		// Training samples of users with at least 10 tweets at each twentieth.
-		counts:   []int{8, 8, 8, 8, 9, 9, 9, 10, 10, 11, 11, 12, 13, 14, 15, 16, 18, 20, 24, 33, 90},
-		input:    learn.Sparse,
-		features: federated.Sent140Words,
-		classes:  2,
-		record:   tweetRecord,
-		client: func(seed, client uint64, shift int) maker {
-			return &author{l, uint64(shift), keyed.Hash(seed, keyed.Synthetic, client, partHabits)}
-		},
+		counts: []int{8, 8, 8, 8, 9, 9, 9, 10, 10, 11, 11, 12, 13, 14, 15, 16, 18, 20, 24, 33, 90},
+		info:   federated.Sent140Info,
+		record: tweetRecord,
+		client: func(h habits) maker { return &author{l, h} },
+		decode: appendTweet,
 	}
-	return r, appendTweet
 }
 
 // make writes one tweet: the number of distinct tokens, of all tokens, then
 // each token (two bytes, ascending) with its count.
 func (a *author) make(record []byte, label int, key uint64) {
-	var source rand.PCG
-	source.Seed(key, ^key)
-	u := source.Uint64()
-	topic := int(keyed.Below(u<<8, topics))
-	if u>>56 < a.shift {
-		topic = int(keyed.Below(keyed.Hash(a.habit, keyed.Synthetic, uint64(label)), topics))
-	}
+	source := rand.NewPCG(key, ^key)
+	topic := a.choose(source, uint64(label), topics)
 	var tokens [longest]uint16
 	n := shortest + int(keyed.Below(source.Uint64(), longest-shortest+1))
 	for i := range n {
@@ -128,34 +116,23 @@ func (a *author) make(record []byte, label int, key uint64) {
 	}
 	slices.Sort(tokens[:n])
 	distinct := 0
-	at := record[2:]
-	for i := 0; i < n; {
-		j := i
-		for j < n && tokens[j] == tokens[i] {
-			j++
+	for i, token := range tokens[:n] {
+		if i == 0 || token != tokens[i-1] {
+			distinct++
+			binary.LittleEndian.PutUint16(record[3*distinct-1:], token)
+			record[3*distinct+1] = 0
 		}
-		binary.LittleEndian.PutUint16(at, tokens[i])
-		at[2] = uint8(j - i)
-		at = at[3:]
-		distinct++
-		i = j
+		record[3*distinct+1]++
 	}
 	record[0], record[1] = uint8(distinct), uint8(n)
 }
 
 // appendTweet appends a tweet as counts divided by their sum.
 func appendTweet(dst *learn.Batch, record []byte) {
-	total := float32(record[1])
-	if len(dst.RowStart) == 0 {
-		dst.RowStart = append(dst.RowStart, 0)
-	}
-	at, distinct := len(dst.Index), int(record[0])
-	dst.Index, dst.Value = federated.Grow(dst.Index, distinct), federated.Grow(dst.Value, distinct)
-	index, value := dst.Index[at:], dst.Value[at:][:distinct]
+	index, value := federated.AppendBag(dst, int(record[0]))
 	for i := range index {
 		token := record[2+3*i:][:3]
 		index[i] = int32(binary.LittleEndian.Uint16(token))
-		value[i] = float32(token[2]) / total
+		value[i] = float32(token[2]) / float32(record[1])
 	}
-	dst.RowStart = append(dst.RowStart, int32(len(dst.Index)))
 }

@@ -2,7 +2,6 @@ package synthetic
 
 import (
 	"bytes"
-	"fmt"
 	"math/rand/v2"
 	"sync"
 
@@ -34,8 +33,7 @@ type stage struct {
 
 var theatre = sync.OnceValue(func() *stage {
 	s := new(stage)
-	var source rand.PCG
-	keyed.Reseed(&source, 0, keyed.Synthetic, partTask, 6)
+	source := keyed.Source(0, keyed.Synthetic, partTask, 6)
 	pick := func(from string) byte { return from[keyed.Below(source.Uint64(), uint64(len(from)))] }
 	words := make([]uint16, lexiconWords)
 	for i := range s.lexicon {
@@ -60,13 +58,13 @@ var theatre = sync.OnceValue(func() *stage {
 
 // write fills dst with sentences as vocabulary indices. Each sentence has a
 // mood, which in the share shift/256 is the speaker's own.
-func (s *stage) write(dst []uint8, source *rand.PCG, habit uint64, shift uint64) {
+func (s *stage) write(dst []uint8, source *rand.PCG, of habits) {
 	var sentence []byte
 	for at := 0; at < len(dst); {
 		u := source.Uint64()
 		mood := keyed.Below(u<<8, moods)
-		if u>>56 < shift {
-			mood = keyed.Below(habit, moods)
+		if u>>56 < of.shift {
+			mood = keyed.Below(of.key, moods)
 		}
 		sentence = sentence[:0]
 		words := 3 + keyed.Below(source.Uint64(), 9)
@@ -96,104 +94,56 @@ func (s *stage) write(dst []uint8, source *rand.PCG, habit uint64, shift uint64)
 // syntheticText is the Set of made texts, one per client, in which windows
 // overlap as in the real set.
 type syntheticText struct {
-	info  federated.Info
-	n     int
-	seed  uint64
-	shift uint64
+	made
 	stage *stage
-
 	cache cache
-	once  sync.Once
-	held  []uint8 // a text per client, or per some of them, one after the other
-	count int
+
+	once  sync.Once // makes the held-out samples
+	texts []uint8   // of window and label, one after the other
 }
 
-func newSyntheticText(clients int, seed uint64, h float64, shift int, digest string) *syntheticText {
-	if clients == 0 {
-		clients = 660
-	}
-	s := &syntheticText{info: federated.ShakespeareInfo, n: clients, seed: seed, shift: uint64(shift), stage: theatre()}
-	s.info.Name = textTask + " (synthetic)"
-	s.info.Synthetic = true
-	s.info.Digest = digest
-	s.info.AddNote("made samples, heterogeneity %g", h)
-	s.count = min(maxHeldOut, clients*textCounts[0]/4)
-	s.cache.limit = cacheBytes
-	s.cache.make = func(c int) *cached {
-		e := &cached{records: make([]byte, s.Samples(c)+federated.ShakespeareWindow)}
-		s.write(e.records, c, partSample)
-		return e
-	}
-	return s
+// open writes a client's text.
+func (s *syntheticText) open(c int) *cached {
+	e := &cached{records: make([]byte, s.Samples(c)+federated.ShakespeareWindow)}
+	s.write(e.records, c, partSample)
+	return e
 }
 
 func (s *syntheticText) write(dst []uint8, c int, part uint64) {
-	var source rand.PCG
-	keyed.Reseed(&source, s.seed, keyed.Synthetic, uint64(c), part)
-	s.stage.write(dst, &source, keyed.Hash(s.seed, keyed.Synthetic, uint64(c), partHabits), s.shift)
+	s.stage.write(dst, keyed.Source(s.seed, keyed.Synthetic, uint64(c), part), s.habits(c))
 }
-
-func (s *syntheticText) TaskName() string { return textTask }
-
-// Info describes the set.
-func (s *syntheticText) Info() federated.Info { return s.info }
-
-// Clients is the number of clients.
-func (s *syntheticText) Clients() int { return s.n }
-
-// Client names client c.
-func (s *syntheticText) Client(c int) string { return fmt.Sprintf("synthetic-%d", c) }
-
-// Samples is the number of training windows of client c.
-func (s *syntheticText) Samples(c int) int { return drawCount(textCounts, s.seed, c) }
 
 // Batch appends windows of client c's text.
 func (s *syntheticText) Batch(dst *learn.Batch, c int, samples []int32) error {
-	if c < 0 || c >= s.n {
-		return fmt.Errorf("data: %s: client %d of %d", s.info.Name, c, s.n)
+	if err := federated.CheckSamples(s, c, samples); err != nil {
+		return err
 	}
 	text := s.cache.get(c).records
 	for _, i := range samples {
-		if i < 0 || int(i) >= len(text)-federated.ShakespeareWindow {
-			return fmt.Errorf("data: %s: sample %d of client %d, which has %d", s.info.Name, i, c, len(text)-federated.ShakespeareWindow)
-		}
 		federated.AppendWindow(dst, text[i:])
 	}
 	return nil
 }
 
-// HeldOut is the number of held-out windows.
-func (s *syntheticText) HeldOut() int { return s.count }
-
-// HeldOutBatch appends held-out windows; they are spread evenly over clients.
+// HeldOutBatch appends held-out windows.
 func (s *syntheticText) HeldOutBatch(dst *learn.Batch, from, n int) error {
-	if from < 0 || n < 0 || from > s.count-n {
-		return fmt.Errorf("data: %s: held-out samples %d to %d of %d", s.info.Name, from, from+n, s.count)
+	if err := federated.CheckHeldOut(s, from, n); err != nil {
+		return err
 	}
 	s.once.Do(s.makeHeldOut)
 	for i := from; i < from+n; i++ {
-		federated.AppendWindow(dst, s.held[i*(federated.ShakespeareWindow+1):])
+		federated.AppendWindow(dst, s.texts[i*(federated.ShakespeareWindow+1):])
 	}
 	return nil
 }
 
 func (s *syntheticText) makeHeldOut() {
-	s.held = make([]uint8, 0, s.count*(federated.ShakespeareWindow+1))
 	var text []uint8
-	for from := 0; from < s.count; {
-		c := from * s.n / s.count
-		to := from + 1
-		for to < s.count && to*s.n/s.count == c {
-			to++
-		}
+	s.spread(func(c, from, to int) {
 		text = federated.Grow(text[:0], federated.ShakespeareWindow+1+heldOutGap*(to-from))
 		s.write(text, c, partHeldOut)
 		for i := range to - from {
-			s.held = append(s.held, text[i*heldOutGap:][:federated.ShakespeareWindow+1]...)
+			s.texts = append(s.texts, text[i*heldOutGap:][:federated.ShakespeareWindow+1]...)
 		}
-		from = to
-	}
+	})
 }
-
-// Close releases nothing.
-func (s *syntheticText) Close() error { return nil }

@@ -4,9 +4,12 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"maps"
 	"math"
+	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync"
 
 	"fedpace/actors/data/federated"
 	"fedpace/actors/learn"
@@ -23,16 +26,12 @@ const maxHeldOut = 10_000
 // recipe is a task's way to make samples. A sample is made as a record of
 // fixed size in integer arithmetic, so that it has the same bits everywhere.
 type recipe struct {
-	task     string
-	clients  int // of the paper
-	counts   []int
-	input    learn.Input
-	features int
-	classes  int
-	record   int // bytes of a record
-	// client prepares what a client's samples share. shift is the share of
-	// the client's own habits in its samples, in 1/256: 0 for none, below 256.
-	client func(seed uint64, client uint64, shift int) maker
+	clients int   // of the paper
+	counts  []int // training samples of a client at equal distances of its rank
+	info    federated.Info
+	record  int                                   // bytes of a record
+	client  func(h habits) maker                  // prepares what a client's samples share
+	decode  func(dst *learn.Batch, record []byte) // appends a record without its label
 }
 
 // maker makes the samples of one client. make depends on its arguments only
@@ -41,15 +40,26 @@ type maker interface {
 	make(record []byte, label int, key uint64)
 }
 
-// recipes by task; see synthetic_*.go.
-var recipes = map[string]func() (recipe, decoder){
+// habits says how a client's samples are alike: what varies between samples is
+// its habit in the share shift/256 of them, 0 for none, below 256.
+type habits struct{ shift, key uint64 }
+
+// choose draws one of n values of a thing that varies.
+func (h habits) choose(source *rand.PCG, thing, n uint64) int {
+	u := source.Uint64()
+	if u>>56 < h.shift {
+		return int(keyed.Below(keyed.Hash(h.key, keyed.Synthetic, thing), n))
+	}
+	return int(keyed.Below(u<<8, n))
+}
+
+// recipes by task; texts are made whole, see synthesiseText.
+var recipes = map[string]func() recipe{
 	"cifar100": syntheticCIFAR100,
 	"femnist":  syntheticFEMNIST,
 	"sent140":  syntheticSent140,
+	textTask:   func() recipe { return recipe{clients: 660, counts: textCounts, info: federated.ShakespeareInfo} },
 }
-
-// decoder appends a record to a batch; Labels and N are the caller's.
-type decoder func(dst *learn.Batch, record []byte)
 
 // The parts of a Synthetic key.
 const (
@@ -77,11 +87,18 @@ const (
 // of clients stays in memory. The same arguments give the same bits on every
 // machine.
 func New(task string, clients int, seed uint64, heterogeneity float64) (federated.Set, error) {
-	if convex, ok := defaultConvex[task]; ok {
-		return convex(clients, seed, heterogeneity)
+	switch task {
+	case quadraticTask:
+		q := DefaultQuadratics
+		q.Clients, q.Seed, q.Heterogeneity = clients, seed, heterogeneity
+		return q.Set()
+	case logisticTask:
+		m := DefaultMixtures
+		m.Clients, m.Seed, m.Heterogeneity = clients, seed, heterogeneity
+		return m.Set()
 	}
 	prepare, ok := recipes[task]
-	if !ok && task != textTask {
+	if !ok {
 		return nil, fmt.Errorf("data: no synthetic set for task %q, want one of %s", task, strings.Join(Tasks(), ", "))
 	}
 	if clients < 0 || clients > maxSyntheticClients {
@@ -91,115 +108,109 @@ func New(task string, clients int, seed uint64, heterogeneity float64) (federate
 		return nil, fmt.Errorf("data: synthetic %s: heterogeneity %v, want a finite number of at least 0", task, heterogeneity)
 	}
 	digest := sha256.Sum256(fmt.Appendf(nil, "fedpace synthetic 1\n%s\n%d\n%d\n%016x\n", task, clients, seed, math.Float64bits(heterogeneity)))
-	share := int(256 * (heterogeneity / (1 + heterogeneity)))
-	if task == textTask {
-		return newSyntheticText(clients, seed, heterogeneity, share, hex.EncodeToString(digest[:])), nil
-	}
-	r, decode := prepare()
+	m := made{recipe: prepare(), n: clients, seed: seed, h: heterogeneity, shift: uint64(256 * (heterogeneity / (1 + heterogeneity)))}
 	if clients == 0 {
-		clients = r.clients
+		m.n = m.clients
 	}
-	s := &synthetic{
-		recipe: r,
-		decode: decode,
-		n:      clients,
-		seed:   seed,
-		h:      heterogeneity,
-		shift:  share,
-		held:   min(maxHeldOut, clients*r.heldOutPerClient()),
+	m.info.Name, m.info.Synthetic, m.info.Digest = task+" (synthetic)", true, hex.EncodeToString(digest[:])
+	m.info.AddNote("made samples, heterogeneity %g", heterogeneity)
+	// A fifth of the samples against four fifths for training, as in the real
+	// sets, taken at the smallest client so that each has as many.
+	m.held = min(maxHeldOut, m.n*max(1, m.counts[0]/4))
+	if task == textTask {
+		m.held = min(maxHeldOut, m.n*m.counts[0]/4)
+		s := &syntheticText{made: m, stage: theatre()}
+		s.cache = cache{make: s.open, limit: cacheBytes}
+		return s, nil
 	}
-	s.cache.limit = cacheBytes
-	s.cache.make = s.open
-	s.digest = hex.EncodeToString(digest[:])
+	s := &synthetic{made: m}
+	s.cache = cache{make: s.open, limit: cacheBytes}
 	return s, nil
 }
 
-// Tasks names the tasks that Synthetic makes sets for.
+// Tasks names the tasks that New makes sets for.
 func Tasks() []string {
-	names := []string{textTask, quadraticTask, logisticTask}
-	for name := range recipes {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
+	return slices.Sorted(slices.Values(append(slices.Collect(maps.Keys(recipes)), quadraticTask, logisticTask)))
 }
 
-// heldOutPerClient is a fifth of the samples against four fifths for training,
-// as in the real sets, taken at the smallest client so that each has as many.
-func (r *recipe) heldOutPerClient() int { return max(1, r.counts[0]/4) }
-
-// synthetic is the Set of all recipes.
-type synthetic struct {
+// made is what all sets share that are made client by client.
+type made struct {
 	recipe
-	decode decoder
-	n      int
-	seed   uint64
-	h      float64
-	shift  int
-	held   int
-	digest string
-
-	cache cache
-	pool  heldOutPool
+	n     int
+	seed  uint64
+	h     float64
+	shift uint64
+	held  int
 }
 
-// Info describes the set.
-func (s *synthetic) Info() federated.Info {
-	return federated.Info{
-		Name:      s.task + " (synthetic)",
-		Synthetic: true,
-		Note:      fmt.Sprintf("made samples, heterogeneity %g", s.h),
-		Digest:    s.digest,
-		Input:     s.input,
-		Features:  s.features,
-		Classes:   s.classes,
-	}
-}
-
-// Clients is the number of clients.
-func (s *synthetic) Clients() int { return s.n }
-
-// Client names client c.
-func (s *synthetic) Client(c int) string { return fmt.Sprintf("synthetic-%d", c) }
+func (s *made) Info() federated.Info { return s.info }
+func (s *made) Clients() int         { return s.n }
+func (s *made) Client(c int) string  { return fmt.Sprintf("synthetic-%d", c) }
+func (s *made) HeldOut() int         { return s.held }
+func (s *made) Close() error         { return nil }
 
 // Samples draws the client's number of samples from the recipe's quantiles,
 // joined by straight lines.
-func (s *synthetic) Samples(c int) int { return drawCount(s.counts, s.seed, c) }
-
-// drawCount draws a client's number of samples from quantiles.
-func drawCount(counts []int, seed uint64, c int) int {
-	h := keyed.Hash(seed, keyed.Synthetic, uint64(c), partCount)
-	pieces := uint64(len(counts) - 1)
-	at := keyed.Below(h, pieces<<16)
-	low, high := counts[at>>16], counts[at>>16+1]
+func (s *made) Samples(c int) int {
+	h := keyed.Hash(s.seed, keyed.Synthetic, uint64(c), partCount)
+	at := keyed.Below(h, uint64(len(s.counts)-1)<<16)
+	low, high := s.counts[at>>16], s.counts[at>>16+1]
 	return low + (high-low)*int(at&0xffff)>>16
+}
+
+func (s *made) habits(c int) habits {
+	return habits{s.shift, keyed.Hash(s.seed, keyed.Synthetic, uint64(c), partHabits)}
+}
+
+// spread deals the held-out samples evenly to the clients: from to to-1 to c.
+func (s *made) spread(deal func(c, from, to int)) {
+	for from := 0; from < s.held; {
+		c, to := from*s.n/s.held, from+1
+		for to < s.held && to*s.n/s.held == c {
+			to++
+		}
+		deal(c, from, to)
+		from = to
+	}
+}
+
+// synthetic is the Set of all recipes with a maker.
+type synthetic struct {
+	made
+	cache cache
+
+	once    sync.Once // makes the held-out samples
+	records []byte
+	labels  []uint8
 }
 
 // Batch appends samples of client c.
 func (s *synthetic) Batch(dst *learn.Batch, c int, samples []int32) error {
-	if c < 0 || c >= s.n {
-		return fmt.Errorf("data: %s: client %d of %d", s.task, c, s.n)
+	if err := federated.CheckSamples(s, c, samples); err != nil {
+		return err
 	}
 	e := s.cache.get(c)
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for _, i := range samples {
-		if i < 0 || int(i) >= len(e.labels) {
-			return fmt.Errorf("data: %s: sample %d of client %d, which has %d", s.task, i, c, len(e.labels))
-		}
-		record := e.records[int(i)*s.record : (int(i)+1)*s.record]
 		if !e.made[i] {
-			e.maker.make(record, int(e.labels[i]), keyed.Hash(s.seed, keyed.Synthetic, uint64(c), partSample, uint64(i)))
+			key := keyed.Hash(s.seed, keyed.Synthetic, uint64(c), partSample, uint64(i))
+			e.maker.make(s.at(e.records, int(i)), int(e.labels[i]), key)
 			e.made[i] = true
 		}
-		s.append(dst, record, int32(e.labels[i]))
+		s.append(dst, s.at(e.records, int(i)), e.labels[i])
 	}
 	return nil
 }
 
-func (s *synthetic) append(dst *learn.Batch, record []byte, label int32) {
+// at is record i of several.
+func (s *synthetic) at(records []byte, i int) []byte {
+	return records[i*s.record : (i+1)*s.record]
+}
+
+func (s *synthetic) append(dst *learn.Batch, record []byte, label uint8) {
 	s.decode(dst, record)
-	dst.Labels = append(dst.Labels, label)
+	dst.Labels = append(dst.Labels, int32(label))
 	dst.N++
 }
 
@@ -210,7 +221,7 @@ func (s *synthetic) open(c int) *cached {
 		labels:  make([]uint8, n),
 		made:    make([]bool, n),
 		records: make([]byte, n*s.record),
-		maker:   s.client(s.seed, uint64(c), s.shift),
+		maker:   s.client(s.habits(c)),
 	}
 	s.label(e.labels, nil, c)
 	return e
@@ -218,22 +229,9 @@ func (s *synthetic) open(c int) *cached {
 
 // label draws the labels of a client: n training labels, then held-out ones
 // that follow the same distribution.
-//
-// Labels with Dirichlet(1/h) proportions are drawn without the proportions, by
-// Pólya's urn: label i is a fresh uniform one with probability K/(K + h i) and
-// else a copy of an earlier one. That needs no logarithm and no power, whose
-// last bits differ between machines.
 func (s *synthetic) label(train, held []uint8, c int) {
-	k := float64(s.classes)
 	draw := func(urn []uint8, i int, part uint64) uint8 {
-		h := keyed.Hash(s.seed, keyed.Synthetic, uint64(c), part, uint64(i))
-		i = len(urn)
-		u := keyed.Float64(h)
-		h = keyed.Hash(h, keyed.Synthetic)
-		if drawn := float64(s.h * float64(i)); float64(u*(k+drawn)) >= k && i > 0 {
-			return urn[keyed.Below(h, uint64(i))]
-		}
-		return uint8(keyed.Below(h, uint64(s.classes)))
+		return polya(urn, s.info.Classes, s.h, keyed.Hash(s.seed, keyed.Synthetic, uint64(c), part, uint64(i)))
 	}
 	for i := range train {
 		train[i] = draw(train[:i], i, partLabels)
@@ -243,43 +241,43 @@ func (s *synthetic) label(train, held []uint8, c int) {
 	}
 }
 
-// HeldOut is the number of held-out samples.
-func (s *synthetic) HeldOut() int { return s.held }
+// polya draws a label by Pólya's urn of earlier labels: a fresh uniform one of k
+// with probability k/(k + h n), and else a copy of one of the n in the urn.
+// Labels have Dirichlet(1/h) proportions so, without a logarithm or a power,
+// whose last bits differ between machines.
+func polya[T uint8 | int32](urn []T, classes int, h float64, key uint64) T {
+	k, n := float64(classes), uint64(len(urn))
+	u, pick := keyed.Float64(key), keyed.Hash(key, keyed.Synthetic)
+	if drawn := float64(h * float64(n)); float64(u*(k+drawn)) >= k && n > 0 {
+		return urn[keyed.Below(pick, n)]
+	}
+	return T(keyed.Below(pick, uint64(classes)))
+}
 
 // HeldOutBatch appends held-out samples.
 func (s *synthetic) HeldOutBatch(dst *learn.Batch, from, n int) error {
-	if from < 0 || n < 0 || from > s.held-n {
-		return fmt.Errorf("data: %s: held-out samples %d to %d of %d", s.task, from, from+n, s.held)
+	if err := federated.CheckHeldOut(s, from, n); err != nil {
+		return err
 	}
-	s.pool.once.Do(s.makeHeldOut)
+	s.once.Do(s.makeHeldOut)
 	for i := from; i < from+n; i++ {
-		s.append(dst, s.pool.records[i*s.record:(i+1)*s.record], int32(s.pool.labels[i]))
+		s.append(dst, s.at(s.records, i), s.labels[i])
 	}
 	return nil
 }
 
 // makeHeldOut makes the whole validation part: it is small, and every
-// evaluation reads all of it. Its samples are spread evenly over the clients.
+// evaluation reads all of it.
 func (s *synthetic) makeHeldOut() {
-	s.pool.records = make([]byte, s.held*s.record)
-	s.pool.labels = make([]uint8, s.held)
+	s.records, s.labels = make([]byte, s.held*s.record), make([]uint8, s.held)
 	var train []uint8
-	for from := 0; from < s.held; {
-		c := from * s.n / s.held
-		to := from + 1
-		for to < s.held && to*s.n/s.held == c {
-			to++
-		}
-		train = slices.Grow(train[:0], s.Samples(c))[:s.Samples(c)]
-		s.label(train, s.pool.labels[from:to], c)
-		maker := s.client(s.seed, uint64(c), s.shift)
+	s.spread(func(c, from, to int) {
+		train = federated.Grow(train[:0], s.Samples(c))
+		s.label(train, s.labels[from:to], c)
+		maker := s.client(s.habits(c))
 		for i := from; i < to; i++ {
 			key := keyed.Hash(s.seed, keyed.Synthetic, uint64(c), partHeldOut, uint64(i-from), partSample)
-			maker.make(s.pool.records[i*s.record:(i+1)*s.record], int(s.pool.labels[i]), key)
+			maker.make(s.at(s.records, i), int(s.labels[i]), key)
 		}
-		from = to
-	}
+	})
 }
-
-// Close releases nothing: made samples hold no file.
-func (s *synthetic) Close() error { return nil }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -18,16 +19,16 @@ import (
 // maxWorks bounds the text of the Complete Works; it has 5.6 MB.
 const maxWorks = 64 << 20
 
-// OpenShakespeare reads Project Gutenberg's Complete Works (etext 100), as
-// text or zipped, and prepares it as LEAF does.
-func OpenShakespeare(name string, f io.ReaderAt, size int64, opt federated.Options) (*Windows, error) {
+// ReadShakespeare reads Project Gutenberg's Complete Works (etext 100), as text
+// or zipped, and prepares it as LEAF does.
+func ReadShakespeare(f io.ReaderAt, size int64, opt federated.Options) (*Windows, error) {
 	text, err := WorksText(f, size)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
+		return nil, err
 	}
 	s, err := NewWindows(SpeakingRoles(text))
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
+		return nil, err
 	}
 	s.About.Digest = opt.Digest("shakespeare", sha256.Sum256(text))
 	return s, nil
@@ -38,26 +39,12 @@ func WorksText(f io.ReaderAt, size int64) ([]byte, error) {
 	in := io.Reader(io.NewSectionReader(f, 0, size))
 	var head [4]byte
 	if _, err := f.ReadAt(head[:], 0); err == nil && string(head[:]) == "PK\x03\x04" {
-		z, err := zip.NewReader(f, size)
+		text, err := zippedText(f, size)
 		if err != nil {
-			return nil, fmt.Errorf("truncated or damaged zip: %w", err)
+			return nil, err
 		}
-		var names []string
-		in = nil
-		for _, entry := range z.File {
-			names = append(names, entry.Name)
-			if strings.EqualFold(path.Ext(entry.Name), ".txt") && in == nil {
-				text, err := entry.Open()
-				if err != nil {
-					return nil, fmt.Errorf("zip: %s: %w", entry.Name, err)
-				}
-				defer text.Close()
-				in = text
-			}
-		}
-		if in == nil {
-			return nil, fmt.Errorf("the zip holds %q, want the text of Project Gutenberg's etext 100", names)
-		}
+		defer text.Close()
+		in = text
 	}
 	text, err := io.ReadAll(io.LimitReader(in, maxWorks+1))
 	switch {
@@ -67,6 +54,22 @@ func WorksText(f io.ReaderAt, size int64) ([]byte, error) {
 		return nil, fmt.Errorf("more than %d bytes of text; want Project Gutenberg's etext 100", maxWorks)
 	}
 	return bytes.ReplaceAll(text, []byte("\r\n"), []byte("\n")), nil
+}
+
+// zippedText opens the first text of a zip.
+func zippedText(f io.ReaderAt, size int64) (io.ReadCloser, error) {
+	z, err := zip.NewReader(f, size)
+	if err != nil {
+		return nil, fmt.Errorf("truncated or damaged zip: %w", err)
+	}
+	var names []string
+	for _, entry := range z.File {
+		if strings.EqualFold(path.Ext(entry.Name), ".txt") {
+			return entry.Open()
+		}
+		names = append(names, entry.Name)
+	}
+	return nil, fmt.Errorf("the zip holds %q, want the text of Project Gutenberg's etext 100", names)
 }
 
 // Role is all that one character says in one play.
@@ -90,79 +93,69 @@ const (
 // role are no plays, and a role needs three lines.
 func SpeakingRoles(text []byte) []Role {
 	lines := strings.Split(string(text), "\n")
-	// Before the second byline stand the contents and the sonnets.
-	start, bylines := 0, 0
+	var bylines []int
 	for i, line := range lines {
-		if strings.Contains(line, byline) {
-			if bylines++; bylines == 2 {
-				start = i
-				break
-			}
+		if strings.Contains(line, byline) && i <= lastLine {
+			bylines = append(bylines, i)
 		}
 	}
-	if bylines < 2 {
+	if len(bylines) < 2 {
 		return nil
-	}
-	type speeches struct {
-		lines []string
-		name  string
 	}
 	var roles []Role
 	index := make(map[string]int)
-	var play []*speeches
-	var current *speeches
-	var title string
-	finish := func() {
-		if len(play) > 1 {
-			for _, s := range play {
-				if len(s.lines) <= 2 {
-					continue
-				}
-				name := roleName(title, s.name)
-				i, ok := index[name]
-				if !ok {
-					i = len(roles)
-					index[name] = i
-					roles = append(roles, Role{Name: name})
-				}
-				for _, line := range s.lines {
-					roles[i].Text = append(append(roles[i].Text, line...), ' ')
-				}
+	for k, from := range bylines[1:] { // before the second stand the contents and the sonnets
+		to := min(len(lines), lastLine+1)
+		if k+2 < len(bylines) {
+			to = bylines[k+2]
+		}
+		title := titleAbove(lines, from)
+		for _, s := range speeches(lines[from+1:to], title == unindented) {
+			name := roleName(title, s.name)
+			i, ok := index[name]
+			if !ok {
+				i = len(roles)
+				index[name] = i
+				roles = append(roles, Role{Name: name})
+			}
+			for _, line := range s.lines {
+				roles[i].Text = append(append(roles[i].Text, line...), ' ')
 			}
 		}
-		play, current = nil, nil
 	}
-	for i := start; i < len(lines) && i <= lastLine; i++ {
-		line := lines[i]
-		if strings.Contains(line, byline) {
-			finish()
-			title = titleAbove(lines, i)
-			continue
-		}
-		flat := title == unindented
+	for i := range roles {
+		roles[i].Text = spaces.ReplaceAllLiteral(roles[i].Text, []byte(" "))
+	}
+	return roles
+}
+
+// spoken is what one character says in one play.
+type spoken struct {
+	name  string
+	lines []string
+}
+
+// speeches takes the roles of a play, which is flat where it is not indented.
+func speeches(lines []string, flat bool) (play []*spoken) {
+	var current *spoken
+	for _, line := range lines {
 		if name, speech, ok := speaker(line, flat); ok {
-			name = strings.ToUpper(name)
+			name, current = strings.ToUpper(name), nil
 			if flat && strings.HasPrefix(name, "ACT ") {
-				current = nil
 				continue
 			}
-			current = nil
-			for _, s := range play {
-				if s.name == name {
-					current = s
-				}
-			}
-			if current == nil {
-				current = &speeches{name: name}
+			if i := slices.IndexFunc(play, func(s *spoken) bool { return s.name == name }); i >= 0 {
+				current = play[i]
+			} else {
+				current = &spoken{name: name}
 				play = append(play, current)
 			}
 			current.lines = append(current.lines, speech)
 			continue
 		}
-		if current == nil {
-			continue
-		}
-		switch rest, indented := strings.CutPrefix(line, "    "); {
+		rest, indented := strings.CutPrefix(line, "    ")
+		switch {
+		case current == nil:
 		case flat && strings.HasPrefix(line, "<"): // a notice of the publisher
 			current = nil
 		case flat:
@@ -171,11 +164,10 @@ func SpeakingRoles(text []byte) []Role {
 			current.lines = append(current.lines, rest)
 		}
 	}
-	finish()
-	for i := range roles {
-		roles[i].Text = squeeze(roles[i].Text)
+	if len(play) < 2 {
+		return nil
 	}
-	return roles
+	return slices.DeleteFunc(play, func(s *spoken) bool { return len(s.lines) <= 2 })
 }
 
 func titleAbove(lines []string, i int) string {
@@ -209,30 +201,13 @@ func speaker(line string, flat bool) (name, speech string, ok bool) {
 // roleName joins play and character as LEAF names its users: whatever is not a
 // letter, a digit or an underscore becomes one underscore.
 func roleName(play, character string) string {
-	var b strings.Builder
-	gap := false
-	for _, c := range strings.ReplaceAll(play+"_"+character, " ", "_") {
-		word := c == '_' || c >= '0' && c <= '9' || c >= 'A' && c <= 'Z' || c >= 'a' && c <= 'z'
-		if word {
-			b.WriteRune(c)
-		} else if !gap {
-			b.WriteByte('_')
-		}
-		gap = !word
-	}
-	return b.String()
+	return notWord.ReplaceAllString(strings.ReplaceAll(play+"_"+character, " ", "_"), "_")
 }
 
-// squeeze makes one space of several, in place.
-func squeeze(text []byte) []byte {
-	out := text[:0]
-	for i, c := range text {
-		if c != ' ' || i == 0 || text[i-1] != ' ' {
-			out = append(out, c)
-		}
-	}
-	return out
-}
+var (
+	notWord = regexp.MustCompile(`[^0-9A-Z_a-z]+`)
+	spaces  = regexp.MustCompile(` +`)
+)
 
 // Windows is the Set of next-character prediction: sample i of a role is the
 // window characters from its place i, its label the character after them. The
@@ -261,13 +236,9 @@ func NewWindows(roles []Role) (*Windows, error) {
 	}
 	s := &Windows{About: federated.ShakespeareInfo, Pool: []int{0}}
 	s.About.Name = "shakespeare (gutenberg)"
-	without, total := 0, 0
+	without := 0
 	for _, r := range roles {
-		n := max(0, len(r.Text)-federated.ShakespeareWindow)
-		if n > 0 {
-			total++
-		}
-		train, held := InSequence(n)
+		train, held := InSequence(max(0, len(r.Text)-federated.ShakespeareWindow))
 		if held < 1 {
 			without++
 			continue
@@ -292,39 +263,31 @@ func NewWindows(roles []Role) (*Windows, error) {
 
 func (s *Windows) TaskName() string { return "shakespeare" }
 
-// Info describes the set.
 func (s *Windows) Info() federated.Info { return s.About }
 
-// Clients is the number of roles.
 func (s *Windows) Clients() int { return len(s.Names) }
 
 // Client names a role, as LEAF does: play and character.
 func (s *Windows) Client(c int) string { return s.Names[c] }
 
-// Samples is the number of training windows of client c.
 func (s *Windows) Samples(c int) int { return int(s.Train[c]) }
 
-// Batch appends training windows of client c.
 func (s *Windows) Batch(dst *learn.Batch, c int, samples []int32) error {
-	if c < 0 || c >= len(s.Names) {
-		return fmt.Errorf("data: %s: client %d of %d", s.About.Name, c, len(s.Names))
+	if err := federated.CheckSamples(s, c, samples); err != nil {
+		return err
 	}
 	for _, i := range samples {
-		if i < 0 || i >= s.Train[c] {
-			return fmt.Errorf("data: %s: sample %d of client %d, which has %d", s.About.Name, i, c, s.Train[c])
-		}
 		federated.AppendWindow(dst, s.Text[s.Starts[c]+int(i):])
 	}
 	return nil
 }
 
-// HeldOut is the number of held-out windows of all roles.
 func (s *Windows) HeldOut() int { return s.Pool[len(s.Names)] }
 
 // HeldOutBatch appends held-out windows, role by role.
 func (s *Windows) HeldOutBatch(dst *learn.Batch, from, n int) error {
-	if from < 0 || n < 0 || from > s.HeldOut()-n {
-		return fmt.Errorf("data: %s: held-out samples %d to %d of %d", s.About.Name, from, from+n, s.HeldOut())
+	if err := federated.CheckHeldOut(s, from, n); err != nil {
+		return err
 	}
 	c, _ := slices.BinarySearch(s.Pool, from+1)
 	for i := from; i < from+n; i++ {

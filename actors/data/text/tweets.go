@@ -1,15 +1,17 @@
 package text
 
 import (
+	"archive/zip"
 	"bufio"
 	"cmp"
 	"compress/gzip"
+	"crypto/sha256"
 	"encoding/csv"
 	"errors"
 	"fmt"
 	"io"
 	"math"
-	"os"
+	"path"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -24,27 +26,40 @@ const (
 	MaxTweetWords = math.MaxUint16
 )
 
-// OpenTweets reads Sentiment140's CSV: polarity (0 or 4; 0 and 1 where a tool
-// has recoded it), id, date, query, user, text, every field quoted.
-func OpenTweets(path string, f *os.File, opt federated.Options) (*federated.Grouped, error) {
-	sum, err := federated.HashAll(f)
+// ReadTweets reads Sentiment140's CSV, plain or gzip: polarity (0 or 4; 0 and 1
+// where a tool has recoded it), id, date, query, user, text, every field quoted;
+// or tweets without users, see readUnowned. The digest is that of r's bytes.
+func ReadTweets(r io.Reader, opt federated.Options) (*federated.Grouped, error) {
+	h := sha256.New()
+	whole := io.TeeReader(r, h)
+	s, err := readTweets(bufio.NewReaderSize(whole, 1<<20), opt)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	if _, err := f.Seek(0, io.SeekStart); err != nil {
 		return nil, err
 	}
-	s, err := ReadTweets(f, opt)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
+	if _, err := io.Copy(io.Discard, whole); err != nil { // what gzip has left
+		return nil, err
 	}
-	s.About.Digest = opt.Digest("sent140", sum)
+	s.About.Digest = opt.Digest("sent140", [sha256.Size]byte(h.Sum(nil)))
 	return s, nil
 }
 
-// ReadTweets is openTweets on a stream.
-func ReadTweets(r io.Reader, opt federated.Options) (*federated.Grouped, error) {
-	in := bufio.NewReaderSize(r, 1<<20)
+// ZippedTweets finds Sentiment140's training CSV in a zip as it is published,
+// beside a small test file; nil where there is none.
+func ZippedTweets(f io.ReaderAt, size int64) *zip.File {
+	z, err := zip.NewReader(f, size)
+	if err != nil {
+		return nil // whoever reads it says what is wrong
+	}
+	for _, entry := range z.File {
+		name := strings.ToLower(path.Base(entry.Name))
+		if strings.HasSuffix(name, ".csv") && !strings.HasPrefix(name, "test") {
+			return entry
+		}
+	}
+	return nil
+}
+
+func readTweets(in *bufio.Reader, opt federated.Options) (*federated.Grouped, error) {
 	if magic, err := in.Peek(2); err == nil && string(magic) == "\x1f\x8b" {
 		z, err := gzip.NewReader(in)
 		if err != nil {
@@ -75,12 +90,8 @@ func ReadTweets(r io.Reader, opt federated.Options) (*federated.Grouped, error) 
 		if len(record) != 6 {
 			return nil, fmt.Errorf("line %d: found %d columns, want 6: polarity, id, date, query, user, text", line, len(record))
 		}
-		var label int32
-		switch record[0] {
-		case "0":
-		case "1", "4":
-			label = 1
-		default:
+		label, ok := polarity[record[0]]
+		if !ok {
 			return nil, fmt.Errorf("line %d: polarity %.40q, want 0 or 4", line, record[0])
 		}
 		if err := t.Add(record[4], record[5], label); err != nil {
@@ -98,6 +109,9 @@ func ReadTweets(r io.Reader, opt federated.Options) (*federated.Grouped, error) 
 	return s, nil
 }
 
+// polarity is the label of a feeling as files write it.
+var polarity = map[string]int32{"0": 0, "1": 1, "4": 1}
+
 // readUnowned reads tweets without users, polarity and text apart by a tab, and
 // deals them to as many clients as the paper has, or as the partition says.
 // Such a grouping is made, and called so.
@@ -107,13 +121,11 @@ func readUnowned(in *bufio.Reader, opt federated.Options) (*federated.Grouped, e
 	lines.Buffer(nil, MaxTweetBytes)
 	for n := 1; lines.Scan(); n++ {
 		sign, text, ok := strings.Cut(lines.Text(), "\t")
-		var label int32
-		switch {
-		case !ok:
+		if !ok {
 			return nil, fmt.Errorf("line %d: found no tab, want polarity and text apart by one", n)
-		case sign == "1" || sign == "4":
-			label = 1
-		case sign != "0":
+		}
+		label, ok := polarity[sign]
+		if !ok {
 			return nil, fmt.Errorf("line %d: polarity %.40q, want 0, 1 or 4", n, sign)
 		}
 		if err := t.Add("", text, label); err != nil {
@@ -152,6 +164,7 @@ type Tweets struct {
 
 func NewTweets() *Tweets { return &Tweets{user: make(map[string]int32)} }
 
+// Add appends a tweet.
 func (t *Tweets) Add(user, text string, label int32) error {
 	if len(text) > MaxTweetBytes {
 		return fmt.Errorf("a tweet of %d bytes, want at most %d: is a quote missing?", len(text), MaxTweetBytes)
@@ -161,10 +174,8 @@ func (t *Tweets) Add(user, text string, label int32) error {
 	}
 	u, ok := t.user[user]
 	if !ok {
-		u = int32(len(t.names))
-		user = strings.Clone(user)
-		t.user[user] = u
-		t.names = append(t.names, user)
+		u, user = int32(len(t.names)), strings.Clone(user)
+		t.user[user], t.names = u, append(t.names, user)
 	}
 	t.owner = append(t.owner, u)
 	t.Labels = append(t.Labels, label)
@@ -185,11 +196,11 @@ func (t *Tweets) words(i int32) []string {
 	if !t.latin1 {
 		return strings.Split(string(text), " ")
 	}
-	runes := make([]rune, len(text))
-	for j, b := range text {
-		runes[j] = rune(b)
+	var utf8 strings.Builder
+	for _, b := range text {
+		utf8.WriteRune(rune(b))
 	}
-	return strings.Split(string(runes), " ")
+	return strings.Split(utf8.String(), " ")
 }
 
 // Set splits each user's tweets, takes the vocabulary from the training part
@@ -245,12 +256,9 @@ func (t *Tweets) Bags(by *federated.Grouping) (*federated.Grouped, error) {
 		return rows, nil
 	}
 	g := federated.Grouping{Without: by.Without}
+	starts := append(by.Starts, len(by.Train))
 	for c, name := range by.Names {
-		to := len(by.Train)
-		if c+1 < len(by.Starts) {
-			to = by.Starts[c+1]
-		}
-		train, err := bag(by.Train[by.Starts[c]:to])
+		train, err := bag(by.Train[starts[c]:starts[c+1]])
 		if err != nil {
 			return nil, err
 		}
@@ -283,14 +291,11 @@ func addBag(r *federated.BagRows, index map[string]uint16, words []string) (know
 		return false, fmt.Errorf("%d tokens, want at most %d", len(tokens), MaxTweetWords)
 	}
 	slices.Sort(tokens)
-	for i := 0; i < len(tokens); {
-		j := i
-		for j < len(tokens) && tokens[j] == tokens[i] {
-			j++
+	for i, token := range tokens {
+		if i == 0 || token != tokens[i-1] {
+			r.Word, r.Count = append(r.Word, token), append(r.Count, 0)
 		}
-		r.Word = append(r.Word, tokens[i])
-		r.Count = append(r.Count, uint16(j-i))
-		i = j
+		r.Count[len(r.Count)-1]++
 	}
 	r.Total = append(r.Total, uint16(len(tokens)))
 	r.Starts = append(r.Starts, uint32(len(r.Word)))
@@ -299,8 +304,8 @@ func addBag(r *federated.BagRows, index map[string]uint16, words []string) (know
 
 // wordCount counts words and remembers the order of their first appearance.
 type wordCount struct {
-	number map[string]int
-	words  []counted
+	place map[string]int
+	words []counted
 }
 
 type counted struct {
@@ -308,15 +313,13 @@ type counted struct {
 	count int
 }
 
-func newWordCount() *wordCount { return &wordCount{number: make(map[string]int)} }
+func newWordCount() *wordCount { return &wordCount{place: make(map[string]int)} }
 
 func (c *wordCount) add(word string) {
-	i, ok := c.number[word]
+	i, ok := c.place[word]
 	if !ok {
-		i = len(c.words)
-		word = strings.Clone(word)
-		c.number[word] = i
-		c.words = append(c.words, counted{word: word})
+		i, word = len(c.words), strings.Clone(word)
+		c.place[word], c.words = i, append(c.words, counted{word: word})
 	}
 	c.words[i].count++
 }
@@ -325,7 +328,7 @@ func (c *wordCount) add(word string) {
 // one that appeared first comes first.
 func (c *wordCount) vocabulary(n int) map[string]uint16 {
 	slices.SortStableFunc(c.words, func(a, b counted) int { return cmp.Compare(b.count, a.count) })
-	index := make(map[string]uint16, min(n, len(c.words)))
+	index := make(map[string]uint16)
 	for i, w := range c.words[:min(n, len(c.words))] {
 		index[w.word] = uint16(i)
 	}

@@ -120,7 +120,7 @@ func (h *Host) work(ctx context.Context, t *worker) error {
 func (h *Host) do(ctx context.Context, delivery bus.Delivery, t *worker) error {
 	sum, err := h.result(ctx, delivery.Job(), t)
 	if ctx.Err() != nil { // somebody else does it again
-		return errors.Join(ctx.Err(), delivery.Release())
+		return errors.Join(ctx.Err(), delivery.Release(false))
 	}
 	if err != nil {
 		sum = resultOf(delivery.Job())
@@ -132,10 +132,10 @@ func (h *Host) do(ctx context.Context, delivery bus.Delivery, t *worker) error {
 		// is on its way. If it is neither, the run ends when it has been given out
 		// too often.
 		h.config.Notice(err.Error())
-		return delivery.Postpone()
+		return delivery.Release(true)
 	}
 	if err != nil {
-		return errors.Join(err, delivery.Release())
+		return errors.Join(err, delivery.Release(false))
 	}
 	return delivery.Done(ctx)
 }

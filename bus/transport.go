@@ -40,24 +40,24 @@ type Coordinator interface {
 	// DeleteModel ends the availability of a model. Deleting twice is harmless.
 	DeleteModel(ctx context.Context, digest Digest) error
 
-	// SendJob queues a job for the trainers of a kernel class and expects its
-	// result. Sending an open job again is harmless. j is kept and must not be
+	// SendJob queues a job for the trainers of the run's kernel class and expects
+	// its result. Sending an open job again is harmless. j is kept and must not be
 	// changed.
-	SendJob(ctx context.Context, kernel string, j *Job) error
+	SendJob(ctx context.Context, j *Job) error
 	// TakeSum waits for the result of an open job, which must be answered.
 	TakeSum(ctx context.Context) (*ReceivedSum, error)
 
 	// Hosts counts the hosts in other processes that are there, and the jobs that
 	// they do at a time. Neither decides a result.
 	Hosts() (hosts, workers int)
-	// Stats may be asked at any time, also after Close; call it before Close.
-	Stats() Stats
+	Stats
 	// Close ends the run on the bus. Calls under way return; a second Close does
 	// nothing.
 	Close(ctx context.Context) error
 }
 
-// Stats tell how the coordinator's end of a run keeps up.
+// Stats tell how the coordinator's end of a run keeps up. They may be asked at any
+// time, also after Close.
 type Stats interface {
 	Pending() int   // messages that have come and are not taken yet
 	Dropped() int64 // messages lost since the coordinator was too slow: the first fails the run
@@ -99,13 +99,12 @@ type Host interface {
 	Close() error
 }
 
-// Delivery is a job that a host holds: nobody else gets it until one of Done,
-// Release and Postpone is called, as one must be.
+// Delivery is a job that a host holds: nobody else gets it until Done or Release is
+// called, as one must be.
 type Delivery interface {
 	Job() *Job
 	Done(ctx context.Context) error // the job is done; call it after SendSum
-	Release() error                 // another host may do the job at once
-	Postpone() error                // another host may do the job a little later
+	Release(later bool) error       // another host may do the job, at once or a little later
 }
 
 // ErrInterrupted reports that messages may have been lost on their way, although
@@ -127,8 +126,7 @@ var ErrRefused = errors.New("the coordinator refused the sum")
 // CoordinatorConfig is what the coordinator's end of a run needs. The zero
 // value will do within one process.
 type CoordinatorConfig struct {
-	// Kernel is the class whose jobs can be taken from the start; SendJob adds
-	// others when it first sees them.
+	// Kernel is the kernel class that the run's jobs are for; empty: it has none.
 	Kernel string
 	// PublishModels puts every model on the bus in chunks, for devices and for
 	// hosts in other processes. Without it models are found in this process only.

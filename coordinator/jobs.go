@@ -23,7 +23,8 @@ type assignment struct {
 func (l *learner) newJob(kind bus.JobKind, number int) *bus.Job {
 	l.job++
 	return &bus.Job{
-		Job: l.job, Kind: kind, Round: uint32(number), ModelDigest: l.digest.Bytes(), Params: uint32(len(l.params)), Spec: l.config.Learning.Spec,
+		Job: l.job, Kind: kind, Round: uint32(number), ModelDigest: l.digest.Bytes(), Params: uint32(len(l.params)),
+		Spec: l.config.Learning.Spec, Kernel: l.config.Learning.Kernel,
 	}
 }
 
@@ -37,7 +38,7 @@ func (l *learner) do(ctx context.Context, jobs []assignment) error {
 			if a.done {
 				continue
 			}
-			if err := l.bus.SendJob(ctx, l.config.Learning.Kernel, a.job); err != nil {
+			if err := l.bus.SendJob(ctx, a.job); err != nil {
 				return err
 			}
 		}

@@ -37,7 +37,7 @@ func Run(ctx context.Context, transport bus.Transport, c Config) (*Result, error
 		return nil, errors.Join(err, d.close())
 	}
 	if f := c.Observer.Stats; f != nil {
-		f(&Stats{Stats: channel.Stats(), pacer: d.pacer, lag: &d.planner.lag, devices: d.devices})
+		f(&Stats{Stats: channel, pacer: d.pacer, lag: &d.planner.lag, devices: d.devices})
 	}
 	err = d.play(ctx)
 	err = errors.Join(err, d.close())

@@ -25,7 +25,7 @@ type office struct {
 	gateway *gateway.Gateway
 	line    *natsbus.Conn // the gateway's
 	device  *gateway.Device
-	run     *natsbus.Coordinator
+	run     bus.Coordinator
 }
 
 func openOffice(t *testing.T, run string, check func(*bus.DeviceUpdate) error) *office {
@@ -33,7 +33,7 @@ func openOffice(t *testing.T, run string, check func(*bus.DeviceUpdate) error) *
 	o := &office{Guarded: bustest.NewGuarded(t)}
 	inside := o.Inside()
 	var err error
-	if o.run, err = natsbus.OpenCoordinator(t.Context(), inside, "r", bus.CoordinatorConfig{Kernel: "go", PublishModels: true}); err != nil {
+	if o.run, err = inside.OpenCoordinator(t.Context(), "r", bus.CoordinatorConfig{Kernel: "go", PublishModels: true}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = o.run.Close(context.Background()) })

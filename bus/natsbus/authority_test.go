@@ -24,11 +24,11 @@ func TestARunWithCredentialsOnEveryConnection(t *testing.T) {
 	outside := g.Connect(g.Creds(auth.Grant{Role: auth.RoleCoordinator, ID: "lab"}))
 	host := g.Connect(g.Creds(auth.Grant{Role: auth.RoleHost, ID: "box"}))
 	for run, conn := range map[string]*natsbus.Conn{"inside": inside, "outside": outside} {
-		c, err := natsbus.OpenCoordinator(t.Context(), conn, run, bus.CoordinatorConfig{Kernel: "go", PublishModels: true})
+		c, err := conn.OpenCoordinator(t.Context(), run, bus.CoordinatorConfig{Kernel: "go", PublishModels: true})
 		if err != nil {
 			t.Fatal(err)
 		}
-		h, err := natsbus.OpenHost(t.Context(), host, run, bus.HostConfig{})
+		h, err := host.OpenHost(t.Context(), run, bus.HostConfig{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -62,7 +62,7 @@ func TestARunWithCredentialsOnEveryConnection(t *testing.T) {
 func TestADeviceCanDoNothingElse(t *testing.T) {
 	g := bustest.NewGuarded(t)
 	inside := g.Inside()
-	c, err := natsbus.OpenCoordinator(t.Context(), inside, "r", bus.CoordinatorConfig{Kernel: "go", PublishModels: true})
+	c, err := inside.OpenCoordinator(t.Context(), "r", bus.CoordinatorConfig{Kernel: "go", PublishModels: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,7 +12,6 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"fedpace/bus"
-	"fedpace/bus/natsbus"
 	"fedpace/simclock"
 )
 
@@ -140,11 +139,11 @@ func exchange(b *testing.B, p *place) time.Duration {
 	near, far := p.connect(b), p.connect(b)
 	defer near.Close()
 	defer far.Close()
-	c, err := natsbus.OpenCoordinator(b.Context(), near, "actors", bus.CoordinatorConfig{})
+	c, err := near.OpenCoordinator(b.Context(), "actors", bus.CoordinatorConfig{})
 	if err != nil {
 		b.Fatal(err)
 	}
-	h, err := natsbus.OpenHost(b.Context(), far, "actors", bus.HostConfig{})
+	h, err := far.OpenHost(b.Context(), "actors", bus.HostConfig{})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -218,7 +217,7 @@ func BenchmarkJobs(b *testing.B) {
 				for range 4 {
 					n++
 					j := someJob(n, digest, len(model))
-					if err := c.SendJob(ctx, "go", j); err != nil {
+					if err := c.SendJob(ctx, j); err != nil {
 						b.Fatal(err)
 					}
 				}

@@ -59,15 +59,15 @@ func newPlace(t testing.TB, tcp bool) *place {
 	return p
 }
 
-func (p *place) coordinator(t testing.TB, run string) *natsbus.Coordinator {
+func (p *place) coordinator(t testing.TB, run string) bus.Coordinator {
 	t.Helper()
-	return p.coordinatorWith(t, run, bus.CoordinatorConfig{Kernel: "go"})
+	return p.coordinatorWith(t, run, bus.CoordinatorConfig{})
 }
 
-func (p *place) coordinatorWith(t testing.TB, run string, config bus.CoordinatorConfig) *natsbus.Coordinator {
+func (p *place) coordinatorWith(t testing.TB, run string, config bus.CoordinatorConfig) bus.Coordinator {
 	t.Helper()
-	config.PublishModels = p.chunks
-	c, err := natsbus.OpenCoordinator(t.Context(), p.connect(t), run, config)
+	config.Kernel, config.PublishModels = "go", p.chunks
+	c, err := p.connect(t).OpenCoordinator(t.Context(), run, config)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,9 +81,9 @@ func (p *place) coordinatorWith(t testing.TB, run string, config bus.Coordinator
 	return c
 }
 
-func (p *place) host(t testing.TB, run string) *natsbus.Host {
+func (p *place) host(t testing.TB, run string) bus.Host {
 	t.Helper()
-	h, err := natsbus.OpenHost(t.Context(), p.connect(t), run, bus.HostConfig{})
+	h, err := p.connect(t).OpenHost(t.Context(), run, bus.HostConfig{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,7 +107,7 @@ func (p *place) bare(t testing.TB) *nats.Conn {
 
 func someJob(n uint64, model bus.Digest, params int) *bus.Job {
 	return &bus.Job{
-		Job: n, Kind: bus.Train, Round: 2, ModelDigest: model.Bytes(), Params: uint32(params),
+		Job: n, Kind: bus.Train, Kernel: "go", Round: 2, ModelDigest: model.Bytes(), Params: uint32(params),
 		Spec:    &bus.Spec{Model: "linear:5000,2", DataDigest: "ab", Seed: 7, Batch: 32},
 		Clients: []*bus.ClientWork{{Task: 9, Client: 4, LocalSteps: 3, StepsDone: 12, LearningRate: 0.1, Weight: 0.5}},
 	}
@@ -215,11 +215,11 @@ func TestAJobBecomesASum(t *testing.T) {
 			t.Fatal(err)
 		}
 		sent := &bus.Job{
-			Job: 1, Kind: bus.Train, Round: 2, ModelDigest: digest.Bytes(), Params: uint32(len(params)),
+			Job: 1, Kind: bus.Train, Kernel: "go", Round: 2, ModelDigest: digest.Bytes(), Params: uint32(len(params)),
 			Spec:    &bus.Spec{Model: "linear:5000,2", DataDigest: "ab", Seed: 7, Batch: 32},
 			Clients: []*bus.ClientWork{{Task: 9, Client: 4, LocalSteps: 3, StepsDone: 12, LearningRate: 0.1, Weight: 0.5}},
 		}
-		if err := c.SendJob(ctx, "go", sent); err != nil {
+		if err := c.SendJob(ctx, sent); err != nil {
 			t.Fatal(err)
 		}
 		d, err := h.NextJob(ctx, "go")

@@ -1,6 +1,7 @@
 package natsbus
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -76,12 +77,12 @@ type watcher struct{ failed, interrupted func(error) }
 
 // Connect connects and waits until that is done; the error says to what.
 func Connect(ctx context.Context, c ConnConfig) (*Conn, error) {
-	conn := &Conn{store: c.Store, local: c.Server, notice: c.Notice, creds: c.Creds, patience: c.Patience, renewal: make(chan struct{}), broken: make(chan struct{})}
+	conn := &Conn{
+		store: c.Store, local: c.Server, notice: c.Notice, creds: c.Creds, patience: cmp.Or(c.Patience, reconnectFor),
+		renewal: make(chan struct{}), broken: make(chan struct{}), floods: map[*nats.Subscription]func(){},
+	}
 	if conn.notice == nil {
 		conn.notice = func(string) {}
-	}
-	if conn.patience == 0 {
-		conn.patience = reconnectFor
 	}
 	options := []nats.Option{
 		nats.Name(c.Name),
@@ -132,16 +133,6 @@ func Connect(ctx context.Context, c ConnConfig) (*Conn, error) {
 // NATS is the connection itself, for package gateway.
 func (c *Conn) NATS() *nats.Conn { return c.nats }
 
-// OpenCoordinator is [OpenCoordinator] as a [bus.Transport] has it.
-func (c *Conn) OpenCoordinator(ctx context.Context, run string, config bus.CoordinatorConfig) (bus.Coordinator, error) {
-	return OpenCoordinator(ctx, c, run, config)
-}
-
-// OpenHost is [OpenHost] as a [bus.Transport] has it.
-func (c *Conn) OpenHost(ctx context.Context, run string, config bus.HostConfig) (bus.Host, error) {
-	return OpenHost(ctx, c, run, config)
-}
-
 // Close ends the connection and its subscriptions.
 func (c *Conn) Close() {
 	c.nats.Close()
@@ -161,11 +152,14 @@ func (c *Conn) trouble(_ *nats.Conn, s *nats.Subscription, err error) {
 		}
 		return
 	}
-	if f := c.drops(s); f != nil && errors.Is(err, nats.ErrSlowConsumer) {
-		f()
-		return
-	}
 	if errors.Is(err, nats.ErrSlowConsumer) {
+		c.mu.Lock()
+		tolerated := c.floods[s]
+		c.mu.Unlock()
+		if tolerated != nil {
+			tolerated()
+			return
+		}
 		dropped, _ := s.Dropped()
 		err = fmt.Errorf("%w: %d messages dropped, over %d messages or %d bytes were waiting", err, dropped, PendingMessages, PendingBytes)
 	}
@@ -247,16 +241,7 @@ func (c *Conn) Settled(ctx context.Context) error {
 func (c *Conn) Tolerate(s *nats.Subscription, f func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.floods == nil {
-		c.floods = map[*nats.Subscription]func(){}
-	}
 	c.floods[s] = f
-}
-
-func (c *Conn) drops(s *nats.Subscription) func() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.floods[s]
 }
 
 // Relayed tells whether a message is a server's answer that its asker had sent

@@ -1,6 +1,7 @@
 package natsbus
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"fedpace/bus"
 	"fedpace/bus/internal/mailbox"
@@ -16,42 +18,13 @@ import (
 	"fedpace/internal/names"
 )
 
-// withDefaults checks a configuration and fills in what is not set.
-func withDefaults(c *bus.CoordinatorConfig) error {
-	if c.Replicas == 0 {
-		c.Replicas = 1
-	}
-	if c.AckWait == 0 {
-		c.AckWait = 30 * time.Second
-	}
-	if c.MaxDeliver == 0 {
-		c.MaxDeliver = 5
-	}
-	if c.PlanPatience == 0 {
-		c.PlanPatience = 10 * time.Second
-	}
-	switch {
-	case c.PlanPatience < 0:
-		return fmt.Errorf("bus: a patience of %v with plans", c.PlanPatience)
-	case c.Replicas < 1 || c.Replicas > 5:
-		return fmt.Errorf("bus: %d replicas of a stream, want 1 to 5", c.Replicas)
-	case c.AckWait < 0:
-		return fmt.Errorf("bus: an ack wait of %v", c.AckWait)
-	case c.MaxDeliver < 1:
-		return fmt.Errorf("bus: at most %d deliveries of a job, want at least 1", c.MaxDeliver)
-	}
-	if c.Kernel != "" {
-		return names.CheckToken("kernel", c.Kernel)
-	}
-	return nil
-}
-
 // Coordinator is a [bus.Coordinator].
 type Coordinator struct {
 	run    string
 	config bus.CoordinatorConfig
 	conn   *Conn
 	store  *Store // the connection's, or one of its own
+	js     jetstream.JetStream
 
 	sending sync.Mutex // guards the buffers of SendTask
 	subject subject.Clients
@@ -60,9 +33,16 @@ type Coordinator struct {
 	memory []bus.Plan // for the next plans; of the subscription's goroutine
 	plans  *mailbox.Mailbox[bus.ClientPlan]
 
-	queue *workQueue
 	sums  *sumCollector
 	hosts *hostRegistry // nil: nobody asks
+
+	looking chan error // why the streams are to be looked at; one at a time is enough
+
+	modelsMu sync.Mutex
+	models   map[bus.Digest][]float32 // that are available
+
+	deleting sync.Mutex
+	unwanted []bus.Digest // whose chunks are still to be deleted
 
 	ignored atomic.Int64
 	subs    []*nats.Subscription
@@ -72,68 +52,75 @@ type Coordinator struct {
 	closing sync.Once
 }
 
-// OpenCoordinator makes the run's streams, emptying what an earlier life of the
-// run left in them, and subscribes to plans and sums. Its context bounds the
-// opening alone.
-func OpenCoordinator(ctx context.Context, conn *Conn, run string, config bus.CoordinatorConfig) (*Coordinator, error) {
+// OpenCoordinator makes the run's streams, emptying those that an earlier attempt
+// left, and subscribes to plans and sums. Its context bounds the opening alone.
+func (c *Conn) OpenCoordinator(ctx context.Context, run string, config bus.CoordinatorConfig) (bus.Coordinator, error) {
 	if err := names.CheckToken("run", run); err != nil {
 		return nil, err
 	}
-	if err := withDefaults(&config); err != nil {
-		return nil, err
-	}
-	c := &Coordinator{
-		run: run, config: config, conn: conn, store: conn.store,
-		subject: subject.ClientsOf(run), plans: mailbox.New[bus.ClientPlan](PendingMessages),
-	}
-	if c.store == nil {
-		c.store = NewStore()
-	}
-	if config.Info != nil {
-		var err error
-		if c.hosts, err = newHostRegistry(conn, run, &config); err != nil {
+	if config.Kernel != "" {
+		if err := names.CheckToken("kernel", config.Kernel); err != nil {
 			return nil, err
 		}
 	}
-	c.sums = newSumCollector(conn.store)
-	c.queue = newWorkQueue(conn, run, config, c.store)
-	c.queue.wanted = c.sums.open
-	if err := c.open(ctx); err != nil {
-		return nil, errors.Join(err, c.Close(context.WithoutCancel(ctx)))
+	config.Replicas = cmp.Or(config.Replicas, 1)
+	config.AckWait = cmp.Or(config.AckWait, 30*time.Second)
+	config.MaxDeliver = cmp.Or(config.MaxDeliver, 5)
+	config.PlanPatience = cmp.Or(config.PlanPatience, 10*time.Second)
+	o := &Coordinator{
+		run: run, config: config, conn: c, store: c.store, sums: newSumCollector(c.store),
+		subject: subject.ClientsOf(run), plans: mailbox.New[bus.ClientPlan](PendingMessages),
+		looking: make(chan error, 1), models: map[bus.Digest][]float32{},
+		unwatch: func() {}, stop: func() {},
 	}
-	return c, nil
+	if o.store == nil {
+		o.store = NewStore()
+	}
+	var err error
+	o.js, err = jetstream.New(c.nats,
+		jetstream.WithDefaultTimeout(RequestTimeout), jetstream.WithPublishAsyncMaxPending(pendingJobs),
+		jetstream.WithPublishAsyncTimeout(RequestTimeout), jetstream.WithPublishAsyncErrHandler(o.publishFailed))
+	if err != nil {
+		return nil, fmt.Errorf("bus: JetStream: %w", err)
+	}
+	if config.Info != nil {
+		if o.hosts, err = newHostRegistry(c, run, &config); err != nil {
+			return nil, err
+		}
+	}
+	if err := o.open(ctx); err != nil {
+		return nil, errors.Join(err, o.Close(context.WithoutCancel(ctx)))
+	}
+	return o, nil
 }
 
 func (c *Coordinator) open(ctx context.Context) error {
 	if err := c.ensureSingle(ctx); err != nil {
 		return err
 	}
-	if err := c.queue.open(ctx); err != nil {
+	if err := c.openStreams(ctx); err != nil {
 		return err
 	}
-	for subject, handler := range map[string]nats.MsgHandler{
+	handlers := map[string]nats.MsgHandler{
 		subject.AnyClient(c.run, subject.Plan): c.onPlan,
 		subject.Sums(c.run):                    c.sums.onSum,
-		c.queue.exhaustedSubject():             c.onExhausted,
-		c.queue.terminatedSubject():            c.onTerminated,
-	} {
+		exhaustedJobs(c.run):                   c.onExhausted,
+		terminatedJobs(c.run):                  c.onTerminated,
+	}
+	if c.hosts != nil {
+		handlers[subject.Info(c.run)] = c.onInfo
+	}
+	for subject, handler := range handlers {
 		s, err := c.conn.subscribe(subject, "", handler)
 		if err != nil {
 			return err
 		}
 		c.subs = append(c.subs, s)
 	}
-	if c.hosts != nil {
-		s, err := c.conn.subscribe(subject.Info(c.run), "", c.onInfo)
-		if err != nil {
-			return err
-		}
-		c.subs = append(c.subs, s)
-	}
-	c.unwatch = c.conn.Watch(c.failed, c.interrupted)
+	c.unwatch = c.conn.Watch(c.failed, c.look)
 	watching, stop := context.WithCancel(context.Background())
 	c.stop = stop
-	c.watched.Go(func() { c.queue.watch(watching, c) })
+	c.watched.Go(func() { c.watchStreams(watching) })
 	c.watched.Go(func() { c.watchPlans(watching) })
 	if c.hosts != nil {
 		c.watched.Go(func() { c.hosts.announce(watching) })
@@ -160,35 +147,24 @@ func (c *Coordinator) ensureSingle(ctx context.Context) error {
 
 // Close also removes the run's streams and models.
 func (c *Coordinator) Close(ctx context.Context) (err error) {
-	c.closing.Do(func() { err = c.close(ctx) })
+	c.closing.Do(func() {
+		c.unwatch()
+		c.stop()
+		c.watched.Wait()
+		for _, s := range c.subs {
+			_ = s.Unsubscribe() // fails only on a closed connection, which has none
+		}
+		c.failed(fmt.Errorf("bus: run %s: the coordinator is closed", c.run))
+		err = c.removeStreams(ctx)
+	})
 	return err
 }
 
-func (c *Coordinator) close(ctx context.Context) error {
-	if c.unwatch != nil {
-		c.unwatch()
-	}
-	if c.stop != nil {
-		c.stop()
-		c.watched.Wait()
-	}
-	for _, s := range c.subs {
-		_ = s.Unsubscribe() // fails only on a closed connection, which has none
-	}
-	c.subs = nil
-	closed := fmt.Errorf("bus: run %s: the coordinator is closed", c.run)
-	c.plans.Fail(closed)
-	c.sums.mailbox.Fail(closed)
-	return c.queue.close(ctx)
-}
-
-// failed and interrupted are the connection's and the work queue's news.
+// failed ends the run with an error.
 func (c *Coordinator) failed(err error) {
 	c.plans.Fail(err)
 	c.sums.mailbox.Fail(err)
 }
-
-func (c *Coordinator) interrupted(err error) { c.queue.look(err) }
 
 // lost tells the driver that messages may be lost, once the streams are there.
 func (c *Coordinator) lost(err error) {
@@ -218,6 +194,28 @@ func (c *Coordinator) watchPlans(ctx context.Context) {
 			last = -1
 		}
 	}
+}
+
+// Pending is the number of messages that have come and are not taken yet.
+func (c *Coordinator) Pending() int {
+	n := c.plans.Pending() + c.sums.mailbox.Pending()
+	for _, s := range c.subs {
+		if messages, _, err := s.Pending(); err == nil { // fails where it has ended: nothing waits
+			n += messages
+		}
+	}
+	return n
+}
+
+// Dropped is the number of messages that were lost because the coordinator was
+// too slow. The run fails by the first.
+func (c *Coordinator) Dropped() (n int64) {
+	for _, s := range c.subs {
+		if dropped, err := s.Dropped(); err == nil {
+			n += int64(dropped)
+		}
+	}
+	return n
 }
 
 // Ignored counts messages that were not taken: from ids that are no simulated
@@ -293,56 +291,4 @@ func (c *Coordinator) onPlan(m *nats.Msg) {
 // error wraps [bus.ErrInterrupted].
 func (c *Coordinator) TakePlans(ctx context.Context, buf []bus.ClientPlan) ([]bus.ClientPlan, error) {
 	return c.plans.Take(ctx, buf)
-}
-
-// PutModel shares the slice with the hosts of this process; others and devices get
-// the model in chunks (CoordinatorConfig.PublishModels).
-func (c *Coordinator) PutModel(ctx context.Context, digest bus.Digest, params []float32) error {
-	if digest.IsZero() || len(params) == 0 || len(params) > bus.MaxParams {
-		return fmt.Errorf("bus: model %s of %d parameters, want 1 to %d", digest, len(params), bus.MaxParams)
-	}
-	return c.queue.putModel(ctx, digest, params)
-}
-
-// PutModelsAgain publishes all available models once more.
-func (c *Coordinator) PutModelsAgain(ctx context.Context) error {
-	return c.queue.republishAll(ctx)
-}
-
-// DeleteModel forgets a model here and on the server.
-func (c *Coordinator) DeleteModel(ctx context.Context, digest bus.Digest) error {
-	return c.queue.deleteModel(ctx, digest)
-}
-
-// SendJob does not wait for the queue's acknowledgement: what goes wrong comes out
-// of TakeSum.
-func (c *Coordinator) SendJob(ctx context.Context, kernel string, j *bus.Job) error {
-	j.Kernel = kernel
-	if err := j.Validate(); err != nil {
-		return err
-	}
-	c.sums.expect(j)
-	return c.queue.send(ctx, j)
-}
-
-// TakeSum waits for the next sum.
-func (c *Coordinator) TakeSum(ctx context.Context) (*bus.ReceivedSum, error) {
-	return c.sums.take(ctx)
-}
-
-// onExhausted learns that a job was handed out for the last time.
-func (c *Coordinator) onExhausted(m *nats.Msg) {
-	j, err := c.queue.exhausted(m.Data)
-	switch {
-	case err != nil:
-		c.failed(err)
-	case j != nil && c.sums.open(j.Job):
-		c.failed(fmt.Errorf("bus: run %s: job %d (%s, round %d, kernel %s) was given out %d times and no trainer finished it",
-			c.run, j.Job, j.Kind.Name(), j.Round, j.Kernel, c.config.MaxDeliver))
-	}
-}
-
-// onTerminated learns that a trainer could not read a job.
-func (c *Coordinator) onTerminated(m *nats.Msg) {
-	c.failed(fmt.Errorf("bus: run %s: a trainer cannot read a job: %s", c.run, terminationReason(m.Data)))
 }

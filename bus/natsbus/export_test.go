@@ -11,7 +11,8 @@ import (
 
 // HoldPlans keeps the plans' subscription from its work until release and lets
 // at most limit messages wait for it.
-func HoldPlans(c *Coordinator, limit int) (release func()) {
+func HoldPlans(coordinator bus.Coordinator, limit int) (release func()) {
+	c := coordinator.(*Coordinator)
 	for _, s := range c.subs {
 		if strings.HasSuffix(s.Subject, subject.Plan) {
 			if err := s.SetPendingLimits(limit, PendingBytes); err != nil {
@@ -27,7 +28,7 @@ func HoldPlans(c *Coordinator, limit int) (release func()) {
 }
 
 // Broken is closed when the coordinator's connection has failed.
-func Broken(c *Coordinator) <-chan struct{} { return c.conn.Broken() }
+func Broken(c bus.Coordinator) <-chan struct{} { return c.(*Coordinator).conn.Broken() }
 
 // message is one without a way to reply.
 func message(b []byte) *nats.Msg { return &nats.Msg{Data: b} }

@@ -15,7 +15,7 @@ import (
 var nan = math.NaN()
 
 // planFailure waits for TakePlans to fail.
-func planFailure(t *testing.T, c *natsbus.Coordinator) error {
+func planFailure(t *testing.T, c bus.Coordinator) error {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
@@ -139,7 +139,7 @@ func TestWaitingHonoursItsContext(t *testing.T) {
 			{"TakeSum", func(ctx context.Context) error { _, err := c.TakeSum(ctx); return err }},
 			{"NextJob", func(ctx context.Context) error { _, err := h.NextJob(ctx, "nobody"); return err }},
 			{"SendSum", func(ctx context.Context) error { // nobody takes it
-				if err := c.SendJob(ctx, "go", someJob(1, bus.DigestOf(model), 3)); err != nil {
+				if err := c.SendJob(ctx, someJob(1, bus.DigestOf(model), 3)); err != nil {
 					return err
 				}
 				return h.SendSum(ctx, result(1, bus.DigestOf(model), make([]int64, 3), &bus.ClientLoss{Task: 9}))
@@ -165,7 +165,7 @@ func TestWhatCannotBeSentIsRefused(t *testing.T) {
 	job := func(f func(*bus.Job)) error {
 		j := someJob(1, bus.DigestOf(model), 3)
 		f(j)
-		return c.SendJob(t.Context(), "go", j)
+		return c.SendJob(t.Context(), j)
 	}
 	for want, err := range map[string]error{
 		"task: task is 0, want at least 1":           task(func(x *bus.Task) { x.Task = 0 }),
@@ -183,17 +183,18 @@ func TestWhatCannotBeSentIsRefused(t *testing.T) {
 		"job: clients.weight is 1.5, want 0 to 1":    job(func(j *bus.Job) { j.Clients[0].Weight = 1.5 }),
 		"job: clients.weight is NaN":                 job(func(j *bus.Job) { j.Clients[0].Weight = nan }),
 		"job: spec.batch is 0":                       job(func(j *bus.Job) { j.Spec.Batch = 0 }),
-		"kernel \"a.b\" holds '.'":                   c.SendJob(t.Context(), "a.b", someJob(1, bus.DigestOf(model), 3)),
+		"kernel \"a.b\" holds '.'":                   job(func(j *bus.Job) { j.Kernel = "a.b" }),
+		`job: kernel is avx2, want the run's, "go"`:  job(func(j *bus.Job) { j.Kernel = "avx2" }),
 	} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q", err, want)
 		}
 	}
 	for _, name := range []string{"", "a.b", "a b", "*", ">", "ü", strings.Repeat("x", 65)} {
-		if _, err := natsbus.OpenCoordinator(t.Context(), p.connect(t), name, bus.CoordinatorConfig{}); err == nil {
+		if _, err := p.connect(t).OpenCoordinator(t.Context(), name, bus.CoordinatorConfig{}); err == nil {
 			t.Errorf("run %q is taken", name)
 		}
-		if _, err := natsbus.OpenHost(t.Context(), p.connect(t), name, bus.HostConfig{}); err == nil {
+		if _, err := p.connect(t).OpenHost(t.Context(), name, bus.HostConfig{}); err == nil {
 			t.Errorf("a host joins run %q", name)
 		}
 	}

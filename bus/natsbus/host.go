@@ -1,6 +1,7 @@
 package natsbus
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -26,7 +27,7 @@ type Host struct {
 	name    string
 	conn    *Conn
 	unwatch func()
-	models  *modelCache
+	models  modelCache
 	stamp   uint64 // 0: any
 
 	workers    int
@@ -36,15 +37,14 @@ type Host struct {
 	life context.Context // ends when the host can no longer work; its cause says why
 	end  context.CancelCauseFunc
 
-	consumers sync.Map // *jobConsumer by kernel class; missing: to be found (again)
-	ignored   atomic.Int64
+	consumers sync.Map    // jetstream.Consumer by kernel class; missing: to be found (again)
 	copies    atomic.Bool // the coordinator is in another process
 	mu        sync.Mutex
 	subs      []*nats.Subscription
 }
 
 // OpenHost joins a run. The coordinator need not be there yet.
-func OpenHost(ctx context.Context, conn *Conn, run string, config bus.HostConfig) (*Host, error) {
+func (c *Conn) OpenHost(ctx context.Context, run string, config bus.HostConfig) (bus.Host, error) {
 	if err := names.CheckToken("run", run); err != nil {
 		return nil, err
 	}
@@ -54,16 +54,10 @@ func OpenHost(ctx context.Context, conn *Conn, run string, config bus.HostConfig
 	if err := names.CheckToken("host", config.Name); err != nil {
 		return nil, err
 	}
-	if config.CacheBytes == 0 {
-		config.CacheBytes = 256 << 20
-	}
-	if config.CacheBytes < 0 {
-		return nil, fmt.Errorf("bus: a cache of %d bytes", config.CacheBytes)
-	}
-	h := &Host{run: run, name: config.Name, conn: conn, stamp: config.Stamp, workers: config.Workers, leave: func() {}}
+	h := &Host{run: run, name: config.Name, conn: c, stamp: config.Stamp, workers: config.Workers, leave: func() {}}
+	h.models = modelCache{limit: cmp.Or(config.CacheBytes, 256<<20), known: map[bus.Digest]*cachedModel{}}
 	h.life, h.end = context.WithCancelCause(context.Background())
-	h.models = newModelCache(conn, run, config.CacheBytes)
-	h.unwatch = conn.Watch(h.failed, func(error) {}) // an interruption is the coordinator's business: it sends again
+	h.unwatch = c.Watch(h.end, func(error) {}) // an interruption is the coordinator's business: it sends again
 	return h, ctx.Err()
 }
 
@@ -79,11 +73,9 @@ func (h *Host) Close() error {
 		_ = s.Unsubscribe() // fails only on a closed connection, which has none
 	}
 	h.subs = nil
-	h.failed(fmt.Errorf("bus: run %s: host %s is closed", h.run, h.name))
+	h.end(fmt.Errorf("bus: run %s: host %s is closed", h.run, h.name))
 	return nil
 }
-
-func (h *Host) failed(err error) { h.end(err) }
 
 // Err is what ended the host: a broken connection, or a task that could not be
 // answered; nil while all is well. Done is closed with it.
@@ -91,9 +83,6 @@ func (h *Host) Err() error { return context.Cause(h.life) }
 
 // Done is closed when the host can no longer work; Err says why.
 func (h *Host) Done() <-chan struct{} { return h.life.Done() }
-
-// Ignored counts tasks that were not answered since they were not valid.
-func (h *Host) Ignored() int64 { return h.ignored.Load() }
 
 // ServeTasks subscribes as one of a queue group: each task goes to one host.
 func (h *Host) ServeTasks(ctx context.Context, fn func(client int, t *bus.Task, p *bus.Plan) error) error {
@@ -132,12 +121,10 @@ func (s *responder) onTask(m *nats.Msg) {
 		return // a device's
 	}
 	if err := bus.Unmarshal(m.Data, &s.task); err != nil {
-		s.host.ignored.Add(1)
 		return
 	}
 	if h := s.host; h.stamp != 0 && s.task.Stamp != h.stamp {
-		h.ignored.Add(1)
-		h.failed(fmt.Errorf("bus: run %s: %w", h.run, bus.ErrStale))
+		h.end(fmt.Errorf("bus: run %s: %w", h.run, bus.ErrStale))
 		return
 	}
 	s.plan.Reset()
@@ -155,7 +142,7 @@ func (s *responder) onTask(m *nats.Msg) {
 		}
 	}
 	if err != nil {
-		s.host.failed(fmt.Errorf("bus: plan of client %d for task %d: %w", client, s.task.Task, err))
+		s.host.end(fmt.Errorf("bus: plan of client %d for task %d: %w", client, s.task.Task, err))
 	}
 }
 
@@ -259,10 +246,4 @@ func (h *Host) verdict(job uint64, reply []byte) (done bool, err error) {
 		return false, errElsewhere
 	}
 	return false, fmt.Errorf("bus: sum of job %d: %w: %s", job, bus.ErrRefused, r.Reason)
-}
-
-// Model finds a model in the coordinator's memory if it is in this process, else in
-// the cache or on the bus, its digest checked.
-func (h *Host) Model(ctx context.Context, d bus.Digest) ([]float32, error) {
-	return h.models.get(ctx, d)
 }

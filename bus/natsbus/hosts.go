@@ -63,6 +63,9 @@ const (
 	announceEvery  = time.Second
 	heartbeatEvery = 2 * time.Second
 	silentAfter    = 3 * heartbeatEvery
+
+	maxHosts   = 1 << 12 // whose presence a coordinator keeps
+	maxWorkers = 1 << 12 // of one host that count
 )
 
 // hostRegistry is the coordinator's end: it announces the run, answers with its

@@ -52,7 +52,7 @@ func TestHostsFindARunAndAreCounted(t *testing.T) {
 		}
 		defer stop()
 		said := make(lines, 1000)
-		c := p.coordinatorWith(t, "r", bus.CoordinatorConfig{Kernel: "go", Info: someInfo(), NeedsHosts: true, Notice: said.add})
+		c := p.coordinatorWith(t, "r", bus.CoordinatorConfig{Info: someInfo(), NeedsHosts: true, Notice: said.add})
 		a := <-heard
 		info, err := conn.AskRun(t.Context(), "r")
 		if err != nil {
@@ -62,7 +62,7 @@ func TestHostsFindARunAndAreCounted(t *testing.T) {
 			t.Errorf("announced %+v, asked %+v", a, info)
 		}
 		said.until(t, "No host is there")
-		h, err := natsbus.OpenHost(t.Context(), conn, "r", bus.HostConfig{Name: "box", Stamp: info.Stamp, Workers: 3})
+		h, err := conn.OpenHost(t.Context(), "r", bus.HostConfig{Name: "box", Stamp: info.Stamp, Workers: 3})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -96,8 +96,8 @@ func TestHostsFindARunAndAreCounted(t *testing.T) {
 
 func TestAHostAnswersNoOtherRunOfTheName(t *testing.T) {
 	places(t, func(t *testing.T, p *place) {
-		c := p.coordinatorWith(t, "r", bus.CoordinatorConfig{Kernel: "go", Info: someInfo(), PlanPatience: 100 * time.Millisecond})
-		h, err := natsbus.OpenHost(t.Context(), p.connect(t), "r", bus.HostConfig{Name: "old", Stamp: 42})
+		c := p.coordinatorWith(t, "r", bus.CoordinatorConfig{Info: someInfo(), PlanPatience: 100 * time.Millisecond})
+		h, err := p.connect(t).OpenHost(t.Context(), "r", bus.HostConfig{Name: "old", Stamp: 42})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -128,7 +128,7 @@ func TestTheStampIsOfTheConfiguration(t *testing.T) {
 	stamp := func(change func(*bus.RunInfo)) uint64 {
 		info := someInfo()
 		change(info)
-		c, err := natsbus.OpenCoordinator(t.Context(), p.connect(t), "r", bus.CoordinatorConfig{Info: info})
+		c, err := p.connect(t).OpenCoordinator(t.Context(), "r", bus.CoordinatorConfig{Info: info})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -15,20 +15,13 @@ import (
 	"fedpace/internal/names"
 )
 
-// jobConsumer is the queue of one kernel class's jobs.
-type jobConsumer struct {
-	jetstream.Consumer
-	wait time.Duration // its AckWait
-}
-
 // delivery is a job that this host holds. Marks of progress keep it from being
-// given to another until Done, Release or Postpone.
+// given to another until Done or Release.
 type delivery struct {
 	job  *bus.Job
 	conn *Conn
 	msg  jetstream.Msg
-	stop chan struct{}
-	once sync.Once
+	stop context.CancelFunc // of the marks
 	mark sync.WaitGroup
 }
 
@@ -77,37 +70,33 @@ func (h *Host) nextJob(ctx context.Context, kernel string) (*delivery, error) {
 	j := new(bus.Job)
 	if err := bus.Unmarshal(m.Data(), j); err != nil {
 		// No repetition makes it readable: the coordinator learns at once.
-		h.ignored.Add(1)
 		return nil, errors.Join(err, m.TermWithReason(bus.ValidText(err.Error())))
 	}
-	d := &delivery{job: j, conn: h.conn, msg: m, stop: make(chan struct{})}
-	d.mark.Go(func() { d.keep(h.life, consumer.wait/3) })
+	marking, stop := context.WithCancel(h.life)
+	d := &delivery{job: j, conn: h.conn, msg: m, stop: stop}
+	d.mark.Go(func() { d.keep(marking, consumer.CachedInfo().Config.AckWait/3) })
 	return d, nil
 }
 
 // consumer looks the consumer up unless that has been done.
-func (h *Host) consumer(ctx context.Context, kernel string) (*jobConsumer, error) {
+func (h *Host) consumer(ctx context.Context, kernel string) (jetstream.Consumer, error) {
 	if known, ok := h.consumers.Load(kernel); ok {
-		return known.(*jobConsumer), nil
+		return known.(jetstream.Consumer), nil
 	}
-	found, err := h.conn.js.Consumer(ctx, subject.JobsStream(h.run), kernel)
-	if err != nil {
-		return nil, err
+	c, err := h.conn.js.Consumer(ctx, subject.JobsStream(h.run), kernel)
+	if err == nil {
+		h.consumers.Store(kernel, c)
 	}
-	c := &jobConsumer{found, found.CachedInfo().Config.AckWait}
-	h.consumers.Store(kernel, c)
-	return c, nil
+	return c, err
 }
 
-// keep marks progress until the delivery or its host is over.
-func (d *delivery) keep(host context.Context, every time.Duration) {
+// keep marks progress until ctx ends.
+func (d *delivery) keep(ctx context.Context, every time.Duration) {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	for {
 		select {
-		case <-d.stop:
-			return
-		case <-host.Done():
+		case <-ctx.Done():
 			return
 		case <-tick.C:
 			_ = d.msg.InProgress() // lost marks end in a second delivery, which is harmless
@@ -115,8 +104,9 @@ func (d *delivery) keep(host context.Context, every time.Duration) {
 	}
 }
 
+// end ends the marks of progress.
 func (d *delivery) end() {
-	d.once.Do(func() { close(d.stop) })
+	d.stop()
 	d.mark.Wait()
 }
 
@@ -139,19 +129,14 @@ func (d *delivery) Done(ctx context.Context) error {
 	return fmt.Errorf("bus: acknowledge job %d: %w", d.job.Job, err)
 }
 
-// Release gives the job back, for another to do at once.
-func (d *delivery) Release() error {
+// Release gives the job back, for another to do at once or after a delay.
+func (d *delivery) Release(later bool) error {
 	d.end()
-	if err := d.msg.Nak(); err != nil && !retriable(err) {
-		return fmt.Errorf("bus: give back job %d: %w", d.job.Job, err)
+	nak := d.msg.Nak
+	if later {
+		nak = func() error { return d.msg.NakWithDelay(postponement) }
 	}
-	return nil
-}
-
-// Postpone gives the job back, for another to do a little later.
-func (d *delivery) Postpone() error {
-	d.end()
-	if err := d.msg.NakWithDelay(postponement); err != nil && !retriable(err) {
+	if err := nak(); err != nil && !retriable(err) {
 		return fmt.Errorf("bus: give back job %d: %w", d.job.Job, err)
 	}
 	return nil

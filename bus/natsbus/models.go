@@ -1,112 +1,220 @@
 package natsbus
 
 import (
-	"container/list"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"fedpace/bus"
 	"fedpace/bus/internal/subject"
 	"fedpace/internal/vector"
 )
 
-// modelCache finds models: in the process's store, among those fetched before,
-// on the bus. The least recently used leave when it holds too much.
+// PutModel shares the slice with the hosts of this process; others and devices get
+// the model in chunks (CoordinatorConfig.PublishModels).
+func (c *Coordinator) PutModel(ctx context.Context, digest bus.Digest, params []float32) error {
+	if digest.IsZero() || len(params) == 0 || len(params) > bus.MaxParams {
+		return fmt.Errorf("bus: model %s of %d parameters, want 1 to %d", digest, len(params), bus.MaxParams)
+	}
+	c.modelsMu.Lock()
+	c.models[digest] = params
+	c.modelsMu.Unlock()
+	c.store.models.Store(modelKey{c.run, digest}, params)
+	return c.conn.Retry(ctx, Retry{For: reconnectFor}, func(ctx context.Context) error { return c.publishModel(ctx, digest, params) })
+}
+
+// PutModelsAgain publishes all available models once more.
+func (c *Coordinator) PutModelsAgain(ctx context.Context) error {
+	for d, params := range c.available() {
+		if err := c.PutModel(ctx, d, params); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// available is a copy of the models that are.
+func (c *Coordinator) available() map[bus.Digest][]float32 {
+	c.modelsMu.Lock()
+	defer c.modelsMu.Unlock()
+	return maps.Clone(c.models)
+}
+
+func (c *Coordinator) chunksAvailable() (n uint64) {
+	for _, params := range c.available() {
+		n += uint64((len(params) + c.chunkSize() - 1) / c.chunkSize())
+	}
+	return n
+}
+
+// chunkSize is how many parameters go into a chunk.
+func (c *Coordinator) chunkSize() int {
+	return min(bus.ChunkBytes, int(c.conn.nats.MaxPayload())-1024) / 4
+}
+
+// publishModel sends the chunks, if models are published, and waits until the
+// stream has them all.
+func (c *Coordinator) publishModel(ctx context.Context, d bus.Digest, params []float32) error {
+	if !c.config.PublishModels {
+		return nil
+	}
+	chunks := slices.Collect(slices.Chunk(params, c.chunkSize()))
+	futures := make([]jetstream.PubAckFuture, len(chunks))
+	for i, part := range chunks {
+		b, err := bus.Marshal(nil, &bus.ModelChunk{
+			Chunk: uint32(i), Chunks: uint32(len(chunks)), Params: uint32(len(params)), Values: vector.Bytes(part),
+		})
+		if err != nil {
+			return err
+		}
+		if futures[i], err = c.js.PublishAsync(subject.Model(c.run, d, i), b); err != nil {
+			return fmt.Errorf("bus: send chunk %d of model %s: %w", i, d, err)
+		}
+	}
+	for i, f := range futures {
+		var err error
+		select {
+		case <-f.Ok():
+		case err = <-f.Err():
+		case <-ctx.Done():
+			err = ctx.Err()
+		}
+		if err != nil {
+			return fmt.Errorf("bus: send chunk %d of model %s: %w", i, d, err)
+		}
+	}
+	return nil
+}
+
+// DeleteModel forgets a model here and on the server.
+func (c *Coordinator) DeleteModel(ctx context.Context, digest bus.Digest) error {
+	c.modelsMu.Lock()
+	delete(c.models, digest)
+	c.modelsMu.Unlock()
+	c.store.models.Delete(modelKey{c.run, digest})
+	if !c.config.PublishModels {
+		return nil
+	}
+	c.deleting.Lock()
+	defer c.deleting.Unlock()
+	c.unwanted = append(c.unwanted, digest)
+	for len(c.unwanted) > 0 {
+		s, err := c.stream(ctx, subject.ModelsStream(c.run))
+		if err == nil {
+			err = s.Purge(ctx, jetstream.WithPurgeSubject(subject.ModelChunks(c.run, c.unwanted[0])))
+		}
+		if err != nil && retriable(err) && ctx.Err() == nil {
+			return nil // with the next one: what stays takes memory, nothing else
+		}
+		if err != nil {
+			return fmt.Errorf("bus: delete model %s: %w", c.unwanted[0], err)
+		}
+		c.unwanted = c.unwanted[1:]
+	}
+	return nil
+}
+
+// modelCache keeps the models that a host fetched. The least recently used leave
+// when it holds too much.
 type modelCache struct {
-	conn  *Conn
-	run   string
 	limit int64
 
 	mu    sync.Mutex
 	bytes int64
-	order *list.List // of *cachedModel, newest use first
-	known map[bus.Digest]*list.Element
+	uses  int64
+	known map[bus.Digest]*cachedModel
 }
 
-// cachedModel is fetched once; those who ask meanwhile wait for done.
+// cachedModel is fetched once; others that need it meanwhile wait for done.
 type cachedModel struct {
-	digest bus.Digest
-	done   chan struct{}
-	params []float32
-	err    error
+	used    int64 // the number of its last use
+	counted bool  // it is fetched and counts in bytes
+	done    chan struct{}
+	params  []float32
+	err     error
 }
 
-func newModelCache(conn *Conn, run string, limit int64) *modelCache {
-	return &modelCache{conn: conn, run: run, limit: limit, order: list.New(), known: map[bus.Digest]*list.Element{}}
-}
-
-func (c *modelCache) get(ctx context.Context, d bus.Digest) ([]float32, error) {
-	if c.conn.store != nil {
-		if params, ok := c.conn.store.model(c.run, d); ok {
-			return params, nil
+// Model finds a model in the coordinator's memory if it is in this process, else in
+// the cache or on the bus, its digest checked.
+func (h *Host) Model(ctx context.Context, d bus.Digest) ([]float32, error) {
+	if h.conn.store != nil {
+		if params, ok := h.conn.store.models.Load(modelKey{h.run, d}); ok {
+			return params.([]float32), nil
 		}
 	}
+	c := &h.models
 	for {
-		c.mu.Lock()
-		e := c.known[d]
-		if e == nil {
-			break
+		m, mine := c.find(d)
+		if mine {
+			m.params, m.err = h.conn.FetchModel(ctx, h.run, d)
+			c.keep(d, m)
+			close(m.done)
+			return m.params, m.err
 		}
-		c.order.MoveToFront(e)
-		c.mu.Unlock()
-		m := e.Value.(*cachedModel)
 		select {
 		case <-m.done:
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}
-		// Another caller's cancelled fetch is none of ours.
-		if m.err == nil || !errors.Is(m.err, context.Canceled) && !errors.Is(m.err, context.DeadlineExceeded) {
+		// Another caller's fetch may have been cancelled; this one then fetches.
+		if !errors.Is(m.err, context.Canceled) && !errors.Is(m.err, context.DeadlineExceeded) {
 			return m.params, m.err
 		}
 	}
-	m := &cachedModel{digest: d, done: make(chan struct{})}
-	e := c.order.PushFront(m)
-	c.known[d] = e
-	c.mu.Unlock()
-
-	m.params, m.err = c.fetch(ctx, d)
-	c.mu.Lock()
-	if m.err != nil {
-		c.order.Remove(e)
-		delete(c.known, d)
-	} else {
-		c.bytes += 4 * int64(len(m.params))
-		c.shrink(e)
-	}
-	c.mu.Unlock()
-	close(m.done)
-	return m.params, m.err
 }
 
-// shrink forgets the least recently used models but keep.
-func (c *modelCache) shrink(keep *list.Element) {
-	for e := c.order.Back(); e != nil && c.bytes > c.limit; {
-		m, before := e.Value.(*cachedModel), e.Prev()
-		if e != keep && m.params != nil {
-			c.bytes -= 4 * int64(len(m.params))
-			c.order.Remove(e)
-			delete(c.known, m.digest)
+// find returns a model's entry; mine: it is new, and the caller must fill it.
+func (c *modelCache) find(d bus.Digest) (m *cachedModel, mine bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if m = c.known[d]; m == nil {
+		m, mine = &cachedModel{done: make(chan struct{})}, true
+		c.known[d] = m
+	}
+	c.uses++
+	m.used = c.uses
+	return m, mine
+}
+
+// keep counts a model that was fetched, or forgets one that was not. It drops the
+// least recently used models above the limit, but never this one.
+func (c *modelCache) keep(d bus.Digest, m *cachedModel) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if m.err != nil {
+		delete(c.known, d)
+		return
+	}
+	m.counted = true
+	c.bytes += 4 * int64(len(m.params))
+	for c.bytes > c.limit {
+		var oldest *cachedModel
+		var of bus.Digest
+		for d, x := range c.known {
+			if x != m && x.counted && (oldest == nil || x.used < oldest.used) {
+				oldest, of = x, d
+			}
 		}
-		e = before
+		if oldest == nil {
+			return
+		}
+		c.bytes -= 4 * int64(len(oldest.params))
+		delete(c.known, of)
 	}
 }
 
 // FetchModel gets a run's model from the bus, its digest checked, and keeps
 // nothing.
 func (c *Conn) FetchModel(ctx context.Context, run string, d bus.Digest) ([]float32, error) {
-	return newModelCache(c, run, 1).fetch(ctx, d)
-}
-
-// fetch gets the chunks one after the other.
-func (c *modelCache) fetch(ctx context.Context, d bus.Digest) ([]float32, error) {
 	var params []float32
 	for i, chunks := 0, 1; i < chunks; i++ {
-		w, err := c.chunk(ctx, d, i)
+		w, err := c.modelChunk(ctx, run, d, i)
 		if err != nil {
 			return nil, fmt.Errorf("bus: chunk %d of model %s: %w", i, d, err)
 		}
@@ -125,12 +233,12 @@ func (c *modelCache) fetch(ctx context.Context, d bus.Digest) ([]float32, error)
 	return params, nil
 }
 
-// chunk is a direct get of the last message on the chunk's subject: it asks for
-// no right but to publish this one request. It outlives a connection that goes and
-// comes back.
-func (c *modelCache) chunk(ctx context.Context, d bus.Digest, i int) (chunk *bus.ModelChunk, err error) {
-	err = c.conn.Retry(ctx, Retry{For: reconnectFor, Attempt: RequestTimeout, Passes: passesForModels}, func(ctx context.Context) error {
-		m, err := c.conn.nats.RequestWithContext(ctx, subject.DirectGet+subject.ModelsStream(c.run)+"."+subject.Model(c.run, d, i), nil)
+// modelChunk is a direct get of the last message on the chunk's subject: it asks
+// for no right but to publish this one request. It outlives a connection that goes
+// and comes back.
+func (c *Conn) modelChunk(ctx context.Context, run string, d bus.Digest, i int) (chunk *bus.ModelChunk, err error) {
+	err = c.Retry(ctx, Retry{For: reconnectFor, Attempt: RequestTimeout, Passes: passesForModels}, func(ctx context.Context) error {
+		m, err := c.nats.RequestWithContext(ctx, subject.DirectGet+subject.ModelsStream(run)+"."+subject.Model(run, d, i), nil)
 		if err == nil {
 			chunk, err = readChunk(m, i)
 		}

@@ -10,11 +10,11 @@ import (
 )
 
 // cached is a host that fetches models over TCP, where two have been put.
-func cached(t *testing.T, bytes int64) (c *natsbus.Coordinator, h *natsbus.Host, a, b bus.Digest) {
+func cached(t *testing.T, bytes int64) (c bus.Coordinator, h bus.Host, a, b bus.Digest) {
 	t.Helper()
 	p := newPlace(t, true)
 	c = p.coordinator(t, "r")
-	h, err := natsbus.OpenHost(t.Context(), p.connect(t), "r", bus.HostConfig{CacheBytes: bytes})
+	h, err := p.connect(t).OpenHost(t.Context(), "r", bus.HostConfig{CacheBytes: bytes})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,7 +82,7 @@ func TestAHandleThatSaysNothingIsFollowedByTheValues(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer near.Close()
-	h, err := natsbus.OpenHost(t.Context(), near, "r", bus.HostConfig{})
+	h, err := near.OpenHost(t.Context(), "r", bus.HostConfig{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -117,11 +117,11 @@ func TestAStoreIsSharedAcrossConnections(t *testing.T) {
 		t.Cleanup(conn.Close)
 		return conn
 	}
-	c, err := natsbus.OpenCoordinator(t.Context(), connect(), "r", bus.CoordinatorConfig{})
+	c, err := connect().OpenCoordinator(t.Context(), "r", bus.CoordinatorConfig{Kernel: "go"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	h, err := natsbus.OpenHost(t.Context(), connect(), "r", bus.HostConfig{})
+	h, err := connect().OpenHost(t.Context(), "r", bus.HostConfig{})
 	if err != nil {
 		t.Fatal(err)
 	}

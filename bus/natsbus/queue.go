@@ -5,9 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
-	"sync"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -15,58 +12,27 @@ import (
 
 	"fedpace/bus"
 	"fedpace/bus/internal/subject"
-	"fedpace/internal/vector"
 )
 
 // lookEvery is how often the streams are looked at while jobs are open.
 const lookEvery = 2 * time.Second
 
-// workQueue is the coordinator's side of the run's streams: the jobs, as a work
-// queue with one consumer for each kernel class, and the models' chunks. Jobs
-// carry no Nats-Msg-Id: one that is sent again must not be taken for a repeat.
-type workQueue struct {
-	conn   *Conn
-	run    string
-	config bus.CoordinatorConfig
-	store  *Store
-	js     jetstream.JetStream
+const (
+	maxWaiting  = 1 << 12 // trainers that wait for a job
+	pendingJobs = 1 << 12 // jobs and chunks that the stream has not confirmed
+)
 
-	looking chan error // what happened; one at a time is enough
-
-	mu      sync.Mutex
-	kernels map[string]bool          // whose consumers exist
-	models  map[bus.Digest][]float32 // that are available
-
-	sent   sentJobs
-	wanted func(job uint64) bool // whether its sum is still wanted; set before use
-
-	deleting sync.Mutex
-	unwanted []bus.Digest // whose chunks are still to be deleted
-}
-
-func newWorkQueue(conn *Conn, run string, config bus.CoordinatorConfig, store *Store) *workQueue {
-	return &workQueue{
-		conn: conn, run: run, config: config, store: store, js: conn.js,
-		looking: make(chan error, 1), kernels: map[string]bool{}, models: map[bus.Digest][]float32{},
-	}
-}
-
-func (q *workQueue) open(ctx context.Context) error {
-	var err error
-	q.js, err = jetstream.New(q.conn.nats,
-		jetstream.WithDefaultTimeout(RequestTimeout), jetstream.WithPublishAsyncMaxPending(pendingJobs),
-		jetstream.WithPublishAsyncTimeout(RequestTimeout), jetstream.WithPublishAsyncErrHandler(q.publishFailed))
-	if err != nil {
-		return fmt.Errorf("bus: JetStream: %w", err)
-	}
+// openStreams makes the run's streams: the jobs, as a work queue with the consumer
+// of the run's kernel class, and the models' chunks.
+func (c *Coordinator) openStreams(ctx context.Context) error {
 	// A cluster that has just started, or lost a server, takes a while.
-	err = q.conn.Retry(ctx, Retry{For: openPatience}, func(ctx context.Context) error {
-		attempt, cancel := q.conn.attempt(ctx, RequestTimeout/3) // nobody answers before there is a leader
+	err := c.conn.Retry(ctx, Retry{For: openPatience}, func(ctx context.Context) error {
+		attempt, cancel := c.conn.attempt(ctx, RequestTimeout/3) // nobody answers before there is a leader
 		defer cancel()
-		if _, err := q.js.AccountInfo(attempt); err != nil {
+		if _, err := c.js.AccountInfo(attempt); err != nil {
 			return fmt.Errorf("bus: JetStream: %w", err)
 		}
-		return q.makeStreams(ctx)
+		return c.makeStreams(ctx)
 	})
 	if errors.Is(err, jetstream.ErrJetStreamNotEnabled) || errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount) {
 		return errors.New("bus: the server has no JetStream, which runs need: start it with nats-server -js, and allow it for the account")
@@ -74,8 +40,8 @@ func (q *workQueue) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for _, name := range q.streams() {
-		s, err := q.stream(ctx, name)
+	for _, name := range c.streams() {
+		s, err := c.stream(ctx, name)
 		if err == nil {
 			err = s.Purge(ctx)
 		}
@@ -83,85 +49,64 @@ func (q *workQueue) open(ctx context.Context) error {
 			return fmt.Errorf("bus: empty stream %s: %w", name, err)
 		}
 	}
-	if q.config.Kernel != "" {
-		return q.makeConsumer(ctx, q.config.Kernel)
-	}
 	return nil
 }
 
-func (q *workQueue) streams() []string {
-	if q.config.PublishModels {
-		return []string{subject.JobsStream(q.run), subject.ModelsStream(q.run)}
+func (c *Coordinator) streams() []string {
+	if c.config.PublishModels {
+		return []string{subject.JobsStream(c.run), subject.ModelsStream(c.run)}
 	}
-	return []string{subject.JobsStream(q.run)}
+	return []string{subject.JobsStream(c.run)}
 }
 
-func (q *workQueue) makeStreams(ctx context.Context) error {
-	ctx, cancel := q.conn.attempt(ctx, 2*RequestTimeout)
+// makeStreams leaves streams that are there, and what they hold, as they are.
+func (c *Coordinator) makeStreams(ctx context.Context) error {
+	ctx, cancel := c.conn.attempt(ctx, 2*RequestTimeout)
 	defer cancel()
-	configs := []jetstream.StreamConfig{{
-		Name:      subject.JobsStream(q.run),
-		Subjects:  []string{subject.AnyJobs(q.run)},
-		Retention: jetstream.WorkQueuePolicy,
-		Storage:   jetstream.MemoryStorage,
-		Replicas:  q.config.Replicas,
-	}}
-	if q.config.PublishModels {
-		configs = append(configs, jetstream.StreamConfig{
-			Name:              subject.ModelsStream(q.run),
-			Subjects:          []string{subject.AnyModel(q.run)},
-			Storage:           jetstream.MemoryStorage,
-			Replicas:          q.config.Replicas,
-			MaxMsgsPerSubject: 1,
-			AllowDirect:       true,
-		})
-	}
-	for _, c := range configs {
-		if _, err := q.js.CreateOrUpdateStream(ctx, c); err != nil {
-			return fmt.Errorf("bus: make stream %s: %w", c.Name, err)
+	for _, name := range c.streams() {
+		config := jetstream.StreamConfig{Name: name, Storage: jetstream.MemoryStorage, Replicas: c.config.Replicas}
+		if name == subject.JobsStream(c.run) {
+			config.Subjects, config.Retention = []string{subject.AnyJobs(c.run)}, jetstream.WorkQueuePolicy
+		} else {
+			config.Subjects, config.MaxMsgsPerSubject, config.AllowDirect = []string{subject.AnyModel(c.run)}, 1, true
+		}
+		if _, err := c.js.CreateOrUpdateStream(ctx, config); err != nil {
+			return fmt.Errorf("bus: make stream %s: %w", name, err)
 		}
 	}
-	return nil
-}
-
-func (q *workQueue) makeConsumer(ctx context.Context, kernel string) error {
-	ctx, cancel := q.conn.attempt(ctx, RequestTimeout)
-	defer cancel()
-	_, err := q.js.CreateOrUpdateConsumer(ctx, subject.JobsStream(q.run), jetstream.ConsumerConfig{
-		Durable:       kernel,
+	if c.config.Kernel == "" {
+		return nil
+	}
+	_, err := c.js.CreateOrUpdateConsumer(ctx, subject.JobsStream(c.run), jetstream.ConsumerConfig{
+		Durable:       c.config.Kernel,
 		AckPolicy:     jetstream.AckExplicitPolicy,
-		AckWait:       q.config.AckWait,
-		MaxDeliver:    q.config.MaxDeliver,
-		FilterSubject: subject.Jobs(q.run, kernel),
+		AckWait:       c.config.AckWait,
+		MaxDeliver:    c.config.MaxDeliver,
+		FilterSubject: subject.Jobs(c.run, c.config.Kernel),
 		MaxAckPending: -1, // trainers take one at a time each
 		MaxWaiting:    maxWaiting,
 		MemoryStorage: true,
 	})
 	if err != nil {
-		return fmt.Errorf("bus: make consumer %s of stream %s: %w", kernel, subject.JobsStream(q.run), err)
+		return fmt.Errorf("bus: make consumer %s of stream %s: %w", c.config.Kernel, subject.JobsStream(c.run), err)
 	}
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.kernels[kernel] = true
 	return nil
 }
 
-// close removes the streams. Those of a server that is gone are gone, too.
-func (q *workQueue) close(ctx context.Context) error {
-	q.js.CleanupPublisher()
-	q.mu.Lock()
-	for d := range q.models {
-		q.store.models.Delete(modelKey{q.run, d})
+// removeStreams also ends the sharing of models. Streams of a server that is gone
+// are gone, too.
+func (c *Coordinator) removeStreams(ctx context.Context) error {
+	c.js.CleanupPublisher()
+	for d := range c.available() {
+		c.store.models.Delete(modelKey{c.run, d})
 	}
-	clear(q.models)
-	q.mu.Unlock()
-	if !q.conn.nats.IsConnected() {
+	if !c.conn.nats.IsConnected() {
 		return nil
 	}
-	for _, name := range q.streams() {
+	for _, name := range c.streams() {
 		// On a server that is away for the moment they stay, and are emptied when a
 		// run of the name is opened again.
-		if err := q.js.DeleteStream(ctx, name); err != nil && !retriable(err) {
+		if err := c.js.DeleteStream(ctx, name); err != nil && !retriable(err) {
 			return fmt.Errorf("bus: remove stream %s: %w", name, err)
 		}
 	}
@@ -170,65 +115,61 @@ func (q *workQueue) close(ctx context.Context) error {
 
 // stream looks at a stream; the question is not waited for longer than one
 // connection lasts.
-func (q *workQueue) stream(ctx context.Context, name string) (jetstream.Stream, error) {
-	ctx, cancel := q.conn.attempt(ctx, RequestTimeout)
+func (c *Coordinator) stream(ctx context.Context, name string) (jetstream.Stream, error) {
+	ctx, cancel := c.conn.attempt(ctx, RequestTimeout)
 	defer cancel()
-	return q.js.Stream(ctx, name)
+	return c.js.Stream(ctx, name)
 }
 
-// send publishes a job; publishFailed learns if that fails.
-func (q *workQueue) send(ctx context.Context, j *bus.Job) error {
-	q.mu.Lock()
-	known := q.kernels[j.Kernel]
-	q.mu.Unlock()
-	if !known {
-		err := q.conn.Retry(ctx, Retry{For: reconnectFor}, func(ctx context.Context) error { return q.makeConsumer(ctx, j.Kernel) })
-		if err != nil {
-			return err
-		}
+// SendJob does not wait for the queue's acknowledgement: what goes wrong comes out
+// of TakeSum. Jobs carry no Nats-Msg-Id: one that is sent again must not be taken
+// for a repeat.
+func (c *Coordinator) SendJob(ctx context.Context, j *bus.Job) error {
+	if err := j.Validate(); err != nil {
+		return err
+	}
+	if j.Kernel != c.config.Kernel {
+		return bus.Fault("job", "kernel", j.Kernel, fmt.Sprintf("the run's, %q", c.config.Kernel))
+	}
+	if c.sums.expect(j) {
+		return nil // the queue has it
 	}
 	b, err := bus.Marshal(nil, j)
 	if err != nil {
 		return err
 	}
-	if limit := q.conn.nats.MaxPayload(); int64(len(b)) > limit {
+	if limit := c.conn.nats.MaxPayload(); int64(len(b)) > limit {
 		return fmt.Errorf("bus: job %d has %d bytes, the server takes %d: make more jobs of it", j.Job, len(b), limit)
 	}
-	if q.sent.queued(j.Job) {
-		return nil
-	}
-	f, err := q.js.PublishAsync(subject.Jobs(q.run, j.Kernel), b)
+	f, err := c.js.PublishAsync(subject.Jobs(c.run, j.Kernel), b)
 	if err == nil {
-		q.sent.add(j.Job, f, q.wanted)
+		c.sums.sent(j.Job, f)
 		return nil
 	}
 	err = fmt.Errorf("bus: send job %d: %w", j.Job, err)
 	if retriable(err) { // it is sent again with the others that are open
-		q.look(err)
+		c.look(err)
 		return nil
 	}
 	return err
 }
 
 // publishFailed is told of a job that the stream did not take.
-func (q *workQueue) publishFailed(_ jetstream.JetStream, m *nats.Msg, err error) {
-	err = fmt.Errorf("bus: a job on %s was not taken: %w", m.Subject, err)
-	select {
-	case q.looking <- err:
-	default:
-	}
+func (c *Coordinator) publishFailed(_ jetstream.JetStream, m *nats.Msg, err error) {
+	c.look(fmt.Errorf("bus: a job on %s was not taken: %w", m.Subject, err))
 }
 
 // look has the streams looked at, since messages may have been lost.
-func (q *workQueue) look(cause error) {
+func (c *Coordinator) look(cause error) {
 	select {
-	case q.looking <- cause:
+	case c.looking <- cause:
 	default:
 	}
 }
 
-// watch makes streams again when they are gone and tells of it, until ctx ends.
-func (q *workQueue) watch(ctx context.Context, c *Coordinator) {
+// watchStreams makes streams again when they are gone and tells of it, until ctx
+// ends.
+func (c *Coordinator) watchStreams(ctx context.Context) {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
 	for {
@@ -236,16 +177,19 @@ func (q *workQueue) watch(ctx context.Context, c *Coordinator) {
 		select {
 		case <-ctx.Done():
 			return
-		case cause = <-q.looking:
+		case cause = <-c.looking:
 		case <-tick.C:
 			if c.sums.opened() == 0 {
 				continue
 			}
 		}
-		again, err := q.ensure(ctx)
-		if err == nil && errors.Is(cause, bus.ErrInterrupted) {
-			err = q.restoreModels(ctx)
-		}
+		interrupted, again := errors.Is(cause, bus.ErrInterrupted), false
+		// The streams are tried for as long as a connection may take to come back.
+		err := c.conn.Retry(ctx, Retry{For: reconnectFor}, func(ctx context.Context) error {
+			found, err := c.restore(ctx, interrupted)
+			again = again || found
+			return err
+		})
 		switch {
 		case ctx.Err() != nil:
 			return
@@ -254,8 +198,8 @@ func (q *workQueue) watch(ctx context.Context, c *Coordinator) {
 		case err != nil:
 			c.failed(errors.Join(err, cause))
 		case again:
-			c.lost(fmt.Errorf("bus: what run %s has on the server was gone and has been made again: %w", q.run, bus.ErrInterrupted))
-		case errors.Is(cause, bus.ErrInterrupted):
+			c.lost(fmt.Errorf("bus: what run %s has on the server was gone and has been made again: %w", c.run, bus.ErrInterrupted))
+		case interrupted:
 			c.lost(cause)
 		case cause != nil && retriable(cause):
 			c.lost(fmt.Errorf("%w: %w", cause, bus.ErrInterrupted))
@@ -265,258 +209,91 @@ func (q *workQueue) watch(ctx context.Context, c *Coordinator) {
 	}
 }
 
-// ensure makes the streams, consumers and chunks again if a stream is gone. It
-// tries for as long as a connection may take to come back.
-func (q *workQueue) ensure(ctx context.Context) (again bool, err error) {
-	err = q.conn.Retry(ctx, Retry{For: reconnectFor}, func(ctx context.Context) error {
-		found, err := q.restore(ctx)
-		again = again || found
-		return err
-	})
-	return again, err
-}
-
-func (q *workQueue) restore(ctx context.Context) (again bool, err error) {
-	waiting, last := q.sent.among(q.wanted)
-	for _, name := range q.streams() {
-		s, err := q.stream(ctx, name)
-		switch {
-		case errors.Is(err, jetstream.ErrStreamNotFound):
+// restore makes the streams, the consumer and the models' chunks again if any of
+// them is gone. It counts the chunks after an interruption alone: the servers of a
+// cluster may have come back with an empty stream.
+func (c *Coordinator) restore(ctx context.Context, interrupted bool) (again bool, err error) {
+	queued, last := c.sums.queued()
+	for _, name := range c.streams() {
+		s, err := c.stream(ctx, name)
+		if errors.Is(err, jetstream.ErrStreamNotFound) {
 			again = true
-		case err != nil:
+			continue
+		}
+		if err != nil {
 			return false, fmt.Errorf("bus: look at stream %s: %w", name, err)
-		case name == subject.JobsStream(q.run):
-			// Jobs stay until their sums are in: a stream that holds fewer than are
-			// still waited for has been emptied, by the restart of a whole cluster or
-			// by somebody.
-			state := s.CachedInfo().State
-			still := 0
-			for _, n := range waiting {
-				if q.wanted(n) {
-					still++
-				}
-			}
-			again = again || state.LastSeq < last || state.Msgs < uint64(still)
 		}
-	}
-	q.mu.Lock()
-	kernels := make([]string, 0, len(q.kernels))
-	for k := range q.kernels {
-		kernels = append(kernels, k)
-	}
-	models := make(map[bus.Digest][]float32, len(q.models))
-	for d, params := range q.models {
-		models[d] = params
-	}
-	q.mu.Unlock()
-	for _, k := range kernels {
-		if again {
-			break
+		state := s.CachedInfo().State
+		if name != subject.JobsStream(c.run) {
+			again = again || interrupted && state.Msgs < c.chunksAvailable()
+			continue
 		}
-		attempt, cancel := q.conn.attempt(ctx, RequestTimeout)
-		_, err := q.js.Consumer(attempt, subject.JobsStream(q.run), k)
-		cancel()
-		if errors.Is(err, jetstream.ErrConsumerNotFound) {
+		// Jobs stay until their sums are in: a stream that holds fewer than are
+		// still waited for has been emptied, by the restart of a whole cluster or
+		// by somebody.
+		if state.LastSeq < last || state.Msgs < c.sums.openOf(queued) {
 			again = true
-		} else if err != nil {
-			return false, fmt.Errorf("bus: look at consumer %s: %w", k, err)
+		}
+		if again || c.config.Kernel == "" {
+			continue
+		}
+		attempt, cancel := c.conn.attempt(ctx, RequestTimeout)
+		_, err = s.Consumer(attempt, c.config.Kernel)
+		cancel()
+		if again = errors.Is(err, jetstream.ErrConsumerNotFound); err != nil && !again {
+			return false, fmt.Errorf("bus: look at consumer %s: %w", c.config.Kernel, err)
 		}
 	}
 	if !again {
 		return false, nil
 	}
-	q.sent.forget()
-	if err := q.makeStreams(ctx); err != nil {
+	c.sums.forgetSent()
+	if err := c.makeStreams(ctx); err != nil {
 		return true, err
 	}
-	for _, k := range kernels {
-		if err := q.makeConsumer(ctx, k); err != nil {
+	for d, params := range c.available() {
+		if err := c.publishModel(ctx, d, params); err != nil {
 			return true, err
-		}
-	}
-	if q.config.PublishModels {
-		for d, params := range models {
-			if err := q.publishModel(ctx, d, params); err != nil {
-				return true, err
-			}
 		}
 	}
 	return true, nil
 }
 
-// restoreModels publishes the models again unless the stream holds them all: the
-// servers of a cluster may have come back with an empty one.
-func (q *workQueue) restoreModels(ctx context.Context) error {
-	if !q.config.PublishModels {
-		return nil
+// exhaustedJobs is where the server says that a job has been handed out for the
+// last time and was not acknowledged; terminatedJobs, that a trainer declared that
+// nobody can do it.
+func exhaustedJobs(run string) string {
+	return "$JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES." + subject.JobsStream(run) + ".*"
+}
+
+func terminatedJobs(run string) string {
+	return "$JS.EVENT.ADVISORY.CONSUMER.MSG_TERMINATED." + subject.JobsStream(run) + ".*"
+}
+
+// advisory has the parts of the server's advisories on jobs that are used here.
+type advisory struct {
+	Sequence uint64 `json:"stream_seq"`
+	Reason   string `json:"reason"` // of a termination
+}
+
+func (c *Coordinator) onExhausted(m *nats.Msg) {
+	var a advisory
+	if err := json.Unmarshal(m.Data, &a); err != nil {
+		c.failed(fmt.Errorf("bus: the server's advisory of a job that nobody finished: %w", err))
+	} else if j := c.sums.bySequence(a.Sequence); j != nil {
+		c.failed(fmt.Errorf("bus: run %s: job %d (%s, round %d, kernel %s) was given out %d times and no trainer finished it",
+			c.run, j.Job, j.Kind.Name(), j.Round, j.Kernel, c.config.MaxDeliver))
 	}
-	return q.conn.Retry(ctx, Retry{For: reconnectFor}, func(ctx context.Context) error {
-		q.mu.Lock()
-		models := maps.Clone(q.models)
-		q.mu.Unlock()
-		s, err := q.stream(ctx, subject.ModelsStream(q.run))
-		if err != nil {
-			return fmt.Errorf("bus: look at stream %s: %w", subject.ModelsStream(q.run), err)
-		}
-		chunks := uint64(0)
-		for _, params := range models {
-			chunks += uint64(q.chunks(params))
-		}
-		if s.CachedInfo().State.Msgs >= chunks {
-			return nil
-		}
-		for d, params := range models {
-			if err := q.publishModel(ctx, d, params); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
 }
 
-func (q *workQueue) putModel(ctx context.Context, d bus.Digest, params []float32) error {
-	q.mu.Lock()
-	q.models[d] = params
-	q.mu.Unlock()
-	q.store.models.Store(modelKey{q.run, d}, params)
-	if !q.config.PublishModels {
-		return nil
-	}
-	return q.republish(ctx, d)
+func (c *Coordinator) onTerminated(m *nats.Msg) {
+	c.failed(fmt.Errorf("bus: run %s: a trainer cannot read a job: %s", c.run, terminationReason(m.Data)))
 }
 
-// republish puts a model's chunks on the bus, for as long as that takes to
-// succeed.
-func (q *workQueue) republish(ctx context.Context, d bus.Digest) error {
-	return q.conn.Retry(ctx, Retry{For: reconnectFor}, func(ctx context.Context) error {
-		q.mu.Lock()
-		params, ok := q.models[d]
-		q.mu.Unlock()
-		if !ok || !q.config.PublishModels {
-			return nil
-		}
-		return q.publishModel(ctx, d, params)
-	})
-}
-
-func (q *workQueue) republishAll(ctx context.Context) error {
-	q.mu.Lock()
-	models := slices.Collect(maps.Keys(q.models))
-	q.mu.Unlock()
-	for _, d := range models {
-		if err := q.republish(ctx, d); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// chunkSize is how many parameters go into a chunk.
-func (q *workQueue) chunkSize() int {
-	return min(bus.ChunkBytes, int(q.conn.nats.MaxPayload())-1024) / 4
-}
-
-func (q *workQueue) chunks(params []float32) int {
-	return (len(params) + q.chunkSize() - 1) / q.chunkSize()
-}
-
-// publishModel sends the chunks and waits until the stream has them all.
-func (q *workQueue) publishModel(ctx context.Context, d bus.Digest, params []float32) error {
-	size, chunks := q.chunkSize(), q.chunks(params)
-	futures := make([]jetstream.PubAckFuture, 0, chunks)
-	for i := range chunks {
-		part := params[i*size : min((i+1)*size, len(params))]
-		b, err := bus.Marshal(nil, &bus.ModelChunk{Chunk: uint32(i), Chunks: uint32(chunks), Params: uint32(len(params)), Values: vector.Bytes(part)})
-		if err != nil {
-			return err
-		}
-		f, err := q.js.PublishAsync(subject.Model(q.run, d, i), b)
-		if err != nil {
-			return fmt.Errorf("bus: send chunk %d of model %s: %w", i, d, err)
-		}
-		futures = append(futures, f)
-	}
-	for i, f := range futures {
-		select {
-		case <-f.Ok():
-		case err := <-f.Err():
-			return fmt.Errorf("bus: send chunk %d of model %s: %w", i, d, err)
-		case <-ctx.Done():
-			return fmt.Errorf("bus: send chunk %d of model %s: %w", i, d, ctx.Err())
-		}
-	}
-	return nil
-}
-
-func (q *workQueue) deleteModel(ctx context.Context, d bus.Digest) error {
-	q.mu.Lock()
-	delete(q.models, d)
-	q.mu.Unlock()
-	q.store.models.Delete(modelKey{q.run, d})
-	if !q.config.PublishModels {
-		return nil
-	}
-	q.deleting.Lock()
-	defer q.deleting.Unlock()
-	q.unwanted = append(q.unwanted, d)
-	for len(q.unwanted) > 0 {
-		s, err := q.stream(ctx, subject.ModelsStream(q.run))
-		if err == nil {
-			err = s.Purge(ctx, jetstream.WithPurgeSubject(subject.ModelChunks(q.run, q.unwanted[0])))
-		}
-		if err != nil && retriable(err) && ctx.Err() == nil {
-			return nil // with the next one: what stays takes memory, nothing else
-		}
-		if err != nil {
-			return fmt.Errorf("bus: delete model %s: %w", q.unwanted[0], err)
-		}
-		q.unwanted = q.unwanted[1:]
-	}
-	return nil
-}
-
-// exhaustedSubject is where the server says that a job has been handed out for
-// the last time and was not acknowledged; terminatedSubject, that a trainer
-// declared that nobody can do it.
-func (q *workQueue) exhaustedSubject() string {
-	return "$JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES." + subject.JobsStream(q.run) + ".*"
-}
-
-func (q *workQueue) terminatedSubject() string {
-	return "$JS.EVENT.ADVISORY.CONSUMER.MSG_TERMINATED." + subject.JobsStream(q.run) + ".*"
-}
-
-func terminationReason(advisory []byte) string {
-	var a struct {
-		Reason string `json:"reason"`
-	}
-	if err := json.Unmarshal(advisory, &a); err != nil || a.Reason == "" {
+func terminationReason(data []byte) string {
+	var a advisory
+	if err := json.Unmarshal(data, &a); err != nil || a.Reason == "" {
 		return "it gave no reason"
 	}
 	return a.Reason
-}
-
-// exhausted finds the job of such an advisory; nil if it is no longer queued.
-func (q *workQueue) exhausted(advisory []byte) (*bus.Job, error) {
-	var a struct {
-		Seq uint64 `json:"stream_seq"`
-	}
-	if err := json.Unmarshal(advisory, &a); err != nil {
-		return nil, fmt.Errorf("bus: the server's advisory of a job that nobody finished: %w", err)
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), RequestTimeout)
-	defer cancel()
-	s, err := q.stream(ctx, subject.JobsStream(q.run))
-	if err != nil {
-		return nil, fmt.Errorf("bus: find a job that nobody finished: %w", err)
-	}
-	m, err := s.GetMsg(ctx, a.Seq)
-	if errors.Is(err, jetstream.ErrMsgNotFound) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("bus: find a job that nobody finished: %w", err)
-	}
-	j := new(bus.Job)
-	return j, bus.Unmarshal(m.Data, j)
 }

@@ -13,7 +13,6 @@ import (
 
 	"fedpace/bus"
 	"fedpace/bus/embedded"
-	"fedpace/bus/natsbus"
 )
 
 // model is small enough for one chunk.
@@ -22,8 +21,8 @@ var model = []float32{1, 2, 3}
 // ends are a coordinator and a host with one model on the bus.
 type ends struct {
 	*testing.T
-	c      *natsbus.Coordinator
-	h      *natsbus.Host
+	c      bus.Coordinator
+	h      bus.Host
 	digest bus.Digest
 }
 
@@ -44,7 +43,7 @@ func (d *ends) ok(err error) {
 func (d *ends) send(n uint64) *bus.Job {
 	d.Helper()
 	j := someJob(n, d.digest, len(model))
-	d.ok(d.c.SendJob(d.Context(), "go", j))
+	d.ok(d.c.SendJob(d.Context(), j))
 	return j
 }
 
@@ -161,7 +160,7 @@ func TestTheTrainerMayAcknowledgeOnlyWhatTheCoordinatorHas(t *testing.T) {
 		if err := <-done; !errors.Is(err, bus.ErrRefused) || !strings.Contains(err.Error(), "disk is full") {
 			t.Fatalf("got %v, want the refusal with its reason", err)
 		}
-		d.ok(x.Release())
+		d.ok(x.Release(false))
 		x = d.next() // by whomever
 		done = d.post(d.sum(1))
 		d.take().Accept()
@@ -226,7 +225,7 @@ func TestEvaluationReturnsScoresOfItsShards(t *testing.T) {
 		j := someJob(1, d.digest, len(model))
 		j.Kind, j.Clients = bus.Evaluate, nil
 		j.Shards = []*bus.Shard{{Index: 3, From: 3072, Count: 1024}, {Index: 4, From: 4096, Count: 7}}
-		d.ok(d.c.SendJob(t.Context(), "go", j))
+		d.ok(d.c.SendJob(t.Context(), j))
 		x := d.next()
 		sum := result(1, d.digest, nil)
 		sum.Shards = []*bus.ShardScore{{Index: 3, LossSum: 70.5, Correct: 1000}, {Index: 4, LossSum: 1, Correct: 7}}
@@ -272,7 +271,7 @@ func (p *place) dies(t *testing.T) {
 
 func TestTheJobOfADeadTrainerGoesToAnother(t *testing.T) {
 	places(t, func(t *testing.T, p *place) {
-		d := newEnds(t, p, bus.CoordinatorConfig{Kernel: "go", AckWait: 200 * time.Millisecond})
+		d := newEnds(t, p, bus.CoordinatorConfig{AckWait: 200 * time.Millisecond})
 		d.send(1)
 		p.dies(t)
 		x := d.next()
@@ -285,7 +284,7 @@ func TestTheJobOfADeadTrainerGoesToAnother(t *testing.T) {
 
 func TestAJobThatNobodyFinishesFailsTheRunInWords(t *testing.T) {
 	places(t, func(t *testing.T, p *place) {
-		d := newEnds(t, p, bus.CoordinatorConfig{Kernel: "go", AckWait: 100 * time.Millisecond, MaxDeliver: 2})
+		d := newEnds(t, p, bus.CoordinatorConfig{AckWait: 100 * time.Millisecond, MaxDeliver: 2})
 		d.send(7)
 		p.dies(t)
 		p.dies(t)
@@ -305,7 +304,7 @@ func TestAJobThatNobodyFinishesFailsTheRunInWords(t *testing.T) {
 
 func TestAJobThatATrainerCannotReadFailsTheRunInWords(t *testing.T) {
 	places(t, func(t *testing.T, p *place) {
-		d := newEnds(t, p, bus.CoordinatorConfig{Kernel: "go"})
+		d := newEnds(t, p, bus.CoordinatorConfig{})
 		conn := p.bare(t)
 		defer conn.Close()
 		d.ok(conn.Publish("fedpace.r.jobs.go", []byte{0x08, 0x01}))
@@ -321,7 +320,7 @@ func TestAJobThatATrainerCannotReadFailsTheRunInWords(t *testing.T) {
 
 func TestAStreamThatIsGoneIsMadeAgain(t *testing.T) {
 	places(t, func(t *testing.T, p *place) {
-		d := newEnds(t, p, bus.CoordinatorConfig{Kernel: "go"})
+		d := newEnds(t, p, bus.CoordinatorConfig{})
 		conn := p.bare(t)
 		defer conn.Close()
 		js, err := jetstream.New(conn)
@@ -352,7 +351,7 @@ func TestAStreamThatIsGoneIsMadeAgain(t *testing.T) {
 
 func TestAJobThatTheStreamDoesNotTakeIsASignal(t *testing.T) {
 	places(t, func(t *testing.T, p *place) {
-		d := newEnds(t, p, bus.CoordinatorConfig{Kernel: "go"})
+		d := newEnds(t, p, bus.CoordinatorConfig{})
 		conn := p.bare(t)
 		defer conn.Close()
 		js, err := jetstream.New(conn)
@@ -371,7 +370,7 @@ func TestAJobThatTheStreamDoesNotTakeIsASignal(t *testing.T) {
 
 func TestAServerThatIsStartedAgainIsASignal(t *testing.T) {
 	p := newPlace(t, true)
-	d := newEnds(t, p, bus.CoordinatorConfig{Kernel: "go", PlanPatience: 300 * time.Millisecond})
+	d := newEnds(t, p, bus.CoordinatorConfig{PlanPatience: 300 * time.Millisecond})
 	d.ok(d.h.ServeTasks(t.Context(), answerAtOnce))
 	d.send(1)
 	addr := strings.TrimPrefix(p.server.URL(), "nats://")
@@ -416,15 +415,15 @@ func TestAServerThatIsStartedAgainIsASignal(t *testing.T) {
 func TestAResumedCoordinatorFindsNoOldJobs(t *testing.T) {
 	p := newPlace(t, true)
 	conn := p.connect(t)
-	first, err := natsbus.OpenCoordinator(t.Context(), conn, "r", bus.CoordinatorConfig{Kernel: "go"})
+	first, err := conn.OpenCoordinator(t.Context(), "r", bus.CoordinatorConfig{Kernel: "go"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := first.SendJob(t.Context(), "go", someJob(1, bus.DigestOf(model), 3)); err != nil {
+	if err := first.SendJob(t.Context(), someJob(1, bus.DigestOf(model), 3)); err != nil {
 		t.Fatal(err)
 	}
 	conn.Close() // a crash: nothing is tidied up
-	d := newEnds(t, p, bus.CoordinatorConfig{Kernel: "go"})
+	d := newEnds(t, p, bus.CoordinatorConfig{})
 	d.none(100 * time.Millisecond)
 	d.send(1) // with the same number
 	d.ok(d.next().Done(t.Context()))
@@ -433,7 +432,7 @@ func TestAResumedCoordinatorFindsNoOldJobs(t *testing.T) {
 func TestARunHasOneCoordinator(t *testing.T) {
 	places(t, func(t *testing.T, p *place) {
 		p.coordinator(t, "r")
-		_, err := natsbus.OpenCoordinator(t.Context(), p.connect(t), "r", bus.CoordinatorConfig{})
+		_, err := p.connect(t).OpenCoordinator(t.Context(), "r", bus.CoordinatorConfig{})
 		if err == nil || !strings.Contains(err.Error(), "run r has a coordinator on this server already") {
 			t.Errorf("got %v", err)
 		}
@@ -472,7 +471,7 @@ func TestAModelIsCheckedAgainstItsDigest(t *testing.T) {
 
 func TestCloseRemovesTheRunsStreams(t *testing.T) {
 	places(t, func(t *testing.T, p *place) {
-		d := newEnds(t, p, bus.CoordinatorConfig{Kernel: "go"})
+		d := newEnds(t, p, bus.CoordinatorConfig{})
 		d.send(1)
 		d.ok(d.c.Close(t.Context()))
 		conn := p.bare(t)

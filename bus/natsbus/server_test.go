@@ -82,11 +82,11 @@ func TestServersStartAndStopWithoutATrace(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer conn.Close()
-		c, err := natsbus.OpenCoordinator(context.Background(), conn, "r", bus.CoordinatorConfig{Kernel: "go", PublishModels: true})
+		c, err := conn.OpenCoordinator(context.Background(), "r", bus.CoordinatorConfig{Kernel: "go", PublishModels: true})
 		if err != nil {
 			t.Fatal(err)
 		}
-		h, err := natsbus.OpenHost(context.Background(), conn, "r", bus.HostConfig{})
+		h, err := conn.OpenHost(context.Background(), "r", bus.HostConfig{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -138,7 +138,7 @@ func TestServersInOneProcessAreApart(t *testing.T) {
 	if err := ha.ServeTasks(t.Context(), answerAtOnce); err != nil {
 		t.Fatal(err)
 	}
-	for _, c := range []*natsbus.Coordinator{ca, cb} {
+	for _, c := range []bus.Coordinator{ca, cb} {
 		if err := c.SendTask(1, someTask(1)); err != nil {
 			t.Fatal(err)
 		}

@@ -76,7 +76,7 @@ func TestDevicesComeThroughALeafNode(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	c, err := natsbus.OpenCoordinator(t.Context(), conn, "r", bus.CoordinatorConfig{Kernel: "go", PublishModels: true})
+	c, err := conn.OpenCoordinator(t.Context(), "r", bus.CoordinatorConfig{Kernel: "go", PublishModels: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -33,14 +33,6 @@ func NewStore() *Store {
 	return s
 }
 
-func (s *Store) model(run string, d bus.Digest) ([]float32, bool) {
-	params, ok := s.models.Load(modelKey{run, d})
-	if !ok {
-		return nil, false
-	}
-	return params.([]float32), true
-}
-
 // lend lets the coordinator read a result until takeBack.
 func (s *Store) lend(r *bus.Result) (handle uint64) {
 	handle = s.last.Add(1)

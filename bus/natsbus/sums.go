@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"fedpace/bus"
 	"fedpace/bus/internal/mailbox"
@@ -24,15 +25,22 @@ type sumCollector struct {
 
 	mu   sync.Mutex
 	jobs map[uint64]*openJob
-	took []*bus.ReceivedSum // a batch of the inbox, handed out one by one
+	last uint64 // highest sequence number that the work queue is known to have given
 }
+
+const (
+	maxAssemblies = 16      // trainers that send chunks of one job at once
+	maxSumsHeld   = 1 << 12 // sums that wait to be taken
+)
 
 // openJob is a job whose sum has not been accepted.
 type openJob struct {
 	job     *bus.Job
-	taken   bool                 // a sum is with the coordinator
-	waiting []*nats.Msg          // repeats, answered when that sum is
-	parts   map[string]*assembly // by trainer
+	future  jetstream.PubAckFuture // of its newest message to the work queue; nil: it has none
+	number  uint64                 // of that message in the queue; 0: it is not confirmed
+	taken   bool                   // a sum is with the coordinator
+	waiting []*nats.Msg            // repeats, answered when that sum is
+	parts   map[string]*assembly   // by trainer
 }
 
 // assembly is a sum that has arrived in part.
@@ -76,33 +84,91 @@ func cutVariates(s *bus.Result, j *bus.Job, b []byte) error {
 // errElsewhere answers a handle of another process.
 var errElsewhere = errors.New("the sum is a handle, but its trainer shares no memory with the coordinator")
 
-// sumReply answers one sum, once.
-type sumReply struct {
-	desk  *sumCollector
-	job   uint64
-	reply *nats.Msg
-	once  sync.Once
-}
-
 func newSumCollector(store *Store) *sumCollector {
 	return &sumCollector{store: store, mailbox: mailbox.New[*bus.ReceivedSum](maxSumsHeld), jobs: map[uint64]*openJob{}}
 }
 
-// expect opens a job; one that is open stays as it is.
-func (d *sumCollector) expect(j *bus.Job) {
+// expect opens a job unless it is open, and tells whether the work queue has it:
+// such a job need not be sent again when a connection was lost, as long as the
+// stream is the same. A second copy would be harmless, but a trainer's work.
+func (d *sumCollector) expect(j *bus.Job) (queued bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if o := d.jobs[j.Job]; o != nil {
-		o.job = j
-		return
+	o := d.jobs[j.Job]
+	if o == nil {
+		o = new(openJob)
+		d.jobs[j.Job] = o
 	}
-	d.jobs[j.Job] = &openJob{job: j}
+	o.job = j
+	return d.confirmed(o)
 }
 
-func (d *sumCollector) open(job uint64) bool {
+func (d *sumCollector) sent(job uint64, f jetstream.PubAckFuture) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.jobs[job] != nil
+	if o := d.jobs[job]; o != nil {
+		o.future, o.number = f, 0
+	}
+}
+
+// confirmed tells whether the work queue has a job. With the lock held.
+func (d *sumCollector) confirmed(o *openJob) bool {
+	if o.future != nil && o.number == 0 {
+		select {
+		case ack := <-o.future.Ok():
+			o.number = ack.Sequence
+			d.last = max(d.last, ack.Sequence)
+		default:
+		}
+	}
+	return o.number != 0
+}
+
+// queued are the open jobs that the work queue has confirmed, and the highest
+// sequence number that it is known to have given.
+func (d *sumCollector) queued() (jobs []uint64, last uint64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for n, o := range d.jobs {
+		if d.confirmed(o) {
+			jobs = append(jobs, n)
+		}
+	}
+	return jobs, d.last
+}
+
+// forgetSent is for a work queue that is new.
+func (d *sumCollector) forgetSent() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.last = 0
+	for _, o := range d.jobs {
+		o.future, o.number = nil, 0
+	}
+}
+
+// bySequence finds an open job by its number in the work queue; nil: there is none.
+func (d *sumCollector) bySequence(number uint64) *bus.Job {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, o := range d.jobs {
+		if d.confirmed(o) && o.number == number {
+			return o.job
+		}
+	}
+	return nil
+}
+
+// openOf counts those of some jobs that are open.
+func (d *sumCollector) openOf(jobs []uint64) (n uint64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, j := range jobs {
+		if d.jobs[j] != nil {
+			n++
+		}
+	}
+	return n
 }
 
 func (d *sumCollector) opened() int {
@@ -111,23 +177,9 @@ func (d *sumCollector) opened() int {
 	return len(d.jobs)
 }
 
-func (d *sumCollector) take(ctx context.Context) (*bus.ReceivedSum, error) {
-	d.mu.Lock()
-	if n := len(d.took); n > 0 {
-		s := d.took[0]
-		d.took = d.took[1:]
-		d.mu.Unlock()
-		return s, nil
-	}
-	d.mu.Unlock()
-	batch, err := d.mailbox.Take(ctx, nil)
-	if err != nil {
-		return nil, err
-	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.took = append(d.took, batch[1:]...)
-	return batch[0], nil
+// TakeSum waits for the next sum.
+func (c *Coordinator) TakeSum(ctx context.Context) (*bus.ReceivedSum, error) {
+	return c.sums.mailbox.TakeOne(ctx)
 }
 
 // onSum runs on the sums' subscription.
@@ -189,8 +241,12 @@ func (d *sumCollector) receive(m *nats.Msg) (s *bus.ReceivedSum, verdict bus.Ver
 		return refuse(err)
 	}
 	o.taken, o.parts = true, nil
-	a := &sumReply{desk: d, job: w.Job, reply: m}
-	return &bus.ReceivedSum{Result: whole, Of: o.job, Accept: a.accept, Reject: a.reject}, 0, ""
+	var once sync.Once
+	return &bus.ReceivedSum{
+		Result: whole, Of: o.job,
+		Accept: func() { once.Do(func() { d.accept(o, m) }) },
+		Reject: func(reason string) { once.Do(func() { d.reject(o, m, reason) }) },
+	}, 0, ""
 }
 
 // add takes one message of a sum and returns the sum when it is complete.
@@ -253,33 +309,28 @@ func (o *openJob) add(store *Store, w *bus.Sum, head *bus.Result) (*bus.Result, 
 }
 
 // accept closes the job and lets the trainer acknowledge it.
-func (s *sumReply) accept() {
-	s.once.Do(func() {
-		s.desk.mu.Lock()
-		o := s.desk.jobs[s.job]
-		delete(s.desk.jobs, s.job)
-		s.desk.mu.Unlock()
-		answer(s.reply, bus.Accepted, "")
-		for _, m := range o.waiting {
-			s.desk.ignored.Add(1)
-			answer(m, bus.Repeated, "")
-		}
-	})
+func (d *sumCollector) accept(o *openJob, m *nats.Msg) {
+	d.mu.Lock()
+	d.confirmed(o) // the queue's last number counts on
+	delete(d.jobs, o.job.Job)
+	d.mu.Unlock()
+	answer(m, bus.Accepted, "")
+	for _, m := range o.waiting {
+		d.ignored.Add(1)
+		answer(m, bus.Repeated, "")
+	}
 }
 
 // reject leaves the job open and tells the trainer why its sum will not do.
-func (s *sumReply) reject(reason string) {
-	s.once.Do(func() {
-		s.desk.mu.Lock()
-		o := s.desk.jobs[s.job]
-		waiting := o.waiting
-		o.taken, o.waiting = false, nil
-		s.desk.mu.Unlock()
-		s.desk.ignored.Add(1)
-		for _, m := range append(waiting, s.reply) {
-			answer(m, bus.Refused, reason)
-		}
-	})
+func (d *sumCollector) reject(o *openJob, m *nats.Msg, reason string) {
+	d.mu.Lock()
+	waiting := o.waiting
+	o.taken, o.waiting = false, nil
+	d.mu.Unlock()
+	d.ignored.Add(1)
+	for _, m := range append(waiting, m) {
+		answer(m, bus.Refused, reason)
+	}
 }
 
 // answer replies to a sum. A trainer that gets no reply sends its sum again.

@@ -43,7 +43,7 @@ func TestControlVariatesTravelWithJobsAndSums(t *testing.T) {
 		}
 		model, server, own := vector(0), vector(1), vector(2)
 		sent := variatesJob(put(model), len(model), put(server), put(own))
-		if err := c.SendJob(ctx, "go", sent); err != nil {
+		if err := c.SendJob(ctx, sent); err != nil {
 			t.Fatal(err)
 		}
 		d, err := h.NextJob(ctx, "go")
@@ -91,8 +91,8 @@ func TestControlVariatesTravelWithJobsAndSums(t *testing.T) {
 // A sum whose control variates cannot be those of its job is refused.
 func TestControlVariatesAreChecked(t *testing.T) {
 	places(t, func(t *testing.T, p *place) {
-		d := newEnds(t, p, bus.CoordinatorConfig{Kernel: "go"})
-		d.ok(d.c.SendJob(t.Context(), "go", variatesJob(d.digest, 3, bus.Digest{}, bus.Digest{})))
+		d := newEnds(t, p, bus.CoordinatorConfig{})
+		d.ok(d.c.SendJob(t.Context(), variatesJob(d.digest, 3, bus.Digest{}, bus.Digest{})))
 		x := d.next()
 		a, b := []float32{1, 2, 3}, []float32{4, 5, 6}
 		good := func() *bus.Result {
@@ -124,13 +124,13 @@ func TestControlVariatesAreChecked(t *testing.T) {
 
 func TestMethodsAreChecked(t *testing.T) {
 	p := newPlace(t, false)
-	d := newEnds(t, p, bus.CoordinatorConfig{Kernel: "go"})
+	d := newEnds(t, p, bus.CoordinatorConfig{})
 	for want, m := range map[string]*bus.Method{
 		"method.variate_weight is 1.5": {Variates: true, VariateWeight: 1.5},
 	} {
 		j := someJob(1, d.digest, 3)
 		j.Method = m
-		if err := d.c.SendJob(t.Context(), "go", j); err == nil || !strings.Contains(err.Error(), want) {
+		if err := d.c.SendJob(t.Context(), j); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: %v, want it to say %q", m, err, want)
 		}
 	}

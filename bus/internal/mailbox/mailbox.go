@@ -114,6 +114,19 @@ func (b *Mailbox[T]) Take(ctx context.Context, buffer []T) ([]T, error) {
 	}
 }
 
+// TakeOne waits for one item.
+func (b *Mailbox[T]) TakeOne(ctx context.Context) (item T, err error) {
+	batch, err := b.Take(ctx, nil)
+	if err != nil {
+		return item, err
+	}
+	b.mu.Lock()
+	b.items = append(batch[1:], b.items...)
+	b.mu.Unlock()
+	b.wake()
+	return batch[0], nil
+}
+
 // Pending is the number of items that wait to be taken.
 func (b *Mailbox[T]) Pending() int {
 	b.mu.Lock()

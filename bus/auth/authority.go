@@ -1,6 +1,7 @@
 package auth
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -47,12 +48,27 @@ type Authority struct {
 	operator, system, runs, devices nkeys.KeyPair
 }
 
-// ErrNoAuthority is wrapped by OpenAuthority's error about a folder without keys.
+// ErrNoAuthority is wrapped by Open's error about a folder without keys.
 var ErrNoAuthority = errors.New("there are no keys")
 
-const seedSuffix = ".nk"
+// key is one of an authority's, in a file of its name.
+type key struct {
+	name string
+	kind nkeys.PrefixByte
+	pair *nkeys.KeyPair
+}
 
-// NewAuthority opens the keys in a folder and makes them where there are none.
+func (a *Authority) keys() []key {
+	return []key{
+		{"operator", nkeys.PrefixByteOperator, &a.operator}, {"system", nkeys.PrefixByteAccount, &a.system},
+		{"runs", nkeys.PrefixByteAccount, &a.runs}, {"devices", nkeys.PrefixByteAccount, &a.devices},
+	}
+}
+
+// path is the file of the key's seed.
+func (k *key) path(dir string) string { return filepath.Join(dir, k.name+".nk") }
+
+// New opens the keys in a folder and makes them where there are none.
 func New(dir string) (*Authority, error) {
 	a, err := Open(dir)
 	if !errors.Is(err, ErrNoAuthority) {
@@ -61,74 +77,54 @@ func New(dir string) (*Authority, error) {
 	if err := os.MkdirAll(filepath.Join(dir, "users"), 0o700); err != nil {
 		return nil, fmt.Errorf("bus: folder of keys: %w", err)
 	}
-	for _, k := range []struct {
-		name string
-		make func() (nkeys.KeyPair, error)
-	}{ // the operator last: with it the folder is whole
-		{"system", nkeys.CreateAccount}, {"runs", nkeys.CreateAccount}, {"devices", nkeys.CreateAccount}, {"operator", nkeys.CreateOperator},
-	} {
-		if err := makeSeed(filepath.Join(dir, k.name+seedSuffix), k.make); err != nil {
+	for _, k := range slices.Backward(new(Authority).keys()) { // the operator last: with it the folder is whole
+		pair, err := nkeys.CreatePair(k.kind)
+		var seed []byte
+		if err == nil {
+			seed, err = pair.Seed()
+		}
+		if err != nil {
+			return nil, fmt.Errorf("bus: make a key: %w", err)
+		}
+		if err := keepFirst(k.path(dir), append(seed, '\n')); err != nil {
 			return nil, err
 		}
 	}
 	return Open(dir)
 }
 
-// makeSeed leaves a seed that is there, of another process perhaps, as it is.
-func makeSeed(path string, create func() (nkeys.KeyPair, error)) error {
-	pair, err := create()
-	if err != nil {
-		return fmt.Errorf("bus: make a key: %w", err)
-	}
-	seed, err := pair.Seed()
-	if err != nil {
-		return fmt.Errorf("bus: make a key: %w", err)
-	}
-	return keepFirst(path, append(seed, '\n'))
-}
-
-// keepFirst writes a file unless there is one.
+// keepFirst writes a file unless there is one, of another process perhaps.
 func keepFirst(path string, b []byte) error {
 	temporary := fmt.Sprintf("%s.%d", path, os.Getpid())
-	if err := os.WriteFile(temporary, b, 0o600); err != nil {
-		return fmt.Errorf("bus: keep a key: %w", err)
+	err := os.WriteFile(temporary, b, 0o600)
+	if err == nil {
+		if err = os.Link(temporary, path); errors.Is(err, fs.ErrExist) { // a link is never seen half done
+			err = nil
+		}
+		err = errors.Join(err, os.Remove(temporary))
 	}
-	err := os.Link(temporary, path) // fails where one is, and is never seen half done
-	if errors.Is(err, fs.ErrExist) {
-		err = nil
-	}
-	if err := errors.Join(err, os.Remove(temporary)); err != nil {
+	if err != nil {
 		return fmt.Errorf("bus: keep a key: %w", err)
 	}
 	return nil
 }
 
-// OpenAuthority opens the keys in a folder.
+// Open opens the keys in a folder.
 func Open(dir string) (*Authority, error) {
 	a := &Authority{dir: dir}
-	for _, k := range []struct {
-		name string
-		kind nkeys.PrefixByte
-		pair *nkeys.KeyPair
-	}{
-		{"operator", nkeys.PrefixByteOperator, &a.operator}, {"system", nkeys.PrefixByteAccount, &a.system},
-		{"runs", nkeys.PrefixByteAccount, &a.runs}, {"devices", nkeys.PrefixByteAccount, &a.devices},
-	} {
-		path := filepath.Join(dir, k.name+seedSuffix)
+	for _, k := range a.keys() {
+		path := k.path(dir)
 		seed, err := readSecret(path)
-		if errors.Is(err, fs.ErrNotExist) {
-			if k.name == "operator" {
-				return nil, fmt.Errorf("bus: %w in %s (fedpace enroll makes them)", ErrNoAuthority, dir)
-			}
-			return nil, fmt.Errorf("bus: keys: %s is missing", path)
+		if k.name == "operator" && errors.Is(err, fs.ErrNotExist) {
+			return nil, fmt.Errorf("bus: %w in %s (fedpace enroll makes them)", ErrNoAuthority, dir)
 		}
 		if err != nil {
 			return nil, err
 		}
-		if *k.pair, err = nkeys.FromSeed([]byte(strings.TrimSpace(string(seed)))); err == nil {
+		if *k.pair, err = nkeys.FromSeed(bytes.TrimSpace(seed)); err == nil {
 			var public string
 			if public, err = (*k.pair).PublicKey(); err == nil && nkeys.Prefix(public) != k.kind {
-				err = fmt.Errorf("it is of another kind than its name says")
+				err = errors.New("it is of another kind than its name says")
 			}
 		}
 		if err != nil {
@@ -159,9 +155,6 @@ func readSecret(path string) ([]byte, error) {
 	}
 	return b, nil
 }
-
-// Dir is the folder of the keys.
-func (a *Authority) Dir() string { return a.dir }
 
 // Grant is a user that credentials are issued to.
 type Grant struct {
@@ -201,12 +194,6 @@ func (g *Grant) Check() error {
 // ErrEnrolled is wrapped by Issue's error about an id that has credentials.
 var ErrEnrolled = errors.New("has credentials already")
 
-// Device issues a device's credentials for every run: a creds file as NATS
-// clients read it.
-func (a *Authority) Device(id string) ([]byte, error) {
-	return a.Issue(Grant{Role: RoleDevice, ID: id})
-}
-
 // Issue makes credentials and writes down whom they are for: a creds file as
 // NATS clients read it, which holds the one copy of its key.
 func (a *Authority) Issue(g Grant) ([]byte, error) {
@@ -215,7 +202,7 @@ func (a *Authority) Issue(g Grant) ([]byte, error) {
 	}
 	now := time.Now()
 	u := &user{Role: g.Role, ID: g.ID}
-	old, err := a.user(g.Role, g.ID)
+	old, err := readUser(a.userPath(g.Role, g.ID))
 	switch {
 	case err == nil && !g.Renew && slices.ContainsFunc(old.Keys, func(k userKey) bool { return k.Revoked == 0 }):
 		return nil, fmt.Errorf("bus: %s %s %w", g.Role, g.ID, ErrEnrolled)
@@ -225,19 +212,11 @@ func (a *Authority) Issue(g Grant) ([]byte, error) {
 	case !errors.Is(err, fs.ErrNotExist):
 		return nil, err
 	}
-	pair, err := nkeys.CreateUser()
-	if err != nil {
-		return nil, fmt.Errorf("bus: make a key: %w", err)
-	}
-	token, err := a.token(pair, g)
+	pair, public, token, err := a.newUser(g)
 	if err != nil {
 		return nil, err
 	}
 	seed, err := pair.Seed()
-	if err != nil {
-		return nil, fmt.Errorf("bus: make a key: %w", err)
-	}
-	public, err := pair.PublicKey()
 	if err != nil {
 		return nil, fmt.Errorf("bus: make a key: %w", err)
 	}
@@ -250,11 +229,13 @@ func (a *Authority) Issue(g Grant) ([]byte, error) {
 	return creds, a.keep(u)
 }
 
-// token is a user's JWT.
-func (a *Authority) token(pair nkeys.KeyPair, g Grant) (string, error) {
-	public, err := pair.PublicKey()
+// newUser makes a user's key and the JWT that says what it may do.
+func (a *Authority) newUser(g Grant) (pair nkeys.KeyPair, public, token string, err error) {
+	if pair, err = nkeys.CreateUser(); err == nil {
+		public, err = pair.PublicKey()
+	}
 	if err != nil {
-		return "", fmt.Errorf("bus: make a key: %w", err)
+		return nil, "", "", fmt.Errorf("bus: make a key: %w", err)
 	}
 	c := jwt.NewUserClaims(public)
 	c.Name = string(g.Role) + " " + g.ID
@@ -267,13 +248,11 @@ func (a *Authority) token(pair nkeys.KeyPair, g Grant) (string, error) {
 		signer = a.devices
 		c.AllowedConnectionTypes = jwt.StringList{jwt.ConnectionTypeLeafnode}
 	}
-	p := permissions(g)
-	c.Pub.Allow, c.Sub.Allow = p.publish, p.subscribe
-	token, err := c.Encode(signer)
-	if err != nil {
-		return "", fmt.Errorf("bus: sign credentials: %w", err)
+	c.Pub.Allow, c.Sub.Allow = permissions(g)
+	if token, err = c.Encode(signer); err != nil {
+		return nil, "", "", fmt.Errorf("bus: sign credentials: %w", err)
 	}
-	return token, nil
+	return pair, public, token, nil
 }
 
 // Revoke ends the credentials of a role's id. Servers in other processes see it
@@ -283,7 +262,7 @@ func (a *Authority) Revoke(role Role, id string) error {
 	if err := (&Grant{Role: role, ID: id}).Check(); err != nil {
 		return err
 	}
-	u, err := a.user(role, id)
+	u, err := readUser(a.userPath(role, id))
 	if errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("bus: %s %s has no credentials by the keys in %s", role, id, a.dir)
 	}
@@ -320,10 +299,6 @@ func (a *Authority) userPath(role Role, id string) string {
 	return filepath.Join(a.dir, "users", string(role)+"-"+id+".json")
 }
 
-func (a *Authority) user(role Role, id string) (*user, error) {
-	return readUser(a.userPath(role, id))
-}
-
 func readUser(path string) (*user, error) {
 	b, err := readSecret(path)
 	if err != nil {
@@ -343,13 +318,12 @@ func readUser(path string) (*user, error) {
 
 // keep writes a user's file in place of the one there is.
 func (a *Authority) keep(u *user) error {
-	b, err := json.MarshalIndent(u, "", "  ")
-	if err != nil {
-		return fmt.Errorf("bus: keys: %w", err)
-	}
 	path := a.userPath(u.Role, u.ID)
 	temporary := fmt.Sprintf("%s.%d", path, os.Getpid())
-	err = os.WriteFile(temporary, append(b, '\n'), 0o600)
+	b, err := json.MarshalIndent(u, "", "  ")
+	if err == nil {
+		err = os.WriteFile(temporary, append(b, '\n'), 0o600)
+	}
 	if err == nil {
 		err = os.Rename(temporary, path)
 	}
@@ -359,14 +333,16 @@ func (a *Authority) keep(u *user) error {
 	return nil
 }
 
+// userFiles are the paths of the users' files.
+func (a *Authority) userFiles() []string {
+	files, _ := filepath.Glob(filepath.Join(a.dir, "users", "*.json")) // the pattern is well formed
+	return files
+}
+
 // revoked are the public keys that are no longer in force, by account.
 func (a *Authority) revoked() (runs, devices jwt.RevocationList, err error) {
 	runs, devices = jwt.RevocationList{}, jwt.RevocationList{}
-	files, err := filepath.Glob(filepath.Join(a.dir, "users", "*.json"))
-	if err != nil {
-		return nil, nil, fmt.Errorf("bus: keys: %w", err)
-	}
-	for _, path := range files {
+	for _, path := range a.userFiles() {
 		u, err := readUser(path)
 		if err != nil {
 			return nil, nil, err
@@ -416,11 +392,14 @@ func (a *Authority) claims() (*Accounts, error) {
 			return nil, fmt.Errorf("bus: keys: %w", err)
 		}
 	}
+	account := func(i int, name string) Account {
+		c := jwt.NewAccountClaims(publics[i])
+		c.Name = name
+		return Account{AccountClaims: c}
+	}
 	o := jwt.NewOperatorClaims(publics[0])
 	o.Name, o.SystemAccount = "fedpace", publics[1]
-	c := &Accounts{Operator: o}
-	c.System.AccountClaims, c.Runs.AccountClaims, c.Devices.AccountClaims = jwt.NewAccountClaims(publics[1]), jwt.NewAccountClaims(publics[2]), jwt.NewAccountClaims(publics[3])
-	c.System.Name, c.Runs.Name, c.Devices.Name = "system", "runs", "devices"
+	c := &Accounts{Operator: o, System: account(1, "system"), Runs: account(2, "runs"), Devices: account(3, "devices")}
 	all := int64(jwt.NoLimit)
 	c.Runs.Limits.JetStreamLimits = jwt.JetStreamLimits{MemoryStorage: all, DiskStorage: all, Streams: all, Consumer: all}
 	for _, g := range gates {
@@ -433,21 +412,9 @@ func (a *Authority) claims() (*Accounts, error) {
 	return c, err
 }
 
-// sign fills in the tokens.
-func (a *Authority) sign(c *Accounts) (err error) {
-	if err = a.signOperator(c); err != nil {
-		return err
-	}
-	for _, x := range []*Account{&c.System, &c.Runs, &c.Devices} {
-		if x.Token, err = x.Encode(a.operator); err != nil {
-			return fmt.Errorf("bus: sign an account: %w", err)
-		}
-	}
-	return nil
-}
-
-// signOperator takes the operator's claims as they were signed the first time.
-func (a *Authority) signOperator(c *Accounts) error {
+// sign fills in the tokens. The operator's claims are those that were signed the
+// first time.
+func (a *Authority) sign(c *Accounts) error {
 	path := filepath.Join(a.dir, "operator.jwt")
 	b, err := readSecret(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -469,7 +436,21 @@ func (a *Authority) signOperator(c *Accounts) error {
 		return fmt.Errorf("bus: keys: %s is not of these keys; remove it", path)
 	}
 	c.Operator = kept
+	for _, x := range []*Account{&c.System, &c.Runs, &c.Devices} {
+		if x.Token, err = x.Encode(a.operator); err != nil {
+			return fmt.Errorf("bus: sign an account: %w", err)
+		}
+	}
 	return nil
+}
+
+// configuration tells an external server's file of some of the accounts.
+func (c *Accounts) configuration(accounts ...Account) string {
+	text := fmt.Sprintf("operator: %s\nsystem_account: %s\nresolver: MEMORY\nresolver_preload: {\n", c.OperatorToken, c.System.Subject)
+	for _, a := range accounts {
+		text += fmt.Sprintf("  %s: %s\n", a.Subject, a.Token)
+	}
+	return text + "}\n"
 }
 
 // ServerConfiguration is what an external nats-server's configuration file needs
@@ -480,16 +461,7 @@ func (a *Authority) ServerConfiguration() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return fmt.Sprintf(`# Accounts of fedpace: coordinators and hosts in one, devices in the other.
-operator: %s
-system_account: %s
-resolver: MEMORY
-resolver_preload: {
-  %s: %s
-  %s: %s
-  %s: %s
-}
-`, c.OperatorToken, c.System.Subject, c.System.Subject, c.System.Token, c.Runs.Subject, c.Runs.Token, c.Devices.Subject, c.Devices.Token), nil
+	return "# Accounts of fedpace: coordinators and hosts in one, devices in the other.\n" + c.configuration(c.System, c.Runs, c.Devices), nil
 }
 
 // SiteConfiguration is what the configuration file of a site's own server needs:
@@ -510,16 +482,6 @@ func (a *Authority) SiteConfiguration(urls []string, creds string) (string, erro
 	for i, u := range urls {
 		quoted[i] = strconv.Quote(u)
 	}
-	return fmt.Sprintf(`# A site's server of fedpace: its devices, and the way to the runs.
-operator: %s
-system_account: %s
-resolver: MEMORY
-resolver_preload: {
-  %s: %s
-  %s: %s
-}
-leafnodes {
-  remotes: [ { urls: [%s], account: %s, credentials: %q } ]
-}
-`, c.OperatorToken, c.System.Subject, c.System.Subject, c.System.Token, c.Devices.Subject, c.Devices.Token, strings.Join(quoted, ", "), c.Devices.Subject, creds), nil
+	return fmt.Sprintf("# A site's server of fedpace: its devices, and the way to the runs.\n%sleafnodes {\n  remotes: [ { urls: [%s], account: %s, credentials: %q } ]\n}\n",
+		c.configuration(c.System, c.Devices), strings.Join(quoted, ", "), c.Devices.Subject, creds), nil
 }

@@ -24,11 +24,11 @@ func TestKeysAreKept(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, id := range []string{"17", "", "a.b", "a b", "é", "_x", strings.Repeat("x", 65)} {
-		if _, err := a.Device(id); err == nil {
+		if _, err := a.Issue(auth.Grant{Role: auth.RoleDevice, ID: id}); err == nil {
 			t.Errorf("%q is enrolled", id)
 		}
 	}
-	if _, err := a.Device("pi"); err != nil {
+	if _, err := a.Issue(auth.Grant{Role: auth.RoleDevice, ID: "pi"}); err != nil {
 		t.Fatal(err)
 	}
 	err = filepath.WalkDir(dir, func(path string, e os.DirEntry, err error) error {

@@ -1,44 +1,36 @@
 package auth
 
 import (
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/nats-io/jwt/v2"
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nkeys"
 )
 
 // Issued tells one state of the users' files from another.
-func (a *Authority) Issued() [sha256.Size]byte {
-	h := sha256.New()
-	files, _ := filepath.Glob(filepath.Join(a.dir, "users", "*.json")) // the pattern is well formed
-	for _, path := range files {
+func (a *Authority) Issued() (state string) {
+	for _, path := range a.userFiles() {
 		if info, err := os.Stat(path); err == nil {
-			fmt.Fprintln(h, path, info.Size(), info.ModTime().UnixNano())
+			state += fmt.Sprintln(path, info.Size(), info.ModTime().UnixNano())
 		}
 	}
-	return [sha256.Size]byte(h.Sum(nil))
+	return state
 }
 
 // Inside are the credentials of a connection within the server's process; its
 // key never leaves memory.
 func (a *Authority) Inside() ([]nats.Option, error) {
-	pair, err := nkeys.CreateUser()
-	if err != nil {
-		return nil, fmt.Errorf("bus: make a key: %w", err)
-	}
-	token, err := a.token(pair, Grant{Role: RoleCoordinator, ID: "inside"})
+	pair, _, token, err := a.newUser(Grant{Role: RoleCoordinator, ID: "inside"})
 	if err != nil {
 		return nil, err
 	}
 	return []nats.Option{
 		nats.UserJWT(func() (string, error) { return token, nil }, pair.Sign),
-		nats.CustomInboxPrefix(InboxPrefix("inside")),
+		nats.CustomInboxPrefix(inboxPrefix("inside")),
 	}, nil
 }
 
@@ -56,8 +48,8 @@ func InboxOf(creds []byte) (string, error) {
 		return "", errors.New("they have expired")
 	}
 	for _, s := range c.Sub.Allow {
-		if n := len(s) - len(".>"); n > len(inboxStart) && s[:len(inboxStart)] == inboxStart && s[n:] == ".>" {
-			return s[:n], nil
+		if prefix, ok := strings.CutSuffix(s, ".>"); ok && strings.HasPrefix(prefix, inboxStart) && prefix != inboxStart {
+			return prefix, nil
 		}
 	}
 	return "", nil

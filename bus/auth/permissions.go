@@ -13,12 +13,9 @@ const (
 	deviceMessage       = bus.ChunkBytes + 1<<14 // a chunk of its update with what is around it
 )
 
-// rights are the subjects that a user may publish on and subscribe to.
-type rights struct{ publish, subscribe jwt.StringList }
-
-// InboxPrefix is the private prefix of the subjects on which a holder of
+// inboxPrefix is the private prefix of the subjects on which a holder of
 // credentials receives answers: those of one cannot be read by another.
-func InboxPrefix(id string) string { return inboxStart + id }
+func inboxPrefix(id string) string { return inboxStart + id }
 
 const inboxStart = "_INBOX_"
 
@@ -41,9 +38,10 @@ var gates = []struct {
 	{"models", anyModel, jwt.Service},
 }
 
-// permissions of a role (docs/protocol.md, "Permissions").
-func permissions(g Grant) rights {
-	inbox := InboxPrefix(g.ID) + ".>"
+// permissions are the subjects that a user may publish on and subscribe to
+// (docs/protocol.md, "Permissions").
+func permissions(g Grant) (publish, subscribe jwt.StringList) {
+	inbox := inboxPrefix(g.ID) + ".>"
 	switch g.Role {
 	case RoleDevice:
 		run, models, stream := "*", anyModel, "*"
@@ -51,31 +49,26 @@ func permissions(g Grant) rights {
 			run, models, stream = g.Run, subject.DirectGet+subject.ModelsStream(g.Run)+"."+subject.AnyModel(g.Run), subject.ModelsStream(g.Run)
 		}
 		client := subject.Root + "." + run + ".client." + g.ID + "."
-		return rights{
-			publish:   jwt.StringList{client + subject.Update + ".*", client + subject.Join, client + subject.Heartbeat, models, subject.Root + "." + run + ".get." + stream + ".*.*"},
-			subscribe: jwt.StringList{client + subject.Task, inbox},
+		publish = jwt.StringList{
+			client + subject.Update + ".*", client + subject.Join, client + subject.Heartbeat, models,
+			subject.Root + "." + run + ".get." + stream + ".*.*",
 		}
+		return publish, jwt.StringList{client + subject.Task, inbox}
 	case RoleHost:
-		return rights{
-			publish: jwt.StringList{
-				subject.AnyClient("*", subject.Plan), subject.Sums("*"), subject.Info("*"), anyModel,
-				"$JS.API.CONSUMER.INFO.*.*", "$JS.API.CONSUMER.MSG.NEXT.*.*", "$JS.ACK.>",
-			},
-			subscribe: jwt.StringList{subject.AnyClient("*", subject.Task), subject.Announce, inbox},
+		publish = jwt.StringList{
+			subject.AnyClient("*", subject.Plan), subject.Sums("*"), subject.Info("*"), anyModel,
+			"$JS.API.CONSUMER.INFO.*.*", "$JS.API.CONSUMER.MSG.NEXT.*.*", "$JS.ACK.>",
 		}
+		return publish, jwt.StringList{subject.AnyClient("*", subject.Task), subject.Announce, inbox}
 	case RoleSite:
-		p := rights{subscribe: jwt.StringList{">"}} // answers to its devices come on inboxes of theirs
-		p.publish = jwt.StringList{subject.Root + ".*.get.*.*.*"}
+		publish = jwt.StringList{subject.Root + ".*.get.*.*.*"}
 		for _, gate := range gates {
 			if gate.kind == jwt.Service && gate.subject != anyModel {
-				p.publish = append(p.publish, gate.subject)
+				publish = append(publish, gate.subject)
 			}
 		}
-		return p
+		return publish, jwt.StringList{">"} // answers to its devices come on inboxes of theirs
 	default: // a coordinator answers on everybody's inbox and makes streams
-		return rights{
-			publish:   jwt.StringList{">"},
-			subscribe: jwt.StringList{subject.Root + ".>", "$JS.EVENT.ADVISORY.CONSUMER.>", inbox},
-		}
+		return jwt.StringList{">"}, jwt.StringList{subject.Root + ".>", "$JS.EVENT.ADVISORY.CONSUMER.>", inbox}
 	}
 }

@@ -246,7 +246,7 @@ func TestWithoutCredentialsThereIsNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	stranger, err := other.Device("pi")
+	stranger, err := other.Issue(auth.Grant{Role: auth.RoleDevice, ID: "pi"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -311,10 +311,10 @@ func TestRevocationEndsAConnection(t *testing.T) {
 	if !stays.IsConnected() {
 		t.Error("another device had to go, too")
 	}
-	if _, err := g.Authority.Device("pj"); !errors.Is(err, auth.ErrEnrolled) {
+	if _, err := g.Authority.Issue(auth.Grant{Role: auth.RoleDevice, ID: "pj"}); !errors.Is(err, auth.ErrEnrolled) {
 		t.Errorf("a second enrolment: %v", err)
 	}
-	again, err := g.Authority.Device("pi") // what is revoked may be enrolled again
+	again, err := g.Authority.Issue(auth.Grant{Role: auth.RoleDevice, ID: "pi"}) // what is revoked may be enrolled again
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -551,6 +551,7 @@ type Join struct {
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`     // for people
 	Kernel        string                 `protobuf:"bytes,2,opt,name=kernel,proto3" json:"kernel,omitempty"` // its kernel class
 	Samples       uint64                 `protobuf:"varint,3,opt,name=samples,proto3" json:"samples,omitempty"`
+	Protocol      uint32                 `protobuf:"varint,4,opt,name=protocol,proto3" json:"protocol,omitempty"` // version that it speaks; 0: of a device that does not heed Spec.algorithm
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -602,6 +603,13 @@ func (x *Join) GetKernel() string {
 func (x *Join) GetSamples() uint64 {
 	if x != nil {
 		return x.Samples
+	}
+	return 0
+}
+
+func (x *Join) GetProtocol() uint32 {
+	if x != nil {
+		return x.Protocol
 	}
 	return 0
 }
@@ -2051,11 +2059,12 @@ const file_fedpace_proto_rawDesc = "" +
 	"\asamples\x18\x06 \x01(\x04R\asamples\x12\x14\n" +
 	"\x05chunk\x18\a \x01(\rR\x05chunk\x12\x16\n" +
 	"\x06chunks\x18\b \x01(\rR\x06chunks\x12\x16\n" +
-	"\x06values\x18\t \x01(\fR\x06values\"L\n" +
+	"\x06values\x18\t \x01(\fR\x06values\"h\n" +
 	"\x04Join\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06kernel\x18\x02 \x01(\tR\x06kernel\x12\x18\n" +
-	"\asamples\x18\x03 \x01(\x04R\asamples\"\x83\x01\n" +
+	"\asamples\x18\x03 \x01(\x04R\asamples\x12\x1a\n" +
+	"\bprotocol\x18\x04 \x01(\rR\bprotocol\"\x83\x01\n" +
 	"\vDeviceReply\x12-\n" +
 	"\averdict\x18\x01 \x01(\x0e2\x13.fedpace.v1.VerdictR\averdict\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x12-\n" +

@@ -30,7 +30,7 @@ func (a *Authority) Inside() ([]nats.Option, error) {
 	}
 	return []nats.Option{
 		nats.UserJWT(func() (string, error) { return token, nil }, pair.Sign),
-		nats.CustomInboxPrefix(inboxPrefix("inside")),
+		nats.CustomInboxPrefix(InboxPrefix("inside")),
 	}, nil
 }
 

@@ -13,9 +13,9 @@ const (
 	deviceMessage       = bus.ChunkBytes + 1<<14 // a chunk of its update with what is around it
 )
 
-// inboxPrefix is the private prefix of the subjects on which a holder of
+// InboxPrefix is the private prefix of the subjects on which a holder of
 // credentials receives answers: those of one cannot be read by another.
-func inboxPrefix(id string) string { return inboxStart + id }
+func InboxPrefix(id string) string { return inboxStart + id }
 
 const inboxStart = "_INBOX_"
 
@@ -41,7 +41,7 @@ var gates = []struct {
 // permissions are the subjects that a user may publish on and subscribe to
 // (docs/protocol.md, "Permissions").
 func permissions(g Grant) (publish, subscribe jwt.StringList) {
-	inbox := inboxPrefix(g.ID) + ".>"
+	inbox := InboxPrefix(g.ID) + ".>"
 	switch g.Role {
 	case RoleDevice:
 		run, models, stream := "*", anyModel, "*"

@@ -1,9 +1,11 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"sync"
 	"time"
 
@@ -95,13 +97,32 @@ type deviceArrival struct {
 // or says that the run is over.
 func (x deviceArrival) isTask() bool { return x.task.Task != 0 }
 func (x deviceArrival) isCall() bool { return !x.isTask() && !x.task.Over }
-func (x deviceArrival) isOver() bool { return !x.isTask() && x.task.Over }
 
 func decodeDeviceTask(b []byte, t *bus.Task) error {
 	if err := proto.Unmarshal(b, t); err != nil {
 		return fmt.Errorf("bus: decode Task: %w", err)
 	}
 	return t.ValidateForDevice()
+}
+
+// Connect is [natsbus.Connect] for a device, which may be there before its server: it
+// tries until ctx ends or the server does not want it.
+func Connect(ctx context.Context, c natsbus.ConnConfig) (*natsbus.Conn, error) {
+	for attempt := 1; ; attempt++ {
+		conn, err := natsbus.Connect(ctx, c)
+		var network net.Error // of a name that cannot be looked up yet, say
+		if err == nil || !errors.Is(err, nats.ErrNoServers) && !errors.Is(err, nats.ErrTimeout) && !errors.As(err, &network) {
+			return conn, err
+		}
+		if attempt == 1 && c.Notice != nil {
+			c.Notice(fmt.Sprintf("No server answers at %s; trying again.", names.Redacted(c.URL)))
+		}
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(natsbus.Pause(attempt)):
+		}
+	}
 }
 
 // OpenDevice subscribes to the device's own subject.
@@ -122,9 +143,7 @@ func OpenDevice(ctx context.Context, conn *natsbus.Conn, c DeviceConfig) (*Devic
 	if c.Notice == nil {
 		c.Notice = func(string) {}
 	}
-	if c.Patience == 0 {
-		c.Patience = time.Minute
-	}
+	c.Patience = cmp.Or(c.Patience, time.Minute)
 	d := &Device{config: c, conn: conn, mailbox: mailbox.New[deviceArrival](1 << 10), called: map[string]bool{}}
 	d.life, d.end = context.WithCancelCause(context.Background())
 	var err error

@@ -60,7 +60,7 @@ func (d *Device) handle(ctx context.Context, x deviceArrival) (*DeviceTask, erro
 		delete(d.called, x.run)
 	}
 	d.mu.Unlock()
-	if x.isOver() {
+	if x.task.Task == 0 && x.task.Over {
 		if in != x.run {
 			return nil, nil
 		}
@@ -87,12 +87,10 @@ func (d *Device) handle(ctx context.Context, x deviceArrival) (*DeviceTask, erro
 		return nil, nil
 	case sent != nil: // the run was interrupted and asks again for what is done
 		err := d.send(ctx, x.run, sent)
-		switch {
-		case ctx.Err() != nil:
-			return nil, ctx.Err()
-		case d.life.Err() != nil:
-			return nil, context.Cause(d.life)
-		case err != nil:
+		if ctx.Err() != nil || d.life.Err() != nil {
+			return nil, err
+		}
+		if err != nil {
 			d.config.Notice(fmt.Sprintf("Task %d: %v.", sent.Task, err))
 		}
 		return nil, nil
@@ -110,7 +108,7 @@ func (d *Device) handle(ctx context.Context, x deviceArrival) (*DeviceTask, erro
 // wanted asks a run in which the device takes part whether it is still there.
 func (d *Device) wanted(ctx context.Context, run string) bool {
 	r, err := d.request(ctx, natsbus.Retry{Passes: never}, run, subject.Join, d.config.Join)
-	return err == nil && r.Verdict == bus.Accepted
+	return err == nil && r != nil && r.Verdict == bus.Accepted
 }
 
 // rest ends the work on a task.
@@ -156,18 +154,14 @@ func (d *Device) join(ctx context.Context, run string) error {
 		}
 		return waits
 	}}, run, subject.Join, d.config.Join)
-	switch {
-	case err == nil && r.Verdict == bus.Accepted && r.Welcome != nil:
-		d.joined(run, r.Welcome)
-		return nil
-	case err == nil:
-		return fmt.Errorf("bus: run %s does not take device %s: %s", run, d.config.ID, r.Reason)
-	case ctx.Err() != nil:
-		return ctx.Err()
-	case d.life.Err() != nil:
-		return context.Cause(d.life)
+	if r == nil {
+		return err // nil: it will call again
 	}
-	return nil // it will call again
+	if r.Verdict != bus.Accepted || r.Welcome == nil {
+		return fmt.Errorf("bus: run %s does not take device %s: %s", run, d.config.ID, r.Reason)
+	}
+	d.joined(run, r.Welcome)
+	return nil
 }
 
 func (d *Device) joined(run string, w *bus.Welcome) {

@@ -88,19 +88,18 @@ func (d *Device) send(ctx context.Context, run string, u *bus.DeviceUpdate) erro
 func (d *Device) sendPart(ctx context.Context, run string, p *bus.Update) (bus.Verdict, error) {
 	r, err := d.request(ctx, natsbus.Retry{For: d.config.Patience, Passes: always}, run, subject.Chunk(p.Chunk), p)
 	switch {
-	case err == nil && r.Verdict == bus.Refused:
+	case err != nil:
+		return 0, err
+	case r == nil:
+		return 0, fmt.Errorf("bus: update of task %d: %w", p.Task, ErrUnanswered)
+	case r.Verdict == bus.Refused:
 		return 0, fmt.Errorf("bus: update of task %d: %w: %s", p.Task, ErrUpdateRefused, r.Reason)
-	case err == nil:
-		return r.Verdict, nil
-	case ctx.Err() != nil:
-		return 0, ctx.Err()
-	case d.life.Err() != nil:
-		return 0, context.Cause(d.life)
 	}
-	return 0, fmt.Errorf("bus: update of task %d: %w", p.Task, ErrUnanswered)
+	return r.Verdict, nil
 }
 
-// request asks the run's coordinator until it answers, or the device is closed.
+// request asks the run's coordinator until it answers. It returns no reply where
+// that does not, and an error when ctx ends or the device is closed.
 func (d *Device) request(ctx context.Context, retry natsbus.Retry, run, verb string, m proto.Message) (*bus.DeviceReply, error) {
 	b, err := bus.Marshal(nil, m)
 	if err != nil {
@@ -110,13 +109,20 @@ func (d *Device) request(ctx context.Context, retry natsbus.Retry, run, verb str
 	defer cancel()
 	r := new(bus.DeviceReply)
 	retry.Attempt = natsbus.RequestTimeout
-	return r, d.conn.Retry(ctx, retry, func(ctx context.Context) error {
+	err = d.conn.Retry(ctx, retry, func(ctx context.Context) error {
 		m, err := d.conn.NATS().RequestWithContext(ctx, subject.Device(run, d.config.ID, verb), b)
 		if err == nil {
 			err = bus.Unmarshal(m.Data, r)
 		}
 		return err
 	})
+	switch {
+	case ctx.Err() != nil:
+		return nil, context.Cause(ctx)
+	case err != nil:
+		return nil, nil
+	}
+	return r, nil
 }
 
 func always(error) bool { return true }

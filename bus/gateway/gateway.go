@@ -1,10 +1,10 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"sync"
 	"time"
 
@@ -25,6 +25,8 @@ type Config struct {
 	// Check says why a whole update of the right task and shape cannot count;
 	// nil: it can. It is called on one goroutine for each device.
 	Check func(*bus.DeviceUpdate) error
+	// Protocol is the least version of the protocol that devices must speak.
+	Protocol uint32
 	// Calls is the pause between two calls to devices that have not joined; 0 is
 	// one second.
 	Calls time.Duration
@@ -56,10 +58,6 @@ type Event struct {
 // Gateway is the coordinator's end for real devices: it calls them, sends them
 // tasks and takes their updates. It uses a connection of its own, so that a flood
 // from one device drops only that device's messages.
-//
-// A device's messages are all checked: what cannot count is refused with a
-// reason, counted by kind and told once. A device that sends far more than the
-// protocol asks for is heard no more for the rest of the run.
 type Gateway struct {
 	run     string
 	config  Config
@@ -67,7 +65,6 @@ type Gateway struct {
 	devices []*peer
 	events  *mailbox.Mailbox[Event]
 
-	opened  time.Time // the times of devices' last messages count from it, by the monotonic clock
 	stop    context.CancelFunc
 	calls   sync.WaitGroup
 	unwatch func()
@@ -82,10 +79,8 @@ func Open(ctx context.Context, conn *natsbus.Conn, run string, c Config) (*Gatew
 	if len(c.Devices) == 0 || len(c.Devices) > bus.MaxDevices {
 		return nil, fmt.Errorf("bus: a gateway for %d devices, want 1 to %d", len(c.Devices), bus.MaxDevices)
 	}
-	if c.Calls == 0 {
-		c.Calls = time.Second
-	}
-	g := &Gateway{run: run, config: c, conn: conn, events: mailbox.New[Event](natsbus.PendingMessages), opened: time.Now()}
+	c.Calls = cmp.Or(c.Calls, time.Second)
+	g := &Gateway{run: run, config: c, conn: conn, events: mailbox.New[Event](natsbus.PendingMessages), stop: func() {}}
 	for i, id := range c.Devices {
 		if err := names.CheckDevice(id); err != nil {
 			return nil, err
@@ -97,7 +92,7 @@ func Open(ctx context.Context, conn *natsbus.Conn, run string, c Config) (*Gatew
 		}
 		g.devices = append(g.devices, &peer{gateway: g, index: i, id: id, welcome: w, refused: map[string]int{}, budget: deviceBudget})
 	}
-	g.unwatch = conn.Watch(g.failed, g.interrupted)
+	g.unwatch = conn.Watch(g.events.Fail, func(err error) { g.events.Put(Event{Kind: Reconnected, Text: err.Error()}) })
 	for _, x := range g.devices {
 		if err := x.subscribe(); err != nil {
 			return nil, errors.Join(err, g.Close())
@@ -113,39 +108,43 @@ func Open(ctx context.Context, conn *natsbus.Conn, run string, c Config) (*Gatew
 }
 
 // Close tells the devices that the run is over and ends the subscriptions.
-func (g *Gateway) Close() (err error) {
+func (g *Gateway) Close() error {
 	g.closed.Do(func() {
-		if g.stop != nil {
-			g.stop()
-			g.calls.Wait()
-		}
+		g.stop()
+		g.calls.Wait()
 		g.unwatch()
-		over, e := bus.Marshal(nil, &bus.Task{Over: true})
-		err = e
 		for _, x := range g.devices {
+			x.mu.Lock()
 			x.unsubscribe()
-			if e == nil {
-				_ = g.conn.NATS().Publish(subject.Device(g.run, x.id, subject.Task), over) // a lost connection has told them, too
-			}
+			x.mu.Unlock()
+			_ = g.publish(x, &bus.Task{Over: true}) // a lost connection has told them, too
 		}
 		_ = g.conn.NATS().FlushTimeout(natsbus.RequestTimeout)
 		g.events.Fail(fmt.Errorf("bus: run %s: the device gateway is closed", g.run))
 	})
+	return nil
+}
+
+// publish sends a task, or a message without one, to a device.
+func (g *Gateway) publish(x *peer, t *bus.Task) error {
+	b, err := bus.Marshal(nil, t)
+	if err == nil {
+		err = g.conn.NATS().Publish(subject.Device(g.run, x.id, subject.Task), b)
+	}
 	return err
 }
 
-func (g *Gateway) failed(err error)      { g.events.Fail(err) }
-func (g *Gateway) interrupted(err error) { g.events.Put(Event{Kind: Reconnected, Text: err.Error()}) }
-
-// call calls those who have not joined, until ctx ends.
+// call calls the devices that have not joined, until ctx ends.
 func (g *Gateway) call(ctx context.Context) {
-	var message []byte // a task without a number
 	tick := time.NewTicker(g.config.Calls)
 	defer tick.Stop()
 	for {
 		for _, x := range g.devices {
-			if x.absent() {
-				_ = g.conn.NATS().Publish(subject.Device(g.run, x.id, subject.Task), message) // the next call is soon
+			x.mu.Lock()
+			absent := !x.joined && !x.flooded
+			x.mu.Unlock()
+			if absent {
+				_ = g.publish(x, &bus.Task{}) // the next call is soon
 			}
 		}
 		select {
@@ -162,23 +161,28 @@ func (g *Gateway) SendTask(device int, t *bus.Task) error {
 	if err := t.Validate(); err != nil {
 		return err
 	}
-	b, err := bus.Marshal(nil, t)
-	if err != nil {
-		return err
-	}
-	g.devices[device].expect(t.Task)
-	if err := g.conn.NATS().Publish(subject.Device(g.run, g.devices[device].id, subject.Task), b); err != nil {
-		return fmt.Errorf("bus: task %d to device %s: %w", t.Task, g.devices[device].id, err)
+	x := g.devices[device]
+	x.expect(t.Task)
+	if err := g.publish(x, t); err != nil {
+		return fmt.Errorf("bus: task %d to device %s: %w", t.Task, x.id, err)
 	}
 	return nil
 }
 
 // Lost gives a device up until it joins again.
-func (g *Gateway) Lost(device int) { g.devices[device].lost() }
+func (g *Gateway) Lost(device int) {
+	x := g.devices[device]
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.leave()
+}
 
 // Heard is when a device was last heard of; the zero time: never.
 func (g *Gateway) Heard(device int) time.Time {
-	return g.devices[device].lastHeard()
+	x := g.devices[device]
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.heard
 }
 
 // TakeEvents waits until there are events and returns all of them, by device in
@@ -188,10 +192,33 @@ func (g *Gateway) TakeEvents(ctx context.Context, buf []Event) ([]Event, error) 
 	return g.events.Take(ctx, buf)
 }
 
-// Refused counts the messages of a device that did not count, by reason.
-func (g *Gateway) Refused(device int) map[string]int {
-	x := g.devices[device]
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	return maps.Clone(x.refused)
+// Stats are what a gateway knows of all its devices.
+type Stats struct {
+	Present    int       // joined and not given up
+	Silent     int       // were heard of, and are given up or heard no more
+	Heartbeats int64     // received
+	Refused    int64     // messages that did not count
+	Oldest     time.Time // when the most silent of those present was last heard of; zero: none is
+}
+
+// Stats may be asked for at any time, also after Close.
+func (g *Gateway) Stats() (v Stats) {
+	for _, x := range g.devices {
+		x.mu.Lock()
+		v.Heartbeats += x.beats
+		for _, n := range x.refused {
+			v.Refused += int64(n)
+		}
+		switch {
+		case x.joined:
+			v.Present++
+			if v.Oldest.IsZero() || x.heard.Before(v.Oldest) {
+				v.Oldest = x.heard
+			}
+		case !x.heard.IsZero():
+			v.Silent++
+		}
+		x.mu.Unlock()
+	}
+	return v
 }

@@ -161,8 +161,8 @@ func TestAnUpdateThatIsRefused(t *testing.T) {
 	if err := <-done; !errors.Is(err, gateway.ErrUpdateRefused) || !strings.Contains(err.Error(), "too far from home") {
 		t.Errorf("the device is told %v", err)
 	}
-	if got := o.gateway.Refused(0)[gateway.ReasonInvalid]; got != 1 {
-		t.Errorf("%d updates are counted as invalid, want 1", got)
+	if got := o.gateway.Stats().Refused; got != 1 {
+		t.Errorf("%d messages are counted as refused, want the update", got)
 	}
 }
 
@@ -181,6 +181,28 @@ func TestADeviceThatWasGivenUpComesBack(t *testing.T) {
 	}
 	if err := <-done; !errors.Is(err, gateway.ErrOver) {
 		t.Errorf("after the run: %v", err)
+	}
+}
+
+// A device that trains plain SGD whatever the algorithm is not taken where that
+// would be wrong.
+func TestADeviceOfAnOldProtocolIsRefused(t *testing.T) {
+	o := openOffice(t, "old", nil)
+	inside := o.Inside()
+	g, err := gateway.Open(t.Context(), inside, "old", gateway.Config{
+		Devices: []string{"pi"}, Protocol: bus.Protocol,
+		Welcome: &bus.Welcome{Clients: 1, Params: 3, HeartbeatSeconds: 0.1, Spec: &bus.Spec{Model: "linear:2,2", Batch: 1}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer g.Close()
+	want := "join: protocol is 0, want at least 1 for the run's algorithm: update the device"
+	if _, err := o.device.Next(t.Context()); err == nil || !strings.Contains(err.Error(), "run old does not take device pi") || !strings.Contains(err.Error(), want) {
+		t.Errorf("the device is told %v, want %q", err, want)
+	}
+	if news, err := g.TakeEvents(t.Context(), nil); err != nil || len(news) != 1 || news[0].Kind != gateway.Ignored || !strings.HasPrefix(news[0].Text, gateway.ReasonOld) {
+		t.Errorf("news %+v, %v", news, err)
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -17,6 +16,7 @@ import (
 // The reasons for which messages of devices are refused.
 const (
 	ReasonMalformed = "malformed" // no message of the protocol
+	ReasonOld       = "old"       // of a device that does not know the protocol that the run needs
 	ReasonStale     = "stale"     // of a task that is not open
 	ReasonOrder     = "order"     // a chunk out of order
 	ReasonShape     = "shape"     // not as many values as the model has
@@ -34,20 +34,20 @@ const (
 	devicePendingBytes    = 64 << 20
 )
 
-// peer is one device, as the gateway knows it.
+// peer is one device, as the gateway knows it. Its handlers hold the lock.
 type peer struct {
 	gateway *Gateway
 	index   int
 	id      string
 	welcome *bus.Welcome
-	heard   atomic.Int64 // nanoseconds since the gateway was opened; 0: never
-	beats   atomic.Int64 // heartbeats
 
 	mu      sync.Mutex
 	subs    []*nats.Subscription
+	heard   time.Time // zero: never
+	beats   int64     // heartbeats
 	joined  bool
 	flooded bool
-	refused map[string]int
+	refused map[string]int // messages by reason
 	budget  float64
 	filled  time.Time // when budget was last filled
 
@@ -64,9 +64,17 @@ func (x *peer) subscribe() error {
 	for verb, f := range map[string]func(*nats.Msg){
 		subject.Join: x.onJoin, subject.Heartbeat: x.onHeartbeat, subject.Update + ".*": x.onUpdate,
 	} {
-		s, err := x.gateway.conn.NATS().Subscribe(subject.Device(x.gateway.run, x.id, verb), f)
+		s, err := x.gateway.conn.NATS().Subscribe(subject.Device(x.gateway.run, x.id, verb), func(m *nats.Msg) {
+			x.mu.Lock()
+			defer x.mu.Unlock()
+			f(m)
+		})
 		if err == nil {
-			x.gateway.conn.Tolerate(s, func() { x.flood("messages were dropped since too many were waiting") })
+			x.gateway.conn.Tolerate(s, func() {
+				x.mu.Lock()
+				defer x.mu.Unlock()
+				x.flood("messages were dropped since too many were waiting")
+			})
 			err = s.SetPendingLimits(devicePendingMessages, devicePendingBytes)
 		}
 		if err != nil {
@@ -80,30 +88,13 @@ func (x *peer) subscribe() error {
 // unsubscribe ends the subscriptions. Their drops stay tolerated: NATS may have
 // noticed one before, and tells of it later on a goroutine of its own.
 func (x *peer) unsubscribe() {
-	x.mu.Lock()
-	subs := x.subs
-	x.subs = nil
-	x.mu.Unlock()
-	for _, s := range subs {
+	for _, s := range x.subs {
 		_ = s.Unsubscribe() // fails only on a closed connection, which has none
 	}
+	x.subs = nil
 }
 
-func (x *peer) hear() { x.heard.Store(max(1, int64(time.Since(x.gateway.opened)))) }
-
-func (x *peer) lastHeard() time.Time {
-	if ns := x.heard.Load(); ns != 0 {
-		return x.gateway.opened.Add(time.Duration(ns))
-	}
-	return time.Time{}
-}
-
-func (x *peer) absent() bool {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	return !x.joined && !x.flooded
-}
-
+// expect opens a task; one that is open stays as it is.
 func (x *peer) expect(task uint64) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -112,50 +103,41 @@ func (x *peer) expect(task uint64) {
 	}
 }
 
-func (x *peer) lost() {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.joined, x.task, x.values = false, 0, nil
-}
+// leave ends the device's part in the run until it joins again.
+func (x *peer) leave() { x.joined, x.task, x.values = false, 0, nil }
 
-// spend takes a message off the device's budget. It must be called without the
-// lock and says whether the message may be read.
+// spend takes a message off the device's budget and says whether the message may
+// be read.
 func (x *peer) spend() bool {
-	now := time.Now()
-	x.mu.Lock()
 	if x.flooded {
-		x.mu.Unlock()
 		return false
 	}
+	now := time.Now()
 	if !x.filled.IsZero() {
 		x.budget = min(deviceBudget, x.budget+now.Sub(x.filled).Seconds()*deviceRefill)
 	}
 	x.filled = now
-	x.budget--
-	over := x.budget < 0
-	x.mu.Unlock()
-	if over {
-		x.flood(fmt.Sprintf("over %d messages that nobody asked for", deviceBudget))
+	if x.budget--; x.budget >= 0 {
+		return true
 	}
-	return !over
+	x.flood(fmt.Sprintf("over %d messages that nobody asked for", deviceBudget))
+	return false
 }
 
-// flood ends the device's part in the run.
+// flood ends the device's part in the run for good.
 func (x *peer) flood(why string) {
-	x.mu.Lock()
 	if x.flooded {
-		x.mu.Unlock()
 		return
 	}
-	x.flooded, x.joined, x.task, x.values = true, false, 0, nil
+	x.leave()
+	x.flooded = true
 	x.refused[ReasonFlood]++
-	x.mu.Unlock()
 	x.unsubscribe()
 	x.gateway.events.Put(Event{Device: x.index, Kind: Flooded, Text: why})
 }
 
 // ignore counts a message that does not count, and tells of the first for each
-// reason. With the lock held.
+// reason.
 func (x *peer) ignore(reason, text string) {
 	x.refused[reason]++
 	if x.refused[reason] == 1 {
@@ -180,19 +162,18 @@ func (x *peer) onJoin(m *nats.Msg) {
 		return
 	}
 	j := new(bus.Join)
-	err := bus.Unmarshal(m.Data, j)
-	x.mu.Lock()
+	reason, err := ReasonMalformed, bus.Unmarshal(m.Data, j)
+	if least := x.gateway.config.Protocol; err == nil && j.Protocol < least {
+		reason, err = ReasonOld, bus.Fault("join", "protocol", j.Protocol, fmt.Sprintf("at least %d for the run's algorithm: update the device", least))
+	}
 	if err != nil {
-		x.ignore(ReasonMalformed, err.Error())
-		x.mu.Unlock()
+		x.ignore(reason, err.Error())
 		x.answer(m, bus.Refused, err.Error(), nil)
 		return
 	}
-	fresh := !x.joined
-	x.joined = true
-	x.mu.Unlock()
-	x.hear()
-	if fresh {
+	x.heard = time.Now()
+	if !x.joined {
+		x.joined = true
 		x.gateway.events.Put(Event{Device: x.index, Kind: Joined, Join: j})
 	}
 	x.answer(m, bus.Accepted, "", x.welcome)
@@ -203,13 +184,11 @@ func (x *peer) onHeartbeat(m *nats.Msg) {
 		return
 	}
 	if err := bus.Unmarshal(m.Data, new(bus.Heartbeat)); err != nil {
-		x.mu.Lock()
-		defer x.mu.Unlock()
 		x.ignore(ReasonMalformed, err.Error())
 		return
 	}
-	x.hear()
-	x.beats.Add(1)
+	x.heard = time.Now()
+	x.beats++
 }
 
 func (x *peer) onUpdate(m *nats.Msg) {
@@ -218,41 +197,36 @@ func (x *peer) onUpdate(m *nats.Msg) {
 	if err == nil && m.Subject != subject.Device(x.gateway.run, x.id, subject.Chunk(p.Chunk)) {
 		err = fmt.Errorf("bus: update: chunk %d on %q", p.Chunk, m.Subject)
 	}
-	x.mu.Lock()
 	asked := err == nil && !x.flooded && x.task != 0 && p.Task == x.task && !x.done && p.Chunk == x.next && (x.next == 0 || p.Chunks == x.chunks)
-	x.mu.Unlock()
 	if !asked && !x.spend() {
 		return
 	}
-	x.mu.Lock()
-	v, reason, news := x.take(p, err)
-	x.mu.Unlock()
-	if news.Update != nil {
-		x.gateway.events.Put(news)
-	}
+	v, reason := x.take(p, err)
 	x.answer(m, v, reason, nil)
 }
 
-// take takes one message of an update; the news has an update when the task has
-// its answer. With the lock held.
-func (x *peer) take(p *bus.Update, fault error) (v bus.Verdict, reason string, news Event) {
-	ignore := func(why, text string) (bus.Verdict, string, Event) {
+// take takes one message of an update and returns the answer. The message that
+// decides the task is an event.
+func (x *peer) take(p *bus.Update, fault error) (v bus.Verdict, reason string) {
+	ignore := func(why, text string) (bus.Verdict, string) {
 		x.ignore(why, text)
-		return bus.Refused, text, news
+		return bus.Refused, text
 	}
-	// refuse ends the task.
-	refuse := func(why, text string) (bus.Verdict, string, Event) {
-		x.ignore(why, text)
+	decide := func(kind EventKind, u *bus.DeviceUpdate, text string) {
 		x.done, x.reason, x.values = true, text, nil
+		x.gateway.events.Put(Event{Device: x.index, Kind: kind, Update: u, Text: strings.TrimPrefix(text, "bus: ")})
+	}
+	refuse := func(why, text string) (bus.Verdict, string) {
 		u := &bus.Update{Task: p.Task}
 		if fault == nil && p.Last() {
 			u = p
 		}
-		return bus.Refused, text, Event{Device: x.index, Kind: Refused, Update: &bus.DeviceUpdate{Update: u, Device: x.index}, Text: strings.TrimPrefix(text, "bus: ")}
+		decide(Refused, &bus.DeviceUpdate{Update: u, Device: x.index}, text)
+		return ignore(why, text)
 	}
 	switch {
 	case x.flooded:
-		return bus.Refused, "the device is heard no more", news
+		return bus.Refused, "the device is heard no more"
 	case fault != nil && (p.Task == 0 || p.Task != x.task || x.done):
 		return ignore(ReasonMalformed, fault.Error())
 	case x.task == 0 || p.Task != x.task:
@@ -260,44 +234,41 @@ func (x *peer) take(p *bus.Update, fault error) (v bus.Verdict, reason string, n
 	case x.done && x.reason != "":
 		return ignore(ReasonStale, x.reason)
 	case x.done:
-		return bus.Repeated, "", news
+		return bus.Repeated, ""
 	case fault != nil:
 		return refuse(ReasonInvalid, fault.Error())
 	}
-	x.hear()
+	x.heard = time.Now()
 	params := int(x.welcome.Params)
-	if p.Last() {
-		if x.next == 0 || x.next != p.Chunks || x.chunks != p.Chunks {
-			return bus.SendValues, fmt.Sprintf("%d of %d chunks are here", x.next, p.Chunks), news
-		}
-		if len(x.values) != params {
-			return refuse(ReasonShape, fmt.Sprintf("bus: update: %d values, the model has %d", len(x.values), params))
-		}
+	switch {
+	case p.Last() && (x.next == 0 || x.next != p.Chunks || x.chunks != p.Chunks):
+		return bus.SendValues, fmt.Sprintf("%d of %d chunks are here", x.next, p.Chunks)
+	case p.Last() && len(x.values) != params:
+		return refuse(ReasonShape, fmt.Sprintf("bus: update: %d values, the model has %d", len(x.values), params))
+	case p.Last():
 		u := &bus.DeviceUpdate{Update: p, Device: x.index, Values: x.values}
 		if f := x.gateway.config.Check; f != nil {
 			if err := f(u); err != nil {
 				return refuse(ReasonInvalid, err.Error())
 			}
 		}
-		x.done, x.values = true, nil
-		return bus.Accepted, "", Event{Device: x.index, Kind: Updated, Update: u}
-	}
-	switch {
+		decide(Updated, u, "")
+		return bus.Accepted, ""
 	case p.Chunk == 0: // also when a device begins again
 		if cap(x.values) < params {
 			x.values = make([]float32, 0, params)
 		}
 		x.next, x.chunks, x.values = 0, p.Chunks, x.values[:0]
 	case p.Chunk == x.next-1 && p.Chunks == x.chunks:
-		return bus.Continue, "", news // repeated
+		return bus.Continue, "" // repeated
 	case p.Chunk != x.next || p.Chunks != x.chunks:
 		x.ignore(ReasonOrder, fmt.Sprintf("bus: update: chunk %d of %d, want %d of %d", p.Chunk, p.Chunks, x.next, x.chunks))
-		return bus.SendValues, "chunks go one after the other, from 0", news
+		return bus.SendValues, "chunks go one after the other, from 0"
 	}
 	if len(x.values)+len(p.Values)/4 > params {
 		return refuse(ReasonShape, fmt.Sprintf("bus: update: over %d values, as many as the model has", params))
 	}
 	x.values = vector.Append(x.values, p.Values)
 	x.next++
-	return bus.Continue, "", news
+	return bus.Continue, ""
 }

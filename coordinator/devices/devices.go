@@ -12,6 +12,7 @@ import (
 
 	"fedpace/bus"
 	"fedpace/bus/gateway"
+	"fedpace/coordinator/aggregate"
 	"fedpace/coordinator/round"
 )
 
@@ -75,8 +76,15 @@ func Open(ctx context.Context, c Config, run Run) (*Devices, error) {
 	w := c.Welcome
 	w.Clients, w.Params, w.Spec = uint64(run.First+len(c.Names)), uint32(run.Params), run.Spec
 	w.HeartbeatSeconds = min(max(c.Liveness/4, 50*time.Millisecond), 10*time.Second).Seconds()
-	var err error
-	d.gateway, err = gateway.Open(ctx, c.Conn, run.Name, gateway.Config{Devices: c.Names, First: run.First, Welcome: w, Check: d.check})
+	algorithm, err := aggregate.Algorithms.Decode(run.Spec.Algorithm)
+	if err != nil {
+		return nil, err
+	}
+	g := gateway.Config{Devices: c.Names, First: run.First, Welcome: w, Check: d.check}
+	if algorithm.Client(run.Params) != nil { // the steps are not plain SGD
+		g.Protocol = bus.Protocol
+	}
+	d.gateway, err = gateway.Open(ctx, c.Conn, run.Name, g)
 	return d, err
 }
 

@@ -84,16 +84,16 @@ func TestDevicesBesideTheCohortChangeNoSimulatedTask(t *testing.T) {
 		c, plan := world(t)
 		c.Train, c.Available, c.NextChange, c.Server = true, nil, nil, Server{}
 		c.Stop, c.K = Limits{Rounds: 5}, schedule.RoundsK{K0: 8}
-		if _, overlaps := c.Closing.(Buffered); overlaps || query(c.Select) > 0 {
+		if Overlaps(c.Closing) || query(c.Select) > 0 {
 			c.Closing, c.Select = All{}, Uniform{}
 		}
-		_, first := c.Closing.(First)
+		counts := c.Closing.Close(Standing{Cohort: c.Cohort, Accepted: c.Clients + 3}) // updates, so devices close rounds, too
 		c.Devices = Devices{Count: 3, Liveness: 20}
 		simulated := func(c Config) (tasks []Task) {
 			p := newPlayer(t, c, rand.New(rand.NewPCG(1, 1)), func(x Task) Plan {
 				if x.Client < c.Clients {
 					x.Start, x.Model = 0, 0 // a round may make a model of a device's update alone
-					if first {
+					if counts {
 						x.StepsDone = 0
 					}
 					tasks = append(tasks, x)

@@ -2,6 +2,7 @@ package round
 
 import (
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"testing"
 
@@ -9,6 +10,7 @@ import (
 
 	"fedpace/coordinator/schedule"
 	"fedpace/internal/keyed"
+	"fedpace/internal/registry"
 )
 
 type failer interface{ Fatalf(string, ...any) }
@@ -291,28 +293,10 @@ func world(t *rapid.T) (Config, func(Task) Plan) {
 	c.EvaluateEvery = rapid.IntRange(0, 3).Draw(t, "evaluate")
 	c.Stop = Limits{Rounds: rapid.IntRange(1, 12).Draw(t, "rounds"), Time: Time(rapid.IntRange(0, 400).Draw(t, "until"))}
 	c.K = rapid.SampledFrom([]schedule.K{schedule.FixedK{K0: 8}, schedule.RoundsK{K0: 8}, schedule.ErrorK{K0: 8}, schedule.StepK{K0: 8}}).Draw(t, "k")
-	rule := rapid.IntRange(0, 3).Draw(t, "rule")
-	switch rule {
-	case 1:
-		c.Closing = after(Time(rapid.IntRange(1, 60).Draw(t, "deadline")))
-	case 2:
-		c.Closing = First{N: rapid.IntRange(1, c.Cohort).Draw(t, "n")}
-	case 3:
-		c.Closing = Buffered{N: rapid.IntRange(1, 2*c.Cohort).Draw(t, "n"), StalenessLimit: rapid.IntRange(0, 3).Draw(t, "stale")}
-	}
-	if rapid.Bool().Draw(t, "by size") {
-		c.Select, c.Samples = BySize{}, func(client int) int { return (client * 7) % 5 * 10 }
-		if c.Clients == 1 {
-			c.Select = Uniform{}
-		}
-	}
-	if c.Train && rule != 3 && rapid.Bool().Draw(t, "power of choice") {
-		c.Select = PowerOfChoice{Candidates: rapid.IntRange(c.Cohort, c.Clients).Draw(t, "candidates"), From: c.Select}
-	}
-	if rule == 1 && rapid.Bool().Draw(t, "fit") {
-		c.Select = Fit{From: c.Select}
-		c.Expect = func(client, steps int) Time { return Time(5 + steps*(client%8)) }
-	}
+	c.Samples = func(client int) int { return (client*7 + 1) % 5 * 10 }
+	c.Expect = func(client, steps int) Time { return Time(5 + steps*(client%8)) }
+	drawEntry(t, Closings, &c, func(rule Closing) { c.Closing, c.Select = rule, nil })
+	drawEntry(t, Selections, &c, func(s Selection) { c.Select = s })
 	if rapid.Bool().Draw(t, "availability") {
 		// Client c is there in a share of the time, in turns of its own length.
 		share := rapid.IntRange(0, 4).Draw(t, "there")
@@ -328,7 +312,7 @@ func world(t *rapid.T) (Config, func(Task) Plan) {
 	if rapid.Bool().Draw(t, "shared") {
 		c.Server = server(rapid.IntRange(0, 30).Draw(t, "server's download"), rapid.IntRange(0, 30).Draw(t, "server's upload"))
 		// Not where rounds overlap: were all to leave early, they would never end.
-		if stays := rapid.IntRange(0, 80).Draw(t, "stays"); stays > 0 && rule != 3 {
+		if stays := rapid.IntRange(0, 80).Draw(t, "stays"); stays > 0 && !Overlaps(c.Closing) {
 			c.Leaves = func(client int, at Time) (Time, bool) { return at + Time(stays+client), client%3 > 0 }
 		}
 	}
@@ -339,6 +323,40 @@ func world(t *rapid.T) (Config, func(Task) Plan) {
 			Drops: r.IntN(4) < drops, Dropout: Time(r.IntN(30)),
 		}
 	}
+}
+
+// drawEntry draws an entry of a table and its options until it fits the run.
+func drawEntry[T any](t *rapid.T, table *registry.Table[T], c *Config, set func(T)) {
+	for {
+		set(drawn(t, table, c))
+		if c.Validate() == nil {
+			return
+		}
+	}
+}
+
+// drawn draws an entry of a table: whole numbers up to twice the cohort, times
+// up to 60 ns.
+func drawn[T any](t *rapid.T, table *registry.Table[T], c *Config) T {
+	name := rapid.SampledFrom(table.Names()).Draw(t, "entry")
+	entry, _ := table.Entry(name)
+	v := reflect.New(reflect.TypeOf(entry)).Elem()
+	for _, o := range registry.Options(v.Type()) {
+		switch f := v.FieldByIndex(o.Index); {
+		case o.Null && rapid.Bool().Draw(t, "null "+o.Key):
+		case f.CanInt():
+			f.SetInt(rapid.Int64Range(int64(o.Range.Lo), min(int64(o.Range.Hi), 2*int64(c.Cohort))).Draw(t, o.Key))
+		case o.Unit == "seconds":
+			f.SetFloat(Time(rapid.IntRange(1, 60).Draw(t, o.Key)).Seconds())
+		case f.CanFloat():
+			f.SetFloat(rapid.Float64Range(o.Range.Lo, o.Range.Hi).Draw(t, o.Key))
+		case o.Type == reflect.TypeFor[Selection]():
+			f.Set(reflect.ValueOf(drawn(t, Selections, c)))
+		default:
+			t.Fatalf("%s.%s: no value is drawn for a %v", name, o.Key, o.Type)
+		}
+	}
+	return v.Interface().(T)
 }
 
 // Whatever the closing rule, the selection, the availability, the schedule and

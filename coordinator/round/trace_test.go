@@ -1,14 +1,18 @@
 package round
 
 import (
+	"encoding/json"
 	"fmt"
 	"math"
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/cockroachdb/datadriven"
 
 	"fedpace/coordinator/schedule"
+	"fedpace/internal/registry"
 )
 
 // The traces in testdata read like a conversation with the machine: what
@@ -41,56 +45,34 @@ func newConversation(t *testing.T, d *datadriven.TestData) *conversation {
 		Train: true,
 	}
 	var n int
-	var s string
 	if d.MaybeScanArgs(t, "clients", &n) {
 		config.Clients = n
 	}
 	if d.MaybeScanArgs(t, "cohort", &n) {
 		config.Cohort = n
 	}
-	if d.MaybeScanArgs(t, "k", &s) {
-		switch s {
-		case "rounds":
-			config.K = schedule.RoundsK{K0: 8}
-		case "error":
-			config.K = schedule.ErrorK{K0: 8}
-		case "step":
-			config.K = schedule.StepK{K0: 8}
-		default:
-			d.Fatalf(t, "unknown schedule %s", s)
+	for _, arg := range d.CmdArgs {
+		switch arg.Key {
+		case "k": // k=rounds
+			k, _ := schedule.Ks.Entry(arg.Vals[0])
+			var err error
+			if config.K, err = k.With(schedule.Setup{K0: 8, Eta0: 0.5}); err != nil {
+				d.Fatalf(t, "%v: %v", arg, err)
+			}
+		case "close": // close=all, close=(first, n=2)
+			config.Closing = made(t, d, Closings, arg.Vals)
+		case "select": // select=size, select=(power_of_choice, candidates=5, from=size)
+			config.Select = made(t, d, Selections, arg.Vals)
+		case "away":
+			config.Available, config.NextChange = absences(t, d, arg.Vals)
 		}
 	}
-	if d.MaybeScanArgs(t, "deadline", &n) {
-		config.Closing = after(Time(n))
-	}
-	if d.MaybeScanArgs(t, "first", &n) {
-		config.Closing = First{N: n}
-	}
-	if d.MaybeScanArgs(t, "buffer", &n) {
-		rule := Buffered{N: n}
-		d.MaybeScanArgs(t, "stale", &rule.StalenessLimit)
-		config.Closing = rule
-	}
-	if d.MaybeScanArgs(t, "select", &s) {
-		config.Select = selectNamed(t, d, s)
-		config.Samples = func(client int) int { return 100 * client * ((client + 1) % 2) } // odd clients have none
-	}
-	if d.MaybeScanArgs(t, "candidates", &n) {
-		config.Select = PowerOfChoice{Candidates: n, From: config.Select}
-	}
-	if d.HasArg("fit") { // a step takes client c so many units more than one
-		config.Select = Fit{From: config.Select}
-		config.Expect = func(client, steps int) Time { return Time(20 + steps*(1+client)) }
-	}
+	config.Samples = func(client int) int { return 100 * client * ((client + 1) % 2) }  // odd clients have none
+	config.Expect = func(client, steps int) Time { return Time(20 + steps*(1+client)) } // a step takes client c so many units more than one
 	var down, up int
 	d.MaybeScanArgs(t, "server-download", &down)
 	d.MaybeScanArgs(t, "server-upload", &up)
 	config.Server = server(down, up)
-	for _, arg := range d.CmdArgs {
-		if arg.Key == "away" {
-			config.Available, config.NextChange = absences(t, d, arg.Vals)
-		}
-	}
 	if d.MaybeScanArgs(t, "devices", &n) {
 		config.Devices = Devices{Count: n, Liveness: 60}
 		if d.HasArg("sampled") {
@@ -119,15 +101,28 @@ func newConversation(t *testing.T, d *datadriven.TestData) *conversation {
 	return &conversation{machine: m}
 }
 
-func selectNamed(t *testing.T, d *datadriven.TestData, name string) Selection {
-	switch name {
-	case "uniform":
-		return Uniform{}
-	case "size":
-		return BySize{}
+// made is an entry of a table with options: its name, then key=value.
+func made[T any](t *testing.T, d *datadriven.TestData, table *registry.Table[T], args []string) T {
+	entry, ok := table.Entry(args[0])
+	if !ok {
+		d.Fatalf(t, "%s is not one of %v", args[0], table.Names())
 	}
-	d.Fatalf(t, "unknown selection %s", name)
-	return nil
+	v := reflect.New(reflect.TypeOf(entry)).Elem()
+	for _, arg := range args[1:] {
+		key, value, _ := strings.Cut(arg, "=")
+		options := registry.Options(v.Type())
+		i := slices.IndexFunc(options, func(o registry.Option) bool { return o.Key == key })
+		if i < 0 {
+			d.Fatalf(t, "%s has no option %s", args[0], key)
+		}
+		f := v.FieldByIndex(options[i].Index)
+		if options[i].Type == reflect.TypeFor[Selection]() {
+			f.Set(reflect.ValueOf(made(t, d, Selections, []string{value})))
+		} else if err := json.Unmarshal([]byte(value), f.Addr().Interface()); err != nil {
+			d.Fatalf(t, "%s: %v", arg, err)
+		}
+	}
+	return v.Interface().(T)
 }
 
 const never = Time(math.MaxInt64)

@@ -58,12 +58,8 @@ func (c Constants) Validate() error {
 		return fmt.Errorf("theory: L is %v, want more than 0", c.L)
 	case !(c.Mu > 0 && c.Mu <= c.L):
 		return fmt.Errorf("theory: mu is %v, want more than 0 and at most L, which is %v", c.Mu, c.L)
-	case !(c.Variance >= 0) || math.IsInf(c.Variance, 0):
-		return fmt.Errorf("theory: the variance Σ p_c² σ_c² is %v, want 0 or more", c.Variance)
-	case !(c.Gamma >= 0) || math.IsInf(c.Gamma, 0):
-		return fmt.Errorf("theory: Gamma is %v, want 0 or more", c.Gamma)
-	case !(c.G >= 0) || math.IsInf(c.G, 0):
-		return fmt.Errorf("theory: G is %v, want 0 or more", c.G)
+	case !(min(c.Variance, c.Gamma, c.G) >= 0) || math.IsInf(max(c.Variance, c.Gamma, c.G), 0):
+		return fmt.Errorf("theory: the variance Σ p_c² σ_c² is %v, Gamma %v and G %v, want 0 or more each", c.Variance, c.Gamma, c.G)
 	case math.IsNaN(c.FStar) || math.IsInf(c.FStar, 0):
 		return fmt.Errorf("theory: F* is %v, want a number", c.FStar)
 	case c.N < 1:

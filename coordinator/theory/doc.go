@@ -6,6 +6,7 @@
 // The paper prints several formulas wrong. Each function here is the corrected
 // form, and its comment says how the printed form differs. The printed form is a
 // function, too; its name begins with Printed. [Errata] lists all of them.
+// Formulas that no program needs stand in formulas_test.go.
 //
 // Quantities carry units. F and Gamma are losses, the model's parameters are
 // lengths, and times are seconds. Then L and mu are loss/length², a learning rate
@@ -13,6 +14,5 @@
 // loss²/length². A formula that breaks these units is wrong; two of the errata
 // were found in this way.
 //
-// The package is pure and uses only the standard library. It knows no run: its
-// callers provide the constants.
+// The package knows no run: its callers provide the constants.
 package theory

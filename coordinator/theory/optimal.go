@@ -35,13 +35,6 @@ func (c Constants) Steps3(communication, eta float64) (factor, offset float64) {
 	return factor * c.Kappa(), c.FStar
 }
 
-// OptimalKRounds is Eq. 10: OptimalK where computing takes no time beside
-// communication, so that R rounds take W = R (|x|/D + |x|/U). The paper prints
-// it without G².
-func (c Constants) OptimalKRounds(f, eta, rounds float64) float64 {
-	return math.Cbrt(c.cubedK(f, eta) / rounds)
-}
-
 // cubedK is gap / (8 η² L G² (1 + 1/(2N))), a number.
 func (c Constants) cubedK(f, eta float64) float64 {
 	factor, offset := c.Steps3(1, eta)
@@ -68,43 +61,7 @@ func (c Constants) Steps(r Runtime, f, eta, w float64, most int) int {
 //	η*² = 2 gap · (|x|/D + |x|/U + βK) / (L Z W K), length⁴/loss².
 //
 // The paper prints it without 1/K. The result may be above MaxRate, to which
-// the analysis holds: Rate has the bound.
+// the analysis holds.
 func (c Constants) OptimalEta(r Runtime, f, k, w float64) float64 {
 	return math.Sqrt(2 * max(0, c.Gap(f)) * r.Round(k) / (c.L * c.Z(k) * w * k))
-}
-
-// OptimalEtaRounds is Eq. 12: OptimalEta after R rounds, W being R (|x|/D +
-// |x|/U + βK), or without the last part where computing takes no time. The
-// paper prints it without 1/K.
-func (c Constants) OptimalEtaRounds(f, k, rounds float64) float64 {
-	return math.Sqrt(2 * max(0, c.Gap(f)) / (c.L * c.Z(k) * rounds * k))
-}
-
-// Rate is OptimalEta, at most MaxRate.
-func (c Constants) Rate(r Runtime, f, k, w float64) float64 {
-	return min(c.MaxRate(), c.OptimalEta(r, f, k, w))
-}
-
-// SlopeK is the derivative of Eq. 8 by K. In Eq. 24 the paper leaves βK in the
-// bracket, where it has cancelled.
-func (c Constants) SlopeK(r Runtime, f, k, eta, w float64) float64 {
-	return -2*c.Kappa()*c.Gap(f)*r.Communication()/(eta*w*k*k) + 2*eta*c.Kappa()*c.L*c.Drift()*k
-}
-
-// CurvatureK is the second derivative of Eq. 8 by K, positive where the gap is:
-// then Eq. 8, which the paper's proof calls (23), is convex in K. In Eq. 25 the
-// paper leaves βK in the bracket.
-func (c Constants) CurvatureK(r Runtime, f, k, eta, w float64) float64 {
-	return 4*c.Kappa()*c.Gap(f)*r.Communication()/(eta*w*k*k*k) + 2*eta*c.Kappa()*c.L*c.Drift()
-}
-
-// SlopeEta is Eq. 27, the derivative of Eq. 8 by eta.
-func (c Constants) SlopeEta(r Runtime, f, k, eta, w float64) float64 {
-	return -2*c.Kappa()*c.Gap(f)*r.Round(k)/(eta*eta*w*k) + c.Kappa()*c.L*c.Z(k)
-}
-
-// CurvatureEta is Eq. 28, the second derivative of Eq. 8 by eta, positive where
-// the gap is: Eq. 8, or (26), is then convex in eta. The paper says so of (27).
-func (c Constants) CurvatureEta(r Runtime, f, k, eta, w float64) float64 {
-	return 4 * c.Kappa() * c.Gap(f) * r.Round(k) / (eta * eta * eta * w * k)
 }

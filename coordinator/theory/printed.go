@@ -8,11 +8,6 @@ func (c Constants) PrintedK(r Runtime, f, eta, w float64) float64 {
 	return math.Cbrt(c.printedCube(f, eta) * r.Communication() / w)
 }
 
-// PrintedKRounds is Eq. 10 as the paper prints it, without G².
-func (c Constants) PrintedKRounds(f, eta, rounds float64) float64 {
-	return math.Cbrt(c.printedCube(f, eta) / rounds)
-}
-
 func (c Constants) printedCube(f, eta float64) float64 {
 	return max(0, c.Gap(f)) / (8 * eta * eta * c.L * (1 + 1/(2*float64(c.N))))
 }
@@ -20,34 +15,6 @@ func (c Constants) printedCube(f, eta float64) float64 {
 // PrintedEta is Eq. 11 as the paper prints it, without 1/K: √K times too large.
 func (c Constants) PrintedEta(r Runtime, f, k, w float64) float64 {
 	return math.Sqrt(2 * max(0, c.Gap(f)) * r.Round(k) / (c.L * c.Z(k) * w))
-}
-
-// PrintedEtaRounds is Eq. 12 as the paper prints it, without 1/K.
-func (c Constants) PrintedEtaRounds(f, k, rounds float64) float64 {
-	return math.Sqrt(2 * max(0, c.Gap(f)) / (c.L * c.Z(k) * rounds))
-}
-
-// PrintedSlopeK is Eq. 24, which is not the derivative of Eq. 8 unless β is 0.
-func (c Constants) PrintedSlopeK(r Runtime, f, k, eta, w float64) float64 {
-	return -2*c.Kappa()*c.Gap(f)*r.Round(k)/(eta*w*k*k) + 2*eta*c.Kappa()*c.L*c.Drift()*k
-}
-
-// PrintedCurvatureK is Eq. 25, which is not the derivative of Eq. 24 as printed,
-// nor the second one of Eq. 8 unless β is 0.
-func (c Constants) PrintedCurvatureK(r Runtime, f, k, eta, w float64) float64 {
-	return 4*c.Kappa()*c.Gap(f)*r.Round(k)/(eta*w*k*k*k) + 2*eta*c.Kappa()*c.L*c.Drift()
-}
-
-// PrintedDrift is 16 G², which appendix A.2 has for (8 + 4/N) G²; loss²/length².
-// It holds, too, and is weaker.
-func (c Constants) PrintedDrift() float64 { return 16 * c.G * c.G }
-
-// PrintedLemma1 is D with the paper's factor (C − N)/(N − 1), which is infinite
-// for N = 1 and above 1 for N < (C + 1)/2. It needs Clients.
-func (c Constants) PrintedLemma1(k int) float64 {
-	g2 := c.G * c.G
-	factor := float64(c.Clients-c.N) / float64(c.N-1)
-	return c.Spread() + 8*float64(k-1)*float64(k-1)*g2 + factor*4/float64(c.N)*float64(k)*float64(k)*g2
 }
 
 // Erratum is a place where the paper prints something else than what holds.

@@ -31,18 +31,6 @@ func (r Runtime) Communication() float64 { return r.Megabits/r.DownloadMbps + r.
 // Round is the seconds of a round of K local steps (Eq. 3).
 func (r Runtime) Round(k float64) float64 { return r.Communication() + r.Step*k }
 
-// Total is W, the seconds of a whole run, given the K_r of its rounds (Eq. 5).
-func (r Runtime) Total(steps []int) float64 {
-	sum := 0
-	for _, k := range steps {
-		sum += k
-	}
-	return float64(len(steps))*r.Communication() + r.Step*float64(sum)
-}
-
-// Runtime is W, the seconds of T iterations with a fixed K (Eq. 7).
-func (r Runtime) Runtime(t, k float64) float64 { return t / k * r.Round(k) }
-
 // Iterations is T, the iterations that fit W seconds with a fixed K: Eq. 7
 // solved for T.
 func (r Runtime) Iterations(w, k float64) float64 { return w / r.Round(k) * k }

@@ -11,29 +11,11 @@ type Bound struct {
 // Total is the bound.
 func (b Bound) Total() float64 { return b.Start + b.Noise + b.Gamma + b.Drift }
 
-// Theorem1 bounds min over t of E‖∇F(x̄_t)‖², and also its mean over the T = Σ
-// K_r iterations, after rounds of K_r local steps at a fixed rate eta <= 1/(4L),
-// from a model of loss f0. It panics when there is no step.
-//
-// The first term is 2κ·gap/(ηT) in the constants' Form: the statement prints κF₀
-// − F*, the appendix F₀ − F*, and the proof gives κ(F₀ − F*). The last line of
-// the proof prints min = average for min <= average.
-func (c Constants) Theorem1(f0, eta float64, steps []int) Bound {
-	return c.Theorem1Rates(f0, alike(eta, len(steps)), steps)
-}
-
-func alike(eta float64, n int) []float64 {
-	rates := make([]float64, n)
-	for i := range rates {
-		rates[i] = eta
-	}
-	return rates
-}
-
 // Theorem1Rates is Theorem 1 before the rate is fixed (appendix A.2), with a rate
-// for each round: it bounds the mean of E‖∇F(x̄_t)‖² weighted by the rate of
-// each iteration. The appendix prints Σ η² K³ outside of the bracket where K_r
-// is one of the sum's terms; here it is inside.
+// for each round of K_r local steps, at most 1/(4L): from a model of loss f0 it
+// bounds the mean of E‖∇F(x̄_t)‖² weighted by the rate of each iteration, and so
+// the least. The appendix prints Σ η² K³ outside of the bracket where K_r is one
+// of the sum's terms. It panics when there is no step.
 func (c Constants) Theorem1Rates(f0 float64, rates []float64, steps []int) Bound {
 	way, square, cube := sums(rates, steps)
 	factor := c.Kappa() * c.L / way
@@ -77,16 +59,8 @@ func (c Constants) Lemma1(k int) float64 {
 	return c.Spread() + drift
 }
 
-// Lemma2 is the bound that Theorem 1 simplifies: the same with Lemma 1's D in
-// place of σ² + 6LΓ + (8 + 4/N)G²K², so never above it. K_r belongs inside the
-// sum over rounds, where Lemma 2 prints it outside, and the left sides of Eq. 20
-// to 22 have η_t, not η_t².
-func (c Constants) Lemma2(f0, eta float64, steps []int) float64 {
-	return c.Lemma2Rates(f0, alike(eta, len(steps)), steps)
-}
-
-// Lemma2Rates is Lemma2 with a rate for each round, and bounds what
-// Theorem1Rates bounds.
+// Lemma2Rates bounds what Theorem1Rates bounds, and is never above it: it has
+// Lemma 1's D in place of σ² + 6LΓ + (8 + 4/N)G²K².
 func (c Constants) Lemma2Rates(f0 float64, rates []float64, steps []int) float64 {
 	way, _, _ := sums(rates, steps)
 	d := 0.0

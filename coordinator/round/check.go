@@ -1,6 +1,7 @@
 package round
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -10,7 +11,6 @@ import (
 
 // check refuses what no machine remembers.
 func (s *State) check(c *Config) error {
-	timers := max(s.Deadline, s.Change, s.Answers, s.Transfer)
 	r := &s.Round
 	switch {
 	case s.Phase > Stopped:
@@ -31,28 +31,16 @@ func (s *State) check(c *Config) error {
 		return errors.New("a loss or accuracy that is not finite")
 	case (s.Phase == Evaluating || s.Phase == Training || s.Phase == Querying) && !c.Train:
 		return fmt.Errorf("%v in a run that does not train", s.Phase)
-	case timers >= s.NextTimer:
+	case max(s.Deadline, s.Change, s.Answers, s.Transfer) >= s.NextTimer:
 		return errors.New("a timer that was never set")
 	}
-	unplanned, accepted, answering := 0, 0, 0
-	for _, list := range []taskCheck{
-		{s.Simulated.List, 0, c.Clients, 1, s.Simulated.Next, false},
-		{s.Devices.List, c.Clients, c.population(), FirstDeviceTask, s.Devices.Next, false},
-		{s.Candidates, 0, c.Clients, 1, s.Simulated.Next, true},
-	} {
-		if err := list.check(c, s); err != nil {
-			return err
-		}
-		for i := range list.tasks {
-			switch t := &list.tasks[i]; {
-			case t.Status == TaskAccepted:
-				accepted++
-			case t.Status == TaskIssued:
-				unplanned++
-			case list.candidates && t.atWork():
-				answering++
-			}
-		}
+	k := checker{Config: c, State: s, left: s.Left}
+	err := cmp.Or(
+		k.check(s.Simulated.List, 0, c.Clients, 1, s.Simulated.Next, false),
+		k.check(s.Devices.List, c.Clients, c.population(), FirstDeviceTask, s.Devices.Next, false),
+		k.check(s.Candidates, 0, c.Clients, 1, s.Simulated.Next, true))
+	if err != nil {
+		return err
 	}
 	sum := 0
 	for _, n := range r.Outcomes {
@@ -61,61 +49,63 @@ func (s *State) check(c *Config) error {
 		}
 		sum += n
 	}
-	queries := len(s.Candidates) > 0 && s.Answers == 0 && unplanned == 0 && answering == 0
+	queries := len(s.Candidates) > 0 && s.Answers == 0 && k.unplanned == 0 && k.answering == 0
 	switch {
-	case (s.Phase == Planning) != (unplanned > 0):
-		return fmt.Errorf("%v with %d tasks to be planned", s.Phase, unplanned)
+	case (s.Phase == Planning) != (k.unplanned > 0):
+		return fmt.Errorf("%v with %d tasks to be planned", s.Phase, k.unplanned)
 	case (s.Phase == Querying) != queries:
 		return fmt.Errorf("%v with %d candidates", s.Phase, len(s.Candidates))
-	case s.Phase == Training && accepted == 0 || c.Train && accepted > 0 && accepted != r.Outcomes[Accepted]:
-		return fmt.Errorf("%v with %d updates to be trained, %d were accepted", s.Phase, accepted, r.Outcomes[Accepted])
+	case s.Phase == Training && k.accepted == 0 || c.Train && k.accepted > 0 && k.accepted != r.Outcomes[Accepted]:
+		return fmt.Errorf("%v with %d updates to be trained, %d were accepted", s.Phase, k.accepted, r.Outcomes[Accepted])
 	case sum != r.Cohort:
 		return fmt.Errorf("%d outcomes of %d tasks", sum, r.Cohort)
+	case len(k.left) > 0:
+		return fmt.Errorf("%d shared transfers too many", len(k.left))
 	}
 	return nil
 }
 
-// taskCheck is a list of tasks with what they must be.
-type taskCheck struct {
-	tasks       []TaskState
-	from, to    int    // clients from..to-1
-	first, next uint64 // tasks first..next-1
-	candidates  bool
+// checker holds lists of tasks to what they must be, and counts them.
+type checker struct {
+	*Config
+	*State
+	left                           []fairshare.Work // of the tasks to come
+	unplanned, accepted, answering int
 }
 
-func (l *taskCheck) check(c *Config, s *State) error {
-	busy := newBitset(c.population())
-	var last TaskState
-	last.Task = l.first - 1
-	for i := range l.tasks {
-		t := &l.tasks[i]
+// check refuses tasks other than first..next-1 of the clients from..to-1.
+func (k *checker) check(tasks []TaskState, from, to int, first, next uint64, candidates bool) error {
+	busy := newBitset(k.population())
+	last := TaskState{Task: first - 1}
+	for i := range tasks {
+		t := &tasks[i]
 		client := int(t.Client)
 		bad := ""
 		switch {
-		case t.Task <= last.Task || t.Task >= l.next:
+		case t.Task <= last.Task || t.Task >= next:
 			bad = "its number is out of order"
-		case client < l.from || client >= l.to:
+		case client < from || client >= to:
 			bad = "there is no such client"
 		case t.Status > TaskAccepted:
 			bad = "it is over"
 		case t.underWay() && busy.has(client):
 			bad = "the client has another task"
-		case t.Round < 1 || int(t.Round) > s.Round.Number || t.Model > s.Model || t.Model < last.Model:
+		case t.Round < 1 || int(t.Round) > k.Round.Number || t.Model > k.Model || t.Model < last.Model:
 			bad = "its round or model does not fit"
 		case t.LocalSteps < 1 || t.LocalSteps > MaxLocalSteps || !finite(t.LearningRate) || t.StepsDone < 0:
 			bad = "its work is impossible"
-		case t.Start < 0 || t.Start > s.Now || min(t.Download, t.Compute, t.Upload) < 0 || max(t.Download, t.Compute, t.Upload) > MaxDuration ||
-			t.Takes < 0 || t.Takes > 3*MaxDuration || t.Timer >= s.NextTimer || t.Status == TaskIssued && t.Timer != 0:
+		case t.Start < 0 || t.Start > k.Now || min(t.Download, t.Compute, t.Upload) < 0 || max(t.Download, t.Compute, t.Upload) > MaxDuration ||
+			t.Takes < 0 || t.Takes > 3*MaxDuration || t.Timer >= k.NextTimer || t.Status == TaskIssued && t.Timer != 0:
 			bad = "its time or timer is impossible"
-		case !l.candidates && t.Status == TaskPlanned && !t.placed() && s.Phase != Planning:
+		case !candidates && t.Status == TaskPlanned && !t.placed() && k.Phase != Planning:
 			bad = "it is planned and not on the clock"
-		case !l.candidates && t.placed() && i > 0 && !last.placed():
+		case !candidates && t.placed() && i > 0 && !last.placed():
 			bad = "it is on the clock before the task ahead of it"
-		case t.Forced != Accepted && (t.Forced != Lost && t.Forced != Refused || client < c.Clients || t.Status == TaskIssued):
+		case t.Forced != Accepted && (t.Forced != Lost && t.Forced != Refused || client < k.Clients || t.Status == TaskIssued):
 			bad = "its outcome cannot be known"
-		case t.Status == TaskAccepted && (!c.Train || l.candidates || t.Timer == 0 || t.Drops || t.Forced != Accepted):
+		case t.Status == TaskAccepted && (!k.Train || candidates || t.Timer == 0 || t.Drops || t.Forced != Accepted):
 			bad = "it cannot have been accepted"
-		case t.Stage == NoStage && (t.Computed != 0 || !t.Left.IsZero()) || t.Stage != NoStage && !t.linked(c, s, l.candidates):
+		case !k.linked(t, candidates):
 			bad = "it cannot be on the link"
 		}
 		if bad != "" {
@@ -124,6 +114,14 @@ func (l *taskCheck) check(c *Config, s *State) error {
 		last = *t
 		if t.underWay() {
 			busy.add(client)
+		}
+		switch {
+		case t.Status == TaskAccepted:
+			k.accepted++
+		case t.Status == TaskIssued:
+			k.unplanned++
+		case candidates && t.atWork():
+			k.answering++
 		}
 	}
 	return nil
@@ -136,20 +134,27 @@ func (t *TaskState) placed() bool { return t.Timer != 0 || t.Stage != NoStage }
 // atWork reports whether a candidate on the link has yet to answer or drop out.
 func (t *TaskState) atWork() bool { return t.Timer != 0 || t.Stage != NoStage && t.Stage != Finished }
 
-// linked reports whether a task can be on the link as it says.
-func (t *TaskState) linked(c *Config, s *State, candidate bool) bool {
-	fits := func(need fairshare.Work) bool { return !need.IsZero() && !need.Less(t.Left) }
-	switch {
-	case !c.Server.shared() || t.Status != TaskPlanned || int(t.Client) >= c.Clients:
-		return false
-	case (t.Computed != 0) != (t.Stage == Computing) || t.Computed >= s.NextTimer:
+// linked reports whether a task can be at its stage, and takes what is left of
+// its transfer.
+func (k *checker) linked(t *TaskState, candidate bool) bool {
+	if t.Stage == NoStage {
+		return t.Link == 0
+	}
+	if !k.Server.shared() || t.Status != TaskPlanned || int(t.Client) >= k.Clients {
 		return false
 	}
+	need := k.Server.Download
 	switch t.Stage {
-	case Downloading:
-		return fits(c.Server.Download)
+	case Computing:
+		return t.Link > 0 && t.Link < k.NextTimer
+	case Finished:
+		return t.Link == 0
 	case Uploading:
-		return fits(c.Server.Upload) && !candidate
+		need = k.Server.Upload
 	}
-	return t.Stage <= Finished && t.Left.IsZero()
+	if t.Stage > Finished || t.Stage == Uploading && candidate || t.Link != 0 || need.IsZero() || len(k.left) == 0 || need.Less(k.left[0]) {
+		return false
+	}
+	k.left = k.left[1:]
+	return true
 }

@@ -28,8 +28,8 @@ type Closing interface {
 	// Close reports whether the round closes now. The machine asks after each
 	// task that completes and at the deadline; after a false it asks again when
 	// the next task completes. One more accepted update never turns true into
-	// false. A round without tasks under way closes unasked, except where
-	// rounds overlap.
+	// false. Unless rounds overlap, a round whose last task has ended closes
+	// unasked.
 	//
 	// The tasks that are still under way when a round closes are [Late] after
 	// the deadline, else [Cancelled], and their clients are free.
@@ -38,7 +38,8 @@ type Closing interface {
 
 // Standing is what a closing rule knows of the round under way.
 type Standing struct {
-	Cohort   int  // the run's cohort: clients that a round asks where enough are available, or that work at a time where rounds overlap
+	Cohort   int  // the run's cohort, however few clients are available
+	Tasks    int  // of this round, ended and under way: fewer than the cohort if clients are away, more if devices come on top
 	Accepted int  // updates of this round so far
 	Overdue  bool // the deadline has passed
 }
@@ -68,7 +69,8 @@ type (
 
 // standing is how the round stands.
 func (m *Machine) standing() Standing {
-	return Standing{Cohort: m.config.Cohort, Accepted: m.s.Round.Outcomes[Accepted], Overdue: m.s.Round.Overdue}
+	r := &m.s.Round
+	return Standing{Cohort: m.config.Cohort, Tasks: r.Cohort + m.outstanding(), Accepted: r.Outcomes[Accepted], Overdue: r.Overdue}
 }
 
 // stale reports whether an update from a base model is late by now.

@@ -6,11 +6,12 @@ import (
 )
 
 func init() {
-	Closings.Register("deadline", "a round closes a fixed time after it opened; a task that is not done by then is late", Deadline{})
+	Closings.Register("deadline", "a round closes a fixed time after its first tasks; a task that is not done by then is late", Deadline{})
 }
 
-// Deadline closes a round a fixed time after it opened. Clients whose tasks are
-// not done by then are late; they stop and are free for the next round.
+// Deadline closes a round a fixed time after its first tasks were issued, which
+// is after the candidates of [PowerOfChoice] have answered. Clients whose tasks
+// are not done by then are late; they stop and are free for the next round.
 type Deadline struct {
 	Seconds float64 `key:"seconds" range:"(0,4e9]" unit:"seconds" help:"virtual time after which a round closes"`
 }

@@ -136,6 +136,9 @@ func FuzzRestoreTransfers(f *testing.F) {
 		if err != nil {
 			return
 		}
+		if diff := cmp.Diff(s.Left, m.State().Left); diff != "" && len(s.Left) > 0 {
+			t.Fatalf("a restored machine remembers other transfers: %s", diff)
+		}
 		if diff := cmp.Diff(s.Simulated.List, m.State().Simulated.List, derived); diff != "" && len(s.Simulated.List) > 0 {
 			t.Fatalf("a restored machine remembers something else: %s", diff)
 		}

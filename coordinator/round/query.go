@@ -11,15 +11,6 @@ import (
 // their losses together. There are candidates in the state as long as that
 // takes.
 
-// issueCandidate makes a client a candidate. It has a number as tasks have.
-func (m *Machine) issueCandidate(client int) {
-	t := grow(&m.s.Candidates)
-	t.Task = m.s.Simulated.Next
-	m.s.Simulated.Next++
-	m.s.Round.Candidates++
-	m.issue(t, client, 1)
-}
-
 // untilAnswer is a plan up to a candidate's answer, a number whose upload takes
 // no time.
 func (p Plan) untilAnswer() Plan {
@@ -100,10 +91,7 @@ func (m *Machine) queryLosses() error {
 // requestLosses asks the driver for the losses.
 func (m *Machine) requestLosses() {
 	for i := range m.s.Candidates {
-		var x Task
-		m.describe(&x, &m.s.Candidates[i])
-		x.Probe = true
-		m.out.Query = append(m.out.Query, x)
+		m.describe(grow(&m.out.Query), &m.s.Candidates[i]).Probe = true
 	}
 }
 

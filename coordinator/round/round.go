@@ -173,18 +173,15 @@ func (m *Machine) complete(t *TaskState, drops bool) error {
 	}
 	r := &m.s.Round
 	switch {
-	case m.config.Closing.Close(m.standing()):
+	case m.overlapping == nil && m.outstanding() == 0, m.config.Closing.Close(m.standing()):
 		return m.closeRound()
-	case m.overlapping != nil:
-		if r.Cohort-r.Outcomes[Accepted] >= MaxFruitless {
-			return fmt.Errorf("round: %d tasks of round %d ended, and %d updates were accepted", r.Cohort, r.Number, r.Outcomes[Accepted])
-		}
-		m.shrink()
-		return m.fillSlots()
-	case m.outstanding() == 0:
-		return m.closeRound()
+	case m.overlapping == nil:
+		return nil
+	case r.Cohort-r.Outcomes[Accepted] >= MaxFruitless:
+		return fmt.Errorf("round: %d tasks of round %d ended, and %d updates were accepted", r.Cohort, r.Number, r.Outcomes[Accepted])
 	}
-	return nil
+	m.shrink()
+	return m.fillSlots()
 }
 
 // end gives a task its one outcome. Its client is free from here on.
@@ -250,10 +247,7 @@ func (m *Machine) requestTraining() {
 	for _, tasks := range m.bothTasks() {
 		for i := range tasks.List {
 			if t := &tasks.List[i]; t.Status == TaskAccepted {
-				m.out.Train = append(m.out.Train, Task{})
-				x := &m.out.Train[len(m.out.Train)-1]
-				m.describe(x, t)
-				x.Staleness = int(m.s.Model - t.Model)
+				m.describe(grow(&m.out.Train), t).Staleness = int(m.s.Model - t.Model)
 			}
 		}
 	}
@@ -410,13 +404,7 @@ func finite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
 // tellEnd adds the outcome of a task or candidate to the effects, in place: it
 // is done once for each task of a run.
 func (m *Machine) tellEnd(t *TaskState, o Outcome, end Time, candidate bool) {
-	list := m.out.Ended
-	n := len(list)
-	if n == cap(list) {
-		list = append(list, Ended{})
-	}
-	list = list[:n+1]
-	e := &list[n]
+	e := grow(&m.out.Ended)
 	e.Task, e.Client, e.LocalSteps, e.Probe, e.Outcome = t.Task, int(t.Client), int(t.LocalSteps), candidate, o
 	e.Start, e.End = t.Start, end
 	p := &e.Plan
@@ -424,5 +412,4 @@ func (m *Machine) tellEnd(t *TaskState, o Outcome, end Time, candidate bool) {
 	if t.Drops {
 		p.Dropout = t.Takes
 	}
-	m.out.Ended = list
 }

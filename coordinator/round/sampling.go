@@ -82,8 +82,9 @@ func (m *Machine) issueInOrder(slots int, candidates bool) (issued int) {
 		}
 	}
 	for _, client := range m.free {
-		if candidates {
-			m.issueCandidate(int(client))
+		if candidates { // numbered as tasks are
+			m.s.Round.Candidates++
+			m.issue(&m.s.Candidates, &m.s.Simulated.Next, int(client), 1)
 		} else {
 			m.issueTask(int(client))
 		}
@@ -149,46 +150,42 @@ func (m *Machine) issueTask(client int) {
 	} else {
 		steps = limit(m.config.Select, &m.setup, client, steps)
 	}
-	t := grow(&tasks.List)
-	t.Task = tasks.Next
-	tasks.Next++
 	tasks.unplaced++
 	tasks.outstanding++
 	m.busy.add(client)
 	if m.config.Train {
 		m.versions[m.s.Model]++
 	}
-	m.issue(t, client, steps)
+	m.issue(&tasks.List, &tasks.Next, client, steps)
 }
 
-// issue fills in a task or candidate and asks for its plan.
-func (m *Machine) issue(t *TaskState, client, steps int) {
-	t.Client, t.Round, t.LocalSteps = int32(client), int32(m.s.Round.Number), int32(steps)
-	t.Start, t.Model, t.StepsDone, t.LearningRate = m.s.Now, m.s.Model, m.s.StepsDone[client], m.s.Round.LearningRate
+// issue adds a task or candidate of the next number and asks for its plan.
+func (m *Machine) issue(list *[]TaskState, next *uint64, client, steps int) {
+	t := grow(list)
+	*t = TaskState{
+		Task: *next, Model: m.s.Model, Start: m.s.Now, StepsDone: m.s.StepsDone[client], LearningRate: m.s.Round.LearningRate,
+		Client: int32(client), Round: int32(m.s.Round.Number), LocalSteps: int32(steps),
+	}
+	*next++
 	m.unplanned++
 	m.send(t)
 }
 
 // send asks for the plan of a task or candidate.
 func (m *Machine) send(t *TaskState) {
-	n := len(m.out.Tasks)
-	if n == cap(m.out.Tasks) {
-		m.out.Tasks = append(m.out.Tasks, Task{})
-	}
-	m.out.Tasks = m.out.Tasks[:n+1]
-	x := &m.out.Tasks[n]
-	m.describe(x, t)
+	x := m.describe(grow(&m.out.Tasks), t)
 	x.Start, x.Probe = t.Start, len(m.s.Candidates) > 0
 }
 
 // describe is a task as the driver sees it. Without training there is one model.
-func (m *Machine) describe(x *Task, t *TaskState) {
+func (m *Machine) describe(x *Task, t *TaskState) *Task {
 	x.Task, x.Client, x.Round, x.Model = t.Task, int(t.Client), int(t.Round), 0
 	x.LocalSteps, x.LearningRate, x.StepsDone = int(t.LocalSteps), t.LearningRate, t.StepsDone
 	x.Start, x.Staleness, x.Probe = 0, 0, false
 	if m.config.Train {
 		x.Model = t.Model
 	}
+	return x
 }
 
 // awaitAvailability sets a timer for the next change of availability, unless

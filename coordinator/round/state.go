@@ -23,7 +23,8 @@ type State struct {
 
 	Simulated  Tasks
 	Devices    Tasks
-	Candidates []TaskState // numbered with the tasks of simulated clients
+	Candidates []TaskState      // numbered with the tasks of simulated clients
+	Left       []fairshare.Work // of the shared transfers under way, in the order of tasks, then of candidates; set in a copy only
 
 	// Timers that are set, by number; 0: none.
 	Deadline   uint64
@@ -76,24 +77,17 @@ func (m *Machine) State() State {
 	s := m.s
 	s.Window, s.Plateau = m.window.State(), m.plateau.State()
 	s.StepsDone, s.Present = slices.Clone(s.StepsDone), slices.Clone(s.Present)
-	s.Simulated.List, s.Devices.List = m.copied(s.Simulated.List), m.copied(s.Devices.List)
-	s.Candidates = m.copied(s.Candidates)
-	return s
-}
-
-// copied are the tasks of a list that are not done, as a state has them.
-func (m *Machine) copied(list []TaskState) []TaskState {
-	list = slices.DeleteFunc(slices.Clone(list), func(t TaskState) bool { return t.Status == TaskDone })
-	for i := range list {
-		t := &list[i]
-		switch t.Stage {
-		case Downloading:
-			t.Left = m.link.down.Left(int64(m.s.Now), t.transfer)
-		case Uploading:
-			t.Left = m.link.up.Left(int64(m.s.Now), t.transfer)
+	for _, list := range []*[]TaskState{&s.Simulated.List, &s.Devices.List, &s.Candidates} {
+		*list = slices.DeleteFunc(slices.Clone(*list), func(t TaskState) bool { return t.Status == TaskDone })
+		for i := range *list {
+			t := &(*list)[i]
+			if way := m.link.way(t.Stage); way != nil {
+				s.Left = append(s.Left, way.Left(int64(m.s.Now), int32(t.Link)))
+				t.Link = 0
+			}
 		}
 	}
-	return list
+	return s
 }
 
 // Restore makes a machine that goes on from a state, to the same effects of the
@@ -120,11 +114,12 @@ func (m *Machine) restore(s State) (err error) {
 	if err := s.check(&m.config); err != nil {
 		return err
 	}
-	m.s = s
+	m.s, m.s.Left = s, nil
 	m.s.StepsDone, m.s.Present = slices.Clone(s.StepsDone), slices.Clone(s.Present)
 	m.s.Simulated.List, m.s.Devices.List, m.s.Candidates = slices.Clone(s.Simulated.List), slices.Clone(s.Devices.List), slices.Clone(s.Candidates)
 	m.versions = versions{m.s.Model: 0}
 	m.link = newLink(&m.config, m.s.Now)
+	left := s.Left
 	for _, tasks := range m.bothTasks() {
 		tasks.outstanding, tasks.unplaced = 0, 0
 		for i := range tasks.List {
@@ -138,13 +133,13 @@ func (m *Machine) restore(s State) (err error) {
 				if !t.placed() {
 					tasks.unplaced++
 				}
-				m.resume(t)
+				left = m.resume(t, left)
 			}
 		}
 	}
 	for i := range m.s.Candidates {
 		t := &m.s.Candidates[i]
-		m.resume(t)
+		left = m.resume(t, left)
 		if t.atWork() {
 			m.link.candidates++
 		}
@@ -152,18 +147,21 @@ func (m *Machine) restore(s State) (err error) {
 	return nil
 }
 
-// resume puts back what follows from a task or candidate under way.
-func (m *Machine) resume(t *TaskState) {
+// resume puts back what follows from a task or candidate under way, of whose
+// transfer the first of left is left. It returns the rest.
+func (m *Machine) resume(t *TaskState, left []fairshare.Work) []fairshare.Work {
 	if t.Status == TaskIssued {
 		m.unplanned++
 	}
-	switch t.Stage {
-	case Downloading:
-		t.transfer = m.link.down.Resume(int64(m.s.Now), t.Task, int64(t.Download), t.Left)
-	case Uploading:
-		t.transfer = m.link.up.Resume(int64(m.s.Now), t.Task, int64(t.Upload), t.Left)
+	way, own := m.link.way(t.Stage), t.Download
+	if way == nil {
+		return left
 	}
-	t.Left = fairshare.Work{}
+	if t.Stage == Uploading {
+		own = t.Upload
+	}
+	t.Link = uint64(way.Resume(int64(m.s.Now), t.Task, int64(own), left[0]))
+	return left[1:]
 }
 
 // Pending is what the driver of a restored machine must do that the machine

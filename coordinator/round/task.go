@@ -3,8 +3,6 @@ package round
 import (
 	"cmp"
 	"slices"
-
-	"fedpace/coordinator/fairshare"
 )
 
 // Tasks are the tasks of the simulated clients, or those of the devices: each
@@ -22,19 +20,17 @@ type TaskState struct {
 	Task         uint64
 	Model        uint64 // version of its base model
 	Timer        uint64 // TaskArrives or TaskDrops; 0: none is set
-	Computed     uint64 // TaskComputed, where transfers are shared; 0: none is set
+	Link         uint64 // where transfers are shared: its TaskComputed timer or, while it has one, the handle of its transfer
 	Start        Time   // when it was issued
 	Takes        Time   // planned: from Start until it is done or its client drops out
 	Download     Time   // planned: its phases
 	Compute      Time
 	Upload       Time
-	Left         fairshare.Work // of a shared transfer under way; set in a snapshot only
-	StepsDone    int64          // local steps of its client that were accepted when it was issued
+	StepsDone    int64 // local steps of its client that were accepted when it was issued
 	LearningRate float64
 	Client       int32
 	Round        int32
 	LocalSteps   int32 // the client's K
-	transfer     int32 // handle of its shared transfer
 	Status       Status
 	Stage        Stage   // of its transfers, where they are shared
 	Drops        bool    // planned: its client drops out
@@ -73,16 +69,15 @@ func find(list []TaskState, task uint64) *TaskState {
 	return &list[j]
 }
 
-// grow appends an empty task to a list and returns it, to be filled in place.
-func grow(list *[]TaskState) *TaskState {
+// grow appends an element to a list and returns it, to be filled in place: it
+// may hold what its memory held before.
+func grow[T any](list *[]T) *T {
 	n := len(*list)
 	if n == cap(*list) {
-		*list = append(*list, TaskState{})
+		*list = append(*list, *new(T))
 	}
 	*list = (*list)[:n+1]
-	t := &(*list)[n]
-	*t = TaskState{}
-	return t
+	return &(*list)[n]
 }
 
 // task finds a task that is no candidate; nil: there is none of this number.

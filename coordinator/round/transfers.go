@@ -50,15 +50,26 @@ func newLink(c *Config, now Time) *link {
 		return nil
 	}
 	l := &link{}
-	if need := c.Server.Download; !need.IsZero() {
-		l.down = fairshare.New(need, int64(now))
-		l.shared = append(l.shared, l.down)
+	share := func(need fairshare.Work) (way *fairshare.Server) {
+		if !need.IsZero() {
+			way = fairshare.New(need, int64(now))
+			l.shared = append(l.shared, way)
+		}
+		return way
 	}
-	if need := c.Server.Upload; !need.IsZero() {
-		l.up = fairshare.New(need, int64(now))
-		l.shared = append(l.shared, l.up)
-	}
+	l.down, l.up = share(c.Server.Download), share(c.Server.Upload)
 	return l
+}
+
+// way is the server that a task shares at a stage; nil: none.
+func (l *link) way(stage Stage) *fairshare.Server {
+	switch stage {
+	case Downloading:
+		return l.down
+	case Uploading:
+		return l.up
+	}
+	return nil
 }
 
 // beginTransfers begins a task or candidate with a plan: with its download, or
@@ -68,27 +79,20 @@ func (m *Machine) beginTransfers(t *TaskState) {
 	if candidate {
 		m.link.candidates++
 	}
-	if t.Drops {
-		t.Timer = m.set(Timer{At: m.s.Now + t.Takes, Priority: priorityTask, Kind: TaskDrops, Task: t.Task})
-	} else if at, ok := m.departure(t); ok {
-		t.Timer = m.set(Timer{At: at, Priority: priorityTask, Kind: TaskDrops, Task: t.Task})
+	leaves, drops := m.s.Now+t.Takes, t.Drops
+	if !drops && m.config.Leaves != nil && !candidate { // the plan knows only how long the task takes by itself
+		leaves, drops = m.config.Leaves(int(t.Client), m.s.Now)
+		leaves, drops = max(leaves, m.s.Now), drops && leaves <= MaxTime
+	}
+	if drops {
+		t.Timer = m.set(Timer{At: leaves, Priority: priorityTask, Kind: TaskDrops, Task: t.Task})
 	}
 	holds := query(m.config.Select) > 0 && !candidate
 	if m.link.down == nil || holds {
 		m.compute(t, t.Download)
 		return
 	}
-	t.Stage, t.transfer = Downloading, m.link.down.Start(int64(m.s.Now), t.Task, int64(t.Download))
-}
-
-// departure is when a client drops out because it ceases to be available. Its
-// plan tells only of the time that the task would take by itself.
-func (m *Machine) departure(t *TaskState) (Time, bool) {
-	if m.config.Leaves == nil || len(m.s.Candidates) > 0 {
-		return 0, false
-	}
-	at, ok := m.config.Leaves(int(t.Client), m.s.Now)
-	return max(at, m.s.Now), ok && at <= MaxTime
+	t.Stage, t.Link = Downloading, uint64(m.link.down.Start(int64(m.s.Now), t.Task, int64(t.Download)))
 }
 
 // uploads reports whether the tasks under way share the server's upload.
@@ -102,7 +106,7 @@ func (m *Machine) compute(t *TaskState, before Time) {
 		takes += t.Upload
 	}
 	t.Stage = Computing
-	t.Computed = m.set(Timer{At: m.s.Now + takes, Priority: priorityTask, Kind: TaskComputed, Task: t.Task})
+	t.Link = m.set(Timer{At: m.s.Now + takes, Priority: priorityTask, Kind: TaskComputed, Task: t.Task})
 }
 
 // atStage finds a task or candidate that is at one of some stages.
@@ -152,19 +156,19 @@ func (m *Machine) taskComputed(timer Timer) error {
 	if err != nil {
 		return err
 	}
-	if err := unset(&t.Computed, timer); err != nil {
+	if err := unset(&t.Link, timer); err != nil {
 		return err
 	}
 	if !m.uploads() {
 		return m.arrived(t, timer.Seq)
 	}
-	t.Stage, t.transfer = Uploading, m.link.up.Start(int64(m.s.Now), t.Task, int64(t.Upload))
+	t.Stage, t.Link = Uploading, uint64(m.link.up.Start(int64(m.s.Now), t.Task, int64(t.Upload)))
 	return nil
 }
 
 // arrived handles a task or candidate that is done. last is its last timer.
 func (m *Machine) arrived(t *TaskState, last uint64) error {
-	t.Stage = Finished
+	t.Stage, t.Link = Finished, 0
 	switch {
 	case t.Drops: // a plan that has its client leave later than it is done
 		return nil
@@ -190,15 +194,15 @@ func (m *Machine) endTransfers(t *TaskState) {
 	}
 	switch t.Stage {
 	case Downloading:
-		left := m.link.down.Stop(int64(now), t.transfer)
+		left := m.link.down.Stop(int64(now), int32(t.Link))
 		t.Download = stretched(now-t.Start, t.Download, left.Of(m.link.down.Need()))
 	case Computing:
-		m.cancel(&t.Computed)
+		m.cancel(&t.Link)
 	case Uploading:
-		left := m.link.up.Stop(int64(now), t.transfer)
+		left := m.link.up.Stop(int64(now), int32(t.Link))
 		t.Upload = stretched(max(0, now-t.Start-t.Download-t.Compute), t.Upload, left.Of(m.link.up.Need()))
 	}
-	t.Stage = NoStage
+	t.Stage, t.Link = NoStage, 0
 }
 
 // stretched is how long a transfer takes at the pace that left a part of it
@@ -219,18 +223,18 @@ func (m *Machine) setTransferTimer() {
 	if m.link == nil {
 		return
 	}
-	due, any := Time(0), false
+	due := Time(math.MaxInt64)
 	for _, way := range m.link.shared {
-		if at, ok := way.Due(); ok && (!any || Time(at) < due) {
-			due, any = Time(at), true
+		if at, ok := way.Due(); ok {
+			due = min(due, Time(at))
 		}
 	}
-	if m.s.Transfer != 0 && any && m.s.TransferAt == due {
+	if m.s.Transfer != 0 && m.s.TransferAt == due {
 		return
 	}
 	m.cancel(&m.s.Transfer)
 	m.s.TransferAt = 0
-	if any {
+	if due < math.MaxInt64 {
 		m.s.TransferAt = due
 		m.s.Transfer = m.set(Timer{At: due, Priority: priorityTransfer, Kind: TransferEnds})
 	}

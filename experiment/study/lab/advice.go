@@ -8,8 +8,10 @@ import (
 	"math"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"text/tabwriter"
 
+	"fedpace/coordinator/round"
 	"fedpace/coordinator/schedule"
 	"fedpace/coordinator/theory"
 	"fedpace/experiment/config"
@@ -62,22 +64,16 @@ func Advise(c config.Config, g Given, points int) (*Advice, error) {
 	var found sources
 	parameters := 0
 	if c.Task.IsConvex() {
-		of, err := run.Convex(c)
+		of, err := open(c)
 		if err != nil {
 			return nil, err
 		}
 		defer of.Set.Close()
-		initial, err := run.Initial(c, of.Model)
-		if err != nil {
-			return nil, err
-		}
-		start := widen(make([]float64, len(initial)), initial)
-		k = of.Constants(start, c.Cohort)
-		parameters = len(start)
+		k, parameters = of.constants, len(of.start)
 		found = calculated(k)
 		found.configure(c.Theory, &k)
 		if math.IsNaN(g.Loss) {
-			g.Loss = of.Value(start)
+			g.Loss = of.Value(of.start)
 			found.put(Source{"F", g.Loss, "loss", "calculated: at the start"})
 		}
 	} else {
@@ -165,17 +161,13 @@ func AdviseRun(ctx context.Context, dir string, g Given, points int) (*Advice, e
 	if err != nil {
 		return nil, err
 	}
-	type at struct {
-		w, loss float64
-		k       int
-	}
-	var known []at
+	var known []round.Report // with a loss of the window
 	least := math.Inf(1)
-	for _, row := range rows {
-		window.Observe(row.TrainingLoss)
-		if mean, ok := window.Mean(); ok && row.End.Seconds() > 0 {
-			known = append(known, at{row.End.Seconds(), mean, row.LocalSteps})
-			least = math.Min(least, mean)
+	for _, r := range rows {
+		window.Observe(r.TrainingLoss)
+		if mean, ok := window.Mean(); ok && r.End > 0 {
+			r.WindowLoss, least = mean, math.Min(least, mean)
+			known = append(known, r)
 		}
 	}
 	if len(known) == 0 {
@@ -184,17 +176,12 @@ func AdviseRun(ctx context.Context, dir string, g Given, points int) (*Advice, e
 	var k theory.Constants
 	var found sources
 	if c.Task.IsConvex() {
-		of, err := run.Convex(c)
+		of, err := open(c)
 		if err != nil {
 			return nil, err
 		}
 		defer of.Set.Close()
-		initial, err := run.Initial(c, of.Model)
-		if err != nil {
-			return nil, err
-		}
-		k = of.Constants(widen(make([]float64, len(initial)), initial), c.Cohort)
-		found = calculated(k)
+		k, found = of.constants, calculated(of.constants)
 	} else if k, found, err = Estimate(ctx, dir, c, least); err != nil {
 		return nil, err
 	}
@@ -205,7 +192,7 @@ func AdviseRun(ctx context.Context, dir string, g Given, points int) (*Advice, e
 		return nil, err
 	}
 	r := run.Runtime(c, parameters)
-	found.put(Source{"F", known[0].loss, "loss", fmt.Sprintf("the run's: mean first-step loss over the last %d rounds (Eq. 15), at first this", c.Schedule.Window)})
+	found.put(Source{"F", known[0].WindowLoss, "loss", fmt.Sprintf("the run's: mean first-step loss over the last %d rounds (Eq. 15), at first this", c.Schedule.Window)})
 	a, err := newAdvice(c, k, found, r)
 	if err != nil {
 		return nil, err
@@ -215,9 +202,7 @@ func AdviseRun(ctx context.Context, dir string, g Given, points int) (*Advice, e
 		if end, err = horizon(c, r); err != nil {
 			return nil, err
 		}
-		for len(known) > 0 && !(known[len(known)-1].w < end) { // no time is ahead of the last
-			known = known[:len(known)-1]
-		}
+		known = slices.DeleteFunc(known, func(r round.Report) bool { return !(r.End.Seconds() < end) }) // no time is ahead
 		if len(known) == 0 {
 			return nil, fmt.Errorf("%s: no round with a training loss ends before the run's end, %.4g s: nothing is ahead", dir, end)
 		}
@@ -225,15 +210,12 @@ func AdviseRun(ctx context.Context, dir string, g Given, points int) (*Advice, e
 	} else {
 		a.Notes = append(a.Notes, "W is the time since the run's start, as in the paper's schedules.")
 	}
-	for _, p := range known {
-		if k.Gap(p.loss) < 0 {
-			a.Notes = append(a.Notes, "Where F, a mean over a few minibatches, is below F*, K* and eta* are 0 and Eq. 8 is that at F*.")
-			break
-		}
+	if slices.ContainsFunc(known, func(r round.Report) bool { return k.Gap(r.WindowLoss) < 0 }) {
+		a.Notes = append(a.Notes, "Where F, a mean over a few minibatches, is below F*, K* and eta* are 0 and Eq. 8 is that at F*.")
 	}
-	for _, n := range spacedTo(len(known), points) {
-		p := known[n-1]
-		a.add(r, p.w, end, p.loss, p.k)
+	for _, n := range spaced(len(known), math.Pow(float64(len(known)), 1/float64(max(1, points-1)))) {
+		p := &known[n-1]
+		a.add(r, p.End.Seconds(), end, p.WindowLoss, p.LocalSteps)
 	}
 	return a, nil
 }
@@ -249,15 +231,6 @@ func parametersOf(c config.Config) (int, error) {
 		return 0, err
 	}
 	return model.Params(), set.Close()
-}
-
-// spacedTo is at most about so many numbers from 1 to n, by a constant factor.
-func spacedTo(n, points int) (list []int) {
-	factor := math.Pow(float64(n), 1/float64(max(1, points-1)))
-	for x := 1.0; int(x) < n; x = math.Max(x*factor, x+1) {
-		list = append(list, int(x))
-	}
-	return append(list, n)
 }
 
 func newAdvice(c config.Config, k theory.Constants, found sources, r theory.Runtime) (*Advice, error) {
@@ -313,36 +286,31 @@ func (a *Advice) Write(w io.Writer) error {
 	}
 	fmt.Fprintf(w, "gap: %s\n\n", a.Form)
 	t = tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	used, ahead := len(a.Rows) > 0 && a.Rows[0].Used > 0, a.ahead()
-	if ahead {
-		fmt.Fprint(t, "time\t")
+	// A column of which there is nothing is left out.
+	some := func(is bool, text string) string {
+		if !is {
+			return ""
+		}
+		return text + "\t"
 	}
-	fmt.Fprint(t, "W\tF\t")
-	if used {
-		fmt.Fprint(t, "K used\t")
-	}
-	fmt.Fprintln(t, "K* (Eq. 9)\tsteps\tas printed\teta* (Eq. 11)\tas printed\tEq. 8 at K_0\tat K*\t")
+	used, ahead := a.used(), a.ahead()
+	fmt.Fprintf(t, "%sW\tF\t%sK* (Eq. 9)\tsteps\tas printed\teta* (Eq. 11)\tas printed\tEq. 8 at K_0\tat K*\t\n", some(ahead, "time"), some(used, "K used"))
 	for _, r := range a.Rows {
-		if ahead {
-			fmt.Fprintf(t, "%.4g s\t", r.Elapsed)
-		}
-		fmt.Fprintf(t, "%.4g s\t%.4g\t", r.W, r.Loss)
-		if used {
-			fmt.Fprintf(t, "%d\t", r.Used)
-		}
-		fmt.Fprintf(t, "%.4g\t%d\t%.4g\t%.4g\t%.4g\t%.4g\t%.4g\t\n", r.K, r.Steps, r.KPrinted, r.Eta, r.EtaPrinted, r.Bound, r.BoundStar)
+		fmt.Fprintf(t, "%s%.4g s\t%.4g\t%s%.4g\t%d\t%.4g\t%.4g\t%.4g\t%.4g\t%.4g\t\n", some(ahead, fmt.Sprintf("%.4g s", r.Elapsed)), r.W, r.Loss,
+			some(used, strconv.Itoa(r.Used)), r.K, r.Steps, r.KPrinted, r.Eta, r.EtaPrinted, r.Bound, r.BoundStar)
 	}
 	if err := t.Flush(); err != nil {
 		return err
 	}
-	for i, note := range append([]string{fmt.Sprintf("eta* is for K_0 steps, K* for eta_0; the analysis holds to eta = 1/(4L) = %.4g and from K = 1.", a.MaxRate)}, a.Notes...) {
-		if i == 0 {
-			fmt.Fprintln(w)
-		}
+	fmt.Fprintf(w, "\neta* is for K_0 steps, K* for eta_0; the analysis holds to eta = 1/(4L) = %.4g and from K = 1.\n", a.MaxRate)
+	for _, note := range a.Notes {
 		fmt.Fprintln(w, note)
 	}
 	return nil
 }
+
+// used tells whether a run says how many steps it did.
+func (a *Advice) used() bool { return len(a.Rows) > 0 && a.Rows[0].Used > 0 }
 
 // ahead tells whether W is another time than that since the start.
 func (a *Advice) ahead() bool {
@@ -351,28 +319,21 @@ func (a *Advice) ahead() bool {
 
 // Draw draws K* and eta* over time into a file, *.svg or *.png.
 func (a *Advice) Draw(path string) error {
-	line := func(name string, of func(Advised) float64) figure.Line {
-		l := figure.Line{Name: name}
-		for _, r := range a.Rows {
-			l.Points = append(l.Points, figure.Point{X: r.Elapsed, Y: of(r), Half: math.NaN()})
-		}
-		return l
-	}
 	x := "virtual seconds W"
 	if a.ahead() {
 		x = "virtual seconds"
 	}
-	k := figure.Panel{Title: "local steps", X: x, Y: "K*", Steps: true, LogX: true, LogY: true, Lines: []figure.Line{
-		line("Eq. 9", func(r Advised) float64 { return r.K }),
-		line("as printed", func(r Advised) float64 { return r.KPrinted }),
-	}}
-	if len(a.Rows) > 0 && a.Rows[0].Used > 0 {
-		k.Lines = append(k.Lines, line("used", func(r Advised) float64 { return float64(r.Used) }))
+	k := figure.Panel{Title: "local steps", X: x, Y: "K*", Steps: true, LogX: true, LogY: true}
+	eta := figure.Panel{Title: "learning rate", X: x, Y: "eta*", Steps: true, LogX: true, LogY: true}
+	for _, r := range a.Rows {
+		k.Add("Eq. 9", figure.Point{X: r.Elapsed, Y: r.K})
+		k.Add("as printed", figure.Point{X: r.Elapsed, Y: r.KPrinted})
+		if a.used() {
+			k.Add("used", figure.Point{X: r.Elapsed, Y: float64(r.Used)})
+		}
+		eta.Add("Eq. 11", figure.Point{X: r.Elapsed, Y: r.Eta})
+		eta.Add("as printed", figure.Point{X: r.Elapsed, Y: r.EtaPrinted})
+		eta.Add("1/(4L)", figure.Point{X: r.Elapsed, Y: a.MaxRate})
 	}
-	eta := figure.Panel{Title: "learning rate", X: x, Y: "eta*", Steps: true, LogX: true, LogY: true, Lines: []figure.Line{
-		line("Eq. 11", func(r Advised) float64 { return r.Eta }),
-		line("as printed", func(r Advised) float64 { return r.EtaPrinted }),
-		line("1/(4L)", func(Advised) float64 { return a.MaxRate }),
-	}}
 	return figure.Save(path, k, eta)
 }

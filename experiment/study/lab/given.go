@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"math"
@@ -131,10 +132,8 @@ var Forms = []string{"proof", "stated", "appendix"}
 
 // ParseForm reads one of Forms.
 func ParseForm(name string) (theory.Form, error) {
-	for i, f := range Forms {
-		if f == name {
-			return theory.Form(i), nil
-		}
+	if i := slices.Index(Forms, name); i >= 0 {
+		return theory.Form(i), nil
 	}
 	return 0, fmt.Errorf("%.40q is no form of the gap, want one of %s", name, strings.Join(Forms, ", "))
 }
@@ -171,10 +170,8 @@ func (g *Given) decode(text []byte) (err error) {
 			err = fmt.Errorf("not YAML that can be read (%v)", p)
 		}
 	}()
-	for _, b := range text {
-		if b == '{' || b == '[' || b == '&' || b == '*' {
-			return fmt.Errorf("a file of constants has lines such as \"l: 4\" and no %q", b)
-		}
+	if i := bytes.IndexAny(text, "{[&*"); i >= 0 {
+		return fmt.Errorf("a file of constants has lines such as \"l: 4\" and no %q", text[i])
 	}
 	var file struct {
 		L        *float64 `yaml:"l"`

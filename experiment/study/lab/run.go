@@ -2,9 +2,11 @@ package lab
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"path/filepath"
+	"sort"
 
 	"fedpace/coordinator/theory"
 	"fedpace/experiment/config"
@@ -21,22 +23,19 @@ func (p Plan) Run(ctx context.Context, o study.Options) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	of, err := run.Convex(p.Config)
+	of, err := open(p.Config)
 	if err != nil {
 		return nil, err
 	}
 	defer of.Set.Close()
-	start, err := run.Initial(p.Config, of.Model)
-	if err != nil {
-		return nil, err
-	}
-	k := of.Constants(widen(make([]float64, len(start)), start), p.Config.Cohort)
 	traces := map[*study.Cell]*trace{}
 	logs := map[*study.Cell]*modelLog{}
+	list := make([]*trace, len(cells))
 	for i := range cells {
-		c := &cells[i]
+		c, k := &cells[i], &of.constants
 		c.Config.Theory.Take(config.Theory{L: &k.L, Mu: &k.Mu, G: &k.G, FStar: &k.FStar})
-		traces[c], logs[c] = &trace{}, &modelLog{}
+		list[i] = &trace{}
+		traces[c], logs[c] = list[i], &modelLog{}
 	}
 	o.Adjust = func(c *study.Cell, o *run.Options) {
 		l := logs[c]
@@ -46,7 +45,7 @@ func (p Plan) Run(ctx context.Context, o study.Options) (*Result, error) {
 	o.Played = func(ctx context.Context, c *study.Cell) error {
 		err := logs[c].close()
 		if err == nil {
-			err = traces[c].of(ctx, c, of, start)
+			err = traces[c].of(ctx, c, of)
 		}
 		if err != nil {
 			return fmt.Errorf("lab: %w", err)
@@ -56,14 +55,34 @@ func (p Plan) Run(ctx context.Context, o study.Options) (*Result, error) {
 	if err := study.Play(ctx, p.Out, cells, o); err != nil {
 		return nil, err
 	}
-	list := make([]*trace, len(cells))
-	for i := range cells {
-		if c := &cells[i]; c.Diverged != "" {
+	for _, c := range cells {
+		if c.Diverged != "" {
 			return nil, fmt.Errorf("lab: %s: %s", c.Name, c.Diverged)
 		}
-		list[i] = traces[&cells[i]]
 	}
-	return gather(p, of, start, list), nil
+	return gather(p, of, list), nil
+}
+
+// problem is a convex task at the model that its runs start from.
+type problem struct {
+	*convex.Problem
+	initial   []float32
+	start     []float64 // the same
+	constants theory.Constants
+}
+
+// open reads the configuration's problem. Its Set is the caller's to close.
+func open(c config.Config) (*problem, error) {
+	of, err := run.Convex(c)
+	if err != nil {
+		return nil, err
+	}
+	initial, err := run.Initial(c, of.Model)
+	if err != nil {
+		return nil, errors.Join(err, of.Set.Close())
+	}
+	start := widen(make([]float64, len(initial)), initial)
+	return &problem{of, initial, start, of.Constants(start, c.Cohort)}, nil
 }
 
 // stride is how far apart the iterations are that are looked at: a logistic
@@ -83,13 +102,12 @@ func widen(dst []float64, x []float32) []float64 {
 }
 
 // gather makes the result of the traces, seeds within schedules.
-func gather(p Plan, of *convex.Problem, initial []float32, traces []*trace) *Result {
-	start := widen(make([]float64, len(initial)), initial)
-	k := of.Constants(start, p.Config.Cohort)
+func gather(p Plan, of *problem, traces []*trace) *Result {
+	k := of.constants
 	r := &Result{
 		Task: string(p.Config.Task), Clients: of.Clients, Cohort: p.Config.Cohort, Batch: p.Config.Batch, Seeds: p.Seeds,
 		K0: p.Config.Schedule.K0, Eta: p.Config.Schedule.Eta0,
-		Constants: k, F0: of.Value(start), Distance: of.Distance(start),
+		Constants: k, F0: of.Value(of.start), Distance: of.Distance(of.start),
 	}
 	r.PrintedG = theory.PrintedG(k.L, r.Distance)
 	for _, t := range traces {
@@ -117,22 +135,19 @@ func (r *Result) bounds(name string, k theory.Constants, seeds []*trace) (list [
 	form := func(f theory.Form) theory.Constants { c := k; c.Form = f; return c }
 	printed := form(theory.Statement)
 	printed.G = r.PrintedG
-	for _, n := range spaced(rounds) {
+	for _, n := range spaced(rounds, 1.3) {
 		b := Bound{Schedule: name, Rounds: n, G: k.G, Variance: k.Variance}
 		var measured []float64
 		for _, t := range seeds {
 			steps, rates := t.Steps[:n], t.Rates[:n]
-			total := 0
-			for _, k := range steps {
-				total += k
-			}
+			total := sum(steps)
 			looked := min(len(t.Path.Squares), (total+t.Stride-1)/t.Stride)
-			sum, way := 0.0, 0.0
+			squares, way := 0.0, 0.0
 			for i, s := range t.Path.Squares[:looked] { // Theorem 1 weighs iterations by their rates
-				sum += t.Path.Rates[i] * s
+				squares += t.Path.Rates[i] * s
 				way += t.Path.Rates[i]
 			}
-			measured = append(measured, sum/way)
+			measured = append(measured, squares/way)
 			share := 1 / float64(len(seeds))
 			b.Iterations += share * float64(total)
 			b.Lemma2 += share * k.Lemma2Rates(r.F0, rates, steps)
@@ -166,12 +181,19 @@ func least(seeds []*trace, iterations float64) float64 {
 	return low
 }
 
-// spaced is 1 to n in steps of about a sixth of an octave's ends.
-func spaced(n int) (list []int) {
-	for x := 1.0; int(x) < n; x = math.Max(x*1.3, x+1) {
+// spaced returns numbers from 1 to n, each about so many times the one before.
+func spaced(n int, factor float64) (list []int) {
+	for x := 1.0; int(x) < n; x = math.Max(x*factor, x+1) {
 		list = append(list, int(x))
 	}
 	return append(list, n)
+}
+
+func sum(list []int) (n int) {
+	for _, v := range list {
+		n += v
+	}
+	return n
 }
 
 // moments is at how many times a curve is written.
@@ -184,20 +206,14 @@ func (r *Result) curve(name string, seeds []*trace) (list []Moment) {
 		m := Moment{Schedule: name, Seconds: r.Limit * float64(i) / moments}
 		var gaps []float64
 		for _, t := range seeds {
-			at := 0 // rounds that have ended by then
-			for at < len(t.Seconds) && t.Seconds[at] <= m.Seconds*(1+1e-12) {
-				at++
-			}
-			gap, total := start, 0
+			at := sort.Search(len(t.Seconds), func(i int) bool { return t.Seconds[i] > m.Seconds*(1+1e-12) }) // rounds that have ended by then
+			gap := start
 			if at > 0 {
 				gap = t.Gaps[at-1]
 			}
-			for _, k := range t.Steps[:at] {
-				total += k
-			}
 			gaps = append(gaps, gap)
 			m.Rounds += float64(at) / float64(len(seeds))
-			m.Steps += float64(total) / float64(len(seeds))
+			m.Steps += float64(sum(t.Steps[:at])) / float64(len(seeds))
 			m.LocalSteps += float64(t.Steps[min(at, len(t.Steps)-1)]) / float64(len(seeds))
 		}
 		e := statistics.EstimateMean(gaps)

@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 
 	"fedpace/coordinator/round"
-	"fedpace/experiment/convex"
 	"fedpace/experiment/folder"
 	"fedpace/experiment/study"
 	"fedpace/internal/atomicfile"
@@ -36,7 +35,7 @@ type trace struct {
 }
 
 // of reads the trace of a run that was measured before, or measures the run.
-func (t *trace) of(ctx context.Context, c *study.Cell, of *convex.Problem, start []float32) error {
+func (t *trace) of(ctx context.Context, c *study.Cell, of *problem) error {
 	path := filepath.Join(c.Config.Out, traceFile)
 	if c.Reused {
 		f, err := os.Open(path)
@@ -47,7 +46,7 @@ func (t *trace) of(ctx context.Context, c *study.Cell, of *convex.Problem, start
 			return err
 		}
 	}
-	if err := t.measure(ctx, c, of, start); err != nil {
+	if err := t.measure(ctx, c, of); err != nil {
 		return err
 	}
 	if err := atomicfile.Write(path, func(w io.Writer) error { return gob.NewEncoder(w).Encode(t) }); err != nil {
@@ -57,7 +56,7 @@ func (t *trace) of(ctx context.Context, c *study.Cell, of *convex.Problem, start
 }
 
 // measure goes through a run again, from its rounds and their models.
-func (t *trace) measure(ctx context.Context, c *study.Cell, of *convex.Problem, start []float32) (err error) {
+func (t *trace) measure(ctx context.Context, c *study.Cell, of *problem) (err error) {
 	rows, err := folder.ReadRounds(filepath.Join(c.Config.Out, folder.RoundsFile))
 	if err != nil {
 		return err
@@ -65,17 +64,17 @@ func (t *trace) measure(ctx context.Context, c *study.Cell, of *convex.Problem, 
 	if len(rows) == 0 {
 		return errors.New("no round was completed in the time of the plan")
 	}
-	models, err := readModels(filepath.Join(c.Config.Out, modelsFile), start, rows)
+	models, err := readModels(filepath.Join(c.Config.Out, modelsFile), of.initial, rows)
 	if err != nil {
 		return err
 	}
-	x := make([]float64, len(start))
+	x := make([]float64, len(of.start))
 	for i, row := range rows {
 		t.Steps, t.Rates, t.Seconds = append(t.Steps, row.LocalSteps), append(t.Rates, row.LearningRate), append(t.Seconds, row.End.Seconds())
 		t.Gaps = append(t.Gaps, of.Value(widen(x, models[i+1]))-of.FStar)
 	}
 	t.Stride, t.Limit = stride(c.Config.Task), c.Summary.VirtualSeconds
-	t.Path, err = newReplayer(of, c.Config.Seed, t.Stride).run(ctx, models, t.Steps, t.Rates)
+	t.Path, err = newReplayer(of.Problem, c.Config.Seed, t.Stride).run(ctx, models, t.Steps, t.Rates)
 	return err
 }
 
@@ -117,10 +116,10 @@ func (l *modelLog) open(round, params int) (err error) {
 }
 
 func (l *modelLog) close() error {
-	if l.f == nil {
-		return l.err
+	if l.f != nil {
+		l.err = errors.Join(l.err, l.f.Close())
 	}
-	return errors.Join(l.err, l.f.Close())
+	return l.err
 }
 
 // readModels returns the model that every round started from, and the last one. A

@@ -15,7 +15,6 @@ import (
 	"fedpace/experiment/folder"
 	"fedpace/experiment/study"
 	"fedpace/internal/csvtable"
-	"fedpace/internal/tasks"
 )
 
 // Curve is one cell, thinned to its evaluations.
@@ -254,20 +253,12 @@ func (c *Curve) finish(s folder.Summary) {
 
 // inOrder sorts by task, schedule, size and seed.
 func inOrder(curves []Curve) {
-	order := map[config.Task]int{}
-	for i, t := range tasks.Paper() {
-		order[t.Task] = i
-	}
-	schedules := map[string]int{}
-	for i, s := range Table3() {
-		schedules[s] = i
-	}
+	order := Plan{}.tasks()
 	slices.SortStableFunc(curves, func(a, b Curve) int {
-		for _, d := range []int{order[a.Task] - order[b.Task], schedules[a.Schedule] - schedules[b.Schedule]} {
-			if d != 0 {
-				return d
-			}
-		}
-		return cmp.Or(cmp.Compare(a.Megabits, b.Megabits), cmp.Compare(a.Seed, b.Seed))
+		return cmp.Or(
+			cmp.Compare(slices.Index(order, a.Task), slices.Index(order, b.Task)),
+			cmp.Compare(slices.Index(Table3(), a.Schedule), slices.Index(Table3(), b.Schedule)),
+			cmp.Compare(a.Megabits, b.Megabits), cmp.Compare(a.Seed, b.Seed),
+		)
 	})
 }

@@ -1,13 +1,18 @@
 package paper
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"math"
 	"path/filepath"
 	"slices"
 
+	"fedpace/coordinator"
 	"fedpace/experiment/config"
+	"fedpace/experiment/folder"
 	"fedpace/experiment/study"
 	"fedpace/internal/tasks"
 )
@@ -120,61 +125,50 @@ func (p Plan) Cells() ([]study.Cell, error) {
 		return nil, err
 	}
 	if p.Timing {
-		return p.timing()
+		p.Seeds = 1 // no seed matters: all devices are alike
 	}
 	var cells []study.Cell
 	for n := range p.Seeds {
 		for _, t := range p.Tasks {
 			for _, s := range p.Schedules {
-				c, err := p.cell(t, s, p.Seed+uint64(n))
-				if err != nil {
-					return nil, fmt.Errorf("paper: %s, %s: %w", t, s, err)
+				for _, sets := range p.variants(t, s) {
+					c, err := p.cell(t, s, p.Seed+uint64(n), sets)
+					if err != nil {
+						return nil, fmt.Errorf("paper: %s, %s: %w", t, s, err)
+					}
+					cells = append(cells, c)
 				}
-				cells = append(cells, c)
 			}
 		}
 	}
 	return cells, nil
 }
 
-// timing lists the runs that give Table 4 without training. No seed matters in
-// them, all devices being alike. K_r-step decays at the round that gives the
-// paper's cell; CIFAR100's K_r-rounds
-// is there with a model of 320 Mb, too.
-func (p Plan) timing() ([]study.Cell, error) {
-	var cells []study.Cell
-	for _, t := range p.Tasks {
-		for _, s := range p.Schedules {
-			extra := []string{"train=false"}
-			if s == "k-step" || s == "eta-step" {
-				extra = append(extra, fmt.Sprintf("schedule.decay_round=%d", max(1, int(float64(decayRound[t])*float64(p.FixedRounds())/FullRounds))))
-			}
-			variants := [][]string{extra}
-			if t == config.TaskCIFAR100 && s == "k-rounds" {
-				variants = append(variants, append([]string{"network.model_megabits=320"}, extra...))
-			}
-			for _, sets := range variants {
-				q := p
-				q.Sets = append(append([]string(nil), p.Sets...), sets...)
-				c, err := q.cell(t, s, p.Seed)
-				if err != nil {
-					return nil, fmt.Errorf("paper: %s, %s: %w", t, s, err)
-				}
-				cells = append(cells, c)
-			}
-		}
+// variants are the further keys of each cell of a task and a schedule. Without
+// training K_r-step decays at the round that gives the paper's cell of Table 4, and
+// CIFAR100's K_r-rounds is there with a model of 320 Mb, too.
+func (p Plan) variants(t config.Task, name string) [][]string {
+	if !p.Timing {
+		return [][]string{nil}
 	}
-	return cells, nil
+	extra := []string{"train=false"}
+	if name == "k-step" || name == "eta-step" {
+		extra = append(extra, fmt.Sprintf("schedule.decay_round=%d", max(1, int(float64(decayRound[t])*float64(p.FixedRounds())/FullRounds))))
+	}
+	if t == config.TaskCIFAR100 && name == "k-rounds" {
+		return [][]string{extra, append([]string{"network.model_megabits=320"}, extra...)}
+	}
+	return [][]string{extra}
 }
 
 // cell is one run's configuration: the task's defaults or its file, the plan's
 // keys, and the plan's length.
-func (p Plan) cell(t config.Task, name string, seed uint64) (study.Cell, error) {
+func (p Plan) cell(t config.Task, name string, seed uint64, further []string) (study.Cell, error) {
 	sets := []string{"task=" + string(t), fmt.Sprintf("seed=%d", seed), fmt.Sprintf("stop.equal_runtime_rounds=%d", p.FixedRounds())}
 	if path := p.Data[t]; path != "" {
 		sets = append(sets, "data="+path)
 	}
-	c, err := config.Load(p.Configs[t], append(sets, p.Sets...))
+	c, err := config.Load(p.Configs[t], slices.Concat(sets, p.Sets, further))
 	if err != nil {
 		return study.Cell{}, err
 	}
@@ -187,13 +181,45 @@ func (p Plan) cell(t config.Task, name string, seed uint64) (study.Cell, error) 
 	if err := study.Shareable(&c); err != nil {
 		return study.Cell{}, err
 	}
-	cell := study.Cell{Name: fmt.Sprintf("%s %s seed %d", t, name, seed), Schedule: name, Config: c}
 	id, err := study.Identity(c)
 	if err != nil {
 		return study.Cell{}, err
 	}
 	// The name tells the runs of one server apart, the folder those of one disk.
-	cell.Config.Name = fmt.Sprintf("%s-%s-%d-%s", t, name, seed, id[:10])
-	cell.Config.Out = filepath.Join(p.Out, cellsFolder, cell.Config.Name)
-	return cell, cell.Config.Validate()
+	c.Name = fmt.Sprintf("%s-%s-%d-%s", t, name, seed, id[:10])
+	c.Out = filepath.Join(p.Out, cellsFolder, c.Name)
+	return study.Cell{Name: fmt.Sprintf("%s %s seed %d", t, name, seed), Schedule: name, Config: c}, c.Validate()
+}
+
+// Run plays the plan's cells that are not done, see [study.Play]. A server in a
+// configuration has hosts in other processes, as that of o.Run.NATS.
+func (p Plan) Run(ctx context.Context, cells []study.Cell, o study.Options) error {
+	o.ConfiguredHosts = true
+	err := study.Play(ctx, p.Out, cells, o)
+	for _, c := range cells {
+		if c.Diverged != "" {
+			err = errors.Join(err, fmt.Errorf("%s: %s: %w", c.Name, c.Diverged, coordinator.ErrDiverged))
+		}
+	}
+	if err != nil && ctx.Err() == nil {
+		return fmt.Errorf("paper: %w", err)
+	}
+	return err
+}
+
+// WriteCells lists cells and whether they are done.
+func WriteCells(w io.Writer, cells []study.Cell) error {
+	t := newTable(w, fmt.Sprintf("%d runs", len(cells)), "task", "schedule", "seed", "fixed rounds", "data", "done", "folder")
+	for _, c := range cells {
+		s, err := folder.Completed(c.Config.Out)
+		if err != nil {
+			return err
+		}
+		done := "no"
+		if s != nil {
+			done = "yes"
+		}
+		t.row(string(c.Config.Task), c.Schedule, c.Config.Seed, c.Config.Stop.EqualRuntimeRounds, c.Config.Data, done, c.Config.Out)
+	}
+	return t.end()
 }

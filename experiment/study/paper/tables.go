@@ -80,12 +80,12 @@ func WriteTable2(w io.Writer, plan Plan) error {
 // no loss.
 func WriteTable3(w io.Writer, plan Plan) error {
 	t := newTable(w, "Table 3: schedules (F_r by Eq. 15; converged: no better validation accuracy in the last 10 evaluations)", "schedule", "K_r", "eta_r")
-	for _, s := range [][3]string{
+	for _, s := range [][]any{
 		{"dsgd", "1", "eta_0"}, {"fixed", "K_0", "eta_0"},
 		{"k-rounds", "ceil(cbrt(1/r) K_0)", "eta_0"}, {"k-error", "ceil(cbrt(F_r/F_0) K_0)", "eta_0"}, {"k-step", "ceil(K_0/10) if converged", "eta_0"},
 		{"eta-rounds", "K_0", "sqrt(1/r) eta_0"}, {"eta-error", "K_0", "sqrt(F_r/F_0) eta_0"}, {"eta-step", "K_0", "eta_0/10 if converged"},
 	} {
-		t.row(s[0], s[1], s[2])
+		t.row(s...)
 	}
 	if err := t.end(); err != nil {
 		return err
@@ -263,23 +263,12 @@ type table struct {
 
 func newTable(w io.Writer, title string, columns ...string) *table {
 	t := &table{w: w, title: title, out: tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)}
-	row := make([]any, len(columns))
-	for i, c := range columns {
-		row[i] = c
-	}
-	t.row(row...)
-	t.rows = 0
+	fmt.Fprintln(t.out, strings.Join(columns, "\t"))
 	return t
 }
 
 func (t *table) row(cells ...any) {
-	for i, c := range cells {
-		if i > 0 {
-			fmt.Fprint(t.out, "\t")
-		}
-		fmt.Fprint(t.out, c)
-	}
-	fmt.Fprintln(t.out)
+	fmt.Fprintf(t.out, strings.Repeat("%v\t", len(cells)-1)+"%v\n", cells...)
 	t.rows++
 }
 

@@ -16,6 +16,7 @@ import (
 	"gonum.org/v1/plot/vg/vgsvg"
 
 	"fedpace/actors/data/federated"
+	"fedpace/internal/human"
 )
 
 // figureFormat is what a file's name asks for.
@@ -45,7 +46,7 @@ func drawStats(w io.Writer, format string, d federated.Stats) error {
 	for class, n := range d.Labels {
 		labels = append(labels, plotter.HistogramBin{Min: float64(class) - 0.4, Max: float64(class) + 0.4, Weight: float64(n)})
 	}
-	title := fmt.Sprintf("%s: clients %s, training samples %s, label skew %.4f", d.Info.Name, thousands(int64(d.Clients)), thousands(int64(d.Samples)), d.Skew)
+	title := fmt.Sprintf("%s: clients %s, training samples %s, label skew %.4f", d.Info.Name, human.Thousands(int64(d.Clients)), human.Thousands(int64(d.Samples)), d.Skew)
 	if d.Info.Synthetic {
 		title = "SYNTHETIC: " + title
 	}
@@ -89,7 +90,7 @@ func (wholeTicks) Ticks(from, to float64) []plot.Tick {
 	}
 	var ticks []plot.Tick
 	for v := math.Ceil(from/step) * step; v <= to; v += step {
-		ticks = append(ticks, plot.Tick{Value: v, Label: thousands(int64(v))})
+		ticks = append(ticks, plot.Tick{Value: v, Label: human.Thousands(int64(v))})
 	}
 	return ticks
 }

@@ -236,14 +236,6 @@ func TestTheClosingSummaryOfStragglers(t *testing.T) {
 	}
 }
 
-func TestThousands(t *testing.T) {
-	for n, want := range map[int64]string{0: "0", 999: "999", 1000: "1,000", 1234567: "1,234,567", -1000: "-1,000", -100: "-100"} {
-		if got := thousands(n); got != want {
-			t.Errorf("%d is %s, want %s", n, got, want)
-		}
-	}
-}
-
 func someProgress(number int) run.Progress {
 	return run.Progress{
 		Schedule: "k-rounds", Round: number, Rounds: 40, VirtualSeconds: 36.25, LocalSteps: 35, TrainingLoss: 2.3125,

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -62,7 +61,7 @@ func writeSummary(w io.Writer, c config.Config, s folder.Summary) error {
 
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	line := func(name, format string, a ...any) { fmt.Fprintf(t, "  %s\t%s\n", name, fmt.Sprintf(format, a...)) }
-	line("rounds", "%s", thousands(int64(s.Rounds)))
+	line("rounds", "%s", human.Thousands(int64(s.Rounds)))
 	line("virtual time", "%s", human.VirtualTime(s.VirtualSeconds))
 	pace := ""
 	if s.WallSeconds > 0 {
@@ -73,7 +72,7 @@ func writeSummary(w io.Writer, c config.Config, s folder.Summary) error {
 	if s.RelativeSGDSteps != nil {
 		relative = fmt.Sprintf(", %.4f of K-eta-fixed's in the same time", *s.RelativeSGDSteps)
 	}
-	line("SGD steps", "%s a client%s", thousands(s.SGDSteps), relative)
+	line("SGD steps", "%s a client%s", human.Thousands(s.SGDSteps), relative)
 	if s.TrainingLoss != nil {
 		line("training loss", "%.4f%s", *s.TrainingLoss, best(s.BestTrainingLoss))
 	}
@@ -113,22 +112,13 @@ func outcomes(counts metrics.Outcomes) string {
 	var parts []string
 	for o, n := range counts {
 		if n > 0 {
-			parts = append(parts, thousands(n)+" "+round.Outcome(o).String())
+			parts = append(parts, human.Thousands(n)+" "+round.Outcome(o).String())
 		}
 	}
 	if parts == nil {
 		return "none"
 	}
 	return strings.Join(parts, ", ")
-}
-
-// thousands writes 12345678 as 12,345,678.
-func thousands(n int64) string {
-	s := strconv.FormatInt(n, 10)
-	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
-		s = s[:i] + "," + s[i:]
-	}
-	return s
 }
 
 // short is a wall time for people.

@@ -16,7 +16,8 @@ type Split[T int64 | float64] struct {
 	Wasted T `json:"wasted"`
 }
 
-func (s *Split[T]) add(more Split[T]) {
+// Add adds another amount.
+func (s *Split[T]) Add(more Split[T]) {
 	s.Useful += more.Useful
 	s.Wasted += more.Wasted
 }
@@ -73,11 +74,11 @@ func (u *Usage) StragglerShare() float64 {
 }
 
 func (u *Usage) add(more *Usage) {
-	u.Time.add(more.Time)
-	u.Steps.add(more.Steps)
-	u.Bytes.add(more.Bytes)
+	u.Time.Add(more.Time)
+	u.Steps.Add(more.Steps)
+	u.Bytes.Add(more.Bytes)
 	u.Downloaded += more.Downloaded
-	u.Joules.add(more.Joules)
+	u.Joules.Add(more.Joules)
 }
 
 // Watts is the power that a device draws in each phase of a task.

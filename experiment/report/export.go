@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"time"
 
-	"fedpace/coordinator/round"
 	"fedpace/experiment/config"
 	"fedpace/experiment/folder"
 	"fedpace/metrics/eventlog"
@@ -20,8 +19,8 @@ import (
 
 // Traced is what ExportTrace wrote.
 type Traced struct {
-	Rounds, Tasks, Clients int
-	Torn                   bool // the log ends within a record: the run was killed, or goes on
+	perfetto.Written
+	Torn bool // the log ends within a record: the run was killed, or goes on
 }
 
 // ExportTrace writes the event log of the run in a folder as a trace for
@@ -42,11 +41,11 @@ func ExportTrace(dir string, w io.Writer, from, to int) (t Traced, err error) {
 	if err != nil {
 		return t, fmt.Errorf("%s: %w", f.Name(), err)
 	}
-	wrote, err := perfetto.Write(w, log, perfetto.Rounds{From: from, To: to})
-	if err != nil {
+	if t.Written, err = perfetto.Write(w, log, from, to); err != nil {
 		return t, fmt.Errorf("%s: %w", f.Name(), err)
 	}
-	return Traced{wrote.Rounds, wrote.Tasks, wrote.Clients, log.Torn()}, nil
+	t.Torn = log.Torn()
+	return t, nil
 }
 
 // Exported is what ExportOpenMetrics wrote.
@@ -66,12 +65,9 @@ func ExportOpenMetrics(dir string, w io.Writer, epoch time.Time) (e Exported, er
 	if err != nil {
 		return e, err
 	}
-	var rounds []round.Report
-	for r, err := range folder.Reports(filepath.Join(dir, folder.RoundsFile)) {
-		if err != nil {
-			return e, err
-		}
-		rounds = append(rounds, r)
+	rounds, err := folder.ReadRounds(filepath.Join(dir, folder.RoundsFile))
+	if err != nil {
+		return e, err
 	}
 	if len(rounds) == 0 {
 		return e, fmt.Errorf("%s: no round is complete", dir)

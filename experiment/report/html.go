@@ -72,7 +72,7 @@ func HTML(w io.Writer, runs []Run) error {
 	if err != nil {
 		return fmt.Errorf("report: %w", err)
 	}
-	p := page{Title: "fedpace: " + count(len(runs), "run"), About: about(runs), Closing: "Virtual time is that of the simulated clock. ± is the half width of the 95% confidence interval of the mean over seeds (Student's t)."}
+	p := page{Title: "fedpace: " + fmt.Sprint(len(runs), " ", human.Plural(len(runs), "run")), About: about(runs), Closing: "Virtual time is that of the simulated clock. ± is the half width of the 95% confidence interval of the mean over seeds (Student's t)."}
 	for _, s := range byTask(list) {
 		section, err := s.page()
 		if err != nil {
@@ -84,13 +84,6 @@ func HTML(w io.Writer, runs []Run) error {
 		return fmt.Errorf("report: %w", err)
 	}
 	return nil
-}
-
-func count(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }
 
 // about says in a sentence what the runs are.
@@ -264,26 +257,27 @@ func (s *section) spending() pageTable {
 	t := pageTable{
 		Title:   "What clients spent",
 		Note:    "Useful is what went into updates that count; all else is wasted.",
-		Columns: []string{"schedule", "", "useful", "wasted", "of all"},
+		Columns: []string{"schedule", "", "useful", "wasted", "of all", "useful | wasted"},
 	}
 	for _, g := range s.groups {
-		var time, steps, bytes, joules metrics.Split[float64]
+		var time, joules metrics.Split[float64]
+		var steps, bytes metrics.Split[int64]
 		energy := false
 		for _, r := range g.runs {
 			if r.Summary == nil {
 				continue
 			}
-			time = plus(time, r.Summary.ClientSeconds)
-			steps = plus(steps, float(r.Summary.ClientSteps))
-			bytes = plus(bytes, float(r.Summary.Bytes))
+			time.Add(r.Summary.ClientSeconds)
+			steps.Add(r.Summary.ClientSteps)
+			bytes.Add(r.Summary.Bytes)
 			if e := r.Summary.EnergyJoules; e != nil {
 				energy = true
-				joules = plus(joules, *e)
+				joules.Add(*e)
 			}
 		}
 		t.split(g.name, "client time", time, human.VirtualTime)
-		t.split(g.name, "local steps", steps, number)
-		t.split(g.name, "bytes", bytes, func(v float64) string { return number(v/1e6) + " MB" })
+		t.split(g.name, "local steps", float(steps), number)
+		t.split(g.name, "bytes", float(bytes), func(v float64) string { return number(v/1e6) + " MB" })
 		if energy {
 			t.split(g.name, "energy", joules, func(v float64) string { return number(v/1e3) + " kJ" })
 		}
@@ -300,13 +294,6 @@ func (t *pageTable) split(name, what string, s metrics.Split[float64], show func
 	t.Rows = append(t.Rows, pageRow{Name: name, Cells: []pageCell{
 		{Text: what, Left: true}, {Text: show(s.Useful)}, {Text: show(s.Wasted)}, {Text: percent(share)}, cell,
 	}})
-	if len(t.Columns) < 6 {
-		t.Columns = append(t.Columns, "useful | wasted")
-	}
-}
-
-func plus(a, b metrics.Split[float64]) metrics.Split[float64] {
-	return metrics.Split[float64]{Useful: a.Useful + b.Useful, Wasted: a.Wasted + b.Wasted}
 }
 
 func float(s metrics.Split[int64]) metrics.Split[float64] {
@@ -318,38 +305,36 @@ func (s *section) runs() pageTable {
 	t := pageTable{Title: "Runs", Columns: []string{"folder", "schedule", "seed", "state", "rounds", "lowest training loss", "highest accuracy", "wall time", "model", "fingerprint", "kernel", "version"}}
 	for _, g := range s.groups {
 		for _, r := range g.runs {
-			row := pageRow{Name: r.Dir}
-			add := func(text string) { row.Cells = append(row.Cells, pageCell{Text: text}) }
-			code := func(text string) { row.Cells = append(row.Cells, pageCell{Text: text, Code: true}) }
-			add(g.name)
-			add(strconv.FormatUint(r.Config.Seed, 10))
-			if r.Summary == nil {
-				add("not finished")
-				add(strconv.Itoa(r.Rounds))
-				t.Rows = append(t.Rows, row)
-				continue
+			row := pageRow{r.Dir, texts(g.name, strconv.FormatUint(r.Config.Seed, 10), "not finished", strconv.Itoa(r.Rounds))}
+			if s := r.Summary; s != nil {
+				row.Cells[2].Text, row.Cells[3].Text = "interrupted", strconv.Itoa(s.Rounds)
+				if s.Completed {
+					row.Cells[2].Text = "complete"
+				}
+				model := ""
+				if s.ModelSHA256 != nil {
+					model = (*s.ModelSHA256)[:min(12, len(*s.ModelSHA256))]
+				}
+				row.Cells = append(row.Cells, texts(measured(s.BestTrainingLoss), measured(s.BestValidationAccuracy), seconds(s.WallSeconds))...)
+				row.Cells = append(row.Cells, pageCell{Text: model, Code: true}, pageCell{Text: s.Fingerprint, Code: true}, pageCell{Text: s.Kernel}, pageCell{Text: s.Version})
 			}
-			if r.Summary.Completed {
-				add("complete")
-			} else {
-				add("interrupted")
-			}
-			add(strconv.Itoa(r.Summary.Rounds))
-			add(estimated(statistics.Estimated{Mean: folder.Value(r.Summary.BestTrainingLoss), Half: math.NaN()}, number))
-			add(estimated(statistics.Estimated{Mean: folder.Value(r.Summary.BestValidationAccuracy), Half: math.NaN()}, number))
-			add(seconds(r.Summary.WallSeconds))
-			if m := r.Summary.ModelSHA256; m != nil {
-				code((*m)[:min(12, len(*m))])
-			} else {
-				add("")
-			}
-			code(r.Summary.Fingerprint)
-			add(r.Summary.Kernel)
-			add(r.Summary.Version)
 			t.Rows = append(t.Rows, row)
 		}
 	}
 	return t
+}
+
+// texts are plain cells.
+func texts(list ...string) (cells []pageCell) {
+	for _, s := range list {
+		cells = append(cells, pageCell{Text: s})
+	}
+	return cells
+}
+
+// measured is a number that may not exist.
+func measured(v *float64) string {
+	return estimated(statistics.Estimated{Mean: folder.Value(v), Half: math.NaN()}, number)
 }
 
 // quantile is the value that a share q of the ascending list does not exceed;
@@ -374,25 +359,10 @@ func estimated(e statistics.Estimated, show func(float64) string) string {
 
 // number has four digits, and all of a whole number.
 func number(v float64) string {
-	if v == math.Trunc(v) && math.Abs(v) < 1e15 {
-		return thousands(strconv.FormatFloat(v, 'f', 0, 64))
+	if v != math.Trunc(v) && math.Abs(v) < 1000 || !(math.Abs(v) < 1<<62) {
+		return strconv.FormatFloat(v, 'g', 4, 64)
 	}
-	if math.Abs(v) >= 1000 {
-		return thousands(strconv.FormatFloat(v, 'f', 0, 64))
-	}
-	return strconv.FormatFloat(v, 'g', 4, 64)
-}
-
-// thousands puts commas into a whole number.
-func thousands(s string) string {
-	sign, digits := "", s
-	if strings.HasPrefix(s, "-") {
-		sign, digits = "-", s[1:]
-	}
-	for i := len(digits) - 3; i > 0; i -= 3 {
-		digits = digits[:i] + "," + digits[i:]
-	}
-	return sign + digits
+	return human.Thousands(int64(math.RoundToEven(v)))
 }
 
 func percent(v float64) string {

@@ -124,9 +124,6 @@ func (r *Run) follow() error {
 	return nil
 }
 
-// Title is the run's name where it is told apart by it.
-func (r *Run) Title() string { return filepath.Base(r.Dir) }
-
 // group is runs that differ in nothing but their seed.
 type group struct {
 	name string
@@ -153,20 +150,16 @@ func groups(runs []Run) ([]group, error) {
 		if !ok {
 			at = len(list)
 			index[key] = at
-			list = append(list, group{name: r.Config.Schedule.Name(), task: r.Config.Task})
-			differences = append(differences, d)
+			list, differences = append(list, group{name: r.Config.Schedule.Name(), task: r.Config.Task}), append(differences, d)
 		}
 		list[at].runs = append(list[at].runs, r)
 	}
+	schedule := func(i int) string { return list[i].runs[0].Config.Schedule.Name() }
 	// Names that several groups of a task would have get what tells them apart.
-	plain := make([]string, len(list))
-	for i, g := range list {
-		plain[i] = g.name
-	}
 	for i := range list {
 		var others [][]string
 		for j := range list {
-			if j != i && list[j].task == list[i].task && plain[j] == plain[i] {
+			if j != i && list[j].task == list[i].task && schedule(j) == schedule(i) {
 				others = append(others, differences[j])
 			}
 		}
@@ -182,7 +175,7 @@ func groups(runs []Run) ([]group, error) {
 		if text := strings.Join(own, ", "); len(text) > 0 && len(text) <= maxName {
 			list[i].name += ", " + text
 		} else {
-			list[i].name += ", " + list[i].runs[0].Title()
+			list[i].name += ", " + filepath.Base(list[i].runs[0].Dir)
 		}
 	}
 	for i := range list {

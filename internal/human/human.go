@@ -3,6 +3,7 @@ package human
 import (
 	"fmt"
 	"math"
+	"strconv"
 	"time"
 )
 
@@ -47,4 +48,13 @@ func Plural(n int, word string) string {
 		return word
 	}
 	return word + "s"
+}
+
+// Thousands writes 12345678 as 12,345,678.
+func Thousands(n int64) string {
+	s := strconv.FormatInt(n, 10)
+	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
 }

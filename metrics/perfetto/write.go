@@ -16,15 +16,12 @@ import (
 	"fedpace/metrics/timeline"
 )
 
-// Rounds are those to write; zero values do not limit.
-type Rounds struct{ From, To int }
-
 // Written is what a trace holds.
 type Written struct{ Rounds, Tasks, Clients int }
 
-// Write writes the trace of a log. An error of the log leaves a trace of what
-// comes before it.
-func Write(w io.Writer, log *eventlog.Reader, rounds Rounds) (Written, error) {
+// Write writes the trace of a log from one round to another; zeros do not limit. An
+// error of the log leaves a trace of what comes before it.
+func Write(w io.Writer, log *eventlog.Reader, from, to int) (Written, error) {
 	buffered := bufio.NewWriter(w)
 	t := tracer{out: buffered, run: log.Run(), seen: map[int]bool{}, steps: -1, rate: math.NaN()}
 	t.describe()
@@ -34,10 +31,10 @@ func Write(w io.Writer, log *eventlog.Reader, rounds Rounds) (Written, error) {
 		if err != nil && !errors.Is(err, io.EOF) {
 			problem = err
 		}
-		if err != nil || rounds.To != 0 && r.Round > rounds.To {
+		if err != nil || to != 0 && r.Round > to {
 			break
 		}
-		if r.Round >= rounds.From {
+		if r.Round >= from {
 			t.round(r)
 		}
 	}

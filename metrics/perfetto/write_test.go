@@ -167,9 +167,9 @@ func logOf(t failer, run *metrics.Run, rounds []timeline.Record) *eventlog.Reade
 	return r
 }
 
-func traceOf(t failer, run *metrics.Run, rounds []timeline.Record, which Rounds) (view, Written) {
+func traceOf(t failer, run *metrics.Run, rounds []timeline.Record, from, to int) (view, Written) {
 	var b bytes.Buffer
-	wrote, err := Write(&b, logOf(t, run, rounds), which)
+	wrote, err := Write(&b, logOf(t, run, rounds), from, to)
 	if err != nil {
 		t.Fatalf("%v", err)
 	}
@@ -204,7 +204,7 @@ var twoRounds = []timeline.Record{
 }
 
 func TestATrace(t *testing.T) {
-	v, wrote := traceOf(t, &metrics.Run{Name: "demo", Task: "femnist", Schedule: "k-rounds", Classes: []string{"phone", "tablet"}}, twoRounds, Rounds{})
+	v, wrote := traceOf(t, &metrics.Run{Name: "demo", Task: "femnist", Schedule: "k-rounds", Classes: []string{"phone", "tablet"}}, twoRounds, 0, 0)
 	if wrote != (Written{Rounds: 2, Tasks: 3, Clients: 2}) {
 		t.Errorf("%+v", wrote)
 	}
@@ -257,11 +257,11 @@ func TestATrace(t *testing.T) {
 
 func TestSomeRounds(t *testing.T) {
 	for _, test := range []struct {
-		rounds Rounds
-		want   Written
-	}{{Rounds{From: 2}, Written{1, 1, 1}}, {Rounds{To: 1}, Written{1, 2, 2}}, {Rounds{From: 1, To: 2}, Written{2, 3, 2}}, {Rounds{From: 5}, Written{}}} {
-		if _, wrote := traceOf(t, &metrics.Run{}, twoRounds, test.rounds); wrote != test.want {
-			t.Errorf("%+v: %+v", test.rounds, wrote)
+		from, to int
+		want     Written
+	}{{2, 0, Written{1, 1, 1}}, {0, 1, Written{1, 2, 2}}, {1, 2, Written{2, 3, 2}}, {5, 0, Written{}}} {
+		if _, wrote := traceOf(t, &metrics.Run{}, twoRounds, test.from, test.to); wrote != test.want {
+			t.Errorf("rounds %d to %d: %+v", test.from, test.to, wrote)
 		}
 	}
 }
@@ -294,7 +294,7 @@ func TestEverythingTiles(t *testing.T) {
 			r.End = at
 			rounds = append(rounds, r)
 		}
-		v, wrote := traceOf(t, &metrics.Run{}, rounds, Rounds{})
+		v, wrote := traceOf(t, &metrics.Run{}, rounds, 0, 0)
 		if wrote.Tasks != tasks || wrote.Clients != len(v.tracks)-8 {
 			t.Fatalf("%+v, %d tracks", wrote, len(v.tracks))
 		}

@@ -69,9 +69,32 @@ func configurationTopic() *cobra.Command {
 	if err := t.Flush(); err != nil {
 		panic("fedpace: a string builder does not fail")
 	}
+	topic := &cobra.Command{
+		Use:     "configuration",
+		Aliases: []string{"config"},
+		Short:   "All keys of a configuration, and files about them",
+		Long:    strings.TrimSpace(b.String()),
+		Example: "  fedpace help configuration\n  fedpace config schema > fedpace.schema.json",
+		Args:    cobra.NoArgs,
+		RunE:    func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	topic.AddCommand(pageCommand("schema", "Print a JSON Schema of a configuration",
+		`Print a JSON Schema (draft 2020-12) of a configuration. An editor with the YAML
+language server completes and checks a file that begins with the line
+
+  # yaml-language-server: $schema=fedpace.schema.json`, "  fedpace config schema > fedpace.schema.json", config.Schema),
+		pageCommand("reference", "Print all keys with types, defaults and ranges",
+			"Print the page docs/configuration.md, in Markdown: every key with its values,\nits default and its meaning.", "  fedpace config reference > docs/configuration.md", config.Reference))
+	return topic
+}
+
+// pageCommand prints a page about the configuration.
+func pageCommand(use, short, long, example string, page func() []byte) *cobra.Command {
 	return &cobra.Command{
-		Use:   "configuration",
-		Short: "All keys of a configuration",
-		Long:  strings.TrimSpace(b.String()),
+		Use: use, Short: short, Long: long, Example: example, Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			_, err := c.OutOrStdout().Write(page())
+			return err
+		},
 	}
 }

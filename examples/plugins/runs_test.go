@@ -1,6 +1,7 @@
 package plugins
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -10,6 +11,9 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/goccy/go-yaml"
+	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"fedpace/actors/data"
 	"fedpace/actors/device"
@@ -67,6 +71,36 @@ func TestEverythingIsNamed(t *testing.T) {
 		}
 		if n := strings.Count(string(text), "\n"); n > 60 && !strings.HasSuffix(file, "_test.go") {
 			t.Errorf("%s has %d lines, at most 60", file, n)
+		}
+	}
+}
+
+// The schema that fedpace config schema prints knows the plug-ins.
+func TestTheSchemaKnowsPlugIns(t *testing.T) {
+	c := jsonschema.NewCompiler()
+	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(config.Schema()))
+	if err == nil {
+		err = c.AddResource("fedpace.json", document)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := c.Compile("fedpace.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	everything := readFile(t, "everything.yaml")
+	for text, good := range map[string]bool{everything: true, strings.Replace(everything, "of: 0.7", "of: 7", 1): false} {
+		inJSON, err := yaml.YAMLToJSON([]byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		value, err := jsonschema.UnmarshalJSON(bytes.NewReader(inJSON))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Validate(value); (err == nil) != good {
+			t.Errorf("%v for\n%s", err, text)
 		}
 	}
 }

@@ -34,16 +34,42 @@ func Explain(path string) (string, bool) {
 
 // limits are the type, range, unit and default of a key.
 func (k *KnownKey) limits() string {
-	o := &k.option
-	if o.Type.Kind() == reflect.Interface || o.Type.Kind() == reflect.Struct {
+	text := valueText(&k.option, k.option.Type, k.Key)
+	if text != "" && k.option.Optional && k.option.Default != "" {
+		text += "; default " + k.option.Default
+	}
+	return text
+}
+
+// valueText is what an option of a type may hold; "" for maps and entries.
+func valueText(o *registry.Option, t reflect.Type, path string) string {
+	switch t.Kind() {
+	case reflect.Pointer:
+		return valueText(o, t.Elem(), path)
+	case reflect.Interface:
 		return ""
+	case reflect.Struct:
+		for _, short := range shortOf(t) {
+			return valueText(&short, short.Type, path) + ", or a map"
+		}
+		return ""
+	case reflect.Slice:
+		if of := valueText(o, t.Elem(), path); of != "" {
+			return "a list, each " + of
+		}
+		return "a list"
 	}
 	text := wanted(o)
+	if o.Path {
+		text = "a path"
+	}
 	if o.Ranged {
 		text += strings.TrimRight(" "+o.Range.String()+" "+o.Unit, " ")
 	}
-	if o.Optional && o.Default != "" {
-		text += "; default " + o.Default
+	for _, word := range []string{o.Word, paperWords[path].name} {
+		if word != "" {
+			text += ", or " + word
+		}
 	}
 	return text
 }

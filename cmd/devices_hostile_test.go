@@ -57,7 +57,7 @@ func (h *hostile) ask(subject string, m proto.Message) *bus.DeviceReply {
 		h.Fatal(err)
 	}
 	for range 50 {
-		answer, err := h.nats.Request(subject, b, 2*time.Second)
+		answer, err := h.nats.Request(subject, b, 20*time.Second)
 		if errors.Is(err, nats.ErrNoResponders) || errors.Is(err, nats.ErrTimeout) {
 			time.Sleep(100 * time.Millisecond)
 			continue

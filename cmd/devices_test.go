@@ -86,16 +86,18 @@ func same(t *testing.T, a, b string) bool {
 }
 
 // A device that is killed over its task is lost, and the round closes. It was
-// heard of before, so its task ends 4 virtual seconds after it was given.
+// heard of before, so its task ends 10 virtual seconds after it was given.
 func TestADeviceThatDiesIsLost(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, 1, 4000, 2, "devices: {names: [pi1, pi2], liveness_seconds: 4}\n")
-	_, one := s.actor("pi1")
+	s := newSite(t, 1, 3, 2, "devices: {names: [pi1, pi2], liveness_seconds: 10}\n")
 	tasks := s.tasksOf("pi2")
 	victim, two := s.actor("pi2")
-	one.await(t, "Joined run mixed as client 200")
 	two.await(t, "Joined run mixed as client 201")
-	if _, err := tasks.NextMsg(time.Minute); err != nil { // 4000 steps take a second and more
+	if err := victim.Process.Signal(syscall.SIGSTOP); err != nil { // it is there and never done with a task
+		t.Fatal(err)
+	}
+	s.actor("pi1") // the run has waited for it
+	if _, err := tasks.NextMsg(time.Minute); err != nil {
 		t.Fatal(err)
 	}
 	if err := victim.Process.Kill(); err != nil {
@@ -105,9 +107,9 @@ func TestADeviceThatDiesIsLost(t *testing.T) {
 	if lost, accepted := summary.Outcomes[round.Lost], summary.Outcomes[round.Accepted]; lost != 1 || accepted != 2*2 {
 		t.Errorf("%d lost, %d accepted; want 1 lost and the others' 4:\n%v", lost, accepted, s.lines)
 	}
-	s.lines.await(t, "Device pi2 is lost: nothing was heard of it for 4s")
+	s.lines.await(t, "Device pi2 is lost: nothing was heard of it for 10s")
 	_, real := s.tasks("run")
-	if got := real[round.FirstDeviceTask+1]; got.Client != 201 || !got.Plan.Drops || got.Plan.Dropout != 4e9 {
+	if got := real[round.FirstDeviceTask+1]; got.Client != 201 || !got.Plan.Drops || got.Plan.Dropout != 10e9 {
 		t.Errorf("the lost task is %+v", got)
 	}
 }

@@ -22,6 +22,7 @@ import (
 	"testing"
 	"time"
 
+	"fedpace/cmd"
 	"fedpace/coordinator/round"
 	"fedpace/metrics"
 	"fedpace/metrics/prometheus"
@@ -119,6 +120,24 @@ func withDevices(ctx context.Context) *prometheus.Metrics {
 	return m
 }
 
+// asProgram in the environment makes the test's binary fedpace itself, so that the
+// tests need not link another.
+const asProgram = "FEDPACE_TEST_AS_PROGRAM"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asProgram) != "" {
+		cmd.Main()
+	}
+	os.Exit(m.Run())
+}
+
+// fedpace is the program with these arguments, not started yet.
+func fedpace(args ...string) *exec.Cmd {
+	c := exec.Command(os.Args[0], args...)
+	c.Env = append(os.Environ(), asProgram+"=1")
+	return c
+}
+
 // Three paced runs, one of them with a real device: what a dashboard asks for is
 // in one of them.
 var runs = map[string]string{
@@ -128,7 +147,7 @@ clients: 30
 cohort: 5
 schedule: {k: rounds, k0: 4}
 stop: {rounds: 1000000}
-evaluate: {every: 2}
+evaluate: {every: 2, samples: 100}
 pace: 10
 `,
 	"stragglers": `
@@ -151,6 +170,7 @@ clients: 30
 cohort: 4
 schedule: {k: fixed, k0: 4}
 stop: {rounds: 1000000}
+evaluate: {samples: 100}
 devices: {names: [pi1]}
 nats: {listen: "127.0.0.1:0"}
 checkpoint: {seconds: 1}
@@ -162,19 +182,16 @@ pace: 10
 // as deploy/prometheus has it.
 func TestEveryPanelHasAnAnswer(t *testing.T) {
 	prometheus := need(t, "prometheus")
-	binary, keys := filepath.Join(t.TempDir(), "fedpace"), t.TempDir()
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", binary, "fedpace/cmd/fedpace").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	if out, err := exec.CommandContext(t.Context(), binary, "enroll", "--keys", keys, "pi1").CombinedOutput(); err != nil {
+	keys := t.TempDir()
+	if out, err := fedpace("enroll", "--keys", keys, "pi1").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	var targets []string
 	for name, config := range runs {
-		shown, joined := startRun(t, binary, name, config, keys)
+		shown, joined := startRun(t, name, config, keys)
 		targets = append(targets, shown)
 		if joined != "" {
-			startDevice(t, binary, joined, filepath.Join(keys, "pi1.creds"))
+			startDevice(t, joined, filepath.Join(keys, "pi1.creds"))
 		}
 	}
 	base := startPrometheus(t, prometheus, targets)
@@ -249,10 +266,10 @@ func TestNativeHistogramsArrive(t *testing.T) {
 }
 
 // startDevice starts a real device that takes part until the test ends.
-func startDevice(t *testing.T, binary, server, credentials string) {
+func startDevice(t *testing.T, server, credentials string) {
 	t.Helper()
 	var said bytes.Buffer
-	c := exec.Command(binary, "actor", "--nats", server, "--client", "pi1", "--creds", credentials)
+	c := fedpace("actor", "--nats", server, "--client", "pi1", "--creds", credentials)
 	c.Stderr = &said
 	if err := c.Start(); err != nil {
 		t.Fatal(err)
@@ -267,14 +284,14 @@ func startDevice(t *testing.T, binary, server, credentials string) {
 
 // startRun starts a paced run and returns where it is scraped, and where devices
 // join it, if they do.
-func startRun(t *testing.T, binary, name, config, keys string) (shown, joined string) {
+func startRun(t *testing.T, name, config, keys string) (shown, joined string) {
 	t.Helper()
 	dir := t.TempDir()
 	path := filepath.Join(dir, "run.yaml")
 	if err := os.WriteFile(path, []byte(config), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	c := exec.Command(binary, "run", "--config", path, "--set", "http=127.0.0.1:0", "--out", filepath.Join(dir, "out"), "--keys", keys)
+	c := fedpace("run", "--config", path, "--set", "http=127.0.0.1:0", "--out", filepath.Join(dir, "out"), "--keys", keys)
 	stderr, err := c.StderrPipe()
 	if err != nil {
 		t.Fatal(err)

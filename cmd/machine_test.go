@@ -160,14 +160,14 @@ func TestManualPages(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, want := range []string{".TH FEDPACE", "\n.SH NAME\n", "\n.SH DESCRIPTION\n", "\n.SH SEE ALSO\n"} {
+		for _, want := range []string{".TH \"FEDPACE", "\n.SH NAME\n", "\n.SH DESCRIPTION\n", "\n.SH SEE ALSO\n"} {
 			if !strings.Contains(string(text), want) {
 				t.Errorf("%s lacks %q", e.Name(), want)
 			}
 		}
 		for line := range strings.Lines(string(text)) {
 			if request, _, _ := strings.Cut(strings.TrimSpace(line), " "); strings.HasPrefix(line, "'") ||
-				strings.HasPrefix(line, ".") && !slices.Contains([]string{".TH", ".SH", ".TP", ".B", ".BR", ".nf", ".fi"}, request) {
+				strings.HasPrefix(line, ".") && !slices.Contains([]string{".nh", ".TH", ".SH", ".PP", ".EX", ".EE"}, request) {
 				t.Errorf("%s: a request %q", e.Name(), line)
 			}
 		}

@@ -57,7 +57,7 @@ func (c Class) Supported() bool { return c == Go || c < classes && routines[c].g
 // how many operations (two a multiply-add) that were: the speed of light that
 // benchmarks stand beside. It is 0 for a class without such a loop.
 func (c Class) Peak(turns int) float64 {
-	const sums = 4 * 12 // gen/peak.go
+	const sums = 4 * 12 // gen/vector.go
 	v := c.vectors()
 	if v == nil {
 		return 0

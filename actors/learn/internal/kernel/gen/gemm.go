@@ -29,17 +29,11 @@ var pointerAt = [4]int{0, 3, 5, 10}
 // gemm writes the kernel of mr rows by nr vectors of columns. It walks down
 // tiles of rows with one panel of B, which stays in the first-level cache.
 func gemm(s simd, mr, nr int) {
-	TEXT(fmt.Sprintf("gemm%sx%dx%d", s.name, mr, nr), NOSPLIT,
-		"func(tiles, k, segments int, segment *int, a *float32, ars, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32, astep, bstep, cstep, auxstep int)")
-	Pragma("noescape")
-	Doc(fmt.Sprintf("gemm%sx%dx%d computes tiles of %d rows by %d vectors; strides are in bytes.", s.name, mr, nr, mr, nr))
+	name := fmt.Sprintf("gemm%sx%dx%d", s.name, mr, nr)
+	function(name, "func(tiles, k, segments int, segment *int, a *float32, ars, acs int, b *float32, ldb int, c *float32, ldc int, aux *float32, alpha float32, op int, mask *int32, astep, bstep, cstep, auxstep int)",
+		fmt.Sprintf(" computes tiles of %d rows by %d vectors; strides are in bytes.", mr, nr))
 
-	a := Load(Param("a"), GP64())
-	ars := Load(Param("ars"), GP64())
-	acs := Load(Param("acs"), GP64())
-	ldb := Load(Param("ldb"), GP64())
-	c := Load(Param("c"), GP64())
-	ldc := Load(Param("ldc"), GP64())
+	a, ars, acs, ldb, c, ldc := load("a"), load("ars"), load("acs"), load("ldb"), load("c"), load("ldc")
 
 	// The last vector of columns is masked: AVX-512 always, AVX2 where it is the
 	// only one.
@@ -47,7 +41,7 @@ func gemm(s simd, mr, nr int) {
 	var kmask reg.Register
 	var vmask reg.VecVirtual
 	{
-		p := Load(Param("mask"), GP64())
+		p := load("mask")
 		if s.wide() {
 			kmask = K()
 			low := GP32()
@@ -90,8 +84,7 @@ func gemm(s simd, mr, nr int) {
 			s.zero(acc[i][v])
 		}
 	}
-	segment := Load(Param("segment"), GP64())
-	segments := Load(Param("segments"), GP64())
+	segment, segments := load("segment"), load("segments")
 
 	Label("segment")
 	pointers := []reg.GPVirtual{GP64()}
@@ -100,14 +93,8 @@ func gemm(s simd, mr, nr int) {
 	for g := 1; g < len(pointerAt) && pointerAt[g] < mr; g++ {
 		p := GP64()
 		at := pointerAt[g] - pointerAt[g-1] // 3, 2, 5
-		switch at {
-		case 2:
-			LEAQ(Mem{Base: pointers[g-1], Index: ars, Scale: 2}, p)
-		case 3:
-			LEAQ(Mem{Base: pointers[g-1], Index: ars, Scale: 2}, p)
-			ADDQ(ars, p)
-		case 5:
-			LEAQ(Mem{Base: pointers[g-1], Index: ars, Scale: 4}, p)
+		LEAQ(Mem{Base: pointers[g-1], Index: ars, Scale: uint8(at &^ 1)}, p)
+		if at%2 == 1 {
 			ADDQ(ars, p)
 		}
 		pointers = append(pointers, p)
@@ -153,14 +140,12 @@ func gemm(s simd, mr, nr int) {
 	for _, p := range pointers {
 		ADDQ(acs, p)
 	}
-	DECQ(k)
-	JNZ(LabelRef("loop"))
-	ADDQ(Imm(16), segment)
-	DECQ(segments)
-	JNZ(LabelRef("segment"))
+	repeat("loop", k)
+	advance(16, segment)
+	repeat("segment", segments)
 
 	// What becomes of the tile.
-	aux := Load(Param("aux"), GP64())
+	aux := load("aux")
 	Load(Param("op"), op)
 	for _, o := range []struct {
 		op    int
@@ -202,11 +187,7 @@ func gemm(s simd, mr, nr int) {
 
 	Label("add")
 	alpha := s.vec()
-	alphaAddr, err := Param("alpha").Resolve()
-	if err != nil {
-		panic(err)
-	}
-	VBROADCASTSS(alphaAddr.Addr, alpha)
+	VBROADCASTSS(argument("alpha"), alpha)
 	each(nil, func(i, v int, m, _ Mem) {
 		switch {
 		case !masked(v):
@@ -266,13 +247,6 @@ func gemm(s simd, mr, nr int) {
 	})
 
 	Label("next")
-	argument := func(name string) Mem {
-		c, err := Param(name).Resolve()
-		if err != nil {
-			panic(err)
-		}
-		return c.Addr
-	}
 	ADDQ(argument("astep"), a)
 	for _, name := range []string{"b", "c", "aux"} {
 		step := GP64()
@@ -280,8 +254,6 @@ func gemm(s simd, mr, nr int) {
 		ADDQ(step, argument(name))
 	}
 	Load(Param("c"), c)
-	DECQ(argument("tiles"))
-	JNZ(LabelRef("tile"))
-	VZEROUPPER()
-	RET()
+	repeat("tile", argument("tiles"))
+	done()
 }

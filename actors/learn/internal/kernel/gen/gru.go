@@ -1,6 +1,8 @@
 package main
 
 import (
+	"slices"
+
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
 	"github.com/mmcloughlin/avo/reg"
@@ -20,38 +22,32 @@ func parts(base, size reg.GPVirtual, count int) []Mem {
 	return list[:count]
 }
 
-// advance moves to the next vector of every part.
-func advance(s simd, lists ...[]Mem) {
+// advanceAll moves every part on.
+func advanceAll(bytes int, lists ...[]Mem) {
 	seen := map[reg.Register]bool{}
-	for _, list := range lists {
-		for _, m := range list {
-			if !seen[m.Base] {
-				seen[m.Base] = true
-				ADDQ(Imm(uint64(s.bytes)), m.Base)
-			}
+	for _, m := range slices.Concat(lists...) {
+		if !seen[m.Base] {
+			seen[m.Base] = true
+			advance(bytes, m.Base)
 		}
 	}
 }
 
 func gruForward(s simd) {
-	TEXT("gruForward"+s.name, NOSPLIT, "func(n int, in, state, h, saved *float32)")
-	Pragma("noescape")
-	Doc("gruForward" + s.name + ": see GRUForward.")
-	count := Load(Param("n"), GP64())
+	function("gruForward"+s.name, "func(n int, in, state, h, saved *float32)", ": see GRUForward.")
+	count := load("n")
 	size := GP64()
 	MOVQ(count, size)
 	SHLQ(Imm(2), size)
-	in := parts(Load(Param("in"), GP64()).(reg.GPVirtual), size, 3)
-	state := parts(Load(Param("state"), GP64()).(reg.GPVirtual), size, 3)
-	h := parts(Load(Param("h"), GP64()).(reg.GPVirtual), size, 1)
-	saved := parts(Load(Param("saved"), GP64()).(reg.GPVirtual), size, 5)
+	in, state := parts(load("in"), size, 3), parts(load("state"), size, 3)
+	h, saved := parts(load("h"), size, 1), parts(load("saved"), size, 5)
 	one := s.vector(1)
 
 	// denominator leaves 1 + exp(-x).
 	denominator := func(x reg.VecVirtual) {
 		VMINPS(x, bound(s, gateLimit), x)
 		VMAXPS(x, bound(s, -gateLimit), x)
-		negate(s, x)
+		VXORPS(bits(1<<31), x, x) // the sign
 		expInRange(s, x)
 		VADDPS(one, x, x)
 	}
@@ -91,11 +87,10 @@ func gruForward(s simd) {
 	VSUBPS(m, x, x)
 	VFMADD213PS(m, z, x)
 	VMOVUPS(x, saved[4])
-	advance(s, in, state, h, saved)
+	advanceAll(s.bytes, in, state, h, saved)
 	SUBQ(Imm(uint64(s.bytes/4)), count)
 	JNZ(LabelRef("gate"))
-	VZEROUPPER()
-	RET()
+	done()
 }
 
 // bound is a register that holds a limit, so that the comparison's operand order
@@ -106,20 +101,14 @@ func bound(s simd, v float32) reg.VecVirtual {
 	return l
 }
 
-func negate(s simd, x reg.VecVirtual) { VXORPS(s.vector(float32(negativeZero)), x, x) }
-
 func gruBackward(s simd) {
-	TEXT("gruBackward"+s.name, NOSPLIT, "func(n int, dh, saved, h, da *float32)")
-	Pragma("noescape")
-	Doc("gruBackward" + s.name + ": see GRUBackward.")
-	count := Load(Param("n"), GP64())
+	function("gruBackward"+s.name, "func(n int, dh, saved, h, da *float32)", ": see GRUBackward.")
+	count := load("n")
 	size := GP64()
 	MOVQ(count, size)
 	SHLQ(Imm(2), size)
-	dh := parts(Load(Param("dh"), GP64()).(reg.GPVirtual), size, 1)
-	saved := parts(Load(Param("saved"), GP64()).(reg.GPVirtual), size, 4)
-	h := parts(Load(Param("h"), GP64()).(reg.GPVirtual), size, 1)
-	da := parts(Load(Param("da"), GP64()).(reg.GPVirtual), size, 4)
+	dh, saved := parts(load("dh"), size, 1), parts(load("saved"), size, 4)
+	h, da := parts(load("h"), size, 1), parts(load("da"), size, 4)
 	one := s.vec()
 	VMOVUPS(s.vector(1), one)
 
@@ -151,35 +140,23 @@ func gruBackward(s simd) {
 	VMULPS(saved[3], y, y)
 	VMULPS(r, y, y)
 	VMOVUPS(y, da[0])
-	advance(s, dh, saved, h, da)
+	advanceAll(s.bytes, dh, saved, h, da)
 	SUBQ(Imm(uint64(s.bytes/4)), count)
 	JNZ(LabelRef("gate"))
-	VZEROUPPER()
-	RET()
+	done()
 }
 
 // addScaled serves both classes.
 func addScaled() {
-	TEXT("addScaled", NOSPLIT, "func(dst, x *float32, groups int, alpha float32)")
-	Pragma("noescape")
-	Doc("addScaled adds alpha·x to groups of 8.")
-	dst := Load(Param("dst"), GP64())
-	x := Load(Param("x"), GP64())
-	groups := Load(Param("groups"), GP64())
+	function("addScaled", "func(dst, x *float32, groups int, alpha float32)", " adds alpha·x to groups of 8.")
+	dst, x, groups := load("dst"), load("x"), load("groups")
 	a, v := YMM(), YMM()
-	alpha, err := Param("alpha").Resolve()
-	if err != nil {
-		panic(err)
-	}
-	VBROADCASTSS(alpha.Addr, a)
+	VBROADCASTSS(argument("alpha"), a)
 	Label("group")
 	VMOVUPS(Mem{Base: x}, v)
 	VFMADD213PS(Mem{Base: dst}, a, v)
 	VMOVUPS(v, Mem{Base: dst})
-	ADDQ(Imm(32), x)
-	ADDQ(Imm(32), dst)
-	DECQ(groups)
-	JNZ(LabelRef("group"))
-	VZEROUPPER()
-	RET()
+	advance(32, x, dst)
+	repeat("group", groups)
+	done()
 }

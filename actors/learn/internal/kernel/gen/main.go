@@ -1,8 +1,8 @@
+// Command gen writes the amd64 assembly of package kernel with avo. Run it by
+// go generate in package kernel; its output is committed.
 package main
 
-import (
-	. "github.com/mmcloughlin/avo/build"
-)
+import . "github.com/mmcloughlin/avo/build"
 
 func main() {
 	ConstraintExpr("amd64")

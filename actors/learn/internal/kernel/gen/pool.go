@@ -6,23 +6,16 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// integer is a whole vector of the int32 i in the program's data.
-func (s simd) integer(i int32) Mem { return bits(uint32(i)) }
-
 func maxPool(s simd) {
-	TEXT("maxPool"+s.name, NOSPLIT, "func(rows int, x *float32, part int, dst *float32, ld int, code *int32)")
-	Pragma("noescape")
-	Doc("maxPool" + s.name + ": see MaxPool; part and ld are in bytes.")
-	rows := Load(Param("rows"), GP64())
-	part := Load(Param("part"), GP64()).(reg.GPVirtual)
-	maps := parts(Load(Param("x"), GP64()).(reg.GPVirtual), part, 4)
-	dst := Load(Param("dst"), GP64())
-	ld := Load(Param("ld"), GP64())
-	code := Load(Param("code"), GP64())
+	function("maxPool"+s.name, "func(rows int, x *float32, part int, dst *float32, ld int, code *int32)",
+		": see MaxPool; part and ld are in bytes.")
+	rows, part := load("rows"), load("part")
+	maps := parts(load("x"), part, 4)
+	dst, ld, code := load("dst"), load("ld"), load("code")
 	var which [4]reg.VecVirtual
 	for j := 1; j < 4; j++ {
 		which[j] = s.vec()
-		VMOVUPS(s.integer(int32(j)), which[j])
+		VMOVUPS(bits(uint32(j)), which[j])
 	}
 	Label("row")
 	for off := 0; off < blockRow; off += s.bytes {
@@ -48,37 +41,22 @@ func maxPool(s simd) {
 		VMOVUPS(c, Mem{Base: code, Disp: off})
 	}
 	ADDQ(ld, dst)
-	ADDQ(Imm(blockRow), code)
-	moved := map[reg.Register]bool{}
-	for _, m := range maps {
-		if !moved[m.Base] {
-			moved[m.Base] = true
-			ADDQ(Imm(blockRow), m.Base)
-		}
-	}
-	DECQ(rows)
-	JNZ(LabelRef("row"))
-	VZEROUPPER()
-	RET()
+	advance(blockRow, code)
+	advanceAll(blockRow, maps)
+	repeat("row", rows)
+	done()
 }
 
 func maxUnpool(s simd) {
-	TEXT("maxUnpool"+s.name, NOSPLIT, "func(rows int, gradient *float32, ld int, code *int32, dst *float32, right, down int)")
-	Pragma("noescape")
-	Doc("maxUnpool" + s.name + ": see MaxUnpool; ld, right and down are in bytes.")
-	rows := Load(Param("rows"), GP64())
-	g := Load(Param("gradient"), GP64())
-	ld := Load(Param("ld"), GP64())
-	code := Load(Param("code"), GP64())
-	dst := Load(Param("dst"), GP64())
-	right := Load(Param("right"), GP64())
-	down := Load(Param("down"), GP64())
+	function("maxUnpool"+s.name, "func(rows int, gradient *float32, ld int, code *int32, dst *float32, right, down int)",
+		": see MaxUnpool; ld, right and down are in bytes.")
+	rows, g, ld, code, dst, right, down := load("rows"), load("gradient"), load("ld"), load("code"), load("dst"), load("right"), load("down")
 	low := GP64()
 	LEAQ(Mem{Base: dst, Index: down, Scale: 1}, low)
 	var which [4]reg.VecVirtual
 	for j := range which {
 		which[j] = s.vec()
-		VMOVUPS(s.integer(int32(j)), which[j])
+		VMOVUPS(bits(uint32(j)), which[j])
 	}
 	Label("row")
 	for off := 0; off < blockRow; off += s.bytes {
@@ -100,11 +78,7 @@ func maxUnpool(s simd) {
 		}
 	}
 	ADDQ(ld, g)
-	ADDQ(Imm(blockRow), code)
-	ADDQ(Imm(blockRow), dst)
-	ADDQ(Imm(blockRow), low)
-	DECQ(rows)
-	JNZ(LabelRef("row"))
-	VZEROUPPER()
-	RET()
+	advance(blockRow, code, dst, low)
+	repeat("row", rows)
+	done()
 }

@@ -28,22 +28,10 @@ func (s simd) wide() bool { return s.bytes == 64 }
 // zero clears a register by the form that avo knows to read nothing.
 func (s simd) zero(v reg.Register) { VXORPS(v, v, v) }
 
-// constant broadcasts a float32 that the program holds in its data.
-func (s simd) constant(x float32) reg.VecVirtual {
-	v := s.vec()
-	VBROADCASTSS(float(x), v)
-	return v
-}
-
 // vector is a whole vector of x in the program's data.
-func (s simd) vector(x float32) Mem { return float(x) }
+func (s simd) vector(x float32) Mem { return bits(math.Float32bits(x)) }
 
-var (
-	negativeZero = math.Copysign(0, -1)
-	constants    = map[uint32]Mem{}
-)
-
-func float(x float32) Mem { return bits(math.Float32bits(x)) }
+var constants = map[uint32]Mem{}
 
 // bits is 64 bytes of x: its beginning serves where less is read.
 func bits(x uint32) Mem {
@@ -56,4 +44,42 @@ func bits(x uint32) Mem {
 		constants[x] = m
 	}
 	return m
+}
+
+// function begins an assembly function. Its comment is its name with doc behind it.
+func function(name, signature, doc string) {
+	TEXT(name, NOSPLIT, signature)
+	Pragma("noescape")
+	Doc(name + doc)
+}
+
+// load brings an argument into a register.
+func load(name string) reg.GPVirtual { return Load(Param(name), GP64()).(reg.GPVirtual) }
+
+// argument is where an argument lies in memory.
+func argument(name string) Mem {
+	c, err := Param(name).Resolve()
+	if err != nil {
+		panic(err)
+	}
+	return c.Addr
+}
+
+// advance moves pointers on.
+func advance(bytes int, pointers ...reg.Register) {
+	for _, p := range pointers {
+		ADDQ(Imm(uint64(bytes)), p)
+	}
+}
+
+// repeat counts down and goes back to a label until nothing is left.
+func repeat(label string, count Op) {
+	DECQ(count)
+	JNZ(LabelRef(label))
+}
+
+// done ends a function that used wide registers.
+func done() {
+	VZEROUPPER()
+	RET()
 }

@@ -35,19 +35,9 @@ func expInRange(s simd, x reg.VecVirtual) {
 }
 
 func softmax(s simd) {
-	TEXT("softmax"+s.name, NOSPLIT, "func(z *float32, rows, vectors int, scale float32, top, sum *float32)")
-	Pragma("noescape")
-	Doc("softmax" + s.name + " works down `vectors` vectors of lanes of a block of logits; see Softmax.")
-	z := Load(Param("z"), GP64())
-	rows := Load(Param("rows"), GP64())
-	vectors := Load(Param("vectors"), GP64())
-	top := Load(Param("top"), GP64())
-	sum := Load(Param("sum"), GP64())
-	// AVX2 has too few registers for every constant: the scale waits in memory.
-	scale, err := Param("scale").Resolve()
-	if err != nil {
-		panic(err)
-	}
+	function("softmax"+s.name, "func(z *float32, rows, vectors int, scale float32, top, sum *float32)",
+		" works down `vectors` vectors of lanes of a block of logits; see Softmax.")
+	z, rows, vectors, top, sum := load("z"), load("rows"), load("vectors"), load("top"), load("sum")
 	p, k := GP64(), GP64()
 
 	Label("lanes")
@@ -57,13 +47,12 @@ func softmax(s simd) {
 	VMOVUPS(Mem{Base: p}, most)
 	Label("max")
 	VMAXPS(Mem{Base: p}, most, most)
-	ADDQ(Imm(blockRow), p)
-	DECQ(k)
-	JNZ(LabelRef("max"))
+	advance(blockRow, p)
+	repeat("max", k)
 	VMOVUPS(most, Mem{Base: top})
 
-	least := s.constant(-64)
-	total := s.vec()
+	least, total := s.vec(), s.vec()
+	VBROADCASTSS(s.vector(-64), least)
 	s.zero(total)
 	MOVQ(z, p)
 	MOVQ(rows, k)
@@ -75,43 +64,32 @@ func softmax(s simd) {
 	expInRange(s, x)
 	VMOVUPS(x, Mem{Base: p})
 	VADDPS(x, total, total)
-	ADDQ(Imm(blockRow), p)
-	DECQ(k)
-	JNZ(LabelRef("exp"))
+	advance(blockRow, p)
+	repeat("exp", k)
 	VMOVUPS(total, Mem{Base: sum})
 
 	f := s.vec()
-	VBROADCASTSS(scale.Addr, f)
+	VBROADCASTSS(argument("scale"), f) // not before: AVX2 has too few registers
 	VDIVPS(total, f, f)
 	MOVQ(z, p)
 	MOVQ(rows, k)
 	Label("scale")
 	VMULPS(Mem{Base: p}, f, x)
 	VMOVUPS(x, Mem{Base: p})
-	ADDQ(Imm(blockRow), p)
-	DECQ(k)
-	JNZ(LabelRef("scale"))
+	advance(blockRow, p)
+	repeat("scale", k)
 
-	ADDQ(Imm(uint64(s.bytes)), z)
-	ADDQ(Imm(uint64(s.bytes)), top)
-	ADDQ(Imm(uint64(s.bytes)), sum)
-	DECQ(vectors)
-	JNZ(LabelRef("lanes"))
-	VZEROUPPER()
-	RET()
+	advance(s.bytes, z, top, sum)
+	repeat("lanes", vectors)
+	done()
 }
 
 // transpose moves 8×8 tiles: halves of rows i and i+4 share a register, so that
 // what is left are shuffles within 128 bits.
 func transpose() {
-	TEXT("transpose8", NOSPLIT, "func(dst *float32, ldd int, src *float32, lds int, down, right int)")
-	Pragma("noescape")
-	Doc("transpose8 transposes down×right tiles of 8×8; strides are in bytes.")
-	dst := Load(Param("dst"), GP64())
-	ldd := Load(Param("ldd"), GP64())
-	src := Load(Param("src"), GP64())
-	lds := Load(Param("lds"), GP64())
-	right := Load(Param("right"), GP64())
+	function("transpose8", "func(dst *float32, ldd int, src *float32, lds int, down, right int)",
+		" transposes down×right tiles of 8×8; strides are in bytes.")
+	dst, ldd, src, lds, right := load("dst"), load("ldd"), load("src"), load("lds"), load("right")
 	lds3, ldd3, rows := GP64(), GP64(), GP64()
 	LEAQ(Mem{Base: lds, Index: lds, Scale: 2}, lds3)
 	LEAQ(Mem{Base: ldd, Index: ldd, Scale: 2}, ldd3)
@@ -171,25 +149,19 @@ func transpose() {
 		}
 	}
 	LEAQ(Mem{Base: s, Index: lds, Scale: 8}, s)
-	ADDQ(Imm(32), d)
-	DECQ(rows)
-	JNZ(LabelRef("tile"))
-	ADDQ(Imm(32), src)
+	advance(32, d)
+	repeat("tile", rows)
+	advance(32, src)
 	LEAQ(Mem{Base: dst, Index: ldd, Scale: 8}, dst)
-	DECQ(right)
-	JNZ(LabelRef("column"))
-	VZEROUPPER()
-	RET()
+	repeat("column", right)
+	done()
 }
 
 // rowSums serves both classes: its order of additions is fixed by AddRowSums.
 func rowSums() {
-	TEXT("rowSums", NOSPLIT, "func(dst, x *float32, rows int, alpha float32, add bool)")
-	Pragma("noescape")
-	Doc("rowSums sums whole rows of a block; see AddRowSums.")
-	dst := Load(Param("dst"), GP64())
-	x := Load(Param("x"), GP64())
-	rows := Load(Param("rows"), GP64())
+	function("rowSums", "func(dst, x *float32, rows int, alpha float32, add bool)",
+		" sums whole rows of a block; see AddRowSums.")
+	dst, x, rows := load("dst"), load("x"), load("rows")
 	alpha := Load(Param("alpha"), XMM())
 	add := GP8()
 	Load(Param("add"), add)
@@ -212,10 +184,74 @@ func rowSums() {
 	VFMADD213SS(Mem{Base: dst}, alpha, q)
 	Label("store")
 	VMOVSS(q, Mem{Base: dst})
-	ADDQ(Imm(4), dst)
-	ADDQ(Imm(blockRow), x)
-	DECQ(rows)
-	JNZ(LabelRef("row"))
-	VZEROUPPER()
+	advance(4, dst)
+	advance(blockRow, x)
+	repeat("row", rows)
+	done()
+}
+
+// lookup gathers a whole vector of the table at a time.
+func lookup(s simd) {
+	function("lookup"+s.name, "func(dst *float32, src *uint8, table *float32, groups int)",
+		" decodes groups of 16 bytes; see Lookup.")
+	dst, src, table, groups := load("dst"), load("src"), load("table"), load("groups")
+	if s.wide() {
+		index, value, all := ZMM(), ZMM(), K()
+		Label("group")
+		VPMOVZXBD(Mem{Base: src}, index)
+		KXNORW(all, all, all) // a gather clears its mask
+		// Without its clearing a gather would wait for the one before it.
+		s.zero(value)
+		VGATHERDPS(Mem{Base: table, Index: index, Scale: 4}, all, value)
+		VMOVUPS(value, Mem{Base: dst})
+	} else {
+		Label("group")
+		for half := range 2 {
+			index, value, all := YMM(), YMM(), YMM()
+			VPMOVZXBD(Mem{Base: src, Disp: 8 * half}, index)
+			VPCMPEQD(all, all, all)
+			s.zero(value)
+			VGATHERDPS(all, Mem{Base: table, Index: index, Scale: 4}, value)
+			VMOVUPS(value, Mem{Base: dst, Disp: 32 * half})
+		}
+	}
+	advance(16, src)
+	advance(64, dst)
+	repeat("group", groups)
+	done()
+}
+
+// prefetch serves both classes.
+func prefetch() {
+	function("prefetch", "func(src *uint8, lines int)", " asks for cache lines of 64 bytes.")
+	src, lines := load("src"), load("lines")
+	Label("line")
+	PREFETCHT0(Mem{Base: src})
+	advance(64, src)
+	repeat("line", lines)
 	RET()
+}
+
+// peak is the loop that benchmarks measure beside the kernels: nothing but
+// fused multiply-adds on registers. Its 12 independent sums cover the latency of a
+// multiply-add on two ports.
+func peak(s simd) {
+	TEXT("peak"+s.name, NOSPLIT, "func(turns int)")
+	Doc("peak" + s.name + " does 48 multiply-adds a turn.")
+	turns := load("turns")
+	x := s.vec()
+	s.zero(x)
+	var sums [12]reg.VecVirtual
+	for i := range sums {
+		sums[i] = s.vec()
+		s.zero(sums[i])
+	}
+	Label("turn")
+	for range 4 {
+		for _, v := range sums {
+			VFMADD231PS(x, x, v)
+		}
+	}
+	repeat("turn", turns)
+	done()
 }

@@ -354,7 +354,7 @@ func TestReadSessions(t *testing.T) {
 		want   string
 	}{
 		{"", 0, "the file is empty"},
-		{sessionsHeader, 0, "0 traces of sessions"},
+		{sessionsHeader, 0, "sessions: no row after the columns"},
 		{sessionsHeader + "a,1,1\n", 0, "line 2: a session from 1 to 1 s"},
 		{sessionsHeader + "a,1,3\na,2,4\n", 0, "line 3: a session from 2 to 4 s"},
 		{sessionsHeader + "a,1,3\nb,2,4\na,5,6\n", 0, `line 4: trace "a" goes on`},

@@ -29,35 +29,22 @@ type class struct {
 	varies           bool       // whether any quantity has a factor by task
 	std, cv          float64    // of a minibatch: seconds, and relative to the step time
 	links            linkTraces // nil: both links have speeds
-	slowness
-	presence Presence // nil: always
-	dropout  dropout
+	slow             Slowing    // nil: never
+	presence         Presence   // nil: always
+	dropout          dropout
 }
 
-// slowness is a class's slowdown.
-type slowness struct {
-	slow      Slowing // nil: never
-	pace      float64
-	transfers bool // are slowed, too
-}
-
-func newSlowness(s Slowdown) (slowness, error) {
-	if s == nil {
-		return slowness{}, nil
+// prepare sets the class's slowdown and presence where it is given them.
+func (k *class) prepare(s Slowdown, a Availability, files *Files) (err error) {
+	if s != nil {
+		if k.slow, err = s.Slowing(); err != nil {
+			return registry.Below("slowdown", err)
+		}
 	}
-	slow, err := s.Slowing()
-	if err != nil || slow == nil {
-		return slowness{}, registry.Below("slowdown", err)
+	if a != nil {
+		k.presence, err = a.Presence(files)
 	}
-	return slowness{slow, slow.Pace(), slow.Transfers()}, nil
-}
-
-func newPresence(a Availability, files *Files) (Presence, error) {
-	if a == nil {
-		return nil, nil
-	}
-	p, err := a.Presence(files)
-	return p, registry.Below("availability", err)
+	return registry.Below("availability", err)
 }
 
 // quantity is a speed or step time of a client in a task.
@@ -125,7 +112,7 @@ func newQuantity(id uint64, name string, own Distribution, factor string, vary D
 // holds the slowdown, presence and dropout of all classes. Files are not read
 // where files is nil.
 func (k Class) compile(c *Config, steps Distribution, common class, files *Files) (class, error) {
-	out := class{name: k.Name, cv: k.StepCV, slowness: common.slowness, presence: common.presence, dropout: common.dropout}
+	out := class{name: k.Name, cv: k.StepCV, slow: common.slow, presence: common.presence, dropout: common.dropout}
 	var err error
 	if !k.Links.given() && k.DownloadMbps == nil && k.UploadMbps == nil {
 		k.Links = c.Network.Links
@@ -169,15 +156,8 @@ func (k Class) compile(c *Config, steps Distribution, common class, files *Files
 	}
 	out.stepNs = nanoseconds(out.step.value)
 	out.varies = out.download.vary.given() || out.upload.vary.given() || out.step.vary.given()
-	if k.Slowdown != nil {
-		if out.slowness, err = newSlowness(k.Slowdown); err != nil {
-			return out, err
-		}
-	}
-	if k.Availability != nil {
-		if out.presence, err = newPresence(k.Availability, files); err != nil {
-			return out, err
-		}
+	if err := out.prepare(k.Slowdown, k.Availability, files); err != nil {
+		return out, err
 	}
 	if k.Dropout != nil {
 		out.dropout = k.Dropout.compile()
@@ -219,18 +199,9 @@ func shares(key string, weights []float64) ([]uint64, error) {
 
 // pick is the index whose share 64 random bits fall into.
 func pick(bounds []uint64, h uint64) int {
-	const few = 16
-	if len(bounds) > few {
-		i, found := slices.BinarySearch(bounds, h)
-		if found { // a share ends just below its bound
-			i++
-		}
-		return min(i, len(bounds)-1)
+	i, found := slices.BinarySearch(bounds, h)
+	if found { // a share ends just below its bound
+		i++
 	}
-	for i, b := range bounds {
-		if h < b {
-			return i
-		}
-	}
-	return len(bounds) - 1
+	return min(i, len(bounds)-1)
 }

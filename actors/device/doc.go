@@ -9,17 +9,8 @@
 // and times are whole nanoseconds of virtual time.
 //
 // What a configuration can choose by name is one file each: a [Distribution], an
-// [Availability] or a [Slowdown].
-//
-//	distribution.go  distributions: constant.go, uniform.go, normal.go, ...
-//	class.go         device classes: own speeds, and factors that vary by task
-//	links.go         link traces, integrated second by second
-//	measured.go      step times from measured devices
-//	availability.go  when a client is there: bernoulli.go, markov.go, daily.go, trace.go
-//	slowdown.go      when a client is slow: spells.go
-//	onoff.go         a Markov chain without a history
-//	plan.go          where a task ends early
-//	math.go          functions whose bits no architecture changes
+// [Availability] or a [Slowdown]. math.go has the functions whose bits no
+// architecture changes.
 //
 // A [Fleet] is read-only after [NewFleet] and may be shared. Bandwidth that
 // transfers share at the server needs the clock, and is the round machine's.

@@ -1,6 +1,11 @@
 package device
 
-import "fedpace/internal/keyed"
+import (
+	"math"
+	"slices"
+
+	"fedpace/internal/keyed"
+)
 
 // Expect is the time that a client can be expected to take for a task of so
 // many local steps: at the client's own speeds, with what varies from task to
@@ -17,24 +22,30 @@ func (f *Fleet) Expect(client, steps int, bits int64) (Durations, error) {
 		d.Download, d.Upload = transfer(bits, trace.download.mean()), transfer(bits, trace.upload.mean())
 	}
 	d.Compute = whole(float64(float64(steps) * k.step.typical(h) * second))
-	if k.slow != nil {
-		d.Compute = slowed(d.Compute, k.pace)
-		if k.transfers && k.links == nil {
-			d.Download, d.Upload = slowed(d.Download, k.pace), slowed(d.Upload, k.pace)
-		}
-	}
+	d = inLongRun(k.slow, d, k.links == nil)
 	if steps < 0 {
 		d.Compute = -1
 	}
 	return d, d.check(steps, bits)
 }
 
-// slowed is the time of work in the long run; -1 stays.
-func slowed(ns int64, pace float64) int64 {
-	if ns < 0 {
-		return ns
+// inLongRun is the time of work at the pace of the long run; -1 stays. Transfers are
+// slowed where the slowdown and its caller say so.
+func inLongRun(s Slowing, d Durations, transfers bool) Durations {
+	if s == nil {
+		return d
 	}
-	return whole(float64(ns) / pace)
+	slowed := func(ns int64) int64 {
+		if ns < 0 {
+			return ns
+		}
+		return whole(float64(ns) / s.Pace())
+	}
+	d.Compute = slowed(d.Compute)
+	if transfers && s.Transfers() {
+		d.Download, d.Upload = slowed(d.Download), slowed(d.Upload)
+	}
+	return d
 }
 
 // median is the middle of 64 random bits.
@@ -49,8 +60,52 @@ func (q *quantity) typical(client uint64) float64 {
 	return float64(x * q.vary.Quantile(median))
 }
 
-// mean is a link's mean capacity in megabits a second.
+// Soonest is a time that no task of any client is shorter than: a transfer of so
+// many bits each way over the fastest link that can be drawn. 0 where tasks may
+// end early.
+func (f *Fleet) Soonest(bits int64) int64 {
+	least := int64(math.MaxInt64)
+	for i := range f.classes {
+		k := &f.classes[i]
+		if k.dropout != (dropout{}) {
+			return 0
+		}
+		down, up := 0.0, 0.0
+		if k.links == nil {
+			down, up = k.download.most(), k.upload.most()
+		}
+		for i := range k.links {
+			down, up = max(down, k.links[i].download.most()), max(up, k.links[i].upload.most())
+		}
+		least = min(least, shortest(bits, down)+shortest(bits, up))
+	}
+	return least
+}
+
+// shortest is a bound of a transfer's time from below, whatever is rounded.
+func shortest(bits int64, mbps float64) int64 {
+	const rounding = 1 - 1e-9
+	return max(0, transfer(bits, mbps/rounding)-1)
+}
+
+// most is the largest value that can be drawn.
+func (q *quantity) most() float64 {
+	const top = math.MaxUint64
+	switch {
+	case q.fixed:
+		return q.value
+	case q.product:
+		return exp((q.own.mu + float64(q.own.sigma*normal(top))) + (q.vary.mu + float64(q.vary.sigma*normal(top))))
+	case !q.vary.given():
+		return q.own.most()
+	}
+	return q.own.most() * q.vary.most()
+}
+
+// mean and most are a link's mean and largest capacity in megabits a second.
 func (c *capacity) mean() float64 {
 	n := len(c.kbps)
 	return float64(c.sum[n]) / float64(n) / 1000
 }
+
+func (c *capacity) most() float64 { return float64(slices.Max(c.kbps)) / 1000 }

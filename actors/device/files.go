@@ -1,10 +1,14 @@
 package device
 
 import (
+	"encoding/csv"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"slices"
+	"strconv"
+	"strings"
 
 	"fedpace/internal/registry"
 )
@@ -12,12 +16,7 @@ import (
 // Files reads the files that a population of devices names, each once.
 type Files struct {
 	paths  []string
-	traces map[string]linkTraces
-	stays  map[string]*sessions
-}
-
-func newFiles() *Files {
-	return &Files{traces: map[string]linkTraces{}, stays: map[string]*sessions{}}
+	loaded map[string]any
 }
 
 // Read hands out a file and notes its name. Errors start with the name.
@@ -36,17 +35,22 @@ func (f *Files) Read(path string, read func(io.Reader) error) error {
 	return nil
 }
 
-func (f *Files) links(l Links) (linkTraces, error) {
-	all, ok := f.traces[l.File]
-	if !ok {
-		err := f.Read(l.File, func(in io.Reader) (err error) { all, err = readLinks(in); return err })
-		if err != nil {
-			return nil, err
-		}
-		f.traces[l.File] = all
+// load is what a reader makes of a file, which it reads once for each key.
+func load[T any](f *Files, path, key string, read func(io.Reader) (T, error)) (v T, err error) {
+	key = path + " " + key
+	if v, ok := f.loaded[key].(T); ok {
+		return v, nil
 	}
-	if len(l.Traces) == 0 {
-		return all, nil
+	if err = f.Read(path, func(in io.Reader) (err error) { v, err = read(in); return err }); err == nil {
+		f.loaded[key] = v
+	}
+	return v, err
+}
+
+func (f *Files) links(l Links) (linkTraces, error) {
+	all, err := load(f, l.File, "links", readLinks)
+	if err != nil || len(l.Traces) == 0 {
+		return all, err
 	}
 	some, err := all.choose(l.Traces)
 	if err != nil {
@@ -55,21 +59,9 @@ func (f *Files) links(l Links) (linkTraces, error) {
 	return some, nil
 }
 
-func (f *Files) sessions(path string, period float64) (*sessions, error) {
-	key := fmt.Sprintf("%s %g", path, period)
-	if s := f.stays[key]; s != nil {
-		return s, nil
-	}
-	var s *sessions
-	err := f.Read(path, func(in io.Reader) (err error) { s, err = readSessions(in, period); return err })
-	f.stays[key] = s
-	return s, err
-}
-
 // steps is the distribution of a step's time over measured devices.
 func (f *Files) steps(c Compute) (Distribution, error) {
-	var measured measurements
-	err := f.Read(c.Measured, func(in io.Reader) (err error) { measured, err = readMeasurements(in); return err })
+	measured, err := load(f, c.Measured, "measured", readMeasurements)
 	if err != nil {
 		return nil, registry.Below("compute.measured", err)
 	}
@@ -78,4 +70,70 @@ func (f *Files) steps(c Compute) (Distribution, error) {
 		return nil, registry.Errorf("compute.reference", "%s: %v", c.Measured, err)
 	}
 	return d, nil
+}
+
+const maxName = 200 // bytes
+
+// readRows reads a CSV file with exactly these columns, of which the first is a
+// name, and hands out each row with its line.
+func readRows(r io.Reader, what string, columns []string, row func(line int, fields []string) error) error {
+	in := csv.NewReader(r)
+	in.ReuseRecord = true
+	in.FieldsPerRecord = len(columns)
+	header, err := in.Read()
+	if err == io.EOF {
+		return fmt.Errorf("%s: the file is empty, want the columns %s", what, strings.Join(columns, ","))
+	}
+	if err != nil && !errors.Is(err, csv.ErrFieldCount) {
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	if !slices.Equal(header, columns) {
+		return fmt.Errorf("%s: line 1 is %q, want the columns %s", what, strings.Join(header, ","), strings.Join(columns, ","))
+	}
+	for rows := 0; ; rows++ {
+		fields, err := in.Read()
+		if err == io.EOF && rows > 0 {
+			return nil
+		}
+		if err == io.EOF {
+			return fmt.Errorf("%s: no row after the columns, want at least one", what)
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", what, err)
+		}
+		line, _ := in.FieldPos(0)
+		if n := len(fields[0]); n < 1 || n > maxName {
+			return fmt.Errorf("%s: line %d: %s is %d bytes long, want 1 to %d", what, line, columns[0], n, maxName)
+		}
+		if err := row(line, fields); err != nil {
+			return fmt.Errorf("%s: line %d: %w", what, line, err)
+		}
+	}
+}
+
+// number reads a decimal number between bounds.
+func number(name, text string, low, high float64) (float64, error) {
+	v, err := strconv.ParseFloat(text, 64)
+	if err != nil {
+		return 0, fmt.Errorf("%s is %q, want a number", name, text)
+	}
+	if !(v >= low && v <= high) {
+		return 0, fmt.Errorf("%s is %s, want %g to %g", name, text, low, high)
+	}
+	return v, nil
+}
+
+// groups are the traces of a file whose rows stand together, by their first lines.
+type groups map[string]int
+
+// begin reports whether a row of a trace begins it; last is the trace before.
+func (g groups) begin(name, last string, line int) (bool, error) {
+	before, seen := g[name]
+	switch {
+	case !seen:
+		g[strings.Clone(name)] = line
+	case name != last:
+		return false, fmt.Errorf("trace %q goes on after another one (it started in line %d): want its rows together", name, before)
+	}
+	return !seen, nil
 }

@@ -36,7 +36,9 @@ const maxClasses = 1000
 
 // NewFleet checks the configuration and reads the files that it names. Its
 // errors are [*registry.OptionError].
-func NewFleet(c Config, seed uint64) (*Fleet, error) { return newFleet(c, seed, newFiles()) }
+func NewFleet(c Config, seed uint64) (*Fleet, error) {
+	return newFleet(c, seed, &Files{loaded: map[string]any{}})
+}
 
 // Check returns the error of [NewFleet] without reading any file.
 func (c Config) Check() error {
@@ -48,15 +50,11 @@ func newFleet(c Config, seed uint64, files *Files) (*Fleet, error) {
 	if err := c.check(); err != nil {
 		return nil, err
 	}
-	var common class
-	var err error
-	if common.slowness, err = newSlowness(c.Slowdown); err != nil {
+	common := class{dropout: c.Dropout.compile()}
+	err := common.prepare(c.Slowdown, c.Availability, files)
+	if err != nil {
 		return nil, err
 	}
-	if common.presence, err = newPresence(c.Availability, files); err != nil {
-		return nil, err
-	}
-	common.dropout = c.Dropout.compile()
 	var steps Distribution
 	if c.Compute.Measured != "" && files != nil {
 		if steps, err = files.steps(c.Compute); err != nil {
@@ -159,8 +157,8 @@ func (f *Fleet) Durations(client int, task uint64, steps int, bits, at int64) (D
 	}
 	k, h := f.class(client)
 	d := k.durations(f.seed, client, h, task, steps, bits, at)
-	if d.Download < 0 || d.Compute < 0 || d.Upload < 0 {
-		return Durations{}, fmt.Errorf("device: task %d of client %d: %w", task, client, d.check(steps, bits))
+	if err := d.check(steps, bits); err != nil {
+		return Durations{}, fmt.Errorf("device: task %d of client %d: %w", task, client, err)
 	}
 	return d, nil
 }
@@ -197,7 +195,7 @@ func (k *class) durations(seed uint64, client int, h, task uint64, steps int, bi
 // transfer is the time of so many bits from a time on, over a link of one speed.
 func (k *class) transfer(q *quantity, random keys, seed uint64, client int, bits, at int64) int64 {
 	ns := transfer(bits, q.draw(random))
-	if k.transfers && ns > 0 {
+	if k.slow != nil && ns > 0 && k.slow.Transfers() {
 		return k.slow.Stretch(seed, client, at, ns)
 	}
 	return ns
@@ -234,15 +232,9 @@ func (k *class) compute(random keys, seed uint64, client int, task uint64, steps
 func (f *Fleet) Mean(steps int, bits int64) (Durations, error) {
 	if f.plain || f.Constant() {
 		k := f.classes[0]
-		slow := k.slowness
-		k.std, k.slowness = 0, slowness{}
-		d := k.durations(f.seed, 0, 0, 0, steps, bits, 0)
-		if slow.slow != nil {
-			d.Compute = whole(float64(d.Compute) / slow.pace)
-			if slow.transfers {
-				d.Download, d.Upload = whole(float64(d.Download)/slow.pace), whole(float64(d.Upload)/slow.pace)
-			}
-		}
+		slow := k.slow
+		k.std, k.slow = 0, nil
+		d := inLongRun(slow, k.durations(f.seed, 0, 0, 0, steps, bits, 0), true)
 		return d, d.check(steps, bits)
 	}
 	const sample = 4096
@@ -299,14 +291,20 @@ func bounded(seconds float64, ns int64) int64 {
 // nanoseconds rounds to the nearest, ties to even.
 func nanoseconds(seconds float64) int64 { return int64(math.RoundToEven(seconds * 1e9)) }
 
+// presenceOf is nil for a client that is always there.
+func (f *Fleet) presenceOf(client int) Presence {
+	if !f.presence {
+		return nil
+	}
+	k, _ := f.class(client)
+	return k.presence
+}
+
 // Available tells whether a client can be asked at virtual time t. Times
 // before 0 or after 146 years count as those.
 func (f *Fleet) Available(client int, t int64) bool {
-	if !f.presence {
-		return true
-	}
-	k, _ := f.class(client)
-	return k.presence == nil || k.presence.At(f.seed, client, clamp(t))
+	p := f.presenceOf(client)
+	return p == nil || p.At(f.seed, client, clamp(t))
 }
 
 // NextChange is a time after t up to which the client's availability stays
@@ -314,14 +312,11 @@ func (f *Fleet) Available(client int, t int64) bool {
 // 146 years. Where a change is very far away (after 4,096 periods, days or
 // draws) the time may come before it, and nothing changes there.
 func (f *Fleet) NextChange(client int, t int64) int64 {
-	if !f.presence {
+	p := f.presenceOf(client)
+	if p == nil {
 		return Never
 	}
-	k, _ := f.class(client)
-	if k.presence == nil {
-		return Never
-	}
-	return known(k.presence.Change(f.seed, client, clamp(t)))
+	return known(p.Change(f.seed, client, clamp(t)))
 }
 
 // NextAny is the first time from t on at which any of the clients 0 to
@@ -329,19 +324,16 @@ func (f *Fleet) NextChange(client int, t int64) int64 {
 // in NextChange it may be earlier where that is very far away. It looks at the
 // clients one by one until it finds one available at t.
 func (f *Fleet) NextAny(clients int, t int64) int64 {
-	if !f.presence && clients > 0 {
-		return t
-	}
 	t = clamp(t)
 	first := int64(Never)
 	for client := range clients {
-		k, _ := f.class(client)
-		if k.presence == nil || k.presence.At(f.seed, client, t) {
+		p := f.presenceOf(client)
+		if p == nil || p.At(f.seed, client, t) {
 			return t
 		}
-		first = min(first, known(k.presence.Change(f.seed, client, t)))
+		first = min(first, p.Change(f.seed, client, t))
 	}
-	return first
+	return known(first)
 }
 
 // known is a time of change, or Never when it lies beyond virtual time.

@@ -6,6 +6,7 @@ import (
 	"io"
 	"math"
 	"slices"
+	"sort"
 	"strconv"
 	"strings"
 
@@ -17,7 +18,6 @@ const (
 	maxLinkKbps    = 10_000_000 // 10 Gbit/s
 	maxLinkSeconds = 1_000_000  // eleven days
 	maxLinkTraces  = 10_000
-	maxName        = 200 // bytes
 )
 
 // linkTraces are read-only and may be shared.
@@ -117,14 +117,7 @@ func (c *capacity) transfer(bits, position int64) int64 {
 		return -1
 	}
 	// The first second s after whose end at least the goal has passed.
-	s, high := uint64(0), uint64(len(c.kbps))
-	for s < high {
-		if middle := (s + high) / 2; c.sum[middle+1]+exact > goal {
-			high = middle
-		} else {
-			s = middle + 1
-		}
-	}
+	s := uint64(sort.Search(len(c.kbps), func(i int) bool { return c.sum[i+1]+exact > goal }))
 	left := (goal-c.sum[s])*kilobit + rest
 	rate := uint64(c.kbps[s])
 	inside := (left + rate - 1) / rate
@@ -137,33 +130,29 @@ func (c *capacity) transfer(bits, position int64) int64 {
 // 0; capacities are rounded to whole kilobits a second.
 func readLinks(r io.Reader) (linkTraces, error) {
 	var all linkTraces
-	seen := map[string]int{}
+	seen, last := groups{}, ""
 	err := readRows(r, "link traces", []string{"trace", "second", "download_mbps", "upload_mbps"}, func(line int, row []string) error {
-		name := row[0]
-		if len(all) == 0 || all[len(all)-1].name != name {
-			if before, again := seen[name]; again {
-				return fmt.Errorf("trace %q goes on after another one (it started in line %d): want its rows together", name, before)
-			}
+		begins, err := seen.begin(row[0], last, line)
+		if err != nil {
+			return err
+		}
+		if begins {
 			if len(all) == maxLinkTraces {
 				return fmt.Errorf("more than %d traces", maxLinkTraces)
 			}
-			name = strings.Clone(name)
-			seen[name] = line
-			all = append(all, linkTrace{name: name})
+			last = strings.Clone(row[0])
+			all = append(all, linkTrace{name: last})
 		}
 		t := &all[len(all)-1]
 		if want := strconv.Itoa(t.seconds); row[1] != want {
 			return fmt.Errorf("second is %q, want %s: seconds count from 0 without gaps", row[1], want)
 		}
 		if t.seconds == maxLinkSeconds {
-			return fmt.Errorf("trace %q is longer than %d seconds", name, maxLinkSeconds)
+			return fmt.Errorf("trace %q is longer than %d seconds", last, maxLinkSeconds)
 		}
 		t.seconds++
 		return errors.Join(t.download.add("download_mbps", row[2]), t.upload.add("upload_mbps", row[3]))
 	})
-	if err == nil && len(all) == 0 {
-		err = errors.New("link traces: no row after the columns, want at least one")
-	}
 	if err != nil {
 		return nil, err
 	}

@@ -68,40 +68,27 @@ var poisson = func() (c [18]uint64) {
 }()
 
 // last is the last point up to t.
-func (m *onOff) last(seed uint64, client int, t int64) point {
-	w := floorDiv(t, m.window)
-	for range maxEmpty {
-		best := point{at: math.MinInt64, window: m.key(seed, client, w)}
-		start := w * m.window
-		for i, n := uint64(0), count(best.window); i < n; i++ {
-			if at := start + m.position(best.window, i); at <= t && at >= best.at {
-				best.at, best.number = at, i
-			}
-		}
-		if best.at != math.MinInt64 {
-			return best
-		}
-		w--
-	}
-	return point{w * m.window, m.key(seed, client, w), 0}
-}
+func (m *onOff) last(seed uint64, client int, t int64) point { return m.point(seed, client, t, -1) }
 
-// next is the first point after t; of several in one nanosecond, the one that
-// last finds.
-func (m *onOff) next(seed uint64, client int, t int64) point {
+// next is the first point after t.
+func (m *onOff) next(seed uint64, client int, t int64) point { return m.point(seed, client, t, 1) }
+
+// point is the point next to t in a direction. Of several in one nanosecond both
+// directions find the same.
+func (m *onOff) point(seed uint64, client int, t, direction int64) point {
 	w := floorDiv(t, m.window)
 	for range maxEmpty {
-		best := point{at: math.MaxInt64, window: m.key(seed, client, w)}
-		start := w * m.window
+		best, found := point{window: m.key(seed, client, w)}, false
 		for i, n := uint64(0), count(best.window); i < n; i++ {
-			if at := start + m.position(best.window, i); at > t && at <= best.at {
-				best.at, best.number = at, i
+			at := w*m.window + m.position(best.window, i)
+			if (at > t) == (direction > 0) && (!found || direction*at <= direction*best.at) {
+				best.at, best.number, found = at, i, true
 			}
 		}
-		if best.at != math.MaxInt64 {
+		if found {
 			return best
 		}
-		w++
+		w += direction
 	}
 	return point{w * m.window, m.key(seed, client, w), 0}
 }

@@ -1,10 +1,6 @@
 package device
 
-import (
-	"fmt"
-
-	"fedpace/internal/keyed"
-)
+import "fedpace/internal/keyed"
 
 // Phase is a part of a client's work on a task.
 type Phase uint8
@@ -16,21 +12,6 @@ const (
 	InCompute
 	InUpload
 )
-
-// String is the phase's name.
-func (p Phase) String() string {
-	switch p {
-	case NoPhase:
-		return "none"
-	case InDownload:
-		return "download"
-	case InCompute:
-		return "compute"
-	case InUpload:
-		return "upload"
-	}
-	return fmt.Sprintf("phase %d", uint8(p))
-}
 
 // dropout is a Dropout ready for use.
 type dropout struct {
@@ -80,6 +61,26 @@ func (k *class) absent(seed uint64, client int, at, until int64) int64 {
 		at = k.presence.Change(seed, client, at)
 	}
 	return min(at, until)
+}
+
+// Leaves is when a client that begins a task at time at drops out because it is
+// not available any longer, however long the task takes; false for one that
+// does not, or not for as long as one looks ahead.
+func (f *Fleet) Leaves(client int, at int64) (int64, bool) {
+	k, _ := f.class(client)
+	if !k.dropout.absence || k.presence == nil {
+		return 0, false
+	}
+	const looks = 64 // a stay mostly ends with its first change
+	for range looks {
+		if !k.presence.At(f.seed, client, at) {
+			return at, true
+		}
+		if at = k.presence.Change(f.seed, client, at); at == Never {
+			break
+		}
+	}
+	return 0, false
 }
 
 // Total is the time of all phases.

@@ -123,11 +123,3 @@ func TestDropoutsOfClasses(t *testing.T) {
 		t.Errorf("%d of about 1000 clients leave when their availability ends", earlier)
 	}
 }
-
-func TestPhaseNames(t *testing.T) {
-	for p, want := range map[Phase]string{NoPhase: "none", InDownload: "download", InCompute: "compute", InUpload: "upload", 9: "phase 9"} {
-		if p.String() != want {
-			t.Errorf("%q, want %q", p, want)
-		}
-	}
-}

@@ -10,9 +10,7 @@ import (
 	"fedpace/internal/registry"
 )
 
-func init() {
-	Availabilities.Register("trace", "recorded stays, repeated", Trace{})
-}
+func init() { Availabilities.Register("trace", "recorded stays, repeated", Trace{}) }
 
 // Trace replays recorded stays. Client c has trace c modulo their number.
 type Trace struct {
@@ -29,7 +27,9 @@ func (a Trace) Presence(files *Files) (Presence, error) {
 	if files == nil {
 		return nil, nil
 	}
-	recorded, err := files.sessions(a.Sessions, a.PeriodSeconds)
+	recorded, err := load(files, a.Sessions, fmt.Sprint("sessions ", a.PeriodSeconds), func(in io.Reader) (*sessions, error) {
+		return readSessions(in, a.PeriodSeconds)
+	})
 	if err != nil {
 		return nil, registry.Below("sessions", err)
 	}
@@ -59,12 +59,9 @@ const (
 	maxSessions      = 100_000_000 // in all
 )
 
-// newSessions checks traces: stays in order, apart or touching, within the period
-// (nanoseconds; 0: the latest end of all).
+// newSessions are traces of stays in order, apart or touching, that repeat after a
+// period (nanoseconds; 0: the latest end of all).
 func newSessions(traces [][]session, period int64) (*sessions, error) {
-	if len(traces) < 1 || len(traces) > maxSessionTraces {
-		return nil, fmt.Errorf("%d traces of sessions, want 1 to %d", len(traces), maxSessionTraces)
-	}
 	if period == 0 {
 		for _, t := range traces {
 			for _, s := range t {
@@ -76,44 +73,36 @@ func newSessions(traces [][]session, period int64) (*sessions, error) {
 		return nil, fmt.Errorf("sessions repeat every %d ns, want 1 to %g", period, maxSeconds*second)
 	}
 	all := &sessions{period: period, traces: make([]sessionTrace, len(traces))}
-	total := 0
 	for i, t := range traces {
-		if total += len(t); total > maxSessions {
-			return nil, fmt.Errorf("more than %d sessions", maxSessions)
+		for j, s := range t {
+			if s.to > period {
+				return nil, fmt.Errorf("trace %d: session %d is from %d to %d ns, want it within the period of %d", i, j, s.from, s.to, period)
+			}
 		}
-		var err error
-		if all.traces[i], err = newSessionTrace(t, period); err != nil {
-			return nil, fmt.Errorf("trace %d: %w", i, err)
-		}
+		all.traces[i] = newSessionTrace(t, period)
 	}
 	return all, nil
 }
 
-func newSessionTrace(sessions []session, period int64) (sessionTrace, error) {
+func newSessionTrace(sessions []session, period int64) sessionTrace {
 	var flips []int64
-	end := int64(0)
-	for i, s := range sessions {
-		if s.from < end || s.to <= s.from || s.to > period {
-			return sessionTrace{}, fmt.Errorf("session %d is from %d to %d ns, want it after %d, not empty, and within %d", i, s.from, s.to, end, period)
-		}
+	for _, s := range sessions {
 		if n := len(flips); n > 0 && flips[n-1] == s.from { // touches the one before
-			flips = flips[:n-1]
+			flips[n-1] = s.to
 		} else {
-			flips = append(flips, s.from)
+			flips = append(flips, s.from, s.to)
 		}
-		flips = append(flips, s.to)
-		end = s.to
 	}
 	n := len(flips)
 	if n == 0 || flips[n-1] < period {
-		return sessionTrace{flips, n > 0}, nil
+		return sessionTrace{flips, n > 0}
 	}
 	// The last session runs into the next period.
 	flips = flips[:n-1]
 	if flips[0] == 0 {
-		return sessionTrace{flips[1:], n == 2}, nil
+		return sessionTrace{flips[1:], n == 2}
 	}
-	return sessionTrace{slices.Insert(flips, 0, 0), false}, nil
+	return sessionTrace{slices.Insert(flips, 0, 0), false}
 }
 
 // replay is recorded stays as a presence.
@@ -161,16 +150,17 @@ func (r *replay) Change(seed uint64, client int, t int64) int64 {
 // latest end of all.
 func readSessions(r io.Reader, periodSeconds float64) (*sessions, error) {
 	var traces [][]session
-	seen := map[string]bool{}
-	last := ""
-	total := 0
-	err := readRows(r, "sessions", []string{"trace", "from_second", "to_second"}, func(_ int, row []string) error {
-		if len(traces) == 0 || row[0] != last {
-			last = strings.Clone(row[0])
-			if seen[last] {
-				return fmt.Errorf("trace %q goes on after another one: want its rows together", last)
+	seen, last, total := groups{}, "", 0
+	err := readRows(r, "sessions", []string{"trace", "from_second", "to_second"}, func(line int, row []string) error {
+		begins, err := seen.begin(row[0], last, line)
+		if err != nil {
+			return err
+		}
+		if begins {
+			if len(traces) == maxSessionTraces {
+				return fmt.Errorf("more than %d traces", maxSessionTraces)
 			}
-			seen[last] = true
+			last = strings.Clone(row[0])
 			traces = append(traces, nil)
 		}
 		from, err := number("from_second", row[1], 0, maxSeconds)

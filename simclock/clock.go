@@ -38,9 +38,6 @@ func New() *Clock {
 // Now is the time of the event that was popped last, 0 before the first.
 func (c *Clock) Now() Time { return c.now }
 
-// Len is the number of pending events.
-func (c *Clock) Len() int { return c.live }
-
 // Schedule adds an event. Its time must not be before Now, and its sequence
 // number must be new to this clock: not pending, not cancelled, not popped. It
 // panics when the time has passed or the number is pending.

@@ -47,8 +47,8 @@ func check(t interface {
 	Fatalf(string, ...any)
 }, c *Clock, m *model) {
 	t.Helper()
-	if c.Now() != m.now || c.Len() != len(m.pending) {
-		t.Fatalf("now %d len %d, want %d and %d", c.Now(), c.Len(), m.now, len(m.pending))
+	if c.Now() != m.now || c.live != len(m.pending) {
+		t.Fatalf("now %d len %d, want %d and %d", c.Now(), c.live, m.now, len(m.pending))
 	}
 	if c.dead > c.live+deadAllowance {
 		t.Fatalf("%d cancelled events are kept beside %d live ones", c.dead, c.live)

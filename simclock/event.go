@@ -1,10 +1,6 @@
 package simclock
 
-import (
-	"errors"
-	"math"
-	"time"
-)
+import "math"
 
 // Time is virtual time in nanoseconds since the run's start, never negative.
 type Time int64
@@ -14,21 +10,6 @@ const Never Time = math.MaxInt64
 
 // Seconds is for the edges only: configuration and output.
 func (t Time) Seconds() float64 { return float64(t) / 1e9 }
-
-// Duration is the time since the run's start.
-func (t Time) Duration() time.Duration { return time.Duration(t) }
-
-var errSeconds = errors.New("simclock: seconds must be finite, at least 0 and below 9.2e9")
-
-// FromSeconds rounds to the nearest nanosecond, halves away from zero. It
-// returns an error for what is no time: negative, not finite, or beyond Never.
-func FromSeconds(s float64) (Time, error) {
-	ns := math.Round(s * 1e9)
-	if !(ns >= 0 && ns < math.MaxInt64) {
-		return 0, errSeconds
-	}
-	return Time(ns), nil
-}
 
 // Event is something that happens at a time. It is a small value without
 // pointers; what it means is the caller's business.
@@ -69,15 +50,4 @@ func (t item) before(u item) bool {
 		return t.rankKind < u.rankKind
 	}
 	return t.seq < u.seq
-}
-
-// compare is before in the form that package slices wants.
-func compare(t, u item) int {
-	if t.before(u) {
-		return -1
-	}
-	if u.before(t) {
-		return 1
-	}
-	return 0
 }

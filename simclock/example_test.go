@@ -10,13 +10,7 @@ import (
 // they were scheduled.
 func Example() {
 	clock := simclock.New()
-	at := func(seconds float64) simclock.Time {
-		t, err := simclock.FromSeconds(seconds)
-		if err != nil {
-			panic(err)
-		}
-		return t
-	}
+	at := func(seconds float64) simclock.Time { return simclock.Time(seconds * 1e9) }
 	clock.Schedule(simclock.Event{At: at(10), Seq: 3, Priority: 1, Kind: 2}) // a deadline
 	clock.Schedule(simclock.Event{At: at(10), Seq: 2, Kind: 1, Task: 2})     // an upload that just makes it
 	clock.Schedule(simclock.Event{At: at(2.5), Seq: 1, Kind: 1, Task: 1})
@@ -46,8 +40,7 @@ func ExampleRestore() {
 	if err != nil {
 		panic(err)
 	}
-	for clock.Len() > 0 {
-		clock.Pop()
+	for left := true; left; _, left = clock.Pop() {
 		copied.Pop()
 	}
 	fmt.Println(copied.Now().Seconds(), "s,", copied.Fingerprint() == clock.Fingerprint())

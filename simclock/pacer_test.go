@@ -59,7 +59,7 @@ func TestPacerLag(t *testing.T) {
 				t.Fatal(err)
 			}
 			if p.Lag() != step.lag || time.Since(start) != step.elapsed {
-				t.Errorf("at %v: lag %v after %v, want %v after %v", step.at.Duration(), p.Lag(), time.Since(start), step.lag, step.elapsed)
+				t.Errorf("at %v: lag %v after %v, want %v after %v", time.Duration(step.at), p.Lag(), time.Since(start), step.lag, step.elapsed)
 			}
 		}
 	})

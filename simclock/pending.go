@@ -59,7 +59,7 @@ func (p *pending) add(seq uint64) bool {
 // chunk returns the chunk with a number and makes it when it is missing.
 func (p *pending) chunk(id uint64) *chunk {
 	if 2*p.used >= len(p.table) {
-		p.grow()
+		p.resize(max(minEntries, 2*len(p.table)))
 	}
 	i := p.find(id)
 	if p.table[i].chunk == nil {
@@ -132,8 +132,6 @@ func (p *pending) discard(i int) {
 		p.resize(len(p.table) / 4)
 	}
 }
-
-func (p *pending) grow() { p.resize(max(minEntries, 2*len(p.table))) }
 
 func (p *pending) resize(n int) {
 	old := p.table

@@ -29,7 +29,12 @@ func (c *Clock) State() State {
 		add(t)
 	}
 	c.far.each(add)
-	slices.SortFunc(items, compare)
+	slices.SortFunc(items, func(t, u item) int { // no two are equal
+		if t.before(u) {
+			return -1
+		}
+		return 1
+	})
 	s := State{c.now, c.hash, make([]Event, len(items))}
 	for i, t := range items {
 		s.Events[i] = t.event()
@@ -47,17 +52,13 @@ func Restore(s State) (*Clock, error) {
 	}
 	for i := range s.Events {
 		e := &s.Events[i]
-		problem := ""
 		switch {
 		case e.At < c.now:
-			problem = fmt.Sprintf("event %d is at %d, before the clock's time %d", i, e.At, c.now)
+			return nil, fmt.Errorf("%w: event %d is at %d, before the clock's time %d", ErrState, i, e.At, c.now)
 		case i > 0 && !pack(&s.Events[i-1]).before(pack(e)):
-			problem = fmt.Sprintf("event %d does not come after event %d", i, i-1)
+			return nil, fmt.Errorf("%w: event %d does not come after event %d", ErrState, i, i-1)
 		case c.pending.has(e.Seq):
-			problem = fmt.Sprintf("event %d repeats the sequence number %d", i, e.Seq)
-		}
-		if problem != "" {
-			return nil, fmt.Errorf("%w: %s", ErrState, problem)
+			return nil, fmt.Errorf("%w: event %d repeats the sequence number %d", ErrState, i, e.Seq)
 		}
 		c.Schedule(*e)
 	}

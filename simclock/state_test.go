@@ -38,7 +38,7 @@ func TestStateDoesNotDependOnHistory(t *testing.T) {
 
 	var events []Event
 	d := some()
-	for d.Len() > 0 {
+	for d.live > 0 {
 		e, _ := d.Pop()
 		events = append(events, e)
 	}
@@ -58,7 +58,7 @@ func TestRestoreGoesOn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i := uint64(1000); c.Len() > 0; i++ {
+	for i := uint64(1000); c.live > 0; i++ {
 		e, _ := c.Pop()
 		f, _ := d.Pop()
 		if e != f {
@@ -70,7 +70,7 @@ func TestRestoreGoesOn(t *testing.T) {
 			d.Schedule(e)
 		}
 	}
-	if c.Fingerprint() != d.Fingerprint() || d.Len() != 0 {
+	if c.Fingerprint() != d.Fingerprint() || d.live != 0 {
 		t.Errorf("fingerprint %x after restoring, want %x", d.Fingerprint(), c.Fingerprint())
 	}
 }
@@ -119,7 +119,7 @@ func FuzzRestore(f *testing.F) {
 			t.Fatalf("restored %+v, which is %+v", s, got)
 		}
 		last := c.Now()
-		for n := c.Len(); n > 0; n-- {
+		for n := c.live; n > 0; n-- {
 			e, ok := c.Pop()
 			if !ok || e.At < last {
 				t.Fatalf("popped %v %v after %d", e, ok, last)

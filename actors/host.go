@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"golang.org/x/sync/errgroup"
 
@@ -61,8 +62,8 @@ func (h *Host) plan(client int, t *bus.Task, p *bus.Plan) error {
 		return err
 	}
 	p.Task, p.DownloadNs, p.ComputeNs, p.UploadNs = t.Task, d.Download, d.Compute, d.Upload
-	if d.Dropout != 0 {
-		p.Dropout = &bus.Dropout{Phase: bus.Phase(d.Dropout), AfterNs: d.After} // the same phases in the same order
+	if d.Dropout != device.NoPhase { // device has the phases in the same order as the bus
+		p.Dropout = &bus.Dropout{Phase: bus.Phase(d.Dropout), AfterNs: d.After}
 	}
 	return nil
 }
@@ -76,7 +77,18 @@ func (h *Host) Train(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		group.Go(func() error { return h.work(inner, &worker{Trainer: trainer}) })
+		group.Go(func() error {
+			w := &worker{Trainer: trainer}
+			for {
+				delivery, err := h.bus.NextJob(inner, h.config.Kernel)
+				if err == nil {
+					err = h.do(inner, delivery, w)
+				}
+				if err != nil {
+					return err
+				}
+			}
+		})
 	}
 	if err := group.Wait(); err != nil && ctx.Err() == nil {
 		return err
@@ -94,25 +106,9 @@ type worker struct {
 // values are n zeros. Fresh memory for every job would cost more than its sums:
 // the system hands it out page by page.
 func (w *worker) values(n int) []int64 {
-	if cap(w.sum) < n {
-		w.sum = make([]int64, n)
-	}
-	w.sum = w.sum[:n]
+	w.sum = slices.Grow(w.sum[:0], n)[:n]
 	clear(w.sum)
 	return w.sum
-}
-
-// work is one worker's loop.
-func (h *Host) work(ctx context.Context, t *worker) error {
-	for {
-		delivery, err := h.bus.NextJob(ctx, h.config.Kernel)
-		if err != nil {
-			return err
-		}
-		if err := h.do(ctx, delivery, t); err != nil {
-			return err
-		}
-	}
 }
 
 // do does one job and returns its one sum. The job is acknowledged only once
@@ -210,20 +206,20 @@ func (h *Host) variate(ctx context.Context, digest []byte) ([]float32, error) {
 // check refuses a job that is not for this host's model, data or split: its
 // result would be another run's.
 func (h *Host) check(job *bus.Job) error {
-	mine := h.config.Problem.Spec()
-	if !job.Spec.Equal(mine) {
+	p := &h.config.Problem
+	if mine := p.Spec(); !job.Spec.Equal(mine) {
 		return fmt.Errorf("actors: job %d is for {%v}, this host has {%v}", job.Job, job.Spec, mine)
 	}
-	if int(job.Params) != h.config.Problem.Model.Params() {
-		return fmt.Errorf("actors: job %d is for a model of %d parameters, %s has %d", job.Job, job.Params, h.config.Problem.Model, h.config.Problem.Model.Params())
+	if int(job.Params) != p.Model.Params() {
+		return fmt.Errorf("actors: job %d is for a model of %d parameters, %s has %d", job.Job, job.Params, p.Model, p.Model.Params())
 	}
 	for _, c := range job.Clients {
-		if c.Client >= uint64(h.config.Problem.Set.Clients()) {
-			return fmt.Errorf("actors: job %d: client %d of %d", job.Job, c.Client, h.config.Problem.Set.Clients())
+		if c.Client >= uint64(p.Set.Clients()) {
+			return fmt.Errorf("actors: job %d: client %d of %d", job.Job, c.Client, p.Set.Clients())
 		}
 	}
 	for _, s := range job.Shards {
-		if n := uint64(h.config.Problem.Set.HeldOut()); s.Count < 1 || s.Count > n || s.From > n-s.Count {
+		if n := uint64(p.Set.HeldOut()); s.Count < 1 || s.Count > n || s.From > n-s.Count {
 			return fmt.Errorf("actors: job %d: shard %d of held-out samples %d to %d of %d", job.Job, s.Index, s.From, s.From+s.Count-1, n)
 		}
 	}
@@ -232,17 +228,17 @@ func (h *Host) check(job *bus.Job) error {
 
 // failure is an error in the form that ends a run elsewhere.
 func failure(err error) *bus.Failure {
+	f := &bus.Failure{Kind: "error", Text: err.Error()}
 	var d *Diverged
-	if errors.As(err, &d) {
-		return &bus.Failure{Kind: bus.Diverged, Task: d.Task, Client: uint64(d.Client), Text: err.Error()}
+	switch {
+	case errors.As(err, &d):
+		f.Kind, f.Task, f.Client = bus.Diverged, d.Task, uint64(d.Client)
+	case errors.Is(err, errModelDiverged):
+		f.Kind = bus.Diverged
+	case errors.Is(err, bus.ErrNoModel):
+		f.Kind = bus.NoModel
 	}
-	if errors.Is(err, errModelDiverged) {
-		return &bus.Failure{Kind: bus.Diverged, Text: err.Error()}
-	}
-	if errors.Is(err, bus.ErrNoModel) {
-		return &bus.Failure{Kind: bus.NoModel, Text: err.Error()}
-	}
-	return &bus.Failure{Kind: "error", Text: err.Error()}
+	return f
 }
 
 // Wait returns why the host can answer tasks no longer, or nil once ctx is

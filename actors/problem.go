@@ -40,19 +40,13 @@ const (
 // the paper's authors.
 const cropPadding = 4
 
-// algorithmText is the algorithm in the form that jobs and devices have it; ""
-// for one that is not registered.
-func (p *Problem) algorithmText() string {
-	text, err := aggregate.Algorithms.Encode(p.algorithm())
+// Spec is the problem as jobs name it.
+func (p *Problem) Spec() *bus.Spec {
+	algorithm, err := aggregate.Algorithms.Encode(p.algorithm())
 	if err != nil { // its options are numbers and words
 		panic("actors: " + err.Error())
 	}
-	return text
-}
-
-// Spec is the problem as jobs name it.
-func (p *Problem) Spec() *bus.Spec {
-	return &bus.Spec{Model: p.Model.String(), DataDigest: p.Set.Info().Digest, Seed: p.Seed, Batch: uint32(p.Batch), Augment: p.Augment, Algorithm: p.algorithmText()}
+	return &bus.Spec{Model: p.Model.String(), DataDigest: p.Set.Info().Digest, Seed: p.Seed, Batch: uint32(p.Batch), Augment: p.Augment, Algorithm: algorithm}
 }
 
 // Check says whether model, data and settings fit each other.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 
 	"fedpace/actors/data"
 	"fedpace/actors/data/federated"
@@ -51,10 +52,11 @@ type Diverged struct {
 }
 
 func (d *Diverged) Error() string {
-	if d.Step == 0 {
-		return fmt.Sprintf("diverged: task %d, client %d: %s", d.Task, d.Client, d.Cause)
+	step := ""
+	if d.Step > 0 {
+		step = fmt.Sprintf(", local step %d", d.Step)
 	}
-	return fmt.Sprintf("diverged: task %d, client %d, local step %d: %s", d.Task, d.Client, d.Step, d.Cause)
+	return fmt.Sprintf("diverged: task %d, client %d%s: %s", d.Task, d.Client, step, d.Cause)
 }
 
 // Trainer is one worker's model, data and memory. It is not safe for
@@ -156,6 +158,23 @@ func (t *Trainer) Train(ctx context.Context, base []float32, shared *Shared, wor
 		copy(t.local, base)
 	}
 	return outcomes, nil
+}
+
+// Local runs one client's K local steps from base and returns its own model,
+// where [Trainer.Train] adds it to a sum: it is what a real device sends. The
+// algorithm must not have client state; a.Weight is not used.
+func (t *Trainer) Local(ctx context.Context, base []float32, a Assignment) (model []float32, firstStepLoss float64, err error) {
+	if t.zero != nil {
+		return nil, 0, fmt.Errorf("actors: task %d: a device keeps no control variates", a.Task)
+	}
+	if len(base) != len(t.local) {
+		return nil, 0, fmt.Errorf("actors: task %d: a model of %d parameters, %s has %d", a.Task, len(base), t.model, len(t.local))
+	}
+	copy(t.local, base)
+	if firstStepLoss, err = t.task(ctx, base, nil, &a); err != nil {
+		return nil, 0, err
+	}
+	return slices.Clone(t.local), firstStepLoss, nil
 }
 
 // check refuses a job that would index out of range or divide by zero.

@@ -33,7 +33,6 @@ type Config struct {
 	Replay bool   // the record answers in place of the devices
 
 	Notice func(string)                       // what the user should know; may be nil
-	Plan   func(client int, plan round.Plan)  // of a valid update; may be nil
 	Refuse func(device string, reason string) // the first message of a kind that does not count; may be nil
 }
 

@@ -193,9 +193,6 @@ func (d *Devices) handOut(a *Answer) (round.Event, error) {
 	switch a.Kind {
 	case round.Planned:
 		d.updates[a.Task] = a
-		if d.Plan != nil {
-			d.Plan(a.Client, a.Plan)
-		}
 	case round.Silent:
 		d.there[a.Client-d.run.First] = false
 	}

@@ -1,6 +1,7 @@
 package run
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -44,27 +45,6 @@ func (c *Connection) Reach(ctx context.Context) error {
 	return nil
 }
 
-// authority opens the keys of a server that listens, and makes them the first
-// time.
-func (c *Connection) authority() (*auth.Authority, error) {
-	if c.Keys != "" {
-		return auth.New(c.Keys)
-	}
-	dir, err := KeysFolder()
-	if err != nil {
-		return nil, err
-	}
-	return auth.New(dir)
-}
-
-// server is the URL to connect to; Embedded for none.
-func (c *Connection) server(config *config.NATS) string {
-	if c.URL != "" {
-		return c.URL
-	}
-	return config.URL
-}
-
 // startLocal starts an engine for a run of the same process that only finds out how
 // long something takes: on a server of its own, with a host of its own.
 func startLocal(ctx context.Context, p *problem, o Options) (*engine, error) {
@@ -75,29 +55,33 @@ func startLocal(ctx context.Context, p *problem, o Options) (*engine, error) {
 
 // connect starts the embedded server, if that is asked for, and says how to
 // connect to whichever server there is.
-func (e *engine) connect(ctx context.Context, o Options) (natsbus.ConnConfig, error) {
-	settings := &e.p.config.NATS
-	url := o.NATS.server(settings)
-	if url != config.Embedded {
-		e.external = true
+func (e *engine) connect(ctx context.Context) (to natsbus.ConnConfig, err error) {
+	o, settings := &e.options, &e.p.config.NATS
+	e.external = true
+	if url := cmp.Or(o.NATS.URL, settings.URL); url != config.Embedded {
 		return natsbus.ConnConfig{URL: url, Creds: o.NATS.Creds, TLS: o.NATS.TLS, Store: natsbus.NewStore()}, nil
 	}
 	c := embedded.Config{Listen: settings.Listen}
-	if settings.Listen != "" {
-		e.external = true
-		var err error
-		if c.Authority, err = o.NATS.authority(); err != nil {
-			return natsbus.ConnConfig{}, err
+	if settings.Listen == "" {
+		if e.external = false; o.RemoteHosts {
+			return to, errors.New("remote hosts need a server that they can reach: give its URL, or set nats.listen")
+		}
+	} else {
+		keys := o.NATS.Keys
+		if keys == "" {
+			if keys, err = KeysFolder(); err != nil {
+				return to, err
+			}
+		}
+		if c.Authority, err = auth.New(keys); err != nil {
+			return to, err
 		}
 		if c.TLS, err = o.NATS.TLS.Server(); err != nil {
-			return natsbus.ConnConfig{}, err
+			return to, err
 		}
-	} else if o.RemoteHosts {
-		return natsbus.ConnConfig{}, errors.New("hosts elsewhere need a server that they can reach: give its URL, or set nats.listen")
 	}
-	var err error
 	if e.server, err = embedded.Start(ctx, c); err != nil {
-		return natsbus.ConnConfig{}, err
+		return to, err
 	}
 	if at := e.server.URL(); at != "" {
 		o.notice(fmt.Sprintf("Hosts and devices can join on %s with credentials (fedpace enroll).", at))
@@ -105,12 +89,12 @@ func (e *engine) connect(ctx context.Context, o Options) (natsbus.ConnConfig, er
 	return natsbus.ConnConfig{Server: e.server}, nil
 }
 
-// tell makes the run known to hosts in other processes.
-func (e *engine) tell(c *coordinator.Config, o Options) error {
-	settings := &e.p.config.NATS
+// announce makes the run known to hosts in other processes.
+func (e *engine) announce(c *coordinator.Config) error {
 	if !e.external {
 		return nil
 	}
+	o, settings := &e.options, &e.p.config.NATS
 	info, err := e.p.info(o.Version)
 	if err != nil {
 		return err

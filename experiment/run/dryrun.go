@@ -2,7 +2,6 @@ package run
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -22,30 +21,27 @@ import (
 
 // Estimate says what a run will do and how long that should take.
 type Estimate struct {
-	Config  config.Config // resolved, with the population filled in
-	Data    string        // name of the data, and that it is synthetic where it is
-	Model   string        // empty: not trained
-	Rounds  int
-	Virtual float64 // seconds
-	Steps   int64   // sum of K_r
-	Wall    time.Duration
+	Config  config.Config `json:"configuration"` // resolved, with the population filled in
+	Data    *string       `json:"data"`          // the data's name, and that it is synthetic; nil: no model is trained
+	Model   *string       `json:"model"`         // nil: no model is trained
+	Rounds  int           `json:"rounds"`
+	Virtual float64       `json:"virtual_seconds"`
+	Steps   int64         `json:"sgd_steps"` // sum of K_r
+	Wall    float64       `json:"wall_seconds"`
 	// Upper says that the schedule depends on losses: figures are those of the
 	// schedule that stays at K_0, of which the run will do at most the steps.
-	Upper bool
+	Upper bool `json:"at_most"`
 	// About says that rounds are not all alike: figures are those of a sample of
 	// them, carried on with mean devices.
-	About bool
-	Files []string // that the run writes into its folder
+	About bool `json:"sampled"`
 	// Open says that a stop depends on what is learned: the run may end sooner.
-	Open bool
+	Open  bool     `json:"may_end_sooner"`
+	Files []string `json:"files"` // that the run writes into its folder
 }
 
 // DryRun prepares a run without doing it, and measures a little of it to say
 // how long the rest will take.
 func DryRun(ctx context.Context, c config.Config, o Options) (e Estimate, err error) {
-	if err := c.Validate(); err != nil {
-		return e, err
-	}
 	p, err := prepare(c)
 	if err != nil {
 		return e, err
@@ -55,11 +51,11 @@ func DryRun(ctx context.Context, c config.Config, o Options) (e Estimate, err er
 	if err != nil {
 		return e, err
 	}
-	e = Estimate{Config: p.config, Open: c.Stop.ValidationAccuracy > 0, Files: []string{folder.ConfigFile}}
 	sinks, err := p.sinks(&o)
 	if err != nil {
 		return e, err
 	}
+	e = Estimate{Config: p.config, Open: c.Stop.ValidationAccuracy > 0, Files: []string{folder.ConfigFile}}
 	for _, s := range sinks {
 		e.Files = append(e.Files, s.Files()...)
 	}
@@ -73,7 +69,8 @@ func DryRun(ctx context.Context, c config.Config, o Options) (e Estimate, err er
 	}
 	wall := s.wall * s.tasks * float64(e.Rounds)
 	if c.Train {
-		e.Model, e.Data = p.model.String(), describe(p.set.Info())
+		model, about := p.model.String(), describe(p.set.Info())
+		e.Model, e.Data = &model, &about
 		step, sample, err := p.timeLearning(ctx)
 		if err != nil {
 			return e, err
@@ -82,22 +79,18 @@ func DryRun(ctx context.Context, c config.Config, o Options) (e Estimate, err er
 		if c.Evaluate.Every > 0 {
 			evaluations += float64(e.Rounds / c.Evaluate.Every)
 		}
-		work := step*float64(e.Steps)*s.accepted + sample*evaluations*float64(p.measured())
+		measured := p.set.HeldOut()
+		if n := c.Evaluate.Samples; n > 0 {
+			measured = min(measured, n)
+		}
+		work := step*float64(e.Steps)*s.accepted + sample*evaluations*float64(measured)
 		wall += work / float64(runtime.GOMAXPROCS(0))
 	}
 	if c.Pace > 0 {
 		wall = max(wall, e.Virtual/c.Pace)
 	}
-	e.Wall = time.Duration(wall * 1e9)
+	e.Wall = wall
 	return e, nil
-}
-
-// measured is how many held-out samples an evaluation takes.
-func (p *problem) measured() int {
-	if n := p.config.Evaluate.Samples; n > 0 {
-		return min(n, p.set.HeldOut())
-	}
-	return p.set.HeldOut()
 }
 
 // foreseeAll foresees the run by its sample.
@@ -192,9 +185,9 @@ func (p *problem) sample(ctx context.Context, o Options, limit round.Time) (s sa
 	if b, ok := c.Close.(round.Buffered); ok {
 		most = 1 + sampleTasks/b.N
 	}
-	s.whole = limit > 0
-	if c.Stop.Rounds > 0 && c.Stop.Rounds <= most {
-		most, s.whole = c.Stop.Rounds, true
+	all := c.Stop.Rounds > 0 && c.Stop.Rounds <= most
+	if all {
+		most = c.Stop.Rounds
 	}
 	c.Stop = config.Stop{Rounds: most}
 	c.Pace = 0
@@ -213,10 +206,7 @@ func (p *problem) sample(ctx context.Context, o Options, limit round.Time) (s sa
 	}
 	took := time.Since(started).Seconds()
 	s.rounds, s.virtual = result.Stop.Rounds, result.Stop.At.Seconds()
-	if s.whole && s.rounds == most && c.Stop.Rounds != p.config.Stop.Rounds {
-		s.whole = false // the limit was not reached
-	}
-	s.whole = s.whole && !registry.NeedsOf(p.config.Select).Candidates
+	s.whole = (all || limit > 0 && s.rounds < most) && !registry.NeedsOf(p.config.Select).Candidates
 	tasks := 0
 	for _, n := range result.Stop.Outcomes {
 		tasks += n
@@ -261,8 +251,8 @@ func (p *problem) timeLearning(ctx context.Context) (step, sample float64, err e
 // Write writes the estimate for people, after the resolved configuration.
 func (e Estimate) Write(w io.Writer) error {
 	about := "timing only: no model is trained"
-	if e.Model != "" {
-		about = fmt.Sprintf("%s on %s", e.Model, e.Data)
+	if e.Model != nil {
+		about = *e.Model + " on " + *e.Data
 	}
 	bound := ""
 	if e.About {
@@ -276,25 +266,6 @@ func (e Estimate) Write(w io.Writer) error {
 	}
 	_, err := fmt.Fprintf(w, "%s\n# This run would be: %s, %d clients, %d a round, schedule %s.\n# %d rounds, %s virtual time, %d SGD steps a client of each round%s.\n# About %s on this machine; results in %s: %s.\n",
 		e.Config.YAML(), about, e.Config.Clients, e.Config.Cohort, e.Config.Schedule.Name(),
-		e.Rounds, human.VirtualTime(e.Virtual), e.Steps, bound, human.Duration(e.Wall), e.Config.Out, strings.Join(e.Files, ", "))
+		e.Rounds, human.VirtualTime(e.Virtual), e.Steps, bound, human.Duration(time.Duration(e.Wall*1e9)), e.Config.Out, strings.Join(e.Files, ", "))
 	return err
-}
-
-// MarshalJSON writes the estimate as one object; what is not known is null.
-func (e Estimate) MarshalJSON() ([]byte, error) {
-	return json.Marshal(struct {
-		Config         config.Config `json:"configuration"`
-		Data           *string       `json:"data"`
-		Model          *string       `json:"model"` // null: timing only
-		Rounds         int           `json:"rounds"`
-		VirtualSeconds float64       `json:"virtual_seconds"`
-		SGDSteps       int64         `json:"sgd_steps"`
-		WallSeconds    float64       `json:"wall_seconds"`
-		AtMost         bool          `json:"at_most"`        // K_r follows what is learned: steps are those of K_0 throughout
-		Sampled        bool          `json:"sampled"`        // rounds are not all alike: figures are carried on from some of them
-		MayEndSooner   bool          `json:"may_end_sooner"` // a stop depends on what is learned
-		Files          []string      `json:"files"`          // that the run writes into its folder
-	}{
-		e.Config, folder.Named(e.Data), folder.Named(e.Model), e.Rounds, e.Virtual, e.Steps, e.Wall.Seconds(), e.Upper, e.About, e.Open, e.Files,
-	})
 }

@@ -15,10 +15,11 @@ import (
 	"fedpace/coordinator/aggregate"
 	"fedpace/coordinator/round"
 	"fedpace/experiment/config"
+	"fedpace/experiment/devicelog"
 )
 
-// engine is what a run happens on: the embedded server, the coordinator's
-// connection and the hosts of simulated actors.
+// engine carries a run: the embedded server, the coordinator's connection and the
+// hosts of simulated actors.
 type engine struct {
 	p       *problem
 	jobs    int // a round is split into
@@ -29,41 +30,38 @@ type engine struct {
 
 	external bool               // hosts may be in other processes
 	to       natsbus.ConnConfig // how connections are made
-	devices  realWatch
 	options  Options
 
+	record     *devicelog.Log // of real devices; nil: none is kept
 	checkpoint coordinator.Checkpoint
 	resume     *coordinator.State // nil: the run starts
 }
 
 // startEngine starts everything but the trainers. Close it after use.
-func startEngine(ctx context.Context, p *problem, o Options) (*engine, error) {
-	e := &engine{p: p, options: o}
-	if err := e.start(ctx, o); err != nil {
-		e.Close()
+func startEngine(ctx context.Context, p *problem, o Options) (e *engine, err error) {
+	e = &engine{p: p, options: o}
+	defer func() {
+		if err != nil {
+			e.Close()
+		}
+	}()
+	to, err := e.connect(ctx)
+	if err != nil {
 		return nil, err
 	}
-	return e, nil
-}
-
-func (e *engine) start(ctx context.Context, o Options) (err error) {
-	to, err := e.connect(ctx, o)
-	if err != nil {
-		return err
-	}
-	if c := &e.p.config; c.Train && len(c.Devices.Names) > 0 && !e.external && o.Replay == "" {
-		return errUnreachable
+	if c := &p.config; c.Train && len(c.Devices.Names) > 0 && !e.external && o.Replay == "" {
+		return nil, errUnreachable
 	}
 	to.Notice = o.hostNotice()
-	to.Name = "coordinator of " + e.p.config.Name
+	to.Name = "coordinator of " + p.config.Name
 	if e.conn, err = natsbus.Connect(ctx, to); err != nil {
-		return err
+		return nil, err
 	}
-	to.Notice = nil // what becomes of the other connections, this one's notices say
+	to.Notice = nil // the coordinator's connection reports for all of them
 	e.to = to
 	if o.RemoteHosts {
 		e.jobs = 2
-		return nil
+		return e, nil
 	}
 	hosts := max(1, o.Hosts)
 	workers := o.Workers
@@ -73,15 +71,15 @@ func (e *engine) start(ctx context.Context, o Options) (err error) {
 	workers = max(workers, hosts)
 	e.jobs = 2 * workers
 	for i := range hosts {
-		to.Name = fmt.Sprintf("host %d of %s", i+1, e.p.config.Name)
+		to.Name = fmt.Sprintf("host %d of %s", i+1, p.config.Name)
 		conn, err := natsbus.Connect(ctx, to)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		e.conns = append(e.conns, conn)
 		e.workers = append(e.workers, (i+1)*workers/hosts-i*workers/hosts)
 	}
-	return nil
+	return e, nil
 }
 
 // play runs the rounds to limit (0: none) and returns where they ended.
@@ -106,7 +104,7 @@ func (e *engine) play(ctx context.Context, limit round.Time, watch coordinator.O
 			c.Learning.Samples = p.set.Samples
 		}
 	}
-	if err := e.tell(&c, e.options); err != nil {
+	if err := e.announce(&c); err != nil {
 		return nil, err
 	}
 	if c.Devices, err = e.realDevices(ctx); err != nil {
@@ -119,7 +117,9 @@ func (e *engine) play(ctx context.Context, limit round.Time, watch coordinator.O
 	defer stop()
 	group, inner := errgroup.WithContext(inner)
 	for i, conn := range e.conns {
-		host, err := e.host(inner, conn, e.workers[i], c.Run)
+		host, err := actors.StartHost(inner, conn, actors.HostConfig{
+			Run: c.Run, Fleet: p.fleet, Workers: e.workers[i], Kernel: p.kernel, Problem: p.learning(),
+		})
 		if err != nil {
 			stop()
 			return nil, errors.Join(err, group.Wait())
@@ -132,23 +132,15 @@ func (e *engine) play(ctx context.Context, limit round.Time, watch coordinator.O
 	}
 	var result *coordinator.Result
 	group.Go(func() (err error) {
-		defer stop() // the trainers' work is over
+		defer stop() // the trainers have nothing left to do
 		result, err = coordinator.Run(inner, e.conn, c)
 		return err
 	})
 	err = group.Wait()
-	if ctx.Err() != nil { // what the interruption broke on its way is not news
+	if ctx.Err() != nil { // errors that the interruption caused are not reported
 		err = ctx.Err()
 	}
 	return result, err
-}
-
-// host starts one host's subscription.
-func (e *engine) host(ctx context.Context, conn *natsbus.Conn, workers int, run string) (*actors.Host, error) {
-	p := e.p
-	return actors.StartHost(ctx, conn, actors.HostConfig{
-		Run: run, Fleet: p.fleet, Workers: workers, Kernel: p.kernel, Problem: p.learning(),
-	})
 }
 
 // Close stops everything that was started.

@@ -15,8 +15,7 @@ import (
 // EqualTimes keeps how long rounds of K-eta-fixed take, for the runs of one study,
 // which ask for the same. It may be used from several goroutines.
 type EqualTimes struct {
-	mu    sync.Mutex
-	known map[string]func() (round.Time, error)
+	known sync.Map // func() (round.Time, error) by configuration
 }
 
 // of is the time of a configuration, found out once.
@@ -25,18 +24,8 @@ func (e *EqualTimes) of(c config.Config, find func() (round.Time, error)) (round
 		return find()
 	}
 	c.Out, c.Name = "", "" // change no time
-	key := string(c.YAML())
-	e.mu.Lock()
-	once := e.known[key]
-	if once == nil {
-		if e.known == nil {
-			e.known = map[string]func() (round.Time, error){}
-		}
-		once = sync.OnceValues(find)
-		e.known[key] = once
-	}
-	e.mu.Unlock()
-	return once()
+	once, _ := e.known.LoadOrStore(string(c.YAML()), sync.OnceValues(find))
+	return once.(func() (round.Time, error))()
 }
 
 // timedEvery is how often it is told how far timing the fixed schedule is, in

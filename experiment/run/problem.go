@@ -1,11 +1,11 @@
 package run
 
 import (
-	"fedpace/actors/data/synthetic"
 	"fmt"
 
 	"fedpace/actors"
 	"fedpace/actors/data"
+	"fedpace/actors/data/synthetic"
 	"fedpace/actors/device"
 	"fedpace/actors/learn"
 	"fedpace/coordinator/aggregate"
@@ -54,6 +54,9 @@ func (p *problem) Close() error {
 
 func (p *problem) prepare() (err error) {
 	c := &p.config
+	if err := c.Validate(); err != nil {
+		return err
+	}
 	if p.fleet, err = c.NewFleet(); err != nil {
 		return err
 	}
@@ -193,5 +196,34 @@ func (p *problem) initialise() (err error) {
 	}
 	p.initial = make([]float32, p.model.Params())
 	p.model.Init(p.initial, p.config.Seed)
+	return nil
+}
+
+// triedClients is the number of clients whose task durations are checked before a run.
+const triedClients = 1000
+
+// checkPhases refuses devices so slow that a phase of a task would take longer
+// than any may. A heavy tail may still hold a longer one: it is found when its task
+// comes.
+func (p *problem) checkPhases() error {
+	c := &p.config
+	for client := range min(triedClients, c.Clients) {
+		compute, network, class := "compute.", "network.", ""
+		if len(c.Fleet) > 0 {
+			k := p.fleet.Class(client)
+			compute, class = fmt.Sprintf("fleet[%d].", k), " of class "+c.Fleet[k].Name
+			network = compute
+		}
+		if _, err := p.fleet.Expect(client, c.Schedule.K0, 0); err != nil {
+			return &config.KeyError{Key: compute + "seconds_per_step", Problem: fmt.Sprintf("client %d%s would take over three years for %d local steps (lower it or schedule.k0, or set at_most)", client, class, c.Schedule.K0)}
+		}
+		if d, err := p.fleet.Expect(client, 0, p.modelBits); err != nil {
+			name := "upload_mbps"
+			if d.Download < 0 {
+				name = "download_mbps"
+			}
+			return &config.KeyError{Key: network + name, Problem: fmt.Sprintf("client %d%s would take over three years for a transfer of %g Mbit (raise it, or set at_least)", client, class, float64(p.modelBits)/1e6)}
+		}
+	}
 	return nil
 }

@@ -45,10 +45,11 @@ func (e *engine) realDevices(ctx context.Context) (*devices.Config, error) {
 		Names: d.Names, NormLimit: d.NormLimit,
 		Liveness: wall(d.LivenessSeconds), TaskLimit: wall(d.TaskSeconds),
 		Welcome: &bus.Welcome{Task: string(c.Task), Heterogeneity: c.Synthetic.Heterogeneity, DataSeed: c.DataSeed()},
-		Notice:  e.devices.notice, Plan: e.devices.plan, Refuse: e.devices.refuse,
-	}
-	if e.devices.record != nil {
-		v.Record, v.Replay = e.devices.record, e.devices.record.Replay
+		Notice:  e.options.notice,
+		Refuse: func(device, reason string) {
+			e.options.notice(fmt.Sprintf("Device %s: a message is ignored (%s).", device, reason))
+		},
+		Record: e.record, Replay: e.record.Replay,
 	}
 	if d.Link == config.ModelledLink {
 		bits := float64(e.p.modelBits)
@@ -74,32 +75,16 @@ func (e *engine) realDevices(ctx context.Context) (*devices.Config, error) {
 
 func wall(seconds float64) time.Duration { return time.Duration(seconds * float64(time.Second)) }
 
-// realWatch is what a run's devices tell on its side: set by who follows the run.
-type realWatch struct {
-	record *devicelog.Log // nil: none is kept
-	notice func(string)
-	plan   func(client int, plan round.Plan)
-	refuse func(device, reason string)
-}
-
-// watchDevices is what a run does with its devices' news: it keeps what they said
-// in the run's folder and shows their tasks. Where another run is played again,
-// its devices' answers are read instead.
-func (t *recorder) watchDevices() (w realWatch, err error) {
-	if len(t.p.config.Devices.Names) == 0 {
-		if t.o.Replay != "" {
-			return w, fmt.Errorf("%s: the run there has no real devices: run its %s again instead", t.o.Replay, folder.ConfigFile)
-		}
-		return w, nil
+// deviceLog is the log that the run's real devices are recorded in or, if another
+// run is played again, read from.
+func (r *recorder) deviceLog() (*devicelog.Log, error) {
+	switch replay := r.o.Replay; {
+	case len(r.p.config.Devices.Names) > 0 && replay != "":
+		return devicelog.Open(replay)
+	case len(r.p.config.Devices.Names) > 0:
+		return metrics.Outputs[*devicelog.Log](r.outputs)[0], nil
+	case replay != "":
+		return nil, fmt.Errorf("%s: the run there has no real devices: run its %s again instead", replay, folder.ConfigFile)
 	}
-	w.notice = t.o.Notice
-	w.refuse = func(device, reason string) {
-		t.o.notice(fmt.Sprintf("Device %s: a message is ignored (%s).", device, reason))
-	}
-	if t.o.Replay != "" {
-		w.record, err = devicelog.Open(t.o.Replay)
-		return w, err
-	}
-	w.record = metrics.Outputs[*devicelog.Log](t.outputs)[0]
-	return w, nil
+	return nil, nil
 }

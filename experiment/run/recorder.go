@@ -37,8 +37,8 @@ type recorder struct {
 	saved    savedSummary
 }
 
-// savedSummary is what the summary needs beside what outputs and the coordinator
-// know.
+// savedSummary holds the values of the summary that neither the outputs nor the
+// coordinator know.
 type savedSummary struct {
 	Last         round.Report
 	Reached      float64 // virtual seconds to the target; NaN: not yet
@@ -109,8 +109,8 @@ func (r *recorder) start(results *folder.Results, previous *attempt) (*coordinat
 	return &c.state, r.outputs.Start(start, &c.body.Recorder.Outputs)
 }
 
-// begin reports where the run starts: its first round may take long.
-func (r *recorder) begin() {
+// show reports the progress.
+func (r *recorder) show() {
 	if r.o.Progress != nil {
 		r.shown = time.Now()
 		r.progress.Elapsed = r.shown.Sub(r.started)
@@ -124,22 +124,16 @@ func (r *recorder) report(report *round.Report) error {
 	if *last = *report; !r.p.hasAccuracy() {
 		last.ValidationAccuracy = math.NaN()
 	}
-	if last.Evaluated {
-		r.reach(last.ValidationAccuracy, last.End)
-	}
 	if !(r.saved.BestLoss <= last.WindowLoss) { // also when there is none yet
 		r.saved.BestLoss = last.WindowLoss
 	}
 	r.progress.take(last)
 	if last.Evaluated {
+		r.reach(last.ValidationAccuracy, last.End)
 		r.progress.ValidationLoss, r.progress.ValidationAccuracy = last.ValidationLoss, last.ValidationAccuracy
 	}
-	if r.o.Progress != nil {
-		if now := time.Now(); now.Sub(r.shown) >= progressEvery {
-			r.shown = now
-			r.progress.Elapsed = now.Sub(r.started)
-			r.o.Progress(r.progress)
-		}
+	if time.Since(r.shown) >= progressEvery {
+		r.show()
 	}
 	return r.outputs.Round(last)
 }
@@ -206,20 +200,15 @@ func (r *recorder) summary(result *coordinator.Result) folder.Summary {
 
 // finish ends the outputs and, last, writes the summary.
 func (r *recorder) finish(result *coordinator.Result, s folder.Summary, why error) error {
-	if r.o.Progress != nil {
-		r.progress.Elapsed, r.progress.Done = time.Since(r.started), result.Completed
-		r.o.Progress(r.progress)
-	}
+	r.progress.Done = result.Completed
+	r.show()
 	text, err := s.JSON()
 	if err != nil {
 		return err
 	}
 	end := &metrics.End{
-		Completed: s.Completed, Why: why, Elapsed: time.Duration(s.WallSeconds * float64(time.Second)), Summary: text, Params: result.Params,
-		Evaluated: result.Stop.Evaluated, ValidationLoss: result.Stop.ValidationLoss, ValidationAccuracy: math.NaN(),
-	}
-	if s.ValidationAccuracy != nil {
-		end.ValidationAccuracy = *s.ValidationAccuracy
+		Completed: s.Completed, Why: why, Elapsed: wall(s.WallSeconds), Summary: text, Params: result.Params,
+		Evaluated: result.Stop.Evaluated, ValidationLoss: result.Stop.ValidationLoss, ValidationAccuracy: folder.Value(s.ValidationAccuracy),
 	}
 	if err := errors.Join(r.outputs.Flush(), r.outputs.Finish(end)); err != nil {
 		return err
@@ -227,7 +216,7 @@ func (r *recorder) finish(result *coordinator.Result, s folder.Summary, why erro
 	return r.results.Summary(s)
 }
 
-// savedRecorder is what of a run's recorder a checkpoint keeps: all that a result
+// savedRecorder is the part of a recorder that a checkpoint keeps: all that a result
 // of the run depends on.
 type savedRecorder struct {
 	Elapsed time.Duration // wall time of the run, over all its attempts

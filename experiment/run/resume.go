@@ -7,6 +7,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
 	"fedpace/coordinator/round"
@@ -25,17 +27,23 @@ type Resumed struct {
 // ErrNoRun is wrapped by the error for a folder without a run.
 var ErrNoRun = errors.New("no run is there to go on with")
 
+func noRun(dir, hint string) error {
+	if _, err := os.Stat(filepath.Join(dir, folder.ConfigFile)); errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%s: %w (it holds no %s%s)", dir, ErrNoRun, folder.ConfigFile, hint)
+	}
+	return nil
+}
+
 // Resume resumes the run in a folder that was interrupted, failed or was killed,
 // from its last checkpoint, or from its start where it has none yet. Its results
 // are to the bit those of a run that was never stopped, but for the wall time,
 // which counts all attempts. The folder may have been moved.
 func Resume(ctx context.Context, dir string, o Options) (r Resumed, err error) {
 	started := time.Now()
-	path := filepath.Join(dir, folder.ConfigFile)
-	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-		return r, fmt.Errorf("%s: %w (it holds no %s; start one with run --out %s)", dir, ErrNoRun, folder.ConfigFile, dir)
+	if err := noRun(dir, "; start one with run --out "+dir); err != nil {
+		return r, err
 	}
-	if r.Config, err = config.Load(path, nil); err != nil {
+	if r.Config, err = config.Load(filepath.Join(dir, folder.ConfigFile), nil); err != nil {
 		return r, err
 	}
 	r.Config.Out = dir
@@ -110,4 +118,27 @@ func (p *problem) results(o Options, previous *attempt) (*folder.Results, error)
 		return previous.results, previous.results.Rewind(nil, p.config.Outputs)
 	}
 	return previous.results, previous.results.Rewind(previous.checkpoint.body.Outputs, p.config.Outputs)
+}
+
+// LoadReplay is the configuration by which the run with real devices in a folder
+// is played again, with what its devices said: pass dir as Options.Replay. Its
+// results go to another folder, and it needs no server that devices reach. sets
+// are as for [Load]; one that changes what the run computes ends in another
+// history than the devices answered.
+func LoadReplay(dir string, sets []string) (config.Config, error) {
+	if err := noRun(dir, ""); err != nil {
+		return config.Config{}, err
+	}
+	if !slices.ContainsFunc(sets, func(s string) bool { return strings.HasPrefix(s, "out=") }) {
+		sets = append([]string{"out=" + filepath.Clean(dir) + "-replay"}, sets...)
+	}
+	c, err := config.Load(filepath.Join(dir, folder.ConfigFile), sets)
+	if err != nil {
+		return c, err
+	}
+	if len(c.Devices.Names) == 0 {
+		return c, fmt.Errorf("%s: the run there has no real devices: run its %s again instead", dir, folder.ConfigFile)
+	}
+	c.NATS = config.Demonstration().NATS
+	return c, nil
 }

@@ -62,9 +62,6 @@ func (o *Options) hostNotice() func(string) {
 // says so, and returns the summary with the context's error.
 func Run(ctx context.Context, c config.Config, o Options) (folder.Summary, error) {
 	started := time.Now()
-	if err := c.Validate(); err != nil {
-		return folder.Summary{}, err
-	}
 	if err := folder.VacantFolder(c.Out, o.Force); err != nil {
 		return folder.Summary{}, err
 	}
@@ -119,14 +116,14 @@ func (p *problem) execute(ctx context.Context, o Options, started time.Time, pre
 	}
 	e.resume, err = r.start(results, previous)
 	if err == nil {
-		e.devices, err = r.watchDevices()
+		e.record, err = r.deviceLog()
 	}
 	if err != nil {
 		return s, errors.Join(err, previous.undo(results))
 	}
 	k := r.keepCheckpoints(limit, previous)
 	e.checkpoint = coordinator.Checkpoint{Due: k.due.Load, Save: k.save}
-	r.begin()
+	r.show() // the first round may take long
 	result, runErr := e.play(ctx, limit, r.observer())
 	k.close()
 	if result == nil { // it never began

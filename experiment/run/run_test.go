@@ -319,8 +319,8 @@ func TestDryRunForesees(t *testing.T) {
 	if e.Rounds != s.Rounds || e.Steps != s.SGDSteps || math.Abs(e.Virtual-s.VirtualSeconds) > 1e-9 || e.Wall <= 0 {
 		t.Errorf("foreseen %d rounds, %d steps, %g s; came to %d, %d, %g", e.Rounds, e.Steps, e.Virtual, s.Rounds, s.SGDSteps, s.VirtualSeconds)
 	}
-	if !strings.Contains(e.Data, "synthetic") {
-		t.Errorf("data %q does not say that it is synthetic", e.Data)
+	if !strings.Contains(*e.Data, "synthetic") {
+		t.Errorf("data %q does not say that it is synthetic", *e.Data)
 	}
 }
 

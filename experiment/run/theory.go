@@ -158,9 +158,6 @@ func Runtime(c config.Config, parameters int) theory.Runtime {
 // Resolve is the configuration as a run of it would write it: with what it takes
 // from its data, the population and the constants of the theory.
 func Resolve(c config.Config) (config.Config, error) {
-	if err := c.Validate(); err != nil {
-		return c, err
-	}
 	p, err := prepare(c)
 	if err != nil {
 		return c, err

@@ -26,8 +26,7 @@ func newAdaptive(params int, rate, beta1, tau float64, second func(v, square flo
 }
 
 func (a *adaptive) Apply(model []float32, sum []int64, scale float64) {
-	checkLengths(model, sum)
-	checkState(model, a.v)
+	checkLengths(len(model), len(sum), len(a.v))
 	for i, s := range sum {
 		d := Delta(s, scale)
 		a.v[i] = a.second(a.v[i], float64(d*d))

@@ -40,9 +40,6 @@ type Client interface {
 	End(local []float32, steps int, rate float64) []float32
 }
 
-// Needs is what an algorithm can need of a run, see [registry.Needs].
-type Needs = registry.Needs
-
 // Instance is an algorithm with its state in one run. It is not safe for
 // concurrent use.
 type Instance struct {
@@ -54,9 +51,6 @@ type Instance struct {
 // New makes the state of an algorithm for a model of so many parameters and a
 // population of so many clients.
 func New(a Algorithm, params, population int) *Instance {
-	if params < 1 || population < 1 {
-		panic("aggregate: New for no parameters or no clients")
-	}
 	i := &Instance{Algorithm: a, Server: a.Server(params)}
 	if registry.NeedsOf(a).ClientState {
 		i.Variates = NewVariates(params, population)

@@ -27,5 +27,5 @@
 // is less than [Limit]. [Merge] refuses partial sums beyond Limit, which are damaged or
 // forged, and with them every sum that could wrap.
 //
-// The package is pure and knows nothing of messages, rounds or files.
+// The package knows nothing of messages, rounds or files.
 package aggregate

@@ -13,7 +13,6 @@ type FedAdagrad struct {
 	Staleness
 }
 
-// Server implements [Algorithm].
 func (a FedAdagrad) Server(params int) Server {
 	return newAdaptive(params, a.Rate, a.Beta1, a.Tau, func(v, square float64) float64 { return v + square })
 }

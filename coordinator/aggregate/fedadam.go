@@ -12,7 +12,6 @@ type FedAdam struct {
 	Staleness
 }
 
-// Server implements [Algorithm].
 func (a FedAdam) Server(params int) Server {
 	return newAdaptive(params, a.Rate, a.Beta1, a.Tau, func(v, square float64) float64 {
 		return float64(a.Beta2*v) + float64((1-a.Beta2)*square)

@@ -16,19 +16,17 @@ type FedAvg struct {
 // Default is the algorithm of the paper.
 var Default = FedAvg{Rate: 1, Staleness: Staleness{0.5}}
 
-// Server implements [Algorithm].
 func (a FedAvg) Server(int) Server { return average{a.Rate} }
 
 // PlainSGD is the client half of algorithms whose local steps are plain SGD.
 type PlainSGD struct{}
 
-// Client implements [Algorithm].
 func (PlainSGD) Client(int) Client { return nil }
 
 type average struct{ rate float64 }
 
 func (a average) Apply(model []float32, sum []int64, scale float64) {
-	checkLengths(model, sum)
+	checkLengths(len(model), len(sum), len(sum))
 	for i, s := range sum {
 		model[i] = float32(float64(model[i]) + float64(a.rate*Delta(s, scale)))
 	}

@@ -16,7 +16,6 @@ type FedAvgM struct {
 	Staleness
 }
 
-// Server implements [Algorithm].
 func (a FedAvgM) Server(params int) Server {
 	return &momentum{a.Rate, a.Momentum, make([]float64, params)}
 }
@@ -27,8 +26,7 @@ type momentum struct {
 }
 
 func (m *momentum) Apply(model []float32, sum []int64, scale float64) {
-	checkLengths(model, sum)
-	checkState(model, m.v)
+	checkLengths(len(model), len(sum), len(m.v))
 	for i, s := range sum {
 		m.v[i] = float64(m.beta*m.v[i]) + Delta(s, scale)
 		model[i] = float32(float64(model[i]) + float64(m.rate*m.v[i]))

@@ -14,10 +14,8 @@ type FedNova struct {
 	Staleness
 }
 
-// Server implements [Algorithm].
 func (a FedNova) Server(int) Server { return average{a.Rate} }
 
-// Weigh implements [Algorithm].
 func (a FedNova) Weigh(weights []float64, steps, staleness []int) ([]float64, float64) {
 	weights, _ = a.Staleness.Weigh(weights, steps, staleness)
 	return Normalised(weights, steps)
@@ -32,15 +30,10 @@ func (a FedNova) Weigh(weights []float64, steps, staleness []int) ([]float64, fl
 // The factors τ_eff w_c/K_c do not sum to 1 and may exceed it, which exact sums
 // do not bear: the weights returned are (w_c/K_c)/Z with Z = Σ w_c/K_c, and
 // scale = τ_eff Z, at least 1, is for [Server].Apply. Where all K_c are equal
-// the weights come back as they are, with scale 1.
-//
-// A client's weight does not depend on its place in the list. It panics when
-// the lengths differ or a number of steps is below 1.
+// the weights come back as they are, with scale 1. A client's weight does not
+// depend on its place in the list. A number of steps below 1 panics.
 func Normalised(weights []float64, steps []int) (list []float64, scale float64) {
-	if len(weights) != len(steps) {
-		panic("aggregate: weights and steps of different lengths")
-	}
-	if len(steps) == 0 || slices.Min(steps) == slices.Max(steps) && steps[0] > 0 {
+	if slices.Min(steps) == slices.Max(steps) && steps[0] > 0 {
 		return weights, 1
 	}
 	list, done := make([]float64, len(weights)), make([]float64, len(weights))
@@ -51,9 +44,6 @@ func Normalised(weights []float64, steps []int) (list []float64, scale float64) 
 		k := float64(steps[i])
 		list[i], done[i] = w/k, float64(w*k)
 	}
-	z := total(list)
-	for i := range list {
-		list[i] /= z
-	}
+	z := normalise(list)
 	return list, float64(total(done) * z)
 }

@@ -12,10 +12,8 @@ type FedProx struct {
 	Staleness
 }
 
-// Server implements [Algorithm].
 func (a FedProx) Server(int) Server { return average{a.Rate} }
 
-// Client implements [Algorithm].
 func (a FedProx) Client(int) Client {
 	if a.Mu == 0 {
 		return nil

@@ -12,7 +12,6 @@ type FedYogi struct {
 	Staleness
 }
 
-// Server implements [Algorithm].
 func (a FedYogi) Server(params int) Server {
 	return newAdaptive(params, a.Rate, a.Beta1, a.Tau, func(v, square float64) float64 {
 		step := float64((1 - a.Beta2) * square)

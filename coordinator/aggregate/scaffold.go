@@ -1,5 +1,7 @@
 package aggregate
 
+import "fedpace/internal/registry"
+
 func init() {
 	Algorithms.Register("scaffold", "control variates keep local steps from drifting apart (Karimireddy et al. 2020)", Scaffold{})
 }
@@ -20,15 +22,15 @@ type Scaffold struct {
 
 // Needs says that c is the unweighted mean of what the clients of rounds that do
 // not overlap keep.
-func (Scaffold) Needs() Needs { return Needs{ClientState: true, EqualWeight: true, Rounds: true} }
+func (Scaffold) Needs() registry.Needs {
+	return registry.Needs{ClientState: true, EqualWeight: true, Rounds: true}
+}
 
-// Server implements [Algorithm].
 func (a Scaffold) Server(int) Server { return average{a.Rate} }
 
 // Weigh implements [Algorithm]: no update is stale where rounds do not overlap.
 func (Scaffold) Weigh(weights []float64, _, _ []int) ([]float64, float64) { return weights, 1 }
 
-// Client implements [Algorithm].
 func (Scaffold) Client(params int) Client { return &drift{drift: make([]float32, params)} }
 
 type drift struct {

@@ -31,15 +31,10 @@ func Delta(s int64, scale float64) float64 {
 	return float64(float64(float64(s)*(1./One)) * scale)
 }
 
-func checkLengths(model []float32, sum []int64) {
-	if len(model) != len(sum) {
+// checkLengths panics when a model, its sum and a vector of the state differ.
+func checkLengths(model, sum, vector int) {
+	if model != sum || model != vector {
 		panic("aggregate: Apply of slices of different lengths")
-	}
-}
-
-func checkState(model []float32, vector []float64) {
-	if len(model) != len(vector) {
-		panic("aggregate: Apply to a model of another size")
 	}
 }
 

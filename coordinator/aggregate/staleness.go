@@ -5,13 +5,12 @@ import (
 	"slices"
 )
 
-// Staleness is how algorithms weigh down updates that are late in a buffered
-// asynchronous round, see [ByStaleness].
+// Staleness is how algorithms weigh down updates of old base models, where
+// rounds overlap, see [ByStaleness].
 type Staleness struct {
 	Exponent float64 `key:"staleness_exponent" default:"0.5" range:"[0,16]" help:"an update s rounds late weighs (1+s)^-x"`
 }
 
-// Weigh implements [Algorithm].
 func (s Staleness) Weigh(weights []float64, _, staleness []int) (list []float64, scale float64) {
 	if staleness != nil {
 		weights = ByStaleness(weights, staleness, s.Exponent)
@@ -25,23 +24,12 @@ func (s Staleness) Weigh(weights []float64, _, staleness []int) (list []float64,
 //	w_c s(τ_c) / Σ w s(τ),  s(τ) = (1 + τ)^-exponent
 //
 // Exponent 1/2 is FedBuff's choice (Nguyen et al. 2022), the family is
-// FedAsync's polynomial (Xie et al. 2019); 0 ignores staleness.
-// FedBuff divides by the size of its buffer rather than by the sum of s, and so
-// moves less when updates are stale; here the weights sum to 1.
-//
-// Where all are equally stale the weights come back as they are. A client's
-// weight does not depend on its place in the list. It panics when the lengths
-// differ, a staleness is negative or the exponent is not in 0 to [MaxExponent].
+// FedAsync's polynomial (Xie et al. 2019); 0 ignores staleness. FedBuff divides by
+// the size of its buffer and so moves less when updates are stale; here the
+// weights sum to 1. Where all are equally stale they come back as they are. A
+// client's weight does not depend on its place in the list. A negative staleness
+// panics.
 func ByStaleness(weights []float64, staleness []int, exponent float64) []float64 {
-	if len(weights) != len(staleness) {
-		panic("aggregate: weights and staleness of different lengths")
-	}
-	if !(exponent >= 0 && exponent <= MaxExponent) {
-		panic("aggregate: an exponent of staleness outside 0 to MaxExponent")
-	}
-	if len(weights) == 0 {
-		return weights
-	}
 	if slices.Min(staleness) < 0 {
 		panic("aggregate: a negative staleness")
 	}
@@ -52,19 +40,12 @@ func ByStaleness(weights []float64, staleness []int, exponent float64) []float64
 	for i, w := range weights {
 		list[i] = w / power(1+float64(staleness[i]), exponent)
 	}
-	sum := total(list)
-	for i := range list {
-		list[i] /= sum
-	}
+	normalise(list)
 	return list
 }
 
-// MaxExponent is the largest exponent of [ByStaleness].
-const MaxExponent = 16
-
-// power is base^exponent for 0 <= exponent <= MaxExponent, from products and
-// square roots alone: those are rounded alike on every machine, which math.Pow
-// does not promise.
+// power is base^exponent for 0 <= exponent <= 16, from products and square roots
+// alone: those are rounded alike on every machine, which math.Pow does not promise.
 func power(base, exponent float64) float64 {
 	result := 1.0
 	whole, part := math.Modf(exponent)

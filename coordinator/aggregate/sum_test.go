@@ -353,7 +353,6 @@ func TestWeights(t *testing.T) {
 		t.Error(diff)
 	}
 	for want, samples := range map[string][]int{
-		"no client":                {},
 		"client 2 of 3 has 0":      {4, 0, 1},
 		"client 1 of 1 has -5":     {-5},
 		"9007199254740992 or more": {1 << 52, 1 << 52},

@@ -38,14 +38,12 @@ func (v *Variates) Weight() float64 { return 1 / float64(v.population) }
 
 // Server is c as clients use it, in a new slice; nil while it is zero.
 func (v *Variates) Server() []float32 {
-	var c []float32
+	c := make([]float32, len(v.server))
 	for i, x := range v.server {
-		if x := float32(x); x != 0 {
-			if c == nil {
-				c = make([]float32, len(v.server))
-			}
-			c[i] = x
-		}
+		c[i] = float32(x)
+	}
+	if zero(c) {
+		return nil
 	}
 	return c
 }
@@ -67,21 +65,14 @@ func (v *Variates) Update(sum []int64, clients []int, next []Variate) {
 		if len(n.Values) != len(v.server) {
 			panic("aggregate: a control variate of another length")
 		}
-		if zero(n.Values) {
+		if v.clients[clients[i]] = n; zero(n.Values) {
 			delete(v.clients, clients[i])
-			continue
 		}
-		v.clients[clients[i]] = n
 	}
 }
 
 func zero(values []float32) bool {
 	return !slices.ContainsFunc(values, func(x float32) bool { return x != 0 })
-}
-
-// Bytes is what the variates take now.
-func (v *Variates) Bytes() int64 {
-	return int64(len(v.server)) * (8 + 4*int64(len(v.clients)))
 }
 
 // VariatesState is what a checkpoint keeps. Its slices are those in use: valid

@@ -4,14 +4,11 @@
 // A schedule for K and one for eta are chosen independently of each other, by
 // name, in the tables [Ks] and [Etas]; the paper's named schedules decay one and
 // keep the other fixed ([Parse]). A schedule is one file that registers a struct
-// of its options. Each is
-// a pure function of a [Progress], which says all that it may depend on: the
-// round's number, the training loss relative to the start ([Window], Eq. 15),
-// whether the validation error has stopped to improve ([Plateau]), and for
-// [TheoryK], which is not in the table, the loss itself and the virtual time.
+// of its options. Each is a pure function of a [Progress], which says all that it
+// may depend on, such as the training loss relative to the start ([Window], Eq.
+// 15) and whether the validation error has stopped to improve ([Plateau]).
 //
 // Equal progress gives equal steps on every architecture: K_r is decided in
 // integers or by a comparison of singly rounded values, never by a power
-// function. The package uses the standard library and internal/registry; it knows
-// nothing of clients or models.
+// function. The package knows nothing of clients or models.
 package schedule

@@ -7,5 +7,4 @@ type DSGD struct{}
 
 func (DSGD) LocalSteps(Progress) int { return 1 }
 
-// With implements [K].
 func (DSGD) With(Setup) (K, error) { return DSGD{}, nil }

@@ -19,15 +19,18 @@ type ErrorK struct{ K0 int }
 // once, so the answer is the same on every architecture, which cube roots in
 // floating point do not promise, and exact for ratios such as 1 and 1/8.
 func (s ErrorK) LocalSteps(p Progress) int {
-	checkK0(s.K0)
 	if !p.HasLoss {
 		return s.K0
 	}
-	if p.LossRatio != p.LossRatio {
-		panic("schedule: the loss ratio is not a number")
-	}
+	checkRatio(p)
 	bound := p.LossRatio * cube(s.K0)
 	return 1 + sort.Search(MaxK0, func(i int) bool { return cube(i+1) >= bound })
+}
+
+func checkRatio(p Progress) {
+	if math.IsNaN(p.LossRatio) {
+		panic("schedule: the loss ratio is not a number")
+	}
 }
 
 func cube(k int) float64 {
@@ -35,10 +38,8 @@ func cube(k int) float64 {
 	return float64(x*x) * x
 }
 
-// With implements [K].
 func (ErrorK) With(s Setup) (K, error) { return ErrorK{s.K0}, s.check() }
 
-// Needs implements [registry.NeedsOf].
 func (ErrorK) Needs() Needs { return Needs{Losses: true} }
 
 // ErrorEta decays with the training loss: sqrt(F_r/F_0) eta_0 (Table 3,
@@ -50,14 +51,10 @@ func (s ErrorEta) LearningRate(p Progress) float64 {
 	if !p.HasLoss {
 		return s.Eta0
 	}
-	if p.LossRatio != p.LossRatio {
-		panic("schedule: the loss ratio is not a number")
-	}
+	checkRatio(p)
 	return math.Sqrt(max(0, p.LossRatio)) * s.Eta0
 }
 
-// With implements [Eta].
 func (ErrorEta) With(s Setup) (Eta, error) { return ErrorEta{s.Eta0}, s.check() }
 
-// Needs implements [registry.NeedsOf].
 func (ErrorEta) Needs() Needs { return Needs{Losses: true} }

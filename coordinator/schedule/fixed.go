@@ -8,12 +8,8 @@ func init() {
 // FixedK keeps K_0 (Table 3, K-eta-fixed).
 type FixedK struct{ K0 int }
 
-func (s FixedK) LocalSteps(Progress) int {
-	checkK0(s.K0)
-	return s.K0
-}
+func (s FixedK) LocalSteps(Progress) int { return s.K0 }
 
-// With implements [K].
 func (FixedK) With(s Setup) (K, error) { return FixedK{s.K0}, s.check() }
 
 // FixedEta keeps eta_0 (Table 3, K-eta-fixed).
@@ -21,5 +17,4 @@ type FixedEta struct{ Eta0 float64 }
 
 func (s FixedEta) LearningRate(Progress) float64 { return s.Eta0 }
 
-// With implements [Eta].
 func (FixedEta) With(s Setup) (Eta, error) { return FixedEta{s.Eta0}, s.check() }

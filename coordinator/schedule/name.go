@@ -38,13 +38,10 @@ func Parse(name string) (Pair, error) {
 	if !slices.Contains(Names(), name) {
 		return Pair{}, fmt.Errorf("schedule: %.40q is not known as a schedule, want one of %s", name, strings.Join(Names(), ", "))
 	}
-	if k, ok := strings.CutPrefix(name, "k-"); ok {
-		return Pair{k, Fixed}, nil
-	}
 	if eta, ok := strings.CutPrefix(name, "eta-"); ok {
 		return Pair{Fixed, eta}, nil
 	}
-	return Pair{name, Fixed}, nil
+	return Pair{strings.TrimPrefix(name, "k-"), Fixed}, nil
 }
 
 // String is the name that Parse reads. Pairs that decay both, which the paper

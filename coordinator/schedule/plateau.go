@@ -15,16 +15,6 @@ type PlateauConfig struct {
 	MinDelta float64 // improvement that counts, in the error's unit; 0: any
 }
 
-func (c PlateauConfig) validate() error {
-	if c.Patience < 1 || c.Patience > MaxPatience {
-		return fmt.Errorf("schedule: a patience of %d evaluations, want 1 to %d", c.Patience, MaxPatience)
-	}
-	if !finite(c.MinDelta) || c.MinDelta < 0 {
-		return fmt.Errorf("schedule: min_delta %v, want 0 or more", c.MinDelta)
-	}
-	return nil
-}
-
 // Plateau says when the validation error has converged: its best value has not
 // improved by more than MinDelta in the last Patience evaluations. Converged
 // once is converged for good, for 'step' decays once.
@@ -47,10 +37,12 @@ func NewPlateau(c PlateauConfig) (*Plateau, error) { return RestorePlateau(c, Pl
 // RestorePlateau returns a plateau that goes on from a state. It returns an
 // error for a state that such a plateau cannot have come to.
 func RestorePlateau(c PlateauConfig, s PlateauState) (*Plateau, error) {
-	if err := c.validate(); err != nil {
-		return nil, err
-	}
-	if len(s.Best) > c.Patience+1 {
+	switch {
+	case c.Patience < 1 || c.Patience > MaxPatience:
+		return nil, fmt.Errorf("schedule: a patience of %d evaluations, want 1 to %d", c.Patience, MaxPatience)
+	case !finite(c.MinDelta) || c.MinDelta < 0:
+		return nil, fmt.Errorf("schedule: min_delta %v, want 0 or more", c.MinDelta)
+	case len(s.Best) > c.Patience+1:
 		return nil, fmt.Errorf("schedule: plateau state: %d evaluations remembered, want %d at most", len(s.Best), c.Patience+1)
 	}
 	for i, b := range s.Best {

@@ -18,15 +18,18 @@ type RoundsK struct{ K0 int }
 // LocalSteps is the least K with K³·r >= K_0³, in integers: floating point
 // goes wrong where cbrt(r) is whole.
 func (s RoundsK) LocalSteps(p Progress) int {
-	checkK0(s.K0)
-	if p.Round < 1 || int64(p.Round) > MaxRounds {
-		panic("schedule: round outside 1 to MaxRounds")
-	}
+	checkRound(p)
 	high, low := cubeTimes(s.K0, 1)
 	return 1 + sort.Search(s.K0-1, func(i int) bool {
 		h, l := cubeTimes(i+1, uint64(p.Round))
 		return h > high || h == high && l >= low
 	})
+}
+
+func checkRound(p Progress) {
+	if p.Round < 1 || int64(p.Round) > MaxRounds {
+		panic("schedule: round outside 1 to MaxRounds")
+	}
 }
 
 // cubeTimes is k³·r in 128 bits: k has 30, r 37.
@@ -37,7 +40,6 @@ func cubeTimes(k int, r uint64) (high, low uint64) {
 	return high*r + carry, low
 }
 
-// With implements [K].
 func (RoundsK) With(s Setup) (K, error) { return RoundsK{s.K0}, s.check() }
 
 // RoundsEta decays with the round's number: sqrt(1/r) eta_0 (Table 3,
@@ -46,11 +48,8 @@ type RoundsEta struct{ Eta0 float64 }
 
 // LearningRate divides by the root of r, which is exact where that is whole.
 func (s RoundsEta) LearningRate(p Progress) float64 {
-	if p.Round < 1 || int64(p.Round) > MaxRounds {
-		panic("schedule: round outside 1 to MaxRounds")
-	}
+	checkRound(p)
 	return s.Eta0 / math.Sqrt(float64(p.Round))
 }
 
-// With implements [Eta].
 func (RoundsEta) With(s Setup) (Eta, error) { return RoundsEta{s.Eta0}, s.check() }

@@ -31,12 +31,6 @@ const (
 	MaxRounds = 1 << 37
 )
 
-func checkK0(k0 int) {
-	if k0 < 1 || k0 > MaxK0 {
-		panic("schedule: K0 outside 1 to MaxK0")
-	}
-}
-
 // Setup is what a run gives its schedules before it starts.
 type Setup struct {
 	K0         int     // local steps at the start, 1 to MaxK0
@@ -60,8 +54,8 @@ func (s *Setup) check() error {
 	return nil
 }
 
-// Needs is what a schedule must be given: training losses for LossRatio and
-// Loss, validations for Converged.
+// Needs is what a schedule must be given: Losses for LossRatio and Loss,
+// Validation for Converged.
 type Needs = registry.Needs
 
 // K is a schedule of local steps: an entry of [Ks], or what its With returns.

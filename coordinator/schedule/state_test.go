@@ -240,10 +240,7 @@ func TestProgrammerErrorsPanic(t *testing.T) {
 	for name, f := range map[string]func(){
 		"round 0":         func() { RoundsK{80}.LocalSteps(Progress{}) },
 		"round 0, eta":    func() { RoundsEta{1}.LearningRate(Progress{}) },
-		"K_0 of 0":        func() { FixedK{}.LocalSteps(Progress{Round: 1}) },
-		"K_0 too large":   func() { StepK{K0: MaxK0 + 1}.LocalSteps(Progress{Round: 1}) },
 		"a NaN ratio":     func() { ErrorK{80}.LocalSteps(Progress{Round: 1, HasLoss: true, LossRatio: math.NaN()}) },
-		"decay round -1":  func() { StepK{80, -1}.LocalSteps(Progress{Round: 1}) },
 		"infinite loss":   func() { window(t, WindowConfig{Size: 1}).Observe(math.Inf(-1)) },
 		"error not known": func() { p, _ := NewPlateau(PlateauConfig{Patience: 1}); p.Observe(math.NaN()) },
 	} {

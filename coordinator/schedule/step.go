@@ -14,7 +14,6 @@ type StepK struct {
 }
 
 func (s StepK) LocalSteps(p Progress) int {
-	checkK0(s.K0)
 	if decayed(p, s.DecayRound) {
 		return (s.K0 + 9) / 10
 	}
@@ -22,19 +21,14 @@ func (s StepK) LocalSteps(p Progress) int {
 }
 
 func decayed(p Progress, decayRound int) bool {
-	if decayRound < 0 {
-		panic("schedule: negative DecayRound")
-	}
 	if decayRound > 0 {
 		return p.Round > decayRound
 	}
 	return p.Converged
 }
 
-// With implements [K].
 func (StepK) With(s Setup) (K, error) { return StepK{s.K0, s.DecayRound}, s.check() }
 
-// Needs implements [registry.NeedsOf].
 func (s StepK) Needs() Needs { return Needs{Validation: s.DecayRound == 0} }
 
 // StepEta decays once, to eta_0/10 (Table 3, eta_r-step).
@@ -50,8 +44,6 @@ func (s StepEta) LearningRate(p Progress) float64 {
 	return s.Eta0
 }
 
-// With implements [Eta].
 func (StepEta) With(s Setup) (Eta, error) { return StepEta{s.Eta0, s.DecayRound}, s.check() }
 
-// Needs implements [registry.NeedsOf].
 func (s StepEta) Needs() Needs { return Needs{Validation: s.DecayRound == 0} }

@@ -12,13 +12,9 @@ func init() {
 // TheoryK is Theorem 2 at run time, which is not in Table 3: the schedules there
 // are made of it by leaving out what is not known of a deep network.
 //
-// K_r is ceil(cbrt(Factor (F_r − Offset) / W)), at
-// least 1 and, unlike Table 3's schedules, at most K_0, because Eq. 9 is
-// infinite at W = 0. It keeps K_0 in the window's first rounds, and gives 1
-// where F_r is not above Offset.
-//
-// The answer is a function of the round's progress alone: nothing is remembered
-// from round to round.
+// K_r is ceil(cbrt(Factor (F_r − Offset) / W)), at least 1 and, unlike Table 3's
+// schedules, at most K_0, because Eq. 9 is infinite at W = 0. It keeps K_0 in the
+// window's first rounds, and gives 1 where F_r is not above Offset.
 type TheoryK struct {
 	K0 int
 	// Factor and Offset are what Eq. 9 has beside F and W: the gap is κ(F −
@@ -44,13 +40,11 @@ func (TheoryK) With(s Setup) (K, error) {
 	return t, s.check()
 }
 
-// Needs implements [registry.NeedsOf].
 func (TheoryK) Needs() Needs { return Needs{Losses: true} }
 
 // LocalSteps is the least K with K³ W >= Factor (F_r − Offset), as in [ErrorK]
 // without a cube root.
 func (s TheoryK) LocalSteps(p Progress) int {
-	checkK0(s.K0)
 	if !p.HasLoss {
 		return s.K0
 	}

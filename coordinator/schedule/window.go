@@ -19,13 +19,6 @@ type WindowConfig struct {
 	FirstRound bool
 }
 
-func (c WindowConfig) validate() error {
-	if c.Size < 1 || c.Size > MaxWindow {
-		return fmt.Errorf("schedule: a loss window of %d rounds, want 1 to %d", c.Size, MaxWindow)
-	}
-	return nil
-}
-
 // Window estimates the training loss F_r of Eq. 15: the mean over the last s
 // rounds of their cohorts' mean first-step loss. When round r starts these are
 // the rounds r-s to r-1; the printed sum includes round r itself, which is not
@@ -63,8 +56,8 @@ func NewWindow(c WindowConfig) (*Window, error) { return RestoreWindow(c, Window
 // RestoreWindow returns a window that goes on from a state. It returns an error
 // for a state that such a window cannot have come to.
 func RestoreWindow(c WindowConfig, s WindowState) (*Window, error) {
-	if err := c.validate(); err != nil {
-		return nil, err
+	if c.Size < 1 || c.Size > MaxWindow {
+		return nil, fmt.Errorf("schedule: a loss window of %d rounds, want 1 to %d", c.Size, MaxWindow)
 	}
 	bad := func(format string, args ...any) (*Window, error) {
 		return nil, fmt.Errorf("schedule: loss window state: %s", fmt.Sprintf(format, args...))
@@ -108,10 +101,10 @@ func (w *Window) Observe(loss float64) {
 	for len(s.Recent) > 0 && s.Recent[0].Round <= s.Rounds-w.config.Size {
 		s.Recent = s.Recent[1:]
 	}
+	if math.IsInf(loss, 0) {
+		panic("schedule: infinite loss")
+	}
 	if !math.IsNaN(loss) {
-		if math.IsInf(loss, 0) {
-			panic("schedule: infinite loss")
-		}
 		s.Recent = append(s.Recent, RoundLoss{s.Rounds, loss})
 	}
 	if s.HasF0 || len(s.Recent) == 0 {
@@ -129,12 +122,10 @@ func (w *Window) Mean() (loss float64, ok bool) {
 	if len(recent) == 0 {
 		return 0, false
 	}
-	// Dividing first would round every term; losses are far from overflow.
-	sum := 0.0
 	for _, r := range recent {
-		sum += r.Loss
+		loss += r.Loss
 	}
-	return sum / float64(len(recent)), true
+	return loss / float64(len(recent)), true
 }
 
 // Ratio is F_r/F_0 for the round r that comes next. It reports false, and
@@ -146,10 +137,7 @@ func (w *Window) Ratio() (ratio float64, ok bool) {
 		return 0, false
 	}
 	mean, ok := w.Mean()
-	if !ok {
-		return 0, false
-	}
-	return mean / s.F0, true
+	return mean / s.F0, ok
 }
 
 func finite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }

@@ -8,23 +8,24 @@ import (
 	"fedpace/coordinator/round"
 )
 
-// algorithm is the run's own, FedAvg where the configuration names none.
-func (c *Config) algorithm() *aggregate.Instance {
-	if c.Learning.Algorithm != nil {
-		return c.Learning.Algorithm
-	}
-	return aggregate.New(aggregate.Default, c.Learning.Model.Params(), c.Round.Clients)
-}
-
 // weigh returns the weights of the accepted updates in the exact sum, and keeps
 // the factor that the server applies to it.
 func (l *learner) weigh(tasks []round.Task) (weights []float64, err error) {
-	if weights, err = l.weights(tasks); err != nil {
-		return nil, err
-	}
-	steps, staleness := make([]int, len(tasks)), make([]int, len(tasks))
+	steps, staleness, samples := make([]int, len(tasks)), make([]int, len(tasks)), make([]int, len(tasks))
+	weights = aggregate.Equal(len(tasks))
+	of := l.config.Learning.Samples
 	for i, t := range tasks {
 		steps[i], staleness[i] = t.LocalSteps, t.Staleness
+		if l.devices.Has(t.Client) {
+			samples[i] = l.devices.Samples(t.Task)
+		} else if of != nil {
+			samples[i] = of(t.Client)
+		}
+	}
+	if of != nil {
+		if weights, err = aggregate.BySamples(samples); err != nil {
+			return nil, err
+		}
 	}
 	weights, l.scale = l.algorithm.Weigh(weights, steps, staleness)
 	return weights, nil
@@ -73,7 +74,7 @@ func (v *variates) offer(ctx context.Context, digest bus.Digest, values []float3
 }
 
 // method is what the round's jobs say of their local steps.
-func (l *learner) method(v *variates) *bus.Method {
+func (v *variates) method() *bus.Method {
 	if v.of == nil {
 		return nil
 	}

@@ -3,13 +3,17 @@ package coordinator
 import (
 	"errors"
 	"fmt"
+	"sync/atomic"
+	"time"
 
 	"fedpace/actors/learn"
 	"fedpace/bus"
+	"fedpace/bus/gateway"
 	"fedpace/coordinator/aggregate"
 	"fedpace/coordinator/devices"
 	"fedpace/coordinator/round"
 	"fedpace/internal/registry"
+	"fedpace/simclock"
 )
 
 // Config is one run.
@@ -57,6 +61,26 @@ type Observer struct {
 	Model   func(round int, params []float32)        // the global model after a round with updates; may be kept, not changed
 	Stats   func(s *Stats)                           // once, before the first event; s may be asked from any goroutine
 }
+
+// Stats tell how a run keeps up with wall time. Its methods are safe for
+// concurrent use and answer after the run's end, too.
+type Stats struct {
+	bus.Stats
+	pacer   *simclock.Pacer
+	lag     *atomic.Int64
+	devices *devices.Devices
+}
+
+// PacingLag is how far the run is behind its pace; 0 where it runs free.
+func (s *Stats) PacingLag() time.Duration { return s.pacer.Lag() }
+
+// BusLag is the wall time from the last cohort's first task going out until its
+// last plan was back.
+func (s *Stats) BusLag() time.Duration { return time.Duration(s.lag.Load()) }
+
+// Devices is how the real devices do, and how long the clock has stood for them
+// in wall time; false where there are none.
+func (s *Stats) Devices() (gateway.Stats, time.Duration, bool) { return s.devices.Stats() }
 
 func (c *Config) validate() error {
 	if err := c.Devices.Validate(c.Round.Devices.Count); err != nil {

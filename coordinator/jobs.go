@@ -13,6 +13,7 @@ import (
 
 // assignment is a job with what is to be done with its sum.
 type assignment struct {
+	span // of the tasks or shards that it was cut from
 	job  *bus.Job
 	take func(*bus.Result) error
 	done bool
@@ -31,6 +32,9 @@ func (l *learner) newJob(kind bus.JobKind, number int) *bus.Job {
 // do sends the jobs and takes each one's sum once, in whatever order they come.
 // Jobs that may have been lost with a server are sent again.
 func (l *learner) do(ctx context.Context, jobs []assignment) error {
+	if len(jobs) == 0 {
+		return nil
+	}
 	first := jobs[0].job.Job
 	send := func() error {
 		for i := range jobs {
@@ -129,3 +133,47 @@ func splitByModel(tasks []round.Task, parts int) []span {
 	}
 	return spans
 }
+
+// Held-out samples are measured in shards of fixed places and sizes, so the
+// order in which losses are added is, too, whoever measures them.
+const (
+	shard  = 1024 // samples, where all are measured
+	spread = 64   // samples, where some are: neighbours are alike (one writer's, one role's)
+)
+
+// shards covers all held-out samples, or so many of them (0: all) in small
+// shards at even distances.
+func shards(heldOut, samples int) []*bus.Shard {
+	if samples == 0 || samples >= heldOut {
+		list := make([]*bus.Shard, (heldOut+shard-1)/shard)
+		for i := range list {
+			list[i] = &bus.Shard{Index: uint32(i), From: uint64(i * shard), Count: uint64(min(shard, heldOut-i*shard))}
+		}
+		return list
+	}
+	list := make([]*bus.Shard, (samples+spread-1)/spread)
+	for i := range list {
+		from := int(int64(i) * int64(heldOut) / int64(len(list)))
+		list[i] = &bus.Shard{Index: uint32(i), From: uint64(from), Count: uint64(min(spread, samples-i*spread))}
+	}
+	// Where the distance is less than a shard, samples near all of them are
+	// wanted: each shard ends where the next begins.
+	for i := range list[:len(list)-1] {
+		list[i].Count = min(list[i].Count, list[i+1].From-list[i].From)
+	}
+	last := list[len(list)-1]
+	last.Count = min(last.Count, uint64(heldOut)-last.From)
+	return list
+}
+
+// ErrDiverged reports that a loss, an update or the model became NaN or
+// infinite: the run was sound, and its learning rate too high.
+var ErrDiverged = errors.New("diverged")
+
+// failed is a failure that a trainer reports.
+type failed struct{ *bus.Failure }
+
+func (f failed) Unwrap() error { return f.Failure }
+
+// Is makes a divergence known as one.
+func (f failed) Is(target error) bool { return target == ErrDiverged && f.Kind == bus.Diverged }

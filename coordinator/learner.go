@@ -36,7 +36,10 @@ type learner struct {
 // newLearner makes a learner whose models are those that the run begins or goes
 // on with. kept are the versions that the machine asks for.
 func newLearner(ctx context.Context, channel bus.Coordinator, c *Config, kept []uint64) (*learner, error) {
-	algorithm := c.algorithm()
+	algorithm := c.Learning.Algorithm
+	if algorithm == nil {
+		algorithm = aggregate.New(aggregate.Default, c.Learning.Model.Params(), c.Round.Clients)
+	}
 	l := &learner{
 		config: c, bus: channel, algorithm: algorithm, models: models{channel, map[uint64]model{}}, best: -1, job: firstJob(),
 		sum: make([]int64, aggregate.SumLength(algorithm.Algorithm, c.Learning.Model.Params())),
@@ -109,51 +112,68 @@ func (l *learner) train(ctx context.Context, number int, tasks []round.Task) (lo
 	l.variates = variates
 	losses := make([]float64, len(tasks))
 	simulated := l.devices.Split(tasks)
-	var jobs []assignment
-	for _, part := range splitByModel(tasks[:simulated], l.parts()) {
-		job := l.newJob(bus.Train, number)
-		job.ModelDigest = l.models.digest(tasks[part.from].Model).Bytes()
-		job.Method = l.method(variates)
-		for i := part.from; i < part.to; i++ {
-			t := tasks[i]
-			job.Clients = append(job.Clients, &bus.ClientWork{
-				Task: t.Task, Client: uint64(t.Client), LocalSteps: uint32(t.LocalSteps), StepsDone: uint64(t.StepsDone),
-				LearningRate: t.LearningRate, Weight: weights[i], VariateDigest: variates.variate(i).Bytes(),
-			})
+	clear(l.sum)
+	jobs := l.clientJobs(number, tasks, splitByModel(tasks[:simulated], l.parts()), func(i int, s *bus.Result, j int) {
+		losses[i] = s.Clients[j].FirstStepLoss
+		variates.take(i, s, j)
+	})
+	for i := range jobs {
+		job, take := jobs[i].job, jobs[i].take
+		job.Method = variates.method()
+		for j, w := range job.Clients {
+			t := &tasks[jobs[i].from+j]
+			w.LocalSteps, w.LearningRate = uint32(t.LocalSteps), t.LearningRate
+			w.Weight, w.VariateDigest = weights[jobs[i].from+j], variates.variate(jobs[i].from+j).Bytes()
 		}
-		jobs = append(jobs, assignment{job: job, take: func(s *bus.Result) error {
-			if len(s.Clients) != len(job.Clients) {
-				return fmt.Errorf("coordinator: job %d has %d clients, its sum %d", job.Job, len(job.Clients), len(s.Clients))
-			}
-			for i, c := range s.Clients {
-				if c.Task != job.Clients[i].Task {
-					return fmt.Errorf("coordinator: job %d, client %d: the sum is of task %d, not %d", job.Job, i, c.Task, job.Clients[i].Task)
-				}
-				losses[part.from+i] = c.FirstStepLoss
-				variates.take(part.from+i, s, i)
+		jobs[i].take = func(s *bus.Result) error {
+			if err := take(s); err != nil {
+				return err
 			}
 			return aggregate.Merge(l.sum, s.Values)
-		}})
-	}
-	clear(l.sum)
-	if len(jobs) > 0 {
-		if err := l.do(ctx, jobs); err != nil {
-			return 0, err
 		}
+	}
+	if err := l.do(ctx, jobs); err != nil {
+		return 0, err
 	}
 	if err := l.devices.Add(l.sum, tasks[simulated:], weights[simulated:], losses[simulated:], l.models.params); err != nil {
 		return 0, err
 	}
-	return mean(losses), nil
+	return total(losses) / float64(len(losses)), nil
 }
 
-// mean adds in order.
-func mean(list []float64) float64 {
-	total := 0.0
-	for _, x := range list {
-		total += x
+// clientJobs makes a job of each span of the tasks, with one local step of the
+// learning rate and weight 0 for each. take gets what the j-th client of a
+// result did in task i.
+func (l *learner) clientJobs(number int, tasks []round.Task, spans []span, take func(i int, s *bus.Result, j int)) []assignment {
+	jobs := make([]assignment, len(spans))
+	for i, part := range spans {
+		job := l.newJob(bus.Train, number)
+		job.ModelDigest = l.models.list[tasks[part.from].Model].digest.Bytes()
+		for _, t := range tasks[part.from:part.to] {
+			job.Clients = append(job.Clients, &bus.ClientWork{Task: t.Task, Client: uint64(t.Client), LocalSteps: 1, StepsDone: uint64(t.StepsDone)})
+		}
+		jobs[i] = assignment{span: part, job: job, take: func(s *bus.Result) error {
+			if len(s.Clients) != len(job.Clients) {
+				return fmt.Errorf("coordinator: job %d has %d clients, its sum %d", job.Job, len(job.Clients), len(s.Clients))
+			}
+			for j, c := range s.Clients {
+				if c.Task != job.Clients[j].Task {
+					return fmt.Errorf("coordinator: job %d, client %d: the sum is of task %d, not %d", job.Job, j, c.Task, job.Clients[j].Task)
+				}
+				take(part.from+j, s, j)
+			}
+			return nil
+		}}
 	}
-	return total / float64(len(list))
+	return jobs
+}
+
+// total adds in order.
+func total(list []float64) (sum float64) {
+	for _, x := range list {
+		sum += x
+	}
+	return sum
 }
 
 // advance makes the next model of the updates that were added up.
@@ -175,45 +195,13 @@ func (l *learner) advance(ctx context.Context, number int, tasks []round.Task) e
 // newest is the number of the newest version.
 func (l *learner) newest() uint64 { return slices.Max(slices.Collect(maps.Keys(l.models.list))) }
 
-// weights are those of the accepted updates; they sum to 1.
-func (l *learner) weights(tasks []round.Task) ([]float64, error) {
-	if l.config.Learning.Samples == nil {
-		return aggregate.Equal(len(tasks)), nil
-	}
-	samples := make([]int, len(tasks))
-	for i, t := range tasks {
-		if l.devices.Has(t.Client) {
-			samples[i] = l.devices.Samples(t.Task)
-			continue
-		}
-		samples[i] = l.config.Learning.Samples(t.Client)
-	}
-	return aggregate.BySamples(samples)
-}
-
 // losses returns the loss of each client's next minibatch on the newest model,
-// in the order of the tasks. It is a training job whose one step has the
-// learning rate 0 and whose update has the weight 0: what comes back beside the
-// losses is a sum of nothing.
+// in the order of the tasks.
 func (l *learner) losses(ctx context.Context, number int, tasks []round.Task) ([]float64, error) {
 	losses := make([]float64, len(tasks))
-	var jobs []assignment
-	for _, part := range split(len(tasks), l.parts()) {
-		job := l.newJob(bus.Train, number)
-		for _, t := range tasks[part.from:part.to] {
-			job.Clients = append(job.Clients, &bus.ClientWork{Task: t.Task, Client: uint64(t.Client), LocalSteps: 1, StepsDone: uint64(t.StepsDone)})
-		}
-		jobs = append(jobs, assignment{job: job, take: func(s *bus.Result) error {
-			for i, c := range s.Clients {
-				if c.Task != job.Clients[i].Task {
-					return fmt.Errorf("coordinator: job %d, client %d: the loss is of task %d, not %d", job.Job, i, c.Task, job.Clients[i].Task)
-				}
-				losses[part.from+i] = c.FirstStepLoss
-			}
-			return nil
-		}})
-	}
-	return losses, l.do(ctx, jobs)
+	return losses, l.do(ctx, l.clientJobs(number, tasks, split(len(tasks), l.parts()), func(i int, s *bus.Result, j int) {
+		losses[i] = s.Clients[j].FirstStepLoss
+	}))
 }
 
 // evaluate returns the mean cross-entropy and the accuracy over the held-out
@@ -246,9 +234,5 @@ func (l *learner) evaluate(ctx context.Context, number int) (loss, accuracy floa
 	if err := l.do(ctx, jobs); err != nil {
 		return 0, 0, err
 	}
-	total := 0.0
-	for _, x := range losses {
-		total += x
-	}
-	return total / float64(measured), float64(correct) / float64(measured), nil
+	return total(losses) / float64(measured), float64(correct) / float64(measured), nil
 }

@@ -41,8 +41,6 @@ func (m *models) has(digest bus.Digest) bool {
 	return false
 }
 
-func (m *models) digest(version uint64) bus.Digest { return m.list[version].digest }
-
 // params are a version's, false when it is not kept.
 func (m *models) params(version uint64) ([]float32, bool) {
 	x, ok := m.list[version]

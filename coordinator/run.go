@@ -195,7 +195,7 @@ func (d *driver) describe(m *bus.Task, t *round.Task) {
 		StepsDone: uint64(t.StepsDone), ModelBits: uint64(d.config.ModelBits), StartNs: int64(t.Start),
 	}
 	if d.learner != nil {
-		m.ModelDigest = d.learner.models.digest(t.Model).Bytes()
+		m.ModelDigest = d.learner.models.list[t.Model].digest.Bytes()
 	}
 }
 

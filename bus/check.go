@@ -10,23 +10,12 @@ import (
 	"fedpace/internal/names"
 )
 
-// fault says what is wrong with a message. Every Validate returns one.
-type fault struct {
-	message, field string
-	got            any
-	want           string
-}
-
-func (f *fault) Error() string {
-	return fmt.Sprintf("bus: %s: %s is %v, want %s", f.message, f.field, f.got, f.want)
-}
-
-// Fault is the error of a message that does not fit what came before it.
+// Fault is the error of a message that is not valid, or does not fit the one before.
 func Fault(message, field string, got any, want string) error {
-	return &fault{message, field, got, want}
+	return fmt.Errorf("bus: %s: %s is %v, want %s", message, field, got, want)
 }
 
-// checker collects the first Fault of one message.
+// checker collects the first fault of one message.
 type checker struct {
 	message string
 	err     error
@@ -34,7 +23,7 @@ type checker struct {
 
 func (c *checker) refuse(field string, got any, want string) {
 	if c.err == nil {
-		c.err = &fault{c.message, field, got, want}
+		c.err = Fault(c.message, field, got, want)
 	}
 }
 

@@ -1,6 +1,8 @@
 package bus
 
 import (
+	"crypto/sha256"
+	"encoding/binary"
 	"fmt"
 	"strings"
 	"time"
@@ -94,6 +96,20 @@ type DeviceUpdate struct {
 // HeartbeatEvery is the wall time from one heartbeat to the next.
 func (w *Welcome) HeartbeatEvery() time.Duration {
 	return time.Duration(w.GetHeartbeatSeconds() * float64(time.Second))
+}
+
+// Seal sets the stamp, which depends on all that decides plans and sums: equal
+// stamps, equal plans and sums.
+func (r *RunInfo) Seal() error {
+	w := proto.CloneOf(r)
+	w.Run, w.Version, w.Stamp = "", "", 0
+	b, err := proto.MarshalOptions{Deterministic: true}.Marshal(w)
+	if err != nil {
+		return fmt.Errorf("bus: encode RunInfo: %w", err)
+	}
+	sum := sha256.Sum256(b)
+	r.Stamp = max(binary.LittleEndian.Uint64(sum[:]), 1) // 0 says that there is none
+	return nil
 }
 
 // Message is a message of the protocol.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -20,7 +21,7 @@ import (
 )
 
 const (
-	startTimeout     = 10 * time.Second
+	startTimeout     = 30 * time.Second
 	handshakeTimeout = 10 * time.Second // of TLS
 )
 
@@ -37,9 +38,6 @@ type Config struct {
 	TLS *tls.Config
 	// Open lets everybody who reaches Listen do everything: for tests.
 	Open bool
-	// StoreDir keeps JetStream's files; empty: a temporary folder that Close
-	// removes (streams of a run live in memory).
-	StoreDir string
 }
 
 // Server is a NATS server inside this process.
@@ -47,7 +45,7 @@ type Server struct {
 	server *server.Server
 	store  *natsbus.Store
 	log    *recorder
-	folder string // to be removed by Close
+	folder string // of JetStream, though a run's streams live in memory; Close removes it
 	once   sync.Once
 
 	authority *auth.Authority // nil: nobody is asked for credentials
@@ -57,26 +55,26 @@ type Server struct {
 
 // Start starts a server with JetStream and waits until it takes
 // connections.
-func Start(ctx context.Context, c Config) (*Server, error) {
+func Start(ctx context.Context, c Config) (_ *Server, err error) {
 	if c.Listen != "" && c.Authority == nil && !c.Open {
 		return nil, errors.New("bus: a server that listens needs an authority, whose credentials its users must have")
 	}
 	s := &Server{store: natsbus.NewStore(), log: &recorder{}, authority: c.Authority}
-	folder := c.StoreDir
-	if folder == "" {
-		var err error
-		if folder, err = os.MkdirTemp("", "fedpace-nats-"); err != nil {
-			return nil, fmt.Errorf("bus: folder of the embedded server: %w", err)
-		}
-		s.folder = folder
+	if s.folder, err = os.MkdirTemp("", "fedpace-nats-"); err != nil {
+		return nil, fmt.Errorf("bus: folder of the embedded server: %w", err)
 	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, s.remove())
+		}
+	}()
 	options := &server.Options{
 		ServerName:      "fedpace",
 		DontListen:      c.Listen == "",
 		NoSigs:          true,
 		NoLog:           true,
 		JetStream:       true,
-		StoreDir:        folder,
+		StoreDir:        s.folder,
 		MaxPayload:      bus.MaxPayload,
 		MaxPending:      natsbus.PendingBytes, // for one connection before it is given up: as much as for a subscription
 		WriteDeadline:   time.Minute,          // a busy machine is no slow consumer
@@ -84,23 +82,20 @@ func Start(ctx context.Context, c Config) (*Server, error) {
 		NoSystemAccount: true,
 	}
 	if c.Listen != "" {
-		host, port, err := splitListen(c.Listen)
-		if err != nil {
-			return nil, errors.Join(err, s.remove())
+		if options.Host, options.Port, err = splitListen(c.Listen); err != nil {
+			return nil, err
 		}
-		options.Host, options.Port = host, port
 	}
 	if c.TLS != nil {
 		options.TLS, options.TLSConfig, options.TLSTimeout = true, c.TLS, handshakeTimeout.Seconds()
 	}
-	var err error
 	if c.Authority != nil {
 		if err = secure(options, c.Authority); err != nil {
-			return nil, errors.Join(err, s.remove())
+			return nil, err
 		}
 	}
 	if s.server, err = server.NewServer(options); err != nil {
-		return nil, errors.Join(fmt.Errorf("bus: embedded server: %w", err), s.remove())
+		return nil, fmt.Errorf("bus: embedded server: %w", err)
 	}
 	s.server.SetLoggerV2(s.log, false, false, false)
 	go s.server.Start()
@@ -119,6 +114,22 @@ func Start(ctx context.Context, c Config) (*Server, error) {
 		s.watching.Go(func() { s.watchRevocations(watching, options.AccountResolver) })
 	}
 	return s, nil
+}
+
+// splitListen reads "host:port"; port 0 is any free one.
+func splitListen(addr string) (host string, port int, err error) {
+	host, p, err := net.SplitHostPort(addr)
+	if err != nil {
+		return "", 0, fmt.Errorf("bus: listen address %q: %w; want host:port", addr, err)
+	}
+	port, err = strconv.Atoi(p)
+	if err != nil || port < 0 || port > 65535 {
+		return "", 0, fmt.Errorf("bus: listen address %q: port %q is not 0 to 65535", addr, p)
+	}
+	if port == 0 {
+		port = server.RANDOM_PORT
+	}
+	return host, port, nil
 }
 
 // URL is the address for connections over TCP; empty without a listener.
@@ -142,12 +153,7 @@ func (s *Server) Close() {
 	})
 }
 
-func (s *Server) remove() error {
-	if s.folder == "" {
-		return nil
-	}
-	return os.RemoveAll(s.folder)
-}
+func (s *Server) remove() error { return os.RemoveAll(s.folder) }
 
 // Trouble is what the server last complained of; empty: nothing.
 func (s *Server) Trouble() string { return s.log.last() }

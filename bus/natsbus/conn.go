@@ -12,7 +12,6 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"fedpace/bus"
 	"fedpace/internal/names"
 )
 
@@ -63,12 +62,14 @@ type Conn struct {
 
 	patience time.Duration
 
+	life context.Context // ends when the connection is lost for good; its cause says why
+	end  context.CancelCauseFunc
+
 	mu       sync.Mutex
-	err      error
 	watchers []*watcher
-	away     *time.Timer   // runs while the connection is lost
-	renewal  chan struct{} // closed when the connection is back
-	broken   chan struct{} // closed with err
+	away     *time.Timer     // runs while the connection is lost
+	renewal  context.Context // ends when the connection has been lost and is back
+	renew    context.CancelFunc
 	floods   map[*nats.Subscription]func()
 }
 
@@ -79,8 +80,10 @@ type watcher struct{ failed, interrupted func(error) }
 func Connect(ctx context.Context, c ConnConfig) (*Conn, error) {
 	conn := &Conn{
 		store: c.Store, local: c.Server, notice: c.Notice, creds: c.Creds, patience: cmp.Or(c.Patience, reconnectFor),
-		renewal: make(chan struct{}), broken: make(chan struct{}), floods: map[*nats.Subscription]func(){},
+		floods: map[*nats.Subscription]func(){},
 	}
+	conn.life, conn.end = context.WithCancelCause(context.Background())
+	conn.renewal, conn.renew = context.WithCancel(context.Background())
 	if conn.notice == nil {
 		conn.notice = func(string) {}
 	}
@@ -173,24 +176,17 @@ func (c *Conn) fail(err error) {
 			err = fmt.Errorf("%w (the server says: %s)", err, why)
 		}
 	}
-	c.mu.Lock()
-	if c.err == nil {
-		c.err = err
-		close(c.broken)
-	}
-	watchers := slices.Clone(c.watchers)
-	c.mu.Unlock()
-	for _, w := range watchers {
-		w.failed(err)
-	}
+	c.end(err)
+	c.tell(func(w *watcher) { w.failed(err) })
 }
 
-func (c *Conn) interrupt(what string) {
+// tell calls f for all that watch the connection.
+func (c *Conn) tell(f func(*watcher)) {
 	c.mu.Lock()
 	watchers := slices.Clone(c.watchers)
 	c.mu.Unlock()
 	for _, w := range watchers {
-		w.interrupted(fmt.Errorf("bus: %s: %w", what, bus.ErrInterrupted))
+		f(w)
 	}
 }
 
@@ -201,9 +197,8 @@ func (c *Conn) Watch(failed, interrupted func(error)) (stop func()) {
 	w := &watcher{failed, interrupted}
 	c.mu.Lock()
 	c.watchers = append(c.watchers, w)
-	err := c.err
 	c.mu.Unlock()
-	if err != nil {
+	if err := c.Err(); err != nil {
 		w.failed(err)
 	}
 	return func() {

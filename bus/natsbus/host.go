@@ -23,12 +23,11 @@ const hostQueue = "hosts"
 
 // Host is a [bus.Host].
 type Host struct {
-	run     string
-	name    string
-	conn    *Conn
-	unwatch func()
-	models  modelCache
-	stamp   uint64 // 0: any
+	run    string
+	name   string
+	conn   *Conn
+	models modelCache
+	stamp  uint64 // 0: any
 
 	workers    int
 	heartbeats sync.WaitGroup
@@ -56,15 +55,13 @@ func (c *Conn) OpenHost(ctx context.Context, run string, config bus.HostConfig) 
 	}
 	h := &Host{run: run, name: config.Name, conn: c, stamp: config.Stamp, workers: config.Workers, leave: func() {}}
 	h.models = modelCache{limit: cmp.Or(config.CacheBytes, 256<<20), known: map[bus.Digest]*cachedModel{}}
-	h.life, h.end = context.WithCancelCause(context.Background())
-	h.unwatch = c.Watch(h.end, func(error) {}) // an interruption is the coordinator's business: it sends again
+	h.life, h.end = context.WithCancelCause(c.life)
 	return h, ctx.Err()
 }
 
 // Close ends the subscriptions. Deliveries that are held should be released
 // first.
 func (h *Host) Close() error {
-	h.unwatch()
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.leave()

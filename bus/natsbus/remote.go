@@ -1,6 +1,7 @@
 package natsbus
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"fedpace/bus"
 	"fedpace/bus/auth"
 	"fedpace/internal/names"
 )
@@ -27,12 +29,9 @@ type TLSFiles struct {
 	Cert, Key string // this end's own; both or none
 }
 
-// Given tells whether any file is named.
-func (f TLSFiles) Given() bool { return f != TLSFiles{} }
-
 // config reads the files; nil where there are none.
 func (f TLSFiles) config() (*tls.Config, error) {
-	if !f.Given() {
+	if f == (TLSFiles{}) {
 		return nil, nil
 	}
 	c := &tls.Config{MinVersion: tls.VersionTLS12}
@@ -149,19 +148,12 @@ func (c *Conn) back(n *nats.Conn) {
 	if c.away != nil {
 		c.away.Stop()
 	}
-	close(c.renewal)
-	c.renewal = make(chan struct{})
+	c.renew()
+	c.renewal, c.renew = context.WithCancel(context.Background())
 	c.mu.Unlock()
 	c.notice("The connection to NATS is back (" + n.ConnectedUrlRedacted() + ").")
-	c.interrupt("the connection was lost and is back")
-}
-
-// renewed is closed when the connection has been lost and is back: what was
-// asked before may never be answered.
-func (c *Conn) renewed() <-chan struct{} {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.renewal
+	err := fmt.Errorf("bus: the connection was lost and is back: %w", bus.ErrInterrupted)
+	c.tell(func(w *watcher) { w.interrupted(err) })
 }
 
 // closed is NATS's handler of the end.
@@ -204,11 +196,7 @@ func clarified(err error, c *ConnConfig) error {
 }
 
 // Broken is closed when the connection is lost for good; Err says why.
-func (c *Conn) Broken() <-chan struct{} { return c.broken }
+func (c *Conn) Broken() <-chan struct{} { return c.life.Done() }
 
 // Err is what broke the connection for good; nil while it may be used.
-func (c *Conn) Err() error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.err
-}
+func (c *Conn) Err() error { return context.Cause(c.life) }

@@ -48,7 +48,12 @@ func (c *Conn) Retry(ctx context.Context, r Retry, f func(context.Context) error
 		r.Passes = func(err error) bool { return retriable(err) || attemptOver(err) }
 	}
 	for attempt := 1; ; attempt++ {
-		err := c.attempted(limited, r.Attempt, f)
+		attempted, done := limited, context.CancelFunc(func() {})
+		if r.Attempt > 0 {
+			attempted, done = c.attempt(limited, r.Attempt)
+		}
+		err := f(attempted)
+		done()
 		switch {
 		case err == nil:
 			return nil
@@ -67,31 +72,14 @@ func (c *Conn) Retry(ctx context.Context, r Retry, f func(context.Context) error
 	}
 }
 
-func (c *Conn) attempted(ctx context.Context, patience time.Duration, f func(context.Context) error) error {
-	if patience > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = c.attempt(ctx, patience)
-		defer cancel()
-	}
-	return f(ctx)
-}
-
 // attempt bounds one request: by time, and by the loss of the connection, since
 // what was asked before may never be answered.
 func (c *Conn) attempt(ctx context.Context, patience time.Duration) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
-	if c.local != nil {
-		return ctx, cancel
-	}
-	renewed := c.renewed()
-	go func() { // ends with the attempt
-		select {
-		case <-renewed:
-			cancel()
-		case <-ctx.Done():
-		}
-	}()
-	return ctx, cancel
+	c.mu.Lock()
+	stop := context.AfterFunc(c.renewal, cancel)
+	c.mu.Unlock()
+	return ctx, func() { stop(); cancel() }
 }
 
 // Until is ctx until life ends; then its cause is that of life.

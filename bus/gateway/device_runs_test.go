@@ -151,7 +151,7 @@ func TestOneRunAtATime(t *testing.T) {
 				}
 				o.await(gateway.Updated)
 				for range 2 { // the second run calls, and calls again
-					if _, err := calls.NextMsg(10 * time.Second); err != nil {
+					if _, err := calls.NextMsg(time.Minute); err != nil {
 						t.Fatal("the second run does not call: ", err)
 					}
 				}

@@ -12,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"fedpace/bus"
+	"fedpace/bus/embedded"
 	"fedpace/simclock"
 )
 
@@ -46,6 +47,17 @@ func BenchmarkCohort(b *testing.B) {
 				}
 			}
 		})
+	}
+}
+
+// BenchmarkStart is the start and the end of an embedded server.
+func BenchmarkStart(b *testing.B) {
+	for b.Loop() {
+		s, err := embedded.Start(b.Context(), embedded.Config{})
+		if err != nil {
+			b.Fatal(err)
+		}
+		s.Close()
 	}
 }
 

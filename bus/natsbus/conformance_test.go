@@ -24,10 +24,16 @@ type place struct {
 	chunks  bool // models and sums travel as bytes
 }
 
-// places runs a test against the embedded server and against a server over TCP.
+// patience is how long what must come may take, on a machine that is busy with
+// others perhaps.
+const patience = 2 * time.Minute
+
+// places runs a test against the embedded server and against a server over TCP,
+// beside other tests.
 func places(t *testing.T, test func(t *testing.T, p *place)) {
-	t.Run("embedded", func(t *testing.T) { test(t, newPlace(t, false)) })
-	t.Run("tcp", func(t *testing.T) { test(t, newPlace(t, true)) })
+	t.Parallel()
+	t.Run("embedded", func(t *testing.T) { t.Parallel(); test(t, newPlace(t, false)) })
+	t.Run("tcp", func(t *testing.T) { t.Parallel(); test(t, newPlace(t, true)) })
 }
 
 func newPlace(t testing.TB, tcp bool) *place {
@@ -72,7 +78,7 @@ func (p *place) coordinatorWith(t testing.TB, run string, config bus.Coordinator
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
 		if err := c.Close(ctx); err != nil {
 			t.Error(err)

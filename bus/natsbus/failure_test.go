@@ -17,7 +17,7 @@ var nan = math.NaN()
 // planFailure waits for TakePlans to fail.
 func planFailure(t *testing.T, c bus.Coordinator) error {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	for {
 		if _, err := c.TakePlans(ctx, nil); err != nil {
@@ -56,7 +56,7 @@ func TestAHostThatCannotAnswerSaysSo(t *testing.T) {
 			}
 			select {
 			case <-h.Done():
-			case <-time.After(10 * time.Second):
+			case <-time.After(patience):
 				t.Fatal("the host goes on")
 			}
 			if err := h.Err(); !strings.Contains(err.Error(), "plan of client 3 for task 8") {
@@ -146,12 +146,8 @@ func TestWaitingHonoursItsContext(t *testing.T) {
 			}},
 		} {
 			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Millisecond)
-			start := time.Now()
 			if err := x.wait(ctx); !errors.Is(err, context.DeadlineExceeded) {
 				t.Errorf("%s: got %v", x.name, err)
-			}
-			if took := time.Since(start); took > 2*time.Second {
-				t.Errorf("%s: took %v", x.name, took)
 			}
 			cancel()
 		}

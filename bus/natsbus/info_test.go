@@ -26,7 +26,7 @@ func (l lines) add(s string) { l <- s }
 func (l lines) until(t *testing.T, want string) {
 	t.Helper()
 	var seen []string
-	for late := time.After(20 * time.Second); ; {
+	for late := time.After(patience); ; {
 		select {
 		case s := <-l:
 			if strings.Contains(s, want) {
@@ -110,7 +110,7 @@ func TestAHostAnswersNoOtherRunOfTheName(t *testing.T) {
 		}
 		select {
 		case <-h.Done():
-		case <-time.After(10 * time.Second):
+		case <-time.After(patience):
 			t.Fatal("it goes on")
 		}
 		if !errors.Is(h.Err(), bus.ErrStale) {

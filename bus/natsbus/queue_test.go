@@ -49,7 +49,7 @@ func (d *ends) send(n uint64) *bus.Job {
 
 func (d *ends) next() bus.Delivery {
 	d.Helper()
-	ctx, cancel := context.WithTimeout(d.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(d.Context(), patience)
 	defer cancel()
 	x, err := d.h.NextJob(ctx, "go")
 	d.ok(err)
@@ -79,7 +79,7 @@ func (d *ends) post(s *bus.Result) <-chan error {
 
 func (d *ends) take() *bus.ReceivedSum {
 	d.Helper()
-	ctx, cancel := context.WithTimeout(d.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(d.Context(), patience)
 	defer cancel()
 	s, err := d.c.TakeSum(ctx)
 	d.ok(err)
@@ -127,7 +127,7 @@ func TestAJobSentAgainIsDeliveredAgainAndItsSumCountsOnce(t *testing.T) {
 		d.ok(err)
 		d.ok(bare.Flush())
 		d.send(1)
-		m, err := first.NextMsg(10 * time.Second)
+		m, err := first.NextMsg(patience)
 		d.ok(err)
 		d.ok(bare.Publish(m.Subject, m.Data)) // as one who does not know that the first was taken
 		for i := range 2 {
@@ -242,12 +242,29 @@ func TestEvaluationReturnsScoresOfItsShards(t *testing.T) {
 
 func TestMarksOfProgressKeepAJob(t *testing.T) {
 	places(t, func(t *testing.T, p *place) {
-		d := newEnds(t, p, bus.CoordinatorConfig{AckWait: 600 * time.Millisecond})
+		bare := p.bare(t)
+		defer bare.Close()
+		marks, err := bare.SubscribeSync("$JS.ACK.fedpace_r_jobs.>")
+		d := newEnds(t, p, bus.CoordinatorConfig{AckWait: 1500 * time.Millisecond})
+		d.ok(err)
 		d.send(1)
 		x := d.next()
-		d.none(1300 * time.Millisecond) // twice what an idle holder has
+		for range 4 { // each comes after a third of what an idle holder has
+			m, err := marks.NextMsg(patience)
+			d.ok(err)
+			if string(m.Data) != "+WPI" {
+				t.Fatalf("the holder says %q, want a mark of progress", m.Data)
+			}
+		}
+		d.none(100 * time.Millisecond)
 		d.ok(x.Done(t.Context()))
-		d.none(700 * time.Millisecond)
+		js, err := jetstream.New(bare)
+		d.ok(err)
+		s, err := js.Stream(t.Context(), "fedpace_r_jobs")
+		d.ok(err)
+		if n := s.CachedInfo().State.Msgs; n != 0 {
+			t.Errorf("%d jobs are queued, want none", n)
+		}
 	})
 }
 
@@ -288,7 +305,7 @@ func TestAJobThatNobodyFinishesFailsTheRunInWords(t *testing.T) {
 		d.send(7)
 		p.dies(t)
 		p.dies(t)
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		defer cancel()
 		go func() { _, _ = d.h.NextJob(ctx, "go") }() // the server counts when somebody asks
 		_, err := d.c.TakeSum(ctx)
@@ -308,7 +325,7 @@ func TestAJobThatATrainerCannotReadFailsTheRunInWords(t *testing.T) {
 		conn := p.bare(t)
 		defer conn.Close()
 		d.ok(conn.Publish("fedpace.r.jobs.go", []byte{0x08, 0x01}))
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		defer cancel()
 		go func() { _, _ = d.h.NextJob(ctx, "go") }()
 		_, err := d.c.TakeSum(ctx)
@@ -331,7 +348,7 @@ func TestAStreamThatIsGoneIsMadeAgain(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		defer cancel()
 		if _, err := d.c.TakeSum(ctx); !errors.Is(err, bus.ErrInterrupted) || !strings.Contains(err.Error(), "made again") {
 			t.Fatalf("got %v, want ErrInterrupted", err)
@@ -358,7 +375,7 @@ func TestAJobThatTheStreamDoesNotTakeIsASignal(t *testing.T) {
 		d.ok(err)
 		d.ok(js.DeleteStream(t.Context(), "fedpace_r_jobs"))
 		d.send(1)
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		defer cancel()
 		if _, err := d.c.TakeSum(ctx); !errors.Is(err, bus.ErrInterrupted) {
 			t.Fatalf("got %v, want ErrInterrupted", err)
@@ -379,7 +396,7 @@ func TestAServerThatIsStartedAgainIsASignal(t *testing.T) {
 	d.ok(err)
 	defer s.Close()
 	defer func() { d.ok(d.c.Close(context.Background())) }()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	if _, err := d.c.TakeSum(ctx); !errors.Is(err, bus.ErrInterrupted) {
 		t.Fatalf("got %v, want ErrInterrupted", err)
@@ -507,11 +524,18 @@ func TestDevicesAreNoSimulatedClients(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if _, err := plans.NextMsg(time.Second); err != nil { // our own
+		if _, err := plans.NextMsg(patience); err != nil { // our own
 			t.Fatal(err)
 		}
 		if m, err := plans.NextMsg(50 * time.Millisecond); err == nil {
 			t.Errorf("the host answered for a device: %q", m.Data)
+		}
+		// The plan of a simulated client comes behind the device's.
+		if err := c.SendTask(1, someTask(1)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.TakePlans(t.Context(), nil); err != nil {
+			t.Fatal(err)
 		}
 		if got := c.Ignored(); got != 1 {
 			t.Errorf("%d messages ignored, want the device's plan", got)

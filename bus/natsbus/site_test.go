@@ -34,7 +34,7 @@ func configured(t *testing.T, text string) *server.Server {
 	}
 	go s.Start()
 	t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
-	if !s.ReadyForConnections(20 * time.Second) {
+	if !s.ReadyForConnections(patience) {
 		t.Fatal("the server does not start")
 	}
 	return s
@@ -43,6 +43,7 @@ func configured(t *testing.T, text string) *server.Server {
 // The devices of a site come through a server of their own, which is a leaf of
 // the one where the runs are.
 func TestDevicesComeThroughALeafNode(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	authority, err := auth.New(filepath.Join(dir, "keys"))
 	if err != nil {
@@ -92,7 +93,9 @@ func TestDevicesComeThroughALeafNode(t *testing.T) {
 	}
 	defer pi.Close()
 	var last error
-	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(50 * time.Millisecond) { // until the leaf is there
+	often := time.NewTicker(50 * time.Millisecond)
+	defer often.Stop()
+	for end := time.Now().Add(patience); time.Now().Before(end); <-often.C { // until the leaf is there
 		m, err := pi.Request("$JS.API.DIRECT.GET.fedpace_r_models.fedpace.r.model."+digest.String()+".0", nil, time.Second)
 		if last = err; err == nil && len(m.Data) > 0 {
 			break
@@ -117,7 +120,7 @@ func TestDevicesComeThroughALeafNode(t *testing.T) {
 	if err := admin.Flush(); err != nil {
 		t.Fatal(err)
 	}
-	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); {
+	for end := time.Now().Add(patience); time.Now().Before(end); {
 		m, err := pi.Request("fedpace.r.client.pi.join", []byte("x"), time.Second)
 		if last = err; err == nil && string(m.Data) == "welcome" {
 			break
@@ -130,7 +133,7 @@ func TestDevicesComeThroughALeafNode(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for end := time.Now().Add(20 * time.Second); ; {
+	for end := time.Now().Add(patience); ; {
 		if err := admin.Publish("fedpace.r.client.pi.task", []byte("x")); err != nil {
 			t.Fatal(err)
 		}

@@ -78,7 +78,7 @@ func TestControlVariatesTravelWithJobsAndSums(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !slices.Equal(s.Values, sum.Values) || !cmp.Equal(s.Clients, sum.Clients, protocmp.Transform()) || !cmp.Equal(s.Variates, sum.Variates) {
+		if !slices.Equal(s.Values, sum.Values) || !cmp.Equal(s.Clients, sum.Clients, protocmp.Transform()) || !slices.EqualFunc(s.Variates, sum.Variates, slices.Equal) {
 			t.Fatal("the sum or its control variates are not those that were sent")
 		}
 		s.Accept()

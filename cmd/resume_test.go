@@ -40,7 +40,7 @@ func mortalArgs(sets, out string) []string {
 	return args
 }
 
-// A run whose process is killed at any point, and killed again when it goes on,
+// A run whose process is killed after any round, and killed again when it goes on,
 // comes to the results of the run that was never stopped, to the last bit.
 func TestKilledRunsGoOnToTheSameBits(t *testing.T) {
 	t.Parallel()
@@ -51,24 +51,21 @@ func TestKilledRunsGoOnToTheSameBits(t *testing.T) {
 	for i, c := range mortal {
 		t.Run(c.name, func(t *testing.T) {
 			whole := filepath.Join(t.TempDir(), "run")
-			started := time.Now()
 			if _, stderr, exit := finish(t, fedpace(t, mortalArgs(c.sets, whole)...)); exit != 0 {
 				t.Fatalf("exit %d: %s", exit, stderr)
 			}
-			took := time.Since(started)
 			want := resultsOf(t, whole)
+			rounds := strings.Count(want["rounds.csv"], "\n") - 1
 			random := rand.New(rand.NewPCG(1, uint64(i)))
 			kills, late := 0, 0
 			for kills < least && late < 3*least {
 				out := filepath.Join(t.TempDir(), "run")
 				args := mortalArgs(c.sets, out)
 				for range 2 {
-					after := time.Duration(float64(took) * random.Float64())
-					if killAfter(t, fedpace(t, args...), after) {
+					if killAfter(t, fedpace(t, args...), out, random.IntN(rounds)) {
 						kills++
 					} else {
 						late++
-						took -= took / 10 // the machine has become faster
 					}
 					if _, err := os.Stat(filepath.Join(out, "config.yaml")); err == nil {
 						args = []string{"resume", "--quiet", out}
@@ -81,22 +78,36 @@ func TestKilledRunsGoOnToTheSameBits(t *testing.T) {
 					t.Fatalf("after kills the results are others: %s", diff)
 				}
 			}
-			t.Logf("%.2f s a run, %d kills, %d came too late", took.Seconds(), kills, late)
+			t.Logf("%d rounds, %d kills, %d came too late", rounds, kills, late)
 		})
 	}
 }
 
-// killAfter says whether the process was still there to be killed.
-func killAfter(t *testing.T, c *exec.Cmd, after time.Duration) bool {
+// killAfter kills a run that has reported so many rounds, and says whether it was
+// still there to be killed.
+func killAfter(t *testing.T, c *exec.Cmd, out string, rounds int) bool {
 	t.Helper()
 	var said bytes.Buffer
 	c.Stderr = &said
 	if err := c.Start(); err != nil {
 		t.Fatal(err)
 	}
-	timer := time.AfterFunc(after, func() { _ = c.Process.Kill() }) // too late: it is gone
-	_ = c.Wait()                                                    // the status says it
-	timer.Stop()
+	ended := make(chan error, 1)
+	go func() { ended <- c.Wait() }() // the status says it
+	often := time.NewTicker(time.Millisecond)
+	defer often.Stop()
+	for going := true; going; {
+		select {
+		case <-ended:
+			going = false
+		case <-often.C:
+			if text, err := os.ReadFile(filepath.Join(out, "rounds.csv")); err == nil && bytes.Count(text, []byte("\n")) > rounds {
+				_ = c.Process.Kill() // too late: it is gone
+				<-ended
+				going = false
+			}
+		}
+	}
 	if status := c.ProcessState.Sys().(syscall.WaitStatus); status.Signaled() && status.Signal() == syscall.SIGKILL {
 		return true
 	}

@@ -30,8 +30,8 @@ type course struct {
 
 // small is what the courses share: a model whose sums travel in chunks.
 var small = []string{
-	"--set", "clients=60", "--set", "cohort=8", "--set", "schedule.k0=6", "--set", "schedule.k=fixed",
-	"--set", "evaluate.every=4", "--set", "nats.ack_seconds=1", "--set", "checkpoint.seconds=0.3",
+	"--set", "clients=30", "--set", "cohort=8", "--set", "schedule.k0=2", "--set", "schedule.k=fixed",
+	"--set", "evaluate.every=5", "--set", "nats.ack_seconds=1", "--set", "checkpoint.seconds=0.3",
 }
 
 var courses = []*course{

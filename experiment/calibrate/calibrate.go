@@ -2,6 +2,7 @@ package calibrate
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -55,7 +56,7 @@ func Calibrate(ctx context.Context, task tasks.Task, steps int) (c Calibration, 
 	if err != nil {
 		return c, err
 	}
-	defer func() { err = joinClose(err, set) }()
+	defer func() { err = errors.Join(err, set.Close()) }()
 	params := make([]float32, model.Params())
 	model.Init(params, 1)
 	work := model.NewWorkspace(paper.Batch)
@@ -83,13 +84,6 @@ func Calibrate(ctx context.Context, task tasks.Task, steps int) (c Calibration, 
 	c = Calibration{Task: task, Kernel: kernel, Steps: steps, PaperMean: paper.SecondsPerStep, PaperStd: paper.StdPerStep}
 	c.Mean, c.Std = meanAndDeviation(times)
 	return c, nil
-}
-
-func joinClose(err error, c io.Closer) error {
-	if closing := c.Close(); err == nil {
-		return closing
-	}
-	return err
 }
 
 // WriteClass writes the calibration as a configuration whose clients are all of

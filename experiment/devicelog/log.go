@@ -117,12 +117,12 @@ func Open(dir string) (*Log, error) {
 }
 
 // index finds the records.
-func (l *Log) index() (err error) {
+func (l *Log) index() error {
 	f, err := os.Open(l.path)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, f.Close()) }()
+	defer f.Close() // read only
 	if err := l.scan(bufio.NewReaderSize(f, 1<<16)); err != nil {
 		return fmt.Errorf("%s: %w", l.path, err)
 	}
@@ -139,23 +139,20 @@ func (l *Log) scan(in *bufio.Reader) error {
 	at := int64(len(head))
 	var payload []byte
 	for n := 1; ; n++ {
+		var answer *devices.Answer
+		var presence *devices.Presence
 		var err error
-		payload, err = nextRecord(in, payload[:0])
+		if payload, err = nextRecord(in, payload[:0]); err == nil {
+			answer, presence, err = parseRecord(payload)
+		} else if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) && l.Replay {
+			return nil
+		}
 		switch {
-		case errors.Is(err, io.EOF):
-			return nil
-		case errors.Is(err, io.ErrUnexpectedEOF) && l.Replay:
-			return nil
 		case err != nil:
 			return fmt.Errorf("record %d at byte %d: %w", n, at, err)
-		}
-		answer, presence, err := parseRecord(payload)
-		if err != nil {
-			return fmt.Errorf("record %d at byte %d: %w", n, at, err)
-		}
-		if presence != nil {
+		case presence != nil:
 			l.present = append(l.present, *presence)
-		} else {
+		default:
 			l.answers[answer.Task] = place{at + recordHeading, uint32(len(payload))}
 		}
 		at += recordHeading + int64(len(payload))
@@ -177,9 +174,8 @@ func nextRecord(in io.Reader, b []byte) ([]byte, error) {
 		return b, fmt.Errorf("it has %d bytes, want %d to %d", length, silentSize, int64(maxRecord))
 	}
 	w := bytes.NewBuffer(b)
-	n, err := io.CopyN(w, in, int64(length))
-	if err != nil {
-		if errors.Is(err, io.EOF) && n < int64(length) {
+	if _, err := io.CopyN(w, in, int64(length)); err != nil {
+		if errors.Is(err, io.EOF) { // before the payload's end
 			err = io.ErrUnexpectedEOF
 		}
 		return w.Bytes(), err
@@ -231,21 +227,35 @@ func parseRecord(b []byte) (a *devices.Answer, p *devices.Presence, err error) {
 	return a, nil, nil
 }
 
-// appendRecord frames the payload that follow appends.
-func appendRecord(b []byte, payload func([]byte) []byte) []byte {
-	start := len(b)
-	b = payload(append(b, make([]byte, recordHeading)...))
-	body := b[start+recordHeading:]
-	binary.LittleEndian.PutUint32(b[start:], uint32(len(body)))
-	binary.LittleEndian.PutUint32(b[start+4:], crc32.Checksum(body, castagnoli))
-	return b
+// write appends a record with the payload that fill appends.
+func (l *Log) write(fill func([]byte) []byte) (place, error) {
+	l.buffer = fill(append(l.buffer[:0], make([]byte, recordHeading)...))
+	body := l.buffer[recordHeading:]
+	binary.LittleEndian.PutUint32(l.buffer, uint32(len(body)))
+	binary.LittleEndian.PutUint32(l.buffer[4:], crc32.Checksum(body, castagnoli))
+	at := l.out.Size()
+	if _, err := l.out.Write(l.buffer); err != nil {
+		return place{}, fmt.Errorf("results: %s: %w", File, err)
+	}
+	return place{at + recordHeading, uint32(len(body))}, nil
+}
+
+// AddAnswer implements [devices.Record].
+func (l *Log) AddAnswer(a *devices.Answer) error {
+	p, err := l.write(func(b []byte) []byte { return appendAnswer(b, a) })
+	l.answers[a.Task] = p
+	return err
+}
+
+// appendHead appends the fields with which every payload starts.
+func appendHead(b []byte, kind byte, number uint64, client int) []byte {
+	b = binary.LittleEndian.AppendUint64(append(b, kind), number)
+	return binary.LittleEndian.AppendUint32(b, uint32(client))
 }
 
 func appendAnswer(b []byte, a *devices.Answer) []byte {
 	kind := map[round.EventKind]byte{round.Planned: recordUpdate, round.Silent: recordSilent, round.Invalid: recordRefused}[a.Kind]
-	b = append(b, kind)
-	b = binary.LittleEndian.AppendUint64(b, a.Task)
-	b = binary.LittleEndian.AppendUint32(b, uint32(a.Client))
+	b = appendHead(b, kind, a.Task, a.Client)
 	if kind == recordSilent {
 		return b
 	}
@@ -260,32 +270,14 @@ func appendAnswer(b []byte, a *devices.Answer) []byte {
 	return append(b, vector.Bytes(a.Values)...)
 }
 
-func (l *Log) write(payload func([]byte) []byte) (place, error) {
-	l.buffer = appendRecord(l.buffer[:0], payload)
-	at := l.out.Size()
-	if _, err := l.out.Write(l.buffer); err != nil {
-		return place{}, fmt.Errorf("results: %s: %w", File, err)
-	}
-	return place{at + recordHeading, uint32(len(l.buffer) - recordHeading)}, nil
-}
-
-// AddAnswer implements [devices.Record].
-func (l *Log) AddAnswer(a *devices.Answer) error {
-	p, err := l.write(func(b []byte) []byte { return appendAnswer(b, a) })
-	l.answers[a.Task] = p
-	return err
-}
-
 // AddPresence implements [devices.Record].
 func (l *Log) AddPresence(p devices.Presence) error {
 	_, err := l.write(func(b []byte) []byte {
-		b = append(b, recordPresence)
-		b = binary.LittleEndian.AppendUint64(b, p.Clock)
-		b = binary.LittleEndian.AppendUint32(b, uint32(p.Client))
+		joined := byte(0)
 		if p.Joined {
-			return append(b, 1)
+			joined = 1
 		}
-		return append(b, 0)
+		return append(appendHead(b, recordPresence, p.Clock, p.Client), joined)
 	})
 	return err
 }
@@ -300,7 +292,7 @@ func (l *Log) Presence() (p devices.Presence, ok bool, err error) {
 }
 
 // Answer implements [devices.Record].
-func (l *Log) Answer(task uint64) (a *devices.Answer, err error) {
+func (l *Log) Answer(task uint64) (*devices.Answer, error) {
 	p, ok := l.answers[task]
 	if !ok {
 		return nil, nil
@@ -309,7 +301,8 @@ func (l *Log) Answer(task uint64) (a *devices.Answer, err error) {
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, f.Close()) }()
+	defer f.Close() // read only
+	var a *devices.Answer
 	b, err := nextRecord(io.NewSectionReader(f, p.at-recordHeading, recordHeading+int64(p.size)), nil)
 	if err == nil {
 		a, _, err = parseRecord(b)

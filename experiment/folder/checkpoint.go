@@ -103,26 +103,25 @@ func (r *Results) RemoveCheckpoints() error {
 	return nil
 }
 
-// writeCheckpoint fills a file, which is empty.
+// encodeCheckpoint fills a file, which is empty.
 func encodeCheckpoint(f *os.File, payload func(io.Writer) error) error {
-	head := checkpointStart(0)
-	if _, err := f.Write(head); err != nil {
+	if _, err := f.Seek(checkpointHeadLen, io.SeekStart); err != nil {
 		return err
 	}
 	sum := sha256.New()
 	out := bufio.NewWriterSize(f, 1<<18)
-	size := new(lengthOf)
-	if err := payload(io.MultiWriter(out, sum, size)); err != nil {
+	if err := errors.Join(payload(io.MultiWriter(out, sum)), out.Flush()); err != nil {
 		return err
 	}
-	head = checkpointStart(uint64(*size))
-	if _, err := out.Write(checkpointSum(head, sum)); err != nil {
+	end, err := f.Seek(0, io.SeekCurrent)
+	if err != nil {
 		return err
 	}
-	if err := out.Flush(); err != nil {
+	head := checkpointStart(uint64(end - checkpointHeadLen))
+	if _, err := f.Write(checkpointSum(head, sum)); err != nil {
 		return err
 	}
-	_, err := f.WriteAt(head, 0)
+	_, err = f.WriteAt(head, 0)
 	return err
 }
 
@@ -136,13 +135,6 @@ func checkpointStart(length uint64) []byte {
 func checkpointSum(head []byte, payload hash.Hash) []byte {
 	sum := sha256.Sum256(payload.Sum(bytes.Clone(head)))
 	return sum[:]
-}
-
-type lengthOf int64
-
-func (n *lengthOf) Write(b []byte) (int, error) {
-	*n += lengthOf(len(b))
-	return len(b), nil
 }
 
 // ReadCheckpoint gives a checkpoint's payload to read. Its errors name the file;
@@ -203,35 +195,24 @@ func decodeCheckpoint(f io.ReadSeeker, size int64, read func(*Payload) error) er
 	}
 	p := NewPayload(f, int64(length))
 	err := read(p)
-	if err == nil && p.Left != 0 {
-		err = fmt.Errorf("%w: %d bytes too many", ErrDamaged, p.Left)
+	if err == nil && p.Left() != 0 {
+		err = fmt.Errorf("%w: %d bytes too many", ErrDamaged, p.Left())
 	}
 	return err
 }
 
-// Payload is the state in a checkpoint. It knows how much is left to read. It is an
-// io.ByteReader, so that gob takes no more of it than is its own.
+// Payload is the state in a checkpoint. It knows how many bytes are left to read. It
+// is an io.ByteReader, so that gob takes no more of it than is its own.
 type Payload struct {
-	Left int64 // bytes
-	r    *bufio.Reader
+	*bufio.Reader
+	rest *io.LimitedReader
 }
 
 // NewPayload reads so many bytes.
 func NewPayload(r io.Reader, length int64) *Payload {
-	return &Payload{Left: length, r: bufio.NewReader(io.LimitReader(r, length))}
+	rest := &io.LimitedReader{R: r, N: length}
+	return &Payload{bufio.NewReader(rest), rest}
 }
 
-func (p *Payload) Read(b []byte) (int, error) {
-	n, err := p.r.Read(b)
-	p.Left -= int64(n)
-	return n, err
-}
-
-// ReadByte implements io.ByteReader.
-func (p *Payload) ReadByte() (byte, error) {
-	b, err := p.r.ReadByte()
-	if err == nil {
-		p.Left--
-	}
-	return b, err
-}
+// Left is the number of bytes that are not read yet.
+func (p *Payload) Left() int64 { return p.rest.N + int64(p.Buffered()) }

@@ -42,13 +42,11 @@ func Find(dir string, depth, limit int) ([]string, error) {
 // complete, or none is there.
 func Completed(dir string) (*Summary, error) {
 	s, err := ReadSummary(filepath.Join(dir, SummaryFile))
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
+	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
-	case err != nil:
+	}
+	if err != nil || !s.Completed {
 		return nil, err
-	case !s.Completed:
-		return nil, nil
 	}
 	return &s, nil
 }

@@ -27,14 +27,14 @@ func lockFolder(dir string) (*folderLock, error) {
 			return nil, fmt.Errorf("results: %w", err)
 		}
 		if err := lockOpen(f); err != nil {
-			holder, readErr := io.ReadAll(io.LimitReader(f, 100))
+			holder, _ := io.ReadAll(io.LimitReader(f, 100)) // for the message alone
 			err = errors.Join(err, f.Close())
 			if !errors.Is(err, errLocked) {
 				return nil, fmt.Errorf("results: %s cannot be locked: %w", dir, err)
 			}
-			who := ""
-			if text := strings.TrimSpace(string(holder)); readErr == nil && text != "" {
-				who = ", " + text
+			who := strings.TrimSpace(string(holder))
+			if who != "" {
+				who = ", " + who
 			}
 			return nil, fmt.Errorf("results: %s: %w%s (wait, stop it, or choose another folder)", dir, ErrRunning, who)
 		}
@@ -42,8 +42,15 @@ func lockFolder(dir string) (*folderLock, error) {
 		// then the next to come would make and lock another.
 		if held, err := os.Stat(path); err == nil {
 			if opened, err := f.Stat(); err == nil && os.SameFile(held, opened) {
+				err := f.Truncate(0)
+				if err == nil {
+					_, err = f.WriteAt(fmt.Appendf(nil, "process %d\n", os.Getpid()), 0)
+				}
 				l := &folderLock{f}
-				return l, l.sign()
+				if err != nil {
+					return nil, errors.Join(fmt.Errorf("results: %w", err), l.release())
+				}
+				return l, nil
 			}
 		}
 		if err := f.Close(); err != nil {
@@ -58,18 +65,6 @@ func lockFolder(dir string) (*folderLock, error) {
 var errLocked = errors.New("locked")
 
 type folderLock struct{ f *os.File }
-
-// sign writes down who holds the lock.
-func (l *folderLock) sign() error {
-	err := l.f.Truncate(0)
-	if err == nil {
-		_, err = l.f.WriteAt(fmt.Appendf(nil, "process %d\n", os.Getpid()), 0)
-	}
-	if err != nil {
-		return errors.Join(fmt.Errorf("results: %w", err), l.release())
-	}
-	return nil
-}
 
 // release lets others in. The file goes while it is still locked, so that
 // nobody locks one that is about to go.

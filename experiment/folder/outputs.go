@@ -41,25 +41,19 @@ func (r *Results) Append(name string) (metrics.File, error) {
 			a.size = o.Size
 		}
 	}
-	if err := a.open(r); err != nil {
+	flags := os.O_WRONLY | os.O_CREATE
+	if !r.resumed {
+		flags |= os.O_EXCL
+	}
+	var err error
+	if a.file, err = os.OpenFile(r.Path(name), flags, 0o666); err != nil {
 		return nil, fmt.Errorf("results: %w", err)
 	}
-	r.outputs = append(r.outputs, a)
-	return a, nil
-}
-
-func (a *appendFile) open(r *Results) (err error) {
-	if !r.resumed {
-		a.file, err = r.create(a.name)
-		return err
-	}
-	if a.file, err = os.OpenFile(r.Path(a.name), os.O_WRONLY|os.O_CREATE, 0o666); err != nil {
-		return err
-	}
+	r.own, r.outputs = append(r.own, name), append(r.outputs, a)
 	if err := a.cut(); err != nil {
-		return errors.Join(err, a.file.Close())
+		return nil, fmt.Errorf("results: %w", err)
 	}
-	return nil
+	return a, nil
 }
 
 // cut ends the file where a checkpoint says.
@@ -125,8 +119,14 @@ func ReopenResults(dir string) (*Results, error) {
 func (r *Results) Rewind(sizes []OutputSize, sinks []metrics.Sink) error {
 	r.sizes = sizes
 	for _, o := range sizes { // before any is cut
-		if err := r.reaches(o); err != nil {
+		info, err := os.Stat(r.Path(o.Name))
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return fmt.Errorf("results: %s is gone, and the checkpoint goes on from its byte %d", o.Name, o.Size)
+		case err != nil:
 			return fmt.Errorf("results: %w", err)
+		case info.Size() < o.Size:
+			return fmt.Errorf("results: %s holds %d bytes, and the checkpoint goes on from %d: it has been changed since", o.Name, info.Size(), o.Size)
 		}
 	}
 	if err := r.clean(); err != nil {
@@ -142,34 +142,16 @@ func (r *Results) Rewind(sizes []OutputSize, sinks []metrics.Sink) error {
 	return nil
 }
 
-// reaches says whether an output is as long as the checkpoint has it.
-func (r *Results) reaches(o OutputSize) error {
-	info, err := os.Stat(r.Path(o.Name))
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return fmt.Errorf("%s is gone, and the checkpoint goes on from its byte %d", o.Name, o.Size)
-	case err != nil:
-		return err
-	case info.Size() < o.Size:
-		return fmt.Errorf("%s holds %d bytes, and the checkpoint goes on from %d: it has been changed since", o.Name, info.Size(), o.Size)
-	}
-	return nil
-}
-
-// clean removes what a process that died left of files that it was writing (see
-// replace). The folder is locked: nobody is writing any.
+// clean removes the temporary files that a process left when it died. The folder is locked: nobody is writing any.
 func (r *Results) clean() error {
 	entries, err := os.ReadDir(r.dir)
+	for _, e := range entries {
+		if name, ok := atomicfile.Leftover(e.Name()); ok && slices.Contains(Files(), name) {
+			err = errors.Join(err, r.remove(e.Name()))
+		}
+	}
 	if err != nil {
 		return fmt.Errorf("results: %w", err)
-	}
-	for _, e := range entries {
-		if name, ok := atomicfile.Leftover(e.Name()); !ok || !slices.Contains(Files(), name) {
-			continue
-		}
-		if err := r.remove(e.Name()); err != nil {
-			return fmt.Errorf("results: %w", err)
-		}
 	}
 	return nil
 }

@@ -25,14 +25,29 @@ func Reports(path string) iter.Seq2[round.Report, error] {
 			return
 		}
 		defer f.Close() // read only
-		err = eachReport(f, func(r *round.Report) error {
-			if !yield(*r, nil) {
-				return errEnough
+		rows := csv.NewReader(f)
+		rows.ReuseRecord = true
+		for line := 1; ; line++ {
+			var r round.Report
+			record, err := rows.Read()
+			switch {
+			case line == 1 && err != nil:
+				err = fmt.Errorf("no header: %w", err)
+			case errors.Is(err, io.EOF):
+				return
+			case err != nil:
+			case line > 1:
+				r, err = parseReport(record)
+			case strings.Join(record, ",") != RoundsHeader:
+				err = fmt.Errorf("the header is %q, want %q", strings.Join(record, ","), RoundsHeader)
 			}
-			return nil
-		})
-		if err != nil && !errors.Is(err, errEnough) {
-			yield(round.Report{}, fmt.Errorf("%s:%w", path, err))
+			if err != nil {
+				yield(round.Report{}, fmt.Errorf("%s:%d: %w", path, line, err))
+				return
+			}
+			if line > 1 && !yield(r, nil) {
+				return
+			}
 		}
 	}
 }
@@ -48,91 +63,51 @@ func ReadRounds(path string) (list []round.Report, err error) {
 	return list, nil
 }
 
-var errEnough = errors.New("enough")
-
-// eachReport reads a rounds.csv round by round. A report lacks what the file
-// does not hold; it is reused. An error of each ends the reading.
-func eachReport(f io.Reader, each func(*round.Report) error) error {
-	rows := csv.NewReader(f)
-	rows.ReuseRecord = true
-	header, err := rows.Read()
-	if err != nil {
-		return fmt.Errorf("1: no header: %w", err)
+// parseReport reads a row, which has as many cells as the header.
+func parseReport(record []string) (r round.Report, err error) {
+	next := 0
+	cell := func(parse func(s string) error) {
+		if e := parse(record[next]); e != nil && err == nil {
+			err = fmt.Errorf("%s: %w", strings.Split(RoundsHeader, ",")[next], e)
+		}
+		next++
 	}
-	if got := strings.Join(header, ","); got != RoundsHeader {
-		return fmt.Errorf("1: the header is %q, want %q", got, RoundsHeader)
+	whole := func() (n int64) {
+		cell(func(s string) (err error) { n, err = strconv.ParseInt(s, 10, 64); return err })
+		return n
 	}
-	cell := cells{column: map[string]int{}}
-	for i, name := range strings.Split(RoundsHeader, ",") {
-		cell.column[name] = i
-	}
-	for line := 2; ; line++ {
-		cell.record, err = rows.Read()
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return fmt.Errorf("%d: %w", line, err)
-		}
-		r := round.Report{
-			Round: int(cell.whole("round")), End: cell.time("virtual_seconds"),
-			LocalSteps: int(cell.whole("local_steps")), LearningRate: cell.real("learning_rate"), Cohort: int(cell.whole("cohort")),
-			TrainingLoss: cell.real("training_loss"), WindowLoss: math.NaN(), SGDSteps: cell.whole("sgd_steps"),
-			ValidationLoss: cell.real("validation_loss"), ValidationAccuracy: cell.real("validation_accuracy"),
-		}
-		r.Start = r.End - cell.time("round_seconds")
-		r.Evaluated = !math.IsNaN(r.ValidationLoss)
-		for o := range r.Outcomes {
-			r.Outcomes[o] = int(cell.whole(round.Outcome(o).String()))
-		}
-		if cell.err != nil {
-			return fmt.Errorf("%d: %w", line, cell.err)
-		}
-		if err := each(&r); err != nil {
+	real := func() (x float64) {
+		cell(func(s string) (err error) {
+			if x = math.NaN(); s != "" {
+				x, err = strconv.ParseFloat(s, 64)
+			}
 			return err
-		}
+		})
+		return x
 	}
+	time := func() (t round.Time) {
+		cell(func(s string) (err error) { t, err = parseSeconds(s); return err })
+		return t
+	}
+	r.Round, r.End = int(whole()), time()
+	r.Start = r.End - time()
+	r.LocalSteps, r.LearningRate, r.Cohort = int(whole()), real(), int(whole())
+	for o := range r.Outcomes {
+		r.Outcomes[o] = int(whole())
+	}
+	r.TrainingLoss, r.WindowLoss, r.ValidationLoss, r.ValidationAccuracy = real(), math.NaN(), real(), real()
+	r.Evaluated = !math.IsNaN(r.ValidationLoss)
+	r.SGDSteps = whole()
+	return r, err
 }
 
-// time reads seconds in decimal as the nanoseconds that they were written from,
-// without rounding.
-func (c *cells) time(name string) round.Time {
-	s := c.record[c.column[name]]
+// parseSeconds reads seconds in decimal as the nanoseconds that they were written
+// from, without rounding.
+func parseSeconds(s string) (round.Time, error) {
 	whole, fraction, _ := strings.Cut(s, ".")
 	if len(fraction) > 9 || strings.HasPrefix(s, "-") {
-		c.note(name, fmt.Errorf("%q is not a time in seconds with at most 9 decimals", s))
-		return 0
+		return 0, fmt.Errorf("%q is not a time in seconds with at most 9 decimals", s)
 	}
 	ns, err := strconv.ParseInt(whole+fraction+"000000000"[len(fraction):], 10, 64)
-	c.note(name, err)
-	return round.Time(ns)
-}
-
-// cells reads one record and keeps its first error.
-type cells struct {
-	record []string
-	column map[string]int
-	err    error
-}
-
-func (c *cells) whole(name string) int64 {
-	n, err := strconv.ParseInt(c.record[c.column[name]], 10, 64)
-	c.note(name, err)
-	return n
-}
-
-func (c *cells) real(name string) float64 {
-	s := c.record[c.column[name]]
-	if s == "" {
-		return math.NaN()
-	}
-	x, err := strconv.ParseFloat(s, 64)
-	c.note(name, err)
-	return x
-}
-
-func (c *cells) note(name string, err error) {
-	if err != nil && c.err == nil {
-		c.err = fmt.Errorf("%s: %w", name, err)
-	}
+	return round.Time(ns), err
 }

@@ -88,39 +88,40 @@ type Results struct {
 	sizes   []OutputSize // of the outputs at its checkpoint
 }
 
-// CreateResults makes the folder, with the configuration in it. A folder that already holds a run is refused, unless force
-// is set: then that run's files are removed first, and no others. A folder whose
-// run is still going on is refused in any case, and so is every other run in
-// this one until Close. On an error nothing stays behind.
-func CreateResults(dir string, c config.Config, force bool) (*Results, error) {
+// CreateResults makes the folder, with the configuration in it. A folder that already
+// holds a run is refused, unless force is set: then that run's files are removed
+// first, and no others. A folder whose run is still going on is refused in any case,
+// and so is every other run in this one until Close. On an error nothing stays behind.
+func CreateResults(dir string, c config.Config, force bool) (_ *Results, err error) {
 	if err := vacant(dir, force); err != nil {
 		return nil, err
 	}
-	made, err := makeFolders(dir)
-	if err != nil {
+	r := &Results{dir: dir}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, r.Discard())
+		}
+	}()
+	if r.made, err = makeFolders(dir); err != nil {
 		return nil, fmt.Errorf("results: %w", err)
 	}
-	r := &Results{dir: dir, made: made}
 	if r.lock, err = lockFolder(dir); err != nil {
-		return nil, errors.Join(err, r.Discard())
+		return nil, err
 	}
 	if err := vacant(dir, force); err != nil { // another may have come and gone meanwhile
-		return nil, errors.Join(err, r.Discard())
+		return nil, err
 	}
 	if force {
 		if err := r.remove(Files(c.Outputs...)...); err != nil {
-			return nil, errors.Join(fmt.Errorf("results: cannot replace the run in %s: %w", dir, err), r.Discard())
+			return nil, fmt.Errorf("results: cannot replace the run in %s: %w", dir, err)
 		}
 	}
 	if err := r.clean(); err != nil {
-		return nil, errors.Join(err, r.Discard())
+		return nil, err
 	}
 	// The configuration is there whole or not at all: from then on the folder holds
 	// a run that can be resumed.
-	if err := r.Replace(ConfigFile, func(w io.Writer) error { _, err := w.Write(c.YAML()); return err }); err != nil {
-		return nil, errors.Join(err, r.Discard())
-	}
-	return r, nil
+	return r, r.replace(ConfigFile, c.YAML())
 }
 
 // VacantFolder says whether CreateResults would accept the folder, so that a
@@ -129,7 +130,14 @@ func VacantFolder(dir string, force bool) error {
 	if err := vacant(dir, force); err != nil {
 		return err
 	}
-	return notRunning(dir)
+	if _, err := os.Lstat(filepath.Join(dir, lockFile)); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	lock, err := lockFolder(dir)
+	if err != nil {
+		return err
+	}
+	return lock.release()
 }
 
 // HoldsRun says whether a folder holds a run's configuration.
@@ -139,18 +147,6 @@ func HoldsRun(dir string) error {
 		return fmt.Errorf("%s holds no run: it has no %s", dir, ConfigFile)
 	}
 	return err
-}
-
-// notRunning says whether a run is going on in the folder.
-func notRunning(dir string) error {
-	if _, err := os.Lstat(filepath.Join(dir, lockFile)); errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	lock, err := lockFolder(dir)
-	if err != nil {
-		return err
-	}
-	return lock.release()
 }
 
 func vacant(dir string, force bool) error {
@@ -177,7 +173,7 @@ func vacant(dir string, force bool) error {
 	return nil
 }
 
-// makeFolders is os.MkdirAll that tells which folders it made.
+// makeFolders is os.MkdirAll that tells, also on an error, which folders it made.
 func makeFolders(dir string) (made []string, err error) {
 	var missing []string
 	for at := filepath.Clean(dir); ; at = filepath.Dir(at) {
@@ -188,34 +184,14 @@ func makeFolders(dir string) (made []string, err error) {
 		}
 		missing = append(missing, at)
 	}
-	for i := len(missing) - 1; i >= 0; i-- {
-		if err := os.Mkdir(missing[i], 0o777); err != nil && !errors.Is(err, fs.ErrExist) {
-			removeFolders(made)
-			return nil, err
-		} else if err == nil {
-			made = append(made, missing[i])
+	for _, at := range slices.Backward(missing) {
+		if err := os.Mkdir(at, 0o777); err == nil {
+			made = append(made, at)
+		} else if !errors.Is(err, fs.ErrExist) {
+			return made, err
 		}
 	}
 	return made, nil
-}
-
-// removeFolders removes those that are empty, innermost first.
-func removeFolders(made []string) {
-	for i := len(made) - 1; i >= 0; i-- {
-		if os.Remove(made[i]) != nil {
-			return // someone else's file is in it: then it stays, and so do those around it
-		}
-	}
-}
-
-// create opens a file that must not exist yet.
-func (r *Results) create(name string) (*os.File, error) {
-	f, err := os.OpenFile(r.Path(name), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
-	if err != nil {
-		return nil, err
-	}
-	r.own = append(r.own, name)
-	return f, nil
 }
 
 // Path implements [metrics.Folder].
@@ -233,6 +209,10 @@ func (r *Results) Replace(name string, write func(io.Writer) error) error {
 	return r.failure
 }
 
+func (r *Results) replace(name string, text []byte) error {
+	return r.Replace(name, func(w io.Writer) error { _, err := w.Write(text); return err })
+}
+
 // Summary writes summary.json, last of all: a folder that has it is complete.
 func (r *Results) Summary(s Summary) error {
 	if r.failure != nil {
@@ -246,7 +226,7 @@ func (r *Results) Summary(s Summary) error {
 		r.failure = fmt.Errorf("results: %w", err)
 		return r.failure
 	}
-	return r.Replace(SummaryFile, func(w io.Writer) error { _, err := w.Write(text); return err })
+	return r.replace(SummaryFile, text)
 }
 
 // Close ends the writing, keeps the folder as it is and lets others in.
@@ -270,6 +250,10 @@ func (r *Results) Discard() error {
 		err = errors.Join(err, fmt.Errorf("results: %w", e))
 	}
 	err = errors.Join(err, r.Close())
-	removeFolders(r.made)
+	for _, at := range slices.Backward(r.made) {
+		if os.Remove(at) != nil {
+			break // someone else's file is in it: then it stays, and so do those around it
+		}
+	}
 	return err
 }

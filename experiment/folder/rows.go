@@ -1,6 +1,7 @@
 package folder
 
 import (
+	"bytes"
 	"fmt"
 	"math"
 	"strconv"
@@ -70,21 +71,10 @@ func AppendRow(b []byte, r *round.Report) []byte {
 
 // appendSeconds writes nanoseconds as seconds in decimal, without rounding.
 func appendSeconds(b []byte, t round.Time) []byte {
-	if t < 0 {
-		b = append(b, '-')
-		t = -t
+	if t%1e9 == 0 {
+		return strconv.AppendInt(b, int64(t/1e9), 10)
 	}
-	b = strconv.AppendInt(b, int64(t/1e9), 10)
-	fraction := int64(t % 1e9)
-	if fraction == 0 {
-		return b
-	}
-	b = append(b, '.')
-	for unit := int64(1e8); fraction > 0; unit /= 10 {
-		b = append(b, byte('0'+fraction/unit))
-		fraction %= unit
-	}
-	return b
+	return bytes.TrimRight(fmt.Appendf(b, "%d.%09d", int64(t/1e9), int64(t%1e9)), "0")
 }
 
 func appendMeasured(b []byte, v float64, exists bool) []byte {

@@ -14,7 +14,6 @@ import (
 	"slices"
 
 	"fedpace/actors/learn"
-	"fedpace/internal/atomicfile"
 	"fedpace/internal/vector"
 )
 
@@ -31,28 +30,24 @@ func ModelSHA256(params []float32) string {
 	return fmt.Sprintf("%x", sha256.Sum256(vector.Bytes(params)))
 }
 
-// WriteModel writes a file in the safetensors format, whole or not at all.
-// The tensors must cover the parameters in order and without gaps.
-func WriteModel(path string, tensors []learn.Tensor, params []float32, metadata map[string]string) error {
-	return atomicfile.Write(path, func(f io.Writer) error {
-		return EncodeModel(f, tensors, params, metadata)
-	})
-}
-
 // EncodeModel writes the safetensors format: the header's length in 8 bytes,
 // little-endian; the header, JSON padded with spaces so that the data is
-// aligned to 8 bytes; then the tensors.
+// aligned to 8 bytes; then the tensors, which must cover the parameters in order
+// and without gaps.
 func EncodeModel(w io.Writer, tensors []learn.Tensor, params []float32, metadata map[string]string) error {
 	header := []byte{'{'}
-	if len(metadata) > 0 {
-		header = append(header, `"__metadata__":{`...)
-		for i, name := range slices.Sorted(maps.Keys(metadata)) {
-			if i > 0 {
-				header = append(header, ',')
-			}
-			header = appendJSON(appendJSON(header, name), metadata[name], ':')
+	add := func(name string, value any) {
+		if len(header) > 1 {
+			header = append(header, ',')
 		}
-		header = append(header, '}')
+		text, err := json.Marshal(map[string]any{name: value})
+		if err != nil {
+			panic("folder: a header entry is always JSON")
+		}
+		header = append(header, text[1:len(text)-1]...)
+	}
+	if len(metadata) > 0 {
+		add("__metadata__", metadata)
 	}
 	end := 0
 	for _, t := range tensors {
@@ -60,11 +55,7 @@ func EncodeModel(w io.Writer, tensors []learn.Tensor, params []float32, metadata
 			return fmt.Errorf("tensor %q starts at parameter %d, want %d: tensors must follow each other", t.Name, t.Offset, end)
 		}
 		end += t.Len()
-		if len(header) > 1 {
-			header = append(header, ',')
-		}
-		header = appendJSON(header, t.Name)
-		header = appendJSON(header, entry{"F32", t.Shape, []int{4 * t.Offset, 4 * end}}, ':')
+		add(t.Name, entry{"F32", t.Shape, []int{4 * t.Offset, 4 * end}})
 	}
 	if end != len(params) {
 		return fmt.Errorf("the tensors hold %d parameters, the model %d", end, len(params))
@@ -73,10 +64,7 @@ func EncodeModel(w io.Writer, tensors []learn.Tensor, params []float32, metadata
 	for len(header)%8 != 0 {
 		header = append(header, ' ')
 	}
-	if _, err := w.Write(binary.LittleEndian.AppendUint64(nil, uint64(len(header)))); err != nil {
-		return err
-	}
-	if _, err := w.Write(header); err != nil {
+	if _, err := w.Write(append(binary.LittleEndian.AppendUint64(nil, uint64(len(header))), header...)); err != nil {
 		return err
 	}
 	_, err := w.Write(vector.Bytes(params))
@@ -90,33 +78,24 @@ type entry struct {
 	Offsets []int  `json:"data_offsets"` // first byte and the one after the last
 }
 
-// appendJSON appends a value after the given separators.
-func appendJSON(b []byte, v any, before ...byte) []byte {
-	text, err := json.Marshal(v)
-	if err != nil {
-		panic("experiment: a header entry is always JSON")
-	}
-	return append(append(b, before...), text...)
-}
-
 // ReadModel reads the parameters of an architecture from a safetensors file.
 // The file must hold exactly its tensors, as finite float32.
 func ReadModel(path string, want []learn.Tensor) ([]float32, error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, fmt.Errorf("init: %w", err)
+		return nil, err
 	}
 	defer f.Close() // read only
 	info, err := f.Stat()
 	if err != nil {
-		return nil, fmt.Errorf("init: %w", err)
+		return nil, err
 	}
 	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("init: %s is not a file", path)
+		return nil, fmt.Errorf("%s is not a file", path)
 	}
 	params, err := DecodeModel(bufio.NewReaderSize(f, 64<<10), info.Size(), want)
 	if err != nil {
-		return nil, fmt.Errorf("init: %s: %w", path, err)
+		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	return params, nil
 }
@@ -151,24 +130,17 @@ func DecodeModel(r io.Reader, size int64, want []learn.Tensor) ([]float32, error
 	}
 	params := make([]float32, total)
 	for _, t := range order {
-		if err := readFinite(r, params[t.Offset:t.Offset+t.Len()]); err != nil {
-			return nil, fmt.Errorf("tensor %q: %w", t.Name, err)
+		part := params[t.Offset:][:t.Len()]
+		if err := vector.Read(r, part); err != nil {
+			return nil, fmt.Errorf("tensor %q: the file ends early: %w", t.Name, err)
+		}
+		for _, v := range part {
+			if v-v != 0 { // NaN and the infinities
+				return nil, fmt.Errorf("tensor %q: holds %v, which no run can start from", t.Name, v)
+			}
 		}
 	}
 	return params, nil
-}
-
-// readFinite fills dst with finite numbers.
-func readFinite(r io.Reader, dst []float32) error {
-	if err := vector.Read(r, dst); err != nil {
-		return fmt.Errorf("the file ends early: %w", err)
-	}
-	for _, v := range dst {
-		if v-v != 0 { // NaN and the infinities
-			return fmt.Errorf("holds %v, which no run can start from", v)
-		}
-	}
-	return nil
 }
 
 // match pairs the header's entries with the wanted tensors, in the order of the
@@ -179,24 +151,17 @@ func match(entries map[string]entry, want []learn.Tensor, data int64) ([]learn.T
 		e, ok := entries[t.Name]
 		switch {
 		case !ok:
-			return nil, fmt.Errorf("has no tensor %q (it holds %s)", t.Name, some(entries))
+			return nil, fmt.Errorf("has no tensor %q (it holds %s)", t.Name, few(entries))
 		case e.DType != "F32":
 			return nil, fmt.Errorf("tensor %q is %s, want F32", t.Name, e.DType)
 		case !slices.Equal(e.Shape, t.Shape):
 			return nil, fmt.Errorf("tensor %q has shape %v, want %v", t.Name, e.Shape, t.Shape)
 		}
 	}
-	if len(entries) != len(want) {
-		known := map[string]bool{}
-		for _, t := range want {
-			known[t.Name] = true
+	for _, name := range slices.Sorted(maps.Keys(entries)) {
+		if !slices.ContainsFunc(want, func(t learn.Tensor) bool { return t.Name == name }) {
+			return nil, fmt.Errorf("holds tensor %q, which the model does not have", name)
 		}
-		for _, name := range slices.Sorted(maps.Keys(entries)) {
-			if !known[name] {
-				return nil, fmt.Errorf("holds tensor %q, which the model does not have", name)
-			}
-		}
-		return nil, errors.New("the wanted tensors repeat a name")
 	}
 	slices.SortStableFunc(order, func(a, b learn.Tensor) int {
 		return entries[a.Name].Offsets[0] - entries[b.Name].Offsets[0]
@@ -215,18 +180,16 @@ func match(entries map[string]entry, want []learn.Tensor, data int64) ([]learn.T
 	return order, nil
 }
 
-// some names a few entries for a message.
-func some(entries map[string]entry) string {
+// few names up to four entries for a message.
+func few(entries map[string]entry) string {
 	names := slices.Sorted(maps.Keys(entries))
-	if len(names) == 0 {
+	switch {
+	case len(names) == 0:
 		return "none"
+	case len(names) > 4:
+		return fmt.Sprintf("%q and %d more", names[:4], len(names)-4)
 	}
-	const few = 4
-	text := fmt.Sprintf("%q", names[:min(few, len(names))])
-	if len(names) > few {
-		text += fmt.Sprintf(" and %d more", len(names)-few)
-	}
-	return text
+	return fmt.Sprintf("%q", names)
 }
 
 // decodeHeader reads the header's JSON strictly: no name twice, no field
@@ -241,23 +204,18 @@ func decodeHeader(header []byte) (map[string]entry, error) {
 		return nil, err
 	}
 	entries := map[string]entry{}
-	metadata := false
+	var metadata map[string]string
 	for d.More() {
 		token, err := d.Token()
 		if err != nil {
 			return nil, err
 		}
-		name, ok := token.(string)
-		if !ok {
-			return nil, fmt.Errorf("%v stands where a name is wanted", token)
-		}
+		name, _ := token.(string) // the decoder accepts no other name
 		if name == "__metadata__" {
-			if metadata {
+			if metadata != nil {
 				return nil, errors.New("holds __metadata__ twice")
 			}
-			metadata = true
-			var words map[string]string
-			if err := d.Decode(&words); err != nil {
+			if err := d.Decode(&metadata); err != nil {
 				return nil, fmt.Errorf("__metadata__: %w", err)
 			}
 			continue
@@ -265,17 +223,16 @@ func decodeHeader(header []byte) (map[string]entry, error) {
 		if _, twice := entries[name]; twice {
 			return nil, fmt.Errorf("holds tensor %q twice", name)
 		}
-		if len(entries) == maxTensors {
-			return nil, fmt.Errorf("holds more than %d tensors", maxTensors)
-		}
 		var e entry
 		if err := d.Decode(&e); err != nil {
 			return nil, fmt.Errorf("tensor %q: %w", name, err)
 		}
-		if len(e.Shape) > maxRank {
+		switch {
+		case len(entries) == maxTensors:
+			return nil, fmt.Errorf("holds more than %d tensors", maxTensors)
+		case len(e.Shape) > maxRank:
 			return nil, fmt.Errorf("tensor %q has %d dimensions (at most %d)", name, len(e.Shape), maxRank)
-		}
-		if len(e.Offsets) != 2 || e.Offsets[0] < 0 || e.Offsets[1] < e.Offsets[0] {
+		case len(e.Offsets) != 2 || e.Offsets[0] < 0 || e.Offsets[1] < e.Offsets[0]:
 			return nil, fmt.Errorf("tensor %q has data_offsets %v, want [first, end]", name, e.Offsets)
 		}
 		entries[name] = e

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"errors"
+	"io"
 	"math"
 	"os"
 	"path/filepath"
@@ -16,6 +17,7 @@ import (
 	"pgregory.net/rapid"
 
 	"fedpace/actors/learn"
+	"fedpace/internal/atomicfile"
 )
 
 func smallModel() ([]learn.Tensor, []float32) {
@@ -166,13 +168,17 @@ func TestFilesThatAreNoModel(t *testing.T) {
 	}
 }
 
+func writeModel(path string, tensors []learn.Tensor, params []float32) error {
+	return atomicfile.Write(path, func(w io.Writer) error { return EncodeModel(w, tensors, params, nil) })
+}
+
 func TestAModelOnDisk(t *testing.T) {
 	tensors, params := smallModel()
 	path := filepath.Join(t.TempDir(), "model.safetensors")
 	if _, err := ReadModel(path, tensors); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("a missing file gives %v", err)
 	}
-	if err := WriteModel(path, tensors, params, nil); err != nil {
+	if err := writeModel(path, tensors, params); err != nil {
 		t.Fatal(err)
 	}
 	got, err := ReadModel(path, tensors)
@@ -182,7 +188,7 @@ func TestAModelOnDisk(t *testing.T) {
 	if _, err := ReadModel(filepath.Dir(path), tensors); err == nil || !strings.Contains(err.Error(), "is not a file") {
 		t.Errorf("a folder gives %v", err)
 	}
-	if err := WriteModel(path, tensors[:1], params, nil); err == nil {
+	if err := writeModel(path, tensors[:1], params); err == nil {
 		t.Error("parameters without a tensor are written")
 	}
 	if got, err := ReadModel(path, tensors); err != nil || !slices.Equal(got, params) {

@@ -1,7 +1,6 @@
 package folder
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -74,11 +73,7 @@ func ReadSummary(path string) (Summary, error) {
 		return Summary{}, err
 	}
 	defer f.Close() // read only
-	text, err := io.ReadAll(io.LimitReader(f, maxSummary))
-	if err != nil {
-		return Summary{}, fmt.Errorf("%s: %w", path, err)
-	}
-	d := json.NewDecoder(bytes.NewReader(text))
+	d := json.NewDecoder(io.LimitReader(f, maxSummary))
 	d.DisallowUnknownFields()
 	var s Summary
 	if err := d.Decode(&s); err != nil {

@@ -199,8 +199,8 @@ type vectorReader struct {
 
 // readVector takes no more memory than the bytes that are left can fill.
 func readVector[T vector.Number](v *vectorReader) []T {
-	if v.err == nil && int64(v.n)*int64(vector.Size[T]()) > v.in.Left {
-		v.err = fmt.Errorf("a vector of %d values where %d bytes are left: %w", v.n, v.in.Left, io.ErrUnexpectedEOF)
+	if v.err == nil && int64(v.n)*int64(vector.Size[T]()) > v.in.Left() {
+		v.err = fmt.Errorf("a vector of %d values where %d bytes are left: %w", v.n, v.in.Left(), io.ErrUnexpectedEOF)
 	}
 	if v.err != nil {
 		return nil

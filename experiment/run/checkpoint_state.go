@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 
 	"fedpace/actors/learn"
 	"fedpace/coordinator"
@@ -57,21 +56,15 @@ type checkpoint struct {
 	state coordinator.State
 }
 
-// pack sets what of the body follows from the rest.
+// pack fills the body with the state.
 func (c *checkpoint) pack() {
 	b := &c.body
 	b.State = c.state
 	b.State.Models, b.State.Server, b.State.Variates, b.State.Machine.StepsDone = nil, nil, nil, nil
-	done := c.state.Machine.StepsDone
-	b.Clients = len(done)
-	stepped, last := 0, 0
-	for _, steps := range done {
-		if steps != 0 {
-			stepped++
-		}
-	}
-	b.Stepped, b.Steps = slices.Grow(b.Stepped[:0], stepped), slices.Grow(b.Steps[:0], stepped)
-	for client, steps := range done {
+	b.Clients = len(c.state.Machine.StepsDone)
+	b.Stepped, b.Steps = b.Stepped[:0], b.Steps[:0]
+	last := 0
+	for client, steps := range c.state.Machine.StepsDone {
 		if steps != 0 {
 			b.Stepped, b.Steps = append(b.Stepped, uint32(client-last)), append(b.Steps, steps)
 			last = client
@@ -91,6 +84,25 @@ func (c *checkpoint) pack() {
 	}
 }
 
+// eachVector calls one of the functions for each vector of the state, in the order of
+// the file.
+func (c *checkpoint) eachVector(single func([]float32) error, double func([]float64) error) error {
+	var errs []error
+	for _, m := range c.state.Models {
+		errs = append(errs, single(m.Params))
+	}
+	for _, v := range c.state.Server {
+		errs = append(errs, double(v))
+	}
+	if v := c.state.Variates; v != nil {
+		errs = append(errs, double(v.Server))
+		for _, own := range v.Values {
+			errs = append(errs, single(own.Values))
+		}
+	}
+	return errors.Join(errs...)
+}
+
 // writeTo writes the payload.
 func (c *checkpoint) writeTo(w io.Writer) error {
 	c.pack()
@@ -98,24 +110,13 @@ func (c *checkpoint) writeTo(w io.Writer) error {
 	if err := errors.Join(e.Encode(&c.head), e.Encode(&c.body)); err != nil {
 		return err
 	}
-	var errs []error
-	for _, m := range c.state.Models {
-		errs = append(errs, writeVector(w, m.Params))
-	}
-	for _, s := range c.state.Server {
-		errs = append(errs, writeVector(w, s))
-	}
-	if s := c.state.Variates; s != nil {
-		errs = append(errs, writeVector(w, s.Server))
-		for _, own := range s.Values {
-			errs = append(errs, writeVector(w, own.Values))
-		}
-	}
-	return errors.Join(errs...)
+	return c.eachVector(
+		func(v []float32) error { _, err := w.Write(vector.Bytes(v)); return err },
+		func(v []float64) error { _, err := w.Write(vector.Bytes(v)); return err })
 }
 
-// read reads what writeTo wrote. It takes no more memory than the payload's bytes
-// can fill. What is wrong with them is [ErrDamaged].
+// read reads a payload that writeTo wrote. It takes no more memory than the payload's
+// bytes can fill. Errors wrap [folder.ErrDamaged].
 func (c *checkpoint) read(in *folder.Payload) error {
 	d := gob.NewDecoder(in)
 	err := d.Decode(&c.head)
@@ -123,7 +124,12 @@ func (c *checkpoint) read(in *folder.Payload) error {
 		err = d.Decode(&c.body)
 	}
 	if err == nil {
-		err = c.unpack(in)
+		err = c.unpack(in.Left())
+	}
+	if err == nil {
+		err = c.eachVector(
+			func(v []float32) error { return vector.Read(in, v) },
+			func(v []float64) error { return vector.Read(in, v) })
 	}
 	if err != nil {
 		return fmt.Errorf("%w: %w", folder.ErrDamaged, err)
@@ -131,7 +137,12 @@ func (c *checkpoint) read(in *folder.Payload) error {
 	return nil
 }
 
-func (c *checkpoint) unpack(in *folder.Payload) error {
+// maxClients is that of the key clients.
+const maxClients = 10_000_000
+
+// unpack makes the state of the body, with room for the vectors, which must fit in so
+// many bytes.
+func (c *checkpoint) unpack(left int64) error {
 	b := &c.body
 	c.state = b.State
 	if b.Clients < 0 || b.Clients > maxClients || len(b.Stepped) != len(b.Steps) {
@@ -147,65 +158,34 @@ func (c *checkpoint) unpack(in *folder.Payload) error {
 		done[client] = b.Steps[i]
 	}
 	c.state.Machine.StepsDone = done
-	if b.Params < 0 || b.Params > learn.MaxParams || b.Server < 0 || len(b.Digests) != sha256.Size*len(b.Variates) {
+	variate := 0
+	if b.Variate {
+		variate = 1
+	}
+	switch size := float64(b.Params) * (4*float64(len(b.Models)+len(b.Variates)) + 8*float64(b.Server+variate)); {
+	case b.Params < 0 || b.Params > learn.MaxParams || b.Server < 0 || len(b.Digests) != sha256.Size*len(b.Variates):
 		return fmt.Errorf("vectors of %d parameters", b.Params)
-	}
-	if len(b.Models) == 0 {
-		if b.Server > 0 || b.Variate {
-			return errors.New("vectors of a run without a model")
-		}
-		return nil
-	}
-	if b.Params < 1 {
+	case len(b.Models) == 0 && (b.Server > 0 || b.Variate):
+		return errors.New("vectors of a run without a model")
+	case len(b.Models) > 0 && b.Params == 0:
 		return errors.New("a model without parameters")
+	case size > float64(left):
+		return fmt.Errorf("vectors of %g bytes where %d are left: %w", size, left, io.ErrUnexpectedEOF)
 	}
-	v := vectorReader{in: in, n: b.Params}
 	for _, number := range b.Models {
-		c.state.Models = append(c.state.Models, coordinator.Version{Number: number, Params: readVector[float32](&v)})
-		if v.err != nil {
-			return v.err
-		}
+		c.state.Models = append(c.state.Models, coordinator.Version{Number: number, Params: make([]float32, b.Params)})
 	}
-	for i := 0; i < b.Server && v.err == nil; i++ {
-		c.state.Server = append(c.state.Server, readVector[float64](&v))
+	for range b.Server {
+		c.state.Server = append(c.state.Server, make([]float64, b.Params))
 	}
 	if b.Variate {
-		s := &aggregate.VariatesState{Server: readVector[float64](&v), Clients: b.Variates}
-		for i := 0; i < len(b.Variates) && v.err == nil; i++ {
-			own := aggregate.Variate{Values: readVector[float32](&v)}
-			copy(own.Digest[:], b.Digests[sha256.Size*i:])
-			s.Values = append(s.Values, own)
+		s := &aggregate.VariatesState{Server: make([]float64, b.Params), Clients: b.Variates}
+		for i := range b.Variates {
+			s.Values = append(s.Values, aggregate.Variate{
+				Digest: [sha256.Size]byte(b.Digests[sha256.Size*i:]), Values: make([]float32, b.Params),
+			})
 		}
 		c.state.Variates = s
 	}
-	return v.err
-}
-
-// maxClients is that of the key clients.
-const maxClients = 10_000_000
-
-// writeVector writes numbers little-endian.
-func writeVector[T vector.Number](w io.Writer, v []T) error {
-	_, err := w.Write(vector.Bytes(v))
-	return err
-}
-
-// vectorReader reads vectors of n numbers; the first error stays.
-type vectorReader struct {
-	in  *folder.Payload
-	n   int
-	err error
-}
-
-// readVector takes no more memory than the bytes that are left can fill.
-func readVector[T vector.Number](v *vectorReader) []T {
-	if v.err == nil && int64(v.n)*int64(vector.Size[T]()) > v.in.Left() {
-		v.err = fmt.Errorf("a vector of %d values where %d bytes are left: %w", v.n, v.in.Left(), io.ErrUnexpectedEOF)
-	}
-	if v.err != nil {
-		return nil
-	}
-	list := make([]T, v.n)
-	v.err = vector.Read(v.in, list)
-	return list
+	return nil
 }

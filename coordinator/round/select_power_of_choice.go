@@ -26,10 +26,13 @@ type PowerOfChoice struct {
 }
 
 // Order is that of the candidates.
-func (p PowerOfChoice) Order(s Setup) (Order, error) { return selection(p.From).Order(s) }
+func (p PowerOfChoice) Order(s Setup) (Order, error) { return p.Drawing().Order(s) }
 
 // Query is how many candidates are asked.
 func (p PowerOfChoice) Query() int { return p.Candidates }
+
+// Drawing is From.
+func (p PowerOfChoice) Drawing() Selection { return selection(p.From) }
 
 // Limit is From's.
 func (p PowerOfChoice) Limit(s *Setup, client, k int) int { return limit(p.From, s, client, k) }
@@ -54,5 +57,5 @@ func (p PowerOfChoice) Validate(cohort, clients int) error {
 }
 
 func (p PowerOfChoice) String() string {
-	return fmt.Sprintf("those with the highest losses of %d drawn %v", p.Candidates, selection(p.From))
+	return fmt.Sprintf("those with the highest losses of %d drawn %v", p.Candidates, p.Drawing())
 }

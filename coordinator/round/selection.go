@@ -49,7 +49,8 @@ type Drawing interface {
 // and those with the highest losses become the cohort.
 type ByLosses interface {
 	Selection
-	Query() int // candidates, at least the cohort; 0: none are asked
+	Query() int         // candidates, at least the cohort; 0: none are asked
+	Drawing() Selection // how candidates are drawn; chooses alone where no losses are measured
 }
 
 // Limiting is a selection that also says how many local steps each client is

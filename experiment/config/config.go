@@ -278,8 +278,8 @@ func (c *Config) Untrained() (replaced bool) {
 	if n := registry.NeedsOf(c.given(c.Schedule.Eta)); n.Losses || n.Validation {
 		c.Schedule.Eta, replaced = schedule.FixedEta{}, true
 	}
-	if p, ok := c.Select.(round.PowerOfChoice); ok && p.From != nil {
-		c.Select = p.From
+	if s, ok := c.Select.(round.ByLosses); ok {
+		c.Select = s.Drawing()
 	}
 	if registry.NeedsOf(c.Select).Losses {
 		c.Select = round.Uniform{}

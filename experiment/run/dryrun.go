@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"runtime"
+	"sort"
 	"strings"
 	"time"
 
@@ -182,8 +183,10 @@ func (p *problem) sample(ctx context.Context, o Options, limit round.Time) (s sa
 	c := &timing.config
 	c.Untrained()
 	most := 1 + sampleTasks/c.Cohort
-	if b, ok := c.Close.(round.Buffered); ok {
-		most = 1 + sampleTasks/b.N
+	if round.Overlaps(c.Close) { // after so many updates, whatever the cohort is
+		most = 1 + sampleTasks/sort.Search(sampleTasks, func(n int) bool {
+			return n > 0 && c.Close.Close(round.Standing{Cohort: c.Cohort, Accepted: n})
+		})
 	}
 	all := c.Stop.Rounds > 0 && c.Stop.Rounds <= most
 	if all {

@@ -110,9 +110,8 @@ func (p *problem) nextChange(t round.Time) (round.Time, bool) {
 // elsewhere.
 func (p *problem) fixedRound() (round.Time, bool, error) {
 	c := &p.config
-	_, all := c.Close.(round.All)
-	_, first := c.Close.(round.First) // of equals the first n are all
-	if !p.fleet.Constant() || !all && !first || c.Network.Shared() || registry.NeedsOf(c.Select).Candidates {
+	varies := c.Close.Deadline() > 0 || round.Overlaps(c.Close) // else all updates of equal clients come at once
+	if !p.fleet.Constant() || varies || c.Network.Shared() || registry.NeedsOf(c.Select).Candidates {
 		return 0, false, nil
 	}
 	one, err := p.meanRound(c.Schedule.K0)

@@ -30,6 +30,14 @@ func (f Fit) Order(s Setup) (Order, error) {
 // Query is From's.
 func (f Fit) Query() int { return query(f.From) }
 
+// Drawing fits the steps of the clients that From draws.
+func (f Fit) Drawing() Selection {
+	if s, ok := f.From.(ByLosses); ok {
+		f.From = s.Drawing()
+	}
+	return f
+}
+
 // Limit is the most steps, up to k, that are expected to fit the deadline.
 func (f Fit) Limit(s *Setup, client, k int) int {
 	k = limit(f.From, s, client, k)

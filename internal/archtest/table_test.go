@@ -98,7 +98,6 @@ cmd: actors/... bus/... cmd/internal/cli coordinator/... experiment/... internal
 	metrics metrics/figure os/... syscall time github.com/spf13/... gonum.org/v1/plot/...
 cmd/fedpace: cmd
 bench/...: experiment/... internal/atomicfile metrics/figure net net/http os/... syscall time
-deploy/grafana/gen: os
 
 # Examples.
 examples/plugins: actors/data actors/data/federated actors/device actors/learn coordinator/aggregate coordinator/round coordinator/schedule internal/registry metrics

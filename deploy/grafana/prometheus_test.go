@@ -1,4 +1,4 @@
-package main
+package grafana
 
 import (
 	"bufio"
@@ -30,7 +30,7 @@ import (
 	"fedpace/metrics/web"
 )
 
-const prometheusFolder = "../../prometheus"
+const prometheusFolder = "../prometheus"
 
 // need finds a program of Debian's package prometheus.
 func need(t *testing.T, program string) string {
@@ -197,7 +197,7 @@ func TestEveryPanelHasAnAnswer(t *testing.T) {
 	base := startPrometheus(t, prometheus, targets)
 
 	open := map[string]string{} // query, by where it stands
-	for _, d := range dashboards() {
+	for _, d := range dashboards(t) {
 		for _, p := range d.Panels {
 			for _, q := range p.Targets {
 				open[d.UID+": "+p.Title+" "+q.RefID] = q.Expr

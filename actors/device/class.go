@@ -1,6 +1,7 @@
 package device
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -51,9 +52,8 @@ func (k *class) prepare(s Slowdown, a Availability, files *Files) (err error) {
 type quantity struct {
 	id        uint64
 	own, vary Law
-	fixed     bool    // the same for every client and task:
-	value     float64 // this
-	product   bool    // both lognormal and without bounds
+	fixed     bool // the same for every client and task: own.Least
+	product   bool // both lognormal and without bounds
 }
 
 // keys are the random bits of a client and of its task.
@@ -63,7 +63,7 @@ type keys struct{ client, task uint64 }
 func (q *quantity) draw(k keys) float64 {
 	switch {
 	case q.fixed:
-		return q.value
+		return q.own.Least
 	case q.product: // of lognormals: one exponential
 		return exp((q.own.mu + float64(q.own.sigma*normal(keyed.Nth(k.client, q.id)))) +
 			(q.vary.mu + float64(q.vary.sigma*normal(keyed.Nth(k.task, q.id)))))
@@ -81,30 +81,30 @@ func (q *quantity) factor(k keys) float64 {
 	return q.vary.Quantile(keyed.Nth(k.task, q.id))
 }
 
-// newQuantity checks a quantity, whose key in its class is name and whose
-// factor's key is factor. A speed must stay above zero.
-func newQuantity(id uint64, name string, own Distribution, factor string, vary Distribution, speed bool) (q quantity, err error) {
-	prepare := func(key string, d Distribution) (Law, error) {
-		l, err := lawOf(d)
-		if err == nil && speed && !(l.Least > 0) {
-			err = registry.Errorf("", "%s can come down to %g, and a transfer would never end (set at_least above 0)", Distributions.Text(d), l.Least)
-		}
-		return l, registry.Below(key, err)
-	}
+// prepare checks a quantity, whose key in its class is name and whose factor's key is
+// factor. A speed must stay above zero.
+func (q *quantity) prepare(id uint64, name string, own Distribution, factor string, vary Distribution) error {
 	q.id = id
-	if q.own, err = prepare(name, own); err != nil {
-		return q, err
-	}
-	if vary != nil {
-		if q.vary, err = prepare("vary."+factor, vary); err != nil {
-			return q, err
+	for _, d := range []struct {
+		key string
+		Distribution
+		law *Law
+	}{{name, own, &q.own}, {"vary." + factor, vary, &q.vary}} {
+		if d.Distribution == nil {
+			continue
 		}
+		l, err := lawOf(d.Distribution)
+		if err == nil && id != ofStep && !(l.Least > 0) {
+			err = registry.Errorf("", "%s can come down to %g, and a transfer would never end (set at_least above 0)", Distributions.Text(d.Distribution), l.Least)
+		}
+		if err != nil {
+			return registry.Below(d.key, err)
+		}
+		*d.law = l
 	}
-	if q.fixed = q.own.constant && vary == nil; q.fixed {
-		q.value = q.own.Least
-	}
+	q.fixed = q.own.constant && vary == nil
 	q.product = q.own.lognormal && q.vary.lognormal
-	return q, nil
+	return nil
 }
 
 // compile checks a class and fills in what it has from the config: steps is the
@@ -118,14 +118,10 @@ func (k Class) compile(c *Config, steps Distribution, common class, files *Files
 		k.Links = c.Network.Links
 	}
 	if k.Links.given() {
-		for _, speed := range []struct {
-			key string
-			Distribution
-		}{
-			{"download_mbps", k.DownloadMbps}, {"upload_mbps", k.UploadMbps}, {"vary.download", k.Vary.Download}, {"vary.upload", k.Vary.Upload},
-		} {
-			if speed.Distribution != nil {
-				return out, registry.Errorf(speed.key, "%s, and links are given, too (one of the two)", Distributions.Text(speed.Distribution))
+		keys := []string{"download_mbps", "upload_mbps", "vary.download", "vary.upload"}
+		for i, d := range []Distribution{k.DownloadMbps, k.UploadMbps, k.Vary.Download, k.Vary.Upload} {
+			if d != nil {
+				return out, registry.Errorf(keys[i], "%s, and links are given, too (one of the two)", Distributions.Text(d))
 			}
 		}
 		out.links = linkTraces{}
@@ -135,10 +131,10 @@ func (k Class) compile(c *Config, steps Distribution, common class, files *Files
 			}
 		}
 	} else {
-		if out.download, err = newQuantity(ofDownload, "download_mbps", instead(k.DownloadMbps, c.Network.DownloadMbps), "download", k.Vary.Download, true); err != nil {
-			return out, err
-		}
-		if out.upload, err = newQuantity(ofUpload, "upload_mbps", instead(k.UploadMbps, c.Network.UploadMbps), "upload", k.Vary.Upload, true); err != nil {
+		err = cmp.Or(
+			out.download.prepare(ofDownload, "download_mbps", instead(k.DownloadMbps, c.Network.DownloadMbps), "download", k.Vary.Download),
+			out.upload.prepare(ofUpload, "upload_mbps", instead(k.UploadMbps, c.Network.UploadMbps), "upload", k.Vary.Upload))
+		if err != nil {
 			return out, err
 		}
 	}
@@ -148,13 +144,15 @@ func (k Class) compile(c *Config, steps Distribution, common class, files *Files
 	if k.SecondsPerStep == nil && k.StepCV == 0 {
 		out.std = c.Compute.Std
 	}
-	if out.step, err = newQuantity(ofStep, "seconds_per_step", instead(k.SecondsPerStep, c.Compute.SecondsPerStep), "compute", k.Vary.Compute, false); err != nil {
+	if err = out.step.prepare(ofStep, "seconds_per_step", instead(k.SecondsPerStep, c.Compute.SecondsPerStep), "compute", k.Vary.Compute); err != nil {
 		return out, err
 	}
-	if out.step.fixed && out.step.value > maxSeconds {
-		return out, registry.Errorf("seconds_per_step", "%g is more than three years", out.step.value)
+	if out.step.fixed {
+		if out.step.own.Least > maxSeconds {
+			return out, registry.Errorf("seconds_per_step", "%g is more than three years", out.step.own.Least)
+		}
+		out.stepNs = nanoseconds(out.step.own.Least)
 	}
-	out.stepNs = nanoseconds(out.step.value)
 	out.varies = out.download.vary.given() || out.upload.vary.given() || out.step.vary.given()
 	if err := out.prepare(k.Slowdown, k.Availability, files); err != nil {
 		return out, err

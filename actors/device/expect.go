@@ -92,8 +92,6 @@ func shortest(bits int64, mbps float64) int64 {
 func (q *quantity) most() float64 {
 	const top = math.MaxUint64
 	switch {
-	case q.fixed:
-		return q.value
 	case q.product:
 		return exp((q.own.mu + float64(q.own.sigma*normal(top))) + (q.vary.mu + float64(q.vary.sigma*normal(top))))
 	case !q.vary.given():

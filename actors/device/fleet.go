@@ -208,7 +208,7 @@ func (k *class) compute(random keys, seed uint64, client int, task uint64, steps
 	case steps < 0:
 		return -1
 	case k.step.fixed && k.std == 0 && k.cv == 0:
-		ns = bounded(float64(n*k.step.value), int64(steps)*k.stepNs)
+		ns = bounded(float64(n*k.step.own.Least), int64(steps)*k.stepNs)
 	default:
 		beta := k.step.draw(random)
 		s := float64(n * beta)

@@ -16,9 +16,6 @@ import (
 // empirical distribution function and the law's. before is the law's limit from
 // below; nil where it has no jumps. The draws are sorted in place.
 func distance(draws []float64, upTo, before func(float64) float64) float64 {
-	if before == nil {
-		before = upTo
-	}
 	slices.Sort(draws)
 	n, worst := float64(len(draws)), 0.0
 	for i := 0; i < len(draws); {
@@ -26,7 +23,12 @@ func distance(draws []float64, upTo, before func(float64) float64) float64 {
 		for j < len(draws) && draws[j] == draws[i] {
 			j++
 		}
-		worst = max(worst, math.Abs(before(draws[i])-float64(i)/n), math.Abs(upTo(draws[i])-float64(j)/n))
+		up := upTo(draws[i])
+		below := up
+		if before != nil {
+			below = before(draws[i])
+		}
+		worst = max(worst, math.Abs(below-float64(i)/n), math.Abs(up-float64(j)/n))
 		i = j
 	}
 	return worst

@@ -3,7 +3,7 @@ package device
 import (
 	"fmt"
 	"io"
-	"slices"
+	"sort"
 	"strings"
 
 	"fedpace/internal/keyed"
@@ -40,17 +40,11 @@ func (a Trace) Presence(files *Files) (Presence, error) {
 // nanoseconds.
 type session struct{ from, to int64 }
 
-// sessions are recorded stays, one trace after another; all repeat with one
-// period.
+// sessions are recorded stays, in order and apart, one trace after another; all
+// repeat with one period.
 type sessions struct {
 	period int64
-	traces []sessionTrace
-}
-
-// sessionTrace is the times of a period at which the state changes, in order.
-type sessionTrace struct {
-	flips  []int64
-	starts bool // the state after the first flip, or throughout when there is none
+	traces [][]session
 }
 
 // Limits of recorded sessions.
@@ -72,37 +66,22 @@ func newSessions(traces [][]session, period int64) (*sessions, error) {
 	if period < 1 || period > maxSeconds*second {
 		return nil, fmt.Errorf("sessions repeat every %d ns, want 1 to %g", period, maxSeconds*second)
 	}
-	all := &sessions{period: period, traces: make([]sessionTrace, len(traces))}
+	all := &sessions{period, make([][]session, len(traces))}
 	for i, t := range traces {
+		var apart []session
 		for j, s := range t {
 			if s.to > period {
 				return nil, fmt.Errorf("trace %d: session %d is from %d to %d ns, want it within the period of %d", i, j, s.from, s.to, period)
 			}
+			if n := len(apart); n > 0 && apart[n-1].to == s.from {
+				apart[n-1].to = s.to
+			} else {
+				apart = append(apart, s)
+			}
 		}
-		all.traces[i] = newSessionTrace(t, period)
+		all.traces[i] = apart
 	}
 	return all, nil
-}
-
-func newSessionTrace(sessions []session, period int64) sessionTrace {
-	var flips []int64
-	for _, s := range sessions {
-		if n := len(flips); n > 0 && flips[n-1] == s.from { // touches the one before
-			flips[n-1] = s.to
-		} else {
-			flips = append(flips, s.from, s.to)
-		}
-	}
-	n := len(flips)
-	if n == 0 || flips[n-1] < period {
-		return sessionTrace{flips, n > 0}
-	}
-	// The last session runs into the next period.
-	flips = flips[:n-1]
-	if flips[0] == 0 {
-		return sessionTrace{flips[1:], n == 2}
-	}
-	return sessionTrace{slices.Insert(flips, 0, 0), false}
 }
 
 // replay is recorded stays as a presence.
@@ -111,36 +90,38 @@ type replay struct {
 	spread   bool
 }
 
-// place is the client's trace, its position there, and how many changes of
-// that period lie behind.
-func (r *replay) place(seed uint64, client int, t int64) (trace *sessionTrace, position int64, behind int) {
+// place is the client's trace, its position there, and the number of the first
+// session that ends later.
+func (r *replay) place(seed uint64, client int, t int64) (trace []session, position int64, next int) {
 	s := r.sessions
 	position = t % s.period
 	if r.spread {
 		offset := keyed.Below(keyed.Hash(seed, keyed.Availability, uint64(client)), uint64(s.period))
 		position = (position + int64(offset)) % s.period
 	}
-	trace = &s.traces[client%len(s.traces)]
-	behind, _ = slices.BinarySearch(trace.flips, position+1)
-	return trace, position, behind
+	trace = s.traces[client%len(s.traces)]
+	return trace, position, sort.Search(len(trace), func(i int) bool { return trace[i].to > position })
 }
 
 func (r *replay) At(seed uint64, client int, t int64) bool {
-	trace, _, behind := r.place(seed, client, t)
-	// The flips are even in number: before the first, the state is that after
-	// the last.
-	return trace.starts == (behind%2 == 1 || len(trace.flips) == 0)
+	trace, position, next := r.place(seed, client, t)
+	return next < len(trace) && trace[next].from <= position
 }
 
 func (r *replay) Change(seed uint64, client int, t int64) int64 {
-	trace, position, behind := r.place(seed, client, t)
-	switch n := len(trace.flips); {
-	case n == 0:
+	trace, position, next := r.place(seed, client, t)
+	period, n := r.sessions.period, len(trace)
+	switch start := t - position; {
+	case n == 0 || trace[0] == session{0, period}:
 		return Never
-	case behind < n:
-		return t + trace.flips[behind] - position
+	case next == n:
+		return start + period + trace[0].from
+	case trace[next].from > position:
+		return start + trace[next].from
+	case trace[next].to == period && trace[0].from == 0: // it goes on in the next period
+		return start + period + trace[0].to
 	default:
-		return t + r.sessions.period + trace.flips[0] - position
+		return start + trace[next].to
 	}
 }
 

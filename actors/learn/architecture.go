@@ -31,23 +31,18 @@ const (
 // colon and all sizes, as in "mlp:784,200,200,62".
 func Parse(spec string) (Model, error) {
 	kind, sizes, _ := strings.Cut(spec, ":")
-	m, err := parseSizes(kind, sizes)
-	if err != nil {
-		return nil, fmt.Errorf("model %q: %w", spec, err)
-	}
-	return m, nil
-}
-
-func parseSizes(kind, sizes string) (Model, error) {
 	entry, ok := Models.Entry(kind)
 	if !ok {
-		return nil, fmt.Errorf("%q is not an architecture (%s)", kind, strings.Join(Models.Names(), ", "))
+		return nil, fmt.Errorf("model %q: %q is not an architecture (%s)", spec, kind, strings.Join(Models.Names(), ", "))
 	}
 	a, err := entry.Parse(sizes)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", kind, err)
+	if err == nil {
+		var m Model
+		if m, err = a.Model(0, 0, 0); err == nil {
+			return m, nil
+		}
 	}
-	return a.Model(0, 0, 0)
+	return nil, fmt.Errorf("model %q: %w", spec, err)
 }
 
 // widths reads whole numbers with commas between them: want of them, or 2 and
@@ -97,13 +92,4 @@ func product(factors ...int) int64 {
 		}
 	}
 	return p
-}
-
-// denseParams counts the parameters of dense layers.
-func denseParams(widths []int) int64 {
-	params := int64(0)
-	for l := 1; l < len(widths); l++ {
-		params += product(widths[l-1]+1, widths[l])
-	}
-	return params
 }

@@ -35,7 +35,11 @@ func (a MLP) Model(Input, int, int) (Model, error) {
 	if last < 1 {
 		return nil, fmt.Errorf("%d widths, want FEATURES,HIDDEN,...,CLASSES", len(n))
 	}
-	if err := checkSizes(denseParams(n), n[last], n...); err != nil {
+	params := int64(0)
+	for l := range last {
+		params += product(n[l]+1, n[l+1])
+	}
+	if err := checkSizes(params, n[last], n...); err != nil {
 		return nil, err
 	}
 	spec := "mlp:" + strings.ReplaceAll(strings.Trim(fmt.Sprint(n), "[]"), " ", ",")

@@ -119,7 +119,7 @@ func (w *cnnWork) forward(params []float32, b *Batch, k, from, n int, keep bool)
 	flat := w.input(k)
 	second.forward(flat, kernel.Lanes, second.py*second.px*kernel.Lanes, n)
 	if keep {
-		w.layers[0].transpose(w.rows[0], flat, k, n)
+		w.keep(0, k, n)
 	}
 	return w.stack.forward(params, k, n)
 }

@@ -40,11 +40,6 @@ func (d *dense) backward(dx, params, dy, x []float32, n int) {
 		kernel.Block(dy), kernel.Block(dx), op, x, 0)
 }
 
-// transpose writes block k of the inputs, of n samples, sample by sample.
-func (d *dense) transpose(rows, x []float32, k, n int) {
-	d.class.Transpose(kernel.Matrix{Data: rows[k*kernel.Lanes*d.in:], LD: d.in}, kernel.Block(x), d.in, n)
-}
-
 // update adds alpha·dy·xᵀ to dst's weight and alpha·dy to its bias, or stores
 // them. rows holds the inputs sample by sample.
 func (d *dense) update(dst, dy, rows []float32, n int, op kernel.Op, alpha float32) {
@@ -61,20 +56,28 @@ type head struct {
 	top, sum [kernel.Lanes]float32
 }
 
-// gradient replaces the logits by the gradient of the cross-entropy times scale,
-// zero in the lanes beside the samples, and returns the sum of the samples' losses.
-func (h *head) gradient(z []float32, labels []int32, scale float32) (loss float64) {
+// softmax replaces the logits by their softmax times scale, and returns the sum of
+// the samples' losses.
+func (h *head) softmax(z []float32, labels []int32, scale float32) (loss float64) {
 	var right [kernel.Lanes]float32
 	for s, y := range labels {
 		right[s] = z[int(y)*kernel.Lanes+s]
 	}
-	n := len(labels)
-	h.class.Softmax(z, h.classes, n, scale, &h.top, &h.sum)
-	for s, y := range labels {
-		z[int(y)*kernel.Lanes+s] -= scale
+	h.class.Softmax(z, h.classes, len(labels), scale, &h.top, &h.sum)
+	for s := range labels {
 		loss += kernel.Log(float64(h.sum[s])) - (float64(right[s]) - float64(h.top[s]))
 	}
-	if n%kernel.Vector != 0 {
+	return loss
+}
+
+// gradient replaces the logits by the gradient of the cross-entropy times scale,
+// zero in the lanes beside the samples, and returns the sum of the samples' losses.
+func (h *head) gradient(z []float32, labels []int32, scale float32) (loss float64) {
+	loss = h.softmax(z, labels, scale)
+	for s, y := range labels {
+		z[int(y)*kernel.Lanes+s] -= scale
+	}
+	if n := len(labels); n%kernel.Vector != 0 {
 		for k := range h.classes {
 			clear(z[k*kernel.Lanes:][n:kernel.Filled(n)])
 		}
@@ -85,12 +88,8 @@ func (h *head) gradient(z []float32, labels []int32, scale float32) (loss float6
 // evaluate returns the sum of the samples' losses and how many have their label
 // as the first largest logit. It overwrites the logits.
 func (h *head) evaluate(z []float32, labels []int32) (loss float64, correct int) {
-	var right [kernel.Lanes]float32
 	var best [kernel.Lanes]int32
 	n := len(labels)
-	for s, y := range labels {
-		right[s] = z[int(y)*kernel.Lanes+s]
-	}
 	most := h.top[:n]
 	copy(most, z)
 	for k := 1; k < h.classes; k++ {
@@ -101,14 +100,12 @@ func (h *head) evaluate(z []float32, labels []int32) (loss float64, correct int)
 			}
 		}
 	}
-	h.class.Softmax(z, h.classes, n, 1, &h.top, &h.sum)
 	for s, y := range labels {
-		loss += kernel.Log(float64(h.sum[s])) - (float64(right[s]) - float64(h.top[s]))
 		if best[s] == y {
 			correct++
 		}
 	}
-	return loss, correct
+	return h.softmax(z, labels, 1), correct
 }
 
 // block is block k of an array of blocks with the given features.

@@ -29,10 +29,7 @@ var selected = sync.OnceValues(func() (kernel.Class, error) {
 // calls return the same.
 func SelectKernel() (string, error) {
 	c, err := selected()
-	if err != nil {
-		return "", err
-	}
-	return c.String(), nil
+	return c.String(), err
 }
 
 // Kernel is the name of the class in use. It panics where SelectKernel returns
@@ -58,8 +55,7 @@ func AddExact(dst []int64, w float64, x, base []float32) (bad int) {
 }
 
 // AddExactAndReset adds as AddExact does and makes x equal base again, in one pass
-// over memory. Where an element is refused, it and those behind it keep their
-// values.
+// over memory. A refused element and those behind it keep their values.
 func AddExactAndReset(dst []int64, w float64, x, base []float32) (bad int) {
 	checkWeight(w)
 	return class().AddExactAndReset(dst, w, x, base)

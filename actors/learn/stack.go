@@ -59,9 +59,15 @@ func (s *stack) backward(params []float32, k int, labels []int32, scale float32)
 		d := &s.layers[l]
 		x := block(s.x[l], k, d.in)
 		d.backward(block(s.dy[l-1], k, d.in), params, block(s.dy[l], k, d.out), x, n)
-		d.transpose(s.rows[l], x, k, n)
+		s.keep(l, k, n)
 	}
 	return loss
+}
+
+// keep writes block k of layer l's inputs, of n samples, sample by sample.
+func (s *stack) keep(l, k, n int) {
+	d := &s.layers[l]
+	d.class.Transpose(kernel.Matrix{Data: s.rows[l][k*kernel.Lanes*d.in:], LD: d.in}, kernel.Block(block(s.x[l], k, d.in)), d.in, n)
 }
 
 // inputGradient writes the gradient of block k's input. Where the input is a

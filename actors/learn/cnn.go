@@ -89,7 +89,7 @@ func (m *cnn) work(maxBatch int, c kernel.Class) arithmetic {
 	flat := maps[1] * y * x
 	w := &cnnWork{height: height, width: width, dflat: aligned(flat * kernel.Lanes)}
 	w.stack = newStack(c, []int{flat, m.size.Hidden, m.classes}, m.tensors[4].Offset, maxBatch)
-	w.rows[0] = aligned(maxBatch * flat)
+	w.layers[0].rows = aligned(maxBatch * flat)
 	// What no pooling reads is not computed, nor is its gradient anything but zero.
 	w.first = newConv(c, in, maps[0], 2*y+2, 2*x+2, m.tensors[0].Offset, false)
 	w.second = newConv(c, maps[0], maps[1], y, x, m.tensors[2].Offset, true)
@@ -116,10 +116,10 @@ func (w *cnnWork) forward(params []float32, b *Batch, k, from, n int, keep bool)
 	if keep {
 		second.transpose(n)
 	}
-	flat := w.input(k)
+	flat := w.layers[0].input(k)
 	second.forward(flat, kernel.Lanes, second.py*second.px*kernel.Lanes, n)
 	if keep {
-		w.keep(0, k, n)
+		w.layers[0].keep(k, n)
 	}
 	return w.stack.forward(params, k, n)
 }
@@ -129,7 +129,7 @@ func (w *cnnWork) forward(params []float32, b *Batch, k, from, n int, keep bool)
 func (w *cnnWork) backward(params []float32, b *Batch, k, from, n int) (loss float64) {
 	first, second := w.first, w.second
 	loss = w.stack.backward(params, k, b.Labels[from:from+n], 1/float32(b.N))
-	w.inputGradient(w.dflat, params, k, n, true)
+	w.layers[0].backward(w.dflat, params, k, n, true)
 	second.backward(w.dflat, kernel.Lanes, second.py*second.px*kernel.Lanes, n)
 	second.inputGradient(n)
 	first.backward(second.dx, first.out*kernel.Lanes, kernel.Lanes, n)

@@ -114,7 +114,7 @@ func (m *gru) work(_ int, c kernel.Class) arithmetic {
 		flat:   flat{c, aligned(m.params)},
 		groups: make([]kernel.Segment, groupSteps),
 	}
-	w.end.rows[0] = aligned(lanes * m.State)
+	w.end.layers[0].rows = aligned(lanes * m.State)
 	for l := range m.Layers {
 		t := m.tensors[1+4*l:]
 		w.layers = append(w.layers, gruLayer{in: m.inputWidth(l), wih: t[0].Offset, whh: t[1].Offset, bih: t[2].Offset, bhh: t[3].Offset,
@@ -192,9 +192,9 @@ func (w *gruWork) forward(params []float32, b *Batch, _, from, n int, keep bool)
 		}
 	}
 	last := w.output(w.Layers-1, w.Length-1)
-	copy(w.end.input(0), last)
+	copy(w.end.layers[0].input(0), last)
 	if keep {
-		copy(w.end.rows[0], w.layers[w.Layers-1].rows[w.Length*h:])
+		copy(w.end.layers[0].rows, w.layers[w.Layers-1].rows[w.Length*h:])
 	}
 	return w.end.forward(params, 0, n)
 }
@@ -211,7 +211,7 @@ func (w *gruWork) backward(params []float32, b *Batch, _, from, n int) (loss flo
 	for l := range w.layers {
 		clear(w.layers[l].dh)
 	}
-	w.end.inputGradient(w.layers[top].dh, params, 0, n, false)
+	w.end.layers[0].backward(w.layers[top].dh, params, 0, n, false)
 
 	// The gradients of the input's shares are parts 0, 1 and 3 of da.
 	shares := w.shares[:]

@@ -64,11 +64,11 @@ func (MLP) Parse(sizes string) (Architecture, error) {
 
 type mlpWork struct{ *stack }
 
-func (w mlpWork) begin(_ []float32, b *Batch) { w.rows[0] = b.X }
+func (w mlpWork) begin(_ []float32, b *Batch) { w.layers[0].rows = b.X }
 
 func (w mlpWork) forward(params []float32, b *Batch, k, from, n int, _ bool) []float32 {
 	d := &w.layers[0]
-	d.class.Transpose(kernel.Block(w.input(k)), kernel.Matrix{Data: b.X[from*d.in:], LD: d.in}, n, d.in)
+	d.class.Transpose(kernel.Block(d.input(k)), kernel.Matrix{Data: b.X[from*d.in:], LD: d.in}, n, d.in)
 	return w.stack.forward(params, k, n)
 }
 

@@ -1,95 +1,175 @@
 package learn
 
-import "fedpace/actors/learn/internal/kernel"
+import (
+	"unsafe"
+
+	"fedpace/actors/learn/internal/kernel"
+)
+
+// dense is a layer y = W x + b, weight [out, in] at offset, its bias behind it. It
+// keeps, for every block of the batch, what the backward pass needs again.
+type dense struct {
+	class   kernel.Class
+	in, out int
+	offset  int
+	x       []float32 // inputs, blocks feature-major
+	rows    []float32 // the same sample by sample; its owner sets the first layer's
+	dy      []float32 // gradients of the outputs; before, the last layer's logits
+}
+
+func (d *dense) weight(params []float32) []float32 { return params[d.offset:][:d.in*d.out] }
+func (d *dense) bias(params []float32) []float32   { return params[d.offset+d.in*d.out:][:d.out] }
+
+// input and output are block k of x and of dy.
+func (d *dense) input(k int) []float32  { return d.x[k*d.in*kernel.Lanes:][:d.in*kernel.Lanes] }
+func (d *dense) output(k int) []float32 { return d.dy[k*d.out*kernel.Lanes:][:d.out*kernel.Lanes] }
+
+// keep writes block k of the inputs, of n samples, sample by sample.
+func (d *dense) keep(k, n int) {
+	d.class.Transpose(kernel.Matrix{Data: d.rows[k*kernel.Lanes*d.in:], LD: d.in}, kernel.Block(d.input(k)), d.in, n)
+}
+
+// backward computes dx = Wᵀ dy of block k, and where the input is a ReLU's output,
+// relu, only where that is positive.
+func (d *dense) backward(dx, params []float32, k, n int, relu bool) {
+	op, x := kernel.Store, []float32(nil)
+	if relu {
+		op, x = kernel.ReLUGrad, d.input(k)
+	}
+	d.class.Gemm(d.in, kernel.Filled(n), d.out,
+		kernel.Operand{Data: d.weight(params), Row: 1, Col: d.in},
+		kernel.Block(d.output(k)), kernel.Block(dx), op, x, 0)
+}
 
 // stack is dense layers with ReLU between them and softmax cross-entropy behind:
-// all of an mlp, the end of the other networks. It keeps, for every layer and
-// every block of the batch, what the backward pass needs again.
+// all of an mlp, the end of the other networks.
 type stack struct {
 	layers []dense
-	x      [][]float32 // inputs of layer l, blocks feature-major
-	rows   [][]float32 // the same sample by sample; its owner sets layer 0's
-	dy     [][]float32 // logits of the last layer; gradients of layer l's outputs
 	head   head
 }
 
 // newStack takes the layers' widths and the offset of the first one's weight.
 func newStack(c kernel.Class, widths []int, offset, maxBatch int) *stack {
 	blocks := (maxBatch + kernel.Lanes - 1) / kernel.Lanes
-	layers := len(widths) - 1
-	s := &stack{rows: make([][]float32, layers), head: head{class: c, classes: widths[layers]}}
-	for l := range layers {
-		d := dense{class: c, in: widths[l], out: widths[l+1], offset: offset, relu: l+1 < layers}
-		offset += (d.in + 1) * d.out
-		s.layers = append(s.layers, d)
-		s.x = append(s.x, aligned(blocks*d.in*kernel.Lanes))
-		s.dy = append(s.dy, aligned(blocks*d.out*kernel.Lanes))
+	s := &stack{head: head{class: c, classes: widths[len(widths)-1]}}
+	for l, in := range widths[:len(widths)-1] {
+		out := widths[l+1]
+		d := dense{class: c, in: in, out: out, offset: offset, x: aligned(blocks * in * kernel.Lanes), dy: aligned(blocks * out * kernel.Lanes)}
 		if l > 0 {
-			s.rows[l] = aligned(maxBatch * d.in)
+			d.rows = aligned(maxBatch * in)
 		}
+		offset += (in + 1) * out
+		s.layers = append(s.layers, d)
 	}
 	return s
 }
 
-// input is where block k of the first layer's input goes, feature-major.
-func (s *stack) input(k int) []float32 { return block(s.x[0], k, s.layers[0].in) }
-
-// forward runs block k, of n samples, from its input to its logits.
+// forward runs block k, of n samples, from the first layer's input to the logits.
 func (s *stack) forward(params []float32, k, n int) []float32 {
-	x := s.input(k)
 	for l := range s.layers {
-		d := &s.layers[l]
-		y := block(s.dy[l], k, d.out)
-		if d.relu {
-			y = block(s.x[l+1], k, d.out)
+		d, op := &s.layers[l], kernel.Bias
+		y := d.output(k)
+		if l+1 < len(s.layers) {
+			y, op = s.layers[l+1].input(k), kernel.BiasReLU
 		}
-		d.forward(y, params, x, n)
-		x = y
+		d.class.Gemm(d.out, kernel.Filled(n), d.in,
+			kernel.Operand{Data: d.weight(params), Row: d.in, Col: 1},
+			kernel.Block(d.input(k)), kernel.Block(y), op, d.bias(params), 0)
 	}
-	return x
+	return s.layers[len(s.layers)-1].output(k)
 }
 
 // backward goes on from the logits of block k to the gradients of every layer's
 // outputs, scaled, and returns the sum of the samples' losses.
 func (s *stack) backward(params []float32, k int, labels []int32, scale float32) (loss float64) {
-	n := len(labels)
 	last := len(s.layers) - 1
-	loss = s.head.gradient(block(s.dy[last], k, s.layers[last].out), labels, scale)
+	loss = s.head.gradient(s.layers[last].output(k), labels, scale)
 	for l := last; l > 0; l-- {
-		d := &s.layers[l]
-		x := block(s.x[l], k, d.in)
-		d.backward(block(s.dy[l-1], k, d.in), params, block(s.dy[l], k, d.out), x, n)
-		s.keep(l, k, n)
+		s.layers[l].backward(s.layers[l-1].output(k), params, k, len(labels), true)
+		s.layers[l].keep(k, len(labels))
 	}
 	return loss
 }
 
-// keep writes block k of layer l's inputs, of n samples, sample by sample.
-func (s *stack) keep(l, k, n int) {
-	d := &s.layers[l]
-	d.class.Transpose(kernel.Matrix{Data: s.rows[l][k*kernel.Lanes*d.in:], LD: d.in}, kernel.Block(block(s.x[l], k, d.in)), d.in, n)
-}
-
-// inputGradient writes the gradient of block k's input. Where the input is a
-// ReLU's output, relu, it goes through that too.
-func (s *stack) inputGradient(dx, params []float32, k, n int, relu bool) {
-	d := &s.layers[0]
-	var x []float32
-	if relu {
-		x = s.input(k)
-	}
-	d.backward(dx, params, block(s.dy[0], k, d.out), x, n)
-}
-
-// update adds alpha times the gradient of the whole batch to dst, or stores it.
+// update adds alpha times the gradient of the whole batch, dy·xᵀ and dy, to dst's
+// weights and biases, or stores it.
 func (s *stack) update(dst []float32, samples int, op kernel.Op, alpha float32) {
 	for l := range s.layers {
-		d := &s.layers[l]
-		op := op
+		d, op := &s.layers[l], op
 		for k, from := 0, 0; from < samples; k, from = k+1, from+kernel.Lanes {
 			n := min(kernel.Lanes, samples-from)
-			d.update(dst, block(s.dy[l], k, d.out), s.rows[l][from*d.in:], n, op, alpha)
+			d.class.Gemm(d.out, d.in, n,
+				kernel.Operand{Data: d.output(k), Row: kernel.Lanes, Col: 1},
+				kernel.Matrix{Data: d.rows[from*d.in:], LD: d.in}, kernel.Matrix{Data: d.weight(dst), LD: d.in}, op, nil, alpha)
+			d.class.AddRowSums(d.bias(dst), d.output(k), n, op, alpha)
 			op = kernel.Add
 		}
 	}
+}
+
+// head is softmax cross-entropy on a block of logits.
+type head struct {
+	class    kernel.Class
+	classes  int
+	top, sum [kernel.Lanes]float32
+}
+
+// softmax replaces the logits by their softmax times scale, and returns the sum of
+// the samples' losses.
+func (h *head) softmax(z []float32, labels []int32, scale float32) (loss float64) {
+	var right [kernel.Lanes]float32
+	for s, y := range labels {
+		right[s] = z[int(y)*kernel.Lanes+s]
+	}
+	h.class.Softmax(z, h.classes, len(labels), scale, &h.top, &h.sum)
+	for s := range labels {
+		loss += kernel.Log(float64(h.sum[s])) - (float64(right[s]) - float64(h.top[s]))
+	}
+	return loss
+}
+
+// gradient replaces the logits by the gradient of the cross-entropy times scale,
+// zero in the lanes beside the samples, and returns the sum of the samples' losses.
+func (h *head) gradient(z []float32, labels []int32, scale float32) (loss float64) {
+	loss = h.softmax(z, labels, scale)
+	for s, y := range labels {
+		z[int(y)*kernel.Lanes+s] -= scale
+	}
+	if n := len(labels); n%kernel.Vector != 0 {
+		for k := range h.classes {
+			clear(z[k*kernel.Lanes:][n:kernel.Filled(n)])
+		}
+	}
+	return loss
+}
+
+// evaluate returns the sum of the samples' losses and how many have their label
+// as the first largest logit. It overwrites the logits.
+func (h *head) evaluate(z []float32, labels []int32) (loss float64, correct int) {
+	var best [kernel.Lanes]int32
+	n := len(labels)
+	most := h.top[:n]
+	copy(most, z)
+	for k := 1; k < h.classes; k++ {
+		row := z[k*kernel.Lanes:][:n]
+		for s, v := range row {
+			if v > most[s] {
+				most[s], best[s] = v, int32(k)
+			}
+		}
+	}
+	for s, y := range labels {
+		if best[s] == y {
+			correct++
+		}
+	}
+	return h.softmax(z, labels, 1), correct
+}
+
+// aligned allocates n floats that start on a cache line.
+func aligned(n int) []float32 {
+	const line = 64 / 4
+	s := make([]float32, n+line)
+	off := (64 - int(uintptr(unsafe.Pointer(&s[0]))%64)) / 4 % line
+	return s[off : off+n : off+n]
 }

@@ -10,26 +10,37 @@ import (
 
 const exactSignature = "func(dst *int64, x, base *float32, groups int, w float64) bool"
 
-func double(name string, x float64) Mem { return quad(name, math.Float64bits(x)) }
-
-func quad(name string, bits uint64) Mem {
-	m := GLOBL(name, 8|16)
-	DATA(0, U64(bits))
+// double is a float64 in the program's data.
+func double(name string, x float64) Mem {
+	m := GLOBL(name, 8|16) // RODATA|NOPTR
+	DATA(0, U64(math.Float64bits(x)))
 	return m
+}
+
+// spread broadcasts a float64.
+func spread(s simd, m Mem) reg.VecVirtual {
+	v := s.vec()
+	VBROADCASTSD(m, v)
+	return v
+}
+
+// returnIfZero ends a function that reports whether the last test found nothing.
+func returnIfZero() {
+	ok := GP8()
+	SETEQ(ok)
+	Store(ok, ReturnIndex(0))
+	RET()
 }
 
 var limit, sign Mem
 
 func addExact512() {
 	limit = double("exactLimit", 1<<17)
-	sign = quad("exactMagnitude", 1<<63-1)
+	sign = double("exactMagnitude", math.Float64frombits(1<<63-1))
 	function("addExact512", exactSignature,
 		" adds groups of 8 terms and reports whether every difference was in range.")
 	dst, x, base, groups := load("dst"), load("x"), load("base"), load("groups")
-	w, most, magnitude := ZMM(), ZMM(), ZMM()
-	VBROADCASTSD(argument("w"), w)
-	VBROADCASTSD(limit, most)
-	VBROADCASTSD(sign, magnitude)
+	w, most, magnitude := spread(avx512, argument("w")), spread(avx512, limit), spread(avx512, sign)
 	bad := K()
 	KXORB(bad, bad, bad)
 	Label("group")
@@ -50,10 +61,7 @@ func addExact512() {
 	repeat("group", groups)
 	VZEROUPPER()
 	KTESTB(bad, bad)
-	ok := GP8()
-	SETEQ(ok)
-	Store(ok, ReturnIndex(0))
-	RET()
+	returnIfZero()
 }
 
 // addExact2 has no conversion to int64: a rounded value splits exactly into a
@@ -66,13 +74,8 @@ func addExact2() {
 	function("addExact256", exactSignature,
 		" adds groups of 8 terms and reports whether every difference was in range.")
 	dst, x, base, groups := load("dst"), load("x"), load("base"), load("groups")
-	spread := func(m Mem) reg.VecVirtual {
-		v := YMM()
-		VBROADCASTSD(m, v)
-		return v
-	}
-	w, most, magnitude := spread(argument("w")), spread(limit), spread(sign)
-	d32, u32, mg := spread(down), spread(up), spread(magic)
+	w, most, magnitude := spread(avx2, argument("w")), spread(avx2, limit), spread(avx2, sign)
+	d32, u32, mg := spread(avx2, down), spread(avx2, up), spread(avx2, magic)
 	bad := YMM()
 	VXORPD(bad, bad, bad)
 	Label("group")
@@ -106,8 +109,5 @@ func addExact2() {
 	VMOVMSKPD(bad, any)
 	VZEROUPPER()
 	TESTL(any, any)
-	ok := GP8()
-	SETEQ(ok)
-	Store(ok, ReturnIndex(0))
-	RET()
+	returnIfZero()
 }

@@ -38,19 +38,13 @@ func gemm(s simd, mr, nr int) {
 	// The last vector of columns is masked: AVX-512 always, AVX2 where it is the
 	// only one.
 	masked := func(v int) bool { return v == nr-1 && (s.wide() || nr == 1) }
-	var kmask reg.Register
-	var vmask reg.VecVirtual
-	{
-		p := load("mask")
-		if s.wide() {
-			kmask = K()
-			low := GP32()
-			MOVL(Mem{Base: p}, low)
-			KMOVW(low, kmask)
-		} else if nr == 1 {
-			vmask = YMM()
-			VMOVUPS(Mem{Base: p}, vmask)
-		}
+	kmask, vmask, p := K(), YMM(), load("mask")
+	if s.wide() {
+		low := GP32()
+		MOVL(Mem{Base: p}, low)
+		KMOVW(low, kmask)
+	} else if nr == 1 {
+		VMOVUPS(Mem{Base: p}, vmask)
 	}
 
 	acc := make([][]reg.VecVirtual, mr)
@@ -66,16 +60,14 @@ func gemm(s simd, mr, nr int) {
 	Load(Param("op"), op)
 	CMPQ(op, Imm(opAdd))
 	JNE(LabelRef("start"))
-	{
-		p := GP64()
-		MOVQ(c, p)
-		for i := range mr {
-			for off := 0; off < nr*s.bytes; off += 64 {
-				PREFETCHT0(Mem{Base: p, Disp: off})
-			}
-			if i < mr-1 {
-				ADDQ(ldc, p)
-			}
+	p = GP64()
+	MOVQ(c, p)
+	for i := range mr {
+		for off := 0; off < nr*s.bytes; off += 64 {
+			PREFETCHT0(Mem{Base: p, Disp: off})
+		}
+		if i < mr-1 {
+			ADDQ(ldc, p)
 		}
 	}
 	Label("start")
@@ -169,9 +161,7 @@ func gemm(s simd, mr, nr int) {
 	// aux laid out as C, then stores it.
 	each := func(perRow func(i int), f func(i, v int, c, aux Mem)) {
 		for i := range mr {
-			if perRow != nil {
-				perRow(i)
-			}
+			perRow(i)
 			for v := range nr {
 				m := Mem{Base: c, Disp: v * s.bytes}
 				f(i, v, m, Mem{Base: aux, Disp: v * s.bytes})
@@ -183,12 +173,13 @@ func gemm(s simd, mr, nr int) {
 	}
 
 	Comment("Store")
-	each(nil, func(int, int, Mem, Mem) {})
+	nothing := func(int) {}
+	each(nothing, func(int, int, Mem, Mem) {})
 
 	Label("add")
 	alpha := s.vec()
 	VBROADCASTSS(argument("alpha"), alpha)
-	each(nil, func(i, v int, m, _ Mem) {
+	each(nothing, func(i, v int, m, _ Mem) {
 		switch {
 		case !masked(v):
 			VFMADD213PS(m, alpha, acc[i][v])
@@ -202,19 +193,18 @@ func gemm(s simd, mr, nr int) {
 	})
 
 	bias := s.vec()
+	spreadBias := func(i int) { VBROADCASTSS(Mem{Base: aux, Disp: 4 * i}, bias) }
 	Label("bias")
-	each(func(i int) { VBROADCASTSS(Mem{Base: aux, Disp: 4 * i}, bias) },
-		func(i, v int, _, _ Mem) { VADDPS(bias, acc[i][v], acc[i][v]) })
+	each(spreadBias, func(i, v int, _, _ Mem) { VADDPS(bias, acc[i][v], acc[i][v]) })
 
 	Label("biasrelu")
 	zero := s.vec()
 	s.zero(zero)
-	each(func(i int) { VBROADCASTSS(Mem{Base: aux, Disp: 4 * i}, bias) },
-		func(i, v int, _, _ Mem) {
-			VADDPS(bias, acc[i][v], acc[i][v])
-			// Of two operands of which one is NaN, the first written here stays.
-			VMAXPS(acc[i][v], zero, acc[i][v])
-		})
+	each(spreadBias, func(i, v int, _, _ Mem) {
+		VADDPS(bias, acc[i][v], acc[i][v])
+		// Of two operands of which one is NaN, the first written here stays.
+		VMAXPS(acc[i][v], zero, acc[i][v])
+	})
 
 	Label("relugrad")
 	zero = s.vec()
@@ -228,20 +218,19 @@ func gemm(s simd, mr, nr int) {
 		switch {
 		case s.wide():
 			on := K()
+			operands := []Op{Imm(less), m, zero, on}
 			if masked(v) {
-				VCMPPS(Imm(less), m, zero, kmask, on)
-			} else {
-				VCMPPS(Imm(less), m, zero, on)
+				operands = []Op{Imm(less), m, zero, kmask, on}
 			}
+			VCMPPS(operands...)
 			VMOVAPS_Z(acc[i][v], on, acc[i][v])
 		default:
-			on := s.vec()
+			on, from := s.vec(), Op(m)
 			if masked(v) {
 				VMASKMOVPS(m, vmask, on)
-				VCMPPS(Imm(less), on, zero, on)
-			} else {
-				VCMPPS(Imm(less), m, zero, on)
+				from = on
 			}
+			VCMPPS(Imm(less), from, zero, on)
 			VANDPS(on, acc[i][v], acc[i][v])
 		}
 	})

@@ -25,8 +25,6 @@ type Coordinator interface {
 	// SendTask sends a task to a simulated client and does not wait. The task is
 	// the caller's again when SendTask returns; its stamp is set.
 	SendTask(client int, t *Task) error
-	// Flush ends a batch of SendTask and returns the failure of the bus, if any.
-	Flush() error
 	// TakePlans waits until there are plans and returns all of them, in order of
 	// arrival, which means nothing. buf is kept for the next batch: pass in the
 	// last result when done with it. Plans may be kept.

@@ -339,27 +339,6 @@ func (a *Authority) userFiles() []string {
 	return files
 }
 
-// revoked are the public keys that are no longer in force, by account.
-func (a *Authority) revoked() (runs, devices jwt.RevocationList, err error) {
-	runs, devices = jwt.RevocationList{}, jwt.RevocationList{}
-	for _, path := range a.userFiles() {
-		u, err := readUser(path)
-		if err != nil {
-			return nil, nil, err
-		}
-		list := runs
-		if u.Role == RoleDevice || u.Role == RoleSite {
-			list = devices
-		}
-		for _, k := range u.Keys {
-			if k.Revoked != 0 {
-				list.Revoke(k.Public, time.Unix(k.Revoked, 0))
-			}
-		}
-	}
-	return runs, devices, nil
-}
-
 // Account is one of a server's accounts, its claims signed.
 type Account struct {
 	*jwt.AccountClaims
@@ -407,9 +386,23 @@ func (a *Authority) claims() (*Accounts, error) {
 		c.Devices.Imports.Add(&jwt.Import{Name: g.name, Subject: jwt.Subject(g.subject), Account: publics[2], Type: g.kind})
 	}
 	c.Devices.Imports.Add(&jwt.Import{Name: "models for sites", Subject: anyModel, LocalSubject: siteModel, Account: publics[2], Type: jwt.Service})
-	var err error
-	c.Runs.Revocations, c.Devices.Revocations, err = a.revoked()
-	return c, err
+	c.Runs.Revocations, c.Devices.Revocations = jwt.RevocationList{}, jwt.RevocationList{}
+	for _, path := range a.userFiles() {
+		u, err := readUser(path)
+		if err != nil {
+			return nil, err
+		}
+		list := c.Runs.Revocations
+		if u.Role == RoleDevice || u.Role == RoleSite {
+			list = c.Devices.Revocations
+		}
+		for _, k := range u.Keys {
+			if k.Revoked != 0 {
+				list.Revoke(k.Public, time.Unix(k.Revoked, 0))
+			}
+		}
+	}
+	return c, nil
 }
 
 // sign fills in the tokens. The operator's claims are those that were signed the

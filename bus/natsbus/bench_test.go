@@ -35,9 +35,6 @@ func BenchmarkCohort(b *testing.B) {
 						b.Fatal(err)
 					}
 				}
-				if err := c.Flush(); err != nil {
-					b.Fatal(err)
-				}
 				for n := 0; n < 10; {
 					var err error
 					if plans, err = c.TakePlans(b.Context(), plans); err != nil {

@@ -156,9 +156,6 @@ func TestEveryTaskIsPlannedOnceByOneOfTheHosts(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if err := c.Flush(); err != nil {
-			t.Fatal(err)
-		}
 		got := map[int]*bus.Plan{}
 		var buf []bus.ClientPlan
 		for len(got) < n {

@@ -29,7 +29,7 @@ type ConnConfig struct {
 	URL    string // or over TCP; several of one cluster with commas between them
 	Name   string // shown by the server; for people
 	// Store is shared by the connections of one process to a server by URL
-	// (an embedded server brings its own). Nil: everything is copied.
+	// (an embedded server brings its own). Nil: one of its own, so all is copied.
 	Store *Store
 
 	// For servers by URL:
@@ -55,8 +55,8 @@ type Local interface {
 type Conn struct {
 	nats   *nats.Conn
 	js     jetstream.JetStream
-	store  *Store // nil: nothing is shared
-	local  Local  // nil over TCP
+	store  *Store
+	local  Local // nil over TCP
 	notice func(string)
 	creds  string // file of credentials
 
@@ -86,6 +86,9 @@ func Connect(ctx context.Context, c ConnConfig) (*Conn, error) {
 	conn.renewal, conn.renew = context.WithCancel(context.Background())
 	if conn.notice == nil {
 		conn.notice = func(string) {}
+	}
+	if conn.store == nil {
+		conn.store = NewStore()
 	}
 	options := []nats.Option{
 		nats.Name(c.Name),

@@ -23,7 +23,6 @@ type Coordinator struct {
 	run    string
 	config bus.CoordinatorConfig
 	conn   *Conn
-	store  *Store // the connection's, or one of its own
 	js     jetstream.JetStream
 
 	sending sync.Mutex // guards the buffers of SendTask
@@ -68,13 +67,10 @@ func (c *Conn) OpenCoordinator(ctx context.Context, run string, config bus.Coord
 	config.MaxDeliver = cmp.Or(config.MaxDeliver, 5)
 	config.PlanPatience = cmp.Or(config.PlanPatience, 10*time.Second)
 	o := &Coordinator{
-		run: run, config: config, conn: c, store: c.store, sums: newSumCollector(c.store),
+		run: run, config: config, conn: c, sums: newSumCollector(c.store),
 		subject: subject.ClientsOf(run), plans: mailbox.New[bus.ClientPlan](PendingMessages),
 		looking: make(chan error, 1), models: map[bus.Digest][]float32{},
 		unwatch: func() {}, stop: func() {},
-	}
-	if o.store == nil {
-		o.store = NewStore()
 	}
 	var err error
 	o.js, err = jetstream.New(c.nats,
@@ -196,7 +192,6 @@ func (c *Coordinator) watchPlans(ctx context.Context) {
 	}
 }
 
-// Pending is the number of messages that have come and are not taken yet.
 func (c *Coordinator) Pending() int {
 	n := c.plans.Pending() + c.sums.mailbox.Pending()
 	for _, s := range c.subs {
@@ -207,8 +202,6 @@ func (c *Coordinator) Pending() int {
 	return n
 }
 
-// Dropped is the number of messages that were lost because the coordinator was
-// too slow. The run fails by the first.
 func (c *Coordinator) Dropped() (n int64) {
 	for _, s := range c.subs {
 		if dropped, err := s.Dropped(); err == nil {
@@ -229,7 +222,6 @@ func (c *Coordinator) onInfo(m *nats.Msg) {
 	}
 }
 
-// Hosts counts those that have been heard of in the last seconds.
 func (c *Coordinator) Hosts() (hosts, workers int) {
 	if c.hosts == nil {
 		return 0, 0
@@ -260,10 +252,6 @@ func (c *Coordinator) SendTask(client int, t *bus.Task) error {
 	}
 	return nil
 }
-
-// Flush waits for nothing: tasks leave by themselves, in one write for those that
-// follow each other closely (measured: one for a cohort of ten).
-func (c *Coordinator) Flush() error { return c.plans.Failure() }
 
 // onPlan runs on the plans' subscription.
 func (c *Coordinator) onPlan(m *nats.Msg) {

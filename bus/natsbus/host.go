@@ -29,17 +29,14 @@ type Host struct {
 	models modelCache
 	stamp  uint64 // 0: any
 
-	workers    int
-	heartbeats sync.WaitGroup
-	leave      context.CancelFunc // ends heartbeats
+	workers int
 
-	life context.Context // ends when the host can no longer work; its cause says why
-	end  context.CancelCauseFunc
+	life    context.Context // ends when the host can no longer work; its cause says why
+	end     context.CancelCauseFunc
+	serving sync.WaitGroup // ends with life
 
 	consumers sync.Map    // jetstream.Consumer by kernel class; missing: to be found (again)
 	copies    atomic.Bool // the coordinator is in another process
-	mu        sync.Mutex
-	subs      []*nats.Subscription
 }
 
 // OpenHost joins a run. The coordinator need not be there yet.
@@ -53,32 +50,20 @@ func (c *Conn) OpenHost(ctx context.Context, run string, config bus.HostConfig) 
 	if err := names.CheckToken("host", config.Name); err != nil {
 		return nil, err
 	}
-	h := &Host{run: run, name: config.Name, conn: c, stamp: config.Stamp, workers: config.Workers, leave: func() {}}
+	h := &Host{run: run, name: config.Name, conn: c, stamp: config.Stamp, workers: config.Workers}
 	h.models = modelCache{limit: cmp.Or(config.CacheBytes, 256<<20), known: map[bus.Digest]*cachedModel{}}
 	h.life, h.end = context.WithCancelCause(c.life)
 	return h, ctx.Err()
 }
 
-// Close ends the subscriptions. Deliveries that are held should be released
-// first.
+// Close ends the service. Deliveries that are held should be released first.
 func (h *Host) Close() error {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.leave()
-	h.heartbeats.Wait()
-	for _, s := range h.subs {
-		_ = s.Unsubscribe() // fails only on a closed connection, which has none
-	}
-	h.subs = nil
 	h.end(fmt.Errorf("bus: run %s: host %s is closed", h.run, h.name))
+	h.serving.Wait()
 	return nil
 }
 
-// Err is what ended the host: a broken connection, or a task that could not be
-// answered; nil while all is well. Done is closed with it.
-func (h *Host) Err() error { return context.Cause(h.life) }
-
-// Done is closed when the host can no longer work; Err says why.
+func (h *Host) Err() error            { return context.Cause(h.life) }
 func (h *Host) Done() <-chan struct{} { return h.life.Done() }
 
 // ServeTasks subscribes as one of a queue group: each task goes to one host.
@@ -88,17 +73,14 @@ func (h *Host) ServeTasks(ctx context.Context, fn func(client int, t *bus.Task, 
 	if err != nil {
 		return err
 	}
-	h.mu.Lock()
-	h.subs = append(h.subs, sub)
-	h.mu.Unlock()
+	h.serving.Go(func() {
+		<-h.life.Done()
+		_ = sub.Unsubscribe() // fails only on a closed connection, which has none
+	})
 	if err := h.conn.Settled(ctx); err != nil || h.stamp == 0 {
 		return err
 	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	heartbeats, leave := context.WithCancel(h.life)
-	h.leave = leave
-	h.heartbeats.Go(func() { h.heartbeat(heartbeats, h.workers) })
+	h.serving.Go(h.heartbeat)
 	return nil
 }
 
@@ -155,7 +137,7 @@ func (h *Host) SendSum(ctx context.Context, r *bus.Result) error {
 		_, err := h.sumRequest(ctx, w)
 		return err
 	}
-	if h.conn.store != nil && !h.copies.Load() {
+	if !h.copies.Load() {
 		err := h.lendSum(ctx, w, r)
 		if !errors.Is(err, errElsewhere) {
 			return err

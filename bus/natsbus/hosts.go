@@ -89,23 +89,19 @@ type presence struct {
 }
 
 func newHostRegistry(conn *Conn, run string, config *bus.CoordinatorConfig) (*hostRegistry, error) {
-	info := config.Info
-	info.Run = run
-	if err := info.Seal(); err != nil {
-		return nil, err
-	}
-	if err := info.Validate(); err != nil {
-		return nil, err
-	}
-	b, err := bus.Marshal(nil, info)
-	if err != nil {
-		return nil, err
-	}
-	r := &hostRegistry{info: info, answer: b, conn: conn, hosts: map[string]presence{}, notice: config.Notice, needs: config.NeedsHosts}
+	r := &hostRegistry{info: config.Info, conn: conn, hosts: map[string]presence{}, notice: config.Notice, needs: config.NeedsHosts}
 	if r.notice == nil {
 		r.notice = func(string) {}
 	}
-	return r, nil
+	r.info.Run = run
+	err := r.info.Seal()
+	if err == nil {
+		err = r.info.Validate()
+	}
+	if err == nil {
+		r.answer, err = bus.Marshal(nil, r.info)
+	}
+	return r, err
 }
 
 // onRequest answers and returns the name of a host that was not there before.
@@ -212,10 +208,10 @@ func (r *hostRegistry) announce(ctx context.Context) {
 	})
 }
 
-// heartbeat shows the coordinator that the host is there until ctx ends.
-func (h *Host) heartbeat(ctx context.Context, workers int) {
-	h.conn.repeat(ctx, heartbeatEvery, subject.Info(h.run), func(last bool) bus.Message {
-		return &bus.InfoRequest{Host: h.name, Workers: uint32(workers), Leaves: last}
+// heartbeat shows the coordinator that the host is there until it ends.
+func (h *Host) heartbeat() {
+	h.conn.repeat(h.life, heartbeatEvery, subject.Info(h.run), func(last bool) bus.Message {
+		return &bus.InfoRequest{Host: h.name, Workers: uint32(h.workers), Leaves: last}
 	})
 }
 

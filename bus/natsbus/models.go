@@ -25,7 +25,7 @@ func (c *Coordinator) PutModel(ctx context.Context, digest bus.Digest, params []
 	c.modelsMu.Lock()
 	c.models[digest] = params
 	c.modelsMu.Unlock()
-	c.store.models.Store(modelKey{c.run, digest}, params)
+	c.conn.store.models.Store(modelKey{c.run, digest}, params)
 	return c.conn.Retry(ctx, Retry{For: reconnectFor}, func(ctx context.Context) error { return c.publishModel(ctx, digest, params) })
 }
 
@@ -97,7 +97,7 @@ func (c *Coordinator) DeleteModel(ctx context.Context, digest bus.Digest) error 
 	c.modelsMu.Lock()
 	delete(c.models, digest)
 	c.modelsMu.Unlock()
-	c.store.models.Delete(modelKey{c.run, digest})
+	c.conn.store.models.Delete(modelKey{c.run, digest})
 	if !c.config.PublishModels {
 		return nil
 	}
@@ -143,10 +143,8 @@ type cachedModel struct {
 // Model finds a model in the coordinator's memory if it is in this process, else in
 // the cache or on the bus, its digest checked.
 func (h *Host) Model(ctx context.Context, d bus.Digest) ([]float32, error) {
-	if h.conn.store != nil {
-		if params, ok := h.conn.store.models.Load(modelKey{h.run, d}); ok {
-			return params.([]float32), nil
-		}
+	if params, ok := h.conn.store.models.Load(modelKey{h.run, d}); ok {
+		return params.([]float32), nil
 	}
 	c := &h.models
 	for {
@@ -255,25 +253,21 @@ func passesForModels(err error) bool {
 	return !errors.Is(err, nats.ErrNoResponders) && (attemptOver(err) || retriable(err))
 }
 
+// readChunk reads the server's answer to the request for chunk i.
 func readChunk(m *nats.Msg, i int) (*bus.ModelChunk, error) {
 	switch status := m.Header.Get("Status"); status {
 	case "":
-		return decodeChunk(m.Data, i)
 	case "404":
 		return nil, bus.ErrNoModel
 	default:
 		return nil, fmt.Errorf("the server says %s %s", status, m.Header.Get("Description"))
 	}
-}
-
-// decodeChunk decodes chunk i of a model.
-func decodeChunk(b []byte, i int) (*bus.ModelChunk, error) {
-	var w bus.ModelChunk
-	if err := bus.Unmarshal(b, &w); err != nil {
+	w := new(bus.ModelChunk)
+	if err := bus.Unmarshal(m.Data, w); err != nil {
 		return nil, err
 	}
 	if int(w.Chunk) != i {
 		return nil, bus.Fault("model chunk", "chunk", w.Chunk, fmt.Sprint(i))
 	}
-	return &w, nil
+	return w, nil
 }

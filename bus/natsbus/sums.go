@@ -19,7 +19,7 @@ import (
 // sumCollector receives sums: it puts chunks together, checks a sum against its job
 // and makes sure that each job's sum is handed on once.
 type sumCollector struct {
-	store   *Store // of handles; nil: none are understood
+	store   *Store // of handles
 	mailbox *mailbox.Mailbox[*bus.ReceivedSum]
 	ignored atomic.Int64
 
@@ -252,7 +252,7 @@ func (d *sumCollector) receive(m *nats.Msg) (s *bus.ReceivedSum, verdict bus.Ver
 // add takes one message of a sum and returns the sum when it is complete.
 func (o *openJob) add(store *Store, w *bus.Sum, head *bus.Result) (*bus.Result, error) {
 	if h := w.Handle; h != nil {
-		if store == nil || string(h.Store) != string(store.id[:]) {
+		if string(h.Store) != string(store.id[:]) {
 			return nil, errElsewhere
 		}
 		lent, ok := store.lent(h.Number)

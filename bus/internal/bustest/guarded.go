@@ -1,9 +1,9 @@
 package bustest
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/nats-io/jwt/v2"
@@ -27,27 +27,28 @@ type Guarded struct {
 func NewGuarded(t *testing.T) *Guarded {
 	t.Helper()
 	g := &Guarded{T: t, Folder: t.TempDir()}
-	var err error
-	if g.Authority, err = auth.New(filepath.Join(g.Folder, "keys")); err != nil {
-		t.Fatal(err)
-	}
-	g.Server, err = embedded.Start(t.Context(), embedded.Config{Listen: "127.0.0.1:0", Authority: g.Authority})
-	if err != nil {
-		t.Fatal(err)
-	}
+	g.Authority = must(auth.New(filepath.Join(g.Folder, "keys")))(t)
+	g.Server = must(embedded.Start(t.Context(), embedded.Config{Listen: "127.0.0.1:0", Authority: g.Authority}))(t)
 	t.Cleanup(g.Server.Close)
 	return g
+}
+
+// must returns a result that a test cannot do without.
+func must[R any](result R, err error) func(*testing.T) R {
+	return func(t *testing.T) R {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return result
+	}
 }
 
 // Creds issues credentials into a file.
 func (g *Guarded) Creds(grant auth.Grant) string {
 	g.Helper()
-	b, err := g.Authority.Issue(grant)
-	if err != nil {
-		g.Fatal(err)
-	}
 	path := filepath.Join(g.Folder, grant.ID+".creds")
-	if err := os.WriteFile(path, b, 0o600); err != nil {
+	if err := os.WriteFile(path, must(g.Authority.Issue(grant))(g.T), 0o600); err != nil {
 		g.Fatal(err)
 	}
 	return path
@@ -56,21 +57,18 @@ func (g *Guarded) Creds(grant auth.Grant) string {
 // Connect connects with somebody's credentials.
 func (g *Guarded) Connect(creds string) *natsbus.Conn {
 	g.Helper()
-	c, err := natsbus.Connect(g.Context(), natsbus.ConnConfig{URL: g.Server.URL(), Creds: creds})
-	if err != nil {
-		g.Fatal(err)
-	}
-	g.Cleanup(c.Close)
-	return c
+	return g.connect(natsbus.ConnConfig{URL: g.Server.URL(), Creds: creds})
 }
 
 // Inside connects within the process, as a coordinator.
 func (g *Guarded) Inside() *natsbus.Conn {
 	g.Helper()
-	c, err := natsbus.Connect(g.Context(), natsbus.ConnConfig{Server: g.Server})
-	if err != nil {
-		g.Fatal(err)
-	}
+	return g.connect(natsbus.ConnConfig{Server: g.Server})
+}
+
+func (g *Guarded) connect(config natsbus.ConnConfig) *natsbus.Conn {
+	g.Helper()
+	c := must(natsbus.Connect(g.Context(), config))(g.T)
 	g.Cleanup(c.Close)
 	return c
 }
@@ -78,30 +76,12 @@ func (g *Guarded) Inside() *natsbus.Conn {
 // Admin is a bare connection that may do everything in the runs' account.
 func (g *Guarded) Admin() *nats.Conn {
 	g.Helper()
-	seed, err := os.ReadFile(filepath.Join(g.Folder, "keys", "runs.nk"))
-	if err != nil {
-		g.Fatal(err)
-	}
-	runs, err := nkeys.FromSeed([]byte(strings.TrimSpace(string(seed))))
-	if err != nil {
-		g.Fatal(err)
-	}
-	pair, err := nkeys.CreateUser()
-	if err != nil {
-		g.Fatal(err)
-	}
-	public, err := pair.PublicKey()
-	if err != nil {
-		g.Fatal(err)
-	}
-	token, err := jwt.NewUserClaims(public).Encode(runs)
-	if err != nil {
-		g.Fatal(err)
-	}
-	c, err := nats.Connect("", nats.InProcessServer(g.Server), nats.UserJWT(func() (string, error) { return token, nil }, pair.Sign))
-	if err != nil {
-		g.Fatal(err)
-	}
+	seed := must(os.ReadFile(filepath.Join(g.Folder, "keys", "runs.nk")))(g.T)
+	runs := must(nkeys.FromSeed(bytes.TrimSpace(seed)))(g.T)
+	pair := must(nkeys.CreateUser())(g.T)
+	token := must(jwt.NewUserClaims(must(pair.PublicKey())(g.T)).Encode(runs))(g.T)
+	jwts := nats.UserJWT(func() (string, error) { return token, nil }, pair.Sign)
+	c := must(nats.Connect("", nats.InProcessServer(g.Server), jwts))(g.T)
 	g.Cleanup(c.Close)
 	return c
 }
@@ -115,10 +95,7 @@ func (g *Guarded) Raw(creds string, options ...nats.Option) (*nats.Conn, chan er
 		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { refused <- err }),
 		nats.ClosedHandler(func(c *nats.Conn) { refused <- c.LastError() }),
 	}
-	c, err := nats.Connect(g.Server.URL(), append(defaults, options...)...)
-	if err != nil {
-		g.Fatal(err)
-	}
+	c := must(nats.Connect(g.Server.URL(), append(defaults, options...)...))(g.T)
 	g.Cleanup(c.Close)
 	return c, refused
 }

@@ -70,13 +70,6 @@ func (b *Mailbox[T]) Holds(f func(T) bool) bool {
 	return slices.ContainsFunc(b.items, f)
 }
 
-// Failure is what Fail was told; nil before.
-func (b *Mailbox[T]) Failure() error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.err
-}
-
 func (b *Mailbox[T]) wake() {
 	select {
 	case b.ready <- struct{}{}:

@@ -145,12 +145,12 @@ func OpenDevice(ctx context.Context, conn *natsbus.Conn, c DeviceConfig) (*Devic
 	}
 	c.Patience = cmp.Or(c.Patience, time.Minute)
 	d := &Device{config: c, conn: conn, mailbox: mailbox.New[deviceArrival](1 << 10), called: map[string]bool{}}
-	d.life, d.end = context.WithCancelCause(context.Background())
+	d.life, d.end = context.WithCancelCause(conn.Life())
 	var err error
 	if d.sub, err = conn.NATS().Subscribe(subject.Device(run, c.ID, subject.Task), d.onTask); err != nil {
 		return nil, fmt.Errorf("bus: subscribe for device %s: %w", c.ID, err)
 	}
-	d.unwatch = conn.Watch(d.failed, d.interrupted)
+	d.unwatch = conn.Watch(d.mailbox.Fail, d.interrupted)
 	if err := conn.Settled(ctx); err != nil {
 		return nil, errors.Join(err, d.Close())
 	}
@@ -159,18 +159,13 @@ func OpenDevice(ctx context.Context, conn *natsbus.Conn, c DeviceConfig) (*Devic
 
 // Close ends the subscription and the heartbeats.
 func (d *Device) Close() error {
-	if d.unwatch != nil {
-		d.unwatch()
-	}
+	d.unwatch()
 	_ = d.sub.Unsubscribe() // fails only on a closed connection, which has none
 	d.leave()
-	d.failed(fmt.Errorf("bus: device %s is closed", d.config.ID))
+	closed := fmt.Errorf("bus: device %s is closed", d.config.ID)
+	d.end(closed)
+	d.mailbox.Fail(closed)
 	return nil
-}
-
-func (d *Device) failed(err error) {
-	d.end(err)
-	d.mailbox.Fail(err)
 }
 
 // interrupted joins again: the run may not know the device any more.

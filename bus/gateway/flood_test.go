@@ -33,7 +33,7 @@ func TestADropToldAfterTheFloodBreaksNothing(t *testing.T) {
 	x.flood("over its budget")
 	conn.NATS().ErrorHandler()(conn.NATS(), slow, nats.ErrSlowConsumer)
 	select {
-	case <-conn.Broken():
+	case <-conn.Life().Done():
 		t.Error("the connection is broken:", conn.Err())
 	default:
 	}

@@ -28,7 +28,7 @@ func HoldPlans(coordinator bus.Coordinator, limit int) (release func()) {
 }
 
 // Broken is closed when the coordinator's connection has failed.
-func Broken(c bus.Coordinator) <-chan struct{} { return c.(*Coordinator).conn.Broken() }
+func Broken(c bus.Coordinator) <-chan struct{} { return c.(*Coordinator).conn.life.Done() }
 
 // message is one without a way to reply.
 func message(b []byte) *nats.Msg { return &nats.Msg{Data: b} }

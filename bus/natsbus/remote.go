@@ -195,8 +195,8 @@ func clarified(err error, c *ConnConfig) error {
 	return fmt.Errorf("%s: %w", hint, err)
 }
 
-// Broken is closed when the connection is lost for good; Err says why.
-func (c *Conn) Broken() <-chan struct{} { return c.life.Done() }
+// Life ends when the connection is lost for good; its cause says why.
+func (c *Conn) Life() context.Context { return c.life }
 
 // Err is what broke the connection for good; nil while it may be used.
 func (c *Conn) Err() error { return context.Cause(c.life) }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -40,26 +41,19 @@ type openJob struct {
 	number  uint64                 // of that message in the queue; 0: it is not confirmed
 	taken   bool                   // a sum is with the coordinator
 	waiting []*nats.Msg            // repeats, answered when that sum is
-	parts   map[string]*assembly   // by trainer
+	parts   map[string][]*bus.Sum  // the chunks of sums that are not complete, by trainer
 }
 
-// assembly is a sum that has arrived in part.
-type assembly struct {
-	chunks  int
-	missing int
-	pieces  []*bus.Sum // values and variates
-	head    *bus.Result
-}
-
-// whole joins the pieces.
-func (a *assembly) whole(j *bus.Job) (*bus.Result, error) {
+// join makes one result of all chunks of a sum.
+func (o *openJob) join(chunks []*bus.Sum, values int) (*bus.Result, error) {
+	whole := &bus.Result{Sum: chunks[0], Values: make([]int64, 0, values)}
 	var variates []byte
-	for _, p := range a.pieces {
-		a.head.Values = vector.Append(a.head.Values, p.Values)
-		variates = append(variates, p.Variates...)
+	for _, c := range chunks {
+		whole.Values = vector.Append(whole.Values, c.Values)
+		variates = append(variates, c.Variates...)
 	}
-	a.head.Sum.Values, a.head.Sum.Variates = nil, nil
-	return a.head, cutVariates(a.head, j, variates)
+	whole.Sum.Values, whole.Sum.Variates = nil, nil
+	return whole, cutVariates(whole, o.job, variates)
 }
 
 // cutVariates gives each client its own and checks them, as models are.
@@ -96,7 +90,7 @@ func (d *sumCollector) expect(j *bus.Job) (queued bool) {
 	defer d.mu.Unlock()
 	o := d.jobs[j.Job]
 	if o == nil {
-		o = new(openJob)
+		o = &openJob{parts: map[string][]*bus.Sum{}}
 		d.jobs[j.Job] = o
 	}
 	o.job = j
@@ -210,24 +204,23 @@ func (d *sumCollector) receive(m *nats.Msg) (s *bus.ReceivedSum, verdict bus.Ver
 	if err := bus.Unmarshal(m.Data, w); err != nil {
 		return refuse(err)
 	}
-	head := &bus.Result{Sum: w}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	o := d.jobs[head.Job]
+	o := d.jobs[w.Job]
 	if o == nil {
 		return nil, bus.Repeated, "the job is not open"
 	}
 	if !bytes.Equal(w.ModelDigest, o.job.ModelDigest) {
-		return refuse(head.ValidateFor(o.job))
+		return refuse((&bus.Result{Sum: w}).ValidateFor(o.job))
 	}
 	if o.taken {
 		if len(o.waiting) >= maxAssemblies {
-			return refuse(fmt.Errorf("bus: sum of job %d: %d others of it wait already", head.Job, len(o.waiting)))
+			return refuse(fmt.Errorf("bus: sum of job %d: %d others of it wait already", w.Job, len(o.waiting)))
 		}
 		o.waiting = append(o.waiting, m)
 		return nil, bus.Verdict_VERDICT_UNSPECIFIED, ""
 	}
-	whole, err := o.add(d.store, w, head)
+	whole, err := o.add(d.store, w)
 	if errors.Is(err, errElsewhere) {
 		return nil, bus.SendValues, err.Error()
 	}
@@ -240,7 +233,8 @@ func (d *sumCollector) receive(m *nats.Msg) (s *bus.ReceivedSum, verdict bus.Ver
 	if err := whole.ValidateFor(o.job); err != nil {
 		return refuse(err)
 	}
-	o.taken, o.parts = true, nil
+	o.taken = true
+	clear(o.parts)
 	var once sync.Once
 	return &bus.ReceivedSum{
 		Result: whole, Of: o.job,
@@ -250,7 +244,7 @@ func (d *sumCollector) receive(m *nats.Msg) (s *bus.ReceivedSum, verdict bus.Ver
 }
 
 // add takes one message of a sum and returns the sum when it is complete.
-func (o *openJob) add(store *Store, w *bus.Sum, head *bus.Result) (*bus.Result, error) {
+func (o *openJob) add(store *Store, w *bus.Sum) (*bus.Result, error) {
 	if h := w.Handle; h != nil {
 		if string(h.Store) != string(store.id[:]) {
 			return nil, errElsewhere
@@ -259,53 +253,36 @@ func (o *openJob) add(store *Store, w *bus.Sum, head *bus.Result) (*bus.Result, 
 		if !ok {
 			return nil, fmt.Errorf("bus: sum of job %d: its handle %d is gone", w.Job, h.Number)
 		}
-		head.Values, head.Variates = lent.Values, lent.Variates
-		return head, nil
+		return &bus.Result{Sum: w, Values: lent.Values, Variates: lent.Variates}, nil
 	}
 	if int(w.Params) > o.job.SumLength() {
 		return nil, bus.Fault("sum", "params", w.Params, fmt.Sprint("at most the job's, ", o.job.SumLength()))
 	}
-	if w.Chunks == 1 {
-		values, variates := w.Values, w.Variates
-		w.Values, w.Variates = nil, nil
-		head.Values = vector.Append(make([]int64, 0, len(values)/8), values)
-		return head, cutVariates(head, o.job, variates)
-	}
-	a := o.parts[w.Trainer]
-	if a == nil || a.chunks != int(w.Chunks) {
-		if o.parts == nil {
-			o.parts = map[string]*assembly{}
-		}
-		if a == nil && len(o.parts) >= maxAssemblies {
+	chunks, known := o.parts[w.Trainer]
+	if len(chunks) != int(w.Chunks) {
+		if !known && w.Chunks > 1 && len(o.parts) >= maxAssemblies {
 			return nil, fmt.Errorf("bus: sum of job %d: %d trainers send it in chunks already", w.Job, maxAssemblies)
 		}
-		a = &assembly{chunks: int(w.Chunks), missing: int(w.Chunks), pieces: make([]*bus.Sum, w.Chunks)}
-		o.parts[w.Trainer] = a
+		chunks = make([]*bus.Sum, w.Chunks)
+		o.parts[w.Trainer] = chunks
 	}
-	if a.pieces[w.Chunk] == nil {
-		a.missing--
+	chunks[w.Chunk] = w
+	values, variates := 0, 0
+	for _, c := range chunks {
+		values += len(c.GetValues()) / 8
+		variates += len(c.GetVariates())
 	}
-	a.pieces[w.Chunk] = w
-	if w.Chunk == 0 {
-		a.head = head
-	}
-	total, variates := 0, 0
-	for _, p := range a.pieces {
-		total += len(p.GetValues())
-		variates += len(p.GetVariates())
-	}
-	if total/8 > int(w.Params) {
-		return nil, bus.Fault("sum", "chunks", fmt.Sprint(total, " bytes"), fmt.Sprintf("8 for each of %d params", w.Params))
+	if values > int(w.Params) {
+		return nil, bus.Fault("sum", "chunks", fmt.Sprint(8*values, " bytes"), fmt.Sprintf("8 for each of %d params", w.Params))
 	}
 	if most := 4 * int(o.job.Params) * len(o.job.Clients); variates > most {
 		return nil, bus.Fault("sum", "variates", fmt.Sprint(variates, " bytes"), fmt.Sprint("at most ", most))
 	}
-	if a.missing > 0 {
+	if slices.Contains(chunks, nil) {
 		return nil, nil
 	}
 	delete(o.parts, w.Trainer)
-	a.head.Values = make([]int64, 0, total/8)
-	return a.whole(o.job)
+	return o.join(chunks, values)
 }
 
 // accept closes the job and lets the trainer acknowledge it.

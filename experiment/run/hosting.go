@@ -138,7 +138,7 @@ func (s *service) serve(ctx context.Context) error {
 			}
 		case <-tick.C:
 			s.forget()
-		case <-s.conn.Broken():
+		case <-s.conn.Life().Done():
 			s.stopAll()
 			return s.conn.Err()
 		}

@@ -66,7 +66,6 @@ type Stats interface {
 // or Reject, exactly one of which must be called; a second call does nothing.
 type ReceivedSum struct {
 	*Result
-	Of     *Job                // as given to SendJob
 	Accept func()              // closes the job; the values are the trainer's again
 	Reject func(reason string) // leaves the job open and tells the trainer why
 }
@@ -134,9 +133,6 @@ type CoordinatorConfig struct {
 	// AckWait is how long a trainer may hold a job without a mark of progress
 	// before another gets it; 0 is 30 s.
 	AckWait time.Duration
-	// MaxDeliver is how many trainers may fail at a job before the run does;
-	// 0 is 5.
-	MaxDeliver int
 	// PlanPatience is how long TakePlans waits for a plan before it supposes that
 	// tasks are lost, with a host that has died or since none has joined yet; 0
 	// is 10 s.
@@ -155,9 +151,6 @@ type CoordinatorConfig struct {
 type HostConfig struct {
 	// Name tells this trainer from others in messages; empty: one is made up.
 	Name string
-	// CacheBytes limits the models kept from other processes; 0 is 256 MiB. The
-	// newest is kept even if it is larger.
-	CacheBytes int64
 	// Stamp is the RunInfo's by which this host knows the run; tasks of another
 	// end it with ErrStale. Zero: a host of the coordinator's own process, which
 	// takes all. Others show the coordinator that they are there.

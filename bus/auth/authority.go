@@ -31,11 +31,11 @@ const (
 )
 
 // Authority issues the credentials of a server's users and takes them back. Its
-// keys live in a folder of its own: whoever reads that folder can be anyone.
+// keys live in a folder of its own: every reader of that folder can be anyone.
 //
 //	operator.nk, system.nk, runs.nk, devices.nk   seeds (nkeys)
 //	operator.jwt                                  the operator's claims, which a server that runs does not let change
-//	users/<role>-<id>.json                        whom credentials were issued to
+//	users/<role>-<id>.json                        the users that hold credentials
 //
 // Coordinators and hosts are users of one NATS account, devices of another,
 // which reaches the first through four kinds of subject only. Permissions alone
@@ -194,7 +194,7 @@ func (g *Grant) Check() error {
 // ErrEnrolled is wrapped by Issue's error about an id that has credentials.
 var ErrEnrolled = errors.New("has credentials already")
 
-// Issue makes credentials and writes down whom they are for: a creds file as
+// Issue makes credentials and records their user: a creds file as
 // NATS clients read it, which holds the one copy of its key.
 func (a *Authority) Issue(g Grant) ([]byte, error) {
 	if err := g.Check(); err != nil {
@@ -273,7 +273,7 @@ func (a *Authority) Revoke(role Role, id string) error {
 	return a.keep(u)
 }
 
-// user is whom credentials were issued to, as kept in a file.
+// user is a holder of credentials, as kept in a file.
 type user struct {
 	Role Role      `json:"role"`
 	ID   string    `json:"id"`

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/nats-io/jwt/v2"
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 
@@ -100,7 +101,7 @@ func Start(ctx context.Context, c Config) (_ *Server, err error) {
 	s.server.SetLoggerV2(s.log, false, false, false)
 	go s.server.Start()
 	for deadline := time.Now().Add(startTimeout); !s.server.ReadyForConnections(20 * time.Millisecond); {
-		if why := s.log.fatal(); why != "" || time.Now().After(deadline) || ctx.Err() != nil {
+		if _, why := s.log.said(); why != "" || time.Now().After(deadline) || ctx.Err() != nil {
 			s.Close()
 			if why == "" {
 				why = "not ready in time"
@@ -156,7 +157,10 @@ func (s *Server) Close() {
 func (s *Server) remove() error { return os.RemoveAll(s.folder) }
 
 // Trouble is what the server last complained of; empty: nothing.
-func (s *Server) Trouble() string { return s.log.last() }
+func (s *Server) Trouble() string {
+	lines, _ := s.log.said()
+	return lines
+}
 
 // InProcessConn makes a connection that no network carries.
 func (s *Server) InProcessConn() (net.Conn, error) { return s.server.InProcessConn() }
@@ -170,6 +174,70 @@ func (s *Server) Credentials() ([]nats.Option, error) {
 		return nil, nil
 	}
 	return s.authority.Inside()
+}
+
+// secure makes a server's options ask for the authority's credentials.
+func secure(o *server.Options, a *auth.Authority) error {
+	c, err := a.Accounts()
+	if err != nil {
+		return err
+	}
+	resolver := &server.MemAccResolver{}
+	for _, x := range []auth.Account{c.System, c.Runs, c.Devices} {
+		if err := resolver.Store(x.Subject, x.Token); err != nil {
+			return fmt.Errorf("bus: accounts: %w", err)
+		}
+	}
+	o.TrustedOperators = []*jwt.OperatorClaims{c.Operator}
+	o.SystemAccount, o.NoSystemAccount = c.System.Subject, false
+	o.AccountResolver = resolver
+	return nil
+}
+
+// revocationEvery is how often a running server looks for revocations.
+const revocationEvery = time.Second
+
+// watchRevocations ends what the authority has revoked, connections that are
+// open included, until ctx ends.
+func (s *Server) watchRevocations(ctx context.Context, resolver server.AccountResolver) {
+	tick := time.NewTicker(revocationEvery)
+	defer tick.Stop()
+	seen := s.authority.Issued()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		now := s.authority.Issued()
+		if now == seen {
+			continue
+		}
+		if err := s.revoke(resolver); err != nil {
+			s.log.Errorf("revocations: %v", err)
+			continue
+		}
+		seen = now
+	}
+}
+
+// revoke gives the server the accounts as they are now.
+func (s *Server) revoke(resolver server.AccountResolver) error {
+	c, err := s.authority.Accounts()
+	if err != nil {
+		return err
+	}
+	for _, x := range []auth.Account{c.Runs, c.Devices} {
+		if err := resolver.Store(x.Subject, x.Token); err != nil {
+			return err
+		}
+		account, err := s.server.LookupAccount(x.Subject)
+		if err != nil {
+			return err
+		}
+		s.server.UpdateAccountClaims(account, x.AccountClaims)
+	}
+	return nil
 }
 
 // recorder is the server's logger: it keeps the last complaints for error
@@ -187,10 +255,8 @@ func (r *recorder) keep(format string, args []any) string {
 	line := strings.TrimSpace(fmt.Sprintf(format, args...))
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if len(r.lines) == recorded {
-		r.lines = append(r.lines[:0], r.lines[1:]...)
-	}
 	r.lines = append(r.lines, line)
+	r.lines = r.lines[max(0, len(r.lines)-recorded):]
 	return line
 }
 
@@ -206,14 +272,9 @@ func (r *recorder) Fatalf(format string, args ...any) {
 	r.death = line
 }
 
-func (r *recorder) fatal() string {
+// said is the last complaints, and the one by which the server died.
+func (r *recorder) said() (lines, death string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.death
-}
-
-func (r *recorder) last() string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return strings.Join(r.lines, "; ")
+	return strings.Join(r.lines, "; "), r.death
 }

@@ -27,7 +27,7 @@ type DeviceConfig struct {
 	// Patience is how long an update goes unanswered before the device turns to
 	// what else there is; 0: a minute. The run gets it when it asks again.
 	Patience time.Duration
-	// Notice is told in a line what becomes of the device; may be nil.
+	// Notice gets a line for each change of the device; may be nil.
 	Notice func(string)
 }
 

@@ -83,7 +83,7 @@ func (d *Device) handle(ctx context.Context, x deviceArrival) (*DeviceTask, erro
 	}
 	d.mu.Unlock()
 	switch {
-	case x.isCall(), !joined: // who has not answered asks again
+	case x.isCall(), !joined: // a run that did not answer calls again
 		return nil, nil
 	case sent != nil: // the run was interrupted and asks again for what is done
 		err := d.send(ctx, x.run, sent)

@@ -38,7 +38,7 @@ type ConnConfig struct {
 	// Patience is how long a connection that is lost may stay away before it
 	// counts as broken; 0 is two minutes, less than 0 for ever.
 	Patience time.Duration
-	// Notice is told in a line what becomes of the connection; may be nil.
+	// Notice gets a line for each change of the connection; may be nil.
 	Notice func(string)
 }
 
@@ -73,7 +73,7 @@ type Conn struct {
 	floods   map[*nats.Subscription]func()
 }
 
-// watcher learns what becomes of a connection.
+// watcher is told that a connection is lost or back.
 type watcher struct{ failed, interrupted func(error) }
 
 // Connect connects and waits until that is done; the error says to what.

@@ -64,7 +64,6 @@ func (c *Conn) OpenCoordinator(ctx context.Context, run string, config bus.Coord
 	}
 	config.Replicas = cmp.Or(config.Replicas, 1)
 	config.AckWait = cmp.Or(config.AckWait, 30*time.Second)
-	config.MaxDeliver = cmp.Or(config.MaxDeliver, 5)
 	config.PlanPatience = cmp.Or(config.PlanPatience, 10*time.Second)
 	o := &Coordinator{
 		run: run, config: config, conn: c, sums: newSumCollector(c.store),

@@ -32,3 +32,6 @@ func Broken(c bus.Coordinator) <-chan struct{} { return c.(*Coordinator).conn.li
 
 // message is one without a way to reply.
 func message(b []byte) *nats.Msg { return &nats.Msg{Data: b} }
+
+// LimitCache limits the models that a host keeps.
+func LimitCache(h bus.Host, bytes int64) { h.(*Host).models.limit = bytes }

@@ -1,7 +1,6 @@
 package natsbus
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -51,7 +50,7 @@ func (c *Conn) OpenHost(ctx context.Context, run string, config bus.HostConfig) 
 		return nil, err
 	}
 	h := &Host{run: run, name: config.Name, conn: c, stamp: config.Stamp, workers: config.Workers}
-	h.models = modelCache{limit: cmp.Or(config.CacheBytes, 256<<20), known: map[bus.Digest]*cachedModel{}}
+	h.models = modelCache{limit: cacheBytes, known: map[bus.Digest]*cachedModel{}}
 	h.life, h.end = context.WithCancelCause(c.life)
 	return h, ctx.Err()
 }

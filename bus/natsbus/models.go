@@ -120,8 +120,11 @@ func (c *Coordinator) DeleteModel(ctx context.Context, digest bus.Digest) error 
 	return nil
 }
 
+// cacheBytes is how much a host keeps of the models that it fetched.
+const cacheBytes = 256 << 20
+
 // modelCache keeps the models that a host fetched. The least recently used leave
-// when it holds too much.
+// when they exceed the limit; the newest stays.
 type modelCache struct {
 	limit int64
 

@@ -14,10 +14,11 @@ func cached(t *testing.T, bytes int64) (c bus.Coordinator, h bus.Host, a, b bus.
 	t.Helper()
 	p := newPlace(t, true)
 	c = p.coordinator(t, "r")
-	h, err := p.connect(t).OpenHost(t.Context(), "r", bus.HostConfig{CacheBytes: bytes})
+	h, err := p.connect(t).OpenHost(t.Context(), "r", bus.HostConfig{})
 	if err != nil {
 		t.Fatal(err)
 	}
+	natsbus.LimitCache(h, bytes)
 	put := func(params []float32) bus.Digest {
 		d := bus.DigestOf(params)
 		if err := c.PutModel(t.Context(), d, params); err != nil {

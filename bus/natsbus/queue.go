@@ -18,6 +18,7 @@ import (
 const lookEvery = 2 * time.Second
 
 const (
+	maxDeliver  = 5       // trainers that may fail at a job before the run does
 	maxWaiting  = 1 << 12 // trainers that wait for a job
 	pendingJobs = 1 << 12 // jobs and chunks that the stream has not confirmed
 )
@@ -81,7 +82,7 @@ func (c *Coordinator) makeStreams(ctx context.Context) error {
 		Durable:       c.config.Kernel,
 		AckPolicy:     jetstream.AckExplicitPolicy,
 		AckWait:       c.config.AckWait,
-		MaxDeliver:    c.config.MaxDeliver,
+		MaxDeliver:    maxDeliver,
 		FilterSubject: subject.Jobs(c.run, c.config.Kernel),
 		MaxAckPending: -1, // trainers take one at a time each
 		MaxWaiting:    maxWaiting,
@@ -194,7 +195,7 @@ func (c *Coordinator) watchStreams(ctx context.Context) {
 		case ctx.Err() != nil:
 			return
 		case err != nil && cause == nil && retriable(err):
-			// The connection's own handlers say what becomes of it.
+			// The connection's own handlers report its end.
 		case err != nil:
 			c.failed(errors.Join(err, cause))
 		case again:
@@ -282,7 +283,7 @@ func (c *Coordinator) onExhausted(m *nats.Msg) {
 		c.failed(fmt.Errorf("bus: the server's advisory of a job that nobody finished: %w", err))
 	} else if j := c.sums.bySequence(a.Sequence); j != nil {
 		c.failed(fmt.Errorf("bus: run %s: job %d (%s, round %d, kernel %s) was given out %d times and no trainer finished it",
-			c.run, j.Job, j.Kind.Name(), j.Round, j.Kernel, c.config.MaxDeliver))
+			c.run, j.Job, j.Kind.Name(), j.Round, j.Kernel, maxDeliver))
 	}
 }
 

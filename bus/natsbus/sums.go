@@ -237,7 +237,7 @@ func (d *sumCollector) receive(m *nats.Msg) (s *bus.ReceivedSum, verdict bus.Ver
 	clear(o.parts)
 	var once sync.Once
 	return &bus.ReceivedSum{
-		Result: whole, Of: o.job,
+		Result: whole,
 		Accept: func() { once.Do(func() { d.accept(o, m) }) },
 		Reject: func(reason string) { once.Do(func() { d.reject(o, m, reason) }) },
 	}, 0, ""

@@ -18,7 +18,7 @@ import (
 )
 
 func TestCompareSharesCohortsAndTime(t *testing.T) {
-	c := runtest.Small(t, "stop.rounds=8")
+	c := runtest.Small(t, "task=sent140", "stop.rounds=8")
 	r, err := Compare(t.Context(), c, []string{"dsgd", "fixed", "k-rounds"}, Options{})
 	if err != nil {
 		t.Fatal(err)

@@ -38,7 +38,7 @@ func TestParseGrid(t *testing.T) {
 func smallSweep(t *testing.T) Sweep {
 	t.Helper()
 	return Sweep{
-		Sets: []string{"task=femnist", "clients=100", "cohort=5", "schedule.k0=4", "stop.rounds=3", "evaluate.every=3", "schedule.window=2",
+		Sets: []string{"task=sent140", "network.model_megabits=6.71", "compute.seconds_per_step=0.017", "clients=100", "cohort=5", "schedule.k0=4", "stop.rounds=3", "evaluate.every=3", "schedule.window=2",
 			"out=" + filepath.Join(t.TempDir(), "sweep")},
 		Schedules: []string{"fixed", "k-rounds"},
 		Grids:     []Grid{{"synthetic.heterogeneity", []string{"0", "1"}}},

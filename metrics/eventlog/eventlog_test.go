@@ -35,18 +35,12 @@ func write(t testing.TB, run *metrics.Run, rounds []timeline.Record) (file []byt
 	if err != nil {
 		t.Fatal(err)
 	}
-	ends = append(ends, w.Offset())
+	ends = append(ends, int64(b.Len()))
 	for i := range rounds {
-		if err := w.Round(&rounds[i]); err != nil {
+		if err := errors.Join(w.Round(&rounds[i]), w.Flush()); err != nil {
 			t.Fatal(err)
 		}
-		ends = append(ends, w.Offset())
-	}
-	if err := w.Flush(); err != nil {
-		t.Fatal(err)
-	}
-	if w.Offset() != int64(b.Len()) {
-		t.Fatalf("offset %d of %d bytes", w.Offset(), b.Len())
+		ends = append(ends, int64(b.Len()))
 	}
 	return b.Bytes(), ends
 }
@@ -124,8 +118,8 @@ func TestWhatIsWrittenIsRead(t *testing.T) {
 		if diff := cmp.Diff(rounds, got, cmpopts.EquateNaNs(), cmpopts.EquateEmpty()); diff != "" {
 			rt.Fatal(diff)
 		}
-		if r.Torn() || r.Offset() != int64(len(file)) || ends[len(ends)-1] != r.Offset() {
-			rt.Fatalf("torn %v at %d of %d bytes", r.Torn(), r.Offset(), len(file))
+		if r.Torn() || r.offset != int64(len(file)) || ends[len(ends)-1] != r.offset {
+			rt.Fatalf("torn %v at %d of %d bytes", r.Torn(), r.offset, len(file))
 		}
 	})
 }
@@ -188,12 +182,12 @@ func TestATornTail(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%d bytes: %v", n, err)
 		}
-		if len(got) != whole || r.Torn() != (int64(n) != ends[whole]) || r.Offset() != ends[whole] {
-			t.Fatalf("%d bytes: %d rounds, torn %v, whole to %d; want %d rounds, to %d", n, len(got), r.Torn(), r.Offset(), whole, ends[whole])
+		if len(got) != whole || r.Torn() != (int64(n) != ends[whole]) || r.offset != ends[whole] {
+			t.Fatalf("%d bytes: %d rounds, torn %v, whole to %d; want %d rounds, to %d", n, len(got), r.Torn(), r.offset, whole, ends[whole])
 		}
 	}
 	r, got, err := read(append(slices.Clone(file), make([]byte, 5000)...))
-	if err != nil || len(got) != 2 || !r.Torn() || r.Offset() != int64(len(file)) {
+	if err != nil || len(got) != 2 || !r.Torn() || r.offset != int64(len(file)) {
 		t.Errorf("zeros behind the log: %d rounds, %v", len(got), err)
 	}
 	for n := range ends[0] {
@@ -251,7 +245,7 @@ func TestALogGoesOn(t *testing.T) {
 	file, ends := write(t, demo, rounds)
 	var b bytes.Buffer
 	b.Write(file[:ends[1]])
-	w := Append(&b, ends[1])
+	w := Append(&b)
 	if err := errors.Join(w.Round(&rounds[1]), w.Flush()); err != nil {
 		t.Fatal(err)
 	}
@@ -385,5 +379,5 @@ func BenchmarkRound(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
-	b.ReportMetric(float64(w.Offset())/float64(b.N), "B/round")
+	b.ReportMetric(float64(frameSize+len(w.round)), "B/round")
 }

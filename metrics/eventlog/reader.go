@@ -76,9 +76,6 @@ func (r *Reader) Run() *metrics.Run { return r.run }
 // Torn says, once Round has given io.EOF, whether the log ends within a record.
 func (r *Reader) Torn() bool { return r.torn }
 
-// Offset is the place behind the last whole record.
-func (r *Reader) Offset() int64 { return r.offset }
-
 // Round is the next round, io.EOF behind the last. Its memory is reused by the
 // next call. A value that was not measured is NaN.
 func (r *Reader) Round() (*timeline.Record, error) {
@@ -139,8 +136,7 @@ func (r *Reader) next() error {
 	return nil
 }
 
-// ends says what it means that reading stopped: at a record's beginning the
-// log is whole.
+// ends tells a log that ends, within a record or not, from one that cannot be read.
 func (r *Reader) ends(err error, within bool) error {
 	if !short(err) {
 		return fmt.Errorf("eventlog: %w", err)

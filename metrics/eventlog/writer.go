@@ -1,10 +1,13 @@
 package eventlog
 
 import (
+	"bufio"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"hash/crc32"
 	"io"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 
@@ -13,14 +16,62 @@ import (
 	"fedpace/metrics/timeline"
 )
 
+func init() {
+	metrics.Sinks.Register("events", "rounds and some of their tasks in "+File, Sink{})
+}
+
+// Sink is the output's entry.
+type Sink struct {
+	Sample int `key:"sample" default:"32" range:"[0,10000]" help:"clients a round whose tasks the log keeps, beside the slowest and real devices"`
+}
+
+func (Sink) Files() []string { return []string{File} }
+
+func (s Sink) Open(run *metrics.Run) (metrics.Output, error) {
+	own := *run
+	own.Sample = s.Sample
+	if len(own.Classes) < 2 { // all devices are alike
+		own.Classes = nil
+	}
+	return &output{run: &own}, check(&own)
+}
+
+// flushEvery is how long, in wall time, rounds may stay in memory.
+const flushEvery = time.Second
+
+// output is a run's log. The Writer is nil before Start.
+type output struct {
+	*Writer
+	run     *metrics.Run
+	flushed time.Time
+}
+
+func (o *output) Start(s *metrics.Start) error {
+	file, err := s.Append(File)
+	if err != nil {
+		return err
+	}
+	if file.Size() > 0 {
+		o.Writer = Append(file)
+		return nil
+	}
+	o.Writer, err = NewWriter(file, o.run)
+	return err
+}
+
+func (o *output) Round(r *metrics.Round) error {
+	err := o.Writer.Round(r.Record)
+	if now := time.Now(); err == nil && now.Sub(o.flushed) >= flushEvery {
+		o.flushed = now
+		err = o.Flush()
+	}
+	return err
+}
+
 // Writer appends to a log through a buffer. It belongs to the run's goroutine.
 // After an error every method returns it.
 type Writer struct {
-	out    io.Writer
-	buffer []byte
-	offset int64 // of the file's end, with what is buffered
-	err    error
-
+	out               *bufio.Writer
 	round, body, task []byte // reused from round to round
 }
 
@@ -32,10 +83,6 @@ func NewWriter(out io.Writer, run *metrics.Run) (*Writer, error) {
 	if err := check(run); err != nil {
 		return nil, fmt.Errorf("eventlog: %w", err)
 	}
-	w := Append(out, 0)
-	w.buffer = append(w.buffer, magic...)
-	w.buffer = binary.LittleEndian.AppendUint32(w.buffer, Version)
-	w.offset = int64(len(w.buffer))
 	message, err := proto.Marshal(&record.Record{Kind: &record.Record_Run{Run: &record.Run{
 		Name: run.Name, Task: run.Task, Schedule: run.Schedule, Seed: run.Seed,
 		Clients: uint32(run.Clients), Cohort: uint32(run.Cohort), Close: run.Close, DeadlineNs: int64(run.Deadline),
@@ -44,40 +91,22 @@ func NewWriter(out io.Writer, run *metrics.Run) (*Writer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("eventlog: %w", err)
 	}
-	w.frame(message)
-	return w, w.Flush() // a run that is killed leaves at least this
+	w := Append(out)
+	_, err = w.out.Write(binary.LittleEndian.AppendUint32([]byte(magic), Version))
+	return w, errors.Join(err, w.frame(message), w.Flush()) // a run that is killed leaves at least this
 }
 
-// Append goes on with a log that has so many bytes: a place that Offset gave,
-// at which the file has been cut.
-func Append(out io.Writer, offset int64) *Writer {
-	return &Writer{out: out, offset: offset}
-}
-
-// Offset is the length of the log, with what is still buffered.
-func (w *Writer) Offset() int64 { return w.offset }
+// Append goes on with a log that ends behind a whole record.
+func Append(out io.Writer) *Writer { return &Writer{out: bufio.NewWriterSize(out, bufferSize)} }
 
 // Flush hands what is buffered to the operating system.
-func (w *Writer) Flush() error {
-	if w.err != nil || len(w.buffer) == 0 {
-		return w.err
-	}
-	if _, err := w.out.Write(w.buffer); err != nil {
-		w.err = fmt.Errorf("eventlog: %w", err)
-	}
-	w.buffer = w.buffer[:0]
-	return w.err
-}
+func (w *Writer) Flush() error { return w.out.Flush() }
 
 // Round adds a round. Where its number is not [Detailed], only its slowest task
 // and those of real devices are written.
 func (w *Writer) Round(r *timeline.Record) error {
-	if w.err != nil {
-		return w.err
-	}
 	w.round = w.appendRound(w.round[:0], r)
-	w.frame(w.round)
-	return w.err
+	return w.frame(w.round)
 }
 
 // slowestOf is the place of the task that took longest; -1 without tasks.
@@ -91,20 +120,20 @@ func slowestOf(tasks []timeline.Task) int {
 	return slowest
 }
 
-// frame appends a record to the buffer, which is written once it is full.
-func (w *Writer) frame(message []byte) {
+// frame adds a record. The buffer is written first if the record does not fit in, so
+// that the file ends with a whole record.
+func (w *Writer) frame(message []byte) error {
 	if len(message) > maxRecord {
-		w.err = fmt.Errorf("eventlog: a record of %d bytes, want at most %d", len(message), maxRecord)
-		return
+		return fmt.Errorf("eventlog: a record of %d bytes, want at most %d", len(message), maxRecord)
 	}
-	b := w.buffer
-	from := len(b)
-	b = binary.LittleEndian.AppendUint32(b, uint32(len(message)))
-	b = binary.LittleEndian.AppendUint32(b, crc32.Checksum(message, castagnoli))
-	b = binary.LittleEndian.AppendUint32(b, crc32.Checksum(b[from:], castagnoli))
-	w.buffer = append(b, message...)
-	w.offset += int64(len(w.buffer) - from)
-	if len(w.buffer) >= bufferSize {
-		_ = w.Flush() // kept in w.err
+	var b [frameSize]byte
+	binary.LittleEndian.PutUint32(b[:], uint32(len(message)))
+	binary.LittleEndian.PutUint32(b[4:], crc32.Checksum(message, castagnoli))
+	binary.LittleEndian.PutUint32(b[8:], crc32.Checksum(b[:8], castagnoli))
+	if w.out.Available() < len(b)+len(message) {
+		_ = w.out.Flush() // the next Write returns its error
 	}
+	_, _ = w.out.Write(b[:]) // likewise
+	_, err := w.out.Write(message)
+	return err
 }

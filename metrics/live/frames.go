@@ -7,18 +7,17 @@ import (
 	"time"
 )
 
-// frame is one picture of the run. Its JSON is made at most once, whoever asks.
+// frame is the state of the run at one moment. Its JSON is made at most once.
 type frame struct {
 	number uint64 // from 1, without a gap
 	last   bool   // the run has ended
 	full   func() []byte
-	// more is the picture for those who have the frame before: its curves begin
-	// where something changed.
+	// more is for viewers that have the frame before: its curves begin at the first
+	// point that changed.
 	more func() []byte
 }
 
-// frames makes a run's frames. Whoever watches makes them; while nobody does,
-// there are none.
+// frames holds the newest frame. Only requests of viewers make frames.
 type frames struct {
 	mu      sync.Mutex
 	newest  *frame
@@ -69,7 +68,8 @@ func (h *Hub) publish(end bool) {
 	f.changed = make(chan struct{})
 }
 
-// current is the newest frame, and what is closed when there is a newer one.
+// current returns the newest frame, and a channel that is closed when a newer one
+// exists.
 func (h *Hub) current() (*frame, <-chan struct{}) {
 	h.publish(false)
 	h.frames.mu.Lock()
@@ -77,7 +77,7 @@ func (h *Hub) current() (*frame, <-chan struct{}) {
 	return h.frames.newest, h.frames.changed
 }
 
-// encode writes a snapshot on one line.
+// encode returns a snapshot as one line of JSON.
 func encode(s *snapshot) []byte {
 	text, err := json.Marshal(s)
 	if err != nil { // numbers that JSON lacks are null, and the summary was checked

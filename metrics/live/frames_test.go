@@ -54,7 +54,7 @@ func TestFramesJoinToTheWhole(t *testing.T) {
 		seen := decode(t, first.full())
 		r := 0
 		for range rapid.IntRange(1, 4).Draw(t, "frames") {
-			for range rapid.IntRange(1, maxPoints).Draw(t, "rounds") {
+			for range rapid.OneOf(rapid.IntRange(1, 20), rapid.IntRange(1, maxPoints)).Draw(t, "rounds") {
 				r++
 				feed(h, report(r))
 			}

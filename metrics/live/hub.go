@@ -24,10 +24,8 @@ func init() {
 // Sink is the output's entry; it has no options.
 type Sink struct{}
 
-// Files implements [metrics.Sink].
 func (Sink) Files() []string { return []string{File} }
 
-// Open implements [metrics.Sink].
 func (Sink) Open(run *metrics.Run) (metrics.Output, error) { return New(run), nil }
 
 // Limits of what a hub holds.
@@ -37,15 +35,15 @@ const (
 	maxText    = 600 // bytes of a text that is shown
 )
 
-// notice is what the user was told.
+// notice is a line that the user was told.
 type notice struct {
 	Round int    `json:"round"` // the last that was complete
 	Text  string `json:"text"`
 	Times int    `json:"times"` // in a row
 }
 
-// Hub is the output: it holds what the page shows of one run. Its handler may be
-// asked by anybody at any time.
+// Hub is the output: it holds all that the page shows of one run. Its handler is safe
+// for concurrent use.
 type Hub struct {
 	run    metrics.Run    // its texts are not too long to be shown
 	id     string         // tells this hub's frames from those of an earlier process
@@ -75,10 +73,10 @@ type state struct {
 	unseen      int           // notices that are no longer held
 	elapsed     time.Duration // wall time of earlier attempts
 	end         *metrics.End  // nil: the run goes on
-	why         string        // it did not complete
+	why         string        // the run did not complete; empty: it did
 }
 
-// New makes the hub of a run that has not begun.
+// New returns the hub of a run that has not begun.
 func New(about *metrics.Run) *Hub {
 	nan := math.NaN()
 	run := *about
@@ -177,8 +175,8 @@ func (s *state) keep(tasks []timeline.Task) {
 	}
 }
 
-// Notice shows a line to whoever watches. Of many the first and the newest are
-// held.
+// Notice implements [metrics.NoticeObserver]: it shows a line. Of many lines the first
+// and the newest are kept.
 func (h *Hub) Notice(text string) {
 	text = cut(text)
 	h.mu.Lock()
@@ -197,9 +195,9 @@ func (h *Hub) Notice(text string) {
 	s.notices = append(s.notices, notice{s.last.Round, text, 1})
 }
 
-// Finish implements [metrics.Finisher]: it shows how the run ended and leaves the
-// page in the run's folder. Nothing is shown after it, no second end either, and
-// all viewers are told and disconnected.
+// Finish implements [metrics.Finisher]: it shows how the run ended, disconnects all
+// viewers and leaves the page in the run's folder. Nothing is shown after the first
+// call.
 func (h *Hub) Finish(e *metrics.End) error {
 	h.mu.Lock()
 	first := h.state.end == nil
@@ -222,8 +220,7 @@ func (h *Hub) Finish(e *metrics.End) error {
 	return h.folder.Replace(File, h.WritePage)
 }
 
-// Close implements [metrics.Closer]: it tells viewers that the run is over, where
-// Finish could not tell how it ended.
+// Close implements [metrics.Closer]: it ends the page of a run that was not finished.
 func (h *Hub) Close(why error) error {
 	h.folder = nil
 	return h.Finish(&metrics.End{Why: why})
@@ -240,8 +237,7 @@ func why(err error) string {
 	return err.Error()
 }
 
-// final takes the measures of the final model, which the last round has only
-// where it was one to evaluate.
+// final takes the measures of the final model, unless the last round was evaluated.
 func (s *state) final(e *metrics.End) {
 	if !e.Evaluated || math.IsNaN(e.ValidationLoss) || s.evaluations.newest.round == s.last.Round {
 		return

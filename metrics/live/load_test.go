@@ -22,6 +22,7 @@ import (
 type crowd struct {
 	frames, scrapes atomic.Int64
 	bytes           atomic.Int64
+	watching        sync.WaitGroup // for a first frame of each viewer
 	failed          atomic.Pointer[string]
 }
 
@@ -42,8 +43,11 @@ func (c *crowd) watch(ctx context.Context, group *sync.WaitGroup, address string
 		}
 		_ = read(response.Body) // ends with the run
 	}
+	c.watching.Add(viewers)
 	for range viewers {
 		group.Go(func() {
+			seen := sync.OnceFunc(c.watching.Done)
+			defer seen()
 			get("events", func(body io.Reader) error {
 				lines := bufio.NewReaderSize(body, 1<<20)
 				for {
@@ -54,6 +58,7 @@ func (c *crowd) watch(ctx context.Context, group *sync.WaitGroup, address string
 					c.bytes.Add(int64(len(line)))
 					if strings.HasPrefix(line, "data: ") {
 						c.frames.Add(1)
+						seen()
 					}
 				}
 			})
@@ -139,7 +144,7 @@ func TestARunIsNotSlowedByItsViewers(t *testing.T) {
 		var c crowd
 		if viewers > 0 {
 			c.watch(ctx, &group, address, viewers)
-			time.Sleep(50 * time.Millisecond)
+			c.watching.Wait()
 		}
 		begun := time.Now()
 		for r := range 200_000 {

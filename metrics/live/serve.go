@@ -10,28 +10,27 @@ import (
 	"fedpace/metrics/web"
 )
 
-// Limits of those who watch.
+// Limits of viewers.
 const (
 	maxViewers = 32
-	retryAfter = 2 * time.Second // before a page that lost the connection tries again
+	retryAfter = 2 * time.Second // a page that lost its connection tries again after this time
 )
 
-// pace is how often, and how long, viewers are talked to.
+// pace holds the times of a stream of events.
 type pace struct {
 	frame time.Duration // the least wall time between two frames
-	beat  time.Duration // a viewer hears something at least so often
-	write time.Duration // for one frame; who does not read it by then is cut off
+	beat  time.Duration // the most wall time between two events
+	write time.Duration // a viewer that does not read an event in this time is disconnected
 }
 
 var usualPace = pace{frame: 400 * time.Millisecond, beat: 10 * time.Second, write: 10 * time.Second}
 
-// Pages implements [web.Pager].
 func (h *Hub) Pages() []web.Page { return []web.Page{{Path: "/", Handler: h.Handler()}} }
 
 // Handler answers GET and HEAD on /, /live.css, /live.js, /snapshot.json and
-// /events, and nothing else. Which hosts may ask, and the headers that keep a
-// page to itself, are its server's matter; it works under a policy that lets
-// in its own styles, scripts and connections alone.
+// /events, and nothing else. The server checks hosts and sets the security headers;
+// the page works under a policy that allows its own styles, scripts and connections
+// alone.
 func (h *Hub) Handler() http.Handler {
 	mux := http.NewServeMux()
 	var viewers atomic.Int32
@@ -39,7 +38,7 @@ func (h *Hub) Handler() http.Handler {
 		return func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", kind)
 			w.Header().Set("Content-Length", strconv.Itoa(len(text)))
-			_, _ = w.Write(text) // nobody to tell
+			_, _ = w.Write(text) // the client may be gone
 		}
 	}
 	mux.Handle("GET /{$}", static("text/html; charset=utf-8", livePage))
@@ -67,9 +66,8 @@ func (h *Hub) Handler() http.Handler {
 	return mux
 }
 
-// watch sends frames as server-sent events until the run or the viewer is gone.
-// A viewer that comes back gets the whole picture, whatever its Last-Event-ID:
-// what it has missed is in it.
+// watch sends frames as server-sent events until the run ends or the viewer leaves. A
+// viewer that reconnects gets a full frame, whatever its Last-Event-ID.
 func (h *Hub) watch(w http.ResponseWriter, r *http.Request) {
 	to := http.NewResponseController(w)
 	// The server's own limits are those of a request that ends.

@@ -12,8 +12,8 @@ import (
 	"fedpace/metrics/timeline"
 )
 
-// snapshot is what a frame tells a page. One that follows another may hold only
-// the end of the curves.
+// snapshot is the content of a frame. One that follows another may hold only the end of
+// the curves.
 type snapshot struct {
 	Format      int              `json:"format"`
 	Run         runShown         `json:"run"`

@@ -21,10 +21,8 @@ func init() {
 // Sink is the output's entry; it has no options.
 type Sink struct{}
 
-// Files implements [metrics.Sink].
 func (Sink) Files() []string { return []string{File, BestFile} }
 
-// Open implements [metrics.Sink].
 func (Sink) Open(run *metrics.Run) (metrics.Output, error) { return &output{run: run}, nil }
 
 type output struct {
@@ -33,19 +31,15 @@ type output struct {
 	best   []float32 // nil: none yet
 }
 
-// Start implements [metrics.Starter].
 func (o *output) Start(s *metrics.Start) error {
 	o.folder = s.Folder
 	return nil
 }
 
-// Round implements [metrics.Output].
 func (o *output) Round(*metrics.Round) error { return nil }
 
-// Best implements [metrics.ModelObserver].
 func (o *output) Best(_ float64, params []float32) { o.best = params }
 
-// Finish implements [metrics.Finisher].
 func (o *output) Finish(e *metrics.End) error {
 	return errors.Join(o.write(File, e.Params, "final"), o.write(BestFile, o.best, "best validation accuracy"))
 }
@@ -57,12 +51,10 @@ func (o *output) write(file string, params []float32, which string) error {
 	return o.folder.Replace(file, func(w io.Writer) error { return o.run.WriteModel(w, params, which) })
 }
 
-// Save implements [metrics.Stateful].
 func (o *output) Save() ([]byte, error) {
 	return binary.Append(make([]byte, 0, 4*len(o.best)), binary.LittleEndian, o.best)
 }
 
-// Restore implements [metrics.Stateful].
 func (o *output) Restore(state []byte) error {
 	if len(state) == 0 {
 		return nil

@@ -107,21 +107,28 @@ func (m *Metrics) collectClients(c *scrape, s *state) {
 	phase := c.add("client_phase_seconds", "Virtual duration of a task's phases, by class of device: drawn for simulated clients, measured by real devices.", "phase", "kind", "class")
 	slowest := c.add("slowest_client_seconds_total", "Virtual duration of the phases of each round's last accepted update: what the other clients waited for.", "phase", "kind", "class")
 	updates := c.add("updates_total", "Tasks by how they ended.", "outcome", "kind")
-	for k, clients := range [kinds]int{m.run.Clients, len(m.run.Devices)} {
-		name := kindNames[k]
-		actors.gauge(float64(clients), name)
-		if kind(k) == real && clients == 0 {
-			continue // a run without real devices has no series for them
+	clients, devices := m.run.Clients, len(m.run.Devices)
+	actors.gauge(float64(clients), kindNames[simulated])
+	actors.gauge(float64(devices), kindNames[real])
+	for i, class := range m.classes {
+		kind := simulated
+		if i == len(m.classes)-1 {
+			kind = real
 		}
-		for i, class := range m.classes[k] {
-			for p := range phases {
-				of := timeline.Phase(p).String()
-				phase.histogram(&s.phases[k][i][p], of, name, class)
-				slowest.counter(s.slowest[k][i][p], of, name, class)
+		if kind == real && devices == 0 {
+			break // a run without real devices has no series for them
+		}
+		for p := range phases {
+			of := timeline.Phase(p).String()
+			phase.histogram(&s.phases[i][p], of, kindNames[kind], class)
+			slowest.counter(s.slowest[i][p], of, kindNames[kind], class)
+		}
+	}
+	for kind, outcomes := range s.updates {
+		for o, count := range outcomes {
+			if kind == simulated || devices > 0 {
+				updates.counter(float64(count), round.Outcome(o).String(), kindNames[kind])
 			}
-		}
-		for o, count := range s.updates[k] {
-			updates.counter(float64(count), round.Outcome(o).String(), name)
 		}
 	}
 }

@@ -26,14 +26,11 @@ type Sink struct{}
 // Files implements [metrics.Sink]: there are none.
 func (Sink) Files() []string { return nil }
 
-// Open implements [metrics.Sink].
 func (Sink) Open(run *metrics.Run) (metrics.Output, error) { return New(run), nil }
 
-// kind is what a client is.
-type kind uint8
-
+// The kinds of clients, as labels have them.
 const (
-	simulated kind = iota
+	simulated = iota
 	real
 	kinds
 )
@@ -57,17 +54,17 @@ const (
 	realClass  = "device" // real devices
 )
 
-// classNames are the label's values for a kind.
-func classNames(r *metrics.Run, k kind) []string {
-	switch n := len(r.Classes); {
-	case k == real:
-		return []string{realClass}
-	case n == 0 || n == 1 && r.Classes[0] == "":
-		return []string{noClass}
+// series are the classes that have series of their own: those of simulated devices and,
+// last, that of the real ones.
+func series(r *metrics.Run) []string {
+	classes := slices.Clone(r.Classes)
+	switch n := len(classes); {
+	case n == 0 || n == 1 && classes[0] == "":
+		classes = []string{noClass}
 	case n > maxClasses:
-		return append(slices.Clone(r.Classes[:maxClasses]), manyOthers)
+		classes = append(classes[:maxClasses], manyOthers)
 	}
-	return r.Classes
+	return append(classes, realClass)
 }
 
 // Metrics is one run's state as a scrape sees it. Scrapes may come at any time;
@@ -76,7 +73,7 @@ type Metrics struct {
 	registry *client.Registry
 	run      *metrics.Run
 	labels   client.Labels
-	classes  [kinds][]string
+	classes  []string // see series
 	batch    batch
 	modelled map[int][phases]round.Time // by local steps, what a simulated client of mean speed takes
 
@@ -86,8 +83,8 @@ type Metrics struct {
 
 // counts are what scrapes read of single tasks.
 type counts struct {
-	phases   [kinds][][phases]histogram // by class
-	modelled [phases]float64            // seconds that simulated devices would have taken for the tasks of real ones
+	phases   [][phases]histogram // by class
+	modelled [phases]float64     // seconds that simulated devices would have taken for the tasks of real ones
 }
 
 // batch is what has happened since the last round.
@@ -104,7 +101,7 @@ type state struct {
 	last      round.Report // its losses are those last measured
 	at        time.Time    // when it was reported
 	duration  histogram
-	slowest   [kinds][][phases]float64 // seconds, by class
+	slowest   [][phases]float64 // seconds, by class
 	updates   [kinds][round.Outcomes]uint64
 	usage     metrics.Usage
 	used      bool // usage is known
@@ -114,16 +111,13 @@ type state struct {
 // New makes the metrics of one run, on a registry of their own.
 func New(run *metrics.Run) *Metrics {
 	m := &Metrics{
-		registry: client.NewRegistry(), run: run, modelled: map[int][phases]round.Time{},
+		registry: client.NewRegistry(), run: run, classes: series(run), modelled: map[int][phases]round.Time{},
 		labels: client.Labels{"run": run.Name, "task": run.Task, "schedule": run.Schedule},
 	}
 	s := &m.state
 	s.at = run.Started
-	for k := range kinds {
-		m.classes[k] = classNames(run, k)
-		n := len(m.classes[k])
-		s.phases[k], m.batch.phases[k], s.slowest[k] = make([][phases]histogram, n), make([][phases]histogram, n), make([][phases]float64, n)
-	}
+	n := len(m.classes)
+	s.phases, m.batch.phases, s.slowest = make([][phases]histogram, n), make([][phases]histogram, n), make([][phases]float64, n)
 	s.last.TrainingLoss, s.last.ValidationLoss, s.last.ValidationAccuracy = math.NaN(), math.NaN(), math.NaN()
 	m.registry.MustRegister(m)
 	return m
@@ -141,15 +135,15 @@ func (m *Metrics) Start(s *metrics.Start) error {
 	return nil
 }
 
-// of is a client's kind, and its class among those that have series.
-func (m *Metrics) of(c int) (k kind, class int) {
-	switch {
-	case m.run.Real(c):
-		return real, 0
+// class is a client's, among those that have series.
+func (m *Metrics) class(client int) int {
+	switch last := len(m.classes) - 1; {
+	case m.run.Real(client):
+		return last
 	case len(m.run.Classes) > 1:
-		class = min(m.run.Class(c), len(m.classes[simulated])-1)
+		return min(m.run.Class(client), last-1)
 	}
-	return simulated, class
+	return 0
 }
 
 // Task implements [metrics.TaskObserver]. Candidates that are only asked for their
@@ -167,8 +161,7 @@ func (m *Metrics) Task(e *round.Ended) {
 	if e.Probe || e.Plan.Drops {
 		return
 	}
-	k, class := m.of(e.Client)
-	h := &b.phases[k][class]
+	h := &b.phases[m.class(e.Client)]
 	h[0].observe(e.Plan.Download)
 	h[1].observe(e.Plan.Compute)
 	h[2].observe(e.Plan.Upload)
@@ -232,11 +225,9 @@ func (m *Metrics) takeBatch(r *round.Report) {
 		s.updates[real][o] += n
 		b.outcomes[o] = 0
 	}
-	for k := range s.phases {
-		for c := range s.phases[k] {
-			for p := range s.phases[k][c] {
-				s.phases[k][c][p].take(&b.phases[k][c][p])
-			}
+	for c := range s.phases {
+		for p := range s.phases[c] {
+			s.phases[c][p].take(&b.phases[c][p])
 		}
 	}
 	for p := range b.modelled {
@@ -244,9 +235,9 @@ func (m *Metrics) takeBatch(r *round.Report) {
 		b.modelled[p] = 0
 	}
 	if b.waited {
-		k, class := m.of(b.slowest.Client)
+		slowest := &s.slowest[m.class(b.slowest.Client)]
 		for p, d := range phasesOf(&b.slowest.Plan) {
-			s.slowest[k][class][p] += d.Seconds()
+			slowest[p] += d.Seconds()
 		}
 		b.waited = false
 	}
@@ -257,10 +248,7 @@ func (m *Metrics) picture() *state {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	s := m.state
-	for k := range s.phases {
-		s.phases[k] = slices.Clone(s.phases[k])
-		s.slowest[k] = slices.Clone(s.slowest[k])
-	}
+	s.phases, s.slowest = slices.Clone(s.phases), slices.Clone(s.slowest)
 	return &s
 }
 
@@ -276,5 +264,4 @@ func (m *Metrics) Handler() http.Handler {
 	})
 }
 
-// Pages implements [web.Pager].
 func (m *Metrics) Pages() []web.Page { return []web.Page{{Path: "/metrics", Handler: m.Handler()}} }

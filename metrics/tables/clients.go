@@ -46,7 +46,6 @@ func New(run *metrics.Run) *Tables {
 	return &Tables{run: run, place: make([]int32, run.Clients+len(run.Devices))}
 }
 
-// Start implements [metrics.Starter].
 func (c *Tables) Start(s *metrics.Start) error {
 	c.folder, c.rounds = s.Folder, s.Rounds
 	return nil
@@ -55,7 +54,6 @@ func (c *Tables) Start(s *metrics.Start) error {
 // Task implements [metrics.TaskObserver]. A task counts once its round does.
 func (c *Tables) Task(e *round.Ended) { c.open = append(c.open, *e) }
 
-// Round implements [metrics.Output].
 func (c *Tables) Round(*metrics.Round) error {
 	c.countOpen()
 	return nil
@@ -123,7 +121,6 @@ type state struct {
 	Open    []round.Ended
 }
 
-// Save implements [metrics.Stateful].
 func (c *Tables) Save() ([]byte, error) {
 	s := state{Open: c.open, Clients: make([]uint32, 0, c.used), Values: make([]int64, 0, c.used*values)}
 	last := 0
@@ -139,7 +136,6 @@ func (c *Tables) Save() ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// Restore implements [metrics.Stateful].
 func (c *Tables) Restore(saved []byte) error {
 	var s state
 	if err := gob.NewDecoder(bytes.NewReader(saved)).Decode(&s); err != nil {

@@ -26,10 +26,8 @@ func init() {
 // Sink is the output's entry; it has no options.
 type Sink struct{}
 
-// Files implements [metrics.Sink].
 func (Sink) Files() []string { return []string{RoundsFile, ClientsFile} }
 
-// Open implements [metrics.Sink].
 func (Sink) Open(run *metrics.Run) (metrics.Output, error) { return New(run), nil }
 
 const (

@@ -6,9 +6,9 @@ import (
 	"sync/atomic"
 )
 
-// limitedListener accepts so many connections at a time. What comes beyond is
-// closed at once rather than left to wait: who holds connections open without
-// need must not keep a scrape from getting one when there is room again.
+// limitedListener has at most so many connections open. It closes further ones at once
+// instead of letting them wait, so that clients with idle connections cannot keep a
+// scrape waiting once there is room.
 type limitedListener struct {
 	net.Listener
 	open atomic.Int64
@@ -29,11 +29,11 @@ func (l *limitedListener) Accept() (net.Conn, error) {
 			return &limitedConn{Conn: c, release: sync.OnceFunc(func() { l.open.Add(-1) })}, nil
 		}
 		l.open.Add(-1)
-		_ = c.Close() // it was of no use to anybody
+		_ = c.Close() // nothing was read or written
 	}
 }
 
-// limitedConn gives its place back when it is closed.
+// limitedConn is counted until it is closed.
 type limitedConn struct {
 	net.Conn
 	release func()

@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// silent takes what a server logs of its clients' mistakes.
+// silent discards the server's log of mistakes that clients make.
 var silent = log.New(io.Discard, "", 0)
 
 // mux routes to the pages; where none is at the root, a list of them is.
@@ -28,14 +28,14 @@ func mux(pages []Page) *http.ServeMux {
 	if !root {
 		m.HandleFunc("/{$}", func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-			_, _ = io.WriteString(w, list.String()) // nobody to tell when the client is gone
+			_, _ = io.WriteString(w, list.String()) // the client may be gone
 		})
 	}
 	return m
 }
 
-// headers go with every answer. Nothing of these pages comes from elsewhere,
-// runs inside another's frame, or tells another where its reader came from.
+// headers are set on every answer: a page loads nothing from other sites, cannot be
+// framed by them, and sends them no referrer.
 var headers = map[string]string{
 	"Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; " +
 		"base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
@@ -47,8 +47,8 @@ var headers = map[string]string{
 	"Cache-Control":                "no-store",
 }
 
-// guard refuses, before any page sees it, a request that is more than reading
-// or that comes under a name which is not this server's.
+// guard refuses requests that are not GET or HEAD, and those under a host name that is
+// not this server's.
 func guard(addr string, pages http.Handler) http.Handler {
 	name, _, _ := net.SplitHostPort(addr) // Listen has accepted it
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -20,10 +20,10 @@ type Page struct {
 	Handler http.Handler
 }
 
-// Pager is whatever has pages to serve.
+// Pager is an output that has pages to serve.
 type Pager interface{ Pages() []Page }
 
-// Server is what a run shows over HTTP.
+// Server serves the pages of a run.
 type Server struct {
 	listener *limitedListener
 	server   http.Server
@@ -45,10 +45,9 @@ const (
 // Serve answers GET and HEAD for the pages at the address until the context
 // ends or Close is called. Port 0 takes any free one: Addr tells which.
 //
-// Requests are answered under an IP address, localhost, or the name in addr: a
-// page of somebody else's that has its own name resolve to this machine (DNS
-// rebinding) is refused. At most 256 connections are open at a time, more are
-// closed at once.
+// Requests are answered under an IP address, localhost, or the name in addr. Other host
+// names are refused, because a foreign page may let its own name resolve to this machine
+// (DNS rebinding). At most 256 connections are open at a time, more are closed at once.
 func Serve(ctx context.Context, addr string, pages ...Page) (*Server, error) {
 	var config net.ListenConfig
 	l, err := config.Listen(ctx, "tcp", addr)
@@ -71,7 +70,7 @@ func Serve(ctx context.Context, addr string, pages ...Page) (*Server, error) {
 			WriteTimeout:      requestTime,
 			IdleTimeout:       idleTime,
 			MaxHeaderBytes:    headerBytes,
-			ErrorLog:          silent, // what a client does wrong is not this program's news
+			ErrorLog:          silent, // mistakes of clients are not reported
 		},
 	}
 	go func() {

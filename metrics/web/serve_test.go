@@ -190,6 +190,12 @@ func TestLimits(t *testing.T) {
 	limited := limit(l, 2)
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "hello") }))
 	server.Listener = limited
+	closed := make(chan struct{}, 10)
+	server.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+		if state == http.StateClosed {
+			closed <- struct{}{}
+		}
+	}
 	server.Start()
 	defer server.Close()
 	var held []net.Conn
@@ -217,8 +223,8 @@ func TestLimits(t *testing.T) {
 	} // it was closed: the read has ended
 	held[0].Close()
 	held[1].Close()
-	for limited.open.Load() > 0 {
-		time.Sleep(time.Millisecond)
+	for range held {
+		<-closed
 	}
 	if response, err := http.Get(server.URL); err != nil || response.StatusCode != 200 {
 		t.Errorf("once there is room: %v, %v", response, err)

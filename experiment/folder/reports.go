@@ -8,10 +8,12 @@ import (
 	"iter"
 	"math"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 
 	"fedpace/coordinator/round"
+	"fedpace/coordinator/schedule"
 )
 
 // Reports are the rounds of a rounds.csv, in order. A report lacks what the file
@@ -61,6 +63,40 @@ func ReadRounds(path string) (list []round.Report, err error) {
 		list = append(list, r)
 	}
 	return list, nil
+}
+
+// Progress is a run at the end of a round, with the mean loss of its window.
+type Progress struct {
+	round.Report
+	BestLoss     float64 // lowest mean of the window so far (Eq. 15); NaN: none yet
+	BestAccuracy float64 // highest so far; NaN: none yet
+}
+
+// Follow are the rounds of the run in a folder, as [Reports], with the best values so
+// far. Window is the number of rounds in the mean.
+func Follow(dir string, window int) iter.Seq2[Progress, error] {
+	return func(yield func(Progress, error) bool) {
+		losses, err := schedule.NewWindow(schedule.WindowConfig{Size: window})
+		if err != nil {
+			yield(Progress{}, err)
+			return
+		}
+		now := Progress{BestLoss: math.NaN(), BestAccuracy: math.NaN()}
+		for now.Report, err = range Reports(filepath.Join(dir, RoundsFile)) {
+			losses.Observe(now.TrainingLoss)
+			if mean, ok := losses.Mean(); ok {
+				if now.WindowLoss = mean; !(now.BestLoss <= mean) {
+					now.BestLoss = mean
+				}
+			}
+			if now.Evaluated && !(now.BestAccuracy >= now.ValidationAccuracy) {
+				now.BestAccuracy = now.ValidationAccuracy
+			}
+			if !yield(now, err) {
+				return
+			}
+		}
+	}
 }
 
 // parseReport reads a row, which has as many cells as the header.

@@ -5,13 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"math"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"fedpace/coordinator/round"
-	"fedpace/coordinator/schedule"
 	"fedpace/experiment/config"
 	"fedpace/experiment/folder"
 	"fedpace/internal/statistics"
@@ -95,29 +93,15 @@ func Read(dir string) (Run, error) {
 
 // follow reads the rounds.
 func (r *Run) follow() error {
-	s := r.Config.Schedule
-	window, err := schedule.NewWindow(schedule.WindowConfig{Size: s.Window, FirstRound: s.F0 == config.FromFirst})
-	if err != nil {
-		return err
-	}
-	now := point{loss: math.NaN(), accuracy: math.NaN()}
 	curve, times := statistics.Thin[point](maxPoints), statistics.Thin[float64](maxTimes)
-	for report, err := range folder.Reports(filepath.Join(r.Dir, folder.RoundsFile)) {
+	for p, err := range folder.Follow(r.Dir, r.Config.Schedule.Window) {
 		if err != nil {
 			return err
 		}
-		window.Observe(report.TrainingLoss)
-		if mean, ok := window.Mean(); ok && !(now.loss <= mean) {
-			now.loss = mean
-		}
-		if report.Evaluated && !(now.accuracy >= report.ValidationAccuracy) {
-			now.accuracy = report.ValidationAccuracy
-		}
-		now.seconds, now.steps = report.End.Seconds(), float64(report.LocalSteps)
-		curve.Add(now)
-		times.Add((report.End - report.Start).Seconds())
-		r.Rounds, r.Virtual, r.Steps = report.Round, report.End, report.SGDSteps
-		r.Outcomes.Add(&report)
+		curve.Add(point{p.End.Seconds(), float64(p.LocalSteps), p.BestLoss, p.BestAccuracy})
+		times.Add((p.End - p.Start).Seconds())
+		r.Rounds, r.Virtual, r.Steps = p.Round, p.End, p.SGDSteps
+		r.Outcomes.Add(&p.Report)
 	}
 	r.points, r.Durations = curve.All(), times.Kept
 	slices.Sort(r.Durations)

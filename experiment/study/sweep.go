@@ -209,16 +209,11 @@ func timeCells(cells []Cell, reference string) error {
 		if !ok || c.Diverged != "" {
 			continue
 		}
-		window, err := schedule.NewWindow(schedule.WindowConfig{Size: c.Config.Schedule.Window})
-		if err != nil {
-			return err
-		}
-		for r, err := range folder.Reports(filepath.Join(c.Config.Out, folder.RoundsFile)) {
+		for r, err := range folder.Follow(c.Config.Out, c.Config.Schedule.Window) {
 			if err != nil {
 				return err
 			}
-			window.Observe(r.TrainingLoss)
-			if mean, ok := window.Mean(); ok && mean <= loss {
+			if r.WindowLoss <= loss {
 				c.TimeToTarget = r.End.Seconds()
 				break
 			}

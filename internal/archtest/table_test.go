@@ -77,7 +77,7 @@ experiment/convex: actors/data actors/learn coordinator/theory gonum.org/v1/gonu
 experiment/config: internal/tasks internal/names internal/registry actors/data actors/device actors/learn coordinator/aggregate coordinator/round metrics
 	coordinator/schedule github.com/goccy/go-yaml/... os
 experiment/calibrate: actors/data/federated actors/data/synthetic actors/learn internal/names internal/tasks time
-experiment/folder: actors/learn coordinator/round experiment/config internal/atomicfile internal/vector metrics os golang.org/x/sys/unix
+experiment/folder: actors/learn coordinator/round coordinator/schedule experiment/config internal/atomicfile internal/vector metrics os golang.org/x/sys/unix
 experiment/devicelog: bus coordinator/devices coordinator/round internal/vector metrics os
 experiment/run/runtest: experiment/config github.com/parquet-go/parquet-go
 experiment/run: actors/... bus/... coordinator/... experiment/config experiment/convex experiment/devicelog experiment/folder internal/human internal/names internal/registry internal/vector

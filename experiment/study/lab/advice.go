@@ -11,8 +11,6 @@ import (
 	"strconv"
 	"text/tabwriter"
 
-	"fedpace/coordinator/round"
-	"fedpace/coordinator/schedule"
 	"fedpace/coordinator/theory"
 	"fedpace/experiment/config"
 	"fedpace/experiment/folder"
@@ -153,21 +151,14 @@ func AdviseRun(ctx context.Context, dir string, g Given, points int) (*Advice, e
 	if err != nil {
 		return nil, err
 	}
-	rows, err := folder.ReadRounds(filepath.Join(dir, folder.RoundsFile))
-	if err != nil {
-		return nil, err
-	}
-	window, err := schedule.NewWindow(schedule.WindowConfig{Size: c.Schedule.Window})
-	if err != nil {
-		return nil, err
-	}
-	var known []round.Report // with a loss of the window
-	least := math.Inf(1)
-	for _, r := range rows {
-		window.Observe(r.TrainingLoss)
-		if mean, ok := window.Mean(); ok && r.End > 0 {
-			r.WindowLoss, least = mean, math.Min(least, mean)
-			known = append(known, r)
+	var known []folder.Progress // with a loss of the window
+	least := math.NaN()
+	for p, err := range folder.Follow(dir, c.Schedule.Window) {
+		if err != nil {
+			return nil, err
+		}
+		if !math.IsNaN(p.WindowLoss) && p.End > 0 {
+			known, least = append(known, p), p.BestLoss
 		}
 	}
 	if len(known) == 0 {
@@ -202,7 +193,7 @@ func AdviseRun(ctx context.Context, dir string, g Given, points int) (*Advice, e
 		if end, err = horizon(c, r); err != nil {
 			return nil, err
 		}
-		known = slices.DeleteFunc(known, func(r round.Report) bool { return !(r.End.Seconds() < end) }) // no time is ahead
+		known = slices.DeleteFunc(known, func(r folder.Progress) bool { return !(r.End.Seconds() < end) }) // no time is ahead
 		if len(known) == 0 {
 			return nil, fmt.Errorf("%s: no round with a training loss ends before the run's end, %.4g s: nothing is ahead", dir, end)
 		}
@@ -210,7 +201,7 @@ func AdviseRun(ctx context.Context, dir string, g Given, points int) (*Advice, e
 	} else {
 		a.Notes = append(a.Notes, "W is the time since the run's start, as in the paper's schedules.")
 	}
-	if slices.ContainsFunc(known, func(r round.Report) bool { return k.Gap(r.WindowLoss) < 0 }) {
+	if slices.ContainsFunc(known, func(r folder.Progress) bool { return k.Gap(r.WindowLoss) < 0 }) {
 		a.Notes = append(a.Notes, "Where F, a mean over a few minibatches, is below F*, K* and eta* are 0 and Eq. 8 is that at F*.")
 	}
 	for _, n := range spaced(len(known), math.Pow(float64(len(known)), 1/float64(max(1, points-1)))) {

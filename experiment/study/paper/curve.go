@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"slices"
 
-	"fedpace/coordinator/round"
 	"fedpace/coordinator/schedule"
 	"fedpace/experiment/config"
 	"fedpace/experiment/folder"
@@ -156,10 +155,6 @@ func readCell(dir string) (Curve, error) {
 	if err != nil {
 		return Curve{}, err
 	}
-	rows, err := folder.ReadRounds(filepath.Join(dir, folder.RoundsFile))
-	if err != nil {
-		return Curve{}, err
-	}
 	c := Curve{
 		Task: config.Task, Schedule: config.Schedule.Name(), Seed: config.Seed, FixedRounds: config.Stop.EqualRuntimeRounds, K0: config.Schedule.K0,
 		Clients: config.Clients, Cohort: config.Cohort,
@@ -172,8 +167,8 @@ func readCell(dir string) (Curve, error) {
 	if config.Train {
 		c.Data = config.Data.String()
 	}
-	if err := c.thin(rows, config.Schedule); err != nil {
-		return Curve{}, fmt.Errorf("%s: %w", dir, err)
+	if err := c.thin(dir, config.Schedule); err != nil {
+		return Curve{}, err
 	}
 	s, err := folder.ReadSummary(filepath.Join(dir, folder.SummaryFile))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -188,11 +183,7 @@ func readCell(dir string) (Curve, error) {
 
 // thin follows the rounds and keeps a point for each evaluation that was better
 // than those before, and for the last.
-func (c *Curve) thin(rows []round.Report, s config.Schedule) error {
-	window, err := schedule.NewWindow(schedule.WindowConfig{Size: s.Window})
-	if err != nil {
-		return err
-	}
+func (c *Curve) thin(dir string, s config.Schedule) error {
 	plateau, err := schedule.NewPlateau(schedule.PlateauConfig{Patience: s.Patience, MinDelta: s.MinDelta})
 	if err != nil {
 		return err
@@ -204,23 +195,20 @@ func (c *Curve) thin(rows []round.Report, s config.Schedule) error {
 		steps = true
 	}
 	var last Point
-	for i, r := range rows {
-		c.Rounds, c.VirtualSeconds = r.Round, r.End.Seconds()
-		if i > 0 && c.Decayed == 0 && steps &&
-			(r.LocalSteps < rows[i-1].LocalSteps || r.LearningRate < rows[i-1].LearningRate) {
-			c.Decayed, c.DecayedAt = rows[i-1].Round, rows[i-1].End.Seconds()
+	var previous folder.Progress
+	for r, err := range folder.Follow(dir, s.Window) {
+		if err != nil {
+			return err
 		}
-		window.Observe(r.TrainingLoss)
-		if mean, ok := window.Mean(); ok && !(c.BestLoss <= mean) {
-			c.BestLoss = mean
+		if steps && c.Decayed == 0 && (r.LocalSteps < previous.LocalSteps || r.LearningRate < previous.LearningRate) {
+			c.Decayed, c.DecayedAt = previous.Round, previous.End.Seconds()
 		}
+		previous = r
+		c.Rounds, c.VirtualSeconds, c.BestLoss = r.Round, r.End.Seconds(), r.BestLoss
 		if math.IsNaN(r.ValidationAccuracy) {
 			continue
 		}
-		if !(c.BestAccuracy >= r.ValidationAccuracy) {
-			c.BestAccuracy = r.ValidationAccuracy
-		}
-		c.FinalAccuracy = r.ValidationAccuracy
+		c.BestAccuracy, c.FinalAccuracy = r.BestAccuracy, r.ValidationAccuracy
 		plateau.Observe(1 - r.ValidationAccuracy)
 		if plateau.Converged() && math.IsNaN(c.Plateaued) {
 			c.Plateaued = r.End.Seconds()

@@ -82,7 +82,7 @@ experiment/devicelog: bus coordinator/devices coordinator/round internal/vector 
 experiment/run/runtest: experiment/config github.com/parquet-go/parquet-go
 experiment/run: actors/... bus/... coordinator/... experiment/config experiment/convex experiment/devicelog experiment/folder internal/human internal/names internal/registry internal/vector
 	metrics/... os time golang.org/x/sync/...
-experiment/report: coordinator/round coordinator/schedule experiment/config experiment/folder internal/human internal/statistics
+experiment/report: coordinator/round experiment/config experiment/folder internal/human internal/statistics
 	metrics metrics/eventlog metrics/figure metrics/openmetrics metrics/perfetto os time
 experiment/study: coordinator coordinator/schedule experiment/config experiment/folder experiment/run internal/atomicfile
 	internal/human internal/names internal/statistics metrics/figure os time golang.org/x/sync/...

@@ -66,9 +66,8 @@ func (r *Run) ClassName(client int) string {
 	return r.Classes[r.Class(client)]
 }
 
-// Fraction is the part of the run that is done, from 0 to 1: the largest over the
-// stops whose end is known, because the first that is reached ends the run. It is
-// 0 where none is known.
+// Fraction is the part of the run that is done, from 0 to 1: the largest over the stops whose end
+// is known, because the first that is reached ends the run. It is 0 where none is known.
 func (r *Run) Fraction(rounds int, virtualSeconds float64) float64 {
 	f := 0.0
 	if r.Rounds > 0 {

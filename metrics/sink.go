@@ -15,12 +15,10 @@ var Sinks = registry.New[Sink]("output", "sink")
 
 // Sink is a kind of output with its options.
 type Sink interface {
-	// Files lists the names of the files that the output writes in the run's
-	// folder.
+	// Files lists the names of the files that the output writes in the run's folder.
 	Files() []string
-	// Open makes the output of one run and finds what is wrong with the options.
-	// It must not write to the run's folder: a run that cannot start leaves it as
-	// it is.
+	// Open makes the output of one run and finds what is wrong with the options. It must not write
+	// to the run's folder: a run that cannot start leaves it as it is.
 	Open(run *Run) (Output, error)
 }
 
@@ -31,14 +29,12 @@ type Output interface {
 	Round(r *Round) error
 }
 
-// Starter is an [Output] that needs the run's folder, or the place from which a
-// run is resumed, before the first round. If the output is [Stateful], Restore
-// comes first.
+// Starter is an [Output] that needs the run's folder, or the place from which a run is resumed,
+// before the first round. If the output is [Stateful], Restore comes first.
 type Starter interface{ Start(s *Start) error }
 
-// TaskObserver is an [Output] that takes every task, before the round in which
-// the task counts. e is valid until Task returns. A run completes hundreds of
-// thousands of tasks a second.
+// TaskObserver is an [Output] that takes every task, before the round in which the task counts. e
+// is valid until Task returns. A run completes hundreds of thousands of tasks a second.
 type TaskObserver interface{ Task(e *round.Ended) }
 
 // ModelObserver is an [Output] that takes each model whose validation accuracy is

@@ -8,9 +8,8 @@ import (
 	"fedpace/metrics/timeline"
 )
 
-// Split is a resource that clients used: for updates that are in a model, or for
-// work that was late, broken off or not needed, and candidates that were not
-// chosen.
+// Split is a resource that clients used: for updates that are in a model, or for work that was
+// late, broken off or not needed, and candidates that were not chosen.
 type Split[T int64 | float64] struct {
 	Useful T `json:"useful"`
 	Wasted T `json:"wasted"`
@@ -95,8 +94,7 @@ type Power struct {
 	Overlap bool
 }
 
-// meter adds up what a run's clients use. A round's usage counts when the round
-// does.
+// meter adds up what a run's clients use. A round's usage counts when the round does.
 type meter struct {
 	run   *Run
 	total Usage

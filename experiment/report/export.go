@@ -12,6 +12,7 @@ import (
 
 	"fedpace/experiment/config"
 	"fedpace/experiment/folder"
+	"fedpace/metrics"
 	"fedpace/metrics/eventlog"
 	"fedpace/metrics/openmetrics"
 	"fedpace/metrics/perfetto"
@@ -54,9 +55,8 @@ type Exported struct {
 	From, To time.Time // the run's start and its last round's end
 }
 
-// ExportOpenMetrics writes the run in a folder as OpenMetrics text in which its
-// virtual time begins at epoch; the zero time stands for the one with which the
-// run ends now, to the second.
+// ExportOpenMetrics writes the run in a folder as OpenMetrics text in which its virtual time begins
+// at epoch; the zero time stands for the one with which the run ends now, to the second.
 func ExportOpenMetrics(dir string, w io.Writer, epoch time.Time) (e Exported, err error) {
 	if err := folder.HoldsRun(dir); err != nil {
 		return e, err
@@ -77,5 +77,5 @@ func ExportOpenMetrics(dir string, w io.Writer, epoch time.Time) (e Exported, er
 		epoch = time.Now().Truncate(time.Second).Add(-time.Duration(math.Ceil(end.Seconds())) * time.Second)
 	}
 	e = Exported{len(rounds), epoch, epoch.Add(time.Duration(end))}
-	return e, openmetrics.Write(w, openmetrics.Run{Name: c.Name, Task: string(c.Task), Schedule: c.Schedule.Name(), Seed: c.Seed}, epoch, rounds)
+	return e, openmetrics.Write(w, &metrics.Run{Name: c.Name, Task: string(c.Task), Schedule: c.Schedule.Name(), Seed: c.Seed}, epoch, rounds)
 }

@@ -337,8 +337,7 @@ func measured(v *float64) string {
 	return estimated(statistics.Estimated{Mean: folder.Value(v), Half: math.NaN()}, number)
 }
 
-// quantile is the value that a share q of the ascending list does not exceed;
-// NaN of nothing.
+// quantile is the value that a share q of the ascending list does not exceed; NaN of nothing.
 func quantile(list []float64, q float64) float64 {
 	if len(list) == 0 {
 		return math.NaN()

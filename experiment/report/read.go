@@ -115,9 +115,8 @@ type group struct {
 	runs []*Run
 }
 
-// groups sorts runs into groups, in the order of their first runs. Groups of a
-// task are named by the schedule and, where that is not enough, by what else
-// their configurations set, or the folder.
+// groups sorts runs into groups, in the order of their first runs. Groups of a task are named by
+// the schedule and, where that is not enough, by what else their configurations set, or the folder.
 func groups(runs []Run) ([]group, error) {
 	var list []group
 	var differences [][]string

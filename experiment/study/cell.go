@@ -76,9 +76,8 @@ func equal(mine, found config.Config, exact bool) (bool, error) {
 	return a == b, err
 }
 
-// find looks for the cells' runs: in their own folders, and in the others of the
-// study, where another command may have played the same. It returns how many are
-// complete.
+// find looks for the cells' runs: in their own folders, and in the others of the study, where
+// another command may have played the same. It returns how many are complete.
 func find(out string, cells []Cell, force bool, version string) (done int, err error) {
 	var others map[string][]string // folders of the study by what they compute; nil: not read yet
 	for i := range cells {

@@ -18,8 +18,7 @@ import (
 	"fedpace/internal/human"
 )
 
-// Comparison is several schedules on the same cohorts, in the order in which they
-// were asked for.
+// Comparison is several schedules on the same cohorts, in the order in which they were asked for.
 type Comparison struct {
 	Runs       []Cell  // each with its time to the best loss of the reference
 	Reference  string  // the schedule whose best loss the others are timed to

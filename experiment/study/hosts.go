@@ -12,10 +12,9 @@ import (
 	"fedpace/internal/names"
 )
 
-// besideHosts is how many cells go side by side where hosts in other processes
-// train: the paper's schedules of a task. A round ends with its slowest trainer,
-// and a short one is mostly messages; while one cell waits for either, the hosts
-// work for the others.
+// besideHosts is how many cells go side by side where hosts in other processes train: the paper's
+// schedules of a task. A round ends with its slowest trainer, and a short one is mostly messages;
+// while one cell waits for either, the hosts work for the others.
 const besideHosts = 8
 
 // server is how a cell reaches its server, and whether hosts in other processes do
@@ -30,9 +29,8 @@ func (o *Options) server(c *Cell) (to run.Connection, remote bool) {
 	return to, remote
 }
 
-// reach finds out whether the servers of the cells that are left can be reached,
-// before anything is prepared for them, and says whether hosts in other processes
-// do any of the work.
+// reach finds out whether the servers of the cells that are left can be reached, before anything is
+// prepared for them, and says whether hosts in other processes do any of the work.
 func (o *Options) reach(ctx context.Context, cells []Cell) (remote bool, err error) {
 	reached := map[string]bool{}
 	for i := range cells {
@@ -50,11 +48,10 @@ func (o *Options) reach(ctx context.Context, cells []Cell) (remote bool, err err
 	return len(reached) > 0, nil
 }
 
-// hostNotices passes on once what several cells say of the server and the hosts,
-// each of them over a connection of its own. A line's first two words are its
-// subject ("Host box", "No host", "The connection"). A line is news unless it
-// equals the last one of its subject, reasons in brackets apart. The cells of one
-// task want the same of hosts, so what they say of hosts counts as one.
+// hostNotices passes on once what several cells say of the server and the hosts, each of them over
+// a connection of its own. A line's first two words are its subject ("Host box", "No host", "The
+// connection"). A line is news unless it equals the last one of its subject, reasons in brackets
+// apart. The cells of one task want the same of hosts, so what they say of hosts counts as one.
 type hostNotices struct {
 	notice func(string)
 

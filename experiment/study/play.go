@@ -16,18 +16,15 @@ import (
 
 // Options are how a study is played; they change no result.
 type Options struct {
-	// Run holds the options of every run. Runs side by side report neither their own
-	// progress nor their own notices. With a server in Run.NATS, hosts in other
-	// processes do the work.
+	// Run holds the options of every run. Runs side by side report neither their own progress nor
+	// their own notices. With a server in Run.NATS, hosts in other processes do the work.
 	Run run.Options
 	// ConfiguredHosts says that a server in a cell's configuration has hosts, too.
 	ConfiguredHosts bool
-	// Beside is how many runs go side by side; 0: as many as there are cores, each
-	// with a trainer a core, so that the last has them all, and [besideHosts] where
-	// hosts do the work.
+	// Beside is how many runs go side by side; 0: as many as there are cores, each with a trainer a
+	// core, so that the last has them all, and [besideHosts] where hosts do the work.
 	Beside int
-	// Progress is called now and then from the runs' goroutines, never twice at a
-	// time; may be nil.
+	// Progress is called now and then from the runs' goroutines, never twice at a time; may be nil.
 	Progress func(Progress)
 	// Adjust changes the options of one run; may be nil.
 	Adjust func(*Cell, *run.Options)
@@ -38,11 +35,10 @@ type Options struct {
 	Done func() error
 }
 
-// Play plays the cells of a study that are not complete. Cells whose run stands in
-// out or in a folder below it are read, wherever they stand, and those that were
-// cut are resumed. When ctx is cancelled, or a cell fails, the runs under way stop
-// cleanly; another Play goes on where this one stopped. A run that diverges is a
-// result and ends no other.
+// Play plays the cells of a study that are not complete. Cells whose run stands in out or in a
+// folder below it are read, wherever they stand, and those that were cut are resumed. When ctx is
+// cancelled, or a cell fails, the runs under way stop cleanly; another Play goes on where this one
+// stopped. A run that diverges is a result and ends no other.
 func Play(ctx context.Context, out string, cells []Cell, o Options) error {
 	if o.Run.Notice == nil {
 		o.Run.Notice = func(string) {}

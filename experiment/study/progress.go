@@ -20,8 +20,7 @@ type Running struct {
 	Run  run.Progress
 }
 
-// Fraction is the part of the cells that is done, from 0 to 1, each counted the
-// same.
+// Fraction is the part of the cells that is done, from 0 to 1, each counted the same.
 func (p Progress) Fraction() float64 {
 	if p.Cells == 0 {
 		return 1

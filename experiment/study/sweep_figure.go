@@ -52,8 +52,7 @@ func (g Grid) places() (at map[string]float64, names []string) {
 	return at, names
 }
 
-// shortValue is a value without the keys in it: "deadline, 5" for
-// "{rule: deadline, seconds: 5}".
+// shortValue is a value without the keys in it: "deadline, 5" for "{rule: deadline, seconds: 5}".
 func shortValue(value string) string {
 	inner, ok := strings.CutPrefix(value, "{")
 	if !ok {

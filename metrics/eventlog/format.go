@@ -52,9 +52,8 @@ func check(r *metrics.Run) error {
 	return nil
 }
 
-// Detailed says whether the tasks of a round are logged: of the first 1023 all,
-// and 512 of every doubling of the number of rounds. Of the others the slowest
-// task is, and those of real devices.
+// Detailed says whether the tasks of a round are logged: of the first 1023 all, and 512 of every
+// doubling of the number of rounds. Of the others the slowest task is, and those of real devices.
 func Detailed(number int) bool {
 	n := uint64(max(number, 0))
 	return n&(1<<max(0, bits.Len64(n)-10)-1) == 0

@@ -25,7 +25,7 @@ type Reader struct {
 	torn   bool
 	run    *metrics.Run
 	last   uint32 // number of the round before
-	buffer []byte
+	buffer bytes.Buffer
 	record record.Record
 	round  timeline.Record
 }
@@ -116,20 +116,14 @@ func (r *Reader) next() error {
 		return r.damaged(fmt.Sprintf("a record of %d bytes, want 1 to %d", size, maxRecord))
 	}
 	// Memory grows with what is there, not with what a length promises.
-	r.buffer = r.buffer[:0]
-	for left := int(size); left > 0; {
-		step := min(left, bufferSize)
-		from := len(r.buffer)
-		r.buffer = append(r.buffer, make([]byte, step)...)
-		if _, err := io.ReadFull(r.in, r.buffer[from:]); err != nil {
-			return r.ends(err, true)
-		}
-		left -= step
+	r.buffer.Reset()
+	if _, err := io.CopyN(&r.buffer, r.in, int64(size)); err != nil {
+		return r.ends(err, true)
 	}
-	if got := crc32.Checksum(r.buffer, castagnoli); got != sum {
+	if got := crc32.Checksum(r.buffer.Bytes(), castagnoli); got != sum {
 		return r.damaged(fmt.Sprintf("a record's checksum is %08x, its bytes give %08x", sum, got))
 	}
-	if err := proto.Unmarshal(r.buffer, &r.record); err != nil {
+	if err := proto.Unmarshal(r.buffer.Bytes(), &r.record); err != nil {
 		return r.damaged("a record that is not a message: " + err.Error())
 	}
 	r.offset += int64(frameSize) + int64(size)

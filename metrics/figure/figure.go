@@ -84,8 +84,7 @@ var glyphs = []draw.GlyphDrawer{
 	draw.BoxGlyph{}, draw.TriangleGlyph{}, draw.CrossGlyph{}, draw.PlusGlyph{},
 }
 
-// Write draws rows of panels, which may differ in length, in the format "svg", "png"
-// or "pdf".
+// Write draws rows of panels, which may differ in length, in the format "svg", "png" or "pdf".
 func Write(w io.Writer, format string, rows ...[]Panel) error {
 	columns := 0
 	for _, row := range rows {
@@ -273,28 +272,26 @@ func (l Line) add(p *plot.Plot, key *legend, style int, steps, named bool) error
 	c := palette[style%len(palette)]
 	line.Color, line.Width, line.Dashes = c, vg.Points(1.6), dashes[(style+style/len(palette))%len(dashes)]
 	marks.Color, marks.Shape, marks.Radius = c, glyphs[(style+style/len(palette))%len(glyphs)], vg.Points(2.8)
+	var samples []plot.Thumbnailer
 	if steps {
 		if err := addBand(p, points, c); err != nil {
 			return err
 		}
+	}
+	if steps || !named {
 		p.Add(line)
-		key.add(l.Name, line)
-		return nil
+		samples = append(samples, line)
 	}
-	if !named {
-		p.Add(line)
+	if !steps {
+		errorBars, err := plotter.NewYErrorBars(points)
+		if err != nil {
+			return err
+		}
+		errorBars.Color = c
+		p.Add(marks, errorBars)
+		samples = append(samples, marks)
 	}
-	errorBars, err := plotter.NewYErrorBars(points)
-	if err != nil {
-		return err
-	}
-	errorBars.Color = c
-	p.Add(marks, errorBars)
-	if named {
-		key.add(l.Name, marks)
-	} else {
-		key.add(l.Name, line, marks)
-	}
+	key.add(l.Name, samples...)
 	return nil
 }
 

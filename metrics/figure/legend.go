@@ -18,8 +18,7 @@ type entry struct {
 	samples []plot.Thumbnailer
 }
 
-// Of an entry: its sample's width, the space on either side of its name, and
-// its height.
+// Of an entry: its sample's width, the space on either side of its name, and its height.
 const (
 	sampleWidth = 26
 	sampleGap   = 6

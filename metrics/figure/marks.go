@@ -15,8 +15,7 @@ type Mark struct {
 	Name string // in the legend; empty: not there
 }
 
-// addBand draws the points' half widths as a band around the curve, where there
-// are any.
+// addBand draws the points' half widths as a band around the curve, where there are any.
 func addBand(p *plot.Plot, points bars, c color.RGBA) error {
 	var low, high plotter.XYs
 	wide := false

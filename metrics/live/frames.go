@@ -68,8 +68,7 @@ func (h *Hub) publish(end bool) {
 	f.changed = make(chan struct{})
 }
 
-// current returns the newest frame, and a channel that is closed when a newer one
-// exists.
+// current returns the newest frame, and a channel that is closed when a newer one exists.
 func (h *Hub) current() (*frame, <-chan struct{}) {
 	h.publish(false)
 	h.frames.mu.Lock()

@@ -7,13 +7,11 @@ import (
 	"fedpace/internal/statistics"
 )
 
-// maxPoints bounds each curve. A history that is full joins its points two by
-// two, so that it holds between half of this and all of it, whatever the number
-// of rounds. It must be even.
+// maxPoints bounds each curve. A history that is full joins its points two by two, so that it holds
+// between half of this and all of it, whatever the number of rounds. It must be even.
 const maxPoints = 1024
 
-// point is some successive rounds: one, or after thinning a power of two of
-// them.
+// point is some successive rounds: one, or after thinning a power of two of them.
 type point struct {
 	rounds    int // how many
 	round     int // the last
@@ -96,8 +94,7 @@ type evaluation struct {
 	loss, accuracy float64
 }
 
-// evaluations are the evaluations of a run: some that stand for all, the newest and
-// the best.
+// evaluations are the evaluations of a run: some that stand for all, the newest and the best.
 type evaluations struct {
 	statistics.Thinned[evaluation]
 	newest evaluation

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"math"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -102,8 +103,7 @@ func New(about *metrics.Run) *Hub {
 	return h
 }
 
-// Start implements [metrics.Starter]: in a run that is resumed it shows the rounds
-// so far.
+// Start implements [metrics.Starter]: in a run that is resumed it shows the rounds so far.
 func (h *Hub) Start(s *metrics.Start) error {
 	h.folder = s.Folder
 	if s.Last == nil {
@@ -195,9 +195,8 @@ func (h *Hub) Notice(text string) {
 	s.notices = append(s.notices, notice{s.last.Round, text, 1})
 }
 
-// Finish implements [metrics.Finisher]: it shows how the run ended, disconnects all
-// viewers and leaves the page in the run's folder. Nothing is shown after the first
-// call.
+// Finish implements [metrics.Finisher]: it shows how the run ended, disconnects all viewers and
+// leaves the page in the run's folder. Nothing is shown after the first call.
 func (h *Hub) Finish(e *metrics.End) error {
 	h.mu.Lock()
 	first := h.state.end == nil
@@ -251,9 +250,5 @@ func cut(text string) string {
 	if len(text) <= maxText {
 		return text
 	}
-	end := maxText
-	for end > 0 && text[end]&0xc0 == 0x80 { // not within a rune
-		end--
-	}
-	return text[:end] + "…"
+	return strings.ToValidUTF8(text[:maxText], "") + "…" // not within a rune
 }

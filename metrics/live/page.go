@@ -27,8 +27,7 @@ var livePage = []byte(fill(`<link rel="stylesheet" href="live.css">
 // fill puts the styles and scripts, by name or whole, in their place.
 func fill(head string) string { return strings.Replace(htmlText, "<!-- head -->", head, 1) }
 
-// WritePage writes the page as it stands now, as one file that needs nothing
-// else.
+// WritePage writes the page as it stands now, as one file that needs nothing else.
 func (h *Hub) WritePage(w io.Writer) error {
 	h.mu.Lock()
 	whole := h.snapshot(time.Now())

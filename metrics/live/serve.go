@@ -27,10 +27,9 @@ var usualPace = pace{frame: 400 * time.Millisecond, beat: 10 * time.Second, writ
 
 func (h *Hub) Pages() []web.Page { return []web.Page{{Path: "/", Handler: h.Handler()}} }
 
-// Handler answers GET and HEAD on /, /live.css, /live.js, /snapshot.json and
-// /events, and nothing else. The server checks hosts and sets the security headers;
-// the page works under a policy that allows its own styles, scripts and connections
-// alone.
+// Handler answers GET and HEAD on /, /live.css, /live.js, /snapshot.json and /events, and nothing
+// else. The server checks hosts and sets the security headers; the page works under a policy that
+// allows its own styles, scripts and connections alone.
 func (h *Hub) Handler() http.Handler {
 	mux := http.NewServeMux()
 	var viewers atomic.Int32

@@ -12,8 +12,7 @@ import (
 	"fedpace/metrics/timeline"
 )
 
-// snapshot is the content of a frame. One that follows another may hold only the end of
-// the curves.
+// snapshot is the content of a frame. One that follows another may hold only the end of the curves.
 type snapshot struct {
 	Format      int              `json:"format"`
 	Run         runShown         `json:"run"`
@@ -109,8 +108,7 @@ type roundTimes struct {
 	Bars        []bar  `json:"bars"`
 }
 
-// lastRound is the timeline of the round that closed last. Times are seconds
-// after its start.
+// lastRound is the timeline of the round that closed last. Times are seconds after its start.
 type lastRound struct {
 	Round    int              `json:"round"`
 	Start    number           `json:"start"` // virtual time

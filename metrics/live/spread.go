@@ -83,9 +83,8 @@ type bar struct {
 // maxBars is how many bars are drawn at most.
 const maxBars = 32
 
-// bars joins the classes to at most maxBars of them, equally wide or, where the
-// longest duration is far from the least, each wider than the one before by the
-// same factor. logarithmic says which.
+// bars joins the classes to at most maxBars of them, equally wide or, where the longest duration is
+// far from the least, each wider than the one before by the same factor. logarithmic says which.
 func (s *spread) bars() (out []bar, logarithmic bool) {
 	if s.total == 0 {
 		return nil, false

@@ -12,16 +12,10 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"fedpace/coordinator/round"
+	"fedpace/metrics"
 )
 
-// Run says whose rounds they are; the labels of every series.
-type Run struct {
-	Name, Task, Schedule string
-	Seed                 uint64
-}
-
-// Limits of the epoch, so that every time has milliseconds in an int64 and four
-// digits in its year.
+// Limits of the epoch, so that every time has milliseconds in an int64 and four digits in its year.
 var (
 	earliest = time.Unix(0, 0)
 	latest   = time.Date(9000, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -62,8 +56,9 @@ func evaluated(r *round.Report, v float64) float64 {
 	return v
 }
 
-// Write writes all rounds, whose times are added to epoch.
-func Write(w io.Writer, run Run, epoch time.Time, rounds []round.Report) error {
+// Write writes all rounds of a run, whose name, task, schedule and seed are labels, with
+// their times added to epoch.
+func Write(w io.Writer, run *metrics.Run, epoch time.Time, rounds []round.Report) error {
 	if epoch.Before(earliest) || epoch.After(latest) {
 		return fmt.Errorf("openmetrics: epoch %s is out of range, want %s to %s", epoch.UTC().Format(time.RFC3339), earliest.UTC().Format(time.RFC3339), latest.Format(time.RFC3339))
 	}
@@ -73,10 +68,10 @@ func Write(w io.Writer, run Run, epoch time.Time, rounds []round.Report) error {
 			m.Unit = &f.unit
 		}
 		if f.outcome == nil {
-			m.Metric = f.series(run.labels(), epoch, rounds, f.value)
+			m.Metric = f.series(labels(run), epoch, rounds, f.value)
 		} else {
 			for o := range round.Outcome(round.Outcomes) {
-				m.Metric = append(m.Metric, f.series(run.labels("outcome", o.String()), epoch, rounds, func(r *round.Report) float64 { return f.outcome(o, r) })...)
+				m.Metric = append(m.Metric, f.series(labels(run, "outcome", o.String()), epoch, rounds, func(r *round.Report) float64 { return f.outcome(o, r) })...)
 			}
 		}
 		if len(m.Metric) == 0 {
@@ -91,7 +86,7 @@ func Write(w io.Writer, run Run, epoch time.Time, rounds []round.Report) error {
 }
 
 // labels are the run's, with others given as name, value.
-func (r Run) labels(more ...string) []*dto.LabelPair {
+func labels(r *metrics.Run, more ...string) []*dto.LabelPair {
 	pairs := append([]string{"clock", "virtual", "run", r.Name, "task", r.Task, "schedule", r.Schedule, "seed", strconv.FormatUint(r.Seed, 10)}, more...)
 	var list []*dto.LabelPair
 	for i := 0; i < len(pairs); i += 2 {
@@ -100,8 +95,7 @@ func (r Run) labels(more ...string) []*dto.LabelPair {
 	return list
 }
 
-// series are the samples of one series, by time. What was not measured is left
-// out.
+// series are the samples of one series, by time. What was not measured is left out.
 func (f *family) series(labels []*dto.LabelPair, epoch time.Time, rounds []round.Report, value func(*round.Report) float64) []*dto.Metric {
 	var list []*dto.Metric
 	for i := range rounds {

@@ -33,7 +33,7 @@ var rounds = []round.Report{
 
 func TestTheText(t *testing.T) {
 	var b bytes.Buffer
-	if err := Write(&b, Run{Name: `a"b`, Task: "femnist", Schedule: "k-rounds", Seed: math.MaxUint64}, epoch, rounds); err != nil {
+	if err := Write(&b, &metrics.Run{Name: `a"b`, Task: "femnist", Schedule: "k-rounds", Seed: math.MaxUint64}, epoch, rounds); err != nil {
 		t.Fatal(err)
 	}
 	const l = `clock="virtual",run="a\"b",task="femnist",schedule="k-rounds",seed="18446744073709551615"`
@@ -116,7 +116,7 @@ func TestTimesAscend(t *testing.T) {
 			list = append(list, r)
 		}
 		var b bytes.Buffer
-		if err := Write(&b, Run{}, epoch.Add(time.Duration(rapid.Int64Range(0, 1e9).Draw(t, "epoch"))), list); err != nil {
+		if err := Write(&b, &metrics.Run{}, epoch.Add(time.Duration(rapid.Int64Range(0, 1e9).Draw(t, "epoch"))), list); err != nil {
 			t.Fatal(err)
 		}
 		last := map[string]float64{}
@@ -140,7 +140,7 @@ func TestTimesAscend(t *testing.T) {
 
 func TestEpochsOutOfRange(t *testing.T) {
 	for _, at := range []time.Time{time.Unix(-1, 0), time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC), {}} {
-		if err := Write(io.Discard, Run{}, at, rounds); err == nil {
+		if err := Write(io.Discard, &metrics.Run{}, at, rounds); err == nil {
 			t.Errorf("%v is accepted", at)
 		}
 	}

@@ -16,8 +16,7 @@ import (
 // what Collect sends, and the names stand in one place.
 func (m *Metrics) Describe(chan<- *client.Desc) {}
 
-// Collect sends a picture taken at one moment. What has not been measured yet is
-// left out.
+// Collect sends a picture taken at one moment. What has not been measured yet is left out.
 func (m *Metrics) Collect(to chan<- client.Metric) {
 	c, s := &scrape{to, m.labels}, m.picture()
 	c.add("build_info", "What runs: always 1.", "version", "goversion", "kernel").gauge(1, m.run.Version, runtime.Version(), m.run.Kernel)

@@ -146,9 +146,8 @@ func (m *Metrics) class(client int) int {
 	return 0
 }
 
-// Task implements [metrics.TaskObserver]. Candidates that are only asked for their
-// loss have no phases, nor do clients that drop out or real devices of which no
-// durations are known.
+// Task implements [metrics.TaskObserver]. Candidates that are only asked for their loss have no
+// phases, nor do clients that drop out or real devices of which no durations are known.
 func (m *Metrics) Task(e *round.Ended) {
 	b := &m.batch
 	if m.run.Real(e.Client) {

@@ -26,24 +26,19 @@ const (
 	values  = steps + 2*wasted
 )
 
-// chunk is how many accounts are made at a time: they never move.
-const chunk = 1 << 10
-
 // Tables is the output of one run: what each client's tasks came to.
 type Tables struct {
 	run    *metrics.Run
 	folder metrics.Folder
 	rounds iter.Seq2[round.Report, error] // all of the run's
 
-	place []int32 // of a client's account, plus 1; 0: none yet
-	list  [][]account
-	used  int
-	open  []round.Ended // tasks of the open round
+	accounts []*account    // by client; nil: no task yet
+	open     []round.Ended // tasks of the open round
 }
 
 // New makes the tables of a run that has not begun.
 func New(run *metrics.Run) *Tables {
-	return &Tables{run: run, place: make([]int32, run.Clients+len(run.Devices))}
+	return &Tables{run: run, accounts: make([]*account, run.Clients+len(run.Devices))}
 }
 
 func (c *Tables) Start(s *metrics.Start) error {
@@ -100,18 +95,13 @@ func (c *Tables) count(e *round.Ended) {
 }
 
 func (c *Tables) account(client int) *account {
-	if client >= len(c.place) { // a device that joined
-		c.place = append(c.place, make([]int32, client+1-len(c.place))...)
+	if client >= len(c.accounts) { // a device that joined
+		c.accounts = append(c.accounts, make([]*account, client+1-len(c.accounts))...)
 	}
-	i := int(c.place[client]) - 1
-	if i < 0 {
-		if i = c.used; i%chunk == 0 {
-			c.list = append(c.list, make([]account, chunk))
-		}
-		c.used++
-		c.place[client] = int32(c.used)
+	if c.accounts[client] == nil {
+		c.accounts[client] = new(account)
 	}
-	return &c.list[i/chunk][i%chunk]
+	return c.accounts[client]
 }
 
 // state is the accounts as a checkpoint keeps them.
@@ -122,13 +112,13 @@ type state struct {
 }
 
 func (c *Tables) Save() ([]byte, error) {
-	s := state{Open: c.open, Clients: make([]uint32, 0, c.used), Values: make([]int64, 0, c.used*values)}
+	s := state{Open: c.open}
 	last := 0
-	for client, i := range c.place {
-		if i > 0 {
+	for client, a := range c.accounts {
+		if a != nil {
 			s.Clients = append(s.Clients, uint32(client-last))
 			last = client
-			s.Values = append(s.Values, c.account(client)[:]...)
+			s.Values = append(s.Values, a[:]...)
 		}
 	}
 	var b bytes.Buffer
@@ -159,11 +149,11 @@ func (c *Tables) Restore(saved []byte) error {
 // WriteClients writes clients.parquet, by client.
 func (c *Tables) WriteClients(w io.Writer) error {
 	return write(w, c.run, func(yield func(Client, error) bool) {
-		for client, i := range c.place {
-			if i == 0 {
+		for client, a := range c.accounts {
+			if a == nil {
 				continue
 			}
-			row := c.account(client).row()
+			row := a.row()
 			row.Client, row.Class, row.Real = int32(client), c.run.ClassName(client), c.run.Real(client)
 			if !yield(row, nil) {
 				return

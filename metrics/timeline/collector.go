@@ -43,8 +43,7 @@ type Record struct {
 	Tasks []Task // by start, then number
 }
 
-// Collector keeps the tasks of the round that is open. It belongs to the run's
-// goroutine.
+// Collector keeps the tasks of the round that is open. It belongs to the run's goroutine.
 type Collector struct {
 	config  Config
 	key     uint64
@@ -127,8 +126,7 @@ func (c *Collector) Restore(o Open) {
 	c.ended = o.Ended
 }
 
-// Open appends the tasks that are kept of the round so far, by start, then
-// number.
+// Open appends the tasks that are kept of the round so far, by start, then number.
 func (c *Collector) Open(list []Task) []Task {
 	c.places = c.places[:0]
 	for i := range c.devices {

@@ -25,9 +25,8 @@ func (p Phase) String() string { return phaseNames[p] }
 // Parts are the lengths of a task's phases, by [Phase].
 type Parts [Phases]round.Time
 
-// Split is how the time that a task took divides into phases. They sum to
-// e.End - e.Start: what the plan has beyond the end is cut, what it lacks is
-// waiting.
+// Split is how the time that a task took divides into phases. They sum to e.End - e.Start: what the
+// plan has beyond the end is cut, what it lacks is waiting.
 func Split(e *round.Ended) (p Parts) {
 	left := e.End - e.Start
 	p[Download] = min(left, e.Plan.Download)
@@ -57,10 +56,9 @@ func Spans(list []Span, e *round.Ended) []Span {
 	return list
 }
 
-// Steps is how many local steps a task took of those it was given: all unless
-// it was broken off while it computed, none of a candidate, which only finds a
-// loss, and none that is known of a device that fell silent. p is the task's
-// Split.
+// Steps is how many local steps a task took of those it was given: all unless it was broken off
+// while it computed, none of a candidate, which only finds a loss, and none that is known of a
+// device that fell silent. p is the task's Split.
 func Steps(e *round.Ended, p *Parts) int64 {
 	switch {
 	case e.Probe || e.Outcome == round.Lost || p[Download] < e.Plan.Download:

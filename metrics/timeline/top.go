@@ -14,10 +14,9 @@ func (r *rank) above(o *rank) bool {
 	return false
 }
 
-// top holds the limit highest of the tasks that it is offered. Those that do
-// not get in, nearly all of a large round, cost one comparison. Tasks come
-// mostly in the order of their ends, each slower than all before: such a one
-// goes to the end of the order at once.
+// top holds the limit highest of the tasks that it is offered. Those that do not get in, nearly all
+// of a large round, cost one comparison. Tasks come mostly in the order of their ends, each slower
+// than all before: such a one goes to the end of the order at once.
 type top struct {
 	limit int
 	held  []round.Ended // in no order

@@ -88,8 +88,7 @@ func answersTo(configured, host string) bool {
 		configured != "" && strings.EqualFold(host, strings.TrimSuffix(configured, "."))
 }
 
-// plain says whether a path is one that no file system or router reads as
-// another.
+// plain says whether a path is one that no file system or router reads as another.
 func plain(r *http.Request) bool {
 	if strings.ContainsFunc(r.URL.Path, func(c rune) bool { return c < ' ' || c == '\\' || c == 0x7f }) {
 		return false

@@ -10,11 +10,10 @@ import (
 	"time"
 )
 
-// Page is what a server shows at a path. Its handler sees GET and HEAD alone,
-// under a host that the server answers to, with the headers of guard.go set; it
-// may replace them. A handler that streams moves its own write deadline
-// ([http.ResponseController.SetWriteDeadline]) and ends with its request's
-// context, which ends when the server closes.
+// Page is what a server shows at a path. Its handler sees GET and HEAD alone, under a host that the
+// server answers to, with the headers of guard.go set; it may replace them. A handler that streams
+// moves its own write deadline ([http.ResponseController.SetWriteDeadline]) and ends with its
+// request's context, which ends when the server closes.
 type Page struct {
 	Path    string // as a pattern of [http.ServeMux] without method and host, e.g. /metrics or /live/
 	Handler http.Handler

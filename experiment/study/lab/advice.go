@@ -52,11 +52,10 @@ type Advised struct {
 // mostSteps bounds the whole number that is advised.
 const mostSteps = 1_000_000
 
-// Advise says what theory does for a configuration, from its start: at W
-// seconds the loss is still the first one, which makes K* and eta* upper bounds
-// (the inequalities of Eq. 10 and 12). A convex task's constants are
-// calculated, any other's must be given, here or in the configuration (theory.l,
-// mu, g, f_star). W is the time that the configuration's theory.time names.
+// Advise says what theory does for a configuration, from its start: at W seconds the loss is still
+// the first one, which makes K* and eta* upper bounds (the inequalities of Eq. 10 and 12). A convex
+// task's constants are calculated, any other's must be given, here or in the configuration
+// (theory.l, mu, g, f_star). W is the time that the configuration's theory.time names.
 func Advise(c config.Config, g Given, points int) (*Advice, error) {
 	var k theory.Constants
 	var found sources
@@ -142,10 +141,9 @@ func horizon(c config.Config, r theory.Runtime) (float64, error) {
 	return 0, errors.New("theory: no time is known until which to look: set stop.rounds, stop.virtual_seconds or stop.equal_runtime_rounds")
 }
 
-// AdviseRun says what theory does along a finished run, in whose folder its
-// configuration, rounds and model lie: F_w is the mean of the last window's
-// first-step losses (Eq. 15), which a run knows anyway; see [Estimate] for the
-// rest.
+// AdviseRun says what theory does along a finished run, in whose folder its configuration, rounds
+// and model lie: F_w is the mean of the last window's first-step losses (Eq. 15), which a run knows
+// anyway; see [Estimate] for the rest.
 func AdviseRun(ctx context.Context, dir string, g Given, points int) (*Advice, error) {
 	c, err := config.Load(filepath.Join(dir, folder.ConfigFile), nil)
 	if err != nil {
@@ -244,8 +242,7 @@ func newAdvice(c config.Config, k theory.Constants, found sources, r theory.Runt
 	return a, nil
 }
 
-// add adds the advice at a time since the start; with an end W is the time from
-// there to it.
+// add adds the advice at a time since the start; with an end W is the time from there to it.
 func (a *Advice) add(r theory.Runtime, elapsed, end, loss float64, used int) {
 	k, eta, w := a.constants, a.Eta, elapsed
 	if end > 0 {

@@ -52,8 +52,7 @@ func Draw(from, into string) error {
 	)
 }
 
-// boundPanels show, for each of the first schedules, what was measured beside the
-// bounds.
+// boundPanels show, for each of the first schedules, what was measured beside the bounds.
 func boundPanels(bounds []Bound) (panels []figure.Panel) {
 	for i := range bounds {
 		b := &bounds[i]

@@ -81,9 +81,8 @@ func (s *sources) put(n Source) {
 	}
 }
 
-// configure puts what the configuration gives for its schedule in place of what
-// was found. A convex run's configuration has what was calculated, which keeps its
-// source.
+// configure puts what the configuration gives for its schedule in place of what was found. A convex
+// run's configuration has what was calculated, which keeps its source.
 func (s *sources) configure(t config.Theory, k *theory.Constants) {
 	for _, c := range constants {
 		if c.key == "" || c.configured(&t) == nil {

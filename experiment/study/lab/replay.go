@@ -45,10 +45,9 @@ func newReplayer(of *convex.Problem, seed uint64, stride int) *replayer {
 	}
 }
 
-// run goes through rounds of the given local steps, each from the model that it
-// started from (Eq. 2): all clients do the round's steps, on minibatches as if
-// they had taken part in every round before, which for those who did has the
-// same distribution as what they drew.
+// run goes through rounds of the given local steps, each from the model that it started from (Eq.
+// 2): all clients do the round's steps, on minibatches as if they had taken part in every round
+// before, which for those who did has the same distribution as what they drew.
 func (r *replayer) run(ctx context.Context, models [][]float32, steps []int, rates []float64) (path, error) {
 	var p path
 	done, next := int64(0), 0 // iterations before the round; the next one to look at

@@ -13,22 +13,22 @@ import (
 
 // Result is what a laboratory found.
 type Result struct {
-	Task    string
-	Clients int
-	Cohort  int
-	Batch   int
-	Seeds   int
-	K0      int
-	Eta     float64
-	Limit   float64 // virtual seconds of every run
+	Task    string  `json:"task"`
+	Clients int     `json:"clients"`
+	Cohort  int     `json:"cohort"`
+	Batch   int     `json:"batch"`
+	Seeds   int     `json:"seeds"`
+	K0      int     `json:"k0"`
+	Eta     float64 `json:"eta"`
+	Limit   float64 `json:"virtual_seconds"` // of every run
 
-	Constants theory.Constants // calculated; G and the variance at x₁ and x*
-	F0        float64          // F(x₁)
-	Distance  float64          // ‖x₁ − x*‖
-	PrintedG  float64          // L‖x₁ − x*‖
+	Constants theory.Constants `json:"-"` // calculated; G and the variance at x₁ and x*
+	F0        float64          `json:"-"` // F(x₁)
+	Distance  float64          `json:"-"` // ‖x₁ − x*‖
+	PrintedG  float64          `json:"-"` // L‖x₁ − x*‖
 
-	Bounds []Bound
-	Curves []Moment
+	Bounds []Bound  `json:"bounds"`
+	Curves []Moment `json:"curves"`
 }
 
 // Bound is Theorem 1 after a number of rounds of a schedule, beside what was
@@ -68,22 +68,14 @@ type half float64
 
 func (h half) MarshalJSON() ([]byte, error) { return json.Marshal(folder.Measured(float64(h))) }
 
-// MarshalJSON names what the tables name.
+// MarshalJSON adds what the tables derive.
 func (r *Result) MarshalJSON() ([]byte, error) {
+	type plain Result
 	return json.Marshal(struct {
-		Task      string   `json:"task"`
-		Clients   int      `json:"clients"`
-		Cohort    int      `json:"cohort"`
-		Batch     int      `json:"batch"`
-		Seeds     int      `json:"seeds"`
-		K0        int      `json:"k0"`
-		Eta       float64  `json:"eta"`
-		Limit     float64  `json:"virtual_seconds"`
+		*plain
 		Holds     bool     `json:"bound_holds"`
 		Constants []Source `json:"constants"`
-		Bounds    []Bound  `json:"bounds"`
-		Curves    []Moment `json:"curves"`
-	}{r.Task, r.Clients, r.Cohort, r.Batch, r.Seeds, r.K0, r.Eta, r.Limit, r.Holds(), r.constants(), r.Bounds, r.Curves})
+	}{(*plain)(r), r.Holds(), r.constants()})
 }
 
 // schedules are the names in the order in which they were run.
@@ -116,9 +108,8 @@ func (r *Result) at(name string, share float64) (m Moment) {
 	return m
 }
 
-// Holds says whether Lemma 2, Theorem 1 as its proof has it, and Theorem 1 as
-// stated hold for every schedule and at every number of rounds that was looked
-// at.
+// Holds says whether Lemma 2, Theorem 1 as its proof has it, and Theorem 1 as stated hold for every
+// schedule and at every number of rounds that was looked at.
 func (r *Result) Holds() bool {
 	for _, b := range r.Bounds {
 		if !(b.Measured <= b.Lemma2 && b.Measured <= b.Proof) || r.Constants.FStar >= 0 && b.Measured > b.Statement {

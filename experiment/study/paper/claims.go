@@ -17,9 +17,8 @@ var table4 = map[config.Task]map[string]string{
 	config.TaskShakespeare: {"k-rounds": "0.74", "k-error": "0.99", "k-step": "0.96"},
 }
 
-// decayRound is the round p after which K_r-step must decay to give the paper's
-// cell to two digits: K_0 to round p, then ceil(K_0/10), to the same time. The
-// paper names no round.
+// decayRound is the round p after which K_r-step must decay to give the paper's cell to two digits:
+// K_0 to round p, then ceil(K_0/10), to the same time. The paper names no round.
 var decayRound = map[config.Task]int{
 	config.TaskSent140: 5058, config.TaskFEMNIST: 3273, config.TaskCIFAR100: 2300, config.TaskShakespeare: 5461,
 }

@@ -43,8 +43,7 @@ type Curve struct {
 	Points []Point
 }
 
-// Point is the state after an evaluation. Between two of them nothing of the
-// best so far changes.
+// Point is the state after an evaluation. Between two of them nothing of the best so far changes.
 type Point struct {
 	Round          int     `csv:"round"`
 	VirtualSeconds float64 `csv:"virtual_seconds"`

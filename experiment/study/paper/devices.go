@@ -100,8 +100,7 @@ func devices(c *config.Config) (string, error) {
 	return strings.Join(list, ", "), nil
 }
 
-// configured is the configuration that the runs of a task start from, where a
-// file is given for it.
+// configured is the configuration that the runs of a task start from, where a file is given for it.
 func (p Plan) configured(task config.Task) (c config.Config, ok bool, err error) {
 	path := p.Configs[task]
 	if path == "" {

@@ -15,13 +15,12 @@ const (
 	Figure2File = "figure2.svg"
 )
 
-// Draw draws the figures of what there is into a folder, in the style of the
-// paper: a panel a task. Figure 1 is the lowest training error so far (Eq. 15's
-// mean of first-step losses) against simulated minutes, the mean over seeds;
-// Figure 2 the highest validation accuracy so far, with its 95% confidence
-// interval. A vertical line is where the validation error of K-eta-fixed has
-// converged. A run that was cut has its line as far as it went, and says so.
-// Where nothing was evaluated it draws nothing.
+// Draw draws the figures of what there is into a folder, in the style of the paper: a panel a task.
+// Figure 1 is the lowest training error so far (Eq. 15's mean of first-step losses) against
+// simulated minutes, the mean over seeds; Figure 2 the highest validation accuracy so far, with its
+// 95% confidence interval. A vertical line is where the validation error of K-eta-fixed has
+// converged. A run that was cut has its line as far as it went, and says so. Where nothing was
+// evaluated it draws nothing.
 func Draw(dir string, curves []Curve) error {
 	for _, f := range []struct {
 		file, y string

@@ -117,9 +117,8 @@ func (p *Plan) fill() error {
 	return nil
 }
 
-// Cells lists the plan's runs: all tasks and schedules with the first seed
-// before any with the second, so that there is something whole to look at
-// early. Every configuration is checked.
+// Cells lists the plan's runs: all tasks and schedules with the first seed before any with the
+// second, so that there is something whole to look at early. Every configuration is checked.
 func (p Plan) Cells() ([]study.Cell, error) {
 	if err := p.fill(); err != nil {
 		return nil, err

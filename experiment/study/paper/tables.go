@@ -12,9 +12,8 @@ import (
 	"fedpace/internal/statistics"
 )
 
-// WriteTable1 writes Table 1 from the models and the tasks' defaults: the size
-// is that of the float32 parameters, beside the one that the paper prints and
-// that its runtimes follow from.
+// WriteTable1 writes Table 1 from the models and the tasks' defaults: the size is that of the
+// float32 parameters, beside the one that the paper prints and that its runtimes follow from.
 func WriteTable1(w io.Writer, plan Plan) error {
 	t := newTable(w, "Table 1: tasks and models", "task", "type", "classes", "model", "parameters", "Mb", "Mb (paper)", "clients", "a round", "samples a client (paper)", "K_0", "eta_0")
 	for _, task := range plan.tasks() {
@@ -39,10 +38,9 @@ func model(task config.Task) (learn.Model, error) {
 	return m, nil
 }
 
-// WriteTable2 writes Table 2: seconds a minibatch on the paper's device and, below
-// it, on those that the plan's configurations have (as fedpace calibrate writes
-// them), with the round times that follow (Eq. 4) and the time of the fixed
-// rounds (Eq. 5). What is not one number has no figure.
+// WriteTable2 writes Table 2: seconds a minibatch on the paper's device and, below it, on those
+// that the plan's configurations have (as fedpace calibrate writes them), with the round times that
+// follow (Eq. 4) and the time of the fixed rounds (Eq. 5). What is not one number has no figure.
 func WriteTable2(w io.Writer, plan Plan) error {
 	rounds := plan.FixedRounds()
 	t := newTable(w, fmt.Sprintf("Table 2: seconds a minibatch (fedpace calibrate measures other devices), and what follows for %d rounds of K-eta-fixed", rounds),
@@ -76,8 +74,7 @@ func WriteTable2(w io.Writer, plan Plan) error {
 	return t.end()
 }
 
-// WriteTable3 writes Table 3: the schedules, and the values of those that need
-// no loss.
+// WriteTable3 writes Table 3: the schedules, and the values of those that need no loss.
 func WriteTable3(w io.Writer, plan Plan) error {
 	t := newTable(w, "Table 3: schedules (F_r by Eq. 15; converged: no better validation accuracy in the last 10 evaluations)", "schedule", "K_r", "eta_r")
 	for _, s := range [][]any{
@@ -110,9 +107,8 @@ func WriteTable3(w io.Writer, plan Plan) error {
 	return t.end()
 }
 
-// WriteTable4 writes Table 4 beside the paper's: the SGD steps of each decaying
-// K schedule relative to K-eta-fixed's in the same virtual time, a mean over
-// the seeds that are complete.
+// WriteTable4 writes Table 4 beside the paper's: the SGD steps of each decaying K schedule relative
+// to K-eta-fixed's in the same virtual time, a mean over the seeds that are complete.
 func WriteTable4(w io.Writer, curves []Curve) error {
 	t := newTable(w, "Table 4: SGD steps relative to K-eta-fixed in the same virtual time",
 		"task", "schedule", "paper", "here", "times fewer", "seeds", "rounds", "decay after round", "minute", "of fixed rounds", "model Mb")
@@ -144,8 +140,7 @@ func WriteTable4(w io.Writer, curves []Curve) error {
 	return note(w, unexplained)
 }
 
-// WriteOutcomes writes what each schedule learned in the virtual time of the
-// fixed rounds.
+// WriteOutcomes writes what each schedule learned in the virtual time of the fixed rounds.
 func WriteOutcomes(w io.Writer, curves []Curve) error {
 	t := newTable(w, "Figures 1 and 2 at their right edge",
 		"task", "schedule", "seeds", "lowest training loss", "best accuracy", "against fixed", "last accuracy", "plateau min")

@@ -30,7 +30,5 @@
 // event therefore costs O(log n) and these moves: one if all speeds are equal,
 // and few on average if they are drawn from a distribution.
 //
-// The package is pure: no wall clock, no goroutine, no randomness, only the
-// standard library. It does not know the content of transfers, or that there are
-// rounds.
+// The package does not know the content of transfers, or that there are rounds.
 package fairshare

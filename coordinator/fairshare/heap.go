@@ -18,7 +18,7 @@ func (h *heap) add(x int32) {
 	}
 	h.list = append(h.list, x)
 	h.at[x] = int32(len(h.list) - 1)
-	h.up(len(h.list) - 1)
+	h.fix(len(h.list) - 1)
 }
 
 func (h *heap) remove(x int32) {
@@ -33,30 +33,13 @@ func (h *heap) remove(x int32) {
 // moved puts a number in its place again after what decides that has changed.
 func (h *heap) moved(x int32) { h.fix(int(h.at[x])) }
 
+// fix moves the number at a place up or down to where it belongs.
 func (h *heap) fix(i int) {
-	if !h.up(i) {
-		h.down(i)
-	}
-}
-
-func (h *heap) up(i int) (moved bool) {
-	for i > 0 {
-		parent := (i - 1) / 2
-		if !h.before(h.list[i], h.list[parent]) {
-			break
-		}
+	for parent := (i - 1) / 2; i > 0 && h.before(h.list[i], h.list[parent]); parent = (i - 1) / 2 {
 		h.swap(i, parent)
-		i, moved = parent, true
+		i = parent
 	}
-	return moved
-}
-
-func (h *heap) down(i int) {
-	for {
-		child := 2*i + 1
-		if child >= len(h.list) {
-			return
-		}
+	for child := 2*i + 1; child < len(h.list); child = 2*i + 1 {
 		if right := child + 1; right < len(h.list) && h.before(h.list[right], h.list[child]) {
 			child = right
 		}

@@ -8,28 +8,22 @@ import "math/bits"
 // raises it, so that groups move one way, but for the one just added.
 func (s *Server) relevel() {
 	for {
-		if s.slow == 0 {
-			if s.free <= whole {
-				break
-			}
+		switch {
+		case s.slow == 0 && s.free <= whole:
+			return
+		case s.slow == 0:
 			s.move(s.freeByRate.first())
-			continue
-		}
-		if !s.slowByRate.empty() && s.below(s.groups[s.slowByRate.first()].rate) {
+		case !s.slowByRate.empty() && s.below(s.groups[s.slowByRate.first()].rate):
 			s.move(s.slowByRate.first())
-			continue
-		}
-		if !s.freeByRate.empty() && !s.below(s.groups[s.freeByRate.first()].rate) {
+		case !s.freeByRate.empty() && !s.below(s.groups[s.freeByRate.first()].rate):
 			s.move(s.freeByRate.first())
-			continue
+		default:
+			// Rounded up, so that a transfer that takes a whole number of nanoseconds takes
+			// no more; n transfers so have at most n·2^-63 of a server too much.
+			n := uint64(s.slow)
+			s.level = (whole - s.free + n - 1) / n
+			return
 		}
-		break
-	}
-	if s.slow > 0 {
-		// Rounded up, so that what takes a whole number of nanoseconds takes no
-		// more; n transfers so have n·2^-63 of a server too much at most.
-		n := uint64(s.slow)
-		s.level = (whole - s.free + n - 1) / n
 	}
 }
 
@@ -46,22 +40,31 @@ func (s *Server) below(rate uint64) bool {
 func (s *Server) move(i int32) {
 	g := &s.groups[i]
 	g.base = s.service(g)
-	byRate, byDue := s.heaps(g.slowed)
-	byRate.remove(i)
-	byDue.remove(i)
-	if g.slowed {
-		s.slow -= int(g.n)
-		s.free += uint64(g.n) * g.rate
-	} else {
-		s.slow += int(g.n)
-		s.free -= uint64(g.n) * g.rate
-	}
+	s.leave(i)
+	s.count(g, -int(g.n))
 	g.slowed = !g.slowed
 	g.since, g.reading = s.now, s.clock
-	byRate, byDue = s.heaps(g.slowed)
-	byRate.add(i)
+	s.count(g, int(g.n))
 	s.findDue(g)
+	byRate, byDue := s.heaps(g.slowed)
+	byRate.add(i)
 	byDue.add(i)
+}
+
+// leave takes a group out of its heaps.
+func (s *Server) leave(i int32) {
+	byRate, byDue := s.heaps(s.groups[i].slowed)
+	byRate.remove(i)
+	byDue.remove(i)
+}
+
+// count adds n transfers of a group, or takes them away.
+func (s *Server) count(g *group, n int) {
+	if g.slowed {
+		s.slow += n
+	} else {
+		s.free += uint64(n) * g.rate
+	}
 }
 
 func (s *Server) heaps(slowed bool) (byRate, byDue *heap) {

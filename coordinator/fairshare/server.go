@@ -80,7 +80,7 @@ func (s *Server) Start(now int64, id uint64, own int64) (handle int32) {
 // Resume adds a transfer of which less is left.
 func (s *Server) Resume(now int64, id uint64, own int64, left Work) (handle int32) {
 	s.advance(now)
-	x := s.newFlow(id)
+	x := place(&s.flows, &s.freeFlows, flow{id: id, group: none, prev: none, next: none})
 	if left.IsZero() {
 		s.flows[x].done = true
 		s.done.add(x)
@@ -91,11 +91,7 @@ func (s *Server) Resume(now int64, id uint64, own int64, left Work) (handle int3
 	s.flows[x].group, s.flows[x].mark = i, s.service(g).add(left)
 	s.enqueue(g, x)
 	g.n++
-	if g.slowed {
-		s.slow++
-	} else {
-		s.free += g.rate
-	}
+	s.count(g, 1)
 	if g.head == x {
 		s.setDue(i)
 	}
@@ -164,16 +160,14 @@ func (s *Server) Take(now int64) (id uint64, ok bool) {
 
 // collect moves what has become complete to those that are done.
 func (s *Server) collect() {
-	any := false
+	before := len(s.done.list)
 	for !s.freeByDue.empty() && s.groups[s.freeByDue.first()].dueAt <= s.now {
 		s.finish(s.groups[s.freeByDue.first()].head)
-		any = true
 	}
 	for !s.slowByDue.empty() && !s.clock.Less(s.groups[s.slowByDue.first()].dueClock) {
 		s.finish(s.groups[s.slowByDue.first()].head)
-		any = true
 	}
-	if any {
+	if len(s.done.list) > before {
 		s.relevel()
 	}
 }
@@ -213,16 +207,16 @@ func (s *Server) rate(g *group) uint64 {
 	return g.rate
 }
 
-func (s *Server) newFlow(id uint64) int32 {
-	f := flow{id: id, group: none, prev: none, next: none}
-	if n := len(s.freeFlows); n > 0 {
-		x := s.freeFlows[n-1]
-		s.freeFlows = s.freeFlows[:n-1]
-		s.flows[x] = f
-		return x
+// place puts x in a place of list that is free, or behind the others.
+func place[T any](list *[]T, free *[]int32, x T) int32 {
+	if n := len(*free); n > 0 {
+		i := (*free)[n-1]
+		*free = (*free)[:n-1]
+		(*list)[i] = x
+		return i
 	}
-	s.flows = append(s.flows, f)
-	return int32(len(s.flows) - 1)
+	*list = append(*list, x)
+	return int32(len(*list) - 1)
 }
 
 // groupOf finds or makes the group of an own time. A new one counts as slowed
@@ -235,16 +229,7 @@ func (s *Server) groupOf(own int64) int32 {
 	if i, ok := s.byOwn[own]; ok {
 		return i
 	}
-	g := group{own: own, rate: rate, head: none, tail: none, slowed: true, reading: s.clock}
-	var i int32
-	if n := len(s.freeGroups); n > 0 {
-		i = s.freeGroups[n-1]
-		s.freeGroups = s.freeGroups[:n-1]
-		s.groups[i] = g
-	} else {
-		i = int32(len(s.groups))
-		s.groups = append(s.groups, g)
-	}
+	i := place(&s.groups, &s.freeGroups, group{own: own, rate: rate, head: none, tail: none, slowed: true, reading: s.clock})
 	s.byOwn[own] = i
 	s.slowByRate.add(i)
 	s.slowByDue.add(i)
@@ -287,16 +272,10 @@ func (s *Server) remove(x int32) {
 		s.flows[f.next].prev = f.prev
 	}
 	g.n--
-	if g.slowed {
-		s.slow--
-	} else {
-		s.free -= g.rate
-	}
+	s.count(g, -1)
 	switch {
 	case g.n == 0:
-		byRate, byDue := s.heaps(g.slowed)
-		byRate.remove(i)
-		byDue.remove(i)
+		s.leave(i)
 		delete(s.byOwn, g.own)
 		s.freeGroups = append(s.freeGroups, i)
 	case f.prev == none:

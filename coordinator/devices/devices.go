@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -24,6 +22,7 @@ type Devices struct {
 	gateway *gateway.Gateway // nil: a replay
 	opened  time.Time
 
+	mu      sync.Mutex           // guards changes of open, which the gateway's goroutines read
 	open    map[uint64]*openTask // without an answer
 	answers []*Answer            // that have come and were not handed out
 	updates map[uint64]*Answer   // that may yet count
@@ -32,9 +31,6 @@ type Devices struct {
 	banned  []bool
 	news    []gateway.Event
 	looked  time.Time
-
-	mu    sync.Mutex // guards bases, which the gateway's goroutines read
-	bases map[uint64][]float32
 
 	presence *Presence // next of a replay
 
@@ -52,6 +48,7 @@ type Run struct {
 // openTask is a task that waits for its device.
 type openTask struct {
 	task     *bus.Task
+	base     []float32 // the model that it starts from
 	device   int
 	sent     time.Time // first
 	repeated time.Time // last
@@ -68,7 +65,7 @@ const (
 func Open(ctx context.Context, c Config, run Run) (*Devices, error) {
 	d := &Devices{
 		Config: c, run: run, opened: time.Now(), open: map[uint64]*openTask{}, updates: map[uint64]*Answer{},
-		bases: map[uint64][]float32{}, there: make([]bool, len(c.Names)), banned: make([]bool, len(c.Names)),
+		there: make([]bool, len(c.Names)), banned: make([]bool, len(c.Names)),
 	}
 	if c.Replay {
 		return d, d.nextPresence()
@@ -96,9 +93,8 @@ func (d *Devices) Close() error {
 	return d.gateway.Close()
 }
 
-// Stats are how the devices do, and how long the clock has stood for them in
-// wall time; false where there are none. They may be asked for from any
-// goroutine.
+// Stats are those of the gateway, and how long the clock has stood for devices in
+// wall time; false where there are none. Any goroutine may ask for them.
 func (d *Devices) Stats() (gateway.Stats, time.Duration, bool) {
 	if d == nil || d.gateway == nil {
 		return gateway.Stats{}, 0, false
@@ -126,14 +122,13 @@ func (d *Devices) notice(format string, args ...any) {
 // Issue sends a task to its device. message is kept; base is the model that the
 // task starts from.
 func (d *Devices) Issue(t *round.Task, message *bus.Task, base []float32) error {
-	if _, ok := d.open[t.Task]; ok {
+	if d.open[t.Task] != nil {
 		return nil
 	}
 	now := time.Now()
-	o := &openTask{task: message, device: t.Client - d.run.First, sent: now, repeated: now}
-	d.open[t.Task] = o
+	o := &openTask{task: message, base: base, device: t.Client - d.run.First, sent: now, repeated: now}
 	d.mu.Lock()
-	d.bases[t.Task] = base
+	d.open[t.Task] = o
 	d.mu.Unlock()
 	return d.send(o)
 }
@@ -152,7 +147,7 @@ func (d *Devices) Answer(ctx context.Context) (round.Event, error) {
 		for len(d.answers) > 0 {
 			a := d.answers[0]
 			d.answers = d.answers[1:]
-			if _, ok := d.open[a.Task]; ok {
+			if d.open[a.Task] != nil {
 				return d.handOut(a)
 			}
 		}
@@ -186,9 +181,8 @@ func (d *Devices) handOut(a *Answer) (round.Event, error) {
 			return round.Event{}, err
 		}
 	}
-	delete(d.open, a.Task)
 	d.mu.Lock()
-	delete(d.bases, a.Task)
+	delete(d.open, a.Task)
 	d.mu.Unlock()
 	switch a.Kind {
 	case round.Planned:
@@ -265,7 +259,7 @@ func (d *Devices) answerOf(n *gateway.Event) *Answer {
 // look looks for devices that have fallen silent over their task.
 func (d *Devices) look() error {
 	now := time.Now()
-	for _, o := range slices.Collect(maps.Values(d.open)) {
+	for _, o := range d.open {
 		name := d.Names[o.device]
 		switch {
 		case now.Sub(o.sent) > d.TaskLimit:

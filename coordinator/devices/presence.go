@@ -54,16 +54,11 @@ func (d *Devices) Presence(clock uint64, begin bool) (events []round.Event, err 
 		return nil, nil
 	}
 	if d.gateway == nil {
-		for d.presence != nil && d.presence.Clock == clock {
-			p := *d.presence
-			if events, err = d.present(events, p); err != nil {
-				return nil, err
-			}
-			if err := d.nextPresence(); err != nil {
-				return nil, err
-			}
+		for err == nil && d.presence != nil && d.presence.Clock == clock {
+			events, _ = d.present(events, *d.presence) // a replay records nothing
+			err = d.nextPresence()
 		}
-		return events, nil
+		return events, err
 	}
 	if !begin {
 		now := time.Now()
@@ -111,7 +106,7 @@ func (d *Devices) present(events []round.Event, p Presence) ([]round.Event, erro
 	if p.Joined {
 		kind = round.Joined
 	}
-	if i := p.Client - d.run.First; i >= 0 && i < len(d.there) {
+	if i := p.Client - d.run.First; i >= 0 && i < len(d.there) { // a record may say anything
 		d.there[i] = p.Joined
 	}
 	return append(events, round.Event{Kind: kind, Client: p.Client}), nil
@@ -134,8 +129,7 @@ func (d *Devices) replay() error {
 		if err != nil {
 			return err
 		}
-		client := d.run.First + o.device
-		switch {
+		switch client := d.run.First + o.device; {
 		case a == nil:
 			return fmt.Errorf("devices: the record has no answer of device %s to task %d: the run that left it went no further", d.Names[o.device], task)
 		case a.Client != client || a.Kind == round.Planned && len(a.Values) != d.run.Params:
@@ -164,10 +158,10 @@ func (d *Devices) Resume(s *round.State) error {
 			return fmt.Errorf("devices: the update of task %d is lost: no record of devices was kept", t.Task)
 		}
 		a, err := d.Record.Answer(t.Task)
-		if err != nil {
+		switch {
+		case err != nil:
 			return err
-		}
-		if a == nil || a.Kind != round.Planned || len(a.Values) != d.run.Params {
+		case a == nil || a.Kind != round.Planned || len(a.Values) != d.run.Params:
 			return fmt.Errorf("devices: the record of devices does not hold the update of task %d", t.Task)
 		}
 		d.updates[t.Task] = a

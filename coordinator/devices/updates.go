@@ -13,11 +13,12 @@ import (
 // check says why an update cannot count. It runs on the gateway's goroutines.
 func (d *Devices) check(u *bus.DeviceUpdate) error {
 	d.mu.Lock()
-	base := d.bases[u.Task]
+	o := d.open[u.Task]
 	d.mu.Unlock()
-	if base == nil {
+	if o == nil {
 		return fmt.Errorf("task %d is not open", u.Task)
 	}
+	base := o.base
 	if err := aggregate.Check(u.Values, base); err != nil || d.Replay {
 		return err
 	}

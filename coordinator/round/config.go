@@ -94,14 +94,11 @@ func (c *Config) Validate() error {
 	case (c.Available == nil) != (c.NextChange == nil):
 		return errors.New("round: availability needs both Available and NextChange")
 	}
-	if err := c.validateClosing(); err != nil {
-		return err
-	}
 	if err := c.Devices.validate(c); err != nil {
 		return err
 	}
 	if limit := fairshare.MaxNeed(); limit.Less(c.Server.Download) || limit.Less(c.Server.Upload) {
 		return errors.New("round: one transfer takes the server longer than 9 years")
 	}
-	return c.validateChoice()
+	return c.validateRules()
 }

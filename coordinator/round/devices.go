@@ -44,14 +44,6 @@ const MaxDevices = 1 << 12
 // population is the number of all clients.
 func (c *Config) population() int { return c.Clients + c.Devices.Count }
 
-// drawn is the number of the clients that cohorts are drawn from.
-func (c *Config) drawn() int {
-	if c.Devices.Include == Sampled {
-		return c.population()
-	}
-	return c.Clients
-}
-
 func (d *Devices) validate(c *Config) error {
 	switch {
 	case d.Count < 0 || d.Count > MaxDevices:
@@ -99,12 +91,10 @@ func (m *Machine) issueDevices() {
 // its time. A silent device has the plan to drop out.
 func (m *Machine) force(t *TaskState, e *Event, p *Plan) error {
 	i, ok := m.device(e.Client)
-	switch {
-	case !ok && e.Kind == Silent:
-		return fmt.Errorf("round: client %d is simulated and cannot fall silent", e.Client)
-	case !ok:
-		return fmt.Errorf("round: client %d is simulated and sends no update that could be refused", e.Client)
-	case e.Kind == Invalid:
+	if !ok {
+		return fmt.Errorf("round: client %d is simulated, and its task is %v", e.Client, e.Kind)
+	}
+	if e.Kind == Invalid {
 		t.Forced = Refused
 		return nil
 	}

@@ -36,12 +36,8 @@
 //	closing.go    what a closing rule is; closing_*.go: one rule each
 //	selection.go  what a selection is; select_*.go: one each
 //	devices.go    real devices: which take part, and answers that cannot count
-//	task.go       the tasks under way; versions.go: the models they start from
+//	task.go       the tasks under way, and the models they start from
 //	transfers.go  transfers that share the server's bandwidth
 //	ahead.go      events that need not wait for a plan
 //	state.go      all that a machine remembers; check.go: states that cannot be
-//
-// It imports the standard library and the project's pure packages keyed,
-// registry, simclock, coordinator/fairshare and coordinator/schedule, nothing
-// else.
 package round

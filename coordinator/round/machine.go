@@ -53,8 +53,12 @@ func New(c Config) (*Machine, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
-	m := &Machine{config: c, setup: c.setup(), link: newLink(&c, 0)}
+	m := &Machine{config: c, link: newLink(&c, 0)}
 	m.config.Select = selection(c.Select)
+	m.setup = Setup{Seed: c.Seed, Clients: c.Clients, Cohort: c.Cohort, Deadline: c.Closing.Deadline(), Samples: c.Samples, Expect: c.Expect}
+	if c.Devices.Include == Sampled {
+		m.setup.Clients = c.population()
+	}
 	m.s = State{
 		Simulated: Tasks{Next: 1}, Devices: Tasks{Next: FirstDeviceTask}, NextTimer: 1,
 		Present: make([]bool, c.Devices.Count), StepsDone: make([]int64, c.population()),

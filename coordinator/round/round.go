@@ -8,9 +8,8 @@ import (
 	"fedpace/coordinator/schedule"
 )
 
-// This file is a round from its opening to its report, in that order. Two parts
-// have their own files: sampling.go finds the round's clients, and query.go asks
-// candidates for their losses where the selection wants that.
+// This file is a round from its opening to its report, in that order. sampling.go
+// finds the round's clients, and query.go asks candidates for their losses.
 
 // startRun opens the first round.
 func (m *Machine) startRun() error {

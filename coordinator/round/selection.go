@@ -1,6 +1,7 @@
 package round
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 
@@ -76,11 +77,6 @@ type Setup struct {
 	Expect func(client, steps int) Time
 }
 
-// setup is what the run's selection may know.
-func (c *Config) setup() Setup {
-	return Setup{Seed: c.Seed, Clients: c.drawn(), Cohort: c.Cohort, Deadline: c.Closing.Deadline(), Samples: c.Samples, Expect: c.Expect}
-}
-
 // query is how many candidates a selection asks for their losses, 0: none.
 func query(s Selection) int {
 	if q, ok := s.(ByLosses); ok {
@@ -121,32 +117,23 @@ func validateSelection(s Selection, cohort, clients int) error {
 	return nil
 }
 
-// validateChoice refuses the clients' choice that does not fit the run.
-func (c *Config) validateChoice() error {
+// validateRules refuses a closing rule and a selection that do not fit the run.
+func (c *Config) validateRules() error {
+	err := registry.Check(c.Closing)
+	if v, ok := c.Closing.(interface{ Validate(cohort int) error }); ok && err == nil {
+		err = v.Validate(c.Cohort)
+	}
 	s := selection(c.Select)
-	if err := validateSelection(s, c.Cohort, c.Clients); err != nil {
-		return fmt.Errorf("round: selection: %w", err)
-	}
-	return c.meet("selection", registry.NeedsOf(s))
+	return cmp.Or(c.meet("closing rule", c.Closing, err), c.meet("selection", s, validateSelection(s, c.Cohort, c.Clients)))
 }
 
-// validateClosing refuses a closing rule that does not fit the run.
-func (c *Config) validateClosing() error {
-	if err := registry.Check(c.Closing); err != nil {
-		return fmt.Errorf("round: closing rule: %w", err)
-	}
-	if v, ok := c.Closing.(interface{ Validate(cohort int) error }); ok {
-		if err := v.Validate(c.Cohort); err != nil {
-			return fmt.Errorf("round: closing rule: %w", err)
-		}
-	}
-	return c.meet("closing rule", registry.NeedsOf(c.Closing))
-}
-
-// meet refuses a component that needs what the run does not give.
-func (c *Config) meet(component string, n Needs) error {
+// meet refuses a component with an error in its options, or that needs what the
+// run does not give.
+func (c *Config) meet(name string, component any, err error) error {
 	var missing error
-	switch {
+	switch n := registry.NeedsOf(component); {
+	case err != nil:
+		return fmt.Errorf("round: %s: %w", name, err)
 	case (n.Losses || n.Validation) && !c.Train:
 		missing = errors.New("training")
 	case n.Candidates && c.Devices.Count > 0:
@@ -162,5 +149,5 @@ func (c *Config) meet(component string, n Needs) error {
 	default:
 		return nil
 	}
-	return fmt.Errorf("round: the %s needs %w", component, missing)
+	return fmt.Errorf("round: the %s needs %w", name, missing)
 }

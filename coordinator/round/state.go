@@ -2,6 +2,7 @@ package round
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
 	"fedpace/coordinator/fairshare"
@@ -198,5 +199,5 @@ func (m *Machine) Models() []uint64 {
 	if !m.config.Train {
 		return nil
 	}
-	return m.versions.sorted()
+	return slices.Sorted(maps.Keys(m.versions))
 }

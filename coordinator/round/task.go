@@ -2,6 +2,7 @@ package round
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 )
 
@@ -107,4 +108,36 @@ func (m *Machine) shrink() {
 	for _, tasks := range m.bothTasks() {
 		tasks.List = slices.DeleteFunc(tasks.List, func(t TaskState) bool { return t.Status == TaskDone })
 	}
+}
+
+// versions counts the tasks that start from each version of the model, so that
+// the driver keeps no other. The newest is kept whether or not a task names it.
+type versions map[uint64]int
+
+// drop takes back a task's name for its base model, which is released with its
+// last one.
+func (m *Machine) drop(model uint64) {
+	if !m.config.Train {
+		return
+	}
+	if n, kept := m.versions[model]; kept { // else too old for the tasks that name it, released before
+		if m.versions[model] = n - 1; n == 1 && model != m.s.Model {
+			m.release(model)
+		}
+	}
+}
+
+// dropStale releases the versions that nothing will name again: unnamed ones,
+// and those from which every update would be late.
+func (m *Machine) dropStale() {
+	for _, model := range slices.Sorted(maps.Keys(m.versions)) {
+		if model != m.s.Model && (m.versions[model] == 0 || m.stale(model)) {
+			m.release(model)
+		}
+	}
+}
+
+func (m *Machine) release(model uint64) {
+	delete(m.versions, model)
+	m.out.Release = append(m.out.Release, model)
 }

@@ -128,6 +128,7 @@ func (l *lab) run(t *testing.T, a *aggregate.Instance, hosts, jobs int) (string,
 // Every algorithm leaves the same model and the same state behind, whoever
 // trains and however rounds are split; and each its own.
 func TestAlgorithmsThroughTheBus(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	seen := map[string]string{}
 	for _, name := range aggregate.Algorithms.Names() {
@@ -155,6 +156,7 @@ func TestAlgorithmsThroughTheBus(t *testing.T) {
 // SCAFFOLD's state after a run is that of the clients that took part, each
 // variate under its own digest.
 func TestScaffoldKeepsVariatesByDigest(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	a := l.algorithm(t, "scaffold")
 	if _, err := l.run(t, a, 2, 3); err != nil {
@@ -178,6 +180,7 @@ func TestScaffoldKeepsVariatesByDigest(t *testing.T) {
 // An algorithm whose state came from elsewhere goes on with it: two halves of a
 // run's state, moved to a fresh algorithm in between, equal the whole.
 func TestStateMovesToAnotherAlgorithm(t *testing.T) {
+	t.Parallel()
 	for _, name := range []string{"fedyogi", "scaffold"} {
 		l := newLab(t)
 		a := l.algorithm(t, name)
@@ -214,6 +217,7 @@ func TestStateMovesToAnotherAlgorithm(t *testing.T) {
 // Updates of different base models count with FedBuff's weights; SCAFFOLD,
 // whose variates belong to rounds, is refused.
 func TestAlgorithmsWithOverlappingRounds(t *testing.T) {
+	t.Parallel()
 	l := newLab(t)
 	l.closing, l.rounds = round.Buffered{N: 3}, 8
 	for _, name := range aggregate.Algorithms.Names() {

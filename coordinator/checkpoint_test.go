@@ -139,6 +139,7 @@ var errStop = errors.New("stopped by the test")
 // was kept then, with another number of jobs, ends as if it had not been: the
 // same history, the same model.
 func TestARunGoesOnFromAnyStep(t *testing.T) {
+	t.Parallel()
 	s := newScene(t)
 	number := 0
 	rapid.Check(t, func(t *rapid.T) {
@@ -196,6 +197,7 @@ func copied(t *rapid.T, s *coordinator.State) *coordinator.State {
 
 // States that are not those of the run are refused before anything is sent.
 func TestStatesOfOtherRuns(t *testing.T) {
+	t.Parallel()
 	s := newScene(t)
 	rounds := ruleConfig(s.lab, s.fleet, round.Buffered{N: 3}, nil)
 	var kept *coordinator.State

@@ -204,6 +204,7 @@ func reference(t *testing.T, l *lab, fleet *device.Fleet, c round.Config) (param
 // reference, for any hosts and jobs; and where no decision reads a loss, a run
 // that trains nothing has that history, too.
 func TestRulesThroughTheBus(t *testing.T) {
+	t.Parallel()
 	l, fleet := newLab(t), ruleFleet(t)
 	for _, x := range []struct {
 		name    string

@@ -197,6 +197,7 @@ func TestEveryAlgorithmWithEveryScheduleOnANetwork(t *testing.T) {
 	for _, name := range Algorithms.Names() {
 		for _, kind := range kinds {
 			t.Run(name+"/"+kind, func(t *testing.T) {
+				t.Parallel()
 				play := func(parts func([]int, int) [][]int) *run {
 					r := &run{model: model, set: set, algorithm: New(made(t, name), model.Params(), set.Clients()),
 						k: kSchedule(t, kind, 6), eta: 0.3, batch: 8, parts: parts,

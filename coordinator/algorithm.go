@@ -44,11 +44,10 @@ type variates struct {
 
 // putVariates makes the variates that the tasks need available to trainers.
 func (l *learner) putVariates(ctx context.Context, tasks []round.Task) (*variates, error) {
-	v := &variates{of: l.algorithm.Variates, bus: l.bus}
+	v := &variates{of: l.algorithm.Variates, bus: l.bus, before: make([]bus.Digest, len(tasks)), after: make([]aggregate.Variate, len(tasks))}
 	if v.of == nil {
 		return v, nil
 	}
-	v.before, v.after = make([]bus.Digest, len(tasks)), make([]aggregate.Variate, len(tasks))
 	if c := v.of.Server(); c != nil {
 		v.server = bus.DigestOf(c)
 		if err := v.offer(ctx, v.server, c); err != nil {
@@ -79,14 +78,6 @@ func (v *variates) method() *bus.Method {
 		return nil
 	}
 	return &bus.Method{Variates: true, VariateDigest: v.server.Bytes(), VariateWeight: v.of.Weight()}
-}
-
-// variate is what task i's client starts with.
-func (v *variates) variate(i int) bus.Digest {
-	if v.of == nil {
-		return bus.Digest{}
-	}
-	return v.before[i]
 }
 
 // take keeps what task i's client ends with.

@@ -102,19 +102,15 @@ func (s *scene) play(name string, rounds round.Config, algorithm string, jobs in
 // anyRules draws a run of 30 clients.
 func (s *scene) anyRules(t *rapid.T) (c round.Config, algorithm string) {
 	const second = round.Time(1e9)
-	closing := rapid.SampledFrom([]round.Closing{
-		round.All{}, round.Deadline{Seconds: 0.5}, round.First{N: 4}, round.Buffered{N: 3}, round.Buffered{N: 2, StalenessLimit: 1},
-	}).Draw(t, "closing")
-	choices := []round.Selection{nil, round.BySize{}}
-	train := rapid.Bool().Draw(t, "train")
-	_, deadline := closing.(round.Deadline)
-	_, buffered := closing.(round.Buffered)
-	if deadline {
-		choices = append(choices, round.Fit{})
-	}
-	if train && !buffered {
-		choices = append(choices, round.PowerOfChoice{Candidates: 11, From: round.BySize{}})
-	}
+	closings := append(every(round.Closings, rapid.Int64Range(2, 4).Draw(t, "n")), round.Buffered{N: 2, StalenessLimit: 1})
+	closing := rapid.SampledFrom(closings).Draw(t, "closing")
+	train, buffered := rapid.Bool().Draw(t, "train"), round.Overlaps(closing)
+	choices := append(every(round.Selections, 11), round.PowerOfChoice{Candidates: 11, From: round.BySize{}})
+	choices = slices.DeleteFunc(choices, func(choose round.Selection) bool {
+		c = ruleConfig(s.lab, s.fleet, closing, choose)
+		c.Train = train
+		return c.Validate() != nil
+	})
 	c = ruleConfig(s.lab, s.fleet, closing, rapid.SampledFrom(choices).Draw(t, "select"))
 	c.Train, c.Stop.Rounds = train, 8
 	algorithms := []string{"fedavg", "fedavgm", "fedyogi"}

@@ -123,7 +123,7 @@ func (l *learner) train(ctx context.Context, number int, tasks []round.Task) (lo
 		for j, w := range job.Clients {
 			t := &tasks[jobs[i].from+j]
 			w.LocalSteps, w.LearningRate = uint32(t.LocalSteps), t.LearningRate
-			w.Weight, w.VariateDigest = weights[jobs[i].from+j], variates.variate(jobs[i].from+j).Bytes()
+			w.Weight, w.VariateDigest = weights[jobs[i].from+j], variates.before[jobs[i].from+j].Bytes()
 		}
 		jobs[i].take = func(s *bus.Result) error {
 			if err := take(s); err != nil {

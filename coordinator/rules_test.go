@@ -3,6 +3,7 @@ package coordinator_test
 import (
 	"context"
 	"math"
+	"reflect"
 	"slices"
 	"testing"
 
@@ -17,6 +18,7 @@ import (
 	"fedpace/coordinator/aggregate"
 	"fedpace/coordinator/round"
 	"fedpace/coordinator/schedule"
+	"fedpace/internal/registry"
 	"fedpace/simclock"
 )
 
@@ -57,6 +59,26 @@ func ruleConfig(l *lab, fleet *device.Fleet, closing round.Closing, choose round
 			return round.Time(0.25e9) + round.Time(steps)*30e6*round.Time(1+client%3)
 		},
 	}
+}
+
+// every lists the entries of a table, with a whole number for all options that
+// are whole numbers, half a second for times, and nothing for the others.
+func every[T any](table *registry.Table[T], whole int64) (list []T) {
+	for _, name := range table.Names() {
+		entry, _ := table.Entry(name)
+		v := reflect.New(reflect.TypeOf(entry)).Elem()
+		for _, o := range registry.Options(v.Type()) {
+			switch f := v.FieldByIndex(o.Index); {
+			case o.Null:
+			case f.CanInt():
+				f.SetInt(whole)
+			case o.Unit == "seconds":
+				f.SetFloat(0.5)
+			}
+		}
+		list = append(list, v.Interface().(T))
+	}
+	return list
 }
 
 // ruleRun plays a run over the bus.
@@ -206,20 +228,23 @@ func reference(t *testing.T, l *lab, fleet *device.Fleet, c round.Config) (param
 func TestRulesThroughTheBus(t *testing.T) {
 	t.Parallel()
 	l, fleet := newLab(t), ruleFleet(t)
-	for _, x := range []struct {
+	type rules struct {
 		name    string
 		closing round.Closing
 		choose  round.Selection
-	}{
-		{"all", round.All{}, nil},
-		{"deadline", round.Deadline{Seconds: 0.5}, nil},
-		{"first", round.First{N: 4}, nil},
-		{"buffered", round.Buffered{N: 3}, nil},
+	}
+	cases := []rules{
 		{"buffered, stale", round.Buffered{N: 2, StalenessLimit: 1}, round.BySize{}},
 		{"by size", round.All{}, round.BySize{}},
-		{"power of choice", round.Deadline{Seconds: 0.5}, round.PowerOfChoice{Candidates: 11, From: round.BySize{}}},
-		{"fit", round.Deadline{Seconds: 0.5}, round.Fit{}},
-	} {
+		{"power of choice by size", round.Deadline{Seconds: 0.5}, round.PowerOfChoice{Candidates: 11, From: round.BySize{}}},
+	}
+	for _, closing := range every(round.Closings, 4) {
+		cases = append(cases, rules{round.Closings.NameOf(closing), closing, nil})
+	}
+	for _, choose := range every(round.Selections, 11) {
+		cases = append(cases, rules{round.Selections.NameOf(choose) + " by a deadline", round.Deadline{Seconds: 0.5}, choose})
+	}
+	for _, x := range cases {
 		t.Run(x.name, func(t *testing.T) {
 			c := ruleConfig(l, fleet, x.closing, x.choose)
 			params, fingerprint, stop := reference(t, l, fleet, c)
@@ -240,7 +265,7 @@ func TestRulesThroughTheBus(t *testing.T) {
 					t.Errorf("%d hosts: the final model was not measured", n.hosts)
 				}
 			}
-			if _, reads := x.choose.(round.PowerOfChoice); reads {
+			if registry.NeedsOf(x.choose).Losses {
 				return
 			}
 			c.Train = false

@@ -68,11 +68,9 @@ const (
 	Lost                     // a real device fell silent
 	Cancelled                // the round closed without it (over-selection) or the run ended
 	Refused                  // its update was not valid
-	outcomes
-)
 
-// Outcomes is the number of outcomes.
-const Outcomes = int(outcomes)
+	Outcomes = iota // how many there are
+)
 
 var outcomeNames = [Outcomes]string{"accepted", "late", "dropped", "lost", "cancelled", "refused"}
 

@@ -79,13 +79,17 @@ func (s *sizes) Start(round int) {
 // restore puts back what was taken.
 func (s *sizes) restore() {
 	for _, t := range s.taken {
-		i := t.client
-		for _, level := range s.levels {
-			level[i] += t.size
-			i >>= fanBits
-		}
+		s.add(t.client, t.size)
 	}
 	s.taken = s.taken[:0]
+}
+
+// add adds to a client's size; modulo 2^64, so that it also takes away.
+func (s *sizes) add(client int, size uint64) {
+	for _, level := range s.levels {
+		level[client] += size
+		client >>= fanBits
+	}
 }
 
 func (s *sizes) total() uint64 { return s.levels[len(s.levels)-1][0] }
@@ -110,11 +114,7 @@ func (s *sizes) Next() (client int, ok bool) {
 	client = s.at(keyed.Below(keyed.Hash(s.seed, keyed.Cohort, s.round, uint64(len(s.taken))), total))
 	size := s.levels[0][client]
 	s.taken = append(s.taken, taken{client, size})
-	i := client
-	for _, level := range s.levels {
-		level[i] -= size
-		i >>= fanBits
-	}
+	s.add(client, -size)
 	return client, true
 }
 

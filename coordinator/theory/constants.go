@@ -22,18 +22,10 @@ const (
 	Appendix
 )
 
+var gaps = [...]string{"κ(F − F*)", "κF − F*", "F − F*"}
+
 // String is the gap as a formula.
-func (f Form) String() string {
-	switch f {
-	case Shifted:
-		return "κ(F − F*)"
-	case Statement:
-		return "κF − F*"
-	case Appendix:
-		return "F − F*"
-	}
-	return fmt.Sprintf("Form(%d)", int(f))
-}
+func (f Form) String() string { return gaps[f] }
 
 // Constants are those of Assumptions 1 to 3, of FedAvg and of the optimum.
 type Constants struct {
@@ -67,7 +59,7 @@ func (c Constants) Validate() error {
 	case c.Clients != 0 && c.Clients < c.N:
 		return fmt.Errorf("theory: %d clients of %d in a round", c.N, c.Clients)
 	case c.Form < Shifted || c.Form > Appendix:
-		return fmt.Errorf("theory: %v is not a form of the gap", c.Form)
+		return fmt.Errorf("theory: %d is not a form of the gap", int(c.Form))
 	}
 	return nil
 }

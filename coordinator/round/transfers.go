@@ -188,19 +188,18 @@ func (m *Machine) endTransfers(t *TaskState) {
 	if t.Stage == NoStage {
 		return
 	}
-	now := m.s.Now
+	after := m.s.Now - t.Start
 	if !t.Drops && t.Stage != Finished {
-		t.Takes = now - t.Start
+		t.Takes = after
 	}
-	switch t.Stage {
-	case Downloading:
-		left := m.link.down.Stop(int64(now), int32(t.Link))
-		t.Download = stretched(now-t.Start, t.Download, left.Of(m.link.down.Need()))
-	case Computing:
+	if t.Stage == Computing {
 		m.cancel(&t.Link)
-	case Uploading:
-		left := m.link.up.Stop(int64(now), int32(t.Link))
-		t.Upload = stretched(max(0, now-t.Start-t.Download-t.Compute), t.Upload, left.Of(m.link.up.Need()))
+	} else if way := m.link.way(t.Stage); way != nil {
+		own := &t.Download
+		if t.Stage == Uploading {
+			own, after = &t.Upload, max(0, after-t.Download-t.Compute)
+		}
+		*own = stretched(after, *own, way.Stop(int64(m.s.Now), int32(t.Link)).Of(way.Need()))
 	}
 	t.Stage, t.Link = NoStage, 0
 }

@@ -5,9 +5,7 @@ import "fedpace/internal/registry"
 // Availability says when clients can be chosen: a deterministic function of
 // (seed, client, virtual time), evaluated where somebody looks.
 type Availability interface {
-	// Presence prepares the model; nil: every client is always there. It returns a
-	// [*registry.OptionError] for options that do not fit each other; those that
-	// are outside their range have been refused before.
+	// Presence prepares the model; nil: every client is always there.
 	Presence(files *Files) (Presence, error)
 }
 

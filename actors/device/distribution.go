@@ -9,9 +9,7 @@ import (
 // Distribution is the law of one quantity, such as a speed or a factor. Those of
 // package device embed [Bounds].
 type Distribution interface {
-	// Law prepares the distribution for drawing. It returns a
-	// [*registry.OptionError] for options that do not fit each other; those that
-	// are outside their range have been refused before.
+	// Law prepares the distribution for drawing.
 	Law() (Law, error)
 }
 

@@ -9,8 +9,9 @@
 // and times are whole nanoseconds of virtual time.
 //
 // What a configuration can choose by name is one file each: a [Distribution], an
-// [Availability] or a [Slowdown]. math.go has the functions whose bits no
-// architecture changes.
+// [Availability] or a [Slowdown]. Their methods return a [*registry.OptionError] for
+// options that do not fit each other; those outside their range have been refused
+// before. math.go has the functions whose bits no architecture changes.
 //
 // A [Fleet] is read-only after [NewFleet] and may be shared. Bandwidth that
 // transfers share at the server needs the clock, and is the round machine's.

@@ -4,9 +4,7 @@ import "fedpace/internal/registry"
 
 // Slowdown says how clients become stragglers for a while.
 type Slowdown interface {
-	// Slowing prepares the slowdown; nil: no client ever slows down. It returns a
-	// [*registry.OptionError] for options that do not fit each other; those that
-	// are outside their range have been refused before.
+	// Slowing prepares the slowdown; nil: no client ever slows down.
 	Slowing() (Slowing, error)
 }
 

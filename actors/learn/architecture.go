@@ -46,22 +46,22 @@ func Parse(spec string) (Model, error) {
 }
 
 // widths reads whole numbers with commas between them: want of them, or 2 and
-// more where want is 0. form says what they mean.
+// more where want is 0. form says what they mean. With an error it returns want zeros.
 func widths(sizes, form string, want int) ([]int, error) {
 	fields := strings.Split(sizes, ",")
 	if len(fields) > maxLayers {
-		return nil, fmt.Errorf("%d widths are more than %d", len(fields), maxLayers)
+		return make([]int, want), fmt.Errorf("%d widths are more than %d", len(fields), maxLayers)
 	}
 	var n []int
 	for _, s := range fields {
 		w, err := strconv.Atoi(s)
 		if err != nil || s != strconv.Itoa(w) || w > maxWidth {
-			return nil, fmt.Errorf("width %q is not a number from 1 to %d", s, maxWidth)
+			return make([]int, want), fmt.Errorf("width %q is not a number from 1 to %d", s, maxWidth)
 		}
 		n = append(n, w)
 	}
 	if want > 0 && len(n) != want || want == 0 && len(n) < 2 {
-		return nil, fmt.Errorf("%d numbers, want %s", len(n), form)
+		return make([]int, want), fmt.Errorf("%d numbers, want %s", len(n), form)
 	}
 	return n, nil
 }

@@ -72,10 +72,7 @@ func (CNN) Parse(sizes string) (Architecture, error) {
 		return nil, fmt.Errorf("%q is not an image's CHANNELSxHEIGHTxWIDTH", image)
 	}
 	n, err := widths(strings.ReplaceAll(image, "x", ",")+","+rest, "CHANNELSxHEIGHTxWIDTH,CHANNELS,CHANNELS,HIDDEN,CLASSES", 7)
-	if err != nil {
-		return nil, err
-	}
-	return CNN{n[:3], n[3:5], n[5], n[6]}, nil
+	return CNN{n[:3], n[3:5], n[5], n[6]}, err
 }
 
 // Image is the shape of a sample, see [Imager].

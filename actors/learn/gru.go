@@ -62,10 +62,7 @@ func (a GRU) Model(Input, int, int) (Model, error) {
 // Parse implements [Architecture].
 func (GRU) Parse(sizes string) (Architecture, error) {
 	n, err := widths(sizes, "LENGTH,VOCABULARY,EMBEDDING,STATE,LAYERS", 5)
-	if err != nil {
-		return nil, err
-	}
-	return GRU{n[0], n[1], n[2], n[3], n[4]}, nil
+	return GRU{n[0], n[1], n[2], n[3], n[4]}, err
 }
 
 // inputWidth is the width of layer l's input.

@@ -39,10 +39,7 @@ func (a Linear) Model(input Input, features, classes int) (Model, error) {
 // Parse implements [Architecture].
 func (Linear) Parse(sizes string) (Architecture, error) {
 	n, err := widths(sizes, "FEATURES,CLASSES", 2)
-	if err != nil {
-		return nil, err
-	}
-	return Linear{n[0], n[1]}, nil
+	return Linear{n[0], n[1]}, err
 }
 
 // linearWork is plain Go in every class: the sums are short and gathered.

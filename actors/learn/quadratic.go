@@ -63,10 +63,7 @@ func (a Quadratic) Model(Input, int, int) (Model, error) {
 // Parse implements [Architecture].
 func (Quadratic) Parse(sizes string) (Architecture, error) {
 	n, err := widths(sizes, "DIMENSIONS", 1)
-	if err != nil {
-		return nil, err
-	}
-	return Quadratic{n[0]}, nil
+	return Quadratic{n[0]}, err
 }
 
 // quadraticWork calculates in float64, every product rounded by itself.

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"fedpace/actors/device"
 	"fedpace/internal/registry"
 )
 
@@ -27,10 +28,8 @@ func KnownKeys() []KnownKey { return keysBelow("", reflect.TypeFor[Config](), fa
 // ClassKeys lists the keys of a class in fleet.
 func ClassKeys() []KnownKey {
 	var list []KnownKey
-	for _, o := range optionsAt("fleet") {
-		for _, o := range registry.Options(o.Type.Elem()) {
-			list = append(list, known(o.Key, o))
-		}
+	for _, o := range registry.Options(reflect.TypeFor[device.Class]()) {
+		list = append(list, known(o.Key, o))
 	}
 	return list
 }
@@ -117,17 +116,10 @@ func known(path string, o registry.Option) KnownKey {
 // Distributions lists the distributions with their parameters.
 func Distributions() []KnownKey {
 	var list []KnownKey
-	for _, o := range optionsAt("fleet") {
-		for i := range o.Type.Elem().NumField() {
-			p := registry.For(o.Type.Elem().Field(i).Type)
-			if p == nil || p.Word() != "dist" {
-				continue
-			}
-			for _, name := range p.Names() {
-				e, help, _ := p.Entry(name)
-				list = append(list, KnownKey{Key: name, Help: help + " (" + strings.Join(keysOf(registry.Options(reflect.TypeOf(e))), ", ") + ")"})
-			}
-			return list
+	for _, p := range pointsAt("fleet.seconds_per_step") {
+		for _, name := range p.Names() {
+			e, help, _ := p.Entry(name)
+			list = append(list, KnownKey{Key: name, Help: help + " (" + strings.Join(keysOf(registry.Options(reflect.TypeOf(e))), ", ") + ")"})
 		}
 	}
 	return list

@@ -178,8 +178,8 @@ func parseSet(s string) (*node, error) {
 	if !ok || path == "" {
 		return nil, fmt.Errorf("--set %q: want key=value, e.g. schedule.k=error", s)
 	}
-	if len(value) > maxText {
-		return nil, &KeyError{Where: setFlag, Key: path, Problem: fmt.Sprintf("a value of %d bytes is too long (at most %d)", len(value), maxText)}
+	if len(value) > registry.MaxText {
+		return nil, &KeyError{Where: setFlag, Key: path, Problem: fmt.Sprintf("a value of %d bytes is too long (at most %d)", len(value), registry.MaxText)}
 	}
 	root := &node{kind: mapping}
 	var n *node

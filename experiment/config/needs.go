@@ -104,7 +104,11 @@ func (c *Config) choices(v reflect.Value, path string, visit func(path string, p
 		}
 	case reflect.Struct:
 		for _, o := range registry.Options(v.Type()) {
-			if err := c.choices(v.FieldByIndex(o.Index), join(path, o.Key), visit); err != nil {
+			f, at := v.FieldByIndex(o.Index), join(path, o.Key)
+			if f.Kind() == reflect.Interface && f.IsNil() && !o.Null {
+				return problem(at, nil, "is not set (%s)", o.Help)
+			}
+			if err := c.choices(f, at, visit); err != nil {
 				return err
 			}
 		}

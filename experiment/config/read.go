@@ -182,14 +182,7 @@ func (r *reader) value(o *registry.Option, v reflect.Value, n *node, path string
 // list sets a list anew.
 func (r *reader) list(o *registry.Option, v reflect.Value, n *node, path string) error {
 	if n.kind != list {
-		s, err := n.scalar("a list")
-		if err == nil && n.isText {
-			s = n.shown()
-		}
-		if err == nil {
-			err = fmt.Errorf("%s stands where a list is wanted", s)
-		}
-		return fail(n, path, "%v", err)
+		return n.instead(path, "a list")
 	}
 	element := *o
 	element.Null, element.Optional = false, false
@@ -222,11 +215,7 @@ func (r *reader) record(o *registry.Option, v reflect.Value, n *node, path strin
 		r.begin(v, path, "")
 		return r.struct_(v, n, path)
 	case short == nil && strings.Contains(path, "["):
-		want := "a map of " + orList(keysOf(options))
-		if _, err := n.scalar(want); err != nil {
-			return fail(n, path, "%v", err)
-		}
-		return fail(n, path, "%s stands where %s is wanted", n.shown(), want)
+		return n.instead(path, "a map of "+orList(keysOf(options)))
 	case short == nil:
 		return fail(n, path, "this is a group of keys: %s", orList(keysOf(options)))
 	}
@@ -312,13 +301,16 @@ func (r *reader) choice(o *registry.Option, v reflect.Value, n *node, path strin
 // named sets a fresh entry by its name, or by the short form of one entry. The
 // name stands at the path of the choice or at its key there.
 func (r *reader) named(p *registry.Point, v reflect.Value, n *node, path, at string) error {
+	fresh := func(value any, name string) reflect.Value {
+		r.forget(path)
+		entry := reflect.New(reflect.TypeOf(value)).Elem()
+		entry.Set(reflect.ValueOf(value))
+		r.begin(entry, path, name)
+		return entry
+	}
 	if n.kind == scalar && !n.quoted {
 		if value, _, ok := p.Entry(n.text); ok {
-			r.forget(path)
-			entry := reflect.New(reflect.TypeOf(value)).Elem()
-			entry.Set(reflect.ValueOf(value))
-			r.begin(entry, path, n.text)
-			v.Set(entry)
+			v.Set(fresh(value, n.text))
 			return nil
 		}
 	}
@@ -331,10 +323,7 @@ func (r *reader) named(p *registry.Point, v reflect.Value, n *node, path, at str
 		if _, ok := parseNumber(n.text); n.kind == scalar && (n.quoted || !ok) && short[0].Type.Kind() != reflect.String {
 			return fail(n, path, "%s is neither a number nor a %s (%s)", n.shown(), p.Kind(), orList(p.Names()))
 		}
-		r.forget(path)
-		entry := reflect.New(reflect.TypeOf(value)).Elem()
-		entry.Set(reflect.ValueOf(value))
-		r.begin(entry, path, name)
+		entry := fresh(value, name)
 		for _, s := range short {
 			if err := r.value(&s, entry.FieldByIndex(s.Index), n, path); err != nil {
 				return err
@@ -433,18 +422,16 @@ func (r *reader) number(o *registry.Option, v reflect.Value, n *node, path strin
 		}
 		v.SetFloat(x)
 	}
-	own := *o
-	own.Null, own.Word = false, "" // a zero that is written out is not the word that stands for it
-	return placed(n, path, checkValue(&own, v))
-}
-
-// placed is the error about an option's value as one about its path.
-func placed(n *node, path string, err error) error {
-	var o *registry.OptionError
-	if errors.As(err, &o) {
-		return fail(n, path, "%s", o.Problem)
+	if o.Words != nil && !slices.Contains(o.Words, s) {
+		return fail(n, path, "%s", notA(s, strings.ReplaceAll(o.Key, "_", " "), o.Words))
 	}
-	return err
+	own := *o
+	own.Null, own.Word = o.Null && v.Kind() == reflect.String, "" // a zero that is written out is not the word that stands for it
+	var wrong *registry.OptionError
+	if errors.As(own.Check(v), &wrong) {
+		return fail(n, path, "%s", wrong.Problem)
+	}
+	return nil
 }
 
 // wanted is what an option may hold, in a message.

@@ -92,7 +92,7 @@ func (s schema) forms(o *registry.Option, t reflect.Type, path string, anew bool
 		v["type"] = "boolean"
 	case reflect.String:
 		v["type"] = []string{"string", "number"} // a number is read as text, too
-		v["maxLength"] = maxText
+		v["maxLength"] = registry.MaxText
 		if o.Words != nil {
 			v = object{"enum": o.Words}
 		} else if o.Path && !o.Null {

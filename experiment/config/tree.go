@@ -193,6 +193,14 @@ func (n *node) scalar(want string) (string, error) {
 	return "", fmt.Errorf("nothing stands where %s is wanted", want)
 }
 
+// instead is the error about any other kind of node.
+func (n *node) instead(path, want string) error {
+	if _, err := n.scalar(want); err != nil {
+		return fail(n, path, "%v", err)
+	}
+	return fail(n, path, "%s stands where %s is wanted", n.shown(), want)
+}
+
 // shown is a scalar in a message: quoted if it is text.
 func (n *node) shown() string {
 	s := n.text

@@ -1,10 +1,12 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
 	"net/netip"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -20,8 +22,12 @@ import (
 // limits and all of them fit together. It stops at the first problem, which it
 // returns as a *[KeyError].
 func (c Config) Validate() error {
+	set := func(string, *registry.Point, any) error { return nil }
+	if err := cmp.Or(Error("", registry.Check(c)), c.choices(reflect.ValueOf(c), "", set)); err != nil {
+		return err
+	}
 	for _, check := range []func() error{
-		c.checkTags, c.checkNames, c.checkPopulation, c.checkModel, c.checkConvex, c.checkNeeds, c.checkTheory, c.checkAccuracy, c.checkChoices,
+		c.checkNames, c.checkPopulation, c.checkModel, c.checkConvex, c.checkNeeds, c.checkTheory, c.checkAccuracy, c.checkChoices,
 		c.checkFleet, c.checkDevices, c.checkStop, c.checkClock, c.checkNATS,
 	} {
 		if err := check(); err != nil {
@@ -141,7 +147,7 @@ func (c *Config) checkModel() error {
 func (c *Config) checkConvex() error {
 	switch {
 	case c.Quadratic.Mu > c.Quadratic.L:
-		return problem("quadratic.mu", []string{"quadratic.l"}, "%s is more than quadratic.l, %s: no objective is more convex than it is smooth", number(c.Quadratic.Mu), number(c.Quadratic.L))
+		return problem("quadratic.mu", []string{"quadratic.l"}, "%s is more than quadratic.l, %s: no objective is more convex than it is smooth", registry.Number(c.Quadratic.Mu), registry.Number(c.Quadratic.L))
 	case c.Task == TaskQuadratic && !c.IsSynthetic():
 		return problem("data", []string{"task"}, "quadratics are made, not read (set data: synthetic)")
 	}
@@ -157,7 +163,7 @@ func (c *Config) checkAccuracy() error {
 	case c.Evaluate.Target != 0 && c.Task == TaskQuadratic:
 		return problem("evaluate.target", []string{"task"}, quadratic)
 	case s != 0 && !c.Train:
-		return problem("stop.validation_accuracy", []string{"train"}, "%s is never reached with train: false, which measures no accuracy (remove it)", number(s))
+		return problem("stop.validation_accuracy", []string{"train"}, "%s is never reached with train: false, which measures no accuracy (remove it)", registry.Number(s))
 	}
 	return nil
 }
@@ -166,7 +172,7 @@ func (c *Config) checkAccuracy() error {
 func (c *Config) checkTheory() error {
 	t := c.Theory
 	if t.Mu != nil && t.L != nil && *t.Mu > *t.L {
-		return problem("theory.mu", []string{"theory.l"}, "%s is more than theory.l, %s", number(*t.Mu), number(*t.L))
+		return problem("theory.mu", []string{"theory.l"}, "%s is more than theory.l, %s", registry.Number(*t.Mu), registry.Number(*t.L))
 	}
 	if !c.UsesTheory() {
 		return nil
@@ -262,10 +268,10 @@ func (c *Config) checkClock() error {
 	one := megabits/c.Network.DownloadMbps + megabits/c.Network.UploadMbps +
 		float64(c.Schedule.K0)*(c.Compute.SecondsPerStep+10*c.Compute.Std) // Eq. 4
 	if one > maxSeconds || math.IsNaN(one) {
-		return problem("network", []string{"compute", "schedule.k0"}, "one round would take %.3g virtual seconds (at most %s: raise the speeds or lower schedule.k0)", one, number(maxSeconds))
+		return problem("network", []string{"compute", "schedule.k0"}, "one round would take %.3g virtual seconds (at most %s: raise the speeds or lower schedule.k0)", one, registry.Number(maxSeconds))
 	}
 	if n := c.Stop.EqualRuntimeRounds; float64(n)*one > maxSeconds && c.Network.ModelMegabits != 0 {
-		return problem("stop.equal_runtime_rounds", nil, "%d rounds would take %.3g virtual seconds (at most %s)", n, float64(n)*one, number(maxSeconds))
+		return problem("stop.equal_runtime_rounds", nil, "%d rounds would take %.3g virtual seconds (at most %s)", n, float64(n)*one, registry.Number(maxSeconds))
 	}
 	return nil
 }

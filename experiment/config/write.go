@@ -3,7 +3,6 @@ package config
 import (
 	"encoding/json"
 	"fmt"
-	"math"
 	"reflect"
 	"regexp"
 	"strconv"
@@ -128,7 +127,7 @@ func flow(o *registry.Option, v reflect.Value) string {
 	case reflect.Uint64:
 		return strconv.FormatUint(v.Uint(), 10)
 	case reflect.Float64:
-		return number(v.Float())
+		return registry.Number(v.Float())
 	}
 	panic(fmt.Sprintf("config: a %v cannot be written", v.Type()))
 }
@@ -252,15 +251,6 @@ func (c Config) Differences() ([]string, error) {
 		}
 	}
 	return list, nil
-}
-
-// number writes a float64 so that it reads back to the same bits, without an
-// exponent where a person would not use one.
-func number(v float64) string {
-	if a := math.Abs(v); a >= 1e-4 && a < 1e15 || a == 0 {
-		return strconv.FormatFloat(v, 'f', -1, 64)
-	}
-	return strconv.FormatFloat(v, 'g', -1, 64)
 }
 
 // plain matches words that YAML reads as text without quotes.

@@ -118,24 +118,26 @@ func (r Range) Contains(v float64) bool {
 
 // String reads as "more than 0 and at most 10".
 func (r Range) String() string {
-	hi := "at most " + number(r.Hi)
+	hi := "at most " + Number(r.Hi)
 	if r.OpenHi {
-		hi = "less than " + number(r.Hi)
+		hi = "less than " + Number(r.Hi)
 	}
 	switch {
 	case math.IsInf(r.Hi, 1) && r.OpenLo:
-		return "more than " + number(r.Lo)
+		return "more than " + Number(r.Lo)
 	case math.IsInf(r.Hi, 1):
-		return number(r.Lo) + " or more"
+		return Number(r.Lo) + " or more"
 	case r.OpenLo:
-		return "more than " + number(r.Lo) + " and " + hi
+		return "more than " + Number(r.Lo) + " and " + hi
 	case r.OpenHi:
-		return number(r.Lo) + " or more and " + hi
+		return Number(r.Lo) + " or more and " + hi
 	}
-	return "from " + number(r.Lo) + " to " + number(r.Hi)
+	return "from " + Number(r.Lo) + " to " + Number(r.Hi)
 }
 
-func number(v float64) string {
+// Number writes a float64 so that it reads back to the same bits, without an
+// exponent where a person would not use one.
+func Number(v float64) string {
 	if a := math.Abs(v); a >= 1e-4 && a < 1e15 || a == 0 {
 		return strconv.FormatFloat(v, 'f', -1, 64)
 	}
@@ -178,9 +180,12 @@ func Below(key string, err error) error {
 	return &OptionError{key + "." + o.Key, o.Problem}
 }
 
-// Check holds the numbers and words of a struct of options to their tags, those
-// of structs and entries within it, too. It returns an [*OptionError] for the
-// first that is outside.
+// MaxText bounds every text, in bytes.
+const MaxText = 4096
+
+// Check holds the values of a struct of options to their tags, those of structs
+// and entries within it, too. It returns an [*OptionError] for the first that is
+// outside.
 func Check(options any) error {
 	v := reflect.ValueOf(options)
 	for _, o := range Options(v.Type()) {
@@ -191,19 +196,28 @@ func Check(options any) error {
 	return nil
 }
 
-// Check holds one value to the option's range and words, each element of a list
-// by itself.
+// Check holds one value to the option's tags, each element of a list by itself.
 func (o *Option) Check(v reflect.Value) error {
+	if o.Null && v.IsZero() {
+		return nil
+	}
 	for v.Kind() == reflect.Pointer || v.Kind() == reflect.Interface {
 		if v.IsNil() {
 			return nil
 		}
 		v = v.Elem()
 	}
-	switch v.Kind() {
-	case reflect.Struct:
+	if o.Word != "" && v.Equal(reflect.ValueOf(o.WordIs).Convert(v.Type())) {
+		return nil
+	}
+	x, whole := 0.0, "a whole number "
+	switch {
+	case v.Kind() == reflect.Struct:
+		if o.Flat {
+			return Check(v.Interface())
+		}
 		return Below(o.Key, Check(v.Interface()))
-	case reflect.Slice:
+	case v.Kind() == reflect.Slice:
 		for i := range v.Len() {
 			element := *o
 			element.Key, element.Null = fmt.Sprintf("%s[%d]", o.Key, i), false
@@ -212,33 +226,32 @@ func (o *Option) Check(v reflect.Value) error {
 			}
 		}
 		return nil
-	}
-	if o.Null && v.IsZero() || o.Word != "" && v.Equal(reflect.ValueOf(o.WordIs).Convert(v.Type())) {
-		return nil
-	}
-	if o.Words != nil && v.Kind() == reflect.String && !slices.Contains(o.Words, v.String()) {
-		return Errorf(o.Key, "%q is not one of %s", v.String(), strings.Join(o.Words, ", "))
-	}
-	if !o.Ranged {
-		return nil
-	}
-	x, whole := 0.0, "a whole number "
-	switch {
+	case v.Kind() == reflect.String:
+		return o.checkText(v.String())
 	case v.CanInt():
 		x = float64(v.Int())
 	case v.CanUint():
 		x = float64(v.Uint())
 	case v.CanFloat():
 		x, whole = v.Float(), ""
-	default:
-		return nil
 	}
-	if !o.Range.Contains(x) {
-		unit := ""
-		if o.Unit != "" {
-			unit = " " + o.Unit
-		}
-		return Errorf(o.Key, "%s is out of range (%s%s%s)", number(x), whole, o.Range, unit)
+	if o.Ranged && !o.Range.Contains(x) {
+		return Errorf(o.Key, "%s is out of range (%s)", Number(x), strings.TrimRight(whole+o.Range.String()+" "+o.Unit, " "))
+	}
+	return nil
+}
+
+// checkText holds a text to the option's words, or to what a line can show.
+func (o *Option) checkText(s string) error {
+	switch {
+	case o.Words != nil && !slices.Contains(o.Words, s):
+		return Errorf(o.Key, "%q is not one of %s", s, strings.Join(o.Words, ", "))
+	case s == "" && o.Path:
+		return Errorf(o.Key, "is empty (a path is wanted)")
+	case len(s) > MaxText:
+		return Errorf(o.Key, "a text of %d bytes is too long (at most %d)", len(s), MaxText)
+	case strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r == '\x7f' || r == '\ufffd' }):
+		return Errorf(o.Key, "%q holds a character that cannot be printed", s)
 	}
 	return nil
 }

@@ -66,7 +66,7 @@ func keysBelow(path string, t reflect.Type, lists bool) []KnownKey {
 
 // choiceKeys are the key of a choice's name and the options of its entries.
 func choiceKeys(path string, o *registry.Option, p *registry.Point) []KnownKey {
-	list := []KnownKey{{Key: join(path, p.Word()), Help: o.Help + ": " + strings.Join(p.Names(), ", "), Words: p.Names(), option: *o}}
+	list := []KnownKey{{Key: join(path, p.Word), Help: o.Help + ": " + strings.Join(p.Names(), ", "), Words: p.Names(), option: *o}}
 	if strings.Contains(path, ".") { // schedule.k, which a word is enough for
 		list[0].Key = path
 	}

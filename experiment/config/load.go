@@ -111,8 +111,10 @@ func resolve(name string, text []byte, sets []string) (Config, error) {
 			return Config{}, place(err)
 		}
 	}
-	if stops := placesBelow(places, "stop."); stops {
-		c.Stop = Stop{}
+	for path := range places {
+		if strings.HasPrefix(path, "stop.") {
+			c.Stop = Stop{}
+		}
 	}
 	r := reader{task: c.Task, missing: map[string]string{}}
 	for _, from := range []*node{file, flags} {
@@ -136,15 +138,6 @@ func resolve(name string, text []byte, sets []string) (Config, error) {
 		return Config{}, place(err)
 	}
 	return c, nil
-}
-
-func placesBelow(places map[string]string, prefix string) bool {
-	for path := range places {
-		if strings.HasPrefix(path, prefix) {
-			return true
-		}
-	}
-	return false
 }
 
 // parseFile reads what a YAML file sets; name is how messages call it.
@@ -203,7 +196,7 @@ func parseSet(s string) (*node, error) {
 func choiceWord(path string) string {
 	for _, o := range optionsAt(path) {
 		if p := registry.For(o.Type); p != nil {
-			return p.Word()
+			return p.Word
 		}
 	}
 	return ""

@@ -251,21 +251,21 @@ func (r *reader) choice(o *registry.Option, v reflect.Value, n *node, path strin
 	if n.kind != mapping {
 		return r.named(p, v, n, path, path)
 	}
-	named, word := n.fields[p.Word()], n.fields[bare]
+	named, word := n.fields[p.Word], n.fields[bare]
 	switch {
 	case named != nil && word != nil:
-		return fail(named, join(path, p.Word()), "%s", already(word))
+		return fail(named, join(path, p.Word), "%s", already(word))
 	case word != nil:
 		named = word
-	case named == nil && p.Standard() != "" && (v.IsNil() || strings.Contains(path, "[") || !takesAll(v.Elem().Type(), n.keys)):
-		named = &node{where: n.where, kind: scalar, text: p.Standard(), isText: true}
+	case named == nil && p.Default != "" && (v.IsNil() || strings.Contains(path, "[") || !takesAll(v.Elem().Type(), n.keys)):
+		named = &node{where: n.where, kind: scalar, text: p.Default, isText: true}
 	case named == nil && v.IsNil():
-		return fail(n, path, "a %s without its %s (%s)", p.Kind(), p.Word(), orList(p.Names()))
+		return fail(n, path, "a %s without its %s (%s)", p.Kind, p.Word, orList(p.Names()))
 	}
 	if named != nil {
 		at := path
-		if named == n.fields[p.Word()] {
-			at = join(path, p.Word())
+		if named == n.fields[p.Word] {
+			at = join(path, p.Word)
 		}
 		if err := r.named(p, v, named, path, at); err != nil {
 			return err
@@ -277,7 +277,7 @@ func (r *reader) choice(o *registry.Option, v reflect.Value, n *node, path strin
 	options := registry.Options(entry.Type())
 	for _, key := range n.keys {
 		child, at := n.fields[key], join(path, key)
-		if child == named && (key == bare || key == p.Word()) {
+		if child == named && (key == bare || key == p.Word) {
 			continue
 		}
 		i := slices.IndexFunc(options, func(o registry.Option) bool { return o.Key == key })
@@ -289,7 +289,7 @@ func (r *reader) choice(o *registry.Option, v reflect.Value, n *node, path strin
 		}
 		switch takers := takers(p, key); {
 		case len(takers) == 0:
-			return fail(child, at, "%s", unknownKey(at, append(keysOf(options), p.Word())))
+			return fail(child, at, "%s", unknownKey(at, append(keysOf(options), p.Word)))
 		case child.kind != null:
 			return fail(child, at, "%s does not take it (%s)", name, doList(takers))
 		}
@@ -321,7 +321,7 @@ func (r *reader) named(p *registry.Point, v reflect.Value, n *node, path, at str
 			continue
 		}
 		if _, ok := parseNumber(n.text); n.kind == scalar && (n.quoted || !ok) && short[0].Type.Kind() != reflect.String {
-			return fail(n, path, "%s is neither a number nor a %s (%s)", n.shown(), p.Kind(), orList(p.Names()))
+			return fail(n, path, "%s is neither a number nor a %s (%s)", n.shown(), p.Kind, orList(p.Names()))
 		}
 		entry := fresh(value, name)
 		for _, s := range short {
@@ -337,7 +337,7 @@ func (r *reader) named(p *registry.Point, v reflect.Value, n *node, path, at str
 	if err != nil {
 		return fail(n, at, "%v", err)
 	}
-	return fail(n, at, "%s", notA(s, p.Kind(), p.Names()))
+	return fail(n, at, "%s", notA(s, p.Kind, p.Names()))
 }
 
 // takesAll reports whether a struct has options of all these keys.

@@ -35,7 +35,7 @@ explains one key, and ` + "`fedpace config schema`" + ` lets an editor complete 
 	}
 	for i := 0; i < len(r.points); i++ { // which grows
 		p := registry.For(r.points[i].Type)
-		r.table(r.heading(i), "`"+p.Word()+"` or option")
+		r.table(r.heading(i), "`"+p.Word+"` or option")
 		for _, name := range p.Names() {
 			e, help, _ := p.Entry(name)
 			fmt.Fprintf(&r, "| **`%s`** | | | %s |\n", name, escape(help))
@@ -54,7 +54,7 @@ type reference struct {
 }
 
 func (r *reference) heading(i int) string {
-	kind := registry.For(r.points[i].Type).Kind()
+	kind := registry.For(r.points[i].Type).Kind
 	return fmt.Sprintf("%s: `%s`", strings.ToUpper(kind[:1])+kind[1:], r.points[i].Key)
 }
 
@@ -108,7 +108,7 @@ func (r *reference) link(t reflect.Type, path string) string {
 		r.points = append(r.points, registry.Option{Key: path, Type: t})
 	}
 	anchor := strings.NewReplacer(" ", "-", ":", "", "`", "", ".", "", "[]", "").Replace(strings.ToLower(r.heading(i)))
-	return fmt.Sprintf("[%s](#%s)", registry.For(t).Kind(), anchor)
+	return fmt.Sprintf("[%s](#%s)", registry.For(t).Kind, anchor)
 }
 
 func escape(text string) string { return strings.NewReplacer("<", `\<`, "|", `\|`).Replace(text) }

@@ -149,9 +149,9 @@ func (s schema) entries(p *registry.Point, standard, path string, t reflect.Type
 		e, help, _ := p.Entry(name)
 		r := s.record(path, false, t, reflect.TypeOf(e))
 		r["description"] = help
-		r["properties"].(object)[p.Word()] = object{"const": name}
+		r["properties"].(object)[p.Word] = object{"const": name}
 		if name != standard {
-			r["required"] = append(r["required"].([]string), p.Word())
+			r["required"] = append(r["required"].([]string), p.Word)
 		}
 		list = append(list, r)
 		maps.Copy(all, r["properties"].(object))
@@ -175,10 +175,10 @@ func (s schema) point(t reflect.Type) string {
 	}
 	s[key] = object{} // an entry may hold another of its own kind
 	list := []object{}
-	entries := s.entries(p, p.Standard(), "", reflect.TypeFor[struct{}]())
+	entries := s.entries(p, p.Default, "", reflect.TypeFor[struct{}]())
 	for i, name := range p.Names() {
 		e, help, _ := p.Entry(name)
-		if required := entries[i]["required"].([]string); len(required) == 0 || len(required) == 1 && required[0] == p.Word() {
+		if required := entries[i]["required"].([]string); len(required) == 0 || len(required) == 1 && required[0] == p.Word {
 			list = append(list, object{"const": name, "description": help})
 		}
 		for _, short := range shortOf(reflect.TypeOf(e)) {

@@ -73,8 +73,8 @@ func fields(v reflect.Value, brief bool) []string {
 func entryFields(v reflect.Value) []string {
 	p := registry.For(v.Type())
 	list := fields(v.Elem(), true)
-	if name := p.NameOf(v.Interface()); name != p.Standard() {
-		list = append([]string{p.Word() + ": " + quote(name)}, list...)
+	if name := p.NameOf(v.Interface()); name != p.Default {
+		list = append([]string{p.Word + ": " + quote(name)}, list...)
 	}
 	return list
 }
@@ -103,7 +103,7 @@ func flow(o *registry.Option, v reflect.Value) string {
 			return text
 		}
 		list := entryFields(v)
-		if len(list) == 1 && name != p.Standard() && len(fields(v.Elem(), true)) == 0 {
+		if len(list) == 1 && name != p.Default && len(fields(v.Elem(), true)) == 0 {
 			return quote(name)
 		}
 		return "{" + strings.Join(list, ", ") + "}"
@@ -191,7 +191,7 @@ func (c *Config) leaves() []leaf {
 				if o.Flat {
 					at = path
 				}
-				list = append(list, leaf{join(at, p.Word()), quote(p.NameOf(f.Interface())), o.Inert})
+				list = append(list, leaf{join(at, p.Word), quote(p.NameOf(f.Interface())), o.Inert})
 				add(f.Elem(), at)
 			default:
 				list = append(list, leaf{at, flow(&o, f), o.Inert})

@@ -44,7 +44,7 @@ func TestTableKnowsItsEntries(t *testing.T) {
 		t.Errorf("a square is registered as %q", got)
 	}
 	p := For(reflect.TypeFor[shape]())
-	if p == nil || p.Kind() != "shape" || p.Word() != "form" {
+	if p == nil || p.Kind != "shape" || p.Word != "form" {
 		t.Fatalf("the table of shapes is %+v", p)
 	}
 	value, help, ok := p.Entry("square")
@@ -79,10 +79,10 @@ func TestTableKnowsItsEntries(t *testing.T) {
 			t.Errorf("%s is read as %+v", bad, got)
 		}
 	}
-	if p.Standard() != "" {
+	if p.Default != "" {
 		t.Error("a shape without a name is a shape")
 	}
-	if shapes.Standard("point"); p.Standard() != "point" {
+	if shapes.Standard("point"); p.Default != "point" {
 		t.Error("a shape without a name is no point")
 	}
 	if _, _, ok := p.Entry("circle"); ok {

@@ -13,13 +13,14 @@ import (
 // Table is one plug point: the entries of kind T by name. T is an interface.
 // Entries are registered while the program starts; after that a Table may be
 // used from any goroutine.
-type Table[T any] struct{ point *Point }
+type Table[T any] struct{ *Point }
 
 // Point is a [Table] whose type is known only at run time.
 type Point struct {
-	kind, word string
-	standard   string // entry of a map without the word
-	entries    map[string]entry
+	Kind    string // names one entry in messages, as in "closing rule"
+	Word    string // key that names the entry in a map of the configuration
+	Default string // entry of a map that does not name one, "" where it must
+	entries map[string]entry
 }
 
 type entry struct {
@@ -45,7 +46,7 @@ func New[T any](kind, word string) *Table[T] {
 	if points[t] != nil {
 		panic(fmt.Sprintf("registry: %v has two tables", t))
 	}
-	p := &Point{kind: kind, word: word, entries: map[string]entry{}}
+	p := &Point{Kind: kind, Word: word, entries: map[string]entry{}}
 	points[t] = p
 	return &Table[T]{p}
 }
@@ -63,34 +64,34 @@ func For(t reflect.Type) *Point {
 func (t *Table[T]) Register(name, help string, value T) {
 	typ := reflect.TypeOf(value)
 	if typ == nil || typ.Kind() != reflect.Struct {
-		panic(fmt.Sprintf("registry: %s %q is a %v, want a struct", t.point.kind, name, typ))
+		panic(fmt.Sprintf("registry: %s %q is a %v, want a struct", t.Kind, name, typ))
 	}
 	for _, o := range Options(typ) {
-		if o.Key == t.point.word {
-			panic(fmt.Sprintf("registry: %s %q has an option %q, the key that names the entry", t.point.kind, name, o.Key))
+		if o.Key == t.Word {
+			panic(fmt.Sprintf("registry: %s %q has an option %q, the key that names the entry", t.Kind, name, o.Key))
 		}
 	}
 	mu.Lock()
 	defer mu.Unlock()
-	if _, taken := t.point.entries[name]; taken || t.point.nameOf(typ) != "" {
-		panic(fmt.Sprintf("registry: %s %q (%v) is registered twice", t.point.kind, name, typ))
+	if _, taken := t.entries[name]; taken || t.nameOf(typ) != "" {
+		panic(fmt.Sprintf("registry: %s %q (%v) is registered twice", t.Kind, name, typ))
 	}
-	t.point.entries[name] = entry{help, value}
+	t.entries[name] = entry{help, value}
 }
 
 // Standard says which entry a map is that does not name one. It returns the
 // table.
 func (t *Table[T]) Standard(name string) *Table[T] {
-	t.point.standard = name
+	t.Default = name
 	return t
 }
 
 // Make returns an entry with its options at their defaults. It returns an error
 // for an unknown name and for an option that must be given.
 func (t *Table[T]) Make(name string) (value T, err error) {
-	standard, _, ok := t.point.Entry(name)
+	standard, _, ok := t.Point.Entry(name)
 	if !ok {
-		return value, fmt.Errorf("%q is not a known %s", name, t.point.kind)
+		return value, fmt.Errorf("%q is not a known %s", name, t.Kind)
 	}
 	v := reflect.New(reflect.TypeOf(standard)).Elem()
 	for _, o := range Options(v.Type()) {
@@ -113,7 +114,7 @@ func (t *Table[T]) Make(name string) (value T, err error) {
 // Encode writes an entry whose options are numbers, words and lists of them as
 // JSON, for messages.
 func (t *Table[T]) Encode(value T) (string, error) {
-	fields := map[string]any{t.point.word: t.NameOf(value)}
+	fields := map[string]any{t.Word: t.NameOf(value)}
 	v := reflect.ValueOf(value)
 	for _, o := range Options(v.Type()) {
 		fields[o.Key] = v.FieldByIndex(o.Index).Interface()
@@ -126,20 +127,20 @@ func (t *Table[T]) Encode(value T) (string, error) {
 func (t *Table[T]) Decode(text string) (value T, err error) {
 	var fields map[string]json.RawMessage
 	if err := json.Unmarshal([]byte(text), &fields); err != nil {
-		return value, fmt.Errorf("%s: %w", t.point.kind, err)
+		return value, fmt.Errorf("%s: %w", t.Kind, err)
 	}
 	var name string
-	if err := json.Unmarshal(fields[t.point.word], &name); err != nil {
-		return value, fmt.Errorf("%s without its %s: %w", t.point.kind, t.point.word, err)
+	if err := json.Unmarshal(fields[t.Word], &name); err != nil {
+		return value, fmt.Errorf("%s without its %s: %w", t.Kind, t.Word, err)
 	}
-	standard, _, ok := t.point.Entry(name)
+	standard, _, ok := t.Point.Entry(name)
 	if !ok {
-		return value, fmt.Errorf("%q is not a known %s", name, t.point.kind)
+		return value, fmt.Errorf("%q is not a known %s", name, t.Kind)
 	}
 	v := reflect.New(reflect.TypeOf(standard)).Elem()
 	options := Options(v.Type())
 	if len(fields) != len(options)+1 {
-		return value, fmt.Errorf("%s %s has %d options, want %d", t.point.kind, name, len(fields)-1, len(options))
+		return value, fmt.Errorf("%s %s has %d options, want %d", t.Kind, name, len(fields)-1, len(options))
 	}
 	for _, o := range options {
 		if err := json.Unmarshal(fields[o.Key], v.FieldByIndex(o.Index).Addr().Interface()); err != nil {
@@ -149,12 +150,9 @@ func (t *Table[T]) Decode(text string) (value T, err error) {
 	return v.Interface().(T), Check(v.Interface())
 }
 
-// Names lists the entries' names in alphabetical order.
-func (t *Table[T]) Names() []string { return t.point.Names() }
-
 // Entry returns an entry with no option set.
 func (t *Table[T]) Entry(name string) (value T, ok bool) {
-	entry, _, ok := t.point.Entry(name)
+	entry, _, ok := t.Point.Entry(name)
 	if ok {
 		value = entry.(T)
 	}
@@ -163,12 +161,9 @@ func (t *Table[T]) Entry(name string) (value T, ok bool) {
 
 // Help is the entry's help, "" if there is none of that name.
 func (t *Table[T]) Help(name string) string {
-	_, help, _ := t.point.Entry(name)
+	_, help, _ := t.Point.Entry(name)
 	return help
 }
-
-// NameOf is the name under which a value's type is registered, "" if it is not.
-func (t *Table[T]) NameOf(value T) string { return t.point.NameOf(value) }
 
 // Text is how an entry says itself in a summary: its String if it has one, else
 // its name with the options that are not zero, as in "deadline(seconds 5)".
@@ -188,15 +183,6 @@ func (t *Table[T]) Text(value T) string {
 	}
 	return t.NameOf(value) + "(" + strings.Join(parts, ", ") + ")"
 }
-
-// Kind names one entry in messages, as in "closing rule".
-func (p *Point) Kind() string { return p.kind }
-
-// Word is the key that names the entry in a map of the configuration.
-func (p *Point) Word() string { return p.word }
-
-// Standard is the entry of a map that does not name one, "" where it must.
-func (p *Point) Standard() string { return p.standard }
 
 // Names lists the entries' names in alphabetical order.
 func (p *Point) Names() []string {

@@ -2,6 +2,7 @@ package cmd
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -83,44 +84,40 @@ func dealt() []string {
 
 // check finds what the command line itself gets wrong.
 func (s *source) check(c *cobra.Command) error {
-	set := func(flag string) bool { return c.Flags().Changed(flag) }
-	if tasks := synthetic.Tasks(); set("task") && !slices.Contains(tasks, s.options.Task) {
-		return cli.Usage(c, fmt.Errorf("--task %.40q: want one of %s", s.options.Task, strings.Join(tasks, ", ")))
-	}
 	p := s.options.Partition
+	words := func(of string, list []string) string {
+		return fmt.Sprintf("%.40q: want one of %s", of, strings.Join(list, ", "))
+	}
+	tasks, kinds := synthetic.Tasks(), dealt()
 	for _, of := range []struct {
 		flag  string
-		value float64
-	}{ // 0, where it can be given, would mean the default
-		{"min-tweets", float64(s.options.MinTweets)},
-		{"classes", float64(s.options.Classes)},
-		{"clients", float64(p.Clients)},
-		{"shards", float64(p.Shards)},
-		{"min-samples", float64(p.Min)},
-		{"alpha", p.Alpha},
-		{"beta", p.Beta},
-	} {
-		if set(of.flag) && !(of.value > 0) {
-			return cli.Usage(c, fmt.Errorf("--%s %v: want more than 0", of.flag, of.value))
-		}
-	}
-	if s.kindFlag == "" {
-		return nil
-	}
-	if kinds := dealt(); set(s.kindFlag) && !slices.Contains(kinds, p.Kind) {
-		return cli.Usage(c, fmt.Errorf("--%s %.40q: want one of %s", s.kindFlag, p.Kind, strings.Join(kinds, ", ")))
-	}
-	for _, of := range []struct {
-		flag  string
-		kinds []string
+		value float64  // 0, where it can be given, would mean the default
+		kinds []string // of the partitions that the flag goes with; nil: any
 	}{
-		{"alpha", []string{"dirichlet", "pachinko", "quantity"}},
-		{"beta", []string{"pachinko"}},
-		{"shards", []string{"shards"}},
-		{"min-samples", dealt()},
+		{"task", 1, nil},
+		{s.kindFlag, 1, nil},
+		{"min-tweets", float64(s.options.MinTweets), nil},
+		{"classes", float64(s.options.Classes), nil},
+		{"clients", float64(p.Clients), nil},
+		{"shards", float64(p.Shards), []string{"shards"}},
+		{"min-samples", float64(p.Min), kinds},
+		{"alpha", p.Alpha, []string{"dirichlet", "pachinko", "quantity"}},
+		{"beta", p.Beta, []string{"pachinko"}},
 	} {
-		if set(of.flag) && !slices.Contains(of.kinds, p.Kind) {
-			return cli.Usage(c, fmt.Errorf("--%s: goes with --%s %s", of.flag, s.kindFlag, strings.Join(of.kinds, ", ")))
+		problem := ""
+		switch {
+		case !c.Flags().Changed(of.flag):
+		case of.flag == "task" && !slices.Contains(tasks, s.options.Task):
+			problem = " " + words(s.options.Task, tasks)
+		case of.flag == s.kindFlag && !slices.Contains(kinds, p.Kind):
+			problem = " " + words(p.Kind, kinds)
+		case !(of.value > 0):
+			problem = fmt.Sprintf(" %v: want more than 0", of.value)
+		case of.kinds != nil && !slices.Contains(of.kinds, p.Kind):
+			problem = ": goes with --" + s.kindFlag + " " + strings.Join(of.kinds, ", ")
+		}
+		if problem != "" {
+			return cli.Usage(c, errors.New("--"+of.flag+problem))
 		}
 	}
 	return nil
@@ -179,17 +176,4 @@ func runWith(task, path string) string {
 		return "fedpace run --set data=" + path + " --set clients=all --set model=linear"
 	}
 	return "fedpace run --set task=" + task + " --set data=" + path
-}
-
-// bytesOf writes a number of bytes as 12.3 MB.
-func bytesOf(n int64) string {
-	for _, unit := range []struct {
-		name string
-		size float64
-	}{{"GB", 1e9}, {"MB", 1e6}, {"kB", 1e3}} {
-		if v := float64(n) / unit.size; v >= 0.99995 { // 999.95 of the unit below would be written as 1000.0
-			return fmt.Sprintf("%.1f %s", v, unit.name)
-		}
-	}
-	return fmt.Sprintf("%d bytes", n)
 }

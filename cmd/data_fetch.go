@@ -11,6 +11,7 @@ import (
 
 	"fedpace/actors/data/fetch"
 	"fedpace/cmd/internal/cli"
+	"fedpace/internal/human"
 )
 
 func dataFetchCommand(archives []fetch.Archive, fetcher fetch.Fetcher) *cobra.Command {
@@ -62,7 +63,7 @@ func archiveTable(archives []fetch.Archive) string {
 	for _, a := range archives {
 		size := ""
 		if a.Size > 0 {
-			size = bytesOf(a.Size)
+			size = human.Size(a.Size)
 		}
 		fmt.Fprintf(t, "  %s\t%s\t%s\n", a.Name, size, a.About)
 	}
@@ -78,9 +79,9 @@ func writeFetched(c *cobra.Command, a fetch.Archive, r fetch.Result) error {
 	case r.Downloaded == 0 && r.Resumed == 0:
 		how = "was there, nothing downloaded"
 	case r.Resumed > 0:
-		how = fmt.Sprintf("%s downloaded, the rest was there", bytesOf(r.Downloaded))
+		how = fmt.Sprintf("%s downloaded, the rest was there", human.Size(r.Downloaded))
 	}
-	_, err := fmt.Fprintf(c.OutOrStdout(), "%s: %s, %s is right; %s\n%s\n", r.Path, bytesOf(r.Bytes), a.Sum.Algorithm, how, nextStep(a.Name, r.Path))
+	_, err := fmt.Fprintf(c.OutOrStdout(), "%s: %s, %s is right; %s\n%s\n", r.Path, human.Size(r.Bytes), a.Sum.Algorithm, how, nextStep(a.Name, r.Path))
 	return err
 }
 

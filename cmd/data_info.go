@@ -9,12 +9,12 @@ import (
 
 	"fedpace/actors/data/federated"
 	"fedpace/cmd/internal/cli"
-	"fedpace/internal/atomicfile"
+	"fedpace/metrics/figure"
 )
 
 func dataInfoCommand() *cobra.Command {
 	var s source
-	var figure string
+	var plot string
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "info PATH",
@@ -34,10 +34,8 @@ other clients would come to, and writes nothing.`,
 			if err := s.check(c); err != nil {
 				return err
 			}
-			format := ""
-			if c.Flags().Changed("plot") {
-				var err error
-				if format, err = figureFormat(figure); err != nil {
+			if plot != "" {
+				if _, err := figure.Format(plot); err != nil {
 					return cli.Usage(c, fmt.Errorf("--plot: %w", err))
 				}
 			}
@@ -49,27 +47,42 @@ other clients would come to, and writes nothing.`,
 			if err := errors.Join(err, set.Close(), c.Context().Err()); err != nil {
 				return interrupted(err, "", false)
 			}
-			if format != "" {
-				if err := atomicfile.Write(figure, func(f io.Writer) error { return drawStats(f, format, stats) }); err != nil {
+			if plot != "" {
+				if err := figure.Save(plot, histograms(stats)...); err != nil {
 					return fmt.Errorf("--plot: %w", err)
 				}
 			}
-			if asJSON {
-				return cli.PrintJSON(c, stats)
-			}
-			if _, err := io.WriteString(c.OutOrStdout(), stats.String()); err != nil {
+			return cli.Print(c, asJSON, stats, func(w io.Writer) error {
+				text := stats.String()
+				if plot != "" {
+					text += fmt.Sprintf("figure     %s\n", plot)
+				}
+				_, err := io.WriteString(w, text)
 				return err
-			}
-			if format != "" {
-				_, err = fmt.Fprintf(c.OutOrStdout(), "figure     %s\n", figure)
-			}
-			return err
+			})
 		},
 	}
 	s.add(c)
 	s.addPartition(c, "partition")
 	c.Flags().Float64Var(&s.heterogeneity, "heterogeneity", 1, "how far the clients of a synthetic set differ")
 	cli.JSONFlag(c, &asJSON, "what the set is like")
-	c.Flags().StringVar(&figure, "plot", "", "draw samples per client and classes to this .svg or .png file")
+	c.Flags().StringVar(&plot, "plot", "", "draw samples per client and classes to this .svg or .png file")
 	return c
+}
+
+// histograms are clients by samples and samples by class, side by side.
+func histograms(d federated.Stats) []figure.Panel {
+	name := d.Info.Name
+	if d.Info.Synthetic {
+		name = "SYNTHETIC: " + name
+	}
+	sizes := figure.Panel{Title: fmt.Sprintf("%s: clients %d", name, d.Clients), X: "training samples of a client", Y: "clients", FromZero: true}
+	for _, b := range d.Histogram {
+		sizes.Bars = append(sizes.Bars, figure.Bar{From: float64(b.From) - 0.5, To: float64(b.To) + 0.5, Height: float64(b.Clients)})
+	}
+	labels := figure.Panel{Title: fmt.Sprintf("training samples %d, label skew %.4f", d.Samples, d.Skew), X: "class", Y: "training samples", FromZero: true}
+	for class, n := range d.Labels {
+		labels.Bars = append(labels.Bars, figure.Bar{From: float64(class) - 0.4, To: float64(class) + 0.4, Height: float64(n)})
+	}
+	return []figure.Panel{sizes, labels}
 }

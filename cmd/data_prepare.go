@@ -14,6 +14,7 @@ import (
 	"fedpace/actors/data"
 	"fedpace/actors/data/federated"
 	"fedpace/cmd/internal/cli"
+	"fedpace/internal/human"
 )
 
 func dataPrepareCommand() *cobra.Command {
@@ -108,7 +109,7 @@ func (s *source) prepare(c *cobra.Command, out string) error {
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(w, "prepared   %s, %s in %s (%s)\n", out, bytesOf(stat.Size()), short(time.Since(begin).Seconds()), why)
+		fmt.Fprintf(w, "prepared   %s, %s in %s (%s)\n", out, human.Size(stat.Size()), short(time.Since(begin).Seconds()), why)
 	}
 	_, err = fmt.Fprintf(w, "%suse        %s\n", stats, runWith(taskOf(stats.Info), out))
 	return err

@@ -50,13 +50,13 @@ func statusOfFetch(p fetch.Progress) cli.Status {
 	s.Add(0, "%s", p.Archive)
 	if p.Total > 0 {
 		s.Done = float64(p.Done) / float64(p.Total)
-		s.Add(1, "%s of %s", bytesOf(p.Done), bytesOf(p.Total))
+		s.Add(1, "%s of %s", human.Size(p.Done), human.Size(p.Total))
 		s.Add(2, "%.0f %%", 100*s.Done)
 	} else {
-		s.Add(0, "%s", bytesOf(p.Done))
+		s.Add(0, "%s", human.Size(p.Done))
 	}
 	if rate := p.Rate(); rate > 0 {
-		s.Add(4, "%s/s", bytesOf(int64(rate)))
+		s.Add(4, "%s/s", human.Size(int64(rate)))
 		if p.Total > p.Done {
 			left := time.Duration(float64(p.Total-p.Done) / rate * float64(time.Second))
 			s.Add(3, "%s left", left.Round(time.Second))

@@ -29,14 +29,14 @@ func Duration(d time.Duration) string {
 	return fmt.Sprintf("%.1f h", d.Hours())
 }
 
-// Size writes a number of bytes with three digits, as in 12.3 MB.
+// Size writes a number of bytes as 12.3 MB.
 func Size(bytes int64) string {
 	for _, unit := range []struct {
 		bytes float64
 		name  string
 	}{{1e9, "GB"}, {1e6, "MB"}, {1e3, "kB"}} {
-		if v := float64(bytes) / unit.bytes; v >= 1 {
-			return fmt.Sprintf("%.3g %s", v, unit.name)
+		if v := float64(bytes) / unit.bytes; v >= 0.99995 { // 999.95 of the unit below would be written as 1000.0
+			return fmt.Sprintf("%.1f %s", v, unit.name)
 		}
 	}
 	return fmt.Sprintf("%d bytes", bytes)

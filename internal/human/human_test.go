@@ -10,7 +10,8 @@ func TestFiguresForPeople(t *testing.T) {
 	for got, want := range map[string]string{
 		VirtualTime(599.94): "599.9 s", VirtualTime(600): "10.00 min",
 		Duration(time.Millisecond): "a second", Duration(1100 * time.Millisecond): "2 s", Duration(3 * time.Minute): "3 min", Duration(5 * time.Hour): "5.0 h",
-		Size(999): "999 bytes", Size(12_340): "12.3 kB", Size(5_000_000): "5 MB", Size(7_770_000_000): "7.77 GB",
+		Size(999): "999 bytes", Size(12_340): "12.3 kB", Size(5_000_000): "5.0 MB", Size(7_770_000_000): "7.8 GB",
+		Size(0): "0 bytes", Size(1000): "1.0 kB", Size(999_949): "999.9 kB", Size(999_950): "1.0 MB", Size(1e9): "1.0 GB",
 		fmt.Sprintln(1, Plural(1, "run"), 2, Plural(2, "run")): "1 run 2 runs\n",
 	} {
 		if got != want {

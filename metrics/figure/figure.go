@@ -8,6 +8,7 @@ import (
 	"math"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
@@ -30,10 +31,14 @@ type Line struct {
 	Points []Point
 }
 
+// Bar is a bar of a histogram, whose axes count.
+type Bar struct{ From, To, Height float64 }
+
 // Panel is one diagram.
 type Panel struct {
 	Title, X, Y string
 	Lines       []Line
+	Bars        []Bar
 	Steps       bool // no marks at the points: long curves, their half widths drawn as bands
 	Marks       []Mark
 	LogX        bool     // decades along X, whose values are positive
@@ -165,10 +170,10 @@ func Save(path string, panels ...Panel) error {
 
 // Format is the format that a file's name asks for.
 func Format(path string) (string, error) {
-	if e := filepath.Ext(path); e == ".svg" || e == ".png" {
+	if e := strings.ToLower(filepath.Ext(path)); e == ".svg" || e == ".png" {
 		return e[1:], nil
 	}
-	return "", fmt.Errorf("figure: %s: the name must end in .svg or .png", path)
+	return "", fmt.Errorf("%q: want a name that ends in .svg or .png", path)
 }
 
 // plot is the panel without its legend, and that. styles holds the lines' styles
@@ -214,6 +219,14 @@ func (panel Panel) plot(styles map[string]int) (*plot.Plot, *legend, error) {
 		if err := l.add(p, key, style, panel.Steps, named); err != nil {
 			return nil, nil, fmt.Errorf("%s: %w", l.Name, err)
 		}
+	}
+	if len(panel.Bars) > 0 {
+		h := plotter.Histogram{FillColor: palette[0], LineStyle: draw.LineStyle{Color: color.White, Width: vg.Points(0.4)}}
+		for _, b := range panel.Bars {
+			h.Bins = append(h.Bins, plotter.HistogramBin{Min: b.From, Max: b.To, Weight: b.Height})
+		}
+		p.Add(&h)
+		p.X.Tick.Marker, p.Y.Tick.Marker = roundTicks{least: 1}, roundTicks{least: 1}
 	}
 	addMarks(p, key, panel.Marks)
 	if named {

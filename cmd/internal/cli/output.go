@@ -2,6 +2,7 @@ package cli
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -19,25 +20,12 @@ type checked struct {
 func (w *checked) Write(b []byte) (int, error) {
 	n, err := w.to.Write(b)
 	if err != nil && w.err == nil {
-		w.err = err
+		if path := (*os.PathError)(nil); errors.As(err, &path) {
+			err = path.Err // without the name that the system has for the stream
+		}
+		w.err = fmt.Errorf("standard output: %w", err)
 	}
 	return n, err
-}
-
-// lost is the error of a command that could not say all.
-func (w *checked) lost() error {
-	if w.err == nil {
-		return nil
-	}
-	return fmt.Errorf("standard output: %w", cause(w.err))
-}
-
-// cause is an error without the name that the system has for the stream.
-func cause(err error) error {
-	if path, ok := err.(*os.PathError); ok {
-		return path.Err
-	}
-	return err
 }
 
 // JSONFlag adds --json; what is the object that the command prints.
@@ -53,4 +41,12 @@ func PrintJSON(c *cobra.Command, v any) error {
 	}
 	_, err = fmt.Fprintf(c.OutOrStdout(), "%s\n", text)
 	return err
+}
+
+// Print prints v as JSON, or as write does for people.
+func Print(c *cobra.Command, asJSON bool, v any, write func(io.Writer) error) error {
+	if asJSON {
+		return PrintJSON(c, v)
+	}
+	return write(c.OutOrStdout())
 }

@@ -42,8 +42,8 @@ func Perform(ctx context.Context, root *cobra.Command, args []string, stdout, st
 	addCompletion(root)
 	prepareUsage(root)
 	err := root.ExecuteContext(ctx)
-	if lost := out.lost(); err == nil || lost != nil && !errors.Is(err, context.Canceled) {
-		err = lost // which is why the command failed, where it did
+	if err == nil || out.err != nil && !errors.Is(err, context.Canceled) {
+		err = out.err // lost output is why the command failed, where it did
 	}
 	switch usage := (UsageError{}); {
 	case err == nil:

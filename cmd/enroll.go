@@ -1,6 +1,7 @@
 package cmd
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -75,34 +76,31 @@ Devices of one site may come through a server of their own there, a leaf node:
 
 // grant is who is meant; none with --server-config.
 func (e *enrollment) grant(args []string) (auth.Grant, error) {
-	id := ""
-	if len(args) == 1 {
-		id = args[0]
-	}
+	id := strings.Join(args, "") // one at most
 	g := auth.Grant{Role: auth.RoleDevice, ID: id, Run: e.run, Renew: e.renew}
-	named := id != "" || e.host != "" || e.site != "" || e.coordinator
-	switch {
-	case (e.configuration || e.siteServer != "") && (named || e.revoke || e.renew || e.out != "" || e.run != "" || e.configuration && e.siteServer != ""):
+	named := 0
+	for _, is := range []bool{id != "" && !e.coordinator, e.host != "", e.site != "", e.coordinator} {
+		if is {
+			named++
+		}
+	}
+	switch prints := e.configuration || e.siteServer != ""; {
+	case prints && (named > 0 || e.revoke || e.renew || e.out != "" || e.run != "" || e.configuration && e.siteServer != ""):
 		return g, errors.New("--server-config and --site-config stand alone, with --keys at most")
 	case e.configuration:
 		return auth.Grant{}, nil
 	case e.siteServer != "":
 		return auth.Grant{}, names.CheckURL(e.siteServer)
-	case e.site != "" && (id != "" || e.host != "" || e.coordinator):
+	case named > 1:
 		return g, errors.New("one at a time: an ID, --host, --coordinator or --site")
+	case named == 0:
+		return g, errors.New("who is to be enrolled: a device's ID, --host NAME or --coordinator")
 	case e.site != "":
 		g.Role, g.ID = auth.RoleSite, e.site
-	case e.host != "" && (id != "" || e.coordinator):
-		return g, errors.New("one at a time: an ID, --host, --coordinator or --site")
 	case e.host != "":
 		g.Role, g.ID = auth.RoleHost, e.host
 	case e.coordinator:
-		g.Role = auth.RoleCoordinator
-		if id == "" {
-			g.ID = "coordinator"
-		}
-	case id == "":
-		return g, errors.New("who is to be enrolled: a device's ID, --host NAME or --coordinator")
+		g.Role, g.ID = auth.RoleCoordinator, cmp.Or(id, "coordinator")
 	}
 	if e.revoke && (e.renew || e.out != "" || e.run != "") {
 		return g, errors.New("--revoke ends credentials and writes none: --renew, --out and --run do not go with it")
@@ -111,10 +109,9 @@ func (e *enrollment) grant(args []string) (auth.Grant, error) {
 }
 
 func (e *enrollment) do(g auth.Grant) error {
-	dir := e.keys
-	if dir == "" {
+	if e.keys == "" {
 		var err error
-		if dir, err = run.KeysFolder(); err != nil {
+		if e.keys, err = run.KeysFolder(); err != nil {
 			return err
 		}
 	}
@@ -122,7 +119,7 @@ func (e *enrollment) do(g auth.Grant) error {
 	if e.revoke {
 		open = auth.Open // there is nothing to revoke by keys that are made now
 	}
-	authority, err := open(dir)
+	authority, err := open(e.keys)
 	if err != nil {
 		return err
 	}
@@ -144,14 +141,9 @@ func (e *enrollment) do(g auth.Grant) error {
 		fmt.Fprintf(e.complains, "The credentials of %s %s are revoked. A server of fedpace's own heeds that within seconds; for another one, make auth.conf anew (--server-config) and reload it.\n", g.Role, g.ID)
 		return nil
 	}
-	path := e.out
-	if path == "" {
-		path = filepath.Join(dir, g.ID+".creds")
-	}
-	if !g.Renew {
-		if _, err := os.Lstat(path); err == nil {
-			return fmt.Errorf("%s exists already (--renew replaces it)", path)
-		}
+	path := cmp.Or(e.out, filepath.Join(e.keys, g.ID+".creds"))
+	if _, err := os.Lstat(path); err == nil && !g.Renew {
+		return fmt.Errorf("%s exists already (--renew replaces it)", path)
 	}
 	creds, err := authority.Issue(g)
 	if errors.Is(err, auth.ErrEnrolled) {

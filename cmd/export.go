@@ -1,11 +1,13 @@
 package cmd
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
@@ -118,24 +120,26 @@ the default epoch, or start it with a longer --storage.tsdb.retention.time.`,
 	return c
 }
 
-// writeExport writes to out: - is standard output, nothing the name in the run's
-// folder. It returns what to call it.
+// writeExport writes to out; nothing is the name in the run's folder. It returns
+// what to call the output.
 func writeExport(c *cobra.Command, dir, out, name string, write func(io.Writer) error) (string, error) {
 	if err := folder.HoldsRun(dir); err != nil {
 		return "", err
 	}
-	switch out {
-	case "-":
-		return "standard output", write(c.OutOrStdout())
-	case "":
-		out = filepath.Join(dir, name)
+	out = cmp.Or(out, filepath.Join(dir, name))
+	err := writeFile(c, out, write)
+	if out == "-" {
+		out = "standard output"
 	}
-	return out, writeFile(out, write)
+	return out, err
 }
 
-// writeFile writes a file that is there wholly or not at all. A pipe or a device
-// is written to.
-func writeFile(path string, write func(io.Writer) error) error {
+// writeFile writes a file that is there wholly or not at all; - is standard output.
+// A pipe or a device is written to.
+func writeFile(c *cobra.Command, path string, write func(io.Writer) error) error {
+	if path == "-" {
+		return write(c.OutOrStdout())
+	}
 	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
 		f, err := os.OpenFile(path, os.O_WRONLY, 0)
 		if err != nil {
@@ -154,34 +158,16 @@ func roundRange(s string) (from, to int, err error) {
 	if s == "" {
 		return 0, 0, nil
 	}
-	wrong := fmt.Errorf("--rounds %q: want rounds as in 100-200, 100- or 7", s)
 	first, last, isRange := strings.Cut(s, "-")
-	if from, err = positive(first); err != nil {
-		return 0, 0, wrong
+	if !isRange {
+		last = first
 	}
-	switch {
-	case !isRange:
-		to = from
-	case last != "":
-		if to, err = positive(last); err != nil || to < from {
-			return 0, 0, wrong
-		}
+	a, err1 := strconv.ParseUint(first, 10, 30)
+	b, err2 := strconv.ParseUint(cmp.Or(last, "0"), 10, 30)
+	if err := errors.Join(err1, err2); err != nil || a == 0 || last != "" && b < a {
+		return 0, 0, fmt.Errorf("--rounds %q: want rounds as in 100-200, 100- or 7", s)
 	}
-	return from, to, nil
-}
-
-// positive reads a number of at most nine digits.
-func positive(s string) (n int, err error) {
-	for _, d := range s {
-		if d < '0' || d > '9' || n >= 1e8 {
-			return 0, errors.New("not a number")
-		}
-		n = 10*n + int(d-'0')
-	}
-	if n == 0 {
-		return 0, errors.New("not positive")
-	}
-	return n, nil
+	return int(a), int(b), nil
 }
 
 // runFolderOf asks for one folder of a run.

@@ -36,12 +36,20 @@ func (f *flags) add(c *cobra.Command) {
 
 // load makes the configuration that the flags ask for.
 func (f *flags) load(c *cobra.Command) (config.Config, error) {
-	for _, s := range f.sets {
-		if key, _, ok := strings.Cut(s, "="); !ok || key == "" {
-			return config.Config{}, cli.Usage(c, fmt.Errorf("--set %q: want key=value, e.g. schedule.k=error", s))
-		}
+	if err := f.checkSets("schedule.k=error"); err != nil {
+		return config.Config{}, cli.Usage(c, err)
 	}
 	return config.Load(f.config, f.setsOf(c))
+}
+
+// checkSets finds a --set that is no key=value, such as the example.
+func (f *flags) checkSets(example string) error {
+	for _, s := range f.sets {
+		if key, _, ok := strings.Cut(s, "="); !ok || key == "" {
+			return fmt.Errorf("--set %q: want key=value, e.g. %s", s, example)
+		}
+	}
+	return nil
 }
 
 // setsOf are the keys that the flags set.

@@ -1,6 +1,7 @@
 package cmd
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -35,9 +36,7 @@ With --format png, svg or pdf the figures are drawn alone.`,
 			}
 			return nil
 		},
-		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-			return nil, cobra.ShellCompDirectiveFilterDirs
-		},
+		ValidArgsFunction: cli.Folders,
 		RunE: func(c *cobra.Command, args []string) error {
 			kind, path, err := reportFile(format, out)
 			if err != nil {
@@ -47,10 +46,8 @@ With --format png, svg or pdf the figures are drawn alone.`,
 			if err != nil {
 				return err
 			}
-			if path == "-" {
-				return report.Write(c.OutOrStdout(), kind, runs)
-			}
-			if err := writeFile(path, func(w io.Writer) error { return report.Write(w, kind, runs) }); err != nil {
+			err = writeFile(c, path, func(w io.Writer) error { return report.Write(w, kind, runs) })
+			if err != nil || path == "-" {
 				return err
 			}
 			_, err = fmt.Fprintf(c.ErrOrStderr(), "%s: %d of %d runs finished\n", path, report.Finished(runs), len(runs))
@@ -59,31 +56,22 @@ With --format png, svg or pdf the figures are drawn alone.`,
 	}
 	c.Flags().StringVarP(&out, "out", "o", "", "file to write, - for standard output (default report.FORMAT)")
 	c.Flags().StringVar(&format, "format", "", strings.Join(report.Formats, ", ")+" (default that of the file's name, else html)")
-	if err := c.RegisterFlagCompletionFunc("format", cobra.FixedCompletions(report.Formats, cobra.ShellCompDirectiveNoFileComp)); err != nil {
-		panic("fedpace: report has no flag --format")
-	}
+	cli.Complete(c, "format", cli.Words(report.Formats...))
 	return c
 }
 
 // reportFile is the format and the file that the flags ask for.
 func reportFile(format, out string) (kind, path string, err error) {
-	known := func(f string) bool { return slices.Contains(report.Formats, f) }
-	if format != "" && !known(format) {
-		return "", "", fmt.Errorf("--format %q: want %s", format, strings.Join(report.Formats, ", "))
-	}
-	named := strings.ToLower(strings.TrimPrefix(filepath.Ext(out), "."))
-	switch {
-	case format != "":
-		kind = format
-	case out == "" || out == "-":
+	list := strings.Join(report.Formats, ", ")
+	kind = cmp.Or(format, strings.ToLower(strings.TrimPrefix(filepath.Ext(out), ".")))
+	if format == "" && (out == "" || out == "-") {
 		kind = "html"
-	case known(named):
-		kind = named
-	default:
-		return "", "", fmt.Errorf("--out %s: the name ends in none of .%s; say --format", out, strings.Join(report.Formats, ", ."))
 	}
-	if out == "" {
-		out = "report." + kind
+	switch known := slices.Contains(report.Formats, kind); {
+	case !known && format != "":
+		return "", "", fmt.Errorf("--format %q: want %s", format, list)
+	case !known:
+		return "", "", fmt.Errorf("--out %s: the name ends in none of .%s; say --format", out, strings.ReplaceAll(list, ", ", ", ."))
 	}
-	return kind, out, nil
+	return kind, cmp.Or(out, "report."+kind), nil
 }

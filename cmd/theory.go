@@ -3,9 +3,11 @@ package cmd
 import (
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 
@@ -89,7 +91,14 @@ Theorem 1's bound beside what is measured.`,
 		{"f-star", "least loss F*", &f.given.FStar},
 		{"loss", "loss F from which to look ahead", &f.given.Loss},
 	} {
-		s.Var(&constantValue{n.to}, n.name, n.what)
+		s.Func(n.name, n.what+", a `number`", func(text string) error {
+			x, err := strconv.ParseFloat(text, 64)
+			if err != nil || math.IsNaN(x) || math.IsInf(x, 0) {
+				return fmt.Errorf("%.40q is not a number", text)
+			}
+			*n.to = x
+			return nil
+		})
 	}
 	s.StringVar(&f.gap, "gap", "", "form of the gap: proof, stated or appendix (proof)")
 	s.StringVar(&f.run, "run", "", "take losses, times and estimates from the finished run in `DIR`")
@@ -116,38 +125,12 @@ Theorem 1's bound beside what is measured.`,
 	return c
 }
 
-// constantValue is a flag that holds a number and may be left out.
-type constantValue struct{ to *float64 }
-
-func (v *constantValue) Type() string { return "number" }
-
-func (v *constantValue) String() string {
-	if v.to == nil || math.IsNaN(*v.to) {
-		return ""
-	}
-	return fmt.Sprint(*v.to)
-}
-
-func (v *constantValue) Set(s string) error {
-	var x float64
-	if n, err := fmt.Sscanf(s+" ", "%g ", &x); n != 1 || err != nil || math.IsNaN(x) || math.IsInf(x, 0) {
-		return fmt.Errorf("%.40q is not a number", s)
-	}
-	*v.to = x
-	return nil
-}
-
 // check finds what the command line itself gets wrong.
 func (f *theoryFlags) check(c *cobra.Command) error {
 	set := func(name string) bool { return c.Flags().Changed(name) }
-	modes := 0
-	for _, name := range []string{"run", "lab", "errata", "from"} {
-		if set(name) {
-			modes++
-		}
-	}
-	if modes > 1 {
-		return fmt.Errorf("--run, --lab, --errata and --from ask for different things: give one of them")
+	modes := slices.DeleteFunc([]string{"run", "lab", "errata", "from"}, func(name string) bool { return !set(name) })
+	if len(modes) > 1 {
+		return errors.New("--run, --lab, --errata and --from ask for different things: give one of them")
 	}
 	for _, name := range []string{"seeds", "schedules", "out", "force"} {
 		if set(name) && !f.lab {
@@ -155,7 +138,7 @@ func (f *theoryFlags) check(c *cobra.Command) error {
 		}
 	}
 	if f.run != "" && (set("config") || set("set")) {
-		return fmt.Errorf("--run brings its own configuration: leave --config and --set out")
+		return errors.New("--run brings its own configuration: leave --config and --set out")
 	}
 	if f.points < 2 || f.points > 1000 {
 		return fmt.Errorf("--points %d: want 2 to 1000", f.points)
@@ -170,18 +153,13 @@ func (f *theoryFlags) check(c *cobra.Command) error {
 	}
 	if f.figure != "" {
 		if f.lab || f.errata || f.from != "" {
-			return fmt.Errorf("--figure draws K* and eta*; a laboratory's figures are in its folder")
+			return errors.New("--figure draws K* and eta*; a laboratory's figures are in its folder")
 		}
 		if _, err := figure.Format(f.figure); err != nil {
-			return fmt.Errorf("--%w", err)
+			return fmt.Errorf("--figure: %w", err)
 		}
 	}
-	for _, of := range f.sets {
-		if key, _, ok := strings.Cut(of, "="); !ok || key == "" {
-			return fmt.Errorf("--set %q: want key=value, e.g. schedule.eta0=0.01", of)
-		}
-	}
-	return nil
+	return f.checkSets("schedule.eta0=0.01")
 }
 
 // load makes the configuration; its task is quadratic unless told.
@@ -195,20 +173,15 @@ func (f *theoryFlags) load() (config.Config, error) {
 }
 
 // known joins the constants of the file and of the flags, which go first.
-func (f *theoryFlags) known(c *cobra.Command) (lab.Given, error) {
-	if f.constants == "" && f.gap == "" {
-		return f.given, nil
-	}
-	g := lab.Nothing()
+func (f *theoryFlags) known(c *cobra.Command) (g lab.Given, err error) {
+	g = lab.Nothing()
 	if f.constants != "" {
-		var err error
 		if g, err = lab.ReadGiven(f.constants); err != nil {
 			return g, err
 		}
 	}
 	g.Merge(f.given)
 	if f.gap != "" {
-		var err error
 		if g.Form, err = lab.ParseForm(f.gap); err != nil {
 			return g, cli.Usage(c, fmt.Errorf("--gap: %w", err))
 		}
@@ -241,10 +214,7 @@ func (f *theoryFlags) advise(c *cobra.Command) error {
 			return fmt.Errorf("--figure: %w", err)
 		}
 	}
-	if f.json {
-		return cli.PrintJSON(c, a)
-	}
-	return a.Write(c.OutOrStdout())
+	return cli.Print(c, f.json, a, a.Write)
 }
 
 func (f *theoryFlags) laboratory(c *cobra.Command) error {
@@ -262,25 +232,23 @@ func (f *theoryFlags) laboratory(c *cobra.Command) error {
 	if err := result.Save(f.out); err != nil {
 		return err
 	}
-	if f.json {
-		return cli.PrintJSON(c, result)
-	}
-	if err := result.Write(c.OutOrStdout()); err != nil {
+	return cli.Print(c, f.json, result, func(w io.Writer) error {
+		if err := result.Write(w); err != nil {
+			return err
+		}
+		_, err := fmt.Fprintf(w, "\nTables, curves and figures: %s\n", filepath.Clean(f.out))
 		return err
-	}
-	_, err = fmt.Fprintf(c.OutOrStdout(), "\nTables, curves and figures: %s\n", filepath.Clean(f.out))
-	return err
+	})
 }
 
-// listErrata lists where the paper prints something else than what holds.
+// listErrata lists where the paper prints something else than holds.
 func (f *theoryFlags) listErrata(c *cobra.Command) error {
-	if f.json {
-		return cli.PrintJSON(c, theory.Errata())
-	}
-	t := tabwriter.NewWriter(c.OutOrStdout(), 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "WHERE\tPRINTED\tHOLDS\tWHY")
-	for _, e := range theory.Errata() {
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", e.Place, e.Printed, e.Holds, e.Why)
-	}
-	return t.Flush()
+	return cli.Print(c, f.json, theory.Errata(), func(w io.Writer) error {
+		t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+		fmt.Fprintln(t, "WHERE\tPRINTED\tHOLDS\tWHY")
+		for _, e := range theory.Errata() {
+			fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", e.Place, e.Printed, e.Holds, e.Why)
+		}
+		return t.Flush()
+	})
 }

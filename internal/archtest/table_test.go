@@ -95,7 +95,7 @@ cmd/internal/cli: actors/learn actors/real bus/gateway bus/natsbus experiment/ca
 	github.com/coreos/go-systemd/... github.com/spf13/cobra golang.org/x/term
 cmd/fedpace-device: cmd/internal/cli github.com/spf13/cobra
 cmd: actors/... bus/... cmd/internal/cli coordinator/... experiment/... internal/atomicfile internal/human internal/names
-	metrics metrics/figure os/... syscall time github.com/spf13/... gonum.org/v1/plot/...
+	metrics metrics/figure os/... syscall time github.com/spf13/...
 cmd/fedpace: cmd
 bench/...: experiment/... internal/atomicfile metrics/figure net net/http os/... syscall time
 

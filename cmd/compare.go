@@ -46,13 +46,9 @@ on with the same command. The schedules are
 			result, err := p.compare(c.Context(), config, schedules, f.study(show, &server))
 			show.Close()
 			if err != nil {
-				return interruptedComparison(err, config.Out)
+				return interrupted(err, config.Out+sameCommand)
 			}
-			print := func() error { return result.WriteTable(c.OutOrStdout()) }
-			if f.json {
-				print = func() error { return cli.PrintJSON(c, result) }
-			}
-			if err := print(); err != nil {
+			if err := cli.Print(c, f.json, result, result.WriteTable); err != nil {
 				return err
 			}
 			return result.Diverged()

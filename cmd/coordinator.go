@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 
 	"github.com/spf13/cobra"
 
@@ -47,7 +45,7 @@ join that one need credentials ("fedpace enroll").`,
 			if loaded.NATS.URL == config.Embedded && loaded.NATS.Listen == "" {
 				return cli.Usage(c, errors.New("hosts need a server to meet the coordinator on: --nats nats://host:4222, or --set nats.listen=127.0.0.1:4222"))
 			}
-			if resume && holdsRun(loaded.Out) {
+			if resume && folder.HoldsRun(loaded.Out) == nil {
 				return f.resume(c, p, loaded.Out, options, show)
 			}
 			return f.run(c, p, loaded, options, show)
@@ -58,12 +56,6 @@ join that one need credentials ("fedpace enroll").`,
 	cli.JSONFlag(c, &f.json, "the run's summary.json and out, its folder")
 	c.Flags().BoolVar(&resume, "resume", false, "go on with the run that the folder holds, if it holds one")
 	return c
-}
-
-// holdsRun tells whether there is a run to go on with.
-func holdsRun(dir string) bool {
-	_, err := os.Stat(filepath.Join(dir, folder.ConfigFile))
-	return err == nil
 }
 
 func hostCommand(p program) *cobra.Command {

@@ -99,7 +99,7 @@ func (s *source) prepare(c *cobra.Command, out string) error {
 		return err
 	}
 	if err := c.Context().Err(); err != nil {
-		return interrupted(err, out, true)
+		return interrupted(err, out)
 	}
 	w := c.OutOrStdout()
 	if why == "" {

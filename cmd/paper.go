@@ -1,7 +1,6 @@
 package cmd
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -104,11 +103,8 @@ func (f *paperFlags) run(c *cobra.Command) error {
 		Beside: f.beside, Progress: func(p study.Progress) { show.Show(statusOfStudy(p)) }, Done: func() error { return f.keep(cells) },
 	})
 	show.Close()
-	if errors.Is(err, context.Canceled) {
-		return cli.Interrupted{Note: "the same command goes on; what is done is in " + f.plan.Out}
-	}
 	if err != nil {
-		return err
+		return interrupted(err, f.plan.Out+sameCommand)
 	}
 	if err := f.keep(cells); err != nil {
 		return err

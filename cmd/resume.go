@@ -48,7 +48,7 @@ func (f *flags) resume(c *cobra.Command, p program, dir string, o run.Options, s
 	r, err := p.resume(c.Context(), dir, o)
 	show.Close()
 	if !r.Complete {
-		return errors.Join(interruptedRun(err, dir, true), f.report(c, r.Config, r.Summary, err))
+		return errors.Join(interrupted(err, dir+", to go on: fedpace resume "+dir), f.report(c, r.Config, r.Summary, err))
 	}
 	switch {
 	case f.json:

@@ -10,7 +10,31 @@ import (
 
 	"fedpace/actors/data/fetch"
 	"fedpace/cmd/internal/cli"
+	"fedpace/experiment/config"
+	"fedpace/experiment/folder"
+	"fedpace/experiment/run"
+	"fedpace/experiment/study"
 )
+
+// program is what the commands call; tests put their own in its place.
+type program struct {
+	run     func(context.Context, config.Config, run.Options) (folder.Summary, error)
+	resume  func(context.Context, string, run.Options) (run.Resumed, error)
+	host    func(context.Context, run.HostOptions) error
+	dryRun  func(context.Context, config.Config, run.Options) (run.Estimate, error)
+	sweep   func(context.Context, study.Sweep, study.Options) ([]study.Cell, error)
+	compare func(context.Context, config.Config, []string, study.Options) (*study.Comparison, error)
+}
+
+// library is the program that users have.
+var library = program{
+	run:     run.Run,
+	resume:  run.Resume,
+	host:    run.Host,
+	dryRun:  run.DryRun,
+	sweep:   study.RunSweep,
+	compare: study.Compare,
+}
 
 // Main runs fedpace with the arguments of the process and exits.
 func Main() { cli.Main(rootCommand(library)) }
@@ -20,31 +44,15 @@ func execute(ctx context.Context, p program, args []string, stdout, stderr io.Wr
 	return cli.Perform(ctx, rootCommand(p), args, stdout, stderr)
 }
 
-// interrupted says what an interruption left behind, and what else went wrong
+// interrupted says what an interruption kept, if anything, and what else went wrong
 // beside it. Another error stays as it is.
-func interrupted(err error, out string, kept bool) error {
-	if !kept {
-		return interruption(err, "nothing was written")
-	}
-	return interruption(err, "what was done is in "+out)
-}
-
-// interruptedComparison is interrupted for several runs.
-func interruptedComparison(err error, out string) error {
-	return interruption(err, "what was done is in "+out+", the same command goes on")
-}
-
-// interruptedRun is interrupted for a run, which can be resumed.
-func interruptedRun(err error, out string, kept bool) error {
-	if !kept {
-		return interrupted(err, out, kept)
-	}
-	return interruption(err, "what was done is in "+out+", to go on: fedpace resume "+out)
-}
-
-func interruption(err error, note string) error {
+func interrupted(err error, kept string) error {
 	if !errors.Is(err, context.Canceled) {
 		return err
+	}
+	note := "nothing was written"
+	if kept != "" {
+		note = "what was done is in " + kept
 	}
 	for problem := range strings.Lines(err.Error()) {
 		if problem = strings.TrimSpace(problem); !strings.Contains(note, problem) && !strings.HasSuffix(problem, context.Canceled.Error()) {
@@ -53,6 +61,9 @@ func interruption(err error, note string) error {
 	}
 	return cli.Interrupted{Note: note}
 }
+
+// sameCommand ends the note of what goes on when it is asked for again.
+const sameCommand = ", the same command goes on"
 
 // rootCommand is the command line.
 func rootCommand(p program) *cobra.Command {

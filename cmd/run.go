@@ -44,13 +44,10 @@ again without them, to the same bits.`,
 			if dry {
 				estimate, err := p.dryRun(c.Context(), config, options)
 				show.Close()
-				switch {
-				case err != nil:
+				if err != nil {
 					return err
-				case f.json:
-					return cli.PrintJSON(c, estimate)
 				}
-				return estimate.Write(c.OutOrStdout())
+				return cli.Print(c, f.json, estimate, estimate.Write)
 			}
 			return f.run(c, p, config, options, show)
 		},
@@ -63,6 +60,17 @@ again without them, to the same bits.`,
 	return c
 }
 
+// loadRun is load, or where a run is played again its configuration.
+func (f *flags) loadRun(c *cobra.Command, replay string) (config.Config, error) {
+	switch {
+	case replay == "":
+		return f.load(c)
+	case f.config != "":
+		return config.Config{}, cli.Usage(c, errors.New("--replay takes the configuration of the run that it plays again, not --config"))
+	}
+	return run.LoadReplay(replay, f.setsOf(c))
+}
+
 // run runs an experiment and prints what it came to.
 func (f *flags) run(c *cobra.Command, p program, config config.Config, o run.Options, show *cli.Display) error {
 	checkpoints, stop := checkpointSignals()
@@ -70,5 +78,9 @@ func (f *flags) run(c *cobra.Command, p program, config config.Config, o run.Opt
 	o.Checkpoint = checkpoints
 	summary, err := p.run(c.Context(), config, o)
 	show.Close()
-	return errors.Join(interruptedRun(err, config.Out, summary.Version != ""), f.report(c, config, summary, err))
+	kept := ""
+	if summary.Version != "" {
+		kept = config.Out + ", to go on: fedpace resume " + config.Out
+	}
+	return errors.Join(interrupted(err, kept), f.report(c, config, summary, err))
 }

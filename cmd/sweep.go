@@ -52,14 +52,10 @@ func (f *sweepFlags) sweep(c *cobra.Command, p program, shared *flags, server *c
 	cells, err := p.sweep(c.Context(), s, o)
 	show.Close()
 	if err != nil {
-		return interruptedComparison(err, config.Out)
+		return interrupted(err, config.Out+sameCommand)
 	}
 	table := study.NewSweepTable(s, cells)
-	print := func() error { return table.Write(c.OutOrStdout()) }
-	if shared.json {
-		print = func() error { return cli.PrintJSON(c, table) }
-	}
-	if err := print(); err != nil {
+	if err := cli.Print(c, shared.json, table, table.Write); err != nil {
 		return err
 	}
 	if err := table.WriteCSV(filepath.Join(config.Out, "compare.csv")); err != nil {

@@ -207,7 +207,7 @@ func (f *theoryFlags) advise(c *cobra.Command) error {
 		return cli.Usage(c, missing)
 	}
 	if err != nil {
-		return interrupted(err, "", false)
+		return interrupted(err, "")
 	}
 	if f.figure != "" {
 		if err := a.Draw(f.figure); err != nil {
@@ -227,7 +227,7 @@ func (f *theoryFlags) laboratory(c *cobra.Command) error {
 	result, err := plan.Run(c.Context(), study.Options{Run: f.options(show), Progress: func(p study.Progress) { show.Show(statusOfStudy(p)) }})
 	show.Close()
 	if err != nil {
-		return interruptedComparison(err, f.out)
+		return interrupted(err, f.out+sameCommand)
 	}
 	if err := result.Save(f.out); err != nil {
 		return err

@@ -9,9 +9,9 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"time"
 
+	"fedpace/bench/internal/process"
 	"fedpace/experiment/config"
 	"fedpace/experiment/run"
 )
@@ -23,16 +23,30 @@ const (
 	mostRatio = 1.5     // dearest to cheapest client-round over the populations
 )
 
-// line is one run.
+// digits of the numbers in the CSV file.
+const digits = 10
+
+// line is a run and what it came to: a line of the table.
 type line struct {
-	name    string
-	curve   bool // a point of cost against population
-	target  bool // full scale
-	clients int
-	cohort  int
-	rounds  int
-	sets    []string
+	Name    string  `csv:"run"`
+	Clients int     `csv:"clients"`
+	Cohort  int     `csv:"cohort"`
+	Tasks   int     `csv:"client_rounds"`
+	Seconds float64 `csv:"seconds"`                  // wall time, from an empty process to the summary
+	Pace    float64 `csv:"client_rounds_per_second"` // client-rounds a second
+	CPU     float64 `csv:"cpu_seconds"`              // its start and end included
+	Bytes   float64 `csv:"peak_bytes"`               // peak resident memory; 0: not known here
+
+	rounds int
+	sets   []string
 }
+
+// each is the part of a client-round, in microseconds.
+func (l *line) each(seconds float64) float64 { return 1e6 * seconds / float64(l.Tasks) }
+
+// populations are those of the first lines, whose costs make a curve. The line
+// behind them is full scale.
+var populations = []int{10_000, 31_623, 100_000, 316_228, 1_000_000}
 
 // lognormal are clients of whom each has speeds of its own.
 const lognormal = "fleet=[{name: phone, seconds_per_step: {dist: lognormal, mean: 0.017, sigma: 0.5}," +
@@ -44,19 +58,18 @@ const (
 )
 
 func lines() (all []line) {
-	for _, clients := range []int{10_000, 31_623, 100_000, 316_228, 1_000_000} {
-		all = append(all, line{
-			name: "deadline, 30 % available", curve: true, clients: clients, cohort: 1000, rounds: 500,
-			sets: []string{lognormal, sometimes, deadline},
-		})
+	const million = 1_000_000
+	bernoulli := []string{lognormal, sometimes, deadline}
+	for _, clients := range populations {
+		all = append(all, line{Name: "deadline, 30 % available", Clients: clients, Cohort: 1000, rounds: 500, sets: bernoulli})
 	}
 	return append(all,
-		line{name: "full scale: deadline, 30 % available", target: true, clients: 1_000_000, cohort: 10_000, rounds: 100, sets: []string{lognormal, sometimes, deadline}},
-		line{name: "wait for all, equal clients", clients: 1_000_000, cohort: 10_000, rounds: 100},
-		line{name: "first 800 of 1000", clients: 1_000_000, cohort: 1000, rounds: 500, sets: []string{lognormal, "close={rule: first, n: 800}"}},
-		line{name: "shared server, wait for all", clients: 1_000_000, cohort: 1000, rounds: 100,
+		line{Name: "full scale: deadline, 30 % available", Clients: million, Cohort: 10_000, rounds: 100, sets: bernoulli},
+		line{Name: "wait for all, equal clients", Clients: million, Cohort: 10_000, rounds: 100},
+		line{Name: "first 800 of 1000", Clients: million, Cohort: 1000, rounds: 500, sets: []string{lognormal, "close={rule: first, n: 800}"}},
+		line{Name: "shared server, wait for all", Clients: million, Cohort: 1000, rounds: 100,
 			sets: []string{lognormal, "network={server_download_mbps: 5000, server_upload_mbps: 2000}"}},
-		line{name: "buffered, n = 100", clients: 1_000_000, cohort: 1000, rounds: 1000, sets: []string{lognormal, "close={rule: buffered, n: 100}"}},
+		line{Name: "buffered, n = 100", Clients: million, Cohort: 1000, rounds: 1000, sets: []string{lognormal, "close={rule: buffered, n: 100}"}},
 	)
 }
 
@@ -68,7 +81,7 @@ func (l *line) run(ctx context.Context, w io.Writer) error {
 	}
 	defer os.RemoveAll(dir)
 	c, err := config.Load("", append([]string{
-		"train=false", "clients=" + strconv.Itoa(l.clients), "cohort=" + strconv.Itoa(l.cohort),
+		"train=false", "clients=" + strconv.Itoa(l.Clients), "cohort=" + strconv.Itoa(l.Cohort),
 		"stop.rounds=" + strconv.Itoa(l.rounds), "out=" + filepath.Join(dir, "run"),
 	}, l.sets...))
 	if err != nil {
@@ -78,62 +91,48 @@ func (l *line) run(ctx context.Context, w io.Writer) error {
 	if err != nil {
 		return err
 	}
-	m := measurement{Seconds: s.WallSeconds}
+	m := line{Seconds: s.WallSeconds}
 	for _, n := range s.Outcomes {
-		m.Tasks += n
+		m.Tasks += int(n)
 	}
 	return json.NewEncoder(w).Encode(m)
 }
 
-// measurement is what a run came to.
-type measurement struct {
-	Tasks   int64   // client-rounds
-	Seconds float64 // wall time, from an empty process to the summary
-	CPU     float64 // processor seconds, its start and end included
-	Bytes   float64 // peak resident memory; 0: not known here
-}
-
-func (m measurement) pace() float64         { return float64(m.Tasks) / m.Seconds }
-func (m measurement) microseconds() float64 { return 1e6 * m.Seconds / float64(m.Tasks) }
-
 // child is the flag that makes this program do one line.
 const child = "--line"
 
-// measure does a line so many times, each in a process of its own, and returns
-// the fastest with the most memory.
-func (l *line) measure(ctx context.Context, number, repeat int) (best measurement, err error) {
+// measure does a line so many times, each in a process of its own, and keeps the
+// fastest with the most memory.
+func (l *line) measure(ctx context.Context, number, repeat int) error {
 	self, err := os.Executable()
 	if err != nil {
-		return best, err
+		return err
 	}
 	for i := range repeat {
 		m, err := once(ctx, self, number)
 		if err != nil {
-			return best, fmt.Errorf("%s, %d clients: %w", l.name, l.clients, err)
+			return fmt.Errorf("%s, %d clients: %w", l.Name, l.Clients, err)
 		}
-		most := max(best.Bytes, m.Bytes)
-		if i == 0 || m.Seconds < best.Seconds {
-			best = m
+		l.Bytes = max(l.Bytes, m.Bytes)
+		if i == 0 || m.Seconds < l.Seconds {
+			l.Tasks, l.Seconds, l.CPU, l.Pace = m.Tasks, m.Seconds, m.CPU, float64(m.Tasks)/m.Seconds
 		}
-		best.Bytes = most
 	}
-	return best, nil
+	return nil
 }
 
-func once(ctx context.Context, self string, number int) (m measurement, err error) {
+func once(ctx context.Context, self string, number int) (m line, err error) {
 	cmd := exec.CommandContext(ctx, self, child, strconv.Itoa(number))
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.WaitDelay = 10 * time.Second
 	cmd.Stderr = os.Stderr
-	var out strings.Builder
-	cmd.Stdout = &out
-	if err := cmd.Run(); err != nil {
+	out, err := cmd.Output()
+	if err != nil {
 		return m, err
 	}
-	if err := json.Unmarshal([]byte(out.String()), &m); err != nil {
-		return m, fmt.Errorf("%q: %w", out.String(), err)
+	if err := json.Unmarshal(out, &m); err != nil {
+		return m, fmt.Errorf("%q: %w", out, err)
 	}
-	m.CPU = (cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()).Seconds()
-	m.Bytes = peak(cmd.ProcessState)
+	m.CPU, m.Bytes = process.CPU(cmd.ProcessState), process.Peak(cmd.ProcessState)
 	return m, nil
 }

@@ -3,14 +3,15 @@ package main
 import (
 	"bytes"
 	"context"
-	"encoding/csv"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
+	"fedpace/bench/internal/process"
+	"fedpace/internal/csvtable"
 	"fedpace/metrics/figure"
 )
 
@@ -31,15 +32,15 @@ func TestALineInItsOwnProcess(t *testing.T) {
 	all := lines()
 	number := 0 // the shortest
 	for i, l := range all {
-		if l.cohort*l.rounds < all[number].cohort*all[number].rounds {
+		if l.Cohort*l.rounds < all[number].Cohort*all[number].rounds {
 			number = i
 		}
 	}
-	m, err := all[number].measure(t.Context(), number, 1)
-	if err != nil {
+	m := all[number]
+	if err := m.measure(t.Context(), number, 1); err != nil {
 		t.Fatal(err)
 	}
-	if want := int64(all[number].cohort * all[number].rounds); m.Tasks != want || m.Seconds <= 0 || m.CPU <= 0 {
+	if want := (all[number].Cohort * all[number].rounds); m.Tasks != want || m.Seconds <= 0 || m.CPU <= 0 {
 		t.Errorf("%+v, want %d client-rounds", m, want)
 	}
 	if m.Bytes > 0 && (m.Bytes < 5e6 || m.Bytes > 2e9) {
@@ -50,25 +51,24 @@ func TestALineInItsOwnProcess(t *testing.T) {
 // What misses a target is told, and only that.
 func TestTargets(t *testing.T) {
 	all := lines()
-	good := make([]measurement, len(all))
-	for i := range good {
-		good[i] = measurement{Tasks: 300_000, Seconds: 1, CPU: 2, Bytes: 2e8}
+	for i := range all {
+		all[i].Tasks, all[i].Seconds, all[i].CPU, all[i].Bytes, all[i].Pace = 300_000, 1, 2, 2e8, 300_000
 	}
-	if list := missed(all, good); len(list) > 0 {
+	if list := missed(all); len(list) > 0 {
 		t.Errorf("missed: %q", list)
 	}
-	full := len(curve(all))
-	if !all[full].target {
+	full := len(populations)
+	if !strings.HasPrefix(all[full].Name, "full scale") {
 		t.Fatalf("line %d is %+v", full, all[full])
 	}
-	for want, change := range map[string]func(m []measurement){
-		"1.60 times":               func(m []measurement) { m[3].Seconds = 1.6 },
-		"249900 client-rounds/s":   func(m []measurement) { m[full].Tasks = 249_900 },
-		"2000 MB at full scale, w": func(m []measurement) { m[full].Bytes = 2e9 },
+	for want, change := range map[string]func(m []line){
+		"1.60 times":               func(m []line) { m[3].Seconds = 1.6 },
+		"249900 client-rounds/s":   func(m []line) { m[full].Pace = 249_900 },
+		"2000 MB at full scale, w": func(m []line) { m[full].Bytes = 2e9 },
 	} {
-		bad := append([]measurement(nil), good...)
+		bad := slices.Clone(all)
 		change(bad)
-		if list := missed(all, bad); len(list) != 1 || !strings.Contains(list[0], want) {
+		if list := missed(bad); len(list) != 1 || !strings.Contains(list[0], want) {
 			t.Errorf("missed: %q, want %q", list, want)
 		}
 	}
@@ -76,18 +76,18 @@ func TestTargets(t *testing.T) {
 
 func TestTableAndFigure(t *testing.T) {
 	all := lines()
-	results := make([]measurement, len(all))
-	for i := range results {
-		results[i] = measurement{Tasks: 1000, Seconds: 0.5, CPU: 1, Bytes: 1e8}
+	for i := range all {
+		all[i].Tasks, all[i].Seconds, all[i].CPU, all[i].Bytes = 1000, 0.5, 1, 1e8
 	}
-	var text, rows bytes.Buffer
-	if err := errors.Join(write(&text, all, results), writeCSV(&rows, all, results)); err != nil {
+	var text bytes.Buffer
+	path := filepath.Join(t.TempDir(), "scale.csv")
+	if err := errors.Join(write(&text, all), csvtable.Write(path, all, digits)); err != nil {
 		t.Fatal(err)
 	}
-	if n := strings.Count(rows.String(), "\n"); n != 1+len(all) || !strings.Contains(text.String(), "1.00 times") {
-		t.Errorf("%d rows; %s", n, text.String())
+	if rows, err := csvtable.Read[line](path); err != nil || len(rows) != len(all) || !strings.Contains(text.String(), "1.00 times") {
+		t.Errorf("%d rows (%v); %s", len(rows), err, text.String())
 	}
-	for _, p := range panels(all, results) {
+	for _, p := range panels(all) {
 		if p.Lines[0].Points[0].X != 10_000 || p.Lines[0].Points[4].X != 1_000_000 {
 			t.Errorf("%s: %+v", p.Title, p.Lines[0].Points)
 		}
@@ -97,35 +97,23 @@ func TestTableAndFigure(t *testing.T) {
 func TestUsage(t *testing.T) {
 	for _, args := range [][]string{{"--repeat", "0"}, {"more"}, {"--line", "99"}, {"--what"}} {
 		var told bytes.Buffer
-		if err := command(t.Context(), args, &told, &told); !errors.Is(err, errUsage) || told.Len() == 0 {
+		if err := command(t.Context(), args, &told, &told); !errors.Is(err, process.ErrUsage) || told.Len() == 0 {
 			t.Errorf("%q: %v, %s", args, err, told.String())
 		}
 	}
-	if err := command(t.Context(), []string{"--figure", filepath.Join(t.TempDir(), "x.pdf")}, os.Stderr, os.Stderr); err == nil || errors.Is(err, errUsage) {
+	if err := command(t.Context(), []string{"--figure", filepath.Join(t.TempDir(), "x.pdf")}, os.Stderr, os.Stderr); err == nil || errors.Is(err, process.ErrUsage) {
 		t.Errorf("a figure of an unknown format: %v", err)
 	}
 }
 
 // The figure in docs is that of the table beside it.
 func TestTheFigureInDocsIsThatOfItsTable(t *testing.T) {
-	text, err := os.ReadFile("../../docs/scale.csv")
-	if err != nil {
-		t.Fatal(err)
-	}
-	rows, err := csv.NewReader(bytes.NewReader(text)).ReadAll()
-	all := lines()
-	if err != nil || len(rows) != len(all)+1 {
-		t.Fatalf("%d rows for %d lines (%v)", len(rows), len(all), err)
-	}
-	results := make([]measurement, len(all))
-	for i, row := range rows[1:] {
-		m := &results[i]
-		if _, err := fmt.Sscan(strings.Join([]string{row[3], row[4], row[6], row[7]}, " "), &m.Tasks, &m.Seconds, &m.CPU, &m.Bytes); err != nil {
-			t.Fatalf("%v: %v", row, err)
-		}
+	all, err := csvtable.Read[line]("../../docs/scale.csv")
+	if err != nil || len(all) != len(lines()) {
+		t.Fatalf("%d rows for %d lines (%v)", len(all), len(lines()), err)
 	}
 	var drawn bytes.Buffer
-	if err := figure.Write(&drawn, "svg", panels(all, results)); err != nil {
+	if err := figure.Write(&drawn, "svg", panels(all)); err != nil {
 		t.Fatal(err)
 	}
 	if want, err := os.ReadFile("../../docs/scale.svg"); err != nil || !bytes.Equal(drawn.Bytes(), want) {

@@ -8,10 +8,10 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
-	"syscall"
 	"text/tabwriter"
+
+	"fedpace/bench/internal/process"
 )
 
 // A kind is a run that is measured, with what watching it may cost.
@@ -31,24 +31,7 @@ var kinds = []kind{
 // memoryLimit is how much more memory a run may take for being watched.
 const memoryLimit = 64 << 20
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	switch err := command(ctx, os.Args[1:], os.Stdout, os.Stderr); {
-	case err == nil:
-	case errors.Is(err, errUsage):
-		os.Exit(2)
-	case ctx.Err() != nil:
-		fmt.Fprintln(os.Stderr, "watch: interrupted")
-		os.Exit(130)
-	default:
-		fmt.Fprintln(os.Stderr, "watch:", err)
-		os.Exit(1)
-	}
-}
-
-// errUsage is a mistake in the arguments that has been told.
-var errUsage = errors.New("usage")
+func main() { process.Main("watch", command) }
 
 func command(ctx context.Context, args []string, out, told io.Writer) error {
 	flags := flag.NewFlagSet("watch", flag.ContinueOnError)
@@ -59,10 +42,10 @@ func command(ctx context.Context, args []string, out, told io.Writer) error {
 	case errors.Is(err, flag.ErrHelp):
 		return nil
 	case err != nil:
-		return errUsage
+		return process.ErrUsage
 	case *pairs < 1 || flags.NArg() > 0:
 		fmt.Fprintln(told, "watch: --pairs is at least 1, and there are no arguments but flags")
-		return errUsage
+		return process.ErrUsage
 	}
 	dir, err := os.MkdirTemp("", "fedpace-watch-")
 	if err != nil {
@@ -100,12 +83,12 @@ func report(out io.Writer, all []comparison) error {
 		on, off := c.medians()
 		cost := on.cpu/off.cpu - 1
 		fmt.Fprintf(t, "%s\t%.2f\t%.2f\t%.1f %%\t%.0f %%\t%.2f\t%.2f\t%.0f\t%.0f\t\n", c.kind.name,
-			on.cpu, off.cpu, 100*cost, 100*c.kind.limit, on.wall, off.wall, float64(on.memory)/1e6, float64(off.memory)/1e6)
+			on.cpu, off.cpu, 100*cost, 100*c.kind.limit, on.wall, off.wall, on.memory/1e6, off.memory/1e6)
 		if cost > c.kind.limit {
 			problems = append(problems, fmt.Errorf("%s: watching costs %.1f %% of the processor time, the limit is %.0f %%", c.kind.name, 100*cost, 100*c.kind.limit))
 		}
 		if more := on.memory - off.memory; more > memoryLimit {
-			problems = append(problems, fmt.Errorf("%s: watching takes %.0f MB more, the limit is %.0f", c.kind.name, float64(more)/1e6, float64(memoryLimit)/1e6))
+			problems = append(problems, fmt.Errorf("%s: watching takes %.0f MB more, the limit is %.0f", c.kind.name, more/1e6, float64(memoryLimit)/1e6))
 		}
 	}
 	return errors.Join(append(problems, t.Flush())...)

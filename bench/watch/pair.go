@@ -12,12 +12,14 @@ import (
 	"regexp"
 	"slices"
 	"time"
+
+	"fedpace/bench/internal/process"
 )
 
 // measurement is one run.
 type measurement struct {
 	cpu, wall float64 // seconds
-	memory    int64   // bytes, at its peak
+	memory    float64 // bytes, at its peak
 	scrapes   int
 	frames    int // that viewers have got
 
@@ -59,7 +61,7 @@ func (c *comparison) medians() (watched, alone measurement) {
 		return measurement{
 			cpu:    median(list, func(m measurement) float64 { return m.cpu }),
 			wall:   median(list, func(m measurement) float64 { return m.wall }),
-			memory: int64(median(list, func(m measurement) float64 { return float64(m.memory) })),
+			memory: median(list, func(m measurement) float64 { return m.memory }),
 		}
 	}
 	return of(c.watched), of(c.alone)
@@ -116,8 +118,7 @@ func (k *kind) run(ctx context.Context, binary, dir string, watched bool) (m mea
 	if err != nil {
 		return m, fmt.Errorf("%w: %q", err, said)
 	}
-	m.cpu = (c.ProcessState.UserTime() + c.ProcessState.SystemTime()).Seconds()
-	m.memory = peak(c.ProcessState)
+	m.cpu, m.memory = process.CPU(c.ProcessState), process.Peak(c.ProcessState)
 	var s struct {
 		Fingerprint string
 		Model       string `json:"model_sha256"`

@@ -97,7 +97,8 @@ cmd/fedpace-device: cmd/internal/cli github.com/spf13/cobra
 cmd: actors/... bus/... cmd/internal/cli coordinator/... experiment/... internal/atomicfile internal/human internal/names
 	metrics metrics/figure os/... syscall time github.com/spf13/...
 cmd/fedpace: cmd
-bench/...: experiment/... internal/atomicfile metrics/figure net net/http os/... syscall time
+bench/internal/process: os/... syscall
+bench/...: bench/internal/process experiment/... internal/csvtable metrics/figure net net/http os/... time
 
 # Examples.
 examples/plugins: actors/data actors/data/federated actors/device actors/learn coordinator/aggregate coordinator/round coordinator/schedule internal/registry metrics

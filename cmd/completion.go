@@ -38,13 +38,10 @@ func assignments(_ *cobra.Command, _ []string, begun string) ([]string, cobra.Sh
 
 // scheduleList completes names of schedules, separated by commas, each once.
 func scheduleList(_ *cobra.Command, _ []string, begun string) ([]string, cobra.ShellCompDirective) {
-	given, last := "", begun
-	if i := strings.LastIndex(begun, ","); i >= 0 {
-		given, last = begun[:i+1], begun[i+1:]
-	}
+	given := begun[:strings.LastIndex(begun, ",")+1]
 	var list []string
 	for _, name := range schedule.Names() {
-		if strings.HasPrefix(name, last) && !slices.Contains(strings.Split(given, ","), name) {
+		if strings.HasPrefix(given+name, begun) && !slices.Contains(strings.Split(given, ","), name) {
 			list = append(list, given+name)
 		}
 	}

@@ -51,21 +51,23 @@ func helpCommand(root *cobra.Command) *cobra.Command {
 // configurationTopic is a page of help: all keys with their meaning.
 func configurationTopic() *cobra.Command {
 	var b strings.Builder
-	b.WriteString("The keys of a configuration file and of --set. The defaults of a task are those\n" +
-		"of the paper's Tables 1 and 2; fedpace run --dry-run prints the values in use.\n\n")
 	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	for _, k := range config.KnownKeys() {
-		fmt.Fprintf(t, "  %s\t%s\n", k.Key, k.Help)
+	for _, part := range []struct {
+		about string
+		keys  []config.KnownKey
+	}{
+		{"The keys of a configuration file and of --set. The defaults of a task are those\n" +
+			"of the paper's Tables 1 and 2; fedpace run --dry-run prints the values in use.", config.KnownKeys()},
+		{"A class of devices, an entry of fleet, has these keys; what it does not give is that\nof all devices:", config.ClassKeys()},
+		{"A distribution is one of", config.Distributions()},
+		{"each with at_least and at_most as bounds, if wanted.", nil},
+	} {
+		fmt.Fprintf(t, "%s\n\n", part.about)
+		for _, k := range part.keys {
+			fmt.Fprintf(t, "  %s\t%s\n", k.Key, k.Help)
+		}
+		fmt.Fprintln(t)
 	}
-	fmt.Fprint(t, "\nA class of devices, an entry of fleet, has these keys; what it does not give is that\nof all devices:\n\n")
-	for _, k := range config.ClassKeys() {
-		fmt.Fprintf(t, "  %s\t%s\n", k.Key, k.Help)
-	}
-	fmt.Fprint(t, "\nA distribution is one of\n\n")
-	for _, d := range config.Distributions() {
-		fmt.Fprintf(t, "  %s\t%s\n", d.Key, d.Help)
-	}
-	fmt.Fprint(t, "\neach with at_least and at_most as bounds, if wanted.\n")
 	if err := t.Flush(); err != nil {
 		panic("fedpace: a string builder does not fail")
 	}

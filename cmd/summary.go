@@ -73,15 +73,17 @@ func writeSummary(w io.Writer, c config.Config, s folder.Summary) error {
 		relative = fmt.Sprintf(", %.4f of K-eta-fixed's in the same time", *s.RelativeSGDSteps)
 	}
 	line("SGD steps", "%s a client%s", human.Thousands(s.SGDSteps), relative)
-	if s.TrainingLoss != nil {
-		line("training loss", "%.4f%s", *s.TrainingLoss, best(s.BestTrainingLoss))
+	number := func(name string, v, best *float64) {
+		switch {
+		case v != nil && best != nil:
+			line(name, "%.4f (best %.4f)", *v, *best)
+		case v != nil:
+			line(name, "%.4f", *v)
+		}
 	}
-	if s.ValidationLoss != nil {
-		line("validation loss", "%.4f", *s.ValidationLoss)
-	}
-	if s.ValidationAccuracy != nil {
-		line("validation accuracy", "%.4f%s", *s.ValidationAccuracy, best(s.BestValidationAccuracy))
-	}
+	number("training loss", s.TrainingLoss, s.BestTrainingLoss)
+	number("validation loss", s.ValidationLoss, nil)
+	number("validation accuracy", s.ValidationAccuracy, s.BestValidationAccuracy)
 	line("tasks", "%s", outcomes(s.Outcomes))
 	if s.ClientSeconds.Wasted > 0 {
 		line("wasted", "%.3g %% of client time, %.3g %% of SGD steps, %.3g %% of bytes",
@@ -98,13 +100,6 @@ func writeSummary(w io.Writer, c config.Config, s folder.Summary) error {
 	}
 	line("results", "%s", c.Out)
 	return t.Flush()
-}
-
-func best(v *float64) string {
-	if v == nil {
-		return ""
-	}
-	return fmt.Sprintf(" (best %.4f)", *v)
 }
 
 // outcomes lists those that occurred.

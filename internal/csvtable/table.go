@@ -2,6 +2,7 @@ package csvtable
 
 import (
 	"encoding/csv"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -59,8 +60,8 @@ func Read[T any](path string) (rows []T, err error) {
 			var row T
 			v := reflect.ValueOf(&row).Elem()
 			for j, f := range fields {
-				if what := parse(v.FieldByIndex(f.Index), record[j]); what != "" && err == nil {
-					err = fmt.Errorf("%s: %q is not %s", f.Tag.Get("csv"), record[j], what)
+				if parse(v.FieldByIndex(f.Index), record[j]) != nil && err == nil {
+					err = fmt.Errorf("%s: %q is not %s", f.Tag.Get("csv"), record[j], wanted[f.Type.Kind()])
 				}
 			}
 			rows = append(rows, row)
@@ -89,20 +90,21 @@ func names(fields []reflect.StructField) (list []string) {
 }
 
 func format(v reflect.Value, digits int) string {
-	switch v.Kind() {
-	case reflect.Float64:
-		if math.IsNaN(v.Float()) {
-			return ""
-		}
-		return strconv.FormatFloat(v.Float(), 'g', digits, 64)
-	default:
+	if v.Kind() != reflect.Float64 {
 		return fmt.Sprint(v.Interface())
 	}
+	if math.IsNaN(v.Float()) {
+		return ""
+	}
+	return strconv.FormatFloat(v.Float(), 'g', digits, 64)
 }
 
-// parse sets v; else it says what the text should have been.
-func parse(v reflect.Value, s string) (wanted string) {
-	var err error
+// wanted is what the text of a column should be.
+var wanted = map[reflect.Kind]string{
+	reflect.Float64: "a number", reflect.Int: "a whole number", reflect.Uint64: "a whole number from 0", reflect.Bool: "true or false",
+}
+
+func parse(v reflect.Value, s string) (err error) {
 	switch v.Kind() {
 	case reflect.Float64:
 		x := math.NaN()
@@ -110,29 +112,10 @@ func parse(v reflect.Value, s string) (wanted string) {
 			x, err = strconv.ParseFloat(s, 64)
 		}
 		v.SetFloat(x)
-		wanted = "a number"
-	case reflect.Int:
-		var n int64
-		n, err = strconv.ParseInt(s, 10, 0)
-		v.SetInt(n)
-		wanted = "a whole number"
-	case reflect.Uint64:
-		var n uint64
-		n, err = strconv.ParseUint(s, 10, 64)
-		v.SetUint(n)
-		wanted = "a whole number from 0"
-	case reflect.Bool:
-		var is bool
-		is, err = strconv.ParseBool(s)
-		v.SetBool(is)
-		wanted = "true or false"
 	case reflect.String:
 		v.SetString(s)
 	default:
-		panic("csvtable: a column cannot be a " + v.Kind().String())
+		err = json.Unmarshal([]byte(s), v.Addr().Interface())
 	}
-	if err == nil {
-		return ""
-	}
-	return wanted
+	return err
 }

@@ -9,6 +9,7 @@ import (
 	"os/signal"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/spf13/cobra"
 )
@@ -30,6 +31,16 @@ func Main(root *cobra.Command) {
 	status := Perform(ctx, root, os.Args[1:], os.Stdout, os.Stderr)
 	stop()
 	os.Exit(status)
+}
+
+// stopSignals end a run cleanly. SIGHUP, which a terminal sends when it goes, is
+// left alone where somebody (nohup) has it ignored.
+func stopSignals() []os.Signal {
+	list := []os.Signal{os.Interrupt, syscall.SIGTERM}
+	if !signal.Ignored(syscall.SIGHUP) {
+		list = append(list, syscall.SIGHUP)
+	}
+	return list
 }
 
 // Perform runs a program but for its signals and returns its exit status.

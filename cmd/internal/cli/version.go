@@ -10,26 +10,13 @@ import (
 	"fedpace/actors/learn"
 )
 
-// Version names this build: the module's version, or the commit it was built
-// from.
+// Version names this build: the module's version, which has the commit that it was
+// built from.
 func Version() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "unknown"
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" && info.Main.Version != "(devel)" {
+		return info.Main.Version
 	}
-	v := info.Main.Version
-	if v == "" || v == "(devel)" {
-		v = "development"
-		for _, s := range info.Settings {
-			if s.Key == "vcs.revision" {
-				v += " " + s.Value
-			}
-			if s.Key == "vcs.modified" && s.Value == "true" {
-				v += " (modified)"
-			}
-		}
-	}
-	return v
+	return "development"
 }
 
 // VersionCommand prints the version of the program of this name.

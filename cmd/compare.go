@@ -1,13 +1,17 @@
 package cmd
 
 import (
+	"errors"
 	"fmt"
+	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"fedpace/cmd/internal/cli"
 	"fedpace/coordinator/schedule"
+	"fedpace/experiment/config"
+	"fedpace/experiment/study"
 )
 
 func compareCommand(p program) *cobra.Command {
@@ -28,10 +32,7 @@ on with the same command. The schedules are
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			config, err := f.load(c)
-			if err == nil {
-				err = server.Check(c)
-			}
-			if err != nil {
+			if err = errors.Join(err, server.Check(c)); err != nil {
 				return err
 			}
 			for _, name := range schedules {
@@ -61,4 +62,83 @@ on with the same command. The schedules are
 	c.Flags().StringSliceVar(&schedules, "schedules", []string{"fixed", "k-rounds"}, "`SCHEDULES` to run, separated by commas")
 	cli.Complete(c, "schedules", scheduleList)
 	return c
+}
+
+// sweepFlags turn a comparison into a sweep over keys and seeds.
+type sweepFlags struct {
+	grids  []string
+	seeds  int
+	figure string
+}
+
+func (f *sweepFlags) add(c *cobra.Command) {
+	s := c.Flags()
+	s.StringArrayVar(&f.grids, "grid", nil, "sweep a key over values, `KEY=VALUE,...`, as in network.upload_mbps=1,5,20; may be repeated")
+	s.IntVar(&f.seeds, "seeds", 1, "runs with so many seeds each: means with 95% confidence intervals")
+	cli.Complete(c, "grid", assignments)
+	s.StringVar(&f.figure, "figure", "", "draw the sweep against its first --grid, as .svg or .png")
+}
+
+// asked says whether the flags ask for more than one run of each schedule.
+func (f *sweepFlags) asked() bool { return len(f.grids) > 0 || f.seeds != 1 || f.figure != "" }
+
+// sweep runs every combination and writes compare.csv, the table and the figure.
+func (f *sweepFlags) sweep(c *cobra.Command, p program, shared *flags, server *cli.Connection, config config.Config, schedules []string) error {
+	if f.seeds < 1 || f.seeds > 1000 {
+		return cli.Usage(c, fmt.Errorf("--seeds %d: want 1 to 1000", f.seeds))
+	}
+	s := study.Sweep{ConfigPath: shared.config, Sets: shared.setsOf(c), Schedules: schedules, Seeds: f.seeds, Out: config.Out}
+	for _, text := range f.grids {
+		g, err := study.ParseGrid(text)
+		if err != nil {
+			return cli.Usage(c, err)
+		}
+		s.Grids = append(s.Grids, g)
+	}
+	if err := f.fit(c, &s); err != nil {
+		return cli.Usage(c, err)
+	}
+	show := cli.NewDisplay(c.ErrOrStderr(), shared.quiet)
+	o := shared.study(show, server)
+	o.Progress = func(p study.Progress) { show.Show(statusOfStudy(p)) }
+	cells, err := p.sweep(c.Context(), s, o)
+	show.Close()
+	if err != nil {
+		return interrupted(err, config.Out+sameCommand)
+	}
+	table := study.NewSweepTable(s, cells)
+	if err := cli.Print(c, shared.json, table, table.Write); err != nil {
+		return err
+	}
+	if err := table.WriteCSV(filepath.Join(config.Out, "compare.csv")); err != nil {
+		return err
+	}
+	if f.figure != "" {
+		if err := table.Figure(f.figure); err != nil {
+			return err
+		}
+	}
+	return table.Diverged()
+}
+
+// fit finds what cannot go together before anything runs. A grid over the kinds
+// of schedule takes the place of --schedules.
+func (f *sweepFlags) fit(c *cobra.Command, s *study.Sweep) error {
+	for _, g := range s.Grids {
+		switch g.Key {
+		case "schedule.k", "schedule.eta", "schedule":
+			if c.Flags().Changed("schedules") {
+				return fmt.Errorf("--grid %s and --schedules both choose the schedule: give one of them", g.Key)
+			}
+			s.Schedules = nil
+		case "seed":
+			return errors.New("--grid seed: use --seeds N for runs with several seeds")
+		case "out", "name":
+			return fmt.Errorf("--grid %s: each run has a folder of its own under --out", g.Key)
+		}
+	}
+	if f.figure == "" {
+		return nil
+	}
+	return s.CheckFigure(f.figure)
 }

@@ -86,12 +86,13 @@ func (f *paperFlags) run(c *cobra.Command) error {
 	}
 	cells, err := f.cells(c)
 	if err != nil {
-		return err
+		return cli.Usage(c, err)
 	}
+	w := c.OutOrStdout()
 	if f.dry {
-		return paper.WriteCells(c.OutOrStdout(), cells)
+		return paper.WriteCells(w, cells)
 	}
-	if err := f.front(c.OutOrStdout()); err != nil {
+	if err := errors.Join(paper.WriteTable1(w, f.plan), paper.WriteTable2(w, f.plan), paper.WriteTable3(w, f.plan)); err != nil {
 		return err
 	}
 	if err := os.MkdirAll(f.plan.Out, 0o777); err != nil {
@@ -100,20 +101,17 @@ func (f *paperFlags) run(c *cobra.Command) error {
 	show := cli.NewDisplay(c.ErrOrStderr(), f.quiet)
 	err = f.plan.Run(c.Context(), cells, study.Options{
 		Run:    run.Options{Version: cli.Version(), NATS: remote(&f.connection), Notice: show.Notice},
-		Beside: f.beside, Progress: func(p study.Progress) { show.Show(statusOfStudy(p)) }, Done: func() error { return f.keep(cells) },
+		Beside: f.beside, Progress: func(p study.Progress) { show.Show(statusOfStudy(p)) }, Done: func() error { _, err := f.keep(cells); return err },
 	})
 	show.Close()
 	if err != nil {
 		return interrupted(err, f.plan.Out+sameCommand)
 	}
-	if err := f.keep(cells); err != nil {
-		return err
-	}
-	curves, err := paper.Curves(cells)
+	curves, err := f.keep(cells)
 	if err != nil {
 		return err
 	}
-	return results(c.OutOrStdout(), f.plan.Out, curves)
+	return results(w, f.plan.Out, curves)
 }
 
 // cells are the runs that the flags ask for.
@@ -125,7 +123,7 @@ func (f *paperFlags) cells(c *cobra.Command) ([]study.Cell, error) {
 	for _, d := range f.data {
 		task, path, ok := strings.Cut(d, "=")
 		if !ok || path == "" {
-			return nil, cli.Usage(c, fmt.Errorf("--data %q: want task=PATH, e.g. femnist=femnist.parquet", d))
+			return nil, fmt.Errorf("--data %q: want task=PATH, e.g. femnist=femnist.parquet", d)
 		}
 		f.plan.Data[config.Task(task)] = path
 	}
@@ -133,42 +131,33 @@ func (f *paperFlags) cells(c *cobra.Command) ([]study.Cell, error) {
 	for _, path := range f.files {
 		base, err := config.Load(path, nil)
 		if err != nil {
-			return nil, cli.Usage(c, err)
+			return nil, err
 		}
 		if other := f.plan.Configs[base.Task]; other != "" {
-			return nil, cli.Usage(c, fmt.Errorf("--config %s and %s are both of task %s", other, path, base.Task))
+			return nil, fmt.Errorf("--config %s and %s are both of task %s", other, path, base.Task)
 		}
 		f.plan.Configs[base.Task] = path
 	}
 	if c.Flags().Changed("beside") && f.beside < 1 {
-		return nil, cli.Usage(c, fmt.Errorf("--beside %d: want at least 1", f.beside))
+		return nil, fmt.Errorf("--beside %d: want at least 1", f.beside)
 	}
 	if f.plan.Timing && f.connection.URL != "" {
-		return nil, cli.Usage(c, errors.New("--timing trains nothing that hosts could do: leave out --nats"))
+		return nil, errors.New("--timing trains nothing that hosts could do: leave out --nats")
 	}
 	var err error
 	if f.plan.Sets, err = intoConfig(&f.connection, c, f.plan.Sets); err != nil {
 		return nil, err
 	}
-	cells, err := f.plan.Cells()
-	if err != nil {
-		return nil, cli.Usage(c, err)
-	}
-	return cells, nil
-}
-
-// front prints what needs no run.
-func (f *paperFlags) front(w io.Writer) error {
-	return errors.Join(paper.WriteTable1(w, f.plan), paper.WriteTable2(w, f.plan), paper.WriteTable3(w, f.plan))
+	return f.plan.Cells()
 }
 
 // keep writes the CSV files and the figures of what is done.
-func (f *paperFlags) keep(cells []study.Cell) error {
+func (f *paperFlags) keep(cells []study.Cell) ([]paper.Curve, error) {
 	curves, err := paper.Curves(cells)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return errors.Join(paper.Write(f.plan.Out, curves), paper.Draw(f.plan.Out, curves))
+	return curves, errors.Join(paper.Write(f.plan.Out, curves), paper.Draw(f.plan.Out, curves))
 }
 
 // results prints what was learned, and where the figures are.

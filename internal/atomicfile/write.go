@@ -17,15 +17,10 @@ func Write(path string, write func(io.Writer) error) error {
 	if err != nil {
 		return fmt.Errorf("%s cannot be written: %w", path, err)
 	}
-	err = write(f)
-	if err == nil {
-		err = f.Sync()
+	if err = write(f); err == nil {
+		err = errors.Join(f.Sync(), f.Chmod(0o644)) // CreateTemp makes it for its owner alone
 	}
-	if err == nil {
-		err = f.Chmod(0o644) // CreateTemp makes it for its owner alone
-	}
-	err = errors.Join(err, f.Close())
-	if err == nil {
+	if err = errors.Join(err, f.Close()); err == nil {
 		err = os.Rename(f.Name(), path)
 	}
 	if err != nil {

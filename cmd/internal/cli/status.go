@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -26,8 +27,6 @@ type part struct {
 	rank int
 }
 
-const separator = "  "
-
 // Line is all of it.
 func (s *Status) Line() string { return join(s.parts) }
 
@@ -36,7 +35,7 @@ func join(parts []part) string {
 	for i, p := range parts {
 		texts[i] = p.text
 	}
-	return strings.Join(texts, separator)
+	return strings.Join(texts, "  ")
 }
 
 // barWidths are the cells of a bar, from the widest; 0: a percentage alone.
@@ -46,31 +45,26 @@ var barWidths = []int{20, 10, 0}
 // than all of them: a terminal breaks a line that fills its last column.
 func (s *Status) drawn(columns int) (bar, text string) {
 	room := max(1, columns-1)
-	parts := append([]part(nil), s.parts...)
-	for {
+	for parts := slices.Clone(s.parts); ; {
 		text = join(parts)
 		for _, cells := range barWidths {
-			if bar = s.bar(cells); bar == "" || utf8.RuneCountInString(bar+" "+text) <= room {
-				break
+			bar = s.bar(cells)
+			if utf8.RuneCountInString(bar+text) <= room-min(1, len(bar)) { // a space between them
+				return bar, text
 			}
 		}
-		switch n := utf8.RuneCountInString(text); {
-		case bar == "" && n <= room, bar != "" && utf8.RuneCountInString(bar)+1+n <= room:
-			return bar, text
-		}
-		last := 0
+		last := -1
 		for i, p := range parts {
-			if p.rank > 0 && p.rank >= parts[last].rank {
+			if p.rank > 0 && (last < 0 || p.rank >= parts[last].rank) {
 				last = i
 			}
 		}
-		if len(parts) == 0 || parts[last].rank == 0 {
-			break
+		if last < 0 {
+			runes := []rune(text)
+			return "", string(runes[:min(len(runes), room)])
 		}
-		parts = append(parts[:last], parts[last+1:]...)
+		parts = slices.Delete(parts, last, last+1)
 	}
-	runes := []rune(text)
-	return "", string(runes[:min(len(runes), room)])
 }
 
 // bar is a bar of so many cells, or a percentage; empty where it is not known.

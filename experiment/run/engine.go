@@ -38,8 +38,8 @@ type engine struct {
 }
 
 // startEngine starts everything but the trainers. Close it after use.
-func startEngine(ctx context.Context, p *problem, o Options) (e *engine, err error) {
-	e = &engine{p: p, options: o}
+func startEngine(ctx context.Context, p *problem, o Options) (_ *engine, err error) {
+	e := &engine{p: p, options: o}
 	defer func() {
 		if err != nil {
 			e.Close()

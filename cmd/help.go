@@ -48,8 +48,8 @@ func helpCommand(root *cobra.Command) *cobra.Command {
 	}
 }
 
-// configurationTopic is a page of help: all keys with their meaning.
-func configurationTopic() *cobra.Command {
+// configurationKeys is a page of help: all keys with their meaning.
+func configurationKeys() string {
 	var b strings.Builder
 	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	for _, part := range []struct {
@@ -71,11 +71,16 @@ func configurationTopic() *cobra.Command {
 	if err := t.Flush(); err != nil {
 		panic("fedpace: a string builder does not fail")
 	}
+	return strings.TrimSpace(b.String())
+}
+
+// configurationTopic explains the configuration. Its page is made when it is asked
+// for, since no other command needs all keys.
+func configurationTopic() *cobra.Command {
 	topic := &cobra.Command{
 		Use:     "configuration",
 		Aliases: []string{"config"},
 		Short:   "All keys of a configuration, and files about them",
-		Long:    strings.TrimSpace(b.String()),
 		Example: "  fedpace help configuration\n  fedpace config schema > fedpace.schema.json",
 		Args:    cobra.NoArgs,
 		RunE:    func(c *cobra.Command, _ []string) error { return c.Help() },
@@ -87,6 +92,12 @@ language server completes and checks a file that begins with the line
   # yaml-language-server: $schema=fedpace.schema.json`, "  fedpace config schema > fedpace.schema.json", config.Schema),
 		pageCommand("reference", "Print all keys with types, defaults and ranges",
 			"Print the page docs/configuration.md, in Markdown: every key with its values,\nits default and its meaning.", "  fedpace config reference > docs/configuration.md", config.Reference))
+	topic.SetHelpFunc(func(c *cobra.Command, args []string) {
+		if c == topic {
+			c.Long = configurationKeys()
+		}
+		topic.Parent().HelpFunc()(c, args)
+	})
 	return topic
 }
 

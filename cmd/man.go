@@ -25,6 +25,11 @@ func manCommand() *cobra.Command {
 			if err := os.MkdirAll(args[0], 0o777); err != nil {
 				return err
 			}
+			topic, _, err := c.Root().Find([]string{"configuration"})
+			if err != nil {
+				return err
+			}
+			topic.Long = configurationKeys()
 			n, err := writeManual(c.Root(), args[0])
 			if err != nil {
 				return err

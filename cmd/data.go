@@ -20,7 +20,7 @@ import (
 )
 
 func dataCommand(archives []fetch.Archive, fetcher fetch.Fetcher) *cobra.Command {
-	c := &cobra.Command{
+	return cli.Group(&cobra.Command{
 		Use:   "data",
 		Short: "Look at, prepare, partition and fetch federated data",
 		Long: `Look at federated data, keep it in a file that opens at once, deal its samples
@@ -28,11 +28,7 @@ to other clients, and fetch the public archives that it is made from.`,
 		Example: `  fedpace data info femnist.parquet
   fedpace data partition cifar-100-binary.tar.gz --kind dirichlet --alpha 0.3 --clients 100 --out cifar.fedpace
   fedpace data fetch shakespeare`,
-		Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
-	}
-	c.AddCommand(dataInfoCommand(), dataPrepareCommand(), dataPartitionCommand(), dataFetchCommand(archives, fetcher))
-	return c
+	}, dataInfoCommand(), dataPrepareCommand(), dataPartitionCommand(), dataFetchCommand(archives, fetcher))
 }
 
 func dataInfoCommand() *cobra.Command {

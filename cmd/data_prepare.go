@@ -18,9 +18,7 @@ import (
 )
 
 func dataPrepareCommand() *cobra.Command {
-	var s source
-	var out string
-	c := &cobra.Command{
+	return keepCommand("", &cobra.Command{
 		Use:   "prepare PATH --out FILE",
 		Short: "Keep a set in a file that opens at once",
 		Long: `Read the set at PATH and keep it in a file from which its samples are mapped into
@@ -29,21 +27,11 @@ and options; prepare makes it anew when they have changed or it is damaged, and
 leaves it when it is right.`,
 		Example: `  fedpace data prepare femnist.parquet --out femnist.fedpace
   fedpace run --set task=femnist --set data=femnist.fedpace`,
-		Args: one("the set's path"),
-		RunE: func(c *cobra.Command, args []string) error {
-			s.path = args[0]
-			return s.prepare(c, out)
-		},
-	}
-	s.add(c)
-	c.Flags().StringVar(&out, "out", "", "the file to write")
-	return c
+	})
 }
 
 func dataPartitionCommand() *cobra.Command {
-	var s source
-	var out string
-	c := &cobra.Command{
+	return keepCommand("kind", &cobra.Command{
 		Use:   "partition PATH --kind KIND --out FILE",
 		Short: "Deal a set's samples to other clients",
 		Long: `Deal the training samples of the set at PATH to clients that are made, and keep
@@ -58,17 +46,26 @@ it appears. The kinds:
 		Example: `  fedpace data partition cifar-100-binary.tar.gz --kind dirichlet --alpha 0.3 --clients 100 --out cifar.fedpace
   fedpace data partition femnist.parquet --kind shards --shards 2 --out shards.fedpace
   fedpace run --set task=femnist --set data=shards.fedpace`,
-		Args: one("the set's path"),
-		RunE: func(c *cobra.Command, args []string) error {
-			s.path = args[0]
-			if !c.Flags().Changed("kind") {
-				return cli.Usage(c, fmt.Errorf("--kind is absent: want one of %s", strings.Join(dealt(), ", ")))
-			}
-			return s.prepare(c, out)
-		},
+	})
+}
+
+// keepCommand makes c a command that keeps a set in a file. kind is the flag of the
+// partition by which its samples are dealt, if they are.
+func keepCommand(kind string, c *cobra.Command) *cobra.Command {
+	var s source
+	var out string
+	c.Args = one("the set's path")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		s.path = args[0]
+		if kind != "" && !c.Flags().Changed(kind) {
+			return cli.Usage(c, fmt.Errorf("--%s is absent: want one of %s", kind, strings.Join(dealt(), ", ")))
+		}
+		return s.prepare(c, out)
 	}
 	s.add(c)
-	s.addPartition(c, "kind")
+	if kind != "" {
+		s.addPartition(c, kind)
+	}
 	c.Flags().StringVar(&out, "out", "", "the file to write")
 	return c
 }

@@ -20,16 +20,12 @@ import (
 )
 
 func exportCommand() *cobra.Command {
-	c := &cobra.Command{
+	return cli.Group(&cobra.Command{
 		Use:   "export",
 		Short: "Write a run for other programs: a Perfetto trace, OpenMetrics",
 		Example: `  fedpace export perfetto runs/demo
   fedpace export openmetrics runs/demo`,
-		Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
-	}
-	c.AddCommand(exportPerfettoCommand(), exportOpenMetricsCommand())
-	return c
+	}, exportPerfettoCommand(), exportOpenMetricsCommand())
 }
 
 func exportPerfettoCommand() *cobra.Command {

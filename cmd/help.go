@@ -77,15 +77,12 @@ func configurationKeys() string {
 // configurationTopic explains the configuration. Its page is made when it is asked
 // for, since no other command needs all keys.
 func configurationTopic() *cobra.Command {
-	topic := &cobra.Command{
+	topic := cli.Group(&cobra.Command{
 		Use:     "configuration",
 		Aliases: []string{"config"},
 		Short:   "All keys of a configuration, and files about them",
 		Example: "  fedpace help configuration\n  fedpace config schema > fedpace.schema.json",
-		Args:    cobra.NoArgs,
-		RunE:    func(c *cobra.Command, _ []string) error { return c.Help() },
-	}
-	topic.AddCommand(pageCommand("schema", "Print a JSON Schema of a configuration",
+	}, pageCommand("schema", "Print a JSON Schema of a configuration",
 		`Print a JSON Schema (draft 2020-12) of a configuration. An editor with the YAML
 language server completes and checks a file that begins with the line
 

@@ -67,7 +67,7 @@ const sameCommand = ", the same command goes on"
 
 // rootCommand is the command line.
 func rootCommand(p program) *cobra.Command {
-	root := &cobra.Command{
+	root := cli.Group(&cobra.Command{
 		Use:   "fedpace",
 		Short: "Federated learning on a simulated clock",
 		Long: `fedpace runs federated learning on a simulated clock: every client has a link
@@ -77,10 +77,9 @@ local SGD steps decays by a schedule.`,
   fedpace run --set task=femnist --set schedule.k=error --dry-run
   fedpace resume runs/demo
   fedpace compare --set task=femnist --schedules dsgd,fixed,k-rounds`,
-		Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
-	}
-	root.AddCommand(runCommand(p), resumeCommand(p), coordinatorCommand(p), hostCommand(p), enrollCommand(), compareCommand(p), exportCommand(), reportCommand(), dataCommand(fetch.Archives(), fetch.Fetcher{}), paperCommand(), theoryCommand(), cli.ActorCommand("fedpace"), cli.CalibrateCommand("fedpace"), manCommand(), cli.VersionCommand("fedpace"), configurationTopic())
+	}, runCommand(p), resumeCommand(p), coordinatorCommand(p), hostCommand(p), enrollCommand(), compareCommand(p), exportCommand(), reportCommand(),
+		dataCommand(fetch.Archives(), fetch.Fetcher{}), paperCommand(), theoryCommand(), cli.ActorCommand("fedpace"), cli.CalibrateCommand("fedpace"),
+		manCommand(), cli.VersionCommand("fedpace"), configurationTopic())
 	root.SetHelpCommand(helpCommand(root))
 	return root
 }

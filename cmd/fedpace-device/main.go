@@ -10,16 +10,12 @@ func main() { cli.Main(rootCommand()) }
 
 func rootCommand() *cobra.Command {
 	const name = "fedpace-device"
-	root := &cobra.Command{
+	return cli.Group(&cobra.Command{
 		Use:   name,
 		Short: "A real device of federated learning",
 		Long: `fedpace-device takes part in the runs of fedpace as a real device, and measures
 how long the device takes for a minibatch.`,
 		Example: `  fedpace-device actor --nats nats://lab:4222 --client pi1 --creds pi1.creds
   fedpace-device calibrate --task femnist`,
-		Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
-	}
-	root.AddCommand(cli.ActorCommand(name), cli.CalibrateCommand(name), cli.VersionCommand(name))
-	return root
+	}, cli.ActorCommand(name), cli.CalibrateCommand(name), cli.VersionCommand(name))
 }

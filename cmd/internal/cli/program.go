@@ -120,3 +120,10 @@ func Usage(c *cobra.Command, err error) error {
 	command := strings.TrimPrefix(c.CommandPath()+" ", c.Root().Name()+" ")
 	return UsageError{command, err}
 }
+
+// Group makes c a command that only holds those below it.
+func Group(c *cobra.Command, below ...*cobra.Command) *cobra.Command {
+	c.Args, c.RunE = cobra.NoArgs, func(c *cobra.Command, _ []string) error { return c.Help() }
+	c.AddCommand(below...)
+	return c
+}

@@ -21,16 +21,21 @@ func TestABinaryWithPlugIns(t *testing.T) {
 	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, ".").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
+	plugins := func(args ...string) *exec.Cmd {
+		c := exec.CommandContext(t.Context(), program, args...)
+		c.Dir = ".." // from which everything.yaml is played
+		return c
+	}
 	say := func(args ...string) string {
 		t.Helper()
-		out, err := exec.CommandContext(t.Context(), program, args...).CombinedOutput()
+		out, err := plugins(args...).CombinedOutput()
 		if err != nil {
 			t.Fatalf("%v: %v: %s", args, err, out)
 		}
 		return string(out)
 	}
 	run := func(flags ...string) []string {
-		return append([]string{"run", "--config", "../everything.yaml", "--set", "stop.rounds=20"}, flags...)
+		return append([]string{"run", "--config", "everything.yaml", "--set", "stop.rounds=20"}, flags...)
 	}
 	help, dry := say("help", "configuration"), say(run("--dry-run")...)
 	for _, of := range []struct{ text, want string }{
@@ -64,7 +69,7 @@ func TestABinaryWithPlugIns(t *testing.T) {
 
 	// Paced, the run would take minutes; it is interrupted when it says that a round is done.
 	out := filepath.Join(dir, "run")
-	c := exec.CommandContext(t.Context(), program, run("--set", "pace=0.9", "--out", out)...)
+	c := plugins(run("--set", "pace=0.9", "--out", out)...)
 	stderr, err := c.StderrPipe()
 	if err != nil {
 		t.Fatal(err)

@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strconv"
+	"strings"
 	"text/tabwriter"
 
 	"fedpace/coordinator"
@@ -83,36 +85,32 @@ func NewSweepTable(s Sweep, cells []Cell) SweepTable {
 // there is more than one seed.
 func (t SweepTable) Write(w io.Writer) error {
 	tab := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	for _, g := range t.Grids {
-		fmt.Fprintf(tab, "%s\t", g.Key)
-	}
-	fmt.Fprint(tab, "schedule\tseeds\t")
 	known := t.known()
-	for i, q := range quantities {
-		if known[i] {
-			fmt.Fprintf(tab, "%s\t", q.title)
-		}
-	}
-	if t.diverged() > 0 {
-		fmt.Fprint(tab, "diverged\t")
-	}
-	fmt.Fprintln(tab)
-	for _, r := range t.Rows {
-		for _, v := range r.Values {
-			fmt.Fprintf(tab, "%s\t", v)
-		}
-		fmt.Fprintf(tab, "%s\t%d\t", r.Schedule, r.Seeds)
-		for i, e := range r.Columns {
+	line := func(values []string, schedule, seeds string, column func(i int) string, diverged string) {
+		cells := append(slices.Clone(values), schedule, seeds)
+		for i := range quantities {
 			if known[i] {
-				fmt.Fprintf(tab, "%s\t", e)
+				cells = append(cells, column(i))
 			}
 		}
 		if t.diverged() > 0 {
-			fmt.Fprintf(tab, "%d of %d\t", r.Diverged, r.Seeds)
+			cells = append(cells, diverged)
 		}
-		fmt.Fprintln(tab)
+		fmt.Fprintln(tab, strings.Join(cells, "\t")+"\t")
+	}
+	line(t.keys(), "schedule", "seeds", func(i int) string { return quantities[i].title }, "diverged")
+	for _, r := range t.Rows {
+		line(r.Values, r.Schedule, strconv.Itoa(r.Seeds), func(i int) string { return r.Columns[i].String() }, fmt.Sprintf("%d of %d", r.Diverged, r.Seeds))
 	}
 	return tab.Flush()
+}
+
+// keys are those of the grids.
+func (t SweepTable) keys() (list []string) {
+	for _, g := range t.Grids {
+		list = append(list, g.Key)
+	}
+	return list
 }
 
 // known tells which columns have a value in any row.
@@ -153,33 +151,19 @@ func divergence(n, of int) error {
 // WriteCSV writes one row for each schedule and point of the grid; a value that
 // does not exist is an empty cell.
 func (t SweepTable) WriteCSV(path string) error {
-	return atomicfile.Write(path, func(f io.Writer) error {
-		w := csv.NewWriter(f)
-		var header []string
-		for _, g := range t.Grids {
-			header = append(header, g.Key)
+	header := append(t.keys(), "schedule", "seeds")
+	for _, q := range quantities {
+		header = append(header, q.name, q.name+"_ci95", q.name+"_n")
+	}
+	records := [][]string{append(header, "diverged")}
+	for _, r := range t.Rows {
+		record := append(slices.Clone(r.Values), r.Schedule, strconv.Itoa(r.Seeds))
+		for _, e := range r.Columns {
+			record = append(record, decimal(e.Mean), decimal(e.Half), strconv.Itoa(e.N))
 		}
-		header = append(header, "schedule", "seeds")
-		for _, q := range quantities {
-			header = append(header, q.name, q.name+"_ci95", q.name+"_n")
-		}
-		header = append(header, "diverged")
-		if err := w.Write(header); err != nil {
-			return err
-		}
-		for _, r := range t.Rows {
-			record := append(append([]string(nil), r.Values...), r.Schedule, strconv.Itoa(r.Seeds))
-			for _, e := range r.Columns {
-				record = append(record, decimal(e.Mean), decimal(e.Half), strconv.Itoa(e.N))
-			}
-			record = append(record, strconv.Itoa(r.Diverged))
-			if err := w.Write(record); err != nil {
-				return err
-			}
-		}
-		w.Flush()
-		return w.Error()
-	})
+		records = append(records, append(record, strconv.Itoa(r.Diverged)))
+	}
+	return atomicfile.Write(path, func(f io.Writer) error { return csv.NewWriter(f).WriteAll(records) })
 }
 
 func decimal(v float64) string {

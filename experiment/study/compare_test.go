@@ -93,14 +93,14 @@ func mustRun(t testing.TB, c config.Config, o run.Options) folder.Summary {
 // compare and compare --seeds into one folder play no cell twice, also on data that
 // decides the population, and whatever the folders are called.
 func TestCellsOfOtherCommandsAreFound(t *testing.T) {
-	c := runtest.Small(t, "schedule.window=2", "out="+t.TempDir())
+	c := runtest.Small(t, "stop.rounds=2", "schedule.window=2", "out="+t.TempDir())
 	one, err := Compare(t.Context(), c, []string{schedule.Fixed, "k-rounds"}, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	s := Sweep{Schedules: []string{schedule.Fixed, "k-rounds"}, Seeds: 2, Out: c.Out}
 	s.Sets = []string{
-		"task=femnist", "clients=200", "cohort=10", "schedule.k0=4", "stop.rounds=6", "evaluate.every=3", "schedule.window=2",
+		"task=femnist", "clients=200", "cohort=10", "schedule.k0=4", "stop.rounds=2", "evaluate.every=3", "schedule.window=2",
 		"name=other", "checkpoint.seconds=3", // inert keys
 	}
 	cells, err := RunSweep(t.Context(), s, Options{})

@@ -63,12 +63,12 @@ func TestAComparisonOutlivesDivergence(t *testing.T) {
 // The same command goes on with a comparison that was stopped: what is done is
 // read, what was cut goes on, and the results are those of one that never was.
 func TestAComparisonGoesOn(t *testing.T) {
-	whole := runtest.Small(t)
+	whole := runtest.Small(t, "task=sent140", "stop.rounds=20")
 	want, err := Compare(t.Context(), whole, []string{schedule.Fixed, "k-rounds"}, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	cut := runtest.Small(t)
+	cut := runtest.Small(t, "task=sent140", "stop.rounds=20")
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	_, err = Compare(ctx, cut, []string{schedule.Fixed, "k-rounds"}, Options{Run: run.Options{Progress: func(p run.Progress) {

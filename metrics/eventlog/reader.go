@@ -57,7 +57,7 @@ func NewReader(in io.Reader) (*Reader, error) {
 	}
 	m := r.record.GetRun()
 	if m == nil {
-		return nil, r.damaged("the first record is not the run")
+		return nil, damaged(r.offset, "the first record is not the run")
 	}
 	r.run = &metrics.Run{
 		Name: m.Name, Task: m.Task, Schedule: m.Schedule, Seed: m.Seed,
@@ -65,7 +65,7 @@ func NewReader(in io.Reader) (*Reader, error) {
 		Classes: m.Classes, Slowest: int(m.Slowest), Sample: int(m.Sample), Version: m.Version,
 	}
 	if err := check(r.run); err != nil {
-		return nil, r.damaged(err.Error())
+		return nil, damaged(r.offset, err.Error())
 	}
 	return r, nil
 }
@@ -110,10 +110,10 @@ func (r *Reader) next() error {
 	}
 	// A length that is damaged must not look like a tail that is torn.
 	if got, want := crc32.Checksum(frame[:8], castagnoli), binary.LittleEndian.Uint32(frame[8:]); got != want {
-		return r.damaged(fmt.Sprintf("a record's length has the checksum %08x, its bytes give %08x", want, got))
+		return damaged(r.offset, fmt.Sprintf("a record's length has the checksum %08x, its bytes give %08x", want, got))
 	}
 	if size == 0 || size > maxRecord {
-		return r.damaged(fmt.Sprintf("a record of %d bytes, want 1 to %d", size, maxRecord))
+		return damaged(r.offset, fmt.Sprintf("a record of %d bytes, want 1 to %d", size, maxRecord))
 	}
 	// Memory grows with what is there, not with what a length promises.
 	r.buffer.Reset()
@@ -121,10 +121,10 @@ func (r *Reader) next() error {
 		return r.ends(err, true)
 	}
 	if got := crc32.Checksum(r.buffer.Bytes(), castagnoli); got != sum {
-		return r.damaged(fmt.Sprintf("a record's checksum is %08x, its bytes give %08x", sum, got))
+		return damaged(r.offset, fmt.Sprintf("a record's checksum is %08x, its bytes give %08x", sum, got))
 	}
 	if err := proto.Unmarshal(r.buffer.Bytes(), &r.record); err != nil {
-		return r.damaged("a record that is not a message: " + err.Error())
+		return damaged(r.offset, "a record that is not a message: "+err.Error())
 	}
 	r.offset += int64(frameSize) + int64(size)
 	return nil
@@ -153,8 +153,6 @@ func (r *Reader) zeros() bool {
 		}
 	}
 }
-
-func (r *Reader) damaged(what string) error { return damaged(r.offset, what) }
 
 func damaged(at int64, what string) error {
 	return fmt.Errorf("eventlog: %w at byte %d: %s", ErrDamaged, at, what)

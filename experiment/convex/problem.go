@@ -3,6 +3,7 @@ package convex
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"fedpace/actors/data"
 	"fedpace/actors/learn"
@@ -51,12 +52,9 @@ const maxParameters = 2000
 // what Algorithm 1's mean over a uniform cohort has.
 func Of(set data.Set, model learn.Model, batch int, weights []float64) (*Problem, error) {
 	clients := set.Clients()
-	p := &Problem{Clients: clients, Batch: batch, Set: set, Model: model, weights: weights, samples: make([]int, clients)}
+	p := &Problem{Clients: clients, Batch: batch, Set: set, Model: model, weights: weights}
 	if weights == nil {
-		p.weights = make([]float64, clients)
-		for c := range p.weights {
-			p.weights[c] = 1 / float64(clients)
-		}
+		p.weights = slices.Repeat([]float64{1 / float64(clients)}, clients)
 	}
 	if batch < 1 || len(p.weights) != clients {
 		return nil, fmt.Errorf("convex: minibatches of %d, %d weights for %d clients", batch, len(p.weights), clients)
@@ -65,7 +63,7 @@ func Of(set data.Set, model learn.Model, batch int, weights []float64) (*Problem
 		return nil, fmt.Errorf("convex: %s has %d parameters; the optimum is found for at most %d", model, model.Params(), maxParameters)
 	}
 	for c := range clients {
-		p.samples[c] = set.Samples(c)
+		p.samples = append(p.samples, set.Samples(c))
 	}
 	var err error
 	switch kind := learn.Convex(model).(type) {

@@ -3,6 +3,7 @@ package convex
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"gonum.org/v1/gonum/mat"
 
@@ -55,10 +56,8 @@ func readQuadratic(set data.Set, kind learn.Quadratic, weights []float64) (*quad
 			noise += norm2(g) / float64(batch.N)
 		}
 		q.floor, q.noise = append(q.floor, floor), append(q.noise, noise)
-		for _, x := range a {
-			if q.low == 0 || x < q.low {
-				q.low = x
-			}
+		if low := slices.Min(a); c == 0 || low < q.low {
+			q.low = low
 		}
 	}
 	q.mean, q.target = q.sum(weights)
@@ -98,14 +97,13 @@ func (q *quadratic) gradient(dst []float64, c int, x []float64) {
 	q.apply(dst, c, u)
 }
 
-func (q *quadratic) value(c int, x []float64) float64 {
+func (q *quadratic) value(c int, x []float64) (f float64) {
 	g := make([]float64, q.size)
 	q.gradient(g, c, x)
-	sum := 0.0
 	for j := range g {
-		sum += g[j] * (x[j] - q.b[c][j])
+		f += g[j] * (x[j] - q.b[c][j])
 	}
-	return sum/2 + q.floor[c]
+	return f/2 + q.floor[c]
 }
 
 func (q *quadratic) variance(c int, _ []float64) float64 { return q.noise[c] }
@@ -120,15 +118,8 @@ func (q *quadratic) full(dst, x []float64) {
 	}
 }
 
-func (q *quadratic) smoothness(c int) float64 {
-	high := 0.0
-	for _, x := range q.a[c] {
-		high = max(high, x)
-	}
-	return high
-}
-
-func (q *quadratic) convexity() float64 { return q.low }
+func (q *quadratic) smoothness(c int) float64 { return slices.Max(q.a[c]) }
+func (q *quadratic) convexity() float64       { return q.low }
 
 // sum is Σ w A and Σ w A b.
 func (q *quadratic) sum(weights []float64) (*mat.SymDense, *mat.VecDense) {
@@ -156,16 +147,9 @@ func (q *quadratic) sum(weights []float64) (*mat.SymDense, *mat.VecDense) {
 
 // minimise solves Σ w A x = Σ w A b.
 func (q *quadratic) minimise(weights []float64) ([]float64, error) {
-	only := -1
-	for c, w := range weights {
-		if w != 0 && only >= 0 {
-			only = -2
-		} else if w != 0 && only == -1 {
-			only = c
-		}
-	}
-	if only >= 0 {
-		return q.b[only], nil
+	weighted := func(w float64) bool { return w != 0 }
+	if first := slices.IndexFunc(weights, weighted); first >= 0 && !slices.ContainsFunc(weights[first+1:], weighted) {
+		return q.b[first], nil
 	}
 	m, target := q.sum(weights)
 	var factor mat.Cholesky

@@ -1,6 +1,7 @@
 package run
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -16,23 +17,19 @@ import (
 	"fedpace/experiment/folder"
 )
 
-// checkpointer writes a run's checkpoints: the outputs are brought to the disk, then
-// the state, which is the truth. It holds the run for as long as that takes, so
-// it waits for longer where a checkpoint takes long.
+// checkpointer writes a run's checkpoints: first the outputs to the disk, then the
+// state. The run stands still meanwhile, so slow checkpoints are written less often.
 type checkpointer struct {
 	recorder *recorder
-	results  *folder.Results
-	limit    round.Time
-	head     checkpointHead
 	every    time.Duration
 
 	due    atomic.Bool
 	alarm  *time.Timer
-	asked  chan struct{} // ends those who listen
+	stop   chan struct{} // ends the listener
 	listen sync.WaitGroup
 
-	spoilt bool       // the newest file is not one to go back to
-	last   checkpoint // its memory is used again
+	spoilt bool       // the newest file cannot be used, so it does not become the previous one
+	next   checkpoint // its memory is used again
 }
 
 // maxShare is the most of a run's wall time that checkpoints may take.
@@ -40,18 +37,17 @@ const maxShare = 1. / 20
 
 // keepCheckpoints starts a run's checkpoints. End them with close.
 func (r *recorder) keepCheckpoints(limit round.Time, previous *attempt) *checkpointer {
-	c := r.p.config
 	k := &checkpointer{
-		recorder: r, results: r.results, limit: limit, head: r.p.identity(r.o.Version), spoilt: previous != nil && previous.spoilt,
-		every: time.Duration(c.Checkpoint.Seconds * float64(time.Second)), asked: make(chan struct{}),
+		recorder: r, spoilt: previous != nil && previous.spoilt, every: wall(r.p.config.Checkpoint.Seconds), stop: make(chan struct{}),
 	}
+	k.next.head, k.next.body.Limit = r.p.identity(r.o.Version), int64(limit)
 	k.alarm = time.AfterFunc(k.every, func() { k.due.Store(true) })
 	k.listen.Go(func() {
 		for {
 			select {
-			case <-r.o.Checkpoint: // never, where nobody asks
+			case <-r.o.Checkpoint:
 				k.due.Store(true)
-			case <-k.asked:
+			case <-k.stop:
 				return
 			}
 		}
@@ -61,7 +57,7 @@ func (r *recorder) keepCheckpoints(limit round.Time, previous *attempt) *checkpo
 
 func (k *checkpointer) close() {
 	k.alarm.Stop()
-	close(k.asked)
+	close(k.stop)
 	k.listen.Wait()
 }
 
@@ -71,21 +67,19 @@ func (k *checkpointer) save(s *coordinator.State) error {
 	if err := k.recorder.outputs.Flush(); err != nil {
 		return err
 	}
-	sizes, err := k.results.Sync()
-	if err != nil {
+	c, results := &k.next, k.recorder.results
+	var err error
+	if c.body.Outputs, err = results.Sync(); err != nil {
 		return err
 	}
-	saved, err := k.recorder.save()
-	if err != nil {
+	if c.body.Recorder, err = k.recorder.save(); err != nil {
 		return err
 	}
-	c := &k.last
-	c.head, c.state = k.head, *s
-	c.body.Limit, c.body.Outputs, c.body.Recorder = int64(k.limit), sizes, saved
-	defer func() { // nothing of the run is held longer than it holds it itself
+	c.state = *s
+	defer func() { // so that the run's memory is not held
 		c.state, c.body.State, c.body.Recorder = coordinator.State{}, coordinator.State{}, savedRecorder{}
 	}()
-	if err := k.results.ReplaceCheckpoint(!k.spoilt, c.writeTo); err != nil {
+	if err := results.ReplaceCheckpoint(!k.spoilt, c.writeTo); err != nil {
 		return fmt.Errorf("results: checkpoint: %w", err)
 	}
 	k.spoilt = false
@@ -95,7 +89,7 @@ func (k *checkpointer) save(s *coordinator.State) error {
 	return nil
 }
 
-// identity is what the run's checkpoints are of.
+// identity says what the run's checkpoints are of.
 func (p *problem) identity(version string) checkpointHead {
 	h := checkpointHead{Config: string(p.config.YAML()), Kernel: p.kernel, Version: version}
 	if p.set != nil {
@@ -104,31 +98,28 @@ func (p *problem) identity(version string) checkpointHead {
 	return h
 }
 
-// checkpoint reads the folder's newest checkpoint, or the one before it where
-// the newest is damaged; nil where there is none. newest says whether it is the
-// newest file.
+// checkpoint reads the folder's newest checkpoint, or the previous one if the newest
+// is damaged; nil if there is none. newest reports which of them it is.
 func (p *problem) checkpoint(dir string, o Options) (c *checkpoint, newest bool, err error) {
 	c, err = p.readCheckpoint(dir, folder.CheckpointFile)
-	if err != nil && !folder.IsSpoilt(err) {
-		return nil, false, err
+	if c != nil || err != nil && !folder.IsSpoilt(err) {
+		return c, true, err
 	}
-	if c != nil {
-		return c, true, nil
-	}
-	before, previousErr := p.readCheckpoint(dir, folder.PreviousCheckpointFile)
+	c, previousErr := p.readCheckpoint(dir, folder.PreviousCheckpointFile)
 	switch {
 	case previousErr != nil:
 		return nil, false, errors.Join(err, previousErr)
-	case before == nil && err != nil:
+	case err == nil:
+		return c, true, nil
+	case c == nil:
 		return nil, false, fmt.Errorf("%w, and there is none before it (start the run again with run --config %s --force)", err, filepath.Join(dir, folder.ConfigFile))
-	case before != nil && err != nil:
-		o.notice(fmt.Sprintf("The newest checkpoint cannot be used (%v): the run goes on from the one before.", err))
 	}
-	return before, err == nil, nil
+	o.notice(fmt.Sprintf("The newest checkpoint cannot be used (%v): the run goes on from the one before.", err))
+	return c, false, nil
 }
 
-// readCheckpoint reads one and checks that it is this run's; nil where there is
-// no such file.
+// readCheckpoint reads one and checks that it is this run's; nil if there is no such
+// file.
 func (p *problem) readCheckpoint(dir, name string) (*checkpoint, error) {
 	c := &checkpoint{}
 	err := folder.ReadCheckpoint(dir, name, func(in *folder.Payload) error {
@@ -137,23 +128,22 @@ func (p *problem) readCheckpoint(dir, name string) (*checkpoint, error) {
 		}
 		return c.head.fits(p.identity(""))
 	})
+	if err == nil {
+		return c, nil
+	}
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
+		err = nil
 	}
-	if err != nil {
-		return nil, err
-	}
-	return c, nil
+	return nil, err
 }
 
-// mayMove says of a key that it may change while a run is stopped: it changes
-// none of its bits, and none of its files. The data may have moved: its digest
-// tells whether it is the same.
+// mayMove reports whether a key may change while a run is stopped: it changes no bit
+// and no file. The data may have moved: its digest tells whether it is the same.
 func mayMove(c config.Change) bool {
 	return c.Key == "data" || c.Inert && c.Key != "events.sample" && !strings.HasPrefix(c.Key, "outputs")
 }
 
-// fits says in what a checkpoint's run is not the one that is to go on.
+// fits returns an error that says how a checkpoint's run differs from the given one.
 func (h checkpointHead) fits(run checkpointHead) error {
 	theirs, err := config.Parse("configuration", []byte(h.Config))
 	if err != nil {
@@ -174,16 +164,9 @@ func (h checkpointHead) fits(run checkpointHead) error {
 	}
 	switch {
 	case h.Data != run.Data:
-		return fmt.Errorf("%w: it is of other data (digest %.12s, the run's is %.12s)", folder.ErrForeign, digestName(h.Data), digestName(run.Data))
+		return fmt.Errorf("%w: it is of other data (digest %.12s, the run's is %.12s)", folder.ErrForeign, cmp.Or(h.Data, "none"), cmp.Or(run.Data, "none"))
 	case h.Kernel != run.Kernel:
 		return fmt.Errorf("%w: it is of the kernel class %s, and this machine has %s: the bits would change", folder.ErrForeign, h.Kernel, run.Kernel)
 	}
 	return nil
-}
-
-func digestName(digest string) string {
-	if digest == "" {
-		return "none"
-	}
-	return digest
 }

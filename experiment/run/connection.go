@@ -100,7 +100,7 @@ func (e *engine) announce(c *coordinator.Config) error {
 		return err
 	}
 	c.Bus = bus.CoordinatorConfig{
-		PublishModels: true, Replicas: settings.Replicas, Info: info, NeedsHosts: o.RemoteHosts, Notice: o.hostNotice(),
+		PublishModels: true, Replicas: settings.Replicas, Info: info, NeedsHosts: o.RemoteHosts, Notice: o.HostNotice,
 		AckWait:      time.Duration(settings.AckSeconds * float64(time.Second)),
 		PlanPatience: planPatience,
 	}

@@ -52,7 +52,7 @@ func startEngine(ctx context.Context, p *problem, o Options) (_ *engine, err err
 	if c := &p.config; c.Train && len(c.Devices.Names) > 0 && !e.external && o.Replay == "" {
 		return nil, errUnreachable
 	}
-	to.Notice = o.hostNotice()
+	to.Notice = o.HostNotice
 	to.Name = "coordinator of " + p.config.Name
 	if e.conn, err = natsbus.Connect(ctx, to); err != nil {
 		return nil, err

@@ -22,18 +22,23 @@ import (
 type HostOptions struct {
 	Version string
 	NATS    Connection
-	Run     string       // whose name; empty: every run that is announced
+	Run     string       // the run to serve; empty: every run that is announced
 	Workers int          // trainers for each run; 0: one a core
-	Data    string       // where data is on this machine, in place of the run's path; empty: there
-	Name    string       // for people; empty: the machine's with something behind it
+	Data    string       // path of the data on this machine; empty: the run's own path
+	Name    string       // for people; empty: the machine's name with a random suffix
 	Once    bool         // end with the first run that ends
-	Notice  func(string) // a line for each thing that happens; may be nil
+	Notice  func(string) // takes a line for each thing that happens; may be nil
 }
 
-// Host answers for the simulated clients of runs and trains for them, until ctx
-// is cancelled or, with Once, a run is over. It waits for runs, serves those of
-// which it has all it needs, answers tasks alone where it lacks the data or the
-// kernel class, and says which in a line.
+const (
+	maxHeard   = 256              // announcements that wait; more are repeats
+	retryAfter = 5 * time.Second  // that a run whose service failed is served again
+	forgetTime = 10 * time.Minute // of silence after which a run is not expected back
+)
+
+// Host answers tasks for the simulated clients of runs and trains for them, until ctx
+// is cancelled or, with Once, a run is over. If this machine lacks a run's data or
+// kernel class, Host only answers its tasks, and says so.
 func Host(ctx context.Context, o HostOptions) error {
 	if o.Notice == nil {
 		o.Notice = func(string) {}
@@ -41,13 +46,15 @@ func Host(ctx context.Context, o HostOptions) error {
 	if o.Workers == 0 {
 		o.Workers = runtime.GOMAXPROCS(0)
 	}
+	waiting := "Waiting for runs."
 	if o.Run != "" {
 		if err := names.CheckToken("run", o.Run); err != nil {
 			return err
 		}
+		waiting = fmt.Sprintf("Waiting for run %s.", o.Run)
 	}
 	if o.Name == "" {
-		o.Name = madeUpName()
+		o.Name = randomHostName()
 	} else if err := names.CheckToken("host", o.Name); err != nil {
 		return err
 	}
@@ -58,58 +65,14 @@ func Host(ctx context.Context, o HostOptions) error {
 		return err
 	}
 	defer conn.Close()
-	s := &service{options: o, conn: conn, heard: make(chan *bus.Announcement, heardAtOnce), ended: make(chan *served), runs: map[string]*served{}}
-	return s.serve(ctx)
-}
-
-// madeUpName is the machine's, told from others of its processes.
-func madeUpName() string {
-	machine, err := os.Hostname()
-	if err != nil || machine == "" {
-		machine = "host"
-	}
-	return fmt.Sprintf("%s-%06x", runToken(machine[:min(len(machine), 40)]), rand.N(1<<24))
-}
-
-const (
-	heardAtOnce = 256              // announcements that wait; more are repeats
-	againAfter  = 5 * time.Second  // that a run whose service failed is served again
-	forgotten   = 10 * time.Minute // of silence after which nobody expects a run back
-)
-
-// service is a host's runs.
-type service struct {
-	options HostOptions
-	conn    *natsbus.Conn
-	heard   chan *bus.Announcement
-	ended   chan *served
-	runs    map[string]*served
-}
-
-// served is one run of a service, or one that it will not serve.
-type served struct {
-	run   string
-	stamp uint64
-	last  time.Time // it was heard of
-	stop  context.CancelFunc
-	over  bool // the coordinator says so
-
-	// Once it has ended:
-	done    bool
-	err     error // why; nil: it was stopped
-	refused bool  // this machine cannot serve it
-	ended   time.Time
-}
-
-func (s *service) serve(ctx context.Context) error {
-	inner, stop := context.WithCancel(ctx)
-	defer stop()
-	unsubscribe, err := s.conn.WatchRuns(ctx, func(a *bus.Announcement) {
-		if s.options.Run != "" && a.Run != s.options.Run {
+	s := &service{options: o, conn: conn, ended: make(chan *served), runs: map[string]*served{}}
+	heard := make(chan *bus.Announcement, maxHeard)
+	unsubscribe, err := conn.WatchRuns(ctx, func(a *bus.Announcement) {
+		if o.Run != "" && a.Run != o.Run {
 			return
 		}
 		select {
-		case s.heard <- a:
+		case heard <- a:
 		default:
 		}
 	})
@@ -117,46 +80,71 @@ func (s *service) serve(ctx context.Context) error {
 		return err
 	}
 	defer unsubscribe()
-	if s.options.Run == "" {
-		s.options.Notice("Waiting for runs.")
-	} else {
-		s.options.Notice(fmt.Sprintf("Waiting for run %s.", s.options.Run))
-	}
+	o.Notice(waiting)
+	defer s.stopAll()
 	tick := time.NewTicker(time.Minute)
 	defer tick.Stop()
 	for {
 		select {
 		case <-ctx.Done():
-			s.stopAll()
 			return ctx.Err()
-		case a := <-s.heard:
-			s.hear(inner, a)
+		case a := <-heard:
+			s.hear(ctx, a)
 		case r := <-s.ended:
 			if s.finished(r) {
-				s.stopAll()
 				return r.err
 			}
 		case <-tick.C:
 			s.forget()
-		case <-s.conn.Life().Done():
-			s.stopAll()
-			return s.conn.Err()
+		case <-conn.Life().Done():
+			return conn.Err()
 		}
 	}
+}
+
+// randomHostName tells the machine's processes apart.
+func randomHostName() string {
+	machine, err := os.Hostname()
+	if err != nil || machine == "" {
+		machine = "host"
+	}
+	return fmt.Sprintf("%s-%06x", runToken(machine[:min(len(machine), 40)]), rand.N(1<<24))
+}
+
+// service is a host's runs.
+type service struct {
+	options HostOptions
+	conn    *natsbus.Conn
+	ended   chan *served
+	runs    map[string]*served
+}
+
+// served is a run that the host serves, or one that it refused or failed to serve.
+type served struct {
+	run   string
+	stamp uint64
+	last  time.Time // of an announcement
+	stop  context.CancelFunc
+	over  bool // the coordinator says so
+
+	// Once its service has ended:
+	done    bool
+	err     error // nil: it was stopped
+	refused bool  // this machine cannot serve it
+	ended   time.Time
 }
 
 // hear takes an announcement.
 func (s *service) hear(ctx context.Context, a *bus.Announcement) {
 	r := s.runs[a.Run]
 	switch {
-	case r != nil && r.stamp == a.Stamp && !a.Over && !(r.done && !r.refused && time.Since(r.ended) > againAfter):
+	case r != nil && r.stamp == a.Stamp && !a.Over && !(r.done && !r.refused && time.Since(r.ended) > retryAfter):
 		r.last = time.Now()
-	case r != nil && (a.Over || !r.done): // over, or another one of this name
-		r.over = a.Over
-		if r.done {
+	case r != nil && (a.Over || !r.done): // over, or another run of this name
+		if r.over = a.Over; r.done {
 			delete(s.runs, a.Run)
 		} else {
-			r.stop() // its end is heard of, and the next announcement starts the other
+			r.stop() // the next announcement starts the other run
 		}
 	case !a.Over:
 		inner, stop := context.WithCancel(ctx)
@@ -170,7 +158,7 @@ func (s *service) hear(ctx context.Context, a *bus.Announcement) {
 	}
 }
 
-// finished takes the end of a run's service; true: it is this service's end.
+// finished takes the end of a run's service, and reports whether the host ends with it.
 func (s *service) finished(r *served) bool {
 	r.done, r.ended = true, time.Now()
 	if r.over {
@@ -186,15 +174,15 @@ func (s *service) finished(r *served) bool {
 	return s.options.Once && r.refused
 }
 
-// forget ends the service of runs that nobody has spoken of for long.
+// forget ends the service of runs that were not announced for long.
 func (s *service) forget() {
 	for name, r := range s.runs {
 		switch {
-		case time.Since(r.last) < forgotten:
+		case time.Since(r.last) < forgetTime:
 		case r.done:
 			delete(s.runs, name)
 		default:
-			s.options.Notice(fmt.Sprintf("Run %s has not been heard of for %v.", name, forgotten))
+			s.options.Notice(fmt.Sprintf("Run %s has not been heard of for %v.", name, forgetTime))
 			r.stop()
 		}
 	}
@@ -229,9 +217,9 @@ func (s *service) take(ctx context.Context, r *served) (err error) {
 	defer func() { err = errors.Join(err, p.Close()) }()
 	workers := s.options.Workers
 	switch {
-	case lacks != "":
+	case lacks != nil:
 		workers = 0
-		s.options.Notice(fmt.Sprintf("Run %s: this host answers tasks alone, it cannot train: %s.", r.run, lacks))
+		s.options.Notice(fmt.Sprintf("Run %s: this host answers tasks alone, it cannot train: %v.", r.run, lacks))
 	case !p.config.Train:
 		workers = 0
 		s.options.Notice(fmt.Sprintf("Run %s: here, answering tasks; it does not train.", r.run))
@@ -241,22 +229,16 @@ func (s *service) take(ctx context.Context, r *served) (err error) {
 	if info.Version != s.options.Version {
 		s.options.Notice(fmt.Sprintf("Run %s is coordinated by version %s, this host is %s.", r.run, info.Version, s.options.Version))
 	}
-	c := actors.HostConfig{
-		Run: r.run, Fleet: p.fleet, Workers: workers, Name: s.options.Name, Stamp: info.Stamp,
+	host, err := actors.StartHost(ctx, s.conn, actors.HostConfig{
+		Run: r.run, Fleet: p.fleet, Workers: workers, Kernel: p.kernel, Problem: p.learning(), Name: s.options.Name, Stamp: info.Stamp,
 		Notice: func(line string) { s.options.Notice(fmt.Sprintf("Run %s: %s", r.run, line)) },
-	}
-	if workers > 0 {
-		c.Kernel, c.Problem = p.kernel, p.learning()
-	}
-	host, err := actors.StartHost(ctx, s.conn, c)
+	})
 	if err != nil {
 		return err
 	}
 	group, inner := errgroup.WithContext(ctx)
 	group.Go(func() error { return host.Wait(inner) })
-	if workers > 0 {
-		group.Go(func() error { return host.Train(inner) })
-	}
+	group.Go(func() error { return host.Train(inner) })
 	err = group.Wait()
 	if ctx.Err() != nil {
 		err = nil // it was told to stop

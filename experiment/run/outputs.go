@@ -1,6 +1,7 @@
 package run
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -151,42 +152,36 @@ func (r *recorder) serve(ctx context.Context, tell func(string)) (*web.Server, e
 type notices struct {
 	mu    sync.Mutex
 	to    *metrics.Recorder // nil: not open yet
-	lines []string          // until then
+	lines []string          // that it has not had
 }
 
 // copied are the options with notices that come here, too.
 func (n *notices) copied(o Options) Options {
 	tee := func(tell func(string)) func(string) {
 		return func(line string) {
-			n.add(line)
+			n.add(nil, line)
 			if tell != nil {
 				tell(line)
 			}
 		}
 	}
-	o.Notice = tee(o.Notice)
-	if o.HostNotice != nil {
-		o.HostNotice = tee(o.HostNotice)
+	if o.HostNotice == nil {
+		o.HostNotice = o.Notice
 	}
+	o.Notice, o.HostNotice = tee(o.Notice), tee(o.HostNotice)
 	return o
 }
 
-func (n *notices) add(line string) {
+// add hands lines over, or keeps them until it is told the recorder.
+func (n *notices) add(to *metrics.Recorder, lines ...string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.to == nil {
-		n.lines = append(n.lines, line)
-		return
-	}
-	n.to.Notice(line)
-}
-
-// open hands over all lines so far.
-func (n *notices) open(to *metrics.Recorder) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.to = to
-	for _, line := range n.lines {
-		to.Notice(line)
+	n.to = cmp.Or(n.to, to)
+	n.lines = append(n.lines, lines...)
+	if n.to != nil {
+		for _, line := range n.lines {
+			n.to.Notice(line)
+		}
+		n.lines = nil
 	}
 }

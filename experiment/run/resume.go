@@ -11,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"fedpace/coordinator/round"
 	"fedpace/experiment/config"
 	"fedpace/experiment/folder"
 	"fedpace/internal/human"
@@ -24,20 +23,17 @@ type Resumed struct {
 	Complete bool // it was complete before, and nothing was done
 }
 
-// ErrNoRun is wrapped by the error for a folder without a run.
-var ErrNoRun = errors.New("no run is there to go on with")
-
+// noRun refuses a folder without a run.
 func noRun(dir, hint string) error {
 	if _, err := os.Stat(filepath.Join(dir, folder.ConfigFile)); errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("%s: %w (it holds no %s%s)", dir, ErrNoRun, folder.ConfigFile, hint)
+		return fmt.Errorf("%s: no run is there to go on with (it holds no %s%s)", dir, folder.ConfigFile, hint)
 	}
 	return nil
 }
 
-// Resume resumes the run in a folder that was interrupted, failed or was killed,
-// from its last checkpoint, or from its start where it has none yet. Its results
-// are to the bit those of a run that was never stopped, but for the wall time,
-// which counts all attempts. The folder may have been moved.
+// Resume resumes the run in a folder from its last checkpoint, or from its start if
+// it has none yet. Its results are to the bit those of a run that was never stopped,
+// but for the wall time, which counts all attempts. The folder may have been moved.
 func Resume(ctx context.Context, dir string, o Options) (r Resumed, err error) {
 	started := time.Now()
 	if err := noRun(dir, "; start one with run --out "+dir); err != nil {
@@ -58,31 +54,28 @@ func Resume(ctx context.Context, dir string, o Options) (r Resumed, err error) {
 	if err != nil {
 		return r, err
 	}
+	defer func() { err = errors.Join(err, results.Close()) }()
 	p, err := prepare(r.Config)
 	if err != nil {
-		return r, errors.Join(err, results.Close())
+		return r, err
 	}
+	defer func() { err = errors.Join(err, p.Close()) }()
 	r.Config = p.config
-	r.Summary, err = p.resume(ctx, o, started, results)
-	return r, errors.Join(err, p.Close())
-}
-
-// resume reads the checkpoint and plays the rest.
-func (p *problem) resume(ctx context.Context, o Options, started time.Time, results *folder.Results) (folder.Summary, error) {
-	c, newest, err := p.checkpoint(p.config.Out, o)
+	c, newest, err := p.checkpoint(dir, o)
 	if err != nil {
-		return folder.Summary{}, errors.Join(err, results.Close())
+		return r, err
 	}
 	if c == nil {
 		o.notice("The run has no checkpoint yet and starts again.")
 	} else {
-		o.notice(fmt.Sprintf("The run goes on after round %d, at %s.", c.body.Recorder.Summary.Last.Round, human.VirtualTime(c.body.Recorder.Summary.Last.End.Seconds())))
+		last := &c.body.Recorder.Summary.Last
+		o.notice(fmt.Sprintf("The run goes on after round %d, at %s.", last.Round, human.VirtualTime(last.End.Seconds())))
 		if c.head.Version != o.Version {
 			o.notice(fmt.Sprintf("It was begun with version %s, this is %s: bits may differ.", c.head.Version, o.Version))
 		}
 	}
-	summary, err := p.execute(ctx, o, started, &attempt{results: results, checkpoint: c, spoilt: !newest})
-	return summary, errors.Join(err, results.Close())
+	r.Summary, err = p.execute(ctx, o, started, &attempt{results: results, checkpoint: c, spoilt: !newest})
+	return r, err
 }
 
 // attempt is an earlier attempt of a run; nil where there is none.
@@ -92,16 +85,8 @@ type attempt struct {
 	spoilt     bool        // the newest checkpoint is damaged
 }
 
-// limit is the virtual time at which the run ends, where it is known.
-func (a *attempt) limit() (limit round.Time, known bool) {
-	if a == nil || a.checkpoint == nil {
-		return 0, false
-	}
-	return round.Time(a.checkpoint.body.Limit), true
-}
-
-// undo closes the folder of a run that never began: results of an earlier attempt
-// stay.
+// undo closes the folder of a run that never began. It keeps what an earlier attempt
+// has written.
 func (a *attempt) undo(r *folder.Results) error {
 	if a == nil {
 		return r.Discard()
@@ -114,10 +99,11 @@ func (p *problem) results(o Options, previous *attempt) (*folder.Results, error)
 	if previous == nil {
 		return folder.CreateResults(p.config.Out, p.config, o.Force)
 	}
-	if previous.checkpoint == nil {
-		return previous.results, previous.results.Rewind(nil, p.config.Outputs)
+	var sizes []folder.OutputSize
+	if c := previous.checkpoint; c != nil {
+		sizes = c.body.Outputs
 	}
-	return previous.results, previous.results.Rewind(previous.checkpoint.body.Outputs, p.config.Outputs)
+	return previous.results, previous.results.Rewind(sizes, p.config.Outputs)
 }
 
 // LoadReplay is the configuration by which the run with real devices in a folder

@@ -17,28 +17,23 @@ import (
 
 // Options say how a run is carried out; they change no result.
 type Options struct {
-	Version    string
-	Force      bool             // replace a run that the folder holds
-	Checkpoint <-chan os.Signal // a value asks for a checkpoint now; may be nil
-	Hosts      int              // hosts in this process; 0: one
-	Workers    int              // trainers in all; 0: one a core
-	Progress   func(Progress)   // called now and then from the run's goroutine; may be nil
-	Notice     func(string)     // takes lines for the user, from any goroutine; may be nil
-	// HostNotice takes, in place of Notice, lines about the server and the hosts,
-	// which runs side by side share; nil: Notice takes them.
-	HostNotice func(string)
-	NATS       Connection // how the server is reached
-	// Replay is the folder of a run with real devices, whose answers are taken from
-	// there; empty: the devices take part themselves.
-	Replay      string
-	RemoteHosts bool // hosts in other processes do the work, and none in this one
-	// Overrides give a resumed run its name, http, pace, checkpoint and nats; nil: it
-	// has those in its folder.
-	Overrides *config.Config
+	Version     string
+	Force       bool             // replace a run that the folder holds
+	Checkpoint  <-chan os.Signal // a value asks for a checkpoint now; may be nil
+	Hosts       int              // hosts in this process; 0: one
+	Workers     int              // trainers in all; 0: one a core
+	RemoteHosts bool             // hosts in other processes do the work, and none in this one
+	NATS        Connection       // how the server is reached
+	Progress    func(Progress)   // called now and then from the run's goroutine; may be nil
+	Notice      func(string)     // takes lines for the user, from any goroutine; may be nil
+	HostNotice  func(string)     // takes those about the server and the hosts, which a study's runs share; nil: Notice
+	Replay      string           // folder of a run whose real devices' answers are used again; empty: devices take part
+	Overrides   *config.Config   // name, http, pace, checkpoint and nats of a resumed run; nil: as in its folder
+	Equal       *EqualTimes      // shared by the runs of a study; nil: the run times the fixed schedule itself
+
 	// Model is called with every round's model, which may be kept and must not be
 	// changed; may be nil.
 	Model func(round int, params []float32)
-	Equal *EqualTimes // shared by the runs of a study; nil: the run times the fixed schedule itself
 }
 
 // notice tells the user a line.
@@ -46,14 +41,6 @@ func (o *Options) notice(line string) {
 	if o.Notice != nil {
 		o.Notice(line)
 	}
-}
-
-// hostNotice takes lines about the server and the hosts.
-func (o *Options) hostNotice() func(string) {
-	if o.HostNotice != nil {
-		return o.HostNotice
-	}
-	return o.Notice
 }
 
 // Run does one experiment and leaves its results in c.Out. Mistakes in the
@@ -80,11 +67,11 @@ func (p *problem) execute(ctx context.Context, o Options, started time.Time, pre
 	if state := p.state(); state != "" {
 		o.notice(state)
 	}
-	limit, known := previous.limit()
-	if !known {
-		if limit, err = p.limit(ctx, o); err != nil {
-			return s, err
-		}
+	var limit round.Time
+	if previous != nil && previous.checkpoint != nil {
+		limit = round.Time(previous.checkpoint.body.Limit)
+	} else if limit, err = p.limit(ctx, o); err != nil {
+		return s, err
 	}
 	e, err := startEngine(ctx, p, o)
 	if err != nil {
@@ -96,16 +83,15 @@ func (p *problem) execute(ctx context.Context, o Options, started time.Time, pre
 	if err != nil {
 		return s, err
 	}
-	said.open(r.outputs)
-	closeAll := r.outputs.Close
+	said.add(r.outputs)
 	if p.config.HTTP != "" {
-		server, err := r.serve(ctx, tell)
-		if err != nil {
-			return s, errors.Join(err, r.outputs.Close(err))
+		server, serveErr := r.serve(ctx, tell)
+		if serveErr != nil {
+			return s, errors.Join(serveErr, r.outputs.Close(serveErr))
 		}
-		closeAll = func(why error) error { return errors.Join(r.outputs.Close(why), server.Close()) }
+		defer func() { err = errors.Join(err, server.Close()) }()
 	}
-	defer func() { err = errors.Join(err, closeAll(err)) }()
+	defer func() { err = errors.Join(err, r.outputs.Close(err)) }()
 	if err := ctx.Err(); err != nil {
 		return s, err
 	}

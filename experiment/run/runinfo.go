@@ -43,43 +43,37 @@ func fileDigest(path string) ([]byte, error) {
 }
 
 // hostProblem is the problem of a run that another process coordinates: the fleet
-// in any case, and what is learned if this machine has all of it. Else lacks says
-// what it has not, for people. Close the problem after use.
-func hostProblem(info *bus.RunInfo, dataPath string) (p *problem, lacks string, err error) {
+// and, if this machine has all of it, the learning problem. Otherwise lacks says what
+// is missing. Close the problem after use.
+func hostProblem(info *bus.RunInfo, dataPath string) (p *problem, lacks, err error) {
 	c, err := config.Parse("configuration", []byte(info.Configuration))
 	if err != nil {
-		return nil, "", fmt.Errorf("its configuration is not one for this version, %s: %w", info.Version, err)
+		return nil, nil, fmt.Errorf("its configuration is not one for this version, %s: %w", info.Version, err)
 	}
 	for _, f := range info.Files {
 		digest, err := fileDigest(f.Path)
-		if errors.Is(err, os.ErrNotExist) {
-			return nil, "", fmt.Errorf("%s, which it is configured by, is not on this machine", f.Path)
-		}
-		if err != nil {
-			return nil, "", err
-		}
-		if !bytes.Equal(digest, f.Digest) {
-			return nil, "", fmt.Errorf("%s, which it is configured by, is another file on this machine", f.Path)
+		switch {
+		case errors.Is(err, os.ErrNotExist):
+			return nil, nil, fmt.Errorf("%s, which it is configured by, is not on this machine", f.Path)
+		case err != nil:
+			return nil, nil, err
+		case !bytes.Equal(digest, f.Digest):
+			return nil, nil, fmt.Errorf("%s, which it is configured by, is another file on this machine", f.Path)
 		}
 	}
 	p = &problem{config: c}
 	if p.fleet, err = c.NewFleet(); err != nil {
-		return nil, "", err
+		return nil, nil, err
 	}
-	if !c.Train {
-		return p, "", nil
-	}
-	if lack := p.learn(info, dataPath); lack != nil {
-		lacks = lack.Error()
-		if err := p.Close(); err != nil {
-			return nil, "", err
+	if c.Train {
+		if lacks = p.learn(info, dataPath); lacks != nil {
+			err = p.Close()
 		}
-		p.model = nil
 	}
-	return p, lacks, nil
+	return p, lacks, err
 }
 
-// learn finds what a trainer needs; the error says what is missing here.
+// learn prepares what a trainer needs; the error says what this machine lacks.
 func (p *problem) learn(info *bus.RunInfo, dataPath string) (err error) {
 	if p.kernel, err = learn.SelectKernel(); err != nil {
 		return err
@@ -94,7 +88,11 @@ func (p *problem) learn(info *bus.RunInfo, dataPath string) (err error) {
 		return err
 	}
 	if got := p.set.Info().Digest; got != info.Spec.GetDataDigest() {
-		return fmt.Errorf("%s holds other data than the run's (digest %.12s, the run's is %.12s)", dataName(&p.config), got, info.Spec.GetDataDigest())
+		name := p.config.Data.String()
+		if p.config.IsSynthetic() {
+			name = "this version's synthetic set"
+		}
+		return fmt.Errorf("%s holds other data than the run's (digest %.12s, the run's is %.12s)", name, got, info.Spec.GetDataDigest())
 	}
 	if err := p.parse(); err != nil {
 		return err
@@ -103,11 +101,4 @@ func (p *problem) learn(info *bus.RunInfo, dataPath string) (err error) {
 		return fmt.Errorf("it learns %+v, the run %+v", mine.Spec(), info.Spec)
 	}
 	return nil
-}
-
-func dataName(c *config.Config) string {
-	if c.IsSynthetic() {
-		return "this version's synthetic set"
-	}
-	return c.Data.String()
 }

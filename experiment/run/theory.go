@@ -93,15 +93,7 @@ func (p *problem) settleTheory() error {
 		start[j] = float64(x)
 	}
 	k := of.Constants(start, p.config.Cohort)
-	for _, s := range []struct {
-		to   **float64
-		from float64
-	}{{&t.L, k.L}, {&t.Mu, k.Mu}, {&t.G, k.G}, {&t.FStar, k.FStar}} {
-		if *s.to == nil {
-			v := s.from
-			*s.to = &v
-		}
-	}
+	t.Take(config.Theory{L: &k.L, Mu: &k.Mu, G: &k.G, FStar: &k.FStar})
 	return nil
 }
 

@@ -97,10 +97,7 @@ func syncFolder(dir string) error {
 
 // RemoveCheckpoints removes the checkpoints of a run that is complete.
 func (r *Results) RemoveCheckpoints() error {
-	if err := r.remove(CheckpointFile, PreviousCheckpointFile, unfinishedCheckpoint); err != nil {
-		return fmt.Errorf("results: %w", err)
-	}
-	return nil
+	return failed(r.remove(CheckpointFile, PreviousCheckpointFile, unfinishedCheckpoint))
 }
 
 // encodeCheckpoint fills a file, which is empty.

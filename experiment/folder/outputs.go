@@ -136,10 +136,7 @@ func (r *Results) Rewind(sizes []OutputSize, sinks []metrics.Sink) error {
 	stale = slices.DeleteFunc(stale, func(name string) bool {
 		return slices.ContainsFunc(sizes, func(o OutputSize) bool { return o.Name == name })
 	})
-	if err := r.remove(stale...); err != nil {
-		return fmt.Errorf("results: %w", err)
-	}
-	return nil
+	return failed(r.remove(stale...))
 }
 
 // clean removes the temporary files that a process left when it died. The folder is locked: nobody is writing any.
@@ -150,10 +147,7 @@ func (r *Results) clean() error {
 			err = errors.Join(err, r.remove(e.Name()))
 		}
 	}
-	if err != nil {
-		return fmt.Errorf("results: %w", err)
-	}
-	return nil
+	return failed(err)
 }
 
 // remove removes files of the folder that may not be there.

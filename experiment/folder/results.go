@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"fedpace/experiment/config"
 	"fedpace/internal/atomicfile"
@@ -149,6 +150,35 @@ func HoldsRun(dir string) error {
 	return err
 }
 
+// Find returns the folders that hold a run, in the order of their names: dir
+// itself, or else those in it, at most depth levels down. Hidden folders are not
+// searched. More than limit runs are an error.
+func Find(dir string, depth, limit int) ([]string, error) {
+	if _, err := os.Stat(filepath.Join(dir, ConfigFile)); err == nil {
+		return []string{filepath.Clean(dir)}, nil
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	entries, err := os.ReadDir(dir) // sorted
+	if err != nil {
+		return nil, err
+	}
+	var found []string
+	for _, e := range entries {
+		if !e.IsDir() || depth == 0 || strings.HasPrefix(e.Name(), ".") {
+			continue
+		}
+		below, err := Find(filepath.Join(dir, e.Name()), depth-1, limit)
+		if err != nil {
+			return nil, err
+		}
+		if found = append(found, below...); len(found) > limit {
+			return nil, fmt.Errorf("%s holds more than %d runs", dir, limit)
+		}
+	}
+	return found, nil
+}
+
 func vacant(dir string, force bool) error {
 	info, err := os.Stat(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -203,9 +233,7 @@ func (r *Results) Replace(name string, write func(io.Writer) error) error {
 		return r.failure
 	}
 	r.own = append(r.own, name)
-	if err := atomicfile.Write(r.Path(name), write); err != nil {
-		r.failure = fmt.Errorf("results: %w", err)
-	}
+	r.failure = failed(atomicfile.Write(r.Path(name), write))
 	return r.failure
 }
 
@@ -223,7 +251,7 @@ func (r *Results) Summary(s Summary) error {
 		_, err = r.Sync()
 	}
 	if err != nil {
-		r.failure = fmt.Errorf("results: %w", err)
+		r.failure = failed(err)
 		return r.failure
 	}
 	return r.replace(SummaryFile, text)
@@ -236,20 +264,21 @@ func (r *Results) Close() error {
 		err = errors.Join(err, r.lock.release())
 		r.lock = nil
 	}
-	if err != nil {
-		return fmt.Errorf("results: %w", err)
+	return failed(err)
+}
+
+// failed says in an error that it is about the results; nil stays nil.
+func failed(err error) error {
+	if err == nil {
+		return nil
 	}
-	return nil
+	return fmt.Errorf("results: %w", err)
 }
 
 // Discard removes what the run has written, for one that failed before it had
 // anything to keep.
 func (r *Results) Discard() error {
-	err := r.closeOutputs()
-	if e := r.remove(r.own...); e != nil {
-		err = errors.Join(err, fmt.Errorf("results: %w", e))
-	}
-	err = errors.Join(err, r.Close())
+	err := errors.Join(r.closeOutputs(), failed(r.remove(r.own...)), r.Close())
 	for _, at := range slices.Backward(r.made) {
 		if os.Remove(at) != nil {
 			break // someone else's file is in it: then it stays, and so do those around it

@@ -2,10 +2,13 @@ package folder
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"math"
 	"os"
+	"path/filepath"
 
 	"fedpace/metrics"
 )
@@ -80,6 +83,19 @@ func ReadSummary(path string) (Summary, error) {
 		return Summary{}, fmt.Errorf("%s: not a run's summary: %w", path, err)
 	}
 	return s, nil
+}
+
+// Completed returns the summary of the run in a folder; nil where the run is not
+// complete, or none is there.
+func Completed(dir string) (*Summary, error) {
+	s, err := ReadSummary(filepath.Join(dir, SummaryFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil || !s.Completed {
+		return nil, err
+	}
+	return &s, nil
 }
 
 // Value is what a pointer made by [Measured] points to: NaN for nil.

@@ -96,10 +96,7 @@ func DryRun(ctx context.Context, c config.Config, o Options) (e Estimate, err er
 
 // foreseeAll foresees the run by its sample.
 func (p *problem) foreseeAll(e *Estimate, limit round.Time, s sample) error {
-	_, alike, err := p.fixedRound()
-	if err != nil {
-		return err
-	}
+	_, alike := p.fixedRound()
 	if !alike && s.whole { // the sample is the run
 		e.Rounds, e.Virtual, e.Steps = s.rounds, s.virtual, s.steps
 		return nil

@@ -87,7 +87,7 @@ func (p *problem) about(o *Options, limit round.Time, started time.Time) *metric
 			return round.Plan{Download: round.Time(d.Download), Compute: round.Time(d.Compute), Upload: round.Time(d.Upload)}, err
 		},
 	}
-	if one, constant, err := p.fixedRound(); err == nil && constant && one > 0 {
+	if one, alike := p.fixedRound(); alike && one > 0 {
 		run.FixedSteps = float64(c.Schedule.K0) / one.Seconds()
 	}
 	if c.Train {

@@ -1,6 +1,7 @@
 package run
 
 import (
+	"errors"
 	"fmt"
 
 	"fedpace/actors"
@@ -33,13 +34,55 @@ type problem struct {
 }
 
 // prepare reads and makes what the run needs. Close it after use.
-func prepare(c config.Config) (*problem, error) {
-	p := &problem{config: c}
-	if err := p.prepare(); err != nil {
-		p.Close()
+func prepare(of config.Config) (_ *problem, err error) {
+	p := &problem{config: of}
+	c := &p.config
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, p.Close())
+		}
+	}()
+	if err := c.Validate(); err != nil {
 		return nil, err
 	}
-	return p, nil
+	if p.fleet, err = c.NewFleet(); err != nil {
+		return nil, err
+	}
+	if c.Train || c.Clients == 0 || c.SelectsBySize() {
+		if err := p.open(); err != nil {
+			return nil, err
+		}
+	}
+	if c.Train || c.Network.ModelMegabits == 0 {
+		if err := p.parse(); err != nil {
+			return nil, err
+		}
+	}
+	params := 0
+	if p.model != nil {
+		params = p.model.Params()
+	}
+	bits := c.Network.ModelBits(params)
+	if bits < 1 || bits > maxModelBits {
+		return nil, fmt.Errorf("network.model_megabits: a model of %g Mb, want 1e-6 to %g", bits/1e6, maxModelBits/1e6)
+	}
+	p.modelBits = int64(bits)
+	if err := p.checkPhases(); err != nil {
+		return nil, err
+	}
+	if !c.Train {
+		return p, nil
+	}
+	if err := aggregate.CheckState(p.algorithm, params, c.Clients, int64(c.Limits.StateGB*1e9)); err != nil {
+		return nil, config.Error("", err)
+	}
+	if p.kernel, err = learn.SelectKernel(); err != nil {
+		return nil, err
+	}
+	if err := p.initialise(); err != nil {
+		return nil, err
+	}
+	return p, p.settleTheory()
 }
 
 // Close releases the data.
@@ -50,51 +93,6 @@ func (p *problem) Close() error {
 	set := p.set
 	p.set = nil
 	return set.Close()
-}
-
-func (p *problem) prepare() (err error) {
-	c := &p.config
-	if err := c.Validate(); err != nil {
-		return err
-	}
-	if p.fleet, err = c.NewFleet(); err != nil {
-		return err
-	}
-	if c.Train || c.Clients == 0 || c.SelectsBySize() {
-		if err := p.open(); err != nil {
-			return err
-		}
-	}
-	if c.Train || c.Network.ModelMegabits == 0 {
-		if err := p.parse(); err != nil {
-			return err
-		}
-	}
-	params := 0
-	if p.model != nil {
-		params = p.model.Params()
-	}
-	bits := c.Network.ModelBits(params)
-	if bits < 1 || bits > maxModelBits {
-		return fmt.Errorf("network.model_megabits: a model of %g Mb, want 1e-6 to %g", bits/1e6, maxModelBits/1e6)
-	}
-	p.modelBits = int64(bits)
-	if err := p.checkPhases(); err != nil {
-		return err
-	}
-	if !c.Train {
-		return nil
-	}
-	if err := aggregate.CheckState(p.algorithm, params, c.Clients, int64(c.Limits.StateGB*1e9)); err != nil {
-		return config.Error("", err)
-	}
-	if p.kernel, err = learn.SelectKernel(); err != nil {
-		return err
-	}
-	if err := p.initialise(); err != nil {
-		return err
-	}
-	return p.settleTheory()
 }
 
 // state says what the algorithm will keep; "" when nothing.

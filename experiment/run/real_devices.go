@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"time"
 
 	"fedpace/bus"
@@ -16,19 +15,6 @@ import (
 	"fedpace/experiment/folder"
 	"fedpace/metrics"
 )
-
-// roundDevices is what the round machine needs to know of the real devices.
-func roundDevices(c *config.Config) round.Devices {
-	d := round.Devices{Count: len(c.Devices.Names)}
-	if d.Count == 0 {
-		return d
-	}
-	d.Liveness = round.Time(math.Round(c.Devices.LivenessSeconds * 1e9))
-	if c.Devices.Include == config.Sampled {
-		d.Include = round.Sampled
-	}
-	return d
-}
 
 // errUnreachable refuses devices that have no way to the run.
 var errUnreachable = errors.New("devices.names: the devices cannot reach the embedded server (set nats.listen, or nats.url to another server)")
@@ -53,12 +39,9 @@ func (e *engine) realDevices(ctx context.Context) (*devices.Config, error) {
 	}
 	if d.Link == config.ModelledLink {
 		bits := float64(e.p.modelBits)
-		download, err := seconds(bits / (c.Network.DownloadMbps * 1e6))
-		if err != nil {
-			return nil, fmt.Errorf("devices.link: %w", err)
-		}
-		upload, err := seconds(bits / (c.Network.UploadMbps * 1e6))
-		if err != nil {
+		download, downErr := seconds(bits / (c.Network.DownloadMbps * 1e6))
+		upload, upErr := seconds(bits / (c.Network.UploadMbps * 1e6))
+		if err := errors.Join(downErr, upErr); err != nil {
 			return nil, fmt.Errorf("devices.link: %w", err)
 		}
 		v.Link = func(int) (round.Time, round.Time) { return download, upload }

@@ -24,7 +24,12 @@ func (p *problem) rounds(limit round.Time) (r round.Config, err error) {
 		EvaluateEvery: c.Evaluate.Every,
 		Stop:          round.Limits{Rounds: c.Stop.Rounds, Time: limit, Accuracy: c.Stop.ValidationAccuracy},
 		Select:        c.Select,
-		Devices:       roundDevices(&c),
+	}
+	if n := len(c.Devices.Names); n > 0 {
+		r.Devices = round.Devices{Count: n, Liveness: round.Time(math.Round(c.Devices.LivenessSeconds * 1e9))}
+		if c.Devices.Include == config.Sampled {
+			r.Devices.Include = round.Sampled
+		}
 	}
 	setup := c.Schedule.Setup()
 	if c.UsesTheory() {
@@ -108,14 +113,14 @@ func (p *problem) nextChange(t round.Time) (round.Time, bool) {
 // fixedRound is the virtual time of one K-eta-fixed round (Eq. 3 with K_0),
 // where it is the same for all clients and rounds and no rule changes it; false
 // elsewhere.
-func (p *problem) fixedRound() (round.Time, bool, error) {
+func (p *problem) fixedRound() (one round.Time, alike bool) {
 	c := &p.config
 	varies := c.Close.Deadline() > 0 || round.Overlaps(c.Close) // else all updates of equal clients come at once
 	if !p.fleet.Constant() || varies || c.Network.Shared() || registry.NeedsOf(c.Select).Candidates {
-		return 0, false, nil
+		return 0, false
 	}
 	one, err := p.meanRound(c.Schedule.K0)
-	return one, err == nil, err
+	return one, err == nil
 }
 
 // seconds converts a limit of the configuration to virtual time.

@@ -152,11 +152,7 @@ func (p *problem) limit(ctx context.Context, o Options) (limit round.Time, err e
 // all rounds are alike, else by playing them, without learning, with this seed,
 // these devices and this closing rule.
 func (p *problem) fixedRuntime(ctx context.Context, o Options, n int) (round.Time, error) {
-	one, constant, err := p.fixedRound()
-	if err != nil {
-		return 0, err
-	}
-	if constant {
+	if one, alike := p.fixedRound(); alike {
 		if one > 0 && round.Time(n) > round.MaxTime/one {
 			return 0, fmt.Errorf("%d rounds of %g s are too long", n, one.Seconds())
 		}
@@ -177,8 +173,8 @@ func (p *problem) relativeSteps(steps int64, at round.Time) float64 {
 	if n := p.config.Stop.EqualRuntimeRounds; n > 0 {
 		return float64(steps) / (float64(n) * k0)
 	}
-	one, constant, err := p.fixedRound()
-	if err != nil || !constant || one == 0 || at == 0 {
+	one, alike := p.fixedRound()
+	if !alike || one == 0 || at == 0 {
 		return math.NaN()
 	}
 	return float64(steps) / (at.Seconds() / one.Seconds() * k0)

@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"fedpace/internal/filelock"
 )
 
 // lockFile is locked by the run that fills the folder for as long as it lives.
@@ -26,10 +28,10 @@ func lockFolder(dir string) (*folderLock, error) {
 		if err != nil {
 			return nil, fmt.Errorf("results: %w", err)
 		}
-		if err := lockOpen(f); err != nil {
+		if err := filelock.Lock(f); err != nil {
 			holder, _ := io.ReadAll(io.LimitReader(f, 100)) // for the message alone
 			err = errors.Join(err, f.Close())
-			if !errors.Is(err, errLocked) {
+			if !errors.Is(err, filelock.ErrLocked) {
 				return nil, fmt.Errorf("results: %s cannot be locked: %w", dir, err)
 			}
 			who := strings.TrimSpace(string(holder))
@@ -59,10 +61,6 @@ func lockFolder(dir string) (*folderLock, error) {
 	}
 	return nil, fmt.Errorf("results: %s cannot be locked: others come and go", dir)
 }
-
-// errLocked is what lockOpen returns for a file that another process, or
-// another open file of this one, has locked.
-var errLocked = errors.New("locked")
 
 type folderLock struct{ f *os.File }
 

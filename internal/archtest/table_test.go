@@ -19,6 +19,7 @@ internal/human: time
 internal/statistics: gonum.org/v1/gonum/...
 internal/vector:
 internal/atomicfile: os
+internal/filelock: os golang.org/x/sys/unix
 internal/csvtable: internal/atomicfile os
 simclock: time
 coordinator/fairshare:
@@ -37,7 +38,7 @@ actors/data/internal/datatest: actors/data/federated actors/learn
 actors/data/text: actors/data/federated actors/learn
 actors/data: internal/atomicfile internal/registry actors/data/federated actors/data/text actors/learn os
 	github.com/go-json-experiment/json/jsontext github.com/klauspost/compress/... github.com/parquet-go/parquet-go/... golang.org/x/sync/... golang.org/x/sys/unix
-actors/data/fetch: golang.org/x/sys/unix net net/http os time
+actors/data/fetch: internal/filelock net net/http os time
 coordinator/aggregate: internal/registry
 
 # Messages, and the two ends that talk by them.
@@ -77,7 +78,7 @@ experiment/convex: actors/data actors/learn coordinator/theory gonum.org/v1/gonu
 experiment/config: internal/tasks internal/names internal/registry actors/data actors/device actors/learn coordinator/aggregate coordinator/round metrics
 	coordinator/schedule github.com/goccy/go-yaml/... os
 experiment/calibrate: actors/data/federated actors/data/synthetic actors/learn internal/names internal/tasks time
-experiment/folder: actors/learn coordinator/round coordinator/schedule experiment/config internal/atomicfile internal/vector metrics os golang.org/x/sys/unix
+experiment/folder: actors/learn coordinator/round coordinator/schedule experiment/config internal/atomicfile internal/filelock internal/vector metrics os
 experiment/devicelog: bus coordinator/devices coordinator/round internal/vector metrics os
 experiment/run/runtest: experiment/config github.com/parquet-go/parquet-go
 experiment/run: actors/... bus/... coordinator/... experiment/config experiment/convex experiment/devicelog experiment/folder internal/human internal/names internal/registry internal/vector

@@ -9,6 +9,7 @@ import (
 	"hash"
 	"io"
 	"os"
+	"strings"
 )
 
 // Checksum is what a file's bytes must hash to. MD5, where a publisher states
@@ -27,44 +28,42 @@ func MD5(hex string) Checksum { return Checksum{"md5", hex} }
 func (c Checksum) String() string { return c.Algorithm + " " + c.Hex }
 
 func (c Checksum) hash() (hash.Hash, error) {
-	var h hash.Hash
-	switch c.Algorithm {
-	case "sha256":
-		h = sha256.New()
-	case "md5":
-		h = md5.New()
-	default:
+	make, ok := map[string]func() hash.Hash{"sha256": sha256.New, "md5": md5.New}[c.Algorithm]
+	if !ok {
 		return nil, fmt.Errorf("checksum %q, want sha256 or md5", c.Algorithm)
 	}
+	h := make()
 	if b, err := hex.DecodeString(c.Hex); err != nil || len(b) != h.Size() {
 		return nil, fmt.Errorf("%s %q, want %d hexadecimal digits", c.Algorithm, c.Hex, 2*h.Size())
 	}
 	return h, nil
 }
 
-// of is the same checksum of what is in a file.
-func (c Checksum) of(ctx context.Context, name string) (Checksum, error) {
-	h, err := c.hash()
+// wrongSumError is a file that is not what its publisher says.
+type wrongSumError struct{ error }
+
+// check compares a file with its checksum. Its error for a wrong one ends with
+// what happens then.
+func check(ctx context.Context, want Checksum, path, then string) error {
+	h, err := want.hash()
 	if err != nil {
-		return c, err
+		return err
 	}
-	f, err := os.Open(name)
+	f, err := os.Open(path)
 	if err != nil {
-		return c, err
+		return err
 	}
 	defer f.Close()
-	buffer := make([]byte, 1<<20)
-	for {
-		if err := ctx.Err(); err != nil {
-			return c, err
-		}
-		n, err := f.Read(buffer)
-		h.Write(buffer[:n])
-		if err == io.EOF {
-			return Checksum{c.Algorithm, hex.EncodeToString(h.Sum(nil))}, nil
-		}
-		if err != nil {
-			return c, err
+	for err == nil {
+		if err = ctx.Err(); err == nil {
+			_, err = io.CopyN(h, f, 1<<20)
 		}
 	}
+	if err != io.EOF {
+		return err
+	}
+	if got := (Checksum{want.Algorithm, hex.EncodeToString(h.Sum(nil))}); !strings.EqualFold(got.Hex, want.Hex) {
+		return wrongSumError{fmt.Errorf("%s has %s, want %s; %s", path, got, want.Hex, then)}
+	}
+	return nil
 }

@@ -1,20 +1,18 @@
 package fetch
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 )
 
 // Fetcher downloads archives. The zero value is ready; it may be used from
 // several goroutines when its callbacks may.
 type Fetcher struct {
-	HTTP    *http.Client  // nil: http.DefaultClient
 	Stall   time.Duration // without a byte before the request is made again; 0: 30 s
 	Retries int           // attempts in a row that bring nothing new; 0: 5
 	Backoff time.Duration // before the second attempt; doubles up to 30 s; 0: 1 s
@@ -59,7 +57,7 @@ type Result struct {
 }
 
 // IncompleteError is a download that stopped, for whatever reason, and left
-// what it has. The next Fetch goes on from there.
+// what it has. The next Fetch continues it.
 type IncompleteError struct {
 	Part  string // the file of what is there
 	Done  int64
@@ -121,14 +119,11 @@ func (f *Fetcher) fetch(ctx context.Context, a Archive, dir string) (r Result, e
 	if err = errors.Join(err, p.file.Close()); err == nil {
 		err = check(ctx, a.Sum, p.file.Name(), "it is deleted")
 	}
-	if wrong := (*wrongSumError)(nil); errors.As(err, &wrong) {
-		return r, errors.Join(err, p.remove())
-	}
 	switch {
-	case err != nil && p.size > 0:
+	case err != nil && p.size > 0 && !errors.As(err, new(wrongSumError)):
 		return r, &IncompleteError{Part: p.file.Name(), Done: p.size, Total: p.of.Total, Err: err}
 	case err != nil:
-		return r, errors.Join(err, p.remove()) // there is nothing to go on from
+		return r, errors.Join(err, p.remove())
 	}
 	if err := os.Rename(p.file.Name(), r.Path); err != nil {
 		return r, err
@@ -137,35 +132,13 @@ func (f *Fetcher) fetch(ctx context.Context, a Archive, dir string) (r Result, e
 	return r, p.remove()
 }
 
-// wrongSumError is a file that is not what its publisher says.
-type wrongSumError struct {
-	path      string
-	got, want Checksum
-	then      string
-}
-
-func (e *wrongSumError) Error() string {
-	return fmt.Sprintf("%s has %s, want %s; %s", e.path, e.got, e.want.Hex, e.then)
-}
-
-func check(ctx context.Context, want Checksum, path, then string) error {
-	got, err := want.of(ctx, path)
-	if err == nil && !strings.EqualFold(got.Hex, want.Hex) {
-		err = &wrongSumError{path, got, want, then}
-	}
-	return err
-}
-
 // download brings p to its end from the first URL that can.
 func (f *Fetcher) download(ctx context.Context, a Archive, p *partial) error {
-	if len(a.URLs) == 0 {
-		return errors.New("no URL")
-	}
 	attempts := 0
 	var failed []error
 	for _, url := range a.URLs {
 		err := f.from(ctx, a, url, p, &attempts)
-		if err == nil || ctx.Err() != nil || errors.As(err, new(diskError)) {
+		if err == nil || ctx.Err() != nil || reasonOf(err).disk {
 			return err
 		}
 		failed = append(failed, fmt.Errorf("%s: %w", url, err))
@@ -179,24 +152,23 @@ func (f *Fetcher) from(ctx context.Context, a Archive, url string, p *partial, a
 	if p.of.URL == url {
 		most = p.size
 	}
-	wait := f.backoff()
+	backoff := cmp.Or(f.Backoff, time.Second)
+	wait := backoff
 	for idle := 0; ; *attempts++ {
 		err := f.transfer(ctx, a, url, p, f.reporter(a, p))
-		if err == nil || ctx.Err() != nil || errors.As(err, new(goneError)) || errors.As(err, new(diskError)) {
+		why := reasonOf(err)
+		if err == nil || ctx.Err() != nil || why.gone || why.disk {
 			return err
 		}
 		if p.size > most {
-			most, idle, wait = p.size, 0, f.backoff()
+			most, idle, wait = p.size, 0, backoff
 		} else {
 			idle++
 		}
-		if idle > f.retries() || *attempts >= maxAttempts {
+		if idle > cmp.Or(f.Retries, 5) || *attempts >= maxAttempts {
 			return fmt.Errorf("%w (tried %d times)", err, *attempts+1)
 		}
-		pause := wait
-		if busy := (busyError{}); errors.As(err, &busy) {
-			pause = max(pause, busy.wait)
-		}
+		pause := max(wait, why.wait)
 		if f.Notice != nil {
 			f.Notice(fmt.Sprintf("%s: %s: %v; going on from byte %d in %v", a.Name, url, err, p.size, pause))
 		}
@@ -214,7 +186,7 @@ func (f *Fetcher) reporter(a Archive, p *partial) func() {
 	if f.Progress == nil {
 		return func() {}
 	}
-	every := or(f.every, 100*time.Millisecond)
+	every := cmp.Or(f.every, 100*time.Millisecond)
 	var begin, last time.Time
 	var start int64
 	return func() {
@@ -232,22 +204,4 @@ func (f *Fetcher) reporter(a Archive, p *partial) func() {
 		}
 		f.Progress(Progress{Archive: a.Name, Done: p.size, Total: total, Start: start, Elapsed: now.Sub(begin)})
 	}
-}
-
-func (f *Fetcher) client() *http.Client {
-	if f.HTTP == nil {
-		return http.DefaultClient
-	}
-	return f.HTTP
-}
-
-func (f *Fetcher) stall() time.Duration   { return or(f.Stall, 30*time.Second) }
-func (f *Fetcher) backoff() time.Duration { return or(f.Backoff, time.Second) }
-func (f *Fetcher) retries() int           { return or(f.Retries, 5) }
-
-func or[T int | time.Duration](v, otherwise T) T {
-	if v > 0 {
-		return v
-	}
-	return otherwise
 }

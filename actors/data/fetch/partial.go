@@ -8,6 +8,8 @@ import (
 	"io/fs"
 	"os"
 	"strings"
+
+	"fedpace/internal/filelock"
 )
 
 // partial is a download that is not finished: the bytes so far in NAME.part,
@@ -47,7 +49,7 @@ func openPartial(name string) (p *partial, err error) {
 			err = errors.Join(err, f.Close())
 		}
 	}()
-	if err := lock(f); err != nil {
+	if err := filelock.Lock(f); err != nil {
 		return nil, fmt.Errorf("%s: another process is fetching it (%w)", name, err)
 	}
 	here, err := f.Stat()
@@ -71,11 +73,7 @@ func readOrigin(name string) (o origin, err error) {
 		return o, err
 	}
 	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, maxOrigin))
-	if err != nil {
-		return o, err
-	}
-	err = json.Unmarshal(text, &o)
+	err = json.NewDecoder(io.LimitReader(f, maxOrigin)).Decode(&o)
 	if err == nil && strings.ContainsFunc(o.Validator, func(r rune) bool { return r < ' ' || r > '~' }) {
 		err = errors.New("no validator that a header can hold")
 	}

@@ -1,6 +1,7 @@
 package fetch
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -9,27 +10,40 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 )
 
-// Failures of one attempt. Any other one is worth another attempt.
-type (
-	// goneError is final for this URL.
-	goneError struct{ error }
-	// diskError is final.
-	diskError struct{ error }
-	// busyError asks to wait.
-	busyError struct {
-		error
-		wait time.Duration
-	}
-)
+// reason says what a failed attempt means; the zero value is worth another one.
+type reason struct {
+	error
+	gone bool          // final for this URL
+	disk bool          // final
+	wait time.Duration // before another attempt, as the server asks
+}
 
-func (e goneError) Unwrap() error { return e.error }
-func (e diskError) Unwrap() error { return e.error }
-func (e busyError) Unwrap() error { return e.error }
+func (r reason) Unwrap() error { return r.error }
+
+// reasonOf is the reason in an error's tree, or none.
+func reasonOf(err error) (r reason) {
+	errors.As(err, &r)
+	return r
+}
+
+// onDisk is a failure of the disk, or nil.
+func onDisk(err error) error {
+	if err == nil {
+		return nil
+	}
+	return reason{error: err, disk: true}
+}
+
+func gone(format string, args ...any) error {
+	return reason{error: fmt.Errorf(format, args...), gone: true}
+}
 
 // maxArchive bounds a file whose size is not published.
 const maxArchive = 1 << 36
@@ -39,18 +53,18 @@ const maxArchive = 1 << 36
 func (f *Fetcher) transfer(ctx context.Context, a Archive, from string, p *partial, report func()) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	stall := f.stall()
+	stall := cmp.Or(f.Stall, 30*time.Second)
 	alarm := time.AfterFunc(stall, func() { cancel(fmt.Errorf("nothing came for %v", stall)) })
 	defer alarm.Stop()
 
 	if p.size > 0 && (p.of.URL != from || p.of.Validator == "") {
 		if err := p.restart(unknown); err != nil {
-			return diskError{err}
+			return onDisk(err)
 		}
 	}
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, from, nil)
 	if err != nil {
-		return goneError{err}
+		return gone("%w", err)
 	}
 	request.Header.Set("User-Agent", "fedpace")
 	request.Header.Set("Accept-Encoding", "identity") // else the client unpacks what is to be stored
@@ -58,7 +72,7 @@ func (f *Fetcher) transfer(ctx context.Context, a Archive, from string, p *parti
 		request.Header.Set("Range", fmt.Sprintf("bytes=%d-", p.size))
 		request.Header.Set("If-Range", p.of.Validator)
 	}
-	response, err := f.client().Do(request)
+	response, err := http.DefaultClient.Do(request)
 	if err != nil {
 		return failure(ctx, err)
 	}
@@ -68,17 +82,17 @@ func (f *Fetcher) transfer(ctx context.Context, a Archive, from string, p *parti
 		return err
 	}
 	report()
-	limit := a.limit()
+	limit := cmp.Or(a.Size, maxArchive)
 	buffer := make([]byte, 128<<10)
 	for {
 		n, err := response.Body.Read(buffer)
 		if n > 0 {
 			alarm.Reset(stall)
 			if p.size+int64(n) > limit {
-				return goneError{fmt.Errorf("sends more than %d bytes", limit)}
+				return gone("sends more than %d bytes", limit)
 			}
 			if err := p.write(buffer[:n]); err != nil {
-				return diskError{err}
+				return onDisk(err)
 			}
 			report()
 		}
@@ -93,13 +107,6 @@ func (f *Fetcher) transfer(ctx context.Context, a Archive, from string, p *parti
 	}
 }
 
-func (a Archive) limit() int64 {
-	if a.Size > 0 {
-		return a.Size
-	}
-	return maxArchive
-}
-
 // failure is why a request ended: what cancelled it, or else err. A name that
 // is unknown and a certificate that is wrong stay so.
 func failure(ctx context.Context, err error) error {
@@ -110,7 +117,7 @@ func failure(ctx context.Context, err error) error {
 		err = e.Err // the caller names the URL
 	}
 	if e := (*net.DNSError)(nil); errors.As(err, &e) && e.IsNotFound || errors.As(err, new(*tls.CertificateVerificationError)) {
-		return goneError{err}
+		return gone("%w", err)
 	}
 	return err
 }
@@ -118,16 +125,12 @@ func failure(ctx context.Context, err error) error {
 // begin makes p ready for the body of a response, or says that p is whole.
 // RFC 9110, sections 13.1.5 (If-Range) and 14.
 func (p *partial) begin(a Archive, from string, r *http.Response) (done bool, err error) {
-	o := origin{URL: from, Validator: validator(r.Header), Total: r.ContentLength}
 	switch r.StatusCode {
 	case http.StatusOK:
-		if err := a.fits(o.Total); err != nil {
+		if err := a.fits(r.ContentLength); err != nil {
 			return false, err
 		}
-		if err := p.restart(o); err != nil {
-			return false, diskError{err}
-		}
-		return false, nil
+		return false, onDisk(p.restart(origin{URL: from, Validator: validator(r.Header), Total: r.ContentLength}))
 
 	case http.StatusPartialContent:
 		first, total, err := parseContentRange(r.Header.Get("Content-Range"))
@@ -144,35 +147,29 @@ func (p *partial) begin(a Archive, from string, r *http.Response) (done bool, er
 		return false, a.fits(p.of.Total)
 
 	case http.StatusRequestedRangeNotSatisfiable:
-		if total, ok := strings.CutPrefix(r.Header.Get("Content-Range"), "bytes */"); ok && p.size > 0 && total == strconv.FormatInt(p.size, 10) {
+		if p.size > 0 && r.Header.Get("Content-Range") == fmt.Sprintf("bytes */%d", p.size) {
 			return true, nil
 		}
 		return false, p.again(fmt.Errorf("has no bytes from %d on", p.size))
-
-	case http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests:
-		return false, busyError{errors.New("answers " + r.Status), retryAfter(r.Header)}
 	}
-	err = errors.New("answers " + r.Status)
-	if r.StatusCode >= 500 {
-		return false, busyError{err, retryAfter(r.Header)}
+	later := []int{http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests}
+	if r.StatusCode >= 500 || slices.Contains(later, r.StatusCode) {
+		return false, reason{error: errors.New("answers " + r.Status), wait: retryAfter(r.Header)}
 	}
-	return false, goneError{err}
+	return false, gone("answers %s", r.Status)
 }
 
 // fits compares a size with the published one.
 func (a Archive) fits(total int64) error {
 	if a.Size > 0 && total >= 0 && total != a.Size {
-		return goneError{fmt.Errorf("has a file of %d bytes, want %d", total, a.Size)}
+		return gone("has a file of %d bytes, want %d", total, a.Size)
 	}
 	return nil
 }
 
 // again drops what is there, so that the next attempt starts anew.
 func (p *partial) again(why error) error {
-	if err := p.restart(unknown); err != nil {
-		return diskError{err}
-	}
-	return why
+	return cmp.Or(onDisk(p.restart(unknown)), why)
 }
 
 // validator is what may stand in If-Range: a strong entity tag or a date.
@@ -203,33 +200,27 @@ func retryAfter(h http.Header) time.Duration {
 	return min(time.Duration(min(seconds, 3600))*time.Second, maxWait)
 }
 
+var contentRange = regexp.MustCompile(`^bytes (\d+)-(\d+)/(\d+|\*)$`)
+
 // parseContentRange reads "bytes first-last/total"; total is -1 for "*".
 func parseContentRange(s string) (first, total int64, err error) {
 	bad := fmt.Errorf("Content-Range %.60q, want bytes first-last/total", s)
-	of, ok := strings.CutPrefix(s, "bytes ")
-	span, size, ok2 := strings.Cut(of, "/")
-	from, to, ok3 := strings.Cut(span, "-")
-	if !ok || !ok2 || !ok3 {
+	parts := contentRange.FindStringSubmatch(s)
+	if parts == nil {
 		return 0, 0, bad
 	}
-	if first, err = digits(from); err != nil {
-		return 0, 0, bad
+	var numbers [3]int64
+	for i, part := range parts[1:] {
+		if part == "*" {
+			part = "-1"
+		}
+		if numbers[i], err = strconv.ParseInt(part, 10, 64); err != nil {
+			return 0, 0, bad
+		}
 	}
-	last, err := digits(to)
-	if err != nil || last < first {
-		return 0, 0, bad
-	}
-	if size == "*" {
-		return first, -1, nil
-	}
-	if total, err = digits(size); err != nil || total <= last {
+	first, last, total := numbers[0], numbers[1], numbers[2]
+	if last < first || total != -1 && total <= last {
 		return 0, 0, bad
 	}
 	return first, total, nil
-}
-
-// digits reads a number without a sign.
-func digits(s string) (int64, error) {
-	n, err := strconv.ParseUint(s, 10, 63)
-	return int64(n), err
 }

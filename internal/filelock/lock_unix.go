@@ -1,6 +1,6 @@
 //go:build unix && !aix && !solaris
 
-package folder
+package filelock
 
 import (
 	"errors"
@@ -9,10 +9,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-func lockOpen(f *os.File) error {
+// Lock keeps others out of a file until f is closed; it does not wait.
+func Lock(f *os.File) error {
 	err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 	if errors.Is(err, unix.EWOULDBLOCK) {
-		return errLocked
+		return ErrLocked
 	}
 	return os.NewSyscallError("flock", err)
 }

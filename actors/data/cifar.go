@@ -14,7 +14,6 @@ import (
 	"slices"
 
 	"fedpace/actors/data/federated"
-	"fedpace/actors/learn"
 )
 
 func init() {
@@ -120,8 +119,8 @@ func newCIFAR(parts [2][]byte, opt federated.Options) (*federated.Grouped, error
 	digest := opt.Digest("cifar100", sha256.Sum256(parts[0]), sha256.Sum256(parts[1]))
 	n := len(parts[0]) / federated.CIFARRecord
 	records := append(parts[0], parts[1]...)
-	s := &federated.Grouped{Task: "cifar100", Rows: &federated.ByteRows{Width: federated.CIFARRecord, Bytes: records, Coding: federated.Colours}}
-	s.About = federated.Info{Name: "cifar100 (binary)", Input: learn.Dense, Features: federated.CIFARPixels, Classes: federated.CIFARClasses}
+	s := &federated.Grouped{Task: "cifar100", About: federated.CIFARInfo, Rows: &federated.ByteRows{Width: federated.CIFARRecord, Bytes: records, Coding: federated.Colours}}
+	s.About.Name = "cifar100 (binary)"
 	coarse := slices.Repeat([]int32{-1}, federated.CIFARClasses) // by fine label
 	for i := range len(records) / federated.CIFARRecord {
 		up, fine := int32(records[i*federated.CIFARRecord]), int32(records[i*federated.CIFARRecord+1])

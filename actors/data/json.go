@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strconv"
+	"math"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -82,15 +82,11 @@ func (d *jsonReader) number() (float64, error) {
 }
 
 func (d *jsonReader) integer() (int64, error) {
-	t, err := d.next('0')
-	if err != nil {
-		return 0, err
+	v, err := d.number()
+	if err == nil && (v != math.Trunc(v) || math.Abs(v) > 1<<53) {
+		err = d.fail("found %v, want an integer", v)
 	}
-	n, err := strconv.ParseInt(t.String(), 10, 64)
-	if err != nil {
-		return 0, d.fail("found %.40q, want an integer", t)
-	}
-	return n, nil
+	return int64(v), err
 }
 
 // end checks that nothing follows.

@@ -107,19 +107,14 @@ func openShard(path string) (s *leafShard, sum [sha256.Size]byte, err error) {
 	return s, [sha256.Size]byte(h.Sum(nil)), nil
 }
 
-// leafKind is the form of a sample's x, which tells LEAF's tasks apart.
-type leafKind int
+// leafKind is the task that the form of a sample's x tells; "" before any sample.
+type leafKind string
 
 const (
-	unknownLEAF     leafKind = iota
-	femnistLEAF              // 784 numbers
-	sent140LEAF              // a list of strings, the text among them
-	shakespeareLEAF          // a string of 80 characters
+	femnistLEAF     leafKind = "femnist"     // 784 numbers
+	sent140LEAF     leafKind = "sent140"     // a list of strings, the text among them
+	shakespeareLEAF leafKind = "shakespeare" // a string of 80 characters
 )
-
-func (k leafKind) String() string {
-	return [...]string{"no sample", "femnist", "sent140", "shakespeare"}[k]
-}
 
 // leafShard is one file, its samples as bytes.
 type leafShard struct {
@@ -244,7 +239,7 @@ func (s *leafShard) user(d *jsonReader, u *leafUser) error {
 
 // is settles or checks the shard's kind.
 func (s *leafShard) is(d *jsonReader, kind leafKind) error {
-	if s.kind == unknownLEAF {
+	if s.kind == "" {
 		s.kind = kind
 	}
 	if s.kind != kind {
@@ -357,12 +352,12 @@ func (k leafKind) settle(l int32) (int32, error) {
 
 // joinShards makes the set of all shards; without test shards it is split.
 func joinShards(train, test []*leafShard, opt federated.Options) (*federated.Grouped, error) {
-	kind, size := unknownLEAF, 0
+	kind, size := leafKind(""), 0
 	for i, s := range slices.Concat(train, test) {
-		if kind == unknownLEAF {
+		if kind == "" {
 			kind = s.kind
 		}
-		if s.kind != unknownLEAF && s.kind != kind {
+		if s.kind != "" && s.kind != kind {
 			return nil, fmt.Errorf("%s: holds %v among shards of %v", s.name, s.kind, kind)
 		}
 		for _, name := range s.users {
@@ -371,7 +366,7 @@ func joinShards(train, test []*leafShard, opt federated.Options) (*federated.Gro
 			}
 		}
 	}
-	set := federated.Grouped{Task: kind.String()}
+	set := federated.Grouped{Task: string(kind)}
 	tweets := text.NewTweets()
 	var store []byte
 	if kind != sent140LEAF {
@@ -424,7 +419,7 @@ func joinShards(train, test []*leafShard, opt federated.Options) (*federated.Gro
 	if err != nil {
 		return nil, err
 	}
-	s.About.Name = kind.String() + " (leaf)"
+	s.About.Name = string(kind) + " (leaf)"
 	return s, nil
 }
 

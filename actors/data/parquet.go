@@ -2,10 +2,13 @@ package data
 
 import (
 	"bytes"
+	"cmp"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"image"
 	_ "image/png" // images as data hubs publish them
+	"io"
 	"math"
 	"os"
 	"path/filepath"
@@ -25,7 +28,11 @@ func init() {
 	Readers.Register("parquet", "a Parquet file or a folder of them ("+tabular+")", Parquet{})
 }
 
-// Parquet reads Parquet files by their columns.
+// Parquet reads Parquet files by their columns: FEMNIST (writer_id, image as 784
+// bytes or PNG, character 0..61), CIFAR-100 (img as PNG, fine_label, coarse_label;
+// a folder with train* and test* files), Shakespeare (character_id, x, y),
+// Sentiment140 (sentiment, user, text) and custom data (client, x as a list of
+// numbers or a fixed number of bytes, y).
 type Parquet struct{}
 
 func (Parquet) Recognises(s *Source) Match {
@@ -85,7 +92,12 @@ func (Parquet) Open(source *Source, opt federated.Options) (set federated.Set, e
 	if err != nil {
 		return nil, err
 	}
-	sums, err := newSheet(slices.Concat(parts[0], parts[1])...).sums()
+	tables := slices.Concat(parts[0], parts[1])
+	sums := make([][sha256.Size]byte, len(tables))
+	err = each(len(tables), func(i int) (err error) {
+		sums[i], err = federated.HashAll(io.NewSectionReader(tables[i], 0, tables[i].Size()))
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -158,10 +170,10 @@ func content(v parquet.Value) ([]byte, error) {
 func (t *sheet) clients(column string) (names []string, of [][]int32, err error) {
 	number := make(map[string]int)
 	err = t.inOrder(column, func(row int, v parquet.Value) error {
-		name := v.Bytes()
+		name, err := content(v)
 		if kind := v.Kind(); kind == parquet.Int32 || kind == parquet.Int64 {
 			name = fmt.Append(nil, v)
-		} else if kind != parquet.ByteArray && kind != parquet.FixedLenByteArray {
+		} else if err != nil {
 			return fmt.Errorf("client %.40v, want a string or an integer", v)
 		}
 		n, ok := number[string(name)]
@@ -205,7 +217,7 @@ func (t *sheet) femnist(opt federated.Options) (*federated.Grouped, error) {
 			dst := images[row*federated.FEMNISTPixels:][:federated.FEMNISTPixels]
 			b, err := content(v)
 			if err == nil && len(b) != federated.FEMNISTPixels {
-				return grey(dst, b)
+				return decode(dst, b, federated.FEMNISTSide)
 			}
 			copy(dst, b)
 			return err
@@ -220,34 +232,33 @@ func (t *sheet) femnist(opt federated.Options) (*federated.Grouped, error) {
 	return t.grouped("writer_id", opt.Seed, s)
 }
 
-// picture decodes a PNG of the given side; its header is judged before any
-// memory is taken.
-func picture(encoded []byte, want int) (image.Image, error) {
+// decode turns a PNG of the given side to bytes, colour by colour, or 255 for
+// white where dst has room for one. Its header is judged before any memory is
+// taken.
+func decode(dst, encoded []byte, side int) error {
 	config, format, err := image.DecodeConfig(bytes.NewReader(encoded))
 	if err != nil || format != "png" {
-		return nil, fmt.Errorf("an image of %d bytes that is no PNG, want a PNG of %dx%d pixels", len(encoded), want, want)
+		return fmt.Errorf("an image of %d bytes that is no PNG, want a PNG of %dx%d pixels", len(encoded), side, side)
 	}
-	if config.Width != want || config.Height != want {
-		return nil, fmt.Errorf("an image of %dx%d pixels, want %dx%d", config.Width, config.Height, want, want)
+	if config.Width != side || config.Height != side {
+		return fmt.Errorf("an image of %dx%d pixels, want %dx%d", config.Width, config.Height, side, side)
 	}
 	m, _, err := image.Decode(bytes.NewReader(encoded))
-	return m, err
-}
-
-// grey decodes a 28x28 PNG to bytes, 255 for white.
-func grey(dst, encoded []byte) error {
-	m, err := picture(encoded, federated.FEMNISTSide)
 	if err != nil {
 		return err
 	}
-	if g, ok := m.(*image.Gray); ok && g.Stride == federated.FEMNISTSide {
+	plane := side * side
+	if g, ok := m.(*image.Gray); ok && g.Stride == side && len(dst) == plane {
 		copy(dst, g.Pix)
 		return nil
 	}
-	for i := range dst {
-		// Grey in any of PNG's forms has equal channels; the green one is it.
-		_, green, _, _ := m.At(i%federated.FEMNISTSide, i/federated.FEMNISTSide).RGBA()
-		dst[i] = uint8(green >> 8)
+	for i := range plane {
+		r, g, b, _ := m.At(i%side, i/side).RGBA()
+		if len(dst) == plane { // grey in any of PNG's forms has equal channels
+			dst[i] = uint8(g >> 8)
+			continue
+		}
+		dst[i], dst[plane+i], dst[2*plane+i] = uint8(r>>8), uint8(g>>8), uint8(b>>8)
 	}
 	return nil
 }
@@ -281,7 +292,7 @@ func cifarSheets(train, test *sheet, opt federated.Options) (*federated.Grouped,
 				if err != nil {
 					return err
 				}
-				return colours(records[row*federated.CIFARRecord+2:][:federated.CIFARPixels], b)
+				return decode(records[row*federated.CIFARRecord+2:][:federated.CIFARPixels], b, federated.CIFARSide)
 			},
 		})
 		if err != nil {
@@ -295,19 +306,6 @@ func cifarSheets(train, test *sheet, opt federated.Options) (*federated.Grouped,
 	}
 	s.About.Name = "cifar100 (parquet)"
 	return s, nil
-}
-
-// colours decodes a 32x32 PNG to bytes, colour by colour.
-func colours(dst, encoded []byte) error {
-	m, err := picture(encoded, federated.CIFARSide)
-	if err != nil {
-		return err
-	}
-	for i := range federated.CIFARPlane {
-		r, g, b, _ := m.At(i%federated.CIFARSide, i/federated.CIFARSide).RGBA()
-		dst[i], dst[federated.CIFARPlane+i], dst[2*federated.CIFARPlane+i] = uint8(r>>8), uint8(g>>8), uint8(b>>8)
-	}
-	return nil
 }
 
 // shakespeare reads LEAF's windows: character_id, x of 80 characters, y of one.
@@ -412,10 +410,7 @@ func (t *sheet) custom(opt federated.Options) (*federated.Grouped, error) {
 	if err := t.check(1); err != nil {
 		return nil, err
 	}
-	limit := opt.Classes
-	if limit == 0 {
-		limit = federated.MaxClasses
-	}
+	limit := cmp.Or(opt.Classes, federated.MaxClasses)
 	s := federated.Grouped{Labels: make([]int32, t.rows), About: federated.Info{Name: "custom data (parquet)", Classes: opt.Classes}}
 	err := t.each(columns{"y": func(row int, v parquet.Value) (err error) {
 		s.Labels[row], err = label(v, limit)

@@ -1,6 +1,7 @@
 package data
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -24,9 +25,19 @@ const maxPage = 256 << 20
 // openTable opens a Parquet file whose footer is sound.
 func openTable(f io.ReaderAt, size int64) (t *table, err error) {
 	defer damaged(&err)
-	n, err := footerSize(f, size)
-	if err != nil {
+	var tail [8]byte
+	if size < 12 {
+		return nil, fmt.Errorf("%d bytes are no Parquet file", size)
+	}
+	if _, err := f.ReadAt(tail[:], size-8); err != nil {
 		return nil, err
+	}
+	if string(tail[4:]) != "PAR1" {
+		return nil, errors.New("truncated Parquet file: it does not end in PAR1")
+	}
+	n := int64(binary.LittleEndian.Uint32(tail[:4]))
+	if n > size-12 {
+		return nil, fmt.Errorf("truncated Parquet file: %d bytes cannot hold its footer of %d", size, n)
 	}
 	footer := make([]byte, n)
 	if _, err := f.ReadAt(footer, size-8-n); err != nil {

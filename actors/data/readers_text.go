@@ -14,7 +14,8 @@ func init() {
 	Readers.Register("shakespeare", "Project Gutenberg's Shakespeare as text or zip", Shakespeare{})
 }
 
-// Sent140 reads Sentiment140's tweets (Go et al. 2009).
+// Sent140 reads Sentiment140's tweets (Go et al. 2009): its CSV, plain, gzip or
+// zip; or tweets without users, polarity and text apart by a tab.
 type Sent140 struct{}
 
 func (Sent140) Recognises(s *Source) Match {

@@ -1,8 +1,6 @@
 package data
 
 import (
-	"crypto/sha256"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -78,15 +76,6 @@ func (t *sheet) check(width int) error {
 		return fmt.Errorf("damaged: a file of %d bytes claims %d rows of %d bytes", size, total, width)
 	}
 	return nil
-}
-
-// sums identifies the files by their content.
-func (t *sheet) sums() ([][sha256.Size]byte, error) {
-	sums := make([][sha256.Size]byte, len(t.tables))
-	return sums, each(len(sums), func(i int) (err error) {
-		sums[i], err = federated.HashAll(io.NewSectionReader(t.tables[i], 0, t.tables[i].Size()))
-		return err
-	})
 }
 
 // has tells whether every file has the columns.
@@ -201,23 +190,4 @@ func (t *sheet) values(group int, column string, f func(v parquet.Value) error) 
 			return fmt.Errorf("%s, value %d: %w", where, number, err)
 		}
 	}
-}
-
-// footerSize reads the length field at the end of a Parquet file.
-func footerSize(f io.ReaderAt, size int64) (int64, error) {
-	var tail [8]byte
-	if size < 12 {
-		return 0, fmt.Errorf("%d bytes are no Parquet file", size)
-	}
-	if _, err := f.ReadAt(tail[:], size-8); err != nil {
-		return 0, err
-	}
-	if string(tail[4:]) != "PAR1" {
-		return 0, errors.New("truncated Parquet file: it does not end in PAR1")
-	}
-	n := int64(binary.LittleEndian.Uint32(tail[:4]))
-	if n > size-12 {
-		return 0, fmt.Errorf("truncated Parquet file: %d bytes cannot hold its footer of %d", size, n)
-	}
-	return n, nil
 }

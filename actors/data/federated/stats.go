@@ -53,7 +53,7 @@ func (d Stats) MarshalJSON() ([]byte, error) {
 	}{d.Info.Name, d.Info.Synthetic, d.Info.Note, numbers(d), d.Info.Classes, memory, d.Info.Digest})
 }
 
-// Describe reads the labels of a whole set.
+// Describe reads the training samples of a whole set and checks them.
 func Describe(s Set) (Stats, error) {
 	d := Stats{Info: s.Info(), Clients: s.Clients(), HeldOut: s.HeldOut()}
 	d.Labels = make([]int, d.Info.Classes)
@@ -71,6 +71,9 @@ func Describe(s Set) (Stats, error) {
 			batch.Reset()
 			if err := s.Batch(&batch, c, samples); err != nil {
 				return d, err
+			}
+			if err := d.Info.Check(&batch, len(samples)); err != nil {
+				return d, fmt.Errorf("data: %s: client %d: %w", d.Info.Name, c, err)
 			}
 			for _, l := range batch.Labels {
 				own[c][l]++

@@ -13,7 +13,6 @@ const cacheBytes = 64 << 20
 // cached is one client's labels and records; records are made one by one.
 type cached struct {
 	client int
-	maker  maker
 	labels []uint8
 
 	mu      sync.Mutex // guards made and records

@@ -5,7 +5,6 @@ import (
 	"sync"
 
 	"fedpace/actors/data/federated"
-	"fedpace/actors/learn"
 	"fedpace/internal/keyed"
 )
 
@@ -52,33 +51,26 @@ var wilds = sync.OnceValue(func() *nature {
 	return w
 })
 
-// photographer is a client of the synthetic CIFAR-100: where it goes, and how
-// it frames what it finds.
-type photographer struct {
-	*nature
-	habits
-}
-
 func syntheticCIFAR100() recipe {
-	w := wilds()
 	return recipe{
 		clients: 500,
 		counts:  []int{100, 100},
-		info:    federated.Info{Input: learn.Dense, Features: federated.CIFARPixels, Classes: federated.CIFARClasses},
+		info:    federated.CIFARInfo,
 		record:  federated.CIFARPixels,
-		client:  func(h habits) maker { return &photographer{w, h} },
+		make:    wilds().draw,
 		decode:  federated.Colours.Append,
 	}
 }
 
-// make draws one image: the texture a little off centre before a scene, in
-// noise, darker or lighter.
-func (w *photographer) make(record []byte, label int, key uint64) {
+// draw makes one image: the texture a little off centre before a scene, in
+// noise, darker or lighter. A photographer's habits are the place, the scene and
+// the light.
+func (w *nature) draw(record []byte, of habits, label int, key uint64) {
 	source := rand.NewPCG(key, ^key)
 	const step = 2*textureMargin + 1
-	place := w.choose(source, 0, step*step)
-	scene := &w.scene[w.choose(source, 1, scenes)]
-	light := int32(96 + w.choose(source, 2, 64))
+	place := of.choose(source, 0, step*step)
+	scene := &w.scene[of.choose(source, 1, scenes)]
+	light := int32(96 + of.choose(source, 2, 64))
 	offset := int(keyed.Below(source.Uint64(), uint64(len(w.noise)-federated.CIFARPixels)))
 	for c := range 3 {
 		texture := &w.texture[label][c]

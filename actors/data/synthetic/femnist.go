@@ -96,34 +96,27 @@ func smooth(dst []int8, source *rand.PCG, side, radius int) {
 	}
 }
 
-// writer is a client of the synthetic FEMNIST: the shape it prefers for each
-// character, the paper it writes on, where on the paper it writes.
-type writer struct {
-	*handwriting
-	habits
-}
-
 func syntheticFEMNIST() recipe {
-	w := writing()
 	return recipe{
 		clients: 3000,
 		// Training samples of the paper's 3,000 writers at each twentieth.
 		counts: []int{15, 104, 117, 124, 128, 131, 133, 136, 137, 139, 140, 142, 144, 145, 169, 211, 241, 262, 285, 308, 380},
 		info:   federated.FEMNISTInfo,
 		record: federated.FEMNISTPixels,
-		client: func(h habits) maker { return &writer{w, h} },
+		make:   writing().draw,
 		decode: federated.Ink.Append,
 	}
 }
 
-// make draws one image: the character in one of its shapes, a little off
-// centre, part of another character behind it, the paper and noise.
-func (w *writer) make(record []byte, label int, key uint64) {
+// draw makes one image: the character in one of its shapes, a little off
+// centre, part of another character behind it, the paper and noise. A writer's
+// habits are the shape of each character, the paper, and where on it to write.
+func (w *handwriting) draw(record []byte, of habits, label int, key uint64) {
 	source := rand.NewPCG(key, ^key)
 	const step = 2*margin + 1
-	shape := &w.shape[label][w.choose(source, uint64(label), shapes)]
-	place := w.choose(source, federated.FEMNISTClasses, step*step)
-	paper := &w.paper[w.choose(source, federated.FEMNISTClasses+1, papers)]
+	shape := &w.shape[label][of.choose(source, uint64(label), shapes)]
+	place := of.choose(source, federated.FEMNISTClasses, step*step)
+	paper := &w.paper[of.choose(source, federated.FEMNISTClasses+1, papers)]
 
 	u := source.Uint64()
 	other := &w.shape[keyed.Below(u, federated.FEMNISTClasses)][u%shapes]

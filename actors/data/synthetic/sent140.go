@@ -71,31 +71,24 @@ func zipf(words []uint16) []uint16 {
 	return table
 }
 
-// author is a client of the synthetic Sent140. Its habit is a topic for each
-// label: what it writes about tells how it feels, for this author only.
-type author struct {
-	*language
-	habits
-}
-
 func syntheticSent140() recipe {
-	l := tongue()
 	return recipe{
 		clients: 21_876,
 		// Training samples of users with at least 10 tweets at each twentieth.
 		counts: []int{8, 8, 8, 8, 9, 9, 9, 10, 10, 11, 11, 12, 13, 14, 15, 16, 18, 20, 24, 33, 90},
 		info:   federated.Sent140Info,
 		record: tweetRecord,
-		client: func(h habits) maker { return &author{l, h} },
+		make:   tongue().write,
 		decode: appendTweet,
 	}
 }
 
-// make writes one tweet: the number of distinct tokens, of all tokens, then
-// each token (two bytes, ascending) with its count.
-func (a *author) make(record []byte, label int, key uint64) {
+// write makes one tweet: the number of distinct tokens, of all tokens, then
+// each token (two bytes, ascending) with its count. An author's habit is a topic
+// for each label: what it writes about tells how it feels, for this author only.
+func (l *language) write(record []byte, of habits, label int, key uint64) {
 	source := rand.NewPCG(key, ^key)
-	topic := a.choose(source, uint64(label), topics)
+	topic := of.choose(source, uint64(label), topics)
 	var tokens [longest]uint16
 	n := shortest + int(keyed.Below(source.Uint64(), longest-shortest+1))
 	for i := range n {
@@ -107,11 +100,11 @@ func (a *author) make(record []byte, label int, key uint64) {
 			if u>>8&0xff >= honest {
 				told = 1 - label
 			}
-			tokens[i] = a.feeling[told][keyed.Below(from, uint64(len(a.feeling[told])))]
+			tokens[i] = l.feeling[told][keyed.Below(from, uint64(len(l.feeling[told])))]
 		case kind < feelingShare+topicShare:
-			tokens[i] = a.topic[topic][keyed.Below(from, topicWords)]
+			tokens[i] = l.topic[topic][keyed.Below(from, topicWords)]
 		default:
-			tokens[i] = a.common[keyed.Below(from, uint64(len(a.common)))]
+			tokens[i] = l.common[keyed.Below(from, uint64(len(l.common)))]
 		}
 	}
 	slices.Sort(tokens[:n])

@@ -29,15 +29,11 @@ type recipe struct {
 	clients int   // of the paper
 	counts  []int // training samples of a client at equal distances of its rank
 	info    federated.Info
-	record  int                                   // bytes of a record
-	client  func(h habits) maker                  // prepares what a client's samples share
-	decode  func(dst *learn.Batch, record []byte) // appends a record without its label
-}
-
-// maker makes the samples of one client. make depends on its arguments only
-// and may be called concurrently.
-type maker interface {
-	make(record []byte, label int, key uint64)
+	record  int // bytes of a record
+	// make makes the record of one sample. It depends on its arguments only and
+	// may be called concurrently.
+	make   func(record []byte, of habits, label int, key uint64)
+	decode func(dst *learn.Batch, record []byte) // appends a record without its label
 }
 
 // habits says how a client's samples are alike: what varies between samples is
@@ -195,7 +191,7 @@ func (s *synthetic) Batch(dst *learn.Batch, c int, samples []int32) error {
 	for _, i := range samples {
 		if !e.made[i] {
 			key := keyed.Hash(s.seed, keyed.Synthetic, uint64(c), partSample, uint64(i))
-			e.maker.make(s.at(e.records, int(i)), int(e.labels[i]), key)
+			s.make(s.at(e.records, int(i)), s.habits(c), int(e.labels[i]), key)
 			e.made[i] = true
 		}
 		s.append(dst, s.at(e.records, int(i)), e.labels[i])
@@ -221,7 +217,6 @@ func (s *synthetic) open(c int) *cached {
 		labels:  make([]uint8, n),
 		made:    make([]bool, n),
 		records: make([]byte, n*s.record),
-		maker:   s.client(s.habits(c)),
 	}
 	s.label(e.labels, nil, c)
 	return e
@@ -274,10 +269,9 @@ func (s *synthetic) makeHeldOut() {
 	s.spread(func(c, from, to int) {
 		train = federated.Grow(train[:0], s.Samples(c))
 		s.label(train, s.labels[from:to], c)
-		maker := s.client(s.habits(c))
 		for i := from; i < to; i++ {
 			key := keyed.Hash(s.seed, keyed.Synthetic, uint64(c), partHeldOut, uint64(i-from), partSample)
-			maker.make(s.at(s.records, i), int(s.labels[i]), key)
+			s.make(s.at(s.records, i), s.habits(c), int(s.labels[i]), key)
 		}
 	})
 }

@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"fedpace/actors/data/federated"
-	"fedpace/actors/data/internal/datatest"
 	"fedpace/actors/learn"
 )
 
@@ -53,9 +52,9 @@ func TestSyntheticBatches(t *testing.T) {
 		for _, h := range []float64{0, 1, 100} {
 			s := newSynthetic(t, task, 300, 1, h)
 			for _, c := range []int{0, 1, 299} {
-				datatest.CheckBatch(t, s.Info(), datatest.All(t, s, c), s.Samples(c))
+				checkBatch(t, s.Info(), all(t, s, c), s.Samples(c))
 			}
-			datatest.CheckBatch(t, s.Info(), datatest.HeldOut(t, s, 0, s.HeldOut()), s.HeldOut())
+			checkBatch(t, s.Info(), heldOut(t, s, 0, s.HeldOut()), s.HeldOut())
 		}
 	}
 }
@@ -77,27 +76,27 @@ func TestSyntheticIsAFunctionOfItsArguments(t *testing.T) {
 			}
 			want := make([]*learn.Batch, 50)
 			for c := range want {
-				want[c] = datatest.All(t, a, c)
+				want[c] = all(t, a, c)
 			}
 			var workers sync.WaitGroup
 			for w := range 4 {
 				workers.Go(func() {
 					for i := range 50 {
 						c := (i*7 + w*13) % 50
-						if !datatest.Same(want[c], datatest.All(t, b, c)) {
+						if !same(want[c], all(t, b, c)) {
 							t.Errorf("client %d differs", c)
 						}
 					}
 				})
 			}
 			workers.Wait()
-			if datatest.Same(want[3], datatest.All(t, other, 3)) {
+			if same(want[3], all(t, other, 3)) {
 				t.Error("two seeds make the same client")
 			}
 			if a.Info().Classes > 1 && slices.Equal(want[3].Labels, want[4].Labels) {
 				t.Error("two clients have the same labels")
 			}
-			if !datatest.Same(datatest.HeldOut(t, a, 5, 3), datatest.HeldOut(t, b, 5, 3)) {
+			if !same(heldOut(t, a, 5, 3), heldOut(t, b, 5, 3)) {
 				t.Error("held-out samples differ")
 			}
 		})
@@ -112,7 +111,7 @@ func TestSyntheticGolden(t *testing.T) {
 	} {
 		s := newSynthetic(t, task, 10, 1, 1)
 		h := sha256.New()
-		fmt.Fprintln(h, *datatest.All(t, s, 2), *datatest.HeldOut(t, s, 0, 10))
+		fmt.Fprintln(h, *all(t, s, 2), *heldOut(t, s, 0, 10))
 		if got := fmt.Sprintf("%x", h.Sum(nil)[:8]); got != want {
 			t.Errorf("%s: %s, want %s", task, got, want)
 		}
@@ -197,10 +196,9 @@ func BenchmarkSynthetic(b *testing.B) {
 			continue // a text
 		}
 		b.Run(task+"/sample", func(b *testing.B) {
-			maker := s.client(habits{128, 1})
 			record := make([]byte, s.record)
 			for i := 0; b.Loop(); i++ {
-				maker.make(record, i%s.info.Classes, uint64(i))
+				s.make(record, habits{128, 1}, i%s.info.Classes, uint64(i))
 			}
 		})
 		b.Run(task+"/client", func(b *testing.B) {

@@ -137,10 +137,15 @@ type spoken struct {
 
 // speeches takes the roles of a play, which is flat where it is not indented.
 func speeches(lines []string, flat bool) (play []*spoken) {
+	speaker := regexp.MustCompile(`^  ([A-Za-z][A-Za-z ]*)\. (.*)$`)
+	if flat {
+		speaker = regexp.MustCompile(`^([A-Za-z][A-Za-z ]*)\. (.*)$`)
+	}
 	var current *spoken
 	for _, line := range lines {
-		if name, speech, ok := speaker(line, flat); ok {
-			name, current = strings.ToUpper(name), nil
+		if parts := speaker.FindStringSubmatch(line); parts != nil {
+			name, speech := strings.ToUpper(parts[1]), parts[2]
+			current = nil
 			if flat && strings.HasPrefix(name, "ACT ") {
 				continue
 			}
@@ -177,25 +182,6 @@ func titleAbove(lines []string, i int) string {
 		}
 	}
 	return ""
-}
-
-// speaker parts "  Name. speech".
-func speaker(line string, flat bool) (name, speech string, ok bool) {
-	if !flat {
-		if line, ok = strings.CutPrefix(line, "  "); !ok {
-			return "", "", false
-		}
-	}
-	name, speech, ok = strings.Cut(line, ".")
-	if !ok || !strings.HasPrefix(speech, " ") || name == "" || name[0] == ' ' {
-		return "", "", false
-	}
-	for _, c := range []byte(name) {
-		if (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && c != ' ' {
-			return "", "", false
-		}
-	}
-	return name, speech[1:], true
 }
 
 // roleName joins play and character as LEAF names its users: whatever is not a

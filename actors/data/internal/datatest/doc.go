@@ -1,2 +1,0 @@
-// Package datatest has what tests of several packages ask of sets.
-package datatest

@@ -131,33 +131,31 @@ type leafUser struct {
 	x      []byte
 	end    []int // of each sample in x
 	labels []int32
-	seen   bool // x and y are both there
 }
 
 // readShard decodes one file as a stream. Keys may come in any order, and keys
 // that LEAF's tools add (hierarchies, raw) are skipped.
 func readShard(r io.Reader) (*leafShard, error) {
 	d := newJSON(r)
-	s := &leafShard{data: make(map[string]*leafUser)}
-	var users, counts, data bool
+	s := new(leafShard)
 	err := d.object(func(key string) error {
 		switch key {
 		case "users":
-			users = true
+			s.users = []string{}
 			return d.array(func(int) error {
 				name, err := d.text(maxName)
 				s.users = append(s.users, name)
 				return err
 			})
 		case "num_samples":
-			counts = true
+			s.count = []int{}
 			return d.array(func(int) error {
 				n, err := d.integer()
 				s.count = append(s.count, int(n))
 				return err
 			})
 		case "user_data":
-			data = true
+			s.data = make(map[string]*leafUser)
 			return d.object(func(name string) error {
 				u := new(leafUser)
 				s.data[name] = u
@@ -176,9 +174,9 @@ func readShard(r io.Reader) (*leafShard, error) {
 	switch {
 	case err != nil:
 		return nil, err
-	case !users || !data:
+	case s.users == nil || s.data == nil:
 		return nil, errors.New(`no "users" or no "user_data"; want LEAF's JSON: users, num_samples, user_data.<user>.{x, y}`)
-	case counts && len(s.count) != len(s.users):
+	case s.count != nil && len(s.count) != len(s.users):
 		return nil, fmt.Errorf(`"num_samples" has %d numbers for %d users`, len(s.count), len(s.users))
 	case len(s.data) > len(s.users):
 		return nil, fmt.Errorf(`"user_data" has %d users, "users" names %d`, len(s.data), len(s.users))
@@ -191,11 +189,11 @@ func readShard(r io.Reader) (*leafShard, error) {
 			return nil, fmt.Errorf(`user %q is named twice in "users"`, name)
 		case u == nil:
 			return nil, fmt.Errorf(`user %q (number %d of "users") has no data in "user_data"`, name, i)
-		case !u.seen:
+		case u.end == nil || u.labels == nil:
 			return nil, fmt.Errorf("user %q has no x or no y", name)
 		case len(u.end) != len(u.labels):
 			return nil, fmt.Errorf("user %q has %d samples in x and %d labels in y", name, len(u.end), len(u.labels))
-		case counts && s.count[i] != len(u.end):
+		case s.count != nil && s.count[i] != len(u.end):
 			return nil, fmt.Errorf("user %q has %d samples, num_samples says %d", name, len(u.end), s.count[i])
 		}
 		seen[name] = true
@@ -208,11 +206,10 @@ const maxName = 4096
 
 // user decodes {x, y}.
 func (s *leafShard) user(d *jsonReader, u *leafUser) error {
-	var x, y bool
-	err := d.object(func(key string) error {
+	return d.object(func(key string) error {
 		switch key {
 		case "x":
-			x = true
+			u.end = []int{}
 			return d.array(func(i int) error {
 				if err := s.sample(d, u); err != nil {
 					return fmt.Errorf("x[%d]: %w", i, err)
@@ -221,7 +218,7 @@ func (s *leafShard) user(d *jsonReader, u *leafUser) error {
 				return nil
 			})
 		case "y":
-			y = true
+			u.labels = []int32{}
 			return d.array(func(i int) error {
 				l, err := leafLabel(d)
 				if err != nil {
@@ -233,8 +230,6 @@ func (s *leafShard) user(d *jsonReader, u *leafUser) error {
 		}
 		return d.SkipValue()
 	})
-	u.seen = x && y
-	return err
 }
 
 // is settles or checks the shard's kind.
@@ -326,28 +321,18 @@ const leafCharacter = 1 << 10
 // settle turns a label to the class that it is for this kind.
 func (k leafKind) settle(l int32) (int32, error) {
 	character := l >= leafCharacter
-	switch k {
-	case shakespeareLEAF:
-		if !character {
-			return 0, fmt.Errorf("%d is no character", l)
-		}
-		return l - leafCharacter, nil
-	case sent140LEAF:
-		if character {
-			l = int32(federated.ShakespeareCharacters[l-leafCharacter]) - '0'
-		}
-		if l == 4 {
-			l = 1
-		}
-		if l != 0 && l != 1 {
-			return 0, errors.New("is no polarity, want 0, 1 or 4")
-		}
+	switch {
+	case k == femnistLEAF && !character:
 		return l, nil
+	case k == shakespeareLEAF && character:
+		return l - leafCharacter, nil
+	case k == sent140LEAF && character:
+		l = int32(federated.ShakespeareCharacters[l-leafCharacter]) - '0'
 	}
-	if character {
-		return 0, errors.New("is a character, want a number")
+	if k == sent140LEAF && (l == 0 || l == 1 || l == 4) {
+		return min(l, 1), nil
 	}
-	return l, nil
+	return 0, fmt.Errorf("is no label of %s", k)
 }
 
 // joinShards makes the set of all shards; without test shards it is split.

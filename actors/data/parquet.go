@@ -3,12 +3,10 @@ package data
 import (
 	"bytes"
 	"cmp"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"image"
 	_ "image/png" // images as data hubs publish them
-	"io"
 	"math"
 	"os"
 	"path/filepath"
@@ -61,7 +59,8 @@ func (Parquet) Open(source *Source, opt federated.Options) (set federated.Set, e
 	if source.Folder {
 		files = parquetFiles(source.Path)
 	}
-	var parts [2][]*table
+	var train, test []*table
+	var trainFiles, testFiles []string
 	for _, name := range files {
 		f, err := os.Open(name)
 		if err != nil {
@@ -76,28 +75,23 @@ func (Parquet) Open(source *Source, opt federated.Options) (set federated.Set, e
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", filepath.Base(name), err)
 		}
-		part := 0
 		if len(files) > 1 {
 			one.name = filepath.Base(name)
-			if strings.HasPrefix(one.name, "test") {
-				part = 1
-			}
 		}
-		parts[part] = append(parts[part], one)
+		if strings.HasPrefix(one.name, "test") {
+			test, testFiles = append(test, one), append(testFiles, name)
+		} else {
+			train, trainFiles = append(train, one), append(trainFiles, name)
+		}
 	}
-	if len(parts[0]) == 0 {
+	if len(train) == 0 {
 		return nil, errors.New("only test files")
 	}
-	s, err := readSheets(newSheet(parts[0]...), newSheet(parts[1]...), opt)
+	s, err := readSheets(newSheet(train...), newSheet(test...), opt)
 	if err != nil {
 		return nil, err
 	}
-	tables := slices.Concat(parts[0], parts[1])
-	sums := make([][sha256.Size]byte, len(tables))
-	err = each(len(tables), func(i int) (err error) {
-		sums[i], err = federated.HashAll(io.NewSectionReader(tables[i], 0, tables[i].Size()))
-		return err
-	})
+	sums, err := hashFiles(slices.Concat(trainFiles, testFiles))
 	if err != nil {
 		return nil, err
 	}

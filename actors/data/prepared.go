@@ -104,16 +104,7 @@ func sourceKey(path string, opt federated.Options) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	sums := make([][sha256.Size]byte, len(files))
-	err = each(len(files), func(i int) error {
-		f, err := os.Open(files[i])
-		if err != nil {
-			return err
-		}
-		defer f.Close()
-		sums[i], err = federated.HashAll(f)
-		return err
-	})
+	sums, err := hashFiles(files)
 	if err != nil {
 		return "", err
 	}

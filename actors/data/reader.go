@@ -2,6 +2,7 @@ package data
 
 import (
 	"compress/gzip"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -207,6 +208,22 @@ func filesIn(dir, suffix string) (files []string) {
 		files = append(files, filepath.Join(dir, name))
 	}
 	return files
+}
+
+// hashFiles identifies files by their content.
+func hashFiles(names []string) ([][sha256.Size]byte, error) {
+	sums := make([][sha256.Size]byte, len(names))
+	return sums, each(len(names), func(i int) error {
+		f, err := os.Open(names[i])
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		h := sha256.New()
+		_, err = io.Copy(h, f)
+		sums[i] = [sha256.Size]byte(h.Sum(nil))
+		return err
+	})
 }
 
 // each runs do for 0 to n-1 on all processors and waits for all.

@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
-	"io"
 	"math"
 )
 
@@ -54,16 +53,6 @@ func (o Options) Digest(layout string, sources ...[sha256.Size]byte) string {
 		h.Write(s[:])
 	}
 	return hex.EncodeToString(h.Sum(nil))
-}
-
-// HashAll is the SHA-256 of all that r gives.
-func HashAll(r io.Reader) (sum [sha256.Size]byte, err error) {
-	h := sha256.New()
-	if _, err := io.CopyBuffer(h, r, make([]byte, 1<<20)); err != nil {
-		return sum, err
-	}
-	h.Sum(sum[:0])
-	return sum, nil
 }
 
 // MaxSamples bounds the samples of a set: their numbers are int32.

@@ -58,10 +58,10 @@ func AppendCharacters(dst []uint8, text string, n int) ([]uint8, error) {
 	if len(text) != n {
 		return nil, fmt.Errorf("a string of %d characters, want %d", len(text), n)
 	}
-	for _, c := range []byte(text) {
+	for at, c := range []byte(text) {
 		i := ShakespeareIndex[c]
 		if i == 0xff {
-			return nil, fmt.Errorf("character %q is not in the vocabulary", c)
+			return nil, fmt.Errorf("character %q at place %d is not in the vocabulary of %d", c, at, len(ShakespeareCharacters))
 		}
 		dst = append(dst, i)
 	}

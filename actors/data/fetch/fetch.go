@@ -83,15 +83,12 @@ func (e *IncompleteError) Kept() string {
 // The bytes come to NAME.part and get their name when the checksum is right. A
 // wrong one deletes them. Any other failure, ctx's end included, leaves them to
 // the next call: its error is then an IncompleteError.
-func (f *Fetcher) Fetch(ctx context.Context, a Archive, dir string) (Result, error) {
-	r, err := f.fetch(ctx, a, dir)
-	if err != nil {
-		return Result{}, fmt.Errorf("fetch %s: %w", a.Name, err)
-	}
-	return r, nil
-}
-
-func (f *Fetcher) fetch(ctx context.Context, a Archive, dir string) (r Result, err error) {
+func (f *Fetcher) Fetch(ctx context.Context, a Archive, dir string) (r Result, err error) {
+	defer func() {
+		if err != nil {
+			r, err = Result{}, fmt.Errorf("fetch %s: %w", a.Name, err)
+		}
+	}()
 	r.Path = filepath.Join(dir, a.File)
 	if _, err := a.Sum.hash(); err != nil {
 		return r, err

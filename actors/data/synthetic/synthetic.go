@@ -1,6 +1,7 @@
 package synthetic
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -104,10 +105,8 @@ func New(task string, clients int, seed uint64, heterogeneity float64) (federate
 		return nil, fmt.Errorf("data: synthetic %s: heterogeneity %v, want a finite number of at least 0", task, heterogeneity)
 	}
 	digest := sha256.Sum256(fmt.Appendf(nil, "fedpace synthetic 1\n%s\n%d\n%d\n%016x\n", task, clients, seed, math.Float64bits(heterogeneity)))
-	m := made{recipe: prepare(), n: clients, seed: seed, h: heterogeneity, shift: uint64(256 * (heterogeneity / (1 + heterogeneity)))}
-	if clients == 0 {
-		m.n = m.clients
-	}
+	m := made{recipe: prepare(), seed: seed, h: heterogeneity, shift: uint64(256 * (heterogeneity / (1 + heterogeneity)))}
+	m.n = cmp.Or(clients, m.clients)
 	m.info.Name, m.info.Synthetic, m.info.Digest = task+" (synthetic)", true, hex.EncodeToString(digest[:])
 	m.info.AddNote("made samples, heterogeneity %g", heterogeneity)
 	// A fifth of the samples against four fifths for training, as in the real

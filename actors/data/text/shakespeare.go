@@ -233,11 +233,9 @@ func NewWindows(roles []Role) (*Windows, error) {
 		s.Starts = append(s.Starts, len(s.Text))
 		s.Train = append(s.Train, int32(train))
 		s.Pool = append(s.Pool, s.Pool[len(s.Pool)-1]+held)
-		for i, c := range r.Text {
-			if federated.ShakespeareIndex[c] == 0xff {
-				return nil, fmt.Errorf("%s: character %q at place %d is not in the vocabulary of %d", r.Name, c, i, len(federated.ShakespeareCharacters))
-			}
-			s.Text = append(s.Text, federated.ShakespeareIndex[c])
+		var err error
+		if s.Text, err = federated.AppendCharacters(s.Text, string(r.Text), len(r.Text)); err != nil {
+			return nil, fmt.Errorf("%s: %w", r.Name, err)
 		}
 	}
 	if len(s.Names) == 0 {

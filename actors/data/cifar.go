@@ -3,6 +3,7 @@ package data
 import (
 	"archive/tar"
 	"bufio"
+	"cmp"
 	"compress/gzip"
 	"crypto/sha256"
 	"errors"
@@ -142,9 +143,7 @@ func newCIFAR(parts [2][]byte, opt federated.Options) (*federated.Grouped, error
 	case p.Natural():
 		return nil, errors.New("CIFAR-100 has no clients of its own; want partition pachinko, iid, dirichlet, shards or quantity")
 	}
-	if p.Clients == 0 {
-		p.Clients = max(1, n/100)
-	}
+	p.Clients = cmp.Or(p.Clients, max(1, n/100))
 	s, err := s.Partitioned(p, coarse, opt.Seed)
 	if err != nil {
 		return nil, err

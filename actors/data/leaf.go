@@ -390,22 +390,17 @@ func joinShards(train, test []*leafShard, opt federated.Options) (*federated.Gro
 	if err != nil {
 		return nil, err
 	}
-	s := &set
-	switch kind {
-	case sent140LEAF:
-		s, err = tweets.Bags(g)
-	case shakespeareLEAF:
-		set.About, set.Rows = federated.ShakespeareInfo, &federated.ByteRows{Width: federated.ShakespeareWindow, Bytes: store, Coding: federated.Tokens}
-		s, err = g.Set(set)
-	default:
-		set.About, set.Rows = federated.FEMNISTInfo, &federated.ByteRows{Width: federated.FEMNISTPixels, Bytes: store, Coding: federated.Ink}
-		s, err = g.Set(set)
+	name := string(kind) + " (leaf)"
+	if kind == sent140LEAF {
+		return tweets.Bags(g, name)
 	}
-	if err != nil {
-		return nil, err
+	rows := &federated.ByteRows{Bytes: store}
+	set.About, rows.Width, rows.Coding = federated.FEMNISTInfo, federated.FEMNISTPixels, federated.Ink
+	if kind == shakespeareLEAF {
+		set.About, rows.Width, rows.Coding = federated.ShakespeareInfo, federated.ShakespeareWindow, federated.Tokens
 	}
-	s.About.Name = string(kind) + " (leaf)"
-	return s, nil
+	set.Rows, set.About.Name = rows, name
+	return g.Set(set)
 }
 
 // group makes a client of every user of the training shards. Test samples go

@@ -391,12 +391,7 @@ func (t *sheet) sent140(opt federated.Options) (*federated.Grouped, error) {
 	if err != nil {
 		return nil, err
 	}
-	s, err := tweets.Set(opt)
-	if err != nil {
-		return nil, err
-	}
-	s.About.Name = "sent140 (parquet)"
-	return s, nil
+	return tweets.Set(opt, "sent140 (parquet)")
 }
 
 // custom reads client, x and y.

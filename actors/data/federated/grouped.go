@@ -12,9 +12,9 @@ import (
 type Grouped struct {
 	Task   string // "" for custom data
 	About  Info
-	Names  []string
-	Starts []int   // client c trains on Train[Starts[c]:Starts[c+1]]
-	Train  []int32 // samples
+	Names  []string // as the source has them
+	Starts []int    // client c trains on Train[Starts[c]:Starts[c+1]]
+	Train  []int32  // samples
 	Held   []int32
 	Labels []int32 // by sample
 	Rows   Rows
@@ -71,16 +71,13 @@ func Split(seed uint64, client int, samples []int32) (train, held []int32) {
 	return train, held
 }
 
-func (s *Grouped) TaskName() string { return s.Task }
-
-func (s *Grouped) Info() Info { return s.About }
-
-func (s *Grouped) Clients() int { return len(s.Names) }
-
-// Client names client c as the source does.
+func (s *Grouped) TaskName() string    { return s.Task }
+func (s *Grouped) Info() Info          { return s.About }
+func (s *Grouped) Clients() int        { return len(s.Names) }
 func (s *Grouped) Client(c int) string { return s.Names[c] }
-
-func (s *Grouped) Samples(c int) int { return s.Starts[c+1] - s.Starts[c] }
+func (s *Grouped) Samples(c int) int   { return s.Starts[c+1] - s.Starts[c] }
+func (s *Grouped) HeldOut() int        { return len(s.Held) }
+func (s *Grouped) Close() error        { return nil }
 
 // Batch appends training samples of client c.
 func (s *Grouped) Batch(dst *learn.Batch, c int, samples []int32) error {
@@ -91,8 +88,6 @@ func (s *Grouped) Batch(dst *learn.Batch, c int, samples []int32) error {
 	s.append(dst, len(samples), func(k int) int { return int(own[samples[k]]) })
 	return nil
 }
-
-func (s *Grouped) HeldOut() int { return len(s.Held) }
 
 // HeldOutBatch appends held-out samples; they are in the order of the clients.
 func (s *Grouped) HeldOutBatch(dst *learn.Batch, from, n int) error {
@@ -118,9 +113,6 @@ func (s *Grouped) append(dst *learn.Batch, n int, sample func(k int) int) {
 	}
 	dst.N += n
 }
-
-// Close releases nothing: the samples are in memory and no file is open.
-func (s *Grouped) Close() error { return nil }
 
 // Memory is the size of the samples and their index.
 func (s *Grouped) Memory() int {

@@ -286,9 +286,7 @@ func (u *urn) remove(at int) {
 
 // Partitioned deals a set's training samples anew; what is held out stays.
 func (s *Grouped) Partitioned(p Partition, coarse []int32, seed uint64) (*Grouped, error) {
-	if p.Clients == 0 {
-		p.Clients = len(s.Names)
-	}
+	p.Clients = cmp.Or(p.Clients, len(s.Names))
 	labels := make([]int32, len(s.Train))
 	for i, sample := range s.Train {
 		labels[i] = s.Labels[sample]

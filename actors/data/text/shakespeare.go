@@ -245,16 +245,15 @@ func NewWindows(roles []Role) (*Windows, error) {
 	return s, nil
 }
 
-func (s *Windows) TaskName() string { return "shakespeare" }
+// The clients are roles, named as LEAF does: play and character.
 
+func (s *Windows) TaskName() string     { return "shakespeare" }
 func (s *Windows) Info() federated.Info { return s.About }
-
-func (s *Windows) Clients() int { return len(s.Names) }
-
-// Client names a role, as LEAF does: play and character.
-func (s *Windows) Client(c int) string { return s.Names[c] }
-
-func (s *Windows) Samples(c int) int { return int(s.Train[c]) }
+func (s *Windows) Clients() int         { return len(s.Names) }
+func (s *Windows) Client(c int) string  { return s.Names[c] }
+func (s *Windows) Samples(c int) int    { return int(s.Train[c]) }
+func (s *Windows) HeldOut() int         { return s.Pool[len(s.Names)] }
+func (s *Windows) Close() error         { return nil }
 
 func (s *Windows) Batch(dst *learn.Batch, c int, samples []int32) error {
 	if err := federated.CheckSamples(s, c, samples); err != nil {
@@ -265,8 +264,6 @@ func (s *Windows) Batch(dst *learn.Batch, c int, samples []int32) error {
 	}
 	return nil
 }
-
-func (s *Windows) HeldOut() int { return s.Pool[len(s.Names)] }
 
 // HeldOutBatch appends held-out windows, role by role.
 func (s *Windows) HeldOutBatch(dst *learn.Batch, from, n int) error {
@@ -282,9 +279,6 @@ func (s *Windows) HeldOutBatch(dst *learn.Batch, from, n int) error {
 	}
 	return nil
 }
-
-// Close releases nothing: the text is in memory.
-func (s *Windows) Close() error { return nil }
 
 // Memory is the size of the text and the index of its windows in bytes.
 func (s *Windows) Memory() int {

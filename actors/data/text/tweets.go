@@ -101,12 +101,7 @@ func readTweets(in *bufio.Reader, opt federated.Options) (*federated.Grouped, er
 	if len(t.Labels) == 0 {
 		return nil, errors.New("no tweet; want lines of polarity, id, date, query, user, text")
 	}
-	s, err := t.Set(opt)
-	if err != nil {
-		return nil, err
-	}
-	s.About.Name = "sent140 (csv)"
-	return s, nil
+	return t.Set(opt, "sent140 (csv)")
 }
 
 // polarity is the label of a feeling as files write it.
@@ -135,19 +130,16 @@ func readUnowned(in *bufio.Reader, opt federated.Options) (*federated.Grouped, e
 	if err := lines.Err(); err != nil {
 		return nil, fmt.Errorf("truncated or damaged after tweet %d: %w", len(t.Labels), err)
 	}
-	s, err := t.Set(federated.Options{Seed: opt.Seed, MinTweets: 1})
+	s, err := t.Set(federated.Options{Seed: opt.Seed, MinTweets: 1}, "sent140 (tweets without users)")
 	if err != nil {
 		return nil, err
 	}
 	s.About.Note = ""
-	s.About.Name = "sent140 (tweets without users)"
 	p := opt.Partition
 	if p.Natural() {
 		p.Kind = "iid"
 	}
-	if p.Clients == 0 {
-		p.Clients = min(21_876, len(s.Train))
-	}
+	p.Clients = cmp.Or(p.Clients, min(21_876, len(s.Train)))
 	return s.Partitioned(p, nil, opt.Seed)
 }
 
@@ -205,7 +197,7 @@ func (t *Tweets) words(i int32) []string {
 
 // Set splits each user's tweets, takes the vocabulary from the training part
 // and turns tweets to bags of words.
-func (t *Tweets) Set(opt federated.Options) (*federated.Grouped, error) {
+func (t *Tweets) Set(opt federated.Options, name string) (*federated.Grouped, error) {
 	of := make([][]int32, len(t.names))
 	for i, u := range t.owner {
 		of[u] = append(of[u], int32(i))
@@ -222,7 +214,7 @@ func (t *Tweets) Set(opt federated.Options) (*federated.Grouped, error) {
 	if users == 0 {
 		return nil, fmt.Errorf("none of %d users has %d tweets", len(t.names), opt.TweetsAtLeast())
 	}
-	s, err := t.Bags(&g)
+	s, err := t.Bags(&g, name)
 	if err != nil {
 		return nil, err
 	}
@@ -232,7 +224,7 @@ func (t *Tweets) Set(opt federated.Options) (*federated.Grouped, error) {
 
 // Bags takes the vocabulary from the training tweets of a grouping and makes
 // the set of bags of words. Tweets without a known token are dropped.
-func (t *Tweets) Bags(by *federated.Grouping) (*federated.Grouped, error) {
+func (t *Tweets) Bags(by *federated.Grouping, name string) (*federated.Grouped, error) {
 	counts := newWordCount()
 	for _, i := range by.Train {
 		for _, w := range t.words(i) {
@@ -264,12 +256,12 @@ func (t *Tweets) Bags(by *federated.Grouping) (*federated.Grouped, error) {
 		}
 		g.Add(name, train, nil)
 	}
-	held, err := bag(by.Held)
-	if err != nil {
+	var err error
+	if g.Held, err = bag(by.Held); err != nil {
 		return nil, err
 	}
-	g.Held = held
 	s := federated.Grouped{Task: "sent140", Labels: labels, Rows: bags, About: federated.Sent140Info}
+	s.About.Name = name
 	if dropped := len(by.Train) + len(by.Held) - len(labels); dropped > 0 {
 		s.About.AddNote("%d tweets without a known token dropped", dropped)
 	}

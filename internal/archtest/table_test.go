@@ -35,7 +35,7 @@ actors/device: internal/keyed internal/registry os
 actors/data/federated: internal/keyed actors/learn
 actors/data/synthetic: internal/keyed actors/data/federated actors/learn
 actors/data/text: actors/data/federated actors/learn
-actors/data: internal/atomicfile internal/registry actors/data/federated actors/data/text actors/learn os
+actors/data: internal/atomicfile internal/registry actors/data/federated actors/data/text os
 	github.com/go-json-experiment/json/jsontext github.com/klauspost/compress/... github.com/parquet-go/parquet-go/... golang.org/x/sync/... golang.org/x/sys/unix
 actors/data/fetch: internal/filelock net net/http os time
 coordinator/aggregate: internal/registry

@@ -134,7 +134,7 @@ func (s *source) add(c *cobra.Command) {
 	cli.Complete(c, "task", cli.Words(synthetic.Tasks()...))
 	f.Uint64Var(&s.options.Seed, "seed", 1, "seed of the split and of whatever is drawn")
 	f.IntVar(&s.options.MinTweets, "min-tweets", 10, "tweets that a Sentiment140 user must have")
-	f.IntVar(&s.options.Classes, "classes", 0, "labels of own data (default: the largest label and one)")
+	f.IntVar(&s.options.Classes, "classes", 0, "labels of custom data (default: the largest label and one)")
 }
 
 // addPartition makes the flags of a partition, its kind under the given name.
@@ -234,7 +234,7 @@ func (s interruptible) Batch(dst *learn.Batch, c int, samples []int32) error {
 	return s.Set.Batch(dst, c, samples)
 }
 
-// taskOf is the task that a set is of, "" for own data.
+// taskOf is the task that a set is of, "" for custom data.
 func taskOf(info data.Info) string {
 	task, _, _ := strings.Cut(info.Name, " ")
 	if slices.Contains(synthetic.Tasks(), task) {
@@ -243,7 +243,7 @@ func taskOf(info data.Info) string {
 	return ""
 }
 
-// runWith is the command that runs on what is at a path. Own data needs a model.
+// runWith is the command that runs on what is at a path. Custom data needs a model.
 func runWith(task, path string) string {
 	if task == "" {
 		return "fedpace run --set data=" + path + " --set clients=all --set model=linear"

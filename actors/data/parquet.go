@@ -136,6 +136,14 @@ func label(v parquet.Value, classes int) (int32, error) {
 	return int32(l), nil
 }
 
+// into puts labels in their places.
+func into(labels []int32, classes int) func(row int, v parquet.Value) error {
+	return func(row int, v parquet.Value) (err error) {
+		labels[row], err = label(v, classes)
+		return err
+	}
+}
+
 func integer(v parquet.Value) (int64, bool) {
 	switch v.Kind() {
 	case parquet.Boolean:
@@ -159,25 +167,31 @@ func content(v parquet.Value) ([]byte, error) {
 	return v.Bytes(), nil
 }
 
-// clients reads a column of names, strings or integers, and groups the rows by
-// them, in order of first appearance.
+// user takes a name, a string or an integer.
+func user(v parquet.Value) (string, error) {
+	if kind := v.Kind(); kind == parquet.Int32 || kind == parquet.Int64 {
+		return fmt.Sprint(v), nil
+	}
+	name, err := content(v)
+	if err != nil {
+		return "", fmt.Errorf("client %.40v, want a string or an integer", v)
+	}
+	return string(name), nil
+}
+
+// clients reads a column of names and groups the rows by them, in order of
+// first appearance.
 func (t *sheet) clients(column string) (names []string, of [][]int32, err error) {
 	number := make(map[string]int)
 	err = t.inOrder(column, func(row int, v parquet.Value) error {
-		name, err := content(v)
-		if kind := v.Kind(); kind == parquet.Int32 || kind == parquet.Int64 {
-			name = fmt.Append(nil, v)
-		} else if err != nil {
-			return fmt.Errorf("client %.40v, want a string or an integer", v)
-		}
-		n, ok := number[string(name)]
+		name, err := user(v)
+		n, ok := number[name]
 		if !ok {
 			n = len(names)
-			names, of = append(names, string(name)), append(of, nil)
-			number[names[n]] = n
+			names, of, number[name] = append(names, name), append(of, nil), n
 		}
 		of[n] = append(of[n], int32(row))
-		return nil
+		return err
 	})
 	return names, of, err
 }
@@ -203,10 +217,7 @@ func (t *sheet) femnist(opt federated.Options) (*federated.Grouped, error) {
 	}
 	labels, images := make([]int32, t.rows), make([]byte, t.rows*federated.FEMNISTPixels)
 	err := t.each(columns{
-		"character": func(row int, v parquet.Value) (err error) {
-			labels[row], err = label(v, federated.FEMNISTClasses)
-			return err
-		},
+		"character": into(labels, federated.FEMNISTClasses),
 		"image": func(row int, v parquet.Value) error {
 			dst := images[row*federated.FEMNISTPixels:][:federated.FEMNISTPixels]
 			b, err := content(v)
@@ -358,24 +369,20 @@ func (t *sheet) sent140(opt federated.Options) (*federated.Grouped, error) {
 	if err := t.check(1); err != nil {
 		return nil, err
 	}
-	names, of, err := t.clients("user")
-	if err != nil {
-		return nil, err
-	}
 	owner, labels := make([]string, t.rows), make([]int32, t.rows)
-	for u, rows := range of {
-		for _, i := range rows {
-			owner[i] = names[u]
-		}
-	}
-	err = t.inOrder("sentiment", func(row int, v parquet.Value) error {
-		switch l, ok := integer(v); {
-		case ok && (l == 1 || l == 4):
-			labels[row] = 1
-		case !ok || l != 0:
-			return fmt.Errorf("sentiment %.40v, want 0 or 4", v)
-		}
-		return nil
+	err := t.each(columns{
+		"user": func(row int, v parquet.Value) (err error) {
+			owner[row], err = user(v)
+			return err
+		},
+		"sentiment": func(row int, v parquet.Value) error {
+			l, ok := integer(v)
+			if !ok || l != 0 && l != 1 && l != 4 {
+				return fmt.Errorf("sentiment %.40v, want 0 or 4", v)
+			}
+			labels[row] = int32(min(l, 1))
+			return nil
+		},
 	})
 	if err != nil {
 		return nil, err
@@ -399,12 +406,8 @@ func (t *sheet) custom(opt federated.Options) (*federated.Grouped, error) {
 	if err := t.check(1); err != nil {
 		return nil, err
 	}
-	limit := cmp.Or(opt.Classes, federated.MaxClasses)
 	s := federated.Grouped{Labels: make([]int32, t.rows), About: federated.Info{Name: "custom data (parquet)", Classes: opt.Classes}}
-	err := t.each(columns{"y": func(row int, v parquet.Value) (err error) {
-		s.Labels[row], err = label(v, limit)
-		return err
-	}})
+	err := t.each(columns{"y": into(s.Labels, cmp.Or(opt.Classes, federated.MaxClasses))})
 	if err != nil {
 		return nil, err
 	}

@@ -98,12 +98,6 @@ func (p *partial) restart(o origin) error {
 	return os.WriteFile(recordName(p.file.Name()), text, 0o644)
 }
 
-func (p *partial) write(b []byte) error {
-	n, err := p.file.Write(b)
-	p.size += int64(n)
-	return err
-}
-
 // remove deletes both files, which close has closed.
 func (p *partial) remove() error {
 	return errors.Join(absent(os.Remove(p.file.Name())), absent(os.Remove(recordName(p.file.Name()))))

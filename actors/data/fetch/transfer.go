@@ -91,7 +91,9 @@ func (f *Fetcher) transfer(ctx context.Context, a Archive, from string, p *parti
 			if p.size+int64(n) > limit {
 				return gone("sends more than %d bytes", limit)
 			}
-			if err := p.write(buffer[:n]); err != nil {
+			written, err := p.file.Write(buffer[:n])
+			p.size += int64(written)
+			if err != nil {
 				return onDisk(err)
 			}
 			report()

@@ -3,13 +3,10 @@
 package chaos
 
 import (
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"testing"
-
-	"github.com/parquet-go/parquet-go"
 )
 
 // A host without the run's kernel class or data answers tasks alone and says
@@ -37,8 +34,11 @@ func TestHostsThatCannotTrain(t *testing.T) {
 		t.Parallel()
 		dir := t.TempDir()
 		path, moved, other := filepath.Join(dir, "own.parquet"), filepath.Join(dir, "moved.parquet"), filepath.Join(dir, "other.parquet")
-		rows(t, moved, 0)
-		rows(t, other, 1)
+		for label, path := range []string{moved, other} {
+			if err := writeData(path, 6, int32(label)); err != nil {
+				t.Fatal(err)
+			}
+		}
 		s := newServer(t, serverOptions{})
 		flags := []string{
 			"--set", "model=linear", "--set", "clients=all", "--set", "cohort=4", "--set", "batch=4",
@@ -61,25 +61,6 @@ func TestHostsThatCannotTrain(t *testing.T) {
 		run.finish(patience)
 		resultOf(t, out).equals(t, resultOf(t, alone), "with data elsewhere")
 	})
-}
-
-// rows writes data of six clients.
-func rows(t *testing.T, path string, label int32) {
-	t.Helper()
-	type row struct {
-		Client string    `parquet:"client"`
-		X      []float32 `parquet:"x,list"`
-		Y      int32     `parquet:"y"`
-	}
-	var all []row
-	for c := range 6 {
-		for i := range 20 {
-			all = append(all, row{fmt.Sprint("site", c), []float32{float32(i) - 10, float32(c)}, (int32(i/10) + label) % 2})
-		}
-	}
-	if err := parquet.WriteFile(path, all); err != nil {
-		t.Fatal(err)
-	}
 }
 
 // A host that knows a run of the name answers for no other: the coordinator was

@@ -14,14 +14,15 @@ import (
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
+	"github.com/parquet-go/parquet-go"
 )
 
 // serverVariable makes the test's binary a NATS server with these options, so
 // that a server can be a process to be killed.
 const serverVariable = "FEDPACE_TEST_NATS_SERVER"
 
-// program is the path of the program under test.
-var program string
+// Paths of the program under test, and of the data of the courses.
+var program, data string
 
 func TestMain(m *testing.M) {
 	if text := os.Getenv(serverVariable); text != "" {
@@ -41,7 +42,11 @@ func buildAndRun(m *testing.M) int {
 		return 1
 	}
 	defer os.RemoveAll(dir)
-	program = filepath.Join(dir, "fedpace")
+	program, data = filepath.Join(dir, "fedpace"), filepath.Join(dir, "data.parquet")
+	if err := writeData(data, 30, 0); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
 	if out, err := exec.Command("go", "build", "-ldflags=-s -w", "-o", program, "fedpace/cmd/fedpace").CombinedOutput(); err != nil {
 		fmt.Fprintf(os.Stderr, "%v\n%s", err, out)
 		return 1
@@ -52,6 +57,22 @@ func buildAndRun(m *testing.M) int {
 		return 1
 	}
 	return m.Run()
+}
+
+// writeData writes 20 samples of two values for each client: little to compute with.
+func writeData(path string, clients int, label int32) error {
+	type row struct {
+		Client string    `parquet:"client"`
+		X      []float32 `parquet:"x,list"`
+		Y      int32     `parquet:"y"`
+	}
+	var all []row
+	for c := range clients {
+		for i := range 20 {
+			all = append(all, row{fmt.Sprint("site", c), []float32{float32(i) - 10, float32(c % 6)}, (int32(i/10) + label) % 2})
+		}
+	}
+	return parquet.WriteFile(path, all)
 }
 
 // serverOptions are those of a server's process.

@@ -38,7 +38,7 @@ type theoryFlags struct {
 }
 
 func theoryCommand() *cobra.Command {
-	f := theoryFlags{given: lab.Nothing()}
+	f := theoryFlags{}
 	c := &cobra.Command{
 		Use:   "theory",
 		Short: "Print what the paper's theory says of K and the learning rate",
@@ -81,7 +81,7 @@ Theorem 1's bound beside what is measured.`,
 	s.StringVar(&f.constants, "constants", "", "YAML `FILE` of constants: l, mu, g, variance, gamma, f_star, loss, gap")
 	for _, n := range []struct {
 		name, what string
-		to         *float64
+		to         **float64
 	}{
 		{"l", "smoothness L", &f.given.L},
 		{"mu", "strong convexity mu", &f.given.Mu},
@@ -96,7 +96,7 @@ Theorem 1's bound beside what is measured.`,
 			if err != nil || math.IsNaN(x) || math.IsInf(x, 0) {
 				return fmt.Errorf("%.40q is not a number", text)
 			}
-			*n.to = x
+			*n.to = &x
 			return nil
 		})
 	}
@@ -174,7 +174,6 @@ func (f *theoryFlags) load() (config.Config, error) {
 
 // known joins the constants of the file and of the flags, which go first.
 func (f *theoryFlags) known(c *cobra.Command) (g lab.Given, err error) {
-	g = lab.Nothing()
 	if f.constants != "" {
 		if g, err = lab.ReadGiven(f.constants); err != nil {
 			return g, err

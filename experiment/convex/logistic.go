@@ -16,14 +16,13 @@ import (
 type logistic struct {
 	features, classes int
 	mu                float64
-	weights           []float64
 	rows              [][]float64 // by client, one behind the other
 	labels            [][]int32
-	smooth            []float64
+	smooth            float64 // L
 }
 
-func readLogistic(set data.Set, kind learn.Logistic, weights []float64) (*logistic, error) {
-	l := &logistic{features: kind.Features, classes: kind.Classes, mu: kind.Mu, weights: weights}
+func readLogistic(set data.Set, kind learn.Logistic) (*logistic, error) {
+	l := &logistic{features: kind.Features, classes: kind.Classes, mu: kind.Mu}
 	for c := range set.Clients() {
 		b, err := client(set, c)
 		if err != nil {
@@ -32,8 +31,8 @@ func readLogistic(set data.Set, kind learn.Logistic, weights []float64) (*logist
 		if len(b.X) != b.N*l.features {
 			return nil, fmt.Errorf("convex: samples of client %d have %d values, want %d", c, len(b.X)/max(1, b.N), l.features)
 		}
-		l.rows, l.labels = append(l.rows, widen(b.X)), append(l.labels, b.Labels)
-		l.smooth = append(l.smooth, l.mu+l.curvature(c)/2)
+		l.rows, l.labels = append(l.rows, Widen(b.X)), append(l.labels, b.Labels)
+		l.smooth = max(l.smooth, l.mu+l.largest(c)/2)
 	}
 	return l, nil
 }
@@ -42,10 +41,10 @@ func readLogistic(set data.Set, kind learn.Logistic, weights []float64) (*logist
 // beyond, the trace bounds it.
 const exactWidth = 256
 
-// curvature is the largest eigenvalue of the mean of x̃x̃ᵀ over a client's
+// largest is the largest eigenvalue of the mean of x̃x̃ᵀ over a client's
 // samples, x̃ being (x, 1). Half of it bounds the curvature of the cross-entropy,
 // because diag(p) − ppᵀ has no eigenvalue above ½ (Böhning 1992).
-func (l *logistic) curvature(c int) float64 {
+func (l *logistic) largest(c int) float64 {
 	f, n := l.features, len(l.labels[c])
 	trace := 1.0
 	for _, x := range l.rows[c] {
@@ -139,18 +138,6 @@ func (l *logistic) add(dst []float64, c int, x []float64, weight float64, d []fl
 	}
 }
 
-func (l *logistic) full(dst, x []float64) {
-	clear(dst)
-	d, all := make([]float64, l.classes), 0.0
-	for c, w := range l.weights {
-		l.add(dst, c, x, w, d)
-		all += w
-	}
-	for j, v := range x {
-		dst[j] += all * l.mu * v
-	}
-}
-
 // variance: a sample's gradient is d ⊗ x̃, so that its squared norm is
 // ‖d‖²(‖x‖² + 1); the penalty is the same for all.
 func (l *logistic) variance(c int, x []float64) float64 {
@@ -165,8 +152,7 @@ func (l *logistic) variance(c int, x []float64) float64 {
 	return max(0, squares-norm2(mean))
 }
 
-func (l *logistic) smoothness(c int) float64 { return l.smooth[c] }
-func (l *logistic) convexity() float64       { return l.mu }
+func (l *logistic) curvature() (smooth, mu float64) { return l.smooth, l.mu }
 
 // minimise is Newton's method with halved steps from the origin.
 func (l *logistic) minimise(weights []float64) ([]float64, error) {

@@ -19,11 +19,8 @@ type objective interface {
 	// variance is that of one sample's gradient about ∇f_c(x), drawn uniformly:
 	// the mean of ‖∇f(x; ξ) − ∇f_c(x)‖².
 	variance(c int, x []float64) float64
-	// full writes the gradient of the mean of all f_c with their weights.
-	full(dst []float64, x []float64)
-	// smoothness is an L for client c, convexity a mu for all.
-	smoothness(c int) float64
-	convexity() float64
+	// curvature returns an L and a mu for all clients.
+	curvature() (l, mu float64)
 	// minimise returns the minimum of the given weights' sum of the f_c.
 	minimise(weights []float64) ([]float64, error)
 }
@@ -68,9 +65,9 @@ func Of(set data.Set, model learn.Model, batch int, weights []float64) (*Problem
 	var err error
 	switch kind := learn.Convex(model).(type) {
 	case learn.Quadratic:
-		p.objective, err = readQuadratic(set, kind, p.weights)
+		p.objective, err = readQuadratic(set, kind)
 	case learn.Logistic:
-		p.objective, err = readLogistic(set, kind, p.weights)
+		p.objective, err = readLogistic(set, kind)
 	default:
 		err = fmt.Errorf("convex: %s is not strongly convex, want a quadratic or logistic model", model)
 	}
@@ -86,11 +83,10 @@ func (p *Problem) solve() (err error) {
 		return err
 	}
 	p.FStar = p.Value(p.Star)
-	p.Mu = p.objective.convexity()
+	p.L, p.Mu = p.objective.curvature()
 	own := make([]float64, p.Clients)
 	mean := 0.0
 	for c := range p.Clients {
-		p.L = math.Max(p.L, p.objective.smoothness(c))
 		clear(own)
 		own[c] = 1
 		x, err := p.objective.minimise(own)
@@ -113,7 +109,14 @@ func (p *Problem) Value(x []float64) (f float64) {
 
 // Gradient writes ∇F(x) and returns its squared norm.
 func (p *Problem) Gradient(dst, x []float64) (square float64) {
-	p.objective.full(dst, x)
+	clear(dst)
+	own := make([]float64, len(x))
+	for c, w := range p.weights {
+		p.objective.gradient(own, c, x)
+		for j, g := range own {
+			dst[j] += w * g
+		}
+	}
 	return norm2(dst)
 }
 
@@ -130,15 +133,12 @@ func (p *Problem) Noise(c int, x []float64) float64 {
 }
 
 // Second is E‖∇f_c(x; ξ)‖², the second moment of a minibatch's gradient, which
-// G² bounds; dst is overwritten by ∇f_c(x).
-func (p *Problem) Second(dst []float64, c int, x []float64) float64 {
-	return p.Steep(dst, c, x) + p.Noise(c, x)
-}
-
-// Steep writes ∇f_c(x) to dst and returns its squared norm.
-func (p *Problem) Steep(dst []float64, c int, x []float64) float64 {
+// G² bounds, and the part of it that is noise (see [Problem.Noise]); dst is
+// overwritten by ∇f_c(x).
+func (p *Problem) Second(dst []float64, c int, x []float64) (second, noise float64) {
 	p.objective.gradient(dst, c, x)
-	return norm2(dst)
+	noise = p.Noise(c, x)
+	return norm2(dst) + noise, noise
 }
 
 // Weight is p_c.
@@ -161,12 +161,21 @@ func (p *Problem) Constants(x []float64, n int) theory.Constants {
 	c := theory.Constants{L: p.L, Mu: p.Mu, Gamma: p.Gamma, FStar: p.FStar, N: n, Clients: p.Clients}
 	dst := make([]float64, len(x))
 	for client, w := range p.weights {
-		noise := math.Max(p.Noise(client, x), p.Noise(client, p.Star))
-		c.Variance += w * w * noise
-		second := math.Max(p.Second(dst, client, x), p.Second(dst, client, p.Star))
-		c.G = math.Max(c.G, math.Sqrt(second))
+		first, noise := p.Second(dst, client, x)
+		last, noiseThere := p.Second(dst, client, p.Star)
+		c.Variance += w * w * max(noise, noiseThere)
+		c.G = max(c.G, math.Sqrt(max(first, last)))
 	}
 	return c
+}
+
+// Widen returns the parameters of a model as float64.
+func Widen(x []float32) []float64 {
+	y := make([]float64, len(x))
+	for i, v := range x {
+		y[i] = float64(v)
+	}
+	return y
 }
 
 func norm2(x []float64) (sum float64) {

@@ -18,13 +18,9 @@ type quadratic struct {
 	a, v, b [][]float64 // b: the mean of the samples'
 	floor   []float64   // f_c*, what the samples' noise leaves
 	noise   []float64   // variance of a sample's gradient, the same everywhere
-	low     float64
-
-	mean   *mat.SymDense // Σ w A
-	target *mat.VecDense // Σ w A b
 }
 
-func readQuadratic(set data.Set, kind learn.Quadratic, weights []float64) (*quadratic, error) {
+func readQuadratic(set data.Set, kind learn.Quadratic) (*quadratic, error) {
 	n := kind.Dimension
 	q := &quadratic{size: n}
 	for c := range set.Clients() {
@@ -36,7 +32,7 @@ func readQuadratic(set data.Set, kind learn.Quadratic, weights []float64) (*quad
 			return nil, fmt.Errorf("convex: samples of client %d have %d values, want %d", c, len(batch.X)/max(1, batch.N), 3*n)
 		}
 		row := func(i int) []float32 { return batch.X[i*3*n:][:3*n] }
-		a, v, b := widen(row(0)[n:2*n]), widen(row(0)[2*n:]), make([]float64, n)
+		a, v, b := Widen(row(0)[n:2*n]), Widen(row(0)[2*n:]), make([]float64, n)
 		for i := range batch.N {
 			for j := range n {
 				b[j] += float64(row(i)[j]) / float64(batch.N)
@@ -56,20 +52,8 @@ func readQuadratic(set data.Set, kind learn.Quadratic, weights []float64) (*quad
 			noise += norm2(g) / float64(batch.N)
 		}
 		q.floor, q.noise = append(q.floor, floor), append(q.noise, noise)
-		if low := slices.Min(a); c == 0 || low < q.low {
-			q.low = low
-		}
 	}
-	q.mean, q.target = q.sum(weights)
 	return q, nil
-}
-
-func widen(x []float32) []float64 {
-	y := make([]float64, len(x))
-	for i, v := range x {
-		y[i] = float64(v)
-	}
-	return y
 }
 
 // apply writes A_c u.
@@ -108,18 +92,10 @@ func (q *quadratic) value(c int, x []float64) (f float64) {
 
 func (q *quadratic) variance(c int, _ []float64) float64 { return q.noise[c] }
 
-func (q *quadratic) full(dst, x []float64) {
-	for i := range dst {
-		sum := -q.target.AtVec(i)
-		for j, v := range x {
-			sum += q.mean.At(i, j) * v
-		}
-		dst[i] = sum
-	}
+func (q *quadratic) curvature() (l, mu float64) {
+	all := slices.Concat(q.a...)
+	return slices.Max(all), slices.Min(all)
 }
-
-func (q *quadratic) smoothness(c int) float64 { return slices.Max(q.a[c]) }
-func (q *quadratic) convexity() float64       { return q.low }
 
 // sum is Σ w A and Σ w A b.
 func (q *quadratic) sum(weights []float64) (*mat.SymDense, *mat.VecDense) {

@@ -88,11 +88,7 @@ func (p *problem) settleTheory() error {
 	if err != nil {
 		return fmt.Errorf("schedule.k: theory: %w (set theory.l, mu, g and f_star)", err)
 	}
-	start := make([]float64, len(p.initial))
-	for j, x := range p.initial {
-		start[j] = float64(x)
-	}
-	k := of.Constants(start, p.config.Cohort)
+	k := of.Constants(convex.Widen(p.initial), p.config.Cohort)
 	t.Take(config.Theory{L: &k.L, Mu: &k.Mu, G: &k.G, FStar: &k.FStar})
 	return nil
 }

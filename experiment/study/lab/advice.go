@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -68,30 +69,27 @@ func Advise(c config.Config, g Given, points int) (*Advice, error) {
 		defer of.Set.Close()
 		k, parameters = of.constants, len(of.start)
 		found = calculated(k)
-		found.configure(c.Theory, &k)
-		if math.IsNaN(g.Loss) {
-			g.Loss = of.Value(of.start)
-			found.put(Source{"F", g.Loss, "loss", "calculated: at the start"})
+		if g.Loss == nil {
+			g.Loss = new(of.Value(of.start))
+			found.put(Source{"F", *g.Loss, "loss", "calculated: at the start"})
 		}
 	} else {
 		k = theory.Constants{N: c.Cohort, Clients: c.Clients}
-		found.configure(c.Theory, &k)
-		if math.IsNaN(g.FStar) && c.Theory.FStar == nil {
+		if cmp.Or(g.FStar, c.Theory.FStar) == nil {
 			found.put(Source{"F*", 0, "loss", "taken as 0, as in Eq. 13"})
 		}
 		for _, need := range []struct {
 			flag  string
-			value float64
-			set   *float64
-		}{{"l", g.L, c.Theory.L}, {"mu", g.Mu, c.Theory.Mu}, {"g", g.G, c.Theory.G}, {"loss", g.Loss, nil}} {
-			if math.IsNaN(need.value) && need.set == nil {
+			value *float64
+		}{{"l", cmp.Or(g.L, c.Theory.L)}, {"mu", cmp.Or(g.Mu, c.Theory.Mu)}, {"g", cmp.Or(g.G, c.Theory.G)}, {"loss", g.Loss}} {
+			if need.value == nil {
 				return nil, &MissingError{Task: string(c.Task), Flag: need.flag}
 			}
 		}
 	}
-	found.take(g, &k)
-	if g.Loss < k.FStar {
-		return nil, fmt.Errorf("theory: the loss F is %v, want at least the least loss F*, which is %v", g.Loss, k.FStar)
+	found.take(g, c.Theory, &k)
+	if !(*g.Loss >= k.FStar) {
+		return nil, fmt.Errorf("theory: the loss F is %v, want at least the least loss F*, which is %v", *g.Loss, k.FStar)
 	}
 	r := run.Runtime(c, parameters)
 	horizon, err := horizon(c, r)
@@ -115,7 +113,7 @@ func Advise(c config.Config, g Given, points int) (*Advice, error) {
 	}
 	for i := range points {
 		elapsed := first * math.Pow(math.Max(1, last/first), float64(i)/float64(max(1, points-1)))
-		a.add(r, elapsed, end, g.Loss, 0)
+		a.add(r, elapsed, end, *g.Loss, 0)
 	}
 	return a, nil
 }
@@ -174,8 +172,7 @@ func AdviseRun(ctx context.Context, dir string, g Given, points int) (*Advice, e
 	} else if k, found, err = Estimate(ctx, dir, c, least); err != nil {
 		return nil, err
 	}
-	found.configure(c.Theory, &k)
-	found.take(g, &k)
+	found.take(g, c.Theory, &k)
 	parameters, err := parametersOf(c)
 	if err != nil {
 		return nil, err

@@ -23,8 +23,7 @@ func TestAdviceWorked(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := Nothing()
-	g.L, g.Mu, g.G, g.Loss = 2, 2, 5, 4.04
+	g := Given{L: new(2.0), Mu: new(2.0), G: new(5.0), Loss: new(4.04)}
 	a, err := Advise(c, g, 3)
 	if err != nil {
 		t.Fatal(err)
@@ -68,15 +67,14 @@ func TestAdviceWorked(t *testing.T) {
 // A convex task needs nothing, and what is given goes first.
 func TestAdviceOfAConvexTask(t *testing.T) {
 	c := small(t, "quadratic")
-	a, err := Advise(c, Nothing(), 4)
+	a, err := Advise(c, Given{}, 4)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if len(a.Rows) != 4 || a.Rows[0].K <= a.Rows[3].K || a.constants.Gamma <= 0 {
 		t.Errorf("%+v", a)
 	}
-	g := Nothing()
-	g.G, g.Form = 100, theory.Statement
+	g := Given{G: new(100.0), Form: theory.Statement}
 	b, err := Advise(c, g, 4)
 	if err != nil {
 		t.Fatal(err)
@@ -91,26 +89,26 @@ func TestAdviceLacksConstants(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := Nothing()
+	g := Given{}
 	for _, s := range []struct {
 		flag string
-		to   *float64
+		to   **float64
 	}{{"l", &g.L}, {"mu", &g.Mu}, {"g", &g.G}, {"loss", &g.Loss}} {
 		_, err := Advise(c, g, 3)
 		if m := (*MissingError)(nil); !errors.As(err, &m) || m.Flag != s.flag {
 			t.Errorf("%v, want --%s to be missing", err, s.flag)
 		}
-		*s.to = 1
+		*s.to = new(1.0)
 	}
-	g.Mu = 2
+	g.Mu = new(2.0)
 	if _, err := Advise(c, g, 3); err == nil {
 		t.Error("mu above L is taken")
 	}
-	g.Mu, g.G = 1, 0
+	g.Mu, g.G = new(1.0), new(0.0)
 	if _, err := Advise(c, g, 3); err == nil {
 		t.Error("G = 0 is taken")
 	}
-	g.G, g.FStar = 1, 2
+	g.G, g.FStar = new(1.0), new(2.0)
 	if _, err := Advise(c, g, 3); err == nil || !strings.Contains(err.Error(), "at least the least loss") {
 		t.Errorf("a loss of 1 is taken where the least is 2: %v", err)
 	}
@@ -123,8 +121,7 @@ func TestAdviceOfAConfiguration(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := Nothing()
-	g.Loss, g.Mu = 4.1, 0.2
+	g := Given{Loss: new(4.1), Mu: new(0.2)}
 	a, err := Advise(c, g, 4)
 	if err != nil {
 		t.Fatal(err)
@@ -162,7 +159,7 @@ func TestAdviceOfARunThatLooksAhead(t *testing.T) {
 	if _, err := run.Run(t.Context(), c, run.Options{}); err != nil {
 		t.Fatal(err)
 	}
-	a, err := AdviseRun(t.Context(), c.Out, Nothing(), 5)
+	a, err := AdviseRun(t.Context(), c.Out, Given{}, 5)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -205,7 +202,7 @@ func TestEstimatesOfAKnownProblem(t *testing.T) {
 		t.Errorf("sources %v", sources)
 	}
 	// Of the same run: its losses are F_w, and a convex task is calculated.
-	a, err := AdviseRun(t.Context(), c.Out, Nothing(), 5)
+	a, err := AdviseRun(t.Context(), c.Out, Given{}, 5)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -224,7 +221,7 @@ func TestAdviceOfANetworksRun(t *testing.T) {
 	if _, err := run.Run(t.Context(), c, run.Options{}); err != nil {
 		t.Fatal(err)
 	}
-	a, err := AdviseRun(t.Context(), c.Out, Nothing(), 5)
+	a, err := AdviseRun(t.Context(), c.Out, Given{}, 5)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -239,7 +236,7 @@ func TestAdviceOfANetworksRun(t *testing.T) {
 	if err := os.Remove(filepath.Join(c.Out, models.File)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := AdviseRun(t.Context(), c.Out, Nothing(), 5); err == nil || !strings.Contains(err.Error(), "no final model") {
+	if _, err := AdviseRun(t.Context(), c.Out, Given{}, 5); err == nil || !strings.Contains(err.Error(), "no final model") {
 		t.Errorf("%v", err)
 	}
 	timed := c
@@ -247,7 +244,7 @@ func TestAdviceOfANetworksRun(t *testing.T) {
 	if _, err := run.Run(t.Context(), timed, run.Options{}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := AdviseRun(t.Context(), timed.Out, Nothing(), 5); err == nil || !strings.Contains(err.Error(), "did not train") {
+	if _, err := AdviseRun(t.Context(), timed.Out, Given{}, 5); err == nil || !strings.Contains(err.Error(), "did not train") {
 		t.Errorf("%v", err)
 	}
 }
@@ -261,7 +258,7 @@ func TestReadGiven(t *testing.T) {
 		return ReadGiven(file)
 	}
 	g, err := read("l: 4\nmu: 0.5 # per client\ngap: stated\n")
-	if err != nil || g.L != 4 || g.Mu != 0.5 || !math.IsNaN(g.G) || g.Form != theory.Statement {
+	if err != nil || *g.L != 4 || *g.Mu != 0.5 || g.G != nil || g.Form != theory.Statement {
 		t.Errorf("%+v, %v", g, err)
 	}
 	for text, want := range map[string]string{
@@ -285,7 +282,7 @@ func FuzzGiven(f *testing.F) {
 	f.Add([]byte("- a\n- b"))
 	f.Add([]byte("l: |\n  4"))
 	f.Fuzz(func(t *testing.T, text []byte) {
-		g := Nothing()
+		g := Given{}
 		if g.decode(text) == nil && (g.Form < theory.Shifted || g.Form > theory.Appendix) {
 			t.Errorf("form %d", g.Form)
 		}

@@ -2,9 +2,9 @@ package lab
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"io"
-	"math"
 	"os"
 	"slices"
 	"strings"
@@ -15,30 +15,27 @@ import (
 	"fedpace/experiment/config"
 )
 
-// Given are constants that somebody gives; NaN: not given.
+// Given are constants that somebody gives; nil: not given.
 type Given struct {
-	L, Mu, G, Variance, Gamma, FStar float64
-	Loss                             float64 // F, where no run says it
-	Form                             theory.Form
+	L        *float64    `yaml:"l"`
+	Mu       *float64    `yaml:"mu"`
+	G        *float64    `yaml:"g"`
+	Variance *float64    `yaml:"variance"`
+	Gamma    *float64    `yaml:"gamma"`
+	FStar    *float64    `yaml:"f_star"`
+	Loss     *float64    `yaml:"loss"` // F, where no run says it
+	Form     theory.Form `yaml:"-"`
 }
 
-// Nothing is given.
-func Nothing() Given {
-	nan := math.NaN()
-	return Given{L: nan, Mu: nan, G: nan, Variance: nan, Gamma: nan, FStar: nan, Loss: nan}
-}
-
-// values are all numbers of g.
-func (g *Given) values() []*float64 {
-	return []*float64{&g.L, &g.Mu, &g.Variance, &g.Gamma, &g.G, &g.FStar, &g.Loss}
+// values are all numbers of g: first those of constants, in their order.
+func (g *Given) values() []**float64 {
+	return []**float64{&g.L, &g.Mu, &g.Variance, &g.Gamma, &g.G, &g.FStar, &g.Loss}
 }
 
 // Merge takes from other what is given there.
 func (g *Given) Merge(other Given) {
 	for i, v := range other.values() {
-		if !math.IsNaN(*v) {
-			*g.values()[i] = *v
-		}
+		*g.values()[i] = cmp.Or(*v, *g.values()[i])
 	}
 }
 
@@ -47,14 +44,13 @@ var constants = []struct {
 	name, unit string
 	of         func(*theory.Constants) *float64
 	key        string // of the configuration; empty: none
-	configured func(*config.Theory) *float64
 }{
-	{"L", "loss/length²", func(k *theory.Constants) *float64 { return &k.L }, "theory.l", func(t *config.Theory) *float64 { return t.L }},
-	{"mu", "loss/length²", func(k *theory.Constants) *float64 { return &k.Mu }, "theory.mu", func(t *config.Theory) *float64 { return t.Mu }},
-	{"variance", "loss²/length²", func(k *theory.Constants) *float64 { return &k.Variance }, "", nil},
-	{"Gamma", "loss", func(k *theory.Constants) *float64 { return &k.Gamma }, "", nil},
-	{"G", "loss/length", func(k *theory.Constants) *float64 { return &k.G }, "theory.g", func(t *config.Theory) *float64 { return t.G }},
-	{"F*", "loss", func(k *theory.Constants) *float64 { return &k.FStar }, "theory.f_star", func(t *config.Theory) *float64 { return t.FStar }},
+	{"L", "loss/length²", func(k *theory.Constants) *float64 { return &k.L }, "theory.l"},
+	{"mu", "loss/length²", func(k *theory.Constants) *float64 { return &k.Mu }, "theory.mu"},
+	{"variance", "loss²/length²", func(k *theory.Constants) *float64 { return &k.Variance }, ""},
+	{"Gamma", "loss", func(k *theory.Constants) *float64 { return &k.Gamma }, ""},
+	{"G", "loss/length", func(k *theory.Constants) *float64 { return &k.G }, "theory.g"},
+	{"F*", "loss", func(k *theory.Constants) *float64 { return &k.FStar }, "theory.f_star"},
 }
 
 // Source says where a constant comes from.
@@ -81,36 +77,27 @@ func (s *sources) put(n Source) {
 	}
 }
 
-// configure puts what the configuration gives for its schedule in place of what was found. A convex
+// take puts what is given, in g or else in the configuration, in place of what was found. A convex
 // run's configuration has what was calculated, which keeps its source.
-func (s *sources) configure(t config.Theory, k *theory.Constants) {
-	for _, c := range constants {
-		if c.key == "" || c.configured(&t) == nil {
+func (s *sources) take(g Given, t config.Theory, k *theory.Constants) {
+	k.Form = g.Form
+	configured := Given{L: t.L, Mu: t.Mu, G: t.G, FStar: t.FStar}
+	for i, c := range constants {
+		v, from, known := *g.values()[i], "given", s.index(c.name) >= 0
+		if v == nil {
+			v, from = *configured.values()[i], "given: "+c.key
+		}
+		switch {
+		case v == nil && !known:
+			v, from = new(float64), "not given: 0"
+		case v == nil, from != "given" && known && *v == *c.of(k):
 			continue
 		}
-		if v := *c.configured(&t); s.index(c.name) < 0 || v != *c.of(k) {
-			*c.of(k) = v
-			s.put(Source{c.name, v, c.unit, "given: " + c.key})
-		}
+		*c.of(k) = *v
+		s.put(Source{c.name, *v, c.unit, from})
 	}
-}
-
-// take puts what is given in place of what was found.
-func (s *sources) take(g Given, k *theory.Constants) {
-	k.Form = g.Form
-	for i, c := range constants {
-		v, from := *g.values()[i], "given"
-		if math.IsNaN(v) {
-			if s.index(c.name) >= 0 {
-				continue
-			}
-			v, from = 0, "not given: 0"
-		}
-		*c.of(k) = v
-		s.put(Source{c.name, v, c.unit, from})
-	}
-	if !math.IsNaN(g.Loss) && s.index("F") < 0 {
-		s.put(Source{"F", g.Loss, "loss", "given"})
+	if g.Loss != nil && s.index("F") < 0 {
+		s.put(Source{"F", *g.Loss, "loss", "given"})
 	}
 }
 
@@ -142,8 +129,7 @@ const maxGiven = 16 << 10
 
 // ReadGiven reads constants from a YAML file: l, mu, g, variance, gamma,
 // f_star, loss and gap, of which any may be missing.
-func ReadGiven(path string) (Given, error) {
-	g := Nothing()
+func ReadGiven(path string) (g Given, err error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return g, err
@@ -173,23 +159,13 @@ func (g *Given) decode(text []byte) (err error) {
 		return fmt.Errorf("a file of constants has lines such as \"l: 4\" and no %q", text[i])
 	}
 	var file struct {
-		L        *float64 `yaml:"l"`
-		Mu       *float64 `yaml:"mu"`
-		G        *float64 `yaml:"g"`
-		Variance *float64 `yaml:"variance"`
-		Gamma    *float64 `yaml:"gamma"`
-		FStar    *float64 `yaml:"f_star"`
-		Loss     *float64 `yaml:"loss"`
-		Gap      *string  `yaml:"gap"`
+		Given `yaml:",inline"`
+		Gap   *string `yaml:"gap"`
 	}
 	if err := yaml.UnmarshalWithOptions(text, &file, yaml.Strict()); err != nil {
 		return err
 	}
-	for i, v := range []*float64{file.L, file.Mu, file.Variance, file.Gamma, file.G, file.FStar, file.Loss} {
-		if v != nil {
-			*g.values()[i] = *v
-		}
-	}
+	*g = file.Given
 	if file.Gap != nil {
 		g.Form, err = ParseForm(*file.Gap)
 	}

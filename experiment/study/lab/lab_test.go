@@ -250,7 +250,7 @@ func TestTablesOfTheDocs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	advice, err := Advise(c, Nothing(), 6)
+	advice, err := Advise(c, Given{}, 6)
 	if err != nil {
 		t.Fatal(err)
 	}

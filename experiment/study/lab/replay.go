@@ -113,7 +113,6 @@ func (r *replayer) look(p *path, c int, mean []float64) {
 		r.x[j] = float64(v)
 		mean[j] += w * r.x[j]
 	}
-	noise := r.of.Noise(c, r.x)
-	r.noise[c] = max(r.noise[c], noise)
-	p.Second = max(p.Second, r.of.Steep(r.g, c, r.x)+noise)
+	second, noise := r.of.Second(r.g, c, r.x)
+	r.noise[c], p.Second = max(r.noise[c], noise), max(p.Second, second)
 }

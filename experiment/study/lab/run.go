@@ -81,7 +81,7 @@ func open(c config.Config) (*problem, error) {
 	if err != nil {
 		return nil, errors.Join(err, of.Set.Close())
 	}
-	start := widen(make([]float64, len(initial)), initial)
+	start := convex.Widen(initial)
 	return &problem{of, initial, start, of.Constants(start, c.Cohort)}, nil
 }
 
@@ -94,13 +94,6 @@ func stride(task config.Task) int {
 	return 1
 }
 
-func widen(dst []float64, x []float32) []float64 {
-	for j, v := range x {
-		dst[j] = float64(v)
-	}
-	return dst
-}
-
 // gather makes the result of the traces, seeds within schedules.
 func gather(p Plan, of *problem, traces []*trace) *Result {
 	k := of.constants
@@ -111,14 +104,14 @@ func gather(p Plan, of *problem, traces []*trace) *Result {
 	}
 	r.PrintedG = theory.PrintedG(k.L, r.Distance)
 	for _, t := range traces {
-		r.Limit = math.Max(r.Limit, t.Limit)
+		r.Limit = max(r.Limit, t.Limit)
 	}
 	for i, name := range p.Schedules {
 		seeds := traces[i*p.Seeds : (i+1)*p.Seeds]
 		own := k
 		own.G, own.Variance = 0, 0
 		for _, t := range seeds {
-			own.G, own.Variance = math.Max(own.G, math.Sqrt(t.Path.Second)), math.Max(own.Variance, t.Path.Variance)
+			own.G, own.Variance = max(own.G, math.Sqrt(t.Path.Second)), math.Max(own.Variance, t.Path.Variance)
 		}
 		r.Bounds = append(r.Bounds, r.bounds(name, own, seeds)...)
 		r.Curves = append(r.Curves, r.curve(name, seeds)...)
@@ -183,7 +176,7 @@ func least(seeds []*trace, iterations float64) float64 {
 
 // spaced returns numbers from 1 to n, each about so many times the one before.
 func spaced(n int, factor float64) (list []int) {
-	for x := 1.0; int(x) < n; x = math.Max(x*factor, x+1) {
+	for x := 1.0; int(x) < n; x = max(x*factor, x+1) {
 		list = append(list, int(x))
 	}
 	return append(list, n)

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 
 	"fedpace/coordinator/round"
+	"fedpace/experiment/convex"
 	"fedpace/experiment/folder"
 	"fedpace/experiment/study"
 	"fedpace/internal/atomicfile"
@@ -68,10 +69,9 @@ func (t *trace) measure(ctx context.Context, c *study.Cell, of *problem) (err er
 	if err != nil {
 		return err
 	}
-	x := make([]float64, len(of.start))
 	for i, row := range rows {
 		t.Steps, t.Rates, t.Seconds = append(t.Steps, row.LocalSteps), append(t.Rates, row.LearningRate), append(t.Seconds, row.End.Seconds())
-		t.Gaps = append(t.Gaps, of.Value(widen(x, models[i+1]))-of.FStar)
+		t.Gaps = append(t.Gaps, of.Value(convex.Widen(models[i+1]))-of.FStar)
 	}
 	t.Stride, t.Limit = stride(c.Config.Task), c.Summary.VirtualSeconds
 	t.Path, err = newReplayer(of.Problem, c.Config.Seed, t.Stride).run(ctx, models, t.Steps, t.Rates)

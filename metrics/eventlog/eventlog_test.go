@@ -13,7 +13,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
-	"google.golang.org/protobuf/proto"
 	"pgregory.net/rapid"
 
 	"fedpace/coordinator/round"
@@ -120,34 +119,6 @@ func TestWhatIsWrittenIsRead(t *testing.T) {
 		}
 		if r.Torn() || r.offset != int64(len(file)) || ends[len(ends)-1] != r.offset {
 			rt.Fatalf("torn %v at %d of %d bytes", r.Torn(), r.offset, len(file))
-		}
-	})
-}
-
-// The writer's own encoding is that of the generated code.
-func TestRoundsAreEncodedAsProtobufDoes(t *testing.T) {
-	rapid.Check(t, func(rt *rapid.T) {
-		r := anyRound(rt, rapid.IntRange(1, 3000).Draw(rt, "round"))
-		var w Writer
-		got := w.appendRound(nil, &r)
-		var m record.Record
-		if err := proto.Unmarshal(got, &m); err != nil {
-			rt.Fatal(err)
-		}
-		if len(m.ProtoReflect().GetUnknown())+len(m.GetRound().ProtoReflect().GetUnknown()) > 0 {
-			rt.Fatal("a field that the definition does not have")
-		}
-		for _, task := range m.GetRound().Tasks {
-			if len(task.ProtoReflect().GetUnknown()) > 0 {
-				rt.Fatal("a field of a task that the definition does not have")
-			}
-		}
-		want, err := proto.MarshalOptions{Deterministic: true}.Marshal(&m)
-		if err != nil {
-			rt.Fatal(err)
-		}
-		if !bytes.Equal(got, want) {
-			rt.Fatalf("%x, want %x", got, want)
 		}
 	})
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"math"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -71,8 +72,9 @@ func (o *output) Round(r *metrics.Round) error {
 // Writer appends to a log through a buffer. It belongs to the run's goroutine.
 // After an error every method returns it.
 type Writer struct {
-	out               *bufio.Writer
-	round, body, task []byte // reused from round to round
+	out   *bufio.Writer
+	round []byte // reused from round to round, as are the tasks
+	tasks []*record.Task
 }
 
 // bufferSize is how much is kept before it is written.
@@ -105,8 +107,52 @@ func (w *Writer) Flush() error { return w.out.Flush() }
 // Round adds a round. Where its number is not [Detailed], only its slowest task
 // and those of real devices are written.
 func (w *Writer) Round(r *timeline.Record) error {
-	w.round = w.appendRound(w.round[:0], r)
-	return w.frame(w.round)
+	message, err := proto.MarshalOptions{}.MarshalAppend(w.round[:0], &record.Record{Kind: &record.Record_Round{Round: w.message(r)}})
+	if err != nil {
+		return fmt.Errorf("eventlog: %w", err)
+	}
+	w.round = message
+	return w.frame(message)
+}
+
+// message is a round as the log holds it, valid until the next call.
+func (w *Writer) message(r *timeline.Record) *record.Round {
+	m := &record.Round{
+		Round: uint32(r.Round), StartNs: int64(r.Start), TookNs: int64(r.End - r.Start), LocalSteps: uint32(r.LocalSteps),
+		LearningRate: r.LearningRate, Cohort: uint32(r.Cohort), Candidates: uint32(r.Candidates),
+		TrainingLoss: measured(r.TrainingLoss), WindowLoss: measured(r.WindowLoss),
+		SgdSteps: uint64(r.SGDSteps), Ended: uint32(r.Ended), Thinned: !Detailed(r.Round),
+	}
+	if r.Evaluated {
+		m.ValidationLoss, m.ValidationAccuracy = measured(r.ValidationLoss), measured(r.ValidationAccuracy)
+	}
+	for _, n := range r.Outcomes {
+		m.Outcomes = append(m.Outcomes, uint32(n))
+	}
+	slowest := slowestOf(r.Tasks)
+	for len(w.tasks) < len(r.Tasks) {
+		w.tasks = append(w.tasks, new(record.Task))
+	}
+	for i := range r.Tasks {
+		t := &r.Tasks[i]
+		if m.Thinned && !t.Real && i != slowest {
+			continue
+		}
+		to := w.tasks[len(m.Tasks)]
+		to.Task, to.Client, to.Class, to.LocalSteps = t.Ended.Task, uint32(t.Client), uint32(t.Class), uint32(t.LocalSteps)
+		to.Outcome, to.StartNs, to.TookNs = record.Outcome(t.Outcome), int64(t.Start-r.Start), int64(t.End-t.Start)
+		to.DownloadNs, to.ComputeNs, to.UploadNs = int64(t.Plan.Download), int64(t.Plan.Compute), int64(t.Plan.Upload)
+		to.Drops, to.DropoutNs, to.Probe, to.Real, to.Slow = t.Plan.Drops, int64(t.Plan.Dropout), t.Probe, t.Real, t.Slow
+		m.Tasks = append(m.Tasks, to)
+	}
+	return m
+}
+
+func measured(v float64) *float64 {
+	if math.IsNaN(v) {
+		return nil
+	}
+	return &v
 }
 
 // slowestOf is the place of the task that took longest; -1 without tasks.

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"fedpace/experiment/folder"
+	"fedpace/metrics"
 )
 
 // jsonOf runs a command that prints one object on one line.
@@ -28,7 +29,7 @@ func jsonOf(t *testing.T, r *recorder, args ...string) map[string]any {
 }
 
 func TestJSONOfEveryCommandThatPrintsResults(t *testing.T) {
-	r := &recorder{summary: folder.Summary{Version: "v", Rounds: 7, ValidationAccuracy: folder.Measured(0.5)}}
+	r := &recorder{summary: folder.Summary{Version: "v", Rounds: 7, ValidationAccuracy: metrics.Measured(0.5)}}
 	run := jsonOf(t, r, "run", "--json", "--quiet")
 	if run["rounds"] != 7.0 || run["validation_accuracy"] != 0.5 || run["out"] != "runs/demo" || run["training_loss"] != nil {
 		t.Errorf("run: %v", run)

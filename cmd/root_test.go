@@ -190,8 +190,8 @@ func TestTheClosingSummary(t *testing.T) {
 	var b bytes.Buffer
 	s := folder.Summary{
 		Task: "femnist", Schedule: "k-rounds", Seed: 1, Completed: true, Rounds: 1040, VirtualSeconds: 95.5, WallSeconds: 26,
-		SGDSteps: 1110, RelativeSGDSteps: folder.Measured(0.35), TrainingLoss: folder.Measured(2.5), BestTrainingLoss: folder.Measured(2.25),
-		ValidationLoss: folder.Measured(2.125), ValidationAccuracy: folder.Measured(0.5), BestValidationAccuracy: folder.Measured(0.5),
+		SGDSteps: 1110, RelativeSGDSteps: metrics.Measured(0.35), TrainingLoss: metrics.Measured(2.5), BestTrainingLoss: metrics.Measured(2.25),
+		ValidationLoss: metrics.Measured(2.125), ValidationAccuracy: metrics.Measured(0.5), BestValidationAccuracy: metrics.Measured(0.5),
 		Outcomes: metrics.Outcomes{round.Accepted: 2400, round.Lost: 1}, Version: "v",
 	}
 	if err := writeSummary(&b, config.Demonstration(), s); err != nil {
@@ -217,7 +217,7 @@ func TestTheClosingSummary(t *testing.T) {
 func TestTheClosingSummaryOfStragglers(t *testing.T) {
 	var b bytes.Buffer
 	s := folder.Summary{
-		Completed: true, StragglerShare: folder.Measured(0.25), TimeToTarget: folder.Measured(12.5),
+		Completed: true, StragglerShare: metrics.Measured(0.25), TimeToTarget: metrics.Measured(12.5),
 		ClientSeconds: metrics.Split[float64]{Useful: 3, Wasted: 1}, ClientSteps: metrics.Split[int64]{Useful: 9, Wasted: 1},
 		Bytes: metrics.Split[int64]{Useful: 7, Wasted: 1}, EnergyJoules: &metrics.Split[float64]{Useful: 1500, Wasted: 500},
 	}

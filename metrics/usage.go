@@ -167,3 +167,19 @@ func (m *meter) final() Usage {
 	all.add(&open)
 	return all
 }
+
+// Measured is the pointer to a value that may not exist: nil for NaN.
+func Measured(v float64) *float64 {
+	if math.IsNaN(v) {
+		return nil
+	}
+	return &v
+}
+
+// Value is what a pointer made by [Measured] points to: NaN for nil.
+func Value(v *float64) float64 {
+	if v == nil {
+		return math.NaN()
+	}
+	return *v
+}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"math"
 	"os"
 	"path/filepath"
 
@@ -46,14 +45,6 @@ type Summary struct {
 	Fingerprint string  `json:"fingerprint"`  // of the clock's events
 	Kernel      string  `json:"kernel"`       // the class of kernels that trained
 	Version     string  `json:"version"`
-}
-
-// Measured is the pointer to a value that may not exist: nil for NaN.
-func Measured(v float64) *float64 {
-	if math.IsNaN(v) {
-		return nil
-	}
-	return &v
 }
 
 // JSON is the summary as the file holds it. It returns an error for a number
@@ -96,14 +87,6 @@ func Completed(dir string) (*Summary, error) {
 		return nil, err
 	}
 	return &s, nil
-}
-
-// Value is what a pointer made by [Measured] points to: NaN for nil.
-func Value(v *float64) float64 {
-	if v == nil {
-		return math.NaN()
-	}
-	return *v
 }
 
 // Named is the pointer to a text that may not exist: nil for none.

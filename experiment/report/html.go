@@ -216,7 +216,7 @@ func ofSummary(of func(*folder.Summary) *float64) func(*Run) float64 {
 		if r.Summary == nil {
 			return math.NaN()
 		}
-		return folder.Value(of(r.Summary))
+		return metrics.Value(of(r.Summary))
 	}
 }
 
@@ -334,7 +334,7 @@ func texts(list ...string) (cells []pageCell) {
 
 // measured is a number that may not exist.
 func measured(v *float64) string {
-	return estimated(statistics.Estimated{Mean: folder.Value(v), Half: math.NaN()}, number)
+	return estimated(statistics.Estimated{Mean: metrics.Value(v), Half: math.NaN()}, number)
 }
 
 // quantile is the value that a share q of the ascending list does not exceed; NaN of nothing.

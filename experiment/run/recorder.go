@@ -166,10 +166,10 @@ func (r *recorder) summary(result *coordinator.Result) folder.Summary {
 		Task: string(c.Task), Schedule: c.Schedule.Name(), Seed: c.Seed, Completed: result.Completed,
 		Rounds: stop.Rounds, VirtualSeconds: stop.At.Seconds(), WallSeconds: time.Since(r.started).Seconds(),
 		SGDSteps:         last.SGDSteps,
-		RelativeSGDSteps: folder.Measured(r.p.relativeSteps(last.SGDSteps, stop.At)),
+		RelativeSGDSteps: metrics.Measured(r.p.relativeSteps(last.SGDSteps, stop.At)),
 		Fingerprint:      fmt.Sprintf("%016x", result.Fingerprint),
 		Kernel:           r.p.kernel, Version: r.o.Version,
-		ClientSeconds: metrics.Seconds(usage.Time), ClientSteps: usage.Steps, Bytes: usage.Bytes, StragglerShare: folder.Measured(usage.StragglerShare()),
+		ClientSeconds: metrics.Seconds(usage.Time), ClientSteps: usage.Steps, Bytes: usage.Bytes, StragglerShare: metrics.Measured(usage.StragglerShare()),
 	}
 	if c.Train {
 		about := describe(r.p.set.Info())
@@ -188,9 +188,9 @@ func (r *recorder) summary(result *coordinator.Result) folder.Summary {
 		}
 		r.reach(accuracy, stop.At)
 	}
-	s.TimeToTarget = folder.Measured(r.saved.Reached)
-	s.TrainingLoss, s.BestTrainingLoss = folder.Measured(last.WindowLoss), folder.Measured(r.saved.BestLoss)
-	s.ValidationLoss, s.ValidationAccuracy, s.BestValidationAccuracy = folder.Measured(loss), folder.Measured(accuracy), folder.Measured(r.saved.BestAccuracy)
+	s.TimeToTarget = metrics.Measured(r.saved.Reached)
+	s.TrainingLoss, s.BestTrainingLoss = metrics.Measured(last.WindowLoss), metrics.Measured(r.saved.BestLoss)
+	s.ValidationLoss, s.ValidationAccuracy, s.BestValidationAccuracy = metrics.Measured(loss), metrics.Measured(accuracy), metrics.Measured(r.saved.BestAccuracy)
 	if result.Params != nil {
 		digest := folder.ModelSHA256(result.Params)
 		s.ModelSHA256 = &digest
@@ -208,7 +208,7 @@ func (r *recorder) finish(result *coordinator.Result, s folder.Summary, why erro
 	}
 	end := &metrics.End{
 		Completed: s.Completed, Why: why, Elapsed: wall(s.WallSeconds), Summary: text, Params: result.Params,
-		Evaluated: result.Stop.Evaluated, ValidationLoss: result.Stop.ValidationLoss, ValidationAccuracy: folder.Value(s.ValidationAccuracy),
+		Evaluated: result.Stop.Evaluated, ValidationLoss: result.Stop.ValidationLoss, ValidationAccuracy: metrics.Value(s.ValidationAccuracy),
 	}
 	if err := errors.Join(r.outputs.Flush(), r.outputs.Finish(end)); err != nil {
 		return err

@@ -16,6 +16,7 @@ import (
 	"fedpace/experiment/config"
 	"fedpace/experiment/folder"
 	"fedpace/internal/human"
+	"fedpace/metrics"
 )
 
 // Comparison is several schedules on the same cohorts, in the order in which they were asked for.
@@ -135,12 +136,12 @@ func (r *Comparison) MarshalJSON() ([]byte, error) {
 	}
 	runs := make([]run, len(r.Runs))
 	for i, c := range r.Runs {
-		runs[i] = run{c.Summary, folder.Measured(c.TimeToTarget), folder.Named(c.Diverged)}
+		runs[i] = run{c.Summary, metrics.Measured(c.TimeToTarget), folder.Named(c.Diverged)}
 	}
 	return json.Marshal(struct {
 		Reference string   `json:"reference"`
 		Loss      *float64 `json:"target_loss"`
 		Equal     int      `json:"equal_runtime_rounds"` // 0: by other stops
 		Runs      []run    `json:"runs"`
-	}{r.Reference, folder.Measured(r.TargetLoss), r.Equal, runs})
+	}{r.Reference, metrics.Measured(r.TargetLoss), r.Equal, runs})
 }

@@ -12,9 +12,9 @@ import (
 	"text/tabwriter"
 
 	"fedpace/coordinator"
-	"fedpace/experiment/folder"
 	"fedpace/internal/atomicfile"
 	"fedpace/internal/statistics"
+	"fedpace/metrics"
 )
 
 // quantity is a column of a sweep's table.
@@ -27,14 +27,14 @@ type quantity struct {
 var quantities = []quantity{
 	{"rounds", "rounds", func(c *Cell) float64 { return float64(c.Summary.Rounds) }},
 	{"virtual_seconds", "virtual s", func(c *Cell) float64 { return c.Summary.VirtualSeconds }},
-	{"relative_sgd_steps", "relative steps", func(c *Cell) float64 { return folder.Value(c.Summary.RelativeSGDSteps) }},
-	{"best_training_loss", "best loss", func(c *Cell) float64 { return folder.Value(c.Summary.BestTrainingLoss) }},
-	{"validation_accuracy", "accuracy", func(c *Cell) float64 { return folder.Value(c.Summary.ValidationAccuracy) }},
-	{"best_validation_accuracy", "best accuracy", func(c *Cell) float64 { return folder.Value(c.Summary.BestValidationAccuracy) }},
+	{"relative_sgd_steps", "relative steps", func(c *Cell) float64 { return metrics.Value(c.Summary.RelativeSGDSteps) }},
+	{"best_training_loss", "best loss", func(c *Cell) float64 { return metrics.Value(c.Summary.BestTrainingLoss) }},
+	{"validation_accuracy", "accuracy", func(c *Cell) float64 { return metrics.Value(c.Summary.ValidationAccuracy) }},
+	{"best_validation_accuracy", "best accuracy", func(c *Cell) float64 { return metrics.Value(c.Summary.BestValidationAccuracy) }},
 	{"seconds_to_fixed_best_loss", "s to fixed's best loss", func(c *Cell) float64 { return c.TimeToTarget }},
 	{"client_sgd_steps", "clients' steps", func(c *Cell) float64 { return float64(c.Summary.ClientSteps.Useful + c.Summary.ClientSteps.Wasted) }},
 	{"wasted_time_share", "wasted time", func(c *Cell) float64 { return c.Summary.ClientSeconds.WastedShare() }},
-	{"straggler_share", "straggler share", func(c *Cell) float64 { return folder.Value(c.Summary.StragglerShare) }},
+	{"straggler_share", "straggler share", func(c *Cell) float64 { return metrics.Value(c.Summary.StragglerShare) }},
 }
 
 // SweepRow is one schedule at one point of the grid, over its seeds.
@@ -195,7 +195,7 @@ func (t SweepTable) MarshalJSON() ([]byte, error) {
 			rows[i].Values[t.Grids[g].Key] = v
 		}
 		for q, e := range r.Columns {
-			rows[i].Columns[quantities[q].name] = mean{folder.Measured(e.Mean), folder.Measured(e.Half), e.N}
+			rows[i].Columns[quantities[q].name] = mean{metrics.Measured(e.Mean), metrics.Measured(e.Half), e.N}
 		}
 	}
 	return json.Marshal(struct {

@@ -85,9 +85,9 @@ experiment/run: actors/... bus/... coordinator/... experiment/config experiment/
 experiment/report: coordinator/round experiment/config experiment/folder internal/human internal/statistics
 	metrics metrics/eventlog metrics/figure metrics/openmetrics metrics/perfetto os time
 experiment/study: coordinator coordinator/schedule experiment/config experiment/folder experiment/run internal/atomicfile
-	internal/human internal/names internal/statistics metrics/figure os time golang.org/x/sync/...
+	internal/human internal/names internal/statistics metrics metrics/figure os time golang.org/x/sync/...
 experiment/study/...: internal/tasks actors/device actors/data actors/data/federated actors/learn coordinator/... experiment/config experiment/convex experiment/folder
-	experiment/run experiment/study internal/atomicfile internal/csvtable internal/statistics internal/vector metrics/figure metrics/models os
+	experiment/run experiment/study internal/atomicfile internal/csvtable internal/statistics internal/vector metrics metrics/figure metrics/models os
 	github.com/goccy/go-yaml/...
 
 # Programs.

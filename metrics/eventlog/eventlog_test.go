@@ -17,7 +17,6 @@ import (
 
 	"fedpace/coordinator/round"
 	"fedpace/metrics"
-	"fedpace/metrics/eventlog/record"
 	"fedpace/metrics/timeline"
 )
 

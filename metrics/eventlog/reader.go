@@ -172,8 +172,8 @@ func (r *Reader) take(m *record.Round) error {
 	report := round.Report{
 		Round: int(m.Round), Start: start, End: start + took, LocalSteps: int(m.LocalSteps), LearningRate: m.LearningRate,
 		Cohort: int(m.Cohort), Candidates: int(m.Candidates), SGDSteps: int64(m.SgdSteps),
-		TrainingLoss: value(m.TrainingLoss), WindowLoss: value(m.WindowLoss),
-		Evaluated: m.ValidationLoss != nil, ValidationLoss: value(m.ValidationLoss), ValidationAccuracy: value(m.ValidationAccuracy),
+		TrainingLoss: metrics.Value(m.TrainingLoss), WindowLoss: metrics.Value(m.WindowLoss),
+		Evaluated: m.ValidationLoss != nil, ValidationLoss: metrics.Value(m.ValidationLoss), ValidationAccuracy: metrics.Value(m.ValidationAccuracy),
 	}
 	for i, n := range m.Outcomes {
 		report.Outcomes[i] = int(n)
@@ -188,13 +188,6 @@ func (r *Reader) take(m *record.Round) error {
 	}
 	r.round = timeline.Record{Report: report, Ended: int(m.Ended), Tasks: tasks}
 	return nil
-}
-
-func value(v *float64) float64 {
-	if v == nil {
-		return math.NaN()
-	}
-	return *v
 }
 
 func taskOf(m *record.Task, start round.Time) (t timeline.Task, err error) {

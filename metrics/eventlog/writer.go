@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
-	"math"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -120,11 +119,11 @@ func (w *Writer) message(r *timeline.Record) *record.Round {
 	m := &record.Round{
 		Round: uint32(r.Round), StartNs: int64(r.Start), TookNs: int64(r.End - r.Start), LocalSteps: uint32(r.LocalSteps),
 		LearningRate: r.LearningRate, Cohort: uint32(r.Cohort), Candidates: uint32(r.Candidates),
-		TrainingLoss: measured(r.TrainingLoss), WindowLoss: measured(r.WindowLoss),
+		TrainingLoss: metrics.Measured(r.TrainingLoss), WindowLoss: metrics.Measured(r.WindowLoss),
 		SgdSteps: uint64(r.SGDSteps), Ended: uint32(r.Ended), Thinned: !Detailed(r.Round),
 	}
 	if r.Evaluated {
-		m.ValidationLoss, m.ValidationAccuracy = measured(r.ValidationLoss), measured(r.ValidationAccuracy)
+		m.ValidationLoss, m.ValidationAccuracy = metrics.Measured(r.ValidationLoss), metrics.Measured(r.ValidationAccuracy)
 	}
 	for _, n := range r.Outcomes {
 		m.Outcomes = append(m.Outcomes, uint32(n))
@@ -146,13 +145,6 @@ func (w *Writer) message(r *timeline.Record) *record.Round {
 		m.Tasks = append(m.Tasks, to)
 	}
 	return m
-}
-
-func measured(v float64) *float64 {
-	if math.IsNaN(v) {
-		return nil
-	}
-	return &v
 }
 
 // slowestOf is the place of the task that took longest; -1 without tasks.

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"iter"
-	"math"
 	"strconv"
 
 	"github.com/parquet-go/parquet-go"
@@ -81,17 +80,10 @@ func rowOf(r *round.Report) Round {
 		LocalSteps: int32(r.LocalSteps), LearningRate: r.LearningRate, Cohort: int32(r.Cohort),
 		Accepted: int32(r.Outcomes[round.Accepted]), Late: int32(r.Outcomes[round.Late]), Dropped: int32(r.Outcomes[round.Dropped]),
 		Lost: int32(r.Outcomes[round.Lost]), Cancelled: int32(r.Outcomes[round.Cancelled]), Refused: int32(r.Outcomes[round.Refused]),
-		TrainingLoss: measured(r.TrainingLoss), SGDSteps: r.SGDSteps,
+		TrainingLoss: metrics.Measured(r.TrainingLoss), SGDSteps: r.SGDSteps,
 	}
 	if r.Evaluated {
-		row.ValidationLoss, row.ValidationAccuracy = measured(r.ValidationLoss), measured(r.ValidationAccuracy)
+		row.ValidationLoss, row.ValidationAccuracy = metrics.Measured(r.ValidationLoss), metrics.Measured(r.ValidationAccuracy)
 	}
 	return row
-}
-
-func measured(v float64) *float64 {
-	if math.IsNaN(v) {
-		return nil
-	}
-	return &v
 }

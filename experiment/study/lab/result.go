@@ -7,8 +7,8 @@ import (
 	"text/tabwriter"
 
 	"fedpace/coordinator/theory"
-	"fedpace/experiment/folder"
 	"fedpace/internal/statistics"
+	"fedpace/metrics"
 )
 
 // Result is what a laboratory found.
@@ -66,7 +66,7 @@ type Moment struct {
 // half is half an interval; NaN, of one seed, is null in JSON.
 type half float64
 
-func (h half) MarshalJSON() ([]byte, error) { return json.Marshal(folder.Measured(float64(h))) }
+func (h half) MarshalJSON() ([]byte, error) { return json.Marshal(metrics.Measured(float64(h))) }
 
 // MarshalJSON adds what the tables derive.
 func (r *Result) MarshalJSON() ([]byte, error) {

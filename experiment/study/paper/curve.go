@@ -14,6 +14,7 @@ import (
 	"fedpace/experiment/folder"
 	"fedpace/experiment/study"
 	"fedpace/internal/csvtable"
+	"fedpace/metrics"
 )
 
 // Curve is one cell, thinned to its evaluations.
@@ -233,9 +234,9 @@ func (c *Curve) finish(s folder.Summary) {
 		c.Data = *s.Data
 	}
 	if s.Completed {
-		c.RelativeSteps = folder.Value(s.RelativeSGDSteps)
+		c.RelativeSteps = metrics.Value(s.RelativeSGDSteps)
 	}
-	c.BestLoss, c.BestAccuracy, c.FinalAccuracy = folder.Value(s.BestTrainingLoss), folder.Value(s.BestValidationAccuracy), folder.Value(s.ValidationAccuracy)
+	c.BestLoss, c.BestAccuracy, c.FinalAccuracy = metrics.Value(s.BestTrainingLoss), metrics.Value(s.BestValidationAccuracy), metrics.Value(s.ValidationAccuracy)
 }
 
 // inOrder sorts by task, schedule, size and seed.

@@ -45,7 +45,13 @@ const (
 // Several processes may use one folder.
 type Authority struct {
 	dir                             string
-	operator, system, runs, devices nkeys.KeyPair
+	operator, system, runs, devices keyPair
+}
+
+// keyPair is a key with its public half.
+type keyPair struct {
+	nkeys.KeyPair
+	public string
 }
 
 // ErrNoAuthority is wrapped by Open's error about a folder without keys.
@@ -55,7 +61,7 @@ var ErrNoAuthority = errors.New("there are no keys")
 type key struct {
 	name string
 	kind nkeys.PrefixByte
-	pair *nkeys.KeyPair
+	pair *keyPair
 }
 
 func (a *Authority) keys() []key {
@@ -121,11 +127,11 @@ func Open(dir string) (*Authority, error) {
 		if err != nil {
 			return nil, err
 		}
-		if *k.pair, err = nkeys.FromSeed(bytes.TrimSpace(seed)); err == nil {
-			var public string
-			if public, err = (*k.pair).PublicKey(); err == nil && nkeys.Prefix(public) != k.kind {
-				err = errors.New("it is of another kind than its name says")
-			}
+		if k.pair.KeyPair, err = nkeys.FromSeed(bytes.TrimSpace(seed)); err == nil {
+			k.pair.public, err = k.pair.PublicKey()
+		}
+		if err == nil && nkeys.Prefix(k.pair.public) != k.kind {
+			err = errors.New("it is of another kind than its name says")
 		}
 		if err != nil {
 			return nil, fmt.Errorf("bus: keys: %s holds no seed: %w", path, err)
@@ -138,18 +144,17 @@ func Open(dir string) (*Authority, error) {
 const maxSecret = 1 << 20
 
 // readSecret reads a small file that nobody else may read.
-func readSecret(path string) ([]byte, error) {
+func readSecret(path string) (b []byte, err error) {
 	info, err := os.Stat(path)
-	if err != nil {
-		return nil, fmt.Errorf("bus: keys: %w", err)
+	switch {
+	case err != nil:
+	case info.Mode().Perm()&0o077 != 0:
+		err = fmt.Errorf("others may read %s (mode %#o); make it 0600", path, info.Mode().Perm())
+	case info.Size() > maxSecret:
+		err = fmt.Errorf("%s has %d bytes, want at most %d", path, info.Size(), maxSecret)
+	default:
+		b, err = os.ReadFile(path)
 	}
-	if info.Mode().Perm()&0o077 != 0 {
-		return nil, fmt.Errorf("bus: keys: others may read %s (mode %#o); make it 0600", path, info.Mode().Perm())
-	}
-	if info.Size() > maxSecret {
-		return nil, fmt.Errorf("bus: keys: %s has %d bytes, want at most %d", path, info.Size(), maxSecret)
-	}
-	b, err := os.ReadFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("bus: keys: %w", err)
 	}
@@ -182,10 +187,10 @@ func (g *Grant) Check() error {
 	default:
 		return fmt.Errorf("bus: %q is not a role (device, host, coordinator or site)", g.Role)
 	}
-	if g.Run == "" {
+	switch {
+	case g.Run == "":
 		return nil
-	}
-	if g.Role != RoleDevice {
+	case g.Role != RoleDevice:
 		return fmt.Errorf("bus: credentials of a %s are for all runs", g.Role)
 	}
 	return names.CheckToken("run", g.Run)
@@ -364,28 +369,21 @@ func (a *Authority) Accounts() (*Accounts, error) {
 
 // claims are the accounts before they are signed.
 func (a *Authority) claims() (*Accounts, error) {
-	var publics [4]string
-	for i, pair := range []nkeys.KeyPair{a.operator, a.system, a.runs, a.devices} {
-		var err error
-		if publics[i], err = pair.PublicKey(); err != nil {
-			return nil, fmt.Errorf("bus: keys: %w", err)
-		}
-	}
-	account := func(i int, name string) Account {
-		c := jwt.NewAccountClaims(publics[i])
+	account := func(name string, k keyPair) Account {
+		c := jwt.NewAccountClaims(k.public)
 		c.Name = name
 		return Account{AccountClaims: c}
 	}
-	o := jwt.NewOperatorClaims(publics[0])
-	o.Name, o.SystemAccount = "fedpace", publics[1]
-	c := &Accounts{Operator: o, System: account(1, "system"), Runs: account(2, "runs"), Devices: account(3, "devices")}
+	o := jwt.NewOperatorClaims(a.operator.public)
+	o.Name, o.SystemAccount = "fedpace", a.system.public
+	c := &Accounts{Operator: o, System: account("system", a.system), Runs: account("runs", a.runs), Devices: account("devices", a.devices)}
 	all := int64(jwt.NoLimit)
 	c.Runs.Limits.JetStreamLimits = jwt.JetStreamLimits{MemoryStorage: all, DiskStorage: all, Streams: all, Consumer: all}
 	for _, g := range gates {
 		c.Runs.Exports.Add(&jwt.Export{Name: g.name, Subject: jwt.Subject(g.subject), Type: g.kind})
-		c.Devices.Imports.Add(&jwt.Import{Name: g.name, Subject: jwt.Subject(g.subject), Account: publics[2], Type: g.kind})
+		c.Devices.Imports.Add(&jwt.Import{Name: g.name, Subject: jwt.Subject(g.subject), Account: a.runs.public, Type: g.kind})
 	}
-	c.Devices.Imports.Add(&jwt.Import{Name: "models for sites", Subject: anyModel, LocalSubject: siteModel, Account: publics[2], Type: jwt.Service})
+	c.Devices.Imports.Add(&jwt.Import{Name: "models for sites", Subject: anyModel, LocalSubject: siteModel, Account: a.runs.public, Type: jwt.Service})
 	c.Runs.Revocations, c.Devices.Revocations = jwt.RevocationList{}, jwt.RevocationList{}
 	for _, path := range a.userFiles() {
 		u, err := readUser(path)

@@ -1,6 +1,7 @@
 package embedded
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -66,7 +67,7 @@ func Start(ctx context.Context, c Config) (_ *Server, err error) {
 	}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, s.remove())
+			err = errors.Join(err, os.RemoveAll(s.folder))
 		}
 	}()
 	options := &server.Options{
@@ -127,10 +128,7 @@ func splitListen(addr string) (host string, port int, err error) {
 	if err != nil || port < 0 || port > 65535 {
 		return "", 0, fmt.Errorf("bus: listen address %q: port %q is not 0 to 65535", addr, p)
 	}
-	if port == 0 {
-		port = server.RANDOM_PORT
-	}
-	return host, port, nil
+	return host, cmp.Or(port, server.RANDOM_PORT), nil
 }
 
 // URL is the address for connections over TCP; empty without a listener.
@@ -150,11 +148,9 @@ func (s *Server) Close() {
 		}
 		s.server.Shutdown()
 		s.server.WaitForShutdown()
-		_ = s.remove() // a temporary folder that stays behind harms nobody
+		_ = os.RemoveAll(s.folder) // a temporary folder that stays behind harms nobody
 	})
 }
-
-func (s *Server) remove() error { return os.RemoveAll(s.folder) }
 
 // Trouble is what the server last complained of; empty: nothing.
 func (s *Server) Trouble() string {
@@ -200,15 +196,8 @@ const revocationEvery = time.Second
 // watchRevocations ends what the authority has revoked, connections that are
 // open included, until ctx ends.
 func (s *Server) watchRevocations(ctx context.Context, resolver server.AccountResolver) {
-	tick := time.NewTicker(revocationEvery)
-	defer tick.Stop()
 	seen := s.authority.Issued()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
+	for range natsbus.Ticks(ctx, revocationEvery) {
 		now := s.authority.Issued()
 		if now == seen {
 			continue

@@ -187,14 +187,7 @@ func (d *Device) joined(run string, w *bus.Welcome) {
 
 // heartbeats says that the device is alive until ctx ends.
 func (d *Device) heartbeats(ctx context.Context, run string, every time.Duration) {
-	tick := time.NewTicker(every)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
+	for range natsbus.Ticks(ctx, every) {
 		d.mu.Lock()
 		h := &bus.Heartbeat{Phase: d.phase}
 		if d.cancel != nil {

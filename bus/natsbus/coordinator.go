@@ -99,8 +99,8 @@ func (c *Coordinator) open(ctx context.Context) error {
 	handlers := map[string]nats.MsgHandler{
 		subject.AnyClient(c.run, subject.Plan): c.onPlan,
 		subject.Sums(c.run):                    c.sums.onSum,
-		exhaustedJobs(c.run):                   c.onExhausted,
-		terminatedJobs(c.run):                  c.onTerminated,
+		advisories("MAX_DELIVERIES", c.run):    c.onExhausted,
+		advisories("MSG_TERMINATED", c.run):    c.onTerminated,
 	}
 	if c.hosts != nil {
 		handlers[subject.Info(c.run)] = c.onInfo
@@ -170,15 +170,8 @@ func (c *Coordinator) lost(err error) {
 // watchPlans tells the driver when it waits for plans in vain. Nothing else
 // would: a task that no host gets leaves no trace on the bus.
 func (c *Coordinator) watchPlans(ctx context.Context) {
-	tick := time.NewTicker(c.config.PlanPatience)
-	defer tick.Stop()
 	last := int64(-1) // takes done when a wait was last seen
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
+	for range Ticks(ctx, c.config.PlanPatience) {
 		switch takes := c.plans.Takes(); {
 		case c.plans.Waiting() == 0:
 			last = -1

@@ -1,6 +1,7 @@
 package natsbus
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -201,18 +202,11 @@ func (h *Host) sumRequest(ctx context.Context, w *bus.Sum) (done bool, err error
 		reply, err = h.conn.nats.RequestWithContext(ctx, subject.Sums(h.run), b)
 		return err
 	})
-	switch {
-	case err == nil:
-		return h.verdict(w.Job, reply.Data)
-	case h.Err() != nil:
-		return false, h.Err()
+	if err != nil {
+		return false, cmp.Or(h.Err(), fmt.Errorf("bus: sum of job %d: %w", w.Job, err))
 	}
-	return false, fmt.Errorf("bus: sum of job %d: %w", w.Job, err)
-}
-
-func (h *Host) verdict(job uint64, reply []byte) (done bool, err error) {
 	var r bus.SumReply
-	if err := bus.Unmarshal(reply, &r); err != nil {
+	if err := bus.Unmarshal(reply.Data, &r); err != nil {
 		return false, err
 	}
 	switch r.Verdict {
@@ -223,5 +217,5 @@ func (h *Host) verdict(job uint64, reply []byte) (done bool, err error) {
 	case bus.SendValues:
 		return false, errElsewhere
 	}
-	return false, fmt.Errorf("bus: sum of job %d: %w: %s", job, bus.ErrRefused, r.Reason)
+	return false, fmt.Errorf("bus: sum of job %d: %w: %s", w.Job, bus.ErrRefused, r.Reason)
 }

@@ -92,15 +92,8 @@ func (h *Host) consumer(ctx context.Context, kernel string) (jetstream.Consumer,
 
 // keep marks progress until ctx ends.
 func (d *delivery) keep(ctx context.Context, every time.Duration) {
-	tick := time.NewTicker(every)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-			_ = d.msg.InProgress() // lost marks end in a second delivery, which is harmless
-		}
+	for range Ticks(ctx, every) {
+		_ = d.msg.InProgress() // lost marks end in a second delivery, which is harmless
 	}
 }
 

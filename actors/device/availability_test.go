@@ -327,7 +327,7 @@ func TestBadAvailability(t *testing.T) {
 		{Daily{FromHour: 8, ToHour: 8, Probability: 1}, "jitter_hours: 0 with 24 hours"},
 		{Daily{FromHour: 8, ToHour: 9, Probability: 1, Zones: []Zone{{15, 1}}}, "zones[0].hours: 15 is out of range (from -14 to 14 hours)"},
 		{Daily{FromHour: 8, ToHour: 9, Probability: 1, Zones: []Zone{{1, 1}, {2, 0}}}, "zones[1].weight: is not set"},
-		{Trace{}, "sessions: is not set"},
+		{Trace{}, "sessions: is empty"},
 		{Trace{Sessions: "nowhere.csv"}, "sessions: open nowhere.csv"},
 	} {
 		_, err := NewFleet(Config{Network: Network{DownloadMbps: 20, UploadMbps: 5}, Availability: c.a}, 1)

@@ -3,6 +3,7 @@ package metrics
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 
 	"fedpace/coordinator/round"
 )
@@ -15,6 +16,21 @@ func (o *Outcomes) Add(r *round.Report) {
 	for i, n := range r.Outcomes {
 		o[i] += int64(n)
 	}
+}
+
+// Latest returns a round's report, with the losses of the one before where none were measured.
+func Latest(previous, r *round.Report) round.Report {
+	last := *r
+	if math.IsNaN(r.TrainingLoss) {
+		last.TrainingLoss = previous.TrainingLoss
+	}
+	if math.IsNaN(r.WindowLoss) {
+		last.WindowLoss = previous.WindowLoss
+	}
+	if !r.Evaluated {
+		last.ValidationLoss, last.ValidationAccuracy = previous.ValidationLoss, previous.ValidationAccuracy
+	}
+	return last
 }
 
 // MarshalJSON writes an object with the outcomes' names, in their order.

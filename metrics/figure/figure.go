@@ -178,7 +178,7 @@ func Format(path string) (string, error) {
 
 // plot is the panel without its legend, and that. styles holds the lines' styles
 // by name; new names are added.
-func (panel Panel) plot(styles map[string]int) (*plot.Plot, *legend, error) {
+func (panel *Panel) plot(styles map[string]int) (*plot.Plot, *legend, error) {
 	p := plot.New()
 	p.Title.Text, p.X.Label.Text = panel.Title, panel.X
 	p.Title.Padding = vg.Points(4)
@@ -203,20 +203,17 @@ func (panel Panel) plot(styles map[string]int) (*plot.Plot, *legend, error) {
 	if panel.LogY {
 		p.Y.Scale, p.Y.Tick.Marker = plot.LogScale{}, decades{}
 	}
-	named := len(panel.Names) > 0
 	for i, l := range panel.Lines {
-		if panel.LogY {
-			l = l.positive()
-		}
-		if named {
-			l = l.aside(i, len(panel.Lines))
-		}
 		style, ok := styles[l.Name]
 		if !ok {
 			style = len(styles)
 			styles[l.Name] = style
 		}
-		if err := l.add(p, key, style, panel.Steps, named); err != nil {
+		points := panel.shown(i)
+		if len(points) == 0 {
+			continue // never reached, say: the legend would promise a line
+		}
+		if err := panel.addLine(p, key, l.Name, style, points); err != nil {
 			return nil, nil, fmt.Errorf("%s: %w", l.Name, err)
 		}
 	}
@@ -229,7 +226,7 @@ func (panel Panel) plot(styles map[string]int) (*plot.Plot, *legend, error) {
 		p.X.Tick.Marker, p.Y.Tick.Marker = roundTicks{least: 1}, roundTicks{least: 1}
 	}
 	addMarks(p, key, panel.Marks)
-	if named {
+	if len(panel.Names) > 0 {
 		p.NominalX(panel.Names...)
 		p.X.Min, p.X.Max = -0.5, float64(len(panel.Names))-0.5
 	}
@@ -239,45 +236,30 @@ func (panel Panel) plot(styles map[string]int) (*plot.Plot, *legend, error) {
 	return p, key, nil
 }
 
-// positive is the line without what decades cannot show. A half width that
-// would reach zero goes down to a tenth of the mean.
-func (l Line) positive() Line {
-	var points []Point
-	for _, q := range l.Points {
-		if q.Y > 0 {
-			if q.Half >= q.Y {
-				q.Half = 0.9 * q.Y
-			}
-			points = append(points, q)
-		}
+// shown are the points of the i-th line that can be drawn. Where X has names they stand beside those
+// of the other lines. On decades a half width that would reach zero goes down to a tenth of the mean.
+func (panel *Panel) shown(i int) (points bars) {
+	aside := 0.0
+	if n := float64(len(panel.Lines)); len(panel.Names) > 0 {
+		aside = 0.5 * (float64(i) - (n-1)/2) / n
 	}
-	return Line{Name: l.Name, Points: points}
+	for _, q := range panel.Lines[i].Points {
+		if !finite(q.X) || !finite(q.Y) || panel.LogY && q.Y <= 0 {
+			continue
+		}
+		if panel.LogY && q.Half >= q.Y {
+			q.Half = 0.9 * q.Y
+		} else if !finite(q.Half) {
+			q.Half = 0
+		}
+		q.X += aside
+		points = append(points, q)
+	}
+	return points
 }
 
-// aside is the i-th of n lines with its points beside those of the others.
-func (l Line) aside(i, n int) Line {
-	points := make([]Point, len(l.Points))
-	for j, q := range l.Points {
-		q.X += 0.5 * (float64(i) - float64(n-1)/2) / float64(n)
-		points[j] = q
-	}
-	return Line{Name: l.Name, Points: points}
-}
-
-// add draws one line with its marks and bars; from name to name there is none.
-func (l Line) add(p *plot.Plot, key *legend, style int, steps, named bool) error {
-	var points bars
-	for _, q := range l.Points {
-		if finite(q.X) && finite(q.Y) {
-			if !finite(q.Half) {
-				q.Half = 0
-			}
-			points = append(points, q)
-		}
-	}
-	if len(points) == 0 {
-		return nil // never reached, say: the legend would promise a line
-	}
+// addLine draws one line with its marks and bars; from name to name there is none.
+func (panel *Panel) addLine(p *plot.Plot, key *legend, name string, style int, points bars) error {
 	line, marks, err := plotter.NewLinePoints(points)
 	if err != nil {
 		return err
@@ -286,16 +268,16 @@ func (l Line) add(p *plot.Plot, key *legend, style int, steps, named bool) error
 	line.Color, line.Width, line.Dashes = c, vg.Points(1.6), dashes[(style+style/len(palette))%len(dashes)]
 	marks.Color, marks.Shape, marks.Radius = c, glyphs[(style+style/len(palette))%len(glyphs)], vg.Points(2.8)
 	var samples []plot.Thumbnailer
-	if steps {
+	if panel.Steps {
 		if err := addBand(p, points, c); err != nil {
 			return err
 		}
 	}
-	if steps || !named {
+	if panel.Steps || len(panel.Names) == 0 {
 		p.Add(line)
 		samples = append(samples, line)
 	}
-	if !steps {
+	if !panel.Steps {
 		errorBars, err := plotter.NewYErrorBars(points)
 		if err != nil {
 			return err
@@ -304,7 +286,7 @@ func (l Line) add(p *plot.Plot, key *legend, style int, steps, named bool) error
 		p.Add(marks, errorBars)
 		samples = append(samples, marks)
 	}
-	key.add(l.Name, samples...)
+	key.add(name, samples...)
 	return nil
 }
 

@@ -2,6 +2,7 @@ package figure
 
 import (
 	"image/color"
+	"slices"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
@@ -17,20 +18,15 @@ type Mark struct {
 
 // addBand draws the points' half widths as a band around the curve, where there are any.
 func addBand(p *plot.Plot, points bars, c color.RGBA) error {
-	var low, high plotter.XYs
-	wide := false
-	for _, q := range points {
-		low = append(low, plotter.XY{X: q.X, Y: q.Y - q.Half})
-		high = append(high, plotter.XY{X: q.X, Y: q.Y + q.Half})
-		wide = wide || q.Half > 0
-	}
-	if !wide {
+	if !slices.ContainsFunc(points, func(q Point) bool { return q.Half > 0 }) {
 		return nil
 	}
-	for i := len(low) - 1; i >= 0; i-- {
-		high = append(high, low[i])
+	outline := make(plotter.XYs, 2*len(points)) // forth above the curve, and back below it
+	for i, q := range points {
+		outline[i] = plotter.XY{X: q.X, Y: q.Y + q.Half}
+		outline[len(outline)-1-i] = plotter.XY{X: q.X, Y: q.Y - q.Half}
 	}
-	band, err := plotter.NewPolygon(high)
+	band, err := plotter.NewPolygon(outline)
 	if err != nil {
 		return err
 	}

@@ -20,7 +20,7 @@ type point struct {
 	rate      float64 // eta_r of the last
 	losses    int     // rounds that have a training loss
 	loss      float64 // sum over those
-	low, high float64 // of those; NaN: none
+	low, high float64 // of those; infinite: none
 	window    float64 // the last round's window mean, NaN: none
 	duration  round.Time
 }
@@ -29,7 +29,7 @@ type point struct {
 func single(r *round.Report) point {
 	p := point{
 		rounds: 1, round: r.Round, end: r.End, steps: r.LocalSteps, rate: r.LearningRate,
-		low: math.NaN(), high: math.NaN(), window: r.WindowLoss, duration: r.End - r.Start,
+		low: math.Inf(1), high: math.Inf(-1), window: r.WindowLoss, duration: r.End - r.Start,
 	}
 	if !math.IsNaN(r.TrainingLoss) {
 		p.losses, p.loss, p.low, p.high = 1, r.TrainingLoss, r.TrainingLoss, r.TrainingLoss
@@ -42,24 +42,13 @@ func (p *point) join(next *point) {
 	p.rounds += next.rounds
 	p.round, p.end, p.steps, p.rate, p.window = next.round, next.end, next.steps, next.rate, next.window
 	p.duration += next.duration
-	switch {
-	case next.losses == 0:
-	case p.losses == 0:
-		p.losses, p.loss, p.low, p.high = next.losses, next.loss, next.low, next.high
-	default:
-		p.losses += next.losses
-		p.loss += next.loss
-		p.low, p.high = min(p.low, next.low), max(p.high, next.high)
-	}
+	p.losses += next.losses
+	p.loss += next.loss
+	p.low, p.high = min(p.low, next.low), max(p.high, next.high)
 }
 
-// mean is the mean training loss, NaN when there is none.
-func (p *point) mean() float64 {
-	if p.losses == 0 {
-		return math.NaN()
-	}
-	return p.loss / float64(p.losses)
-}
+// mean is the mean training loss; NaN (0/0) when there is none.
+func (p *point) mean() float64 { return p.loss / float64(p.losses) }
 
 // history is a run's rounds as at most maxPoints points of equally many rounds
 // each; the last point may hold fewer. Its memory is allocated once.

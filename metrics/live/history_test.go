@@ -75,7 +75,7 @@ func TestHistoryIsBoundedAndComplete(t *testing.T) {
 				if m := p.mean(); m < p.low || m > p.high {
 					t.Fatalf("point %d: mean %v of %v to %v", i, m, p.low, p.high)
 				}
-			} else if !math.IsNaN(p.mean()) || !math.IsNaN(p.low) {
+			} else if !math.IsNaN(p.mean()) || !math.IsInf(p.low, 1) {
 				t.Fatalf("point %d has no loss but a mean of %v", i, p.mean())
 			}
 		}

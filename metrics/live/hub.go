@@ -132,21 +132,12 @@ func (h *Hub) Round(r *metrics.Round) error {
 	s := &h.state
 	s.version++
 	s.at = now
-	previous := s.last
-	s.last = r.Report
-	if math.IsNaN(r.TrainingLoss) {
-		s.last.TrainingLoss = previous.TrainingLoss
-	}
-	if math.IsNaN(r.WindowLoss) {
-		s.last.WindowLoss = previous.WindowLoss
-	}
+	s.last = metrics.Latest(&s.last, &r.Report)
 	if !(s.bestWindow <= r.WindowLoss) { // also when there is none yet
 		s.bestWindow = r.WindowLoss
 	}
 	if r.Evaluated {
 		s.evaluations.add(evaluation{r.Round, r.End, r.ValidationLoss, r.ValidationAccuracy})
-	} else {
-		s.last.ValidationLoss, s.last.ValidationAccuracy = previous.ValidationLoss, previous.ValidationAccuracy
 	}
 	s.history.add(&r.Report)
 	s.spread.add(r.End - r.Start)

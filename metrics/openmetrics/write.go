@@ -25,28 +25,22 @@ var (
 type family struct {
 	name, help, unit string
 	kind             dto.MetricType
-	start            bool // its value holds from a round's start, not from its end
-	value            func(r *round.Report) float64
-	outcome          func(o round.Outcome, r *round.Report) float64 // in place of value: a series for each
+	start            bool                          // its value holds from a round's start, not from its end
+	value            func(r *round.Report) float64 // nil: the tasks so far, a series for each outcome
 }
 
-func families() []family {
-	gauge, counter := dto.MetricType_GAUGE, dto.MetricType_COUNTER
-	var updates [round.Outcomes]float64 // sums so far; rounds come in order
-	return []family{
-		{name: "round", help: "Rounds completed.", kind: gauge, value: func(r *round.Report) float64 { return float64(r.Round) }},
-		{name: "round_duration_seconds", help: "Virtual time of the round that ends here.", unit: "seconds", kind: gauge, value: func(r *round.Report) float64 { return (r.End - r.Start).Seconds() }},
-		{name: "local_steps", help: "Local SGD steps a client, K_r, from the round's start.", kind: gauge, start: true, value: func(r *round.Report) float64 { return float64(r.LocalSteps) }},
-		{name: "learning_rate", help: "Learning rate, eta_r, from the round's start.", kind: gauge, start: true, value: func(r *round.Report) float64 { return r.LearningRate }},
-		{name: "training_loss", help: "Mean first-step loss of the round's accepted clients.", kind: gauge, value: func(r *round.Report) float64 { return r.TrainingLoss }},
-		{name: "validation_loss", help: "Mean cross-entropy on held-out samples.", kind: gauge, value: func(r *round.Report) float64 { return evaluated(r, r.ValidationLoss) }},
-		{name: "validation_accuracy", help: "Top-1 accuracy on held-out samples, 0 to 1.", kind: gauge, value: func(r *round.Report) float64 { return evaluated(r, r.ValidationAccuracy) }},
-		{name: "sgd_steps_total", help: "Local SGD steps of one client of each completed round: the sum of K_r.", kind: counter, value: func(r *round.Report) float64 { return float64(r.SGDSteps) }},
-		{name: "updates_total", help: "Tasks by how they ended.", kind: counter, outcome: func(o round.Outcome, r *round.Report) float64 {
-			updates[o] += float64(r.Outcomes[o])
-			return updates[o]
-		}},
-	}
+const gauge, counter = dto.MetricType_GAUGE, dto.MetricType_COUNTER
+
+var families = []family{
+	{name: "round", help: "Rounds completed.", kind: gauge, value: func(r *round.Report) float64 { return float64(r.Round) }},
+	{name: "round_duration_seconds", help: "Virtual time of the round that ends here.", unit: "seconds", kind: gauge, value: func(r *round.Report) float64 { return (r.End - r.Start).Seconds() }},
+	{name: "local_steps", help: "Local SGD steps a client, K_r, from the round's start.", kind: gauge, start: true, value: func(r *round.Report) float64 { return float64(r.LocalSteps) }},
+	{name: "learning_rate", help: "Learning rate, eta_r, from the round's start.", kind: gauge, start: true, value: func(r *round.Report) float64 { return r.LearningRate }},
+	{name: "training_loss", help: "Mean first-step loss of the round's accepted clients.", kind: gauge, value: func(r *round.Report) float64 { return r.TrainingLoss }},
+	{name: "validation_loss", help: "Mean cross-entropy on held-out samples.", kind: gauge, value: func(r *round.Report) float64 { return evaluated(r, r.ValidationLoss) }},
+	{name: "validation_accuracy", help: "Top-1 accuracy on held-out samples, 0 to 1.", kind: gauge, value: func(r *round.Report) float64 { return evaluated(r, r.ValidationAccuracy) }},
+	{name: "sgd_steps_total", help: "Local SGD steps of one client of each completed round: the sum of K_r.", kind: counter, value: func(r *round.Report) float64 { return float64(r.SGDSteps) }},
+	{name: "updates_total", help: "Tasks by how they ended.", kind: counter},
 }
 
 func evaluated(r *round.Report, v float64) float64 {
@@ -62,16 +56,20 @@ func Write(w io.Writer, run *metrics.Run, epoch time.Time, rounds []round.Report
 	if epoch.Before(earliest) || epoch.After(latest) {
 		return fmt.Errorf("openmetrics: epoch %s is out of range, want %s to %s", epoch.UTC().Format(time.RFC3339), earliest.UTC().Format(time.RFC3339), latest.Format(time.RFC3339))
 	}
-	for _, f := range families() {
+	for _, f := range families {
 		m := &dto.MetricFamily{Name: proto.String("fedpace_virtual_" + f.name), Help: &f.help, Type: &f.kind}
 		if f.unit != "" {
 			m.Unit = &f.unit
 		}
-		if f.outcome == nil {
+		if f.value != nil {
 			m.Metric = f.series(labels(run), epoch, rounds, f.value)
 		} else {
 			for o := range round.Outcome(round.Outcomes) {
-				m.Metric = append(m.Metric, f.series(labels(run, "outcome", o.String()), epoch, rounds, func(r *round.Report) float64 { return f.outcome(o, r) })...)
+				updates := 0.0
+				m.Metric = append(m.Metric, f.series(labels(run, "outcome", o.String()), epoch, rounds, func(r *round.Report) float64 {
+					updates += float64(r.Outcomes[o])
+					return updates
+				})...)
 			}
 		}
 		if len(m.Metric) == 0 {

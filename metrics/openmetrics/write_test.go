@@ -97,7 +97,7 @@ func TestTheClocksDoNotMix(t *testing.T) {
 	if live["fedpace_virtual_time_seconds"] == nil {
 		t.Fatal("a scrape does not have the name that comes nearest")
 	}
-	for _, f := range families() {
+	for _, f := range families {
 		if live["fedpace_virtual_"+f.name] != nil {
 			t.Errorf("fedpace_virtual_%s is a live metric's name, too", f.name)
 		}

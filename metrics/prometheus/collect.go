@@ -133,7 +133,7 @@ func (m *Metrics) collectClients(c *scrape, s *state) {
 }
 
 func (m *Metrics) collectUsage(c *scrape, s *state) {
-	if !s.used {
+	if s.last.Round == 0 {
 		return
 	}
 	u := &s.usage

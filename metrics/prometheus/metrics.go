@@ -104,7 +104,6 @@ type state struct {
 	slowest   [][phases]float64 // seconds, by class
 	updates   [kinds][round.Outcomes]uint64
 	usage     metrics.Usage
-	used      bool // usage is known
 	notFinite uint64
 }
 
@@ -131,7 +130,7 @@ func (m *Metrics) Start(s *metrics.Start) error {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.state.last, m.state.usage, m.state.used = s.Last.Report, *s.Last.Usage, true
+	m.state.last, m.state.usage = s.Last.Report, *s.Last.Usage
 	return nil
 }
 
@@ -192,23 +191,16 @@ func (m *Metrics) Round(r *metrics.Round) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	s := &m.state
-	previous := s.last
-	s.last, s.at = r.Report, now
+	s.last, s.at = metrics.Latest(&s.last, &r.Report), now
 	measured := m.run.Train && r.Outcomes[round.Accepted] > 0
 	if measured && !finite(r.TrainingLoss) || r.Evaluated && !finite(r.ValidationLoss) {
 		s.notFinite++
-	}
-	if math.IsNaN(r.TrainingLoss) {
-		s.last.TrainingLoss = previous.TrainingLoss
-	}
-	if !r.Evaluated {
-		s.last.ValidationLoss, s.last.ValidationAccuracy = previous.ValidationLoss, previous.ValidationAccuracy
 	}
 	s.duration.observe(r.End - r.Start)
 	for o, n := range r.Outcomes {
 		s.updates[simulated][o] += uint64(n)
 	}
-	s.usage, s.used = *r.Usage, true
+	s.usage = *r.Usage
 	m.takeBatch(&r.Report)
 	return nil
 }

@@ -15,10 +15,6 @@ type limitedListener struct {
 	most int64
 }
 
-func limit(l net.Listener, most int64) *limitedListener {
-	return &limitedListener{Listener: l, most: most}
-}
-
 func (l *limitedListener) Accept() (net.Conn, error) {
 	for {
 		c, err := l.Listener.Accept()

@@ -58,7 +58,7 @@ func Serve(ctx context.Context, addr string, pages ...Page) (*Server, error) {
 	}
 	requests, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	s := &Server{
-		listener: limit(l, maxConns),
+		listener: &limitedListener{Listener: l, most: maxConns},
 		cancel:   cancel,
 		done:     make(chan struct{}),
 		server: http.Server{

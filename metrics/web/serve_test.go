@@ -187,7 +187,7 @@ func TestLimits(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	limited := limit(l, 2)
+	limited := &limitedListener{Listener: l, most: 2}
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "hello") }))
 	server.Listener = limited
 	closed := make(chan struct{}, 10)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -60,7 +61,7 @@ func (d *Device) handle(ctx context.Context, x deviceArrival) (*DeviceTask, erro
 		delete(d.called, x.run)
 	}
 	d.mu.Unlock()
-	if x.task.Task == 0 && x.task.Over {
+	if !x.isTask() && !x.isCall() {
 		if in != x.run {
 			return nil, nil
 		}
@@ -146,11 +147,11 @@ func (d *Device) still() {
 // join asks until the run answers. A run that called and does not answer may be
 // gone: then it returns without having joined.
 func (d *Device) join(ctx context.Context, run string) error {
-	waits, said := d.config.Run != "", false
+	waits := d.config.Run != ""
+	notice := sync.OnceFunc(func() { d.config.Notice(fmt.Sprintf("Waiting for run %s.", run)) })
 	r, err := d.request(ctx, natsbus.Retry{Passes: func(error) bool {
-		if waits && !said {
-			d.config.Notice(fmt.Sprintf("Waiting for run %s.", run))
-			said = true
+		if waits {
+			notice()
 		}
 		return waits
 	}}, run, subject.Join, d.config.Join)
@@ -160,11 +161,7 @@ func (d *Device) join(ctx context.Context, run string) error {
 	if r.Verdict != bus.Accepted || r.Welcome == nil {
 		return fmt.Errorf("bus: run %s does not take device %s: %s", run, d.config.ID, r.Reason)
 	}
-	d.joined(run, r.Welcome)
-	return nil
-}
-
-func (d *Device) joined(run string, w *bus.Welcome) {
+	w := r.Welcome
 	d.mu.Lock()
 	in, every := d.run, d.welcome.HeartbeatEvery()
 	d.mu.Unlock()
@@ -183,6 +180,7 @@ func (d *Device) joined(run string, w *bus.Welcome) {
 		d.beat = cancel
 		d.beats.Go(func() { d.heartbeats(ctx, run, w.HeartbeatEvery()) })
 	}
+	return nil
 }
 
 // heartbeats says that the device is alive until ctx ends.

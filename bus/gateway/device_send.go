@@ -68,34 +68,24 @@ func (d *Device) send(ctx context.Context, run string, u *bus.DeviceUpdate) erro
 		} else if u.UploadNs == 0 {
 			u.UploadNs = max(1, time.Since(started).Nanoseconds())
 		}
-		v, err := d.sendPart(ctx, run, part)
+		// A coordinator that is away may be there again within the patience.
+		r, err := d.request(ctx, natsbus.Retry{For: d.config.Patience, Passes: always}, run, subject.Chunk(part.Chunk), part)
 		switch {
 		case err != nil:
 			return err
-		case v == bus.Repeated:
+		case r == nil:
+			return fmt.Errorf("bus: update of task %d: %w", u.Task, ErrUnanswered)
+		case r.Verdict == bus.Refused:
+			return fmt.Errorf("bus: update of task %d: %w: %s", u.Task, ErrUpdateRefused, r.Reason)
+		case r.Verdict == bus.Repeated:
 			return nil
-		case v == bus.SendValues:
+		case r.Verdict == bus.SendValues:
 			chunk = -1 // from the beginning
-		case part.Last() && v != bus.Accepted:
-			return fmt.Errorf("bus: update of task %d: the coordinator says %v to the last message", u.Task, v)
+		case part.Last() && r.Verdict != bus.Accepted:
+			return fmt.Errorf("bus: update of task %d: the coordinator says %v to the last message", u.Task, r.Verdict)
 		}
 	}
 	return nil
-}
-
-// sendPart sends one message until it is answered, by a coordinator that is there
-// again perhaps.
-func (d *Device) sendPart(ctx context.Context, run string, p *bus.Update) (bus.Verdict, error) {
-	r, err := d.request(ctx, natsbus.Retry{For: d.config.Patience, Passes: always}, run, subject.Chunk(p.Chunk), p)
-	switch {
-	case err != nil:
-		return 0, err
-	case r == nil:
-		return 0, fmt.Errorf("bus: update of task %d: %w", p.Task, ErrUnanswered)
-	case r.Verdict == bus.Refused:
-		return 0, fmt.Errorf("bus: update of task %d: %w: %s", p.Task, ErrUpdateRefused, r.Reason)
-	}
-	return r.Verdict, nil
 }
 
 // request asks the run's coordinator until it answers. It returns no reply where

@@ -74,7 +74,10 @@ func (c *Conn) OpenCoordinator(ctx context.Context, run string, config bus.Coord
 	var err error
 	o.js, err = jetstream.New(c.nats,
 		jetstream.WithDefaultTimeout(RequestTimeout), jetstream.WithPublishAsyncMaxPending(pendingJobs),
-		jetstream.WithPublishAsyncTimeout(RequestTimeout), jetstream.WithPublishAsyncErrHandler(o.publishFailed))
+		jetstream.WithPublishAsyncTimeout(RequestTimeout),
+		jetstream.WithPublishAsyncErrHandler(func(_ jetstream.JetStream, m *nats.Msg, err error) {
+			o.look(fmt.Errorf("bus: a job on %s was not taken: %w", m.Subject, err))
+		}))
 	if err != nil {
 		return nil, fmt.Errorf("bus: JetStream: %w", err)
 	}

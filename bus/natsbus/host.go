@@ -150,8 +150,9 @@ func (h *Host) SendSum(ctx context.Context, r *bus.Result) error {
 // lendSum lets the coordinator read the values where they are.
 func (h *Host) lendSum(ctx context.Context, w *bus.Sum, r *bus.Result) error {
 	store := h.conn.store
-	number := store.lend(r)
-	defer store.takeBack(number)
+	number := store.last.Add(1)
+	store.sums.Store(number, r)
+	defer store.sums.Delete(number)
 	w.Handle = &bus.Handle{Store: store.id[:], Number: number}
 	defer func() { w.Handle = nil }()
 	_, err := h.sumRequest(ctx, w)

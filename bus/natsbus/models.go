@@ -129,7 +129,7 @@ type modelCache struct {
 	limit int64
 
 	mu    sync.Mutex
-	bytes int64
+	bytes int64 // of those that are fetched
 	uses  int64
 	known map[bus.Digest]*cachedModel
 }
@@ -137,7 +137,7 @@ type modelCache struct {
 // cachedModel is fetched once; others that need it meanwhile wait for done.
 type cachedModel struct {
 	used    int64 // the number of its last use
-	counted bool  // it is fetched and counts in bytes
+	fetched bool  // with the cache's lock held
 	done    chan struct{}
 	params  []float32
 	err     error
@@ -192,21 +192,20 @@ func (c *modelCache) keep(d bus.Digest, m *cachedModel) {
 		delete(c.known, d)
 		return
 	}
-	m.counted = true
+	m.fetched = true
 	c.bytes += 4 * int64(len(m.params))
 	for c.bytes > c.limit {
-		var oldest *cachedModel
-		var of bus.Digest
-		for d, x := range c.known {
-			if x != m && x.counted && (oldest == nil || x.used < oldest.used) {
-				oldest, of = x, d
+		oldest := d
+		for of, x := range c.known {
+			if x != m && x.fetched && (oldest == d || x.used < c.known[oldest].used) {
+				oldest = of
 			}
 		}
-		if oldest == nil {
+		if oldest == d {
 			return
 		}
-		c.bytes -= 4 * int64(len(oldest.params))
-		delete(c.known, of)
+		c.bytes -= 4 * int64(len(c.known[oldest].params))
+		delete(c.known, oldest)
 	}
 }
 

@@ -155,11 +155,6 @@ func (c *Coordinator) SendJob(ctx context.Context, j *bus.Job) error {
 	return err
 }
 
-// publishFailed is told of a job that the stream did not take.
-func (c *Coordinator) publishFailed(_ jetstream.JetStream, m *nats.Msg, err error) {
-	c.look(fmt.Errorf("bus: a job on %s was not taken: %w", m.Subject, err))
-}
-
 // look has the streams looked at, since messages may have been lost.
 func (c *Coordinator) look(cause error) {
 	select {

@@ -13,10 +13,10 @@ import (
 // server in this process share its store; for other servers see ConnConfig. Its
 // methods may be called concurrently.
 type Store struct {
-	id     [16]byte // tells one process's handles from another's
-	models sync.Map // []float32 by modelKey
-	sums   sync.Map // *bus.Result by handle, while a trainer lends it
-	last   atomic.Uint64
+	id     [16]byte      // tells one process's handles from another's
+	models sync.Map      // []float32 by modelKey
+	sums   sync.Map      // *bus.Result by handle, while a trainer lends it
+	last   atomic.Uint64 // handle
 }
 
 // modelKey has the run in it: two runs may name one model and each ends its
@@ -32,20 +32,3 @@ func NewStore() *Store {
 	rand.Read(s.id[:]) // never fails
 	return s
 }
-
-// lend lets the coordinator read a result until takeBack.
-func (s *Store) lend(r *bus.Result) (handle uint64) {
-	handle = s.last.Add(1)
-	s.sums.Store(handle, r)
-	return handle
-}
-
-func (s *Store) lent(handle uint64) (*bus.Result, bool) {
-	r, ok := s.sums.Load(handle)
-	if !ok {
-		return nil, false
-	}
-	return r.(*bus.Result), true
-}
-
-func (s *Store) takeBack(handle uint64) { s.sums.Delete(handle) }

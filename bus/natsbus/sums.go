@@ -245,11 +245,12 @@ func (o *openJob) add(store *Store, w *bus.Sum) (*bus.Result, error) {
 		if string(h.Store) != string(store.id[:]) {
 			return nil, errElsewhere
 		}
-		lent, ok := store.lent(h.Number)
+		lent, ok := store.sums.Load(h.Number)
 		if !ok {
 			return nil, fmt.Errorf("bus: sum of job %d: its handle %d is gone", w.Job, h.Number)
 		}
-		return &bus.Result{Sum: w, Values: lent.Values, Variates: lent.Variates}, nil
+		r := lent.(*bus.Result)
+		return &bus.Result{Sum: w, Values: r.Values, Variates: r.Variates}, nil
 	}
 	if int(w.Params) > o.job.SumLength() {
 		return nil, bus.Fault("sum", "params", w.Params, fmt.Sprint("at most the job's, ", o.job.SumLength()))

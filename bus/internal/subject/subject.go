@@ -32,9 +32,7 @@ func AnyClient(run, verb string) string { return Root + "." + run + ".client.*."
 type Clients string // "fedpace.<run>.client."
 
 // ClientsOf are the subjects of a run's clients.
-func ClientsOf(run string) Clients {
-	return Clients(Root + "." + run + ".client.")
-}
+func ClientsOf(run string) Clients { return Clients(Root + "." + run + ".client.") }
 
 // Of is a simulated client's subject.
 func (s Clients) Of(client int, verb string) string {
@@ -94,9 +92,7 @@ func JobsStream(run string) string   { return Root + "_" + run + "_jobs" }
 func ModelsStream(run string) string { return Root + "_" + run + "_models" }
 
 // Device is a real device's, with several tokens in verb perhaps.
-func Device(run, id, verb string) string {
-	return Root + "." + run + ".client." + id + "." + verb
-}
+func Device(run, id, verb string) string { return Root + "." + run + ".client." + id + "." + verb }
 
 // RunOfTask finds the run in the subject of a device's task.
 func RunOfTask(subject, id string) (run string, ok bool) {

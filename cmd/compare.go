@@ -52,7 +52,7 @@ on with the same command. The schedules are
 			if err := cli.Print(c, f.json, result, result.WriteTable); err != nil {
 				return err
 			}
-			return result.Diverged()
+			return study.Diverged(result.Runs)
 		},
 	}
 	f.add(c)
@@ -118,7 +118,7 @@ func (f *sweepFlags) sweep(c *cobra.Command, p program, shared *flags, server *c
 			return err
 		}
 	}
-	return table.Diverged()
+	return study.Diverged(cells)
 }
 
 // fit finds what cannot go together before anything runs. A grid over the kinds

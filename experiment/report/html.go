@@ -170,13 +170,12 @@ func inline(panel figure.Panel) (template.HTML, error) {
 
 // results is the table of what the groups came to.
 func (s *section) results() pageTable {
-	t := pageTable{Title: "Results", Columns: []string{"schedule"}}
+	t := pageTable{Title: "Results", Columns: []string{"schedule", "runs"}}
 	columns := []struct {
 		title string
 		of    func(*Run) float64
 		show  func(float64) string
 	}{
-		{"runs", nil, nil},
 		{"rounds", func(r *Run) float64 { return float64(r.Rounds) }, number},
 		{"virtual time", func(r *Run) float64 { return r.Virtual.Seconds() }, human.VirtualTime},
 		{"steps a client", func(r *Run) float64 { return float64(r.Steps) }, number},
@@ -193,12 +192,8 @@ func (s *section) results() pageTable {
 		t.Columns = append(t.Columns, c.title)
 	}
 	for _, g := range s.groups {
-		row := pageRow{Name: g.name}
+		row := pageRow{g.name, texts(strconv.Itoa(len(g.runs)))}
 		for _, c := range columns {
-			if c.of == nil {
-				row.Cells = append(row.Cells, pageCell{Text: strconv.Itoa(len(g.runs))})
-				continue
-			}
 			values := make([]float64, len(g.runs))
 			for i, r := range g.runs {
 				values[i] = c.of(r)

@@ -110,16 +110,18 @@ func (r *Run) follow() error {
 
 // group is runs that differ in nothing but their seed.
 type group struct {
-	name string
-	task config.Task
-	runs []*Run
+	name        string
+	task        config.Task
+	runs        []*Run
+	differences []string // of the configuration from its task's defaults, but for the seed
 }
+
+func (g *group) schedule() string { return g.runs[0].Config.Schedule.Name() }
 
 // groups sorts runs into groups, in the order of their first runs. Groups of a task are named by
 // the schedule and, where that is not enough, by what else their configurations set, or the folder.
 func groups(runs []Run) ([]group, error) {
 	var list []group
-	var differences [][]string
 	index := map[string]int{}
 	for i := range runs {
 		r := &runs[i]
@@ -133,33 +135,27 @@ func groups(runs []Run) ([]group, error) {
 		if !ok {
 			at = len(list)
 			index[key] = at
-			list, differences = append(list, group{name: r.Config.Schedule.Name(), task: r.Config.Task}), append(differences, d)
+			list = append(list, group{name: r.Config.Schedule.Name(), task: r.Config.Task, differences: d})
 		}
 		list[at].runs = append(list[at].runs, r)
 	}
-	schedule := func(i int) string { return list[i].runs[0].Config.Schedule.Name() }
 	// Names that several groups of a task would have get what tells them apart.
 	for i := range list {
-		var others [][]string
-		for j := range list {
-			if j != i && list[j].task == list[i].task && schedule(j) == schedule(i) {
-				others = append(others, differences[j])
-			}
-		}
+		g := &list[i]
+		others := slices.DeleteFunc(slices.Clone(list), func(o group) bool {
+			return o.task != g.task || o.schedule() != g.schedule() || o.runs[0] == g.runs[0]
+		})
 		if len(others) == 0 {
 			continue
 		}
-		var own []string
-		for _, d := range differences[i] {
-			if slices.ContainsFunc(others, func(o []string) bool { return !slices.Contains(o, d) }) {
-				own = append(own, d)
-			}
+		shared := func(d string) bool {
+			return !slices.ContainsFunc(others, func(o group) bool { return !slices.Contains(o.differences, d) })
 		}
-		if text := strings.Join(own, ", "); len(text) > 0 && len(text) <= maxName {
-			list[i].name += ", " + text
-		} else {
-			list[i].name += ", " + filepath.Base(list[i].runs[0].Dir)
+		text := strings.Join(slices.DeleteFunc(slices.Clone(g.differences), shared), ", ")
+		if text == "" || len(text) > maxName {
+			text = filepath.Base(g.runs[0].Dir)
 		}
+		g.name += ", " + text
 	}
 	for i := range list {
 		slices.SortStableFunc(list[i].runs, func(a, b *Run) int { return cmp.Compare(a.Config.Seed, b.Config.Seed) })

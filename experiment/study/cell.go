@@ -205,6 +205,21 @@ func (c *Cell) play(ctx context.Context, o run.Options) (err error) {
 	return err
 }
 
+// Diverged is an error where runs did, that says how many; errors.Is finds
+// [coordinator.ErrDiverged] in it.
+func Diverged(cells []Cell) error {
+	n := 0
+	for _, c := range cells {
+		if c.Diverged != "" {
+			n++
+		}
+	}
+	if n == 0 {
+		return nil
+	}
+	return fmt.Errorf("compare: %d of %d runs %w: try a lower schedule.eta0", n, len(cells), coordinator.ErrDiverged)
+}
+
 // story says for people what the cell came to.
 func (c *Cell) story(took time.Duration) string {
 	s := fmt.Sprintf("%d rounds", c.Summary.Rounds)

@@ -66,17 +66,6 @@ func Compare(ctx context.Context, c config.Config, schedules []string, o Options
 	return r, timeCells(r.Runs, r.Reference)
 }
 
-// Diverged is an error where runs did, see [SweepTable.Diverged].
-func (r *Comparison) Diverged() error {
-	n := 0
-	for _, run := range r.Runs {
-		if run.Diverged != "" {
-			n++
-		}
-	}
-	return divergence(n, len(r.Runs))
-}
-
 // WriteTable writes the comparison for people.
 func (r *Comparison) WriteTable(w io.Writer) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)

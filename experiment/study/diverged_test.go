@@ -30,7 +30,7 @@ func TestASweepOutlivesDivergence(t *testing.T) {
 		t.Fatal(err)
 	}
 	table := NewSweepTable(s, cells)
-	if err := table.Diverged(); !errors.Is(err, coordinator.ErrDiverged) || !strings.Contains(err.Error(), "2 of 4 runs") {
+	if err := Diverged(cells); !errors.Is(err, coordinator.ErrDiverged) || !strings.Contains(err.Error(), "2 of 4 runs") {
 		t.Errorf("error %v", err)
 	}
 	best := columnOf("best_training_loss")
@@ -55,7 +55,7 @@ func TestAComparisonOutlivesDivergence(t *testing.T) {
 	if err := r.WriteTable(&text); err != nil || strings.Count(text.String(), "came to no end: ") != 2 {
 		t.Errorf("%v: %s", err, text.String())
 	}
-	if err := r.Diverged(); !errors.Is(err, coordinator.ErrDiverged) {
+	if err := Diverged(r.Runs); !errors.Is(err, coordinator.ErrDiverged) {
 		t.Errorf("error %v", err)
 	}
 }

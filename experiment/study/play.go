@@ -54,21 +54,20 @@ func Play(ctx context.Context, out string, cells []Cell, o Options) error {
 	if err != nil {
 		return err
 	}
-	beside := o.Beside
 	switch {
-	case beside > 0:
+	case o.Beside > 0:
 	case remote:
-		beside = besideHosts
+		o.Beside = besideHosts
 	default:
-		beside = runtime.GOMAXPROCS(0)
+		o.Beside = runtime.GOMAXPROCS(0)
 	}
 	p := &player{
-		Options: o, beside: beside, cells: len(cells), done: done, progress: tracker{report: o.Progress, state: Progress{Cells: len(cells), Done: done}},
+		Options: o, done: done, progress: tracker{report: o.Progress, state: Progress{Cells: len(cells), Done: done}},
 		hosts: hostNotices{notice: o.Run.Notice, last: map[config.Task]map[string]string{}},
 	}
 	p.Run.Equal = &run.EqualTimes{}
 	group, inner := errgroup.WithContext(ctx)
-	group.SetLimit(beside)
+	group.SetLimit(o.Beside)
 	for i := range cells {
 		group.Go(func() error {
 			if err := inner.Err(); err != nil {
@@ -92,8 +91,6 @@ func Play(ctx context.Context, out string, cells []Cell, o Options) error {
 // player is one call of Play.
 type player struct {
 	Options
-	beside   int
-	cells    int
 	progress tracker
 	hosts    hostNotices
 
@@ -122,7 +119,7 @@ func (p *player) play(ctx context.Context, c *Cell) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.done++
-	p.Run.Notice(fmt.Sprintf("run %d of %d: %s: %s", p.done, p.cells, c.Name, c.story(time.Since(started))))
+	p.Run.Notice(fmt.Sprintf("run %d of %d: %s: %s", p.done, p.progress.state.Cells, c.Name, c.story(time.Since(started))))
 	if p.Done == nil {
 		return nil
 	}
@@ -134,10 +131,10 @@ func (p *player) options(c *Cell) run.Options {
 	o := p.Run
 	o.NATS, o.RemoteHosts = p.server(c)
 	o.Progress = p.progress.of(c)
-	if p.beside == 1 && p.Run.Progress != nil {
+	if p.Beside == 1 && p.Run.Progress != nil {
 		o.Progress = p.Run.Progress
 	}
-	if p.beside > 1 {
+	if p.Beside > 1 {
 		o.Notice, o.HostNotice = nil, p.hosts.of(c)
 	}
 	if p.Adjust != nil {

@@ -168,7 +168,7 @@ func combinations(grids []Grid) [][]string {
 		var next [][]string
 		for _, head := range all {
 			for _, v := range g.Values {
-				next = append(next, append(append([]string(nil), head...), v))
+				next = append(next, append(slices.Clone(head), v))
 			}
 		}
 		all = next
@@ -182,11 +182,7 @@ func RunSweep(ctx context.Context, s Sweep, o Options) ([]Cell, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := s.Out
-	if out == "" {
-		out = filepath.Dir(cells[0].Config.Out)
-	}
-	if err := Play(ctx, out, cells, o); err != nil {
+	if err := Play(ctx, filepath.Dir(cells[0].Config.Out), cells, o); err != nil {
 		return nil, wrap("compare", err)
 	}
 	return cells, timeCells(cells, schedule.Fixed)

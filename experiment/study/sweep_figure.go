@@ -32,24 +32,17 @@ func (s Sweep) CheckFigure(path string) error {
 // axis is where a grid's values stand in a figure: numbers where they are, others
 // one beside the other by name.
 func (g Grid) axis() (at map[string]float64, names []string) {
-	at = map[string]float64{}
-	for _, v := range g.Values {
-		x, err := strconv.ParseFloat(v, 64)
-		if err != nil || math.IsNaN(x) || math.IsInf(x, 0) {
-			return g.places()
-		}
-		at[v] = x
-	}
-	return at, nil
-}
-
-func (g Grid) places() (at map[string]float64, names []string) {
-	at = map[string]float64{}
+	numbers, places := map[string]float64{}, map[string]float64{}
 	for i, v := range g.Values {
-		at[v] = float64(i)
-		names = append(names, shortValue(v))
+		if x, err := strconv.ParseFloat(v, 64); err == nil && !math.IsNaN(x) && !math.IsInf(x, 0) {
+			numbers[v] = x
+		}
+		places[v], names = float64(i), append(names, shortValue(v))
 	}
-	return at, names
+	if len(numbers) == len(places) {
+		return numbers, nil
+	}
+	return places, names
 }
 
 // shortValue is a value without the keys in it: "deadline, 5" for "{rule: deadline, seconds: 5}".
@@ -68,8 +61,8 @@ func shortValue(value string) string {
 	return strings.Join(parts, ", ")
 }
 
-// Figure draws the table against its first grid: how the schedules end, and when they reach the best loss of K-eta-fixed. Rows
-// that differ in other grids are lines of their own.
+// Figure draws the table against its first grid: how the schedules end, and when they reach the
+// best loss of K-eta-fixed. Rows that differ in other grids are lines of their own.
 func (t SweepTable) Figure(path string) error {
 	if err := (Sweep{Grids: t.Grids}).CheckFigure(path); err != nil {
 		return err

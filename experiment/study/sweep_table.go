@@ -11,7 +11,6 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"fedpace/coordinator"
 	"fedpace/internal/atomicfile"
 	"fedpace/internal/statistics"
 	"fedpace/metrics"
@@ -129,23 +128,6 @@ func (t SweepTable) diverged() (n int) {
 		n += r.Diverged
 	}
 	return n
-}
-
-// Diverged is an error where runs did, that says how many; errors.Is finds
-// [coordinator.ErrDiverged] in it.
-func (t SweepTable) Diverged() error {
-	runs := 0
-	for _, r := range t.Rows {
-		runs += r.Seeds
-	}
-	return divergence(t.diverged(), runs)
-}
-
-func divergence(n, of int) error {
-	if n == 0 {
-		return nil
-	}
-	return fmt.Errorf("compare: %d of %d runs %w: try a lower schedule.eta0", n, of, coordinator.ErrDiverged)
 }
 
 // WriteCSV writes one row for each schedule and point of the grid; a value that

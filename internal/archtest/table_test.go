@@ -87,7 +87,7 @@ experiment/report: coordinator/round experiment/config experiment/folder interna
 experiment/study: coordinator coordinator/schedule experiment/config experiment/folder experiment/run internal/atomicfile
 	internal/human internal/names internal/statistics metrics metrics/figure os time golang.org/x/sync/...
 experiment/study/...: internal/tasks actors/device actors/data actors/data/federated actors/learn coordinator/... experiment/config experiment/convex experiment/folder
-	experiment/run experiment/study internal/atomicfile internal/csvtable internal/statistics internal/vector metrics metrics/figure metrics/models os
+	experiment/run experiment/study internal/atomicfile internal/csvtable internal/human internal/statistics internal/vector metrics metrics/figure metrics/models os
 	github.com/goccy/go-yaml/...
 
 # Programs.

@@ -23,37 +23,26 @@ const (
 	probedBatches = 8 // of each client
 )
 
-// probe is what minibatches of some clients say at two models.
-type probe struct {
-	largest  float64 // E‖g‖² of the client with the largest
-	variance float64 // mean over clients of their gradients' variance
-	along    float64 // (∇F(x) − ∇F(y))·(x − y)/‖x − y‖²
-	across   float64 // ‖∇F(x) − ∇F(y)‖/‖x − y‖
-}
-
 // Estimate finds the constants of Theorem 1 for a finished run, whose folder this is. A convex
 // task's are calculated. For any other model the data is looked at, at the run's first and last
 // models: minibatches of some clients give G and sigma there, and the gradient's change from one
 // model to the other gives the secant's slope, which is at most L, and at least mu where the
 // objective is convex. They are rough; a network has no such constants.
 func Estimate(ctx context.Context, dir string, c config.Config, fStar float64) (theory.Constants, sources, error) {
-	k := theory.Constants{N: c.Cohort, Clients: c.Clients}
+	var k theory.Constants
 	set, model, first, err := run.Open(c)
 	if err != nil {
 		return k, nil, err
 	}
 	defer set.Close()
-	k.Clients = set.Clients()
 	last, err := folder.ReadModel(filepath.Join(dir, models.File), model.Tensors())
 	if err != nil {
 		return k, nil, fmt.Errorf("%s has no final model to estimate at: %w", dir, err)
 	}
-	p, err := look(ctx, set, model, c, first, last)
-	if err != nil {
+	if k, err = look(ctx, set, model, c, first, last); err != nil {
 		return k, nil, err
 	}
-	k.G, k.Variance = math.Sqrt(p.largest), p.variance/float64(k.Clients)
-	k.L, k.Mu, k.FStar = p.across, p.along, fStar
+	k.FStar = fStar
 	minibatches := fmt.Sprintf("estimated: %d minibatches of each of %d clients, at the first and the last model", probedBatches, min(probedClients, k.Clients))
 	found := sources{
 		{"L", k.L, "loss/length²", "estimated: |∇F(x) − ∇F(y)|/|x − y| of the first and the last model, at most L"},
@@ -70,23 +59,27 @@ func Estimate(ctx context.Context, dir string, c config.Config, fStar float64) (
 	return k, found, nil
 }
 
-// look takes gradients at two models, the same minibatches at both.
-func look(ctx context.Context, set data.Set, model learn.Model, c config.Config, x, y []float32) (p probe, err error) {
+// look takes gradients at two models, the same minibatches at both. They give the largest client's
+// G, the clients' mean variance over their number, and along the way from one model to the other mu
+// and L.
+func look(ctx context.Context, set data.Set, model learn.Model, c config.Config, x, y []float32) (k theory.Constants, err error) {
 	n := len(x)
+	k.N, k.Clients = c.Cohort, set.Clients()
 	work := model.NewWorkspace(c.Batch)
 	var order federated.Minibatches
 	var batch learn.Batch
 	grad := make([]float32, n)
 	var mean [2][]float64
 	clients := min(probedClients, set.Clients())
-	var own, variance [2]float64
+	var largest float64 // E‖g‖²
+	var variance [2]float64
 	for m := range mean {
 		mean[m] = make([]float64, n)
 	}
 	sum := make([]float64, n)
 	for i := range clients {
 		if err := ctx.Err(); err != nil {
-			return p, err
+			return k, err
 		}
 		client := i * set.Clients() / clients // spread over the population
 		for m, at := range [][]float32{x, y} {
@@ -96,10 +89,10 @@ func look(ctx context.Context, set data.Set, model learn.Model, c config.Config,
 			for range probedBatches {
 				batch.Reset()
 				if err := set.Batch(&batch, client, order.Next()); err != nil {
-					return p, err
+					return k, err
 				}
 				if _, err := work.Gradient(grad, at, &batch); err != nil {
-					return p, err
+					return k, err
 				}
 				for j, g := range grad {
 					sum[j] += float64(g) / probedBatches
@@ -111,12 +104,12 @@ func look(ctx context.Context, set data.Set, model learn.Model, c config.Config,
 				square += s * s
 				mean[m][j] += s / float64(clients)
 			}
-			own[m] = math.Max(own[m], squares)
+			largest = max(largest, squares)
 			// Of so few the mean is part of what it is subtracted from.
-			variance[m] += math.Max(0, squares-square) * probedBatches / (probedBatches - 1) / float64(clients)
+			variance[m] += max(0, squares-square) * probedBatches / (probedBatches - 1) / float64(clients)
 		}
 	}
-	p.largest, p.variance = math.Max(own[0], own[1]), math.Max(variance[0], variance[1])
+	k.G, k.Variance = math.Sqrt(largest), max(variance[0], variance[1])/float64(k.Clients)
 	way, dot, square := 0.0, 0.0, 0.0
 	for j := range x {
 		d, g := float64(x[j])-float64(y[j]), mean[0][j]-mean[1][j]
@@ -125,8 +118,8 @@ func look(ctx context.Context, set data.Set, model learn.Model, c config.Config,
 		square += g * g
 	}
 	if way == 0 {
-		return p, errors.New("the run ended at the model that it started from: nothing can be estimated")
+		return k, errors.New("the run ended at the model that it started from: nothing can be estimated")
 	}
-	p.along, p.across = dot/way, math.Sqrt(square/way)
-	return p, nil
+	k.Mu, k.L = dot/way, math.Sqrt(square/way)
+	return k, nil
 }

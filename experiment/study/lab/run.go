@@ -29,25 +29,20 @@ func (p Plan) Run(ctx context.Context, o study.Options) (*Result, error) {
 	}
 	defer of.Set.Close()
 	traces := map[*study.Cell]*trace{}
-	logs := map[*study.Cell]*modelLog{}
 	list := make([]*trace, len(cells))
 	for i := range cells {
 		c, k := &cells[i], &of.constants
 		c.Config.Theory.Take(config.Theory{L: &k.L, Mu: &k.Mu, G: &k.G, FStar: &k.FStar})
 		list[i] = &trace{}
-		traces[c], logs[c] = list[i], &modelLog{}
+		traces[c] = list[i]
 	}
 	o.Adjust = func(c *study.Cell, o *run.Options) {
-		l := logs[c]
+		l := &traces[c].log
 		l.path, l.begun = filepath.Join(c.Config.Out, modelsFile), c.Begun
 		o.Model = l.add
 	}
 	o.Played = func(ctx context.Context, c *study.Cell) error {
-		err := logs[c].close()
-		if err == nil {
-			err = traces[c].of(ctx, c, of)
-		}
-		if err != nil {
+		if err := traces[c].of(ctx, c, of); err != nil {
 			return fmt.Errorf("lab: %w", err)
 		}
 		return nil

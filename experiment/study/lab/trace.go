@@ -33,10 +33,15 @@ type trace struct {
 	Path    path
 	Stride  int
 	Limit   float64 // virtual seconds of the plan
+
+	log modelLog // of the run, while it is played
 }
 
 // of reads the trace of a run that was measured before, or measures the run.
 func (t *trace) of(ctx context.Context, c *study.Cell, of *problem) error {
+	if err := t.log.close(); err != nil {
+		return err
+	}
 	path := filepath.Join(c.Config.Out, traceFile)
 	if c.Reused {
 		f, err := os.Open(path)

@@ -1,8 +1,6 @@
 package paper
 
-import (
-	"fedpace/experiment/config"
-)
+import "fedpace/experiment/config"
 
 // Table3 lists the paper's schedules by the names that command lines use.
 func Table3() []string {
@@ -24,14 +22,11 @@ var decayRound = map[config.Task]int{
 }
 
 // about is what Table 1 says of a task in words.
-var about = map[config.Task]struct {
-	kind  string // Table 1, "Type"
-	model string // Table 1, "Model"
-}{
-	config.TaskSent140:     {kind: "sentiment analysis", model: "linear"},
-	config.TaskFEMNIST:     {kind: "image classification", model: "DNN"},
-	config.TaskCIFAR100:    {kind: "image classification", model: "CNN"},
-	config.TaskShakespeare: {kind: "character prediction", model: "GRU"},
+var about = map[config.Task]struct{ kind, model string }{
+	config.TaskSent140:     {"sentiment analysis", "linear"},
+	config.TaskFEMNIST:     {"image classification", "DNN"},
+	config.TaskCIFAR100:    {"image classification", "CNN"},
+	config.TaskShakespeare: {"character prediction", "GRU"},
 }
 
 // unexplained is what must stand wherever Table 4 is printed.

@@ -145,7 +145,14 @@ func Curves(cells []study.Cell) ([]Curve, error) {
 			curves[i].Data = said
 		}
 	}
-	inOrder(curves)
+	order := Plan{}.tasks()
+	slices.SortStableFunc(curves, func(a, b Curve) int {
+		return cmp.Or(
+			cmp.Compare(slices.Index(order, a.Task), slices.Index(order, b.Task)),
+			cmp.Compare(slices.Index(Table3(), a.Schedule), slices.Index(Table3(), b.Schedule)),
+			cmp.Compare(a.Megabits, b.Megabits), cmp.Compare(a.Seed, b.Seed),
+		)
+	})
 	return curves, nil
 }
 
@@ -157,9 +164,7 @@ func readCell(dir string) (Curve, error) {
 	}
 	c := Curve{
 		Task: config.Task, Schedule: config.Schedule.Name(), Seed: config.Seed, FixedRounds: config.Stop.EqualRuntimeRounds, K0: config.Schedule.K0,
-		Clients: config.Clients, Cohort: config.Cohort,
-		Megabits:      config.Network.ModelMegabits,
-		RelativeSteps: math.NaN(), FinalAccuracy: math.NaN(),
+		Clients: config.Clients, Cohort: config.Cohort, Megabits: config.Network.ModelMegabits, RelativeSteps: math.NaN(),
 	}
 	if c.Devices, err = devices(&config); err != nil {
 		return Curve{}, err
@@ -177,7 +182,14 @@ func readCell(dir string) (Curve, error) {
 	if err != nil {
 		return Curve{}, err
 	}
-	c.finish(s)
+	c.Completed, c.Rounds, c.VirtualSeconds = s.Completed, s.Rounds, s.VirtualSeconds
+	if s.Data != nil {
+		c.Data = *s.Data
+	}
+	if s.Completed {
+		c.RelativeSteps = metrics.Value(s.RelativeSGDSteps)
+	}
+	c.BestLoss, c.BestAccuracy, c.FinalAccuracy = metrics.Value(s.BestTrainingLoss), metrics.Value(s.BestValidationAccuracy), metrics.Value(s.ValidationAccuracy)
 	return c, nil
 }
 
@@ -189,18 +201,16 @@ func (c *Curve) thin(dir string, s config.Schedule) error {
 		return err
 	}
 	nan := math.NaN()
-	c.BestLoss, c.BestAccuracy, c.Plateaued, c.DecayedAt = nan, nan, nan, nan
-	_, steps := s.K.(schedule.StepK)
-	if _, ok := s.Eta.(schedule.StepEta); ok {
-		steps = true
-	}
+	c.BestLoss, c.BestAccuracy, c.FinalAccuracy, c.Plateaued, c.DecayedAt = nan, nan, nan, nan, nan
+	_, stepK := s.K.(schedule.StepK)
+	_, stepEta := s.Eta.(schedule.StepEta)
 	var last Point
 	var previous folder.Progress
 	for r, err := range folder.Follow(dir, s.Window) {
 		if err != nil {
 			return err
 		}
-		if steps && c.Decayed == 0 && (r.LocalSteps < previous.LocalSteps || r.LearningRate < previous.LearningRate) {
+		if (stepK || stepEta) && c.Decayed == 0 && (r.LocalSteps < previous.LocalSteps || r.LearningRate < previous.LearningRate) {
 			c.Decayed, c.DecayedAt = previous.Round, previous.End.Seconds()
 		}
 		previous = r
@@ -225,28 +235,4 @@ func (c *Curve) thin(dir string, s config.Schedule) error {
 		c.Points = append(c.Points, last)
 	}
 	return nil
-}
-
-// finish takes over what only the summary knows.
-func (c *Curve) finish(s folder.Summary) {
-	c.Completed, c.Rounds, c.VirtualSeconds = s.Completed, s.Rounds, s.VirtualSeconds
-	if s.Data != nil {
-		c.Data = *s.Data
-	}
-	if s.Completed {
-		c.RelativeSteps = metrics.Value(s.RelativeSGDSteps)
-	}
-	c.BestLoss, c.BestAccuracy, c.FinalAccuracy = metrics.Value(s.BestTrainingLoss), metrics.Value(s.BestValidationAccuracy), metrics.Value(s.ValidationAccuracy)
-}
-
-// inOrder sorts by task, schedule, size and seed.
-func inOrder(curves []Curve) {
-	order := Plan{}.tasks()
-	slices.SortStableFunc(curves, func(a, b Curve) int {
-		return cmp.Or(
-			cmp.Compare(slices.Index(order, a.Task), slices.Index(order, b.Task)),
-			cmp.Compare(slices.Index(Table3(), a.Schedule), slices.Index(Table3(), b.Schedule)),
-			cmp.Compare(a.Megabits, b.Megabits), cmp.Compare(a.Seed, b.Seed),
-		)
-	})
 }

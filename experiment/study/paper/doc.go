@@ -10,11 +10,7 @@
 // small enough to be kept beside a text and enough to draw the figures and
 // print Table 4 from.
 //
-// What the paper says is set down once, in claims.go and in package experiment's
-// table of tasks; everything else that is printed here is measured. A shortened
-// evaluation, and one on data that is synthetic or a part of the real set, says
-// so in every table and figure.
-//
-// The package knows how to ask for runs and to read their folders, and nothing
-// of how a run is done.
+// The paper's own numbers stand in claims.go and in the table of tasks; all else
+// that is printed here is measured. A shortened evaluation, and one on data that is
+// synthetic or a part of the real set, says so in every table and figure.
 package paper

@@ -5,6 +5,7 @@ import (
 	"math"
 	"path/filepath"
 
+	"fedpace/internal/human"
 	"fedpace/internal/statistics"
 	"fedpace/metrics/figure"
 )
@@ -66,10 +67,7 @@ func panels(curves []Curve, y string, bands bool, of func(*Point) float64) []fig
 
 // title says what the panel shows and how it falls short of the paper's.
 func (g *group) title() string {
-	title := fmt.Sprintf("%s, %d seed", g.task, len(g.curves))
-	if len(g.curves) > 1 {
-		title += "s"
-	}
+	title := fmt.Sprintf("%s, %d %s", g.task, len(g.curves), human.Plural(len(g.curves), "seed"))
 	if g.fixedRounds != FullRounds {
 		title += fmt.Sprintf(", %d of %d rounds", g.fixedRounds, FullRounds)
 	}

@@ -63,18 +63,17 @@ func (decades) Ticks(low, high float64) []plot.Tick {
 	return ticks
 }
 
+// exponents drops the signs and zeros that strconv writes in them.
+var exponents = strings.NewReplacer("e+0", "e", "e-0", "e-", "e+", "e")
+
 // short is a number in a few characters: 0.01, 10000, 1e6.
 func short(x float64) string {
-	if a := math.Abs(x); a != 0 && (a >= 1e5 || a < 1e-3) {
-		mantissa, exponent, _ := strings.Cut(strconv.FormatFloat(x, 'e', -1, 64), "e")
-		if len(mantissa) > 5 {
-			mantissa, exponent, _ = strings.Cut(strconv.FormatFloat(x, 'e', 2, 64), "e")
-		}
-		n, err := strconv.Atoi(exponent)
-		if err != nil {
-			return strconv.FormatFloat(x, 'g', 4, 64) // not finite
-		}
-		return mantissa + "e" + strconv.Itoa(n)
+	if a := math.Abs(x); a == 0 || a >= 1e-3 && a < 1e5 {
+		return strconv.FormatFloat(x, 'g', 6, 64)
 	}
-	return strconv.FormatFloat(x, 'g', 6, 64)
+	text := strconv.FormatFloat(x, 'e', -1, 64)
+	if strings.IndexByte(text, 'e') > 5 {
+		text = strconv.FormatFloat(x, 'e', 2, 64)
+	}
+	return exponents.Replace(text)
 }

@@ -237,7 +237,7 @@ func TestWhatIsHeldIsBounded(t *testing.T) {
 	f, _ := h.current()
 	s := decode(t, f.full())
 	shown := s["last_round"].(map[string]any)["tasks"].([]any)
-	if n := len(shown); n > shownSlow+shownSample+shownReal || n < shownSlow+shownReal {
+	if n := len(shown); n > 3*shownTasks || n < 2*shownTasks {
 		t.Errorf("%d tasks are shown", n)
 	}
 	notices := s["notices"].(map[string]any)

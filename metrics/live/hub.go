@@ -156,7 +156,7 @@ func (s *state) keep(tasks []timeline.Task) {
 	others := 0
 	for i := range tasks {
 		if t := &tasks[i]; !t.Slow && !t.Real {
-			if others++; others > shownSample {
+			if others++; others > shownTasks {
 				continue
 			}
 		}

@@ -37,13 +37,6 @@ type snapshot struct {
 // it matters to other readers alone.
 const format = 1
 
-// The states of a run.
-const (
-	stateRunning   = "running"
-	stateCompleted = "completed"
-	stateStopped   = "stopped"
-)
-
 type runShown struct {
 	ID       string  `json:"id"`
 	Name     string  `json:"name"`
@@ -142,12 +135,8 @@ type notices struct {
 	List   []notice `json:"list"`
 }
 
-// Of each kind so many tasks are shown.
-const (
-	shownSlow   = 10
-	shownSample = 10
-	shownReal   = 10
-)
+// shownTasks is how many tasks are shown at most, each of the slowest, the sample and the real ones.
+const shownTasks = 10
 
 // snapshot makes the picture of the state. It is called with the lock held, and
 // keeps nothing of the state's memory.
@@ -161,7 +150,7 @@ func (h *Hub) snapshot(now time.Time) *snapshot {
 			Seed: a.Seed, Clients: a.Clients, Cohort: a.Cohort, Window: a.Window, Started: a.Started.Format(time.RFC3339),
 			Target: a.TargetAccuracy,
 		},
-		State: stateRunning,
+		State: "running",
 		Progress: progress{
 			Round: s.last.Round, Rounds: a.Rounds, VirtualSeconds: number(s.last.End.Seconds()), VirtualTotal: a.VirtualSeconds,
 			Fraction: a.Fraction(s.last.Round, s.last.End.Seconds()), Left: number(math.NaN()),
@@ -184,9 +173,9 @@ func (h *Hub) snapshot(now time.Time) *snapshot {
 	}
 	p := &out.Progress
 	if e := s.end; e != nil {
-		out.State, out.Why, out.Summary = stateStopped, s.why, e.Summary
+		out.State, out.Why, out.Summary = "stopped", s.why, e.Summary
 		if e.Completed {
-			out.State = stateCompleted
+			out.State = "completed"
 		}
 		p.WallSeconds = e.Elapsed.Seconds()
 		return out
@@ -232,7 +221,7 @@ func (s *state) lastRound(a *metrics.Run) lastRound {
 	slices.SortFunc(tasks, func(a, b timeline.Task) int {
 		return cmp.Or(cmp.Compare(b.End-b.Start, a.End-a.Start), cmp.Compare(b.Plan.Total(), a.Plan.Total()), cmp.Compare(a.Ended.Task, b.Ended.Task))
 	})
-	left := map[string]int{"slow": shownSlow, "sample": shownSample, "real": shownReal}
+	left := map[string]int{"slow": shownTasks, "sample": shownTasks, "real": shownTasks}
 	for i := range tasks {
 		t := &tasks[i]
 		why, kind := "sample", "simulated"

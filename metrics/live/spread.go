@@ -84,11 +84,9 @@ type bar struct {
 const maxBars = 32
 
 // bars joins the classes to at most maxBars of them, equally wide or, where the longest duration is
-// far from the least, each wider than the one before by the same factor. logarithmic says which.
+// far from the least, each wider than the one before by the same factor. logarithmic says which. The
+// spread must not be empty.
 func (s *spread) bars() (out []bar, logarithmic bool) {
-	if s.total == 0 {
-		return nil, false
-	}
 	first, last := class(s.least), s.highestClass
 	from, to := lowest(first), lowest(last+1)
 	edges := make([]round.Time, 1, maxBars+1)

@@ -11,11 +11,10 @@ const (
 	Compute
 	Upload
 	Waiting // no phase is known: a device that fell silent
-	phases
 )
 
 // Phases is the number of phases.
-const Phases = int(phases)
+const Phases = int(Waiting) + 1
 
 var phaseNames = [Phases]string{"download", "compute", "upload", "waiting"}
 

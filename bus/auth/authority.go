@@ -71,9 +71,6 @@ func (a *Authority) keys() []key {
 	}
 }
 
-// path is the file of the key's seed.
-func (k *key) path(dir string) string { return filepath.Join(dir, k.name+".nk") }
-
 // New opens the keys in a folder and makes them where there are none.
 func New(dir string) (*Authority, error) {
 	a, err := Open(dir)
@@ -92,7 +89,7 @@ func New(dir string) (*Authority, error) {
 		if err != nil {
 			return nil, fmt.Errorf("bus: make a key: %w", err)
 		}
-		if err := keepFirst(k.path(dir), append(seed, '\n')); err != nil {
+		if err := keepFirst(filepath.Join(dir, k.name+".nk"), append(seed, '\n')); err != nil {
 			return nil, err
 		}
 	}
@@ -119,7 +116,7 @@ func keepFirst(path string, b []byte) error {
 func Open(dir string) (*Authority, error) {
 	a := &Authority{dir: dir}
 	for _, k := range a.keys() {
-		path := k.path(dir)
+		path := filepath.Join(dir, k.name+".nk")
 		seed, err := readSecret(path)
 		if k.name == "operator" && errors.Is(err, fs.ErrNotExist) {
 			return nil, fmt.Errorf("bus: %w in %s (fedpace enroll makes them)", ErrNoAuthority, dir)

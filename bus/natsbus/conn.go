@@ -53,14 +53,9 @@ type Local interface {
 // Conn is one connection. Its methods may be called concurrently. A coordinator
 // and a host may share one, two are faster.
 type Conn struct {
+	config ConnConfig // with a Store, Notice and Patience
 	nats   *nats.Conn
 	js     jetstream.JetStream
-	store  *Store
-	local  Local // nil over TCP
-	notice func(string)
-	creds  string // file of credentials
-
-	patience time.Duration
 
 	life context.Context // ends when the connection is lost for good; its cause says why
 	end  context.CancelCauseFunc
@@ -78,18 +73,16 @@ type watcher struct{ failed, interrupted func(error) }
 
 // Connect connects and waits until that is done; the error says to what.
 func Connect(ctx context.Context, c ConnConfig) (*Conn, error) {
-	conn := &Conn{
-		store: c.Store, local: c.Server, notice: c.Notice, creds: c.Creds, patience: cmp.Or(c.Patience, reconnectFor),
-		floods: map[*nats.Subscription]func(){},
+	c.Patience, c.Store = cmp.Or(c.Patience, reconnectFor), cmp.Or(c.Store, NewStore())
+	if c.Notice == nil {
+		c.Notice = func(string) {}
 	}
+	if c.Server != nil {
+		c.Store = c.Server.Store()
+	}
+	conn := &Conn{config: c, floods: map[*nats.Subscription]func(){}}
 	conn.life, conn.end = context.WithCancelCause(context.Background())
 	conn.renewal, conn.renew = context.WithCancel(context.Background())
-	if conn.notice == nil {
-		conn.notice = func(string) {}
-	}
-	if conn.store == nil {
-		conn.store = NewStore()
-	}
 	options := []nats.Option{
 		nats.Name(c.Name),
 		nats.ErrorHandler(conn.trouble),
@@ -102,7 +95,6 @@ func Connect(ctx context.Context, c ConnConfig) (*Conn, error) {
 	case c.Server != nil && c.URL != "":
 		return nil, errors.New("bus: a connection is either to a server in this process or to a URL, not both")
 	case c.Server != nil:
-		conn.store = c.Server.Store()
 		target = "the embedded server"
 		options = append(options, nats.InProcessServer(c.Server), nats.NoReconnect())
 		credentials, err := c.Server.Credentials()
@@ -174,8 +166,8 @@ func (c *Conn) trouble(_ *nats.Conn, s *nats.Subscription, err error) {
 
 // fail records what broke the connection and tells those who wait on it.
 func (c *Conn) fail(err error) {
-	if c.local != nil {
-		if why := c.local.Trouble(); why != "" {
+	if c.config.Server != nil {
+		if why := c.config.Server.Trouble(); why != "" {
 			err = fmt.Errorf("%w (the server says: %s)", err, why)
 		}
 	}

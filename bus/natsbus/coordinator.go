@@ -66,7 +66,7 @@ func (c *Conn) OpenCoordinator(ctx context.Context, run string, config bus.Coord
 	config.AckWait = cmp.Or(config.AckWait, 30*time.Second)
 	config.PlanPatience = cmp.Or(config.PlanPatience, 10*time.Second)
 	o := &Coordinator{
-		run: run, config: config, conn: c, sums: newSumCollector(c.store),
+		run: run, config: config, conn: c, sums: newSumCollector(c.config.Store),
 		subject: subject.ClientsOf(run), plans: mailbox.New[bus.ClientPlan](PendingMessages),
 		looking: make(chan error, 1), models: map[bus.Digest][]float32{},
 		unwatch: func() {}, stop: func() {},
@@ -235,7 +235,7 @@ func (c *Coordinator) SendTask(client int, t *bus.Task) error {
 	c.sending.Lock()
 	defer c.sending.Unlock()
 	if c.hosts != nil {
-		t.Stamp = c.hosts.info.Stamp
+		t.Stamp = c.hosts.Info.Stamp
 	}
 	var err error
 	if c.buffer, err = bus.Marshal(c.buffer[:0], t); err != nil {

@@ -24,12 +24,9 @@ const hostQueue = "hosts"
 // Host is a [bus.Host].
 type Host struct {
 	run    string
-	name   string
+	config bus.HostConfig
 	conn   *Conn
 	models modelCache
-	stamp  uint64 // 0: any
-
-	workers int
 
 	life    context.Context // ends when the host can no longer work; its cause says why
 	end     context.CancelCauseFunc
@@ -50,15 +47,14 @@ func (c *Conn) OpenHost(ctx context.Context, run string, config bus.HostConfig) 
 	if err := names.CheckToken("host", config.Name); err != nil {
 		return nil, err
 	}
-	h := &Host{run: run, name: config.Name, conn: c, stamp: config.Stamp, workers: config.Workers}
-	h.models = modelCache{limit: cacheBytes, known: map[bus.Digest]*cachedModel{}}
+	h := &Host{run: run, config: config, conn: c, models: modelCache{limit: cacheBytes, known: map[bus.Digest]*cachedModel{}}}
 	h.life, h.end = context.WithCancelCause(c.life)
 	return h, ctx.Err()
 }
 
 // Close ends the service. Deliveries that are held should be released first.
 func (h *Host) Close() error {
-	h.end(fmt.Errorf("bus: run %s: host %s is closed", h.run, h.name))
+	h.end(fmt.Errorf("bus: run %s: host %s is closed", h.run, h.config.Name))
 	h.serving.Wait()
 	return nil
 }
@@ -77,7 +73,7 @@ func (h *Host) ServeTasks(ctx context.Context, fn func(client int, t *bus.Task, 
 		<-h.life.Done()
 		_ = sub.Unsubscribe() // fails only on a closed connection, which has none
 	})
-	if err := h.conn.Settled(ctx); err != nil || h.stamp == 0 {
+	if err := h.conn.Settled(ctx); err != nil || h.config.Stamp == 0 {
 		return err
 	}
 	h.serving.Go(h.heartbeat)
@@ -102,7 +98,7 @@ func (s *responder) onTask(m *nats.Msg) {
 	if err := bus.Unmarshal(m.Data, &s.task); err != nil {
 		return
 	}
-	if h := s.host; h.stamp != 0 && s.task.Stamp != h.stamp {
+	if h := s.host; h.config.Stamp != 0 && s.task.Stamp != h.config.Stamp {
 		h.end(fmt.Errorf("bus: run %s: %w", h.run, bus.ErrStale))
 		return
 	}
@@ -129,7 +125,7 @@ func (s *responder) onTask(m *nats.Msg) {
 // chunks to another.
 func (h *Host) SendSum(ctx context.Context, r *bus.Result) error {
 	w := proto.CloneOf(r.Sum)
-	w.Trainer, w.Chunks, w.Params = h.name, 1, uint32(len(r.Values))
+	w.Trainer, w.Chunks, w.Params = h.config.Name, 1, uint32(len(r.Values))
 	if f := w.Failure; f != nil {
 		f.Kind, f.Text = bus.Text(f.Kind), bus.Text(f.Text)
 	}
@@ -149,7 +145,7 @@ func (h *Host) SendSum(ctx context.Context, r *bus.Result) error {
 
 // lendSum lets the coordinator read the values where they are.
 func (h *Host) lendSum(ctx context.Context, w *bus.Sum, r *bus.Result) error {
-	store := h.conn.store
+	store := h.conn.config.Store
 	number := store.last.Add(1)
 	store.sums.Store(number, r)
 	defer store.sums.Delete(number)

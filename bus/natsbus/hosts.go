@@ -71,11 +71,9 @@ const (
 // hostRegistry is the coordinator's end: it announces the run, answers with its
 // configuration and knows which hosts are there.
 type hostRegistry struct {
-	info   *bus.RunInfo
-	answer []byte
-	conn   *Conn
-	notice func(string)
-	needs  bool // hosts, there being none in this process
+	*bus.CoordinatorConfig // with an Info and a Notice
+	answer                 []byte
+	conn                   *Conn
 
 	warned bool // of hosts that are missing; of the announcing goroutine
 
@@ -89,17 +87,17 @@ type presence struct {
 }
 
 func newHostRegistry(conn *Conn, run string, config *bus.CoordinatorConfig) (*hostRegistry, error) {
-	r := &hostRegistry{info: config.Info, conn: conn, hosts: map[string]presence{}, notice: config.Notice, needs: config.NeedsHosts}
-	if r.notice == nil {
-		r.notice = func(string) {}
+	r := &hostRegistry{CoordinatorConfig: config, conn: conn, hosts: map[string]presence{}}
+	if r.Notice == nil {
+		r.Notice = func(string) {}
 	}
-	r.info.Run = run
-	err := r.info.Seal()
+	r.Info.Run = run
+	err := r.Info.Seal()
 	if err == nil {
-		err = r.info.Validate()
+		err = r.Info.Validate()
 	}
 	if err == nil {
-		r.answer, err = bus.Marshal(nil, r.info)
+		r.answer, err = bus.Marshal(nil, r.Info)
 	}
 	return r, err
 }
@@ -140,13 +138,13 @@ func (r *hostRegistry) seen(host string, workers int, leaves bool) (joined strin
 		}
 		joined = host
 		line = fmt.Sprintf("Host %s is there with %d %s.", host, workers, human.Plural(workers, "trainer"))
-		if workers == 0 && r.info.Kernel != "" {
+		if workers == 0 && r.Info.Kernel != "" {
 			line = fmt.Sprintf("Host %s is there for plans; it does not train.", host)
 		}
 	}
 	r.mu.Unlock()
 	if line != "" {
-		r.notice(line)
+		r.Notice(line)
 	}
 	return joined
 }
@@ -175,7 +173,7 @@ func (r *hostRegistry) expireHosts() {
 	r.mu.Unlock()
 	slices.Sort(silent)
 	for _, name := range silent {
-		r.notice(fmt.Sprintf("Host %s is silent; others do its work.", name))
+		r.Notice(fmt.Sprintf("Host %s is silent; others do its work.", name))
 	}
 }
 
@@ -184,15 +182,15 @@ func (r *hostRegistry) expireHosts() {
 func (r *hostRegistry) warnNoHosts(opened time.Time) {
 	hosts, workers := r.present()
 	switch {
-	case !r.needs || hosts > 0 && (workers > 0 || r.info.Kernel == ""):
+	case !r.NeedsHosts || hosts > 0 && (workers > 0 || r.Info.Kernel == ""):
 		r.warned = false
 	case r.warned || time.Since(opened) < 2*announceEvery:
 	case hosts == 0:
 		r.warned = true
-		r.notice("No host is there; the run waits for one (fedpace host).")
+		r.Notice("No host is there; the run waits for one (fedpace host).")
 	default:
 		r.warned = true
-		r.notice(fmt.Sprintf("No host that is there trains with kernel class %s; the run waits for one.", r.info.Kernel))
+		r.Notice(fmt.Sprintf("No host that is there trains with kernel class %s; the run waits for one.", r.Info.Kernel))
 	}
 }
 
@@ -204,14 +202,14 @@ func (r *hostRegistry) announce(ctx context.Context) {
 			r.expireHosts()
 			r.warnNoHosts(opened)
 		}
-		return &bus.Announcement{Run: r.info.Run, Stamp: r.info.Stamp, Over: last}
+		return &bus.Announcement{Run: r.Info.Run, Stamp: r.Info.Stamp, Over: last}
 	})
 }
 
 // heartbeat shows the coordinator that the host is there until it ends.
 func (h *Host) heartbeat() {
 	h.conn.repeat(h.life, heartbeatEvery, subject.Info(h.run), func(last bool) bus.Message {
-		return &bus.InfoRequest{Host: h.name, Workers: uint32(h.workers), Leaves: last}
+		return &bus.InfoRequest{Host: h.config.Name, Workers: uint32(h.config.Workers), Leaves: last}
 	})
 }
 

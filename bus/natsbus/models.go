@@ -25,7 +25,7 @@ func (c *Coordinator) PutModel(ctx context.Context, digest bus.Digest, params []
 	c.modelsMu.Lock()
 	c.models[digest] = params
 	c.modelsMu.Unlock()
-	c.conn.store.models.Store(modelKey{c.run, digest}, params)
+	c.conn.config.Store.models.Store(modelKey{c.run, digest}, params)
 	return c.conn.Retry(ctx, Retry{For: reconnectFor}, func(ctx context.Context) error { return c.publishModel(ctx, digest, params) })
 }
 
@@ -97,7 +97,7 @@ func (c *Coordinator) DeleteModel(ctx context.Context, digest bus.Digest) error 
 	c.modelsMu.Lock()
 	delete(c.models, digest)
 	c.modelsMu.Unlock()
-	c.conn.store.models.Delete(modelKey{c.run, digest})
+	c.conn.config.Store.models.Delete(modelKey{c.run, digest})
 	if !c.config.PublishModels {
 		return nil
 	}
@@ -146,7 +146,7 @@ type cachedModel struct {
 // Model finds a model in the coordinator's memory if it is in this process, else in
 // the cache or on the bus, its digest checked.
 func (h *Host) Model(ctx context.Context, d bus.Digest) ([]float32, error) {
-	if params, ok := h.conn.store.models.Load(modelKey{h.run, d}); ok {
+	if params, ok := h.conn.config.Store.models.Load(modelKey{h.run, d}); ok {
 		return params.([]float32), nil
 	}
 	c := &h.models

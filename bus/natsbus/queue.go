@@ -99,7 +99,7 @@ func (c *Coordinator) makeStreams(ctx context.Context) error {
 func (c *Coordinator) removeStreams(ctx context.Context) error {
 	c.js.CleanupPublisher()
 	for d := range c.available() {
-		c.conn.store.models.Delete(modelKey{c.run, d})
+		c.conn.config.Store.models.Delete(modelKey{c.run, d})
 	}
 	if !c.conn.nats.IsConnected() {
 		return nil

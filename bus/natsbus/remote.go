@@ -88,7 +88,7 @@ func (c *Conn) remote(config *ConnConfig) ([]nats.Option, error) {
 		nats.DisconnectErrHandler(c.lost),
 		nats.ReconnectHandler(c.back),
 		nats.LameDuckModeHandler(func(n *nats.Conn) {
-			c.notice(fmt.Sprintf("The server at %s is about to stop; the connection will move to another or wait for it.", n.ConnectedUrlRedacted()))
+			c.config.Notice(fmt.Sprintf("The server at %s is about to stop; the connection will move to another or wait for it.", n.ConnectedUrlRedacted()))
 		}),
 	}
 	encrypted, err := config.TLS.config()
@@ -125,8 +125,8 @@ func (c *Conn) lost(n *nats.Conn, err error) {
 	if err != nil {
 		why = " (" + err.Error() + ")"
 	}
-	c.notice("The connection to NATS is lost" + why + "; trying again.")
-	if c.patience < 0 {
+	c.config.Notice("The connection to NATS is lost" + why + "; trying again.")
+	if c.config.Patience < 0 {
 		return
 	}
 	c.mu.Lock()
@@ -134,9 +134,9 @@ func (c *Conn) lost(n *nats.Conn, err error) {
 	if c.away != nil {
 		c.away.Stop()
 	}
-	c.away = time.AfterFunc(c.patience, func() {
+	c.away = time.AfterFunc(c.config.Patience, func() {
 		if !n.IsConnected() {
-			c.fail(fmt.Errorf("bus: the connection was lost and did not come back within %v", c.patience))
+			c.fail(fmt.Errorf("bus: the connection was lost and did not come back within %v", c.config.Patience))
 			n.Close()
 		}
 	})
@@ -151,7 +151,7 @@ func (c *Conn) back(n *nats.Conn) {
 	c.renew()
 	c.renewal, c.renew = context.WithCancel(context.Background())
 	c.mu.Unlock()
-	c.notice("The connection to NATS is back (" + n.ConnectedUrlRedacted() + ").")
+	c.config.Notice("The connection to NATS is back (" + n.ConnectedUrlRedacted() + ").")
 	err := fmt.Errorf("bus: the connection was lost and is back: %w", bus.ErrInterrupted)
 	c.tell(func(w *watcher) { w.interrupted(err) })
 }
@@ -162,7 +162,7 @@ func (c *Conn) closed(n *nats.Conn) {
 	if err == nil {
 		err = nats.ErrConnectionClosed
 	}
-	c.fail(fmt.Errorf("bus: connection closed: %w", clarified(err, &ConnConfig{Creds: c.creds})))
+	c.fail(fmt.Errorf("bus: connection closed: %w", clarified(err, &c.config)))
 }
 
 // clarified says of an error of connecting what may be wrong.

@@ -200,7 +200,7 @@ func TestNoiseIsThatOfAllMinibatches(t *testing.T) {
 // Two clients on a line: ½(x+1)² and 0.05(x−1)², minimum at −9/11, Γ = 1/11.
 func TestWorkedByHand(t *testing.T) {
 	q := &quadratic{size: 1, a: [][]float64{{1}, {0.1}}, v: [][]float64{{0}, {0}}, b: [][]float64{{-1}, {1}}, floor: []float64{0, 0}, noise: []float64{0, 0}}
-	p := &Problem{Clients: 2, Batch: 1, weights: []float64{0.5, 0.5}, samples: []int{1, 1}, objective: q}
+	p := &Problem{Clients: 2, Batch: 1, Weights: []float64{0.5, 0.5}, samples: []int{1, 1}, objective: q}
 	if err := p.solve(); err != nil {
 		t.Fatal(err)
 	}

@@ -6,6 +6,4 @@
 // regression, and holds the objective in float64. Everything but the smoothness
 // of a wide logistic regression, for which there is a bound, is exact up to
 // rounding; nothing is estimated from a run.
-//
-// It knows sets and models, and neither rounds nor configurations.
 package convex

@@ -32,13 +32,13 @@ type Problem struct {
 	FStar   float64   // F(x*)
 	Gamma   float64   // F* − Σ p_c f_c*
 	Clients int
-	Batch   int // samples a minibatch
+	Batch   int       // samples a minibatch
+	Weights []float64 // p_c
 
 	Set   data.Set // whoever opened it closes it
 	Model learn.Model
 
 	objective objective
-	weights   []float64 // p_c
 	samples   []int
 }
 
@@ -49,12 +49,12 @@ const maxParameters = 2000
 // what Algorithm 1's mean over a uniform cohort has.
 func Of(set data.Set, model learn.Model, batch int, weights []float64) (*Problem, error) {
 	clients := set.Clients()
-	p := &Problem{Clients: clients, Batch: batch, Set: set, Model: model, weights: weights}
+	p := &Problem{Clients: clients, Batch: batch, Set: set, Model: model, Weights: weights}
 	if weights == nil {
-		p.weights = slices.Repeat([]float64{1 / float64(clients)}, clients)
+		p.Weights = slices.Repeat([]float64{1 / float64(clients)}, clients)
 	}
-	if batch < 1 || len(p.weights) != clients {
-		return nil, fmt.Errorf("convex: minibatches of %d, %d weights for %d clients", batch, len(p.weights), clients)
+	if batch < 1 || len(p.Weights) != clients {
+		return nil, fmt.Errorf("convex: minibatches of %d, %d weights for %d clients", batch, len(p.Weights), clients)
 	}
 	if model.Params() > maxParameters {
 		return nil, fmt.Errorf("convex: %s has %d parameters; the optimum is found for at most %d", model, model.Params(), maxParameters)
@@ -79,7 +79,7 @@ func Of(set data.Set, model learn.Model, batch int, weights []float64) (*Problem
 
 // solve finds the optimum and what follows from it.
 func (p *Problem) solve() (err error) {
-	if p.Star, err = p.objective.minimise(p.weights); err != nil {
+	if p.Star, err = p.objective.minimise(p.Weights); err != nil {
 		return err
 	}
 	p.FStar = p.Value(p.Star)
@@ -93,7 +93,7 @@ func (p *Problem) solve() (err error) {
 		if err != nil {
 			return fmt.Errorf("client %d: %w", c, err)
 		}
-		mean += p.weights[c] * p.objective.value(c, x)
+		mean += p.Weights[c] * p.objective.value(c, x)
 	}
 	p.Gamma = math.Max(0, p.FStar-mean)
 	return nil
@@ -101,7 +101,7 @@ func (p *Problem) solve() (err error) {
 
 // Value is F(x).
 func (p *Problem) Value(x []float64) (f float64) {
-	for c, w := range p.weights {
+	for c, w := range p.Weights {
 		f += w * p.objective.value(c, x)
 	}
 	return f
@@ -111,7 +111,7 @@ func (p *Problem) Value(x []float64) (f float64) {
 func (p *Problem) Gradient(dst, x []float64) (square float64) {
 	clear(dst)
 	own := make([]float64, len(x))
-	for c, w := range p.weights {
+	for c, w := range p.Weights {
 		p.objective.gradient(own, c, x)
 		for j, g := range own {
 			dst[j] += w * g
@@ -141,9 +141,6 @@ func (p *Problem) Second(dst []float64, c int, x []float64) (second, noise float
 	return norm2(dst) + noise, noise
 }
 
-// Weight is p_c.
-func (p *Problem) Weight(c int) float64 { return p.weights[c] }
-
 // Distance is ‖x − x*‖.
 func (p *Problem) Distance(x []float64) float64 {
 	sum := 0.0
@@ -160,7 +157,7 @@ func (p *Problem) Distance(x []float64) float64 {
 func (p *Problem) Constants(x []float64, n int) theory.Constants {
 	c := theory.Constants{L: p.L, Mu: p.Mu, Gamma: p.Gamma, FStar: p.FStar, N: n, Clients: p.Clients}
 	dst := make([]float64, len(x))
-	for client, w := range p.weights {
+	for client, w := range p.Weights {
 		first, noise := p.Second(dst, client, x)
 		last, noiseThere := p.Second(dst, client, p.Star)
 		c.Variance += w * w * max(noise, noiseThere)

@@ -110,14 +110,12 @@ func appendNew(list []string, s string) []string {
 // Finished is how many of the runs have come to their end.
 func Finished(runs []Run) (n int) {
 	for i := range runs {
-		if runs[i].finished() {
+		if s := runs[i].Summary; s != nil && s.Completed {
 			n++
 		}
 	}
 	return n
 }
-
-func (r *Run) finished() bool { return r.Summary != nil && r.Summary.Completed }
 
 // page is a task's part.
 func (s *section) page() (pageSection, error) {

@@ -88,15 +88,10 @@ func Read(dir string) (Run, error) {
 	case !errors.Is(err, fs.ErrNotExist):
 		return r, err
 	}
-	return r, r.follow()
-}
-
-// follow reads the rounds.
-func (r *Run) follow() error {
 	curve, times := statistics.Thin[point](maxPoints), statistics.Thin[float64](maxTimes)
 	for p, err := range folder.Follow(r.Dir, r.Config.Schedule.Window) {
 		if err != nil {
-			return err
+			return r, err
 		}
 		curve.Add(point{p.End.Seconds(), float64(p.LocalSteps), p.BestLoss, p.BestAccuracy})
 		times.Add((p.End - p.Start).Seconds())
@@ -105,7 +100,7 @@ func (r *Run) follow() error {
 	}
 	r.points, r.Durations = curve.All(), times.Kept
 	slices.Sort(r.Durations)
-	return nil
+	return r, nil
 }
 
 // group is runs that differ in nothing but their seed.

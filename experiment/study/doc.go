@@ -4,7 +4,4 @@
 // values and seeds. What was played before is read, not played again; a run that
 // was cut goes on from its checkpoint. Tables hold means over seeds with their 95 %
 // confidence intervals.
-//
-// The package knows how to ask for runs and to read their folders, and nothing of
-// how a run is carried out.
 package study

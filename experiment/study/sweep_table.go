@@ -59,18 +59,12 @@ func NewSweepTable(s Sweep, cells []Cell) SweepTable {
 		for to < len(cells) && cells[to].Schedule == cells[from].Schedule && fmt.Sprint(cells[to].Values) == fmt.Sprint(cells[from].Values) {
 			to++
 		}
-		row := SweepRow{Values: cells[from].Values, Schedule: cells[from].Schedule, Seeds: to - from}
-		for i := from; i < to; i++ {
-			if cells[i].Diverged != "" {
-				row.Diverged++
-			}
-		}
+		done := slices.DeleteFunc(slices.Clone(cells[from:to]), func(c Cell) bool { return c.Diverged != "" })
+		row := SweepRow{Values: cells[from].Values, Schedule: cells[from].Schedule, Seeds: to - from, Diverged: to - from - len(done)}
 		for _, q := range quantities {
 			var values []float64
-			for i := from; i < to; i++ {
-				if cells[i].Diverged == "" {
-					values = append(values, q.of(&cells[i]))
-				}
+			for i := range done {
+				values = append(values, q.of(&done[i]))
 			}
 			row.Columns = append(row.Columns, statistics.EstimateMean(values))
 		}
@@ -85,6 +79,7 @@ func NewSweepTable(s Sweep, cells []Cell) SweepTable {
 func (t SweepTable) Write(w io.Writer) error {
 	tab := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	known := t.known()
+	someDiverged := slices.ContainsFunc(t.Rows, func(r SweepRow) bool { return r.Diverged > 0 })
 	line := func(values []string, schedule, seeds string, column func(i int) string, diverged string) {
 		cells := append(slices.Clone(values), schedule, seeds)
 		for i := range quantities {
@@ -92,7 +87,7 @@ func (t SweepTable) Write(w io.Writer) error {
 				cells = append(cells, column(i))
 			}
 		}
-		if t.diverged() > 0 {
+		if someDiverged {
 			cells = append(cells, diverged)
 		}
 		fmt.Fprintln(tab, strings.Join(cells, "\t")+"\t")
@@ -121,13 +116,6 @@ func (t SweepTable) known() []bool {
 		}
 	}
 	return known
-}
-
-func (t SweepTable) diverged() (n int) {
-	for _, r := range t.Rows {
-		n += r.Diverged
-	}
-	return n
 }
 
 // WriteCSV writes one row for each schedule and point of the grid; a value that

@@ -7,7 +7,4 @@
 // x̄_t of every iteration, ∇F there, and the largest gradient of any client.
 // [Result] holds the runs beside Theorem 1's bound; it is written as CSV files,
 // from which alone the figures are drawn.
-//
-// The package does no learning and no theory of its own: see experiment,
-// experiment/convex and coordinator/theory.
 package lab

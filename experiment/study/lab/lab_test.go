@@ -49,8 +49,11 @@ func TestLaboratory(t *testing.T) {
 			if !r.Holds() {
 				t.Errorf("the bound does not hold: %+v", r.Bounds)
 			}
-			for _, name := range plan.Schedules {
-				b, m := r.last(name), r.at(name, 1)
+			for i, name := range plan.Schedules {
+				b, m := r.last()[i], r.at(name, 1)
+				if b.Schedule != name {
+					t.Fatalf("%s stands where %s should", b.Schedule, name)
+				}
 				if !(b.Measured > 0 && b.Least > 0 && b.Least <= b.Measured) {
 					t.Errorf("%s: measured %v, least %v", name, b.Measured, b.Least)
 				}

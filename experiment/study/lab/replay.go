@@ -66,7 +66,7 @@ func (r *replayer) run(ctx context.Context, models [][]float32, steps []int, rat
 		done, next = done+int64(k), last
 	}
 	for c, v := range r.noise {
-		w := r.of.Weight(c)
+		w := r.of.Weights[c]
 		p.Variance += w * w * v
 	}
 	return p, nil
@@ -108,7 +108,7 @@ func (r *replayer) round(p *path, model []float32, k int, done int64, next int, 
 
 // look measures a client's gradient and adds its model to the mean.
 func (r *replayer) look(p *path, c int, mean []float64) {
-	w := r.of.Weight(c)
+	w := r.of.Weights[c]
 	for j, v := range r.local {
 		r.x[j] = float64(v)
 		mean[j] += w * r.x[j]

@@ -78,24 +78,14 @@ func (r *Result) MarshalJSON() ([]byte, error) {
 	}{(*plain)(r), r.Holds(), r.constants()})
 }
 
-// schedules are the names in the order in which they were run.
-func (r *Result) schedules() (list []string) {
-	for _, b := range r.Bounds {
-		if len(list) == 0 || list[len(list)-1] != b.Schedule {
-			list = append(list, b.Schedule)
+// last are the schedules' bounds after all their rounds, in the order in which they were run.
+func (r *Result) last() (list []Bound) {
+	for i, b := range r.Bounds {
+		if i+1 == len(r.Bounds) || r.Bounds[i+1].Schedule != b.Schedule {
+			list = append(list, b)
 		}
 	}
 	return list
-}
-
-// last is a schedule's bound after all its rounds.
-func (r *Result) last(name string) (b Bound) {
-	for _, x := range r.Bounds {
-		if x.Schedule == name {
-			b = x
-		}
-	}
-	return b
 }
 
 // at is a schedule's moment at a share of the time.
@@ -136,9 +126,8 @@ func (r *Result) Write(w io.Writer) error {
 	fmt.Fprintf(w, "\nTheorem 1: mean of |grad F|² over the iterations, beside its bounds\n\n")
 	t = tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(t, "schedule\tT\tmeasured\tleast\tG\tLemma 2\tproof\tstated\tappendix\tprinted G\tbound/measured\t")
-	for _, name := range r.schedules() {
-		b := r.last(name)
-		fmt.Fprintf(t, "%s\t%.0f\t%s\t%.3g\t%.3g\t%.4g\t%.4g\t%.4g\t%.4g\t%.4g\t%.3g\t\n", name, b.Iterations, plusMinus(b.Measured, b.Half), b.Least, b.G,
+	for _, b := range r.last() {
+		fmt.Fprintf(t, "%s\t%.0f\t%s\t%.3g\t%.3g\t%.4g\t%.4g\t%.4g\t%.4g\t%.4g\t%.3g\t\n", b.Schedule, b.Iterations, plusMinus(b.Measured, b.Half), b.Least, b.G,
 			b.Lemma2, b.Proof, b.Statement, b.Appendix, b.PrintedG, b.Lemma2/b.Measured)
 	}
 	if err := t.Flush(); err != nil {
@@ -152,14 +141,14 @@ func (r *Result) Write(w io.Writer) error {
 	t = tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(t, "schedule\trounds\tsteps\trelative\tlast K\tat 10% of the time\tat 30%\tat the end\t")
 	fixed := r.at("fixed", 1).Steps
-	for _, name := range r.schedules() {
-		m := r.at(name, 1)
+	for _, b := range r.last() {
+		m := r.at(b.Schedule, 1)
 		relative := "-"
 		if fixed > 0 {
 			relative = fmt.Sprintf("%.3f", m.Steps/fixed)
 		}
-		early, later := r.at(name, 0.1), r.at(name, 0.3)
-		fmt.Fprintf(t, "%s\t%.0f\t%.0f\t%s\t%.1f\t%s\t%s\t%s\t\n", name, m.Rounds, m.Steps, relative, m.LocalSteps,
+		early, later := r.at(m.Schedule, 0.1), r.at(m.Schedule, 0.3)
+		fmt.Fprintf(t, "%s\t%.0f\t%.0f\t%s\t%.1f\t%s\t%s\t%s\t\n", m.Schedule, m.Rounds, m.Steps, relative, m.LocalSteps,
 			plusMinus(early.Gap, early.Half), plusMinus(later.Gap, later.Half), plusMinus(m.Gap, m.Half))
 	}
 	return t.Flush()

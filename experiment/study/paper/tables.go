@@ -285,17 +285,13 @@ func note(w io.Writer, text string) error {
 
 // wrap breaks a text into lines of about so many characters.
 func wrap(text string, width int) string {
-	var b strings.Builder
-	column := 0
+	var lines []string
 	for _, word := range strings.Fields(text) {
-		if column > 0 && column+len(word) > width {
-			b.WriteString("\n")
-			column = 0
-		} else if column > 0 {
-			b.WriteString(" ")
+		if n := len(lines); n > 0 && len(lines[n-1])+1+len(word) <= width {
+			lines[n-1] += " " + word
+		} else {
+			lines = append(lines, word)
 		}
-		b.WriteString(word)
-		column += len(word) + 1
 	}
-	return b.String()
+	return strings.Join(lines, "\n")
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 // Option is one tagged field of a struct of options.
@@ -35,6 +36,9 @@ type Option struct {
 // Options lists the options of a struct type in the order of its fields, those
 // of an embedded struct as its own. It panics on a tag that cannot be read.
 func Options(t reflect.Type) []Option {
+	if list, ok := known.Load(t); ok {
+		return slices.Clone(list.([]Option))
+	}
 	var list []Option
 	for _, f := range reflect.VisibleFields(t) {
 		key, ok := f.Tag.Lookup("key")
@@ -82,8 +86,12 @@ func Options(t reflect.Type) []Option {
 		}
 		list = append(list, o)
 	}
+	known.Store(t, slices.Clone(list))
 	return list
 }
+
+// known are the options of types whose tags have been read.
+var known sync.Map
 
 // Range is an interval of real numbers.
 type Range struct {

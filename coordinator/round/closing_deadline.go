@@ -13,7 +13,7 @@ func init() {
 // is after the candidates of [PowerOfChoice] have answered. Clients whose tasks
 // are not done by then are late; they stop and are free for the next round.
 type Deadline struct {
-	Seconds float64 `key:"seconds" range:"(0,4e9]" unit:"seconds" help:"virtual time after which a round closes"`
+	Seconds float64 `key:"seconds" range:"(0,4e9]" unit:"seconds" help:"virtual time from a round's first task until it closes"`
 }
 
 // Deadline is Seconds as virtual time, at least 1 ns.

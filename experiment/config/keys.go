@@ -70,22 +70,35 @@ func choiceKeys(path string, o *registry.Option, p *registry.Point) []KnownKey {
 	if strings.Contains(path, ".") { // schedule.k, which a word is enough for
 		list[0].Key = path
 	}
+	type sentence struct {
+		help string
+		of   []string
+	}
+	sentences := map[string][]sentence{} // by key: what entries say of an option
 	for _, name := range p.Names() {
 		e, _, _ := p.Entry(name)
 		for _, o := range registry.Options(reflect.TypeOf(e)) {
-			at := join(path, o.Key)
-			if i := slices.IndexFunc(list, func(k KnownKey) bool { return k.Key == at }); i >= 0 {
-				list[i].of = append(list[i].of, name)
-				continue
+			k := known(join(path, o.Key), o)
+			said := sentences[k.Key]
+			if i := slices.IndexFunc(said, func(s sentence) bool { return s.help == k.Help }); i >= 0 {
+				said[i].of = append(said[i].of, name)
+			} else {
+				sentences[k.Key] = append(said, sentence{k.Help, []string{name}})
 			}
-			k := known(at, o)
-			k.of = []string{name}
-			list = append(list, k)
+			if said == nil {
+				list = append(list, k)
+			}
+			i := slices.IndexFunc(list, func(other KnownKey) bool { return other.Key == k.Key })
+			list[i].of = append(list[i].of, name)
 		}
 	}
 	for i := range list[1:] {
 		if k := &list[1+i]; len(p.Names()) > 1 {
-			k.Help = strings.Join(k.of, ", ") + ": " + k.Help
+			var texts []string
+			for _, s := range sentences[k.Key] {
+				texts = append(texts, strings.Join(s.of, ", ")+": "+s.help)
+			}
+			k.Help = strings.Join(texts, "; ")
 		}
 	}
 	return list

@@ -3,6 +3,7 @@ package bus
 import (
 	"crypto/sha256"
 	"encoding/hex"
+
 	"fedpace/internal/vector"
 )
 

@@ -88,7 +88,7 @@ func Connect(ctx context.Context, c ConnConfig) (*Conn, error) {
 		nats.ErrorHandler(conn.trouble),
 		nats.ClosedHandler(conn.closed),
 		nats.NoCallbacksAfterClientClose(),
-		nats.SkipSubjectValidation(), // subjects.go makes them
+		nats.SkipSubjectValidation(), // package subject makes them
 	}
 	var target string
 	switch {

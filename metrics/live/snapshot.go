@@ -238,7 +238,7 @@ func (s *state) lastRound(a *metrics.Run) lastRound {
 		name, class := "", ""
 		if d := t.Client - a.Clients; t.Real && d >= 0 && d < len(a.Devices) {
 			name = a.Devices[d]
-		} else if len(a.Classes) > 1 && t.Class < len(a.Classes) {
+		} else if !t.Real && len(a.Classes) > 1 && t.Class < len(a.Classes) {
 			class = a.Classes[t.Class]
 		}
 		parts := timeline.Split(&t.Ended)

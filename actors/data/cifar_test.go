@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"fedpace/actors/data/federated"
+	"fedpace/actors/data/internal/datatest"
 )
 
 // cifarFile makes n images; image i has fine label i mod 100 and pixels that
@@ -59,10 +60,10 @@ func TestOpenCIFAR(t *testing.T) {
 		if s.Clients() != 5 || s.Samples(0) != 100 || s.HeldOut() != 100 {
 			t.Fatalf("%s: %d clients of %d, %d held out", path, s.Clients(), s.Samples(0), s.HeldOut())
 		}
-		checkBatch(t, s.Info(), all(t, s, 3), 100)
+		datatest.CheckBatch(t, s.Info(), datatest.All(t, s, 3), 100)
 		digests = append(digests, s.Info().Digest)
 		// Held-out images are as stored, normalised per colour.
-		b := heldOut(t, s, 7, 1)
+		b := datatest.HeldOut(t, s, 7, 1)
 		if want := (2.0/255 - .4914) / .2023; b.Labels[0] != 7 || math.Abs(float64(b.X[1])-want) > 1e-6 {
 			t.Errorf("label %d, second pixel %v, want %v", b.Labels[0], b.X[1], want)
 		}

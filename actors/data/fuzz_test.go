@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"fedpace/actors/data/federated"
+	"fedpace/actors/data/internal/datatest"
 	"fedpace/actors/data/text"
 	"fedpace/actors/learn"
 
@@ -41,7 +42,7 @@ func usable(t *testing.T, s *federated.Grouped) {
 	if err := s.Batch(b, s.Clients()-1, []int32{0}); err != nil {
 		t.Fatal(err)
 	}
-	checkBatch(t, s.Info(), b, 1)
+	datatest.CheckBatch(t, s.Info(), b, 1)
 }
 
 func FuzzParquet(f *testing.F) {

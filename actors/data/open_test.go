@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"fedpace/actors/data/federated"
+	"fedpace/actors/data/internal/datatest"
 	"fedpace/actors/learn"
 
 	"github.com/parquet-go/parquet-go"
@@ -121,9 +122,9 @@ func TestOpenFEMNISTParquet(t *testing.T) {
 			}
 			var seen []int32
 			for c := range 2 {
-				b := all(t, s, c)
-				held := heldOut(t, s, 2*c, 2)
-				checkBatch(t, s.Info(), b, 5)
+				b := datatest.All(t, s, c)
+				held := datatest.HeldOut(t, s, 2*c, 2)
+				datatest.CheckBatch(t, s.Info(), b, 5)
 				for i := range held.N {
 					b.Labels = append(b.Labels, held.Labels[i])
 					b.X = append(b.X, held.X[i*federated.FEMNISTPixels:(i+1)*federated.FEMNISTPixels]...)
@@ -173,7 +174,7 @@ func TestOpenOwnParquet(t *testing.T) {
 			if s.Clients() != 2 || s.Client(1) != "1" || s.Samples(0) != 4 || s.HeldOut() != 2 {
 				t.Errorf("%d clients, %d samples, %d held out", s.Clients(), s.Samples(0), s.HeldOut())
 			}
-			b := all(t, s, 1)
+			b := datatest.All(t, s, 1)
 			if !slices.Equal(b.X[1:3], c.x) {
 				t.Errorf("first sample %v, want it to end in %v", b.X[:3], c.x)
 			}
@@ -205,10 +206,10 @@ func TestOpenLEAF(t *testing.T) {
 			if s.Clients() != 3 || s.Client(0) != "w" || s.Client(1) != "u" || s.Samples(1) != 2 {
 				t.Errorf("%d clients: %s, %s", s.Clients(), s.Client(0), s.Client(1))
 			}
-			if held := heldOut(t, s, 0, s.HeldOut()); !slices.Equal(held.Labels, []int32{7, 8}) {
+			if held := datatest.HeldOut(t, s, 0, s.HeldOut()); !slices.Equal(held.Labels, []int32{7, 8}) {
 				t.Errorf("held out %v, want 7, 8", held.Labels)
 			}
-			if b := all(t, s, 1); !slices.Equal(b.Labels, []int32{1, 61}) || b.X[0] != 0.8 || b.X[1] != 0 {
+			if b := datatest.All(t, s, 1); !slices.Equal(b.Labels, []int32{1, 61}) || b.X[0] != 0.8 || b.X[1] != 0 {
 				t.Errorf("labels %v, pixels %v; want 1, 61 and 0.8, 0", b.Labels, b.X[:2])
 			}
 			continue
@@ -227,8 +228,8 @@ func TestOpenLEAFShakespeareAndSent140(t *testing.T) {
 	put(t, dir, "train/a.json", []byte(shakespeare))
 	put(t, dir, "test/a.json", []byte(shakespeare))
 	s := mustOpen(t, dir, federated.Options{Task: "shakespeare"})
-	checkBatch(t, s.Info(), all(t, s, 0), 1)
-	if b := all(t, s, 0); federated.ShakespeareCharacters[b.Labels[0]] != 'T' || federated.ShakespeareCharacters[b.Tokens[3]] != 'b' {
+	datatest.CheckBatch(t, s.Info(), datatest.All(t, s, 0), 1)
+	if b := datatest.All(t, s, 0); federated.ShakespeareCharacters[b.Labels[0]] != 'T' || federated.ShakespeareCharacters[b.Tokens[3]] != 'b' {
 		t.Errorf("label %d, tokens %v", b.Labels[0], b.Tokens)
 	}
 
@@ -237,8 +238,8 @@ func TestOpenLEAFShakespeareAndSent140(t *testing.T) {
 	put(t, dir, "train/a.json", []byte(tweets))
 	put(t, dir, "test/a.json", []byte(tweets))
 	s = mustOpen(t, dir, federated.Options{Task: "sent140"})
-	b := all(t, s, 0)
-	checkBatch(t, s.Info(), b, 2)
+	b := datatest.All(t, s, 0)
+	datatest.CheckBatch(t, s.Info(), b, 2)
 	// good is the most frequent word, "" of the two spaces, day and bad follow.
 	if !slices.Equal(b.Index, []int32{0, 1, 2, 3}) || !slices.Equal(b.Value, []float32{0.5, 0.25, 0.25, 1}) || !slices.Equal(b.Labels, []int32{1, 0}) {
 		t.Errorf("bags %v %v, labels %v", b.Index, b.Value, b.Labels)
@@ -278,12 +279,12 @@ func TestOpenTweets(t *testing.T) {
 		if s.Samples(0) != 4 || s.Samples(1) != 4 {
 			t.Errorf("%d and %d samples, want int(0.8*6) and int(0.8*5)", s.Samples(0), s.Samples(1))
 		}
-		b := all(t, s, 0)
-		checkBatch(t, s.Info(), b, 4)
+		b := datatest.All(t, s, 0)
+		datatest.CheckBatch(t, s.Info(), b, 4)
 		sets = append(sets, b)
 		digests = append(digests, s.Info().Digest)
 	}
-	if !same(sets[0], sets[1]) || !same(sets[0], sets[2]) {
+	if !datatest.Same(sets[0], sets[1]) || !datatest.Same(sets[0], sets[2]) {
 		t.Error("plain, gzip and UTF-8 differ")
 	}
 	if digests[0] == digests[1] {
@@ -304,7 +305,7 @@ func TestOpenTweetsWithoutUsers(t *testing.T) {
 		t.Errorf("%d clients, %d held out, %+v", s.Clients(), s.HeldOut(), info)
 	}
 	s = mustOpen(t, path, federated.Options{Partition: federated.Partition{Kind: "dirichlet", Clients: 4}})
-	checkBatch(t, s.Info(), all(t, s, 3), 10)
+	datatest.CheckBatch(t, s.Info(), datatest.All(t, s, 3), 10)
 	path = put(t, t.TempDir(), "t.tsv", []byte("0\ta\n2\tb\n"))
 	if _, err := Open(path, federated.Options{}); err == nil || !strings.Contains(err.Error(), `t.tsv: line 2: polarity "2", want 0, 1 or 4`) {
 		t.Error(err)

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"fedpace/actors/data/federated"
+	"fedpace/actors/data/internal/datatest"
 )
 
 type hubPicture struct {
@@ -49,8 +50,8 @@ func TestOpenCIFARParquet(t *testing.T) {
 	if s.Clients() != 2 || s.Samples(0) != 100 || s.HeldOut() != 20 {
 		t.Errorf("%d clients of %d, %d held out", s.Clients(), s.Samples(0), s.HeldOut())
 	}
-	b := heldOut(t, s, 3, 1)
-	checkBatch(t, s.Info(), b, 1)
+	b := datatest.HeldOut(t, s, 3, 1)
+	datatest.CheckBatch(t, s.Info(), b, 1)
 	colour := func(b, mean, std float64) float32 { return float32((b/255 - mean) / std) }
 	if b.Labels[0] != 3 || b.X[0] != colour(1, .4914, .2023) || b.X[federated.CIFARPlane] != colour(2, .4822, .1994) || b.X[2*federated.CIFARPlane] != colour(3, .4465, .2010) {
 		t.Errorf("label %d, colours %v %v %v", b.Labels[0], b.X[0], b.X[federated.CIFARPlane], b.X[2*federated.CIFARPlane])
@@ -105,8 +106,8 @@ func TestOpenShakespeareParquet(t *testing.T) {
 	if s.Clients() != 1 || s.Samples(0) != 900 || s.HeldOut() != 21 || !strings.Contains(s.Info().Note, "1 clients without") {
 		t.Errorf("%d clients, %d training and %d held-out windows; %s", s.Clients(), s.Samples(0), s.HeldOut(), s.Info().Note)
 	}
-	b := heldOut(t, s, 0, 1)
-	checkBatch(t, s.Info(), b, 1)
+	b := datatest.HeldOut(t, s, 0, 1)
+	datatest.CheckBatch(t, s.Info(), b, 1)
 	if want := federated.ShakespeareIndex[text[979]]; b.Tokens[0] != want {
 		t.Errorf("the first held-out window begins with %d, want %d", b.Tokens[0], want)
 	}
@@ -138,7 +139,7 @@ func TestOpenTweetsParquet(t *testing.T) {
 		t.Fatalf("%d and %d clients", s.Clients(), c.Clients())
 	}
 	for i := range 3 {
-		if s.Client(i) != c.Client(i) || !same(all(t, s, i), all(t, c, i)) {
+		if s.Client(i) != c.Client(i) || !datatest.Same(datatest.All(t, s, i), datatest.All(t, c, i)) {
 			t.Errorf("client %d differs", i)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"fedpace/actors/data/federated"
+	"fedpace/actors/data/internal/datatest"
 	"fedpace/actors/data/synthetic"
 )
 
@@ -215,7 +216,7 @@ func TestOpenPartitioned(t *testing.T) {
 	if info.Digest == plain.Info().Digest || plain.Info().Synthetic {
 		t.Error("the partition is not in the digest, or the natural set is called synthetic")
 	}
-	if !same(heldOut(t, s, 0, s.HeldOut()), heldOut(t, plain, 0, plain.HeldOut())) {
+	if !datatest.Same(datatest.HeldOut(t, s, 0, s.HeldOut()), datatest.HeldOut(t, plain, 0, plain.HeldOut())) {
 		t.Error("a partition changes the held-out samples")
 	}
 	if _, err := Open(path, federated.Options{Partition: federated.Partition{Kind: "pachinko", Clients: 2}}); err == nil || !strings.Contains(err.Error(), "needs coarse labels") {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"fedpace/actors/data/federated"
+	"fedpace/actors/data/internal/datatest"
 )
 
 // sameSets compares sets sample by sample.
@@ -20,11 +21,11 @@ func sameSets(t *testing.T, a, b federated.Set) {
 		t.Fatalf("%+v, %d clients, %d held out\n%+v, %d clients, %d held out", a.Info(), a.Clients(), a.HeldOut(), b.Info(), b.Clients(), b.HeldOut())
 	}
 	for c := range a.Clients() {
-		if a.Client(c) != b.Client(c) || a.Samples(c) != b.Samples(c) || !same(all(t, a, c), all(t, b, c)) {
+		if a.Client(c) != b.Client(c) || a.Samples(c) != b.Samples(c) || !datatest.Same(datatest.All(t, a, c), datatest.All(t, b, c)) {
 			t.Fatalf("client %d differs", c)
 		}
 	}
-	if !same(heldOut(t, a, 0, a.HeldOut()), heldOut(t, b, 0, b.HeldOut())) {
+	if !datatest.Same(datatest.HeldOut(t, a, 0, a.HeldOut()), datatest.HeldOut(t, b, 0, b.HeldOut())) {
 		t.Fatal("held-out samples differ")
 	}
 }
@@ -169,9 +170,9 @@ func FuzzPrepared(f *testing.F) {
 				return
 			}
 			for c := range s.Clients() {
-				checkBatch(t, s.Info(), all(t, s, c), s.Samples(c))
+				datatest.CheckBatch(t, s.Info(), datatest.All(t, s, c), s.Samples(c))
 			}
-			checkBatch(t, s.Info(), heldOut(t, s, 0, s.HeldOut()), s.HeldOut())
+			datatest.CheckBatch(t, s.Info(), datatest.HeldOut(t, s, 0, s.HeldOut()), s.HeldOut())
 		})
 	})
 }

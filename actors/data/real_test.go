@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"fedpace/actors/data/federated"
+	"fedpace/actors/data/internal/datatest"
 	"fedpace/actors/data/text"
 	"fedpace/actors/learn"
 )
@@ -69,10 +70,10 @@ func trainingSamples(s federated.Set) int {
 func checkSome(t *testing.T, s federated.Set) {
 	t.Helper()
 	for _, c := range []int{0, s.Clients() / 2, s.Clients() - 1} {
-		checkBatch(t, s.Info(), all(t, s, c), s.Samples(c))
+		datatest.CheckBatch(t, s.Info(), datatest.All(t, s, c), s.Samples(c))
 	}
 	n := min(1000, s.HeldOut())
-	checkBatch(t, s.Info(), heldOut(t, s, s.HeldOut()-n, n), n)
+	datatest.CheckBatch(t, s.Info(), datatest.HeldOut(t, s, s.HeldOut()-n, n), n)
 }
 
 // The paper's 3,000 writers (paper/NOTES, "Data").
@@ -131,7 +132,7 @@ func TestRealFEMNISTLEAF(t *testing.T) {
 
 	pooled := func(s federated.Set, c int) map[string]int {
 		m := make(map[string]int)
-		b := all(t, s, c)
+		b := datatest.All(t, s, c)
 		for i := range b.N {
 			key := []byte{byte(b.Labels[i])}
 			for _, x := range b.X[i*federated.FEMNISTPixels : (i+1)*federated.FEMNISTPixels] {
@@ -211,17 +212,17 @@ func TestRealShakespeare(t *testing.T) {
 	}
 	checkSome(t, s)
 	// Batches in any cut give the same held-out windows.
-	whole := heldOut(t, s, 0, 5000)
+	whole := datatest.HeldOut(t, s, 0, 5000)
 	var parts learn.Batch
 	for from := 0; from < 5000; from += 77 {
 		if err := s.HeldOutBatch(&parts, from, min(77, 5000-from)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if !same(whole, &parts) {
+	if !datatest.Same(whole, &parts) {
 		t.Error("held-out windows depend on the batch")
 	}
-	t.Logf("%s, first %s: %s", s.Info().Note, s.Client(0), sentence(all(t, s, 0).Tokens[:federated.ShakespeareWindow]))
+	t.Logf("%s, first %s: %s", s.Info().Note, s.Client(0), sentence(datatest.All(t, s, 0).Tokens[:federated.ShakespeareWindow]))
 }
 
 func sentence(tokens []uint8) string {

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"fedpace/actors/data/federated"
+	"fedpace/actors/data/internal/datatest"
 	"fedpace/actors/data/text"
 )
 
@@ -82,7 +83,7 @@ func TestWindowsSplit(t *testing.T) {
 	if s.Clients() != 2 || s.Samples(0) != 900 || s.Samples(1) != 899 || s.HeldOut() != 21+21 {
 		t.Fatalf("%d clients, %d and %d training, %d held out", s.Clients(), s.Samples(0), s.Samples(1), s.HeldOut())
 	}
-	b := heldOut(t, s, 20, 2)
+	b := datatest.HeldOut(t, s, 20, 2)
 	for i, place := range []int{999, 899 + 79 + 1} { // in text
 		if got, want := int(b.Tokens[i*federated.ShakespeareWindow]), place%len(federated.ShakespeareCharacters); got != want {
 			t.Errorf("held-out window %d begins with %d, want %d", i, got, want)
@@ -91,7 +92,7 @@ func TestWindowsSplit(t *testing.T) {
 			t.Errorf("held-out label %d is %d, want %d", i, got, want)
 		}
 	}
-	checkBatch(t, s.Info(), all(t, s, 1), 899)
+	datatest.CheckBatch(t, s.Info(), datatest.All(t, s, 1), 899)
 	if err := s.Batch(b, 0, []int32{900}); err == nil {
 		t.Error("no error for a window beyond the training part")
 	}
@@ -147,8 +148,8 @@ func FuzzShakespeare(f *testing.F) {
 				return
 			}
 			if s, err := text.NewWindows(text.SpeakingRoles(plays)); err == nil {
-				b := heldOut(t, s, 0, s.HeldOut())
-				checkBatch(t, s.Info(), b, s.HeldOut())
+				b := datatest.HeldOut(t, s, 0, s.HeldOut())
+				datatest.CheckBatch(t, s.Info(), b, s.HeldOut())
 			}
 		})
 	})

@@ -33,6 +33,7 @@ actors/learn/internal/kernel/gen: github.com/mmcloughlin/avo/...
 actors/learn: internal/keyed internal/registry actors/learn/internal/kernel os
 actors/device: internal/keyed internal/registry os
 actors/data/federated: internal/keyed actors/learn
+actors/data/internal/datatest: actors/data/federated actors/learn
 actors/data/synthetic: internal/keyed actors/data/federated actors/learn
 actors/data/text: actors/data/federated actors/learn
 actors/data: internal/atomicfile internal/registry actors/data/federated actors/data/text os

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"fedpace/actors/data/federated"
+	"fedpace/actors/data/internal/datatest"
 	"fedpace/actors/learn"
 )
 
@@ -27,10 +28,10 @@ func TestQuadraticsHaveTheirConstants(t *testing.T) {
 		q := Quadratics{Clients: 7, Dimension: 5, Samples: 9, Mu: 0.25, L: 4, Noise: 2, Heterogeneity: h, Seed: 3}
 		s := setOf(t, q)
 		var axes, means [][]float32
-		held := heldOut(t, s, 0, s.HeldOut())
+		held := datatest.HeldOut(t, s, 0, s.HeldOut())
 		for c := range s.Clients() {
-			b := all(t, s, c)
-			checkBatch(t, s.Info(), b, 9)
+			b := datatest.All(t, s, c)
+			datatest.CheckBatch(t, s.Info(), b, 9)
 			a, v := b.X[5:10], b.X[10:15]
 			if a[0] != 0.25 || a[4] != 4 {
 				t.Errorf("eigenvalues %v, want 0.25 to 4", a)
@@ -73,7 +74,7 @@ func TestQuadraticsSpread(t *testing.T) {
 	within, total, between := 0.0, make([]float64, n), 0.0
 	means := make([][]float64, clients)
 	for c := range clients {
-		b := all(t, s, c)
+		b := datatest.All(t, s, c)
 		mean := make([]float64, n)
 		for i := range samples {
 			for j := range n {
@@ -121,7 +122,7 @@ func TestMixturesDiffer(t *testing.T) {
 	if s.HeldOut() != 6 || s.Samples(0) != 10 {
 		t.Errorf("%d held out, %d a client", s.HeldOut(), s.Samples(0))
 	}
-	checkBatch(t, s.Info(), heldOut(t, s, 1, 5), 5)
+	datatest.CheckBatch(t, s.Info(), datatest.HeldOut(t, s, 1, 5), 5)
 }
 
 // The bits of a seed are kept from version to version and machine to machine.
@@ -133,7 +134,7 @@ func TestConvexGolden(t *testing.T) {
 		h := sha256.New()
 		s := newSynthetic(t, task, 4, 7, 1.5)
 		for c := range 4 {
-			b := all(t, s, c)
+			b := datatest.All(t, s, c)
 			for _, x := range b.X {
 				fmt.Fprintf(h, "%08x", math.Float32bits(x))
 			}

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"fedpace/actors/data/federated"
+	"fedpace/actors/data/internal/datatest"
 	"fedpace/actors/learn"
 	"fedpace/internal/keyed"
 )
@@ -38,7 +39,7 @@ func TestSyntheticIsLearnable(t *testing.T) {
 			accuracy := func() float64 {
 				correct := 0
 				for from := 0; from < 2000; from += 500 {
-					_, n, err := w.Evaluate(global, heldOut(t, s, from, 500))
+					_, n, err := w.Evaluate(global, datatest.HeldOut(t, s, from, 500))
 					if err != nil {
 						t.Fatal(err)
 					}

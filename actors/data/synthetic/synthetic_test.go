@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"fedpace/actors/data/federated"
+	"fedpace/actors/data/internal/datatest"
 	"fedpace/actors/learn"
 )
 
@@ -52,9 +53,9 @@ func TestSyntheticBatches(t *testing.T) {
 		for _, h := range []float64{0, 1, 100} {
 			s := newSynthetic(t, task, 300, 1, h)
 			for _, c := range []int{0, 1, 299} {
-				checkBatch(t, s.Info(), all(t, s, c), s.Samples(c))
+				datatest.CheckBatch(t, s.Info(), datatest.All(t, s, c), s.Samples(c))
 			}
-			checkBatch(t, s.Info(), heldOut(t, s, 0, s.HeldOut()), s.HeldOut())
+			datatest.CheckBatch(t, s.Info(), datatest.HeldOut(t, s, 0, s.HeldOut()), s.HeldOut())
 		}
 	}
 }
@@ -76,27 +77,27 @@ func TestSyntheticIsAFunctionOfItsArguments(t *testing.T) {
 			}
 			want := make([]*learn.Batch, 50)
 			for c := range want {
-				want[c] = all(t, a, c)
+				want[c] = datatest.All(t, a, c)
 			}
 			var workers sync.WaitGroup
 			for w := range 4 {
 				workers.Go(func() {
 					for i := range 50 {
 						c := (i*7 + w*13) % 50
-						if !same(want[c], all(t, b, c)) {
+						if !datatest.Same(want[c], datatest.All(t, b, c)) {
 							t.Errorf("client %d differs", c)
 						}
 					}
 				})
 			}
 			workers.Wait()
-			if same(want[3], all(t, other, 3)) {
+			if datatest.Same(want[3], datatest.All(t, other, 3)) {
 				t.Error("two seeds make the same client")
 			}
 			if a.Info().Classes > 1 && slices.Equal(want[3].Labels, want[4].Labels) {
 				t.Error("two clients have the same labels")
 			}
-			if !same(heldOut(t, a, 5, 3), heldOut(t, b, 5, 3)) {
+			if !datatest.Same(datatest.HeldOut(t, a, 5, 3), datatest.HeldOut(t, b, 5, 3)) {
 				t.Error("held-out samples differ")
 			}
 		})
@@ -111,7 +112,7 @@ func TestSyntheticGolden(t *testing.T) {
 	} {
 		s := newSynthetic(t, task, 10, 1, 1)
 		h := sha256.New()
-		fmt.Fprintln(h, *all(t, s, 2), *heldOut(t, s, 0, 10))
+		fmt.Fprintln(h, *datatest.All(t, s, 2), *datatest.HeldOut(t, s, 0, 10))
 		if got := fmt.Sprintf("%x", h.Sum(nil)[:8]); got != want {
 			t.Errorf("%s: %s, want %s", task, got, want)
 		}

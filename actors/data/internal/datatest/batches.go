@@ -1,4 +1,4 @@
-package synthetic
+package datatest
 
 import (
 	"math"
@@ -9,8 +9,8 @@ import (
 	"fedpace/actors/learn"
 )
 
-// all returns every training sample of a client.
-func all(t testing.TB, s federated.Set, c int) *learn.Batch {
+// All returns every training sample of a client.
+func All(t testing.TB, s federated.Set, c int) *learn.Batch {
 	t.Helper()
 	samples := make([]int32, s.Samples(c))
 	for i := range samples {
@@ -23,8 +23,8 @@ func all(t testing.TB, s federated.Set, c int) *learn.Batch {
 	return b
 }
 
-// heldOut returns n held-out samples.
-func heldOut(t testing.TB, s federated.Set, from, n int) *learn.Batch {
+// HeldOut returns n held-out samples.
+func HeldOut(t testing.TB, s federated.Set, from, n int) *learn.Batch {
 	t.Helper()
 	b := new(learn.Batch)
 	if err := s.HeldOutBatch(b, from, n); err != nil {
@@ -33,15 +33,15 @@ func heldOut(t testing.TB, s federated.Set, from, n int) *learn.Batch {
 	return b
 }
 
-// same compares batches bit by bit (cmp takes seconds over a million pixels).
-func same(a, b *learn.Batch) bool {
+// Same compares batches bit by bit (cmp takes seconds over a million pixels).
+func Same(a, b *learn.Batch) bool {
 	return a.N == b.N && slices.Equal(a.Labels, b.Labels) && slices.Equal(a.X, b.X) && slices.Equal(a.RowStart, b.RowStart) &&
 		slices.Equal(a.Index, b.Index) && slices.Equal(a.Value, b.Value) && slices.Equal(a.Tokens, b.Tokens)
 }
 
-// checkBatch tests what every set promises of a batch, and that bags of words
+// CheckBatch tests what every set promises of a batch, and that bags of words
 // are shares.
-func checkBatch(t testing.TB, info federated.Info, b *learn.Batch, n int) {
+func CheckBatch(t testing.TB, info federated.Info, b *learn.Batch, n int) {
 	t.Helper()
 	if err := info.Check(b, n); err != nil {
 		t.Fatal(err)

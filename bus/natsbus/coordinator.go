@@ -37,9 +37,6 @@ type Coordinator struct {
 
 	looking chan error // why the streams are to be looked at; one at a time is enough
 
-	modelsMu sync.Mutex
-	models   map[bus.Digest][]float32 // that are available
-
 	deleting sync.Mutex
 	unwanted []bus.Digest // whose chunks are still to be deleted
 
@@ -62,14 +59,16 @@ func (c *Conn) OpenCoordinator(ctx context.Context, run string, config bus.Coord
 			return nil, err
 		}
 	}
+	if err := c.ensureSingle(ctx, run); err != nil {
+		return nil, err
+	}
 	config.Replicas = cmp.Or(config.Replicas, 1)
 	config.AckWait = cmp.Or(config.AckWait, 30*time.Second)
 	config.PlanPatience = cmp.Or(config.PlanPatience, 10*time.Second)
 	o := &Coordinator{
 		run: run, config: config, conn: c, sums: newSumCollector(c.config.Store),
 		subject: subject.ClientsOf(run), plans: mailbox.New[bus.ClientPlan](PendingMessages),
-		looking: make(chan error, 1), models: map[bus.Digest][]float32{},
-		unwatch: func() {}, stop: func() {},
+		looking: make(chan error, 1), unwatch: func() {}, stop: func() {},
 	}
 	var err error
 	o.js, err = jetstream.New(c.nats,
@@ -93,9 +92,6 @@ func (c *Conn) OpenCoordinator(ctx context.Context, run string, config bus.Coord
 }
 
 func (c *Coordinator) open(ctx context.Context) error {
-	if err := c.ensureSingle(ctx); err != nil {
-		return err
-	}
 	if err := c.openStreams(ctx); err != nil {
 		return err
 	}
@@ -129,18 +125,18 @@ func (c *Coordinator) open(ctx context.Context) error {
 // ensureSingle makes sure that no other coordinator drives a run of this name on
 // the server: the two would empty each other's streams. One that has just died may
 // still be subscribed, and does not answer.
-func (c *Coordinator) ensureSingle(ctx context.Context) error {
-	err := c.conn.Retry(ctx, Retry{For: openPatience, Attempt: time.Second, Passes: attemptOver}, func(ctx context.Context) error {
-		_, err := c.conn.nats.RequestWithContext(ctx, subject.Sums(c.run), nil)
+func (c *Conn) ensureSingle(ctx context.Context, run string) error {
+	err := c.Retry(ctx, Retry{For: openPatience, Attempt: time.Second, Passes: attemptOver}, func(ctx context.Context) error {
+		_, err := c.nats.RequestWithContext(ctx, subject.Sums(run), nil)
 		return err
 	})
 	switch {
 	case errors.Is(err, nats.ErrNoResponders):
 		return nil
 	case err == nil:
-		return fmt.Errorf("bus: run %s has a coordinator on this server already: let it end, or choose another name", c.run)
+		return fmt.Errorf("bus: run %s has a coordinator on this server already: let it end, or choose another name", run)
 	}
-	return fmt.Errorf("bus: is run %s free: %w", c.run, err)
+	return fmt.Errorf("bus: is run %s free: %w", run, err)
 }
 
 // Close also removes the run's streams and models.

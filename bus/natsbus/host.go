@@ -2,6 +2,7 @@ package natsbus
 
 import (
 	"cmp"
+	"container/list"
 	"context"
 	"errors"
 	"fmt"
@@ -47,7 +48,7 @@ func (c *Conn) OpenHost(ctx context.Context, run string, config bus.HostConfig) 
 	if err := names.CheckToken("host", config.Name); err != nil {
 		return nil, err
 	}
-	h := &Host{run: run, config: config, conn: c, models: modelCache{limit: cacheBytes, known: map[bus.Digest]*cachedModel{}}}
+	h := &Host{run: run, config: config, conn: c, models: modelCache{limit: cacheBytes, known: map[bus.Digest]*list.Element{}}}
 	h.life, h.end = context.WithCancelCause(c.life)
 	return h, ctx.Err()
 }

@@ -1,15 +1,17 @@
 package natsbus
 
 import (
+	"container/list"
 	"context"
 	"errors"
 	"fmt"
-	"maps"
+	"iter"
 	"slices"
 	"sync"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+	"golang.org/x/sync/singleflight"
 
 	"fedpace/bus"
 	"fedpace/bus/internal/subject"
@@ -22,9 +24,6 @@ func (c *Coordinator) PutModel(ctx context.Context, digest bus.Digest, params []
 	if digest.IsZero() || len(params) == 0 || len(params) > bus.MaxParams {
 		return fmt.Errorf("bus: model %s of %d parameters, want 1 to %d", digest, len(params), bus.MaxParams)
 	}
-	c.modelsMu.Lock()
-	c.models[digest] = params
-	c.modelsMu.Unlock()
 	c.conn.config.Store.models.Store(modelKey{c.run, digest}, params)
 	return c.conn.Retry(ctx, Retry{For: reconnectFor}, func(ctx context.Context) error { return c.publishModel(ctx, digest, params) })
 }
@@ -39,11 +38,14 @@ func (c *Coordinator) PutModelsAgain(ctx context.Context) error {
 	return nil
 }
 
-// available is a copy of the models that are.
-func (c *Coordinator) available() map[bus.Digest][]float32 {
-	c.modelsMu.Lock()
-	defer c.modelsMu.Unlock()
-	return maps.Clone(c.models)
+// available yields the run's models.
+func (c *Coordinator) available() iter.Seq2[bus.Digest, []float32] {
+	return func(yield func(bus.Digest, []float32) bool) {
+		c.conn.config.Store.models.Range(func(key, params any) bool {
+			k := key.(modelKey)
+			return k.run != c.run || yield(k.digest, params.([]float32))
+		})
+	}
 }
 
 func (c *Coordinator) chunksAvailable() (n uint64) {
@@ -94,9 +96,6 @@ func (c *Coordinator) publishModel(ctx context.Context, d bus.Digest, params []f
 
 // DeleteModel forgets a model here and on the server.
 func (c *Coordinator) DeleteModel(ctx context.Context, digest bus.Digest) error {
-	c.modelsMu.Lock()
-	delete(c.models, digest)
-	c.modelsMu.Unlock()
 	c.conn.config.Store.models.Delete(modelKey{c.run, digest})
 	if !c.config.PublishModels {
 		return nil
@@ -126,86 +125,66 @@ const cacheBytes = 256 << 20
 // modelCache keeps the models that a host fetched. The least recently used leave
 // when they exceed the limit; the newest stays.
 type modelCache struct {
-	limit int64
+	limit   int64
+	fetches singleflight.Group // by digest: workers share a fetch
 
 	mu    sync.Mutex
-	bytes int64 // of those that are fetched
-	uses  int64
-	known map[bus.Digest]*cachedModel
+	bytes int64
+	known map[bus.Digest]*list.Element
+	order list.List // of cachedModel, the least recently used first
 }
 
-// cachedModel is fetched once; others that need it meanwhile wait for done.
 type cachedModel struct {
-	used    int64 // the number of its last use
-	fetched bool  // with the cache's lock held
-	done    chan struct{}
-	params  []float32
-	err     error
+	digest bus.Digest
+	params []float32
 }
 
 // Model finds a model in the coordinator's memory if it is in this process, else in
-// the cache or on the bus, its digest checked.
+// the cache or on the bus, its digest checked. A fetch belongs to the host: it goes
+// on when the caller that began it gives up.
 func (h *Host) Model(ctx context.Context, d bus.Digest) ([]float32, error) {
 	if params, ok := h.conn.config.Store.models.Load(modelKey{h.run, d}); ok {
 		return params.([]float32), nil
 	}
-	c := &h.models
-	for {
-		m, mine := c.find(d)
-		if mine {
-			m.params, m.err = h.conn.FetchModel(ctx, h.run, d)
-			c.keep(d, m)
-			close(m.done)
-			return m.params, m.err
+	found := h.models.fetches.DoChan(d.String(), func() (any, error) {
+		if params := h.models.find(d); params != nil {
+			return params, nil
 		}
-		select {
-		case <-m.done:
-		case <-ctx.Done():
-			return nil, ctx.Err()
+		params, err := h.conn.FetchModel(h.life, h.run, d)
+		if err == nil {
+			h.models.keep(cachedModel{d, params})
 		}
-		// Another caller's fetch may have been cancelled; this one then fetches.
-		if !errors.Is(m.err, context.Canceled) && !errors.Is(m.err, context.DeadlineExceeded) {
-			return m.params, m.err
-		}
+		return params, err
+	})
+	select {
+	case r := <-found:
+		return r.Val.([]float32), r.Err
+	case <-ctx.Done():
+		return nil, ctx.Err()
 	}
 }
 
-// find returns a model's entry; mine: it is new, and the caller must fill it.
-func (c *modelCache) find(d bus.Digest) (m *cachedModel, mine bool) {
+// find returns a model, nil if it is not kept.
+func (c *modelCache) find(d bus.Digest) []float32 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if m = c.known[d]; m == nil {
-		m, mine = &cachedModel{done: make(chan struct{})}, true
-		c.known[d] = m
+	e := c.known[d]
+	if e == nil {
+		return nil
 	}
-	c.uses++
-	m.used = c.uses
-	return m, mine
+	c.order.MoveToBack(e)
+	return e.Value.(cachedModel).params
 }
 
-// keep counts a model that was fetched, or forgets one that was not. It drops the
-// least recently used models above the limit, but never this one.
-func (c *modelCache) keep(d bus.Digest, m *cachedModel) {
+func (c *modelCache) keep(m cachedModel) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if m.err != nil {
-		delete(c.known, d)
-		return
-	}
-	m.fetched = true
+	c.known[m.digest] = c.order.PushBack(m)
 	c.bytes += 4 * int64(len(m.params))
-	for c.bytes > c.limit {
-		oldest := d
-		for of, x := range c.known {
-			if x != m && x.fetched && (oldest == d || x.used < c.known[oldest].used) {
-				oldest = of
-			}
-		}
-		if oldest == d {
-			return
-		}
-		c.bytes -= 4 * int64(len(c.known[oldest].params))
-		delete(c.known, oldest)
+	for c.bytes > c.limit && c.order.Len() > 1 {
+		oldest := c.order.Remove(c.order.Front()).(cachedModel)
+		delete(c.known, oldest.digest)
+		c.bytes -= 4 * int64(len(oldest.params))
 	}
 }
 

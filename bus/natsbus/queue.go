@@ -33,24 +33,12 @@ func (c *Coordinator) openStreams(ctx context.Context) error {
 		if _, err := c.js.AccountInfo(attempt); err != nil {
 			return fmt.Errorf("bus: JetStream: %w", err)
 		}
-		return c.makeStreams(ctx)
+		return c.makeStreams(ctx, true)
 	})
 	if errors.Is(err, jetstream.ErrJetStreamNotEnabled) || errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount) {
 		return errors.New("bus: the server has no JetStream, which runs need: start it with nats-server -js, and allow it for the account")
 	}
-	if err != nil {
-		return err
-	}
-	for _, name := range c.streams() {
-		s, err := c.stream(ctx, name)
-		if err == nil {
-			err = s.Purge(ctx)
-		}
-		if err != nil {
-			return fmt.Errorf("bus: empty stream %s: %w", name, err)
-		}
-	}
-	return nil
+	return err
 }
 
 func (c *Coordinator) streams() []string {
@@ -60,8 +48,9 @@ func (c *Coordinator) streams() []string {
 	return []string{subject.JobsStream(c.run)}
 }
 
-// makeStreams leaves streams that are there, and what they hold, as they are.
-func (c *Coordinator) makeStreams(ctx context.Context) error {
+// makeStreams makes the streams that are missing, and empties those that are there
+// if it is told to.
+func (c *Coordinator) makeStreams(ctx context.Context, empty bool) error {
 	ctx, cancel := c.conn.attempt(ctx, 2*RequestTimeout)
 	defer cancel()
 	for _, name := range c.streams() {
@@ -71,7 +60,11 @@ func (c *Coordinator) makeStreams(ctx context.Context) error {
 		} else {
 			config.Subjects, config.MaxMsgsPerSubject, config.AllowDirect = []string{subject.AnyModel(c.run)}, 1, true
 		}
-		if _, err := c.js.CreateOrUpdateStream(ctx, config); err != nil {
+		s, err := c.js.CreateOrUpdateStream(ctx, config)
+		if err == nil && empty {
+			err = s.Purge(ctx)
+		}
+		if err != nil {
 			return fmt.Errorf("bus: make stream %s: %w", name, err)
 		}
 	}
@@ -209,7 +202,7 @@ func (c *Coordinator) watchStreams(ctx context.Context) {
 // them is gone. It counts the chunks after an interruption alone: the servers of a
 // cluster may have come back with an empty stream.
 func (c *Coordinator) restore(ctx context.Context, interrupted bool) (again bool, err error) {
-	queued, last := c.sums.queued()
+	_, last := c.sums.queued(0)
 	for _, name := range c.streams() {
 		s, err := c.stream(ctx, name)
 		if errors.Is(err, jetstream.ErrStreamNotFound) {
@@ -227,9 +220,8 @@ func (c *Coordinator) restore(ctx context.Context, interrupted bool) (again bool
 		// Jobs stay until their sums are in: a stream that holds fewer than are
 		// still waited for has been emptied, by the restart of a whole cluster or
 		// by somebody.
-		if state.LastSeq < last || state.Msgs < c.sums.openOf(queued) {
-			again = true
-		}
+		waited, _ := c.sums.queued(state.LastSeq)
+		again = again || state.LastSeq < last || state.Msgs < waited
 		if again || c.config.Kernel == "" {
 			continue
 		}
@@ -244,7 +236,7 @@ func (c *Coordinator) restore(ctx context.Context, interrupted bool) (again bool
 		return false, nil
 	}
 	c.sums.forgetSent()
-	if err := c.makeStreams(ctx); err != nil {
+	if err := c.makeStreams(ctx, false); err != nil {
 		return true, err
 	}
 	for d, params := range c.available() {

@@ -449,11 +449,13 @@ func TestAResumedCoordinatorFindsNoOldJobs(t *testing.T) {
 
 func TestARunHasOneCoordinator(t *testing.T) {
 	places(t, func(t *testing.T, p *place) {
-		p.coordinator(t, "r")
+		d := newEnds(t, p, bus.CoordinatorConfig{})
+		d.send(1)
 		_, err := p.connect(t).OpenCoordinator(t.Context(), "r", bus.CoordinatorConfig{})
 		if err == nil || !strings.Contains(err.Error(), "run r has a coordinator on this server already") {
 			t.Errorf("got %v", err)
 		}
+		d.ok(d.next().Done(t.Context())) // the run still has its job
 		p.coordinator(t, "other")
 	})
 }

@@ -114,14 +114,14 @@ func (d *sumCollector) confirmed(o *openJob) bool {
 	return o.number != 0
 }
 
-// queued are the open jobs that the work queue has confirmed, and the highest
-// sequence number that it is known to have given.
-func (d *sumCollector) queued() (jobs []uint64, last uint64) {
+// queued counts the open jobs that the work queue has confirmed with a number up to
+// most; last is the highest that it is known to have given.
+func (d *sumCollector) queued(most uint64) (jobs, last uint64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for n, o := range d.jobs {
-		if d.confirmed(o) {
-			jobs = append(jobs, n)
+	for _, o := range d.jobs {
+		if d.confirmed(o) && o.number <= most {
+			jobs++
 		}
 	}
 	return jobs, d.last
@@ -147,18 +147,6 @@ func (d *sumCollector) bySequence(number uint64) *bus.Job {
 		}
 	}
 	return nil
-}
-
-// openOf counts those of some jobs that are open.
-func (d *sumCollector) openOf(jobs []uint64) (n uint64) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for _, j := range jobs {
-		if d.jobs[j] != nil {
-			n++
-		}
-	}
-	return n
 }
 
 func (d *sumCollector) opened() int {

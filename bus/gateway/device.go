@@ -57,12 +57,10 @@ type Device struct {
 	task    *bus.Task          // the last that was worked on in the run
 	cancel  context.CancelFunc // of the task that is worked on
 	sent    *bus.DeviceUpdate  // the task's update; nil: it is not done
-	called  map[string]bool    // runs whose call waits in the mailbox
-	beat    context.CancelFunc // ends heartbeats
-	beats   sync.WaitGroup
+	beat    *time.Timer        // of the next heartbeat
 }
 
-// maxCalls is how many runs' calls a device keeps.
+// maxCalls is how many messages may wait when a device still keeps a call.
 const maxCalls = 64
 
 // DeviceTask is a task with the run that it is of.
@@ -144,8 +142,9 @@ func OpenDevice(ctx context.Context, conn *natsbus.Conn, c DeviceConfig) (*Devic
 		c.Notice = func(string) {}
 	}
 	c.Patience = cmp.Or(c.Patience, time.Minute)
-	d := &Device{config: c, conn: conn, mailbox: mailbox.New[deviceArrival](1 << 10), called: map[string]bool{}}
+	d := &Device{config: c, conn: conn, mailbox: mailbox.New[deviceArrival](1 << 10)}
 	d.life, d.end = context.WithCancelCause(conn.Life())
+	d.beat = time.AfterFunc(0, d.heartbeat) // none before it has joined
 	var err error
 	if d.sub, err = conn.NATS().Subscribe(subject.Device(run, c.ID, subject.Task), d.onTask); err != nil {
 		return nil, fmt.Errorf("bus: subscribe for device %s: %w", c.ID, err)
@@ -161,7 +160,9 @@ func OpenDevice(ctx context.Context, conn *natsbus.Conn, c DeviceConfig) (*Devic
 func (d *Device) Close() error {
 	d.unwatch()
 	_ = d.sub.Unsubscribe() // fails only on a closed connection, which has none
+	d.mu.Lock()
 	d.leave()
+	d.mu.Unlock()
 	closed := fmt.Errorf("bus: device %s is closed", d.config.ID)
 	d.end(closed)
 	d.mailbox.Fail(closed)
@@ -180,8 +181,7 @@ func (d *Device) interrupted(error) {
 // call keeps one call of each run, however long the device is at work. With the
 // lock held.
 func (d *Device) call(x deviceArrival) {
-	if !d.called[x.run] && len(d.called) < maxCalls {
-		d.called[x.run] = true
+	if !d.mailbox.Holds(func(y deviceArrival) bool { return y.isCall() && y.run == x.run }) && d.mailbox.Pending() < maxCalls {
 		d.mailbox.Put(x)
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"sync"
-	"time"
 
 	"google.golang.org/protobuf/proto"
 
@@ -18,7 +17,9 @@ import (
 // one that it was made for until that answers. It returns ErrOver once when a
 // run ends in which it took part.
 func (d *Device) Next(ctx context.Context) (*DeviceTask, error) {
+	d.mu.Lock()
 	d.rest()
+	d.mu.Unlock()
 	var batch []deviceArrival
 	for {
 		d.mu.Lock()
@@ -57,17 +58,15 @@ func (x deviceArrival) ended(later deviceArrival) bool {
 func (d *Device) handle(ctx context.Context, x deviceArrival) (*DeviceTask, error) {
 	d.mu.Lock()
 	in := d.run
-	if x.isCall() {
-		delete(d.called, x.run)
-	}
-	d.mu.Unlock()
-	if !x.isTask() && !x.isCall() {
+	if over := !x.isTask() && !x.isCall(); over {
+		defer d.mu.Unlock()
 		if in != x.run {
 			return nil, nil
 		}
 		d.leave()
 		return nil, ErrOver
 	}
+	d.mu.Unlock()
 	if in != "" && in != x.run && d.wanted(ctx, in) {
 		return nil, ctx.Err() // one run at a time
 	}
@@ -108,40 +107,24 @@ func (d *Device) handle(ctx context.Context, x deviceArrival) (*DeviceTask, erro
 
 // wanted asks a run in which the device takes part whether it is still there.
 func (d *Device) wanted(ctx context.Context, run string) bool {
-	r, err := d.request(ctx, natsbus.Retry{Passes: never}, run, subject.Join, d.config.Join)
+	once := natsbus.Retry{Passes: func(error) bool { return false }}
+	r, err := d.request(ctx, once, run, subject.Join, d.config.Join)
 	return err == nil && r != nil && r.Verdict == bus.Accepted
 }
 
-// rest ends the work on a task.
+// rest ends the work on a task. With the lock held.
 func (d *Device) rest() {
-	d.mu.Lock()
-	defer d.mu.Unlock()
 	if d.cancel != nil {
 		d.cancel()
-		d.cancel = nil
 	}
-	d.phase = bus.NoPhase
+	d.cancel, d.phase = nil, bus.NoPhase
 }
 
-// leave ends the device's part in a run.
+// leave ends the device's part in a run. With the lock held.
 func (d *Device) leave() {
 	d.rest()
-	d.mu.Lock()
+	d.beat.Stop()
 	d.run, d.task, d.sent = "", nil, nil
-	d.mu.Unlock()
-	d.still()
-}
-
-// still ends the heartbeats.
-func (d *Device) still() {
-	d.mu.Lock()
-	beat := d.beat
-	d.beat = nil
-	d.mu.Unlock()
-	if beat != nil {
-		beat()
-	}
-	d.beats.Wait()
 }
 
 // join asks until the run answers. A run that called and does not answer may be
@@ -161,39 +144,33 @@ func (d *Device) join(ctx context.Context, run string) error {
 	if r.Verdict != bus.Accepted || r.Welcome == nil {
 		return fmt.Errorf("bus: run %s does not take device %s: %s", run, d.config.ID, r.Reason)
 	}
-	w := r.Welcome
 	d.mu.Lock()
-	in, every := d.run, d.welcome.HeartbeatEvery()
-	d.mu.Unlock()
-	switch {
-	case in != run:
+	joined := d.run != run
+	if joined {
 		d.leave()
-		d.config.Notice(fmt.Sprintf("Joined run %s as client %d.", run, w.Client))
-	case every != w.HeartbeatEvery(): // another run of the name
-		d.still()
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.run, d.welcome = run, w
-	if d.beat == nil {
-		ctx, cancel := context.WithCancel(d.life)
-		d.beat = cancel
-		d.beats.Go(func() { d.heartbeats(ctx, run, w.HeartbeatEvery()) })
+	d.run, d.welcome = run, r.Welcome
+	d.beat.Reset(d.welcome.HeartbeatEvery())
+	d.mu.Unlock()
+	if joined {
+		d.config.Notice(fmt.Sprintf("Joined run %s as client %d.", run, r.Welcome.Client))
 	}
 	return nil
 }
 
-// heartbeats says that the device is alive until ctx ends.
-func (d *Device) heartbeats(ctx context.Context, run string, every time.Duration) {
-	for range natsbus.Ticks(ctx, every) {
-		d.mu.Lock()
-		h := &bus.Heartbeat{Phase: d.phase}
-		if d.cancel != nil {
-			h.Task = d.task.Task
-		}
-		d.mu.Unlock()
-		if b, err := bus.Marshal(nil, h); err == nil {
-			_ = d.conn.NATS().Publish(subject.Device(run, d.config.ID, subject.Heartbeat), b) // the next one is soon
-		}
+// heartbeat says that the device is alive, again and again while it is in a run.
+func (d *Device) heartbeat() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.run == "" {
+		return
 	}
+	h := &bus.Heartbeat{Phase: d.phase}
+	if d.cancel != nil {
+		h.Task = d.task.Task
+	}
+	if b, err := bus.Marshal(nil, h); err == nil {
+		_ = d.conn.NATS().Publish(subject.Device(d.run, d.config.ID, subject.Heartbeat), b) // the next one is soon
+	}
+	d.beat.Reset(d.welcome.HeartbeatEvery())
 }

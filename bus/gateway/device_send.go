@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -53,23 +54,21 @@ func (d *Device) Send(ctx context.Context, run string, u *bus.DeviceUpdate) erro
 
 // send sends an update; one that has been sent keeps its durations.
 func (d *Device) send(ctx context.Context, run string, u *bus.DeviceUpdate) error {
-	size := bus.ChunkBytes / 4
-	chunks := (len(u.Values) + size - 1) / size
-	if chunks == 0 {
+	if len(u.Values) == 0 {
 		return fmt.Errorf("bus: the update of task %d has no values", u.Task)
 	}
-	u.Chunk, u.Chunks = uint32(chunks), uint32(chunks)
+	chunks := slices.Collect(slices.Chunk(u.Values, bus.ChunkBytes/4))
+	u.Chunk, u.Chunks = uint32(len(chunks)), uint32(len(chunks))
 	started := time.Now()
-	for chunk := 0; chunk <= chunks; chunk++ {
+	for chunk := 0; chunk <= len(chunks); chunk++ {
 		part := u.Update
-		if chunk < chunks {
-			values := u.Values[chunk*size : min((chunk+1)*size, len(u.Values))]
-			part = &bus.Update{Task: u.Task, Chunk: uint32(chunk), Chunks: u.Chunks, Values: vector.Bytes(values)}
+		if chunk < len(chunks) {
+			part = &bus.Update{Task: u.Task, Chunk: uint32(chunk), Chunks: u.Chunks, Values: vector.Bytes(chunks[chunk])}
 		} else if u.UploadNs == 0 {
 			u.UploadNs = max(1, time.Since(started).Nanoseconds())
 		}
 		// A coordinator that is away may be there again within the patience.
-		r, err := d.request(ctx, natsbus.Retry{For: d.config.Patience, Passes: always}, run, subject.Chunk(part.Chunk), part)
+		r, err := d.request(ctx, natsbus.Retry{For: d.config.Patience, Passes: func(error) bool { return true }}, run, subject.Chunk(part.Chunk), part)
 		switch {
 		case err != nil:
 			return err
@@ -114,6 +113,3 @@ func (d *Device) request(ctx context.Context, retry natsbus.Retry, run, verb str
 	}
 	return r, nil
 }
-
-func always(error) bool { return true }
-func never(error) bool  { return false }

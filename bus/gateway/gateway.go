@@ -103,7 +103,12 @@ func Open(ctx context.Context, conn *natsbus.Conn, run string, c Config) (*Gatew
 	}
 	calling, stop := context.WithCancel(context.Background())
 	g.stop = stop
-	g.calls.Go(func() { g.call(calling) })
+	g.calls.Go(func() {
+		g.call()
+		for range natsbus.Ticks(calling, g.config.Calls) {
+			g.call()
+		}
+	})
 	return g, nil
 }
 
@@ -134,23 +139,14 @@ func (g *Gateway) publish(x *peer, t *bus.Task) error {
 	return err
 }
 
-// call calls the devices that have not joined, until ctx ends.
-func (g *Gateway) call(ctx context.Context) {
-	tick := time.NewTicker(g.config.Calls)
-	defer tick.Stop()
-	for {
-		for _, x := range g.devices {
-			x.mu.Lock()
-			absent := !x.joined && !x.flooded
-			x.mu.Unlock()
-			if absent {
-				_ = g.publish(x, &bus.Task{}) // the next call is soon
-			}
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
+// call calls the devices that have not joined.
+func (g *Gateway) call() {
+	for _, x := range g.devices {
+		x.mu.Lock()
+		absent := !x.joined && !x.flooded
+		x.mu.Unlock()
+		if absent {
+			_ = g.publish(x, &bus.Task{}) // the next call is soon
 		}
 	}
 }

@@ -215,19 +215,14 @@ func (h *Host) heartbeat() {
 
 // repeat publishes a message at once, periodically, and a last time when ctx ends.
 func (c *Conn) repeat(ctx context.Context, every time.Duration, subject string, message func(last bool) bus.Message) {
-	tick := time.NewTicker(every)
-	defer tick.Stop()
-	for {
-		last := ctx.Err() != nil
+	send := func(last bool) {
 		if b, err := bus.Marshal(nil, message(last)); err == nil {
 			_ = c.nats.Publish(subject, b) // a closed connection has its own handler
 		}
-		if last {
-			return
-		}
-		select {
-		case <-ctx.Done():
-		case <-tick.C:
-		}
 	}
+	send(false)
+	for range Ticks(ctx, every) {
+		send(false)
+	}
+	send(true)
 }

@@ -114,10 +114,7 @@ func Pause(attempt int) time.Duration { return pause(attempt, lastReconnect) }
 // whole: those who lost one server do not all come back at once. It decides
 // nothing but wall time, so its randomness is nobody's seed's.
 func pause(attempt int, last time.Duration) time.Duration {
-	length := last
-	if shift := max(attempt-1, 0); shift < 16 {
-		length = min(firstPause<<shift, last)
-	}
+	length := min(firstPause<<min(max(attempt-1, 0), 16), last)
 	return length/2 + rand.N(length/2)
 }
 

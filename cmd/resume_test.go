@@ -165,9 +165,10 @@ func TestStoppedRunsGoOn(t *testing.T) {
 	}
 	want := resultsOf(t, whole)
 	out := filepath.Join(t.TempDir(), "run")
-	// Seldom checkpoints: those that are found are the signals'.
-	slow := []string{"--set", "checkpoint.seconds=1000"}
-	want["config.yaml"] = strings.Replace(want["config.yaml"], "seconds: 0.05", "seconds: 1000", 1)
+	// Seldom checkpoints: those that are found are the signals'. The pace keeps the run from ending
+	// before a signal reaches it.
+	slow := []string{"--set", "checkpoint.seconds=1000", "--set", "pace=10"}
+	want["config.yaml"] = strings.NewReplacer("seconds: 0.05", "seconds: 1000", "pace: 0", "pace: 10").Replace(want["config.yaml"])
 	args := append(mortalArgs(sets, out), slow...)
 	rows := 0
 	for _, s := range []os.Signal{syscall.SIGHUP, syscall.SIGTERM, os.Interrupt} {
@@ -178,13 +179,18 @@ func TestStoppedRunsGoOn(t *testing.T) {
 			t.Fatal(err)
 		}
 		waitForRows(t, out, rows+3)
+		if err := c.Process.Signal(syscall.SIGSTOP); err != nil {
+			t.Fatal(err)
+		}
 		for _, other := range [][]string{append(mortalArgs(sets, out), "--force"), {"resume", out}} {
 			if _, stderr, exit := finish(t, fedpace(t, other...)); exit != 1 || !strings.Contains(stderr, "its run is still going on, process ") || strings.Count(stderr, "\n") != 1 {
 				t.Errorf("%s in the folder of a run that goes on: exit %d, %q", other[0], exit, stderr)
 			}
 		}
-		if err := c.Process.Signal(s); err != nil {
-			t.Fatal(err)
+		for _, s := range []os.Signal{s, syscall.SIGCONT} {
+			if err := c.Process.Signal(s); err != nil {
+				t.Fatal(err)
+			}
 		}
 		_ = c.Wait() // the exit status says it
 		if code := c.ProcessState.ExitCode(); code != 130 || !strings.Contains(said.String(), "to go on: fedpace resume "+out) {

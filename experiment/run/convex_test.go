@@ -31,6 +31,7 @@ func convexRun(t testing.TB, task config.Task, sets ...string) config.Config {
 
 // Both tasks learn: the loss comes near its minimum, which is calculated.
 func TestConvexTasksLearn(t *testing.T) {
+	t.Parallel()
 	for _, task := range []config.Task{config.TaskQuadratic, config.TaskLogistic} {
 		c := convexRun(t, task, "stop.rounds=300")
 		of, err := Convex(c)
@@ -197,6 +198,7 @@ func TestConvexModelsAreLines(t *testing.T) {
 // Stopped at any round and resumed, Eq. 9's schedule goes on with the constants
 // that were written: to the bits of a run that was never stopped.
 func TestTheoryScheduleIsResumed(t *testing.T) {
+	t.Parallel()
 	c := convexRun(t, config.TaskLogistic, "schedule.k=theory", "stop.rounds=40")
 	whole := mustRun(t, c, Options{})
 	c.Out = filepath.Join(t.TempDir(), "stopped")

@@ -84,6 +84,7 @@ func off(x float64, of [2]float64) float64 {
 }
 
 func TestRealFEMNISTStartsAsTheReference(t *testing.T) {
+	t.Parallel()
 	rows := femnist(t, "stop.rounds=10")
 	if len(rows) != 10 {
 		t.Fatalf("%d rounds", len(rows))
@@ -135,6 +136,7 @@ func at(rows []round.Report, seconds float64) (loss, accuracy float64) {
 
 // Two shards of LEAF's own JSON: ten writers, learned by heart in few rounds.
 func TestRealLEAFRuns(t *testing.T) {
+	t.Parallel()
 	c := runtest.Small(t, "clients=all", "cohort=5", "stop.rounds=15", "schedule.k=fixed", "schedule.k0=80", "data="+realData(t, "femnist/leaf"))
 	s := mustRun(t, c, Options{})
 	if *s.ValidationAccuracy < 0.5 {
@@ -146,6 +148,7 @@ func TestRealLEAFRuns(t *testing.T) {
 // .732 to .747 in the notes' reference runs (two splits, two seeds). Another
 // split may be as far from those as they are from each other.
 func TestRealSent140FollowsTheReference(t *testing.T) {
+	t.Parallel()
 	out := filepath.Join(t.TempDir(), "run")
 	c, err := config.Load("", []string{"task=sent140", "sent140.min_tweets=3", "data=" + realData(t, "sent140/tweets_with_users.csv.gz"),
 		"stop.rounds=1000", "evaluate.every=100", "out=" + out})

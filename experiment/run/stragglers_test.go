@@ -147,6 +147,7 @@ func TestWaysToChoose(t *testing.T) {
 // Each algorithm runs end to end, with decaying K and with stragglers, to a
 // model of its own and the same history.
 func TestEveryAlgorithmRuns(t *testing.T) {
+	t.Parallel()
 	models := map[string]string{}
 	var fingerprint string
 	for _, name := range aggregate.Algorithms.Names() {
@@ -364,6 +365,8 @@ func TestDesertedRun(t *testing.T) {
 // sample.
 func TestDryRunOfStragglers(t *testing.T) {
 	stays(t)
+	defer func(tasks int) { sampleTasks = tasks }(sampleTasks)
+	sampleTasks = 4000
 	for rule, closing := range closings {
 		sets := append([]string{closing.set, "train=false"}, availabilities["markov"]...)
 		c := runtest.Stragglers(t, sets...)
@@ -374,9 +377,9 @@ func TestDryRunOfStragglers(t *testing.T) {
 		if s := mustRun(t, c, Options{}); e.Rounds != s.Rounds || e.Virtual != s.VirtualSeconds || e.Steps != s.SGDSteps || e.About {
 			t.Errorf("%s: foreseen %+v, came to %d rounds, %g s, %d steps", rule, e, s.Rounds, s.VirtualSeconds, s.SGDSteps)
 		}
-		rounds := 2000 // a sample is 20,000 tasks: 1,667 rounds, 5,000 of the buffered rule
+		rounds := 400 // a sample of 4,000 tasks: 334 rounds, 1,000 of the buffered rule
 		if rule == "buffered" {
-			rounds = 5500
+			rounds = 1100
 		}
 		long := runtest.Stragglers(t, append(sets, fmt.Sprintf("stop.rounds=%d", rounds))...)
 		if e, err = DryRun(t.Context(), long, Options{}); err != nil {

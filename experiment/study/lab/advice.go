@@ -16,6 +16,7 @@ import (
 	"fedpace/experiment/config"
 	"fedpace/experiment/folder"
 	"fedpace/experiment/run"
+	"fedpace/metrics"
 	"fedpace/metrics/figure"
 )
 
@@ -31,7 +32,10 @@ type Advice struct {
 	Round     [2]float64 `json:"round_seconds"`         // of communication, and of a local step
 	Rows      []Advised  `json:"rows"`
 	Notes     []string   `json:"notes"`
+
 	constants theory.Constants
+	runtime   theory.Runtime
+	end       float64 // of the run, where W is the time to it; else 0
 }
 
 // Advised is the advice at a time W. Numbers that JSON cannot hold do not come
@@ -58,26 +62,19 @@ const mostSteps = 1_000_000
 // task's constants are calculated, any other's must be given, here or in the configuration
 // (theory.l, mu, g, f_star). W is the time that the configuration's theory.time names.
 func Advise(c config.Config, g Given, points int) (*Advice, error) {
-	var k theory.Constants
-	var found sources
-	parameters := 0
+	k, loss := theory.Constants{N: c.Cohort, Clients: c.Clients}, Source{"F", metrics.Value(g.Loss), "loss", "given"}
+	var found []Source
 	if c.Task.IsConvex() {
-		of, err := open(c)
-		if err != nil {
+		var start float64
+		var err error
+		if k, found, start, err = calculated(c); err != nil {
 			return nil, err
 		}
-		defer of.Set.Close()
-		k, parameters = of.constants, len(of.start)
-		found = calculated(k)
 		if g.Loss == nil {
-			g.Loss = new(of.Value(of.start))
-			found.put(Source{"F", *g.Loss, "loss", "calculated: at the start"})
+			loss.Value, loss.From = start, "calculated: at the start"
 		}
 	} else {
-		k = theory.Constants{N: c.Cohort, Clients: c.Clients}
-		if cmp.Or(g.FStar, c.Theory.FStar) == nil {
-			found.put(Source{"F*", 0, "loss", "taken as 0, as in Eq. 13"})
-		}
+		found = sources(k, "", "", "", "", "", "taken as 0, as in Eq. 13")
 		for _, need := range []struct {
 			flag  string
 			value *float64
@@ -87,35 +84,41 @@ func Advise(c config.Config, g Given, points int) (*Advice, error) {
 			}
 		}
 	}
-	found.take(g, c.Theory, &k)
-	if !(*g.Loss >= k.FStar) {
-		return nil, fmt.Errorf("theory: the loss F is %v, want at least the least loss F*, which is %v", *g.Loss, k.FStar)
-	}
-	r := run.Runtime(c, parameters)
-	horizon, err := horizon(c, r)
+	a, err := newAdvice(c, g, k, append(found, loss))
 	if err != nil {
 		return nil, err
 	}
-	a, err := newAdvice(c, k, found, r)
+	if k := a.constants; !(loss.Value >= k.FStar) {
+		return nil, fmt.Errorf("theory: the loss F is %v, want at least the least loss F*, which is %v", loss.Value, k.FStar)
+	}
+	first := a.runtime.Round(float64(c.Schedule.K0))
+	last, err := horizon(c, first)
 	if err != nil {
 		return nil, err
 	}
-	const upper = "; the loss is that of the start throughout, so K* and eta* are upper bounds (Eq. 10, 12)."
-	first, last, end := r.Round(float64(c.Schedule.K0)), horizon, 0.0
-	if c.Theory.Time == config.Ahead {
-		a.Notes = append(a.Notes, "W is the time ahead, as in Theorem 2 (theory.time: ahead)"+upper)
-		end, last = horizon, horizon-first // a round is left
-		if last < first {
-			return nil, fmt.Errorf("theory: of %.4g s no round of %.4g s is ahead after the first (set a longer stop)", horizon, first)
+	note := "W is the time since the start"
+	if a.end > 0 {
+		note = "W is the time ahead, as in Theorem 2 (theory.time: ahead)"
+		if last -= first; last < first { // a round is left
+			return nil, fmt.Errorf("theory: of %.4g s no round of %.4g s is ahead after the first (set a longer stop)", a.end, first)
 		}
-	} else {
-		a.Notes = append(a.Notes, "W is the time since the start"+upper)
 	}
+	a.Notes = append(a.Notes, note+"; the loss is that of the start throughout, so K* and eta* are upper bounds (Eq. 10, 12).")
 	for i := range points {
-		elapsed := first * math.Pow(math.Max(1, last/first), float64(i)/float64(max(1, points-1)))
-		a.add(r, elapsed, end, *g.Loss, 0)
+		a.add(first*math.Pow(math.Max(1, last/first), float64(i)/float64(max(1, points-1))), loss.Value, 0)
 	}
 	return a, nil
+}
+
+// calculated are a convex task's constants, and its loss at the start.
+func calculated(c config.Config) (k theory.Constants, found []Source, loss float64, err error) {
+	of, err := open(c)
+	if err != nil {
+		return k, nil, 0, err
+	}
+	k = of.constants
+	const from = "calculated"
+	return k, sources(k, from, from, from, from, from+": the largest client gradient at the start and at x*", from), of.Value(of.start), of.Set.Close()
 }
 
 // MissingError says which constant is not given.
@@ -125,16 +128,12 @@ func (e *MissingError) Error() string {
 	return fmt.Sprintf("--%s is not given, and nothing is known of %s's objective: give --l, --mu, --g and --loss, name a finished run with --run, or take a convex task", e.Flag, e.Task)
 }
 
-// horizon is the virtual time that the configuration runs for.
-func horizon(c config.Config, r theory.Runtime) (float64, error) {
-	one := r.Round(float64(c.Schedule.K0))
-	switch s := c.Stop; {
-	case s.VirtualSeconds > 0:
+// horizon is the virtual time that the configuration runs for, whose rounds take so many seconds.
+func horizon(c config.Config, round float64) (float64, error) {
+	if s := c.Stop; s.VirtualSeconds > 0 {
 		return s.VirtualSeconds, nil
-	case s.EqualRuntimeRounds > 0:
-		return float64(s.EqualRuntimeRounds) * one, nil
-	case s.Rounds > 0:
-		return float64(s.Rounds) * one, nil
+	} else if rounds := cmp.Or(s.EqualRuntimeRounds, s.Rounds); rounds > 0 {
+		return float64(rounds) * round, nil
 	}
 	return 0, errors.New("theory: no time is known until which to look: set stop.rounds, stop.virtual_seconds or stop.equal_runtime_rounds")
 }
@@ -161,47 +160,36 @@ func AdviseRun(ctx context.Context, dir string, g Given, points int) (*Advice, e
 		return nil, fmt.Errorf("%s: no round has a training loss: nothing can be estimated of a run that did not train", dir)
 	}
 	var k theory.Constants
-	var found sources
+	var found []Source
 	if c.Task.IsConvex() {
-		of, err := open(c)
-		if err != nil {
-			return nil, err
-		}
-		defer of.Set.Close()
-		k, found = of.constants, calculated(of.constants)
-	} else if k, found, err = Estimate(ctx, dir, c, least); err != nil {
-		return nil, err
-	}
-	found.take(g, c.Theory, &k)
-	parameters, err := parametersOf(c)
-	if err != nil {
-		return nil, err
-	}
-	r := run.Runtime(c, parameters)
-	found.put(Source{"F", known[0].WindowLoss, "loss", fmt.Sprintf("the run's: mean first-step loss over the last %d rounds (Eq. 15), at first this", c.Schedule.Window)})
-	a, err := newAdvice(c, k, found, r)
-	if err != nil {
-		return nil, err
-	}
-	end := 0.0
-	if c.Theory.Time == config.Ahead {
-		if end, err = horizon(c, r); err != nil {
-			return nil, err
-		}
-		known = slices.DeleteFunc(known, func(r folder.Progress) bool { return !(r.End.Seconds() < end) }) // no time is ahead
-		if len(known) == 0 {
-			return nil, fmt.Errorf("%s: no round with a training loss ends before the run's end, %.4g s: nothing is ahead", dir, end)
-		}
-		a.Notes = append(a.Notes, "W is the time to the run's end, as in Theorem 2 (theory.time: ahead).")
+		k, found, _, err = calculated(c)
 	} else {
-		a.Notes = append(a.Notes, "W is the time since the run's start, as in the paper's schedules.")
+		k, found, err = Estimate(ctx, dir, c, least)
 	}
-	if slices.ContainsFunc(known, func(r folder.Progress) bool { return k.Gap(r.WindowLoss) < 0 }) {
+	if err != nil {
+		return nil, err
+	}
+	a, err := newAdvice(c, g, k, append(found, Source{
+		"F", known[0].WindowLoss, "loss", fmt.Sprintf("the run's: mean first-step loss over the last %d rounds (Eq. 15), at first this", c.Schedule.Window),
+	}))
+	if err != nil {
+		return nil, err
+	}
+	note := "W is the time since the run's start, as in the paper's schedules."
+	if a.end > 0 {
+		note = "W is the time to the run's end, as in Theorem 2 (theory.time: ahead)."
+		known = slices.DeleteFunc(known, func(r folder.Progress) bool { return !(r.End.Seconds() < a.end) }) // no time is ahead
+		if len(known) == 0 {
+			return nil, fmt.Errorf("%s: no round with a training loss ends before the run's end, %.4g s: nothing is ahead", dir, a.end)
+		}
+	}
+	a.Notes = append(a.Notes, note)
+	if slices.ContainsFunc(known, func(r folder.Progress) bool { return a.constants.Gap(r.WindowLoss) < 0 }) {
 		a.Notes = append(a.Notes, "Where F, a mean over a few minibatches, is below F*, K* and eta* are 0 and Eq. 8 is that at F*.")
 	}
 	for _, n := range spaced(len(known), math.Pow(float64(len(known)), 1/float64(max(1, points-1)))) {
 		p := &known[n-1]
-		a.add(r, p.End.Seconds(), end, p.WindowLoss, p.LocalSteps)
+		a.add(p.End.Seconds(), p.WindowLoss, p.LocalSteps)
 	}
 	return a, nil
 }
@@ -214,12 +202,19 @@ func parametersOf(c config.Config) (int, error) {
 	}
 	set, model, _, err := run.Open(c)
 	if err != nil {
-		return 0, err
+		return 0, fmt.Errorf("theory: the size of the model is not known: %w (set network.model_megabits)", err)
 	}
 	return model.Params(), set.Close()
 }
 
-func newAdvice(c config.Config, k theory.Constants, found sources, r theory.Runtime) (*Advice, error) {
+// newAdvice is the advice without rows, with what is given in place of what was found.
+func newAdvice(c config.Config, g Given, k theory.Constants, found []Source) (*Advice, error) {
+	settle(found, g, c.Theory, &k)
+	parameters, err := parametersOf(c)
+	if err != nil {
+		return nil, err
+	}
+	r := run.Runtime(c, parameters)
 	if err := errors.Join(k.Validate(), r.Validate()); err != nil {
 		return nil, err
 	}
@@ -228,7 +223,12 @@ func newAdvice(c config.Config, k theory.Constants, found sources, r theory.Runt
 	}
 	a := &Advice{
 		Task: string(c.Task), Constants: found, Form: k.Form.String(), N: k.N, K: c.Schedule.K0, Eta: c.Schedule.Eta0,
-		MaxRate: k.MaxRate(), Round: [2]float64{r.Communication(), r.Step}, constants: k,
+		MaxRate: k.MaxRate(), Round: [2]float64{r.Communication(), r.Step}, constants: k, runtime: r,
+	}
+	if c.Theory.Time == config.Ahead {
+		if a.end, err = horizon(c, r.Round(float64(a.K))); err != nil {
+			return nil, err
+		}
 	}
 	if a.Eta > a.MaxRate {
 		a.Notes = append(a.Notes, fmt.Sprintf("eta = %g is above 1/(4L) = %.4g, to which the analysis holds.", a.Eta, a.MaxRate))
@@ -239,11 +239,11 @@ func newAdvice(c config.Config, k theory.Constants, found sources, r theory.Runt
 	return a, nil
 }
 
-// add adds the advice at a time since the start; with an end W is the time from there to it.
-func (a *Advice) add(r theory.Runtime, elapsed, end, loss float64, used int) {
-	k, eta, w := a.constants, a.Eta, elapsed
-	if end > 0 {
-		w = end - elapsed
+// add adds the advice at a time since the start.
+func (a *Advice) add(elapsed, loss float64, used int) {
+	k, r, eta, w := a.constants, a.runtime, a.Eta, elapsed
+	if a.end > 0 {
+		w = a.end - elapsed
 	}
 	bounded := loss
 	if k.Gap(loss) < 0 { // a noisy mean may be below F*: the bound is then that at F*
@@ -262,15 +262,11 @@ func (a *Advice) add(r theory.Runtime, elapsed, end, loss float64, used int) {
 // Write writes the advice for people.
 func (a *Advice) Write(w io.Writer) error {
 	fmt.Fprintf(w, "%s: %d clients a round, K_0 = %d, eta_0 = %g; a round takes %.4g s and %.4g s a local step\n\n", a.Task, a.N, a.K, a.Eta, a.Round[0], a.Round[1])
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	for _, s := range a.Constants {
-		fmt.Fprintf(t, "%s\t%.5g\t%s\t%s\n", s.Name, s.Value, s.Unit, s.From)
-	}
-	if err := t.Flush(); err != nil {
+	if err := writeSources(w, a.Constants); err != nil {
 		return err
 	}
 	fmt.Fprintf(w, "gap: %s\n\n", a.Form)
-	t = tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	// A column of which there is nothing is left out.
 	some := func(is bool, text string) string {
 		if !is {
@@ -278,7 +274,7 @@ func (a *Advice) Write(w io.Writer) error {
 		}
 		return text + "\t"
 	}
-	used, ahead := a.used(), a.ahead()
+	used, ahead := a.used(), a.end > 0
 	fmt.Fprintf(t, "%sW\tF\t%sK* (Eq. 9)\tsteps\tas printed\teta* (Eq. 11)\tas printed\tEq. 8 at K_0\tat K*\t\n", some(ahead, "time"), some(used, "K used"))
 	for _, r := range a.Rows {
 		fmt.Fprintf(t, "%s%.4g s\t%.4g\t%s%.4g\t%d\t%.4g\t%.4g\t%.4g\t%.4g\t%.4g\t\n", some(ahead, fmt.Sprintf("%.4g s", r.Elapsed)), r.W, r.Loss,
@@ -297,15 +293,10 @@ func (a *Advice) Write(w io.Writer) error {
 // used tells whether a run says how many steps it did.
 func (a *Advice) used() bool { return len(a.Rows) > 0 && a.Rows[0].Used > 0 }
 
-// ahead tells whether W is another time than that since the start.
-func (a *Advice) ahead() bool {
-	return slices.ContainsFunc(a.Rows, func(r Advised) bool { return r.W != r.Elapsed })
-}
-
 // Draw draws K* and eta* over time into a file, *.svg or *.png.
 func (a *Advice) Draw(path string) error {
 	x := "virtual seconds W"
-	if a.ahead() {
+	if a.end > 0 {
 		x = "virtual seconds"
 	}
 	k := figure.Panel{Title: "local steps", X: x, Y: "K*", Steps: true, LogX: true, LogY: true}

@@ -28,7 +28,7 @@ const (
 // models: minibatches of some clients give G and sigma there, and the gradient's change from one
 // model to the other gives the secant's slope, which is at most L, and at least mu where the
 // objective is convex. They are rough; a network has no such constants.
-func Estimate(ctx context.Context, dir string, c config.Config, fStar float64) (theory.Constants, sources, error) {
+func Estimate(ctx context.Context, dir string, c config.Config, fStar float64) (theory.Constants, []Source, error) {
 	var k theory.Constants
 	set, model, first, err := run.Open(c)
 	if err != nil {
@@ -44,19 +44,18 @@ func Estimate(ctx context.Context, dir string, c config.Config, fStar float64) (
 	}
 	k.FStar = fStar
 	minibatches := fmt.Sprintf("estimated: %d minibatches of each of %d clients, at the first and the last model", probedBatches, min(probedClients, k.Clients))
-	found := sources{
-		{"L", k.L, "loss/length²", "estimated: |∇F(x) − ∇F(y)|/|x − y| of the first and the last model, at most L"},
-		{"mu", k.Mu, "loss/length²", "estimated: (∇F(x) − ∇F(y))·(x − y)/|x − y|² of them, at least mu where F is convex"},
-		{"variance", k.Variance, "loss²/length²", minibatches + ", the larger; divided by the clients"},
-		{"Gamma", 0, "loss", "taken as 0: a run does not show the clients' own minima"},
-		{"G", k.G, "loss/length", minibatches + ", the largest"},
-		{"F*", k.FStar, "loss", "the least mean over a window of rounds: at least F*, and K* is 0 there"},
+	from := []string{
+		"estimated: |∇F(x) − ∇F(y)|/|x − y| of the first and the last model, at most L",
+		"estimated: (∇F(x) − ∇F(y))·(x − y)/|x − y|² of them, at least mu where F is convex",
+		minibatches + ", the larger; divided by the clients",
+		"taken as 0: a run does not show the clients' own minima",
+		minibatches + ", the largest",
+		"the least mean over a window of rounds: at least F*, and K* is 0 there",
 	}
-	if k.Mu <= 0 { // not convex between the two
-		k.Mu = k.L
-		found[1] = Source{"mu", k.Mu, "loss/length²", "taken as L: between the first and the last model F is not convex"}
+	if k.Mu <= 0 {
+		k.Mu, from[1] = k.L, "taken as L: between the first and the last model F is not convex"
 	}
-	return k, found, nil
+	return k, sources(k, from...), nil
 }
 
 // look takes gradients at two models, the same minibatches at both. They give the largest client's

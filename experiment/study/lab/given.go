@@ -5,9 +5,11 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"slices"
 	"strings"
+	"text/tabwriter"
 
 	"github.com/goccy/go-yaml"
 
@@ -27,6 +29,9 @@ type Given struct {
 	Form     theory.Form `yaml:"-"`
 }
 
+// keys are the names of Given.values in files, and below theory in a configuration.
+var keys = []string{"l", "mu", "variance", "gamma", "g", "f_star", "loss"}
+
 // values are all numbers of g: first those of constants, in their order.
 func (g *Given) values() []**float64 {
 	return []**float64{&g.L, &g.Mu, &g.Variance, &g.Gamma, &g.G, &g.FStar, &g.Loss}
@@ -43,14 +48,13 @@ func (g *Given) Merge(other Given) {
 var constants = []struct {
 	name, unit string
 	of         func(*theory.Constants) *float64
-	key        string // of the configuration; empty: none
 }{
-	{"L", "loss/length²", func(k *theory.Constants) *float64 { return &k.L }, "theory.l"},
-	{"mu", "loss/length²", func(k *theory.Constants) *float64 { return &k.Mu }, "theory.mu"},
-	{"variance", "loss²/length²", func(k *theory.Constants) *float64 { return &k.Variance }, ""},
-	{"Gamma", "loss", func(k *theory.Constants) *float64 { return &k.Gamma }, ""},
-	{"G", "loss/length", func(k *theory.Constants) *float64 { return &k.G }, "theory.g"},
-	{"F*", "loss", func(k *theory.Constants) *float64 { return &k.FStar }, "theory.f_star"},
+	{"L", "loss/length²", func(k *theory.Constants) *float64 { return &k.L }},
+	{"mu", "loss/length²", func(k *theory.Constants) *float64 { return &k.Mu }},
+	{"variance", "loss²/length²", func(k *theory.Constants) *float64 { return &k.Variance }},
+	{"Gamma", "loss", func(k *theory.Constants) *float64 { return &k.Gamma }},
+	{"G", "loss/length", func(k *theory.Constants) *float64 { return &k.G }},
+	{"F*", "loss", func(k *theory.Constants) *float64 { return &k.FStar }},
 }
 
 // Source says where a constant comes from.
@@ -58,59 +62,44 @@ type Source struct {
 	Name  string  `json:"name"`
 	Value float64 `json:"value"`
 	Unit  string  `json:"unit"`
-	From  string  `json:"from"`
+	From  string  `json:"from"` // empty: it is not known yet
 }
 
-// sources has one of each constant.
-type sources []Source
-
-func (s sources) index(name string) int {
-	return slices.IndexFunc(s, func(f Source) bool { return f.Name == name })
-}
-
-// put adds a source, in place of the one of that name.
-func (s *sources) put(n Source) {
-	if i := s.index(n.Name); i >= 0 {
-		(*s)[i] = n
-	} else {
-		*s = append(*s, n)
+// sources says where each of the constants comes from.
+func sources(k theory.Constants, from ...string) (list []Source) {
+	for i, c := range constants {
+		list = append(list, Source{c.name, *c.of(&k), c.unit, from[i]})
 	}
+	return list
 }
 
-// take puts what is given, in g or else in the configuration, in place of what was found. A convex
+// writeSources writes a table of them.
+func writeSources(w io.Writer, list []Source) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	for _, s := range list {
+		fmt.Fprintf(t, "%s\t%.5g\t%s\t%s\n", s.Name, s.Value, s.Unit, s.From)
+	}
+	return t.Flush()
+}
+
+// settle puts what is given, in g or else in the configuration, in place of what was found. A convex
 // run's configuration has what was calculated, which keeps its source.
-func (s *sources) take(g Given, t config.Theory, k *theory.Constants) {
+func settle(found []Source, g Given, t config.Theory, k *theory.Constants) {
 	k.Form = g.Form
 	configured := Given{L: t.L, Mu: t.Mu, G: t.G, FStar: t.FStar}
 	for i, c := range constants {
-		v, from, known := *g.values()[i], "given", s.index(c.name) >= 0
+		s, v, from := &found[i], *g.values()[i], "given"
 		if v == nil {
-			v, from = *configured.values()[i], "given: "+c.key
+			v, from = *configured.values()[i], "given: theory."+keys[i]
 		}
-		switch {
+		switch known := s.From != ""; {
 		case v == nil && !known:
 			v, from = new(float64), "not given: 0"
-		case v == nil, from != "given" && known && *v == *c.of(k):
+		case v == nil, from != "given" && known && *v == s.Value:
 			continue
 		}
-		*c.of(k) = *v
-		s.put(Source{c.name, *v, c.unit, from})
+		s.Value, s.From, *c.of(k) = *v, from, *v
 	}
-	if g.Loss != nil && s.index("F") < 0 {
-		s.put(Source{"F", *g.Loss, "loss", "given"})
-	}
-}
-
-// calculated are the constants of a convex problem.
-func calculated(k theory.Constants) (s sources) {
-	for _, c := range constants {
-		from := "calculated"
-		if c.name == "G" {
-			from += ": the largest client gradient at the start and at x*"
-		}
-		s = append(s, Source{c.name, *c.of(&k), c.unit, from})
-	}
-	return s
 }
 
 // Forms names the forms of the gap on command lines.
@@ -166,6 +155,11 @@ func (g *Given) decode(text []byte) (err error) {
 		return err
 	}
 	*g = file.Given
+	for i, v := range g.values() {
+		if *v != nil && (math.IsNaN(**v) || math.IsInf(**v, 0)) {
+			return fmt.Errorf("%s is %v, want a finite number", keys[i], **v)
+		}
+	}
 	if file.Gap != nil {
 		g.Form, err = ParseForm(*file.Gap)
 	}

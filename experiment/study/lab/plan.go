@@ -45,6 +45,8 @@ func (p Plan) cells() ([]study.Cell, error) {
 		return nil, fmt.Errorf("lab: no schedule to run")
 	case p.Seeds < 1 || p.Seeds > maxSeeds:
 		return nil, fmt.Errorf("lab: %d seeds, want 1 to %d", p.Seeds, maxSeeds)
+	case p.Config.Synthetic.Seed == 0 && p.Config.IsSynthetic():
+		return nil, fmt.Errorf("lab: seeds must share one problem: set synthetic.seed")
 	case !p.Config.Train:
 		return nil, fmt.Errorf("lab: train: false learns nothing that could be measured")
 	case !plain || p.Config.Close != round.Closing(round.All{}) || p.Config.Select != round.Selection(round.Uniform{}):
@@ -56,14 +58,8 @@ func (p Plan) cells() ([]study.Cell, error) {
 			return nil, fmt.Errorf("lab: schedule %s is named twice", name)
 		}
 		for n := range p.Seeds {
-			c, err := p.cell(name)
+			c, err := p.cell(name, p.Config.Seed+uint64(n))
 			if err != nil {
-				return nil, err
-			}
-			c.Config.Seed += uint64(n)
-			c.Name = fmt.Sprintf("%s, seed %d", name, c.Config.Seed)
-			c.Config.Out = filepath.Join(p.Out, "runs", fmt.Sprintf("%s,seed=%d", name, c.Config.Seed))
-			if err := c.Config.Validate(); err != nil {
 				return nil, fmt.Errorf("lab: %s: %w", name, err)
 			}
 			list = append(list, c)
@@ -72,22 +68,18 @@ func (p Plan) cells() ([]study.Cell, error) {
 	return list, nil
 }
 
-func (p Plan) cell(name string) (study.Cell, error) {
-	c := study.Cell{Schedule: name, Config: p.Config}
-	if c.Config.Synthetic.Seed == 0 && c.Config.IsSynthetic() {
-		return c, fmt.Errorf("lab: seeds must share one problem: set synthetic.seed")
-	}
-	study.EqualTime(&c.Config)
-	known := name
+func (p Plan) cell(name string, seed uint64) (study.Cell, error) {
+	c, known := p.Config, name
+	c.Seed = seed
+	study.EqualTime(&c)
 	if name == TheoryAhead {
-		known, c.Config.Theory.Time = "k-theory", config.Ahead
+		known, c.Theory.Time = "k-theory", config.Ahead
 	}
-	var err error
-	if c.Config.Schedule, err = c.Config.Schedule.Named(known); err != nil {
-		return c, fmt.Errorf("lab: %q is not a schedule that a laboratory knows, want one of %v", name, Names())
+	if name == "k-step" && c.Schedule.DecayRound == 0 && c.Task == config.TaskQuadratic {
+		c.Schedule.DecayRound = max(1, c.Stop.EqualRuntimeRounds/3) // it has no accuracy to converge
 	}
-	if _, step := c.Config.Schedule.K.(schedule.StepK); step && c.Config.Schedule.DecayRound == 0 && c.Config.Task == config.TaskQuadratic {
-		c.Config.Schedule.DecayRound = max(1, c.Config.Stop.EqualRuntimeRounds/3) // it has no accuracy to converge
-	}
-	return c, nil
+	cell, err := study.NewCell(c, known)
+	cell.Schedule, cell.Name = name, fmt.Sprintf("%s, seed %d", name, seed)
+	cell.Config.Out = filepath.Join(p.Out, "runs", fmt.Sprintf("%s,seed=%d", name, seed))
+	return cell, err
 }

@@ -113,18 +113,14 @@ func (r *Result) Holds() bool {
 func (r *Result) Write(w io.Writer) error {
 	k := r.Constants
 	fmt.Fprintf(w, "%s: %d clients, %d a round, minibatches of %d, K_0 = %d, eta = %g; seeds: %d; %.6g virtual s each\n\n", r.Task, r.Clients, r.Cohort, r.Batch, r.K0, r.Eta, r.Seeds, r.Limit)
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	for _, c := range r.constants() {
-		fmt.Fprintf(t, "%s\t%.5g\t%s\t%s\n", c.Name, c.Value, c.Unit, c.From)
-	}
-	if err := t.Flush(); err != nil {
+	if err := writeSources(w, r.constants()); err != nil {
 		return err
 	}
 	if r.Eta > k.MaxRate() {
 		fmt.Fprintf(w, "\neta = %g is above 1/(4L) = %.4g: Theorem 1 does not speak of these runs.\n", r.Eta, k.MaxRate())
 	}
 	fmt.Fprintf(w, "\nTheorem 1: mean of |grad F|² over the iterations, beside its bounds\n\n")
-	t = tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(t, "schedule\tT\tmeasured\tleast\tG\tLemma 2\tproof\tstated\tappendix\tprinted G\tbound/measured\t")
 	for _, b := range r.last() {
 		fmt.Fprintf(t, "%s\t%.0f\t%s\t%.3g\t%.3g\t%.4g\t%.4g\t%.4g\t%.4g\t%.4g\t%.3g\t\n", b.Schedule, b.Iterations, plusMinus(b.Measured, b.Half), b.Least, b.G,
@@ -133,11 +129,11 @@ func (r *Result) Write(w io.Writer) error {
 	if err := t.Flush(); err != nil {
 		return err
 	}
-	verdict := "The bound holds for every schedule at every number of rounds that was looked at."
+	holds := "The bound holds for every schedule at every number of rounds that was looked at."
 	if !r.Holds() {
-		verdict = "THE BOUND DOES NOT HOLD everywhere."
+		holds = "THE BOUND DOES NOT HOLD everywhere."
 	}
-	fmt.Fprintf(w, "\n%s\n\nSchedules at equal virtual time: F - F* (%.5g at the start)\n\n", verdict, r.F0-k.FStar)
+	fmt.Fprintf(w, "\n%s\n\nSchedules at equal virtual time: F - F* (%.5g at the start)\n\n", holds, r.F0-k.FStar)
 	t = tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(t, "schedule\trounds\tsteps\trelative\tlast K\tat 10% of the time\tat 30%\tat the end\t")
 	fixed := r.at("fixed", 1).Steps

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 
 	"fedpace/coordinator"
@@ -25,10 +26,23 @@ type Cell struct {
 	Config   config.Config
 
 	Summary      folder.Summary
-	TimeToTarget float64 // virtual seconds; NaN: never, or nothing to reach
+	Target       float64 // best loss of the reference schedule with the same values and seed; NaN: none
+	TimeToTarget float64 // virtual seconds until the loss was at most that; NaN: never
 	Reused       bool    // it was complete before
 	Diverged     string  // why it did not complete; empty: it did
 	Begun        bool    // its folder holds a part of it, from which it is resumed
+}
+
+// NewCell is the run of a configuration with the named schedule, "" for its own.
+// The configuration is checked.
+func NewCell(c config.Config, schedule string) (Cell, error) {
+	if schedule != "" {
+		var err error
+		if c.Schedule, err = c.Schedule.Named(schedule); err != nil {
+			return Cell{Schedule: schedule}, err
+		}
+	}
+	return Cell{Schedule: c.Schedule.Name(), Config: c}, c.Validate()
 }
 
 // Identity names what a configuration computes, by 64 hexadecimal digits: it is
@@ -79,34 +93,23 @@ func equal(mine, found config.Config, exact bool) (bool, error) {
 // find looks for the cells' runs: in their own folders, and in the others of the study, where
 // another command may have played the same. It returns how many are complete.
 func find(out string, cells []Cell, force bool, version string) (done int, err error) {
-	var others map[string][]string // folders of the study by what they compute; nil: not read yet
+	others := sync.OnceValues(func() (map[string][]string, error) { return index(out) })
 	for i := range cells {
 		c := &cells[i]
 		c.Begun, c.Reused, c.Diverged = false, false, ""
 		there, err := c.own(force)
-		if err != nil {
-			return 0, err
+		if err == nil && !there {
+			there, err = c.elsewhere(others)
 		}
-		if !there {
-			if others == nil {
-				if others, err = index(out); err != nil {
-					return 0, err
-				}
-			}
-			if there, err = c.elsewhere(others); err != nil {
-				return 0, err
-			}
-		}
-		if !there {
-			continue
-		}
-		s, err := folder.Completed(c.Config.Out)
-		if err != nil {
-			return 0, err
+		var s *folder.Summary
+		if err == nil && there {
+			s, err = folder.Completed(c.Config.Out)
 		}
 		switch {
+		case err != nil:
+			return 0, err
 		case s == nil:
-			c.Begun = true
+			c.Begun = there
 		case !force || s.Version == version: // another version may compute other bits
 			c.Summary, c.Reused = *s, true
 			done++
@@ -165,12 +168,16 @@ func index(out string) (map[string][]string, error) {
 }
 
 // elsewhere makes another folder of the study the cell's, if it holds its run.
-func (c *Cell) elsewhere(others map[string][]string) (bool, error) {
+func (c *Cell) elsewhere(others func() (map[string][]string, error)) (bool, error) {
 	id, err := Identity(planned(c.Config))
 	if err != nil {
 		return false, err
 	}
-	for _, dir := range others[id] {
+	folders, err := others()
+	if err != nil {
+		return false, err
+	}
+	for _, dir := range folders[id] {
 		found, err := config.Load(filepath.Join(dir, folder.ConfigFile), nil)
 		if err != nil {
 			return false, err

@@ -1,6 +1,7 @@
 package study
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -35,7 +36,7 @@ func Compare(ctx context.Context, c config.Config, schedules []string, o Options
 		return nil, errors.New("compare: no schedule to run; name some of " + strings.Join(schedule.Names(), ", "))
 	}
 	EqualTime(&c)
-	r := &Comparison{Reference: schedules[0], TargetLoss: math.NaN(), Equal: c.Stop.EqualRuntimeRounds}
+	r := &Comparison{Reference: schedules[0], Equal: c.Stop.EqualRuntimeRounds}
 	for i, name := range schedules {
 		if slices.Contains(schedules[:i], name) {
 			return nil, fmt.Errorf("compare: schedule %s is named twice", name)
@@ -43,32 +44,23 @@ func Compare(ctx context.Context, c config.Config, schedules []string, o Options
 		if name == schedule.Fixed {
 			r.Reference = name
 		}
-		run := c
-		var err error
-		if run.Schedule, err = c.Schedule.Named(name); err != nil {
-			return nil, err
-		}
-		run.Out = filepath.Join(c.Out, name)
-		if err := run.Validate(); err != nil {
+		cell, err := NewCell(c, name)
+		if err != nil {
 			return nil, fmt.Errorf("compare: %s: %w", name, err)
 		}
-		r.Runs = append(r.Runs, Cell{Name: name, Schedule: name, Config: run, TimeToTarget: math.NaN()})
+		cell.Name, cell.Config.Out = name, filepath.Join(c.Out, name)
+		r.Runs = append(r.Runs, cell)
 	}
 	o.Beside = 1
-	if err := Play(ctx, c.Out, r.Runs, o); err != nil {
-		return nil, wrap("compare", err)
-	}
-	for _, run := range r.Runs {
-		if run.Diverged == "" && run.Schedule == r.Reference && run.Summary.BestTrainingLoss != nil {
-			r.TargetLoss = *run.Summary.BestTrainingLoss
-		}
-	}
-	return r, timeCells(r.Runs, r.Reference)
+	err := playAndTime(ctx, c.Out, r.Runs, r.Reference, o)
+	r.TargetLoss = r.Runs[0].Target
+	return r, err
 }
 
 // WriteTable writes the comparison for people.
 func (r *Comparison) WriteTable(w io.Writer) error {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	text := bufio.NewWriter(w)
+	t := tabwriter.NewWriter(text, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintf(t, "schedule\trounds\tvirtual time\tSGD steps\trelative\tbest training loss\tbest accuracy\ttime to %s's best loss\t\n", r.Reference)
 	for _, run := range r.Runs {
 		s := run.Summary
@@ -76,36 +68,30 @@ func (r *Comparison) WriteTable(w io.Writer) error {
 			s.RelativeSGDSteps, s.BestTrainingLoss, s.BestValidationAccuracy = nil, nil, nil
 		}
 		fmt.Fprintf(t, "%s\t%d\t%s\t%d\t%s\t%s\t%s\t%s\t\n", run.Schedule, s.Rounds, human.VirtualTime(s.VirtualSeconds), s.SGDSteps,
-			cell("%.4f", s.RelativeSGDSteps), cell("%.4f", s.BestTrainingLoss), cell("%.4f", s.BestValidationAccuracy), timeCell(run.TimeToTarget))
+			cell(s.RelativeSGDSteps), cell(s.BestTrainingLoss), cell(s.BestValidationAccuracy), timeCell(run.TimeToTarget))
 	}
 	if err := t.Flush(); err != nil {
 		return err
 	}
 	for _, run := range r.Runs {
 		if run.Diverged != "" {
-			if _, err := fmt.Fprintf(w, "\n%s came to no end: %s.\n", run.Schedule, run.Diverged); err != nil {
-				return err
-			}
+			fmt.Fprintf(text, "\n%s came to no end: %s.\n", run.Schedule, run.Diverged)
 		}
 	}
 	if len(r.Runs) > 0 && r.Runs[0].Summary.Data != nil {
-		d := r.Runs[0].Summary.Data
-		if _, err := fmt.Fprintf(w, "\nData: %s.\n", *d); err != nil {
-			return err
-		}
+		fmt.Fprintf(text, "\nData: %s.\n", *r.Runs[0].Summary.Data)
 	}
 	if !math.IsNaN(r.TargetLoss) {
-		_, err := fmt.Fprintf(w, "The loss to reach is %.4f, a mean over the window of rounds; \"-\" never reached it.\n", r.TargetLoss)
-		return err
+		fmt.Fprintf(text, "The loss to reach is %.4f, a mean over the window of rounds; \"-\" never reached it.\n", r.TargetLoss)
 	}
-	return nil
+	return text.Flush()
 }
 
-func cell(format string, v *float64) string {
+func cell(v *float64) string {
 	if v == nil {
 		return "-"
 	}
-	return fmt.Sprintf(format, *v)
+	return fmt.Sprintf("%.4f", *v)
 }
 
 func timeCell(seconds float64) string {

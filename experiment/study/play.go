@@ -2,7 +2,6 @@ package study
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"runtime"
 	"sync"
@@ -62,7 +61,7 @@ func Play(ctx context.Context, out string, cells []Cell, o Options) error {
 		o.Beside = runtime.GOMAXPROCS(0)
 	}
 	p := &player{
-		Options: o, done: done, progress: tracker{report: o.Progress, state: Progress{Cells: len(cells), Done: done}},
+		Options: o, state: Progress{Cells: len(cells), Done: done},
 		hosts: hostNotices{notice: o.Run.Notice, last: map[config.Task]map[string]string{}},
 	}
 	p.Run.Equal = &run.EqualTimes{}
@@ -91,20 +90,18 @@ func Play(ctx context.Context, out string, cells []Cell, o Options) error {
 // player is one call of Play.
 type player struct {
 	Options
-	progress tracker
-	hosts    hostNotices
+	hosts hostNotices
+	turn  sync.Mutex // of the cell that says that it is done
 
-	mu   sync.Mutex
-	done int // cells
+	mu    sync.Mutex
+	state Progress
 }
 
 // play plays one cell, if that is not done.
 func (p *player) play(ctx context.Context, c *Cell) error {
 	started := time.Now()
 	if !c.Reused {
-		err := c.play(ctx, p.options(c))
-		p.progress.ended(c, err == nil)
-		if err != nil {
+		if err := c.play(ctx, p.options(c)); err != nil {
 			return err
 		}
 	}
@@ -116,10 +113,9 @@ func (p *player) play(ctx context.Context, c *Cell) error {
 	if c.Reused {
 		return nil
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.done++
-	p.Run.Notice(fmt.Sprintf("run %d of %d: %s: %s", p.done, p.progress.state.Cells, c.Name, c.story(time.Since(started))))
+	p.turn.Lock()
+	defer p.turn.Unlock()
+	p.Run.Notice(fmt.Sprintf("run %d of %d: %s: %s", p.ended(c), p.state.Cells, c.Name, c.story(time.Since(started))))
 	if p.Done == nil {
 		return nil
 	}
@@ -130,12 +126,14 @@ func (p *player) play(ctx context.Context, c *Cell) error {
 func (p *player) options(c *Cell) run.Options {
 	o := p.Run
 	o.NATS, o.RemoteHosts = p.server(c)
-	o.Progress = p.progress.of(c)
-	if p.Beside == 1 && p.Run.Progress != nil {
-		o.Progress = p.Run.Progress
-	}
 	if p.Beside > 1 {
 		o.Notice, o.HostNotice = nil, p.hosts.of(c)
+	}
+	if p.Beside > 1 || p.Run.Progress == nil {
+		o.Progress = nil
+		if p.Progress != nil {
+			o.Progress = p.watch(c)
+		}
 	}
 	if p.Adjust != nil {
 		p.Adjust(c, &o)
@@ -149,12 +147,4 @@ func Shareable(c *config.Config) error {
 		return &config.KeyError{Key: "nats.listen", Problem: "runs side by side cannot share an embedded server that listens: start a NATS server and give --nats"}
 	}
 	return nil
-}
-
-// wrap puts the command before an error, but for an interruption.
-func wrap(command string, err error) error {
-	if errors.Is(err, context.Canceled) {
-		return err
-	}
-	return fmt.Errorf("%s: %w", command, err)
 }

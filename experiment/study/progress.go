@@ -2,7 +2,6 @@ package study
 
 import (
 	"slices"
-	"sync"
 
 	"fedpace/experiment/run"
 )
@@ -32,55 +31,36 @@ func (p Progress) Fraction() float64 {
 	return done / float64(p.Cells)
 }
 
-// tracker gathers the progress of cells side by side.
-type tracker struct {
-	report func(Progress) // may be nil
-
-	mu    sync.Mutex
-	state Progress
-}
-
-// of takes a cell's progress, until it has ended.
-func (t *tracker) of(c *Cell) func(run.Progress) {
-	if t.report == nil {
-		return nil
-	}
-	return func(p run.Progress) {
-		t.mu.Lock()
-		defer t.mu.Unlock()
-		i := t.index(c)
+// watch takes the progress of a cell's run.
+func (p *player) watch(c *Cell) func(run.Progress) {
+	return func(now run.Progress) {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		running := p.state.Running
+		i := slices.IndexFunc(running, func(r Running) bool { return r.Cell == c })
 		if i < 0 {
-			i = len(t.state.Running)
-			t.state.Running = append(t.state.Running, Running{Cell: c})
+			i, running = len(running), append(running, Running{Cell: c})
 		}
-		t.state.Running[i].Run = p
-		t.tell()
+		running[i].Run, p.state.Running = now, running
+		p.report()
 	}
 }
 
-// ended takes a cell off those under way; done says that it is complete.
-func (t *tracker) ended(c *Cell, done bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if i := t.index(c); i >= 0 {
-		t.state.Running = slices.Delete(t.state.Running, i, i+1)
-	}
-	if done {
-		t.state.Done++
-		t.tell()
-	}
+// ended takes a cell off those under way, and returns how many are complete.
+func (p *player) ended(c *Cell) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.state.Running = slices.DeleteFunc(p.state.Running, func(r Running) bool { return r.Cell == c })
+	p.state.Done++
+	p.report()
+	return p.state.Done
 }
 
-func (t *tracker) index(c *Cell) int {
-	return slices.IndexFunc(t.state.Running, func(r Running) bool { return r.Cell == c })
-}
-
-// tell reports a copy of the state.
-func (t *tracker) tell() {
-	if t.report == nil {
-		return
+// report reports a copy of the state.
+func (p *player) report() {
+	if p.Progress != nil {
+		s := p.state
+		s.Running = slices.Clone(s.Running)
+		p.Progress(s)
 	}
-	s := t.state
-	s.Running = slices.Clone(s.Running)
-	t.report(s)
 }

@@ -3,6 +3,7 @@ package study
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"path/filepath"
@@ -12,6 +13,7 @@ import (
 	"fedpace/coordinator/schedule"
 	"fedpace/experiment/config"
 	"fedpace/experiment/folder"
+	"fedpace/metrics"
 )
 
 // Grid is one key of a sweep with the values that it takes.
@@ -120,23 +122,17 @@ func (s Sweep) Cells() ([]Cell, error) {
 
 // cell is one run of the sweep: with the named schedule, "" for the configuration's
 // own, at equal time.
-func (s Sweep) cell(c config.Config, schedule string, values []string, out string) (cell Cell, err error) {
+func (s Sweep) cell(c config.Config, schedule string, values []string, out string) (Cell, error) {
 	EqualTime(&c)
-	if schedule != "" {
-		if c.Schedule, err = c.Schedule.Named(schedule); err != nil {
-			return cell, err
-		}
-	}
-	cell = Cell{Schedule: c.Schedule.Name(), Values: values, TimeToTarget: math.NaN()}
+	cell, err := NewCell(c, schedule)
 	parts := []string{cell.Schedule}
 	for i, g := range s.Grids {
 		parts = append(parts, g.Key+"="+values[i])
 	}
 	parts = append(parts, fmt.Sprintf("seed=%d", c.Seed))
-	cell.Name = strings.Join(parts, " ")
-	c.Out = filepath.Join(cmp.Or(s.Out, out), fileName(strings.Join(parts, ",")))
-	cell.Config = c
-	if err := c.Validate(); err != nil {
+	cell.Name, cell.Values = strings.Join(parts, " "), values
+	cell.Config.Out = filepath.Join(cmp.Or(s.Out, out), fileName(strings.Join(parts, ",")))
+	if err != nil {
 		return cell, fmt.Errorf("compare: %s: %w", cell.Name, err)
 	}
 	return cell, nil
@@ -182,34 +178,36 @@ func RunSweep(ctx context.Context, s Sweep, o Options) ([]Cell, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := Play(ctx, filepath.Dir(cells[0].Config.Out), cells, o); err != nil {
-		return nil, wrap("compare", err)
-	}
-	return cells, timeCells(cells, schedule.Fixed)
+	return cells, playAndTime(ctx, filepath.Dir(cells[0].Config.Out), cells, schedule.Fixed, o)
 }
 
-// timeCells finds when each cell reached the best loss of the reference schedule
-// with the same values and seed: the virtual time at which the mean loss of the
-// last rounds (Eq. 15) first was at most that.
-func timeCells(cells []Cell, reference string) error {
+// playAndTime plays cells and finds when each reached the best loss of the reference
+// schedule with the same values and seed: the virtual time at which the mean loss of
+// the last rounds (Eq. 15) first was at most that.
+func playAndTime(ctx context.Context, out string, cells []Cell, reference string, o Options) error {
+	if err := Play(ctx, out, cells, o); errors.Is(err, context.Canceled) {
+		return err
+	} else if err != nil {
+		return fmt.Errorf("compare: %w", err)
+	}
 	key := func(c *Cell) string { return fmt.Sprint(c.Values, c.Config.Seed) }
-	target := map[string]float64{}
+	best := map[string]*float64{}
 	for i := range cells {
-		if c := &cells[i]; c.Diverged == "" && c.Schedule == reference && c.Summary.BestTrainingLoss != nil {
-			target[key(c)] = *c.Summary.BestTrainingLoss
+		if c := &cells[i]; c.Diverged == "" && c.Schedule == reference {
+			best[key(c)] = c.Summary.BestTrainingLoss
 		}
 	}
 	for i := range cells {
 		c := &cells[i]
-		loss, ok := target[key(c)]
-		if !ok || c.Diverged != "" {
+		c.Target, c.TimeToTarget = metrics.Value(best[key(c)]), math.NaN()
+		if math.IsNaN(c.Target) || c.Diverged != "" {
 			continue
 		}
 		for r, err := range folder.Follow(c.Config.Out, c.Config.Schedule.Window) {
 			if err != nil {
 				return err
 			}
-			if r.WindowLoss <= loss {
+			if r.WindowLoss <= c.Target {
 				c.TimeToTarget = r.End.Seconds()
 				break
 			}

@@ -8,7 +8,6 @@ import (
 	"slices"
 
 	"fedpace/experiment/config"
-	"fedpace/internal/statistics"
 	"fedpace/metrics/figure"
 )
 
@@ -28,13 +27,13 @@ func Write(w io.Writer, format string, runs []Run) error {
 
 // Figures draws a row of panels for each task.
 func Figures(w io.Writer, format string, runs []Run) error {
-	g, err := groups(runs)
+	tasks, err := sections(runs)
 	if err != nil {
 		return fmt.Errorf("report: %w", err)
 	}
 	var rows [][]figure.Panel
-	for _, t := range byTask(g) {
-		if p := t.panels(); len(p) > 0 {
+	for _, t := range tasks {
+		if p := t.Panels(); len(p) > 0 {
 			rows = append(rows, p)
 		}
 	}
@@ -44,27 +43,28 @@ func Figures(w io.Writer, format string, runs []Run) error {
 	return figure.Write(w, format, rows...)
 }
 
-// section is the groups of a task.
+// section is the groups of a task. What is exported is shown by the page.
 type section struct {
-	task   config.Task
-	groups []group
+	Task   config.Task
+	Groups []group
 }
 
-func byTask(groups []group) (list []section) {
-	for _, g := range groups {
-		i := slices.IndexFunc(list, func(s section) bool { return s.task == g.task })
+// sections are the tasks of the runs.
+func sections(runs []Run) (list []section, err error) {
+	all, err := groups(runs)
+	for _, g := range all {
+		i := slices.IndexFunc(list, func(s section) bool { return s.Task == g.task })
 		if i < 0 {
-			i = len(list)
-			list = append(list, section{task: g.task})
+			i, list = len(list), append(list, section{Task: g.task})
 		}
-		list[i].groups = append(list[i].groups, g)
+		list[i].Groups = append(list[i].Groups, g)
 	}
-	return list
+	return list, err
 }
 
-// panels are a task's figures; those of which no run has anything are left out.
-func (s *section) panels() []figure.Panel {
-	of := string(s.task)
+// Panels are a task's figures; those of which no run has anything are left out.
+func (s section) Panels() []figure.Panel {
+	of := string(s.Task)
 	accuracy := s.curve(of+": highest validation accuracy so far", "validation accuracy", func(p *point) float64 { return p.accuracy })
 	list := []figure.Panel{
 		s.curve(of+": lowest training loss so far", "training loss", func(p *point) float64 { return p.loss }),
@@ -81,9 +81,9 @@ func (s *section) panels() []figure.Panel {
 
 // curve is a panel against virtual minutes: a line for each group, with a band
 // where it has several seeds.
-func (s *section) curve(title, y string, of func(*point) float64) figure.Panel {
+func (s section) curve(title, y string, of func(*point) float64) figure.Panel {
 	panel := figure.Panel{Title: title, X: "virtual minutes", Y: y, Steps: true}
-	for _, g := range s.groups {
+	for _, g := range s.Groups {
 		panel.Lines = append(panel.Lines, g.line(of))
 	}
 	return panel
@@ -92,29 +92,23 @@ func (s *section) curve(title, y string, of func(*point) float64) figure.Panel {
 // line is the mean over the group's seeds. Each counts, at a point of time, with
 // the last round that had ended by then; the line goes as far as all do.
 func (g *group) line(of func(*point) float64) figure.Line {
-	runs := make([][]statistics.Sample, len(g.runs))
-	for i, r := range g.runs {
-		for j := range r.points {
-			runs[i] = append(runs[i], statistics.Sample{Seconds: r.points[j].seconds, Value: of(&r.points[j])})
-		}
+	runs := make([][]point, len(g.Runs))
+	for i, r := range g.Runs {
+		runs[i] = r.points
 	}
-	line := figure.Line{Name: g.name}
-	for _, m := range statistics.MeanCurve(runs) {
-		line.Points = append(line.Points, figure.Point{X: m.Seconds / 60, Y: m.Mean, Half: m.Half})
-	}
-	return line
+	return figure.MeanLine(g.Name, runs, func(p *point) (float64, float64) { return p.seconds, of(p) })
 }
 
 // distribution is the share of rounds that took no longer than so long.
-func (s *section) distribution(title string) figure.Panel {
+func (s section) distribution(title string) figure.Panel {
 	panel := figure.Panel{Title: title, X: "seconds", Y: "share of rounds", Steps: true, FromZero: true}
-	for _, g := range s.groups {
+	for _, g := range s.Groups {
 		var all []float64
-		for _, r := range g.runs {
+		for _, r := range g.Runs {
 			all = append(all, r.Durations...)
 		}
 		slices.Sort(all)
-		line := figure.Line{Name: g.name}
+		line := figure.Line{Name: g.Name}
 		if n := len(all); n > 0 {
 			line.Points = append(line.Points, figure.Point{X: all[0]})
 			for i := range min(resolution, n) {

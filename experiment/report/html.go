@@ -22,25 +22,12 @@ import (
 //go:embed page.html
 var pageText string
 
-var pageTemplate = template.Must(template.New("page").Parse(pageText))
+var pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{"svg": inline}).Parse(pageText))
 
 // page is what the template shows.
 type page struct {
-	Title, About, Closing string
-	Sections              []pageSection
-}
-
-type pageSection struct {
-	Task        string
-	Data, Notes []string
-	Figures     []pageFigure
-	Tables      []pageTable
-	Groups      []pageGroup
-}
-
-type pageFigure struct {
-	Label string
-	SVG   template.HTML
+	Title, About string
+	Sections     []section
 }
 
 type pageTable struct {
@@ -61,26 +48,13 @@ type pageCell struct {
 	Useful, Wasted float64 // percent, of a bar
 }
 
-type pageGroup struct {
-	Name string
-	Keys []string
-}
-
 // HTML writes one file with everything in it.
 func HTML(w io.Writer, runs []Run) error {
-	list, err := groups(runs)
+	tasks, err := sections(runs)
+	if err == nil {
+		err = pageTemplate.Execute(w, page{fmt.Sprint("fedpace: ", len(runs), " ", human.Plural(len(runs), "run")), about(runs), tasks})
+	}
 	if err != nil {
-		return fmt.Errorf("report: %w", err)
-	}
-	p := page{Title: "fedpace: " + fmt.Sprint(len(runs), " ", human.Plural(len(runs), "run")), About: about(runs), Closing: "Virtual time is that of the simulated clock. ± is the half width of the 95% confidence interval of the mean over seeds (Student's t)."}
-	for _, s := range byTask(list) {
-		section, err := s.page()
-		if err != nil {
-			return fmt.Errorf("report: %w", err)
-		}
-		p.Sections = append(p.Sections, section)
-	}
-	if err := pageTemplate.Execute(w, p); err != nil {
 		return fmt.Errorf("report: %w", err)
 	}
 	return nil
@@ -117,39 +91,33 @@ func Finished(runs []Run) (n int) {
 	return n
 }
 
-// page is a task's part.
-func (s *section) page() (pageSection, error) {
-	p := pageSection{Task: string(s.task)}
-	for _, panel := range s.panels() {
-		svg, err := inline(panel)
-		if err != nil {
-			return p, err
-		}
-		p.Figures = append(p.Figures, pageFigure{panel.Title + ", against " + panel.X, svg})
-	}
-	trained, seeds := false, false
-	for _, g := range s.groups {
-		seeds = seeds || len(g.runs) > 1
-		for _, r := range g.runs {
-			trained = trained || r.Config.Train
+// Data says what the runs learned from.
+func (s section) Data() (list []string) {
+	for _, g := range s.Groups {
+		for _, r := range g.Runs {
 			if r.Summary != nil && r.Summary.Data != nil {
-				p.Data = appendNew(p.Data, *r.Summary.Data)
+				list = appendNew(list, *r.Summary.Data)
 			}
 		}
-		d, err := g.runs[0].Config.Differences()
-		if err != nil {
-			return p, err
-		}
-		p.Groups = append(p.Groups, pageGroup{g.name, d})
 	}
-	if !trained {
-		p.Notes = append(p.Notes, "Nothing was trained: there are no losses.")
+	return list
+}
+
+// Notes say how the figures are to be read.
+func (s section) Notes() (list []string) {
+	trained := func(r *Run) bool { return r.Config.Train }
+	if !slices.ContainsFunc(s.Groups, func(g group) bool { return slices.ContainsFunc(g.Runs, trained) }) {
+		list = append(list, "Nothing was trained: there are no losses.")
 	}
-	if seeds {
-		p.Notes = append(p.Notes, "Curves of several seeds are means; bands are 95% confidence intervals.")
+	if slices.ContainsFunc(s.Groups, func(g group) bool { return len(g.Runs) > 1 }) {
+		list = append(list, "Curves of several seeds are means; bands are 95% confidence intervals.")
 	}
-	p.Tables = []pageTable{s.results(), s.outcomes(), s.spending(), s.runs()}
-	return p, nil
+	return list
+}
+
+// Tables are those of the task.
+func (s section) Tables() []pageTable {
+	return []pageTable{s.results(), s.outcomes(), s.spending(), s.runs()}
 }
 
 // inline draws a panel as an element of the page.
@@ -167,7 +135,7 @@ func inline(panel figure.Panel) (template.HTML, error) {
 }
 
 // results is the table of what the groups came to.
-func (s *section) results() pageTable {
+func (s section) results() pageTable {
 	t := pageTable{Title: "Results", Columns: []string{"schedule", "runs"}}
 	columns := []struct {
 		title string
@@ -189,11 +157,11 @@ func (s *section) results() pageTable {
 	for _, c := range columns {
 		t.Columns = append(t.Columns, c.title)
 	}
-	for _, g := range s.groups {
-		row := pageRow{g.name, texts(strconv.Itoa(len(g.runs)))}
+	for _, g := range s.Groups {
+		row := pageRow{g.Name, texts(strconv.Itoa(len(g.Runs)))}
 		for _, c := range columns {
-			values := make([]float64, len(g.runs))
-			for i, r := range g.runs {
+			values := make([]float64, len(g.Runs))
+			for i, r := range g.Runs {
 				values[i] = c.of(r)
 			}
 			row.Cells = append(row.Cells, pageCell{Text: estimated(statistics.EstimateMean(values), c.show)})
@@ -214,15 +182,15 @@ func ofSummary(of func(*folder.Summary) *float64) func(*Run) float64 {
 }
 
 // outcomes is the table of how tasks ended, over all seeds.
-func (s *section) outcomes() pageTable {
+func (s section) outcomes() pageTable {
 	t := pageTable{Title: "How tasks ended", Columns: []string{"schedule", "tasks"}}
 	for o := range round.Outcome(round.Outcomes) {
 		t.Columns = append(t.Columns, o.String())
 	}
-	for _, g := range s.groups {
+	for _, g := range s.Groups {
 		var sum metrics.Outcomes
 		all := int64(0)
-		for _, r := range g.runs {
+		for _, r := range g.Runs {
 			counted := r.Outcomes
 			if r.Summary != nil { // with the round that the run's end cut short
 				counted = r.Summary.Outcomes
@@ -232,7 +200,7 @@ func (s *section) outcomes() pageTable {
 				all += n
 			}
 		}
-		row := pageRow{Name: g.name, Cells: []pageCell{{Text: number(float64(all))}}}
+		row := pageRow{Name: g.Name, Cells: []pageCell{{Text: number(float64(all))}}}
 		for _, n := range sum {
 			text := number(float64(n))
 			if n > 0 && all > 0 {
@@ -246,17 +214,17 @@ func (s *section) outcomes() pageTable {
 }
 
 // spending is the table of what clients spent, and on what.
-func (s *section) spending() pageTable {
+func (s section) spending() pageTable {
 	t := pageTable{
 		Title:   "What clients spent",
 		Note:    "Useful is what went into updates that count; all else is wasted.",
 		Columns: []string{"schedule", "", "useful", "wasted", "of all", "useful | wasted"},
 	}
-	for _, g := range s.groups {
+	for _, g := range s.Groups {
 		var time, joules metrics.Split[float64]
 		var steps, bytes metrics.Split[int64]
 		energy := false
-		for _, r := range g.runs {
+		for _, r := range g.Runs {
 			if r.Summary == nil {
 				continue
 			}
@@ -268,11 +236,11 @@ func (s *section) spending() pageTable {
 				joules.Add(*e)
 			}
 		}
-		t.split(g.name, "client time", time, human.VirtualTime)
-		t.split(g.name, "local steps", float(steps), number)
-		t.split(g.name, "bytes", float(bytes), func(v float64) string { return number(v/1e6) + " MB" })
+		t.split(g.Name, "client time", time, human.VirtualTime)
+		t.split(g.Name, "local steps", float(steps), number)
+		t.split(g.Name, "bytes", float(bytes), func(v float64) string { return number(v/1e6) + " MB" })
 		if energy {
-			t.split(g.name, "energy", joules, func(v float64) string { return number(v/1e3) + " kJ" })
+			t.split(g.Name, "energy", joules, func(v float64) string { return number(v/1e3) + " kJ" })
 		}
 	}
 	return t
@@ -294,11 +262,11 @@ func float(s metrics.Split[int64]) metrics.Split[float64] {
 }
 
 // runs is the table of the single runs.
-func (s *section) runs() pageTable {
+func (s section) runs() pageTable {
 	t := pageTable{Title: "Runs", Columns: []string{"folder", "schedule", "seed", "state", "rounds", "lowest training loss", "highest accuracy", "wall time", "model", "fingerprint", "kernel", "version"}}
-	for _, g := range s.groups {
-		for _, r := range g.runs {
-			row := pageRow{r.Dir, texts(g.name, strconv.FormatUint(r.Config.Seed, 10), "not finished", strconv.Itoa(r.Rounds))}
+	for _, g := range s.Groups {
+		for _, r := range g.Runs {
+			row := pageRow{r.Dir, texts(g.Name, strconv.FormatUint(r.Config.Seed, 10), "not finished", strconv.Itoa(r.Rounds))}
 			if s := r.Summary; s != nil {
 				row.Cells[2].Text, row.Cells[3].Text = "interrupted", strconv.Itoa(s.Rounds)
 				if s.Completed {

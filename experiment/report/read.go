@@ -105,13 +105,13 @@ func Read(dir string) (Run, error) {
 
 // group is runs that differ in nothing but their seed.
 type group struct {
-	name        string
+	Name        string
+	Runs        []*Run
 	task        config.Task
-	runs        []*Run
 	differences []string // of the configuration from its task's defaults, but for the seed
 }
 
-func (g *group) schedule() string { return g.runs[0].Config.Schedule.Name() }
+func (g *group) schedule() string { return g.Runs[0].Config.Schedule.Name() }
 
 // groups sorts runs into groups, in the order of their first runs. Groups of a task are named by
 // the schedule and, where that is not enough, by what else their configurations set, or the folder.
@@ -130,15 +130,15 @@ func groups(runs []Run) ([]group, error) {
 		if !ok {
 			at = len(list)
 			index[key] = at
-			list = append(list, group{name: r.Config.Schedule.Name(), task: r.Config.Task, differences: d})
+			list = append(list, group{Name: r.Config.Schedule.Name(), task: r.Config.Task, differences: d})
 		}
-		list[at].runs = append(list[at].runs, r)
+		list[at].Runs = append(list[at].Runs, r)
 	}
 	// Names that several groups of a task would have get what tells them apart.
 	for i := range list {
 		g := &list[i]
 		others := slices.DeleteFunc(slices.Clone(list), func(o group) bool {
-			return o.task != g.task || o.schedule() != g.schedule() || o.runs[0] == g.runs[0]
+			return o.task != g.task || o.schedule() != g.schedule() || o.Runs[0] == g.Runs[0]
 		})
 		if len(others) == 0 {
 			continue
@@ -148,12 +148,12 @@ func groups(runs []Run) ([]group, error) {
 		}
 		text := strings.Join(slices.DeleteFunc(slices.Clone(g.differences), shared), ", ")
 		if text == "" || len(text) > maxName {
-			text = filepath.Base(g.runs[0].Dir)
+			text = filepath.Base(g.Runs[0].Dir)
 		}
-		g.name += ", " + text
+		g.Name += ", " + text
 	}
 	for i := range list {
-		slices.SortStableFunc(list[i].runs, func(a, b *Run) int { return cmp.Compare(a.Config.Seed, b.Config.Seed) })
+		slices.SortStableFunc(list[i].Runs, func(a, b *Run) int { return cmp.Compare(a.Config.Seed, b.Config.Seed) })
 	}
 	return list, nil
 }

@@ -105,10 +105,10 @@ func TestGroups(t *testing.T) {
 	var got []string
 	for _, g := range list {
 		var seeds []uint64
-		for _, r := range g.runs {
+		for _, r := range g.Runs {
 			seeds = append(seeds, r.Config.Seed)
 		}
-		got = append(got, fmt.Sprintf("%s: %s %v", g.task, g.name, seeds))
+		got = append(got, fmt.Sprintf("%s: %s %v", g.task, g.Name, seeds))
 	}
 	want := []string{
 		"femnist: k-rounds, 2 [1 2]", "femnist: fixed, 1 [1]", "femnist: k-rounds, cohort=30 [1]", "cifar100: k-rounds [1]",
@@ -124,7 +124,7 @@ func TestGroups(t *testing.T) {
 func TestTheMeanOfSeeds(t *testing.T) {
 	a := &Run{points: []point{{seconds: 0, loss: 4}, {seconds: 60, loss: 3}, {seconds: 120, loss: 2}}}
 	b := &Run{points: []point{{seconds: 0, loss: 2}, {seconds: 90, loss: 1}, {seconds: 240, loss: 0}}}
-	g := group{name: "fixed", runs: []*Run{a, b}}
+	g := group{Name: "fixed", Runs: []*Run{a, b}}
 	line := g.line(func(p *point) float64 { return p.loss })
 	if n := len(line.Points); n != statistics.CurvePoints || line.Points[0].X != 0 || line.Points[n-1].X != 2 {
 		t.Fatalf("%d points from %v to %v minutes", n, line.Points[0].X, line.Points[n-1].X)

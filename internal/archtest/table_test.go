@@ -59,7 +59,7 @@ coordinator/devices: bus bus/gateway bus/natsbus coordinator/aggregate coordinat
 coordinator: internal/registry actors/learn bus bus/gateway coordinator/aggregate coordinator/devices coordinator/round simclock time
 
 # What a run shows.
-metrics/figure: internal/atomicfile gonum.org/v1/plot/...
+metrics/figure: internal/atomicfile internal/statistics gonum.org/v1/plot/...
 metrics/timeline: coordinator/round internal/keyed
 metrics/web: log net net/http syscall time
 metrics: coordinator/round internal/registry metrics/timeline time

@@ -8,13 +8,6 @@ import (
 // CurvePoints is how many points of time a mean curve has.
 const CurvePoints = 300
 
-// Sample is what a run's quantity is from a point of virtual time on, until its
-// next sample.
-type Sample struct {
-	Seconds float64
-	Value   float64 // NaN: not known then
-}
-
 // MeanPoint is the mean over runs at a point of virtual time.
 type MeanPoint struct {
 	Seconds float64
@@ -23,15 +16,18 @@ type MeanPoint struct {
 
 // MeanCurve is the mean over runs that were looked at at times of their own: at
 // each of [CurvePoints] points of time, evenly from where the last of them begins
-// to where the first ends, every run counts with its last sample. The samples of
-// a run stand in the order of time. There is no curve where a run has none.
-func MeanCurve(runs [][]Sample) []MeanPoint {
+// to where the first ends, every run counts with its last sample. A run's samples
+// stand in the order of time, and of gives the time and the value from then on of
+// each; NaN: not known then. There is no curve where a run has none.
+func MeanCurve[S any](runs [][]S, of func(*S) (seconds, value float64)) []MeanPoint {
 	first, last := 0.0, math.Inf(1)
 	for _, samples := range runs {
 		if len(samples) == 0 {
 			return nil
 		}
-		first, last = max(first, samples[0].Seconds), min(last, samples[len(samples)-1].Seconds)
+		begin, _ := of(&samples[0])
+		end, _ := of(&samples[len(samples)-1])
+		first, last = max(first, begin), min(last, end)
 	}
 	if len(runs) == 0 {
 		return nil
@@ -44,9 +40,9 @@ func MeanCurve(runs [][]Sample) []MeanPoint {
 			at = last // not a rounding before it, which would lack the last samples
 		}
 		for j, samples := range runs {
-			next := sort.Search(len(samples), func(k int) bool { return samples[k].Seconds > at })
+			next := sort.Search(len(samples), func(k int) bool { seconds, _ := of(&samples[k]); return seconds > at })
 			if values[j] = math.NaN(); next > 0 {
-				values[j] = samples[next-1].Value
+				_, values[j] = of(&samples[next-1])
 			}
 		}
 		curve[i] = MeanPoint{at, EstimateMean(values)}

@@ -20,6 +20,7 @@ import (
 	"gonum.org/v1/plot/vg/vgsvg"
 
 	"fedpace/internal/atomicfile"
+	"fedpace/internal/statistics"
 )
 
 // Point is a mean with the half width of its interval; NaN half: no bar.
@@ -29,6 +30,16 @@ type Point struct{ X, Y, Half float64 }
 type Line struct {
 	Name   string
 	Points []Point
+}
+
+// MeanLine is a line of means over runs with their intervals, against minutes; see
+// [statistics.MeanCurve].
+func MeanLine[S any](name string, runs [][]S, of func(*S) (seconds, value float64)) Line {
+	line := Line{Name: name}
+	for _, m := range statistics.MeanCurve(runs, of) {
+		line.Points = append(line.Points, Point{X: m.Seconds / 60, Y: m.Mean, Half: m.Half})
+	}
+	return line
 }
 
 // Bar is a bar of a histogram, whose axes count.

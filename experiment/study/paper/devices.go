@@ -2,45 +2,36 @@ package paper
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"fedpace/actors/device"
+	"fedpace/coordinator/theory"
 	"fedpace/experiment/config"
+	"fedpace/experiment/run"
 )
 
 // speed is a row of Table 2: one kind of device and its links.
 type speed struct {
+	theory.Runtime
 	name        string
-	mean, std   float64 // seconds a minibatch
-	down, up    float64 // Mbit/s
+	std         float64 // seconds a minibatch, as Step
 	distributed string  // what is not one number; empty: nothing
-	megabits    float64 // of the model
-	k0          int
+	k0          float64
 }
-
-// transfers is the communication of a round in seconds (Eq. 4).
-func (s *speed) transfers() float64 { return s.megabits/s.down + s.megabits/s.up }
-
-// round is K-eta-fixed's round time in seconds (Eq. 4).
-func (s *speed) round() float64 { return s.transfers() + s.mean*float64(s.k0) }
 
 // paperSpeed is the paper's Raspberry Pi 3B+.
 func paperSpeed(task config.Task) (speed, error) {
 	p, _ := task.Paper()
 	c, err := config.Defaults(task)
-	return speed{
-		name: "Raspberry Pi 3B+ (paper)", mean: p.SecondsPerStep, std: p.StdPerStep,
-		down: c.Network.DownloadMbps, up: c.Network.UploadMbps, megabits: p.Megabits, k0: p.K0,
-	}, err
+	r := theory.Runtime{Megabits: p.Megabits, DownloadMbps: c.Network.DownloadMbps, UploadMbps: c.Network.UploadMbps, Step: p.SecondsPerStep}
+	return speed{Runtime: r, name: "Raspberry Pi 3B+ (paper)", std: p.StdPerStep, k0: float64(p.K0)}, err
 }
 
 // speeds are the devices of a configuration, whose task's model has so many
 // parameters: its classes, or what all clients are.
 func speeds(c *config.Config, parameters int) []speed {
-	all := speed{
-		name: "as configured", mean: c.Compute.SecondsPerStep, std: c.Compute.Std,
-		down: c.Network.DownloadMbps, up: c.Network.UploadMbps, megabits: c.Network.ModelBits(parameters) / 1e6, k0: c.Schedule.K0,
-	}
+	all := speed{Runtime: run.Runtime(*c, parameters), name: "as configured", std: c.Compute.Std, k0: float64(c.Schedule.K0)}
 	switch {
 	case c.Compute.Measured != "":
 		all.distributed = "measured devices"
@@ -52,16 +43,15 @@ func speeds(c *config.Config, parameters int) []speed {
 	if len(c.Fleet) == 0 {
 		return []speed{all}
 	}
-	list := make([]speed, len(c.Fleet))
+	list := slices.Repeat([]speed{all}, len(c.Fleet))
 	for i := range c.Fleet {
 		k, s := &c.Fleet[i], &list[i]
-		*s = all
 		s.name = k.Name
-		s.constant(&s.mean, k.SecondsPerStep)
-		s.constant(&s.down, k.DownloadMbps)
-		s.constant(&s.up, k.UploadMbps)
+		s.constant(&s.Step, k.SecondsPerStep)
+		s.constant(&s.DownloadMbps, k.DownloadMbps)
+		s.constant(&s.UploadMbps, k.UploadMbps)
 		if k.StepCV > 0 {
-			s.std = k.StepCV * s.mean
+			s.std = k.StepCV * s.Step
 		}
 		if k.Links.File != "" {
 			s.distributed = "link traces"
@@ -72,11 +62,9 @@ func speeds(c *config.Config, parameters int) []speed {
 
 // constant takes a distribution's value where it has but one.
 func (s *speed) constant(value *float64, d device.Distribution) {
-	switch d := d.(type) {
-	case nil: // as all clients
-	case device.Constant:
-		*value = d.Value
-	default:
+	if one, ok := d.(device.Constant); ok {
+		*value = one.Value
+	} else if d != nil { // else as all clients
 		s.distributed = device.Distributions.NameOf(d)
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 
 	"fedpace/internal/human"
-	"fedpace/internal/statistics"
 	"fedpace/metrics/figure"
 )
 
@@ -79,19 +78,15 @@ func (g *group) title() string {
 
 // line is the group's mean curve.
 func (g *group) line(bands bool, of func(*Point) float64) figure.Line {
-	runs := make([][]statistics.Sample, len(g.curves))
+	runs := make([][]Point, len(g.curves))
 	for i, c := range g.curves {
-		for j := range c.Points {
-			runs[i] = append(runs[i], statistics.Sample{Seconds: c.Points[j].VirtualSeconds, Value: of(&c.Points[j])})
-		}
+		runs[i] = c.Points
 	}
-	line := figure.Line{Name: g.name()}
-	for _, m := range statistics.MeanCurve(runs) {
-		p := figure.Point{X: m.Seconds / 60, Y: m.Mean, Half: math.NaN()}
-		if bands {
-			p.Half = m.Half
+	line := figure.MeanLine(g.name(), runs, func(p *Point) (float64, float64) { return p.VirtualSeconds, of(p) })
+	for i := range line.Points {
+		if !bands {
+			line.Points[i].Half = math.NaN()
 		}
-		line.Points = append(line.Points, p)
 	}
 	return line
 }

@@ -309,7 +309,7 @@ func TestDevicesOfOnesOwn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, want := speeds(&exact, 10_002)[0].transfers(), 10_002*32e-6*(1./8+1./2); math.Abs(got-want) > 1e-12 {
+	if got, want := speeds(&exact, 10_002)[0].Communication(), 10_002*32e-6*(1./8+1./2); math.Abs(got-want) > 1e-12 {
 		t.Errorf("10,002 parameters take %v s, want %v", got, want)
 	}
 	cells, err := p.Cells()

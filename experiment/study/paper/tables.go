@@ -67,8 +67,8 @@ func WriteTable2(w io.Writer, plan Plan) error {
 				t.row(string(task), s.name, s.distributed, "-", "-", "-", "-")
 				continue
 			}
-			t.row(string(task), s.name, fmt.Sprintf("%.4g", s.mean), fmt.Sprintf("%.2g", s.std), fmt.Sprintf("%.5g", s.transfers()),
-				fmt.Sprintf("%.5g", s.round()), fmt.Sprintf("%.2f", s.round()*float64(rounds)/60))
+			t.row(string(task), s.name, fmt.Sprintf("%.4g", s.Step), fmt.Sprintf("%.2g", s.std), fmt.Sprintf("%.5g", s.Communication()),
+				fmt.Sprintf("%.5g", s.Round(s.k0)), fmt.Sprintf("%.2f", s.Round(s.k0)*float64(rounds)/60))
 		}
 	}
 	return t.end()

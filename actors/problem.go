@@ -3,7 +3,7 @@ package actors
 import (
 	"fmt"
 
-	"fedpace/actors/data"
+	"fedpace/actors/data/federated"
 	"fedpace/actors/learn"
 	"fedpace/bus"
 	"fedpace/coordinator/aggregate"
@@ -13,7 +13,7 @@ import (
 // train different models.
 type Problem struct {
 	Model   learn.Model
-	Set     data.Set
+	Set     federated.Set
 	Seed    uint64 // of the minibatches' order and of the augmentation
 	Batch   int    // minibatch size
 	Augment string // NoAugment or FlipCrop

@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 	"slices"
 
-	"fedpace/actors/data"
 	"fedpace/actors/data/federated"
 	"fedpace/actors/learn"
 	"fedpace/coordinator/aggregate"
@@ -63,7 +62,7 @@ func (d *Diverged) Error() string {
 // concurrent use; workers share nothing but the read-only model and set.
 type Trainer struct {
 	model learn.Model
-	set   data.Set
+	set   federated.Set
 	seed  uint64
 	size  int // minibatch
 

@@ -10,7 +10,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"fedpace/actors/data"
 	"fedpace/actors/data/federated"
 	"fedpace/actors/data/synthetic"
 	"fedpace/actors/learn"
@@ -18,7 +17,7 @@ import (
 )
 
 // world is a small learning problem on synthetic FEMNIST.
-func world(t testing.TB) (learn.Model, data.Set, []float32) {
+func world(t testing.TB) (learn.Model, federated.Set, []float32) {
 	t.Helper()
 	model, err := learn.Parse("mlp:784,12,62")
 	if err != nil {
@@ -38,13 +37,13 @@ func world(t testing.TB) (learn.Model, data.Set, []float32) {
 	return model, set, base
 }
 
-func trainer(t testing.TB, model learn.Model, set data.Set) *Trainer {
+func trainer(t testing.TB, model learn.Model, set federated.Set) *Trainer {
 	t.Helper()
 	return trainerOf(t, model, set, aggregate.Default)
 }
 
 // trainerOf runs the client half of an algorithm.
-func trainerOf(t testing.TB, model learn.Model, set data.Set, a aggregate.Algorithm) *Trainer {
+func trainerOf(t testing.TB, model learn.Model, set federated.Set, a aggregate.Algorithm) *Trainer {
 	t.Helper()
 	w, err := NewTrainer(Problem{Model: model, Set: set, Seed: 1, Batch: 32, Augment: NoAugment, Algorithm: a})
 	if err != nil {
@@ -98,7 +97,7 @@ func TestTrainIsAlgorithm1(t *testing.T) {
 }
 
 // minibatches calls f with the client's minibatches, one a local step.
-func minibatches(t *testing.T, set data.Set, a Assignment, f func(k int, b *learn.Batch)) {
+func minibatches(t *testing.T, set federated.Set, a Assignment, f func(k int, b *learn.Batch)) {
 	t.Helper()
 	var order federated.Minibatches
 	order.Reset(1, a.Client, set.Samples(a.Client), 32, a.StepsDone)

@@ -109,7 +109,7 @@ func histograms(d federated.Stats) []figure.Panel {
 // source is a set as the commands' arguments and flags describe it.
 type source struct {
 	path          string
-	options       data.Options
+	options       federated.Options
 	heterogeneity float64
 	kindFlag      string // the flag that names the partition's kind, if the command has one
 }
@@ -197,7 +197,7 @@ func (s *source) check(c *cobra.Command) error {
 }
 
 // open reads or makes the set.
-func (s *source) open(ctx context.Context) (data.Set, error) {
+func (s *source) open(ctx context.Context) (federated.Set, error) {
 	task, made := strings.CutPrefix(s.path, madePrefix)
 	if made {
 		if s.options.Partition.Kind != "" {
@@ -223,7 +223,7 @@ func (s *source) open(ctx context.Context) (data.Set, error) {
 // interruptible is a set whose samples are made as they are read, which takes
 // as long as there are many.
 type interruptible struct {
-	data.Set
+	federated.Set
 	ctx context.Context
 }
 
@@ -235,7 +235,7 @@ func (s interruptible) Batch(dst *learn.Batch, c int, samples []int32) error {
 }
 
 // taskOf is the task that a set is of, "" for custom data.
-func taskOf(info data.Info) string {
+func taskOf(info federated.Info) string {
 	task, _, _ := strings.Cut(info.Name, " ")
 	if slices.Contains(synthetic.Tasks(), task) {
 		return task

@@ -18,7 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/cobra"
 
-	"fedpace/actors/data"
+	"fedpace/actors/data/federated"
 	"fedpace/actors/data/fetch"
 	"fedpace/actors/data/synthetic"
 	"fedpace/cmd/internal/cli"
@@ -426,7 +426,7 @@ func TestNextSteps(t *testing.T) {
 			t.Errorf("%s: %s", a.Name, next)
 		}
 	}
-	if got, want := runWith(taskOf(data.Info{Name: "custom data (parquet)"}), "x"), "fedpace run --set data=x --set clients=all --set model=linear"; got != want {
+	if got, want := runWith(taskOf(federated.Info{Name: "custom data (parquet)"}), "x"), "fedpace run --set data=x --set clients=all --set model=linear"; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 }

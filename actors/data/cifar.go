@@ -18,7 +18,7 @@ import (
 )
 
 func init() {
-	Readers.Register("cifar100", "CIFAR-100's binary version as a folder or tar.gz", CIFAR100{})
+	federated.Readers.Register("cifar100", "CIFAR-100's binary version as a folder or tar.gz", CIFAR100{})
 }
 
 // CIFAR100 reads the binary version of CIFAR-100 (Krizhevsky 2009).
@@ -26,22 +26,22 @@ type CIFAR100 struct{}
 
 var cifarFiles = [2]string{"train.bin", "test.bin"}
 
-func (CIFAR100) Recognises(s *Source) Match {
+func (CIFAR100) Recognises(s *federated.Source) federated.Match {
 	switch {
 	case s.Folder:
 		if _, err := os.Stat(filepath.Join(s.Path, cifarFiles[0])); err == nil {
-			return ByContent
+			return federated.ByContent
 		}
-	case s.isGzip() && s.isArchive():
-		return ByContent
+	case s.IsGzip() && s.IsArchive():
+		return federated.ByContent
 	case s.Name() == cifarFiles[0], s.Name() == cifarFiles[1]:
-		return ByName
+		return federated.ByName
 	}
-	return NoMatch
+	return federated.NoMatch
 }
 
-func (CIFAR100) Open(s *Source, o federated.Options) (federated.Set, error) {
-	if s.isGzip() {
+func (CIFAR100) Open(s *federated.Source, o federated.Options) (federated.Set, error) {
+	if s.IsGzip() {
 		return readCIFARArchive(s.File, o)
 	}
 	dir := s.Path

@@ -17,27 +17,27 @@ import (
 )
 
 func init() {
-	Readers.Register("leaf", "a folder of LEAF JSON files, a LEAF JSON file", LEAF{})
+	federated.Readers.Register("leaf", "a folder of LEAF JSON files, a LEAF JSON file", LEAF{})
 }
 
 // LEAF reads the JSON of LEAF (Caldas et al. 2018).
 type LEAF struct{}
 
-func (LEAF) Recognises(s *Source) Match {
+func (LEAF) Recognises(s *federated.Source) federated.Match {
 	switch {
 	case strings.HasPrefix(strings.TrimLeft(s.Head, " \t\r\n"), "{"):
-		return ByContent
+		return federated.ByContent
 	case s.Folder, strings.HasSuffix(s.Name(), ".json"):
-		return ByName
+		return federated.ByName
 	}
-	return NoMatch
+	return federated.NoMatch
 }
 
 // Open reads a folder with train/ and perhaps test/, a folder of shards, or one
 // file. Shards are taken in lexical order of their names and users in the order
 // of their shards, as the paper's authors did (paper/NOTES, "Data"). LEAF's own
 // split is kept where there is one.
-func (LEAF) Open(s *Source, o federated.Options) (federated.Set, error) {
+func (LEAF) Open(s *federated.Source, o federated.Options) (federated.Set, error) {
 	train, test, err := leafShards(s)
 	if err != nil {
 		return nil, err
@@ -61,7 +61,7 @@ func (LEAF) Open(s *Source, o federated.Options) (federated.Set, error) {
 }
 
 // leafShards lists the files of a source.
-func leafShards(s *Source) (train, test []string, err error) {
+func leafShards(s *federated.Source) (train, test []string, err error) {
 	if !s.Folder {
 		return []string{s.Path}, nil, nil
 	}
@@ -352,7 +352,7 @@ func joinShards(train, test []*leafShard, opt federated.Options) (*federated.Gro
 		}
 	}
 	set := federated.Grouped{Task: string(kind)}
-	tweets := text.NewTweets()
+	tweets := new(text.Tweets)
 	var store []byte
 	if kind != sent140LEAF {
 		store = make([]byte, 0, size)

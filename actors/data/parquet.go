@@ -8,7 +8,6 @@ import (
 	"image"
 	_ "image/png" // images as data hubs publish them
 	"math"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -23,7 +22,7 @@ import (
 const tabular = "writer_id, image, character (FEMNIST); img, fine_label, coarse_label (CIFAR-100); character_id, x, y (Shakespeare); sentiment, user, text (Sentiment140); or client, x, y (custom data)"
 
 func init() {
-	Readers.Register("parquet", "a Parquet file or a folder of them ("+tabular+")", Parquet{})
+	federated.Readers.Register("parquet", "a Parquet file or a folder of them ("+tabular+")", Parquet{})
 }
 
 // Parquet reads Parquet files by their columns: FEMNIST (writer_id, image as 784
@@ -33,14 +32,14 @@ func init() {
 // numbers or a fixed number of bytes, y).
 type Parquet struct{}
 
-func (Parquet) Recognises(s *Source) Match {
+func (Parquet) Recognises(s *federated.Source) federated.Match {
 	switch {
 	case s.Folder && parquetFiles(s.Path) != nil, strings.HasPrefix(s.Head, "PAR1"):
-		return ByContent
+		return federated.ByContent
 	case !s.Folder && strings.HasSuffix(s.Name(), ".parquet"):
-		return ByName
+		return federated.ByName
 	}
-	return NoMatch
+	return federated.NoMatch
 }
 
 // parquetFiles lists a folder's Parquet files, those of data/ where it has none.
@@ -53,45 +52,41 @@ func parquetFiles(dir string) []string {
 
 // Open reads one file, or all of a folder in lexical order. Files whose names
 // begin with test are the held-out part.
-func (Parquet) Open(source *Source, opt federated.Options) (set federated.Set, err error) {
+func (Parquet) Open(source *federated.Source, opt federated.Options) (set federated.Set, err error) {
 	defer damaged(&err)
 	files := []string{source.Path}
 	if source.Folder {
 		files = parquetFiles(source.Path)
 	}
-	var train, test []*table
-	var trainFiles, testFiles []string
+	var parts [2][]*table // training, held-out
+	var names [2][]string
 	for _, name := range files {
-		f, err := os.Open(name)
+		f, err := openSource(name)
 		if err != nil {
 			return nil, err
 		}
-		defer f.Close()
-		stat, err := f.Stat()
-		if err != nil {
-			return nil, err
-		}
-		one, err := openTable(f, stat.Size())
+		defer f.File.Close()
+		one, err := openTable(f.File, f.Size)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", filepath.Base(name), err)
 		}
+		part := 0
 		if len(files) > 1 {
 			one.name = filepath.Base(name)
 		}
 		if strings.HasPrefix(one.name, "test") {
-			test, testFiles = append(test, one), append(testFiles, name)
-		} else {
-			train, trainFiles = append(train, one), append(trainFiles, name)
+			part = 1
 		}
+		parts[part], names[part] = append(parts[part], one), append(names[part], name)
 	}
-	if len(train) == 0 {
+	if len(parts[0]) == 0 {
 		return nil, errors.New("only test files")
 	}
-	s, err := readSheets(newSheet(train...), newSheet(test...), opt)
+	s, err := readSheets(newSheet(parts[0]...), newSheet(parts[1]...), opt)
 	if err != nil {
 		return nil, err
 	}
-	sums, err := hashFiles(slices.Concat(trainFiles, testFiles))
+	sums, err := hashFiles(slices.Concat(names[0], names[1]))
 	if err != nil {
 		return nil, err
 	}
@@ -179,35 +174,34 @@ func user(v parquet.Value) (string, error) {
 	return string(name), nil
 }
 
-// clients reads a column of names and groups the rows by them, in order of
-// first appearance.
-func (t *sheet) clients(column string) (names []string, of [][]int32, err error) {
-	number := make(map[string]int)
-	err = t.inOrder(column, func(row int, v parquet.Value) error {
+// grouped makes the set s. The clients are the names in a column, in order of
+// first appearance; split parts the rows of each.
+func (t *sheet) grouped(column string, s federated.Grouped, split func(client int, rows []int32) (train, held []int32)) (*federated.Grouped, error) {
+	var names federated.Names
+	var of [][]int32
+	err := t.inOrder(column, func(row int, v parquet.Value) error {
 		name, err := user(v)
-		n, ok := number[name]
-		if !ok {
-			n = len(names)
-			names, of, number[name] = append(names, name), append(of, nil), n
+		n := names.Number(name)
+		if n == len(of) {
+			of = append(of, nil)
 		}
 		of[n] = append(of[n], int32(row))
 		return err
 	})
-	return names, of, err
-}
-
-// grouped makes the set s with a client of every name in a column.
-func (t *sheet) grouped(column string, seed uint64, s federated.Grouped) (*federated.Grouped, error) {
-	names, of, err := t.clients(column)
 	if err != nil {
 		return nil, err
 	}
-	g := new(federated.Grouping)
-	for c, name := range names {
-		train, held := federated.Split(seed, c, of[c])
+	var g federated.Grouping
+	for c, name := range names.List {
+		train, held := split(c, of[c])
 		g.Add(name, train, held)
 	}
 	return g.Set(s)
+}
+
+// seeded is [federated.Split] by a seed.
+func seeded(seed uint64) func(client int, rows []int32) (train, held []int32) {
+	return func(client int, rows []int32) (train, held []int32) { return federated.Split(seed, client, rows) }
 }
 
 // femnist reads writer_id, image (784 bytes, or PNG) and character.
@@ -234,7 +228,7 @@ func (t *sheet) femnist(opt federated.Options) (*federated.Grouped, error) {
 	s := federated.Grouped{Task: "femnist", Labels: labels, About: federated.FEMNISTInfo}
 	s.Rows = &federated.ByteRows{Width: federated.FEMNISTPixels, Bytes: images, Coding: federated.Ink}
 	s.About.Name = "femnist (parquet)"
-	return t.grouped("writer_id", opt.Seed, s)
+	return t.grouped("writer_id", s, seeded(opt.Seed))
 }
 
 // decode turns a PNG of the given side to bytes, colour by colour, or 255 for
@@ -336,23 +330,15 @@ func (t *sheet) shakespeare() (*federated.Grouped, error) {
 	if err != nil {
 		return nil, err
 	}
-	names, of, err := t.clients("character_id")
-	if err != nil {
-		return nil, err
-	}
-	g := new(federated.Grouping)
-	for c, name := range names {
-		train, held := text.InSequence(len(of[c]))
-		if held < 1 {
-			g.Without++
-			continue
-		}
-		g.Add(name, of[c][:train], of[c][len(of[c])-held:])
-	}
 	s := federated.Grouped{Task: "shakespeare", Labels: labels, About: federated.ShakespeareInfo}
 	s.Rows = &federated.ByteRows{Width: federated.ShakespeareWindow, Bytes: tokens, Coding: federated.Tokens}
 	s.About.Name = "shakespeare (parquet)"
-	return g.Set(s)
+	return t.grouped("character_id", s, func(_ int, windows []int32) (train, held []int32) {
+		if n, held := text.InSequence(len(windows)); held > 0 {
+			return windows[:n], windows[len(windows)-held:]
+		}
+		return nil, nil
+	})
 }
 
 // characters appends the places of n characters in the vocabulary.
@@ -387,7 +373,7 @@ func (t *sheet) sent140(opt federated.Options) (*federated.Grouped, error) {
 	if err != nil {
 		return nil, err
 	}
-	tweets := text.NewTweets()
+	tweets := new(text.Tweets)
 	err = t.inOrder("text", func(row int, v parquet.Value) error { // for users in order of first appearance
 		b, err := content(v)
 		if err != nil {
@@ -430,7 +416,7 @@ func (t *sheet) custom(opt federated.Options) (*federated.Grouped, error) {
 	if err != nil {
 		return nil, err
 	}
-	return t.grouped("client", opt.Seed, s)
+	return t.grouped("client", s, seeded(opt.Seed))
 }
 
 func (t *sheet) byteRows() (federated.Rows, int, error) {

@@ -65,8 +65,8 @@ func OpenPrepared(path, cache string, opt federated.Options) (set federated.Set,
 	}
 	s, err := readPrepared(cache, key)
 	if err == nil {
-		if err := fitsTask(path, s, opt); err != nil {
-			return nil, "", errors.Join(err, s.Close())
+		if err := fitsTask(s, opt); err != nil {
+			return nil, "", fmt.Errorf("data: %s: %w", path, errors.Join(err, s.Close()))
 		}
 		return s, "", nil
 	}
@@ -77,7 +77,7 @@ func OpenPrepared(path, cache string, opt federated.Options) (set federated.Set,
 		return nil, why, err
 	}
 	if err := errors.Join(writePrepared(cache, key, set), set.Close()); err != nil {
-		return nil, why, wrong(path, err)
+		return nil, why, fmt.Errorf("data: %s: %w", path, err)
 	}
 	if s, err = readPrepared(cache, key); err != nil {
 		return nil, why, fmt.Errorf("data: %s was just written: %w", cache, err)
@@ -271,19 +271,15 @@ func (m *mapped) Close() error { return m.unmap() }
 
 // readPrepared maps a prepared file and checks all of it.
 func readPrepared(name, key string) (opened, error) {
-	f, err := os.Open(name)
+	f, err := openSource(name)
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close()
-	stat, err := f.Stat()
-	if err != nil {
-		return nil, err
+	defer f.File.Close()
+	if f.Size < preparedHead {
+		return nil, fmt.Errorf("damaged: %d bytes", f.Size)
 	}
-	if stat.Size() < preparedHead {
-		return nil, fmt.Errorf("damaged: %d bytes", stat.Size())
-	}
-	content, unmap, err := mapFile(f, stat.Size())
+	content, unmap, err := mapFile(f.File, f.Size)
 	if err != nil {
 		return nil, err
 	}
@@ -457,21 +453,21 @@ func places[T int | uint32](starts []T, n, total int) bool {
 	return true
 }
 
-func init() { Readers.Register("prepared", "a prepared file", Prepared{}) }
+func init() { federated.Readers.Register("prepared", "a prepared file", Prepared{}) }
 
 // Prepared reads what [OpenPrepared] has written, without its source.
 type Prepared struct{}
 
-func (Prepared) Recognises(s *Source) Match {
+func (Prepared) Recognises(s *federated.Source) federated.Match {
 	if s.Head == preparedMagic {
-		return ByContent
+		return federated.ByContent
 	}
-	return NoMatch
+	return federated.NoMatch
 }
 
 // Open refuses to deal samples anew: a prepared file's clients and split are
 // those that it was made with.
-func (Prepared) Open(s *Source, o federated.Options) (federated.Set, error) {
+func (Prepared) Open(s *federated.Source, o federated.Options) (federated.Set, error) {
 	if !o.Partition.Natural() {
 		return nil, errors.New("a prepared file holds its clients; want the set that it was made from to deal samples anew")
 	}

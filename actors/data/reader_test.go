@@ -23,17 +23,19 @@ func (zeros) Batch(*learn.Batch, int, []int32) error { return nil }
 // zerosReader is a reader as another package may register one.
 type zerosReader struct{}
 
-func (zerosReader) Recognises(s *Source) Match {
+func (zerosReader) Recognises(s *federated.Source) federated.Match {
 	if s.Head == "zeros" {
-		return ByContent
+		return federated.ByContent
 	}
-	return NoMatch
+	return federated.NoMatch
 }
 
-func (zerosReader) Open(*Source, federated.Options) (federated.Set, error) { return zeros{}, nil }
+func (zerosReader) Open(*federated.Source, federated.Options) (federated.Set, error) {
+	return zeros{}, nil
+}
 
 func TestReaderOfAnotherPackage(t *testing.T) {
-	Readers.Register("zeros", "a file that says zeros", zerosReader{})
+	federated.Readers.Register("zeros", "a file that says zeros", zerosReader{})
 	path := t.TempDir() + "/x.csv" // whose name is another reader's
 	if err := os.WriteFile(path, []byte("zeros"), 0o666); err != nil {
 		t.Fatal(err)

@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"fedpace/actors/data/federated"
-	"fedpace/actors/data/text"
 )
 
 // zipHolding makes a zip of named contents, in pairs.
@@ -56,18 +55,4 @@ func TestZippedTweets(t *testing.T) {
 			t.Errorf("%s: %v; want %s", name, err, c.want)
 		}
 	}
-}
-
-func FuzzZippedTweets(f *testing.F) {
-	f.Add(zipHolding(f, "training.csv", tweet("4", "u", "a b")+"\n"))
-	f.Add(zipHolding(f, "training.csv", "\"7\""))
-	f.Fuzz(func(t *testing.T, b []byte) {
-		entry := text.ZippedTweets(bytes.NewReader(b), int64(len(b)))
-		if entry == nil {
-			return
-		}
-		if s, err := readZippedTweets(entry, federated.Options{MinTweets: 1}); err == nil && s.Clients() < 1 {
-			t.Error("a set without clients")
-		}
-	})
 }

@@ -9,6 +9,7 @@ import (
 
 	"fedpace/actors"
 	"fedpace/actors/data"
+	"fedpace/actors/data/federated"
 	"fedpace/actors/data/synthetic"
 	"fedpace/actors/learn"
 	"fedpace/bus"
@@ -104,7 +105,7 @@ var errDownload = errors.New("the model does not arrive")
 type Device struct {
 	config  Config
 	bus     *gateway.Device
-	set     data.Set
+	set     federated.Set
 	client  int    // whose samples in set
 	made    string // what a synthetic set was made for
 	trainer *actors.Trainer
@@ -124,7 +125,7 @@ func (w *Device) Close() error {
 
 // open reads the device's own data.
 func (w *Device) open() (err error) {
-	if w.set, err = data.Open(w.config.Data, data.Options{}); err != nil {
+	if w.set, err = data.Open(w.config.Data, federated.Options{}); err != nil {
 		return err
 	}
 	n := w.set.Clients()

@@ -9,7 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"fedpace/actors/data"
+	"fedpace/actors/data/federated"
 	"fedpace/actors/data/synthetic"
 	"fedpace/actors/learn"
 	. "fedpace/coordinator/aggregate"
@@ -141,7 +141,7 @@ func TestFedNovaWithUnequalSteps(t *testing.T) {
 }
 
 // tiny is a small network on synthetic FEMNIST.
-func tiny(t testing.TB) (learn.Model, data.Set) {
+func tiny(t testing.TB) (learn.Model, federated.Set) {
 	t.Helper()
 	model, err := learn.Parse("mlp:784,8,62")
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"fedpace/actors"
-	"fedpace/actors/data"
+	"fedpace/actors/data/federated"
 	"fedpace/actors/learn"
 	. "fedpace/coordinator/aggregate"
 	"fedpace/coordinator/schedule"
@@ -59,8 +59,8 @@ func (quadratic) Evaluate([]float32, *learn.Batch) (float64, int, error) { retur
 
 // The set.
 
-func (q quadratic) Info() data.Info {
-	return data.Info{Name: "quadratic", Input: learn.Dense, Features: q.Features(), Classes: 1}
+func (q quadratic) Info() federated.Info {
+	return federated.Info{Name: "quadratic", Input: learn.Dense, Features: q.Features(), Classes: 1}
 }
 func (q quadratic) Clients() int      { return len(q.a) }
 func (quadratic) Client(c int) string { return fmt.Sprint(c) }
@@ -120,7 +120,7 @@ func farthest(x []float32, from []float64) (most float64) {
 // is, through the code that runs depend on.
 type run struct {
 	model     learn.Model
-	set       data.Set
+	set       federated.Set
 	algorithm *Instance
 	k         schedule.K
 	eta       float64

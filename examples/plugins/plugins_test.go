@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"fedpace/actors/data"
+	"fedpace/actors/data/federated"
 	"fedpace/actors/device"
 	"fedpace/actors/learn"
 	"fedpace/coordinator/aggregate"
@@ -100,7 +101,7 @@ func TestPointsAreRead(t *testing.T) {
 		}
 	}
 	write("client,label,x,y\nann,0,1,2\nbob,0,3,4\nann,1,5,6\nbob,1,7,8\nann,1,9,10\n")
-	set, err := data.Open(path, data.Options{})
+	set, err := data.Open(path, federated.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -121,7 +122,7 @@ func TestPointsAreRead(t *testing.T) {
 		}
 	}
 	write("client,label,x,y\nann,0,1,2\nann,2,1,2\n")
-	if _, err := data.Open(path, data.Options{}); err == nil || !strings.Contains(err.Error(), "points.csv: line 3: want a client") {
+	if _, err := data.Open(path, federated.Options{}); err == nil || !strings.Contains(err.Error(), "points.csv: line 3: want a client") {
 		t.Error(err)
 	}
 }

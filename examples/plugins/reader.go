@@ -7,25 +7,26 @@ import (
 	"io"
 	"strings"
 
-	"fedpace/actors/data"
 	"fedpace/actors/data/federated"
 )
 
-func init() { data.Readers.Register("points", "CSV with the columns client, label, x, y", Points{}) }
+func init() {
+	federated.Readers.Register("points", "CSV with the columns client, label, x, y", Points{})
+}
 
 // Points reads points of a plane, each with a client and a label.
 type Points struct{}
 
 // Recognises looks at the first 16 bytes.
-func (Points) Recognises(s *data.Source) data.Match {
+func (Points) Recognises(s *federated.Source) federated.Match {
 	if strings.HasPrefix(s.Head, "client,label,x,y") {
-		return data.ByContent
+		return federated.ByContent
 	}
-	return data.NoMatch
+	return federated.NoMatch
 }
 
 // Open reads the file. Four fifths of a client's points are for training.
-func (Points) Open(s *data.Source, o data.Options) (data.Set, error) {
+func (Points) Open(s *federated.Source, o federated.Options) (federated.Set, error) {
 	digest := sha256.New()
 	fmt.Fprint(digest, o.Seed) // of the split
 	lines, err := csv.NewReader(io.TeeReader(s.File, digest)).ReadAll()
@@ -53,6 +54,6 @@ func (Points) Open(s *data.Source, o data.Options) (data.Set, error) {
 		g.Add(name, train, held)
 	}
 	set.Rows = rows
-	set.About = data.Info{Name: "points", Digest: fmt.Sprintf("%x", digest.Sum(nil)), Features: 2, Classes: 2}
+	set.About = federated.Info{Name: "points", Digest: fmt.Sprintf("%x", digest.Sum(nil)), Features: 2, Classes: 2}
 	return g.Set(set)
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/goccy/go-yaml"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
-	"fedpace/actors/data"
+	"fedpace/actors/data/federated"
 	"fedpace/actors/device"
 	"fedpace/actors/learn"
 	"fedpace/coordinator/aggregate"
@@ -50,7 +50,7 @@ func TestEverythingIsNamed(t *testing.T) {
 		"slowdown":        c.Slowdown == device.Slowdown(Throttle{AfterSeconds: 0.1, Factor: 2}),
 		"distribution":    c.Fleet[0].SecondsPerStep == device.Distribution(TwoPoint{Low: 0.01, High: 0.1, Share: 0.5}),
 		"sink":            len(c.Outputs) == 1 && c.Outputs[0] == metrics.Sink(Reach{File: "reach.csv"}),
-		"table of models": learn.Models.NameOf(c.Model) == "scaled" && data.Readers.NameOf(c.Data.Reader) == "points",
+		"table of models": learn.Models.NameOf(c.Model) == "scaled" && federated.Readers.NameOf(c.Data.Reader) == "points",
 	} {
 		if !entry {
 			t.Errorf("%s: the configuration is\n%s", name, c.YAML())

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 
-	"fedpace/actors/data"
+	"fedpace/actors/data/federated"
 	"fedpace/actors/learn"
 )
 
@@ -48,8 +48,8 @@ func (c *Config) NewModel(input learn.Input, features, classes int) (m learn.Mod
 
 // Data says where the samples are from.
 type Data struct {
-	Path   string      `key:"path" is:"short,path,null" help:"synthetic, or the path of a data set; null: the reader needs none"`
-	Reader data.Reader `key:"reader" is:"flat,null" help:"how the data set is read; without it, by the reader that recognises it"`
+	Path   string           `key:"path" is:"short,path,null" help:"synthetic, or the path of a data set; null: the reader needs none"`
+	Reader federated.Reader `key:"reader" is:"flat,null" help:"how the data set is read; without it, by the reader that recognises it"`
 }
 
 // SyntheticData is the path of made data.
@@ -57,7 +57,7 @@ const SyntheticData = "synthetic"
 
 func (d Data) String() string {
 	if d.Path == "" && d.Reader != nil {
-		return data.Readers.Text(d.Reader)
+		return federated.Readers.Text(d.Reader)
 	}
 	return d.Path
 }

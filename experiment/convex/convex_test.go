@@ -5,12 +5,12 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"fedpace/actors/data"
+	"fedpace/actors/data/federated"
 	"fedpace/actors/data/synthetic"
 	"fedpace/actors/learn"
 )
 
-type maker interface{ Set() (data.Set, error) }
+type maker interface{ Set() (federated.Set, error) }
 
 // problems are small ones of either kind, with their models.
 var problems = []struct {
@@ -22,7 +22,7 @@ var problems = []struct {
 	{"logistic", "logistic:4,3,0.1", synthetic.Mixtures{Clients: 5, Features: 4, Classes: 3, Samples: 12, Heterogeneity: 1, Seed: 4}},
 }
 
-func read(t *testing.T, of maker, spec string, batch int) (*Problem, data.Set, learn.Model) {
+func read(t *testing.T, of maker, spec string, batch int) (*Problem, federated.Set, learn.Model) {
 	t.Helper()
 	set, err := of.Set()
 	if err != nil {

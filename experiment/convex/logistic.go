@@ -7,7 +7,7 @@ import (
 
 	"gonum.org/v1/gonum/mat"
 
-	"fedpace/actors/data"
+	"fedpace/actors/data/federated"
 	"fedpace/actors/learn"
 )
 
@@ -21,7 +21,7 @@ type logistic struct {
 	smooth            float64 // L
 }
 
-func readLogistic(set data.Set, kind learn.Logistic) (*logistic, error) {
+func readLogistic(set federated.Set, kind learn.Logistic) (*logistic, error) {
 	l := &logistic{features: kind.Features, classes: kind.Classes, mu: kind.Mu}
 	for c := range set.Clients() {
 		b, err := client(set, c)

@@ -5,7 +5,7 @@ import (
 	"math"
 	"slices"
 
-	"fedpace/actors/data"
+	"fedpace/actors/data/federated"
 	"fedpace/actors/learn"
 	"fedpace/coordinator/theory"
 )
@@ -35,7 +35,7 @@ type Problem struct {
 	Batch   int       // samples a minibatch
 	Weights []float64 // p_c
 
-	Set   data.Set // whoever opened it closes it
+	Set   federated.Set // whoever opened it closes it
 	Model learn.Model
 
 	objective objective
@@ -47,7 +47,7 @@ const maxParameters = 2000
 
 // Of reads a problem. Weights are the clients' p_c; nil: all alike, which is
 // what Algorithm 1's mean over a uniform cohort has.
-func Of(set data.Set, model learn.Model, batch int, weights []float64) (*Problem, error) {
+func Of(set federated.Set, model learn.Model, batch int, weights []float64) (*Problem, error) {
 	clients := set.Clients()
 	p := &Problem{Clients: clients, Batch: batch, Set: set, Model: model, Weights: weights}
 	if weights == nil {
@@ -183,7 +183,7 @@ func norm2(x []float64) (sum float64) {
 }
 
 // client is all samples of a client as one batch.
-func client(set data.Set, c int) (*learn.Batch, error) {
+func client(set federated.Set, c int) (*learn.Batch, error) {
 	all := make([]int32, set.Samples(c))
 	for i := range all {
 		all[i] = int32(i)

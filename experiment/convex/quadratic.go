@@ -7,7 +7,7 @@ import (
 
 	"gonum.org/v1/gonum/mat"
 
-	"fedpace/actors/data"
+	"fedpace/actors/data/federated"
 	"fedpace/actors/learn"
 )
 
@@ -20,7 +20,7 @@ type quadratic struct {
 	noise   []float64   // variance of a sample's gradient, the same everywhere
 }
 
-func readQuadratic(set data.Set, kind learn.Quadratic) (*quadratic, error) {
+func readQuadratic(set federated.Set, kind learn.Quadratic) (*quadratic, error) {
 	n := kind.Dimension
 	q := &quadratic{size: n}
 	for c := range set.Clients() {

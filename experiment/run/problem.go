@@ -6,6 +6,7 @@ import (
 
 	"fedpace/actors"
 	"fedpace/actors/data"
+	"fedpace/actors/data/federated"
 	"fedpace/actors/data/synthetic"
 	"fedpace/actors/device"
 	"fedpace/actors/learn"
@@ -25,7 +26,7 @@ type problem struct {
 	modelBits int64
 
 	// Only when the run trains; the set also when clients are chosen by it.
-	set     data.Set
+	set     federated.Set
 	model   learn.Model
 	initial []float32
 	kernel  string
@@ -128,7 +129,7 @@ func (p *problem) open() (err error) {
 		if c.Task == config.TaskLogistic { // of any samples that are rows of numbers
 			of = ""
 		}
-		p.set, err = data.OpenWith(c.Data.Reader, c.Data.Path, data.Options{Task: of, Seed: c.Seed, MinTweets: c.Sent140.MinTweets})
+		p.set, err = data.OpenWith(c.Data.Reader, c.Data.Path, federated.Options{Task: of, Seed: c.Seed, MinTweets: c.Sent140.MinTweets})
 	}
 	if err != nil {
 		return err
@@ -146,7 +147,7 @@ func (p *problem) open() (err error) {
 }
 
 // convexSet makes the data of a convex task.
-func (p *problem) convexSet() (data.Set, error) {
+func (p *problem) convexSet() (federated.Set, error) {
 	c := &p.config
 	seed := c.DataSeed()
 	if c.Task == config.TaskQuadratic {
@@ -165,7 +166,7 @@ func (p *problem) convexSet() (data.Set, error) {
 
 // parse makes the model; one whose sizes follow from the data takes them there.
 func (p *problem) parse() (err error) {
-	var info data.Info
+	var info federated.Info
 	if p.set != nil {
 		info = p.set.Info()
 	}

@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"fedpace/actors/data"
+	"fedpace/actors/data/federated"
 	"fedpace/coordinator"
 	"fedpace/coordinator/round"
 	"fedpace/experiment/folder"
@@ -248,7 +248,7 @@ func (r *recorder) restore(s *savedRecorder) {
 
 // describe names a set for reports; made data, and real samples in a made
 // grouping, are called synthetic.
-func describe(info data.Info) string {
+func describe(info federated.Info) string {
 	name := info.Name
 	if info.Synthetic && !strings.Contains(name, "synthetic") {
 		name += ", synthetic"

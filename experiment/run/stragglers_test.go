@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"fedpace/actors/data"
+	"fedpace/actors/data/federated"
 	"fedpace/actors/learn"
 	"fedpace/coordinator/aggregate"
 	"fedpace/coordinator/round"
@@ -55,7 +55,7 @@ func write(t testing.TB, path, text string) {
 
 // counted is a set that notes whose samples are trained on.
 type counted struct {
-	data.Set
+	federated.Set
 	mu      sync.Mutex
 	batches int64
 }

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 
-	"fedpace/actors/data"
+	"fedpace/actors/data/federated"
 	"fedpace/actors/learn"
 	"fedpace/coordinator/round"
 	"fedpace/coordinator/schedule"
@@ -123,7 +123,7 @@ func Initial(c config.Config, model learn.Model) ([]float32, error) {
 
 // Open opens what the configuration trains: its data, its model and the model's
 // initial parameters. The set is the caller's to close.
-func Open(c config.Config) (data.Set, learn.Model, []float32, error) {
+func Open(c config.Config) (federated.Set, learn.Model, []float32, error) {
 	p, err := open(c)
 	if err != nil {
 		return nil, nil, nil, err

@@ -32,11 +32,11 @@ actors/learn/internal/kernel: golang.org/x/sys/cpu
 actors/learn/internal/kernel/gen: github.com/mmcloughlin/avo/...
 actors/learn: internal/keyed internal/registry actors/learn/internal/kernel os
 actors/device: internal/keyed internal/registry os
-actors/data/federated: internal/keyed actors/learn
+actors/data/federated: internal/keyed internal/registry actors/learn os
 actors/data/internal/datatest: actors/data/federated actors/learn
 actors/data/synthetic: internal/keyed actors/data/federated actors/learn
 actors/data/text: actors/data/federated actors/learn
-actors/data: internal/atomicfile internal/registry actors/data/federated actors/data/text os
+actors/data: internal/atomicfile actors/data/federated actors/data/text os
 	github.com/go-json-experiment/json/jsontext github.com/klauspost/compress/... github.com/parquet-go/parquet-go/... golang.org/x/sync/... golang.org/x/sys/unix
 actors/data/fetch: internal/filelock net net/http os time
 coordinator/aggregate: internal/registry
@@ -53,8 +53,8 @@ bus/gateway: bus bus/internal/mailbox bus/internal/subject bus/natsbus internal/
 	github.com/nats-io/nats.go/... google.golang.org/protobuf/...
 bus/embedded: bus bus/auth bus/natsbus net os time github.com/nats-io/...
 bus/internal/bustest: bus/auth bus/embedded bus/natsbus os github.com/nats-io/...
-actors: internal/keyed internal/registry actors/data actors/data/federated actors/device actors/learn bus coordinator/aggregate golang.org/x/sync/...
-actors/real: actors actors/data actors/data/synthetic actors/learn bus bus/gateway bus/natsbus coordinator/aggregate time
+actors: internal/keyed internal/registry actors/data/federated actors/device actors/learn bus coordinator/aggregate golang.org/x/sync/...
+actors/real: actors actors/data actors/data/federated actors/data/synthetic actors/learn bus bus/gateway bus/natsbus coordinator/aggregate time
 coordinator/devices: bus bus/gateway bus/natsbus coordinator/aggregate coordinator/round simclock time
 coordinator: internal/registry actors/learn bus bus/gateway coordinator/aggregate coordinator/devices coordinator/round simclock time
 
@@ -74,8 +74,8 @@ metrics/live: internal/statistics coordinator/round metrics metrics/timeline met
 metrics/prometheus: coordinator/round metrics metrics/timeline metrics/web github.com/prometheus/... google.golang.org/protobuf/... net/http time
 
 # Experiments.
-experiment/convex: actors/data actors/learn coordinator/theory gonum.org/v1/gonum/...
-experiment/config: internal/tasks internal/names internal/registry actors/data actors/device actors/learn coordinator/aggregate coordinator/round metrics
+experiment/convex: actors/data/federated actors/learn coordinator/theory gonum.org/v1/gonum/...
+experiment/config: internal/tasks internal/names internal/registry actors/data/federated actors/device actors/learn coordinator/aggregate coordinator/round metrics
 	coordinator/schedule github.com/goccy/go-yaml/... os
 experiment/calibrate: actors/data/federated actors/data/synthetic actors/learn internal/names internal/tasks time
 experiment/folder: actors/learn coordinator/round coordinator/schedule experiment/config internal/atomicfile internal/filelock internal/vector metrics os
@@ -87,7 +87,7 @@ experiment/report: coordinator/round experiment/config experiment/folder interna
 	metrics metrics/eventlog metrics/figure metrics/openmetrics metrics/perfetto os time
 experiment/study: coordinator coordinator/schedule experiment/config experiment/folder experiment/run internal/atomicfile
 	internal/human internal/names internal/statistics metrics metrics/figure os time golang.org/x/sync/...
-experiment/study/...: internal/tasks actors/device actors/data actors/data/federated actors/learn coordinator/... experiment/config experiment/convex experiment/folder
+experiment/study/...: internal/tasks actors/device actors/data/federated actors/learn coordinator/... experiment/config experiment/convex experiment/folder
 	experiment/run experiment/study internal/atomicfile internal/csvtable internal/human internal/statistics internal/vector metrics metrics/figure metrics/models os
 	github.com/goccy/go-yaml/...
 
@@ -102,7 +102,7 @@ bench/internal/process: os/... syscall
 bench/...: bench/internal/process experiment/... internal/csvtable metrics/figure net net/http os/... time
 
 # Examples.
-examples/plugins: actors/data actors/data/federated actors/device actors/learn coordinator/aggregate coordinator/round coordinator/schedule internal/registry metrics
+examples/plugins: actors/data/federated actors/device actors/learn coordinator/aggregate coordinator/round coordinator/schedule internal/registry metrics
 examples/plugins/fedpace-plugins: cmd examples/plugins
 
 # Tests alone.

@@ -5,11 +5,11 @@
 // are held out for validation. A reader of real samples makes a [Grouped] set of
 // a store of samples ([Rows]) and a [Grouping] of them into clients. A [Partition]
 // deals samples to clients that the source does not have. [Describe] puts a set
-// in numbers.
+// in numbers. [Readers] is the table of the layouts that can be read.
 //
 // [Minibatches] gives the order in which a client goes through its samples, as a
 // pure function of (seed, client, steps done).
 //
-// The package reads no files and knows no layout, neither rounds nor NATS. It
+// The package itself reads no set and knows neither rounds nor NATS. It
 // produces learn.Batch and knows no model.
 package federated

@@ -3,6 +3,7 @@ package federated
 import (
 	"errors"
 	"slices"
+	"strings"
 
 	"fedpace/actors/learn"
 	"fedpace/internal/keyed"
@@ -57,6 +58,25 @@ func (g *Grouping) Set(s Grouped) (*Grouped, error) {
 		s.About.AddNote("%d clients without a training sample left out", g.Without)
 	}
 	return &s, nil
+}
+
+// Names numbers names in the order of their first appearance.
+type Names struct {
+	List   []string
+	number map[string]int
+}
+
+// Number is a name's number; a new name gets the next.
+func (n *Names) Number(name string) int {
+	i, ok := n.number[name]
+	if !ok {
+		if n.number == nil {
+			n.number = make(map[string]int)
+		}
+		i, name = len(n.List), strings.Clone(name) // which may be a part of much text
+		n.number[name], n.List = i, append(n.List, name)
+	}
+	return i
 }
 
 // Split parts a client's samples: a seeded choice of int(0.8 n) trains, the

@@ -35,11 +35,12 @@ const MaxClasses = 1 << 16
 func (o Options) Check() error {
 	switch {
 	case o.MinTweets < 0:
-		return fmt.Errorf("data: options: %d tweets per user, want at least 1, or 0 for 10", o.MinTweets)
+		return fmt.Errorf("options: %d tweets per user, want at least 1, or 0 for 10", o.MinTweets)
 	case o.Classes < 0 || o.Classes > MaxClasses:
-		return fmt.Errorf("data: options: %d classes, want 1 to %d, or 0 to take them from the labels", o.Classes, MaxClasses)
+		return fmt.Errorf("options: %d classes, want 1 to %d, or 0 to take them from the labels", o.Classes, MaxClasses)
 	}
-	return nil
+	_, err := o.Partition.Complete()
+	return err
 }
 
 func (o Options) TweetsAtLeast() int { return cmp.Or(o.MinTweets, 10) }

@@ -6,21 +6,13 @@ import (
 	"sync"
 
 	"fedpace/actors/data/federated"
-	"fedpace/actors/learn"
 	"fedpace/internal/keyed"
 )
-
-const textTask = "shakespeare"
-
-// textCounts are the training windows of the paper's 660 roles at each
-// twentieth; the last is lowered so that straight lines keep the mean.
-var textCounts = []int{721, 811, 942, 1053, 1182, 1383, 1604, 1766, 2129, 2510, 3051, 3617, 4482, 5289, 6174, 7264, 8989, 10706, 12774, 17819, 29000}
 
 const (
 	lexiconWords = 600
 	moods        = 120 // each a few words that go together
 	moodWords    = 24
-	heldOutGap   = 17 // between held-out windows of a client
 )
 
 // stage is what all clients of the synthetic Shakespeare share: words of a made
@@ -56,6 +48,19 @@ var theatre = sync.OnceValue(func() *stage {
 	return s
 })
 
+func syntheticShakespeare() recipe {
+	return recipe{
+		clients: 660,
+		// Training windows of the paper's roles at each twentieth; the last is
+		// lowered so that straight lines keep the mean.
+		counts: []int{721, 811, 942, 1053, 1182, 1383, 1604, 1766, 2129, 2510, 3051, 3617, 4482, 5289, 6174, 7264, 8989, 10706, 12774, 17819, 29000},
+		info:   federated.ShakespeareInfo,
+		record: federated.ShakespeareWindow,
+		write:  theatre().write,
+		decode: federated.Tokens.Append,
+	}
+}
+
 // write fills dst with sentences as vocabulary indices. Each sentence has a
 // mood, which in the share shift/256 is the speaker's own.
 func (s *stage) write(dst []uint8, source *rand.PCG, of habits) {
@@ -89,61 +94,4 @@ func (s *stage) write(dst []uint8, source *rand.PCG, of habits) {
 			}
 		}
 	}
-}
-
-// syntheticText is the Set of made texts, one per client, in which windows
-// overlap as in the real set.
-type syntheticText struct {
-	made
-	stage *stage
-	cache cache
-
-	once  sync.Once // makes the held-out samples
-	texts []uint8   // of window and label, one after the other
-}
-
-// open writes a client's text.
-func (s *syntheticText) open(c int) *cached {
-	e := &cached{records: make([]byte, s.Samples(c)+federated.ShakespeareWindow)}
-	s.write(e.records, c, partSample)
-	return e
-}
-
-func (s *syntheticText) write(dst []uint8, c int, part uint64) {
-	s.stage.write(dst, keyed.Source(s.seed, keyed.Synthetic, uint64(c), part), s.habits(c))
-}
-
-// Batch appends windows of client c's text.
-func (s *syntheticText) Batch(dst *learn.Batch, c int, samples []int32) error {
-	if err := federated.CheckSamples(s, c, samples); err != nil {
-		return err
-	}
-	text := s.cache.get(c).records
-	for _, i := range samples {
-		federated.AppendWindow(dst, text[i:])
-	}
-	return nil
-}
-
-// HeldOutBatch appends held-out windows.
-func (s *syntheticText) HeldOutBatch(dst *learn.Batch, from, n int) error {
-	if err := federated.CheckHeldOut(s, from, n); err != nil {
-		return err
-	}
-	s.once.Do(s.makeHeldOut)
-	for i := from; i < from+n; i++ {
-		federated.AppendWindow(dst, s.texts[i*(federated.ShakespeareWindow+1):])
-	}
-	return nil
-}
-
-func (s *syntheticText) makeHeldOut() {
-	var text []uint8
-	s.spread(func(c, from, to int) {
-		text = federated.Grow(text[:0], federated.ShakespeareWindow+1+heldOutGap*(to-from))
-		s.write(text, c, partHeldOut)
-		for i := range to - from {
-			s.texts = append(s.texts, text[i*heldOutGap:][:federated.ShakespeareWindow+1]...)
-		}
-	})
 }

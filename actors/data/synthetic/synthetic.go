@@ -3,7 +3,6 @@ package synthetic
 import (
 	"cmp"
 	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"maps"
 	"math"
@@ -20,6 +19,9 @@ import (
 // maxSyntheticClients bounds what a mistyped number can ask for.
 const maxSyntheticClients = 1 << 28
 
+// heldOutGap is the distance of the windows of a text that are held out.
+const heldOutGap = 17
+
 // maxHeldOut is the size of a synthetic set's validation part: enough for a
 // standard error of half a percent, small enough to evaluate often.
 const maxHeldOut = 10_000
@@ -33,7 +35,10 @@ type recipe struct {
 	record  int // bytes of a record
 	// make makes the record of one sample. It depends on its arguments only and
 	// may be called concurrently.
-	make   func(record []byte, of habits, label int, key uint64)
+	make func(record []byte, of habits, label int, key uint64)
+	// write, in place of make, writes a whole text of records that overlap: each
+	// begins a byte after the one before, and its label is the byte after it.
+	write  func(text []byte, source *rand.PCG, of habits)
 	decode func(dst *learn.Batch, record []byte) // appends a record without its label
 }
 
@@ -50,12 +55,12 @@ func (h habits) choose(source *rand.PCG, thing, n uint64) int {
 	return int(keyed.Below(u<<8, n))
 }
 
-// recipes by task; texts are made whole, see synthesiseText.
+// recipes by task.
 var recipes = map[string]func() recipe{
-	"cifar100": syntheticCIFAR100,
-	"femnist":  syntheticFEMNIST,
-	"sent140":  syntheticSent140,
-	textTask:   func() recipe { return recipe{clients: 660, counts: textCounts, info: federated.ShakespeareInfo} },
+	"cifar100":    syntheticCIFAR100,
+	"femnist":     syntheticFEMNIST,
+	"sent140":     syntheticSent140,
+	"shakespeare": syntheticShakespeare,
 }
 
 // The parts of a Synthetic key.
@@ -104,21 +109,17 @@ func New(task string, clients int, seed uint64, heterogeneity float64) (federate
 	if math.IsNaN(heterogeneity) || math.IsInf(heterogeneity, 0) || heterogeneity < 0 {
 		return nil, fmt.Errorf("data: synthetic %s: heterogeneity %v, want a finite number of at least 0", task, heterogeneity)
 	}
-	digest := sha256.Sum256(fmt.Appendf(nil, "fedpace synthetic 1\n%s\n%d\n%d\n%016x\n", task, clients, seed, math.Float64bits(heterogeneity)))
-	m := made{recipe: prepare(), seed: seed, h: heterogeneity, shift: uint64(256 * (heterogeneity / (1 + heterogeneity)))}
-	m.n = cmp.Or(clients, m.clients)
-	m.info.Name, m.info.Synthetic, m.info.Digest = task+" (synthetic)", true, hex.EncodeToString(digest[:])
-	m.info.AddNote("made samples, heterogeneity %g", heterogeneity)
+	s := &synthetic{recipe: prepare(), seed: seed, h: heterogeneity, shift: uint64(256 * (heterogeneity / (1 + heterogeneity)))}
+	s.n = cmp.Or(clients, s.clients)
+	s.info.Name, s.info.Synthetic = task+" (synthetic)", true
+	s.info.Digest = fmt.Sprintf("%x", sha256.Sum256(fmt.Appendf(nil, "fedpace synthetic 1\n%s\n%d\n%d\n%016x\n", task, clients, seed, math.Float64bits(heterogeneity))))
+	s.info.AddNote("made samples, heterogeneity %g", heterogeneity)
 	// A fifth of the samples against four fifths for training, as in the real
 	// sets, taken at the smallest client so that each has as many.
-	m.held = min(maxHeldOut, m.n*max(1, m.counts[0]/4))
-	if task == textTask {
-		m.held = min(maxHeldOut, m.n*m.counts[0]/4)
-		s := &syntheticText{made: m, stage: theatre()}
-		s.cache = cache{make: s.open, limit: cacheBytes}
-		return s, nil
+	s.held = min(maxHeldOut, s.n*max(1, s.counts[0]/4))
+	if s.write != nil {
+		s.held = min(maxHeldOut, s.n*s.counts[0]/4)
 	}
-	s := &synthetic{made: m}
 	s.cache = cache{make: s.open, limit: cacheBytes}
 	return s, nil
 }
@@ -128,55 +129,37 @@ func Tasks() []string {
 	return slices.Sorted(slices.Values(append(slices.Collect(maps.Keys(recipes)), quadraticTask, logisticTask)))
 }
 
-// made is what all sets share that are made client by client.
-type made struct {
+// synthetic is the Set of a recipe, made client by client.
+type synthetic struct {
 	recipe
 	n     int
 	seed  uint64
 	h     float64
 	shift uint64
 	held  int
+	cache cache
+
+	once    sync.Once // makes heldOut
+	heldOut *store
 }
 
-func (s *made) Info() federated.Info { return s.info }
-func (s *made) Clients() int         { return s.n }
-func (s *made) Client(c int) string  { return fmt.Sprintf("synthetic-%d", c) }
-func (s *made) HeldOut() int         { return s.held }
-func (s *made) Close() error         { return nil }
+func (s *synthetic) Info() federated.Info { return s.info }
+func (s *synthetic) Clients() int         { return s.n }
+func (s *synthetic) Client(c int) string  { return fmt.Sprintf("synthetic-%d", c) }
+func (s *synthetic) HeldOut() int         { return s.held }
+func (s *synthetic) Close() error         { return nil }
 
 // Samples draws the client's number of samples from the recipe's quantiles,
 // joined by straight lines.
-func (s *made) Samples(c int) int {
+func (s *synthetic) Samples(c int) int {
 	h := keyed.Hash(s.seed, keyed.Synthetic, uint64(c), partCount)
 	at := keyed.Below(h, uint64(len(s.counts)-1)<<16)
 	low, high := s.counts[at>>16], s.counts[at>>16+1]
 	return low + (high-low)*int(at&0xffff)>>16
 }
 
-func (s *made) habits(c int) habits {
+func (s *synthetic) habits(c int) habits {
 	return habits{s.shift, keyed.Hash(s.seed, keyed.Synthetic, uint64(c), partHabits)}
-}
-
-// spread deals the held-out samples evenly to the clients: from to to-1 to c.
-func (s *made) spread(deal func(c, from, to int)) {
-	for from := 0; from < s.held; {
-		c, to := from*s.n/s.held, from+1
-		for to < s.held && to*s.n/s.held == c {
-			to++
-		}
-		deal(c, from, to)
-		from = to
-	}
-}
-
-// synthetic is the Set of all recipes with a maker.
-type synthetic struct {
-	made
-	cache cache
-
-	once    sync.Once // makes the held-out samples
-	records []byte
-	labels  []uint8
 }
 
 // Batch appends samples of client c.
@@ -184,41 +167,48 @@ func (s *synthetic) Batch(dst *learn.Batch, c int, samples []int32) error {
 	if err := federated.CheckSamples(s, c, samples); err != nil {
 		return err
 	}
-	e := s.cache.get(c)
-	e.mu.Lock()
-	defer e.mu.Unlock()
+	from := s.cache.get(c)
+	from.mu.Lock()
+	defer from.mu.Unlock()
 	for _, i := range samples {
-		if !e.made[i] {
+		if s.make != nil && !from.made[i] {
 			key := keyed.Hash(s.seed, keyed.Synthetic, uint64(c), partSample, uint64(i))
-			s.make(s.at(e.records, int(i)), s.habits(c), int(e.labels[i]), key)
-			e.made[i] = true
+			s.make(from.record(int(i), s.record), s.habits(c), int(from.labels[i]), key)
+			from.made[i] = true
 		}
-		s.append(dst, s.at(e.records, int(i)), e.labels[i])
+		s.append(dst, from, int(i))
 	}
 	return nil
 }
 
-// at is record i of several.
-func (s *synthetic) at(records []byte, i int) []byte {
-	return records[i*s.record : (i+1)*s.record]
-}
-
-func (s *synthetic) append(dst *learn.Batch, record []byte, label uint8) {
-	s.decode(dst, record)
-	dst.Labels = append(dst.Labels, int32(label))
+func (s *synthetic) append(dst *learn.Batch, from *store, i int) {
+	s.decode(dst, from.record(i, s.record))
+	dst.Labels = append(dst.Labels, int32(from.labels[i]))
 	dst.N++
 }
 
-// open prepares a client without making any sample.
-func (s *synthetic) open(c int) *cached {
+// open prepares a client without making any sample, or writes its text.
+func (s *synthetic) open(c int) *store {
 	n := s.Samples(c)
-	e := &cached{
-		labels:  make([]uint8, n),
-		made:    make([]bool, n),
-		records: make([]byte, n*s.record),
+	if s.write != nil {
+		return s.text(n, c, partSample)
 	}
+	e := s.empty(n)
+	e.made = make([]bool, n)
 	s.label(e.labels, nil, c)
 	return e
+}
+
+// empty is room for n samples.
+func (s *synthetic) empty(n int) *store {
+	return &store{labels: make([]uint8, n), records: make([]byte, n*s.record), step: s.record}
+}
+
+// text writes n records that overlap.
+func (s *synthetic) text(n, c int, part uint64) *store {
+	text := make([]byte, n+s.record)
+	s.write(text, keyed.Source(s.seed, keyed.Synthetic, uint64(c), part), s.habits(c))
+	return &store{labels: text[s.record:], records: text, step: 1}
 }
 
 // label draws the labels of a client: n training labels, then held-out ones
@@ -255,22 +245,35 @@ func (s *synthetic) HeldOutBatch(dst *learn.Batch, from, n int) error {
 	}
 	s.once.Do(s.makeHeldOut)
 	for i := from; i < from+n; i++ {
-		s.append(dst, s.at(s.records, i), s.labels[i])
+		s.append(dst, s.heldOut, i)
 	}
 	return nil
 }
 
 // makeHeldOut makes the whole validation part: it is small, and every
-// evaluation reads all of it.
+// evaluation reads all of it. The samples are dealt evenly to the clients.
 func (s *synthetic) makeHeldOut() {
-	s.records, s.labels = make([]byte, s.held*s.record), make([]uint8, s.held)
+	s.heldOut = s.empty(s.held)
 	var train []uint8
-	s.spread(func(c, from, to int) {
-		train = federated.Grow(train[:0], s.Samples(c))
-		s.label(train, s.labels[from:to], c)
-		for i := from; i < to; i++ {
-			key := keyed.Hash(s.seed, keyed.Synthetic, uint64(c), partHeldOut, uint64(i-from), partSample)
-			s.make(s.at(s.records, i), s.habits(c), int(s.labels[i]), key)
+	for from := 0; from < s.held; {
+		c, to := from*s.n/s.held, from+1
+		for to < s.held && to*s.n/s.held == c {
+			to++
 		}
-	})
+		if s.write != nil {
+			text := s.text(heldOutGap*(to-from), c, partHeldOut)
+			for i := from; i < to; i++ {
+				copy(s.heldOut.record(i, s.record), text.record(heldOutGap*(i-from), s.record))
+				s.heldOut.labels[i] = text.labels[heldOutGap*(i-from)]
+			}
+		} else {
+			train = federated.Grow(train[:0], s.Samples(c))
+			s.label(train, s.heldOut.labels[from:to], c)
+			for i := from; i < to; i++ {
+				key := keyed.Hash(s.seed, keyed.Synthetic, uint64(c), partHeldOut, uint64(i-from), partSample)
+				s.make(s.heldOut.record(i, s.record), s.habits(c), int(s.heldOut.labels[i]), key)
+			}
+		}
+		from = to
+	}
 }

@@ -19,19 +19,32 @@ import (
 // maxWorks bounds the text of the Complete Works; it has 5.6 MB.
 const maxWorks = 64 << 20
 
-// ReadShakespeare reads Project Gutenberg's Complete Works (etext 100), as text
-// or zipped, and prepares it as LEAF does.
-func ReadShakespeare(f io.ReaderAt, size int64, opt federated.Options) (*Windows, error) {
-	text, err := WorksText(f, size)
+func init() {
+	federated.Readers.Register("shakespeare", "Project Gutenberg's Shakespeare as text or zip", Shakespeare{})
+}
+
+// Shakespeare reads Project Gutenberg's Complete Works (etext 100), as text or
+// zipped, and prepares it as LEAF does.
+type Shakespeare struct{}
+
+func (Shakespeare) Recognises(s *federated.Source) federated.Match {
+	if s.IsZip() && ZippedTweets(s.File, s.Size) == nil || strings.HasPrefix(s.Head, "The Project Gute") {
+		return federated.ByContent
+	}
+	return federated.NoMatch
+}
+
+func (Shakespeare) Open(s *federated.Source, o federated.Options) (federated.Set, error) {
+	text, err := WorksText(s.File, s.Size)
 	if err != nil {
 		return nil, err
 	}
-	s, err := NewWindows(SpeakingRoles(text))
+	set, err := NewWindows(SpeakingRoles(text))
 	if err != nil {
 		return nil, err
 	}
-	s.About.Digest = opt.Digest("shakespeare", sha256.Sum256(text))
-	return s, nil
+	set.About.Digest = o.Digest("shakespeare", sha256.Sum256(text))
+	return set, nil
 }
 
 // WorksText is the plain text, out of its zip where it is in one.
@@ -39,7 +52,11 @@ func WorksText(f io.ReaderAt, size int64) ([]byte, error) {
 	in := io.Reader(io.NewSectionReader(f, 0, size))
 	var head [4]byte
 	if _, err := f.ReadAt(head[:], 0); err == nil && string(head[:]) == "PK\x03\x04" {
-		text, err := zippedText(f, size)
+		entry, err := zipEntry(f, size, func(name string) bool { return strings.HasSuffix(name, ".txt") })
+		if err != nil {
+			return nil, err
+		}
+		text, err := entry.Open()
 		if err != nil {
 			return nil, err
 		}
@@ -56,16 +73,17 @@ func WorksText(f io.ReaderAt, size int64) ([]byte, error) {
 	return bytes.ReplaceAll(text, []byte("\r\n"), []byte("\n")), nil
 }
 
-// zippedText opens the first text of a zip.
-func zippedText(f io.ReaderAt, size int64) (io.ReadCloser, error) {
+// zipEntry opens the first entry whose name, without folders and in lower case,
+// is right.
+func zipEntry(f io.ReaderAt, size int64, right func(name string) bool) (*zip.File, error) {
 	z, err := zip.NewReader(f, size)
 	if err != nil {
 		return nil, fmt.Errorf("truncated or damaged zip: %w", err)
 	}
 	var names []string
 	for _, entry := range z.File {
-		if strings.EqualFold(path.Ext(entry.Name), ".txt") {
-			return entry.Open()
+		if right(strings.ToLower(path.Base(entry.Name))) {
+			return entry, nil
 		}
 		names = append(names, entry.Name)
 	}
@@ -103,7 +121,7 @@ func SpeakingRoles(text []byte) []Role {
 		return nil
 	}
 	var roles []Role
-	index := make(map[string]int)
+	var names federated.Names
 	for k, from := range bylines[1:] { // before the second stand the contents and the sonnets
 		to := min(len(lines), lastLine+1)
 		if k+2 < len(bylines) {
@@ -112,10 +130,8 @@ func SpeakingRoles(text []byte) []Role {
 		title := titleAbove(lines, from)
 		for _, s := range speeches(lines[from+1:to], title == unindented) {
 			name := roleName(title, s.name)
-			i, ok := index[name]
-			if !ok {
-				i = len(roles)
-				index[name] = i
+			i := names.Number(name)
+			if i == len(roles) {
 				roles = append(roles, Role{Name: name})
 			}
 			for _, line := range s.lines {

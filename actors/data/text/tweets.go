@@ -10,8 +10,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"math"
-	"path"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -25,6 +25,46 @@ const (
 	MaxTweetBytes = 1 << 20
 	MaxTweetWords = math.MaxUint16
 )
+
+func init() { federated.Readers.Register("sent140", "Sentiment140's CSV, CSV.gz or zip", Sent140{}) }
+
+// Sent140 reads Sentiment140's tweets (Go et al. 2009): its CSV, plain, gzip or
+// zip; or tweets without users, polarity and text apart by a tab.
+type Sent140 struct{}
+
+func (Sent140) Recognises(s *federated.Source) federated.Match {
+	switch {
+	case s.IsZip() && ZippedTweets(s.File, s.Size) != nil, s.IsGzip() && !s.IsArchive():
+		return federated.ByContent
+	case !s.Folder && strings.HasSuffix(s.Name(), ".csv"), len(s.Head) > 1 && s.Head[1] == '\t':
+		return federated.ByName
+	}
+	return federated.NoMatch
+}
+
+// Open reads a zipped CSV without unpacking it to disk. The set is that of the
+// CSV, by its digest too.
+func (Sent140) Open(s *federated.Source, o federated.Options) (federated.Set, error) {
+	if s.IsZip() {
+		if entry := ZippedTweets(s.File, s.Size); entry != nil {
+			return readZippedTweets(entry, o)
+		}
+	}
+	return ReadTweets(s.File, o)
+}
+
+func readZippedTweets(entry *zip.File, opt federated.Options) (*federated.Grouped, error) {
+	r, err := entry.Open()
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	s, err := ReadTweets(r, opt)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", entry.Name, err)
+	}
+	return s, nil
+}
 
 // ReadTweets reads Sentiment140's CSV, plain or gzip: polarity (0 or 4; 0 and 1
 // where a tool has recoded it), id, date, query, user, text, every field quoted;
@@ -46,17 +86,10 @@ func ReadTweets(r io.Reader, opt federated.Options) (*federated.Grouped, error) 
 // ZippedTweets finds Sentiment140's training CSV in a zip as it is published,
 // beside a small test file; nil where there is none.
 func ZippedTweets(f io.ReaderAt, size int64) *zip.File {
-	z, err := zip.NewReader(f, size)
-	if err != nil {
-		return nil // whoever reads it says what is wrong
-	}
-	for _, entry := range z.File {
-		name := strings.ToLower(path.Base(entry.Name))
-		if strings.HasSuffix(name, ".csv") && !strings.HasPrefix(name, "test") {
-			return entry
-		}
-	}
-	return nil
+	entry, _ := zipEntry(f, size, func(name string) bool { // whoever reads it says what is wrong
+		return strings.HasSuffix(name, ".csv") && !strings.HasPrefix(name, "test")
+	})
+	return entry
 }
 
 func readTweets(in *bufio.Reader, opt federated.Options) (*federated.Grouped, error) {
@@ -74,7 +107,7 @@ func readTweets(in *bufio.Reader, opt federated.Options) (*federated.Grouped, er
 	c.FieldsPerRecord = -1
 	c.ReuseRecord = true
 	c.LazyQuotes = true
-	t := NewTweets()
+	t := new(Tweets)
 	for {
 		record, err := c.Read()
 		if err == io.EOF {
@@ -111,7 +144,7 @@ var polarity = map[string]int32{"0": 0, "1": 1, "4": 1}
 // deals them to as many clients as the paper has, or as the partition says.
 // Such a grouping is made, and called so.
 func readUnowned(in *bufio.Reader, opt federated.Options) (*federated.Grouped, error) {
-	t := NewTweets()
+	t := new(Tweets)
 	lines := bufio.NewScanner(in)
 	lines.Buffer(nil, MaxTweetBytes)
 	for n := 1; lines.Scan(); n++ {
@@ -145,16 +178,13 @@ func readUnowned(in *bufio.Reader, opt federated.Options) (*federated.Grouped, e
 
 // Tweets collects texts by user, users in order of first appearance.
 type Tweets struct {
-	user   map[string]int32
-	names  []string
+	users  federated.Names
 	owner  []int32 // by tweet
 	Labels []int32
 	text   []byte // of all tweets
 	end    []uint32
 	latin1 bool
 }
-
-func NewTweets() *Tweets { return &Tweets{user: make(map[string]int32)} }
 
 // Add appends a tweet.
 func (t *Tweets) Add(user, text string, label int32) error {
@@ -164,12 +194,7 @@ func (t *Tweets) Add(user, text string, label int32) error {
 	if len(t.Labels) == maxTweets || int64(len(t.text)+len(text)) > math.MaxUint32 {
 		return fmt.Errorf("more than %d tweets or 4 GiB of text", maxTweets)
 	}
-	u, ok := t.user[user]
-	if !ok {
-		u, user = int32(len(t.names)), strings.Clone(user)
-		t.user[user], t.names = u, append(t.names, user)
-	}
-	t.owner = append(t.owner, u)
+	t.owner = append(t.owner, int32(t.users.Number(user)))
 	t.Labels = append(t.Labels, label)
 	t.latin1 = t.latin1 || !utf8.ValidString(text)
 	t.text = append(t.text, text...)
@@ -198,7 +223,7 @@ func (t *Tweets) words(i int32) []string {
 // Set splits each user's tweets, takes the vocabulary from the training part
 // and turns tweets to bags of words.
 func (t *Tweets) Set(opt federated.Options, name string) (*federated.Grouped, error) {
-	of := make([][]int32, len(t.names))
+	of := make([][]int32, len(t.users.List))
 	for i, u := range t.owner {
 		of[u] = append(of[u], int32(i))
 	}
@@ -207,12 +232,12 @@ func (t *Tweets) Set(opt federated.Options, name string) (*federated.Grouped, er
 	for u, own := range of {
 		if len(own) >= opt.TweetsAtLeast() {
 			train, held := federated.Split(opt.Seed, users, own)
-			g.Add(t.names[u], train, held)
+			g.Add(t.users.List[u], train, held)
 			users++
 		}
 	}
 	if users == 0 {
-		return nil, fmt.Errorf("none of %d users has %d tweets", len(t.names), opt.TweetsAtLeast())
+		return nil, fmt.Errorf("none of %d users has %d tweets", len(of), opt.TweetsAtLeast())
 	}
 	s, err := t.Bags(&g, name)
 	if err != nil {
@@ -225,13 +250,15 @@ func (t *Tweets) Set(opt federated.Options, name string) (*federated.Grouped, er
 // Bags takes the vocabulary from the training tweets of a grouping and makes
 // the set of bags of words. Tweets without a known token are dropped.
 func (t *Tweets) Bags(by *federated.Grouping, name string) (*federated.Grouped, error) {
-	counts := newWordCount()
-	for _, i := range by.Train {
-		for _, w := range t.words(i) {
-			counts.add(w)
+	index := vocabulary(federated.Sent140Words, func(yield func(string) bool) {
+		for _, i := range by.Train {
+			for _, w := range t.words(i) {
+				if !yield(w) {
+					return
+				}
+			}
 		}
-	}
-	index := counts.vocabulary(federated.Sent140Words)
+	})
 	bags := &federated.BagRows{Starts: []uint32{0}}
 	var labels []int32
 	bag := func(tweets []int32) (rows []int32, err error) {
@@ -294,35 +321,22 @@ func addBag(r *federated.BagRows, index map[string]uint16, words []string) (know
 	return true, nil
 }
 
-// wordCount counts words and remembers the order of their first appearance.
-type wordCount struct {
-	place map[string]int
-	words []counted
-}
-
-type counted struct {
-	word  string
-	count int
-}
-
-func newWordCount() *wordCount { return &wordCount{place: make(map[string]int)} }
-
-func (c *wordCount) add(word string) {
-	i, ok := c.place[word]
-	if !ok {
-		i, word = len(c.words), strings.Clone(word)
-		c.place[word], c.words = i, append(c.words, counted{word: word})
-	}
-	c.words[i].count++
-}
-
 // vocabulary numbers the n most frequent words; of words equally frequent the
 // one that appeared first comes first.
-func (c *wordCount) vocabulary(n int) map[string]uint16 {
-	slices.SortStableFunc(c.words, func(a, b counted) int { return cmp.Compare(b.count, a.count) })
+func vocabulary(n int, words iter.Seq[string]) map[string]uint16 {
+	var known federated.Names
+	var count, order []int
+	for w := range words {
+		i := known.Number(w)
+		if i == len(count) {
+			count, order = append(count, 0), append(order, i)
+		}
+		count[i]++
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(count[b], count[a]) })
 	index := make(map[string]uint16)
-	for i, w := range c.words[:min(n, len(c.words))] {
-		index[w.word] = uint16(i)
+	for i, w := range order[:min(n, len(order))] {
+		index[known.List[w]] = uint16(i)
 	}
 	return index
 }

@@ -7,7 +7,6 @@ import (
 	"math"
 	"path/filepath"
 
-	"fedpace/actors/data"
 	"fedpace/actors/data/federated"
 	"fedpace/actors/learn"
 	"fedpace/coordinator/theory"
@@ -61,7 +60,7 @@ func Estimate(ctx context.Context, dir string, c config.Config, fStar float64) (
 // look takes gradients at two models, the same minibatches at both. They give the largest client's
 // G, the clients' mean variance over their number, and along the way from one model to the other mu
 // and L.
-func look(ctx context.Context, set data.Set, model learn.Model, c config.Config, x, y []float32) (k theory.Constants, err error) {
+func look(ctx context.Context, set federated.Set, model learn.Model, c config.Config, x, y []float32) (k theory.Constants, err error) {
 	n := len(x)
 	k.N, k.Clients = c.Cohort, set.Clients()
 	work := model.NewWorkspace(c.Batch)

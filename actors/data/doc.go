@@ -2,8 +2,9 @@
 //
 // [Open] reads the layouts in which people hold such sets. It asks the readers of
 // package federated, one file each, which of them recognises the path;
-// [OpenPrepared] reads through a memory-mapped file. Package synthetic makes sets. Samples are kept as compactly as their source allows and decoded
-// when a batch asks for them.
+// [OpenPrepared] reads through a memory-mapped file. Package synthetic makes sets.
+// Samples are kept as compactly as their source allows and decoded when a batch
+// asks for them.
 //
 // The package knows neither rounds nor NATS. It produces learn.Batch and knows
 // no model.

@@ -62,7 +62,7 @@ func (p *Problem) Check() error {
 	switch p.Augment {
 	case NoAugment:
 	case FlipCrop:
-		if _, ok := p.Model.(learn.Imager); !ok {
+		if _, _, width := p.Model.Image(); width == 0 {
 			return fmt.Errorf("augment: %s does not read images; want %s", p.Model, NoAugment)
 		}
 	default:

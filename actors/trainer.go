@@ -71,9 +71,8 @@ type Trainer struct {
 	order federated.Minibatches
 	batch learn.Batch
 
-	images learn.Imager // nil: minibatches are taken as they are
 	source rand.PCG
-	draws  *rand.Rand // on source
+	draws  *rand.Rand // on source, for the augmentation; nil: minibatches are taken as they are
 
 	client   aggregate.Client // nil: local steps are plain SGD
 	gradient []float32        // for client
@@ -101,7 +100,6 @@ func NewTrainer(p Problem) (*Trainer, error) {
 		t.zero = make([]float32, len(t.local))
 	}
 	if p.Augment == FlipCrop {
-		t.images = p.Model.(learn.Imager) // Check has seen to it
 		t.draws = rand.New(&t.source)
 	}
 	return t, nil
@@ -261,11 +259,11 @@ func (t *Trainer) task(ctx context.Context, base []float32, shared *Shared, a *A
 // augment flips and crops the minibatch of a client's step, by a stream of
 // that step's own.
 func (t *Trainer) augment(client int, step int64) error {
-	if t.images == nil {
+	if t.draws == nil {
 		return nil
 	}
 	keyed.Reseed(&t.source, t.seed, keyed.Augment, uint64(client), uint64(step))
-	channels, height, width := t.images.Image()
+	channels, height, width := t.model.Image()
 	return learn.Augment(&t.batch, channels, height, width, cropPadding, t.draws)
 }
 

@@ -1,8 +1,8 @@
 package learn
 
 import (
+	"encoding/json"
 	"fmt"
-	"strconv"
 	"strings"
 
 	"fedpace/internal/registry"
@@ -36,45 +36,42 @@ func Parse(spec string) (Model, error) {
 		return nil, fmt.Errorf("model %q: %q is not an architecture (%s)", spec, kind, strings.Join(Models.Names(), ", "))
 	}
 	a, err := entry.Parse(sizes)
+	var m Model
 	if err == nil {
-		var m Model
-		if m, err = a.Model(0, 0, 0); err == nil {
-			return m, nil
-		}
+		m, err = a.Model(0, 0, 0)
 	}
-	return nil, fmt.Errorf("model %q: %w", spec, err)
+	if err == nil && m.String() != spec { // equal models have equal names
+		err = fmt.Errorf("want widths and mu in their shortest form, %s", m)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("model %q: %w", spec, err)
+	}
+	return m, nil
 }
 
-// widths reads whole numbers with commas between them: want of them, or 2 and
-// more where want is 0. form says what they mean. With an error it returns want zeros.
-func widths(sizes, form string, want int) ([]int, error) {
-	fields := strings.Split(sizes, ",")
-	if len(fields) > maxLayers {
-		return make([]int, want), fmt.Errorf("%d widths are more than %d", len(fields), maxLayers)
+// scan reads numbers with commas, or x in an image's, between them into an array or
+// slice. form names each number.
+func scan(sizes, form string, numbers any) error {
+	sizes = strings.ReplaceAll(sizes, "x", ",")
+	switch n := strings.Count(sizes, ",") + 1; {
+	case n > maxLayers:
+		return fmt.Errorf("%d widths are more than %d", n, maxLayers)
+	case !strings.Contains(form, "...") && n != len(strings.FieldsFunc(form, func(r rune) bool { return r == ',' || r == 'x' })),
+		json.Unmarshal([]byte("["+sizes+"]"), numbers) != nil:
+		return fmt.Errorf("%q is not %s (widths from 1 to %d)", sizes, form, maxWidth)
 	}
-	var n []int
-	for _, s := range fields {
-		w, err := strconv.Atoi(s)
-		if err != nil || s != strconv.Itoa(w) || w > maxWidth {
-			return make([]int, want), fmt.Errorf("width %q is not a number from 1 to %d", s, maxWidth)
-		}
-		n = append(n, w)
-	}
-	if want > 0 && len(n) != want || want == 0 && len(n) < 2 {
-		return make([]int, want), fmt.Errorf("%d numbers, want %s", len(n), form)
-	}
-	return n, nil
+	return nil
 }
 
 // checkSizes checks a classifier's widths, classes and number of parameters.
 func checkSizes(params int64, classes int, widths ...int) error {
-	if params > MaxParams {
-		return fmt.Errorf("more than %d parameters", MaxParams)
-	}
 	for _, w := range widths {
 		if w < 1 || w > maxWidth {
 			return fmt.Errorf("width %d is not a number from 1 to %d", w, maxWidth)
 		}
+	}
+	if params > MaxParams {
+		return fmt.Errorf("more than %d parameters", MaxParams)
 	}
 	if classes < 2 {
 		return fmt.Errorf("a classifier needs at least 2 classes")

@@ -6,11 +6,6 @@ import (
 	"slices"
 )
 
-// Imager is a model whose samples are images; only those can be augmented.
-type Imager interface {
-	Image() (channels, height, width int)
-}
-
 // Augment flips the images of a dense batch from left to right or not, and cuts
 // its own size out of each after zero padding on all sides: one draw for the whole
 // batch, from r. A sample is channels × height × width.

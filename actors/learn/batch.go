@@ -40,11 +40,12 @@ func (b *Batch) Reset() {
 // row is sparse sample i.
 func (b *Batch) row(i int) (index []int32, value []float32) {
 	from, to := b.RowStart[i], b.RowStart[i+1]
-	return b.Index[from:to], b.Value[from:to]
+	index = b.Index[from:to]
+	return index, b.Value[from:to][:len(index)]
 }
 
 // check verifies that the batch is one for a model, of at most `most` samples.
-func (b *Batch) check(m *layout, most int) error {
+func (b *Batch) check(m *model, most int) error {
 	if b.N < 1 || b.N > most {
 		return fmt.Errorf("batch of %d samples; the workspace takes 1 to %d", b.N, most)
 	}

@@ -2,7 +2,6 @@ package learn
 
 import (
 	"fmt"
-	"strings"
 
 	"fedpace/actors/learn/internal/kernel"
 )
@@ -18,12 +17,6 @@ type CNN struct {
 	Maps    []int `key:"maps" range:"[1,1048576]" help:"channels of the two convolutions"`
 	Hidden  int   `key:"hidden" range:"[1,1048576]" help:"width of the dense layer"`
 	Classes int   `key:"classes" range:"[2,1048576]" help:"labels"`
-}
-
-// cnn is the model of a [CNN].
-type cnn struct {
-	layout
-	size CNN
 }
 
 // pooled is what a convolution and a pooling leave of n.
@@ -47,50 +40,34 @@ func (a CNN) Model(Input, int, int) (Model, error) {
 		return nil, err
 	}
 	spec := fmt.Sprintf("cnn:%dx%dx%d,%d,%d,%d,%d", c, h, w, a.Maps[0], a.Maps[1], a.Hidden, a.Classes)
-	m := &cnn{layout{spec: spec, input: Dense, features: c * h * w, classes: a.Classes}, a}
+	m := &model{of: a, spec: spec, input: Dense, features: c * h * w, classes: a.Classes, image: [3]int{c, h, w}}
 	// As in a PyTorch Sequential of conv, ReLU, pool, conv, ReLU, pool, flatten,
 	// linear, ReLU, linear.
 	in := c
 	for i, out := range a.Maps {
-		m.add(fmt.Sprintf("%d.weight", 3*i), fanIn(9*in), out, in, 3, 3)
-		m.add(fmt.Sprintf("%d.bias", 3*i), fanIn(9*in), out)
+		m.addLayer(fmt.Sprintf("%d.", 3*i), fanIn(9*in), out, in, 3, 3)
 		in = out
 	}
 	flat := a.Maps[1] * y * x
-	m.add("7.weight", fanIn(flat), a.Hidden, flat)
-	m.add("7.bias", fanIn(flat), a.Hidden)
-	m.add("9.weight", fanIn(a.Hidden), a.Classes, a.Hidden)
-	m.add("9.bias", fanIn(a.Hidden), a.Classes)
-	m.arithmetic = m.work
+	m.addLayer("7.", fanIn(flat), a.Hidden, flat)
+	m.addLayer("9.", fanIn(a.Hidden), a.Classes, a.Hidden)
+	m.arithmetic = func(maxBatch int, k kernel.Class) arithmetic {
+		w := &cnnWork{height: h, width: w, dflat: aligned(flat * kernel.Lanes)}
+		w.stack = newStack(k, []int{flat, a.Hidden, a.Classes}, m.tensors[4].Offset, maxBatch)
+		w.layers[0].rows = aligned(maxBatch * flat)
+		// What no pooling reads is not computed, nor is its gradient anything but zero.
+		w.first = newConv(k, c, a.Maps[0], 2*y+2, 2*x+2, m.tensors[0].Offset, false)
+		w.second = newConv(k, a.Maps[0], a.Maps[1], y, x, m.tensors[2].Offset, true)
+		return blockwise{w, &w.head}
+	}
 	return m, nil
 }
 
 // Parse implements [Architecture].
 func (CNN) Parse(sizes string) (Architecture, error) {
-	image, rest, _ := strings.Cut(sizes, ",")
-	if strings.Count(image, "x") != 2 {
-		return nil, fmt.Errorf("%q is not an image's CHANNELSxHEIGHTxWIDTH", image)
-	}
-	n, err := widths(strings.ReplaceAll(image, "x", ",")+","+rest, "CHANNELSxHEIGHTxWIDTH,CHANNELS,CHANNELS,HIDDEN,CLASSES", 7)
+	var n [7]int
+	err := scan(sizes, "an image's CHANNELSxHEIGHTxWIDTH,CHANNELS,CHANNELS,HIDDEN,CLASSES", &n)
 	return CNN{n[:3], n[3:5], n[5], n[6]}, err
-}
-
-// Image is the shape of a sample, see [Imager].
-func (m *cnn) Image() (channels, height, width int) {
-	return m.size.Image[0], m.size.Image[1], m.size.Image[2]
-}
-
-func (m *cnn) work(maxBatch int, c kernel.Class) arithmetic {
-	in, height, width := m.Image()
-	maps, y, x := m.size.Maps, pooled(pooled(height)), pooled(pooled(width))
-	flat := maps[1] * y * x
-	w := &cnnWork{height: height, width: width, dflat: aligned(flat * kernel.Lanes)}
-	w.stack = newStack(c, []int{flat, m.size.Hidden, m.classes}, m.tensors[4].Offset, maxBatch)
-	w.layers[0].rows = aligned(maxBatch * flat)
-	// What no pooling reads is not computed, nor is its gradient anything but zero.
-	w.first = newConv(c, in, maps[0], 2*y+2, 2*x+2, m.tensors[0].Offset, false)
-	w.second = newConv(c, maps[0], maps[1], y, x, m.tensors[2].Offset, true)
-	return blockwise{w, &w.head}
 }
 
 type cnnWork struct {
@@ -125,7 +102,7 @@ func (w *cnnWork) forward(params []float32, b *Batch, k, from, n int, keep bool)
 // layers' outputs in the stack.
 func (w *cnnWork) backward(params []float32, b *Batch, k, from, n int) (loss float64) {
 	first, second := w.first, w.second
-	loss = w.stack.backward(params, k, b.Labels[from:from+n], 1/float32(b.N))
+	loss = w.stack.backward(params, b, k, from, n)
 	w.layers[0].backward(w.dflat, params, k, n, true)
 	second.backward(w.dflat, kernel.Lanes, second.py*second.px*kernel.Lanes, n)
 	second.inputGradient(n)

@@ -3,30 +3,24 @@ package learn
 import (
 	"fmt"
 	"math"
+	"math/rand/v2"
 
 	"fedpace/actors/learn/internal/kernel"
-	"fedpace/internal/keyed"
 )
 
 func init() {
 	Models.Register("gru", "stacked gated recurrent units that predict the next character", GRU{})
 }
 
-// GRU predicts the character after a sequence (Shakespeare's is 80,79,8,128,2).
+// GRU predicts the character after a sequence (Shakespeare's is 80,79,8,128,2): an
+// embedding, stacked GRU layers in PyTorch's form (two bias vectors, gates in the
+// order r, z, n) and a linear layer on the last step's state.
 type GRU struct {
 	Length     int `key:"length" range:"[1,1048576]" help:"characters of a sample"`
 	Vocabulary int `key:"vocabulary" range:"[2,256]" help:"characters, which are the classes, too"`
 	Embedding  int `key:"embedding" range:"[1,1048576]" help:"width of a character's embedding"`
 	State      int `key:"state" range:"[1,1048576]" help:"width of a layer's state"`
 	Layers     int `key:"layers" range:"[1,64]" help:"layers"`
-}
-
-// gru is the model of a [GRU]: an embedding, stacked GRU layers in PyTorch's form
-// (two bias vectors, gates in the order r, z, n) and a linear layer on the last
-// step's state.
-type gru struct {
-	layout
-	GRU
 }
 
 // Model implements [Architecture].
@@ -44,8 +38,8 @@ func (a GRU) Model(Input, int, int) (Model, error) {
 		return nil, err
 	}
 	spec := fmt.Sprintf("gru:%d,%d,%d,%d,%d", a.Length, a.Vocabulary, a.Embedding, a.State, a.Layers)
-	m := &gru{layout{spec: spec, input: Tokens, features: a.Length, classes: a.Vocabulary}, a}
-	m.add("embedding.weight", 0, a.Vocabulary, a.Embedding)
+	m := &model{of: a, spec: spec, input: Tokens, features: a.Length, classes: a.Vocabulary}
+	m.add("embedding.weight", normal, a.Vocabulary, a.Embedding)
 	bound := fanIn(a.State) // for all of a GRU's parameters
 	for l := range a.Layers {
 		m.add(fmt.Sprintf("gru.weight_ih_l%d", l), bound, 3*a.State, a.inputWidth(l))
@@ -53,15 +47,15 @@ func (a GRU) Model(Input, int, int) (Model, error) {
 		m.add(fmt.Sprintf("gru.bias_ih_l%d", l), bound, 3*a.State)
 		m.add(fmt.Sprintf("gru.bias_hh_l%d", l), bound, 3*a.State)
 	}
-	m.add("linear.weight", bound, a.Vocabulary, a.State)
-	m.add("linear.bias", bound, a.Vocabulary)
-	m.arithmetic = m.work
+	m.addLayer("linear.", bound, a.Vocabulary, a.State)
+	m.arithmetic = func(_ int, c kernel.Class) arithmetic { return a.work(m, c) }
 	return m, nil
 }
 
 // Parse implements [Architecture].
 func (GRU) Parse(sizes string) (Architecture, error) {
-	n, err := widths(sizes, "LENGTH,VOCABULARY,EMBEDDING,STATE,LAYERS", 5)
+	var n [5]int
+	err := scan(sizes, "LENGTH,VOCABULARY,EMBEDDING,STATE,LAYERS", &n)
 	return GRU{n[0], n[1], n[2], n[3], n[4]}, err
 }
 
@@ -73,22 +67,18 @@ func (a GRU) inputWidth(l int) int {
 	return a.State
 }
 
-// Init draws the embedding from N(0, 1) by Marsaglia's polar method, everything
-// else as the layout does.
-func (m *gru) Init(params []float32, seed uint64) {
-	m.layout.Init(params, seed)
-	r := keyed.New(seed, keyed.Weights, 0)
-	e := params[:m.Vocabulary*m.Embedding]
-	for i := 0; i < len(e); {
+// normal draws from N(0, 1) by Marsaglia's polar method.
+func normal(part []float32, r *rand.Rand) {
+	for i := 0; i < len(part); {
 		u, v := 2*r.Float64()-1, 2*r.Float64()-1
 		s := float64(u*u) + float64(v*v)
 		if s >= 1 || s < 1e-300 {
 			continue
 		}
 		f := math.Sqrt(-2 * kernel.Log(s) / s)
-		e[i] = float32(u * f)
-		if i+1 < len(e) {
-			e[i+1] = float32(v * f)
+		part[i] = float32(u * f)
+		if i+1 < len(part) {
+			part[i+1] = float32(v * f)
 		}
 		i += 2
 	}
@@ -98,25 +88,25 @@ func (m *gru) Init(params []float32, seed uint64) {
 // inputs: it saves as many passes over the weights' gradient.
 const groupSteps = 4
 
-func (m *gru) work(_ int, c kernel.Class) arithmetic {
-	h, lanes := m.State*kernel.Lanes, kernel.Lanes
-	w := &gruWork{GRU: m.GRU,
-		end:    newStack(c, []int{m.State, m.Vocabulary}, m.params-(m.State+1)*m.Vocabulary, lanes),
-		x:      aligned(m.Length * m.Embedding * lanes),
-		xrows:  aligned(m.Length * lanes * m.Embedding),
+func (a GRU) work(m *model, c kernel.Class) arithmetic {
+	h, lanes := a.State*kernel.Lanes, kernel.Lanes
+	w := &gruWork{GRU: a,
+		end:    newStack(c, []int{a.State, a.Vocabulary}, m.params-(a.State+1)*a.Vocabulary, lanes),
+		x:      aligned(a.Length * a.Embedding * lanes),
+		xrows:  aligned(a.Length * lanes * a.Embedding),
 		zero:   aligned(h),
 		in:     aligned(3 * h),
 		state:  aligned(3 * h),
-		dx:     aligned(m.Embedding * lanes),
+		dx:     aligned(a.Embedding * lanes),
 		flat:   flat{c, aligned(m.params)},
 		groups: make([]kernel.Segment, groupSteps),
 	}
-	w.end.layers[0].rows = aligned(lanes * m.State)
-	for l := range m.Layers {
+	w.end.layers[0].rows = aligned(lanes * a.State)
+	for l := range a.Layers {
 		t := m.tensors[1+4*l:]
-		w.layers = append(w.layers, gruLayer{in: m.inputWidth(l), wih: t[0].Offset, whh: t[1].Offset, bih: t[2].Offset, bhh: t[3].Offset,
-			saved: aligned(m.Length * 5 * h),
-			rows:  aligned((m.Length + 1) * h),
+		w.layers = append(w.layers, gruLayer{in: a.inputWidth(l), wih: t[0].Offset, whh: t[1].Offset, bih: t[2].Offset, bhh: t[3].Offset,
+			saved: aligned(a.Length * 5 * h),
+			rows:  aligned((a.Length + 1) * h),
 			da:    aligned(groupSteps * 4 * h),
 			dh:    aligned(h),
 		})
@@ -202,7 +192,7 @@ func (w *gruWork) backward(params []float32, b *Batch, _, from, n int) (loss flo
 	filled := kernel.Filled(n)
 	h, e := w.State*kernel.Lanes, w.Embedding
 
-	loss = w.end.backward(params, 0, b.Labels[from:from+n], 1/float32(b.N))
+	loss = w.end.backward(params, b, 0, from, n)
 	w.end.update(grad, n, kernel.Add, 1)
 	top := w.Layers - 1
 	for l := range w.layers {

@@ -15,9 +15,7 @@ import (
 
 // onClass makes a workspace that runs a class other than the selected one.
 func onClass(m Model, maxBatch int, c kernel.Class) Workspace {
-	return m.(interface {
-		workspace(int, kernel.Class) Workspace
-	}).workspace(maxBatch, c)
+	return m.(*model).workspace(maxBatch, c)
 }
 
 // everyClass runs a test once for each kernel class of this machine.

@@ -8,13 +8,9 @@ import (
 
 func init() { Models.Register("linear", "one layer; its sizes are those of the data", Linear{}) }
 
-// Linear is one layer: on bags of words, whose columns alone are touched, or on
-// dense rows. Sizes that are 0 are those of the data.
+// Linear is one layer: on bags of words, of which only the columns of a batch's words
+// are read and written, or on dense rows. Sizes that are 0 are those of the data.
 type Linear struct{ Features, Classes int }
-
-// linear is the model of a [Linear] on bags of words. Only the columns of the
-// batch's words are read and written.
-type linear struct{ layout }
 
 // Model implements [Architecture].
 func (a Linear) Model(input Input, features, classes int) (Model, error) {
@@ -27,62 +23,56 @@ func (a Linear) Model(input Input, features, classes int) (Model, error) {
 	if err := checkSizes(product(a.Features+1, a.Classes), a.Classes, a.Features, a.Classes); err != nil {
 		return nil, err
 	}
-	m := &linear{layout{spec: fmt.Sprintf("linear:%d,%d", a.Features, a.Classes), input: Sparse, features: a.Features, classes: a.Classes}}
-	m.add("weight", fanIn(a.Features), a.Classes, a.Features)
-	m.add("bias", fanIn(a.Features), a.Classes)
-	m.arithmetic = func(maxBatch int, _ kernel.Class) arithmetic {
-		return &linearWork{m, make([]float32, maxBatch*a.Classes), make([]float32, m.params)}
+	spec := fmt.Sprintf("linear:%d,%d", a.Features, a.Classes)
+	m := &model{of: a, spec: spec, input: Sparse, features: a.Features, classes: a.Classes}
+	m.addLayer("", fanIn(a.Features), a.Classes, a.Features)
+	m.arithmetic = func(int, kernel.Class) arithmetic {
+		return &linearWork{a.Features, make([]float32, a.Classes), make([]float32, m.params)}
 	}
 	return m, nil
 }
 
 // Parse implements [Architecture].
 func (Linear) Parse(sizes string) (Architecture, error) {
-	n, err := widths(sizes, "FEATURES,CLASSES", 2)
+	var n [2]int
+	err := scan(sizes, "FEATURES,CLASSES", &n)
 	return Linear{n[0], n[1]}, err
 }
 
 // linearWork is plain Go in every class: the sums are short and gathered.
 type linearWork struct {
-	*linear
-	z   []float32 // logits, then their gradient: max × classes
-	sum []float32 // gradient of the columns in use, all zero between steps
+	features int
+	z        []float32 // a sample's logits, then their gradient
+	sum      []float32 // gradient of the columns in use, all zero between steps
 }
 
-// forward computes the logits.
-func (w *linearWork) forward(params []float32, b *Batch) {
-	f, c := w.features, w.classes
-	bias := params[f*c:]
-	for i := range b.N {
-		index, value := b.row(i)
-		value = value[:len(index)]
-		z := w.z[i*c:][:c]
-		for k := range z {
-			row := params[k*f:][:f]
-			s := bias[k]
-			for j, x := range index {
-				s += float32(row[x] * value[j])
-			}
-			z[k] = s
+// forward computes the logits of sample i.
+func (w *linearWork) forward(params []float32, b *Batch, i int) (index []int32, value []float32) {
+	f := w.features
+	index, value = b.row(i)
+	bias := params[f*len(w.z):]
+	for k := range w.z {
+		row := params[k*f:][:f]
+		s := bias[k]
+		for j, x := range index {
+			s += float32(row[x] * value[j])
 		}
+		w.z[k] = s
 	}
+	return index, value
 }
 
 func (w *linearWork) gradients(params []float32, b *Batch) (loss float64) {
-	w.forward(params, b)
-	f, c := w.features, w.classes
-	scale := 1 / float32(b.N)
+	f := w.features
 	for i := range b.N {
-		z := w.z[i*c:][:c]
-		loss += softmax(z, int(b.Labels[i]), scale)
-		index, value := b.row(i)
-		value = value[:len(index)]
-		for k, d := range z {
+		index, value := w.forward(params, b, i)
+		loss += softmax(w.z, int(b.Labels[i]), 1/float32(b.N))
+		for k, d := range w.z {
 			row := w.sum[k*f:][:f]
 			for j, x := range index {
 				row[x] += float32(d * value[j])
 			}
-			w.sum[f*c+k] += d
+			w.sum[f*len(w.z)+k] += d
 		}
 	}
 	return loss / float64(b.N)
@@ -94,7 +84,7 @@ func (w *linearWork) update(dst []float32, b *Batch, op kernel.Op, alpha float32
 		clear(w.sum)
 		return
 	}
-	f, c := w.features, w.classes
+	f, c := w.features, len(w.z)
 	for k := range c {
 		row := dst[k*f:][:f]
 		sum := w.sum[k*f:][:f]
@@ -109,9 +99,9 @@ func (w *linearWork) update(dst []float32, b *Batch, op kernel.Op, alpha float32
 }
 
 func (w *linearWork) evaluate(params []float32, b *Batch) (loss float64, correct int) {
-	w.forward(params, b)
 	for i, y := range b.Labels {
-		s, right := score(w.z[i*w.classes:][:w.classes], int(y))
+		w.forward(params, b, i)
+		s, right := score(w.z, int(y))
 		loss += s
 		correct += right
 	}

@@ -3,7 +3,6 @@ package learn
 import (
 	"fmt"
 	"strconv"
-	"strings"
 
 	"fedpace/actors/learn/internal/kernel"
 )
@@ -12,20 +11,13 @@ func init() {
 	Models.Register("logistic", "multinomial logistic regression with a squared norm added", Logistic{})
 }
 
-// Logistic is multinomial logistic regression with mu/2 times the squared norm
-// added.
+// Logistic is multinomial logistic regression on dense rows. (μ/2)‖params‖² is added
+// to every sample's cross-entropy, biases included, so that the objective is μ-strongly
+// convex. Its losses are those of the sum.
 type Logistic struct {
 	Features int     `key:"features" range:"[1,1048576]" help:"values of a sample"`
 	Classes  int     `key:"classes" range:"[2,1048576]" help:"labels"`
 	Mu       float64 `key:"mu" range:"(0,1e6]" help:"strength of the squared norm"`
-}
-
-// logistic is the model of a [Logistic] on dense rows. (μ/2)‖params‖² is added to
-// every sample's cross-entropy, biases included, so that the objective is μ-strongly
-// convex. Its losses are those of the sum.
-type logistic struct {
-	atOrigin
-	of Logistic
 }
 
 // Model implements [Architecture].
@@ -38,32 +30,19 @@ func (a Logistic) Model(Input, int, int) (Model, error) {
 		return nil, err
 	}
 	spec := fmt.Sprintf("logistic:%d,%d,%s", a.Features, a.Classes, strconv.FormatFloat(float64(mu), 'g', -1, 32))
-	m := &logistic{atOrigin{layout{spec: spec, input: Dense, features: a.Features, classes: a.Classes}}, Logistic{a.Features, a.Classes, float64(mu)}}
-	m.add("weight", 0, a.Classes, a.Features)
-	m.add("bias", 0, a.Classes)
+	m := &model{of: Logistic{a.Features, a.Classes, float64(mu)}, spec: spec, input: Dense, features: a.Features, classes: a.Classes}
+	m.addLayer("", nil, a.Classes, a.Features)
 	m.arithmetic = func(int, kernel.Class) arithmetic {
 		return &logisticWork{flat{kernel.Go, make([]float32, m.params)}, a.Features, mu, make([]float32, a.Classes)}
 	}
 	return m, nil
 }
 
-// Parse implements [Architecture]. mu stands in its shortest form, as String
-// writes it.
+// Parse implements [Architecture].
 func (Logistic) Parse(sizes string) (Architecture, error) {
-	const form = "FEATURES,CLASSES,MU"
-	if strings.Count(sizes, ",") != 2 {
-		return nil, fmt.Errorf("%d numbers, want %s", strings.Count(sizes, ",")+1, form)
-	}
-	last := strings.LastIndexByte(sizes, ',')
-	n, err := widths(sizes[:last], form, 2)
-	if err != nil {
-		return nil, err
-	}
-	mu, err := strconv.ParseFloat(sizes[last+1:], 32)
-	if err != nil || sizes[last+1:] != strconv.FormatFloat(mu, 'g', -1, 32) {
-		return nil, fmt.Errorf("mu %q is not a number above 0 and up to 1e6 in its shortest form", sizes[last+1:])
-	}
-	return Logistic{n[0], n[1], mu}, nil
+	var n [3]float64
+	err := scan(sizes, "FEATURES,CLASSES,MU with mu above 0 and up to 1e6", &n)
+	return Logistic{int(n[0]), int(n[1]), n[2]}, err
 }
 
 // logisticWork is plain Go in every class: the models are small.

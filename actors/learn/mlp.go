@@ -22,12 +22,6 @@ func (a MLP) Validate() error {
 	return registry.Below("mlp", err)
 }
 
-// mlp is the model of an [MLP].
-type mlp struct {
-	layout
-	widths []int
-}
-
 // Model implements [Architecture].
 func (a MLP) Model(Input, int, int) (Model, error) {
 	n := a.Layers
@@ -43,11 +37,10 @@ func (a MLP) Model(Input, int, int) (Model, error) {
 		return nil, err
 	}
 	spec := "mlp:" + strings.ReplaceAll(strings.Trim(fmt.Sprint(n), "[]"), " ", ",")
-	m := &mlp{layout{spec: spec, input: Dense, features: n[0], classes: n[last]}, n}
+	m := &model{of: a, spec: spec, input: Dense, features: n[0], classes: n[last]}
 	for l := range last {
 		// As in a PyTorch Sequential, where every other module is a ReLU.
-		m.add(fmt.Sprintf("%d.weight", 2*l), fanIn(n[l]), n[l+1], n[l])
-		m.add(fmt.Sprintf("%d.bias", 2*l), fanIn(n[l]), n[l+1])
+		m.addLayer(fmt.Sprintf("%d.", 2*l), fanIn(n[l]), n[l+1], n[l])
 	}
 	m.arithmetic = func(maxBatch int, c kernel.Class) arithmetic {
 		s := newStack(c, n, 0, maxBatch)
@@ -58,8 +51,9 @@ func (a MLP) Model(Input, int, int) (Model, error) {
 
 // Parse implements [Architecture].
 func (MLP) Parse(sizes string) (Architecture, error) {
-	n, err := widths(sizes, "FEATURES,HIDDEN,...,CLASSES", 0)
-	return MLP{n}, err
+	var a MLP
+	err := scan(sizes, "FEATURES,HIDDEN,...,CLASSES", &a.Layers)
+	return a, err
 }
 
 type mlpWork struct{ *stack }
@@ -70,10 +64,6 @@ func (w mlpWork) forward(params []float32, b *Batch, k, from, n int, _ bool) []f
 	d := &w.layers[0]
 	d.class.Transpose(kernel.Block(d.input(k)), kernel.Matrix{Data: b.X[from*d.in:], LD: d.in}, n, d.in)
 	return w.stack.forward(params, k, n)
-}
-
-func (w mlpWork) backward(params []float32, b *Batch, k, from, n int) (loss float64) {
-	return w.stack.backward(params, k, b.Labels[from:from+n], 1/float32(b.N))
 }
 
 func (w mlpWork) update(dst []float32, b *Batch, op kernel.Op, alpha float32) {

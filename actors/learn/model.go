@@ -1,5 +1,14 @@
 package learn
 
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+
+	"fedpace/actors/learn/internal/kernel"
+	"fedpace/internal/keyed"
+)
+
 // Tensor names one part of a model's flat parameters, in PyTorch's layout
 // (a linear layer's weight is [out, in]).
 type Tensor struct {
@@ -30,6 +39,9 @@ type Model interface {
 	// sample (dense columns, vocabulary of a bag of words, sequence length).
 	Input() Input
 	Features() int
+	// Image is the shape of a sample that is an image, zeros of any other. Only
+	// images can be augmented.
+	Image() (channels, height, width int)
 	// Classes is the number of labels; a label is 0..Classes-1.
 	Classes() int
 	// Init writes the initial parameters for a seed: PyTorch's layer defaults
@@ -38,4 +50,78 @@ type Model interface {
 	// NewWorkspace allocates the scratch memory of one worker for batches of
 	// up to maxBatch samples.
 	NewWorkspace(maxBatch int) Workspace
+}
+
+// model is a model of this package: its architecture, name and sizes, the parts of
+// its parameters, and how its workspaces calculate.
+type model struct {
+	of                Architecture
+	spec              string
+	input             Input
+	features, classes int
+	image             [3]int
+	tensors           []Tensor
+	initials          []initial // of each tensor
+	params            int
+	arithmetic        func(maxBatch int, c kernel.Class) arithmetic
+}
+
+// initial draws a tensor's initial values; nil leaves it zero.
+type initial func(part []float32, r *rand.Rand)
+
+// fanIn is PyTorch's default for linear and convolution layers: uniform on ±1/sqrt(n).
+func fanIn(n int) initial {
+	bound := 1 / math.Sqrt(float64(n))
+	return func(part []float32, r *rand.Rand) {
+		for i := range part {
+			part[i] = float32((2*r.Float64() - 1) * bound)
+		}
+	}
+}
+
+// add appends a tensor.
+func (m *model) add(name string, start initial, shape ...int) {
+	t := Tensor{Name: name, Shape: shape, Offset: m.params}
+	m.tensors = append(m.tensors, t)
+	m.initials = append(m.initials, start)
+	m.params += t.Len()
+}
+
+// addLayer appends a layer's weight, the number of its outputs first, and its bias.
+func (m *model) addLayer(prefix string, start initial, shape ...int) {
+	m.add(prefix+"weight", start, shape...)
+	m.add(prefix+"bias", start, shape[0])
+}
+
+func (m *model) String() string    { return m.spec }
+func (m *model) Params() int       { return m.params }
+func (m *model) Tensors() []Tensor { return m.tensors }
+func (m *model) Input() Input      { return m.input }
+func (m *model) Features() int     { return m.features }
+func (m *model) Classes() int      { return m.classes }
+
+func (m *model) Image() (channels, height, width int) { return m.image[0], m.image[1], m.image[2] }
+
+// Init draws every tensor from its own stream.
+func (m *model) Init(params []float32, seed uint64) {
+	m.check(params)
+	clear(params)
+	for i, t := range m.tensors {
+		if start := m.initials[i]; start != nil {
+			start(params[t.Offset:][:t.Len()], keyed.New(seed, keyed.Weights, uint64(i)))
+		}
+	}
+}
+
+func (m *model) NewWorkspace(maxBatch int) Workspace { return m.workspace(maxBatch, class()) }
+
+func (m *model) workspace(maxBatch int, c kernel.Class) Workspace {
+	return &workspace{model: m, max: maxBatch, arithmetic: m.arithmetic(maxBatch, c)}
+}
+
+// check panics on parameters of another model, a programmer's error.
+func (m *model) check(params []float32) {
+	if len(params) != m.params {
+		panic(fmt.Sprintf("learn: %d parameters given to %s, which has %d", len(params), m.spec, m.params))
+	}
 }

@@ -8,40 +8,27 @@ import (
 
 func init() { Models.Register("quadratic", "strongly convex quadratics", Quadratic{}) }
 
-// Quadratic is strongly convex quadratics in so many dimensions. A sample's values
-// are b, the eigenvalues of A, and the unit vector of the reflection that turns
-// them.
+// Quadratic is f(x; ξ) = ½ (x − b)ᵀ A (x − b) with A and b in the sample ξ: no
+// network, but a strongly convex objective of which everything is known. A is
+// H diag(a) H with the reflection H = I − 2vvᵀ, so that its eigenvalues are a's
+// and those of different clients need not commute. A sample's 3·Dimension values are
+// b, a and v, a unit vector.
+//
+// There is one class and nothing to classify: no sample is found right.
 type Quadratic struct {
 	Dimension int `key:"dimension" range:"[1,349525]" help:"dimensions"`
 }
 
-// quadratic is f(x; ξ) = ½ (x − b)ᵀ A (x − b) with A and b in the sample ξ: no
-// network, but a strongly convex objective of which everything is known. A is
-// H diag(a) H with the reflection H = I − 2vvᵀ, so that its eigenvalues are a's
-// and those of different clients need not commute. A sample's 3·size values are
-// b, a and v, a unit vector.
-//
-// There is one class and nothing to classify: no sample is found right.
-type quadratic struct{ atOrigin }
-
-// atOrigin is the layout of a model that starts at the origin whatever the seed, so
-// that runs with several seeds start at the same distance from the optimum.
-type atOrigin struct{ layout }
-
-func (m *atOrigin) Init(params []float32, _ uint64) {
-	m.check(params)
-	clear(params)
-}
-
 // Convex is a strongly convex model in numbers, for those who calculate what
 // theory says of it: a [Quadratic] or a [Logistic], nil for a model that is
-// neither.
+// neither. Both start at the origin whatever the seed, so that runs with several
+// seeds start at the same distance from the optimum.
 func Convex(m Model) Architecture {
-	switch m := m.(type) {
-	case *quadratic:
-		return Quadratic{m.params}
-	case *logistic:
-		return m.of
+	if m, ok := m.(*model); ok {
+		switch m.of.(type) {
+		case Quadratic, Logistic:
+			return m.of
+		}
 	}
 	return nil
 }
@@ -52,8 +39,8 @@ func (a Quadratic) Model(Input, int, int) (Model, error) {
 	if n < 1 || n > maxWidth/3 {
 		return nil, fmt.Errorf("width %d is not a number from 1 to %d (DIMENSIONS)", n, maxWidth/3)
 	}
-	m := &quadratic{atOrigin{layout{spec: fmt.Sprintf("quadratic:%d", n), input: Dense, features: 3 * n, classes: 1}}}
-	m.add("x", 0, n)
+	m := &model{of: a, spec: fmt.Sprintf("quadratic:%d", n), input: Dense, features: 3 * n, classes: 1}
+	m.add("x", nil, n)
 	m.arithmetic = func(int, kernel.Class) arithmetic {
 		return &quadraticWork{flat{kernel.Go, make([]float32, n)}, make([]float64, n), make([]float64, n)}
 	}
@@ -62,7 +49,8 @@ func (a Quadratic) Model(Input, int, int) (Model, error) {
 
 // Parse implements [Architecture].
 func (Quadratic) Parse(sizes string) (Architecture, error) {
-	n, err := widths(sizes, "DIMENSIONS", 1)
+	var n [1]int
+	err := scan(sizes, "DIMENSIONS", &n)
 	return Quadratic{n[0]}, err
 }
 

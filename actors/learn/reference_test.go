@@ -61,24 +61,24 @@ func convolutionReference(w, bias, x []float64, in, out, height, width int) []fl
 	return y
 }
 
-func cnnReference(m *cnn, params, x []float64) []float64 {
+func cnnReference(m *model, a CNN, params, x []float64) []float64 {
 	p := func(i int) []float64 { return params[m.tensors[i].Offset:][:m.tensors[i].Len()] }
 	channels, height, width := m.Image()
-	maps := m.size.Maps
+	maps := a.Maps
 	x = convolutionReference(p(0), p(1), x, channels, maps[0], height, width)
 	x = convolutionReference(p(2), p(3), x, maps[0], maps[1], (height-2)/2, (width-2)/2)
-	return denseReference(params[m.tensors[4].Offset:], []int{len(x), m.size.Hidden, m.classes}, x)
+	return denseReference(params[m.tensors[4].Offset:], []int{len(x), a.Hidden, m.classes}, x)
 }
 
-func gruReference(m *gru, params []float64, tokens []uint8) []float64 {
+func gruReference(m *model, a GRU, params []float64, tokens []uint8) []float64 {
 	p := func(i int) []float64 { return params[m.tensors[i].Offset:][:m.tensors[i].Len()] }
 	sigma := func(v float64) float64 { return 1 / (1 + math.Exp(-v)) }
-	states := make([][]float64, m.Layers)
+	states := make([][]float64, a.Layers)
 	for l := range states {
-		states[l] = make([]float64, m.State)
+		states[l] = make([]float64, a.State)
 	}
 	for _, token := range tokens {
-		x := p(0)[int(token)*m.Embedding:][:m.Embedding]
+		x := p(0)[int(token)*a.Embedding:][:a.Embedding]
 		for l, h := range states {
 			affine := func(w, b, x []float64, row int) float64 {
 				s := b[row]
@@ -89,17 +89,17 @@ func gruReference(m *gru, params []float64, tokens []uint8) []float64 {
 			}
 			in := func(row int) float64 { return affine(p(1+4*l), p(3+4*l), x, row) }
 			state := func(row int) float64 { return affine(p(2+4*l), p(4+4*l), h, row) }
-			next := make([]float64, m.State)
+			next := make([]float64, a.State)
 			for j := range next {
 				r := sigma(in(j) + state(j))
-				z := sigma(in(m.State+j) + state(m.State+j))
-				n := math.Tanh(in(2*m.State+j) + r*state(2*m.State+j))
+				z := sigma(in(a.State+j) + state(a.State+j))
+				n := math.Tanh(in(2*a.State+j) + r*state(2*a.State+j))
 				next[j] = (1-z)*n + z*h[j]
 			}
 			states[l], x = next, next
 		}
 	}
-	return denseReference(params[m.tensors[len(m.tensors)-2].Offset:], []int{m.State, m.Vocabulary}, states[m.Layers-1])
+	return denseReference(params[m.tensors[len(m.tensors)-2].Offset:], []int{a.State, a.Vocabulary}, states[a.Layers-1])
 }
 
 // referenceLogits returns each sample's logits.
@@ -117,15 +117,16 @@ func referenceLogits(m Model, params []float64, b *Batch) [][]float64 {
 				x[i] = float64(b.X[s*len(x)+i])
 			}
 		}
-		switch m := m.(type) {
-		case *linear:
+		m := m.(*model)
+		switch a := m.of.(type) {
+		case Linear:
 			all = append(all, denseReference(params, []int{m.features, m.classes}, x))
-		case *mlp:
-			all = append(all, denseReference(params, m.widths, x))
-		case *cnn:
-			all = append(all, cnnReference(m, params, x))
-		case *gru:
-			all = append(all, gruReference(m, params, b.Tokens[s*m.Length:][:m.Length]))
+		case MLP:
+			all = append(all, denseReference(params, a.Layers, x))
+		case CNN:
+			all = append(all, cnnReference(m, a, params, x))
+		case GRU:
+			all = append(all, gruReference(m, a, params, b.Tokens[s*a.Length:][:a.Length]))
 		}
 	}
 	return all

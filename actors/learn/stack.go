@@ -79,14 +79,14 @@ func (s *stack) forward(params []float32, k, n int) []float32 {
 	return s.layers[len(s.layers)-1].output(k)
 }
 
-// backward goes on from the logits of block k to the gradients of every layer's
-// outputs, scaled, and returns the sum of the samples' losses.
-func (s *stack) backward(params []float32, k int, labels []int32, scale float32) (loss float64) {
+// backward goes on from the logits of block k, of n samples from `from` on, to the
+// gradients of every layer's outputs, and returns the sum of the samples' losses.
+func (s *stack) backward(params []float32, b *Batch, k, from, n int) (loss float64) {
 	last := len(s.layers) - 1
-	loss = s.head.gradient(s.layers[last].output(k), labels, scale)
+	loss = s.head.gradient(s.layers[last].output(k), b.Labels[from:from+n], 1/float32(b.N))
 	for l := last; l > 0; l-- {
-		s.layers[l].backward(s.layers[l-1].output(k), params, k, len(labels), true)
-		s.layers[l].keep(k, len(labels))
+		s.layers[l].backward(s.layers[l-1].output(k), params, k, n, true)
+		s.layers[l].keep(k, n)
 	}
 	return loss
 }

@@ -37,7 +37,7 @@ type arithmetic interface {
 
 // workspace checks what it is given and what comes out.
 type workspace struct {
-	*layout
+	*model
 	arithmetic
 	max int // samples of a batch
 }
@@ -53,7 +53,7 @@ func (w *workspace) Gradient(grad, params []float32, b *Batch) (float64, error) 
 func (w *workspace) learn(dst, params []float32, b *Batch, op kernel.Op, alpha float32) (float64, error) {
 	w.check(dst)
 	w.check(params)
-	if err := b.check(w.layout, w.max); err != nil {
+	if err := b.check(w.model, w.max); err != nil {
 		return 0, err
 	}
 	loss := w.gradients(params, b)
@@ -63,7 +63,7 @@ func (w *workspace) learn(dst, params []float32, b *Batch, op kernel.Op, alpha f
 
 func (w *workspace) Evaluate(params []float32, b *Batch) (float64, int, error) {
 	w.check(params)
-	if err := b.check(w.layout, w.max); err != nil {
+	if err := b.check(w.model, w.max); err != nil {
 		return 0, 0, err
 	}
 	loss, correct := w.evaluate(params, b)

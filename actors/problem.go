@@ -18,14 +18,7 @@ type Problem struct {
 	Batch   int    // minibatch size
 	Augment string // NoAugment or FlipCrop
 
-	Algorithm aggregate.Algorithm // its client half is run; nil: FedAvg
-}
-
-func (p *Problem) algorithm() aggregate.Algorithm {
-	if p.Algorithm == nil {
-		return aggregate.Default
-	}
-	return p.Algorithm
+	Algorithm aggregate.Algorithm // its client half is run
 }
 
 // The augmentations of training images.
@@ -42,7 +35,7 @@ const cropPadding = 4
 
 // Spec is the problem as jobs name it.
 func (p *Problem) Spec() *bus.Spec {
-	algorithm, err := aggregate.Algorithms.Encode(p.algorithm())
+	algorithm, err := aggregate.Algorithms.Encode(p.Algorithm)
 	if err != nil { // its options are numbers and words
 		panic("actors: " + err.Error())
 	}

@@ -92,11 +92,10 @@ func NewTrainer(p Problem) (*Trainer, error) {
 		work:  p.Model.NewWorkspace(max(p.Batch, evaluationBatch)),
 		local: make([]float32, p.Model.Params()),
 	}
-	algorithm := p.algorithm()
-	if t.client = algorithm.Client(len(t.local)); t.client != nil {
+	if t.client = p.Algorithm.Client(len(t.local)); t.client != nil {
 		t.gradient = make([]float32, len(t.local))
 	}
-	if registry.NeedsOf(algorithm).ClientState {
+	if registry.NeedsOf(p.Algorithm).ClientState {
 		t.zero = make([]float32, len(t.local))
 	}
 	if p.Augment == FlipCrop {
@@ -135,24 +134,21 @@ func (t *Trainer) Train(ctx context.Context, base []float32, shared *Shared, wor
 			return nil, err
 		}
 		outcomes[i].FirstStepLoss = loss
-		add := learn.AddExactAndReset
 		if shared != nil {
-			add = learn.AddExact
+			outcomes[i].Variate = t.client.End(t.local, a.LocalSteps, a.Rate)
 		}
-		if bad := add(sum[:len(base)], a.Weight, t.local, base); bad >= 0 {
+		if bad := learn.AddExactAndReset(sum[:len(base)], a.Weight, t.local, base); bad >= 0 {
 			return nil, &Diverged{Task: a.Task, Client: a.Client,
 				Cause: fmt.Sprintf("parameter %d moved from %g to %g", bad, base[bad], t.local[bad])}
 		}
 		if shared == nil {
 			continue
 		}
-		next := t.client.End(t.local, a.LocalSteps, a.Rate)
+		next := outcomes[i].Variate
 		if bad := learn.AddExact(sum[len(base):], shared.Weight, next, t.vector(a.Variate)); bad >= 0 {
 			return nil, &Diverged{Task: a.Task, Client: a.Client,
 				Cause: fmt.Sprintf("the control variate of parameter %d became %g", bad, next[bad])}
 		}
-		outcomes[i].Variate = next
-		copy(t.local, base)
 	}
 	return outcomes, nil
 }

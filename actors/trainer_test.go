@@ -370,7 +370,7 @@ func TestModelAndDataMustFit(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := NewTrainer(Problem{Model: other, Set: set, Seed: 1, Batch: 32, Augment: NoAugment}); err == nil || !strings.Contains(err.Error(), "784") {
+	if _, err := NewTrainer(Problem{Model: other, Set: set, Seed: 1, Batch: 32, Augment: NoAugment, Algorithm: aggregate.Default}); err == nil || !strings.Contains(err.Error(), "784") {
 		t.Errorf("error %v, want one that names both sizes", err)
 	}
 }

@@ -43,7 +43,7 @@ func newLab(t *testing.T) *lab {
 			t.Error(err)
 		}
 	})
-	problem := actors.Problem{Model: model, Set: set, Seed: 1, Batch: 8, Augment: actors.NoAugment}
+	problem := actors.Problem{Model: model, Set: set, Seed: 1, Batch: 8, Augment: actors.NoAugment, Algorithm: aggregate.Default}
 	return &lab{problem: problem, closing: round.All{}, rounds: 5}
 }
 

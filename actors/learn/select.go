@@ -50,21 +50,13 @@ func class() kernel.Class {
 // magnitude, after which dst is undefined, or -1. All slices have one length and
 // |w| <= 1, else it panics.
 func AddExact(dst []int64, w float64, x, base []float32) (bad int) {
-	checkWeight(w)
 	return class().AddExact(dst, w, x, base)
 }
 
 // AddExactAndReset adds as AddExact does and makes x equal base again, in one pass
 // over memory. A refused element and those behind it keep their values.
 func AddExactAndReset(dst []int64, w float64, x, base []float32) (bad int) {
-	checkWeight(w)
 	return class().AddExactAndReset(dst, w, x, base)
-}
-
-func checkWeight(w float64) {
-	if !(w >= -1 && w <= 1) {
-		panic("learn: an exact sum with a weight outside -1 to 1")
-	}
 }
 
 // Lookup decodes bytes to the values that a table gives them: dst[i] =

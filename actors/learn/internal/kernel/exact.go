@@ -8,12 +8,11 @@ const One = 1 << 44
 // Limit is the first difference that an exact sum refuses.
 const Limit = 1 << 17
 
-// AddExact adds roundToEven(2^44·w·(x[i]-base[i])), computed in float64, to each
-// dst[i], and returns the first i whose difference is not below [Limit] in
-// magnitude (after which dst is undefined), or -1. |w| <= 1.
+// AddExact adds roundToEven(2^44·w·(x[i]-base[i])) to each dst[i], and returns the
+// first i whose difference is not below [Limit] in magnitude, or -1.
 func (c Class) AddExact(dst []int64, w float64, x, base []float32) int {
-	if len(x) != len(dst) || len(base) != len(dst) {
-		panic("kernel: AddExact of slices of different lengths")
+	if len(x) != len(dst) || len(base) != len(dst) || !(w >= -1 && w <= 1) {
+		panic("kernel: AddExact of slices of different lengths, or with a weight outside -1 to 1")
 	}
 	from := 0
 	// Where some difference is refused, the loop below finds it.

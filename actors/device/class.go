@@ -64,21 +64,23 @@ func (q *quantity) draw(k keys) float64 {
 	switch {
 	case q.fixed:
 		return q.own.Least
-	case q.product: // of lognormals: one exponential
-		return exp((q.own.mu + float64(q.own.sigma*normal(keyed.Nth(k.client, q.id)))) +
-			(q.vary.mu + float64(q.vary.sigma*normal(keyed.Nth(k.task, q.id)))))
-	case !q.vary.given():
-		return q.own.Quantile(keyed.Nth(k.client, q.id))
+	case q.product:
+		return q.lognormal(keyed.Nth(k.client, q.id), keyed.Nth(k.task, q.id))
 	}
-	return q.own.Quantile(keyed.Nth(k.client, q.id)) * q.vary.Quantile(keyed.Nth(k.task, q.id))
+	return q.own.Quantile(keyed.Nth(k.client, q.id)) * q.factor(keyed.Nth(k.task, q.id))
 }
 
-// factor is the task's alone.
-func (q *quantity) factor(k keys) float64 {
+// lognormal is the product of two lognormals for their random bits: one exponential.
+func (q *quantity) lognormal(own, vary uint64) float64 {
+	return exp((q.own.mu + float64(q.own.sigma*normal(own))) + (q.vary.mu + float64(q.vary.sigma*normal(vary))))
+}
+
+// factor is the task's alone, for its random bits.
+func (q *quantity) factor(bits uint64) float64 {
 	if !q.vary.given() {
 		return 1
 	}
-	return q.vary.Quantile(keyed.Nth(k.task, q.id))
+	return q.vary.Quantile(bits)
 }
 
 // prepare checks a quantity, whose key in its class is name and whose factor's key is

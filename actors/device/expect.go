@@ -23,9 +23,6 @@ func (f *Fleet) Expect(client, steps int, bits int64) (Durations, error) {
 	}
 	d.Compute = whole(float64(float64(steps) * k.step.typical(h) * second))
 	d = inLongRun(k.slow, d, k.links == nil)
-	if steps < 0 {
-		d.Compute = -1
-	}
 	return d, d.check(steps, bits)
 }
 
@@ -53,11 +50,7 @@ const median = 1 << 63
 
 // typical is the client's own draw with the task's factor at its median.
 func (q *quantity) typical(client uint64) float64 {
-	x := q.own.Quantile(keyed.Nth(client, q.id))
-	if !q.vary.given() {
-		return x
-	}
-	return float64(x * q.vary.Quantile(median))
+	return float64(q.own.Quantile(keyed.Nth(client, q.id)) * q.factor(median))
 }
 
 // Soonest is a time that no task of any client is shorter than: a transfer of so
@@ -93,7 +86,7 @@ func (q *quantity) most() float64 {
 	const top = math.MaxUint64
 	switch {
 	case q.product:
-		return exp((q.own.mu + float64(q.own.sigma*normal(top))) + (q.vary.mu + float64(q.vary.sigma*normal(top))))
+		return q.lognormal(top, top)
 	case !q.vary.given():
 		return q.own.most()
 	}

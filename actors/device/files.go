@@ -123,17 +123,21 @@ func number(name, text string, low, high float64) (float64, error) {
 	return v, nil
 }
 
-// groups are the traces of a file whose rows stand together, by their first lines.
-type groups map[string]int
-
-// begin reports whether a row of a trace begins it; last is the trace before.
-func (g groups) begin(name, last string, line int) (bool, error) {
-	before, seen := g[name]
-	switch {
-	case !seen:
-		g[strings.Clone(name)] = line
-	case name != last:
-		return false, fmt.Errorf("trace %q goes on after another one (it started in line %d): want its rows together", name, before)
-	}
-	return !seen, nil
+// readTraces reads a CSV file of at most so many traces, whose rows stand together,
+// and hands out each row's fields behind the trace's name.
+func readTraces(r io.Reader, what string, columns []string, limit int, row func(name string, begins bool, fields []string) error) error {
+	seen, last := map[string]int{}, ""
+	return readRows(r, what, columns, func(line int, fields []string) error {
+		before, known := seen[fields[0]]
+		switch {
+		case known && fields[0] != last:
+			return fmt.Errorf("trace %q goes on after another one (it started in line %d): want its rows together", fields[0], before)
+		case !known && len(seen) == limit:
+			return fmt.Errorf("more than %d traces", limit)
+		case !known:
+			last = strings.Clone(fields[0])
+			seen[last] = line
+		}
+		return row(last, !known, fields[1:])
+	})
 }

@@ -205,19 +205,19 @@ func (k *class) transfer(q *quantity, random keys, seed uint64, client int, bits
 func (k *class) compute(random keys, seed uint64, client int, task uint64, steps int, at int64) int64 {
 	var ns int64
 	switch n := float64(steps); {
-	case steps < 0:
-		return -1
 	case k.step.fixed && k.std == 0 && k.cv == 0:
-		ns = bounded(float64(n*k.step.own.Least), int64(steps)*k.stepNs)
+		if ns = int64(steps) * k.stepNs; float64(n*k.step.own.Least) > maxSeconds {
+			return -1
+		}
 	default:
 		beta := k.step.draw(random)
 		s := float64(n * beta)
 		if k.std > 0 || k.cv > 0 {
-			std := float64(k.std*k.step.factor(random)) + float64(k.cv*beta)
+			std := float64(k.std*k.step.factor(keyed.Nth(random.task, ofStep))) + float64(k.cv*beta)
 			z := normal(keyed.Hash(seed, keyed.Compute, uint64(client), task))
 			s += float64(float64(math.Sqrt(n)*std) * z)
 		}
-		ns = bounded(s, nanoseconds(max(0, s)))
+		ns = whole(max(0, s) * second)
 	}
 	if k.slow != nil && ns > 0 {
 		return k.slow.Stretch(seed, client, at, ns)
@@ -261,11 +261,11 @@ func (f *Fleet) Constant() bool {
 }
 
 func (d Durations) check(steps int, bits int64) error {
-	if d.Download >= 0 && d.Compute >= 0 && d.Upload >= 0 {
-		return nil
-	}
-	if steps < 0 || bits < 0 {
+	switch {
+	case steps < 0 || bits < 0:
 		return fmt.Errorf("%d steps and %d bits, want neither negative", steps, bits)
+	case d.Download >= 0 && d.Compute >= 0 && d.Upload >= 0:
+		return nil
 	}
 	return fmt.Errorf("%d steps, or a transfer of %d bits, take over %g s, three years (bound what is drawn: at_most for seconds_per_step, at_least for download_mbps and upload_mbps)", steps, bits, float64(maxSeconds))
 }
@@ -273,23 +273,19 @@ func (d Durations) check(steps int, bits int64) error {
 // transfer is the time of so many bits at so many megabits per second; -1 when
 // it is out of bounds.
 func transfer(bits int64, mbps float64) int64 {
-	s := float64(bits) / (mbps * 1e6)
-	if s < 0 {
-		return -1
-	}
-	return bounded(s, nanoseconds(s))
-}
-
-// bounded is ns, or -1 when the seconds it stands for are out of bounds.
-func bounded(seconds float64, ns int64) int64 {
-	if !(seconds <= maxSeconds) {
-		return -1
-	}
-	return ns
+	return whole(float64(bits) / (mbps * 1e6) * second)
 }
 
 // nanoseconds rounds to the nearest, ties to even.
-func nanoseconds(seconds float64) int64 { return int64(math.RoundToEven(seconds * 1e9)) }
+func nanoseconds(seconds float64) int64 { return int64(math.RoundToEven(seconds * second)) }
+
+// whole rounds nanoseconds as nanoseconds does; -1 when they are out of bounds.
+func whole(ns float64) int64 {
+	if !(ns >= 0 && ns <= maxSeconds*second) {
+		return -1
+	}
+	return int64(math.RoundToEven(ns))
+}
 
 // presenceOf is nil for a client that is always there.
 func (f *Fleet) presenceOf(client int) Presence {

@@ -122,7 +122,10 @@ func (c *capacity) transfer(bits, position int64) int64 {
 	rate := uint64(c.kbps[s])
 	inside := (left + rate - 1) / rate
 	ns := int64(turns)*int64(len(c.kbps))*second + int64(s*second+inside) - position
-	return bounded(float64(ns)/second, ns)
+	if ns > maxSeconds*second {
+		return -1
+	}
+	return ns
 }
 
 // readLinks reads link traces from CSV with the columns trace, second,
@@ -130,28 +133,20 @@ func (c *capacity) transfer(bits, position int64) int64 {
 // 0; capacities are rounded to whole kilobits a second.
 func readLinks(r io.Reader) (linkTraces, error) {
 	var all linkTraces
-	seen, last := groups{}, ""
-	err := readRows(r, "link traces", []string{"trace", "second", "download_mbps", "upload_mbps"}, func(line int, row []string) error {
-		begins, err := seen.begin(row[0], last, line)
-		if err != nil {
-			return err
-		}
+	columns := []string{"trace", "second", "download_mbps", "upload_mbps"}
+	err := readTraces(r, "link traces", columns, maxLinkTraces, func(name string, begins bool, row []string) error {
 		if begins {
-			if len(all) == maxLinkTraces {
-				return fmt.Errorf("more than %d traces", maxLinkTraces)
-			}
-			last = strings.Clone(row[0])
-			all = append(all, linkTrace{name: last})
+			all = append(all, linkTrace{name: name})
 		}
 		t := &all[len(all)-1]
-		if want := strconv.Itoa(t.seconds); row[1] != want {
-			return fmt.Errorf("second is %q, want %s: seconds count from 0 without gaps", row[1], want)
+		if want := strconv.Itoa(t.seconds); row[0] != want {
+			return fmt.Errorf("second is %q, want %s: seconds count from 0 without gaps", row[0], want)
 		}
 		if t.seconds == maxLinkSeconds {
-			return fmt.Errorf("trace %q is longer than %d seconds", last, maxLinkSeconds)
+			return fmt.Errorf("trace %q is longer than %d seconds", name, maxLinkSeconds)
 		}
 		t.seconds++
-		return errors.Join(t.download.add("download_mbps", row[2]), t.upload.add("upload_mbps", row[3]))
+		return errors.Join(t.download.add("download_mbps", row[1]), t.upload.add("upload_mbps", row[2]))
 	})
 	if err != nil {
 		return nil, err

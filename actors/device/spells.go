@@ -1,8 +1,6 @@
 package device
 
 import (
-	"math"
-
 	"fedpace/internal/keyed"
 	"fedpace/internal/registry"
 )
@@ -86,12 +84,4 @@ func (s *spells) Stretch(seed uint64, client int, start, work int64) int64 {
 		}
 	}
 	return whole(float64(t-start) + left/s.pace)
-}
-
-// whole rounds nanoseconds; -1 when they are out of bounds.
-func whole(ns float64) int64 {
-	if !(ns <= maxSeconds*second) {
-		return -1
-	}
-	return int64(math.RoundToEven(ns))
 }

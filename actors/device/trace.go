@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"sort"
-	"strings"
 
 	"fedpace/internal/keyed"
 	"fedpace/internal/registry"
@@ -53,37 +52,6 @@ const (
 	maxSessions      = 100_000_000 // in all
 )
 
-// newSessions are traces of stays in order, apart or touching, that repeat after a
-// period (nanoseconds; 0: the latest end of all).
-func newSessions(traces [][]session, period int64) (*sessions, error) {
-	if period == 0 {
-		for _, t := range traces {
-			for _, s := range t {
-				period = max(period, s.to)
-			}
-		}
-	}
-	if period < 1 || period > maxSeconds*second {
-		return nil, fmt.Errorf("sessions repeat every %d ns, want 1 to %g", period, maxSeconds*second)
-	}
-	all := &sessions{period, make([][]session, len(traces))}
-	for i, t := range traces {
-		var apart []session
-		for j, s := range t {
-			if s.to > period {
-				return nil, fmt.Errorf("trace %d: session %d is from %d to %d ns, want it within the period of %d", i, j, s.from, s.to, period)
-			}
-			if n := len(apart); n > 0 && apart[n-1].to == s.from {
-				apart[n-1].to = s.to
-			} else {
-				apart = append(apart, s)
-			}
-		}
-		all.traces[i] = apart
-	}
-	return all, nil
-}
-
 // replay is recorded stays as a presence.
 type replay struct {
 	sessions *sessions
@@ -112,7 +80,7 @@ func (r *replay) Change(seed uint64, client int, t int64) int64 {
 	trace, position, next := r.place(seed, client, t)
 	period, n := r.sessions.period, len(trace)
 	switch start := t - position; {
-	case n == 0 || trace[0] == session{0, period}:
+	case trace[0] == session{0, period}:
 		return Never
 	case next == n:
 		return start + period + trace[0].from
@@ -130,41 +98,42 @@ func (r *replay) Change(seed uint64, client int, t int64) int64 {
 // rounded to nanoseconds. A trace repeats after periodSeconds; 0: after the
 // latest end of all.
 func readSessions(r io.Reader, periodSeconds float64) (*sessions, error) {
-	var traces [][]session
-	seen, last, total := groups{}, "", 0
-	err := readRows(r, "sessions", []string{"trace", "from_second", "to_second"}, func(line int, row []string) error {
-		begins, err := seen.begin(row[0], last, line)
-		if err != nil {
-			return err
-		}
+	all, period, total := &sessions{}, nanoseconds(periodSeconds), 0
+	columns := []string{"trace", "from_second", "to_second"}
+	err := readTraces(r, "sessions", columns, maxSessionTraces, func(_ string, begins bool, row []string) error {
 		if begins {
-			if len(traces) == maxSessionTraces {
-				return fmt.Errorf("more than %d traces", maxSessionTraces)
-			}
-			last = strings.Clone(row[0])
-			traces = append(traces, nil)
+			all.traces = append(all.traces, nil)
 		}
-		from, err := number("from_second", row[1], 0, maxSeconds)
+		from, err := number("from_second", row[0], 0, maxSeconds)
 		if err != nil {
 			return err
 		}
-		to, err := number("to_second", row[2], 0, maxSeconds)
+		to, err := number("to_second", row[1], 0, maxSeconds)
 		if err != nil {
 			return err
 		}
-		n := len(traces) - 1
-		s := session{nanoseconds(from), nanoseconds(to)}
-		if k := len(traces[n]); s.to <= s.from || k > 0 && s.from < traces[n][k-1].to {
-			return fmt.Errorf("a session from %s to %s s, want it not empty and after the trace's one before", row[1], row[2])
-		}
-		if total++; total > maxSessions {
+		s, t := session{nanoseconds(from), nanoseconds(to)}, &all.traces[len(all.traces)-1]
+		last := len(*t) - 1
+		switch total++; {
+		case s.to <= s.from || last >= 0 && s.from < (*t)[last].to:
+			return fmt.Errorf("a session from %s to %s s, want it not empty and after the trace's one before", row[0], row[1])
+		case period > 0 && s.to > period:
+			return fmt.Errorf("a session from %s to %s s, want it within the period of %g s", row[0], row[1], periodSeconds)
+		case total > maxSessions:
 			return fmt.Errorf("more than %d sessions", maxSessions)
+		case last >= 0 && s.from == (*t)[last].to: // both are one stay
+			(*t)[last].to = s.to
+		default:
+			*t = append(*t, s)
 		}
-		traces[n] = append(traces[n], s)
+		all.period = max(all.period, s.to)
 		return nil
 	})
 	if err != nil {
 		return nil, err
 	}
-	return newSessions(traces, nanoseconds(periodSeconds))
+	if period > 0 {
+		all.period = period
+	}
+	return all, nil
 }

@@ -217,7 +217,7 @@ type planned struct {
 	Plan                      round.Plan
 }
 
-// tasks reads a run's timeline.
+// tasks reads a run's metrics.
 func (s *site) tasks(run string) (simulated, real map[uint64]planned) {
 	s.Helper()
 	f, err := os.Open(filepath.Join(s.path(run), eventlog.File))

@@ -11,7 +11,7 @@
 //
 // The [Recorder] belongs to the run's goroutine. The run tells it each task and
 // each round; it meters what the clients spend ([Usage]), keeps the tasks that
-// are shown (package timeline), and hands both to the outputs. Its [State] is what
+// are shown, and hands both to the outputs. Its [State] is what
 // a checkpoint keeps, so an output goes on where it was, and the files that it
 // appends to are cut back to the checkpoint by the run's [Folder].
 //

@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"fedpace/coordinator/round"
-	"fedpace/metrics/timeline"
 )
 
 // Recorder takes what a run reports and hands it to the run's outputs. It belongs
@@ -15,7 +14,7 @@ type Recorder struct {
 	outputs []namedOutput
 	tasks   []TaskObserver // those of outputs
 	meter   meter
-	kept    *timeline.Collector
+	kept    *collector
 }
 
 type namedOutput struct {
@@ -25,11 +24,7 @@ type namedOutput struct {
 
 // Open opens a run's outputs. Close the recorder after use.
 func Open(run *Run, sinks []Sink) (*Recorder, error) {
-	kept, err := timeline.New(timeline.Config{Seed: run.Seed, Slowest: run.Slowest, Sample: run.Sample, Class: run.Class, Real: run.Real})
-	if err != nil {
-		return nil, err
-	}
-	r := &Recorder{meter: meter{run: run}, kept: kept}
+	r := &Recorder{meter: meter{run: run}, kept: newCollector(run)}
 	for _, s := range sinks {
 		name := Sinks.NameOf(s)
 		o, err := s.Open(run)
@@ -86,7 +81,7 @@ func (r *Recorder) Start(s *Start, state *State) error {
 // Task takes a task that is complete.
 func (r *Recorder) Task(e *round.Ended) {
 	r.meter.task(e)
-	r.kept.Task(e)
+	r.kept.task(e)
 	for _, o := range r.tasks {
 		o.Task(e)
 	}
@@ -95,8 +90,9 @@ func (r *Recorder) Task(e *round.Ended) {
 // Round takes a round that is complete.
 func (r *Recorder) Round(report *round.Report) error {
 	r.meter.round(report)
-	next := Round{r.kept.Report(report), &r.meter.total}
-	return each(r, true, func(o Output) error { return o.Round(&next) })
+	next := r.kept.report(report)
+	next.Usage = &r.meter.total
+	return each(r, true, func(o Output) error { return o.Round(next) })
 }
 
 // Best takes the model with the highest validation accuracy so far.
@@ -135,7 +131,8 @@ func (r *Recorder) Close(why error) error {
 type State struct {
 	Usage, Open Usage
 	Times       []round.Time
-	Tasks       timeline.Open
+	Tasks       []Task // of the open round
+	Ended       int    // tasks that have ended in it, kept or not
 	Outputs     []OutputState
 }
 
@@ -147,7 +144,7 @@ type OutputState struct {
 
 // Save is the recorder's memory, valid until the next call of any method.
 func (r *Recorder) Save() (State, error) {
-	s := State{Usage: r.meter.total, Open: r.meter.open, Times: r.meter.times, Tasks: r.kept.Save()}
+	s := State{Usage: r.meter.total, Open: r.meter.open, Times: r.meter.times, Tasks: r.kept.open(nil), Ended: r.kept.ended}
 	for _, o := range r.outputs {
 		if m, ok := o.Output.(Stateful); ok {
 			state, err := m.Save()
@@ -162,7 +159,7 @@ func (r *Recorder) Save() (State, error) {
 
 func (r *Recorder) restore(s *State) error {
 	r.meter.total, r.meter.open, r.meter.times = s.Usage, s.Open, slices.Clone(s.Times)
-	r.kept.Restore(s.Tasks)
+	r.kept.restore(s.Tasks, s.Ended)
 	for _, o := range r.outputs {
 		m, ok := o.Output.(Stateful)
 		if !ok {

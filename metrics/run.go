@@ -37,7 +37,7 @@ type Run struct {
 	// FixedSteps is how many local steps a client of K-eta-fixed does in a virtual
 	// second, where rounds are all alike; 0: not known.
 	FixedSteps float64
-	// Slowest and Sample say how many tasks of each round are kept (package timeline).
+	// Slowest and Sample say how many tasks of each round outputs see, beside those of real devices.
 	Slowest, Sample int
 
 	Power Power

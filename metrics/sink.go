@@ -7,7 +7,6 @@ import (
 
 	"fedpace/coordinator/round"
 	"fedpace/internal/registry"
-	"fedpace/metrics/timeline"
 )
 
 // Sinks are the outputs that a configuration can name.
@@ -97,8 +96,10 @@ type Start struct {
 
 // Round is a round that is complete.
 type Round struct {
-	*timeline.Record        // the report, and the tasks that are kept of it
-	Usage            *Usage // from the run's start to the end of this round
+	round.Report
+	Ended int    // tasks that ended in it, probes included, kept or not
+	Tasks []Task // that are kept: the slowest, those of real devices and a sample; by start, then number
+	Usage *Usage // from the run's start to the end of this round
 }
 
 // End is how a run ended.

@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"fedpace/coordinator/round"
-	"fedpace/metrics/timeline"
 )
 
 // Split is a resource that clients used: for updates that are in a model, or for work that was
@@ -105,8 +104,8 @@ type meter struct {
 // task takes a task that is complete. parts are its phases.
 func (m *meter) task(e *round.Ended) {
 	p := &m.run.Power
-	parts := timeline.Split(e)
-	download, compute, upload := parts[timeline.Download], parts[timeline.Compute], parts[timeline.Upload]
+	parts := PartsOf(e)
+	download, compute, upload := parts[Download], parts[Compute], parts[Upload]
 	useful := e.Outcome == round.Accepted
 	bytes := int64(0)
 	if e.Probe || !p.HoldsModel {
@@ -118,7 +117,7 @@ func (m *meter) task(e *round.Ended) {
 		bytes += int64(float64(p.ModelBytes) * done(upload, e.Plan.Upload, uploads && useful))
 	}
 	m.open.Time.take(int64(e.End-e.Start), useful)
-	m.open.Steps.take(timeline.Steps(e, &parts), useful)
+	m.open.Steps.take(parts.Steps(e), useful)
 	m.open.Bytes.take(bytes, useful)
 	if p.Watts != nil && !m.run.Real(e.Client) { // nobody knows what a real device draws
 		w := p.Watts[m.run.Class(e.Client)]

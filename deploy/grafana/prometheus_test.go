@@ -26,7 +26,6 @@ import (
 	"fedpace/coordinator/round"
 	"fedpace/metrics"
 	"fedpace/metrics/prometheus"
-	"fedpace/metrics/timeline"
 	"fedpace/metrics/web"
 )
 
@@ -102,9 +101,9 @@ func withDevices(ctx context.Context) *prometheus.Metrics {
 		}
 		p := round.Plan{Download: 4e8, Compute: 2e9, Upload: 12e8}
 		m.Task(&round.Ended{Client: 10, LocalSteps: 8, Plan: p, End: p.Total()})
-		_ = m.Round(&metrics.Round{Record: &timeline.Record{Report: round.Report{
+		_ = m.Round(&metrics.Round{Report: round.Report{
 			Round: int(n), Start: (n - 1) * 4e9, End: n * 4e9, LocalSteps: 8, LearningRate: 0.1, Outcomes: [round.Outcomes]int{5}, TrainingLoss: 1,
-		}}, Usage: &metrics.Usage{}})
+		}, Usage: &metrics.Usage{}})
 	}
 	step()
 	go func() {

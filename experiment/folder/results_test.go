@@ -17,7 +17,6 @@ import (
 	"fedpace/coordinator/round"
 	"fedpace/experiment/config"
 	"fedpace/metrics"
-	"fedpace/metrics/timeline"
 )
 
 func files(t *testing.T, dir string) []string {
@@ -56,7 +55,7 @@ func rowsOf(t testing.TB, r *Results) *rounds {
 
 // add adds a row.
 func (o *rounds) add(r *round.Report) error {
-	return o.Round(&metrics.Round{Record: &timeline.Record{Report: *r}})
+	return o.Round(&metrics.Round{Report: *r})
 }
 
 func TestARunFillsItsFolder(t *testing.T) {
@@ -273,7 +272,7 @@ func BenchmarkRound(b *testing.B) {
 		b.Fatal(err)
 	}
 	defer r.Close()
-	rows, report := rowsOf(b, r), &metrics.Round{Record: &timeline.Record{Report: *anyReport(1)}}
+	rows, report := rowsOf(b, r), &metrics.Round{Report: *anyReport(1)}
 	b.ReportAllocs()
 	for b.Loop() {
 		if err := rows.Round(report); err != nil {

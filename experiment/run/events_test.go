@@ -22,11 +22,10 @@ import (
 	"fedpace/metrics"
 	"fedpace/metrics/eventlog"
 	"fedpace/metrics/tables"
-	"fedpace/metrics/timeline"
 )
 
 // logOf reads a run's event log.
-func logOf(t testing.TB, dir string) (*metrics.Run, []timeline.Record) {
+func logOf(t testing.TB, dir string) (*metrics.Run, []metrics.Round) {
 	t.Helper()
 	f, err := os.Open(filepath.Join(dir, eventlog.File))
 	if err != nil {
@@ -37,7 +36,7 @@ func logOf(t testing.TB, dir string) (*metrics.Run, []timeline.Record) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var list []timeline.Record
+	var list []metrics.Round
 	for {
 		next, err := r.Round()
 		if errors.Is(err, io.EOF) {
@@ -99,11 +98,11 @@ func TestTheEventLogOfARun(t *testing.T) {
 				t.Errorf("round %d from %d to %d has a task from %d to %d", r.Round, r.Start, r.End, task.Start, task.End)
 			}
 			at := task.Start
-			for _, span := range timeline.Spans(nil, &task.Ended) {
-				if span.From != at {
-					t.Fatalf("a gap before %+v", span)
+			for phase, length := range metrics.PartsOf(&task.Ended) {
+				if length < 0 {
+					t.Fatalf("%v takes %d ns", metrics.Phase(phase), length)
 				}
-				at = span.To
+				at += length
 			}
 			if at != task.End {
 				t.Fatalf("phases end at %d: %+v", at, task)

@@ -13,7 +13,6 @@ import (
 	"fedpace/coordinator/round"
 	"fedpace/experiment/folder"
 	"fedpace/metrics"
-	"fedpace/metrics/timeline"
 )
 
 // progressEvery is how often progress is reported, in wall time.
@@ -105,7 +104,7 @@ func (r *recorder) start(results *folder.Results, previous *attempt) (*coordinat
 	r.restore(&c.body.Recorder)
 	last := r.saved.Last // with the losses that were measured last
 	last.TrainingLoss, last.ValidationLoss, last.ValidationAccuracy = r.progress.TrainingLoss, r.progress.ValidationLoss, r.progress.ValidationAccuracy
-	start.Last = &metrics.Round{Record: &timeline.Record{Report: last}}
+	start.Last = &metrics.Round{Report: last}
 	return &c.state, r.outputs.Start(start, &c.body.Recorder.Outputs)
 }
 

@@ -1,5 +1,5 @@
 // Package eventlog is the file events.log of a run: its rounds, and of each the
-// tasks that package timeline keeps.
+// tasks that package metrics keeps.
 //
 // The file is only ever appended to. It begins with eight bytes, the letters
 // FPEVENTS, and the version of the format as a little-endian uint32. Then come

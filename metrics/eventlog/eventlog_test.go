@@ -16,7 +16,6 @@ import (
 
 	"fedpace/coordinator/round"
 	"fedpace/metrics"
-	"fedpace/metrics/timeline"
 )
 
 var demo = &metrics.Run{
@@ -25,7 +24,7 @@ var demo = &metrics.Run{
 }
 
 // write makes a log and returns the places behind its run and each round.
-func write(t testing.TB, run *metrics.Run, rounds []timeline.Record) (file []byte, ends []int64) {
+func write(t testing.TB, run *metrics.Run, rounds []metrics.Round) (file []byte, ends []int64) {
 	t.Helper()
 	var b bytes.Buffer
 	w, err := NewWriter(&b, run)
@@ -43,7 +42,7 @@ func write(t testing.TB, run *metrics.Run, rounds []timeline.Record) (file []byt
 }
 
 // read returns all rounds, with the error that ended them.
-func read(file []byte) (r *Reader, rounds []timeline.Record, err error) {
+func read(file []byte) (r *Reader, rounds []metrics.Round, err error) {
 	r, err = NewReader(bytes.NewReader(file))
 	if err != nil {
 		return nil, nil, err
@@ -63,12 +62,12 @@ func read(file []byte) (r *Reader, rounds []timeline.Record, err error) {
 }
 
 // anyRound draws a round of any numbers that the machine can report.
-func anyRound(t *rapid.T, number int) timeline.Record {
+func anyRound(t *rapid.T, number int) metrics.Round {
 	loss := func(name string) float64 {
 		return rapid.OneOf(rapid.Float64Range(0, 1e9), rapid.Just(math.NaN())).Draw(t, name)
 	}
 	start := round.Time(rapid.Int64Range(0, int64(round.MaxTime)).Draw(t, "start"))
-	r := timeline.Record{Report: round.Report{
+	r := metrics.Round{Report: round.Report{
 		Round: number, Start: start, End: start + round.Time(rapid.Int64Range(0, int64(round.MaxDuration)).Draw(t, "took")),
 		LocalSteps: rapid.IntRange(1, round.MaxLocalSteps).Draw(t, "K"), LearningRate: rapid.Float64Range(0, 1e6).Draw(t, "eta"),
 		Cohort: rapid.IntRange(0, 1e6).Draw(t, "cohort"), Candidates: rapid.IntRange(0, 1e6).Draw(t, "candidates"),
@@ -83,7 +82,7 @@ func anyRound(t *rapid.T, number int) timeline.Record {
 	}
 	length := rapid.Map(rapid.Int64Range(0, int64(round.MaxDuration)), func(n int64) round.Time { return round.Time(n) })
 	for range rapid.IntRange(0, 5).Draw(t, "tasks") {
-		e := timeline.Task{
+		e := metrics.Task{
 			Ended: round.Ended{
 				Task: rapid.Uint64().Draw(t, "task"), Client: rapid.IntRange(0, round.MaxClients).Draw(t, "client"), LocalSteps: rapid.IntRange(1, round.MaxLocalSteps).Draw(t, "steps"),
 				Probe: rapid.Bool().Draw(t, "probe"), Outcome: round.Outcome(rapid.IntRange(0, round.Outcomes-1).Draw(t, "how")),
@@ -100,7 +99,7 @@ func anyRound(t *rapid.T, number int) timeline.Record {
 
 func TestWhatIsWrittenIsRead(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		var rounds []timeline.Record
+		var rounds []metrics.Round
 		for i := range rapid.IntRange(0, 4).Draw(rt, "rounds") {
 			rounds = append(rounds, anyRound(rt, i+1))
 		}
@@ -122,17 +121,17 @@ func TestWhatIsWrittenIsRead(t *testing.T) {
 }
 
 // example has two rounds of one task each.
-func example() []timeline.Record {
-	var list []timeline.Record
+func example() []metrics.Round {
+	var list []metrics.Round
 	for i := range 2 {
 		start := round.Time(i) * 4e9
-		list = append(list, timeline.Record{
+		list = append(list, metrics.Round{
 			Report: round.Report{
 				Round: i + 1, Start: start, End: start + 4e9, LocalSteps: 80, LearningRate: 0.3, Cohort: 1, Outcomes: [round.Outcomes]int{1},
 				TrainingLoss: 4.25, WindowLoss: 4.25, ValidationLoss: math.NaN(), ValidationAccuracy: math.NaN(), SGDSteps: 80,
 			},
 			Ended: 1,
-			Tasks: []timeline.Task{{Ended: round.Ended{Task: uint64(i + 1), Client: 7, LocalSteps: 80, Start: start, End: start + 4e9, Plan: round.Plan{Download: 1e9, Compute: 2e9, Upload: 1e9}}, Slow: true}},
+			Tasks: []metrics.Task{{Ended: round.Ended{Task: uint64(i + 1), Client: 7, LocalSteps: 80, Start: start, End: start + 4e9, Plan: round.Plan{Download: 1e9, Compute: 2e9, Upload: 1e9}}, Slow: true}},
 		})
 	}
 	return list
@@ -237,11 +236,11 @@ func TestThinning(t *testing.T) {
 			t.Errorf("%d of %d rounds are detailed, want %d", n, test.upTo, test.want)
 		}
 	}
-	tasks := []timeline.Task{
+	tasks := []metrics.Task{
 		{Ended: round.Ended{Task: 1, End: 2e9}, Slow: true}, {Ended: round.Ended{Task: 2, End: 1e9}}, {Ended: round.Ended{Task: 3, End: 3e9}, Slow: true},
 		{Ended: round.Ended{Task: 4, End: 1e9}, Real: true},
 	}
-	file, _ := write(t, demo, []timeline.Record{{Report: round.Report{Round: 1024}, Tasks: tasks}, {Report: round.Report{Round: 1025}, Tasks: tasks}})
+	file, _ := write(t, demo, []metrics.Round{{Report: round.Report{Round: 1024}, Tasks: tasks}, {Report: round.Report{Round: 1025}, Tasks: tasks}})
 	_, got, err := read(file)
 	if err != nil {
 		t.Fatal(err)
@@ -307,7 +306,7 @@ func FuzzReader(f *testing.F) {
 		}
 		for i := range rounds {
 			for j := range rounds[i].Tasks {
-				timeline.Spans(nil, &rounds[i].Tasks[j].Ended)
+				metrics.PartsOf(&rounds[i].Tasks[j].Ended)
 			}
 		}
 		again, _ := write(t, r.Run(), rounds)

@@ -20,7 +20,7 @@ const (
 	magic      = "FPEVENTS"
 	headerSize = len(magic) + 4
 	frameSize  = 12      // length and checksums of a record
-	maxRecord  = 1 << 24 // bytes of a message: well above timeline's limits
+	maxRecord  = 1 << 24 // bytes of a message: well above what a round keeps
 	maxText    = 1 << 10 // bytes of a name
 	maxClasses = 1 << 10
 )

@@ -15,7 +15,6 @@ import (
 	"fedpace/coordinator/round"
 	"fedpace/metrics"
 	"fedpace/metrics/eventlog/record"
-	"fedpace/metrics/timeline"
 )
 
 // Reader reads a log from its beginning.
@@ -27,7 +26,7 @@ type Reader struct {
 	last   uint32 // number of the round before
 	buffer bytes.Buffer
 	record record.Record
-	round  timeline.Record
+	round  metrics.Round
 }
 
 // NewReader reads what stands before the rounds. A log that was torn before its
@@ -78,7 +77,7 @@ func (r *Reader) Torn() bool { return r.torn }
 
 // Round is the next round, io.EOF behind the last. Its memory is reused by the
 // next call. A value that was not measured is NaN.
-func (r *Reader) Round() (*timeline.Record, error) {
+func (r *Reader) Round() (*metrics.Round, error) {
 	at := r.offset
 	if err := r.next(); err != nil {
 		return nil, err
@@ -186,11 +185,11 @@ func (r *Reader) take(m *record.Round) error {
 		}
 		tasks = append(tasks, task)
 	}
-	r.round = timeline.Record{Report: report, Ended: int(m.Ended), Tasks: tasks}
+	r.round = metrics.Round{Report: report, Ended: int(m.Ended), Tasks: tasks}
 	return nil
 }
 
-func taskOf(m *record.Task, start round.Time) (t timeline.Task, err error) {
+func taskOf(m *record.Task, start round.Time) (t metrics.Task, err error) {
 	for _, d := range [...]int64{m.TookNs, m.DownloadNs, m.ComputeNs, m.UploadNs, m.DropoutNs} {
 		if d < 0 || d > 4*int64(round.MaxDuration) {
 			return t, fmt.Errorf("a duration of %d ns", d)

@@ -13,7 +13,6 @@ import (
 
 	"fedpace/metrics"
 	"fedpace/metrics/eventlog/record"
-	"fedpace/metrics/timeline"
 )
 
 func init() {
@@ -60,7 +59,7 @@ func (o *output) Start(s *metrics.Start) error {
 }
 
 func (o *output) Round(r *metrics.Round) error {
-	err := o.Writer.Round(r.Record)
+	err := o.Writer.Round(r)
 	if now := time.Now(); err == nil && now.Sub(o.flushed) >= flushEvery {
 		o.flushed = now
 		err = o.Flush()
@@ -105,7 +104,7 @@ func (w *Writer) Flush() error { return w.out.Flush() }
 
 // Round adds a round. Where its number is not [Detailed], only its slowest task
 // and those of real devices are written.
-func (w *Writer) Round(r *timeline.Record) error {
+func (w *Writer) Round(r *metrics.Round) error {
 	message, err := proto.MarshalOptions{}.MarshalAppend(w.round[:0], &record.Record{Kind: &record.Record_Round{Round: w.message(r)}})
 	if err != nil {
 		return fmt.Errorf("eventlog: %w", err)
@@ -115,7 +114,7 @@ func (w *Writer) Round(r *timeline.Record) error {
 }
 
 // message is a round as the log holds it, valid until the next call.
-func (w *Writer) message(r *timeline.Record) *record.Round {
+func (w *Writer) message(r *metrics.Round) *record.Round {
 	m := &record.Round{
 		Round: uint32(r.Round), StartNs: int64(r.Start), TookNs: int64(r.End - r.Start), LocalSteps: uint32(r.LocalSteps),
 		LearningRate: r.LearningRate, Cohort: uint32(r.Cohort), Candidates: uint32(r.Candidates),
@@ -148,7 +147,7 @@ func (w *Writer) message(r *timeline.Record) *record.Round {
 }
 
 // slowestOf is the place of the task that took longest; -1 without tasks.
-func slowestOf(tasks []timeline.Task) int {
+func slowestOf(tasks []metrics.Task) int {
 	slowest := -1
 	for i := range tasks {
 		if tasks[i].Slow && (slowest < 0 || tasks[i].End-tasks[i].Start > tasks[slowest].End-tasks[slowest].Start) {

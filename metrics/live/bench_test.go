@@ -5,15 +5,14 @@ import (
 
 	"fedpace/coordinator/round"
 	"fedpace/metrics"
-	"fedpace/metrics/timeline"
 )
 
 // What a round costs the run, with the twenty tasks that are kept of it. Target:
 // under 2 µs, for a timing-only round of sixty clients takes hundreds.
 func BenchmarkRound(b *testing.B) {
 	h := quick()
-	tasks := make([]timeline.Task, 20)
-	r := &metrics.Round{Record: &timeline.Record{Report: *report(1), Tasks: tasks}, Usage: &metrics.Usage{}}
+	tasks := make([]metrics.Task, 20)
+	r := &metrics.Round{Report: *report(1), Tasks: tasks, Usage: &metrics.Usage{}}
 	b.ReportAllocs()
 	for i := range b.N {
 		r.Report.Round = i + 1
@@ -31,7 +30,7 @@ func BenchmarkFrame(b *testing.B) {
 		b.Run(part, func(b *testing.B) {
 			h := quick()
 			for r := range 10 * maxPoints {
-				feed(h, report(r+1), make([]timeline.Task, 20)...)
+				feed(h, report(r+1), make([]metrics.Task, 20)...)
 			}
 			b.ReportAllocs()
 			for b.Loop() {

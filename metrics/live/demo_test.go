@@ -8,7 +8,6 @@ import (
 	"fedpace/coordinator/round"
 	"fedpace/metrics"
 	"fedpace/metrics/live"
-	"fedpace/metrics/timeline"
 	"fedpace/metrics/web"
 )
 
@@ -33,7 +32,7 @@ func demoHub(name string, rounds int) *live.Hub {
 		if report.Evaluated {
 			report.ValidationLoss, report.ValidationAccuracy = 4.1/math.Sqrt(float64(r)), 1-1/math.Sqrt(float64(r))
 		}
-		var tasks []timeline.Task
+		var tasks []metrics.Task
 		for i := range 14 {
 			d := round.Time(i) * 1e8
 			client := 37 * i
@@ -45,10 +44,10 @@ func demoHub(name string, rounds int) *live.Hub {
 				Plan: round.Plan{Download: 3e8 + d/10, Compute: 1e9 + d, Upload: 5e8 + d/5},
 			}
 			e.End = at + min(took, e.Plan.Total())
-			tasks = append(tasks, timeline.Task{Ended: e, Class: i % 2, Slow: i > 7, Real: client >= 3000})
+			tasks = append(tasks, metrics.Task{Ended: e, Class: i % 2, Slow: i > 7, Real: client >= 3000})
 		}
 		n := int64(r)
-		show(h, &metrics.Round{Record: &timeline.Record{Report: report, Tasks: tasks}, Usage: &metrics.Usage{
+		show(h, &metrics.Round{Report: report, Tasks: tasks, Usage: &metrics.Usage{
 			Time: metrics.Split[int64]{Useful: 100e9 * n, Wasted: 4e9 * n}, Steps: metrics.Split[int64]{Useful: 50 * n, Wasted: n},
 			Bytes: metrics.Split[int64]{Useful: 1e8 * n, Wasted: 1e6 * n},
 		}})
@@ -71,10 +70,10 @@ func end(t testing.TB, h *live.Hub, e metrics.End) {
 // demoRound is one of its later rounds.
 func demoRound(r int) *metrics.Round {
 	at := round.Time(r) * 2e9
-	return &metrics.Round{Usage: &metrics.Usage{}, Record: &timeline.Record{Report: round.Report{
+	return &metrics.Round{Usage: &metrics.Usage{}, Report: round.Report{
 		Round: r, Start: at - 2e9, End: at, LocalSteps: 8, LearningRate: 0.3, Cohort: 60, Outcomes: [round.Outcomes]int{round.Accepted: 60},
 		TrainingLoss: 1, WindowLoss: 1, SGDSteps: int64(8 * r), ValidationLoss: math.NaN(), ValidationAccuracy: math.NaN(),
-	}}}
+	}}
 }
 
 // serveHub serves such a run where tests find it.

@@ -13,7 +13,6 @@ import (
 
 	"fedpace/coordinator/round"
 	"fedpace/metrics"
-	"fedpace/metrics/timeline"
 )
 
 // quick is a hub whose frames are as many as are asked for.
@@ -161,15 +160,15 @@ func TestWhatASnapshotHolds(t *testing.T) {
 		Round: 1, End: 3e9, LocalSteps: 80, LearningRate: 0.3, Cohort: 2, Outcomes: [round.Outcomes]int{round.Accepted: 2},
 		TrainingLoss: 4, WindowLoss: 4, Evaluated: true, ValidationLoss: 3, ValidationAccuracy: 0.25, SGDSteps: 80,
 	})
-	late := timeline.Task{Ended: round.Ended{
+	late := metrics.Task{Ended: round.Ended{
 		Task: 9, Client: 7, LocalSteps: 64, Outcome: round.Late, Start: 3e9, End: 5e9,
 		Plan: round.Plan{Download: 5e8, Compute: 1e9, Upload: 4e9},
 	}, Slow: true}
-	record := &timeline.Record{Report: round.Report{
+	record := &metrics.Round{Report: round.Report{
 		Round: 2, Start: 3e9, End: 5e9, LocalSteps: 64, LearningRate: 0.3, Cohort: 1, Outcomes: [round.Outcomes]int{round.Late: 1},
 		TrainingLoss: math.NaN(), WindowLoss: 4, SGDSteps: 144, ValidationLoss: math.NaN(), ValidationAccuracy: math.NaN(),
-	}, Tasks: []timeline.Task{late}}
-	if err := h.Round(&metrics.Round{Record: record, Usage: &metrics.Usage{Steps: metrics.Split[int64]{Useful: 160, Wasted: 64}}}); err != nil {
+	}, Tasks: []metrics.Task{late}, Usage: &metrics.Usage{Steps: metrics.Split[int64]{Useful: 160, Wasted: 64}}}
+	if err := h.Round(record); err != nil {
 		t.Fatal(err)
 	}
 	f, _ := h.current()
@@ -223,9 +222,9 @@ func TestTheFinalModelIsShown(t *testing.T) {
 // Of very many tasks and notices a bounded number is held.
 func TestWhatIsHeldIsBounded(t *testing.T) {
 	h := quick()
-	tasks := make([]timeline.Task, 5000)
+	tasks := make([]metrics.Task, 5000)
 	for i := range tasks {
-		tasks[i] = timeline.Task{Ended: round.Ended{Task: uint64(i), Client: i, End: round.Time(i) * 1e6, Plan: round.Plan{Compute: round.Time(i) * 1e6}}, Slow: i%2 == 0, Real: i%5 == 0}
+		tasks[i] = metrics.Task{Ended: round.Ended{Task: uint64(i), Client: i, End: round.Time(i) * 1e6, Plan: round.Plan{Compute: round.Time(i) * 1e6}}, Slow: i%2 == 0, Real: i%5 == 0}
 	}
 	for r := range 10 {
 		feed(h, report(r+1), tasks...)

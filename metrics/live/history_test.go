@@ -9,7 +9,6 @@ import (
 
 	"fedpace/coordinator/round"
 	"fedpace/metrics"
-	"fedpace/metrics/timeline"
 )
 
 // report is round r of a made-up run that takes a second a round.
@@ -22,8 +21,8 @@ func report(r int) *round.Report {
 }
 
 // feed shows a hub one round.
-func feed(h *Hub, r *round.Report, tasks ...timeline.Task) {
-	_ = h.Round(&metrics.Round{Record: &timeline.Record{Report: *r, Tasks: tasks}, Usage: &metrics.Usage{}}) // it never fails
+func feed(h *Hub, r *round.Report, tasks ...metrics.Task) {
+	_ = h.Round(&metrics.Round{Report: *r, Tasks: tasks, Usage: &metrics.Usage{}}) // it never fails
 }
 
 // end ends what a hub shows.

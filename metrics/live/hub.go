@@ -12,7 +12,6 @@ import (
 
 	"fedpace/coordinator/round"
 	"fedpace/metrics"
-	"fedpace/metrics/timeline"
 )
 
 // File is the page of a run that has ended, in its folder: one file for a browser.
@@ -69,7 +68,7 @@ type state struct {
 	empty       int // rounds in which nothing was accepted
 	used        metrics.Usage
 	at          time.Time // wall clock of the last round
-	tasks       []timeline.Task
+	tasks       []metrics.Task
 	notices     []notice
 	unseen      int           // notices that are no longer held
 	elapsed     time.Duration // wall time of earlier attempts
@@ -97,7 +96,7 @@ func New(about *metrics.Run) *Hub {
 	h.state = state{
 		history: newHistory(), evaluations: newEvaluations(), spread: newSpread(), bestWindow: nan,
 		last:  round.Report{TrainingLoss: nan, WindowLoss: nan, ValidationLoss: nan, ValidationAccuracy: nan},
-		tasks: make([]timeline.Task, 0, maxTasks), notices: []notice{},
+		tasks: make([]metrics.Task, 0, maxTasks), notices: []notice{},
 	}
 	h.frames.changed = make(chan struct{})
 	return h
@@ -115,7 +114,7 @@ func (h *Hub) Start(s *metrics.Start) error {
 	h.mu.Unlock()
 	for report, err := range s.Rounds {
 		if err == nil {
-			err = h.Round(&metrics.Round{Record: &timeline.Record{Report: report}, Usage: s.Last.Usage})
+			err = h.Round(&metrics.Round{Report: report, Usage: s.Last.Usage})
 		}
 		if err != nil {
 			return err
@@ -151,7 +150,7 @@ func (h *Hub) Round(r *metrics.Round) error {
 }
 
 // keep keeps the tasks of the last round that may be shown.
-func (s *state) keep(tasks []timeline.Task) {
+func (s *state) keep(tasks []metrics.Task) {
 	s.tasks = s.tasks[:0]
 	others := 0
 	for i := range tasks {

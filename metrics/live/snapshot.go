@@ -9,7 +9,6 @@ import (
 
 	"fedpace/coordinator/round"
 	"fedpace/metrics"
-	"fedpace/metrics/timeline"
 )
 
 // snapshot is the content of a frame. One that follows another may hold only the end of the curves.
@@ -218,7 +217,7 @@ func (s *state) lastRound(a *metrics.Run) lastRound {
 	}
 	out.Outcomes.Add(r)
 	tasks := slices.Clone(s.tasks)
-	slices.SortFunc(tasks, func(a, b timeline.Task) int {
+	slices.SortFunc(tasks, func(a, b metrics.Task) int {
 		return cmp.Or(cmp.Compare(b.End-b.Start, a.End-a.Start), cmp.Compare(b.Plan.Total(), a.Plan.Total()), cmp.Compare(a.Ended.Task, b.Ended.Task))
 	})
 	left := map[string]int{"slow": shownTasks, "sample": shownTasks, "real": shownTasks}
@@ -241,12 +240,12 @@ func (s *state) lastRound(a *metrics.Run) lastRound {
 		} else if !t.Real && len(a.Classes) > 1 && t.Class < len(a.Classes) {
 			class = a.Classes[t.Class]
 		}
-		parts := timeline.Split(&t.Ended)
-		seconds := func(p timeline.Phase) number { return number(parts[p].Seconds()) }
+		parts := metrics.PartsOf(&t.Ended)
+		seconds := func(p metrics.Phase) number { return number(parts[p].Seconds()) }
 		out.Tasks = append(out.Tasks, taskShown{
 			Task: t.Ended.Task, Client: t.Client, Name: name, Class: class, Kind: kind, Why: why, Probe: t.Probe, Steps: t.LocalSteps, Outcome: t.Outcome.String(),
-			Start: number((t.Start - r.Start).Seconds()), Download: seconds(timeline.Download), Compute: seconds(timeline.Compute),
-			Upload: seconds(timeline.Upload), Waiting: seconds(timeline.Waiting), Planned: number(t.Plan.Total().Seconds()),
+			Start: number((t.Start - r.Start).Seconds()), Download: seconds(metrics.Download), Compute: seconds(metrics.Compute),
+			Upload: seconds(metrics.Upload), Waiting: seconds(metrics.Waiting), Planned: number(t.Plan.Total().Seconds()),
 		})
 	}
 	return out

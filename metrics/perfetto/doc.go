@@ -11,7 +11,7 @@
 //   - a flow for each accepted task: task, update (its upload), aggregation.
 //
 // The log is read once, from front to back; memory grows only with the number
-// of clients in it. The package knows eventlog and timeline and nothing of runs
+// of clients in it. The package knows eventlog and metrics and nothing of runs
 // or files.
 package perfetto
 

@@ -13,7 +13,6 @@ import (
 	"fedpace/metrics"
 	"fedpace/metrics/eventlog"
 	"fedpace/metrics/perfetto/trace"
-	"fedpace/metrics/timeline"
 )
 
 // Written is what a trace holds.
@@ -64,7 +63,6 @@ type tracer struct {
 	seen  map[int]bool // clients that have a track
 	steps int          // counters' last values
 	rate  float64
-	spans []timeline.Span
 	wrote Written
 
 	message []byte
@@ -90,7 +88,7 @@ func (t *tracer) describe() {
 }
 
 // round writes one round with its tasks.
-func (t *tracer) round(r *timeline.Record) {
+func (t *tracer) round(r *metrics.Round) {
 	t.wrote.Rounds++
 	values := []*trace.DebugAnnotation{
 		whole("round", r.Round), whole("K_r", r.LocalSteps), real("eta_r", r.LearningRate),
@@ -123,9 +121,9 @@ func (t *tracer) round(r *timeline.Record) {
 }
 
 // counts says whether a task's update is in the round's model.
-func counts(t *timeline.Task) bool { return t.Outcome == round.Accepted && !t.Probe }
+func counts(t *metrics.Task) bool { return t.Outcome == round.Accepted && !t.Probe }
 
-func (t *tracer) counters(r *timeline.Record) {
+func (t *tracer) counters(r *metrics.Round) {
 	if r.LocalSteps != t.steps {
 		t.steps = r.LocalSteps
 		t.event(r.Start, &trace.TrackEvent{TrackUuid: stepsTrack, Type: trace.TrackEvent_TYPE_COUNTER, CounterValue: proto.Int64(int64(r.LocalSteps))})
@@ -146,7 +144,7 @@ func (t *tracer) counter(at round.Time, track uint64, v float64) {
 }
 
 // task writes one task: its phases in order, within it.
-func (t *tracer) task(r *timeline.Record, task *timeline.Task) {
+func (t *tracer) task(r *metrics.Round, task *metrics.Task) {
 	t.wrote.Tasks++
 	track := t.client(task)
 	values := []*trace.DebugAnnotation{whole("task", int(task.Task)), whole("round", r.Round), whole("K", task.LocalSteps)}
@@ -168,20 +166,25 @@ func (t *tracer) task(r *timeline.Record, task *timeline.Task) {
 		begin.FlowIds = []uint64{task.Task}
 	}
 	t.begin(task.Start, begin)
-	t.spans = timeline.Spans(t.spans[:0], &task.Ended)
-	for _, s := range t.spans {
-		phase := &trace.TrackEvent{TrackUuid: track, Name: s.Phase.String(), Categories: []string{"phase"}}
-		if s.Phase == timeline.Upload && counts(task) {
+	at := task.Start
+	for i, length := range metrics.PartsOf(&task.Ended) {
+		if length == 0 {
+			continue
+		}
+		p := metrics.Phase(i)
+		phase := &trace.TrackEvent{TrackUuid: track, Name: p.String(), Categories: []string{"phase"}}
+		if p == metrics.Upload && counts(task) {
 			phase.FlowIds = []uint64{task.Task}
 		}
-		t.begin(s.From, phase)
-		t.end(s.To, track)
+		t.begin(at, phase)
+		at += length
+		t.end(at, track)
 	}
 	t.end(task.End, track)
 }
 
 // client is the track of a task's client.
-func (t *tracer) client(task *timeline.Task) uint64 {
+func (t *tracer) client(task *metrics.Task) uint64 {
 	track := firstClient + uint64(task.Client)
 	if t.seen[task.Client] {
 		return track
@@ -200,7 +203,7 @@ func (t *tracer) client(task *timeline.Task) uint64 {
 }
 
 // class names the class of a simulated client's device; empty: none is known.
-func (t *tracer) class(task *timeline.Task) string {
+func (t *tracer) class(task *metrics.Task) string {
 	if task.Real || task.Class >= len(t.run.Classes) {
 		return ""
 	}

@@ -16,7 +16,6 @@ import (
 	"fedpace/metrics"
 	"fedpace/metrics/eventlog"
 	"fedpace/metrics/perfetto/trace"
-	"fedpace/metrics/timeline"
 )
 
 // slice is a slice of a track as a viewer builds it of its events.
@@ -146,7 +145,7 @@ func open(t failer, file []byte) view {
 }
 
 // logOf writes rounds and reads them as a log.
-func logOf(t failer, run *metrics.Run, rounds []timeline.Record) *eventlog.Reader {
+func logOf(t failer, run *metrics.Run, rounds []metrics.Round) *eventlog.Reader {
 	var b bytes.Buffer
 	w, err := eventlog.NewWriter(&b, run)
 	for i := range rounds {
@@ -167,7 +166,7 @@ func logOf(t failer, run *metrics.Run, rounds []timeline.Record) *eventlog.Reade
 	return r
 }
 
-func traceOf(t failer, run *metrics.Run, rounds []timeline.Record, from, to int) (view, Written) {
+func traceOf(t failer, run *metrics.Run, rounds []metrics.Round, from, to int) (view, Written) {
 	var b bytes.Buffer
 	wrote, err := Write(&b, logOf(t, run, rounds), from, to)
 	if err != nil {
@@ -179,14 +178,14 @@ func traceOf(t failer, run *metrics.Run, rounds []timeline.Record, from, to int)
 const s = round.Time(1e9)
 
 // Two rounds of two clients with a deadline of 5 s: the second client is late.
-var twoRounds = []timeline.Record{
+var twoRounds = []metrics.Round{
 	{
 		Report: round.Report{
 			Round: 1, Start: 0, End: 5 * s, LocalSteps: 80, LearningRate: 0.3, Cohort: 2, Outcomes: [round.Outcomes]int{round.Accepted: 1, round.Late: 1},
 			TrainingLoss: 4.25, WindowLoss: 4.25, SGDSteps: 80, Evaluated: true, ValidationLoss: 4, ValidationAccuracy: 0.125,
 		},
 		Ended: 2,
-		Tasks: []timeline.Task{
+		Tasks: []metrics.Task{
 			{Ended: round.Ended{Task: 1, Client: 7, LocalSteps: 80, Outcome: round.Accepted, End: 4 * s, Plan: round.Plan{Download: s, Compute: 2 * s, Upload: s}}},
 			{Ended: round.Ended{Task: 2, Client: 3, LocalSteps: 80, Outcome: round.Late, End: 5 * s, Plan: round.Plan{Download: s, Compute: 6 * s, Upload: s}}, Class: 1, Slow: true},
 		},
@@ -197,7 +196,7 @@ var twoRounds = []timeline.Record{
 			TrainingLoss: 4, WindowLoss: 4.125, SGDSteps: 144, ValidationLoss: math.NaN(), ValidationAccuracy: math.NaN(),
 		},
 		Ended: 1,
-		Tasks: []timeline.Task{
+		Tasks: []metrics.Task{
 			{Ended: round.Ended{Task: 3, Client: 7, LocalSteps: 64, Outcome: round.Accepted, Start: 5 * s, End: 9 * s, Plan: round.Plan{Download: s, Compute: 2 * s, Upload: s}}},
 		},
 	},
@@ -272,12 +271,12 @@ func TestSomeRounds(t *testing.T) {
 func TestEverythingTiles(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		length := rapid.Map(rapid.Int64Range(0, 5), func(n int64) round.Time { return round.Time(n) })
-		var rounds []timeline.Record
+		var rounds []metrics.Round
 		number := uint64(0)
 		tasks := 0
 		at := round.Time(0)
 		for i := range rapid.IntRange(1, 5).Draw(t, "rounds") {
-			r := timeline.Record{Report: round.Report{Round: i + 1, Start: at, LocalSteps: 1, TrainingLoss: math.NaN()}}
+			r := metrics.Round{Report: round.Report{Round: i + 1, Start: at, LocalSteps: 1, TrainingLoss: math.NaN()}}
 			takes := length.Draw(t, "round")
 			for client := range rapid.IntRange(0, 4).Draw(t, "cohort") {
 				number++
@@ -286,7 +285,7 @@ func TestEverythingTiles(t *testing.T) {
 					Plan: round.Plan{Download: length.Draw(t, "download"), Compute: length.Draw(t, "compute"), Upload: length.Draw(t, "upload")},
 				}
 				e.End = at + min(takes, e.Plan.Total()+length.Draw(t, "silence"))
-				r.Tasks = append(r.Tasks, timeline.Task{Ended: e})
+				r.Tasks = append(r.Tasks, metrics.Task{Ended: e})
 				r.Outcomes[e.Outcome]++
 				tasks++
 			}

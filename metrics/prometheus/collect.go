@@ -9,7 +9,6 @@ import (
 
 	"fedpace/coordinator/round"
 	"fedpace/metrics"
-	"fedpace/metrics/timeline"
 )
 
 // Describe implements [client.Collector]. It sends nothing: Prometheus then checks
@@ -118,7 +117,7 @@ func (m *Metrics) collectClients(c *scrape, s *state) {
 			break // a run without real devices has no series for them
 		}
 		for p := range phases {
-			of := timeline.Phase(p).String()
+			of := metrics.Phase(p).String()
 			phase.histogram(&s.phases[i][p], of, kindNames[kind], class)
 			slowest.counter(s.slowest[i][p], of, kindNames[kind], class)
 		}
@@ -171,6 +170,6 @@ func (m *Metrics) collectStats(c *scrape, s *state, now *metrics.Stats) {
 	c.add("device_refused_total", "Messages of real devices that were not valid.").counter(float64(d.Refused))
 	modelled := c.add("device_modelled_seconds_total", "Virtual time that a simulated device of mean speed takes for the tasks that real devices have answered.", "phase")
 	for p := range phases {
-		modelled.counter(s.modelled[p], timeline.Phase(p).String())
+		modelled.counter(s.modelled[p], metrics.Phase(p).String())
 	}
 }

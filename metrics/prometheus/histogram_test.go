@@ -17,7 +17,6 @@ import (
 
 	"fedpace/coordinator/round"
 	"fedpace/metrics"
-	"fedpace/metrics/timeline"
 	"fedpace/metrics/web"
 )
 
@@ -150,7 +149,7 @@ func BenchmarkRound(b *testing.B) {
 	for _, classes := range []int{1, maxClasses} {
 		b.Run(map[bool]string{true: "one class", false: "32 classes"}[classes == 1], func(b *testing.B) {
 			m := New(&metrics.Run{Clients: 60, Classes: make([]string, classes), Class: func(client int) int { return client }})
-			r := &metrics.Round{Record: &timeline.Record{Report: round.Report{Round: 1}}, Usage: &metrics.Usage{}}
+			r := &metrics.Round{Report: round.Report{Round: 1}, Usage: &metrics.Usage{}}
 			b.ReportAllocs()
 			for b.Loop() {
 				for c := range 60 {

@@ -12,7 +12,6 @@ import (
 
 	"fedpace/coordinator/round"
 	"fedpace/metrics"
-	"fedpace/metrics/timeline"
 	"fedpace/metrics/web"
 )
 
@@ -37,7 +36,7 @@ const (
 
 var kindNames = [kinds]string{"simulated", "real"}
 
-const phases = int(timeline.Waiting) // those of a plan
+const phases = int(metrics.Waiting) // those of a plan
 
 func phasesOf(p *round.Plan) [phases]round.Time {
 	return [phases]round.Time{p.Download, p.Compute, p.Upload}

@@ -19,7 +19,6 @@ import (
 
 	"fedpace/coordinator/round"
 	"fedpace/metrics"
-	"fedpace/metrics/timeline"
 	"fedpace/metrics/web"
 )
 
@@ -35,7 +34,7 @@ func task(client int, p round.Plan) *round.Ended {
 // report closes a round with what was used by then.
 func report(t testing.TB, m *Metrics, r round.Report, u metrics.Usage) {
 	t.Helper()
-	if err := m.Round(&metrics.Round{Record: &timeline.Record{Report: r}, Usage: &u}); err != nil {
+	if err := m.Round(&metrics.Round{Report: r, Usage: &u}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -331,7 +330,7 @@ func TestARunThatHasNotBegunShowsNoLoss(t *testing.T) {
 func TestARunThatGoesOn(t *testing.T) {
 	m := New(&metrics.Run{Name: "demo"})
 	last := round.Report{Round: 7, End: 21e9, SGDSteps: 560, TrainingLoss: 2, ValidationLoss: math.NaN(), ValidationAccuracy: math.NaN()}
-	if err := m.Start(&metrics.Start{Last: &metrics.Round{Record: &timeline.Record{Report: last}, Usage: &metrics.Usage{Straggling: 3}}}); err != nil {
+	if err := m.Start(&metrics.Start{Last: &metrics.Round{Report: last, Usage: &metrics.Usage{Straggling: 3}}}); err != nil {
 		t.Fatal(err)
 	}
 	shown := families(t, m)

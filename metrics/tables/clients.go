@@ -10,7 +10,6 @@ import (
 
 	"fedpace/coordinator/round"
 	"fedpace/metrics"
-	"fedpace/metrics/timeline"
 )
 
 // account is what a client's tasks came to: tasks by outcome, and the values below.
@@ -22,7 +21,7 @@ const (
 	candidates = round.Outcomes + iota
 	steps
 	seconds // by phase, in nanoseconds
-	wasted  = 1 + timeline.Phases
+	wasted  = 1 + metrics.Phases
 	values  = steps + 2*wasted
 )
 
@@ -87,8 +86,8 @@ func (c *Tables) count(e *round.Ended) {
 	if e.Outcome == round.Accepted {
 		half = a[steps:]
 	}
-	parts := timeline.Split(e)
-	half[0] += timeline.Steps(e, &parts)
+	parts := metrics.PartsOf(e)
+	half[0] += parts.Steps(e)
 	for p, t := range parts {
 		half[1+p] += int64(t)
 	}
@@ -164,15 +163,15 @@ func (c *Tables) WriteClients(w io.Writer) error {
 
 func (a *account) row() Client {
 	o := func(o round.Outcome) int32 { return int32(a[o]) }
-	used := func(p timeline.Phase) float64 { return round.Time(a[seconds+int(p)]).Seconds() }
-	lost := func(p timeline.Phase) float64 { return round.Time(a[seconds+wasted+int(p)]).Seconds() }
+	used := func(p metrics.Phase) float64 { return round.Time(a[seconds+int(p)]).Seconds() }
+	lost := func(p metrics.Phase) float64 { return round.Time(a[seconds+wasted+int(p)]).Seconds() }
 	row := Client{
 		Accepted: o(round.Accepted), Late: o(round.Late), Dropped: o(round.Dropped), Lost: o(round.Lost), Cancelled: o(round.Cancelled), Refused: o(round.Refused),
 		Candidates: int32(a[candidates]), StepsUseful: a[steps], StepsWasted: a[steps+wasted],
-		DownloadUseful: used(timeline.Download), DownloadWasted: lost(timeline.Download),
-		ComputeUseful: used(timeline.Compute), ComputeWasted: lost(timeline.Compute),
-		UploadUseful: used(timeline.Upload), UploadWasted: lost(timeline.Upload),
-		WaitingUseful: used(timeline.Waiting), WaitingWasted: lost(timeline.Waiting),
+		DownloadUseful: used(metrics.Download), DownloadWasted: lost(metrics.Download),
+		ComputeUseful: used(metrics.Compute), ComputeWasted: lost(metrics.Compute),
+		UploadUseful: used(metrics.Upload), UploadWasted: lost(metrics.Upload),
+		WaitingUseful: used(metrics.Waiting), WaitingWasted: lost(metrics.Waiting),
 	}
 	for _, n := range a[:round.Outcomes] {
 		row.Tasks += int32(n)

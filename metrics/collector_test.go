@@ -1,4 +1,4 @@
-package timeline
+package metrics
 
 import (
 	"cmp"
@@ -18,35 +18,53 @@ const second = round.Time(1e9)
 // of 17 ms, 6.71 Mb at 5 Mbps.
 var femnist = round.Plan{Download: 335_500_000, Compute: 1_360_000_000, Upload: 1_342_000_000}
 
+// span is one phase's place on the clock.
+type span struct {
+	phase    Phase
+	from, to round.Time
+}
+
+// spans are a task's phases, without those that take no time.
+func spans(e *round.Ended) (list []span) {
+	at := e.Start
+	for phase, length := range PartsOf(e) {
+		if length != 0 {
+			list = append(list, span{Phase(phase), at, at + length})
+		}
+		at += length
+	}
+	return list
+}
+
 func TestPhasesOfATask(t *testing.T) {
 	for _, test := range []struct {
 		name string
 		task round.Ended
-		want []Span
+		want []span
 	}{
 		{
 			"to its end", round.Ended{Start: second, End: second + femnist.Total(), Plan: femnist, Outcome: round.Accepted},
-			[]Span{{Download, second, 1_335_500_000}, {Compute, 1_335_500_000, 2_695_500_000}, {Upload, 2_695_500_000, 4_037_500_000}},
+			[]span{{Download, second, 1_335_500_000}, {Compute, 1_335_500_000, 2_695_500_000}, {Upload, 2_695_500_000, 4_037_500_000}},
 		},
 		{
 			"late: cut at the deadline of 3 s, in its upload", round.Ended{Start: 0, End: 3 * second, Plan: femnist, Outcome: round.Late},
-			[]Span{{Download, 0, 335_500_000}, {Compute, 335_500_000, 1_695_500_000}, {Upload, 1_695_500_000, 3 * second}},
+			[]span{{Download, 0, 335_500_000}, {Compute, 335_500_000, 1_695_500_000}, {Upload, 1_695_500_000, 3 * second}},
 		},
 		{
 			"dropped while it computes", round.Ended{Start: 0, End: second, Plan: round.Plan{Download: femnist.Download, Compute: femnist.Compute, Upload: femnist.Upload, Drops: true, Dropout: second}, Outcome: round.Dropped},
-			[]Span{{Download, 0, 335_500_000}, {Compute, 335_500_000, second}},
+			[]span{{Download, 0, 335_500_000}, {Compute, 335_500_000, second}},
 		},
 		{"cancelled as it began", round.Ended{Start: second, End: second, Plan: femnist, Outcome: round.Cancelled}, nil},
 		{
 			"chosen as a candidate, it has the model already", round.Ended{Start: 0, End: 2_702_000_000, Plan: round.Plan{Compute: femnist.Compute, Upload: femnist.Upload}, Outcome: round.Accepted},
-			[]Span{{Compute, 0, 1_360_000_000}, {Upload, 1_360_000_000, 2_702_000_000}},
+			[]span{{Compute, 0, 1_360_000_000}, {Upload, 1_360_000_000, 2_702_000_000}},
 		},
 		{
 			"a device that fell silent", round.Ended{Start: second, End: 121 * second, Outcome: round.Lost},
-			[]Span{{Waiting, second, 121 * second}},
+			[]span{{Waiting, second, 121 * second}},
 		},
 	} {
-		if diff := gocmp.Diff(test.want, Spans(nil, &test.task)); diff != "" {
+		if diff := gocmp.Diff(test.want, spans(&test.task), gocmp.AllowUnexported(span{})); diff != "" {
 			t.Errorf("%s: %s", test.name, diff)
 		}
 	}
@@ -67,8 +85,8 @@ func TestStepsDone(t *testing.T) {
 		{"a device that fell silent", round.Ended{End: 120 * second, Outcome: round.Lost}, 0},
 	} {
 		test.task.LocalSteps = 80
-		p := Split(&test.task)
-		if got := Steps(&test.task, &p); got != test.want {
+		p := PartsOf(&test.task)
+		if got := p.Steps(&test.task); got != test.want {
 			t.Errorf("%s: %d steps, want %d", test.name, got, test.want)
 		}
 	}
@@ -92,19 +110,19 @@ func anyTask(t *rapid.T) round.Ended {
 func TestPhasesTileTheTask(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		e := anyTask(t)
-		spans := Spans(nil, &e)
+		spans := spans(&e)
 		at, before := e.Start, -1
 		for _, s := range spans {
-			if s.From != at || s.To <= s.From || int(s.Phase) <= before {
+			if s.from != at || s.to <= s.from || int(s.phase) <= before {
 				t.Fatalf("%+v of %+v", spans, e)
 			}
-			at, before = s.To, int(s.Phase)
+			at, before = s.to, int(s.phase)
 		}
 		if at != e.End {
 			t.Fatalf("%+v end at %d, the task at %d", spans, at, e.End)
 		}
 		planned := Parts{e.Plan.Download, e.Plan.Compute, e.Plan.Upload}
-		for phase, length := range Split(&e) {
+		for phase, length := range PartsOf(&e) {
 			if Phase(phase) != Waiting && length > planned[phase] {
 				t.Fatalf("%v takes %d of %d ns", Phase(phase), length, planned[phase])
 			}
@@ -112,38 +130,24 @@ func TestPhasesTileTheTask(t *testing.T) {
 	})
 }
 
-func collector(t testing.TB, c Config) *Collector {
-	t.Helper()
-	made, err := New(c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return made
-}
-
 // What is kept is what sorting all tasks would give, in whatever order they end.
 func TestKeptTasks(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		slowest, sample := rapid.IntRange(0, 6).Draw(t, "slowest"), rapid.IntRange(0, 6).Draw(t, "sample")
-		c, err := New(Config{
+		c := newCollector(&Run{
 			Seed: rapid.Uint64().Draw(t, "seed"), Slowest: slowest, Sample: sample,
-			Real: func(client int) bool { return client >= 45 }, Class: func(client int) int { return client % 3 },
+			Clients: 45, Class: func(client int) int { return client % 3 },
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
 		for number := range 2 {
 			tasks := rapid.SliceOfNDistinct(rapid.Custom(anyTask), 0, 40, func(e round.Ended) uint64 { return e.Task }).Draw(t, "tasks")
 			stop := rapid.IntRange(0, len(tasks)).Draw(t, "stop") // and go on from there
 			for i := range tasks {
 				if i == stop {
 					before := c
-					if c, err = New(c.config); err != nil {
-						t.Fatal(err)
-					}
-					c.Restore(before.Save())
+					c = newCollector(c.run)
+					c.restore(before.open(nil), before.ended)
 				}
-				c.Task(&tasks[i])
+				c.task(&tasks[i])
 			}
 			want := map[uint64]bool{} // by task: whether it is slow
 			others := slices.DeleteFunc(slices.Clone(tasks), func(e round.Ended) bool { return e.Client >= 45 })
@@ -164,7 +168,7 @@ func TestKeptTasks(t *testing.T) {
 			for _, e := range others[:min(slowest, len(others))] {
 				want[e.Task] = true
 			}
-			r := c.Report(&round.Report{Round: number + 1})
+			r := c.report(&round.Report{Round: number + 1})
 			got := map[uint64]bool{}
 			for _, task := range r.Tasks {
 				got[task.Task] = task.Slow
@@ -188,14 +192,14 @@ func TestKeptTasks(t *testing.T) {
 // The same clients are shown from round to round: of those of a cohort, the
 // ones with the smallest hashes.
 func TestTheSampleStaysWithItsClients(t *testing.T) {
-	c := collector(t, Config{Seed: 7, Sample: 5})
+	c := newCollector(&Run{Seed: 7, Sample: 5, Clients: 100})
 	shown := map[int]int{}
 	for r := range 20 {
 		for client := range 100 { // all of them, in another order each time
 			e := round.Ended{Task: uint64(100*r + client + 1), Client: (client*37 + r) % 100, Plan: femnist, End: femnist.Total()}
-			c.Task(&e)
+			c.task(&e)
 		}
-		for _, task := range c.Report(&round.Report{}).Tasks {
+		for _, task := range c.report(&round.Report{}).Tasks {
 			shown[task.Client]++
 		}
 	}
@@ -211,27 +215,19 @@ func TestTheSampleStaysWithItsClients(t *testing.T) {
 
 // A population of any size costs what is kept, and a round no allocation.
 func TestMemoryIsBounded(t *testing.T) {
-	c := collector(t, Config{Slowest: 8, Sample: 32, Real: func(client int) bool { return client < 10_000 }})
+	c := newCollector(&Run{Slowest: 8, Sample: 32, Clients: 10_000})
 	play := func() {
 		for i := range 20_000 {
 			e := round.Ended{Task: uint64(i + 1), Client: i, End: round.Time(i)}
-			c.Task(&e)
+			c.task(&e)
 		}
-		if n := len(c.Report(&round.Report{}).Tasks); n > MaxDevices+8+32 {
+		if n := len(c.report(&round.Report{}).Tasks); n > maxDevices+8+32 {
 			t.Fatalf("%d tasks are kept", n)
 		}
 	}
 	play()
 	if n := testing.AllocsPerRun(3, play); n > 0 {
 		t.Errorf("%v allocations a round", n)
-	}
-}
-
-func TestLimits(t *testing.T) {
-	for _, c := range []Config{{Slowest: -1}, {Slowest: MaxSlowest + 1}, {Sample: -1}, {Sample: MaxSample + 1}} {
-		if _, err := New(c); err == nil {
-			t.Errorf("%+v is accepted", c)
-		}
 	}
 }
 
@@ -244,11 +240,11 @@ func BenchmarkTask(b *testing.B) {
 		tasks[i] = round.Ended{Task: uint64(i + 1), Client: random.IntN(1_000_000), Plan: femnist, End: round.Time(random.Int64N(1e10))}
 	}
 	slices.SortFunc(tasks, func(a, b round.Ended) int { return cmp.Compare(a.End, b.End) }) // as the clock gives them
-	c := collector(b, Config{Slowest: 8, Sample: 32})
+	c := newCollector(&Run{Slowest: 8, Sample: 32, Clients: 1_000_000})
 	for i := 0; b.Loop(); i++ {
 		if i%cohort == 0 && i > 0 {
-			c.Report(&round.Report{})
+			c.report(&round.Report{})
 		}
-		c.Task(&tasks[i%cohort])
+		c.task(&tasks[i%cohort])
 	}
 }

@@ -1,4 +1,4 @@
-package timeline
+package metrics
 
 import "fedpace/coordinator/round"
 
@@ -24,9 +24,9 @@ func (p Phase) String() string { return phaseNames[p] }
 // Parts are the lengths of a task's phases, by [Phase].
 type Parts [Phases]round.Time
 
-// Split is how the time that a task took divides into phases. They sum to e.End - e.Start: what the
+// PartsOf is how the time that a task took divides into phases. They sum to e.End - e.Start: what the
 // plan has beyond the end is cut, what it lacks is waiting.
-func Split(e *round.Ended) (p Parts) {
+func PartsOf(e *round.Ended) (p Parts) {
 	left := e.End - e.Start
 	p[Download] = min(left, e.Plan.Download)
 	left -= p[Download]
@@ -37,28 +37,10 @@ func Split(e *round.Ended) (p Parts) {
 	return p
 }
 
-// Span is one phase's place on the clock.
-type Span struct {
-	Phase    Phase
-	From, To round.Time // From < To
-}
-
-// Spans appends a task's phases, without those that take no time.
-func Spans(list []Span, e *round.Ended) []Span {
-	at := e.Start
-	for phase, length := range Split(e) {
-		if length > 0 {
-			list = append(list, Span{Phase(phase), at, at + length})
-		}
-		at += length
-	}
-	return list
-}
-
 // Steps is how many local steps a task took of those it was given: all unless it was broken off
 // while it computed, none of a candidate, which only finds a loss, and none that is known of a
-// device that fell silent. p is the task's Split.
-func Steps(e *round.Ended, p *Parts) int64 {
+// device that fell silent. p are the task's parts.
+func (p *Parts) Steps(e *round.Ended) int64 {
 	switch {
 	case e.Probe || e.Outcome == round.Lost || p[Download] < e.Plan.Download:
 		return 0

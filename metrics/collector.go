@@ -1,0 +1,178 @@
+package metrics
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"fedpace/coordinator/round"
+	"fedpace/internal/keyed"
+)
+
+// maxDevices bounds the tasks of real devices that are kept of a round; more are counted in
+// Round.Ended alone.
+const maxDevices = 1 << 12
+
+// Task is a task that is kept.
+type Task struct {
+	round.Ended
+	Class int  // of a simulated client's device
+	Real  bool // a real device's
+	Slow  bool // among its round's slowest
+}
+
+// collector keeps the tasks of the open round that outputs see: the slowest, all of real devices,
+// and a sample of the others. It costs a few nanoseconds a task and memory that grows with neither
+// clients nor rounds. The sample holds the tasks of the clients with the smallest keyed hashes, so
+// the same clients are met again from round to round, and in a run that is repeated.
+type collector struct {
+	run     *Run
+	key     uint64
+	slowest top
+	sample  top
+	devices []round.Ended
+	ended   int
+	round   Round
+	places  []place // reused from round to round
+}
+
+func newCollector(run *Run) *collector {
+	return &collector{
+		run: run, key: keyed.Hash(run.Seed, keyed.Timeline), slowest: top{limit: run.Slowest}, sample: top{limit: run.Sample},
+	}
+}
+
+// task takes a task that is complete; e is copied if it is kept.
+func (c *collector) task(e *round.Ended) {
+	c.ended++
+	if c.run.Real(e.Client) {
+		if len(c.devices) < maxDevices {
+			c.devices = append(c.devices, *e)
+		}
+		return
+	}
+	// Of those cut at the same deadline the one that had most to do is slower.
+	slow := rank{uint64(e.End - e.Start), uint64(e.Plan.Total()), math.MaxUint64 - e.Task}
+	if c.slowest.wants(&slow) {
+		c.slowest.put(slow, e)
+	}
+	drawn := rank{math.MaxUint64 - c.hash(e.Client), math.MaxUint64 - e.Task, 0}
+	if c.sample.wants(&drawn) {
+		c.sample.put(drawn, e)
+	}
+}
+
+// hash is what the sample is drawn by.
+func (c *collector) hash(client int) uint64 { return keyed.Nth(c.key, uint64(client)) }
+
+// report closes the round and returns what was kept of it. The result's memory
+// is reused by the next call.
+func (c *collector) report(r *round.Report) *Round {
+	c.round = Round{Report: *r, Ended: c.ended, Tasks: c.open(c.round.Tasks[:0])}
+	c.slowest.reset()
+	c.sample.reset()
+	c.devices, c.ended = c.devices[:0], 0
+	return &c.round
+}
+
+// restore takes the tasks that another collector had open: the highest of what it
+// kept are the highest of all.
+func (c *collector) restore(tasks []Task, ended int) {
+	for i := range tasks {
+		c.task(&tasks[i].Ended)
+	}
+	c.ended = ended
+}
+
+// open appends the tasks that are kept of the round so far, by start, then number.
+func (c *collector) open(list []Task) []Task {
+	c.places = c.places[:0]
+	for i := range c.devices {
+		c.places = append(c.places, place{e: &c.devices[i], real: true})
+	}
+	for i := range c.slowest.held {
+		c.places = append(c.places, place{e: &c.slowest.held[i], slow: true})
+	}
+	for i := range c.sample.held {
+		c.places = append(c.places, place{e: &c.sample.held[i]})
+	}
+	// A task that is among the slowest may be drawn, too: it is slow first.
+	slices.SortStableFunc(c.places, func(a, b place) int {
+		if a.e.Start != b.e.Start {
+			return cmp.Compare(a.e.Start, b.e.Start)
+		}
+		return cmp.Compare(a.e.Task, b.e.Task)
+	})
+	last := uint64(0)
+	for _, p := range c.places {
+		if p.e.Task == last {
+			continue
+		}
+		last = p.e.Task
+		list = append(list, Task{Ended: *p.e, Real: p.real, Slow: p.slow})
+		if f := c.run.Class; f != nil && !p.real {
+			list[len(list)-1].Class = f(p.e.Client)
+		}
+	}
+	return list
+}
+
+// place is a task that is kept, where it is.
+type place struct {
+	e          *round.Ended
+	real, slow bool
+}
+
+// rank orders tasks: the first number decides, then the next.
+type rank [3]uint64
+
+func (r *rank) above(o *rank) bool {
+	for i := range r {
+		if r[i] != o[i] {
+			return r[i] > o[i]
+		}
+	}
+	return false
+}
+
+// top holds the limit highest of the tasks that it is offered. Those that do not get in, nearly all
+// of a large round, cost one comparison. Tasks come mostly in the order of their ends, each slower
+// than all before: such a one goes to the end of the order at once.
+type top struct {
+	limit int
+	held  []round.Ended // in no order
+	order []entry       // lowest rank first
+}
+
+// entry is the rank of one that is held.
+type entry struct {
+	rank rank
+	slot int
+}
+
+// wants says whether a task of that rank gets in.
+func (t *top) wants(r *rank) bool {
+	if len(t.order) < t.limit {
+		return true
+	}
+	return t.limit > 0 && r.above(&t.order[0].rank)
+}
+
+// put takes in a task that wants has let pass.
+func (t *top) put(r rank, e *round.Ended) {
+	slot := len(t.held)
+	if slot < t.limit {
+		t.held = append(t.held, *e)
+	} else {
+		slot = t.order[0].slot
+		t.held[slot] = *e
+		copy(t.order, t.order[1:])
+		t.order = t.order[:len(t.order)-1]
+	}
+	t.order = append(t.order, entry{r, slot})
+	for i := len(t.order) - 1; i > 0 && t.order[i-1].rank.above(&r); i-- {
+		t.order[i], t.order[i-1] = t.order[i-1], t.order[i]
+	}
+}
+
+func (t *top) reset() { t.held, t.order = t.held[:0], t.order[:0] }

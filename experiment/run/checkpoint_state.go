@@ -1,7 +1,6 @@
 package run
 
 import (
-	"crypto/sha256"
 	"encoding/gob"
 	"errors"
 	"fmt"
@@ -32,21 +31,9 @@ type checkpointBody struct {
 	Limit    int64 // virtual time at which the run ends; 0: none
 	Outputs  []folder.OutputSize
 	Recorder savedRecorder
-	State    coordinator.State // without vectors and steps done
-
-	// Clients that have done steps, ascending, each as its distance from the one
-	// before, and their steps.
-	Clients int
-	Stepped []uint32
-	Steps   []int64
-
-	// The vectors that follow, in this order.
-	Params   int      // length of all of them
-	Models   []uint64 // versions of the model, float32
-	Server   int      // the algorithm's, float64
-	Variate  bool     // the server's control variate, float64
-	Variates []int    // clients whose control variates follow, float32
-	Digests  []byte   // theirs
+	State    coordinator.State // without vectors
+	Params   int               // length of every vector that follows
+	Server   int               // how many of them are the algorithm's
 }
 
 // checkpoint is a run's state as its file holds it.
@@ -59,27 +46,16 @@ type checkpoint struct {
 // pack fills the body with the state.
 func (c *checkpoint) pack() {
 	b := &c.body
-	b.State = c.state
-	b.State.Models, b.State.Server, b.State.Variates, b.State.Machine.StepsDone = nil, nil, nil, nil
-	b.Clients = len(c.state.Machine.StepsDone)
-	b.Stepped, b.Steps = b.Stepped[:0], b.Steps[:0]
-	last := 0
-	for client, steps := range c.state.Machine.StepsDone {
-		if steps != 0 {
-			b.Stepped, b.Steps = append(b.Stepped, uint32(client-last)), append(b.Steps, steps)
-			last = client
-		}
-	}
-	b.Models, b.Server, b.Variate, b.Variates, b.Digests = b.Models[:0], len(c.state.Server), false, b.Variates[:0], b.Digests[:0]
+	b.State, b.Server = c.state, len(c.state.Server)
+	b.State.Models, b.State.Server = nil, nil
 	for _, m := range c.state.Models {
 		b.Params = len(m.Params)
-		b.Models = append(b.Models, m.Number)
+		b.State.Models = append(b.State.Models, coordinator.Version{Number: m.Number})
 	}
 	if v := c.state.Variates; v != nil {
-		b.Variate = true
-		b.Variates = append(b.Variates, v.Clients...)
+		b.State.Variates = &aggregate.VariatesState{Clients: v.Clients}
 		for _, own := range v.Values {
-			b.Digests = append(b.Digests, own.Digest[:]...)
+			b.State.Variates.Values = append(b.State.Variates.Values, aggregate.Variate{Digest: own.Digest})
 		}
 	}
 }
@@ -137,55 +113,37 @@ func (c *checkpoint) read(in *folder.Payload) error {
 	return nil
 }
 
-// maxClients is that of the key clients.
-const maxClients = 10_000_000
-
 // unpack makes the state of the body, with room for the vectors, which must fit in so
 // many bytes.
 func (c *checkpoint) unpack(left int64) error {
-	b := &c.body
-	c.state = b.State
-	if b.Clients < 0 || b.Clients > maxClients || len(b.Stepped) != len(b.Steps) {
-		return fmt.Errorf("steps of %d, %d of %d clients", len(b.Stepped), len(b.Steps), b.Clients)
+	c.state = c.body.State
+	params, s := c.body.Params, &c.state
+	single, double := float64(len(s.Models)), float64(c.body.Server)
+	if v := s.Variates; v != nil {
+		single, double = single+float64(len(v.Values)), double+1
 	}
-	done := make([]int64, b.Clients)
-	client := uint64(0)
-	for i, gap := range b.Stepped {
-		client += uint64(gap)
-		if client >= uint64(b.Clients) || i > 0 && gap == 0 {
-			return fmt.Errorf("steps of client %d of %d", client, b.Clients)
-		}
-		done[client] = b.Steps[i]
-	}
-	c.state.Machine.StepsDone = done
-	variate := 0
-	if b.Variate {
-		variate = 1
-	}
-	switch size := float64(b.Params) * (4*float64(len(b.Models)+len(b.Variates)) + 8*float64(b.Server+variate)); {
-	case b.Params < 0 || b.Params > learn.MaxParams || b.Server < 0 || len(b.Digests) != sha256.Size*len(b.Variates):
-		return fmt.Errorf("vectors of %d parameters", b.Params)
-	case len(b.Models) == 0 && (b.Server > 0 || b.Variate):
+	switch size := float64(params) * (4*single + 8*double); {
+	case params < 0 || params > learn.MaxParams || c.body.Server < 0:
+		return fmt.Errorf("vectors of %d parameters", params)
+	case len(s.Models) == 0 && double > 0:
 		return errors.New("vectors of a run without a model")
-	case len(b.Models) > 0 && b.Params == 0:
+	case len(s.Models) > 0 && params == 0:
 		return errors.New("a model without parameters")
 	case size > float64(left):
 		return fmt.Errorf("vectors of %g bytes where %d are left: %w", size, left, io.ErrUnexpectedEOF)
 	}
-	for _, number := range b.Models {
-		c.state.Models = append(c.state.Models, coordinator.Version{Number: number, Params: make([]float32, b.Params)})
+	for i := range s.Models {
+		s.Models[i].Params = make([]float32, params)
 	}
-	for range b.Server {
-		c.state.Server = append(c.state.Server, make([]float64, b.Params))
+	s.Server = nil
+	for range c.body.Server {
+		s.Server = append(s.Server, make([]float64, params))
 	}
-	if b.Variate {
-		s := &aggregate.VariatesState{Server: make([]float64, b.Params), Clients: b.Variates}
-		for i := range b.Variates {
-			s.Values = append(s.Values, aggregate.Variate{
-				Digest: [sha256.Size]byte(b.Digests[sha256.Size*i:]), Values: make([]float32, b.Params),
-			})
+	if v := s.Variates; v != nil {
+		v.Server = make([]float64, params)
+		for i := range v.Values {
+			v.Values[i].Values = make([]float32, params)
 		}
-		c.state.Variates = s
 	}
 	return nil
 }

@@ -22,9 +22,9 @@ func statusOf(p run.Progress) cli.Status {
 		s.Add(0, "round %d", p.Round)
 	}
 	if p.VirtualTotal > 0 {
-		s.Add(3, "%s of %s", human.VirtualTime(p.VirtualSeconds), human.VirtualTime(p.VirtualTotal))
+		s.Add(3, "%s of %s", human.VirtualTime(p.End.Seconds()), human.VirtualTime(p.VirtualTotal))
 	} else {
-		s.Add(3, "%s", human.VirtualTime(p.VirtualSeconds))
+		s.Add(3, "%s", human.VirtualTime(p.End.Seconds()))
 	}
 	if p.LocalSteps > 0 { // none before the first round
 		s.Add(4, "K %d", p.LocalSteps)

@@ -238,15 +238,18 @@ func TestTheClosingSummaryOfStragglers(t *testing.T) {
 
 func someProgress(number int) run.Progress {
 	return run.Progress{
-		Schedule: "k-rounds", Round: number, Rounds: 40, VirtualSeconds: 36.25, LocalSteps: 35, TrainingLoss: 2.3125,
-		ValidationLoss: 2, ValidationAccuracy: 0.25, Elapsed: 2 * time.Second,
+		Schedule: "k-rounds", Rounds: 40, Elapsed: 2 * time.Second, Report: round.Report{
+			Round: number, End: 36.25e9, LocalSteps: 35, TrainingLoss: 2.3125, ValidationLoss: 2, ValidationAccuracy: 0.25,
+		},
 	}
 }
 
 func TestTheStatusOfARun(t *testing.T) {
 	for want, p := range map[string]run.Progress{
 		"k-rounds  round 10/40  36.2 s  K 35  loss 2.312  accuracy 0.250  5 rounds/s  6s left": someProgress(10),
-		"dsgd  round 1  0.0 s of 20.00 min  K 1":                                               {Schedule: "dsgd", Round: 1, VirtualTotal: 1200, LocalSteps: 1, TrainingLoss: math.NaN(), ValidationAccuracy: math.NaN()},
+		"dsgd  round 1  0.0 s of 20.00 min  K 1": {
+			Schedule: "dsgd", VirtualTotal: 1200, Report: round.Report{Round: 1, LocalSteps: 1, TrainingLoss: math.NaN(), ValidationAccuracy: math.NaN()},
+		},
 	} {
 		s := statusOf(p)
 		if got := s.Line(); got != want || s.Of != p.Schedule || s.Done != p.Fraction() {

@@ -18,14 +18,12 @@ func (o *Outcomes) Add(r *round.Report) {
 	}
 }
 
-// Latest returns a round's report, with the losses of the one before where none were measured.
+// Latest returns a round's report, with the training loss and the validation of the one before
+// where they were not measured.
 func Latest(previous, r *round.Report) round.Report {
 	last := *r
 	if math.IsNaN(r.TrainingLoss) {
 		last.TrainingLoss = previous.TrainingLoss
-	}
-	if math.IsNaN(r.WindowLoss) {
-		last.WindowLoss = previous.WindowLoss
 	}
 	if !r.Evaluated {
 		last.ValidationLoss, last.ValidationAccuracy = previous.ValidationLoss, previous.ValidationAccuracy

@@ -13,7 +13,6 @@ import (
 	"fedpace/actors/device"
 	"fedpace/actors/learn"
 	"fedpace/coordinator/round"
-	"fedpace/coordinator/schedule"
 	"fedpace/experiment/config"
 	"fedpace/experiment/devicelog"
 	"fedpace/experiment/folder"
@@ -114,19 +113,10 @@ func watts(fleet []device.Class) (list []metrics.Watts) {
 }
 
 // roundsSoFar reads the run's rounds.csv, with the mean losses of the window.
-func (p *problem) roundsSoFar(path string) iter.Seq2[round.Report, error] {
+func (p *problem) roundsSoFar(dir string) iter.Seq2[round.Report, error] {
 	return func(yield func(round.Report, error) bool) {
-		window, err := schedule.NewWindow(schedule.WindowConfig{Size: p.config.Schedule.Window, FirstRound: p.config.Schedule.F0 == config.FromFirst})
-		if err != nil {
-			yield(round.Report{}, err)
-			return
-		}
-		for r, err := range folder.Reports(path) {
-			window.Observe(r.TrainingLoss)
-			if mean, ok := window.Mean(); ok {
-				r.WindowLoss = mean
-			}
-			if !yield(r, err) {
+		for r, err := range folder.Follow(dir, p.config.Schedule.Window) {
+			if !yield(r.Report, err) {
 				return
 			}
 		}

@@ -1,45 +1,33 @@
 package run
 
-import "time"
+import (
+	"time"
+
+	"fedpace/coordinator/round"
+	"fedpace/metrics"
+)
 
 // Progress is where a run stands, for those who watch it. Nothing in it decides
 // anything.
 type Progress struct {
 	Schedule string // as in schedule.Names; tells a comparison's runs apart
 
-	Round          int     // rounds completed
-	Rounds         int     // rounds in all; 0: not known
-	VirtualSeconds float64 // virtual time
-	VirtualTotal   float64 // the virtual time at which the run stops; 0: not known
-
-	LocalSteps   int     // K_r of the last round
-	LearningRate float64 // eta_r of the last round
-
-	TrainingLoss       float64 // of the last round; NaN: not measured
-	ValidationLoss     float64 // of the last evaluation; NaN: none yet
-	ValidationAccuracy float64 // of the last evaluation; NaN: none yet
-	TargetAccuracy     float64 // the accuracy at which the run stops; 0: none
+	round.Report         // the last complete round, with the losses that were measured last; NaN: none yet
+	Rounds       int     // rounds in all; 0: not known
+	VirtualTotal float64 // the virtual time at which the run stops; 0: not known
 
 	Elapsed time.Duration // wall time since the run's start
 	Done    bool          // the run is complete
 }
 
-// Fraction is the part of the run that is done, from 0 to 1: the largest over
-// the stops whose end is known, for the first that is reached ends the run.
-// It is 0 when none is known, and 1 of a run that is complete, wherever it
-// ended.
+// Fraction is the part of the run that is done, as [metrics.Run.Fraction]; it is 1 of
+// a run that is complete, wherever it ended.
 func (p Progress) Fraction() float64 {
 	if p.Done {
 		return 1
 	}
-	f := 0.0
-	if p.Rounds > 0 {
-		f = max(f, float64(p.Round)/float64(p.Rounds))
-	}
-	if p.VirtualTotal > 0 {
-		f = max(f, p.VirtualSeconds/p.VirtualTotal)
-	}
-	return min(f, 1)
+	of := metrics.Run{Rounds: p.Rounds, VirtualSeconds: p.VirtualTotal}
+	return of.Fraction(p.Round, p.End.Seconds())
 }
 
 // RoundsPerSecond is the mean pace in wall time; 0 before the first round.

@@ -1,6 +1,10 @@
 package run
 
-import "testing"
+import (
+	"testing"
+
+	"fedpace/coordinator/round"
+)
 
 func TestProgressLooksAhead(t *testing.T) {
 	for _, test := range []struct {
@@ -8,11 +12,11 @@ func TestProgressLooksAhead(t *testing.T) {
 		p        Progress
 		fraction float64
 	}{
-		{"nothing known", Progress{Round: 3, VirtualSeconds: 5}, 0},
-		{"by rounds", Progress{Round: 3, Rounds: 12}, 0.25},
-		{"by time", Progress{Round: 3, VirtualSeconds: 5, VirtualTotal: 10}, 0.5},
-		{"whichever is nearer its end", Progress{Round: 3, Rounds: 12, VirtualSeconds: 5, VirtualTotal: 10}, 0.5},
-		{"never more than all", Progress{VirtualSeconds: 11, VirtualTotal: 10}, 1},
+		{"nothing known", Progress{Report: round.Report{Round: 3, End: 5e9}}, 0},
+		{"by rounds", Progress{Report: round.Report{Round: 3}, Rounds: 12}, 0.25},
+		{"by time", Progress{Report: round.Report{Round: 3, End: 5e9}, VirtualTotal: 10}, 0.5},
+		{"whichever is nearer its end", Progress{Report: round.Report{Round: 3, End: 5e9}, Rounds: 12, VirtualTotal: 10}, 0.5},
+		{"never more than all", Progress{Report: round.Report{End: 11e9}, VirtualTotal: 10}, 1},
 	} {
 		if got := test.p.Fraction(); got != test.fraction {
 			t.Errorf("%s: %v, want %v", test.name, got, test.fraction)
@@ -24,7 +28,7 @@ func TestProgressLooksAhead(t *testing.T) {
 			t.Errorf("%s: left %v, %v", test.name, left, known)
 		}
 	}
-	if got := (Progress{Round: 6, Elapsed: 2e9}).RoundsPerSecond(); got != 3 {
+	if got := (Progress{Report: round.Report{Round: 6}, Elapsed: 2e9}).RoundsPerSecond(); got != 3 {
 		t.Errorf("6 rounds in 2 s are %v a second", got)
 	}
 }

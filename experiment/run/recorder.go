@@ -39,8 +39,8 @@ type recorder struct {
 // savedSummary holds the values of the summary that neither the outputs nor the
 // coordinator know.
 type savedSummary struct {
-	Last         round.Report
-	Reached      float64 // virtual seconds to the target; NaN: not yet
+	Last         round.Report // with the losses that were measured last
+	Reached      float64      // virtual seconds to the target; NaN: not yet
 	BestLoss     float64
 	BestAccuracy float64
 }
@@ -50,11 +50,11 @@ func newRecorder(p *problem, o Options, limit round.Time, started time.Time) (*r
 	nan := math.NaN()
 	r := &recorder{
 		p: p, o: o, started: started, target: p.config.Evaluate.Target,
-		saved: savedSummary{Last: round.Report{WindowLoss: nan}, Reached: nan, BestLoss: nan, BestAccuracy: nan},
-		progress: Progress{
-			Schedule: p.config.Schedule.Name(), Rounds: p.config.Stop.Rounds, VirtualTotal: limit.Seconds(),
-			TargetAccuracy: p.config.Stop.ValidationAccuracy, TrainingLoss: nan, ValidationLoss: nan, ValidationAccuracy: nan,
+		saved: savedSummary{
+			Last:    round.Report{TrainingLoss: nan, WindowLoss: nan, ValidationLoss: nan, ValidationAccuracy: nan},
+			Reached: nan, BestLoss: nan, BestAccuracy: nan,
 		},
+		progress: Progress{Schedule: p.config.Schedule.Name(), Rounds: p.config.Stop.Rounds, VirtualTotal: limit.Seconds()},
 	}
 	if r.target == 0 {
 		r.target = p.config.Stop.ValidationAccuracy
@@ -95,16 +95,14 @@ func (r *recorder) observer() coordinator.Observer {
 // returns the state that the coordinator goes on from; nil: from the start.
 func (r *recorder) start(results *folder.Results, previous *attempt) (*coordinator.State, error) {
 	r.results = results
-	start := &metrics.Start{Folder: results, Rounds: r.p.roundsSoFar(results.Path(folder.RoundsFile))}
+	start := &metrics.Start{Folder: results, Rounds: r.p.roundsSoFar(results.Path(""))}
 	if previous == nil || previous.checkpoint == nil {
 		return nil, r.outputs.Start(start, nil)
 	}
 	c := previous.checkpoint
 	start.Elapsed = c.body.Recorder.Elapsed
-	r.restore(&c.body.Recorder)
-	last := r.saved.Last // with the losses that were measured last
-	last.TrainingLoss, last.ValidationLoss, last.ValidationAccuracy = r.progress.TrainingLoss, r.progress.ValidationLoss, r.progress.ValidationAccuracy
-	start.Last = &metrics.Round{Report: last}
+	r.started, r.saved = r.started.Add(-start.Elapsed), c.body.Recorder.Summary
+	start.Last = &metrics.Round{Report: r.saved.Last}
 	return &c.state, r.outputs.Start(start, &c.body.Recorder.Outputs)
 }
 
@@ -112,35 +110,27 @@ func (r *recorder) start(results *folder.Results, previous *attempt) (*coordinat
 func (r *recorder) show() {
 	if r.o.Progress != nil {
 		r.shown = time.Now()
-		r.progress.Elapsed = r.shown.Sub(r.started)
+		r.progress.Report, r.progress.Elapsed = r.saved.Last, r.shown.Sub(r.started)
 		r.o.Progress(r.progress)
 	}
 }
 
 // report takes one round. An error (a full disk) ends the run.
 func (r *recorder) report(report *round.Report) error {
-	last := &r.saved.Last
-	if *last = *report; !r.p.hasAccuracy() {
-		last.ValidationAccuracy = math.NaN()
+	if !r.p.hasAccuracy() {
+		report.ValidationAccuracy = math.NaN()
 	}
-	if !(r.saved.BestLoss <= last.WindowLoss) { // also when there is none yet
-		r.saved.BestLoss = last.WindowLoss
+	r.saved.Last = metrics.Latest(&r.saved.Last, report)
+	if !(r.saved.BestLoss <= report.WindowLoss) { // also when there is none yet
+		r.saved.BestLoss = report.WindowLoss
 	}
-	r.progress.take(last)
-	if last.Evaluated {
-		r.reach(last.ValidationAccuracy, last.End)
-		r.progress.ValidationLoss, r.progress.ValidationAccuracy = last.ValidationLoss, last.ValidationAccuracy
+	if report.Evaluated {
+		r.reach(report.ValidationAccuracy, report.End)
 	}
 	if time.Since(r.shown) >= progressEvery {
 		r.show()
 	}
-	return r.outputs.Round(last)
-}
-
-// take takes a round that is complete.
-func (p *Progress) take(r *round.Report) {
-	p.Round, p.VirtualSeconds, p.LocalSteps, p.LearningRate = r.Round, r.End.Seconds(), r.LocalSteps, r.LearningRate
-	p.TrainingLoss = r.TrainingLoss
+	return r.outputs.Round(report)
 }
 
 // reach notes when the target was first reached.
@@ -221,28 +211,12 @@ type savedRecorder struct {
 	Elapsed time.Duration // wall time of the run, over all its attempts
 	Summary savedSummary
 	Outputs metrics.State
-
-	ValidationLoss     float64 // of the progress
-	ValidationAccuracy float64
 }
 
 // save is the recorder as it stands.
 func (r *recorder) save() (savedRecorder, error) {
 	outputs, err := r.outputs.Save()
-	return savedRecorder{
-		Elapsed: time.Since(r.started), Summary: r.saved, Outputs: outputs,
-		ValidationLoss: r.progress.ValidationLoss, ValidationAccuracy: r.progress.ValidationAccuracy,
-	}, err
-}
-
-// restore puts a new recorder, but for its outputs, where one was saved.
-func (r *recorder) restore(s *savedRecorder) {
-	r.started = r.started.Add(-s.Elapsed)
-	r.saved = s.Summary
-	if s.Summary.Last.Round > 0 {
-		r.progress.take(&s.Summary.Last)
-	}
-	r.progress.ValidationLoss, r.progress.ValidationAccuracy = s.ValidationLoss, s.ValidationAccuracy
+	return savedRecorder{time.Since(r.started), r.saved, outputs}, err
 }
 
 // describe names a set for reports; made data, and real samples in a made

@@ -98,16 +98,22 @@ func New(dir string) (*Authority, error) {
 
 // keepFirst writes a file unless there is one, of another process perhaps.
 func keepFirst(path string, b []byte) error {
+	if err := write(path, b, os.Link); !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return nil
+}
+
+// write writes a file that is never seen half done: place puts the whole one there.
+func write(path string, b []byte, place func(from, to string) error) error {
 	temporary := fmt.Sprintf("%s.%d", path, os.Getpid())
+	defer os.Remove(temporary) // it is gone where place moved it
 	err := os.WriteFile(temporary, b, 0o600)
 	if err == nil {
-		if err = os.Link(temporary, path); errors.Is(err, fs.ErrExist) { // a link is never seen half done
-			err = nil
-		}
-		err = errors.Join(err, os.Remove(temporary))
+		err = place(temporary, path)
 	}
 	if err != nil {
-		return fmt.Errorf("bus: keep a key: %w", err)
+		return fmt.Errorf("bus: keys: %w", err)
 	}
 	return nil
 }
@@ -214,30 +220,27 @@ func (a *Authority) Issue(g Grant) ([]byte, error) {
 	case !errors.Is(err, fs.ErrNotExist):
 		return nil, err
 	}
-	pair, public, token, err := a.newUser(g)
+	public, creds, err := a.newUser(g)
 	if err != nil {
 		return nil, err
-	}
-	seed, err := pair.Seed()
-	if err != nil {
-		return nil, fmt.Errorf("bus: make a key: %w", err)
-	}
-	creds, err := jwt.FormatUserConfig(token, seed)
-	if err != nil {
-		return nil, fmt.Errorf("bus: write credentials: %w", err)
 	}
 	u.Run = g.Run
 	u.Keys = append(u.Keys, userKey{Public: public, Issued: now.Unix()})
 	return creds, a.keep(u)
 }
 
-// newUser makes a user's key and the JWT that says what it may do.
-func (a *Authority) newUser(g Grant) (pair nkeys.KeyPair, public, token string, err error) {
-	if pair, err = nkeys.CreateUser(); err == nil {
+// newUser makes a user's key and its credentials, which say what it may do.
+func (a *Authority) newUser(g Grant) (public string, creds []byte, err error) {
+	pair, err := nkeys.CreateUser()
+	var seed []byte
+	if err == nil {
+		seed, err = pair.Seed()
+	}
+	if err == nil {
 		public, err = pair.PublicKey()
 	}
 	if err != nil {
-		return nil, "", "", fmt.Errorf("bus: make a key: %w", err)
+		return "", nil, fmt.Errorf("bus: make a key: %w", err)
 	}
 	c := jwt.NewUserClaims(public)
 	c.Name = string(g.Role) + " " + g.ID
@@ -251,10 +254,14 @@ func (a *Authority) newUser(g Grant) (pair nkeys.KeyPair, public, token string, 
 		c.AllowedConnectionTypes = jwt.StringList{jwt.ConnectionTypeLeafnode}
 	}
 	c.Pub.Allow, c.Sub.Allow = permissions(g)
-	if token, err = c.Encode(signer); err != nil {
-		return nil, "", "", fmt.Errorf("bus: sign credentials: %w", err)
+	token, err := c.Encode(signer)
+	if err == nil {
+		creds, err = jwt.FormatUserConfig(token, seed)
 	}
-	return pair, public, token, nil
+	if err != nil {
+		return "", nil, fmt.Errorf("bus: sign credentials: %w", err)
+	}
+	return public, creds, nil
 }
 
 // Revoke ends the credentials of a role's id. Servers in other processes see it
@@ -320,19 +327,11 @@ func readUser(path string) (*user, error) {
 
 // keep writes a user's file in place of the one there is.
 func (a *Authority) keep(u *user) error {
-	path := a.userPath(u.Role, u.ID)
-	temporary := fmt.Sprintf("%s.%d", path, os.Getpid())
 	b, err := json.MarshalIndent(u, "", "  ")
-	if err == nil {
-		err = os.WriteFile(temporary, append(b, '\n'), 0o600)
-	}
-	if err == nil {
-		err = os.Rename(temporary, path)
-	}
 	if err != nil {
 		return fmt.Errorf("bus: keys: %w", err)
 	}
-	return nil
+	return write(a.userPath(u.Role, u.ID), append(b, '\n'), os.Rename)
 }
 
 // userFiles are the paths of the users' files.
@@ -341,55 +340,31 @@ func (a *Authority) userFiles() []string {
 	return files
 }
 
-// Account is one of a server's accounts, its claims signed.
-type Account struct {
-	*jwt.AccountClaims
-	Token string
-}
+// accounts are a server's accounts, with the revocations so far.
+type accounts struct{ system, runs, devices *jwt.AccountClaims }
 
-// Accounts are what a server needs to know the authority's credentials, with the
-// revocations so far.
-type Accounts struct {
-	Operator              *jwt.OperatorClaims
-	OperatorToken         string
-	System, Runs, Devices Account
-}
-
-// Accounts makes and signs the claims of the server's accounts.
-func (a *Authority) Accounts() (*Accounts, error) {
-	c, err := a.claims()
-	if err != nil {
-		return nil, err
-	}
-	return c, a.sign(c)
-}
-
-// claims are the accounts before they are signed.
-func (a *Authority) claims() (*Accounts, error) {
-	account := func(name string, k keyPair) Account {
+func (a *Authority) accounts() (*accounts, error) {
+	account := func(name string, k keyPair) *jwt.AccountClaims {
 		c := jwt.NewAccountClaims(k.public)
-		c.Name = name
-		return Account{AccountClaims: c}
+		c.Name, c.Revocations = name, jwt.RevocationList{}
+		return c
 	}
-	o := jwt.NewOperatorClaims(a.operator.public)
-	o.Name, o.SystemAccount = "fedpace", a.system.public
-	c := &Accounts{Operator: o, System: account("system", a.system), Runs: account("runs", a.runs), Devices: account("devices", a.devices)}
+	c := &accounts{account("system", a.system), account("runs", a.runs), account("devices", a.devices)}
 	all := int64(jwt.NoLimit)
-	c.Runs.Limits.JetStreamLimits = jwt.JetStreamLimits{MemoryStorage: all, DiskStorage: all, Streams: all, Consumer: all}
+	c.runs.Limits.JetStreamLimits = jwt.JetStreamLimits{MemoryStorage: all, DiskStorage: all, Streams: all, Consumer: all}
 	for _, g := range gates {
-		c.Runs.Exports.Add(&jwt.Export{Name: g.name, Subject: jwt.Subject(g.subject), Type: g.kind})
-		c.Devices.Imports.Add(&jwt.Import{Name: g.name, Subject: jwt.Subject(g.subject), Account: a.runs.public, Type: g.kind})
+		c.runs.Exports.Add(&jwt.Export{Name: g.name, Subject: jwt.Subject(g.subject), Type: g.kind})
+		c.devices.Imports.Add(&jwt.Import{Name: g.name, Subject: jwt.Subject(g.subject), Account: a.runs.public, Type: g.kind})
 	}
-	c.Devices.Imports.Add(&jwt.Import{Name: "models for sites", Subject: anyModel, LocalSubject: siteModel, Account: a.runs.public, Type: jwt.Service})
-	c.Runs.Revocations, c.Devices.Revocations = jwt.RevocationList{}, jwt.RevocationList{}
+	c.devices.Imports.Add(&jwt.Import{Name: "models for sites", Subject: anyModel, LocalSubject: siteModel, Account: a.runs.public, Type: jwt.Service})
 	for _, path := range a.userFiles() {
 		u, err := readUser(path)
 		if err != nil {
 			return nil, err
 		}
-		list := c.Runs.Revocations
+		list := c.runs.Revocations
 		if u.Role == RoleDevice || u.Role == RoleSite {
-			list = c.Devices.Revocations
+			list = c.devices.Revocations
 		}
 		for _, k := range u.Keys {
 			if k.Revoked != 0 {
@@ -400,56 +375,60 @@ func (a *Authority) claims() (*Accounts, error) {
 	return c, nil
 }
 
-// sign fills in the tokens. The operator's claims are those that were signed the
-// first time.
-func (a *Authority) sign(c *Accounts) error {
+// operatorToken is the operator's claims as they were signed the first time.
+func (a *Authority) operatorToken() (string, error) {
+	o := jwt.NewOperatorClaims(a.operator.public)
+	o.Name, o.SystemAccount = "fedpace", a.system.public
 	path := filepath.Join(a.dir, "operator.jwt")
 	b, err := readSecret(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		token, signErr := c.Operator.Encode(a.operator)
+		token, signErr := o.Encode(a.operator)
 		if signErr != nil {
-			return fmt.Errorf("bus: sign the operator's claims: %w", signErr)
+			return "", fmt.Errorf("bus: sign the operator's claims: %w", signErr)
 		}
 		if err := keepFirst(path, []byte(token+"\n")); err != nil {
-			return err
+			return "", err
 		}
 		b, err = readSecret(path)
 	}
 	if err != nil {
-		return err
+		return "", err
 	}
-	c.OperatorToken = strings.TrimSpace(string(b))
-	kept, err := jwt.DecodeOperatorClaims(c.OperatorToken)
-	if err != nil || kept.Subject != c.Operator.Subject || kept.SystemAccount != c.Operator.SystemAccount {
-		return fmt.Errorf("bus: keys: %s is not of these keys; remove it", path)
+	token := strings.TrimSpace(string(b))
+	kept, err := jwt.DecodeOperatorClaims(token)
+	if err != nil || kept.Subject != o.Subject || kept.SystemAccount != o.SystemAccount {
+		return "", fmt.Errorf("bus: keys: %s is not of these keys; remove it", path)
 	}
-	c.Operator = kept
-	for _, x := range []*Account{&c.System, &c.Runs, &c.Devices} {
-		if x.Token, err = x.Encode(a.operator); err != nil {
-			return fmt.Errorf("bus: sign an account: %w", err)
-		}
-	}
-	return nil
+	return token, nil
 }
 
-// configuration tells an external server's file of some of the accounts.
-func (c *Accounts) configuration(accounts ...Account) string {
-	text := fmt.Sprintf("operator: %s\nsystem_account: %s\nresolver: MEMORY\nresolver_preload: {\n", c.OperatorToken, c.System.Subject)
-	for _, a := range accounts {
-		text += fmt.Sprintf("  %s: %s\n", a.Subject, a.Token)
+// configuration tells an external server's file of some accounts, the system's first.
+func (a *Authority) configuration(accounts ...*jwt.AccountClaims) (string, error) {
+	operator, err := a.operatorToken()
+	if err != nil {
+		return "", err
 	}
-	return text + "}\n"
+	text := fmt.Sprintf("operator: %s\nsystem_account: %s\nresolver: MEMORY\nresolver_preload: {\n", operator, a.system.public)
+	for _, c := range accounts {
+		token, err := c.Encode(a.operator)
+		if err != nil {
+			return "", fmt.Errorf("bus: sign an account: %w", err)
+		}
+		text += fmt.Sprintf("  %s: %s\n", c.Subject, token)
+	}
+	return text + "}\n", nil
 }
 
 // ServerConfiguration is what an external nats-server's configuration file needs
 // to know these credentials, with the revocations so far. Made anew and reloaded
 // (nats-server --signal reload) it ends those that were revoked since.
 func (a *Authority) ServerConfiguration() (string, error) {
-	c, err := a.Accounts()
+	c, err := a.accounts()
 	if err != nil {
 		return "", err
 	}
-	return "# Accounts of fedpace: coordinators and hosts in one, devices in the other.\n" + c.configuration(c.System, c.Runs, c.Devices), nil
+	text, err := a.configuration(c.system, c.runs, c.devices)
+	return "# Accounts of fedpace: coordinators and hosts in one, devices in the other.\n" + text, err
 }
 
 // SiteConfiguration is what the configuration file of a site's own server needs:
@@ -457,19 +436,17 @@ func (a *Authority) ServerConfiguration() (string, error) {
 // with their own credentials. It holds no key; creds is the path of the
 // credentials of a RoleSite there.
 func (a *Authority) SiteConfiguration(urls []string, creds string) (string, error) {
-	c, err := a.claims()
+	c, err := a.accounts()
 	if err != nil {
 		return "", err
 	}
-	c.Devices.Mappings = jwt.Mapping{anyModel: []jwt.WeightedMapping{{Subject: siteModel}}}
-	c.Devices.Imports = nil // of an account that is not here: messages go to the leaf's other end
-	if err := a.sign(c); err != nil {
-		return "", err
-	}
+	c.devices.Mappings = jwt.Mapping{anyModel: []jwt.WeightedMapping{{Subject: siteModel}}}
+	c.devices.Imports = nil // of an account that is not here: messages go to the leaf's other end
+	text, err := a.configuration(c.system, c.devices)
 	quoted := make([]string, len(urls))
 	for i, u := range urls {
 		quoted[i] = strconv.Quote(u)
 	}
 	return fmt.Sprintf("# A site's server of fedpace: its devices, and the way to the runs.\n%sleafnodes {\n  remotes: [ { urls: [%s], account: %s, credentials: %q } ]\n}\n",
-		c.configuration(c.System, c.Devices), strings.Join(quoted, ", "), c.Devices.Subject, creds), nil
+		text, strings.Join(quoted, ", "), a.devices.public, creds), err
 }

@@ -24,14 +24,8 @@ func (a *Authority) Issued() (state string) {
 // Inside are the credentials of a connection within the server's process; its
 // key never leaves memory.
 func (a *Authority) Inside() ([]nats.Option, error) {
-	pair, _, token, err := a.newUser(Grant{Role: RoleCoordinator, ID: "inside"})
-	if err != nil {
-		return nil, err
-	}
-	return []nats.Option{
-		nats.UserJWT(func() (string, error) { return token, nil }, pair.Sign),
-		nats.CustomInboxPrefix(InboxPrefix("inside")),
-	}, nil
+	_, creds, err := a.newUser(Grant{Role: RoleCoordinator, ID: "inside"})
+	return []nats.Option{nats.UserCredentialBytes(creds), nats.CustomInboxPrefix(InboxPrefix("inside"))}, err
 }
 
 // InboxOf is the prefix that credentials allow; "" if they do not limit it.

@@ -13,7 +13,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/nats-io/jwt/v2"
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 
@@ -44,15 +43,16 @@ type Config struct {
 
 // Server is a NATS server inside this process.
 type Server struct {
+	config Config
 	server *server.Server
 	store  *natsbus.Store
-	log    *recorder
+	log    recorder
 	folder string // of JetStream, though a run's streams live in memory; Close removes it
 	once   sync.Once
 
-	authority *auth.Authority // nil: nobody is asked for credentials
-	stop      context.CancelFunc
-	watching  sync.WaitGroup
+	issued   string // the state of the authority that the server knows
+	stop     context.CancelFunc
+	watching sync.WaitGroup
 }
 
 // Start starts a server with JetStream and waits until it takes
@@ -61,7 +61,7 @@ func Start(ctx context.Context, c Config) (_ *Server, err error) {
 	if c.Listen != "" && c.Authority == nil && !c.Open {
 		return nil, errors.New("bus: a server that listens needs an authority, whose credentials its users must have")
 	}
-	s := &Server{store: natsbus.NewStore(), log: &recorder{}, authority: c.Authority}
+	s := &Server{config: c, store: natsbus.NewStore(), stop: func() {}}
 	if s.folder, err = os.MkdirTemp("", "fedpace-nats-"); err != nil {
 		return nil, fmt.Errorf("bus: folder of the embedded server: %w", err)
 	}
@@ -70,36 +70,14 @@ func Start(ctx context.Context, c Config) (_ *Server, err error) {
 			err = errors.Join(err, os.RemoveAll(s.folder))
 		}
 	}()
-	options := &server.Options{
-		ServerName:      "fedpace",
-		DontListen:      c.Listen == "",
-		NoSigs:          true,
-		NoLog:           true,
-		JetStream:       true,
-		StoreDir:        s.folder,
-		MaxPayload:      bus.MaxPayload,
-		MaxPending:      natsbus.PendingBytes, // for one connection before it is given up: as much as for a subscription
-		WriteDeadline:   time.Minute,          // a busy machine is no slow consumer
-		NoSublistCache:  true,                 // it thrashes on a million subjects
-		NoSystemAccount: true,
-	}
-	if c.Listen != "" {
-		if options.Host, options.Port, err = splitListen(c.Listen); err != nil {
-			return nil, err
-		}
-	}
-	if c.TLS != nil {
-		options.TLS, options.TLSConfig, options.TLSTimeout = true, c.TLS, handshakeTimeout.Seconds()
-	}
-	if c.Authority != nil {
-		if err = secure(options, c.Authority); err != nil {
-			return nil, err
-		}
+	options, err := s.options()
+	if err != nil {
+		return nil, err
 	}
 	if s.server, err = server.NewServer(options); err != nil {
 		return nil, fmt.Errorf("bus: embedded server: %w", err)
 	}
-	s.server.SetLoggerV2(s.log, false, false, false)
+	s.server.SetLoggerV2(&s.log, false, false, false)
 	go s.server.Start()
 	for deadline := time.Now().Add(startTimeout); !s.server.ReadyForConnections(20 * time.Millisecond); {
 		if _, why := s.log.said(); why != "" || time.Now().After(deadline) || ctx.Err() != nil {
@@ -113,9 +91,46 @@ func Start(ctx context.Context, c Config) (_ *Server, err error) {
 	if c.Authority != nil {
 		watching, stop := context.WithCancel(context.Background())
 		s.stop = stop
-		s.watching.Go(func() { s.watchRevocations(watching, options.AccountResolver) })
+		s.watching.Go(func() { s.watchRevocations(watching) })
 	}
 	return s, nil
+}
+
+// options are the server's, with the authority's accounts as they are now.
+func (s *Server) options() (_ *server.Options, err error) {
+	c := &s.config
+	options := &server.Options{
+		ServerName:      "fedpace",
+		DontListen:      c.Listen == "",
+		NoSigs:          true,
+		NoLog:           true,
+		JetStream:       true,
+		StoreDir:        s.folder,
+		MaxPayload:      bus.MaxPayload,
+		MaxPending:      natsbus.PendingBytes, // for one connection before it is given up: as much as for a subscription
+		WriteDeadline:   time.Minute,          // a busy machine is no slow consumer
+		NoSublistCache:  true,                 // it thrashes on a million subjects
+		NoSystemAccount: c.Authority == nil,
+	}
+	if c.Listen != "" {
+		if options.Host, options.Port, err = splitListen(c.Listen); err != nil {
+			return nil, err
+		}
+	}
+	if c.TLS != nil {
+		options.TLS, options.TLSConfig, options.TLSTimeout = true, c.TLS, handshakeTimeout.Seconds()
+	}
+	if c.Authority != nil {
+		s.issued = c.Authority.Issued()
+		text, err := c.Authority.ServerConfiguration()
+		if err == nil {
+			err = options.ProcessConfigString(text)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("bus: accounts: %w", err)
+		}
+	}
+	return options, nil
 }
 
 // splitListen reads "host:port"; port 0 is any free one.
@@ -142,10 +157,8 @@ func (s *Server) URL() string {
 // Close stops the server and waits until it is gone.
 func (s *Server) Close() {
 	s.once.Do(func() {
-		if s.stop != nil {
-			s.stop()
-			s.watching.Wait()
-		}
+		s.stop()
+		s.watching.Wait()
 		s.server.Shutdown()
 		s.server.WaitForShutdown()
 		_ = os.RemoveAll(s.folder) // a temporary folder that stays behind harms nobody
@@ -166,28 +179,10 @@ func (s *Server) Store() *natsbus.Store { return s.store }
 
 // Credentials are those of a connection within this process.
 func (s *Server) Credentials() ([]nats.Option, error) {
-	if s.authority == nil {
+	if s.config.Authority == nil {
 		return nil, nil
 	}
-	return s.authority.Inside()
-}
-
-// secure makes a server's options ask for the authority's credentials.
-func secure(o *server.Options, a *auth.Authority) error {
-	c, err := a.Accounts()
-	if err != nil {
-		return err
-	}
-	resolver := &server.MemAccResolver{}
-	for _, x := range []auth.Account{c.System, c.Runs, c.Devices} {
-		if err := resolver.Store(x.Subject, x.Token); err != nil {
-			return fmt.Errorf("bus: accounts: %w", err)
-		}
-	}
-	o.TrustedOperators = []*jwt.OperatorClaims{c.Operator}
-	o.SystemAccount, o.NoSystemAccount = c.System.Subject, false
-	o.AccountResolver = resolver
-	return nil
+	return s.config.Authority.Inside()
 }
 
 // revocationEvery is how often a running server looks for revocations.
@@ -195,38 +190,20 @@ const revocationEvery = time.Second
 
 // watchRevocations ends what the authority has revoked, connections that are
 // open included, until ctx ends.
-func (s *Server) watchRevocations(ctx context.Context, resolver server.AccountResolver) {
-	seen := s.authority.Issued()
+func (s *Server) watchRevocations(ctx context.Context) {
 	for range natsbus.Ticks(ctx, revocationEvery) {
-		now := s.authority.Issued()
-		if now == seen {
+		if s.config.Authority.Issued() == s.issued {
 			continue
 		}
-		if err := s.revoke(resolver); err != nil {
-			s.log.Errorf("revocations: %v", err)
-			continue
+		options, err := s.options()
+		if err == nil {
+			err = s.server.ReloadOptions(options)
 		}
-		seen = now
-	}
-}
-
-// revoke gives the server the accounts as they are now.
-func (s *Server) revoke(resolver server.AccountResolver) error {
-	c, err := s.authority.Accounts()
-	if err != nil {
-		return err
-	}
-	for _, x := range []auth.Account{c.Runs, c.Devices} {
-		if err := resolver.Store(x.Subject, x.Token); err != nil {
-			return err
-		}
-		account, err := s.server.LookupAccount(x.Subject)
 		if err != nil {
-			return err
+			s.log.Errorf("revocations: %v", err)
+			s.issued = "" // try again
 		}
-		s.server.UpdateAccountClaims(account, x.AccountClaims)
 	}
-	return nil
 }
 
 // recorder is the server's logger: it keeps the last complaints for error

@@ -31,6 +31,7 @@ type Coordinator struct {
 
 	memory []bus.Plan // for the next plans; of the subscription's goroutine
 	plans  *mailbox.Mailbox[bus.ClientPlan]
+	late   *time.Timer // runs while plans are waited for
 
 	sums  *sumCollector
 	hosts *hostRegistry // nil: nobody asks
@@ -70,6 +71,10 @@ func (c *Conn) OpenCoordinator(ctx context.Context, run string, config bus.Coord
 		subject: subject.ClientsOf(run), plans: mailbox.New[bus.ClientPlan](PendingMessages),
 		looking: make(chan error, 1), unwatch: func() {}, stop: func() {},
 	}
+	o.late = time.AfterFunc(time.Hour, func() {
+		o.plans.Signal(fmt.Errorf("bus: run %s: no plan for %v, although one is waited for: %w", run, config.PlanPatience, bus.ErrInterrupted))
+	})
+	o.late.Stop()
 	var err error
 	o.js, err = jetstream.New(c.nats,
 		jetstream.WithDefaultTimeout(RequestTimeout), jetstream.WithPublishAsyncMaxPending(pendingJobs),
@@ -115,7 +120,6 @@ func (c *Coordinator) open(ctx context.Context) error {
 	watching, stop := context.WithCancel(context.Background())
 	c.stop = stop
 	c.watched.Go(func() { c.watchStreams(watching) })
-	c.watched.Go(func() { c.watchPlans(watching) })
 	if c.hosts != nil {
 		c.watched.Go(func() { c.hosts.announce(watching) })
 	}
@@ -164,23 +168,6 @@ func (c *Coordinator) failed(err error) {
 func (c *Coordinator) lost(err error) {
 	c.plans.Signal(err)
 	c.sums.mailbox.Signal(err)
-}
-
-// watchPlans tells the driver when it waits for plans in vain. Nothing else
-// would: a task that no host gets leaves no trace on the bus.
-func (c *Coordinator) watchPlans(ctx context.Context) {
-	last := int64(-1) // takes done when a wait was last seen
-	for range Ticks(ctx, c.config.PlanPatience) {
-		switch takes := c.plans.Takes(); {
-		case c.plans.Waiting() == 0:
-			last = -1
-		case takes != last:
-			last = takes
-		default:
-			c.plans.Signal(fmt.Errorf("bus: run %s: no plan for %v, although one is waited for: %w", c.run, c.config.PlanPatience, bus.ErrInterrupted))
-			last = -1
-		}
-	}
 }
 
 func (c *Coordinator) Pending() int {
@@ -267,7 +254,10 @@ func (c *Coordinator) onPlan(m *nats.Msg) {
 
 // TakePlans fails with the cause: a slow consumer's drop, a lost connection, a plan
 // that is not valid. When no plan comes for CoordinatorConfig.PlanPatience, its
-// error wraps [bus.ErrInterrupted].
+// error wraps [bus.ErrInterrupted]: a task that no host gets leaves no trace on the
+// bus.
 func (c *Coordinator) TakePlans(ctx context.Context, buf []bus.ClientPlan) ([]bus.ClientPlan, error) {
+	c.late.Reset(c.config.PlanPatience)
+	defer c.late.Stop()
 	return c.plans.Take(ctx, buf)
 }

@@ -130,51 +130,40 @@ func (h *Host) SendSum(ctx context.Context, r *bus.Result) error {
 	if f := w.Failure; f != nil {
 		f.Kind, f.Text = bus.Text(f.Kind), bus.Text(f.Text)
 	}
-	if w.Params == 0 {
-		_, err := h.sumRequest(ctx, w)
-		return err
+	if w.Params > 0 && !h.copies.Load() { // lent: the coordinator reads the values where they are
+		store := h.conn.config.Store
+		w.Handle = &bus.Handle{Store: store.id[:], Number: store.last.Add(1)}
+		store.sums.Store(w.Handle.Number, r)
+		defer store.sums.Delete(w.Handle.Number)
 	}
-	if !h.copies.Load() {
-		err := h.lendSum(ctx, w, r)
-		if !errors.Is(err, errElsewhere) {
+	if w.Params == 0 || w.Handle != nil {
+		if _, err := h.sumRequest(ctx, w); !errors.Is(err, errElsewhere) {
 			return err
 		}
 		h.copies.Store(true)
+		w.Handle = nil
 	}
 	return h.copySum(ctx, w, r)
-}
-
-// lendSum lets the coordinator read the values where they are.
-func (h *Host) lendSum(ctx context.Context, w *bus.Sum, r *bus.Result) error {
-	store := h.conn.config.Store
-	number := store.last.Add(1)
-	store.sums.Store(number, r)
-	defer store.sums.Delete(number)
-	w.Handle = &bus.Handle{Store: store.id[:], Number: number}
-	defer func() { w.Handle = nil }()
-	_, err := h.sumRequest(ctx, w)
-	return err
 }
 
 // copySum sends the values, then the control variates, in chunks, one after the
 // other.
 func (h *Host) copySum(ctx context.Context, w *bus.Sum, r *bus.Result) error {
-	values, variates := r.Values, slices.Concat(r.Variates...)
 	limit := h.conn.nats.MaxPayload()
 	size := min(bus.ChunkBytes, int(limit)-proto.Size(w)-1024) / 8
 	if size < 1 {
 		return fmt.Errorf("bus: sum of job %d: %d bytes of losses do not fit a message of %d: the job has too many clients", w.Job, proto.Size(w), limit)
 	}
-	first := (len(values) + size - 1) / size
-	chunks := first + (len(variates)+2*size-1)/(2*size)
+	values := slices.Collect(slices.Chunk(r.Values, size))
+	variates := slices.Collect(slices.Chunk(slices.Concat(r.Variates...), 2*size))
+	chunks := len(values) + len(variates)
 	w.Chunks = uint32(chunks)
 	for i := range chunks {
 		w.Chunk = uint32(i)
-		if i < first {
-			w.Values = vector.Bytes(values[i*size : min((i+1)*size, len(values))])
+		if i < len(values) {
+			w.Values = vector.Bytes(values[i])
 		} else {
-			from := (i - first) * 2 * size
-			w.Values, w.Variates = nil, vector.Bytes(variates[from:min(from+2*size, len(variates))])
+			w.Values, w.Variates = nil, vector.Bytes(variates[i-len(values)])
 		}
 		if i == 1 {
 			w.Clients = nil

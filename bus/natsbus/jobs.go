@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -74,7 +73,11 @@ func (h *Host) nextJob(ctx context.Context, kernel string) (*delivery, error) {
 	}
 	marking, stop := context.WithCancel(h.life)
 	d := &delivery{job: j, conn: h.conn, msg: m, stop: stop}
-	d.mark.Go(func() { d.keep(marking, consumer.CachedInfo().Config.AckWait/3) })
+	d.mark.Go(func() {
+		for range Ticks(marking, consumer.CachedInfo().Config.AckWait/3) {
+			_ = m.InProgress() // lost marks end in a second delivery, which is harmless
+		}
+	})
 	return d, nil
 }
 
@@ -88,13 +91,6 @@ func (h *Host) consumer(ctx context.Context, kernel string) (jetstream.Consumer,
 		h.consumers.Store(kernel, c)
 	}
 	return c, err
-}
-
-// keep marks progress until ctx ends.
-func (d *delivery) keep(ctx context.Context, every time.Duration) {
-	for range Ticks(ctx, every) {
-		_ = d.msg.InProgress() // lost marks end in a second delivery, which is harmless
-	}
 }
 
 // end ends the marks of progress.

@@ -33,12 +33,24 @@ func (c *Coordinator) openStreams(ctx context.Context) error {
 		if _, err := c.js.AccountInfo(attempt); err != nil {
 			return fmt.Errorf("bus: JetStream: %w", err)
 		}
-		return c.makeStreams(ctx, true)
+		return c.makeStreams(ctx)
 	})
 	if errors.Is(err, jetstream.ErrJetStreamNotEnabled) || errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount) {
 		return errors.New("bus: the server has no JetStream, which runs need: start it with nats-server -js, and allow it for the account")
 	}
-	return err
+	if err != nil {
+		return err
+	}
+	for _, name := range c.streams() { // after all else: what a dead coordinator sent last has come by now
+		s, err := c.stream(ctx, name)
+		if err == nil {
+			err = s.Purge(ctx)
+		}
+		if err != nil {
+			return fmt.Errorf("bus: empty stream %s: %w", name, err)
+		}
+	}
+	return nil
 }
 
 func (c *Coordinator) streams() []string {
@@ -48,9 +60,8 @@ func (c *Coordinator) streams() []string {
 	return []string{subject.JobsStream(c.run)}
 }
 
-// makeStreams makes the streams that are missing, and empties those that are there
-// if it is told to.
-func (c *Coordinator) makeStreams(ctx context.Context, empty bool) error {
+// makeStreams leaves streams that are there, and what they hold, as they are.
+func (c *Coordinator) makeStreams(ctx context.Context) error {
 	ctx, cancel := c.conn.attempt(ctx, 2*RequestTimeout)
 	defer cancel()
 	for _, name := range c.streams() {
@@ -60,11 +71,7 @@ func (c *Coordinator) makeStreams(ctx context.Context, empty bool) error {
 		} else {
 			config.Subjects, config.MaxMsgsPerSubject, config.AllowDirect = []string{subject.AnyModel(c.run)}, 1, true
 		}
-		s, err := c.js.CreateOrUpdateStream(ctx, config)
-		if err == nil && empty {
-			err = s.Purge(ctx)
-		}
-		if err != nil {
+		if _, err := c.js.CreateOrUpdateStream(ctx, config); err != nil {
 			return fmt.Errorf("bus: make stream %s: %w", name, err)
 		}
 	}
@@ -236,7 +243,7 @@ func (c *Coordinator) restore(ctx context.Context, interrupted bool) (again bool
 		return false, nil
 	}
 	c.sums.forgetSent()
-	if err := c.makeStreams(ctx, false); err != nil {
+	if err := c.makeStreams(ctx); err != nil {
 		return true, err
 	}
 	for d, params := range c.available() {

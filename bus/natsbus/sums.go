@@ -169,15 +169,9 @@ func (d *sumCollector) onSum(m *nats.Msg) {
 	s, verdict, reason := d.receive(m)
 	if s != nil {
 		d.mailbox.Put(s)
-		return
+	} else if verdict != bus.Verdict_VERDICT_UNSPECIFIED { // else it is answered later
+		d.answer(m, verdict, reason)
 	}
-	if verdict == bus.Verdict_VERDICT_UNSPECIFIED {
-		return // answered later
-	}
-	if verdict == bus.Refused || verdict == bus.Repeated {
-		d.ignored.Add(1)
-	}
-	answer(m, verdict, reason)
 }
 
 func (d *sumCollector) receive(m *nats.Msg) (s *bus.ReceivedSum, verdict bus.Verdict, reason string) {
@@ -222,8 +216,8 @@ func (d *sumCollector) receive(m *nats.Msg) (s *bus.ReceivedSum, verdict bus.Ver
 	var once sync.Once
 	return &bus.ReceivedSum{
 		Result: whole,
-		Accept: func() { once.Do(func() { d.accept(o, m) }) },
-		Reject: func(reason string) { once.Do(func() { d.reject(o, m, reason) }) },
+		Accept: func() { once.Do(func() { d.settle(o, m, bus.Accepted, "") }) },
+		Reject: func(reason string) { once.Do(func() { d.settle(o, m, bus.Refused, reason) }) },
 	}, 0, ""
 }
 
@@ -270,33 +264,29 @@ func (o *openJob) add(store *Store, w *bus.Sum) (*bus.Result, error) {
 	return o.join(chunks, values)
 }
 
-// accept closes the job and lets the trainer acknowledge it.
-func (d *sumCollector) accept(o *openJob, m *nats.Msg) {
+// settle answers a sum that was with the coordinator, and its repeats. The job of
+// one that is accepted is closed; else it stays open.
+func (d *sumCollector) settle(o *openJob, m *nats.Msg, verdict bus.Verdict, reason string) {
 	d.mu.Lock()
-	d.confirmed(o) // the queue's last number counts on
-	delete(d.jobs, o.job.Job)
-	d.mu.Unlock()
-	answer(m, bus.Accepted, "")
-	for _, m := range o.waiting {
-		d.ignored.Add(1)
-		answer(m, bus.Repeated, "")
-	}
-}
-
-// reject leaves the job open and tells the trainer why its sum will not do.
-func (d *sumCollector) reject(o *openJob, m *nats.Msg, reason string) {
-	d.mu.Lock()
-	waiting := o.waiting
+	waiting, others := o.waiting, verdict
 	o.taken, o.waiting = false, nil
+	if verdict == bus.Accepted {
+		others = bus.Repeated
+		d.confirmed(o) // the queue's last number counts on
+		delete(d.jobs, o.job.Job)
+	}
 	d.mu.Unlock()
-	d.ignored.Add(1)
-	for _, m := range append(waiting, m) {
-		answer(m, bus.Refused, reason)
+	d.answer(m, verdict, reason)
+	for _, m := range waiting {
+		d.answer(m, others, reason)
 	}
 }
 
 // answer replies to a sum. A trainer that gets no reply sends its sum again.
-func answer(m *nats.Msg, v bus.Verdict, reason string) {
+func (d *sumCollector) answer(m *nats.Msg, v bus.Verdict, reason string) {
+	if v == bus.Refused || v == bus.Repeated {
+		d.ignored.Add(1)
+	}
 	if m.Reply == "" {
 		return
 	}

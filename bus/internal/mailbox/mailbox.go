@@ -19,7 +19,6 @@ type Mailbox[T any] struct {
 	limit int
 	ready chan struct{} // one token: look again
 
-	takes   atomic.Int64 // that have returned
 	waiting atomic.Int64
 }
 
@@ -80,10 +79,7 @@ func (b *Mailbox[T]) wake() {
 // Take waits for items and swaps them against the caller's buffer.
 func (b *Mailbox[T]) Take(ctx context.Context, buffer []T) ([]T, error) {
 	b.waiting.Add(1)
-	defer func() {
-		b.waiting.Add(-1)
-		b.takes.Add(1)
-	}()
+	defer b.waiting.Add(-1)
 	for {
 		b.mu.Lock()
 		items, err := b.items, b.err
@@ -127,6 +123,5 @@ func (b *Mailbox[T]) Pending() int {
 	return len(b.items)
 }
 
-// Waiting is the number of takes under way, Takes that of those that have returned.
+// Waiting is the number of takes under way.
 func (b *Mailbox[T]) Waiting() int64 { return b.waiting.Load() }
-func (b *Mailbox[T]) Takes() int64   { return b.takes.Load() }

@@ -62,8 +62,8 @@ func readerOf(s *federated.Source) (best federated.Reader, err error) {
 // layouts is what Open reads, in the words of its errors.
 func layouts() string {
 	var list []string
-	for _, name := range federated.Readers.Names() {
-		list = append(list, federated.Readers.Help(name))
+	for _, e := range federated.Readers.Entries {
+		list = append(list, e.Help)
 	}
 	last := len(list) - 1
 	return strings.Join(list[:last], ", ") + ", or " + list[last]

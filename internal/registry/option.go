@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -59,24 +60,16 @@ func Options(t reflect.Type) []Option {
 			o.Ranged = true
 			o.Range, err = ParseRange(text)
 		}
-		for _, attribute := range strings.FieldsFunc(f.Tag.Get("is"), func(r rune) bool { return r == ',' }) {
-			switch attribute {
-			case "null":
-				o.Null, o.Optional = true, true
-				if o.Default == "" {
-					o.Default = "null"
-				}
-			case "path":
-				o.Path = true
-			case "inert":
-				o.Inert = true
-			case "short":
-				o.Short = true
-			case "flat":
-				o.Flat = true
-			default:
-				err = fmt.Errorf("%q is not an attribute", attribute)
+		attributes := map[string]*bool{"null": &o.Null, "path": &o.Path, "inert": &o.Inert, "short": &o.Short, "flat": &o.Flat}
+		for _, name := range strings.FieldsFunc(f.Tag.Get("is"), func(r rune) bool { return r == ',' }) {
+			if attributes[name] == nil {
+				err = fmt.Errorf("%q is not an attribute", name)
+				break
 			}
+			*attributes[name] = true
+		}
+		if o.Null {
+			o.Default, o.Optional = cmp.Or(o.Default, "null"), true
 		}
 		if err == nil && !f.IsExported() {
 			err = fmt.Errorf("the field is not exported")
@@ -100,22 +93,13 @@ type Range struct {
 }
 
 // ParseRange reads an interval such as [1,100] or (0,1e6].
-func ParseRange(text string) (Range, error) {
-	bad := fmt.Errorf("%q is not an interval such as [1,100] or (0,1e6]", text)
-	if len(text) < 5 || !strings.ContainsRune("[(", rune(text[0])) || !strings.ContainsRune("])", rune(text[len(text)-1])) {
-		return Range{}, bad
+func ParseRange(text string) (r Range, err error) {
+	var from, to rune
+	_, err = fmt.Sscanf(text+"\n", "%c%g,%g%c\n", &from, &r.Lo, &r.Hi, &to)
+	if err != nil || !strings.ContainsRune("[(", from) || !strings.ContainsRune("])", to) || !(r.Lo <= r.Hi) {
+		return Range{}, fmt.Errorf("%q is not an interval such as [1,100] or (0,1e6]", text)
 	}
-	lo, hi, ok := strings.Cut(text[1:len(text)-1], ",")
-	if !ok {
-		return Range{}, bad
-	}
-	r := Range{OpenLo: text[0] == '(', OpenHi: text[len(text)-1] == ')'}
-	var err1, err2 error
-	r.Lo, err1 = strconv.ParseFloat(strings.TrimSpace(lo), 64)
-	r.Hi, err2 = strconv.ParseFloat(strings.TrimSpace(hi), 64)
-	if err1 != nil || err2 != nil || !(r.Lo <= r.Hi) {
-		return Range{}, bad
-	}
+	r.OpenLo, r.OpenHi = from == '(', to == ')'
 	return r, nil
 }
 
@@ -126,21 +110,20 @@ func (r Range) Contains(v float64) bool {
 
 // String reads as "more than 0 and at most 10".
 func (r Range) String() string {
-	hi := "at most " + Number(r.Hi)
+	lo, hi := Number(r.Lo)+" or more", " and at most "+Number(r.Hi)
+	if r.OpenLo {
+		lo = "more than " + Number(r.Lo)
+	}
 	if r.OpenHi {
-		hi = "less than " + Number(r.Hi)
+		hi = " and less than " + Number(r.Hi)
 	}
 	switch {
-	case math.IsInf(r.Hi, 1) && r.OpenLo:
-		return "more than " + Number(r.Lo)
 	case math.IsInf(r.Hi, 1):
-		return Number(r.Lo) + " or more"
-	case r.OpenLo:
-		return "more than " + Number(r.Lo) + " and " + hi
-	case r.OpenHi:
-		return Number(r.Lo) + " or more and " + hi
+		return lo
+	case !r.OpenLo && !r.OpenHi:
+		return "from " + Number(r.Lo) + " to " + Number(r.Hi)
 	}
-	return "from " + Number(r.Lo) + " to " + Number(r.Hi)
+	return lo + hi
 }
 
 // Number writes a float64 so that it reads back to the same bits, without an

@@ -54,15 +54,6 @@ func TestTableKnowsItsEntries(t *testing.T) {
 	if got := shapes.Text(square{edge: edge{3}, Name: "plain"}) + shapes.Text(point{}); got != "square(side 3, name plain)point" {
 		t.Error(got)
 	}
-	if got, err := shapes.Make("point"); err != nil || got != shape(point{}) {
-		t.Errorf("Make = %+v, %v", got, err)
-	}
-	if _, err := shapes.Make("square"); err == nil || err.Error() != "side: is not set" {
-		t.Errorf("a square without its side: %v", err)
-	}
-	if _, err := shapes.Make("circle"); err == nil {
-		t.Error("a circle was never registered")
-	}
 	full := square{edge: edge{3}, Name: "fancy", File: "f"}
 	text, err := shapes.Encode(full)
 	if err != nil || text != `{"file":"f","form":"square","name":"fancy","side":3}` {

@@ -3,11 +3,9 @@ package registry
 import (
 	"encoding/json"
 	"fmt"
-	"maps"
 	"reflect"
 	"slices"
 	"strings"
-	"sync"
 )
 
 // Table is one plug point: the entries of kind T by name. T is an interface.
@@ -20,18 +18,19 @@ type Point struct {
 	Kind    string // names one entry in messages, as in "closing rule"
 	Word    string // key that names the entry in a map of the configuration
 	Default string // entry of a map that does not name one, "" where it must
-	entries map[string]entry
+	Entries []Entry // by name
 }
 
-type entry struct {
-	help  string
-	value any // with no option set
+// Entry is one entry of a [Point].
+type Entry struct {
+	Name, Help string
+	Value      any // with no option set
 }
 
-var (
-	mu     sync.Mutex
-	points = map[reflect.Type]*Point{}
-)
+// Type is the struct with the entry's options.
+func (e *Entry) Type() reflect.Type { return reflect.TypeOf(e.Value) }
+
+var points = map[reflect.Type]*Point{}
 
 // New makes the plug point of an interface type, once. kind names one entry in
 // messages, as in "closing rule". word is the key that names the entry in a
@@ -41,22 +40,15 @@ func New[T any](kind, word string) *Table[T] {
 	if t.Kind() != reflect.Interface {
 		panic(fmt.Sprintf("registry: %v is not an interface", t))
 	}
-	mu.Lock()
-	defer mu.Unlock()
 	if points[t] != nil {
 		panic(fmt.Sprintf("registry: %v has two tables", t))
 	}
-	p := &Point{Kind: kind, Word: word, entries: map[string]entry{}}
-	points[t] = p
-	return &Table[T]{p}
+	points[t] = &Point{Kind: kind, Word: word}
+	return &Table[T]{points[t]}
 }
 
 // For returns the plug point of an interface type, nil if it has none.
-func For(t reflect.Type) *Point {
-	mu.Lock()
-	defer mu.Unlock()
-	return points[t]
-}
+func For(t reflect.Type) *Point { return points[t] }
 
 // Register adds an entry. value is a struct, not a pointer, with no option
 // set; its type and name must be new to the table. Register panics on a
@@ -71,12 +63,11 @@ func (t *Table[T]) Register(name, help string, value T) {
 			panic(fmt.Sprintf("registry: %s %q has an option %q, the key that names the entry", t.Kind, name, o.Key))
 		}
 	}
-	mu.Lock()
-	defer mu.Unlock()
-	if _, taken := t.entries[name]; taken || t.nameOf(typ) != "" {
+	if slices.Contains(t.Names(), name) || t.NameOf(value) != "" {
 		panic(fmt.Sprintf("registry: %s %q (%v) is registered twice", t.Kind, name, typ))
 	}
-	t.entries[name] = entry{help, value}
+	t.Entries = append(t.Entries, Entry{name, help, value})
+	slices.SortFunc(t.Entries, func(a, b Entry) int { return strings.Compare(a.Name, b.Name) })
 }
 
 // Standard says which entry a map is that does not name one. It returns the
@@ -84,31 +75,6 @@ func (t *Table[T]) Register(name, help string, value T) {
 func (t *Table[T]) Standard(name string) *Table[T] {
 	t.Default = name
 	return t
-}
-
-// Make returns an entry with its options at their defaults. It returns an error
-// for an unknown name and for an option that must be given.
-func (t *Table[T]) Make(name string) (value T, err error) {
-	standard, _, ok := t.Point.Entry(name)
-	if !ok {
-		return value, fmt.Errorf("%q is not a known %s", name, t.Kind)
-	}
-	v := reflect.New(reflect.TypeOf(standard)).Elem()
-	for _, o := range Options(v.Type()) {
-		f := v.FieldByIndex(o.Index)
-		switch {
-		case !o.Optional:
-			return value, Errorf(o.Key, "is not set")
-		case o.Null && o.Default == "null":
-		case f.Kind() == reflect.String:
-			f.SetString(o.Default)
-		default:
-			if err := json.Unmarshal([]byte(o.Default), f.Addr().Interface()); err != nil {
-				panic(fmt.Sprintf("registry: default of %s.%s: %v", name, o.Key, err))
-			}
-		}
-	}
-	return v.Interface().(T), nil
 }
 
 // Encode writes an entry whose options are numbers, words and lists of them as
@@ -159,12 +125,6 @@ func (t *Table[T]) Entry(name string) (value T, ok bool) {
 	return value, ok
 }
 
-// Help is the entry's help, "" if there is none of that name.
-func (t *Table[T]) Help(name string) string {
-	_, help, _ := t.Point.Entry(name)
-	return help
-}
-
 // Text is how an entry says itself in a summary: its String if it has one, else
 // its name with the options that are not zero, as in "deadline(seconds 5)".
 func (t *Table[T]) Text(value T) string {
@@ -185,31 +145,28 @@ func (t *Table[T]) Text(value T) string {
 }
 
 // Names lists the entries' names in alphabetical order.
-func (p *Point) Names() []string {
-	mu.Lock()
-	defer mu.Unlock()
-	return slices.Sorted(maps.Keys(p.entries))
+func (p *Point) Names() (list []string) {
+	for _, e := range p.Entries {
+		list = append(list, e.Name)
+	}
+	return list
 }
 
 // Entry returns an entry with no option set, and its help.
 func (p *Point) Entry(name string) (value any, help string, ok bool) {
-	mu.Lock()
-	defer mu.Unlock()
-	e, ok := p.entries[name]
-	return e.value, e.help, ok
+	for _, e := range p.Entries {
+		if e.Name == name {
+			return e.Value, e.Help, true
+		}
+	}
+	return nil, "", false
 }
 
 // NameOf is the name under which a value's type is registered, "" if it is not.
 func (p *Point) NameOf(value any) string {
-	mu.Lock()
-	defer mu.Unlock()
-	return p.nameOf(reflect.TypeOf(value))
-}
-
-func (p *Point) nameOf(t reflect.Type) string {
-	for name, e := range p.entries {
-		if reflect.TypeOf(e.value) == t {
-			return name
+	for _, e := range p.Entries {
+		if e.Type() == reflect.TypeOf(value) {
+			return e.Name
 		}
 	}
 	return ""

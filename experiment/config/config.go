@@ -56,12 +56,6 @@ type Config struct {
 	Outputs      []metrics.Sink      `key:"outputs" is:"null,inert" help:"outputs of the run beside its usual ones, [{sink: NAME, ...}, ...]; one that is usual has these options"`
 }
 
-// The changes of training images, as package actors knows them.
-const (
-	NoAugment = "none"
-	FlipCrop  = "flip_crop"
-)
-
 // Synthetic shapes made data.
 type Synthetic struct {
 	Heterogeneity float64 `key:"heterogeneity" default:"1" range:"[0,100]" help:"how much the clients of synthetic data differ; 0: not at all"`
@@ -129,11 +123,14 @@ func (s Schedule) Named(name string) (Schedule, error) {
 		name string
 	}{{reflect.ValueOf(&s.K), pair.K}, {reflect.ValueOf(&s.Eta), pair.Eta}} {
 		n := &node{kind: scalar, text: way.name, isText: true}
-		if err := r.choice(&registry.Option{}, way.to.Elem(), n, "schedules"); err != nil {
+		if err := r.choice(way.to.Elem(), n, "schedules"); err != nil {
 			return s, err
 		}
 	}
-	return s, r.firstMissing()
+	if len(r.missing) > 0 {
+		return s, r.missing[0]
+	}
+	return s, nil
 }
 
 // Setup is what the configuration gives its schedules; the constants of Eq. 9
@@ -272,10 +269,14 @@ func (c *Config) DataSeed() uint64 {
 // reports whether any schedule was replaced.
 func (c *Config) Untrained() (replaced bool) {
 	c.Train, c.Devices.Names = false, nil
-	if n := registry.NeedsOf(c.given(c.Schedule.K)); n.Losses || n.Validation {
+	measured := func(component any) bool {
+		n := registry.NeedsOf(c.given(component))
+		return n.Losses || n.Validation
+	}
+	if measured(c.Schedule.K) {
 		c.Schedule.K, replaced = schedule.FixedK{}, true
 	}
-	if n := registry.NeedsOf(c.given(c.Schedule.Eta)); n.Losses || n.Validation {
+	if measured(c.Schedule.Eta) {
 		c.Schedule.Eta, replaced = schedule.FixedEta{}, true
 	}
 	if s, ok := c.Select.(round.ByLosses); ok {

@@ -13,6 +13,7 @@ import (
 
 	"fedpace/actors/device"
 	"fedpace/actors/learn"
+	"fedpace/coordinator/aggregate"
 	"fedpace/coordinator/round"
 	"fedpace/coordinator/schedule"
 	"fedpace/internal/tasks"
@@ -84,6 +85,9 @@ func TestValuesThatFollowFromOthers(t *testing.T) {
 		{"unless they are set", []string{"data=my.parquet", "clients=70"}, func(c *Config) { c.Data.Path, c.Clients = "my.parquet", 70 }},
 		{"own model has its own size", []string{"data=my.parquet", "model={mlp: [3, 2]}"}, func(c *Config) {
 			c.Data.Path, c.Clients, c.Model, c.Network.ModelMegabits = "my.parquet", 0, learn.MLP{Layers: []int{3, 2}}, 0
+		}},
+		{"an algorithm is named behind its neighbour", []string{"aggregate.weights=samples", "aggregate.algorithm=fedprox"}, func(c *Config) {
+			c.Aggregate = Aggregate{Algorithm: aggregate.FedProx{Rate: 1, Mu: 0.01, Staleness: aggregate.Staleness{Exponent: 0.5}}, Weights: SampleWeights}
 		}},
 		{"table1 is the task's size", []string{"network.model_megabits=exact", "network.model_megabits=table1"}, func(*Config) {}},
 		{"table2 is the task's deviation", []string{"compute.std=table2"}, func(c *Config) { c.Compute.Std = 5.1e-4 }},

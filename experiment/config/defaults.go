@@ -32,7 +32,7 @@ const (
 func Defaults(task Task) (Config, error) {
 	var c Config
 	var r reader
-	r.begin(reflect.ValueOf(&c).Elem(), "", "")
+	r.begin(reflect.ValueOf(&c).Elem(), "", "", "")
 	c.Task, c.Out = task, OutFolder(c.Name)
 	c.Network.DownloadMbps, c.Network.UploadMbps = paperDownloadMbps, paperUploadMbps
 	if task.IsConvex() {
@@ -48,16 +48,13 @@ func Defaults(task Task) (Config, error) {
 	c.Stop = Stop{Rounds: 10000}
 	c.Network.ModelMegabits, c.Compute.SecondsPerStep = p.Megabits, p.SecondsPerStep
 	if task == TaskCIFAR100 {
-		c.Augment = FlipCrop
+		c.Augment = "flip_crop"
 	}
 	return c, nil
 }
 
 func taskNames() []string {
-	for _, o := range optionsAt("task") {
-		return o.Words
-	}
-	return nil
+	return optionsAt("task")[0].Words
 }
 
 // convex makes the defaults of a convex task: a round's communication takes as

@@ -42,21 +42,20 @@ func notA(value, what string, known []string) string {
 }
 
 // orList joins words as "a, b or c".
-func orList(words []string) string {
-	if len(words) < 2 {
-		return strings.Join(words, "")
-	}
-	last := len(words) - 1
-	return strings.Join(words[:last], ", ") + " or " + words[last]
-}
+func orList(words []string) string { return listed(words, " or ") }
 
 // doList joins names with their verb, as "first and buffered do".
 func doList(names []string) string {
 	if len(names) == 1 {
 		return names[0] + " does"
 	}
-	last := len(names) - 1
-	return strings.Join(names[:last], ", ") + " and " + names[last] + " do"
+	return listed(names, " and ") + " do"
+}
+
+// listed joins words by commas, the last one by another text.
+func listed(words []string, last string) string {
+	n := max(0, len(words)-1)
+	return strings.TrimPrefix(strings.Join(words[:n], ", ")+last+strings.Join(words[n:], ""), last)
 }
 
 // nearest returns the known word that a mistyped one most likely meant, or ""
@@ -79,24 +78,21 @@ func editDistance(a, b string) int {
 	if len(a) > 64 || len(b) > 64 {
 		return 64 // no key is as long, so nothing is near
 	}
-	var rows [3][65]int
-	before, above, row := &rows[0], &rows[1], &rows[2]
-	for j := range len(b) + 1 {
-		above[j] = j
-	}
-	for i := 1; i <= len(a); i++ {
-		row[0] = i
-		for j := 1; j <= len(b); j++ {
-			cost := 1
-			if a[i-1] == b[j-1] {
-				cost = 0
+	var d [65][65]int // of the first letters of each
+	for i := range len(a) + 1 {
+		for j := range len(b) + 1 {
+			if i == 0 || j == 0 {
+				d[i][j] = i + j
+				continue
 			}
-			row[j] = min(above[j]+1, row[j-1]+1, above[j-1]+cost)
+			d[i][j] = min(d[i-1][j]+1, d[i][j-1]+1, d[i-1][j-1]+1)
+			if a[i-1] == b[j-1] {
+				d[i][j] = d[i-1][j-1]
+			}
 			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
-				row[j] = min(row[j], before[j-2]+1)
+				d[i][j] = min(d[i][j], d[i-2][j-2]+1)
 			}
 		}
-		before, above, row = above, row, before
 	}
-	return above[len(b)]
+	return d[len(a)][len(b)]
 }

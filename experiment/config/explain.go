@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 
 	"fedpace/internal/registry"
@@ -12,6 +13,7 @@ import (
 // close.deadline; false if the configuration has none of that name.
 func Explain(path string) (string, bool) {
 	var b strings.Builder
+	last, named := strings.LastIndexByte(path, '.'), false
 	for _, k := range keysBelow("", reflect.TypeFor[Config](), true) {
 		if k.Key == path || strings.HasPrefix(k.Key, path+".") {
 			fmt.Fprintf(&b, "%s: %s\n", k.Key, k.Help)
@@ -19,10 +21,13 @@ func Explain(path string) (string, bool) {
 				fmt.Fprintf(&b, "  %s\n", limits)
 			}
 		}
-	}
-	last := strings.LastIndexByte(path, '.')
-	for _, p := range pointsAt(path[:max(last, 0)]) {
-		if e, help, ok := p.Entry(path[last+1:]); ok {
+		p := pointOf(k.option.Type)
+		if p == nil || named || last < 0 || k.Key != path[:last] && k.Key != path[:last+1]+p.Word {
+			continue
+		}
+		var e any
+		var help string
+		if e, help, named = p.Entry(path[last+1:]); named {
 			fmt.Fprintf(&b, "%s: %s\n", path, help)
 			for _, o := range registry.Options(reflect.TypeOf(e)) {
 				fmt.Fprintf(&b, "  %s: %s\n", o.Key, o.Help)
@@ -30,6 +35,15 @@ func Explain(path string) (string, bool) {
 		}
 	}
 	return strings.TrimSpace(b.String()), b.Len() > 0
+}
+
+// pointOf is the plug point whose entries a value of a type is, or holds a list
+// of; nil if there is none.
+func pointOf(t reflect.Type) *registry.Point {
+	if t.Kind() == reflect.Slice {
+		t = t.Elem()
+	}
+	return registry.For(t)
 }
 
 // limits are the type, range, unit and default of a key.
@@ -43,6 +57,7 @@ func (k *KnownKey) limits() string {
 
 // valueText is what an option of a type may hold; "" for maps and entries.
 func valueText(o *registry.Option, t reflect.Type, path string) string {
+	text, limits := wanted(o, t), ""
 	switch t.Kind() {
 	case reflect.Pointer:
 		return valueText(o, t.Elem(), path)
@@ -58,18 +73,28 @@ func valueText(o *registry.Option, t reflect.Type, path string) string {
 			return "a list, each " + of
 		}
 		return "a list"
+	case reflect.Uint64:
+		limits = "from 0 to 18446744073709551615"
 	}
-	text := wanted(o)
 	if o.Path {
 		text = "a path"
 	}
 	if o.Ranged {
-		text += strings.TrimRight(" "+o.Range.String()+" "+o.Unit, " ")
+		limits = strings.TrimRight(o.Range.String()+" "+o.Unit, " ")
 	}
-	for _, word := range []string{o.Word, paperWords[path].name} {
-		if word != "" {
-			text += ", or " + word
-		}
+	switch {
+	case limits != "" && t.Kind() == reflect.Float64:
+		text += " (" + limits + ")"
+	case limits != "":
+		text += " " + limits
+	}
+	for _, word := range wordsFor(o, path) {
+		text += ", or " + word
 	}
 	return text
+}
+
+// wordsFor are the words that stand for numbers of an option.
+func wordsFor(o *registry.Option, path string) []string {
+	return slices.DeleteFunc([]string{o.Word, paperWords[path].name}, func(word string) bool { return word == "" })
 }

@@ -26,8 +26,7 @@ type KnownKey struct {
 func KnownKeys() []KnownKey { return keysBelow("", reflect.TypeFor[Config](), false) }
 
 // ClassKeys lists the keys of a class in fleet.
-func ClassKeys() []KnownKey {
-	var list []KnownKey
+func ClassKeys() (list []KnownKey) {
 	for _, o := range registry.Options(reflect.TypeFor[device.Class]()) {
 		list = append(list, known(o.Key, o))
 	}
@@ -39,26 +38,21 @@ func ClassKeys() []KnownKey {
 func keysBelow(path string, t reflect.Type, lists bool) []KnownKey {
 	var list []KnownKey
 	for _, o := range registry.Options(t) {
-		at := join(path, o.Key)
-		p := registry.For(o.Type)
+		at, below := join(path, o.Key), o.Type
+		if lists && below.Kind() == reflect.Slice {
+			below = below.Elem()
+		}
+		p := registry.For(below)
+		if o.Flat {
+			at = path
+		} else if registry.For(o.Type) == nil && (o.Type.Kind() != reflect.Struct || shortOf(o.Type) != nil) {
+			list = append(list, known(at, o))
+		}
 		switch {
-		case o.Flat:
-			list = append(list, choiceKeys(path, &o, p)...)
 		case p != nil:
 			list = append(list, choiceKeys(at, &o, p)...)
-		default:
-			if o.Type.Kind() != reflect.Struct || shortOf(o.Type) != nil {
-				list = append(list, known(at, o))
-			}
-			below := o.Type
-			if lists && below.Kind() == reflect.Slice {
-				below = below.Elem()
-			}
-			if p := registry.For(below); p != nil {
-				list = append(list, choiceKeys(at, &o, p)...)
-			} else if below.Kind() == reflect.Struct {
-				list = append(list, keysBelow(at, below, lists)...)
-			}
+		case below.Kind() == reflect.Struct:
+			list = append(list, keysBelow(at, below, lists)...)
 		}
 	}
 	return list
@@ -70,55 +64,39 @@ func choiceKeys(path string, o *registry.Option, p *registry.Point) []KnownKey {
 	if strings.Contains(path, ".") { // schedule.k, which a word is enough for
 		list[0].Key = path
 	}
-	type sentence struct {
-		help string
-		of   []string
-	}
-	sentences := map[string][]sentence{} // by key: what entries say of an option
-	for _, name := range p.Names() {
-		e, _, _ := p.Entry(name)
-		for _, o := range registry.Options(reflect.TypeOf(e)) {
+	said := map[string][]string{} // by key: what entries say of an option, behind their names
+	for _, e := range p.Entries {
+		for _, o := range registry.Options(e.Type()) {
 			k := known(join(path, o.Key), o)
-			said := sentences[k.Key]
-			if i := slices.IndexFunc(said, func(s sentence) bool { return s.help == k.Help }); i >= 0 {
-				said[i].of = append(said[i].of, name)
-			} else {
-				sentences[k.Key] = append(said, sentence{k.Help, []string{name}})
-			}
-			if said == nil {
+			i := slices.IndexFunc(list, func(other KnownKey) bool { return other.Key == k.Key })
+			if i < 0 {
+				i = len(list)
 				list = append(list, k)
 			}
-			i := slices.IndexFunc(list, func(other KnownKey) bool { return other.Key == k.Key })
-			list[i].of = append(list[i].of, name)
+			list[i].of = append(list[i].of, e.Name)
+			texts, help := said[k.Key], ": "+k.Help
+			if i := slices.IndexFunc(texts, func(text string) bool { return strings.HasSuffix(text, help) }); i >= 0 {
+				texts[i] = strings.TrimSuffix(texts[i], help) + ", " + e.Name + help
+			} else {
+				said[k.Key] = append(texts, e.Name+help)
+			}
 		}
 	}
 	for i := range list[1:] {
-		if k := &list[1+i]; len(p.Names()) > 1 {
-			var texts []string
-			for _, s := range sentences[k.Key] {
-				texts = append(texts, strings.Join(s.of, ", ")+": "+s.help)
-			}
-			k.Help = strings.Join(texts, "; ")
+		if k := &list[1+i]; len(p.Entries) > 1 {
+			k.Help = strings.Join(said[k.Key], "; ")
 		}
 	}
 	return list
 }
 
 func known(path string, o registry.Option) KnownKey {
-	k := KnownKey{Key: path, Help: o.Help, Words: slices.Clone(o.Words), IsPath: o.Path, option: o}
-	switch {
-	case o.Word != "":
-		k.Words = append(k.Words, o.Word)
-	case o.Type.Kind() == reflect.Bool:
+	k := KnownKey{Key: path, Help: o.Help, Words: append(slices.Clone(o.Words), wordsFor(&o, path)...), IsPath: o.Path, option: o}
+	if o.Type.Kind() == reflect.Bool {
 		k.Words = []string{"true", "false"}
 	}
-	if word := paperWords[path].name; word != "" {
-		k.Words = append(k.Words, word)
-	}
 	for _, t := range structsOf(o.Type) {
-		for _, s := range shortOf(t) {
-			k.IsPath = k.IsPath || s.Path
-		}
+		k.IsPath = k.IsPath || slices.ContainsFunc(shortOf(t), func(s registry.Option) bool { return s.Path })
 	}
 	if len(o.Words) > 0 {
 		k.Help += ": " + strings.Join(o.Words, ", ")
@@ -127,13 +105,9 @@ func known(path string, o registry.Option) KnownKey {
 }
 
 // Distributions lists the distributions with their parameters.
-func Distributions() []KnownKey {
-	var list []KnownKey
-	for _, p := range pointsAt("fleet.seconds_per_step") {
-		for _, name := range p.Names() {
-			e, help, _ := p.Entry(name)
-			list = append(list, KnownKey{Key: name, Help: help + " (" + strings.Join(keysOf(registry.Options(reflect.TypeOf(e))), ", ") + ")"})
-		}
+func Distributions() (list []KnownKey) {
+	for _, e := range device.Distributions.Entries {
+		list = append(list, KnownKey{Key: e.Name, Help: e.Help + " (" + strings.Join(keysOf(registry.Options(e.Type())), ", ") + ")"})
 	}
 	return list
 }

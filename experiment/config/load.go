@@ -31,44 +31,30 @@ const MaxFile = 128 << 10
 //
 // The result is valid. An error names the key, and the line where there is one.
 func Load(path string, sets []string) (Config, error) {
-	var text []byte
-	if path != "" {
-		var err error
-		if text, err = readLimited(path); err != nil {
-			return Config{}, err
-		}
+	if path == "" {
+		return resolve("", nil, sets)
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return Config{}, fmt.Errorf("configuration: %w", err)
+	}
+	defer f.Close() // read only
+	text, err := io.ReadAll(io.LimitReader(f, MaxFile+1))
+	if err != nil {
+		return Config{}, fmt.Errorf("configuration: %w", err)
 	}
 	return resolve(path, text, sets)
 }
 
 // Parse reads a configuration from the text of a file; name is how messages call
 // it.
-func Parse(name string, text []byte) (Config, error) {
-	if len(text) > MaxFile {
-		return Config{}, fmt.Errorf("configuration: %s is larger than %d bytes", name, MaxFile)
-	}
-	return resolve(name, text, nil)
-}
-
-// readLimited reads a file of at most MaxFile bytes.
-func readLimited(path string) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, fmt.Errorf("configuration: %w", err)
-	}
-	defer f.Close() // read only
-	text, err := io.ReadAll(io.LimitReader(f, MaxFile+1))
-	if err != nil {
-		return nil, fmt.Errorf("configuration: %w", err)
-	}
-	if len(text) > MaxFile {
-		return nil, fmt.Errorf("configuration: %s is larger than %d bytes", path, MaxFile)
-	}
-	return text, nil
-}
+func Parse(name string, text []byte) (Config, error) { return resolve(name, text, nil) }
 
 // resolve applies a file and sets to the base that they choose.
 func resolve(name string, text []byte, sets []string) (Config, error) {
+	if len(text) > MaxFile {
+		return Config{}, fmt.Errorf("configuration: %s is larger than %d bytes", name, MaxFile)
+	}
 	file, err := parseFile(name, text)
 	if err != nil {
 		return Config{}, err
@@ -103,8 +89,9 @@ func resolve(name string, text []byte, sets []string) (Config, error) {
 		if n == nil {
 			continue
 		}
-		r := reader{}
-		if err := r.struct_(reflect.ValueOf(&c).Elem(), &node{kind: mapping, keys: []string{"task"}, fields: map[string]*node{"task": n}}, ""); err != nil {
+		task := &node{kind: mapping}
+		task.set("task", n)
+		if err := new(reader).group(reflect.ValueOf(&c).Elem(), task, ""); err != nil {
 			return Config{}, err
 		}
 		if c, err = Defaults(c.Task); err != nil {
@@ -116,9 +103,9 @@ func resolve(name string, text []byte, sets []string) (Config, error) {
 			c.Stop = Stop{}
 		}
 	}
-	r := reader{task: c.Task, missing: map[string]string{}}
+	r := reader{task: c.Task}
 	for _, from := range []*node{file, flags} {
-		if err := r.struct_(reflect.ValueOf(&c).Elem(), from, ""); err != nil {
+		if err := r.group(reflect.ValueOf(&c).Elem(), from, ""); err != nil {
 			return Config{}, err
 		}
 	}
@@ -131,8 +118,8 @@ func resolve(name string, text []byte, sets []string) (Config, error) {
 	if !given("network.model_megabits") && !c.UsesTaskModel() {
 		c.Network.ModelMegabits = 0
 	}
-	if err := r.firstMissing(); err != nil {
-		return Config{}, place(err)
+	if len(r.missing) > 0 {
+		return Config{}, place(r.missing[0])
 	}
 	if err := c.Validate(); err != nil {
 		return Config{}, place(err)
@@ -174,12 +161,9 @@ func parseSet(s string) (*node, error) {
 	if len(value) > registry.MaxText {
 		return nil, &KeyError{Where: setFlag, Key: path, Problem: fmt.Sprintf("a value of %d bytes is too long (at most %d)", len(value), registry.MaxText)}
 	}
-	root := &node{kind: mapping}
-	var n *node
-	if takesText(path) && !strings.HasPrefix(value, `"`) && !strings.HasPrefix(value, "'") && !strings.HasPrefix(value, "{") && value != "null" {
-		// Text stands as it is, so that paths and addresses need no YAML quotes.
-		n = &node{where: setFlag, kind: scalar, text: value, isText: true}
-	} else {
+	root, n := &node{kind: mapping}, &node{where: setFlag, kind: scalar, text: value, isText: true}
+	// Text stands as it is, so that paths and addresses need no YAML quotes.
+	if !takesText(path) || value == "null" || value != "" && strings.ContainsAny(value[:1], `"'{`) {
 		parsed, err := parseYAML([]byte(value))
 		if err != nil {
 			return nil, syntaxError(setFlag+" "+path, err)
@@ -192,72 +176,37 @@ func parseSet(s string) (*node, error) {
 }
 
 // choiceWord is the key that names the entry of the choice at a path; "" if
-// there is no choice.
+// there is no choice, or its options stand beside it.
 func choiceWord(path string) string {
 	for _, o := range optionsAt(path) {
-		if p := registry.For(o.Type); p != nil {
+		if p := registry.For(o.Type); p != nil && !o.Flat {
 			return p.Word
 		}
 	}
 	return ""
 }
 
-// pointsAt lists the plug points whose entries the key at a path names, by
-// itself, by a key below it, or in a list.
-func pointsAt(path string) (list []*registry.Point) {
-	for _, o := range optionsAt(path) {
-		types := []reflect.Type{o.Type}
-		switch o.Type.Kind() {
-		case reflect.Slice:
-			types[0] = o.Type.Elem()
-		case reflect.Struct:
-			for _, below := range registry.Options(o.Type) {
-				if below.Flat {
-					types = append(types, below.Type)
-				}
-			}
-		}
-		for _, t := range types {
-			if p := registry.For(t); p != nil {
-				list = append(list, p)
-			}
-		}
-	}
-	return list
-}
-
 // takesText says whether the key at a path holds text of any kind.
 func takesText(path string) bool {
-	for _, o := range optionsAt(path) {
-		if o.Type.Kind() == reflect.Struct {
-			for _, s := range registry.Options(o.Type) {
-				if s.Short && s.Type.Kind() == reflect.String {
-					return true
-				}
-			}
-		}
-		if o.Type.Kind() == reflect.String && o.Words == nil {
-			return true
-		}
-	}
-	return false
+	isText := func(o registry.Option) bool { return o.Type.Kind() == reflect.String && o.Words == nil }
+	return slices.ContainsFunc(optionsAt(path), func(o registry.Option) bool {
+		return isText(o) || o.Type.Kind() == reflect.Struct && slices.ContainsFunc(shortOf(o.Type), isText)
+	})
 }
 
 // optionsAt lists what the key at a path may be: one option, none, or those of
 // several entries of a choice.
-func optionsAt(path string) []registry.Option {
-	types, list := []reflect.Type{reflect.TypeFor[Config]()}, []registry.Option(nil)
+func optionsAt(path string) (list []registry.Option) {
+	types := []reflect.Type{reflect.TypeFor[Config]()}
 	for _, name := range strings.Split(path, ".") {
 		list = nil
-		for _, t := range types {
-			for _, o := range registry.Options(t) {
+		for i := 0; i < len(types); i++ { // which grows by the entries whose options stand beside others
+			for _, o := range registry.Options(types[i]) {
 				if o.Key == name {
 					list = append(list, o)
 				}
 				if o.Flat {
-					for _, e := range structsOf(o.Type) {
-						list = append(list, slices.DeleteFunc(registry.Options(e), func(o registry.Option) bool { return o.Key != name })...)
-					}
+					types = append(types, structsOf(o.Type)...)
 				}
 			}
 		}
@@ -271,21 +220,16 @@ func optionsAt(path string) []registry.Option {
 
 // structsOf lists the structs whose options a value of a type may have: a
 // struct, or the entries of a choice.
-func structsOf(t reflect.Type) []reflect.Type {
+func structsOf(t reflect.Type) (list []reflect.Type) {
 	switch t.Kind() {
 	case reflect.Pointer, reflect.Slice:
 		return structsOf(t.Elem())
 	case reflect.Struct:
 		return []reflect.Type{t}
 	case reflect.Interface:
-		var list []reflect.Type
-		if p := registry.For(t); p != nil {
-			for _, name := range p.Names() {
-				e, _, _ := p.Entry(name)
-				list = append(list, reflect.TypeOf(e))
-			}
+		for _, e := range registry.For(t).Entries {
+			list = append(list, e.Type())
 		}
-		return list
 	}
-	return nil
+	return list
 }

@@ -52,10 +52,12 @@ func (c *Config) checkNeeds() error {
 			if !l.is(registry.NeedsOf(c.given(component))) {
 				continue
 			}
-			use := slices.DeleteFunc(p.Names(), func(name string) bool {
-				e, _, _ := p.Entry(name)
-				return slices.ContainsFunc(lacking, func(l need) bool { return l.is(registry.NeedsOf(c.given(e))) })
-			})
+			var use []string
+			for _, e := range p.Entries {
+				if !slices.ContainsFunc(lacking, func(l need) bool { return l.is(registry.NeedsOf(c.given(e.Value))) }) {
+					use = append(use, e.Name)
+				}
+			}
 			instead := "use " + orList(use)
 			if l.instead != "" {
 				instead += ", or " + l.instead

@@ -3,7 +3,6 @@ package config
 import (
 	"errors"
 	"fmt"
-	"math"
 	"reflect"
 	"slices"
 	"strconv"
@@ -15,58 +14,36 @@ import (
 // reader reads values into tagged structs (see package registry). Its errors are
 // [*KeyError] with a place.
 type reader struct {
-	task Task // whose numbers of the paper's tables are meant
-
-	// missing holds the required options that are not set yet, by path, with what
-	// they are for. A later source may still set them.
-	missing map[string]string
-	order   []string // of the paths in missing
-}
-
-// need notes that an option must be set.
-func (r *reader) need(path, problem string) {
-	if r.missing == nil {
-		r.missing = map[string]string{}
-	}
-	r.missing[path] = problem
-	r.order = append(r.order, path)
+	task    Task        // whose numbers of the paper's tables are meant
+	missing []*KeyError // required options that are not set; a later source may still set them
 }
 
 // forget takes back what is missing at a path and below.
 func (r *reader) forget(path string) {
-	for p := range r.missing {
-		if rest, ok := strings.CutPrefix(p, path); ok && (rest == "" || strings.ContainsAny(rest[:1], ".[")) {
-			delete(r.missing, p)
-		}
-	}
-}
-
-// firstMissing is the error about the first option that must be set and is not.
-func (r *reader) firstMissing() error {
-	for _, path := range r.order {
-		if problem, ok := r.missing[path]; ok {
-			return &KeyError{Key: path, Problem: problem}
-		}
-	}
-	return nil
+	r.missing = slices.DeleteFunc(r.missing, func(k *KeyError) bool {
+		rest, ok := strings.CutPrefix(k.Key, path)
+		return ok && (rest == "" || strings.ContainsAny(rest[:1], ".["))
+	})
 }
 
 // begin gives the options of a struct their defaults and notes which are
-// required. name is what needs them: an entry, or "" for any other struct.
-func (r *reader) begin(v reflect.Value, path, name string) {
+// required. where is the value that begins it, name the entry that it is, "" for any
+// other struct.
+func (r *reader) begin(v reflect.Value, where, path, name string) {
+	v.SetZero()
 	for _, o := range registry.Options(v.Type()) {
 		f, at := v.FieldByIndex(o.Index), join(path, o.Key)
 		switch {
 		case o.Optional:
 			r.standard(&o, f)
 		case f.Kind() == reflect.Struct:
-			r.begin(f, at, "")
+			r.begin(f, where, at, "")
 		default:
 			problem := "is not set (" + o.Help + ")"
 			if name != "" {
 				problem = fmt.Sprintf("is not set: %s needs it (%s)", name, o.Help)
 			}
-			r.need(at, problem)
+			r.missing = append(r.missing, &KeyError{Where: where, Key: at, Problem: problem})
 		}
 	}
 }
@@ -99,36 +76,44 @@ func fail(n *node, path, format string, args ...any) error {
 	return &KeyError{Where: n.where, Key: path, Problem: fmt.Sprintf(format, args...)}
 }
 
-// struct_ sets the options that a map names and leaves the others.
-func (r *reader) struct_(v reflect.Value, n *node, path string) error {
+// group sets the options of a struct that a map names and leaves the others.
+func (r *reader) group(v reflect.Value, n *node, path string) error {
 	options := registry.Options(v.Type())
-	var beside *node // for the entry that a key of the map names
+	beside := &node{where: n.where, kind: mapping} // for the entry that a key of the map names
 	flat := slices.IndexFunc(options, func(o registry.Option) bool { return o.Flat })
-	for _, key := range n.keys {
-		child := n.fields[key]
-		if flat >= 0 && key != bare && (key == options[flat].Key || !slices.Contains(keysOf(options), key)) {
-			if beside == nil {
-				beside = &node{where: n.where, kind: mapping}
-			}
-			beside.set(key, child)
-			continue
-		}
-		if key == bare {
+	err := r.options(v, n, path, func(key string, child *node) error {
+		switch {
+		case key == bare:
 			return fail(child, path, "this is a group of keys: %s", orList(keysOf(options)))
+		case flat < 0:
+			return fail(child, join(path, key), "%s", unknownKey(join(path, key), keysOf(options)))
 		}
-		at := join(path, key)
-		i := slices.IndexFunc(options, func(o registry.Option) bool { return o.Key == key })
-		if i < 0 {
-			return fail(child, at, "%s", unknownKey(at, keysOf(options)))
+		beside.set(key, child)
+		return nil
+	})
+	if err != nil || beside.keys == nil {
+		return err
+	}
+	return r.choice(v.FieldByIndex(options[flat].Index), beside, path)
+}
+
+// options sets the options of a struct that a map names. other takes each key of
+// the map that is none of them.
+func (r *reader) options(v reflect.Value, n *node, path string, other func(key string, child *node) error) error {
+	options := registry.Options(v.Type())
+	for _, key := range n.keys {
+		i := slices.IndexFunc(options, func(o registry.Option) bool { return o.Key == key && !o.Flat })
+		var err error
+		if child := n.fields[key]; i < 0 {
+			err = other(key, child)
+		} else {
+			err = r.value(&options[i], v.FieldByIndex(options[i].Index), child, join(path, key))
 		}
-		if err := r.value(&options[i], v.FieldByIndex(options[i].Index), child, at); err != nil {
+		if err != nil {
 			return err
 		}
 	}
-	if beside == nil {
-		return nil
-	}
-	return r.choice(&options[flat], v.FieldByIndex(options[flat].Index), beside, path)
+	return nil
 }
 
 func keysOf(options []registry.Option) []string {
@@ -158,9 +143,9 @@ func (r *reader) value(o *registry.Option, v reflect.Value, n *node, path string
 	}
 	switch v.Kind() {
 	case reflect.Struct:
-		return r.record(o, v, n, path)
+		return r.record(v, n, path)
 	case reflect.Interface:
-		return r.choice(o, v, n, path)
+		return r.choice(v, n, path)
 	}
 	r.forget(path)
 	switch v.Kind() {
@@ -169,7 +154,7 @@ func (r *reader) value(o *registry.Option, v reflect.Value, n *node, path string
 		element := *o
 		element.Null, element.Optional = false, false
 		if to.Elem().Kind() == reflect.Struct {
-			r.begin(to.Elem(), path, "")
+			r.begin(to.Elem(), n.where, path, "")
 		}
 		v.Set(to)
 		return r.value(&element, to.Elem(), n, path)
@@ -190,7 +175,7 @@ func (r *reader) list(o *registry.Option, v reflect.Value, n *node, path string)
 	for i, item := range n.items {
 		at := fmt.Sprintf("%s[%d]", path, i)
 		if v.Index(i).Kind() == reflect.Struct {
-			r.begin(v.Index(i), at, "")
+			r.begin(v.Index(i), item.where, at, "")
 		}
 		if err := r.value(&element, v.Index(i), item, at); err != nil {
 			return err
@@ -204,28 +189,30 @@ func (r *reader) list(o *registry.Option, v reflect.Value, n *node, path string)
 
 // record sets a struct: a group of the configuration keeps what is not named, a
 // struct in a list, an entry, or with a short form is set anew.
-func (r *reader) record(o *registry.Option, v reflect.Value, n *node, path string) error {
-	options := registry.Options(v.Type())
+func (r *reader) record(v reflect.Value, n *node, path string) error {
 	short := shortOf(v.Type())
-	switch {
-	case n.kind == mapping && short == nil:
-		return r.struct_(v, n, path)
-	case n.kind == mapping:
-		v.SetZero()
-		r.begin(v, path, "")
-		return r.struct_(v, n, path)
-	case short == nil && strings.Contains(path, "["):
-		return n.instead(path, "a map of "+orList(keysOf(options)))
-	case short == nil:
-		return fail(n, path, "this is a group of keys: %s", orList(keysOf(options)))
+	if short != nil {
+		r.begin(v, n.where, path, "")
 	}
-	v.SetZero()
-	r.begin(v, path, "")
-	r.forget(path)
-	for _, s := range short {
-		if err := r.value(&s, v.FieldByIndex(s.Index), n, path); err != nil {
+	keys := orList(keysOf(registry.Options(v.Type())))
+	switch {
+	case n.kind == mapping:
+		return r.group(v, n, path)
+	case short != nil:
+		return r.short(short, v, n, path)
+	case strings.Contains(path, "["):
+		return n.instead(path, "a map of "+keys)
+	}
+	return fail(n, path, "this is a group of keys: %s", keys)
+}
+
+// short sets the options of a struct that a scalar in its place gives.
+func (r *reader) short(options []registry.Option, v reflect.Value, n *node, path string) error {
+	for _, o := range options {
+		if err := r.value(&o, v.FieldByIndex(o.Index), n, path); err != nil {
 			return err
 		}
+		r.forget(join(path, o.Key))
 	}
 	return nil
 }
@@ -243,101 +230,78 @@ func shortOf(t reflect.Type) (list []registry.Option) {
 // choice sets the entry of a plug point: by its name, by a map with its name and
 // options, or by the short form of one entry. A map without a name adds options
 // to the entry that is set.
-func (r *reader) choice(o *registry.Option, v reflect.Value, n *node, path string) error {
+func (r *reader) choice(v reflect.Value, n *node, path string) error {
 	p := registry.For(v.Type())
-	if p == nil {
-		panic(fmt.Sprintf("config: %s is a %v, which has no table", path, v.Type()))
-	}
-	if n.kind != mapping {
-		return r.named(p, v, n, path, path)
-	}
-	named, word := n.fields[p.Word], n.fields[bare]
-	switch {
-	case named != nil && word != nil:
-		return fail(named, join(path, p.Word), "%s", already(word))
-	case word != nil:
-		named = word
-	case named == nil && p.Default != "" && (v.IsNil() || strings.Contains(path, "[") || !takesAll(v.Elem().Type(), n.keys)):
-		named = &node{where: n.where, kind: scalar, text: p.Default, isText: true}
-	case named == nil && v.IsNil():
-		return fail(n, path, "a %s without its %s (%s)", p.Kind, p.Word, orList(p.Names()))
+	named, at := n, path // the value that names the entry
+	if n.kind == mapping {
+		word := n.fields[p.Word]
+		switch named = n.fields[bare]; {
+		case named != nil && word != nil:
+			return fail(word, join(path, p.Word), "%s", already(named))
+		case word != nil:
+			named, at = word, join(path, p.Word)
+		case named != nil:
+		case p.Default != "" && (v.IsNil() || strings.Contains(path, "[") || !takesAll(v.Elem().Type(), n.keys)):
+			named = &node{where: n.where, kind: scalar, text: p.Default, isText: true}
+		case v.IsNil():
+			return fail(n, path, "a %s without its %s (%s)", p.Kind, p.Word, orList(p.Names()))
+		}
 	}
 	if named != nil {
-		at := path
-		if named == n.fields[p.Word] {
-			at = join(path, p.Word)
-		}
-		if err := r.named(p, v, named, path, at); err != nil {
+		e, short, err := entryOf(p, named, path, at)
+		if err != nil {
 			return err
 		}
-	}
-	name := p.NameOf(v.Interface())
-	entry := reflect.New(v.Elem().Type()).Elem()
-	entry.Set(v.Elem())
-	options := registry.Options(entry.Type())
-	for _, key := range n.keys {
-		child, at := n.fields[key], join(path, key)
-		if child == named && (key == bare || key == p.Word) {
-			continue
-		}
-		i := slices.IndexFunc(options, func(o registry.Option) bool { return o.Key == key })
-		if i >= 0 {
-			if err := r.value(&options[i], entry.FieldByIndex(options[i].Index), child, at); err != nil {
-				return err
-			}
-			continue
-		}
-		switch takers := takers(p, key); {
-		case len(takers) == 0:
-			return fail(child, at, "%s", unknownKey(at, append(keysOf(options), p.Word)))
-		case child.kind != null:
-			return fail(child, at, "%s does not take it (%s)", name, doList(takers))
-		}
-	}
-	v.Set(entry)
-	return nil
-}
-
-// named sets a fresh entry by its name, or by the short form of one entry. The
-// name stands at the path of the choice or at its key there.
-func (r *reader) named(p *registry.Point, v reflect.Value, n *node, path, at string) error {
-	fresh := func(value any, name string) reflect.Value {
+		entry := reflect.New(e.Type()).Elem()
 		r.forget(path)
-		entry := reflect.New(reflect.TypeOf(value)).Elem()
-		entry.Set(reflect.ValueOf(value))
-		r.begin(entry, path, name)
-		return entry
-	}
-	if n.kind == scalar && !n.quoted {
-		if value, _, ok := p.Entry(n.text); ok {
-			v.Set(fresh(value, n.text))
-			return nil
-		}
-	}
-	for _, name := range p.Names() {
-		value, _, _ := p.Entry(name)
-		short := shortOf(reflect.TypeOf(value))
-		if short == nil || at != path {
-			continue
-		}
-		if _, ok := parseNumber(n.text); n.kind == scalar && (n.quoted || !ok) && short[0].Type.Kind() != reflect.String {
-			return fail(n, path, "%s is neither a number nor a %s (%s)", n.shown(), p.Kind, orList(p.Names()))
-		}
-		entry := fresh(value, name)
-		for _, s := range short {
-			if err := r.value(&s, entry.FieldByIndex(s.Index), n, path); err != nil {
-				return err
-			}
-			r.forget(join(path, s.Key))
+		r.begin(entry, n.where, path, e.Name)
+		if err := r.short(short, entry, named, path); err != nil {
+			return err
 		}
 		v.Set(entry)
+	}
+	if n.kind != mapping {
 		return nil
 	}
-	s, err := n.scalar("a word, " + orList(p.Names()))
-	if err != nil {
-		return fail(n, at, "%v", err)
+	entry := reflect.New(v.Elem().Type()).Elem()
+	entry.Set(v.Elem())
+	err := r.options(entry, n, path, func(key string, child *node) error {
+		switch takers := takers(p, key); {
+		case key == bare || key == p.Word:
+		case len(takers) == 0:
+			return fail(child, join(path, key), "%s", unknownKey(join(path, key), append(keysOf(registry.Options(entry.Type())), p.Word)))
+		case child.kind != null:
+			return fail(child, join(path, key), "%s does not take it (%s)", p.NameOf(v.Interface()), doList(takers))
+		}
+		return nil
+	})
+	v.Set(entry)
+	return err
+}
+
+// entryOf is the entry that a value names, or whose short form it is, with the
+// options that it then gives. The name stands at the path of the choice or at its
+// key there.
+func entryOf(p *registry.Point, n *node, path, at string) (named *registry.Entry, short []registry.Option, err error) {
+	for i, e := range p.Entries {
+		if n.kind == scalar && !n.quoted && n.text == e.Name {
+			return &p.Entries[i], nil, nil
+		}
+		if s := shortOf(e.Type()); s != nil && at == path && named == nil {
+			named, short = &p.Entries[i], s
+		}
 	}
-	return fail(n, at, "%s", notA(s, p.Kind, p.Names()))
+	if named == nil {
+		s, err := n.scalar("a word, " + orList(p.Names()))
+		if err != nil {
+			return nil, nil, fail(n, at, "%v", err)
+		}
+		return nil, nil, fail(n, at, "%s", notA(s, p.Kind, p.Names()))
+	}
+	if _, ok := parseNumber(n.text); n.kind == scalar && (n.quoted || !ok) && short[0].Type.Kind() != reflect.String {
+		return nil, nil, fail(n, path, "%s is neither a number nor a %s (%s)", n.shown(), p.Kind, orList(p.Names()))
+	}
+	return named, short, nil
 }
 
 // takesAll reports whether a struct has options of all these keys.
@@ -347,11 +311,13 @@ func takesAll(t reflect.Type, keys []string) bool {
 }
 
 // takers lists the entries that have an option.
-func takers(p *registry.Point, key string) []string {
-	return slices.DeleteFunc(p.Names(), func(name string) bool {
-		e, _, _ := p.Entry(name)
-		return !slices.Contains(keysOf(registry.Options(reflect.TypeOf(e))), key)
-	})
+func takers(p *registry.Point, key string) (list []string) {
+	for _, e := range p.Entries {
+		if takesAll(e.Type(), []string{key}) {
+			list = append(list, e.Name)
+		}
+	}
+	return list
 }
 
 // number sets a number, a text or a flag, and holds it to the option's tags.
@@ -368,30 +334,16 @@ func (r *reader) number(o *registry.Option, v reflect.Value, n *node, path strin
 		v.SetFloat(word.number(p))
 		return nil
 	}
-	want := wanted(o)
-	s, err := n.scalar(want)
+	s, err := n.scalar(wanted(o, v.Type()))
 	if err != nil {
 		return fail(n, path, "%v", err)
 	}
 	bad := func() error {
-		limits := ""
-		switch {
-		case v.CanInt() && o.Ranged:
-			limits = " " + o.Range.String()
-		case v.CanUint():
-			limits = " from 0 to 18446744073709551615"
-		case o.Ranged:
-			limits = " (" + strings.TrimSpace(o.Range.String()+" "+o.Unit) + ")"
-		}
-		for _, word := range []string{o.Word, paperWords[path].name} {
-			if word != "" {
-				limits += ", or " + word
-			}
-		}
+		want := valueText(o, v.Type(), path)
 		if o.Null {
-			limits += ", or null"
+			want += ", or null"
 		}
-		return fail(n, path, "%s is not %s%s", n.shown(), want, limits)
+		return fail(n, path, "%s is not %s", n.shown(), want)
 	}
 	switch {
 	case v.Kind() == reflect.String:
@@ -434,12 +386,8 @@ func (r *reader) number(o *registry.Option, v reflect.Value, n *node, path strin
 	return nil
 }
 
-// wanted is what an option may hold, in a message.
-func wanted(o *registry.Option) string {
-	t := o.Type
-	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice {
-		t = t.Elem()
-	}
+// wanted is what an option of a type may hold, in a message.
+func wanted(o *registry.Option, t reflect.Type) string {
 	switch t.Kind() {
 	case reflect.Bool:
 		return "true or false"
@@ -457,17 +405,13 @@ func wanted(o *registry.Option) string {
 // parseNumber reads a decimal number; YAML's infinities and NaN are read, so
 // that the limits can refuse them by name.
 func parseNumber(s string) (float64, bool) {
-	switch strings.ToLower(strings.TrimLeft(s, "+-")) {
-	case ".nan":
-		return math.NaN(), true
-	case ".inf":
-		if s[0] == '-' {
-			return math.Inf(-1), true
+	switch s = strings.ToLower(s); strings.TrimLeft(s, "+-") {
+	case ".nan", ".inf":
+		s = strings.Replace(s, ".", "", 1)
+	default:
+		if strings.Trim(s, "+-.0123456789e") != "" {
+			return 0, false
 		}
-		return math.Inf(1), true
-	}
-	if strings.Trim(s, "+-.0123456789eE") != "" {
-		return 0, false
 	}
 	v, err := strconv.ParseFloat(s, 64)
 	// A number beyond float64's range is read as an infinity and refused as one.

@@ -36,10 +36,9 @@ explains one key, and ` + "`fedpace config schema`" + ` lets an editor complete 
 	for i := 0; i < len(r.points); i++ { // which grows
 		p := registry.For(r.points[i].Type)
 		r.table(r.heading(i), "`"+p.Word+"` or option")
-		for _, name := range p.Names() {
-			e, help, _ := p.Entry(name)
-			fmt.Fprintf(&r, "| **`%s`** | | | %s |\n", name, escape(help))
-			for _, o := range registry.Options(reflect.TypeOf(e)) {
+		for _, e := range p.Entries {
+			fmt.Fprintf(&r, "| **`%s`** | | | %s |\n", e.Name, escape(e.Help))
+			for _, o := range registry.Options(e.Type()) {
 				r.row(&o, o.Key, "required")
 			}
 		}

@@ -187,6 +187,8 @@ func TestMistakesInRulesAndDevices(t *testing.T) {
 		want       string
 	}{
 		{"a deadline without its time", "close: deadline", nil, `config.yaml:1: close.seconds: is not set: deadline needs it (virtual time from a round's first task until it closes)`},
+		{"a deadline without its time over one with it", "close: {rule: deadline, seconds: 5}", []string{"close={rule: deadline}"}, `--set close.seconds: is not set: deadline needs it (virtual time from a round's first task until it closes)`},
+		{"a deadline without its time beside another rule", "close: {rule: first, n: 5}", []string{"close.rule=deadline"}, `--set close.seconds: is not set: deadline needs it (virtual time from a round's first task until it closes)`},
 		{"over-selection without a number", "close:\n  rule: first\n", nil, `config.yaml:1: close.n: is not set: first needs it (updates that close a round)`},
 		{"a number of another rule", "close:\n  rule: deadline\n  seconds: 5\n  staleness_limit: 3\n", nil, `config.yaml:4: close.staleness_limit: deadline does not take it (buffered does)`},
 		{"staleness without a buffer", "", []string{"close.staleness_limit=3"}, `--set close.staleness_limit: all does not take it (buffered does)`},

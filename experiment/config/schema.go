@@ -110,10 +110,8 @@ func (s schema) forms(o *registry.Option, t reflect.Type, path string, anew bool
 		}
 	}
 	list = append(list, v)
-	for _, word := range []string{o.Word, paperWords[path].name} {
-		if word != "" {
-			list = append(list, object{"const": word})
-		}
+	for _, word := range wordsFor(o, path) {
+		list = append(list, object{"const": word})
 	}
 	return list
 }
@@ -145,12 +143,11 @@ func (s schema) records(path string, anew bool, t reflect.Type) (list []object) 
 // earlier versions wrote it.
 func (s schema) entries(p *registry.Point, standard, path string, t reflect.Type) (list []object) {
 	all := object{}
-	for _, name := range p.Names() {
-		e, help, _ := p.Entry(name)
-		r := s.record(path, false, t, reflect.TypeOf(e))
-		r["description"] = help
-		r["properties"].(object)[p.Word] = object{"const": name}
-		if name != standard {
+	for _, e := range p.Entries {
+		r := s.record(path, false, t, e.Type())
+		r["description"] = e.Help
+		r["properties"].(object)[p.Word] = object{"const": e.Name}
+		if e.Name != standard {
 			r["required"] = append(r["required"].([]string), p.Word)
 		}
 		list = append(list, r)
@@ -176,12 +173,11 @@ func (s schema) point(t reflect.Type) string {
 	s[key] = object{} // an entry may hold another of its own kind
 	list := []object{}
 	entries := s.entries(p, p.Default, "", reflect.TypeFor[struct{}]())
-	for i, name := range p.Names() {
-		e, help, _ := p.Entry(name)
+	for i, e := range p.Entries {
 		if required := entries[i]["required"].([]string); len(required) == 0 || len(required) == 1 && required[0] == p.Word {
-			list = append(list, object{"const": name, "description": help})
+			list = append(list, object{"const": e.Name, "description": e.Help})
 		}
-		for _, short := range shortOf(reflect.TypeOf(e)) {
+		for _, short := range shortOf(e.Type()) {
 			list = append(list, s.forms(&short, short.Type, "", true)...)
 		}
 	}

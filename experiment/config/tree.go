@@ -183,14 +183,11 @@ func (n *node) scalar(want string) (string, error) {
 	switch n.kind {
 	case scalar:
 		return n.text, nil
-	case mapping:
-		return "", fmt.Errorf("a map stands where %s is wanted", want)
-	case list:
-		return "", fmt.Errorf("a list stands where %s is wanted", want)
 	case alien:
 		return "", fmt.Errorf("YAML's anchors, aliases and tags are not read here (write %s)", want)
 	}
-	return "", fmt.Errorf("nothing stands where %s is wanted", want)
+	found := map[kind]string{null: "nothing", list: "a list", mapping: "a map"}
+	return "", fmt.Errorf("%s stands where %s is wanted", found[n.kind], want)
 }
 
 // instead is the error about any other kind of node.
@@ -208,7 +205,7 @@ func (n *node) shown() string {
 		s = s[:60] + "..."
 	}
 	if n.isText {
-		return strconv.Quote(s)
+		s = strconv.Quote(s)
 	}
 	return s
 }
@@ -252,11 +249,12 @@ func parseYAML(text []byte) (root ast.Node, err error) {
 	}
 	switch len(file.Docs) {
 	case 0:
-		return nil, nil
 	case 1:
-		return file.Docs[0].Body, nil
+		root = file.Docs[0].Body
+	default:
+		err = fmt.Errorf("%d documents stand where one is wanted", len(file.Docs))
 	}
-	return nil, fmt.Errorf("%d documents stand where one is wanted", len(file.Docs))
+	return root, err
 }
 
 // syntaxError puts the parser's message on one line behind its place.

@@ -87,12 +87,8 @@ func checkAddress(s string) error {
 	}
 	i := strings.LastIndexByte(s, ':')
 	host, bracketed := strings.CutPrefix(s[:max(i, 0)], "[")
-	if bracketed {
-		host, bracketed = strings.CutSuffix(host, "]")
-		_, err := netip.ParseAddr(host)
-		bracketed = bracketed && err == nil
-	}
-	if i < 0 || !bracketed && strings.ContainsAny(host, "[]:") {
+	_, err := netip.ParseAddr(strings.TrimSuffix(host, "]"))
+	if i < 0 || bracketed && (err != nil || !strings.HasSuffix(host, "]")) || !bracketed && strings.ContainsAny(host, "[]:") {
 		return fmt.Errorf("%q is not an address (host:port, e.g. localhost:9090)", s)
 	}
 	if _, err := strconv.ParseUint(s[i+1:], 10, 16); err != nil {
@@ -109,13 +105,11 @@ func checkServer(s string) error {
 	if names.Redacted(s) != s {
 		return errors.New("a user or password in it would stand in the results (use --nats, or --creds)")
 	}
-	if err := names.CheckURL(s); err != nil {
-		if !strings.Contains(s, "://") {
-			return fmt.Errorf("%w, or %s", err, Embedded)
-		}
-		return err
+	err := names.CheckURL(s)
+	if err != nil && !strings.Contains(s, "://") {
+		return fmt.Errorf("%w, or %s", err, Embedded)
 	}
-	return nil
+	return err
 }
 
 func (c *Config) checkPopulation() error {
@@ -202,24 +196,20 @@ func (c *Config) UsesTheory() bool { return schedule.Ks.NameOf(c.Schedule.K) == 
 // checkChoices asks the closing rule and the selection whether they fit the
 // cohort.
 func (c *Config) checkChoices() error {
+	var err error
 	if v, ok := c.Close.(interface{ Validate(cohort int) error }); ok {
-		if err := v.Validate(c.Cohort); err != nil {
-			return withOthers(Error("close", err), "cohort")
-		}
+		err = withOthers(Error("close", v.Validate(c.Cohort)), "cohort")
 	}
 	if v, ok := c.Select.(interface {
 		Validate(cohort, clients int) error
-	}); ok {
-		if err := v.Validate(c.Cohort, c.Clients); err != nil {
-			return withOthers(Error("select", err), "cohort", "clients")
-		}
+	}); ok && err == nil {
+		err = withOthers(Error("select", v.Validate(c.Cohort, c.Clients)), "cohort", "clients")
 	}
-	return nil
+	return err
 }
 
 func withOthers(err error, others ...string) error {
-	var k *KeyError
-	if errors.As(err, &k) {
+	if k := (*KeyError)(nil); errors.As(err, &k) {
 		k.Others = others
 	}
 	return err
@@ -232,17 +222,16 @@ func (c *Config) checkFleet() error { return Error("", c.devices().Check()) }
 // checkDevices refuses what real devices do not take part in.
 func (c *Config) checkDevices() error {
 	d := c.Devices
-	sorted := slices.Sorted(slices.Values(d.Names))
-	for i, name := range sorted {
-		if i > 0 && name == sorted[i-1] {
-			return problem("devices.names", nil, "%q is named twice", name)
-		}
-	}
 	switch {
 	case len(d.Names) > names.MaxDevices:
 		return problem("devices.names", nil, "%d entries (at most %d)", len(d.Names), names.MaxDevices)
 	case len(d.Names) > 0 && !c.Train:
 		return problem("train", []string{"devices.names"}, "false is for simulated clients alone: devices train (set devices.names to [])")
+	}
+	for i, name := range d.Names {
+		if slices.Contains(d.Names[:i], name) {
+			return problem("devices.names", nil, "%q is named twice", name)
+		}
 	}
 	return nil
 }

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"reflect"
 	"regexp"
-	"strconv"
+	"slices"
 	"strings"
 
 	"github.com/goccy/go-yaml"
@@ -29,26 +29,22 @@ func (c Config) YAML() []byte {
 // a list of maps with a line for each, anything else on one line.
 func writeKey(b *strings.Builder, o *registry.Option, v reflect.Value) {
 	var lines []string
-	switch {
+	switch text := flow(o, v); {
 	case v.Kind() == reflect.Struct && shortOf(v.Type()) == nil:
 		lines = fields(v, false)
-	case v.Kind() == reflect.Interface && !v.IsNil() && !strings.HasPrefix(flow(o, v), "{"):
-	case v.Kind() == reflect.Interface && !v.IsNil():
+	case v.Kind() == reflect.Interface && strings.HasPrefix(text, "{"):
 		lines = entryFields(v)
 	case v.Kind() == reflect.Slice && v.Type().Elem().Kind() == reflect.Struct && v.Len() > 0:
-		b.WriteString(o.Key + ":\n")
 		for i := range v.Len() {
-			b.WriteString("  - " + flow(&registry.Option{}, v.Index(i)) + "\n")
+			lines = append(lines, "- "+flow(&registry.Option{}, v.Index(i)))
 		}
+	default:
+		fmt.Fprintf(b, "%s: %s\n", o.Key, text)
 		return
 	}
-	if lines == nil {
-		b.WriteString(o.Key + ": " + flow(o, v) + "\n")
-		return
-	}
-	b.WriteString(o.Key + ":\n")
+	fmt.Fprintf(b, "%s:\n", o.Key)
 	for _, line := range lines {
-		b.WriteString("  " + line + "\n")
+		fmt.Fprintf(b, "  %s\n", line)
 	}
 }
 
@@ -99,7 +95,7 @@ func flow(o *registry.Option, v reflect.Value) string {
 			return "null"
 		}
 		name := p.NameOf(v.Interface())
-		if text, ok := shortText(v.Elem()); ok && !isEntry(p, text) {
+		if text, ok := shortText(v.Elem()); ok && !slices.Contains(p.Names(), text) {
 			return text
 		}
 		list := entryFields(v)
@@ -120,21 +116,12 @@ func flow(o *registry.Option, v reflect.Value) string {
 		return "[" + strings.Join(list, ", ") + "]"
 	case reflect.String:
 		return quote(v.String())
-	case reflect.Bool:
-		return strconv.FormatBool(v.Bool())
-	case reflect.Int:
-		return strconv.FormatInt(v.Int(), 10)
-	case reflect.Uint64:
-		return strconv.FormatUint(v.Uint(), 10)
+	case reflect.Bool, reflect.Int, reflect.Uint64:
+		return fmt.Sprint(v)
 	case reflect.Float64:
 		return registry.Number(v.Float())
 	}
 	panic(fmt.Sprintf("config: a %v cannot be written", v.Type()))
-}
-
-func isEntry(p *registry.Point, text string) bool {
-	_, _, ok := p.Entry(text)
-	return ok
 }
 
 // shortText is the scalar that stands for a struct: false where it has none, or
@@ -146,13 +133,12 @@ func shortText(v reflect.Value) (text string, ok bool) {
 	}
 	same := reflect.New(v.Type()).Elem()
 	var r reader
-	r.begin(same, "", "")
+	r.begin(same, "", "", "")
 	for i, o := range short {
 		f := v.FieldByIndex(o.Index)
-		if t := flow(&o, f); i > 0 && t != text {
+		before := text
+		if text = flow(&o, f); i > 0 && text != before {
 			return "", false
-		} else {
-			text = t
 		}
 		same.FieldByIndex(o.Index).Set(f)
 	}
@@ -169,16 +155,9 @@ func (c Config) MarshalJSON() ([]byte, error) {
 	return json.RawMessage(text), nil
 }
 
-// leaf is one key with its value as YAML writes it.
-type leaf struct {
-	key, text string
-	inert     bool
-}
-
-// leaves lists the keys of a configuration with their values: those of groups
-// and of the entries of choices by themselves.
-func (c *Config) leaves() []leaf {
-	var list []leaf
+// leaves lists the keys of a configuration with their values in To: those of
+// groups and of the entries of choices by themselves.
+func (c *Config) leaves() (list []Change) {
 	var add func(v reflect.Value, path string)
 	add = func(v reflect.Value, path string) {
 		for _, o := range registry.Options(v.Type()) {
@@ -191,10 +170,10 @@ func (c *Config) leaves() []leaf {
 				if o.Flat {
 					at = path
 				}
-				list = append(list, leaf{join(at, p.Word), quote(p.NameOf(f.Interface())), o.Inert})
+				list = append(list, Change{Key: join(at, p.Word), To: quote(p.NameOf(f.Interface())), Inert: o.Inert})
 				add(f.Elem(), at)
 			default:
-				list = append(list, leaf{at, flow(&o, f), o.Inert})
+				list = append(list, Change{Key: at, To: flow(&o, f), Inert: o.Inert})
 			}
 		}
 	}
@@ -211,25 +190,18 @@ type Change struct {
 
 // Changes lists the keys of which another configuration differs, in their order.
 // An option that one of the two does not have is null there.
-func (c Config) Changes(other Config) []Change {
-	var list []Change
+func (c Config) Changes(other Config) (list []Change) {
 	mine, theirs := c.leaves(), other.leaves()
-	find := func(in []leaf, key string) (string, bool) {
-		for _, l := range in {
-			if l.key == key {
-				return l.text, true
-			}
+	text := func(in []Change, key string) string {
+		if i := slices.IndexFunc(in, func(l Change) bool { return l.Key == key }); i >= 0 {
+			return in[i].To
 		}
-		return "null", false
+		return "null"
 	}
-	for _, l := range theirs {
-		if from, _ := find(mine, l.key); from != l.text {
-			list = append(list, Change{l.key, from, l.text, l.inert})
-		}
-	}
-	for _, l := range mine {
-		if _, ok := find(theirs, l.key); !ok && l.text != "null" {
-			list = append(list, Change{l.key, l.text, "null", l.inert})
+	for _, l := range slices.Concat(theirs, mine) {
+		change := Change{l.Key, text(mine, l.Key), text(theirs, l.Key), l.Inert}
+		if change.From != change.To && !slices.Contains(list, change) {
+			list = append(list, change)
 		}
 	}
 	return list

@@ -19,6 +19,7 @@ import (
 	"fedpace/coordinator/aggregate"
 	"fedpace/coordinator/round"
 	"fedpace/coordinator/schedule"
+	"fedpace/experiment/config"
 )
 
 // lab is a small learning problem that runs over the embedded server.
@@ -49,11 +50,11 @@ func newLab(t *testing.T) *lab {
 
 func (l *lab) algorithm(t *testing.T, name string) *aggregate.Instance {
 	t.Helper()
-	a, err := aggregate.Algorithms.Make(name)
+	c, err := config.Load("", []string{"aggregate.algorithm=" + name}) // with its options at their defaults
 	if err != nil {
 		t.Fatal(err)
 	}
-	return aggregate.New(a, l.problem.Model.Params(), l.problem.Set.Clients())
+	return aggregate.New(c.Aggregate.Algorithm, l.problem.Model.Params(), l.problem.Set.Clients())
 }
 
 // run plays a run with so many hosts, of one worker each, and jobs a round, and

@@ -22,6 +22,7 @@ import (
 	"fedpace/coordinator/aggregate"
 	"fedpace/coordinator/round"
 	"fedpace/coordinator/schedule"
+	"fedpace/experiment/config"
 )
 
 // scene is a server with a host, on which runs are played one after another.
@@ -67,14 +68,14 @@ func (s *scene) play(name string, rounds round.Config, algorithm string, jobs in
 	if rounds.Train {
 		params := make([]float32, s.lab.problem.Model.Params())
 		s.lab.problem.Model.Init(params, 1)
-		entry, err := aggregate.Algorithms.Make(algorithm)
+		defaults, err := config.Load("", []string{"aggregate.algorithm=" + algorithm})
 		if err != nil {
 			return nil, err
 		}
-		problem.Algorithm = entry
+		problem.Algorithm = defaults.Aggregate.Algorithm
 		c.Learning = coordinator.Learning{
 			Model: s.lab.problem.Model, Initial: params, Spec: problem.Spec(), Kernel: s.kernel, Jobs: jobs,
-			HeldOut: s.lab.problem.Set.HeldOut(), Algorithm: aggregate.New(entry, len(params), rounds.Clients),
+			HeldOut: s.lab.problem.Set.HeldOut(), Algorithm: aggregate.New(problem.Algorithm, len(params), rounds.Clients),
 		}
 	}
 	group, ctx := errgroup.WithContext(ctx)

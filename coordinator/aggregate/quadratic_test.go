@@ -11,6 +11,7 @@ import (
 	"fedpace/actors/learn"
 	. "fedpace/coordinator/aggregate"
 	"fedpace/coordinator/schedule"
+	"fedpace/experiment/config"
 )
 
 // quadratic is a federated problem whose answers are known: client c minimises
@@ -234,9 +235,9 @@ func everyone(n int) func(int) []int {
 // made is an algorithm with its options at their defaults.
 func made(t testing.TB, name string) Algorithm {
 	t.Helper()
-	a, err := Algorithms.Make(name)
+	c, err := config.Load("", []string{"aggregate.algorithm=" + name})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return a
+	return c.Aggregate.Algorithm
 }

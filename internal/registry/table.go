@@ -15,9 +15,9 @@ type Table[T any] struct{ *Point }
 
 // Point is a [Table] whose type is known only at run time.
 type Point struct {
-	Kind    string // names one entry in messages, as in "closing rule"
-	Word    string // key that names the entry in a map of the configuration
-	Default string // entry of a map that does not name one, "" where it must
+	Kind    string  // names one entry in messages, as in "closing rule"
+	Word    string  // key that names the entry in a map of the configuration
+	Default string  // entry of a map that does not name one, "" where it must
 	Entries []Entry // by name
 }
 

@@ -15,11 +15,12 @@ type maker interface{ Set() (federated.Set, error) }
 // problems are small ones of either kind, with their models.
 var problems = []struct {
 	name, model string
+	width       int // of a sample
 	of          maker
 }{
-	{"quadratic", "quadratic:6", synthetic.Quadratics{Clients: 5, Dimension: 6, Samples: 12, Mu: 0.2, L: 3, Noise: 1, Heterogeneity: 1, Seed: 4}},
-	{"logistic, a class missing", "logistic:20,5,0.05", synthetic.Mixtures{Clients: 4, Features: 20, Classes: 5, Samples: 12, Heterogeneity: 3, Seed: 1}},
-	{"logistic", "logistic:4,3,0.1", synthetic.Mixtures{Clients: 5, Features: 4, Classes: 3, Samples: 12, Heterogeneity: 1, Seed: 4}},
+	{"quadratic", "quadratic:6", 3 * 6, synthetic.Quadratics{Clients: 5, Dimension: 6, Samples: 12, Mu: 0.2, L: 3, Noise: 1, Heterogeneity: 1, Seed: 4}},
+	{"logistic, a class missing", "logistic:20,5,0.05", 20, synthetic.Mixtures{Clients: 4, Features: 20, Classes: 5, Samples: 12, Heterogeneity: 3, Seed: 1}},
+	{"logistic", "logistic:4,3,0.1", 4, synthetic.Mixtures{Clients: 5, Features: 4, Classes: 3, Samples: 12, Heterogeneity: 1, Seed: 4}},
 }
 
 func read(t *testing.T, of maker, spec string, batch int) (*Problem, federated.Set, learn.Model) {
@@ -71,7 +72,7 @@ func TestAgainstTheModel(t *testing.T) {
 			mean, dst := make([]float64, len(x)), make([]float64, len(x))
 			value := 0.0
 			for c := range p.Clients {
-				b, err := client(set, c)
+				b, err := client(set, c, test.width)
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -24,12 +24,9 @@ type logistic struct {
 func readLogistic(set federated.Set, kind learn.Logistic) (*logistic, error) {
 	l := &logistic{features: kind.Features, classes: kind.Classes, mu: kind.Mu}
 	for c := range set.Clients() {
-		b, err := client(set, c)
+		b, err := client(set, c, l.features)
 		if err != nil {
 			return nil, err
-		}
-		if len(b.X) != b.N*l.features {
-			return nil, fmt.Errorf("convex: samples of client %d have %d values, want %d", c, len(b.X)/max(1, b.N), l.features)
 		}
 		l.rows, l.labels = append(l.rows, Widen(b.X)), append(l.labels, b.Labels)
 		l.smooth = max(l.smooth, l.mu+l.largest(c)/2)
@@ -159,19 +156,11 @@ func (l *logistic) minimise(weights []float64) ([]float64, error) {
 	f, k := l.features, l.classes
 	n := (f + 1) * k
 	x, next, g, d := make([]float64, n), make([]float64, n), make([]float64, n), make([]float64, k)
-	value := func(x []float64) (v float64) {
-		for c, w := range weights {
-			if w != 0 {
-				v += w * l.value(c, x)
-			}
-		}
-		return v
-	}
 	all := 0.0
 	for _, w := range weights {
 		all += w
 	}
-	now := value(x)
+	now := value(l, weights, x)
 	for range 200 {
 		clear(g)
 		h := mat.NewSymDense(n, nil)
@@ -208,7 +197,7 @@ func (l *logistic) minimise(weights []float64) ([]float64, error) {
 			}
 			// Near the minimum rounding hides the descent, and Newton's own step
 			// is right.
-			if then = value(next); then <= now-1e-4*step*slope || slope <= 1e-12*(1+now) {
+			if then = value(l, weights, next); then <= now-1e-4*step*slope || slope <= 1e-12*(1+now) {
 				break
 			}
 		}

@@ -100,9 +100,14 @@ func (p *Problem) solve() (err error) {
 }
 
 // Value is F(x).
-func (p *Problem) Value(x []float64) (f float64) {
-	for c, w := range p.Weights {
-		f += w * p.objective.value(c, x)
+func (p *Problem) Value(x []float64) float64 { return value(p.objective, p.Weights, x) }
+
+// value is the given weights' sum of the f_c.
+func value(o objective, weights, x []float64) (f float64) {
+	for c, w := range weights {
+		if w != 0 {
+			f += w * o.value(c, x)
+		}
 	}
 	return f
 }
@@ -182,8 +187,8 @@ func norm2(x []float64) (sum float64) {
 	return sum
 }
 
-// client is all samples of a client as one batch.
-func client(set federated.Set, c int) (*learn.Batch, error) {
+// client is all samples of a client as one batch, each of so many values.
+func client(set federated.Set, c, width int) (*learn.Batch, error) {
 	all := make([]int32, set.Samples(c))
 	for i := range all {
 		all[i] = int32(i)
@@ -191,6 +196,9 @@ func client(set federated.Set, c int) (*learn.Batch, error) {
 	b := new(learn.Batch)
 	if err := set.Batch(b, c, all); err != nil {
 		return nil, fmt.Errorf("convex: client %d (%s): %w", c, set.Client(c), err)
+	}
+	if len(b.X) != b.N*width {
+		return nil, fmt.Errorf("convex: samples of client %d have %d values, want %d", c, len(b.X)/max(1, b.N), width)
 	}
 	return b, nil
 }

@@ -24,12 +24,9 @@ func readQuadratic(set federated.Set, kind learn.Quadratic) (*quadratic, error) 
 	n := kind.Dimension
 	q := &quadratic{size: n}
 	for c := range set.Clients() {
-		batch, err := client(set, c)
+		batch, err := client(set, c, 3*n)
 		if err != nil {
 			return nil, err
-		}
-		if len(batch.X) != batch.N*3*n {
-			return nil, fmt.Errorf("convex: samples of client %d have %d values, want %d", c, len(batch.X)/max(1, batch.N), 3*n)
 		}
 		row := func(i int) []float32 { return batch.X[i*3*n:][:3*n] }
 		a, v, b := Widen(row(0)[n:2*n]), Widen(row(0)[2*n:]), make([]float64, n)
@@ -97,14 +94,15 @@ func (q *quadratic) curvature() (l, mu float64) {
 	return slices.Max(all), slices.Min(all)
 }
 
-// sum is Σ w A and Σ w A b.
-func (q *quadratic) sum(weights []float64) (*mat.SymDense, *mat.VecDense) {
+// minimise solves Σ w A x = Σ w A b.
+func (q *quadratic) minimise(weights []float64) ([]float64, error) {
+	weighted := func(w float64) bool { return w != 0 }
+	if first := slices.IndexFunc(weights, weighted); first >= 0 && !slices.ContainsFunc(weights[first+1:], weighted) {
+		return q.b[first], nil
+	}
 	m, target := mat.NewSymDense(q.size, nil), mat.NewVecDense(q.size, nil)
 	e, column := make([]float64, q.size), make([]float64, q.size)
 	for c, w := range weights {
-		if w == 0 {
-			continue
-		}
 		for j := range e {
 			e[j] = 1
 			q.apply(column, c, e)
@@ -118,16 +116,6 @@ func (q *quadratic) sum(weights []float64) (*mat.SymDense, *mat.VecDense) {
 			target.SetVec(j, target.AtVec(j)+w*column[j])
 		}
 	}
-	return m, target
-}
-
-// minimise solves Σ w A x = Σ w A b.
-func (q *quadratic) minimise(weights []float64) ([]float64, error) {
-	weighted := func(w float64) bool { return w != 0 }
-	if first := slices.IndexFunc(weights, weighted); first >= 0 && !slices.ContainsFunc(weights[first+1:], weighted) {
-		return q.b[first], nil
-	}
-	m, target := q.sum(weights)
 	var factor mat.Cholesky
 	if !factor.Factorize(m) {
 		return nil, errors.New("convex: the clients' matrices do not add up to a positive definite one")

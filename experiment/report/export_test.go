@@ -1,6 +1,7 @@
 package report
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -14,6 +15,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -56,30 +58,41 @@ func prometheusOn(t *testing.T, program, blocks string) string {
 	ctx, stop := context.WithCancel(context.Background())
 	var said bytes.Buffer
 	server := exec.CommandContext(ctx, program, "--config.file="+config, "--storage.tsdb.path="+blocks, "--web.listen-address="+addr, "--storage.tsdb.retention.time=100y")
-	server.Stdout, server.Stderr = &said, &said
+	log, err := server.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
 	server.Cancel = func() error { return server.Process.Signal(os.Interrupt) }
 	server.WaitDelay = 10 * time.Second
 	if err := server.Start(); err != nil {
 		stop()
 		t.Fatal(err)
 	}
+	ready, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		serves := sync.OnceFunc(func() { close(ready) })
+		for lines := bufio.NewScanner(log); lines.Scan(); {
+			fmt.Fprintln(&said, lines.Text())
+			if strings.Contains(lines.Text(), "Server is ready to receive web requests") {
+				serves()
+			}
+		}
+		_ = server.Wait() // it is told to end
+	}()
 	t.Cleanup(func() {
 		stop()
-		_ = server.Wait() // it is told to end
+		<-ended
 		if t.Failed() {
 			t.Logf("prometheus said:\n%s", said.String())
 		}
 	})
-	for until := time.Now().Add(30 * time.Second); time.Now().Before(until); time.Sleep(50 * time.Millisecond) {
-		if r, err := http.Get("http://" + addr + "/-/ready"); err == nil {
-			r.Body.Close()
-			if r.StatusCode == http.StatusOK {
-				return addr
-			}
-		}
+	select {
+	case <-ready:
+	case <-ended:
+		t.Fatal("prometheus ended before it was ready")
 	}
-	t.Fatal("prometheus does not get ready")
-	return ""
+	return addr
 }
 
 // scraped is a sample: milliseconds since 1970 and its value.

@@ -2,6 +2,7 @@ package report
 
 import (
 	"bytes"
+	"cmp"
 	_ "embed"
 	"fmt"
 	"html/template"
@@ -12,7 +13,6 @@ import (
 	"strings"
 
 	"fedpace/coordinator/round"
-	"fedpace/experiment/folder"
 	"fedpace/internal/human"
 	"fedpace/internal/statistics"
 	"fedpace/metrics"
@@ -84,7 +84,7 @@ func appendNew(list []string, s string) []string {
 // Finished is how many of the runs have come to their end.
 func Finished(runs []Run) (n int) {
 	for i := range runs {
-		if s := runs[i].Summary; s != nil && s.Completed {
+		if runs[i].Summary.Completed {
 			n++
 		}
 	}
@@ -95,7 +95,7 @@ func Finished(runs []Run) (n int) {
 func (s section) Data() (list []string) {
 	for _, g := range s.Groups {
 		for _, r := range g.Runs {
-			if r.Summary != nil && r.Summary.Data != nil {
+			if r.Summary.Data != nil {
 				list = appendNew(list, *r.Summary.Data)
 			}
 		}
@@ -145,14 +145,14 @@ func (s section) results() pageTable {
 		{"rounds", func(r *Run) float64 { return float64(r.Rounds) }, number},
 		{"virtual time", func(r *Run) float64 { return r.Virtual.Seconds() }, human.VirtualTime},
 		{"steps a client", func(r *Run) float64 { return float64(r.Steps) }, number},
-		{"relative steps", ofSummary(func(s *folder.Summary) *float64 { return s.RelativeSGDSteps }), number},
-		{"lowest training loss", ofSummary(func(s *folder.Summary) *float64 { return s.BestTrainingLoss }), number},
-		{"highest accuracy", ofSummary(func(s *folder.Summary) *float64 { return s.BestValidationAccuracy }), number},
-		{"last accuracy", ofSummary(func(s *folder.Summary) *float64 { return s.ValidationAccuracy }), number},
-		{"time to target", ofSummary(func(s *folder.Summary) *float64 { return s.TimeToTarget }), human.VirtualTime},
+		{"relative steps", func(r *Run) float64 { return metrics.Value(r.Summary.RelativeSGDSteps) }, number},
+		{"lowest training loss", func(r *Run) float64 { return metrics.Value(r.Summary.BestTrainingLoss) }, number},
+		{"highest accuracy", func(r *Run) float64 { return metrics.Value(r.Summary.BestValidationAccuracy) }, number},
+		{"last accuracy", func(r *Run) float64 { return metrics.Value(r.Summary.ValidationAccuracy) }, number},
+		{"time to target", func(r *Run) float64 { return metrics.Value(r.Summary.TimeToTarget) }, human.VirtualTime},
 		{"median round", func(r *Run) float64 { return quantile(r.Durations, 0.5) }, seconds},
 		{"95% of rounds within", func(r *Run) float64 { return quantile(r.Durations, 0.95) }, seconds},
-		{"straggler share", ofSummary(func(s *folder.Summary) *float64 { return s.StragglerShare }), percent},
+		{"straggler share", func(r *Run) float64 { return metrics.Value(r.Summary.StragglerShare) }, percent},
 	}
 	for _, c := range columns {
 		t.Columns = append(t.Columns, c.title)
@@ -171,16 +171,6 @@ func (s section) results() pageTable {
 	return t
 }
 
-// ofSummary is a value that only a finished run has.
-func ofSummary(of func(*folder.Summary) *float64) func(*Run) float64 {
-	return func(r *Run) float64 {
-		if r.Summary == nil {
-			return math.NaN()
-		}
-		return metrics.Value(of(r.Summary))
-	}
-}
-
 // outcomes is the table of how tasks ended, over all seeds.
 func (s section) outcomes() pageTable {
 	t := pageTable{Title: "How tasks ended", Columns: []string{"schedule", "tasks"}}
@@ -191,11 +181,7 @@ func (s section) outcomes() pageTable {
 		var sum metrics.Outcomes
 		all := int64(0)
 		for _, r := range g.Runs {
-			counted := r.Outcomes
-			if r.Summary != nil { // with the round that the run's end cut short
-				counted = r.Summary.Outcomes
-			}
-			for o, n := range counted {
+			for o, n := range r.Summary.Outcomes { // with the round that the run's end cut short
 				sum[o] += n
 				all += n
 			}
@@ -203,7 +189,7 @@ func (s section) outcomes() pageTable {
 		row := pageRow{Name: g.Name, Cells: []pageCell{{Text: number(float64(all))}}}
 		for _, n := range sum {
 			text := number(float64(n))
-			if n > 0 && all > 0 {
+			if n > 0 {
 				text += " (" + percent(float64(n)/float64(all)) + ")"
 			}
 			row.Cells = append(row.Cells, pageCell{Text: text})
@@ -225,9 +211,6 @@ func (s section) spending() pageTable {
 		var steps, bytes metrics.Split[int64]
 		energy := false
 		for _, r := range g.Runs {
-			if r.Summary == nil {
-				continue
-			}
 			time.Add(r.Summary.ClientSeconds)
 			steps.Add(r.Summary.ClientSteps)
 			bytes.Add(r.Summary.Bytes)
@@ -236,29 +219,25 @@ func (s section) spending() pageTable {
 				joules.Add(*e)
 			}
 		}
-		t.split(g.Name, "client time", time, human.VirtualTime)
-		t.split(g.Name, "local steps", float(steps), number)
-		t.split(g.Name, "bytes", float(bytes), func(v float64) string { return number(v/1e6) + " MB" })
+		t.Rows = append(t.Rows,
+			split(g.Name, "client time", time, human.VirtualTime),
+			split(g.Name, "local steps", steps, number),
+			split(g.Name, "bytes", bytes, func(v float64) string { return number(v/1e6) + " MB" }))
 		if energy {
-			t.split(g.Name, "energy", joules, func(v float64) string { return number(v/1e3) + " kJ" })
+			t.Rows = append(t.Rows, split(g.Name, "energy", joules, func(v float64) string { return number(v/1e3) + " kJ" }))
 		}
 	}
 	return t
 }
 
-func (t *pageTable) split(name, what string, s metrics.Split[float64], show func(float64) string) {
+func split[N int64 | float64](name, what string, s metrics.Split[N], show func(float64) string) pageRow {
 	share := s.WastedShare()
-	cell := pageCell{Bar: true, Text: percent(share) + " of " + what + " wasted", Wasted: 100 * share}
+	bar := pageCell{Bar: true, Text: percent(share) + " of " + what + " wasted", Wasted: 100 * share}
 	if s.Useful+s.Wasted > 0 {
-		cell.Useful = 100 - cell.Wasted
+		bar.Useful = 100 - bar.Wasted
 	}
-	t.Rows = append(t.Rows, pageRow{Name: name, Cells: []pageCell{
-		{Text: what, Left: true}, {Text: show(s.Useful)}, {Text: show(s.Wasted)}, {Text: percent(share)}, cell,
-	}})
-}
-
-func float(s metrics.Split[int64]) metrics.Split[float64] {
-	return metrics.Split[float64]{Useful: float64(s.Useful), Wasted: float64(s.Wasted)}
+	cells := append([]pageCell{{Text: what, Left: true}}, texts(show(float64(s.Useful)), show(float64(s.Wasted)), percent(share))...)
+	return pageRow{name, append(cells, bar)}
 }
 
 // runs is the table of the single runs.
@@ -266,16 +245,15 @@ func (s section) runs() pageTable {
 	t := pageTable{Title: "Runs", Columns: []string{"folder", "schedule", "seed", "state", "rounds", "lowest training loss", "highest accuracy", "wall time", "model", "fingerprint", "kernel", "version"}}
 	for _, g := range s.Groups {
 		for _, r := range g.Runs {
-			row := pageRow{r.Dir, texts(g.Name, strconv.FormatUint(r.Config.Seed, 10), "not finished", strconv.Itoa(r.Rounds))}
-			if s := r.Summary; s != nil {
-				row.Cells[2].Text, row.Cells[3].Text = "interrupted", strconv.Itoa(s.Rounds)
-				if s.Completed {
-					row.Cells[2].Text = "complete"
-				}
-				model := ""
-				if s.ModelSHA256 != nil {
-					model = (*s.ModelSHA256)[:min(12, len(*s.ModelSHA256))]
-				}
+			s, state := &r.Summary, "not finished"
+			if s.Completed {
+				state = "complete"
+			} else if r.Ended {
+				state = "interrupted"
+			}
+			row := pageRow{r.Dir, texts(g.Name, strconv.FormatUint(r.Config.Seed, 10), state, strconv.Itoa(s.Rounds))}
+			if r.Ended {
+				model := fmt.Sprintf("%.12s", *cmp.Or(s.ModelSHA256, new(string)))
 				row.Cells = append(row.Cells, texts(measured(s.BestTrainingLoss), measured(s.BestValidationAccuracy), seconds(s.WallSeconds))...)
 				row.Cells = append(row.Cells, pageCell{Text: model, Code: true}, pageCell{Text: s.Fingerprint, Code: true}, pageCell{Text: s.Kernel}, pageCell{Text: s.Version})
 			}

@@ -28,7 +28,8 @@ const (
 type Run struct {
 	Dir     string
 	Config  config.Config
-	Summary *folder.Summary // nil: the run is not finished
+	Ended   bool
+	Summary folder.Summary // of a run that has not ended: its rounds and outcomes
 
 	Rounds    int
 	Virtual   round.Time // end of the last round
@@ -81,11 +82,8 @@ func Read(dir string) (Run, error) {
 	if r.Config, err = config.Load(filepath.Join(dir, folder.ConfigFile), nil); err != nil {
 		return r, err
 	}
-	s, err := folder.ReadSummary(filepath.Join(dir, folder.SummaryFile))
-	switch {
-	case err == nil:
-		r.Summary = &s
-	case !errors.Is(err, fs.ErrNotExist):
+	r.Summary, err = folder.ReadSummary(filepath.Join(dir, folder.SummaryFile))
+	if r.Ended = err == nil; !r.Ended && !errors.Is(err, fs.ErrNotExist) {
 		return r, err
 	}
 	curve, times := statistics.Thin[point](maxPoints), statistics.Thin[float64](maxTimes)
@@ -97,6 +95,9 @@ func Read(dir string) (Run, error) {
 		times.Add((p.End - p.Start).Seconds())
 		r.Rounds, r.Virtual, r.Steps = p.Round, p.End, p.SGDSteps
 		r.Outcomes.Add(&p.Report)
+	}
+	if !r.Ended {
+		r.Summary.Rounds, r.Summary.Outcomes = r.Rounds, r.Outcomes
 	}
 	r.points, r.Durations = curve.All(), times.Kept
 	slices.Sort(r.Durations)
@@ -111,13 +112,9 @@ type group struct {
 	differences []string // of the configuration from its task's defaults, but for the seed
 }
 
-func (g *group) schedule() string { return g.Runs[0].Config.Schedule.Name() }
-
 // groups sorts runs into groups, in the order of their first runs. Groups of a task are named by
 // the schedule and, where that is not enough, by what else their configurations set, or the folder.
-func groups(runs []Run) ([]group, error) {
-	var list []group
-	index := map[string]int{}
+func groups(runs []Run) (list []group, err error) {
 	for i := range runs {
 		r := &runs[i]
 		d, err := r.Config.Differences()
@@ -125,12 +122,9 @@ func groups(runs []Run) ([]group, error) {
 			return nil, err
 		}
 		d = slices.DeleteFunc(d, func(s string) bool { return strings.HasPrefix(s, "seed=") })
-		key := string(r.Config.Task) + "\n" + strings.Join(d, "\n")
-		at, ok := index[key]
-		if !ok {
-			at = len(list)
-			index[key] = at
-			list = append(list, group{Name: r.Config.Schedule.Name(), task: r.Config.Task, differences: d})
+		at := slices.IndexFunc(list, func(g group) bool { return g.task == r.Config.Task && slices.Equal(g.differences, d) })
+		if at < 0 {
+			at, list = len(list), append(list, group{Name: r.Config.Schedule.Name(), task: r.Config.Task, differences: d})
 		}
 		list[at].Runs = append(list[at].Runs, r)
 	}
@@ -138,7 +132,7 @@ func groups(runs []Run) ([]group, error) {
 	for i := range list {
 		g := &list[i]
 		others := slices.DeleteFunc(slices.Clone(list), func(o group) bool {
-			return o.task != g.task || o.schedule() != g.schedule() || o.Runs[0] == g.Runs[0]
+			return o.task != g.task || o.Runs[0].Config.Schedule.Name() != g.Runs[0].Config.Schedule.Name() || o.Runs[0] == g.Runs[0]
 		})
 		if len(others) == 0 {
 			continue

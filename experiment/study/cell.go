@@ -1,6 +1,7 @@
 package study
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -76,9 +77,7 @@ func equal(mine, found config.Config, exact bool) (bool, error) {
 				return false, err
 			}
 		} else {
-			if mine.Clients == 0 {
-				mine.Clients = found.Clients
-			}
+			mine.Clients = cmp.Or(mine.Clients, found.Clients)
 			mine.Theory.Take(found.Theory)
 		}
 	}

@@ -59,12 +59,10 @@ type hostNotices struct {
 	last map[config.Task]map[string]string // the last line by its subject; no task: of the server
 }
 
-// The subjects of lines, and how a line says that a host is there.
+// The subjects of lines of hosts, and how many are kept.
 const (
 	aHost        = "Host "
 	noHost       = "No host"
-	noHostThere  = noHost + " is there"
-	isThere      = " is there "
 	mostSubjects = 1000 // hosts come and go, each with a new name
 )
 
@@ -91,8 +89,12 @@ func (h *hostNotices) news(task config.Task, line string) bool {
 		last = map[string]string{}
 		h.last[task] = last
 	}
-	if strings.HasPrefix(line, noHostThere) && hasHost(last) {
-		return false // the host of another cell is getting ready for this one
+	if strings.HasPrefix(line, noHost+" is there") {
+		for _, other := range last {
+			if strings.HasPrefix(other, aHost) && strings.Contains(other, " is there ") {
+				return false // the host of another cell is getting ready for this one
+			}
+		}
 	}
 	subject, said := line, reason.ReplaceAllString(line, "")
 	if words := strings.SplitN(line, " ", 3); len(words) == 3 {
@@ -106,14 +108,4 @@ func (h *hostNotices) news(task config.Task, line string) bool {
 	}
 	last[subject] = said
 	return true
-}
-
-// hasHost says whether the last lines know of a host that is there.
-func hasHost(last map[string]string) bool {
-	for subject, line := range last {
-		if strings.HasPrefix(subject, aHost) && strings.Contains(line, isThere) {
-			return true
-		}
-	}
-	return false
 }

@@ -3,9 +3,12 @@ package study
 import (
 	"encoding/csv"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"math"
+	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,6 +17,7 @@ import (
 	"fedpace/internal/atomicfile"
 	"fedpace/internal/statistics"
 	"fedpace/metrics"
+	"fedpace/metrics/figure"
 )
 
 // quantity is a column of a sweep's table.
@@ -78,14 +82,17 @@ func NewSweepTable(s Sweep, cells []Cell) SweepTable {
 // there is more than one seed.
 func (t SweepTable) Write(w io.Writer) error {
 	tab := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	known := t.known()
+	var shown []int // columns with a value in any row
+	for i := range quantities {
+		if slices.ContainsFunc(t.Rows, func(r SweepRow) bool { return r.Columns[i].N > 0 }) {
+			shown = append(shown, i)
+		}
+	}
 	someDiverged := slices.ContainsFunc(t.Rows, func(r SweepRow) bool { return r.Diverged > 0 })
 	line := func(values []string, schedule, seeds string, column func(i int) string, diverged string) {
 		cells := append(slices.Clone(values), schedule, seeds)
-		for i := range quantities {
-			if known[i] {
-				cells = append(cells, column(i))
-			}
+		for _, i := range shown {
+			cells = append(cells, column(i))
 		}
 		if someDiverged {
 			cells = append(cells, diverged)
@@ -105,17 +112,6 @@ func (t SweepTable) keys() (list []string) {
 		list = append(list, g.Key)
 	}
 	return list
-}
-
-// known tells which columns have a value in any row.
-func (t SweepTable) known() []bool {
-	known := make([]bool, len(quantities))
-	for _, r := range t.Rows {
-		for i, e := range r.Columns {
-			known[i] = known[i] || e.N > 0
-		}
-	}
-	return known
 }
 
 // WriteCSV writes one row for each schedule and point of the grid; a value that
@@ -171,4 +167,79 @@ func (t SweepTable) MarshalJSON() ([]byte, error) {
 	return json.Marshal(struct {
 		Rows []row `json:"rows"`
 	}{rows})
+}
+
+// CheckFigure says whether Figure will be able to draw this sweep to a path.
+func (s Sweep) CheckFigure(path string) error {
+	if _, err := figure.Format(path); err != nil {
+		return err
+	}
+	if info, err := os.Stat(filepath.Dir(path)); err != nil {
+		return fmt.Errorf("compare: the figure's folder: %w", err)
+	} else if !info.IsDir() {
+		return fmt.Errorf("compare: %s is not a folder", filepath.Dir(path))
+	}
+	if len(s.Grids) == 0 {
+		return errors.New("compare: a figure needs a --grid to draw against")
+	}
+	return nil
+}
+
+// axis is where a grid's values stand in a figure: numbers where they are, others
+// one beside the other by name.
+func (g Grid) axis() (at map[string]float64, names []string) {
+	numbers, places := map[string]float64{}, map[string]float64{}
+	for i, v := range g.Values {
+		if x, err := strconv.ParseFloat(v, 64); err == nil && !math.IsNaN(x) && !math.IsInf(x, 0) {
+			numbers[v] = x
+		}
+		places[v], names = float64(i), append(names, shortValue(v))
+	}
+	if len(numbers) == len(places) {
+		return numbers, nil
+	}
+	return places, names
+}
+
+// shortValue is a value without the keys in it: "deadline, 5" for "{rule: deadline, seconds: 5}".
+func shortValue(value string) string {
+	inner, ok := strings.CutPrefix(value, "{")
+	if !ok {
+		return value
+	}
+	var parts []string
+	for _, part := range strings.Split(strings.TrimSuffix(inner, "}"), ",") {
+		if _, v, ok := strings.Cut(part, ":"); ok {
+			part = v
+		}
+		parts = append(parts, strings.TrimSpace(part))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// Figure draws the table against its first grid: how the schedules end, and when they reach the
+// best loss of K-eta-fixed. Rows that differ in other grids are lines of their own.
+func (t SweepTable) Figure(path string) error {
+	if err := (Sweep{Grids: t.Grids}).CheckFigure(path); err != nil {
+		return err
+	}
+	at, names := t.Grids[0].axis()
+	var panels []figure.Panel
+	for _, want := range []struct{ name, title string }{
+		{"best_validation_accuracy", "in the end: best validation accuracy"},
+		{"seconds_to_fixed_best_loss", "virtual seconds to fixed's best loss"},
+	} {
+		column := slices.IndexFunc(quantities, func(q quantity) bool { return q.name == want.name })
+		panel := figure.Panel{Title: want.title, X: t.Grids[0].Key, Y: quantities[column].title, Names: names}
+		for _, r := range t.Rows {
+			name := r.Schedule
+			for i, v := range r.Values[1:] {
+				name += " " + t.Grids[i+1].Key + "=" + v
+			}
+			e := r.Columns[column]
+			panel.Add(name, figure.Point{X: at[r.Values[0]], Y: e.Mean, Half: e.Half})
+		}
+		panels = append(panels, panel)
+	}
+	return figure.Save(path, panels...)
 }

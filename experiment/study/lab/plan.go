@@ -1,16 +1,23 @@
 package lab
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"math"
 	"path/filepath"
 	"slices"
+	"sort"
 
 	"fedpace/coordinator/aggregate"
 	"fedpace/coordinator/round"
 	"fedpace/coordinator/schedule"
+	"fedpace/coordinator/theory"
 	"fedpace/experiment/config"
+	"fedpace/experiment/convex"
 	"fedpace/experiment/run"
 	"fedpace/experiment/study"
+	"fedpace/internal/statistics"
 )
 
 // TheoryAhead is k-theory with the time ahead as W, which is what Theorem 2
@@ -82,4 +89,199 @@ func (p Plan) cell(name string, seed uint64) (study.Cell, error) {
 	cell.Schedule, cell.Name = name, fmt.Sprintf("%s, seed %d", name, seed)
 	cell.Config.Out = filepath.Join(p.Out, "runs", fmt.Sprintf("%s,seed=%d", name, seed))
 	return cell, err
+}
+
+// Run plays a plan and measures its runs, side by side. Where it was stopped, the
+// same plan goes on: runs that were measured are read.
+func (p Plan) Run(ctx context.Context, o study.Options) (*Result, error) {
+	cells, err := p.cells()
+	if err != nil {
+		return nil, err
+	}
+	of, err := open(p.Config)
+	if err != nil {
+		return nil, err
+	}
+	defer of.Set.Close()
+	traces := map[*study.Cell]*trace{}
+	list := make([]*trace, len(cells))
+	for i := range cells {
+		c, k := &cells[i], &of.constants
+		c.Config.Theory.Take(config.Theory{L: &k.L, Mu: &k.Mu, G: &k.G, FStar: &k.FStar})
+		list[i] = &trace{}
+		traces[c] = list[i]
+	}
+	o.Adjust = func(c *study.Cell, o *run.Options) {
+		l := &traces[c].log
+		l.path, l.begun = filepath.Join(c.Config.Out, modelsFile), c.Begun
+		o.Model = l.add
+	}
+	o.Played = func(ctx context.Context, c *study.Cell) error {
+		if err := traces[c].of(ctx, c, of); err != nil {
+			return fmt.Errorf("lab: %w", err)
+		}
+		return nil
+	}
+	if err := study.Play(ctx, p.Out, cells, o); err != nil {
+		return nil, err
+	}
+	for _, c := range cells {
+		if c.Diverged != "" {
+			return nil, fmt.Errorf("lab: %s: %s", c.Name, c.Diverged)
+		}
+	}
+	return gather(p, of, list), nil
+}
+
+// problem is a convex task at the model that its runs start from.
+type problem struct {
+	*convex.Problem
+	initial   []float32
+	start     []float64 // the same
+	constants theory.Constants
+}
+
+// open reads the configuration's problem. Its Set is the caller's to close.
+func open(c config.Config) (*problem, error) {
+	of, err := run.Convex(c)
+	if err != nil {
+		return nil, err
+	}
+	initial, err := run.Initial(c, of.Model)
+	if err != nil {
+		return nil, errors.Join(err, of.Set.Close())
+	}
+	start := convex.Widen(initial)
+	return &problem{of, initial, start, of.Constants(start, c.Cohort)}, nil
+}
+
+// stride is how far apart the iterations are that are looked at: a logistic
+// regression's gradients go through all samples.
+func stride(task config.Task) int {
+	if task == config.TaskLogistic {
+		return 10
+	}
+	return 1
+}
+
+// gather makes the result of the traces, seeds within schedules.
+func gather(p Plan, of *problem, traces []*trace) *Result {
+	k := of.constants
+	r := &Result{
+		Task: string(p.Config.Task), Clients: of.Clients, Cohort: p.Config.Cohort, Batch: p.Config.Batch, Seeds: p.Seeds,
+		K0: p.Config.Schedule.K0, Eta: p.Config.Schedule.Eta0,
+		Constants: k, F0: of.Value(of.start), Distance: of.Distance(of.start),
+	}
+	r.PrintedG = theory.PrintedG(k.L, r.Distance)
+	for _, t := range traces {
+		r.Limit = max(r.Limit, t.Limit)
+	}
+	for i, name := range p.Schedules {
+		seeds := traces[i*p.Seeds : (i+1)*p.Seeds]
+		own := k
+		own.G, own.Variance = 0, 0
+		for _, t := range seeds {
+			own.G, own.Variance = max(own.G, math.Sqrt(t.Path.Second)), math.Max(own.Variance, t.Path.Variance)
+		}
+		r.Bounds = append(r.Bounds, r.bounds(name, own, seeds)...)
+		r.Curves = append(r.Curves, r.curve(name, seeds)...)
+	}
+	return r
+}
+
+// bounds are a schedule's at rounds whose number grows by a constant factor.
+func (r *Result) bounds(name string, k theory.Constants, seeds []*trace) (list []Bound) {
+	rounds := len(seeds[0].Steps)
+	for _, t := range seeds {
+		rounds = min(rounds, len(t.Steps))
+	}
+	form := func(f theory.Form) theory.Constants { c := k; c.Form = f; return c }
+	printed := form(theory.Statement)
+	printed.G = r.PrintedG
+	for _, n := range spaced(rounds, 1.3) {
+		b := Bound{Schedule: name, Rounds: n, G: k.G, Variance: k.Variance}
+		var measured []float64
+		for _, t := range seeds {
+			steps, rates := t.Steps[:n], t.Rates[:n]
+			total := sum(steps)
+			looked := min(len(t.Path.Squares), (total+t.Stride-1)/t.Stride)
+			squares, way := 0.0, 0.0
+			for i, s := range t.Path.Squares[:looked] { // Theorem 1 weighs iterations by their rates
+				squares += t.Path.Rates[i] * s
+				way += t.Path.Rates[i]
+			}
+			measured = append(measured, squares/way)
+			share := 1 / float64(len(seeds))
+			b.Iterations += share * float64(total)
+			b.Lemma2 += share * k.Lemma2Rates(r.F0, rates, steps)
+			b.Proof += share * k.Theorem1Rates(r.F0, rates, steps).Total()
+			b.Statement += share * form(theory.Statement).Theorem1Rates(r.F0, rates, steps).Total()
+			b.Appendix += share * form(theory.Appendix).Theorem1Rates(r.F0, rates, steps).Total()
+			b.PrintedG += share * printed.Theorem1Rates(r.F0, rates, steps).Total()
+		}
+		e := statistics.EstimateMean(measured)
+		b.Measured, b.Half = e.Mean, half(e.Half)
+		b.Least = least(seeds, b.Iterations)
+		list = append(list, b)
+	}
+	return list
+}
+
+// least is the least over iterations of the mean over seeds.
+func least(seeds []*trace, iterations float64) float64 {
+	n := int(iterations) / seeds[0].Stride
+	for _, t := range seeds {
+		n = min(n, len(t.Path.Squares))
+	}
+	low := math.Inf(1)
+	for i := range max(1, n) {
+		sum := 0.0
+		for _, t := range seeds {
+			sum += t.Path.Squares[i]
+		}
+		low = min(low, sum/float64(len(seeds)))
+	}
+	return low
+}
+
+// spaced returns numbers from 1 to n, each about so many times the one before.
+func spaced(n int, factor float64) (list []int) {
+	for x := 1.0; int(x) < n; x = max(x*factor, x+1) {
+		list = append(list, int(x))
+	}
+	return append(list, n)
+}
+
+func sum(list []int) (n int) {
+	for _, v := range list {
+		n += v
+	}
+	return n
+}
+
+// moments is at how many times a curve is written.
+const moments = 100
+
+// curve is a schedule's way to the optimum at moments of equal distance.
+func (r *Result) curve(name string, seeds []*trace) (list []Moment) {
+	start := r.F0 - r.Constants.FStar
+	for i := range moments + 1 {
+		m := Moment{Schedule: name, Seconds: r.Limit * float64(i) / moments}
+		var gaps []float64
+		for _, t := range seeds {
+			at := sort.Search(len(t.Seconds), func(i int) bool { return t.Seconds[i] > m.Seconds*(1+1e-12) }) // rounds that have ended by then
+			gap := start
+			if at > 0 {
+				gap = t.Gaps[at-1]
+			}
+			gaps = append(gaps, gap)
+			m.Rounds += float64(at) / float64(len(seeds))
+			m.Steps += float64(sum(t.Steps[:at])) / float64(len(seeds))
+			m.LocalSteps += float64(t.Steps[min(at, len(t.Steps)-1)]) / float64(len(seeds))
+		}
+		e := statistics.EstimateMean(gaps)
+		m.Gap, m.Half = e.Mean, half(e.Half)
+		list = append(list, m)
+	}
+	return list
 }

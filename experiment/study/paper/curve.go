@@ -120,11 +120,7 @@ func Load(dir string) ([]Curve, error) {
 // paper: by task, schedule, size and seed.
 func Curves(cells []study.Cell) ([]Curve, error) {
 	var curves []Curve
-	type source struct {
-		task config.Task
-		data string // as configured
-	}
-	known := map[source]string{}
+	known := map[[2]string]string{} // by task and data as configured
 	for _, cell := range cells {
 		c, err := readCell(cell.Config.Out)
 		switch {
@@ -134,14 +130,14 @@ func Curves(cells []study.Cell) ([]Curve, error) {
 		default:
 			curves = append(curves, c)
 			if from := cell.Config.Data.String(); c.Data != "" && c.Data != from {
-				known[source{c.Task, from}] = c.Data
+				known[[2]string{string(c.Task), from}] = c.Data
 			}
 		}
 	}
 	// A run says what it learned from when it ends; one under way has what
 	// another said of the same data.
 	for i, c := range curves {
-		if said, ok := known[source{c.Task, c.Data}]; ok {
+		if said, ok := known[[2]string{string(c.Task), c.Data}]; ok {
 			curves[i].Data = said
 		}
 	}

@@ -45,7 +45,7 @@ func panels(curves []Curve, y string, bands bool, of func(*Point) float64) []fig
 	var list []figure.Panel
 	index := map[string]int{}
 	for _, g := range groups(curves) {
-		if len(g.curves[0].Points) == 0 {
+		if len(g[0].Points) == 0 {
 			continue
 		}
 		i, ok := index[g.set()]
@@ -56,7 +56,7 @@ func panels(curves []Curve, y string, bands bool, of func(*Point) float64) []fig
 		}
 		p := &list[i]
 		p.Lines = append(p.Lines, g.line(bands, of))
-		if g.schedule == "fixed" {
+		if g[0].Schedule == "fixed" {
 			at := g.mean(func(c *Curve) float64 { return c.Plateaued / 60 })
 			p.Marks = append(p.Marks, figure.Mark{X: at.Mean, Name: "fixed: converged"})
 		}
@@ -65,21 +65,21 @@ func panels(curves []Curve, y string, bands bool, of func(*Point) float64) []fig
 }
 
 // title says what the panel shows and how it falls short of the paper's.
-func (g *group) title() string {
-	title := fmt.Sprintf("%s, %d %s", g.task, len(g.curves), human.Plural(len(g.curves), "seed"))
-	if g.fixedRounds != FullRounds {
-		title += fmt.Sprintf(", %d of %d rounds", g.fixedRounds, FullRounds)
+func (g group) title() string {
+	title := fmt.Sprintf("%s, %d %s", g[0].Task, len(g), human.Plural(len(g), "seed"))
+	if g[0].FixedRounds != FullRounds {
+		title += fmt.Sprintf(", %d of %d rounds", g[0].FixedRounds, FullRounds)
 	}
-	if d := g.curves[0].Devices; d != "" {
+	if d := g[0].Devices; d != "" {
 		title += ", devices: " + d
 	}
 	return title + "\n" + wrap(g.data(), 60)
 }
 
 // line is the group's mean curve.
-func (g *group) line(bands bool, of func(*Point) float64) figure.Line {
-	runs := make([][]Point, len(g.curves))
-	for i, c := range g.curves {
+func (g group) line(bands bool, of func(*Point) float64) figure.Line {
+	runs := make([][]Point, len(g))
+	for i, c := range g {
 		runs[i] = c.Points
 	}
 	line := figure.MeanLine(g.name(), runs, func(p *Point) (float64, float64) { return p.VirtualSeconds, of(p) })

@@ -1,6 +1,7 @@
 package paper
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,9 +23,6 @@ const (
 	FullRounds = 10_000 // of K-eta-fixed, whose virtual time every schedule gets
 	FullSeeds  = 5
 )
-
-// cellsFolder holds the cells within a plan's folder.
-const cellsFolder = "cells"
 
 // Limits of a plan.
 const (
@@ -174,20 +172,15 @@ func (p Plan) cell(t config.Task, name string, seed uint64, further []string) (s
 	if want := (config.Stop{EqualRuntimeRounds: p.FixedRounds()}); c.Stop != want {
 		return study.Cell{}, fmt.Errorf("a stop is set: every run here stops at the virtual time of %d rounds of K-eta-fixed (--rounds, --scale)", p.FixedRounds())
 	}
-	if c.Schedule, err = c.Schedule.Named(name); err != nil {
-		return study.Cell{}, err
+	cell, err := study.NewCell(c, name)
+	if err = cmp.Or(err, study.Shareable(&c)); err != nil {
+		return cell, err
 	}
-	if err := study.Shareable(&c); err != nil {
-		return study.Cell{}, err
-	}
-	id, err := study.Identity(c)
-	if err != nil {
-		return study.Cell{}, err
-	}
+	id, err := study.Identity(cell.Config)
 	// The name tells the runs of one server apart, the folder those of one disk.
-	c.Name = fmt.Sprintf("%s-%s-%d-%s", t, name, seed, id[:10])
-	c.Out = filepath.Join(p.Out, cellsFolder, c.Name)
-	return study.Cell{Name: fmt.Sprintf("%s %s seed %d", t, name, seed), Schedule: name, Config: c}, c.Validate()
+	cell.Name, cell.Config.Name = fmt.Sprintf("%s %s seed %d", t, name, seed), fmt.Sprintf("%s-%s-%d-%.10s", t, name, seed, id)
+	cell.Config.Out = filepath.Join(p.Out, "cells", cell.Config.Name)
+	return cell, err
 }
 
 // Run plays the plan's cells that are not done, see [study.Play]. A server in a
@@ -218,7 +211,7 @@ func WriteCells(w io.Writer, cells []study.Cell) error {
 		if s != nil {
 			done = "yes"
 		}
-		t.row(string(c.Config.Task), c.Schedule, c.Config.Seed, c.Config.Stop.EqualRuntimeRounds, c.Config.Data, done, c.Config.Out)
+		t.row(c.Config.Task, c.Schedule, c.Config.Seed, c.Config.Stop.EqualRuntimeRounds, c.Config.Data, done, c.Config.Out)
 	}
 	return t.end()
 }

@@ -1,8 +1,10 @@
 package paper
 
 import (
+	"cmp"
 	"fmt"
 	"io"
+	"math"
 	"strings"
 	"text/tabwriter"
 
@@ -22,7 +24,7 @@ func WriteTable1(w io.Writer, plan Plan) error {
 		if err != nil {
 			return err
 		}
-		t.row(string(task), about[task].kind, p.Classes, about[task].model, m.Params(), fmt.Sprintf("%.3f", float64(m.Params())*32/1e6),
+		t.row(task, about[task].kind, p.Classes, about[task].model, m.Params(), fmt.Sprintf("%.3f", float64(m.Params())*32/1e6),
 			p.Megabits, p.Clients, p.Cohort, p.SamplesPerClient, p.K0, p.Eta0)
 	}
 	return t.end()
@@ -64,10 +66,10 @@ func WriteTable2(w io.Writer, plan Plan) error {
 		}
 		for _, s := range list {
 			if s.distributed != "" {
-				t.row(string(task), s.name, s.distributed, "-", "-", "-", "-")
+				t.row(task, s.name, s.distributed, "-", "-", "-", "-")
 				continue
 			}
-			t.row(string(task), s.name, fmt.Sprintf("%.4g", s.Step), fmt.Sprintf("%.2g", s.std), fmt.Sprintf("%.5g", s.Communication()),
+			t.row(task, s.name, fmt.Sprintf("%.4g", s.Step), fmt.Sprintf("%.2g", s.std), fmt.Sprintf("%.5g", s.Communication()),
 				fmt.Sprintf("%.5g", s.Round(s.k0)), fmt.Sprintf("%.2f", s.Round(s.k0)*float64(rounds)/60))
 		}
 	}
@@ -96,7 +98,7 @@ func WriteTable3(w io.Writer, plan Plan) error {
 	for _, task := range plan.tasks() {
 		p, _ := task.Paper()
 		k, eta := schedule.RoundsK{K0: p.K0}, schedule.RoundsEta{Eta0: p.Eta0}
-		steps, rates := []any{string(task), "K_r"}, []any{string(task), "eta_r"}
+		steps, rates := []any{task, "K_r"}, []any{task, "eta_r"}
 		for _, r := range at {
 			steps = append(steps, k.LocalSteps(schedule.Progress{Round: r}))
 			rates = append(rates, fmt.Sprintf("%.4g", eta.LearningRate(schedule.Progress{Round: r})))
@@ -113,23 +115,19 @@ func WriteTable4(w io.Writer, curves []Curve) error {
 	t := newTable(w, "Table 4: SGD steps relative to K-eta-fixed in the same virtual time",
 		"task", "schedule", "paper", "here", "times fewer", "seeds", "rounds", "decay after round", "minute", "of fixed rounds", "model Mb")
 	for _, g := range groups(curves) {
-		paper, ok := table4[g.task][g.schedule]
-		if !ok {
-			continue
-		}
-		var decayed, rounds []float64
-		for _, c := range g.curves {
-			rounds = append(rounds, float64(c.Rounds))
-			if c.Decayed > 0 {
-				decayed = append(decayed, float64(c.Decayed))
-			}
-		}
+		paper, ok := table4[g[0].Task][g[0].Schedule]
 		e := g.mean(func(c *Curve) float64 { return c.RelativeSteps })
-		if e.N == 0 {
+		if !ok || e.N == 0 {
 			continue
 		}
-		t.row(string(g.task), g.schedule, paper, e.Digits(4), fmt.Sprintf("%.2f", 1/e.Mean), e.N, statistics.EstimateMean(rounds).Digits(6),
-			statistics.EstimateMean(decayed).Digits(5), g.mean(func(c *Curve) float64 { return c.DecayedAt / 60 }).Digits(5), g.fixedRounds, g.megabits)
+		decayed := g.mean(func(c *Curve) float64 {
+			if c.Decayed == 0 {
+				return math.NaN()
+			}
+			return float64(c.Decayed)
+		})
+		t.row(g[0].Task, g[0].Schedule, paper, e.Digits(4), fmt.Sprintf("%.2f", 1/e.Mean), e.N, g.mean(func(c *Curve) float64 { return float64(c.Rounds) }).Digits(6),
+			decayed.Digits(5), g.mean(func(c *Curve) float64 { return c.DecayedAt / 60 }).Digits(5), g[0].FixedRounds, g[0].Megabits)
 	}
 	if err := t.end(); err != nil || t.rows == 0 {
 		return err
@@ -147,7 +145,7 @@ func WriteOutcomes(w io.Writer, curves []Curve) error {
 	fixed := map[string]statistics.Estimated{}
 	all := groups(curves)
 	for _, g := range all {
-		if g.schedule == "fixed" && !g.cut() {
+		if g[0].Schedule == "fixed" && !g.cut() {
 			fixed[g.set()] = g.mean(func(c *Curve) float64 { return c.BestAccuracy })
 		}
 	}
@@ -160,7 +158,7 @@ func WriteOutcomes(w io.Writer, curves []Curve) error {
 		if f, ok := fixed[g.set()]; ok && f.N > 0 && !g.cut() {
 			gain = fmt.Sprintf("%+.4f", best.Mean-f.Mean)
 		}
-		t.row(string(g.task), g.name(), best.N, g.mean(func(c *Curve) float64 { return c.BestLoss }).Digits(4), best.Digits(4), gain,
+		t.row(g[0].Task, g.name(), best.N, g.mean(func(c *Curve) float64 { return c.BestLoss }).Digits(4), best.Digits(4), gain,
 			g.mean(func(c *Curve) float64 { return c.FinalAccuracy }).Digits(4), g.mean(func(c *Curve) float64 { return c.Plateaued / 60 }).Digits(4))
 	}
 	return t.end()
@@ -168,58 +166,42 @@ func WriteOutcomes(w io.Writer, curves []Curve) error {
 
 // group is one schedule's curves of one task, over seeds: those that are
 // complete, or where none is, the first of those that were cut.
-type group struct {
-	task        config.Task
-	schedule    string
-	megabits    float64
-	fixedRounds int
-	curves      []Curve
-}
+type group []Curve
 
 // groups gathers curves that stand in the order of Curves.
-func groups(curves []Curve) []group {
-	var list []group
+func groups(curves []Curve) (list []group) {
 	for _, c := range curves {
-		one := group{c.Task, c.Schedule, c.Megabits, c.FixedRounds, []Curve{c}}
-		if n := len(list); n > 0 && list[n-1].schedule == one.schedule && list[n-1].set() == one.set() {
-			switch g := &list[n-1]; {
-			case !c.Completed: // the seeds that are complete stand for it
-			case g.cut():
-				*g = one
-			default:
-				g.curves = append(g.curves, c)
-			}
-			continue
+		one := group{c}
+		if n := len(list); n == 0 || list[n-1][0].Schedule != c.Schedule || list[n-1].set() != one.set() {
+			list = append(list, one)
+		} else if g := &list[n-1]; g.cut() && c.Completed {
+			*g = one // a seed that is complete stands for it
+		} else if c.Completed {
+			*g = append(*g, c)
 		}
-		list = append(list, one)
 	}
 	return list
 }
 
 // cut tells whether the group's only run was stopped early.
-func (g *group) cut() bool { return !g.curves[0].Completed }
+func (g group) cut() bool { return !g[0].Completed }
 
 // name is the schedule, and how far it went where that is not all the way.
-func (g *group) name() string {
+func (g group) name() string {
 	if g.cut() {
-		return fmt.Sprintf("%s (cut at round %d)", g.schedule, g.curves[0].Rounds)
+		return fmt.Sprintf("%s (cut at round %d)", g[0].Schedule, g[0].Rounds)
 	}
-	return g.schedule
+	return g[0].Schedule
 }
 
-func (g *group) data() string {
-	if d := g.curves[0].Data; d != "" {
-		return d
-	}
-	return "timing only"
-}
+func (g group) data() string { return cmp.Or(g[0].Data, "timing only") }
 
 // noteData says what each task learned from.
 func noteData(w io.Writer, all []group) error {
 	said := map[string]bool{}
 	for _, g := range all {
-		text := fmt.Sprintf("%s: %s; %d clients, %d a round", g.task, g.data(), g.curves[0].Clients, g.curves[0].Cohort)
-		if d := g.curves[0].Devices; d != "" {
+		text := fmt.Sprintf("%s: %s; %d clients, %d a round", g[0].Task, g.data(), g[0].Clients, g[0].Cohort)
+		if d := g[0].Devices; d != "" {
 			text += "; devices: " + d
 		}
 		text += "."
@@ -235,15 +217,15 @@ func noteData(w io.Writer, all []group) error {
 }
 
 // set is what groups share that can be compared.
-func (g *group) set() string {
-	c := &g.curves[0]
-	return fmt.Sprint(g.task, g.fixedRounds, g.megabits, c.Data, c.Devices, c.Clients, c.Cohort)
+func (g group) set() string {
+	c := &g[0]
+	return fmt.Sprint(c.Task, c.FixedRounds, c.Megabits, c.Data, c.Devices, c.Clients, c.Cohort)
 }
 
-func (g *group) mean(of func(*Curve) float64) statistics.Estimated {
-	values := make([]float64, len(g.curves))
-	for i := range g.curves {
-		values[i] = of(&g.curves[i])
+func (g group) mean(of func(*Curve) float64) statistics.Estimated {
+	values := make([]float64, len(g))
+	for i := range g {
+		values[i] = of(&g[i])
 	}
 	return statistics.EstimateMean(values)
 }

@@ -1,6 +1,7 @@
 package data
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -11,6 +12,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
 
 	"fedpace/actors/data/federated"
 	"fedpace/actors/data/text"
@@ -121,7 +124,7 @@ type leafShard struct {
 	name  string
 	kind  leafKind
 	users []string
-	count []int // num_samples, by users
+	count []int64 // num_samples, by users
 	data  map[string]*leafUser
 }
 
@@ -136,24 +139,14 @@ type leafUser struct {
 // readShard decodes one file as a stream. Keys may come in any order, and keys
 // that LEAF's tools add (hierarchies, raw) are skipped.
 func readShard(r io.Reader) (*leafShard, error) {
-	d := newJSON(r)
+	d := &jsonReader{jsontext.NewDecoder(r)}
 	s := new(leafShard)
-	err := d.object(func(key string) error {
+	err := d.object(func(key string) (err error) {
 		switch key {
 		case "users":
-			s.users = []string{}
-			return d.array(func(int) error {
-				name, err := d.text(maxName)
-				s.users = append(s.users, name)
-				return err
-			})
+			s.users, err = list(d, key, func() (string, error) { return d.text(maxName) })
 		case "num_samples":
-			s.count = []int{}
-			return d.array(func(int) error {
-				n, err := d.integer()
-				s.count = append(s.count, int(n))
-				return err
-			})
+			s.count, err = list(d, key, d.integer)
 		case "user_data":
 			s.data = make(map[string]*leafUser)
 			return d.object(func(name string) error {
@@ -165,11 +158,15 @@ func readShard(r io.Reader) (*leafShard, error) {
 				u.x = slices.Clone(u.x) // growing left it up to twice as large
 				return nil
 			})
+		default:
+			err = d.SkipValue()
 		}
-		return d.SkipValue()
+		return err
 	})
 	if err == nil {
-		err = d.end()
+		if t, after := d.ReadToken(); after != io.EOF {
+			err = cmp.Or(after, d.fail("found '%v' after the end", t.Kind()))
+		}
 	}
 	switch {
 	case err != nil:
@@ -193,7 +190,7 @@ func readShard(r io.Reader) (*leafShard, error) {
 			return nil, fmt.Errorf("user %q has no x or no y", name)
 		case len(u.end) != len(u.labels):
 			return nil, fmt.Errorf("user %q has %d samples in x and %d labels in y", name, len(u.end), len(u.labels))
-		case s.count != nil && s.count[i] != len(u.end):
+		case s.count != nil && s.count[i] != int64(len(u.end)):
 			return nil, fmt.Errorf("user %q has %d samples, num_samples says %d", name, len(u.end), s.count[i])
 		}
 		seen[name] = true
@@ -206,58 +203,43 @@ const maxName = 4096
 
 // user decodes {x, y}.
 func (s *leafShard) user(d *jsonReader, u *leafUser) error {
-	return d.object(func(key string) error {
+	return d.object(func(key string) (err error) {
 		switch key {
 		case "x":
-			u.end = []int{}
-			return d.array(func(i int) error {
-				if err := s.sample(d, u); err != nil {
-					return fmt.Errorf("x[%d]: %w", i, err)
+			u.end, err = list(d, key, func() (int, error) {
+				kind, err := u.sample(d)
+				if s.kind == "" {
+					s.kind = kind
 				}
-				u.end = append(u.end, len(u.x))
-				return nil
+				if err == nil && s.kind != kind {
+					err = d.fail("a sample of %v among those of %v", kind, s.kind)
+				}
+				return len(u.x), err
 			})
 		case "y":
-			u.labels = []int32{}
-			return d.array(func(i int) error {
-				l, err := leafLabel(d)
-				if err != nil {
-					return fmt.Errorf("y[%d]: %w", i, err)
-				}
-				u.labels = append(u.labels, l)
-				return nil
-			})
+			u.labels, err = list(d, key, d.label)
+		default:
+			err = d.SkipValue()
 		}
-		return d.SkipValue()
+		return err
 	})
 }
 
-// is settles or checks the shard's kind.
-func (s *leafShard) is(d *jsonReader, kind leafKind) error {
-	if s.kind == "" {
-		s.kind = kind
-	}
-	if s.kind != kind {
-		return d.fail("a sample of %v among those of %v", kind, s.kind)
-	}
-	return nil
-}
-
 // sample decodes one element of x.
-func (s *leafShard) sample(d *jsonReader, u *leafUser) error {
+func (u *leafUser) sample(d *jsonReader) (leafKind, error) {
 	if d.PeekKind() == '"' {
 		window, err := d.text(2 * federated.ShakespeareWindow)
 		if err != nil {
-			return err
+			return "", err
 		}
 		if u.x, err = federated.AppendCharacters(u.x, window, federated.ShakespeareWindow); err != nil {
-			return d.fail("%w", err)
+			return "", d.fail("%w", err)
 		}
-		return s.is(d, shakespeareLEAF)
+		return shakespeareLEAF, nil
 	}
 	pixels, texts := 0, 0
 	var tweet string
-	err := d.array(func(int) error {
+	err := d.within('[', ']', func(int) error {
 		if d.PeekKind() == '"' {
 			texts++
 			// id, date, query, user, tweet, ...: the fifth is the tweet, or the
@@ -284,19 +266,19 @@ func (s *leafShard) sample(d *jsonReader, u *leafUser) error {
 	})
 	switch {
 	case err != nil:
-		return err
+		return "", err
 	case texts > 0 && pixels == 0:
 		u.x = append(u.x, tweet...)
-		return s.is(d, sent140LEAF)
+		return sent140LEAF, nil
 	case pixels == federated.FEMNISTPixels && texts == 0:
-		return s.is(d, femnistLEAF)
+		return femnistLEAF, nil
 	}
-	return d.fail("found %d numbers and %d strings, want %d numbers (femnist), strings (sent140) or a string of %d characters (shakespeare)", pixels, texts, federated.FEMNISTPixels, federated.ShakespeareWindow)
+	return "", d.fail("found %d numbers and %d strings, want %d numbers (femnist), strings (sent140) or a string of %d characters (shakespeare)", pixels, texts, federated.FEMNISTPixels, federated.ShakespeareWindow)
 }
 
-// leafLabel decodes a label as far as it can be judged without the samples, which
+// label decodes a label as far as it can be judged without the samples, which
 // may come after it.
-func leafLabel(d *jsonReader) (int32, error) {
+func (d *jsonReader) label() (int32, error) {
 	if d.PeekKind() != '"' {
 		l, err := d.integer()
 		if err == nil && (l < 0 || l >= federated.FEMNISTClasses) {
@@ -407,15 +389,11 @@ func joinShards(train, test []*leafShard, opt federated.Options) (*federated.Gro
 // with the user of the same name, or are held out on their own.
 func group(train, test []*leafShard, seed uint64, take func(*leafShard, string) ([]int32, error)) (*federated.Grouping, error) {
 	trains, err := owners(train)
-	if err != nil {
-		return nil, err
-	}
-	tests, err := owners(test)
-	if err != nil {
+	tests, other := owners(test)
+	if err := cmp.Or(err, other); err != nil {
 		return nil, err
 	}
 	g := new(federated.Grouping)
-	client := 0
 	for _, shard := range train {
 		for _, name := range shard.users {
 			own, err := take(shard, name)
@@ -425,14 +403,13 @@ func group(train, test []*leafShard, seed uint64, take func(*leafShard, string) 
 			var held []int32
 			switch {
 			case len(test) == 0:
-				own, held = federated.Split(seed, client, own)
+				own, held = federated.Split(seed, len(g.Names)+g.Without, own)
 			case tests[name] != nil:
 				if held, err = take(tests[name], name); err != nil {
 					return nil, err
 				}
 			}
 			g.Add(name, own, held)
-			client++
 		}
 	}
 	for _, shard := range test {
@@ -461,4 +438,92 @@ func owners(shards []*leafShard) (map[string]*leafShard, error) {
 		}
 	}
 	return of, nil
+}
+
+// jsonReader reads JSON as a stream, for files of many megabytes of numbers:
+// nothing is kept that the caller does not keep.
+type jsonReader struct{ *jsontext.Decoder }
+
+// fail is an error at the place reached.
+func (d *jsonReader) fail(format string, args ...any) error {
+	return fmt.Errorf("byte %d: %w", d.InputOffset(), fmt.Errorf(format, args...))
+}
+
+// next reads a token, which is valid until the next call.
+func (d *jsonReader) next(want jsontext.Kind) (jsontext.Token, error) {
+	t, err := d.ReadToken()
+	switch {
+	case errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
+		return t, fmt.Errorf("byte %d: the file ends in the middle: it is truncated", d.InputOffset()+int64(len(d.UnreadBuffer())))
+	case err != nil:
+		return t, err
+	case t.Kind() != want:
+		return t, d.fail("found '%v', want '%v'", t.Kind(), want)
+	}
+	return t, nil
+}
+
+// within calls element for each part of an array or object, which takes it.
+func (d *jsonReader) within(begin, end jsontext.Kind, element func(i int) error) error {
+	_, err := d.next(begin)
+	for i := 0; err == nil && d.PeekKind() != end; i++ {
+		err = element(i)
+	}
+	if err == nil {
+		_, err = d.next(end)
+	}
+	return err
+}
+
+// object calls member for each key; member takes the value.
+func (d *jsonReader) object(member func(key string) error) error {
+	return d.within('{', '}', func(int) error {
+		key, err := d.text(maxName)
+		if err != nil {
+			return err
+		}
+		return member(key)
+	})
+}
+
+// list reads an array.
+func list[T any](d *jsonReader, name string, element func() (T, error)) ([]T, error) {
+	all := []T{}
+	err := d.within('[', ']', func(i int) error {
+		v, err := element()
+		if err != nil {
+			return fmt.Errorf("%s[%d]: %w", name, i, err)
+		}
+		all = append(all, v)
+		return nil
+	})
+	return all, err
+}
+
+func (d *jsonReader) text(limit int) (string, error) {
+	t, err := d.next('"')
+	if err != nil {
+		return "", err
+	}
+	text := t.String()
+	if len(text) > limit {
+		return "", d.fail("a string of more than %d bytes", limit)
+	}
+	return text, nil
+}
+
+func (d *jsonReader) number() (float64, error) {
+	t, err := d.next('0')
+	if err != nil {
+		return 0, err
+	}
+	return t.Float(), nil
+}
+
+func (d *jsonReader) integer() (int64, error) {
+	v, err := d.number()
+	if err == nil && (v != math.Trunc(v) || math.Abs(v) > 1<<53) {
+		err = d.fail("found %v, want an integer", v)
+	}
+	return int64(v), err
 }

@@ -105,37 +105,39 @@ func readSheets(t, test *sheet, opt federated.Options) (s *federated.Grouped, er
 	if len(test.tables) > 0 {
 		return nil, errors.New("found test files beside the training files, which are read for CIFAR-100 only; want the training files alone, which are split by client")
 	}
+	var read func(federated.Options) (*federated.Grouped, error)
+	width := 1
 	switch {
 	case t.has("writer_id", "image", "character"):
-		return t.femnist(opt)
+		read, width = t.femnist, federated.FEMNISTPixels
 	case t.has("character_id", "x", "y"):
-		return t.shakespeare()
+		read, width = t.shakespeare, federated.ShakespeareWindow
 	case t.has("sentiment", "user", "text"):
-		return t.sent140(opt)
+		read = t.sent140
 	case t.has("client", "x", "y"):
-		return t.custom(opt)
+		read = t.custom
+	default:
+		var names []string
+		for _, c := range t.tables[0].Root().Columns() {
+			names = append(names, c.Name())
+		}
+		return nil, fmt.Errorf("found columns %s; want %s", strings.Join(names, ", "), tabular)
 	}
-	var names []string
-	for _, c := range t.tables[0].Root().Columns() {
-		names = append(names, c.Name())
+	if err := t.check(width); err != nil {
+		return nil, err
 	}
-	return nil, fmt.Errorf("found columns %s; want %s", strings.Join(names, ", "), tabular)
+	return read(opt)
 }
 
-// label takes an integer in 0..classes-1.
-func label(v parquet.Value, classes int) (int32, error) {
-	l, ok := integer(v)
-	if !ok || l < 0 || l >= int64(classes) {
-		return 0, fmt.Errorf("label %.40v is outside the %d classes, want 0 to %d", v, classes, classes-1)
-	}
-	return int32(l), nil
-}
-
-// into puts labels in their places.
-func into(labels []int32, classes int) func(row int, v parquet.Value) error {
-	return func(row int, v parquet.Value) (err error) {
-		labels[row], err = label(v, classes)
-		return err
+// into puts labels, integers in 0..classes-1, in every step-th place.
+func into[T byte | int32](labels []T, step, classes int) func(row int, v parquet.Value) error {
+	return func(row int, v parquet.Value) error {
+		l, ok := integer(v)
+		if !ok || l < 0 || l >= int64(classes) {
+			return fmt.Errorf("label %.40v is outside the %d classes, want 0 to %d", v, classes, classes-1)
+		}
+		labels[row*step] = T(l)
+		return nil
 	}
 }
 
@@ -154,12 +156,18 @@ func integer(v parquet.Value) (int64, bool) {
 	return 0, false
 }
 
-// content is a value's bytes.
-func content(v parquet.Value) ([]byte, error) {
-	if k := v.Kind(); k != parquet.ByteArray && k != parquet.FixedLenByteArray {
-		return nil, fmt.Errorf("found %.40v, want bytes or a string", v)
+func isBytes(v parquet.Value) bool {
+	return v.Kind() == parquet.ByteArray || v.Kind() == parquet.FixedLenByteArray
+}
+
+// content takes values that are bytes or a string.
+func content(take func(row int, b []byte) error) func(row int, v parquet.Value) error {
+	return func(row int, v parquet.Value) error {
+		if !isBytes(v) {
+			return fmt.Errorf("found %.40v, want bytes or a string", v)
+		}
+		return take(row, v.Bytes())
 	}
-	return v.Bytes(), nil
 }
 
 // user takes a name, a string or an integer.
@@ -167,11 +175,10 @@ func user(v parquet.Value) (string, error) {
 	if kind := v.Kind(); kind == parquet.Int32 || kind == parquet.Int64 {
 		return fmt.Sprint(v), nil
 	}
-	name, err := content(v)
-	if err != nil {
+	if !isBytes(v) {
 		return "", fmt.Errorf("client %.40v, want a string or an integer", v)
 	}
-	return string(name), nil
+	return string(v.Bytes()), nil
 }
 
 // grouped makes the set s. The clients are the names in a column, in order of
@@ -206,21 +213,17 @@ func seeded(seed uint64) func(client int, rows []int32) (train, held []int32) {
 
 // femnist reads writer_id, image (784 bytes, or PNG) and character.
 func (t *sheet) femnist(opt federated.Options) (*federated.Grouped, error) {
-	if err := t.check(federated.FEMNISTPixels); err != nil {
-		return nil, err
-	}
 	labels, images := make([]int32, t.rows), make([]byte, t.rows*federated.FEMNISTPixels)
 	err := t.each(columns{
-		"character": into(labels, federated.FEMNISTClasses),
-		"image": func(row int, v parquet.Value) error {
+		"character": into(labels, 1, federated.FEMNISTClasses),
+		"image": content(func(row int, b []byte) error {
 			dst := images[row*federated.FEMNISTPixels:][:federated.FEMNISTPixels]
-			b, err := content(v)
-			if err == nil && len(b) != federated.FEMNISTPixels {
+			if len(b) != federated.FEMNISTPixels {
 				return decode(dst, b, federated.FEMNISTSide)
 			}
 			copy(dst, b)
-			return err
-		},
+			return nil
+		}),
 	})
 	if err != nil {
 		return nil, err
@@ -276,23 +279,12 @@ func cifarSheets(train, test *sheet, opt federated.Options) (*federated.Grouped,
 			return nil, fmt.Errorf("%d images, want at most %d", t.rows, federated.MaxCIFAR)
 		}
 		records := make([]byte, t.rows*federated.CIFARRecord)
-		labels := func(place, classes int) func(row int, v parquet.Value) error {
-			return func(row int, v parquet.Value) error {
-				l, err := label(v, classes)
-				records[row*federated.CIFARRecord+place] = byte(l)
-				return err
-			}
-		}
 		err := t.each(columns{
-			"coarse_label": labels(0, federated.CIFARCoarse),
-			"fine_label":   labels(1, federated.CIFARClasses),
-			"img": func(row int, v parquet.Value) error {
-				b, err := content(v)
-				if err != nil {
-					return err
-				}
+			"coarse_label": into(records, federated.CIFARRecord, federated.CIFARCoarse),
+			"fine_label":   into(records[1:], federated.CIFARRecord, federated.CIFARClasses),
+			"img": content(func(row int, b []byte) error {
 				return decode(records[row*federated.CIFARRecord+2:][:federated.CIFARPixels], b, federated.CIFARSide)
-			},
+			}),
 		})
 		if err != nil {
 			return nil, err
@@ -309,23 +301,20 @@ func cifarSheets(train, test *sheet, opt federated.Options) (*federated.Grouped,
 
 // shakespeare reads LEAF's windows: character_id, x of 80 characters, y of one.
 // The windows of a role are split in sequence, as those of the text are.
-func (t *sheet) shakespeare() (*federated.Grouped, error) {
-	if err := t.check(federated.ShakespeareWindow); err != nil {
-		return nil, err
-	}
+func (t *sheet) shakespeare(federated.Options) (*federated.Grouped, error) {
 	labels, tokens := make([]int32, t.rows), make([]uint8, t.rows*federated.ShakespeareWindow)
 	err := t.each(columns{
-		"y": func(row int, v parquet.Value) error {
-			c, err := characters(nil, v, 1)
+		"y": content(func(row int, b []byte) error {
+			c, err := federated.AppendCharacters(nil, string(b), 1)
 			if err == nil {
 				labels[row] = int32(c[0])
 			}
 			return err
-		},
-		"x": func(row int, v parquet.Value) error {
-			_, err := characters(tokens[row*federated.ShakespeareWindow:][:0], v, federated.ShakespeareWindow)
+		}),
+		"x": content(func(row int, b []byte) error {
+			_, err := federated.AppendCharacters(tokens[row*federated.ShakespeareWindow:][:0], string(b), federated.ShakespeareWindow)
 			return err
-		},
+		}),
 	})
 	if err != nil {
 		return nil, err
@@ -341,20 +330,8 @@ func (t *sheet) shakespeare() (*federated.Grouped, error) {
 	})
 }
 
-// characters appends the places of n characters in the vocabulary.
-func characters(dst []uint8, v parquet.Value, n int) ([]uint8, error) {
-	b, err := content(v)
-	if err != nil {
-		return nil, err
-	}
-	return federated.AppendCharacters(dst, string(b), n)
-}
-
 // sent140 reads sentiment (0 or 4, or 0 and 1), user and text.
 func (t *sheet) sent140(opt federated.Options) (*federated.Grouped, error) {
-	if err := t.check(1); err != nil {
-		return nil, err
-	}
 	owner, labels := make([]string, t.rows), make([]int32, t.rows)
 	err := t.each(columns{
 		"user": func(row int, v parquet.Value) (err error) {
@@ -374,13 +351,9 @@ func (t *sheet) sent140(opt federated.Options) (*federated.Grouped, error) {
 		return nil, err
 	}
 	tweets := new(text.Tweets)
-	err = t.inOrder("text", func(row int, v parquet.Value) error { // for users in order of first appearance
-		b, err := content(v)
-		if err != nil {
-			return err
-		}
+	err = t.inOrder("text", content(func(row int, b []byte) error { // for users in order of first appearance
 		return tweets.Add(owner[row], string(b), labels[row])
-	})
+	}))
 	if err != nil {
 		return nil, err
 	}
@@ -389,11 +362,8 @@ func (t *sheet) sent140(opt federated.Options) (*federated.Grouped, error) {
 
 // custom reads client, x and y.
 func (t *sheet) custom(opt federated.Options) (*federated.Grouped, error) {
-	if err := t.check(1); err != nil {
-		return nil, err
-	}
 	s := federated.Grouped{Labels: make([]int32, t.rows), About: federated.Info{Name: "custom data (parquet)", Classes: opt.Classes}}
-	err := t.each(columns{"y": into(s.Labels, cmp.Or(opt.Classes, federated.MaxClasses))})
+	err := t.each(columns{"y": into(s.Labels, 1, cmp.Or(opt.Classes, federated.MaxClasses))})
 	if err != nil {
 		return nil, err
 	}
@@ -437,12 +407,12 @@ func (t *sheet) byteRows() (federated.Rows, int, error) {
 
 func (t *sheet) floatRows() (federated.Rows, int, error) {
 	rows := new(federated.FloatRows)
-	n, at := 0, 0 // rows so far, numbers of the last of them
+	n := 0 // rows so far
 	done := func() error {
 		if n == 1 {
-			rows.Width = at
+			rows.Width = len(rows.Values)
 		}
-		if n > 0 && (at == 0 || at != rows.Width) {
+		if at := len(rows.Values) - (n-1)*rows.Width; n > 0 && at != rows.Width {
 			return fmt.Errorf("column x: row %d has %d numbers after rows of %d", n-1, at, rows.Width)
 		}
 		return nil
@@ -453,11 +423,10 @@ func (t *sheet) floatRows() (federated.Rows, int, error) {
 				if err := done(); err != nil {
 					return err
 				}
-				n, at = n+1, 0
+				n++
 			}
 			number, err := float(v)
 			rows.Values = append(rows.Values, number)
-			at++
 			return err
 		})
 		if err == nil {

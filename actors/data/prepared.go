@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"crypto/sha256"
 	"encoding/binary"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -15,6 +14,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+
+	"github.com/edsrzf/mmap-go"
 
 	"fedpace/actors/data/federated"
 	"fedpace/actors/data/text"
@@ -118,7 +119,7 @@ func sourceKey(path string, opt federated.Options) (string, error) {
 		fmt.Fprintf(h, "%q\n", filepath.ToSlash(rel))
 		h.Write(sums[i][:])
 	}
-	return hex.EncodeToString(h.Sum(nil)), nil
+	return fmt.Sprintf("%x", h.Sum(nil)), nil
 }
 
 // prepared is a prepared file in memory: its header, and its sections in the
@@ -195,12 +196,12 @@ func (p *prepared) addRows(r federated.Rows) error {
 		p.header.Rows, p.header.Width = r.Coding.Name, r.Width
 		p.add("bytes", r.Bytes)
 	case *federated.FloatRows:
-		p.header.Rows, p.header.Width = "float", r.Width
-		bits := make([]uint32, len(r.Values))
-		for i, v := range r.Values {
-			bits[i] = math.Float32bits(v)
+		values, err := binary.Append(nil, binary.LittleEndian, r.Values)
+		if err != nil {
+			return err
 		}
-		add(p, "values", bits)
+		p.header.Rows, p.header.Width = "float", r.Width
+		p.add("values", values)
 	case *federated.BagRows:
 		p.header.Rows = "bag"
 		add(p, "row", r.Starts)
@@ -263,13 +264,15 @@ func (p *prepared) write(f io.Writer) error {
 // mapped is a set whose samples are in a mapped file.
 type mapped struct {
 	opened
-	unmap func() error
+	content mmap.MMap
 }
 
 // Close unmaps the file; no batch may be under way.
-func (m *mapped) Close() error { return m.unmap() }
+func (m *mapped) Close() error { return m.content.Unmap() }
 
-// readPrepared maps a prepared file and checks all of it.
+// readPrepared maps a prepared file and checks all of it. A file that someone
+// truncates while it is mapped ends the process, so a prepared file is only ever
+// replaced by renaming.
 func readPrepared(name, key string) (opened, error) {
 	f, err := openSource(name)
 	if err != nil {
@@ -279,15 +282,15 @@ func readPrepared(name, key string) (opened, error) {
 	if f.Size < preparedHead {
 		return nil, fmt.Errorf("damaged: %d bytes", f.Size)
 	}
-	content, unmap, err := mapFile(f.File, f.Size)
+	content, err := mmap.Map(f.File, mmap.RDONLY, 0)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("mapping it: %w", err)
 	}
 	s, err := parsePrepared(content, key)
 	if err != nil {
-		return nil, errors.Join(err, unmap())
+		return nil, errors.Join(err, content.Unmap())
 	}
-	return &mapped{s, unmap}, nil
+	return &mapped{s, content}, nil
 }
 
 // parsePrepared makes the set of a prepared file's bytes, which it keeps. With

@@ -118,14 +118,16 @@ func (s *Grouped) HeldOutBatch(dst *learn.Batch, from, n int) error {
 	return nil
 }
 
-// ahead is how many samples a batch is ahead in asking: some hundred nanoseconds.
+// ahead is how many samples ahead of their turn the bytes of a sample, which may
+// lie anywhere in much memory, are asked for: some hundred nanoseconds.
 const ahead = 4
 
 func (s *Grouped) append(dst *learn.Batch, n int, sample func(k int) int) {
-	far, _ := s.Rows.(prefetcher)
+	far, _ := s.Rows.(*ByteRows)
 	for k := range n {
 		if far != nil && k+ahead < n {
-			far.Prefetch(sample(k + ahead))
+			i := sample(k + ahead)
+			learn.Prefetch(far.Bytes[i*far.Width : (i+1)*far.Width])
 		}
 		i := sample(k)
 		s.Rows.Append(dst, i)

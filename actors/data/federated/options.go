@@ -3,7 +3,6 @@ package federated
 import (
 	"cmp"
 	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"math"
 )
@@ -53,7 +52,7 @@ func (o Options) Digest(layout string, sources ...[sha256.Size]byte) string {
 	for _, s := range sources {
 		h.Write(s[:])
 	}
-	return hex.EncodeToString(h.Sum(nil))
+	return fmt.Sprintf("%x", h.Sum(nil))
 }
 
 // MaxSamples bounds the samples of a set: their numbers are int32.

@@ -14,12 +14,6 @@ type Rows interface {
 	Memory() int
 }
 
-// prefetcher is rows that lie anywhere in much memory: a sample that is asked for
-// some samples ahead of its turn need not be waited for.
-type prefetcher interface {
-	Prefetch(i int)
-}
-
 // ByteRows holds samples of Width bytes each: FEMNIST's 639k images take 500 MB
 // so and 2 GB as float32.
 type ByteRows struct {
@@ -31,8 +25,6 @@ type ByteRows struct {
 func (r *ByteRows) Append(dst *learn.Batch, i int) {
 	r.Coding.Append(dst, r.Bytes[i*r.Width+r.Coding.Skip:(i+1)*r.Width])
 }
-
-func (r *ByteRows) Prefetch(i int) { learn.Prefetch(r.Bytes[i*r.Width : (i+1)*r.Width]) }
 
 func (r *ByteRows) Memory() int { return len(r.Bytes) }
 

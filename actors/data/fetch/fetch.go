@@ -152,7 +152,7 @@ func (f *Fetcher) from(ctx context.Context, a Archive, url string, p *partial, a
 	backoff := cmp.Or(f.Backoff, time.Second)
 	wait := backoff
 	for idle := 0; ; *attempts++ {
-		err := f.transfer(ctx, a, url, p, f.reporter(a, p))
+		err := f.transfer(ctx, a, url, p)
 		why := reasonOf(err)
 		if err == nil || ctx.Err() != nil || why.gone || why.disk {
 			return err
@@ -183,21 +183,14 @@ func (f *Fetcher) reporter(a Archive, p *partial) func() {
 	if f.Progress == nil {
 		return func() {}
 	}
-	every := cmp.Or(f.every, 100*time.Millisecond)
-	var begin, last time.Time
-	var start int64
+	begin, last, start := time.Now(), time.Time{}, p.size
 	return func() {
-		now := time.Now()
-		if begin.IsZero() {
-			begin, start = now, p.size
-		}
-		if now.Sub(last) < every && p.size != p.of.Total {
+		now, total := time.Now(), p.of.Total
+		if now.Sub(last) < cmp.Or(f.every, 100*time.Millisecond) && p.size != total {
 			return
 		}
-		last = now
-		total := p.of.Total
-		if total < 0 && a.Size > 0 {
-			total = a.Size
+		if last = now; total < 0 {
+			total = cmp.Or(a.Size, -1)
 		}
 		f.Progress(Progress{Archive: a.Name, Done: p.size, Total: total, Start: start, Elapsed: now.Sub(begin)})
 	}

@@ -50,7 +50,7 @@ const maxArchive = 1 << 36
 
 // transfer makes one request and appends what comes to p, which is whole when
 // the error is nil.
-func (f *Fetcher) transfer(ctx context.Context, a Archive, from string, p *partial, report func()) error {
+func (f *Fetcher) transfer(ctx context.Context, a Archive, from string, p *partial) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	stall := cmp.Or(f.Stall, 30*time.Second)
@@ -81,6 +81,7 @@ func (f *Fetcher) transfer(ctx context.Context, a Archive, from string, p *parti
 	if err != nil || done {
 		return err
 	}
+	report := f.reporter(a, p)
 	report()
 	limit := cmp.Or(a.Size, maxArchive)
 	buffer := make([]byte, 128<<10)
@@ -195,34 +196,25 @@ func (o origin) differs(h http.Header) bool {
 const maxWait = time.Minute
 
 func retryAfter(h http.Header) time.Duration {
-	seconds, err := strconv.Atoi(h.Get("Retry-After"))
-	if err != nil || seconds < 0 {
-		return 0
-	}
-	return min(time.Duration(min(seconds, 3600))*time.Second, maxWait)
+	seconds, _ := strconv.ParseUint(h.Get("Retry-After"), 10, 16) // 0 for a date
+	return min(time.Duration(seconds)*time.Second, maxWait)
 }
 
 var contentRange = regexp.MustCompile(`^bytes (\d+)-(\d+)/(\d+|\*)$`)
 
 // parseContentRange reads "bytes first-last/total"; total is -1 for "*".
 func parseContentRange(s string) (first, total int64, err error) {
-	bad := fmt.Errorf("Content-Range %.60q, want bytes first-last/total", s)
 	parts := contentRange.FindStringSubmatch(s)
-	if parts == nil {
-		return 0, 0, bad
+	var last int64
+	if parts != nil {
+		var errs [3]error
+		first, errs[0] = strconv.ParseInt(parts[1], 10, 64)
+		last, errs[1] = strconv.ParseInt(parts[2], 10, 64)
+		total, errs[2] = strconv.ParseInt(strings.Replace(parts[3], "*", "-1", 1), 10, 64)
+		err = errors.Join(errs[:]...)
 	}
-	var numbers [3]int64
-	for i, part := range parts[1:] {
-		if part == "*" {
-			part = "-1"
-		}
-		if numbers[i], err = strconv.ParseInt(part, 10, 64); err != nil {
-			return 0, 0, bad
-		}
-	}
-	first, last, total := numbers[0], numbers[1], numbers[2]
-	if last < first || total != -1 && total <= last {
-		return 0, 0, bad
+	if parts == nil || err != nil || last < first || total != -1 && total <= last {
+		return 0, 0, fmt.Errorf("Content-Range %.60q, want bytes first-last/total", s)
 	}
 	return first, total, nil
 }

@@ -11,8 +11,7 @@ import (
 // The synthetic CIFAR-100: each fine class is a colour texture, most of which
 // it shares with the other four of its coarse class.
 const (
-	textureMargin = 3
-	textureCanvas = federated.CIFARSide + 2*textureMargin
+	textureCanvas = federated.CIFARSide + 2*margin
 	scenes        = 32 // backgrounds
 	// How strongly the parts of an image count, in 1/256 of the class's texture.
 	sceneLight = 144
@@ -67,7 +66,6 @@ func syntheticCIFAR100() recipe {
 // the light.
 func (w *nature) draw(record []byte, of habits, label int, key uint64) {
 	source := rand.NewPCG(key, ^key)
-	const step = 2*textureMargin + 1
 	place := of.choose(source, 0, step*step)
 	scene := &w.scene[of.choose(source, 1, scenes)]
 	light := int32(96 + of.choose(source, 2, 64))
@@ -75,8 +73,7 @@ func (w *nature) draw(record []byte, of habits, label int, key uint64) {
 	for c := range 3 {
 		texture := &w.texture[label][c]
 		for y := range federated.CIFARSide {
-			from := (y+place/step)*textureCanvas + place%step
-			a := texture[from : from+federated.CIFARSide]
+			a := shifted(texture[:], federated.CIFARSide, y, place)
 			b := scene[c][y*federated.CIFARSide:][:federated.CIFARSide]
 			n := w.noise[offset+c*federated.CIFARPlane+y*federated.CIFARSide:][:federated.CIFARSide]
 			row := record[c*federated.CIFARPlane+y*federated.CIFARSide:][:federated.CIFARSide]

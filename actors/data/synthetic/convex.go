@@ -3,7 +3,6 @@ package synthetic
 import (
 	"cmp"
 	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"math"
 
@@ -98,8 +97,8 @@ func (r *quadraticRows) Memory() int { return 4 * (len(r.matrix) + len(r.b)) }
 // convexSet makes a set without its rows: the samples of each client follow each
 // other, those for training first.
 func convexSet(task, of string, info federated.Info, clients, samples, held int) *federated.Grouped {
-	sum := sha256.Sum256(fmt.Appendf(nil, "fedpace convex 1\n%s\n%s\n", task, of))
-	info.Synthetic, info.Digest = true, hex.EncodeToString(sum[:])
+	info.Synthetic = true
+	info.Digest = fmt.Sprintf("%x", sha256.Sum256(fmt.Appendf(nil, "fedpace convex 1\n%s\n%s\n", task, of)))
 	each := samples + held
 	s := &federated.Grouped{Task: task, About: info, Starts: []int{0}, Labels: make([]int32, clients*each)}
 	for i := range int32(clients * each) {

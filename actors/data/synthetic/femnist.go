@@ -11,6 +11,7 @@ import (
 const (
 	margin = 3                                // largest shift of a shape, in pixels
 	canvas = federated.FEMNISTSide + 2*margin // side of a shape, so that shifts need no bounds
+	step   = 2*margin + 1                     // shifts in one direction
 	shapes = 4                                // ways to write a character
 	papers = 64                               // backgrounds
 )
@@ -96,6 +97,11 @@ func smooth(dst []int8, source *rand.PCG, side, radius int) {
 	}
 }
 
+// shifted is row y of a shape on its canvas, seen from one of step*step places.
+func shifted(shape []int8, side, y, place int) []int8 {
+	return shape[(y+place/step)*(side+2*margin)+place%step:][:side]
+}
+
 func syntheticFEMNIST() recipe {
 	return recipe{
 		clients: 3000,
@@ -113,7 +119,6 @@ func syntheticFEMNIST() recipe {
 // habits are the shape of each character, the paper, and where on it to write.
 func (w *handwriting) draw(record []byte, of habits, label int, key uint64) {
 	source := rand.NewPCG(key, ^key)
-	const step = 2*margin + 1
 	shape := &w.shape[label][of.choose(source, uint64(label), shapes)]
 	place := of.choose(source, federated.FEMNISTClasses, step*step)
 	paper := &w.paper[of.choose(source, federated.FEMNISTClasses+1, papers)]
@@ -125,13 +130,10 @@ func (w *handwriting) draw(record []byte, of habits, label int, key uint64) {
 	offset := int(u >> 32 % uint64(len(w.noise)-federated.FEMNISTPixels))
 
 	for y := range federated.FEMNISTSide {
-		from := (y+place/step)*canvas + place%step
-		a := shape[from : from+federated.FEMNISTSide]
-		from = (y+otherPlace/step)*canvas + otherPlace%step
-		b := other[from : from+federated.FEMNISTSide]
-		p := paper[y*federated.FEMNISTSide : (y+1)*federated.FEMNISTSide]
+		a, b := shifted(shape[:], federated.FEMNISTSide, y, place), shifted(other[:], federated.FEMNISTSide, y, otherPlace)
+		p := paper[y*federated.FEMNISTSide:][:federated.FEMNISTSide]
 		n := w.noise[offset+y*federated.FEMNISTSide:][:federated.FEMNISTSide]
-		row := record[y*federated.FEMNISTSide : (y+1)*federated.FEMNISTSide]
+		row := record[y*federated.FEMNISTSide:][:federated.FEMNISTSide]
 		for x := range row {
 			ink := int32(a[x])<<8 + strength*int32(b[x]) + paperInk*int32(p[x]) + noiseInk*int32(n[x])
 			row[x] = uint8(255 - min(max(ink>>6-threshold*4, 0), 255))

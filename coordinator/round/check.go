@@ -15,10 +15,10 @@ func (s *State) check(c *Config) error {
 	switch {
 	case s.Phase > Stopped:
 		return fmt.Errorf("unknown phase %d", s.Phase)
-	case s.Now < 0 || r.Number < 0 || r.Number > MaxRounds || s.Simulated.Next < 1 || s.Devices.Next < FirstDeviceTask || s.NextTimer < 1 || s.SGDSteps < 0:
+	case s.Now < 0 || r.Round < 0 || r.Round > MaxRounds || s.Simulated.Next < 1 || s.Devices.Next < FirstDeviceTask || s.NextTimer < 1 || r.SGDSteps < 0:
 		return errors.New("a negative time or number")
-	case s.Phase != Idle && (r.Number < 1 || r.LocalSteps < 1 || r.LocalSteps > MaxLocalSteps || !finite(r.LearningRate)):
-		return fmt.Errorf("round %d with %d local steps and learning rate %v", r.Number, r.LocalSteps, r.LearningRate)
+	case s.Phase != Idle && (r.Round < 1 || r.LocalSteps < 1 || r.LocalSteps > MaxLocalSteps || !finite(r.LearningRate)):
+		return fmt.Errorf("round %d with %d local steps and learning rate %v", r.Round, r.LocalSteps, r.LearningRate)
 	case len(s.StepsDone) != c.population():
 		return fmt.Errorf("steps done of %d clients, the run has %d", len(s.StepsDone), c.population())
 	case slices.ContainsFunc(s.StepsDone, func(n int64) bool { return n < 0 }):
@@ -27,7 +27,8 @@ func (s *State) check(c *Config) error {
 		return errors.New("devices in a run without them")
 	case len(s.Present) != c.Devices.Count:
 		return fmt.Errorf("the presence of %d devices, the run has %d", len(s.Present), c.Devices.Count)
-	case !finite(r.Loss.Value) || !finite(s.Measured.Loss) || !finite(s.Measured.Accuracy):
+	case !finite(r.TrainingLoss) || !finite(r.ValidationLoss) || !finite(r.ValidationAccuracy) ||
+		!finite(s.Stop.ValidationLoss) || !finite(s.Stop.ValidationAccuracy):
 		return errors.New("a loss or accuracy that is not finite")
 	case (s.Phase == Evaluating || s.Phase == Training || s.Phase == Querying) && !c.Train:
 		return fmt.Errorf("%v in a run that does not train", s.Phase)
@@ -90,12 +91,11 @@ func (k *checker) check(tasks []TaskState, from, to int, first, next uint64, can
 			bad = "it is over"
 		case t.underWay() && busy.has(client):
 			bad = "the client has another task"
-		case t.Round < 1 || int(t.Round) > k.Round.Number || t.Model > k.Model || t.Model < last.Model:
+		case t.Round < 1 || int(t.Round) > k.Round.Round || t.Model > k.Model || t.Model < last.Model:
 			bad = "its round or model does not fit"
 		case t.LocalSteps < 1 || t.LocalSteps > MaxLocalSteps || !finite(t.LearningRate) || t.StepsDone < 0:
 			bad = "its work is impossible"
-		case t.Start < 0 || t.Start > k.Now || min(t.Download, t.Compute, t.Upload) < 0 || max(t.Download, t.Compute, t.Upload) > MaxDuration ||
-			t.Takes < 0 || t.Takes > 3*MaxDuration || t.Timer >= k.NextTimer || t.Status == TaskIssued && t.Timer != 0:
+		case t.Start < 0 || t.Start > k.Now || t.Plan.validate() != nil || t.Timer >= k.NextTimer || t.Status == TaskIssued && t.Timer != 0:
 			bad = "its time or timer is impossible"
 		case !candidates && t.Status == TaskPlanned && !t.placed() && k.Phase != Planning:
 			bad = "it is planned and not on the clock"

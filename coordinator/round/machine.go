@@ -16,9 +16,7 @@ type Machine struct {
 	overlapping Overlapping
 	drawing     Drawing
 
-	s       State // all that the machine remembers, but what window and plateau do
-	window  *schedule.Window
-	plateau *schedule.Plateau
+	s State // all that the machine remembers
 
 	// These follow from the state.
 	unplanned int      // tasks or candidates without a plan
@@ -53,22 +51,24 @@ func New(c Config) (*Machine, error) {
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
-	m := &Machine{config: c, link: newLink(&c, 0)}
+	return newMachine(c, State{
+		Simulated: Tasks{Next: 1}, Devices: Tasks{Next: FirstDeviceTask}, NextTimer: 1,
+		Present: make([]bool, c.Devices.Count), StepsDone: make([]int64, c.population()),
+	})
+}
+
+// newMachine makes a machine that has a state, but for what follows from its tasks.
+func newMachine(c Config, s State) (m *Machine, err error) {
+	m = &Machine{config: c, s: s, busy: newBitset(c.population()), versions: versions{s.Model: 0}, link: newLink(&c, s.Now)}
 	m.config.Select = selection(c.Select)
 	m.setup = Setup{Seed: c.Seed, Clients: c.Clients, Cohort: c.Cohort, Deadline: c.Closing.Deadline(), Samples: c.Samples, Expect: c.Expect}
 	if c.Devices.Include == Sampled {
 		m.setup.Clients = c.population()
 	}
-	m.s = State{
-		Simulated: Tasks{Next: 1}, Devices: Tasks{Next: FirstDeviceTask}, NextTimer: 1,
-		Present: make([]bool, c.Devices.Count), StepsDone: make([]int64, c.population()),
-	}
-	m.busy, m.versions = newBitset(c.population()), versions{0: 0}
-	var err error
-	if m.window, err = schedule.NewWindow(c.Window); err != nil {
+	if m.s.Window, err = schedule.RestoreWindow(c.Window, s.Window); err != nil {
 		return nil, err
 	}
-	if m.plateau, err = schedule.NewPlateau(c.Plateau); err != nil {
+	if m.s.Plateau, err = schedule.RestorePlateau(c.Plateau, s.Plateau); err != nil {
 		return nil, err
 	}
 	if m.order, err = m.config.Select.Order(m.setup); err != nil {
@@ -86,7 +86,7 @@ func New(c Config) (*Machine, error) {
 func (m *Machine) Phase() Phase { return m.s.Phase }
 
 // Round is the number of the current round, from 1.
-func (m *Machine) Round() int { return m.s.Round.Number }
+func (m *Machine) Round() int { return m.s.Round.Round }
 
 // Waiting is the number of tasks, candidates included, that have no plan yet.
 func (m *Machine) Waiting() int { return m.unplanned }

@@ -37,7 +37,7 @@ func (m *Machine) placeCandidates() error {
 		if m.link != nil {
 			m.beginTransfers(t)
 		}
-		last = max(last, t.Takes)
+		last = max(last, t.takes())
 	}
 	if m.link == nil {
 		m.s.Answers = m.set(Timer{At: m.s.Now + last, Priority: priorityTask, Kind: CandidatesAnswered})
@@ -109,7 +109,7 @@ func (m *Machine) queried(losses []float64) error {
 	order := make([]int, len(losses))
 	for i, loss := range losses {
 		if !finite(loss) {
-			return fmt.Errorf("round: the loss of candidate %d in round %d is %v", candidates[i].Client, m.s.Round.Number, loss)
+			return fmt.Errorf("round: the loss of candidate %d in round %d is %v", candidates[i].Client, m.Round(), loss)
 		}
 		order[i] = i
 	}
@@ -142,5 +142,5 @@ func (m *Machine) endQuery() {
 func (m *Machine) endCandidate(t *TaskState, o Outcome) {
 	m.endTransfers(t)
 	m.cancel(&t.Timer)
-	m.tellEnd(t, o, min(m.s.Now, t.Start+t.Takes), true)
+	m.tellEnd(t, o, min(m.s.Now, t.Start+t.takes()), true)
 }

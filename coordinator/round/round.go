@@ -26,17 +26,16 @@ func (m *Machine) startRun() error {
 // get tasks.
 func (m *Machine) openRound() error {
 	r := &m.s.Round
-	if r.Number == MaxRounds {
+	if r.Round == MaxRounds {
 		return fmt.Errorf("round: more than %d rounds", MaxRounds)
 	}
-	*r = RoundState{Number: r.Number + 1, Start: m.s.Now}
-	progress := schedule.Progress{Round: r.Number, Seconds: m.s.Now.Seconds(), Converged: m.plateau.Converged()}
-	if progress.LossRatio, progress.HasLoss = m.window.Ratio(); progress.HasLoss {
-		progress.Loss, _ = m.window.Mean()
-	}
+	r.reset()
+	r.Round, r.Start = r.Round+1, m.s.Now
+	progress := schedule.Progress{Round: r.Round, Seconds: m.s.Now.Seconds(), Converged: m.s.Plateau.Converged, Loss: m.s.Window.Mean()}
+	progress.LossRatio, progress.HasLoss = m.s.Window.Ratio()
 	r.LocalSteps, r.LearningRate = m.config.K.LocalSteps(progress), m.config.Eta.LearningRate(progress)
 	if r.LocalSteps < 1 || r.LocalSteps > MaxLocalSteps {
-		return fmt.Errorf("round: schedule gives %d local steps in round %d, want 1 to %d", r.LocalSteps, r.Number, MaxLocalSteps)
+		return fmt.Errorf("round: schedule gives %d local steps in round %d, want 1 to %d", r.LocalSteps, r.Round, MaxLocalSteps)
 	}
 	if m.overlapping != nil {
 		m.setDeadline()
@@ -82,11 +81,10 @@ func (m *Machine) planned(e *Event) error {
 	case query(m.config.Select) > 0:
 		p = p.withoutDownload()
 	}
-	t.Status, t.Drops, t.Takes = TaskPlanned, p.Drops, p.Total()
-	t.Download, t.Compute, t.Upload = p.Download, p.Compute, p.Upload
-	if p.Drops {
-		t.Takes = p.Dropout
+	if !p.Drops {
+		p.Dropout = 0
 	}
+	t.Status, t.Plan = TaskPlanned, p
 	m.unplanned--
 	switch {
 	case m.unplanned > 0:
@@ -107,10 +105,10 @@ func (m *Machine) placeTasks() error {
 				m.beginTransfers(t)
 				continue
 			}
-			at := t.Start + t.Takes
+			at := t.Start + t.takes()
 			if at < m.s.Now {
 				return fmt.Errorf("round: task %d of client %d takes %d ns, less than the least there should be: it is %d ns after its start",
-					t.Task, t.Client, t.Takes, m.s.Now-t.Start)
+					t.Task, t.Client, t.takes(), m.s.Now-t.Start)
 			}
 			kind := TaskArrives
 			if t.Drops {
@@ -163,7 +161,7 @@ func (m *Machine) complete(t *TaskState, drops bool) error {
 	case t.Forced != Accepted:
 		m.end(t, t.Forced)
 	case drops:
-		t.Drops, t.Takes = true, m.s.Now-t.Start // also where its plan does not say so
+		t.Drops, t.Dropout = true, m.s.Now-t.Start // also where its plan does not say so
 		m.end(t, Dropped)
 	case m.stale(t.Model):
 		m.end(t, Late)
@@ -177,7 +175,7 @@ func (m *Machine) complete(t *TaskState, drops bool) error {
 	case m.overlapping == nil:
 		return nil
 	case r.Cohort-r.Outcomes[Accepted] >= MaxFruitless:
-		return fmt.Errorf("round: %d tasks of round %d ended, and %d updates were accepted", r.Cohort, r.Number, r.Outcomes[Accepted])
+		return fmt.Errorf("round: %d tasks of round %d ended, and %d updates were accepted", r.Cohort, r.Round, r.Outcomes[Accepted])
 	}
 	m.shrink()
 	return m.fillSlots()
@@ -215,7 +213,7 @@ func (m *Machine) closeRound() error {
 	}
 	m.cancel(&m.s.Deadline)
 	r.End = m.s.Now
-	m.s.SGDSteps += int64(r.LocalSteps)
+	r.SGDSteps += int64(r.LocalSteps)
 	switch {
 	case r.Outcomes[Accepted] == 0:
 	case m.config.Train:
@@ -258,13 +256,14 @@ func (m *Machine) trained(loss float64) error {
 		return fmt.Errorf("round: a training result while the machine was %v", m.s.Phase)
 	}
 	if !finite(loss) {
-		return fmt.Errorf("round: training loss of round %d is %v", m.s.Round.Number, loss)
+		return fmt.Errorf("round: training loss of round %d is %v", m.Round(), loss)
 	}
 	m.s.Model++
 	m.versions[m.s.Model] = 0
 	m.forgetAccepted()
 	m.dropStale()
-	m.s.Round.Loss = Loss{true, loss}
+	m.s.Round.Trained, m.s.Round.TrainingLoss = true, loss
+	m.s.Stop.Evaluated = false // the newest model is another
 	return m.evaluateIfDue()
 }
 
@@ -291,12 +290,12 @@ func (m *Machine) forgetTasks() {
 // round.
 func (m *Machine) evaluateIfDue() error {
 	every := m.config.EvaluateEvery
-	if m.config.Train && every > 0 && m.s.Round.Number%every == 0 {
+	if m.config.Train && every > 0 && m.Round()%every == 0 {
 		m.out.Evaluate = true
 		m.s.Phase = Evaluating
 		return nil
 	}
-	return m.nextRound(false)
+	return m.nextRound()
 }
 
 // evaluated takes the measurement of the newest model.
@@ -305,20 +304,22 @@ func (m *Machine) evaluated(loss, accuracy float64) error {
 		return fmt.Errorf("round: an evaluation while the machine was %v", m.s.Phase)
 	}
 	if !finite(loss) || !(accuracy >= 0 && accuracy <= 1) {
-		return fmt.Errorf("round: evaluation after round %d gives loss %v, accuracy %v", m.s.Round.Number, loss, accuracy)
+		return fmt.Errorf("round: evaluation after round %d gives loss %v, accuracy %v", m.Round(), loss, accuracy)
 	}
-	m.s.Measured = Measured{true, m.s.Model, loss, accuracy}
-	if m.s.Stop.Reason != "" {
+	r, stop := &m.s.Round, &m.s.Stop
+	stop.Evaluated, stop.ValidationLoss, stop.ValidationAccuracy = true, loss, accuracy
+	if stop.Reason != "" {
 		m.runStopped()
 		return nil
 	}
-	m.plateau.Observe(1 - accuracy)
-	return m.nextRound(true)
+	r.Evaluated, r.ValidationLoss, r.ValidationAccuracy = true, loss, accuracy
+	m.s.Plateau.Observe(1 - accuracy)
+	return m.nextRound()
 }
 
 // nextRound reports the round and opens the next one, or stops the run.
-func (m *Machine) nextRound(evaluated bool) error {
-	report := m.report(evaluated)
+func (m *Machine) nextRound() error {
+	report := m.report()
 	m.out.Report = report
 	m.s.Round.reset()
 	stop, limits := &m.s.Stop, &m.config.Stop
@@ -327,7 +328,7 @@ func (m *Machine) nextRound(evaluated bool) error {
 	}
 	stop.Rounds, stop.At = report.Round, report.End
 	switch {
-	case limits.Accuracy > 0 && evaluated && report.ValidationAccuracy >= limits.Accuracy:
+	case limits.Accuracy > 0 && report.Evaluated && report.ValidationAccuracy >= limits.Accuracy:
 		return m.stopRun(fmt.Sprintf("validation accuracy %g", limits.Accuracy))
 	case limits.Rounds > 0 && report.Round >= limits.Rounds:
 		return m.stopRun(fmt.Sprintf("%d rounds", limits.Rounds))
@@ -336,24 +337,17 @@ func (m *Machine) nextRound(evaluated bool) error {
 }
 
 // report is the round that has closed. Its loss enters the window.
-func (m *Machine) report(evaluated bool) *Report {
-	r := &m.s.Round
-	report := &Report{
-		Round: r.Number, Start: r.Start, End: r.End, LocalSteps: r.LocalSteps, LearningRate: r.LearningRate,
-		Cohort: r.Cohort, Candidates: r.Candidates, Outcomes: r.Outcomes, SGDSteps: m.s.SGDSteps, Evaluated: evaluated,
-		TrainingLoss: noLoss, WindowLoss: noLoss, ValidationLoss: noLoss, ValidationAccuracy: noLoss,
+func (m *Machine) report() *Report {
+	report := m.s.Round.Report
+	if !m.s.Round.Trained {
+		report.TrainingLoss = noLoss
 	}
-	if r.Loss.Known {
-		report.TrainingLoss = r.Loss.Value
+	if !report.Evaluated {
+		report.ValidationLoss, report.ValidationAccuracy = noLoss, noLoss
 	}
-	m.window.Observe(report.TrainingLoss)
-	if mean, ok := m.window.Mean(); ok {
-		report.WindowLoss = mean
-	}
-	if evaluated {
-		report.ValidationLoss, report.ValidationAccuracy = m.s.Measured.Loss, m.s.Measured.Accuracy
-	}
-	return report
+	m.s.Window.Observe(report.TrainingLoss)
+	report.WindowLoss = m.s.Window.Mean()
+	return &report
 }
 
 // stopRun ends the run; the final model is measured unless it has been. A round
@@ -368,7 +362,7 @@ func (m *Machine) stopRun(reason string) error {
 	m.forgetAccepted()
 	m.forgetTasks()
 	m.endQuery()
-	if m.config.Train && !(m.s.Measured.Any && m.s.Measured.Model == m.s.Model) {
+	if m.config.Train && !m.s.Stop.Evaluated {
 		m.out.Evaluate = true
 		m.s.Phase = Evaluating
 		return nil
@@ -391,9 +385,8 @@ func (m *Machine) Stop() Stop {
 	if m.s.Phase != Stopped {
 		return Stop{Rounds: stop.Rounds, At: stop.At, Outcomes: stop.Outcomes}
 	}
-	stop.ValidationLoss, stop.ValidationAccuracy = noLoss, noLoss
-	if m.config.Train {
-		stop.Evaluated, stop.ValidationLoss, stop.ValidationAccuracy = true, m.s.Measured.Loss, m.s.Measured.Accuracy
+	if !stop.Evaluated {
+		stop.ValidationLoss, stop.ValidationAccuracy = noLoss, noLoss
 	}
 	return stop
 }
@@ -405,10 +398,5 @@ func finite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
 func (m *Machine) tellEnd(t *TaskState, o Outcome, end Time, candidate bool) {
 	e := grow(&m.out.Ended)
 	e.Task, e.Client, e.LocalSteps, e.Probe, e.Outcome = t.Task, int(t.Client), int(t.LocalSteps), candidate, o
-	e.Start, e.End = t.Start, end
-	p := &e.Plan
-	p.Download, p.Compute, p.Upload, p.Drops, p.Dropout = t.Download, t.Compute, t.Upload, t.Drops, 0
-	if t.Drops {
-		p.Dropout = t.Takes
-	}
+	e.Start, e.End, e.Plan = t.Start, end, t.Plan
 }

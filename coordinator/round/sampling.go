@@ -12,7 +12,7 @@ import (
 func (m *Machine) fillSlots() error {
 	r := &m.s.Round
 	if m.s.Now > MaxTime {
-		return fmt.Errorf("round: virtual time passes %g years in round %d", MaxTime.Seconds()/(365.25*86400), r.Number)
+		return fmt.Errorf("round: virtual time passes %g years in round %d", MaxTime.Seconds()/(365.25*86400), r.Round)
 	}
 	overlaps := m.overlapping != nil
 	slots := m.config.Cohort - m.s.Simulated.outstanding
@@ -70,7 +70,7 @@ func (m *Machine) available(client int) bool {
 // are chosen before the first is issued to, so that reading what is known of one
 // need not wait for another to be found.
 func (m *Machine) issueInOrder(slots int, candidates bool) (issued int) {
-	m.order.Start(m.s.Round.Number)
+	m.order.Start(m.Round())
 	m.free = m.free[:0]
 	for len(m.free) < slots {
 		client, ok := m.order.Next()
@@ -164,7 +164,7 @@ func (m *Machine) issue(list *[]TaskState, next *uint64, client, steps int) {
 	t := grow(list)
 	*t = TaskState{
 		Task: *next, Model: m.s.Model, Start: m.s.Now, StepsDone: m.s.StepsDone[client], LearningRate: m.s.Round.LearningRate,
-		Client: int32(client), Round: int32(m.s.Round.Number), LocalSteps: int32(steps),
+		Client: int32(client), Round: int32(m.Round()), LocalSteps: int32(steps),
 	}
 	*next++
 	m.unplanned++

@@ -14,13 +14,12 @@ import (
 // float64 exact (encoding/json and encoding/gob among them) restores it. It
 // does not depend on how the machine came there.
 type State struct {
-	Phase    Phase
-	Now      Time
-	Round    RoundState // under way, or about to be reported
-	Model    uint64     // newest version: rounds that made a model, or would have
-	SGDSteps int64      // sum of K_r over the rounds so far
-	Window   schedule.WindowState
-	Plateau  schedule.PlateauState
+	Phase   Phase
+	Now     Time
+	Round   RoundState // under way, or about to be reported
+	Model   uint64     // newest version: rounds that made a model, or would have
+	Window  schedule.Window
+	Plateau schedule.Plateau
 
 	Simulated  Tasks
 	Devices    Tasks
@@ -37,46 +36,27 @@ type State struct {
 
 	StepsDone []int64 // local steps accepted so far, by client
 	Present   []bool  // by device: whether it takes part
-	Measured  Measured
-	Stop      Stop // of the rounds that were reported; with a reason once the run is to stop
+	Stop      Stop    // of the rounds that were reported, with a reason once the run is to stop; its evaluation is the newest one
 }
 
-// RoundState is what the machine remembers of one round.
+// RoundState is what the machine remembers of one round: its report as far as it
+// is known, with 0 for losses that are not.
 type RoundState struct {
-	Number       int     // from 1
-	LocalSteps   int     // K_r
-	LearningRate float64 // eta_r
-	Start, End   Time
-	Cohort       int // tasks that have their outcome
-	Candidates   int // clients that were asked for their loss
-	Outcomes     [Outcomes]int
-	Overdue      bool // its deadline has passed
-	Loss         Loss // of its training
+	Report
+	Overdue bool // its deadline has passed
+	Trained bool // its training loss is known
 }
 
-// reset forgets all but the round's number and schedules.
+// reset forgets all but the round's number and schedules, and the steps so far.
 func (r *RoundState) reset() {
-	*r = RoundState{Number: r.Number, LocalSteps: r.LocalSteps, LearningRate: r.LearningRate}
-}
-
-// Loss is a loss that may not have been measured.
-type Loss struct {
-	Known bool
-	Value float64
-}
-
-// Measured is the newest evaluation.
-type Measured struct {
-	Any            bool
-	Model          uint64 // version that was measured
-	Loss, Accuracy float64
+	*r = RoundState{Report: Report{Round: r.Round, LocalSteps: r.LocalSteps, LearningRate: r.LearningRate, SGDSteps: r.SGDSteps}}
 }
 
 // State returns a copy of what the machine remembers. What the last step asked
 // for is in it: see [Machine.Pending].
 func (m *Machine) State() State {
 	s := m.s
-	s.Window, s.Plateau = m.window.State(), m.plateau.State()
+	s.Window.Recent, s.Plateau.Best = slices.Clone(s.Window.Recent), slices.Clone(s.Plateau.Best)
 	s.StepsDone, s.Present = slices.Clone(s.StepsDone), slices.Clone(s.Present)
 	for _, list := range []*[]TaskState{&s.Simulated.List, &s.Devices.List, &s.Candidates} {
 		*list = slices.DeleteFunc(slices.Clone(*list), func(t TaskState) bool { return t.Status == TaskDone })
@@ -95,32 +75,20 @@ func (m *Machine) State() State {
 // same events. It returns an error for a state that a machine of this
 // configuration cannot have come to, as far as that is seen.
 func Restore(c Config, s State) (*Machine, error) {
-	m, err := New(c)
+	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	if err := s.check(&c); err != nil {
+		return nil, fmt.Errorf("round: state: %w", err)
+	}
+	m, err := newMachine(c, s)
 	if err != nil {
 		return nil, err
 	}
-	if err := m.restore(s); err != nil {
-		return nil, fmt.Errorf("round: state: %w", err)
-	}
-	return m, nil
-}
-
-func (m *Machine) restore(s State) (err error) {
-	if m.window, err = schedule.RestoreWindow(m.config.Window, s.Window); err != nil {
-		return err
-	}
-	if m.plateau, err = schedule.RestorePlateau(m.config.Plateau, s.Plateau); err != nil {
-		return err
-	}
-	if err := s.check(&m.config); err != nil {
-		return err
-	}
-	m.s, m.s.Left = s, nil
+	left := s.Left
+	m.s.Left = nil
 	m.s.StepsDone, m.s.Present = slices.Clone(s.StepsDone), slices.Clone(s.Present)
 	m.s.Simulated.List, m.s.Devices.List, m.s.Candidates = slices.Clone(s.Simulated.List), slices.Clone(s.Devices.List), slices.Clone(s.Candidates)
-	m.versions = versions{m.s.Model: 0}
-	m.link = newLink(&m.config, m.s.Now)
-	left := s.Left
 	for _, tasks := range m.bothTasks() {
 		tasks.outstanding, tasks.unplaced = 0, 0
 		for i := range tasks.List {
@@ -145,7 +113,7 @@ func (m *Machine) restore(s State) (err error) {
 			m.link.candidates++
 		}
 	}
-	return nil
+	return m, nil
 }
 
 // resume puts back what follows from a task or candidate under way, of whose

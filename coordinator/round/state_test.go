@@ -13,10 +13,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
+
+	"fedpace/coordinator/schedule"
 )
 
 // derived is what is found again when a state is restored.
-var derived = cmpopts.IgnoreUnexported(Tasks{}, TaskState{})
+var derived = cmpopts.IgnoreUnexported(Tasks{}, TaskState{}, schedule.Window{}, schedule.Plateau{})
 
 // A machine that is cut at any step, written down and restored goes on to the
 // same history, to the last bit of every report.

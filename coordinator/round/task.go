@@ -23,18 +23,14 @@ type TaskState struct {
 	Timer        uint64 // TaskArrives or TaskDrops; 0: none is set
 	Link         uint64 // where transfers are shared: its TaskComputed timer or, while it has one, the handle of its transfer
 	Start        Time   // when it was issued
-	Takes        Time   // planned: from Start until it is done or its client drops out
-	Download     Time   // planned: its phases
-	Compute      Time
-	Upload       Time
-	StepsDone    int64 // local steps of its client that were accepted when it was issued
+	Plan                // as far as it counts; 0 before there is one
+	StepsDone    int64  // local steps of its client that were accepted when it was issued
 	LearningRate float64
 	Client       int32
 	Round        int32
 	LocalSteps   int32 // the client's K
 	Status       Status
 	Stage        Stage   // of its transfers, where they are shared
-	Drops        bool    // planned: its client drops out
 	Forced       Outcome // Lost or Refused: the outcome of a device's task that is known before its time; Accepted: none
 }
 

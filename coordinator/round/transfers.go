@@ -79,7 +79,7 @@ func (m *Machine) beginTransfers(t *TaskState) {
 	if candidate {
 		m.link.candidates++
 	}
-	leaves, drops := m.s.Now+t.Takes, t.Drops
+	leaves, drops := m.s.Now+t.Dropout, t.Drops
 	if !drops && m.config.Leaves != nil && !candidate { // the plan knows only how long the task takes by itself
 		leaves, drops = m.config.Leaves(int(t.Client), m.s.Now)
 		leaves, drops = max(leaves, m.s.Now), drops && leaves <= MaxTime
@@ -94,9 +94,6 @@ func (m *Machine) beginTransfers(t *TaskState) {
 	}
 	t.Stage, t.Link = Downloading, uint64(m.link.down.Start(int64(m.s.Now), t.Task, int64(t.Download)))
 }
-
-// uploads reports whether the tasks under way share the server's upload.
-func (m *Machine) uploads() bool { return m.link.up != nil && len(m.s.Candidates) == 0 }
 
 // compute sets the timer for the end of a task's computing, with the transfers
 // before and after that are not shared.
@@ -159,7 +156,7 @@ func (m *Machine) taskComputed(timer Timer) error {
 	if err := unset(&t.Link, timer); err != nil {
 		return err
 	}
-	if !m.uploads() {
+	if m.link.up == nil || len(m.s.Candidates) > 0 {
 		return m.arrived(t, timer.Seq)
 	}
 	t.Stage, t.Link = Uploading, uint64(m.link.up.Start(int64(m.s.Now), t.Task, int64(t.Upload)))
@@ -173,7 +170,6 @@ func (m *Machine) arrived(t *TaskState, last uint64) error {
 	case t.Drops: // a plan that has its client leave later than it is done
 		return nil
 	case len(m.s.Candidates) > 0:
-		t.Takes = m.s.Now - t.Start
 		return m.candidateDone()
 	}
 	m.cancel(&t.Timer) // the client may leave now
@@ -189,9 +185,6 @@ func (m *Machine) endTransfers(t *TaskState) {
 		return
 	}
 	after := m.s.Now - t.Start
-	if !t.Drops && t.Stage != Finished {
-		t.Takes = after
-	}
 	if t.Stage == Computing {
 		m.cancel(&t.Link)
 	} else if way := m.link.way(t.Stage); way != nil {

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
 )
 
@@ -14,7 +15,7 @@ func window(t interface{ Fatal(...any) }, c WindowConfig) *Window {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return w
+	return &w
 }
 
 // Eq. 15 with a window of 3: the ratio that round r uses, by the losses of the
@@ -52,13 +53,13 @@ func TestEquation15(t *testing.T) {
 
 func TestMeanOfAPartWindow(t *testing.T) {
 	w := window(t, WindowConfig{Size: 100})
-	if _, ok := w.Mean(); ok {
+	if !math.IsNaN(w.Mean()) {
 		t.Error("a mean before any round")
 	}
 	w.Observe(3)
 	w.Observe(5)
-	if got, ok := w.Mean(); got != 4 || !ok {
-		t.Errorf("mean %v %v, want 4", got, ok)
+	if got := w.Mean(); got != 4 {
+		t.Errorf("mean %v, want 4", got)
 	}
 }
 
@@ -98,7 +99,7 @@ func TestPlateau(t *testing.T) {
 		}
 		for i, e := range c.errors {
 			p.Observe(e)
-			if got, want := p.Converged(), c.want > 0 && i+1 >= c.want; got != want {
+			if got, want := p.Converged, c.want > 0 && i+1 >= c.want; got != want {
 				t.Errorf("%s: converged is %v after evaluation %d, want %v", c.name, got, i+1, want)
 			}
 		}
@@ -115,7 +116,7 @@ func TestStatesGoOn(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		rw, rp := *w, *p
+		rw, rp := *w, p
 		values := rapid.SliceOfN(rapid.OneOf(rapid.Float64Range(0, 3), rapid.SampledFrom([]float64{math.NaN(), 1, 0.95})), 0, 30).Draw(t, "values")
 		var all []float64
 		for _, x := range values {
@@ -126,27 +127,24 @@ func TestStatesGoOn(t *testing.T) {
 				p.Observe(x)
 				rp.Observe(x)
 			}
-			var ws WindowState
-			var ps PlateauState
-			through(t, rw.State(), &ws)
-			through(t, rp.State(), &ps)
-			nw, err := RestoreWindow(wc, ws)
-			if err != nil {
+			var ws Window
+			var ps Plateau
+			through(t, rw, &ws)
+			through(t, rp, &ps)
+			if rw, err = RestoreWindow(wc, ws); err != nil {
 				t.Fatal(err)
 			}
-			np, err := RestorePlateau(pc, ps)
-			if err != nil {
+			if rp, err = RestorePlateau(pc, ps); err != nil {
 				t.Fatal(err)
 			}
-			rw, rp = *nw, *np
 
 			want, wok := w.Ratio()
 			got, ok := rw.Ratio()
 			if got != want || ok != wok {
 				t.Fatalf("ratio %v %v after restoring, want %v %v", got, ok, want, wok)
 			}
-			if p.Converged() != rp.Converged() {
-				t.Fatalf("converged is %v after restoring", rp.Converged())
+			if p.Converged != rp.Converged {
+				t.Fatalf("converged is %v after restoring", rp.Converged)
 			}
 
 			// The mean is over what the last s rounds have, no more.
@@ -156,7 +154,7 @@ func TestStatesGoOn(t *testing.T) {
 					sum, n = sum+x, n+1
 				}
 			}
-			if mean, ok := w.Mean(); ok != (n > 0) || ok && mean != sum/float64(n) {
+			if mean := w.Mean(); math.IsNaN(mean) != (n == 0) || n > 0 && mean != sum/float64(n) {
 				t.Fatalf("mean %v of the last rounds, want %v", mean, sum/float64(n))
 			}
 		}
@@ -173,31 +171,31 @@ func through(t *rapid.T, from, to any) {
 	}
 }
 
-// A state is a copy: what is observed later does not reach it.
-func TestStateIsACopy(t *testing.T) {
+// What is observed later does not reach a copy.
+func TestACopyStaysAsItIs(t *testing.T) {
 	w := window(t, WindowConfig{Size: 2})
 	p, _ := NewPlateau(PlateauConfig{Patience: 1})
 	for i := range 3 {
 		w.Observe(float64(9 - i))
 		p.Observe(float64(9 - i))
 	}
-	ws, ps := w.State(), p.State()
+	ws, ps := *w, p
 	for range 9 {
 		w.Observe(1)
 		p.Observe(1)
 	}
-	wantW := WindowState{Rounds: 3, Recent: []RoundLoss{{2, 8}, {3, 7}}, F0: 8.5, HasF0: true}
-	if diff := cmp.Diff(wantW, ws); diff != "" {
+	wantW := Window{Rounds: 3, Recent: []RoundLoss{{2, 8}, {3, 7}}, F0: 8.5, HasF0: true}
+	if diff := cmp.Diff(wantW, ws, cmpopts.IgnoreUnexported(Window{})); diff != "" {
 		t.Error(diff)
 	}
-	if diff := cmp.Diff(PlateauState{Best: []float64{8, 7}}, ps); diff != "" {
+	if diff := cmp.Diff(Plateau{Best: []float64{8, 7}}, ps, cmpopts.IgnoreUnexported(Plateau{})); diff != "" {
 		t.Error(diff)
 	}
 }
 
 func TestStatesThatCannotBe(t *testing.T) {
 	nan, inf := math.NaN(), math.Inf(1)
-	for i, s := range []WindowState{
+	for i, s := range []Window{
 		{Rounds: -1},
 		{Rounds: 1, Recent: []RoundLoss{{2, 1}}},
 		{Rounds: 9, Recent: []RoundLoss{{6, 1}}, F0: 1, HasF0: true},
@@ -213,7 +211,7 @@ func TestStatesThatCannotBe(t *testing.T) {
 			t.Errorf("window state %d was accepted: %+v", i, s)
 		}
 	}
-	for i, s := range []PlateauState{
+	for i, s := range []Plateau{
 		{Best: []float64{1, 2}},
 		{Best: []float64{nan}},
 		{Best: []float64{4, 3, 2, 1}},

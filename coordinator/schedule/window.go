@@ -29,19 +29,16 @@ type WindowConfig struct {
 // alone has no mean, and schedules keep K_0 and eta_0.
 //
 // Sums are formed anew each time, oldest round first: they do not drift, and a
-// restored window goes on to the same bits.
+// restored window goes on to the same bits. Its fields are all that it remembers.
+// They hold no NaN, so any encoding that keeps float64 exact (encoding/json among
+// them) keeps a window for [RestoreWindow].
 type Window struct {
-	config WindowConfig
-	state  WindowState
-}
-
-// WindowState is all that a window remembers. It contains no NaN, so any
-// encoding that keeps float64 exact (encoding/json among them) restores it.
-type WindowState struct {
 	Rounds int         // rounds observed
 	Recent []RoundLoss // those of the last s that have a loss, oldest first
 	F0     float64     // if HasF0
 	HasF0  bool
+
+	config WindowConfig
 }
 
 // RoundLoss is a round's mean first-step loss over its cohort.
@@ -51,16 +48,16 @@ type RoundLoss struct {
 }
 
 // NewWindow returns a window that has observed no round.
-func NewWindow(c WindowConfig) (*Window, error) { return RestoreWindow(c, WindowState{}) }
+func NewWindow(c WindowConfig) (Window, error) { return RestoreWindow(c, Window{}) }
 
-// RestoreWindow returns a window that goes on from a state. It returns an error
-// for a state that such a window cannot have come to.
-func RestoreWindow(c WindowConfig, s WindowState) (*Window, error) {
+// RestoreWindow returns a copy of a window that was kept. It returns an error for
+// fields that a window of the configuration cannot have come to.
+func RestoreWindow(c WindowConfig, s Window) (Window, error) {
 	if c.Size < 1 || c.Size > MaxWindow {
-		return nil, fmt.Errorf("schedule: a loss window of %d rounds, want 1 to %d", c.Size, MaxWindow)
+		return s, fmt.Errorf("schedule: a loss window of %d rounds, want 1 to %d", c.Size, MaxWindow)
 	}
-	bad := func(format string, args ...any) (*Window, error) {
-		return nil, fmt.Errorf("schedule: loss window state: %s", fmt.Sprintf(format, args...))
+	bad := func(format string, args ...any) (Window, error) {
+		return s, fmt.Errorf("schedule: loss window state: "+format, args...)
 	}
 	if s.Rounds < 0 {
 		return bad("%d rounds observed", s.Rounds)
@@ -82,62 +79,45 @@ func RestoreWindow(c WindowConfig, s WindowState) (*Window, error) {
 	if !s.HasF0 && len(s.Recent) > 0 && !early {
 		return bad("no F_0 after %d rounds", s.Rounds)
 	}
-	s.Recent = slices.Clone(s.Recent)
-	return &Window{config: c, state: s}, nil
-}
-
-// State returns a copy of what the window remembers.
-func (w *Window) State() WindowState {
-	s := w.state
-	s.Recent = slices.Clone(s.Recent)
-	return s
+	s.Recent, s.config = slices.Clone(s.Recent), c
+	return s, nil
 }
 
 // Observe adds the next round's loss; NaN stands for a round without one. It
 // panics when the loss is infinite.
 func (w *Window) Observe(loss float64) {
-	s := &w.state
-	s.Rounds++
-	for len(s.Recent) > 0 && s.Recent[0].Round <= s.Rounds-w.config.Size {
-		s.Recent = s.Recent[1:]
+	w.Rounds++
+	for len(w.Recent) > 0 && w.Recent[0].Round <= w.Rounds-w.config.Size {
+		w.Recent = w.Recent[1:]
 	}
 	if math.IsInf(loss, 0) {
 		panic("schedule: infinite loss")
 	}
 	if !math.IsNaN(loss) {
-		s.Recent = append(s.Recent, RoundLoss{s.Rounds, loss})
+		w.Recent = append(w.Recent, RoundLoss{w.Rounds, loss})
 	}
-	if s.HasF0 || len(s.Recent) == 0 {
-		return
-	}
-	if w.config.FirstRound || s.Rounds >= w.config.Size {
-		s.F0, s.HasF0 = w.Mean()
+	if !w.HasF0 && len(w.Recent) > 0 && (w.config.FirstRound || w.Rounds >= w.config.Size) {
+		w.F0, w.HasF0 = w.Mean(), true
 	}
 }
 
 // Mean is F_r for the round r that comes next, over the rounds so far when
-// they are fewer than s. It reports false when none of them has a loss.
-func (w *Window) Mean() (loss float64, ok bool) {
-	recent := w.state.Recent
-	if len(recent) == 0 {
-		return 0, false
-	}
-	for _, r := range recent {
+// they are fewer than s; NaN when none of them has a loss.
+func (w *Window) Mean() (loss float64) {
+	for _, r := range w.Recent {
 		loss += r.Loss
 	}
-	return loss / float64(len(recent)), true
+	return loss / float64(len(w.Recent))
 }
 
 // Ratio is F_r/F_0 for the round r that comes next. It reports false, and
 // schedules keep K_0 and eta_0, in the first s rounds, when no round of the
 // window has a loss, and when F_0 is not positive.
 func (w *Window) Ratio() (ratio float64, ok bool) {
-	s := &w.state
-	if s.Rounds < w.config.Size || !s.HasF0 || s.F0 <= 0 {
+	if w.Rounds < w.config.Size || !w.HasF0 || w.F0 <= 0 || len(w.Recent) == 0 {
 		return 0, false
 	}
-	mean, ok := w.Mean()
-	return mean / s.F0, ok
+	return w.Mean() / w.F0, true
 }
 
 func finite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }

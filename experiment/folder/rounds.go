@@ -160,10 +160,8 @@ func Follow(dir string, window int) iter.Seq2[Progress, error] {
 		now := Progress{BestLoss: math.NaN(), BestAccuracy: math.NaN()}
 		for now.Report, err = range Reports(filepath.Join(dir, RoundsFile)) {
 			losses.Observe(now.TrainingLoss)
-			if mean, ok := losses.Mean(); ok {
-				if now.WindowLoss = mean; !(now.BestLoss <= mean) {
-					now.BestLoss = mean
-				}
+			if now.WindowLoss = losses.Mean(); !(now.BestLoss <= now.WindowLoss) && now.WindowLoss == now.WindowLoss {
+				now.BestLoss = now.WindowLoss
 			}
 			if now.Evaluated && !(now.BestAccuracy >= now.ValidationAccuracy) {
 				now.BestAccuracy = now.ValidationAccuracy

@@ -216,7 +216,7 @@ func (c *Curve) thin(dir string, s config.Schedule) error {
 		}
 		c.BestAccuracy, c.FinalAccuracy = r.BestAccuracy, r.ValidationAccuracy
 		plateau.Observe(1 - r.ValidationAccuracy)
-		if plateau.Converged() && math.IsNaN(c.Plateaued) {
+		if plateau.Converged && math.IsNaN(c.Plateaued) {
 			c.Plateaued = r.End.Seconds()
 		}
 		last = Point{

@@ -95,7 +95,8 @@ func (k *checker) check(tasks []TaskState, from, to int, first, next uint64, can
 			bad = "its round or model does not fit"
 		case t.LocalSteps < 1 || t.LocalSteps > MaxLocalSteps || !finite(t.LearningRate) || t.StepsDone < 0:
 			bad = "its work is impossible"
-		case t.Start < 0 || t.Start > k.Now || t.Plan.validate() != nil || t.Timer >= k.NextTimer || t.Status == TaskIssued && t.Timer != 0:
+		case t.Start < 0 || t.Start > k.Now || min(t.Download, t.Compute, t.Upload, t.Dropout) < 0 ||
+			max(t.Download, t.Compute, t.Upload, t.Dropout) > MaxDuration || t.Timer >= k.NextTimer || t.Status == TaskIssued && t.Timer != 0:
 			bad = "its time or timer is impossible"
 		case !candidates && t.Status == TaskPlanned && !t.placed() && k.Phase != Planning:
 			bad = "it is planned and not on the clock"

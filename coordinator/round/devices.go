@@ -89,7 +89,7 @@ func (m *Machine) issueDevices() {
 
 // force takes Silent and Invalid: the outcome of a device's task is known before
 // its time. A silent device has the plan to drop out.
-func (m *Machine) force(t *TaskState, e *Event, p *Plan) error {
+func (m *Machine) force(t *TaskState, e *Event) error {
 	i, ok := m.device(e.Client)
 	if !ok {
 		return fmt.Errorf("round: client %d is simulated, and its task is %v", e.Client, e.Kind)
@@ -100,9 +100,9 @@ func (m *Machine) force(t *TaskState, e *Event, p *Plan) error {
 	}
 	m.s.Present[i] = false
 	t.Forced = Lost
-	*p = Plan{Drops: true, Dropout: m.config.Devices.Liveness}
+	e.Plan = Plan{Drops: true, Dropout: m.config.Devices.Liveness}
 	if d := m.setup.Deadline; d > 0 {
-		p.Dropout = min(p.Dropout, d)
+		e.Plan.Dropout = min(e.Plan.Dropout, d)
 	}
 	return nil
 }

@@ -23,10 +23,9 @@ type Effects struct {
 }
 
 func (e *Effects) reset() {
-	*e = Effects{
-		Tasks: e.Tasks[:0], Timers: e.Timers[:0], Cancel: e.Cancel[:0],
-		Query: e.Query[:0], Train: e.Train[:0], Release: e.Release[:0], Ended: e.Ended[:0],
-	}
+	e.Tasks, e.Timers, e.Cancel, e.Query = e.Tasks[:0], e.Timers[:0], e.Cancel[:0], e.Query[:0]
+	e.Train, e.Release, e.Ended = e.Train[:0], e.Release[:0], e.Ended[:0]
+	e.Evaluate, e.Report, e.Stopped, e.Ignored = false, nil, nil, ""
 }
 
 // Task is one client's work, numbered and with the schedules of the round in

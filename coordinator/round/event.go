@@ -58,14 +58,6 @@ type Plan struct {
 // Total is the task's time without dropout (Eq. 3).
 func (p Plan) Total() Time { return p.Download + p.Compute + p.Upload }
 
-// takes is the task's time until it is done or its client drops out.
-func (p *Plan) takes() Time {
-	if p.Drops {
-		return p.Dropout
-	}
-	return p.Total()
-}
-
 func (p *Plan) validate() error {
 	for _, d := range [...]Time{p.Download, p.Compute, p.Upload, p.Dropout} {
 		if d < 0 || d > MaxDuration {

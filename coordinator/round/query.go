@@ -11,21 +11,19 @@ import (
 // their losses together. There are candidates in the state as long as that
 // takes.
 
-// untilAnswer is a plan up to a candidate's answer, a number whose upload takes
+// untilAnswer shortens a plan to a candidate's answer, a number whose upload takes
 // no time.
-func (p Plan) untilAnswer() Plan {
+func (p *Plan) untilAnswer() {
 	p.Upload = 0
 	if p.Dropout >= p.Total() {
 		p.Drops = false
 	}
-	return p
 }
 
-// withoutDownload is the plan of a client that holds the model.
-func (p Plan) withoutDownload() Plan {
+// withoutDownload makes a plan that of a client that holds the model.
+func (p *Plan) withoutDownload() {
 	p.Dropout = max(0, p.Dropout-p.Download)
 	p.Download = 0
-	return p
 }
 
 // placeCandidates starts the candidates, which all have plans.

@@ -66,25 +66,25 @@ func (m *Machine) planned(e *Event) error {
 		m.out.Ignored = "repeated plan"
 		return nil
 	}
-	p := e.Plan
+	p := &e.Plan
 	if err := p.validate(); err != nil {
 		return fmt.Errorf("round: task %d, client %d: %w", e.Task, e.Client, err)
 	}
 	if e.Kind != Planned {
-		if err := m.force(t, e, &p); err != nil {
+		if err := m.force(t, e); err != nil {
 			return err
 		}
 	}
 	switch {
 	case candidates:
-		p = p.untilAnswer()
+		p.untilAnswer()
 	case query(m.config.Select) > 0:
-		p = p.withoutDownload()
+		p.withoutDownload()
 	}
 	if !p.Drops {
 		p.Dropout = 0
 	}
-	t.Status, t.Plan = TaskPlanned, p
+	t.Status, t.Download, t.Compute, t.Upload, t.Drops, t.Dropout = TaskPlanned, p.Download, p.Compute, p.Upload, p.Drops, p.Dropout
 	m.unplanned--
 	switch {
 	case m.unplanned > 0:
@@ -398,5 +398,6 @@ func finite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
 func (m *Machine) tellEnd(t *TaskState, o Outcome, end Time, candidate bool) {
 	e := grow(&m.out.Ended)
 	e.Task, e.Client, e.LocalSteps, e.Probe, e.Outcome = t.Task, int(t.Client), int(t.LocalSteps), candidate, o
-	e.Start, e.End, e.Plan = t.Start, end, t.Plan
+	e.Start, e.End = t.Start, end
+	e.Plan.Download, e.Plan.Compute, e.Plan.Upload, e.Plan.Drops, e.Plan.Dropout = t.Download, t.Compute, t.Upload, t.Drops, t.Dropout
 }

@@ -23,14 +23,18 @@ type TaskState struct {
 	Timer        uint64 // TaskArrives or TaskDrops; 0: none is set
 	Link         uint64 // where transfers are shared: its TaskComputed timer or, while it has one, the handle of its transfer
 	Start        Time   // when it was issued
-	Plan                // as far as it counts; 0 before there is one
-	StepsDone    int64  // local steps of its client that were accepted when it was issued
+	Dropout      Time   // planned: from Start until its client drops out; 0: it does not
+	Download     Time   // planned: its phases
+	Compute      Time
+	Upload       Time
+	StepsDone    int64 // local steps of its client that were accepted when it was issued
 	LearningRate float64
 	Client       int32
 	Round        int32
 	LocalSteps   int32 // the client's K
 	Status       Status
 	Stage        Stage   // of its transfers, where they are shared
+	Drops        bool    // planned: its client drops out
 	Forced       Outcome // Lost or Refused: the outcome of a device's task that is known before its time; Accepted: none
 }
 
@@ -44,6 +48,14 @@ const (
 	TaskAccepted               // its update waits for training
 	TaskDone                   // nothing of it is needed any more
 )
+
+// takes is the task's time from Start until it is done or its client drops out.
+func (t *TaskState) takes() Time {
+	if t.Drops {
+		return t.Dropout
+	}
+	return t.Download + t.Compute + t.Upload
+}
 
 // underWay reports whether a task has no outcome.
 func (t *TaskState) underWay() bool { return t.Status < TaskAccepted }

@@ -46,7 +46,7 @@ func BenchmarkCheckpoint(b *testing.B) {
 			for i := range x.tasks {
 				c.state.Machine.Simulated.List = append(c.state.Machine.Simulated.List, round.TaskState{
 					Task: uint64(1_000_000 + i), Client: int32(i), Round: 1000, LocalSteps: 30, LearningRate: 0.1, StepsDone: 4000,
-					Status: round.TaskPlanned, Start: 1e15, Plan: round.Plan{Download: 1e9, Compute: 1e9, Upload: 1e9}, Timer: uint64(1_000_000 + i),
+					Status: round.TaskPlanned, Start: 1e15, Download: 1e9, Compute: 1e9, Upload: 1e9, Timer: uint64(1_000_000 + i),
 				})
 			}
 			c.state.Clock.Events = make([]simclock.Event, x.tasks)

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/nats-io/jwt/v2"
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nkeys"
 
 	"fedpace/internal/names"
@@ -338,6 +339,23 @@ func (a *Authority) keep(u *user) error {
 func (a *Authority) userFiles() []string {
 	files, _ := filepath.Glob(filepath.Join(a.dir, "users", "*.json")) // the pattern is well formed
 	return files
+}
+
+// Issued tells one state of the users' files from another.
+func (a *Authority) Issued() (state string) {
+	for _, path := range a.userFiles() {
+		if info, err := os.Stat(path); err == nil {
+			state += fmt.Sprintln(path, info.Size(), info.ModTime().UnixNano())
+		}
+	}
+	return state
+}
+
+// Inside are the credentials of a connection within the server's process; its
+// key never leaves memory.
+func (a *Authority) Inside() ([]nats.Option, error) {
+	_, creds, err := a.newUser(Grant{Role: RoleCoordinator, ID: "inside"})
+	return []nats.Option{nats.UserCredentialBytes(creds), nats.CustomInboxPrefix(InboxPrefix("inside"))}, err
 }
 
 // accounts are a server's accounts, with the revocations so far.

@@ -1,6 +1,10 @@
 package auth
 
 import (
+	"errors"
+	"strings"
+	"time"
+
 	"github.com/nats-io/jwt/v2"
 
 	"fedpace/bus"
@@ -18,6 +22,27 @@ const (
 func InboxPrefix(id string) string { return inboxStart + id }
 
 const inboxStart = "_INBOX_"
+
+// InboxOf is the prefix that credentials allow; "" if they do not limit it.
+func InboxOf(creds []byte) (string, error) {
+	token, err := jwt.ParseDecoratedJWT(creds)
+	if err != nil {
+		return "", err
+	}
+	c, err := jwt.DecodeUserClaims(token)
+	if err != nil {
+		return "", err
+	}
+	if exp := c.Expires; exp != 0 && exp < time.Now().Unix() {
+		return "", errors.New("they have expired")
+	}
+	for _, s := range c.Sub.Allow {
+		if prefix, ok := strings.CutSuffix(s, ".>"); ok && strings.HasPrefix(prefix, inboxStart) && prefix != inboxStart {
+			return prefix, nil
+		}
+	}
+	return "", nil
+}
 
 const anyModel = subject.DirectGet + "*." + subject.Root + ".*.model.*.*"
 

@@ -131,12 +131,10 @@ func OpenDevice(ctx context.Context, conn *natsbus.Conn, c DeviceConfig) (*Devic
 	if err := c.Join.Validate(); err != nil {
 		return nil, err
 	}
-	run := "*"
 	if c.Run != "" {
 		if err := names.CheckToken("run", c.Run); err != nil {
 			return nil, err
 		}
-		run = c.Run
 	}
 	if c.Notice == nil {
 		c.Notice = func(string) {}
@@ -146,7 +144,7 @@ func OpenDevice(ctx context.Context, conn *natsbus.Conn, c DeviceConfig) (*Devic
 	d.life, d.end = context.WithCancelCause(conn.Life())
 	d.beat = time.AfterFunc(0, d.heartbeat) // none before it has joined
 	var err error
-	if d.sub, err = conn.NATS().Subscribe(subject.Device(run, c.ID, subject.Task), d.onTask); err != nil {
+	if d.sub, err = conn.NATS().Subscribe(subject.Device(cmp.Or(c.Run, "*"), c.ID, subject.Task), d.onTask); err != nil {
 		return nil, fmt.Errorf("bus: subscribe for device %s: %w", c.ID, err)
 	}
 	d.unwatch = conn.Watch(d.mailbox.Fail, d.interrupted)

@@ -61,15 +61,12 @@ type Conn struct {
 	end  context.CancelCauseFunc
 
 	mu       sync.Mutex
-	watchers []*watcher
+	watchers []*func(interrupted error)
 	away     *time.Timer     // runs while the connection is lost
 	renewal  context.Context // ends when the connection has been lost and is back
 	renew    context.CancelFunc
 	floods   map[*nats.Subscription]func()
 }
-
-// watcher is told that a connection is lost or back.
-type watcher struct{ failed, interrupted func(error) }
 
 // Connect connects and waits until that is done; the error says to what.
 func Connect(ctx context.Context, c ConnConfig) (*Conn, error) {
@@ -164,7 +161,7 @@ func (c *Conn) trouble(_ *nats.Conn, s *nats.Subscription, err error) {
 	c.fail(fmt.Errorf("bus: subscription %s: %w", s.Subject, err))
 }
 
-// fail records what broke the connection and tells those who wait on it.
+// fail records what broke the connection, which tells those who wait on it.
 func (c *Conn) fail(err error) {
 	if c.config.Server != nil {
 		if why := c.config.Server.Trouble(); why != "" {
@@ -172,34 +169,21 @@ func (c *Conn) fail(err error) {
 		}
 	}
 	c.end(err)
-	c.tell(func(w *watcher) { w.failed(err) })
-}
-
-// tell calls f for all that watch the connection.
-func (c *Conn) tell(f func(*watcher)) {
-	c.mu.Lock()
-	watchers := slices.Clone(c.watchers)
-	c.mu.Unlock()
-	for _, w := range watchers {
-		f(w)
-	}
 }
 
 // Watch calls failed when the connection is lost for good, at once if it is
 // already, and interrupted, with an error that wraps [bus.ErrInterrupted], when
 // it was lost and is back. Both are called until stop is.
 func (c *Conn) Watch(failed, interrupted func(error)) (stop func()) {
-	w := &watcher{failed, interrupted}
+	heedless := context.AfterFunc(c.life, func() { failed(c.Err()) })
 	c.mu.Lock()
-	c.watchers = append(c.watchers, w)
-	c.mu.Unlock()
-	if err := c.Err(); err != nil {
-		w.failed(err)
-	}
+	defer c.mu.Unlock()
+	c.watchers = append(c.watchers, &interrupted)
 	return func() {
+		heedless()
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		c.watchers = slices.DeleteFunc(c.watchers, func(x *watcher) bool { return x == w })
+		c.watchers = slices.DeleteFunc(c.watchers, func(f *func(error)) bool { return f == &interrupted })
 	}
 }
 

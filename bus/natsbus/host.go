@@ -33,6 +33,13 @@ type Host struct {
 	end     context.CancelCauseFunc
 	serving sync.WaitGroup // ends with life
 
+	// Of the goroutine that answers tasks: its memory is used again for each.
+	subjects subject.Clients
+	plan     func(client int, t *bus.Task, p *bus.Plan) error
+	task     bus.Task
+	answer   bus.Plan
+	buffer   []byte
+
 	consumers sync.Map    // jetstream.Consumer by kernel class; missing: to be found (again)
 	copies    atomic.Bool // the coordinator is in another process
 }
@@ -65,8 +72,8 @@ func (h *Host) Done() <-chan struct{} { return h.life.Done() }
 
 // ServeTasks subscribes as one of a queue group: each task goes to one host.
 func (h *Host) ServeTasks(ctx context.Context, fn func(client int, t *bus.Task, p *bus.Plan) error) error {
-	s := &responder{host: h, subjects: subject.ClientsOf(h.run), fn: fn}
-	sub, err := h.conn.subscribe(subject.AnyClient(h.run, subject.Task), hostQueue, s.onTask)
+	h.subjects, h.plan = subject.ClientsOf(h.run), fn
+	sub, err := h.conn.subscribe(subject.AnyClient(h.run, subject.Task), hostQueue, h.onTask)
 	if err != nil {
 		return err
 	}
@@ -81,44 +88,35 @@ func (h *Host) ServeTasks(ctx context.Context, fn func(client int, t *bus.Task, 
 	return nil
 }
 
-// responder answers tasks with memory that it uses again for each.
-type responder struct {
-	host     *Host
-	subjects subject.Clients
-	fn       func(int, *bus.Task, *bus.Plan) error
-	task     bus.Task
-	plan     bus.Plan
-	buffer   []byte
-}
-
-func (s *responder) onTask(m *nats.Msg) {
-	client, ok := s.subjects.Client(m.Subject, subject.Task)
+// onTask runs on the tasks' subscription.
+func (h *Host) onTask(m *nats.Msg) {
+	client, ok := h.subjects.Client(m.Subject, subject.Task)
 	if !ok || Relayed(m) {
 		return // a device's
 	}
-	if err := bus.Unmarshal(m.Data, &s.task); err != nil {
+	if err := bus.Unmarshal(m.Data, &h.task); err != nil {
 		return
 	}
-	if h := s.host; h.config.Stamp != 0 && s.task.Stamp != h.config.Stamp {
+	if h.config.Stamp != 0 && h.task.Stamp != h.config.Stamp {
 		h.end(fmt.Errorf("bus: run %s: %w", h.run, bus.ErrStale))
 		return
 	}
-	s.plan.Reset()
-	s.plan.Task = s.task.Task
-	err := s.fn(client, &s.task, &s.plan)
+	h.answer.Reset()
+	h.answer.Task = h.task.Task
+	err := h.plan(client, &h.task, &h.answer)
 	if err == nil {
-		err = s.plan.Validate()
+		err = h.answer.Validate()
 	}
 	if err == nil {
-		s.buffer, err = bus.Marshal(s.buffer[:0], &s.plan)
+		h.buffer, err = bus.Marshal(h.buffer[:0], &h.answer)
 	}
 	if err == nil {
-		if err = s.host.conn.nats.Publish(subject.PlanOf(m.Subject), s.buffer); err != nil && retriable(err) {
+		if err = h.conn.nats.Publish(subject.PlanOf(m.Subject), h.buffer); err != nil && retriable(err) {
 			return // the connection is away: the coordinator asks again
 		}
 	}
 	if err != nil {
-		s.host.end(fmt.Errorf("bus: plan of client %d for task %d: %w", client, s.task.Task, err))
+		h.end(fmt.Errorf("bus: plan of client %d for task %d: %w", client, h.task.Task, err))
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -150,10 +151,13 @@ func (c *Conn) back(n *nats.Conn) {
 	}
 	c.renew()
 	c.renewal, c.renew = context.WithCancel(context.Background())
+	watchers := slices.Clone(c.watchers)
 	c.mu.Unlock()
 	c.config.Notice("The connection to NATS is back (" + n.ConnectedUrlRedacted() + ").")
 	err := fmt.Errorf("bus: the connection was lost and is back: %w", bus.ErrInterrupted)
-	c.tell(func(w *watcher) { w.interrupted(err) })
+	for _, interrupted := range watchers {
+		(*interrupted)(err)
+	}
 }
 
 // closed is NATS's handler of the end.
@@ -167,32 +171,25 @@ func (c *Conn) closed(n *nats.Conn) {
 
 // clarified says of an error of connecting what may be wrong.
 func clarified(err error, c *ConnConfig) error {
-	var unknown x509.UnknownAuthorityError
-	var name x509.HostnameError
-	hint := ""
-	switch {
-	case errors.Is(err, nats.ErrNoServers):
-		return fmt.Errorf("no server answers there: %w", err)
-	case errors.Is(err, nats.ErrAuthorization) && c.Creds == "":
-		hint = "the server asks for credentials"
-	case errors.Is(err, nats.ErrAuthorization):
-		hint = "the server does not accept these credentials"
-	case errors.Is(err, nats.ErrAuthRevoked):
-		hint = "these credentials have been revoked"
-	case errors.Is(err, nats.ErrAuthExpired), errors.Is(err, nats.ErrAccountAuthExpired):
-		hint = "these credentials have expired"
-	case errors.As(err, &unknown):
-		hint = "the server's certificate is signed by an authority that is not known here; name its file"
-	case errors.As(err, &name):
-		hint = "the server's certificate is for another name"
-	case errors.Is(err, nats.ErrSecureConnRequired):
-		hint = "the server takes encrypted connections only; name its certificate authority or use a tls:// URL"
-	case errors.Is(err, nats.ErrSecureConnWanted):
-		hint = "the server does not encrypt"
-	default:
-		return err
+	for _, x := range []struct {
+		is   bool
+		hint string
+	}{
+		{errors.Is(err, nats.ErrNoServers), "no server answers there"},
+		{errors.Is(err, nats.ErrAuthorization) && c.Creds == "", "the server asks for credentials"},
+		{errors.Is(err, nats.ErrAuthorization), "the server does not accept these credentials"},
+		{errors.Is(err, nats.ErrAuthRevoked), "these credentials have been revoked"},
+		{errors.Is(err, nats.ErrAuthExpired) || errors.Is(err, nats.ErrAccountAuthExpired), "these credentials have expired"},
+		{errors.As(err, new(x509.UnknownAuthorityError)), "the server's certificate is signed by an authority that is not known here; name its file"},
+		{errors.As(err, new(x509.HostnameError)), "the server's certificate is for another name"},
+		{errors.Is(err, nats.ErrSecureConnRequired), "the server takes encrypted connections only; name its certificate authority or use a tls:// URL"},
+		{errors.Is(err, nats.ErrSecureConnWanted), "the server does not encrypt"},
+	} {
+		if x.is {
+			return fmt.Errorf("%s: %w", x.hint, err)
+		}
 	}
-	return fmt.Errorf("%s: %w", hint, err)
+	return err
 }
 
 // Life ends when the connection is lost for good; its cause says why.

@@ -6,6 +6,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net"
+	"slices"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -128,18 +129,13 @@ const noSuitablePeers jetstream.ErrorCode = 10005
 
 // retriable tells failures that pass from those that stay.
 func retriable(err error) bool {
-	for _, passing := range []error{
+	passing := []error{
 		context.DeadlineExceeded, nats.ErrTimeout, nats.ErrNoResponders, nats.ErrDisconnected, nats.ErrConnectionReconnecting,
 		jetstream.ErrNoStreamResponse, jetstream.ErrAsyncPublishTimeout, jetstream.ErrStreamNotFound, jetstream.ErrConsumerNotFound,
 		nats.ErrReconnectBufExceeded, nats.ErrStaleConnection, jetstream.ErrTooManyStalledMsgs,
-	} {
-		if errors.Is(err, passing) {
-			return true
-		}
+		io.EOF, // of a connection that broke a moment ago, of which NATS does not know; or a net.OpError
 	}
-	// A write to a connection that broke a moment ago, of which NATS does not know.
-	var broken *net.OpError
-	if errors.As(err, &broken) || errors.Is(err, io.EOF) {
+	if slices.ContainsFunc(passing, func(x error) bool { return errors.Is(err, x) }) || errors.As(err, new(*net.OpError)) {
 		return true
 	}
 	// A cluster that has just started, is between two leaders, or has too few

@@ -174,9 +174,7 @@ func (r *RunInfo) Validate() error {
 	c.token("run", r.Run)
 	c.name("stamp", r.Stamp)
 	c.text("version", r.Version)
-	if n := len(r.Configuration); n > maxConfiguration {
-		c.refuse("configuration", fmt.Sprint(n, " bytes"), fmt.Sprint("at most ", maxConfiguration))
-	}
+	c.size("configuration", r.Configuration, maxConfiguration)
 	if r.Kernel != "" {
 		c.token("kernel", r.Kernel)
 	}
@@ -323,9 +321,11 @@ func (c *checker) finite(field string, v float64) {
 	}
 }
 
-func (c *checker) text(field, s string) {
-	if len(s) > MaxText {
-		c.refuse(field, fmt.Sprint(len(s), " bytes"), fmt.Sprint("at most ", MaxText))
+func (c *checker) text(field, s string) { c.size(field, s, MaxText) }
+
+func (c *checker) size(field, s string, most int) {
+	if len(s) > most {
+		c.refuse(field, fmt.Sprint(len(s), " bytes"), fmt.Sprint("at most ", most))
 	}
 }
 
@@ -334,9 +334,7 @@ func (c *checker) printable(field, s string) {
 	if strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) {
 		c.refuse(field, strconv.QuoteToASCII(s[:min(len(s), 64)]), "text that can be printed")
 	}
-	if n := len(s); n > maxLine {
-		c.refuse(field, fmt.Sprint(n, " bytes"), fmt.Sprint("at most ", maxLine))
-	}
+	c.size(field, s, maxLine)
 }
 
 func (c *checker) token(field, s string) {
@@ -365,9 +363,7 @@ func (c *checker) spec(s *Spec) {
 	c.text("spec.model", s.GetModel())
 	c.text("spec.data_digest", s.GetDataDigest())
 	c.text("spec.augment", s.GetAugment())
-	if s.GetAlgorithm() != "" { // an evaluation needs none
-		c.text("spec.algorithm", s.GetAlgorithm())
-	}
+	c.text("spec.algorithm", s.GetAlgorithm())
 	c.number("spec.batch", int64(s.GetBatch()), 1, MaxBatch)
 }
 

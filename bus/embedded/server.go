@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
@@ -80,11 +81,9 @@ func Start(ctx context.Context, c Config) (_ *Server, err error) {
 	s.server.SetLoggerV2(&s.log, false, false, false)
 	go s.server.Start()
 	for deadline := time.Now().Add(startTimeout); !s.server.ReadyForConnections(20 * time.Millisecond); {
-		if _, why := s.log.said(); why != "" || time.Now().After(deadline) || ctx.Err() != nil {
+		if s.log.dead.Load() || time.Now().After(deadline) || ctx.Err() != nil {
 			s.Close()
-			if why == "" {
-				why = "not ready in time"
-			}
+			why := cmp.Or(s.Trouble(), "not ready in time")
 			return nil, errors.Join(fmt.Errorf("bus: embedded server on %q: %s", c.Listen, why), ctx.Err())
 		}
 	}
@@ -167,8 +166,9 @@ func (s *Server) Close() {
 
 // Trouble is what the server last complained of; empty: nothing.
 func (s *Server) Trouble() string {
-	lines, _ := s.log.said()
-	return lines
+	s.log.mu.Lock()
+	defer s.log.mu.Unlock()
+	return strings.Join(s.log.lines, "; ")
 }
 
 // InProcessConn makes a connection that no network carries.
@@ -211,36 +211,25 @@ func (s *Server) watchRevocations(ctx context.Context) {
 type recorder struct {
 	mu    sync.Mutex
 	lines []string
-	death string
+	dead  atomic.Bool // the last complaint is why the server died
 }
 
 // recorded is how many complaints are kept.
 const recorded = 8
 
-func (r *recorder) keep(format string, args []any) string {
-	line := strings.TrimSpace(fmt.Sprintf(format, args...))
+func (r *recorder) Warnf(format string, args ...any) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.lines = append(r.lines, line)
+	r.lines = append(r.lines, strings.TrimSpace(fmt.Sprintf(format, args...)))
 	r.lines = r.lines[max(0, len(r.lines)-recorded):]
-	return line
 }
 
+func (r *recorder) Fatalf(format string, args ...any) {
+	r.Warnf(format, args...)
+	r.dead.Store(true)
+}
+
+func (r *recorder) Errorf(format string, args ...any) { r.Warnf(format, args...) }
 func (r *recorder) Noticef(string, ...any)            {}
 func (r *recorder) Debugf(string, ...any)             {}
 func (r *recorder) Tracef(string, ...any)             {}
-func (r *recorder) Warnf(format string, args ...any)  { r.keep(format, args) }
-func (r *recorder) Errorf(format string, args ...any) { r.keep(format, args) }
-func (r *recorder) Fatalf(format string, args ...any) {
-	line := r.keep(format, args)
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.death = line
-}
-
-// said is the last complaints, and the one by which the server died.
-func (r *recorder) said() (lines, death string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return strings.Join(r.lines, "; "), r.death
-}

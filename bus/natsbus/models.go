@@ -263,11 +263,9 @@ func passesForModels(err error) bool {
 
 // readChunk reads the server's answer to the request for chunk i.
 func readChunk(m *nats.Msg, i int) (*bus.ModelChunk, error) {
-	switch status := m.Header.Get("Status"); status {
-	case "":
-	case "404":
+	if status := m.Header.Get("Status"); status == "404" {
 		return nil, bus.ErrNoModel
-	default:
+	} else if status != "" {
 		return nil, fmt.Errorf("the server says %s %s", status, m.Header.Get("Description"))
 	}
 	w := new(bus.ModelChunk)

@@ -235,8 +235,12 @@ func (t *Trainer) task(ctx context.Context, base []float32, shared *Shared, a *A
 		if err := t.set.Batch(&t.batch, a.Client, t.order.Next()); err != nil {
 			return 0, fmt.Errorf("actors: data of client %d (%s): %w", a.Client, t.set.Client(a.Client), err)
 		}
-		if err := t.augment(a.Client, a.StepsDone+int64(k)); err != nil {
-			return 0, err
+		if t.draws != nil { // a stream of this step's own
+			keyed.Reseed(&t.source, t.seed, keyed.Augment, uint64(a.Client), uint64(a.StepsDone)+uint64(k))
+			channels, height, width := t.model.Image()
+			if err := learn.Augment(&t.batch, channels, height, width, cropPadding, t.draws); err != nil {
+				return 0, err
+			}
 		}
 		loss, err := t.step(client, float32(a.Rate))
 		if errors.Is(err, learn.ErrNotFinite) {
@@ -250,17 +254,6 @@ func (t *Trainer) task(ctx context.Context, base []float32, shared *Shared, a *A
 		}
 	}
 	return first, nil
-}
-
-// augment flips and crops the minibatch of a client's step, by a stream of
-// that step's own.
-func (t *Trainer) augment(client int, step int64) error {
-	if t.draws == nil {
-		return nil
-	}
-	keyed.Reseed(&t.source, t.seed, keyed.Augment, uint64(client), uint64(step))
-	channels, height, width := t.model.Image()
-	return learn.Augment(&t.batch, channels, height, width, cropPadding, t.draws)
 }
 
 // Evaluate measures a model on held-out samples from..from+count-1: the sum of

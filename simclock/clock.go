@@ -1,6 +1,9 @@
 package simclock
 
-import "math/bits"
+import (
+	"math/bits"
+	"slices"
+)
 
 const (
 	// fewEvents is the size up to which a slot goes to the near tier whole.
@@ -187,13 +190,7 @@ func (c *Clock) widen() {
 // sweep throws out cancelled events.
 func (c *Clock) sweep() {
 	c.far.keep(func(t item) bool { return c.pending.has(t.seq) })
-	kept := c.near[:0]
-	for _, t := range c.near {
-		if c.pending.has(t.seq) {
-			kept = append(kept, t)
-		}
-	}
-	c.near = kept
+	c.near = slices.DeleteFunc(c.near, func(t item) bool { return !c.pending.has(t.seq) })
 	c.near.order()
 	c.dead = 0
 	c.settle()

@@ -32,7 +32,7 @@ type class struct {
 	links            linkTraces // nil: both links have speeds
 	slow             Slowing    // nil: never
 	presence         Presence   // nil: always
-	dropout          dropout
+	dropout          Dropout
 }
 
 // prepare sets the class's slowdown and presence where it is given them.
@@ -160,7 +160,7 @@ func (k Class) compile(c *Config, steps Distribution, common class, files *Files
 		return out, err
 	}
 	if k.Dropout != nil {
-		out.dropout = k.Dropout.compile()
+		out.dropout = *k.Dropout
 	}
 	return out, nil
 }

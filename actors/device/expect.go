@@ -60,7 +60,7 @@ func (f *Fleet) Soonest(bits int64) int64 {
 	least := int64(math.MaxInt64)
 	for i := range f.classes {
 		k := &f.classes[i]
-		if k.dropout != (dropout{}) {
+		if k.dropout != (Dropout{}) {
 			return 0
 		}
 		down, up := 0.0, 0.0

@@ -50,7 +50,7 @@ func newFleet(c Config, seed uint64, files *Files) (*Fleet, error) {
 	if err := c.check(); err != nil {
 		return nil, err
 	}
-	common := class{dropout: c.Dropout.compile()}
+	common := class{dropout: c.Dropout}
 	err := common.prepare(c.Slowdown, c.Availability, files)
 	if err != nil {
 		return nil, err
@@ -257,7 +257,7 @@ func (f *Fleet) Mean(steps int, bits int64) (Durations, error) {
 func (f *Fleet) Constant() bool {
 	k := &f.classes[0]
 	return len(f.classes) == 1 && k.links == nil && k.download.fixed && k.upload.fixed && k.step.fixed &&
-		k.std == 0 && k.cv == 0 && k.slow == nil && k.presence == nil && k.dropout == dropout{}
+		k.std == 0 && k.cv == 0 && k.slow == nil && k.presence == nil && k.dropout == Dropout{}
 }
 
 func (d Durations) check(steps int, bits int64) error {

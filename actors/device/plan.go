@@ -13,14 +13,6 @@ const (
 	InUpload
 )
 
-// dropout is a Dropout ready for use.
-type dropout struct {
-	below   uint64 // a task's draw below it: the client leaves
-	absence bool
-}
-
-func (d Dropout) compile() dropout { return dropout{threshold(d.Probability), d.WhenUnavailable} }
-
 // Plan is a task's phases and where in them the client leaves.
 type Plan struct {
 	Durations       // of the whole work, also when the client leaves
@@ -39,12 +31,12 @@ func (f *Fleet) Plan(client int, task uint64, steps int, bits, at int64) (Plan, 
 	k, _ := f.class(client)
 	total := d.Total()
 	leaves := total
-	if k.dropout.below > 0 && total > 0 {
-		if h := keyed.Hash(f.seed, keyed.Dropout, uint64(client), task); keyed.Nth(h, 0) < k.dropout.below {
+	if p := k.dropout.Probability; p > 0 && total > 0 {
+		if h := keyed.Hash(f.seed, keyed.Dropout, uint64(client), task); keyed.Nth(h, 0) < threshold(p) {
 			leaves = int64(keyed.Below(keyed.Nth(h, 1), uint64(total)))
 		}
 	}
-	if k.dropout.absence && k.presence != nil {
+	if k.dropout.WhenUnavailable && k.presence != nil {
 		leaves = min(leaves, k.absent(f.seed, client, at, at+leaves)-at)
 	}
 	if leaves < total {
@@ -68,7 +60,7 @@ func (k *class) absent(seed uint64, client int, at, until int64) int64 {
 // does not, or not for as long as one looks ahead.
 func (f *Fleet) Leaves(client int, at int64) (int64, bool) {
 	k, _ := f.class(client)
-	if !k.dropout.absence || k.presence == nil {
+	if !k.dropout.WhenUnavailable || k.presence == nil {
 		return 0, false
 	}
 	const looks = 64 // a stay mostly ends with its first change

@@ -54,20 +54,19 @@ const (
 
 // replay is recorded stays as a presence.
 type replay struct {
-	sessions *sessions
-	spread   bool
+	*sessions
+	spread bool
 }
 
 // place is the client's trace, its position there, and the number of the first
 // session that ends later.
 func (r *replay) place(seed uint64, client int, t int64) (trace []session, position int64, next int) {
-	s := r.sessions
-	position = t % s.period
+	position = t % r.period
 	if r.spread {
-		offset := keyed.Below(keyed.Hash(seed, keyed.Availability, uint64(client)), uint64(s.period))
-		position = (position + int64(offset)) % s.period
+		offset := keyed.Below(keyed.Hash(seed, keyed.Availability, uint64(client)), uint64(r.period))
+		position = (position + int64(offset)) % r.period
 	}
-	trace = s.traces[client%len(s.traces)]
+	trace = r.traces[client%len(r.traces)]
 	return trace, position, sort.Search(len(trace), func(i int) bool { return trace[i].to > position })
 }
 
@@ -78,11 +77,11 @@ func (r *replay) At(seed uint64, client int, t int64) bool {
 
 func (r *replay) Change(seed uint64, client int, t int64) int64 {
 	trace, position, next := r.place(seed, client, t)
-	period, n := r.sessions.period, len(trace)
+	period := r.period
 	switch start := t - position; {
 	case trace[0] == session{0, period}:
 		return Never
-	case next == n:
+	case next == len(trace):
 		return start + period + trace[0].from
 	case trace[next].from > position:
 		return start + trace[next].from

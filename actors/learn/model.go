@@ -18,13 +18,7 @@ type Tensor struct {
 }
 
 // Len is the number of the tensor's elements.
-func (t Tensor) Len() int {
-	n := 1
-	for _, d := range t.Shape {
-		n *= d
-	}
-	return n
-}
+func (t Tensor) Len() int { return int(product(t.Shape...)) }
 
 // Model describes an architecture. It is immutable and shared by all workers.
 type Model interface {

@@ -1,6 +1,7 @@
 package learn
 
 import (
+	"slices"
 	"unsafe"
 
 	"fedpace/actors/learn/internal/kernel"
@@ -51,7 +52,7 @@ type stack struct {
 // newStack takes the layers' widths and the offset of the first one's weight.
 func newStack(c kernel.Class, widths []int, offset, maxBatch int) *stack {
 	blocks := (maxBatch + kernel.Lanes - 1) / kernel.Lanes
-	s := &stack{head: head{class: c, classes: widths[len(widths)-1]}}
+	s := &stack{head: head{class: c}}
 	for l, in := range widths[:len(widths)-1] {
 		out := widths[l+1]
 		d := dense{class: c, in: in, out: out, offset: offset, x: aligned(blocks * in * kernel.Lanes), dy: aligned(blocks * out * kernel.Lanes)}
@@ -110,7 +111,6 @@ func (s *stack) update(dst []float32, samples int, op kernel.Op, alpha float32) 
 // head is softmax cross-entropy on a block of logits.
 type head struct {
 	class    kernel.Class
-	classes  int
 	top, sum [kernel.Lanes]float32
 }
 
@@ -121,7 +121,7 @@ func (h *head) softmax(z []float32, labels []int32, scale float32) (loss float64
 	for s, y := range labels {
 		right[s] = z[int(y)*kernel.Lanes+s]
 	}
-	h.class.Softmax(z, h.classes, len(labels), scale, &h.top, &h.sum)
+	h.class.Softmax(z, len(z)/kernel.Lanes, len(labels), scale, &h.top, &h.sum)
 	for s := range labels {
 		loss += kernel.Log(float64(h.sum[s])) - (float64(right[s]) - float64(h.top[s]))
 	}
@@ -136,8 +136,8 @@ func (h *head) gradient(z []float32, labels []int32, scale float32) (loss float6
 		z[int(y)*kernel.Lanes+s] -= scale
 	}
 	if n := len(labels); n%kernel.Vector != 0 {
-		for k := range h.classes {
-			clear(z[k*kernel.Lanes:][n:kernel.Filled(n)])
+		for row := range slices.Chunk(z, kernel.Lanes) {
+			clear(row[n:kernel.Filled(n)])
 		}
 	}
 	return loss
@@ -150,7 +150,7 @@ func (h *head) evaluate(z []float32, labels []int32) (loss float64, correct int)
 	n := len(labels)
 	most := h.top[:n]
 	copy(most, z)
-	for k := 1; k < h.classes; k++ {
+	for k := 1; k < len(z)/kernel.Lanes; k++ {
 		row := z[k*kernel.Lanes:][:n]
 		for s, v := range row {
 			if v > most[s] {

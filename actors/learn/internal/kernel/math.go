@@ -58,17 +58,13 @@ func Log(x float64) float64 {
 	s := (m - 1) / (m + 1)
 	z := float64(s * s)
 	p := 1.0 / 23
-	for d := 21; d >= 1; d -= 2 {
-		p = float64(p*z) + reciprocal[d]
+	for i := len(atanh) - 1; i >= 0; i-- {
+		p = float64(p*z) + atanh[i]
 	}
 	// Split ln 2: e·hi is exact.
 	const hi, lo = 6.93147180369123816490e-01, 1.90821492927058770002e-10
 	return float64(float64(e)*hi) + (float64(2*s*p) + float64(float64(e)*lo))
 }
 
-var reciprocal = func() (r [24]float64) {
-	for d := 1; d < len(r); d++ {
-		r[d] = 1 / float64(d)
-	}
-	return r
-}()
+// atanh are the coefficients of the series of atanh(s)/s in s² before the last.
+var atanh = [...]float64{1, 1. / 3, 1. / 5, 1. / 7, 1. / 9, 1. / 11, 1. / 13, 1. / 15, 1. / 17, 1. / 19, 1. / 21}

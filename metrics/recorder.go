@@ -13,6 +13,7 @@ import (
 type Recorder struct {
 	outputs []namedOutput
 	tasks   []TaskObserver // those of outputs
+	start   *Start         // nil: not yet
 	meter   meter
 	kept    *collector
 }
@@ -75,6 +76,7 @@ func (r *Recorder) Start(s *Start, state *State) error {
 	if s.Last != nil {
 		s.Last.Usage = &r.meter.total
 	}
+	r.start = s
 	return each(r, false, func(o Starter) error { return o.Start(s) })
 }
 
@@ -119,6 +121,7 @@ func (r *Recorder) Flush() error {
 
 // Finish tells the outputs how the run ended.
 func (r *Recorder) Finish(e *End) error {
+	e.Start = r.start
 	return each(r, false, func(o Finisher) error { return o.Finish(e) })
 }
 

@@ -104,6 +104,7 @@ type Round struct {
 
 // End is how a run ended.
 type End struct {
+	Start     *Start        // where this attempt started; nil: it did not
 	Completed bool          // false: interrupted or failed
 	Why       error         // nil for a run that is complete
 	Elapsed   time.Duration // wall time of all attempts

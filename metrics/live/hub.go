@@ -45,10 +45,9 @@ type notice struct {
 // Hub is the output: it holds all that the page shows of one run. Its handler is safe
 // for concurrent use.
 type Hub struct {
-	run    metrics.Run    // its texts are not too long to be shown
-	id     string         // tells this hub's frames from those of an earlier process
-	folder metrics.Folder // where the page is left; nil: nowhere
-	pace   pace
+	run  metrics.Run // its texts are not too long to be shown
+	id   string      // tells this hub's frames from those of an earlier process
+	pace pace
 
 	mu    sync.Mutex
 	state state
@@ -104,7 +103,6 @@ func New(about *metrics.Run) *Hub {
 
 // Start implements [metrics.Starter]: in a run that is resumed it shows the rounds so far.
 func (h *Hub) Start(s *metrics.Start) error {
-	h.folder = s.Folder
 	if s.Last == nil {
 		return nil
 	}
@@ -203,17 +201,14 @@ func (h *Hub) Finish(e *metrics.End) error {
 	if first {
 		h.publish(true)
 	}
-	if h.folder == nil {
+	if e.Start == nil {
 		return nil
 	}
-	return h.folder.Replace(File, h.WritePage)
+	return e.Start.Replace(File, h.WritePage)
 }
 
 // Close implements [metrics.Closer]: it ends the page of a run that was not finished.
-func (h *Hub) Close(why error) error {
-	h.folder = nil
-	return h.Finish(&metrics.End{Why: why})
-}
+func (h *Hub) Close(why error) error { return h.Finish(&metrics.End{Why: why}) }
 
 // why says why a run ended before its time.
 func why(err error) string {

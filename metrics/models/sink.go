@@ -1,3 +1,9 @@
+// Package models is the output that leaves a run's models: the final one in
+// model.safetensors, and in best.safetensors the one with the highest validation
+// accuracy.
+//
+// The best model is written at the run's end: to write one every round would write
+// more than the run computes. Until then a checkpoint keeps it.
 package models
 
 import (
@@ -26,14 +32,8 @@ func (Sink) Files() []string { return []string{File, BestFile} }
 func (Sink) Open(run *metrics.Run) (metrics.Output, error) { return &output{run: run}, nil }
 
 type output struct {
-	run    *metrics.Run
-	folder metrics.Folder
-	best   []float32 // nil: none yet
-}
-
-func (o *output) Start(s *metrics.Start) error {
-	o.folder = s.Folder
-	return nil
+	run  *metrics.Run
+	best []float32 // nil: none yet
 }
 
 func (o *output) Round(*metrics.Round) error { return nil }
@@ -41,14 +41,13 @@ func (o *output) Round(*metrics.Round) error { return nil }
 func (o *output) Best(_ float64, params []float32) { o.best = params }
 
 func (o *output) Finish(e *metrics.End) error {
-	return errors.Join(o.write(File, e.Params, "final"), o.write(BestFile, o.best, "best validation accuracy"))
-}
-
-func (o *output) write(file string, params []float32, which string) error {
-	if params == nil {
-		return nil
+	write := func(file string, params []float32, which string) error {
+		if params == nil {
+			return nil
+		}
+		return e.Start.Replace(file, func(w io.Writer) error { return o.run.WriteModel(w, params, which) })
 	}
-	return o.folder.Replace(file, func(w io.Writer) error { return o.run.WriteModel(w, params, which) })
+	return errors.Join(write(File, e.Params, "final"), write(BestFile, o.best, "best validation accuracy"))
 }
 
 func (o *output) Save() ([]byte, error) {

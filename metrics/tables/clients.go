@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"iter"
 
 	"fedpace/coordinator/round"
 	"fedpace/metrics"
@@ -27,10 +26,7 @@ const (
 
 // Tables is the output of one run: what each client's tasks came to.
 type Tables struct {
-	run    *metrics.Run
-	folder metrics.Folder
-	rounds iter.Seq2[round.Report, error] // all of the run's
-
+	run      *metrics.Run
 	accounts []*account    // by client; nil: no task yet
 	open     []round.Ended // tasks of the open round
 }
@@ -38,11 +34,6 @@ type Tables struct {
 // New makes the tables of a run that has not begun.
 func New(run *metrics.Run) *Tables {
 	return &Tables{run: run, accounts: make([]*account, run.Clients+len(run.Devices))}
-}
-
-func (c *Tables) Start(s *metrics.Start) error {
-	c.folder, c.rounds = s.Folder, s.Rounds
-	return nil
 }
 
 // Task implements [metrics.TaskObserver]. A task counts once its round does.
@@ -62,7 +53,7 @@ func (c *Tables) countOpen() {
 
 // Finish implements [metrics.Finisher]: it writes both tables. Tasks of the round
 // that is open were for nothing and are cancelled.
-func (c *Tables) Finish(*metrics.End) error {
+func (c *Tables) Finish(end *metrics.End) error {
 	for i := range c.open {
 		if e := &c.open[i]; !e.Probe || e.Outcome == round.Accepted {
 			e.Outcome = round.Cancelled
@@ -70,8 +61,8 @@ func (c *Tables) Finish(*metrics.End) error {
 	}
 	c.countOpen()
 	return errors.Join(
-		c.folder.Replace(RoundsFile, func(w io.Writer) error { return WriteRounds(w, c.run, c.rounds) }),
-		c.folder.Replace(ClientsFile, c.WriteClients),
+		end.Start.Replace(RoundsFile, func(w io.Writer) error { return WriteRounds(w, c.run, end.Start.Rounds) }),
+		end.Start.Replace(ClientsFile, c.WriteClients),
 	)
 }
 

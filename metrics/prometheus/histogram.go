@@ -2,6 +2,7 @@ package prometheus
 
 import (
 	"math"
+	"sort"
 	"time"
 
 	client "github.com/prometheus/client_golang/prometheus"
@@ -36,36 +37,18 @@ const (
 	classicLast  = 15
 )
 
-// mantissas are those of 2^(0/8) to 2^(7/8), as bits: the bounds within a
-// doubling, rounded as Prometheus' clients round them.
-var mantissas = func() (m [parts]uint64) {
-	for i, half := range [parts]float64{
-		0.5, 0.5452538663326288, 0.5946035575013605, 0.6484197773255048,
-		0.7071067811865475, 0.7711054127039704, 0.8408964152537144, 0.9170040432046711,
-	} {
-		m[i] = math.Float64bits(half) & mantissaBits
-	}
-	return m
-}()
+// bounds are 2^(-8/8) to 2^(-1/8), those within a doubling, rounded as Prometheus' clients round
+// them.
+var bounds = [parts]float64{
+	0.5, 0.5452538663326288, 0.5946035575013605, 0.6484197773255048,
+	0.7071067811865475, 0.7711054127039704, 0.8408964152537144, 0.9170040432046711,
+}
 
-const (
-	mantissaWidth = 52
-	mantissaBits  = 1<<mantissaWidth - 1
-	exponentBias  = 1023
-
-	// A number's place among the mantissas follows from its first bits, but for
-	// one bound at most that shares them: bounds lie over 2^-6 apart.
-	prefixWidth = 6
-)
-
-// below counts the mantissas that are less than the least number with a prefix.
-var below = func() (b [1 << prefixWidth]uint8) {
-	for prefix := range b {
-		for _, m := range mantissas {
-			if m < uint64(prefix)<<(mantissaWidth-prefixWidth) {
-				b[prefix]++
-			}
-		}
+// below counts the bounds under 0.5 + i/128. They lie further apart, so a search from there
+// compares once.
+var below = func() (b [64]int) {
+	for i := range b {
+		b[i] = sort.SearchFloat64s(bounds[:], 0.5+float64(i)/128)
 	}
 	return b
 }()
@@ -75,14 +58,12 @@ func cell(d round.Time) int {
 	if d <= 0 {
 		return 0
 	}
-	bits := math.Float64bits(d.Seconds())
-	m := bits & mantissaBits
-	i := int(below[m>>(mantissaWidth-prefixWidth)])
-	if i < parts && m > mantissas[i] {
+	fraction, doubling := math.Frexp(d.Seconds())
+	i := below[int((fraction-0.5)*128)]
+	if i < parts && fraction > bounds[i] {
 		i++
 	}
-	doubling := int(bits>>mantissaWidth) - exponentBias
-	return min(doubling*parts+i-lowest, cells-1)
+	return min((doubling-1)*parts+i-lowest, cells-1)
 }
 
 func (h *histogram) observe(d round.Time) {

@@ -1,9 +1,12 @@
 package run
 
 import (
+	"bytes"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"os"
 	"runtime"
@@ -12,8 +15,10 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"fedpace/actors"
+	"fedpace/actors/learn"
 	"fedpace/bus"
 	"fedpace/bus/natsbus"
+	"fedpace/experiment/config"
 	"fedpace/internal/human"
 	"fedpace/internal/names"
 )
@@ -244,4 +249,94 @@ func (s *service) take(ctx context.Context, r *served) (err error) {
 		err = nil // it was told to stop
 	}
 	return errors.Join(err, host.Close())
+}
+
+// info is what hosts in other processes are told of the run.
+func (p *problem) info(version string) (*bus.RunInfo, error) {
+	hosts := p.config.ForHosts()
+	info := &bus.RunInfo{Version: version, Configuration: string(hosts.YAML()), Kernel: p.kernel}
+	if p.config.Train {
+		learning := p.learning()
+		info.Spec = learning.Spec()
+	}
+	for _, path := range p.fleet.Files() {
+		digest, err := fileDigest(path)
+		if err != nil {
+			return nil, err
+		}
+		info.Files = append(info.Files, &bus.File{Path: path, Digest: digest})
+	}
+	return info, nil
+}
+
+func fileDigest(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close() // read only
+	h := sha256.New()
+	_, err = io.Copy(h, f)
+	return h.Sum(nil), err
+}
+
+// hostProblem is the problem of a run that another process coordinates: the fleet
+// and, if this machine has all of it, the learning problem. Otherwise lacks says what
+// is missing. Close the problem after use.
+func hostProblem(info *bus.RunInfo, dataPath string) (p *problem, lacks, err error) {
+	c, err := config.Parse("configuration", []byte(info.Configuration))
+	if err != nil {
+		return nil, nil, fmt.Errorf("its configuration is not one for this version, %s: %w", info.Version, err)
+	}
+	for _, f := range info.Files {
+		digest, err := fileDigest(f.Path)
+		switch {
+		case errors.Is(err, os.ErrNotExist):
+			return nil, nil, fmt.Errorf("%s, which it is configured by, is not on this machine", f.Path)
+		case err != nil:
+			return nil, nil, err
+		case !bytes.Equal(digest, f.Digest):
+			return nil, nil, fmt.Errorf("%s, which it is configured by, is another file on this machine", f.Path)
+		}
+	}
+	p = &problem{config: c}
+	if p.fleet, err = c.NewFleet(); err != nil {
+		return nil, nil, err
+	}
+	if c.Train {
+		if lacks = p.learn(info, dataPath); lacks != nil {
+			err = p.Close()
+		}
+	}
+	return p, lacks, err
+}
+
+// learn prepares what a trainer needs; the error says what this machine lacks.
+func (p *problem) learn(info *bus.RunInfo, dataPath string) (err error) {
+	if p.kernel, err = learn.SelectKernel(); err != nil {
+		return err
+	}
+	if p.kernel != info.Kernel {
+		return fmt.Errorf("the run's kernel class is %s and this machine's is %s (%s chooses among those that it has)", info.Kernel, p.kernel, learn.KernelVariable)
+	}
+	if dataPath != "" && !p.config.IsSynthetic() {
+		p.config.Data.Path = dataPath
+	}
+	if err := p.open(); err != nil {
+		return err
+	}
+	if got := p.set.Info().Digest; got != info.Spec.GetDataDigest() {
+		name := p.config.Data.String()
+		if p.config.IsSynthetic() {
+			name = "this version's synthetic set"
+		}
+		return fmt.Errorf("%s holds other data than the run's (digest %.12s, the run's is %.12s)", name, got, info.Spec.GetDataDigest())
+	}
+	if err := p.parse(); err != nil {
+		return err
+	}
+	if mine := p.learning(); !mine.Spec().Equal(info.Spec) {
+		return fmt.Errorf("it learns %+v, the run %+v", mine.Spec(), info.Spec)
+	}
+	return nil
 }

@@ -219,7 +219,7 @@ func (p *problem) sample(ctx context.Context, o Options, limit round.Time) (s sa
 // timeLearning measures one worker: seconds a local step and seconds a held-out
 // sample.
 func (p *problem) timeLearning(ctx context.Context) (step, sample float64, err error) {
-	t, err := actors.NewTrainer(p.learning())
+	t, err := actors.NewTrainer(*p.learning())
 	if err != nil {
 		return 0, 0, err
 	}

@@ -5,14 +5,17 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
 	"fedpace/actors"
+	"fedpace/bus"
 	"fedpace/bus/embedded"
 	"fedpace/bus/natsbus"
 	"fedpace/coordinator"
 	"fedpace/coordinator/aggregate"
+	"fedpace/coordinator/devices"
 	"fedpace/coordinator/round"
 	"fedpace/experiment/config"
 	"fedpace/experiment/devicelog"
@@ -94,11 +97,10 @@ func (e *engine) play(ctx context.Context, limit round.Time, watch coordinator.O
 		Checkpoint: e.checkpoint, Resume: e.resume,
 	}
 	if p.config.Train {
-		learning := p.learning()
 		c.Learning = coordinator.Learning{
 			Model: p.model, Initial: p.initial, Kernel: p.kernel, Jobs: e.jobs, HeldOut: p.set.HeldOut(),
 			Measured: p.config.Evaluate.Samples,
-			Spec:     learning.Spec(), Algorithm: aggregate.New(p.algorithm, p.model.Params(), p.config.Clients),
+			Spec:     p.learning().Spec(), Algorithm: aggregate.New(p.algorithm, p.model.Params(), p.config.Clients),
 		}
 		if p.config.Aggregate.Weights == config.SampleWeights {
 			c.Learning.Samples = p.set.Samples
@@ -118,7 +120,7 @@ func (e *engine) play(ctx context.Context, limit round.Time, watch coordinator.O
 	group, inner := errgroup.WithContext(inner)
 	for i, conn := range e.conns {
 		host, err := actors.StartHost(inner, conn, actors.HostConfig{
-			Run: c.Run, Fleet: p.fleet, Workers: e.workers[i], Kernel: p.kernel, Problem: p.learning(),
+			Run: c.Run, Fleet: p.fleet, Workers: e.workers[i], Kernel: p.kernel, Problem: *p.learning(),
 		})
 		if err != nil {
 			stop()
@@ -169,3 +171,45 @@ func runToken(name string) string {
 	}
 	return string(token[:min(len(token), 64)])
 }
+
+// errUnreachable refuses devices that have no way to the run.
+var errUnreachable = errors.New("devices.names: the devices cannot reach the embedded server (set nats.listen, or nats.url to another server)")
+
+// realDevices are the run's real devices as the coordinator takes them; nil where
+// there are none. Its connection is to be closed.
+func (e *engine) realDevices(ctx context.Context) (*devices.Config, error) {
+	c := &e.p.config
+	d := &c.Devices
+	if len(d.Names) == 0 {
+		return nil, nil
+	}
+	v := &devices.Config{
+		Names: d.Names, NormLimit: d.NormLimit,
+		Liveness: wall(d.LivenessSeconds), TaskLimit: wall(d.TaskSeconds),
+		Welcome: &bus.Welcome{Task: string(c.Task), Heterogeneity: c.Synthetic.Heterogeneity, DataSeed: c.DataSeed()},
+		Notice:  e.options.notice,
+		Refuse: func(device, reason string) {
+			e.options.notice(fmt.Sprintf("Device %s: a message is ignored (%s).", device, reason))
+		},
+		Record: e.record, Replay: e.record.Replay,
+	}
+	if d.Link == config.ModelledLink {
+		bits := float64(e.p.modelBits)
+		download, downErr := seconds(bits / (c.Network.DownloadMbps * 1e6))
+		upload, upErr := seconds(bits / (c.Network.UploadMbps * 1e6))
+		if err := errors.Join(downErr, upErr); err != nil {
+			return nil, fmt.Errorf("devices.link: %w", err)
+		}
+		v.Link = func(int) (round.Time, round.Time) { return download, upload }
+	}
+	if v.Replay {
+		return v, nil
+	}
+	to := e.to
+	to.Name = "devices of " + c.Name
+	var err error
+	v.Conn, err = natsbus.Connect(ctx, to)
+	return v, err
+}
+
+func wall(seconds float64) time.Duration { return time.Duration(seconds * float64(time.Second)) }

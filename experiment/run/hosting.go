@@ -235,7 +235,7 @@ func (s *service) take(ctx context.Context, r *served) (err error) {
 		s.options.Notice(fmt.Sprintf("Run %s is coordinated by version %s, this host is %s.", r.run, info.Version, s.options.Version))
 	}
 	host, err := actors.StartHost(ctx, s.conn, actors.HostConfig{
-		Run: r.run, Fleet: p.fleet, Workers: workers, Kernel: p.kernel, Problem: p.learning(), Name: s.options.Name, Stamp: info.Stamp,
+		Run: r.run, Fleet: p.fleet, Workers: workers, Kernel: p.kernel, Problem: *p.learning(), Name: s.options.Name, Stamp: info.Stamp,
 		Notice: func(line string) { s.options.Notice(fmt.Sprintf("Run %s: %s", r.run, line)) },
 	})
 	if err != nil {
@@ -256,8 +256,7 @@ func (p *problem) info(version string) (*bus.RunInfo, error) {
 	hosts := p.config.ForHosts()
 	info := &bus.RunInfo{Version: version, Configuration: string(hosts.YAML()), Kernel: p.kernel}
 	if p.config.Train {
-		learning := p.learning()
-		info.Spec = learning.Spec()
+		info.Spec = p.learning().Spec()
 	}
 	for _, path := range p.fleet.Files() {
 		digest, err := fileDigest(path)
@@ -335,8 +334,8 @@ func (p *problem) learn(info *bus.RunInfo, dataPath string) (err error) {
 	if err := p.parse(); err != nil {
 		return err
 	}
-	if mine := p.learning(); !mine.Spec().Equal(info.Spec) {
-		return fmt.Errorf("it learns %+v, the run %+v", mine.Spec(), info.Spec)
+	if mine := p.learning().Spec(); !mine.Equal(info.Spec) {
+		return fmt.Errorf("it learns %+v, the run %+v", mine, info.Spec)
 	}
 	return nil
 }

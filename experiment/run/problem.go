@@ -177,13 +177,12 @@ func (p *problem) parse() (err error) {
 		return nil
 	}
 	p.algorithm = p.config.Aggregate.Algorithm
-	learning := p.learning()
-	return learning.Check()
+	return p.learning().Check()
 }
 
 // learning is the problem as trainers know it.
-func (p *problem) learning() actors.Problem {
-	return actors.Problem{Model: p.model, Set: p.set, Seed: p.config.Seed, Batch: p.config.Batch, Augment: p.config.Augment, Algorithm: p.algorithm}
+func (p *problem) learning() *actors.Problem {
+	return &actors.Problem{Model: p.model, Set: p.set, Seed: p.config.Seed, Batch: p.config.Batch, Augment: p.config.Augment, Algorithm: p.algorithm}
 }
 
 func (p *problem) initialise() (err error) {

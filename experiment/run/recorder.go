@@ -11,6 +11,7 @@ import (
 	"fedpace/actors/data/federated"
 	"fedpace/coordinator"
 	"fedpace/coordinator/round"
+	"fedpace/experiment/devicelog"
 	"fedpace/experiment/folder"
 	"fedpace/metrics"
 )
@@ -104,6 +105,20 @@ func (r *recorder) start(results *folder.Results, previous *attempt) (*coordinat
 	r.started, r.saved = r.started.Add(-start.Elapsed), c.body.Recorder.Summary
 	start.Last = &metrics.Round{Report: r.saved.Last}
 	return &c.state, r.outputs.Start(start, &c.body.Recorder.Outputs)
+}
+
+// deviceLog is the log that the run's real devices are recorded in or, if another
+// run is played again, read from.
+func (r *recorder) deviceLog() (*devicelog.Log, error) {
+	switch replay := r.o.Replay; {
+	case len(r.p.config.Devices.Names) > 0 && replay != "":
+		return devicelog.Open(replay)
+	case len(r.p.config.Devices.Names) > 0:
+		return metrics.Outputs[*devicelog.Log](r.outputs)[0], nil
+	case replay != "":
+		return nil, fmt.Errorf("%s: the run there has no real devices: run its %s again instead", replay, folder.ConfigFile)
+	}
+	return nil, nil
 }
 
 // show reports the progress.

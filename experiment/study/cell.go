@@ -34,9 +34,10 @@ type Cell struct {
 	Begun        bool    // its folder holds a part of it, from which it is resumed
 }
 
-// NewCell is the run of a configuration with the named schedule, "" for its own.
-// The configuration is checked.
+// NewCell is the run of a configuration with the named schedule, "" for its own, at
+// equal time. The configuration is checked.
 func NewCell(c config.Config, schedule string) (Cell, error) {
+	EqualTime(&c)
 	if schedule != "" {
 		var err error
 		if c.Schedule, err = c.Schedule.Named(schedule); err != nil {

@@ -35,8 +35,7 @@ func Compare(ctx context.Context, c config.Config, schedules []string, o Options
 	if len(schedules) == 0 {
 		return nil, errors.New("compare: no schedule to run; name some of " + strings.Join(schedule.Names(), ", "))
 	}
-	EqualTime(&c)
-	r := &Comparison{Reference: schedules[0], Equal: c.Stop.EqualRuntimeRounds}
+	r := &Comparison{Reference: schedules[0]}
 	for i, name := range schedules {
 		if slices.Contains(schedules[:i], name) {
 			return nil, fmt.Errorf("compare: schedule %s is named twice", name)
@@ -53,7 +52,7 @@ func Compare(ctx context.Context, c config.Config, schedules []string, o Options
 	}
 	o.Beside = 1
 	err := playAndTime(ctx, c.Out, r.Runs, r.Reference, o)
-	r.TargetLoss = r.Runs[0].Target
+	r.TargetLoss, r.Equal = r.Runs[0].Target, r.Runs[0].Config.Stop.EqualRuntimeRounds
 	return r, err
 }
 

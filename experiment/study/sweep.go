@@ -123,7 +123,6 @@ func (s Sweep) Cells() ([]Cell, error) {
 // cell is one run of the sweep: with the named schedule, "" for the configuration's
 // own, at equal time.
 func (s Sweep) cell(c config.Config, schedule string, values []string, out string) (Cell, error) {
-	EqualTime(&c)
 	cell, err := NewCell(c, schedule)
 	parts := []string{cell.Schedule}
 	for i, g := range s.Grids {

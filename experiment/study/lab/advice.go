@@ -274,7 +274,7 @@ func (a *Advice) Write(w io.Writer) error {
 		}
 		return text + "\t"
 	}
-	used, ahead := a.used(), a.end > 0
+	used, ahead := slices.ContainsFunc(a.Rows, func(r Advised) bool { return r.Used > 0 }), a.end > 0
 	fmt.Fprintf(t, "%sW\tF\t%sK* (Eq. 9)\tsteps\tas printed\teta* (Eq. 11)\tas printed\tEq. 8 at K_0\tat K*\t\n", some(ahead, "time"), some(used, "K used"))
 	for _, r := range a.Rows {
 		fmt.Fprintf(t, "%s%.4g s\t%.4g\t%s%.4g\t%d\t%.4g\t%.4g\t%.4g\t%.4g\t%.4g\t\n", some(ahead, fmt.Sprintf("%.4g s", r.Elapsed)), r.W, r.Loss,
@@ -290,9 +290,6 @@ func (a *Advice) Write(w io.Writer) error {
 	return nil
 }
 
-// used tells whether a run says how many steps it did.
-func (a *Advice) used() bool { return len(a.Rows) > 0 && a.Rows[0].Used > 0 }
-
 // Draw draws K* and eta* over time into a file, *.svg or *.png.
 func (a *Advice) Draw(path string) error {
 	x := "virtual seconds W"
@@ -304,7 +301,7 @@ func (a *Advice) Draw(path string) error {
 	for _, r := range a.Rows {
 		k.Add("Eq. 9", figure.Point{X: r.Elapsed, Y: r.K})
 		k.Add("as printed", figure.Point{X: r.Elapsed, Y: r.KPrinted})
-		if a.used() {
+		if r.Used > 0 {
 			k.Add("used", figure.Point{X: r.Elapsed, Y: float64(r.Used)})
 		}
 		eta.Add("Eq. 11", figure.Point{X: r.Elapsed, Y: r.Eta})

@@ -22,10 +22,9 @@ const (
 	probedBatches = 8 // of each client
 )
 
-// Estimate finds the constants of Theorem 1 for a finished run, whose folder this is. A convex
-// task's are calculated. For any other model the data is looked at, at the run's first and last
-// models: minibatches of some clients give G and sigma there, and the gradient's change from one
-// model to the other gives the secant's slope, which is at most L, and at least mu where the
+// Estimate finds the constants of Theorem 1 for a finished run, whose folder this is, at its first
+// and last models: minibatches of some clients give G and sigma there, and the gradient's change from
+// one model to the other gives the secant's slope, which is at most L, and at least mu where the
 // objective is convex. They are rough; a network has no such constants.
 func Estimate(ctx context.Context, dir string, c config.Config, fStar float64) (theory.Constants, []Source, error) {
 	var k theory.Constants

@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -78,12 +79,11 @@ func (p Plan) cells() ([]study.Cell, error) {
 func (p Plan) cell(name string, seed uint64) (study.Cell, error) {
 	c, known := p.Config, name
 	c.Seed = seed
-	study.EqualTime(&c)
 	if name == TheoryAhead {
 		known, c.Theory.Time = "k-theory", config.Ahead
 	}
 	if name == "k-step" && c.Schedule.DecayRound == 0 && c.Task == config.TaskQuadratic {
-		c.Schedule.DecayRound = max(1, c.Stop.EqualRuntimeRounds/3) // it has no accuracy to converge
+		c.Schedule.DecayRound = max(1, cmp.Or(c.Stop.EqualRuntimeRounds, c.Stop.Rounds)/3) // it has no accuracy to converge
 	}
 	cell, err := study.NewCell(c, known)
 	cell.Schedule, cell.Name = name, fmt.Sprintf("%s, seed %d", name, seed)
@@ -153,15 +153,6 @@ func open(c config.Config) (*problem, error) {
 	}
 	start := convex.Widen(initial)
 	return &problem{of, initial, start, of.Constants(start, c.Cohort)}, nil
-}
-
-// stride is how far apart the iterations are that are looked at: a logistic
-// regression's gradients go through all samples.
-func stride(task config.Task) int {
-	if task == config.TaskLogistic {
-		return 10
-	}
-	return 1
 }
 
 // gather makes the result of the traces, seeds within schedules.

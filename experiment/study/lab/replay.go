@@ -3,6 +3,7 @@ package lab
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"fedpace/actors/data/federated"
 	"fedpace/actors/learn"
@@ -60,9 +61,7 @@ func (r *replayer) run(ctx context.Context, models [][]float32, steps []int, rat
 		if err != nil {
 			return p, err
 		}
-		for range p.Squares[seen:] {
-			p.Rates = append(p.Rates, rates[i])
-		}
+		p.Rates = append(p.Rates, slices.Repeat(rates[i:i+1], len(p.Squares)-seen)...)
 		done, next = done+int64(k), last
 	}
 	for c, v := range r.noise {

@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -207,11 +208,8 @@ func (r *Result) Save(dir string) error {
 // Draw draws the figures of the CSV files in one folder into another.
 func Draw(from, into string) error {
 	bounds, err := csvtable.Read[Bound](filepath.Join(from, BoundsFile))
-	if err != nil {
-		return err
-	}
-	curves, err := csvtable.Read[Moment](filepath.Join(from, CurvesFile))
-	if err != nil {
+	curves, other := csvtable.Read[Moment](filepath.Join(from, CurvesFile))
+	if err := cmp.Or(err, other); err != nil {
 		return err
 	}
 	return errors.Join(

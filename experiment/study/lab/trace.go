@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 
 	"fedpace/coordinator/round"
+	"fedpace/experiment/config"
 	"fedpace/experiment/convex"
 	"fedpace/experiment/folder"
 	"fedpace/experiment/study"
@@ -31,7 +32,7 @@ type trace struct {
 	Seconds []float64 // virtual time at the ends of rounds
 	Gaps    []float64 // F − F* after them
 	Path    path
-	Stride  int
+	Stride  int     // iterations from one that is looked at to the next
 	Limit   float64 // virtual seconds of the plan
 
 	log modelLog // of the run, while it is played
@@ -78,7 +79,10 @@ func (t *trace) measure(ctx context.Context, c *study.Cell, of *problem) (err er
 		t.Steps, t.Rates, t.Seconds = append(t.Steps, row.LocalSteps), append(t.Rates, row.LearningRate), append(t.Seconds, row.End.Seconds())
 		t.Gaps = append(t.Gaps, of.Value(convex.Widen(models[i+1]))-of.FStar)
 	}
-	t.Stride, t.Limit = stride(c.Config.Task), c.Summary.VirtualSeconds
+	t.Stride, t.Limit = 1, c.Summary.VirtualSeconds
+	if c.Config.Task == config.TaskLogistic {
+		t.Stride = 10 // its gradients go through all samples
+	}
 	t.Path, err = newReplayer(of.Problem, c.Config.Seed, t.Stride).run(ctx, models, t.Steps, t.Rates)
 	return err
 }

@@ -179,9 +179,7 @@ func readCell(dir string) (Curve, error) {
 		return Curve{}, err
 	}
 	c.Completed, c.Rounds, c.VirtualSeconds = s.Completed, s.Rounds, s.VirtualSeconds
-	if s.Data != nil {
-		c.Data = *s.Data
-	}
+	c.Data = *cmp.Or(s.Data, &c.Data)
 	if s.Completed {
 		c.RelativeSteps = metrics.Value(s.RelativeSGDSteps)
 	}

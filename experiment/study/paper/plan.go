@@ -76,31 +76,28 @@ func (p *Plan) fill() error {
 			p.Schedules = []string{"k-rounds", "k-step"}
 		}
 	}
-	seen := map[string]bool{}
-	for _, t := range p.Tasks {
+	for i, t := range p.Tasks {
 		if _, ok := t.Paper(); !ok {
 			return fmt.Errorf("paper: task %q is none of the paper's (sent140, femnist, cifar100, shakespeare)", t)
 		}
-		if seen[string(t)] {
+		if slices.Contains(p.Tasks[:i], t) {
 			return fmt.Errorf("paper: task %s is named twice", t)
 		}
-		seen[string(t)] = true
 	}
 	for _, given := range []struct {
 		what string
 		of   map[config.Task]string
 	}{{"data is", p.Data}, {"a configuration is", p.Configs}} {
 		for _, t := range slices.Sorted(maps.Keys(given.of)) {
-			if !seen[string(t)] {
+			if !slices.Contains(p.Tasks, t) {
 				return fmt.Errorf("paper: %s given for task %q, which is not among those asked for", given.what, t)
 			}
 		}
 	}
-	for _, s := range p.Schedules {
-		if seen[s] {
+	for i, s := range p.Schedules {
+		if slices.Contains(p.Schedules[:i], s) {
 			return fmt.Errorf("paper: schedule %s is named twice", s)
 		}
-		seen[s] = true
 	}
 	switch {
 	case p.Seeds < 1 || p.Seeds > maxSeeds:

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -15,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fsnotify/fsnotify"
 	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/cobra"
 
@@ -377,8 +379,11 @@ func TestFetchInterrupted(t *testing.T) {
 		w.Header().Set("Content-Length", "1000000")
 		_, _ = w.Write(content[:250_000]) // the client's matter
 		_ = http.NewResponseController(w).Flush()
-		for stat, err := os.Stat("data/set.zip.part"); err != nil || stat.Size() < 250_000; stat, err = os.Stat("data/set.zip.part") {
-			time.Sleep(time.Millisecond)
+		if err := await("data", r.Context().Done(), func() bool {
+			stat, err := os.Stat("data/set.zip.part")
+			return err == nil && stat.Size() == 250_000
+		}); err != nil {
+			t.Error(err)
 		}
 		cancel()
 		<-r.Context().Done()
@@ -443,4 +448,36 @@ func TestFetchLine(t *testing.T) {
 			t.Errorf("got  %s\nwant %s", got, want)
 		}
 	}
+}
+
+// await asks done after each change of the files in dir, a folder that need not
+// be there yet, until it says yes or ended is closed.
+func await(dir string, ended <-chan struct{}, done func() bool) error {
+	w, err := fsnotify.NewWatcher()
+	if err != nil {
+		return err
+	}
+	defer func() { _ = w.Close() }() // it was only read
+	if err := w.Add(filepath.Dir(dir)); err != nil {
+		return err
+	}
+	limit := time.After(3 * time.Minute)
+	for watched := false; !done(); {
+		if !watched && w.Add(dir) == nil {
+			watched = true
+			continue // it may have been done before
+		}
+		select {
+		case <-w.Events:
+		case <-ended:
+			return nil
+		case err := <-w.Errors:
+			if !errors.Is(err, fsnotify.ErrEventOverflow) {
+				return err
+			}
+		case <-limit:
+			return fmt.Errorf("nothing came of waiting for %s", dir)
+		}
+	}
+	return nil
 }

@@ -13,7 +13,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -92,22 +91,16 @@ func killAfter(t *testing.T, c *exec.Cmd, out string, rounds int) bool {
 	if err := c.Start(); err != nil {
 		t.Fatal(err)
 	}
-	ended := make(chan error, 1)
-	go func() { ended <- c.Wait() }() // the status says it
-	often := time.NewTicker(time.Millisecond)
-	defer often.Stop()
-	for going := true; going; {
-		select {
-		case <-ended:
-			going = false
-		case <-often.C:
-			if text, err := os.ReadFile(filepath.Join(out, "rounds.csv")); err == nil && bytes.Count(text, []byte("\n")) > rounds {
-				_ = c.Process.Kill() // too late: it is gone
-				<-ended
-				going = false
-			}
-		}
+	ended := make(chan struct{})
+	go func() { defer close(ended); _ = c.Wait() }() // the status says it
+	if err := await(out, ended, func() bool {
+		text, err := os.ReadFile(filepath.Join(out, "rounds.csv"))
+		return err == nil && bytes.Count(text, []byte("\n")) > rounds
+	}); err != nil {
+		t.Error(err)
 	}
+	_ = c.Process.Kill() // too late: it is gone
+	<-ended
 	if status := c.ProcessState.Sys().(syscall.WaitStatus); status.Signaled() && status.Signal() == syscall.SIGKILL {
 		return true
 	}
@@ -228,17 +221,16 @@ func TestStoppedRunsGoOn(t *testing.T) {
 }
 
 // waitForRows waits until a run's rounds.csv has so many lines.
-func waitForRows(t *testing.T, out string, rows int) int {
+func waitForRows(t *testing.T, out string, rows int) (n int) {
 	t.Helper()
-	for range 18_000 { // three minutes
+	if err := await(out, nil, func() bool {
 		text, err := os.ReadFile(filepath.Join(out, "rounds.csv"))
-		if n := bytes.Count(text, []byte("\n")); err == nil && n >= rows {
-			return n
-		}
-		time.Sleep(10 * time.Millisecond)
+		n = bytes.Count(text, []byte("\n"))
+		return err == nil && n >= rows
+	}); err != nil {
+		t.Fatal(err)
 	}
-	t.Fatalf("no %d rows in %s", rows, out)
-	return 0
+	return n
 }
 
 // SIGUSR1 asks for a checkpoint at once.
@@ -261,13 +253,9 @@ func TestACheckpointOnASignal(t *testing.T) {
 	if err := c.Process.Signal(syscall.SIGUSR1); err != nil {
 		t.Fatal(err)
 	}
-	for range 18_000 {
-		if _, err := os.Stat(path); err == nil {
-			return
-		}
-		time.Sleep(10 * time.Millisecond)
+	if err := await(out, nil, func() bool { _, err := os.Stat(path); return err == nil }); err != nil {
+		t.Error(err)
 	}
-	t.Error("no checkpoint after SIGUSR1")
 }
 
 // What cannot be resumed is said in one line.

@@ -135,7 +135,9 @@ func (l *learner) train(ctx context.Context, number int, tasks []round.Task) (lo
 	if err := l.do(ctx, jobs); err != nil {
 		return 0, err
 	}
-	if err := l.devices.Add(l.sum, tasks[simulated:], weights[simulated:], losses[simulated:], l.models.params); err != nil {
+	if err := l.devices.Add(l.sum, tasks[simulated:], weights[simulated:], losses[simulated:], func(version uint64) []float32 {
+		return l.models.list[version].params
+	}); err != nil {
 		return 0, err
 	}
 	return total(losses) / float64(len(losses)), nil
@@ -189,7 +191,14 @@ func (l *learner) advance(ctx context.Context, number int, tasks []round.Task) e
 	if err := l.models.add(ctx, l.newest()+1, l.model); err != nil {
 		return err
 	}
-	return l.variates.update(ctx, l.sum[len(next):], tasks, l.digest)
+	if err := l.variates.update(ctx, l.sum[len(next):], tasks, l.digest); err != nil {
+		return err
+	}
+	l.devices.Used(tasks)
+	if f := l.config.Observer.Model; f != nil {
+		f(number, l.params)
+	}
+	return nil
 }
 
 // newest is the number of the newest version.
@@ -234,5 +243,10 @@ func (l *learner) evaluate(ctx context.Context, number int) (loss, accuracy floa
 	if err := l.do(ctx, jobs); err != nil {
 		return 0, 0, err
 	}
-	return total(losses) / float64(measured), float64(correct) / float64(measured), nil
+	accuracy = float64(correct) / float64(measured)
+	if f := l.config.Observer.Best; f != nil && accuracy > l.best {
+		f(accuracy, l.params)
+	}
+	l.best = max(l.best, accuracy)
+	return total(losses) / float64(measured), accuracy, nil
 }

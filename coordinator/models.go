@@ -41,12 +41,6 @@ func (m *models) has(digest bus.Digest) bool {
 	return false
 }
 
-// params are a version's, false when it is not kept.
-func (m *models) params(version uint64) ([]float32, bool) {
-	x, ok := m.list[version]
-	return x.params, ok
-}
-
 // release deletes a version that no task will name again.
 func (m *models) release(ctx context.Context, version uint64) error {
 	x, ok := m.list[version]

@@ -74,7 +74,7 @@ func (d *driver) plan(ctx context.Context) (round.Event, error) {
 	if p.observe != nil {
 		p.observe(x)
 	}
-	return round.Event{Kind: round.Planned, Task: x.Plan.Task, Client: x.Client, Plan: PlanOf(x.Plan)}, nil
+	return round.Event{Kind: round.Planned, Task: x.Plan.Task, Client: x.Client, Plan: planOf(x.Plan)}, nil
 }
 
 // sendTasks fills the window, of which so many tasks have their plan.
@@ -93,8 +93,8 @@ func (d *driver) sendTasks(planned int) error {
 	return nil
 }
 
-// PlanOf is a message's plan as the machine takes it.
-func PlanOf(p *bus.Plan) round.Plan {
+// planOf is a message's plan as the machine takes it.
+func planOf(p *bus.Plan) round.Plan {
 	return round.Plan{
 		Download: round.Time(p.DownloadNs), Compute: round.Time(p.ComputeNs), Upload: round.Time(p.UploadNs),
 		Drops: p.Dropout != nil, Dropout: round.Time(p.Dropout.GetAfterNs()),

@@ -3,7 +3,6 @@ package coordinator
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"fedpace/bus"
@@ -122,8 +121,8 @@ func (d *driver) play(ctx context.Context) error {
 		if err != nil {
 			return errors.Join(err, d.save())
 		}
-		if e.Kind == round.Trained {
-			if err := d.advance(ctx, effects.Train); err != nil {
+		if e.Kind == round.Trained { // from here on the algorithm may be a round ahead of the machine: no state is saved
+			if err := d.learner.advance(ctx, d.machine.Round(), effects.Train); err != nil {
 				return err
 			}
 		}
@@ -175,13 +174,9 @@ func (d *driver) issue(tasks []round.Task) error {
 			d.planner.open = append(d.planner.open, *t)
 			continue
 		}
-		base, ok := d.learner.models.params(t.Model)
-		if !ok {
-			return fmt.Errorf("coordinator: task %d starts from version %d of the model, which is not kept", t.Task, t.Model)
-		}
 		message := new(bus.Task)
 		d.describe(message, t)
-		if err := d.devices.Issue(t, message, base); err != nil {
+		if err := d.devices.Issue(t, message, d.learner.models.list[t.Model].params); err != nil {
 			return err
 		}
 	}
@@ -212,36 +207,12 @@ func (d *driver) next(ctx context.Context, effects *round.Effects) (round.Event,
 		loss, err := d.learner.train(ctx, d.machine.Round(), effects.Train)
 		return round.Event{Kind: round.Trained, Loss: loss}, err
 	case effects.Evaluate:
-		return d.evaluate(ctx)
+		loss, accuracy, err := d.learner.evaluate(ctx, d.machine.Round())
+		return round.Event{Kind: round.Evaluated, Loss: loss, Accuracy: accuracy}, err
 	case d.machine.Phase() == round.Planning:
 		return d.plan(ctx)
 	}
 	return d.tick(ctx)
-}
-
-// evaluate measures the newest model.
-func (d *driver) evaluate(ctx context.Context) (round.Event, error) {
-	loss, accuracy, err := d.learner.evaluate(ctx, d.machine.Round())
-	if err == nil && accuracy > d.learner.best {
-		d.learner.best = accuracy
-		if f := d.config.Observer.Best; f != nil {
-			f(accuracy, d.learner.params)
-		}
-	}
-	return round.Event{Kind: round.Evaluated, Loss: loss, Accuracy: accuracy}, err
-}
-
-// advance makes the updates that were trained the next model. When it fails the
-// algorithm's state may be a round ahead of the machine's, and cannot be saved.
-func (d *driver) advance(ctx context.Context, tasks []round.Task) error {
-	if err := d.learner.advance(ctx, d.machine.Round(), tasks); err != nil {
-		return err
-	}
-	d.devices.Used(tasks)
-	if f := d.config.Observer.Model; f != nil {
-		f(d.machine.Round(), d.learner.params)
-	}
-	return nil
 }
 
 // gather waits for the devices before the run starts.

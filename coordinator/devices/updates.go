@@ -52,18 +52,17 @@ func (d *Devices) Split(tasks []round.Task) int {
 
 // Add adds the updates of devices to the sum: each is a term like any other, so
 // the order does not matter. base gives the models that they started from.
-func (d *Devices) Add(sum []int64, tasks []round.Task, weights, losses []float64, base func(version uint64) ([]float32, bool)) error {
+func (d *Devices) Add(sum []int64, tasks []round.Task, weights, losses []float64, base func(version uint64) []float32) error {
 	if len(tasks) == 0 {
 		return nil
 	}
 	partial := make([]int64, len(sum))
 	for i, t := range tasks {
 		a := d.updates[t.Task]
-		from, ok := base(t.Model)
-		if a == nil || !ok {
+		if a == nil {
 			return fmt.Errorf("devices: the update of task %d is accepted and not kept", t.Task)
 		}
-		if err := aggregate.Add(partial, weights[i], a.Values, from); err != nil {
+		if err := aggregate.Add(partial, weights[i], a.Values, base(t.Model)); err != nil {
 			return fmt.Errorf("devices: update of task %d: %w", t.Task, err)
 		}
 		losses[i] = a.Loss

@@ -27,26 +27,24 @@ type flow struct {
 	id         uint64
 	mark       Work // its group's service at which it is complete
 	group      int32
-	prev, next int32 // in its group's queue
+	prev, next int32 // in its group's ring
 	done       bool
 }
 
 // group are the transfers with one own time, in the order in which they will
 // be complete. All of them are always equally fast.
 type group struct {
-	own        int64
-	rate       uint64 // own speed
-	n          int32
-	head, tail int32
-	slowed     bool
-	base       Work  // service at the time since, or slowed: at the clock's reading
-	since      int64 // not slowed
-	reading    Work  // slowed
-	dueAt      int64 // not slowed: when its first is complete
-	dueClock   Work  // slowed: the clock's reading then
+	own      int64
+	rate     uint64 // own speed
+	n        int32
+	head     int32 // the first of the ring, if n is not 0
+	slowed   bool
+	base     Work  // service at the time since, or slowed: at the clock's reading
+	since    int64 // not slowed
+	reading  Work  // slowed
+	dueAt    int64 // not slowed: when its first is complete
+	dueClock Work  // slowed: the clock's reading then
 }
-
-const none = int32(-1)
 
 // New returns a server without transfers at time now, each of which will need
 // so much.
@@ -80,7 +78,7 @@ func (s *Server) Start(now int64, id uint64, own int64) (handle int32) {
 // Resume adds a transfer of which less is left.
 func (s *Server) Resume(now int64, id uint64, own int64, left Work) (handle int32) {
 	s.advance(now)
-	x := place(&s.flows, &s.freeFlows, flow{id: id, group: none, prev: none, next: none})
+	x := place(&s.flows, &s.freeFlows, flow{id: id})
 	if left.IsZero() {
 		s.flows[x].done = true
 		s.done.add(x)
@@ -90,7 +88,6 @@ func (s *Server) Resume(now int64, id uint64, own int64, left Work) (handle int3
 	g := &s.groups[i]
 	s.flows[x].group, s.flows[x].mark = i, s.service(g).add(left)
 	s.enqueue(g, x)
-	g.n++
 	s.count(g, 1)
 	if g.head == x {
 		s.setDue(i)
@@ -229,31 +226,29 @@ func (s *Server) groupOf(own int64) int32 {
 	if i, ok := s.byOwn[own]; ok {
 		return i
 	}
-	i := place(&s.groups, &s.freeGroups, group{own: own, rate: rate, head: none, tail: none, slowed: true, reading: s.clock})
+	i := place(&s.groups, &s.freeGroups, group{own: own, rate: rate, slowed: true, reading: s.clock})
 	s.byOwn[own] = i
 	s.slowByRate.add(i)
 	s.slowByDue.add(i)
 	return i
 }
 
-// enqueue puts a flow in its group's queue, at the end unless it is resumed.
+// enqueue puts a flow in its group's ring, at the end unless it is resumed.
 func (s *Server) enqueue(g *group, x int32) {
 	f := &s.flows[x]
-	after := g.tail
-	for after != none && f.mark.Less(s.flows[after].mark) {
-		after = s.flows[after].prev
+	f.prev, f.next = x, x
+	passed := int32(0)
+	if g.n > 0 {
+		f.next = g.head
+		for f.prev = s.flows[g.head].prev; passed < g.n && f.mark.Less(s.flows[f.prev].mark); passed++ {
+			f.prev, f.next = s.flows[f.prev].prev, f.prev
+		}
+		s.flows[f.prev].next, s.flows[f.next].prev = x, x
 	}
-	f.prev = after
-	if after == none {
-		f.next, g.head = g.head, x
-	} else {
-		f.next, s.flows[after].next = s.flows[after].next, x
+	if passed == g.n {
+		g.head = x
 	}
-	if f.next == none {
-		g.tail = x
-	} else {
-		s.flows[f.next].prev = x
-	}
+	g.n++
 }
 
 // remove takes a flow out of its group, and out with the group if it is empty.
@@ -261,15 +256,10 @@ func (s *Server) remove(x int32) {
 	f := &s.flows[x]
 	i := f.group
 	g := &s.groups[i]
-	if f.prev == none {
+	s.flows[f.prev].next, s.flows[f.next].prev = f.next, f.prev
+	first := g.head == x
+	if first {
 		g.head = f.next
-	} else {
-		s.flows[f.prev].next = f.next
-	}
-	if f.next == none {
-		g.tail = f.prev
-	} else {
-		s.flows[f.next].prev = f.prev
 	}
 	g.n--
 	s.count(g, -1)
@@ -278,7 +268,7 @@ func (s *Server) remove(x int32) {
 		s.leave(i)
 		delete(s.byOwn, g.own)
 		s.freeGroups = append(s.freeGroups, i)
-	case f.prev == none:
+	case first:
 		s.setDue(i)
 	}
 }

@@ -39,10 +39,8 @@ func (m *Machine) openRound() error {
 	}
 	if m.overlapping != nil {
 		m.setDeadline()
-		m.shrink()
-	} else {
-		m.forgetTasks()
 	}
+	m.shrink()
 	return m.fillSlots()
 }
 
@@ -279,13 +277,6 @@ func (m *Machine) forgetAccepted() {
 	}
 }
 
-// forgetTasks empties the lists, whose tasks all have their outcome.
-func (m *Machine) forgetTasks() {
-	for _, tasks := range m.bothTasks() {
-		tasks.List, tasks.unplaced = tasks.List[:0], 0
-	}
-}
-
 // evaluateIfDue has the round's model measured when it is due, or reports the
 // round.
 func (m *Machine) evaluateIfDue() error {
@@ -360,7 +351,7 @@ func (m *Machine) stopRun(reason string) error {
 	}
 	m.s.Round.reset()
 	m.forgetAccepted()
-	m.forgetTasks()
+	m.shrink()
 	m.endQuery()
 	if m.config.Train && !m.s.Stop.Evaluated {
 		m.out.Evaluate = true

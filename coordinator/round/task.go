@@ -114,6 +114,10 @@ func (m *Machine) shrink() {
 		return
 	}
 	for _, tasks := range m.bothTasks() {
+		if kept == 0 { // often: without a look at each
+			tasks.List, tasks.unplaced = tasks.List[:0], 0
+			continue
+		}
 		tasks.List = slices.DeleteFunc(tasks.List, func(t TaskState) bool { return t.Status == TaskDone })
 	}
 }

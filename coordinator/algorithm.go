@@ -36,8 +36,7 @@ func (l *learner) weigh(tasks []round.Task) (weights []float64, err error) {
 type variates struct {
 	of     *aggregate.Variates // nil: the algorithm has none
 	bus    bus.Coordinator
-	server bus.Digest
-	put    []bus.Digest
+	server bus.Digest          // zero: none yet
 	before []bus.Digest        // by task; zero: none yet
 	after  []aggregate.Variate // by task, as the sums bring them
 }
@@ -48,28 +47,23 @@ func (l *learner) putVariates(ctx context.Context, tasks []round.Task) (*variate
 	if v.of == nil {
 		return v, nil
 	}
+	var put []aggregate.Variate
 	if c := v.of.Server(); c != nil {
 		v.server = bus.DigestOf(c)
-		if err := v.offer(ctx, v.server, c); err != nil {
-			return nil, err
-		}
+		put = append(put, aggregate.Variate{Digest: v.server, Values: c})
 	}
 	for i, t := range tasks {
-		own := v.of.Client(t.Client)
-		if own.Values == nil {
-			continue
+		if own := v.of.Client(t.Client); own.Values != nil {
+			v.before[i] = own.Digest
+			put = append(put, own)
 		}
-		v.before[i] = own.Digest
-		if err := v.offer(ctx, own.Digest, own.Values); err != nil {
+	}
+	for _, x := range put {
+		if err := l.bus.PutModel(ctx, x.Digest, x.Values); err != nil {
 			return nil, err
 		}
 	}
 	return v, nil
-}
-
-func (v *variates) offer(ctx context.Context, digest bus.Digest, values []float32) error {
-	v.put = append(v.put, digest)
-	return v.bus.PutModel(ctx, digest, values)
 }
 
 // method is what the round's jobs say of their local steps.
@@ -99,8 +93,8 @@ func (v *variates) update(ctx context.Context, sum []int64, tasks []round.Task, 
 		clients[i] = t.Client
 	}
 	v.of.Update(sum, clients, v.after)
-	for _, d := range v.put {
-		if d == keep {
+	for _, d := range append(v.before, v.server) {
+		if d == keep || d.IsZero() {
 			continue
 		}
 		if err := v.bus.DeleteModel(ctx, d); err != nil {

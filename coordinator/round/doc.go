@@ -29,7 +29,7 @@
 // in [Closings] or [Selections], here or in another package:
 //
 //	round.go      a round from its opening to its report, in that order
-//	machine.go    the machine, its phases, events by kind
+//	machine.go    the machine, its phases, events by kind; which need not wait for a plan
 //	event.go      events and timers; effects.go: what follows from them
 //	sampling.go   slots to clients, waiting for clients that are away
 //	query.go      candidates and their losses
@@ -38,6 +38,5 @@
 //	devices.go    real devices: which take part, and answers that cannot count
 //	task.go       the tasks under way, and the models they start from
 //	transfers.go  transfers that share the server's bandwidth
-//	ahead.go      events that need not wait for a plan
 //	state.go      all that a machine remembers; check.go: states that cannot be
 package round

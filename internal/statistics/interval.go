@@ -3,6 +3,7 @@ package statistics
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"gonum.org/v1/gonum/stat"
 	"gonum.org/v1/gonum/stat/distuv"
@@ -18,12 +19,7 @@ type Estimated struct {
 
 // EstimateMean leaves out what is NaN.
 func EstimateMean(values []float64) Estimated {
-	var known []float64
-	for _, v := range values {
-		if !math.IsNaN(v) {
-			known = append(known, v)
-		}
-	}
+	known := slices.DeleteFunc(slices.Clone(values), math.IsNaN)
 	e := Estimated{Mean: math.NaN(), Half: math.NaN(), N: len(known)}
 	if e.N > 0 {
 		e.Mean = stat.Mean(known, nil)

@@ -39,21 +39,22 @@ const (
 // castagnoli is CRC-32C, which processors compute at memory speed.
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// preparedHeader is the JSON header.
-type preparedHeader struct {
+// prepared is a prepared file in memory; as JSON it is the header.
+type prepared struct {
 	Source   string // identifies sources and options, see sourceKey
 	Task     string
 	Info     federated.Info
 	Rows     string   // how the sections hold samples
 	Width    int      // bytes or numbers of a sample, where all have as many
 	Names    [][]byte // base64 in JSON: a source's names need not be UTF-8
-	Sections []preparedSection
+	Sections []section
 }
 
-type preparedSection struct {
+type section struct {
 	Name           string
 	Offset, Length int64
 	CRC            uint32
+	bytes          []byte
 }
 
 // OpenPrepared opens path through a prepared file at cache. When that is
@@ -122,16 +123,8 @@ func sourceKey(path string, opt federated.Options) (string, error) {
 	return fmt.Sprintf("%x", h.Sum(nil)), nil
 }
 
-// prepared is a prepared file in memory: its header, and its sections in the
-// header's order.
-type prepared struct {
-	header   preparedHeader
-	sections [][]byte
-}
-
-func (p *prepared) add(name string, section []byte) {
-	p.header.Sections = append(p.header.Sections, preparedSection{Name: name, Length: int64(len(section))})
-	p.sections = append(p.sections, section)
+func (p *prepared) add(name string, bytes []byte) {
+	p.Sections = append(p.Sections, section{Name: name, Length: int64(len(bytes)), bytes: bytes})
 }
 
 // add stores integers as 32 bits. All of a set fit: samples are numbered by
@@ -144,13 +137,14 @@ func add[T int | int32 | uint32 | uint16](p *prepared, name string, values []T) 
 	p.add(name, b)
 }
 
-// section is the section of a name, nil if there is none.
+// section is the bytes of a section, nil if there is none of the name.
 func (p *prepared) section(name string) []byte {
-	i := slices.IndexFunc(p.header.Sections, func(s preparedSection) bool { return s.Name == name })
-	if i < 0 {
-		return nil
+	for _, s := range p.Sections {
+		if s.Name == name {
+			return s.bytes
+		}
 	}
-	return p.sections[i]
+	return nil
 }
 
 func numbers[T int | int32 | uint32 | uint16](p *prepared, name string) []T {
@@ -164,20 +158,20 @@ func numbers[T int | int32 | uint32 | uint16](p *prepared, name string) []T {
 
 // writePrepared writes a set to a file.
 func writePrepared(name, key string, set federated.Set) error {
-	p := prepared{header: preparedHeader{Source: key, Info: set.Info()}}
+	p := &prepared{Source: key, Info: set.Info()}
 	switch s := set.(type) {
 	case *text.Windows:
-		p.header.Task, p.header.Rows, p.header.Names = s.TaskName(), "windows", convert[[]byte](s.Names)
-		add(&p, "start", s.Starts)
-		add(&p, "train", s.Train)
-		add(&p, "pool", s.Pool)
+		p.Task, p.Rows, p.Names = s.TaskName(), "windows", convert[[]byte](s.Names)
+		add(p, "start", s.Starts)
+		add(p, "train", s.Train)
+		add(p, "pool", s.Pool)
 		p.add("text", s.Text)
 	case *federated.Grouped:
-		p.header.Task, p.header.Names = s.Task, convert[[]byte](s.Names)
-		add(&p, "start", s.Starts)
-		add(&p, "train", s.Train)
-		add(&p, "held", s.Held)
-		add(&p, "labels", s.Labels)
+		p.Task, p.Names = s.Task, convert[[]byte](s.Names)
+		add(p, "start", s.Starts)
+		add(p, "train", s.Train)
+		add(p, "held", s.Held)
+		add(p, "labels", s.Labels)
 		if err := p.addRows(s.Rows); err != nil {
 			return err
 		}
@@ -193,17 +187,17 @@ func writePrepared(name, key string, set federated.Set) error {
 func (p *prepared) addRows(r federated.Rows) error {
 	switch r := r.(type) {
 	case *federated.ByteRows:
-		p.header.Rows, p.header.Width = r.Coding.Name, r.Width
+		p.Rows, p.Width = r.Coding.Name, r.Width
 		p.add("bytes", r.Bytes)
 	case *federated.FloatRows:
 		values, err := binary.Append(nil, binary.LittleEndian, r.Values)
 		if err != nil {
 			return err
 		}
-		p.header.Rows, p.header.Width = "float", r.Width
+		p.Rows, p.Width = "float", r.Width
 		p.add("values", values)
 	case *federated.BagRows:
-		p.header.Rows = "bag"
+		p.Rows = "bag"
 		add(p, "row", r.Starts)
 		add(p, "token", r.Word)
 		add(p, "count", r.Count)
@@ -226,11 +220,10 @@ func align(n int64) int64 { return (n + 63) &^ 63 }
 // write lays the sections out behind a header whose length depends on their
 // places: it is padded to the length it has with the largest ones.
 func (p *prepared) write(f io.Writer) error {
-	sections := p.header.Sections
-	for i := range sections {
-		sections[i].Offset, sections[i].CRC = math.MaxInt64, math.MaxUint32
+	for i := range p.Sections {
+		p.Sections[i].Offset, p.Sections[i].CRC = math.MaxInt64, math.MaxUint32
 	}
-	widest, err := json.Marshal(p.header)
+	widest, err := json.Marshal(p)
 	if err != nil {
 		return err
 	}
@@ -239,11 +232,11 @@ func (p *prepared) write(f io.Writer) error {
 		return fmt.Errorf("a header of %d bytes, want at most %d", top, maxPreparedTop)
 	}
 	at := preparedHead + top
-	for i, section := range p.sections {
-		sections[i].Offset, sections[i].CRC = at, crc32.Checksum(section, castagnoli)
-		at = align(at + sections[i].Length)
+	for i, s := range p.Sections {
+		p.Sections[i].Offset, p.Sections[i].CRC = at, crc32.Checksum(s.bytes, castagnoli)
+		at = align(at + s.Length)
 	}
-	header, err := json.Marshal(p.header)
+	header, err := json.Marshal(p)
 	if err != nil {
 		return err
 	}
@@ -253,10 +246,9 @@ func (p *prepared) write(f io.Writer) error {
 	head = binary.LittleEndian.AppendUint64(head, uint64(crc32.Checksum(header, castagnoli)))
 	out := bufio.NewWriterSize(f, 1<<20) // keeps its first error for Flush
 	out.Write(append(head, header...))
-	for _, section := range p.sections {
-		out.Write(section)
-		n := int64(len(section))
-		out.Write(make([]byte, align(n)-n))
+	for _, s := range p.Sections {
+		out.Write(s.bytes)
+		out.Write(make([]byte, align(s.Length)-s.Length))
 	}
 	return out.Flush()
 }
@@ -308,20 +300,20 @@ func parsePrepared(b []byte, key string) (opened, error) {
 		return nil, errors.New("damaged: its header has another checksum")
 	}
 	var p prepared
-	if err := json.Unmarshal(header, &p.header); err != nil {
+	if err := json.Unmarshal(header, &p); err != nil {
 		return nil, fmt.Errorf("damaged: %w", err)
 	}
-	if key != "" && p.header.Source != key {
+	if key != "" && p.Source != key {
 		return nil, errors.New("stale: sources or options have changed")
 	}
-	for _, s := range p.header.Sections {
+	for i, s := range p.Sections {
 		if s.Offset < 0 || s.Length < 0 || s.Offset > int64(len(b)) || s.Length > int64(len(b))-s.Offset {
 			return nil, fmt.Errorf("damaged: section %s exceeds it", s.Name)
 		}
-		p.sections = append(p.sections, b[s.Offset:s.Offset+s.Length:s.Offset+s.Length])
+		p.Sections[i].bytes = b[s.Offset : s.Offset+s.Length : s.Offset+s.Length]
 	}
-	err := each(len(p.sections), func(i int) error {
-		if s := p.header.Sections[i]; crc32.Checksum(p.sections[i], castagnoli) != s.CRC {
+	err := each(len(p.Sections), func(i int) error {
+		if s := p.Sections[i]; crc32.Checksum(s.bytes, castagnoli) != s.CRC {
 			return fmt.Errorf("damaged: section %s has another checksum", s.Name)
 		}
 		return nil
@@ -338,13 +330,13 @@ func parsePrepared(b []byte, key string) (opened, error) {
 
 // set makes the set and checks that no index leads outside.
 func (p *prepared) set() (opened, error) {
-	if p.header.Info.Classes < 1 || p.header.Info.Features < 1 || len(p.header.Names) == 0 {
+	if p.Info.Classes < 1 || p.Info.Features < 1 || len(p.Names) == 0 {
 		return nil, errors.New("no clients, classes or features")
 	}
-	if p.header.Rows == "windows" {
+	if p.Rows == "windows" {
 		return p.windows()
 	}
-	s := &federated.Grouped{Task: p.header.Task, About: p.header.Info, Names: convert[string](p.header.Names)}
+	s := &federated.Grouped{Task: p.Task, About: p.Info, Names: convert[string](p.Names)}
 	s.Starts, s.Train, s.Held, s.Labels = numbers[int](p, "start"), numbers[int32](p, "train"), numbers[int32](p, "held"), numbers[int32](p, "labels")
 	var n int
 	var err error
@@ -372,22 +364,21 @@ func (p *prepared) set() (opened, error) {
 
 // rows makes the store of samples and counts them.
 func (p *prepared) rows() (federated.Rows, int, error) {
-	width, features := p.header.Width, p.header.Info.Features
+	width, features := p.Width, p.Info.Features
 	store, numbersOf, skip := federated.Rows(nil), 0, 0
-	switch p.header.Rows {
+	switch p.Rows {
 	case "bag":
 		return p.bags()
 	case "float":
-		bits := numbers[uint32](p, "values")
-		values := make([]float32, len(bits))
-		for i, b := range bits {
-			values[i] = math.Float32frombits(b)
+		values := make([]float32, len(p.section("values"))/4)
+		if _, err := binary.Decode(p.section("values"), binary.LittleEndian, values); err != nil {
+			return nil, 0, err
 		}
 		store, numbersOf = &federated.FloatRows{Width: width, Values: values}, len(values)
 	default:
-		i := slices.IndexFunc(federated.Codings, func(c *federated.Coding) bool { return c.Name == p.header.Rows })
+		i := slices.IndexFunc(federated.Codings, func(c *federated.Coding) bool { return c.Name == p.Rows })
 		if i < 0 {
-			return nil, 0, fmt.Errorf("samples held as %.40q", p.header.Rows)
+			return nil, 0, fmt.Errorf("samples held as %.40q", p.Rows)
 		}
 		bytes, coding := p.section("bytes"), federated.Codings[i]
 		store, numbersOf, skip = &federated.ByteRows{Width: width, Bytes: bytes, Coding: coding}, len(bytes), coding.Skip
@@ -406,7 +397,7 @@ func (p *prepared) bags() (federated.Rows, int, error) {
 	for i, to := range r.Starts[1:] {
 		from, total := r.Starts[i], 0
 		for j := from; j < to; j++ {
-			if j > from && r.Word[j] <= r.Word[j-1] || int(r.Word[j]) >= p.header.Info.Features {
+			if j > from && r.Word[j] <= r.Word[j-1] || int(r.Word[j]) >= p.Info.Features {
 				return nil, 0, fmt.Errorf("bag %d is not ascending", i)
 			}
 			total += int(r.Count[j])
@@ -420,7 +411,7 @@ func (p *prepared) bags() (federated.Rows, int, error) {
 }
 
 func (p *prepared) windows() (opened, error) {
-	s := &text.Windows{About: p.header.Info, Names: convert[string](p.header.Names), Text: p.section("text")}
+	s := &text.Windows{About: p.Info, Names: convert[string](p.Names), Text: p.section("text")}
 	s.Starts, s.Train, s.Pool = numbers[int](p, "start"), numbers[int32](p, "train"), numbers[int](p, "pool")
 	n := len(s.Names)
 	if len(s.Starts) != n || len(s.Train) != n || len(s.Pool) != n+1 || !places(s.Pool, n, s.Pool[n]) {

@@ -49,28 +49,33 @@ func (b *Batch) check(m *model, most int) error {
 	if b.N < 1 || b.N > most {
 		return fmt.Errorf("batch of %d samples; the workspace takes 1 to %d", b.N, most)
 	}
+	return b.Check(m.input, m.features, m.classes)
+}
+
+// Check verifies that the samples are of a kind, and their labels of the classes.
+func (b *Batch) Check(input Input, features, classes int) error {
 	if len(b.Labels) != b.N {
 		return fmt.Errorf("batch of %d samples with %d labels", b.N, len(b.Labels))
 	}
 	for i, y := range b.Labels {
-		if uint32(y) >= uint32(m.classes) {
-			return fmt.Errorf("sample %d of the batch: label %d is not one of the classes 0 to %d", i, y, m.classes-1)
+		if uint32(y) >= uint32(classes) {
+			return fmt.Errorf("sample %d of the batch: label %d is not one of the classes 0 to %d", i, y, classes-1)
 		}
 	}
-	if m.input == Sparse {
-		return b.checkRows(m.features)
+	if input == Sparse {
+		return b.checkRows(features)
 	}
 	values, kind := len(b.X), "values"
-	if m.input == Tokens {
+	if input == Tokens {
 		values, kind = len(b.Tokens), "tokens"
 	}
-	if values != b.N*m.features {
-		return fmt.Errorf("batch of %d samples with %d %s; the model reads %d a sample", b.N, values, kind, m.features)
+	if values != b.N*features {
+		return fmt.Errorf("batch of %d samples with %d %s; the model reads %d a sample", b.N, values, kind, features)
 	}
-	if m.input == Tokens {
+	if input == Tokens {
 		for i, x := range b.Tokens {
-			if int(x) >= m.classes { // which are the vocabulary
-				return fmt.Errorf("sample %d of the batch: token %d is not one of the vocabulary's 0 to %d", i/m.features, x, m.classes-1)
+			if int(x) >= classes { // which are the vocabulary
+				return fmt.Errorf("sample %d of the batch: token %d is not one of the vocabulary's 0 to %d", i/features, x, classes-1)
 			}
 		}
 	}

@@ -3,7 +3,6 @@ package federated
 import (
 	"fmt"
 	"math"
-	"slices"
 
 	"fedpace/actors/learn"
 )
@@ -29,34 +28,18 @@ func (i *Info) AddNote(format string, args ...any) {
 
 // Check says how a batch of n samples breaks what a set promises of it.
 func (i *Info) Check(b *learn.Batch, n int) error {
-	if b.N != n || len(b.Labels) != n {
-		return fmt.Errorf("a batch of %d samples with %d labels, want %d", b.N, len(b.Labels), n)
+	if b.N != n {
+		return fmt.Errorf("a batch of %d samples, want %d", b.N, n)
 	}
-	for k, l := range b.Labels {
-		if l < 0 || int(l) >= i.Classes {
-			return fmt.Errorf("label %d of sample %d is outside 0..%d", l, k, i.Classes-1)
-		}
+	if err := b.Check(i.Input, i.Features, i.Classes); err != nil {
+		return err
 	}
-	found, want := len(b.X), n*i.Features
-	switch i.Input {
-	case learn.Sparse:
-		if len(b.RowStart) != n+1 || b.RowStart[0] != 0 || !slices.IsSorted(b.RowStart) || int(b.RowStart[n]) != len(b.Index) || len(b.Index) != len(b.Value) {
-			return fmt.Errorf("%d sparse rows of %d indices and %d values, want %d of as many", len(b.RowStart)-1, len(b.Index), len(b.Value), n)
-		}
-		for k := range n {
-			row := b.Index[b.RowStart[k]:b.RowStart[k+1]]
-			for j, x := range row {
-				if x < 0 || int(x) >= i.Features || j > 0 && x <= row[j-1] {
-					return fmt.Errorf("sample %d: indices %v are not ascending in 0..%d", k, row, i.Features-1)
-				}
+	for k := 1; k < len(b.RowStart); k++ { // only sparse samples have rows
+		for j := b.RowStart[k-1] + 1; j < b.RowStart[k]; j++ {
+			if b.Index[j] <= b.Index[j-1] {
+				return fmt.Errorf("sample %d: index %d after %d, want ascending ones", k-1, b.Index[j], b.Index[j-1])
 			}
 		}
-		found = want
-	case learn.Tokens:
-		found = len(b.Tokens)
-	}
-	if found != want {
-		return fmt.Errorf("%d values in %d samples, want %d", found, n, want)
 	}
 	for _, values := range [][]float32{b.X, b.Value} {
 		for _, x := range values {

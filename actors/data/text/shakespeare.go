@@ -92,8 +92,14 @@ func zipEntry(f io.ReaderAt, size int64, right func(name string) bool) (*zip.Fil
 
 // Role is all that one character says in one play.
 type Role struct {
-	Name string
-	Text []byte
+	Name  string
+	Text  []byte
+	lines int
+}
+
+func (r *Role) say(line string) {
+	r.Text = append(append(r.Text, line...), ' ')
+	r.lines++
 }
 
 const (
@@ -129,14 +135,12 @@ func SpeakingRoles(text []byte) []Role {
 		}
 		title := titleAbove(lines, from)
 		for _, s := range speeches(lines[from+1:to], title == unindented) {
-			name := roleName(title, s.name)
+			name := roleName(title, s.Name)
 			i := names.Number(name)
 			if i == len(roles) {
 				roles = append(roles, Role{Name: name})
 			}
-			for _, line := range s.lines {
-				roles[i].Text = append(append(roles[i].Text, line...), ' ')
-			}
+			roles[i].Text = append(roles[i].Text, s.Text...)
 		}
 	}
 	for i := range roles {
@@ -145,19 +149,14 @@ func SpeakingRoles(text []byte) []Role {
 	return roles
 }
 
-// spoken is what one character says in one play.
-type spoken struct {
-	name  string
-	lines []string
-}
-
 // speeches takes the roles of a play, which is flat where it is not indented.
-func speeches(lines []string, flat bool) (play []*spoken) {
+func speeches(lines []string, flat bool) (play []Role) {
 	speaker := regexp.MustCompile(`^  ([A-Za-z][A-Za-z ]*)\. (.*)$`)
 	if flat {
 		speaker = regexp.MustCompile(`^([A-Za-z][A-Za-z ]*)\. (.*)$`)
 	}
-	var current *spoken
+	var names federated.Names
+	var current *Role
 	for _, line := range lines {
 		if parts := speaker.FindStringSubmatch(line); parts != nil {
 			name, speech := strings.ToUpper(parts[1]), parts[2]
@@ -165,13 +164,12 @@ func speeches(lines []string, flat bool) (play []*spoken) {
 			if flat && strings.HasPrefix(name, "ACT ") {
 				continue
 			}
-			if i := slices.IndexFunc(play, func(s *spoken) bool { return s.name == name }); i >= 0 {
-				current = play[i]
-			} else {
-				current = &spoken{name: name}
-				play = append(play, current)
+			i := names.Number(name)
+			if i == len(play) {
+				play = append(play, Role{Name: name})
 			}
-			current.lines = append(current.lines, speech)
+			current = &play[i]
+			current.say(speech)
 			continue
 		}
 		rest, indented := strings.CutPrefix(line, "    ")
@@ -180,15 +178,15 @@ func speeches(lines []string, flat bool) (play []*spoken) {
 		case flat && strings.HasPrefix(line, "<"): // a notice of the publisher
 			current = nil
 		case flat:
-			current.lines = append(current.lines, line)
+			current.say(line)
 		case indented:
-			current.lines = append(current.lines, rest)
+			current.say(rest)
 		}
 	}
 	if len(play) < 2 {
 		return nil
 	}
-	return slices.DeleteFunc(play, func(s *spoken) bool { return len(s.lines) <= 2 })
+	return slices.DeleteFunc(play, func(r Role) bool { return r.lines <= 2 })
 }
 
 func titleAbove(lines []string, i int) string {

@@ -209,15 +209,15 @@ func (t *Tweets) words(i int32) []string {
 	if i > 0 {
 		from = t.end[i-1]
 	}
-	text := t.text[from:t.end[i]]
-	if !t.latin1 {
-		return strings.Split(string(text), " ")
+	text := string(t.text[from:t.end[i]])
+	if t.latin1 {
+		var utf8 strings.Builder
+		for _, b := range []byte(text) {
+			utf8.WriteRune(rune(b))
+		}
+		text = utf8.String()
 	}
-	var utf8 strings.Builder
-	for _, b := range text {
-		utf8.WriteRune(rune(b))
-	}
-	return strings.Split(utf8.String(), " ")
+	return strings.Split(text, " ")
 }
 
 // Set splits each user's tweets, takes the vocabulary from the training part

@@ -6,7 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"image"
-	_ "image/png" // images as data hubs publish them
+	"image/png"
 	"math"
 	"path/filepath"
 	"slices"
@@ -181,12 +181,16 @@ func user(v parquet.Value) (string, error) {
 	return string(v.Bytes()), nil
 }
 
-// grouped makes the set s. The clients are the names in a column, in order of
-// first appearance; split parts the rows of each.
-func (t *sheet) grouped(column string, s federated.Grouped, split func(client int, rows []int32) (train, held []int32)) (*federated.Grouped, error) {
+// grouped makes the set s, of columns that are read first. The clients are the
+// names in one, in order of first appearance; split parts the rows of each.
+func (t *sheet) grouped(s federated.Grouped, values columns, client string,
+	split func(client int, rows []int32) (train, held []int32)) (*federated.Grouped, error) {
+	if err := t.each(values); err != nil {
+		return nil, err
+	}
 	var names federated.Names
 	var of [][]int32
-	err := t.inOrder(column, func(row int, v parquet.Value) error {
+	err := t.inOrder(client, func(row int, v parquet.Value) error {
 		name, err := user(v)
 		n := names.Number(name)
 		if n == len(of) {
@@ -206,15 +210,13 @@ func (t *sheet) grouped(column string, s federated.Grouped, split func(client in
 	return g.Set(s)
 }
 
-// seeded is [federated.Split] by a seed.
-func seeded(seed uint64) func(client int, rows []int32) (train, held []int32) {
-	return func(client int, rows []int32) (train, held []int32) { return federated.Split(seed, client, rows) }
-}
-
 // femnist reads writer_id, image (784 bytes, or PNG) and character.
 func (t *sheet) femnist(opt federated.Options) (*federated.Grouped, error) {
 	labels, images := make([]int32, t.rows), make([]byte, t.rows*federated.FEMNISTPixels)
-	err := t.each(columns{
+	s := federated.Grouped{Task: "femnist", Labels: labels, About: federated.FEMNISTInfo}
+	s.Rows = &federated.ByteRows{Width: federated.FEMNISTPixels, Bytes: images, Coding: federated.Ink}
+	s.About.Name = "femnist (parquet)"
+	return t.grouped(s, columns{
 		"character": into(labels, 1, federated.FEMNISTClasses),
 		"image": content(func(row int, b []byte) error {
 			dst := images[row*federated.FEMNISTPixels:][:federated.FEMNISTPixels]
@@ -224,28 +226,21 @@ func (t *sheet) femnist(opt federated.Options) (*federated.Grouped, error) {
 			copy(dst, b)
 			return nil
 		}),
-	})
-	if err != nil {
-		return nil, err
-	}
-	s := federated.Grouped{Task: "femnist", Labels: labels, About: federated.FEMNISTInfo}
-	s.Rows = &federated.ByteRows{Width: federated.FEMNISTPixels, Bytes: images, Coding: federated.Ink}
-	s.About.Name = "femnist (parquet)"
-	return t.grouped("writer_id", s, seeded(opt.Seed))
+	}, "writer_id", opt.Split)
 }
 
 // decode turns a PNG of the given side to bytes, colour by colour, or 255 for
 // white where dst has room for one. Its header is judged before any memory is
 // taken.
 func decode(dst, encoded []byte, side int) error {
-	config, format, err := image.DecodeConfig(bytes.NewReader(encoded))
-	if err != nil || format != "png" {
+	config, err := png.DecodeConfig(bytes.NewReader(encoded))
+	if err != nil {
 		return fmt.Errorf("an image of %d bytes that is no PNG, want a PNG of %dx%d pixels", len(encoded), side, side)
 	}
 	if config.Width != side || config.Height != side {
 		return fmt.Errorf("an image of %dx%d pixels, want %dx%d", config.Width, config.Height, side, side)
 	}
-	m, _, err := image.Decode(bytes.NewReader(encoded))
+	m, err := png.Decode(bytes.NewReader(encoded))
 	if err != nil {
 		return err
 	}
@@ -303,7 +298,10 @@ func cifarSheets(train, test *sheet, opt federated.Options) (*federated.Grouped,
 // The windows of a role are split in sequence, as those of the text are.
 func (t *sheet) shakespeare(federated.Options) (*federated.Grouped, error) {
 	labels, tokens := make([]int32, t.rows), make([]uint8, t.rows*federated.ShakespeareWindow)
-	err := t.each(columns{
+	s := federated.Grouped{Task: "shakespeare", Labels: labels, About: federated.ShakespeareInfo}
+	s.Rows = &federated.ByteRows{Width: federated.ShakespeareWindow, Bytes: tokens, Coding: federated.Tokens}
+	s.About.Name = "shakespeare (parquet)"
+	return t.grouped(s, columns{
 		"y": content(func(row int, b []byte) error {
 			c, err := federated.AppendCharacters(nil, string(b), 1)
 			if err == nil {
@@ -315,14 +313,7 @@ func (t *sheet) shakespeare(federated.Options) (*federated.Grouped, error) {
 			_, err := federated.AppendCharacters(tokens[row*federated.ShakespeareWindow:][:0], string(b), federated.ShakespeareWindow)
 			return err
 		}),
-	})
-	if err != nil {
-		return nil, err
-	}
-	s := federated.Grouped{Task: "shakespeare", Labels: labels, About: federated.ShakespeareInfo}
-	s.Rows = &federated.ByteRows{Width: federated.ShakespeareWindow, Bytes: tokens, Coding: federated.Tokens}
-	s.About.Name = "shakespeare (parquet)"
-	return t.grouped("character_id", s, func(_ int, windows []int32) (train, held []int32) {
+	}, "character_id", func(_ int, windows []int32) (train, held []int32) {
 		if n, held := text.InSequence(len(windows)); held > 0 {
 			return windows[:n], windows[len(windows)-held:]
 		}
@@ -386,7 +377,7 @@ func (t *sheet) custom(opt federated.Options) (*federated.Grouped, error) {
 	if err != nil {
 		return nil, err
 	}
-	return t.grouped("client", s, seeded(opt.Seed))
+	return t.grouped(s, nil, "client", opt.Split)
 }
 
 func (t *sheet) byteRows() (federated.Rows, int, error) {

@@ -81,10 +81,8 @@ func (t *sheet) check(width int) error {
 // has tells whether every file has the columns.
 func (t *sheet) has(names ...string) bool {
 	for _, one := range t.tables {
-		for _, n := range names {
-			if one.Root().Column(n) == nil {
-				return false
-			}
+		if slices.ContainsFunc(names, func(n string) bool { return one.Root().Column(n) == nil }) {
+			return false
 		}
 	}
 	return true

@@ -44,6 +44,11 @@ func (o Options) Check() error {
 
 func (o Options) TweetsAtLeast() int { return cmp.Or(o.MinTweets, 10) }
 
+// Split is [Split] by the seed.
+func (o Options) Split(client int, samples []int32) (train, held []int32) {
+	return Split(o.Seed, client, samples)
+}
+
 // Digest identifies samples and split: sources by their content, in order, and
 // the options that choose among them.
 func (o Options) Digest(layout string, sources ...[sha256.Size]byte) string {

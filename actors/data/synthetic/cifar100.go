@@ -50,15 +50,13 @@ var wilds = sync.OnceValue(func() *nature {
 	return w
 })
 
-func syntheticCIFAR100() recipe {
-	return recipe{
-		clients: 500,
-		counts:  []int{100, 100},
-		info:    federated.CIFARInfo,
-		record:  federated.CIFARPixels,
-		make:    wilds().draw,
-		decode:  federated.Colours.Append,
-	}
+var syntheticCIFAR100 = recipe{
+	clients: 500,
+	counts:  []int{100, 100},
+	info:    federated.CIFARInfo,
+	record:  federated.CIFARPixels,
+	make:    func(record []byte, of habits, label int, key uint64) { wilds().draw(record, of, label, key) },
+	decode:  federated.Colours.Append,
 }
 
 // draw makes one image: the texture a little off centre before a scene, in

@@ -102,16 +102,14 @@ func shifted(shape []int8, side, y, place int) []int8 {
 	return shape[(y+place/step)*(side+2*margin)+place%step:][:side]
 }
 
-func syntheticFEMNIST() recipe {
-	return recipe{
-		clients: 3000,
-		// Training samples of the paper's 3,000 writers at each twentieth.
-		counts: []int{15, 104, 117, 124, 128, 131, 133, 136, 137, 139, 140, 142, 144, 145, 169, 211, 241, 262, 285, 308, 380},
-		info:   federated.FEMNISTInfo,
-		record: federated.FEMNISTPixels,
-		make:   writing().draw,
-		decode: federated.Ink.Append,
-	}
+var syntheticFEMNIST = recipe{
+	clients: 3000,
+	// Training samples of the paper's 3,000 writers at each twentieth.
+	counts: []int{15, 104, 117, 124, 128, 131, 133, 136, 137, 139, 140, 142, 144, 145, 169, 211, 241, 262, 285, 308, 380},
+	info:   federated.FEMNISTInfo,
+	record: federated.FEMNISTPixels,
+	make:   func(record []byte, of habits, label int, key uint64) { writing().draw(record, of, label, key) },
+	decode: federated.Ink.Append,
 }
 
 // draw makes one image: the character in one of its shapes, a little off

@@ -71,16 +71,14 @@ func zipf(words []uint16) []uint16 {
 	return table
 }
 
-func syntheticSent140() recipe {
-	return recipe{
-		clients: 21_876,
-		// Training samples of users with at least 10 tweets at each twentieth.
-		counts: []int{8, 8, 8, 8, 9, 9, 9, 10, 10, 11, 11, 12, 13, 14, 15, 16, 18, 20, 24, 33, 90},
-		info:   federated.Sent140Info,
-		record: tweetRecord,
-		make:   tongue().write,
-		decode: appendTweet,
-	}
+var syntheticSent140 = recipe{
+	clients: 21_876,
+	// Training samples of users with at least 10 tweets at each twentieth.
+	counts: []int{8, 8, 8, 8, 9, 9, 9, 10, 10, 11, 11, 12, 13, 14, 15, 16, 18, 20, 24, 33, 90},
+	info:   federated.Sent140Info,
+	record: tweetRecord,
+	make:   func(record []byte, of habits, label int, key uint64) { tongue().write(record, of, label, key) },
+	decode: appendTweet,
 }
 
 // write makes one tweet: the number of distinct tokens, of all tokens, then

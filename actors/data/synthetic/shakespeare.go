@@ -48,17 +48,15 @@ var theatre = sync.OnceValue(func() *stage {
 	return s
 })
 
-func syntheticShakespeare() recipe {
-	return recipe{
-		clients: 660,
-		// Training windows of the paper's roles at each twentieth; the last is
-		// lowered so that straight lines keep the mean.
-		counts: []int{721, 811, 942, 1053, 1182, 1383, 1604, 1766, 2129, 2510, 3051, 3617, 4482, 5289, 6174, 7264, 8989, 10706, 12774, 17819, 29000},
-		info:   federated.ShakespeareInfo,
-		record: federated.ShakespeareWindow,
-		write:  theatre().write,
-		decode: federated.Tokens.Append,
-	}
+var syntheticShakespeare = recipe{
+	clients: 660,
+	// Training windows of the paper's roles at each twentieth; the last is
+	// lowered so that straight lines keep the mean.
+	counts: []int{721, 811, 942, 1053, 1182, 1383, 1604, 1766, 2129, 2510, 3051, 3617, 4482, 5289, 6174, 7264, 8989, 10706, 12774, 17819, 29000},
+	info:   federated.ShakespeareInfo,
+	record: federated.ShakespeareWindow,
+	write:  func(text []uint8, source *rand.PCG, of habits) { theatre().write(text, source, of) },
+	decode: federated.Tokens.Append,
 }
 
 // write fills dst with sentences as vocabulary indices. Each sentence has a

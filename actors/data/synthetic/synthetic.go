@@ -2,6 +2,7 @@ package synthetic
 
 import (
 	"cmp"
+	"container/list"
 	"crypto/sha256"
 	"fmt"
 	"maps"
@@ -10,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"fedpace/actors/data/federated"
 	"fedpace/actors/learn"
@@ -56,7 +58,7 @@ func (h habits) choose(source *rand.PCG, thing, n uint64) int {
 }
 
 // recipes by task.
-var recipes = map[string]func() recipe{
+var recipes = map[string]recipe{
 	"cifar100":    syntheticCIFAR100,
 	"femnist":     syntheticFEMNIST,
 	"sent140":     syntheticSent140,
@@ -99,7 +101,7 @@ func New(task string, clients int, seed uint64, heterogeneity float64) (federate
 		m.Clients, m.Seed, m.Heterogeneity = clients, seed, heterogeneity
 		return m.Set()
 	}
-	prepare, ok := recipes[task]
+	of, ok := recipes[task]
 	if !ok {
 		return nil, fmt.Errorf("data: no synthetic set for task %q, want one of %s", task, strings.Join(Tasks(), ", "))
 	}
@@ -109,7 +111,7 @@ func New(task string, clients int, seed uint64, heterogeneity float64) (federate
 	if math.IsNaN(heterogeneity) || math.IsInf(heterogeneity, 0) || heterogeneity < 0 {
 		return nil, fmt.Errorf("data: synthetic %s: heterogeneity %v, want a finite number of at least 0", task, heterogeneity)
 	}
-	s := &synthetic{recipe: prepare(), seed: seed, h: heterogeneity, shift: uint64(256 * (heterogeneity / (1 + heterogeneity)))}
+	s := &synthetic{recipe: of, seed: seed, h: heterogeneity, shift: uint64(256 * (heterogeneity / (1 + heterogeneity)))}
 	s.n = cmp.Or(clients, s.clients)
 	s.info.Name, s.info.Synthetic = task+" (synthetic)", true
 	s.info.Digest = fmt.Sprintf("%x", sha256.Sum256(fmt.Appendf(nil, "fedpace synthetic 1\n%s\n%d\n%d\n%016x\n", task, clients, seed, math.Float64bits(heterogeneity))))
@@ -120,7 +122,7 @@ func New(task string, clients int, seed uint64, heterogeneity float64) (federate
 	if s.write != nil {
 		s.held = min(maxHeldOut, s.n*s.counts[0]/4)
 	}
-	s.cache = cache{make: s.open, limit: cacheBytes}
+	s.cache = cache{make: s.open, limit: cacheBytes, entries: make(map[int]*list.Element)}
 	return s, nil
 }
 
@@ -276,4 +278,66 @@ func (s *synthetic) makeHeldOut() {
 		}
 		from = to
 	}
+}
+
+// cacheBytes bounds the made samples that a synthetic set keeps: some hundred
+// clients, more than are trained at once on any machine.
+const cacheBytes = 64 << 20
+
+// store is one client's labels and records; records are made one by one.
+type store struct {
+	client int
+	labels []uint8
+
+	mu      sync.Mutex // guards made and records
+	made    []bool
+	records []byte
+	step    int // bytes from one record to the next
+}
+
+func (e *store) record(i, size int) []byte { return e.records[i*e.step:][:size] }
+
+func (e *store) size() int { return len(e.records) + len(e.labels) + len(e.made) }
+
+// cache keeps the clients used last, up to limit bytes (and always one). An
+// entry that is dropped while in use stays whole for its user.
+type cache struct {
+	make  func(client int) *store
+	limit int
+
+	// recent leads to clients in training without the lock, which workers would
+	// otherwise meet at with every minibatch. It holds only what entries does.
+	recent [64]atomic.Pointer[store] // by client modulo its length
+
+	mu      sync.Mutex
+	entries map[int]*list.Element // by client; values *store
+	order   list.List             // used last first
+	bytes   int
+}
+
+// get returns a client's entry, which it opens when it is absent.
+func (c *cache) get(client int) *store {
+	slot := &c.recent[client%len(c.recent)]
+	if e := slot.Load(); e != nil && e.client == client {
+		return e
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	at, ok := c.entries[client]
+	if !ok {
+		e := c.make(client)
+		e.client = client
+		at = c.order.PushFront(e)
+		c.entries[client] = at
+		c.bytes += e.size()
+	}
+	c.order.MoveToFront(at)
+	for c.bytes > c.limit && c.order.Len() > 1 {
+		last := c.order.Remove(c.order.Back()).(*store)
+		delete(c.entries, last.client)
+		c.recent[last.client%len(c.recent)].CompareAndSwap(last, nil)
+		c.bytes -= last.size()
+	}
+	slot.Store(at.Value.(*store))
+	return at.Value.(*store)
 }

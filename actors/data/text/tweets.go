@@ -231,7 +231,7 @@ func (t *Tweets) Set(opt federated.Options, name string) (*federated.Grouped, er
 	users := 0
 	for u, own := range of {
 		if len(own) >= opt.TweetsAtLeast() {
-			train, held := federated.Split(opt.Seed, users, own)
+			train, held := opt.Split(users, own)
 			g.Add(t.users.List[u], train, held)
 			users++
 		}

@@ -15,8 +15,7 @@ import (
 )
 
 func coordinatorCommand(p program) *cobra.Command {
-	var f flags
-	var connection connectionFlags
+	var f runFlags
 	var resume bool
 	c := &cobra.Command{
 		Use:   "coordinator",
@@ -31,17 +30,11 @@ join that one need credentials ("fedpace enroll").`,
   fedpace coordinator --nats tls://a:4222,tls://b:4222 --set nats.replicas=3 --creds coordinator.creds --tls-ca ca.pem`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			var err error
-			if f.sets, err = intoConfig(&connection.Connection, c, f.sets); err != nil {
-				return err
-			}
-			loaded, err := f.load(c)
+			loaded, options, show, err := f.load(c, "")
 			if err != nil {
 				return err
 			}
-			show := cli.NewDisplay(c.ErrOrStderr(), f.quiet)
-			options := f.options(show)
-			options.NATS, options.RemoteHosts = connection.connection(), true
+			options.RemoteHosts = true
 			if loaded.NATS.URL == config.Embedded && loaded.NATS.Listen == "" {
 				return cli.Usage(c, errors.New("hosts need a server to meet the coordinator on: --nats nats://host:4222, or --set nats.listen=127.0.0.1:4222"))
 			}
@@ -51,9 +44,8 @@ join that one need credentials ("fedpace enroll").`,
 			return f.run(c, p, loaded, options, show)
 		},
 	}
-	f.add(c)
-	connection.add(c)
-	cli.JSONFlag(c, &f.json, "the run's summary.json and out, its folder")
+	f.flags.add(c)
+	f.add(c, "")
 	c.Flags().BoolVar(&resume, "resume", false, "go on with the run that the folder holds, if it holds one")
 	return c
 }

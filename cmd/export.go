@@ -29,8 +29,9 @@ func exportCommand() *cobra.Command {
 }
 
 func exportPerfettoCommand() *cobra.Command {
-	var out, rounds string
-	c := &cobra.Command{
+	var rounds string
+	var from, to int
+	c := exportTo(folder.TraceFile, &cobra.Command{
 		Use:   "perfetto DIR",
 		Short: "Write a run's timelines as a trace for Perfetto's viewer",
 		Long: `Write the timelines that a run kept in events.log as a trace for Perfetto
@@ -43,36 +44,25 @@ A run keeps the slowest clients, real devices and a sample of the others: see
 events.sample. Of rounds beyond the first 1023 only some are kept in detail.`,
 		Example: `  fedpace export perfetto runs/demo
   fedpace export perfetto runs/demo --rounds 100-200 -o trace.pftrace`,
-		Args:              runFolderOf("export perfetto"),
-		ValidArgsFunction: cli.OneFolder,
-		RunE: func(c *cobra.Command, args []string) error {
-			from, to, err := roundRange(rounds)
-			if err != nil {
-				return cli.Usage(c, err)
-			}
-			var t report.Traced
-			path, err := writeExport(c, args[0], out, folder.TraceFile, func(w io.Writer) (err error) {
-				t, err = report.ExportTrace(args[0], w, from, to)
-				return err
-			})
-			if err != nil {
-				return err
-			}
-			if t.Torn {
-				fmt.Fprintln(c.ErrOrStderr(), "The run goes on or was killed: the trace ends with what it had written.")
-			}
-			_, err = fmt.Fprintf(c.ErrOrStderr(), "%s: %d rounds, %d tasks of %d clients\n", path, t.Rounds, t.Tasks, t.Clients)
-			return err
+		PreRunE: func(c *cobra.Command, _ []string) (err error) {
+			from, to, err = roundRange(rounds)
+			return cli.Usage(c, err)
 		},
-	}
-	c.Flags().StringVarP(&out, "out", "o", "", "file to write, - for standard output (default DIR/"+folder.TraceFile+")")
+	}, func(c *cobra.Command, dir string, w io.Writer) (string, error) {
+		t, err := report.ExportTrace(dir, w, from, to)
+		if t.Torn && err == nil {
+			fmt.Fprintln(c.ErrOrStderr(), "The run goes on or was killed: the trace ends with what it had written.")
+		}
+		return fmt.Sprintf("%d rounds, %d tasks of %d clients", t.Rounds, t.Tasks, t.Clients), err
+	})
 	c.Flags().StringVar(&rounds, "rounds", "", "only these rounds, as in 100-200 or 7")
 	return c
 }
 
 func exportOpenMetricsCommand() *cobra.Command {
-	var out, epoch string
-	c := &cobra.Command{
+	var epoch string
+	var start time.Time
+	c := exportTo(folder.OpenMetricsFile, &cobra.Command{
 		Use:   "openmetrics DIR",
 		Short: "Write a run at its virtual time, for Prometheus to load",
 		Long: `Write a run's rounds as OpenMetrics text for promtool to load into Prometheus, so
@@ -89,45 +79,48 @@ Prometheus removes what is older than its retention (15 days unless told): keep
 the default epoch, or start it with a longer --storage.tsdb.retention.time.`,
 		Example: `  fedpace export openmetrics runs/demo
   fedpace export openmetrics runs/demo --epoch 2026-01-01T00:00:00Z -o -`,
-		Args:              runFolderOf("export openmetrics"),
-		ValidArgsFunction: cli.OneFolder,
-		RunE: func(c *cobra.Command, args []string) error {
-			var start time.Time
-			if epoch != "" {
-				var err error
-				if start, err = time.Parse(time.RFC3339, epoch); err != nil {
-					return cli.Usage(c, fmt.Errorf("--epoch %q: want a time as in 2026-01-01T00:00:00Z", epoch))
-				}
+		PreRunE: func(c *cobra.Command, _ []string) (err error) {
+			if epoch == "" {
+				return nil
 			}
-			var e report.Exported
-			path, err := writeExport(c, args[0], out, folder.OpenMetricsFile, func(w io.Writer) (err error) {
-				e, err = report.ExportOpenMetrics(args[0], w, start)
-				return err
-			})
-			if err != nil {
-				return err
+			if start, err = time.Parse(time.RFC3339, epoch); err != nil {
+				err = fmt.Errorf("--epoch %q: want a time as in 2026-01-01T00:00:00Z", epoch)
 			}
-			_, err = fmt.Fprintf(c.ErrOrStderr(), "%s: %d rounds from %s to %s\n", path, e.Rounds, e.From.UTC().Format(time.RFC3339), e.To.UTC().Format(time.RFC3339))
-			return err
+			return cli.Usage(c, err)
 		},
-	}
-	c.Flags().StringVarP(&out, "out", "o", "", "file to write, - for standard output (default DIR/"+folder.OpenMetricsFile+")")
+	}, func(_ *cobra.Command, dir string, w io.Writer) (string, error) {
+		e, err := report.ExportOpenMetrics(dir, w, start)
+		return fmt.Sprintf("%d rounds from %s to %s", e.Rounds, e.From.UTC().Format(time.RFC3339), e.To.UTC().Format(time.RFC3339)), err
+	})
 	c.Flags().StringVar(&epoch, "epoch", "", "the time that stands for the run's start, as in 2026-01-01T00:00:00Z (default: so that the run ends now)")
 	return c
 }
 
-// writeExport writes to out; nothing is the name in the run's folder. It returns
-// what to call the output.
-func writeExport(c *cobra.Command, dir, out, name string, write func(io.Writer) error) (string, error) {
-	if err := folder.HoldsRun(dir); err != nil {
-		return "", err
+// exportTo makes c a command that writes a run to a file of this name in the run's
+// folder, or to --out. export writes it and returns what it wrote, in words.
+func exportTo(name string, c *cobra.Command, export func(c *cobra.Command, dir string, w io.Writer) (string, error)) *cobra.Command {
+	var out string
+	c.Args, c.ValidArgsFunction = runFolder, cli.OneFolder
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if err := folder.HoldsRun(args[0]); err != nil {
+			return err
+		}
+		path, written := cmp.Or(out, filepath.Join(args[0], name)), ""
+		err := writeFile(c, path, func(w io.Writer) (err error) {
+			written, err = export(c, args[0], w)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		if path == "-" {
+			path = "standard output"
+		}
+		_, err = fmt.Fprintf(c.ErrOrStderr(), "%s: %s\n", path, written)
+		return err
 	}
-	out = cmp.Or(out, filepath.Join(dir, name))
-	err := writeFile(c, out, write)
-	if out == "-" {
-		out = "standard output"
-	}
-	return out, err
+	c.Flags().StringVarP(&out, "out", "o", "", "file to write, - for standard output (default DIR/"+name+")")
+	return c
 }
 
 // writeFile writes a file that is there wholly or not at all; - is standard output.
@@ -166,12 +159,11 @@ func roundRange(s string) (from, to int, err error) {
 	return int(a), int(b), nil
 }
 
-// runFolderOf asks for one folder of a run.
-func runFolderOf(command string) cobra.PositionalArgs {
-	return func(_ *cobra.Command, args []string) error {
-		if len(args) != 1 {
-			return fmt.Errorf("%s wants one folder, the results of a run, e.g. fedpace %s runs/demo; it got %d", command, command, len(args))
-		}
-		return nil
+// runFolder asks for one folder of a run.
+func runFolder(c *cobra.Command, args []string) error {
+	if len(args) != 1 {
+		command := strings.TrimPrefix(c.CommandPath(), c.Root().Name()+" ")
+		return fmt.Errorf("%s wants one folder, the results of a run, e.g. fedpace %s runs/demo; it got %d", command, command, len(args))
 	}
+	return nil
 }

@@ -75,23 +75,6 @@ func (f *flags) study(show *cli.Display, server *cli.Connection) study.Options {
 	return o
 }
 
-// connectionFlags are those of a command whose server may be another's or its own.
-type connectionFlags struct {
-	cli.Connection
-	keys string
-}
-
-func (f *connectionFlags) add(c *cobra.Command) {
-	f.Add(c)
-	c.Flags().StringVar(&f.keys, "keys", "", "folder of the keys of a server that listens (nats.listen); default: this user's")
-}
-
-func (f *connectionFlags) connection() run.Connection {
-	c := remote(&f.Connection)
-	c.Keys = f.keys
-	return c
-}
-
 // remote is a connection to a server of another process.
 func remote(f *cli.Connection) run.Connection {
 	return run.Connection{URL: f.URL, Creds: f.Creds, TLS: f.TLS}

@@ -2,6 +2,7 @@ package cmd
 
 import (
 	"errors"
+	"fmt"
 
 	"github.com/spf13/cobra"
 
@@ -11,8 +12,7 @@ import (
 )
 
 func runCommand(p program) *cobra.Command {
-	var f flags
-	var connection connectionFlags
+	var f runFlags
 	var dry bool
 	var replay string
 	c := &cobra.Command{
@@ -29,18 +29,11 @@ again without them, to the same bits.`,
   fedpace run --set task=shakespeare --set train=false --set stop.equal_runtime_rounds=10000`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			var err error
-			if f.sets, err = intoConfig(&connection.Connection, c, f.sets); err != nil {
-				return err
-			}
-			config, err := f.loadRun(c, replay)
+			config, options, show, err := f.load(c, replay)
 			if err != nil {
 				return err
 			}
-			show := cli.NewDisplay(c.ErrOrStderr(), f.quiet)
-			options := f.options(show)
 			options.Replay = replay
-			options.NATS = connection.connection()
 			if dry {
 				estimate, err := p.dryRun(c.Context(), config, options)
 				show.Close()
@@ -52,35 +45,83 @@ again without them, to the same bits.`,
 			return f.run(c, p, config, options, show)
 		},
 	}
-	f.add(c)
-	connection.add(c)
-	cli.JSONFlag(c, &f.json, "the run's summary.json and out, its folder; with --dry-run the configuration and what to expect")
+	f.flags.add(c)
+	f.add(c, "; with --dry-run the configuration and what to expect")
 	c.Flags().StringVar(&replay, "replay", "", "play the run in `DIR` again with what its real devices said, into DIR-replay or --out")
 	c.Flags().BoolVar(&dry, "dry-run", false, "print the resolved configuration and what to expect, and run nothing")
 	return c
 }
 
-// loadRun is load, or where a run is played again its configuration.
-func (f *flags) loadRun(c *cobra.Command, replay string) (config.Config, error) {
+// runFlags are those of the commands of one run.
+type runFlags struct {
+	flags
+	server cli.Connection // another's, or the run's own
+	keys   string
+}
+
+// add makes the flags that all of them have. beside says what --json prints beside
+// the summary.
+func (f *runFlags) add(c *cobra.Command, beside string) {
+	f.server.Add(c)
+	c.Flags().StringVar(&f.keys, "keys", "", "folder of the keys of a server that listens (nats.listen); default: this user's")
+	cli.JSONFlag(c, &f.json, "the run's summary.json and out, its folder"+beside)
+}
+
+// load makes the configuration that the flags ask for, or where a run is played again
+// its own, and how it is to be run.
+func (f *runFlags) load(c *cobra.Command, replay string) (loaded config.Config, o run.Options, show *cli.Display, err error) {
+	if f.sets, err = intoConfig(&f.server, c, f.sets); err != nil {
+		return loaded, o, nil, err
+	}
 	switch {
 	case replay == "":
-		return f.load(c)
+		loaded, err = f.flags.load(c)
 	case f.config != "":
-		return config.Config{}, cli.Usage(c, errors.New("--replay takes the configuration of the run that it plays again, not --config"))
+		err = cli.Usage(c, errors.New("--replay takes the configuration of the run that it plays again, not --config"))
+	default:
+		loaded, err = run.LoadReplay(replay, f.setsOf(c))
 	}
-	return run.LoadReplay(replay, f.setsOf(c))
+	show = cli.NewDisplay(c.ErrOrStderr(), f.quiet)
+	return loaded, f.options(show), show, err
+}
+
+// options are how the library is to do what the flags ask for.
+func (f *runFlags) options(show *cli.Display) run.Options {
+	o := f.flags.options(show)
+	o.NATS = remote(&f.server)
+	o.NATS.Keys = f.keys
+	return o
 }
 
 // run runs an experiment and prints what it came to.
-func (f *flags) run(c *cobra.Command, p program, config config.Config, o run.Options, show *cli.Display) error {
+func (f *runFlags) run(c *cobra.Command, p program, config config.Config, o run.Options, show *cli.Display) error {
+	return f.play(c, "", o, show, func(o run.Options) (run.Resumed, error) {
+		summary, err := p.run(c.Context(), config, o)
+		return run.Resumed{Config: config, Summary: summary}, err
+	})
+}
+
+// play does a run and prints what it came to. kept is the folder that has something
+// of it in any case, "" if none has.
+func (f *runFlags) play(c *cobra.Command, kept string, o run.Options, show *cli.Display, play func(run.Options) (run.Resumed, error)) error {
 	checkpoints, stop := checkpointSignals()
 	defer stop()
 	o.Checkpoint = checkpoints
-	summary, err := p.run(c.Context(), config, o)
+	r, err := play(o)
 	show.Close()
-	kept := ""
-	if summary.Version != "" {
-		kept = config.Out + ", to go on: fedpace resume " + config.Out
+	switch {
+	case r.Complete && f.json:
+		return cli.PrintJSON(c, reported{r.Summary, kept})
+	case r.Complete && f.quiet:
+		return nil
+	case r.Complete:
+		_, err = fmt.Fprintf(c.OutOrStdout(), "%s holds a complete run: %d rounds, nothing to do.\n", kept, r.Summary.Rounds)
+		return err
+	case kept == "" && r.Summary.Version != "":
+		kept = r.Config.Out
 	}
-	return errors.Join(interrupted(err, kept), f.report(c, config, summary, err))
+	if kept != "" {
+		kept += ", to go on: fedpace resume " + kept
+	}
+	return errors.Join(interrupted(err, kept), f.report(c, r.Config, r.Summary, err))
 }

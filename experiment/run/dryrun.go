@@ -12,6 +12,7 @@ import (
 
 	"fedpace/actors"
 	"fedpace/coordinator"
+	"fedpace/coordinator/aggregate"
 	"fedpace/coordinator/round"
 	"fedpace/coordinator/schedule"
 	"fedpace/experiment/config"
@@ -264,8 +265,10 @@ func (e Estimate) Write(w io.Writer) error {
 	if e.Upper {
 		bound += " at most (K_r follows what is learned; these are for K_0 throughout)"
 	}
-	_, err := fmt.Fprintf(w, "%s\n# This run would be: %s, %d clients, %d a round, schedule %s.\n# %d rounds, %s virtual time, %d SGD steps a client of each round%s.\n# About %s on this machine; results in %s: %s.\n",
+	_, err := fmt.Fprintf(w, "%s\n# This run would be: %s, %d clients, %d a round, schedule %s.\n"+
+		"# Rounds close %s. Selection: %s. Algorithm: %s.\n# %d rounds, %s virtual time, %d SGD steps a client of each round%s.\n# About %s on this machine; results in %s: %s.\n",
 		e.Config.YAML(), about, e.Config.Clients, e.Config.Cohort, e.Config.Schedule.Name(),
+		round.Closings.Text(e.Config.Close), round.Selections.Text(e.Config.Select), aggregate.Algorithms.Text(e.Config.Aggregate.Algorithm),
 		e.Rounds, human.VirtualTime(e.Virtual), e.Steps, bound, human.Duration(time.Duration(e.Wall*1e9)), e.Config.Out, strings.Join(e.Files, ", "))
 	return err
 }

@@ -115,8 +115,11 @@ func prepareUsage(c *cobra.Command) {
 	}
 }
 
-// Usage marks an error as one of the command line.
+// Usage marks an error as one of the command line; nil stays.
 func Usage(c *cobra.Command, err error) error {
+	if err == nil {
+		return nil
+	}
 	command := strings.TrimPrefix(c.CommandPath()+" ", c.Root().Name()+" ")
 	return UsageError{command, err}
 }

@@ -13,27 +13,27 @@ import (
 // assignments complete key=value: first the key, from the table of keys, then
 // its value where the key knows words.
 func assignments(_ *cobra.Command, _ []string, begun string) ([]string, cobra.ShellCompDirective) {
-	key, value, chosen := strings.Cut(begun, "=")
-	var list []string
+	key, _, chosen := strings.Cut(begun, "=")
+	list, directive := []string(nil), cobra.ShellCompDirectiveNoFileComp
+	if !chosen {
+		directive |= cobra.ShellCompDirectiveNoSpace
+	}
 	for _, k := range config.KnownKeys() {
 		switch {
 		case !chosen && strings.HasPrefix(k.Key, key):
 			list = append(list, cobra.CompletionWithDesc(k.Key+"=", k.Help))
 		case chosen && k.Key == key:
 			for _, w := range k.Words {
-				if strings.HasPrefix(w, value) {
-					list = append(list, key+"="+w)
+				if w = key + "=" + w; strings.HasPrefix(w, begun) {
+					list = append(list, w)
 				}
 			}
 			if k.IsPath {
-				return list, cobra.ShellCompDirectiveDefault
+				directive = cobra.ShellCompDirectiveDefault
 			}
 		}
 	}
-	if !chosen {
-		return list, cobra.ShellCompDirectiveNoSpace | cobra.ShellCompDirectiveNoFileComp
-	}
-	return list, cobra.ShellCompDirectiveNoFileComp
+	return list, directive
 }
 
 // scheduleList completes names of schedules, separated by commas, each once.

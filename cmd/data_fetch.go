@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -58,19 +58,15 @@ is left as it is. The archives:
 
 // archiveTable lists the archives for a page of help.
 func archiveTable(archives []fetch.Archive) string {
-	var b strings.Builder
-	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	for _, a := range archives {
-		size := ""
-		if a.Size > 0 {
-			size = human.Size(a.Size)
+	return aligned(func(w io.Writer) {
+		for _, a := range archives {
+			size := ""
+			if a.Size > 0 {
+				size = human.Size(a.Size)
+			}
+			fmt.Fprintf(w, "  %s\t%s\t%s\n", a.Name, size, a.About)
 		}
-		fmt.Fprintf(t, "  %s\t%s\t%s\n", a.Name, size, a.About)
-	}
-	if err := t.Flush(); err != nil {
-		panic("fedpace: a string builder does not fail")
-	}
-	return strings.TrimRight(b.String(), "\n")
+	})
 }
 
 func writeFetched(c *cobra.Command, a fetch.Archive, r fetch.Result) error {

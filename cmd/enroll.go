@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -19,13 +20,12 @@ import (
 
 // enrollment is what the command line asks for.
 type enrollment struct {
-	keys, out         string
-	host, run         string
-	site, siteServer  string
-	coordinator       bool
-	revoke, renew     bool
-	configuration     bool
-	stdout, complains io.Writer
+	keys, out        string
+	host, run        string
+	site, siteServer string
+	coordinator      bool
+	revoke, renew    bool
+	configuration    bool
 }
 
 func enrollCommand() *cobra.Command {
@@ -52,12 +52,11 @@ Devices of one site may come through a server of their own there, a leaf node:
   fedpace enroll --site home && fedpace enroll --site-config tls://server:7422 > site.conf`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			e.stdout, e.complains = c.OutOrStdout(), c.ErrOrStderr()
 			grant, err := e.grant(args)
 			if err != nil {
 				return cli.Usage(c, err)
 			}
-			return e.do(grant)
+			return e.do(c, grant)
 		},
 	}
 	s := c.Flags()
@@ -78,12 +77,8 @@ Devices of one site may come through a server of their own there, a leaf node:
 func (e *enrollment) grant(args []string) (auth.Grant, error) {
 	id := strings.Join(args, "") // one at most
 	g := auth.Grant{Role: auth.RoleDevice, ID: id, Run: e.run, Renew: e.renew}
-	named := 0
-	for _, is := range []bool{id != "" && !e.coordinator, e.host != "", e.site != "", e.coordinator} {
-		if is {
-			named++
-		}
-	}
+	list := []bool{id != "" && !e.coordinator, e.host != "", e.site != "", e.coordinator}
+	named := len(slices.DeleteFunc(list, func(is bool) bool { return !is }))
 	switch prints := e.configuration || e.siteServer != ""; {
 	case prints && (named > 0 || e.revoke || e.renew || e.out != "" || e.run != "" || e.configuration && e.siteServer != ""):
 		return g, errors.New("--server-config and --site-config stand alone, with --keys at most")
@@ -108,7 +103,7 @@ func (e *enrollment) grant(args []string) (auth.Grant, error) {
 	return g, g.Check()
 }
 
-func (e *enrollment) do(g auth.Grant) error {
+func (e *enrollment) do(c *cobra.Command, g auth.Grant) error {
 	if e.keys == "" {
 		var err error
 		if e.keys, err = run.KeysFolder(); err != nil {
@@ -132,13 +127,13 @@ func (e *enrollment) do(g auth.Grant) error {
 		if err != nil {
 			return err
 		}
-		_, err = io.WriteString(e.stdout, text)
+		_, err = io.WriteString(c.OutOrStdout(), text)
 		return err
 	case e.revoke:
 		if err := authority.Revoke(g.Role, g.ID); err != nil {
 			return err
 		}
-		fmt.Fprintf(e.complains, "The credentials of %s %s are revoked. A server of fedpace's own heeds that within seconds; for another one, make auth.conf anew (--server-config) and reload it.\n", g.Role, g.ID)
+		fmt.Fprintf(c.ErrOrStderr(), "The credentials of %s %s are revoked. A server of fedpace's own heeds that within seconds; for another one, make auth.conf anew (--server-config) and reload it.\n", g.Role, g.ID)
 		return nil
 	}
 	path := cmp.Or(e.out, filepath.Join(e.keys, g.ID+".creds"))
@@ -158,6 +153,6 @@ func (e *enrollment) do(g auth.Grant) error {
 	if err := os.WriteFile(path, creds, 0o600); err != nil {
 		return errors.Join(err, authority.Revoke(g.Role, g.ID)) // nobody has them
 	}
-	fmt.Fprintf(e.complains, "The credentials of %s %s are in %s. Who has that file is %s: take it there by a way that others do not see.\n", g.Role, g.ID, path, g.ID)
+	fmt.Fprintf(c.ErrOrStderr(), "The credentials of %s %s are in %s. Who has that file is %s: take it there by a way that others do not see.\n", g.Role, g.ID, path, g.ID)
 	return nil
 }

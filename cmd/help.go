@@ -2,6 +2,7 @@ package cmd
 
 import (
 	"fmt"
+	"io"
 	"strings"
 	"text/tabwriter"
 
@@ -50,28 +51,35 @@ func helpCommand(root *cobra.Command) *cobra.Command {
 
 // configurationKeys is a page of help: all keys with their meaning.
 func configurationKeys() string {
+	return aligned(func(w io.Writer) {
+		for _, part := range []struct {
+			about string
+			keys  []config.KnownKey
+		}{
+			{"The keys of a configuration file and of --set. The defaults of a task are those\n" +
+				"of the paper's Tables 1 and 2; fedpace run --dry-run prints the values in use.", config.KnownKeys()},
+			{"A class of devices, an entry of fleet, has these keys; what it does not give is that\nof all devices:", config.ClassKeys()},
+			{"A distribution is one of", config.Distributions()},
+			{"each with at_least and at_most as bounds, if wanted.", nil},
+		} {
+			fmt.Fprintf(w, "%s\n\n", part.about)
+			for _, k := range part.keys {
+				fmt.Fprintf(w, "  %s\t%s\n", k.Key, k.Help)
+			}
+			fmt.Fprintln(w)
+		}
+	})
+}
+
+// aligned is a text whose columns, which tabs separate, are lined up.
+func aligned(write func(io.Writer)) string {
 	var b strings.Builder
 	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	for _, part := range []struct {
-		about string
-		keys  []config.KnownKey
-	}{
-		{"The keys of a configuration file and of --set. The defaults of a task are those\n" +
-			"of the paper's Tables 1 and 2; fedpace run --dry-run prints the values in use.", config.KnownKeys()},
-		{"A class of devices, an entry of fleet, has these keys; what it does not give is that\nof all devices:", config.ClassKeys()},
-		{"A distribution is one of", config.Distributions()},
-		{"each with at_least and at_most as bounds, if wanted.", nil},
-	} {
-		fmt.Fprintf(t, "%s\n\n", part.about)
-		for _, k := range part.keys {
-			fmt.Fprintf(t, "  %s\t%s\n", k.Key, k.Help)
-		}
-		fmt.Fprintln(t)
-	}
+	write(t)
 	if err := t.Flush(); err != nil {
 		panic("fedpace: a string builder does not fail")
 	}
-	return strings.TrimSpace(b.String())
+	return strings.TrimRight(b.String(), "\n")
 }
 
 // configurationTopic explains the configuration. Its page is made when it is asked

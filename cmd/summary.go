@@ -55,11 +55,8 @@ func writeSummary(w io.Writer, c config.Config, s folder.Summary) error {
 	} else if s.Data != nil && strings.Contains(*s.Data, "synthetic") && !c.IsSynthetic() {
 		data += " (" + *s.Data + ")"
 	}
-	if _, err := fmt.Fprintf(w, "%s: %s with %s, %s, seed %d: %s\n", c.Name, s.Task, s.Schedule, data, s.Seed, state); err != nil {
-		return err
-	}
-
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(t, "%s: %s with %s, %s, seed %d: %s\n", c.Name, s.Task, s.Schedule, data, s.Seed, state)
 	line := func(name, format string, a ...any) { fmt.Fprintf(t, "  %s\t%s\n", name, fmt.Sprintf(format, a...)) }
 	line("rounds", "%s", human.Thousands(int64(s.Rounds)))
 	line("virtual time", "%s", human.VirtualTime(s.VirtualSeconds))

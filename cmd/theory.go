@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -243,11 +242,12 @@ func (f *theoryFlags) laboratory(c *cobra.Command) error {
 // listErrata lists where the paper prints something else than holds.
 func (f *theoryFlags) listErrata(c *cobra.Command) error {
 	return cli.Print(c, f.json, theory.Errata(), func(w io.Writer) error {
-		t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-		fmt.Fprintln(t, "WHERE\tPRINTED\tHOLDS\tWHY")
-		for _, e := range theory.Errata() {
-			fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", e.Place, e.Printed, e.Holds, e.Why)
-		}
-		return t.Flush()
+		_, err := fmt.Fprintln(w, aligned(func(w io.Writer) {
+			fmt.Fprintln(w, "WHERE\tPRINTED\tHOLDS\tWHY")
+			for _, e := range theory.Errata() {
+				fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", e.Place, e.Printed, e.Holds, e.Why)
+			}
+		}))
+		return err
 	})
 }

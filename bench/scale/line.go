@@ -109,30 +109,21 @@ func (l *line) measure(ctx context.Context, number, repeat int) error {
 		return err
 	}
 	for i := range repeat {
-		m, err := once(ctx, self, number)
-		if err != nil {
-			return fmt.Errorf("%s, %d clients: %w", l.Name, l.Clients, err)
+		cmd := exec.CommandContext(ctx, self, child, strconv.Itoa(number))
+		cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+		cmd.WaitDelay, cmd.Stderr = 10*time.Second, os.Stderr
+		var m line
+		out, err := cmd.Output()
+		if err == nil {
+			err = json.Unmarshal(out, &m)
 		}
-		l.Bytes = max(l.Bytes, m.Bytes)
+		if err != nil {
+			return fmt.Errorf("%s, %d clients: %w: %q", l.Name, l.Clients, err, out)
+		}
+		l.Bytes = max(l.Bytes, process.Peak(cmd.ProcessState))
 		if i == 0 || m.Seconds < l.Seconds {
-			l.Tasks, l.Seconds, l.CPU, l.Pace = m.Tasks, m.Seconds, m.CPU, float64(m.Tasks)/m.Seconds
+			l.Tasks, l.Seconds, l.CPU, l.Pace = m.Tasks, m.Seconds, process.CPU(cmd.ProcessState), float64(m.Tasks)/m.Seconds
 		}
 	}
 	return nil
-}
-
-func once(ctx context.Context, self string, number int) (m line, err error) {
-	cmd := exec.CommandContext(ctx, self, child, strconv.Itoa(number))
-	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
-	cmd.WaitDelay = 10 * time.Second
-	cmd.Stderr = os.Stderr
-	out, err := cmd.Output()
-	if err != nil {
-		return m, err
-	}
-	if err := json.Unmarshal(out, &m); err != nil {
-		return m, fmt.Errorf("%q: %w", out, err)
-	}
-	m.CPU, m.Bytes = process.CPU(cmd.ProcessState), process.Peak(cmd.ProcessState)
-	return m, nil
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -28,16 +27,10 @@ func command(ctx context.Context, args []string, out, told io.Writer) error {
 	repeat := flags.Int("repeat", 3, "runs of each line; the fastest counts")
 	check := flags.Bool("check", false, "fail where a target is missed")
 	number := flags.Int("line", -1, "do one line in this process and print its measurement as JSON")
-	switch err := flags.Parse(args); {
-	case errors.Is(err, flag.ErrHelp):
-		return nil
-	case err != nil:
-		return process.ErrUsage
-	}
 	all := lines()
-	if flags.NArg() > 0 || *repeat < 1 || *number >= len(all) {
-		fmt.Fprintf(told, "scale: no arguments but flags are taken, --repeat is at least 1, --line below %d\n", len(all))
-		return process.ErrUsage
+	valid := func() bool { return *repeat > 0 && *number < len(all) }
+	if err := process.Parse(flags, args, valid, fmt.Sprintf("--repeat is at least 1, --line below %d", len(all))); err != nil {
+		return err
 	}
 	if *number >= 0 {
 		return all[*number].run(ctx, out)

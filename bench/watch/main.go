@@ -38,14 +38,8 @@ func command(ctx context.Context, args []string, out, told io.Writer) error {
 	flags.SetOutput(told)
 	pairs := flags.Int("pairs", 7, "pairs of each kind of run")
 	binary := flags.String("binary", "", "fedpace to measure; without it the one of this module is built")
-	switch err := flags.Parse(args); {
-	case errors.Is(err, flag.ErrHelp):
-		return nil
-	case err != nil:
-		return process.ErrUsage
-	case *pairs < 1 || flags.NArg() > 0:
-		fmt.Fprintln(told, "watch: --pairs is at least 1, and there are no arguments but flags")
-		return process.ErrUsage
+	if err := process.Parse(flags, args, func() bool { return *pairs > 0 }, "--pairs is at least 1"); err != nil {
+		return err
 	}
 	dir, err := os.MkdirTemp("", "fedpace-watch-")
 	if err != nil {

@@ -2,6 +2,7 @@ package config
 
 import (
 	"reflect"
+	"slices"
 
 	"fedpace/actors/device"
 	"fedpace/actors/learn"
@@ -150,11 +151,9 @@ type Theory struct {
 	Time  string   `key:"time" default:"elapsed" words:"elapsed,ahead" help:"schedule theory: what stands for W in Eq. 9"`
 }
 
-// What W is in Eq. 9.
-const (
-	Elapsed = "elapsed" // the time since the start, as in the paper's schedules
-	Ahead   = "ahead"   // the time to the end, as in the theorem
-)
+// Ahead makes W in Eq. 9 the time to the end, as in the theorem, instead of the time
+// since the start, as in the paper's schedules.
+const Ahead = "ahead"
 
 // Take fills in what is not set, as a run does with what it calculates.
 func (t *Theory) Take(found Theory) {
@@ -320,12 +319,9 @@ func (c *Config) EverAbsent() bool {
 	if len(c.Fleet) == 0 {
 		return absent(c.Availability)
 	}
-	for _, k := range c.Fleet {
-		if k.Availability == nil && absent(c.Availability) || absent(k.Availability) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(c.Fleet, func(k device.Class) bool {
+		return absent(k.Availability) || k.Availability == nil && absent(c.Availability)
+	})
 }
 
 // Aggregate makes the next global model of the updates.

@@ -19,12 +19,6 @@ const (
 	TaskLogistic    = tasks.Logistic
 )
 
-// The links of the paper's runtime model (below Eq. 4).
-const (
-	paperDownloadMbps = 20
-	paperUploadMbps   = 5
-)
-
 // Defaults is the paper's experiment on a task: 10,000 rounds of K_r-rounds
 // with the constants of Tables 1 and 2; for a convex task, a run of seconds. What
 // the task does not decide is the default of its key. It returns an error for a
@@ -34,7 +28,7 @@ func Defaults(task Task) (Config, error) {
 	var r reader
 	r.begin(reflect.ValueOf(&c).Elem(), "", "", "")
 	c.Task, c.Out = task, OutFolder(c.Name)
-	c.Network.DownloadMbps, c.Network.UploadMbps = paperDownloadMbps, paperUploadMbps
+	c.Network.DownloadMbps, c.Network.UploadMbps = 20, 5 // the links of the paper's runtime model (below Eq. 4)
 	if task.IsConvex() {
 		c.convex()
 		return c, nil

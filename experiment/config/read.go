@@ -422,26 +422,23 @@ func parseNumber(s string) (float64, bool) {
 // stand beside it, a full path, or the same name in another group.
 func unknownKey(path string, beside []string) string {
 	last := path[strings.LastIndex(path, ".")+1:]
-	if strings.Contains(path, "[") {
-		if near := nearest(last, beside); near != "" {
-			return fmt.Sprintf("unknown key (did you mean %q?)", near)
+	near, known := nearest(last, beside), orList(beside)
+	if !strings.Contains(path, "[") {
+		var paths []string
+		for _, k := range KnownKeys() {
+			if group, _, ok := strings.Cut(k.Key, "."); ok && !slices.Contains(paths, group) {
+				paths = append(paths, group)
+			}
+			paths = append(paths, k.Key)
 		}
-		return "unknown key (" + orList(beside) + ")"
-	}
-	var paths []string
-	for _, k := range KnownKeys() {
-		if group, _, ok := strings.Cut(k.Key, "."); ok && !slices.Contains(paths, group) {
-			paths = append(paths, group)
-		}
-		paths = append(paths, k.Key)
-	}
-	if near := nearest(path, paths); near != "" {
-		return fmt.Sprintf("unknown key (did you mean %q?)", near)
-	}
-	for _, known := range paths {
-		if strings.HasSuffix(known, "."+last) {
-			return fmt.Sprintf("unknown key (did you mean %q?)", known)
+		near, known = nearest(path, paths), "fedpace help configuration lists all"
+		elsewhere := slices.IndexFunc(paths, func(path string) bool { return strings.HasSuffix(path, "."+last) })
+		if near == "" && elsewhere >= 0 {
+			near = paths[elsewhere]
 		}
 	}
-	return "unknown key (fedpace help configuration lists all)"
+	if near != "" {
+		known = fmt.Sprintf("did you mean %q?", near)
+	}
+	return "unknown key (" + known + ")"
 }

@@ -4,13 +4,17 @@ import (
 	"fmt"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 )
 
 // MaxDevices is how many real devices can take part in a run.
 const MaxDevices = 1 << 12
 
-const maxToken = 64
+const (
+	maxToken     = 64
+	tokenLetters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
+)
 
 // CheckToken says whether s can stand in a NATS subject as one token: 1 to 64
 // of A-Z, a-z, 0-9, "-" and "_". kind says what s names, as in "run".
@@ -18,10 +22,8 @@ func CheckToken(kind, s string) error {
 	if s == "" || len(s) > maxToken {
 		return fmt.Errorf("%s %q has %d characters, want 1 to %d", kind, s, len(s), maxToken)
 	}
-	for _, r := range s {
-		if !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '_') {
-			return fmt.Errorf("%s %q holds %q; letters, digits, - and _ can stand in a subject", kind, s, r)
-		}
+	if rest := strings.TrimLeft(s, tokenLetters); rest != "" {
+		return fmt.Errorf("%s %q holds %q; letters, digits, - and _ can stand in a subject", kind, s, []rune(rest)[0])
 	}
 	return nil
 }
@@ -42,17 +44,17 @@ func CheckDevice(id string) error {
 // commas between them. Its errors show no password.
 func CheckURL(s string) error {
 	for _, one := range strings.Split(s, ",") {
-		u, err := url.Parse(strings.TrimSpace(one))
-		if err != nil {
-			return fmt.Errorf("%q is not a URL (nats://host:4222)", Redacted(one))
+		problem := ""
+		switch u, err := url.Parse(strings.TrimSpace(one)); {
+		case err != nil:
+			problem = "is not a URL"
+		case !slices.Contains([]string{"nats", "tls", "ws", "wss"}, u.Scheme):
+			problem = "is not a NATS server's URL"
+		case u.Hostname() == "":
+			problem = "names no host"
 		}
-		switch u.Scheme {
-		case "nats", "tls", "ws", "wss":
-		default:
-			return fmt.Errorf("%q is not a NATS server's URL (nats://host:4222)", Redacted(one))
-		}
-		if u.Hostname() == "" {
-			return fmt.Errorf("%q names no host (nats://host:4222)", Redacted(one))
+		if problem != "" {
+			return fmt.Errorf("%q %s (nats://host:4222)", Redacted(one), problem)
 		}
 	}
 	return nil

@@ -64,18 +64,14 @@ the class into another configuration's fleet.`,
 func calibrateTasks(c *cobra.Command, measured []tasks.Task, steps int, name, out string) (err error) {
 	const row = "%-12s %12s %12s %12s %12s\n"
 	w := c.OutOrStdout()
-	if _, err := fmt.Fprintf(w, row, "task", "mean", "deviation", "paper's", "deviation"); err != nil {
-		return err
-	}
+	fmt.Fprintf(w, row, "task", "mean", "deviation", "paper's", "deviation")
 	var last calibrate.Calibration
 	for _, task := range measured {
 		if last, err = calibrate.Calibrate(c.Context(), task, steps); err != nil {
 			return err
 		}
 		ms := func(seconds float64) string { return fmt.Sprintf("%.4g ms", 1e3*seconds) }
-		if _, err := fmt.Fprintf(w, row, task, ms(last.Mean), ms(last.Std), ms(last.PaperMean), ms(last.PaperStd)); err != nil {
-			return err
-		}
+		fmt.Fprintf(w, row, task, ms(last.Mean), ms(last.Std), ms(last.PaperMean), ms(last.PaperStd))
 	}
 	if out == "" {
 		return nil

@@ -25,19 +25,15 @@ func addCompletion(root *cobra.Command) {
 	}
 }
 
-// Completer completes a flag's value. The directive says what the shell does
-// with it.
-type Completer = func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective)
-
 // Complete gives a flag its completer; the flag must be there.
-func Complete(c *cobra.Command, flag string, f Completer) {
+func Complete(c *cobra.Command, flag string, f cobra.CompletionFunc) {
 	if err := c.RegisterFlagCompletionFunc(flag, f); err != nil {
 		panic("fedpace: " + err.Error())
 	}
 }
 
 // Words completes one of a few.
-func Words(list ...string) Completer {
+func Words(list ...string) cobra.CompletionFunc {
 	return func(_ *cobra.Command, _ []string, begun string) ([]string, cobra.ShellCompDirective) {
 		fit := slices.DeleteFunc(slices.Clone(list), func(w string) bool { return !strings.HasPrefix(w, begun) })
 		return fit, cobra.ShellCompDirectiveNoFileComp
@@ -45,15 +41,11 @@ func Words(list ...string) Completer {
 }
 
 // Folders completes names of folders.
-func Folders(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-	return nil, cobra.ShellCompDirectiveFilterDirs
-}
+var Folders = cobra.FixedCompletions(nil, cobra.ShellCompDirectiveFilterDirs)
 
 // FilesOf completes names of files with these extensions.
-func FilesOf(extensions ...string) Completer {
-	return func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-		return extensions, cobra.ShellCompDirectiveFilterFileExt
-	}
+func FilesOf(extensions ...string) cobra.CompletionFunc {
+	return cobra.FixedCompletions(extensions, cobra.ShellCompDirectiveFilterFileExt)
 }
 
 // OneFolder completes a command's one argument, a folder.

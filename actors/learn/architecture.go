@@ -3,6 +3,8 @@ package learn
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
+	"strconv"
 	"strings"
 
 	"fedpace/internal/registry"
@@ -53,9 +55,15 @@ func Parse(spec string) (Model, error) {
 // slice. form names each number.
 func scan(sizes, form string, numbers any) error {
 	sizes = strings.ReplaceAll(sizes, "x", ",")
+	tooWide := func(s string) bool {
+		width, err := strconv.Atoi(s)
+		return err == nil && width > maxWidth
+	}
 	switch n := strings.Count(sizes, ",") + 1; {
 	case n > maxLayers:
 		return fmt.Errorf("%d widths are more than %d", n, maxLayers)
+	case slices.ContainsFunc(strings.Split(sizes, ","), tooWide):
+		return fmt.Errorf("%q has a width above %d", sizes, maxWidth)
 	case !strings.Contains(form, "...") && n != len(strings.FieldsFunc(form, func(r rune) bool { return r == ',' || r == 'x' })),
 		json.Unmarshal([]byte("["+sizes+"]"), numbers) != nil:
 		return fmt.Errorf("%q is not %s (widths from 1 to %d)", sizes, form, maxWidth)
@@ -65,13 +73,13 @@ func scan(sizes, form string, numbers any) error {
 
 // checkSizes checks a classifier's widths, classes and number of parameters.
 func checkSizes(params int64, classes int, widths ...int) error {
+	if params > MaxParams {
+		return fmt.Errorf("more than %d parameters", MaxParams)
+	}
 	for _, w := range widths {
 		if w < 1 || w > maxWidth {
 			return fmt.Errorf("width %d is not a number from 1 to %d", w, maxWidth)
 		}
-	}
-	if params > MaxParams {
-		return fmt.Errorf("more than %d parameters", MaxParams)
 	}
 	if classes < 2 {
 		return fmt.Errorf("a classifier needs at least 2 classes")

@@ -37,10 +37,10 @@ func FuzzDecodeReply(f *testing.F) {
 		w := r.Welcome
 		return w == nil || w.Client < w.Clients && w.Params >= 1 && w.Params <= MaxParams && w.HeartbeatEvery() >= minHeartbeat
 	},
-		&DeviceReply{Verdict: Accepted, Welcome: &Welcome{
+		&DeviceReply{Status: Accepted, Welcome: &Welcome{
 			Client: 200, Clients: 202, Params: 7, HeartbeatSeconds: 1, Task: "femnist", Heterogeneity: 1, DataSeed: 3,
 			Spec: &Spec{Model: "linear:2,2", DataDigest: "d", Seed: 1, Batch: 32, Augment: "none"},
 		}},
-		&DeviceReply{Verdict: 99, Reason: "no", Welcome: &Welcome{HeartbeatSeconds: math.Inf(1)}},
+		&DeviceReply{Status: 99, Reason: "no", Welcome: &Welcome{HeartbeatSeconds: math.Inf(1)}},
 		&DeviceReply{Welcome: &Welcome{Client: math.MaxUint64, Params: math.MaxUint32}})
 }

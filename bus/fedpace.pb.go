@@ -129,61 +129,62 @@ func (JobKind) EnumDescriptor() ([]byte, []int) {
 	return file_fedpace_proto_rawDescGZIP(), []int{1}
 }
 
-type Verdict int32
+// Status is how the coordinator answers a sum, an update or a join.
+type Status int32
 
 const (
-	Verdict_VERDICT_UNSPECIFIED Verdict = 0
-	Verdict_VERDICT_CONTINUE    Verdict = 1 // the chunk is kept, more are missing
-	Verdict_VERDICT_ACCEPTED    Verdict = 2 // the coordinator has the sum: acknowledge the job
-	Verdict_VERDICT_REPEATED    Verdict = 3 // the coordinator had it already: acknowledge the job
-	Verdict_VERDICT_REFUSED     Verdict = 4 // do not acknowledge; reason says why
-	Verdict_VERDICT_SEND_VALUES Verdict = 5 // the handle says nothing here: send the values themselves
+	Status_STATUS_UNSPECIFIED Status = 0
+	Status_STATUS_CONTINUE    Status = 1 // the chunk is kept, more are missing
+	Status_STATUS_ACCEPTED    Status = 2 // the coordinator has the sum: acknowledge the job
+	Status_STATUS_REPEATED    Status = 3 // the coordinator had it already: acknowledge the job
+	Status_STATUS_REFUSED     Status = 4 // do not acknowledge; reason says why
+	Status_STATUS_SEND_VALUES Status = 5 // the handle says nothing here: send the values themselves
 )
 
-// Enum value maps for Verdict.
+// Enum value maps for Status.
 var (
-	Verdict_name = map[int32]string{
-		0: "VERDICT_UNSPECIFIED",
-		1: "VERDICT_CONTINUE",
-		2: "VERDICT_ACCEPTED",
-		3: "VERDICT_REPEATED",
-		4: "VERDICT_REFUSED",
-		5: "VERDICT_SEND_VALUES",
+	Status_name = map[int32]string{
+		0: "STATUS_UNSPECIFIED",
+		1: "STATUS_CONTINUE",
+		2: "STATUS_ACCEPTED",
+		3: "STATUS_REPEATED",
+		4: "STATUS_REFUSED",
+		5: "STATUS_SEND_VALUES",
 	}
-	Verdict_value = map[string]int32{
-		"VERDICT_UNSPECIFIED": 0,
-		"VERDICT_CONTINUE":    1,
-		"VERDICT_ACCEPTED":    2,
-		"VERDICT_REPEATED":    3,
-		"VERDICT_REFUSED":     4,
-		"VERDICT_SEND_VALUES": 5,
+	Status_value = map[string]int32{
+		"STATUS_UNSPECIFIED": 0,
+		"STATUS_CONTINUE":    1,
+		"STATUS_ACCEPTED":    2,
+		"STATUS_REPEATED":    3,
+		"STATUS_REFUSED":     4,
+		"STATUS_SEND_VALUES": 5,
 	}
 )
 
-func (x Verdict) Enum() *Verdict {
-	p := new(Verdict)
+func (x Status) Enum() *Status {
+	p := new(Status)
 	*p = x
 	return p
 }
 
-func (x Verdict) String() string {
+func (x Status) String() string {
 	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
 }
 
-func (Verdict) Descriptor() protoreflect.EnumDescriptor {
+func (Status) Descriptor() protoreflect.EnumDescriptor {
 	return file_fedpace_proto_enumTypes[2].Descriptor()
 }
 
-func (Verdict) Type() protoreflect.EnumType {
+func (Status) Type() protoreflect.EnumType {
 	return &file_fedpace_proto_enumTypes[2]
 }
 
-func (x Verdict) Number() protoreflect.EnumNumber {
+func (x Status) Number() protoreflect.EnumNumber {
 	return protoreflect.EnumNumber(x)
 }
 
-// Deprecated: Use Verdict.Descriptor instead.
-func (Verdict) EnumDescriptor() ([]byte, []int) {
+// Deprecated: Use Status.Descriptor instead.
+func (Status) EnumDescriptor() ([]byte, []int) {
 	return file_fedpace_proto_rawDescGZIP(), []int{2}
 }
 
@@ -617,7 +618,7 @@ func (x *Join) GetProtocol() uint32 {
 // DeviceReply answers each Join and Update message.
 type DeviceReply struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Verdict       Verdict                `protobuf:"varint,1,opt,name=verdict,proto3,enum=fedpace.v1.Verdict" json:"verdict,omitempty"`
+	Status        Status                 `protobuf:"varint,1,opt,name=status,proto3,enum=fedpace.v1.Status" json:"status,omitempty"`
 	Reason        string                 `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
 	Welcome       *Welcome               `protobuf:"bytes,3,opt,name=welcome,proto3" json:"welcome,omitempty"` // to a join
 	unknownFields protoimpl.UnknownFields
@@ -654,11 +655,11 @@ func (*DeviceReply) Descriptor() ([]byte, []int) {
 	return file_fedpace_proto_rawDescGZIP(), []int{5}
 }
 
-func (x *DeviceReply) GetVerdict() Verdict {
+func (x *DeviceReply) GetStatus() Status {
 	if x != nil {
-		return x.Verdict
+		return x.Status
 	}
-	return Verdict_VERDICT_UNSPECIFIED
+	return Status_STATUS_UNSPECIFIED
 }
 
 func (x *DeviceReply) GetReason() string {
@@ -1696,7 +1697,7 @@ func (x *Handle) GetNumber() uint64 {
 // SumReply answers each Sum message.
 type SumReply struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Verdict       Verdict                `protobuf:"varint,1,opt,name=verdict,proto3,enum=fedpace.v1.Verdict" json:"verdict,omitempty"`
+	Status        Status                 `protobuf:"varint,1,opt,name=status,proto3,enum=fedpace.v1.Status" json:"status,omitempty"`
 	Reason        string                 `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1732,11 +1733,11 @@ func (*SumReply) Descriptor() ([]byte, []int) {
 	return file_fedpace_proto_rawDescGZIP(), []int{19}
 }
 
-func (x *SumReply) GetVerdict() Verdict {
+func (x *SumReply) GetStatus() Status {
 	if x != nil {
-		return x.Verdict
+		return x.Status
 	}
-	return Verdict_VERDICT_UNSPECIFIED
+	return Status_STATUS_UNSPECIFIED
 }
 
 func (x *SumReply) GetReason() string {
@@ -2064,9 +2065,9 @@ const file_fedpace_proto_rawDesc = "" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06kernel\x18\x02 \x01(\tR\x06kernel\x12\x18\n" +
 	"\asamples\x18\x03 \x01(\x04R\asamples\x12\x1a\n" +
-	"\bprotocol\x18\x04 \x01(\rR\bprotocol\"\x83\x01\n" +
-	"\vDeviceReply\x12-\n" +
-	"\averdict\x18\x01 \x01(\x0e2\x13.fedpace.v1.VerdictR\averdict\x12\x16\n" +
+	"\bprotocol\x18\x04 \x01(\rR\bprotocol\"\x80\x01\n" +
+	"\vDeviceReply\x12*\n" +
+	"\x06status\x18\x01 \x01(\x0e2\x12.fedpace.v1.StatusR\x06status\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x12-\n" +
 	"\awelcome\x18\x03 \x01(\v2\x13.fedpace.v1.WelcomeR\awelcome\"\xfd\x01\n" +
 	"\aWelcome\x12\x16\n" +
@@ -2157,9 +2158,9 @@ const file_fedpace_proto_rawDesc = "" +
 	"\x04text\x18\x04 \x01(\tR\x04text\"6\n" +
 	"\x06Handle\x12\x14\n" +
 	"\x05store\x18\x01 \x01(\fR\x05store\x12\x16\n" +
-	"\x06number\x18\x02 \x01(\x04R\x06number\"Q\n" +
-	"\bSumReply\x12-\n" +
-	"\averdict\x18\x01 \x01(\x0e2\x13.fedpace.v1.VerdictR\averdict\x12\x16\n" +
+	"\x06number\x18\x02 \x01(\x04R\x06number\"N\n" +
+	"\bSumReply\x12*\n" +
+	"\x06status\x18\x01 \x01(\x0e2\x12.fedpace.v1.StatusR\x06status\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\"\xd7\x01\n" +
 	"\aRunInfo\x12\x10\n" +
 	"\x03run\x18\x01 \x01(\tR\x03run\x12\x14\n" +
@@ -2188,14 +2189,14 @@ const file_fedpace_proto_rawDesc = "" +
 	"\aJobKind\x12\x18\n" +
 	"\x14JOB_KIND_UNSPECIFIED\x10\x00\x12\x12\n" +
 	"\x0eJOB_KIND_TRAIN\x10\x01\x12\x15\n" +
-	"\x11JOB_KIND_EVALUATE\x10\x02*\x92\x01\n" +
-	"\aVerdict\x12\x17\n" +
-	"\x13VERDICT_UNSPECIFIED\x10\x00\x12\x14\n" +
-	"\x10VERDICT_CONTINUE\x10\x01\x12\x14\n" +
-	"\x10VERDICT_ACCEPTED\x10\x02\x12\x14\n" +
-	"\x10VERDICT_REPEATED\x10\x03\x12\x13\n" +
-	"\x0fVERDICT_REFUSED\x10\x04\x12\x17\n" +
-	"\x13VERDICT_SEND_VALUES\x10\x05B\rZ\vfedpace/busb\x06proto3"
+	"\x11JOB_KIND_EVALUATE\x10\x02*\x8b\x01\n" +
+	"\x06Status\x12\x16\n" +
+	"\x12STATUS_UNSPECIFIED\x10\x00\x12\x13\n" +
+	"\x0fSTATUS_CONTINUE\x10\x01\x12\x13\n" +
+	"\x0fSTATUS_ACCEPTED\x10\x02\x12\x13\n" +
+	"\x0fSTATUS_REPEATED\x10\x03\x12\x12\n" +
+	"\x0eSTATUS_REFUSED\x10\x04\x12\x16\n" +
+	"\x12STATUS_SEND_VALUES\x10\x05B\rZ\vfedpace/busb\x06proto3"
 
 var (
 	file_fedpace_proto_rawDescOnce sync.Once
@@ -2214,7 +2215,7 @@ var file_fedpace_proto_msgTypes = make([]protoimpl.MessageInfo, 24)
 var file_fedpace_proto_goTypes = []any{
 	(Phase)(0),           // 0: fedpace.v1.Phase
 	(JobKind)(0),         // 1: fedpace.v1.JobKind
-	(Verdict)(0),         // 2: fedpace.v1.Verdict
+	(Status)(0),          // 2: fedpace.v1.Status
 	(*Task)(nil),         // 3: fedpace.v1.Task
 	(*Dropout)(nil),      // 4: fedpace.v1.Dropout
 	(*Plan)(nil),         // 5: fedpace.v1.Plan
@@ -2243,7 +2244,7 @@ var file_fedpace_proto_goTypes = []any{
 var file_fedpace_proto_depIdxs = []int32{
 	0,  // 0: fedpace.v1.Dropout.phase:type_name -> fedpace.v1.Phase
 	4,  // 1: fedpace.v1.Plan.dropout:type_name -> fedpace.v1.Dropout
-	2,  // 2: fedpace.v1.DeviceReply.verdict:type_name -> fedpace.v1.Verdict
+	2,  // 2: fedpace.v1.DeviceReply.status:type_name -> fedpace.v1.Status
 	9,  // 3: fedpace.v1.DeviceReply.welcome:type_name -> fedpace.v1.Welcome
 	12, // 4: fedpace.v1.Welcome.spec:type_name -> fedpace.v1.Spec
 	0,  // 5: fedpace.v1.Heartbeat.phase:type_name -> fedpace.v1.Phase
@@ -2256,7 +2257,7 @@ var file_fedpace_proto_depIdxs = []int32{
 	19, // 12: fedpace.v1.Sum.shards:type_name -> fedpace.v1.ShardScore
 	20, // 13: fedpace.v1.Sum.failure:type_name -> fedpace.v1.Failure
 	21, // 14: fedpace.v1.Sum.handle:type_name -> fedpace.v1.Handle
-	2,  // 15: fedpace.v1.SumReply.verdict:type_name -> fedpace.v1.Verdict
+	2,  // 15: fedpace.v1.SumReply.status:type_name -> fedpace.v1.Status
 	12, // 16: fedpace.v1.RunInfo.spec:type_name -> fedpace.v1.Spec
 	24, // 17: fedpace.v1.RunInfo.files:type_name -> fedpace.v1.File
 	18, // [18:18] is the sub-list for method output_type

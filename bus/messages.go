@@ -29,13 +29,13 @@ func (k JobKind) Name() string {
 	return strings.ToLower(strings.TrimPrefix(k.String(), "JOB_KIND_"))
 }
 
-// The verdicts on an update, a join or a sum.
+// The answers to a message of an update, a join or a sum.
 const (
-	Continue   = Verdict_VERDICT_CONTINUE
-	Accepted   = Verdict_VERDICT_ACCEPTED
-	Repeated   = Verdict_VERDICT_REPEATED
-	Refused    = Verdict_VERDICT_REFUSED
-	SendValues = Verdict_VERDICT_SEND_VALUES
+	Continue   = Status_STATUS_CONTINUE
+	Accepted   = Status_STATUS_ACCEPTED
+	Repeated   = Status_STATUS_REPEATED
+	Refused    = Status_STATUS_REFUSED
+	SendValues = Status_STATUS_SEND_VALUES
 )
 
 // ClientPlan is a plan with the client that its subject names.

@@ -156,7 +156,7 @@ func (r *Result) ValidateFor(j *Job) error {
 	return c.err
 }
 
-func (r *SumReply) Validate() error { return nil } // an unknown verdict is a refusal, a reason is only shown
+func (r *SumReply) Validate() error { return nil } // an unknown status is a refusal, a reason is only shown
 
 func (m *ModelChunk) Validate() error {
 	c := checker{message: "model chunk"}
@@ -235,7 +235,7 @@ func (w *Welcome) Validate() error {
 	return c.err
 }
 
-// Validate checks the welcome alone: an unknown verdict is a refusal, a reason
+// Validate checks the welcome alone: an unknown status is a refusal, a reason
 // is only shown.
 func (r *DeviceReply) Validate() error {
 	if r.Welcome == nil {

@@ -77,10 +77,10 @@ func (h *hostile) ask(subject string, m proto.Message) *bus.DeviceReply {
 
 func (h *hostile) join() {
 	h.Helper()
-	if r := h.ask(h.subject("join"), &bus.Join{Name: h.id}); r.Verdict == bus.Verdict_VERDICT_ACCEPTED {
+	if r := h.ask(h.subject("join"), &bus.Join{Name: h.id}); r.Status == bus.Status_STATUS_ACCEPTED {
 		h.hello = r.Welcome
 	} else {
-		h.Fatalf("the join is answered %v: %s", r.Verdict, r.Reason)
+		h.Fatalf("the join is answered %v: %s", r.Status, r.Reason)
 	}
 }
 
@@ -113,7 +113,7 @@ func (h *hostile) send(task uint64, values []float32, change func(*bus.Update)) 
 	chunks := (len(b) + size - 1) / size
 	for i := range chunks {
 		u := &bus.Update{Task: task, Chunk: uint32(i), Chunks: uint32(chunks), Values: b[i*size : min((i+1)*size, len(b))]}
-		if r := h.ask(h.subject(fmt.Sprint("update.", i)), u); r.Verdict != bus.Verdict_VERDICT_CONTINUE {
+		if r := h.ask(h.subject(fmt.Sprint("update.", i)), u); r.Status != bus.Status_STATUS_CONTINUE {
 			return r
 		}
 	}
@@ -155,8 +155,8 @@ func TestHostileDevices(t *testing.T) {
 	s.actor("good")
 	refused := func(what string, r *bus.DeviceReply, reason string) {
 		t.Helper()
-		if r.Verdict != bus.Verdict_VERDICT_REFUSED || !strings.Contains(r.Reason, reason) {
-			t.Errorf("%s is answered %v: %q; want a refusal with %q", what, r.Verdict, r.Reason, reason)
+		if r.Status != bus.Status_STATUS_REFUSED || !strings.Contains(r.Reason, reason) {
+			t.Errorf("%s is answered %v: %q; want a refusal with %q", what, r.Status, r.Reason, reason)
 		}
 	}
 	var last *bus.Task

@@ -143,8 +143,8 @@ func TestADeviceThatComesLate(t *testing.T) {
 			s.actor("late")
 			s.lines.await(t, "Device late has joined")
 		}
-		if r := slow.send(task.Task, values, nil); r.Verdict != bus.Verdict_VERDICT_ACCEPTED {
-			t.Fatalf("its update is answered %v: %s", r.Verdict, r.Reason)
+		if r := slow.send(task.Task, values, nil); r.Status != bus.Status_STATUS_ACCEPTED {
+			t.Fatalf("its update is answered %v: %s", r.Status, r.Reason)
 		}
 	}
 	summary := s.end()

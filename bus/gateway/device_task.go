@@ -112,7 +112,7 @@ func (d *Device) handle(ctx context.Context, x deviceArrival) (*DeviceTask, erro
 func (d *Device) wanted(ctx context.Context, run string) bool {
 	once := natsbus.Retry{Passes: func(error) bool { return false }}
 	r, err := d.request(ctx, once, run, subject.Join, d.config.Join)
-	return err == nil && r != nil && r.Verdict == bus.Accepted
+	return err == nil && r != nil && r.Status == bus.Accepted
 }
 
 // rest ends the work on a task. With the lock held.
@@ -144,7 +144,7 @@ func (d *Device) join(ctx context.Context, run string) error {
 	if r == nil {
 		return err // nil: it will call again
 	}
-	if r.Verdict != bus.Accepted || r.Welcome == nil {
+	if r.Status != bus.Accepted || r.Welcome == nil {
 		return fmt.Errorf("bus: run %s does not take device %s: %s", run, d.config.ID, r.Reason)
 	}
 	d.mu.Lock()
@@ -237,14 +237,14 @@ func (d *Device) send(ctx context.Context, run string, u *bus.DeviceUpdate) erro
 			return err
 		case r == nil:
 			return fmt.Errorf("bus: update of task %d: %w", u.Task, ErrUnanswered)
-		case r.Verdict == bus.Refused:
+		case r.Status == bus.Refused:
 			return fmt.Errorf("bus: update of task %d: %w: %s", u.Task, ErrUpdateRefused, r.Reason)
-		case r.Verdict == bus.Repeated:
+		case r.Status == bus.Repeated:
 			return nil
-		case r.Verdict == bus.SendValues:
+		case r.Status == bus.SendValues:
 			chunk = -1 // from the beginning
-		case part.Last() && r.Verdict != bus.Accepted:
-			return fmt.Errorf("bus: update of task %d: the coordinator says %v to the last message", u.Task, r.Verdict)
+		case part.Last() && r.Status != bus.Accepted:
+			return fmt.Errorf("bus: update of task %d: the coordinator says %v to the last message", u.Task, r.Status)
 		}
 	}
 	return nil

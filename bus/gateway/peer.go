@@ -147,11 +147,11 @@ func (x *peer) ignore(reason, text string) {
 
 // answer replies to a device's request. A device chooses where it hears: on
 // inboxes alone, or the answer could be a message of somebody else's.
-func (x *peer) answer(m *nats.Msg, v bus.Verdict, reason string, w *bus.Welcome) {
+func (x *peer) answer(m *nats.Msg, v bus.Status, reason string, w *bus.Welcome) {
 	if !strings.HasPrefix(m.Reply, "_INBOX") && !strings.HasPrefix(m.Reply, "_R_") {
 		return
 	}
-	b, err := bus.Marshal(nil, &bus.DeviceReply{Verdict: v, Reason: bus.ValidText(reason[:min(len(reason), bus.MaxText)]), Welcome: w})
+	b, err := bus.Marshal(nil, &bus.DeviceReply{Status: v, Reason: bus.ValidText(reason[:min(len(reason), bus.MaxText)]), Welcome: w})
 	if err == nil {
 		_ = x.gateway.conn.NATS().Publish(m.Reply, b) // a device asks again
 	}
@@ -207,8 +207,8 @@ func (x *peer) onUpdate(m *nats.Msg) {
 
 // take takes one message of an update and returns the answer. The message that
 // decides the task is an event.
-func (x *peer) take(p *bus.Update, fault error) (v bus.Verdict, reason string) {
-	ignore := func(why, text string) (bus.Verdict, string) {
+func (x *peer) take(p *bus.Update, fault error) (v bus.Status, reason string) {
+	ignore := func(why, text string) (bus.Status, string) {
 		x.ignore(why, text)
 		return bus.Refused, text
 	}
@@ -216,7 +216,7 @@ func (x *peer) take(p *bus.Update, fault error) (v bus.Verdict, reason string) {
 		x.done, x.reason, x.values = true, text, nil
 		x.gateway.events.Put(Event{Device: x.index, Kind: kind, Update: u, Text: strings.TrimPrefix(text, "bus: ")})
 	}
-	refuse := func(why, text string) (bus.Verdict, string) {
+	refuse := func(why, text string) (bus.Status, string) {
 		u := &bus.Update{Task: p.Task}
 		if fault == nil && p.Last() {
 			u = p

@@ -194,7 +194,7 @@ func (h *Host) sumRequest(ctx context.Context, w *bus.Sum) (done bool, err error
 	if err := bus.Unmarshal(reply.Data, &r); err != nil {
 		return false, err
 	}
-	switch r.Verdict {
+	switch r.Status {
 	case bus.Continue:
 		return false, nil
 	case bus.Accepted, bus.Repeated:

@@ -166,16 +166,16 @@ func (d *sumCollector) onSum(m *nats.Msg) {
 		d.ignored.Add(1)
 		return
 	}
-	s, verdict, reason := d.receive(m)
+	s, status, reason := d.receive(m)
 	if s != nil {
 		d.mailbox.Put(s)
-	} else if verdict != bus.Verdict_VERDICT_UNSPECIFIED { // else it is answered later
-		d.answer(m, verdict, reason)
+	} else if status != bus.Status_STATUS_UNSPECIFIED { // else it is answered later
+		d.answer(m, status, reason)
 	}
 }
 
-func (d *sumCollector) receive(m *nats.Msg) (s *bus.ReceivedSum, verdict bus.Verdict, reason string) {
-	refuse := func(err error) (*bus.ReceivedSum, bus.Verdict, string) {
+func (d *sumCollector) receive(m *nats.Msg) (s *bus.ReceivedSum, status bus.Status, reason string) {
+	refuse := func(err error) (*bus.ReceivedSum, bus.Status, string) {
 		return nil, bus.Refused, err.Error()
 	}
 	w := new(bus.Sum)
@@ -196,7 +196,7 @@ func (d *sumCollector) receive(m *nats.Msg) (s *bus.ReceivedSum, verdict bus.Ver
 			return refuse(fmt.Errorf("bus: sum of job %d: %d others of it wait already", w.Job, len(o.waiting)))
 		}
 		o.waiting = append(o.waiting, m)
-		return nil, bus.Verdict_VERDICT_UNSPECIFIED, ""
+		return nil, bus.Status_STATUS_UNSPECIFIED, ""
 	}
 	whole, err := o.add(d.store, w)
 	if errors.Is(err, errElsewhere) {
@@ -266,31 +266,31 @@ func (o *openJob) add(store *Store, w *bus.Sum) (*bus.Result, error) {
 
 // settle answers a sum that was with the coordinator, and its repeats. The job of
 // one that is accepted is closed; else it stays open.
-func (d *sumCollector) settle(o *openJob, m *nats.Msg, verdict bus.Verdict, reason string) {
+func (d *sumCollector) settle(o *openJob, m *nats.Msg, status bus.Status, reason string) {
 	d.mu.Lock()
-	waiting, others := o.waiting, verdict
+	waiting, others := o.waiting, status
 	o.taken, o.waiting = false, nil
-	if verdict == bus.Accepted {
+	if status == bus.Accepted {
 		others = bus.Repeated
 		d.confirmed(o) // the queue's last number counts on
 		delete(d.jobs, o.job.Job)
 	}
 	d.mu.Unlock()
-	d.answer(m, verdict, reason)
+	d.answer(m, status, reason)
 	for _, m := range waiting {
 		d.answer(m, others, reason)
 	}
 }
 
 // answer replies to a sum. A trainer that gets no reply sends its sum again.
-func (d *sumCollector) answer(m *nats.Msg, v bus.Verdict, reason string) {
+func (d *sumCollector) answer(m *nats.Msg, v bus.Status, reason string) {
 	if v == bus.Refused || v == bus.Repeated {
 		d.ignored.Add(1)
 	}
 	if m.Reply == "" {
 		return
 	}
-	b, err := bus.Marshal(nil, &bus.SumReply{Verdict: v, Reason: bus.ValidText(reason)})
+	b, err := bus.Marshal(nil, &bus.SumReply{Status: v, Reason: bus.ValidText(reason)})
 	if err == nil {
 		_ = m.Respond(b) // a closed connection has its own handler
 	}

@@ -29,8 +29,8 @@ func FuzzReceive(f *testing.F) {
 		d := newSumCollector(NewStore())
 		d.expect(&bus.Job{Job: 1, Kind: bus.Train, ModelDigest: digest[:], Params: 3, Clients: []*bus.ClientWork{{Task: 9}}})
 		for _, b := range [][]byte{first, second} {
-			s, verdict, reason := d.receive(message(b))
-			if verdict == bus.Refused && reason == "" {
+			s, status, reason := d.receive(message(b))
+			if status == bus.Refused && reason == "" {
 				t.Error("refused without a reason")
 			}
 			if s == nil {
@@ -79,8 +79,8 @@ func FuzzReceiveVariates(f *testing.F) {
 		d := newSumCollector(nil)
 		d.expect(&bus.Job{Job: 1, Kind: bus.Train, ModelDigest: model[:], Params: 2, Method: &bus.Method{Variates: true}, Clients: []*bus.ClientWork{{Task: 9}}})
 		for _, m := range [][]byte{a, b} {
-			s, verdict, reason := d.receive(message(m))
-			if verdict == bus.Refused && reason == "" {
+			s, status, reason := d.receive(message(m))
+			if status == bus.Refused && reason == "" {
 				t.Error("refused without a reason")
 			}
 			if s == nil || s.Failure != nil {

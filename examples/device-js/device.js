@@ -57,7 +57,7 @@ async function request(to, bytes) {
 
 async function join(name) {
   const reply = await request(subject(name, "join"), encode("Join", { name: "a JavaScript device", kernel: "javascript", samples: madeUp.samples }));
-  if (reply.verdict !== "VERDICT_ACCEPTED") throw new Error(`run ${name} does not take this device: ${reply.reason}`);
+  if (reply.status !== "STATUS_ACCEPTED") throw new Error(`run ${name} does not take this device: ${reply.reason}`);
   leave();
   const beat = setInterval(() => nats.publish(subject(name, "heartbeat"), encode("Heartbeat", { task: working.task, phase: PHASES[working.phase] })),
     1000 * reply.welcome.heartbeatSeconds);
@@ -102,9 +102,9 @@ async function send(name, update) {
       });
     }
     const reply = await request(subject(name, `update.${chunk}`), encode("Update", message));
-    if (reply.verdict === "VERDICT_REFUSED") return `refused: ${reply.reason}`;
-    if (reply.verdict === "VERDICT_REPEATED") return "repeated";
-    if (reply.verdict === "VERDICT_SEND_VALUES") chunk = -1;
+    if (reply.status === "STATUS_REFUSED") return `refused: ${reply.reason}`;
+    if (reply.status === "STATUS_REPEATED") return "repeated";
+    if (reply.status === "STATUS_SEND_VALUES") chunk = -1;
   }
   return "accepted";
 }

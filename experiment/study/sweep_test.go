@@ -33,8 +33,6 @@ func TestParseGrid(t *testing.T) {
 	}
 }
 
-// Student's t with four degrees of freedom: 2.776 standard errors.
-
 func smallSweep(t *testing.T) Sweep {
 	t.Helper()
 	return Sweep{

@@ -146,6 +146,11 @@ func TestAdviceOfAConfiguration(t *testing.T) {
 			t.Errorf("the advice lacks %q:\n%s", want, &text)
 		}
 	}
+	exact := c
+	exact.Network.ModelMegabits = 0 // 32 bits for each of the model's parameters
+	if a, err = Advise(exact, g, 4); err != nil || math.Abs(a.Round[0]-6.709184*(1.0/20+1.0/5)) > 1e-9 {
+		t.Errorf("with the model's own size: %v, %+v", err, a)
+	}
 	c.Stop.EqualRuntimeRounds = 1
 	if _, err := Advise(c, g, 4); err == nil || !strings.Contains(err.Error(), "ahead after the first") {
 		t.Errorf("of one round: %v", err)
@@ -264,6 +269,8 @@ func TestReadGiven(t *testing.T) {
 	for text, want := range map[string]string{
 		"x: 1":                     "unknown field",
 		"l: many":                  "c.yaml",
+		"l: .nan":                  "c.yaml: l is NaN, want a finite number",
+		"loss: -.inf":              "c.yaml: loss is -Inf, want a finite number",
 		"gap: other":               "proof, stated, appendix",
 		"l: [1]":                   "lines such as",
 		strings.Repeat("# ", 9000): "larger than",

@@ -82,10 +82,8 @@ func init() {
 // Sink is the output's entry; it has no options.
 type Sink struct{}
 
-// Files implements [metrics.Sink].
 func (Sink) Files() []string { return []string{File} }
 
-// Open implements [metrics.Sink].
 func (Sink) Open(*metrics.Run) (metrics.Output, error) {
 	return &Log{answers: map[uint64]place{}}, nil
 }
@@ -159,9 +157,6 @@ func (l *Log) scan(in *bufio.Reader) error {
 	}
 }
 
-// errSpoilt says that a record is not what was written.
-var errSpoilt = errors.New("its checksum is not that of its bytes: the file is damaged")
-
 // nextRecord appends the next payload to b. Memory follows the bytes that are
 // there, not the length that they claim.
 func nextRecord(in io.Reader, b []byte) ([]byte, error) {
@@ -181,7 +176,7 @@ func nextRecord(in io.Reader, b []byte) ([]byte, error) {
 		return w.Bytes(), err
 	}
 	if crc32.Checksum(w.Bytes(), castagnoli) != binary.LittleEndian.Uint32(head[4:]) {
-		return w.Bytes(), errSpoilt
+		return w.Bytes(), errors.New("its checksum is not that of its bytes: the file is damaged")
 	}
 	return w.Bytes(), nil
 }

@@ -28,10 +28,8 @@ func init() { metrics.Sinks.Register("rounds", "a row a round in "+RoundsFile, R
 // Rounds is the output that writes rounds.csv; it has no options.
 type Rounds struct{}
 
-// Files implements [metrics.Sink].
 func (Rounds) Files() []string { return []string{RoundsFile} }
 
-// Open implements [metrics.Sink].
 func (Rounds) Open(*metrics.Run) (metrics.Output, error) { return &rounds{}, nil }
 
 type rounds struct {

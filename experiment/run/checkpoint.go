@@ -64,15 +64,17 @@ func (k *checkpointer) close() {
 func (k *checkpointer) save(s *coordinator.State) error {
 	started := time.Now()
 	k.due.Store(false)
-	if err := k.recorder.outputs.Flush(); err != nil {
+	r := k.recorder
+	if err := r.outputs.Flush(); err != nil {
 		return err
 	}
-	c, results := &k.next, k.recorder.results
+	c, results := &k.next, r.results
 	var err error
 	if c.body.Outputs, err = results.Sync(); err != nil {
 		return err
 	}
-	if c.body.Recorder, err = k.recorder.save(); err != nil {
+	c.body.Recorder = savedRecorder{Elapsed: time.Since(r.started), Summary: r.saved}
+	if c.body.Recorder.Outputs, err = r.outputs.Save(); err != nil {
 		return err
 	}
 	c.state = *s
@@ -84,7 +86,7 @@ func (k *checkpointer) save(s *coordinator.State) error {
 	}
 	k.spoilt = false
 	now := time.Now()
-	k.recorder.checkpoint.Store(&now)
+	r.checkpoint.Store(&now)
 	k.alarm.Reset(max(k.every, time.Duration(float64(now.Sub(started))/maxShare)))
 	return nil
 }

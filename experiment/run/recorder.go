@@ -228,12 +228,6 @@ type savedRecorder struct {
 	Outputs metrics.State
 }
 
-// save is the recorder as it stands.
-func (r *recorder) save() (savedRecorder, error) {
-	outputs, err := r.outputs.Save()
-	return savedRecorder{time.Since(r.started), r.saved, outputs}, err
-}
-
 // describe names a set for reports; made data, and real samples in a made
 // grouping, are called synthetic.
 func describe(info federated.Info) string {

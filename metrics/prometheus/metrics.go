@@ -22,7 +22,6 @@ func init() {
 // Sink is the output's entry; it has no options.
 type Sink struct{}
 
-// Files implements [metrics.Sink]: there are none.
 func (Sink) Files() []string { return nil }
 
 func (Sink) Open(run *metrics.Run) (metrics.Output, error) { return New(run), nil }

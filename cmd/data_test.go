@@ -335,7 +335,7 @@ func served(t *testing.T, content []byte, handler http.HandlerFunc) []fetch.Arch
 	t.Cleanup(s.Close)
 	sum := sha256.Sum256(content)
 	return []fetch.Archive{{
-		Name: "femnist", About: "a set", File: "set.zip", URLs: []string{s.URL}, Size: int64(len(content)), Sum: fetch.SHA256(hex.EncodeToString(sum[:])),
+		Name: "femnist", About: "a set", File: "set.zip", URLs: []string{s.URL}, Size: int64(len(content)), Sum: fetch.Checksum{Algorithm: "sha256", Hex: hex.EncodeToString(sum[:])},
 	}}
 }
 

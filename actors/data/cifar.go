@@ -78,10 +78,7 @@ func readCIFARArchive(f io.Reader, opt federated.Options) (*federated.Grouped, e
 		if err != nil {
 			return nil, fmt.Errorf("truncated or damaged archive: %w", err)
 		}
-		for i, want := range cifarFiles {
-			if path.Base(entry.Name) != want {
-				continue
-			}
+		if i := slices.Index(cifarFiles[:], path.Base(entry.Name)); i >= 0 {
 			if parts[i], err = readCIFAR(archive); err != nil {
 				return nil, fmt.Errorf("%s: %w", entry.Name, err)
 			}

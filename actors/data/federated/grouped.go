@@ -99,7 +99,6 @@ func (s *Grouped) Samples(c int) int   { return s.Starts[c+1] - s.Starts[c] }
 func (s *Grouped) HeldOut() int        { return len(s.Held) }
 func (s *Grouped) Close() error        { return nil }
 
-// Batch appends training samples of client c.
 func (s *Grouped) Batch(dst *learn.Batch, c int, samples []int32) error {
 	if err := CheckSamples(s, c, samples); err != nil {
 		return err
@@ -136,7 +135,6 @@ func (s *Grouped) append(dst *learn.Batch, n int, sample func(k int) int) {
 	dst.N += n
 }
 
-// Memory is the size of the samples and their index.
 func (s *Grouped) Memory() int {
 	return 4*(len(s.Train)+len(s.Held)+len(s.Labels)) + 8*len(s.Starts) + s.Rows.Memory()
 }

@@ -65,8 +65,5 @@ func (m *Minibatches) Next() []int32 {
 // shuffle writes permutation m.epoch.
 func (m *Minibatches) shuffle() {
 	keyed.Reseed(&m.source, m.seed, keyed.Permutation, m.client, uint64(m.epoch))
-	for i := range m.perm {
-		m.perm[i] = int32(i)
-	}
-	shuffle(m.perm, &m.source)
+	shuffle(number(m.perm), &m.source)
 }

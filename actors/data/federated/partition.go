@@ -101,7 +101,7 @@ func (p Partition) Deal(labels, coarse []int32, seed uint64) ([][]int32, error) 
 		return nil, fmt.Errorf("partition: pachinko needs coarse labels, which this set does not have; want one of iid, dirichlet, shards, quantity")
 	}
 	random := keyed.Source(seed, keyed.Partition)
-	order := numbered(n)
+	order := number(make([]int32, n))
 	shuffle(order, random)
 	clients := make([][]int32, p.Clients)
 	each := n / p.Clients
@@ -112,7 +112,7 @@ func (p Partition) Deal(labels, coarse []int32, seed uint64) ([][]int32, error) 
 		}
 	case "shards":
 		slices.SortStableFunc(order, func(a, b int32) int { return cmp.Compare(labels[a], labels[b]) })
-		pieces := numbered(p.Clients * p.Shards)
+		pieces := number(make([]int32, p.Clients*p.Shards))
 		shuffle(pieces, random)
 		size := n / len(pieces)
 		for i, piece := range pieces {
@@ -122,9 +122,8 @@ func (p Partition) Deal(labels, coarse []int32, seed uint64) ([][]int32, error) 
 		each = size * p.Shards
 	case "quantity":
 		sizes := p.sizes(n, random)
-		rest := order
 		for c, size := range sizes {
-			clients[c], rest = rest[:size:size], rest[size:]
+			clients[c], order = order[:size:size], order[size:]
 		}
 		each = slices.Min(sizes)
 	default:
@@ -149,9 +148,8 @@ func (p Partition) Deal(labels, coarse []int32, seed uint64) ([][]int32, error) 
 	return clients, nil
 }
 
-// numbered is 0, 1, ... n-1.
-func numbered(n int) []int32 {
-	s := make([]int32, n)
+// number fills s with 0, 1, ...
+func number(s []int32) []int32 {
 	for i := range s {
 		s[i] = int32(i)
 	}

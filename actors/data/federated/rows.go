@@ -107,7 +107,6 @@ func (r *BagRows) Append(dst *learn.Batch, i int) {
 	}
 }
 
-// Memory is the size of the samples in bytes.
 func (r *BagRows) Memory() int {
 	return 4*len(r.Starts) + 2*(len(r.Word)+len(r.Count)+len(r.Total))
 }

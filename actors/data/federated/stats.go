@@ -67,7 +67,7 @@ func Describe(s Set) (Stats, error) {
 		sizes[c] = s.Samples(c)
 		own[c] = make(map[int32]int)
 		d.Samples += sizes[c]
-		for samples := range slices.Chunk(numbered(sizes[c]), 256) {
+		for samples := range slices.Chunk(number(make([]int32, sizes[c])), 256) {
 			batch.Reset()
 			if err := s.Batch(&batch, c, samples); err != nil {
 				return d, err

@@ -32,21 +32,21 @@ var archives = []Archive{
 		File:  "cifar-100-binary.tar.gz",
 		URLs:  []string{"https://www.cs.toronto.edu/~kriz/cifar-100-binary.tar.gz"},
 		Size:  168_513_733,
-		Sum:   MD5("03b5dce01913d631647c71ecec9e9cb8"), // as the publisher's page states it
+		Sum:   Checksum{"md5", "03b5dce01913d631647c71ecec9e9cb8"}, // as the publisher's page states it
 	},
 	{
 		Name:  "nist-by-class",
 		About: "NIST Special Database 19 by class: one of the two that LEAF makes FEMNIST from",
 		File:  "by_class.zip",
 		URLs:  []string{"https://s3.amazonaws.com/nist-srd/SD19/by_class.zip"},
-		Sum:   MD5("79572b1694a8506f2b722c7be54130c4"),
+		Sum:   Checksum{"md5", "79572b1694a8506f2b722c7be54130c4"},
 	},
 	{
 		Name:  "nist-by-write",
 		About: "NIST Special Database 19 by writer: the other one",
 		File:  "by_write.zip",
 		URLs:  []string{"https://s3.amazonaws.com/nist-srd/SD19/by_write.zip"},
-		Sum:   MD5("a29f21babf83db0bb28a2f77b2b456cb"),
+		Sum:   Checksum{"md5", "a29f21babf83db0bb28a2f77b2b456cb"},
 	},
 	{
 		Name:  "sent140",
@@ -54,7 +54,7 @@ var archives = []Archive{
 		File:  "trainingandtestdata.zip",
 		URLs:  []string{"https://cs.stanford.edu/people/alecmgo/trainingandtestdata.zip"},
 		Size:  81_363_704,
-		Sum:   SHA256("004a3772c8a7ff9bbfeb875880f47f0679d93fc63e5cf9cff72d54a8a6162e57"),
+		Sum:   Checksum{"sha256", "004a3772c8a7ff9bbfeb875880f47f0679d93fc63e5cf9cff72d54a8a6162e57"},
 	},
 	{
 		Name:  "shakespeare",
@@ -65,7 +65,7 @@ var archives = []Archive{
 			"https://www.gutenberg.org/files/100/old/1994-01-100.zip",
 		},
 		Size: 2_035_857,
-		Sum:  SHA256("d3f05b8b7d57b5fea4e806d356c2c75e468f3d66e448eb2c4effd6c278f70d35"),
+		Sum:  Checksum{"sha256", "d3f05b8b7d57b5fea4e806d356c2c75e468f3d66e448eb2c4effd6c278f70d35"},
 	},
 }
 
@@ -90,12 +90,6 @@ type Checksum struct {
 	Algorithm string // sha256 or md5
 	Hex       string
 }
-
-// SHA256 is a checksum given in hexadecimal.
-func SHA256(hex string) Checksum { return Checksum{"sha256", hex} }
-
-// MD5 is a checksum given in hexadecimal.
-func MD5(hex string) Checksum { return Checksum{"md5", hex} }
 
 func (c Checksum) String() string { return c.Algorithm + " " + c.Hex }
 

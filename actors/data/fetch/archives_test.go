@@ -76,9 +76,9 @@ func TestChecksums(t *testing.T) {
 	write(t, name, []byte("abc"))
 	// FIPS 180-4's example; RFC 1321, section A.5.
 	for _, sum := range []Checksum{
-		SHA256("ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"),
-		MD5("900150983cd24fb0d6963f7d28e17f72"),
-		MD5("900150983CD24FB0D6963F7D28E17F72"),
+		Checksum{"sha256", "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"},
+		Checksum{"md5", "900150983cd24fb0d6963f7d28e17f72"},
+		Checksum{"md5", "900150983CD24FB0D6963F7D28E17F72"},
 	} {
 		if err := check(t.Context(), sum, name, ""); err != nil {
 			t.Error(err)
@@ -86,8 +86,8 @@ func TestChecksums(t *testing.T) {
 	}
 	for want, sum := range map[string]Checksum{
 		`checksum "crc", want sha256 or md5`:     {"crc", "00"},
-		`md5 "00", want 32 hexadecimal digits`:   MD5("00"),
-		`sha256 "x", want 64 hexadecimal digits`: SHA256("x"),
+		`md5 "00", want 32 hexadecimal digits`:   Checksum{"md5", "00"},
+		`sha256 "x", want 64 hexadecimal digits`: Checksum{"sha256", "x"},
 	} {
 		if err := check(t.Context(), sum, name, ""); err == nil || err.Error() != want {
 			t.Errorf("%v, want %s", err, want)
@@ -95,7 +95,7 @@ func TestChecksums(t *testing.T) {
 	}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := check(ended, MD5("900150983cd24fb0d6963f7d28e17f72"), name, ""); err != context.Canceled {
+	if err := check(ended, Checksum{"md5", "900150983cd24fb0d6963f7d28e17f72"}, name, ""); err != context.Canceled {
 		t.Error(err)
 	}
 }

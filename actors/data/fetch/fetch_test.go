@@ -36,7 +36,7 @@ var content = func() []byte {
 
 func sumOf(b []byte) Checksum {
 	sum := sha256.Sum256(b)
-	return SHA256(hex.EncodeToString(sum[:]))
+	return Checksum{"sha256", hex.EncodeToString(sum[:])}
 }
 
 // reply is how the server answers one request.

@@ -164,7 +164,6 @@ func (s *synthetic) habits(c int) habits {
 	return habits{s.shift, keyed.Hash(s.seed, keyed.Synthetic, uint64(c), partHabits)}
 }
 
-// Batch appends samples of client c.
 func (s *synthetic) Batch(dst *learn.Batch, c int, samples []int32) error {
 	if err := federated.CheckSamples(s, c, samples); err != nil {
 		return err
@@ -240,7 +239,6 @@ func polya[T uint8 | int32](urn []T, classes int, h float64, key uint64) T {
 	return T(keyed.Below(pick, uint64(classes)))
 }
 
-// HeldOutBatch appends held-out samples.
 func (s *synthetic) HeldOutBatch(dst *learn.Batch, from, n int) error {
 	if err := federated.CheckHeldOut(s, from, n); err != nil {
 		return err

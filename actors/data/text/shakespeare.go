@@ -294,7 +294,6 @@ func (s *Windows) HeldOutBatch(dst *learn.Batch, from, n int) error {
 	return nil
 }
 
-// Memory is the size of the text and the index of its windows in bytes.
 func (s *Windows) Memory() int {
 	return len(s.Text) + 4*len(s.Train) + 8*len(s.Starts) + 8*len(s.Pool)
 }

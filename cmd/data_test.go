@@ -320,7 +320,7 @@ func TestExamplesOfData(t *testing.T) {
 	if typed < 12 {
 		t.Errorf("only %d examples", typed)
 	}
-	for _, a := range fetch.Archives() {
+	for _, a := range fetch.Archives {
 		has(t, page, "`"+a.Name+"`", "`"+a.File+"`")
 	}
 	for _, kind := range dealt() {
@@ -426,7 +426,7 @@ func TestFetchFails(t *testing.T) {
 }
 
 func TestNextSteps(t *testing.T) {
-	for _, a := range fetch.Archives() {
+	for _, a := range fetch.Archives {
 		if next := nextStep(a.Name, filepath.Join("data", a.File)); !strings.Contains(next, "fedpace run --set task=") || !strings.Contains(next, a.File) {
 			t.Errorf("%s: %s", a.Name, next)
 		}

@@ -114,11 +114,11 @@ func newCIFAR(parts [2][]byte, opt federated.Options) (*federated.Grouped, error
 			return nil, fmt.Errorf("no %s; want CIFAR-100's binary version", cifarFiles[i])
 		}
 	}
-	digest := opt.Digest("cifar100", sha256.Sum256(parts[0]), sha256.Sum256(parts[1]))
 	n := len(parts[0]) / federated.CIFARRecord
 	records := append(parts[0], parts[1]...)
 	s := &federated.Grouped{Task: "cifar100", About: federated.CIFARInfo, Rows: &federated.ByteRows{Width: federated.CIFARRecord, Bytes: records, Coding: federated.Colours}}
 	s.About.Name = "cifar100 (binary)"
+	s.About.Digest = opt.Digest("cifar100", sha256.Sum256(parts[0]), sha256.Sum256(parts[1]))
 	coarse := slices.Repeat([]int32{-1}, federated.CIFARClasses) // by fine label
 	for i := range len(records) / federated.CIFARRecord {
 		up, fine := int32(records[i*federated.CIFARRecord]), int32(records[i*federated.CIFARRecord+1])
@@ -141,10 +141,5 @@ func newCIFAR(parts [2][]byte, opt federated.Options) (*federated.Grouped, error
 		return nil, errors.New("CIFAR-100 has no clients of its own; want partition pachinko, iid, dirichlet, shards or quantity")
 	}
 	p.Clients = cmp.Or(p.Clients, max(1, n/100))
-	s, err := s.Partitioned(p, coarse, opt.Seed)
-	if err != nil {
-		return nil, err
-	}
-	s.About.Digest = digest
-	return s, nil
+	return s.Partitioned(p, coarse, opt.Seed)
 }

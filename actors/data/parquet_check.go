@@ -78,17 +78,9 @@ func (t *table) checkPages(group, column int) error {
 		}
 		at += n
 		stored, decoded := int64(header.CompressedPageSize), int64(header.UncompressedPageSize)
-		var values int64
+		values := int64(max(header.DataPageHeader.V.NumValues, header.DataPageHeaderV2.V.NumValues, header.DictionaryPageHeader.V.NumValues))
 		switch {
-		case header.DataPageHeader.Valid:
-			values = int64(header.DataPageHeader.V.NumValues)
-		case header.DataPageHeaderV2.Valid:
-			values = int64(header.DataPageHeaderV2.V.NumValues)
-		case header.DictionaryPageHeader.Valid:
-			values = int64(header.DictionaryPageHeader.V.NumValues)
-		}
-		switch {
-		case stored < 0 || decoded < 0 || values < 0 || stored > end-at:
+		case stored < 0 || decoded < 0 || stored > end-at:
 			err = fmt.Errorf("damaged or truncated: %d bytes stored, %d left", stored, end-at)
 		case decoded > maxPage || decoded > stored*expansion+64:
 			err = fmt.Errorf("%d stored bytes cannot be %d", stored, decoded)

@@ -16,7 +16,7 @@ import (
 // The list is in order, and every file in it can be checked.
 func TestArchives(t *testing.T) {
 	var before string
-	for _, a := range Archives() {
+	for _, a := range Archives {
 		if a.Name <= before {
 			t.Errorf("%s after %s", a.Name, before)
 		}
@@ -37,11 +37,11 @@ func TestArchives(t *testing.T) {
 				t.Errorf("%s: %s is not %s over https, %v", a.Name, u, a.File, err)
 			}
 		}
-		if found, err := Find(Archives(), a.Name); err != nil || found.File != a.File {
+		if found, err := Find(Archives, a.Name); err != nil || found.File != a.File {
 			t.Errorf("%s: %v", a.Name, err)
 		}
 	}
-	_, err := Find(Archives(), "cifar")
+	_, err := Find(Archives, "cifar")
 	want := `"cifar" is no archive, want one of cifar100, nist-by-class, nist-by-write, sent140, shakespeare`
 	if err == nil || err.Error() != want {
 		t.Errorf(" got %v\nwant %s", err, want)
@@ -54,7 +54,7 @@ func TestShakespeareIsTheOneHere(t *testing.T) {
 	if dir == "" {
 		dir = filepath.Join("..", "..", "..", "..", "shared", "data")
 	}
-	a, err := Find(Archives(), "shakespeare")
+	a, err := Find(Archives, "shakespeare")
 	if err != nil {
 		t.Fatal(err)
 	}

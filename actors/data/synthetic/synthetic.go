@@ -254,7 +254,6 @@ func (s *synthetic) HeldOutBatch(dst *learn.Batch, from, n int) error {
 // evaluation reads all of it. The samples are dealt evenly to the clients.
 func (s *synthetic) makeHeldOut() {
 	s.heldOut = s.empty(s.held)
-	var train []uint8
 	for from := 0; from < s.held; {
 		c, to := from*s.n/s.held, from+1
 		for to < s.held && to*s.n/s.held == c {
@@ -267,7 +266,7 @@ func (s *synthetic) makeHeldOut() {
 				s.heldOut.labels[i] = text.labels[heldOutGap*(i-from)]
 			}
 		} else {
-			train = federated.Grow(train[:0], s.Samples(c))
+			train := make([]uint8, s.Samples(c))
 			s.label(train, s.heldOut.labels[from:to], c)
 			for i := from; i < to; i++ {
 				key := keyed.Hash(s.seed, keyed.Synthetic, uint64(c), partHeldOut, uint64(i-from), partSample)

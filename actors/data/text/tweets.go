@@ -228,15 +228,13 @@ func (t *Tweets) Set(opt federated.Options, name string) (*federated.Grouped, er
 		of[u] = append(of[u], int32(i))
 	}
 	var g federated.Grouping
-	users := 0
 	for u, own := range of {
 		if len(own) >= opt.TweetsAtLeast() {
-			train, held := opt.Split(users, own)
+			train, held := opt.Split(len(g.Names)+g.Without, own)
 			g.Add(t.users.List[u], train, held)
-			users++
 		}
 	}
-	if users == 0 {
+	if len(g.Names)+g.Without == 0 {
 		return nil, fmt.Errorf("none of %d users has %d tweets", len(of), opt.TweetsAtLeast())
 	}
 	s, err := t.Bags(&g, name)

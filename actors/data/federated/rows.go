@@ -124,10 +124,3 @@ func AppendBag(dst *learn.Batch, n int) (index []int32, value []float32) {
 
 // Grow extends a slice by n elements whose values do not matter.
 func Grow[T any](s []T, n int) []T { return slices.Grow(s, n)[:len(s)+n] }
-
-// AppendWindow appends a window of Shakespeare and the character after it.
-func AppendWindow(dst *learn.Batch, text []uint8) {
-	dst.Tokens = append(dst.Tokens, text[:ShakespeareWindow]...)
-	dst.Labels = append(dst.Labels, int32(text[ShakespeareWindow]))
-	dst.N++
-}

@@ -101,9 +101,6 @@ func (c Checksum) hash() (hash.Hash, error) {
 	return h, nil
 }
 
-// wrongSumError is a file that is not what its publisher says.
-type wrongSumError struct{ error }
-
 // check compares a file with its checksum. Its error for a wrong one ends with
 // what happens then.
 func check(ctx context.Context, want Checksum, path, then string) error {
@@ -125,7 +122,7 @@ func check(ctx context.Context, want Checksum, path, then string) error {
 		return err
 	}
 	if got := (Checksum{want.Algorithm, hex.EncodeToString(h.Sum(nil))}); !strings.EqualFold(got.Hex, want.Hex) {
-		return wrongSumError{fmt.Errorf("%s has %s, want %s; %s", path, got, want.Hex, then)}
+		return reason{error: fmt.Errorf("%s has %s, want %s; %s", path, got, want.Hex, then), sum: true}
 	}
 	return nil
 }

@@ -117,7 +117,7 @@ func (f *Fetcher) Fetch(ctx context.Context, a Archive, dir string) (r Result, e
 		err = check(ctx, a.Sum, p.file.Name(), "it is deleted")
 	}
 	switch {
-	case err != nil && p.size > 0 && !errors.As(err, new(wrongSumError)):
+	case err != nil && p.size > 0 && !reasonOf(err).sum:
 		return r, &IncompleteError{Part: p.file.Name(), Done: p.size, Total: p.of.Total, Err: err}
 	case err != nil:
 		return r, errors.Join(err, p.remove())

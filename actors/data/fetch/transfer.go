@@ -22,6 +22,7 @@ type reason struct {
 	error
 	gone bool          // final for this URL
 	disk bool          // final
+	sum  bool          // the file is not what its publisher says
 	wait time.Duration // before another attempt, as the server asks
 }
 
@@ -84,31 +85,28 @@ func (f *Fetcher) transfer(ctx context.Context, a Archive, from string, p *parti
 	report := f.reporter(a, p)
 	report()
 	limit := cmp.Or(a.Size, maxArchive)
-	buffer := make([]byte, 128<<10)
-	for {
-		n, err := response.Body.Read(buffer)
-		if n > 0 {
-			alarm.Reset(stall)
-			if p.size+int64(n) > limit {
-				return gone("sends more than %d bytes", limit)
-			}
-			written, err := p.file.Write(buffer[:n])
-			p.size += int64(written)
-			if err != nil {
-				return onDisk(err)
-			}
-			report()
+	_, err = io.Copy(writer(func(b []byte) (int, error) {
+		alarm.Reset(stall)
+		if p.size+int64(len(b)) > limit {
+			return 0, gone("sends more than %d bytes", limit)
 		}
-		switch {
-		case err == io.EOF && p.size < p.of.Total:
-			return fmt.Errorf("broke off at %d of %d bytes", p.size, p.of.Total)
-		case err == io.EOF:
-			return nil
-		case err != nil:
-			return failure(ctx, err)
-		}
+		n, err := p.file.Write(b)
+		p.size += int64(n)
+		report()
+		return n, onDisk(err)
+	}), response.Body)
+	switch {
+	case err != nil:
+		return failure(ctx, err)
+	case p.size < p.of.Total:
+		return fmt.Errorf("broke off at %d of %d bytes", p.size, p.of.Total)
 	}
+	return nil
 }
+
+type writer func(b []byte) (int, error)
+
+func (w writer) Write(b []byte) (int, error) { return w(b) }
 
 // failure is why a request ended: what cancelled it, or else err. A name that
 // is unknown and a certificate that is wrong stay so.

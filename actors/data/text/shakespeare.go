@@ -274,7 +274,7 @@ func (s *Windows) Batch(dst *learn.Batch, c int, samples []int32) error {
 		return err
 	}
 	for _, i := range samples {
-		federated.AppendWindow(dst, s.Text[s.Starts[c]+int(i):])
+		s.append(dst, s.Starts[c]+int(i))
 	}
 	return nil
 }
@@ -289,9 +289,15 @@ func (s *Windows) HeldOutBatch(dst *learn.Batch, from, n int) error {
 		for i >= s.Pool[c] {
 			c++
 		}
-		federated.AppendWindow(dst, s.Text[s.Starts[c-1]+int(s.Train[c-1])+federated.ShakespeareWindow-1+i-s.Pool[c-1]:])
+		s.append(dst, s.Starts[c-1]+int(s.Train[c-1])+federated.ShakespeareWindow-1+i-s.Pool[c-1])
 	}
 	return nil
+}
+
+func (s *Windows) append(dst *learn.Batch, from int) {
+	dst.Tokens = append(dst.Tokens, s.Text[from:][:federated.ShakespeareWindow]...)
+	dst.Labels = append(dst.Labels, int32(s.Text[from+federated.ShakespeareWindow]))
+	dst.N++
 }
 
 func (s *Windows) Memory() int {

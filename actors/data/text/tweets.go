@@ -45,10 +45,8 @@ func (Sent140) Recognises(s *federated.Source) federated.Match {
 // Open reads a zipped CSV without unpacking it to disk. The set is that of the
 // CSV, by its digest too.
 func (Sent140) Open(s *federated.Source, o federated.Options) (federated.Set, error) {
-	if s.IsZip() {
-		if entry := ZippedTweets(s.File, s.Size); entry != nil {
-			return readZippedTweets(entry, o)
-		}
+	if entry := ZippedTweets(s.File, s.Size); s.IsZip() && entry != nil {
+		return readZippedTweets(entry, o)
 	}
 	return ReadTweets(s.File, o)
 }

@@ -47,9 +47,7 @@ func (w Work) IsZero() bool { return w == Work{} }
 func (w Work) Less(v Work) bool { return w.Hi < v.Hi || w.Hi == v.Hi && w.Lo < v.Lo }
 
 // Of is the part of v that w is, about; v is not zero.
-func (w Work) Of(v Work) float64 {
-	return w.float() / v.float()
-}
+func (w Work) Of(v Work) float64 { return w.float() / v.float() }
 
 func (w Work) float() float64 { return math.Ldexp(float64(w.Hi), 64) + float64(w.Lo) }
 

@@ -9,7 +9,7 @@ import (
 	"fedpace/coordinator/fairshare"
 )
 
-// check refuses what no machine remembers.
+// check returns an error for a state that no machine of the configuration comes to.
 func (s *State) check(c *Config) error {
 	r := &s.Round
 	switch {

@@ -9,8 +9,7 @@ import (
 // They answer their tasks with an update and the durations that they measured,
 // so a task of theirs is placed on the clock as any other once it is here.
 //
-// What is said of a device is an event, like all else: it takes part from
-// [Joined] on until [Left] or [Silent].
+// A device takes part from the event [Joined] on until [Left] or [Silent].
 type Devices struct {
 	Count   int
 	Include Include

@@ -13,7 +13,7 @@ type Effects struct {
 	Train    []Task // train each from its own base model and make the next one, in this order; then Trained
 	Evaluate bool   // measure the newest model; then Evaluated
 
-	Release []uint64 // versions of models that nothing will name again
+	Release []uint64 // versions of the model that no task will start from again
 
 	Ended   []Ended // tasks that have their outcome, in the order in which they got it
 	Report  *Report // a round is complete

@@ -12,7 +12,7 @@ type Machine struct {
 	setup  Setup
 	order  Order
 
-	// What the closing rule and the order are besides; nil: they are not.
+	// The closing rule and the order, if they have these methods; else nil.
 	overlapping Overlapping
 	drawing     Drawing
 

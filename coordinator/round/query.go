@@ -127,8 +127,8 @@ func (m *Machine) queried(losses []float64) error {
 	return nil
 }
 
-// endQuery gives up the candidates there are.
-func (m *Machine) endQuery() {
+// cancelQuery gives up the candidates there are.
+func (m *Machine) cancelQuery() {
 	m.cancel(&m.s.Answers)
 	for i := range m.s.Candidates {
 		m.endCandidate(&m.s.Candidates[i], Cancelled)
@@ -140,5 +140,5 @@ func (m *Machine) endQuery() {
 func (m *Machine) endCandidate(t *TaskState, o Outcome) {
 	m.endTransfers(t)
 	m.cancel(&t.Timer)
-	m.tellEnd(t, o, min(m.s.Now, t.Start+t.takes()), true)
+	m.emitOutcome(t, o, min(m.s.Now, t.Start+t.takes()), true)
 }

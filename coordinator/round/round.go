@@ -157,14 +157,14 @@ func (m *Machine) taskDue(timer Timer) error {
 func (m *Machine) complete(t *TaskState, drops bool) error {
 	switch {
 	case t.Forced != Accepted:
-		m.end(t, t.Forced)
+		m.setOutcome(t, t.Forced)
 	case drops:
 		t.Drops, t.Dropout = true, m.s.Now-t.Start // also where its plan does not say so
-		m.end(t, Dropped)
+		m.setOutcome(t, Dropped)
 	case m.stale(t.Model):
-		m.end(t, Late)
+		m.setOutcome(t, Late)
 	default:
-		m.end(t, Accepted)
+		m.setOutcome(t, Accepted)
 	}
 	r := &m.s.Round
 	switch {
@@ -179,15 +179,15 @@ func (m *Machine) complete(t *TaskState, drops bool) error {
 	return m.fillSlots()
 }
 
-// end gives a task its one outcome. Its client is free from here on.
-func (m *Machine) end(t *TaskState, o Outcome) {
+// setOutcome gives a task its one outcome. Its client is free from here on.
+func (m *Machine) setOutcome(t *TaskState, o Outcome) {
 	m.endTransfers(t)
 	t.Status = TaskDone
 	m.tasksOf(t.Task).outstanding--
 	m.busy.remove(int(t.Client))
 	m.s.Round.Cohort++
 	m.s.Round.Outcomes[o]++
-	m.tellEnd(t, o, m.s.Now, false)
+	m.emitOutcome(t, o, m.s.Now, false)
 	if o == Accepted {
 		m.s.StepsDone[t.Client] += int64(t.LocalSteps)
 		if m.config.Train {
@@ -230,7 +230,7 @@ func (m *Machine) cancelRest(o Outcome) {
 	for _, tasks := range m.bothTasks() {
 		for i := range tasks.List {
 			if t := &tasks.List[i]; t.underWay() {
-				m.end(t, o)
+				m.setOutcome(t, o)
 				m.cancel(&t.Timer)
 			}
 		}
@@ -248,7 +248,7 @@ func (m *Machine) requestTraining() {
 	}
 }
 
-// trained takes note of the next model.
+// trained counts the next model, and gives up the models that no task needs any more.
 func (m *Machine) trained(loss float64) error {
 	if m.s.Phase != Training {
 		return fmt.Errorf("round: a training result while the machine was %v", m.s.Phase)
@@ -327,7 +327,8 @@ func (m *Machine) nextRound() error {
 	return m.openRound()
 }
 
-// report is the round that has closed. Its loss enters the window.
+// report returns the report of the round that has closed, and adds its loss to the
+// window.
 func (m *Machine) report() *Report {
 	report := m.s.Round.Report
 	if !m.s.Round.Trained {
@@ -352,7 +353,7 @@ func (m *Machine) stopRun(reason string) error {
 	m.s.Round.reset()
 	m.forgetAccepted()
 	m.shrink()
-	m.endQuery()
+	m.cancelQuery()
 	if m.config.Train && !m.s.Stop.Evaluated {
 		m.out.Evaluate = true
 		m.s.Phase = Evaluating
@@ -362,7 +363,7 @@ func (m *Machine) stopRun(reason string) error {
 	return nil
 }
 
-// runStopped tells how the run ended.
+// runStopped reports how the run ended.
 func (m *Machine) runStopped() {
 	m.s.Phase = Stopped
 	stop := m.Stop()
@@ -384,9 +385,9 @@ func (m *Machine) Stop() Stop {
 
 func finite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
 
-// tellEnd adds the outcome of a task or candidate to the effects, in place: it
+// emitOutcome adds the outcome of a task or candidate to the effects, in place: it
 // is done once for each task of a run.
-func (m *Machine) tellEnd(t *TaskState, o Outcome, end Time, candidate bool) {
+func (m *Machine) emitOutcome(t *TaskState, o Outcome, end Time, candidate bool) {
 	e := grow(&m.out.Ended)
 	e.Task, e.Client, e.LocalSteps, e.Probe, e.Outcome = t.Task, int(t.Client), int(t.LocalSteps), candidate, o
 	e.Start, e.End = t.Start, end

@@ -126,7 +126,7 @@ func (m *Machine) shrink() {
 // the driver keeps no other. The newest is kept whether or not a task names it.
 type versions map[uint64]int
 
-// drop takes back a task's name for its base model, which is released with its
+// drop counts one task less that starts from a model, which is released with the
 // last one.
 func (m *Machine) drop(model uint64) {
 	if !m.config.Train {
@@ -139,8 +139,8 @@ func (m *Machine) drop(model uint64) {
 	}
 }
 
-// dropStale releases the versions that nothing will name again: unnamed ones,
-// and those from which every update would be late.
+// dropStale releases the versions without a task, and those from which every update
+// would be late.
 func (m *Machine) dropStale() {
 	for _, model := range slices.Sorted(maps.Keys(m.versions)) {
 		if model != m.s.Model && (m.versions[model] == 0 || m.stale(model)) {

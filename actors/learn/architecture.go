@@ -56,7 +56,7 @@ func Parse(spec string) (Model, error) {
 func scan(sizes, form string, numbers any) error {
 	sizes = strings.ReplaceAll(sizes, "x", ",")
 	tooWide := func(s string) bool {
-		width, err := strconv.Atoi(s)
+		width, err := strconv.ParseFloat(s, 64) // 9e9 is one, too
 		return err == nil && width > maxWidth
 	}
 	switch n := strings.Count(sizes, ",") + 1; {

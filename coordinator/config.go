@@ -54,7 +54,7 @@ type Learning struct {
 // long here holds the run. Any of its functions may be nil.
 type Observer struct {
 	Plan    func(p *bus.ClientPlan)                  // received, whether or not it counts
-	Task    func(ended *round.Ended)                 // a task is complete; ended is reused
+	Task    func(r *round.TaskReport)                // a task has its outcome; r is reused
 	Report  func(report *round.Report) error         // a round is complete; an error ends the run
 	Best    func(accuracy float64, params []float32) // highest validation accuracy so far; params may be kept, not changed
 	Ignored func(reason string)                      // a message that did not count

@@ -15,7 +15,7 @@ const maxDevices = 1 << 12
 
 // Task is a task that is kept.
 type Task struct {
-	round.Ended
+	round.TaskReport
 	Class int  // of a simulated client's device
 	Real  bool // a real device's
 	Slow  bool // among its round's slowest
@@ -30,7 +30,7 @@ type collector struct {
 	key     uint64
 	slowest top
 	sample  top
-	devices []round.Ended
+	devices []round.TaskReport
 	ended   int
 	round   Round
 	places  []place // reused from round to round
@@ -43,7 +43,7 @@ func newCollector(run *Run) *collector {
 }
 
 // task takes a task that is complete; e is copied if it is kept.
-func (c *collector) task(e *round.Ended) {
+func (c *collector) task(e *round.TaskReport) {
 	c.ended++
 	if c.run.Real(e.Client) {
 		if len(c.devices) < maxDevices {
@@ -79,7 +79,7 @@ func (c *collector) report(r *round.Report) *Round {
 // kept are the highest of all.
 func (c *collector) restore(tasks []Task, ended int) {
 	for i := range tasks {
-		c.task(&tasks[i].Ended)
+		c.task(&tasks[i].TaskReport)
 	}
 	c.ended = ended
 }
@@ -109,7 +109,7 @@ func (c *collector) open(list []Task) []Task {
 			continue
 		}
 		last = p.e.Task
-		list = append(list, Task{Ended: *p.e, Real: p.real, Slow: p.slow})
+		list = append(list, Task{TaskReport: *p.e, Real: p.real, Slow: p.slow})
 		if f := c.run.Class; f != nil && !p.real {
 			list[len(list)-1].Class = f(p.e.Client)
 		}
@@ -119,7 +119,7 @@ func (c *collector) open(list []Task) []Task {
 
 // place is a task that is kept, where it is.
 type place struct {
-	e          *round.Ended
+	e          *round.TaskReport
 	real, slow bool
 }
 
@@ -140,8 +140,8 @@ func (r *rank) above(o *rank) bool {
 // than all before: such a one goes to the end of the order at once.
 type top struct {
 	limit int
-	held  []round.Ended // in no order
-	order []entry       // lowest rank first
+	held  []round.TaskReport // in no order
+	order []entry            // lowest rank first
 }
 
 // entry is the rank of one that is held.
@@ -159,7 +159,7 @@ func (t *top) wants(r *rank) bool {
 }
 
 // put takes in a task that wants has let pass.
-func (t *top) put(r rank, e *round.Ended) {
+func (t *top) put(r rank, e *round.TaskReport) {
 	slot := len(t.held)
 	if slot < t.limit {
 		t.held = append(t.held, *e)

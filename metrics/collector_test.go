@@ -25,7 +25,7 @@ type span struct {
 }
 
 // spans are a task's phases, without those that take no time.
-func spans(e *round.Ended) (list []span) {
+func spans(e *round.TaskReport) (list []span) {
 	at := e.Start
 	for phase, length := range PartsOf(e) {
 		if length != 0 {
@@ -39,28 +39,28 @@ func spans(e *round.Ended) (list []span) {
 func TestPhasesOfATask(t *testing.T) {
 	for _, test := range []struct {
 		name string
-		task round.Ended
+		task round.TaskReport
 		want []span
 	}{
 		{
-			"to its end", round.Ended{Start: second, End: second + femnist.Total(), Plan: femnist, Outcome: round.Accepted},
+			"to its end", round.TaskReport{Start: second, End: second + femnist.Total(), Plan: femnist, Outcome: round.Accepted},
 			[]span{{Download, second, 1_335_500_000}, {Compute, 1_335_500_000, 2_695_500_000}, {Upload, 2_695_500_000, 4_037_500_000}},
 		},
 		{
-			"late: cut at the deadline of 3 s, in its upload", round.Ended{Start: 0, End: 3 * second, Plan: femnist, Outcome: round.Late},
+			"late: cut at the deadline of 3 s, in its upload", round.TaskReport{Start: 0, End: 3 * second, Plan: femnist, Outcome: round.Late},
 			[]span{{Download, 0, 335_500_000}, {Compute, 335_500_000, 1_695_500_000}, {Upload, 1_695_500_000, 3 * second}},
 		},
 		{
-			"dropped while it computes", round.Ended{Start: 0, End: second, Plan: round.Plan{Download: femnist.Download, Compute: femnist.Compute, Upload: femnist.Upload, Drops: true, Dropout: second}, Outcome: round.Dropped},
+			"dropped while it computes", round.TaskReport{Start: 0, End: second, Plan: round.Plan{Download: femnist.Download, Compute: femnist.Compute, Upload: femnist.Upload, Drops: true, Dropout: second}, Outcome: round.Dropped},
 			[]span{{Download, 0, 335_500_000}, {Compute, 335_500_000, second}},
 		},
-		{"cancelled as it began", round.Ended{Start: second, End: second, Plan: femnist, Outcome: round.Cancelled}, nil},
+		{"cancelled as it began", round.TaskReport{Start: second, End: second, Plan: femnist, Outcome: round.Cancelled}, nil},
 		{
-			"chosen as a candidate, it has the model already", round.Ended{Start: 0, End: 2_702_000_000, Plan: round.Plan{Compute: femnist.Compute, Upload: femnist.Upload}, Outcome: round.Accepted},
+			"chosen as a candidate, it has the model already", round.TaskReport{Start: 0, End: 2_702_000_000, Plan: round.Plan{Compute: femnist.Compute, Upload: femnist.Upload}, Outcome: round.Accepted},
 			[]span{{Compute, 0, 1_360_000_000}, {Upload, 1_360_000_000, 2_702_000_000}},
 		},
 		{
-			"a device that fell silent", round.Ended{Start: second, End: 121 * second, Outcome: round.Lost},
+			"a device that fell silent", round.TaskReport{Start: second, End: 121 * second, Outcome: round.Lost},
 			[]span{{Waiting, second, 121 * second}},
 		},
 	} {
@@ -73,16 +73,16 @@ func TestPhasesOfATask(t *testing.T) {
 func TestStepsDone(t *testing.T) {
 	for _, test := range []struct {
 		name string
-		task round.Ended
+		task round.TaskReport
 		want int64
 	}{
-		{"to its end", round.Ended{End: femnist.Total(), Plan: femnist}, 80},
-		{"cut in its upload", round.Ended{End: 3 * second, Plan: femnist, Outcome: round.Late}, 80},
-		{"cut in the middle of its computing", round.Ended{End: femnist.Download + femnist.Compute/2, Plan: femnist, Outcome: round.Late}, 40},
-		{"cut in its download", round.Ended{End: femnist.Download - 1, Plan: femnist, Outcome: round.Dropped}, 0},
-		{"computing that takes no time", round.Ended{End: femnist.Download, Plan: round.Plan{Download: femnist.Download, Upload: second}, Outcome: round.Late}, 80},
-		{"a candidate", round.Ended{End: femnist.Total(), Plan: femnist, Probe: true}, 0},
-		{"a device that fell silent", round.Ended{End: 120 * second, Outcome: round.Lost}, 0},
+		{"to its end", round.TaskReport{End: femnist.Total(), Plan: femnist}, 80},
+		{"cut in its upload", round.TaskReport{End: 3 * second, Plan: femnist, Outcome: round.Late}, 80},
+		{"cut in the middle of its computing", round.TaskReport{End: femnist.Download + femnist.Compute/2, Plan: femnist, Outcome: round.Late}, 40},
+		{"cut in its download", round.TaskReport{End: femnist.Download - 1, Plan: femnist, Outcome: round.Dropped}, 0},
+		{"computing that takes no time", round.TaskReport{End: femnist.Download, Plan: round.Plan{Download: femnist.Download, Upload: second}, Outcome: round.Late}, 80},
+		{"a candidate", round.TaskReport{End: femnist.Total(), Plan: femnist, Probe: true}, 0},
+		{"a device that fell silent", round.TaskReport{End: 120 * second, Outcome: round.Lost}, 0},
 	} {
 		test.task.LocalSteps = 80
 		p := PartsOf(&test.task)
@@ -93,9 +93,9 @@ func TestStepsDone(t *testing.T) {
 }
 
 // anyTask draws a task of any outcome, cut anywhere.
-func anyTask(t *rapid.T) round.Ended {
+func anyTask(t *rapid.T) round.TaskReport {
 	length := rapid.OneOf(rapid.Int64Range(0, 3), rapid.Int64Range(0, int64(round.MaxDuration)))
-	e := round.Ended{
+	e := round.TaskReport{
 		Task: rapid.Uint64Range(1, 1<<40).Draw(t, "task"), Client: rapid.IntRange(0, 50).Draw(t, "client"),
 		Outcome: round.Outcome(rapid.IntRange(0, round.Outcomes-1).Draw(t, "outcome")),
 		Start:   round.Time(rapid.Int64Range(0, int64(round.MaxTime)).Draw(t, "start")),
@@ -139,7 +139,7 @@ func TestKeptTasks(t *testing.T) {
 			Clients: 45, Class: func(client int) int { return client % 3 },
 		})
 		for number := range 2 {
-			tasks := rapid.SliceOfNDistinct(rapid.Custom(anyTask), 0, 40, func(e round.Ended) uint64 { return e.Task }).Draw(t, "tasks")
+			tasks := rapid.SliceOfNDistinct(rapid.Custom(anyTask), 0, 40, func(e round.TaskReport) uint64 { return e.Task }).Draw(t, "tasks")
 			stop := rapid.IntRange(0, len(tasks)).Draw(t, "stop") // and go on from there
 			for i := range tasks {
 				if i == stop {
@@ -150,19 +150,19 @@ func TestKeptTasks(t *testing.T) {
 				c.task(&tasks[i])
 			}
 			want := map[uint64]bool{} // by task: whether it is slow
-			others := slices.DeleteFunc(slices.Clone(tasks), func(e round.Ended) bool { return e.Client >= 45 })
+			others := slices.DeleteFunc(slices.Clone(tasks), func(e round.TaskReport) bool { return e.Client >= 45 })
 			for _, e := range tasks {
 				if e.Client >= 45 {
 					want[e.Task] = false
 				}
 			}
-			slices.SortFunc(others, func(a, b round.Ended) int {
+			slices.SortFunc(others, func(a, b round.TaskReport) int {
 				return cmp.Or(cmp.Compare(c.hash(a.Client), c.hash(b.Client)), cmp.Compare(a.Task, b.Task))
 			})
 			for _, e := range others[:min(sample, len(others))] {
 				want[e.Task] = false
 			}
-			slices.SortFunc(others, func(a, b round.Ended) int {
+			slices.SortFunc(others, func(a, b round.TaskReport) int {
 				return cmp.Or(-cmp.Compare(a.End-a.Start, b.End-b.Start), -cmp.Compare(a.Plan.Total(), b.Plan.Total()), cmp.Compare(a.Task, b.Task))
 			})
 			for _, e := range others[:min(slowest, len(others))] {
@@ -196,7 +196,7 @@ func TestTheSampleStaysWithItsClients(t *testing.T) {
 	shown := map[int]int{}
 	for r := range 20 {
 		for client := range 100 { // all of them, in another order each time
-			e := round.Ended{Task: uint64(100*r + client + 1), Client: (client*37 + r) % 100, Plan: femnist, End: femnist.Total()}
+			e := round.TaskReport{Task: uint64(100*r + client + 1), Client: (client*37 + r) % 100, Plan: femnist, End: femnist.Total()}
 			c.task(&e)
 		}
 		for _, task := range c.report(&round.Report{}).Tasks {
@@ -218,7 +218,7 @@ func TestMemoryIsBounded(t *testing.T) {
 	c := newCollector(&Run{Slowest: 8, Sample: 32, Clients: 10_000})
 	play := func() {
 		for i := range 20_000 {
-			e := round.Ended{Task: uint64(i + 1), Client: i, End: round.Time(i)}
+			e := round.TaskReport{Task: uint64(i + 1), Client: i, End: round.Time(i)}
 			c.task(&e)
 		}
 		if n := len(c.report(&round.Report{}).Tasks); n > maxDevices+8+32 {
@@ -235,11 +235,11 @@ func TestMemoryIsBounded(t *testing.T) {
 func BenchmarkTask(b *testing.B) {
 	const cohort = 1000
 	random := rand.New(rand.NewPCG(1, 2))
-	tasks := make([]round.Ended, cohort)
+	tasks := make([]round.TaskReport, cohort)
 	for i := range tasks {
-		tasks[i] = round.Ended{Task: uint64(i + 1), Client: random.IntN(1_000_000), Plan: femnist, End: round.Time(random.Int64N(1e10))}
+		tasks[i] = round.TaskReport{Task: uint64(i + 1), Client: random.IntN(1_000_000), Plan: femnist, End: round.Time(random.Int64N(1e10))}
 	}
-	slices.SortFunc(tasks, func(a, b round.Ended) int { return cmp.Compare(a.End, b.End) }) // as the clock gives them
+	slices.SortFunc(tasks, func(a, b round.TaskReport) int { return cmp.Compare(a.End, b.End) }) // as the clock gives them
 	c := newCollector(&Run{Slowest: 8, Sample: 32, Clients: 1_000_000})
 	for i := 0; b.Loop(); i++ {
 		if i%cohort == 0 && i > 0 {

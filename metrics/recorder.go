@@ -81,7 +81,7 @@ func (r *Recorder) Start(s *Start, state *State) error {
 }
 
 // Task takes a task that is complete.
-func (r *Recorder) Task(e *round.Ended) {
+func (r *Recorder) Task(e *round.TaskReport) {
 	r.meter.task(e)
 	r.kept.task(e)
 	for _, o := range r.tasks {

@@ -29,7 +29,7 @@ type counter struct {
 func (c counter) Files() []string                           { return []string{c.File} }
 func (c counter) Open(*metrics.Run) (metrics.Output, error) { return &counting{name: c.File}, nil }
 func (o *counting) Start(s *metrics.Start) (err error)      { o.file, err = s.Append(o.name); return err }
-func (o *counting) Task(*round.Ended)                       { o.tasks++ }
+func (o *counting) Task(*round.TaskReport)                  { o.tasks++ }
 func (o *counting) Save() ([]byte, error)                   { return binary.AppendUvarint(nil, o.tasks), nil }
 func (o *counting) Restore(state []byte) error              { o.tasks, _ = binary.Uvarint(state); return nil }
 func (o *counting) Round(r *metrics.Round) error {
@@ -136,7 +136,7 @@ func TestARecorderIsRestored(t *testing.T) {
 				}
 			default:
 				task++
-				e := round.Ended{
+				e := round.TaskReport{
 					Task: task, Client: rapid.IntRange(0, 11).Draw(t, "client"), LocalSteps: 80, Plan: femnist,
 					Outcome: round.Outcome(rapid.IntRange(0, round.Outcomes-1).Draw(t, "outcome")), Probe: rapid.Bool().Draw(t, "probe"),
 					End: round.Time(rapid.Int64Range(0, int64(femnist.Total())).Draw(t, "took")),
@@ -160,7 +160,7 @@ func TestARecorderIsRestored(t *testing.T) {
 func TestUsage(t *testing.T) {
 	r := open(t)
 	total := femnist.Total()
-	for _, e := range []round.Ended{
+	for _, e := range []round.TaskReport{
 		{Client: 0, LocalSteps: 80, Outcome: round.Accepted, End: total, Plan: femnist},
 		{Client: 2, LocalSteps: 80, Outcome: round.Accepted, End: total - 1e9, Plan: round.Plan{Download: 335_500_000, Compute: 360_000_000, Upload: 1_342_000_000}},
 		{Client: 1, LocalSteps: 80, Outcome: round.Late, End: 1_015_500_000, Plan: femnist},
@@ -171,7 +171,7 @@ func TestUsage(t *testing.T) {
 	if err := r.Round(&round.Report{Round: 1, End: 4e9}); err != nil {
 		t.Fatal(err)
 	}
-	r.Task(&round.Ended{Client: 3, LocalSteps: 80, Outcome: round.Accepted, End: total, Plan: femnist})
+	r.Task(&round.TaskReport{Client: 3, LocalSteps: 80, Outcome: round.Accepted, End: total, Plan: femnist})
 	got := r.Usage()
 	want := metrics.Usage{
 		Time:  metrics.Split[int64]{Useful: int64(2*total - 1e9), Wasted: 1_015_500_000 + 352_500_000 + int64(total)},
@@ -214,7 +214,7 @@ func TestAnOutputThatFails(t *testing.T) {
 // Tasks go to the outputs that observe tasks, and cost no memory.
 func TestATaskAllocatesNothing(t *testing.T) {
 	r := open(t, counter{"counts.txt"}, broken{})
-	e := &round.Ended{Client: 1, LocalSteps: 80, Outcome: round.Late, End: femnist.Total(), Plan: femnist}
+	e := &round.TaskReport{Client: 1, LocalSteps: 80, Outcome: round.Late, End: femnist.Total(), Plan: femnist}
 	r.Task(e)
 	if n := testing.AllocsPerRun(1000, func() { r.Task(e) }); n > 0 {
 		t.Errorf("%v allocations a task", n)

@@ -34,7 +34,7 @@ type Starter interface{ Start(s *Start) error }
 
 // TaskObserver is an [Output] that takes every task, before the round in which the task counts. e
 // is valid until Task returns. A run completes hundreds of thousands of tasks a second.
-type TaskObserver interface{ Task(e *round.Ended) }
+type TaskObserver interface{ Task(e *round.TaskReport) }
 
 // ModelObserver is an [Output] that takes each model whose validation accuracy is
 // the highest so far. params may be kept and must not be changed.

@@ -104,7 +104,7 @@ type meter struct {
 }
 
 // task takes a task that is complete. parts are its phases.
-func (m *meter) task(e *round.Ended) {
+func (m *meter) task(e *round.TaskReport) {
 	p := &m.run.Power
 	parts := PartsOf(e)
 	download, compute, upload := parts[Download], parts[Compute], parts[Upload]
@@ -263,7 +263,7 @@ type Parts [Phases]round.Time
 
 // PartsOf is how the time that a task took divides into phases. They sum to e.End - e.Start: what the
 // plan has beyond the end is cut, what it lacks is waiting.
-func PartsOf(e *round.Ended) (p Parts) {
+func PartsOf(e *round.TaskReport) (p Parts) {
 	left := e.End - e.Start
 	p[Download] = min(left, e.Plan.Download)
 	left -= p[Download]
@@ -277,7 +277,7 @@ func PartsOf(e *round.Ended) (p Parts) {
 // Steps is how many local steps a task took of those it was given: all unless it was broken off
 // while it computed, none of a candidate, which only finds a loss, and none that is known of a
 // device that fell silent. p are the task's parts.
-func (p *Parts) Steps(e *round.Ended) int64 {
+func (p *Parts) Steps(e *round.TaskReport) int64 {
 	switch {
 	case e.Probe || e.Outcome == round.Lost || p[Download] < e.Plan.Download:
 		return 0

@@ -78,7 +78,7 @@ func (d *Devices) Used(tasks []round.Task) {
 }
 
 // Ended lets go of an update that does not count.
-func (d *Devices) Ended(e *round.Ended) {
+func (d *Devices) Ended(e *round.TaskReport) {
 	if d.Has(e.Client) && e.Outcome != round.Accepted {
 		delete(d.updates, e.Task)
 	}

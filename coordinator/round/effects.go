@@ -15,9 +15,9 @@ type Effects struct {
 
 	Release []uint64 // versions of the model that no task will start from again
 
-	Ended   []Ended // tasks that have their outcome, in the order in which they got it
-	Report  *Report // a round is complete
-	Stopped *Stop   // the run is over
+	Ended   []TaskReport // tasks that have their outcome, in the order in which they got it
+	Report  *Report      // a round is complete
+	Stopped *Stop        // the run is over
 
 	Ignored string // why the event did not count ("" when it did): a repeat or a stale answer
 }
@@ -43,10 +43,10 @@ type Task struct {
 	Probe        bool  // a candidate's: asks only for its loss, takes its download and one local step's computing
 }
 
-// Ended is a task that has its outcome, or a candidate whose part is over. An
+// TaskReport is a task that has its outcome, or a candidate whose part is over. An
 // accepted one counts only once its round is reported: tasks of a round that
 // the run's end cuts short do not.
-type Ended struct {
+type TaskReport struct {
 	Task       uint64
 	Client     int
 	LocalSteps int     // the client's K; 1 of a probe

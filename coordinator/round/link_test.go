@@ -84,7 +84,7 @@ func TestPartOfASharedTransfer(t *testing.T) {
 	p := newPlayer(t, c, rand.New(rand.NewPCG(1, 1)), func(x Task) Plan {
 		return Plan{Compute: Time(1 + 50*(x.Task-1)), Upload: 100}
 	})
-	var ended []Ended
+	var ended []TaskReport
 	for p.machine.Phase() != Stopped {
 		p.turn(t)
 		for _, e := range p.machine.out.Ended {
@@ -92,7 +92,7 @@ func TestPartOfASharedTransfer(t *testing.T) {
 			ended = append(ended, e)
 		}
 	}
-	want := []Ended{
+	want := []TaskReport{
 		{Task: 1, LocalSteps: 8, Outcome: Accepted, End: 151, Plan: Plan{Compute: 1, Upload: 150}},
 		{Task: 2, LocalSteps: 8, Outcome: Cancelled, End: 151, Plan: Plan{Compute: 51, Upload: 200}},
 	}

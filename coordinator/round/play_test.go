@@ -202,7 +202,7 @@ func (p *player) issue(t failer, x Task) {
 }
 
 // ends takes note of a task's outcome and checks the time that it took.
-func (p *player) ends(t failer, e *Ended) {
+func (p *player) ends(t failer, e *TaskReport) {
 	if _, twice := p.ended[e.Task]; twice || e.Task == 0 {
 		t.Fatalf("task %d ends twice", e.Task)
 	}

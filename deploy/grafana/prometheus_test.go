@@ -97,10 +97,10 @@ func withDevices(ctx context.Context) *prometheus.Metrics {
 		for c := range 4 {
 			p := mean
 			p.Compute += round.Time(c) * 1e7
-			m.Task(&round.Ended{Client: c, LocalSteps: 8, Plan: p, End: p.Total()})
+			m.Task(&round.TaskReport{Client: c, LocalSteps: 8, Plan: p, End: p.Total()})
 		}
 		p := round.Plan{Download: 4e8, Compute: 2e9, Upload: 12e8}
-		m.Task(&round.Ended{Client: 10, LocalSteps: 8, Plan: p, End: p.Total()})
+		m.Task(&round.TaskReport{Client: 10, LocalSteps: 8, Plan: p, End: p.Total()})
 		_ = m.Round(&metrics.Round{Report: round.Report{
 			Round: int(n), Start: (n - 1) * 4e9, End: n * 4e9, LocalSteps: 8, LearningRate: 0.1, Outcomes: [round.Outcomes]int{5}, TrainingLoss: 1,
 		}, Usage: &metrics.Usage{}})

@@ -175,9 +175,9 @@ func TestReachIsRestored(t *testing.T) {
 	r := open(folder, nil)
 	for number, clients := range [][]int{{1, 2}, {2, 3}, {9}} {
 		for _, client := range clients {
-			r.Task(&round.Ended{Client: client, Outcome: round.Accepted})
+			r.Task(&round.TaskReport{Client: client, Outcome: round.Accepted})
 		}
-		r.Task(&round.Ended{Client: 7, Outcome: round.Late})
+		r.Task(&round.TaskReport{Client: 7, Outcome: round.Late})
 		if err := r.Round(&round.Report{Round: number + 1}); err != nil {
 			t.Fatal(err)
 		}

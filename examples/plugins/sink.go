@@ -39,7 +39,7 @@ func (r *reach) Start(s *metrics.Start) (err error) {
 }
 
 // Task takes every task.
-func (r *reach) Task(e *round.Ended) {
+func (r *reach) Task(e *round.TaskReport) {
 	if e.Outcome == round.Accepted && !e.Probe {
 		r.seen[e.Client] = 1
 	}

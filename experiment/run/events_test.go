@@ -98,7 +98,7 @@ func TestTheEventLogOfARun(t *testing.T) {
 				t.Errorf("round %d from %d to %d has a task from %d to %d", r.Round, r.Start, r.End, task.Start, task.End)
 			}
 			at := task.Start
-			for phase, length := range metrics.PartsOf(&task.Ended) {
+			for phase, length := range metrics.PartsOf(&task.TaskReport) {
 				if length < 0 {
 					t.Fatalf("%v takes %d ns", metrics.Phase(phase), length)
 				}
@@ -261,7 +261,7 @@ func TestDevicesInLogAndTables(t *testing.T) {
 		t.Fatal(err)
 	}
 	plan := round.Plan{Download: 1e9, Compute: 2e9, Upload: 1e9}
-	for i, e := range []round.Ended{
+	for i, e := range []round.TaskReport{
 		{Client: 3, LocalSteps: 8, End: 4e9, Plan: plan},
 		{Client: 200, LocalSteps: 8, End: 4e9, Plan: plan},
 		{Client: 201, LocalSteps: 8, Outcome: round.Lost, End: 120e9},

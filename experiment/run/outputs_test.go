@@ -34,7 +34,7 @@ func (o *late) Start(s *metrics.Start) (err error) {
 func (o *late) Save() ([]byte, error)      { return binary.AppendUvarint(nil, o.tasks), nil }
 func (o *late) Restore(state []byte) error { o.tasks, _ = binary.Uvarint(state); return nil }
 
-func (o *late) Task(e *round.Ended) {
+func (o *late) Task(e *round.TaskReport) {
 	if e.Outcome == round.Late {
 		o.tasks++
 	}

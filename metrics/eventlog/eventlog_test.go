@@ -83,7 +83,7 @@ func anyRound(t *rapid.T, number int) metrics.Round {
 	length := rapid.Map(rapid.Int64Range(0, int64(round.MaxDuration)), func(n int64) round.Time { return round.Time(n) })
 	for range rapid.IntRange(0, 5).Draw(t, "tasks") {
 		e := metrics.Task{
-			Ended: round.Ended{
+			TaskReport: round.TaskReport{
 				Task: rapid.Uint64().Draw(t, "task"), Client: rapid.IntRange(0, round.MaxClients).Draw(t, "client"), LocalSteps: rapid.IntRange(1, round.MaxLocalSteps).Draw(t, "steps"),
 				Probe: rapid.Bool().Draw(t, "probe"), Outcome: round.Outcome(rapid.IntRange(0, round.Outcomes-1).Draw(t, "how")),
 				Plan: round.Plan{Download: length.Draw(t, "download"), Compute: length.Draw(t, "compute"), Upload: length.Draw(t, "upload"), Drops: rapid.Bool().Draw(t, "drops"), Dropout: length.Draw(t, "dropout")},
@@ -131,7 +131,7 @@ func example() []metrics.Round {
 				TrainingLoss: 4.25, WindowLoss: 4.25, ValidationLoss: math.NaN(), ValidationAccuracy: math.NaN(), SGDSteps: 80,
 			},
 			Ended: 1,
-			Tasks: []metrics.Task{{Ended: round.Ended{Task: uint64(i + 1), Client: 7, LocalSteps: 80, Start: start, End: start + 4e9, Plan: round.Plan{Download: 1e9, Compute: 2e9, Upload: 1e9}}, Slow: true}},
+			Tasks: []metrics.Task{{TaskReport: round.TaskReport{Task: uint64(i + 1), Client: 7, LocalSteps: 80, Start: start, End: start + 4e9, Plan: round.Plan{Download: 1e9, Compute: 2e9, Upload: 1e9}}, Slow: true}},
 		})
 	}
 	return list
@@ -237,8 +237,8 @@ func TestThinning(t *testing.T) {
 		}
 	}
 	tasks := []metrics.Task{
-		{Ended: round.Ended{Task: 1, End: 2e9}, Slow: true}, {Ended: round.Ended{Task: 2, End: 1e9}}, {Ended: round.Ended{Task: 3, End: 3e9}, Slow: true},
-		{Ended: round.Ended{Task: 4, End: 1e9}, Real: true},
+		{TaskReport: round.TaskReport{Task: 1, End: 2e9}, Slow: true}, {TaskReport: round.TaskReport{Task: 2, End: 1e9}}, {TaskReport: round.TaskReport{Task: 3, End: 3e9}, Slow: true},
+		{TaskReport: round.TaskReport{Task: 4, End: 1e9}, Real: true},
 	}
 	file, _ := write(t, demo, []metrics.Round{{Report: round.Report{Round: 1024}, Tasks: tasks}, {Report: round.Report{Round: 1025}, Tasks: tasks}})
 	_, got, err := read(file)
@@ -306,7 +306,7 @@ func FuzzReader(f *testing.F) {
 		}
 		for i := range rounds {
 			for j := range rounds[i].Tasks {
-				metrics.PartsOf(&rounds[i].Tasks[j].Ended)
+				metrics.PartsOf(&rounds[i].Tasks[j].TaskReport)
 			}
 		}
 		again, _ := write(t, r.Run(), rounds)

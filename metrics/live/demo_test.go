@@ -39,12 +39,12 @@ func demoHub(name string, rounds int) *live.Hub {
 			if i == 3 || i == 4 {
 				client = 3000 + i - 3
 			}
-			e := round.Ended{
+			e := round.TaskReport{
 				Task: uint64(100*r + i), Client: client, LocalSteps: k, Outcome: round.Outcome(i % round.Outcomes), Start: at,
 				Plan: round.Plan{Download: 3e8 + d/10, Compute: 1e9 + d, Upload: 5e8 + d/5},
 			}
 			e.End = at + min(took, e.Plan.Total())
-			tasks = append(tasks, metrics.Task{Ended: e, Class: i % 2, Slow: i > 7, Real: client >= 3000})
+			tasks = append(tasks, metrics.Task{TaskReport: e, Class: i % 2, Slow: i > 7, Real: client >= 3000})
 		}
 		n := int64(r)
 		show(h, &metrics.Round{Report: report, Tasks: tasks, Usage: &metrics.Usage{

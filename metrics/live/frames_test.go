@@ -160,7 +160,7 @@ func TestWhatASnapshotHolds(t *testing.T) {
 		Round: 1, End: 3e9, LocalSteps: 80, LearningRate: 0.3, Cohort: 2, Outcomes: [round.Outcomes]int{round.Accepted: 2},
 		TrainingLoss: 4, WindowLoss: 4, Evaluated: true, ValidationLoss: 3, ValidationAccuracy: 0.25, SGDSteps: 80,
 	})
-	late := metrics.Task{Ended: round.Ended{
+	late := metrics.Task{TaskReport: round.TaskReport{
 		Task: 9, Client: 7, LocalSteps: 64, Outcome: round.Late, Start: 3e9, End: 5e9,
 		Plan: round.Plan{Download: 5e8, Compute: 1e9, Upload: 4e9},
 	}, Slow: true}
@@ -224,7 +224,7 @@ func TestWhatIsHeldIsBounded(t *testing.T) {
 	h := quick()
 	tasks := make([]metrics.Task, 5000)
 	for i := range tasks {
-		tasks[i] = metrics.Task{Ended: round.Ended{Task: uint64(i), Client: i, End: round.Time(i) * 1e6, Plan: round.Plan{Compute: round.Time(i) * 1e6}}, Slow: i%2 == 0, Real: i%5 == 0}
+		tasks[i] = metrics.Task{TaskReport: round.TaskReport{Task: uint64(i), Client: i, End: round.Time(i) * 1e6, Plan: round.Plan{Compute: round.Time(i) * 1e6}}, Slow: i%2 == 0, Real: i%5 == 0}
 	}
 	for r := range 10 {
 		feed(h, report(r+1), tasks...)

@@ -220,7 +220,7 @@ func (s *state) lastRound(a *metrics.Run) lastRound {
 	out.Outcomes.Add(r)
 	tasks := slices.Clone(s.tasks)
 	slices.SortFunc(tasks, func(a, b metrics.Task) int {
-		return cmp.Or(cmp.Compare(b.End-b.Start, a.End-a.Start), cmp.Compare(b.Plan.Total(), a.Plan.Total()), cmp.Compare(a.Ended.Task, b.Ended.Task))
+		return cmp.Or(cmp.Compare(b.End-b.Start, a.End-a.Start), cmp.Compare(b.Plan.Total(), a.Plan.Total()), cmp.Compare(a.TaskReport.Task, b.TaskReport.Task))
 	})
 	left := map[string]int{"slow": shownTasks, "sample": shownTasks, "real": shownTasks}
 	for i := range tasks {
@@ -242,10 +242,10 @@ func (s *state) lastRound(a *metrics.Run) lastRound {
 		} else if !t.Real && len(a.Classes) > 1 && t.Class < len(a.Classes) {
 			class = a.Classes[t.Class]
 		}
-		parts := metrics.PartsOf(&t.Ended)
+		parts := metrics.PartsOf(&t.TaskReport)
 		seconds := func(p metrics.Phase) number { return number(parts[p].Seconds()) }
 		out.Tasks = append(out.Tasks, taskShown{
-			Task: t.Ended.Task, Client: t.Client, Name: name, Class: class, Kind: kind, Why: why, Probe: t.Probe, Steps: t.LocalSteps, Outcome: t.Outcome.String(),
+			Task: t.TaskReport.Task, Client: t.Client, Name: name, Class: class, Kind: kind, Why: why, Probe: t.Probe, Steps: t.LocalSteps, Outcome: t.Outcome.String(),
 			Start: number((t.Start - r.Start).Seconds()), Download: seconds(metrics.Download), Compute: seconds(metrics.Compute),
 			Upload: seconds(metrics.Upload), Waiting: seconds(metrics.Waiting), Planned: number(t.Plan.Total().Seconds()),
 		})

@@ -167,7 +167,7 @@ func (t *tracer) task(r *metrics.Round, task *metrics.Task) {
 	}
 	t.begin(task.Start, begin)
 	at := task.Start
-	for i, length := range metrics.PartsOf(&task.Ended) {
+	for i, length := range metrics.PartsOf(&task.TaskReport) {
 		if length == 0 {
 			continue
 		}

@@ -186,8 +186,8 @@ var twoRounds = []metrics.Round{
 		},
 		Ended: 2,
 		Tasks: []metrics.Task{
-			{Ended: round.Ended{Task: 1, Client: 7, LocalSteps: 80, Outcome: round.Accepted, End: 4 * s, Plan: round.Plan{Download: s, Compute: 2 * s, Upload: s}}},
-			{Ended: round.Ended{Task: 2, Client: 3, LocalSteps: 80, Outcome: round.Late, End: 5 * s, Plan: round.Plan{Download: s, Compute: 6 * s, Upload: s}}, Class: 1, Slow: true},
+			{TaskReport: round.TaskReport{Task: 1, Client: 7, LocalSteps: 80, Outcome: round.Accepted, End: 4 * s, Plan: round.Plan{Download: s, Compute: 2 * s, Upload: s}}},
+			{TaskReport: round.TaskReport{Task: 2, Client: 3, LocalSteps: 80, Outcome: round.Late, End: 5 * s, Plan: round.Plan{Download: s, Compute: 6 * s, Upload: s}}, Class: 1, Slow: true},
 		},
 	},
 	{
@@ -197,7 +197,7 @@ var twoRounds = []metrics.Round{
 		},
 		Ended: 1,
 		Tasks: []metrics.Task{
-			{Ended: round.Ended{Task: 3, Client: 7, LocalSteps: 64, Outcome: round.Accepted, Start: 5 * s, End: 9 * s, Plan: round.Plan{Download: s, Compute: 2 * s, Upload: s}}},
+			{TaskReport: round.TaskReport{Task: 3, Client: 7, LocalSteps: 64, Outcome: round.Accepted, Start: 5 * s, End: 9 * s, Plan: round.Plan{Download: s, Compute: 2 * s, Upload: s}}},
 		},
 	},
 }
@@ -280,12 +280,12 @@ func TestEverythingTiles(t *testing.T) {
 			takes := length.Draw(t, "round")
 			for client := range rapid.IntRange(0, 4).Draw(t, "cohort") {
 				number++
-				e := round.Ended{
+				e := round.TaskReport{
 					Task: number, Client: client, Start: at, Outcome: round.Outcome(rapid.IntRange(0, round.Outcomes-1).Draw(t, "outcome")),
 					Plan: round.Plan{Download: length.Draw(t, "download"), Compute: length.Draw(t, "compute"), Upload: length.Draw(t, "upload")},
 				}
 				e.End = at + min(takes, e.Plan.Total()+length.Draw(t, "silence"))
-				r.Tasks = append(r.Tasks, metrics.Task{Ended: e})
+				r.Tasks = append(r.Tasks, metrics.Task{TaskReport: e})
 				r.Outcomes[e.Outcome]++
 				tasks++
 			}

@@ -89,7 +89,7 @@ type counts struct {
 type batch struct {
 	counts
 	outcomes [round.Outcomes]uint64 // of real devices
-	slowest  round.Ended            // the accepted task whose update came last
+	slowest  round.TaskReport       // the accepted task whose update came last
 	waited   bool                   // whether there is one
 }
 
@@ -145,7 +145,7 @@ func (m *Metrics) class(client int) int {
 
 // Task implements [metrics.TaskObserver]. Candidates that are only asked for their loss have no
 // phases, nor do clients that drop out or real devices of which no durations are known.
-func (m *Metrics) Task(e *round.Ended) {
+func (m *Metrics) Task(e *round.TaskReport) {
 	b := &m.batch
 	if m.run.Real(e.Client) {
 		b.outcomes[e.Outcome]++

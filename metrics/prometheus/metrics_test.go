@@ -27,8 +27,8 @@ import (
 var femnist = round.Plan{Download: 335_500_000, Compute: 1_360_000_000, Upload: 1_342_000_000}
 
 // task is a task of a client that goes as it was planned to.
-func task(client int, p round.Plan) *round.Ended {
-	return &round.Ended{Client: client, LocalSteps: 80, Plan: p, End: p.Total()}
+func task(client int, p round.Plan) *round.TaskReport {
+	return &round.TaskReport{Client: client, LocalSteps: 80, Plan: p, End: p.Total()}
 }
 
 // report closes a round with what was used by then.

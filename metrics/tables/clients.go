@@ -27,8 +27,8 @@ const (
 // Tables is the output of one run: what each client's tasks came to.
 type Tables struct {
 	run      *metrics.Run
-	accounts []*account    // by client; nil: no task yet
-	open     []round.Ended // tasks of the open round
+	accounts []*account         // by client; nil: no task yet
+	open     []round.TaskReport // tasks of the open round
 }
 
 // New makes the tables of a run that has not begun.
@@ -37,7 +37,7 @@ func New(run *metrics.Run) *Tables {
 }
 
 // Task implements [metrics.TaskObserver]. A task counts once its round does.
-func (c *Tables) Task(e *round.Ended) { c.open = append(c.open, *e) }
+func (c *Tables) Task(e *round.TaskReport) { c.open = append(c.open, *e) }
 
 func (c *Tables) Round(*metrics.Round) error {
 	c.countOpen()
@@ -66,7 +66,7 @@ func (c *Tables) Finish(end *metrics.End) error {
 	)
 }
 
-func (c *Tables) count(e *round.Ended) {
+func (c *Tables) count(e *round.TaskReport) {
 	a := c.account(e.Client)
 	if e.Probe {
 		a[candidates]++
@@ -98,7 +98,7 @@ func (c *Tables) account(client int) *account {
 type state struct {
 	Clients []uint32 // that have an account, ascending, each as its distance from the one before
 	Values  []int64  // of all accounts, values of each together
-	Open    []round.Ended
+	Open    []round.TaskReport
 }
 
 func (c *Tables) Save() ([]byte, error) {

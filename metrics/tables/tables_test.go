@@ -151,7 +151,7 @@ func clientsTable(t testing.TB, c *Tables) []Client {
 func TestClients(t *testing.T) {
 	c := New(&metrics.Run{Clients: 8, Devices: []string{"pi"}, Classes: []string{"phone", "tablet"}, Class: func(client int) int { return client % 2 }})
 	total := femnist.Total()
-	for _, e := range []round.Ended{
+	for _, e := range []round.TaskReport{
 		{Client: 5, LocalSteps: 80, Outcome: round.Accepted, End: total, Plan: femnist},
 		{Client: 5, LocalSteps: 80, Outcome: round.Late, End: 1_015_500_000, Plan: femnist}, // half of its steps done
 		{Client: 2, LocalSteps: 80, Outcome: round.Dropped, End: 100_000_000, Plan: femnist},
@@ -162,7 +162,7 @@ func TestClients(t *testing.T) {
 	}
 	c.countOpen()
 	// The run ends in the round after: this one was for nothing.
-	c.Task(&round.Ended{Client: 0, LocalSteps: 80, Outcome: round.Accepted, End: total, Plan: femnist})
+	c.Task(&round.TaskReport{Client: 0, LocalSteps: 80, Outcome: round.Accepted, End: total, Plan: femnist})
 	finish(t, c)
 	if diff := cmp.Diff([]Client{
 		{Client: 0, Class: "phone", Tasks: 1, Cancelled: 1, StepsWasted: 80, DownloadWasted: 0.3355, ComputeWasted: 1.36, UploadWasted: 1.342},
@@ -213,7 +213,7 @@ func TestAccountsGoOn(t *testing.T) {
 				}
 				parts = next
 			default:
-				e := round.Ended{
+				e := round.TaskReport{
 					Client: rapid.IntRange(0, clients-1).Draw(rt, "client"), LocalSteps: 80, Plan: femnist,
 					Outcome: round.Outcome(rapid.IntRange(0, round.Outcomes-1).Draw(rt, "outcome")), End: round.Time(rapid.Int64Range(0, int64(femnist.Total())).Draw(rt, "took")),
 					Probe: rapid.Bool().Draw(rt, "probe"),
@@ -242,7 +242,7 @@ func TestAccountsGoOn(t *testing.T) {
 func BenchmarkTask(b *testing.B) {
 	const clients, cohort = 1_000_000, 1000
 	c := New(&metrics.Run{Clients: clients})
-	e := round.Ended{LocalSteps: 80, Plan: femnist, End: femnist.Total()}
+	e := round.TaskReport{LocalSteps: 80, Plan: femnist, End: femnist.Total()}
 	for i := 0; b.Loop(); i++ {
 		e.Client = i * 7919 % clients
 		c.Task(&e)

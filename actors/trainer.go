@@ -9,10 +9,63 @@ import (
 
 	"fedpace/actors/data/federated"
 	"fedpace/actors/learn"
+	"fedpace/bus"
 	"fedpace/coordinator/aggregate"
 	"fedpace/internal/keyed"
 	"fedpace/internal/registry"
 )
+
+// Problem is what is learned: equal on every host of a run, or the hosts would
+// train different models.
+type Problem struct {
+	Model   learn.Model
+	Set     federated.Set
+	Seed    uint64 // of the minibatches' order and of the augmentation
+	Batch   int    // minibatch size
+	Augment string // NoAugment or FlipCrop
+
+	Algorithm aggregate.Algorithm // its client half is run
+}
+
+// The augmentations of training images.
+const (
+	NoAugment = "none"
+	// FlipCrop is a random horizontal flip and a random crop of the image's own
+	// size after zero padding, drawn once a minibatch (paper/NOTES, "Data").
+	FlipCrop    = "flip_crop"
+	cropPadding = 4 // in pixels, as in the published code of the paper's authors
+)
+
+// Spec is the problem as jobs name it.
+func (p *Problem) Spec() *bus.Spec {
+	algorithm, err := aggregate.Algorithms.Encode(p.Algorithm)
+	if err != nil { // its options are numbers and words
+		panic("actors: " + err.Error())
+	}
+	return &bus.Spec{Model: p.Model.String(), DataDigest: p.Set.Info().Digest, Seed: p.Seed, Batch: uint32(p.Batch), Augment: p.Augment, Algorithm: algorithm}
+}
+
+// Check says whether model, data and settings fit each other.
+func (p *Problem) Check() error {
+	info := p.Set.Info()
+	if info.Input != p.Model.Input() || info.Features != p.Model.Features() || info.Classes != p.Model.Classes() {
+		return fmt.Errorf("model: %s reads %s of %d features in %d classes, %s has %s of %d in %d",
+			p.Model, p.Model.Input(), p.Model.Features(), p.Model.Classes(), info.Name, info.Input, info.Features, info.Classes)
+	}
+	if p.Batch < 1 {
+		return fmt.Errorf("batch: minibatches of %d samples, want at least 1", p.Batch)
+	}
+	switch p.Augment {
+	case NoAugment:
+	case FlipCrop:
+		if _, _, width := p.Model.Image(); width == 0 {
+			return fmt.Errorf("augment: %s does not read images; want %s", p.Model, NoAugment)
+		}
+	default:
+		return fmt.Errorf("augment: %q is not %s or %s", p.Augment, NoAugment, FlipCrop)
+	}
+	return nil
+}
 
 // Assignment is one client's accepted work in a job.
 type Assignment struct {
@@ -61,10 +114,7 @@ func (d *Diverged) Error() string {
 // Trainer is one worker's model, data and memory. It is not safe for
 // concurrent use; workers share nothing but the read-only model and set.
 type Trainer struct {
-	model learn.Model
-	set   federated.Set
-	seed  uint64
-	size  int // minibatch
+	problem Problem
 
 	work  learn.Workspace
 	local []float32 // the client's model
@@ -88,9 +138,9 @@ func NewTrainer(p Problem) (*Trainer, error) {
 		return nil, err
 	}
 	t := &Trainer{
-		model: p.Model, set: p.Set, seed: p.Seed, size: p.Batch,
-		work:  p.Model.NewWorkspace(max(p.Batch, evaluationBatch)),
-		local: make([]float32, p.Model.Params()),
+		problem: p,
+		work:    p.Model.NewWorkspace(max(p.Batch, evaluationBatch)),
+		local:   make([]float32, p.Model.Params()),
 	}
 	if t.client = p.Algorithm.Client(len(t.local)); t.client != nil {
 		t.gradient = make([]float32, len(t.local))
@@ -161,7 +211,7 @@ func (t *Trainer) Local(ctx context.Context, base []float32, a Assignment) (mode
 		return nil, 0, fmt.Errorf("actors: task %d: a device keeps no control variates", a.Task)
 	}
 	if len(base) != len(t.local) {
-		return nil, 0, fmt.Errorf("actors: task %d: a model of %d parameters, %s has %d", a.Task, len(base), t.model, len(t.local))
+		return nil, 0, fmt.Errorf("actors: task %d: a model of %d parameters, %s has %d", a.Task, len(base), t.problem.Model, len(t.local))
 	}
 	copy(t.local, base)
 	if firstStepLoss, err = t.task(ctx, base, nil, &a); err != nil {
@@ -173,7 +223,7 @@ func (t *Trainer) Local(ctx context.Context, base []float32, a Assignment) (mode
 // check refuses a job that would index out of range or divide by zero.
 func (t *Trainer) check(params int, shared *Shared, work []Assignment, sum []int64) error {
 	if want := t.SumLength(shared); params != len(t.local) || len(sum) != want {
-		return fmt.Errorf("actors: a model of %d parameters with a sum of %d values, %s takes %d and %d", params, len(sum), t.model, len(t.local), want)
+		return fmt.Errorf("actors: a model of %d parameters with a sum of %d values, %s takes %d and %d", params, len(sum), t.problem.Model, len(t.local), want)
 	}
 	if shared == nil {
 		return nil
@@ -203,18 +253,6 @@ func (t *Trainer) vector(v []float32) []float32 {
 	return v
 }
 
-// step is one local step on the minibatch in t.batch.
-func (t *Trainer) step(client aggregate.Client, rate float32) (loss float64, err error) {
-	if client == nil {
-		return t.work.Step(t.local, &t.batch, rate)
-	}
-	if loss, err = t.work.Gradient(t.gradient, t.local, &t.batch); err != nil {
-		return loss, err
-	}
-	client.Step(t.local, t.gradient, rate)
-	return loss, nil
-}
-
 // task runs the client's local steps on t.local, which equals base before.
 func (t *Trainer) task(ctx context.Context, base []float32, shared *Shared, a *Assignment) (first float64, err error) {
 	client := t.client
@@ -226,28 +264,33 @@ func (t *Trainer) task(ctx context.Context, base []float32, shared *Shared, a *A
 	case client != nil:
 		client.Start(base, nil, nil)
 	}
-	t.order.Reset(t.seed, a.Client, t.set.Samples(a.Client), t.size, a.StepsDone)
+	t.order.Reset(t.problem.Seed, a.Client, t.problem.Set.Samples(a.Client), t.problem.Batch, a.StepsDone)
 	for k := range a.LocalSteps {
 		if k%64 == 63 && ctx.Err() != nil { // a step may take 50 ms
 			return 0, ctx.Err()
 		}
 		t.batch.Reset()
-		if err := t.set.Batch(&t.batch, a.Client, t.order.Next()); err != nil {
-			return 0, fmt.Errorf("actors: data of client %d (%s): %w", a.Client, t.set.Client(a.Client), err)
+		if err := t.problem.Set.Batch(&t.batch, a.Client, t.order.Next()); err != nil {
+			return 0, fmt.Errorf("actors: data of client %d (%s): %w", a.Client, t.problem.Set.Client(a.Client), err)
 		}
 		if t.draws != nil { // a stream of this step's own
-			keyed.Reseed(&t.source, t.seed, keyed.Augment, uint64(a.Client), uint64(a.StepsDone)+uint64(k))
-			channels, height, width := t.model.Image()
+			keyed.Reseed(&t.source, t.problem.Seed, keyed.Augment, uint64(a.Client), uint64(a.StepsDone)+uint64(k))
+			channels, height, width := t.problem.Model.Image()
 			if err := learn.Augment(&t.batch, channels, height, width, cropPadding, t.draws); err != nil {
 				return 0, err
 			}
 		}
-		loss, err := t.step(client, float32(a.Rate))
+		var loss float64
+		if client == nil {
+			loss, err = t.work.Step(t.local, &t.batch, float32(a.Rate))
+		} else if loss, err = t.work.Gradient(t.gradient, t.local, &t.batch); err == nil {
+			client.Step(t.local, t.gradient, float32(a.Rate))
+		}
 		if errors.Is(err, learn.ErrNotFinite) {
 			return 0, &Diverged{Task: a.Task, Client: a.Client, Step: k + 1, Cause: err.Error()}
 		}
 		if err != nil {
-			return 0, fmt.Errorf("actors: task %d, client %d (%s): %w", a.Task, a.Client, t.set.Client(a.Client), err)
+			return 0, fmt.Errorf("actors: task %d, client %d (%s): %w", a.Task, a.Client, t.problem.Set.Client(a.Client), err)
 		}
 		if k == 0 {
 			first = loss
@@ -259,13 +302,13 @@ func (t *Trainer) task(ctx context.Context, base []float32, shared *Shared, a *A
 // Evaluate measures a model on held-out samples from..from+count-1: the sum of
 // their cross-entropies and how many are right.
 func (t *Trainer) Evaluate(ctx context.Context, params []float32, from, count int) (lossSum float64, correct int, err error) {
-	for done := 0; done < count; {
+	for done := 0; done < count; done += evaluationBatch {
 		if err := ctx.Err(); err != nil {
 			return 0, 0, err
 		}
 		n := min(evaluationBatch, count-done)
 		t.batch.Reset()
-		if err := t.set.HeldOutBatch(&t.batch, from+done, n); err != nil {
+		if err := t.problem.Set.HeldOutBatch(&t.batch, from+done, n); err != nil {
 			return 0, 0, fmt.Errorf("actors: held-out samples %d to %d: %w", from+done, from+done+n-1, err)
 		}
 		loss, right, err := t.work.Evaluate(params, &t.batch)
@@ -277,7 +320,6 @@ func (t *Trainer) Evaluate(ctx context.Context, params []float32, from, count in
 		}
 		lossSum += loss
 		correct += right
-		done += n
 	}
 	return lossSum, correct, nil
 }

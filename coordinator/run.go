@@ -134,7 +134,9 @@ func (d *driver) play(ctx context.Context) error {
 
 // act does what a step leads to at once.
 func (d *driver) act(ctx context.Context, effects *round.Effects) error {
-	d.clock.ScheduleBatch(effects.Timers)
+	for _, timer := range effects.Timers {
+		d.clock.Schedule(timer)
+	}
 	for _, seq := range effects.Cancel {
 		d.clock.Cancel(seq)
 	}

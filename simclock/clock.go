@@ -62,13 +62,6 @@ func (c *Clock) Schedule(e Event) {
 	}
 }
 
-// ScheduleBatch is Schedule for each event.
-func (c *Clock) ScheduleBatch(events []Event) {
-	for i := range events {
-		c.Schedule(events[i])
-	}
-}
-
 // Cancel removes a pending event and reports whether it was pending: false
 // for one that was popped or cancelled already, or never scheduled.
 func (c *Clock) Cancel(seq uint64) bool {

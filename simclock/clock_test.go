@@ -154,7 +154,9 @@ func TestClockIsASortedList(t *testing.T) {
 				}
 				// Not ascending: the last half comes first.
 				batch = slices.Concat(batch[len(batch)/2:], batch[:len(batch)/2])
-				c.ScheduleBatch(batch)
+				for _, e := range batch {
+					c.Schedule(e)
+				}
 				m.pending = append(m.pending, batch...)
 			},
 			"pop": func(t *rapid.T) {

@@ -4,7 +4,7 @@
 // priority, sequence). Time is a whole number of nanoseconds of virtual time
 // since the start of the run, so it neither drifts nor rounds. The caller gives
 // the sequence numbers, which order equal events. The order in which events are
-// scheduled, and how they are batched, changes nothing.
+// scheduled changes nothing.
 //
 // Every event that is popped enters a running hash, the fingerprint: equal
 // fingerprints mean equal histories.

@@ -59,7 +59,9 @@ func TestEmpty(t *testing.T) {
 func TestFingerprint(t *testing.T) {
 	print := func(events ...Event) uint64 {
 		c := New()
-		c.ScheduleBatch(events)
+		for _, e := range events {
+			c.Schedule(e)
+		}
 		for c.live > 0 {
 			c.Pop()
 		}

@@ -45,7 +45,9 @@ func TestStateDoesNotDependOnHistory(t *testing.T) {
 	rand.Shuffle(len(events), func(i, j int) { events[i], events[j] = events[j], events[i] })
 	d = New()
 	d.now, d.hash = c.now, c.hash
-	d.ScheduleBatch(events)
+	for _, e := range events {
+		d.Schedule(e)
+	}
 	if got := d.State(); !reflect.DeepEqual(got, want) {
 		t.Error("the order of scheduling changed the state")
 	}

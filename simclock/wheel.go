@@ -170,7 +170,7 @@ func (w *wheel) free(b *block) *block {
 	return next
 }
 
-// keep removes the events that a test refuses.
+// keep visits all events, in no order, and removes those that a test refuses.
 func (w *wheel) keep(wanted func(item) bool) {
 	for l := range uint(levels) {
 		for occ := w.occ[l]; occ != 0; occ &= occ - 1 {
@@ -179,19 +179,6 @@ func (w *wheel) keep(wanted func(item) bool) {
 					if wanted(b.ev[i]) {
 						w.insert(b.ev[i])
 					}
-				}
-			}
-		}
-	}
-}
-
-// each calls f for every event, in no order.
-func (w *wheel) each(f func(item)) {
-	for l := range levels {
-		for occ := w.occ[l]; occ != 0; occ &= occ - 1 {
-			for b := w.slot[l][bits.TrailingZeros64(occ)].head; b != nil; b = b.next {
-				for i := range b.n {
-					f(b.ev[i])
 				}
 			}
 		}

@@ -30,5 +30,4 @@ func init() { Availabilities.Register("always", "every client is there at any ti
 // Always is the availability of clients that are never absent.
 type Always struct{}
 
-// Presence implements [Availability].
 func (Always) Presence(*Files) (Presence, error) { return nil, nil }

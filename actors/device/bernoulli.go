@@ -17,7 +17,6 @@ type Bernoulli struct {
 	PeriodSeconds float64 `key:"period_seconds" range:"[1e-3,1e8]" unit:"seconds" help:"time from one draw to the next"`
 }
 
-// Presence implements [Availability].
 func (b Bernoulli) Presence(*Files) (Presence, error) {
 	if b.Probability == 1 {
 		return nil, nil

@@ -12,7 +12,6 @@ type Constant struct {
 
 func (c Constant) String() string { return strconv.FormatFloat(c.Value, 'g', -1, 64) }
 
-// Law implements [Distribution].
 func (c Constant) Law() (Law, error) {
 	return c.Cut(Law{Quantile: func(uint64) float64 { return c.Value }, Least: c.Value, constant: true})
 }

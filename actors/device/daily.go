@@ -28,7 +28,6 @@ type Zone struct {
 	Weight float64 `key:"weight" is:"null" range:"[0,1e12]" help:"share of the clients, relative to the others'; null in all: equal shares"`
 }
 
-// Presence implements [Availability].
 func (a Daily) Presence(*Files) (Presence, error) {
 	length := a.ToHour - a.FromHour
 	if length <= 0 {

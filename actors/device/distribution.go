@@ -1,6 +1,7 @@
 package device
 
 import (
+	"cmp"
 	"math"
 
 	"fedpace/internal/registry"
@@ -33,9 +34,12 @@ type Law struct {
 	mu, sigma float64
 }
 
-// most is the greatest draw.
+// most is the greatest draw, 1 where there is no law.
 func (l *Law) most() float64 {
-	if l.Most != 0 {
+	switch {
+	case !l.given():
+		return 1
+	case l.Most != 0:
 		return l.Most
 	}
 	return l.Quantile(math.MaxUint64)
@@ -59,10 +63,7 @@ func (b Bounds) Cut(l Law) (Law, error) {
 	if b.AtMost != 0 && b.AtMost < b.AtLeast {
 		return l, registry.Errorf("at_most", "%g is below at_least, %g", b.AtMost, b.AtLeast)
 	}
-	most := math.Inf(1)
-	if b.AtMost != 0 {
-		most = b.AtMost
-	}
+	most := cmp.Or(b.AtMost, math.Inf(1))
 	free := l.Quantile
 	l.Quantile = func(bits uint64) float64 { return min(max(free(bits), b.AtLeast), most) }
 	l.lognormal = false

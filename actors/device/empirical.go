@@ -18,7 +18,6 @@ type Empirical struct {
 
 const maxValues = 1 << 20
 
-// Law implements [Distribution].
 func (d Empirical) Law() (Law, error) {
 	if n := len(d.Values); n < 1 || n > maxValues {
 		return Law{}, registry.Errorf("values", "%d of them (from 1 to %d)", n, maxValues)

@@ -84,11 +84,8 @@ func shortest(bits int64, mbps float64) int64 {
 // most is the largest value that can be drawn.
 func (q *quantity) most() float64 {
 	const top = math.MaxUint64
-	switch {
-	case q.product:
+	if q.product {
 		return q.lognormal(top, top)
-	case !q.vary.given():
-		return q.own.most()
 	}
 	return q.own.most() * q.vary.most()
 }

@@ -92,13 +92,12 @@ func readRows(r io.Reader, what string, columns []string, row func(line int, fie
 	}
 	for rows := 0; ; rows++ {
 		fields, err := in.Read()
-		if err == io.EOF && rows > 0 {
+		switch {
+		case err == io.EOF && rows > 0:
 			return nil
-		}
-		if err == io.EOF {
+		case err == io.EOF:
 			return fmt.Errorf("%s: no row after the columns, want at least one", what)
-		}
-		if err != nil {
+		case err != nil:
 			return fmt.Errorf("%s: %w", what, err)
 		}
 		line, _ := in.FieldPos(0)

@@ -19,6 +19,8 @@ const (
 	maxSeconds = 1e8 // three years
 	// maxTime bounds virtual time, so that no sum of times overflows.
 	maxTime = 1 << 62 // 146 years
+
+	maxClasses = 1000
 )
 
 // Fleet is a population of simulated devices, of any size: a client costs no
@@ -31,8 +33,6 @@ type Fleet struct {
 	plain    bool     // no classes: all clients alike but for Compute.Std
 	files    []string
 }
-
-const maxClasses = 1000
 
 // NewFleet checks the configuration and reads the files that it names. Its
 // errors are [*registry.OptionError].

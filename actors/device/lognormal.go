@@ -12,16 +12,13 @@ type Lognormal struct {
 	Bounds
 }
 
-// Law implements [Distribution].
 func (d Lognormal) Law() (Law, error) {
 	if err := either("mean", d.Mean, "median", d.Median); err != nil {
 		return Law{}, err
 	}
-	var mu float64
+	mu := ln(d.Mean) - float64(d.Sigma*d.Sigma*0.5)
 	if d.Median != 0 {
 		mu = ln(d.Median)
-	} else {
-		mu = ln(d.Mean) - float64(d.Sigma*d.Sigma*0.5)
 	}
 	return d.Cut(Law{
 		Quantile:  func(bits uint64) float64 { return exp(mu + float64(d.Sigma*normal(bits))) },

@@ -16,7 +16,6 @@ type Markov struct {
 	OffSeconds float64 `key:"off_seconds" range:"[1e-3,1e8]" unit:"seconds" help:"mean length of an absence"`
 }
 
-// Presence implements [Availability].
 func (m Markov) Presence(*Files) (Presence, error) {
 	chain := newOnOff(keyed.Availability, m.OnSeconds, m.OffSeconds)
 	return &chain, nil

@@ -12,7 +12,6 @@ type Normal struct {
 	Bounds
 }
 
-// Law implements [Distribution].
 func (d Normal) Law() (Law, error) {
 	return d.Cut(Law{Quantile: func(bits uint64) float64 { return max(0, d.Mean+float64(d.Std*normal(bits))) }})
 }

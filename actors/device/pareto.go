@@ -12,7 +12,6 @@ type Pareto struct {
 	Bounds
 }
 
-// Law implements [Distribution].
 func (d Pareto) Law() (Law, error) {
 	if err := either("mean", d.Mean, "min", d.Min); err != nil {
 		return Law{}, err

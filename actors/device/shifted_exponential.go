@@ -13,7 +13,6 @@ type ShiftedExponential struct {
 	Bounds
 }
 
-// Law implements [Distribution].
 func (d ShiftedExponential) Law() (Law, error) {
 	if d.Shift > d.Mean {
 		return Law{}, registry.Errorf("shift", "%g is above mean, %g", d.Shift, d.Mean)

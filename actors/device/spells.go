@@ -20,7 +20,6 @@ type Spells struct {
 	Links        bool         `key:"links" default:"false" help:"transfers are slowed, too, except on link traces"`
 }
 
-// Slowing implements [Slowdown].
 func (s Spells) Slowing() (Slowing, error) {
 	const least = 1e-3 // of mean times
 	switch {

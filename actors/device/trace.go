@@ -18,7 +18,6 @@ type Trace struct {
 	Spread        bool    `key:"spread" default:"false" help:"each client starts at a place of its own"`
 }
 
-// Presence implements [Availability].
 func (a Trace) Presence(files *Files) (Presence, error) {
 	if a.Sessions == "" {
 		return nil, registry.Errorf("sessions", "is not set (the path of recorded stays)")

@@ -11,7 +11,6 @@ type Uniform struct {
 	Bounds
 }
 
-// Law implements [Distribution].
 func (d Uniform) Law() (Law, error) {
 	if d.Max < d.Min {
 		return Law{}, registry.Errorf("max", "%g is below min, %g", d.Max, d.Min)

@@ -11,7 +11,6 @@ type Weibull struct {
 	Bounds
 }
 
-// Law implements [Distribution].
 func (d Weibull) Law() (Law, error) {
 	exponent := 1 / d.Shape
 	return d.Cut(Law{Quantile: func(bits uint64) float64 {

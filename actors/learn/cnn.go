@@ -22,7 +22,6 @@ type CNN struct {
 // pooled is what a convolution and a pooling leave of n.
 func pooled(n int) int { return (n - 2) / 2 }
 
-// Model implements [Architecture].
 func (a CNN) Model(Input, int, int) (Model, error) {
 	if len(a.Image) != 3 || len(a.Maps) != 2 {
 		return nil, fmt.Errorf("an image of %d sizes and %d convolutions, want 3 (channels, height, width) and 2", len(a.Image), len(a.Maps))
@@ -63,7 +62,6 @@ func (a CNN) Model(Input, int, int) (Model, error) {
 	return m, nil
 }
 
-// Parse implements [Architecture].
 func (CNN) Parse(sizes string) (Architecture, error) {
 	var n [7]int
 	err := scan(sizes, "an image's CHANNELSxHEIGHTxWIDTH,CHANNELS,CHANNELS,HIDDEN,CLASSES", &n)

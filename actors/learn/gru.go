@@ -23,7 +23,6 @@ type GRU struct {
 	Layers     int `key:"layers" range:"[1,64]" help:"layers"`
 }
 
-// Model implements [Architecture].
 func (a GRU) Model(Input, int, int) (Model, error) {
 	switch {
 	case a.Vocabulary > 256:
@@ -52,7 +51,6 @@ func (a GRU) Model(Input, int, int) (Model, error) {
 	return m, nil
 }
 
-// Parse implements [Architecture].
 func (GRU) Parse(sizes string) (Architecture, error) {
 	var n [5]int
 	err := scan(sizes, "LENGTH,VOCABULARY,EMBEDDING,STATE,LAYERS", &n)
@@ -91,15 +89,14 @@ const groupSteps = 4
 func (a GRU) work(m *model, c kernel.Class) arithmetic {
 	h, lanes := a.State*kernel.Lanes, kernel.Lanes
 	w := &gruWork{GRU: a,
-		end:    newStack(c, []int{a.State, a.Vocabulary}, m.params-(a.State+1)*a.Vocabulary, lanes),
-		x:      aligned(a.Length * a.Embedding * lanes),
-		xrows:  aligned(a.Length * lanes * a.Embedding),
-		zero:   aligned(h),
-		in:     aligned(3 * h),
-		state:  aligned(3 * h),
-		dx:     aligned(a.Embedding * lanes),
-		flat:   flat{c, aligned(m.params)},
-		groups: make([]kernel.Segment, groupSteps),
+		end:   newStack(c, []int{a.State, a.Vocabulary}, m.params-(a.State+1)*a.Vocabulary, lanes),
+		x:     aligned(a.Length * a.Embedding * lanes),
+		xrows: aligned(a.Length * lanes * a.Embedding),
+		zero:  aligned(h),
+		in:    aligned(3 * h),
+		state: aligned(3 * h),
+		dx:    aligned(a.Embedding * lanes),
+		flat:  flat{c, aligned(m.params)},
 	}
 	w.end.layers[0].rows = aligned(lanes * a.State)
 	for l := range a.Layers {
@@ -126,7 +123,7 @@ type gruWork struct {
 	in     []float32 // shares of the gates, 3 × hidden × lanes
 	state  []float32
 	dx     []float32
-	groups []kernel.Segment
+	groups [groupSteps]kernel.Segment
 	shares [3]kernel.Segment // of a layer's gates in its input
 }
 

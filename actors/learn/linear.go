@@ -12,7 +12,6 @@ func init() { Models.Register("linear", "one layer; its sizes are those of the d
 // are read and written, or on dense rows. Sizes that are 0 are those of the data.
 type Linear struct{ Features, Classes int }
 
-// Model implements [Architecture].
 func (a Linear) Model(input Input, features, classes int) (Model, error) {
 	if a == (Linear{}) && input != Sparse {
 		return MLP{[]int{features, classes}}.Model(input, features, classes)
@@ -32,7 +31,6 @@ func (a Linear) Model(input Input, features, classes int) (Model, error) {
 	return m, nil
 }
 
-// Parse implements [Architecture].
 func (Linear) Parse(sizes string) (Architecture, error) {
 	var n [2]int
 	err := scan(sizes, "FEATURES,CLASSES", &n)

@@ -20,7 +20,6 @@ type Logistic struct {
 	Mu       float64 `key:"mu" range:"(0,1e6]" help:"strength of the squared norm"`
 }
 
-// Model implements [Architecture].
 func (a Logistic) Model(Input, int, int) (Model, error) {
 	mu := float32(a.Mu)
 	if !(mu > 0 && mu <= 1e6) {
@@ -38,7 +37,6 @@ func (a Logistic) Model(Input, int, int) (Model, error) {
 	return m, nil
 }
 
-// Parse implements [Architecture].
 func (Logistic) Parse(sizes string) (Architecture, error) {
 	var n [3]float64
 	err := scan(sizes, "FEATURES,CLASSES,MU with mu above 0 and up to 1e6", &n)

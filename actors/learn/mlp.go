@@ -22,7 +22,6 @@ func (a MLP) Validate() error {
 	return registry.Below("mlp", err)
 }
 
-// Model implements [Architecture].
 func (a MLP) Model(Input, int, int) (Model, error) {
 	n := a.Layers
 	last := len(n) - 1
@@ -49,7 +48,6 @@ func (a MLP) Model(Input, int, int) (Model, error) {
 	return m, nil
 }
 
-// Parse implements [Architecture].
 func (MLP) Parse(sizes string) (Architecture, error) {
 	var a MLP
 	err := scan(sizes, "FEATURES,HIDDEN,...,CLASSES", &a.Layers)

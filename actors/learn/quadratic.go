@@ -33,7 +33,6 @@ func Convex(m Model) Architecture {
 	return nil
 }
 
-// Model implements [Architecture].
 func (a Quadratic) Model(Input, int, int) (Model, error) {
 	n := a.Dimension
 	if n < 1 || n > maxWidth/3 {
@@ -47,7 +46,6 @@ func (a Quadratic) Model(Input, int, int) (Model, error) {
 	return m, nil
 }
 
-// Parse implements [Architecture].
 func (Quadratic) Parse(sizes string) (Architecture, error) {
 	var n [1]int
 	err := scan(sizes, "DIMENSIONS", &n)

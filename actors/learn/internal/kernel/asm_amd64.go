@@ -4,15 +4,14 @@ import "golang.org/x/sys/cpu"
 
 var routines = func() (r [classes]routine) {
 	x := &cpu.X86
-	both := routine{gemm: gemmAsm, transpose: transpose8, rowSums: rowSums, addScaled: addScaled, prefetch: prefetch}
-	if x.HasAVX2 && x.HasFMA {
-		v := both
-		v.lanes, v.softmax, v.lookup, v.addExact, v.peak = 8, softmax256, lookup256, addExact256, peak256
-		v.gruForward, v.gruBackward, v.maxPool, v.maxUnpool = gruForward256, gruBackward256, maxPool256, maxUnpool256
-		r[AVX2] = v
+	if !x.HasAVX2 || !x.HasFMA {
+		return r
 	}
-	if x.HasAVX2 && x.HasFMA && x.HasAVX512F && x.HasAVX512BW && x.HasAVX512DQ && x.HasAVX512VL {
-		v := both
+	v := routine{gemm: gemmAsm, transpose: transpose8, rowSums: rowSums, addScaled: addScaled, prefetch: prefetch}
+	v.lanes, v.softmax, v.lookup, v.addExact, v.peak = 8, softmax256, lookup256, addExact256, peak256
+	v.gruForward, v.gruBackward, v.maxPool, v.maxUnpool = gruForward256, gruBackward256, maxPool256, maxUnpool256
+	r[AVX2] = v
+	if x.HasAVX512F && x.HasAVX512BW && x.HasAVX512DQ && x.HasAVX512VL {
 		v.lanes, v.softmax, v.lookup, v.addExact, v.peak = 16, softmax512, lookup512, addExact512, peak512
 		v.gruForward, v.gruBackward, v.maxPool, v.maxUnpool = gruForward512, gruBackward512, maxPool512, maxUnpool512
 		r[AVX512] = v

@@ -9,7 +9,7 @@ import (
 // Class is a family of implementations.
 type Class uint8
 
-// The classes. Which of them this machine can run, Supported says.
+// The classes. [Classes] lists those that this machine can run.
 const (
 	Go     Class = iota // plain Go, the reference
 	NEON                // arm64: products in assembly, the rest in plain Go
@@ -50,9 +50,6 @@ func (c Class) vectors() *routine {
 	return nil
 }
 
-// Supported says whether this machine can run the class.
-func (c Class) Supported() bool { return c == Go || c < classes && routines[c].gemm != nil }
-
 // Peak runs a loop of nothing but fused multiply-adds on registers and returns
 // how many operations (two a multiply-add) that were: the speed of light that
 // benchmarks stand beside. It is 0 for a class without such a loop.
@@ -70,7 +67,7 @@ func (c Class) Peak(turns int) float64 {
 func Classes() []Class {
 	var list []Class
 	for c := range classes {
-		if c.Supported() {
+		if c == Go || routines[c].gemm != nil {
 			list = append(list, c)
 		}
 	}

@@ -17,3 +17,5 @@
 // Slices are checked against the shapes before assembly runs; a mismatch is a
 // programmer's error and panics.
 package kernel
+
+//go:generate go run ./gen -out kernels_amd64.s -stubs kernels_amd64.go -pkg kernel

@@ -2,27 +2,26 @@ package kernel
 
 import "math"
 
-// One is the unit of exact sums: an addend of 1 is 2^44.
-const One = 1 << 44
-
-// Limit is the first difference that an exact sum refuses.
-const Limit = 1 << 17
+const (
+	one   = 1 << 44 // the unit of exact sums: an addend of 1
+	limit = 1 << 17 // the first difference that an exact sum refuses
+)
 
 // AddExact adds roundToEven(2^44·w·(x[i]-base[i])) to each dst[i], and returns the
-// first i whose difference is not below [Limit] in magnitude, or -1.
+// first i whose difference is not below 2^17 in magnitude, or -1.
 func (c Class) AddExact(dst []int64, w float64, x, base []float32) int {
 	if len(x) != len(dst) || len(base) != len(dst) || !(w >= -1 && w <= 1) {
 		panic("kernel: AddExact of slices of different lengths, or with a weight outside -1 to 1")
 	}
 	from := 0
 	// Where some difference is refused, the loop below finds it.
-	if v := c.vectors(); v != nil && len(dst) >= 8 && v.addExact(&dst[0], &x[0], &base[0], len(dst)/8, w*One) {
+	if v := c.vectors(); v != nil && len(dst) >= 8 && v.addExact(&dst[0], &x[0], &base[0], len(dst)/8, w*one) {
 		from = len(dst) &^ 7
 	}
-	w *= One
+	w *= one
 	for i := from; i < len(dst); i++ {
 		d := float64(x[i]) - float64(base[i])
-		if !(d < Limit && d > -Limit) {
+		if !(d < limit && d > -limit) {
 			return i
 		}
 		dst[i] += int64(math.RoundToEven(float64(w * d)))

@@ -21,6 +21,10 @@ type Sink interface {
 	Open(run *Run) (Output, error)
 }
 
+// Sampler is a [Sink] that wants so many tasks of each round, beside the slowest and those of real
+// devices.
+type Sampler interface{ Tasks() int }
+
 // Output takes what one run reports. All methods, here and below, are called
 // from the run's goroutine unless they say otherwise. An error ends the run.
 type Output interface {

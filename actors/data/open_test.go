@@ -425,3 +425,13 @@ func TestTruncatedTweets(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// A folder in the place of a file is named as one.
+func TestAFolderIsNoParquetFile(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "set.parquet")
+	put(t, dir, "part.parquet/rows.csv", nil)
+	r, _ := federated.Readers.Entry("parquet")
+	if _, err := OpenWith(r, dir, federated.Options{}); err == nil || !strings.Contains(err.Error(), "part.parquet: is a directory") {
+		t.Error(err)
+	}
+}

@@ -16,21 +16,18 @@ import (
 	"fedpace/actors/data/federated"
 )
 
-// openSource looks at a path. Close its File, if it has one, after use.
+// openSource looks at a path. Close its File after use.
 func openSource(path string) (*federated.Source, error) {
 	found, err := os.Stat(path)
 	if err != nil {
 		return nil, fmt.Errorf("%w; want %s", err, layouts())
 	}
 	s := &federated.Source{Path: path, Folder: found.IsDir(), Size: found.Size()}
-	if s.Folder {
-		return s, nil
-	}
-	if !found.Mode().IsRegular() { // reading a pipe would wait for ever
+	if !s.Folder && !found.Mode().IsRegular() { // reading a pipe would wait for ever
 		return nil, fmt.Errorf("%s is neither a file nor a folder; want %s", path, layouts())
 	}
-	if s.File, err = os.Open(path); err != nil {
-		return nil, err
+	if s.File, err = os.Open(path); err != nil || s.Folder {
+		return s, err
 	}
 	var head [16]byte
 	n, err := s.File.ReadAt(head[:], 0)
@@ -96,7 +93,7 @@ func open(r federated.Reader, path string, opt federated.Options) (set federated
 		if source, err = openSource(path); err != nil {
 			return nil, err
 		}
-		defer source.File.Close() // fails, as it may, for a folder
+		defer source.File.Close()
 		defer func() {
 			if err != nil {
 				err = fmt.Errorf("%s: %w", path, err)

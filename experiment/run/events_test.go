@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -70,12 +71,18 @@ func reportsOf(t testing.TB, dir string) (list []round.Report) {
 // cohort, all of their tasks: those of a round are as many as its outcomes say,
 // lie within it, and their phases tile them.
 func TestTheEventLogOfARun(t *testing.T) {
-	c := runtest.Uneven(t, "events.sample=20")
+	for _, sets := range [][]string{{"events.sample=20"}, {"cohort=40", "events.sample=10", "outputs=[{sink: events, sample: 40}]"}} {
+		t.Run(strings.Join(sets, " "), func(t *testing.T) { testEventLog(t, sets...) })
+	}
+}
+
+func testEventLog(t *testing.T, sets ...string) {
+	c := runtest.Uneven(t, sets...)
 	s := mustRun(t, c, Options{Version: "v1"})
 	about, rounds := logOf(t, c.Out)
 	if diff := cmp.Diff(&metrics.Run{
-		Name: "demo", Task: "femnist", Schedule: "k-rounds", Seed: 1, Clients: 200, Cohort: 20, Close: "deadline", Deadline: 3e9,
-		Classes: []string{"phone", "watch"}, Slowest: keptSlowest, Sample: 20, Version: "v1",
+		Name: "demo", Task: "femnist", Schedule: "k-rounds", Seed: 1, Clients: 200, Cohort: c.Cohort, Close: "deadline", Deadline: 3e9,
+		Classes: []string{"phone", "watch"}, Slowest: keptSlowest, Sample: c.Cohort, Version: "v1",
 	}, about); diff != "" {
 		t.Error(diff)
 	}

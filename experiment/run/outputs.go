@@ -76,7 +76,7 @@ func (p *problem) about(o *Options, limit round.Time, started time.Time) *metric
 		Version: o.Version, Kernel: p.kernel, Seed: c.Seed, Train: c.Train,
 		Clients: c.Clients, Cohort: c.Cohort, Window: c.Schedule.Window, Devices: c.Devices.Names, Classes: p.fleet.Classes(), Class: p.fleet.Class,
 		Deadline: c.Close.Deadline(), Rounds: c.Stop.Rounds, VirtualSeconds: limit.Seconds(), TargetAccuracy: c.Stop.ValidationAccuracy,
-		Slowest: keptSlowest, Sample: max(keptSample, c.Events.Sample), Started: started,
+		Slowest: keptSlowest, Sample: keptSample, Started: started,
 		Power: metrics.Power{
 			ModelBytes: p.modelBits / 8, Watts: watts(c.Fleet),
 			HoldsModel: registry.NeedsOf(c.Select).Candidates, Overlap: round.Overlaps(c.Close),

@@ -66,6 +66,11 @@ func newRecorder(p *problem, o Options, limit round.Time, started time.Time) (*r
 	if err != nil {
 		return nil, err
 	}
+	for _, s := range sinks {
+		if k, ok := s.(metrics.Sampler); ok {
+			about.Sample = max(about.Sample, k.Tasks())
+		}
+	}
 	r.outputs, err = metrics.Open(about, sinks)
 	return r, err
 }

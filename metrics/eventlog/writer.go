@@ -26,6 +26,8 @@ type Sink struct {
 
 func (Sink) Files() []string { return []string{File} }
 
+func (s Sink) Tasks() int { return s.Sample }
+
 func (s Sink) Open(run *metrics.Run) (metrics.Output, error) {
 	own := *run
 	own.Sample = s.Sample

@@ -36,7 +36,7 @@ type Source struct {
 	Path   string
 	Folder bool
 	Head   string   // up to 16 bytes that the file begins with
-	File   *os.File // at its start; nil for a folder
+	File   *os.File // at its start
 	Size   int64    // of the file
 }
 

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -163,6 +164,10 @@ func TestStoppedRunsGoOn(t *testing.T) {
 	slow := []string{"--set", "checkpoint.seconds=1000", "--set", "pace=10"}
 	want["config.yaml"] = strings.NewReplacer("seconds: 0.05", "seconds: 1000", "pace: 0", "pace: 10").Replace(want["config.yaml"])
 	args := append(mortalArgs(sets, out), slow...)
+	// Under nohup the runs would ignore SIGHUP as these tests do.
+	heard := make(chan os.Signal, 1)
+	signal.Notify(heard, syscall.SIGHUP)
+	defer signal.Stop(heard)
 	rows := 0
 	for _, s := range []os.Signal{syscall.SIGHUP, syscall.SIGTERM, os.Interrupt} {
 		c := fedpace(t, args...)

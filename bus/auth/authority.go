@@ -427,14 +427,35 @@ func (a *Authority) configuration(accounts ...*jwt.AccountClaims) (string, error
 		return "", err
 	}
 	text := fmt.Sprintf("operator: %s\nsystem_account: %s\nresolver: MEMORY\nresolver_preload: {\n", operator, a.system.public)
+	err = a.sign(accounts, func(c *jwt.AccountClaims, token string) error {
+		text += fmt.Sprintf("  %s: %s\n", c.Subject, token)
+		return nil
+	})
+	return text + "}\n", err
+}
+
+// sign gives each account and its signed claims to a function.
+func (a *Authority) sign(accounts []*jwt.AccountClaims, take func(c *jwt.AccountClaims, token string) error) error {
 	for _, c := range accounts {
 		token, err := c.Encode(a.operator)
-		if err != nil {
-			return "", fmt.Errorf("bus: sign an account: %w", err)
+		if err == nil {
+			err = take(c, token)
 		}
-		text += fmt.Sprintf("  %s: %s\n", c.Subject, token)
+		if err != nil {
+			return fmt.Errorf("bus: account %s: %w", c.Name, err)
+		}
 	}
-	return text + "}\n", nil
+	return nil
+}
+
+// Revocations gives a function the accounts whose credentials may be revoked, with
+// the revocations so far.
+func (a *Authority) Revocations(take func(c *jwt.AccountClaims, token string) error) error {
+	c, err := a.accounts()
+	if err != nil {
+		return err
+	}
+	return a.sign([]*jwt.AccountClaims{c.runs, c.devices}, take)
 }
 
 // ServerConfiguration is what an external nats-server's configuration file needs

@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/nats-io/jwt/v2"
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 
@@ -192,18 +193,29 @@ const revocationEvery = time.Second
 // open included, until ctx ends.
 func (s *Server) watchRevocations(ctx context.Context) {
 	for range natsbus.Ticks(ctx, revocationEvery) {
-		if s.config.Authority.Issued() == s.issued {
+		issued := s.config.Authority.Issued()
+		if issued == s.issued {
 			continue
 		}
-		options, err := s.options()
-		if err == nil {
-			err = s.server.ReloadOptions(options)
-		}
-		if err != nil {
+		if err := s.config.Authority.Revocations(s.update); err != nil {
 			s.log.Errorf("revocations: %v", err)
-			s.issued = "" // try again
+			continue // try again
 		}
+		s.issued = issued
 	}
+}
+
+// update gives the server an account as it is now. A reload of all options would
+// do, but the server reads its options without a lock in places.
+func (s *Server) update(c *jwt.AccountClaims, token string) error {
+	if err := s.server.AccountResolver().Store(c.Subject, token); err != nil {
+		return err
+	}
+	account, err := s.server.LookupAccount(c.Subject)
+	if err == nil {
+		s.server.UpdateAccountClaims(account, c)
+	}
+	return err
 }
 
 // recorder is the server's logger: it keeps the last complaints for error

@@ -270,27 +270,30 @@ func TestStepCV(t *testing.T) {
 	}
 }
 
-// anyFleet draws a population of any kinds; its speeds cannot reach zero.
+// anyFleet draws a population of any kinds. Its speeds cannot reach zero, and no
+// task of up to 200 steps or 40 million bits takes three years, which is refused.
 func anyFleet(t *rapid.T, links Links, recorded string) *Fleet {
 	c := Config{
 		Network:      Network{DownloadMbps: 20, UploadMbps: 5},
 		Compute:      Compute{SecondsPerStep: 0.01, Std: rapid.SampledFrom([]float64{0, 0.1}).Draw(t, "std")},
 		Availability: anyAvailability(t, recorded),
 	}
-	speed := func(name string) Distribution {
+	given := func(name string, most float64) Distribution {
 		if rapid.Bool().Draw(t, name+" given") {
-			return anyDistribution(t, name, true)
+			return anyDistribution(t, name, most)
 		}
 		return nil
 	}
+	speed := func(name string) Distribution { return given(name, 1e4) }
+	vary := func(name string) Distribution { return given("vary "+name, 10) }
 	for i := range rapid.IntRange(0, 3).Draw(t, "classes") {
 		k := Class{Name: string(rune('a' + i)), SecondsPerStep: speed("step"), StepCV: rapid.SampledFrom([]float64{0, 2}).Draw(t, "cv")}
-		k.Vary.Compute = speed("vary compute")
+		k.Vary.Compute = vary("compute")
 		if rapid.Bool().Draw(t, "links") {
 			k.Links = links
 		} else {
 			k.DownloadMbps, k.UploadMbps = speed("download"), speed("upload")
-			k.Vary.Download, k.Vary.Upload = speed("vary download"), speed("vary upload")
+			k.Vary.Download, k.Vary.Upload = vary("download"), vary("upload")
 		}
 		c.Fleet = append(c.Fleet, k)
 	}

@@ -22,8 +22,8 @@ type Task struct {
 }
 
 // collector keeps the tasks of the open round that outputs see: the slowest, all of real devices,
-// and a sample of the others. It costs a few nanoseconds a task and memory that grows with neither
-// clients nor rounds. The sample holds the tasks of the clients with the smallest keyed hashes, so
+// and a sample of the others. A task that is not kept costs a few nanoseconds; those that are kept are
+// sorted when the round closes. Its memory grows with neither clients nor rounds. The sample holds the tasks of the clients with the smallest keyed hashes, so
 // the same clients are met again from round to round, and in a run that is repeated.
 type collector struct {
 	run     *Run

@@ -2,6 +2,7 @@ package tables
 
 import (
 	"bytes"
+	"encoding/binary"
 	"encoding/gob"
 	"errors"
 	"fmt"
@@ -27,13 +28,20 @@ const (
 // Tables is the output of one run: what each client's tasks came to.
 type Tables struct {
 	run      *metrics.Run
-	accounts []*account         // by client; nil: no task yet
+	place    []int32 // of a client's account, plus 1; 0: no task yet
+	accounts [][]account
+	used     int
 	open     []round.TaskReport // tasks of the open round
+	saved    []byte             // memory of Save
 }
+
+// chunk is how many accounts are made at a time: a million of them without a
+// pointer each, which the collector would follow, and without a copy as they grow.
+const chunk = 1 << 10
 
 // New makes the tables of a run that has not begun.
 func New(run *metrics.Run) *Tables {
-	return &Tables{run: run, accounts: make([]*account, run.Clients+len(run.Devices))}
+	return &Tables{run: run, place: make([]int32, run.Clients+len(run.Devices))}
 }
 
 // Task implements [metrics.TaskObserver]. A task counts once its round does.
@@ -85,34 +93,47 @@ func (c *Tables) count(e *round.TaskReport) {
 }
 
 func (c *Tables) account(client int) *account {
-	if client >= len(c.accounts) { // a device that joined
-		c.accounts = append(c.accounts, make([]*account, client+1-len(c.accounts))...)
+	if client >= len(c.place) { // a device that joined
+		c.place = append(c.place, make([]int32, client+1-len(c.place))...)
 	}
-	if c.accounts[client] == nil {
-		c.accounts[client] = new(account)
+	if c.place[client] == 0 {
+		if c.used%chunk == 0 {
+			c.accounts = append(c.accounts, make([]account, chunk))
+		}
+		c.used++
+		c.place[client] = int32(c.used)
 	}
-	return c.accounts[client]
+	i := c.place[client] - 1
+	return &c.accounts[i/chunk][i%chunk]
+}
+
+// each yields the clients that have had a task, ascending.
+func (c *Tables) each(yield func(client int, a *account) bool) {
+	for client, i := range c.place {
+		if i > 0 && !yield(client, c.account(client)) {
+			return
+		}
+	}
 }
 
 // state is the accounts as a checkpoint keeps them.
 type state struct {
-	Clients []uint32 // that have an account, ascending, each as its distance from the one before
-	Values  []int64  // of all accounts, values of each together
-	Open    []round.TaskReport
+	Accounts []byte // as varints: for each client its distance from the one before, then its values
+	Open     []round.TaskReport
 }
 
 func (c *Tables) Save() ([]byte, error) {
-	s := state{Open: c.open}
-	last := 0
-	for client, a := range c.accounts {
-		if a != nil {
-			s.Clients = append(s.Clients, uint32(client-last))
-			last = client
-			s.Values = append(s.Values, a[:]...)
+	last, saved := 0, c.saved[:0]
+	for client, a := range c.each {
+		saved = binary.AppendVarint(saved, int64(client-last))
+		last = client
+		for _, v := range a {
+			saved = binary.AppendVarint(saved, v)
 		}
 	}
+	c.saved = saved
 	var b bytes.Buffer
-	err := gob.NewEncoder(&b).Encode(&s)
+	err := gob.NewEncoder(&b).Encode(&state{Accounts: saved, Open: c.open})
 	return b.Bytes(), err
 }
 
@@ -121,16 +142,20 @@ func (c *Tables) Restore(saved []byte) error {
 	if err := gob.NewDecoder(bytes.NewReader(saved)).Decode(&s); err != nil {
 		return fmt.Errorf("tables: %w", err)
 	}
-	if len(s.Values) != values*len(s.Clients) {
-		return fmt.Errorf("tables: %d values for %d clients, want %d each", len(s.Values), len(s.Clients), values)
-	}
-	client := 0
-	for i, distance := range s.Clients {
-		client += int(distance)
-		if client >= round.MaxClients {
-			return fmt.Errorf("tables: an account of client %d, want less than %d", client, round.MaxClients)
+	for client, in := int64(0), bytes.NewReader(s.Accounts); in.Len() > 0; {
+		distance, err := binary.ReadVarint(in)
+		if err != nil {
+			return fmt.Errorf("tables: an account's client: %w", err)
 		}
-		copy(c.account(client)[:], s.Values[i*values:])
+		if client += distance; client < 0 || client >= round.MaxClients {
+			return fmt.Errorf("tables: an account of client %d, want 0 to %d", client, round.MaxClients-1)
+		}
+		a := c.account(int(client))
+		for i := range a {
+			if a[i], err = binary.ReadVarint(in); err != nil {
+				return fmt.Errorf("tables: the account of client %d: %w", client, err)
+			}
+		}
 	}
 	c.open = append(c.open[:0], s.Open...)
 	return nil
@@ -139,10 +164,7 @@ func (c *Tables) Restore(saved []byte) error {
 // WriteClients writes clients.parquet, by client.
 func (c *Tables) WriteClients(w io.Writer) error {
 	return write(w, c.run, func(yield func(Client, error) bool) {
-		for client, a := range c.accounts {
-			if a == nil {
-				continue
-			}
+		for client, a := range c.each {
 			row := a.row()
 			row.Client, row.Class, row.Real = int32(client), c.run.ClassName(client), c.run.Real(client)
 			if !yield(row, nil) {

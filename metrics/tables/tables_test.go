@@ -2,6 +2,7 @@ package tables
 
 import (
 	"bytes"
+	"encoding/binary"
 	"encoding/gob"
 	"encoding/json"
 	"errors"
@@ -228,7 +229,10 @@ func TestAccountsGoOn(t *testing.T) {
 			rt.Fatalf("%+v and %+v", whole, parts)
 		}
 	})
-	for _, s := range []state{{Clients: []uint32{1}}, {Clients: []uint32{math.MaxUint32}, Values: make([]int64, values)}} {
+	for _, s := range []state{
+		{Accounts: binary.AppendVarint(nil, 1)}, {Accounts: binary.AppendVarint(nil, -1)},
+		{Accounts: append(binary.AppendVarint(nil, math.MaxInt64), make([]byte, values)...)},
+	} {
 		var b bytes.Buffer
 		if err := gob.NewEncoder(&b).Encode(s); err != nil {
 			t.Fatal(err)

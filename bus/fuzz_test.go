@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"fedpace/internal/names"
+	_ "fedpace/internal/testseed"
 	"fedpace/internal/vector"
 )
 

@@ -8,6 +8,7 @@ import (
 	"fedpace/actors/device"
 	"fedpace/coordinator/fairshare"
 	"fedpace/coordinator/round"
+	_ "fedpace/internal/testseed"
 )
 
 // stayingFleet is that of the rules, of clients that stay until they are done:

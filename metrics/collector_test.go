@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"fedpace/coordinator/round"
+	_ "fedpace/internal/testseed"
 )
 
 const second = round.Time(1e9)

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	_ "fedpace/internal/testseed"
 )
 
 // model is the specification: a slice of pending events and a sort.

@@ -12,6 +12,7 @@ import (
 	"fedpace/actors/data/federated"
 	"fedpace/actors/data/internal/datatest"
 	"fedpace/actors/data/synthetic"
+	_ "fedpace/internal/testseed"
 )
 
 // labelsOf makes n samples of each of k labels, five fine labels below each

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	_ "fedpace/internal/testseed"
 )
 
 // present is a fleet whose clients come and go.

@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	. "fedpace/coordinator/aggregate"
+	_ "fedpace/internal/testseed"
 )
 
 // written is an optimiser as its paper writes it down, for one parameter and in

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	_ "fedpace/internal/testseed"
 )
 
 // Table 3, dSGD: K_r = 1, eta_r = eta_0.

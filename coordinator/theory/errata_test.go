@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	_ "fedpace/internal/testseed"
 )
 
 // errata has a test for each place where the paper prints something else than

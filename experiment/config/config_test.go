@@ -17,6 +17,7 @@ import (
 	"fedpace/coordinator/round"
 	"fedpace/coordinator/schedule"
 	"fedpace/internal/tasks"
+	_ "fedpace/internal/testseed"
 )
 
 // fromText loads a configuration from a file called config.yaml in the working

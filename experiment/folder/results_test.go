@@ -16,6 +16,7 @@ import (
 
 	"fedpace/coordinator/round"
 	"fedpace/experiment/config"
+	_ "fedpace/internal/testseed"
 	"fedpace/metrics"
 )
 

@@ -24,6 +24,7 @@ import (
 	"fedpace/coordinator/schedule"
 	"fedpace/experiment/config"
 	"fedpace/experiment/folder"
+	_ "fedpace/internal/testseed"
 	"fedpace/metrics"
 	"fedpace/simclock"
 )

@@ -106,6 +106,7 @@ examples/plugins/fedpace-plugins: cmd examples/plugins
 
 # Tests alone.
 internal/testport: net syscall
+internal/testseed: os pgregory.net/rapid
 `
 
 // outside are the standard library's ways out of the process.

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	_ "fedpace/internal/testseed"
 )
 
 // The bytes are those of encoding/binary, and read back to the same bits, on a

@@ -15,6 +15,7 @@ import (
 	"pgregory.net/rapid"
 
 	"fedpace/coordinator/round"
+	_ "fedpace/internal/testseed"
 	"fedpace/metrics"
 )
 

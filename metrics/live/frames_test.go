@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"fedpace/coordinator/round"
+	_ "fedpace/internal/testseed"
 	"fedpace/metrics"
 )
 

@@ -16,6 +16,7 @@ import (
 	"pgregory.net/rapid"
 
 	"fedpace/coordinator/round"
+	_ "fedpace/internal/testseed"
 	"fedpace/metrics"
 	"fedpace/metrics/prometheus"
 )

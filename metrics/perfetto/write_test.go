@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"fedpace/coordinator/round"
+	_ "fedpace/internal/testseed"
 	"fedpace/metrics"
 	"fedpace/metrics/eventlog"
 	"fedpace/metrics/perfetto/trace"

@@ -23,6 +23,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
+
+	_ "fedpace/internal/testseed"
 )
 
 // content is long enough to come in several pieces.

@@ -8,6 +8,7 @@ import (
 
 	"fedpace/bus"
 	"fedpace/internal/names"
+	_ "fedpace/internal/testseed"
 )
 
 func FuzzClientSubject(f *testing.F) {

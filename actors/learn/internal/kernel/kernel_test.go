@@ -9,6 +9,8 @@ import (
 	"math/rand/v2"
 
 	"pgregory.net/rapid"
+
+	_ "fedpace/internal/testseed"
 )
 
 // assembly lists the classes that are compared with the reference.

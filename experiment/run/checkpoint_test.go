@@ -120,6 +120,7 @@ func readBack(dir string, c *checkpoint) (*checkpoint, error) {
 }
 
 func TestCheckpointsReadBack(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	rapid.Check(t, func(t *rapid.T) {
 		c := someCheckpoint(t)
@@ -177,6 +178,7 @@ func FuzzCheckpoint(f *testing.F) {
 // What the recorder remembers is in a checkpoint, or is one of the things that a
 // resumed run makes anew.
 func TestTheRecorderIsSavedWhole(t *testing.T) {
+	t.Parallel()
 	anew := map[string]bool{"p": true, "o": true, "results": true, "shown": true, "reported": true, "checkpoint": true, "target": true}
 	saved := map[string]bool{"outputs": true, "started": true, "progress": true, "saved": true}
 	of := reflect.TypeFor[recorder]()
@@ -370,6 +372,7 @@ func TestFoldersOfStoppedRuns(t *testing.T) {
 
 // A checkpoint is this run's when its bits are; where the run is changes none.
 func TestForeignCheckpoints(t *testing.T) {
+	t.Parallel()
 	with := func(sets ...string) string {
 		c, err := config.Load("", sets)
 		if err != nil {
@@ -401,6 +404,7 @@ func TestForeignCheckpoints(t *testing.T) {
 
 // A damaged checkpoint never takes the place of the good one before it.
 func TestADamagedCheckpointIsNotKept(t *testing.T) {
+	t.Parallel()
 	dir := pausedTwice(t)
 	newest, previous := filepath.Join(dir, folder.CheckpointFile), filepath.Join(dir, folder.PreviousCheckpointFile)
 	good, err := os.ReadFile(previous)
@@ -422,6 +426,7 @@ func TestADamagedCheckpointIsNotKept(t *testing.T) {
 // Where a checkpoint cannot be written the run ends and says so; what it had
 // kept before stays, and it goes on from there.
 func TestACheckpointThatCannotBeWritten(t *testing.T) {
+	t.Parallel()
 	c := pausing(t)
 	stopAt(t, 5, func(ctx context.Context, o Options) error { _, err := Run(ctx, c, o); return err })
 	in := filepath.Join(c.Out, ".checkpoint.unfinished")
@@ -460,6 +465,7 @@ func TestACheckpointThatCannotBeWritten(t *testing.T) {
 
 // Wall time is that of all lives.
 func TestWallTimeAddsUp(t *testing.T) {
+	t.Parallel()
 	c := pausing(t)
 	stopAt(t, 8, func(ctx context.Context, o Options) error { _, err := Run(ctx, c, o); return err })
 	first, err := folder.ReadSummary(filepath.Join(c.Out, folder.SummaryFile))

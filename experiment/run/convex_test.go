@@ -71,6 +71,7 @@ func TestConvexTasksLearn(t *testing.T) {
 
 // All seeds share one problem, unless the data's seed is left to theirs.
 func TestSeedsShareAProblem(t *testing.T) {
+	t.Parallel()
 	digest := func(sets ...string) string {
 		c := convexRun(t, config.TaskQuadratic, sets...)
 		p, err := prepare(c)
@@ -91,6 +92,7 @@ func TestSeedsShareAProblem(t *testing.T) {
 // Eq. 9 at run time: the constants are calculated and written with the
 // configuration, K starts at K_0, falls, and one seed has one history.
 func TestTheorySchedule(t *testing.T) {
+	t.Parallel()
 	c := convexRun(t, config.TaskQuadratic, "schedule.k=theory", "schedule.eta0=0.02", "schedule.k0=20")
 	s := mustRun(t, c, Options{Workers: 1})
 	rows, err := folder.ReadRounds(filepath.Join(c.Out, folder.RoundsFile))
@@ -124,6 +126,7 @@ func TestTheorySchedule(t *testing.T) {
 
 // A network has the constants that it is given.
 func TestTheoryScheduleOfANetwork(t *testing.T) {
+	t.Parallel()
 	c := runtest.Small(t, "schedule.k=theory", "theory={l: 4, mu: 1, g: 2}", "schedule.eta0=0.05")
 	mustRun(t, c, Options{})
 	text, err := os.ReadFile(filepath.Join(c.Out, folder.ConfigFile))
@@ -133,6 +136,7 @@ func TestTheoryScheduleOfANetwork(t *testing.T) {
 }
 
 func TestTimingAndForeseeing(t *testing.T) {
+	t.Parallel()
 	for _, task := range []config.Task{config.TaskQuadratic, config.TaskLogistic} {
 		trained := mustRun(t, convexRun(t, task), Options{})
 		timed := mustRun(t, convexRun(t, task, "train=false"), Options{})
@@ -152,6 +156,7 @@ func TestTimingAndForeseeing(t *testing.T) {
 }
 
 func TestConvexMistakes(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		sets []string
 		want string
@@ -183,6 +188,7 @@ func TestConvexMistakes(t *testing.T) {
 
 // Hosts elsewhere know the model by its line.
 func TestConvexModelsAreLines(t *testing.T) {
+	t.Parallel()
 	for task, want := range map[config.Task]string{config.TaskQuadratic: "quadratic:20", config.TaskLogistic: "logistic:20,5,0.05"} {
 		c := convexRun(t, task)
 		if got, err := c.NewModel(learn.Dense, 0, 0); err != nil || got.String() != want {

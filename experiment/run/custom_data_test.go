@@ -10,6 +10,7 @@ import (
 // Custom data, with a model named in the configuration, learns; a model
 // that does not fit it is refused with both sizes.
 func TestCustomData(t *testing.T) {
+	t.Parallel()
 	path := runtest.CustomData(t)
 	for _, model := range []string{"model={mlp: [3, 8, 2]}", "model=linear"} {
 		c := runtest.Small(t, "data="+path, model, "clients=all", "cohort=6", "batch=8", "schedule.k0=20", "stop.rounds=20", "schedule.eta0=0.5")

@@ -71,6 +71,7 @@ func reportsOf(t testing.TB, dir string) (list []round.Report) {
 // cohort, all of their tasks: those of a round are as many as its outcomes say,
 // lie within it, and their phases tile them.
 func TestTheEventLogOfARun(t *testing.T) {
+	t.Parallel()
 	for _, sets := range [][]string{{"events.sample=20"}, {"cohort=40", "events.sample=10", "outputs=[{sink: events, sample: 40}]"}} {
 		t.Run(strings.Join(sets, " "), func(t *testing.T) { testEventLog(t, sets...) })
 	}
@@ -135,6 +136,7 @@ func readTable[T any](t testing.TB, dir, name string) []T {
 
 // The tables hold what rounds.csv and the summary do.
 func TestTheTablesOfARun(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]config.Config{
 		"deadline":  runtest.Uneven(t),
 		"buffered":  runtest.Uneven(t, "close={rule: buffered, n: 7}"),
@@ -192,6 +194,7 @@ func TestTheTablesOfARun(t *testing.T) {
 
 // A run that is watched in every way is the run that nobody watches.
 func TestWatchingChangesNothing(t *testing.T) {
+	t.Parallel()
 	plain := mustRun(t, runtest.Small(t, "events.sample=off"), Options{})
 	watched := mustRun(t, runtest.Small(t, "events.sample=1000", "http=127.0.0.1:0"), Options{Progress: func(Progress) {}, Notice: func(string) {}})
 	if plain.Fingerprint != watched.Fingerprint || *plain.ModelSHA256 != *watched.ModelSHA256 {
@@ -207,6 +210,7 @@ func TestWatchingChangesNothing(t *testing.T) {
 // A run that is stopped and goes on leaves the log and the tables of one that
 // was never stopped, byte for byte.
 func TestLogAndTablesGoOn(t *testing.T) {
+	t.Parallel()
 	whole := runtest.Uneven(t, "stop.virtual_seconds=300")
 	mustRun(t, whole, Options{})
 	stopped := whole
@@ -250,6 +254,7 @@ func TestLogAndTablesGoOn(t *testing.T) {
 // A real device has its number behind the simulated clients', no class of the
 // fleet, and all of its tasks in the log.
 func TestDevicesInLogAndTables(t *testing.T) {
+	t.Parallel()
 	c := runtest.Uneven(t, "events.sample=0", "train=true", "devices.names=[pi-1, pi-2]", "nats.listen=127.0.0.1:0")
 	p, err := prepare(c)
 	if err != nil {

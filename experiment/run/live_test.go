@@ -72,6 +72,7 @@ func readPage(t *testing.T, dir string) (s shownPage) {
 // What the page followed round by round is what the summary, which it holds,
 // comes to.
 func TestFinishedPageAgreesWithTheSummary(t *testing.T) {
+	t.Parallel()
 	c := runtest.Small(t, "fleet=[{name: phone, weight: 3, seconds_per_step: 0.05}, {name: pi, weight: 1}]", "compute.std=table2", "stop.rounds=8")
 	s := mustRun(t, c, Options{})
 	p := readPage(t, c.Out)
@@ -119,6 +120,7 @@ func mustJSON(t *testing.T, v any) string {
 // What the user was told is on the page, in the order in which it was said, also
 // what was said before there was one; how a run failed is, too.
 func TestFinishedPageTellsWhatTheUserWasTold(t *testing.T) {
+	t.Parallel()
 	c := runtest.Small(t, "train=false", "compute.std=table2", "stop.equal_runtime_rounds=20", "http=127.0.0.1:0")
 	c.Stop.Rounds = 0
 	var told []string
@@ -144,6 +146,7 @@ func TestFinishedPageTellsWhatTheUserWasTold(t *testing.T) {
 // A run that takes another's place leaves its own page, and one that never
 // begins leaves the other's.
 func TestFinishedPageIsPartOfTheRun(t *testing.T) {
+	t.Parallel()
 	c := runtest.Small(t, "name=first")
 	mustRun(t, c, Options{})
 	ctx, cancel := context.WithCancel(t.Context())

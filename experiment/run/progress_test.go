@@ -7,6 +7,7 @@ import (
 )
 
 func TestProgressLooksAhead(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		name     string
 		p        Progress

@@ -95,6 +95,7 @@ func TestRealFEMNISTStartsAsTheReference(t *testing.T) {
 // The whole reference curve with two seeds, and K_r-rounds ahead of
 // K-eta-fixed at equal virtual time. Some five minutes on two cores.
 func TestRealFEMNISTFollowsTheReference(t *testing.T) {
+	t.Parallel()
 	if !longTests {
 		t.Skip("long: set FEDPACE_LONG=1 to run it")
 	}

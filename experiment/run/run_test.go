@@ -64,26 +64,32 @@ func table4(t testing.TB, task, megabits string, sets ...string) config.Config {
 	return c
 }
 
+// isTable4 tests a cell: the rounds, and the relative steps to the paper's digits,
+// as they are foreseen and as a short run, or with FEDPACE_LONG every run, plays them.
+func isTable4(t *testing.T, c config.Config, rounds int, relative string) {
+	t.Helper()
+	check := func(n int, r float64) {
+		t.Helper()
+		if got := fmt.Sprintf("%.*f", len(relative)-len("0."), r); n != rounds || got != relative {
+			t.Errorf("%d rounds, relative steps %s; want %d, %s", n, got, rounds, relative)
+		}
+	}
+	e, err := DryRun(t.Context(), c, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	check(e.Rounds, float64(e.Steps)/float64(10000*c.Schedule.K0))
+	if rounds < 20_000 || longTests {
+		s := mustRun(t, c, Options{})
+		check(s.Rounds, *s.RelativeSGDSteps)
+	}
+}
+
 func TestTable4ByRounds(t *testing.T) {
 	for _, c := range table4Rounds {
 		t.Run(c.task+"/"+c.megabits, func(t *testing.T) {
 			t.Parallel()
-			config := table4(t, c.task, c.megabits, table4Cohort()...)
-			e, err := DryRun(t.Context(), config, Options{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			check := func(rounds int, relative float64) {
-				t.Helper()
-				if got := fmt.Sprintf("%.4f", relative); rounds != c.rounds || got != c.relative {
-					t.Errorf("%d rounds, relative steps %s; want %d, %s", rounds, got, c.rounds, c.relative)
-				}
-			}
-			check(e.Rounds, float64(e.Steps)/float64(10000*config.Schedule.K0))
-			if c.rounds < 100_000 || longTests {
-				s := mustRun(t, config, Options{})
-				check(s.Rounds, *s.RelativeSGDSteps)
-			}
+			isTable4(t, table4(t, c.task, c.megabits, table4Cohort()...), c.rounds, c.relative)
 		})
 	}
 }
@@ -103,10 +109,7 @@ func TestTable4ByStep(t *testing.T) {
 	} {
 		t.Run(c.task, func(t *testing.T) {
 			t.Parallel()
-			s := mustRun(t, table4(t, c.task, "table1", append(table4Cohort(), "schedule.k=step", fmt.Sprintf("schedule.decay_round=%d", c.decay))...), Options{})
-			if got := fmt.Sprintf("%.2f", *s.RelativeSGDSteps); s.Rounds != c.rounds || got != c.relative {
-				t.Errorf("%d rounds, relative steps %s; want %d, %s", s.Rounds, got, c.rounds, c.relative)
-			}
+			isTable4(t, table4(t, c.task, "table1", append(table4Cohort(), "schedule.k=step", fmt.Sprintf("schedule.decay_round=%d", c.decay))...), c.rounds, c.relative)
 		})
 	}
 }
@@ -146,6 +149,7 @@ func TestSameSeedSameBits(t *testing.T) {
 
 // Table 2's random times: the seed is in the history, too.
 func TestRandomDevicesAreKeyed(t *testing.T) {
+	t.Parallel()
 	sets := []string{"train=false", "compute.std=table2"}
 	a, b := mustRun(t, runtest.Small(t, sets...), Options{}), mustRun(t, runtest.Small(t, sets...), Options{Hosts: 3})
 	c := mustRun(t, runtest.Small(t, append(sets, "seed=2")...), Options{})
@@ -160,6 +164,7 @@ func TestRandomDevicesAreKeyed(t *testing.T) {
 // For random devices the equal runtime is that of a fixed run with the seed:
 // K-eta-fixed itself then completes exactly so many rounds.
 func TestEqualRuntimeOfRandomDevices(t *testing.T) {
+	t.Parallel()
 	c := runtest.Small(t, "train=false", "compute.std=table2", "schedule.k=fixed", "stop.equal_runtime_rounds=50")
 	c.Stop.Rounds = 0
 	s := mustRun(t, c, Options{})
@@ -170,6 +175,7 @@ func TestEqualRuntimeOfRandomDevices(t *testing.T) {
 
 // Learning changes neither the history nor the times.
 func TestTimingOnlyEqualsTraining(t *testing.T) {
+	t.Parallel()
 	trained, timed := mustRun(t, runtest.Small(t), Options{}), mustRun(t, runtest.Small(t, "train=false"), Options{})
 	if trained.Fingerprint != timed.Fingerprint || trained.VirtualSeconds != timed.VirtualSeconds || trained.SGDSteps != timed.SGDSteps {
 		t.Errorf("trained: %s, %g s, %d steps; timing only: %s, %g s, %d steps", trained.Fingerprint, trained.VirtualSeconds, trained.SGDSteps,
@@ -181,6 +187,7 @@ func TestTimingOnlyEqualsTraining(t *testing.T) {
 }
 
 func TestWeightsBySamples(t *testing.T) {
+	t.Parallel()
 	equal, samples := mustRun(t, runtest.Small(t), Options{}), mustRun(t, runtest.Small(t, "aggregate.weights=samples"), Options{})
 	if *equal.ModelSHA256 == *samples.ModelSHA256 || equal.Fingerprint != samples.Fingerprint {
 		t.Error("weights by samples change the history, or not the model")
@@ -189,6 +196,7 @@ func TestWeightsBySamples(t *testing.T) {
 
 // What a run leaves is consistent: rows, summary, models, configuration.
 func TestResultsAgree(t *testing.T) {
+	t.Parallel()
 	c := runtest.Small(t)
 	s := mustRun(t, c, Options{Version: "test"})
 	file, err := folder.ReadSummary(filepath.Join(c.Out, folder.SummaryFile))
@@ -235,6 +243,7 @@ func TestResultsAgree(t *testing.T) {
 
 // A run from a saved model starts where that one ended.
 func TestInitContinues(t *testing.T) {
+	t.Parallel()
 	c := runtest.Small(t)
 	s := mustRun(t, c, Options{})
 	next := mustRun(t, runtest.Small(t, "init="+filepath.Join(c.Out, models.File)), Options{})
@@ -248,6 +257,7 @@ func TestInitContinues(t *testing.T) {
 }
 
 func TestDivergenceEndsTheRun(t *testing.T) {
+	t.Parallel()
 	c := runtest.Small(t, "schedule.eta0=1e5")
 	_, err := Run(t.Context(), c, Options{})
 	if err == nil || !strings.Contains(err.Error(), "diverged: task ") || !strings.Contains(err.Error(), "client ") {
@@ -260,6 +270,7 @@ func TestDivergenceEndsTheRun(t *testing.T) {
 
 // An interrupted run keeps its rounds and says that it is not complete.
 func TestInterruptKeepsWhatIsDone(t *testing.T) {
+	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	c := runtest.Small(t, "stop.rounds=100000")
@@ -289,6 +300,7 @@ func TestInterruptKeepsWhatIsDone(t *testing.T) {
 
 // Whatever is wrong is found before the folder is made.
 func TestMistakesLeaveNothing(t *testing.T) {
+	t.Parallel()
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -310,6 +322,7 @@ func TestMistakesLeaveNothing(t *testing.T) {
 }
 
 func TestDryRunForesees(t *testing.T) {
+	t.Parallel()
 	c := runtest.Small(t, "schedule.k=rounds")
 	e, err := DryRun(t.Context(), c, Options{})
 	if err != nil {
@@ -326,6 +339,7 @@ func TestDryRunForesees(t *testing.T) {
 
 // What is made is called synthetic wherever a run is reported.
 func TestSyntheticIsNamed(t *testing.T) {
+	t.Parallel()
 	s := mustRun(t, runtest.Small(t), Options{})
 	if s.Data == nil || !strings.Contains(*s.Data, "synthetic") {
 		t.Errorf("the summary calls the data %v", s.Data)
@@ -342,6 +356,7 @@ func TestSyntheticIsNamed(t *testing.T) {
 
 // With force the old run goes only once the new one can start.
 func TestForceKeepsTheOldRunUntilTheNewCanStart(t *testing.T) {
+	t.Parallel()
 	c := runtest.Small(t)
 	before := mustRun(t, c, Options{})
 	taken, err := net.Listen("tcp", "127.0.0.1:0")

@@ -13,6 +13,7 @@ import (
 // FEMNIST's 6.71 Mbit reach all of them after 60·6.71/100 s, and come back in as
 // long, where by themselves they would take 0.3355 s and 1.342 s (Eq. 3).
 func TestEqualClientsShareTheServer(t *testing.T) {
+	t.Parallel()
 	for _, x := range []struct {
 		server string
 		want   float64
@@ -37,6 +38,7 @@ func TestEqualClientsShareTheServer(t *testing.T) {
 // With shared transfers, too, a run that trains has the history of the run that
 // does not, under every closing rule.
 func TestTrainingChangesNoHistoryOnASharedServer(t *testing.T) {
+	t.Parallel()
 	server := "network={server_download_mbps: 80, server_upload_mbps: 20}"
 	for rule, closing := range closings {
 		t.Run(rule, func(t *testing.T) {
@@ -66,6 +68,7 @@ func TestTrainingChangesNoHistoryOnASharedServer(t *testing.T) {
 
 // Candidates who are asked for their losses share the server's download, too.
 func TestCandidatesShareTheServer(t *testing.T) {
+	t.Parallel()
 	choice := "select={rule: power_of_choice, candidates: 24}"
 	alone := mustRun(t, runtest.Stragglers(t, choice), Options{})
 	shared := mustRun(t, runtest.Stragglers(t, choice, "network.server_download_mbps=24"), Options{})
@@ -77,6 +80,7 @@ func TestCandidatesShareTheServer(t *testing.T) {
 }
 
 func TestAServerTooSlowToShare(t *testing.T) {
+	t.Parallel()
 	c := runtest.Small(t, "train=false", "network.server_upload_mbps=1e-9")
 	_, err := Run(t.Context(), c, Options{})
 	if err == nil || !strings.Contains(err.Error(), "network.server_upload_mbps") {

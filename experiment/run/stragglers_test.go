@@ -115,6 +115,7 @@ func TestTrainingChangesNoHistory(t *testing.T) {
 
 // Ways to choose clients, in real runs.
 func TestWaysToChoose(t *testing.T) {
+	t.Parallel()
 	deadline := closings["deadline"].set
 	uniform := mustRun(t, runtest.Stragglers(t, deadline, "train=false"), Options{})
 	for name, set := range map[string]string{
@@ -198,6 +199,7 @@ func TestEqualRuntimeOfRules(t *testing.T) {
 // One class of equal, constant devices is the same as none, also for what is
 // foreseen and compared.
 func TestAClassThatSaysNothing(t *testing.T) {
+	t.Parallel()
 	plain := mustRun(t, runtest.Small(t, "train=false", "stop={equal_runtime_rounds: 20, rounds: null}"), Options{})
 	class := mustRun(t, runtest.Small(t, "train=false", "stop={equal_runtime_rounds: 20, rounds: null}", "fleet=[{name: phone}]"), Options{})
 	if plain.Fingerprint != class.Fingerprint || plain.EnergyJoules != nil || class.EnergyJoules != nil {
@@ -214,6 +216,7 @@ func TestAClassThatSaysNothing(t *testing.T) {
 // What a run's clients spend, worked out by hand: constant devices of 1 s down,
 // 4 s of computing and 2 s up; half of them take 9 s longer to compute.
 func TestAccounts(t *testing.T) {
+	t.Parallel()
 	base := []string{"train=false", "clients=400", "cohort=40", "schedule={k: fixed, k0: 4}", "network={download_mbps: 8, upload_mbps: 4, model_megabits: 8}",
 		"stop={rounds: 10}", "fleet=[{name: fast, seconds_per_step: 1, watts: {download: 1, compute: 5, upload: 2}}, {name: slow, seconds_per_step: 3.25, watts: {download: 1, compute: 5, upload: 2}}]"}
 	run := func(sets ...string) folder.Summary {
@@ -262,6 +265,7 @@ func TestAccounts(t *testing.T) {
 // A model that every candidate has downloaded is not counted again for those
 // who are chosen.
 func TestAccountsOfCandidates(t *testing.T) {
+	t.Parallel()
 	c := runtest.Small(t, "select={rule: power_of_choice, candidates: 25}", "network={download_mbps: 8, upload_mbps: 4, model_megabits: 8}", "stop.rounds=4", "compute.seconds_per_step=1", "schedule={k: fixed, k0: 4}")
 	s := mustRun(t, c, Options{})
 	if s.Bytes.Useful != 4*10*2e6 || s.Bytes.Wasted != 4*15*1e6 {
@@ -274,6 +278,7 @@ func TestAccountsOfCandidates(t *testing.T) {
 }
 
 func TestTimeToTarget(t *testing.T) {
+	t.Parallel()
 	c := runtest.Small(t, "evaluate={every: 1, target: 0.1}", "stop.rounds=12", "schedule.k0=20")
 	s := mustRun(t, c, Options{})
 	rows, err := folder.ReadRounds(filepath.Join(c.Out, folder.RoundsFile))
@@ -332,6 +337,7 @@ func TestDeviceFiles(t *testing.T) {
 // An algorithm's state that would not fit is refused with its size before
 // anything is written.
 func TestStateIsLimited(t *testing.T) {
+	t.Parallel()
 	c := runtest.Small(t, "aggregate.algorithm=scaffold", "limits.state_gb=0.1")
 	_, err := Run(t.Context(), c, Options{})
 	want := "limits.state_gb: 0.1, but scaffold keeps up to 0.17 GB for 209662 parameters and 200 clients (raise the limit, or take fewer clients or another algorithm)"

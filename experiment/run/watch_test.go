@@ -52,6 +52,7 @@ func (s scraped) sum(name, label string) (sum float64) {
 
 // What a run's metrics say at its end is what its summary says.
 func TestMetricsAreTheSummary(t *testing.T) {
+	t.Parallel()
 	for name, sets := range map[string][]string{
 		"alike": nil,
 		"stragglers": {

@@ -208,9 +208,9 @@ func TestEveryAlgorithmWithEveryScheduleOnANetwork(t *testing.T) {
 				}
 				one := play(nil)
 				want := one.history()
-				for size := range 4 {
-					if got := play(shuffled(size + 1)).history(); got != want {
-						t.Fatalf("jobs of %d tasks give another history", size+1)
+				for _, size := range []int{1, 3} {
+					if got := play(shuffled(size)).history(); got != want {
+						t.Fatalf("jobs of %d tasks give another history", size)
 					}
 				}
 				start := make([]float32, model.Params())

@@ -46,6 +46,7 @@ func need(t *testing.T, program string) string {
 }
 
 func TestPromtool(t *testing.T) {
+	t.Parallel()
 	promtool := need(t, "promtool")
 	for _, args := range [][]string{
 		{"check", "config", "prometheus.yml"},
@@ -180,6 +181,7 @@ pace: 10
 // Every query of every panel has an answer, in a Prometheus that scrapes runs
 // as deploy/prometheus has it.
 func TestEveryPanelHasAnAnswer(t *testing.T) {
+	t.Parallel()
 	prometheus := need(t, "prometheus")
 	keys := t.TempDir()
 	if out, err := fedpace("enroll", "--keys", keys, "pi1").CombinedOutput(); err != nil {
@@ -241,6 +243,7 @@ func TestEveryPanelHasAnAnswer(t *testing.T) {
 // A Prometheus that takes native histograms gets them: quantiles need no buckets
 // of their own.
 func TestNativeHistogramsArrive(t *testing.T) {
+	t.Parallel()
 	prometheus := need(t, "prometheus")
 	server, err := web.Serve(t.Context(), "127.0.0.1:0", web.Page{Path: "/metrics", Handler: withDevices(t.Context()).Handler()})
 	if err != nil {

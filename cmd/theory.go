@@ -142,8 +142,8 @@ func (f *theoryFlags) check(c *cobra.Command) error {
 	if f.points < 2 || f.points > 1000 {
 		return fmt.Errorf("--points %d: want 2 to 1000", f.points)
 	}
-	if f.seeds < 1 || f.seeds > 1000 {
-		return fmt.Errorf("--seeds %d: want 1 to 1000", f.seeds)
+	if f.seeds < 1 || f.seeds > lab.MaxSeeds {
+		return fmt.Errorf("--seeds %d: want 1 to %d", f.seeds, lab.MaxSeeds)
 	}
 	for _, name := range f.schedules {
 		if !slices.Contains(lab.Names(), name) {

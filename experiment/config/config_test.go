@@ -155,7 +155,7 @@ func TestMistakesAreNamed(t *testing.T) {
 		{"own model on made data", "model: linear", nil, `config.yaml:1: model: "linear" is for custom data; synthetic data has the task's model (set data, or model: task)`},
 		{"all of what is made", "clients: all", nil, `config.yaml:1: clients: all is for data that is read; synthetic data needs a number`},
 		{"model without a list", "data: x\nmodel: {mlp: 3}", nil, `config.yaml:2: model.mlp: 3 stands where a list is wanted`},
-		{"immense model", "data: x\nmodel: {mlp: [268435456, 268435456]}", nil, `config.yaml:2: model.mlp: more than 268435456 parameters`},
+		{"immense model", "data: x\nmodel: {mlp: [1048576, 1048576]}", nil, `config.yaml:2: model.mlp: more than 268435456 parameters`},
 		{"twice the same key", "seed: 1\nseed: 2", nil, `config.yaml:2: not YAML: mapping key "seed" already defined at [1:1]`},
 		{"not YAML", "a: [1", nil, `config.yaml:1: not YAML: sequence end token ']' not found`},
 		{"no map", "femnist", nil, `config.yaml:1: a configuration is a map of keys, e.g. "task: femnist"`},

@@ -119,11 +119,18 @@ func TestTasksThatNoHostGetsAreASignal(t *testing.T) {
 		if err := p.host(t, "r").ServeTasks(t.Context(), answerAtOnce); err != nil {
 			t.Fatal(err)
 		}
-		if err := c.SendTask(3, someTask(1)); err != nil {
-			t.Fatal(err)
-		}
-		if plans, err := c.TakePlans(t.Context(), nil); err != nil || len(plans) != 1 || plans[0].Plan.Task != 1 {
-			t.Errorf("got %v, %v, want the plan", plans, err)
+		for { // on a busy machine the plan, too, may take longer than the patience
+			if err := c.SendTask(3, someTask(1)); err != nil {
+				t.Fatal(err)
+			}
+			plans, err := c.TakePlans(t.Context(), nil)
+			if errors.Is(err, bus.ErrInterrupted) {
+				continue
+			}
+			if err != nil || plans[0].Plan.Task != 1 {
+				t.Errorf("got %v, %v, want the plan", plans, err)
+			}
+			break
 		}
 	})
 }

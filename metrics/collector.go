@@ -22,9 +22,10 @@ type Task struct {
 }
 
 // collector keeps the tasks of the open round that outputs see: the slowest, all of real devices,
-// and a sample of the others. A task that is not kept costs a few nanoseconds; those that are kept are
-// sorted when the round closes. Its memory grows with neither clients nor rounds. The sample holds the tasks of the clients with the smallest keyed hashes, so
-// the same clients are met again from round to round, and in a run that is repeated.
+// and a sample of the others. A task that is not kept costs a few nanoseconds; those that are kept
+// are sorted when the round closes. Memory grows with neither clients nor rounds. The sample holds
+// the tasks of the clients with the smallest keyed hashes, so the same clients are met again from
+// round to round, and in a run that is repeated.
 type collector struct {
 	run     *Run
 	key     uint64

@@ -321,7 +321,7 @@ func TestFoldersOfStoppedRuns(t *testing.T) {
 		{"another configuration", func(dir string) { set(dir, "seed: 1", "seed: 2") }, "", "foreign: it is of another configuration: seed is 1, the run's 2"},
 		{"a later format", func(dir string) {
 			change(dir, folder.CheckpointFile, func(b []byte) []byte { b[len(checkpointMagic)]++; return b })
-		}, "", "of another format: it has format 5, and this version reads format 4"},
+		}, "", "of another format: it has format 6, and this version reads format 5"},
 		{"another file", func(dir string) {
 			change(dir, folder.CheckpointFile, func([]byte) []byte { return []byte("my notes") })
 		}, "", "foreign: the file does not begin as one"},

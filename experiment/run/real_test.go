@@ -83,11 +83,11 @@ func off(x float64, of [2]float64) float64 {
 	return math.Max(0, math.Max(low-x, x-high))
 }
 
-// The first point of the reference curve. .ci/run asks for it: ten rounds of 60
-// writers are most of what this package's other tests compute together.
+// The first point of the reference curve: ten rounds of 60 writers. .ci/run runs this
+// test by its name.
 func TestRealFEMNISTStartsAsTheReference(t *testing.T) {
 	if !longTests {
-		t.Skip("trains for half a minute of processor time: set FEDPACE_LONG=1 to run it")
+		t.Skip("long: set FEDPACE_LONG=1 to run it")
 	}
 	rows := femnist(t, "stop.rounds=10")
 	if len(rows) != 10 {

@@ -32,11 +32,11 @@ type Tables struct {
 	accounts [][]account
 	used     int
 	open     []round.TaskReport // tasks of the open round
-	saved    []byte             // memory of Save
 }
 
-// chunk is how many accounts are made at a time: a million of them without a
-// pointer each, which the collector would follow, and without a copy as they grow.
+// chunk is how many accounts are allocated at a time. One allocation for each of a
+// million accounts burdens the garbage collector; one slice for all of them is copied
+// as it grows.
 const chunk = 1 << 10
 
 // New makes the tables of a run that has not begun.
@@ -123,7 +123,7 @@ type state struct {
 }
 
 func (c *Tables) Save() ([]byte, error) {
-	last, saved := 0, c.saved[:0]
+	last, saved := 0, make([]byte, 0, 2*values*c.used)
 	for client, a := range c.each {
 		saved = binary.AppendVarint(saved, int64(client-last))
 		last = client
@@ -131,7 +131,6 @@ func (c *Tables) Save() ([]byte, error) {
 			saved = binary.AppendVarint(saved, v)
 		}
 	}
-	c.saved = saved
 	var b bytes.Buffer
 	err := gob.NewEncoder(&b).Encode(&state{Accounts: saved, Open: c.open})
 	return b.Bytes(), err

@@ -22,8 +22,9 @@ type Transport interface {
 // for good, or once as an error that wraps [ErrInterrupted], after which open
 // tasks and jobs must be sent again.
 type Coordinator interface {
-	// SendTask sends a task to a simulated client and does not wait. The task is
-	// the caller's again when SendTask returns; its stamp is set.
+	// SendTask sends a task to a simulated client and does not wait; it may leave
+	// with those that follow, or when TakePlans is called. The task is the caller's
+	// again when SendTask returns; its stamp is set.
 	SendTask(client int, t *Task) error
 	// TakePlans waits until there are plans and returns all of them, in order of
 	// arrival, which means nothing. buf is kept for the next batch: pass in the

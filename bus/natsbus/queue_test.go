@@ -9,7 +9,6 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
-	"google.golang.org/protobuf/proto"
 
 	"fedpace/bus"
 	"fedpace/bus/embedded"
@@ -96,26 +95,6 @@ func (d *ends) quiet() {
 	}
 }
 
-func TestARepeatedSumIsDiscardedByItsJob(t *testing.T) {
-	places(t, func(t *testing.T, p *place) {
-		d := newEnds(t, p, bus.CoordinatorConfig{})
-		d.send(1)
-		x := d.next()
-		first, second := d.post(d.sum(1)), d.post(d.sum(1))
-		s := d.take()
-		d.quiet() // the repeat waits
-		s.Accept()
-		d.ok(<-first)
-		d.ok(<-second)
-		d.ok(<-d.post(d.sum(1))) // and one that comes later still
-		d.quiet()
-		d.ok(x.Done(t.Context()))
-		if got := d.c.Ignored(); got != 2 {
-			t.Errorf("%d messages ignored, want the 2 repeats", got)
-		}
-	})
-}
-
 // Jobs carry no Nats-Msg-Id: a resumed coordinator must be able to send a job
 // again at once, and may do so while the first is still under way.
 func TestAJobSentAgainIsDeliveredAgainAndItsSumCountsOnce(t *testing.T) {
@@ -141,102 +120,6 @@ func TestAJobSentAgainIsDeliveredAgainAndItsSumCountsOnce(t *testing.T) {
 		}
 		d.quiet()
 		d.none(100 * time.Millisecond)
-	})
-}
-
-func TestTheTrainerMayAcknowledgeOnlyWhatTheCoordinatorHas(t *testing.T) {
-	places(t, func(t *testing.T, p *place) {
-		d := newEnds(t, p, bus.CoordinatorConfig{})
-		d.send(1)
-		x := d.next()
-		done := d.post(d.sum(1))
-		s := d.take()
-		select {
-		case err := <-done:
-			t.Fatalf("SendSum returned %v before the sum was accepted", err)
-		case <-time.After(50 * time.Millisecond):
-		}
-		s.Reject("the coordinator's disk is full")
-		if err := <-done; !errors.Is(err, bus.ErrRefused) || !strings.Contains(err.Error(), "disk is full") {
-			t.Fatalf("got %v, want the refusal with its reason", err)
-		}
-		d.ok(x.Release(false))
-		x = d.next() // by whomever
-		done = d.post(d.sum(1))
-		d.take().Accept()
-		d.ok(<-done)
-		d.ok(x.Done(t.Context()))
-	})
-}
-
-func TestASumThatIsNotItsJobsIsRefused(t *testing.T) {
-	other := bus.DigestOf([]float32{7})
-	for _, c := range []struct {
-		name  string
-		spoil func(s *bus.Result)
-		want  string
-	}{
-		{"other model", func(s *bus.Result) { s.ModelDigest = other.Bytes() }, "model_digest is " + other.String()},
-		{"values missing", func(s *bus.Result) { s.Values = s.Values[:2] }, "number of values is 2, want 3"},
-		{"values too many", func(s *bus.Result) { s.Values = make([]int64, 4) }, "4"},
-		{"client missing", func(s *bus.Result) { s.Clients = nil }, "number of clients is 0, want 1"},
-		{"other client", func(s *bus.Result) { s.Clients[0].Task = 8 }, "clients[0].task is 8, want 9"},
-		{"loss is not finite", func(s *bus.Result) { s.Clients[0].FirstStepLoss = nan }, "first_step_loss is NaN"},
-		{"evaluation", func(s *bus.Result) { s.Shards = []*bus.ShardScore{{}} }, "number of shards is 1, want 0"},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			places(t, func(t *testing.T, p *place) {
-				d := newEnds(t, p, bus.CoordinatorConfig{})
-				d.send(1)
-				s := d.sum(1)
-				c.spoil(s)
-				if err := <-d.post(s); !errors.Is(err, bus.ErrRefused) || !strings.Contains(err.Error(), c.want) {
-					t.Errorf("got %v, want a refusal with %q", err, c.want)
-				}
-				d.quiet()
-				done := d.post(d.sum(1)) // the job is still open
-				d.take().Accept()
-				d.ok(<-done)
-			})
-		})
-	}
-}
-
-func TestAFailureReachesTheCoordinator(t *testing.T) {
-	places(t, func(t *testing.T, p *place) {
-		d := newEnds(t, p, bus.CoordinatorConfig{})
-		d.send(1)
-		want := &bus.Failure{Kind: "diverged", Task: 9, Client: 4, Text: "diverged: task 9, client 4"}
-		sum := result(1, d.digest, nil)
-		sum.Failure = want
-		done := d.post(sum)
-		s := d.take()
-		if !proto.Equal(s.Failure, want) {
-			t.Errorf("got %+v, want %+v", s.Failure, want)
-		}
-		s.Accept()
-		d.ok(<-done)
-	})
-}
-
-func TestEvaluationReturnsScoresOfItsShards(t *testing.T) {
-	places(t, func(t *testing.T, p *place) {
-		d := newEnds(t, p, bus.CoordinatorConfig{})
-		j := someJob(1, d.digest, len(model))
-		j.Kind, j.Clients = bus.Evaluate, nil
-		j.Shards = []*bus.Shard{{Index: 3, From: 3072, Count: 1024}, {Index: 4, From: 4096, Count: 7}}
-		d.ok(d.c.SendJob(t.Context(), j))
-		x := d.next()
-		sum := result(1, d.digest, nil)
-		sum.Shards = []*bus.ShardScore{{Index: 3, LossSum: 70.5, Correct: 1000}, {Index: 4, LossSum: 1, Correct: 7}}
-		done := d.post(sum)
-		s := d.take()
-		if len(s.Shards) != 2 || !proto.Equal(s.Shards[0], sum.Shards[0]) || !proto.Equal(s.Shards[1], sum.Shards[1]) {
-			t.Errorf("got %+v, want %+v", s.Shards, sum.Shards)
-		}
-		s.Accept()
-		d.ok(<-done)
-		d.ok(x.Done(t.Context()))
 	})
 }
 
@@ -457,25 +340,6 @@ func TestARunHasOneCoordinator(t *testing.T) {
 		}
 		d.ok(d.next().Done(t.Context())) // the run still has its job
 		p.coordinator(t, "other")
-	})
-}
-
-func TestModelsAreThereUntilDeleted(t *testing.T) {
-	places(t, func(t *testing.T, p *place) {
-		d := newEnds(t, p, bus.CoordinatorConfig{})
-		next := []float32{4, 5, 6}
-		if _, err := d.h.Model(t.Context(), bus.DigestOf(next)); !errors.Is(err, bus.ErrNoModel) {
-			t.Errorf("got %v, want ErrNoModel", err)
-		}
-		d.ok(d.c.PutModel(t.Context(), bus.DigestOf(next), next))
-		d.ok(d.c.DeleteModel(t.Context(), d.digest))
-		d.ok(d.c.DeleteModel(t.Context(), d.digest)) // harmless
-		if _, err := d.h.Model(t.Context(), d.digest); !errors.Is(err, bus.ErrNoModel) {
-			t.Errorf("got %v, want ErrNoModel", err)
-		}
-		if _, err := d.h.Model(t.Context(), bus.DigestOf(next)); err != nil {
-			t.Error(err)
-		}
 	})
 }
 

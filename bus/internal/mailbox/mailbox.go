@@ -28,16 +28,19 @@ func New[T any](limit int) *Mailbox[T] {
 }
 
 // Put adds an item for the next take.
-func (b *Mailbox[T]) Put(item T) {
+func (b *Mailbox[T]) Put(item T) { b.PutAll([]T{item}) }
+
+// PutAll adds items for the next take, all or none.
+func (b *Mailbox[T]) PutAll(items []T) {
 	b.mu.Lock()
-	if len(b.items) >= b.limit {
+	first := len(b.items) == 0
+	if len(b.items)+len(items) > b.limit {
 		if b.err == nil {
 			b.err = fmt.Errorf("bus: over %d messages wait to be taken", b.limit)
 		}
 	} else {
-		b.items = append(b.items, item)
+		b.items = append(b.items, items...)
 	}
-	first := len(b.items) == 1
 	b.mu.Unlock()
 	if first {
 		b.wake()

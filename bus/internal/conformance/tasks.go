@@ -1,0 +1,137 @@
+package conformance
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/testing/protocmp"
+
+	"fedpace/bus"
+)
+
+func everyTaskIsPlannedOnceByOneOfTheHosts(t *testing.T, p *place) {
+	c := p.coordinator(t, "r")
+	for range 3 {
+		h := p.host(t, "r")
+		err := h.ServeTasks(t.Context(), func(client int, task *bus.Task, plan *bus.Plan) error {
+			if diff := cmp.Diff(Task(task.Task), task, protocmp.Transform()); diff != "" {
+				t.Errorf("task (-sent +received):\n%s", diff)
+			}
+			plan.DownloadNs, plan.ComputeNs, plan.UploadNs = int64(client), 2, 3
+			if client%2 == 1 {
+				plan.Dropout = &bus.Dropout{Phase: bus.Compute, AfterNs: int64(task.Task)}
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	const n = 1000
+	for i := range n {
+		if err := c.SendTask(i, Task(uint64(i+1))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got := map[int]*bus.Plan{}
+	var buf []bus.ClientPlan
+	for len(got) < n {
+		var err error
+		if buf, err = c.TakePlans(t.Context(), buf); err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range buf {
+			if _, twice := got[p.Client]; twice {
+				t.Fatalf("client %d planned twice", p.Client)
+			}
+			got[p.Client] = p.Plan
+		}
+	}
+	for i := range n {
+		want := &bus.Plan{Task: uint64(i + 1), DownloadNs: int64(i), ComputeNs: 2, UploadNs: 3}
+		if i%2 == 1 {
+			want.Dropout = &bus.Dropout{Phase: bus.Compute, AfterNs: int64(i + 1)}
+		}
+		if !proto.Equal(got[i], want) {
+			t.Fatalf("client %d: got %+v, want %+v", i, got[i], want)
+		}
+	}
+}
+
+// A driver that does not wait is slowed down, not cut off.
+func aFloodOfTasksIsAnsweredInFull(t *testing.T, p *place) {
+	c, h := p.coordinator(t, "r"), p.host(t, "r")
+	if err := h.ServeTasks(t.Context(), Answer); err != nil {
+		t.Fatal(err)
+	}
+	const n = 30_000
+	for i := range n {
+		if err := c.SendTask(i, Task(uint64(i+1))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var buf []bus.ClientPlan
+	for got := 0; got < n; got += len(buf) {
+		var err error
+		if buf, err = c.TakePlans(t.Context(), buf); err != nil {
+			t.Fatalf("after %d plans: %v", got, err)
+		}
+	}
+}
+
+func aHostThatCannotAnswerSaysSo(t *testing.T, p *place) {
+	for name, fn := range map[string]func(int, *bus.Task, *bus.Plan) error{
+		"error":   func(int, *bus.Task, *bus.Plan) error { return errors.New("no such client") },
+		"invalid": func(_ int, _ *bus.Task, p *bus.Plan) error { p.UploadNs = -1; return nil },
+	} {
+		c, h := p.coordinator(t, name), p.host(t, name)
+		if err := h.ServeTasks(t.Context(), fn); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.SendTask(3, Task(8)); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() { _, _ = c.TakePlans(ctx, nil) }() // no plan comes
+		defer cancel()
+		select {
+		case <-h.Done():
+		case <-time.After(patience):
+			t.Fatal("the host goes on")
+		}
+		if err := h.Err(); !strings.Contains(err.Error(), "plan of client 3 for task 8") {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+}
+
+func tasksThatNoHostGetsAreASignal(t *testing.T, p *place) {
+	c := p.coordinatorWith(t, "r", bus.CoordinatorConfig{PlanPatience: 100 * time.Millisecond})
+	if err := c.SendTask(3, Task(1)); err != nil {
+		t.Fatal(err)
+	}
+	if err := planFailure(t, c); !errors.Is(err, bus.ErrInterrupted) || !strings.Contains(err.Error(), "no plan for 100ms") {
+		t.Fatalf("got %v", err)
+	}
+	if err := p.host(t, "r").ServeTasks(t.Context(), Answer); err != nil {
+		t.Fatal(err)
+	}
+	for { // on a busy machine the plan, too, may take longer than the patience
+		if err := c.SendTask(3, Task(1)); err != nil {
+			t.Fatal(err)
+		}
+		plans, err := c.TakePlans(t.Context(), nil)
+		if errors.Is(err, bus.ErrInterrupted) {
+			continue
+		}
+		if err != nil || plans[0].Plan.Task != 1 {
+			t.Errorf("got %v, %v, want the plan", plans, err)
+		}
+		break
+	}
+}

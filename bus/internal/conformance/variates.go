@@ -1,0 +1,132 @@
+package conformance
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/protobuf/testing/protocmp"
+
+	"fedpace/bus"
+)
+
+// variatesJob asks for corrected steps of two clients, one of which has a
+// control variate.
+func variatesJob(digest bus.Digest, params int, c, own bus.Digest) *bus.Job {
+	j := Job(1, digest, params)
+	j.Method = &bus.Method{Variates: true, VariateDigest: c.Bytes(), VariateWeight: 1. / 64}
+	j.Clients[0].VariateDigest = own.Bytes()
+	j.Clients = append(j.Clients, &bus.ClientWork{Task: 10, Client: 5, LocalSteps: 1, LearningRate: 0.1, Weight: 0.5})
+	return j
+}
+
+// Control variates travel as models do on their way out, and behind the sum on
+// their way back: several chunks of either kind, cut at other places.
+func controlVariatesTravelWithJobsAndSums(t *testing.T, p *place) {
+	ctx := t.Context()
+	c, h := p.coordinator(t, "r"), p.host(t, "r")
+	vector := func(from float32) []float32 {
+		v := make([]float32, 100_001)
+		for i := range v {
+			v[i] = from + float32(i)/7
+		}
+		return v
+	}
+	put := func(v []float32) bus.Digest {
+		d := bus.DigestOf(v)
+		if err := c.PutModel(ctx, d, v); err != nil {
+			t.Fatal(err)
+		}
+		return d
+	}
+	model, server, own := vector(0), vector(1), vector(2)
+	sent := variatesJob(put(model), len(model), put(server), put(own))
+	if err := c.SendJob(ctx, sent); err != nil {
+		t.Fatal(err)
+	}
+	d, err := h.NextJob(ctx, "go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(sent, d.Job(), protocmp.Transform()); diff != "" {
+		t.Fatalf("job (-sent +received):\n%s", diff)
+	}
+	for digest, want := range map[bus.Digest][]float32{bus.DigestFrom(d.Job().Method.VariateDigest): server, bus.DigestFrom(d.Job().Clients[0].VariateDigest): own} {
+		if got, err := h.Model(ctx, digest); err != nil || !slices.Equal(got, want) {
+			t.Fatalf("a control variate is not the one that was put (%v)", err)
+		}
+	}
+	sum := Result(1, bus.DigestFrom(sent.ModelDigest), make([]int64, 2*len(model)))
+	sum.Variates = [][]float32{vector(3), vector(4)}
+	for i := range sum.Values {
+		sum.Values[i] = int64(i) - 5
+	}
+	for i, v := range sum.Variates {
+		sum.Clients = append(sum.Clients, &bus.ClientLoss{Task: sent.Clients[i].Task, FirstStepLoss: 1.5, VariateDigest: bus.DigestOf(v).Bytes()})
+	}
+	done := make(chan error, 1)
+	go func() {
+		if err := h.SendSum(ctx, sum); err != nil {
+			done <- err
+			return
+		}
+		done <- d.Done(ctx)
+	}()
+	s, err := c.TakeSum(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(s.Values, sum.Values) || !cmp.Equal(s.Clients, sum.Clients, protocmp.Transform()) || !slices.EqualFunc(s.Variates, sum.Variates, slices.Equal) {
+		t.Fatal("the sum or its control variates are not those that were sent")
+	}
+	s.Accept()
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A sum whose control variates cannot be those of its job is refused.
+func controlVariatesAreChecked(t *testing.T, p *place) {
+	d := newEnds(t, p, bus.CoordinatorConfig{})
+	d.ok(d.c.SendJob(t.Context(), variatesJob(d.digest, 3, bus.Digest{}, bus.Digest{})))
+	x := d.next()
+	a, b := []float32{1, 2, 3}, []float32{4, 5, 6}
+	good := func() *bus.Result {
+		r := Result(1, d.digest, make([]int64, 6),
+			&bus.ClientLoss{Task: 9, FirstStepLoss: 1, VariateDigest: bus.DigestOf(a).Bytes()},
+			&bus.ClientLoss{Task: 10, FirstStepLoss: 1, VariateDigest: bus.DigestOf(b).Bytes()})
+		r.Variates = [][]float32{a, b}
+		return r
+	}
+	for name, spoil := range map[string]func(*bus.Result){
+		"no changes of variates": func(s *bus.Result) { s.Values = s.Values[:3] },
+		"one too few":            func(s *bus.Result) { s.Variates = s.Variates[:1] },
+		"none":                   func(s *bus.Result) { s.Variates = nil },
+		"one short":              func(s *bus.Result) { s.Variates[1] = b[:2] },
+		"no digest":              func(s *bus.Result) { s.Clients[0].VariateDigest = nil },
+	} {
+		s := good()
+		spoil(s)
+		if err := <-d.post(s); err == nil || !strings.Contains(err.Error(), bus.ErrRefused.Error()) {
+			t.Errorf("%s: %v, want it refused", name, err)
+		}
+	}
+	done := d.post(good())
+	d.take().Accept()
+	d.ok(<-done)
+	d.ok(x.Done(t.Context()))
+}
+
+func methodsAreChecked(t *testing.T, p *place) {
+	d := newEnds(t, p, bus.CoordinatorConfig{})
+	for want, m := range map[string]*bus.Method{
+		"method.variate_weight is 1.5": {Variates: true, VariateWeight: 1.5},
+	} {
+		j := Job(1, d.digest, 3)
+		j.Method = m
+		if err := d.c.SendJob(t.Context(), j); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%+v: %v, want it to say %q", m, err, want)
+		}
+	}
+}

@@ -1,0 +1,14 @@
+// Package memory is the [bus.Transport] within one process: no server, no port,
+// no encoding. A [Bus] stands where a server would; each part of a run has a
+// [Conn] to it.
+//
+// Tasks go to a host in batches and come back as plans without leaving the
+// process; models and sums are handed over. Without a [Network] everything
+// arrives at once. With one it arrives as that decides: late, twice or never, and
+// the ends live with that as they do over a real network. They ask again, the
+// coordinator holds a lease on its run that ends with its silence, and hosts with
+// a stamp ([bus.HostConfig]) count as other processes: they show that they are
+// there, jobs of the silent go to others, and their sums are copied.
+//
+// The package knows neither rounds nor the clock nor what a model is.
+package memory

@@ -8,7 +8,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"fedpace/cmd/internal/cli"
-	"fedpace/experiment/config"
 	"fedpace/experiment/folder"
 	"fedpace/experiment/run"
 	"fedpace/internal/names"
@@ -35,7 +34,7 @@ join that one need credentials ("fedpace enroll").`,
 				return err
 			}
 			options.RemoteHosts = true
-			if loaded.NATS.URL == config.Embedded && loaded.NATS.Listen == "" {
+			if loaded.NATS.Alone() {
 				return cli.Usage(c, errors.New("hosts need a server to meet the coordinator on: --nats nats://host:4222, or --set nats.listen=127.0.0.1:4222"))
 			}
 			if resume && folder.HoldsRun(loaded.Out) == nil {

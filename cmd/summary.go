@@ -95,6 +95,9 @@ func writeSummary(w io.Writer, c config.Config, s folder.Summary) error {
 	if s.TimeToTarget != nil {
 		line("target reached", "after %s", human.VirtualTime(*s.TimeToTarget))
 	}
+	if s.Bus == folder.InMemory {
+		line("messages", "in memory, without NATS (nats.url: %s)", "none")
+	}
 	line("results", "%s", c.Out)
 	return t.Flush()
 }

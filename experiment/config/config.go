@@ -231,14 +231,21 @@ type Checkpoint struct {
 
 // NATS is the server that the run's messages travel through.
 type NATS struct {
-	URL        string  `key:"url" default:"embedded" is:"inert" help:"embedded, or the URL of a server, several of a cluster with commas between them"`
+	URL        string  `key:"url" default:"embedded" is:"inert" help:"embedded, the URL of a server, several of a cluster with commas between them, or none: all stays in the memory of one process"`
 	Listen     string  `key:"listen" default:"" is:"inert" help:"address on which the embedded server takes hosts and devices, e.g. 127.0.0.1:4222; empty: none"`
 	Replicas   int     `key:"replicas" default:"1" range:"[1,5]" is:"inert" help:"copies of the work queue in a cluster"`
 	AckSeconds float64 `key:"ack_seconds" default:"10" range:"(0,3600]" unit:"seconds" is:"inert" help:"wall time without a sign of life after which a trainer's job goes to another"`
 }
 
-// Embedded is the value of NATS.URL for a server within the run's process.
-const Embedded = "embedded"
+// The values of NATS.URL that are no URL.
+const (
+	Embedded = "embedded" // a server within the run's process
+	None     = "none"     // no server: messages are handed over within the process
+)
+
+// Alone reports whether nobody outside the run's process can take part in it.
+func (n NATS) Alone() bool { return n.URL == None || n.URL == Embedded && n.Listen == "" }
+
 
 // Events says what of a run's tasks the event log keeps.
 type Events struct {

@@ -97,9 +97,9 @@ func checkAddress(s string) error {
 	return nil
 }
 
-// checkServer takes the embedded server, or the URL of another.
+// checkServer takes the embedded server, the URL of another, or none.
 func checkServer(s string) error {
-	if s == Embedded {
+	if s == Embedded || s == None {
 		return nil
 	}
 	if names.Redacted(s) != s {
@@ -107,7 +107,7 @@ func checkServer(s string) error {
 	}
 	err := names.CheckURL(s)
 	if err != nil && !strings.Contains(s, "://") {
-		return fmt.Errorf("%w, or %s", err, Embedded)
+		return fmt.Errorf("%w, %s or %s", err, Embedded, None)
 	}
 	return err
 }
@@ -267,7 +267,13 @@ func (c *Config) checkClock() error {
 
 // checkNATS refuses settings that belong to another kind of server.
 func (c *Config) checkNATS() error {
-	switch embedded := c.NATS.URL == Embedded; {
+	switch embedded, none := c.NATS.URL == Embedded, c.NATS.URL == None; {
+	case none && c.NATS.Listen != "":
+		return problem("nats.listen", []string{"nats.url"}, "%q is for a server, and nats.url is none: there is none", c.NATS.Listen)
+	case none && c.NATS.Replicas > 1:
+		return problem("nats.replicas", []string{"nats.url"}, "%d are for a cluster, and nats.url is none: there is no server", c.NATS.Replicas)
+	case none && len(c.Devices.Names) > 0:
+		return problem("devices.names", []string{"nats.url"}, "devices reach a run through a server, and nats.url is none: there is no server")
 	case !embedded && c.NATS.Listen != "":
 		return problem("nats.listen", []string{"nats.url"}, "%q is for the embedded server alone, and nats.url is another", c.NATS.Listen)
 	case embedded && c.NATS.Replicas > 1:

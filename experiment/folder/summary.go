@@ -44,8 +44,15 @@ type Summary struct {
 	ModelSHA256 *string `json:"model_sha256"` // of the tensors' bytes in model order
 	Fingerprint string  `json:"fingerprint"`  // of the clock's events
 	Kernel      string  `json:"kernel"`       // the class of kernels that trained
+	Bus         string  `json:"bus"`          // what carried the messages, see OverNATS
 	Version     string  `json:"version"`
 }
+
+// What carries a run's messages.
+const (
+	OverNATS = "nats"
+	InMemory = "memory" // of the run's process (nats.url: none)
+)
 
 // JSON is the summary as the file holds it. It returns an error for a number
 // that JSON cannot hold.

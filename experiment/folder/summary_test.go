@@ -55,6 +55,7 @@ const untrainedSummary = `{
   "model_sha256": null,
   "fingerprint": "00ff",
   "kernel": "none",
+  "bus": "nats",
   "version": "dev"
 }
 `
@@ -63,7 +64,7 @@ func TestSummaryIsWrittenAndRead(t *testing.T) {
 	s := Summary{
 		Task: "femnist", Schedule: "k-rounds", Seed: math.MaxUint64, Completed: true, Rounds: 17203, VirtualSeconds: 30374.5, WallSeconds: 4.25,
 		SGDSteps: 89200, RelativeSGDSteps: metrics.Measured(0.1115), TrainingLoss: metrics.Measured(math.NaN()), ClientSeconds: metrics.Split[float64]{Useful: 1.5}, ClientSteps: metrics.Split[int64]{Useful: 7, Wasted: 2}, StragglerShare: metrics.Measured(0.25),
-		Fingerprint: "00ff", Kernel: "none", Version: "dev",
+		Fingerprint: "00ff", Kernel: "none", Bus: "nats", Version: "dev",
 	}
 	s.Outcomes.Add(&round.Report{Outcomes: [round.Outcomes]int{round.Accepted: 60, round.Refused: 3}})
 	text, err := s.JSON()

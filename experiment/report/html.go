@@ -242,7 +242,7 @@ func split[N int64 | float64](name, what string, s metrics.Split[N], show func(f
 
 // runs is the table of the single runs.
 func (s section) runs() pageTable {
-	t := pageTable{Title: "Runs", Columns: []string{"folder", "schedule", "seed", "state", "rounds", "lowest training loss", "highest accuracy", "wall time", "model", "fingerprint", "kernel", "version"}}
+	t := pageTable{Title: "Runs", Columns: []string{"folder", "schedule", "seed", "state", "rounds", "lowest training loss", "highest accuracy", "wall time", "model", "fingerprint", "kernel", "bus", "version"}}
 	for _, g := range s.Groups {
 		for _, r := range g.Runs {
 			s, state := &r.Summary, "not finished"
@@ -255,7 +255,7 @@ func (s section) runs() pageTable {
 			if r.Ended {
 				model := fmt.Sprintf("%.12s", *cmp.Or(s.ModelSHA256, new(string)))
 				row.Cells = append(row.Cells, texts(measured(s.BestTrainingLoss), measured(s.BestValidationAccuracy), seconds(s.WallSeconds))...)
-				row.Cells = append(row.Cells, pageCell{Text: model, Code: true}, pageCell{Text: s.Fingerprint, Code: true}, pageCell{Text: s.Kernel}, pageCell{Text: s.Version})
+				row.Cells = append(row.Cells, pageCell{Text: model, Code: true}, pageCell{Text: s.Fingerprint, Code: true}, pageCell{Text: s.Kernel}, pageCell{Text: s.Bus}, pageCell{Text: s.Version})
 			}
 			t.Rows = append(t.Rows, row)
 		}

@@ -12,9 +12,11 @@ import (
 	"fedpace/bus"
 	"fedpace/bus/auth"
 	"fedpace/bus/embedded"
+	"fedpace/bus/memory"
 	"fedpace/bus/natsbus"
 	"fedpace/coordinator"
 	"fedpace/experiment/config"
+	"fedpace/experiment/folder"
 )
 
 // Connection is how NATS servers are reached and, where one of this process
@@ -46,47 +48,84 @@ func (c *Connection) Reach(ctx context.Context) error {
 }
 
 // startLocal starts an engine for a run of the same process that only finds out how
-// long something takes: on a server of its own, with a host of its own.
+// long something takes: on a server of its own, if the run has one, with a host of its
+// own.
 func startLocal(ctx context.Context, p *problem, o Options) (*engine, error) {
-	p.config.NATS = config.Demonstration().NATS
+	if p.server(&o) != config.None {
+		p.config.NATS = config.Demonstration().NATS
+	}
 	o.NATS, o.RemoteHosts = Connection{}, false
 	return startEngine(ctx, p, o)
 }
 
-// connect starts the embedded server, if that is asked for, and says how to
-// connect to whichever server there is.
-func (e *engine) connect(ctx context.Context) (to natsbus.ConnConfig, err error) {
+// server is nats.url, or what the options have in its place.
+func (p *problem) server(o *Options) string { return cmp.Or(o.NATS.URL, p.config.NATS.URL) }
+
+// carrier says what carries the run's messages, as its summary does.
+func (p *problem) carrier(o *Options) string {
+	if p.server(o) == config.None {
+		return folder.InMemory
+	}
+	return folder.OverNATS
+}
+
+// connect makes the connection of a part of the run.
+func (e *engine) connect(ctx context.Context, name string, notice func(string)) (bus.Transport, error) {
+	if e.memory != nil {
+		return e.memory.Connect(name), nil
+	}
+	to := e.to
+	to.Name, to.Notice = name, notice
+	conn, err := natsbus.Connect(ctx, to)
+	if err != nil {
+		return nil, err
+	}
+	e.conns = append(e.conns, conn)
+	return conn, nil
+}
+
+// open starts the embedded server, if that is asked for, and settles how to connect
+// to whichever server there is.
+func (e *engine) open(ctx context.Context) (err error) {
 	o, settings := &e.options, &e.p.config.NATS
-	e.external = true
-	if url := cmp.Or(o.NATS.URL, settings.URL); url != config.Embedded {
-		return natsbus.ConnConfig{URL: url, Creds: o.NATS.Creds, TLS: o.NATS.TLS, Store: natsbus.NewStore()}, nil
+	switch url := e.p.server(o); {
+	case url == config.None && o.RemoteHosts:
+		return errors.New("nats.url: hosts elsewhere need a server to meet the run on, and it is none (give a server's URL, or set nats.listen)")
+	case url == config.None:
+		e.memory = memory.New(nil)
+		return nil
+	case url != config.Embedded:
+		e.external = true
+		e.to = natsbus.ConnConfig{URL: url, Creds: o.NATS.Creds, TLS: o.NATS.TLS, Store: natsbus.NewStore()}
+		return nil
 	}
 	c := embedded.Config{Listen: settings.Listen}
-	if settings.Listen == "" {
-		if e.external = false; o.RemoteHosts {
-			return to, errors.New("remote hosts need a server that they can reach: give its URL, or set nats.listen")
+	if e.external = settings.Listen != ""; !e.external {
+		if o.RemoteHosts {
+			return errors.New("remote hosts need a server that they can reach: give its URL, or set nats.listen")
 		}
 	} else {
 		keys := o.NATS.Keys
 		if keys == "" {
 			if keys, err = KeysFolder(); err != nil {
-				return to, err
+				return err
 			}
 		}
 		if c.Authority, err = auth.New(keys); err != nil {
-			return to, err
+			return err
 		}
 		if c.TLS, err = o.NATS.TLS.Server(); err != nil {
-			return to, err
+			return err
 		}
 	}
-	if e.server, err = embedded.Start(ctx, c); err != nil {
-		return to, err
+	if e.embedded, err = embedded.Start(ctx, c); err != nil {
+		return err
 	}
-	if at := e.server.URL(); at != "" {
+	if at := e.embedded.URL(); at != "" {
 		o.notice(fmt.Sprintf("Hosts and devices can join on %s with credentials (fedpace enroll).", at))
 	}
-	return natsbus.ConnConfig{Server: e.server}, nil
+	e.to = natsbus.ConnConfig{Server: e.embedded}
+	return nil
 }
 
 // announce makes the run known to hosts in other processes.

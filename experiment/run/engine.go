@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -12,6 +13,7 @@ import (
 	"fedpace/actors"
 	"fedpace/bus"
 	"fedpace/bus/embedded"
+	"fedpace/bus/memory"
 	"fedpace/bus/natsbus"
 	"fedpace/coordinator"
 	"fedpace/coordinator/aggregate"
@@ -21,18 +23,20 @@ import (
 	"fedpace/experiment/devicelog"
 )
 
-// engine carries a run: the embedded server, the coordinator's connection and the
-// hosts of simulated actors.
+// engine carries a run: what its messages travel through, and the connections of the
+// coordinator and of the hosts of simulated actors.
 type engine struct {
 	p       *problem
 	jobs    int // a round is split into
-	server  *embedded.Server
-	conn    *natsbus.Conn
-	conns   []*natsbus.Conn // the hosts'
-	workers []int           // of each host
+	conn    bus.Transport
+	hosts   []bus.Transport
+	workers []int // of each host
 
+	memory   *memory.Bus        // nil: there is a server
+	embedded *embedded.Server   // nil: there is none, or it is another process
+	conns    []*natsbus.Conn    // all that are to be closed
 	external bool               // hosts may be in other processes
-	to       natsbus.ConnConfig // how connections are made
+	to       natsbus.ConnConfig // how connections to the server are made
 	options  Options
 
 	record     *devicelog.Log // of real devices; nil: none is kept
@@ -48,20 +52,16 @@ func startEngine(ctx context.Context, p *problem, o Options) (_ *engine, err err
 			e.Close()
 		}
 	}()
-	to, err := e.connect(ctx)
-	if err != nil {
+	if err := e.open(ctx); err != nil {
 		return nil, err
 	}
 	if c := &p.config; c.Train && len(c.Devices.Names) > 0 && !e.external && o.Replay == "" {
 		return nil, errUnreachable
 	}
-	to.Notice = o.HostNotice
-	to.Name = "coordinator of " + p.config.Name
-	if e.conn, err = natsbus.Connect(ctx, to); err != nil {
+	// The coordinator's connection reports for all of them.
+	if e.conn, err = e.connect(ctx, "coordinator of "+p.config.Name, o.HostNotice); err != nil {
 		return nil, err
 	}
-	to.Notice = nil // the coordinator's connection reports for all of them
-	e.to = to
 	if o.RemoteHosts {
 		e.jobs = 2
 		return e, nil
@@ -74,12 +74,11 @@ func startEngine(ctx context.Context, p *problem, o Options) (_ *engine, err err
 	workers = max(workers, hosts)
 	e.jobs = 2 * workers
 	for i := range hosts {
-		to.Name = fmt.Sprintf("host %d of %s", i+1, p.config.Name)
-		conn, err := natsbus.Connect(ctx, to)
+		conn, err := e.connect(ctx, fmt.Sprintf("host %d of %s", i+1, p.config.Name), nil)
 		if err != nil {
 			return nil, err
 		}
-		e.conns = append(e.conns, conn)
+		e.hosts = append(e.hosts, conn)
 		e.workers = append(e.workers, (i+1)*workers/hosts-i*workers/hosts)
 	}
 	return e, nil
@@ -118,7 +117,7 @@ func (e *engine) play(ctx context.Context, limit round.Time, watch coordinator.O
 	inner, stop := context.WithCancel(ctx)
 	defer stop()
 	group, inner := errgroup.WithContext(inner)
-	for i, conn := range e.conns {
+	for i, conn := range e.hosts {
 		host, err := actors.StartHost(inner, conn, actors.HostConfig{
 			Run: c.Run, Fleet: p.fleet, Workers: e.workers[i], Kernel: p.kernel, Problem: *p.learning(),
 		})
@@ -147,14 +146,11 @@ func (e *engine) play(ctx context.Context, limit round.Time, watch coordinator.O
 
 // Close stops everything that was started.
 func (e *engine) Close() {
-	for _, conn := range e.conns {
+	for _, conn := range slices.Backward(e.conns) {
 		conn.Close()
 	}
-	if e.conn != nil {
-		e.conn.Close()
-	}
-	if e.server != nil {
-		e.server.Close()
+	if e.embedded != nil {
+		e.embedded.Close()
 	}
 }
 

@@ -177,7 +177,7 @@ func (r *recorder) summary(result *coordinator.Result) folder.Summary {
 		SGDSteps:         last.SGDSteps,
 		RelativeSGDSteps: metrics.Measured(r.p.relativeSteps(last.SGDSteps, stop.At)),
 		Fingerprint:      fmt.Sprintf("%016x", result.Fingerprint),
-		Kernel:           r.p.kernel, Version: r.o.Version,
+		Kernel:           r.p.kernel, Bus: r.p.carrier(&r.o), Version: r.o.Version,
 		ClientSeconds: metrics.Seconds(usage.Time), ClientSteps: usage.Steps, Bytes: usage.Bytes, StragglerShare: metrics.Measured(usage.StragglerShare()),
 	}
 	if c.Train {

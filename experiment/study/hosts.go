@@ -24,7 +24,7 @@ func (o *Options) server(c *Cell) (to run.Connection, remote bool) {
 	remote = to.URL != ""
 	if o.ConfiguredHosts && !remote {
 		to.URL = c.Config.NATS.URL
-		remote = to.URL != config.Embedded
+		remote = to.URL != config.Embedded && to.URL != config.None
 	}
 	return to, remote
 }

@@ -696,6 +696,7 @@ function showTables(s) {
     facts.push(['fingerprint', end.fingerprint]);
     if (end.model_sha256) facts.push(['model', end.model_sha256]);
     if (end.kernel) facts.push(['kernel', end.kernel]);
+    if (end.bus) facts.push(['messages', { nats: 'through NATS', memory: 'in the memory of one process, without NATS' }[end.bus]]);
   }
   const key = JSON.stringify(facts), list = $('run');
   if (list.dataset.key !== key) {

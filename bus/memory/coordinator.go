@@ -104,7 +104,7 @@ func (c *Coordinator) watch() {
 		case <-tick.C:
 		}
 		c.mu.Lock()
-		jobs, models := slices.Sorted(maps.Keys(c.jobs)), slices.Collect(maps.Keys(c.models))
+		jobs, models := slices.Sorted(maps.Keys(c.jobs)), c.digests()
 		c.mu.Unlock()
 		c.conn.send(func() {
 			r := c.server.look(c, jobs, models)
@@ -121,13 +121,13 @@ func (c *Coordinator) heard(r status) {
 	}
 	c.mu.Lock()
 	c.hosts = r
-	models := maps.Clone(c.models)
+	models, order := maps.Clone(c.models), c.digests()
 	c.mu.Unlock()
 	if !r.missing {
 		return
 	}
-	for d, params := range models {
-		c.conn.send(func() { c.server.putModel(c, d, params) })
+	for _, d := range order {
+		c.conn.send(func() { c.server.putModel(c, d, models[d]) })
 	}
 	err := fmt.Errorf("bus: what run %s has on the bus was gone: %w", c.run, bus.ErrInterrupted)
 	c.plans.Signal(err)
@@ -189,15 +189,19 @@ func (c *Coordinator) PutModel(ctx context.Context, digest bus.Digest, params []
 
 func (c *Coordinator) PutModelsAgain(ctx context.Context) error {
 	c.mu.Lock()
-	models := maps.Clone(c.models)
+	models, order := maps.Clone(c.models), c.digests()
 	c.mu.Unlock()
-	order := slices.SortedFunc(maps.Keys(models), func(a, b bus.Digest) int { return bytes.Compare(a[:], b[:]) })
 	for _, d := range order {
 		if err := c.PutModel(ctx, d, models[d]); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// digests are those of the models that are available, in order. With the lock held.
+func (c *Coordinator) digests() []bus.Digest {
+	return slices.SortedFunc(maps.Keys(c.models), func(a, b bus.Digest) int { return bytes.Compare(a[:], b[:]) })
 }
 
 func (c *Coordinator) DeleteModel(_ context.Context, digest bus.Digest) error {

@@ -5,6 +5,7 @@
 //	go run ./bench/scale                     the table
 //	go run ./bench/scale --figure scale.svg  and its figure
 //	go run ./bench/scale --check             exit status 1 where a target is missed
+//	go run ./bench/scale --pairs 3           runs through NATS beside runs in memory
 //
 // Each line of the table is a run in a process of its own, through the embedded
 // NATS server, by the package that every command runs experiments with; the

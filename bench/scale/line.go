@@ -39,6 +39,7 @@ type line struct {
 
 	rounds int
 	sets   []string
+	server string // nats.url
 }
 
 // each is the part of a client-round, in microseconds.
@@ -81,7 +82,7 @@ func (l *line) run(ctx context.Context, w io.Writer) error {
 	}
 	defer os.RemoveAll(dir)
 	c, err := config.Load("", append([]string{
-		"train=false", "clients=" + strconv.Itoa(l.Clients), "cohort=" + strconv.Itoa(l.Cohort),
+		"train=false", "nats.url=" + l.server, "clients=" + strconv.Itoa(l.Clients), "cohort=" + strconv.Itoa(l.Cohort),
 		"stop.rounds=" + strconv.Itoa(l.rounds), "out=" + filepath.Join(dir, "run"),
 	}, l.sets...))
 	if err != nil {
@@ -103,13 +104,13 @@ const child = "--line"
 
 // measure does a line so many times, each in a process of its own, and keeps the
 // fastest with the most memory.
-func (l *line) measure(ctx context.Context, number, repeat int) error {
+func (l *line) measure(ctx context.Context, number int, server string, repeat int) error {
 	self, err := os.Executable()
 	if err != nil {
 		return err
 	}
 	for i := range repeat {
-		cmd := exec.CommandContext(ctx, self, child, strconv.Itoa(number))
+		cmd := exec.CommandContext(ctx, self, child, strconv.Itoa(number), "--nats", server)
 		cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 		cmd.WaitDelay, cmd.Stderr = 10*time.Second, os.Stderr
 		var m line

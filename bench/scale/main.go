@@ -9,6 +9,7 @@ import (
 	"text/tabwriter"
 
 	"fedpace/bench/internal/process"
+	"fedpace/experiment/config"
 	"fedpace/internal/csvtable"
 	"fedpace/metrics/figure"
 )
@@ -27,13 +28,19 @@ func command(ctx context.Context, args []string, out, told io.Writer) error {
 	repeat := flags.Int("repeat", 3, "runs of each line; the fastest counts")
 	check := flags.Bool("check", false, "fail where a target is missed")
 	number := flags.Int("line", -1, "do one line in this process and print its measurement as JSON")
+	server := flags.String("nats", config.Embedded, "nats.url of the runs: embedded or none")
+	pairs := flags.Int("pairs", 0, "instead of the table, compare runs through NATS with runs in memory, so many of each line in turn")
 	all := lines()
-	valid := func() bool { return *repeat > 0 && *number < len(all) }
-	if err := process.Parse(flags, args, valid, fmt.Sprintf("--repeat is at least 1, --line below %d", len(all))); err != nil {
+	valid := func() bool { return *repeat > 0 && *number < len(all) && *pairs >= 0 }
+	if err := process.Parse(flags, args, valid, fmt.Sprintf("--repeat is at least 1, --line below %d, --pairs at least 0", len(all))); err != nil {
 		return err
 	}
 	if *number >= 0 {
+		all[*number].server = *server
 		return all[*number].run(ctx, out)
+	}
+	if *pairs > 0 {
+		return compare(ctx, all, *pairs, out, told)
 	}
 	if *drawing != "" {
 		if _, err := figure.Format(*drawing); err != nil {
@@ -42,7 +49,7 @@ func command(ctx context.Context, args []string, out, told io.Writer) error {
 	}
 	for i := range all {
 		fmt.Fprintf(told, "%s, %d clients\n", all[i].Name, all[i].Clients)
-		if err := all[i].measure(ctx, i, *repeat); err != nil {
+		if err := all[i].measure(ctx, i, *server, *repeat); err != nil {
 			return err
 		}
 	}

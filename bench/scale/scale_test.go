@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"fedpace/bench/internal/process"
+	"fedpace/experiment/config"
 	"fedpace/internal/csvtable"
 	"fedpace/metrics/figure"
 )
@@ -37,7 +38,7 @@ func TestALineInItsOwnProcess(t *testing.T) {
 		}
 	}
 	m := all[number]
-	if err := m.measure(t.Context(), number, 1); err != nil {
+	if err := m.measure(t.Context(), number, config.Embedded, 1); err != nil {
 		t.Fatal(err)
 	}
 	if want := (all[number].Cohort * all[number].rounds); m.Tasks != want || m.Seconds <= 0 || m.CPU <= 0 {

@@ -29,9 +29,9 @@ const Server = "server"
 
 // Network carries messages between a part and the bus, each known by its name.
 type Network interface {
-	// Carry calls deliver when a message arrives: at once, later, twice or never,
-	// on any goroutine.
-	Carry(from, to string, deliver func())
+	// Carry calls deliver when a message of a kind arrives: at once, later, twice or
+	// never, on any goroutine.
+	Carry(from, to, kind string, deliver func())
 }
 
 // Bus is what a server is to the parts of runs. Its methods may be called
@@ -79,28 +79,28 @@ type Conn struct {
 }
 
 // send has f called on the bus.
-func (c *Conn) send(f func()) {
+func (c *Conn) send(kind string, f func()) {
 	if c.bus.network == nil {
 		f()
 		return
 	}
-	c.bus.network.Carry(c.name, Server, f)
+	c.bus.network.Carry(c.name, Server, kind, f)
 }
 
 // receive has f called at this end.
-func (c *Conn) receive(f func()) {
+func (c *Conn) receive(kind string, f func()) {
 	if c.bus.network == nil {
 		f()
 		return
 	}
-	c.bus.network.Carry(Server, c.name, f)
+	c.bus.network.Carry(Server, c.name, kind, f)
 }
 
 // ask repeats a request to the bus until it is answered or ctx ends.
-func ask[T any](ctx context.Context, c *Conn, every time.Duration, request func(answer func(T))) (T, error) {
+func ask[T any](ctx context.Context, c *Conn, kind string, every time.Duration, request func(answer func(T))) (T, error) {
 	answers := make(chan T, 1)
 	answer := func(x T) {
-		c.receive(func() {
+		c.receive("answer to "+kind, func() {
 			select {
 			case answers <- x:
 			default: // a repeat
@@ -108,7 +108,7 @@ func ask[T any](ctx context.Context, c *Conn, every time.Duration, request func(
 		})
 	}
 	for {
-		c.send(func() { request(answer) })
+		c.send(kind, func() { request(answer) })
 		select {
 		case x := <-answers:
 			return x, nil

@@ -79,7 +79,7 @@ func openCoordinator(ctx context.Context, conn *Conn, run string, config bus.Coo
 // fallen silent has ended.
 func (c *Coordinator) acquire(ctx context.Context) error {
 	for before := uint64(0); ; {
-		a, err := ask(ctx, c.conn, askEvery, func(answer func(acquired)) { answer(c.server.acquire(c, before)) })
+		a, err := ask(ctx, c.conn, "open", askEvery, func(answer func(acquired)) { answer(c.server.acquire(c, before)) })
 		if err = cmp.Or(err, a.err); err != nil || a.renewed == 0 {
 			return err
 		}
@@ -106,9 +106,9 @@ func (c *Coordinator) watch() {
 		c.mu.Lock()
 		jobs, models := slices.Sorted(maps.Keys(c.jobs)), c.digests()
 		c.mu.Unlock()
-		c.conn.send(func() {
+		c.conn.send("look", func() {
 			r := c.server.look(c, jobs, models)
-			c.conn.receive(func() { c.heard(r) })
+			c.conn.receive("answer to look", func() { c.heard(r) })
 		})
 	}
 }
@@ -127,7 +127,7 @@ func (c *Coordinator) heard(r status) {
 		return
 	}
 	for _, d := range order {
-		c.conn.send(func() { c.server.putModel(c, d, models[d]) })
+		c.conn.send("model again", func() { c.server.putModel(c, d, models[d]) })
 	}
 	err := fmt.Errorf("bus: what run %s has on the bus was gone: %w", c.run, bus.ErrInterrupted)
 	c.plans.Signal(err)
@@ -143,7 +143,7 @@ func (c *Coordinator) failed(err error) {
 
 // Close gives the lease back and forgets what the run had on the bus.
 func (c *Coordinator) Close(context.Context) error {
-	c.conn.send(func() { c.server.close(c) })
+	c.conn.send("close", func() { c.server.close(c) })
 	c.failed(fmt.Errorf("bus: run %s: the coordinator is closed", c.run))
 	c.late.Stop()
 	c.work.Wait()
@@ -180,7 +180,7 @@ func (c *Coordinator) PutModel(ctx context.Context, digest bus.Digest, params []
 	c.mu.Unlock()
 	ctx, cancel := until(ctx, c.life)
 	defer cancel()
-	_, err := ask(ctx, c.conn, askEvery, func(answer func(struct{})) {
+	_, err := ask(ctx, c.conn, "model", askEvery, func(answer func(struct{})) {
 		c.server.putModel(c, digest, params)
 		answer(struct{}{})
 	})
@@ -208,7 +208,7 @@ func (c *Coordinator) DeleteModel(_ context.Context, digest bus.Digest) error {
 	c.mu.Lock()
 	delete(c.models, digest)
 	c.mu.Unlock()
-	c.conn.send(func() { c.server.deleteModel(c, digest) })
+	c.conn.send("delete", func() { c.server.deleteModel(c, digest) })
 	return nil
 }
 
@@ -225,7 +225,7 @@ func (c *Coordinator) SendJob(_ context.Context, j *bus.Job) error {
 		c.jobs[j.Job] = &openJob{job: j}
 	}
 	c.mu.Unlock()
-	c.conn.send(func() { c.server.put(c, j) })
+	c.conn.send("job", func() { c.server.put(c, j) })
 	return nil
 }
 
@@ -297,5 +297,5 @@ func (c *Coordinator) reply(to answer, s bus.Status, reason string) {
 	if s != bus.Accepted {
 		c.ignored.Add(1)
 	}
-	c.conn.send(func() { to(s, reason) })
+	c.conn.send("answer to sum", func() { to(s, reason) })
 }

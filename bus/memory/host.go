@@ -41,7 +41,7 @@ func (h *Host) Done() <-chan struct{} { return h.life.Done() }
 
 // Close ends the service. Deliveries that are held should be released first.
 func (h *Host) Close() error {
-	h.conn.send(func() { h.server.leave(h) })
+	h.conn.send("leave", func() { h.server.leave(h) })
 	h.end(fmt.Errorf("bus: run %s: host %s is closed", h.server.run, h.conn.name))
 	h.work.Wait()
 	return nil
@@ -51,7 +51,7 @@ func (h *Host) Close() error {
 func (h *Host) ServeTasks(ctx context.Context, fn func(client int, t *bus.Task, p *bus.Plan) error) error {
 	h.plan, h.batches = fn, make(chan *batch, 32)
 	h.work.Go(h.serve)
-	_, err := ask(ctx, h.conn, askEvery, func(answer func(struct{})) {
+	_, err := ask(ctx, h.conn, "join", askEvery, func(answer func(struct{})) {
 		h.server.join(h, nil)
 		answer(struct{}{})
 	})
@@ -73,7 +73,7 @@ func (h *Host) heartbeat() {
 			h.mu.Lock()
 			held := slices.Collect(maps.Keys(h.held))
 			h.mu.Unlock()
-			h.conn.send(func() { h.server.join(h, held) })
+			h.conn.send("heartbeat", func() { h.server.join(h, held) })
 		}
 	}
 }
@@ -82,7 +82,7 @@ func (h *Host) heartbeat() {
 func (h *Host) Model(ctx context.Context, digest bus.Digest) ([]float32, error) {
 	ctx, cancel := until(ctx, h.life)
 	defer cancel()
-	params, err := ask(ctx, h.conn, askEvery, func(answer func([]float32)) { answer(h.server.model(digest)) })
+	params, err := ask(ctx, h.conn, "fetch", askEvery, func(answer func([]float32)) { answer(h.server.model(digest)) })
 	if err == nil && params == nil {
 		err = fmt.Errorf("bus: model %s: %w", digest, bus.ErrNoModel)
 	}
@@ -102,9 +102,9 @@ func (h *Host) SendSum(ctx context.Context, r *bus.Result) error {
 	}
 	ctx, cancel := until(ctx, h.life)
 	defer cancel()
-	reply, err := ask(ctx, h.conn, sumEvery, func(answer func(*bus.SumReply)) {
+	reply, err := ask(ctx, h.conn, "sum", sumEvery, func(answer func(*bus.SumReply)) {
 		if c := h.server.coordinator(); c != nil {
-			c.conn.receive(func() {
+			c.conn.receive("sum", func() {
 				c.receiveSum(w, func(s bus.Status, reason string) { answer(&bus.SumReply{Status: s, Reason: reason}) })
 			})
 		}
@@ -139,13 +139,13 @@ func (h *Host) NextJob(ctx context.Context, kernel string) (bus.Delivery, error)
 			h.hold(d, true)
 			got <- d
 		} else if !h.holds(d) {
-			h.conn.send(func() { h.server.release(d, false) })
+			h.conn.send("release", func() { h.server.release(d, false) })
 		}
 	}
 	again := time.NewTicker(pullEvery)
 	defer again.Stop()
 	for {
-		h.conn.send(func() { h.server.pull(p) })
+		h.conn.send("pull", func() { h.server.pull(p) })
 		select {
 		case d := <-got:
 			return d, nil
@@ -153,7 +153,7 @@ func (h *Host) NextJob(ctx context.Context, kernel string) (bus.Delivery, error)
 			continue
 		case <-ctx.Done():
 		}
-		h.conn.send(func() { h.server.unpull(p) })
+		h.conn.send("unpull", func() { h.server.unpull(p) })
 		if !over.CompareAndSwap(false, true) { // it came at the last moment
 			_ = (<-got).Release(false) // never fails
 		}
@@ -183,14 +183,14 @@ func (d *delivery) Job() *bus.Job { return d.job }
 // Done removes the job from the queue.
 func (d *delivery) Done(context.Context) error {
 	d.host.hold(d, false)
-	d.host.conn.send(func() { d.host.server.done(d) })
+	d.host.conn.send("done", func() { d.host.server.done(d) })
 	return nil
 }
 
 // Release gives the job back.
 func (d *delivery) Release(later bool) error {
 	d.host.hold(d, false)
-	back := func() { d.host.conn.send(func() { d.host.server.release(d, later) }) }
+	back := func() { d.host.conn.send("release", func() { d.host.server.release(d, later) }) }
 	if later {
 		time.AfterFunc(postponement, back)
 	} else {

@@ -197,7 +197,7 @@ func (s *server) dispatch(c *Coordinator, b *batch) {
 		}
 	})
 	if h != nil {
-		h.conn.receive(func() { h.take(b) })
+		h.conn.receive("task", func() { h.take(b) })
 	}
 }
 
@@ -247,7 +247,7 @@ func (s *server) give() {
 		s.pulls, s.queue, i = slices.Delete(s.pulls, k, k+1), slices.Delete(s.queue, i, i+1), i-1
 		w.holder, w.seen = &delivery{job: w.job, host: p.host}, now
 		d := w.holder
-		given = append(given, func() { p.host.conn.receive(func() { p.deliver(d) }) })
+		given = append(given, func() { p.host.conn.receive("job", func() { p.deliver(d) }) })
 	}
 	s.mu.Unlock()
 	for _, f := range given {
@@ -283,7 +283,7 @@ func (s *server) release(d *delivery, refused bool) {
 	s.mu.Unlock()
 	if fails != nil {
 		j := d.job
-		fails.conn.receive(func() {
+		fails.conn.receive("exhausted", func() {
 			fails.failed(fmt.Errorf("bus: run %s: job %d (%s, round %d, kernel %s) was given out %d times and no trainer finished it",
 				s.run, j.Job, j.Kind.Name(), j.Round, j.Kernel, maxReleases))
 		})

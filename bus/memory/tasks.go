@@ -81,7 +81,7 @@ func (c *Coordinator) flush() {
 	c.batch = nil
 	c.sending.Unlock()
 	if b != nil {
-		c.conn.send(func() { c.server.dispatch(c, b) })
+		c.conn.send("task", func() { c.server.dispatch(c, b) })
 	}
 }
 
@@ -141,9 +141,9 @@ func (h *Host) answer(b *batch) {
 		return
 	}
 	plans := append([]bus.ClientPlan(nil), h.plans...)
-	h.conn.send(func() {
+	h.conn.send("plan", func() {
 		if c := h.server.coordinator(); c != nil {
-			c.conn.receive(func() { c.plans.PutAll(plans) })
+			c.conn.receive("plan", func() { c.plans.PutAll(plans) })
 		}
 	})
 }

@@ -77,4 +77,3 @@ func TestTheEndOfTheEmbeddedServerIsAFailure(t *testing.T) {
 		t.Error("the host does not know")
 	}
 }
-

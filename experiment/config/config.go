@@ -246,7 +246,6 @@ const (
 // Alone reports whether nobody outside the run's process can take part in it.
 func (n NATS) Alone() bool { return n.URL == None || n.URL == Embedded && n.Listen == "" }
 
-
 // Events says what of a run's tasks the event log keeps.
 type Events struct {
 	Sample int `key:"sample" default:"32" range:"[0,10000]" word:"off=-1" is:"inert" help:"clients a round whose tasks events.log keeps, beside the slowest and real devices"`

@@ -1,0 +1,363 @@
+package simulation
+
+import (
+	"bytes"
+	"context"
+	"encoding/gob"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"google.golang.org/protobuf/proto"
+
+	"fedpace/actors"
+	"fedpace/bus"
+	"fedpace/bus/memory"
+	"fedpace/coordinator"
+	"fedpace/coordinator/round"
+	"fedpace/internal/keyed"
+)
+
+// outcome is all that a run leaves behind.
+type outcome struct {
+	Fingerprint uint64
+	Params      []float32
+	Stop        round.Stop
+	Rows        []string // of the reports, in their order
+}
+
+// cluster is the parts of one seed's run.
+type cluster struct {
+	*scenario
+	world *world
+	net   *network
+	bus   *memory.Bus
+	info  *bus.RunInfo
+	want  *outcome
+
+	parts sync.WaitGroup // all that was started
+	over  context.Context
+	end   context.CancelCauseFunc // nil: the run ended as it must
+
+	mu    sync.Mutex
+	hosts []*part // the newest of each
+	lead  *part   // the newest coordinator
+	disk  disk
+	count int // parts so far
+}
+
+// part is one process.
+type part struct {
+	name    string
+	ctx     context.Context
+	stop    context.CancelFunc
+	crashed atomic.Bool
+	done    chan struct{} // closed when it has ended
+}
+
+// disk is what a coordinator has written down: a checkpoint, and the rows of the
+// rounds before it. Nil: no checkpoint yet.
+type disk struct {
+	state []byte
+	rows  []string
+}
+
+// refusals are the errors with which an attempt of a coordinator may end although
+// nobody stopped it. Another attempt goes on.
+var refusals = []string{
+	"run r has a coordinator already: let it end, or choose another name",
+	"run r: another coordinator has taken the run over",
+	"and no trainer finished it",
+}
+
+// reference plays the run without faults: one host, nothing in between.
+func (s *scenario) reference(w *world) (*outcome, error) {
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	b := memory.New(nil)
+	host, err := actors.StartHost(ctx, b.Connect("host"), s.host(w))
+	if err != nil {
+		return nil, err
+	}
+	defer host.Close()
+	group, inner := errgroup.WithContext(ctx)
+	group.Go(func() error { return host.Train(inner) })
+	var o outcome
+	group.Go(func() error {
+		defer stop()
+		c := s.config(w)
+		c.Observer.Report = o.report
+		r, err := coordinator.Run(inner, b.Connect("coordinator"), c)
+		if err == nil {
+			o.take(r)
+		}
+		return err
+	})
+	return &o, group.Wait()
+}
+
+func (o *outcome) report(r *round.Report) error {
+	row := *r
+	o.Rows = append(o.Rows, fmt.Sprintf("%+v", row))
+	return nil
+}
+
+func (o *outcome) take(r *coordinator.Result) {
+	o.Fingerprint, o.Params, o.Stop = r.Fingerprint, r.Params, r.Stop
+}
+
+// differs says how an outcome is other than another; "": it is not.
+func (o *outcome) differs(want *outcome) string {
+	switch {
+	case o.Fingerprint != want.Fingerprint:
+		return fmt.Sprintf("fingerprint %x, want %x", o.Fingerprint, want.Fingerprint)
+	case !slices.Equal(o.Params, want.Params):
+		return "another model"
+	case fmt.Sprintf("%+v", o.Stop) != fmt.Sprintf("%+v", want.Stop):
+		return fmt.Sprintf("it stopped as %+v, want %+v", o.Stop, want.Stop)
+	case !reflect.DeepEqual(o.Rows, want.Rows):
+		return fmt.Sprintf("other reports:\n%s\nwant:\n%s", strings.Join(o.Rows, "\n"), strings.Join(want.Rows, "\n"))
+	}
+	return ""
+}
+
+func (s *scenario) host(w *world) actors.HostConfig {
+	return actors.HostConfig{Run: "r", Fleet: w.leaving, Workers: 1, Kernel: w.kernel, Problem: s.problem(w)}
+}
+
+// Limits in simulated time: until messages no longer fail, and until the run must
+// have ended.
+const (
+	calmAfter = 5 * time.Minute
+	mostTime  = time.Hour
+)
+
+// play plays the run with its faults. It must be called in a bubble.
+func (s *scenario) play(w *world, want *outcome, log func(string, ...any)) (*network, error) {
+	c := &cluster{scenario: s, world: w, want: want, net: newNetwork(s.seed, s.weather, time.Now().Add(calmAfter))}
+	c.net.log = log
+	c.bus = memory.New(c.net)
+	c.info = &bus.RunInfo{Run: "r", Configuration: "simulated"}
+	if err := c.info.Seal(); err != nil {
+		return c.net, err
+	}
+	ctx, cancel := context.WithTimeoutCause(context.Background(), mostTime, fmt.Errorf("the run has not ended after %v", mostTime))
+	defer cancel()
+	c.over, c.end = context.WithCancelCause(ctx)
+	for i := range s.hosts {
+		c.hosts = append(c.hosts, nil)
+		c.startHost(i)
+	}
+	c.startCoordinator(disk{})
+	c.parts.Go(func() {
+		for _, f := range s.faults {
+			if !c.pause(time.Until(epoch.Add(f.at))) {
+				return
+			}
+			log("%v %v of part %d for %v", time.Since(epoch), f.kind, f.host, f.long)
+			c.inflict(f)
+		}
+	})
+	<-c.over.Done()
+	c.parts.Wait()
+	if err := context.Cause(c.over); !errors.Is(err, errRight) {
+		return c.net, err
+	}
+	return c.net, nil
+}
+
+// errRight is why a run is over that ended as it must.
+var errRight = errors.New("the run ended as it must")
+
+// pause reports false where the run is over before.
+func (c *cluster) pause(length time.Duration) bool {
+	select {
+	case <-time.After(length):
+		return true
+	case <-c.over.Done():
+		return false
+	}
+}
+
+func (c *cluster) newPart(kind string) *part {
+	c.count++
+	p := &part{name: fmt.Sprintf("%s%d", kind, c.count), done: make(chan struct{})}
+	p.ctx, p.stop = context.WithCancel(c.over)
+	return p
+}
+
+// startHost starts a host in the i-th place, and another when that ends.
+func (c *cluster) startHost(i int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	p := c.newPart("host")
+	c.hosts[i] = p
+	c.parts.Go(func() {
+		err := c.serve(p)
+		p.stop()
+		close(p.done)
+		if err != nil && p.ctx.Err() == nil {
+			c.end(fmt.Errorf("%s ended: %w", p.name, err))
+		}
+	})
+}
+
+func (c *cluster) serve(p *part) error {
+	config := c.host(c.world)
+	config.Name, config.Stamp = p.name, c.info.Stamp
+	host, err := actors.StartHost(p.ctx, c.bus.Connect(p.name), config)
+	if err != nil {
+		return err
+	}
+	group, inner := errgroup.WithContext(p.ctx)
+	group.Go(func() error { return host.Wait(inner) })
+	if c.rounds.Train {
+		group.Go(func() error { return host.Train(inner) })
+	}
+	return errors.Join(group.Wait(), host.Close())
+}
+
+// startCoordinator starts one that goes on from what is on the disk, and others
+// after it until one completes the run.
+func (c *cluster) startCoordinator(d disk) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	p := c.newPart("coordinator")
+	c.lead, c.disk = p, d
+	c.parts.Go(func() {
+		err := c.drive(p, d)
+		p.stop()
+		close(p.done)
+		c.net.log("%v %s ended: %v", time.Since(epoch), p.name, err)
+		switch {
+		case err == nil, c.over.Err() != nil, p.crashed.Load():
+		case errors.Is(err, context.Canceled), slices.ContainsFunc(refusals, func(s string) bool { return strings.Contains(err.Error(), s) }):
+			if c.newest(p) && c.pause(time.Second) && c.newest(p) {
+				c.startCoordinator(c.saved())
+			}
+		default:
+			c.end(fmt.Errorf("%s ended: %w", p.name, err))
+		}
+	})
+}
+
+func (c *cluster) newest(p *part) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.lead == p
+}
+
+func (c *cluster) saved() disk {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.disk
+}
+
+// drive is one attempt of a coordinator.
+func (c *cluster) drive(p *part, d disk) error {
+	config := c.config(c.world)
+	o := outcome{Rows: slices.Clone(d.rows)}
+	config.Bus = bus.CoordinatorConfig{Info: proto.CloneOf(c.info), NeedsHosts: true, AckWait: 10 * time.Second, PlanPatience: 2 * time.Second}
+	config.Observer.Report = o.report
+	if d.state != nil {
+		config.Resume = new(coordinator.State)
+		if err := gob.NewDecoder(bytes.NewReader(d.state)).Decode(config.Resume); err != nil {
+			return err
+		}
+	}
+	events, attempt := uint64(0), c.attempt(p)
+	config.Checkpoint.Due = func() bool {
+		events++
+		return keyed.Float64(keyed.Hash(c.seed, ofEvent, attempt, events)) < c.due
+	}
+	config.Checkpoint.Save = func(s *coordinator.State) error { return c.save(p, s, o.Rows) }
+	r, err := coordinator.Run(p.ctx, c.bus.Connect(p.name), config)
+	if err != nil {
+		return err
+	}
+	o.take(r)
+	if what := o.differs(c.want); what != "" {
+		c.end(fmt.Errorf("%s completed the run with %s", p.name, what))
+	} else {
+		c.end(errRight)
+	}
+	return nil
+}
+
+func (c *cluster) attempt(p *part) (n uint64) {
+	_, _ = fmt.Sscanf(strings.TrimPrefix(p.name, "coordinator"), "%d", &n)
+	return n
+}
+
+// save writes a checkpoint, which takes a while. That of a part that has crashed
+// meanwhile never comes to be, and that of one in whose place another was started
+// goes elsewhere.
+func (c *cluster) save(p *part, s *coordinator.State, rows []string) error {
+	var b bytes.Buffer
+	if err := gob.NewEncoder(&b).Encode(s); err != nil {
+		return err
+	}
+	rows = slices.Clone(rows)
+	length := keyed.Hash(c.seed, ofEvent, c.attempt(p), 0, uint64(len(rows))) % uint64(time.Second)
+	time.Sleep(time.Duration(length))
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.lead == p && !p.crashed.Load() {
+		c.disk = disk{b.Bytes(), rows}
+	}
+	return nil
+}
+
+// inflict does what a fault does, up to its end.
+func (c *cluster) inflict(f fault) {
+	p := c.struck(f)
+	switch f.kind {
+	case crash, stop:
+		if f.kind == crash {
+			p.crashed.Store(true)
+			c.net.crash(p.name)
+		}
+		c.parts.Go(func() {
+			p.stop()
+			<-p.done
+			if !c.pause(f.long) {
+				return
+			}
+			switch {
+			case p != c.struck(f): // another has its place already
+			case f.host >= 0:
+				c.startHost(f.host)
+			default:
+				c.startCoordinator(c.saved())
+			}
+		})
+	case partition:
+		c.net.mark(c.net.cut, p.name, f.long)
+	case hang:
+		c.net.mark(c.net.held, p.name, f.long)
+	case slow:
+		c.net.mark(c.net.slow, p.name, f.long)
+	case twin:
+		c.net.mark(c.net.held, p.name, f.long)
+		c.startCoordinator(c.saved())
+	case forget:
+		c.net.mark(c.net.cut, memory.Server, f.long)
+		c.bus.Forget()
+	}
+}
+
+// struck is the part that a fault is about.
+func (c *cluster) struck(f fault) *part {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if f.host >= 0 {
+		return c.hosts[f.host]
+	}
+	return c.lead
+}

@@ -1,0 +1,230 @@
+package simulation
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"fedpace/actors"
+	"fedpace/actors/data/federated"
+	"fedpace/actors/data/synthetic"
+	"fedpace/actors/device"
+	"fedpace/actors/learn"
+	"fedpace/coordinator"
+	"fedpace/coordinator/aggregate"
+	"fedpace/coordinator/round"
+	"fedpace/coordinator/schedule"
+	"fedpace/experiment/config"
+	"fedpace/internal/keyed"
+	"fedpace/internal/registry"
+)
+
+// world is what all seeds share and none changes.
+type world struct {
+	set        federated.Set
+	model      learn.Model
+	initial    []float32
+	kernel     string
+	leaving    *device.Fleet
+	algorithms map[string]aggregate.Algorithm
+}
+
+const (
+	clients   = 16
+	modelBits = 1e6
+)
+
+func newWorld() (w *world, err error) {
+	w = &world{algorithms: map[string]aggregate.Algorithm{}}
+	if w.set, err = (synthetic.Mixtures{Clients: clients, Features: 4, Classes: 2, Samples: 12, Heterogeneity: 1, Seed: 1}).Set(); err != nil {
+		return nil, err
+	}
+	if w.model, err = (learn.Logistic{Features: 4, Classes: 2, Mu: 0.05}).Model(w.set.Info().Input, 4, 2); err != nil {
+		return nil, err
+	}
+	w.initial = make([]float32, w.model.Params())
+	w.model.Init(w.initial, 1)
+	if w.kernel, err = learn.SelectKernel(); err != nil {
+		return nil, err
+	}
+	for _, name := range aggregate.Algorithms.Names() {
+		c, err := config.Load("", []string{"aggregate.algorithm=" + name})
+		if err != nil {
+			return nil, err
+		}
+		w.algorithms[name] = c.Aggregate.Algorithm
+	}
+	w.leaving, err = device.NewFleet(device.Config{
+		Network: device.Network{DownloadMbps: 20, UploadMbps: 5}, Compute: device.Compute{SecondsPerStep: 0.03, Std: 0.02},
+		Availability: device.Markov{OnSeconds: 3, OffSeconds: 2},
+		Dropout:      device.Dropout{Probability: 0.1, WhenUnavailable: true},
+	}, 1)
+	return w, err
+}
+
+// scenario is a seed's run and what happens to it.
+type scenario struct {
+	seed      uint64
+	rounds    round.Config
+	algorithm string
+	jobs      int // a round is split into, beside those for hosts
+	hosts     int
+	weather   weather
+	due       float64 // the share of events at which a checkpoint is due
+	faults    []fault
+}
+
+// fault is something that happens to a part, for a while.
+type fault struct {
+	at   time.Duration
+	kind kind
+	host int // of a host's; the coordinator has -1
+	long time.Duration
+}
+
+// kind of fault.
+type kind int
+
+// The kinds of fault.
+const (
+	crash     kind = iota // the part is gone, and another takes its place after a while
+	stop                  // the part is told to end, and another takes its place after a while
+	partition             // nothing reaches the part or leaves it
+	hang                  // the part stands still: what is for it waits
+	slow                  // all that the part says and hears takes long
+	twin                  // the coordinator stands still, and somebody starts another
+	forget                // the bus is away for a while and comes back empty
+	kinds
+)
+
+func (k kind) String() string {
+	return []string{"crash", "stop", "partition", "hang", "slow", "twin", "forget"}[k]
+}
+
+// draw makes a seed's scenario.
+func (w *world) draw(seed uint64) *scenario {
+	r := keyed.New(seed, ofScenario)
+	s := &scenario{seed: seed, jobs: 1 + r.IntN(4), hosts: 1 + r.IntN(3), due: pick(r, 0, 0.05, 0.3)}
+	s.rounds, s.algorithm = w.run(r)
+	s.weather = weather{
+		loss: pick(r, 0, 0.02, 0.15), twice: pick(r, 0, 0.05, 0.3), late: pick(r, 0, 0.05, 0.3),
+		delay: pick(r, 2*time.Millisecond, 50*time.Millisecond, 500*time.Millisecond), lateness: pick(r, time.Second, 30*time.Second),
+	}
+	for range r.IntN(6) {
+		f := fault{kind: kind(r.IntN(int(kinds))), host: r.IntN(s.hosts+2) - 2, long: time.Duration(r.Int64N(int64(30*time.Second))) + time.Millisecond}
+		f.at = time.Duration(float64(time.Minute) * r.Float64() * r.Float64() * r.Float64())
+		if f.host = max(f.host, -1); f.kind == twin {
+			f.host = -1
+		}
+		s.faults = append(s.faults, f)
+	}
+	slices.SortFunc(s.faults, func(a, b fault) int { return int(a.at - b.at) })
+	return s
+}
+
+func pick[T any](r *rand.Rand, list ...T) T { return list[r.IntN(len(list))] }
+
+// run draws a run.
+func (w *world) run(r *rand.Rand) (c round.Config, algorithm string) {
+	const second = round.Time(1e9)
+	closing := pick(r, append(every(round.Closings, int64(2+r.IntN(3))), round.Buffered{N: 2, StalenessLimit: 1})...)
+	train := r.IntN(3) > 0
+	c = round.Config{
+		Seed: r.Uint64N(1000), Clients: clients, Cohort: 4 + r.IntN(3), Closing: closing,
+		K: schedule.RoundsK{K0: 4}, Eta: schedule.FixedEta{Eta0: 0.3},
+		Window: schedule.WindowConfig{Size: 2}, Plateau: schedule.PlateauConfig{Patience: 1},
+		Train: train, Stop: round.Limits{Rounds: 2 + r.IntN(5)},
+		Available: func(client int, at round.Time) bool { return w.leaving.Available(client, int64(at)) },
+		NextChange: func(at round.Time) (round.Time, bool) {
+			next := int64(device.Never)
+			for c := range clients {
+				next = min(next, w.leaving.NextChange(c, int64(at)))
+			}
+			return round.Time(next), next != device.Never
+		},
+		Samples: w.set.Samples,
+		Expect: func(client, steps int) round.Time {
+			return round.Time(0.25e9) + round.Time(steps)*30e6*round.Time(1+client%3)
+		},
+	}
+	choices := append(every(round.Selections, 8), round.PowerOfChoice{Candidates: 8, From: round.BySize{}})
+	choices = slices.DeleteFunc(choices, func(choose round.Selection) bool {
+		x := c
+		x.Select = choose
+		return x.Validate() != nil
+	})
+	c.Select = pick(r, choices...)
+	names := aggregate.Algorithms.Names()
+	if train {
+		c.EvaluateEvery = r.IntN(3)
+		c.K = pick[schedule.K](r, schedule.RoundsK{K0: 4}, schedule.ErrorK{K0: 4}, schedule.StepK{K0: 4})
+	}
+	if round.Overlaps(closing) {
+		names = slices.DeleteFunc(names, func(name string) bool { return registry.NeedsOf(w.algorithms[name]).Rounds })
+	}
+	if r.IntN(4) == 0 {
+		c.Stop.Time = round.Time(1+r.IntN(8)) * second
+	}
+	return c, pick(r, names...)
+}
+
+// config is the run as a coordinator takes it.
+func (s *scenario) config(w *world) coordinator.Config {
+	c := coordinator.Config{Run: "r", ModelBits: modelBits, Round: s.rounds}
+	if s.rounds.Train {
+		problem := s.problem(w)
+		c.Learning = coordinator.Learning{
+			Model: w.model, Initial: w.initial, Spec: problem.Spec(), Kernel: w.kernel, Jobs: s.jobs, HeldOut: w.set.HeldOut(),
+			Algorithm: aggregate.New(problem.Algorithm, len(w.initial), clients),
+		}
+	}
+	return c
+}
+
+func (s *scenario) problem(w *world) actors.Problem {
+	return actors.Problem{Model: w.model, Set: w.set, Seed: 1, Batch: 4, Augment: actors.NoAugment, Algorithm: w.algorithms[s.algorithm]}
+}
+
+func (s *scenario) String() string {
+	var b strings.Builder
+	what := "timing only"
+	if s.rounds.Train {
+		what = "trained with " + s.algorithm
+	}
+	fmt.Fprintf(&b, "%d rounds of %d, %s, %s, %s; %d hosts, %d jobs; %v", s.rounds.Stop.Rounds, s.rounds.Cohort, round.Closings.Text(s.rounds.Closing),
+		round.Selections.Text(s.rounds.Select), what, s.hosts, s.jobs, s.weather)
+	for _, f := range s.faults {
+		part := fmt.Sprintf("host %d", f.host)
+		if f.host < 0 {
+			part = "the coordinator"
+		}
+		if f.kind == forget {
+			part = "the bus"
+		}
+		fmt.Fprintf(&b, "; at %v %v of %s for %v", f.at.Round(time.Millisecond), f.kind, part, f.long.Round(time.Millisecond))
+	}
+	return b.String()
+}
+
+// every lists the entries of a table, with a whole number for all options that are
+// whole numbers, half a second for times, and nothing for the others.
+func every[T any](table *registry.Table[T], whole int64) (list []T) {
+	for _, name := range table.Names() {
+		entry, _ := table.Entry(name)
+		v := reflect.New(reflect.TypeOf(entry)).Elem()
+		for _, o := range registry.Options(v.Type()) {
+			switch f := v.FieldByIndex(o.Index); {
+			case o.Null:
+			case f.CanInt():
+				f.SetInt(whole)
+			case o.Unit == "seconds":
+				f.SetFloat(0.5)
+			}
+		}
+		list = append(list, v.Interface().(T))
+	}
+	return list
+}

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
 	"strconv"
 	"strings"
 	"sync"
@@ -49,7 +48,7 @@ type Server struct {
 	server *server.Server
 	store  *natsbus.Store
 	log    recorder
-	folder string // of JetStream, though a run's streams live in memory; Close removes it
+	folder *folder // of JetStream, though a run's streams live in memory; Close removes it
 	once   sync.Once
 
 	issued   string // the state of the authority that the server knows
@@ -64,12 +63,12 @@ func Start(ctx context.Context, c Config) (_ *Server, err error) {
 		return nil, errors.New("bus: a server that listens needs an authority, whose credentials its users must have")
 	}
 	s := &Server{config: c, store: natsbus.NewStore(), stop: func() {}}
-	if s.folder, err = os.MkdirTemp("", "fedpace-nats-"); err != nil {
+	if s.folder, err = newFolder(); err != nil {
 		return nil, fmt.Errorf("bus: folder of the embedded server: %w", err)
 	}
 	defer func() {
-		if err != nil {
-			err = errors.Join(err, os.RemoveAll(s.folder))
+		if err != nil && s.server == nil { // else Close has done it
+			s.folder.remove()
 		}
 	}()
 	options, err := s.options()
@@ -105,7 +104,7 @@ func (s *Server) options() (_ *server.Options, err error) {
 		NoSigs:          true,
 		NoLog:           true,
 		JetStream:       true,
-		StoreDir:        s.folder,
+		StoreDir:        s.folder.path,
 		MaxPayload:      bus.MaxPayload,
 		MaxPending:      natsbus.PendingBytes, // for one connection before it is given up: as much as for a subscription
 		WriteDeadline:   time.Minute,          // a busy machine is no slow consumer
@@ -161,7 +160,7 @@ func (s *Server) Close() {
 		s.watching.Wait()
 		s.server.Shutdown()
 		s.server.WaitForShutdown()
-		_ = os.RemoveAll(s.folder) // a temporary folder that stays behind harms nobody
+		s.folder.remove()
 	})
 }
 

@@ -1,7 +1,9 @@
 package cmd
 
 import (
+	"bytes"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -30,10 +32,16 @@ func TestDocumentedJSON(t *testing.T) {
 		return nil
 	}
 	r := &recorder{summary: folder.Summary{Version: "v"}}
+	dir := filepath.Join(t.TempDir(), "run")
+	var said bytes.Buffer
+	if status := execute(t.Context(), library, []string{"run", "--quiet", "--set", "train=false", "--set", "clients=50", "--set", "cohort=5", "--set", "stop.rounds=1", "--out", dir}, &said, &said); status != 0 {
+		t.Fatal(said.String())
+	}
 	for command, args := range map[string][]string{
 		"run --dry-run": {"run", "--dry-run", "--json"},
 		"data info":     {"data", "info", "synthetic:femnist", "--clients", "10", "--json"},
 		"version":       {"version", "--json"},
+		"verify":        {"verify", dir, "--json"},
 	} {
 		documented := row(command)
 		for key := range jsonOf(t, r, args...) {

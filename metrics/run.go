@@ -87,7 +87,9 @@ type Stats struct {
 	Dropped    int64         // messages lost to a slow consumer
 	Ignored    int64         // messages that did not count: repeated, stale or refused
 	Checkpoint time.Time     // when the last checkpoint was written; zero: none
-	Devices    DeviceStats
+	// CheckpointFailures counts the checkpoints that could not be written.
+	CheckpointFailures int64
+	Devices            DeviceStats
 }
 
 // DeviceStats is how a run's real devices do.

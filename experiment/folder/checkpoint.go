@@ -23,6 +23,9 @@ const (
 	unfinishedCheckpoint = ".checkpoint.unfinished"
 )
 
+// Checkpoints are both, the newest first.
+var Checkpoints = []string{CheckpointFile, PreviousCheckpointFile}
+
 // A checkpoint's file is, integers little-endian:
 //
 //	magic     20 bytes
@@ -51,9 +54,6 @@ var (
 	// ErrFormat: another version wrote the file.
 	ErrFormat = fmt.Errorf("%w: of another format", ErrCheckpoint)
 )
-
-// IsSpoilt says whether a checkpoint was one of this run and is damaged now.
-func IsSpoilt(err error) bool { return errors.Is(err, ErrTruncated) || errors.Is(err, ErrDamaged) }
 
 // ReplaceCheckpoint writes a checkpoint whole, to the disk, and puts it in the
 // place of the newest, which becomes the previous one if rotate is set.
@@ -158,8 +158,8 @@ func decodeCheckpoint(f io.ReadSeeker, size int64, read func(*Payload) error) er
 	if _, err := io.ReadFull(f, head); err != nil {
 		return err
 	}
-	if n := min(len(head), len(checkpointMagic)); string(head[:n]) != checkpointMagic[:n] {
-		return fmt.Errorf("%w: the file does not begin as one", ErrForeign)
+	if err := checkMagic(head[:min(len(head), len(checkpointMagic))]); err != nil {
+		return err
 	}
 	if int64(len(head)) < checkpointHeadLen {
 		return fmt.Errorf("%w: it has %d bytes", ErrTruncated, size)
@@ -196,6 +196,27 @@ func decodeCheckpoint(f io.ReadSeeker, size int64, read func(*Payload) error) er
 		err = fmt.Errorf("%w: %d bytes too many", ErrDamaged, p.Left())
 	}
 	return err
+}
+
+// checkMagic looks at how a file begins. Zeros are blocks that never came to the
+// disk, and a beginning that is mostly right was right once.
+func checkMagic(head []byte) error {
+	same, zeros := 0, 0
+	for i, b := range head {
+		if b == checkpointMagic[i] {
+			same++
+		}
+		if b == 0 {
+			zeros++
+		}
+	}
+	switch {
+	case same == len(head):
+		return nil
+	case zeros == len(head) || same > len(head)/2:
+		return fmt.Errorf("%w: it does not begin as it was written", ErrDamaged)
+	}
+	return fmt.Errorf("%w: the file does not begin as one (move it away: a run goes on from the checkpoint before)", ErrForeign)
 }
 
 // Payload is the state in a checkpoint. It knows how many bytes are left to read. It

@@ -36,7 +36,7 @@ func TestDamagedCheckpointsAreToldApart(t *testing.T) {
 		b[i] ^= 1 << (i % 8)
 		switch {
 		case i < len(checkpointMagic):
-			is("another beginning", b, ErrForeign)
+			is("a bit of the beginning", b, ErrDamaged)
 		case i < len(checkpointMagic)+4:
 			is("the format", b, ErrFormat, ErrDamaged)
 		case i < int(checkpointHeadLen):
@@ -49,7 +49,7 @@ func TestDamagedCheckpointsAreToldApart(t *testing.T) {
 	binary.LittleEndian.PutUint32(later[len(checkpointMagic):], checkpointFormat+1)
 	is("a later format", later, ErrFormat)
 	is("another file", []byte("\x89PNG and more of it, longer than the head of a checkpoint"), ErrForeign)
-	is("a sparse file", make([]byte, len(whole)), ErrForeign)
+	is("a sparse file", make([]byte, len(whole)), ErrDamaged)
 	blank := bytes.Clone(whole)
 	clear(blank[checkpointHeadLen:])
 	is("blocks that never came to the disk", blank, ErrDamaged)

@@ -3,7 +3,8 @@
 // It promises that a folder of results is whole: [Results] makes it only for a run
 // that starts, never shares it between two runs, writes every file whole or not at
 // all, and writes summary.json last. A run that was stopped cuts its growing files
-// back to its checkpoint and goes on. [Reports], [ReadSummary] and [ReadModel] read
+// back to its checkpoint and goes on. Checkpoints and summary.json hold a
+// [FileDigest] of each file, by which damage is found. [Reports], [ReadSummary] and [ReadModel] read
 // what is there, also while the run goes on.
 //
 // The package knows the round's report and a model's tensors. It does not know how

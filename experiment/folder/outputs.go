@@ -1,8 +1,10 @@
 package folder
 
 import (
+	"crypto/sha256"
 	"errors"
 	"fmt"
+	"hash"
 	"io"
 	"io/fs"
 	"os"
@@ -20,26 +22,19 @@ type appendFile struct {
 	results *Results
 	name    string // in the run's folder
 	file    *os.File
-	size    int64 // bytes of what was written whole
+	size    int64     // bytes of what was written whole
+	sum     hash.Hash // of them
 }
 
 // Size implements [metrics.File].
 func (a *appendFile) Size() int64 { return a.size }
 
-// OutputSize is an output's length at a checkpoint.
-type OutputSize struct {
-	Name string
-	Size int64
-}
-
 // Append implements [metrics.Folder]. Where no checkpoint holds its length, the
 // file of a resumed run is cut to nothing.
 func (r *Results) Append(name string) (metrics.File, error) {
-	a := &appendFile{results: r, name: name}
-	for _, o := range r.sizes {
-		if o.Name == name {
-			a.size = o.Size
-		}
+	a := &appendFile{results: r, name: name, sum: sha256.New()}
+	if kept, ok := r.kept[name]; ok {
+		a.size, a.sum = kept.size, kept.sum
 	}
 	flags := os.O_WRONLY | os.O_CREATE
 	if !r.resumed {
@@ -76,23 +71,24 @@ func (a *appendFile) Write(b []byte) (int, error) {
 		if n > 0 {
 			err = errors.Join(err, a.cut())
 		}
-		a.results.failure = fmt.Errorf("results: %w", err)
+		a.results.failure = fmt.Errorf("results: %w (what is written stays: fedpace resume %s)", err, a.results.dir)
 		return 0, err
 	}
 	a.size += int64(n)
+	a.sum.Write(b) // never fails
 	return n, nil
 }
 
-// Sync brings all outputs to the disk and returns how long they are.
-func (r *Results) Sync() ([]OutputSize, error) {
-	sizes := make([]OutputSize, len(r.outputs))
+// Sync brings all outputs to the disk and returns what they hold.
+func (r *Results) Sync() ([]FileDigest, error) {
+	list := make([]FileDigest, len(r.outputs))
 	for i, a := range r.outputs {
 		if err := a.file.Sync(); err != nil {
 			return nil, fmt.Errorf("results: %s: %w", a.name, err)
 		}
-		sizes[i] = OutputSize{a.name, a.size}
+		list[i] = FileDigest{a.name, a.size, hexadecimal(a.sum)}
 	}
-	return sizes, nil
+	return list, nil
 }
 
 // closeOutputs ends the writing.
@@ -114,28 +110,45 @@ func ReopenResults(dir string) (*Results, error) {
 	return &Results{dir: dir, lock: lock, resumed: true}, nil
 }
 
-// Rewind cuts what the run had written back to its checkpoint and removes what it
-// will write again. sinks are the outputs that the configuration adds.
-func (r *Results) Rewind(sizes []OutputSize, sinks []metrics.Sink) error {
-	r.sizes = sizes
-	for _, o := range sizes { // before any is cut
-		info, err := os.Stat(r.Path(o.Name))
+// Check reads what a checkpoint holds of the outputs, and returns an error if they
+// hold something else: the run cannot go on from there. It changes nothing.
+func (r *Results) Check(outputs []FileDigest) error {
+	r.kept = map[string]kept{}
+	for _, o := range outputs {
+		sum, size, err := o.read(r.dir)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 			return fmt.Errorf("results: %s is gone, and the checkpoint goes on from its byte %d", o.Name, o.Size)
+		case errors.Is(err, errShort):
+			return fmt.Errorf("results: %s holds %d bytes, and the checkpoint goes on from %d: it has been changed since", o.Name, size, o.Size)
 		case err != nil:
-			return fmt.Errorf("results: %w", err)
-		case info.Size() < o.Size:
-			return fmt.Errorf("results: %s holds %d bytes, and the checkpoint goes on from %d: it has been changed since", o.Name, info.Size(), o.Size)
+			return fmt.Errorf("results: %s is damaged before its byte %d, from which the checkpoint goes on: %w", o.Name, o.Size, err)
 		}
+		r.kept[o.Name] = kept{o.Size, sum}
 	}
+	return nil
+}
+
+// kept is the part of an output that a run goes on from.
+type kept struct {
+	size int64
+	sum  hash.Hash
+}
+
+// Rewind cuts what the run had written back to the checkpoint that Check was given
+// last, to nothing without one, and removes what it will write again. sinks are the
+// outputs that the configuration adds.
+func (r *Results) Rewind(sinks []metrics.Sink) error {
 	if err := r.clean(); err != nil {
 		return err
 	}
+	d, err := digestOf(r.dir, ConfigFile)
+	if err != nil {
+		return failed(err)
+	}
+	r.replaced = []FileDigest{d}
 	stale := append(outputFiles(sinks), SummaryFile, unfinishedCheckpoint)
-	stale = slices.DeleteFunc(stale, func(name string) bool {
-		return slices.ContainsFunc(sizes, func(o OutputSize) bool { return o.Name == name })
-	})
+	stale = slices.DeleteFunc(stale, func(name string) bool { _, ok := r.kept[name]; return ok })
 	return failed(r.remove(stale...))
 }
 

@@ -1,6 +1,7 @@
 package folder
 
 import (
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -84,9 +85,11 @@ type Results struct {
 	outputs []*appendFile
 	failure error
 
+	replaced []FileDigest // of the files that are there whole
+
 	// Of a run that goes on.
 	resumed bool
-	sizes   []OutputSize // of the outputs at its checkpoint
+	kept    map[string]kept // outputs as they were at its checkpoint, by name
 }
 
 // CreateResults makes the folder, with the configuration in it. A folder that already
@@ -233,28 +236,43 @@ func (r *Results) Replace(name string, write func(io.Writer) error) error {
 		return r.failure
 	}
 	r.own = append(r.own, name)
-	r.failure = failed(atomicfile.Write(r.Path(name), write))
-	return r.failure
+	out := &counter{sum: sha256.New()}
+	if err := atomicfile.Write(r.Path(name), func(w io.Writer) error { return write(io.MultiWriter(w, out)) }); err != nil {
+		r.failure = failed(err)
+		return r.failure
+	}
+	r.replaced = slices.DeleteFunc(r.replaced, func(d FileDigest) bool { return d.Name == name })
+	r.replaced = append(r.replaced, FileDigest{name, out.size, hexadecimal(out.sum)})
+	return nil
 }
 
 func (r *Results) replace(name string, text []byte) error {
 	return r.Replace(name, func(w io.Writer) error { _, err := w.Write(text); return err })
 }
 
-// Summary writes summary.json, last of all: a folder that has it is complete.
-func (r *Results) Summary(s Summary) error {
+// Summary writes summary.json, last of all: a folder that has it is complete. It
+// fills in what the run's files hold.
+func (r *Results) Summary(s *Summary) error {
 	if r.failure != nil {
 		return r.failure
 	}
-	text, err := s.JSON()
+	outputs, err := r.Sync()
+	var text []byte
 	if err == nil {
-		_, err = r.Sync()
+		s.Files = slices.Concat(r.replaced, outputs)
+		slices.SortFunc(s.Files, func(a, b FileDigest) int { return strings.Compare(a.Name, b.Name) })
+		text, err = s.seal()
+	}
+	if err == nil {
+		err = r.replace(SummaryFile, text)
+	}
+	if err == nil {
+		err = syncFolder(r.dir) // before the checkpoints go
 	}
 	if err != nil {
 		r.failure = failed(err)
-		return r.failure
 	}
-	return r.replace(SummaryFile, text)
+	return r.failure
 }
 
 // Close ends the writing, keeps the folder as it is and lets others in.

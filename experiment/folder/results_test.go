@@ -85,7 +85,7 @@ func TestARunFillsItsFolder(t *testing.T) {
 		t.Error(diff)
 	}
 	for _, write := range []error{
-		r.Summary(Summary{Task: "femnist"}), r.Close(),
+		r.Summary(&Summary{Task: "femnist"}), r.Close(),
 	} {
 		if write != nil {
 			t.Fatal(write)
@@ -218,7 +218,7 @@ func TestAFullDiskIsSaid(t *testing.T) {
 	if again := rows.add(anyReport(8)); !errors.Is(again, syscall.ENOSPC) {
 		t.Errorf("the next row gave %v", again)
 	}
-	if err := r.Summary(Summary{}); err == nil {
+	if err := r.Summary(&Summary{}); err == nil {
 		t.Error("a summary is written on top of missing rows")
 	}
 	if err := r.Close(); err != nil {

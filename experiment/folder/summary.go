@@ -1,6 +1,8 @@
 package folder
 
 import (
+	"bytes"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -8,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"fedpace/metrics"
 )
@@ -46,6 +49,11 @@ type Summary struct {
 	Kernel      string  `json:"kernel"`       // the class of kernels that trained
 	Bus         string  `json:"bus"`          // what carried the messages, see OverNATS
 	Version     string  `json:"version"`
+
+	// What the other files of the folder held when the run ended; empty in the folders
+	// of earlier versions.
+	Files         []FileDigest `json:"files,omitempty"`
+	SummarySHA256 string       `json:"summary_sha256,omitempty"` // of this file with zeros in place of this value
 }
 
 // What carries a run's messages.
@@ -64,21 +72,48 @@ func (s Summary) JSON() ([]byte, error) {
 	return append(text, '\n'), nil
 }
 
+// unsealed stands in a summary for its own digest while that is calculated.
+var unsealed = strings.Repeat("0", 2*sha256.Size)
+
+// seal fills in the digest of the summary's JSON, and returns it.
+func (s *Summary) seal() ([]byte, error) {
+	s.SummarySHA256 = unsealed
+	text, err := s.JSON()
+	if err != nil {
+		return nil, err
+	}
+	s.SummarySHA256 = sealOf(text)
+	return s.JSON()
+}
+
+// sealOf is the digest of a text that holds unsealed.
+func sealOf(text []byte) string { return fmt.Sprintf("%x", sha256.Sum256(text)) }
+
 // maxSummary bounds a summary.json, in bytes.
 const maxSummary = 1 << 20
 
-// ReadSummary reads a summary.json; it refuses keys that it does not know.
+// ReadSummary reads a summary.json. It refuses keys that it does not know, and a
+// file that is not as it was written.
 func ReadSummary(path string) (Summary, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return Summary{}, err
 	}
 	defer f.Close() // read only
-	d := json.NewDecoder(io.LimitReader(f, maxSummary))
+	text, err := io.ReadAll(io.LimitReader(f, maxSummary))
+	if err != nil {
+		return Summary{}, err
+	}
+	d := json.NewDecoder(bytes.NewReader(text))
 	d.DisallowUnknownFields()
 	var s Summary
 	if err := d.Decode(&s); err != nil {
 		return Summary{}, fmt.Errorf("%s: not a run's summary: %w", path, err)
+	}
+	if seal := s.SummarySHA256; seal == "" && s.Files == nil { // an earlier version wrote it
+		return s, nil
+	} else if seal == "" || sealOf(bytes.Replace(text, []byte(seal), []byte(unsealed), 1)) != seal {
+		return Summary{}, fmt.Errorf("%s: damaged: its summary_sha256 is not that of what it holds", path)
 	}
 	return s, nil
 }
@@ -90,8 +125,11 @@ func Completed(dir string) (*Summary, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
-	if err != nil || !s.Completed {
-		return nil, err
+	if err != nil {
+		return nil, fmt.Errorf("%w (remove the folder, and give the command again)", err)
+	}
+	if !s.Completed {
+		return nil, nil
 	}
 	return &s, nil
 }

@@ -28,8 +28,9 @@ type checkpointer struct {
 	stop   chan struct{} // ends the listener
 	listen sync.WaitGroup
 
-	spoilt bool       // the newest file cannot be used, so it does not become the previous one
-	next   checkpoint // its memory is used again
+	spoilt  bool       // the newest file cannot be used, so it does not become the previous one
+	failing bool       // the last could not be written
+	next    checkpoint // its memory is used again
 }
 
 // maxShare is the most of a run's wall time that checkpoints may take.
@@ -61,6 +62,8 @@ func (k *checkpointer) close() {
 	k.listen.Wait()
 }
 
+// save writes a checkpoint. Where it cannot be written the run goes on, with the one
+// before; an error is one of the outputs, which ends the run.
 func (k *checkpointer) save(s *coordinator.State) error {
 	started := time.Now()
 	k.due.Store(false)
@@ -81,14 +84,30 @@ func (k *checkpointer) save(s *coordinator.State) error {
 	defer func() { // so that the run's memory is not held
 		c.state, c.body.State, c.body.Recorder = coordinator.State{}, coordinator.State{}, savedRecorder{}
 	}()
-	if err := results.ReplaceCheckpoint(!k.spoilt, c.writeTo); err != nil {
-		return fmt.Errorf("results: checkpoint: %w", err)
-	}
-	k.spoilt = false
+	err = results.ReplaceCheckpoint(!k.spoilt, c.writeTo)
+	k.report(err)
 	now := time.Now()
-	r.checkpoint.Store(&now)
+	if err == nil {
+		k.spoilt = false
+		r.checkpoint.Store(&now)
+	}
 	k.alarm.Reset(max(k.every, time.Duration(float64(now.Sub(started))/maxShare)))
 	return nil
+}
+
+// report tells the user when checkpoints begin to fail, and when they no longer do.
+func (k *checkpointer) report(err error) {
+	r := k.recorder
+	switch {
+	case err != nil:
+		r.unwritten.Add(1)
+		if !k.failing {
+			r.o.notice(fmt.Sprintf("The checkpoint cannot be written (%v). The run goes on and tries again every %v; if it stops, it goes on from the checkpoint before: fedpace resume %s", err, k.every, r.p.config.Out))
+		}
+	case k.failing:
+		r.o.notice("Checkpoints can be written again.")
+	}
+	k.failing = err != nil
 }
 
 // identity says what the run's checkpoints are of.
@@ -100,24 +119,48 @@ func (p *problem) identity(version string) checkpointHead {
 	return h
 }
 
-// checkpoint reads the folder's newest checkpoint, or the previous one if the newest
-// is damaged; nil if there is none. newest reports which of them it is.
-func (p *problem) checkpoint(dir string, o Options) (c *checkpoint, newest bool, err error) {
-	c, err = p.readCheckpoint(dir, folder.CheckpointFile)
-	if c != nil || err != nil && !folder.IsSpoilt(err) {
-		return c, true, err
+// ErrDamaged is wrapped by the error for a folder in which so much is damaged that
+// its run cannot go on from any checkpoint.
+var ErrDamaged = errors.New("too much is damaged")
+
+// checkpoint reads the newest checkpoint that is whole and whose outputs still hold
+// what it says; nil if there is none at all. newest reports whether it is the newest
+// of all. One that is foreign is refused: it may be all that is left of another run.
+func (p *problem) checkpoint(results *folder.Results, o Options) (c *checkpoint, newest bool, err error) {
+	dir := results.Path("")
+	var wrong []error
+	for _, name := range folder.Checkpoints {
+		c, err := p.readCheckpoint(dir, name)
+		if err == nil && c == nil {
+			continue
+		}
+		if err == nil {
+			err = results.Check(c.body.Outputs)
+		}
+		if err == nil {
+			for _, e := range wrong {
+				o.notice(fmt.Sprintf("The newest checkpoint cannot be used (%v): the run goes on from the one before.", e))
+			}
+			return c, wrong == nil, nil
+		}
+		wrong = append(wrong, err)
+		if errors.Is(err, folder.ErrForeign) || errors.Is(err, folder.ErrFormat) {
+			return nil, false, errors.Join(wrong...)
+		}
 	}
-	c, previousErr := p.readCheckpoint(dir, folder.PreviousCheckpointFile)
-	switch {
-	case previousErr != nil:
-		return nil, false, errors.Join(err, previousErr)
-	case err == nil:
-		return c, true, nil
-	case c == nil:
-		return nil, false, fmt.Errorf("%w, and there is none before it (start the run again with run --config %s --force)", err, filepath.Join(dir, folder.ConfigFile))
+	switch len(wrong) {
+	case 0:
+		return nil, true, nil
+	case 1:
+		return nil, false, fmt.Errorf("%w: %w, and there is none before it (%s)", ErrDamaged, wrong[0], playAgain(dir))
 	}
-	o.notice(fmt.Sprintf("The newest checkpoint cannot be used (%v): the run goes on from the one before.", err))
-	return c, false, nil
+	return nil, false, fmt.Errorf("%w: %w; and the checkpoint before: %w (%s)", ErrDamaged, wrong[0], wrong[1], playAgain(dir))
+}
+
+// playAgain says what is left where a folder cannot be repaired.
+func playAgain(dir string) string {
+	dir = filepath.Clean(dir)
+	return fmt.Sprintf("start the run again with run --config %s --out %s --force", filepath.Join(dir, folder.ConfigFile), dir)
 }
 
 // readCheckpoint reads one and checks that it is this run's; nil if there is no such
@@ -162,7 +205,7 @@ func (h checkpointHead) fits(run checkpointHead) error {
 		}
 	}
 	if len(other) > 0 {
-		return fmt.Errorf("%w: it is of another configuration: %s (change config.yaml back, or start again with run --force)", folder.ErrForeign, strings.Join(other, "; "))
+		return fmt.Errorf("%w: it is of another configuration: %s (change config.yaml back, move a checkpoint of another run away, or start again with run --force)", folder.ErrForeign, strings.Join(other, "; "))
 	}
 	switch {
 	case h.Data != run.Data:

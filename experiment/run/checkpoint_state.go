@@ -29,7 +29,7 @@ type checkpointHead struct {
 // checkpointBody is all of a run but its vectors.
 type checkpointBody struct {
 	Limit    int64 // virtual time at which the run ends; 0: none
-	Outputs  []folder.OutputSize
+	Outputs  []folder.FileDigest
 	Recorder savedRecorder
 	State    coordinator.State // without vectors
 	Params   int               // length of every vector that follows
@@ -94,11 +94,7 @@ func (c *checkpoint) writeTo(w io.Writer) error {
 // read reads a payload that writeTo wrote. It takes no more memory than the payload's
 // bytes can fill. Errors wrap [folder.ErrDamaged].
 func (c *checkpoint) read(in *folder.Payload) error {
-	d := gob.NewDecoder(in)
-	err := d.Decode(&c.head)
-	if err == nil {
-		err = d.Decode(&c.body)
-	}
+	err := c.readValues(in)
 	if err == nil {
 		err = c.unpack(in.Left())
 	}
@@ -111,6 +107,15 @@ func (c *checkpoint) read(in *folder.Payload) error {
 		return fmt.Errorf("%w: %w", folder.ErrDamaged, err)
 	}
 	return nil
+}
+
+// readValues reads what is before the vectors.
+func (c *checkpoint) readValues(in *folder.Payload) error {
+	d := gob.NewDecoder(in)
+	if err := d.Decode(&c.head); err != nil {
+		return err
+	}
+	return d.Decode(&c.body)
 }
 
 // unpack makes the state of the body, with room for the vectors, which must fit in so

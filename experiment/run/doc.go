@@ -4,7 +4,8 @@
 // run, and that a folder of results is whole: it is made only for a run that starts, never
 // shared by two runs, and its summary appears at once or not at all. A run that
 // was stopped or died goes on from its last checkpoint, with [Resume], to the
-// bits of a run that was never stopped.
+// bits of a run that was never stopped. [Verify] finds what has happened to the
+// files of a run since it wrote them.
 //
 // The package knows coordinator and actors, which it wires together, and
 // nothing of the command line that calls it.

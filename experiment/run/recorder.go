@@ -31,6 +31,7 @@ type recorder struct {
 
 	reported   atomic.Pointer[coordinator.Stats] // nil before the first event
 	checkpoint atomic.Pointer[time.Time]         // the last; nil: none yet
+	unwritten  atomic.Int64                      // checkpoints that could not be written
 
 	target   float64 // accuracy; 0: none
 	progress Progress
@@ -81,7 +82,7 @@ func (r *recorder) stats() (s metrics.Stats, ok bool) {
 	if v == nil {
 		return s, false
 	}
-	s = metrics.Stats{PacingLag: v.PacingLag(), BusLag: v.BusLag(), Pending: v.Pending(), Dropped: v.Dropped(), Ignored: v.Ignored()}
+	s = metrics.Stats{PacingLag: v.PacingLag(), BusLag: v.BusLag(), Pending: v.Pending(), Dropped: v.Dropped(), Ignored: v.Ignored(), CheckpointFailures: r.unwritten.Load()}
 	if at := r.checkpoint.Load(); at != nil {
 		s.Checkpoint = *at
 	}
@@ -208,7 +209,7 @@ func (r *recorder) summary(result *coordinator.Result) folder.Summary {
 }
 
 // finish ends the outputs and, last, writes the summary.
-func (r *recorder) finish(result *coordinator.Result, s folder.Summary, why error) error {
+func (r *recorder) finish(result *coordinator.Result, s *folder.Summary, why error) error {
 	r.progress.Done = result.Completed
 	r.show()
 	text, err := s.JSON()

@@ -31,8 +31,8 @@ func noRun(dir, hint string) error {
 	return nil
 }
 
-// Resume resumes the run in a folder from its last checkpoint, or from its start if
-// it has none yet. Its results are to the bit those of a run that was never stopped,
+// Resume resumes the run in a folder from the last checkpoint that nothing has damaged, or
+// from its start if it has none yet. Its results are to the bit those of a run that was never stopped,
 // but for the wall time, which counts all attempts. The folder may have been moved.
 func Resume(ctx context.Context, dir string, o Options) (r Resumed, err error) {
 	started := time.Now()
@@ -46,9 +46,13 @@ func Resume(ctx context.Context, dir string, o Options) (r Resumed, err error) {
 	if m := o.Overrides; m != nil {
 		r.Config.Name, r.Config.HTTP, r.Config.Pace, r.Config.Checkpoint, r.Config.NATS = m.Name, m.HTTP, m.Pace, m.Checkpoint, m.NATS
 	}
-	if r.Summary, err = folder.ReadSummary(filepath.Join(dir, folder.SummaryFile)); err == nil && r.Summary.Completed {
-		r.Complete = true
-		return r, nil
+	summary, summaryErr := folder.ReadSummary(filepath.Join(dir, folder.SummaryFile))
+	if r.Summary = summary; summary.Completed {
+		err := wholeResults(dir, &summary)
+		if r.Complete = err == nil; r.Complete || len(keptCheckpoints(dir)) == 0 {
+			return r, err
+		}
+		o.notice(fmt.Sprintf("It goes on from a checkpoint that is left: %v.", err))
 	}
 	results, err := folder.ReopenResults(dir)
 	if err != nil {
@@ -61,9 +65,15 @@ func Resume(ctx context.Context, dir string, o Options) (r Resumed, err error) {
 	}
 	defer func() { err = errors.Join(err, p.Close()) }()
 	r.Config = p.config
-	c, newest, err := p.checkpoint(dir, o)
+	c, newest, err := p.checkpoint(results, o)
 	if err != nil {
 		return r, err
+	}
+	if summaryErr != nil && !errors.Is(summaryErr, fs.ErrNotExist) {
+		if c == nil {
+			return r, fmt.Errorf("%w: %w, and there is no checkpoint (%s)", ErrDamaged, summaryErr, playAgain(dir))
+		}
+		o.notice(fmt.Sprintf("The summary is written again (%v).", summaryErr))
 	}
 	if c == nil {
 		o.notice("The run has no checkpoint yet and starts again.")
@@ -99,11 +109,7 @@ func (p *problem) results(o Options, previous *attempt) (*folder.Results, error)
 	if previous == nil {
 		return folder.CreateResults(p.config.Out, p.config, o.Force)
 	}
-	var sizes []folder.OutputSize
-	if c := previous.checkpoint; c != nil {
-		sizes = c.body.Outputs
-	}
-	return previous.results, previous.results.Rewind(sizes, p.config.Outputs)
+	return previous.results, previous.results.Rewind(p.config.Outputs)
 }
 
 // LoadReplay is the configuration by which the run with real devices in a folder

@@ -202,7 +202,7 @@ func (c *Cell) play(ctx context.Context, o run.Options) (err error) {
 		r, err = run.Resume(ctx, c.Config.Out, o)
 		c.Summary = r.Summary
 	}
-	if !c.Begun || folder.IsSpoilt(err) {
+	if !c.Begun || errors.Is(err, run.ErrDamaged) {
 		o.Force = o.Force || c.Begun
 		c.Summary, err = run.Run(ctx, c.Config, o)
 	}

@@ -47,7 +47,7 @@ func served(t testing.TB, devices ...string) *Metrics {
 		MeanPlan: func(int) (round.Plan, error) { return femnist, nil },
 		Stats: func() (metrics.Stats, bool) {
 			return metrics.Stats{
-				PacingLag: time.Second, BusLag: 2 * time.Millisecond, Pending: 3, Dropped: 0, Ignored: 5, Checkpoint: time.Unix(1_700_000_000, 0),
+				PacingLag: time.Second, BusLag: 2 * time.Millisecond, Pending: 3, Dropped: 0, Ignored: 5, Checkpoint: time.Unix(1_700_000_000, 0), CheckpointFailures: 4,
 				Devices: metrics.DeviceStats{
 					Present: 1, Silent: 2, Heartbeats: 12, Oldest: time.Now().Add(-3 * time.Second), Held: 4 * time.Second, Refused: 6,
 				},
@@ -162,6 +162,7 @@ func TestTheNamesThatOthersRelyOn(t *testing.T) {
 		"fedpace_bus_ignored_total counter",
 		"fedpace_bus_lag_seconds gauge",
 		"fedpace_bus_pending_messages gauge",
+		"fedpace_checkpoint_failures_total counter",
 		"fedpace_client_energy_joules_total counter {use}",
 		"fedpace_client_phase_seconds histogram {class,kind,phase}",
 		"fedpace_client_sgd_steps_total counter {use}",
@@ -239,6 +240,7 @@ func TestWhatARunShows(t *testing.T) {
 		{"fedpace_progress_ratio", nil, 0.5}, // half of the time, a quarter of the rounds
 		{"fedpace_virtual_time_seconds", nil, 5.803},
 		{"fedpace_last_checkpoint_time_seconds", nil, 1_700_000_000},
+		{"fedpace_checkpoint_failures_total", nil, 4},
 		{"fedpace_round_duration_seconds", nil, 2},
 		{"fedpace_sgd_steps_total", nil, 144},
 		{"fedpace_fixed_sgd_steps_total", nil, 80 / 3.0375 * 5.803},

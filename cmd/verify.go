@@ -1,0 +1,54 @@
+package cmd
+
+import (
+	"fmt"
+	"io"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"fedpace/cmd/internal/cli"
+	"fedpace/experiment/run"
+	"fedpace/internal/human"
+)
+
+func verifyCommand() *cobra.Command {
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "verify DIR",
+		Short: "Check that the files of a run are those that it wrote",
+		Long: `Compare the files in the folder of a run with the digests in summary.json or, if
+the run was killed or goes on, in its newest checkpoint. The command lists each
+file with its state: ok, damaged, missing, or unchecked (an export, for example,
+of which there is no digest). It changes nothing.
+
+If a file is damaged or missing, the command says what to do, and exits with 1. It
+also exits with 1 for a folder without digests, such as one of an earlier version.`,
+		Example: `  fedpace verify runs/demo
+  fedpace verify runs/demo --json | jq '.files[] | select(.state != "ok")'`,
+		Args:              runFolder,
+		ValidArgsFunction: cli.OneFolder,
+		RunE: func(c *cobra.Command, args []string) error {
+			v, err := run.Verify(args[0])
+			if err != nil {
+				return err
+			}
+			if err := cli.Print(c, asJSON, v, func(w io.Writer) error { return writeVerification(w, v) }); err != nil || v.Damaged == 0 {
+				return err
+			}
+			return fmt.Errorf("%s: %d of %d files are damaged or missing (%s)", v.Dir, v.Damaged, len(v.Files), v.WayOut)
+		},
+	}
+	cli.JSONFlag(c, &asJSON, "each file with its state")
+	return c
+}
+
+// writeVerification lists the files, for a person.
+func writeVerification(w io.Writer, v *run.Verification) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "file\tstate\tbytes\t")
+	for _, f := range v.Files {
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", f.Name, f.State, human.Thousands(f.Size), f.Problem)
+	}
+	return t.Flush()
+}

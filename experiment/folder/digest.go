@@ -1,0 +1,130 @@
+package folder
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// FileDigest is what a file of the folder held: at a checkpoint, or when the run
+// ended. An output that only grows begins with these bytes for ever after.
+type FileDigest struct {
+	Name   string `json:"name"`
+	Size   int64  `json:"bytes"`
+	SHA256 string `json:"sha256"` // of these bytes; empty: an earlier version did not note it
+}
+
+// What is wrong with a file.
+var (
+	errShort  = errors.New("bytes are missing")
+	errDiffer = errors.New("it does not hold what was written")
+)
+
+// read reads the bytes that the digest is of, with an error if the file does not
+// begin with them. size is the length of the whole file.
+func (d FileDigest) read(dir string) (sum hash.Hash, size int64, err error) {
+	f, err := os.Open(filepath.Join(dir, d.Name))
+	if err != nil {
+		return nil, 0, err
+	}
+	defer f.Close() // read only
+	info, err := f.Stat()
+	if err != nil {
+		return nil, 0, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, 0, errors.New("it is not a file")
+	}
+	sum = sha256.New()
+	if n, err := io.CopyN(sum, f, d.Size); errors.Is(err, io.EOF) {
+		return nil, n, errShort
+	} else if err != nil {
+		return nil, 0, err
+	}
+	if got := hexadecimal(sum); d.SHA256 != "" && got != d.SHA256 {
+		return nil, info.Size(), fmt.Errorf("%w (SHA-256 %.12s, written was %.12s)", errDiffer, got, d.SHA256)
+	}
+	return sum, info.Size(), nil
+}
+
+// digestOf is what a file holds now.
+func digestOf(dir, name string) (FileDigest, error) {
+	f, err := os.Open(filepath.Join(dir, name))
+	if err != nil {
+		return FileDigest{}, err
+	}
+	defer f.Close() // read only
+	sum := sha256.New()
+	n, err := io.Copy(sum, f)
+	return FileDigest{name, n, hexadecimal(sum)}, err
+}
+
+func hexadecimal(sum hash.Hash) string { return hex.EncodeToString(sum.Sum(nil)) }
+
+// counter takes the digest of what is written.
+type counter struct {
+	sum  hash.Hash
+	size int64
+}
+
+func (c *counter) Write(b []byte) (int, error) {
+	c.size += int64(len(b))
+	return c.sum.Write(b)
+}
+
+// FileState is what became of a file.
+type FileState struct {
+	Name    string `json:"name"`
+	State   State  `json:"state"`
+	Size    int64  `json:"bytes"`             // of the file now
+	Problem string `json:"problem,omitempty"` // what is wrong with it, or what to know
+}
+
+// State is a word for it.
+type State string
+
+const (
+	Sound     State = "ok"
+	Damaged   State = "damaged"
+	Missing   State = "missing"
+	Unchecked State = "unchecked" // nothing says what it held
+)
+
+// Bad says whether the file is not what it was.
+func (f FileState) Bad() bool { return f.State == Damaged || f.State == Missing }
+
+// Err is what is wrong with the file; nil if nothing is known to be.
+func (f FileState) Err() error {
+	if !f.Bad() {
+		return nil
+	}
+	return fmt.Errorf("%s is %s: %s", f.Name, f.State, f.Problem)
+}
+
+// Examine compares a file with its digest. If the run has ended the file must hold
+// no more than that; while it goes on, or after it died, more may follow.
+func (d FileDigest) Examine(dir string, ended bool) FileState {
+	_, size, err := d.read(dir)
+	s := FileState{Name: d.Name, State: Sound, Size: size}
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		s.State, s.Problem = Missing, fmt.Sprintf("%d bytes were written", d.Size)
+	case errors.Is(err, errShort):
+		s.State, s.Problem = Damaged, fmt.Sprintf("it ends after %d of %d bytes", size, d.Size)
+	case err != nil:
+		s.State, s.Problem = Damaged, err.Error()
+	case ended && size > d.Size:
+		s.State, s.Problem = Damaged, fmt.Sprintf("%d bytes follow the %d that were written", size-d.Size, d.Size)
+	case d.SHA256 == "":
+		s.State, s.Problem = Unchecked, "an earlier version noted its length alone"
+	case size > d.Size:
+		s.Problem = fmt.Sprintf("%d bytes are newer than the checkpoint, which has no digest of them", size-d.Size)
+	}
+	return s
+}

@@ -1,0 +1,186 @@
+package run
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"fedpace/experiment/config"
+	"fedpace/experiment/folder"
+)
+
+// Verification is what Verify found in the folder of a run.
+type Verification struct {
+	Dir      string             `json:"folder"`
+	Complete bool               `json:"complete"`
+	Damaged  int                `json:"damaged"` // files that are not what they were
+	Files    []folder.FileState `json:"files"`
+	WayOut   string             `json:"way_out"` // what to do about the damage; empty if there is none
+}
+
+// ErrNoDigests is wrapped by the error for a folder of which nothing says what its
+// files held.
+var ErrNoDigests = errors.New("nothing says what its files held")
+
+// Verify compares the files in the folder of a run with their digests: those of
+// summary.json if the run has ended, else those of its newest checkpoint, which say
+// what the outputs held then. It changes nothing, and may be called while the run
+// goes on.
+func Verify(dir string) (*Verification, error) {
+	if err := folder.HoldsRun(dir); err != nil {
+		return nil, err
+	}
+	summary, summaryErr := folder.ReadSummary(filepath.Join(dir, folder.SummaryFile))
+	ended := summaryErr == nil
+	kept := keptCheckpoints(dir)
+	digests := summary.Files
+	if sound := kept.sound(); !ended && len(sound) > 0 {
+		digests = sound[0].body.Outputs
+	}
+	switch noted := slices.ContainsFunc(digests, func(d folder.FileDigest) bool { return d.SHA256 != "" }); {
+	case noted || !ended && !errors.Is(summaryErr, fs.ErrNotExist) || len(kept) > len(kept.sound()):
+	case ended || len(kept) > 0:
+		return nil, fmt.Errorf("%s: %w: an earlier version wrote it, without digests", dir, ErrNoDigests)
+	default:
+		return nil, fmt.Errorf("%s: %w: it holds neither %s nor a checkpoint (fedpace resume %s starts the run again)", dir, ErrNoDigests, folder.SummaryFile, dir)
+	}
+	v := &Verification{Dir: dir, Complete: summary.Completed}
+	v.add(folder.ConfigFile, kept.checkConfiguration(dir, summary.Files))
+	for _, d := range digests {
+		if d.Name != folder.ConfigFile {
+			v.Files = append(v.Files, d.Examine(dir, ended))
+		}
+	}
+	if !errors.Is(summaryErr, fs.ErrNotExist) {
+		v.add(folder.SummaryFile, summaryErr)
+	}
+	for _, k := range kept {
+		v.add(k.name, k.err)
+	}
+	v.addOthers()
+	for i := range v.Files {
+		if v.Files[i].Bad() {
+			v.Damaged++
+		}
+	}
+	if v.Damaged > 0 {
+		v.WayOut = v.wayOut(kept)
+	}
+	return v, nil
+}
+
+// add adds a file that is sound unless err says otherwise.
+func (v *Verification) add(name string, err error) {
+	s := folder.FileState{Name: name, State: folder.Sound}
+	if info, err := os.Stat(filepath.Join(v.Dir, name)); err == nil {
+		s.Size = info.Size()
+	}
+	if err != nil {
+		s.State, s.Problem = folder.Damaged, err.Error()
+	}
+	v.Files = append(v.Files, s)
+}
+
+// addOthers adds the run's files of which there is no digest, such as exports.
+func (v *Verification) addOthers() {
+	for _, name := range folder.Files() {
+		listed := slices.ContainsFunc(v.Files, func(s folder.FileState) bool { return s.Name == name })
+		if info, err := os.Stat(filepath.Join(v.Dir, name)); err == nil && !listed {
+			v.Files = append(v.Files, folder.FileState{Name: name, State: folder.Unchecked, Size: info.Size(), Problem: "there is no digest of it"})
+		}
+	}
+}
+
+// wayOut says what to do about damage. Resume looks for the same.
+func (v *Verification) wayOut(kept keptList) string {
+	if v.Files[0].Bad() {
+		return fmt.Sprintf("put %s right, then: fedpace resume %s", folder.ConfigFile, v.Dir)
+	}
+	for _, k := range kept {
+		if errors.Is(k.err, folder.ErrForeign) || errors.Is(k.err, folder.ErrFormat) {
+			return fmt.Sprintf("do what the line of %s says, then: fedpace resume %s", k.name, v.Dir)
+		}
+		if k.err == nil && !slices.ContainsFunc(k.body.Outputs, func(d folder.FileDigest) bool { s := d.Examine(v.Dir, false); return s.Bad() }) {
+			return fmt.Sprintf("fedpace resume %s goes on from %s and writes again what follows it", v.Dir, k.name)
+		}
+	}
+	return playAgain(v.Dir)
+}
+
+// keptCheckpoint is one of a folder's checkpoints, without its vectors.
+type keptCheckpoint struct {
+	checkpoint
+	name string
+	err  error // why it cannot be used
+}
+
+// keptList are the checkpoints in a folder, the newest first.
+type keptList []*keptCheckpoint
+
+func keptCheckpoints(dir string) (list keptList) {
+	for _, name := range folder.Checkpoints {
+		k := &keptCheckpoint{name: name}
+		k.err = folder.ReadCheckpoint(dir, name, func(in *folder.Payload) error {
+			err := k.readValues(in)
+			if err == nil {
+				_, err = io.Copy(io.Discard, in)
+			}
+			return err
+		})
+		if !errors.Is(k.err, fs.ErrNotExist) {
+			list = append(list, k)
+		}
+	}
+	return list
+}
+
+// sound are those that can be used.
+func (l keptList) sound() keptList {
+	return slices.DeleteFunc(slices.Clone(l), func(k *keptCheckpoint) bool { return k.err != nil })
+}
+
+// checkConfiguration looks at config.yaml, which may be edited while a run is stopped
+// in keys that decide no result. If it is what was written, or fits one of the
+// checkpoints, then checkpoints that it does not fit are foreign.
+func (l keptList) checkConfiguration(dir string, digests []folder.FileDigest) error {
+	sound := l.sound()
+	i := slices.IndexFunc(digests, func(d folder.FileDigest) bool { return d.Name == folder.ConfigFile })
+	if len(sound) == 0 && i >= 0 {
+		return digests[i].Examine(dir, true).Err()
+	}
+	now, err := config.Load(filepath.Join(dir, folder.ConfigFile), nil)
+	if err != nil {
+		return err
+	}
+	var wrong []error
+	for _, k := range sound {
+		run := k.head
+		run.Config = string(now.YAML())
+		wrong = append(wrong, k.head.fits(run))
+	}
+	asWritten := i >= 0 && digests[i].Examine(dir, true).State == folder.Sound
+	if len(wrong) > 0 && !asWritten && !slices.Contains(wrong, nil) {
+		return wrong[0]
+	}
+	for i, k := range sound {
+		k.err = wrong[i]
+	}
+	return nil
+}
+
+// wholeResults reads the files of a run that is complete, and returns what is wrong
+// with them.
+func wholeResults(dir string, s *folder.Summary) error {
+	var wrong []error
+	for _, d := range s.Files {
+		wrong = append(wrong, d.Examine(dir, true).Err())
+	}
+	if err := errors.Join(wrong...); err != nil {
+		return fmt.Errorf("the run in %s is complete, but %w: %w (%s)", dir, ErrDamaged, err, playAgain(dir))
+	}
+	return nil
+}

@@ -102,7 +102,8 @@ func (k *checkpointer) report(err error) {
 	case err != nil:
 		r.unwritten.Add(1)
 		if !k.failing {
-			r.o.notice(fmt.Sprintf("The checkpoint cannot be written (%v). The run goes on and tries again every %v; if it stops, it goes on from the checkpoint before: fedpace resume %s", err, k.every, r.p.config.Out))
+			why, _, _ := strings.Cut(err.Error(), "\n") // every vector may have failed
+			r.o.notice(fmt.Sprintf("The checkpoint cannot be written (%s). The run goes on and tries again every %v; if it stops, it goes on from the checkpoint before: fedpace resume %s", why, k.every, r.p.config.Out))
 		}
 	case k.failing:
 		r.o.notice("Checkpoints can be written again.")

@@ -108,15 +108,17 @@ func TestACutCellGoesOn(t *testing.T) {
 		}
 		c := cells[0].Config
 		stopAt(t, 1, func(ctx context.Context, o run.Options) error { _, err := run.Run(ctx, c, o); return err })
-		// A mark in the first row stays where the run goes on.
+		// The file of rows is the same one where the run goes on.
 		path := filepath.Join(c.Out, folder.RoundsFile)
-		text, err := os.ReadFile(path)
+		before, err := os.Stat(path)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(path, []byte(strings.Replace(string(text), "\n1,", "\n7,", 1)), 0o666); err != nil {
+		kept, err := os.Open(path) // so that no other file gets its number
+		if err != nil {
 			t.Fatal(err)
 		}
+		defer kept.Close()
 		if damaged {
 			if err := os.Truncate(filepath.Join(c.Out, folder.CheckpointFile), 100); err != nil {
 				t.Fatal(err)
@@ -129,8 +131,8 @@ func TestACutCellGoesOn(t *testing.T) {
 		if again[0].Reused || again[0].Summary.Fingerprint != whole[0].Summary.Fingerprint {
 			t.Errorf("damaged %v: fingerprint %s, want %s", damaged, again[0].Summary.Fingerprint, whole[0].Summary.Fingerprint)
 		}
-		if text, err = os.ReadFile(path); err != nil || strings.Contains(string(text), "\n7,") == damaged {
-			t.Errorf("damaged %v: %v, it holds\n%s", damaged, err, text)
+		if after, err := os.Stat(path); err != nil || os.SameFile(before, after) == damaged {
+			t.Errorf("damaged %v: %v, the file of rows is the same: %v", damaged, err, !damaged)
 		}
 	}
 }

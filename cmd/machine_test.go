@@ -122,7 +122,8 @@ func TestCompletion(t *testing.T) {
 		words []string
 		want  []string
 	}{
-		{[]string{"ver"}, []string{"version"}},
+		{[]string{"vers"}, []string{"version"}},
+		{[]string{"veri"}, []string{"verify"}},
 		{[]string{"run", "--set", "schedule.k"}, []string{"schedule.k=", "schedule.k0="}},
 		{[]string{"run", "--set", "schedule.k=r"}, []string{"schedule.k=rounds"}},
 		{[]string{"run", "--set", "train="}, []string{"train=true", "train=false"}},

@@ -42,15 +42,17 @@ func TestSeeds(t *testing.T) {
 		seeds = manySeeds
 	}
 	var next, messages atomic.Uint64
+	var failed atomic.Bool
 	var simulated atomic.Int64
 	t.Run("seeds", func(t *testing.T) {
 		for i := range runtime.GOMAXPROCS(0) {
 			t.Run(fmt.Sprint(i), func(t *testing.T) {
 				t.Parallel()
-				for seed := next.Add(1) - 1; seed < seeds && !t.Failed(); seed = next.Add(1) - 1 {
+				for seed := next.Add(1) - 1; seed < seeds && !failed.Load(); seed = next.Add(1) - 1 {
 					n, took := play(t, w, w.draw(seed), func(string, ...any) {})
 					messages.Add(uint64(n.messages))
 					simulated.Add(int64(took))
+					failed.CompareAndSwap(false, t.Failed())
 				}
 			})
 		}

@@ -276,7 +276,13 @@ func (c *cluster) drive(p *part, d disk) error {
 		events++
 		return keyed.Float64(keyed.Hash(c.seed, ofEvent, attempt, events)) < c.due
 	}
-	config.Checkpoint.Save = func(s *coordinator.State) error { return c.save(p, s, o.Rows) }
+	config.Checkpoint.Save = func(s *coordinator.State) error {
+		err := c.save(p, s, o.Rows)
+		if err == nil && keyed.Float64(keyed.Hash(c.seed, ofEvent, attempt, events, 1)) < c.last && c.newest(p) && time.Since(epoch) < calmAfter {
+			c.inflict(fault{kind: crash, host: -1, long: time.Second})
+		}
+		return err
+	}
 	r, err := coordinator.Run(p.ctx, c.bus.Connect(p.name), config)
 	if err != nil {
 		return err

@@ -74,6 +74,7 @@ type scenario struct {
 	hosts     int
 	weather   weather
 	due       float64 // the share of events at which a checkpoint is due
+	last      float64 // the share of checkpoints with which the coordinator crashes
 	faults    []fault
 }
 
@@ -107,7 +108,7 @@ func (k kind) String() string {
 // draw makes a seed's scenario.
 func (w *world) draw(seed uint64) *scenario {
 	r := keyed.New(seed, ofScenario)
-	s := &scenario{seed: seed, jobs: 1 + r.IntN(4), hosts: 1 + r.IntN(3), due: pick(r, 0, 0.05, 0.3)}
+	s := &scenario{seed: seed, jobs: 1 + r.IntN(4), hosts: 1 + r.IntN(3), due: pick(r, 0, 0.05, 0.3), last: pick(r, 0, 0, 0.2)}
 	s.rounds, s.algorithm = w.run(r)
 	s.weather = weather{
 		loss: pick(r, 0, 0.02, 0.15), twice: pick(r, 0, 0.05, 0.3), late: pick(r, 0, 0.05, 0.3),
@@ -194,8 +195,8 @@ func (s *scenario) String() string {
 	if s.rounds.Train {
 		what = "trained with " + s.algorithm
 	}
-	fmt.Fprintf(&b, "%d rounds of %d, %s, %s, %s; %d hosts, %d jobs; %v", s.rounds.Stop.Rounds, s.rounds.Cohort, round.Closings.Text(s.rounds.Closing),
-		round.Selections.Text(s.rounds.Select), what, s.hosts, s.jobs, s.weather)
+	fmt.Fprintf(&b, "%d rounds of %d, %s, %s, %s; %d hosts, %d jobs; checkpoints at %.0f %% of events, a crash after %.0f %% of them; %v", s.rounds.Stop.Rounds, s.rounds.Cohort, round.Closings.Text(s.rounds.Closing),
+		round.Selections.Text(s.rounds.Select), what, s.hosts, s.jobs, 100*s.due, 100*s.last, s.weather)
 	for _, f := range s.faults {
 		part := fmt.Sprintf("host %d", f.host)
 		if f.host < 0 {

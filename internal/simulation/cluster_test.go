@@ -48,6 +48,8 @@ type cluster struct {
 	mu    sync.Mutex
 	hosts []*part // the newest of each
 	lead  *part   // the newest coordinator
+	holds uint64  // the newest attempt that has opened the run
+	since time.Time
 	disk  disk
 	count int // parts so far
 }
@@ -264,7 +266,6 @@ func (c *cluster) drive(p *part, d disk) error {
 	config := c.config(c.world)
 	o := outcome{Rows: slices.Clone(d.rows)}
 	config.Bus = bus.CoordinatorConfig{Info: proto.CloneOf(c.info), NeedsHosts: true, AckWait: 10 * time.Second, PlanPatience: 2 * time.Second}
-	config.Observer.Report = o.report
 	if d.state != nil {
 		config.Resume = new(coordinator.State)
 		if err := gob.NewDecoder(bytes.NewReader(d.state)).Decode(config.Resume); err != nil {
@@ -272,6 +273,8 @@ func (c *cluster) drive(p *part, d disk) error {
 		}
 	}
 	events, attempt := uint64(0), c.attempt(p)
+	config.Observer.Stats = func(*coordinator.Stats) { c.opened(attempt) }
+	config.Observer.Report = func(r *round.Report) error { return errors.Join(o.report(r), c.mayReport(attempt, r.Round)) }
 	config.Checkpoint.Due = func() bool {
 		events++
 		return keyed.Float64(keyed.Hash(c.seed, ofEvent, attempt, events)) < c.due
@@ -292,6 +295,29 @@ func (c *cluster) drive(p *part, d disk) error {
 		c.end(fmt.Errorf("%s completed the run with %s", p.name, what))
 	} else {
 		c.end(errRight)
+	}
+	return nil
+}
+
+// opened notes that an attempt drives the run.
+func (c *cluster) opened(attempt uint64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if attempt > c.holds {
+		c.holds, c.since = attempt, time.Now()
+	}
+}
+
+// longest is how long a message may be under way.
+const longest = 90 * time.Second
+
+// mayReport refuses the reports of an attempt that drives the run beside a newer
+// one: what was under way when that opened the run has arrived long ago.
+func (c *cluster) mayReport(attempt uint64, number int) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if attempt < c.holds && time.Since(c.since) > longest {
+		return fmt.Errorf("coordinator%d reports round %d although coordinator%d drives the run for %v", attempt, number, c.holds, time.Since(c.since))
 	}
 	return nil
 }

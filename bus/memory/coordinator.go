@@ -27,6 +27,7 @@ type Coordinator struct {
 	server *server
 	run    string
 	config bus.CoordinatorConfig
+	term   int64 // of its lease; later ones are higher. Of the server's lock
 
 	life context.Context // ends when the coordinator is closed or has failed
 	end  context.CancelCauseFunc

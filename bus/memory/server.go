@@ -29,6 +29,7 @@ type server struct {
 type lease struct {
 	holder  *Coordinator // nil: nobody
 	until   time.Time    // zero: until it is given back
+	term    int64        // of the newest holder, which outlives its lease
 	renewed uint64       // how often
 }
 
@@ -81,6 +82,7 @@ func (s *server) acquire(c *Coordinator, before uint64) acquired {
 		return acquired{}
 	case s.free():
 		s.clear()
+		c.term = max(time.Now().UnixNano(), l.term+1)
 		s.renew(c)
 		return acquired{}
 	case l.until.IsZero() || before > 0 && l.renewed != before:
@@ -97,7 +99,7 @@ func (s *server) free() bool {
 
 // renew makes c the holder from now on. With the lock held.
 func (s *server) renew(c *Coordinator) {
-	s.lease.holder = c
+	s.lease.holder, s.lease.term = c, c.term
 	s.lease.renewed++
 	if c.config.Info != nil {
 		s.lease.until = time.Now().Add(leaseFor)
@@ -117,12 +119,12 @@ type status struct {
 // others, and finds out whether the coordinator's jobs and models are there.
 func (s *server) look(c *Coordinator, jobs []uint64, models []bus.Digest) (r status) {
 	s.mu.Lock()
-	if s.lease.holder != c {
-		if !s.free() {
-			s.mu.Unlock()
-			return status{lost: true}
-		}
-		s.clear() // the bus has forgotten, or the lease has ended: what is there is not this coordinator's
+	if c.term < s.lease.term { // also where that one's lease has ended
+		s.mu.Unlock()
+		return status{lost: true}
+	}
+	if s.lease.holder != c { // the bus has forgotten: what is there is not this coordinator's
+		s.clear()
 	}
 	s.renew(c)
 	now := time.Now()
@@ -311,6 +313,6 @@ func (s *server) deleteModel(c *Coordinator, d bus.Digest) {
 func (s *server) close(c *Coordinator) {
 	s.holds(c, func() {
 		s.clear()
-		s.lease = lease{}
+		s.lease = lease{term: c.term}
 	})
 }

@@ -48,7 +48,7 @@ type cluster struct {
 	mu    sync.Mutex
 	hosts []*part // the newest of each
 	lead  *part   // the newest coordinator
-	holds uint64  // the newest attempt that has opened the run
+	opens *part   // the coordinator that was the last to open the run
 	since time.Time
 	disk  disk
 	count int // parts so far
@@ -273,8 +273,8 @@ func (c *cluster) drive(p *part, d disk) error {
 		}
 	}
 	events, attempt := uint64(0), c.attempt(p)
-	config.Observer.Stats = func(*coordinator.Stats) { c.opened(attempt) }
-	config.Observer.Report = func(r *round.Report) error { return errors.Join(o.report(r), c.mayReport(attempt, r.Round)) }
+	config.Observer.Stats = func(*coordinator.Stats) { c.opened(p) }
+	config.Observer.Report = func(r *round.Report) error { return errors.Join(o.report(r), c.mayReport(p, r.Round)) }
 	config.Checkpoint.Due = func() bool {
 		events++
 		return keyed.Float64(keyed.Hash(c.seed, ofEvent, attempt, events)) < c.due
@@ -299,25 +299,23 @@ func (c *cluster) drive(p *part, d disk) error {
 	return nil
 }
 
-// opened notes that an attempt drives the run.
-func (c *cluster) opened(attempt uint64) {
+// opened notes that a coordinator has opened the run.
+func (c *cluster) opened(p *part) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if attempt > c.holds {
-		c.holds, c.since = attempt, time.Now()
-	}
+	c.opens, c.since = p, time.Now()
 }
 
-// longest is how long a message may be under way.
-const longest = 90 * time.Second
+// longest is how long a message may be under way, or a part unheard of.
+const longest = 2 * time.Minute
 
-// mayReport refuses the reports of an attempt that drives the run beside a newer
-// one: what was under way when that opened the run has arrived long ago.
-func (c *cluster) mayReport(attempt uint64, number int) error {
+// mayReport refuses the reports of a coordinator that drives the run beside another
+// that opened it later: what was under way then has arrived long ago.
+func (c *cluster) mayReport(p *part, number int) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if attempt < c.holds && time.Since(c.since) > longest {
-		return fmt.Errorf("coordinator%d reports round %d although coordinator%d drives the run for %v", attempt, number, c.holds, time.Since(c.since))
+	if c.opens != p && c.opens.ctx.Err() == nil && time.Since(c.since) > longest {
+		return fmt.Errorf("it reports round %d although %s drives the run for %v", number, c.opens.name, time.Since(c.since))
 	}
 	return nil
 }
@@ -381,6 +379,9 @@ func (c *cluster) inflict(f fault) {
 	case forget:
 		c.net.mark(c.net.cut, memory.Server, f.long)
 		c.bus.Forget()
+		c.mu.Lock()
+		c.since = time.Now() // until the newer one is heard of again, an older one may have the bus
+		c.mu.Unlock()
 	}
 }
 

@@ -15,29 +15,33 @@ import (
 var compared = []int{0, len(populations) + 1}
 
 // compare does lines through NATS and in memory, in turn, so that what else the
-// machine does hits both, and writes the median of the ratios of their paces.
+// machine does hits both, and writes the median of the ratios: of their paces, and of
+// the processor time of a client-round, which depends less on what else is done.
 func compare(ctx context.Context, all []line, pairs int, out, told io.Writer) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(w, "run\tclients\tthrough NATS\tin memory\tclient-rounds/s, ratio\tlowest\thighest\t")
+	fmt.Fprintln(w, "run\tclients\tclient-rounds/s: NATS\tin memory\tratio\tCPU µs each: NATS\tin memory\tratio\t")
 	for _, number := range compared {
-		var ratios []float64
-		var best [2]float64
+		var paces, costs [3][]float64 // through NATS, in memory, their ratio
 		for i := range pairs {
 			fmt.Fprintf(told, "%s, %d clients, pair %d\n", all[number].Name, all[number].Clients, i+1)
-			var pace [2]float64
+			var pair [2]line
 			for j, server := range []string{config.Embedded, config.None} {
-				m := all[number]
-				if err := m.measure(ctx, number, server, 1); err != nil {
+				pair[j] = all[number]
+				if err := pair[j].measure(ctx, number, server, 1); err != nil {
 					return err
 				}
-				pace[j] = m.Pace
-				best[j] = max(best[j], m.Pace)
+				paces[j], costs[j] = append(paces[j], pair[j].Pace), append(costs[j], pair[j].each(pair[j].CPU))
 			}
-			ratios = append(ratios, pace[1]/pace[0])
+			paces[2] = append(paces[2], pair[1].Pace/pair[0].Pace)
+			costs[2] = append(costs[2], pair[0].CPU/pair[1].CPU)
 		}
-		slices.Sort(ratios)
-		fmt.Fprintf(w, "%s\t%d\t%.0f\t%.0f\t%.2f\t%.2f\t%.2f\t\n",
-			all[number].Name, all[number].Clients, best[0], best[1], ratios[len(ratios)/2], ratios[0], ratios[len(ratios)-1])
+		fmt.Fprintf(w, "%s\t%d\t%.0f\t%.0f\t%.1f\t%.2f\t%.2f\t%.1f\t\n", all[number].Name, all[number].Clients,
+			median(paces[0]), median(paces[1]), median(paces[2]), median(costs[0]), median(costs[1]), median(costs[2]))
 	}
 	return w.Flush()
+}
+
+func median(list []float64) float64 {
+	slices.Sort(list)
+	return list[len(list)/2]
 }

@@ -19,7 +19,7 @@ var compared = []int{0, len(populations) + 1}
 // the processor time of a client-round, which depends less on what else is done.
 func compare(ctx context.Context, all []line, pairs int, out, told io.Writer) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(w, "run\tclients\tclient-rounds/s: NATS\tin memory\tratio\tCPU µs each: NATS\tin memory\tratio\t")
+	fmt.Fprintln(w, "run\tclients\tNATS: each s\tmemory\tratio\tNATS: CPU µs\tmemory\tratio\t")
 	for _, number := range compared {
 		var paces, costs [3][]float64 // through NATS, in memory, their ratio
 		for i := range pairs {

@@ -129,6 +129,9 @@ type CoordinatorConfig struct {
 	// PublishModels puts every model on the bus in chunks, for devices and for
 	// hosts in other processes. Without it models are found in this process only.
 	PublishModels bool
+	// Lease is how long the run stays this coordinator's on the server without a
+	// sign of life; 0 is 5 s.
+	Lease time.Duration
 	// Replicas of the run's streams in an external cluster; 0 is 1.
 	Replicas int
 	// AckWait is how long a trainer may hold a job without a mark of progress

@@ -50,6 +50,9 @@ type Run struct {
 	// Stats tells how the run keeps up with wall time. It is safe for concurrent
 	// use, does not wait, and answers after the run's end; false before its start.
 	Stats func() (Stats, bool)
+	// Waiting is what the server has been waited for to do, and since when; "": for
+	// nothing, or not for long. It may be nil and is safe for concurrent use.
+	Waiting func() (what string, since time.Time)
 	// Started is when this attempt of the run started.
 	Started time.Time
 }

@@ -38,6 +38,8 @@ type ConnConfig struct {
 	// Patience is how long a connection that is lost may stay away before it
 	// counts as broken; 0 is two minutes, less than 0 for ever.
 	Patience time.Duration
+	// Await has Connect wait as long for a server that is not there yet.
+	Await bool
 	// Notice gets a line for each change of the connection; may be nil.
 	Notice func(string)
 }
@@ -60,15 +62,20 @@ type Conn struct {
 	life context.Context // ends when the connection is lost for good; its cause says why
 	end  context.CancelCauseFunc
 
+	waits waits
+
 	mu       sync.Mutex
 	watchers []*func(interrupted error)
 	away     *time.Timer     // runs while the connection is lost
+	gone     *wait           // while it is
 	renewal  context.Context // ends when the connection has been lost and is back
 	renew    context.CancelFunc
 	floods   map[*nats.Subscription]func()
 }
 
-// Connect connects and waits until that is done; the error says to what.
+// Connect connects and waits until that is done; the error says to what. Only what
+// may pass is tried again (ConnConfig.Await): credentials and certificates that the
+// server does not take are told at once.
 func Connect(ctx context.Context, c ConnConfig) (*Conn, error) {
 	c.Patience, c.Store = cmp.Or(c.Patience, reconnectFor), cmp.Or(c.Store, NewStore())
 	if c.Notice == nil {
@@ -77,7 +84,7 @@ func Connect(ctx context.Context, c ConnConfig) (*Conn, error) {
 	if c.Server != nil {
 		c.Store = c.Server.Store()
 	}
-	conn := &Conn{config: c, floods: map[*nats.Subscription]func(){}}
+	conn := &Conn{config: c, floods: map[*nats.Subscription]func(){}, waits: waits{long: map[*wait]bool{}}}
 	conn.life, conn.end = context.WithCancelCause(context.Background())
 	conn.renewal, conn.renew = context.WithCancel(context.Background())
 	options := []nats.Option{
@@ -87,12 +94,10 @@ func Connect(ctx context.Context, c ConnConfig) (*Conn, error) {
 		nats.NoCallbacksAfterClientClose(),
 		nats.SkipSubjectValidation(), // package subject makes them
 	}
-	var target string
 	switch {
 	case c.Server != nil && c.URL != "":
 		return nil, errors.New("bus: a connection is either to a server in this process or to a URL, not both")
 	case c.Server != nil:
-		target = "the embedded server"
 		options = append(options, nats.InProcessServer(c.Server), nats.NoReconnect())
 		credentials, err := c.Server.Credentials()
 		if err != nil {
@@ -106,15 +111,14 @@ func Connect(ctx context.Context, c ConnConfig) (*Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		target = names.Redacted(c.URL)
 		options = append(options, remote...)
 	}
 	if d, ok := ctx.Deadline(); ok {
 		options = append(options, nats.Timeout(time.Until(d)))
 	}
-	var err error
-	if conn.nats, err = nats.Connect(c.URL, options...); err != nil {
-		return nil, fmt.Errorf("bus: connect to %s: %w", target, clarified(err, &c))
+	err := conn.connect(ctx, options)
+	if err != nil {
+		return nil, err
 	}
 	conn.js, err = jetstream.New(conn.nats,
 		jetstream.WithDefaultTimeout(RequestTimeout), jetstream.WithPublishAsyncMaxPending(256))
@@ -123,6 +127,41 @@ func Connect(ctx context.Context, c ConnConfig) (*Conn, error) {
 		return nil, fmt.Errorf("bus: JetStream: %w", err)
 	}
 	return conn, nil
+}
+
+// connect tries once or, with Await, as long as a lost connection may stay away.
+func (c *Conn) connect(ctx context.Context, options []nats.Option) (err error) {
+	var give <-chan time.Time // up
+	for attempt := 1; ; attempt++ {
+		if c.nats, err = nats.Connect(c.config.URL, options...); err == nil {
+			return nil
+		}
+		if !c.config.Await || !absent(err) {
+			return fmt.Errorf("bus: connect to %s: %w", c.at(), clarified(err, &c.config))
+		}
+		if attempt == 1 {
+			bound := ""
+			if most := c.patience(); most > 0 {
+				give, bound = time.After(most), fmt.Sprintf(" for at most %v", most)
+			}
+			c.config.Notice(fmt.Sprintf("No server answers at %s; trying again%s.", c.at(), bound))
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-give:
+			return fmt.Errorf("bus: connect to %s: %w (tried for %v)", c.at(), clarified(err, &c.config), c.patience())
+		case <-time.After(pause(attempt, lastReconnect)):
+		}
+	}
+}
+
+// at is the server, for people.
+func (c *Conn) at() string {
+	if c.config.Server != nil {
+		return "the embedded server"
+	}
+	return names.Redacted(c.config.URL)
 }
 
 // NATS is the connection itself, for package gateway.
@@ -136,6 +175,7 @@ func (c *Conn) Close() {
 	if c.away != nil {
 		c.away.Stop()
 	}
+	c.gone.end()
 }
 
 // trouble is NATS's handler of asynchronous errors.
@@ -202,12 +242,7 @@ func (c *Conn) subscribe(subject, queue string, f nats.MsgHandler) (*nats.Subscr
 // Settled waits until the server has everything sent so far: subscriptions
 // hold from then on.
 func (c *Conn) Settled(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, RequestTimeout)
-	defer cancel()
-	if err := c.nats.FlushWithContext(ctx); err != nil {
-		return fmt.Errorf("bus: the server does not answer: %w", err)
-	}
-	return nil
+	return c.Retry(ctx, Retry{What: "take the subscriptions", For: c.patience(), Attempt: RequestTimeout}, c.nats.FlushWithContext)
 }
 
 // Tolerate makes a drop on a slow subscription the business of f alone, for as

@@ -24,6 +24,7 @@ type Coordinator struct {
 	config bus.CoordinatorConfig
 	conn   *Conn
 	js     jetstream.JetStream
+	lease  *lease
 
 	sending sync.Mutex // guards the buffers of SendTask
 	subject subject.Clients
@@ -49,7 +50,10 @@ type Coordinator struct {
 	closing sync.Once
 }
 
-// OpenCoordinator makes the run's streams, emptying those that an earlier attempt
+// leastPayload is the smallest max_payload of a server with which a run can do.
+const leastPayload = 16 << 10
+
+// OpenCoordinator takes the run's lease, makes the run's streams, emptying those that an earlier attempt
 // left, and subscribes to plans and sums. Its context bounds the opening alone.
 func (c *Conn) OpenCoordinator(ctx context.Context, run string, config bus.CoordinatorConfig) (bus.Coordinator, error) {
 	if err := names.CheckToken("run", run); err != nil {
@@ -60,9 +64,10 @@ func (c *Conn) OpenCoordinator(ctx context.Context, run string, config bus.Coord
 			return nil, err
 		}
 	}
-	if err := c.ensureSingle(ctx, run); err != nil {
-		return nil, err
+	if limit := c.nats.MaxPayload(); limit < leastPayload {
+		return nil, fmt.Errorf("bus: the server at %s takes messages of %d bytes, a run needs %d: raise its max_payload", c.at(), limit, leastPayload)
 	}
+	config.Lease = cmp.Or(config.Lease, leaseFor)
 	config.Replicas = cmp.Or(config.Replicas, 1)
 	config.AckWait = cmp.Or(config.AckWait, 30*time.Second)
 	config.PlanPatience = cmp.Or(config.PlanPatience, 10*time.Second)
@@ -90,6 +95,9 @@ func (c *Conn) OpenCoordinator(ctx context.Context, run string, config bus.Coord
 			return nil, err
 		}
 	}
+	if o.lease, err = c.takeLease(ctx, o.js, run, &o.config); err != nil {
+		return nil, err
+	}
 	if err := o.open(ctx); err != nil {
 		return nil, errors.Join(err, o.Close(context.WithoutCancel(ctx)))
 	}
@@ -97,6 +105,9 @@ func (c *Conn) OpenCoordinator(ctx context.Context, run string, config bus.Coord
 }
 
 func (c *Coordinator) open(ctx context.Context) error {
+	watching, stop := context.WithCancel(context.Background())
+	c.stop = stop
+	c.watched.Go(func() { c.lease.keep(watching, c.failed, c.look) })
 	if err := c.openStreams(ctx); err != nil {
 		return err
 	}
@@ -117,30 +128,11 @@ func (c *Coordinator) open(ctx context.Context) error {
 		c.subs = append(c.subs, s)
 	}
 	c.unwatch = c.conn.Watch(c.failed, c.look)
-	watching, stop := context.WithCancel(context.Background())
-	c.stop = stop
 	c.watched.Go(func() { c.watchStreams(watching) })
 	if c.hosts != nil {
 		c.watched.Go(func() { c.hosts.announce(watching) })
 	}
 	return c.conn.Settled(ctx)
-}
-
-// ensureSingle makes sure that no other coordinator drives a run of this name on
-// the server: the two would empty each other's streams. One that has just died may
-// still be subscribed, and does not answer.
-func (c *Conn) ensureSingle(ctx context.Context, run string) error {
-	err := c.Retry(ctx, Retry{For: openPatience, Attempt: time.Second, Passes: attemptOver}, func(ctx context.Context) error {
-		_, err := c.nats.RequestWithContext(ctx, subject.Sums(run), nil)
-		return err
-	})
-	switch {
-	case errors.Is(err, nats.ErrNoResponders):
-		return nil
-	case err == nil:
-		return fmt.Errorf("bus: run %s has a coordinator on this server already: let it end, or choose another name", run)
-	}
-	return fmt.Errorf("bus: is run %s free: %w", run, err)
 }
 
 // Close also removes the run's streams and models.
@@ -153,7 +145,10 @@ func (c *Coordinator) Close(ctx context.Context) (err error) {
 			_ = s.Unsubscribe() // fails only on a closed connection, which has none
 		}
 		c.failed(fmt.Errorf("bus: run %s: the coordinator is closed", c.run))
-		err = c.removeStreams(ctx)
+		if c.hosts != nil && c.lease.check() == nil {
+			err = c.hosts.sayOver(ctx)
+		}
+		err = errors.Join(err, c.removeStreams(ctx))
 	})
 	return err
 }

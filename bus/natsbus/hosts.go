@@ -194,15 +194,31 @@ func (r *hostRegistry) warnNoHosts(opened time.Time) {
 	}
 }
 
-// announce says that the run is there until ctx ends, and then that it is over.
+// announce says that the run is there until ctx ends.
 func (r *hostRegistry) announce(ctx context.Context) {
 	opened := time.Now()
 	r.conn.repeat(ctx, announceEvery, subject.Announce, func(last bool) bus.Message {
-		if !last {
-			r.expireHosts()
-			r.warnNoHosts(opened)
+		if last {
+			return nil // sayOver does, once nothing of the run is under way
 		}
-		return &bus.Announcement{Run: r.Info.Run, Stamp: r.Info.Stamp, Over: last}
+		r.expireHosts()
+		r.warnNoHosts(opened)
+		return &bus.Announcement{Run: r.Info.Run, Stamp: r.Info.Stamp}
+	})
+}
+
+// sayOver tells hosts that the run is over. A host whose connection is away at that
+// moment finds out by the silence.
+func (r *hostRegistry) sayOver(ctx context.Context) error {
+	b, err := bus.Marshal(nil, &bus.Announcement{Run: r.Info.Run, Stamp: r.Info.Stamp, Over: true})
+	if err != nil {
+		return err
+	}
+	return r.conn.remove(ctx, "announce the end of run "+r.Info.Run, func(ctx context.Context) error {
+		if err := r.conn.nats.Publish(subject.Announce, b); err != nil {
+			return err
+		}
+		return r.conn.nats.FlushWithContext(ctx)
 	})
 }
 
@@ -213,10 +229,15 @@ func (h *Host) heartbeat() {
 	})
 }
 
-// repeat publishes a message at once, periodically, and a last time when ctx ends.
+// repeat publishes a message at once, periodically, and a last time when ctx ends;
+// none where it is nil.
 func (c *Conn) repeat(ctx context.Context, every time.Duration, subject string, message func(last bool) bus.Message) {
 	send := func(last bool) {
-		if b, err := bus.Marshal(nil, message(last)); err == nil {
+		m := message(last)
+		if m == nil {
+			return
+		}
+		if b, err := bus.Marshal(nil, m); err == nil {
 			_ = c.nats.Publish(subject, b) // a closed connection has its own handler
 		}
 	}

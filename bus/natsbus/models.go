@@ -52,7 +52,7 @@ func (c *Coordinator) PutModel(ctx context.Context, digest bus.Digest, params []
 		return fmt.Errorf("bus: model %s of %d parameters, want 1 to %d", digest, len(params), bus.MaxParams)
 	}
 	c.conn.config.Store.models.Store(modelKey{c.run, digest}, params)
-	return c.conn.Retry(ctx, Retry{For: reconnectFor}, func(ctx context.Context) error { return c.publishModel(ctx, digest, params) })
+	return c.request(ctx, "take a model", 0, func(ctx context.Context) error { return c.publishModel(ctx, digest, params) })
 }
 
 // PutModelsAgain publishes all available models once more.
@@ -131,11 +131,11 @@ func (c *Coordinator) DeleteModel(ctx context.Context, digest bus.Digest) error 
 	defer c.deleting.Unlock()
 	c.unwanted = append(c.unwanted, digest)
 	for len(c.unwanted) > 0 {
-		s, err := c.stream(ctx, subject.ModelsStream(c.run))
+		err := c.lease.check()
 		if err == nil {
-			err = s.Purge(ctx, jetstream.WithPurgeSubject(subject.ModelChunks(c.run, c.unwanted[0])))
+			err = c.purge(ctx, subject.ModelsStream(c.run), jetstream.WithPurgeSubject(subject.ModelChunks(c.run, c.unwanted[0])))
 		}
-		if err != nil && retriable(err) && ctx.Err() == nil {
+		if err != nil && c.conn.passes(err) && ctx.Err() == nil {
 			return nil // with the next one: what stays takes memory, nothing else
 		}
 		if err != nil {

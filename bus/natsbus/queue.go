@@ -26,31 +26,27 @@ const (
 // openStreams makes the run's streams: the jobs, as a work queue with the consumer
 // of the run's kernel class, and the models' chunks.
 func (c *Coordinator) openStreams(ctx context.Context) error {
-	// A cluster that has just started, or lost a server, takes a while.
-	err := c.conn.Retry(ctx, Retry{For: openPatience}, func(ctx context.Context) error {
-		attempt, cancel := c.conn.attempt(ctx, RequestTimeout/3) // nobody answers before there is a leader
-		defer cancel()
-		if _, err := c.js.AccountInfo(attempt); err != nil {
-			return fmt.Errorf("bus: JetStream: %w", err)
-		}
-		return c.makeStreams(ctx)
-	})
-	if errors.Is(err, jetstream.ErrJetStreamNotEnabled) || errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount) {
-		return errors.New("bus: the server has no JetStream, which runs need: start it with nats-server -js, and allow it for the account")
-	}
-	if err != nil {
+	if err := c.request(ctx, "make the streams of run "+c.run, 2*RequestTimeout, c.makeStreams); err != nil {
 		return err
 	}
 	for _, name := range c.streams() { // after all else: what a dead coordinator sent last has come by now
-		s, err := c.stream(ctx, name)
-		if err == nil {
-			err = s.Purge(ctx)
-		}
+		err := c.request(ctx, "empty stream "+name, 0, func(ctx context.Context) error { return c.purge(ctx, name) })
 		if err != nil {
-			return fmt.Errorf("bus: empty stream %s: %w", name, err)
+			return err
 		}
 	}
 	return nil
+}
+
+// request has the server do something of which only the holder of the lease has the
+// right. One attempt takes so long at most; 0: what f bounds itself.
+func (c *Coordinator) request(ctx context.Context, what string, attempt time.Duration, f func(context.Context) error) error {
+	return c.conn.Retry(ctx, Retry{What: what, For: c.conn.patience(), Attempt: attempt}, func(ctx context.Context) error {
+		if err := c.lease.check(); err != nil {
+			return err
+		}
+		return f(ctx)
+	})
 }
 
 func (c *Coordinator) streams() []string {
@@ -62,8 +58,6 @@ func (c *Coordinator) streams() []string {
 
 // makeStreams leaves streams that are there, and what they hold, as they are.
 func (c *Coordinator) makeStreams(ctx context.Context) error {
-	ctx, cancel := c.conn.attempt(ctx, 2*RequestTimeout)
-	defer cancel()
 	for _, name := range c.streams() {
 		config := jetstream.StreamConfig{Name: name, Storage: jetstream.MemoryStorage, Replicas: c.config.Replicas}
 		if name == subject.JobsStream(c.run) {
@@ -95,23 +89,39 @@ func (c *Coordinator) makeStreams(ctx context.Context) error {
 }
 
 // removeStreams also ends the sharing of models. Streams of a server that is gone
-// are gone, too.
+// are gone, too; on one that is away for longer they stay, and are emptied when a
+// run of the name is opened again.
 func (c *Coordinator) removeStreams(ctx context.Context) error {
 	c.js.CleanupPublisher()
 	for d := range c.available() {
 		c.conn.config.Store.models.Delete(modelKey{c.run, d})
 	}
-	if !c.conn.nats.IsConnected() {
-		return nil
-	}
 	for _, name := range c.streams() {
-		// On a server that is away for the moment they stay, and are emptied when a
-		// run of the name is opened again.
-		if err := c.js.DeleteStream(ctx, name); err != nil && !retriable(err) {
-			return fmt.Errorf("bus: remove stream %s: %w", name, err)
+		if c.lease.check() != nil {
+			return nil // another coordinator may have made them its own
+		}
+		err := c.conn.remove(ctx, "remove stream "+name, func(ctx context.Context) error { return c.js.DeleteStream(ctx, name) })
+		if err != nil {
+			return err
 		}
 	}
-	return nil
+	return c.lease.giveBack(ctx)
+}
+
+// remove has the server do what belongs to the close of a run, such as a removal.
+// That it is gone already is no error, nor that the server is away.
+func (c *Conn) remove(ctx context.Context, what string, f func(context.Context) error) error {
+	err := c.Retry(ctx, Retry{What: what, For: c.patience(), Attempt: RequestTimeout}, func(ctx context.Context) error {
+		err := f(ctx)
+		if errors.Is(err, jetstream.ErrStreamNotFound) {
+			return nil
+		}
+		return err
+	})
+	if ctx.Err() != nil || c.life.Err() != nil {
+		return nil
+	}
+	return err
 }
 
 // stream looks at a stream; the question is not waited for longer than one
@@ -120,6 +130,17 @@ func (c *Coordinator) stream(ctx context.Context, name string) (jetstream.Stream
 	ctx, cancel := c.conn.attempt(ctx, RequestTimeout)
 	defer cancel()
 	return c.js.Stream(ctx, name)
+}
+
+// purge empties a stream, or a part of it, in one attempt.
+func (c *Coordinator) purge(ctx context.Context, name string, options ...jetstream.StreamPurgeOpt) error {
+	ctx, cancel := c.conn.attempt(ctx, RequestTimeout)
+	defer cancel()
+	s, err := c.js.Stream(ctx, name)
+	if err == nil {
+		err = s.Purge(ctx, options...)
+	}
+	return err
 }
 
 // SendJob does not wait for the queue's acknowledgement: what goes wrong comes out
@@ -141,6 +162,10 @@ func (c *Coordinator) SendJob(ctx context.Context, j *bus.Job) error {
 	}
 	if limit := c.conn.nats.MaxPayload(); int64(len(b)) > limit {
 		return fmt.Errorf("bus: job %d has %d bytes, the server takes %d: make more jobs of it", j.Job, len(b), limit)
+	}
+	if err := c.lease.check(); err != nil {
+		c.look(err) // when it is renewed, what is open is sent again
+		return nil
 	}
 	f, err := c.js.PublishAsync(subject.Jobs(c.run, j.Kernel), b)
 	if err == nil {
@@ -181,7 +206,7 @@ func (c *Coordinator) watchStreams(ctx context.Context) {
 		}
 		interrupted, again := errors.Is(cause, bus.ErrInterrupted), false
 		// The streams are tried for as long as a connection may take to come back.
-		err := c.conn.Retry(ctx, Retry{For: reconnectFor}, func(ctx context.Context) error {
+		err := c.request(ctx, "show the streams of run "+c.run, 0, func(ctx context.Context) error {
 			found, err := c.restore(ctx, interrupted)
 			again = again || found
 			return err
@@ -243,7 +268,10 @@ func (c *Coordinator) restore(ctx context.Context, interrupted bool) (again bool
 		return false, nil
 	}
 	c.sums.forgetSent()
-	if err := c.makeStreams(ctx); err != nil {
+	attempt, cancel := c.conn.attempt(ctx, 2*RequestTimeout)
+	err = c.makeStreams(attempt)
+	cancel()
+	if err != nil {
 		return true, err
 	}
 	for d, params := range c.available() {

@@ -6,11 +6,15 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"fedpace/bus"
 	"fedpace/bus/auth"
@@ -85,7 +89,7 @@ func (c *Conn) remote(config *ConnConfig) ([]nats.Option, error) {
 		nats.PingInterval(pingEvery), // a connection through which nothing comes is lost, too
 		nats.MaxPingsOutstanding(pingsMissed),
 		nats.MaxReconnects(-1), // the timer in lost ends it
-		nats.CustomReconnectDelay(Pause),
+		nats.CustomReconnectDelay(reconnectPause),
 		nats.DisconnectErrHandler(c.lost),
 		nats.ReconnectHandler(c.back),
 		nats.LameDuckModeHandler(func(n *nats.Conn) {
@@ -127,17 +131,19 @@ func (c *Conn) lost(n *nats.Conn, err error) {
 		why = " (" + err.Error() + ")"
 	}
 	c.config.Notice("The connection to NATS is lost" + why + "; trying again.")
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.gone.end()
+	c.gone = c.waitFor("take the connection again", c.patience(), err)
 	if c.config.Patience < 0 {
 		return
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	if c.away != nil {
 		c.away.Stop()
 	}
 	c.away = time.AfterFunc(c.config.Patience, func() {
 		if !n.IsConnected() {
-			c.fail(fmt.Errorf("bus: the connection was lost and did not come back within %v", c.config.Patience))
+			c.fail(fmt.Errorf("bus: the connection to %s was lost and did not come back within %v", c.at(), c.config.Patience))
 			n.Close()
 		}
 	})
@@ -149,6 +155,7 @@ func (c *Conn) back(n *nats.Conn) {
 	if c.away != nil {
 		c.away.Stop()
 	}
+	c.gone.end()
 	c.renew()
 	c.renewal, c.renew = context.WithCancel(context.Background())
 	watchers := slices.Clone(c.watchers)
@@ -166,7 +173,7 @@ func (c *Conn) closed(n *nats.Conn) {
 	if err == nil {
 		err = nats.ErrConnectionClosed
 	}
-	c.fail(fmt.Errorf("bus: connection closed: %w", clarified(err, &c.config)))
+	c.fail(fmt.Errorf("bus: connection closed: %w (%s)", clarified(err, &c.config), c.at()))
 }
 
 // clarified says of an error of connecting what may be wrong.
@@ -191,6 +198,50 @@ func clarified(err error, c *ConnConfig) error {
 	}
 	return err
 }
+
+// absent tells whether a server could not be reached, which may pass.
+func absent(err error) bool {
+	var network net.Error // of a name that cannot be looked up yet, say
+	return errors.Is(err, nats.ErrNoServers) || errors.Is(err, nats.ErrTimeout) || errors.Is(err, nats.ErrNoInfoReceived) ||
+		errors.Is(err, io.EOF) || errors.Is(err, nats.ErrStaleConnection) || errors.As(err, &network)
+}
+
+// limitHint is what to do where the server refuses something since a limit of its
+// own is reached; "" for every other error.
+func limitHint(err error) string {
+	var api *jetstream.APIError
+	switch {
+	case errors.Is(err, nats.ErrMaxPayload):
+		return "raise the server's max_payload to 1MB, NATS's default"
+	case !errors.As(err, &api):
+		return ""
+	}
+	if api.ErrorCode == storeFailed && !strings.Contains(api.Description, "maximum") {
+		return ""
+	}
+	return limits[api.ErrorCode]
+}
+
+// storeFailed says in words why; it may be a limit.
+const storeFailed = 10077
+
+// limits are the server's limits by the error codes of JetStream, with the way out.
+var limits = map[jetstream.ErrorCode]string{
+	10002:       memoryHint,
+	10023:       memoryHint,
+	10028:       memoryHint,
+	10047:       memoryHint,
+	storeFailed: memoryHint,
+	10026:       "raise the account's limit of consumers: a run needs one",
+	10027:       "raise the account's limit of streams (max_streams): a run needs three; or let other runs on the server end first",
+	10054:       "raise the limit of a message (max_payload, and the account's) to 1MB, NATS's default",
+	10113:       "the account asks streams for a limit of their bytes: set max_bytes_required to false for it",
+	10120:       "give the account JetStream memory for this number of replicas, or set nats.replicas to one that it has",
+	10122:       "raise the account's limit of a stream (mem_max_stream_bytes)",
+}
+
+const memoryHint = "give JetStream more memory (max_mem of the server's jetstream block, mem of the account's limits), or let other runs on the server end first; " +
+	"a run holds every model that a task may start from"
 
 // Life ends when the connection is lost for good; its cause says why.
 func (c *Conn) Life() context.Context { return c.life }

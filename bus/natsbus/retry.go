@@ -3,6 +3,7 @@ package natsbus
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"math/rand/v2"
 	"net"
@@ -12,6 +13,21 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 )
+
+// This file is the policy of what is tried again, how long, and what is said
+// meanwhile. A failure passes if the server or the connection may come back
+// (passing); every other one is told at once.
+//
+//	connecting       as long as a lost connection may stay away (ConnConfig.Await)
+//	a connection     the coordinator's 2 minutes, a host's and a device's for ever
+//	opening a run    as long as a lost connection may stay away, request by request
+//	running          the same: the lease, streams, models and jobs
+//	closing a run    until the context ends that Close is given
+//	a job, a sum     a host asks for ever, and sends again when it has no answer
+//
+// The loss of the connection ends a request at once, since what was asked before
+// may never be answered; it is made again when the connection is back. What is
+// waited for longer than tellAfter is told in a notice and by Conn.Waiting.
 
 // Pauses between attempts double from the first to the last.
 const (
@@ -25,29 +41,34 @@ const (
 	RequestTimeout = 5 * time.Second  // one request
 	sumPatience    = 10 * time.Second // one sum, until it is sent again
 	pullPatience   = 20 * time.Second // one pull for a job
-	openPatience   = 20 * time.Second // a server that is not ready for a run
 	reconnectFor   = 2 * time.Minute  // a connection over TCP, unless ConnConfig says otherwise
 	postponement   = time.Second      // a job that cannot be done yet
+
+	tellAfter = 5 * time.Second // until it is told what is waited for
 )
 
 // Retry is how something is tried again whose failure may pass.
 type Retry struct {
+	// What the server is to do, as in "make stream x": the error and the notice of a
+	// long wait say it with the server's name. Empty: the caller's error says it.
+	What    string
 	For     time.Duration    // in all; 0: until the context ends
 	Attempt time.Duration    // one call; it also ends when the connection is lost. 0: what f bounds itself
 	Passes  func(error) bool // whether a failure may pass; nil: those of NATS that do
 }
 
 // Retry calls f until it succeeds, fails for good, or the time is over; then it
-// returns the last failure, or why ctx ended.
+// returns the last failure, or why ctx ended. An attempt that was cut short is no
+// interruption of the caller's: what Retry returns wraps [context.Canceled] only
+// if ctx was cancelled.
 func (c *Conn) Retry(ctx context.Context, r Retry, f func(context.Context) error) error {
 	limited, cancel := ctx, context.CancelFunc(func() {})
 	if r.For > 0 {
 		limited, cancel = context.WithTimeout(ctx, r.For)
 	}
 	defer cancel()
-	if r.Passes == nil {
-		r.Passes = func(err error) bool { return retriable(err) || attemptOver(err) }
-	}
+	w := c.waitFor(r.What, r.For, nil)
+	defer w.end()
 	for attempt := 1; ; attempt++ {
 		attempted, done := limited, context.CancelFunc(func() {})
 		if r.Attempt > 0 {
@@ -55,22 +76,50 @@ func (c *Conn) Retry(ctx context.Context, r Retry, f func(context.Context) error
 		}
 		err := f(attempted)
 		done()
-		switch {
-		case err == nil:
+		if err == nil {
 			return nil
-		case ctx.Err() != nil:
+		}
+		if ctx.Err() != nil {
 			return context.Cause(ctx)
-		case limited.Err() != nil || !r.Passes(err):
-			return err
+		}
+		passes := c.passes(err)
+		if r.Passes != nil {
+			passes = r.Passes(err)
+		}
+		err = plain(err)
+		w.failed(err)
+		switch {
+		case c.life.Err() != nil && (passes || errors.Is(err, nats.ErrConnectionClosed)):
+			return c.Err()
+		case !passes:
+			return r.named(c, err, "")
+		case limited.Err() != nil:
+			return r.named(c, err, fmt.Sprintf(" (tried for %v)", r.For))
 		}
 		select {
 		case <-limited.Done():
+		case <-c.life.Done():
 		case <-time.After(pause(attempt, lastPause)):
 		}
 		if ctx.Err() == nil && limited.Err() != nil {
-			return err
+			return r.named(c, err, fmt.Sprintf(" (tried for %v)", r.For))
 		}
 	}
+}
+
+// named says what failed and where, and what to do where a limit of the server is
+// why.
+func (r *Retry) named(c *Conn, err error, how string) error {
+	if hint := limitHint(err); hint != "" {
+		how += ": " + hint
+	}
+	if r.What == "" {
+		if how == "" {
+			return err
+		}
+		return fmt.Errorf("%w%s", err, how)
+	}
+	return fmt.Errorf("bus: %s on %s: %w%s", r.What, c.at(), err, how)
 }
 
 // attempt bounds one request: by time, and by the loss of the connection, since
@@ -82,6 +131,9 @@ func (c *Conn) attempt(ctx context.Context, patience time.Duration) (context.Con
 	c.mu.Unlock()
 	return ctx, func() { stop(); cancel() }
 }
+
+// patience is how long what needs the server is tried; 0: for ever.
+func (c *Conn) patience() time.Duration { return max(0, c.config.Patience) }
 
 // Until is ctx until life ends; then its cause is that of life.
 func Until(ctx, life context.Context) (context.Context, context.CancelFunc) {
@@ -108,8 +160,8 @@ func Ticks(ctx context.Context, every time.Duration) func(yield func() bool) {
 	}
 }
 
-// Pause is the pause before an attempt to connect again.
-func Pause(attempt int) time.Duration { return pause(attempt, lastReconnect) }
+// reconnectPause is the pause before an attempt to connect again.
+func reconnectPause(attempt int) time.Duration { return pause(attempt, lastReconnect) }
 
 // pause is the pause after an attempt, from half of its nominal length to the
 // whole: those who lost one server do not all come back at once. It decides
@@ -124,6 +176,31 @@ func attemptOver(err error) bool {
 	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) || errors.Is(err, nats.ErrTimeout)
 }
 
+// What the end of an attempt is called.
+var (
+	errCut    = errors.New("the connection broke before the answer")
+	errSilent = errors.New("no answer")
+)
+
+// plain puts the end of an attempt into words, so that nobody takes it for the end
+// of the caller's context.
+func plain(err error) error {
+	switch {
+	case errors.Is(err, context.Canceled):
+		return errCut
+	case errors.Is(err, context.DeadlineExceeded):
+		return errSilent
+	}
+	return err
+}
+
+// passes tells whether a failure of an attempt may pass.
+func (c *Conn) passes(err error) bool {
+	// NATS ends what waits on a connection that it makes again with this error, too.
+	again := errors.Is(err, nats.ErrConnectionClosed) && !c.nats.IsClosed()
+	return again || attemptOver(err) || retriable(err)
+}
+
 // noSuitablePeers is what a cluster says whose servers have not all met yet.
 const noSuitablePeers jetstream.ErrorCode = 10005
 
@@ -132,7 +209,7 @@ func retriable(err error) bool {
 	passing := []error{
 		context.DeadlineExceeded, nats.ErrTimeout, nats.ErrNoResponders, nats.ErrDisconnected, nats.ErrConnectionReconnecting,
 		jetstream.ErrNoStreamResponse, jetstream.ErrAsyncPublishTimeout, jetstream.ErrStreamNotFound, jetstream.ErrConsumerNotFound,
-		nats.ErrReconnectBufExceeded, nats.ErrStaleConnection, jetstream.ErrTooManyStalledMsgs,
+		nats.ErrReconnectBufExceeded, nats.ErrStaleConnection, jetstream.ErrTooManyStalledMsgs, errNotHeld, errCut, errSilent,
 		io.EOF, // of a connection that broke a moment ago, of which NATS does not know; or a net.OpError
 	}
 	if slices.ContainsFunc(passing, func(x error) bool { return errors.Is(err, x) }) || errors.As(err, new(*net.OpError)) {
@@ -141,7 +218,7 @@ func retriable(err error) bool {
 	// A cluster that has just started, is between two leaders, or has too few
 	// servers for the moment.
 	var api *jetstream.APIError
-	if !errors.As(err, &api) {
+	if !errors.As(err, &api) || limitHint(err) != "" {
 		return false
 	}
 	switch api.ErrorCode {

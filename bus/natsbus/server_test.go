@@ -197,3 +197,19 @@ func TestConnectingNowhereSaysWhere(t *testing.T) {
 		cancel()
 	}
 }
+
+// A server that is not there is waited for as long as a lost connection, and what is
+// waited for is said at once.
+func TestAServerThatStaysAwayIsGivenUp(t *testing.T) {
+	t.Parallel()
+	said := make(lines, 10)
+	config := natsbus.ConnConfig{URL: "nats://a:secret@127.0.0.1:1", Await: true, Patience: 300 * time.Millisecond, Notice: said.add}
+	conn, err := natsbus.Connect(t.Context(), config)
+	if err == nil {
+		conn.Close()
+	}
+	if want := "bus: connect to nats://127.0.0.1:1: no server answers there"; err == nil || !strings.HasPrefix(err.Error(), want) || strings.Contains(err.Error(), "secret") {
+		t.Errorf("got %v, want %q", err, want)
+	}
+	said.until(t, "No server answers at nats://127.0.0.1:1; trying again for at most 300ms.")
+}

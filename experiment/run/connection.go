@@ -96,7 +96,7 @@ func (e *engine) open(ctx context.Context) (err error) {
 		return nil
 	case url != config.Embedded:
 		e.external = true
-		e.to = natsbus.ConnConfig{URL: url, Creds: o.NATS.Creds, TLS: o.NATS.TLS, Store: natsbus.NewStore()}
+		e.to = natsbus.ConnConfig{URL: url, Creds: o.NATS.Creds, TLS: o.NATS.TLS, Store: natsbus.NewStore(), Await: true}
 		return nil
 	}
 	c := embedded.Config{Listen: settings.Listen}

@@ -84,6 +84,14 @@ func startEngine(ctx context.Context, p *problem, o Options) (_ *engine, err err
 	return e, nil
 }
 
+// waiting tells what the coordinator waits for the server to do; nil without one.
+func (e *engine) waiting() func() (what string, since time.Time) {
+	if len(e.conns) == 0 {
+		return nil
+	}
+	return e.conns[0].Waiting
+}
+
 // play runs the rounds to limit (0: none) and returns where they ended.
 func (e *engine) play(ctx context.Context, limit round.Time, watch coordinator.Observer) (*coordinator.Result, error) {
 	p := e.p

@@ -39,6 +39,7 @@ const (
 	maxHeard   = 256              // announcements that wait; more are repeats
 	retryAfter = 5 * time.Second  // that a run whose service failed is served again
 	forgetTime = 10 * time.Minute // of silence after which a run is not expected back
+	backTime   = 30 * time.Second // of silence after a lost connection, on which a run's end may have been told
 )
 
 // Host answers tasks for the simulated clients of runs and trains for them, until ctx
@@ -64,7 +65,7 @@ func Host(ctx context.Context, o HostOptions) error {
 		return err
 	}
 	conn, err := natsbus.Connect(ctx, natsbus.ConnConfig{
-		URL: o.NATS.URL, Creds: o.NATS.Creds, TLS: o.NATS.TLS, Name: "host " + o.Name, Patience: -1, Notice: o.Notice,
+		URL: o.NATS.URL, Creds: o.NATS.Creds, TLS: o.NATS.TLS, Name: "host " + o.Name, Patience: -1, Await: true, Notice: o.Notice,
 	})
 	if err != nil {
 		return err
@@ -87,7 +88,15 @@ func Host(ctx context.Context, o HostOptions) error {
 	defer unsubscribe()
 	o.Notice(waiting)
 	defer s.stopAll()
-	tick := time.NewTicker(time.Minute)
+	back := make(chan struct{}, 1)
+	unwatch := conn.Watch(func(error) {}, func(error) {
+		select {
+		case back <- struct{}{}:
+		default:
+		}
+	})
+	defer unwatch()
+	tick := time.NewTicker(backTime / 6)
 	defer tick.Stop()
 	for {
 		select {
@@ -99,6 +108,8 @@ func Host(ctx context.Context, o HostOptions) error {
 			if s.finished(r) {
 				return r.err
 			}
+		case <-back:
+			s.back = time.Now()
 		case <-tick.C:
 			s.forget()
 		case <-conn.Life().Done():
@@ -122,6 +133,7 @@ type service struct {
 	conn    *natsbus.Conn
 	ended   chan *served
 	runs    map[string]*served
+	back    time.Time // when the connection came back last; zero: it was never lost
 }
 
 // served is a run that the host serves, or one that it refused or failed to serve.
@@ -182,12 +194,14 @@ func (s *service) finished(r *served) bool {
 // forget ends the service of runs that were not announced for long.
 func (s *service) forget() {
 	for name, r := range s.runs {
+		missed := r.last.Before(s.back) && time.Since(s.back) > backTime
 		switch {
-		case time.Since(r.last) < forgetTime:
+		case time.Since(r.last) < forgetTime && !missed:
 		case r.done:
 			delete(s.runs, name)
-		default:
-			s.options.Notice(fmt.Sprintf("Run %s has not been heard of for %v.", name, forgetTime))
+		case !r.over:
+			s.options.Notice(fmt.Sprintf("Run %s has not been heard of for %v.", name, time.Since(r.last).Round(time.Second)))
+			r.over = r.over || missed
 			r.stop()
 		}
 	}

@@ -48,7 +48,7 @@ type savedSummary struct {
 }
 
 // newRecorder opens the run's outputs. Close it after use.
-func newRecorder(p *problem, o Options, limit round.Time, started time.Time) (*recorder, error) {
+func newRecorder(p *problem, o Options, waiting func() (string, time.Time), limit round.Time, started time.Time) (*recorder, error) {
 	nan := math.NaN()
 	r := &recorder{
 		p: p, o: o, started: started, target: p.config.Evaluate.Target,
@@ -62,7 +62,7 @@ func newRecorder(p *problem, o Options, limit round.Time, started time.Time) (*r
 		r.target = p.config.Stop.ValidationAccuracy
 	}
 	about := p.about(&o, limit, started)
-	about.Stats = r.stats
+	about.Stats, about.Waiting = r.stats, waiting
 	sinks, err := p.sinks(&o)
 	if err != nil {
 		return nil, err

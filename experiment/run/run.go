@@ -81,7 +81,7 @@ func (p *problem) execute(ctx context.Context, o Options, started time.Time, pre
 	}
 	defer e.Close()
 
-	r, err := newRecorder(p, o, limit, started)
+	r, err := newRecorder(p, o, e.waiting(), limit, started)
 	if err != nil {
 		return s, err
 	}

@@ -22,6 +22,12 @@ func (m *Metrics) Collect(to chan<- client.Metric) {
 	m.collectRun(c, s)
 	m.collectClients(c, s)
 	m.collectUsage(c, s)
+	if m.run.Waiting != nil {
+		if what, since := m.run.Waiting(); what != "" {
+			c.add("bus_waiting_seconds", "Wall time for which the server has been waited for to do something; absent where it answers.", "what").
+				gauge(time.Since(since).Seconds(), what)
+		}
+	}
 	if m.run.Stats != nil {
 		if now, ok := m.run.Stats(); ok {
 			m.collectStats(c, s, &now)

@@ -45,6 +45,7 @@ func served(t testing.TB, devices ...string) *Metrics {
 		Name: "demo", Task: "femnist", Schedule: "k-rounds", Train: true, Version: "v1", Kernel: "avx2", Clients: 3000, Devices: devices,
 		Rounds: 8, VirtualSeconds: 11.606, Started: time.Now(), FixedSteps: 80 / 3.0375, Power: metrics.Power{Watts: make([]metrics.Watts, 1)},
 		MeanPlan: func(int) (round.Plan, error) { return femnist, nil },
+		Waiting:  func() (string, time.Time) { return "make stream x", time.Unix(1_700_000_000, 0) },
 		Stats: func() (metrics.Stats, bool) {
 			return metrics.Stats{
 				PacingLag: time.Second, BusLag: 2 * time.Millisecond, Pending: 3, Dropped: 0, Ignored: 5, Checkpoint: time.Unix(1_700_000_000, 0), CheckpointFailures: 4,
@@ -163,6 +164,7 @@ func TestTheNamesThatOthersRelyOn(t *testing.T) {
 		"fedpace_bus_lag_seconds gauge",
 		"fedpace_bus_pending_messages gauge",
 		"fedpace_checkpoint_failures_total counter",
+		"fedpace_bus_waiting_seconds gauge {what}",
 		"fedpace_client_energy_joules_total counter {use}",
 		"fedpace_client_phase_seconds histogram {class,kind,phase}",
 		"fedpace_client_sgd_steps_total counter {use}",

@@ -91,6 +91,9 @@ const DirectGet = "$JS.API.DIRECT.GET."
 func JobsStream(run string) string   { return Root + "_" + run + "_jobs" }
 func ModelsStream(run string) string { return Root + "_" + run + "_models" }
 
+// LeaseBucket is the key-value bucket of the lease of a run.
+func LeaseBucket(run string) string { return Root + "_" + run + "_lease" }
+
 // Device is a real device's, with several tokens in verb perhaps.
 func Device(run, id, verb string) string { return Root + "." + run + ".client." + id + "." + verb }
 

@@ -8,7 +8,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"fedpace/actors/real"
-	"fedpace/bus/gateway"
 	"fedpace/bus/natsbus"
 	"fedpace/internal/names"
 )
@@ -55,7 +54,7 @@ with Ctrl-C or SIGTERM at any time.`,
 			device.Notice = show.Notice
 			return actor(c.Context(), natsbus.ConnConfig{
 				URL: connection.URL, Creds: connection.Creds, TLS: connection.TLS,
-				Name: "device " + device.ID, Notice: show.Notice, Patience: -1, // a device waits for its server
+				Name: "device " + device.ID, Notice: show.Notice, Patience: -1, Await: true, // a device waits for its server
 			}, device)
 		},
 	}
@@ -83,7 +82,7 @@ func actor(ctx context.Context, conn natsbus.ConnConfig, config real.Config) (er
 		return err
 	}
 	defer stopping()
-	to, err := gateway.Connect(ctx, conn)
+	to, err := natsbus.Connect(ctx, conn)
 	if err == nil {
 		err = device.Work(ctx, to)
 		to.Close()

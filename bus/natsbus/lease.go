@@ -1,0 +1,193 @@
+package natsbus
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"fedpace/bus"
+	"fedpace/bus/internal/subject"
+)
+
+// A lease ends leaseFor after its holder renewed it last, unless the run's
+// configuration says otherwise. The holder renews it renewals times meanwhile: a
+// second coordinator knows after one of them that the first lives, and goes on when
+// the lease of a dead one has ended.
+const (
+	leaseFor       = 5 * time.Second
+	renewals       = 5
+	renewalAttempt = time.Second
+)
+
+// lease is the right to drive a run, of which a run has one on a server: an entry
+// in a bucket of its own whose every change names the revision that it replaces.
+// The server deletes the entry when it has not been renewed for leaseFor. The
+// bucket lives in memory: a server that forgets gives the lease to whoever asks
+// first, its holder more likely than not.
+type lease struct {
+	conn  *Conn
+	run   string
+	store jetstream.KeyValueConfig
+	kv    jetstream.KeyValue
+
+	me       string // unique, then words for people
+	revision uint64 // of the entry; 0: it is not known to be there
+	renewed  atomic.Pointer[time.Time]
+}
+
+// errNotHeld is of what may be done only by the holder of the lease, while it does
+// not know whether it still is.
+var errNotHeld = errors.New("the lease of the run has to be renewed first")
+
+// heldBy is of a lease that somebody else has.
+type heldBy struct {
+	holder   string
+	revision uint64
+}
+
+func (e *heldBy) Error() string { return e.holder + " has the lease" }
+
+// takeLease waits until the lease of a run is this coordinator's, at most as long as
+// a dead one's lasts. It is refused where another coordinator lives.
+func (c *Conn) takeLease(ctx context.Context, js jetstream.JetStream, run string, config *bus.CoordinatorConfig) (*lease, error) {
+	machine, _ := os.Hostname() // for people alone
+	l := &lease{conn: c, run: run, me: fmt.Sprintf("%s process %d on %s", rand.Text(), os.Getpid(), machine), store: jetstream.KeyValueConfig{
+		Bucket: subject.LeaseBucket(run), Description: "who drives the run", TTL: config.Lease, Storage: jetstream.MemoryStorage, Replicas: config.Replicas,
+	}}
+	var first *heldBy
+	for {
+		err := c.Retry(ctx, Retry{What: "give the lease of run " + run, For: c.patience(), Attempt: RequestTimeout}, func(ctx context.Context) (err error) {
+			if l.kv == nil {
+				l.kv, err = js.CreateOrUpdateKeyValue(ctx, l.store)
+			}
+			if err == nil {
+				err = l.renew(ctx)
+			}
+			return err
+		})
+		var other *heldBy
+		switch {
+		case errors.Is(err, jetstream.ErrJetStreamNotEnabled), errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount):
+			return nil, fmt.Errorf("bus: the server has no JetStream, which runs need: start it with nats-server -js, and allow it for the account (%s)", c.at())
+		case !errors.As(err, &other):
+			return l, err
+		case first == nil:
+			first = other
+			c.config.Notice(fmt.Sprintf("Waiting for the lease of run %s, which %s has, to end: at most %v.", run, other.holder, config.Lease))
+		case other.revision != first.revision:
+			return nil, fmt.Errorf("bus: run %s has a coordinator on this server already (%s): let it end, or choose another name", run, other.holder)
+		}
+		select {
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		case <-time.After(config.Lease / (4 * renewals)):
+		}
+	}
+}
+
+// renew takes the lease, or holds it for longer, in one attempt. An error that
+// passes may be followed by another attempt; *heldBy says that it is another's.
+func (l *lease) renew(ctx context.Context) (err error) {
+	asked, revision := time.Now(), uint64(0)
+	if l.revision == 0 {
+		revision, err = l.kv.Create(ctx, leaseKey, []byte(l.me))
+	} else {
+		revision, err = l.kv.Update(ctx, leaseKey, []byte(l.me), l.revision)
+	}
+	switch {
+	case err == nil:
+		l.revision = revision
+		l.renewed.Store(&asked)
+		return nil
+	case errors.Is(err, nats.ErrNoResponders), errors.Is(err, jetstream.ErrNoStreamResponse):
+		// The bucket is gone, or a cluster has no leader for it at the moment.
+		if _, err := l.conn.js.CreateOrUpdateKeyValue(ctx, l.store); err != nil {
+			return err
+		}
+		l.revision = 0
+		return errNotHeld
+	case !wrongRevision(err):
+		return err
+	}
+	entry, err := l.kv.Get(ctx, leaseKey)
+	switch {
+	case errors.Is(err, jetstream.ErrKeyNotFound): // it has ended
+		l.revision = 0
+		return errNotHeld
+	case err != nil:
+		return err
+	case string(entry.Value()) == l.me: // an answer was lost
+		l.revision = entry.Revision()
+		return errNotHeld
+	}
+	_, holder, _ := strings.Cut(string(entry.Value()), " ")
+	return &heldBy{bus.ValidText(holder), entry.Revision()}
+}
+
+// leaseKey is the bucket's only key.
+const leaseKey = "coordinator"
+
+// wrongRevision tells that another change came before.
+func wrongRevision(err error) bool {
+	var api *jetstream.APIError
+	codes := []jetstream.ErrorCode{jetstream.JSErrCodeStreamWrongLastSequence, jetstream.JSErrCodeStreamWrongLastSequenceConstant}
+	return errors.Is(err, jetstream.ErrKeyExists) || errors.As(err, &api) && slices.Contains(codes, api.ErrorCode)
+}
+
+// check returns an error that passes unless the lease is held now. It looks at both
+// clocks: the monotonic one stands while the machine sleeps, and the other may be
+// set.
+func (l *lease) check() error {
+	now, renewed := time.Now(), l.renewed.Load()
+	if renewed == nil || now.Sub(*renewed) >= l.store.TTL || now.Round(0).Sub(renewed.Round(0)) >= l.store.TTL {
+		return errNotHeld
+	}
+	return nil
+}
+
+// keep renews the lease until ctx ends. lost is told when another coordinator has
+// it, lapsed when it is held again after it had ended: another may have had it.
+func (l *lease) keep(ctx context.Context, lost, lapsed func(error)) {
+	for range Ticks(ctx, l.store.TTL/renewals) {
+		ended := false
+		retry := Retry{What: "renew the lease of run " + l.run, For: l.conn.patience(), Attempt: renewalAttempt}
+		err := l.conn.Retry(ctx, retry, func(ctx context.Context) error {
+			ended = ended || l.check() != nil
+			return l.renew(ctx)
+		})
+		var other *heldBy
+		switch {
+		case ctx.Err() != nil:
+			return
+		case errors.As(err, &other):
+			l.renewed.Store(nil)
+			lost(fmt.Errorf("bus: run %s: another coordinator has taken the run over (%s), this one stops", l.run, other.holder))
+			return
+		case err != nil:
+			lost(err)
+			return
+		case ended:
+			lapsed(fmt.Errorf("bus: the lease of run %s had ended and is held again: %w", l.run, bus.ErrInterrupted))
+		}
+	}
+}
+
+// giveBack removes the bucket, and with it the entry.
+func (l *lease) giveBack(ctx context.Context) error {
+	if l.check() != nil {
+		return nil // it ends by itself, or is another's
+	}
+	l.renewed.Store(nil)
+	return l.conn.remove(ctx, "give the lease of run "+l.run+" back", func(ctx context.Context) error {
+		return l.conn.js.DeleteKeyValue(ctx, l.store.Bucket)
+	})
+}

@@ -1,0 +1,245 @@
+package natsbus_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"fedpace/bus"
+	"fedpace/bus/auth"
+	"fedpace/bus/internal/bustest"
+	"fedpace/bus/natsbus"
+)
+
+// noticed connects as place.connect does, and collects notices.
+func (p *place) noticed(t *testing.T) (*natsbus.Conn, lines) {
+	t.Helper()
+	said := make(lines, 1000)
+	conn, err := natsbus.Connect(t.Context(), natsbus.ConnConfig{Server: p.server, Notice: said.add})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(conn.Close)
+	return conn, said
+}
+
+// brief is a coordinator's configuration with a lease that is soon over.
+var brief = bus.CoordinatorConfig{Kernel: "go", Lease: 500 * time.Millisecond}
+
+// lasting is one with a lease that outlasts every pause of a busy machine.
+var lasting = bus.CoordinatorConfig{Kernel: "go", Lease: time.Minute}
+
+// Whoever listens to everything, a dashboard say, does not count as a coordinator.
+func TestASubscriberOnAllSubjectsIsNoCoordinator(t *testing.T) {
+	places(t, func(t *testing.T, p *place) {
+		bare := p.bare(t)
+		defer bare.Close()
+		if _, err := bare.SubscribeSync(">"); err != nil {
+			t.Fatal(err)
+		}
+		if err := bare.Flush(); err != nil {
+			t.Fatal(err)
+		}
+		p.coordinator(t, "r")
+	})
+}
+
+func TestTheLeaseOfADeadCoordinatorEnds(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t, true)
+	dead := p.connect(t)
+	if _, err := dead.OpenCoordinator(t.Context(), "r", brief); err != nil {
+		t.Fatal(err)
+	}
+	dead.Close() // a crash: nothing is tidied up
+	conn, said := p.noticed(t)
+	c, err := conn.OpenCoordinator(t.Context(), "r", brief)
+	if err != nil {
+		t.Fatal(err)
+	}
+	said.until(t, "Waiting for the lease of run r, which process")
+	if err := c.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestTheLeaseIsGivenBackAtTheClose(t *testing.T) {
+	places(t, func(t *testing.T, p *place) {
+		for range 2 { // the second does not wait a minute
+			c, err := p.connect(t).OpenCoordinator(t.Context(), "r", lasting)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := c.Close(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+}
+
+// taken waits until the coordinator says that the run is another's.
+func taken(t *testing.T, c bus.Coordinator) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	for {
+		_, err := c.TakeSum(ctx)
+		if errors.Is(err, bus.ErrInterrupted) {
+			continue
+		}
+		if err == nil || !strings.Contains(err.Error(), "another coordinator has taken the run over") {
+			t.Fatalf("got %v", err)
+		}
+		return
+	}
+}
+
+// A coordinator whose connection stood for longer than its lease, as that of a
+// process does that was stopped, leaves to another what that has made its own.
+func TestACoordinatorThatLostItsLeaseStops(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t, true)
+	g := newGate(t, strings.TrimPrefix(p.server.URL(), "nats://"))
+	slow, err := natsbus.Connect(t.Context(), natsbus.ConnConfig{URL: "nats://" + g.Addr().String()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer slow.Close()
+	first, err := slow.OpenCoordinator(t.Context(), "r", brief)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g.hold()
+	d := newEnds(t, p, bus.CoordinatorConfig{}) // waits for the lease to end
+	d.send(1)
+	if err := first.SendJob(t.Context(), someJob(2, d.digest, len(model))); err != nil {
+		t.Fatal(err)
+	}
+	g.release()
+	taken(t, first)
+	if err := first.SendJob(t.Context(), someJob(3, d.digest, len(model))); err != nil {
+		t.Fatal(err)
+	}
+	if err := first.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	x := d.next()
+	if x.Job().Job != 1 {
+		t.Errorf("job %d is queued, want the new coordinator's alone", x.Job().Job)
+	}
+	done := d.post(d.sum(1))
+	d.take().Accept()
+	d.ok(<-done)
+	d.ok(x.Done(t.Context()))
+	d.none(100 * time.Millisecond)
+}
+
+// A server that forgets the lease gives it back to the one who had it.
+func TestAForgottenLeaseIsTakenAgain(t *testing.T) {
+	places(t, func(t *testing.T, p *place) {
+		c, err := p.connect(t).OpenCoordinator(t.Context(), "r", brief)
+		if err != nil {
+			t.Fatal(err)
+		}
+		bare := p.bare(t)
+		defer bare.Close()
+		js, err := jetstream.New(bare)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := js.DeleteKeyValue(t.Context(), "fedpace_r_lease"); err != nil {
+			t.Fatal(err)
+		}
+		often := time.NewTicker(10 * time.Millisecond)
+		defer often.Stop()
+		for end := time.Now().Add(patience); ; <-often.C {
+			kv, err := js.KeyValue(t.Context(), "fedpace_r_lease")
+			if err == nil {
+				_, err = kv.Get(t.Context(), "coordinator")
+			}
+			if err == nil {
+				break
+			}
+			if time.Now().After(end) {
+				t.Fatal(err)
+			}
+		}
+		if err := c.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+// Only a coordinator's credentials change a lease.
+func TestTheLeaseIsTheCoordinatorsAlone(t *testing.T) {
+	t.Parallel()
+	g := bustest.NewGuarded(t)
+	lab := g.Connect(g.Creds(auth.Grant{Role: auth.RoleCoordinator, ID: "lab"}))
+	c, err := lab.OpenCoordinator(t.Context(), "r", bus.CoordinatorConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close(context.Background())
+	for id, role := range map[string]auth.Role{"box": auth.RoleHost, "pi": auth.RoleDevice} {
+		conn, refused := g.Raw(g.Creds(auth.Grant{Role: role, ID: id}))
+		for _, subject := range []string{"$KV.fedpace_r_lease.coordinator", "$JS.API.STREAM.DELETE.KV_fedpace_r_lease", "$JS.API.STREAM.PURGE.KV_fedpace_r_lease"} {
+			expectRefusal(t, refused, id+": publish "+subject, func() error { return conn.Publish(subject, nil) }, conn)
+		}
+	}
+}
+
+// gate stands between clients and a server and can hold everything up.
+type gate struct {
+	net.Listener
+	open sync.RWMutex // locked while it is held
+}
+
+func newGate(t *testing.T, server string) *gate {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := &gate{Listener: l}
+	t.Cleanup(func() { l.Close() })
+	go func() {
+		for {
+			client, err := l.Accept()
+			if err != nil {
+				return
+			}
+			server, err := net.Dial("tcp", server)
+			if err != nil {
+				client.Close()
+				continue
+			}
+			go g.carry(server, client)
+			go g.carry(client, server)
+		}
+	}()
+	return g
+}
+
+func (g *gate) hold()    { g.open.Lock() }
+func (g *gate) release() { g.open.Unlock() }
+
+func (g *gate) carry(to io.WriteCloser, from io.Reader) {
+	defer to.Close()
+	b := make([]byte, 32<<10)
+	for {
+		n, err := from.Read(b)
+		g.open.RLock()
+		_, failed := to.Write(b[:n])
+		g.open.RUnlock()
+		if err != nil || failed != nil {
+			return
+		}
+	}
+}

@@ -1,0 +1,90 @@
+package natsbus
+
+import (
+	"fmt"
+	"sync"
+	"time"
+)
+
+// waits are what a connection is waited for.
+type waits struct {
+	mu   sync.Mutex
+	long map[*wait]bool // for longer than tellAfter
+}
+
+// wait is something under way that may take long. Its fields below timer are
+// guarded by the waits' lock.
+type wait struct {
+	conn  *Conn
+	what  string        // that the server is to do
+	most  time.Duration // 0: for ever
+	since time.Time
+	timer *time.Timer
+
+	why  error // it is not done yet; nil: nobody answered
+	over bool
+}
+
+// waitFor follows what the server is to do until end is called; nil, which is
+// nothing, where what is empty.
+func (c *Conn) waitFor(what string, most time.Duration, why error) *wait {
+	if what == "" {
+		return nil
+	}
+	w := &wait{conn: c, what: what, most: most, since: time.Now(), why: why}
+	w.timer = time.AfterFunc(tellAfter, w.tell)
+	return w
+}
+
+func (w *wait) failed(why error) {
+	if w != nil {
+		w.conn.waits.mu.Lock()
+		w.why = why
+		w.conn.waits.mu.Unlock()
+	}
+}
+
+// tell says what is waited for, why, and how long at most.
+func (w *wait) tell() {
+	all, bound := &w.conn.waits, ""
+	all.mu.Lock()
+	why, over := w.why, w.over
+	if !over {
+		all.long[w] = true
+	}
+	all.mu.Unlock()
+	if over {
+		return
+	}
+	if why == nil {
+		why = errSilent
+	}
+	if w.most > 0 {
+		bound = fmt.Sprintf("; at most %v", w.most)
+	}
+	w.conn.config.Notice(fmt.Sprintf("Waiting for the server at %s to %s: %v%s.", w.conn.at(), w.what, why, bound))
+}
+
+func (w *wait) end() {
+	if w == nil {
+		return
+	}
+	w.timer.Stop()
+	w.conn.waits.mu.Lock()
+	defer w.conn.waits.mu.Unlock()
+	w.over = true
+	delete(w.conn.waits.long, w)
+}
+
+// Waiting is what the server has been waited for longest to do, and since when, if
+// that is some seconds; "" otherwise.
+func (c *Conn) Waiting() (what string, since time.Time) {
+	c.waits.mu.Lock()
+	defer c.waits.mu.Unlock()
+	for w := range c.waits.long {
+		if what == "" || w.since.Before(since) {
+			what, since = w.what, w.since
+		}
+	}
+	return what, since
+}

@@ -84,7 +84,7 @@ kernel class it answers for clients, says so, and leaves training to others.`,
 				o.Notice = func(line string) { fmt.Fprintln(c.ErrOrStderr(), line) }
 			}
 			err := p.host(c.Context(), o)
-			if errors.Is(err, context.Canceled) {
+			if c.Context().Err() != nil && errors.Is(err, context.Canceled) {
 				return cli.Interrupted{Note: "this host has left its runs to others"}
 			}
 			return err

@@ -64,7 +64,7 @@ other clients would come to, and writes nothing.`,
 			}
 			stats, err := federated.Describe(set)
 			if err := errors.Join(err, set.Close(), c.Context().Err()); err != nil {
-				return interrupted(err, "")
+				return interrupted(c.Context(), err, "")
 			}
 			if plot != "" {
 				if err := figure.Save(plot, histograms(stats)...); err != nil {

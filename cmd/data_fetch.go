@@ -46,7 +46,7 @@ is left as it is. The archives:
 				return cli.Interrupted{Note: stopped.Kept()}
 			}
 			if err != nil {
-				return interrupted(err, "")
+				return interrupted(c.Context(), err, "")
 			}
 			return writeFetched(c, archive, result)
 		},

@@ -96,7 +96,7 @@ func (s *source) prepare(c *cobra.Command, out string) error {
 		return err
 	}
 	if err := c.Context().Err(); err != nil {
-		return interrupted(err, out)
+		return interrupted(c.Context(), err, out)
 	}
 	w := c.OutOrStdout()
 	if why == "" {

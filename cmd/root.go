@@ -44,10 +44,10 @@ func execute(ctx context.Context, p program, args []string, stdout, stderr io.Wr
 	return cli.Perform(ctx, rootCommand(p), args, stdout, stderr)
 }
 
-// interrupted says what an interruption kept, if anything, and what else went wrong
-// beside it. Another error stays as it is.
-func interrupted(err error, kept string) error {
-	if !errors.Is(err, context.Canceled) {
+// interrupted says what an interruption of a command kept, if anything, and what else
+// went wrong beside it. Another error stays as it is.
+func interrupted(ctx context.Context, err error, kept string) error {
+	if ctx.Err() == nil || !errors.Is(err, context.Canceled) {
 		return err
 	}
 	note := "nothing was written"

@@ -50,7 +50,12 @@ func (r *recorder) program() program {
 func call(t *testing.T, r *recorder, args ...string) (status int, stdout, stderr string) {
 	t.Helper()
 	var out, errs bytes.Buffer
-	status = execute(t.Context(), r.program(), args, &out, &errs)
+	ctx, signal := context.WithCancel(t.Context())
+	defer signal()
+	if errors.Is(r.err, context.Canceled) {
+		signal()
+	}
+	status = execute(ctx, r.program(), args, &out, &errs)
 	return status, out.String(), errs.String()
 }
 

@@ -205,7 +205,7 @@ func (f *theoryFlags) advise(c *cobra.Command) error {
 		return cli.Usage(c, missing)
 	}
 	if err != nil {
-		return interrupted(err, "")
+		return interrupted(c.Context(), err, "")
 	}
 	if f.figure != "" {
 		if err := a.Draw(f.figure); err != nil {
@@ -225,7 +225,7 @@ func (f *theoryFlags) laboratory(c *cobra.Command) error {
 	result, err := plan.Run(c.Context(), study.Options{Run: f.options(show), Progress: func(p study.Progress) { show.Show(statusOfStudy(p)) }})
 	show.Close()
 	if err != nil {
-		return interrupted(err, f.out+sameCommand)
+		return interrupted(c.Context(), err, f.out+sameCommand)
 	}
 	if err := result.Save(f.out); err != nil {
 		return err

@@ -19,7 +19,7 @@ const (
 	ExitOK          = 0
 	ExitFailure     = 1
 	ExitUsage       = 2
-	ExitInterrupted = 130
+	ExitInterrupted = 130 // by a signal, and by nothing else
 )
 
 // Main runs a program until its command ends or a signal stops it, and exits.
@@ -53,13 +53,14 @@ func Perform(ctx context.Context, root *cobra.Command, args []string, stdout, st
 	addCompletion(root)
 	prepareUsage(root)
 	err := root.ExecuteContext(ctx)
-	if err == nil || out.err != nil && !errors.Is(err, context.Canceled) {
+	interrupted := ctx.Err() != nil && errors.Is(err, context.Canceled)
+	if err == nil || out.err != nil && !interrupted {
 		err = out.err // lost output is why the command failed, where it did
 	}
 	switch usage := (UsageError{}); {
 	case err == nil:
 		return ExitOK
-	case errors.Is(err, context.Canceled):
+	case interrupted:
 		complain(stderr, root, err.Error())
 		return ExitInterrupted
 	case errors.As(err, &usage):

@@ -142,16 +142,10 @@ func TestServersThatWillNotDo(t *testing.T) {
 	s := newServer(t, serverOptions{NoJetStream: true})
 	out := filepath.Join(t.TempDir(), "run")
 	for want, args := range map[string][]string{
-		"the server has no JetStream":                        {"coordinator", "--nats", s.url(), "--out", out},
-		"connect to nats://127.0.0.1:1: no server answers":   {"host", "--nats", "nats://me:secret@127.0.0.1:1"},
-		"connect to nats://127.0.0.1:1: no server answers t": {"run", "--nats", "nats://127.0.0.1:1", "--out", out},
-		"nobody.creds: no such file":                         {"host", "--nats", s.url(), "--creds", "nobody.creds"},
+		"the server has no JetStream": {"coordinator", "--nats", s.url(), "--out", out},
+		"nobody.creds: no such file":  {"host", "--nats", s.url(), "--creds", "nobody.creds"},
 	} {
-		p := fedpace(t, args...)
-		p.fails(want, patience)
-		if strings.Contains(p.said(), "secret") {
-			t.Errorf("a password is told: %s", p.said())
-		}
+		fedpace(t, args...).fails(want, patience)
 	}
 	for want, args := range map[string][]string{
 		"--nats is missing":                    {"host"},

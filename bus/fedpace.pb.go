@@ -200,6 +200,7 @@ type Task struct {
 	ModelBits     uint64                 `protobuf:"varint,7,opt,name=model_bits,json=modelBits,proto3" json:"model_bits,omitempty"`           // size of one transfer of the model
 	StartNs       int64                  `protobuf:"varint,8,opt,name=start_ns,json=startNs,proto3" json:"start_ns,omitempty"`                 // virtual time at which the task starts
 	Over          bool                   `protobuf:"varint,10,opt,name=over,proto3" json:"over,omitempty"`                                     // to devices, with task 0: the run is over; without it task 0 calls the device to join
+	Placement     uint64                 `protobuf:"varint,11,opt,name=placement,proto3" json:"placement,omitempty"`                           // the coordinator's note of where it sent the task; the plan repeats it
 	Stamp         uint64                 `protobuf:"fixed64,16,opt,name=stamp,proto3" json:"stamp,omitempty"`                                  // RunInfo's; 0: all hosts are the coordinator's own
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -298,6 +299,13 @@ func (x *Task) GetOver() bool {
 	return false
 }
 
+func (x *Task) GetPlacement() uint64 {
+	if x != nil {
+		return x.Placement
+	}
+	return 0
+}
+
 func (x *Task) GetStamp() uint64 {
 	if x != nil {
 		return x.Stamp
@@ -365,7 +373,8 @@ type Plan struct {
 	DownloadNs    int64                  `protobuf:"varint,2,opt,name=download_ns,json=downloadNs,proto3" json:"download_ns,omitempty"`
 	ComputeNs     int64                  `protobuf:"varint,3,opt,name=compute_ns,json=computeNs,proto3" json:"compute_ns,omitempty"`
 	UploadNs      int64                  `protobuf:"varint,4,opt,name=upload_ns,json=uploadNs,proto3" json:"upload_ns,omitempty"`
-	Dropout       *Dropout               `protobuf:"bytes,5,opt,name=dropout,proto3" json:"dropout,omitempty"` // absent: the client finishes
+	Dropout       *Dropout               `protobuf:"bytes,5,opt,name=dropout,proto3" json:"dropout,omitempty"`      // absent: the client finishes
+	Placement     uint64                 `protobuf:"varint,6,opt,name=placement,proto3" json:"placement,omitempty"` // the task's
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -433,6 +442,13 @@ func (x *Plan) GetDropout() *Dropout {
 		return x.Dropout
 	}
 	return nil
+}
+
+func (x *Plan) GetPlacement() uint64 {
+	if x != nil {
+		return x.Placement
+	}
+	return 0
 }
 
 // Update is a real device's answer to a task: the chunks of its model, one a
@@ -1894,12 +1910,15 @@ func (x *File) GetDigest() []byte {
 	return nil
 }
 
-// InfoRequest asks for RunInfo; a host repeats it, every two seconds, to say what it does for the run.
+// InfoRequest asks for RunInfo; a host repeats it, every second and with every job that it takes, to say what it
+// does for the run.
 type InfoRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Host          string                 `protobuf:"bytes,1,opt,name=host,proto3" json:"host,omitempty"`        // name, a token; empty: one who only asks
 	Workers       uint32                 `protobuf:"varint,2,opt,name=workers,proto3" json:"workers,omitempty"` // jobs that it does at a time; 0: it answers tasks alone
 	Leaves        bool                   `protobuf:"varint,3,opt,name=leaves,proto3" json:"leaves,omitempty"`
+	Local         bool                   `protobuf:"varint,4,opt,name=local,proto3" json:"local,omitempty"`      // it is part of the coordinator's process
+	Jobs          []uint64               `protobuf:"varint,5,rep,packed,name=jobs,proto3" json:"jobs,omitempty"` // that it holds
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1953,6 +1972,20 @@ func (x *InfoRequest) GetLeaves() bool {
 		return x.Leaves
 	}
 	return false
+}
+
+func (x *InfoRequest) GetLocal() bool {
+	if x != nil {
+		return x.Local
+	}
+	return false
+}
+
+func (x *InfoRequest) GetJobs() []uint64 {
+	if x != nil {
+		return x.Jobs
+	}
+	return nil
 }
 
 // Announcement says on fedpace.runs, every second, that there is a run.
@@ -2021,7 +2054,7 @@ var File_fedpace_proto protoreflect.FileDescriptor
 const file_fedpace_proto_rawDesc = "" +
 	"\n" +
 	"\rfedpace.proto\x12\n" +
-	"fedpace.v1\"\xa2\x02\n" +
+	"fedpace.v1\"\xc0\x02\n" +
 	"\x04Task\x12\x12\n" +
 	"\x04task\x18\x01 \x01(\x04R\x04task\x12\x14\n" +
 	"\x05round\x18\x02 \x01(\rR\x05round\x12\x1f\n" +
@@ -2035,12 +2068,13 @@ const file_fedpace_proto_rawDesc = "" +
 	"model_bits\x18\a \x01(\x04R\tmodelBits\x12\x19\n" +
 	"\bstart_ns\x18\b \x01(\x03R\astartNs\x12\x12\n" +
 	"\x04over\x18\n" +
-	" \x01(\bR\x04over\x12\x14\n" +
+	" \x01(\bR\x04over\x12\x1c\n" +
+	"\tplacement\x18\v \x01(\x04R\tplacement\x12\x14\n" +
 	"\x05stamp\x18\x10 \x01(\x06R\x05stampJ\x04\b\t\x10\n" +
 	"\"M\n" +
 	"\aDropout\x12'\n" +
 	"\x05phase\x18\x01 \x01(\x0e2\x11.fedpace.v1.PhaseR\x05phase\x12\x19\n" +
-	"\bafter_ns\x18\x02 \x01(\x03R\aafterNs\"\xa6\x01\n" +
+	"\bafter_ns\x18\x02 \x01(\x03R\aafterNs\"\xc4\x01\n" +
 	"\x04Plan\x12\x12\n" +
 	"\x04task\x18\x01 \x01(\x04R\x04task\x12\x1f\n" +
 	"\vdownload_ns\x18\x02 \x01(\x03R\n" +
@@ -2048,7 +2082,8 @@ const file_fedpace_proto_rawDesc = "" +
 	"\n" +
 	"compute_ns\x18\x03 \x01(\x03R\tcomputeNs\x12\x1b\n" +
 	"\tupload_ns\x18\x04 \x01(\x03R\buploadNs\x12-\n" +
-	"\adropout\x18\x05 \x01(\v2\x13.fedpace.v1.DropoutR\adropout\"\x81\x02\n" +
+	"\adropout\x18\x05 \x01(\v2\x13.fedpace.v1.DropoutR\adropout\x12\x1c\n" +
+	"\tplacement\x18\x06 \x01(\x04R\tplacement\"\x81\x02\n" +
 	"\x06Update\x12\x12\n" +
 	"\x04task\x18\x01 \x01(\x04R\x04task\x12\x1f\n" +
 	"\vdownload_ns\x18\x02 \x01(\x03R\n" +
@@ -2172,11 +2207,13 @@ const file_fedpace_proto_rawDesc = "" +
 	"\x05files\x18\a \x03(\v2\x10.fedpace.v1.FileR\x05files\"2\n" +
 	"\x04File\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12\x16\n" +
-	"\x06digest\x18\x02 \x01(\fR\x06digest\"S\n" +
+	"\x06digest\x18\x02 \x01(\fR\x06digest\"}\n" +
 	"\vInfoRequest\x12\x12\n" +
 	"\x04host\x18\x01 \x01(\tR\x04host\x12\x18\n" +
 	"\aworkers\x18\x02 \x01(\rR\aworkers\x12\x16\n" +
-	"\x06leaves\x18\x03 \x01(\bR\x06leaves\"J\n" +
+	"\x06leaves\x18\x03 \x01(\bR\x06leaves\x12\x14\n" +
+	"\x05local\x18\x04 \x01(\bR\x05local\x12\x12\n" +
+	"\x04jobs\x18\x05 \x03(\x04R\x04jobs\"J\n" +
 	"\fAnnouncement\x12\x10\n" +
 	"\x03run\x18\x01 \x01(\tR\x03run\x12\x14\n" +
 	"\x05stamp\x18\x02 \x01(\x06R\x05stamp\x12\x12\n" +

@@ -29,6 +29,7 @@ const (
 
 	maxConfiguration = 1 << 19 // bytes of a run's configuration
 	maxFiles         = 1 << 12 // files that it names
+	maxHeldJobs      = 1 << 12 // jobs that a host holds at once
 )
 
 // Protocol is the version of the protocol that devices of this program speak:

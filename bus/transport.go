@@ -137,6 +137,9 @@ type CoordinatorConfig struct {
 	// AckWait is how long a trainer may hold a job without a mark of progress
 	// before another gets it; 0 is 30 s.
 	AckWait time.Duration
+	// MaxDeliver is how many trainers may fail at a job before the run does; 0 is 5.
+	// A host that is gone does not count.
+	MaxDeliver int
 	// PlanPatience is how long TakePlans waits for a plan before it supposes that
 	// tasks are lost, with a host that has died or since none has joined yet; 0
 	// is 10 s.
@@ -146,9 +149,9 @@ type CoordinatorConfig struct {
 	Info *RunInfo
 	// NeedsHosts says that this process has no hosts of its own.
 	NeedsHosts bool
-	// Notice is told, a line each, of hosts in other processes that come and go; it
-	// may be called from any goroutine and may be nil.
-	Notice func(string)
+	// Notice is told of hosts in other processes that come and go; it may be called
+	// from any goroutine and may be nil.
+	Notice func(Notice)
 }
 
 // HostConfig is what a host's end of a run needs; the zero value will do.

@@ -190,7 +190,11 @@ func (r *RunInfo) Validate() error {
 }
 
 // Validate takes any host's name: one that is no token is not counted.
-func (r *InfoRequest) Validate() error { return nil }
+func (r *InfoRequest) Validate() error {
+	c := checker{message: "info request"}
+	c.number("number of jobs", int64(len(r.Jobs)), 0, maxHeldJobs)
+	return c.err
+}
 
 func (a *Announcement) Validate() error {
 	c := checker{message: "announcement"}

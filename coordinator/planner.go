@@ -3,6 +3,7 @@ package coordinator
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -62,7 +63,9 @@ func (d *driver) plan(ctx context.Context) (round.Event, error) {
 		p.plans, err = p.bus.TakePlans(ctx, p.plans[:0])
 		p.taken = 0
 		if errors.Is(err, bus.ErrInterrupted) {
-			p.sent, p.plans = 0, p.plans[:0] // all again: a repeated plan is ignored
+			// All that have no plan are sent again. A repeated plan is ignored.
+			p.open = slices.DeleteFunc(p.open, func(t round.Task) bool { return !d.machine.Unplanned(t.Task) })
+			p.sent, p.plans = 0, p.plans[:0]
 			continue
 		}
 		if err != nil {

@@ -84,7 +84,7 @@ func permissions(g Grant) (publish, subscribe jwt.StringList) {
 			subject.AnyClient("*", subject.Plan), subject.Sums("*"), subject.Info("*"), anyModel,
 			"$JS.API.CONSUMER.INFO.*.*", "$JS.API.CONSUMER.MSG.NEXT.*.*", "$JS.ACK.>",
 		}
-		return publish, jwt.StringList{subject.AnyClient("*", subject.Task), subject.Announce, inbox}
+		return publish, jwt.StringList{subject.AnyClient("*", subject.Task), subject.AnyClient("*", subject.TaskFor("*")), subject.Announce, inbox}
 	case RoleSite:
 		publish = jwt.StringList{subject.Root + ".*.get.*.*.*"}
 		for _, gate := range gates {

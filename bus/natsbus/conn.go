@@ -12,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"fedpace/bus"
 	"fedpace/internal/names"
 )
 
@@ -40,8 +41,8 @@ type ConnConfig struct {
 	Patience time.Duration
 	// Await has Connect wait as long for a server that is not there yet.
 	Await bool
-	// Notice gets a line for each change of the connection; may be nil.
-	Notice func(string)
+	// Notice is told of each change of the connection; may be nil.
+	Notice func(bus.Notice)
 }
 
 // Local is a server in this process (package embedded has it).
@@ -79,7 +80,7 @@ type Conn struct {
 func Connect(ctx context.Context, c ConnConfig) (*Conn, error) {
 	c.Patience, c.Store = cmp.Or(c.Patience, reconnectFor), cmp.Or(c.Store, NewStore())
 	if c.Notice == nil {
-		c.Notice = func(string) {}
+		c.Notice = func(bus.Notice) {}
 	}
 	if c.Server != nil {
 		c.Store = c.Server.Store()
@@ -144,7 +145,7 @@ func (c *Conn) connect(ctx context.Context, options []nats.Option) (err error) {
 			if most := c.patience(); most > 0 {
 				give, bound = time.After(most), fmt.Sprintf(" for at most %v", most)
 			}
-			c.config.Notice(fmt.Sprintf("No server answers at %s; trying again%s.", c.at(), bound))
+			c.config.Notice(bus.Notice{State: bus.ServerAwaited, Text: fmt.Sprintf("No server answers at %s; trying again%s.", c.at(), bound)})
 		}
 		select {
 		case <-ctx.Done():

@@ -29,10 +29,11 @@ type Coordinator struct {
 	sending sync.Mutex // guards the buffers of SendTask
 	subject subject.Clients
 	buffer  []byte
+	begun   bool // tasks have been sent since plans were waited for
 
 	memory []bus.Plan // for the next plans; of the subscription's goroutine
 	plans  *mailbox.Mailbox[bus.ClientPlan]
-	late   *time.Timer // runs while plans are waited for
+	wait   planWait
 
 	sums  *sumCollector
 	hosts *hostRegistry // nil: nobody asks
@@ -71,15 +72,14 @@ func (c *Conn) OpenCoordinator(ctx context.Context, run string, config bus.Coord
 	config.Replicas = cmp.Or(config.Replicas, 1)
 	config.AckWait = cmp.Or(config.AckWait, 30*time.Second)
 	config.PlanPatience = cmp.Or(config.PlanPatience, 10*time.Second)
+	config.MaxDeliver = cmp.Or(config.MaxDeliver, 5)
 	o := &Coordinator{
 		run: run, config: config, conn: c, sums: newSumCollector(c.config.Store),
 		subject: subject.ClientsOf(run), plans: mailbox.New[bus.ClientPlan](PendingMessages),
 		looking: make(chan error, 1), unwatch: func() {}, stop: func() {},
 	}
-	o.late = time.AfterFunc(time.Hour, func() {
-		o.plans.Signal(fmt.Errorf("bus: run %s: no plan for %v, although one is waited for: %w", run, config.PlanPatience, bus.ErrInterrupted))
-	})
-	o.late.Stop()
+	o.wait.timer = time.AfterFunc(time.Hour, o.onNoPlan)
+	o.wait.timer.Stop()
 	var err error
 	o.js, err = jetstream.New(c.nats,
 		jetstream.WithDefaultTimeout(RequestTimeout), jetstream.WithPublishAsyncMaxPending(pendingJobs),
@@ -91,7 +91,7 @@ func (c *Conn) OpenCoordinator(ctx context.Context, run string, config bus.Coord
 		return nil, fmt.Errorf("bus: JetStream: %w", err)
 	}
 	if config.Info != nil {
-		if o.hosts, err = newHostRegistry(c, run, &config); err != nil {
+		if o.hosts, err = newHostRegistry(c, run, &config, newJobWatch()); err != nil {
 			return nil, err
 		}
 	}
@@ -131,6 +131,7 @@ func (c *Coordinator) open(ctx context.Context) error {
 	c.watched.Go(func() { c.watchStreams(watching) })
 	if c.hosts != nil {
 		c.watched.Go(func() { c.hosts.announce(watching) })
+		c.watched.Go(func() { c.backUpJobs(watching) })
 	}
 	return c.conn.Settled(ctx)
 }
@@ -161,6 +162,9 @@ func (c *Coordinator) failed(err error) {
 
 // lost tells the driver that messages may be lost, once the streams are there.
 func (c *Coordinator) lost(err error) {
+	if c.hosts != nil {
+		c.hosts.placement.Forget()
+	}
 	c.plans.Signal(err)
 	c.sums.mailbox.Signal(err)
 }
@@ -188,11 +192,18 @@ func (c *Coordinator) Dropped() (n int64) {
 // client, and sums that were refused or repeated.
 func (c *Coordinator) Ignored() int64 { return c.ignored.Load() + c.sums.ignored.Load() }
 
-// onInfo runs on the subscription of those who ask for the configuration.
+// onInfo runs on the subscription of those who ask for the configuration. Tasks
+// that were sent before any host was there are sent again to the first.
 func (c *Coordinator) onInfo(m *nats.Msg) {
-	if joined := c.hosts.onRequest(m); joined != "" && c.plans.Waiting() > 0 {
-		c.plans.Signal(fmt.Errorf("bus: run %s: host %s has joined: %w", c.run, joined, bus.ErrInterrupted))
+	joined, first := c.hosts.onRequest(m)
+	if joined == "" || c.plans.Waiting() == 0 {
+		return
 	}
+	if first {
+		c.plans.Signal(fmt.Errorf("bus: run %s: host %s has joined: %w", c.run, joined, bus.ErrInterrupted))
+		return
+	}
+	c.wait.timer.Reset(stallAfter)
 }
 
 func (c *Coordinator) Hosts() (hosts, workers int) {
@@ -200,59 +211,4 @@ func (c *Coordinator) Hosts() (hosts, workers int) {
 		return 0, 0
 	}
 	return c.hosts.present()
-}
-
-// SendTask publishes a task; the message leaves with those that follow it closely.
-func (c *Coordinator) SendTask(client int, t *bus.Task) error {
-	if err := t.Validate(); err != nil {
-		return err
-	}
-	if client < 0 || client > bus.MaxClients {
-		return fmt.Errorf("bus: client %d, want 0 to %d", client, bus.MaxClients)
-	}
-	c.sending.Lock()
-	defer c.sending.Unlock()
-	if c.hosts != nil {
-		t.Stamp = c.hosts.Info.Stamp
-	}
-	var err error
-	if c.buffer, err = bus.Marshal(c.buffer[:0], t); err != nil {
-		return err
-	}
-	// Over a connection that is away it is sent again when that is back.
-	if err := c.conn.nats.Publish(c.subject.Of(client, subject.Task), c.buffer); err != nil && !retriable(err) {
-		return fmt.Errorf("bus: task %d to client %d: %w", t.Task, client, err)
-	}
-	return nil
-}
-
-// onPlan runs on the plans' subscription.
-func (c *Coordinator) onPlan(m *nats.Msg) {
-	client, ok := c.subject.Client(m.Subject, subject.Plan)
-	if !ok || Relayed(m) {
-		c.ignored.Add(1)
-		return
-	}
-	if len(c.memory) == 0 {
-		c.memory = make([]bus.Plan, 128) // one allocation for many plans
-	}
-	plan := &c.memory[0]
-	c.memory = c.memory[1:]
-	if err := bus.Unmarshal(m.Data, plan); err != nil {
-		// Plans come from hosts, never from devices: a bad one is a broken host,
-		// and the clock would stand for ever without it.
-		c.failed(fmt.Errorf("%w (from simulated client %d)", err, client))
-		return
-	}
-	c.plans.Put(bus.ClientPlan{Client: client, Plan: plan})
-}
-
-// TakePlans fails with the cause: a slow consumer's drop, a lost connection, a plan
-// that is not valid. When no plan comes for CoordinatorConfig.PlanPatience, its
-// error wraps [bus.ErrInterrupted]: a task that no host gets leaves no trace on the
-// bus.
-func (c *Coordinator) TakePlans(ctx context.Context, buf []bus.ClientPlan) ([]bus.ClientPlan, error) {
-	c.late.Reset(c.config.PlanPatience)
-	defer c.late.Stop()
-	return c.plans.Take(ctx, buf)
 }

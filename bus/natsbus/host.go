@@ -19,7 +19,8 @@ import (
 	"fedpace/internal/vector"
 )
 
-// hostQueue is the queue group in which the hosts of a run share its tasks.
+// hostQueue is the queue group in which the hosts of a run share the tasks that
+// are for any of them.
 const hostQueue = "hosts"
 
 // Host is a [bus.Host].
@@ -33,12 +34,15 @@ type Host struct {
 	end     context.CancelCauseFunc
 	serving sync.WaitGroup // ends with life
 
-	// Of the goroutine that answers tasks: its memory is used again for each.
-	subjects subject.Clients
-	plan     func(client int, t *bus.Task, p *bus.Plan) error
-	task     bus.Task
-	answer   bus.Plan
-	buffer   []byte
+	answering sync.Mutex // guards what follows, memory that is used again for each task
+	subjects  subject.Clients
+	plan      func(client int, t *bus.Task, p *bus.Plan) error
+	task      bus.Task
+	answer    bus.Plan
+	buffer    []byte
+
+	holding sync.Mutex
+	held    []uint64 // numbers of the jobs that it has taken and not ended
 
 	consumers sync.Map    // jetstream.Consumer by kernel class; missing: to be found (again)
 	copies    atomic.Bool // the coordinator is in another process
@@ -70,30 +74,35 @@ func (h *Host) Close() error {
 func (h *Host) Err() error            { return context.Cause(h.life) }
 func (h *Host) Done() <-chan struct{} { return h.life.Done() }
 
-// ServeTasks subscribes as one of a queue group: each task goes to one host.
+// ServeTasks subscribes to the tasks that are for this host, and as one of a queue
+// group to those that are for any.
 func (h *Host) ServeTasks(ctx context.Context, fn func(client int, t *bus.Task, p *bus.Plan) error) error {
 	h.subjects, h.plan = subject.ClientsOf(h.run), fn
-	sub, err := h.conn.subscribe(subject.AnyClient(h.run, subject.Task), hostQueue, h.onTask)
-	if err != nil {
-		return err
+	for _, x := range []struct{ verb, queue string }{{subject.Task, hostQueue}, {subject.TaskFor(h.config.Name), ""}} {
+		sub, err := h.conn.subscribe(subject.AnyClient(h.run, x.verb), x.queue, func(m *nats.Msg) { h.onTask(m, x.verb) })
+		if err != nil {
+			return err
+		}
+		h.serving.Go(func() {
+			<-h.life.Done()
+			_ = sub.Unsubscribe() // fails only on a closed connection, which has none
+		})
 	}
-	h.serving.Go(func() {
-		<-h.life.Done()
-		_ = sub.Unsubscribe() // fails only on a closed connection, which has none
-	})
-	if err := h.conn.Settled(ctx); err != nil || h.config.Stamp == 0 {
+	if err := h.conn.Settled(ctx); err != nil {
 		return err
 	}
 	h.serving.Go(h.heartbeat)
 	return nil
 }
 
-// onTask runs on the tasks' subscription.
-func (h *Host) onTask(m *nats.Msg) {
-	client, ok := h.subjects.Client(m.Subject, subject.Task)
+// onTask runs on the tasks' subscriptions.
+func (h *Host) onTask(m *nats.Msg, verb string) {
+	client, ok := h.subjects.Client(m.Subject, verb)
 	if !ok || Relayed(m) {
 		return // a device's
 	}
+	h.answering.Lock()
+	defer h.answering.Unlock()
 	if err := bus.Unmarshal(m.Data, &h.task); err != nil {
 		return
 	}
@@ -102,7 +111,7 @@ func (h *Host) onTask(m *nats.Msg) {
 		return
 	}
 	h.answer.Reset()
-	h.answer.Task = h.task.Task
+	h.answer.Task, h.answer.Placement = h.task.Task, h.task.Placement
 	err := h.plan(client, &h.task, &h.answer)
 	if err == nil {
 		err = h.answer.Validate()
@@ -111,7 +120,7 @@ func (h *Host) onTask(m *nats.Msg) {
 		h.buffer, err = bus.Marshal(h.buffer[:0], &h.answer)
 	}
 	if err == nil {
-		if err = h.conn.nats.Publish(subject.PlanOf(m.Subject), h.buffer); err != nil && retriable(err) {
+		if err = h.conn.nats.Publish(subject.PlanOf(m.Subject, verb), h.buffer); err != nil && retriable(err) {
 			return // the connection is away: the coordinator asks again
 		}
 	}

@@ -20,7 +20,7 @@ func someInfo() *bus.RunInfo {
 // lines collects notices.
 type lines chan string
 
-func (l lines) add(s string) { l <- s }
+func (l lines) add(n bus.Notice) { l <- n.Text }
 
 // until waits for a notice that has not been waited for.
 func (l lines) until(t *testing.T, want string) {

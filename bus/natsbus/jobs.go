@@ -18,7 +18,7 @@ import (
 // given to another until Done or Release.
 type delivery struct {
 	job  *bus.Job
-	conn *Conn
+	host *Host
 	msg  jetstream.Msg
 	stop context.CancelFunc // of the marks
 	mark sync.WaitGroup
@@ -72,7 +72,8 @@ func (h *Host) nextJob(ctx context.Context, kernel string) (*delivery, error) {
 		return nil, errors.Join(err, m.TermWithReason(bus.ValidText(err.Error())))
 	}
 	marking, stop := context.WithCancel(h.life)
-	d := &delivery{job: j, conn: h.conn, msg: m, stop: stop}
+	d := &delivery{job: j, host: h, msg: m, stop: stop}
+	h.holds(j.Job, true)
 	d.mark.Go(func() {
 		for range Ticks(marking, consumer.CachedInfo().Config.AckWait/3) {
 			_ = m.InProgress() // lost marks end in a second delivery, which is harmless
@@ -93,10 +94,11 @@ func (h *Host) consumer(ctx context.Context, kernel string) (jetstream.Consumer,
 	return c, err
 }
 
-// end ends the marks of progress.
+// end ends the marks of progress, and the host's hold.
 func (d *delivery) end() {
 	d.stop()
 	d.mark.Wait()
+	d.host.holds(d.job.Job, false)
 }
 
 // Done removes the job from the queue and waits until that is confirmed. It is
@@ -104,7 +106,7 @@ func (d *delivery) end() {
 // (it was sent again meanwhile, or its stream is gone) is no error.
 func (d *delivery) Done(ctx context.Context) error {
 	d.end()
-	attempt, cancel := d.conn.attempt(ctx, RequestTimeout)
+	attempt, cancel := d.host.conn.attempt(ctx, RequestTimeout)
 	defer cancel()
 	err := d.msg.DoubleAck(attempt)
 	switch {

@@ -82,7 +82,10 @@ func (c *Conn) takeLease(ctx context.Context, js jetstream.JetStream, run string
 			return l, err
 		case first == nil:
 			first = other
-			c.config.Notice(fmt.Sprintf("Waiting for the lease of run %s, which %s has, to end: at most %v.", run, other.holder, config.Lease))
+			c.config.Notice(bus.Notice{
+				Subject: run, State: bus.LeaseAwaited,
+				Text: fmt.Sprintf("Waiting for the lease of run %s, which %s has, to end: at most %v.", run, other.holder, config.Lease),
+			})
 		case other.revision != first.revision:
 			return nil, fmt.Errorf("bus: run %s has a coordinator on this server already (%s): let it end, or choose another name", run, other.holder)
 		}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -18,7 +19,6 @@ import (
 const lookEvery = 2 * time.Second
 
 const (
-	maxDeliver  = 5       // trainers that may fail at a job before the run does
 	maxWaiting  = 1 << 12 // trainers that wait for a job
 	pendingJobs = 1 << 12 // jobs and chunks that the stream has not confirmed
 )
@@ -76,7 +76,7 @@ func (c *Coordinator) makeStreams(ctx context.Context) error {
 		Durable:       c.config.Kernel,
 		AckPolicy:     jetstream.AckExplicitPolicy,
 		AckWait:       c.config.AckWait,
-		MaxDeliver:    maxDeliver,
+		MaxDeliver:    c.config.MaxDeliver,
 		FilterSubject: subject.Jobs(c.run, c.config.Kernel),
 		MaxAckPending: -1, // trainers take one at a time each
 		MaxWaiting:    maxWaiting,
@@ -167,6 +167,14 @@ func (c *Coordinator) SendJob(ctx context.Context, j *bus.Job) error {
 		c.look(err) // when it is renewed, what is open is sent again
 		return nil
 	}
+	if c.hosts != nil {
+		c.hosts.jobs.opens(j)
+	}
+	return c.queueJob(j, b)
+}
+
+// queueJob puts an encoded job into the queue.
+func (c *Coordinator) queueJob(j *bus.Job, b []byte) error {
 	f, err := c.js.PublishAsync(subject.Jobs(c.run, j.Kernel), b)
 	if err == nil {
 		c.sums.sent(j.Job, f)
@@ -178,6 +186,68 @@ func (c *Coordinator) SendJob(ctx context.Context, j *bus.Job) error {
 		return nil
 	}
 	return err
+}
+
+// backUpEvery is how often slow jobs are looked for, beside the times at which a
+// sum is accepted or a host leaves.
+const backUpEvery = 50 * time.Millisecond
+
+// backUpJobs queues jobs again whose hosts are gone or slow, and takes jobs from
+// the queue that are done, until ctx ends.
+func (c *Coordinator) backUpJobs(ctx context.Context) {
+	tick := time.NewTicker(backUpEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		case <-c.hosts.jobs.wake:
+		}
+		lost, slow, done := c.hosts.jobs.due()
+		for _, job := range lost {
+			// Its deliveries to hosts that died do not count.
+			done = append(done, c.sums.numbers(job)...)
+		}
+		for _, job := range slices.Concat(lost, slow) {
+			if err := c.queueAgain(job); err != nil {
+				c.failed(err)
+			}
+		}
+		if len(done) > 0 {
+			c.unqueue(ctx, done)
+		}
+	}
+}
+
+// queueAgain queues an open job a further time.
+func (c *Coordinator) queueAgain(job uint64) error {
+	j := c.sums.job(job)
+	if j == nil {
+		return nil // its sum has come
+	}
+	b, err := bus.Marshal(nil, j)
+	if err != nil {
+		return err
+	}
+	c.hosts.jobs.opens(j)
+	return c.queueJob(j, b)
+}
+
+// unqueue removes messages from the queue whose work is done, or in the queue once
+// more. It need not succeed: done twice, a job has the same sum.
+func (c *Coordinator) unqueue(ctx context.Context, numbers []uint64) {
+	ctx, cancel := c.conn.attempt(ctx, RequestTimeout)
+	defer cancel()
+	s, err := c.js.Stream(ctx, subject.JobsStream(c.run))
+	if err != nil {
+		return
+	}
+	for _, n := range numbers {
+		if err := s.DeleteMsg(ctx, n); err != nil && attemptOver(err) {
+			return
+		}
+	}
 }
 
 // look has the streams looked at, since messages may have been lost.
@@ -301,7 +371,7 @@ func (c *Coordinator) onExhausted(m *nats.Msg) {
 		c.failed(fmt.Errorf("bus: the server's advisory of a job that nobody finished: %w", err))
 	} else if j := c.sums.bySequence(a.Sequence); j != nil {
 		c.failed(fmt.Errorf("bus: run %s: job %d (%s, round %d, kernel %s) was given out %d times and no trainer finished it",
-			c.run, j.Job, j.Kind.Name(), j.Round, j.Kernel, maxDeliver))
+			c.run, j.Job, j.Kind.Name(), j.Round, j.Kernel, c.config.MaxDeliver))
 	}
 }
 

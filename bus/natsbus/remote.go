@@ -93,7 +93,7 @@ func (c *Conn) remote(config *ConnConfig) ([]nats.Option, error) {
 		nats.DisconnectErrHandler(c.lost),
 		nats.ReconnectHandler(c.back),
 		nats.LameDuckModeHandler(func(n *nats.Conn) {
-			c.config.Notice(fmt.Sprintf("The server at %s is about to stop; the connection will move to another or wait for it.", n.ConnectedUrlRedacted()))
+			c.config.Notice(bus.Notice{State: bus.ServerStops, Text: fmt.Sprintf("The server at %s is about to stop; the connection will move to another or wait for it.", n.ConnectedUrlRedacted())})
 		}),
 	}
 	encrypted, err := config.TLS.config()
@@ -130,7 +130,7 @@ func (c *Conn) lost(n *nats.Conn, err error) {
 	if err != nil {
 		why = " (" + err.Error() + ")"
 	}
-	c.config.Notice("The connection to NATS is lost" + why + "; trying again.")
+	c.config.Notice(bus.Notice{State: bus.ServerLost, Text: "The connection to NATS is lost" + why + "; trying again."})
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.gone.end()
@@ -160,7 +160,7 @@ func (c *Conn) back(n *nats.Conn) {
 	c.renewal, c.renew = context.WithCancel(context.Background())
 	watchers := slices.Clone(c.watchers)
 	c.mu.Unlock()
-	c.config.Notice("The connection to NATS is back (" + n.ConnectedUrlRedacted() + ").")
+	c.config.Notice(bus.Notice{State: bus.ServerBack, Text: "The connection to NATS is back (" + n.ConnectedUrlRedacted() + ")."})
 	err := fmt.Errorf("bus: the connection was lost and is back: %w", bus.ErrInterrupted)
 	for _, interrupted := range watchers {
 		(*interrupted)(err)

@@ -39,6 +39,7 @@ type openJob struct {
 	job     *bus.Job
 	future  jetstream.PubAckFuture // of its newest message to the work queue; nil: it has none
 	number  uint64                 // of that message in the queue; 0: it is not confirmed
+	older   []uint64               // numbers of its messages before that
 	taken   bool                   // a sum is with the coordinator
 	waiting []*nats.Msg            // repeats, answered when that sum is
 	parts   map[string][]*bus.Sum  // the chunks of sums that are not complete, by trainer
@@ -97,8 +98,34 @@ func (d *sumCollector) sent(job uint64, f jetstream.PubAckFuture) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if o := d.jobs[job]; o != nil {
+		if d.confirmed(o) {
+			o.older = append(o.older, o.number)
+		}
 		o.future, o.number = f, 0
 	}
+}
+
+// numbers are those of an open job's messages in the queue, as far as known.
+func (d *sumCollector) numbers(job uint64) (list []uint64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if o := d.jobs[job]; o != nil {
+		list = slices.Clone(o.older)
+		if d.confirmed(o) {
+			list = append(list, o.number)
+		}
+	}
+	return list
+}
+
+// job finds an open job by its own number; nil: there is none.
+func (d *sumCollector) job(number uint64) *bus.Job {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if o := d.jobs[number]; o != nil {
+		return o.job
+	}
+	return nil
 }
 
 // confirmed tells whether the work queue has a job. With the lock held.
@@ -133,7 +160,7 @@ func (d *sumCollector) forgetSent() {
 	defer d.mu.Unlock()
 	d.last = 0
 	for _, o := range d.jobs {
-		o.future, o.number = nil, 0
+		o.future, o.number, o.older = nil, 0, nil
 	}
 }
 
@@ -157,7 +184,20 @@ func (d *sumCollector) opened() int {
 
 // TakeSum waits for the next sum.
 func (c *Coordinator) TakeSum(ctx context.Context) (*bus.ReceivedSum, error) {
-	return c.sums.mailbox.TakeOne(ctx)
+	s, err := c.sums.mailbox.TakeOne(ctx)
+	if err != nil || c.hosts == nil {
+		return s, err
+	}
+	accept := s.Accept
+	s.Accept = func() {
+		numbers := c.sums.numbers(s.Job)
+		if len(numbers) == 1 {
+			numbers = nil // its trainer takes it from the queue
+		}
+		c.hosts.jobs.closes(s.Job, s.Trainer, numbers)
+		accept()
+	}
+	return s, nil
 }
 
 // onSum runs on the sums' subscription.

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"sync"
 	"time"
+
+	"fedpace/bus"
 )
 
 // waits are what a connection is waited for.
@@ -62,7 +64,9 @@ func (w *wait) tell() {
 	if w.most > 0 {
 		bound = fmt.Sprintf("; at most %v", w.most)
 	}
-	w.conn.config.Notice(fmt.Sprintf("Waiting for the server at %s to %s: %v%s.", w.conn.at(), w.what, why, bound))
+	w.conn.config.Notice(bus.Notice{
+		State: bus.ServerAwaited, Text: fmt.Sprintf("Waiting for the server at %s to %s: %v%s.", w.conn.at(), w.what, why, bound),
+	})
 }
 
 func (w *wait) end() {

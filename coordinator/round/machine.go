@@ -91,6 +91,16 @@ func (m *Machine) Round() int { return m.s.Round.Round }
 // Waiting is the number of tasks, candidates included, that have no plan yet.
 func (m *Machine) Waiting() int { return m.unplanned }
 
+// Unplanned tells whether a task, or a candidate, has no plan yet.
+func (m *Machine) Unplanned(task uint64) bool {
+	list := m.tasksOf(task).List
+	if len(m.s.Candidates) > 0 {
+		list = m.s.Candidates
+	}
+	t := find(list, task)
+	return t != nil && t.Status == TaskIssued
+}
+
 // Step takes one event and says what follows from it. An error means that the
 // driver or an actor broke the protocol; the run cannot go on.
 func (m *Machine) Step(e Event) (*Effects, error) {

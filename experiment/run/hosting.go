@@ -65,7 +65,7 @@ func Host(ctx context.Context, o HostOptions) error {
 		return err
 	}
 	conn, err := natsbus.Connect(ctx, natsbus.ConnConfig{
-		URL: o.NATS.URL, Creds: o.NATS.Creds, TLS: o.NATS.TLS, Name: "host " + o.Name, Patience: -1, Await: true, Notice: o.Notice,
+		URL: o.NATS.URL, Creds: o.NATS.Creds, TLS: o.NATS.TLS, Name: "host " + o.Name, Patience: -1, Await: true, Notice: func(n bus.Notice) { o.Notice(n.Text) },
 	})
 	if err != nil {
 		return err

@@ -12,6 +12,7 @@ import (
 
 	"fedpace/actors/device"
 	"fedpace/actors/learn"
+	"fedpace/bus"
 	"fedpace/coordinator/round"
 	"fedpace/experiment/config"
 	"fedpace/experiment/devicelog"
@@ -147,18 +148,21 @@ type notices struct {
 
 // copied are the options with notices that come here, too.
 func (n *notices) copied(o Options) Options {
-	tee := func(tell func(string)) func(string) {
-		return func(line string) {
-			n.add(nil, line)
-			if tell != nil {
-				tell(line)
-			}
+	tell, tellOfHosts := o.Notice, o.HostNotice
+	o.Notice = func(line string) {
+		n.add(nil, line)
+		if tell != nil {
+			tell(line)
 		}
 	}
-	if o.HostNotice == nil {
-		o.HostNotice = o.Notice
+	o.HostNotice = func(notice bus.Notice) {
+		if tellOfHosts == nil {
+			o.Notice(notice.Text)
+			return
+		}
+		n.add(nil, notice.Text)
+		tellOfHosts(notice)
 	}
-	o.Notice, o.HostNotice = tee(o.Notice), tee(o.HostNotice)
 	return o
 }
 

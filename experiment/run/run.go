@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"fedpace/bus"
 	"fedpace/coordinator"
 	"fedpace/coordinator/round"
 	"fedpace/coordinator/schedule"
@@ -28,7 +29,7 @@ type Options struct {
 	NATS        Connection       // how the server is reached
 	Progress    func(Progress)   // called now and then from the run's goroutine; may be nil
 	Notice      func(string)     // takes lines for the user, from any goroutine; may be nil
-	HostNotice  func(string)     // takes those about the server and the hosts, which a study's runs share; nil: Notice
+	HostNotice  func(bus.Notice) // takes those about the server and the hosts, which a study's runs share; nil: Notice
 	Replay      string           // folder of a run whose real devices' answers are used again; empty: devices take part
 	Overrides   *config.Config   // name, http, pace, checkpoint and nats of a resumed run; nil: as in its folder
 	Equal       *EqualTimes      // shared by the runs of a study; nil: the run times the fixed schedule itself

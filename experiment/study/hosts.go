@@ -3,10 +3,9 @@ package study
 import (
 	"context"
 	"fmt"
-	"regexp"
-	"strings"
 	"sync"
 
+	"fedpace/bus"
 	"fedpace/experiment/config"
 	"fedpace/experiment/run"
 	"fedpace/internal/names"
@@ -49,63 +48,52 @@ func (o *Options) reach(ctx context.Context, cells []Cell) (remote bool, err err
 }
 
 // hostNotices passes on once what several cells say of the server and the hosts, each of them over
-// a connection of its own. A line's first two words are its subject ("Host box", "No host", "The
-// connection"). A line is news unless it equals the last one of its subject, reasons in brackets
-// apart. The cells of one task want the same of hosts, so what they say of hosts counts as one.
+// a connection of its own. A notice is news unless its subject was in the same state before. The
+// cells of one task want the same of hosts, so what they say of hosts counts as one.
 type hostNotices struct {
 	notice func(string)
 
 	mu   sync.Mutex
-	last map[config.Task]map[string]string // the last line by its subject; no task: of the server
+	last map[config.Task]map[string]bus.Notice // the last one by its subject; no task: of the server
 }
 
-// The subjects of lines of hosts, and how many are kept.
-const (
-	aHost        = "Host "
-	noHost       = "No host"
-	mostSubjects = 1000 // hosts come and go, each with a new name
-)
+// mostSubjects is how many hosts are kept: they come and go, each with a new name.
+const mostSubjects = 1000
 
-var reason = regexp.MustCompile(`\([^)]*\)`)
-
-// of takes the lines of a cell's run.
-func (h *hostNotices) of(c *Cell) func(string) {
-	return func(line string) {
-		task, prefix := config.Task(""), ""
-		if strings.HasPrefix(line, aHost) || strings.HasPrefix(line, noHost) {
-			task, prefix = c.Config.Task, string(c.Config.Task)+": "
+// of takes the notices of a cell's run.
+func (h *hostNotices) of(c *Cell) func(bus.Notice) {
+	return func(n bus.Notice) {
+		task, prefix := c.Config.Task, string(c.Config.Task)+": "
+		if n.State.OfServer() {
+			task, prefix = "", ""
 		}
 		h.mu.Lock()
 		defer h.mu.Unlock()
-		if h.news(task, line) {
-			h.notice(prefix + line)
+		if h.news(task, n) {
+			h.notice(prefix + n.Text)
 		}
 	}
 }
 
-func (h *hostNotices) news(task config.Task, line string) bool {
+func (h *hostNotices) news(task config.Task, n bus.Notice) bool {
 	last := h.last[task]
 	if last == nil || len(last) >= mostSubjects {
-		last = map[string]string{}
+		last = map[string]bus.Notice{}
 		h.last[task] = last
 	}
-	if strings.HasPrefix(line, noHost+" is there") {
+	if n.State == bus.NoHost {
 		for _, other := range last {
-			if strings.HasPrefix(other, aHost) && strings.Contains(other, " is there ") {
+			if other.State == bus.HostThere {
 				return false // the host of another cell is getting ready for this one
 			}
 		}
 	}
-	subject, said := line, reason.ReplaceAllString(line, "")
-	if words := strings.SplitN(line, " ", 3); len(words) == 3 {
-		subject = words[0] + " " + words[1]
-	}
-	if last[subject] == said {
+	if before, known := last[n.Subject]; known && before.State == n.State && (n.State != bus.HostThere || before.Text == n.Text) {
 		return false
 	}
-	if subject != noHost {
-		delete(last, noHost) // no host after that is news again
+	if n.Subject != "" {
+		delete(last, "") // no host after that is news again
 	}
-	last[subject] = said
+	last[n.Subject] = n
 	return true
 }

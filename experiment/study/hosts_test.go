@@ -5,6 +5,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"fedpace/bus"
 	"fedpace/experiment/config"
 	"fedpace/experiment/run"
 )
@@ -33,23 +34,23 @@ func TestWhereACellIsDone(t *testing.T) {
 // again; of a run that is still alone while others have a host nothing is told.
 func TestWhatCellsSayIsToldOnce(t *testing.T) {
 	var told []string
-	h := hostNotices{notice: func(line string) { told = append(told, line) }, last: map[config.Task]map[string]string{}}
+	h := hostNotices{notice: func(line string) { told = append(told, line) }, last: map[config.Task]map[string]bus.Notice{}}
 	of := func(task config.Task) *Cell { return &Cell{Config: config.Config{Task: task}} }
 	a, b, c := h.of(of("femnist")), h.of(of("femnist")), h.of(of("sent140"))
-	const (
-		alone  = "No host is there; the run waits for one (fedpace host)."
-		other  = "No host that is there trains with kernel class avx2; the run waits for one."
-		here   = "Host x is there with 2 trainers."
-		plans  = "Host x is there for plans; it does not train."
-		silent = "Host x is silent; others do its work."
-		left   = "Host x has left."
-		lost   = "The connection to NATS is lost (EOF); trying again."
-		reset  = "The connection to NATS is lost (read tcp 127.0.0.1:1: connection reset by peer); trying again."
-		back   = "The connection to NATS is back (nats://a:4222)."
+	var (
+		alone  = bus.Notice{State: bus.NoHost, Text: "No host is there; the run waits for one (fedpace host)."}
+		other  = bus.Notice{State: bus.NoTrainer, Text: "No host that is there trains with kernel class avx2; the run waits for one."}
+		here   = bus.HostJoins("x", 2, true)
+		plans  = bus.HostJoins("x", 0, true)
+		silent = bus.Notice{Subject: "x", State: bus.HostSilent, Text: "Host x is silent; others do its work."}
+		left   = bus.Notice{Subject: "x", State: bus.HostLeft, Text: "Host x has left."}
+		lost   = bus.Notice{State: bus.ServerLost, Text: "The connection to NATS is lost (EOF); trying again."}
+		reset  = bus.Notice{State: bus.ServerLost, Text: "The connection to NATS is lost (read tcp 127.0.0.1:1: connection reset by peer); trying again."}
+		back   = bus.Notice{State: bus.ServerBack, Text: "The connection to NATS is back (nats://a:4222)."}
 	)
 	for _, say := range []struct {
-		who  func(string)
-		line string
+		who    func(bus.Notice)
+		notice bus.Notice
 	}{
 		{a, alone}, {b, alone}, // first
 		{a, here}, {b, here}, {a, alone}, // the last one's host is getting ready
@@ -58,11 +59,11 @@ func TestWhatCellsSayIsToldOnce(t *testing.T) {
 		{a, silent}, {a, alone}, {b, silent}, {b, alone}, // it died
 		{b, here}, {a, here}, {b, left}, {b, alone}, {a, left}, {a, alone}, // and comes again
 	} {
-		say.who(say.line)
+		say.who(say.notice)
 	}
 	want := []string{
-		"femnist: " + alone, "femnist: " + here, "sent140: " + plans, "sent140: " + other, lost, back,
-		"femnist: " + silent, "femnist: " + alone, "femnist: " + here, "femnist: " + left, "femnist: " + alone,
+		"femnist: " + alone.Text, "femnist: " + here.Text, "sent140: " + plans.Text, "sent140: " + other.Text, lost.Text, back.Text,
+		"femnist: " + silent.Text, "femnist: " + alone.Text, "femnist: " + here.Text, "femnist: " + left.Text, "femnist: " + alone.Text,
 	}
 	if diff := cmp.Diff(want, told); diff != "" {
 		t.Error(diff)

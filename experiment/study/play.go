@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"fedpace/bus"
 	"fedpace/experiment/config"
 	"fedpace/experiment/run"
 )
@@ -63,7 +64,7 @@ func Play(ctx context.Context, out string, cells []Cell, o Options) error {
 	}
 	p := &player{
 		Options: o, state: Progress{Cells: len(cells), Done: done},
-		hosts: hostNotices{notice: o.Run.Notice, last: map[config.Task]map[string]string{}},
+		hosts: hostNotices{notice: o.Run.Notice, last: map[config.Task]map[string]bus.Notice{}},
 	}
 	p.Run.Equal = &run.EqualTimes{}
 	group, inner := errgroup.WithContext(ctx)

@@ -42,14 +42,15 @@ actors/data/fetch: internal/filelock net net/http os time
 coordinator/aggregate: internal/registry
 
 # Messages, and the two ends that talk by them.
-bus: internal/names internal/vector time google.golang.org/protobuf/...
+bus: internal/human internal/names internal/vector time google.golang.org/protobuf/...
 bus/internal/subject: bus internal/names
 bus/internal/mailbox:
 bus/internal/conformance: bus time github.com/google/go-cmp/... google.golang.org/protobuf/...
 bus/memory: bus bus/internal/mailbox internal/names time google.golang.org/protobuf/...
+bus/internal/placement: internal/keyed time
 bus/auth: bus bus/internal/subject internal/names os time
 	github.com/nats-io/jwt/... github.com/nats-io/nats.go/... github.com/nats-io/nkeys/...
-bus/natsbus: bus bus/auth bus/internal/mailbox bus/internal/subject internal/human internal/names internal/vector net os time
+bus/natsbus: bus bus/auth bus/internal/mailbox bus/internal/placement bus/internal/subject internal/names internal/vector net os time
 	github.com/nats-io/nats.go/... golang.org/x/sync/... google.golang.org/protobuf/...
 bus/gateway: bus bus/internal/mailbox bus/internal/subject bus/natsbus internal/names internal/vector time
 	github.com/nats-io/nats.go/... google.golang.org/protobuf/...
@@ -86,14 +87,14 @@ experiment/run: actors/... bus/... coordinator/... experiment/config experiment/
 	metrics/... os time golang.org/x/sync/...
 experiment/report: coordinator/round experiment/config experiment/folder internal/human internal/statistics
 	metrics metrics/eventlog metrics/figure metrics/openmetrics metrics/perfetto os time
-experiment/study: coordinator coordinator/schedule experiment/config experiment/folder experiment/run internal/atomicfile
+experiment/study: bus coordinator coordinator/schedule experiment/config experiment/folder experiment/run internal/atomicfile
 	internal/human internal/names internal/statistics metrics metrics/figure os time golang.org/x/sync/...
 experiment/study/...: internal/tasks actors/device actors/data/federated actors/learn coordinator/... experiment/config experiment/convex experiment/folder
 	experiment/run experiment/study internal/atomicfile internal/csvtable internal/human internal/statistics internal/vector metrics metrics/figure metrics/models os
 	github.com/goccy/go-yaml/...
 
 # Programs.
-cmd/internal/cli: actors/learn actors/real bus/natsbus experiment/calibrate internal/tasks internal/names os/... syscall time
+cmd/internal/cli: actors/learn actors/real bus bus/natsbus experiment/calibrate internal/tasks internal/names os/... syscall time
 	github.com/coreos/go-systemd/... github.com/spf13/cobra golang.org/x/term
 cmd/fedpace-device: cmd/internal/cli github.com/spf13/cobra
 cmd: actors/... bus/... cmd/internal/cli coordinator/... experiment/... internal/atomicfile internal/human internal/names

@@ -36,7 +36,7 @@ func ClientsOf(run string) Clients { return Clients(Root + "." + run + ".client.
 
 // Of is a simulated client's subject.
 func (s Clients) Of(client int, verb string) string {
-	var b [2*64 + 32]byte
+	var b [3*64 + 32]byte
 	t := append(b[:0], s...)
 	t = strconv.AppendInt(t, int64(client), 10)
 	t = append(t, '.')
@@ -64,9 +64,12 @@ func (s Clients) Client(subject, verb string) (int, bool) {
 	return n, n <= bus.MaxClients
 }
 
-// PlanOf is the subject on which a client answers what it got on subject:
-// the same with another verb of equal length.
-func PlanOf(subject string) string { return subject[:len(subject)-len(Task)] + Plan }
+// TaskFor is the verb of a task that one host is to answer.
+func TaskFor(host string) string { return Task + "." + host }
+
+// PlanOf is the subject on which a client answers what it got on subject, which
+// ends with a verb.
+func PlanOf(subject, verb string) string { return subject[:len(subject)-len(verb)] + Plan }
 
 // The subjects of a run, and the patterns that match several of them.
 func Jobs(run, kernel string) string { return Root + "." + run + ".jobs." + kernel }

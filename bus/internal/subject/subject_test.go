@@ -24,8 +24,8 @@ func FuzzClientSubject(f *testing.F) {
 		if ok && s.Of(client, Task) != subject {
 			t.Errorf("%q is read as client %d, whose subject is %q", subject, client, s.Of(client, Task))
 		}
-		if ok && PlanOf(subject) != s.Of(client, Plan) {
-			t.Errorf("%q is answered on %q", subject, PlanOf(subject))
+		if ok && PlanOf(subject, Task) != s.Of(client, Plan) {
+			t.Errorf("%q is answered on %q", subject, PlanOf(subject, Task))
 		}
 	})
 }
@@ -44,6 +44,17 @@ func TestEverySimulatedClientHasItsOwnSubject(t *testing.T) {
 		}
 		if got, ok := s.Client(subject, Task); !ok || got != client {
 			t.Fatalf("%q is read as %d, %v", subject, got, ok)
+		}
+		host := rapid.StringMatching(`[A-Za-z0-9_-]{1,64}`).Draw(t, "host")
+		placed := s.Of(client, TaskFor(host))
+		if got, ok := s.Client(placed, TaskFor(host)); !ok || got != client || placed != subject+"."+host {
+			t.Fatalf("%q is read as %d, %v", placed, got, ok)
+		}
+		if got := PlanOf(placed, TaskFor(host)); got != s.Of(client, Plan) {
+			t.Fatalf("%q is answered on %q", placed, got)
+		}
+		if _, ok := s.Client(placed, Task); ok {
+			t.Fatalf("%q is read as one for any host", placed)
 		}
 		if _, ok := s.Client(subject, Plan); ok {
 			t.Fatalf("%q is read as a plan's", subject)

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"fedpace/actors/real"
+	"fedpace/bus"
 	"fedpace/bus/natsbus"
 	"fedpace/internal/names"
 )
@@ -54,7 +55,7 @@ with Ctrl-C or SIGTERM at any time.`,
 			device.Notice = show.Notice
 			return actor(c.Context(), natsbus.ConnConfig{
 				URL: connection.URL, Creds: connection.Creds, TLS: connection.TLS,
-				Name: "device " + device.ID, Notice: show.Notice, Patience: -1, Await: true, // a device waits for its server
+				Name: "device " + device.ID, Notice: func(n bus.Notice) { show.Notice(n.Text) }, Patience: -1, Await: true, // a device waits for its server
 			}, device)
 		},
 	}

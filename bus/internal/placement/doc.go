@@ -1,0 +1,19 @@
+// Package placement decides which host answers for a client.
+//
+// A host is trusted or on probation. Trusted hosts own the clients: each client
+// belongs to one of them by weighted rendezvous hashing, so a host that comes or
+// goes moves only its own share. The weights follow the time in which each host
+// answers its share of a batch of tasks, until all take equally long.
+//
+// A host goes on probation when its answers stay out while another has answered
+// all of its own ([Table.Stalled]), or when even a small share of a batch takes it
+// longer than the others need for the rest. It then owns nothing: now and then it
+// gets a copy of a task, whose answer only measures it. It is trusted again once
+// it has answered copies for a while about as fast as others answer a batch. Each
+// time that it fails again, the while is twice as long: a host that stops and
+// goes on all the time costs next to nothing.
+//
+// No result depends on a placement, since every host gives the same plan. The
+// table keeps nothing of single tasks: a task carries a token, which its plan
+// repeats, and the table counts tokens.
+package placement

@@ -18,6 +18,7 @@ const (
 	tolerance   = 10 * time.Millisecond
 	untaken     = 250 * time.Millisecond
 	endedKept   = 64
+	removedKept = 1 << 10
 	mostCopies  = 3  // of one job in the queue, the first included
 	pacesKept   = 15 // of the last jobs of a kind
 	pacesNeeded = 2  // before a job counts as slow
@@ -36,6 +37,8 @@ type jobWatch struct {
 	paces map[bus.JobKind][]float64 // seconds for one unit of the last jobs' work
 	lost  []uint64                  // jobs that only hosts held that are gone
 	done  []uint64                  // numbers in the queue of jobs that are done
+
+	removed []uint64 // the last numbers that were taken from the queue
 }
 
 // watchedJob is a job without a sum.
@@ -102,6 +105,21 @@ func (w *jobWatch) closes(job uint64, host string, numbers []uint64) {
 		h.ended = h.ended[max(0, len(h.ended)-endedKept):]
 	}
 	w.look()
+}
+
+// removes notes that a message is taken from the queue, of which the server may tell.
+func (w *jobWatch) removes(number uint64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.removed = append(w.removed, number)
+	w.removed = w.removed[max(0, len(w.removed)-removedKept):]
+}
+
+// hasRemoved tells whether a message was taken from the queue on purpose.
+func (w *jobWatch) hasRemoved(number uint64) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Contains(w.removed, number)
 }
 
 // look wakes the one who queues jobs again.

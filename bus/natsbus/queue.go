@@ -244,6 +244,7 @@ func (c *Coordinator) unqueue(ctx context.Context, numbers []uint64) {
 		return
 	}
 	for _, n := range numbers {
+		c.hosts.jobs.removes(n)
 		if err := s.DeleteMsg(ctx, n); err != nil && attemptOver(err) {
 			return
 		}
@@ -376,6 +377,10 @@ func (c *Coordinator) onExhausted(m *nats.Msg) {
 }
 
 func (c *Coordinator) onTerminated(m *nats.Msg) {
+	var a advisory
+	if err := json.Unmarshal(m.Data, &a); err == nil && c.hosts != nil && c.hosts.jobs.hasRemoved(a.Sequence) {
+		return // no trainer has ended it
+	}
 	c.failed(fmt.Errorf("bus: run %s: a trainer cannot read a job: %s", c.run, terminationReason(m.Data)))
 }
 

@@ -30,8 +30,10 @@ func watch(t testing.TB, servers ...*natsServer) *watcher {
 	}
 	t.Cleanup(c.Close)
 	w := &watcher{t: t, seen: make(chan *nats.Msg, 1<<16)}
-	if _, err := c.ChanSubscribe("fedpace.*.client.*.task", w.seen); err != nil {
-		t.Fatal(err)
+	for _, subject := range []string{"fedpace.*.client.*.task", "fedpace.*.client.*.task.*"} { // to any host, and to one
+		if _, err := c.ChanSubscribe(subject, w.seen); err != nil {
+			t.Fatal(err)
+		}
 	}
 	if err := c.Flush(); err != nil {
 		t.Fatal(err)

@@ -1,0 +1,127 @@
+package natsbus
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"fedpace/bus"
+)
+
+// watchBench is a jobWatch whose time stands still unless told.
+type watchBench struct {
+	*jobWatch
+	t     *testing.T
+	clock time.Time
+}
+
+func newWatchBench(t *testing.T) *watchBench {
+	b := &watchBench{jobWatch: newJobWatch(), t: t, clock: time.Unix(0, 0)}
+	b.now = func() time.Time { return b.clock }
+	return b
+}
+
+func (b *watchBench) queue(jobs ...uint64) {
+	for _, n := range jobs {
+		b.opens(&bus.Job{Job: n, Kind: bus.Train, Clients: []*bus.ClientWork{{LocalSteps: 100}}})
+	}
+}
+
+func (b *watchBench) wants(lost, slow, done []uint64) {
+	b.t.Helper()
+	if l, s, d := b.due(); !slices.Equal(l, lost) || !slices.Equal(s, slow) || !slices.Equal(d, done) {
+		b.t.Errorf("due are lost %v, slow %v and done %v, want %v, %v and %v", l, s, d, lost, slow, done)
+	}
+}
+
+// Two hosts of one worker: each does a job of a second, then the first is idle.
+func twoHosts(t *testing.T) *watchBench {
+	b := newWatchBench(t)
+	b.queue(1, 2, 3, 4)
+	b.holds("a", 1, []uint64{1})
+	b.holds("b", 1, []uint64{2})
+	b.clock = b.clock.Add(time.Second)
+	b.closes(1, "a", nil)
+	b.holds("a", 1, []uint64{3})
+	b.closes(2, "b", nil)
+	b.holds("b", 1, []uint64{4})
+	b.wants(nil, nil, nil)
+	b.clock = b.clock.Add(time.Second)
+	b.closes(3, "a", nil)
+	b.wants(nil, nil, nil)
+	return b
+}
+
+func TestASlowJobIsQueuedTwiceForAnIdleWorker(t *testing.T) {
+	b := twoHosts(t)
+	b.clock = b.clock.Add(900 * time.Millisecond)
+	b.wants(nil, nil, nil) // others took a second
+	b.clock = b.clock.Add(150 * time.Millisecond)
+	b.wants(nil, []uint64{4}, nil)
+	b.queue(4)
+	b.wants(nil, nil, nil) // once
+	b.holds("a", 1, []uint64{4})
+	b.clock = b.clock.Add(time.Second)
+	b.closes(4, "a", []uint64{4, 5})
+	b.wants(nil, nil, []uint64{4, 5})
+	// The slow one still has what nobody waits for: its worker is not idle.
+	b.queue(5, 6)
+	b.holds("b", 1, []uint64{4})
+	b.holds("a", 1, []uint64{5})
+	b.clock = b.clock.Add(900 * time.Millisecond)
+	b.wants(nil, nil, nil)
+}
+
+func TestAJobOfAHostThatIsGoneIsQueuedAgainAtOnce(t *testing.T) {
+	b := twoHosts(t)
+	b.leaves("b")
+	b.wants([]uint64{4}, nil, nil)
+	b.queue(4)
+	b.wants(nil, nil, nil)
+	b.leaves("b")
+	b.leaves("nobody")
+	b.wants(nil, nil, nil)
+}
+
+// A job that another host does, too, waits for that one.
+func TestAJobOfTwoHostsOutlivesOne(t *testing.T) {
+	b := twoHosts(t)
+	b.holds("a", 1, []uint64{4})
+	b.leaves("b")
+	b.wants(nil, nil, nil)
+	b.leaves("a")
+	b.wants([]uint64{4}, nil, nil)
+}
+
+// A host that has stopped takes a job that it had asked for, and cannot say so.
+func TestAJobThatNobodySaysToHaveIsQueuedTwice(t *testing.T) {
+	b := twoHosts(t)
+	b.queue(5)
+	b.wants(nil, nil, nil)
+	b.clock = b.clock.Add(300 * time.Millisecond)
+	b.wants(nil, []uint64{5}, nil)
+	b.queue(5)
+	b.clock = b.clock.Add(300 * time.Millisecond)
+	b.wants(nil, []uint64{5}, nil)
+	b.queue(5)
+	b.clock = b.clock.Add(time.Hour)
+	b.closes(4, "b", nil)
+	b.wants(nil, nil, nil) // three copies are enough
+}
+
+// While all workers are busy a job may wait, and one may take long.
+func TestNothingIsQueuedTwiceWhileWorkersAreBusy(t *testing.T) {
+	b := twoHosts(t)
+	b.queue(5, 6, 7)
+	b.holds("a", 1, []uint64{5})
+	b.clock = b.clock.Add(time.Hour)
+	b.wants(nil, nil, nil)
+}
+
+// A host's message from before its sum was accepted does not bring the job back.
+func TestAHostThatSaysItLate(t *testing.T) {
+	b := twoHosts(t)
+	b.holds("a", 1, []uint64{3})
+	b.clock = b.clock.Add(3 * time.Second)
+	b.wants(nil, []uint64{4}, nil)
+}

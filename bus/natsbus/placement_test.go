@@ -1,0 +1,129 @@
+package natsbus_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"fedpace/bus"
+)
+
+// named joins run r as a host of another process.
+func (p *place) named(t *testing.T, name string, workers int) bus.Host {
+	t.Helper()
+	conn := p.connect(t)
+	info, err := conn.AskRun(t.Context(), "r")
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, err := conn.OpenHost(t.Context(), "r", bus.HostConfig{Name: name, Stamp: info.Stamp, Workers: workers})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = h.Close() })
+	return h
+}
+
+// plansOf sends tasks of clients 0 to n-1, as the driver does, until all have
+// their plan.
+func plansOf(t *testing.T, c bus.Coordinator, n int) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	planned := map[int]bool{}
+	send := func() {
+		for i := range n {
+			if planned[i] {
+				continue
+			}
+			if err := c.SendTask(i, someTask(uint64(i+1))); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	send()
+	for len(planned) < n {
+		plans, err := c.TakePlans(ctx, nil)
+		if errors.Is(err, bus.ErrInterrupted) {
+			send()
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range plans {
+			if p.Plan.Task != uint64(p.Client+1) {
+				t.Fatalf("the plan of client %d is for task %d", p.Client, p.Plan.Task)
+			}
+			planned[p.Client] = true
+		}
+	}
+}
+
+// A host that has stopped is passed over long before the run's patience, its
+// lease or anything else ends; tasks go to it again after it has gone on.
+func TestTasksGoToHostsThatAnswer(t *testing.T) {
+	places(t, func(t *testing.T, p *place) {
+		said := make(lines, 1000)
+		c := p.coordinatorWith(t, "r", bus.CoordinatorConfig{Info: someInfo(), PlanPatience: time.Hour, Notice: said.add})
+		goOn, stands, answered := make(chan struct{}), make(chan struct{}, 1), make(chan struct{}, 1)
+		note := func(c chan struct{}) {
+			select {
+			case c <- struct{}{}:
+			default:
+			}
+		}
+		if err := p.named(t, "well", 1).ServeTasks(t.Context(), answerAtOnce); err != nil {
+			t.Fatal(err)
+		}
+		err := p.named(t, "stopped", 1).ServeTasks(t.Context(), func(client int, task *bus.Task, plan *bus.Plan) error {
+			note(stands)
+			<-goOn
+			note(answered)
+			return answerAtOnce(client, task, plan)
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		said.until(t, "Host well is there")
+		said.until(t, "Host stopped is there")
+		for range 100 {
+			plansOf(t, c, 50)
+		}
+		<-stands
+		close(goOn)
+		<-answered
+		for range 100 {
+			plansOf(t, c, 50)
+		}
+	})
+}
+
+// The jobs of a host that is gone go to others at once, and the host does not
+// count as a trainer that failed.
+func TestJobsOfAHostThatIsGone(t *testing.T) {
+	places(t, func(t *testing.T, p *place) {
+		said := make(lines, 1000)
+		c := p.coordinatorWith(t, "r", bus.CoordinatorConfig{Info: someInfo(), AckWait: time.Hour, MaxDeliver: 2, Notice: said.add})
+		d := &ends{T: t, c: c, digest: bus.DigestOf(model)}
+		d.ok(c.PutModel(t.Context(), d.digest, model))
+		d.send(1)
+		for range 5 {
+			h := p.named(t, "mortal", 1)
+			d.ok(h.ServeTasks(t.Context(), answerAtOnce))
+			said.until(t, "Host mortal is there")
+			d.h = h
+			_ = d.next()
+			d.ok(h.Close()) // it does not give the job back
+			said.until(t, "Host mortal has left")
+		}
+		d.h = p.named(t, "well", 1)
+		x := d.next()
+		done := d.post(d.sum(1))
+		d.take().Accept()
+		d.ok(<-done)
+		d.ok(x.Done(t.Context()))
+		d.none(100 * time.Millisecond)
+	})
+}

@@ -208,9 +208,6 @@ func byName(a, b *host) int {
 func (t *Table) Begin() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if len(t.trusted)+len(t.waiting) < 2 {
-		return
-	}
 	for _, h := range t.trusted {
 		if h.open() > 0 {
 			return // the batch goes on
@@ -309,18 +306,24 @@ func (t *Table) Place(client int) (owner, copied Target) {
 	return h.Target, Target{}
 }
 
-// owner is the host with the least -ln(u)/weight, u in (0, 1) being the hash of
-// client and host: each owns a share in proportion to its weight.
+// owner is the host with the largest u^(1/weight), u in [0, 1) being the hash of
+// client and host: each owns a share in proportion to its weight. Weights are at
+// most 1, so a host whose u is not the largest needs no power.
 func (t *Table) owner(client int) *host {
+	best, most := t.trusted[0], 0.
 	if len(t.trusted) == 1 {
-		return t.trusted[0]
+		return best
 	}
-	var best *host
-	least := math.Inf(1)
 	for _, h := range t.trusted {
 		u := keyed.Float64(keyed.Nth(h.key, uint64(client)))
-		if x := -math.Log(u+0x1p-54) / h.weight; x < least || best == nil {
-			best, least = h, x
+		if u <= most {
+			continue
+		}
+		if h.weight != 1 {
+			u = math.Pow(u, 1/h.weight)
+		}
+		if u > most {
+			best, most = h, u
 		}
 	}
 	return best

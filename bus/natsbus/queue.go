@@ -204,6 +204,9 @@ func (c *Coordinator) backUpJobs(ctx context.Context) {
 		case <-tick.C:
 		case <-c.hosts.jobs.wake:
 		}
+		if c.lease.check() != nil {
+			continue // when it is renewed
+		}
 		lost, slow, done := c.hosts.jobs.due()
 		for _, job := range lost {
 			// Its deliveries to hosts that died do not count.

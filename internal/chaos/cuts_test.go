@@ -89,7 +89,7 @@ func (x *scissors) play(t *testing.T, name string) (folder.Summary, error) {
 	go func() {
 		hosted <- run.Host(ctx, run.HostOptions{NATS: to, Run: name, Workers: 1, Once: true, Notice: said.add("host: ")})
 	}()
-	summary, err := run.Run(ctx, c, run.Options{NATS: to, RemoteHosts: true, Notice: said.add(""), HostNotice: said.add("")})
+	summary, err := run.Run(ctx, c, run.Options{NATS: to, RemoteHosts: true, Notice: said.add("")})
 	if err != nil {
 		stop()
 	}

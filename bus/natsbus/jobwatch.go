@@ -12,8 +12,9 @@ import (
 
 const (
 	// A job is queued a second time, while a worker is idle, when it has taken so
-	// many times as long as others and a little more, or when nobody has taken it
-	// for a while: it went to a host that has stopped.
+	// many times as long as others and a little more, or is with a host that was as
+	// slow before, or when nobody has taken it for a while: it went to a host that
+	// has stopped.
 	straggling  = 2
 	tolerance   = 10 * time.Millisecond
 	untaken     = 250 * time.Millisecond
@@ -55,6 +56,7 @@ type holder struct {
 	workers int
 	jobs    map[uint64]time.Time // that it holds, and since when
 	ended   []uint64             // the last ones whose sums were accepted: it may still say that it holds them
+	slow    bool                 // another did its job in less time, and none of its own has counted since
 }
 
 func newJobWatch() *jobWatch {
@@ -101,8 +103,14 @@ func (w *jobWatch) closes(job uint64, host string, numbers []uint64) {
 			w.paces[o.kind] = paces[max(0, len(paces)-pacesKept):]
 		}
 		delete(h.jobs, job)
+		h.slow = false
 		h.ended = append(h.ended, job)
 		h.ended = h.ended[max(0, len(h.ended)-endedKept):]
+	}
+	for _, h := range w.hosts {
+		if _, held := h.jobs[job]; held {
+			h.slow = true
+		}
 	}
 	w.look()
 }
@@ -166,21 +174,22 @@ func (w *jobWatch) leaves(host string) {
 		return
 	}
 	for job := range h.jobs {
-		if w.open[job] != nil && !w.held(job) {
+		if held, _ := w.held(job); w.open[job] != nil && !held {
 			w.lost = append(w.lost, job)
 		}
 	}
 	w.look()
 }
 
-// held tells whether a host that is there holds the job.
-func (w *jobWatch) held(job uint64) bool {
+// held tells whether a host that is there holds the job, and whether one does that
+// is not slow.
+func (w *jobWatch) held(job uint64) (held, well bool) {
 	for _, h := range w.hosts {
 		if _, holds := h.jobs[job]; holds {
-			return true
+			held, well = true, well || !h.slow
 		}
 	}
-	return false
+	return held, well
 }
 
 // idle is the number of workers that have no job.
@@ -202,13 +211,14 @@ func (w *jobWatch) due() (lost, slow, done []uint64) {
 	now, idle := w.now(), w.idle()
 	for _, job := range slices.Sorted(maps.Keys(w.open)) {
 		o := w.open[job]
-		waits := o.taken.IsZero() || !w.held(job)
+		held, well := w.held(job)
+		waits := o.taken.IsZero() || !held
 		switch {
 		case idle <= 0:
 			return lost, slow, done
 		case o.copies >= mostCopies || slices.Contains(lost, job):
 		case waits && now.Sub(later(o.queued, o.taken)) > untaken,
-			!waits && now.Sub(o.taken) > w.expected(o):
+			!waits && (!well || now.Sub(o.taken) > w.expected(o)):
 			slow = append(slow, job)
 			idle--
 		case waits:

@@ -70,6 +70,19 @@ func TestASlowJobIsQueuedTwiceForAnIdleWorker(t *testing.T) {
 	b.holds("a", 1, []uint64{5})
 	b.clock = b.clock.Add(900 * time.Millisecond)
 	b.wants(nil, nil, nil)
+	// Its next job is done twice as soon as the other is idle, until it is the first.
+	b.holds("b", 1, []uint64{6})
+	b.wants(nil, nil, nil)
+	b.closes(5, "a", nil)
+	b.wants(nil, []uint64{6}, nil)
+	b.queue(6)
+	b.holds("a", 1, []uint64{6})
+	b.closes(6, "b", nil)
+	b.queue(7, 8)
+	b.holds("b", 1, []uint64{7})
+	b.holds("a", 1, []uint64{8})
+	b.closes(8, "a", nil)
+	b.wants(nil, nil, nil)
 }
 
 func TestAJobOfAHostThatIsGoneIsQueuedAgainAtOnce(t *testing.T) {

@@ -70,7 +70,7 @@ func (p *problem) carrier(o *Options) string {
 }
 
 // connect makes the connection of a part of the run.
-func (e *engine) connect(ctx context.Context, name string, notice func(string)) (bus.Transport, error) {
+func (e *engine) connect(ctx context.Context, name string, notice func(bus.Notice)) (bus.Transport, error) {
 	if e.memory != nil {
 		return e.memory.Connect(name), nil
 	}

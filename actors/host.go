@@ -26,9 +26,7 @@ type HostConfig struct {
 	// nil.
 	Notice func(string)
 
-	// The rest is for trainers.
-	Kernel  string // class that this process runs, see learn.Kernel
-	Problem Problem
+	Problem Problem // for trainers
 }
 
 // Host answers for all simulated actors of a run and trains for them. Several
@@ -80,7 +78,7 @@ func (h *Host) Train(ctx context.Context) error {
 		group.Go(func() error {
 			w := &worker{Trainer: trainer}
 			for {
-				delivery, err := h.bus.NextJob(inner, h.config.Kernel)
+				delivery, err := h.bus.NextJob(inner, h.config.Problem.Kernel.Class())
 				if err == nil {
 					err = h.do(inner, delivery, w)
 				}

@@ -25,6 +25,7 @@ type Problem struct {
 	Augment string // NoAugment or FlipCrop
 
 	Algorithm aggregate.Algorithm // its client half is run
+	Kernel    learn.Kernel        // of the local steps and evaluations
 }
 
 // The augmentations of training images.
@@ -139,7 +140,7 @@ func NewTrainer(p Problem) (*Trainer, error) {
 	}
 	t := &Trainer{
 		problem: p,
-		work:    p.Model.NewWorkspace(max(p.Batch, evaluationBatch)),
+		work:    p.Model.NewWorkspace(max(p.Batch, evaluationBatch), p.Kernel),
 		local:   make([]float32, p.Model.Params()),
 	}
 	if t.client = p.Algorithm.Client(len(t.local)); t.client != nil {

@@ -37,6 +37,16 @@ func world(t testing.TB) (learn.Model, federated.Set, []float32) {
 	return model, set, base
 }
 
+// fastest is this machine's kernel.
+func fastest(t testing.TB) learn.Kernel {
+	t.Helper()
+	k, err := learn.SelectKernel(learn.AutoKernel)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
 func trainer(t testing.TB, model learn.Model, set federated.Set) *Trainer {
 	t.Helper()
 	return trainerOf(t, model, set, aggregate.Default)
@@ -45,7 +55,7 @@ func trainer(t testing.TB, model learn.Model, set federated.Set) *Trainer {
 // trainerOf runs the client half of an algorithm.
 func trainerOf(t testing.TB, model learn.Model, set federated.Set, a aggregate.Algorithm) *Trainer {
 	t.Helper()
-	w, err := NewTrainer(Problem{Model: model, Set: set, Seed: 1, Batch: 32, Augment: NoAugment, Algorithm: a})
+	w, err := NewTrainer(Problem{Model: model, Set: set, Seed: 1, Batch: 32, Augment: NoAugment, Algorithm: a, Kernel: fastest(t)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,7 +78,7 @@ func TestTrainIsAlgorithm1(t *testing.T) {
 	want := make([]int64, len(base))
 	for i, a := range work {
 		local := slices.Clone(base)
-		step := model.NewWorkspace(32)
+		step := model.NewWorkspace(32, fastest(t))
 		var order federated.Minibatches
 		order.Reset(1, a.Client, set.Samples(a.Client), 32, 0)
 		for range a.StepsDone {
@@ -139,7 +149,7 @@ func TestProximalStepsDescendTheProximalObjective(t *testing.T) {
 	if _, err := trainerOf(t, model, set, aggregate.FedProx{Rate: 1, Mu: mu}).Train(t.Context(), base, nil, []Assignment{a}, sum); err != nil {
 		t.Fatal(err)
 	}
-	y, g, w := slices.Clone(base), make([]float32, len(base)), model.NewWorkspace(32)
+	y, g, w := slices.Clone(base), make([]float32, len(base)), model.NewWorkspace(32, fastest(t))
 	minibatches(t, set, a, func(_ int, b *learn.Batch) {
 		if _, err := w.Gradient(g, y, b); err != nil {
 			t.Fatal(err)
@@ -214,7 +224,7 @@ func TestCorrectedStepsAreScaffold(t *testing.T) {
 		if ci == nil {
 			ci = make([]float32, n)
 		}
-		y, g, w := slices.Clone(base), make([]float32, n), model.NewWorkspace(32)
+		y, g, w := slices.Clone(base), make([]float32, n), model.NewWorkspace(32, fastest(t))
 		minibatches(t, set, a, func(k int, b *learn.Batch) {
 			loss, err := w.Gradient(g, y, b)
 			if err != nil {
@@ -253,7 +263,7 @@ func TestVariateOfOneStepIsTheGradient(t *testing.T) {
 	}
 	g := make([]float32, len(base))
 	minibatches(t, set, a, func(_ int, b *learn.Batch) {
-		if _, err := model.NewWorkspace(32).Gradient(g, base, b); err != nil {
+		if _, err := model.NewWorkspace(32, fastest(t)).Gradient(g, base, b); err != nil {
 			t.Fatal(err)
 		}
 	})

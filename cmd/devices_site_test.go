@@ -248,13 +248,13 @@ func (s *site) tasks(run string) (simulated, real map[uint64]planned) {
 	}
 }
 
-// arm64 is the device's program for linux/arm64, for the emulator.
-var arm64 = sync.OnceValues(func() (string, error) {
+// deviceForARM is the device's program for linux/arm64, for the emulator.
+var deviceForARM = sync.OnceValues(func() (string, error) {
 	return build("fedpace-device", "GOOS=linux", "GOARCH=arm64", "CGO_ENABLED=0")
 })
 
-// emulated is the command line before the arguments of the arm64 program.
-func emulated(t *testing.T) []string {
+// emulated is the command line before the arguments of an arm64 program.
+func emulated(t *testing.T, program func() (string, error)) []string {
 	t.Helper()
 	if runtime.GOARCH == "arm64" {
 		return nil // it needs no emulation
@@ -267,7 +267,7 @@ func emulated(t *testing.T) []string {
 		}
 		t.Skip(missing)
 	}
-	path, err := arm64()
+	path, err := program()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -27,7 +27,7 @@ import (
 // those of the run without devices, and a replay gives the same bits.
 func TestAMixedRound(t *testing.T) {
 	t.Parallel()
-	other := emulated(t)
+	other := emulated(t, deviceForARM)
 	s := newSite(t, 50, 3, 3, "devices: {names: [pi1, pi2], liveness_seconds: 30}\n")
 	_, one := s.actor("pi1")
 	_, two := s.actor("pi2", other...)

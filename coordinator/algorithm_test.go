@@ -44,7 +44,11 @@ func newLab(t *testing.T) *lab {
 			t.Error(err)
 		}
 	})
-	problem := actors.Problem{Model: model, Set: set, Seed: 1, Batch: 8, Augment: actors.NoAugment, Algorithm: aggregate.Default}
+	kernel, err := learn.SelectKernel(learn.AutoKernel)
+	if err != nil {
+		t.Fatal(err)
+	}
+	problem := actors.Problem{Model: model, Set: set, Seed: 1, Batch: 8, Augment: actors.NoAugment, Algorithm: aggregate.Default, Kernel: kernel}
 	return &lab{problem: problem, closing: round.All{}, rounds: 5}
 }
 
@@ -65,10 +69,6 @@ func (l *lab) run(t *testing.T, a *aggregate.Instance, hosts, jobs int) (string,
 	problem.Algorithm = a.Algorithm
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
-	kernel, err := learn.SelectKernel()
-	if err != nil {
-		t.Fatal(err)
-	}
 	server, err := embedded.Start(ctx, embedded.Config{})
 	if err != nil {
 		t.Fatal(err)
@@ -88,7 +88,7 @@ func (l *lab) run(t *testing.T, a *aggregate.Instance, hosts, jobs int) (string,
 	}
 	group, ctx := errgroup.WithContext(ctx)
 	for range hosts {
-		host, err := actors.StartHost(ctx, connect(), actors.HostConfig{Run: "r", Fleet: fleet, Workers: 1, Kernel: kernel, Problem: problem})
+		host, err := actors.StartHost(ctx, connect(), actors.HostConfig{Run: "r", Fleet: fleet, Workers: 1, Problem: problem})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -106,7 +106,7 @@ func (l *lab) run(t *testing.T, a *aggregate.Instance, hosts, jobs int) (string,
 			Train: true, Stop: round.Limits{Rounds: l.rounds},
 		},
 		Learning: coordinator.Learning{
-			Model: l.problem.Model, Initial: initial, Spec: problem.Spec(), Kernel: kernel, Jobs: jobs,
+			Model: l.problem.Model, Initial: initial, Spec: problem.Spec(), Kernel: problem.Kernel.Class(), Jobs: jobs,
 			HeldOut: l.problem.Set.HeldOut(), Algorithm: a,
 		},
 	}

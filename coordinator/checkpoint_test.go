@@ -15,7 +15,6 @@ import (
 
 	"fedpace/actors"
 	"fedpace/actors/device"
-	"fedpace/actors/learn"
 	"fedpace/bus/embedded"
 	"fedpace/bus/natsbus"
 	"fedpace/coordinator"
@@ -29,7 +28,6 @@ import (
 type scene struct {
 	lab     *lab
 	fleet   *device.Fleet // of the run: one of those below
-	kernel  string
 	connect func() *natsbus.Conn
 
 	leaving, staying *device.Fleet
@@ -44,9 +42,6 @@ func newScene(t *testing.T) *scene {
 	t.Cleanup(func() { server.Close() })
 	s := &scene{lab: newLab(t), leaving: ruleFleet(t), staying: stayingFleet(t)}
 	s.fleet = s.leaving
-	if s.kernel, err = learn.SelectKernel(); err != nil {
-		t.Fatal(err)
-	}
 	s.connect = func() *natsbus.Conn {
 		conn, err := natsbus.Connect(t.Context(), natsbus.ConnConfig{Server: server})
 		if err != nil {
@@ -74,7 +69,7 @@ func (s *scene) play(name string, rounds round.Config, algorithm string, jobs in
 		}
 		problem.Algorithm = defaults.Aggregate.Algorithm
 		c.Learning = coordinator.Learning{
-			Model: s.lab.problem.Model, Initial: params, Spec: problem.Spec(), Kernel: s.kernel, Jobs: jobs,
+			Model: s.lab.problem.Model, Initial: params, Spec: problem.Spec(), Kernel: problem.Kernel.Class(), Jobs: jobs,
 			HeldOut: s.lab.problem.Set.HeldOut(), Algorithm: aggregate.New(problem.Algorithm, len(params), rounds.Clients),
 		}
 	}
@@ -82,7 +77,7 @@ func (s *scene) play(name string, rounds round.Config, algorithm string, jobs in
 	conn, own := s.connect(), s.connect()
 	defer conn.Close()
 	defer own.Close()
-	host, err := actors.StartHost(ctx, conn, actors.HostConfig{Run: name, Fleet: s.fleet, Workers: 2, Kernel: s.kernel, Problem: problem})
+	host, err := actors.StartHost(ctx, conn, actors.HostConfig{Run: name, Fleet: s.fleet, Workers: 2, Problem: problem})
 	if err != nil {
 		return nil, err
 	}

@@ -11,7 +11,6 @@ import (
 
 	"fedpace/actors"
 	"fedpace/actors/device"
-	"fedpace/actors/learn"
 	"fedpace/bus/embedded"
 	"fedpace/bus/natsbus"
 	"fedpace/coordinator"
@@ -86,10 +85,6 @@ func ruleRun(t *testing.T, l *lab, fleet *device.Fleet, rounds round.Config, hos
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
-	kernel, err := learn.SelectKernel()
-	if err != nil {
-		t.Fatal(err)
-	}
 	server, err := embedded.Start(ctx, embedded.Config{})
 	if err != nil {
 		t.Fatal(err)
@@ -105,7 +100,7 @@ func ruleRun(t *testing.T, l *lab, fleet *device.Fleet, rounds round.Config, hos
 	}
 	group, ctx := errgroup.WithContext(ctx)
 	for range hosts {
-		host, err := actors.StartHost(ctx, connect(), actors.HostConfig{Run: "r", Fleet: fleet, Workers: 1, Kernel: kernel, Problem: l.problem})
+		host, err := actors.StartHost(ctx, connect(), actors.HostConfig{Run: "r", Fleet: fleet, Workers: 1, Problem: l.problem})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -117,7 +112,7 @@ func ruleRun(t *testing.T, l *lab, fleet *device.Fleet, rounds round.Config, hos
 	c := coordinator.Config{Run: "r", ModelBits: ruleBits, Round: rounds}
 	if rounds.Train {
 		c.Learning = coordinator.Learning{
-			Model: l.problem.Model, Initial: initial(l), Spec: l.problem.Spec(), Kernel: kernel, Jobs: jobs,
+			Model: l.problem.Model, Initial: initial(l), Spec: l.problem.Spec(), Kernel: l.problem.Kernel.Class(), Jobs: jobs,
 			HeldOut: l.problem.Set.HeldOut(),
 		}
 	}

@@ -29,7 +29,7 @@ var tasks = []task{
 // multiply-adds on registers that runs in the same benchmark.
 func BenchmarkStep(b *testing.B) {
 	for _, k := range tasks {
-		for _, c := range kernel.Classes() {
+		for _, c := range kernel.Available() {
 			b.Run(k.name+"/"+c.String(), func(b *testing.B) {
 				m := parse(b, k.spec)
 				params := make([]float32, m.Params())
@@ -39,7 +39,7 @@ func BenchmarkStep(b *testing.B) {
 				for range 16 {
 					batches = append(batches, randomBatch(m, k.batch, r))
 				}
-				w := onClass(m, k.batch, c)
+				w := on(m, k.batch, c)
 				b.ReportAllocs()
 				runtime.LockOSThread()
 				defer runtime.UnlockOSThread()

@@ -50,13 +50,13 @@ func (a CNN) Model(Input, int, int) (Model, error) {
 	flat := a.Maps[1] * y * x
 	m.addLayer("7.", fanIn(flat), a.Hidden, flat)
 	m.addLayer("9.", fanIn(a.Hidden), a.Classes, a.Hidden)
-	m.arithmetic = func(maxBatch int, k kernel.Class) arithmetic {
+	m.arithmetic = func(maxBatch int, isa kernel.ISA) arithmetic {
 		w := &cnnWork{height: h, width: w, dflat: aligned(flat * kernel.Lanes)}
-		w.stack = newStack(k, []int{flat, a.Hidden, a.Classes}, m.tensors[4].Offset, maxBatch)
+		w.stack = newStack(isa, []int{flat, a.Hidden, a.Classes}, m.tensors[4].Offset, maxBatch)
 		w.layers[0].rows = aligned(maxBatch * flat)
 		// What no pooling reads is not computed, nor is its gradient anything but zero.
-		w.first = newConv(k, c, a.Maps[0], 2*y+2, 2*x+2, m.tensors[0].Offset, false)
-		w.second = newConv(k, a.Maps[0], a.Maps[1], y, x, m.tensors[2].Offset, true)
+		w.first = newConv(isa, c, a.Maps[0], 2*y+2, 2*x+2, m.tensors[0].Offset, false)
+		w.second = newConv(isa, a.Maps[0], a.Maps[1], y, x, m.tensors[2].Offset, true)
 		return blockwise{w, &w.head}
 	}
 	return m, nil

@@ -10,7 +10,7 @@ const taps = 3 // of a convolution, in each direction
 // of k, and a convolution is a product of three such runs; likewise its gradients
 // (kernel.Segment). Only what the pooling reads is computed.
 type conv struct {
-	class   kernel.Class
+	isa     kernel.ISA
 	in, out int
 	py, px  int // positions of the pooled output
 	oy, ox  int // of the convolution: twice that
@@ -35,9 +35,9 @@ type conv struct {
 	gradientRuns [][]kernel.Segment // for each position of the input, the outputs that read it
 }
 
-func newConv(c kernel.Class, in, out, py, px, offset int, gradient bool) *conv {
+func newConv(isa kernel.ISA, in, out, py, px, offset int, gradient bool) *conv {
 	const lanes = kernel.Lanes
-	v := &conv{class: c, in: in, out: out, py: py, px: px, oy: 2 * py, ox: 2 * px, iy: 2*py + 2, ix: 2*px + 2, offset: offset}
+	v := &conv{isa: isa, in: in, out: out, py: py, px: px, oy: 2 * py, ox: 2 * px, iy: 2*py + 2, ix: 2*px + 2, offset: offset}
 	v.weight, v.grad = aligned(out*9*in), aligned(out*9*in)
 	for i := range 9 * in * out {
 		o, i, k := i/(9*in), i/9%in, i%9
@@ -116,7 +116,7 @@ func (v *conv) image(x []float32, n, height, width int) {
 				}
 			}
 		}
-		v.class.Transpose(kernel.Block(v.x[y*ld*kernel.Lanes:]), kernel.Matrix{Data: rows, LD: ld}, n, ld)
+		v.isa.Transpose(kernel.Block(v.x[y*ld*kernel.Lanes:]), kernel.Matrix{Data: rows, LD: ld}, n, ld)
 	}
 }
 
@@ -124,7 +124,7 @@ func (v *conv) image(x []float32, n, height, width int) {
 func (v *conv) transpose(n int) {
 	ld := v.ix * v.in
 	for y := range v.iy {
-		v.class.Transpose(kernel.Matrix{Data: v.rows[y*kernel.Lanes*ld:], LD: ld}, kernel.Block(v.x[y*ld*kernel.Lanes:]), ld, n)
+		v.isa.Transpose(kernel.Matrix{Data: v.rows[y*kernel.Lanes*ld:], LD: ld}, kernel.Block(v.x[y*ld*kernel.Lanes:]), ld, n)
 	}
 }
 
@@ -137,10 +137,10 @@ func (v *conv) forward(dst []float32, position, channel, n int) {
 		y, x := 2*(p/v.px), 2*(p%v.px)
 		for j := range 4 {
 			from := ((y+j/2)*v.ix + x + j%2) * v.in * lanes
-			v.class.GemmSum(v.out, kernel.Filled(n), 3*v.in, v.forwardRuns, weight,
+			v.isa.GemmSum(v.out, kernel.Filled(n), 3*v.in, v.forwardRuns, weight,
 				kernel.Block(v.x[from:]), kernel.Block(v.y[j*v.out*lanes:]), kernel.BiasReLU, v.bias, 0)
 		}
-		v.class.MaxPool(v.out, v.y, dst[p*position:], channel, v.code[p*v.out*lanes:])
+		v.isa.MaxPool(v.out, v.y, dst[p*position:], channel, v.code[p*v.out*lanes:])
 	}
 }
 
@@ -154,14 +154,14 @@ func (v *conv) backward(g []float32, position, channel, n int) {
 		dy := v.dy[py*two:][:two]
 		for px := range v.px {
 			p := py*v.px + px
-			v.class.MaxUnpool(v.out, g[p*position:], channel, v.code[p*v.out*lanes:],
+			v.isa.MaxUnpool(v.out, g[p*position:], channel, v.code[p*v.out*lanes:],
 				dy[2*px*v.out*lanes:], v.out*lanes, v.ox*v.out*lanes)
 			for o := range v.out {
-				v.class.AddRowSums(v.dbias[o:o+1], g[p*position+o*channel:], n, kernel.Add, 1)
+				v.isa.AddRowSums(v.dbias[o:o+1], g[p*position+o*channel:], n, kernel.Add, 1)
 			}
 		}
 		for ky := range taps {
-			v.class.GemmSum(v.out, 3*v.in, n, v.weightRuns, kernel.Operand{Data: dy, Row: lanes, Col: 1},
+			v.isa.GemmSum(v.out, 3*v.in, n, v.weightRuns, kernel.Operand{Data: dy, Row: lanes, Col: 1},
 				kernel.Matrix{Data: v.rows[(2*py+ky)*lanes*ld:], LD: ld},
 				kernel.Matrix{Data: v.grad[ky*3*v.in:], LD: 9 * v.in}, kernel.Add, nil, 1)
 		}
@@ -174,7 +174,7 @@ func (v *conv) inputGradient(n int) {
 	weight := kernel.Operand{Data: v.weight, Row: 1, Col: 9 * v.in}
 	for p, runs := range v.gradientRuns {
 		at := p * v.in * lanes
-		v.class.GemmSum(v.in, kernel.Filled(n), v.out, runs, weight,
+		v.isa.GemmSum(v.in, kernel.Filled(n), v.out, runs, weight,
 			kernel.Block(v.dy), kernel.Block(v.dx[at:]), kernel.ReLUGrad, v.x[at:], 0)
 	}
 }

@@ -26,7 +26,7 @@ func TestQuadraticWorked(t *testing.T) {
 	m := parse(t, "quadratic:2")
 	b := new(Batch)
 	quadraticSample(b, []float64{2, 0}, []float64{1, 10}, []float64{0.6, 0.8})
-	w := m.NewWorkspace(1)
+	w := m.NewWorkspace(1, here())
 	params, grad := []float32{3, 2}, make([]float32, 2)
 	loss, err := w.Gradient(grad, params, b)
 	if err != nil {
@@ -76,7 +76,7 @@ func TestConvexModels(t *testing.T) {
 			t.Errorf("%s is written %s", spec, m)
 		}
 		r := rand.New(rand.NewPCG(1, 2))
-		used := m.NewWorkspace(40)
+		used := m.NewWorkspace(40, here())
 		for _, n := range []int{1, 3, 40} {
 			b := randomConvex(m, n, r)
 			params, grad := make([]float32, m.Params()), make([]float32, m.Params())
@@ -87,7 +87,7 @@ func TestConvexModels(t *testing.T) {
 				}
 				params[j] = float32(r.NormFloat64())
 			}
-			loss, err := m.NewWorkspace(n).Gradient(grad, params, b)
+			loss, err := m.NewWorkspace(n, here()).Gradient(grad, params, b)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -133,7 +133,7 @@ func TestConvexModels(t *testing.T) {
 func TestLogisticIsStronglyConvex(t *testing.T) {
 	m := parse(t, "logistic:4,3,0.5")
 	r := rand.New(rand.NewPCG(3, 3))
-	w := m.NewWorkspace(20)
+	w := m.NewWorkspace(20, here())
 	b := randomBatch(m, 20, r)
 	for range 100 {
 		x, y := make([]float32, m.Params()), make([]float32, m.Params())
@@ -183,7 +183,7 @@ func TestConvexParseRefuses(t *testing.T) {
 func TestConvexProblems(t *testing.T) {
 	for _, spec := range []string{"quadratic:2", "logistic:6,3,1"} {
 		m := parse(t, spec)
-		w := m.NewWorkspace(4)
+		w := m.NewWorkspace(4, here())
 		b := randomConvex(m, 4, rand.New(rand.NewPCG(1, 1)))
 		params := make([]float32, m.Params())
 		var err error

@@ -6,9 +6,10 @@
 // such as "mlp:784,200,200,62". A [Workspace] owns all scratch memory of one
 // worker: a step allocates nothing and two workers share nothing.
 //
-// The arithmetic runs in a kernel class chosen once at start: the fastest that
-// the machine has, or the one that FEDPACE_KERNEL names ([SelectKernel],
-// [Kernel]). Within a class the same inputs give the same bits on every machine.
+// The arithmetic of a workspace is a [Kernel]. Its class decides the bits: within a
+// class the same inputs give the same bits on every machine. A class is computed by
+// the fastest instructions that the machine has for it ([SelectKernel]); the
+// environment variable FEDPACE_KERNEL limits which ones a process may use.
 //
 // Batches are worked on in blocks of 32 samples, whose values lie feature by
 // feature (see package kernel), so larger batches are no faster and smaller ones

@@ -16,7 +16,7 @@ func Example() {
 	params := make([]float32, model.Params())
 	model.Init(params, 1)
 	batch := &learn.Batch{N: 4, X: []float32{0, 0, 0, 1, 1, 0, 1, 1}, Labels: []int32{0, 1, 1, 0}}
-	work := model.NewWorkspace(batch.N)
+	work := model.NewWorkspace(batch.N, learn.Kernel{})
 	for range 2000 {
 		if _, err := work.Step(params, batch, 0.3); err != nil {
 			panic(err)

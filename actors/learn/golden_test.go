@@ -93,7 +93,7 @@ func (g goldenSummary) distance(params []float32) float64 {
 	return math.Sqrt(square / float64(len(sums)))
 }
 
-// From the same weights and the same batches every kernel class does what
+// From the same weights and the same batches every instruction set does what
 // PyTorch does.
 func TestGoldenValuesOfPyTorch(t *testing.T) {
 	onlyLonger(t)
@@ -115,17 +115,17 @@ func TestGoldenValuesOfPyTorch(t *testing.T) {
 	}
 	for _, g := range golden {
 		t.Run(g.Spec, func(t *testing.T) {
-			everyClass(t, func(t *testing.T, c kernel.Class) {
+			everyISA(t, func(t *testing.T, isa kernel.ISA) {
 				m := parse(t, g.Spec)
 				steps := len(g.Losses)
-				if c != kernel.Best() && m.Params() > 100_000 && m.Input() != Sparse && os.Getenv("FEDPACE_LONG") == "" {
-					if steps = 8; c == kernel.Go {
+				if isa != fastest() && m.Params() > 100_000 && m.Input() != Sparse && os.Getenv("FEDPACE_LONG") == "" {
+					if steps = 8; isa == kernel.Go {
 						steps = 1 // half a minute in plain Go, several with the race detector
 					}
 				}
 				t.Parallel()
 				params := goldenWeights(m, g.Spec)
-				w := onClass(m, g.Batch, c)
+				w := on(m, g.Batch, isa)
 				for step, want := range g.Losses[:steps] {
 					n := g.Batch
 					if step%7 == 3 {
@@ -184,7 +184,7 @@ func TestPlainGoHasFixedBits(t *testing.T) {
 		m := parse(t, spec)
 		params := make([]float32, m.Params())
 		m.Init(params, 1)
-		w := onClass(m, 32, kernel.Go)
+		w := on(m, 32, kernel.Go)
 		h := sha256.New()
 		for step := range 4 {
 			b := goldenBatch(m, 100*step, 32-7*step)

@@ -47,7 +47,7 @@ func (a GRU) Model(Input, int, int) (Model, error) {
 		m.add(fmt.Sprintf("gru.bias_hh_l%d", l), bound, 3*a.State)
 	}
 	m.addLayer("linear.", bound, a.Vocabulary, a.State)
-	m.arithmetic = func(_ int, c kernel.Class) arithmetic { return a.work(m, c) }
+	m.arithmetic = func(_ int, isa kernel.ISA) arithmetic { return a.work(m, isa) }
 	return m, nil
 }
 
@@ -86,17 +86,17 @@ func normal(part []float32, r *rand.Rand) {
 // inputs: it saves as many passes over the weights' gradient.
 const groupSteps = 4
 
-func (a GRU) work(m *model, c kernel.Class) arithmetic {
+func (a GRU) work(m *model, isa kernel.ISA) arithmetic {
 	h, lanes := a.State*kernel.Lanes, kernel.Lanes
 	w := &gruWork{GRU: a,
-		end:   newStack(c, []int{a.State, a.Vocabulary}, m.params-(a.State+1)*a.Vocabulary, lanes),
+		end:   newStack(isa, []int{a.State, a.Vocabulary}, m.params-(a.State+1)*a.Vocabulary, lanes),
 		x:     aligned(a.Length * a.Embedding * lanes),
 		xrows: aligned(a.Length * lanes * a.Embedding),
 		zero:  aligned(h),
 		in:    aligned(3 * h),
 		state: aligned(3 * h),
 		dx:    aligned(a.Embedding * lanes),
-		flat:  flat{c, aligned(m.params)},
+		flat:  flat{isa, aligned(m.params)},
 	}
 	w.end.layers[0].rows = aligned(lanes * a.State)
 	for l := range a.Layers {
@@ -149,7 +149,7 @@ func (w *gruWork) output(l, t int) []float32 {
 }
 
 func (w *gruWork) forward(params []float32, b *Batch, _, from, n int, keep bool) []float32 {
-	c, tokens := w.class, b.Tokens[from*w.Length:]
+	c, tokens := w.isa, b.Tokens[from*w.Length:]
 	h, e := w.State*kernel.Lanes, w.Embedding
 	for t := range w.Length {
 		x := w.x[t*e*kernel.Lanes:][:e*kernel.Lanes]
@@ -185,7 +185,7 @@ func (w *gruWork) forward(params []float32, b *Batch, _, from, n int, keep bool)
 
 // backward adds the gradient of n samples, whose logits forward has left, to grad.
 func (w *gruWork) backward(params []float32, b *Batch, _, from, n int) (loss float64) {
-	c, grad, tokens := w.class, w.grad, b.Tokens[from*w.Length:]
+	c, grad, tokens := w.isa, w.grad, b.Tokens[from*w.Length:]
 	filled := kernel.Filled(n)
 	h, e := w.State*kernel.Lanes, w.Embedding
 
@@ -237,7 +237,7 @@ func (w *gruWork) backward(params []float32, b *Batch, _, from, n int) (loss flo
 // weights adds to grad the products of the gates' gradients of `steps` time steps
 // from t on with what the gates read.
 func (w *gruWork) weights(t, steps, n int) {
-	c, grad := w.class, w.grad
+	c, grad := w.isa, w.grad
 	h, e := w.State*kernel.Lanes, w.Embedding
 	for l := range w.layers {
 		g := &w.layers[l]

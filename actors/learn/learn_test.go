@@ -2,7 +2,6 @@ package learn
 
 import (
 	"errors"
-	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -13,15 +12,18 @@ import (
 	"fedpace/actors/learn/internal/kernel"
 )
 
-// onClass makes a workspace that runs a class other than the selected one.
-func onClass(m Model, maxBatch int, c kernel.Class) Workspace {
-	return m.(*model).workspace(maxBatch, c)
+// here is the fastest kernel.
+func here() Kernel { return Kernel{fastest()} }
+
+// on makes a workspace that runs other instructions.
+func on(m Model, maxBatch int, isa kernel.ISA) Workspace {
+	return m.NewWorkspace(maxBatch, Kernel{isa})
 }
 
-// everyClass runs a test once for each kernel class of this machine.
-func everyClass(t *testing.T, f func(t *testing.T, c kernel.Class)) {
-	for _, c := range kernel.Classes() {
-		t.Run(c.String(), func(t *testing.T) { f(t, c) })
+// everyISA runs a test once for each instruction set of this machine.
+func everyISA(t *testing.T, f func(t *testing.T, isa kernel.ISA)) {
+	for _, isa := range kernel.Available() {
+		t.Run(isa.String(), func(t *testing.T) { f(t, isa) })
 	}
 }
 
@@ -213,9 +215,9 @@ func TestGradientAgainstFiniteDifferences(t *testing.T) {
 				x[i] = keep
 				derivatives[i] = (up - down) / (2 * h)
 			}
-			for _, c := range kernel.Classes() {
+			for _, c := range kernel.Available() {
 				grad := make([]float32, len(params))
-				loss, err := onClass(m, 40, c).Gradient(grad, params, b)
+				loss, err := on(m, 40, c).Gradient(grad, params, b)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -233,11 +235,11 @@ func TestGradientAgainstFiniteDifferences(t *testing.T) {
 }
 
 func TestStepFollowsTheGradient(t *testing.T) {
-	everyClass(t, func(t *testing.T, c kernel.Class) {
+	everyISA(t, func(t *testing.T, isa kernel.ISA) {
 		for _, spec := range small {
 			for _, n := range []int{1, 5, 32, 40} {
 				m := parse(t, spec)
-				w := onClass(m, 40, c)
+				w := on(m, 40, isa)
 				params, grad := make([]float32, m.Params()), make([]float32, m.Params())
 				m.Init(params, 3)
 				b := randomBatch(m, n, rand.New(rand.NewPCG(2, uint64(n))))
@@ -265,14 +267,14 @@ func TestStepFollowsTheGradient(t *testing.T) {
 }
 
 func TestEvaluateAgainstTheReference(t *testing.T) {
-	everyClass(t, func(t *testing.T, c kernel.Class) {
+	everyISA(t, func(t *testing.T, isa kernel.ISA) {
 		for _, spec := range small {
 			for _, n := range []int{1, 31, 32, 70} {
 				m := parse(t, spec)
 				params := make([]float32, m.Params())
 				m.Init(params, 4)
 				b := randomBatch(m, n, rand.New(rand.NewPCG(5, uint64(n))))
-				loss, correct, err := onClass(m, 70, c).Evaluate(params, b)
+				loss, correct, err := on(m, 70, isa).Evaluate(params, b)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -300,7 +302,7 @@ func TestSparseEqualsDense(t *testing.T) {
 	sparse.Init(a, 1)
 	b := slices.Clone(a)
 	start := slices.Clone(a)
-	ws, wd := sparse.NewWorkspace(8), onClass(dense, 8, kernel.Go)
+	ws, wd := sparse.NewWorkspace(8, here()), on(dense, 8, kernel.Go)
 	used := make([]bool, 300)
 	for range 20 {
 		batch := randomBatch(sparse, 8, r)
@@ -361,7 +363,7 @@ func TestBadBatchesAreErrors(t *testing.T) {
 		m := parse(t, c.spec)
 		b := good(m)
 		c.spoil(b)
-		w := m.NewWorkspace(8)
+		w := m.NewWorkspace(8, here())
 		params, grad := make([]float32, m.Params()), make([]float32, m.Params())
 		_, stepErr := w.Step(params, b, 0.1)
 		_, gradErr := w.Gradient(grad, params, b)
@@ -375,7 +377,7 @@ func TestBadBatchesAreErrors(t *testing.T) {
 }
 
 func TestDivergenceIsReported(t *testing.T) {
-	everyClass(t, func(t *testing.T, c kernel.Class) {
+	everyISA(t, func(t *testing.T, isa kernel.ISA) {
 		for _, spec := range []string{"mlp:5,3", "mlp:5,20,3", "linear:50,2", "cnn:2x10x10,3,5,7,4", "gru:5,7,3,4,1"} {
 			for _, bad := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
 				m := parse(t, spec)
@@ -386,7 +388,7 @@ func TestDivergenceIsReported(t *testing.T) {
 				for i := range b.Labels {
 					b.Labels[i] = int32(m.Classes() - 1)
 				}
-				w := onClass(m, 8, c)
+				w := on(m, 8, isa)
 				_, _, e1 := w.Evaluate(params, b)
 				_, e2 := w.Gradient(grad, params, b)
 				_, e3 := w.Step(params, b, 0.1)
@@ -401,13 +403,13 @@ func TestDivergenceIsReported(t *testing.T) {
 }
 
 func TestStepsAllocateNothing(t *testing.T) {
-	everyClass(t, func(t *testing.T, c kernel.Class) {
+	everyISA(t, func(t *testing.T, isa kernel.ISA) {
 		for _, spec := range small {
 			m := parse(t, spec)
 			params, grad := make([]float32, m.Params()), make([]float32, m.Params())
 			m.Init(params, 1)
 			b := randomBatch(m, 33, rand.New(rand.NewPCG(1, 1)))
-			w := onClass(m, 40, c)
+			w := on(m, 40, isa)
 			if n := testing.AllocsPerRun(10, func() {
 				_, _ = w.Step(params, b, 0.1)
 				_, _ = w.Gradient(grad, params, b)
@@ -476,70 +478,15 @@ func TestExactSumRefuses(t *testing.T) {
 	}
 }
 
-func TestKernelIsNamed(t *testing.T) {
-	name, err := SelectKernel()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if Kernel() != name {
-		t.Errorf("Kernel is %q, SelectKernel %q", Kernel(), name)
-	}
-	if _, err := kernel.ByName("sse9"); err == nil || !strings.Contains(err.Error(), "here: go") {
-		t.Errorf("an unknown class gives %v", err)
-	}
-	for _, c := range kernel.Classes() {
-		if got, err := kernel.ByName(fmt.Sprint(c)); err != nil || got != c {
-			t.Errorf("%v is found as %v, %v", c, got, err)
-		}
-	}
-}
-
-// The assembly classes do the same arithmetic in the same order: whole runs agree
-// bit for bit, in parameters and in losses.
-func TestAssemblyClassesAgreeBitForBit(t *testing.T) {
-	classes := kernel.Classes()[1:]
-	if len(classes) < 2 {
-		t.Skip("this machine runs fewer than two assembly classes")
-	}
-	for _, spec := range append(slices.Clone(small), "mlp:784,200,200,62", "gru:7,79,8,128,2", "cnn:3x20x20,32,64,100,100") {
-		m := parse(t, spec)
-		var params [][]float32
-		var losses [][]float64
-		for _, c := range classes {
-			x := make([]float32, m.Params())
-			m.Init(x, 1)
-			w := onClass(m, 40, c)
-			r := rand.New(rand.NewPCG(1, 1))
-			var l []float64
-			for _, n := range []int{32, 32, 1, 17, 32, 40, 8} {
-				b := randomBatch(m, n, r)
-				loss, err := w.Step(x, b, 0.1)
-				if err != nil {
-					t.Fatal(err)
-				}
-				sum, _, err := w.Evaluate(x, b)
-				if err != nil {
-					t.Fatal(err)
-				}
-				l = append(l, loss, sum)
-			}
-			params, losses = append(params, x), append(losses, l)
-		}
-		if !slices.Equal(params[0], params[1]) || !slices.Equal(losses[0], losses[1]) {
-			t.Errorf("%s: %v and %v differ", spec, classes[0], classes[1])
-		}
-	}
-}
-
 // A workspace carries nothing from one batch to the next, whatever their sizes.
 func TestWorkspacesForget(t *testing.T) {
-	everyClass(t, func(t *testing.T, c kernel.Class) {
+	everyISA(t, func(t *testing.T, isa kernel.ISA) {
 		for _, spec := range small {
 			m := parse(t, spec)
 			x := make([]float32, m.Params())
 			m.Init(x, 1)
 			r := rand.New(rand.NewPCG(1, 1))
-			used := onClass(m, 40, c)
+			used := on(m, 40, isa)
 			for _, n := range []int{40, 3, 33, 1, 20} {
 				b := randomBatch(m, n, r)
 				a, f := slices.Clone(x), slices.Clone(x)
@@ -547,7 +494,7 @@ func TestWorkspacesForget(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				lf, err := onClass(m, 40, c).Step(f, b, 0.3)
+				lf, err := on(m, 40, isa).Step(f, b, 0.3)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -567,7 +514,7 @@ func TestWorkersShareNothing(t *testing.T) {
 		m.Init(start, 1)
 		run := func(seed uint64) []float32 {
 			x := slices.Clone(start)
-			w := m.NewWorkspace(32)
+			w := m.NewWorkspace(32, here())
 			r := rand.New(rand.NewPCG(seed, 1))
 			for range 10 {
 				if _, err := w.Step(x, randomBatch(m, 32, r), 0.1); err != nil {

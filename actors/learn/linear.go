@@ -25,7 +25,7 @@ func (a Linear) Model(input Input, features, classes int) (Model, error) {
 	spec := fmt.Sprintf("linear:%d,%d", a.Features, a.Classes)
 	m := &model{of: a, spec: spec, input: Sparse, features: a.Features, classes: a.Classes}
 	m.addLayer("", fanIn(a.Features), a.Classes, a.Features)
-	m.arithmetic = func(int, kernel.Class) arithmetic {
+	m.arithmetic = func(int, kernel.ISA) arithmetic {
 		return &linearWork{a.Features, make([]float32, a.Classes), make([]float32, m.params)}
 	}
 	return m, nil
@@ -37,7 +37,7 @@ func (Linear) Parse(sizes string) (Architecture, error) {
 	return Linear{n[0], n[1]}, err
 }
 
-// linearWork is plain Go in every class: the sums are short and gathered.
+// linearWork is plain Go whatever the kernel: the sums are short and gathered.
 type linearWork struct {
 	features int
 	z        []float32 // a sample's logits, then their gradient

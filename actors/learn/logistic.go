@@ -31,7 +31,7 @@ func (a Logistic) Model(Input, int, int) (Model, error) {
 	spec := fmt.Sprintf("logistic:%d,%d,%s", a.Features, a.Classes, strconv.FormatFloat(float64(mu), 'g', -1, 32))
 	m := &model{of: Logistic{a.Features, a.Classes, float64(mu)}, spec: spec, input: Dense, features: a.Features, classes: a.Classes}
 	m.addLayer("", nil, a.Classes, a.Features)
-	m.arithmetic = func(int, kernel.Class) arithmetic {
+	m.arithmetic = func(int, kernel.ISA) arithmetic {
 		return &logisticWork{flat{kernel.Go, make([]float32, m.params)}, a.Features, mu, make([]float32, a.Classes)}
 	}
 	return m, nil
@@ -43,7 +43,7 @@ func (Logistic) Parse(sizes string) (Architecture, error) {
 	return Logistic{int(n[0]), int(n[1]), n[2]}, err
 }
 
-// logisticWork is plain Go in every class: the models are small.
+// logisticWork is plain Go whatever the kernel: the models are small.
 type logisticWork struct {
 	flat
 	features int

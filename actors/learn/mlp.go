@@ -41,8 +41,8 @@ func (a MLP) Model(Input, int, int) (Model, error) {
 		// As in a PyTorch Sequential, where every other module is a ReLU.
 		m.addLayer(fmt.Sprintf("%d.", 2*l), fanIn(n[l]), n[l+1], n[l])
 	}
-	m.arithmetic = func(maxBatch int, c kernel.Class) arithmetic {
-		s := newStack(c, n, 0, maxBatch)
+	m.arithmetic = func(maxBatch int, isa kernel.ISA) arithmetic {
+		s := newStack(isa, n, 0, maxBatch)
 		return blockwise{mlpWork{s}, &s.head}
 	}
 	return m, nil
@@ -60,7 +60,7 @@ func (w mlpWork) begin(_ []float32, b *Batch) { w.layers[0].rows = b.X }
 
 func (w mlpWork) forward(params []float32, b *Batch, k, from, n int, _ bool) []float32 {
 	d := &w.layers[0]
-	d.class.Transpose(kernel.Block(d.input(k)), kernel.Matrix{Data: b.X[from*d.in:], LD: d.in}, n, d.in)
+	d.isa.Transpose(kernel.Block(d.input(k)), kernel.Matrix{Data: b.X[from*d.in:], LD: d.in}, n, d.in)
 	return w.stack.forward(params, k, n)
 }
 

@@ -46,8 +46,8 @@ type Model interface {
 	// (paper/NOTES, "Model sizes"), from a keyed stream per tensor.
 	Init(params []float32, seed uint64)
 	// NewWorkspace allocates the scratch memory of one worker for batches of
-	// up to maxBatch samples.
-	NewWorkspace(maxBatch int) Workspace
+	// up to maxBatch samples, in the arithmetic of a kernel.
+	NewWorkspace(maxBatch int, k Kernel) Workspace
 }
 
 // Architecture is a kind of model with its sizes.
@@ -149,7 +149,7 @@ type model struct {
 	tensors           []Tensor
 	initials          []initial // of each tensor
 	params            int
-	arithmetic        func(maxBatch int, c kernel.Class) arithmetic
+	arithmetic        func(maxBatch int, isa kernel.ISA) arithmetic
 }
 
 // initial draws a tensor's initial values; nil leaves it zero.
@@ -199,10 +199,8 @@ func (m *model) Init(params []float32, seed uint64) {
 	}
 }
 
-func (m *model) NewWorkspace(maxBatch int) Workspace { return m.workspace(maxBatch, class()) }
-
-func (m *model) workspace(maxBatch int, c kernel.Class) Workspace {
-	return &workspace{model: m, max: maxBatch, arithmetic: m.arithmetic(maxBatch, c)}
+func (m *model) NewWorkspace(maxBatch int, k Kernel) Workspace {
+	return &workspace{model: m, max: maxBatch, arithmetic: m.arithmetic(maxBatch, k.isa)}
 }
 
 // check panics on parameters of another model, a programmer's error.

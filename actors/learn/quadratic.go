@@ -40,7 +40,7 @@ func (a Quadratic) Model(Input, int, int) (Model, error) {
 	}
 	m := &model{of: a, spec: fmt.Sprintf("quadratic:%d", n), input: Dense, features: 3 * n, classes: 1}
 	m.add("x", nil, n)
-	m.arithmetic = func(int, kernel.Class) arithmetic {
+	m.arithmetic = func(int, kernel.ISA) arithmetic {
 		return &quadraticWork{flat{kernel.Go, make([]float32, n)}, make([]float64, n), make([]float64, n)}
 	}
 	return m, nil

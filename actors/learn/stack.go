@@ -10,7 +10,7 @@ import (
 // dense is a layer y = W x + b, weight [out, in] at offset, its bias behind it. It
 // keeps, for every block of the batch, what the backward pass needs again.
 type dense struct {
-	class   kernel.Class
+	isa     kernel.ISA
 	in, out int
 	offset  int
 	x       []float32 // inputs, blocks feature-major
@@ -27,7 +27,7 @@ func (d *dense) output(k int) []float32 { return d.dy[k*d.out*kernel.Lanes:][:d.
 
 // keep writes block k of the inputs, of n samples, sample by sample.
 func (d *dense) keep(k, n int) {
-	d.class.Transpose(kernel.Matrix{Data: d.rows[k*kernel.Lanes*d.in:], LD: d.in}, kernel.Block(d.input(k)), d.in, n)
+	d.isa.Transpose(kernel.Matrix{Data: d.rows[k*kernel.Lanes*d.in:], LD: d.in}, kernel.Block(d.input(k)), d.in, n)
 }
 
 // backward computes dx = Wᵀ dy of block k, and where the input is a ReLU's output,
@@ -37,7 +37,7 @@ func (d *dense) backward(dx, params []float32, k, n int, relu bool) {
 	if relu {
 		op, x = kernel.ReLUGrad, d.input(k)
 	}
-	d.class.Gemm(d.in, kernel.Filled(n), d.out,
+	d.isa.Gemm(d.in, kernel.Filled(n), d.out,
 		kernel.Operand{Data: d.weight(params), Row: 1, Col: d.in},
 		kernel.Block(d.output(k)), kernel.Block(dx), op, x, 0)
 }
@@ -50,12 +50,12 @@ type stack struct {
 }
 
 // newStack takes the layers' widths and the offset of the first one's weight.
-func newStack(c kernel.Class, widths []int, offset, maxBatch int) *stack {
+func newStack(isa kernel.ISA, widths []int, offset, maxBatch int) *stack {
 	blocks := (maxBatch + kernel.Lanes - 1) / kernel.Lanes
-	s := &stack{head: head{class: c}}
+	s := &stack{head: head{isa: isa}}
 	for l, in := range widths[:len(widths)-1] {
 		out := widths[l+1]
-		d := dense{class: c, in: in, out: out, offset: offset, x: aligned(blocks * in * kernel.Lanes), dy: aligned(blocks * out * kernel.Lanes)}
+		d := dense{isa: isa, in: in, out: out, offset: offset, x: aligned(blocks * in * kernel.Lanes), dy: aligned(blocks * out * kernel.Lanes)}
 		if l > 0 {
 			d.rows = aligned(maxBatch * in)
 		}
@@ -73,7 +73,7 @@ func (s *stack) forward(params []float32, k, n int) []float32 {
 		if l+1 < len(s.layers) {
 			y, op = s.layers[l+1].input(k), kernel.BiasReLU
 		}
-		d.class.Gemm(d.out, kernel.Filled(n), d.in,
+		d.isa.Gemm(d.out, kernel.Filled(n), d.in,
 			kernel.Operand{Data: d.weight(params), Row: d.in, Col: 1},
 			kernel.Block(d.input(k)), kernel.Block(y), op, d.bias(params), 0)
 	}
@@ -99,10 +99,10 @@ func (s *stack) update(dst []float32, samples int, op kernel.Op, alpha float32) 
 		d, op := &s.layers[l], op
 		for k, from := 0, 0; from < samples; k, from = k+1, from+kernel.Lanes {
 			n := min(kernel.Lanes, samples-from)
-			d.class.Gemm(d.out, d.in, n,
+			d.isa.Gemm(d.out, d.in, n,
 				kernel.Operand{Data: d.output(k), Row: kernel.Lanes, Col: 1},
 				kernel.Matrix{Data: d.rows[from*d.in:], LD: d.in}, kernel.Matrix{Data: d.weight(dst), LD: d.in}, op, nil, alpha)
-			d.class.AddRowSums(d.bias(dst), d.output(k), n, op, alpha)
+			d.isa.AddRowSums(d.bias(dst), d.output(k), n, op, alpha)
 			op = kernel.Add
 		}
 	}
@@ -110,7 +110,7 @@ func (s *stack) update(dst []float32, samples int, op kernel.Op, alpha float32) 
 
 // head is softmax cross-entropy on a block of logits.
 type head struct {
-	class    kernel.Class
+	isa      kernel.ISA
 	top, sum [kernel.Lanes]float32
 }
 
@@ -121,7 +121,7 @@ func (h *head) softmax(z []float32, labels []int32, scale float32) (loss float64
 	for s, y := range labels {
 		right[s] = z[int(y)*kernel.Lanes+s]
 	}
-	h.class.Softmax(z, len(z)/kernel.Lanes, len(labels), scale, &h.top, &h.sum)
+	h.isa.Softmax(z, len(z)/kernel.Lanes, len(labels), scale, &h.top, &h.sum)
 	for s := range labels {
 		loss += kernel.Log(float64(h.sum[s])) - (float64(right[s]) - float64(h.top[s]))
 	}

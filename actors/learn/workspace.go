@@ -119,8 +119,8 @@ func (w blockwise) evaluate(params []float32, b *Batch) (loss float64, correct i
 
 // flat is a batch's gradient as the parameters lie.
 type flat struct {
-	class kernel.Class
-	grad  []float32
+	isa  kernel.ISA
+	grad []float32
 }
 
 func (f *flat) update(dst []float32, _ *Batch, op kernel.Op, alpha float32) {
@@ -128,5 +128,5 @@ func (f *flat) update(dst []float32, _ *Batch, op kernel.Op, alpha float32) {
 		copy(dst, f.grad)
 		return
 	}
-	f.class.AddScaled(dst, alpha, f.grad)
+	f.isa.AddScaled(dst, alpha, f.grad)
 }

@@ -50,8 +50,7 @@ func Open(c Config) (*Device, error) {
 // over.
 func (w *Device) Work(ctx context.Context, conn *natsbus.Conn) (err error) {
 	c := &w.config
-	kernel, err := learn.SelectKernel()
-	if err != nil {
+	if w.kernel, err = learn.SelectKernel(learn.AutoKernel); err != nil {
 		return err
 	}
 	samples := 0
@@ -60,7 +59,7 @@ func (w *Device) Work(ctx context.Context, conn *natsbus.Conn) (err error) {
 	}
 	w.bus, err = gateway.OpenDevice(ctx, conn, gateway.DeviceConfig{
 		ID: c.ID, Run: c.Run, Notice: c.Notice,
-		Join: &bus.Join{Name: c.ID, Kernel: kernel, Samples: uint64(min(samples, bus.MaxDeviceSamples)), Protocol: bus.Protocol},
+		Join: &bus.Join{Name: c.ID, Kernel: w.kernel.Class(), Samples: uint64(min(samples, bus.MaxDeviceSamples)), Protocol: bus.Protocol},
 	})
 	if err != nil {
 		return err
@@ -105,6 +104,7 @@ var errDownload = errors.New("the model does not arrive")
 type Device struct {
 	config  Config
 	bus     *gateway.Device
+	kernel  learn.Kernel
 	set     federated.Set
 	client  int    // whose samples in set
 	made    string // what a synthetic set was made for
@@ -181,7 +181,7 @@ func (w *Device) prepare(t *gateway.DeviceTask) (err error) {
 	}
 	w.problem = wanted
 	w.trainer, err = actors.NewTrainer(actors.Problem{
-		Model: model, Set: w.set, Seed: spec.Seed, Batch: int(spec.Batch), Augment: spec.Augment, Algorithm: algorithm,
+		Model: model, Set: w.set, Seed: spec.Seed, Batch: int(spec.Batch), Augment: spec.Augment, Algorithm: algorithm, Kernel: w.kernel,
 	})
 	return err
 }

@@ -26,15 +26,15 @@ func (q quadratic) params() int { return len(q.a[0]) }
 
 // The model.
 
-func (q quadratic) String() string                   { return fmt.Sprintf("quadratic:%d", q.params()) }
-func (q quadratic) Params() int                      { return q.params() }
-func (quadratic) Tensors() []learn.Tensor            { return nil }
-func (quadratic) Input() learn.Input                 { return learn.Dense }
-func (q quadratic) Features() int                    { return 2 * q.params() }
-func (quadratic) Image() (c, h, w int)               { return 0, 0, 0 }
-func (quadratic) Classes() int                       { return 1 }
-func (quadratic) Init(params []float32, _ uint64)    { clear(params) }
-func (q quadratic) NewWorkspace(int) learn.Workspace { return q }
+func (q quadratic) String() string                                 { return fmt.Sprintf("quadratic:%d", q.params()) }
+func (q quadratic) Params() int                                    { return q.params() }
+func (quadratic) Tensors() []learn.Tensor                          { return nil }
+func (quadratic) Input() learn.Input                               { return learn.Dense }
+func (q quadratic) Features() int                                  { return 2 * q.params() }
+func (quadratic) Image() (c, h, w int)                             { return 0, 0, 0 }
+func (quadratic) Classes() int                                     { return 1 }
+func (quadratic) Init(params []float32, _ uint64)                  { clear(params) }
+func (q quadratic) NewWorkspace(int, learn.Kernel) learn.Workspace { return q }
 
 // The workspace.
 

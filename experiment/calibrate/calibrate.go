@@ -19,7 +19,7 @@ import (
 // with the samples it needs, on one core.
 type Calibration struct {
 	Task      tasks.Task `json:"task"`
-	Kernel    string     `json:"kernel"`
+	Kernel    string     `json:"kernel"` // instructions, see learn.Kernel
 	Steps     int        `json:"steps"`
 	Mean      float64    `json:"mean_seconds"`
 	Std       float64    `json:"std_seconds"` // of the sample, with n-1
@@ -44,7 +44,7 @@ func Calibrate(ctx context.Context, task tasks.Task, steps int) (c Calibration, 
 	if steps < 2 || steps > MaxCalibration {
 		return c, fmt.Errorf("calibrate: %d steps, want 2 to %d", steps, MaxCalibration)
 	}
-	kernel, err := learn.SelectKernel()
+	kernel, err := learn.SelectKernel(learn.AutoKernel)
 	if err != nil {
 		return c, err
 	}
@@ -59,7 +59,7 @@ func Calibrate(ctx context.Context, task tasks.Task, steps int) (c Calibration, 
 	defer func() { err = errors.Join(err, set.Close()) }()
 	params := make([]float32, model.Params())
 	model.Init(params, 1)
-	work := model.NewWorkspace(paper.Batch)
+	work := model.NewWorkspace(paper.Batch, kernel)
 	var order federated.Minibatches
 	order.Reset(1, 0, set.Samples(0), paper.Batch, 0)
 	var batch learn.Batch
@@ -81,7 +81,7 @@ func Calibrate(ctx context.Context, task tasks.Task, steps int) (c Calibration, 
 			times = append(times, time.Since(started).Seconds())
 		}
 	}
-	c = Calibration{Task: task, Kernel: kernel, Steps: steps, PaperMean: paper.SecondsPerStep, PaperStd: paper.StdPerStep}
+	c = Calibration{Task: task, Kernel: kernel.Instructions(), Steps: steps, PaperMean: paper.SecondsPerStep, PaperStd: paper.StdPerStep}
 	c.Mean, c.Std = meanAndDeviation(times)
 	return c, nil
 }

@@ -46,6 +46,7 @@ type Config struct {
 	Fleet        []device.Class      `key:"fleet" is:"null" help:"classes of devices, [{name: phone, weight: 3, ...}, ...]; []: all clients are alike"`
 	Devices      Devices             `key:"devices"`
 	Train        bool                `key:"train" default:"true" help:"false: time only, nothing is learned"`
+	Kernel       string              `key:"kernel" default:"auto" words:"auto,go,neon,avx" help:"arithmetic that trains, which decides the last bits of a model; auto: the fastest of this machine; go: the same bits on every machine"`
 	Evaluate     Evaluate            `key:"evaluate"`
 	Init         string              `key:"init" is:"null,path" help:"a model.safetensors to start from; null: the task's own initial parameters"`
 	Checkpoint   Checkpoint          `key:"checkpoint"`
@@ -56,6 +57,9 @@ type Config struct {
 	Events       Events              `key:"events"`
 	Outputs      []metrics.Sink      `key:"outputs" is:"null,inert" help:"outputs of the run beside its usual ones, [{sink: NAME, ...}, ...]; one that is usual has these options"`
 }
+
+// AutoKernel is the value of Kernel that leaves it to the machine.
+const AutoKernel = learn.AutoKernel
 
 // Synthetic shapes made data.
 type Synthetic struct {

@@ -62,7 +62,7 @@ func TestAgainstTheModel(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			p, set, model := read(t, test.of, test.model, 3)
 			r := rand.New(rand.NewPCG(1, 1))
-			work := model.NewWorkspace(100)
+			work := model.NewWorkspace(100, learn.Kernel{})
 			x := random(r, model.Params(), 1)
 			params, grad := make([]float32, len(x)), make([]float32, len(x))
 			for j := range x {
@@ -163,7 +163,7 @@ func TestNoiseIsThatOfAllMinibatches(t *testing.T) {
 				params[j] = float32(x[j])
 				x[j] = float64(params[j])
 			}
-			work := model.NewWorkspace(3)
+			work := model.NewWorkspace(3, learn.Kernel{})
 			mean, square, count := make([]float64, n), 0.0, 0.0
 			for i := range int32(12) {
 				for j := range i {

@@ -74,7 +74,7 @@ func TestSeedsShareAProblem(t *testing.T) {
 	t.Parallel()
 	digest := func(sets ...string) string {
 		c := convexRun(t, config.TaskQuadratic, sets...)
-		p, err := prepare(c)
+		p, err := prepare(c, false)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -45,7 +45,7 @@ type Estimate struct {
 // DryRun prepares a run without doing it, and measures a little of it to say
 // how long the rest will take.
 func DryRun(ctx context.Context, c config.Config, o Options) (e Estimate, err error) {
-	p, err := prepare(c)
+	p, err := prepare(c, o.RemoteHosts)
 	if err != nil {
 		return e, err
 	}
@@ -254,7 +254,7 @@ func (p *problem) timeLearning(ctx context.Context) (step, sample float64, err e
 func (e Estimate) Write(w io.Writer) error {
 	about := "timing only: no model is trained"
 	if e.Model != nil {
-		about = *e.Model + " on " + *e.Data
+		about = *e.Model + " on " + *e.Data + ", kernel class " + e.Config.Kernel
 	}
 	bound := ""
 	if e.About {

@@ -127,7 +127,7 @@ func (e *engine) play(ctx context.Context, limit round.Time, watch coordinator.O
 	group, inner := errgroup.WithContext(inner)
 	for i, conn := range e.hosts {
 		host, err := actors.StartHost(inner, conn, actors.HostConfig{
-			Run: c.Run, Fleet: p.fleet, Workers: e.workers[i], Kernel: p.kernel, Problem: *p.learning(),
+			Run: c.Run, Fleet: p.fleet, Workers: e.workers[i], Problem: *p.learning(),
 		})
 		if err != nil {
 			stop()

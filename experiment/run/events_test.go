@@ -256,7 +256,7 @@ func TestLogAndTablesGoOn(t *testing.T) {
 func TestDevicesInLogAndTables(t *testing.T) {
 	t.Parallel()
 	c := runtest.Uneven(t, "events.sample=0", "train=true", "devices.names=[pi-1, pi-2]", "nats.listen=127.0.0.1:0")
-	p, err := prepare(c)
+	p, err := prepare(c, false)
 	if err != nil {
 		t.Fatal(err)
 	}

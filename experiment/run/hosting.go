@@ -249,7 +249,7 @@ func (s *service) take(ctx context.Context, r *served) (err error) {
 		s.options.Notice(fmt.Sprintf("Run %s is coordinated by version %s, this host is %s.", r.run, info.Version, s.options.Version))
 	}
 	host, err := actors.StartHost(ctx, s.conn, actors.HostConfig{
-		Run: r.run, Fleet: p.fleet, Workers: workers, Kernel: p.kernel, Problem: *p.learning(), Name: s.options.Name, Stamp: info.Stamp,
+		Run: r.run, Fleet: p.fleet, Workers: workers, Problem: *p.learning(), Name: s.options.Name, Stamp: info.Stamp,
 		Notice: func(line string) { s.options.Notice(fmt.Sprintf("Run %s: %s", r.run, line)) },
 	})
 	if err != nil {
@@ -326,11 +326,9 @@ func hostProblem(info *bus.RunInfo, dataPath string) (p *problem, lacks, err err
 
 // learn prepares what a trainer needs; the error says what this machine lacks.
 func (p *problem) learn(info *bus.RunInfo, dataPath string) (err error) {
-	if p.kernel, err = learn.SelectKernel(); err != nil {
-		return err
-	}
-	if p.kernel != info.Kernel {
-		return fmt.Errorf("the run's kernel class is %s and this machine's is %s (%s chooses among those that it has)", info.Kernel, p.kernel, learn.KernelVariable)
+	p.kernel = info.Kernel
+	if p.arithmetic, err = learn.SelectKernel(p.kernel); err != nil {
+		return fmt.Errorf("the run's kernel class is not this machine's: %w; every machine trains runs with kernel: go", err)
 	}
 	if dataPath != "" && !p.config.IsSynthetic() {
 		p.config.Data.Path = dataPath

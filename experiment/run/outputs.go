@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"fedpace/actors/device"
-	"fedpace/actors/learn"
 	"fedpace/bus"
 	"fedpace/coordinator/round"
 	"fedpace/experiment/config"
@@ -95,7 +94,7 @@ func (p *problem) about(o *Options, limit round.Time, started time.Time) *metric
 		run.WriteModel = func(w io.Writer, params []float32, which string) error {
 			return folder.EncodeModel(w, p.model.Tensors(), params, map[string]string{
 				"producer": "fedpace", "task": run.Task, "schedule": run.Schedule, "model": p.model.String(),
-				"data": run.Data, "which": which, "kernel": learn.Kernel(),
+				"data": run.Data, "which": which, "kernel": c.Kernel,
 			})
 		}
 	}

@@ -29,13 +29,16 @@ type problem struct {
 	set     federated.Set
 	model   learn.Model
 	initial []float32
-	kernel  string
+	kernel  string // class
+
+	arithmetic learn.Kernel // of the class
 
 	algorithm aggregate.Algorithm
 }
 
 // prepare reads and makes what the run needs. Close it after use.
-func prepare(of config.Config) (_ *problem, err error) {
+// remote says that hosts on other machines do the work.
+func prepare(of config.Config, remote bool) (_ *problem, err error) {
 	p := &problem{config: of}
 	c := &p.config
 	defer func() {
@@ -44,6 +47,9 @@ func prepare(of config.Config) (_ *problem, err error) {
 		}
 	}()
 	if err := c.Validate(); err != nil {
+		return nil, err
+	}
+	if err := p.selectKernel(remote); err != nil {
 		return nil, err
 	}
 	if p.fleet, err = c.NewFleet(); err != nil {
@@ -77,13 +83,41 @@ func prepare(of config.Config) (_ *problem, err error) {
 	if err := aggregate.CheckState(p.algorithm, params, c.Clients, int64(c.Limits.StateGB*1e9)); err != nil {
 		return nil, config.Error("", err)
 	}
-	if p.kernel, err = learn.SelectKernel(); err != nil {
-		return nil, err
-	}
 	if err := p.initialise(); err != nil {
 		return nil, err
 	}
 	return p, p.settleTheory()
+}
+
+// selectKernel settles the class of the kernel that trains. If other machines train,
+// this one need not have a class that the configuration names.
+func (p *problem) selectKernel(remote bool) error {
+	c := &p.config
+	if !c.Train {
+		return nil
+	}
+	fastest, err := learn.SelectKernel(learn.AutoKernel)
+	if err != nil {
+		return err
+	}
+	p.arithmetic, err = learn.SelectKernel(c.Kernel)
+	switch {
+	case err == nil:
+		c.Kernel = p.arithmetic.Class()
+	case remote:
+		p.arithmetic = fastest // for estimates
+	default:
+		return &config.KeyError{Key: "kernel", Problem: err.Error() + " (set go, which every machine has, or auto)"}
+	}
+	p.kernel = c.Kernel
+	return nil
+}
+
+// Kernel is the class of the kernel with which this machine would train a run.
+func Kernel(c config.Config) (string, error) {
+	p := &problem{config: c}
+	err := p.selectKernel(true)
+	return p.config.Kernel, err
 }
 
 // Close releases the data.
@@ -182,7 +216,7 @@ func (p *problem) parse() (err error) {
 
 // learning is the problem as trainers know it.
 func (p *problem) learning() *actors.Problem {
-	return &actors.Problem{Model: p.model, Set: p.set, Seed: p.config.Seed, Batch: p.config.Batch, Augment: p.config.Augment, Algorithm: p.algorithm}
+	return &actors.Problem{Model: p.model, Set: p.set, Seed: p.config.Seed, Batch: p.config.Batch, Augment: p.config.Augment, Algorithm: p.algorithm, Kernel: p.arithmetic}
 }
 
 func (p *problem) initialise() (err error) {

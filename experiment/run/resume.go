@@ -59,7 +59,7 @@ func Resume(ctx context.Context, dir string, o Options) (r Resumed, err error) {
 		return r, err
 	}
 	defer func() { err = errors.Join(err, results.Close()) }()
-	p, err := prepare(r.Config)
+	p, err := prepare(r.Config, o.RemoteHosts)
 	if err != nil {
 		return r, err
 	}

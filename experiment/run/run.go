@@ -55,7 +55,7 @@ func Run(ctx context.Context, c config.Config, o Options) (folder.Summary, error
 	if err := folder.VacantFolder(c.Out, o.Force); err != nil {
 		return folder.Summary{}, err
 	}
-	p, err := prepare(c)
+	p, err := prepare(c, o.RemoteHosts)
 	if err != nil {
 		return folder.Summary{}, err
 	}

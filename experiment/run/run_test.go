@@ -217,7 +217,7 @@ func TestResultsAgree(t *testing.T) {
 	if mean := (rows[4].TrainingLoss + rows[5].TrainingLoss) / 2; math.Abs(mean-*s.TrainingLoss) > 1e-12 {
 		t.Errorf("training loss %g, the last window's mean is %g", *s.TrainingLoss, mean)
 	}
-	p, err := prepare(c)
+	p, err := prepare(c, false)
 	if err != nil {
 		t.Fatal(err)
 	}

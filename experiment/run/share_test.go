@@ -35,7 +35,7 @@ func BenchmarkShareOfSGD(b *testing.B) {
 				if err != nil {
 					b.Fatal(err)
 				}
-				p, err := prepare(config) // reading the data is not the run
+				p, err := prepare(config, false) // reading the data is not the run
 				if err != nil {
 					b.Fatal(err)
 				}

@@ -70,7 +70,7 @@ func (s *counted) Batch(dst *learn.Batch, c int, samples []int32) error {
 // counting runs a configuration and counts the minibatches that it trains on.
 func counting(t *testing.T, c config.Config) (folder.Summary, int64) {
 	t.Helper()
-	p, err := prepare(c)
+	p, err := prepare(c, false)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -144,9 +144,10 @@ func Runtime(c config.Config, parameters int) theory.Runtime {
 }
 
 // Resolve is the configuration as a run of it would write it: with what it takes
-// from its data, the population and the constants of the theory.
+// from its data, the population and the constants of the theory, and from this machine, the
+// kernel. A kernel that the machine does not have stays.
 func Resolve(c config.Config) (config.Config, error) {
-	p, err := prepare(c)
+	p, err := prepare(c, true)
 	if err != nil {
 		return c, err
 	}

@@ -57,9 +57,10 @@ func Identity(c config.Config) (string, error) {
 	return fmt.Sprintf("%x", sha256.Sum256([]byte(string(c.Task)+"\n"+strings.Join(list, "\n")))), nil
 }
 
-// planned is a configuration without what a run takes from its data: the
-// population, and the constants of the theory.
+// planned is a configuration without what a run takes from its data, the population
+// and the constants of the theory, and from its machine, the kernel.
 func planned(c config.Config) config.Config {
+	c.Kernel = config.AutoKernel
 	if !c.IsSynthetic() {
 		c.Clients = 0
 	}
@@ -68,15 +69,23 @@ func planned(c config.Config) config.Config {
 }
 
 // equal reports whether two configurations compute the same. What the first leaves
-// to the data is not compared, unless exact is set: then it is found out.
+// to the data is not compared, unless exact is set: then it is found out. What it
+// leaves to the machine is what this machine would do.
 func equal(mine, found config.Config, exact bool) (bool, error) {
+	var err error
+	if mine.Kernel != found.Kernel { // auto, of a run that an earlier version trained or that does not train, is auto
+		if mine.Kernel, err = run.Kernel(mine); err != nil {
+			return false, err
+		}
+	}
 	t := mine.Theory
 	if mine.Clients == 0 || mine.UsesTheory() && (t.L == nil || t.Mu == nil || t.G == nil || t.FStar == nil) {
 		if exact {
-			var err error
+			kernel := mine.Kernel
 			if mine, err = run.Resolve(mine); err != nil {
 				return false, err
 			}
+			mine.Kernel = kernel
 		} else {
 			mine.Clients = cmp.Or(mine.Clients, found.Clients)
 			mine.Theory.Take(found.Theory)

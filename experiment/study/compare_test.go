@@ -154,3 +154,32 @@ func TestACellWithoutAPopulationIsResolved(t *testing.T) {
 		t.Errorf("the run of all clients is read: %v, from %s", c.Reused, c.Config.Out)
 	}
 }
+
+// A run is a cell's if it has the kernel that the cell names, or that this machine
+// chooses for it.
+func TestACellHasItsKernel(t *testing.T) {
+	c := runtest.Small(t)
+	class, err := run.Kernel(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	with := func(kernel string) config.Config {
+		c := c
+		c.Kernel = kernel
+		return c
+	}
+	for _, x := range []struct {
+		cell, found string
+		want        bool
+	}{
+		{"auto", class, true}, {"auto", "go", class == "go"}, {"auto", "neon", class == "neon"}, {"go", class, class == "go"},
+		{"go", "go", true}, {class, class, true}, {"neon", "neon", true},
+		{"auto", "auto", true}, {"go", "auto", false}, // of a version before there was the key
+	} {
+		for _, exact := range []bool{false, true} {
+			if got, err := equal(with(x.cell), with(x.found), exact); err != nil || got != x.want {
+				t.Errorf("a run of kernel %s is that of a cell of %s: %v, %v, want %v", x.found, x.cell, got, err, x.want)
+			}
+		}
+	}
+}

@@ -30,6 +30,20 @@ func TestHostsThatCannotTrain(t *testing.T) {
 		run.finish(patience)
 		resultOf(t, out).equals(t, want, "with a host for plans")
 	})
+	t.Run("kernel of every machine", func(t *testing.T) {
+		t.Parallel()
+		c := courses[0]
+		alone, out := filepath.Join(t.TempDir(), "alone"), filepath.Join(t.TempDir(), "run")
+		fedpace(t, append([]string{"run"}, c.flags(alone, "--set", "kernel=go")...)...).finish(patience)
+		s := newServer(t, serverOptions{})
+		run := c.coordinate(t, s.url(), out, "--set", "kernel=go")
+		cmd := exec.Command(program, "host", "--nats", s.url(), "--name", "plain")
+		cmd.Env = append(os.Environ(), "FEDPACE_KERNEL=go")
+		start(t, "fedpace host without the machine's own kernel class", cmd).until("(go)", patience)
+		host(t, s.url()).until("(go)", patience) // whose own class is another
+		run.finish(patience)
+		resultOf(t, out).equals(t, resultOf(t, alone), "in plain Go by two hosts")
+	})
 	t.Run("data", func(t *testing.T) {
 		t.Parallel()
 		dir := t.TempDir()

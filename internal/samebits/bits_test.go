@@ -25,9 +25,9 @@ import (
 
 var update = flag.Bool("update", false, "write testdata/digests.csv anew")
 
-// kernelClass is that of all processes here. Models have the bits of their
-// kernel class, and every amd64 machine of today has this one.
-const kernelClass = "avx2"
+// instructions are those that processes here use, unless a test says otherwise. Models
+// have the bits of their kernel class, and every amd64 machine of today has these.
+const instructions = "avx2"
 
 // digests name the bits of a run.
 type digests struct {
@@ -137,7 +137,8 @@ func TestMain(m *testing.M) {
 type workshop struct {
 	program string
 	inputs  string // where the program runs
-	trains  bool   // this machine has the kernel class
+	trains  bool   // this machine has the instructions
+	by      string // the instructions
 }
 
 func newWorkshop(t *testing.T) *workshop {
@@ -147,18 +148,18 @@ func newWorkshop(t *testing.T) *workshop {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	w := &workshop{program: built, inputs: filepath.Join(dir, "inputs")}
+	w := &workshop{program: built, inputs: filepath.Join(dir, "inputs"), by: instructions}
 	if err := os.CopyFS(dir, os.DirFS("testdata")); err != nil {
 		t.Fatal(err)
 	}
 	w.trains = runtime.GOARCH == "amd64" && cpu.X86.HasAVX2 && cpu.X86.HasFMA
 	if !w.trains {
-		t.Logf("this machine lacks the kernel class %s: only runs that learn nothing are compared", kernelClass)
+		t.Logf("this machine lacks the instructions %s: only runs that learn nothing are compared", instructions)
 	}
 	return w
 }
 
-// command is the program with arguments. Nothing but those and the kernel class
+// command is the program with arguments. Nothing but those and the instructions
 // decides what it computes.
 func (w *workshop) command(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
@@ -166,7 +167,7 @@ func (w *workshop) command(t *testing.T, args ...string) *exec.Cmd {
 	c.Dir = w.inputs
 	c.Env = os.Environ()
 	if w.trains {
-		c.Env = append(c.Env, "FEDPACE_KERNEL="+kernelClass)
+		c.Env = append(c.Env, "FEDPACE_KERNEL="+w.by)
 	}
 	return c
 }
@@ -286,7 +287,7 @@ func (w *workshop) makeInputs(t *testing.T) {
 func TestRunsComputeTheSameBits(t *testing.T) {
 	w := newWorkshop(t)
 	if *update && !w.trains {
-		t.Fatalf("-update needs a machine with the kernel class %s", kernelClass)
+		t.Fatalf("-update needs a machine with the instructions %s", instructions)
 	}
 	w.makeInputs(t)
 	want := map[string]digests{}
@@ -301,7 +302,7 @@ func TestRunsComputeTheSameBits(t *testing.T) {
 				t.Parallel()
 				before, known := want[r.name]
 				if !w.trains && before.model != "" {
-					t.Skip("it learns, and this machine lacks the kernel class " + kernelClass)
+					t.Skip("it learns, and this machine lacks the instructions " + instructions)
 				}
 				out := filepath.Join(t.TempDir(), "run")
 				args := r.arguments(out)
@@ -315,7 +316,7 @@ func TestRunsComputeTheSameBits(t *testing.T) {
 				case !known:
 					t.Errorf("%s has no row for it: go test ./internal/samebits -update", digestsFile)
 				default:
-					compare(t, d, before, args)
+					w.compare(t, d, before, args)
 				}
 			})
 		}
@@ -333,8 +334,31 @@ func TestRunsComputeTheSameBits(t *testing.T) {
 	}
 }
 
+// Instructions of one kernel class give the same bits.
+func TestOtherInstructionsComputeTheSameBits(t *testing.T) {
+	w := newWorkshop(t)
+	if x := &cpu.X86; !x.HasAVX512F || !x.HasAVX512BW || !x.HasAVX512DQ || !x.HasAVX512VL {
+		t.Skip("this machine lacks AVX-512")
+	}
+	w.by = "avx512"
+	w.makeInputs(t)
+	for _, r := range runs {
+		_, want := runNamed(t, r.name)
+		if want.model == "" {
+			continue
+		}
+		t.Run(r.name, func(t *testing.T) {
+			t.Parallel()
+			out := filepath.Join(t.TempDir(), "run")
+			args := r.arguments(out)
+			w.finish(t, args...)
+			w.compare(t, digestsOf(t, out), want, args)
+		})
+	}
+}
+
 // compare fails with what is other, and the command lines that made it.
-func compare(t *testing.T, got, want digests, commands ...[]string) {
+func (w *workshop) compare(t *testing.T, got, want digests, commands ...[]string) {
 	t.Helper()
 	list := got.differences(want)
 	if len(list) == 0 {
@@ -342,7 +366,7 @@ func compare(t *testing.T, got, want digests, commands ...[]string) {
 	}
 	var said []string
 	for _, c := range commands {
-		said = append(said, fmt.Sprintf("FEDPACE_KERNEL=%s fedpace %s", kernelClass, shell(c)))
+		said = append(said, fmt.Sprintf("FEDPACE_KERNEL=%s fedpace %s", w.by, shell(c)))
 	}
 	t.Errorf("it computes other bits:\n  %s\nin internal/samebits/testdata/inputs:\n  %s", strings.Join(list, "\n  "), strings.Join(said, "\n  "))
 }

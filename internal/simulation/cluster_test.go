@@ -130,7 +130,7 @@ func (o *outcome) differs(want *outcome) string {
 }
 
 func (s *scenario) host(w *world) actors.HostConfig {
-	return actors.HostConfig{Run: "r", Fleet: w.leaving, Workers: 1, Kernel: w.kernel, Problem: s.problem(w)}
+	return actors.HostConfig{Run: "r", Fleet: w.leaving, Workers: 1, Problem: s.problem(w)}
 }
 
 // Limits in simulated time: until messages no longer fail, and until the run must

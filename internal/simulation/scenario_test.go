@@ -27,7 +27,7 @@ type world struct {
 	set        federated.Set
 	model      learn.Model
 	initial    []float32
-	kernel     string
+	kernel     learn.Kernel
 	leaving    *device.Fleet
 	algorithms map[string]aggregate.Algorithm
 }
@@ -47,7 +47,7 @@ func newWorld() (w *world, err error) {
 	}
 	w.initial = make([]float32, w.model.Params())
 	w.model.Init(w.initial, 1)
-	if w.kernel, err = learn.SelectKernel(); err != nil {
+	if w.kernel, err = learn.SelectKernel(learn.AutoKernel); err != nil {
 		return nil, err
 	}
 	for _, name := range aggregate.Algorithms.Names() {
@@ -178,7 +178,7 @@ func (s *scenario) config(w *world) coordinator.Config {
 	if s.rounds.Train {
 		problem := s.problem(w)
 		c.Learning = coordinator.Learning{
-			Model: w.model, Initial: w.initial, Spec: problem.Spec(), Kernel: w.kernel, Jobs: s.jobs, HeldOut: w.set.HeldOut(),
+			Model: w.model, Initial: w.initial, Spec: problem.Spec(), Kernel: w.kernel.Class(), Jobs: s.jobs, HeldOut: w.set.HeldOut(),
 			Algorithm: aggregate.New(problem.Algorithm, len(w.initial), clients),
 		}
 	}
@@ -186,7 +186,7 @@ func (s *scenario) config(w *world) coordinator.Config {
 }
 
 func (s *scenario) problem(w *world) actors.Problem {
-	return actors.Problem{Model: w.model, Set: w.set, Seed: 1, Batch: 4, Augment: actors.NoAugment, Algorithm: w.algorithms[s.algorithm]}
+	return actors.Problem{Model: w.model, Set: w.set, Seed: 1, Batch: 4, Augment: actors.NoAugment, Algorithm: w.algorithms[s.algorithm], Kernel: w.kernel}
 }
 
 func (s *scenario) String() string {

@@ -35,7 +35,11 @@ func TestSyntheticIsLearnable(t *testing.T) {
 			}
 			global := make([]float32, m.Params())
 			m.Init(global, 1)
-			w := m.NewWorkspace(500)
+			kernel, err := learn.SelectKernel(learn.AutoKernel)
+			if err != nil {
+				t.Fatal(err)
+			}
+			w := m.NewWorkspace(500, kernel)
 			accuracy := func() float64 {
 				correct := 0
 				for from := 0; from < 2000; from += 500 {

@@ -29,17 +29,22 @@ func VersionCommand(program string) *cobra.Command {
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if asJSON {
+				kernel, err := learn.SelectKernel(learn.AutoKernel)
+				if err != nil {
+					return err
+				}
 				return PrintJSON(c, struct {
 					Version string `json:"version"`
 					Go      string `json:"go"`
 					System  string `json:"system"`
 					Kernel  string `json:"kernel"`
-				}{Version(), runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH, learn.Kernel()})
+					By      string `json:"instructions"`
+				}{Version(), runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH, kernel.Class(), kernel.Instructions()})
 			}
 			_, err := fmt.Fprintln(c.OutOrStdout(), program+" "+Version())
 			return err
 		},
 	}
-	JSONFlag(c, &asJSON, "the version, Go's, the system and the class of kernels")
+	JSONFlag(c, &asJSON, "the version, Go's, the system, the kernel class and what computes it")
 	return c
 }

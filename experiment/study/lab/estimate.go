@@ -62,7 +62,11 @@ func Estimate(ctx context.Context, dir string, c config.Config, fStar float64) (
 func look(ctx context.Context, set federated.Set, model learn.Model, c config.Config, x, y []float32) (k theory.Constants, err error) {
 	n := len(x)
 	k.N, k.Clients = c.Cohort, set.Clients()
-	work := model.NewWorkspace(c.Batch)
+	kernel, err := learn.SelectKernel(learn.AutoKernel)
+	if err != nil {
+		return k, err
+	}
+	work := model.NewWorkspace(c.Batch, kernel)
 	var order federated.Minibatches
 	var batch learn.Batch
 	grad := make([]float32, n)

@@ -41,7 +41,7 @@ type replayer struct {
 func newReplayer(of *convex.Problem, seed uint64, stride int) *replayer {
 	n := of.Model.Params()
 	return &replayer{
-		of: of, seed: seed, stride: stride, work: of.Model.NewWorkspace(of.Batch),
+		of: of, seed: seed, stride: stride, work: of.Model.NewWorkspace(of.Batch, learn.Kernel{}),
 		local: make([]float32, n), x: make([]float64, n), g: make([]float64, n), noise: make([]float64, of.Clients),
 	}
 }

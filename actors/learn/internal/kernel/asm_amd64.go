@@ -2,7 +2,7 @@ package kernel
 
 import "golang.org/x/sys/cpu"
 
-var routines = func() (r [classes]routine) {
+var routines = func() (r [isas]routine) {
 	x := &cpu.X86
 	if !x.HasAVX2 || !x.HasFMA {
 		return r
@@ -48,9 +48,9 @@ var alongRows = 1 << 17
 
 // gemmAsm walks over panels of two vectors of columns, the last one of one or two,
 // and over tiles of rows: as few as there can be, of as equal heights as there can be.
-func gemmAsm(c Class, m, n, k int, segments []Segment, a Operand, b, dst Matrix, op Op, aux []float32, alpha float32) {
+func gemmAsm(isa ISA, m, n, k int, segments []Segment, a Operand, b, dst Matrix, op Op, aux []float32, alpha float32) {
 	lanes, narrow, broad := 16, narrow512[:], broad512[:]
-	if c == AVX2 {
+	if isa == AVX2 {
 		lanes, narrow, broad = 8, narrow256[:], broad256[:]
 	}
 	auxRow, auxCol := 0, 0
@@ -70,9 +70,9 @@ func gemmAsm(c Class, m, n, k int, segments []Segment, a Operand, b, dst Matrix,
 			if m*n >= alongRows {
 				panels = left / width
 			}
-		case c == AVX512 && left > lanes:
+		case isa == AVX512 && left > lanes:
 			width, mask = left, &mask512[left-lanes]
-		case c == AVX512:
+		case isa == AVX512:
 			width, kernels, mask = left, narrow, &mask512[left]
 		default:
 			width = min(left, lanes)

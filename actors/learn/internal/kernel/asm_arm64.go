@@ -2,7 +2,7 @@ package kernel
 
 import "golang.org/x/sys/cpu"
 
-var routines = func() (r [classes]routine) {
+var routines = func() (r [isas]routine) {
 	if cpu.ARM64.HasASIMD {
 		r[NEON].gemm = gemmAsm
 	}
@@ -17,7 +17,7 @@ func gemmNEON(k, segments int, segment *int, a *float32, rows, ars, acs int, b *
 
 // gemmAsm reads whole vectors of B, of which the last columns may be of no
 // interest, as far as the array behind B reaches; the rest is plain Go's.
-func gemmAsm(_ Class, m, n, k int, segments []Segment, a Operand, b, dst Matrix, op Op, aux []float32, alpha float32) {
+func gemmAsm(_ ISA, m, n, k int, segments []Segment, a Operand, b, dst Matrix, op Op, aux []float32, alpha float32) {
 	const rows, cols = 6, 16
 	last := 0
 	for _, s := range segments {

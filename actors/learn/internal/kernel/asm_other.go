@@ -2,4 +2,4 @@
 
 package kernel
 
-var routines [classes]routine
+var routines [isas]routine

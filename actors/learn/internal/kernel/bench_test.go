@@ -25,7 +25,7 @@ var shapes = []struct {
 // BenchmarkGemm stands beside the peak, as the steps' benchmark does.
 func BenchmarkGemm(b *testing.B) {
 	for _, s := range shapes {
-		for _, c := range Classes()[1:] {
+		for _, c := range Available()[1:] {
 			b.Run(s.name+"/"+c.String(), func(b *testing.B) {
 				r := rand.New(rand.NewPCG(1, 1))
 				a := Operand{fill(make([]float32, s.m*s.k), r), s.k, 1}
@@ -63,7 +63,7 @@ func BenchmarkAddExact(b *testing.B) {
 	const n = 209_662
 	r := rand.New(rand.NewPCG(1, 1))
 	x, base, dst := fill(make([]float32, n), r), fill(make([]float32, n), r), make([]int64, n)
-	for _, c := range Classes() {
+	for _, c := range Available() {
 		b.Run(c.String(), func(b *testing.B) {
 			b.SetBytes(16 * n)
 			for b.Loop() {
@@ -84,7 +84,7 @@ func BenchmarkLookup(b *testing.B) {
 		src[i] = byte(r.Uint32())
 	}
 	fill(table[:], r)
-	for _, c := range Classes() {
+	for _, c := range Available() {
 		b.Run(c.String(), func(b *testing.B) {
 			b.SetBytes(n)
 			for b.Loop() {

@@ -1,12 +1,13 @@
 // Package kernel holds the arithmetic that local SGD spends its time in.
 //
-// Every operation exists in several classes: Go, the plain reference that runs
-// everywhere, and assembly for particular processors. [Best] is chosen at run
-// time. Within a class the same inputs give the same bits on every machine: the
-// Go class rounds every product (no compiler may fuse it), the assembly classes
-// accumulate each output over k in order with fused multiply-add. Those of amd64
-// agree with each other bit for bit; NEON has only its products in assembly and
-// shares the rest with the Go class.
+// Every operation exists for several instruction sets ([ISA]): plain Go, the
+// reference that runs everywhere, and assembly for particular processors. Sets that
+// give the same bits are one class ([ISA.Class]), and within a class the same inputs
+// give the same bits on every machine. Plain Go rounds every product (no compiler
+// may fuse it); assembly accumulates each output over k in order with fused
+// multiply-add. AVX2 and AVX-512 are one class. NEON has only its products in
+// assembly, shares the rest with plain Go, and is a class of its own. Exact sums
+// ([ISA.AddExact]) and what only moves values are the same in all classes.
 //
 // Activations are held feature-major in blocks of [Lanes] samples: element
 // (feature f, sample s) at f*Lanes + s. The samples of a block then fill vector

@@ -9,13 +9,13 @@ const (
 
 // AddExact adds roundToEven(2^44·w·(x[i]-base[i])) to each dst[i], and returns the
 // first i whose difference is not below 2^17 in magnitude, or -1.
-func (c Class) AddExact(dst []int64, w float64, x, base []float32) int {
+func (isa ISA) AddExact(dst []int64, w float64, x, base []float32) int {
 	if len(x) != len(dst) || len(base) != len(dst) || !(w >= -1 && w <= 1) {
 		panic("kernel: AddExact of slices of different lengths, or with a weight outside -1 to 1")
 	}
 	from := 0
 	// Where some difference is refused, the loop below finds it.
-	if v := c.vectors(); v != nil && len(dst) >= 8 && v.addExact(&dst[0], &x[0], &base[0], len(dst)/8, w*one) {
+	if v := isa.vectors(); v != nil && len(dst) >= 8 && v.addExact(&dst[0], &x[0], &base[0], len(dst)/8, w*one) {
 		from = len(dst) &^ 7
 	}
 	w *= one
@@ -32,14 +32,14 @@ func (c Class) AddExact(dst []int64, w float64, x, base []float32) int {
 // AddExactAndReset adds as AddExact does, and copies base to x up to the first
 // refused element. x and base are read from memory once for both: the pieces stay
 // in the first-level cache, and are too short for a copy by string instructions.
-func (c Class) AddExactAndReset(dst []int64, w float64, x, base []float32) int {
+func (isa ISA) AddExactAndReset(dst []int64, w float64, x, base []float32) int {
 	if len(x) != len(dst) || len(base) != len(dst) {
 		panic("kernel: AddExactAndReset of slices of different lengths")
 	}
 	const piece = 256
 	for from := 0; from < len(dst); from += piece {
 		to := min(from+piece, len(dst))
-		if bad := c.AddExact(dst[from:to], w, x[from:to], base[from:to]); bad >= 0 {
+		if bad := isa.AddExact(dst[from:to], w, x[from:to], base[from:to]); bad >= 0 {
 			copy(x[from:from+bad], base[from:])
 			return from + bad
 		}

@@ -48,13 +48,13 @@ var whole = []Segment{{}}
 
 // Gemm computes C = op(A·B) for A of m×k, B of k×n and C of m×n. Each element
 // accumulates from zero over k in order. aux and alpha are read as op says.
-func (c Class) Gemm(m, n, k int, a Operand, b, dst Matrix, op Op, aux []float32, alpha float32) {
-	c.GemmSum(m, n, k, whole, a, b, dst, op, aux, alpha)
+func (isa ISA) Gemm(m, n, k int, a Operand, b, dst Matrix, op Op, aux []float32, alpha float32) {
+	isa.GemmSum(m, n, k, whole, a, b, dst, op, aux, alpha)
 }
 
 // GemmSum is Gemm for a product that is the sum, in order, of one of depth k for
 // each segment.
-func (c Class) GemmSum(m, n, k int, segments []Segment, a Operand, b, dst Matrix, op Op, aux []float32, alpha float32) {
+func (isa ISA) GemmSum(m, n, k int, segments []Segment, a Operand, b, dst Matrix, op Op, aux []float32, alpha float32) {
 	if m <= 0 || n <= 0 || k <= 0 || len(segments) == 0 {
 		panic("kernel: Gemm of an empty product")
 	}
@@ -72,11 +72,11 @@ func (c Class) GemmSum(m, n, k int, segments []Segment, a Operand, b, dst Matrix
 	case ReLUGrad:
 		_ = aux[(m-1)*dst.LD+n-1]
 	}
-	if c == Go {
+	if isa == Go {
 		gemmGo(m, n, k, segments, a, b, dst, op, aux, alpha)
 		return
 	}
-	routines[c].gemm(c, m, n, k, segments, a, b, dst, op, aux, alpha)
+	routines[isa].gemm(isa, m, n, k, segments, a, b, dst, op, aux, alpha)
 }
 
 // gemmGo works on tiles of two rows by four columns, whose sums the compiler can

@@ -12,12 +12,12 @@ const gateLimit = 30
 
 // GRUForward reads in and state, each 3n: the shares of r, z and n; h, n. It
 // writes saved, 5n: r, z, m, g_n and h'.
-func (c Class) GRUForward(n int, in, state, h, saved []float32) {
+func (isa ISA) GRUForward(n int, in, state, h, saved []float32) {
 	in, state, h, saved = in[:3*n], state[:3*n], h[:n], saved[:5*n]
 	if n == 0 || n%Vector != 0 {
 		panic("kernel: GRU gates of a part of a vector")
 	}
-	if v := c.vectors(); v != nil {
+	if v := isa.vectors(); v != nil {
 		v.gruForward(n, &in[0], &state[0], &h[0], &saved[0])
 		return
 	}
@@ -38,12 +38,12 @@ func (c Class) GRUForward(n int, in, state, h, saved []float32) {
 // GRUBackward takes dh, the gradient of h', n, with what GRUForward saved, 4n of
 // it, and the state h before. It writes da, 4n: the gradients of a_r, a_z, g_n and
 // i_n; and turns dh into its part that reaches h directly, dh∘z.
-func (c Class) GRUBackward(n int, dh, saved, h, da []float32) {
+func (isa ISA) GRUBackward(n int, dh, saved, h, da []float32) {
 	dh, saved, h, da = dh[:n], saved[:4*n], h[:n], da[:4*n]
 	if n == 0 || n%Vector != 0 {
 		panic("kernel: GRU gates of a part of a vector")
 	}
-	if v := c.vectors(); v != nil {
+	if v := isa.vectors(); v != nil {
 		v.gruBackward(n, &dh[0], &saved[0], &h[0], &da[0])
 		return
 	}
@@ -61,10 +61,10 @@ func (c Class) GRUBackward(n int, dh, saved, h, da []float32) {
 }
 
 // AddScaled computes dst += alpha·x.
-func (c Class) AddScaled(dst []float32, alpha float32, x []float32) {
+func (isa ISA) AddScaled(dst []float32, alpha float32, x []float32) {
 	x = x[:len(dst)]
 	from := 0
-	if v := c.vectors(); v != nil && len(dst) >= 8 {
+	if v := isa.vectors(); v != nil && len(dst) >= 8 {
 		v.addScaled(&dst[0], &x[0], len(dst)/8, alpha)
 		from = len(dst) &^ 7
 	}

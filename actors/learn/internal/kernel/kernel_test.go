@@ -1,7 +1,6 @@
 package kernel
 
 import (
-	"fmt"
 	"math"
 	"slices"
 	"testing"
@@ -13,11 +12,11 @@ import (
 	_ "fedpace/internal/testseed"
 )
 
-// assembly lists the classes that are compared with the reference.
-func assembly(t testing.TB) []Class {
-	list := Classes()[1:]
+// assembly lists the instruction sets that are compared with the reference.
+func assembly(t testing.TB) []ISA {
+	list := Available()[1:]
 	if len(list) == 0 {
-		t.Skip("this machine runs no assembly class")
+		t.Skip("this machine runs no assembly")
 	}
 	return list
 }
@@ -36,8 +35,8 @@ func dimension(most int) *rapid.Generator[int] {
 	return rapid.OneOf(rapid.SampledFrom(edges), rapid.IntRange(1, most))
 }
 
-// Every class equals the reference within the rounding of its sums, and the
-// assembly classes equal each other bit for bit. All operands lie against pages
+// Every instruction set equals the reference within the rounding of its sums, and
+// those in assembly equal each other bit for bit. All operands lie against pages
 // that must not be touched, at their ends and at their beginnings.
 func TestGemm(t *testing.T) {
 	list := assembly(t)
@@ -97,7 +96,7 @@ func TestGemm(t *testing.T) {
 					}
 				}
 				if before != nil && !slices.Equal(got, before) {
-					rt.Fatalf("%v and the class before it differ", c)
+					rt.Fatalf("%v and the one before it differ", c)
 				}
 				before = got
 			}
@@ -126,7 +125,7 @@ func (s *scope) Cleanup(f func()) { s.cleanup = append(s.cleanup, f) }
 
 func TestGemmKeepsNotANumber(t *testing.T) {
 	nan := float32(math.NaN())
-	for _, c := range Classes() {
+	for _, c := range Available() {
 		for _, op := range []Op{Store, Add, Bias, BiasReLU} {
 			a := Operand{[]float32{nan}, 1, 1}
 			x := make([]float32, 40)
@@ -150,7 +149,7 @@ func TestTranspose(t *testing.T) {
 			for i := range src {
 				src[i] = float32(i)
 			}
-			for _, c := range Classes() {
+			for _, c := range Available() {
 				dst := guarded[float32](t, (cols-1)*ldd+rows, atStart)
 				for i := range dst {
 					dst[i] = -1
@@ -186,7 +185,7 @@ func TestLookup(t *testing.T) {
 			}
 			values := guarded[float32](t, len(table), atStart)
 			copy(values, table[:])
-			for _, c := range Classes() {
+			for _, c := range Available() {
 				dst := guarded[float32](t, n, atStart)
 				c.Prefetch(src) // beyond a page's end it does no harm
 				c.Lookup(dst, src, (*[256]float32)(values))
@@ -213,7 +212,7 @@ func TestSoftmax(t *testing.T) {
 		}
 		scoped(t, func(t testing.TB) {
 			var before []float32
-			for _, c := range Classes() {
+			for _, c := range Available() {
 				z := guarded[float32](t, len(start), false)
 				copy(z, start)
 				var top, sum [Lanes]float32
@@ -238,7 +237,7 @@ func TestSoftmax(t *testing.T) {
 					}
 				}
 				if c > AVX2 && !slices.Equal(z, before) {
-					rt.Fatalf("%v and the class before it differ", c)
+					rt.Fatalf("%v and the one before it differ", c)
 				}
 				before = z
 			}
@@ -254,7 +253,7 @@ func TestAddRowSums(t *testing.T) {
 		scoped(t, func(t testing.TB) {
 			x := fill(guarded[float32](t, (rows-1)*Lanes+n, false), r)
 			start := fill(make([]float32, rows), r)
-			for _, c := range Classes() {
+			for _, c := range Available() {
 				got := guarded[float32](t, rows, false)
 				copy(got, start)
 				c.AddRowSums(got, x, n, op, -0.5)
@@ -275,7 +274,7 @@ func TestAddRowSums(t *testing.T) {
 	})
 }
 
-// An exact sum has one right answer: all classes give it.
+// An exact sum has one right answer: all instruction sets give it.
 func TestAddExact(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		n := dimension(70).Draw(rt, "n")
@@ -300,7 +299,7 @@ func TestAddExact(t *testing.T) {
 					bad = i
 				}
 			}
-			for _, c := range Classes() {
+			for _, c := range Available() {
 				got := guarded[int64](t, n, atStart)
 				for i := range got {
 					got[i] = int64(i)
@@ -330,7 +329,7 @@ func TestAddExactAndReset(t *testing.T) {
 			}
 			want := make([]int64, n)
 			Go.AddExact(want, 0.25, x, base)
-			for _, c := range Classes() {
+			for _, c := range Available() {
 				got, reset := guarded[int64](t, n, atStart), guarded[float32](t, n, atStart)
 				copy(reset, x)
 				if b := c.AddExactAndReset(got, 0.25, reset, base); b != bad {
@@ -370,17 +369,6 @@ func TestExpAndLog(t *testing.T) {
 	}
 }
 
-func TestClassesAreNamed(t *testing.T) {
-	for _, c := range Classes() {
-		if got, err := ByName(fmt.Sprint(c)); err != nil || got != c {
-			t.Errorf("%v is found as %v, %v", c, got, err)
-		}
-	}
-	if !slices.Contains(Classes(), Best()) {
-		t.Error("the best class is not supported")
-	}
-}
-
 func TestGRUGates(t *testing.T) {
 	sigma := func(x float64) float64 { return 1 / (1 + math.Exp(-x)) }
 	rapid.Check(t, func(rt *rapid.T) {
@@ -398,7 +386,7 @@ func TestGRUGates(t *testing.T) {
 			gradient := fill(make([]float32, n), r)
 			tolerance := float64(max(1, spread)) // the arguments' own rounding
 			var before [][]float32
-			for _, c := range Classes() {
+			for _, c := range Available() {
 				saved, da, dh := guarded[float32](t, 5*n, false), guarded[float32](t, 4*n, false), guarded[float32](t, n, false)
 				copy(dh, gradient)
 				c.GRUForward(n, in, state, h, saved)
@@ -427,7 +415,7 @@ func TestGRUGates(t *testing.T) {
 				if c > AVX2 {
 					for i := range now {
 						if !slices.Equal(now[i], before[i]) {
-							rt.Fatalf("%v and the class before it differ", c)
+							rt.Fatalf("%v and the one before it differ", c)
 						}
 					}
 				}
@@ -444,7 +432,7 @@ func TestAddScaled(t *testing.T) {
 		scoped(t, func(t testing.TB) {
 			x := fill(guarded[float32](t, n, false), r)
 			start := fill(make([]float32, n), r)
-			for _, c := range Classes() {
+			for _, c := range Available() {
 				got := guarded[float32](t, n, false)
 				copy(got, start)
 				c.AddScaled(got, -0.3, x)
@@ -473,7 +461,7 @@ func TestMaxPool(t *testing.T) {
 				x[i] = float32(r.IntN(values))
 			}
 			g := fill(guarded[float32](t, (rows-1)*ld+Lanes, false), r)
-			for _, c := range Classes() {
+			for _, c := range Available() {
 				dst, code := guarded[float32](t, (rows-1)*ld+Lanes, false), guarded[int32](t, n, false)
 				c.MaxPool(rows, x, dst, ld, code)
 				back := guarded[float32](t, right+down+n, false)

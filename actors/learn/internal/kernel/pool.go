@@ -3,10 +3,10 @@ package kernel
 // MaxPool takes the largest of four maps, each rows × Lanes, one behind the other
 // in x, and writes it to dst, rows of Lanes ld floats apart. code says which of
 // the four it is: the first largest.
-func (c Class) MaxPool(rows int, x, dst []float32, ld int, code []int32) {
+func (isa ISA) MaxPool(rows int, x, dst []float32, ld int, code []int32) {
 	n := rows * Lanes
 	x, code, dst = x[:4*n], code[:n], dst[:(rows-1)*ld+Lanes]
-	if v := c.vectors(); v != nil {
+	if v := isa.vectors(); v != nil {
 		v.maxPool(rows, &x[0], 4*n, &dst[0], 4*ld, &code[0])
 		return
 	}
@@ -28,13 +28,13 @@ func (c Class) MaxPool(rows int, x, dst []float32, ld int, code []int32) {
 // MaxUnpool writes the gradients of MaxPool's four maps: g, rows of Lanes ld
 // floats apart, in the map that code names, zero in the others. The maps, rows ×
 // Lanes each, are at 0, right, down and right+down in dst.
-func (c Class) MaxUnpool(rows int, g []float32, ld int, code []int32, dst []float32, right, down int) {
+func (isa ISA) MaxUnpool(rows int, g []float32, ld int, code []int32, dst []float32, right, down int) {
 	n := rows * Lanes
 	g, code, dst = g[:(rows-1)*ld+Lanes], code[:n], dst[:right+down+n]
 	if right < 0 || down < 0 {
 		panic("kernel: MaxUnpool to the left or up")
 	}
-	if v := c.vectors(); v != nil {
+	if v := isa.vectors(); v != nil {
 		v.maxUnpool(rows, &g[0], 4*ld, &code[0], &dst[0], 4*right, 4*down)
 		return
 	}

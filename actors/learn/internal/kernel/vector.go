@@ -1,14 +1,14 @@
 package kernel
 
 // Transpose writes the transpose of the rows×cols matrix src.
-func (c Class) Transpose(dst, src Matrix, rows, cols int) {
+func (isa ISA) Transpose(dst, src Matrix, rows, cols int) {
 	if rows <= 0 || cols <= 0 {
 		return
 	}
 	_ = src.Data[(rows-1)*src.LD+cols-1]
 	_ = dst.Data[(cols-1)*dst.LD+rows-1]
 	r, l := 0, 0 // how many the assembly takes
-	if v := c.vectors(); v != nil {
+	if v := isa.vectors(); v != nil {
 		r, l = rows&^7, cols&^7
 		if r > 0 && l > 0 {
 			v.transpose(&dst.Data[0], 4*dst.LD, &src.Data[0], 4*src.LD, r/8, l/8)
@@ -27,12 +27,12 @@ func transposeGo(dst, src Matrix, r0, r1, c0, c1 int) {
 }
 
 // Lookup decodes bytes: dst[i] = table[src[i]].
-func (c Class) Lookup(dst []float32, src []byte, table *[256]float32) {
+func (isa ISA) Lookup(dst []float32, src []byte, table *[256]float32) {
 	if len(dst) != len(src) {
 		panic("kernel: Lookup of slices of different lengths")
 	}
 	from := 0
-	if v := c.vectors(); v != nil && len(dst) >= 16 {
+	if v := isa.vectors(); v != nil && len(dst) >= 16 {
 		v.lookup(&dst[0], &src[0], &table[0], len(dst)/16)
 		from = len(dst) &^ 15
 	}
@@ -43,11 +43,11 @@ func (c Class) Lookup(dst []float32, src []byte, table *[256]float32) {
 	}
 }
 
-// Prefetch brings bytes nearer that will soon be read, where the class can. It may
+// Prefetch brings bytes nearer that will soon be read, where the machine can. It may
 // ask for a line behind src, or miss the last: the processor ignores what it cannot
 // have.
-func (c Class) Prefetch(src []byte) {
-	if v := c.vectors(); v != nil && len(src) > 0 {
+func (isa ISA) Prefetch(src []byte) {
+	if v := isa.vectors(); v != nil && len(src) > 0 {
 		v.prefetch(&src[0], (len(src)+63)/64)
 	}
 }
@@ -56,10 +56,10 @@ func (c Class) Prefetch(src []byte) {
 // returns in top and sum each lane's largest logit and the sum of
 // exp(logit - top), and replaces the logits by softmax·scale. Lanes up to
 // Filled(n) are computed.
-func (c Class) Softmax(z []float32, rows, n int, scale float32, top, sum *[Lanes]float32) {
+func (isa ISA) Softmax(z []float32, rows, n int, scale float32, top, sum *[Lanes]float32) {
 	w := Filled(n)
 	_ = z[(rows-1)*Lanes+w-1]
-	if v := c.vectors(); v != nil {
+	if v := isa.vectors(); v != nil {
 		v.softmax(&z[0], rows, w/v.lanes, scale, &top[0], &sum[0])
 		return
 	}
@@ -96,9 +96,9 @@ func (c Class) Softmax(z []float32, rows, n int, scale float32, top, sum *[Lanes
 // AddRowSums computes dst[i] = op(sum of row i's first n lanes) for a block x of
 // len(dst) rows: Store or Add. The lanes of a row are added pairwise, halves
 // first, after the second half of the block has been added to the first.
-func (c Class) AddRowSums(dst, x []float32, n int, op Op, alpha float32) {
+func (isa ISA) AddRowSums(dst, x []float32, n int, op Op, alpha float32) {
 	_ = x[(len(dst)-1)*Lanes+n-1]
-	if v := c.vectors(); v != nil && n == Lanes {
+	if v := isa.vectors(); v != nil && n == Lanes {
 		v.rowSums(&dst[0], &x[0], len(dst), alpha, op == Add)
 		return
 	}

@@ -1,0 +1,88 @@
+package kernel
+
+import "slices"
+
+// ISA is a set of instructions that the operations are written for.
+type ISA uint8
+
+// The instruction sets. [Available] lists those that this machine can run.
+const (
+	Go     ISA = iota // plain Go, the reference
+	NEON              // arm64: products in assembly, the rest in plain Go
+	AVX2              // amd64 with AVX2 and FMA
+	AVX512            // amd64 with AVX-512 F, BW, DQ and VL
+	isas
+)
+
+var (
+	names   = [isas]string{"go", "neon", "avx2", "avx512"}
+	classes = [isas]string{"go", "neon", "avx", "avx"}
+)
+
+func (isa ISA) String() string { return names[isa] }
+
+// Class names what decides the bits of a model: the instruction sets of a class give
+// the same.
+func (isa ISA) Class() string { return classes[isa] }
+
+// ClassOf is the class of a name: that of an instruction set, which earlier versions
+// took for a class, or any other name itself.
+func ClassOf(name string) string {
+	if i := slices.Index(names[:], name); i >= 0 {
+		return classes[i]
+	}
+	return name
+}
+
+// routine is what an instruction set has in assembly on this machine: nothing, the products
+// alone, or, where lanes is not 0, everything. Strides are in bytes.
+type routine struct {
+	gemm func(isa ISA, m, n, k int, segments []Segment, a Operand, b, dst Matrix, op Op, aux []float32, alpha float32)
+
+	lanes       int // floats of a vector
+	transpose   func(dst *float32, ldd int, src *float32, lds int, down, right int)
+	lookup      func(dst *float32, src *uint8, table *float32, groups int)
+	prefetch    func(src *uint8, lines int)
+	softmax     func(z *float32, rows, vectors int, scale float32, top, sum *float32)
+	rowSums     func(dst, x *float32, rows int, alpha float32, add bool)
+	addScaled   func(dst, x *float32, groups int, alpha float32)
+	addExact    func(dst *int64, x, base *float32, groups int, w float64) bool
+	gruForward  func(n int, in, state, h, saved *float32)
+	gruBackward func(n int, dh, saved, h, da *float32)
+	maxPool     func(rows int, x *float32, part int, dst *float32, ld int, code *int32)
+	maxUnpool   func(rows int, gradient *float32, ld int, code *int32, dst *float32, right, down int)
+	peak        func(turns int)
+}
+
+// vectors are the routines, nil where not everything is in assembly.
+func (isa ISA) vectors() *routine {
+	if r := &routines[isa]; r.lanes > 0 {
+		return r
+	}
+	return nil
+}
+
+// Peak runs a loop of nothing but fused multiply-adds on registers and returns
+// how many operations (two a multiply-add) that were: the speed of light that
+// benchmarks stand beside. It is 0 where there is no such loop.
+func (isa ISA) Peak(turns int) float64 {
+	const sums = 4 * 12 // gen/vector.go
+	v := isa.vectors()
+	if v == nil {
+		return 0
+	}
+	v.peak(turns)
+	return float64(turns) * sums * float64(v.lanes) * 2
+}
+
+// Available lists those that this machine can run, the reference first and the
+// fastest last.
+func Available() []ISA {
+	var list []ISA
+	for isa := range isas {
+		if isa == Go || routines[isa].gemm != nil {
+			list = append(list, isa)
+		}
+	}
+	return list
+}

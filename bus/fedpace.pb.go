@@ -1768,12 +1768,13 @@ func (x *SumReply) GetReason() string {
 type RunInfo struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Run           string                 `protobuf:"bytes,1,opt,name=run,proto3" json:"run,omitempty"`
-	Stamp         uint64                 `protobuf:"fixed64,2,opt,name=stamp,proto3" json:"stamp,omitempty"`               // of configuration, kernel, spec and files: equal stamps, equal plans and sums
+	Stamp         uint64                 `protobuf:"fixed64,2,opt,name=stamp,proto3" json:"stamp,omitempty"`               // of configuration, kernel, spec, files and protocol: equal stamps, equal plans and sums
 	Version       string                 `protobuf:"bytes,3,opt,name=version,proto3" json:"version,omitempty"`             // of the coordinator's program, for people
 	Configuration string                 `protobuf:"bytes,4,opt,name=configuration,proto3" json:"configuration,omitempty"` // resolved, as YAML
 	Kernel        string                 `protobuf:"bytes,5,opt,name=kernel,proto3" json:"kernel,omitempty"`               // class that the run's jobs are for; empty: it does not train
 	Spec          *Spec                  `protobuf:"bytes,6,opt,name=spec,proto3" json:"spec,omitempty"`                   // absent: it does not train
 	Files         []*File                `protobuf:"bytes,7,rep,name=files,proto3" json:"files,omitempty"`                 // that the configuration names, its data apart
+	Protocol      uint32                 `protobuf:"varint,8,opt,name=protocol,proto3" json:"protocol,omitempty"`          // that the coordinator's program speaks with hosts; 0: of a program before there was the number
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1855,6 +1856,13 @@ func (x *RunInfo) GetFiles() []*File {
 		return x.Files
 	}
 	return nil
+}
+
+func (x *RunInfo) GetProtocol() uint32 {
+	if x != nil {
+		return x.Protocol
+	}
+	return 0
 }
 
 // File tells one file's content from another's.
@@ -2196,7 +2204,7 @@ const file_fedpace_proto_rawDesc = "" +
 	"\x06number\x18\x02 \x01(\x04R\x06number\"N\n" +
 	"\bSumReply\x12*\n" +
 	"\x06status\x18\x01 \x01(\x0e2\x12.fedpace.v1.StatusR\x06status\x12\x16\n" +
-	"\x06reason\x18\x02 \x01(\tR\x06reason\"\xd7\x01\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\"\xf3\x01\n" +
 	"\aRunInfo\x12\x10\n" +
 	"\x03run\x18\x01 \x01(\tR\x03run\x12\x14\n" +
 	"\x05stamp\x18\x02 \x01(\x06R\x05stamp\x12\x18\n" +
@@ -2204,7 +2212,8 @@ const file_fedpace_proto_rawDesc = "" +
 	"\rconfiguration\x18\x04 \x01(\tR\rconfiguration\x12\x16\n" +
 	"\x06kernel\x18\x05 \x01(\tR\x06kernel\x12$\n" +
 	"\x04spec\x18\x06 \x01(\v2\x10.fedpace.v1.SpecR\x04spec\x12&\n" +
-	"\x05files\x18\a \x03(\v2\x10.fedpace.v1.FileR\x05files\"2\n" +
+	"\x05files\x18\a \x03(\v2\x10.fedpace.v1.FileR\x05files\x12\x1a\n" +
+	"\bprotocol\x18\b \x01(\rR\bprotocol\"2\n" +
 	"\x04File\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12\x16\n" +
 	"\x06digest\x18\x02 \x01(\fR\x06digest\"}\n" +

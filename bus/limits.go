@@ -32,10 +32,6 @@ const (
 	maxHeldJobs      = 1 << 12 // jobs that a host holds at once
 )
 
-// Protocol is the version of the protocol that devices of this program speak:
-// from 1 on a device trains as Spec.algorithm says, or not at all.
-const Protocol = 1
-
 // Limits of what devices say.
 const (
 	MaxDevices       = names.MaxDevices

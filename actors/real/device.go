@@ -59,7 +59,7 @@ func (w *Device) Work(ctx context.Context, conn *natsbus.Conn) (err error) {
 	}
 	w.bus, err = gateway.OpenDevice(ctx, conn, gateway.DeviceConfig{
 		ID: c.ID, Run: c.Run, Notice: c.Notice,
-		Join: &bus.Join{Name: c.ID, Kernel: w.kernel.Class(), Samples: uint64(min(samples, bus.MaxDeviceSamples)), Protocol: bus.Protocol},
+		Join: &bus.Join{Name: c.ID, Kernel: w.kernel.Class(), Samples: uint64(min(samples, bus.MaxDeviceSamples)), Protocol: bus.DeviceProtocol},
 	})
 	if err != nil {
 		return err

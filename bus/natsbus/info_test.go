@@ -145,6 +145,7 @@ func TestTheStampIsOfTheConfiguration(t *testing.T) {
 		"configuration": func(i *bus.RunInfo) { i.Configuration += "seed: 2\n" },
 		"kernel":        func(i *bus.RunInfo) { i.Kernel = "avx2" },
 		"data":          func(i *bus.RunInfo) { i.Spec.DataDigest = "cd" },
+		"protocol":      func(i *bus.RunInfo) { i.Protocol = 7 },
 		"file":          func(i *bus.RunInfo) { i.Files[0].Digest = bus.DigestOf(nil).Bytes() },
 	} {
 		if stamp(change) == first {

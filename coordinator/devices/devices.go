@@ -79,7 +79,7 @@ func Open(ctx context.Context, c Config, run Run) (*Devices, error) {
 	}
 	g := gateway.Config{Devices: c.Names, First: run.First, Welcome: w, Check: d.check}
 	if algorithm.Client(run.Params) != nil { // the steps are not plain SGD
-		g.Protocol = bus.Protocol
+		g.Protocol = bus.DeviceProtocol
 	}
 	d.gateway, err = gateway.Open(ctx, c.Conn, run.Name, g)
 	return d, err

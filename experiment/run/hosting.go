@@ -228,6 +228,10 @@ func (s *service) take(ctx context.Context, r *served) (err error) {
 	if info.Stamp != r.stamp {
 		return bus.ErrStale
 	}
+	if err := info.Fits(s.options.Version); err != nil {
+		r.refused = true
+		return err
+	}
 	p, lacks, err := hostProblem(info, s.options.Data)
 	if err != nil {
 		r.refused = true
@@ -246,7 +250,7 @@ func (s *service) take(ctx context.Context, r *served) (err error) {
 		s.options.Notice(fmt.Sprintf("Run %s: here, with %d %s (%s).", r.run, workers, human.Plural(workers, "trainer"), p.kernel))
 	}
 	if info.Version != s.options.Version {
-		s.options.Notice(fmt.Sprintf("Run %s is coordinated by version %s, this host is %s.", r.run, info.Version, s.options.Version))
+		s.options.Notice(fmt.Sprintf("Run %s is coordinated by version %s. This host is version %s, which fits: both speak protocol %d.", r.run, info.Version, s.options.Version, info.Protocol))
 	}
 	host, err := actors.StartHost(ctx, s.conn, actors.HostConfig{
 		Run: r.run, Fleet: p.fleet, Workers: workers, Problem: *p.learning(), Name: s.options.Name, Stamp: info.Stamp,
@@ -268,7 +272,7 @@ func (s *service) take(ctx context.Context, r *served) (err error) {
 // info is what hosts in other processes are told of the run.
 func (p *problem) info(version string) (*bus.RunInfo, error) {
 	hosts := p.config.ForHosts()
-	info := &bus.RunInfo{Version: version, Configuration: string(hosts.YAML()), Kernel: p.kernel}
+	info := &bus.RunInfo{Version: version, Protocol: bus.HostProtocol, Configuration: string(hosts.YAML()), Kernel: p.kernel}
 	if p.config.Train {
 		info.Spec = p.learning().Spec()
 	}

@@ -1,0 +1,27 @@
+package bus
+
+import "fmt"
+
+// DeviceProtocol is the version of the protocol that devices of this program speak:
+// from 1 on a device trains as Spec.algorithm says, or not at all.
+const DeviceProtocol = 1
+
+// HostProtocol is the version of the protocol that coordinators and hosts of this
+// program speak with each other. It is raised by every change after which a host of
+// before would misread a message, answer a task with another plan, or do a job to
+// another sum. Programs of one build have one number, so they always fit.
+const HostProtocol = 1
+
+// Fits returns an error if hosts of this program, which is of the given version, must
+// not serve the run.
+func (r *RunInfo) Fits(version string) error {
+	if r.Protocol == HostProtocol {
+		return nil
+	}
+	update := "the coordinator"
+	if r.Protocol > HostProtocol {
+		update = "this host"
+	}
+	return fmt.Errorf("it is coordinated by version %s (protocol %d) and this host is version %s (protocol %d), whose plans and sums may differ: update %s, or start a host of the coordinator's version",
+		r.Version, r.Protocol, version, HostProtocol, update)
+}

@@ -1,0 +1,87 @@
+package run
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"fedpace/bus"
+	"fedpace/bus/embedded"
+	"fedpace/bus/natsbus"
+)
+
+// A host serves the runs of other versions with its protocol, and says so. It refuses
+// those of another protocol in a line with both versions.
+func TestHostsOfOtherVersions(t *testing.T) {
+	t.Parallel()
+	for _, x := range []struct {
+		name     string
+		version  string // of the coordinator
+		protocol uint32
+		refused  bool
+		want     string
+	}{
+		{"same", "v2", bus.HostProtocol, false, "Run r: here, answering tasks; it does not train."},
+		{"fits", "v3", bus.HostProtocol, false, "Run r is coordinated by version v3. This host is version v2, which fits: both speak protocol 1."},
+		{"later", "v9", bus.HostProtocol + 1, true, "Run r is not served: it is coordinated by version v9 (protocol 2) and this host is version v2 (protocol 1), whose plans and sums may differ: update this host"},
+		{"earlier", "v1", 0, true, "Run r is not served: it is coordinated by version v1 (protocol 0) and this host is version v2 (protocol 1), whose plans and sums may differ: update the coordinator"},
+	} {
+		t.Run(x.name, func(t *testing.T) {
+			t.Parallel()
+			ctx, stop := context.WithCancel(t.Context())
+			defer stop()
+			server, err := embedded.Start(ctx, embedded.Config{Listen: "127.0.0.1:0", Open: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer server.Close()
+			conn, err := natsbus.Connect(ctx, natsbus.ConnConfig{URL: server.URL()})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			p, err := prepare(training(t, "train=false"), false)
+			if err != nil {
+				t.Fatal(err)
+			}
+			info, err := p.info(x.version)
+			if err != nil {
+				t.Fatal(err)
+			}
+			info.Protocol = x.protocol
+			c, err := conn.OpenCoordinator(ctx, "r", bus.CoordinatorConfig{Info: info})
+			if err != nil {
+				t.Fatal(err)
+			}
+			said := make(chan string, 100)
+			ended := make(chan error, 1)
+			go func() {
+				ended <- Host(ctx, HostOptions{
+					Version: "v2", NATS: Connection{URL: server.URL()}, Run: "r", Workers: 1, Name: "h", Once: true,
+					Notice: func(line string) { said <- line },
+				})
+			}()
+			for line := ""; !strings.HasPrefix(line, x.want); {
+				select {
+				case line = <-said:
+					continue
+				default:
+				}
+				select {
+				case line = <-said:
+				case err := <-ended:
+					ended <- err
+					if len(said) == 0 {
+						t.Fatalf("the host ends with %v and has not said %q", err, x.want)
+					}
+				}
+			}
+			if err := c.Close(ctx); err != nil {
+				t.Error(err)
+			}
+			if err := <-ended; (err != nil) != x.refused {
+				t.Errorf("the host ends with %v", err)
+			}
+		})
+	}
+}

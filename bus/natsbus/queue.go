@@ -156,7 +156,7 @@ func (c *Coordinator) SendJob(ctx context.Context, j *bus.Job) error {
 	if c.sums.expect(j) {
 		return nil // the queue has it
 	}
-	b, err := bus.Marshal(nil, j)
+	b, err := bus.MarshalSealed(nil, j)
 	if err != nil {
 		return err
 	}
@@ -229,7 +229,7 @@ func (c *Coordinator) queueAgain(job uint64) error {
 	if j == nil {
 		return nil // its sum has come
 	}
-	b, err := bus.Marshal(nil, j)
+	b, err := bus.MarshalSealed(nil, j)
 	if err != nil {
 		return err
 	}
@@ -363,6 +363,9 @@ func advisories(kind, run string) string {
 	return "$JS.EVENT.ADVISORY.CONSUMER." + kind + "." + subject.JobsStream(run) + ".*"
 }
 
+// damagedReason is for which a trainer throws away a job whose message was damaged.
+const damagedReason = "damaged"
+
 // advisory has the parts of the server's advisories on jobs that are used here.
 type advisory struct {
 	Sequence uint64 `json:"stream_seq"`
@@ -380,17 +383,25 @@ func (c *Coordinator) onExhausted(m *nats.Msg) {
 }
 
 func (c *Coordinator) onTerminated(m *nats.Msg) {
-	var a advisory
-	if err := json.Unmarshal(m.Data, &a); err == nil && c.hosts != nil && c.hosts.jobs.hasRemoved(a.Sequence) {
+	a, reason := readAdvisory(m.Data)
+	if c.hosts != nil && c.hosts.jobs.hasRemoved(a.Sequence) {
 		return // no trainer has ended it
 	}
-	c.failed(fmt.Errorf("bus: run %s: a trainer cannot read a job: %s", c.run, terminationReason(m.Data)))
+	if reason != damagedReason {
+		c.failed(fmt.Errorf("bus: run %s: a trainer cannot read a job: %s", c.run, reason))
+		return
+	}
+	if job, times := c.sums.damaged(a.Sequence); times >= maxDamaged {
+		c.failed(fmt.Errorf("bus: run %s: job %d arrived damaged at trainers %d times: look at the memory and the network of the machines", c.run, job, times))
+		return
+	}
+	c.lost(fmt.Errorf("bus: run %s: a job was damaged on its way to a trainer: %w", c.run, bus.ErrInterrupted))
 }
 
-func terminationReason(data []byte) string {
-	var a advisory
+// readAdvisory reads the advisory of a termination, whose reason is never empty.
+func readAdvisory(data []byte) (a advisory, reason string) {
 	if err := json.Unmarshal(data, &a); err != nil || a.Reason == "" {
-		return "it gave no reason"
+		return a, "it gave no reason"
 	}
-	return a.Reason
+	return a, a.Reason
 }

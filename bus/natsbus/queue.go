@@ -188,6 +188,24 @@ func (c *Coordinator) queueJob(j *bus.Job, b []byte) error {
 	return err
 }
 
+// queueRest puts the open jobs into the queue that it did not take.
+func (c *Coordinator) queueRest(ctx context.Context) error {
+	for _, j := range c.sums.unqueued() {
+		b, err := bus.MarshalSealed(nil, j)
+		if err != nil {
+			return err
+		}
+		attempt, cancel := c.conn.attempt(ctx, RequestTimeout)
+		ack, err := c.js.Publish(attempt, subject.Jobs(c.run, j.Kernel), b)
+		cancel()
+		if err != nil {
+			return fmt.Errorf("bus: send job %d: %w", j.Job, err)
+		}
+		c.sums.queuedAs(j.Job, ack.Sequence)
+	}
+	return nil
+}
+
 // backUpEvery is how often slow jobs are looked for, beside the times at which a
 // sum is accepted or a host leaves.
 const backUpEvery = 50 * time.Millisecond
@@ -279,15 +297,24 @@ func (c *Coordinator) watchStreams(ctx context.Context) {
 			}
 		}
 		interrupted, again := errors.Is(cause, bus.ErrInterrupted), false
+		scarce, what := limitHint(cause) == memoryHint, "show the streams of run "+c.run
+		if scarce {
+			what = "take the jobs of run " + c.run
+		}
 		// The streams are tried for as long as a connection may take to come back.
-		err := c.request(ctx, "show the streams of run "+c.run, 0, func(ctx context.Context) error {
+		err := c.request(ctx, what, 0, func(ctx context.Context) error {
 			found, err := c.restore(ctx, interrupted)
 			again = again || found
+			if err == nil && !again && scarce {
+				err = c.queueRest(ctx)
+			}
 			return err
 		})
 		switch {
 		case ctx.Err() != nil:
 			return
+		case err != nil && scarce:
+			c.failed(err)
 		case err != nil && cause == nil && retriable(err):
 			// The connection's own handlers report its end.
 		case err != nil:
@@ -296,10 +323,11 @@ func (c *Coordinator) watchStreams(ctx context.Context) {
 			c.lost(fmt.Errorf("bus: what run %s has on the server was gone and has been made again: %w", c.run, bus.ErrInterrupted))
 		case interrupted:
 			c.lost(cause)
+		case scarce: // the queue has them all
 		case cause != nil && retriable(cause):
 			c.lost(fmt.Errorf("%w: %w", cause, bus.ErrInterrupted))
 		case cause != nil:
-			c.failed(cause)
+			c.failed((&Retry{}).named(c.conn, cause, ""))
 		}
 	}
 }

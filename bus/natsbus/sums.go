@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -103,6 +104,37 @@ func (d *sumCollector) sent(job uint64, f jetstream.PubAckFuture) {
 			o.older = append(o.older, o.number)
 		}
 		o.future, o.number = f, 0
+	}
+}
+
+// unqueued are the open jobs that the work queue did not take. One that is on its way
+// there is none of them.
+func (d *sumCollector) unqueued() (list []*bus.Job) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, number := range slices.Sorted(maps.Keys(d.jobs)) {
+		o := d.jobs[number]
+		if o.future != nil && !d.confirmed(o) {
+			select {
+			case <-o.future.Err():
+				o.future = nil
+			default:
+			}
+		}
+		if o.future == nil && o.number == 0 {
+			list = append(list, o.job)
+		}
+	}
+	return list
+}
+
+// queuedAs notes the number of a job in the work queue.
+func (d *sumCollector) queuedAs(job, number uint64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.last = max(d.last, number)
+	if o := d.jobs[job]; o != nil {
+		o.number = number
 	}
 }
 

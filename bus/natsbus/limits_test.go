@@ -18,9 +18,10 @@ import (
 // scarce is a run on a server whose JetStream has little memory.
 type scarce struct {
 	*ends
-	conn *natsbus.Conn // the coordinator's
-	js   jetstream.JetStream
-	said lines
+	server *server.Server
+	conn   *natsbus.Conn // the coordinator's
+	js     jetstream.JetStream
+	said   lines
 }
 
 func newScarce(t *testing.T, config natsbus.ConnConfig) *scarce {
@@ -41,7 +42,7 @@ func newScarce(t *testing.T, config natsbus.ConnConfig) *scarce {
 		t.Fatal(err)
 	}
 	t.Cleanup(bare.Close)
-	x := &scarce{said: make(lines, 1000)}
+	x := &scarce{server: s, said: make(lines, 1000)}
 	x.js, err = jetstream.New(bare)
 	if err != nil {
 		t.Fatal(err)
@@ -133,4 +134,16 @@ func TestJetStreamNeverHasMemory(t *testing.T) {
 		t.Errorf("got %v, want %q", err, want)
 	}
 	x.said.until(t, ": give JetStream more memory (max_mem of the server's jetstream block")
+}
+
+// A server that has switched JetStream off, as one does whose disk is full, stays silent:
+// that is told with what it may be.
+func TestJetStreamIsSwitchedOff(t *testing.T) {
+	t.Parallel()
+	x := newScarce(t, natsbus.ConnConfig{})
+	x.ok(x.server.DisableJetStream())
+	x.said.until(t, "look whether its disk is full")
+	if what, _ := x.conn.Waiting(); what == "" {
+		t.Error("nothing is waited for")
+	}
 }

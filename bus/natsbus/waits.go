@@ -1,9 +1,12 @@
 package natsbus
 
 import (
+	"errors"
 	"fmt"
 	"sync"
 	"time"
+
+	"github.com/nats-io/nats.go"
 
 	"fedpace/bus"
 )
@@ -71,6 +74,9 @@ func (w *wait) tell() {
 	if why == nil {
 		why = errSilent
 	}
+	if c := w.conn; c.nats.IsConnected() && (errors.Is(why, errSilent) || errors.Is(why, nats.ErrNoResponders)) {
+		bound = " (" + disabledHint + ")"
+	}
 	if hint := limitHint(why); hint != "" {
 		bound, state = ": "+hint, bus.ServerFull
 	}
@@ -92,6 +98,9 @@ func (w *wait) end() {
 	w.over = true
 	delete(w.conn.waits.long, w)
 }
+
+// disabledHint is what may be wrong where a server is connected and JetStream silent.
+const disabledHint = "the connection stands; if nobody has stopped the server, look whether its disk is full: then it switches JetStream off until there is room and it is started again"
 
 // Waiting is what the server has been waited for longest to do, and since when, if
 // that has been told; "" otherwise.

@@ -204,7 +204,6 @@ type Task struct {
 	StartNs       int64                  `protobuf:"varint,8,opt,name=start_ns,json=startNs,proto3" json:"start_ns,omitempty"`                 // virtual time at which the task starts
 	Over          bool                   `protobuf:"varint,10,opt,name=over,proto3" json:"over,omitempty"`                                     // to devices, with task 0: the run is over; without it task 0 calls the device to join
 	Placement     uint64                 `protobuf:"varint,11,opt,name=placement,proto3" json:"placement,omitempty"`                           // the coordinator's note of where it sent the task; the plan repeats it
-	Digest        uint64                 `protobuf:"fixed64,15,opt,name=digest,proto3" json:"digest,omitempty"`                                // to hosts: XXH64 of the message's bytes before this field, which is the last
 	Stamp         uint64                 `protobuf:"fixed64,16,opt,name=stamp,proto3" json:"stamp,omitempty"`                                  // RunInfo's; 0: all hosts are the coordinator's own
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -310,13 +309,6 @@ func (x *Task) GetPlacement() uint64 {
 	return 0
 }
 
-func (x *Task) GetDigest() uint64 {
-	if x != nil {
-		return x.Digest
-	}
-	return 0
-}
-
 func (x *Task) GetStamp() uint64 {
 	if x != nil {
 		return x.Stamp
@@ -386,7 +378,6 @@ type Plan struct {
 	UploadNs      int64                  `protobuf:"varint,4,opt,name=upload_ns,json=uploadNs,proto3" json:"upload_ns,omitempty"`
 	Dropout       *Dropout               `protobuf:"bytes,5,opt,name=dropout,proto3" json:"dropout,omitempty"`      // absent: the client finishes
 	Placement     uint64                 `protobuf:"varint,6,opt,name=placement,proto3" json:"placement,omitempty"` // the task's
-	Digest        uint64                 `protobuf:"fixed64,15,opt,name=digest,proto3" json:"digest,omitempty"`     // as in Task
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -459,13 +450,6 @@ func (x *Plan) GetDropout() *Dropout {
 func (x *Plan) GetPlacement() uint64 {
 	if x != nil {
 		return x.Placement
-	}
-	return 0
-}
-
-func (x *Plan) GetDigest() uint64 {
-	if x != nil {
-		return x.Digest
 	}
 	return 0
 }
@@ -1032,7 +1016,7 @@ type Job struct {
 	Clients       []*ClientWork          `protobuf:"bytes,8,rep,name=clients,proto3" json:"clients,omitempty"`  // train only
 	Shards        []*Shard               `protobuf:"bytes,9,rep,name=shards,proto3" json:"shards,omitempty"`    // evaluate only
 	Method        *Method                `protobuf:"bytes,10,opt,name=method,proto3" json:"method,omitempty"`   // train only; absent: plain SGD
-	Digest        uint64                 `protobuf:"fixed64,15,opt,name=digest,proto3" json:"digest,omitempty"` // as in Task
+	Digest        uint64                 `protobuf:"fixed64,15,opt,name=digest,proto3" json:"digest,omitempty"` // XXH64 of the message's bytes before this field, which is the last
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1375,7 +1359,7 @@ type Sum struct {
 	Failure       *Failure      `protobuf:"bytes,10,opt,name=failure,proto3" json:"failure,omitempty"`   // chunk 0 only; present: the job cannot be done
 	Handle        *Handle       `protobuf:"bytes,11,opt,name=handle,proto3" json:"handle,omitempty"`     // within one process: where the values are
 	Variates      []byte        `protobuf:"bytes,12,opt,name=variates,proto3" json:"variates,omitempty"` // little-endian float32: the clients' next control variates, one after the other
-	Digest        uint64        `protobuf:"fixed64,15,opt,name=digest,proto3" json:"digest,omitempty"`   // as in Task
+	Digest        uint64        `protobuf:"fixed64,15,opt,name=digest,proto3" json:"digest,omitempty"`   // as in Job
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1750,7 +1734,7 @@ type SumReply struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Status        Status                 `protobuf:"varint,1,opt,name=status,proto3,enum=fedpace.v1.Status" json:"status,omitempty"`
 	Reason        string                 `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
-	Digest        uint64                 `protobuf:"fixed64,15,opt,name=digest,proto3" json:"digest,omitempty"` // as in Task
+	Digest        uint64                 `protobuf:"fixed64,15,opt,name=digest,proto3" json:"digest,omitempty"` // as in Job
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2105,7 +2089,7 @@ var File_fedpace_proto protoreflect.FileDescriptor
 const file_fedpace_proto_rawDesc = "" +
 	"\n" +
 	"\rfedpace.proto\x12\n" +
-	"fedpace.v1\"\xd8\x02\n" +
+	"fedpace.v1\"\xc0\x02\n" +
 	"\x04Task\x12\x12\n" +
 	"\x04task\x18\x01 \x01(\x04R\x04task\x12\x14\n" +
 	"\x05round\x18\x02 \x01(\rR\x05round\x12\x1f\n" +
@@ -2120,13 +2104,12 @@ const file_fedpace_proto_rawDesc = "" +
 	"\bstart_ns\x18\b \x01(\x03R\astartNs\x12\x12\n" +
 	"\x04over\x18\n" +
 	" \x01(\bR\x04over\x12\x1c\n" +
-	"\tplacement\x18\v \x01(\x04R\tplacement\x12\x16\n" +
-	"\x06digest\x18\x0f \x01(\x06R\x06digest\x12\x14\n" +
+	"\tplacement\x18\v \x01(\x04R\tplacement\x12\x14\n" +
 	"\x05stamp\x18\x10 \x01(\x06R\x05stampJ\x04\b\t\x10\n" +
 	"\"M\n" +
 	"\aDropout\x12'\n" +
 	"\x05phase\x18\x01 \x01(\x0e2\x11.fedpace.v1.PhaseR\x05phase\x12\x19\n" +
-	"\bafter_ns\x18\x02 \x01(\x03R\aafterNs\"\xdc\x01\n" +
+	"\bafter_ns\x18\x02 \x01(\x03R\aafterNs\"\xc4\x01\n" +
 	"\x04Plan\x12\x12\n" +
 	"\x04task\x18\x01 \x01(\x04R\x04task\x12\x1f\n" +
 	"\vdownload_ns\x18\x02 \x01(\x03R\n" +
@@ -2135,8 +2118,7 @@ const file_fedpace_proto_rawDesc = "" +
 	"compute_ns\x18\x03 \x01(\x03R\tcomputeNs\x12\x1b\n" +
 	"\tupload_ns\x18\x04 \x01(\x03R\buploadNs\x12-\n" +
 	"\adropout\x18\x05 \x01(\v2\x13.fedpace.v1.DropoutR\adropout\x12\x1c\n" +
-	"\tplacement\x18\x06 \x01(\x04R\tplacement\x12\x16\n" +
-	"\x06digest\x18\x0f \x01(\x06R\x06digest\"\x81\x02\n" +
+	"\tplacement\x18\x06 \x01(\x04R\tplacement\"\x81\x02\n" +
 	"\x06Update\x12\x12\n" +
 	"\x04task\x18\x01 \x01(\x04R\x04task\x12\x1f\n" +
 	"\vdownload_ns\x18\x02 \x01(\x03R\n" +

@@ -11,12 +11,6 @@ import (
 // from the one that was sent.
 func TestADamagedMessageIsTold(t *testing.T) {
 	digest := DigestOf([]float32{1}).Bytes()
-	t.Run("task", func(t *testing.T) {
-		damaged(t, &Task{Task: 3, Round: 2, LocalSteps: 9, LearningRate: 0.1, ModelDigest: digest, ModelBits: 64, Stamp: 5})
-	})
-	t.Run("plan", func(t *testing.T) {
-		damaged(t, &Plan{Task: 3, DownloadNs: 5, ComputeNs: 6, Dropout: &Dropout{Phase: Compute, AfterNs: 8}, Placement: 4})
-	})
 	t.Run("job", func(t *testing.T) {
 		damaged(t, &Job{
 			Job: 7, Kind: Train, Round: 1, ModelDigest: digest, Params: 2, Kernel: "go",

@@ -7,56 +7,12 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"fedpace/bus"
 )
-
-// A plan of which a bit is another, and a task that a host gets so, are asked for
-// again long before the run's patience ends.
-func TestADamagedTaskOrPlanIsAskedForAgain(t *testing.T) {
-	p := newPlace(t, true)
-	c := p.coordinatorWith(t, "r", bus.CoordinatorConfig{Info: someInfo(), PlanPatience: time.Hour})
-	bare := p.bare(t)
-	defer bare.Close()
-	interrupted := func() {
-		t.Helper()
-		for damaged := false; !damaged; {
-			err := planFailure(t, c)
-			if damaged = strings.Contains(err.Error(), "damaged"); !errors.Is(err, bus.ErrInterrupted) { // else a host joins
-				t.Fatalf("got %v", err)
-			}
-		}
-	}
-	plan, err := bus.MarshalSealed(nil, &bus.Plan{Task: 1, ComputeNs: 1 << 40})
-	if err != nil {
-		t.Fatal(err)
-	}
-	plan[4] ^= 0x40
-	if err := bare.Publish("fedpace.r.client.0.plan", plan); err != nil {
-		t.Fatal(err)
-	}
-	interrupted()
-	if err := p.named(t, "box", 1).ServeTasks(t.Context(), answerAtOnce); err != nil {
-		t.Fatal(err)
-	}
-	task, err := bus.MarshalSealed(nil, someTask(1))
-	if err != nil {
-		t.Fatal(err)
-	}
-	task[1] ^= 0x01
-	if err := bare.Publish("fedpace.r.client.0.task", task); err != nil {
-		t.Fatal(err)
-	}
-	interrupted()
-	plansOf(t, c, 20)
-	if n := c.Ignored(); n != 2 {
-		t.Errorf("%d messages were ignored, want 2", n)
-	}
-}
 
 // A sum in which a bit is another is asked for again, and counts when it is whole.
 func TestADamagedSumIsAskedForAgain(t *testing.T) {

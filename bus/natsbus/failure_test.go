@@ -27,7 +27,7 @@ func TestAPlanThatIsNotValidFailsTheRun(t *testing.T) {
 		c := p.coordinator(t, "r")
 		conn := p.bare(t)
 		defer conn.Close()
-		if err := conn.Publish("fedpace.r.client.17.plan", natsbus.Sealed([]byte("\x08\x05\x10\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"))); err != nil {
+		if err := conn.Publish("fedpace.r.client.17.plan", []byte("\x08\x05\x10\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01")); err != nil {
 			t.Fatal(err)
 		}
 		err := planFailure(t, c)

@@ -103,9 +103,7 @@ func (h *Host) onTask(m *nats.Msg, verb string) {
 	}
 	h.answering.Lock()
 	defer h.answering.Unlock()
-	if bus.UnmarshalSealed(m.Data, &h.task) != nil {
-		// An empty plan is a damaged one, after which the coordinator sends the task again.
-		_ = h.conn.nats.Publish(subject.PlanOf(m.Subject, verb), nil) // a closed connection has its own handler
+	if err := bus.Unmarshal(m.Data, &h.task); err != nil {
 		return
 	}
 	if h.config.Stamp != 0 && h.task.Stamp != h.config.Stamp {
@@ -119,7 +117,7 @@ func (h *Host) onTask(m *nats.Msg, verb string) {
 		err = h.answer.Validate()
 	}
 	if err == nil {
-		h.buffer, err = bus.MarshalSealed(h.buffer[:0], &h.answer)
+		h.buffer, err = bus.Marshal(h.buffer[:0], &h.answer)
 	}
 	if err == nil {
 		if err = h.conn.nats.Publish(subject.PlanOf(m.Subject, verb), h.buffer); err != nil && retriable(err) {

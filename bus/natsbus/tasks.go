@@ -3,7 +3,6 @@ package natsbus
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"sync/atomic"
 	"time"
@@ -45,7 +44,7 @@ func (c *Coordinator) SendTask(client int, t *bus.Task) error {
 // publishTask sends a task to a host, or to any where there is no target.
 func (c *Coordinator) publishTask(client int, t *bus.Task, to placement.Target) (err error) {
 	t.Placement = to.Token
-	if c.buffer, err = bus.MarshalSealed(c.buffer[:0], t); err != nil {
+	if c.buffer, err = bus.Marshal(c.buffer[:0], t); err != nil {
 		return err
 	}
 	// Over a connection that is away it is sent again when that is back.
@@ -67,11 +66,7 @@ func (c *Coordinator) onPlan(m *nats.Msg) {
 	}
 	plan := &c.memory[0]
 	c.memory = c.memory[1:]
-	if err := bus.UnmarshalSealed(m.Data, plan); errors.Is(err, bus.ErrDamaged) {
-		c.ignored.Add(1)
-		c.wait.damaged.Store(true) // and asked for again
-		return
-	} else if err != nil {
+	if err := bus.Unmarshal(m.Data, plan); err != nil {
 		// Plans come from hosts, never from devices: a bad one is a broken host,
 		// and the clock would stand for ever without it.
 		c.failed(fmt.Errorf("%w (from simulated client %d)", err, client))
@@ -85,8 +80,8 @@ func (c *Coordinator) onPlan(m *nats.Msg) {
 
 const (
 	// stallAfter is how long no plan may come before hosts that have not answered
-	// all of their tasks are passed over, if others have, and until damaged plans are
-	// asked for again. It doubles until a plan comes.
+	// all of their tasks are passed over, if others have. It doubles until a plan
+	// comes.
 	stallAfter = 50 * time.Millisecond
 	mostStalls = 16 // doublings
 )
@@ -94,11 +89,9 @@ const (
 // planWait is a wait for plans.
 type planWait struct {
 	timer  *time.Timer  // runs while plans are waited for
-	stalls atomic.Int32 // waits since the last plan that ended with tasks sent again
+	stalls atomic.Int32 // waits since the last plan that ended with hosts passed over
 	step   atomic.Int64 // time.Duration for which the timer was set
 	waited atomic.Int64 // time.Duration without a plan, up to the step
-
-	damaged atomic.Bool // a plan has come that is to be asked for again
 }
 
 // begin starts the timer.
@@ -110,8 +103,8 @@ func (w *planWait) begin(step time.Duration) {
 
 // TakePlans fails with the cause: a slow consumer's drop, a lost connection, a plan
 // that is not valid. Its error wraps [bus.ErrInterrupted] when hosts are passed
-// over, when plans or tasks were damaged, and when no plan comes for
-// CoordinatorConfig.PlanPatience: a task that no host gets leaves no trace on the bus.
+// over, and when no plan comes for CoordinatorConfig.PlanPatience: a task that no
+// host gets leaves no trace on the bus.
 func (c *Coordinator) TakePlans(ctx context.Context, buf []bus.ClientPlan) ([]bus.ClientPlan, error) {
 	step := c.config.PlanPatience
 	if c.hosts != nil {
@@ -138,17 +131,9 @@ func (c *Coordinator) onNoPlan() {
 	w := &c.wait
 	step := time.Duration(w.step.Load())
 	waited := time.Duration(w.waited.Add(int64(step)))
-	damaged := w.damaged.Swap(false)
-	if damaged && c.hosts != nil {
-		c.hosts.placement.Forget()
-	}
-	if damaged || c.hosts != nil && c.hosts.placement.Stalled() {
+	if c.hosts != nil && c.hosts.placement.Stalled() {
 		w.stalls.Store(min(w.stalls.Load()+1, mostStalls))
-		why := "a host does not answer, others do"
-		if damaged {
-			why = "a task or a plan was damaged on its way"
-		}
-		c.plans.Signal(fmt.Errorf("bus: run %s: %s: %w", c.run, why, bus.ErrInterrupted))
+		c.plans.Signal(fmt.Errorf("bus: run %s: a host does not answer, others do: %w", c.run, bus.ErrInterrupted))
 		return
 	}
 	if rest := c.config.PlanPatience - waited; rest > 0 {

@@ -1,6 +1,7 @@
 package natsbus_test
 
 import (
+	"cmp"
 	"context"
 	"testing"
 	"time"
@@ -70,6 +71,7 @@ func (p *place) coordinator(t testing.TB, run string) bus.Coordinator {
 func (p *place) coordinatorWith(t testing.TB, run string, config bus.CoordinatorConfig) bus.Coordinator {
 	t.Helper()
 	config.Kernel, config.PublishModels = "go", p.chunks
+	config.Lease = cmp.Or(config.Lease, time.Minute) // it outlasts every pause of a busy machine
 	c, err := p.connect(t).OpenCoordinator(t.Context(), run, config)
 	if err != nil {
 		t.Fatal(err)

@@ -129,7 +129,7 @@ func TestMarksOfProgressKeepAJob(t *testing.T) {
 		bare := p.bare(t)
 		defer bare.Close()
 		marks, err := bare.SubscribeSync("$JS.ACK.fedpace_r_jobs.>")
-		d := newEnds(t, p, bus.CoordinatorConfig{AckWait: 1500 * time.Millisecond})
+		d := newEnds(t, p, bus.CoordinatorConfig{AckWait: 6 * time.Second}) // a busy machine pauses for some of them
 		d.ok(err)
 		d.send(1)
 		x := d.next()
@@ -317,7 +317,7 @@ func TestAServerThatIsStartedAgainIsASignal(t *testing.T) {
 func TestAResumedCoordinatorFindsNoOldJobs(t *testing.T) {
 	p := newPlace(t, true)
 	conn := p.connect(t)
-	first, err := conn.OpenCoordinator(t.Context(), "r", bus.CoordinatorConfig{Kernel: "go"})
+	first, err := conn.OpenCoordinator(t.Context(), "r", bus.CoordinatorConfig{Kernel: "go", Lease: brief.Lease})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -325,7 +325,7 @@ func TestAResumedCoordinatorFindsNoOldJobs(t *testing.T) {
 		t.Fatal(err)
 	}
 	conn.Close() // a crash: nothing is tidied up
-	d := newEnds(t, p, bus.CoordinatorConfig{})
+	d := newEnds(t, p, brief)
 	d.none(100 * time.Millisecond)
 	d.send(1) // with the same number
 	d.ok(d.next().Done(t.Context()))
@@ -333,9 +333,10 @@ func TestAResumedCoordinatorFindsNoOldJobs(t *testing.T) {
 
 func TestARunHasOneCoordinator(t *testing.T) {
 	places(t, func(t *testing.T, p *place) {
-		d := newEnds(t, p, bus.CoordinatorConfig{})
+		usual := bus.CoordinatorConfig{Lease: 5 * time.Second}
+		d := newEnds(t, p, usual)
 		d.send(1)
-		_, err := p.connect(t).OpenCoordinator(t.Context(), "r", bus.CoordinatorConfig{})
+		_, err := p.connect(t).OpenCoordinator(t.Context(), "r", usual)
 		if err == nil || !strings.Contains(err.Error(), "run r has a coordinator on this server already") {
 			t.Errorf("got %v", err)
 		}

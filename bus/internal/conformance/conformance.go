@@ -1,6 +1,7 @@
 package conformance
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"math"
@@ -65,6 +66,7 @@ func (p *place) coordinator(t testing.TB, run string) bus.Coordinator {
 func (p *place) coordinatorWith(t testing.TB, run string, config bus.CoordinatorConfig) bus.Coordinator {
 	t.Helper()
 	config.Kernel, config.PublishModels = "go", p.bus.PublishModels
+	config.Lease = cmp.Or(config.Lease, time.Minute) // it outlasts every pause of a busy machine
 	c, err := p.connect(t).OpenCoordinator(t.Context(), run, config)
 	if err != nil {
 		t.Fatal(err)

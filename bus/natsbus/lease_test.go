@@ -117,7 +117,7 @@ func TestACoordinatorThatLostItsLeaseStops(t *testing.T) {
 		t.Fatal(err)
 	}
 	g.hold()
-	d := newEnds(t, p, bus.CoordinatorConfig{}) // waits for the lease to end
+	d := newEnds(t, p, brief) // waits for the lease to end
 	d.send(1)
 	if err := first.SendJob(t.Context(), someJob(2, d.digest, len(model))); err != nil {
 		t.Fatal(err)

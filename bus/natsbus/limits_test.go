@@ -53,7 +53,7 @@ func newScarce(t *testing.T, config natsbus.ConnConfig) *scarce {
 	}
 	t.Cleanup(x.conn.Close)
 	p := &place{connect: func(testing.TB) *natsbus.Conn { return x.conn }, chunks: true}
-	x.ends = newEnds(t, p, bus.CoordinatorConfig{})
+	x.ends = newEnds(t, p, bus.CoordinatorConfig{Lease: 5 * time.Second})
 	return x
 }
 

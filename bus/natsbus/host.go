@@ -189,7 +189,7 @@ func (h *Host) sumRequest(ctx context.Context, w *bus.Sum) (done bool, err error
 	if err != nil {
 		return false, err
 	}
-	ctx, cancel := Until(ctx, h.life)
+	ctx, cancel := bus.Until(ctx, h.life)
 	defer cancel()
 	var reply *nats.Msg
 	err = h.conn.Retry(ctx, Retry{Attempt: sumPatience}, func(ctx context.Context) (err error) {

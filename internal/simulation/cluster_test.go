@@ -6,6 +6,7 @@ import (
 	"encoding/gob"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"reflect"
 	"slices"
 	"strings"
@@ -45,6 +46,8 @@ type cluster struct {
 	got   *outcome // of the run that was completed
 	said  *record  // by devices in it
 
+	counted int // updates of devices that count
+
 	work sync.WaitGroup // all that was started
 	over context.Context
 	end  context.CancelCauseFunc // nil: the run ended as it must
@@ -54,6 +57,7 @@ type cluster struct {
 	lead  *part   // the newest coordinator
 	opens *part   // the coordinator that was the last to open the run
 	since time.Time
+	moved time.Time // when something last happened to the newest coordinator, or to the bus
 	disk  disk
 	count int // parts so far
 }
@@ -153,6 +157,7 @@ func (s *scenario) play(w *world, want *outcome, log func(string, ...any)) (*clu
 	c := &cluster{scenario: s, world: w, want: want, net: newNetwork(s.seed, s.weather, time.Now().Add(calmAfter))}
 	c.net.log = log
 	c.bus = memory.New(c.net)
+	c.net.sent = c.sent
 	c.info = &bus.RunInfo{Run: "r", Configuration: "simulated"}
 	if err := c.info.Seal(); err != nil {
 		return c, err
@@ -288,7 +293,7 @@ func (c *cluster) saved() disk {
 func (c *cluster) drive(p *part, d disk) error {
 	config := c.config(c.world)
 	o, said := outcome{Rows: slices.Clone(d.rows)}, d.record.clone()
-	config.Devices = c.deviceConfig(said, c.bus.Connect(p.name), func(line string) { c.net.log("%v %s: %s", time.Since(epoch), p.name, line) })
+	config.Devices = c.deviceConfig(said, c.bus.Connect(p.name), func(line string) { c.told(p, line) })
 	config.Bus = bus.CoordinatorConfig{Info: proto.CloneOf(c.info), NeedsHosts: true, AckWait: 10 * time.Second, PlanPatience: 2 * time.Second}
 	if d.state != nil {
 		config.Resume = new(coordinator.State)
@@ -298,7 +303,6 @@ func (c *cluster) drive(p *part, d disk) error {
 	}
 	events, attempt := uint64(0), c.attempt(p)
 	config.Observer.Stats = func(*coordinator.Stats) { c.opened(p) }
-	config.Observer.Task = o.history.task
 	config.Observer.Report = func(r *round.Report) error { return errors.Join(o.report(r), c.mayReport(p, r.Round)) }
 	config.Checkpoint.Due = func() bool {
 		events++
@@ -327,11 +331,42 @@ func (c *cluster) drive(p *part, d disk) error {
 	return nil
 }
 
-// opened notes that a coordinator has opened the run.
+// told takes what a coordinator tells of devices. Where hardly any message is lost or
+// late, only a slow one may take too long for a task: one that is lost on its way is
+// sent again.
+func (c *cluster) told(p *part, line string) {
+	c.net.log("%v %s: %s", time.Since(epoch), p.name, line)
+	var i int
+	if _, err := fmt.Sscanf(line, "Device pi%d has worked on one task for more than", &i); err == nil && c.devices[i].pace < paces[3] && c.weather.loss < 0.1 && c.weather.late < 0.1 {
+		c.end(fmt.Errorf("%s: %s", p.name, line))
+	}
+}
+
+// opened notes that a coordinator has opened the run. It must not while another
+// drives it that nothing keeps from showing that it is there.
 func (c *cluster) opened(p *part) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if o := c.opens; o != nil && o.ctx.Err() == nil && c.weather.loss == 0 && c.weather.late == 0 && time.Since(c.moved) > longest {
+		c.end(fmt.Errorf("%s opens the run although %s drives it, to which nothing has happened for %v", p.name, o.name, time.Since(c.moved)))
+	}
 	c.opens, c.since = p, time.Now()
+}
+
+// sent has the coordinator crash soon after some of the jobs that it sends.
+func (c *cluster) sent(from, kind string, n uint64) {
+	if kind != "job" || from == memory.Server || time.Since(epoch) > calmAfter {
+		return
+	}
+	id := fnv.New64a()
+	id.Write([]byte(from))
+	if h := keyed.Hash(c.seed, ofJob, id.Sum64(), n); keyed.Float64(h) < c.asked {
+		time.AfterFunc(time.Duration(keyed.Float64(keyed.Nth(h, 1))*float64(3*time.Second)), func() {
+			if p := c.struck(fault{part: -1}); p.name == from && c.over.Err() == nil {
+				c.inflict(fault{kind: crash, part: -1, long: time.Second})
+			}
+		})
+	}
 }
 
 // longest is how long a message may be under way, or a part unheard of.
@@ -378,6 +413,11 @@ func (c *cluster) inflict(f fault) {
 	if p == nil {
 		return // a device that has not come yet
 	}
+	if f.part < 0 && f.kind != rival {
+		c.mu.Lock()
+		c.moved = time.Now().Add(f.long)
+		c.mu.Unlock()
+	}
 	switch f.kind {
 	case crash, stop:
 		if f.kind == crash {
@@ -407,10 +447,13 @@ func (c *cluster) inflict(f fault) {
 	case twin:
 		c.net.mark(c.net.held, p.name, f.long)
 		c.startCoordinator(c.saved())
+	case rival:
+		c.startCoordinator(c.saved())
 	case forget:
 		c.net.mark(c.net.cut, memory.Server, f.long)
 		c.bus.Forget()
 		c.mu.Lock()
+		c.moved = time.Now().Add(f.long)
 		c.since = time.Now() // until the newer one is heard of again, an older one may have the bus
 		c.mu.Unlock()
 	}

@@ -48,21 +48,22 @@ func (h *history) model(number int, params []float32) {
 }
 
 // checkUpdates compares each update of a device with the one that its task's words
-// lead to, and its task with what was accepted of that device before.
-func (s *scenario) checkUpdates(w *world, h *history, r *record) error {
+// lead to, and its task with what was accepted of that device before. It returns how
+// many count.
+func (s *scenario) checkUpdates(w *world, h *history, r *record) (n int, err error) {
 	trainer, err := actors.NewTrainer(s.problem(w))
 	if err != nil {
-		return err
+		return 0, err
 	}
 	models := map[bus.Digest][]float32{bus.DigestOf(w.initial): w.initial}
 	for _, params := range h.models {
 		models[bus.DigestOf(params)] = params
 	}
 	counted, steps := map[uint64]bool{}, map[int]int64{}
-	for n, x := range h.rounds {
+	for i, x := range h.rounds {
 		for _, t := range x.tasks {
 			if counted[t.Task] {
-				return fmt.Errorf("round %d: the update of task %d counts twice", n+1, t.Task)
+				return 0, fmt.Errorf("round %d: the update of task %d counts twice", i+1, t.Task)
 			}
 			counted[t.Task] = true
 			if !isDevice(t.Task) {
@@ -71,10 +72,10 @@ func (s *scenario) checkUpdates(w *world, h *history, r *record) error {
 			a, ok := r.answers[t.Task]
 			switch {
 			case !ok || a.task == nil || a.Kind != round.Planned || a.Client != t.Client:
-				return fmt.Errorf("round %d: an update of task %d of client %d counts that is not on record", n+1, t.Task, t.Client)
+				return 0, fmt.Errorf("round %d: an update of task %d of client %d counts that is not on record", i+1, t.Task, t.Client)
 			case int(a.task.LocalSteps) != t.LocalSteps, !s.overlaps() && int64(a.task.StepsDone) != steps[t.Client]:
-				return fmt.Errorf("round %d: task %d was sent with %d steps after %d, and counts as %d after %d",
-					n+1, t.Task, a.task.LocalSteps, a.task.StepsDone, t.LocalSteps, steps[t.Client])
+				return 0, fmt.Errorf("round %d: task %d was sent with %d steps after %d, and counts as %d after %d",
+					i+1, t.Task, a.task.LocalSteps, a.task.StepsDone, t.LocalSteps, steps[t.Client])
 			}
 			steps[t.Client] += int64(t.LocalSteps)
 		}
@@ -85,19 +86,20 @@ func (s *scenario) checkUpdates(w *world, h *history, r *record) error {
 		}
 		base := models[bus.DigestFrom(a.task.ModelDigest)]
 		if base == nil {
-			return fmt.Errorf("task %d of client %d started from a model that no round has made", task, a.Client)
+			return 0, fmt.Errorf("task %d of client %d started from a model that no round has made", task, a.Client)
 		}
 		want, loss, err := trainer.Local(context.Background(), base, actors.Assignment{
 			Task: task, Client: a.Client - clients, LocalSteps: int(a.task.LocalSteps), StepsDone: int64(a.task.StepsDone), Rate: a.task.LearningRate,
 		})
 		if err != nil {
-			return err
+			return 0, err
 		}
+		n++
 		if !slices.Equal(a.Values, want) || a.Loss != loss {
-			return fmt.Errorf("the update of task %d of client %d is not the one of its %d steps", task, a.Client, a.task.LocalSteps)
+			return 0, fmt.Errorf("the update of task %d of client %d is not the one of its %d steps", task, a.Client, a.task.LocalSteps)
 		}
 	}
-	return nil
+	return n, nil
 }
 
 func (s *scenario) overlaps() bool { return round.Overlaps(s.rounds.Closing) }

@@ -79,6 +79,7 @@ type scenario struct {
 	weather   weather
 	due       float64 // the share of events at which a checkpoint is due
 	last      float64 // the share of checkpoints with which the coordinator crashes
+	asked     float64 // the share of jobs soon after which it does
 	faults    []fault
 }
 
@@ -101,18 +102,19 @@ const (
 	hang                  // the part stands still: what is for it waits
 	slow                  // all that the part says and hears takes long
 	twin                  // the coordinator stands still, and somebody starts another
+	rival                 // somebody starts another coordinator
 	forget                // the bus is away for a while and comes back empty
 	kinds
 )
 
 func (k kind) String() string {
-	return []string{"crash", "stop", "partition", "hang", "slow", "twin", "forget"}[k]
+	return []string{"crash", "stop", "partition", "hang", "slow", "twin", "rival", "forget"}[k]
 }
 
 // draw makes a seed's scenario.
 func (w *world) draw(seed uint64) *scenario {
 	r := keyed.New(seed, ofScenario)
-	s := &scenario{seed: seed, jobs: 1 + r.IntN(4), hosts: 1 + r.IntN(3), due: pick(r, 0, 0.05, 0.3), last: pick(r, 0, 0, 0.2)}
+	s := &scenario{seed: seed, jobs: 1 + r.IntN(4), hosts: 1 + r.IntN(3), due: pick(r, 0, 0.05, 0.3), last: pick(r, 0, 0, 0.2), asked: pick(r, 0, 0, 0.1)}
 	s.rounds, s.algorithm = w.run(r)
 	s.weather = weather{
 		loss: pick(r, 0, 0.02, 0.15), twice: pick(r, 0, 0.05, 0.3), late: pick(r, 0, 0.05, 0.3),
@@ -121,7 +123,7 @@ func (w *world) draw(seed uint64) *scenario {
 	for range r.IntN(6) {
 		f := fault{kind: kind(r.IntN(int(kinds))), part: r.IntN(s.hosts+2) - 2, long: time.Duration(r.Int64N(int64(30*time.Second))) + time.Millisecond}
 		f.at = time.Duration(float64(time.Minute) * r.Float64() * r.Float64() * r.Float64())
-		if f.part = max(f.part, -1); f.kind == twin {
+		if f.part = max(f.part, -1); f.kind == twin || f.kind == rival {
 			f.part = -1
 		}
 		s.faults = append(s.faults, f)
@@ -134,13 +136,13 @@ func (w *world) draw(seed uint64) *scenario {
 // drawDevices gives some of the runs that may have devices one to three of them.
 func (w *world) drawDevices(s *scenario, r *rand.Rand) {
 	with := s.rounds
-	with.Devices = round.Devices{Count: 1 + r.IntN(3), Include: pick(r, round.EveryRound, round.EveryRound, round.Sampled), Liveness: round.Time(1+r.IntN(20)) * 1e9}
-	if !with.Train || with.Validate() != nil || aggregate.New(w.algorithms[s.algorithm], len(w.initial), clients).Variates != nil || r.IntN(3) == 0 {
+	with.Devices = round.Devices{Count: 1 + r.IntN(3), Include: pick(r, round.EveryRound, round.EveryRound, round.EveryRound, round.Sampled), Liveness: round.Time(1+r.IntN(20)) * 1e9}
+	if !with.Train || with.Validate() != nil || aggregate.New(w.algorithms[s.algorithm], len(w.initial), clients).Variates != nil || r.IntN(6) == 0 {
 		return
 	}
 	s.rounds = with
 	for i := range with.Devices.Count {
-		x := pi{pace: pick(r, paces[0], paces[0], paces[1], paces[1], paces[1], paces[2]), waits: r.IntN(2) == 0}
+		x := pi{pace: pick(r, paces[0], paces[0], paces[0], paces[1], paces[1], paces[2]), waits: r.IntN(2) == 0}
 		if r.IntN(12) == 0 {
 			x.pace = paces[3]
 		}
@@ -228,8 +230,8 @@ func (s *scenario) String() string {
 	if s.rounds.Train {
 		what = "trained with " + s.algorithm
 	}
-	fmt.Fprintf(&b, "%d rounds of %d, %s, %s, %s; %d hosts, %d jobs; checkpoints at %.0f %% of events, a crash after %.0f %% of them; %v; devices %v", s.rounds.Stop.Rounds, s.rounds.Cohort, round.Closings.Text(s.rounds.Closing),
-		round.Selections.Text(s.rounds.Select), what, s.hosts, s.jobs, 100*s.due, 100*s.last, s.weather, s.devices)
+	fmt.Fprintf(&b, "%d rounds of %d, %s, %s, %s; %d hosts, %d jobs; checkpoints at %.0f %% of events, a crash after %.0f %% of them and of %.0f %% of jobs; %v; devices %v", s.rounds.Stop.Rounds, s.rounds.Cohort, round.Closings.Text(s.rounds.Closing),
+		round.Selections.Text(s.rounds.Select), what, s.hosts, s.jobs, 100*s.due, 100*s.last, 100*s.asked, s.weather, s.devices)
 	for _, f := range s.faults {
 		part := fmt.Sprintf("host %d", f.part)
 		switch {

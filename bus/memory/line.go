@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -154,7 +155,7 @@ func (b *Bus) route(m *bus.RawMessage) {
 	}
 	b.mu.Unlock()
 	for _, s := range to {
-		s.conn.receive(m.Subject, func() {
+		s.conn.receive(kindOf(m), func() {
 			if s.over.Err() == nil {
 				s.put(m)
 			}
@@ -178,9 +179,13 @@ func matches(pattern, subject string) bool {
 	}
 }
 
+// kindOf tells messages apart that a part may send at the same instant, such as a
+// call and a task.
+func kindOf(m *bus.RawMessage) string { return m.Subject + " of " + strconv.Itoa(len(m.Data)) }
+
 func (c *Conn) Publish(subject string, data []byte) error {
 	m := &bus.RawMessage{Subject: subject, Data: slices.Clone(data)}
-	c.send(subject, func() { c.bus.route(m) })
+	c.send(kindOf(m), func() { c.bus.route(m) })
 	return c.Err()
 }
 
@@ -287,7 +292,7 @@ func (c *Conn) attempt(ctx context.Context, r *bus.Request) error {
 	defer c.bus.remove(inbox)
 	defer inbox.release()
 	m := &bus.RawMessage{Subject: r.Subject, Reply: inbox.subject, Data: slices.Clone(r.Data)}
-	c.send(r.Subject, func() {
+	c.send(kindOf(m), func() {
 		c.bus.add(inbox)
 		c.bus.route(m)
 	})

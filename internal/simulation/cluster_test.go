@@ -156,7 +156,7 @@ const (
 func (s *scenario) play(w *world, want *outcome, log func(string, ...any)) (*cluster, error) {
 	c := &cluster{scenario: s, world: w, want: want, net: newNetwork(s.seed, s.weather, time.Now().Add(calmAfter))}
 	c.net.log = log
-	c.bus = memory.New(c.net)
+	c.bus, c.moved = memory.New(c.net), epoch.Add(-longest)
 	c.net.sent = c.sent
 	c.info = &bus.RunInfo{Run: "r", Configuration: "simulated"}
 	if err := c.info.Seal(); err != nil {

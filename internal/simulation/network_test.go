@@ -57,6 +57,9 @@ func newNetwork(seed uint64, w weather, calm time.Time) *network {
 func (n *network) Carry(from, to, kind string, deliver func()) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	if n.gone[from] {
+		return // what a part still does that is about to end
+	}
 	now := time.Now()
 	link := from + " to " + to + ": " + kind
 	n.links[link]++

@@ -114,7 +114,7 @@ func (k kind) String() string {
 // draw makes a seed's scenario.
 func (w *world) draw(seed uint64) *scenario {
 	r := keyed.New(seed, ofScenario)
-	s := &scenario{seed: seed, jobs: 1 + r.IntN(4), hosts: 1 + r.IntN(3), due: pick(r, 0, 0.05, 0.3), last: pick(r, 0, 0, 0.2), asked: pick(r, 0, 0, 0.1)}
+	s := &scenario{seed: seed, jobs: 1 + r.IntN(4), hosts: 1 + r.IntN(3), due: pick(r, 0, 0.05, 0.3), last: pick(r, 0, 0, 0.2), asked: pick(r, 0, 0.1, 0.3)}
 	s.rounds, s.algorithm = w.run(r)
 	s.weather = weather{
 		loss: pick(r, 0, 0.02, 0.15), twice: pick(r, 0, 0.05, 0.3), late: pick(r, 0, 0.05, 0.3),

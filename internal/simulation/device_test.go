@@ -19,9 +19,10 @@ import (
 	"fedpace/coordinator/round"
 )
 
-// Limits of devices, in simulated time.
+// Limits of devices, in simulated time. A heartbeat, every fourth part of the first,
+// must not fall on the instant at which a request is over, or a seed does not replay.
 const (
-	liveness  = 10 * time.Second
+	liveness  = 10037 * time.Millisecond
 	taskLimit = 2 * time.Minute
 )
 
@@ -67,8 +68,9 @@ func (s pacedSet) Batch(dst *learn.Batch, client int, list []int32) error {
 func (pacedSet) Close() error { return nil }
 
 // paces are how long a device's batch may take. Four of the longest are more than
-// the limit of a task.
-var paces = []time.Duration{time.Millisecond, 300 * time.Millisecond, 5 * time.Second, 40 * time.Second}
+// the limit of a task. None is a round number: a batch must not end at the instant of
+// a heartbeat, or a seed does not replay.
+var paces = []time.Duration{1013 * time.Microsecond, 307 * time.Millisecond, 5011 * time.Millisecond, 40009 * time.Millisecond}
 
 // writePaces writes the devices' files.
 func writePaces(folder string) error {

@@ -68,6 +68,7 @@ type part struct {
 	ctx     context.Context
 	stop    context.CancelFunc
 	crashed atomic.Bool
+	ending  atomic.Bool   // another takes its place soon
 	done    chan struct{} // closed when it has ended
 }
 
@@ -420,6 +421,9 @@ func (c *cluster) inflict(f fault) {
 	}
 	switch f.kind {
 	case crash, stop:
+		if p.ending.Swap(true) {
+			return
+		}
 		if f.kind == crash {
 			p.crashed.Store(true)
 			c.net.crash(p.name)

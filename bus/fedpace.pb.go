@@ -139,6 +139,7 @@ const (
 	Status_STATUS_REPEATED    Status = 3 // the coordinator had it already: acknowledge the job
 	Status_STATUS_REFUSED     Status = 4 // do not acknowledge; reason says why
 	Status_STATUS_SEND_VALUES Status = 5 // the handle says nothing here: send the values themselves
+	Status_STATUS_SEND_AGAIN  Status = 6 // the message arrived damaged
 )
 
 // Enum value maps for Status.
@@ -150,6 +151,7 @@ var (
 		3: "STATUS_REPEATED",
 		4: "STATUS_REFUSED",
 		5: "STATUS_SEND_VALUES",
+		6: "STATUS_SEND_AGAIN",
 	}
 	Status_value = map[string]int32{
 		"STATUS_UNSPECIFIED": 0,
@@ -158,6 +160,7 @@ var (
 		"STATUS_REPEATED":    3,
 		"STATUS_REFUSED":     4,
 		"STATUS_SEND_VALUES": 5,
+		"STATUS_SEND_AGAIN":  6,
 	}
 )
 
@@ -1008,11 +1011,12 @@ type Job struct {
 	Round         uint32                 `protobuf:"varint,3,opt,name=round,proto3" json:"round,omitempty"`
 	ModelDigest   []byte                 `protobuf:"bytes,4,opt,name=model_digest,json=modelDigest,proto3" json:"model_digest,omitempty"`
 	Spec          *Spec                  `protobuf:"bytes,5,opt,name=spec,proto3" json:"spec,omitempty"`
-	Params        uint32                 `protobuf:"varint,6,opt,name=params,proto3" json:"params,omitempty"`  // float32 values of the model
-	Kernel        string                 `protobuf:"bytes,7,opt,name=kernel,proto3" json:"kernel,omitempty"`   // kernel class the job needs
-	Clients       []*ClientWork          `protobuf:"bytes,8,rep,name=clients,proto3" json:"clients,omitempty"` // train only
-	Shards        []*Shard               `protobuf:"bytes,9,rep,name=shards,proto3" json:"shards,omitempty"`   // evaluate only
-	Method        *Method                `protobuf:"bytes,10,opt,name=method,proto3" json:"method,omitempty"`  // train only; absent: plain SGD
+	Params        uint32                 `protobuf:"varint,6,opt,name=params,proto3" json:"params,omitempty"`   // float32 values of the model
+	Kernel        string                 `protobuf:"bytes,7,opt,name=kernel,proto3" json:"kernel,omitempty"`    // kernel class the job needs
+	Clients       []*ClientWork          `protobuf:"bytes,8,rep,name=clients,proto3" json:"clients,omitempty"`  // train only
+	Shards        []*Shard               `protobuf:"bytes,9,rep,name=shards,proto3" json:"shards,omitempty"`    // evaluate only
+	Method        *Method                `protobuf:"bytes,10,opt,name=method,proto3" json:"method,omitempty"`   // train only; absent: plain SGD
+	Digest        uint64                 `protobuf:"fixed64,15,opt,name=digest,proto3" json:"digest,omitempty"` // XXH64 of the message's bytes before this field, which is the last
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1115,6 +1119,13 @@ func (x *Job) GetMethod() *Method {
 		return x.Method
 	}
 	return nil
+}
+
+func (x *Job) GetDigest() uint64 {
+	if x != nil {
+		return x.Digest
+	}
+	return 0
 }
 
 // Method is how local steps differ from plain SGD, x being the base model.
@@ -1348,6 +1359,7 @@ type Sum struct {
 	Failure       *Failure      `protobuf:"bytes,10,opt,name=failure,proto3" json:"failure,omitempty"`   // chunk 0 only; present: the job cannot be done
 	Handle        *Handle       `protobuf:"bytes,11,opt,name=handle,proto3" json:"handle,omitempty"`     // within one process: where the values are
 	Variates      []byte        `protobuf:"bytes,12,opt,name=variates,proto3" json:"variates,omitempty"` // little-endian float32: the clients' next control variates, one after the other
+	Digest        uint64        `protobuf:"fixed64,15,opt,name=digest,proto3" json:"digest,omitempty"`   // as in Job
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1464,6 +1476,13 @@ func (x *Sum) GetVariates() []byte {
 		return x.Variates
 	}
 	return nil
+}
+
+func (x *Sum) GetDigest() uint64 {
+	if x != nil {
+		return x.Digest
+	}
+	return 0
 }
 
 // ClientLoss is what a round learns of one client besides its update.
@@ -1715,6 +1734,7 @@ type SumReply struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Status        Status                 `protobuf:"varint,1,opt,name=status,proto3,enum=fedpace.v1.Status" json:"status,omitempty"`
 	Reason        string                 `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	Digest        uint64                 `protobuf:"fixed64,15,opt,name=digest,proto3" json:"digest,omitempty"` // as in Job
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1761,6 +1781,13 @@ func (x *SumReply) GetReason() string {
 		return x.Reason
 	}
 	return ""
+}
+
+func (x *SumReply) GetDigest() uint64 {
+	if x != nil {
+		return x.Digest
+	}
+	return 0
 }
 
 // RunInfo is what a host must know to stand in for the clients of a run: the
@@ -2138,7 +2165,7 @@ const file_fedpace_proto_rawDesc = "" +
 	"\x04seed\x18\x03 \x01(\x04R\x04seed\x12\x14\n" +
 	"\x05batch\x18\x04 \x01(\rR\x05batch\x12\x18\n" +
 	"\aaugment\x18\x05 \x01(\tR\aaugment\x12\x1c\n" +
-	"\talgorithm\x18\x06 \x01(\tR\talgorithm\"\xd8\x02\n" +
+	"\talgorithm\x18\x06 \x01(\tR\talgorithm\"\xf0\x02\n" +
 	"\x03Job\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\x04R\x03job\x12'\n" +
 	"\x04kind\x18\x02 \x01(\x0e2\x13.fedpace.v1.JobKindR\x04kind\x12\x14\n" +
@@ -2150,7 +2177,8 @@ const file_fedpace_proto_rawDesc = "" +
 	"\aclients\x18\b \x03(\v2\x16.fedpace.v1.ClientWorkR\aclients\x12)\n" +
 	"\x06shards\x18\t \x03(\v2\x11.fedpace.v1.ShardR\x06shards\x12*\n" +
 	"\x06method\x18\n" +
-	" \x01(\v2\x12.fedpace.v1.MethodR\x06method\"x\n" +
+	" \x01(\v2\x12.fedpace.v1.MethodR\x06method\x12\x16\n" +
+	"\x06digest\x18\x0f \x01(\x06R\x06digest\"x\n" +
 	"\x06Method\x12\x1a\n" +
 	"\bvariates\x18\x02 \x01(\bR\bvariates\x12%\n" +
 	"\x0evariate_digest\x18\x03 \x01(\fR\rvariateDigest\x12%\n" +
@@ -2169,7 +2197,7 @@ const file_fedpace_proto_rawDesc = "" +
 	"\x05Shard\x12\x14\n" +
 	"\x05index\x18\x01 \x01(\rR\x05index\x12\x12\n" +
 	"\x04from\x18\x02 \x01(\x04R\x04from\x12\x14\n" +
-	"\x05count\x18\x03 \x01(\x04R\x05count\"\x8b\x03\n" +
+	"\x05count\x18\x03 \x01(\x04R\x05count\"\xa3\x03\n" +
 	"\x03Sum\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\x04R\x03job\x12\x18\n" +
 	"\atrainer\x18\x02 \x01(\tR\atrainer\x12!\n" +
@@ -2183,7 +2211,8 @@ const file_fedpace_proto_rawDesc = "" +
 	"\afailure\x18\n" +
 	" \x01(\v2\x13.fedpace.v1.FailureR\afailure\x12*\n" +
 	"\x06handle\x18\v \x01(\v2\x12.fedpace.v1.HandleR\x06handle\x12\x1a\n" +
-	"\bvariates\x18\f \x01(\fR\bvariates\"o\n" +
+	"\bvariates\x18\f \x01(\fR\bvariates\x12\x16\n" +
+	"\x06digest\x18\x0f \x01(\x06R\x06digest\"o\n" +
 	"\n" +
 	"ClientLoss\x12\x12\n" +
 	"\x04task\x18\x01 \x01(\x04R\x04task\x12&\n" +
@@ -2201,10 +2230,11 @@ const file_fedpace_proto_rawDesc = "" +
 	"\x04text\x18\x04 \x01(\tR\x04text\"6\n" +
 	"\x06Handle\x12\x14\n" +
 	"\x05store\x18\x01 \x01(\fR\x05store\x12\x16\n" +
-	"\x06number\x18\x02 \x01(\x04R\x06number\"N\n" +
+	"\x06number\x18\x02 \x01(\x04R\x06number\"f\n" +
 	"\bSumReply\x12*\n" +
 	"\x06status\x18\x01 \x01(\x0e2\x12.fedpace.v1.StatusR\x06status\x12\x16\n" +
-	"\x06reason\x18\x02 \x01(\tR\x06reason\"\xf3\x01\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\x16\n" +
+	"\x06digest\x18\x0f \x01(\x06R\x06digest\"\xf3\x01\n" +
 	"\aRunInfo\x12\x10\n" +
 	"\x03run\x18\x01 \x01(\tR\x03run\x12\x14\n" +
 	"\x05stamp\x18\x02 \x01(\x06R\x05stamp\x12\x18\n" +
@@ -2235,14 +2265,15 @@ const file_fedpace_proto_rawDesc = "" +
 	"\aJobKind\x12\x18\n" +
 	"\x14JOB_KIND_UNSPECIFIED\x10\x00\x12\x12\n" +
 	"\x0eJOB_KIND_TRAIN\x10\x01\x12\x15\n" +
-	"\x11JOB_KIND_EVALUATE\x10\x02*\x8b\x01\n" +
+	"\x11JOB_KIND_EVALUATE\x10\x02*\xa2\x01\n" +
 	"\x06Status\x12\x16\n" +
 	"\x12STATUS_UNSPECIFIED\x10\x00\x12\x13\n" +
 	"\x0fSTATUS_CONTINUE\x10\x01\x12\x13\n" +
 	"\x0fSTATUS_ACCEPTED\x10\x02\x12\x13\n" +
 	"\x0fSTATUS_REPEATED\x10\x03\x12\x12\n" +
 	"\x0eSTATUS_REFUSED\x10\x04\x12\x16\n" +
-	"\x12STATUS_SEND_VALUES\x10\x05B\rZ\vfedpace/busb\x06proto3"
+	"\x12STATUS_SEND_VALUES\x10\x05\x12\x15\n" +
+	"\x11STATUS_SEND_AGAIN\x10\x06B\rZ\vfedpace/busb\x06proto3"
 
 var (
 	file_fedpace_proto_rawDescOnce sync.Once

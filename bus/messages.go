@@ -36,6 +36,7 @@ const (
 	Repeated   = Status_STATUS_REPEATED
 	Refused    = Status_STATUS_REFUSED
 	SendValues = Status_STATUS_SEND_VALUES
+	SendAgain  = Status_STATUS_SEND_AGAIN
 )
 
 // ClientPlan is a plan with the client that its subject names.
@@ -100,16 +101,30 @@ func (w *Welcome) HeartbeatEvery() time.Duration {
 
 // Seal sets the stamp, which depends on all that decides plans and sums: equal
 // stamps, equal plans and sums.
-func (r *RunInfo) Seal() error {
+func (r *RunInfo) Seal() (err error) {
+	r.Stamp, err = r.computeStamp()
+	return err
+}
+
+// CheckStamp returns ErrDamaged unless the stamp is that of the rest, as it is of what
+// a coordinator of this program's protocol sent.
+func (r *RunInfo) CheckStamp() error {
+	stamp, err := r.computeStamp()
+	if err == nil && r.Stamp != stamp {
+		return ErrDamaged
+	}
+	return err
+}
+
+func (r *RunInfo) computeStamp() (uint64, error) {
 	w := proto.CloneOf(r)
 	w.Run, w.Version, w.Stamp = "", "", 0
 	b, err := proto.MarshalOptions{Deterministic: true}.Marshal(w)
 	if err != nil {
-		return fmt.Errorf("bus: encode RunInfo: %w", err)
+		return 0, fmt.Errorf("bus: encode RunInfo: %w", err)
 	}
 	sum := sha256.Sum256(b)
-	r.Stamp = max(binary.LittleEndian.Uint64(sum[:]), 1) // 0 says that there is none
-	return nil
+	return max(binary.LittleEndian.Uint64(sum[:]), 1), nil // 0 says that there is none
 }
 
 // Message is a message of the protocol.

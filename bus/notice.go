@@ -31,6 +31,7 @@ const (
 	ServerLost                       // the connection is
 	ServerBack                       // the connection is
 	ServerAwaited                    // the server has not done for some time what it is asked for
+	ServerFull                       // a limit of the server keeps it from that
 	LeaseAwaited                     // another coordinator has the lease of the run
 )
 

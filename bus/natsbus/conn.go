@@ -99,7 +99,8 @@ func Connect(ctx context.Context, c ConnConfig) (*Conn, error) {
 	case c.Server != nil && c.URL != "":
 		return nil, errors.New("bus: a connection is either to a server in this process or to a URL, not both")
 	case c.Server != nil:
-		options = append(options, nats.InProcessServer(c.Server), nats.NoReconnect())
+		options = append(options, nats.InProcessServer(c.Server), nats.NoReconnect(),
+			nats.Timeout(c.Patience)) // only a busy machine keeps it waiting
 		credentials, err := c.Server.Credentials()
 		if err != nil {
 			return nil, err

@@ -33,5 +33,16 @@ func Broken(c bus.Coordinator) <-chan struct{} { return c.(*Coordinator).conn.li
 // message is one without a way to reply.
 func message(b []byte) *nats.Msg { return &nats.Msg{Data: b} }
 
+// Sealed puts the digest of whatever bytes behind them.
+func Sealed(b []byte) []byte {
+	m := new(bus.Sum)
+	m.ProtoReflect().SetUnknown(b)
+	b, err := bus.MarshalSealed(nil, m)
+	if err != nil {
+		panic(err)
+	}
+	return b
+}
+
 // LimitCache limits the models that a host keeps.
 func LimitCache(h bus.Host, bytes int64) { h.(*Host).models.limit = bytes }

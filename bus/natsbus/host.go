@@ -183,25 +183,43 @@ func (h *Host) copySum(ctx context.Context, w *bus.Sum, r *bus.Result) error {
 	return fmt.Errorf("bus: sum of job %d: the coordinator misses chunks after all %d were sent", w.Job, chunks)
 }
 
-// sumRequest sends one message of a sum until it is answered.
+// maxDamaged is how often one message may arrive damaged before it counts as one that
+// cannot be sent: a memory that turns a bit each time, perhaps.
+const maxDamaged = 5
+
+// sumRequest sends one message of a sum until it is answered. One of which either way
+// arrives damaged is sent again; then the sum is refused, and the job done again.
 func (h *Host) sumRequest(ctx context.Context, w *bus.Sum) (done bool, err error) {
-	b, err := bus.Marshal(nil, w)
+	b, err := bus.MarshalSealed(nil, w)
 	if err != nil {
 		return false, err
 	}
 	ctx, cancel := bus.Until(ctx, h.life)
 	defer cancel()
-	var reply *nats.Msg
-	err = h.conn.Retry(ctx, Retry{Attempt: sumPatience}, func(ctx context.Context) (err error) {
-		reply, err = h.conn.nats.RequestWithContext(ctx, subject.Sums(h.run), b)
+	var r bus.SumReply
+	damaged := 0
+	passes := func(err error) bool {
+		return h.conn.passes(err) || errors.Is(err, bus.ErrDamaged) && damaged < maxDamaged
+	}
+	err = h.conn.Retry(ctx, Retry{Attempt: sumPatience, Passes: passes}, func(ctx context.Context) error {
+		reply, err := h.conn.nats.RequestWithContext(ctx, subject.Sums(h.run), b)
+		if err != nil {
+			return err
+		}
+		err = bus.UnmarshalSealed(reply.Data, &r)
+		if err == nil && r.Status == bus.SendAgain {
+			err = bus.ErrDamaged
+		}
+		if err != nil {
+			damaged++
+		}
 		return err
 	})
+	if errors.Is(err, bus.ErrDamaged) {
+		return false, fmt.Errorf("bus: sum of job %d: %w: %d times: %w", w.Job, bus.ErrRefused, damaged, err)
+	}
 	if err != nil {
 		return false, cmp.Or(h.Err(), fmt.Errorf("bus: sum of job %d: %w", w.Job, err))
-	}
-	var r bus.SumReply
-	if err := bus.Unmarshal(reply.Data, &r); err != nil {
-		return false, err
 	}
 	switch r.Status {
 	case bus.Continue:

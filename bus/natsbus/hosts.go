@@ -35,13 +35,23 @@ func (c *Conn) WatchRuns(ctx context.Context, fn func(*bus.Announcement)) (stop 
 // ErrNoRun is wrapped by AskRun's error when no coordinator of that name answers.
 var ErrNoRun = errors.New("no coordinator of this run answers")
 
-// AskRun asks a run's coordinator for its configuration.
-func (c *Conn) AskRun(ctx context.Context, run string) (*bus.RunInfo, error) {
+// AskRun asks a run's coordinator for its configuration, again where the answer
+// arrives damaged.
+func (c *Conn) AskRun(ctx context.Context, run string) (info *bus.RunInfo, err error) {
 	if err := names.CheckToken("run", run); err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, RequestTimeout)
 	defer cancel()
+	for range maxDamaged {
+		if info, err = c.askRun(ctx, run); !errors.Is(err, bus.ErrDamaged) {
+			break
+		}
+	}
+	return info, err
+}
+
+func (c *Conn) askRun(ctx context.Context, run string) (*bus.RunInfo, error) {
 	m, err := c.nats.RequestWithContext(ctx, subject.Info(run), nil)
 	if errors.Is(err, nats.ErrNoResponders) {
 		return nil, fmt.Errorf("bus: run %s: %w", run, ErrNoRun)
@@ -53,7 +63,13 @@ func (c *Conn) AskRun(ctx context.Context, run string) (*bus.RunInfo, error) {
 	if err = bus.Unmarshal(m.Data, info); err == nil && info.Run != run {
 		err = fmt.Errorf("bus: asked about run %s, the answer is about %s", run, info.Run)
 	}
-	return info, err
+	if err == nil && info.Protocol == bus.HostProtocol {
+		err = info.CheckStamp()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("bus: run %s: its configuration: %w", run, err)
+	}
+	return info, nil
 }
 
 // heartbeat shows the coordinator that the host is there until it ends.

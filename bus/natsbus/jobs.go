@@ -67,9 +67,14 @@ func (h *Host) nextJob(ctx context.Context, kernel string) (*delivery, error) {
 		return nil, err
 	}
 	j := new(bus.Job)
-	if err := bus.Unmarshal(m.Data(), j); err != nil {
-		// No repetition makes it readable: the coordinator learns at once.
-		return nil, errors.Join(err, m.TermWithReason(bus.ValidText(err.Error())))
+	if err := bus.UnmarshalSealed(m.Data(), j); err != nil {
+		// No repetition makes it readable: the coordinator learns at once. It sends
+		// one that was damaged again.
+		reason := bus.ValidText(err.Error())
+		if errors.Is(err, bus.ErrDamaged) {
+			reason = damagedReason
+		}
+		return nil, errors.Join(err, m.TermWithReason(reason))
 	}
 	marking, stop := context.WithCancel(h.life)
 	d := &delivery{job: j, host: h, msg: m, stop: stop}

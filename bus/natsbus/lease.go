@@ -30,9 +30,10 @@ const (
 
 // lease is the right to drive a run, of which a run has one on a server: an entry
 // in a bucket of its own whose every change names the revision that it replaces.
-// The server deletes the entry when it has not been renewed for leaseFor. The
-// bucket lives in memory: a server that forgets gives the lease to whoever asks
-// first, its holder more likely than not.
+// The server deletes the entry when it has not been renewed for leaseFor; who has
+// waited so long by its own clock replaces the entry. The bucket lives in memory: a
+// server that forgets gives the lease to whoever asks first, its holder more likely
+// than not.
 type lease struct {
 	conn  *Conn
 	run   string
@@ -64,6 +65,7 @@ func (c *Conn) takeLease(ctx context.Context, js jetstream.JetStream, run string
 		Bucket: subject.LeaseBucket(run), Description: "who drives the run", TTL: config.Lease, Storage: jetstream.MemoryStorage, Replicas: config.Replicas,
 	}}
 	var first *heldBy
+	var seen time.Time // when the first was
 	for {
 		err := c.Retry(ctx, Retry{What: "give the lease of run " + run, For: c.patience(), Attempt: RequestTimeout}, func(ctx context.Context) (err error) {
 			if l.kv == nil {
@@ -81,13 +83,15 @@ func (c *Conn) takeLease(ctx context.Context, js jetstream.JetStream, run string
 		case !errors.As(err, &other):
 			return l, err
 		case first == nil:
-			first = other
+			first, seen = other, time.Now()
 			c.config.Notice(bus.Notice{
 				Subject: run, State: bus.LeaseAwaited,
 				Text: fmt.Sprintf("Waiting for the lease of run %s, which %s has, to end: at most %v.", run, other.holder, config.Lease),
 			})
 		case other.revision != first.revision:
 			return nil, fmt.Errorf("bus: run %s has a coordinator on this server already (%s): let it end, or choose another name", run, other.holder)
+		case time.Since(seen) > config.Lease: // the server's clock was set back, so to it the entry is young
+			l.revision = other.revision // the next attempt replaces the entry, unless it has been renewed
 		}
 		select {
 		case <-ctx.Done():

@@ -216,8 +216,26 @@ func (c *modelCache) keep(m cachedModel) {
 }
 
 // FetchModel gets a run's model from the bus, its digest checked, and keeps
-// nothing.
-func (c *Conn) FetchModel(ctx context.Context, run string, d bus.Digest) ([]float32, error) {
+// nothing. A model that arrives damaged is fetched again. One that stays so is none
+// of the run's: the error wraps [bus.ErrNoModel], and the coordinator puts it again.
+func (c *Conn) FetchModel(ctx context.Context, run string, d bus.Digest) (params []float32, err error) {
+	for range maxDamaged {
+		params, err = c.fetchModel(ctx, run, d)
+		if !errors.Is(err, bus.ErrDamaged) {
+			return params, err
+		}
+	}
+	return nil, err
+}
+
+// damagedModel is the error of a model that is not what was put.
+type damagedModel struct{ error }
+
+func (damagedModel) Is(target error) bool {
+	return target == bus.ErrDamaged || target == bus.ErrNoModel
+}
+
+func (c *Conn) fetchModel(ctx context.Context, run string, d bus.Digest) ([]float32, error) {
 	var params []float32
 	for i, chunks := 0, 1; i < chunks; i++ {
 		w, err := c.modelChunk(ctx, run, d, i)
@@ -229,12 +247,12 @@ func (c *Conn) FetchModel(ctx context.Context, run string, d bus.Digest) ([]floa
 			params = make([]float32, 0, min(int(w.Params), len(w.Values)/4*chunks))
 		}
 		if int(w.Chunks) != chunks || len(params)+len(w.Values)/4 > int(w.Params) {
-			return nil, fmt.Errorf("bus: chunk %d of model %s does not fit the ones before it", i, d)
+			return nil, damagedModel{fmt.Errorf("bus: chunk %d of model %s does not fit the ones before it", i, d)}
 		}
 		params = vector.Append(params, w.Values)
 	}
 	if got := bus.DigestOf(params); got != d {
-		return nil, fmt.Errorf("bus: model %s arrived as %s", d, got)
+		return nil, damagedModel{fmt.Errorf("bus: model %s arrived as %s", d, got)}
 	}
 	return params, nil
 }
@@ -270,10 +288,10 @@ func readChunk(m *nats.Msg, i int) (*bus.ModelChunk, error) {
 	}
 	w := new(bus.ModelChunk)
 	if err := bus.Unmarshal(m.Data, w); err != nil {
-		return nil, err
+		return nil, damagedModel{err}
 	}
 	if int(w.Chunk) != i {
-		return nil, bus.Fault("model chunk", "chunk", w.Chunk, fmt.Sprint(i))
+		return nil, damagedModel{bus.Fault("model chunk", "chunk", w.Chunk, fmt.Sprint(i))}
 	}
 	return w, nil
 }

@@ -156,7 +156,7 @@ func (c *Coordinator) SendJob(ctx context.Context, j *bus.Job) error {
 	if c.sums.expect(j) {
 		return nil // the queue has it
 	}
-	b, err := bus.Marshal(nil, j)
+	b, err := bus.MarshalSealed(nil, j)
 	if err != nil {
 		return err
 	}
@@ -186,6 +186,24 @@ func (c *Coordinator) queueJob(j *bus.Job, b []byte) error {
 		return nil
 	}
 	return err
+}
+
+// queueRest puts the open jobs into the queue that it did not take.
+func (c *Coordinator) queueRest(ctx context.Context) error {
+	for _, j := range c.sums.unqueued() {
+		b, err := bus.MarshalSealed(nil, j)
+		if err != nil {
+			return err
+		}
+		attempt, cancel := c.conn.attempt(ctx, RequestTimeout)
+		ack, err := c.js.Publish(attempt, subject.Jobs(c.run, j.Kernel), b)
+		cancel()
+		if err != nil {
+			return fmt.Errorf("bus: send job %d: %w", j.Job, err)
+		}
+		c.sums.queuedAs(j.Job, ack.Sequence)
+	}
+	return nil
 }
 
 // backUpEvery is how often slow jobs are looked for, beside the times at which a
@@ -229,7 +247,7 @@ func (c *Coordinator) queueAgain(job uint64) error {
 	if j == nil {
 		return nil // its sum has come
 	}
-	b, err := bus.Marshal(nil, j)
+	b, err := bus.MarshalSealed(nil, j)
 	if err != nil {
 		return err
 	}
@@ -279,15 +297,24 @@ func (c *Coordinator) watchStreams(ctx context.Context) {
 			}
 		}
 		interrupted, again := errors.Is(cause, bus.ErrInterrupted), false
+		scarce, what := limitHint(cause) == memoryHint, "show the streams of run "+c.run
+		if scarce {
+			what = "take the jobs of run " + c.run
+		}
 		// The streams are tried for as long as a connection may take to come back.
-		err := c.request(ctx, "show the streams of run "+c.run, 0, func(ctx context.Context) error {
+		err := c.request(ctx, what, 0, func(ctx context.Context) error {
 			found, err := c.restore(ctx, interrupted)
 			again = again || found
+			if err == nil && !again && scarce {
+				err = c.queueRest(ctx)
+			}
 			return err
 		})
 		switch {
 		case ctx.Err() != nil:
 			return
+		case err != nil && scarce:
+			c.failed(err)
 		case err != nil && cause == nil && retriable(err):
 			// The connection's own handlers report its end.
 		case err != nil:
@@ -296,10 +323,11 @@ func (c *Coordinator) watchStreams(ctx context.Context) {
 			c.lost(fmt.Errorf("bus: what run %s has on the server was gone and has been made again: %w", c.run, bus.ErrInterrupted))
 		case interrupted:
 			c.lost(cause)
+		case scarce: // the queue has them all
 		case cause != nil && retriable(cause):
 			c.lost(fmt.Errorf("%w: %w", cause, bus.ErrInterrupted))
 		case cause != nil:
-			c.failed(cause)
+			c.failed((&Retry{}).named(c.conn, cause, ""))
 		}
 	}
 }
@@ -363,6 +391,9 @@ func advisories(kind, run string) string {
 	return "$JS.EVENT.ADVISORY.CONSUMER." + kind + "." + subject.JobsStream(run) + ".*"
 }
 
+// damagedReason is for which a trainer throws away a job whose message was damaged.
+const damagedReason = "damaged"
+
 // advisory has the parts of the server's advisories on jobs that are used here.
 type advisory struct {
 	Sequence uint64 `json:"stream_seq"`
@@ -380,17 +411,25 @@ func (c *Coordinator) onExhausted(m *nats.Msg) {
 }
 
 func (c *Coordinator) onTerminated(m *nats.Msg) {
-	var a advisory
-	if err := json.Unmarshal(m.Data, &a); err == nil && c.hosts != nil && c.hosts.jobs.hasRemoved(a.Sequence) {
+	a, reason := readAdvisory(m.Data)
+	if c.hosts != nil && c.hosts.jobs.hasRemoved(a.Sequence) {
 		return // no trainer has ended it
 	}
-	c.failed(fmt.Errorf("bus: run %s: a trainer cannot read a job: %s", c.run, terminationReason(m.Data)))
+	if reason != damagedReason {
+		c.failed(fmt.Errorf("bus: run %s: a trainer cannot read a job: %s", c.run, reason))
+		return
+	}
+	if job, times := c.sums.damaged(a.Sequence); times >= maxDamaged {
+		c.failed(fmt.Errorf("bus: run %s: job %d arrived damaged at trainers %d times: look at the memory and the network of the machines", c.run, job, times))
+		return
+	}
+	c.lost(fmt.Errorf("bus: run %s: a job was damaged on its way to a trainer: %w", c.run, bus.ErrInterrupted))
 }
 
-func terminationReason(data []byte) string {
-	var a advisory
+// readAdvisory reads the advisory of a termination, whose reason is never empty.
+func readAdvisory(data []byte) (a advisory, reason string) {
 	if err := json.Unmarshal(data, &a); err != nil || a.Reason == "" {
-		return "it gave no reason"
+		return a, "it gave no reason"
 	}
-	return a.Reason
+	return a, a.Reason
 }

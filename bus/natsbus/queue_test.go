@@ -12,6 +12,7 @@ import (
 
 	"fedpace/bus"
 	"fedpace/bus/embedded"
+	"fedpace/bus/natsbus"
 )
 
 // model is small enough for one chunk.
@@ -208,7 +209,7 @@ func TestAJobThatATrainerCannotReadFailsTheRunInWords(t *testing.T) {
 		d := newEnds(t, p, bus.CoordinatorConfig{})
 		conn := p.bare(t)
 		defer conn.Close()
-		d.ok(conn.Publish("fedpace.r.jobs.go", []byte{0x08, 0x01}))
+		d.ok(conn.Publish("fedpace.r.jobs.go", natsbus.Sealed([]byte{0x08, 0x01})))
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		defer cancel()
 		go func() { _, _ = d.h.NextJob(ctx, "go") }()

@@ -27,7 +27,9 @@ import (
 //
 // The loss of the connection ends a request at once, since what was asked before
 // may never be answered; it is made again when the connection is back. What is
-// waited for longer than tellAfter is told in a notice and by Conn.Waiting.
+// waited for longer than tellAfter is told in a notice and by Conn.Waiting. So is, at
+// once, that JetStream has no memory left, which passes when somebody gives it more
+// or another run ends.
 
 // Pauses between attempts double from the first to the last.
 const (
@@ -87,7 +89,6 @@ func (c *Conn) Retry(ctx context.Context, r Retry, f func(context.Context) error
 			passes = r.Passes(err)
 		}
 		err = plain(err)
-		w.failed(err)
 		switch {
 		case c.life.Err() != nil && (passes || errors.Is(err, nats.ErrConnectionClosed)):
 			return c.Err()
@@ -96,6 +97,7 @@ func (c *Conn) Retry(ctx context.Context, r Retry, f func(context.Context) error
 		case limited.Err() != nil:
 			return r.named(c, err, fmt.Sprintf(" (tried for %v)", r.For))
 		}
+		w.failed(err)
 		select {
 		case <-limited.Done():
 		case <-c.life.Done():
@@ -190,10 +192,13 @@ func retriable(err error) bool {
 	if slices.ContainsFunc(passing, func(x error) bool { return errors.Is(err, x) }) || errors.As(err, new(*net.OpError)) {
 		return true
 	}
+	if hint := limitHint(err); hint != "" {
+		return hint == memoryHint
+	}
 	// A cluster that has just started, is between two leaders, or has too few
 	// servers for the moment.
 	var api *jetstream.APIError
-	if !errors.As(err, &api) || limitHint(err) != "" {
+	if !errors.As(err, &api) {
 		return false
 	}
 	switch api.ErrorCode {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -40,6 +41,7 @@ type openJob struct {
 	future  jetstream.PubAckFuture // of its newest message to the work queue; nil: it has none
 	number  uint64                 // of that message in the queue; 0: it is not confirmed
 	older   []uint64               // numbers of its messages before that
+	damaged int                    // its messages that a trainer has found damaged
 	taken   bool                   // a sum is with the coordinator
 	waiting []*nats.Msg            // repeats, answered when that sum is
 	parts   map[string][]*bus.Sum  // the chunks of sums that are not complete, by trainer
@@ -105,6 +107,37 @@ func (d *sumCollector) sent(job uint64, f jetstream.PubAckFuture) {
 	}
 }
 
+// unqueued are the open jobs that the work queue did not take. One that is on its way
+// there is none of them.
+func (d *sumCollector) unqueued() (list []*bus.Job) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, number := range slices.Sorted(maps.Keys(d.jobs)) {
+		o := d.jobs[number]
+		if o.future != nil && !d.confirmed(o) {
+			select {
+			case <-o.future.Err():
+				o.future = nil
+			default:
+			}
+		}
+		if o.future == nil && o.number == 0 {
+			list = append(list, o.job)
+		}
+	}
+	return list
+}
+
+// queuedAs notes the number of a job in the work queue.
+func (d *sumCollector) queuedAs(job, number uint64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.last = max(d.last, number)
+	if o := d.jobs[job]; o != nil {
+		o.number = number
+	}
+}
+
 // numbers are those of an open job's messages in the queue, as far as known.
 func (d *sumCollector) numbers(job uint64) (list []uint64) {
 	d.mu.Lock()
@@ -164,13 +197,35 @@ func (d *sumCollector) forgetSent() {
 	}
 }
 
+// damaged is told of a message to the work queue that a trainer has thrown away, since
+// it was damaged, and tells how often that was so with this job.
+func (d *sumCollector) damaged(number uint64) (job uint64, times int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	o := d.numbered(number)
+	if o == nil {
+		return 0, 0
+	}
+	o.future, o.number = nil, 0
+	o.damaged++
+	return o.job.Job, o.damaged
+}
+
 // bySequence finds an open job by its number in the work queue; nil: there is none.
 func (d *sumCollector) bySequence(number uint64) *bus.Job {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if o := d.numbered(number); o != nil {
+		return o.job
+	}
+	return nil
+}
+
+// numbered finds an open job by its newest number in the work queue. With the lock held.
+func (d *sumCollector) numbered(number uint64) *openJob {
 	for _, o := range d.jobs {
 		if d.confirmed(o) && o.number == number {
-			return o.job
+			return o
 		}
 	}
 	return nil
@@ -219,7 +274,9 @@ func (d *sumCollector) receive(m *nats.Msg) (s *bus.ReceivedSum, status bus.Stat
 		return nil, bus.Refused, err.Error()
 	}
 	w := new(bus.Sum)
-	if err := bus.Unmarshal(m.Data, w); err != nil {
+	if err := bus.UnmarshalSealed(m.Data, w); errors.Is(err, bus.ErrDamaged) {
+		return nil, bus.SendAgain, err.Error()
+	} else if err != nil {
 		return refuse(err)
 	}
 	d.mu.Lock()
@@ -324,13 +381,13 @@ func (d *sumCollector) settle(o *openJob, m *nats.Msg, status bus.Status, reason
 
 // answer replies to a sum. A trainer that gets no reply sends its sum again.
 func (d *sumCollector) answer(m *nats.Msg, v bus.Status, reason string) {
-	if v == bus.Refused || v == bus.Repeated {
+	if v == bus.Refused || v == bus.Repeated || v == bus.SendAgain {
 		d.ignored.Add(1)
 	}
 	if m.Reply == "" {
 		return
 	}
-	b, err := bus.Marshal(nil, &bus.SumReply{Status: v, Reason: bus.ValidText(reason)})
+	b, err := bus.MarshalSealed(nil, &bus.SumReply{Status: v, Reason: bus.ValidText(reason)})
 	if err == nil {
 		_ = m.Respond(b) // a closed connection has its own handler
 	}

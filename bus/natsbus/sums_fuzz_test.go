@@ -29,7 +29,7 @@ func FuzzReceive(f *testing.F) {
 		d := newSumCollector(NewStore())
 		d.expect(&bus.Job{Job: 1, Kind: bus.Train, ModelDigest: digest[:], Params: 3, Clients: []*bus.ClientWork{{Task: 9}}})
 		for _, b := range [][]byte{first, second} {
-			s, status, reason := d.receive(message(b))
+			s, status, reason := d.receive(message(Sealed(b)))
 			if status == bus.Refused && reason == "" {
 				t.Error("refused without a reason")
 			}
@@ -39,7 +39,7 @@ func FuzzReceive(f *testing.F) {
 			if s.Failure == nil && (len(s.Values) != 3 || len(s.Clients) != 1 || s.Clients[0].Task != 9) || bus.DigestFrom(s.ModelDigest) != digest {
 				t.Fatalf("%+v is handed on", s.Sum)
 			}
-			if again, _, _ := d.receive(message(b)); again != nil {
+			if again, _, _ := d.receive(message(Sealed(b))); again != nil {
 				t.Fatal("handed on twice")
 			}
 		}
@@ -50,7 +50,7 @@ func FuzzAdvisories(f *testing.F) {
 	f.Add([]byte(`{"stream_seq": 7, "reason": "bad"}`))
 	f.Add([]byte(`{"stream_seq": -7, "reason": 1}`))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		if terminationReason(b) == "" {
+		if _, reason := readAdvisory(b); reason == "" {
 			t.Error("no reason")
 		}
 	})
@@ -79,7 +79,7 @@ func FuzzReceiveVariates(f *testing.F) {
 		d := newSumCollector(nil)
 		d.expect(&bus.Job{Job: 1, Kind: bus.Train, ModelDigest: model[:], Params: 2, Method: &bus.Method{Variates: true}, Clients: []*bus.ClientWork{{Task: 9}}})
 		for _, m := range [][]byte{a, b} {
-			s, status, reason := d.receive(message(m))
+			s, status, reason := d.receive(message(Sealed(m)))
 			if status == bus.Refused && reason == "" {
 				t.Error("refused without a reason")
 			}
@@ -93,7 +93,7 @@ func FuzzReceiveVariates(f *testing.F) {
 	})
 }
 
-// bytesOf is m as it travels.
+// bytesOf is m as it travels, but for its digest.
 func bytesOf(m *bus.Sum) []byte {
 	b, err := bus.Marshal(nil, m)
 	if err != nil {

@@ -1,9 +1,12 @@
 package natsbus
 
 import (
+	"errors"
 	"fmt"
 	"sync"
 	"time"
+
+	"github.com/nats-io/nats.go"
 
 	"fedpace/bus"
 )
@@ -11,7 +14,7 @@ import (
 // waits are what a connection is waited for.
 type waits struct {
 	mu   sync.Mutex
-	long map[*wait]bool // for longer than tellAfter
+	long map[*wait]bool // for longer than tellAfter, or since a limit is reached
 }
 
 // wait is something under way that may take long. Its fields below timer are
@@ -23,8 +26,9 @@ type wait struct {
 	since time.Time
 	timer *time.Timer
 
-	why  error // it is not done yet; nil: nobody answered
-	over bool
+	why     error // it is not done yet; nil: nobody answered
+	limited bool  // a limit of the server is why
+	over    bool
 }
 
 // waitFor follows what the server is to do until end is called; nil, which is
@@ -38,11 +42,20 @@ func (c *Conn) waitFor(what string, most time.Duration, why error) *wait {
 	return w
 }
 
+// failed notes why an attempt failed after which there is another. A limit of the
+// server is told at once.
 func (w *wait) failed(why error) {
-	if w != nil {
-		w.conn.waits.mu.Lock()
-		w.why = why
-		w.conn.waits.mu.Unlock()
+	if w == nil {
+		return
+	}
+	w.conn.waits.mu.Lock()
+	limited := limitHint(why) != ""
+	first := limited && !w.limited
+	w.why, w.limited = why, limited
+	w.conn.waits.mu.Unlock()
+	if first {
+		w.timer.Stop()
+		w.tell()
 	}
 }
 
@@ -50,7 +63,7 @@ func (w *wait) failed(why error) {
 func (w *wait) tell() {
 	all, bound := &w.conn.waits, ""
 	all.mu.Lock()
-	why, over := w.why, w.over
+	why, over, state := w.why, w.over, bus.ServerAwaited
 	if !over {
 		all.long[w] = true
 	}
@@ -61,11 +74,17 @@ func (w *wait) tell() {
 	if why == nil {
 		why = errSilent
 	}
+	if c := w.conn; c.nats.IsConnected() && (errors.Is(why, errSilent) || errors.Is(why, nats.ErrNoResponders)) {
+		bound = " (" + disabledHint + ")"
+	}
+	if hint := limitHint(why); hint != "" {
+		bound, state = ": "+hint, bus.ServerFull
+	}
 	if w.most > 0 {
-		bound = fmt.Sprintf("; at most %v", w.most)
+		bound += fmt.Sprintf("; at most %v", w.most)
 	}
 	w.conn.config.Notice(bus.Notice{
-		State: bus.ServerAwaited, Text: fmt.Sprintf("Waiting for the server at %s to %s: %v%s.", w.conn.at(), w.what, why, bound),
+		State: state, Text: fmt.Sprintf("Waiting for the server at %s to %s: %v%s.", w.conn.at(), w.what, why, bound),
 	})
 }
 
@@ -80,14 +99,20 @@ func (w *wait) end() {
 	delete(w.conn.waits.long, w)
 }
 
+// disabledHint is what may be wrong where a server is connected and JetStream silent.
+const disabledHint = "the connection stands; if nobody has stopped the server, look whether its disk is full: then it switches JetStream off until there is room and it is started again"
+
 // Waiting is what the server has been waited for longest to do, and since when, if
-// that is some seconds; "" otherwise.
+// that has been told; "" otherwise.
 func (c *Conn) Waiting() (what string, since time.Time) {
 	c.waits.mu.Lock()
 	defer c.waits.mu.Unlock()
 	for w := range c.waits.long {
 		if what == "" || w.since.Before(since) {
 			what, since = w.what, w.since
+			if w.limited {
+				what += " (a limit of the server is reached)"
+			}
 		}
 	}
 	return what, since

@@ -144,11 +144,14 @@ func VacantFolder(dir string, force bool) error {
 	return lock.release()
 }
 
+// ErrNoRun is wrapped by the error for a folder without a run's configuration.
+var ErrNoRun = errors.New("holds no run")
+
 // HoldsRun says whether a folder holds a run's configuration.
 func HoldsRun(dir string) error {
 	_, err := os.Stat(filepath.Join(dir, ConfigFile))
 	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("%s holds no run: it has no %s", dir, ConfigFile)
+		return fmt.Errorf("%s %w: it has no %s", dir, ErrNoRun, ConfigFile)
 	}
 	return err
 }

@@ -497,17 +497,14 @@ func TestWallTimeAddsUp(t *testing.T) {
 	t.Parallel()
 	c := pausing(t)
 	stopAt(t, 8, func(ctx context.Context, o Options) error { _, err := Run(ctx, c, o); return err })
-	first, err := folder.ReadSummary(filepath.Join(c.Out, folder.SummaryFile))
-	if err != nil {
-		t.Fatal(err)
-	}
 	r, err := Resume(t.Context(), c.Out, Options{Version: "v"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	// 25 rounds at a fortieth of their virtual time, some 1.2 s, in two parts.
-	if all := r.Summary.VirtualSeconds / c.Pace; r.Summary.WallSeconds < 0.9*all || r.Summary.WallSeconds <= first.WallSeconds {
-		t.Errorf("%v s, then %v s, for %v s of paced rounds", first.WallSeconds, r.Summary.WallSeconds, all)
+	// 25 rounds at a fortieth of their virtual time, some 1.2 s, in two parts, neither
+	// of which goes faster: on no machine does it take less.
+	if all := r.Summary.VirtualSeconds / c.Pace; r.Summary.WallSeconds < 0.9*all {
+		t.Errorf("%v s for %v s of paced rounds", r.Summary.WallSeconds, all)
 	}
 }
 

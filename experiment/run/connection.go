@@ -37,9 +37,12 @@ func KeysFolder() (string, error) {
 	return filepath.Join(dir, "fedpace", "keys"), nil
 }
 
-// Reach says whether a server answers at the URL, which must be given.
-func (c *Connection) Reach(ctx context.Context) error {
-	conn, err := natsbus.Connect(ctx, natsbus.ConnConfig{URL: c.URL, Creds: c.Creds, TLS: c.TLS, Name: "is it there"})
+// Reach waits until a server answers at the URL, which must be given, as long as a run
+// waits for its own.
+func (c *Connection) Reach(ctx context.Context, notice func(string)) error {
+	conn, err := natsbus.Connect(ctx, natsbus.ConnConfig{
+		URL: c.URL, Creds: c.Creds, TLS: c.TLS, Name: "is it there", Await: true, Notice: func(n bus.Notice) { notice(n.Text) },
+	})
 	if err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -31,15 +32,44 @@ func noRun(dir, hint string) error {
 	return nil
 }
 
+// restoreConfig writes config.yaml again, where it is gone, as a checkpoint holds it.
+func restoreConfig(dir string, o Options) error {
+	if !errors.Is(folder.HoldsRun(dir), folder.ErrNoRun) {
+		return nil
+	}
+	sound := keptCheckpoints(dir).sound()
+	if len(sound) == 0 {
+		return nil
+	}
+	results, err := folder.ReopenResults(dir)
+	if err != nil {
+		return err
+	}
+	err = results.Replace(folder.ConfigFile, func(w io.Writer) error {
+		_, err := io.WriteString(w, sound[0].head.Config)
+		return err
+	})
+	if err = errors.Join(err, results.Close()); err == nil {
+		o.notice(fmt.Sprintf("%s was gone: it is written again as %s holds it.", folder.ConfigFile, sound[0].name))
+	}
+	return err
+}
+
 // Resume resumes the run in a folder from the last checkpoint that nothing has damaged, or
 // from its start if it has none yet. Its results are to the bit those of a run that was never stopped,
 // but for the wall time, which counts all attempts. The folder may have been moved.
 func Resume(ctx context.Context, dir string, o Options) (r Resumed, err error) {
 	started := time.Now()
+	if err := restoreConfig(dir, o); err != nil {
+		return r, err
+	}
 	if err := noRun(dir, "; start one with run --out "+dir); err != nil {
 		return r, err
 	}
 	if r.Config, err = config.Load(filepath.Join(dir, folder.ConfigFile), nil); err != nil {
+		if sound := keptCheckpoints(dir).sound(); len(sound) > 0 {
+			err = fmt.Errorf("%w (%s)", err, sound[0].configWayOut(dir))
+		}
 		return r, err
 	}
 	r.Config.Out = dir

@@ -31,12 +31,13 @@ var ErrNoDigests = errors.New("nothing says what its files held")
 // what the outputs held then. It changes nothing, and may be called while the run
 // goes on.
 func Verify(dir string) (*Verification, error) {
-	if err := folder.HoldsRun(dir); err != nil {
-		return nil, err
-	}
+	held := folder.HoldsRun(dir)
 	summary, summaryErr := folder.ReadSummary(filepath.Join(dir, folder.SummaryFile))
 	ended := summaryErr == nil
 	kept := keptCheckpoints(dir)
+	if held != nil && !ended && len(kept.sound()) == 0 {
+		return nil, held
+	}
 	digests := summary.Files
 	if sound := kept.sound(); !ended && len(sound) > 0 {
 		digests = sound[0].body.Outputs
@@ -76,10 +77,14 @@ func Verify(dir string) (*Verification, error) {
 // add adds a file that is sound unless err says otherwise.
 func (v *Verification) add(name string, err error) {
 	s := folder.FileState{Name: name, State: folder.Sound}
-	if info, err := os.Stat(filepath.Join(v.Dir, name)); err == nil {
+	info, none := os.Stat(filepath.Join(v.Dir, name))
+	if none == nil {
 		s.Size = info.Size()
 	}
-	if err != nil {
+	switch {
+	case err != nil && errors.Is(none, fs.ErrNotExist):
+		s.State, s.Problem = folder.Missing, err.Error()
+	case err != nil:
 		s.State, s.Problem = folder.Damaged, err.Error()
 	}
 	v.Files = append(v.Files, s)
@@ -97,6 +102,9 @@ func (v *Verification) addOthers() {
 
 // wayOut says what to do about damage. Resume looks for the same.
 func (v *Verification) wayOut(kept keptList) string {
+	if sound := kept.sound(); v.Files[0].Bad() && len(sound) > 0 {
+		return sound[0].configWayOut(v.Dir)
+	}
 	if v.Files[0].Bad() {
 		return fmt.Sprintf("put %s right, then: fedpace resume %s", folder.ConfigFile, v.Dir)
 	}
@@ -116,6 +124,11 @@ type keptCheckpoint struct {
 	checkpoint
 	name string
 	err  error // why it cannot be used
+}
+
+// configWayOut says what to do about a config.yaml that is gone or damaged.
+func (k *keptCheckpoint) configWayOut(dir string) string {
+	return fmt.Sprintf("put %s right; where there is none, fedpace resume %s writes it again as %s holds it", folder.ConfigFile, dir, k.name)
 }
 
 // keptList are the checkpoints in a folder, the newest first.

@@ -28,7 +28,7 @@ func (o *Options) server(c *Cell) (to run.Connection, remote bool) {
 	return to, remote
 }
 
-// reach finds out whether the servers of the cells that are left can be reached, before anything is
+// reach waits until the servers of the cells that are left can be reached, before anything is
 // prepared for them, and says whether hosts in other processes do any of the work.
 func (o *Options) reach(ctx context.Context, cells []Cell) (remote bool, err error) {
 	reached := map[string]bool{}
@@ -37,7 +37,7 @@ func (o *Options) reach(ctx context.Context, cells []Cell) (remote bool, err err
 		if !there || cells[i].Reused || reached[to.URL] {
 			continue
 		}
-		if err := to.Reach(ctx); err != nil {
+		if err := to.Reach(ctx, o.Run.Notice); err != nil {
 			return false, err
 		}
 		reached[to.URL] = true

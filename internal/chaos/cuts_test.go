@@ -35,7 +35,7 @@ func TestCutsAtEveryMessage(t *testing.T) {
 	t.Cleanup(s.Close)
 	address := strings.TrimPrefix(s.URL(), "nats://")
 	whole := newScissors(t, address, -1, false)
-	want, err := whole.play(t, "whole")
+	want, err := play(t, whole.Addr().String(), "whole")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,7 +57,7 @@ func TestCutsAtEveryMessage(t *testing.T) {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
 				x := newScissors(t, address, at, after)
-				got, err := x.play(t, "cut"+name)
+				got, err := play(t, x.Addr().String(), "cut"+name)
 				if err != nil {
 					t.Fatalf("cut at %s: %v", x.cut, err)
 				}
@@ -69,13 +69,13 @@ func TestCutsAtEveryMessage(t *testing.T) {
 	}
 }
 
-// play plays a run whose coordinator and host talk through the proxy.
-func (x *scissors) play(t *testing.T, name string) (folder.Summary, error) {
+// play plays a run whose coordinator and host talk through the proxy at an address.
+func play(t *testing.T, proxy, name string) (folder.Summary, error) {
 	t.Helper()
 	dir := t.TempDir()
 	c, err := config.Load("", []string{
 		"name=" + name, "out=" + filepath.Join(dir, "run"), "data=" + data, "model={mlp: [2, 8, 2]}", "batch=4", "clients=30", "cohort=3",
-		"schedule.k0=2", "schedule.k=fixed", "stop.rounds=3", "evaluate.every=2", "nats.url=" + strconv.Quote("nats://"+x.Addr().String()),
+		"schedule.k0=2", "schedule.k=fixed", "stop.rounds=3", "evaluate.every=2", "nats.url=" + strconv.Quote("nats://"+proxy),
 		"nats.ack_seconds=1",
 	})
 	if err != nil {
@@ -84,7 +84,7 @@ func (x *scissors) play(t *testing.T, name string) (folder.Summary, error) {
 	ctx, stop := context.WithTimeout(t.Context(), patience)
 	defer stop()
 	said := &notices{}
-	to := run.Connection{URL: "nats://" + x.Addr().String()}
+	to := run.Connection{URL: "nats://" + proxy}
 	hosted := make(chan error, 1)
 	go func() {
 		hosted <- run.Host(ctx, run.HostOptions{NATS: to, Run: name, Workers: 1, Once: true, Notice: said.add("host: ")})
@@ -127,9 +127,8 @@ func (n *notices) text() string {
 // connection at one of their messages.
 type scissors struct {
 	net.Listener
-	server string
-	at     int // number of the message, of all connections; negative: none
-	after  bool
+	at    int // number of the message, of all connections; negative: none
+	after bool
 
 	mu   sync.Mutex
 	seen []string // kinds of messages
@@ -138,12 +137,19 @@ type scissors struct {
 
 func newScissors(t *testing.T, server string, at int, after bool) *scissors {
 	t.Helper()
+	x := &scissors{at: at, after: after}
+	x.Listener = relay(t, server, x.carry)
+	return x
+}
+
+// relay accepts connections in place of a server and has each carried there.
+func relay(t *testing.T, server string, carry func(client, server net.Conn)) net.Listener {
+	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { l.Close() })
-	x := &scissors{Listener: l, server: server, at: at, after: after}
 	go func() {
 		for {
 			client, err := l.Accept()
@@ -155,10 +161,10 @@ func newScissors(t *testing.T, server string, at int, after bool) *scissors {
 				client.Close()
 				continue
 			}
-			go x.carry(client, server)
+			go carry(client, server)
 		}
 	}()
-	return x
+	return l
 }
 
 func (x *scissors) kinds() []string {
@@ -206,7 +212,7 @@ func (x *scissors) counts(kind string) bool {
 	return true
 }
 
-// readMessage reads what a client says, up to its end. Its kind is its verb, or its
+// readMessage reads what a client or a server says, up to its end. Its kind is its verb, or its
 // subject without the run; empty for what keeps a connection alive.
 func readMessage(in *bufio.Reader) (kind string, message []byte, err error) {
 	line, err := in.ReadBytes('\n')
@@ -218,7 +224,7 @@ func readMessage(in *bufio.Reader) (kind string, message []byte, err error) {
 		return "", line, nil
 	}
 	switch verb := strings.ToUpper(words[0]); verb {
-	case "PUB", "HPUB":
+	case "PUB", "HPUB", "MSG", "HMSG":
 		n, err := strconv.Atoi(words[len(words)-1])
 		if err != nil {
 			return "", nil, err

@@ -12,8 +12,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-
-	"fedpace/internal/testport"
 )
 
 // evaluation starts a part of the paper's evaluation, small enough for seconds.
@@ -126,11 +124,38 @@ func TestThePaperOnHostsElsewhere(t *testing.T) {
 	}
 }
 
+// Without a server the evaluation waits, and has made nothing if it is interrupted; with
+// one that comes later it does the same as ever.
 func TestThePaperWithoutAServer(t *testing.T) {
 	t.Parallel()
-	out := filepath.Join(t.TempDir(), "paper")
-	evaluation(t, out, "6", "--nats", "nats://"+testport.Held(t)).fails("no server answers there", patience)
+	dir := t.TempDir()
+	alone, out := filepath.Join(dir, "alone"), filepath.Join(dir, "paper")
+	evaluation(t, alone, "4").finish(patience)
+	s := &natsServer{t: t, options: serverOptions{Port: heldPort(t), Store: t.TempDir()}}
+	waits := func() *process {
+		p := evaluation(t, out, "4", "--nats", strings.Replace(s.url(), "//", "//me:secret@", 1))
+		p.until("No server answers at "+s.url()+"; trying again for at most 2m0s.", patience)
+		return p
+	}
+	p := waits()
+	if err := p.cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	<-p.done
+	if code := p.cmd.ProcessState.ExitCode(); code != 130 {
+		t.Errorf("exit status %d of an evaluation that was interrupted", code)
+	}
 	if made, err := filepath.Glob(filepath.Join(out, "*")); err != nil || len(made) > 0 {
 		t.Errorf("%v are left behind (%v)", made, err)
+	}
+	p = waits()
+	s.start()
+	host(t, s.url())
+	p.finish(patience)
+	if diff := cmp.Diff(evaluated(t, alone), evaluated(t, out)); diff != "" {
+		t.Errorf("in one process (-), on hosts elsewhere (+):\n%s", diff)
+	}
+	if strings.Contains(p.said(), "secret") {
+		t.Errorf("a password is told: %s", p.said())
 	}
 }

@@ -1,0 +1,184 @@
+package natsbus_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"fedpace/bus"
+)
+
+// A sum in which a bit is another is asked for again, and counts when it is whole.
+func TestADamagedSumIsAskedForAgain(t *testing.T) {
+	p := newPlace(t, true)
+	d := newEnds(t, p, bus.CoordinatorConfig{})
+	d.send(1)
+	bare := p.bare(t)
+	defer bare.Close()
+	s := d.sum(1)
+	s.Sum.Trainer, s.Sum.Chunks, s.Sum.Params, s.Sum.Values = "box", 1, 3, bytes.Repeat([]byte{7}, 24)
+	b, err := bus.MarshalSealed(nil, s.Sum)
+	d.ok(err)
+	b[bytes.IndexByte(b, 7)] ^= 0x10
+	m, err := bare.Request("fedpace.r.sums", b, patience)
+	d.ok(err)
+	var reply bus.SumReply
+	d.ok(bus.UnmarshalSealed(m.Data, &reply))
+	if reply.Status != bus.SendAgain {
+		t.Fatalf("got %v (%s)", reply.Status, reply.Reason)
+	}
+	d.quiet()
+	done := d.post(d.sum(1))
+	got := d.take()
+	if got.Values[2] != 6 {
+		t.Errorf("got %v", got.Values)
+	}
+	got.Accept()
+	d.ok(<-done)
+}
+
+// A trainer whose messages never arrive whole gives the job back.
+func TestASumThatIsAlwaysDamagedIsRefused(t *testing.T) {
+	p := newPlace(t, true)
+	bare := p.bare(t)
+	defer bare.Close()
+	h := p.host(t, "r")
+	asked := 0
+	_, err := bare.Subscribe("fedpace.r.sums", func(m *nats.Msg) { // in place of a coordinator
+		asked++
+		_ = m.Respond([]byte("noise"))
+	})
+	if err == nil {
+		err = bare.Flush()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = h.SendSum(t.Context(), result(1, bus.DigestOf(model), []int64{4, 5, 6}, &bus.ClientLoss{Task: 9}))
+	if !errors.Is(err, bus.ErrRefused) || !strings.Contains(err.Error(), "damaged") || asked != 5 {
+		t.Errorf("after %d attempts: %v", asked, err)
+	}
+}
+
+// A chunk of a model that lies damaged on the bus is no model: the coordinator puts
+// it again.
+func TestADamagedModelIsPutAgain(t *testing.T) {
+	p := newPlace(t, true)
+	d := newEnds(t, p, bus.CoordinatorConfig{})
+	js, err := jetstream.New(p.bare(t))
+	d.ok(err)
+	defer js.Conn().Close()
+	subject := "fedpace.r.model." + d.digest.String() + ".0"
+	stream, err := js.Stream(t.Context(), "fedpace_r_models")
+	d.ok(err)
+	put, err := stream.GetLastMsgForSubject(t.Context(), subject)
+	d.ok(err)
+	put.Data[len(put.Data)-1] ^= 0x10
+	_, err = js.Publish(t.Context(), subject, put.Data)
+	d.ok(err)
+	if _, err := d.h.Model(t.Context(), d.digest); !errors.Is(err, bus.ErrNoModel) || !strings.Contains(err.Error(), "arrived as") {
+		t.Fatalf("got %v", err)
+	}
+	d.ok(d.c.PutModelsAgain(t.Context()))
+	if _, err := d.h.Model(t.Context(), d.digest); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A job that lies damaged in the queue is sent again.
+func TestADamagedJobIsSentAgain(t *testing.T) {
+	p := newPlace(t, true)
+	d := newEnds(t, p, bus.CoordinatorConfig{})
+	j := someJob(1, d.digest, len(model))
+	b, err := bus.MarshalSealed(nil, j)
+	d.ok(err)
+	b[bytes.Index(b, []byte("linear"))] ^= 0x01
+	js, err := jetstream.New(p.bare(t))
+	d.ok(err)
+	defer js.Conn().Close()
+	_, err = js.Publish(t.Context(), "fedpace.r.jobs.go", b)
+	d.ok(err)
+	found := make(chan bus.Delivery, 1)
+	go func() { found <- d.next() }()
+	if _, err := d.c.TakeSum(t.Context()); !errors.Is(err, bus.ErrInterrupted) || !strings.Contains(err.Error(), "damaged") {
+		t.Fatalf("got %v", err)
+	}
+	d.ok(d.c.SendJob(t.Context(), j)) // as the driver does
+	x := <-found
+	done := d.post(d.sum(1))
+	d.take().Accept()
+	d.ok(<-done)
+	d.ok(x.Done(t.Context()))
+}
+
+// A job that no trainer ever gets whole ends the run.
+func TestAJobThatIsAlwaysDamagedFailsTheRun(t *testing.T) {
+	p := newPlace(t, true)
+	d := newEnds(t, p, bus.CoordinatorConfig{})
+	bare := p.bare(t)
+	defer bare.Close()
+	j := d.send(1)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	for sent := 1; ; sent++ {
+		for number := range sent { // as trainers make the server say
+			text := fmt.Sprintf(`{"stream_seq": %d, "reason": "damaged"}`, number+1)
+			d.ok(bare.Publish("$JS.EVENT.ADVISORY.CONSUMER.MSG_TERMINATED.fedpace_r_jobs.go", []byte(text)))
+		}
+		if _, err := d.c.TakeSum(ctx); !errors.Is(err, bus.ErrInterrupted) {
+			if want := "job 1 arrived damaged at trainers 5 times"; err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("got %v, want %q", err, want)
+			}
+			return
+		}
+		d.ok(d.c.SendJob(ctx, j)) // as the driver does
+	}
+}
+
+// A configuration that arrives other than it was sent is asked for again: a host that
+// took it would make other plans.
+func TestADamagedConfigurationIsAskedForAgain(t *testing.T) {
+	p := newPlace(t, true)
+	info := someInfo()
+	info.Run, info.Protocol = "r", bus.HostProtocol
+	if err := info.Seal(); err != nil {
+		t.Fatal(err)
+	}
+	whole, err := bus.Marshal(nil, info)
+	if err != nil {
+		t.Fatal(err)
+	}
+	bare := p.bare(t)
+	defer bare.Close()
+	asked, damaged := 0, 1
+	_, err = bare.Subscribe("fedpace.r.info", func(m *nats.Msg) {
+		b := bytes.Clone(whole)
+		if asked++; asked <= damaged {
+			b[bytes.Index(b, []byte("name: r"))] ^= 0x01
+		}
+		_ = m.Respond(b)
+	})
+	if err == nil {
+		err = bare.Flush()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn := p.connect(t)
+	got, err := conn.AskRun(t.Context(), "r")
+	if err != nil || got.Configuration != info.Configuration || asked != 2 {
+		t.Errorf("asked %d times: %v, %v", asked, got, err)
+	}
+	damaged = 1 << 30
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	if got, err := conn.AskRun(ctx, "r"); !errors.Is(err, bus.ErrDamaged) {
+		t.Errorf("got %v, %v", got, err)
+	}
+}

@@ -1,0 +1,149 @@
+package natsbus_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"fedpace/bus"
+	"fedpace/bus/natsbus"
+)
+
+// scarce is a run on a server whose JetStream has little memory.
+type scarce struct {
+	*ends
+	server *server.Server
+	conn   *natsbus.Conn // the coordinator's
+	js     jetstream.JetStream
+	said   lines
+}
+
+func newScarce(t *testing.T, config natsbus.ConnConfig) *scarce {
+	t.Helper()
+	s, err := server.NewServer(&server.Options{
+		Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: t.TempDir(), JetStreamMaxMemory: 1 << 20, NoSigs: true,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Start()
+	t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
+	if !s.ReadyForConnections(patience) {
+		t.Fatal("the server does not get ready")
+	}
+	bare, err := nats.Connect(s.ClientURL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(bare.Close)
+	x := &scarce{server: s, said: make(lines, 1000)}
+	x.js, err = jetstream.New(bare)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config.URL, config.Notice = s.ClientURL(), x.said.add
+	if x.conn, err = natsbus.Connect(t.Context(), config); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(x.conn.Close)
+	p := &place{connect: func(testing.TB) *natsbus.Conn { return x.conn }, chunks: true}
+	x.ends = newEnds(t, p, bus.CoordinatorConfig{})
+	return x
+}
+
+// fill leaves JetStream no memory, as another run may.
+func (x *scarce) fill() {
+	x.Helper()
+	_, err := x.js.CreateStream(x.Context(), jetstream.StreamConfig{Name: "other", Subjects: []string{"other"}, Storage: jetstream.MemoryStorage})
+	x.ok(err)
+	for err == nil {
+		_, err = x.js.Publish(x.Context(), "other", make([]byte, 100<<10))
+	}
+	if api := new(jetstream.APIError); !errors.As(err, &api) {
+		x.Fatalf("the memory is not full: %v", err)
+	}
+}
+
+// free ends what has filled it.
+func (x *scarce) free() {
+	x.Helper()
+	x.ok(x.js.DeleteStream(x.Context(), "other"))
+}
+
+// A model that JetStream has no memory for waits; that is said with the way out when
+// it happens, and passes.
+func TestJetStreamHasNoMemoryForAModel(t *testing.T) {
+	t.Parallel()
+	x := newScarce(t, natsbus.ConnConfig{})
+	x.fill()
+	other := []float32{7, 8}
+	put := make(chan error, 1)
+	go func() { put <- x.c.PutModel(t.Context(), bus.DigestOf(other), other) }()
+	x.said.until(t, "Waiting for the server at "+x.conn.NATS().ConnectedUrl()+" to take a model: bus: send chunk 0 of model")
+	select {
+	case err := <-put:
+		t.Fatalf("there is memory for it: %v", err)
+	default:
+	}
+	const metric = " (a limit of the server is reached)"
+	if what, since := x.conn.Waiting(); !strings.HasSuffix(what, metric) || since.IsZero() {
+		t.Errorf("it waits for %q since %v", what, since)
+	}
+	x.free()
+	x.ok(<-put)
+	if got, err := x.h.Model(t.Context(), bus.DigestOf(other)); err != nil || len(got) != 2 {
+		t.Errorf("got %v, %v", got, err)
+	}
+}
+
+// So does a job.
+func TestJetStreamHasNoMemoryForAJob(t *testing.T) {
+	t.Parallel()
+	x := newScarce(t, natsbus.ConnConfig{})
+	x.fill()
+	x.send(1)
+	x.send(2)
+	x.said.until(t, "to take the jobs of run r: ")
+	x.free()
+	for range 2 {
+		d := x.next()
+		done := x.post(x.sum(d.Job().Job))
+		x.take().Accept()
+		x.ok(<-done)
+		x.ok(d.Done(t.Context()))
+	}
+}
+
+// What stays so ends the run, with the way out.
+func TestJetStreamNeverHasMemory(t *testing.T) {
+	t.Parallel()
+	x := newScarce(t, natsbus.ConnConfig{Patience: 300 * time.Millisecond})
+	x.fill()
+	x.send(1)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	_, err := x.c.TakeSum(ctx)
+	const want = "(tried for 300ms): give JetStream more memory (max_mem of the server's jetstream block"
+	if err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("got %v, want %q", err, want)
+	}
+	x.said.until(t, ": give JetStream more memory (max_mem of the server's jetstream block")
+}
+
+// A server that has switched JetStream off, as one does whose disk is full, stays silent:
+// that is told with what it may be.
+func TestJetStreamIsSwitchedOff(t *testing.T) {
+	t.Parallel()
+	x := newScarce(t, natsbus.ConnConfig{})
+	x.ok(x.server.DisableJetStream())
+	x.said.until(t, "look whether its disk is full")
+	if what, _ := x.conn.Waiting(); what == "" {
+		t.Error("nothing is waited for")
+	}
+}

@@ -1,0 +1,54 @@
+package bus
+
+import (
+	"errors"
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+)
+
+// Whatever bit of a sealed message is turned, and wherever it is cut off, it is told
+// from the one that was sent.
+func TestADamagedMessageIsTold(t *testing.T) {
+	digest := DigestOf([]float32{1}).Bytes()
+	t.Run("job", func(t *testing.T) {
+		damaged(t, &Job{
+			Job: 7, Kind: Train, Round: 1, ModelDigest: digest, Params: 2, Kernel: "go",
+			Spec:    &Spec{Model: "linear", DataDigest: DigestOf(nil).String(), Batch: 1, Augment: "none", Algorithm: "{}"},
+			Clients: []*ClientWork{{Task: 9, Client: 1, LocalSteps: 4, LearningRate: 0.1, Weight: 1}},
+		})
+	})
+	t.Run("sum", func(t *testing.T) {
+		damaged(t, &Sum{Job: 7, Trainer: "box", ModelDigest: digest, Chunks: 1, Params: 2, Values: make([]byte, 16), Clients: []*ClientLoss{{Task: 9, FirstStepLoss: 0.5}}})
+	})
+	t.Run("reply", func(t *testing.T) { damaged(t, &SumReply{Status: Refused, Reason: "not now"}) })
+}
+
+func damaged[M Sealed](t *testing.T, sent M) {
+	const before = "kept"
+	b, err := MarshalSealed([]byte(before), sent)
+	if err != nil || string(b[:len(before)]) != before {
+		t.Fatalf("%q, %v", b, err)
+	}
+	b = b[len(before):]
+	empty := func() M { return sent.ProtoReflect().New().Interface().(M) }
+	got := empty()
+	if err := UnmarshalSealed(b, got); err != nil || !proto.Equal(got, sent) {
+		t.Fatalf("%v was sent, %v is received, %v", sent, got, err)
+	}
+	if again, err := MarshalSealed(nil, got); err != nil || string(again) != string(b) {
+		t.Fatalf("sent on it is %x, not %x, %v", again, b, err)
+	}
+	for bit := range 8 * len(b) {
+		b[bit/8] ^= 1 << (bit % 8)
+		if err := UnmarshalSealed(b, empty()); !errors.Is(err, ErrDamaged) {
+			t.Errorf("bit %d is turned: %v", bit, err)
+		}
+		b[bit/8] ^= 1 << (bit % 8)
+	}
+	for n := range b {
+		if err := UnmarshalSealed(b[:n], empty()); !errors.Is(err, ErrDamaged) {
+			t.Errorf("the first %d of %d bytes: %v", n, len(b), err)
+		}
+	}
+}

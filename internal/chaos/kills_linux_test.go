@@ -1,0 +1,232 @@
+package chaos
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// Whatever part is killed with kill -9, at a moment that a seed draws, the run comes to
+// the model, the fingerprint and the rounds.csv of one that nobody disturbed, and verify
+// finds nothing in its folder. With FEDPACE_LONG there are 100 kills:
+//
+//	FEDPACE_LONG=1 go test -v -run Kill9Matrix -timeout 30m ./internal/chaos
+func TestKill9Matrix(t *testing.T) {
+	t.Parallel()
+	wants := map[*course]whole{}
+	some := courses[3:]
+	if long() {
+		some = courses
+	}
+	for _, c := range some {
+		out := filepath.Join(t.TempDir(), "run")
+		fedpace(t, append([]string{"run"}, c.flags(out)...)...).finish(patience)
+		wants[c] = wholeOf(t, out)
+	}
+	var kills, equal atomic.Int64
+	t.Run("kills", func(t *testing.T) {
+		for i, kind := range []struct {
+			name   string
+			trials int
+			kill   func(*victims)
+		}{
+			{"coordinator", 20, (*victims).coordinator},
+			{"host", 16, (*victims).host},
+			{"server", 16, func(v *victims) { v.server(false) }},
+			{"server with its store", 16, func(v *victims) { v.server(true) }},
+			{"in mid-checkpoint", 16, (*victims).midCheckpoint},
+			{"twice", 8, func(v *victims) { v.coordinator(); v.again() }},
+		} {
+			trials := kind.trials
+			if !long() { // what no other test kills
+				if trials = 0; kind.name == "in mid-checkpoint" {
+					trials = 1
+				}
+			}
+			for trial := range trials {
+				c := some[trial%len(some)]
+				t.Run(fmt.Sprint(kind.name, " ", trial, " ", c.name), func(t *testing.T) {
+					t.Parallel()
+					v := newVictims(t, c, rand.New(rand.NewPCG(uint64(trial), uint64(i))))
+					kind.kill(v)
+					v.run.finish(patience)
+					got, want := wholeOf(t, v.out), wants[c]
+					got.equals(t, want.result, kind.name)
+					if got.rounds != want.rounds {
+						t.Errorf("another rounds.csv: got\n%s\nwant\n%s", got.rounds, want.rounds)
+					}
+					fedpace(t, "verify", v.out).finish(patience)
+					kills.Add(int64(v.kills))
+					if !t.Failed() {
+						equal.Add(int64(v.kills))
+					}
+				})
+			}
+		}
+	})
+	t.Logf("%d of %d kills end in the bits of the undisturbed run", equal.Load(), kills.Load())
+	if want := map[bool]int64{false: 1, true: 100}[long()]; kills.Load() != want {
+		t.Errorf("%d kills, want %d", kills.Load(), want)
+	}
+}
+
+// whole is a result with the history behind it.
+type whole struct {
+	result
+	rounds string
+}
+
+func wholeOf(t *testing.T, out string) whole {
+	t.Helper()
+	rounds, err := os.ReadFile(filepath.Join(out, "rounds.csv"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return whole{resultOf(t, out), string(rounds)}
+}
+
+// victims are the parts of a run of which some will be killed.
+type victims struct {
+	t     *testing.T
+	draws *rand.Rand
+	out   string
+	nats  *natsServer
+	hosts []*process
+	run   *process
+	watch *watcher
+	kills int
+}
+
+// newVictims starts a run with two hosts, and lets it come to the moment of the kill.
+func newVictims(t *testing.T, c *course, draws *rand.Rand) *victims {
+	s := newServer(t, serverOptions{})
+	v := &victims{t: t, draws: draws, out: filepath.Join(t.TempDir(), "run"), nats: s, watch: watch(t, s)}
+	v.hosts = []*process{host(t, s.url()), host(t, s.url())}
+	v.run = c.coordinate(t, s.url(), v.out)
+	v.run.until("is there with 1 trainer", patience)
+	v.watch.tasks(draws.IntN(40), v.run)
+	return v
+}
+
+// killed counts a kill. One that came too late would say nothing.
+func (v *victims) killed(p *process) {
+	v.t.Helper()
+	if !v.run.running() {
+		v.t.Fatal("the run was over before the kill")
+	}
+	p.kill()
+	v.kills++
+}
+
+func (v *victims) coordinator() {
+	v.killed(v.run)
+	v.resume()
+}
+
+func (v *victims) resume() {
+	v.run = fedpace(v.t, "resume", v.out, "--elsewhere", "--nats", v.nats.url())
+}
+
+func (v *victims) host() {
+	i := v.draws.IntN(len(v.hosts))
+	v.killed(v.hosts[i])
+	if v.draws.IntN(2) == 0 {
+		v.hosts[i] = host(v.t, v.nats.url())
+	}
+}
+
+func (v *victims) server(forgets bool) {
+	v.killed(v.nats.process)
+	if forgets {
+		v.nats.forget()
+	}
+	outage(time.Duration(v.draws.Int64N(int64(300 * time.Millisecond))))
+	v.nats.start()
+}
+
+// again kills the coordinator that goes on: while it waits for the lease of the dead one,
+// while it opens the run, or in its rounds.
+func (v *victims) again() {
+	switch v.draws.IntN(3) {
+	case 0:
+		v.run.until("Waiting for the lease", patience)
+	case 1:
+		v.run.until("The run ", patience) // goes on after a round, or starts again
+		outage(time.Duration(v.draws.Int64N(int64(50 * time.Millisecond))))
+	default:
+		v.watch.tasks(1+v.draws.IntN(8), v.run)
+	}
+	v.coordinator()
+}
+
+// midCheckpoint kills the coordinator while a part of a checkpoint is on the disk.
+func (v *victims) midCheckpoint() {
+	const name = ".checkpoint.unfinished"
+	fd, err := syscall.InotifyInit1(syscall.IN_NONBLOCK | syscall.IN_CLOEXEC)
+	if err == nil {
+		_, err = syscall.InotifyAddWatch(fd, v.out, syscall.IN_CREATE|syscall.IN_MODIFY)
+	}
+	if err != nil {
+		v.t.Fatal(err)
+	}
+	events := os.NewFile(uintptr(fd), "inotify")
+	defer events.Close()
+	if err := events.SetReadDeadline(time.Now().Add(patience)); err != nil {
+		v.t.Fatal(err)
+	}
+	b := make([]byte, 4096)
+	for after := v.draws.IntN(4); ; { // steps of the writing
+		n, err := events.Read(b)
+		if err != nil {
+			v.t.Fatalf("no checkpoint is written: %v", err)
+		}
+		if after -= countEvents(b[:n], name); after >= 0 {
+			continue
+		}
+		after = 0
+		v.freeze()
+		if _, err := os.Lstat(filepath.Join(v.out, name)); err == nil {
+			break
+		}
+		signal(v.t, v.run, syscall.SIGCONT) // it was faster
+	}
+	v.coordinator()
+}
+
+// countEvents counts those of a file among inotify's events.
+func countEvents(b []byte, name string) (n int) {
+	for len(b) >= syscall.SizeofInotifyEvent {
+		length := int(binary.NativeEndian.Uint32(b[12:])) // of the name, with zeros behind it
+		b = b[syscall.SizeofInotifyEvent:]
+		if of, _, _ := bytes.Cut(b[:length], []byte{0}); string(of) == name {
+			n++
+		}
+		b = b[length:]
+	}
+	return n
+}
+
+// freeze stops the coordinator, and returns when each of its threads stands.
+func (v *victims) freeze() {
+	signal(v.t, v.run, syscall.SIGSTOP)
+	tasks, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", v.run.cmd.Process.Pid))
+	if err != nil || len(tasks) == 0 {
+		v.t.Fatalf("%d threads (%v)", len(tasks), err)
+	}
+	for _, path := range tasks {
+		for stands := false; !stands; {
+			text, err := os.ReadFile(path) // PID (NAME) STATE ...
+			_, state, _ := strings.Cut(string(text), ") ")
+			stands = errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ESRCH) || strings.HasPrefix(state, "T") || strings.HasPrefix(state, "Z")
+		}
+	}
+}

@@ -1,5 +1,6 @@
 // Package bus has the messages that a coordinator, its hosts and its devices
-// exchange, and the [Transport] that carries them.
+// exchange, the [Transport] that carries those of the first two, and the [Line] for
+// those of devices.
 //
 // The messages are the generated types of fedpace.proto. Each has a Validate, and
 // [Unmarshal] returns no message that has not passed it: numbers are finite and

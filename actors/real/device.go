@@ -14,7 +14,6 @@ import (
 	"fedpace/actors/learn"
 	"fedpace/bus"
 	"fedpace/bus/gateway"
-	"fedpace/bus/natsbus"
 	"fedpace/coordinator/aggregate"
 )
 
@@ -48,7 +47,7 @@ func Open(c Config) (*Device, error) {
 
 // Work takes part in runs until ctx is cancelled, or with Once until the first is
 // over.
-func (w *Device) Work(ctx context.Context, conn *natsbus.Conn) (err error) {
+func (w *Device) Work(ctx context.Context, conn bus.Line) (err error) {
 	c := &w.config
 	if w.kernel, err = learn.SelectKernel(learn.AutoKernel); err != nil {
 		return err

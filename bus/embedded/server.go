@@ -191,7 +191,7 @@ const revocationEvery = time.Second
 // watchRevocations ends what the authority has revoked, connections that are
 // open included, until ctx ends.
 func (s *Server) watchRevocations(ctx context.Context) {
-	for range natsbus.Ticks(ctx, revocationEvery) {
+	for range bus.Ticks(ctx, revocationEvery) {
 		issued := s.config.Authority.Issued()
 		if issued == s.issued {
 			continue

@@ -8,13 +8,11 @@ import (
 	"sync"
 	"time"
 
-	"github.com/nats-io/nats.go"
 	"google.golang.org/protobuf/proto"
 
 	"fedpace/bus"
 	"fedpace/bus/internal/mailbox"
 	"fedpace/bus/internal/subject"
-	"fedpace/bus/natsbus"
 	"fedpace/internal/names"
 )
 
@@ -41,8 +39,8 @@ type DeviceConfig struct {
 // Next and what follows from it belong to one goroutine.
 type Device struct {
 	config  DeviceConfig
-	conn    *natsbus.Conn
-	sub     *nats.Subscription
+	conn    bus.Line
+	sub     bus.Subscription
 	unwatch func()
 	mailbox *mailbox.Mailbox[deviceArrival]
 
@@ -103,7 +101,7 @@ func decodeDeviceTask(b []byte, t *bus.Task) error {
 }
 
 // OpenDevice subscribes to the device's own subject.
-func OpenDevice(ctx context.Context, conn *natsbus.Conn, c DeviceConfig) (*Device, error) {
+func OpenDevice(ctx context.Context, conn bus.Line, c DeviceConfig) (*Device, error) {
 	if err := names.CheckDevice(c.ID); err != nil {
 		return nil, err
 	}
@@ -123,7 +121,7 @@ func OpenDevice(ctx context.Context, conn *natsbus.Conn, c DeviceConfig) (*Devic
 	d.life, d.end = context.WithCancelCause(conn.Life())
 	d.beat = time.AfterFunc(0, d.heartbeat) // none before it has joined
 	var err error
-	if d.sub, err = conn.NATS().Subscribe(subject.Device(cmp.Or(c.Run, "*"), c.ID, subject.Task), d.onTask); err != nil {
+	if d.sub, err = conn.Subscribe(subject.Device(cmp.Or(c.Run, "*"), c.ID, subject.Task), nil, d.onTask); err != nil {
 		return nil, fmt.Errorf("bus: subscribe for device %s: %w", c.ID, err)
 	}
 	d.unwatch = conn.Watch(d.mailbox.Fail, d.interrupted)
@@ -163,10 +161,10 @@ func (d *Device) call(x deviceArrival) {
 	}
 }
 
-func (d *Device) onTask(m *nats.Msg) {
+func (d *Device) onTask(m *bus.RawMessage) {
 	x := deviceArrival{at: time.Now(), task: new(bus.Task)}
 	var ok bool
-	if x.run, ok = subject.RunOfTask(m.Subject, d.config.ID); !ok || natsbus.Relayed(m) {
+	if x.run, ok = subject.RunOfTask(m.Subject, d.config.ID); !ok || m.Relayed {
 		return
 	}
 	if err := decodeDeviceTask(m.Data, x.task); err != nil {

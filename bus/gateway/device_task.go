@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -12,7 +11,6 @@ import (
 
 	"fedpace/bus"
 	"fedpace/bus/internal/subject"
-	"fedpace/bus/natsbus"
 	"fedpace/internal/vector"
 )
 
@@ -110,8 +108,7 @@ func (d *Device) handle(ctx context.Context, x deviceArrival) (*DeviceTask, erro
 
 // wanted asks a run in which the device takes part whether it is still there.
 func (d *Device) wanted(ctx context.Context, run string) bool {
-	once := natsbus.Retry{Passes: func(error) bool { return false }}
-	r, err := d.request(ctx, once, run, subject.Join, d.config.Join)
+	r, err := d.request(ctx, run, subject.Join, d.config.Join, 0, func(error) bool { return false })
 	return err == nil && r != nil && r.Status == bus.Accepted
 }
 
@@ -135,12 +132,12 @@ func (d *Device) leave() {
 func (d *Device) join(ctx context.Context, run string) error {
 	waits := d.config.Run != ""
 	notice := sync.OnceFunc(func() { d.config.Notice(fmt.Sprintf("Waiting for run %s.", run)) })
-	r, err := d.request(ctx, natsbus.Retry{Passes: func(error) bool {
+	r, err := d.request(ctx, run, subject.Join, d.config.Join, 0, func(error) bool {
 		if waits {
 			notice()
 		}
 		return waits
-	}}, run, subject.Join, d.config.Join)
+	})
 	if r == nil {
 		return err // nil: it will call again
 	}
@@ -173,7 +170,7 @@ func (d *Device) heartbeat() {
 		h.Task = d.task.Task
 	}
 	if b, err := bus.Marshal(nil, h); err == nil {
-		_ = d.conn.NATS().Publish(subject.Device(d.run, d.config.ID, subject.Heartbeat), b) // the next one is soon
+		_ = d.conn.Publish(subject.Device(d.run, d.config.ID, subject.Heartbeat), b) // the next one is soon
 	}
 	d.beat.Reset(d.welcome.HeartbeatEvery())
 }
@@ -190,14 +187,8 @@ const modelLag = 2 * time.Second
 
 // Model fetches a task's model, its digest checked. It is never kept: a download
 // is to be measured.
-func (d *Device) Model(ctx context.Context, run string, digest bus.Digest) (params []float32, err error) {
-	started := time.Now()
-	passes := func(err error) bool { return errors.Is(err, bus.ErrNoModel) && time.Since(started) < modelLag }
-	err = d.conn.Retry(ctx, natsbus.Retry{Passes: passes}, func(ctx context.Context) (err error) {
-		params, err = d.conn.FetchModel(ctx, run, digest)
-		return err
-	})
-	return params, err
+func (d *Device) Model(ctx context.Context, run string, digest bus.Digest) ([]float32, error) {
+	return d.conn.AwaitModel(ctx, run, digest, modelLag)
 }
 
 // Send sends the update of a task and measures how long that takes, until the
@@ -231,7 +222,7 @@ func (d *Device) send(ctx context.Context, run string, u *bus.DeviceUpdate) erro
 			u.UploadNs = max(1, time.Since(started).Nanoseconds())
 		}
 		// A coordinator that is away may be there again within the patience.
-		r, err := d.request(ctx, natsbus.Retry{For: d.config.Patience, Passes: func(error) bool { return true }}, run, subject.Chunk(part.Chunk), part)
+		r, err := d.request(ctx, run, subject.Chunk(part.Chunk), part, d.config.Patience, func(error) bool { return true })
 		switch {
 		case err != nil:
 			return err
@@ -250,23 +241,20 @@ func (d *Device) send(ctx context.Context, run string, u *bus.DeviceUpdate) erro
 	return nil
 }
 
-// request asks the run's coordinator until it answers. It returns no reply where
-// that does not, and an error when ctx ends or the device is closed.
-func (d *Device) request(ctx context.Context, retry natsbus.Retry, run, verb string, m proto.Message) (*bus.DeviceReply, error) {
+// request asks the run's coordinator until it answers, for so long (0: without a
+// limit) and while again says so. It returns no reply where that does not, and an
+// error when ctx ends or the device is closed.
+func (d *Device) request(ctx context.Context, run, verb string, m proto.Message, most time.Duration, again func(error) bool) (*bus.DeviceReply, error) {
 	b, err := bus.Marshal(nil, m)
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := natsbus.Until(ctx, d.life)
+	ctx, cancel := bus.Until(ctx, d.life)
 	defer cancel()
 	r := new(bus.DeviceReply)
-	retry.Attempt = natsbus.RequestTimeout
-	err = d.conn.Retry(ctx, retry, func(ctx context.Context) error {
-		m, err := d.conn.NATS().RequestWithContext(ctx, subject.Device(run, d.config.ID, verb), b)
-		if err == nil {
-			err = bus.Unmarshal(m.Data, r)
-		}
-		return err
+	err = d.conn.Ask(ctx, &bus.Request{
+		Subject: subject.Device(run, d.config.ID, verb), Data: b, For: most, Again: again,
+		Take: func(answer []byte) error { return bus.Unmarshal(answer, r) },
 	})
 	switch {
 	case ctx.Err() != nil:

@@ -1,4 +1,4 @@
-// Package gateway connects real devices to runs over NATS. It has both ends:
+// Package gateway connects real devices to runs. It has both ends:
 // [Gateway] is the coordinator's, [Device] is the device's.
 //
 // What it promises: every message of a device is checked, and one that cannot

@@ -29,7 +29,7 @@ func TestADropToldAfterTheFloodBreaksNothing(t *testing.T) {
 	if err := x.subscribe(); err != nil {
 		t.Fatal(err)
 	}
-	slow := x.subs[0]
+	slow := x.subs[0].(*nats.Subscription)
 	x.flood("over its budget")
 	conn.NATS().ErrorHandler()(conn.NATS(), slow, nats.ErrSlowConsumer)
 	select {

@@ -13,7 +13,6 @@ import (
 	"fedpace/bus"
 	"fedpace/bus/internal/mailbox"
 	"fedpace/bus/internal/subject"
-	"fedpace/bus/natsbus"
 	"fedpace/internal/names"
 )
 
@@ -55,13 +54,20 @@ type Event struct {
 	Text   string
 }
 
+// maxEvents is how many events may wait to be taken; closeTimeout bounds telling
+// the devices that the run is over.
+const (
+	maxEvents    = 4 << 20
+	closeTimeout = 5 * time.Second
+)
+
 // Gateway is the coordinator's end for real devices: it calls them, sends them
 // tasks and takes their updates. It uses a connection of its own, so that a flood
 // from one device drops only that device's messages.
 type Gateway struct {
 	run     string
 	config  Config
-	conn    *natsbus.Conn
+	conn    bus.Line
 	devices []*peer
 	events  *mailbox.Mailbox[Event]
 
@@ -72,7 +78,7 @@ type Gateway struct {
 }
 
 // Open subscribes for the run's devices, and calls them from now on.
-func Open(ctx context.Context, conn *natsbus.Conn, run string, c Config) (*Gateway, error) {
+func Open(ctx context.Context, conn bus.Line, run string, c Config) (*Gateway, error) {
 	if err := names.CheckToken("run", run); err != nil {
 		return nil, err
 	}
@@ -80,7 +86,7 @@ func Open(ctx context.Context, conn *natsbus.Conn, run string, c Config) (*Gatew
 		return nil, fmt.Errorf("bus: a gateway for %d devices, want 1 to %d", len(c.Devices), bus.MaxDevices)
 	}
 	c.Calls = cmp.Or(c.Calls, time.Second)
-	g := &Gateway{run: run, config: c, conn: conn, events: mailbox.New[Event](natsbus.PendingMessages), stop: func() {}}
+	g := &Gateway{run: run, config: c, conn: conn, events: mailbox.New[Event](maxEvents), stop: func() {}}
 	for i, id := range c.Devices {
 		if err := names.CheckDevice(id); err != nil {
 			return nil, err
@@ -105,7 +111,7 @@ func Open(ctx context.Context, conn *natsbus.Conn, run string, c Config) (*Gatew
 	g.stop = stop
 	g.calls.Go(func() {
 		g.call()
-		for range natsbus.Ticks(calling, g.config.Calls) {
+		for range bus.Ticks(calling, g.config.Calls) {
 			g.call()
 		}
 	})
@@ -124,7 +130,9 @@ func (g *Gateway) Close() error {
 			x.mu.Unlock()
 			_ = g.publish(x, &bus.Task{Over: true}) // a lost connection has told them, too
 		}
-		_ = g.conn.NATS().FlushTimeout(natsbus.RequestTimeout)
+		settling, stop := context.WithTimeout(context.Background(), closeTimeout)
+		defer stop()
+		_ = g.conn.Settled(settling)
 		g.events.Fail(fmt.Errorf("bus: run %s: the device gateway is closed", g.run))
 	})
 	return nil
@@ -134,7 +142,7 @@ func (g *Gateway) Close() error {
 func (g *Gateway) publish(x *peer, t *bus.Task) error {
 	b, err := bus.Marshal(nil, t)
 	if err == nil {
-		err = g.conn.NATS().Publish(subject.Device(g.run, x.id, subject.Task), b)
+		err = g.conn.Publish(subject.Device(g.run, x.id, subject.Task), b)
 	}
 	return err
 }

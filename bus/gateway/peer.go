@@ -6,8 +6,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/nats-io/nats.go"
-
 	"fedpace/bus"
 	"fedpace/bus/internal/subject"
 	"fedpace/internal/vector"
@@ -42,7 +40,7 @@ type peer struct {
 	welcome *bus.Welcome
 
 	mu      sync.Mutex
-	subs    []*nats.Subscription
+	subs    []bus.Subscription
 	heard   time.Time // zero: never
 	beats   int64     // heartbeats
 	joined  bool
@@ -61,22 +59,19 @@ type peer struct {
 }
 
 func (x *peer) subscribe() error {
-	for verb, f := range map[string]func(*nats.Msg){
+	backlog := &bus.Backlog{Messages: devicePendingMessages, Bytes: devicePendingBytes, Dropped: func() {
+		x.mu.Lock()
+		defer x.mu.Unlock()
+		x.flood("messages were dropped since too many were waiting")
+	}}
+	for verb, f := range map[string]func(*bus.RawMessage){
 		subject.Join: x.onJoin, subject.Heartbeat: x.onHeartbeat, subject.Update + ".*": x.onUpdate,
 	} {
-		s, err := x.gateway.conn.NATS().Subscribe(subject.Device(x.gateway.run, x.id, verb), func(m *nats.Msg) {
+		s, err := x.gateway.conn.Subscribe(subject.Device(x.gateway.run, x.id, verb), backlog, func(m *bus.RawMessage) {
 			x.mu.Lock()
 			defer x.mu.Unlock()
 			f(m)
 		})
-		if err == nil {
-			x.gateway.conn.Tolerate(s, func() {
-				x.mu.Lock()
-				defer x.mu.Unlock()
-				x.flood("messages were dropped since too many were waiting")
-			})
-			err = s.SetPendingLimits(devicePendingMessages, devicePendingBytes)
-		}
 		if err != nil {
 			return fmt.Errorf("bus: subscribe for device %s: %w", x.id, err)
 		}
@@ -85,8 +80,8 @@ func (x *peer) subscribe() error {
 	return nil
 }
 
-// unsubscribe ends the subscriptions. Their drops stay tolerated: NATS may have
-// noticed one before, and tells of it later on a goroutine of its own.
+// unsubscribe ends the subscriptions. A drop of before may still be told, on a
+// goroutine of its own.
 func (x *peer) unsubscribe() {
 	for _, s := range x.subs {
 		_ = s.Unsubscribe() // fails only on a closed connection, which has none
@@ -147,17 +142,17 @@ func (x *peer) ignore(reason, text string) {
 
 // answer replies to a device's request. A device chooses where it hears: on
 // inboxes alone, or the answer could be a message of somebody else's.
-func (x *peer) answer(m *nats.Msg, v bus.Status, reason string, w *bus.Welcome) {
+func (x *peer) answer(m *bus.RawMessage, v bus.Status, reason string, w *bus.Welcome) {
 	if !strings.HasPrefix(m.Reply, "_INBOX") && !strings.HasPrefix(m.Reply, "_R_") {
 		return
 	}
 	b, err := bus.Marshal(nil, &bus.DeviceReply{Status: v, Reason: bus.ValidText(reason[:min(len(reason), bus.MaxText)]), Welcome: w})
 	if err == nil {
-		_ = x.gateway.conn.NATS().Publish(m.Reply, b) // a device asks again
+		_ = x.gateway.conn.Publish(m.Reply, b) // a device asks again
 	}
 }
 
-func (x *peer) onJoin(m *nats.Msg) {
+func (x *peer) onJoin(m *bus.RawMessage) {
 	if !x.spend() {
 		return
 	}
@@ -179,7 +174,7 @@ func (x *peer) onJoin(m *nats.Msg) {
 	x.answer(m, bus.Accepted, "", x.welcome)
 }
 
-func (x *peer) onHeartbeat(m *nats.Msg) {
+func (x *peer) onHeartbeat(m *bus.RawMessage) {
 	if !x.spend() {
 		return
 	}
@@ -191,7 +186,7 @@ func (x *peer) onHeartbeat(m *nats.Msg) {
 	x.beats++
 }
 
-func (x *peer) onUpdate(m *nats.Msg) {
+func (x *peer) onUpdate(m *bus.RawMessage) {
 	p := new(bus.Update)
 	err := bus.Unmarshal(m.Data, p)
 	if err == nil && m.Subject != subject.Device(x.gateway.run, x.id, subject.Chunk(p.Chunk)) {

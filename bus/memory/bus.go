@@ -3,6 +3,7 @@ package memory
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"fedpace/bus"
@@ -41,19 +42,25 @@ type Bus struct {
 
 	mu   sync.Mutex
 	runs map[string]*server
+	subs []*subscription
 }
 
 // New makes a bus. Without a network everything arrives at once.
 func New(network Network) *Bus { return &Bus{network: network, runs: map[string]*server{}} }
 
 // Connect returns the connection of a part.
-func (b *Bus) Connect(name string) *Conn { return &Conn{bus: b, name: name} }
+func (b *Bus) Connect(name string) *Conn {
+	c := &Conn{bus: b, name: name}
+	c.life, c.end = context.WithCancelCause(context.Background())
+	return c
+}
 
 // Forget makes the bus forget everything, as a server that was started again
 // without what it had stored.
 func (b *Bus) Forget() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	b.subs = nil
 	for _, s := range b.runs {
 		s.forget()
 	}
@@ -72,10 +79,18 @@ func (b *Bus) server(run string) *server {
 	return s
 }
 
-// Conn is a [bus.Transport]: the connection of one part.
+// Conn is the connection of one part: a [bus.Transport], and a [bus.Line].
 type Conn struct {
 	bus  *Bus
 	name string
+
+	life context.Context // ends when the line is broken; its cause says why
+	end  context.CancelCauseFunc
+
+	requests atomic.Uint64 // so far
+
+	mu   sync.Mutex
+	subs []*subscription
 }
 
 // send has f called on the bus.
@@ -126,13 +141,6 @@ func ask[T any](ctx context.Context, c *Conn, kind string, every time.Duration, 
 		case <-timer.C:
 		}
 	}
-}
-
-// until is ctx until life ends; then its cause is that of life.
-func until(ctx, life context.Context) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	stop := context.AfterFunc(life, func() { cancel(context.Cause(life)) })
-	return ctx, func() { stop(); cancel(nil) }
 }
 
 // OpenCoordinator opens a run. It waits for the lease of a coordinator that has

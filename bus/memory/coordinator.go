@@ -96,14 +96,7 @@ func (c *Coordinator) acquire(ctx context.Context) error {
 // watch shows the bus that the coordinator is there, and learns what is not, until
 // the coordinator is closed.
 func (c *Coordinator) watch() {
-	tick := time.NewTicker(leaseFor / 3)
-	defer tick.Stop()
-	for {
-		select {
-		case <-c.life.Done():
-			return
-		case <-tick.C:
-		}
+	for range bus.Ticks(c.life, leaseFor/3) {
 		c.mu.Lock()
 		jobs, models := slices.Sorted(maps.Keys(c.jobs)), c.digests()
 		c.mu.Unlock()
@@ -179,7 +172,7 @@ func (c *Coordinator) PutModel(ctx context.Context, digest bus.Digest, params []
 	c.mu.Lock()
 	c.models[digest] = params
 	c.mu.Unlock()
-	ctx, cancel := until(ctx, c.life)
+	ctx, cancel := bus.Until(ctx, c.life)
 	defer cancel()
 	_, err := ask(ctx, c.conn, "model", askEvery, func(answer func(struct{})) {
 		c.server.putModel(c, digest, params)

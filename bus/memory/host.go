@@ -63,24 +63,17 @@ func (h *Host) ServeTasks(ctx context.Context, fn func(client int, t *bus.Task, 
 
 // heartbeat shows the bus that the host is there, and the jobs that it does.
 func (h *Host) heartbeat() {
-	tick := time.NewTicker(heartbeatEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-h.life.Done():
-			return
-		case <-tick.C:
-			h.mu.Lock()
-			held := slices.Collect(maps.Keys(h.held))
-			h.mu.Unlock()
-			h.conn.send("heartbeat", func() { h.server.join(h, held) })
-		}
+	for range bus.Ticks(h.life, heartbeatEvery) {
+		h.mu.Lock()
+		held := slices.Collect(maps.Keys(h.held))
+		h.mu.Unlock()
+		h.conn.send("heartbeat", func() { h.server.join(h, held) })
 	}
 }
 
 // Model returns the coordinator's own slice.
 func (h *Host) Model(ctx context.Context, digest bus.Digest) ([]float32, error) {
-	ctx, cancel := until(ctx, h.life)
+	ctx, cancel := bus.Until(ctx, h.life)
 	defer cancel()
 	params, err := ask(ctx, h.conn, "fetch", askEvery, func(answer func([]float32)) { answer(h.server.model(digest)) })
 	if err == nil && params == nil {
@@ -100,7 +93,7 @@ func (h *Host) SendSum(ctx context.Context, r *bus.Result) error {
 	if h.config.Stamp != 0 {
 		w.Values = slices.Clone(w.Values)
 	}
-	ctx, cancel := until(ctx, h.life)
+	ctx, cancel := bus.Until(ctx, h.life)
 	defer cancel()
 	reply, err := ask(ctx, h.conn, "sum", sumEvery, func(answer func(*bus.SumReply)) {
 		if c := h.server.coordinator(); c != nil {
@@ -129,7 +122,7 @@ func (h *Host) NextJob(ctx context.Context, kernel string) (bus.Delivery, error)
 	if err := names.CheckToken("kernel", kernel); err != nil {
 		return nil, err
 	}
-	ctx, cancel := until(ctx, h.life)
+	ctx, cancel := bus.Until(ctx, h.life)
 	defer cancel()
 	got := make(chan *delivery, 1)
 	var over atomic.Bool // one was delivered, or is wanted no longer

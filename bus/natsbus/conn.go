@@ -166,7 +166,7 @@ func (c *Conn) at() string {
 	return names.Redacted(c.config.URL)
 }
 
-// NATS is the connection itself, for package gateway.
+// NATS is the connection itself, for tests.
 func (c *Conn) NATS() *nats.Conn { return c.nats }
 
 // Close ends the connection and its subscriptions.
@@ -245,14 +245,6 @@ func (c *Conn) subscribe(subject, queue string, f nats.MsgHandler) (*nats.Subscr
 // hold from then on.
 func (c *Conn) Settled(ctx context.Context) error {
 	return c.Retry(ctx, Retry{What: "take the subscriptions", For: c.patience(), Attempt: RequestTimeout}, c.nats.FlushWithContext)
-}
-
-// Tolerate makes a drop on a slow subscription the business of f alone, for as
-// long as the connection lasts. Elsewhere a drop breaks the connection.
-func (c *Conn) Tolerate(s *nats.Subscription, f func()) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.floods[s] = f
 }
 
 // Relayed tells whether a message is a server's answer that its asker had sent

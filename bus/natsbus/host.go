@@ -194,7 +194,7 @@ func (h *Host) sumRequest(ctx context.Context, w *bus.Sum) (done bool, err error
 	if err != nil {
 		return false, err
 	}
-	ctx, cancel := Until(ctx, h.life)
+	ctx, cancel := bus.Until(ctx, h.life)
 	defer cancel()
 	var r bus.SumReply
 	damaged := 0

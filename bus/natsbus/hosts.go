@@ -105,7 +105,7 @@ func (h *Host) holds(job uint64, taken bool) {
 // none where it is nil.
 func (c *Conn) repeat(ctx context.Context, every time.Duration, subject string, message func(last bool) bus.Message) {
 	c.say(subject, message(false))
-	for range Ticks(ctx, every) {
+	for range bus.Ticks(ctx, every) {
 		c.say(subject, message(false))
 	}
 	c.say(subject, message(true))

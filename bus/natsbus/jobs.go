@@ -33,7 +33,7 @@ func (h *Host) NextJob(ctx context.Context, kernel string) (bus.Delivery, error)
 	if err := names.CheckToken("kernel", kernel); err != nil {
 		return nil, err
 	}
-	ctx, cancel := Until(ctx, h.life)
+	ctx, cancel := bus.Until(ctx, h.life)
 	defer cancel()
 	var d *delivery
 	err := h.conn.Retry(ctx, Retry{Attempt: pullPatience, Passes: passesForJobs}, func(ctx context.Context) (err error) {
@@ -80,7 +80,7 @@ func (h *Host) nextJob(ctx context.Context, kernel string) (*delivery, error) {
 	d := &delivery{job: j, host: h, msg: m, stop: stop}
 	h.holds(j.Job, true)
 	d.mark.Go(func() {
-		for range Ticks(marking, consumer.CachedInfo().Config.AckWait/3) {
+		for range bus.Ticks(marking, consumer.CachedInfo().Config.AckWait/3) {
 			_ = m.InProgress() // lost marks end in a second delivery, which is harmless
 		}
 	})

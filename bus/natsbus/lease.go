@@ -164,7 +164,7 @@ func (l *lease) check() error {
 // keep renews the lease until ctx ends. lost is told when another coordinator has
 // it, lapsed when it is held again after it had ended: another may have had it.
 func (l *lease) keep(ctx context.Context, lost, lapsed func(error)) {
-	for range Ticks(ctx, l.store.TTL/renewals) {
+	for range bus.Ticks(ctx, l.store.TTL/renewals) {
 		ended := false
 		retry := Retry{What: "renew the lease of run " + l.run, For: l.conn.patience(), Attempt: renewalAttempt}
 		err := l.conn.Retry(ctx, retry, func(ctx context.Context) error {

@@ -137,31 +137,6 @@ func (c *Conn) attempt(ctx context.Context, patience time.Duration) (context.Con
 // patience is how long what needs the server is tried; 0: for ever.
 func (c *Conn) patience() time.Duration { return max(0, c.config.Patience) }
 
-// Until is ctx until life ends; then its cause is that of life.
-func Until(ctx, life context.Context) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	stop := context.AfterFunc(life, func() { cancel(context.Cause(life)) })
-	return ctx, func() { stop(); cancel(nil) }
-}
-
-// Ticks yields periodically until ctx ends.
-func Ticks(ctx context.Context, every time.Duration) func(yield func() bool) {
-	return func(yield func() bool) {
-		tick := time.NewTicker(every)
-		defer tick.Stop()
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case <-tick.C:
-				if !yield() {
-					return
-				}
-			}
-		}
-	}
-}
-
 // reconnectPause is the pause before an attempt to connect again.
 func reconnectPause(attempt int) time.Duration { return pause(attempt, lastReconnect) }
 

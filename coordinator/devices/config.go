@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"fedpace/bus"
-	"fedpace/bus/natsbus"
 	"fedpace/coordinator/round"
 )
 
@@ -15,7 +14,7 @@ type Config struct {
 	Names []string
 	// Conn is a connection for nothing but the devices, so that a flood from one
 	// of them is lost there alone. Not used by a replay.
-	Conn    *natsbus.Conn
+	Conn    bus.Line
 	Welcome *bus.Welcome // without client numbers
 
 	// Liveness is how long a device may be silent before its task is lost, in

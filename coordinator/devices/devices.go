@@ -54,10 +54,11 @@ type openTask struct {
 	repeated time.Time // last
 }
 
-// lookEvery is how often silence is looked for; resendAfter how long a task waits
-// before it is sent again, should it have been lost.
+// lookEvery is how often silence is looked for, hardly ever at the instant of a call
+// of the gateway; resendAfter how long a task waits before it is sent again, should it
+// have been lost.
 const (
-	lookEvery   = 100 * time.Millisecond
+	lookEvery   = 101 * time.Millisecond
 	resendAfter = 5 * time.Second
 )
 

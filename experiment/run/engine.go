@@ -119,9 +119,6 @@ func (e *engine) play(ctx context.Context, limit round.Time, watch coordinator.O
 	if c.Devices, err = e.realDevices(ctx); err != nil {
 		return nil, err
 	}
-	if c.Devices != nil && c.Devices.Conn != nil {
-		defer c.Devices.Conn.Close()
-	}
 	inner, stop := context.WithCancel(ctx)
 	defer stop()
 	group, inner := errgroup.WithContext(inner)
@@ -180,7 +177,7 @@ func runToken(name string) string {
 var errUnreachable = errors.New("devices.names: the devices cannot reach the embedded server (set nats.listen, or nats.url to another server)")
 
 // realDevices are the run's real devices as the coordinator takes them; nil where
-// there are none. Its connection is to be closed.
+// there are none.
 func (e *engine) realDevices(ctx context.Context) (*devices.Config, error) {
 	c := &e.p.config
 	d := &c.Devices
@@ -211,9 +208,13 @@ func (e *engine) realDevices(ctx context.Context) (*devices.Config, error) {
 	}
 	to := e.to
 	to.Name = "devices of " + c.Name
-	var err error
-	v.Conn, err = natsbus.Connect(ctx, to)
-	return v, err
+	conn, err := natsbus.Connect(ctx, to)
+	if err != nil {
+		return nil, err
+	}
+	e.conns = append(e.conns, conn)
+	v.Conn = conn
+	return v, nil
 }
 
 func wall(seconds float64) time.Duration { return time.Duration(seconds * float64(time.Second)) }

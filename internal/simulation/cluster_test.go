@@ -6,6 +6,7 @@ import (
 	"encoding/gob"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"reflect"
 	"slices"
 	"strings"
@@ -30,6 +31,8 @@ type outcome struct {
 	Params      []float32
 	Stop        round.Stop
 	Rows        []string // of the reports, in their order
+
+	history history
 }
 
 // cluster is the parts of one seed's run.
@@ -39,17 +42,22 @@ type cluster struct {
 	net   *network
 	bus   *memory.Bus
 	info  *bus.RunInfo
-	want  *outcome
+	want  *outcome // nil: what devices measure decides it
+	got   *outcome // of the run that was completed
+	said  *record  // by devices in it
 
-	parts sync.WaitGroup // all that was started
-	over  context.Context
-	end   context.CancelCauseFunc // nil: the run ended as it must
+	counted int // updates of devices that count
+
+	work sync.WaitGroup // all that was started
+	over context.Context
+	end  context.CancelCauseFunc // nil: the run ended as it must
 
 	mu    sync.Mutex
-	hosts []*part // the newest of each
+	parts []*part // hosts, then devices: the newest of each
 	lead  *part   // the newest coordinator
 	opens *part   // the coordinator that was the last to open the run
 	since time.Time
+	moved time.Time // when something last happened to the newest coordinator, or to the bus
 	disk  disk
 	count int // parts so far
 }
@@ -60,14 +68,16 @@ type part struct {
 	ctx     context.Context
 	stop    context.CancelFunc
 	crashed atomic.Bool
+	ending  atomic.Bool   // another takes its place soon
 	done    chan struct{} // closed when it has ended
 }
 
 // disk is what a coordinator has written down: a checkpoint, and the rows of the
 // rounds before it. Nil: no checkpoint yet.
 type disk struct {
-	state []byte
-	rows  []string
+	state  []byte
+	rows   []string
+	record *record // of devices
 }
 
 // refusals are the errors with which an attempt of a coordinator may end although
@@ -78,8 +88,9 @@ var refusals = []string{
 	"and no trainer finished it",
 }
 
-// reference plays the run without faults: one host, nothing in between.
-func (s *scenario) reference(w *world) (*outcome, error) {
+// reference plays the run without faults: one host, nothing in between. What
+// devices said is on record.
+func (s *scenario) reference(w *world, said *record) (*outcome, error) {
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
 	b := memory.New(nil)
@@ -94,7 +105,8 @@ func (s *scenario) reference(w *world) (*outcome, error) {
 	group.Go(func() error {
 		defer stop()
 		c := s.config(w)
-		c.Observer.Report = o.report
+		c.Observer = coordinator.Observer{Report: o.report, Task: o.history.task, Model: o.history.model}
+		c.Devices = s.deviceConfig(said, nil, nil)
 		r, err := coordinator.Run(inner, b.Connect("coordinator"), c)
 		if err == nil {
 			o.take(r)
@@ -105,6 +117,7 @@ func (s *scenario) reference(w *world) (*outcome, error) {
 }
 
 func (o *outcome) report(r *round.Report) error {
+	o.history.report(r)
 	row := *r
 	o.Rows = append(o.Rows, fmt.Sprintf("%+v", row))
 	return nil
@@ -141,37 +154,49 @@ const (
 )
 
 // play plays the run with its faults. It must be called in a bubble.
-func (s *scenario) play(w *world, want *outcome, log func(string, ...any)) (*network, error) {
+func (s *scenario) play(w *world, want *outcome, log func(string, ...any)) (*cluster, error) {
 	c := &cluster{scenario: s, world: w, want: want, net: newNetwork(s.seed, s.weather, time.Now().Add(calmAfter))}
 	c.net.log = log
-	c.bus = memory.New(c.net)
+	c.bus, c.moved = memory.New(c.net), epoch.Add(-longest)
+	c.net.sent = c.sent
 	c.info = &bus.RunInfo{Run: "r", Configuration: "simulated"}
 	if err := c.info.Seal(); err != nil {
-		return c.net, err
+		return c, err
 	}
 	ctx, cancel := context.WithTimeoutCause(context.Background(), mostTime, fmt.Errorf("the run has not ended after %v", mostTime))
 	defer cancel()
 	c.over, c.end = context.WithCancelCause(ctx)
+	c.parts = make([]*part, s.hosts+len(s.devices))
 	for i := range s.hosts {
-		c.hosts = append(c.hosts, nil)
-		c.startHost(i)
+		c.start(i)
+	}
+	for i, x := range s.devices {
+		if x.after == 0 {
+			c.start(s.hosts + i)
+			continue
+		}
+		c.work.Go(func() {
+			if c.pause(x.after) {
+				c.start(s.hosts + i)
+			}
+		})
 	}
 	c.startCoordinator(disk{})
-	c.parts.Go(func() {
+	c.work.Go(func() {
 		for _, f := range s.faults {
 			if !c.pause(time.Until(epoch.Add(f.at))) {
 				return
 			}
-			log("%v %v of part %d for %v", time.Since(epoch), f.kind, f.host, f.long)
+			log("%v %v of part %d for %v", time.Since(epoch), f.kind, f.part, f.long)
 			c.inflict(f)
 		}
 	})
 	<-c.over.Done()
-	c.parts.Wait()
+	c.work.Wait()
 	if err := context.Cause(c.over); !errors.Is(err, errRight) {
-		return c.net, err
+		return c, err
 	}
-	return c.net, nil
+	return c, nil
 }
 
 // errRight is why a run is over that ended as it must.
@@ -194,14 +219,18 @@ func (c *cluster) newPart(kind string) *part {
 	return p
 }
 
-// startHost starts a host in the i-th place, and another when that ends.
-func (c *cluster) startHost(i int) {
+// start starts a host or a device in the i-th place.
+func (c *cluster) start(i int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	p := c.newPart("host")
-	c.hosts[i] = p
-	c.parts.Go(func() {
-		err := c.serve(p)
+	kind, run := "host", c.serve
+	if i >= c.hosts {
+		kind, run = "device", func(p *part) error { return c.serveDevice(p, i-c.hosts) }
+	}
+	p := c.newPart(kind)
+	c.parts[i] = p
+	c.work.Go(func() {
+		err := run(p)
 		p.stop()
 		close(p.done)
 		if err != nil && p.ctx.Err() == nil {
@@ -232,7 +261,7 @@ func (c *cluster) startCoordinator(d disk) {
 	defer c.mu.Unlock()
 	p := c.newPart("coordinator")
 	c.lead, c.disk = p, d
-	c.parts.Go(func() {
+	c.work.Go(func() {
 		err := c.drive(p, d)
 		p.stop()
 		close(p.done)
@@ -264,7 +293,8 @@ func (c *cluster) saved() disk {
 // drive is one attempt of a coordinator.
 func (c *cluster) drive(p *part, d disk) error {
 	config := c.config(c.world)
-	o := outcome{Rows: slices.Clone(d.rows)}
+	o, said := outcome{Rows: slices.Clone(d.rows)}, d.record.clone()
+	config.Devices = c.deviceConfig(said, c.bus.Connect(p.name), func(line string) { c.told(p, line) })
 	config.Bus = bus.CoordinatorConfig{Info: proto.CloneOf(c.info), NeedsHosts: true, AckWait: 10 * time.Second, PlanPatience: 2 * time.Second}
 	if d.state != nil {
 		config.Resume = new(coordinator.State)
@@ -280,9 +310,9 @@ func (c *cluster) drive(p *part, d disk) error {
 		return keyed.Float64(keyed.Hash(c.seed, ofEvent, attempt, events)) < c.due
 	}
 	config.Checkpoint.Save = func(s *coordinator.State) error {
-		err := c.save(p, s, o.Rows)
+		err := c.save(p, s, o.Rows, said)
 		if err == nil && keyed.Float64(keyed.Hash(c.seed, ofEvent, attempt, events, 1)) < c.last && c.newest(p) && time.Since(epoch) < calmAfter {
-			c.inflict(fault{kind: crash, host: -1, long: time.Second})
+			c.inflict(fault{kind: crash, part: -1, long: time.Second})
 		}
 		return err
 	}
@@ -291,7 +321,10 @@ func (c *cluster) drive(p *part, d disk) error {
 		return err
 	}
 	o.take(r)
-	if what := o.differs(c.want); what != "" {
+	c.got, c.said = &o, said
+	if len(c.devices) > 0 { // a replay will tell
+		c.end(errRight)
+	} else if what := o.differs(c.want); what != "" {
 		c.end(fmt.Errorf("%s completed the run with %s", p.name, what))
 	} else {
 		c.end(errRight)
@@ -299,11 +332,42 @@ func (c *cluster) drive(p *part, d disk) error {
 	return nil
 }
 
-// opened notes that a coordinator has opened the run.
+// told takes what a coordinator tells of devices. Where hardly any message is lost or
+// late, only a slow one may take too long for a task: one that is lost on its way is
+// sent again.
+func (c *cluster) told(p *part, line string) {
+	c.net.log("%v %s: %s", time.Since(epoch), p.name, line)
+	var i int
+	if _, err := fmt.Sscanf(line, "Device pi%d has worked on one task for more than", &i); err == nil && c.devices[i].pace < paces[3] && c.weather.loss < 0.1 && c.weather.late < 0.1 {
+		c.end(fmt.Errorf("%s: %s", p.name, line))
+	}
+}
+
+// opened notes that a coordinator has opened the run. It must not while another
+// drives it that nothing keeps from showing that it is there.
 func (c *cluster) opened(p *part) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if o := c.opens; o != nil && o.ctx.Err() == nil && c.weather.loss == 0 && c.weather.late == 0 && time.Since(c.moved) > longest {
+		c.end(fmt.Errorf("%s opens the run although %s drives it, to which nothing has happened for %v", p.name, o.name, time.Since(c.moved)))
+	}
 	c.opens, c.since = p, time.Now()
+}
+
+// sent has the coordinator crash soon after some of the jobs that it sends.
+func (c *cluster) sent(from, kind string, n uint64) {
+	if kind != "job" || from == memory.Server || time.Since(epoch) > calmAfter {
+		return
+	}
+	id := fnv.New64a()
+	id.Write([]byte(from))
+	if h := keyed.Hash(c.seed, ofJob, id.Sum64(), n); keyed.Float64(h) < c.asked {
+		time.AfterFunc(time.Duration(keyed.Float64(keyed.Nth(h, 1))*float64(3*time.Second)), func() {
+			if p := c.struck(fault{part: -1}); p.name == from && c.over.Err() == nil {
+				c.inflict(fault{kind: crash, part: -1, long: time.Second})
+			}
+		})
+	}
 }
 
 // longest is how long a message may be under way, or a part unheard of.
@@ -328,18 +392,18 @@ func (c *cluster) attempt(p *part) (n uint64) {
 // save writes a checkpoint, which takes a while. That of a part that has crashed
 // meanwhile never comes to be, and that of one in whose place another was started
 // goes elsewhere.
-func (c *cluster) save(p *part, s *coordinator.State, rows []string) error {
+func (c *cluster) save(p *part, s *coordinator.State, rows []string, said *record) error {
 	var b bytes.Buffer
 	if err := gob.NewEncoder(&b).Encode(s); err != nil {
 		return err
 	}
-	rows = slices.Clone(rows)
+	rows, said = slices.Clone(rows), said.clone()
 	length := keyed.Hash(c.seed, ofEvent, c.attempt(p), 0, uint64(len(rows))) % uint64(time.Second)
 	time.Sleep(time.Duration(length))
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.lead == p && !p.crashed.Load() {
-		c.disk = disk{b.Bytes(), rows}
+		c.disk = disk{b.Bytes(), rows, said}
 	}
 	return nil
 }
@@ -347,13 +411,24 @@ func (c *cluster) save(p *part, s *coordinator.State, rows []string) error {
 // inflict does what a fault does, up to its end.
 func (c *cluster) inflict(f fault) {
 	p := c.struck(f)
+	if p == nil {
+		return // a device that has not come yet
+	}
+	if f.part < 0 && f.kind != rival {
+		c.mu.Lock()
+		c.moved = time.Now().Add(f.long)
+		c.mu.Unlock()
+	}
 	switch f.kind {
 	case crash, stop:
+		if p.ending.Swap(true) {
+			return
+		}
 		if f.kind == crash {
 			p.crashed.Store(true)
 			c.net.crash(p.name)
 		}
-		c.parts.Go(func() {
+		c.work.Go(func() {
 			p.stop()
 			<-p.done
 			if !c.pause(f.long) {
@@ -361,8 +436,8 @@ func (c *cluster) inflict(f fault) {
 			}
 			switch {
 			case p != c.struck(f): // another has its place already
-			case f.host >= 0:
-				c.startHost(f.host)
+			case f.part >= 0:
+				c.start(f.part)
 			default:
 				c.startCoordinator(c.saved())
 			}
@@ -376,10 +451,13 @@ func (c *cluster) inflict(f fault) {
 	case twin:
 		c.net.mark(c.net.held, p.name, f.long)
 		c.startCoordinator(c.saved())
+	case rival:
+		c.startCoordinator(c.saved())
 	case forget:
 		c.net.mark(c.net.cut, memory.Server, f.long)
 		c.bus.Forget()
 		c.mu.Lock()
+		c.moved = time.Now().Add(f.long)
 		c.since = time.Now() // until the newer one is heard of again, an older one may have the bus
 		c.mu.Unlock()
 	}
@@ -389,8 +467,8 @@ func (c *cluster) inflict(f fault) {
 func (c *cluster) struck(f fault) *part {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if f.host >= 0 {
-		return c.hosts[f.host]
+	if f.part >= 0 {
+		return c.parts[f.part]
 	}
 	return c.lead
 }

@@ -14,6 +14,7 @@ const (
 	ofScenario keyed.Purpose = 900 + iota // ()
 	ofMessage                             // (link, number)
 	ofEvent                               // (attempt, event): whether a checkpoint is due
+	ofJob                                 // (part, number): whether the coordinator crashes after it
 )
 
 // weather is how messages travel.
@@ -38,6 +39,7 @@ type network struct {
 	messages int
 	trace    uint64 // of all messages: equal traces, equal simulations
 	log      func(format string, args ...any)
+	sent     func(from, kind string, n uint64) // is told of each message on its link; must not wait
 }
 
 // window is a time in which something is so.
@@ -55,10 +57,14 @@ func newNetwork(seed uint64, w weather, calm time.Time) *network {
 func (n *network) Carry(from, to, kind string, deliver func()) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	if n.gone[from] {
+		return // what a part still does that is about to end
+	}
 	now := time.Now()
 	link := from + " to " + to + ": " + kind
 	n.links[link]++
 	n.messages++
+	n.sent(from, kind, n.links[link])
 	id := fnv.New64a()
 	id.Write([]byte(link))
 	h := keyed.Hash(n.seed, ofMessage, id.Sum64(), n.links[link])

@@ -10,7 +10,6 @@ import (
 
 	"fedpace/actors"
 	"fedpace/actors/data/federated"
-	"fedpace/actors/data/synthetic"
 	"fedpace/actors/device"
 	"fedpace/actors/learn"
 	"fedpace/coordinator"
@@ -30,6 +29,7 @@ type world struct {
 	kernel     learn.Kernel
 	leaving    *device.Fleet
 	algorithms map[string]aggregate.Algorithm
+	folder     string // of devices' files
 }
 
 const (
@@ -37,9 +37,12 @@ const (
 	modelBits = 1e6
 )
 
-func newWorld() (w *world, err error) {
-	w = &world{algorithms: map[string]aggregate.Algorithm{}}
-	if w.set, err = (synthetic.Mixtures{Clients: clients, Features: 4, Classes: 2, Samples: 12, Heterogeneity: 1, Seed: 1}).Set(); err != nil {
+func newWorld(folder string) (w *world, err error) {
+	w = &world{algorithms: map[string]aggregate.Algorithm{}, folder: folder}
+	if err := writePaces(folder); err != nil {
+		return nil, err
+	}
+	if w.set, err = samples(); err != nil {
 		return nil, err
 	}
 	if w.model, err = (learn.Logistic{Features: 4, Classes: 2, Mu: 0.05}).Model(w.set.Info().Input, 4, 2); err != nil {
@@ -72,9 +75,11 @@ type scenario struct {
 	algorithm string
 	jobs      int // a round is split into, beside those for hosts
 	hosts     int
+	devices   []pi
 	weather   weather
 	due       float64 // the share of events at which a checkpoint is due
 	last      float64 // the share of checkpoints with which the coordinator crashes
+	asked     float64 // the share of jobs soon after which it does
 	faults    []fault
 }
 
@@ -82,7 +87,7 @@ type scenario struct {
 type fault struct {
 	at   time.Duration
 	kind kind
-	host int // of a host's; the coordinator has -1
+	part int // a host, or behind them a device; the coordinator has -1
 	long time.Duration
 }
 
@@ -92,38 +97,68 @@ type kind int
 // The kinds of fault.
 const (
 	crash     kind = iota // the part is gone, and another takes its place after a while
-	stop                  // the part is told to end, and another takes its place after a while
+	stop                  // the part is told to end, leaves, and another takes its place after a while
 	partition             // nothing reaches the part or leaves it
 	hang                  // the part stands still: what is for it waits
 	slow                  // all that the part says and hears takes long
 	twin                  // the coordinator stands still, and somebody starts another
+	rival                 // somebody starts another coordinator
 	forget                // the bus is away for a while and comes back empty
 	kinds
 )
 
 func (k kind) String() string {
-	return []string{"crash", "stop", "partition", "hang", "slow", "twin", "forget"}[k]
+	return []string{"crash", "stop", "partition", "hang", "slow", "twin", "rival", "forget"}[k]
 }
 
 // draw makes a seed's scenario.
 func (w *world) draw(seed uint64) *scenario {
 	r := keyed.New(seed, ofScenario)
-	s := &scenario{seed: seed, jobs: 1 + r.IntN(4), hosts: 1 + r.IntN(3), due: pick(r, 0, 0.05, 0.3), last: pick(r, 0, 0, 0.2)}
+	s := &scenario{seed: seed, jobs: 1 + r.IntN(4), hosts: 1 + r.IntN(3), due: pick(r, 0, 0.05, 0.3), last: pick(r, 0, 0, 0.2), asked: pick(r, 0, 0.1, 0.3)}
 	s.rounds, s.algorithm = w.run(r)
 	s.weather = weather{
 		loss: pick(r, 0, 0.02, 0.15), twice: pick(r, 0, 0.05, 0.3), late: pick(r, 0, 0.05, 0.3),
 		delay: pick(r, 2*time.Millisecond, 50*time.Millisecond, 500*time.Millisecond), lateness: pick(r, time.Second, 30*time.Second),
 	}
 	for range r.IntN(6) {
-		f := fault{kind: kind(r.IntN(int(kinds))), host: r.IntN(s.hosts+2) - 2, long: time.Duration(r.Int64N(int64(30*time.Second))) + time.Millisecond}
+		f := fault{kind: kind(r.IntN(int(kinds))), part: r.IntN(s.hosts+2) - 2, long: time.Duration(r.Int64N(int64(30*time.Second))) + time.Millisecond}
 		f.at = time.Duration(float64(time.Minute) * r.Float64() * r.Float64() * r.Float64())
-		if f.host = max(f.host, -1); f.kind == twin {
-			f.host = -1
+		if f.part = max(f.part, -1); f.kind == twin || f.kind == rival {
+			f.part = -1
 		}
 		s.faults = append(s.faults, f)
 	}
+	w.drawDevices(s, r)
 	slices.SortFunc(s.faults, func(a, b fault) int { return int(a.at - b.at) })
 	return s
+}
+
+// drawDevices gives some of the runs that may have devices one to three of them.
+func (w *world) drawDevices(s *scenario, r *rand.Rand) {
+	with := s.rounds
+	with.Devices = round.Devices{Count: 1 + r.IntN(3), Include: pick(r, round.EveryRound, round.EveryRound, round.EveryRound, round.Sampled), Liveness: round.Time(1+r.IntN(20)) * 1e9}
+	if !with.Train || with.Validate() != nil || aggregate.New(w.algorithms[s.algorithm], len(w.initial), clients).Variates != nil || r.IntN(6) == 0 {
+		return
+	}
+	s.rounds = with
+	for i := range with.Devices.Count {
+		x := pi{pace: pick(r, paces[0], paces[0], paces[0], paces[1], paces[1], paces[2]), waits: r.IntN(2) == 0}
+		if r.IntN(12) == 0 {
+			x.pace = paces[3]
+		}
+		if r.IntN(3) == 0 {
+			x.after = time.Duration(r.Int64N(int64(40 * time.Second)))
+		}
+		s.devices = append(s.devices, x)
+		for range r.IntN(3) {
+			f := fault{kind: pick(r, crash, crash, stop, partition, hang, slow), part: s.hosts + i, long: time.Duration(r.Int64N(int64(40 * time.Second)))}
+			f.at = time.Duration(float64(time.Minute) * r.Float64() * r.Float64())
+			if r.IntN(4) == 0 && f.kind <= stop {
+				f.long = mostTime // it does not come back
+			}
+			s.faults = append(s.faults, f)
+		}
+	}
 }
 
 func pick[T any](r *rand.Rand, list ...T) T { return list[r.IntN(len(list))] }
@@ -195,15 +230,17 @@ func (s *scenario) String() string {
 	if s.rounds.Train {
 		what = "trained with " + s.algorithm
 	}
-	fmt.Fprintf(&b, "%d rounds of %d, %s, %s, %s; %d hosts, %d jobs; checkpoints at %.0f %% of events, a crash after %.0f %% of them; %v", s.rounds.Stop.Rounds, s.rounds.Cohort, round.Closings.Text(s.rounds.Closing),
-		round.Selections.Text(s.rounds.Select), what, s.hosts, s.jobs, 100*s.due, 100*s.last, s.weather)
+	fmt.Fprintf(&b, "%d rounds of %d, %s, %s, %s; %d hosts, %d jobs; checkpoints at %.0f %% of events, a crash after %.0f %% of them and of %.0f %% of jobs; %v; devices %v", s.rounds.Stop.Rounds, s.rounds.Cohort, round.Closings.Text(s.rounds.Closing),
+		round.Selections.Text(s.rounds.Select), what, s.hosts, s.jobs, 100*s.due, 100*s.last, 100*s.asked, s.weather, s.devices)
 	for _, f := range s.faults {
-		part := fmt.Sprintf("host %d", f.host)
-		if f.host < 0 {
-			part = "the coordinator"
-		}
-		if f.kind == forget {
+		part := fmt.Sprintf("host %d", f.part)
+		switch {
+		case f.kind == forget:
 			part = "the bus"
+		case f.part < 0:
+			part = "the coordinator"
+		case f.part >= s.hosts:
+			part = "device " + s.deviceName(f.part-s.hosts)
 		}
 		fmt.Fprintf(&b, "; at %v %v of %s for %v", f.at.Round(time.Millisecond), f.kind, part, f.long.Round(time.Millisecond))
 	}

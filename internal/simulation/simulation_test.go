@@ -11,7 +11,10 @@ import (
 	"time"
 )
 
-var oneSeed = flag.Int64("seed", -1, "play this seed alone, and with -v tell what happens")
+var (
+	oneSeed  = flag.Int64("seed", -1, "play this seed alone, and with -v tell what happens")
+	allSeeds = flag.Uint64("seeds", someSeeds, "how many seeds to play")
+)
 
 // How many seeds are played, and with FEDPACE_LONG.
 const (
@@ -19,9 +22,24 @@ const (
 	manySeeds = 100_000
 )
 
+// played are the sums over all seeds.
+type played struct {
+	messages, devices, updates atomic.Int64 // sent; seeds with devices, and their updates that count
+	simulated                  atomic.Int64 // nanoseconds
+}
+
+func (p *played) add(c *cluster, took time.Duration) {
+	p.messages.Add(int64(c.net.messages))
+	p.simulated.Add(int64(took))
+	if len(c.devices) > 0 {
+		p.devices.Add(1)
+		p.updates.Add(int64(c.counted))
+	}
+}
+
 func theWorld(t *testing.T) *world {
 	t.Helper()
-	w, err := newWorld()
+	w, err := newWorld(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -37,27 +55,29 @@ func TestSeeds(t *testing.T) {
 		play(t, w, s, t.Logf)
 		return
 	}
-	seeds := uint64(someSeeds)
+	seeds := *allSeeds
 	if os.Getenv("FEDPACE_LONG") != "" {
 		seeds = manySeeds
 	}
-	var next, messages atomic.Uint64
+	var next atomic.Uint64
 	var failed atomic.Bool
-	var simulated atomic.Int64
+	var sums played
 	t.Run("seeds", func(t *testing.T) {
 		for i := range runtime.GOMAXPROCS(0) {
 			t.Run(fmt.Sprint(i), func(t *testing.T) {
 				t.Parallel()
 				for seed := next.Add(1) - 1; seed < seeds && !failed.Load(); seed = next.Add(1) - 1 {
-					n, took := play(t, w, w.draw(seed), func(string, ...any) {})
-					messages.Add(uint64(n.messages))
-					simulated.Add(int64(took))
+					sums.add(play(t, w, w.draw(seed), func(string, ...any) {}))
 					failed.CompareAndSwap(false, t.Failed())
 				}
 			})
 		}
 	})
-	t.Logf("%d seeds, %d messages, %v simulated", seeds, messages.Load(), time.Duration(simulated.Load()).Round(time.Second))
+	t.Logf("%d seeds, %d with devices, of which %d updates count; %d messages, %v simulated",
+		seeds, sums.devices.Load(), sums.updates.Load(), sums.messages.Load(), time.Duration(sums.simulated.Load()).Round(time.Second))
+	if !t.Failed() && seeds >= someSeeds && (sums.devices.Load() < int64(seeds)/10 || sums.updates.Load() < int64(seeds)/10) {
+		t.Error("hardly any device takes part")
+	}
 }
 
 // A seed plays the same way each time.
@@ -66,25 +86,51 @@ func TestASeedReplays(t *testing.T) {
 	for seed := range uint64(40) {
 		a, _ := play(t, w, w.draw(seed), func(string, ...any) {})
 		b, _ := play(t, w, w.draw(seed), func(string, ...any) {})
-		if a.trace != b.trace || a.messages != b.messages {
+		if a, b := a.net, b.net; a.trace != b.trace || a.messages != b.messages {
 			t.Errorf("seed %d: %d messages with trace %x, then %d with %x", seed, a.messages, a.trace, b.messages, b.trace)
 		}
 	}
 }
 
 // play plays a seed in simulated time.
-func play(t *testing.T, w *world, s *scenario, log func(string, ...any)) (n *network, took time.Duration) {
+func play(t *testing.T, w *world, s *scenario, log func(string, ...any)) (c *cluster, took time.Duration) {
 	t.Helper()
-	want, err := s.reference(w)
-	if err != nil {
-		t.Fatalf("seed %d: the reference: %v", s.seed, err)
+	var want *outcome
+	var err error
+	if len(s.devices) == 0 {
+		if want, err = s.reference(w, nil); err != nil {
+			t.Fatalf("seed %d: the reference: %v", s.seed, err)
+		}
 	}
 	synctest.Test(t, func(t *testing.T) {
-		n, err = s.play(w, want, log)
+		c, err = s.play(w, want, log)
 		took = time.Since(epoch)
 	})
+	if err == nil {
+		err = c.check()
+	}
 	if err != nil {
 		t.Errorf("seed %d: %v\n%v\ngo test ./internal/simulation -run TestSeeds -seed %d -v", s.seed, err, s, s.seed)
 	}
-	return n, took
+	return c, took
+}
+
+// check looks whether the run that was completed is one that can be.
+func (c *cluster) check() (err error) {
+	want := c.want
+	if len(c.devices) > 0 {
+		if want, err = c.reference(c.world, c.said); err != nil {
+			return fmt.Errorf("a replay of what the devices said: %w", err)
+		}
+		if what := c.got.differs(want); what != "" {
+			return fmt.Errorf("it ended otherwise than a replay of what the devices said, with %s", what)
+		}
+		if c.counted, err = c.checkUpdates(c.world, &want.history, c.said); err != nil {
+			return err
+		}
+	}
+	if c.direct() {
+		return c.checkModels(c.world, &want.history)
+	}
+	return nil
 }

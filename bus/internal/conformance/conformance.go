@@ -13,9 +13,9 @@ import (
 
 // Bus is where the parts of runs meet.
 type Bus struct {
-	// Connect makes a connection, which ends with the test.
+	// Connect makes a connection, which ends with the test. It is a [bus.Line], too.
 	Connect func(t testing.TB) bus.Transport
-	// PublishModels is that of every coordinator.
+	// PublishModels is that of coordinators, unless a test asks for it.
 	PublishModels bool
 }
 
@@ -41,6 +41,11 @@ func Test(t *testing.T, open func(t testing.TB) Bus) {
 		{"MethodsAreChecked", methodsAreChecked},
 		{"WaitingHonoursItsContext", waitingHonoursItsContext},
 		{"WhatCannotBeSentIsRefused", whatCannotBeSentIsRefused},
+		{"MessagesGoToWhoSubscribes", messagesGoToWhoSubscribes},
+		{"AFloodIsItsSubscriptionsAlone", aFloodIsItsSubscriptionsAlone},
+		{"RequestsAreAskedUntilAnswered", requestsAreAskedUntilAnswered},
+		{"AModelIsFetched", aModelIsFetched},
+		{"ADeviceDoesATask", aDeviceDoesATask},
 	} {
 		t.Run(x.name, func(t *testing.T) {
 			t.Parallel()
@@ -65,7 +70,7 @@ func (p *place) coordinator(t testing.TB, run string) bus.Coordinator {
 
 func (p *place) coordinatorWith(t testing.TB, run string, config bus.CoordinatorConfig) bus.Coordinator {
 	t.Helper()
-	config.Kernel, config.PublishModels = "go", p.bus.PublishModels
+	config.Kernel, config.PublishModels = "go", config.PublishModels || p.bus.PublishModels
 	config.Lease = cmp.Or(config.Lease, time.Minute) // it outlasts every pause of a busy machine
 	c, err := p.connect(t).OpenCoordinator(t.Context(), run, config)
 	if err != nil {

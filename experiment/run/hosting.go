@@ -10,6 +10,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"runtime"
+	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -181,7 +182,9 @@ func (s *service) finished(r *served) bool {
 	if r.over {
 		s.options.Notice(fmt.Sprintf("Run %s is over.", r.run))
 	}
-	if r.err == nil || errors.Is(r.err, bus.ErrStale) || errors.Is(r.err, natsbus.ErrNoRun) {
+	// It was stopped, perhaps while the host joined it, or is no run any more.
+	gone := []error{context.Canceled, bus.ErrStale, natsbus.ErrNoRun}
+	if r.err == nil || slices.ContainsFunc(gone, func(e error) bool { return errors.Is(r.err, e) }) {
 		delete(s.runs, r.run)
 		r.err = nil
 		return s.options.Once && r.over

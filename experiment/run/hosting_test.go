@@ -3,6 +3,7 @@ package run
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -63,21 +64,24 @@ func TestHostsOfOtherVersions(t *testing.T) {
 					Notice: func(line string) { said <- line },
 				})
 			}()
-			for line := ""; !strings.HasPrefix(line, x.want); {
+			var lines []string
+			has := func() bool {
+				return slices.ContainsFunc(lines, func(line string) bool { return strings.HasPrefix(line, x.want) })
+			}
+			for !has() {
 				select {
-				case line = <-said:
-					continue
-				default:
-				}
-				select {
-				case line = <-said:
+				case line := <-said:
+					lines = append(lines, line)
 				case err := <-ended:
-					ended <- err
-					if len(said) == 0 {
-						t.Fatalf("the host ends with %v and has not said %q", err, x.want)
+					for ended <- err; len(said) > 0; {
+						lines = append(lines, <-said)
+					}
+					if !has() {
+						t.Fatalf("the host ends with %v and has said %q, want %q", err, lines, x.want)
 					}
 				}
 			}
+			// The run ends while the host joins it, or a moment later.
 			if err := c.Close(ctx); err != nil {
 				t.Error(err)
 			}

@@ -50,6 +50,10 @@ type Coordinator interface {
 	// they do at a time. Neither decides a result.
 	Hosts() (hosts, workers int)
 	Stats
+	// Life ends when the run cannot be driven any more, for the reason that TakePlans
+	// and TakeSum return, and when it is closed. Who waits for something else, as for
+	// a device, must end then, too: another coordinator may have the run.
+	Life() context.Context
 	// Close ends the run on the bus. Calls under way return; a second Close does
 	// nothing.
 	Close(ctx context.Context) error

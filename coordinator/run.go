@@ -31,14 +31,19 @@ func Run(ctx context.Context, transport bus.Transport, c Config) (*Result, error
 	if err != nil {
 		return nil, err
 	}
+	driving, stop := bus.Until(ctx, channel.Life())
+	defer stop()
 	d := &driver{config: c, bus: channel, planner: planner{bus: channel, observe: c.Observer.Plan}}
-	if err = d.open(ctx); err != nil {
+	if err = d.open(driving); err != nil {
 		return nil, errors.Join(err, d.close())
 	}
 	if f := c.Observer.Stats; f != nil {
 		f(&Stats{Stats: channel, pacer: d.pacer, lag: &d.planner.lag, devices: d.devices})
 	}
-	err = d.play(ctx)
+	err = d.play(driving)
+	if ctx.Err() == nil && errors.Is(err, context.Canceled) { // what was waited for does not know why
+		err = context.Cause(driving)
+	}
 	err = errors.Join(err, d.close())
 	result := &Result{Stop: d.machine.Stop(), Fingerprint: d.clock.Fingerprint(), Completed: err == nil}
 	if d.learner != nil {

@@ -144,6 +144,8 @@ func (c *Coordinator) Close(context.Context) error {
 	return nil
 }
 
+func (c *Coordinator) Life() context.Context { return c.life }
+
 func (c *Coordinator) Pending() int   { return c.plans.Pending() + c.sums.Pending() }
 func (c *Coordinator) Dropped() int64 { return 0 }
 func (c *Coordinator) Ignored() int64 { return c.ignored.Load() }

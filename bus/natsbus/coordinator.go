@@ -26,6 +26,9 @@ type Coordinator struct {
 	js     jetstream.JetStream
 	lease  *lease
 
+	life context.Context // ends when the coordinator is closed or has failed
+	end  context.CancelCauseFunc
+
 	sending sync.Mutex // guards the buffers of SendTask
 	subject subject.Clients
 	buffer  []byte
@@ -78,6 +81,7 @@ func (c *Conn) OpenCoordinator(ctx context.Context, run string, config bus.Coord
 		subject: subject.ClientsOf(run), plans: mailbox.New[bus.ClientPlan](PendingMessages),
 		looking: make(chan error, 1), unwatch: func() {}, stop: func() {},
 	}
+	o.life, o.end = context.WithCancelCause(context.Background())
 	o.wait.timer = time.AfterFunc(time.Hour, o.onNoPlan)
 	o.wait.timer.Stop()
 	var err error
@@ -158,7 +162,10 @@ func (c *Coordinator) Close(ctx context.Context) (err error) {
 func (c *Coordinator) failed(err error) {
 	c.plans.Fail(err)
 	c.sums.mailbox.Fail(err)
+	c.end(err)
 }
+
+func (c *Coordinator) Life() context.Context { return c.life }
 
 // lost tells the driver that messages may be lost, once the streams are there.
 func (c *Coordinator) lost(err error) {

@@ -335,7 +335,10 @@ func TestFoldersOfStoppedRuns(t *testing.T) {
 		}, "", "foreign: the file does not begin as one"},
 		{"rows are gone", func(dir string) { change(dir, folder.RoundsFile, func(b []byte) []byte { return b[:30] }) }, "", "rounds.csv holds 30 bytes, and the checkpoint goes on from"},
 		{"the file of rows is gone", func(dir string) { remove(dir, folder.RoundsFile) }, "", "rounds.csv is gone, and the checkpoint goes on from its byte"},
-		{"the configuration is gone", func(dir string) { remove(dir, folder.ConfigFile) }, "", "no run is there to go on with"},
+		{"the configuration is gone", func(dir string) { remove(dir, folder.ConfigFile) }, "goes on after", ""},
+		{"the configuration and the checkpoints are gone", func(dir string) {
+			remove(dir, folder.ConfigFile, folder.CheckpointFile, folder.PreviousCheckpointFile)
+		}, "", "no run is there to go on with"},
 		{"the configuration is not one", func(dir string) { change(dir, folder.ConfigFile, func([]byte) []byte { return []byte("a: [") }) }, "", "config.yaml"},
 	} {
 		t.Run(x.name, func(t *testing.T) {

@@ -2,6 +2,7 @@ package run
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -14,6 +15,7 @@ import (
 // those of another protocol in a line with both versions.
 func TestHostsOfOtherVersions(t *testing.T) {
 	t.Parallel()
+	own, later := fmt.Sprint(bus.HostProtocol), fmt.Sprint(bus.HostProtocol+1)
 	for _, x := range []struct {
 		name     string
 		version  string // of the coordinator
@@ -22,9 +24,9 @@ func TestHostsOfOtherVersions(t *testing.T) {
 		want     string
 	}{
 		{"same", "v2", bus.HostProtocol, false, "Run r: here, answering tasks; it does not train."},
-		{"fits", "v3", bus.HostProtocol, false, "Run r is coordinated by version v3. This host is version v2, which fits: both speak protocol 1."},
-		{"later", "v9", bus.HostProtocol + 1, true, "Run r is not served: it is coordinated by version v9 (protocol 2) and this host is version v2 (protocol 1), whose plans and sums may differ: update this host"},
-		{"earlier", "v1", 0, true, "Run r is not served: it is coordinated by version v1 (protocol 0) and this host is version v2 (protocol 1), whose plans and sums may differ: update the coordinator"},
+		{"fits", "v3", bus.HostProtocol, false, "Run r is coordinated by version v3. This host is version v2, which fits: both speak protocol " + own + "."},
+		{"later", "v9", bus.HostProtocol + 1, true, "Run r is not served: it is coordinated by version v9 (protocol " + later + ") and this host is version v2 (protocol " + own + "), whose plans and sums may differ: update this host"},
+		{"earlier", "v1", 0, true, "Run r is not served: it is coordinated by version v1 (protocol 0) and this host is version v2 (protocol " + own + "), whose plans and sums may differ: update the coordinator"},
 	} {
 		t.Run(x.name, func(t *testing.T) {
 			t.Parallel()

@@ -465,9 +465,10 @@ type Update struct {
 	UploadNs      int64                  `protobuf:"varint,4,opt,name=upload_ns,json=uploadNs,proto3" json:"upload_ns,omitempty"`
 	FirstStepLoss float64                `protobuf:"fixed64,5,opt,name=first_step_loss,json=firstStepLoss,proto3" json:"first_step_loss,omitempty"`
 	Samples       uint64                 `protobuf:"varint,6,opt,name=samples,proto3" json:"samples,omitempty"`
-	Chunk         uint32                 `protobuf:"varint,7,opt,name=chunk,proto3" json:"chunk,omitempty"`   // from 0; chunks: the last message
-	Chunks        uint32                 `protobuf:"varint,8,opt,name=chunks,proto3" json:"chunks,omitempty"` // of the whole model, at least 1
-	Values        []byte                 `protobuf:"bytes,9,opt,name=values,proto3" json:"values,omitempty"`  // little-endian float32: the device's model after its steps, not the difference
+	Chunk         uint32                 `protobuf:"varint,7,opt,name=chunk,proto3" json:"chunk,omitempty"`                                // from 0; chunks: the last message
+	Chunks        uint32                 `protobuf:"varint,8,opt,name=chunks,proto3" json:"chunks,omitempty"`                              // of the whole model, at least 1
+	Values        []byte                 `protobuf:"bytes,9,opt,name=values,proto3" json:"values,omitempty"`                               // little-endian float32: the device's model after its steps, not the difference
+	ModelDigest   []byte                 `protobuf:"bytes,10,opt,name=model_digest,json=modelDigest,proto3" json:"model_digest,omitempty"` // the task's; empty: of a device that does not say what it started from
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -561,6 +562,13 @@ func (x *Update) GetChunks() uint32 {
 func (x *Update) GetValues() []byte {
 	if x != nil {
 		return x.Values
+	}
+	return nil
+}
+
+func (x *Update) GetModelDigest() []byte {
+	if x != nil {
+		return x.ModelDigest
 	}
 	return nil
 }
@@ -2118,7 +2126,7 @@ const file_fedpace_proto_rawDesc = "" +
 	"compute_ns\x18\x03 \x01(\x03R\tcomputeNs\x12\x1b\n" +
 	"\tupload_ns\x18\x04 \x01(\x03R\buploadNs\x12-\n" +
 	"\adropout\x18\x05 \x01(\v2\x13.fedpace.v1.DropoutR\adropout\x12\x1c\n" +
-	"\tplacement\x18\x06 \x01(\x04R\tplacement\"\x81\x02\n" +
+	"\tplacement\x18\x06 \x01(\x04R\tplacement\"\xa4\x02\n" +
 	"\x06Update\x12\x12\n" +
 	"\x04task\x18\x01 \x01(\x04R\x04task\x12\x1f\n" +
 	"\vdownload_ns\x18\x02 \x01(\x03R\n" +
@@ -2130,7 +2138,9 @@ const file_fedpace_proto_rawDesc = "" +
 	"\asamples\x18\x06 \x01(\x04R\asamples\x12\x14\n" +
 	"\x05chunk\x18\a \x01(\rR\x05chunk\x12\x16\n" +
 	"\x06chunks\x18\b \x01(\rR\x06chunks\x12\x16\n" +
-	"\x06values\x18\t \x01(\fR\x06values\"h\n" +
+	"\x06values\x18\t \x01(\fR\x06values\x12!\n" +
+	"\fmodel_digest\x18\n" +
+	" \x01(\fR\vmodelDigest\"h\n" +
 	"\x04Join\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06kernel\x18\x02 \x01(\tR\x06kernel\x12\x18\n" +

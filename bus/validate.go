@@ -261,6 +261,7 @@ func (u *Update) Validate() error {
 	c.name("task", u.Task)
 	c.number("chunks", int64(u.Chunks), 1, maxChunks)
 	c.number("chunk", int64(u.Chunk), 0, int64(u.Chunks))
+	c.digest("model_digest", u.ModelDigest, true)
 	if c.err != nil {
 		return c.err
 	}

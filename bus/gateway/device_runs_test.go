@@ -1,8 +1,10 @@
 package gateway_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -127,6 +129,37 @@ func TestATaskOfAnotherRunOfTheNameIsDone(t *testing.T) {
 		}
 		o.die()
 		o.gateway, o.line = o.openGateway("r", nil)
+	}
+}
+
+// A coordinator may give a number of the one before to a task with another base model.
+// An update for that one does not count, and the task stays open for the device's next.
+func TestAnUpdateOfAnotherBaseModel(t *testing.T) {
+	o := openOffice(t, "r", nil)
+	before := o.working().Task.ModelDigest
+	now := deviceTask(0)
+	now.ModelDigest = o.put(41).Bytes()
+	send := func(base []byte) error {
+		return o.device.Send(t.Context(), "r", &bus.DeviceUpdate{Values: model, Update: &bus.Update{Task: now.Task, ModelDigest: base, Samples: 1}})
+	}
+	for _, base := range [][]byte{now.ModelDigest, nil} { // a device of before does not say
+		o.die()
+		o.gateway, o.line = o.openGateway("r", nil)
+		if err := o.gateway.SendTask(0, now); err != nil {
+			t.Fatal(err)
+		}
+		if err := send(before); !errors.Is(err, gateway.ErrUpdateRefused) || !strings.Contains(err.Error(), "with another base model") {
+			t.Errorf("an update of another base model: %v", err)
+		}
+		if err := send(base); err != nil {
+			t.Error(err)
+		}
+		if n := o.await(gateway.Updated); !bytes.Equal(n.Update.ModelDigest, base) {
+			t.Errorf("the update is of the model %x, want %x", n.Update.ModelDigest, base)
+		}
+		if err := send(before); !errors.Is(err, gateway.ErrUpdateRefused) {
+			t.Errorf("an update of another base model, when the task is done: %v", err)
+		}
 	}
 }
 

@@ -166,7 +166,7 @@ func (g *Gateway) SendTask(device int, t *bus.Task) error {
 		return err
 	}
 	x := g.devices[device]
-	x.expect(t.Task)
+	x.expect(t)
 	if err := g.publish(x, t); err != nil {
 		return fmt.Errorf("bus: task %d to device %s: %w", t.Task, x.id, err)
 	}

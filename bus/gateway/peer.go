@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"bytes"
 	"fmt"
 	"strings"
 	"sync"
@@ -51,6 +52,7 @@ type peer struct {
 
 	// The open task and what has come of its update.
 	task   uint64 // 0: none
+	base   []byte // digest of the model that it starts from
 	done   bool   // accepted or refused
 	reason string // of its refusal
 	chunks uint32
@@ -90,12 +92,18 @@ func (x *peer) unsubscribe() {
 }
 
 // expect opens a task; one that is open stays as it is.
-func (x *peer) expect(task uint64) {
+func (x *peer) expect(t *bus.Task) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if x.task != task {
-		x.task, x.done, x.reason, x.next, x.values = task, false, "", 0, nil
+	if x.task != t.Task {
+		x.task, x.base, x.done, x.reason, x.next, x.values = t.Task, t.ModelDigest, false, "", 0, nil
 	}
+}
+
+// opened reports whether the open task is the one that a message is of. Another
+// coordinator of the run may have given its number to a task with another base model.
+func (x *peer) opened(p *bus.Update) bool {
+	return x.task != 0 && p.Task == x.task && (len(p.ModelDigest) == 0 || bytes.Equal(p.ModelDigest, x.base))
 }
 
 // leave ends the device's part in the run until it joins again.
@@ -192,7 +200,7 @@ func (x *peer) onUpdate(m *bus.RawMessage) {
 	if err == nil && m.Subject != subject.Device(x.gateway.run, x.id, subject.Chunk(p.Chunk)) {
 		err = fmt.Errorf("bus: update: chunk %d on %q", p.Chunk, m.Subject)
 	}
-	asked := err == nil && !x.flooded && x.task != 0 && p.Task == x.task && !x.done && p.Chunk == x.next && (x.next == 0 || p.Chunks == x.chunks)
+	asked := err == nil && !x.flooded && x.opened(p) && !x.done && p.Chunk == x.next && (x.next == 0 || p.Chunks == x.chunks)
 	if !asked && !x.spend() {
 		return
 	}
@@ -222,9 +230,11 @@ func (x *peer) take(p *bus.Update, fault error) (v bus.Status, reason string) {
 	switch {
 	case x.flooded:
 		return bus.Refused, "the device is heard no more"
-	case fault != nil && (p.Task == 0 || p.Task != x.task || x.done):
+	case fault != nil && (!x.opened(p) || x.done):
 		return ignore(ReasonMalformed, fault.Error())
-	case x.task == 0 || p.Task != x.task:
+	case x.task != 0 && p.Task == x.task && !x.opened(p):
+		return ignore(ReasonStale, fmt.Sprintf("bus: update: task %d is open with another base model", p.Task))
+	case !x.opened(p):
 		return ignore(ReasonStale, fmt.Sprintf("bus: update: task %d is not open", p.Task))
 	case x.done && x.reason != "":
 		return ignore(ReasonStale, x.reason)

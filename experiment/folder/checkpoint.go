@@ -9,9 +9,6 @@ import (
 	"fmt"
 	"hash"
 	"io"
-	"io/fs"
-	"os"
-	"path/filepath"
 )
 
 // A run's checkpoints in its folder: the newest, and the one before it, to which
@@ -55,71 +52,9 @@ var (
 	ErrFormat = fmt.Errorf("%w: of another format", ErrCheckpoint)
 )
 
-// ReplaceCheckpoint writes a checkpoint whole, to the disk, and puts it in the
-// place of the newest, which becomes the previous one if rotate is set.
-func (r *Results) ReplaceCheckpoint(rotate bool, payload func(io.Writer) error) error {
-	unfinished := r.Path(unfinishedCheckpoint)
-	f, err := os.OpenFile(unfinished, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o666)
-	if err != nil {
-		return err
-	}
-	err = encodeCheckpoint(f, payload)
-	if err == nil {
-		err = f.Sync()
-	}
-	err = errors.Join(err, f.Close())
-	if err == nil && rotate {
-		if err = os.Rename(r.Path(CheckpointFile), r.Path(PreviousCheckpointFile)); errors.Is(err, fs.ErrNotExist) {
-			err = nil
-		}
-	}
-	if err == nil {
-		err = os.Rename(unfinished, r.Path(CheckpointFile))
-	}
-	if err != nil {
-		return errors.Join(err, r.remove(unfinishedCheckpoint))
-	}
-	return syncFolder(r.dir)
-}
-
-// syncFolder brings renamed files to the disk.
-func syncFolder(dir string) error {
-	f, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	err = f.Sync()
-	if errors.Is(err, errors.ErrUnsupported) || errors.Is(err, fs.ErrInvalid) || errors.Is(err, fs.ErrPermission) {
-		err = nil // not every system has this for folders
-	}
-	return errors.Join(err, f.Close())
-}
-
 // RemoveCheckpoints removes the checkpoints of a run that is complete.
 func (r *Results) RemoveCheckpoints() error {
 	return failed(r.remove(CheckpointFile, PreviousCheckpointFile, unfinishedCheckpoint))
-}
-
-// encodeCheckpoint fills a file, which is empty.
-func encodeCheckpoint(f *os.File, payload func(io.Writer) error) error {
-	if _, err := f.Seek(checkpointHeadLen, io.SeekStart); err != nil {
-		return err
-	}
-	sum := sha256.New()
-	out := bufio.NewWriterSize(f, 1<<18)
-	if err := errors.Join(payload(io.MultiWriter(out, sum)), out.Flush()); err != nil {
-		return err
-	}
-	end, err := f.Seek(0, io.SeekCurrent)
-	if err != nil {
-		return err
-	}
-	head := checkpointStart(uint64(end - checkpointHeadLen))
-	if _, err := f.Write(checkpointSum(head, sum)); err != nil {
-		return err
-	}
-	_, err = f.WriteAt(head, 0)
-	return err
 }
 
 // checkpointStart is what is before the payload.
@@ -132,25 +67,6 @@ func checkpointStart(length uint64) []byte {
 func checkpointSum(head []byte, payload hash.Hash) []byte {
 	sum := sha256.Sum256(payload.Sum(bytes.Clone(head)))
 	return sum[:]
-}
-
-// ReadCheckpoint gives a checkpoint's payload to read. Its errors name the file;
-// they wrap one of ErrTruncated, ErrDamaged, ErrForeign and ErrFormat, or are those
-// of the file system (fs.ErrNotExist: there is no such checkpoint).
-func ReadCheckpoint(dir, name string, read func(*Payload) error) error {
-	f, err := os.Open(filepath.Join(dir, name))
-	if err != nil {
-		return err
-	}
-	defer f.Close() // read only
-	info, err := f.Stat()
-	if err != nil {
-		return err
-	}
-	if err := decodeCheckpoint(f, info.Size(), read); err != nil {
-		return fmt.Errorf("%s: %w", f.Name(), err)
-	}
-	return nil
 }
 
 func decodeCheckpoint(f io.ReadSeeker, size int64, read func(*Payload) error) error {

@@ -28,8 +28,8 @@ var (
 
 // read reads the bytes that the digest is of, with an error if the file does not
 // begin with them. size is the length of the whole file.
-func (d FileDigest) read(dir string) (sum hash.Hash, size int64, err error) {
-	f, err := os.Open(filepath.Join(dir, d.Name))
+func (d FileDigest) read(disk Disk, dir string) (sum hash.Hash, size int64, err error) {
+	f, err := disk.OpenFile(filepath.Join(dir, d.Name), os.O_RDONLY)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -110,7 +110,7 @@ func (f FileState) Err() error {
 // Examine compares a file with its digest. If the run has ended the file must hold
 // no more than that; while it goes on, or after it died, more may follow.
 func (d FileDigest) Examine(dir string, ended bool) FileState {
-	_, size, err := d.read(dir)
+	_, size, err := d.read(system{}, dir)
 	s := FileState{Name: d.Name, State: Sound, Size: size}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"hash"
 	"io"
-	"io/fs"
 	"os"
 	"slices"
 
@@ -19,11 +18,11 @@ import (
 // back to that length: what it writes then follows what it had written up to the
 // checkpoint, as if it had never stopped.
 type appendFile struct {
-	results *Results
-	name    string // in the run's folder
-	file    *os.File
-	size    int64     // bytes of what was written whole
-	sum     hash.Hash // of them
+	store *Store
+	name  string // in the run's folder
+	file  File
+	size  int64     // bytes of what was written whole
+	sum   hash.Hash // of them
 }
 
 // Size implements [metrics.File].
@@ -31,20 +30,20 @@ func (a *appendFile) Size() int64 { return a.size }
 
 // Append implements [metrics.Folder]. Where no checkpoint holds its length, the
 // file of a resumed run is cut to nothing.
-func (r *Results) Append(name string) (metrics.File, error) {
-	a := &appendFile{results: r, name: name, sum: sha256.New()}
-	if kept, ok := r.kept[name]; ok {
+func (s *Store) Append(name string) (metrics.File, error) {
+	a := &appendFile{store: s, name: name, sum: sha256.New()}
+	if kept, ok := s.kept[name]; ok {
 		a.size, a.sum = kept.size, kept.sum
 	}
 	flags := os.O_WRONLY | os.O_CREATE
-	if !r.resumed {
+	if !s.resumed {
 		flags |= os.O_EXCL
 	}
 	var err error
-	if a.file, err = os.OpenFile(r.Path(name), flags, 0o666); err != nil {
+	if a.file, err = s.disk.OpenFile(s.Path(name), flags); err != nil {
 		return nil, fmt.Errorf("results: %w", err)
 	}
-	r.own, r.outputs = append(r.own, name), append(r.outputs, a)
+	s.own, s.outputs, s.unnamed = append(s.own, name), append(s.outputs, a), true
 	if err := a.cut(); err != nil {
 		return nil, fmt.Errorf("results: %w", err)
 	}
@@ -63,7 +62,7 @@ func (a *appendFile) cut() error {
 // Write appends wholly or not at all. What failed stays failed: nothing may follow
 // what is missing.
 func (a *appendFile) Write(b []byte) (int, error) {
-	if err := a.results.failure; err != nil {
+	if err := a.store.failure; err != nil {
 		return 0, err
 	}
 	n, err := a.file.Write(b)
@@ -71,7 +70,7 @@ func (a *appendFile) Write(b []byte) (int, error) {
 		if n > 0 {
 			err = errors.Join(err, a.cut())
 		}
-		a.results.failure = fmt.Errorf("results: %w (what is written stays: fedpace resume %s)", err, a.results.dir)
+		a.store.failure = fmt.Errorf("results: %w (what is written stays: fedpace resume %s)", err, a.store.dir)
 		return 0, err
 	}
 	a.size += int64(n)
@@ -79,24 +78,12 @@ func (a *appendFile) Write(b []byte) (int, error) {
 	return n, nil
 }
 
-// Sync brings all outputs to the disk and returns what they hold.
-func (r *Results) Sync() ([]FileDigest, error) {
-	list := make([]FileDigest, len(r.outputs))
-	for i, a := range r.outputs {
-		if err := a.file.Sync(); err != nil {
-			return nil, fmt.Errorf("results: %s: %w", a.name, err)
-		}
-		list[i] = FileDigest{a.name, a.size, hexadecimal(a.sum)}
-	}
-	return list, nil
-}
-
 // closeOutputs ends the writing.
-func (r *Results) closeOutputs() (err error) {
-	for _, a := range r.outputs {
+func (s *Store) closeOutputs() (err error) {
+	for _, a := range s.outputs {
 		err = errors.Join(err, a.file.Close())
 	}
-	r.outputs = nil
+	s.outputs = nil
 	return err
 }
 
@@ -107,26 +94,7 @@ func ReopenResults(dir string) (*Results, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Results{dir: dir, lock: lock, resumed: true}, nil
-}
-
-// Check reads what a checkpoint holds of the outputs, and returns an error if they
-// hold something else: the run cannot go on from there. It changes nothing.
-func (r *Results) Check(outputs []FileDigest) error {
-	r.kept = map[string]kept{}
-	for _, o := range outputs {
-		sum, size, err := o.read(r.dir)
-		switch {
-		case errors.Is(err, fs.ErrNotExist):
-			return fmt.Errorf("results: %s is gone, and the checkpoint goes on from its byte %d", o.Name, o.Size)
-		case errors.Is(err, errShort):
-			return fmt.Errorf("results: %s holds %d bytes, and the checkpoint goes on from %d: it has been changed since", o.Name, size, o.Size)
-		case err != nil:
-			return fmt.Errorf("results: %s is damaged before its byte %d, from which the checkpoint goes on: %w", o.Name, o.Size, err)
-		}
-		r.kept[o.Name] = kept{o.Size, sum}
-	}
-	return nil
+	return &Results{Store: *OnDisk(system{}, dir), lock: lock}, nil
 }
 
 // kept is the part of an output that a run goes on from.
@@ -161,14 +129,4 @@ func (r *Results) clean() error {
 		}
 	}
 	return failed(err)
-}
-
-// remove removes files of the folder that may not be there.
-func (r *Results) remove(names ...string) error {
-	for _, name := range names {
-		if err := os.Remove(r.Path(name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
-	}
-	return nil
 }

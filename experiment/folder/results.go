@@ -78,18 +78,9 @@ var ErrHoldsRun = errors.New("the folder already holds a run")
 // After an error no further method but Close and Discard makes sense: the
 // folder cannot be completed.
 type Results struct {
-	dir     string
-	lock    *folderLock
-	made    []string // folders that did not exist before, outermost first
-	own     []string // names of the files that this run has begun
-	outputs []*appendFile
-	failure error
-
+	Store
+	lock     *folderLock
 	replaced []FileDigest // of the files that are there whole
-
-	// Of a run that goes on.
-	resumed bool
-	kept    map[string]kept // outputs as they were at its checkpoint, by name
 }
 
 // CreateResults makes the folder, with the configuration in it. A folder that already
@@ -100,7 +91,7 @@ func CreateResults(dir string, c config.Config, force bool) (_ *Results, err err
 	if err := vacant(dir, force); err != nil {
 		return nil, err
 	}
-	r := &Results{dir: dir}
+	r := &Results{Store: Store{disk: system{}, dir: dir}}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, r.Discard())
@@ -230,9 +221,6 @@ func makeFolders(dir string) (made []string, err error) {
 	return made, nil
 }
 
-// Path implements [metrics.Folder].
-func (r *Results) Path(name string) string { return filepath.Join(r.dir, name) }
-
 // Replace implements [metrics.Folder].
 func (r *Results) Replace(name string, write func(io.Writer) error) error {
 	if r.failure != nil {
@@ -259,7 +247,7 @@ func (r *Results) Summary(s *Summary) error {
 	if r.failure != nil {
 		return r.failure
 	}
-	outputs, err := r.Sync()
+	outputs, err := r.sync()
 	var text []byte
 	if err == nil {
 		s.Files = slices.Concat(r.replaced, outputs)
@@ -270,7 +258,7 @@ func (r *Results) Summary(s *Summary) error {
 		err = r.replace(SummaryFile, text)
 	}
 	if err == nil {
-		err = syncFolder(r.dir) // before the checkpoints go
+		err = r.disk.SyncFolder(r.dir) // before the checkpoints go
 	}
 	if err != nil {
 		r.failure = failed(err)

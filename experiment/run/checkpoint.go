@@ -18,8 +18,8 @@ import (
 	"fedpace/experiment/folder"
 )
 
-// checkpointer writes a run's checkpoints: first the outputs to the disk, then the
-// state. The run stands still meanwhile, so slow checkpoints are written less often.
+// checkpointer writes a run's checkpoints, by [folder.Store.Checkpoint]. The run stands
+// still meanwhile, so slow checkpoints are written less often.
 type checkpointer struct {
 	recorder *recorder
 	every    time.Duration
@@ -74,9 +74,6 @@ func (k *checkpointer) save(s *coordinator.State) error {
 	}
 	c, results := &k.next, r.results
 	var err error
-	if c.body.Outputs, err = results.Sync(); err != nil {
-		return err
-	}
 	c.body.Recorder = savedRecorder{Elapsed: time.Since(r.started), Summary: r.saved}
 	if c.body.Recorder.Outputs, err = r.outputs.Save(); err != nil {
 		return err
@@ -85,7 +82,9 @@ func (k *checkpointer) save(s *coordinator.State) error {
 	defer func() { // so that the run's memory is not held
 		c.state, c.body.State, c.body.Recorder = coordinator.State{}, coordinator.State{}, savedRecorder{}
 	}()
-	err = results.ReplaceCheckpoint(!k.spoilt, c.writeTo)
+	if err = results.Checkpoint(!k.spoilt, c.writeWith); errors.Is(err, folder.ErrUnsynced) {
+		return err
+	}
 	k.report(err)
 	now := time.Now()
 	if err == nil {

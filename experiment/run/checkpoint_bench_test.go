@@ -52,10 +52,7 @@ func BenchmarkCheckpoint(b *testing.B) {
 			c.state.Clock.Events = make([]simclock.Event, x.tasks)
 			for b.Loop() {
 				c.state.Machine.StepsDone = append([]int64(nil), done...) // as State copies it
-				if _, err := r.Sync(); err != nil {
-					b.Fatal(err)
-				}
-				if err := r.ReplaceCheckpoint(true, c.writeTo); err != nil {
+				if err := r.Checkpoint(true, c.writeWith); err != nil {
 					b.Fatal(err)
 				}
 			}

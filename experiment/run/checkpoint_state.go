@@ -91,6 +91,12 @@ func (c *checkpoint) writeTo(w io.Writer) error {
 		func(v []float64) error { _, err := w.Write(vector.Bytes(v)); return err })
 }
 
+// writeWith writes the payload of a run whose outputs hold this.
+func (c *checkpoint) writeWith(w io.Writer, outputs []folder.FileDigest) error {
+	c.body.Outputs = outputs
+	return c.writeTo(w)
+}
+
 // read reads a payload that writeTo wrote. It takes no more memory than the payload's
 // bytes can fill. Errors wrap [folder.ErrDamaged].
 func (c *checkpoint) read(in *folder.Payload) error {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
 	"math"
 	"os"
 	"path/filepath"
@@ -108,6 +109,9 @@ func sameVectors(a, b coordinator.State) bool {
 	return slices.Equal(all(a), all(b))
 }
 
+// rewrite writes the payload with the outputs that it names.
+func (c *checkpoint) rewrite(w io.Writer, _ []folder.FileDigest) error { return c.writeTo(w) }
+
 // readBack writes a checkpoint into a folder and reads it.
 func readBack(dir string, c *checkpoint) (*checkpoint, error) {
 	r, err := folder.CreateResults(dir, config.Demonstration(), true)
@@ -115,7 +119,7 @@ func readBack(dir string, c *checkpoint) (*checkpoint, error) {
 		return nil, err
 	}
 	back := &checkpoint{}
-	err = errors.Join(r.ReplaceCheckpoint(false, c.writeTo), r.Close())
+	err = errors.Join(r.Checkpoint(false, c.rewrite), r.Close())
 	return back, errors.Join(err, folder.ReadCheckpoint(dir, folder.CheckpointFile, back.read))
 }
 

@@ -126,7 +126,7 @@ func TestCheckpointsOfEarlierKernels(t *testing.T) {
 		text := regexp.MustCompile(`(?m)^pace: .*$`).ReplaceAllString(old.head.Config, "pace: 0")
 		results, err := folder.ReopenResults(dir)
 		if err == nil {
-			err = errors.Join(results.ReplaceCheckpoint(false, old.writeTo), results.Close(), os.WriteFile(filepath.Join(dir, folder.ConfigFile), []byte(text), 0o666))
+			err = errors.Join(results.Checkpoint(false, old.rewrite), results.Close(), os.WriteFile(filepath.Join(dir, folder.ConfigFile), []byte(text), 0o666))
 		}
 		if err != nil {
 			t.Fatal(err)

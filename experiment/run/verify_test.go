@@ -291,7 +291,7 @@ func TestFoldersWithoutDigests(t *testing.T) {
 			for i := range c.body.Outputs {
 				c.body.Outputs[i].SHA256 = ""
 			}
-			if err = errors.Join(err, results.ReplaceCheckpoint(true, c.writeTo)); err != nil {
+			if err = errors.Join(err, results.Checkpoint(true, c.rewrite)); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -1,9 +1,7 @@
 package simulation
 
 import (
-	"bytes"
 	"context"
-	"encoding/gob"
 	"errors"
 	"fmt"
 	"hash/fnv"
@@ -47,6 +45,7 @@ type cluster struct {
 	said  *record  // by devices in it
 
 	counted int // updates of devices that count
+	cuts    int // of power, in the middle of something that is to be on the disk
 
 	work sync.WaitGroup // all that was started
 	over context.Context
@@ -58,8 +57,8 @@ type cluster struct {
 	opens *part   // the coordinator that was the last to open the run
 	since time.Time
 	moved time.Time // when something last happened to the newest coordinator, or to the bus
-	disk  disk
-	count int // parts so far
+	disk  *disk     // of the newest coordinator
+	count int       // parts so far
 }
 
 // part is one process.
@@ -70,14 +69,6 @@ type part struct {
 	crashed atomic.Bool
 	ending  atomic.Bool   // another takes its place soon
 	done    chan struct{} // closed when it has ended
-}
-
-// disk is what a coordinator has written down: a checkpoint, and the rows of the
-// rounds before it. Nil: no checkpoint yet.
-type disk struct {
-	state  []byte
-	rows   []string
-	record *record // of devices
 }
 
 // refusals are the errors with which an attempt of a coordinator may end although
@@ -118,10 +109,12 @@ func (s *scenario) reference(w *world, said *record) (*outcome, error) {
 
 func (o *outcome) report(r *round.Report) error {
 	o.history.report(r)
-	row := *r
-	o.Rows = append(o.Rows, fmt.Sprintf("%+v", row))
+	o.Rows = append(o.Rows, row(r))
 	return nil
 }
+
+// row is the line of a report.
+func row(r *round.Report) string { return fmt.Sprintf("%+v\n", *r) }
 
 func (o *outcome) take(r *coordinator.Result) {
 	o.Fingerprint, o.Params, o.Stop = r.Fingerprint, r.Params, r.Stop
@@ -137,7 +130,7 @@ func (o *outcome) differs(want *outcome) string {
 	case fmt.Sprintf("%+v", o.Stop) != fmt.Sprintf("%+v", want.Stop):
 		return fmt.Sprintf("it stopped as %+v, want %+v", o.Stop, want.Stop)
 	case !reflect.DeepEqual(o.Rows, want.Rows):
-		return fmt.Sprintf("other reports:\n%s\nwant:\n%s", strings.Join(o.Rows, "\n"), strings.Join(want.Rows, "\n"))
+		return fmt.Sprintf("other reports:\n%swant:\n%s", strings.Join(o.Rows, ""), strings.Join(want.Rows, ""))
 	}
 	return ""
 }
@@ -181,7 +174,7 @@ func (s *scenario) play(w *world, want *outcome, log func(string, ...any)) (*clu
 			}
 		})
 	}
-	c.startCoordinator(disk{})
+	c.startCoordinator(newDisk())
 	c.work.Go(func() {
 		for _, f := range s.faults {
 			if !c.pause(time.Until(epoch.Add(f.at))) {
@@ -256,7 +249,7 @@ func (c *cluster) serve(p *part) error {
 
 // startCoordinator starts one that goes on from what is on the disk, and others
 // after it until one completes the run.
-func (c *cluster) startCoordinator(d disk) {
+func (c *cluster) startCoordinator(d *disk) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	p := c.newPart("coordinator")
@@ -284,33 +277,36 @@ func (c *cluster) newest(p *part) bool {
 	return c.lead == p
 }
 
-func (c *cluster) saved() disk {
+// saved is a copy of the newest coordinator's disk, as programs see it.
+func (c *cluster) saved() *disk {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.disk
+	return c.disk.clone()
 }
 
 // drive is one attempt of a coordinator.
-func (c *cluster) drive(p *part, d disk) error {
+func (c *cluster) drive(p *part, d *disk) error {
 	config := c.config(c.world)
-	o, said := outcome{Rows: slices.Clone(d.rows)}, d.record.clone()
+	o, said := outcome{}, newRecord()
+	results, err := c.openResults(p, d, &o, said)
+	if err != nil {
+		return err
+	}
 	config.Devices = c.deviceConfig(said, c.bus.Connect(p.name), func(line string) { c.told(p, line) })
 	config.Bus = bus.CoordinatorConfig{Info: proto.CloneOf(c.info), NeedsHosts: true, AckWait: 10 * time.Second, PlanPatience: 2 * time.Second}
-	if d.state != nil {
-		config.Resume = new(coordinator.State)
-		if err := gob.NewDecoder(bytes.NewReader(d.state)).Decode(config.Resume); err != nil {
-			return err
-		}
-	}
+	config.Resume = results.last.State
 	events, attempt := uint64(0), c.attempt(p)
 	config.Observer.Stats = func(*coordinator.Stats) { c.opened(p) }
-	config.Observer.Report = func(r *round.Report) error { return errors.Join(o.report(r), c.mayReport(p, r.Round)) }
+	config.Observer.Report = func(r *round.Report) error {
+		_, err := results.rows.Write([]byte(row(r)))
+		return errors.Join(err, o.report(r), c.mayReport(p, r.Round))
+	}
 	config.Checkpoint.Due = func() bool {
 		events++
 		return keyed.Float64(keyed.Hash(c.seed, ofEvent, attempt, events)) < c.due
 	}
 	config.Checkpoint.Save = func(s *coordinator.State) error {
-		err := c.save(p, s, o.Rows, said)
+		err := results.save(s)
 		if err == nil && keyed.Float64(keyed.Hash(c.seed, ofEvent, attempt, events, 1)) < c.last && c.newest(p) && time.Since(epoch) < calmAfter {
 			c.inflict(fault{kind: crash, part: -1, long: time.Second})
 		}
@@ -321,6 +317,7 @@ func (c *cluster) drive(p *part, d disk) error {
 		return err
 	}
 	o.take(r)
+	o.Rows = results.lines()
 	c.got, c.said = &o, said
 	if len(c.devices) > 0 { // a replay will tell
 		c.end(errRight)
@@ -389,25 +386,6 @@ func (c *cluster) attempt(p *part) (n uint64) {
 	return n
 }
 
-// save writes a checkpoint, which takes a while. That of a part that has crashed
-// meanwhile never comes to be, and that of one in whose place another was started
-// goes elsewhere.
-func (c *cluster) save(p *part, s *coordinator.State, rows []string, said *record) error {
-	var b bytes.Buffer
-	if err := gob.NewEncoder(&b).Encode(s); err != nil {
-		return err
-	}
-	rows, said = slices.Clone(rows), said.clone()
-	length := keyed.Hash(c.seed, ofEvent, c.attempt(p), 0, uint64(len(rows))) % uint64(time.Second)
-	time.Sleep(time.Duration(length))
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.lead == p && !p.crashed.Load() {
-		c.disk = disk{b.Bytes(), rows, said}
-	}
-	return nil
-}
-
 // inflict does what a fault does, up to its end.
 func (c *cluster) inflict(f fault) {
 	p := c.struck(f)
@@ -438,6 +416,8 @@ func (c *cluster) inflict(f fault) {
 			case p != c.struck(f): // another has its place already
 			case f.part >= 0:
 				c.start(f.part)
+			case f.kind == crash:
+				c.startCoordinator(c.afterCrash(p))
 			default:
 				c.startCoordinator(c.saved())
 			}

@@ -1,14 +1,19 @@
 package simulation
 
 import (
+	"bytes"
+	"encoding/gob"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
+
+	"google.golang.org/protobuf/proto"
 
 	"fedpace/actors/data/federated"
 	"fedpace/actors/data/synthetic"
@@ -113,7 +118,8 @@ func (c *cluster) serveDevice(p *part, i int) error {
 type record struct {
 	answers  map[uint64]answered
 	presence []devices.Presence
-	next     int // of a replay
+	next     int       // of a replay
+	to       io.Writer // an output that keeps it, too
 
 	mu   sync.Mutex
 	sent map[uint64]*bus.Task // the last of each number
@@ -124,28 +130,52 @@ type answered struct {
 	task *bus.Task
 }
 
-// clone copies what was kept. The clone knows no task that was sent.
-func (r *record) clone() *record {
-	c := &record{answers: map[uint64]answered{}, sent: map[uint64]*bus.Task{}}
-	if r != nil {
-		for task, a := range r.answers {
-			c.answers[task] = a
+func newRecord() *record {
+	return &record{answers: map[uint64]answered{}, sent: map[uint64]*bus.Task{}}
+}
+
+// spoken is one entry of a record as an output holds it.
+type spoken struct {
+	Answer   *devices.Answer
+	Task     []byte // that it answers
+	Presence *devices.Presence
+}
+
+// read reads an output, in which each entry is a stream of encoding/gob.
+func (r *record) read(in *bytes.Reader) error {
+	for in.Len() > 0 {
+		var s spoken
+		if err := gob.NewDecoder(in).Decode(&s); err != nil {
+			return err
 		}
-		c.presence = append(c.presence, r.presence...)
+		if s.Presence != nil {
+			r.presence = append(r.presence, *s.Presence)
+			continue
+		}
+		task := new(bus.Task)
+		if err := bus.Unmarshal(s.Task, task); err != nil {
+			return err
+		}
+		r.answers[s.Answer.Task] = answered{*s.Answer, task}
 	}
-	return c
+	return nil
 }
 
 func (r *record) AddAnswer(a *devices.Answer) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.answers[a.Task] = answered{*a, r.sent[a.Task]}
-	return nil
+	task := r.sent[a.Task]
+	if task == nil {
+		return fmt.Errorf("task %d, which was not sent, is answered", a.Task)
+	}
+	r.answers[a.Task] = answered{*a, task}
+	text, err := proto.Marshal(task)
+	return errors.Join(err, gob.NewEncoder(r.to).Encode(spoken{Answer: a, Task: text}))
 }
 
 func (r *record) AddPresence(p devices.Presence) error {
 	r.presence = append(r.presence, p)
-	return nil
+	return gob.NewEncoder(r.to).Encode(spoken{Presence: &p})
 }
 
 func (r *record) Answer(task uint64) (*devices.Answer, error) {

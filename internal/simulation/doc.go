@@ -16,6 +16,13 @@
 // directly, and each must count once. Where the algorithm is plain FedAvg, the
 // models of all rounds are computed directly, too, from who was accepted.
 //
+// A coordinator writes rows, what devices said, and checkpoints as the program does,
+// by [folder.Store], on a disk of its own. Most of its crashes cut the power: the disk
+// then holds what was synced and, of what was not, any part. No checkpoint that was
+// said to be written may be lost, and the newest under its name must be whole,
+// together with the outputs that it goes on from. The rows in the folder are those
+// that are compared.
+//
 // Every seed runs in a bubble of testing/synctest: time moves when all goroutines
 // wait, so a run of minutes takes milliseconds. The delay of a message is a draw
 // of (seed, link, number on the link), so hardly ever do two arrive at one

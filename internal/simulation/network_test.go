@@ -15,6 +15,8 @@ const (
 	ofMessage                             // (link, number)
 	ofEvent                               // (attempt, event): whether a checkpoint is due
 	ofJob                                 // (part, number): whether the coordinator crashes after it
+	ofDisk                                // (attempt, number): how long the disk takes
+	ofPower                               // (attempt): what a crash leaves on the disk
 )
 
 // weather is how messages travel.

@@ -80,6 +80,7 @@ type scenario struct {
 	due       float64 // the share of events at which a checkpoint is due
 	last      float64 // the share of checkpoints with which the coordinator crashes
 	asked     float64 // the share of jobs soon after which it does
+	power     float64 // the share of steps on the disk before which it does
 	faults    []fault
 }
 
@@ -129,6 +130,7 @@ func (w *world) draw(seed uint64) *scenario {
 		s.faults = append(s.faults, f)
 	}
 	w.drawDevices(s, r)
+	s.power = pick(r, 0, 0.01, 0.05)
 	slices.SortFunc(s.faults, func(a, b fault) int { return int(a.at - b.at) })
 	return s
 }
@@ -230,8 +232,8 @@ func (s *scenario) String() string {
 	if s.rounds.Train {
 		what = "trained with " + s.algorithm
 	}
-	fmt.Fprintf(&b, "%d rounds of %d, %s, %s, %s; %d hosts, %d jobs; checkpoints at %.0f %% of events, a crash after %.0f %% of them and of %.0f %% of jobs; %v; devices %v", s.rounds.Stop.Rounds, s.rounds.Cohort, round.Closings.Text(s.rounds.Closing),
-		round.Selections.Text(s.rounds.Select), what, s.hosts, s.jobs, 100*s.due, 100*s.last, 100*s.asked, s.weather, s.devices)
+	fmt.Fprintf(&b, "%d rounds of %d, %s, %s, %s; %d hosts, %d jobs; checkpoints at %.0f %% of events, a crash after %.0f %% of them and of %.0f %% of jobs, and before %.0f %% of steps on the disk; %v; devices %v", s.rounds.Stop.Rounds, s.rounds.Cohort, round.Closings.Text(s.rounds.Closing),
+		round.Selections.Text(s.rounds.Select), what, s.hosts, s.jobs, 100*s.due, 100*s.last, 100*s.asked, 100*s.power, s.weather, s.devices)
 	for _, f := range s.faults {
 		part := fmt.Sprintf("host %d", f.part)
 		switch {

@@ -26,11 +26,13 @@ const (
 type played struct {
 	messages, devices, updates atomic.Int64 // sent; seeds with devices, and their updates that count
 	simulated                  atomic.Int64 // nanoseconds
+	cuts                       atomic.Int64 // of power, in the middle of something that is to be on the disk
 }
 
 func (p *played) add(c *cluster, took time.Duration) {
 	p.messages.Add(int64(c.net.messages))
 	p.simulated.Add(int64(took))
+	p.cuts.Add(int64(c.cuts))
 	if len(c.devices) > 0 {
 		p.devices.Add(1)
 		p.updates.Add(int64(c.counted))
@@ -73,10 +75,13 @@ func TestSeeds(t *testing.T) {
 			})
 		}
 	})
-	t.Logf("%d seeds, %d with devices, of which %d updates count; %d messages, %v simulated",
-		seeds, sums.devices.Load(), sums.updates.Load(), sums.messages.Load(), time.Duration(sums.simulated.Load()).Round(time.Second))
+	t.Logf("%d seeds, %d with devices, of which %d updates count; %d power cuts in the middle of writing, %d messages, %v simulated",
+		seeds, sums.devices.Load(), sums.updates.Load(), sums.cuts.Load(), sums.messages.Load(), time.Duration(sums.simulated.Load()).Round(time.Second))
 	if !t.Failed() && seeds >= someSeeds && (sums.devices.Load() < int64(seeds)/10 || sums.updates.Load() < int64(seeds)/10) {
 		t.Error("hardly any device takes part")
+	}
+	if !t.Failed() && seeds >= someSeeds && sums.cuts.Load() < int64(seeds)/10 {
+		t.Error("hardly ever is the power cut in the middle of writing")
 	}
 }
 

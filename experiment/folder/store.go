@@ -1,0 +1,181 @@
+package folder
+
+import (
+	"bufio"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// Store is the part of a run's folder that a run goes on from after a power cut: the
+// outputs that grow, and the checkpoints. It is not safe for concurrent use.
+type Store struct {
+	disk    Disk
+	dir     string
+	own     []string // names of the files that this run has begun
+	made    []string // folders that did not exist before, outermost first
+	outputs []*appendFile
+	failure error
+	unnamed bool // files have been made since the folder was synced
+
+	// Of a run that goes on.
+	resumed bool
+	kept    map[string]kept // outputs as they were at its checkpoint, by name
+}
+
+// OnDisk is the part of the folder of a run that goes on, on this disk.
+func OnDisk(disk Disk, dir string) *Store { return &Store{disk: disk, dir: dir, resumed: true} }
+
+// Path implements [metrics.Folder].
+func (s *Store) Path(name string) string { return filepath.Join(s.dir, name) }
+
+// ErrUnsynced is wrapped by the error for outputs that cannot be brought to the disk:
+// the run must end, for no checkpoint can count on them.
+var ErrUnsynced = errors.New("cannot be brought to the disk")
+
+// Checkpoint brings a checkpoint to the disk in the place of the newest, which
+// becomes the previous one if rotate is set. write writes what the checkpoint holds,
+// and is told what the outputs hold.
+//
+// A power cut may undo each step, and those before it since the last sync, in any
+// order. So nothing is named before it is whole on the disk: the outputs and
+// their names come first, then the new file, then its name.
+func (s *Store) Checkpoint(rotate bool, write func(w io.Writer, outputs []FileDigest) error) error {
+	outputs, err := s.sync()
+	if err != nil {
+		return err
+	}
+	if err = s.writeCheckpoint(func(w io.Writer) error { return write(w, outputs) }); err == nil && rotate {
+		if err = s.disk.Rename(s.Path(CheckpointFile), s.Path(PreviousCheckpointFile)); errors.Is(err, fs.ErrNotExist) {
+			err = nil
+		}
+	}
+	if err == nil {
+		err = s.disk.Rename(s.Path(unfinishedCheckpoint), s.Path(CheckpointFile))
+	}
+	if err != nil {
+		return errors.Join(err, s.remove(unfinishedCheckpoint))
+	}
+	return s.disk.SyncFolder(s.dir)
+}
+
+// sync brings all outputs and their names to the disk and returns what they hold.
+func (s *Store) sync() ([]FileDigest, error) {
+	list := make([]FileDigest, len(s.outputs))
+	for i, a := range s.outputs {
+		if err := a.file.Sync(); err != nil {
+			return nil, fmt.Errorf("results: %s %w: %w", a.name, ErrUnsynced, err)
+		}
+		list[i] = FileDigest{a.name, a.size, hexadecimal(a.sum)}
+	}
+	return list, s.syncNames()
+}
+
+// syncNames brings the names of files and folders that this run has made to the disk.
+func (s *Store) syncNames() error {
+	if !s.unnamed {
+		return nil
+	}
+	folders := []string{s.dir}
+	for _, made := range s.made {
+		folders = append(folders, filepath.Dir(made))
+	}
+	for _, dir := range folders {
+		if err := s.disk.SyncFolder(dir); err != nil {
+			return fmt.Errorf("results: %w", err)
+		}
+	}
+	s.unnamed = false
+	return nil
+}
+
+// writeCheckpoint writes a checkpoint whole, to the disk, under another name.
+func (s *Store) writeCheckpoint(payload func(io.Writer) error) error {
+	f, err := s.disk.OpenFile(s.Path(unfinishedCheckpoint), os.O_WRONLY|os.O_CREATE|os.O_TRUNC)
+	if err != nil {
+		return err
+	}
+	if err = encodeCheckpoint(f, payload); err == nil {
+		err = f.Sync()
+	}
+	return errors.Join(err, f.Close())
+}
+
+// encodeCheckpoint fills a file, which is empty.
+func encodeCheckpoint(f File, payload func(io.Writer) error) error {
+	if _, err := f.Seek(checkpointHeadLen, io.SeekStart); err != nil {
+		return err
+	}
+	sum := sha256.New()
+	out := bufio.NewWriterSize(f, 1<<18)
+	if err := errors.Join(payload(io.MultiWriter(out, sum)), out.Flush()); err != nil {
+		return err
+	}
+	end, err := f.Seek(0, io.SeekCurrent)
+	if err != nil {
+		return err
+	}
+	head := checkpointStart(uint64(end - checkpointHeadLen))
+	if _, err := f.Write(checkpointSum(head, sum)); err != nil {
+		return err
+	}
+	_, err = f.WriteAt(head, 0)
+	return err
+}
+
+// ReadCheckpoint gives a checkpoint's payload to read. Its errors name the file;
+// they wrap one of ErrTruncated, ErrDamaged, ErrForeign and ErrFormat, or are those
+// of the file system (fs.ErrNotExist: there is no such checkpoint).
+func (s *Store) ReadCheckpoint(name string, read func(*Payload) error) error {
+	f, err := s.disk.OpenFile(s.Path(name), os.O_RDONLY)
+	if err != nil {
+		return err
+	}
+	defer f.Close() // read only
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	if err := decodeCheckpoint(f, info.Size(), read); err != nil {
+		return fmt.Errorf("%s: %w", s.Path(name), err)
+	}
+	return nil
+}
+
+// ReadCheckpoint reads a checkpoint in a folder; see [Store.ReadCheckpoint].
+func ReadCheckpoint(dir, name string, read func(*Payload) error) error {
+	return OnDisk(system{}, dir).ReadCheckpoint(name, read)
+}
+
+// Check reads what a checkpoint holds of the outputs, and returns an error if they
+// hold something else: the run cannot go on from there. It changes nothing.
+func (s *Store) Check(outputs []FileDigest) error {
+	s.kept = map[string]kept{}
+	for _, o := range outputs {
+		sum, size, err := o.read(s.disk, s.dir)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return fmt.Errorf("results: %s is gone, and the checkpoint goes on from its byte %d", o.Name, o.Size)
+		case errors.Is(err, errShort):
+			return fmt.Errorf("results: %s holds %d bytes, and the checkpoint goes on from %d: it has been changed since", o.Name, size, o.Size)
+		case err != nil:
+			return fmt.Errorf("results: %s is damaged before its byte %d, from which the checkpoint goes on: %w", o.Name, o.Size, err)
+		}
+		s.kept[o.Name] = kept{o.Size, sum}
+	}
+	return nil
+}
+
+// remove removes files of the folder that may not be there.
+func (s *Store) remove(names ...string) error {
+	for _, name := range names {
+		if err := s.disk.Remove(s.Path(name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}

@@ -79,12 +79,13 @@ func openCoordinator(ctx context.Context, conn *Conn, run string, config bus.Coo
 // acquire gets the lease on the run, if need be once that of a coordinator that has
 // fallen silent has ended.
 func (c *Coordinator) acquire(ctx context.Context) error {
-	for before := uint64(0); ; {
+	for next := uint64(0); ; {
+		before := next // of this question, of which a copy may arrive late
 		a, err := ask(ctx, c.conn, "open", askEvery, func(answer func(acquired)) { answer(c.server.acquire(c, before)) })
 		if err = cmp.Or(err, a.err); err != nil || a.renewed == 0 {
 			return err
 		}
-		before = a.renewed
+		next = a.renewed
 		select {
 		case <-time.After(a.wait):
 		case <-ctx.Done():

@@ -2,6 +2,7 @@ package chaos
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -96,20 +97,21 @@ func wholeOf(t *testing.T, out string) whole {
 
 // victims are the parts of a run of which some will be killed.
 type victims struct {
-	t     *testing.T
-	draws *rand.Rand
-	out   string
-	nats  *natsServer
-	hosts []*process
-	run   *process
-	watch *watcher
-	kills int
+	t      *testing.T
+	course *course
+	draws  *rand.Rand
+	out    string
+	nats   *natsServer
+	hosts  []*process
+	run    *process
+	watch  *watcher
+	kills  int
 }
 
 // newVictims starts a run with two hosts, and lets it come to the moment of the kill.
 func newVictims(t *testing.T, c *course, draws *rand.Rand) *victims {
 	s := newServer(t, serverOptions{})
-	v := &victims{t: t, draws: draws, out: filepath.Join(t.TempDir(), "run"), nats: s, watch: watch(t, s)}
+	v := &victims{t: t, course: c, draws: draws, out: filepath.Join(t.TempDir(), "run"), nats: s, watch: watch(t, s)}
 	v.hosts = []*process{host(t, s.url()), host(t, s.url())}
 	v.run = c.coordinate(t, s.url(), v.out)
 	v.run.until("is there with 1 trainer", patience)
@@ -168,8 +170,21 @@ func (v *victims) again() {
 	v.coordinator()
 }
 
-// midCheckpoint kills the coordinator while a part of a checkpoint is on the disk.
+// midCheckpoint kills the coordinator while a part of a checkpoint is on the disk. A
+// run that was too fast for that is played again.
 func (v *victims) midCheckpoint() {
+	for tries := 1; !v.caughtInCheckpoint(); tries++ {
+		if tries == 20 {
+			v.t.Fatal("no run is caught while it writes a checkpoint")
+		}
+		*v = *newVictims(v.t, v.course, v.draws)
+	}
+	v.coordinator()
+}
+
+// caughtInCheckpoint freezes the run while the file of its next checkpoint is on the
+// disk. It reports false where the run ends before.
+func (v *victims) caughtInCheckpoint() bool {
 	const name = ".checkpoint.unfinished"
 	fd, err := syscall.InotifyInit1(syscall.IN_NONBLOCK | syscall.IN_CLOEXEC)
 	if err == nil {
@@ -180,26 +195,40 @@ func (v *victims) midCheckpoint() {
 	}
 	events := os.NewFile(uintptr(fd), "inotify")
 	defer events.Close()
-	if err := events.SetReadDeadline(time.Now().Add(patience)); err != nil {
-		v.t.Fatal(err)
-	}
+	ended := make(chan struct{})
+	defer func() { <-ended }()
+	over, stop := context.WithCancel(context.Background())
+	defer stop()
+	go func() {
+		defer close(ended)
+		select {
+		case <-v.run.done:
+			_ = events.SetReadDeadline(time.Now()) // fails only on a closed file
+		case <-over.Done():
+		}
+	}()
 	b := make([]byte, 4096)
 	for after := v.draws.IntN(4); ; { // steps of the writing
 		n, err := events.Read(b)
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			return false
+		}
 		if err != nil {
-			v.t.Fatalf("no checkpoint is written: %v", err)
+			v.t.Fatal(err)
 		}
 		if after -= countEvents(b[:n], name); after >= 0 {
 			continue
 		}
 		after = 0
+		if !v.run.running() {
+			return false
+		}
 		v.freeze()
 		if _, err := os.Lstat(filepath.Join(v.out, name)); err == nil {
-			break
+			return true
 		}
 		signal(v.t, v.run, syscall.SIGCONT) // it was faster
 	}
-	v.coordinator()
 }
 
 // countEvents counts those of a file among inotify's events.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/nats-io/nats.go"
@@ -49,9 +50,9 @@ func TestASumThatIsAlwaysDamagedIsRefused(t *testing.T) {
 	bare := p.bare(t)
 	defer bare.Close()
 	h := p.host(t, "r")
-	asked := 0
+	var asked atomic.Int64
 	_, err := bare.Subscribe("fedpace.r.sums", func(m *nats.Msg) { // in place of a coordinator
-		asked++
+		asked.Add(1)
 		_ = m.Respond([]byte("noise"))
 	})
 	if err == nil {
@@ -61,8 +62,8 @@ func TestASumThatIsAlwaysDamagedIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	err = h.SendSum(t.Context(), result(1, bus.DigestOf(model), []int64{4, 5, 6}, &bus.ClientLoss{Task: 9}))
-	if !errors.Is(err, bus.ErrRefused) || !strings.Contains(err.Error(), "damaged") || asked != 5 {
-		t.Errorf("after %d attempts: %v", asked, err)
+	if !errors.Is(err, bus.ErrRefused) || !strings.Contains(err.Error(), "damaged") || asked.Load() != 5 {
+		t.Errorf("after %d attempts: %v", asked.Load(), err)
 	}
 }
 
@@ -156,10 +157,11 @@ func TestADamagedConfigurationIsAskedForAgain(t *testing.T) {
 	}
 	bare := p.bare(t)
 	defer bare.Close()
-	asked, damaged := 0, 1
+	var asked, damaged atomic.Int64
+	damaged.Store(1)
 	_, err = bare.Subscribe("fedpace.r.info", func(m *nats.Msg) {
 		b := bytes.Clone(whole)
-		if asked++; asked <= damaged {
+		if asked.Add(1) <= damaged.Load() {
 			b[bytes.Index(b, []byte("name: r"))] ^= 0x01
 		}
 		_ = m.Respond(b)
@@ -172,10 +174,10 @@ func TestADamagedConfigurationIsAskedForAgain(t *testing.T) {
 	}
 	conn := p.connect(t)
 	got, err := conn.AskRun(t.Context(), "r")
-	if err != nil || got.Configuration != info.Configuration || asked != 2 {
-		t.Errorf("asked %d times: %v, %v", asked, got, err)
+	if err != nil || got.Configuration != info.Configuration || asked.Load() != 2 {
+		t.Errorf("asked %d times: %v, %v", asked.Load(), got, err)
 	}
-	damaged = 1 << 30
+	damaged.Store(1 << 30)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	if got, err := conn.AskRun(ctx, "r"); !errors.Is(err, bus.ErrDamaged) {

@@ -273,7 +273,7 @@ func (e Estimate) Write(w io.Writer) error {
 		bound += " without the time to ask candidates"
 	}
 	if e.Upper {
-		bound += " at most (K_r follows what is learned; these are for K_0 throughout)"
+		bound += " if K stays at K_0 (K_r follows what is learned)"
 	}
 	messages := "through NATS"
 	if e.Bus == folder.InMemory {

@@ -8,7 +8,11 @@ import (
 
 	"github.com/expr-lang/expr"
 	"github.com/expr-lang/expr/ast"
+	"github.com/expr-lang/expr/checker"
+	"github.com/expr-lang/expr/compiler"
+	"github.com/expr-lang/expr/conf"
 	"github.com/expr-lang/expr/file"
+	"github.com/expr-lang/expr/parser"
 	"github.com/expr-lang/expr/vm"
 
 	"fedpace/internal/registry"
@@ -38,6 +42,13 @@ type environment struct {
 	K              float64 `expr:"k"`
 	Eta            float64 `expr:"eta"`
 	Pi             float64 `expr:"pi"`
+
+	Sqrt func(x float64) float64    `expr:"sqrt"`
+	Cbrt func(x float64) float64    `expr:"cbrt"`
+	Exp  func(x float64) float64    `expr:"exp"`
+	Log  func(x float64) float64    `expr:"log"`
+	Cos  func(x float64) float64    `expr:"cos"`
+	Pow  func(x, y float64) float64 `expr:"pow"`
 }
 
 const (
@@ -52,14 +63,11 @@ const operators = " + - * / ** ^ < <= > >= == != && || and or ! not "
 // round.
 var library = []string{"abs", "ceil", "floor", "round", "max", "min"}
 
-// functions are those that round, which they do alike on every architecture.
-var functions = map[string]any{
-	"sqrt": math.Sqrt,
-	"cbrt": func(x float64) float64 { return math.Copysign(pow(math.Abs(x), 1.0/3), x) },
-	"exp":  exp,
-	"log":  log,
-	"cos":  cos,
-	"pow":  pow,
+// rounding are the functions that round, which they do alike on every architecture.
+var rounding = environment{
+	Sqrt: math.Sqrt,
+	Cbrt: func(x float64) float64 { return math.Copysign(pow(math.Abs(x), 1.0/3), x) },
+	Exp:  exp, Log: log, Cos: cos, Pow: pow,
 }
 
 // compile reads a formula. An error is a *[registry.OptionError] that names the
@@ -72,14 +80,7 @@ func compile(text string) (*formula, error) {
 		return nil, registry.Errorf("formula", "%d characters are too many (at most %d)", len(text), maxFormula)
 	}
 	g := &grammar{reads: map[string]bool{}}
-	options := []expr.Option{expr.Env(environment{}), expr.AsFloat64(), expr.WarnOnAny(), expr.Optimize(false), expr.MaxNodes(maxNodes), expr.Patch(g), expr.DisableAllBuiltins()}
-	for _, name := range library {
-		options = append(options, expr.EnableBuiltin(name))
-	}
-	for name, f := range functions {
-		options = append(options, expr.Function(name, call(f), f))
-	}
-	program, err := expr.Compile(text, options...)
+	program, err := g.compile(text)
 	var wrong *file.Error
 	switch {
 	case g.problem != "":
@@ -92,22 +93,39 @@ func compile(text string) (*formula, error) {
 	return &formula{program, g.reads}, nil
 }
 
-// call makes a function one of the language.
-func call(f any) func(args ...any) (any, error) {
-	return func(args ...any) (any, error) {
-		if one, ok := f.(func(float64) float64); ok {
-			return one(args[0].(float64)), nil
-		}
-		return f.(func(x, y float64) float64)(args[0].(float64), args[1].(float64)), nil
-	}
-}
-
 // grammar holds a formula to the part of the language that it may have, and writes
 // whole numbers as real ones and powers as calls.
 type grammar struct {
 	reads   map[string]bool
 	problem string // the first
 	at      int
+}
+
+// compile parses a text, holds it to the grammar, and only then has its types checked:
+// a second check would not look into the arguments of calls again.
+func (g *grammar) compile(text string) (*vm.Program, error) {
+	c := conf.CreateNew()
+	options := []expr.Option{expr.Env(environment{}), expr.AsFloat64(), expr.WarnOnAny(), expr.MaxNodes(maxNodes), expr.DisableAllBuiltins()}
+	for _, name := range library {
+		options = append(options, expr.EnableBuiltin(name))
+	}
+	for _, set := range options {
+		set(c)
+	}
+	for name := range c.Disabled {
+		delete(c.Builtins, name)
+	}
+	tree, err := parser.ParseWithConfig(text, c)
+	if err != nil {
+		return nil, err
+	}
+	if ast.Walk(&tree.Node, g); g.problem != "" {
+		return nil, errors.New(g.problem)
+	}
+	if _, err := checker.Check(tree, c); err != nil {
+		return nil, err
+	}
+	return compiler.Compile(tree, c)
 }
 
 func (g *grammar) Visit(node *ast.Node) {
@@ -117,11 +135,14 @@ func (g *grammar) Visit(node *ast.Node) {
 		}
 	}
 	switch n := (*node).(type) {
-	case *ast.FloatNode, *ast.BoolNode, *ast.ConditionalNode, *ast.VariableDeclaratorNode, *ast.CallNode, *ast.BuiltinNode:
+	case *ast.FloatNode, *ast.BoolNode, *ast.ConditionalNode, *ast.VariableDeclaratorNode, *ast.BuiltinNode, *ast.CallNode:
 	case *ast.IntegerNode:
-		ast.Patch(node, &ast.FloatNode{Value: float64(n.Value)})
+		replace(node, &ast.FloatNode{Value: float64(n.Value)})
 	case *ast.IdentifierNode:
 		g.reads[n.Value] = true
+		if n.Value[0] == '$' { // all variables together
+			refuse("%s is no variable of a formula", n.Value)
+		}
 	case *ast.UnaryNode:
 		if !strings.Contains(operators, " "+n.Operator+" ") {
 			refuse("%s is no operator of a formula (%s)", n.Operator, strings.TrimSpace(operators))
@@ -131,11 +152,18 @@ func (g *grammar) Visit(node *ast.Node) {
 		case !strings.Contains(operators, " "+n.Operator+" "):
 			refuse("%s is no operator of a formula (%s)", n.Operator, strings.TrimSpace(operators))
 		case n.Operator == "**" || n.Operator == "^":
-			ast.Patch(node, &ast.CallNode{Callee: &ast.IdentifierNode{Value: "pow"}, Arguments: []ast.Node{n.Left, n.Right}})
+			replace(node, &ast.CallNode{Callee: &ast.IdentifierNode{Value: "pow"}, Arguments: []ast.Node{n.Left, n.Right}})
 		}
 	default:
 		refuse("a formula has numbers, variables, operators and functions alone")
 	}
+}
+
+// replace puts another node in the place of one. It has no type yet, so that it will be
+// checked as if it had been written.
+func replace(node *ast.Node, other ast.Node) {
+	other.SetLocation((*node).Location())
+	*node = other
 }
 
 // needs is what must be given for the variables that the formula reads; nothing for
@@ -158,12 +186,11 @@ func (f *formula) value(s *Setup, p *Progress) (x float64, known bool) {
 		reads["k"] && p.Previous.LocalSteps == 0 || reads["eta"] && p.LearningRate == 0 {
 		return 0, false
 	}
-	scale := float64(s.scale())
-	out, err := expr.Run(f.program, environment{
-		Round: float64(p.Round), Seconds: p.Seconds, Loss: p.Loss, F0: p.F0, Accuracy: p.Accuracy, Converged: p.Converged,
-		StragglerShare: p.StragglerShare, K0: float64(s.K0) / scale, Eta0: s.Eta0, K: float64(p.Previous.LocalSteps) / scale,
-		Eta: p.LearningRate, Pi: math.Pi,
-	})
+	scale, now := float64(s.scale()), rounding
+	now.Round, now.Seconds, now.Loss, now.F0, now.Accuracy, now.Converged = float64(p.Round), p.Seconds, p.Loss, p.F0, p.Accuracy, p.Converged
+	now.K0, now.Eta0, now.K, now.Eta = float64(s.K0)/scale, s.Eta0, float64(p.Previous.LocalSteps)/scale, p.LearningRate
+	now.StragglerShare, now.Pi = p.StragglerShare, math.Pi
+	out, err := expr.Run(f.program, now)
 	if err != nil {
 		panic(fmt.Sprintf("schedule: a formula that was checked: %v", err)) // only a mistake here
 	}

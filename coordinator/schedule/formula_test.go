@@ -3,6 +3,8 @@ package schedule
 import (
 	"strings"
 	"testing"
+
+	"pgregory.net/rapid"
 )
 
 // round8 is a round in which everything is known.
@@ -59,6 +61,8 @@ func TestFormulasThatAreRefused(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                              "character 1: ",
 		"k0 /":                          "character 4: ",
+		"sqrt(now())":                   "character 6: unknown name now",
+		"$env.r + r":                    "character ",
 		"k0 + loss":                     "character 6: unknown name loss",
 		"k0 * now()":                    "character 6: unknown name now",
 		"k0 * random()":                 "character 6: unknown name random",
@@ -92,5 +96,26 @@ func TestFormulasThatAreRefused(t *testing.T) {
 		if err == nil || !strings.HasPrefix(err.Error(), "formula: ") || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "\n") || len(err.Error()) > 300 {
 			t.Errorf("%.40q: %v, want an error about the formula that says %q", text, err, want)
 		}
+	}
+}
+
+// Whatever is written, a formula is refused by name or has a value.
+func TestAnyTextIsRefusedOrHasAValue(t *testing.T) {
+	word := rapid.SampledFrom(append(strings.Fields(operators+"r t F F0 k0 eta converged pi 1 2.5 1e400 ( ) , ? : ; { } [ ] # . .. $env let if else x = ?? % in | 'a' \"b\" `c` // /* */ \\ é 0x 1_0 nil true not"), append(library, "sqrt(", "pow(", "now()")...))
+	values := 0
+	rapid.Check(t, func(t *rapid.T) {
+		text := strings.Join(rapid.SliceOfN(word, 0, 9).Draw(t, "words"), rapid.SampledFrom([]string{" ", ""}).Draw(t, "between"))
+		f, err := compile(text)
+		if err != nil {
+			if !strings.HasPrefix(err.Error(), "formula: ") {
+				t.Errorf("%q: %v", text, err)
+			}
+			return
+		}
+		f.value(&Setup{K0: 80, Eta0: 0.4}, &round8)
+		values++
+	})
+	if values == 0 {
+		t.Error("no text is a formula")
 	}
 }

@@ -2,6 +2,9 @@ package coordinator
 
 import (
 	"context"
+	"fmt"
+	"maps"
+	"slices"
 
 	"fedpace/bus"
 	"fedpace/coordinator/aggregate"
@@ -29,6 +32,26 @@ func (l *learner) weigh(tasks []round.Task) (weights []float64, err error) {
 	}
 	weights, l.scale = l.algorithm.Weigh(weights, steps, staleness)
 	return weights, nil
+}
+
+// rebase makes the sum one of differences to the newest model, for an algorithm that
+// mixes models. Tasks with the same base model count together, in their order.
+func (l *learner) rebase(number int, tasks []round.Task, weights []float64) error {
+	if _, ok := l.algorithm.Algorithm.(aggregate.Mixing); !ok {
+		return nil
+	}
+	of := map[uint64]float64{}
+	for i, t := range tasks {
+		if t.Staleness > 0 {
+			of[t.Model] += weights[i]
+		}
+	}
+	for _, version := range slices.Sorted(maps.Keys(of)) {
+		if err := aggregate.Rebase(l.sum, of[version], l.models.list[version].params, l.params); err != nil {
+			return fmt.Errorf("%w: version %d of the model and the one before round %d: %w", ErrDiverged, version, number, err)
+		}
+	}
+	return nil
 }
 
 // variates are the control variates of one round's tasks, on the bus while the

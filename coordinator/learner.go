@@ -140,7 +140,7 @@ func (l *learner) train(ctx context.Context, number int, tasks []round.Task) (lo
 	}); err != nil {
 		return 0, err
 	}
-	return total(losses) / float64(len(losses)), nil
+	return total(losses) / float64(len(losses)), l.rebase(number, tasks, weights)
 }
 
 // clientJobs makes a job of each span of the tasks, with one local step of the

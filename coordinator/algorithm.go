@@ -54,8 +54,8 @@ func (l *learner) rebase(number int, tasks []round.Task, weights []float64) erro
 	return nil
 }
 
-// variates are the control variates of one round's tasks, on the bus while the
-// round is trained.
+// variates are the control variates of one round's tasks, or the residuals of its
+// clients, on the bus while the round is trained.
 type variates struct {
 	of     *aggregate.Variates // nil: the algorithm has none
 	bus    bus.Coordinator
@@ -93,6 +93,9 @@ func (l *learner) putVariates(ctx context.Context, tasks []round.Task) (*variate
 func (v *variates) method() *bus.Method {
 	if v.of == nil {
 		return nil
+	}
+	if v.of.Residuals() {
+		return &bus.Method{Residuals: true}
 	}
 	return &bus.Method{Variates: true, VariateDigest: v.server.Bytes(), VariateWeight: v.of.Weight()}
 }

@@ -58,7 +58,7 @@ func (l *lab) algorithm(t *testing.T, name string) *aggregate.Instance {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return aggregate.New(c.Aggregate.Algorithm, l.problem.Model.Params(), l.problem.Set.Clients())
+	return aggregate.New(c.Aggregate.Algorithm, c.Compress, l.problem.Model.Params(), l.problem.Set.Clients())
 }
 
 // run plays a run with so many hosts, of one worker each, and jobs a round, and
@@ -174,7 +174,7 @@ func TestScaffoldKeepsVariatesByDigest(t *testing.T) {
 		}
 	}
 	kept := int64(len(s.Server)) * (8 + 4*int64(len(s.Clients)))
-	if most := aggregate.StateBytes(a.Algorithm, l.problem.Model.Params(), len(s.Clients)); kept > most {
+	if most := aggregate.StateBytes(a.Algorithm, nil, l.problem.Model.Params(), len(s.Clients)); kept > most {
 		t.Errorf("the state takes %d bytes, at most %d were foreseen", kept, most)
 	}
 }

@@ -21,7 +21,9 @@ func TestAsynchronousRulesArePublished(t *testing.T) {
 	// A formula adds one client's part: x the newest model, own the client's, base
 	// the one from which it started, n the updates of the round.
 	fedbuff := func(s func(tau float64) float64, rate float64) func(x, own, base float64, tau, n int) float64 {
-		return func(_, own, base float64, tau, n int) float64 { return rate / float64(n) * s(float64(tau)) * (own - base) }
+		return func(_, own, base float64, tau, n int) float64 {
+			return rate / float64(n) * s(float64(tau)) * (own - base)
+		}
 	}
 	fedasync := func(s func(tau float64) float64, alpha float64) func(x, own, base float64, tau, n int) float64 {
 		return func(x, own, _ float64, tau, n int) float64 { return alpha * s(float64(tau)) * (own - x) / float64(n) }
@@ -91,7 +93,7 @@ func TestAsynchronousRulesArePublished(t *testing.T) {
 func ruleModels(t *testing.T, l *lab, a aggregate.Algorithm, play func(change func(*coordinator.Config))) (models [][]float32) {
 	t.Helper()
 	play(func(c *coordinator.Config) {
-		c.Learning.Algorithm = aggregate.New(a, l.problem.Model.Params(), c.Round.Clients)
+		c.Learning.Algorithm = aggregate.New(a, nil, l.problem.Model.Params(), c.Round.Clients)
 		c.Observer.Model = func(_ int, params []float32) { models = append(models, params) }
 	})
 	return models

@@ -213,7 +213,7 @@ func referenceWith(t *testing.T, l *lab, fleet *device.Fleet, c round.Config, ad
 			clock.Cancel(seq)
 		}
 		for _, x := range out.Tasks {
-			p, err := fleet.Plan(x.Client, x.Task, x.LocalSteps, ruleBits, int64(x.Start))
+			p, err := fleet.Plan(x.Client, x.Task, x.LocalSteps, device.Both(ruleBits), int64(x.Start))
 			if err != nil {
 				t.Fatal(err)
 			}

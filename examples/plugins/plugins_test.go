@@ -62,7 +62,7 @@ func TestDeviceLaws(t *testing.T) {
 	}
 	times := map[int64]int{}
 	for client := range 1000 {
-		d, err := fleet.Durations(client, 1, 15, 1_000_000, 0)
+		d, err := fleet.Durations(client, 1, 15, device.Both(1_000_000), 0)
 		if err != nil {
 			t.Fatal(err)
 		}

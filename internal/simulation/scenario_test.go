@@ -179,7 +179,7 @@ func (s *scenario) config(w *world) coordinator.Config {
 		problem := s.problem(w)
 		c.Learning = coordinator.Learning{
 			Model: w.model, Initial: w.initial, Spec: problem.Spec(), Kernel: w.kernel.Class(), Jobs: s.jobs, HeldOut: w.set.HeldOut(),
-			Algorithm: aggregate.New(problem.Algorithm, len(w.initial), clients),
+			Algorithm: aggregate.New(problem.Algorithm, nil, len(w.initial), clients),
 		}
 	}
 	return c

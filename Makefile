@@ -2,7 +2,7 @@
 
 PLATFORMS = linux-amd64 linux-arm64 linux-armv7 darwin-arm64 windows-amd64
 
-.PHONY: build dist check clean
+.PHONY: build dist examples check clean
 
 # Static binaries for this machine: the whole program, and a real device's.
 build:
@@ -29,6 +29,10 @@ dist/fedpace-device-%:
 
 dist/fedpace-%:
 	$(call binary,fedpace,$*)
+
+# Every example that compares a policy with its paper: its table and its figure anew.
+examples: build
+	for script in examples/*/run.sh; do sh $$script || exit 1; done
 
 check:
 	bash .ci/run

@@ -1,0 +1,80 @@
+//go:build unix
+
+package examples
+
+import (
+	"encoding/csv"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// Every example plays, in its small form, to the same table and figure that stand in
+// its folder, but for the numbers: K-eta-fixed and K_r-rounds are among the schedules.
+func TestExamplesPlay(t *testing.T) {
+	scripts, err := filepath.Glob("*/run.sh")
+	if err != nil || len(scripts) == 0 {
+		t.Fatalf("%d examples, %v", len(scripts), err)
+	}
+	fedpace := filepath.Join(t.TempDir(), "fedpace")
+	if out, err := exec.Command("go", "build", "-o", fedpace, "../cmd/fedpace").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	for _, script := range scripts {
+		from := filepath.Dir(script)
+		t.Run(from, func(t *testing.T) {
+			t.Parallel()
+			dir := filepath.Join(t.TempDir(), from)
+			if err := os.CopyFS(dir, os.DirFS(from)); err != nil {
+				t.Fatal(err)
+			}
+			figure := filepath.Join(dir, from+".svg")
+			if err := os.Remove(figure); err != nil {
+				t.Fatal(err)
+			}
+			command := exec.CommandContext(t.Context(), "sh", filepath.Join(dir, "run.sh"), "small")
+			command.Env = append(os.Environ(), "FEDPACE="+fedpace, "OUT="+filepath.Join(dir, "runs"))
+			if out, err := command.CombinedOutput(); err != nil {
+				t.Fatalf("%v: %s", err, out)
+			}
+			if _, err := os.Stat(figure); err != nil {
+				t.Error(err)
+			}
+			header, kept := table(t, filepath.Join(from, "compare.csv"))
+			played, small := table(t, filepath.Join(dir, "compare.csv"))
+			if header != played || len(kept) != len(small) {
+				t.Errorf("the table has the columns %s and %d rows, the one kept %s and %d", played, len(small), header, len(kept))
+			}
+			for _, name := range []string{"fixed", "k-rounds"} {
+				if small[name] == 0 {
+					t.Errorf("no run has the schedule %s", name)
+				}
+			}
+		})
+	}
+}
+
+// table counts the rows of a table by their schedule.
+func table(t *testing.T, path string) (header string, schedules map[string]int) {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows, err := csv.NewReader(strings.NewReader(string(text))).ReadAll()
+	if err != nil || len(rows) < 2 {
+		t.Fatalf("%s: %d rows, %v", path, len(rows), err)
+	}
+	schedules = map[string]int{}
+	for i, name := range rows[0] {
+		if name != "schedule" {
+			continue
+		}
+		for _, row := range rows[1:] {
+			schedules[row[i]]++
+		}
+	}
+	return strings.Join(rows[0], ","), schedules
+}

@@ -89,6 +89,23 @@ func TestAsynchronousRulesArePublished(t *testing.T) {
 	}
 }
 
+// FedBuff by the rule normalised is what FedAvg does in buffered rounds, to the bits.
+func TestTheNormalisedRuleIsFedAvgs(t *testing.T) {
+	t.Parallel()
+	l, fleet := newLab(t), ruleFleet(t)
+	c := ruleConfig(l, fleet, round.Buffered{N: 4}, nil)
+	play := func(a aggregate.Algorithm) [][]float32 {
+		return ruleModels(t, l, a, func(change func(*coordinator.Config)) { ruleRunWith(t, l, fleet, c, 2, 3, change) })
+	}
+	want := play(aggregate.FedAvg{Rate: 0.8, Staleness: aggregate.Staleness{Exponent: 2}})
+	if got := play(aggregate.FedBuff{Rate: 0.8, Exponent: 2, Rule: "normalised"}); !slices.EqualFunc(got, want, slices.Equal) {
+		t.Error("other models")
+	}
+	if got := play(aggregate.FedBuff{Rate: 0.8, Exponent: 2, Rule: "damped"}); slices.EqualFunc(got, want, slices.Equal) {
+		t.Error("damping leads to the same models: the test says little")
+	}
+}
+
 // ruleModels plays a run with an algorithm and returns the model after each round.
 func ruleModels(t *testing.T, l *lab, a aggregate.Algorithm, play func(change func(*coordinator.Config))) (models [][]float32) {
 	t.Helper()

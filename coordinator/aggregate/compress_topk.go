@@ -9,7 +9,7 @@ import (
 )
 
 func init() {
-	Compressions.Register("top_k", "the largest values of an update (Stich et al. 2018)", TopK{})
+	Compressions.Register("top_k", "the largest values of an update (Stich et al. 2018)", TopK{Feedback: true})
 }
 
 // TopK sends the k values of an update that are largest in magnitude; of equal ones

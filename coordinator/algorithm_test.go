@@ -18,6 +18,7 @@ import (
 	"fedpace/bus/natsconn"
 	"fedpace/coordinator"
 	"fedpace/coordinator/aggregate"
+	"fedpace/coordinator/closing"
 	"fedpace/coordinator/round"
 	"fedpace/coordinator/schedule"
 	"fedpace/experiment/config"
@@ -26,7 +27,7 @@ import (
 // lab is a small learning problem that runs over the embedded server.
 type lab struct {
 	problem actors.Problem
-	closing round.Closing
+	closing closing.Rule
 	rounds  int
 	batch   func(client int) int // nil: all have the problem's
 }
@@ -59,7 +60,7 @@ func newLab(t *testing.T) *lab {
 		t.Fatal(err)
 	}
 	problem := actors.Problem{Model: model, Set: set, Seed: 1, Batch: 8, Augment: actors.NoAugment, Algorithm: aggregate.Default, Kernel: kernel}
-	return &lab{problem: problem, closing: round.All{}, rounds: 5}
+	return &lab{problem: problem, closing: closing.All{}, rounds: 5}
 }
 
 func (l *lab) algorithm(t *testing.T, name string) *aggregate.Instance {
@@ -232,7 +233,7 @@ func TestStateMovesToAnotherAlgorithm(t *testing.T) {
 func TestAlgorithmsWithOverlappingRounds(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
-	l.closing, l.rounds = round.Buffered{N: 3}, 8
+	l.closing, l.rounds = closing.Buffered{N: 3}, 8
 	for _, name := range aggregate.Algorithms.Names() {
 		want, err := l.run(t, l.algorithm(t, name), 1, 1)
 		if name == "scaffold" {

@@ -21,6 +21,7 @@ import (
 	"fedpace/bus/natsconn"
 	"fedpace/coordinator"
 	"fedpace/coordinator/aggregate"
+	"fedpace/coordinator/closing"
 	"fedpace/coordinator/round"
 	"fedpace/coordinator/schedule"
 	"fedpace/coordinator/selection"
@@ -108,16 +109,16 @@ func (s *scene) play(name string, rounds round.Config, algorithm string, jobs in
 // anyRules draws a run of 30 clients.
 func (s *scene) anyRules(t *rapid.T) (c round.Config, algorithm string) {
 	const second = round.Time(1e9)
-	closings := append(every(round.Closings, rapid.Int64Range(2, 4).Draw(t, "n")), round.Buffered{N: 2, StalenessLimit: 1})
-	closing := rapid.SampledFrom(closings).Draw(t, "closing")
-	train, buffered := rapid.Bool().Draw(t, "train"), round.Overlaps(closing)
+	closings := append(every(closing.Rules, rapid.Int64Range(2, 4).Draw(t, "n")), closing.Buffered{N: 2, StalenessLimit: 1})
+	rule := rapid.SampledFrom(closings).Draw(t, "closing")
+	train, buffered := rapid.Bool().Draw(t, "train"), closing.Overlaps(rule)
 	choices := append(every(round.Selections, 11), selection.PowerOfChoice{Candidates: 11, From: selection.BySize{}})
 	choices = slices.DeleteFunc(choices, func(choose round.Selection) bool {
-		c = ruleConfig(s.lab, s.fleet, closing, choose)
+		c = ruleConfig(s.lab, s.fleet, rule, choose)
 		c.Train = train
 		return c.Validate() != nil
 	})
-	c = ruleConfig(s.lab, s.fleet, closing, rapid.SampledFrom(choices).Draw(t, "select"))
+	c = ruleConfig(s.lab, s.fleet, rule, rapid.SampledFrom(choices).Draw(t, "select"))
 	c.Train, c.Stop.Rounds = train, 8
 	algorithms := []string{"fedavg", "fedavgm", "fedyogi", "fedbuff compress={method:sign,step:0.01}", "fedasync compress={method:qsgd,levels:3}"}
 	if train {
@@ -144,9 +145,9 @@ func (s *scene) anyRules(t *rapid.T) (c round.Config, algorithm string) {
 		c.Stop.Time = round.Time(rapid.IntRange(1, 8).Draw(t, "seconds")) * second
 	}
 	s.fleet = haste(t, &c, s.staying, s.leaving)
-	if c.Late = rapid.SampledFrom([]round.Lateness{nil, round.Use{Limit: 1}, round.Use{Limit: 4}}).Draw(t, "late"); c.Validate() != nil {
+	if c.Late = rapid.SampledFrom([]closing.Lateness{nil, closing.Use{Limit: 1}, closing.Use{Limit: 4}}).Draw(t, "late"); c.Validate() != nil {
 		c.Late = nil
-	} else if round.UsesLate(c.Late) {
+	} else if closing.UsesLate(c.Late) {
 		algorithms = slices.DeleteFunc(algorithms, func(a string) bool { return a == "scaffold" || strings.Contains(a, "_k") })
 		algorithms = append(algorithms, "refl", "refl compress={method:qsgd}")
 	}
@@ -225,7 +226,7 @@ func copied(t *rapid.T, s *coordinator.State) *coordinator.State {
 func TestStatesOfOtherRuns(t *testing.T) {
 	t.Parallel()
 	s := newScene(t)
-	rounds := ruleConfig(s.lab, s.fleet, round.Buffered{N: 3}, nil)
+	rounds := ruleConfig(s.lab, s.fleet, closing.Buffered{N: 3}, nil)
 	var kept *coordinator.State
 	n := 0
 	_, err := s.play("r", rounds, "fedyogi", 3, nil, coordinator.Checkpoint{

@@ -9,6 +9,7 @@ import (
 	"fedpace/actors"
 	"fedpace/coordinator"
 	"fedpace/coordinator/aggregate"
+	"fedpace/coordinator/closing"
 	"fedpace/coordinator/round"
 )
 
@@ -18,7 +19,7 @@ import (
 func TestErrorFeedbackIsPublished(t *testing.T) {
 	t.Parallel()
 	l, fleet := newLab(t), ruleFleet(t)
-	c := ruleConfig(l, fleet, round.Deadline{Seconds: 0.43}, nil)
+	c := ruleConfig(l, fleet, closing.Deadline{Seconds: 0.43}, nil)
 	c.Stop.Rounds = 24
 	compressed := *l
 	compression := aggregate.TopK{Share: 0.1, Feedback: true}
@@ -92,10 +93,10 @@ func TestCompressionsThatDoNotFit(t *testing.T) {
 	for want, x := range map[string]struct {
 		algorithm   aggregate.Algorithm
 		compression aggregate.Compression
-		closing     round.Closing
+		closing     closing.Rule
 	}{
-		"coordinator: updates of scaffold are not compressed: they are two vectors": {aggregate.Scaffold{Rate: 1}, aggregate.QSGD{Levels: 1}, round.All{}},
-		"coordinator: top_k needs rounds that do not overlap":                       {aggregate.Default, aggregate.TopK{Share: 0.1, Feedback: true}, round.Buffered{N: 3}},
+		"coordinator: updates of scaffold are not compressed: they are two vectors": {aggregate.Scaffold{Rate: 1}, aggregate.QSGD{Levels: 1}, closing.All{}},
+		"coordinator: top_k needs rounds that do not overlap":                       {aggregate.Default, aggregate.TopK{Share: 0.1, Feedback: true}, closing.Buffered{N: 3}},
 	} {
 		c := coordinator.Config{Run: "r", ModelBits: ruleBits, Round: ruleConfig(l, fleet, x.closing, nil)}
 		c.Learning = coordinator.Learning{

@@ -10,6 +10,7 @@ import (
 	"fedpace/bus"
 	"fedpace/bus/gateway"
 	"fedpace/coordinator/aggregate"
+	"fedpace/coordinator/closing"
 	"fedpace/coordinator/devices"
 	"fedpace/coordinator/round"
 	"fedpace/internal/registry"
@@ -132,9 +133,9 @@ func (c *Config) validate() error {
 		return errors.New("coordinator: devices send whole models, which are not compressed")
 	case needs.EqualWeight && l.Samples != nil:
 		return fmt.Errorf("coordinator: %s weighs updates equally", name)
-	case needs.Rounds && round.Overlaps(c.Round.Closing):
+	case needs.Rounds && closing.Overlaps(c.Round.Closing):
 		return fmt.Errorf("coordinator: %s needs rounds that do not overlap", name)
-	case l.Algorithm.Variates != nil && round.UsesLate(c.Round.Late):
+	case l.Algorithm.Variates != nil && closing.UsesLate(c.Round.Late):
 		return fmt.Errorf("coordinator: %s keeps a state of each client, which late updates do not fit", name)
 	case l.Algorithm.Variates != nil && c.Devices != nil:
 		return fmt.Errorf("coordinator: %s keeps control variates, which devices do not send", name)

@@ -10,6 +10,7 @@ import (
 	"fedpace/actors/device"
 	"fedpace/coordinator"
 	"fedpace/coordinator/aggregate"
+	"fedpace/coordinator/closing"
 	"fedpace/coordinator/devices"
 	"fedpace/coordinator/round"
 	"fedpace/coordinator/selection"
@@ -101,15 +102,15 @@ func TestLateUpdatesCountByTheirRules(t *testing.T) {
 	for _, x := range []struct {
 		name      string
 		algorithm aggregate.Algorithm
-		closing   round.Closing
+		closing   closing.Rule
 		samples   bool
 		formula   func(u updated) []float64
 	}{
-		{"fresh ones alike", aggregate.FedAvg{Rate: 1}, round.Deadline{Seconds: 0.5}, false, func(u updated) []float64 { return u.weighted(func(int) float64 { return 1 }) }},
-		{"by age", aggregate.FedAvg{Rate: 1, Staleness: aggregate.Staleness{Exponent: 1}}, round.First{N: 4}, false, func(u updated) []float64 {
+		{"fresh ones alike", aggregate.FedAvg{Rate: 1}, closing.Deadline{Seconds: 0.5}, false, func(u updated) []float64 { return u.weighted(func(int) float64 { return 1 }) }},
+		{"by age", aggregate.FedAvg{Rate: 1, Staleness: aggregate.Staleness{Exponent: 1}}, closing.First{N: 4}, false, func(u updated) []float64 {
 			return u.weighted(func(i int) float64 { return 1 / float64(1+u.staleness[i]) })
 		}},
-		{"damped", aggregate.FedBuff{Rate: 0.9, Exponent: 2, Rule: "damped"}, round.Quorum{N: 6, M: 2, Seconds: 0.5}, false, func(u updated) []float64 {
+		{"damped", aggregate.FedBuff{Rate: 0.9, Exponent: 2, Rule: "damped"}, closing.Quorum{N: 6, M: 2, Seconds: 0.5}, false, func(u updated) []float64 {
 			sum := make([]float64, len(u.difference[0]))
 			for i, d := range u.difference {
 				for j := range d {
@@ -118,14 +119,14 @@ func TestLateUpdatesCountByTheirRules(t *testing.T) {
 			}
 			return sum
 		}},
-		{"refl", aggregate.REFL{Rate: 1, Beta: 0.35, Divisor: 1}, round.First{N: 4}, false, func(u updated) []float64 { return u.refl(0.35, 1) }},
-		{"refl by samples", aggregate.REFL{Rate: 1, Beta: 0.35, Divisor: 1}, round.Deadline{Seconds: 0.5}, true, func(u updated) []float64 { return u.refl(0.35, 1) }},
-		{"refl, what is added alone", aggregate.REFL{Rate: 1, Beta: 1, Divisor: 10}, round.Deadline{Seconds: 0.4}, false, func(u updated) []float64 { return u.refl(1, 10) }},
-		{"refl, age alone", aggregate.REFL{Rate: 1, Divisor: 1}, round.Quorum{N: 6, M: 2, Seconds: 0.5}, false, func(u updated) []float64 { return u.refl(0, 1) }},
+		{"refl", aggregate.REFL{Rate: 1, Beta: 0.35, Divisor: 1}, closing.First{N: 4}, false, func(u updated) []float64 { return u.refl(0.35, 1) }},
+		{"refl by samples", aggregate.REFL{Rate: 1, Beta: 0.35, Divisor: 1}, closing.Deadline{Seconds: 0.5}, true, func(u updated) []float64 { return u.refl(0.35, 1) }},
+		{"refl, what is added alone", aggregate.REFL{Rate: 1, Beta: 1, Divisor: 10}, closing.Deadline{Seconds: 0.4}, false, func(u updated) []float64 { return u.refl(1, 10) }},
+		{"refl, age alone", aggregate.REFL{Rate: 1, Divisor: 1}, closing.Quorum{N: 6, M: 2, Seconds: 0.5}, false, func(u updated) []float64 { return u.refl(0, 1) }},
 	} {
 		t.Run(x.name, func(t *testing.T) {
 			c := ruleConfig(l, fleet, x.closing, nil)
-			c.Late, c.Stop.Rounds = round.Use{Limit: 3}, 18
+			c.Late, c.Stop.Rounds = closing.Use{Limit: 3}, 18
 			play := func(hosts, jobs int) (models [][]float32) {
 				return ruleModels(t, l, x.algorithm, func(change func(*coordinator.Config)) {
 					ruleRunWith(t, l, fleet, c, hosts, jobs, func(c *coordinator.Config) {
@@ -179,17 +180,17 @@ func TestLateUpdatesCountByTheirRules(t *testing.T) {
 func TestLateUpdatesTimeAsTheyTrain(t *testing.T) {
 	t.Parallel()
 	l, fleet := newLab(t), lateFleet(t)
-	for _, closing := range []round.Closing{round.Deadline{Seconds: 0.5}, round.First{N: 3}, round.Quorum{N: 5, M: 2, Seconds: 0.4}} {
+	for _, rule := range []closing.Rule{closing.Deadline{Seconds: 0.5}, closing.First{N: 3}, closing.Quorum{N: 5, M: 2, Seconds: 0.4}} {
 		for _, choose := range []round.Selection{nil, selection.LeastAvailable{Seconds: 2, Error: 0.1}} {
-			c := ruleConfig(l, fleet, closing, choose)
-			c.Late = round.Use{Limit: 2}
+			c := ruleConfig(l, fleet, rule, choose)
+			c.Late = closing.Use{Limit: 2}
 			_, fingerprint, stop := reference(t, l, fleet, c)
 			c.Train = false
 			if got := ruleRun(t, l, fleet, c, 1, 1); got.Fingerprint != fingerprint || got.Stop.Outcomes != stop.Outcomes {
-				t.Errorf("%v: fingerprint %x, outcomes %v, want %x, %v", closing, got.Fingerprint, got.Stop.Outcomes, fingerprint, stop.Outcomes)
+				t.Errorf("%v: fingerprint %x, outcomes %v, want %x, %v", rule, got.Fingerprint, got.Stop.Outcomes, fingerprint, stop.Outcomes)
 			}
 			if stop.Outcomes[round.Late] == 0 {
-				t.Errorf("%v: no update is too old: the test says little", closing)
+				t.Errorf("%v: no update is too old: the test says little", rule)
 			}
 		}
 	}
@@ -229,8 +230,8 @@ func TestLateUpdatesOfADevice(t *testing.T) {
 	l, fleet := newLab(t), lateFleet(t)
 	late := 0
 	play := func(a aggregate.Algorithm) [][]float32 {
-		c := ruleConfig(l, fleet, round.Deadline{Seconds: 0.5}, nil)
-		c.Late, c.Devices = round.Use{Limit: 3}, round.Devices{Count: 1, Liveness: 60e9}
+		c := ruleConfig(l, fleet, closing.Deadline{Seconds: 0.5}, nil)
+		c.Late, c.Devices = closing.Use{Limit: 3}, round.Devices{Count: 1, Liveness: 60e9}
 		return ruleModels(t, l, a, func(change func(*coordinator.Config)) {
 			ruleRunWith(t, l, fleet, c, 1, 2, func(c *coordinator.Config) {
 				change(c)

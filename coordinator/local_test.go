@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"fedpace/actors/learn"
+	"fedpace/coordinator/closing"
 	"fedpace/coordinator/round"
 	"fedpace/coordinator/selection"
 )
@@ -21,12 +22,12 @@ func TestLocalWorkThroughTheBus(t *testing.T) {
 	for _, x := range []struct {
 		name      string
 		optimizer learn.Optimizer
-		closing   round.Closing
+		closing   closing.Rule
 		choose    round.Selection
 	}{
-		{"momentum by a deadline", learn.SGD{Momentum: 0.9, Nesterov: true, WeightDecay: 0.01, Clipping: learn.Clipping{Clip: 1}}, round.Deadline{Seconds: 0.5}, nil},
-		{"adam in rounds that overlap", learn.Adam{Moments: learn.Moments{Beta1: 0.9, Beta2: 0.99, Eps: 1e-3}}, round.Buffered{N: 3, StalenessLimit: 2}, nil},
-		{"own minibatches, chosen by losses", nil, round.All{}, selection.PowerOfChoice{Candidates: 11}},
+		{"momentum by a deadline", learn.SGD{Momentum: 0.9, Nesterov: true, WeightDecay: 0.01, Clipping: learn.Clipping{Clip: 1}}, closing.Deadline{Seconds: 0.5}, nil},
+		{"adam in rounds that overlap", learn.Adam{Moments: learn.Moments{Beta1: 0.9, Beta2: 0.99, Eps: 1e-3}}, closing.Buffered{N: 3, StalenessLimit: 2}, nil},
+		{"own minibatches, chosen by losses", nil, closing.All{}, selection.PowerOfChoice{Candidates: 11}},
 	} {
 		t.Run(x.name, func(t *testing.T) {
 			l := l

@@ -9,6 +9,7 @@ import (
 	"fedpace/actors"
 	"fedpace/coordinator"
 	"fedpace/coordinator/aggregate"
+	"fedpace/coordinator/closing"
 	"fedpace/coordinator/round"
 )
 
@@ -49,7 +50,7 @@ func TestAsynchronousRulesArePublished(t *testing.T) {
 	} {
 		for _, n := range []int{1, 4} {
 			t.Run(fmt.Sprintf("%v, n %d", aggregate.Algorithms.Text(x.algorithm), n), func(t *testing.T) {
-				c := ruleConfig(l, fleet, round.Buffered{N: n}, nil)
+				c := ruleConfig(l, fleet, closing.Buffered{N: n}, nil)
 				c.Stop.Rounds = 12 + 24/n // enough for K to shrink under way
 				models := ruleModels(t, l, x.algorithm, func(change func(*coordinator.Config)) {
 					ruleRunWith(t, l, fleet, c, 3, 4, change)
@@ -93,7 +94,7 @@ func TestAsynchronousRulesArePublished(t *testing.T) {
 func TestTheNormalisedRuleIsFedAvgs(t *testing.T) {
 	t.Parallel()
 	l, fleet := newLab(t), ruleFleet(t)
-	c := ruleConfig(l, fleet, round.Buffered{N: 4}, nil)
+	c := ruleConfig(l, fleet, closing.Buffered{N: 4}, nil)
 	play := func(a aggregate.Algorithm) [][]float32 {
 		return ruleModels(t, l, a, func(change func(*coordinator.Config)) { ruleRunWith(t, l, fleet, c, 2, 3, change) })
 	}
@@ -125,7 +126,7 @@ func TestStalenessDampsASingleUpdate(t *testing.T) {
 		var seen [][]float32
 		for _, exponent := range []float64{0, 0.5, 8} {
 			models := ruleModels(t, l, aggregate.FedBuff{Rate: 1, Exponent: exponent, Rule: rule}, func(change func(*coordinator.Config)) {
-				ruleRunWith(t, l, fleet, ruleConfig(l, fleet, round.Buffered{N: 1}, nil), 1, 1, change)
+				ruleRunWith(t, l, fleet, ruleConfig(l, fleet, closing.Buffered{N: 1}, nil), 1, 1, change)
 			})
 			last := models[len(models)-1]
 			if !slices.ContainsFunc(seen, func(x []float32) bool { return slices.Equal(x, last) }) {

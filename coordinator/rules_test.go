@@ -16,6 +16,7 @@ import (
 	"fedpace/bus/natsconn"
 	"fedpace/coordinator"
 	"fedpace/coordinator/aggregate"
+	"fedpace/coordinator/closing"
 	"fedpace/coordinator/round"
 	"fedpace/coordinator/schedule"
 	"fedpace/coordinator/selection"
@@ -40,7 +41,7 @@ func ruleFleet(t testing.TB) *device.Fleet {
 }
 
 // ruleConfig is a run of 30 clients in which every rule has something to do.
-func ruleConfig(l *lab, fleet *device.Fleet, closing round.Closing, choose round.Selection) round.Config {
+func ruleConfig(l *lab, fleet *device.Fleet, closing closing.Rule, choose round.Selection) round.Config {
 	clients := l.problem.Set.Clients()
 	return round.Config{
 		Seed: 1, Clients: clients, Cohort: 7, Closing: closing, Select: choose,
@@ -259,19 +260,19 @@ func TestRulesThroughTheBus(t *testing.T) {
 	l, fleet := newLab(t), ruleFleet(t)
 	type rules struct {
 		name    string
-		closing round.Closing
+		closing closing.Rule
 		choose  round.Selection
 	}
 	cases := []rules{
-		{"buffered, stale", round.Buffered{N: 2, StalenessLimit: 1}, selection.BySize{}},
-		{"by size", round.All{}, selection.BySize{}},
-		{"power of choice by size", round.Deadline{Seconds: 0.5}, selection.PowerOfChoice{Candidates: 11, From: selection.BySize{}}},
+		{"buffered, stale", closing.Buffered{N: 2, StalenessLimit: 1}, selection.BySize{}},
+		{"by size", closing.All{}, selection.BySize{}},
+		{"power of choice by size", closing.Deadline{Seconds: 0.5}, selection.PowerOfChoice{Candidates: 11, From: selection.BySize{}}},
 	}
-	for _, closing := range every(round.Closings, 4) {
-		cases = append(cases, rules{round.Closings.NameOf(closing), closing, nil})
+	for _, rule := range every(closing.Rules, 4) {
+		cases = append(cases, rules{closing.Rules.NameOf(rule), rule, nil})
 	}
 	for _, choose := range every(round.Selections, 11) {
-		cases = append(cases, rules{round.Selections.NameOf(choose) + " by a deadline", round.Deadline{Seconds: 0.5}, choose})
+		cases = append(cases, rules{round.Selections.NameOf(choose) + " by a deadline", closing.Deadline{Seconds: 0.5}, choose})
 	}
 	for _, x := range cases {
 		t.Run(x.name, func(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"testing"
 
+	"fedpace/coordinator/closing"
 	"fedpace/coordinator/round"
 	"fedpace/coordinator/schedule"
 )
@@ -34,7 +35,7 @@ func TestSchedulesTimeAsTheyTrain(t *testing.T) {
 		begun(t, schedule.ExpressionK{Formula: "eta > 0.1 ? 5 : 2"}),
 	} {
 		for _, epochs := range []round.Epochs{{}, {Batch: 10, Samples: 20_000}} {
-			c := ruleConfig(l, fleet, round.All{}, nil)
+			c := ruleConfig(l, fleet, closing.All{}, nil)
 			c.K, c.Epochs, c.Stop = k, epochs, round.Limits{Rounds: 6}
 			if epochs.Batch > 0 { // K_r steps of a third of the clients, twice or three times as many of the others
 				c.Samples = func(client int) int { return 1000 * epochs.Batch * (1 + client%3) }

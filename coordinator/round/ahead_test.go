@@ -8,6 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"fedpace/coordinator/closing"
 	_ "fedpace/internal/testseed"
 )
 
@@ -43,7 +44,7 @@ func TestRunningAheadChangesNothing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c, plan := world(t)
 		c.Server, c.Leaves, c.Devices, c.Late, c.Batteries = Server{}, nil, Devices{}, nil, nil
-		c.Closing = Buffered{N: rapid.IntRange(1, 2*c.Cohort).Draw(t, "buffer"), StalenessLimit: rapid.IntRange(0, 3).Draw(t, "limit")}
+		c.Closing = closing.Buffered{N: rapid.IntRange(1, 2*c.Cohort).Draw(t, "buffer"), StalenessLimit: rapid.IntRange(0, 3).Draw(t, "limit")}
 		if Selections.NameOf(c.Select) != "size" {
 			c.Select = Uniform{}
 		}
@@ -85,7 +86,7 @@ func TestRunningAheadChangesNothing(t *testing.T) {
 // goes on to the same history.
 func TestARestoredMachineRunsAhead(t *testing.T) {
 	c := config()
-	c.Clients, c.Cohort, c.Closing, c.Train, c.Soonest = 30, 12, Buffered{N: 9}, false, 10
+	c.Clients, c.Cohort, c.Closing, c.Train, c.Soonest = 30, 12, closing.Buffered{N: 9}, false, 10
 	c.Stop = Limits{Rounds: 40}
 	plan := func(x Task) Plan {
 		return Plan{Download: 10, Compute: Time(x.Task * 7 % 19), Upload: Time(x.Client % 3)}
@@ -144,7 +145,7 @@ func TestARestoredMachineRunsAhead(t *testing.T) {
 // A task that is shorter than any should be is an error, not another history.
 func TestATaskSoonerThanTheSoonest(t *testing.T) {
 	c := config()
-	c.Clients, c.Cohort, c.Closing, c.Train, c.Soonest = 30, 12, Buffered{N: 9}, false, 100
+	c.Clients, c.Cohort, c.Closing, c.Train, c.Soonest = 30, 12, closing.Buffered{N: 9}, false, 100
 	c.Stop = Limits{Rounds: 4}
 	defer func() {
 		if text, ok := recover().(string); !ok || !strings.Contains(text, "less than the least") {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"fedpace/coordinator/closing"
 	"fedpace/coordinator/fairshare"
 	"fedpace/internal/bitset"
 )
@@ -69,7 +70,7 @@ func (s *State) check(c *Config) error {
 		return fmt.Errorf("%v with %d candidates", s.Phase, len(s.Candidates))
 	case s.Phase == Training && k.accepted == 0 || c.Train && k.accepted > 0 && k.accepted != r.Outcomes[Accepted]:
 		return fmt.Errorf("%v with %d updates to be trained, %d were accepted", s.Phase, k.accepted, r.Outcomes[Accepted])
-	case r.Stale < 0 || r.Stale > min(r.Earlier, r.Outcomes[Accepted]) || r.Earlier > r.Cohort || r.Earlier > 0 && !UsesLate(c.Late):
+	case r.Stale < 0 || r.Stale > min(r.Earlier, r.Outcomes[Accepted]) || r.Earlier > r.Cohort || r.Earlier > 0 && !closing.UsesLate(c.Late):
 		return fmt.Errorf("%d tasks of earlier rounds, %d of them accepted", r.Earlier, r.Stale)
 	case sum != r.Cohort:
 		return fmt.Errorf("%d outcomes of %d tasks", sum, r.Cohort)

@@ -7,44 +7,21 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
-)
 
-func TestAQuorumDecides(t *testing.T) {
-	rule := Quorum{N: 5, M: 3, Seconds: 0.5}
-	if got := rule.Deadline(); got != 500_000_000 {
-		t.Errorf("a deadline after %d ns, want half a second", got)
-	}
-	if got := (Quorum{N: 5, M: 3, Seconds: 1e-12}).Deadline(); got != 1 {
-		t.Errorf("a deadline after %d ns, want 1: 0 would be none", got)
-	}
-	if got, want := rule.String(), "with the first 5 updates, or after 0.5 s with at least 3"; got != want {
-		t.Errorf("rounds close %q, want %q", got, want)
-	}
-	for _, x := range []struct {
-		accepted int
-		overdue  bool
-		want     bool
-	}{
-		{0, false, false}, {3, false, false}, {4, false, false}, {5, false, true}, {6, false, true},
-		{0, true, false}, {2, true, false}, {3, true, true}, {5, true, true},
-	} {
-		if got := rule.Close(Standing{Cohort: 8, Accepted: x.accepted, Overdue: x.overdue}); got != x.want {
-			t.Errorf("%d updates, overdue %v: %v, want %v", x.accepted, x.overdue, got, x.want)
-		}
-	}
-}
+	"fedpace/coordinator/closing"
+)
 
 func TestQuorumsThatCannotBe(t *testing.T) {
 	for _, x := range []struct {
-		rule Quorum
+		rule closing.Quorum
 		want string // "": it can
 	}{
-		{Quorum{N: 3, M: 3, Seconds: 1}, ""},
-		{Quorum{N: 1, M: 1, Seconds: 1e-9}, ""},
-		{Quorum{N: 4, M: 1, Seconds: 1}, "round: closing rule: n: 4 is more than the cohort (at most 3: over-selection asks more clients than it waits for)"},
-		{Quorum{N: 2, M: 3, Seconds: 1}, "round: closing rule: m: 3 is more than n (at most 2: a round has closed when n updates have come)"},
-		{Quorum{N: 3, Seconds: 1}, "round: closing rule: m: 0 is out of range (a whole number from 1 to 1000000)"},
-		{Quorum{N: 3, M: 1}, "round: closing rule: seconds: 0 is out of range (more than 0 and at most 4000000000 seconds)"},
+		{closing.Quorum{N: 3, M: 3, Seconds: 1}, ""},
+		{closing.Quorum{N: 1, M: 1, Seconds: 1e-9}, ""},
+		{closing.Quorum{N: 4, M: 1, Seconds: 1}, "round: closing rule: n: 4 is more than the cohort (at most 3: over-selection asks more clients than it waits for)"},
+		{closing.Quorum{N: 2, M: 3, Seconds: 1}, "round: closing rule: m: 3 is more than n (at most 2: a round has closed when n updates have come)"},
+		{closing.Quorum{N: 3, Seconds: 1}, "round: closing rule: m: 0 is out of range (a whole number from 1 to 1000000)"},
+		{closing.Quorum{N: 3, M: 1}, "round: closing rule: seconds: 0 is out of range (more than 0 and at most 4000000000 seconds)"},
 	} {
 		c := config()
 		c.Closing = x.rule
@@ -76,7 +53,7 @@ func TestRoundsCloseWithAQuorum(t *testing.T) {
 		{"nobody can come", []Time{never, never, never, never, never, never}, 300, [Outcomes]int{Dropped: 6}},
 	} {
 		c := config()
-		c.Cohort, c.Closing, c.Stop.Rounds = 6, Quorum{N: 4, M: 2, Seconds: Time(100).Seconds()}, 1
+		c.Cohort, c.Closing, c.Stop.Rounds = 6, closing.Quorum{N: 4, M: 2, Seconds: Time(100).Seconds()}, 1
 		reports, _, _ := play(t, c, rand.New(rand.NewPCG(1, 1)), func(task Task) Plan {
 			took := x.takes[task.Task-1]
 			return Plan{Compute: took, Drops: took == never, Dropout: 300}
@@ -93,7 +70,7 @@ func TestQuorumsInAnyRun(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c, plan := world(t)
 		n := rapid.IntRange(1, c.Cohort).Draw(t, "n of quorum")
-		rule := Quorum{N: n, M: rapid.IntRange(1, n).Draw(t, "m"), Seconds: Time(rapid.IntRange(1, 60).Draw(t, "deadline of quorum")).Seconds()}
+		rule := closing.Quorum{N: n, M: rapid.IntRange(1, n).Draw(t, "m"), Seconds: Time(rapid.IntRange(1, 60).Draw(t, "deadline of quorum")).Seconds()}
 		c.Closing, c.Late = rule, nil
 		reports, popped, _ := play(t, c, rand.New(rand.NewPCG(1, 1)), plan)
 		for _, r := range reports {

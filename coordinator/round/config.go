@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 
+	"fedpace/coordinator/closing"
 	"fedpace/coordinator/fairshare"
 	"fedpace/coordinator/schedule"
 )
@@ -27,9 +28,9 @@ type Config struct {
 	Seed    uint64
 	Clients int // population, of simulated clients
 	Cohort  int // clients asked in a round; with Buffered, clients at work at a time
-	Closing Closing
-	Late    Lateness  // nil: Drop
-	Select  Selection // nil: Uniform
+	Closing closing.Rule
+	Late    closing.Lateness // nil: Drop
+	Select  Selection        // nil: Uniform
 	K       schedule.K
 	Eta     schedule.Eta
 	Epochs  Epochs                 // where K counts epochs, not local steps

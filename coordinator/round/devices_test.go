@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"fedpace/coordinator/closing"
 	"fedpace/coordinator/schedule"
 	"fedpace/internal/keyed"
 	"fedpace/internal/registry"
@@ -87,10 +88,10 @@ func TestDevicesBesideTheCohortChangeNoSimulatedTask(t *testing.T) {
 		c.Stop, c.K, c.Epochs = Limits{Rounds: 5}, schedule.RoundsK{K0: 8}, Epochs{}
 		c.Eta = config().Eta // others may follow the times of devices
 		c.Late = nil         // a late client's place is another's
-		if Overlaps(c.Closing) || QueryOf(c.Select) > 0 {
-			c.Closing, c.Select = All{}, Uniform{}
+		if closing.Overlaps(c.Closing) || QueryOf(c.Select) > 0 {
+			c.Closing, c.Select = closing.All{}, Uniform{}
 		}
-		counts := c.Closing.Close(Standing{Cohort: c.Cohort, Accepted: c.Clients + 3}) // updates, so devices close rounds, too
+		counts := c.Closing.Close(closing.Standing{Cohort: c.Cohort, Accepted: c.Clients + 3}) // updates, so devices close rounds, too
 		c.Devices = Devices{Count: 3, Liveness: 20}
 		simulated := func(c Config) (tasks []Task) {
 			p := newPlayer(t, c, rand.New(rand.NewPCG(1, 1)), func(x Task) Plan {

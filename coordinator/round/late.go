@@ -4,49 +4,9 @@ import (
 	"errors"
 	"fmt"
 
+	"fedpace/coordinator/closing"
 	"fedpace/internal/registry"
 )
-
-// Lateness says what becomes of the tasks that are under way when their round closes,
-// which is after a deadline or with the first n updates. Either way the next round
-// has a whole cohort.
-type Lateness interface {
-	// Keeps reports whether a task goes on although its round is over. In the next
-	// round its base model will be so many aggregations old. Once false, it is false
-	// for all greater numbers.
-	Keeps(aggregations int) bool
-}
-
-// Lates are the ways to treat late updates, by name.
-var Lates = registry.New[Lateness]("treatment of late updates", "rule")
-
-func init() {
-	Lates.Register("drop", "a round's tasks end with it: they are late after a deadline, else cancelled", Drop{})
-	Lates.Register("use", "tasks go on when their round closes, and their updates count in a later one", Use{})
-}
-
-// Drop ends a round's tasks with the round.
-type Drop struct{}
-
-func (Drop) Keeps(int) bool { return false }
-
-// Use lets tasks outlive their round (REFL, Abdelmoniem et al. 2023). A late update
-// counts, once, in the round in which it arrives. It is trained from its own base
-// model, and [Task].Staleness is for its weight. It closes no round: [Standing] is of
-// the round's own tasks. A client is busy until its late task ends. A task ends as
-// [Late] when a round closes and its base model is older than Limit from then on.
-type Use struct {
-	Limit int `key:"limit" default:"5" range:"[1,1000000]" unit:"rounds" help:"a late update is given up when more rounds than this have made a model since its base model"`
-}
-
-func (u Use) Keeps(aggregations int) bool { return aggregations <= u.Limit }
-
-func (u Use) String() string {
-	return fmt.Sprintf("used up to %d rounds later", u.Limit)
-}
-
-// UsesLate reports whether tasks outlive their round.
-func UsesLate(l Lateness) bool { return l != nil && l.Keeps(1) }
 
 // late reports whether a task is of an earlier round. Where rounds overlap none is
 // late for that.
@@ -69,7 +29,7 @@ func (m *Machine) endRest() {
 	if m.s.Round.Outcomes[Accepted] > 0 {
 		next++
 	}
-	if !UsesLate(m.config.Late) {
+	if !closing.UsesLate(m.config.Late) {
 		m.cancelRest(o)
 		return
 	}
@@ -101,16 +61,31 @@ func (c *Config) validateLate() error {
 	if err := registry.Check(c.Late); err != nil {
 		return fmt.Errorf("round: late updates: %w", err)
 	}
-	if _, all := c.Closing.(All); !UsesLate(c.Late) {
+	if _, all := c.Closing.(closing.All); !closing.UsesLate(c.Late) {
 		return nil
 	} else if all {
 		return errors.New("round: no update is late where a round waits for all")
 	}
 	switch {
-	case Overlaps(c.Closing):
+	case closing.Overlaps(c.Closing):
 		return errors.New("round: no update is late where rounds overlap")
 	case QueryOf(c.Select) > 0:
 		return errors.New("round: late updates do not go with candidates that are asked for their losses")
 	}
 	return nil
+}
+
+// standing is how the round stands.
+func (m *Machine) standing() closing.Standing {
+	r := &m.s.Round
+	return closing.Standing{Cohort: m.config.Cohort, Tasks: m.own(), Accepted: r.Outcomes[Accepted] - r.Stale, Overdue: r.Overdue}
+}
+
+// stale reports whether an update from a base model is too old by now.
+func (m *Machine) stale(model uint64) bool {
+	age := int(m.s.Model - model)
+	if m.overlapping != nil {
+		return m.overlapping.Stale(age)
+	}
+	return age > 0 && closing.UsesLate(m.config.Late) && !m.config.Late.Keeps(age)
 }

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"fedpace/coordinator/closing"
 )
 
 func TestLateUpdatesThatCannotBe(t *testing.T) {
@@ -15,11 +17,11 @@ func TestLateUpdatesThatCannotBe(t *testing.T) {
 		change func(*Config)
 		want   string
 	}{
-		{"no limit", func(c *Config) { c.Closing, c.Late = First{N: 2}, Use{} }, "late updates: limit: 0 is out of range"},
-		{"nobody is late", func(c *Config) { c.Late = Use{Limit: 1} }, "no update is late where a round waits for all"},
-		{"rounds overlap", func(c *Config) { c.Closing, c.Late = Buffered{N: 2}, Use{Limit: 1} }, "no update is late where rounds overlap"},
+		{"no limit", func(c *Config) { c.Closing, c.Late = closing.First{N: 2}, closing.Use{} }, "late updates: limit: 0 is out of range"},
+		{"nobody is late", func(c *Config) { c.Late = closing.Use{Limit: 1} }, "no update is late where a round waits for all"},
+		{"rounds overlap", func(c *Config) { c.Closing, c.Late = closing.Buffered{N: 2}, closing.Use{Limit: 1} }, "no update is late where rounds overlap"},
 		{"candidates", func(c *Config) {
-			c.Closing, c.Late, c.Select = First{N: 2}, Use{Limit: 1}, chosen("power_of_choice", "candidates", 4)
+			c.Closing, c.Late, c.Select = closing.First{N: 2}, closing.Use{Limit: 1}, chosen("power_of_choice", "candidates", 4)
 		}, "late updates do not go with candidates"},
 	} {
 		c := config()
@@ -35,8 +37,8 @@ func TestLateUpdatesThatCannotBe(t *testing.T) {
 func TestLateUpdatesCountInTheRoundInWhichTheyCome(t *testing.T) {
 	for _, x := range []struct {
 		name    string
-		closing Closing
-		late    Lateness
+		closing closing.Rule
+		late    closing.Lateness
 		takes   []Time
 		ends    []Time
 		want    [][Outcomes]int // by round
@@ -44,31 +46,31 @@ func TestLateUpdatesCountInTheRoundInWhichTheyCome(t *testing.T) {
 		rest    int             // cancelled with the run's end
 	}{
 		{
-			"one round later", after(100), Use{Limit: 5}, []Time{50, 150, 60, 90, 90, 90}, []Time{100, 190},
+			"one round later", after(100), closing.Use{Limit: 5}, []Time{50, 150, 60, 90, 90, 90}, []Time{100, 190},
 			[][Outcomes]int{{Accepted: 2}, {Accepted: 4}}, [][]int{{0, 0}, {1, 0, 0, 0}}, 0,
 		},
 		{
-			"dropped", after(100), Drop{}, []Time{50, 150, 60, 90, 90, 90}, []Time{100, 190},
+			"dropped", after(100), closing.Drop{}, []Time{50, 150, 60, 90, 90, 90}, []Time{100, 190},
 			[][Outcomes]int{{Accepted: 2, Late: 1}, {Accepted: 3}}, [][]int{{0, 0}, {0, 0, 0}}, 0,
 		},
 		{
-			"unequally late", after(100), Use{Limit: 5}, []Time{150, 260, 30, 40, 120, 50, 30, 40, 70}, []Time{100, 200, 270},
+			"unequally late", after(100), closing.Use{Limit: 5}, []Time{150, 260, 30, 40, 120, 50, 30, 40, 70}, []Time{100, 200, 270},
 			[][Outcomes]int{{Accepted: 1}, {Accepted: 3}, {Accepted: 5}}, [][]int{{0}, {1, 0, 0}, {2, 1, 0, 0, 0}}, 0,
 		},
 		{
-			"too old after two models", after(100), Use{Limit: 1}, []Time{30, 900, 30, 30, 30, 120, 40, 40, 40}, []Time{100, 200, 240},
+			"too old after two models", after(100), closing.Use{Limit: 1}, []Time{30, 900, 30, 30, 30, 120, 40, 40, 40}, []Time{100, 200, 240},
 			[][Outcomes]int{{Accepted: 2}, {Accepted: 2, Late: 1}, {Accepted: 4}}, [][]int{{0, 0}, {0, 0}, {1, 0, 0, 0}}, 0,
 		},
 		{
-			"rounds without a model make nothing older", after(100), Use{Limit: 1}, []Time{350, 350, 350, 350, 350, 350, 350, 350, 350, 40, 50, 60}, []Time{100, 200, 300, 360},
+			"rounds without a model make nothing older", after(100), closing.Use{Limit: 1}, []Time{350, 350, 350, 350, 350, 350, 350, 350, 350, 40, 50, 60}, []Time{100, 200, 300, 360},
 			[][Outcomes]int{{}, {}, {}, {Accepted: 6}}, [][]int{nil, nil, nil, {0, 0, 0, 0, 0, 0}}, 6,
 		},
 		{
-			"late ones close no round", First{N: 2}, Use{Limit: 5}, []Time{10, 20, 25, 30, 40, 90}, []Time{20, 60},
+			"late ones close no round", closing.First{N: 2}, closing.Use{Limit: 5}, []Time{10, 20, 25, 30, 40, 90}, []Time{20, 60},
 			[][Outcomes]int{{Accepted: 2}, {Accepted: 3}}, [][]int{{0, 0}, {1, 0, 0}}, 1,
 		},
 		{
-			"of a quorum", Quorum{N: 3, M: 1, Seconds: Time(100).Seconds()}, Use{Limit: 5}, []Time{110, 120, 130, 20, 30, 40}, []Time{110, 150},
+			"of a quorum", closing.Quorum{N: 3, M: 1, Seconds: Time(100).Seconds()}, closing.Use{Limit: 5}, []Time{110, 120, 130, 20, 30, 40}, []Time{110, 150},
 			[][Outcomes]int{{Accepted: 1}, {Accepted: 5}}, [][]int{{0}, {1, 1, 0, 0, 0}}, 0,
 		},
 	} {
@@ -104,7 +106,7 @@ func TestLateUpdatesCountInTheRoundInWhichTheyCome(t *testing.T) {
 // when they are done.
 func TestARoundWaitsForLateClients(t *testing.T) {
 	c := config()
-	c.Clients, c.Cohort, c.Closing, c.Late, c.Stop.Rounds = 2, 2, First{N: 1}, Use{Limit: 5}, 3
+	c.Clients, c.Cohort, c.Closing, c.Late, c.Stop.Rounds = 2, 2, closing.First{N: 1}, closing.Use{Limit: 5}, 3
 	takes := []Time{10, 35, 40, 1, 1, 1}
 	reports, _, stop := play(t, c, rand.New(rand.NewPCG(1, 1)), func(task Task) Plan { return Plan{Compute: takes[task.Task-1]} })
 	for i, want := range []struct {
@@ -134,7 +136,7 @@ func TestARoundWaitsForLateClients(t *testing.T) {
 // A round that has got a late client takes no other that comes back meanwhile.
 func TestARoundWithALateClientIsWhole(t *testing.T) {
 	c := config()
-	c.Clients, c.Cohort, c.Closing, c.Late, c.Stop.Rounds = 3, 2, after(5), Use{Limit: 5}, 2
+	c.Clients, c.Cohort, c.Closing, c.Late, c.Stop.Rounds = 3, 2, after(5), closing.Use{Limit: 5}, 2
 	c.Available = func(client int, at Time) bool { return client < 2 || at >= 14 }
 	c.NextChange = func(at Time) (Time, bool) { return 14, at < 14 }
 	takes := []Time{12, 30, 4, 1, 1}
@@ -156,8 +158,8 @@ func TestLateUpdatesInAnyRun(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c, plan := world(t)
 		limit := rapid.IntRange(1, 4).Draw(t, "limit of late")
-		c.Train, c.Late = true, Use{Limit: limit}
-		drawEntry(t, Closings, &c, func(rule Closing) { c.Closing, c.Select = rule, nil })
+		c.Train, c.Late = true, closing.Use{Limit: limit}
+		drawEntry(t, closing.Rules, &c, func(rule closing.Rule) { c.Closing, c.Select = rule, nil })
 		p := newPlayer(t, c, rand.New(rand.NewPCG(1, 1)), plan)
 		for p.machine.Phase() != Stopped {
 			p.turn(t)

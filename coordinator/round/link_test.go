@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"fedpace/coordinator/closing"
 	"fedpace/coordinator/fairshare"
 )
 
@@ -79,7 +80,7 @@ func TestAVastServerChangesNothing(t *testing.T) {
 // is then stopped after half of its own.
 func TestPartOfASharedTransfer(t *testing.T) {
 	c := config()
-	c.Clients, c.Cohort, c.Closing, c.Server, c.Train = 2, 2, First{N: 1}, server(0, 100), false
+	c.Clients, c.Cohort, c.Closing, c.Server, c.Train = 2, 2, closing.First{N: 1}, server(0, 100), false
 	c.Stop = Limits{Rounds: 1}
 	p := newPlayer(t, c, rand.New(rand.NewPCG(1, 1)), func(x Task) Plan {
 		return Plan{Compute: Time(1 + 50*(x.Task-1)), Upload: 100}

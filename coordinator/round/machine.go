@@ -3,6 +3,7 @@ package round
 import (
 	"fmt"
 
+	"fedpace/coordinator/closing"
 	"fedpace/coordinator/schedule"
 	"fedpace/internal/bitset"
 )
@@ -14,7 +15,7 @@ type Machine struct {
 	order  Order
 
 	// The closing rule and the order, if they have these methods; else nil.
-	overlapping Overlapping
+	overlapping closing.Overlapping
 	drawing     Drawing
 	following   Following
 	limiting    Limiting
@@ -90,7 +91,7 @@ func newMachine(c Config, s State) (m *Machine, err error) {
 		return nil, err
 	}
 	m.ready = m.readyTimes()
-	m.overlapping, _ = c.Closing.(Overlapping)
+	m.overlapping, _ = c.Closing.(closing.Overlapping)
 	m.times = c.readsStragglers() && m.overlapping == nil // rounds that overlap wait for nobody
 	m.drawing, _ = m.order.(Drawing)
 	m.following, _ = m.order.(Following)

@@ -8,13 +8,14 @@ import (
 	"strings"
 	"testing"
 
+	"fedpace/coordinator/closing"
 	"fedpace/coordinator/schedule"
 	"fedpace/internal/keyed"
 )
 
 func config() Config {
 	return Config{
-		Seed: 1, Clients: 10, Cohort: 3, Closing: All{},
+		Seed: 1, Clients: 10, Cohort: 3, Closing: closing.All{},
 		K: schedule.FixedK{K0: 8}, Eta: schedule.FixedEta{Eta0: 0.5},
 		Window: schedule.WindowConfig{Size: 2}, Plateau: schedule.PlateauConfig{Patience: 2},
 		Train: true, Stop: Limits{Rounds: 3},
@@ -29,7 +30,7 @@ func (hasty) Needs() Needs { return Needs{Deadline: true} }
 func expectAny(client, steps int) Time { return Time(1 + client*steps) }
 
 // after is the closing rule of a deadline.
-func after(d Time) Closing { return Deadline{Seconds: d.Seconds()} }
+func after(d Time) closing.Rule { return closing.Deadline{Seconds: d.Seconds()} }
 
 func TestConfigsThatCannotRun(t *testing.T) {
 	for _, c := range []struct {
@@ -42,15 +43,17 @@ func TestConfigsThatCannotRun(t *testing.T) {
 		{"no end", func(c *Config) { c.Stop = Limits{} }, "no end"},
 		{"negative end", func(c *Config) { c.Stop.Time = -1 }, "negative"},
 		{"accuracy without training", func(c *Config) { c.Train, c.Stop.Accuracy = false, 0.5 }, "needs training"},
-		{"first of too many", func(c *Config) { c.Closing = First{N: 4} }, "n: 4 is more than the cohort (at most 3"},
-		{"no time", func(c *Config) { c.Closing = Deadline{} }, "seconds: 0 is out of range (more than 0 and at most 4000000000 seconds)"},
+		{"first of too many", func(c *Config) { c.Closing = closing.First{N: 4} }, "n: 4 is more than the cohort (at most 3"},
+		{"no time", func(c *Config) { c.Closing = closing.Deadline{} }, "seconds: 0 is out of range (more than 0 and at most 4000000000 seconds)"},
 		{"no window", func(c *Config) { c.Window.Size = 0 }, "window of 0 rounds"},
-		{"empty buffer", func(c *Config) { c.Closing = Buffered{} }, "n: 0 is out of range (a whole number from 1 to 1000000)"},
-		{"negative staleness", func(c *Config) { c.Closing = Buffered{N: 1, StalenessLimit: -1} }, "staleness_limit: -1 is out of range"},
+		{"empty buffer", func(c *Config) { c.Closing = closing.Buffered{} }, "n: 0 is out of range (a whole number from 1 to 1000000)"},
+		{"negative staleness", func(c *Config) { c.Closing = closing.Buffered{N: 1, StalenessLimit: -1} }, "staleness_limit: -1 is out of range"},
 		{"too few candidates", func(c *Config) { c.Select = chosen("power_of_choice", "candidates", 2) }, "candidates: 2 is less than the cohort, which is chosen from them (at least 3)"},
 		{"too many candidates", func(c *Config) { c.Select = chosen("power_of_choice", "candidates", 11) }, "candidates: 11 is more than there are clients (at most 10)"},
 		{"losses without training", func(c *Config) { c.Train, c.Select = false, chosen("power_of_choice", "candidates", 4) }, "needs training"},
-		{"losses in rounds that overlap", func(c *Config) { c.Closing, c.Select = Buffered{N: 2}, chosen("power_of_choice", "candidates", 4) }, "rounds that do not overlap"},
+		{"losses in rounds that overlap", func(c *Config) {
+			c.Closing, c.Select = closing.Buffered{N: 2}, chosen("power_of_choice", "candidates", 4)
+		}, "rounds that do not overlap"},
 		{"candidates of candidates", func(c *Config) {
 			c.Select = chosen("power_of_choice", "candidates", 4, "from", chosen("power_of_choice", "candidates", 5))
 		}, "from: candidates cannot be drawn by asking"},
@@ -58,7 +61,7 @@ func TestConfigsThatCannotRun(t *testing.T) {
 		{"nobody has samples", func(c *Config) { c.Select, c.Samples = chosen("size"), func(int) int { return 0 } }, "no client has a sample"},
 		{"negative sizes", func(c *Config) { c.Select, c.Samples = chosen("size"), func(c int) int { return 2 - c } }, "client 3 has -1 samples"},
 		{"no deadline to need", func(c *Config) { c.Select = hasty{} }, "rounds with a deadline"},
-		{"fit in rounds that overlap", func(c *Config) { c.Closing, c.Select = Buffered{N: 2}, chosen("fit") }, "rounds that do not overlap"},
+		{"fit in rounds that overlap", func(c *Config) { c.Closing, c.Select = closing.Buffered{N: 2}, chosen("fit") }, "rounds that do not overlap"},
 		{"tiers of nobody knows what", func(c *Config) { c.Select = chosen("tifl", "tiers", 2, "interval", 1) }, "the clients' expected times"},
 		{"more tiers than clients", func(c *Config) { c.Select, c.Expect = chosen("tifl", "tiers", 11, "interval", 1), expectAny }, "tiers: 11 is more than there are clients (at most 10)"},
 		{"tiers without losses", func(c *Config) {
@@ -223,7 +226,7 @@ func FuzzStep(f *testing.F) {
 		c.Closing = after(50)
 		switch rule % 4 {
 		case 1:
-			c.Closing = Buffered{N: 2, StalenessLimit: 1}
+			c.Closing = closing.Buffered{N: 2, StalenessLimit: 1}
 		case 2:
 			c.Select = chosen("power_of_choice", "candidates", 4)
 		case 3:
@@ -373,7 +376,7 @@ func BenchmarkDeadlineAtScale(b *testing.B) {
 func BenchmarkBuffered(b *testing.B) {
 	c := config()
 	c.Clients, c.Cohort, c.Train, c.Stop = 1_000_000, 1000, false, Limits{Rounds: math.MaxInt}
-	c.Closing = Buffered{N: 10}
+	c.Closing = closing.Buffered{N: 10}
 	m, err := New(c)
 	if err != nil {
 		b.Fatal(err)

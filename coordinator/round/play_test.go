@@ -8,6 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"fedpace/coordinator/closing"
 	"fedpace/coordinator/schedule"
 	"fedpace/internal/keyed"
 	"fedpace/internal/registry"
@@ -386,7 +387,7 @@ func world(t *rapid.T) (Config, func(Task) Plan) {
 	}
 	c.Samples = func(client int) int { return (client*7 + 1) % 5 * 10 }
 	c.Expect = func(client, steps int) Time { return Time(5 + steps*(client%8)) }
-	drawEntry(t, Closings, &c, func(rule Closing) { c.Closing, c.Select = rule, nil })
+	drawEntry(t, closing.Rules, &c, func(rule closing.Rule) { c.Closing, c.Select = rule, nil })
 	drawEntry(t, Selections, &c, func(s Selection) { c.Select = s })
 	if rapid.Bool().Draw(t, "availability") {
 		// Client c is there in a share of the time, in turns of its own length.
@@ -399,7 +400,7 @@ func world(t *rapid.T) (Config, func(Task) Plan) {
 		c.NextChange = func(at Time) (Time, bool) { return at + 1, at < until } // a change need not be one
 	}
 	drawDevices(t, &c)
-	if late := drawn(t, Lates, &c); rapid.Bool().Draw(t, "late") {
+	if late := drawn(t, closing.Lates, &c); rapid.Bool().Draw(t, "late") {
 		if c.Late = late; c.Validate() != nil {
 			c.Late = nil
 		}
@@ -408,7 +409,7 @@ func world(t *rapid.T) (Config, func(Task) Plan) {
 	if rapid.Bool().Draw(t, "shared") {
 		c.Server = server(rapid.IntRange(0, 30).Draw(t, "server's download"), rapid.IntRange(0, 30).Draw(t, "server's upload"))
 		// Not where rounds overlap: were all to leave early, they would never end.
-		if stays := rapid.IntRange(0, 80).Draw(t, "stays"); stays > 0 && !Overlaps(c.Closing) {
+		if stays := rapid.IntRange(0, 80).Draw(t, "stays"); stays > 0 && !closing.Overlaps(c.Closing) {
 			c.Leaves = func(client int, at Time) (Time, bool) { return at + Time(stays+client), client%3 > 0 }
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"fedpace/coordinator/closing"
 	"fedpace/coordinator/round"
 	"fedpace/coordinator/schedule"
 	_ "fedpace/coordinator/selection" // the tests of the machine play all entries
@@ -19,7 +20,7 @@ type most struct {
 }
 
 func (c most) Deadline() round.Time { return round.Time(c.Seconds * 1e9) }
-func (c most) Close(now round.Standing) bool {
+func (c most) Close(now closing.Standing) bool {
 	return float64(now.Accepted) >= c.Share*float64(now.Cohort) || now.Overdue && now.Accepted > 0
 }
 
@@ -41,7 +42,7 @@ func (o *turns) Next() (client int, ok bool) {
 }
 
 func init() {
-	round.Closings.Register("most", "most of the cohort", most{})
+	closing.Rules.Register("most", "most of the cohort", most{})
 	round.Selections.Register("in_turn", "all in turn", inTurn{})
 }
 
@@ -106,7 +107,7 @@ func Example() {
 
 func TestAPlugInMustFit(t *testing.T) {
 	c := pluggedIn()
-	c.Closing = round.Buffered{N: 2}
+	c.Closing = closing.Buffered{N: 2}
 	if _, err := round.New(c); err == nil {
 		t.Error("an order that draws no single clients is taken for rounds that overlap")
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"fedpace/coordinator/closing"
 	"fedpace/coordinator/schedule"
 )
 
@@ -27,7 +28,7 @@ func (s spy) LocalSteps(p schedule.Progress) int {
 // clients 1 + lossOf.
 func TestWhatSchedulesAreTold(t *testing.T) {
 	c := config()
-	c.Clients, c.Cohort, c.Closing, c.Train, c.EvaluateEvery, c.Stop = 4, 4, All{}, true, 2, Limits{Rounds: 3}
+	c.Clients, c.Cohort, c.Closing, c.Train, c.EvaluateEvery, c.Stop = 4, 4, closing.All{}, true, 2, Limits{Rounds: 3}
 	c.Eta = formula("eta0 / r")
 	c.Window = schedule.WindowConfig{Size: 1, FirstRound: true}
 	losses := []float64{}
@@ -89,7 +90,7 @@ func TestEpochsFollowTheSamples(t *testing.T) {
 		}
 	}
 	c := config()
-	c.Clients, c.Cohort, c.Closing, c.Stop = 4, 4, All{}, Limits{Rounds: 2}
+	c.Clients, c.Cohort, c.Closing, c.Stop = 4, 4, closing.All{}, Limits{Rounds: 2}
 	c.Samples, c.Epochs = func(client int) int { return 10 * client }, Epochs{Batch: 5, Samples: 15}
 	c.K = schedule.FixedK{K0: 2 * schedule.Parts}
 	steps := map[int]int{}

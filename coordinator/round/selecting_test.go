@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"fedpace/coordinator/closing"
 )
 
 // A place is filled uniformly, or by size, among the clients that are free,
@@ -26,7 +28,7 @@ func TestPlacesAreFilledFairly(t *testing.T) {
 	} {
 		t.Run(x.name, func(t *testing.T) {
 			c := config()
-			c.Clients, c.Select, c.Closing = clients, x.rule, Buffered{N: 1}
+			c.Clients, c.Select, c.Closing = clients, x.rule, closing.Buffered{N: 1}
 			c.Samples = func(c int) int { return c % 4 }
 			c.Available = func(client int, _ Time) bool { return x.free(client) }
 			c.NextChange = func(Time) (Time, bool) { return 0, false }

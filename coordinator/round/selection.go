@@ -5,8 +5,12 @@ import (
 	"errors"
 	"fmt"
 
+	"fedpace/coordinator/closing"
 	"fedpace/internal/registry"
 )
+
+// Needs is what a selection must be given by its run.
+type Needs = registry.Needs
 
 // Selections are the ways to choose clients, by name. One is one file that
 // registers a struct of its options; [Uniform] is the shortest example. A
@@ -203,7 +207,7 @@ func (c *Config) meet(name string, component any, err error) error {
 		missing = errors.New("training")
 	case n.Candidates && c.Devices.Count > 0:
 		missing = errors.New("losses of clients without a task, which devices do not tell")
-	case n.Rounds && Overlaps(c.Closing):
+	case n.Rounds && closing.Overlaps(c.Closing):
 		missing = errors.New("rounds that do not overlap")
 	case n.Deadline && c.Closing.Deadline() == 0:
 		missing = errors.New("rounds with a deadline")

@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
 
+	"fedpace/coordinator/closing"
 	"fedpace/coordinator/schedule"
 )
 
@@ -144,7 +145,7 @@ func (p *player) pending(t failer, out *Effects) {
 // halfway is a state with tasks under way, accepted and unplanned.
 func halfway(t testing.TB) (Config, State) {
 	c := config()
-	c.Closing = Buffered{N: 2}
+	c.Closing = closing.Buffered{N: 2}
 	p := newPlayer(failing{t}, c, rand.New(rand.NewPCG(1, 1)), func(x Task) Plan { return Plan{Compute: Time(10 * x.Task)} })
 	for p.machine.Phase() != Clocked {
 		p.turn(failing{t})
@@ -202,7 +203,7 @@ func FuzzRestore(f *testing.F) {
 			return
 		}
 		c := config()
-		c.Closing = Buffered{N: 2}
+		c.Closing = closing.Buffered{N: 2}
 		m, err := Restore(c, s)
 		if err != nil {
 			return

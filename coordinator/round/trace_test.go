@@ -11,6 +11,7 @@ import (
 
 	"github.com/cockroachdb/datadriven"
 
+	"fedpace/coordinator/closing"
 	"fedpace/coordinator/schedule"
 	"fedpace/internal/registry"
 )
@@ -39,7 +40,7 @@ type conversation struct {
 
 func newConversation(t *testing.T, d *datadriven.TestData) *conversation {
 	config := Config{
-		Seed: 1, Clients: 10, Cohort: 3, Closing: All{},
+		Seed: 1, Clients: 10, Cohort: 3, Closing: closing.All{},
 		K: schedule.FixedK{K0: 8}, Eta: schedule.FixedEta{Eta0: 0.5},
 		Window: schedule.WindowConfig{Size: 2}, Plateau: schedule.PlateauConfig{Patience: 2},
 		Train: true,
@@ -60,9 +61,9 @@ func newConversation(t *testing.T, d *datadriven.TestData) *conversation {
 				d.Fatalf(t, "%v: %v", arg, err)
 			}
 		case "close": // close=all, close=(first, n=2)
-			config.Closing = made(t, d, Closings, arg.Vals)
+			config.Closing = made(t, d, closing.Rules, arg.Vals)
 		case "late": // late=(use, limit=1)
-			config.Late = made(t, d, Lates, arg.Vals)
+			config.Late = made(t, d, closing.Lates, arg.Vals)
 		case "select": // select=size, select=(power_of_choice, candidates=5, from=size)
 			config.Select = made(t, d, Selections, arg.Vals)
 		case "away":
@@ -290,7 +291,7 @@ func timerText(t Timer) string {
 }
 
 func (c *conversation) overlaps() bool {
-	return c.machine.overlapping != nil || UsesLate(c.machine.config.Late)
+	return c.machine.overlapping != nil || closing.UsesLate(c.machine.config.Late)
 }
 
 func (c *conversation) step(e Event) string {

@@ -5,6 +5,7 @@ import (
 	"container/heap"
 	"fmt"
 
+	"fedpace/coordinator/closing"
 	"fedpace/coordinator/round"
 	"fedpace/internal/keyed"
 )
@@ -35,7 +36,7 @@ func (l LeastAvailable) Needs() round.Needs {
 func (l LeastAvailable) Order(s round.Setup) (round.Order, error) {
 	window := s.Deadline
 	if l.Seconds > 0 {
-		window = round.Deadline{Seconds: l.Seconds}.Deadline()
+		window = closing.Deadline{Seconds: l.Seconds}.Deadline()
 	}
 	return &forecasts{setup: s, window: window, wrong: l.Error}, nil
 }

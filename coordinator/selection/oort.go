@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 
+	"fedpace/coordinator/closing"
 	"fedpace/coordinator/round"
 	"fedpace/internal/bitset"
 	"fedpace/internal/registry"
@@ -53,7 +54,7 @@ func (o Oort) Order(s round.Setup) (round.Order, error) {
 	if s.Expect == nil {
 		return nil, errors.New("round: to try fast clients first needs their expected times")
 	}
-	step := round.Deadline{Seconds: o.Seconds}.Deadline().Seconds()
+	step := closing.Deadline{Seconds: o.Seconds}.Deadline().Seconds()
 	return &guided{
 		Oort: o, s: s, expected: expectedTimes(&s), clients: make([]guidedClient, s.Clients),
 		given: bitset.New(s.Clients), epsilon: o.Explore, step: step, preferred: step,

@@ -3,11 +3,11 @@ package plugins
 import (
 	"fmt"
 
-	"fedpace/coordinator/round"
+	"fedpace/coordinator/closing"
 )
 
 func init() {
-	round.Closings.Register("share", "a part of the cohort closes a round", Share{})
+	closing.Rules.Register("share", "a part of the cohort closes a round", Share{})
 }
 
 // Share closes a round when a part of the cohort has answered. Two clients in
@@ -17,10 +17,10 @@ type Share struct {
 }
 
 // Deadline is 0: the rounds of this rule have no deadline.
-func (Share) Deadline() round.Time { return 0 }
+func (Share) Deadline() closing.Time { return 0 }
 
 // Close reports whether enough updates have been accepted.
-func (s Share) Close(now round.Standing) bool {
+func (s Share) Close(now closing.Standing) bool {
 	return float64(now.Accepted) >= s.Of*float64(now.Cohort)
 }
 

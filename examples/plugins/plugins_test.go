@@ -14,6 +14,7 @@ import (
 	"fedpace/actors/device"
 	"fedpace/actors/learn"
 	"fedpace/coordinator/aggregate"
+	"fedpace/coordinator/closing"
 	"fedpace/coordinator/round"
 	"fedpace/metrics"
 )
@@ -32,7 +33,7 @@ func TestAShareClosesARound(t *testing.T) {
 		accepted int
 		want     bool
 	}{{0, false}, {6, false}, {7, true}, {10, true}} {
-		if got := (Share{Of: 0.7}).Close(round.Standing{Cohort: 10, Accepted: test.accepted}); got != test.want {
+		if got := (Share{Of: 0.7}).Close(closing.Standing{Cohort: 10, Accepted: test.accepted}); got != test.want {
 			t.Errorf("%d of 10 updates: %v, want %v", test.accepted, got, test.want)
 		}
 	}

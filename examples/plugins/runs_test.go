@@ -19,6 +19,7 @@ import (
 	"fedpace/actors/device"
 	"fedpace/actors/learn"
 	"fedpace/coordinator/aggregate"
+	"fedpace/coordinator/closing"
 	"fedpace/coordinator/round"
 	"fedpace/coordinator/schedule"
 	"fedpace/experiment/config"
@@ -43,7 +44,7 @@ func TestEverythingIsNamed(t *testing.T) {
 		"model":           c.Model.(Scaled).Factor == 0.5,
 		"reader":          c.Data == config.Data{Path: "points.csv", Reader: Points{}},
 		"schedule":        schedule.Ks.NameOf(c.Schedule.K) == "proportional",
-		"closing rule":    c.Close == round.Closing(Share{Of: 0.7}),
+		"closing rule":    c.Close == closing.Rule(Share{Of: 0.7}),
 		"selection":       c.Select == round.Selection(InTurn{}),
 		"algorithm":       aggregate.Algorithms.NameOf(c.Aggregate.Algorithm) == "clipped",
 		"compression":     c.Compress == aggregate.Compression(ShortFloats{Fraction: 10}),

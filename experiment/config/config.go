@@ -8,6 +8,7 @@ import (
 	"fedpace/actors/device"
 	"fedpace/actors/learn"
 	"fedpace/coordinator/aggregate"
+	"fedpace/coordinator/closing"
 	"fedpace/coordinator/round"
 	"fedpace/coordinator/schedule"
 	_ "fedpace/coordinator/selection" // so that select has all entries
@@ -39,8 +40,8 @@ type Config struct {
 	Dropout      device.Dropout        `key:"dropout"`
 	Schedule     Schedule              `key:"schedule"`
 	Theory       Theory                `key:"theory"`
-	Close        round.Closing         `key:"close" default:"all" help:"what closes a round"`
-	Late         round.Lateness        `key:"late" default:"drop" help:"what becomes of the tasks that are under way when their round closes"`
+	Close        closing.Rule          `key:"close" default:"all" help:"what closes a round"`
+	Late         closing.Lateness      `key:"late" default:"drop" help:"what becomes of the tasks that are under way when their round closes"`
 	Aggregate    Aggregate             `key:"aggregate"`
 	Compress     aggregate.Compression `key:"compress" is:"null" help:"how updates are made smaller for their upload; null: not at all"`
 	Limits       Limits                `key:"limits"`

@@ -14,7 +14,7 @@ import (
 	"fedpace/actors/device"
 	"fedpace/actors/learn"
 	"fedpace/coordinator/aggregate"
-	"fedpace/coordinator/round"
+	"fedpace/coordinator/closing"
 	"fedpace/coordinator/schedule"
 	"fedpace/coordinator/selection"
 	"fedpace/internal/tasks"
@@ -275,7 +275,7 @@ func TestYAMLReadsBackAsItWas(t *testing.T) {
 // Every key is written, so that a file of a run hides no default, and has help.
 func TestYAMLHoldsEveryKey(t *testing.T) {
 	c := Demonstration()
-	c.Close, c.Select, c.Availability, c.Slowdown = round.Buffered{N: 3, StalenessLimit: 2}, selection.Fit{From: selection.BySize{}}, device.Trace{Sessions: "x", PeriodSeconds: 3}, device.Spells{}
+	c.Close, c.Select, c.Availability, c.Slowdown = closing.Buffered{N: 3, StalenessLimit: 2}, selection.Fit{From: selection.BySize{}}, device.Trace{Sessions: "x", PeriodSeconds: 3}, device.Spells{}
 	file, err := parseFile("config.yaml", c.YAML())
 	if err != nil {
 		t.Fatal(err)

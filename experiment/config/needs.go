@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"fedpace/actors/learn"
-	"fedpace/coordinator/round"
+	"fedpace/coordinator/closing"
 	"fedpace/coordinator/schedule"
 	"fedpace/internal/registry"
 )
@@ -33,9 +33,9 @@ func (c *Config) lacking() []need {
 	add(!c.Train, losses, "decides by training losses, which train: false does not measure", "", "train")
 	add(!c.Train, validation, "decides by the validation accuracy, which train: false does not measure", "", "train")
 	add(c.Task == TaskQuadratic, validation, "decides by the validation accuracy, and a quadratic classifies nothing", "", "task")
-	add(round.Overlaps(c.Close), func(n registry.Needs) bool { return n.Rounds }, "needs rounds that do not overlap", "another closing rule", "close")
-	add(round.Overlaps(c.Close), func(n registry.Needs) bool { return n.Stragglers }, "reads the straggler share, which rounds that overlap do not have", "another closing rule", "close")
-	if round.UsesLate(c.Late) {
+	add(closing.Overlaps(c.Close), func(n registry.Needs) bool { return n.Rounds }, "needs rounds that do not overlap", "another closing rule", "close")
+	add(closing.Overlaps(c.Close), func(n registry.Needs) bool { return n.Stragglers }, "reads the straggler share, which rounds that overlap do not have", "another closing rule", "close")
+	if closing.UsesLate(c.Late) {
 		add(true, func(n registry.Needs) bool { return n.Candidates }, "asks clients for their losses ahead, which does not go with late updates", "late: drop", "late")
 		add(true, func(n registry.Needs) bool { return n.ClientState }, "keeps a state of each client, which late updates do not fit", "late: drop", "late")
 	}

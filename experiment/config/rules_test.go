@@ -10,6 +10,7 @@ import (
 	"fedpace/actors/device"
 	"fedpace/actors/learn"
 	"fedpace/coordinator/aggregate"
+	"fedpace/coordinator/closing"
 	"fedpace/coordinator/round"
 	"fedpace/coordinator/selection"
 	"fedpace/internal/registry"
@@ -21,15 +22,15 @@ func anyRules(t *rapid.T, c *Config) {
 	size := func(name string) int { return rapid.IntRange(1, c.Cohort).Draw(t, name) }
 	switch rapid.IntRange(0, 3).Draw(t, "close") {
 	case 1:
-		c.Close = round.Deadline{Seconds: rapid.Float64Range(1e-3, 1e6).Draw(t, "deadline")}
+		c.Close = closing.Deadline{Seconds: rapid.Float64Range(1e-3, 1e6).Draw(t, "deadline")}
 	case 2:
-		c.Close = round.First{N: size("first")}
+		c.Close = closing.First{N: size("first")}
 	case 3:
-		c.Close = round.Buffered{N: size("buffer"), StalenessLimit: rapid.IntRange(0, 9).Draw(t, "staleness")}
+		c.Close = closing.Buffered{N: size("buffer"), StalenessLimit: rapid.IntRange(0, 9).Draw(t, "staleness")}
 	}
 	from := rapid.SampledFrom([]round.Selection{nil, round.Uniform{}, selection.BySize{}}).Draw(t, "from")
 	rules := []round.Selection{round.Uniform{}, selection.BySize{}}
-	if !round.Overlaps(c.Close) {
+	if !closing.Overlaps(c.Close) {
 		rules = append(rules, selection.PowerOfChoice{Candidates: c.Cohort, From: from}, selection.Fit{From: from, Least: 3}, selection.RoundRobin{},
 			selection.Oort{Seconds: 0.5, Window: 7, Penalty: 3, Explore: 0.7, Decay: 0.5, Least: 0.1, CutOff: 0.9, Clip: 0.8, Picks: 4},
 			selection.Tifl{Tiers: 1, Interval: 5, Credits: 6}, selection.Flanp{Begin: 1, Patience: 2, MinDelta: 0.5})
@@ -42,8 +43,8 @@ func anyRules(t *rapid.T, c *Config) {
 	if registry.NeedsOf(c.Select).Losses {
 		c.Stop.EqualRuntimeRounds = 0
 	}
-	if _, all := c.Close.(round.All); !all && !asks && !round.Overlaps(c.Close) {
-		c.Late = rapid.SampledFrom([]round.Lateness{round.Drop{}, round.Use{Limit: 7}}).Draw(t, "late")
+	if _, all := c.Close.(closing.All); !all && !asks && !closing.Overlaps(c.Close) {
+		c.Late = rapid.SampledFrom([]closing.Lateness{closing.Drop{}, closing.Use{Limit: 7}}).Draw(t, "late")
 	}
 
 	c.Aggregate.Weights = rapid.SampledFrom([]string{EqualWeights, SampleWeights}).Draw(t, "weights")
@@ -51,7 +52,7 @@ func anyRules(t *rapid.T, c *Config) {
 		aggregate.Default, aggregate.FedProx{Rate: 2, Mu: 0.5, Staleness: aggregate.Staleness{Exponent: 2}},
 		aggregate.FedAdam{Rate: 0.1, Beta1: 0.5, Beta2: 0.25, Tau: 1e-9}, aggregate.FedAvgM{Rate: 1, Momentum: 0.5}, aggregate.FedAdagrad{Rate: 1e6, Tau: 1},
 	}
-	if c.Aggregate.Weights == EqualWeights && !round.Overlaps(c.Close) && !round.UsesLate(c.Late) {
+	if c.Aggregate.Weights == EqualWeights && !closing.Overlaps(c.Close) && !closing.UsesLate(c.Late) {
 		algorithms = append(algorithms, aggregate.Scaffold{Rate: 0.5})
 	}
 	c.Aggregate.Algorithm = rapid.SampledFrom(algorithms).Draw(t, "algorithm")
@@ -179,12 +180,12 @@ func TestRulesInWordsAndMaps(t *testing.T) {
 	}{
 		{"a word", "select: size\navailability: always\nclose: all", nil, func(c *Config) { c.Select = selection.BySize{} }},
 		{"maps", "select: {rule: power_of_choice, candidates: 120, from: size}\nclose: {rule: first, n: 40}", nil, func(c *Config) {
-			c.Select, c.Close = selection.PowerOfChoice{Candidates: 120, From: selection.BySize{}}, round.First{N: 40}
+			c.Select, c.Close = selection.PowerOfChoice{Candidates: 120, From: selection.BySize{}}, closing.First{N: 40}
 		}},
 		{"a word takes back what a rule was set with", "close: {rule: first, n: 40}", []string{"close=all"}, func(*Config) {}},
-		{"so does another rule", "close: {rule: first, n: 40}", []string{"close={rule: deadline, seconds: 3}"}, func(c *Config) { c.Close = round.Deadline{Seconds: 3} }},
-		{"one key of a rule", "close: {rule: buffered, n: 40}", []string{"close.n=10", "close.staleness_limit=5"}, func(c *Config) { c.Close = round.Buffered{N: 10, StalenessLimit: 5} }},
-		{"a map without the rule adds", "close: {rule: buffered, n: 40}", []string{"close={n: 3}"}, func(c *Config) { c.Close = round.Buffered{N: 3} }},
+		{"so does another rule", "close: {rule: first, n: 40}", []string{"close={rule: deadline, seconds: 3}"}, func(c *Config) { c.Close = closing.Deadline{Seconds: 3} }},
+		{"one key of a rule", "close: {rule: buffered, n: 40}", []string{"close.n=10", "close.staleness_limit=5"}, func(c *Config) { c.Close = closing.Buffered{N: 10, StalenessLimit: 5} }},
+		{"a map without the rule adds", "close: {rule: buffered, n: 40}", []string{"close={n: 3}"}, func(c *Config) { c.Close = closing.Buffered{N: 3} }},
 		{"availability", "availability: {model: markov, on_seconds: 600, off_seconds: 1400}", []string{"availability={model: bernoulli, probability: 0.3, period_seconds: 60}"}, func(c *Config) {
 			c.Availability = device.Bernoulli{Probability: 0.3, PeriodSeconds: 60}
 		}},
@@ -238,7 +239,7 @@ func TestMistakesInRulesAndDevices(t *testing.T) {
 		{"more than the cohort", "cohort: 30\nclose: {rule: first, n: 40}", nil, `config.yaml:2: close.n: 40 is more than the cohort (at most 30: over-selection asks more clients than it waits for)`},
 		{"more after the deadline than before", "close:\n  rule: quorum\n  n: 20\n  m: 21\n  seconds: 5\n", nil, `config.yaml:4: close.m: 21 is more than n (at most 20: a round has closed when n updates have come)`},
 		{"no such rule", "close: {rule: dedline}", nil, `config.yaml:1: close.rule: "dedline" is not a closing rule (did you mean "deadline"?)`},
-		{"a list for a rule", "close: [deadline]", nil, `config.yaml:1: close: a list stands where a word, ` + orList(round.Closings.Names()) + ` is wanted`},
+		{"a list for a rule", "close: [deadline]", nil, `config.yaml:1: close: a list stands where a word, ` + orList(closing.Rules.Names()) + ` is wanted`},
 		{"losses without training", "train: false\nselect: {rule: power_of_choice, candidates: 120}", nil, `config.yaml:2: select: "power_of_choice" decides by training losses, which train: false does not measure (use fit, round_robin, size or uniform)`},
 		{"candidates are missing", "select: power_of_choice", nil, `config.yaml:1: select.candidates: is not set: power_of_choice needs it (clients asked for their loss, of whom the cohort is chosen)`},
 		{"too few candidates", "select: {rule: power_of_choice, candidates: 20}", nil, `config.yaml:1: select.candidates: 20 is less than the cohort, which is chosen from them (at least 60)`},

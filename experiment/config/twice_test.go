@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"fedpace/coordinator/round"
+	"fedpace/coordinator/closing"
 )
 
 func loadText(t *testing.T, text string) (Config, error) {
@@ -37,7 +37,7 @@ func TestAKeyIsSetOnce(t *testing.T) {
 	}
 	// What follows from a rule's word is not set by the user.
 	c, err := loadText(t, "close: first\nclose.n: 3\nschedule.k: fixed\nschedule: {k0: 5}\n")
-	if err != nil || c.Close != round.Closing(round.First{N: 3}) || c.Schedule.K0 != 5 {
+	if err != nil || c.Close != closing.Rule(closing.First{N: 3}) || c.Schedule.K0 != 5 {
 		t.Errorf("%+v, %v", c.Close, err)
 	}
 }

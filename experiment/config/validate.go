@@ -14,6 +14,7 @@ import (
 	"fedpace/actors/device"
 	"fedpace/actors/learn"
 	"fedpace/coordinator/aggregate"
+	"fedpace/coordinator/closing"
 	"fedpace/coordinator/round"
 	"fedpace/coordinator/schedule"
 	"fedpace/internal/names"
@@ -238,13 +239,13 @@ func (c *Config) checkChoices() error {
 
 // checkLate refuses late updates where there are none.
 func (c *Config) checkLate() error {
-	_, all := c.Close.(round.All)
+	_, all := c.Close.(closing.All)
 	switch {
-	case !round.UsesLate(c.Late):
+	case !closing.UsesLate(c.Late):
 	case all:
-		return problem("late", []string{"close"}, "%q is for rounds that close before their last task, and close: all waits for it (use drop, or another closing rule)", round.Lates.NameOf(c.Late))
-	case round.Overlaps(c.Close):
-		return problem("late", []string{"close"}, "%q is for rounds that do not overlap: under close: %s all updates count, whenever they come (use drop)", round.Lates.NameOf(c.Late), round.Closings.NameOf(c.Close))
+		return problem("late", []string{"close"}, "%q is for rounds that close before their last task, and close: all waits for it (use drop, or another closing rule)", closing.Lates.NameOf(c.Late))
+	case closing.Overlaps(c.Close):
+		return problem("late", []string{"close"}, "%q is for rounds that do not overlap: under close: %s all updates count, whenever they come (use drop)", closing.Lates.NameOf(c.Late), closing.Rules.NameOf(c.Close))
 	}
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"fedpace/actors/device"
+	"fedpace/coordinator/closing"
 	"fedpace/coordinator/fairshare"
 	"fedpace/coordinator/round"
 	"fedpace/coordinator/schedule"
@@ -50,7 +51,7 @@ func (p *Problem) Rounds(limit round.Time) (r round.Config, err error) {
 	if p.Set != nil {
 		r.Samples = p.Set.Samples
 	}
-	if round.Overlaps(c.Close) {
+	if closing.Overlaps(c.Close) {
 		r.Soonest = round.Time(p.Fleet.Soonest(p.Bits))
 	}
 	if c.EverAbsent() { // otherwise nobody needs to be asked
@@ -173,7 +174,7 @@ func (p *Problem) nextChange(t round.Time) (round.Time, bool) {
 // elsewhere.
 func (p *Problem) FixedRound() (one round.Time, alike bool) {
 	c := &p.Config
-	varies := c.Close.Deadline() > 0 || round.Overlaps(c.Close) || c.Schedule.Unit == config.Epochs // else all updates of equal clients come at once
+	varies := c.Close.Deadline() > 0 || closing.Overlaps(c.Close) || c.Schedule.Unit == config.Epochs // else all updates of equal clients come at once
 	if !p.Fleet.Constant() || varies || c.Network.Shared() || registry.NeedsOf(c.Select).Candidates {
 		return 0, false
 	}

@@ -15,6 +15,7 @@ import (
 	"fedpace/actors/learn"
 	"fedpace/coordinator"
 	"fedpace/coordinator/aggregate"
+	"fedpace/coordinator/closing"
 	"fedpace/coordinator/round"
 	"fedpace/coordinator/schedule"
 	"fedpace/experiment/config"
@@ -209,9 +210,9 @@ func (p *experiment) sample(ctx context.Context, o Options, limit round.Time) (s
 	c := &timing.Config
 	c.Untrained()
 	most := 1 + sampleTasks/c.Cohort
-	if round.Overlaps(c.Close) { // after so many updates, whatever the cohort is
+	if closing.Overlaps(c.Close) { // after so many updates, whatever the cohort is
 		most = 1 + sampleTasks/sort.Search(sampleTasks, func(n int) bool {
-			return n > 0 && c.Close.Close(round.Standing{Cohort: c.Cohort, Accepted: n})
+			return n > 0 && c.Close.Close(closing.Standing{Cohort: c.Cohort, Accepted: n})
 		})
 	}
 	all := c.Stop.Rounds > 0 && c.Stop.Rounds <= most
@@ -315,7 +316,7 @@ func (e Estimate) Write(w io.Writer) error {
 	_, err := fmt.Fprintf(w, "%s\n# This run would be: %s, %d clients, %d a round, schedule %s.\n"+
 		"# Rounds close %s. Selection: %s. Algorithm: %s.%s\n%s# %d rounds, %s virtual time, %d SGD steps a client of each round%s.\n# About %s on this machine, messages %s; results in %s: %s.\n",
 		e.Config.YAML(), about, e.Config.Clients, e.Config.Cohort, e.Config.Schedule.Name(),
-		closing(&e.Config), round.Selections.Text(e.Config.Select), aggregate.Algorithms.Text(e.Config.Aggregate.Algorithm), steps,
+		closes(&e.Config), round.Selections.Text(e.Config.Select), aggregate.Algorithms.Text(e.Config.Aggregate.Algorithm), steps,
 		tied, e.Rounds, human.VirtualTime(e.Virtual), e.Steps, bound, human.Duration(time.Duration(e.Wall*1e9)), messages, e.Config.Out, strings.Join(e.Files, ", "))
 	return err
 }

@@ -12,6 +12,7 @@ import (
 
 	"fedpace/actors/device"
 	"fedpace/bus"
+	"fedpace/coordinator/closing"
 	"fedpace/coordinator/round"
 	"fedpace/experiment/config"
 	"fedpace/experiment/devicelog"
@@ -76,14 +77,14 @@ func (p *experiment) sinks(o *Options) ([]metrics.Sink, error) {
 func (p *experiment) about(o *Options, limit round.Time, started time.Time) *metrics.Run {
 	c := &p.Config
 	run := &metrics.Run{
-		Name: c.Name, Task: string(c.Task), Schedule: c.Schedule.Name(), Close: round.Closings.NameOf(c.Close), Closing: closing(c),
+		Name: c.Name, Task: string(c.Task), Schedule: c.Schedule.Name(), Close: closing.Rules.NameOf(c.Close), Closing: closes(c),
 		Version: o.Version, Kernel: p.Kernel, Seed: c.Seed, Train: c.Train,
 		Clients: c.Clients, Cohort: c.Cohort, Window: c.Schedule.Window, Devices: c.Devices.Names, Classes: p.Fleet.Classes(), Class: p.Fleet.Class,
 		Deadline: c.Close.Deadline(), Rounds: c.Stop.Rounds, VirtualSeconds: limit.Seconds(), TargetAccuracy: c.Stop.ValidationAccuracy,
 		Slowest: keptSlowest, Sample: keptSample, Started: started,
 		Power: metrics.Power{
 			ModelBytes: p.Bits.Down / 8, UpdateBytes: p.Bits.Up / 8, Watts: watts(c.Fleet),
-			HoldsModel: registry.NeedsOf(c.Select).Candidates, Overlap: round.Overlaps(c.Close) || round.UsesLate(c.Late),
+			HoldsModel: registry.NeedsOf(c.Select).Candidates, Overlap: closing.Overlaps(c.Close) || closing.UsesLate(c.Late),
 		},
 		MeanPlan: func(steps int) (round.Plan, error) {
 			d, err := p.Fleet.Mean(steps, p.Bits)
@@ -105,11 +106,11 @@ func (p *experiment) about(o *Options, limit round.Time, started time.Time) *met
 	return run
 }
 
-// closing ends the sentence "Rounds close ...".
-func closing(c *config.Config) string {
-	text := round.Closings.Text(c.Close)
-	if round.UsesLate(c.Late) {
-		text += "; late updates are " + round.Lates.Text(c.Late)
+// closes ends the sentence "Rounds close ...".
+func closes(c *config.Config) string {
+	text := closing.Rules.Text(c.Close)
+	if closing.UsesLate(c.Late) {
+		text += "; late updates are " + closing.Lates.Text(c.Late)
 	}
 	return text
 }

@@ -26,8 +26,9 @@ simclock: time
 coordinator/fairshare:
 coordinator/theory:
 coordinator/schedule: internal/registry github.com/expr-lang/expr/...
-coordinator/round: internal/bitset internal/keyed internal/registry coordinator/fairshare coordinator/schedule simclock
-coordinator/selection: internal/bitset internal/keyed internal/registry coordinator/round coordinator/schedule
+coordinator/closing: internal/registry simclock
+coordinator/round: internal/bitset internal/keyed internal/registry coordinator/closing coordinator/fairshare coordinator/schedule simclock
+coordinator/selection: internal/bitset internal/keyed internal/registry coordinator/closing coordinator/round coordinator/schedule
 
 # What clients learn from and how long it takes them.
 actors/learn/internal/kernel: golang.org/x/sys/cpu
@@ -62,7 +63,7 @@ bus/internal/bustest: bus/auth bus/embedded bus/natsbus bus/natsconn os github.c
 actors: internal/keyed internal/registry actors/data/federated actors/device actors/learn bus coordinator/aggregate golang.org/x/sync/...
 actors/real: actors actors/data actors/data/federated actors/data/synthetic actors/learn bus bus/gateway coordinator/aggregate time
 coordinator/devices: bus bus/gateway coordinator/aggregate coordinator/round simclock time
-coordinator: internal/registry actors/learn bus bus/gateway coordinator/aggregate coordinator/devices coordinator/round simclock time
+coordinator: internal/registry actors/learn bus bus/gateway coordinator/aggregate coordinator/devices coordinator/closing coordinator/round simclock time
 
 # What a run shows.
 metrics/figure: internal/atomicfile internal/statistics gonum.org/v1/plot/...
@@ -81,14 +82,14 @@ metrics/prometheus: coordinator/round metrics metrics/web github.com/prometheus/
 
 # Experiments.
 experiment/convex: actors/data/federated actors/learn coordinator/theory gonum.org/v1/gonum/...
-experiment/config: internal/tasks internal/names internal/registry actors/data/federated actors/device actors/learn coordinator/aggregate coordinator/round coordinator/selection metrics
+experiment/config: internal/tasks internal/names internal/registry actors/data/federated actors/device actors/learn coordinator/aggregate coordinator/closing coordinator/round coordinator/selection metrics
 	coordinator/schedule github.com/goccy/go-yaml/... os
 experiment/calibrate: actors/data/federated actors/data/synthetic actors/learn internal/names internal/tasks time
 experiment/folder: actors/learn coordinator/round coordinator/schedule experiment/config internal/atomicfile internal/filelock internal/vector metrics os
 experiment/devicelog: bus coordinator/devices coordinator/round internal/vector metrics os
 experiment/run/runtest: experiment/config github.com/parquet-go/parquet-go
 experiment/problem: internal/human internal/registry actors actors/data actors/data/federated actors/data/synthetic actors/device actors/learn
-	bus coordinator/aggregate coordinator/fairshare coordinator/round coordinator/schedule coordinator/theory experiment/config experiment/convex experiment/folder os
+	bus coordinator/aggregate coordinator/closing coordinator/fairshare coordinator/round coordinator/schedule coordinator/theory experiment/config experiment/convex experiment/folder os
 experiment/run: actors/... bus/... coordinator/... experiment/config experiment/devicelog experiment/folder experiment/problem internal/human internal/names internal/registry internal/vector
 	metrics/... os time golang.org/x/sync/...
 experiment/report: coordinator/round experiment/config experiment/folder internal/human internal/statistics
@@ -110,7 +111,7 @@ bench/internal/process: os/... syscall
 bench/...: bench/internal/process experiment/... internal/csvtable metrics/figure net net/http os/... time
 
 # Examples.
-examples/plugins: actors/data/federated actors/device actors/learn coordinator/aggregate coordinator/round coordinator/schedule internal/registry metrics
+examples/plugins: actors/data/federated actors/device actors/learn coordinator/aggregate coordinator/closing coordinator/round coordinator/schedule internal/registry metrics
 examples/plugins/fedpace-plugins: cmd examples/plugins
 
 # Tests alone.

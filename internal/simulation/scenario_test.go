@@ -14,6 +14,7 @@ import (
 	"fedpace/actors/learn"
 	"fedpace/coordinator"
 	"fedpace/coordinator/aggregate"
+	"fedpace/coordinator/closing"
 	"fedpace/coordinator/round"
 	"fedpace/coordinator/schedule"
 	"fedpace/coordinator/selection"
@@ -173,10 +174,10 @@ func pick[T any](r *rand.Rand, list ...T) T { return list[r.IntN(len(list))] }
 // run draws a run.
 func (w *world) run(r *rand.Rand) (c round.Config, algorithm string) {
 	const second = round.Time(1e9)
-	closing := pick(r, append(every(round.Closings, int64(2+r.IntN(3))), round.Buffered{N: 2, StalenessLimit: 1})...)
+	rule := pick(r, append(every(closing.Rules, int64(2+r.IntN(3))), closing.Buffered{N: 2, StalenessLimit: 1})...)
 	train := r.IntN(3) > 0
 	c = round.Config{
-		Seed: r.Uint64N(1000), Clients: clients, Cohort: 4 + r.IntN(3), Closing: closing,
+		Seed: r.Uint64N(1000), Clients: clients, Cohort: 4 + r.IntN(3), Closing: rule,
 		K: schedule.RoundsK{K0: 4}, Eta: schedule.FixedEta{Eta0: 0.3},
 		Window: schedule.WindowConfig{Size: 2}, Plateau: schedule.PlateauConfig{Patience: 1},
 		Train: train, Stop: round.Limits{Rounds: 2 + r.IntN(5)},
@@ -200,7 +201,7 @@ func (w *world) run(r *rand.Rand) (c round.Config, algorithm string) {
 		return x.Validate() != nil
 	})
 	c.Select = pick(r, choices...)
-	if c.Late = pick(r, every(round.Lates, int64(1+r.IntN(3)))...); c.Validate() != nil {
+	if c.Late = pick(r, every(closing.Lates, int64(1+r.IntN(3)))...); c.Validate() != nil {
 		c.Late = nil
 	}
 	names := aggregate.Algorithms.Names()
@@ -209,10 +210,10 @@ func (w *world) run(r *rand.Rand) (c round.Config, algorithm string) {
 		c.EvaluateClients.Every = 2 * c.EvaluateEvery
 		c.K = pick[schedule.K](r, schedule.RoundsK{K0: 4}, schedule.ErrorK{K0: 4}, schedule.StepK{K0: 4})
 	}
-	if round.Overlaps(closing) {
+	if closing.Overlaps(rule) {
 		names = slices.DeleteFunc(names, func(name string) bool { return registry.NeedsOf(w.algorithms[name]).Rounds })
 	}
-	if round.UsesLate(c.Late) {
+	if closing.UsesLate(c.Late) {
 		names = slices.DeleteFunc(names, func(name string) bool { return registry.NeedsOf(w.algorithms[name]).ClientState })
 	}
 	if r.IntN(4) == 0 {
@@ -267,7 +268,7 @@ func (s *scenario) String() string {
 	if s.rounds.Batteries != nil {
 		what += ", on batteries"
 	}
-	fmt.Fprintf(&b, "%d rounds of %d, %s, late %v, %s, %s; %d hosts, %d jobs; checkpoints at %.0f %% of events, a crash after %.0f %% of them and of %.0f %% of jobs, and before %.0f %% of steps on the disk; %v; devices %v", s.rounds.Stop.Rounds, s.rounds.Cohort, round.Closings.Text(s.rounds.Closing), s.rounds.Late,
+	fmt.Fprintf(&b, "%d rounds of %d, %s, late %v, %s, %s; %d hosts, %d jobs; checkpoints at %.0f %% of events, a crash after %.0f %% of them and of %.0f %% of jobs, and before %.0f %% of steps on the disk; %v; devices %v", s.rounds.Stop.Rounds, s.rounds.Cohort, closing.Rules.Text(s.rounds.Closing), s.rounds.Late,
 		round.Selections.Text(s.rounds.Select), what, s.hosts, s.jobs, 100*s.due, 100*s.last, 100*s.asked, 100*s.power, s.weather, s.devices)
 	for _, f := range s.faults {
 		part := fmt.Sprintf("host %d", f.part)

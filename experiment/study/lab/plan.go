@@ -11,6 +11,7 @@ import (
 	"sort"
 
 	"fedpace/coordinator/aggregate"
+	"fedpace/coordinator/closing"
 	"fedpace/coordinator/round"
 	"fedpace/coordinator/schedule"
 	"fedpace/coordinator/theory"
@@ -60,7 +61,7 @@ func (p Plan) cells() ([]study.Cell, error) {
 		return nil, fmt.Errorf("lab: train: false learns nothing that could be measured")
 	case p.Config.HasOwnBatches():
 		return nil, fmt.Errorf("lab: all clients have minibatches of one size (remove batch from the classes in fleet)")
-	case !plain || p.Config.Close != round.Closing(round.All{}) || p.Config.Select != round.Selection(round.Uniform{}):
+	case !plain || p.Config.Close != closing.Rule(closing.All{}) || p.Config.Select != round.Selection(round.Uniform{}):
 		return nil, fmt.Errorf("lab: Theorem 1 is about fedavg, uniform cohorts and rounds that wait for all (leave aggregate.algorithm, select and close as they are)")
 	}
 	var list []study.Cell

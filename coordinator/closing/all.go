@@ -1,7 +1,7 @@
-package round
+package closing
 
 func init() {
-	Closings.Register("all", "a round waits for the whole cohort", All{})
+	Rules.Register("all", "a round waits for the whole cohort", All{})
 }
 
 // All waits for the whole cohort: the straggler sets the round's time (Eq. 4).

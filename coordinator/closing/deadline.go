@@ -1,4 +1,4 @@
-package round
+package closing
 
 import (
 	"fmt"
@@ -6,11 +6,11 @@ import (
 )
 
 func init() {
-	Closings.Register("deadline", "a round closes a fixed time after its first tasks; a task that is not done by then is late", Deadline{})
+	Rules.Register("deadline", "a round closes a fixed time after its first tasks; a task that is not done by then is late", Deadline{})
 }
 
 // Deadline closes a round a fixed time after its first tasks were issued, which
-// is after candidates, if there are any ([ByLosses]), have answered. Clients whose tasks
+// is after candidates, if there are any, have answered. Clients whose tasks
 // are not done by then are late; they stop and are free for the next round.
 type Deadline struct {
 	Seconds float64 `key:"seconds" range:"(0,4e9]" unit:"seconds" help:"virtual time from a round's first task until it closes"`

@@ -1,27 +1,33 @@
-package round
+package closing
 
-import "fedpace/internal/registry"
+import (
+	"fedpace/internal/registry"
+	"fedpace/simclock"
+)
 
-// Closings are the closing rules by name. A rule is one file that registers a
+// Time is virtual time: nanoseconds since the run's start.
+type Time = simclock.Time
+
+// Rules are the closing rules by name. A rule is one file that registers a
 // struct of its options:
 //
-//	func init() { round.Closings.Register("half", "half of the cohort closes a round", Half{}) }
+//	func init() { round.Rules.Register("half", "half of the cohort closes a round", Half{}) }
 //
 //	type Half struct{}
 //
-//	func (Half) Deadline() round.Time          { return 0 }
-//	func (Half) Close(now round.Standing) bool { return 2*now.Accepted >= now.Cohort }
+//	func (Half) Deadline() closing.Time          { return 0 }
+//	func (Half) Close(now closing.Standing) bool { return 2*now.Accepted >= now.Cohort }
 //
 // A rule may have three methods more: Needs() Needs names what the run must
 // give it, Validate(cohort int) error returns an [*OptionError] for options
 // that do not fit each other or the cohort, and String() string ends the
 // sentence "Rounds close ..." of a summary.
-var Closings = registry.New[Closing]("closing rule", "rule")
+var Rules = registry.New[Rule]("closing rule", "rule")
 
-// Closing is a rule that says when a round closes. It keeps no state: equal
+// Rule is a rule that says when a round closes. It keeps no state: equal
 // arguments give equal answers, so a run that is resumed closes its rounds at
 // the same points. A rule that is [Overlapping], too, has rounds that overlap.
-type Closing interface {
+type Rule interface {
 	// Deadline is the virtual time from a round's first task to its deadline,
 	// the same for all rounds; 0: rounds have no deadline.
 	Deadline() Time
@@ -31,8 +37,8 @@ type Closing interface {
 	// false. Unless rounds overlap, a round whose last task has ended closes
 	// unasked.
 	//
-	// The tasks that are still under way when a round closes are [Late] after
-	// the deadline, else [Cancelled], and their clients are free; or they go on
+	// The tasks that are still under way when a round closes are late after
+	// the deadline, else cancelled, and their clients are free; or they go on
 	// and count in a later round, see [Use].
 	Close(now Standing) bool
 }
@@ -49,7 +55,7 @@ type Standing struct {
 // were issued: when a task completes, another client gets one at once, with the
 // newest model and the local steps and learning rate of the round under way.
 type Overlapping interface {
-	Closing
+	Rule
 	// Stale reports whether an update is late because its base model is so many
 	// aggregations old. It is false for 0; once true, it is true for all greater
 	// numbers.
@@ -57,7 +63,7 @@ type Overlapping interface {
 }
 
 // Overlaps reports whether rounds overlap under a closing rule.
-func Overlaps(c Closing) bool {
+func Overlaps(c Rule) bool {
 	_, ok := c.(Overlapping)
 	return ok
 }
@@ -67,18 +73,3 @@ type (
 	Needs       = registry.Needs       // what a component must be given by its run
 	OptionError = registry.OptionError // what is wrong with one option
 )
-
-// standing is how the round stands.
-func (m *Machine) standing() Standing {
-	r := &m.s.Round
-	return Standing{Cohort: m.config.Cohort, Tasks: m.own(), Accepted: r.Outcomes[Accepted] - r.Stale, Overdue: r.Overdue}
-}
-
-// stale reports whether an update from a base model is too old by now.
-func (m *Machine) stale(model uint64) bool {
-	age := int(m.s.Model - model)
-	if m.overlapping != nil {
-		return m.overlapping.Stale(age)
-	}
-	return age > 0 && UsesLate(m.config.Late) && !m.config.Late.Keeps(age)
-}

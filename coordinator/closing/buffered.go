@@ -1,15 +1,15 @@
-package round
+package closing
 
 import "fmt"
 
 func init() {
-	Closings.Register("buffered", "rounds overlap: every n updates make a round, from whatever models they started", Buffered{})
+	Rules.Register("buffered", "rounds overlap: every n updates make a round, from whatever models they started", Buffered{})
 }
 
 // Buffered closes a round with every N updates, from whatever base models they
 // started (FedBuff, Nguyen et al. 2022). The cohort is how many clients work at
-// the same time. An update is trained from its own base model; its
-// [Task.Staleness] is for the weights.
+// the same time. An update is trained from its own base model; how stale it is goes
+// into its weight.
 type Buffered struct {
 	N              int `key:"n" range:"[1,1000000]" help:"updates that make a round; FedBuff's buffer size"`
 	StalenessLimit int `key:"staleness_limit" is:"null" range:"[1,1000000]" unit:"rounds" help:"an update is late when more rounds than this closed since its base model; null: never"`

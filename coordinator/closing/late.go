@@ -1,0 +1,48 @@
+package closing
+
+import (
+	"fmt"
+
+	"fedpace/internal/registry"
+)
+
+// Lateness says what becomes of the tasks that are under way when their round closes,
+// which is after a deadline or with the first n updates. Either way the next round
+// has a whole cohort.
+type Lateness interface {
+	// Keeps reports whether a task goes on although its round is over. In the next
+	// round its base model will be so many aggregations old. Once false, it is false
+	// for all greater numbers.
+	Keeps(aggregations int) bool
+}
+
+// Lates are the ways to treat late updates, by name.
+var Lates = registry.New[Lateness]("treatment of late updates", "rule")
+
+func init() {
+	Lates.Register("drop", "a round's tasks end with it: they are late after a deadline, else cancelled", Drop{})
+	Lates.Register("use", "tasks go on when their round closes, and their updates count in a later one", Use{})
+}
+
+// Drop ends a round's tasks with the round.
+type Drop struct{}
+
+func (Drop) Keeps(int) bool { return false }
+
+// Use lets tasks outlive their round (REFL, Abdelmoniem et al. 2023). A late update
+// counts, once, in the round in which it arrives. It is trained from its own base
+// model, and how stale it is goes into its weight. It closes no round: [Standing] is of
+// the round's own tasks. A client is busy until its late task ends. A task ends as
+// late when a round closes and its base model is older than Limit from then on.
+type Use struct {
+	Limit int `key:"limit" default:"5" range:"[1,1000000]" unit:"rounds" help:"a late update is given up when more rounds than this have made a model since its base model"`
+}
+
+func (u Use) Keeps(aggregations int) bool { return aggregations <= u.Limit }
+
+func (u Use) String() string {
+	return fmt.Sprintf("used up to %d rounds later", u.Limit)
+}
+
+// UsesLate reports whether tasks outlive their round.
+func UsesLate(l Lateness) bool { return l != nil && l.Keeps(1) }

@@ -52,16 +52,16 @@ func newSizes(seed uint64, clients int, size func(client int) int) (*sizes, erro
 	for c := range level {
 		n := size(c)
 		if n < 0 {
-			return nil, fmt.Errorf("round: client %d has %d samples, want 0 or more", c, n)
+			return nil, fmt.Errorf("selection: client %d has %d samples, want 0 or more", c, n)
 		}
 		if uint64(n) > math.MaxInt64-total {
-			return nil, errors.New("round: the clients' samples come to 2^63 or more")
+			return nil, errors.New("selection: the clients' samples come to 2^63 or more")
 		}
 		level[c] = uint64(n)
 		total += uint64(n)
 	}
 	if total == 0 {
-		return nil, errors.New("round: choosing by size where no client has a sample")
+		return nil, errors.New("selection: choosing by size where no client has a sample")
 	}
 	s := &sizes{seed: seed, purpose: keyed.Cohort, levels: [][]uint64{level}}
 	for len(level) > 1 {

@@ -29,7 +29,7 @@ type Fit struct {
 // Order is From's.
 func (f Fit) Order(s round.Setup) (round.Order, error) {
 	if s.Expect == nil {
-		return nil, errors.New("round: local steps that fit a deadline need the clients' expected times")
+		return nil, errors.New("selection: local steps that fit a deadline need the clients' expected times")
 	}
 	return round.OrUniform(f.From).Order(s)
 }

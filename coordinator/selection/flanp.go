@@ -37,7 +37,7 @@ type Flanp struct {
 // Order sorts the clients by their speed.
 func (f Flanp) Order(s round.Setup) (round.Order, error) {
 	if s.Expect == nil {
-		return nil, errors.New("round: the fastest clients first need the clients' expected times")
+		return nil, errors.New("selection: the fastest clients first need the clients' expected times")
 	}
 	o := &growing{Flanp: f, seed: s.Seed, fastest: make([]int32, s.Clients)}
 	times := expectedTimes(&s)
@@ -92,7 +92,7 @@ type growing struct {
 func (o *growing) enter(clients int) {
 	stage, err := round.Uniform{}.Order(round.Setup{Seed: o.seed, Clients: clients})
 	if err != nil {
-		panic(fmt.Sprintf("round: a uniform order of %d clients: %v", clients, err))
+		panic(fmt.Sprintf("selection: a uniform order of %d clients: %v", clients, err))
 	}
 	o.stage, o.clients, o.rounds, o.best, o.known = stage, clients, 0, 0, false
 }

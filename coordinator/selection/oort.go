@@ -52,7 +52,7 @@ type Oort struct {
 // Order knows no client yet.
 func (o Oort) Order(s round.Setup) (round.Order, error) {
 	if s.Expect == nil {
-		return nil, errors.New("round: to try fast clients first needs their expected times")
+		return nil, errors.New("selection: to try fast clients first needs their expected times")
 	}
 	step := closing.Deadline{Seconds: o.Seconds}.Deadline().Seconds()
 	return &guided{

@@ -69,7 +69,7 @@ func (o *guided) draw(round int, purpose keyed.Purpose, list []int32, weight fun
 		return 1 + int(weight(list[i])/most*resolution)
 	})
 	if err != nil {
-		panic(fmt.Sprintf("round: %d weights of at most 2^32: %v", len(list), err))
+		panic(fmt.Sprintf("selection: %d weights of at most 2^32: %v", len(list), err))
 	}
 	s.purpose = purpose
 	s.Start(round)

@@ -45,7 +45,7 @@ type Tifl struct {
 // Order makes the first tiers.
 func (t Tifl) Order(s round.Setup) (round.Order, error) {
 	if s.Expect == nil {
-		return nil, errors.New("round: tiers need the clients' expected times")
+		return nil, errors.New("selection: tiers need the clients' expected times")
 	}
 	t.Tiers = min(t.Tiers, s.Clients)
 	o := &tiered{Tifl: t, s: s, expected: expectedTimes(&s), clients: make([]tieredClient, s.Clients), tiers: make([]tier, t.Tiers)}

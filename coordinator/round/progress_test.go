@@ -117,3 +117,22 @@ func TestEpochsFollowTheSamples(t *testing.T) {
 		t.Error("epochs without numbers of samples are accepted")
 	}
 }
+
+// Where a formula gives no K the run's end says why.
+func TestFormulasWithoutAK(t *testing.T) {
+	for text, want := range map[string]string{
+		"log(-r)":   "the formula log(-r) is not a number, want 1 to 1073741824",
+		"k0/(r-1)":  "the formula k0/(r-1) is infinite, want 1 to 1073741824",
+		"k0 * 1e12": "the formula k0 * 1e12 is 8e+12, want 1 to 1073741824",
+	} {
+		c := config()
+		c.K = set(schedule.ExpressionK{Formula: text})
+		m, err := New(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := m.Step(Event{Kind: Started}); err == nil || err.Error() != "round: schedule of K in round 1: "+want {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+}

@@ -69,6 +69,11 @@ func (r *RoundState) decide(c *Config, p schedule.Progress) error {
 		r.LocalSteps = c.Epochs.Steps(r.K, c.Epochs.Samples)
 	}
 	if r.LocalSteps < 1 || r.LocalSteps > MaxLocalSteps {
+		if k, ok := c.K.(interface{ Check(schedule.Progress) error }); ok {
+			if err := k.Check(p); err != nil {
+				return fmt.Errorf("round: schedule of K in round %d: %w", r.Round, err)
+			}
+		}
 		return fmt.Errorf("round: schedule gives %d local steps in round %d, want 1 to %d", r.LocalSteps, r.Round, MaxLocalSteps)
 	}
 	if !(r.LearningRate >= 0) || math.IsInf(r.LearningRate, 0) {

@@ -47,7 +47,7 @@ func (s AdaComm) LocalSteps(p Progress) int {
 	bound := p.LossRatio * square(s.k0)
 	k := 1 + sort.Search(MaxK0, func(i int) bool { return square(i+1) >= bound })
 	if last := p.Previous.LocalSteps; k >= last {
-		return steps(s.Gamma * float64(last))
+		return steps(s.Gamma*float64(last), float64(last))
 	}
 	return k
 }

@@ -120,6 +120,15 @@ func pow(x, y float64) float64 {
 	return sign * bigExp(l.Mul(l, real(y)))
 }
 
+// cbrt is the cube root of x. As pow(x, 1.0/3) it would be a little less: 1.0/3 is.
+func cbrt(x float64) float64 {
+	if !finite(x) || x == 0 {
+		return x
+	}
+	l := bigLog(math.Abs(x))
+	return math.Copysign(bigExp(l.Quo(l, real(3))), x)
+}
+
 // cos is the cosine of x.
 func cos(x float64) float64 {
 	if !(math.Abs(x) <= 1<<53) { // beyond it an angle means nothing

@@ -44,7 +44,18 @@ func TestExactValues(t *testing.T) {
 			t.Errorf("%s = %v, want %v", c.name, c.got, c.want)
 		}
 	}
-	for name, x := range map[string]float64{"(-2)^0.5": pow(-2, 0.5), "ln -1": Log(-1), "cos of infinity": cos(math.Inf(1)), "NaN": pow(math.NaN(), 1)} {
+	for root := range 1000 {
+		x := float64(root)
+		if got, below := cbrt(x*x*x), cbrt(-x*x*x); got != x || below != -x {
+			t.Fatalf("cube roots of %v and %v are %v and %v", x*x*x, -x*x*x, got, below)
+		}
+	}
+	for _, x := range []float64{math.Inf(1), math.Inf(-1), 0} {
+		if got := cbrt(x); got != x {
+			t.Errorf("cube root of %v = %v", x, got)
+		}
+	}
+	for name, x := range map[string]float64{"cube root of NaN": cbrt(math.NaN()), "(-2)^0.5": pow(-2, 0.5), "ln -1": Log(-1), "cos of infinity": cos(math.Inf(1)), "NaN": pow(math.NaN(), 1)} {
 		if x == x {
 			t.Errorf("%s = %v, want NaN", name, x)
 		}
@@ -57,7 +68,7 @@ func TestExactIsNearMath(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		x, y := rapid.Float64Range(1e-9, 1e9).Draw(t, "x"), rapid.Float64Range(-9, 9).Draw(t, "y")
 		for name, c := range map[string][2]float64{
-			"pow": {pow(x, y), math.Pow(x, y)}, "exp": {exp(y), math.Exp(y)}, "log": {Log(x), math.Log(x)},
+			"pow": {pow(x, y), math.Pow(x, y)}, "exp": {exp(y), math.Exp(y)}, "cbrt": {cbrt(x), math.Cbrt(x)}, "log": {Log(x), math.Log(x)},
 		} {
 			if !near(c[0], c[1], math.Abs(c[1])) {
 				t.Errorf("%s of %v, %v = %v, package math has %v", name, x, y, c[0], c[1])

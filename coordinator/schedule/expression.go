@@ -1,5 +1,10 @@
 package schedule
 
+import (
+	"fmt"
+	"math"
+)
+
 func init() {
 	Ks.Register("expression", "a formula over the round, the time, losses and what clients did", ExpressionK{})
 	Etas.Register("expression", "a formula over the round, the time, losses and what clients did", ExpressionEta{})
@@ -36,7 +41,22 @@ func (s ExpressionK) LocalSteps(p Progress) int {
 	if !known {
 		return s.setup.K0
 	}
-	return steps(x * float64(s.setup.scale()))
+	x *= float64(s.setup.scale())
+	return steps(x, math.Abs(x))
+}
+
+// Check says why no round takes LocalSteps, if it is for what the formula gives.
+func (s ExpressionK) Check(p Progress) error {
+	most := MaxK0 / s.setup.scale()
+	switch x, _ := s.compiled.value(&s.setup, &p); {
+	case x != x:
+		return fmt.Errorf("the formula %s is not a number, want 1 to %d", s.Formula, most)
+	case math.IsInf(x, 1):
+		return fmt.Errorf("the formula %s is infinite, want 1 to %d", s.Formula, most)
+	case x > float64(most):
+		return fmt.Errorf("the formula %s is %v, want 1 to %d", s.Formula, x, most)
+	}
+	return nil
 }
 
 // ExpressionEta is a formula (see [formula]). As long as a value that it reads is not
@@ -68,7 +88,7 @@ func (s ExpressionEta) Needs() Needs { return s.compiled.needs() }
 func (s ExpressionEta) LearningRate(p Progress) float64 {
 	p.LearningRate = p.Previous.LearningRate
 	x, known := s.compiled.value(&s.setup, &p)
-	if !known {
+	if !known || s.compiled.reads["eta"] && p.Previous.LocalSteps == 0 { // there is no last rate
 		return s.setup.Eta0
 	}
 	return x

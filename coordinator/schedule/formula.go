@@ -66,7 +66,7 @@ var library = []string{"abs", "ceil", "floor", "round", "max", "min"}
 // rounding are the functions that round, which they do alike on every architecture.
 var rounding = environment{
 	Sqrt: math.Sqrt,
-	Cbrt: func(x float64) float64 { return math.Copysign(pow(math.Abs(x), 1.0/3), x) },
+	Cbrt: cbrt,
 	Exp:  exp, Log: Log, Cos: cos, Pow: pow,
 }
 
@@ -183,7 +183,7 @@ func (f *formula) needs() Needs {
 func (f *formula) value(s *Setup, p *Progress) (x float64, known bool) {
 	reads := f.reads
 	if (reads["F"] || reads["F0"]) && !p.HasLoss || reads["accuracy"] && !p.HasAccuracy || reads["straggler_share"] && p.StragglerShare != p.StragglerShare ||
-		reads["k"] && p.Previous.LocalSteps == 0 || reads["eta"] && p.LearningRate == 0 {
+		reads["k"] && p.Previous.LocalSteps == 0 {
 		return 0, false
 	}
 	scale, now := float64(s.scale()), rounding

@@ -15,8 +15,11 @@ type Loss struct {
 
 // Check says what is wrong with it.
 func (l Loss) Check() error {
-	if !(l.Trim >= 0 && l.Trim < 0.5) || l.Validation && l.Trim > 0 {
-		return fmt.Errorf("schedule: a mean of losses without %v of them at each end, want less than half, and nothing of a validation loss", l.Trim)
+	switch {
+	case !(l.Trim >= 0 && l.Trim < 0.5):
+		return fmt.Errorf("schedule: trim is %v, want 0 or more and below 0.5", l.Trim)
+	case l.Validation && l.Trim > 0:
+		return fmt.Errorf("schedule: trim is %v, and goes with no validation loss", l.Trim)
 	}
 	return nil
 }

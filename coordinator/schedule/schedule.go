@@ -95,7 +95,8 @@ func (s *Setup) checkWith(options interface{ Validate() error }) error {
 type Needs = registry.Needs
 
 // K is a schedule of local steps: an entry of [Ks], or what its With returns. It may
-// have the method Validate() error for options that do not fit each other.
+// have the method Validate() error for options that do not fit each other, and Check,
+// which says why it has no LocalSteps in a round.
 type K interface {
 	// With returns the schedule of one run, options included.
 	With(Setup) (K, error)

@@ -47,8 +47,15 @@ func (s *toK) begin(run *Setup) error {
 }
 
 func (s *toK) steps(p Progress, curve func(from, to, at, all float64) float64) int {
-	at, all := s.at(p)
-	return steps(curve(float64(s.k0), float64(s.To), at, all))
+	switch at, all := s.at(p); {
+	case at <= 0:
+		return s.k0
+	case at >= all:
+		return s.To
+	default:
+		from, to := float64(s.k0), float64(s.To)
+		return steps(curve(from, to, at, all), max(from, to))
+	}
 }
 
 // toEta are the options of schedules that go from eta_0 to another rate on a curve.
@@ -65,18 +72,30 @@ func (s *toEta) begin(run *Setup) error {
 }
 
 func (s *toEta) rate(p Progress, curve func(from, to, at, all float64) float64) float64 {
-	at, all := s.at(p)
-	return curve(s.eta0, s.To, at, all)
+	switch at, all := s.at(p); {
+	case at <= 0:
+		return s.eta0
+	case at >= all:
+		return s.To
+	default:
+		return curve(s.eta0, s.To, at, all)
+	}
 }
+
+// tolerance bounds what calculations in float64 add to a number, as a part of the largest
+// one that it is made of. They round to 2^-53 several times.
+const tolerance = 1e-12
 
 // steps is a number of local steps: x rounded up, at least 1, and MaxK0 + 1 for
 // whatever exceeds MaxK0. It is 0, which no round takes, for what is not a number.
-func steps(x float64) int {
+// Where x is above a whole number by no more than float64 rounds, it is that number;
+// largest is the largest number that x was made of.
+func steps(x, largest float64) int {
 	switch {
 	case x != x:
 		return 0
 	case x > MaxK0:
 		return MaxK0 + 1
 	}
-	return int(math.Ceil(max(1, x)))
+	return int(math.Ceil(max(1, x-float64(tolerance*largest))))
 }

@@ -30,9 +30,16 @@ func (s Warmup) Needs() Needs { return registry.NeedsOf(s.Then) }
 
 func (s Warmup) LearningRate(p Progress) float64 {
 	checkRound(p)
-	rate := s.Then.LearningRate(p)
-	if p.Round > s.Rounds {
-		return rate
+	if p.Round > 1 { // Then knows its own last rate
+		p.Previous.LearningRate /= s.part(p.Round - 1)
 	}
-	return rate * linear(s.From, 1, float64(p.Round-1), float64(s.Rounds))
+	return s.Then.LearningRate(p) * s.part(p.Round)
+}
+
+// part is the part of the rate in a round.
+func (s Warmup) part(round int) float64 {
+	if round > s.Rounds {
+		return 1
+	}
+	return linear(s.From, 1, float64(round-1), float64(s.Rounds))
 }

@@ -2,6 +2,8 @@ package schedule
 
 import (
 	"math"
+	"math/big"
+	"slices"
 	"strings"
 	"testing"
 
@@ -40,6 +42,11 @@ func TestSchedulesOfKWorked(t *testing.T) {
 		{"cosine", CosineK{toK{To: 20, Span: rounds(6)}}, []at{r(1, 80), r(2, 76), r(3, 65), r(4, 50), r(5, 35), r(7, 20), r(8, 20)}}, // 75.98, 65, 50, 35
 		{"exponential", ExponentialK{toK{To: 5, Span: rounds(4)}}, []at{r(1, 80), r(2, 40), r(3, 20), r(4, 10), r(5, 5), r(6, 5)}},
 		{"exponential, growing", ExponentialK{toK{To: 320, Span: Span{Seconds: 2}}}, []at{s(0, 80), s(1, 160), s(2, 320), s(3, 320)}},
+		{"exponential by whole factors", ExponentialK{toK{To: 2560, Span: rounds(5)}}, []at{r(2, 160), r(3, 320), r(4, 640), r(5, 1280), r(6, 2560)}},
+		{"cube roots of cubes", ExpressionK{Formula: "k0 / cbrt(r)"}, []at{r(27, 27), r(64, 20), r(125, 16), r(512, 10), r(1000, 8)}},
+		{"a third as a power", ExpressionK{Formula: "k0 / r ** (1/3)"}, []at{r(8, 40), r(64, 20), r(125, 16), r(1000, 8)}},
+		{"decimals", ExpressionK{Formula: "100 * 0.07"}, []at{r(1, 7)}},
+		{"just above a whole number", ExpressionK{Formula: "k0 + 1e-9"}, []at{r(1, 81)}},
 		{"Eq. 10 as a formula", ExpressionK{Formula: "k0 / cbrt(r)"}, []at{r(1, 80), r(2, 64), r(8, 40)}},
 		{"growing as a formula", ExpressionK{Formula: "min(k0 + 2 * r, 90)"}, []at{r(1, 82), r(5, 90), r(6, 90)}},
 		{"formula of an unknown loss", ExpressionK{Formula: "k0 * F / F0"}, []at{r(3, 80), {Progress{Round: 9, HasLoss: true, Loss: 1, F0: 16}, 5}}},
@@ -104,8 +111,130 @@ func TestSchedulesOfEtaWorked(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if a, b := last.LearningRate(Progress{Round: 1}), last.LearningRate(Progress{Round: 2, Previous: Decision{LearningRate: 0.4}}); a != 0.4 || b != 0.2 {
+	if a, b := last.LearningRate(Progress{Round: 1}), last.LearningRate(Progress{Round: 2, Previous: Decision{LocalSteps: 1, LearningRate: 0.4}}); a != 0.4 || b != 0.2 {
 		t.Errorf("half of the last rate is %v, then %v", a, b)
+	}
+}
+
+// Curves end at their end, and for good, and are not rounded up from what is a whole
+// number on the way.
+func TestCurvesOfKMeetWholeNumbers(t *testing.T) {
+	rounds, seconds := func(n int) Span { return Span{Rounds: n} }, func(s float64) Span { return Span{Seconds: s} }
+	for _, c := range []struct {
+		name string
+		k0   int
+		k    K
+		want map[float64]int // by the round, or by seconds
+	}{
+		{"exponential to 7", 25, ExponentialK{toK{To: 7, Span: rounds(10)}}, map[float64]int{1: 25, 11: 7, 5000: 7}},
+		{"exponential by thirds", 27, ExponentialK{toK{To: 1, Span: rounds(3)}}, map[float64]int{1: 27, 2: 9, 3: 3, 4: 1}},
+		{"linear in decimal seconds", 50, LinearK{toK{To: 3, Span: seconds(86.4)}}, map[float64]int{0: 50, 86.4: 3, 1e6: 3}},
+		{"linear by a third of the time", 90, LinearK{toK{To: 3, Span: seconds(0.3)}}, map[float64]int{0.1: 61, 0.2: 32, 0.3: 3}},
+		{"linear, growing", 3, LinearK{toK{To: 90, Span: seconds(0.3)}}, map[float64]int{0.1: 32, 0.2: 61, 0.3: 90}},
+		{"cosine", 9, CosineK{toK{To: 1, Span: rounds(6)}}, map[float64]int{1: 9, 3: 7, 4: 5, 5: 3, 7: 1, 8: 1}},
+	} {
+		k, err := c.k.With(Setup{K0: c.k0, Eta0: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for at, want := range c.want {
+			if got := k.LocalSteps(Progress{Round: max(1, int(at)), Seconds: at}); got != want {
+				t.Errorf("%s: K = %d at %v, want %d", c.name, got, at, want)
+			}
+		}
+	}
+}
+
+// A straight line is the least K with n K >= (n - i) K_0 + i to, and equal factors are the
+// least with K^n >= K_0^(n-i) to^i, in whole numbers.
+func TestCurvesOfKAreThoseOfWholeNumbers(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		k0, to := rapid.Int64Range(1, 100).Draw(t, "K_0"), rapid.Int64Range(1, 100).Draw(t, "to")
+		n := rapid.Int64Range(1, 6).Draw(t, "rounds")
+		i := rapid.Int64Range(0, n).Draw(t, "rounds before")
+		way := toK{To: int(to), Span: Span{Rounds: int(n)}}
+		power := func(x, n int64) *big.Int { return new(big.Int).Exp(big.NewInt(x), big.NewInt(n), nil) }
+		product := new(big.Int).Mul(power(k0, n-i), power(to, i))
+		for name, c := range map[string]struct {
+			k      K
+			enough func(k int64) bool
+		}{
+			"linear":      {LinearK{way}, func(k int64) bool { return n*k >= (n-i)*k0+i*to }},
+			"exponential": {ExponentialK{way}, func(k int64) bool { return power(k, n).Cmp(product) >= 0 }},
+		} {
+			k, err := c.k.With(Setup{K0: int(k0), Eta0: 1})
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := int64(k.LocalSteps(Progress{Round: int(i + 1)}))
+			if !c.enough(got) || got > 1 && c.enough(got-1) {
+				t.Errorf("%s: K = %d is not the least that is enough", name, got)
+			}
+		}
+	})
+}
+
+// At both ends a rate is what is written, to the bit.
+func TestCurvesOfEtaMeetTheirEnds(t *testing.T) {
+	for _, way := range []toEta{{To: 0.07, Span: Span{Rounds: 10}}, {To: 3, Span: Span{Seconds: 86.4}}, {To: 7, Span: Span{Rounds: 10}}, {To: 1e-300, Span: Span{Rounds: 3}}} {
+		for name, s := range map[string]Eta{"linear": LinearEta{way}, "cosine": CosineEta{way}, "exponential": ExponentialEta{way}} {
+			eta, err := s.With(Setup{K0: 1, Eta0: 25})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for at, want := range map[float64]float64{0: 25, 86.4: way.To, 1e6: way.To} {
+				if got := eta.LearningRate(Progress{Round: 1 + int(at), Seconds: at}); got != want {
+					t.Errorf("%s, %+v: eta = %v at %v, want %v", name, way, got, at, want)
+				}
+			}
+		}
+	}
+}
+
+// With the cube root a formula is Eq. 10, also where the root is a whole number.
+func TestAFormulaIsRounds(t *testing.T) {
+	for _, k0 := range []int{1, 50, 80, 1000} {
+		k, err := ExpressionK{Formula: "k0 / cbrt(r)"}.With(Setup{K0: k0, Eta0: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for r := 1; r <= 10_000; r += 1 + (k0+r)%7*(r/1000) {
+			if got, want := k.LocalSteps(Progress{Round: r}), (RoundsK{k0}).LocalSteps(Progress{Round: r}); got != want {
+				t.Fatalf("K_0 = %d: K = %d in round %d, K_r-rounds has %d", k0, got, r, want)
+			}
+		}
+	}
+}
+
+// A rate of 0 is known, too: it does not begin again.
+func TestARateOfZeroIsKnown(t *testing.T) {
+	rates := func(s Eta) (list []float64) {
+		eta, err := s.With(Setup{K0: 80, Eta0: 0.5})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var last Decision
+		for r := range 6 {
+			last = Decision{LocalSteps: 1, LearningRate: eta.LearningRate(Progress{Round: r + 1, Previous: last})}
+			list = append(list, last.LearningRate)
+		}
+		return list
+	}
+	if got, want := rates(ExpressionEta{Formula: "max(0, eta - 0.25)"}), []float64{0.5, 0.25, 0, 0, 0, 0}; !slices.Equal(got, want) {
+		t.Errorf("rates are %v, want %v", got, want)
+	}
+	// A formula after a warm-up goes on from its own rate, which is halved: of 0.5 0.25
+	// 0.125 ... a quarter, a half, three quarters, and then all.
+	got := rates(Warmup{Rounds: 3, From: 0.25, Then: ExpressionEta{Formula: "eta / 2"}})
+	if want := []float64{0.125, 0.125, 0.09375, 0.0625, 0.03125, 0.015625}; !slices.Equal(got, want) {
+		t.Errorf("rates after a warm-up are %v, want %v", got, want)
+	}
+	k, err := ExpressionK{Formula: "eta == 0 ? 3 : 2"}.With(Setup{K0: 80, Eta0: 0.5})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := k.LocalSteps(Progress{Round: 1}); got != 3 {
+		t.Errorf("K = %d at the rate 0, want 3", got)
 	}
 }
 

@@ -5,6 +5,10 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"pgregory.net/rapid"
+
+	"fedpace/coordinator/closing"
 )
 
 // cells are batteries of tests: they hold up to 40 J, of which a task needs 10 at its
@@ -80,6 +84,33 @@ func (l *ledger) end(e *TaskReport) {
 	}
 }
 
+// idle refuses a clock that goes on to a time before which a client without a task was
+// there with a battery that had become ready, although the cohort was not full.
+func (p *player) idle(t failer, next Time) {
+	c := &p.config
+	if c.Batteries == nil {
+		return
+	}
+	slots := c.Cohort
+	for _, x := range p.underway {
+		switch {
+		case closing.Overlaps(c.Closing) && (x.Client < c.Clients || c.Devices.Include == Sampled):
+			slots--
+		case !closing.Overlaps(c.Closing) && x.Round == p.machine.Round():
+			return // a round has its clients
+		}
+	}
+	for client, held := range p.ledger.held {
+		if slots < 1 || held < 0 || p.atWork[client] {
+			continue
+		}
+		ready := p.ledger.Ready(client, held, p.ledger.at[client])
+		if ready > p.now && ready < next && (c.Available == nil || c.Available(client, ready)) {
+			t.Fatalf("client %d could have a task at %d, and from %d the clock goes on to %d", client, ready, p.now, next)
+		}
+	}
+}
+
 // Three rounds of one client by hand. It starts with 18 J and its tasks take 12 ns:
 // 6 J are left at 12. At 2 J in 3 ns it has 10 J at 18, where the second round opens,
 // and its task, which drops out when they are used up, ends it at 28. From 0 J to 10
@@ -132,4 +163,61 @@ func (single) Ready(_ int, joules float64, since Time) Time {
 		return Never
 	}
 	return since
+}
+
+// chargers are batteries for one task, by client with the time that they take to be
+// charged again.
+type chargers []Time
+
+func (chargers) Start(int) float64                        { return 10 }
+func (chargers) Charged(int, float64, Time, Time) float64 { return 10 }
+func (chargers) Spent(int, Plan, Time) float64            { return 10 }
+func (c chargers) Ready(client int, joules float64, since Time) Time {
+	if joules == 10 {
+		return since
+	}
+	return since + c[client]
+}
+
+// Client 0 takes 100 ns and is ready again after 1,000 more; client 1 takes 200 and is
+// ready after 50. So client 1 has a task again at 250, although at 100 it was at work and
+// the next time at which anybody was expected was 1,100. Where rounds do not overlap
+// client 0 waits for the task that client 1 has from 1,000 to 1,200.
+func TestABatteryThatIsReadyEarlierIsNotKeptWaiting(t *testing.T) {
+	for name, x := range map[string]struct {
+		closing closing.Rule
+		late    closing.Lateness
+		want    [2][]Time
+	}{
+		"buffered":  {closing.Buffered{N: 1}, nil, [2][]Time{{0, 1100}, {0, 250, 500, 750, 1000, 1250}}},
+		"late: use": {closing.First{N: 1}, closing.Use{Limit: 9}, [2][]Time{{0, 1200}, {0, 250, 500, 750, 1000}}},
+	} {
+		c := config()
+		c.Clients, c.Cohort, c.Batteries, c.Closing, c.Late, c.Stop = 2, 2, chargers{1000, 50}, x.closing, x.late, Limits{Time: 1260}
+		var starts [2][]Time
+		play(failing{t}, c, rand.New(rand.NewPCG(1, 1)), func(task Task) Plan {
+			starts[task.Client] = append(starts[task.Client], task.Start)
+			return Plan{Compute: []Time{100, 200}[task.Client]}
+		})
+		if !slices.Equal(starts[0], x.want[0]) || !slices.Equal(starts[1], x.want[1]) {
+			t.Errorf("%s: tasks start at %v, want %v", name, starts, x.want)
+		}
+	}
+}
+
+// The same of drawn runs whose clients all run on batteries of their own, see idle.
+func TestNobodyWaitsForABatteryThatIsReady(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		c, plan := world(t)
+		c.Available, c.NextChange, c.Server, c.Leaves, c.Select, c.Stop = nil, nil, Server{}, nil, Uniform{}, Limits{Rounds: 12}
+		charging := make(chargers, c.Clients)
+		for client := range charging {
+			charging[client] = Time(rapid.IntRange(1, 200).Draw(t, "charging"))
+		}
+		c.Batteries, c.Closing, c.Late = charging, closing.Buffered{N: 1}, nil
+		if rapid.Bool().Draw(t, "late: use") {
+			c.Closing, c.Late = closing.First{N: 1}, closing.Use{Limit: 9}
+		}
+		play(t, c, rand.New(rand.NewPCG(1, 1)), plan)
+	})
 }

@@ -85,6 +85,7 @@ func (p *player) turn(t failer) {
 		})
 		p.timers = slices.DeleteFunc(p.timers, func(x Timer) bool { return x.Seq == next.Seq })
 		p.meet(t)
+		p.idle(t, next.At)
 		p.popped = append(p.popped, next)
 		p.now = next.At
 		p.queue = append(p.queue, Event{Kind: Due, Timer: next})

@@ -46,20 +46,18 @@ func (m *Machine) fillSlots() error {
 	if issued == slots || issued > 0 && !overlaps {
 		return nil
 	}
-	if m.leavesOutAll() {
-		return m.stopRun(LeftOut)
+	reason := LeftOut
+	if !m.leavesOutAll() {
+		reason = Deserted
+		if err := m.awaitAvailability(); err != nil || m.s.Change != 0 || m.outstanding() > 0 {
+			return err
+		}
 	}
-	if err := m.awaitAvailability(); err != nil {
-		return err
-	}
-	if m.s.Change != 0 || m.outstanding() > 0 {
-		return nil
-	}
-	// Nobody is at work or will ever be available: what has arrived is still used.
+	// Nobody is at work or will ever be asked: what has arrived is still used.
 	if r.Outcomes[Accepted] > 0 {
 		return m.closeRound()
 	}
-	return m.stopRun(Deserted)
+	return m.stopRun(reason)
 }
 
 // available reports whether a client can be given a task now.
@@ -255,18 +253,21 @@ func (m *Machine) describe(x *Task, t *TaskState) *Task {
 }
 
 // awaitAvailability sets a timer for the next change of availability, unless
-// there is one or none is to come.
+// there is one or none is to come. A task that has ended may make a change come
+// earlier, since its client's battery is charged from then on.
 func (m *Machine) awaitAvailability() error {
-	if m.s.Change != 0 {
+	if m.s.Change != 0 && m.ready == nil {
 		return nil
 	}
 	at, ok := m.nextAvailable()
-	if !ok {
+	if !ok || m.s.Change != 0 && m.s.ChangeAt <= at {
 		return nil
 	}
 	if at <= m.s.Now {
 		return fmt.Errorf("round: availability that next changes at %d ns, and it is %d", at, m.s.Now)
 	}
+	m.cancel(&m.s.Change)
+	m.s.ChangeAt = at
 	m.s.Change = m.set(Timer{At: at, Priority: priorityChange, Kind: AvailabilityChanges})
 	return nil
 }

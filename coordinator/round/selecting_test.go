@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"fedpace/coordinator/closing"
+	"fedpace/coordinator/schedule"
 )
 
 // A place is filled uniformly, or by size, among the clients that are free,
@@ -148,6 +149,26 @@ func TestARunEndsWhereAllAreTooSlow(t *testing.T) {
 		}
 	}
 }
+
+// A late update counts although nobody can be asked any more. K is 1 in round 1, which
+// client 1 does too late, and then 9, which takes all clients too long.
+func TestALateUpdateCountsWhereAllAreTooSlow(t *testing.T) {
+	c := config()
+	c.Clients, c.Cohort, c.Closing, c.Late, c.Select, c.Stop.Rounds = 2, 2, after(100), closing.Use{Limit: 1}, chosen("fit", "least", 9), 9
+	c.Expect = func(_, k int) Time { return Time(50 * k) }
+	c.K = set(schedule.ListK{Values: []schedule.StepsFrom{{Value: 1}, {Value: 9}}})
+	reports, _, stop := play(t, c, rand.New(rand.NewPCG(1, 1)), func(x Task) Plan { return Plan{Compute: Time(50 + 100*x.Client)} })
+	if len(reports) != 2 || reports[1].End != 150 || reports[1].Outcomes[Accepted] != 1 || stop.Reason != LeftOut || stop.Outcomes[Accepted] != 2 {
+		t.Errorf("%d rounds, stopped as %+v", len(reports), stop)
+	}
+}
+
+// gathering is a selection that says how long a round takes, and can also draw single
+// clients.
+type gathering struct{ Uniform }
+
+func (gathering) Limit(_ *Setup, _, k int) int                           { return k }
+func (gathering) Until(_ *Setup, _ []int32, _ func(client int) int) Time { return 1 }
 
 // Without a deadline all arrive within one step of the fastest, who does K_r. If the
 // slowest cannot do the fewest by then, it does these, and nobody waits for another:

@@ -104,7 +104,8 @@ type Limiting interface {
 }
 
 // Gathering is a selection whose rounds have a time of their own: where the closing
-// rule has no deadline, Until is the Deadline of the Setup that Limit is given.
+// rule has no deadline, Until is the Deadline of the Setup that Limit is given. It needs
+// rounds that do not overlap.
 type Gathering interface {
 	Limiting
 	// Until is how long the tasks of a round with these clients are to take, of whom
@@ -200,7 +201,11 @@ func (c *Config) validateRules() error {
 // run does not give.
 func (c *Config) meet(name string, component any, err error) error {
 	var missing error
-	switch n := registry.NeedsOf(component); {
+	n := registry.NeedsOf(component)
+	if _, gathers := component.(Gathering); gathers {
+		n.Rounds = true // a round's time is that of its own clients
+	}
+	switch {
 	case err != nil:
 		return fmt.Errorf("round: %s: %w", name, err)
 	case (n.Losses || n.Validation) && !c.Train:

@@ -32,6 +32,7 @@ type State struct {
 	// Timers that are set, by number; 0: none.
 	Deadline   uint64
 	Change     uint64
+	ChangeAt   Time // when that is, if it is set
 	Answers    uint64
 	Transfer   uint64 // next end of a shared transfer
 	TransferAt Time   // when that is; 0: none

@@ -339,6 +339,27 @@ func TestDivergenceNamesTaskAndClient(t *testing.T) {
 	}
 }
 
+// A compression may leave out what is too large or not a number, or make a vote of it:
+// that training has diverged is found before.
+func TestDivergenceIsFoundBeforeCompression(t *testing.T) {
+	model, set, base := world(t)
+	for _, c := range []aggregate.Compression{
+		aggregate.QSGD{Levels: 3}, aggregate.TopK{Share: 0.01}, aggregate.RandomK{Share: 1e-9}, aggregate.Sign{Step: 1},
+	} {
+		for _, rate := range []float64{1e20, math.Inf(1)} {
+			w, err := NewTrainer(Problem{Model: model, Set: set, Seed: 1, Batch: 32, Augment: NoAugment, Algorithm: aggregate.Default, Compression: c, Kernel: fastest(t)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			work := []Assignment{{Task: 42, Client: 7, LocalSteps: 1, Rate: rate, Weight: 1}}
+			var d *Diverged
+			if _, err := w.Train(t.Context(), base, nil, work, make([]int64, len(base))); !errors.As(err, &d) || d.Task != 42 || d.Client != 7 {
+				t.Errorf("%s at rate %g: %v, want diverged: task 42, client 7", aggregate.Compressions.NameOf(c), rate, err)
+			}
+		}
+	}
+}
+
 func TestEvaluateAddsItsParts(t *testing.T) {
 	model, set, base := world(t)
 	w := trainer(t, model, set)

@@ -186,7 +186,7 @@ func TestScaffoldKeepsVariatesByDigest(t *testing.T) {
 		}
 	}
 	kept := int64(len(s.Server)) * (8 + 4*int64(len(s.Clients)))
-	if most := aggregate.StateBytes(a.Algorithm, nil, l.problem.Model.Params(), len(s.Clients)); kept > most {
+	if most := aggregate.StateBytes(a.Algorithm, nil, l.problem.Model.Params(), len(s.Clients), 0); kept > most {
 		t.Errorf("the state takes %d bytes, at most %d were foreseen", kept, most)
 	}
 }

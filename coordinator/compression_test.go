@@ -90,21 +90,25 @@ func TestErrorFeedbackIsPublished(t *testing.T) {
 func TestCompressionsThatDoNotFit(t *testing.T) {
 	t.Parallel()
 	l, fleet := newLab(t), ruleFleet(t)
-	for want, x := range map[string]struct {
+	for _, x := range []struct {
 		algorithm   aggregate.Algorithm
 		compression aggregate.Compression
 		closing     closing.Rule
+		want        string
 	}{
-		"coordinator: updates of scaffold are not compressed: they are two vectors": {aggregate.Scaffold{Rate: 1}, aggregate.QSGD{Levels: 1}, closing.All{}},
-		"coordinator: top_k needs rounds that do not overlap":                       {aggregate.Default, aggregate.TopK{Share: 0.1, Feedback: true}, closing.Buffered{N: 3}},
+		{aggregate.Scaffold{Rate: 1}, aggregate.QSGD{Levels: 1}, closing.All{}, "updates of scaffold are not compressed: they are two vectors"},
+		{aggregate.Scaffold{Rate: 1}, aggregate.TopK{Share: 0.1, Feedback: true}, closing.All{}, "updates of scaffold are not compressed: they are two vectors"},
+		{aggregate.Default, aggregate.TopK{Share: 0.1, Feedback: true}, closing.Buffered{N: 3}, "top_k needs rounds that do not overlap"},
+		{aggregate.FedNova{Rate: 1}, aggregate.Sign{Step: 0.1}, closing.All{}, "sign decides how far parameters move, which fednova changes"},
+		{aggregate.FedAsync{Mixing: 0.6}, aggregate.Sign{Step: 0.1}, closing.Buffered{N: 3}, "sign decides how far parameters move, which fedasync changes"},
 	} {
 		c := coordinator.Config{Run: "r", ModelBits: ruleBits, Round: ruleConfig(l, fleet, x.closing, nil)}
 		c.Learning = coordinator.Learning{
 			Model: l.problem.Model, Initial: initial(l), Spec: l.problem.Spec(), Kernel: l.problem.Kernel.Class(), Jobs: 1, HeldOut: l.problem.Set.HeldOut(),
 			Algorithm: aggregate.New(x.algorithm, x.compression, l.problem.Model.Params(), c.Round.Clients),
 		}
-		if _, err := coordinator.Run(t.Context(), nil, c); err == nil || err.Error() != want {
-			t.Errorf("%v, want %s", err, want)
+		if _, err := coordinator.Run(t.Context(), nil, c); err == nil || err.Error() != "coordinator: "+x.want {
+			t.Errorf("%v, want %s", err, x.want)
 		}
 	}
 }

@@ -122,17 +122,20 @@ func (c *Config) validate() error {
 		return nil
 	}
 	name, compression := aggregate.Keeper(l.Algorithm.Algorithm, l.Algorithm.Compression), l.Algorithm.Compression
+	algorithm := aggregate.Algorithms.NameOf(l.Algorithm.Algorithm)
 	needs := registry.NeedsOf(l.Algorithm.Algorithm)
 	if compression != nil {
 		needs.Rounds = needs.Rounds || registry.NeedsOf(compression).Rounds
 	}
 	switch {
 	case compression != nil && needs.ClientState:
-		return fmt.Errorf("coordinator: updates of %s are not compressed: they are two vectors", name)
+		return fmt.Errorf("coordinator: updates of %s are not compressed: they are two vectors", algorithm)
+	case !aggregate.KeepsVotes(l.Algorithm.Algorithm, compression):
+		return fmt.Errorf("coordinator: %s decides how far parameters move, which %s changes", aggregate.Compressions.NameOf(compression), algorithm)
 	case compression != nil && c.Devices != nil:
 		return errors.New("coordinator: devices send whole models, which are not compressed")
 	case needs.EqualWeight && l.Samples != nil:
-		return fmt.Errorf("coordinator: %s weighs updates equally", name)
+		return fmt.Errorf("coordinator: %s weighs updates equally", algorithm)
 	case needs.Rounds && closing.Overlaps(c.Round.Closing):
 		return fmt.Errorf("coordinator: %s needs rounds that do not overlap", name)
 	case l.Algorithm.Variates != nil && closing.UsesLate(c.Round.Late):

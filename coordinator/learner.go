@@ -77,11 +77,13 @@ func (l *learner) restore(s *State, kept []uint64) error {
 		return err
 	}
 	v := l.algorithm.Variates
-	if (v == nil) != (s.Variates == nil) {
-		return errors.New("coordinator: a state whose control variates are not those of the algorithm")
-	}
-	if v == nil {
+	switch {
+	case v == nil && s.Variates != nil:
+		return errors.New("coordinator: a state with a vector of each client, where clients keep neither control variates nor residuals")
+	case v == nil:
 		return nil
+	case s.Variates == nil:
+		return fmt.Errorf("coordinator: a state without the clients' %s", v.Kind())
 	}
 	return v.Restore(*s.Variates)
 }

@@ -85,9 +85,10 @@ func SumLength(a Algorithm, params int) int {
 
 // StateBytes is the most memory that the state of an algorithm and of a compression
 // comes to: the server's vectors and, with client state, one vector of float32 for
-// each client that takes part. For [Apart] it is that of a round in which the updates
-// of all clients but one are stale. It is math.MaxInt64 beyond what int64 holds.
-func StateBytes(a Algorithm, c Compression, params, clients int) int64 {
+// each client that takes part. For [Apart] it is that of a round of so many updates of
+// which all but one are stale; 0: no update is stale. It is math.MaxInt64 beyond what
+// int64 holds.
+func StateBytes(a Algorithm, c Compression, params, clients, updates int) int64 {
 	perParameter, perClient := 8*float64(len(a.Server(1).State())), 0.
 	if registry.NeedsOf(a).ClientState {
 		// c is kept in float64 and handed out in float32.
@@ -97,7 +98,7 @@ func StateBytes(a Algorithm, c Compression, params, clients int) int64 {
 		perClient = 4
 	}
 	if _, ok := a.(Apart); ok {
-		perClient += 8
+		perParameter += 8 * float64(updates)
 	}
 	bytes := float64(params) * (perParameter + float64(perClient*float64(clients)))
 	if bytes >= math.MaxInt64 {
@@ -108,8 +109,8 @@ func StateBytes(a Algorithm, c Compression, params, clients int) int64 {
 
 // CheckState returns a [*registry.OptionError] when their state would pass a limit
 // in bytes.
-func CheckState(a Algorithm, c Compression, params, clients int, limit int64) error {
-	n := StateBytes(a, c, params, clients)
+func CheckState(a Algorithm, c Compression, params, clients, updates int, limit int64) error {
+	n := StateBytes(a, c, params, clients, updates)
 	if n <= limit {
 		return nil
 	}
@@ -117,8 +118,12 @@ func CheckState(a Algorithm, c Compression, params, clients int, limit int64) er
 	if keepsResiduals(c) {
 		other = "compression"
 	}
-	return registry.Errorf("limits.state_gb", "%.3g, but %s keeps up to %.3g GB for %d parameters and %d clients (raise the limit, or take fewer clients or another %s)",
-		float64(limit)/1e9, Keeper(a, c), float64(n)/1e9, params, clients, other)
+	count, of := clients, "clients"
+	if _, ok := a.(Apart); ok && !keepsResiduals(c) {
+		count, of = updates, "updates in a round"
+	}
+	return registry.Errorf("limits.state_gb", "%.3g, but %s keeps up to %.3g GB for %d parameters and %d %s (raise the limit, or take fewer %s or another %s)",
+		float64(limit)/1e9, Keeper(a, c), float64(n)/1e9, params, count, of, of, other)
 }
 
 // Keeper names what keeps most of the state: a compression with residuals, or else

@@ -60,7 +60,7 @@ func TestOptionsAreRefusedByKey(t *testing.T) {
 // What StateBytes says before a run is what the state takes when every client
 // has taken part.
 func TestStateBytesAreThoseOfTheState(t *testing.T) {
-	const params, clients = 7, 5
+	const params, clients, updates = 7, 5, 3
 	for _, name := range Algorithms.Names() {
 		a := New(made(t, name), nil, params, clients)
 		want := int64(8 * params * len(a.Server.State()))
@@ -73,22 +73,29 @@ func TestStateBytesAreThoseOfTheState(t *testing.T) {
 			want += bytesOf(v) + 4*params // c as clients use it
 		}
 		if _, ok := a.Algorithm.(Apart); ok {
-			want += 8 * params * clients // while a round is added up
+			want += 8 * params * updates // while a round is added up
 		}
-		if got := StateBytes(a.Algorithm, nil, params, clients); got != want {
+		if got := StateBytes(a.Algorithm, nil, params, clients, updates); got != want {
 			t.Errorf("%s: %d bytes, want %d", name, got, want)
 		}
 	}
-	if got := StateBytes(Scaffold{}, nil, math.MaxInt, math.MaxInt); got != math.MaxInt64 {
+	if got := StateBytes(Scaffold{}, nil, math.MaxInt, math.MaxInt, 0); got != math.MaxInt64 {
 		t.Errorf("%d bytes", got)
 	}
 }
 
 func TestStateBeyondTheLimit(t *testing.T) {
-	if err := CheckState(Scaffold{}, nil, 1000, 1000, 4_012_000); err != nil {
+	if err := CheckState(Scaffold{}, nil, 1000, 1000, 0, 4_012_000); err != nil {
 		t.Error(err)
 	}
-	err := CheckState(Scaffold{}, nil, 209_662, 3000, 1e9)
+	if err := CheckState(REFL{}, nil, 1e6, 1e6, 0, 1e6); err != nil { // nothing is stale
+		t.Error(err)
+	}
+	err := CheckState(REFL{}, nil, 1e6, 10, 300, 1e9)
+	if err == nil || err.Error() != "limits.state_gb: 1, but refl keeps up to 2.4 GB for 1000000 parameters and 300 updates in a round (raise the limit, or take fewer updates in a round or another algorithm)" {
+		t.Error(err)
+	}
+	err = CheckState(Scaffold{}, nil, 209_662, 3000, 0, 1e9)
 	if err == nil || !strings.HasPrefix(err.Error(), "limits.state_gb: 1, but scaffold keeps up to 2.52 GB for 209662 parameters and 3000 clients") {
 		t.Error(err)
 	}

@@ -29,7 +29,7 @@ func (s Sign) Compressor(int) Compressor { return s }
 // Compress implements [Compressor].
 func (Sign) Compress(update []float32, _ *rand.PCG) {
 	for i, x := range update {
-		if x != 0 && x == x {
+		if x != 0 {
 			update[i] = float32(math.Copysign(1, float64(x)))
 		}
 	}

@@ -1,8 +1,9 @@
 package aggregate
 
 import (
-	"math"
+	"math/big"
 	"math/rand/v2"
+	"strconv"
 
 	"fedpace/internal/registry"
 )
@@ -23,8 +24,8 @@ var Compressions = registry.New[Compression]("compression", "method")
 // Compressor compresses one update after the other.
 type Compressor interface {
 	// Compress replaces an update by what the server reads of its compressed form.
-	// draws is a stream of the task's own. Values that are not finite stay so, or
-	// make others so: they are found when the update is added.
+	// draws is a stream of the task's own. The caller has checked that all values are
+	// finite: a compression may leave others out.
 	Compress(update []float32, draws *rand.PCG)
 }
 
@@ -36,9 +37,25 @@ type Voting interface {
 	Decide(sum []int64)
 }
 
-// kept is how many of some values a share of them is: at least one.
+// KeepsVotes reports whether a model moves as the votes of a compression decide. It does
+// not where an algorithm multiplies the sum that is decided, as [FedNova] does, or adds to
+// it, as [Rebase] does. Without votes it is true.
+func KeepsVotes(a Algorithm, c Compression) bool {
+	if _, votes := c.(Voting); !votes {
+		return true
+	}
+	_, mixes := a.(Mixing)
+	_, scale := a.Weigh(Equal(2), []int{1, 2}, []int{0, 1})
+	return !mixes && scale == 1
+}
+
+// kept is how many of some values a share of them is, rounded up: at least one. It takes
+// the share as it is written in decimals, of which a float64 is a little more or less.
 func kept(share float64, values int64) int64 {
-	return min(max(1, int64(math.Ceil(float64(share*float64(values))))), max(1, values))
+	n, _ := new(big.Rat).SetString(strconv.FormatFloat(share, 'g', -1, 64))
+	n.Mul(n, new(big.Rat).SetInt64(values))
+	whole, rest := new(big.Int).QuoRem(n.Num(), n.Denom(), new(big.Int))
+	return min(max(1, whole.Int64()+int64(rest.Sign())), max(1, values))
 }
 
 // withFeedback is what a compression needs that leaves values out.

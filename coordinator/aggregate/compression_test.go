@@ -114,8 +114,8 @@ func first(mean []float64, _ float64) []float64 { return mean }
 func TestTopKKeepsTheLargest(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		values := rapid.SliceOfN(rapid.OneOf(rapid.Float32Range(-1e5, 1e5), rapid.SampledFrom([]float32{0, 1, -1, 1e-40, -1e-40})), 1, 70).Draw(t, "values")
-		share := rapid.Float64Range(1e-3, 1).Draw(t, "share")
-		k := max(1, int(math.Ceil(share*float64(len(values)))))
+		thousandths := rapid.IntRange(1, 1000).Draw(t, "thousandths")
+		share, k := float64(thousandths)/1000, (thousandths*len(values)+999)/1000
 		order := indices(len(values))
 		slices.SortStableFunc(order, func(a, b int) int {
 			return cmp.Compare(math.Abs(float64(values[b])), math.Abs(float64(values[a])))
@@ -170,6 +170,12 @@ func TestSizesOfCompressedUpdates(t *testing.T) {
 		{TopK{Share: 0.01}, 10 * (32 + 10)},
 		{TopK{Share: 1e-9}, 32 + 10},
 		{RandomK{Share: 0.0101}, 11 * 32},
+		{RandomK{Share: 0.007}, 7 * 32},
+		{RandomK{Share: 0.07}, 70 * 32},
+		{RandomK{Share: 0.57}, 570 * 32},
+		{RandomK{Share: 0.5700000001}, 571 * 32},
+		{RandomK{Share: math.SmallestNonzeroFloat64}, 32},
+		{RandomK{Share: 1}, 1000 * 32},
 		{Sign{Step: 1}, 1000},
 	} {
 		if got := x.c.Bits(1000); got != x.want {
@@ -178,19 +184,15 @@ func TestSizesOfCompressedUpdates(t *testing.T) {
 	}
 }
 
-// What is not a number is not hidden, nor does it make a compression fail.
-func TestCompressionsOfWhatIsNotFinite(t *testing.T) {
-	nan, inf := float32(math.NaN()), float32(math.Inf(1))
-	for _, c := range []Compression{QSGD{Levels: 3}, TopK{Share: 0.2}, Sign{Step: 1}} {
-		for _, bad := range []float32{nan, inf} {
-			v := []float32{1, bad, -2, 0, 3}
-			c.Compressor(5).Compress(v, keyed.Source(1, keyed.Compression))
-			if _, votes := c.(Voting); votes && bad == inf {
-				continue // a vote is a vote
-			}
-			if err := Check(v, make([]float32, 5)); err == nil {
-				t.Errorf("%s makes %v of %v", Compressions.NameOf(c), v, bad)
-			}
+// The move that votes decide is the model's, unless the algorithm changes it.
+func TestAlgorithmsThatKeepVotes(t *testing.T) {
+	for _, name := range Algorithms.Names() {
+		a := made(t, name)
+		if got, want := KeepsVotes(a, Sign{Step: 1}), name != "fedasync" && name != "fednova"; got != want {
+			t.Errorf("%s: %v, want %v", name, got, want)
+		}
+		if !KeepsVotes(a, QSGD{Levels: 1}) || !KeepsVotes(a, nil) {
+			t.Errorf("%s with updates that are no votes", name)
 		}
 	}
 }
@@ -199,14 +201,14 @@ func TestCompressionsOfWhatIsNotFinite(t *testing.T) {
 func TestResidualsAreCounted(t *testing.T) {
 	const params, clients = 7, 5
 	c := TopK{Share: 0.1, Feedback: true}
-	if got, want := StateBytes(Default, c, params, clients), int64(4*params*clients); got != want {
+	if got, want := StateBytes(Default, c, params, clients, 0), int64(4*params*clients); got != want {
 		t.Errorf("%d bytes, want %d", got, want)
 	}
-	err := CheckState(Default, c, 1e6, 1000, 1e9)
+	err := CheckState(Default, c, 1e6, 1000, 0, 1e9)
 	if err == nil || err.Error() != "limits.state_gb: 1, but top_k keeps up to 4 GB for 1000000 parameters and 1000 clients (raise the limit, or take fewer clients or another compression)" {
 		t.Error(err)
 	}
-	if got := StateBytes(Default, TopK{Share: 0.1}, params, clients); got != 0 {
+	if got := StateBytes(Default, TopK{Share: 0.1}, params, clients, 0); got != 0 {
 		t.Errorf("without feedback %d bytes", got)
 	}
 	v := New(Default, c, params, clients).Variates
@@ -215,8 +217,13 @@ func TestResidualsAreCounted(t *testing.T) {
 	if err := again.Restore(v.State()); err != nil || !slices.Equal(again.Client(3).Values, vector(params)) {
 		t.Errorf("%v: client 3 keeps %v", err, again.Client(3).Values)
 	}
-	if err := NewVariates(params, clients).Restore(v.State()); err == nil {
-		t.Error("residuals were restored as control variates")
+	for want, err := range map[string]error{
+		"aggregate: a state of residuals of compressed updates, where the clients keep control variates": NewVariates(params, clients).Restore(v.State()),
+		"aggregate: a state of control variates, where the clients keep residuals of compressed updates": again.Restore(NewVariates(params, clients).State()),
+	} {
+		if err == nil || err.Error() != want {
+			t.Errorf("%v, want %q", err, want)
+		}
 	}
 	for _, c := range []Compression{TopK{Share: 2}, RandomK{}, QSGD{Levels: 70000}, Sign{}} {
 		if err := registry.Check(c); err == nil {

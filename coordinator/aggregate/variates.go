@@ -44,6 +44,16 @@ func NewResiduals(params, population int) *Variates {
 // Residuals reports whether the vectors are residuals.
 func (v *Variates) Residuals() bool { return len(v.server) == 0 }
 
+// Kind is what the vectors are called in messages.
+func (v *Variates) Kind() string { return kind(v.Residuals()) }
+
+func kind(residuals bool) string {
+	if residuals {
+		return "residuals of compressed updates"
+	}
+	return "control variates"
+}
+
 // Weight is 1/N, the weight of a client's c_i⁺ − c_i in the exact sum.
 func (v *Variates) Weight() float64 { return 1 / float64(v.population) }
 
@@ -107,7 +117,10 @@ func (v *Variates) State() VariatesState {
 // Restore takes what State returned; the clients' values are kept, not copied.
 // It returns an error, and changes nothing, when the state does not fit.
 func (v *Variates) Restore(s VariatesState) error {
-	if s.Residuals != v.Residuals() || len(s.Server) != len(v.server) || len(s.Clients) != len(s.Values) {
+	if s.Residuals != v.Residuals() {
+		return fmt.Errorf("aggregate: a state of %s, where the clients keep %s", kind(s.Residuals), v.Kind())
+	}
+	if len(s.Server) != len(v.server) || len(s.Clients) != len(s.Values) {
 		return fmt.Errorf("aggregate: a server's control variate of %d values and %d of %d clients, want %d values and as many variates as clients",
 			len(s.Server), len(s.Values), len(s.Clients), len(v.server))
 	}

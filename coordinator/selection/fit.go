@@ -85,5 +85,5 @@ func (f Fit) Validate(cohort, clients int) error {
 }
 
 func (f Fit) String() string {
-	return fmt.Sprintf("%v, with the local steps that fit the deadline", round.OrUniform(f.From))
+	return fmt.Sprintf("%v, with local steps that fit the round", round.OrUniform(f.From))
 }

@@ -27,6 +27,13 @@ func TestFitIsTheLargestKThatFits(t *testing.T) {
 	})
 }
 
+// A summary speaks of no deadline where there may be none.
+func TestFitSaysWhatFits(t *testing.T) {
+	if got, want := (Fit{From: BySize{}}).String(), "by their numbers of samples, with local steps that fit the round"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
 // A client that cannot make the deadline with the fewest steps is left out; if the
 // fewest are 0 it is asked for one.
 func TestFitLeavesOutWhoIsTooSlow(t *testing.T) {

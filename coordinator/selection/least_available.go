@@ -18,7 +18,8 @@ func init() {
 // intelligent participant selection, Abdelmoniem et al. 2023): in the order of the
 // share of a coming window in which a client is forecast to be there, and at random
 // where that is equal. The window begins Seconds after the clients are chosen and is
-// as long. REFL takes a moving average of the rounds' times for Seconds.
+// as long, and ends by [round.MaxTime]. REFL takes a moving average of the rounds' times
+// for Seconds.
 //
 // The forecast follows from the client's availability. With the probability Error it
 // is a random number instead, each one as likely.
@@ -65,16 +66,17 @@ type forecast struct {
 
 func (f *forecasts) At(now round.Time) { f.now = now }
 
-func (f *forecasts) Start(round int) {
+func (f *forecasts) Start(number int) {
 	f.list = f.list[:0]
+	from := min(f.now+f.window, round.MaxTime-f.window)
 	for client := range f.setup.Clients {
-		h := keyed.Hash(f.setup.Seed, keyed.Forecast, uint64(round), uint64(client))
+		h := keyed.Hash(f.setup.Seed, keyed.Forecast, uint64(number), uint64(client))
 		x := forecast{there: 1, place: h, client: int32(client)}
 		switch {
 		case f.wrong > 0 && keyed.Float64(keyed.Nth(h, 0)) < f.wrong:
 			x.there = keyed.Float64(keyed.Nth(h, 1))
 		case f.setup.There != nil && client < f.setup.Simulated:
-			x.there = f.setup.There(client, f.now+f.window, f.now+2*f.window)
+			x.there = f.setup.There(client, from, from+f.window)
 		}
 		f.list = append(f.list, x)
 	}

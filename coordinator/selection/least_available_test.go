@@ -46,6 +46,29 @@ func TestTheLeastAvailableComeFirst(t *testing.T) {
 	}
 }
 
+// Late in a long run, and with the longest window, the end of a window is still a time.
+func TestWindowsEndByTheEndOfTime(t *testing.T) {
+	const window = 4e18 // ns
+	for _, now := range []round.Time{0, 1e17, 2e18, round.MaxTime} {
+		for _, given := range []LeastAvailable{{Seconds: 4e9}, {}} {
+			asked := 0
+			o, err := given.Order(round.Setup{Seed: 5, Clients: 1, Simulated: 1, Deadline: window, There: func(_ int, from, to round.Time) float64 {
+				if asked++; from < 0 || to-from != window || to > round.MaxTime || now == 0 && from != round.MaxTime-window {
+					t.Errorf("at %d the window is %d to %d", now, from, to)
+				}
+				return 1
+			}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			o.(round.Timed).At(now)
+			if forecastOrder(o, 1); asked != 1 {
+				t.Errorf("%d windows", asked)
+			}
+		}
+	}
+}
+
 // Of two clients one is away in the window and one is there. The order is wrong only
 // where both forecasts are: in half of those cases.
 func TestWrongForecastsAreRandom(t *testing.T) {

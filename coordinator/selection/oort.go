@@ -16,7 +16,9 @@ func init() {
 }
 
 // Oort prefers clients from whom much is to be learned in a short time (Lai et al.
-// 2021, Algorithm 1). The utility of a client that was asked before is
+// 2021, Algorithm 1). A client is known from its first accepted update on, and new before:
+// one whose tasks were late, dropped or cancelled is still new. The utility of a known
+// client is
 //
 //	(U + sqrt(0.1 ln(R)/L)) · (T/t)^α if t > T, else without the last factor:
 //
@@ -33,7 +35,7 @@ func init() {
 // their speed, 1 / expected time for the local steps of round 1. The others are
 // drawn, without replacement, with probabilities in proportion to their utility
 // among those that have at least c times that of the last that fits. ε falls by a
-// factor after each round. A client that has been asked too often comes last.
+// factor after each round. A client that has had Picks tasks, accepted or not, comes last.
 //
 // The pacer: after every Window rounds, if the sum of U over the updates of these is
 // less than over as many before, T grows by its first value.
@@ -41,12 +43,12 @@ type Oort struct {
 	Seconds float64 `key:"seconds" range:"(0,4e9]" unit:"seconds" help:"the preferred time of a task at first, and by how much the pacer raises it"`
 	Window  int     `key:"window" default:"20" range:"[1,1000000]" unit:"rounds" help:"rounds over which the pacer adds up utilities"`
 	Penalty int     `key:"penalty" default:"2" range:"[0,100]" help:"alpha: tasks longer than preferred count as this power of the proportion"`
-	Explore float64 `key:"explore" default:"0.9" range:"[0,1]" help:"epsilon: part of the first cohort that are new clients"`
+	Explore float64 `key:"explore" default:"0.9" range:"[0,1]" help:"epsilon: part of the first cohort that are new clients, of which no update was accepted yet"`
 	Decay   float64 `key:"decay" default:"0.98" range:"[0,1]" help:"factor on epsilon after each round"`
 	Least   float64 `key:"least" default:"0.2" range:"[0,1]" help:"least epsilon"`
 	CutOff  float64 `key:"cut_off" default:"0.95" range:"[0,1]" help:"c: a client may be drawn from this part of the last utility that fits the cohort"`
 	Clip    float64 `key:"clip" default:"0.95" range:"[0,1]" help:"quantile at which higher utilities are cut"`
-	Picks   int     `key:"picks" is:"null" range:"[1,1000000000]" help:"tasks after which a client is not asked while others can be; null: never"`
+	Picks   int     `key:"picks" is:"null" range:"[1,1000000000]" help:"tasks, accepted or not, after which a client is not asked while others can be; null: never"`
 }
 
 // Order knows no client yet.
@@ -82,7 +84,7 @@ func statistical(samples int, loss float64) float64 {
 	return float64(float64(samples) * math.Abs(loss))
 }
 
-// uncertainty is what a client's utility grows by while it is not asked; logRound is
+// uncertainty is what a client's utility grows by while no update of it is accepted; logRound is
 // the logarithm of the round.
 func uncertainty(logRound float64, last int64) float64 {
 	return math.Sqrt(0.1 * logRound / float64(last))

@@ -118,14 +118,14 @@ func (o *guided) Start(round int) {
 	o.rest = append(byUtility, tired...)
 }
 
-// shares is how many of a cohort have been asked before, and how many have not.
+// shares is how many of a cohort are known, and how many are new.
 func (o *guided) shares(known, fresh int) (old, tried int) {
 	tried = min(int(o.epsilon*float64(o.s.Cohort)), fresh)
 	old = min(o.s.Cohort-tried, known)
 	return old, min(o.s.Cohort-old, fresh)
 }
 
-// utilities are those of the clients that were asked before.
+// utilities are those of the known clients.
 func (o *guided) utilities(round int64, known []int32) map[int32]float64 {
 	values := make([]float64, 0, len(known))
 	for _, client := range known {

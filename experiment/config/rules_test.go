@@ -266,6 +266,8 @@ func TestMistakesInRulesAndDevices(t *testing.T) {
 		{"no such optimizer", "local: adm", nil, `config.yaml:1: local: "adm" is not an optimizer (did you mean "adam"?)`},
 		{"minibatches of nothing", phone + "    batch: 0\n", nil, `config.yaml:4: fleet[0].batch: 0 is out of range (a whole number from 1 to 100000)`},
 		{"residuals without rounds", "close: {rule: buffered, n: 3}\ncompress: top_k", nil, `config.yaml:2: compress: "top_k" needs rounds that do not overlap (use qsgd or sign, or another closing rule)`},
+		{"votes that are mixed", "close: {rule: buffered, n: 3}\naggregate: {algorithm: fedasync}\ncompress: {method: sign, step: 0.1}", nil, `config.yaml:3: compress: "sign" decides how far parameters move, which fedasync changes (use another method, or another algorithm)`},
+		{"votes that are scaled", "aggregate: {algorithm: fednova}\ncompress: {method: sign, step: 0.1}", nil, `config.yaml:2: compress: "sign" decides how far parameters move, which fednova changes (use another method, or another algorithm)`},
 		{"two vectors compressed", "aggregate: {algorithm: scaffold}\ncompress: qsgd", nil, `config.yaml:2: compress: "qsgd" is for updates of one vector, and those of scaffold are two (remove it, or use another algorithm)`},
 		{"devices that compress", "devices: {names: [pi]}\ncompress: {method: sign, step: 1}", nil, `config.yaml:2: compress: "sign" is for simulated clients alone: devices send whole models (remove it, or set devices.names to [])`},
 		{"devices that send parts", "devices: {names: [pi]}\ncompress: top_k", nil, `config.yaml:2: compress: "top_k" keeps a state of each client, which devices do not send (use qsgd or sign)`},

@@ -299,6 +299,8 @@ func (c *Config) checkCompression() error {
 	case c.Compress == nil:
 	case registry.NeedsOf(c.Aggregate.Algorithm).ClientState:
 		return problem("compress", []string{"aggregate.algorithm"}, "%q is for updates of one vector, and those of %s are two (remove it, or use another algorithm)", aggregate.Compressions.NameOf(c.Compress), aggregate.Algorithms.NameOf(c.Aggregate.Algorithm))
+	case !aggregate.KeepsVotes(c.Aggregate.Algorithm, c.Compress):
+		return problem("compress", []string{"aggregate.algorithm"}, "%q decides how far parameters move, which %s changes (use another method, or another algorithm)", aggregate.Compressions.NameOf(c.Compress), aggregate.Algorithms.NameOf(c.Aggregate.Algorithm))
 	case len(c.Devices.Names) > 0:
 		return problem("compress", []string{"devices.names"}, "%q is for simulated clients alone: devices send whole models (remove it, or set devices.names to [])", aggregate.Compressions.NameOf(c.Compress))
 	}

@@ -11,6 +11,7 @@ import (
 	"fedpace/actors/device"
 	"fedpace/actors/learn"
 	"fedpace/coordinator/aggregate"
+	"fedpace/coordinator/closing"
 	"fedpace/coordinator/schedule"
 	"fedpace/experiment/config"
 	"fedpace/experiment/folder"
@@ -82,7 +83,7 @@ func Prepare(of config.Config, remote bool) (_ *Problem, err error) {
 	if !c.Train {
 		return p, nil
 	}
-	if err := aggregate.CheckState(p.Algorithm, c.Compress, params, c.Clients, int64(c.Limits.StateGB*1e9)); err != nil {
+	if err := aggregate.CheckState(p.Algorithm, c.Compress, params, c.Clients, p.updates(), int64(c.Limits.StateGB*1e9)); err != nil {
 		return nil, config.Error("", err)
 	}
 	if err := p.initialise(); err != nil {
@@ -153,16 +154,30 @@ func (p *Problem) State() string {
 		return ""
 	}
 	params := p.Model.Params()
-	bytes := aggregate.StateBytes(p.Algorithm, p.Config.Compress, params, p.Config.Clients)
+	bytes := aggregate.StateBytes(p.Algorithm, p.Config.Compress, params, p.Config.Clients, p.updates())
 	if bytes == 0 {
 		return ""
 	}
 	of := ""
-	_, apart := p.Algorithm.(aggregate.Apart)
-	if v := p.Config.Compress; apart || registry.NeedsOf(p.Algorithm).ClientState || v != nil && registry.NeedsOf(v).ClientState {
+	if v := p.Config.Compress; registry.NeedsOf(p.Algorithm).ClientState || v != nil && registry.NeedsOf(v).ClientState {
 		of = fmt.Sprintf(" and %d clients", p.Config.Clients)
+	} else if _, apart := p.Algorithm.(aggregate.Apart); apart {
+		of = fmt.Sprintf(" and %d updates in a round", p.updates())
 	}
 	return fmt.Sprintf("%s keeps up to %s of state for %d parameters%s.", aggregate.Keeper(p.Algorithm, p.Config.Compress), human.Size(bytes), params, of)
+}
+
+// updates is the most updates of a round in which some can be stale, 0 where none can. A
+// client has one task at a time.
+func (p *Problem) updates() int {
+	c := &p.Config
+	if b, ok := c.Close.(closing.Buffered); ok {
+		return b.N
+	}
+	if closing.Overlaps(c.Close) || closing.UsesLate(c.Late) {
+		return c.Clients
+	}
+	return 0
 }
 
 // maxModelBits bounds a transfer: a model of a terabyte.

@@ -8,6 +8,8 @@ import (
 	"os"
 	"sync"
 	"time"
+
+	"fedpace/actors/data/federated"
 )
 
 // Config is how a trainer's processes are started.
@@ -119,6 +121,14 @@ func (p *Program) Initial(ctx context.Context, seed uint64) (model []float32, er
 	w := p.Worker()
 	defer func() { err = errors.Join(err, w.giveBack()) }()
 	return w.initial(ctx, seed)
+}
+
+// Set is the set of the samples that the process reads, with the numbers of its rows.
+func (p *Program) Set() federated.Numbered {
+	if p.config.Data == nil {
+		return p.Owned()
+	}
+	return p.config.Data.set
 }
 
 // Worker makes a worker, which is for one goroutine. Close it after use.

@@ -38,15 +38,15 @@ type Array struct {
 
 // Samples is where the samples lie, by their kind.
 type Samples struct {
-	Kind   string         `json:"kind"`
-	Array  *Array         `json:"array,omitempty"`
-	Skip   int            `json:"skip"`
+	Kind   string          `json:"kind"`
+	Array  *Array          `json:"array,omitempty"`
+	Skip   int             `json:"skip"`
 	Planes []*[256]float32 `json:"planes,omitempty"`
-	Text   *Array         `json:"text,omitempty"`
-	Starts *Array         `json:"starts,omitempty"`
-	Word   *Array         `json:"word,omitempty"`
-	Count  *Array         `json:"count,omitempty"`
-	Total  *Array         `json:"total,omitempty"`
+	Text   *Array          `json:"text,omitempty"`
+	Starts *Array          `json:"starts,omitempty"`
+	Word   *Array          `json:"word,omitempty"`
+	Count  *Array          `json:"count,omitempty"`
+	Total  *Array          `json:"total,omitempty"`
 }
 
 // Shared is a set whose samples processes can read. Nil is that of a process that
@@ -82,7 +82,7 @@ func Share(set federated.Set) (_ *Shared, err error) {
 	}()
 	info := set.Info()
 	s.about = Data{
-		Input: [...]string{learn.Dense: "dense", learn.Sparse: "sparse", learn.Tokens: "tokens"}[info.Input],
+		Input:    [...]string{learn.Dense: "dense", learn.Sparse: "sparse", learn.Tokens: "tokens"}[info.Input],
 		Features: info.Features, Classes: info.Classes, Targets: info.Targets, Vocabulary: info.Vocabulary, Image: info.Image,
 		Clients: set.Clients(),
 	}
@@ -99,9 +99,6 @@ func Share(set federated.Set) (_ *Shared, err error) {
 	}
 	return s, err
 }
-
-// Set is the set with the numbers of its rows.
-func (s *Shared) Set() federated.Numbered { return s.set }
 
 func (s *Shared) data() *Data {
 	if s == nil {

@@ -42,7 +42,7 @@ type Worker struct {
 // Diverged says that a loss or a parameter stopped being finite in the process.
 type Diverged struct {
 	Index int // of the task; -1: of none
-	Step  int // from 0; -1: not known
+	Step  int // from 1; 0: not known
 	Cause string
 }
 
@@ -79,6 +79,9 @@ func (w *Worker) again(ctx context.Context, do func(p *process) error) error {
 		}
 		if d := (*errDied)(nil); !errors.As(err, &d) {
 			return err
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
 		}
 		if deaths == maxDeaths {
 			return fmt.Errorf("%w (%d processes died at one job)", err, deaths)

@@ -1,0 +1,16 @@
+// Package python holds fedpace.py, the Python end of external trainers, so that
+// the binary can write it to a folder of a trainer's PYTHONPATH: there is nothing
+// to install.
+//
+// The same file is an installable package (pyproject.toml). docs/trainers.md says
+// how to use it and what it speaks; the Python tests beside it talk to it as
+// fedpace does.
+package python
+
+import _ "embed" // of fedpace.py
+
+// Name is the name of the file that Source is the content of.
+const Name = "fedpace.py"
+
+//go:embed fedpace.py
+var Source []byte

@@ -326,7 +326,8 @@ class Trainer:
             model, first, draws = job.base.copy(), 0.0, np.random.default_rng(task.seed)
             step = _numpy_steps(job.optimizer, n)
             for k, rows in enumerate(task.steps):
-                loss, gradient = self.gradient(model, *self.batch(rows), draws)
+                with np.errstate(over="ignore", invalid="ignore"):  # what is not finite is found below
+                    loss, gradient = self.gradient(model, *self.batch(rows), draws)
                 if not np.isfinite(loss):
                     raise Diverged(k, f"the loss is {loss:g}")
                 if k == 0:

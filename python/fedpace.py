@@ -678,10 +678,7 @@ def serve(
     """
     # Read by cuBLAS when a card is first used: without it sums differ from run to run.
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
-    trainer = (_Batched if batched else _Torch)(model, loss, metrics)
-    trainer.shape, trainer.data, trainer.make_optimizer, trainer.device_name = shape, data, optimizer, device
-    trainer.lanes, trainer.lower, trainer.files = batched, lower, files
-    run(trainer)
+    run((_Batched if batched else _Torch)(model, loss, metrics, shape, data, optimizer, device, batched, lower, files))
 
 
 class _Resident(Samples):
@@ -723,22 +720,20 @@ class _Torch(Trainer):
     model is therefore loaded with one copy, and a step is one operation on all of it.
     """
 
-    make_optimizer: Optional[Callable[[Iterable[Any], float], Any]] = None
-    device_name: Optional[str] = None
-    shape: Optional[Sequence[int]] = None
-    lower: Sequence[str] = ()
-    lanes = 0
-    record: Optional[Callable[[Callable[[Any], Any], Any], Optional[Callable[[Any], Any]]]] = None
-
-    def __init__(self, model: Any, loss: Any, metrics: Any):
-        self._make, self._loss, self._measure = model, loss, metrics
+    def __init__(self, model: Any, loss: Any, metrics: Any = None, shape: Optional[Sequence[int]] = None, data: Optional[Data] = None,
+                 optimizer: Any = None, device: Optional[str] = None, batched: int = 0, lower: Sequence[str] = (), files: Sequence[str] = ()):
+        self._make, self._loss, self._measure, self._make_optimizer = model, loss, metrics, optimizer
+        self._shape, self._device, self._lanes, self._lower = shape, device, batched, lower
+        self.data, self.files = data, files
+        # Makes a recording of a step, which is played instead of it; None: steps are taken one by one.
+        self.record: Optional[Callable[[Callable[[Any], Any], Any], Optional[Callable[[Any], Any]]]] = None
 
     # Preparation.
 
     def begin(self, setting: Setting) -> None:
         import torch
 
-        self.device = torch.device(self.device_name or setting.device)
+        self.device = torch.device(self._device or setting.device)
         torch.set_num_threads(setting.threads)
         torch.use_deterministic_algorithms(True)
         if hasattr(torch.utils, "deterministic"):  # fresh memory is never read
@@ -751,7 +746,7 @@ class _Torch(Trainer):
             self.evaluation_batch, self.record = 4096, _cuda_graph
         self.lent = _Resident(setting.data, self.device) if setting.data else None
         self._build()
-        self.kernel_class = _torch_class(self.device, self.lanes)
+        self.kernel_class = _torch_class(self.device, self._lanes)
         self._try()
 
     def _build(self) -> None:
@@ -803,8 +798,8 @@ class _Torch(Trainer):
         rows = np.zeros(2, np.int32)
         x, y = self._tensors(*self.batch(self._index(rows)))
         self._flat.copy_(self._values(self._new(0)))
-        self.metrics = [Metric(name, "lower" if name in self.lower else "higher") for name in self._scores(x, y) if name != "loss"]
-        unknown = sorted(set(self.lower) - {m.name for m in self.metrics})
+        self.metrics = [Metric(name, "lower" if name in self._lower else "higher") for name in self._scores(x, y) if name != "loss"]
+        unknown = sorted(set(self._lower) - {m.name for m in self.metrics})
         if unknown:
             raise ValueError(f"lower names {', '.join(unknown)}, which metrics does not give")
 
@@ -837,7 +832,7 @@ class _Torch(Trainer):
         import torch
 
         x, y = torch.as_tensor(x, device=self.device), torch.as_tensor(y, device=self.device)
-        return (x.reshape(len(x), *self.shape) if self.shape else x), y
+        return (x.reshape(len(x), *self._shape) if self._shape else x), y
 
     def _batches(self, steps: Sequence[np.ndarray]) -> Tuple[Callable[[Any], Tuple[Any, Any]], List[Any]]:
         """How to take a minibatch, and of each step what to take.
@@ -899,12 +894,12 @@ class _Torch(Trainer):
             zero = np.zeros(self.trainable, np.float32)
             rows = [zero if t.correction is None else t.correction for t in tasks]
             pull = torch.from_numpy(np.stack(rows)).to(self.device).view_as(self._gradient)
-        if self.make_optimizer is None:
+        if self._make_optimizer is None:
             update = _torch_update(job.optimizer, self._moving, tasks[0].rate)
         elif pull is not None or job.optimizer:
             raise ValueError("the script has an optimizer of its own: leave out optimizer=, or the run's key local and scaffold")
         else:
-            update = self.make_optimizer(self._module.parameters(), tasks[0].rate).step
+            update = self._make_optimizer(self._module.parameters(), tasks[0].rate).step
 
         def step(i: Any) -> Any:
             loss = self._backward(*take(i))
@@ -931,7 +926,7 @@ class _Torch(Trainer):
     def _recorded(self, job: Job, step: Callable[[Any], Any], index: Sequence[Any]) -> Callable[[Any], Any]:
         """The step as a recording, on a card, where all minibatches are alike."""
         alike = len(index) >= 8 and len({len(i) for i in index}) == 1
-        plain = self.make_optimizer is None and _Optimizer(job.optimizer).plain  # no state that a recording would keep
+        plain = self._make_optimizer is None and _Optimizer(job.optimizer).plain  # no state that a recording would keep
         if self.record is None or not alike or not plain or self.data is not None:
             return step
         self._load(job.base)
@@ -1066,7 +1061,7 @@ class _Batched(_Torch):
     """
 
     def begin(self, setting: Setting) -> None:
-        if self.make_optimizer:
+        if self._make_optimizer:
             raise ValueError("batched= takes steps of fedpace's own: leave out optimizer=, and choose it with the run's key local")
         super().begin(setting)
         fixed = [t.name for t in self.tensors if not t.trainable]
@@ -1084,7 +1079,7 @@ class _Batched(_Torch):
         except ImportError:
             from functorch import grad_and_value, vmap
             from torch.nn.utils.stateless import functional_call
-        n, size = self.lanes, self.trainable
+        n, size = self._lanes, self.trainable
         self._flat_all = torch.zeros(n, size, device=self.device)
         self._gradient = torch.zeros(n, size, device=self.device)
         self._moving = torch.nn.Parameter(self._flat_all)
@@ -1105,11 +1100,11 @@ class _Batched(_Torch):
 
         parts, at = {}, 0
         for t in self.tensors:
-            parts[t.name] = self._flat_all[:, at : at + t.size].view(self.lanes, *t.shape)
+            parts[t.name] = self._flat_all[:, at : at + t.size].view(self._lanes, *t.shape)
             at += t.size
-        x, y = (v.reshape(self.lanes, -1, *v.shape[1:]) for v in (x, y))
+        x, y = (v.reshape(self._lanes, -1, *v.shape[1:]) for v in (x, y))
         gradients, losses = self._gradients(parts, x, y)
-        torch.cat([gradients[t.name].reshape(self.lanes, -1) for t in self.tensors], 1, out=self._gradient)
+        torch.cat([gradients[t.name].reshape(self._lanes, -1) for t in self.tensors], 1, out=self._gradient)
         return losses.detach()
 
     def _load(self, model: np.ndarray) -> None:
@@ -1122,8 +1117,8 @@ class _Batched(_Torch):
             alike.setdefault((task.rate, tuple(map(len, task.steps))), []).append(i)
         done: Dict[int, Tuple[np.ndarray, float]] = {}
         following = 0
-        for group in (same[at : at + self.lanes] for same in alike.values() for at in range(0, len(same), self.lanes)):
-            filled = group + group[-1:] * (self.lanes - len(group))
+        for group in (same[at : at + self._lanes] for same in alike.values() for at in range(0, len(same), self._lanes)):
+            filled = group + group[-1:] * (self._lanes - len(group))
             tasks = [job.tasks[i] for i in filled]
             losses = self._local(job, tasks, [np.concatenate(rows) for rows in zip(*(t.steps for t in tasks))], alive)
             models = self._flat_all.cpu().numpy()
@@ -1136,7 +1131,7 @@ class _Batched(_Torch):
     def _check_places(self) -> None:
         """Tries that a client's bits do not depend on its place in the group."""
         rows = self.lent.rows if self.lent else sum(self.data.samples(c) for c in range(len(self.data.names)))  # type: ignore[union-attr]
-        tasks = [Task(i, str(i), 0.1, 0, [(7 * i + np.arange(64)).reshape(2, 32)[k] % rows for k in range(2)]) for i in range(self.lanes)]
+        tasks = [Task(i, str(i), 0.1, 0, [(7 * i + np.arange(64)).reshape(2, 32)[k] % rows for k in range(2)]) for i in range(self._lanes)]
         base = self._values(self._new(0)).cpu().numpy()
         models = [list(self.train(Job(base, tasks[k:] + tasks[:k]), lambda: None)) for k in (0, 1)]
         if any(a[0].tobytes() != b[0].tobytes() for a, b in zip(models[0][1:], models[1])):

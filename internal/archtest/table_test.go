@@ -23,6 +23,7 @@ internal/atomicfile: os
 internal/filelock: os golang.org/x/sys/unix
 internal/csvtable: internal/atomicfile os
 simclock: time
+python:
 coordinator/fairshare:
 coordinator/theory:
 coordinator/schedule: internal/registry github.com/expr-lang/expr/...

@@ -54,7 +54,9 @@ type Measured struct {
 const HeldOut = -1
 
 // own is sample i of those of a client, which has so many.
-func (m *Measured) own(i, samples int) int32 { return int32(int64(i) * int64(samples) / int64(m.Count)) }
+func (m *Measured) own(i, samples int) int32 {
+	return int32(int64(i) * int64(samples) / int64(m.Count))
+}
 
 // name is the samples from..from+n-1 in words.
 func (m *Measured) name(set federated.Set, from, n int) string {

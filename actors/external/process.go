@@ -55,11 +55,11 @@ func words(command string) ([]string, error) {
 	list, err := p.Parse(command)
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("trainer: %q cannot be split into words: %w", command, err)
+		return nil, fmt.Errorf("%q cannot be split into words: %w", command, err)
 	case p.Position >= 0:
-		return nil, fmt.Errorf("trainer: %q holds %q, which means nothing without a shell: quote it, or give a script", command, command[p.Position:])
+		return nil, fmt.Errorf("%q holds %q, which means nothing without a shell: quote it, or give a script", command, command[p.Position:])
 	case len(list) == 0:
-		return nil, errors.New("trainer: the command is empty")
+		return nil, errors.New("the command is empty")
 	}
 	return list, nil
 }
@@ -71,7 +71,7 @@ func start(c *Config) (_ *process, err error) {
 	}
 	list, err := words(c.Command)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("trainer: %w", err)
 	}
 	p := &process{config: c, output: &output{notice: c.notice}, replies: make(chan []byte), leave: make(chan struct{}), dead: make(chan struct{}), printed: make(chan struct{})}
 	var theirs []*os.File

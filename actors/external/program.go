@@ -19,9 +19,10 @@ type Config struct {
 	Device  string // that it is asked to use, such as cpu or cuda; empty: cpu
 	// Silence is how long a process may say nothing, its start included; 0: two minutes.
 	Silence time.Duration
-	Library string  // folder that PYTHONPATH begins with; empty: none
 	Data    *Shared // nil: the process brings its own
 	Notice  func(string)
+
+	library string // folder that PYTHONPATH begins with
 }
 
 func (c *Config) silence() time.Duration { return cmp.Or(c.Silence, 2*time.Minute) }
@@ -39,13 +40,11 @@ func (c *Config) environment() []string {
 	for _, name := range []string{"OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"} {
 		list = append(list, name+"="+threads)
 	}
-	if path := c.Library; path != "" {
-		if old := os.Getenv("PYTHONPATH"); old != "" {
-			path += string(os.PathListSeparator) + old
-		}
-		list = append(list, "PYTHONPATH="+path)
+	path := c.library
+	if old := os.Getenv("PYTHONPATH"); old != "" {
+		path += string(os.PathListSeparator) + old
 	}
-	return list
+	return append(list, "PYTHONPATH="+path)
 }
 
 // Program is a trainer's command and what its first process said of itself. Its workers
@@ -60,7 +59,10 @@ type Program struct {
 }
 
 // Open starts a trainer's first process, which says what it is. Close it after use.
-func Open(ctx context.Context, c Config) (*Program, error) {
+func Open(ctx context.Context, c Config) (_ *Program, err error) {
+	if c.library, err = libraryFolder(); err != nil {
+		return nil, err
+	}
 	p := &Program{config: c}
 	process, g, err := p.start(ctx, 0)
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"fedpace/actors"
+	"fedpace/actors/learn"
 	"fedpace/bus"
 	"fedpace/bus/embedded"
 	"fedpace/bus/memory"

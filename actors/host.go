@@ -92,10 +92,11 @@ func (h *Host) Train(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		group.Go(func() error {
+		group.Go(func() (err error) {
+			defer func() { err = errors.Join(err, trainer.Close()) }()
 			w := &worker{Trainer: trainer}
 			for {
-				delivery, err := h.bus.NextJob(inner, h.config.Problem.Kernel.Class())
+				delivery, err := h.bus.NextJob(inner, h.config.Problem.Class())
 				if err == nil {
 					err = h.do(inner, delivery, w)
 				}

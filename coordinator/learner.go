@@ -39,7 +39,7 @@ type learner struct {
 func newLearner(ctx context.Context, channel bus.Coordinator, c *Config, kept []uint64) (*learner, error) {
 	algorithm := c.Learning.Algorithm
 	if algorithm == nil {
-		algorithm = aggregate.New(aggregate.Default, nil, c.Learning.Model.Params(), c.Round.Clients)
+		algorithm = aggregate.NewPartly(aggregate.Default, nil, c.Learning.Model.Params(), learn.Trainable(c.Learning.Model), c.Round.Clients)
 	}
 	l := &learner{
 		config: c, bus: channel, algorithm: algorithm, models: models{channel, map[uint64]model{}}, best: -1, job: bus.FirstNumber(),
@@ -141,10 +141,8 @@ func (l *learner) train(ctx context.Context, number int, tasks []round.Task) (lo
 	if err := l.addDevices(&apart, tasks, weights, losses, simulated); err != nil {
 		return 0, nil, err
 	}
-	apart.join(l.sum)
-	if v, ok := l.algorithm.Compression.(aggregate.Voting); ok {
-		v.Decide(l.sum)
-	}
+	apart.join(l.algorithm, l.sum)
+	l.algorithm.Decide(l.sum)
 	return total(losses) / float64(len(losses)), losses, l.rebase(number, tasks, weights)
 }
 

@@ -24,10 +24,11 @@ type Tensor struct {
 // Len is the number of the tensor's elements.
 func (t Tensor) Len() int { return int(product(t.Shape...)) }
 
-// Model describes an architecture. It is immutable and shared by all workers.
-type Model interface {
-	// String is the architecture in a form that Parse reads back, for example
-	// "mlp:784,200,200,62".
+// Shape is what is known of a model wherever it is trained. It is immutable and shared
+// by all workers.
+type Shape interface {
+	// String is the model in one line, for example "mlp:784,200,200,62": equal models
+	// have equal lines.
 	String() string
 	// Params is the number of parameters, all float32.
 	Params() int
@@ -37,12 +38,26 @@ type Model interface {
 	Samples() Samples
 	// Metrics are the quantities besides the loss by which the model is measured.
 	Metrics() []Metric
+}
+
+// Model describes an architecture of this program. Parse reads its String back.
+type Model interface {
+	Shape
 	// Init writes the initial parameters for a seed: PyTorch's layer defaults
 	// (paper/NOTES, "Model sizes"), from a keyed stream per tensor.
 	Init(params []float32, seed uint64)
 	// NewWorkspace allocates the scratch memory of one worker for batches of
 	// up to maxBatch samples, in the arithmetic of a kernel.
 	NewWorkspace(maxBatch int, k Kernel) Workspace
+}
+
+// Trainable is how many of a model's parameters, from the first on, are trained. Those
+// behind them, such as a batch norm's running means, follow from the samples.
+func Trainable(m Shape) int {
+	if t, ok := m.(interface{ Trainable() int }); ok {
+		return t.Trainable()
+	}
+	return m.Params()
 }
 
 // Architecture is a kind of model with its sizes.

@@ -50,7 +50,7 @@ func TestEvaluationsByClient(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer p.Close()
-	work := p.Model.NewWorkspace(30, p.Arithmetic)
+	work := p.Model.(learn.Model).NewWorkspace(30, p.Arithmetic)
 	rows := cellsOf(t, c.Out, fairness.ClientsFile)
 	rounds := []int{3, 5, 6, 7} // 7: the final model
 	if len(rows) != len(rounds)*40 {

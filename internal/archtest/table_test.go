@@ -23,6 +23,7 @@ internal/atomicfile: os
 internal/filelock: os golang.org/x/sys/unix
 internal/csvtable: internal/atomicfile os
 simclock: time
+python:
 coordinator/fairshare:
 coordinator/theory:
 coordinator/schedule: internal/registry github.com/expr-lang/expr/...
@@ -60,8 +61,9 @@ bus/gateway: bus bus/internal/mailbox bus/internal/subject internal/names intern
 bus/internal/conformance: bus bus/gateway time github.com/google/go-cmp/... google.golang.org/protobuf/...
 bus/embedded: bus bus/auth bus/natsconn internal/filelock net os time github.com/nats-io/...
 bus/internal/bustest: bus/auth bus/embedded bus/natsbus bus/natsconn os github.com/nats-io/...
-actors: internal/keyed internal/registry actors/data/federated actors/device actors/learn bus coordinator/aggregate golang.org/x/sync/...
-actors/real: actors actors/data actors/data/federated actors/data/synthetic actors/learn bus bus/gateway coordinator/aggregate time
+actors/external: internal/atomicfile internal/names python actors/data/federated actors/data/text actors/learn os/... syscall time github.com/edsrzf/mmap-go github.com/mattn/go-shellwords golang.org/x/sys/unix
+actors: internal/keyed internal/registry actors/data/federated actors/device actors/external actors/learn bus coordinator/aggregate golang.org/x/sync/...
+actors/real: actors actors/data actors/external actors/data/federated actors/data/synthetic actors/learn bus bus/gateway coordinator/aggregate time
 coordinator/devices: bus bus/gateway coordinator/aggregate coordinator/round simclock time
 coordinator: internal/registry actors/learn bus bus/gateway coordinator/aggregate coordinator/devices coordinator/closing coordinator/round simclock time
 
@@ -88,8 +90,8 @@ experiment/calibrate: actors/data/federated actors/data/synthetic actors/learn i
 experiment/folder: actors/learn coordinator/round coordinator/schedule experiment/config internal/atomicfile internal/filelock internal/vector metrics os
 experiment/devicelog: bus coordinator/devices coordinator/round internal/vector metrics os
 experiment/run/runtest: experiment/config github.com/parquet-go/parquet-go
-experiment/problem: internal/human internal/registry actors actors/data actors/data/federated actors/data/synthetic actors/device actors/learn
-	bus coordinator/aggregate coordinator/closing coordinator/fairshare coordinator/round coordinator/schedule coordinator/theory experiment/config experiment/convex experiment/folder os
+experiment/problem: internal/human internal/registry actors actors/data actors/data/federated actors/data/synthetic actors/device actors/external actors/learn
+	bus coordinator/aggregate coordinator/closing coordinator/fairshare coordinator/round coordinator/schedule coordinator/theory experiment/config experiment/convex experiment/folder os time
 experiment/run: actors/... bus/... coordinator/... experiment/config experiment/devicelog experiment/folder experiment/problem internal/human internal/names internal/registry internal/vector
 	metrics/... os time golang.org/x/sync/...
 experiment/report: coordinator/round experiment/config experiment/folder internal/human internal/statistics

@@ -1,0 +1,54 @@
+package python
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+)
+
+// The Python tests talk to trainers as fedpace does. They need numpy, and most of them
+// PyTorch (Debian: python3-torch).
+func TestPython(t *testing.T) {
+	t.Parallel()
+	for _, pattern := range []string{"*.py", "testdata/*.py"} { // read here, so that go test runs again when one changes
+		files, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range files {
+			if _, err := os.ReadFile(file); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for name, needs := range map[string]string{"test_numpy.py": "numpy", "test_torch.py": "torch"} {
+		t.Run(needs, func(t *testing.T) {
+			t.Parallel()
+			python := interpreter(t, needs)
+			if out, err := exec.CommandContext(t.Context(), python, "-B", name).CombinedOutput(); err != nil {
+				t.Errorf("%s: %v\n%s", name, err, bytes.TrimSpace(out))
+			}
+		})
+	}
+}
+
+// interpreter is a Python that has a library, or skips the test.
+func interpreter(t *testing.T, library string) string {
+	t.Helper()
+	for _, name := range []string{"python3", "/usr/bin/python3"} { // the second is the system's, where another comes first
+		if exec.CommandContext(t.Context(), name, "-c", "import "+library).Run() == nil {
+			return name
+		}
+	}
+	t.Skipf("no Python with %s (Debian: python3-%s)", library, library)
+	return ""
+}
+
+// What the binary writes is the file that the tests test.
+func TestSource(t *testing.T) {
+	if !bytes.Contains(Source, []byte("\ndef serve(")) {
+		t.Errorf("%s of %d bytes has no serve", Name, len(Source))
+	}
+}

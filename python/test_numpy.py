@@ -1,0 +1,238 @@
+"""Tests of fedpace.py without PyTorch: the conversation, samples, and steps in numpy."""
+import os
+import subprocess
+import sys
+import tempfile
+import textwrap
+import unittest
+
+import numpy as np
+
+sys.path[:0] = [os.path.dirname(os.path.abspath(__file__)), os.path.join(os.path.dirname(os.path.abspath(__file__)), "testdata")]
+
+import fedpace
+from host import HERE, Files, Host
+from mlp_numpy import MLP
+
+MLP_SCRIPT = os.path.join(HERE, "testdata", "mlp_numpy.py")
+
+
+def script(folder, text):
+    """Writes a trainer's script and returns its path."""
+    path = os.path.join(folder, "own_model.py")
+    with open(path, "w") as f:
+        f.write(textwrap.dedent(text))
+    return path
+
+
+def blobs(rows=200, features=6, classes=3):
+    """Samples around a point for each label."""
+    draws = np.random.default_rng(5)
+    y = draws.integers(0, classes, rows)
+    return (draws.normal(size=(classes, features))[y] + draws.normal(size=(rows, features)) / 2).astype(np.float32), y
+
+
+def minibatches(seed, steps=6, rows=200, batch=16):
+    draws = np.random.default_rng(seed)
+    return [draws.integers(0, rows, batch) for _ in range(steps)]
+
+
+class Conversation(unittest.TestCase):
+    """A process with the numpy model of 6-5-3, asked as fedpace asks it."""
+
+    def setUp(self):
+        self.files, (self.x, self.y) = Files(), blobs()
+        self.host = Host([MLP_SCRIPT, "6", "5", "3"], self.files.dense(self.x, self.y, classes=3))
+        self.addCleanup(self.files.file.close)
+
+    def tearDown(self):
+        _, err = self.host.close()
+        self.assertEqual((err, self.host.process.returncode), ("", 0))
+
+    def tasks(self, n):
+        return [{"client": i, "rate": 0.1, "seed": i, "steps": minibatches(i)} for i in range(n)]
+
+    def test_greeting(self):
+        hello = self.host.hello
+        self.assertEqual([t["shape"] for t in hello["tensors"]], [[5, 6], [5], [3, 5], [3]])
+        self.assertEqual(hello["metrics"], [{"name": "accuracy", "better": "higher"}])
+        self.assertEqual((hello["name"], hello["data"]), ("mlp_numpy.py", None))
+        self.assertRegex(hello["class"], r"^[A-Za-z0-9_-]{1,64}$")
+
+    def test_work(self):
+        base = self.host.initialise(7)
+        self.assertEqual(base.tobytes(), self.host.initialise(7).tobytes())
+        self.assertNotEqual(base.tobytes(), self.host.initialise(8).tobytes())
+        models = self.host.train(base, self.tasks(5))
+        self.assertEqual(self.host.last, {"id": self.host.asked, "done": {}})
+        here = MLP([6, 5, 3])
+        for (model, loss), task in zip(models, self.tasks(5)):
+            want = base.copy()
+            for k, rows in enumerate(task["steps"]):
+                first, gradient = here.gradient(want, self.x[rows], self.y[rows], None)
+                if k == 0:
+                    self.assertAlmostEqual(loss, first, 6)
+                want = want - np.float32(0.1) * gradient
+            np.testing.assert_allclose(model, want, atol=1e-6)
+        scores = self.host.evaluate(models[0][0], np.arange(200))["scores"]
+        (want, _), [(right, _)] = here.measure(models[0][0], self.x, self.y)
+        self.assertAlmostEqual(scores["loss"]["sum"], want, 3)
+        self.assertEqual(scores["loss"]["weight"], 200)
+        self.assertEqual(scores["metrics"], [{"sum": right, "weight": 200}])
+
+    def test_a_slot_is_written_to_when_it_has_been_taken(self):
+        base = self.host.initialise(1)
+        models = self.host.train(base, self.tasks(3), slots=3)
+        replies = self.host.start(base, self.tasks(3), slots=1)
+        self.assertEqual(next(replies)["task"]["index"], 0)
+        self.host.send(cancel={})  # in the place of an acknowledgement
+        self.assertEqual(list(replies), [])
+        self.assertIn("cancelled", self.host.last)
+        self.assertEqual(self.host.floats(self.host.stride()).tobytes(), models[0][0].tobytes())
+        self.assertEqual([m.tobytes() for m, _ in self.host.train(base, self.tasks(3), slots=1)], [m.tobytes() for m, _ in models])
+
+    def test_cancelling(self):
+        base = self.host.initialise(1)
+        replies = self.host.start(base, [{"client": 0, "rate": 0.1, "seed": 0, "steps": minibatches(0, 100000, batch=4)}])
+        self.host.send(cancel={})
+        self.assertEqual(list(replies), [])
+        self.assertEqual(self.host.last, {"id": self.host.asked, "cancelled": {}})
+        self.assertEqual(len(self.host.train(base, self.tasks(2))), 2)
+        self.host.send(cancel={})  # too late: there is nothing to cancel
+        self.assertEqual(len(self.host.train(base, self.tasks(2))), 2)
+
+    def test_divergence(self):
+        base = self.host.initialise(1)
+        tasks = self.tasks(2)
+        tasks[1]["rate"] = 1e30
+        self.assertEqual(len(self.host.train(base, tasks)), 1)
+        said = self.host.last["diverged"]
+        self.assertEqual((said["index"], said["cause"]), (1, "the loss is nan"))
+        self.assertGreater(said["step"], 0)
+
+
+class Failures(unittest.TestCase):
+    def start(self, text, **options):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        files = Files()
+        self.addCleanup(files.file.close)
+        x, y = blobs()
+        return Host([script(folder.name, text)], files.dense(x, y, classes=3), **options)
+
+    def test_an_exception_says_where(self):
+        host = self.start("""\
+            import fedpace
+
+            class Own(fedpace.Trainer):
+                tensors = [fedpace.Tensor("a", (3,))]
+
+                def gradient(self, model, x, y, draws):
+                    print("seen", len(x))
+                    return helper(x)
+
+            def helper(x):
+                raise KeyError("there is no such thing")
+
+            fedpace.run(Own())
+            """)
+        self.assertEqual(host.train(np.zeros(3, np.float32), [{"client": 4, "rate": 1, "seed": 0, "steps": [[1, 2]]}]), [])
+        self.assertEqual(host.last["error"], {"index": 0, "text": "KeyError: 'there is no such thing'", "file": "own_model.py", "line": 11})
+        self.assertIn("error", host.evaluate(np.zeros(3, np.float32), [0]))  # measure is not written
+        out, err = host.close()
+        self.assertEqual(out, "seen 2\n")
+        self.assertIn("Traceback", err)
+
+    def test_another_protocol(self):
+        host = self.start("import fedpace; fedpace.run(fedpace.Trainer())", protocol=2)
+        self.assertIsNone(host.hello)
+        self.assertIn("protocol 1 and fedpace 2", host.close()[1])
+
+    def test_the_digest_is_of_script_and_declared_files(self):
+        def digest(weights, more=""):
+            with open(os.path.join(folder, "weights"), "wb") as f:
+                f.write(weights)
+            host = self.start(f"""\
+                import fedpace
+
+                own = fedpace.Trainer()
+                own.tensors = [fedpace.Tensor("a", (1,))]
+                own.files = ["{folder}/weights"]{more}
+                fedpace.run(own)
+                """)
+            host.close()
+            return host.hello["digest"]
+
+        with tempfile.TemporaryDirectory() as folder:
+            self.assertEqual(digest(b"1"), digest(b"1"))
+            self.assertNotEqual(digest(b"1"), digest(b"2"))
+            self.assertNotEqual(digest(b"1"), digest(b"1", more="  # a comment"))
+
+
+class OwnData(unittest.TestCase):
+    def test_rows_are_numbered_client_by_client(self):
+        x, y = blobs(30)
+        data = fedpace.Grouped({"ann": (x[:10], y[:10]), "bob": (x[10:25], y[10:25])}, held_out=(x[25:], y[25:]))
+        self.assertEqual((list(data.names), data.samples(0), data.samples(1), data.held), (["ann", "bob"], 10, 15, 5))
+        np.testing.assert_array_equal(data.batch(np.array([12, 27]))[0], x[[12, 27]])
+        other = fedpace.Grouped({"ann": (x[:11], y[:11]), "bob": (x[11:25], y[11:25])}, held_out=(x[25:], y[25:]))
+        self.assertNotEqual(data.digest, other.digest)
+
+
+def kinds(files):
+    """A description of samples of each kind, and what their rows are."""
+    draws = np.random.default_rng(3)
+    about = {"features": 4, "classes": 3, "rows": 9, "labels": files.store(draws.integers(0, 3, 9).astype(np.int32))}
+    numbers = draws.random((9, 4), np.float32)
+    yield "floats", dict(about, input="dense", samples={"kind": "floats", "array": files.store(numbers)}), numbers
+    raw, planes = draws.integers(0, 256, (9, 6)).astype(np.uint8), draws.random((2, 256)).astype(np.float32)
+    yield "bytes", dict(about, input="dense", samples={"kind": "bytes", "array": files.store(raw), "skip": 2, "planes": planes.tolist()}), \
+        np.concatenate([planes[0][raw[:, 2:4]], planes[1][raw[:, 4:]]], 1)
+    yield "one plane", dict(about, input="dense", samples={"kind": "bytes", "array": files.store(raw), "skip": 2, "planes": planes[:1].tolist()}), \
+        planes[0][raw[:, 2:]]
+    for kind in (np.uint8, np.uint16, np.uint32, np.int32):
+        tokens = draws.integers(0, 200, (9, 4)).astype(kind)
+        yield f"tokens {kind.__name__}", dict(about, input="tokens", vocabulary=200, samples={"kind": "tokens", "array": files.store(tokens), "skip": 0}), tokens
+    text, starts = draws.integers(0, 79, 50).astype(np.uint8), draws.integers(0, 46, 9).astype(np.uint32)
+    yield "windows", dict(about, input="tokens", vocabulary=79, samples={"kind": "windows", "text": files.store(text), "starts": files.store(starts)}), \
+        np.stack([text[s : s + 4] for s in starts])
+    bags = [{0: 2, 3: 1}, {1: 1}, {0: 1, 1: 1, 2: 1, 3: 3}] * 3
+    starts = np.cumsum([0] + [len(b) for b in bags])
+    for kind in (np.uint16, np.uint32):
+        word, count = (np.array([v for b in bags for v in part(b)], kind) for part in (dict.keys, dict.values))
+        total = np.array([sum(b.values()) for b in bags], kind)
+        stores = {name: files.store(a) for name, a in (("starts", starts.astype(np.uint32)), ("word", word), ("count", count), ("total", total))}
+        dense = np.array([[b.get(w, 0) / sum(b.values()) for w in range(4)] for b in bags], np.float32)
+        yield f"bags {kind.__name__}", dict(about, input="sparse", samples=dict(stores, kind="bags")), dense
+
+
+class Samples(unittest.TestCase):
+    def test_every_kind(self):
+        files, rows = Files(), np.array([8, 0, 5, 5])
+        self.addCleanup(files.file.close)
+        for name, about, want in kinds(files):
+            with self.subTest(name):
+                x, y = fedpace.Samples(about).batch(rows)
+                np.testing.assert_array_equal(x, want[rows])
+                self.assertEqual(x.dtype, np.int64 if about["input"] == "tokens" else np.float32)
+                self.assertEqual((y.shape, y.dtype), ((4,), np.int64))
+
+    def test_targets(self):
+        files, x = Files(), blobs()[0]
+        self.addCleanup(files.file.close)
+        about = files.dense(x, values=x[:, :2])
+        np.testing.assert_array_equal(fedpace.Samples(about).batch(np.array([3, 1]))[1], x[[3, 1], :2])
+
+
+class Rehearsal(unittest.TestCase):
+    def test_by_hand(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = script(folder, "import fedpace, mlp_numpy\nfedpace.run(mlp_numpy.MLP([12, 8, 3]))")
+            done = subprocess.run([sys.executable, path, "--features", "12", "--classes", "3", "--steps", "50"], capture_output=True, text=True,
+                                  env=dict(os.environ, PYTHONPATH=HERE + os.pathsep + os.path.join(HERE, "testdata")))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stdout, r"(?s)tensor  0.weight \[8, 12\].*before  loss .* accuracy .*steps   50 of 32 samples.*after   loss ")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,389 @@
+"""Tests of fedpace.py with PyTorch: steps against plain PyTorch, and bits that must not change."""
+import copy
+import os
+import sys
+import tempfile
+import unittest
+
+import numpy as np
+
+sys.path[:0] = [os.path.dirname(os.path.abspath(__file__)), os.path.join(os.path.dirname(os.path.abspath(__file__)), "testdata")]
+
+try:
+    import torch
+    from torch import nn
+    from torch.nn.functional import cross_entropy, mse_loss
+except ImportError as e:
+    raise unittest.SkipTest(f"no PyTorch: {e}")
+
+import fedpace
+from host import Files, Host
+from test_numpy import blobs, kinds, minibatches, script
+
+X, Y = blobs()
+
+
+def dense():
+    return nn.Sequential(nn.Linear(6, 5), nn.ReLU(), nn.Linear(5, 3))
+
+
+def normed():
+    return nn.Sequential(nn.Linear(6, 5), nn.BatchNorm1d(5), nn.ReLU(), nn.Linear(5, 3))
+
+
+def dropping():
+    return nn.Sequential(nn.Linear(6, 5), nn.Dropout(0.5), nn.Linear(5, 3))
+
+
+def loss(model, x, y):
+    return cross_entropy(model(x), y)
+
+
+def accuracy(model, x, y):
+    return {"accuracy": ((model(x).argmax(1) == y).sum(), len(y))}
+
+
+FILES = Files()
+LABELS = FILES.dense(X, Y, classes=3)
+TARGETS = FILES.dense(X, values=X[:, :2])
+
+
+def trainer(model, of=loss, metrics=accuracy, about=LABELS, **options):
+    kind = fedpace._Batched if options.get("batched") else fedpace._Torch
+    made = kind(model, of, metrics, **options)
+    made.begin(fedpace.Setting(None if options.get("data") else about))
+    return made
+
+
+def task(client, rate=0.1, **options):
+    return fedpace.Task(client, str(client), rate, client, minibatches(client, **options))
+
+
+def run(t, job):
+    return [(model.copy(), first) for model, first in t.train(job, lambda: None)]
+
+
+def plain(model, base, task, mu=0.0, correction=None, optimizer=None, clip=0.0):
+    """Local steps as one writes them in PyTorch, on a model whose tensors have the values of base."""
+    module = model()
+    parameters = list(module.parameters())
+    tensors = parameters + [b for b in module.buffers() if b.is_floating_point()]
+    nn.utils.vector_to_parameters(torch.from_numpy(base.copy()), tensors)
+    start = [p.detach().clone() for p in parameters]
+    pull = None
+    if correction is not None:
+        pull = [p.detach().clone() for p in parameters]
+        nn.utils.vector_to_parameters(torch.from_numpy(correction), pull)
+    steps = optimizer(parameters) if optimizer else torch.optim.SGD(parameters, task.rate)
+    torch.manual_seed(task.seed)
+    module.train()
+    for rows in task.steps:
+        steps.zero_grad()
+        loss(module, torch.from_numpy(X[rows]), torch.from_numpy(Y[rows])).backward()
+        for i, p in enumerate(parameters):
+            p.grad += mu * (p.detach() - start[i])
+            if pull:
+                p.grad += pull[i]
+        if clip:
+            nn.utils.clip_grad_norm_(parameters, clip)
+        steps.step()
+    return torch.cat([t.detach().reshape(-1) for t in tensors]).numpy()
+
+
+class Steps(unittest.TestCase):
+    def test_plain_steps(self):
+        t = trainer(dense)
+        base = t.initialise(1)
+        torch.manual_seed(1)
+        self.assertEqual(base.tobytes(), nn.utils.parameters_to_vector(dense().parameters()).detach().numpy().tobytes())
+        (model, first), = run(t, fedpace.Job(base, [task(3)]))
+        np.testing.assert_allclose(model, plain(dense, base, task(3)), atol=1e-6)
+        rows = task(3).steps[0]
+        (total, _), _ = t.evaluate(base, rows, lambda: None)
+        self.assertAlmostEqual(first, total / len(rows), 5)
+
+    def test_fedprox_and_scaffold_leave_statistics_alone(self):
+        t = trainer(normed)
+        base = t.initialise(1)
+        self.assertEqual([p.name for p in t.tensors if not p.trainable], ["1.running_mean", "1.running_var"])
+        correction = np.random.default_rng(0).normal(size=t.trainable).astype(np.float32) / 10
+        for name, mu, c in (("fedprox", 0.5, None), ("scaffold", 0.0, correction), ("both", 0.5, correction)):
+            with self.subTest(name):
+                work = copy.copy(task(2))
+                object.__setattr__(work, "correction", c)
+                (model, _), = run(t, fedpace.Job(base, [work], proximal=mu))
+                want = plain(normed, base, task(2), mu, c)
+                np.testing.assert_allclose(model, want, atol=1e-5)
+                self.assertGreater(np.abs(want - plain(normed, base, task(2))).max(), 1e-3)
+
+    def test_local_optimizers(self):
+        base = trainer(dense).initialise(1)
+        work = task(1, steps=50)
+        for options, make in (
+            ({"optimizer": "sgd", "momentum": 0.9}, lambda p: torch.optim.SGD(p, 0.1, momentum=0.9)),
+            ({"optimizer": "sgd", "momentum": 0.9, "nesterov": True, "weight_decay": 0.01, "clip": 0.5},
+             lambda p: torch.optim.SGD(p, 0.1, momentum=0.9, nesterov=True, weight_decay=0.01)),
+            ({"optimizer": "sgd", "clip": 0.2}, lambda p: torch.optim.SGD(p, 0.1)),
+            ({"optimizer": "adam", "beta1": 0.8, "weight_decay": 0.01}, lambda p: torch.optim.Adam(p, 0.1, (0.8, 0.999), weight_decay=0.01)),
+            ({"optimizer": "adamw"}, lambda p: torch.optim.AdamW(p, 0.1)),
+        ):
+            with self.subTest(options):
+                job = fedpace.Job(base, [work, work], optimizer=options)
+                (model, _), (again, _) = run(trainer(dense), job)
+                np.testing.assert_allclose(model, plain(dense, base, work, optimizer=make, clip=options.get("clip", 0)), atol=1e-5)
+                self.assertEqual(model.tobytes(), again.tobytes())  # what it remembers begins at zero
+                # The formulas of fedpace, in numpy.
+                step, x = fedpace._numpy_steps(options, len(base)), base.copy()
+                module = dense()
+                for rows in work.steps:
+                    nn.utils.vector_to_parameters(torch.from_numpy(x.copy()), module.parameters())
+                    module.zero_grad()
+                    loss(module, torch.from_numpy(X[rows]), torch.from_numpy(Y[rows])).backward()
+                    step(x, torch.cat([p.grad.reshape(-1) for p in module.parameters()]).numpy(), np.float32(0.1))
+                np.testing.assert_allclose(model, x, atol=1e-5)
+        with self.assertRaisesRegex(ValueError, "this version knows sgd"):
+            run(trainer(dense), fedpace.Job(base, [work], optimizer={"optimizer": "lion"}))
+
+    def test_an_optimizer_of_ones_own(self):
+        t = trainer(dense, optimizer=lambda parameters, rate: torch.optim.RMSprop(parameters, rate))
+        base = t.initialise(1)
+        (model, _), = run(t, fedpace.Job(base, [task(1, 0.01)]))
+        np.testing.assert_allclose(model, plain(dense, base, task(1), optimizer=lambda p: torch.optim.RMSprop(p, 0.01)), atol=1e-6)
+        with self.assertRaisesRegex(ValueError, "optimizer of its own"):
+            run(t, fedpace.Job(base, [task(1)], optimizer={"optimizer": "adam"}))
+
+    def test_the_seed_decides_dropout(self):
+        t = trainer(dropping)
+        base = t.initialise(1)
+        once, alone = run(t, fedpace.Job(base, [task(1), task(2)])), run(t, fedpace.Job(base, [task(2)]))
+        self.assertEqual(once[1][0].tobytes(), alone[0][0].tobytes())
+        other = fedpace.Task(2, "2", 0.1, 2**64 - 1, task(2).steps)
+        self.assertNotEqual(once[1][0].tobytes(), run(t, fedpace.Job(base, [other]))[0][0].tobytes())
+        np.testing.assert_allclose(alone[0][0], plain(dropping, base, task(2)), atol=1e-6)
+        values = [t.evaluate(base, np.arange(50), lambda: None) for _ in range(2)]
+        self.assertEqual(values[0], values[1])
+
+    def test_no_task_depends_on_the_one_before(self):
+        class Counting(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.inner = nn.Linear(6, 3)
+                self.register_buffer("seen", torch.zeros((), dtype=torch.int64))
+
+            def forward(self, x):
+                self.seen += 1
+                return self.inner(x) / self.seen
+
+        t = trainer(Counting)
+        base = t.initialise(1)
+        (first, _), (second, _) = run(t, fedpace.Job(base, [task(1), task(1)]))
+        self.assertEqual(first.tobytes(), second.tobytes())
+        self.assertEqual(len(t.tensors), 2)
+
+    def test_a_loss_that_is_not_finite(self):
+        t = trainer(dense)
+        with self.assertRaises(fedpace.Diverged) as caught:
+            run(t, fedpace.Job(t.initialise(1), [task(1), task(2, rate=1e30)]))
+        self.assertEqual(caught.exception.index, 1)
+        self.assertGreater(caught.exception.step, 0)
+
+    def test_targets(self):
+        t = trainer(lambda: nn.Linear(6, 2), lambda m, x, y: mse_loss(m(x), y),
+                    lambda m, x, y: {"loss": (((m(x) - y) ** 2).sum() / 2, len(y)), "absolute": ((m(x) - y).abs().sum(), y.numel())},
+                    about=TARGETS, lower=["absolute"])
+        self.assertEqual(t.metrics, [fedpace.Metric("absolute", "lower")])
+        base = t.initialise(1)
+        (model, _), = run(t, fedpace.Job(base, [task(1, steps=100)]))
+        before, after = (t.evaluate(m, np.arange(200), lambda: None) for m in (base, model))
+        self.assertLess(after[0][0], before[0][0] / 10)
+        self.assertEqual(after[1][0][1], 400)
+
+
+class Models(unittest.TestCase):
+    def test_a_trained_module_keeps_its_values(self):
+        module = dense()
+        module[0].bias.requires_grad = False
+        t = trainer(module)
+        self.assertEqual([(p.name, p.trainable) for p in t.tensors],
+                         [("0.weight", True), ("2.weight", True), ("2.bias", True), ("0.bias", False)])
+        self.assertEqual(t.initialise(1).tobytes(), t.initialise(2).tobytes())
+        base = t.initialise(1)
+        (model, _), = run(t, fedpace.Job(base, [task(1)]))
+        self.assertEqual(model[-5:].tobytes(), base[-5:].tobytes())
+        self.assertNotEqual(model[:-5].tobytes(), base[:-5].tobytes())
+
+    def test_what_is_refused(self):
+        for says, model, options in (
+            ("float64", lambda: dense().double(), {}),
+            ("no trainable tensor", lambda: nn.ReLU(), {}),
+            ("running statistics", normed, {"batched": 4}),
+            ("leave out optimizer=", dense, {"batched": 4, "optimizer": torch.optim.RMSprop}),
+            ("lower names error", dense, {"lower": ["error"]}),
+            ("shapes cannot be multiplied", lambda: nn.Linear(7, 3), {}),
+        ):
+            with self.subTest(says), self.assertRaisesRegex(Exception, says):
+                trainer(model, **options)
+
+    def test_the_shape_of_a_sample(self):
+        seen = []
+
+        def metrics(model, x, y):
+            seen.append(tuple(x.shape))
+            return {}
+
+        trainer(lambda: nn.Sequential(nn.Flatten(), nn.Linear(6, 3)), metrics=metrics, shape=(2, 3))
+        self.assertEqual(seen, [(2, 2, 3)])
+
+    def test_data_of_its_own(self):
+        own = fedpace.Grouped({"a": (X[:50], Y[:50]), "b": (X[50:150], Y[50:150])}, (X[150:], Y[150:]))
+        base = trainer(dense).initialise(1)
+        self.assertEqual(*(run(t, fedpace.Job(base, [task(1)]))[0][0].tobytes() for t in (trainer(dense), trainer(dense, data=own))))
+
+    def test_every_kind_of_sample(self):
+        files, rows = Files(), np.array([8, 0, 5, 5])
+        self.addCleanup(files.file.close)
+        for name, about, want in kinds(files):
+            with self.subTest(name):
+                x, y = fedpace._Resident(about, torch.device("cpu")).batch(torch.from_numpy(rows))
+                np.testing.assert_array_equal(x.numpy(), want[rows])
+                self.assertEqual((x.dtype, y.dtype), (torch.int64 if about["input"] == "tokens" else torch.float32, torch.int64))
+
+
+class Batched(unittest.TestCase):
+    def test_it_equals_the_plain_loop(self):
+        one, many = trainer(dense), trainer(dense, batched=4)
+        base = one.initialise(1)
+        self.assertEqual(base.tobytes(), many.initialise(1).tobytes())
+        correction = np.full(len(base), 0.01, np.float32)
+        tasks = [fedpace.Task(c, str(c), 0.1, c, minibatches(c, steps=4 + c % 2, batch=16 - c % 3), correction if c == 2 else None) for c in range(11)]
+        for options in ({}, {"proximal": 0.3}, {"optimizer": {"optimizer": "adam"}}, {"optimizer": {"optimizer": "sgd", "momentum": 0.9, "clip": 0.3}}):
+            with self.subTest(options):
+                job = fedpace.Job(base, tasks, **options)
+                for (a, la), (b, lb) in zip(run(one, job), run(many, job)):
+                    np.testing.assert_allclose(a, b, atol=1e-5)
+                    self.assertAlmostEqual(la, lb, 5)
+        self.assertEqual(*(t.evaluate(base, np.arange(200), lambda: None) for t in (one, many)))
+
+    def test_bits_do_not_depend_on_the_job(self):
+        t = trainer(dense, batched=4)
+        base, tasks = t.initialise(1), [task(c) for c in range(10)]
+        together = [m.tobytes() for m, _ in run(t, fedpace.Job(base, tasks))]
+        for job in (tasks[:3], tasks[3:4], tasks[4:]):
+            self.assertEqual([m.tobytes() for m, _ in run(t, fedpace.Job(base, job))], [together[w.client] for w in job])
+
+    def test_shared_tensors(self):
+        class Tied(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.a = nn.Linear(6, 6, bias=False)
+                self.b = nn.Linear(6, 6, bias=False)
+                self.b.weight = self.a.weight
+
+            def forward(self, x):
+                return self.b(torch.tanh(self.a(x)))
+
+        one, many = trainer(Tied), trainer(Tied, batched=2)
+        self.assertEqual([t.name for t in many.tensors], ["a.weight"])
+        base = one.initialise(1)
+        job = fedpace.Job(base, [task(1), task(2)])
+        for (a, _), (b, _) in zip(run(one, job), run(many, job)):
+            np.testing.assert_allclose(a, b, atol=1e-5)
+
+    def test_random_numbers_are_refused(self):
+        with self.assertRaisesRegex(RuntimeError, "random"):
+            trainer(dropping, batched=2)
+
+    def test_which_client_diverged(self):
+        t = trainer(dense, batched=4)
+        tasks = [task(c) for c in range(6)]
+        X_bad = fedpace.Task(5, "5", 0.1, 5, tasks[5].steps, np.full(t.trainable, 1e38, np.float32))
+        with self.assertRaises(fedpace.Diverged) as caught:
+            run(t, fedpace.Job(t.initialise(1), [*tasks[:5], X_bad]))
+        self.assertEqual(caught.exception.index, 5)
+
+
+class Recorded(unittest.TestCase):
+    """What a card would record is taken step by step here: only the recording is CUDA's."""
+
+    def test_a_recording_takes_the_same_steps(self):
+        for options in ({}, {"batched": 3}):
+            with self.subTest(options):
+                t = trainer(dense, **options)
+                base, recorded = t.initialise(1), []
+
+                def record(step, index):
+                    recorded.append(len(index))
+                    for _ in range(3):
+                        step(index)  # as the steps before a recording
+                    static = index.clone()
+
+                    def replay(i):
+                        static.copy_(i)
+                        return step(static)
+
+                    return replay
+
+                job = fedpace.Job(base, [task(c, steps=10) for c in range(4)], proximal=0.1)
+                want = [m.tobytes() for m, _ in run(t, job)]
+                t.record = record
+                self.assertEqual([m.tobytes() for m, _ in run(t, job)], want)
+                self.assertTrue(recorded)
+                done = len(recorded)
+                run(t, fedpace.Job(base, [task(1, steps=10)], optimizer={"optimizer": "adam"}))  # has state: not recorded
+                run(t, fedpace.Job(base, [task(1, steps=3)]))  # too short
+                self.assertEqual(len(recorded), done)
+                t.record = lambda step, index: None  # it cannot be recorded
+                self.assertEqual([m.tobytes() for m, _ in run(t, job)], want)
+
+
+class Processes(unittest.TestCase):
+    SCRIPT = """\
+        import fedpace, torch
+        from torch import nn
+
+        def model():
+            return nn.Sequential(nn.Linear(6, 5), nn.BatchNorm1d(5), nn.ReLU(), nn.Linear(5, 3))
+
+        def loss(model, x, y):
+            if len(x) == 7:
+                raise ValueError("seven samples")
+            return nn.functional.cross_entropy(model(x), y)
+
+        fedpace.serve(model, loss)
+        """
+
+    def start(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        return Host([script(folder.name, self.SCRIPT)], LABELS)
+
+    def test_federated_averaging_of_a_batch_norm(self):
+        """Four rounds of three clients equal a plain loop of FedAvg, twice to the same bits."""
+        ends = []
+        for _ in range(2):
+            host = self.start()
+            self.assertEqual([t["trainable"] for t in host.hello["tensors"]], [True] * 6 + [False] * 2)
+            model = want = host.initialise(3)
+            for r in range(4):
+                tasks = [{"client": c, "rate": 0.1, "seed": c, "steps": minibatches(10 * r + c)} for c in range(3)]
+                model = np.mean([m for m, _ in host.train(model, tasks)], 0, dtype=np.float64).astype(np.float32)
+                want = np.mean([plain(normed, want, fedpace.Task(t["client"], "", 0.1, t["seed"], t["steps"])) for t in tasks], 0)
+                want = want.astype(np.float32)
+            np.testing.assert_allclose(model, want, atol=1e-5)
+            ends.append(model.tobytes())
+            self.assertEqual(host.evaluate(model, np.arange(200))["scores"]["metrics"], [])
+            self.assertEqual(host.close(), ("", ""))
+        self.assertEqual(*ends)
+
+    def test_an_exception_in_the_loss(self):
+        host = self.start()
+        base = host.initialise(1)
+        tasks = [{"client": c, "rate": 0.1, "seed": c, "steps": minibatches(c, batch=16 if c == 0 else 7)} for c in range(2)]
+        self.assertEqual(len(host.train(base, tasks)), 1)
+        self.assertEqual(host.last["error"], {"index": 1, "text": "ValueError: seven samples", "file": "own_model.py", "line": 9})
+        self.assertEqual(len(host.train(base, tasks[:1])), 1)  # it is still there
+        host.close()
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -151,6 +151,7 @@ func (s *goSteps) task(ctx context.Context, client aggregate.Client, a *Assignme
 				return 0, err
 			}
 		}
+		s.batch.Seed = keyed.Hash(s.problem.Seed, keyed.LocalStep, uint64(a.Client), uint64(a.StepsDone)+uint64(k))
 		loss, err := s.step(client, float32(a.Rate))
 		if errors.Is(err, learn.ErrNotFinite) {
 			return 0, &Diverged{Task: a.Task, Client: a.Client, Step: k + 1, Cause: err.Error()}

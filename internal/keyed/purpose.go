@@ -35,7 +35,9 @@ const (
 
 	Compression Purpose = 25 // (client, task): what of an update is rounded, and which way
 
-	External Purpose = 26 // (client, task): the seed of a task in an external trainer
+	LocalStep  Purpose = 26 // (client, step): seed of what a model draws in a local step
+	DropValues Purpose = 27 // (layer) of such a seed: which values a dropout leaves out
+	External   Purpose = 28 // (client, task): the seed of a task in an external trainer
 
 	Timeline Purpose = 30 // (client): which clients' tasks are shown
 )

@@ -327,12 +327,19 @@ class Recorded(unittest.TestCase):
                 want = [m.tobytes() for m, _ in run(t, job)]
                 t.record = record
                 self.assertEqual([m.tobytes() for m, _ in run(t, job)], want)
-                self.assertTrue(recorded)
+                self.assertEqual(len(recorded), 1)  # one recording serves all tasks
+                pulled = [fedpace.Task(w.client, w.name, w.rate, w.seed, w.steps, np.full(len(base), i / 10, np.float32)) for i, w in enumerate(job.tasks)]
+                for other in (fedpace.Job(base, pulled), fedpace.Job(base, [task(c, 0.2, steps=10) for c in range(2)])):
+                    played = [m.tobytes() for m, _ in run(t, other)]
+                    t.record = None
+                    self.assertEqual([m.tobytes() for m, _ in run(t, other)], played)
+                    t.record = record
                 done = len(recorded)
+                self.assertEqual(done, 3)
                 run(t, fedpace.Job(base, [task(1, steps=10)], optimizer={"optimizer": "adam"}))  # has state: not recorded
                 run(t, fedpace.Job(base, [task(1, steps=3)]))  # too short
                 self.assertEqual(len(recorded), done)
-                t.record = lambda step, index: None  # it cannot be recorded
+                t.record, t._recording = lambda step, index: None, (None, None)  # it cannot be recorded
                 self.assertEqual([m.tobytes() for m, _ in run(t, job)], want)
 
 

@@ -33,7 +33,7 @@ join that one need credentials ("fedpace enroll").`,
 			if err != nil {
 				return err
 			}
-			options.RemoteHosts = true
+			options.RemoteHosts, options.Trainer = true, f.trainer
 			if loaded.NATS.Alone() {
 				return cli.Usage(c, errors.New("hosts need a server to meet the coordinator on: --nats nats://host:4222, or --set nats.listen=127.0.0.1:4222"))
 			}
@@ -95,6 +95,7 @@ kernel class it answers for clients, says so, and leaves training to others.`,
 	s.StringVar(&o.Run, "run", "", "serve the run of this name alone; without it every run that is announced")
 	s.IntVar(&o.Workers, "workers", 0, "trainers for each run (default one a core)")
 	s.StringVar(&o.Data, "data", "", "where the run's data is on this machine, if not where the configuration says")
+	s.StringVar(&o.Trainer, "trainer", "", trainerUsage+", for the runs that have one")
 	s.StringVar(&o.Name, "name", "", "name of this host in what coordinators say (default made of the machine's)")
 	s.BoolVar(&o.Once, "once", false, "end when the first run has ended")
 	s.BoolVar(&quiet, "quiet", false, "say nothing but what ends it")

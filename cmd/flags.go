@@ -18,9 +18,11 @@ type flags struct {
 	config string
 	sets   []string
 	out    string
-	force  bool
-	quiet  bool
-	json   bool
+	// trainer is the command of an external one.
+	trainer string
+	force   bool
+	quiet   bool
+	json    bool
 }
 
 func (f *flags) add(c *cobra.Command) {
@@ -28,12 +30,16 @@ func (f *flags) add(c *cobra.Command) {
 	s.StringVar(&f.config, "config", "", "YAML `FILE` to read; without it the demonstration is the base")
 	s.StringArrayVar(&f.sets, "set", nil, "set `KEY=VALUE`, as in schedule.k=error; may be repeated (keys: fedpace help configuration)")
 	s.StringVar(&f.out, "out", "", "`DIR` for the results; the same as --set out=")
+	s.StringVar(&f.trainer, "trainer", "", trainerUsage)
 	s.BoolVar(&f.force, "force", false, "replace the run that the folder holds")
 	s.BoolVar(&f.quiet, "quiet", false, "no progress and no closing summary")
 	cli.Complete(c, "config", cli.FilesOf("yaml", "yml"))
 	cli.Complete(c, "set", assignments)
 	cli.Complete(c, "out", cli.Folders)
 }
+
+// trainerUsage explains the flag of those who run a trainer.
+const trainerUsage = "`COMMAND` of a program that takes the local steps, such as 'python3 my_model.py' (docs/trainers.md)"
 
 // load makes the configuration that the flags ask for.
 func (f *flags) load(c *cobra.Command) (config.Config, error) {
@@ -58,6 +64,9 @@ func (f *flags) setsOf(c *cobra.Command) []string {
 	sets := f.sets
 	if c.Flags().Changed("out") {
 		sets = append(sets[:len(sets):len(sets)], "out="+f.out)
+	}
+	if c.Flags().Changed("trainer") {
+		sets = append(sets[:len(sets):len(sets)], fmt.Sprintf("trainer.command=%q", f.trainer))
 	}
 	return sets
 }

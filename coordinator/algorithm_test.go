@@ -107,7 +107,7 @@ func (l *lab) run(t *testing.T, a *aggregate.Instance, hosts, jobs int) (string,
 		group.Go(func() error { return host.Train(ctx) })
 	}
 	initial := make([]float32, l.problem.Model.Params())
-	l.problem.Model.Init(initial, 1)
+	l.problem.Model.(learn.Model).Init(initial, 1)
 	config := coordinator.Config{
 		Run: "r", ModelBits: 1e6,
 		Round: round.Config{

@@ -84,8 +84,8 @@ func (l *learner) addDevices(a *apart, tasks []round.Task, weights, losses []flo
 }
 
 // join completes the round's sum.
-func (a *apart) join(sum []int64) {
+func (a *apart) join(algorithm *aggregate.Instance, sum []int64) {
 	if a.of != nil {
-		a.of.Join(sum, a.fresh, a.stale)
+		algorithm.Join(a.of, sum, a.fresh, a.stale)
 	}
 }

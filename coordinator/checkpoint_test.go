@@ -16,6 +16,7 @@ import (
 
 	"fedpace/actors"
 	"fedpace/actors/device"
+	"fedpace/actors/learn"
 	"fedpace/bus/embedded"
 	"fedpace/bus/natsbus"
 	"fedpace/bus/natsconn"
@@ -68,7 +69,7 @@ func (s *scene) play(name string, rounds round.Config, algorithm string, jobs in
 	problem := s.lab.problem
 	if rounds.Train {
 		params := make([]float32, s.lab.problem.Model.Params())
-		s.lab.problem.Model.Init(params, 1)
+		s.lab.problem.Model.(learn.Model).Init(params, 1)
 		defaults, err := config.Load("", strings.Fields("aggregate.algorithm="+algorithm))
 		if err != nil {
 			return nil, err

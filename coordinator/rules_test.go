@@ -11,6 +11,7 @@ import (
 
 	"fedpace/actors"
 	"fedpace/actors/device"
+	"fedpace/actors/learn"
 	"fedpace/bus/embedded"
 	"fedpace/bus/natsbus"
 	"fedpace/bus/natsconn"
@@ -140,7 +141,7 @@ func ruleRunWith(t *testing.T, l *lab, fleet *device.Fleet, rounds round.Config,
 
 func initial(l *lab) []float32 {
 	params := make([]float32, l.problem.Model.Params())
-	l.problem.Model.Init(params, 1)
+	l.problem.Model.(learn.Model).Init(params, 1)
 	return params
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"fedpace/actors/learn"
 	"fedpace/bus"
 	"fedpace/coordinator/devices"
 	"fedpace/coordinator/round"
@@ -87,7 +88,7 @@ func (d *driver) open(ctx context.Context) (err error) {
 	if d.learner, err = newLearner(ctx, d.bus, c, d.machine.Models()); err != nil || c.Devices == nil {
 		return err
 	}
-	v := devices.Run{Name: c.Run, First: c.Round.Clients, Params: c.Learning.Model.Params(), Spec: c.Learning.Spec}
+	v := devices.Run{Name: c.Run, First: c.Round.Clients, Params: c.Learning.Model.Params(), Trainable: learn.Trainable(c.Learning.Model), Spec: c.Learning.Spec}
 	if d.devices, err = devices.Open(ctx, *c.Devices, v); err != nil {
 		return err
 	}

@@ -19,6 +19,7 @@ import (
 
 	"fedpace/actors/data/federated"
 	"fedpace/actors/data/text"
+	"fedpace/actors/learn"
 	"fedpace/internal/atomicfile"
 )
 
@@ -147,6 +148,15 @@ func (p *prepared) section(name string) []byte {
 	return nil
 }
 
+// offset is where a section begins in the file.
+func (p *prepared) offset(name string) int64 {
+	i := slices.IndexFunc(p.Sections, func(s section) bool { return s.Name == name })
+	if i < 0 {
+		return 0
+	}
+	return p.Sections[i].Offset
+}
+
 func numbers[T int | int32 | uint32 | uint16](p *prepared, name string) []T {
 	b := p.section(name)
 	values := make([]T, len(b)/4)
@@ -257,20 +267,28 @@ func (p *prepared) write(f io.Writer) error {
 type mapped struct {
 	opened
 	content mmap.MMap
+	file    *os.File
 }
 
+// Mapped is the set without its file.
+func (m *mapped) Mapped() federated.Set { return m.opened }
+
 // Close unmaps the file; no batch may be under way.
-func (m *mapped) Close() error { return m.content.Unmap() }
+func (m *mapped) Close() error { return errors.Join(m.content.Unmap(), m.file.Close()) }
 
 // readPrepared maps a prepared file and checks all of it. A file that someone
 // truncates while it is mapped ends the process, so a prepared file is only ever
 // replaced by renaming.
-func readPrepared(name, key string) (opened, error) {
+func readPrepared(name, key string) (_ opened, err error) {
 	f, err := openSource(name)
 	if err != nil {
 		return nil, err
 	}
-	defer f.File.Close()
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, f.File.Close())
+		}
+	}()
 	if f.Size < preparedHead {
 		return nil, fmt.Errorf("damaged: %d bytes", f.Size)
 	}
@@ -282,7 +300,12 @@ func readPrepared(name, key string) (opened, error) {
 	if err != nil {
 		return nil, errors.Join(err, content.Unmap())
 	}
-	return &mapped{s, content}, nil
+	if g, ok := s.(*federated.Grouped); ok {
+		if r, ok := g.Rows.(*federated.ByteRows); ok {
+			r.File = f.File
+		}
+	}
+	return &mapped{s, content, f.File}, nil
 }
 
 // parsePrepared makes the set of a prepared file's bytes, which it keeps. With
@@ -333,6 +356,9 @@ func (p *prepared) set() (opened, error) {
 	if p.Info.Classes < 1 || p.Info.Features < 1 || len(p.Names) == 0 {
 		return nil, errors.New("no clients, classes or features")
 	}
+	if p.Info.Input == learn.Tokens && p.Info.Vocabulary == 0 { // as files were before there was the number
+		p.Info.Vocabulary = p.Info.Classes
+	}
 	if p.Rows == "windows" {
 		return p.windows()
 	}
@@ -381,7 +407,7 @@ func (p *prepared) rows() (federated.Rows, int, error) {
 			return nil, 0, fmt.Errorf("samples held as %.40q", p.Rows)
 		}
 		bytes, coding := p.section("bytes"), federated.Codings[i]
-		store, numbersOf, skip = &federated.ByteRows{Width: width, Bytes: bytes, Coding: coding}, len(bytes), coding.Skip
+		store, numbersOf, skip = &federated.ByteRows{Width: width, Bytes: bytes, Coding: coding, Offset: p.offset("bytes")}, len(bytes), coding.Skip
 	}
 	if width < 1 || features != width-skip || numbersOf%width != 0 {
 		return nil, 0, fmt.Errorf("%d bytes or numbers in samples of %d", numbersOf, width)
@@ -424,8 +450,8 @@ func (p *prepared) windows() (opened, error) {
 		}
 	}
 	for _, c := range s.Text {
-		if int(c) >= s.About.Classes {
-			return nil, fmt.Errorf("character %d of %d", c, s.About.Classes)
+		if int(c) >= s.About.Vocabulary {
+			return nil, fmt.Errorf("character %d of %d", c, s.About.Vocabulary)
 		}
 	}
 	if s.About.Features != federated.ShakespeareWindow {

@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"runtime"
 	"time"
 
 	"fedpace/actors"
 	"fedpace/actors/data"
 	"fedpace/actors/data/federated"
 	"fedpace/actors/data/synthetic"
+	"fedpace/actors/external"
 	"fedpace/actors/learn"
 	"fedpace/bus"
 	"fedpace/bus/gateway"
@@ -24,12 +26,18 @@ type Config struct {
 	Data  string // path, or "synthetic"
 	Owner string // whose samples of a data set of several clients are this device's: a client's name, or its number; empty: its only one
 	Once  bool   // end with the first run
+	// Trainer is the command of the program that takes the local steps of runs that have
+	// one; empty: there is none.
+	Trainer string
 	// Notice is told in a line what becomes of the device; may be nil.
 	Notice func(string)
 }
 
-// SyntheticData is the value of Config.Data for made data.
-const SyntheticData = "synthetic"
+// Values of Config.Data that are no path.
+const (
+	SyntheticData = "synthetic" // is made
+	TrainerData   = "trainer"   // is the trainer's own
+)
 
 // Open makes a device and reads its data. Close it after use.
 func Open(c Config) (*Device, error) {
@@ -37,7 +45,10 @@ func Open(c Config) (*Device, error) {
 		c.Notice = func(string) {}
 	}
 	w := &Device{config: c}
-	if c.Data != SyntheticData {
+	if c.Data == TrainerData && c.Trainer == "" {
+		return nil, errors.New("data: trainer is for samples that a trainer brings, and there is none")
+	}
+	if c.Data != SyntheticData && c.Data != TrainerData {
 		if err := w.open(); err != nil {
 			return nil, errors.Join(err, w.Close())
 		}
@@ -108,18 +119,32 @@ type Device struct {
 	client  int    // whose samples in set
 	made    string // what a synthetic set was made for
 	trainer *actors.Trainer
-	problem string // what the trainer was made for
+	program *external.Program // that takes the steps; nil: it is not started
+	problem string            // what the trainer was made for
 	done    int
 }
 
-// Close releases the data.
+// Close ends the trainer and releases the data.
 func (w *Device) Close() error {
-	if w.set == nil {
-		return nil
+	err := w.closeTrainer(true)
+	if w.set != nil {
+		err = errors.Join(err, w.set.Close())
+		w.set = nil
 	}
-	set := w.set
-	w.set = nil
-	return set.Close()
+	return err
+}
+
+// closeTrainer ends what was made for a run, with its program or without.
+func (w *Device) closeTrainer(program bool) (err error) {
+	if w.trainer != nil {
+		err = w.trainer.Close()
+		w.trainer = nil
+	}
+	if w.program != nil && program {
+		err = errors.Join(err, w.program.Close())
+		w.program = nil
+	}
+	return err
 }
 
 // open reads the device's own data.
@@ -127,6 +152,11 @@ func (w *Device) open() (err error) {
 	if w.set, err = data.Open(w.config.Data, federated.Options{}); err != nil {
 		return err
 	}
+	return w.own()
+}
+
+// own finds the client whose samples are this device's.
+func (w *Device) own() error {
 	n := w.set.Clients()
 	if w.config.Owner == "" {
 		if n == 1 {
@@ -160,16 +190,16 @@ func (w *Device) prepare(t *gateway.DeviceTask) (err error) {
 			if w.set, err = synthetic.New(welcome.Task, int(welcome.Clients), welcome.DataSeed, welcome.Heterogeneity); err != nil {
 				return err
 			}
-			w.made, w.client, w.trainer = wanted, int(welcome.Client), nil
+			w.made, w.client = wanted, int(welcome.Client)
 		}
 	}
 	wanted := fmt.Sprint(spec.Model, spec.Seed, spec.Batch, spec.Augment, spec.Algorithm, spec.Local)
 	if w.trainer != nil && w.problem == wanted {
 		return nil
 	}
-	model, err := learn.Parse(spec.Model)
+	model, err := w.model(t)
 	if err != nil {
-		return err
+		return fmt.Errorf("run %s: %w", t.Run, err)
 	}
 	if model.Params() != int(welcome.Params) {
 		return fmt.Errorf("run %s: %s has %d parameters here, the run's model %d", t.Run, model, model.Params(), welcome.Params)
@@ -184,10 +214,53 @@ func (w *Device) prepare(t *gateway.DeviceTask) (err error) {
 			return fmt.Errorf("run %s: %w", t.Run, err)
 		}
 	}
+	if err := w.closeTrainer(false); err != nil {
+		return err
+	}
 	w.problem = wanted
 	w.trainer, err = actors.NewTrainer(actors.Problem{
 		Model: model, Set: w.set, Seed: spec.Seed, Batch: int(spec.Batch), Augment: spec.Augment, Algorithm: algorithm, Optimizer: optimizer, Kernel: w.kernel,
+		Trainer: w.program,
 	})
+	return err
+}
+
+// model is the run's: of this program, or of the trainer, which is started for it.
+func (w *Device) model(t *gateway.DeviceTask) (learn.Shape, error) {
+	name := t.Welcome.Spec.Model
+	if !external.Is(name) {
+		if w.config.Data == TrainerData {
+			return nil, fmt.Errorf("it learns %s without a trainer, which alone has this device's samples", name)
+		}
+		return learn.Parse(name)
+	}
+	if w.config.Trainer == "" {
+		return nil, external.Differ(name, "")
+	}
+	if w.program == nil {
+		if err := w.start(t.Context); err != nil {
+			return nil, err
+		}
+	}
+	model := w.program.Model()
+	return model, external.Differ(name, model.String())
+}
+
+// start starts the trainer.
+func (w *Device) start(ctx context.Context) (err error) {
+	c := external.Config{Command: w.config.Trainer, Threads: runtime.GOMAXPROCS(0), Notice: w.config.Notice}
+	if w.config.Data != TrainerData {
+		if c.Data, err = external.Share(w.set); err != nil {
+			return err
+		}
+	}
+	if w.program, err = external.Open(ctx, c); err != nil {
+		return errors.Join(err, c.Data.Close())
+	}
+	if w.config.Data == TrainerData {
+		w.set = w.program.Set()
+		err = w.own()
+	}
 	return err
 }
 

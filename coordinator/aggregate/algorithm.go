@@ -48,6 +48,16 @@ type Correcting interface {
 	Correct(local, gradient []float32)
 }
 
+// Additive is a client half whose steps are plain ones, or those of any optimizer,
+// against a gradient to which mu (y − x_r) and a vector of the task are added. Another
+// program can take them.
+type Additive interface {
+	Client
+	// Terms returns mu and the vector of the task that was started last, which is valid
+	// until the next; nil: there is none.
+	Terms() (mu float32, vector []float32)
+}
+
 // Instance is an algorithm, and a compression of its updates, with their state in
 // one run. It is not safe for concurrent use.
 type Instance struct {
@@ -55,13 +65,33 @@ type Instance struct {
 	Compression Compression // nil: updates are whole
 	Server      Server
 	Variates    *Variates // nil: clients keep nothing
+
+	trainable int
+}
+
+// Decide replaces the sum of votes by what they decide, where updates vote.
+func (i *Instance) Decide(sum []int64) {
+	if v, ok := i.Compression.(Voting); ok {
+		v.Decide(sum[:i.trainable])
+	}
+}
+
+// Join adds stale updates to the sum of the fresh ones, by what is trained.
+func (i *Instance) Join(of Apart, sum []int64, fresh float64, stale []Stale) {
+	of.Join(sum, i.trainable, fresh, stale)
 }
 
 // New makes the state of an algorithm for a model of so many parameters and a
 // population of so many clients, whose updates are compressed unless c is nil. At
 // most one of the two keeps client state.
 func New(a Algorithm, c Compression, params, population int) *Instance {
-	i := &Instance{Algorithm: a, Compression: c, Server: a.Server(params)}
+	return NewPartly(a, c, params, params, population)
+}
+
+// NewPartly is New for a model of which the first parameters alone are trained. The
+// others are not compressed, and the algorithm does not see them: they are averaged.
+func NewPartly(a Algorithm, c Compression, params, trainable, population int) *Instance {
+	i := &Instance{Algorithm: a, Compression: c, Server: serverOf(a, params, trainable), trainable: trainable}
 	switch {
 	case registry.NeedsOf(a).ClientState:
 		i.Variates = NewVariates(params, population)

@@ -46,3 +46,5 @@ func (p *proximal) Correct(local, gradient []float32) {
 }
 
 func (*proximal) End([]float32, int, float64) []float32 { return nil }
+
+func (p *proximal) Terms() (mu float32, vector []float32) { return p.mu, nil }

@@ -39,10 +39,10 @@ func (a REFL) Weigh(weights []float64, steps, staleness []int) ([]float64, float
 }
 
 // Join adds stale updates by their age and by what they add.
-func (a REFL) Join(sum []int64, fresh float64, stale []Stale) {
+func (a REFL) Join(sum []int64, trainable int, fresh float64, stale []Stale) {
 	apart, list := make([]float64, len(stale)), make([]float64, len(stale)+1)
 	for i, s := range stale {
-		apart[i] = squaredDistance(s.Update, sum)
+		apart[i] = squaredDistance(s.Update[:trainable], sum[:trainable])
 	}
 	// (û − u_s)/(n + 1) is what is between û and the mean with u_s, so that all but
 	// this distance cancels in Λ_s/Λ_max.
@@ -72,8 +72,9 @@ func (a REFL) Join(sum []int64, fresh float64, stale []Stale) {
 type Apart interface {
 	Algorithm
 	// Join adds stale updates to the exact sum of the fresh ones, whose weights come to
-	// 1 in it. fresh is the fresh ones' share of all weights.
-	Join(sum []int64, fresh float64, stale []Stale)
+	// 1 in it. fresh is the fresh ones' share of all weights. The first parameters are
+	// trained, so many; the others are added with the same weights, and say nothing.
+	Join(sum []int64, trainable int, fresh float64, stale []Stale)
 }
 
 // Stale is a stale update by itself.

@@ -62,3 +62,5 @@ func (d *drift) End(local []float32, steps int, rate float64) []float32 {
 	}
 	return next
 }
+
+func (d *drift) Terms() (mu float32, vector []float32) { return 0, d.drift }

@@ -42,7 +42,9 @@ type Run struct {
 	Name   string
 	First  int // client number of the first device
 	Params int // of the model
-	Spec   *bus.Spec
+	// Trainable is how many of them are trained, from the first on.
+	Trainable int
+	Spec      *bus.Spec
 }
 
 // openTask is a task that waits for its device.

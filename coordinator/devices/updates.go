@@ -30,8 +30,8 @@ func (d *Devices) check(u *bus.DeviceUpdate) error {
 	if d.NormLimit == 0 {
 		return nil
 	}
-	square := 0.0
-	for i, x := range u.Values {
+	square, trainable := 0.0, d.run.Trainable
+	for i, x := range u.Values[:trainable] {
 		d := float64(x) - float64(base[i])
 		square += float64(d * d)
 	}

@@ -31,6 +31,7 @@ type Config struct {
 	Cohort       int                   `key:"cohort" range:"[1,1000000]" help:"clients a round"`
 	Batch        int                   `key:"batch" range:"[1,100000]" help:"samples a minibatch"`
 	Augment      string                `key:"augment" default:"none" words:"none,flip_crop" help:"change of training images, drawn anew for each minibatch"`
+	Trainer      Trainer               `key:"trainer"`
 	Local        learn.Optimizer       `key:"local" default:"sgd" help:"how a client's local steps follow from gradients; what it remembers begins at zero in each task"`
 	Quadratic    Quadratic             `key:"quadratic"`
 	Logistic     Logistic              `key:"logistic"`
@@ -235,14 +236,19 @@ func (n Network) ModelBits(parameters int) float64 {
 }
 
 // Bits are the sizes of a task's transfers for a model of so many float32 parameters.
-// A compressed update is that of a model of the size that the network carries.
-func (c *Config) Bits(parameters int) (model, update float64) {
+// A compressed update is that of a model of the size that the network carries. The first
+// parameters alone are trained, and so compressed.
+func (c *Config) Bits(parameters, trainable int) (model, update float64) {
 	model = c.Network.ModelBits(parameters)
 	switch {
 	case c.Network.UpdateMegabits > 0:
 		return model, c.Network.UpdateMegabits * 1e6
 	case c.Compress != nil:
-		return model, float64(c.Compress.Bits(max(1, int64(math.RoundToEven(model/32)))))
+		whole := 0.0 // what is not trained
+		if trainable < parameters {
+			whole = float64(model * (float64(parameters-trainable) / float64(parameters)))
+		}
+		return model, float64(c.Compress.Bits(max(1, int64(math.RoundToEven((model-whole)/32))))) + whole
 	}
 	return model, model
 }
@@ -366,6 +372,9 @@ func (c Config) ForHosts() Config {
 	standard := Demonstration()
 	c.NATS, c.Checkpoint, c.HTTP, c.Pace = standard.NATS, standard.Checkpoint, "", 0
 	c.Out, c.Init = OutFolder(c.Name), ""
+	if c.External() {
+		c.Trainer.Command = elsewhere
+	}
 	return c
 }
 

@@ -29,7 +29,7 @@ func (c Config) Validate() error {
 		return err
 	}
 	for _, check := range []func() error{
-		c.checkNames, c.checkPopulation, c.checkModel, c.checkLocal, c.checkConvex, c.checkSchedules, c.checkNeeds, c.checkTheory, c.checkAccuracy, c.checkChoices,
+		c.checkNames, c.checkPopulation, c.checkModel, c.checkTrainer, c.checkLocal, c.checkConvex, c.checkSchedules, c.checkNeeds, c.checkTheory, c.checkAccuracy, c.checkChoices,
 		c.checkLate, c.checkFleet, c.checkDevices, c.checkCompression, c.checkStop, c.checkClock, c.checkNATS,
 	} {
 		if err := check(); err != nil {

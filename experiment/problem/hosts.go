@@ -2,12 +2,15 @@ package problem
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"slices"
 
+	"fedpace/actors/external"
 	"fedpace/actors/learn"
 	"fedpace/bus"
 	"fedpace/experiment/config"
@@ -41,10 +44,17 @@ func fileDigest(path string) ([]byte, error) {
 	return h.Sum(nil), err
 }
 
+// Host is what a machine has that works for others' runs.
+type Host struct {
+	Data    string       // path of the data; empty: where the run has it
+	Trainer string       // command of the trainer; empty: none
+	Notice  func(string) // takes lines about the trainer; may be nil
+}
+
 // ForHost is the problem of a run that another process coordinates: the fleet
 // and, if this machine has all of it, the learning problem. Otherwise lacks says what
 // is missing. Close the problem after use.
-func ForHost(info *bus.RunInfo, dataPath string) (p *Problem, lacks, err error) {
+func ForHost(ctx context.Context, info *bus.RunInfo, has Host) (p *Problem, lacks, err error) {
 	c, err := config.Parse("configuration", []byte(info.Configuration))
 	if err != nil {
 		return nil, nil, fmt.Errorf("its configuration is not one for this version, %s: %w", info.Version, err)
@@ -60,12 +70,12 @@ func ForHost(info *bus.RunInfo, dataPath string) (p *Problem, lacks, err error) 
 			return nil, nil, fmt.Errorf("%s, which it is configured by, is another file on this machine", f.Path)
 		}
 	}
-	p = &Problem{Config: c}
+	p = &Problem{Config: c, notice: has.Notice}
 	if p.Fleet, err = c.NewFleet(); err != nil {
 		return nil, nil, err
 	}
 	if c.Train {
-		if lacks = p.learn(info, dataPath); lacks != nil {
+		if lacks = p.learn(ctx, info, has); lacks != nil {
 			err = p.Close()
 		}
 	}
@@ -73,29 +83,54 @@ func ForHost(info *bus.RunInfo, dataPath string) (p *Problem, lacks, err error) 
 }
 
 // learn prepares what a trainer needs; the error says what this machine lacks.
-func (p *Problem) learn(info *bus.RunInfo, dataPath string) (err error) {
+func (p *Problem) learn(ctx context.Context, info *bus.RunInfo, has Host) (err error) {
+	c := &p.Config
 	p.Kernel = info.Kernel
-	if p.Arithmetic, err = learn.SelectKernel(p.Kernel); err != nil {
+	if c.External() {
+		if c.Trainer.Command = has.Trainer; has.Trainer == "" {
+			return external.Differ(info.Spec.GetModel(), "")
+		}
+	} else if p.Arithmetic, err = learn.SelectKernel(p.Kernel); err != nil {
 		return fmt.Errorf("the run's kernel class is not this machine's: %w; every machine trains runs with kernel: go", err)
 	}
-	if dataPath != "" && !p.Config.IsSynthetic() {
-		p.Config.Data.Path = dataPath
+	if has.Data != "" && !c.IsSynthetic() && !c.IsTrainers() {
+		c.Data.Path = has.Data
 	}
-	if err := p.open(); err != nil {
+	if err := p.open(ctx); err != nil {
 		return err
 	}
 	if got := p.Set.Info().Digest; got != info.Spec.GetDataDigest() {
-		name := p.Config.Data.String()
-		if p.Config.IsSynthetic() {
+		name := c.Data.String()
+		if c.IsSynthetic() {
 			name = "this version's synthetic set"
 		}
 		return fmt.Errorf("%s holds other data than the run's (digest %.12s, the run's is %.12s)", name, got, info.Spec.GetDataDigest())
 	}
-	if err := p.parse(); err != nil {
+	if err := p.parse(ctx); err != nil {
 		return err
 	}
-	if mine := p.Learning().Spec(); !mine.Equal(info.Spec) {
+	mine := p.Learning().Spec()
+	if p.Trainer != nil {
+		if err := p.sameTrainer(info, mine); err != nil {
+			return err
+		}
+	}
+	if !mine.Equal(info.Spec) {
 		return fmt.Errorf("it learns %+v, the run %+v", mine, info.Spec)
+	}
+	return nil
+}
+
+// sameTrainer says in what this machine's trainer differs from the run's.
+func (p *Problem) sameTrainer(info *bus.RunInfo, mine *bus.Spec) error {
+	if err := external.Differ(info.Spec.GetModel(), mine.Model); err != nil {
+		return err
+	}
+	if run := info.Spec.GetMetrics(); !slices.Equal(run, mine.Metrics) {
+		return fmt.Errorf("the run's trainer measures %q, this one %q", run, mine.Metrics)
+	}
+	if p.Trainer.Class != info.Kernel {
+		return fmt.Errorf("the run's trainer calculates in class %s, this one in %s: their bits would differ", info.Kernel, p.Trainer.Class)
 	}
 	return nil
 }

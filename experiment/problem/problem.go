@@ -1,6 +1,7 @@
 package problem
 
 import (
+	"context"
 	"errors"
 	"fmt"
 
@@ -9,6 +10,7 @@ import (
 	"fedpace/actors/data/federated"
 	"fedpace/actors/data/synthetic"
 	"fedpace/actors/device"
+	"fedpace/actors/external"
 	"fedpace/actors/learn"
 	"fedpace/coordinator/aggregate"
 	"fedpace/coordinator/schedule"
@@ -28,19 +30,24 @@ type Problem struct {
 
 	// Only when the run trains; the set also when clients are chosen by it.
 	Set     federated.Set
-	Model   learn.Model
+	Model   learn.Shape
 	Initial []float32
 	Kernel  string // class
 
-	Arithmetic learn.Kernel // of the class
+	Arithmetic learn.Kernel // of the class, where Trainer is nil
+
+	Trainer *external.Program // takes the local steps; nil: Arithmetic does
 
 	Algorithm aggregate.Algorithm
+
+	notice func(string) // takes lines about the trainer; may be nil
 }
 
 // Prepare reads and makes what the run needs. Close it after use.
-// remote says that hosts on other machines do the work.
-func Prepare(of config.Config, remote bool) (_ *Problem, err error) {
-	p := &Problem{Config: of}
+// remote says that hosts on other machines do the work. notice takes lines for the
+// user; it may be nil.
+func Prepare(ctx context.Context, of config.Config, remote bool, notice func(string)) (_ *Problem, err error) {
+	p := &Problem{Config: of, notice: notice}
 	c := &p.Config
 	defer func() {
 		if err != nil {
@@ -57,7 +64,7 @@ func Prepare(of config.Config, remote bool) (_ *Problem, err error) {
 		return nil, err
 	}
 	if c.Train || c.Clients == 0 || c.ReadsData() {
-		if err := p.open(); err != nil {
+		if err := p.open(ctx); err != nil {
 			return nil, err
 		}
 	}
@@ -65,15 +72,15 @@ func Prepare(of config.Config, remote bool) (_ *Problem, err error) {
 		return nil, err
 	}
 	if c.Train || c.Network.ModelMegabits == 0 {
-		if err := p.parse(); err != nil {
+		if err := p.parse(ctx); err != nil {
 			return nil, err
 		}
 	}
-	params := 0
+	params, trainable := 0, 0
 	if p.Model != nil {
-		params = p.Model.Params()
+		params, trainable = p.Model.Params(), learn.Trainable(p.Model)
 	}
-	if err := p.size(params); err != nil {
+	if err := p.size(params, trainable); err != nil {
 		return nil, err
 	}
 	if err := p.checkPhases(); err != nil {
@@ -85,15 +92,15 @@ func Prepare(of config.Config, remote bool) (_ *Problem, err error) {
 	if err := aggregate.CheckState(p.Algorithm, c.Compress, params, c.Clients, int64(c.Limits.StateGB*1e9)); err != nil {
 		return nil, config.Error("", err)
 	}
-	if err := p.initialise(); err != nil {
+	if err := p.initialise(ctx); err != nil {
 		return nil, err
 	}
 	return p, p.settleTheory()
 }
 
 // size settles how much a task transfers.
-func (p *Problem) size(params int) error {
-	model, update := p.Config.Bits(params)
+func (p *Problem) size(params, trainable int) error {
+	model, update := p.Config.Bits(params, trainable)
 	for _, x := range []struct {
 		key, what string
 		bits      float64
@@ -119,6 +126,8 @@ func (p *Problem) selectKernel(remote bool) error {
 	}
 	p.Arithmetic, err = learn.SelectKernel(c.Kernel)
 	switch {
+	case c.External(): // whose class is not known yet
+		return nil
 	case err == nil:
 		c.Kernel = p.Arithmetic.Class()
 	case remote:
@@ -137,14 +146,17 @@ func Kernel(c config.Config) (string, error) {
 	return p.Config.Kernel, err
 }
 
-// Close releases the data.
-func (p *Problem) Close() error {
-	if p.Set == nil {
-		return nil
+// Close releases the data, and the trainer's first process.
+func (p *Problem) Close() (err error) {
+	if p.Trainer != nil {
+		err = p.Trainer.Close()
+		p.Trainer = nil
 	}
-	set := p.Set
-	p.Set = nil
-	return set.Close()
+	if p.Set != nil {
+		err = errors.Join(err, p.Set.Close())
+		p.Set = nil
+	}
+	return err
 }
 
 // State says what the algorithm will keep; "" when nothing.
@@ -169,9 +181,13 @@ func (p *Problem) State() string {
 const maxModelBits = 8e12
 
 // open reads or makes the data and settles the population.
-func (p *Problem) open() (err error) {
+func (p *Problem) open(ctx context.Context) (err error) {
 	c := &p.Config
 	switch {
+	case c.IsTrainers():
+		if err = p.startTrainer(ctx); err == nil {
+			p.Set = p.Trainer.Set()
+		}
 	case c.IsSynthetic() && c.Task.IsConvex():
 		p.Set, err = p.convexSet()
 	case c.IsSynthetic():
@@ -217,12 +233,19 @@ func (p *Problem) convexSet() (federated.Set, error) {
 }
 
 // parse makes the model; one whose sizes follow from the data takes them there.
-func (p *Problem) parse() (err error) {
+func (p *Problem) parse(ctx context.Context) (err error) {
+	if p.Config.External() {
+		if err := p.startTrainer(ctx); err != nil {
+			return err
+		}
+		p.Algorithm = p.Config.Aggregate.Algorithm
+		return p.Learning().Check()
+	}
 	var info federated.Info
 	if p.Set != nil {
 		info = p.Set.Info()
 	}
-	if p.Model, err = p.Config.NewModel(info.Input, info.Features, info.Classes); err != nil {
+	if p.Model, err = p.Config.NewModel(info.Samples); err != nil {
 		return err
 	}
 	if !p.Config.Train {
@@ -241,7 +264,7 @@ func (p *Problem) Learning() *actors.Problem {
 	}
 	return &actors.Problem{
 		Model: p.Model, Set: p.Set, Seed: c.Seed, Batch: c.Batch, LargestBatch: largest, Augment: c.Augment,
-		Algorithm: p.Algorithm, Optimizer: c.Local, Compression: c.Compress, Kernel: p.Arithmetic,
+		Algorithm: p.Algorithm, Optimizer: c.Local, Compression: c.Compress, Kernel: p.Arithmetic, Trainer: p.Trainer,
 	}
 }
 
@@ -254,15 +277,19 @@ func (p *Problem) Batch() func(client int) int {
 	return func(client int) int { return p.Config.Fleet[p.Fleet.Class(client)].Batch }
 }
 
-func (p *Problem) initialise() (err error) {
+func (p *Problem) initialise(ctx context.Context) (err error) {
 	if p.Config.Init != "" {
 		if p.Initial, err = folder.ReadModel(p.Config.Init, p.Model.Tensors()); err != nil {
 			return fmt.Errorf("init: %w", err)
 		}
 		return nil
 	}
+	if p.Trainer != nil {
+		p.Initial, err = p.Trainer.Initial(ctx, p.Config.Seed)
+		return err
+	}
 	p.Initial = make([]float32, p.Model.Params())
-	p.Model.Init(p.Initial, p.Config.Seed)
+	p.Model.(learn.Model).Init(p.Initial, p.Config.Seed)
 	return nil
 }
 

@@ -1,6 +1,7 @@
 package problem
 
 import (
+	"context"
 	"errors"
 	"fmt"
 
@@ -33,14 +34,18 @@ func Convex(c config.Config) (*convex.Problem, error) {
 // open opens the data of a configuration that trains, and makes its model. Close
 // the problem after use.
 func open(c config.Config) (*Problem, error) {
+	c.Train = true
 	if err := c.Validate(); err != nil {
 		return nil, err
 	}
-	c.Train = true
+	if c.External() {
+		return nil, &config.KeyError{Key: "trainer", Problem: "is for runs: here the objective itself is calculated (remove it)"}
+	}
+	ctx := context.Background() // no process is waited for
 	p := &Problem{Config: c}
-	err := p.open()
+	err := p.open(ctx)
 	if err == nil {
-		err = p.parse()
+		err = p.parse(ctx)
 	}
 	if err != nil {
 		return nil, errors.Join(err, p.Close())
@@ -64,7 +69,7 @@ func (p *Problem) convex() (*convex.Problem, error) {
 			weights[c] /= all
 		}
 	}
-	return convex.Of(p.Set, p.Model, p.Config.Batch, weights)
+	return convex.Of(p.Set, p.Model.(learn.Model), p.Config.Batch, weights)
 }
 
 // settleTheory calculates the constants that the schedule of Eq. 9 needs and
@@ -117,7 +122,7 @@ func (p *Problem) HasAccuracy() bool { return p.Config.Task != config.TaskQuadra
 // Initial is the model that the configuration's runs start from.
 func Initial(c config.Config, model learn.Model) ([]float32, error) {
 	p := &Problem{Config: c, Model: model}
-	err := p.initialise()
+	err := p.initialise(context.Background())
 	return p.Initial, err
 }
 
@@ -128,16 +133,16 @@ func Open(c config.Config) (federated.Set, learn.Model, []float32, error) {
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	if err := p.initialise(); err != nil {
+	if err := p.initialise(context.Background()); err != nil {
 		return nil, nil, nil, errors.Join(err, p.Close())
 	}
-	return p.Set, p.Model, p.Initial, nil
+	return p.Set, p.Model.(learn.Model), p.Initial, nil
 }
 
 // Runtime is Eq. 5's, for a model of so many parameters; of devices that differ
 // it has what the configuration gives for all.
 func Runtime(c config.Config, parameters int) theory.Runtime {
-	model, update := c.Bits(parameters)
+	model, update := c.Bits(parameters, parameters)
 	return theory.Runtime{ // a smaller update is as a faster link for a whole one
 		Megabits: model / 1e6, DownloadMbps: c.Network.DownloadMbps, UploadMbps: float64(c.Network.UploadMbps * (model / update)),
 		Step: c.Compute.SecondsPerStep,
@@ -148,7 +153,7 @@ func Runtime(c config.Config, parameters int) theory.Runtime {
 // from its data, the population and the constants of the theory, and from this machine, the
 // kernel. A kernel that the machine does not have stays.
 func Resolve(c config.Config) (config.Config, error) {
-	p, err := Prepare(c, true)
+	p, err := Prepare(context.Background(), c, true, nil)
 	if err != nil {
 		return c, err
 	}

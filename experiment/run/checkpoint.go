@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"fedpace/actors/external"
 	"fedpace/actors/learn"
 	"fedpace/coordinator"
 	"fedpace/coordinator/round"
@@ -117,6 +118,9 @@ func (p *experiment) identity(version string) checkpointHead {
 	if p.Set != nil {
 		h.Data = p.Set.Info().Digest
 	}
+	if p.Trainer != nil {
+		h.Trainer = p.Model.String()
+	}
 	return h
 }
 
@@ -184,10 +188,10 @@ func (p *experiment) readCheckpoint(dir, name string) (*checkpoint, error) {
 }
 
 // mayMove reports whether a key may change while a run is stopped: it changes no bit
-// and no file. The data may have moved: its digest tells whether it is the same. So
-// does the kernel's class, which earlier versions did not write.
+// and no file. The data and the trainer may have moved: their digests tell whether they
+// are the same. So does the kernel's class, which earlier versions did not write.
 func mayMove(c config.Change) bool {
-	return c.Key == "data" || c.Key == "kernel" || c.Inert && c.Key != "events.sample" && !strings.HasPrefix(c.Key, "outputs")
+	return c.Key == "data" || c.Key == "kernel" || c.Key == "trainer" || c.Inert && c.Key != "events.sample" && !strings.HasPrefix(c.Key, "outputs")
 }
 
 // fits returns an error that says how a checkpoint's run differs from the given one.
@@ -212,6 +216,8 @@ func (h checkpointHead) fits(run checkpointHead) error {
 	switch {
 	case h.Data != run.Data:
 		return fmt.Errorf("%w: it is of other data (digest %.12s, the run's is %.12s)", folder.ErrForeign, cmp.Or(h.Data, "none"), cmp.Or(run.Data, "none"))
+	case h.Trainer != run.Trainer:
+		return fmt.Errorf("%w: %w (bring the trainer back with which it began, or start again with run --force)", folder.ErrForeign, external.Differ(h.Trainer, run.Trainer))
 	case learn.KernelClass(h.Kernel) != run.Kernel:
 		return fmt.Errorf("%w: it is of the kernel class %s, and the run would go on in %s: the bits would change (go on with it on a machine with that class)", folder.ErrForeign, learn.KernelClass(h.Kernel), run.Kernel)
 	}

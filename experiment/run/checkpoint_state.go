@@ -23,6 +23,7 @@ type checkpointHead struct {
 	Config  string // the run's configuration, as config.yaml has it
 	Data    string // digest; "": none was read
 	Kernel  string // class; "": nothing is trained
+	Trainer string // its model's name; "": none
 	Version string // of the program that wrote it
 }
 

@@ -401,15 +401,15 @@ func TestForeignCheckpoints(t *testing.T) {
 		want string // "": it fits
 	}{
 		{"its own", run, ""},
-		{"of another place and pace", checkpointHead{with("out=elsewhere", "http=localhost:0", "pace=3", "checkpoint.seconds=7", "name=other"), "d1", "avx", "v"}, ""},
-		{"with the data moved", checkpointHead{with("data=other.parquet", "clients=3000"), "d1", "avx", "v"}, ""},
-		{"with other timelines", checkpointHead{with("events.sample=25"), "d1", "avx", "v"}, "events.sample is 25"},
-		{"of another seed", checkpointHead{with("seed=7"), "d2", "avx", "v"}, "seed is 7, the run's 1 (change config.yaml back"},
-		{"of other data", checkpointHead{run.Config, "d2", "avx", "v"}, "other data (digest d2, the run's is d1)"},
-		{"of another kernel", checkpointHead{run.Config, "d1", "neon", "v"}, "the kernel class neon, and the run would go on in avx: the bits would change"},
-		{"of the kernel by an earlier name", checkpointHead{run.Config, "d1", "avx512", "v"}, ""},
-		{"of the kernel that the machine chose", checkpointHead{with("kernel=avx"), "d1", "avx", "v"}, ""},
-		{"with keys of a later version", checkpointHead{run.Config + "later: 1\n", "d1", "avx", "v"}, "its configuration cannot be read"},
+		{"of another place and pace", checkpointHead{with("out=elsewhere", "http=localhost:0", "pace=3", "checkpoint.seconds=7", "name=other"), "d1", "avx", "", "v"}, ""},
+		{"with the data moved", checkpointHead{with("data=other.parquet", "clients=3000"), "d1", "avx", "", "v"}, ""},
+		{"with other timelines", checkpointHead{with("events.sample=25"), "d1", "avx", "", "v"}, "events.sample is 25"},
+		{"of another seed", checkpointHead{with("seed=7"), "d2", "avx", "", "v"}, "seed is 7, the run's 1 (change config.yaml back"},
+		{"of other data", checkpointHead{run.Config, "d2", "avx", "", "v"}, "other data (digest d2, the run's is d1)"},
+		{"of another kernel", checkpointHead{run.Config, "d1", "neon", "", "v"}, "the kernel class neon, and the run would go on in avx: the bits would change"},
+		{"of the kernel by an earlier name", checkpointHead{run.Config, "d1", "avx512", "", "v"}, ""},
+		{"of the kernel that the machine chose", checkpointHead{with("kernel=avx"), "d1", "avx", "", "v"}, ""},
+		{"with keys of a later version", checkpointHead{run.Config + "later: 1\n", "d1", "avx", "", "v"}, "its configuration cannot be read"},
 	} {
 		err := x.head.fits(run)
 		if (err == nil) != (x.want == "") || err != nil && (!errors.Is(err, folder.ErrForeign) || !strings.Contains(err.Error(), x.want)) {

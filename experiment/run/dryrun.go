@@ -44,12 +44,14 @@ type Estimate struct {
 	Tied  []string `json:"correlations"`
 	Bus   string   `json:"bus"`   // what carries the messages: nats or memory
 	Files []string `json:"files"` // that the run writes into its folder
+
+	kernel string // class
 }
 
 // DryRun prepares a run without doing it, and measures a little of it to say
 // how long the rest will take.
 func DryRun(ctx context.Context, c config.Config, o Options) (e Estimate, err error) {
-	p, err := prepare(c, o.RemoteHosts)
+	p, err := o.prepare(ctx, c)
 	if err != nil {
 		return e, err
 	}
@@ -62,7 +64,7 @@ func DryRun(ctx context.Context, c config.Config, o Options) (e Estimate, err er
 	if err != nil {
 		return e, err
 	}
-	e = Estimate{Config: p.Config, Open: c.Stop.ValidationAccuracy > 0, Tied: p.Tied(), Bus: p.carrier(&o), Files: []string{folder.ConfigFile}}
+	e = Estimate{kernel: p.Kernel, Config: p.Config, Open: c.Stop.ValidationAccuracy > 0, Tied: p.Tied(), Bus: p.carrier(&o), Files: []string{folder.ConfigFile}}
 	for _, s := range sinks {
 		e.Files = append(e.Files, s.Files()...)
 	}
@@ -252,6 +254,7 @@ func (p *experiment) timeLearning(ctx context.Context) (step, sample float64, er
 	if err != nil {
 		return 0, 0, err
 	}
+	defer func() { err = errors.Join(err, t.Close()) }()
 	const enough = 200 * time.Millisecond
 	var shared *actors.Shared
 	if registry.NeedsOf(p.Algorithm).ClientState {
@@ -285,7 +288,7 @@ func (p *experiment) timeLearning(ctx context.Context) (step, sample float64, er
 func (e Estimate) Write(w io.Writer) error {
 	about := "timing only: no model is trained"
 	if e.Model != nil {
-		about = *e.Model + " on " + *e.Data + ", kernel class " + e.Config.Kernel
+		about = *e.Model + " on " + *e.Data + ", kernel class " + e.kernel
 	}
 	bound := ""
 	if e.About {

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"fedpace/actors"
+	"fedpace/actors/learn"
 	"fedpace/bus"
 	"fedpace/bus/embedded"
 	"fedpace/bus/memory"
@@ -115,7 +116,7 @@ func (e *engine) play(ctx context.Context, limit round.Time, watch coordinator.O
 		c.Learning = coordinator.Learning{
 			Model: p.Model, Initial: p.Initial, Kernel: p.Kernel, Jobs: e.jobs, HeldOut: p.Set.HeldOut(),
 			Measured: p.Config.Evaluate.Samples, Batch: p.Batch(), OwnSamples: p.OwnSamples,
-			Spec: p.Learning().Spec(), Algorithm: aggregate.New(p.Algorithm, p.Config.Compress, p.Model.Params(), p.Config.Clients),
+			Spec: p.Learning().Spec(), Algorithm: aggregate.NewPartly(p.Algorithm, p.Config.Compress, p.Model.Params(), learn.Trainable(p.Model), p.Config.Clients),
 		}
 		if p.Config.Aggregate.Weights == config.SampleWeights {
 			c.Learning.Samples = p.Set.Samples

@@ -28,6 +28,7 @@ type HostOptions struct {
 	Run     string       // the run to serve; empty: every run that is announced
 	Workers int          // trainers for each run; 0: one a core
 	Data    string       // path of the data on this machine; empty: the run's own path
+	Trainer string       // command of the trainer of runs that have one; empty: none
 	Name    string       // for people; empty: the machine's name with a random suffix
 	Once    bool         // end with the first run that ends
 	Notice  func(string) // takes a line for each thing that happens; may be nil
@@ -232,7 +233,7 @@ func (s *service) take(ctx context.Context, r *served) (err error) {
 		r.refused = true
 		return err
 	}
-	p, lacks, err := problem.ForHost(info, s.options.Data)
+	p, lacks, err := problem.ForHost(ctx, info, problem.Host{Data: s.options.Data, Trainer: s.options.Trainer, Notice: s.options.Notice})
 	if err != nil {
 		r.refused = true
 		return err

@@ -98,7 +98,7 @@ func (p *experiment) about(o *Options, limit round.Time, started time.Time) *met
 		run.WriteModel = func(w io.Writer, params []float32, which string) error {
 			return folder.EncodeModel(w, p.Model.Tensors(), params, map[string]string{
 				"producer": "fedpace", "task": run.Task, "schedule": run.Schedule, "model": p.Model.String(),
-				"data": run.Data, "which": which, "kernel": c.Kernel,
+				"data": run.Data, "which": which, "kernel": p.Kernel,
 			})
 		}
 	}

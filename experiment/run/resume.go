@@ -76,6 +76,9 @@ func Resume(ctx context.Context, dir string, o Options) (r Resumed, err error) {
 	if m := o.Overrides; m != nil {
 		r.Config.Name, r.Config.HTTP, r.Config.Pace, r.Config.Checkpoint, r.Config.NATS = m.Name, m.HTTP, m.Pace, m.Checkpoint, m.NATS
 	}
+	if o.Trainer != "" && r.Config.External() {
+		r.Config.Trainer.Command = o.Trainer
+	}
 	summary, summaryErr := folder.ReadSummary(filepath.Join(dir, folder.SummaryFile))
 	if r.Summary = summary; summary.Completed {
 		err := wholeResults(dir, &summary)
@@ -89,7 +92,7 @@ func Resume(ctx context.Context, dir string, o Options) (r Resumed, err error) {
 		return r, err
 	}
 	defer func() { err = errors.Join(err, results.Close()) }()
-	p, err := prepare(r.Config, o.RemoteHosts)
+	p, err := o.prepare(ctx, r.Config)
 	if err != nil {
 		return r, err
 	}

@@ -33,6 +33,7 @@ type Options struct {
 	HostNotice  func(bus.Notice) // takes those about the server and the hosts, which a study's runs share; nil: Notice
 	Replay      string           // folder of a run whose real devices' answers are used again; empty: devices take part
 	Overrides   *config.Config   // name, http, pace, checkpoint and nats of a resumed run; nil: as in its folder
+	Trainer     string           // command of the trainer of a resumed run; empty: as in its folder
 	Equal       *EqualTimes      // shared by the runs of a study; nil: the run times the fixed schedule itself
 
 	// Model is called with every round's model, which may be kept and must not be
@@ -51,9 +52,8 @@ func (o *Options) notice(line string) {
 type experiment struct{ problem.Problem }
 
 // prepare prepares the problem of a configuration. Close it after use.
-// remote says that hosts on other machines do the work.
-func prepare(c config.Config, remote bool) (*experiment, error) {
-	p, err := problem.Prepare(c, remote)
+func (o *Options) prepare(ctx context.Context, c config.Config) (*experiment, error) {
+	p, err := problem.Prepare(ctx, c, o.RemoteHosts, o.Notice)
 	if err != nil {
 		return nil, err
 	}
@@ -69,7 +69,7 @@ func Run(ctx context.Context, c config.Config, o Options) (folder.Summary, error
 	if err := folder.VacantFolder(c.Out, o.Force); err != nil {
 		return folder.Summary{}, err
 	}
-	p, err := prepare(c, o.RemoteHosts)
+	p, err := o.prepare(ctx, c)
 	if err != nil {
 		return folder.Summary{}, err
 	}

@@ -39,7 +39,7 @@ actors/data/federated: internal/keyed internal/registry actors/learn os
 actors/data/internal/datatest: actors/data/federated actors/learn
 actors/data/synthetic: internal/keyed actors/data/federated actors/learn
 actors/data/text: actors/data/federated actors/learn
-actors/data: internal/atomicfile actors/data/federated actors/data/text os
+actors/data: internal/atomicfile actors/data/federated actors/data/text actors/learn os
 	github.com/edsrzf/mmap-go github.com/go-json-experiment/json/jsontext github.com/klauspost/compress/... github.com/parquet-go/parquet-go/... golang.org/x/sync/...
 actors/data/fetch: internal/filelock net net/http os time
 coordinator/aggregate: internal/keyed internal/registry
@@ -60,8 +60,9 @@ bus/gateway: bus bus/internal/mailbox bus/internal/subject internal/names intern
 bus/internal/conformance: bus bus/gateway time github.com/google/go-cmp/... google.golang.org/protobuf/...
 bus/embedded: bus bus/auth bus/natsconn internal/filelock net os time github.com/nats-io/...
 bus/internal/bustest: bus/auth bus/embedded bus/natsbus bus/natsconn os github.com/nats-io/...
-actors: internal/keyed internal/registry actors/data/federated actors/device actors/learn bus coordinator/aggregate golang.org/x/sync/...
-actors/real: actors actors/data actors/data/federated actors/data/synthetic actors/learn bus bus/gateway coordinator/aggregate time
+actors/external: internal/atomicfile internal/names python actors/data/federated actors/data/text actors/learn os/... syscall time github.com/edsrzf/mmap-go github.com/mattn/go-shellwords golang.org/x/sys/unix
+actors: internal/keyed internal/registry actors/data/federated actors/device actors/external actors/learn bus coordinator/aggregate golang.org/x/sync/...
+actors/real: actors actors/data actors/external actors/data/federated actors/data/synthetic actors/learn bus bus/gateway coordinator/aggregate time
 coordinator/devices: bus bus/gateway coordinator/aggregate coordinator/round simclock time
 coordinator: internal/registry actors/learn bus bus/gateway coordinator/aggregate coordinator/devices coordinator/round simclock time
 
@@ -88,8 +89,8 @@ experiment/calibrate: actors/data/federated actors/data/synthetic actors/learn i
 experiment/folder: actors/learn coordinator/round coordinator/schedule experiment/config internal/atomicfile internal/filelock internal/vector metrics os
 experiment/devicelog: bus coordinator/devices coordinator/round internal/vector metrics os
 experiment/run/runtest: experiment/config github.com/parquet-go/parquet-go
-experiment/problem: internal/human internal/registry actors actors/data actors/data/federated actors/data/synthetic actors/device actors/learn
-	bus coordinator/aggregate coordinator/fairshare coordinator/round coordinator/schedule coordinator/theory experiment/config experiment/convex experiment/folder os
+experiment/problem: internal/human internal/registry actors actors/data actors/data/federated actors/data/synthetic actors/device actors/external actors/learn
+	bus coordinator/aggregate coordinator/fairshare coordinator/round coordinator/schedule coordinator/theory experiment/config experiment/convex experiment/folder os time
 experiment/run: actors/... bus/... coordinator/... experiment/config experiment/devicelog experiment/folder experiment/problem internal/human internal/names internal/registry internal/vector
 	metrics/... os time golang.org/x/sync/...
 experiment/report: coordinator/round experiment/config experiment/folder internal/human internal/statistics

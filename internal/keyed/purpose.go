@@ -35,5 +35,7 @@ const (
 
 	Compression Purpose = 25 // (client, task): what of an update is rounded, and which way
 
+	External Purpose = 26 // (client, task): the seed of a task in an external trainer
+
 	Timeline Purpose = 30 // (client): which clients' tasks are shown
 )

@@ -1,6 +1,7 @@
 package federated
 
 import (
+	"os"
 	"slices"
 
 	"fedpace/actors/learn"
@@ -20,6 +21,9 @@ type ByteRows struct {
 	Width  int
 	Bytes  []byte
 	Coding *Coding
+
+	File   *os.File // in which Bytes lie, from Offset on; nil: in none
+	Offset int64
 }
 
 func (r *ByteRows) Append(dst *learn.Batch, i int) {
@@ -34,6 +38,13 @@ type Coding struct {
 	Skip   int             // bytes that come before the sample's own: CIFAR-100's labels
 	planes []*[256]float32 // for each equal part of a sample the value of a byte; none: bytes are tokens
 }
+
+// Planes are the tables of the values of bytes, one for each equal part of a sample; nil:
+// bytes are tokens.
+func (c *Coding) Planes() []*[256]float32 { return c.planes }
+
+// Whole is the coding of samples that no other bytes come before.
+func (c *Coding) Whole() *Coding { return &Coding{Name: c.Name, planes: c.planes} }
 
 // The codings of bytes (paper/NOTES, "Data"). FEMNIST's white paper is 255 and
 // its ink is 1; custom data's bytes are fractions of 255; a colour of CIFAR-100

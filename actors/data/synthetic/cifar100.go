@@ -56,7 +56,7 @@ var syntheticCIFAR100 = recipe{
 	info:    federated.CIFARInfo,
 	record:  federated.CIFARPixels,
 	make:    func(record []byte, of habits, label int, key uint64) { wilds().draw(record, of, label, key) },
-	decode:  federated.Colours.Append,
+	coding:  federated.Colours,
 }
 
 // draw makes one image: the texture a little off centre before a scene, in

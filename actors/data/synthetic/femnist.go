@@ -109,7 +109,7 @@ var syntheticFEMNIST = recipe{
 	info:   federated.FEMNISTInfo,
 	record: federated.FEMNISTPixels,
 	make:   func(record []byte, of habits, label int, key uint64) { writing().draw(record, of, label, key) },
-	decode: federated.Ink.Append,
+	coding: federated.Ink,
 }
 
 // draw makes one image: the character in one of its shapes, a little off

@@ -78,7 +78,6 @@ var syntheticSent140 = recipe{
 	info:   federated.Sent140Info,
 	record: tweetRecord,
 	make:   func(record []byte, of habits, label int, key uint64) { tongue().write(record, of, label, key) },
-	decode: appendTweet,
 }
 
 // write makes one tweet: the number of distinct tokens, of all tokens, then

@@ -56,7 +56,7 @@ var syntheticShakespeare = recipe{
 	info:   federated.ShakespeareInfo,
 	record: federated.ShakespeareWindow,
 	write:  func(text []uint8, source *rand.PCG, of habits) { theatre().write(text, source, of) },
-	decode: federated.Tokens.Append,
+	coding: federated.Tokens,
 }
 
 // write fills dst with sentences as vocabulary indices. Each sentence has a

@@ -41,7 +41,7 @@ type recipe struct {
 	// write, in place of make, writes a whole text of records that overlap: each
 	// begins a byte after the one before, and its label is the byte after it.
 	write  func(text []byte, source *rand.PCG, of habits)
-	decode func(dst *learn.Batch, record []byte) // appends a record without its label
+	coding *federated.Coding // of the bytes of a record; nil: they are a tweet's
 }
 
 // habits says how a client's samples are alike: what varies between samples is
@@ -172,18 +172,28 @@ func (s *synthetic) Batch(dst *learn.Batch, c int, samples []int32) error {
 	from.mu.Lock()
 	defer from.mu.Unlock()
 	for _, i := range samples {
-		if s.make != nil && !from.made[i] {
-			key := keyed.Hash(s.seed, keyed.Synthetic, uint64(c), partSample, uint64(i))
-			s.make(from.record(int(i), s.record), s.habits(c), int(from.labels[i]), key)
-			from.made[i] = true
-		}
+		s.complete(from, c, int(i))
 		s.append(dst, from, int(i))
 	}
 	return nil
 }
 
+// complete makes sample i of client c unless it has been made.
+func (s *synthetic) complete(from *store, c, i int) {
+	if s.make == nil || from.made[i] {
+		return
+	}
+	key := keyed.Hash(s.seed, keyed.Synthetic, uint64(c), partSample, uint64(i))
+	s.make(from.record(i, s.record), s.habits(c), int(from.labels[i]), key)
+	from.made[i] = true
+}
+
 func (s *synthetic) append(dst *learn.Batch, from *store, i int) {
-	s.decode(dst, from.record(i, s.record))
+	if s.coding == nil {
+		appendTweet(dst, from.record(i, s.record))
+	} else {
+		s.coding.Append(dst, from.record(i, s.record))
+	}
 	dst.Labels = append(dst.Labels, int32(from.labels[i]))
 	dst.N++
 }

@@ -289,7 +289,7 @@ func (s *Windows) HeldOutBatch(dst *learn.Batch, from, n int) error {
 		for i >= s.Pool[c] {
 			c++
 		}
-		s.append(dst, s.Starts[c-1]+int(s.Train[c-1])+federated.ShakespeareWindow-1+i-s.Pool[c-1])
+		s.append(dst, s.heldOut(c-1, i))
 	}
 	return nil
 }
@@ -302,4 +302,18 @@ func (s *Windows) append(dst *learn.Batch, from int) {
 
 func (s *Windows) Memory() int {
 	return len(s.Text) + 4*len(s.Train) + 8*len(s.Starts) + 8*len(s.Pool)
+}
+
+// Row is the place in the text at which window i of client c begins.
+func (s *Windows) Row(c int, i int32) int32 { return int32(s.Starts[c]) + i }
+
+// HeldOutRow is the place of held-out window i.
+func (s *Windows) HeldOutRow(i int) int32 {
+	c, _ := slices.BinarySearch(s.Pool, i+1)
+	return int32(s.heldOut(c-1, i))
+}
+
+// heldOut is the place in the text of held-out window i, which is one of client c.
+func (s *Windows) heldOut(c, i int) int {
+	return s.Starts[c] + int(s.Train[c]) + federated.ShakespeareWindow - 1 + i - s.Pool[c]
 }

@@ -1,0 +1,19 @@
+// Package external takes local steps in a process of the user's, in whatever language
+// it is written: docs/trainers.md has the protocol.
+//
+// A [Program] is a trainer's command with what its process said of itself when it was
+// first asked: tensors, metrics, the class of its arithmetic, the digest of its script.
+// Each of a host's workers has a [Worker], which keeps one process and starts it again
+// when it dies. Requests and replies are lines of JSON on two pipes. Models and row
+// numbers lie in memory that both processes map, so a model is neither copied nor sent.
+//
+// What a process says is checked before it is used: lengths, order, names and numbers.
+// A process is watched by waiting for it, and not by the end of its pipes, which its
+// children may hold. It is the leader of a group of its own, and the whole group is
+// killed with it.
+//
+// [Share] makes the samples of a set readable for processes; [Owned] is the set of a
+// process that brings its own.
+//
+// The package knows neither rounds nor algorithms nor messages.
+package external

@@ -1,0 +1,119 @@
+package externaltest
+
+import (
+	"fmt"
+	"math"
+	"os"
+	"os/exec"
+	"os/signal"
+	"strings"
+)
+
+// faulty reports whether a fault is to happen now.
+func (t *trainer) faulty(kind string) bool {
+	if t.fault != kind {
+		return false
+	}
+	if t.once == "" {
+		return true
+	}
+	f, err := os.OpenFile(t.once, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return false
+	}
+	check(f.Close())
+	return true
+}
+
+// faultNow dies or hangs at a place.
+func (t *trainer) faultNow(place string) {
+	if t.faulty("die at " + place) {
+		fmt.Fprintln(os.Stderr, "these are the last words")
+		os.Exit(3)
+	}
+	if t.faulty("hang at " + place) {
+		never := make(chan os.Signal, 1)
+		signal.Notify(never) // which is not sent to it
+		for range never {
+		}
+	}
+}
+
+// faultyTask spoils a task (or an evaluation, index -1), and reports whether the
+// request is over.
+func (t *trainer) faultyTask(id uint64, index int, model []float32) (over bool) {
+	if index >= 0 && t.tasks < t.from || index < 0 && !strings.HasSuffix(t.fault, "evaluation") {
+		return false
+	}
+	place := map[bool]string{true: "task", false: "evaluation"}[index >= 0]
+	t.faultNow(place)
+	say := func(kind string, o object) {
+		if t.faulty(kind) {
+			over = true
+			t.say(o)
+		}
+	}
+	say("wrong index", object{"id": id, "task": object{"index": index + 1, "loss": 1}})
+	say("no loss", object{"id": id, "task": object{"index": index}})
+	say("wrong id", object{"id": id + 1, "task": object{"index": index, "loss": 1}})
+	say("done early", object{"id": id, "done": object{}})
+	say("two things", object{"id": id, "done": object{}, "cancelled": object{}})
+	say("exception", object{"id": id, "error": object{"index": index, "text": "ValueError: no such thing", "file": "my_model.py", "line": 12}})
+	say("exception of none", object{"id": id, "error": object{"index": 99, "text": "x"}})
+	say("diverged", object{"id": id, "diverged": object{"index": index, "step": 3, "cause": "the loss is nan"}})
+	say("few metrics in evaluation", object{"id": id, "scores": object{"loss": object{"sum": 1, "weight": 1}, "metrics": []object{}}})
+	say("no weight in evaluation", object{"id": id, "scores": object{"loss": object{"sum": 1, "weight": 0}, "metrics": []object{{"sum": 1, "weight": 1}}}})
+	say("done in evaluation", object{"id": id, "done": object{}})
+	if t.faulty("garbage") {
+		_, err := t.out.WriteString("Epoch 1: loss 3.2\n")
+		check(err)
+	}
+	if t.faulty("long line") {
+		_, err := t.out.WriteString("{" + strings.Repeat(" ", 17<<20) + "}\n")
+		check(err)
+	}
+	if t.faulty("nan") {
+		model[1] = float32(math.NaN())
+	}
+	return over
+}
+
+// faultyGreeting spoils the greeting.
+func (t *trainer) faultyGreeting(o object) {
+	if t.faulty("another script") {
+		o["digest"] = strings.Repeat("ab", 32)
+	}
+	if t.faulty("chatter") {
+		for i := range 5 {
+			fmt.Printf("line %d of standard output\n", i)
+		}
+	}
+	key, value, is := strings.Cut(strings.TrimPrefix(t.fault, "greeting "), "=")
+	if !is || !strings.HasPrefix(t.fault, "greeting ") {
+		return
+	}
+	wrong := map[string]any{
+		"negative": []object{{"name": "w", "shape": []int{-3}, "trainable": true}},
+		"huge":     []object{{"name": "w", "shape": []int{1 << 20, 1 << 20}, "trainable": true}},
+		"behind":   []object{{"name": "m", "shape": []int{3}, "trainable": false}, {"name": "w", "shape": []int{3}, "trainable": true}},
+		"twice":    []object{{"name": "w", "shape": []int{3}, "trainable": true}, {"name": "w", "shape": []int{3}, "trainable": true}},
+		"none":     []object{},
+		"better":   []object{{"name": "accuracy", "better": "sideways"}},
+		"data":     object{"names": []string{"a", "b"}, "samples": []int{3}, "held_out": 4, "digest": strings.Repeat("0f", 32)},
+		"empty":    object{"names": []string{"a"}, "samples": []int{0}, "held_out": 4, "digest": strings.Repeat("0f", 32)},
+		"zero":     0,
+		"word":     "x y",
+	}
+	o[key] = wrong[value]
+}
+
+// leaveChild starts a child that holds all descriptors and outlives this process by
+// itself, which ends at once.
+func leaveChild() {
+	c := exec.Command("sleep", "600")
+	c.Stdout, c.Stderr = os.Stdout, os.Stderr
+	c.ExtraFiles = []*os.File{os.NewFile(3, "3"), os.NewFile(4, "4"), os.NewFile(5, "5")}
+	check(c.Start())
+	fmt.Fprintln(os.Stderr, "child", c.Process.Pid)
+	os.Exit(4)
+}

@@ -1,0 +1,202 @@
+package external
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"fedpace/actors/learn"
+	"fedpace/internal/names"
+)
+
+// Greeting is what a process says of itself.
+type Greeting struct {
+	Protocol   int          `json:"protocol"`
+	Name       string       `json:"name"`  // of the script, for people
+	Class      string       `json:"class"` // of its arithmetic
+	Digest     string       `json:"digest"`
+	Tensors    []Tensor     `json:"tensors"`
+	Metrics    []MetricName `json:"metrics"`
+	Optimizers []string     `json:"optimizers"`
+	Data       *OwnedData   `json:"data"`
+}
+
+// Tensor is a part of the model.
+type Tensor struct {
+	Name      string `json:"name"`
+	Shape     []int  `json:"shape"`
+	Trainable bool   `json:"trainable"`
+}
+
+// MetricName is a quantity besides the loss.
+type MetricName struct {
+	Name   string `json:"name"`
+	Better string `json:"better"`
+}
+
+// OwnedData is about the samples that a process brings itself.
+type OwnedData struct {
+	Names   []string `json:"names"`
+	Samples []int    `json:"samples"`
+	HeldOut int      `json:"held_out"`
+	Digest  string   `json:"digest"`
+}
+
+// Limits of a greeting.
+const (
+	maxText    = 256 // characters of a name
+	maxTensors = 1 << 16
+	maxRank    = 32
+	maxMetrics = 64
+	maxKinds   = 64
+)
+
+// check says what is wrong with a greeting, and puts the class into the form that the
+// messages of a run have.
+func (g *Greeting) check() error {
+	g.Class = strings.Map(func(r rune) rune {
+		if r == '.' || r == '+' {
+			return '_'
+		}
+		return r
+	}, g.Class)
+	if g.Protocol != version {
+		return fmt.Errorf("it speaks protocol %d, want %d", g.Protocol, version)
+	}
+	if err := checkText("name", g.Name); err != nil || strings.Contains(g.Name, "@") {
+		return fmt.Errorf("its name %.40q is not one: 1 to %d characters without @", g.Name, maxText)
+	}
+	if err := names.CheckToken("class", g.Class); err != nil {
+		return err
+	}
+	if err := checkDigest(g.Digest); err != nil {
+		return err
+	}
+	if err := g.checkTensors(); err != nil {
+		return err
+	}
+	if err := g.checkMetrics(); err != nil {
+		return err
+	}
+	if len(g.Optimizers) > maxKinds {
+		return fmt.Errorf("it lists %d optimizers, want at most %d", len(g.Optimizers), maxKinds)
+	}
+	return g.Data.check()
+}
+
+func checkText(what, s string) error {
+	if s == "" || len(s) > maxText || !utf8.ValidString(s) || strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		return fmt.Errorf("%s %.40q: want 1 to %d bytes that can be printed", what, s, maxText)
+	}
+	return nil
+}
+
+func checkDigest(s string) error {
+	if b, err := hex.DecodeString(s); err != nil || len(b) != sha256.Size {
+		return fmt.Errorf("digest %.80q: want %d hexadecimal digits of a SHA-256", s, 2*sha256.Size)
+	}
+	return nil
+}
+
+func (g *Greeting) checkTensors() error {
+	if len(g.Tensors) == 0 || len(g.Tensors) > maxTensors {
+		return fmt.Errorf("a model of %d tensors, want 1 to %d", len(g.Tensors), maxTensors)
+	}
+	known, total := map[string]bool{}, 0
+	for i, t := range g.Tensors {
+		if err := checkText("tensor", t.Name); err != nil {
+			return err
+		}
+		if known[t.Name] {
+			return fmt.Errorf("tensor %q is there twice", t.Name)
+		}
+		known[t.Name] = true
+		if len(t.Shape) > maxRank {
+			return fmt.Errorf("tensor %q has %d dimensions, want at most %d", t.Name, len(t.Shape), maxRank)
+		}
+		values := 1
+		for _, n := range t.Shape {
+			if n < 1 || n > learn.MaxParams || values > learn.MaxParams/n {
+				return fmt.Errorf("tensor %q has the shape %v, want sizes from 1 and at most %d numbers", t.Name, t.Shape, learn.MaxParams)
+			}
+			values *= n
+		}
+		if total += values; total > learn.MaxParams {
+			return fmt.Errorf("a model of more than %d numbers", learn.MaxParams)
+		}
+		if t.Trainable && i > 0 && !g.Tensors[i-1].Trainable {
+			return fmt.Errorf("tensor %q is trainable and lies behind %q, which is not: trainable ones come first", t.Name, g.Tensors[i-1].Name)
+		}
+	}
+	if !g.Tensors[0].Trainable {
+		return fmt.Errorf("no tensor is trainable")
+	}
+	return nil
+}
+
+func (g *Greeting) checkMetrics() error {
+	if len(g.Metrics) > maxMetrics {
+		return fmt.Errorf("it lists %d metrics, want at most %d", len(g.Metrics), maxMetrics)
+	}
+	for i, m := range g.Metrics {
+		if err := names.CheckToken("metric", m.Name); err != nil {
+			return err
+		}
+		if m.Better != "higher" && m.Better != "lower" {
+			return fmt.Errorf("metric %s: better is %.40q, want higher or lower", m.Name, m.Better)
+		}
+		if slices.ContainsFunc(g.Metrics[:i], func(o MetricName) bool { return o.Name == m.Name }) {
+			return fmt.Errorf("metric %s is there twice", m.Name)
+		}
+	}
+	return nil
+}
+
+func (d *OwnedData) check() error {
+	if d == nil {
+		return nil
+	}
+	if len(d.Names) == 0 || len(d.Names) != len(d.Samples) {
+		return fmt.Errorf("data of %d clients with %d numbers of samples, want as many, at least one", len(d.Names), len(d.Samples))
+	}
+	if d.HeldOut < 1 || d.HeldOut > math.MaxInt32 {
+		return fmt.Errorf("data with %d samples held out, want 1 to %d", d.HeldOut, math.MaxInt32)
+	}
+	total := d.HeldOut
+	for i, n := range d.Samples {
+		if err := checkText("client", d.Names[i]); err != nil {
+			return err
+		}
+		if n < 1 || n > math.MaxInt32-total {
+			return fmt.Errorf("client %q has %d samples, want at least 1, and at most %d in all", d.Names[i], n, math.MaxInt32)
+		}
+		total += n
+	}
+	return checkDigest(d.Digest)
+}
+
+// differs says in what two greetings differ that should be of one run; "" where nothing.
+func (g *Greeting) differs(other *Greeting) string {
+	switch {
+	case g.Digest != other.Digest:
+		return fmt.Sprintf("its script is another (digest %.12s, it was %.12s)", other.Digest, g.Digest)
+	case !slices.EqualFunc(g.Tensors, other.Tensors, Tensor.equal):
+		return "its model has other tensors"
+	case !slices.Equal(g.Metrics, other.Metrics):
+		return "its metrics are others"
+	case g.Class != other.Class:
+		return fmt.Sprintf("its arithmetic is of class %s, it was %s", other.Class, g.Class)
+	case (g.Data == nil) != (other.Data == nil) || g.Data != nil && g.Data.Digest != other.Data.Digest:
+		return "its data is another"
+	}
+	return ""
+}
+
+func (t Tensor) equal(other Tensor) bool {
+	return t.Name == other.Name && t.Trainable == other.Trainable && slices.Equal(t.Shape, other.Shape)
+}

@@ -1,0 +1,89 @@
+package external
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"unsafe"
+
+	"github.com/edsrzf/mmap-go"
+)
+
+// alignment is that of every offset, in bytes.
+const alignment = 64
+
+func align(n int) int { return (n + alignment - 1) &^ (alignment - 1) }
+
+// temporaryFile is a file that nobody else can open by name, and that is gone with its
+// last descriptor, however the process ends.
+func temporaryFile() (*os.File, error) {
+	f, err := os.CreateTemp("", "fedpace-*")
+	if err != nil {
+		return nil, err
+	}
+	if err := os.Remove(f.Name()); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
+
+// memory is what one process shares with this one.
+type memory struct {
+	file  *os.File
+	bytes mmap.MMap
+}
+
+func newMemory() (*memory, error) {
+	if binary.NativeEndian.Uint16([]byte{1, 0}) != 1 {
+		return nil, errors.New("trainers share little-endian memory, which this machine does not have")
+	}
+	f, err := memoryFile()
+	if err != nil {
+		return nil, fmt.Errorf("shared memory: %w", err)
+	}
+	return &memory{file: f}, nil
+}
+
+// grow makes room for so many bytes, and reports whether it had to. What was there stays.
+func (m *memory) grow(n int) (grown bool, err error) {
+	if n <= len(m.bytes) {
+		return false, nil
+	}
+	n = max(n, min(2*len(m.bytes), len(m.bytes)+growth))
+	if err := m.file.Truncate(int64(n)); err != nil {
+		return false, fmt.Errorf("shared memory of %d bytes: %w", n, err)
+	}
+	if m.bytes != nil {
+		if err := m.bytes.Unmap(); err != nil {
+			return false, err
+		}
+	}
+	if m.bytes, err = mmap.Map(m.file, mmap.RDWR, 0); err != nil {
+		return false, fmt.Errorf("shared memory of %d bytes: %w", n, err)
+	}
+	return true, nil
+}
+
+// growth bounds what memory grows by beyond what is asked for.
+const growth = 64 << 20
+
+func (m *memory) close() error {
+	var err error
+	if m.bytes != nil {
+		err = m.bytes.Unmap()
+	}
+	return errors.Join(err, m.file.Close())
+}
+
+// floats are n numbers at an offset.
+func (m *memory) floats(offset, n int) []float32 {
+	b := m.bytes[offset : offset+4*n]
+	return unsafe.Slice((*float32)(unsafe.Pointer(unsafe.SliceData(b))), n)
+}
+
+// rows are n row numbers at an offset.
+func (m *memory) rows(offset, n int) []int32 {
+	b := m.bytes[offset : offset+4*n]
+	return unsafe.Slice((*int32)(unsafe.Pointer(unsafe.SliceData(b))), n)
+}

@@ -1,0 +1,96 @@
+package external
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"fedpace/actors/learn"
+)
+
+// Model is what a trainer says of its model (a [learn.Shape]).
+type Model struct {
+	name              string
+	params, trainable int
+	tensors           []learn.Tensor
+	metrics           []learn.Metric
+	samples           learn.Samples
+}
+
+// prefix begins the name of a model that a trainer has.
+const prefix = "external:"
+
+// Is reports whether a model's name is that of a trainer's.
+func Is(model string) bool { return strings.HasPrefix(model, prefix) }
+
+// Model is the program's.
+func (p *Program) Model() *Model {
+	m := &Model{samples: p.samples()}
+	for _, t := range p.Tensors {
+		m.tensors = append(m.tensors, learn.Tensor{Name: t.Name, Shape: t.Shape, Offset: m.params})
+		if m.params += t.len(); t.Trainable {
+			m.trainable = m.params
+		}
+	}
+	for _, of := range p.Metrics {
+		m.metrics = append(m.metrics, learn.Metric{Name: of.Name, Lower: of.Better == "lower"})
+	}
+	tensors, err := json.Marshal(p.Tensors)
+	if err != nil {
+		panic("external: " + err.Error()) // they are names and numbers
+	}
+	m.name = fmt.Sprintf("%s%s@%s@%d-%.16x", prefix, p.Name, p.Digest, m.params, sha256.Sum256(tensors))
+	return m
+}
+
+// samples are those that the process reads.
+func (p *Program) samples() learn.Samples {
+	if s := p.config.Data; s != nil {
+		return s.set.Info().Samples
+	}
+	return learn.Samples{}
+}
+
+func (m *Model) String() string          { return m.name }
+func (m *Model) Params() int             { return m.params }
+func (m *Model) Trainable() int          { return m.trainable }
+func (m *Model) Tensors() []learn.Tensor { return m.tensors }
+func (m *Model) Samples() learn.Samples  { return m.samples }
+func (m *Model) Metrics() []learn.Metric { return m.metrics }
+
+// Differ says in what the model of a run differs from another by their names; nil where
+// they are equal.
+func Differ(run, mine string) error {
+	if run == mine {
+		return nil
+	}
+	if !Is(run) {
+		return fmt.Errorf("the run learns %s, without a trainer", run)
+	}
+	if !Is(mine) {
+		return fmt.Errorf("the run's steps are those of a trainer, %s: give its command by --trainer", short(run))
+	}
+	a, b := strings.Split(run, "@"), strings.Split(mine, "@")
+	if len(a) != 3 || len(b) != 3 {
+		return fmt.Errorf("the run's trainer is %s, this one %s", short(run), short(mine))
+	}
+	if a[1] != b[1] {
+		return fmt.Errorf("the run's trainer is %s, this one %s: the script, or a file that it declares, is another", short(run), short(mine))
+	}
+	if a[2] != b[2] {
+		n, _, _ := strings.Cut(a[2], "-")
+		m, _, _ := strings.Cut(b[2], "-")
+		return fmt.Errorf("the run's trainer %s has other tensors, of %s numbers, than this one, of %s", short(run), n, m)
+	}
+	return fmt.Errorf("the run's trainer is named %s, this one %s", short(run), short(mine))
+}
+
+// short is a model's name for people: that of the script, and the beginning of its digest.
+func short(model string) string {
+	parts := strings.Split(strings.TrimPrefix(model, prefix), "@")
+	if len(parts) < 2 {
+		return model
+	}
+	return fmt.Sprintf("%s (digest %.12s)", parts[0], parts[1])
+}

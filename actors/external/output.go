@@ -1,0 +1,75 @@
+package external
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"unicode"
+)
+
+// Limits of what a process prints.
+const (
+	maxLine  = 2048 // bytes of a line that are kept
+	maxShown = 1000 // lines of one process that are shown
+	lastKept = 10   // lines that an error repeats
+)
+
+// output reads what a process prints, shows it line by line, and keeps the last lines.
+type output struct {
+	notice func(string)
+
+	mu    sync.Mutex
+	last  []string
+	shown int
+}
+
+// read takes lines until the end of the pipe.
+func (o *output) read(r io.Reader) {
+	lines := bufio.NewReaderSize(r, maxLine)
+	for {
+		line, err := lines.ReadSlice('\n')
+		o.add(string(line))
+		for errors.Is(err, bufio.ErrBufferFull) { // the rest of a long line
+			_, err = lines.ReadSlice('\n')
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+func (o *output) add(line string) {
+	line = strings.Map(func(r rune) rune {
+		if r != '\t' && !unicode.IsPrint(r) {
+			return -1
+		}
+		return r
+	}, strings.TrimRight(line, "\r\n"))
+	if strings.TrimSpace(line) == "" {
+		return
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.last = append(o.last, line); len(o.last) > lastKept {
+		o.last = o.last[1:]
+	}
+	switch o.shown++; {
+	case o.shown <= maxShown:
+		o.notice(line)
+	case o.shown == maxShown+1:
+		o.notice(fmt.Sprintf("It prints more than %d lines: the others are not shown.", maxShown))
+	}
+}
+
+// tail is the last lines, for an error.
+func (o *output) tail() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if len(o.last) == 0 {
+		return "it printed nothing"
+	}
+	return "it printed last: " + strings.Join(o.last, " | ")
+}

@@ -1,0 +1,310 @@
+package external
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/mattn/go-shellwords"
+)
+
+// Waits for a process that should end or stop.
+const (
+	closeWait  = 5 * time.Second // from being told to end until it is killed
+	cancelWait = 5 * time.Second // from being told to stop a request until it is killed
+	lastWords  = time.Second     // for what is still in the pipes of one that has died
+)
+
+// process is one running trainer. Its methods are for one goroutine.
+type process struct {
+	config  *Config
+	command *exec.Cmd
+	memory  *memory
+	output  *output
+
+	requests *os.File
+	replies  chan []byte // lines; closed at the end of the pipe
+	leave    chan struct{}
+	dead     chan struct{} // closed when the process has ended
+	printed  chan struct{} // closed when all that it printed has been read
+	readers  sync.WaitGroup
+	pipes    []*os.File // that the readers read
+
+	id     uint64 // of the last request
+	busy   bool   // with a request
+	broken bool   // it can take no further one
+}
+
+// errDied says that a process has ended, by itself or because it was silent.
+type errDied struct{ how string }
+
+func (e *errDied) Error() string { return e.how }
+
+// words splits a command. There is no shell, so nothing is expanded.
+func words(command string) ([]string, error) {
+	p := shellwords.NewParser()
+	list, err := p.Parse(command)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("%q cannot be split into words: %w", command, err)
+	case p.Position >= 0:
+		return nil, fmt.Errorf("%q holds %q, which means nothing without a shell: quote it, or give a script", command, command[p.Position:])
+	case len(list) == 0:
+		return nil, errors.New("the command is empty")
+	}
+	return list, nil
+}
+
+// start starts a process. Close it after use.
+func start(c *Config) (_ *process, err error) {
+	if !supported {
+		return nil, errors.New("trainer: this system cannot hand memory to another process; use Linux, macOS or another Unix")
+	}
+	list, err := words(c.Command)
+	if err != nil {
+		return nil, fmt.Errorf("trainer: %w", err)
+	}
+	p := &process{config: c, output: &output{notice: c.notice}, replies: make(chan []byte), leave: make(chan struct{}), dead: make(chan struct{}), printed: make(chan struct{})}
+	var theirs []*os.File
+	defer func() {
+		for _, f := range theirs {
+			err = errors.Join(err, f.Close())
+		}
+		if err != nil && p.command == nil {
+			err = errors.Join(err, p.release())
+		}
+	}()
+	pipe := func() (r, w *os.File) {
+		if err == nil {
+			r, w, err = os.Pipe()
+		}
+		return r, w
+	}
+	asked, requests := pipe()
+	replies, said := pipe()
+	printed, out := pipe()
+	for _, f := range []*os.File{asked, said, out} {
+		if f != nil {
+			theirs = append(theirs, f)
+		}
+	}
+	for _, f := range []*os.File{replies, printed} {
+		if f != nil {
+			p.pipes = append(p.pipes, f)
+		}
+	}
+	if p.requests = requests; err != nil {
+		return nil, err
+	}
+	if p.memory, err = newMemory(); err != nil {
+		return nil, err
+	}
+	command := exec.Command(list[0], list[1:]...)
+	command.Stdout, command.Stderr = out, out
+	command.ExtraFiles = append([]*os.File{asked, said, p.memory.file}, c.Data.files()...)
+	command.Env = c.environment()
+	command.SysProcAttr = ownGroup()
+	if err := command.Start(); err != nil {
+		return nil, fmt.Errorf("trainer: %s cannot be started: %w", list[0], err)
+	}
+	p.command = command
+	p.readers.Go(func() {
+		defer close(p.printed)
+		p.output.read(printed)
+	})
+	p.readers.Go(func() { p.read(replies) })
+	go p.wait()
+	return p, nil
+}
+
+// wait waits for the process's end, and for that alone: its children may hold its pipes.
+// They are killed with it, and what it said before is still read.
+func (p *process) wait() {
+	_ = p.command.Wait() // ProcessState has how it ended
+	killGroup(p.command.Process.Pid)
+	for _, f := range p.pipes {
+		_ = f.SetReadDeadline(time.Now().Add(lastWords)) // should a child have left the group
+	}
+	close(p.dead)
+}
+
+// read takes lines of replies until the end of the pipe.
+func (p *process) read(r io.Reader) {
+	defer close(p.replies)
+	lines := bufio.NewReaderSize(r, 64<<10)
+	for {
+		line, err := lines.ReadSlice('\n')
+		whole := slices.Clone(line)
+		for errors.Is(err, bufio.ErrBufferFull) && len(whole) <= maxReply {
+			line, err = lines.ReadSlice('\n')
+			whole = append(whole, line...)
+		}
+		if len(whole) == 0 || err != nil && !errors.Is(err, bufio.ErrBufferFull) {
+			return // what has no end of line is no reply
+		}
+		select {
+		case p.replies <- whole:
+		case <-p.leave:
+			return
+		}
+	}
+}
+
+// send writes a request.
+func (p *process) send(ctx context.Context, r *request) error {
+	line, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	if err := p.requests.SetWriteDeadline(time.Now().Add(p.config.silence())); err != nil {
+		return err
+	}
+	stop := context.AfterFunc(ctx, func() { _ = p.requests.SetWriteDeadline(time.Unix(1, 0)) })
+	defer stop()
+	if _, err = p.requests.Write(append(line, '\n')); err == nil {
+		return nil
+	}
+	p.broken = true
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return p.kill(fmt.Sprintf("it has read no request for %v, and was killed", p.config.silence()))
+	}
+	return p.died()
+}
+
+// ask sends a request that has replies.
+func (p *process) ask(ctx context.Context, r *request) error {
+	p.id++
+	r.ID, p.busy = p.id, true
+	return p.send(ctx, r)
+}
+
+// receive returns the next reply, without signs of life. It kills a process that is
+// silent, or that says what is no reply.
+func (p *process) receive(ctx context.Context) (*reply, error) {
+	for {
+		silence := time.NewTimer(p.config.silence())
+		select {
+		case <-ctx.Done():
+			silence.Stop()
+			return nil, ctx.Err()
+		case <-silence.C:
+			return nil, p.kill(fmt.Sprintf("it has been silent for %v, and was killed", p.config.silence()))
+		case line, open := <-p.replies:
+			silence.Stop()
+			if !open {
+				return nil, p.died()
+			}
+			r, err := parse(line)
+			if len(line) > maxReply {
+				err = fmt.Errorf("it is longer than %d bytes", maxReply)
+			}
+			if err == nil && r.Alive == nil && r.Hello == nil && r.ID != p.id {
+				err = fmt.Errorf("it repeats id %d, want %d", r.ID, p.id)
+			}
+			if err != nil {
+				return nil, p.wrong("a line on descriptor 4 that begins %.100q is no reply: %v", strings.TrimSpace(string(line[:min(len(line), 400)])), err)
+			}
+			if r.Alive == nil {
+				return r, nil
+			}
+		}
+	}
+}
+
+// wrong kills a process that does not keep to the protocol.
+func (p *process) wrong(format string, args ...any) error {
+	_ = p.kill("")
+	return fmt.Errorf("trainer: %s breaks the protocol: %s", p.config.Command, fmt.Sprintf(format, args...))
+}
+
+// kill ends a process, and says how.
+func (p *process) kill(how string) error {
+	p.broken = true
+	select {
+	case <-p.dead: // its number may be another's by now
+	default:
+		killGroup(p.command.Process.Pid)
+		<-p.dead
+	}
+	return &errDied{how}
+}
+
+// died waits for the end of a process that has closed its replies.
+func (p *process) died() error {
+	p.broken = true
+	select {
+	case <-p.dead:
+		return &errDied{"it ended: " + p.command.ProcessState.String()}
+	case <-time.After(lastWords):
+		return p.kill("it closed its replies, and was killed")
+	}
+}
+
+// cancel stops the request that a process is busy with.
+func (p *process) cancel() {
+	if p.broken {
+		return
+	}
+	ctx, done := context.WithTimeout(context.Background(), cancelWait)
+	defer done()
+	if p.send(ctx, &request{Cancel: &struct{}{}}) != nil {
+		return
+	}
+	for {
+		switch r, err := p.receive(ctx); {
+		case err != nil && !p.broken:
+			_ = p.kill("")
+			return
+		case err != nil:
+			return
+		case r.Task == nil: // whatever it is, it is the last
+			p.busy = false
+			return
+		}
+	}
+}
+
+// close ends a process, by force if it does not end by itself.
+func (p *process) close() error {
+	if !p.broken {
+		ctx, done := context.WithTimeout(context.Background(), closeWait)
+		_ = p.send(ctx, &request{Close: &struct{}{}}) // it is killed then
+		_ = p.requests.Close()
+		select {
+		case <-p.dead:
+		case <-ctx.Done():
+		}
+		done()
+	}
+	_ = p.kill("")
+	close(p.leave)
+	p.readers.Wait()
+	return p.release()
+}
+
+// release closes what a process held here.
+func (p *process) release() (err error) {
+	for _, f := range append(p.pipes, p.requests) {
+		if f != nil {
+			if e := f.Close(); e != nil && !errors.Is(e, os.ErrClosed) {
+				err = errors.Join(err, e)
+			}
+		}
+	}
+	if p.memory != nil {
+		err = errors.Join(err, p.memory.close())
+	}
+	return err
+}

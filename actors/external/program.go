@@ -1,0 +1,157 @@
+package external
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+
+	"fedpace/actors/data/federated"
+)
+
+// Config is how a trainer's processes are started.
+type Config struct {
+	Command string
+	Threads int    // of arithmetic, for each process; 0: one
+	Device  string // that it is asked to use, such as cpu or cuda; empty: cpu
+	// Silence is how long a process may say nothing, its start included; 0: two minutes.
+	Silence time.Duration
+	Data    *Shared // nil: the process brings its own
+	Notice  func(string)
+
+	library string // folder that PYTHONPATH begins with
+}
+
+func (c *Config) silence() time.Duration { return cmp.Or(c.Silence, 2*time.Minute) }
+
+func (c *Config) notice(line string) {
+	if c.Notice != nil {
+		c.Notice("Trainer: " + line)
+	}
+}
+
+// environment is this process's with what a trainer must find.
+func (c *Config) environment() []string {
+	threads := fmt.Sprint(max(1, c.Threads))
+	list := append(os.Environ(), "FEDPACE_TRAINER=1")
+	for _, name := range []string{"OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"} {
+		list = append(list, name+"="+threads)
+	}
+	path := c.library
+	if old := os.Getenv("PYTHONPATH"); old != "" {
+		path += string(os.PathListSeparator) + old
+	}
+	return append(list, "PYTHONPATH="+path)
+}
+
+// Program is a trainer's command and what its first process said of itself. Its workers
+// share it.
+type Program struct {
+	Greeting
+	config Config
+
+	mu      sync.Mutex
+	first   *process // until a worker takes it
+	workers int
+}
+
+// Open starts a trainer's first process, which says what it is. Close it after use.
+func Open(ctx context.Context, c Config) (_ *Program, err error) {
+	if c.library, err = libraryFolder(); err != nil {
+		return nil, err
+	}
+	p := &Program{config: c}
+	process, g, err := p.start(ctx, 0)
+	if err != nil {
+		return nil, err
+	}
+	p.Greeting, p.first = *g, process
+	return p, nil
+}
+
+// start starts a process and greets it.
+func (p *Program) start(ctx context.Context, worker int) (_ *process, _ *Greeting, err error) {
+	process, err := start(&p.config)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, process.close())
+		}
+	}()
+	c := &p.config
+	h := &hello{Protocol: version, Threads: max(1, c.Threads), Worker: worker, Device: cmp.Or(c.Device, "cpu"), Data: c.Data.data()}
+	if err = process.send(ctx, &request{Hello: h}); err != nil {
+		return nil, nil, p.explain(process, err)
+	}
+	r, err := process.receive(ctx)
+	switch {
+	case err != nil:
+		return nil, nil, p.explain(process, err)
+	case r.Error != nil:
+		return nil, nil, r.Error.of(c.Command, "")
+	case r.Hello == nil:
+		return nil, nil, process.wrong("its first reply is no greeting")
+	}
+	if err = r.Hello.check(); err != nil {
+		return nil, nil, process.wrong("%v", err)
+	}
+	switch owned := r.Hello.Data != nil; {
+	case owned && c.Data != nil:
+		err = fmt.Errorf("trainer: %s brings its own data, and the run gives it other (set data: trainer)", c.Command)
+	case !owned && c.Data == nil:
+		err = fmt.Errorf("trainer: %s brings no data of its own (set data to what it is to learn from)", c.Command)
+	}
+	return process, r.Hello, err
+}
+
+// explain adds to the error of a process that died what it printed last.
+func (p *Program) explain(process *process, err error) error {
+	if d := (*errDied)(nil); errors.As(err, &d) {
+		<-process.printed
+		return fmt.Errorf("trainer: %s: %w; %s", p.config.Command, err, process.output.tail())
+	}
+	return err
+}
+
+// Initial is the model that a seed begins with.
+func (p *Program) Initial(ctx context.Context, seed uint64) (model []float32, err error) {
+	w := p.Worker()
+	defer func() { err = errors.Join(err, w.giveBack()) }()
+	return w.initial(ctx, seed)
+}
+
+// Set is the set of the samples that the process reads, with the numbers of its rows.
+func (p *Program) Set() federated.Numbered {
+	if p.config.Data == nil {
+		return p.Owned()
+	}
+	return p.config.Data.set
+}
+
+// Worker makes a worker, which is for one goroutine. Close it after use.
+func (p *Program) Worker() *Worker {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	w := &Worker{program: p, number: p.workers, process: p.first}
+	p.first = nil
+	p.workers++
+	return w
+}
+
+// Close ends the first process, if no worker has it.
+func (p *Program) Close() error {
+	p.mu.Lock()
+	first := p.first
+	p.first = nil
+	p.mu.Unlock()
+	var err error
+	if first != nil {
+		err = first.close()
+	}
+	return errors.Join(err, p.config.Data.Close())
+}

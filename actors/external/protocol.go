@@ -1,0 +1,138 @@
+package external
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+)
+
+// version is that of the protocol (docs/trainers.md).
+const version = 1
+
+// maxReply bounds a line of the process, in bytes.
+const maxReply = 16 << 20
+
+// request is one line to the process.
+type request struct {
+	ID         uint64      `json:"id,omitempty"`
+	Hello      *hello      `json:"hello,omitempty"`
+	Memory     *size       `json:"memory,omitempty"`
+	Initialise *initialise `json:"initialise,omitempty"`
+	Train      *train      `json:"train,omitempty"`
+	Taken      *taken      `json:"taken,omitempty"`
+	Evaluate   *evaluate   `json:"evaluate,omitempty"`
+	Cancel     *struct{}   `json:"cancel,omitempty"`
+	Close      *struct{}   `json:"close,omitempty"`
+}
+
+type hello struct {
+	Protocol int    `json:"protocol"`
+	Threads  int    `json:"threads"`
+	Worker   int    `json:"worker"`
+	Device   string `json:"device"`
+	Data     *Data  `json:"data"`
+}
+
+type size struct {
+	Bytes int `json:"bytes"`
+}
+
+type initialise struct {
+	Seed  uint64 `json:"seed"`
+	Model int    `json:"model"`
+}
+
+type train struct {
+	Base      int             `json:"base"`
+	Slots     []int           `json:"slots"`
+	Proximal  float32         `json:"proximal"`
+	Optimizer json.RawMessage `json:"optimizer"`
+	Tasks     []trainTask     `json:"tasks"`
+}
+
+type trainTask struct {
+	Client     int     `json:"client"`
+	Name       string  `json:"name"`
+	Steps      int     `json:"steps"`
+	Rate       float64 `json:"rate"`
+	Seed       uint64  `json:"seed"`
+	Rows       int     `json:"rows"`
+	Correction *int    `json:"correction"`
+}
+
+type taken struct {
+	Index int `json:"index"`
+}
+
+type evaluate struct {
+	Model int `json:"model"`
+	Rows  int `json:"rows"`
+	Count int `json:"count"`
+}
+
+// reply is one line of the process.
+type reply struct {
+	ID        uint64     `json:"id"`
+	Hello     *Greeting  `json:"hello"`
+	Alive     *struct{}  `json:"alive"`
+	Done      *struct{}  `json:"done"`
+	Cancelled *struct{}  `json:"cancelled"`
+	Task      *taskDone  `json:"task"`
+	Scores    *scores    `json:"scores"`
+	Diverged  *diverged  `json:"diverged"`
+	Error     *exception `json:"error"`
+}
+
+type taskDone struct {
+	Index int      `json:"index"`
+	Loss  *float64 `json:"loss"`
+}
+
+type scores struct {
+	Loss    *score  `json:"loss"`
+	Metrics []score `json:"metrics"`
+}
+
+type score struct {
+	Sum    float64 `json:"sum"`
+	Weight float64 `json:"weight"`
+}
+
+type diverged struct {
+	Index int    `json:"index"`
+	Step  int    `json:"step"`
+	Cause string `json:"cause"`
+}
+
+type exception struct {
+	Index int    `json:"index"`
+	Text  string `json:"text"`
+	File  string `json:"file"`
+	Line  int    `json:"line"`
+}
+
+// parse reads a line of the process.
+func parse(line []byte) (*reply, error) {
+	if len(line) == 0 || line[0] != '{' {
+		return nil, errors.New("it is no JSON object")
+	}
+	d := json.NewDecoder(bytes.NewReader(line))
+	r := &reply{}
+	if err := d.Decode(r); err != nil {
+		return nil, err
+	}
+	if len(bytes.TrimSpace(line[d.InputOffset():])) > 0 {
+		return nil, errors.New("something stands behind the JSON object")
+	}
+	said := 0
+	for _, is := range []bool{r.Hello != nil, r.Alive != nil, r.Done != nil, r.Cancelled != nil, r.Task != nil, r.Scores != nil, r.Diverged != nil, r.Error != nil} {
+		if is {
+			said++
+		}
+	}
+	if said != 1 {
+		return nil, fmt.Errorf("it says %d of the things that a reply can say, want one", said)
+	}
+	return r, nil
+}

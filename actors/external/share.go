@@ -1,0 +1,252 @@
+package external
+
+import (
+	"bufio"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"fedpace/actors/data/federated"
+	"fedpace/actors/data/text"
+	"fedpace/actors/learn"
+)
+
+// Data describes samples that lie in files, as the greeting gives them to a process.
+type Data struct {
+	Input      string  `json:"input"`
+	Features   int     `json:"features"`
+	Classes    int     `json:"classes"`
+	Targets    int     `json:"targets"`
+	Vocabulary int     `json:"vocabulary"`
+	Image      [3]int  `json:"image"`
+	Clients    int     `json:"clients"`
+	Rows       int     `json:"rows"`
+	Labels     *Array  `json:"labels"`
+	Values     *Array  `json:"values"`
+	Samples    Samples `json:"samples"`
+}
+
+// Array is numbers in a file, row by row.
+type Array struct {
+	Path   string `json:"path"`
+	Offset int64  `json:"offset"`
+	Type   string `json:"type"`
+	Shape  []int  `json:"shape"`
+}
+
+// Samples is where the samples lie, by their kind.
+type Samples struct {
+	Kind   string          `json:"kind"`
+	Array  *Array          `json:"array,omitempty"`
+	Skip   int             `json:"skip"`
+	Planes []*[256]float32 `json:"planes,omitempty"`
+	Text   *Array          `json:"text,omitempty"`
+	Starts *Array          `json:"starts,omitempty"`
+	Word   *Array          `json:"word,omitempty"`
+	Count  *Array          `json:"count,omitempty"`
+	Total  *Array          `json:"total,omitempty"`
+}
+
+// Shared is a set whose samples processes can read. Nil is that of a process that
+// brings its own.
+type Shared struct {
+	about Data
+	set   federated.Numbered
+	open  []*os.File // that processes inherit, from descriptor 6 on
+	own   *os.File   // of them, the one that Close closes
+	out   *bufio.Writer
+	at    int64
+}
+
+// firstFile is the descriptor of the first file of samples in a process.
+const firstFile = 6
+
+// Share lays a set's samples out for processes. What lies in a prepared file is read
+// there; all else goes into a temporary file, which has no name. Close it after use.
+func Share(set federated.Set) (_ *Shared, err error) {
+	numbered, err := federated.Number(set)
+	if err != nil {
+		return nil, fmt.Errorf("trainer: %w", err)
+	}
+	s := &Shared{set: numbered}
+	if s.own, err = temporaryFile(); err != nil {
+		return nil, err
+	}
+	s.open, s.out = []*os.File{s.own}, bufio.NewWriterSize(s.own, 1<<20)
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, s.Close())
+		}
+	}()
+	info := set.Info()
+	s.about = Data{
+		Input:    [...]string{learn.Dense: "dense", learn.Sparse: "sparse", learn.Tokens: "tokens"}[info.Input],
+		Features: info.Features, Classes: info.Classes, Targets: info.Targets, Vocabulary: info.Vocabulary, Image: info.Image,
+		Clients: set.Clients(),
+	}
+	switch of := numbered.(type) {
+	case *federated.Grouped:
+		err = s.grouped(of)
+	case *text.Windows:
+		err = s.windows(of)
+	default:
+		err = fmt.Errorf("trainer: %s is a %T, which cannot be handed to another process", info.Name, numbered)
+	}
+	if err == nil {
+		err = s.out.Flush()
+	}
+	return s, err
+}
+
+func (s *Shared) data() *Data {
+	if s == nil {
+		return nil
+	}
+	return &s.about
+}
+
+func (s *Shared) files() []*os.File {
+	if s == nil {
+		return nil
+	}
+	return s.open
+}
+
+// Close removes the temporary file, once no process has it any more.
+func (s *Shared) Close() error {
+	if s == nil || s.own == nil {
+		return nil
+	}
+	own := s.own
+	s.own = nil
+	return own.Close()
+}
+
+func (s *Shared) grouped(g *federated.Grouped) (err error) {
+	if len(g.Labels) > 0 {
+		s.about.Rows = len(g.Labels)
+		if s.about.Labels, err = put(s, "int32", g.Labels, len(g.Labels)); err != nil {
+			return err
+		}
+	}
+	to := &s.about.Samples
+	switch r := g.Rows.(type) {
+	case *federated.ByteRows:
+		to.Kind, to.Skip, to.Planes = "bytes", r.Coding.Skip, r.Coding.Planes()
+		if len(to.Planes) == 0 {
+			to.Kind = "tokens"
+		}
+		if r.File != nil {
+			to.Array = s.inFile(r.File, r.Offset, "uint8", len(r.Bytes)/r.Width, r.Width)
+			return nil
+		}
+		to.Array, err = put(s, "uint8", r.Bytes, len(r.Bytes)/r.Width, r.Width)
+	case *federated.FloatRows:
+		to.Kind = "floats"
+		to.Array, err = put(s, "float32", r.Values, len(r.Values)/r.Width, r.Width)
+	case *federated.BagRows:
+		to.Kind = "bags"
+		if to.Starts, err = put(s, "uint32", r.Starts, len(r.Starts)); err != nil {
+			return err
+		}
+		for _, x := range []struct {
+			to   **Array
+			list []uint16
+		}{{&to.Word, r.Word}, {&to.Count, r.Count}, {&to.Total, r.Total}} {
+			if *x.to, err = put(s, "uint16", x.list, len(x.list)); err != nil {
+				return err
+			}
+		}
+	default:
+		return s.asFloats(g)
+	}
+	return err
+}
+
+// asFloats writes rows of a kind of their own as the numbers that they stand for.
+func (s *Shared) asFloats(g *federated.Grouped) error {
+	if g.About.Input != learn.Dense {
+		return fmt.Errorf("trainer: the samples of %s are %T, which cannot be handed to another process", g.About.Name, g.Rows)
+	}
+	if err := s.align(); err != nil {
+		return err
+	}
+	at := s.at
+	var batch learn.Batch
+	for i := range g.Labels {
+		batch.Reset()
+		g.Rows.Append(&batch, i)
+		if err := binary.Write(s.out, binary.LittleEndian, batch.X); err != nil {
+			return err
+		}
+		s.at += int64(4 * len(batch.X))
+	}
+	s.about.Samples.Kind = "floats"
+	s.about.Samples.Array = s.inFile(s.own, at, "float32", len(g.Labels), g.About.Features)
+	return nil
+}
+
+// windows are numbered by the place in the text at which they begin, which is followed
+// by their label.
+func (s *Shared) windows(w *text.Windows) (err error) {
+	long := w.About.Features
+	rows := len(w.Text) - long
+	starts := make([]int32, rows)
+	for i := range starts {
+		starts[i] = int32(i)
+	}
+	to := &s.about.Samples
+	to.Kind, s.about.Rows = "windows", rows
+	if to.Text, err = put(s, "uint8", w.Text, len(w.Text)); err != nil {
+		return err
+	}
+	if to.Starts, err = put(s, "int32", starts, rows); err != nil {
+		return err
+	}
+	labels := *to.Text
+	labels.Offset, labels.Shape = labels.Offset+int64(long), []int{rows}
+	s.about.Labels = &labels
+	return nil
+}
+
+// inFile describes numbers that lie in an open file.
+func (s *Shared) inFile(f *os.File, offset int64, kind string, shape ...int) *Array {
+	i := 0
+	for i < len(s.open) && s.open[i] != f {
+		i++
+	}
+	if i == len(s.open) {
+		s.open = append(s.open, f)
+	}
+	return &Array{Path: fmt.Sprintf("/dev/fd/%d", firstFile+i), Offset: offset, Type: kind, Shape: shape}
+}
+
+// put writes numbers to the temporary file.
+func put[T uint8 | uint16 | uint32 | int32 | float32](s *Shared, kind string, list []T, shape ...int) (*Array, error) {
+	if err := s.align(); err != nil {
+		return nil, err
+	}
+	at := s.at
+	const part = 1 << 16 // numbers that are encoded at a time
+	for rest := list; len(rest) > 0; rest = rest[min(part, len(rest)):] {
+		some := rest[:min(part, len(rest))]
+		if err := binary.Write(s.out, binary.LittleEndian, some); err != nil {
+			return nil, fmt.Errorf("trainer: a temporary file for the samples: %w", err)
+		}
+		s.at += int64(binary.Size(some))
+	}
+	return s.inFile(s.own, at, kind, shape...), nil
+}
+
+func (s *Shared) align() error {
+	n := int64(align(int(s.at))) - s.at
+	s.at += n
+	_, err := io.CopyN(s.out, zeros{}, n)
+	return err
+}
+
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }

@@ -1,0 +1,391 @@
+package external
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"unicode"
+
+	"fedpace/actors/learn"
+)
+
+// Job is local steps of several tasks from one model.
+type Job struct {
+	Base      []float32
+	Proximal  float32         // mu of mu (x − base), which is added to gradients; 0: none
+	Optimizer json.RawMessage // name and options; nil: plain SGD
+	Tasks     []Task
+}
+
+// Task is one client's local steps.
+type Task struct {
+	Client  int
+	Name    string // of the client, for people
+	Steps   int
+	Rate    float64
+	Seed    uint64            // of all that is random in the process
+	Numbers int               // that Rows writes
+	Rows    func(dst []int32) // of each step the number of samples and their rows
+	Correct func(dst []float32)
+}
+
+// Worker takes one job after the other, with a process of its own. It is for one goroutine.
+type Worker struct {
+	program *Program
+	number  int
+	process *process // nil: it is started with the next job
+}
+
+// Diverged says that a loss or a parameter stopped being finite in the process.
+type Diverged struct {
+	Index int // of the task; -1: of none
+	Step  int // from 1; 0: not known
+	Cause string
+}
+
+func (d *Diverged) Error() string { return d.Cause }
+
+const (
+	maxDeaths = 3        // of processes at one job
+	maxSlots  = 64       // for models that wait to be taken
+	slotBytes = 64 << 20 // that slots may take, if two take less
+	restBytes = 64 << 20 // of row numbers and corrections in one request, if one task has less
+)
+
+// Train has the steps of each task taken, and calls done with each task's model in the
+// order of the tasks. done may write to the model, which is valid until it returns.
+func (w *Worker) Train(ctx context.Context, job *Job, done func(i int, model []float32, firstStepLoss float64) error) error {
+	next := 0
+	return w.again(ctx, func(p *process) error {
+		for next < len(job.Tasks) {
+			if err := w.some(ctx, p, job, &next, done); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// again does something with a process. One that dies is started again, and what is still
+// to be done is done by the other.
+func (w *Worker) again(ctx context.Context, do func(p *process) error) error {
+	for deaths := 1; ; deaths++ {
+		err := w.ensure(ctx)
+		if err == nil {
+			err = w.settle(ctx, do(w.process))
+		}
+		if d := (*errDied)(nil); !errors.As(err, &d) {
+			return err
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if deaths == maxDeaths {
+			return fmt.Errorf("%w (%d processes died at one job)", err, deaths)
+		}
+		w.program.config.notice(fmt.Sprintf("%v. It is started again.", err))
+	}
+}
+
+// ensure starts a process where there is none.
+func (w *Worker) ensure(ctx context.Context) error {
+	if w.process != nil {
+		return nil
+	}
+	process, g, err := w.program.start(ctx, w.number)
+	if err != nil {
+		return err
+	}
+	if other := w.program.differs(g); other != "" {
+		return errors.Join(fmt.Errorf("trainer: %s was started again, and %s", w.program.config.Command, other), process.close())
+	}
+	w.process = process
+	return nil
+}
+
+// settle leaves the process ready for the next request, or none.
+func (w *Worker) settle(ctx context.Context, err error) error {
+	p := w.process
+	if err != nil && !p.broken && p.busy {
+		p.cancel()
+	}
+	if !p.broken {
+		return err
+	}
+	if ctx.Err() == nil {
+		err = w.program.explain(p, err)
+	}
+	w.process = nil
+	if closing := p.close(); closing != nil {
+		err = errors.Join(err, closing)
+	}
+	return err
+}
+
+// params is the number of the model's parameters.
+func (g *Greeting) params() (n int) {
+	for _, t := range g.Tensors {
+		n += t.len()
+	}
+	return n
+}
+
+func (t Tensor) len() int {
+	n := 1
+	for _, size := range t.Shape {
+		n *= size
+	}
+	return n
+}
+
+// room makes the memory at least so large, and tells the process when it grows.
+func (p *process) room(ctx context.Context, bytes int) error {
+	grown, err := p.memory.grow(bytes)
+	if err != nil || !grown {
+		return err
+	}
+	return p.send(ctx, &request{Memory: &size{Bytes: len(p.memory.bytes)}})
+}
+
+// some sends a request for the tasks from *next on, as many as their rows have room
+// together, and takes their models.
+func (w *Worker) some(ctx context.Context, p *process, job *Job, next *int, done func(int, []float32, float64) error) error {
+	params, first := len(job.Base), *next
+	stride := align(4 * params)
+	slots := min(maxSlots, max(2, slotBytes/stride), len(job.Tasks)-first)
+	order, bytes := lay(job, first, stride*(1+slots))
+	if err := p.room(ctx, bytes); err != nil {
+		return err
+	}
+	for i := range slots {
+		order.Slots = append(order.Slots, stride*(1+i))
+	}
+	copy(p.memory.floats(0, params), job.Base)
+	for i, t := range order.Tasks {
+		of := &job.Tasks[first+i]
+		of.Rows(p.memory.rows(t.Rows, of.Numbers))
+		if t.Correction != nil {
+			of.Correct(p.memory.floats(*t.Correction, params))
+		}
+	}
+	if err := p.ask(ctx, &request{Train: order}); err != nil {
+		return err
+	}
+	for last := first + len(order.Tasks); ; {
+		r, err := p.receive(ctx)
+		if err != nil {
+			return err
+		}
+		switch {
+		case r.Task != nil:
+			if r.Task.Index != *next-first || *next == last || r.Task.Loss == nil {
+				return p.wrong("task %d with a loss of its own is the next one, it says %d", *next-first, r.Task.Index)
+			}
+			i := *next
+			if err := done(i, p.memory.floats(order.Slots[(i-first)%slots], params), *r.Task.Loss); err != nil {
+				return err
+			}
+			*next++
+			if err := p.send(ctx, &request{Taken: &taken{Index: i - first}}); err != nil {
+				return err
+			}
+		case r.Done != nil:
+			if p.busy = false; *next != last {
+				return p.wrong("it is done after %d of %d tasks", *next-first, last-first)
+			}
+			return nil
+		default:
+			return w.failed(p, r, job, first)
+		}
+	}
+}
+
+// lay places the rows and corrections of tasks behind what comes before, and returns the
+// request and the end.
+func lay(job *Job, first, at int) (*train, int) {
+	r := &train{Proximal: job.Proximal, Optimizer: job.Optimizer}
+	end := at + restBytes
+	for i := range job.Tasks[first:] {
+		t := &job.Tasks[first+i]
+		rows, correction := align(4*t.Numbers), 0
+		if t.Correct != nil {
+			correction = align(4 * len(job.Base))
+		}
+		if i > 0 && at+rows+correction > end {
+			break
+		}
+		place := trainTask{Client: t.Client, Name: t.Name, Steps: t.Steps, Rate: t.Rate, Seed: t.Seed, Rows: at}
+		if at += rows; t.Correct != nil {
+			offset := at
+			place.Correction, at = &offset, at+correction
+		}
+		r.Tasks = append(r.Tasks, place)
+	}
+	return r, at
+}
+
+// failed is the error of a reply that ends a request.
+func (w *Worker) failed(p *process, r *reply, job *Job, first int) error {
+	p.busy = false
+	who := func(index int) (client string, err error) {
+		switch {
+		case index == -1:
+			return "", nil
+		case job == nil || index < 0 || first+index >= len(job.Tasks):
+			return "", p.wrong("it speaks of task %d", index)
+		}
+		t := &job.Tasks[first+index]
+		return fmt.Sprintf(", client %d (%s)", t.Client, t.Name), nil
+	}
+	switch {
+	case r.Diverged != nil:
+		if _, err := who(r.Diverged.Index); err != nil {
+			return err
+		}
+		d := &Diverged{Index: r.Diverged.Index, Step: r.Diverged.Step, Cause: printable(r.Diverged.Cause)}
+		if d.Index >= 0 {
+			d.Index += first
+		}
+		return d
+	case r.Error != nil:
+		client, err := who(r.Error.Index)
+		if err != nil {
+			return err
+		}
+		return r.Error.of(w.program.Name, client)
+	case r.Cancelled != nil:
+		return p.wrong("it cancels what it was not told to cancel")
+	}
+	return p.wrong("it answers another request than it was asked")
+}
+
+// of is an exception as an error: where it was raised, and for which client.
+func (e *exception) of(name, client string) error {
+	place := ""
+	if e.File != "" {
+		place = fmt.Sprintf(", %s, line %d", printable(e.File), e.Line)
+	}
+	return fmt.Errorf("trainer %s%s%s: %s", name, place, client, printable(e.Text))
+}
+
+// printable is a text of the process that can stand in an error.
+func printable(s string) string {
+	s = strings.Map(func(r rune) rune {
+		if unicode.IsSpace(r) {
+			return ' '
+		}
+		if !unicode.IsPrint(r) {
+			return -1
+		}
+		return r
+	}, strings.ToValidUTF8(s, ""))
+	if len(s) > maxLine {
+		s = strings.ToValidUTF8(s[:maxLine], "") + "…"
+	}
+	return s
+}
+
+// Scores are what an evaluation came to.
+type Scores struct {
+	Loss    learn.Score
+	Metrics []learn.Score // in the order of the greeting
+}
+
+// Evaluate measures a model on so many rows, which the function writes.
+func (w *Worker) Evaluate(ctx context.Context, model []float32, count int, rows func(dst []int32)) (s Scores, err error) {
+	err = w.again(ctx, func(p *process) error {
+		at := align(4 * len(model))
+		if err := p.room(ctx, at+align(4*count)); err != nil {
+			return err
+		}
+		copy(p.memory.floats(0, len(model)), model)
+		rows(p.memory.rows(at, count))
+		if err := p.ask(ctx, &request{Evaluate: &evaluate{Rows: at, Count: count}}); err != nil {
+			return err
+		}
+		r, err := p.receive(ctx)
+		if err != nil {
+			return err
+		}
+		if r.Scores == nil {
+			return w.failed(p, r, nil, 0)
+		}
+		p.busy = false
+		s, err = r.Scores.check(len(w.program.Metrics))
+		if err != nil {
+			return p.wrong("%v", err)
+		}
+		return nil
+	})
+	return s, err
+}
+
+// check says what is wrong with scores of so many metrics.
+func (s *scores) check(metrics int) (out Scores, err error) {
+	if s.Loss == nil || len(s.Metrics) != metrics {
+		return out, fmt.Errorf("scores with %d metrics and a loss, want %d and a loss", len(s.Metrics), metrics)
+	}
+	for i, x := range append([]score{*s.Loss}, s.Metrics...) {
+		if !(x.Weight >= 0) || i == 0 && x.Weight == 0 {
+			return out, fmt.Errorf("score %d has the weight %g", i, x.Weight)
+		}
+		if of := (learn.Score{Sum: x.Sum, Weight: x.Weight}); i == 0 {
+			out.Loss = of
+		} else {
+			out.Metrics = append(out.Metrics, of)
+		}
+	}
+	return out, nil
+}
+
+// initial asks for the model that a seed begins with.
+func (w *Worker) initial(ctx context.Context, seed uint64) (model []float32, err error) {
+	params := w.program.params()
+	err = w.again(ctx, func(p *process) error {
+		if err := p.room(ctx, align(4*params)); err != nil {
+			return err
+		}
+		if err := p.ask(ctx, &request{Initialise: &initialise{Seed: seed}}); err != nil {
+			return err
+		}
+		r, err := p.receive(ctx)
+		if err != nil {
+			return err
+		}
+		if r.Done == nil {
+			return w.failed(p, r, nil, 0)
+		}
+		p.busy = false
+		model = append([]float32(nil), p.memory.floats(0, params)...)
+		return nil
+	})
+	for i, x := range model {
+		if v := float64(x); math.IsNaN(v) || math.IsInf(v, 0) {
+			return nil, fmt.Errorf("trainer %s: number %d of the initial model is %g", w.program.Name, i, v)
+		}
+	}
+	return model, err
+}
+
+// giveBack leaves the process to the next worker.
+func (w *Worker) giveBack() error {
+	w.program.mu.Lock()
+	defer w.program.mu.Unlock()
+	w.program.workers--
+	if w.program.first == nil {
+		w.program.first, w.process = w.process, nil
+	}
+	return w.Close()
+}
+
+// Close ends the worker's process.
+func (w *Worker) Close() error {
+	p := w.process
+	if w.process = nil; p == nil {
+		return nil
+	}
+	return p.close()
+}

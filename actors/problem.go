@@ -1,0 +1,129 @@
+package actors
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"fedpace/actors/data/federated"
+	"fedpace/actors/external"
+	"fedpace/actors/learn"
+	"fedpace/bus"
+	"fedpace/coordinator/aggregate"
+)
+
+// Problem is what is learned: equal on every host of a run, or the hosts would
+// train different models.
+type Problem struct {
+	Model learn.Shape // a learn.Model, unless Trainer has it
+	Set   federated.Set
+	Seed  uint64 // of the minibatches' order and of the augmentation
+	Batch int    // minibatch size
+	// LargestBatch is the largest that a class of clients has; 0: none has its own.
+	LargestBatch int
+	Augment      string // NoAugment or FlipCrop
+
+	Algorithm aggregate.Algorithm // its client half is run
+	Optimizer learn.Optimizer     // of local steps; nil: plain SGD
+	// Compression is what updates go through before they are added; nil: they are whole.
+	Compression aggregate.Compression
+	Kernel      learn.Kernel // of the local steps and evaluations in Go
+	// Trainer takes the steps and measures the models, in processes of its own; nil: Kernel
+	// does.
+	Trainer *external.Program
+}
+
+// The augmentations of training images.
+const (
+	NoAugment = "none"
+	// FlipCrop is a random horizontal flip and a random crop of the image's own
+	// size after zero padding, drawn once a minibatch (paper/NOTES, "Data").
+	FlipCrop    = "flip_crop"
+	cropPadding = 4 // in pixels, as in the published code of the paper's authors
+)
+
+// Spec is the problem as jobs name it.
+func (p *Problem) Spec() *bus.Spec {
+	algorithm, err := aggregate.Algorithms.Encode(p.Algorithm)
+	if err != nil { // its options are numbers and words
+		panic("actors: " + err.Error())
+	}
+	local, compression := "", ""
+	if !learn.Plain(p.Optimizer) {
+		if local, err = learn.Optimizers.Encode(p.Optimizer); err != nil {
+			panic("actors: " + err.Error())
+		}
+	}
+	if p.Compression != nil {
+		if compression, err = aggregate.Compressions.Encode(p.Compression); err != nil {
+			panic("actors: " + err.Error())
+		}
+	}
+	return &bus.Spec{Model: p.Model.String(), DataDigest: p.Set.Info().Digest, Seed: p.Seed, Batch: uint32(p.Batch), Augment: p.Augment, Algorithm: algorithm, Compression: compression, Local: local, Metrics: p.metrics()}
+}
+
+// metrics are the names of the model's metrics.
+func (p *Problem) metrics() (names []string) {
+	for _, m := range p.Model.Metrics() {
+		names = append(names, m.Name)
+	}
+	return names
+}
+
+// Check says whether model, data and settings fit each other.
+func (p *Problem) Check() error {
+	if p.Trainer != nil {
+		return p.checkTrainer()
+	}
+	info := p.Set.Info()
+	reads := p.Model.Samples()
+	if !reads.Fit(info.Samples) {
+		return fmt.Errorf("model: %s reads %s, %s has %s", p.Model, reads.Describe(), info.Name, info.Describe())
+	}
+	if p.Batch < 1 {
+		return fmt.Errorf("batch: minibatches of %d samples, want at least 1", p.Batch)
+	}
+	switch p.Augment {
+	case NoAugment:
+	case FlipCrop:
+		if reads.Image == [3]int{} {
+			return fmt.Errorf("augment: %s does not read images; want %s", p.Model, NoAugment)
+		}
+	default:
+		return fmt.Errorf("augment: %q is not %s or %s", p.Augment, NoAugment, FlipCrop)
+	}
+	if !learn.Plain(p.Optimizer) {
+		client := p.Algorithm.Client(p.Model.Params())
+		if _, ok := client.(aggregate.Correcting); client != nil && !ok {
+			return fmt.Errorf("local: %s takes local steps of its own, which %s does not know; want sgd without options",
+				aggregate.Algorithms.NameOf(p.Algorithm), learn.Optimizers.NameOf(p.Optimizer))
+		}
+	}
+	return nil
+}
+
+// Class is that of the arithmetic that decides the bits of the steps.
+func (p *Problem) Class() string {
+	if p.Trainer != nil {
+		return p.Trainer.Class
+	}
+	return p.Kernel.Class()
+}
+
+// checkTrainer says what an external trainer cannot do.
+func (p *Problem) checkTrainer() error {
+	if p.Batch < 1 {
+		return fmt.Errorf("batch: minibatches of %d samples, want at least 1", p.Batch)
+	}
+	if p.Augment != NoAugment {
+		return fmt.Errorf("augment: %s is done in Go, and the steps are those of trainer %s, which has a seed of its own for each task; want %s", p.Augment, p.Trainer.Name, NoAugment)
+	}
+	client := p.Algorithm.Client(learn.Trainable(p.Model))
+	if _, ok := client.(aggregate.Additive); client != nil && !ok {
+		return fmt.Errorf("aggregate.algorithm: %s takes local steps of its own in Go, which trainer %s cannot take", aggregate.Algorithms.NameOf(p.Algorithm), p.Trainer.Name)
+	}
+	if name := learn.Optimizers.NameOf(p.Optimizer); !learn.Plain(p.Optimizer) && !slices.Contains(p.Trainer.Optimizers, name) {
+		return fmt.Errorf("local: trainer %s does not know the optimizer %s, but %s", p.Trainer.Name, name, strings.Join(append([]string{"plain SGD"}, p.Trainer.Optimizers...), ", "))
+	}
+	return nil
+}

@@ -1,0 +1,133 @@
+package actors
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"fedpace/actors/data/federated"
+	"fedpace/actors/external"
+	"fedpace/actors/learn"
+	"fedpace/coordinator/aggregate"
+	"fedpace/internal/keyed"
+)
+
+// processSteps are steps of an external trainer. Row numbers of the keyed minibatches
+// travel, and the terms that the algorithm adds to gradients.
+type processSteps struct {
+	problem   *Problem
+	worker    *external.Worker
+	set       federated.Numbered
+	optimizer json.RawMessage // nil: plain SGD
+	order     federated.Minibatches
+}
+
+// maxNumbers bounds the row numbers of a task: a gigabyte.
+const maxNumbers = 1 << 28
+
+func newProcessSteps(p *Problem) *processSteps {
+	s := &processSteps{problem: p, worker: p.Trainer.Worker(), set: p.Trainer.Set()}
+	if !learn.Plain(p.Optimizer) {
+		s.optimizer = json.RawMessage(p.Spec().Local)
+	}
+	return s
+}
+
+func (s *processSteps) Close() error { return s.worker.Close() }
+
+func (s *processSteps) Run(ctx context.Context, w *Work, done func(i int, model []float32, firstStepLoss float64) error) error {
+	if len(w.Tasks) == 0 {
+		return nil
+	}
+	job := &external.Job{Base: w.Base, Optimizer: s.optimizer}
+	vectors := false
+	terms := func() []float32 { return nil }
+	if w.Client != nil {
+		additive := w.Client.(aggregate.Additive)
+		w.start(0)
+		var vector []float32
+		job.Proximal, vector = additive.Terms()
+		vectors = vector != nil
+		terms = func() []float32 { _, v := additive.Terms(); return v }
+	}
+	for i := range w.Tasks {
+		t, err := s.task(&w.Tasks[i])
+		if err != nil {
+			return err
+		}
+		if vectors {
+			t.Correct = func(dst []float32) {
+				w.start(i)
+				clear(dst[copy(dst, terms()):])
+			}
+		}
+		job.Tasks = append(job.Tasks, t)
+	}
+	err := s.worker.Train(ctx, job, func(i int, model []float32, loss float64) error {
+		w.start(i) // others were, meanwhile
+		return done(i, model, loss)
+	})
+	if d := (*external.Diverged)(nil); errors.As(err, &d) {
+		if d.Index < 0 {
+			return fmt.Errorf("%w: %s", errModelDiverged, d.Cause)
+		}
+		a := &w.Tasks[d.Index]
+		return &Diverged{Task: a.Task, Client: a.Client, Step: d.Step, Cause: d.Cause}
+	}
+	return err
+}
+
+// task is a client's steps as the process gets them.
+func (s *processSteps) task(a *Assignment) (external.Task, error) {
+	p := s.problem
+	samples := s.set.Samples(a.Client)
+	batch := cmp.Or(a.Batch, p.Batch)
+	numbers := int64(a.LocalSteps) * int64(1+min(batch, samples))
+	if numbers > maxNumbers {
+		return external.Task{}, fmt.Errorf("actors: task %d, client %d: %d local steps on minibatches of %d samples are %d row numbers, at most %d are handed to a trainer",
+			a.Task, a.Client, a.LocalSteps, batch, numbers, maxNumbers)
+	}
+	return external.Task{
+		Client: a.Client, Name: s.set.Client(a.Client), Steps: a.LocalSteps, Rate: float64(float32(a.Rate)),
+		Seed: keyed.Hash(p.Seed, keyed.External, uint64(a.Client), a.Task), Numbers: int(numbers),
+		Rows: func(dst []int32) {
+			s.order.Reset(p.Seed, a.Client, samples, batch, a.StepsDone)
+			for range a.LocalSteps {
+				own := s.order.Next()
+				dst[0] = int32(len(own))
+				for k, i := range own {
+					dst[1+k] = s.set.Row(a.Client, i)
+				}
+				dst = dst[1+len(own):]
+			}
+		},
+	}, nil
+}
+
+func (s *processSteps) Evaluate(ctx context.Context, model []float32, of Measured, scores []learn.Score) (lossSum float64, err error) {
+	found, err := s.worker.Evaluate(ctx, model, of.Count, func(dst []int32) {
+		for i := range dst {
+			if of.Client == HeldOut {
+				dst[i] = s.set.HeldOutRow(of.From + i)
+			} else {
+				dst[i] = s.set.Row(of.Client, of.own(i, s.set.Samples(of.Client)))
+			}
+		}
+	})
+	if d := (*external.Diverged)(nil); errors.As(err, &d) {
+		return 0, fmt.Errorf("%w on %s: %s", errModelDiverged, of.name(s.set, 0, of.Count), d.Cause)
+	}
+	if err != nil {
+		return 0, err
+	}
+	for i, x := range found.Metrics {
+		scores[i].Sum += x.Sum
+		scores[i].Weight += x.Weight
+	}
+	if n := float64(of.Count); found.Loss.Weight != n { // a loss by another measure than samples, such as tokens
+		return float64(found.Loss.Sum / found.Loss.Weight * n), nil
+	}
+	return found.Loss.Sum, nil
+}

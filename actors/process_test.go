@@ -1,0 +1,326 @@
+package actors
+
+import (
+	"fmt"
+	"math"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"fedpace/actors/data/federated"
+	"fedpace/actors/data/synthetic"
+	"fedpace/actors/external"
+	"fedpace/actors/external/externaltest"
+	"fedpace/actors/learn"
+	"fedpace/coordinator/aggregate"
+)
+
+func TestMain(m *testing.M) {
+	if externaltest.Started() {
+		externaltest.Main()
+	}
+	os.Exit(m.Run())
+}
+
+// program starts the test's trainer on a set; nil: it has its own.
+func program(t *testing.T, set federated.Set, flags ...string) *external.Program {
+	t.Helper()
+	c := external.Config{Command: externaltest.Command(flags...)}
+	var err error
+	if set != nil {
+		if c.Data, err = external.Share(set); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p, err := external.Open(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := p.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return p
+}
+
+// both are a problem's trainers in Go and in another process.
+func both(t *testing.T, p Problem, flags ...string) (here, there *Trainer) {
+	t.Helper()
+	here, err := NewTrainer(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	q := p
+	q.Trainer = program(t, p.Set, append(flags, "-model", p.Model.String())...)
+	q.Model = q.Trainer.Model()
+	if there, err = NewTrainer(q); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := there.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return here, there
+}
+
+var someWork = []Assignment{
+	{Task: 1, Client: 3, LocalSteps: 5, StepsDone: 0, Rate: 0.1, Weight: 0.25},
+	{Task: 2, Client: 7, LocalSteps: 2, StepsDone: 40, Rate: 0.1, Weight: 0.5},
+	{Task: 3, Client: 1, LocalSteps: 3, StepsDone: 2, Rate: 0.05, Batch: 7, Weight: 0.25},
+}
+
+// A trainer of another process comes to the bits of the same steps here: for samples of
+// all kinds, with any minibatches, and in evaluations.
+func TestAnExternalTrainersStepsAreTheSame(t *testing.T) {
+	t.Parallel()
+	for task, line := range map[string]string{
+		"femnist": "mlp:784,12,62", "sent140": "linear:5000,2", "shakespeare": "gru:80,79,8,16,1", "logistic": "mlp:20,6,5",
+		"cifar100": "mlp:3072,4,100",
+	} {
+		t.Run(task, func(t *testing.T) {
+			set, err := synthetic.New(task, 10, 1, 1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			model, err := learn.Parse(line)
+			if err != nil {
+				t.Fatal(err)
+			}
+			base := make([]float32, model.Params())
+			model.Init(base, 1)
+			here, there := both(t, Problem{Model: model, Set: set, Seed: 5, Batch: 16, Augment: NoAugment, Algorithm: aggregate.Default, Kernel: fastest(t)})
+			want, got := make([]int64, len(base)), make([]int64, len(base))
+			a, errA := here.Train(t.Context(), base, nil, someWork, want)
+			b, errB := there.Train(t.Context(), base, nil, someWork, got)
+			if errA != nil || errB != nil {
+				t.Fatal(errA, errB)
+			}
+			if !slices.Equal(got, want) || a[2].FirstStepLoss != b[2].FirstStepLoss || a[0].FirstStepLoss != b[0].FirstStepLoss {
+				t.Error("another sum, or other losses")
+			}
+			for _, client := range []int{HeldOut, 4} {
+				measure := func(w *Trainer) (float64, []learn.Score) {
+					loss, scores, err := w.Evaluate(t.Context(), base, 2, 3)
+					if client != HeldOut {
+						loss, scores, err = w.EvaluateClient(t.Context(), base, client, 9)
+					}
+					if err != nil {
+						t.Fatal(err)
+					}
+					return loss, scores
+				}
+				lossA, scoresA := measure(here)
+				if lossB, scoresB := measure(there); lossA != lossB || !slices.Equal(scoresA, scoresB) {
+					t.Errorf("client %d: loss %g and %v, want %g and %v", client, lossB, scoresB, lossA, scoresA)
+				}
+			}
+		})
+	}
+}
+
+// FedProx, SCAFFOLD, an optimizer and compression through another process are those of
+// the steps here, up to the order of an addition.
+func TestAlgorithmsThroughAnExternalTrainer(t *testing.T) {
+	t.Parallel()
+	model, set, base := world(t)
+	for name, p := range map[string]Problem{
+		"fedprox":  {Algorithm: aggregate.FedProx{Rate: 1, Mu: 0.5}},
+		"scaffold": {Algorithm: aggregate.Scaffold{Rate: 1}},
+		"momentum": {Algorithm: aggregate.FedProx{Rate: 1, Mu: 0.5}, Optimizer: learn.SGD{Momentum: 0.9, WeightDecay: 0.01}},
+		"top_k":    {Algorithm: aggregate.Default, Compression: aggregate.TopK{Share: 0.1, Feedback: true}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p.Model, p.Set, p.Seed, p.Batch, p.Augment, p.Kernel = model, set, 1, 32, NoAugment, fastest(t)
+			here, there := both(t, p)
+			var shared *Shared
+			work := slices.Clone(someWork)
+			switch name {
+			case "scaffold":
+				mean, own := slices.Clone(base), slices.Clone(base)
+				for i := range own {
+					mean[i], own[i] = mean[i]/7, -own[i]/3
+				}
+				shared = &Shared{Mean: mean, Weight: 1. / 200}
+				work[1].Variate = own
+			case "top_k":
+				shared = &Shared{Residuals: true}
+				work[0].Variate = base
+			}
+			want, got := make([]int64, here.SumLength(shared)), make([]int64, here.SumLength(shared))
+			a, errA := here.Train(t.Context(), base, shared, work, want)
+			b, errB := there.Train(t.Context(), base, shared, work, got)
+			if errA != nil || errB != nil {
+				t.Fatal(errA, errB)
+			}
+			for i := range want {
+				if d := math.Abs(float64(got[i]-want[i])) / (1 << 44); d > 1e-5 {
+					t.Fatalf("value %d of the sum is %g off", i, d)
+				}
+			}
+			for i := range a {
+				for j := range a[i].Variate {
+					if d := math.Abs(float64(a[i].Variate[j] - b[i].Variate[j])); d > 1e-5 {
+						t.Fatalf("task %d: value %d of what the client keeps is %g off", i, j, d)
+					}
+				}
+			}
+		})
+	}
+}
+
+// What is not trained is averaged as it is: it is not pulled, corrected or compressed.
+func TestWhatIsNotTrained(t *testing.T) {
+	t.Parallel()
+	model, set, base := world(t)
+	const buffers = 5
+	from := append(slices.Clone(base), 0.5, 0.25, -1, 2, 0)
+	// Each client's running means: 0.9 of what they were and 0.1 of the first sample's values, step by step.
+	means := func(a Assignment) []float64 {
+		means := []float64{0.5, 0.25, -1, 2, 0}
+		minibatches(t, set, a, func(_ int, b *learn.Batch) {
+			for i := range means {
+				means[i] = 0.9*means[i] + 0.1*float64(b.X[i])
+			}
+		})
+		return means
+	}
+	work := []Assignment{
+		{Task: 1, Client: 3, LocalSteps: 5, Rate: 0.1, Weight: 0.25},
+		{Task: 2, Client: 7, LocalSteps: 2, StepsDone: 40, Rate: 0.1, Weight: 0.75},
+	}
+	a, b := means(work[0]), means(work[1])
+	for name, p := range map[string]Problem{
+		"fedavg":   {Algorithm: aggregate.Default},
+		"fedprox":  {Algorithm: aggregate.FedProx{Rate: 1, Mu: 50}},
+		"scaffold": {Algorithm: aggregate.Scaffold{Rate: 1}},
+		"fedadam":  {Algorithm: aggregate.FedAdam{Rate: 0.01, Beta1: 0.9, Beta2: 0.99, Tau: 1e-3}},
+		"sign":     {Algorithm: aggregate.Default, Compression: aggregate.Sign{Step: 0.01}},
+		"top_k":    {Algorithm: aggregate.Default, Compression: aggregate.TopK{Share: 1e-4, Feedback: true}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p.Model, p.Set, p.Seed, p.Batch, p.Augment, p.Kernel = model, set, 1, 32, NoAugment, fastest(t)
+			p.Trainer = program(t, set, "-buffers", fmt.Sprint(buffers))
+			p.Model = p.Trainer.Model()
+			w, err := NewTrainer(p)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() {
+				if err := w.Close(); err != nil {
+					t.Error(err)
+				}
+			}()
+			var shared *Shared
+			switch name {
+			case "scaffold":
+				shared = &Shared{Mean: slices.Repeat([]float32{3}, len(from)), Weight: 1. / 200}
+			case "top_k":
+				shared = &Shared{Residuals: true}
+			}
+			sum := make([]int64, w.SumLength(shared))
+			outcomes, err := w.Train(t.Context(), from, shared, work, sum)
+			if err != nil {
+				t.Fatal(err)
+			}
+			next := slices.Clone(from)
+			instance := aggregate.NewPartly(p.Algorithm, p.Compression, len(from), len(base), 200)
+			instance.Decide(sum[:len(from)])
+			instance.Server.Apply(next, sum[:len(from)], 1)
+			for i, x := range next[len(base):] {
+				if want := 0.25*a[i] + 0.75*b[i]; math.Abs(float64(x)-want) > 1e-5 {
+					t.Errorf("running mean %d is %g, want %g", i, x, want)
+				}
+			}
+			if slices.Equal(next[:len(base)], base) {
+				t.Error("nothing was learned")
+			}
+			for _, o := range outcomes {
+				if o.Variate != nil && slices.ContainsFunc(o.Variate[len(base):], func(x float32) bool { return x != 0 }) {
+					t.Error("a client keeps something of what is not trained")
+				}
+			}
+			state := instance.Server.State()
+			if err := instance.Server.Restore(state); err != nil {
+				t.Error(err)
+			}
+			for _, v := range state {
+				if len(v) != len(from) || slices.ContainsFunc(v[len(base):], func(x float64) bool { return x != 0 }) {
+					t.Errorf("the server keeps %v of what is not trained", v[len(base):])
+				}
+			}
+		})
+	}
+}
+
+// A trainer's own samples are numbered client by client.
+func TestATrainersOwnSamples(t *testing.T) {
+	t.Parallel()
+	set, err := synthetic.New("femnist", 12, 3, 1) // as the test's trainer makes it
+	if err != nil {
+		t.Fatal(err)
+	}
+	model, _, base := world(t)
+	p := Problem{Model: model, Set: set, Seed: 1, Batch: 32, Augment: NoAugment, Algorithm: aggregate.Default, Kernel: fastest(t)}
+	here, err := NewTrainer(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Trainer = program(t, nil, "-own", "femnist")
+	p.Model, p.Set = p.Trainer.Model(), p.Trainer.Set()
+	if p.Set.Clients() != 12 || p.Set.Info().Digest != set.Info().Digest || p.Set.HeldOut() != set.HeldOut() || p.Set.Client(5) != set.Client(5) {
+		t.Errorf("%d clients of %s", p.Set.Clients(), p.Set.Info().Name)
+	}
+	there, err := NewTrainer(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := there.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	want, got := make([]int64, len(base)), make([]int64, len(base))
+	_, errA := here.Train(t.Context(), base, nil, someWork, want)
+	_, errB := there.Train(t.Context(), base, nil, someWork, got)
+	if errA != nil || errB != nil || !slices.Equal(got, want) {
+		t.Error("another sum", errA, errB)
+	}
+	lossA, _, errA := here.Evaluate(t.Context(), base, 4, 20)
+	lossB, _, errB := there.Evaluate(t.Context(), base, 4, 20)
+	if errA != nil || errB != nil || lossA != lossB {
+		t.Error(lossA, lossB, errA, errB)
+	}
+}
+
+// What a trainer cannot do is refused before a run, by name.
+func TestWhatATrainerCannotDo(t *testing.T) {
+	t.Parallel()
+	_, set, _ := world(t)
+	p := Problem{Set: set, Seed: 1, Batch: 32, Augment: NoAugment, Algorithm: aggregate.Default, Trainer: program(t, set)}
+	p.Model = p.Trainer.Model()
+	for want, q := range map[string]func(p *Problem){
+		"augment: flip_crop is done in Go":                     func(p *Problem) { p.Augment = FlipCrop },
+		"does not know the optimizer adam, but plain SGD, sgd": func(p *Problem) { p.Optimizer = learn.Adam{} },
+		"minibatches of 0 samples":                             func(p *Problem) { p.Batch = 0 },
+	} {
+		r := p
+		q(&r)
+		if _, err := NewTrainer(r); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+}
+
+// A task whose update is not finite is found here.
+func TestAnExternalTrainerThatDiverges(t *testing.T) {
+	t.Parallel()
+	model, set, base := world(t)
+	_, there := both(t, Problem{Model: model, Set: set, Seed: 1, Batch: 32, Augment: NoAugment, Algorithm: aggregate.Default, Kernel: fastest(t)}, "-fault", "nan")
+	_, err := there.Train(t.Context(), base, nil, someWork, make([]int64, len(base)))
+	if d, ok := err.(*Diverged); !ok || d.Task != 2 || d.Client != 7 || !strings.Contains(d.Cause, "NaN") {
+		t.Errorf("%v", err)
+	}
+}

@@ -1,0 +1,222 @@
+package actors
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+
+	"fedpace/actors/data/federated"
+	"fedpace/actors/learn"
+	"fedpace/coordinator/aggregate"
+	"fedpace/internal/keyed"
+)
+
+// Steps takes one worker's local steps and measures models: in Go, or in a process of
+// the user's.
+type Steps interface {
+	// Run takes the local steps of each task from the base model, and calls done with
+	// its model in the order of the tasks. done makes the model equal the base again,
+	// unless it is the last one's.
+	Run(ctx context.Context, w *Work, done func(i int, model []float32, firstStepLoss float64) error) error
+	// Evaluate returns the sum of a model's losses on samples, and adds to scores, one
+	// for each of the model's metrics.
+	Evaluate(ctx context.Context, model []float32, of Measured, scores []learn.Score) (lossSum float64, err error)
+	// Close releases what they hold.
+	Close() error
+}
+
+// Work is local steps of several clients from one model.
+type Work struct {
+	Base   []float32
+	Tasks  []Assignment
+	Client aggregate.Client // nil: local steps are those of the optimizer alone
+	Start  func(i int)      // begins task i in Client; nil without one
+}
+
+// start begins task i in the client half of the algorithm.
+func (w *Work) start(i int) {
+	if w.Start != nil {
+		w.Start(i)
+	}
+}
+
+// Measured are the samples of an evaluation: so many held-out ones, or so many of a
+// client's own, spread evenly over them.
+type Measured struct {
+	Client int // HeldOut: none
+	From   int // first held-out sample
+	Count  int
+}
+
+// HeldOut is the client of an evaluation on held-out samples.
+const HeldOut = -1
+
+// own is sample i of those of a client, which has so many.
+func (m *Measured) own(i, samples int) int32 {
+	return int32(int64(i) * int64(samples) / int64(m.Count))
+}
+
+// name is the samples from..from+n-1 in words.
+func (m *Measured) name(set federated.Set, from, n int) string {
+	of := "held-out samples"
+	if m.Client != HeldOut {
+		of = fmt.Sprintf("of client %d (%s) the measured samples", m.Client, set.Client(m.Client))
+	}
+	return fmt.Sprintf("%s %d to %d", of, m.From+from, m.From+from+n-1)
+}
+
+// goSteps are steps of a model of package learn.
+type goSteps struct {
+	problem *Problem
+
+	work  learn.Workspace
+	local []float32 // the client's model
+	order federated.Minibatches
+	batch learn.Batch
+
+	samples []int32 // of an evaluation by client
+
+	source rand.PCG
+	draws  *rand.Rand // on source, for the augmentation; nil: minibatches are taken as they are
+
+	correct  aggregate.Correcting // the algorithm's client half, where stepper takes its steps
+	stepper  learn.Stepper        // nil: local steps are plain SGD, or the client half's
+	gradient []float32            // for both
+}
+
+// evaluationBatch is how many samples are measured at a time.
+const evaluationBatch = 256
+
+func newGoSteps(p *Problem, client aggregate.Client) *goSteps {
+	s := &goSteps{
+		problem: p,
+		work:    p.Model.(learn.Model).NewWorkspace(max(p.Batch, p.LargestBatch, evaluationBatch), p.Kernel),
+		local:   make([]float32, p.Model.Params()),
+	}
+	if p.Optimizer != nil {
+		s.stepper = p.Optimizer.Stepper(len(s.local))
+	}
+	if client != nil && s.stepper != nil {
+		s.correct = client.(aggregate.Correcting)
+	}
+	if client != nil || s.stepper != nil {
+		s.gradient = make([]float32, len(s.local))
+	}
+	if p.Augment == FlipCrop {
+		s.draws = rand.New(&s.source)
+	}
+	return s
+}
+
+func (s *goSteps) Close() error { return nil }
+
+func (s *goSteps) Run(ctx context.Context, w *Work, done func(i int, model []float32, firstStepLoss float64) error) error {
+	copy(s.local, w.Base)
+	for i := range w.Tasks {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		w.start(i)
+		loss, err := s.task(ctx, w.Client, &w.Tasks[i])
+		if err == nil {
+			err = done(i, s.local, loss)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// task runs the client's local steps on s.local, which equals the base model before.
+func (s *goSteps) task(ctx context.Context, client aggregate.Client, a *Assignment) (first float64, err error) {
+	if s.stepper != nil {
+		s.stepper.Start()
+	}
+	s.order.Reset(s.problem.Seed, a.Client, s.problem.Set.Samples(a.Client), cmp.Or(a.Batch, s.problem.Batch), a.StepsDone)
+	for k := range a.LocalSteps {
+		if k%64 == 63 && ctx.Err() != nil { // a step may take 50 ms
+			return 0, ctx.Err()
+		}
+		s.batch.Reset()
+		if err := s.problem.Set.Batch(&s.batch, a.Client, s.order.Next()); err != nil {
+			return 0, fmt.Errorf("actors: data of client %d (%s): %w", a.Client, s.problem.Set.Client(a.Client), err)
+		}
+		if s.draws != nil { // a stream of this step's own
+			keyed.Reseed(&s.source, s.problem.Seed, keyed.Augment, uint64(a.Client), uint64(a.StepsDone)+uint64(k))
+			image := s.problem.Model.Samples().Image
+			if err := learn.Augment(&s.batch, image[0], image[1], image[2], cropPadding, s.draws); err != nil {
+				return 0, err
+			}
+		}
+		loss, err := s.step(client, float32(a.Rate))
+		if errors.Is(err, learn.ErrNotFinite) {
+			return 0, &Diverged{Task: a.Task, Client: a.Client, Step: k + 1, Cause: err.Error()}
+		}
+		if err != nil {
+			return 0, fmt.Errorf("actors: task %d, client %d (%s): %w", a.Task, a.Client, s.problem.Set.Client(a.Client), err)
+		}
+		if k == 0 {
+			first = loss
+		}
+	}
+	return first, nil
+}
+
+// step takes one local step on s.batch, by the client half of the algorithm unless that
+// is nil, and returns the loss before it.
+func (s *goSteps) step(client aggregate.Client, rate float32) (loss float64, err error) {
+	if client == nil && s.stepper == nil {
+		return s.work.Step(s.local, &s.batch, rate)
+	}
+	if loss, err = s.work.Gradient(s.gradient, s.local, &s.batch); err != nil {
+		return loss, err
+	}
+	if s.stepper == nil {
+		client.Step(s.local, s.gradient, rate)
+		return loss, nil
+	}
+	if s.correct != nil {
+		s.correct.Correct(s.local, s.gradient)
+	}
+	s.stepper.Step(s.local, s.gradient, rate)
+	return loss, nil
+}
+
+func (s *goSteps) Evaluate(ctx context.Context, model []float32, of Measured, scores []learn.Score) (lossSum float64, err error) {
+	for done := 0; done < of.Count; done += evaluationBatch {
+		if err := ctx.Err(); err != nil {
+			return 0, err
+		}
+		n := min(evaluationBatch, of.Count-done)
+		s.batch.Reset()
+		err := s.fill(&of, done, n)
+		var loss float64
+		if err == nil {
+			loss, err = s.work.Evaluate(model, &s.batch, scores)
+		}
+		if errors.Is(err, learn.ErrNotFinite) {
+			return 0, fmt.Errorf("%w on %s is not finite", errModelDiverged, of.name(s.problem.Set, done, n))
+		}
+		if err != nil {
+			return 0, fmt.Errorf("actors: %s: %w", of.name(s.problem.Set, done, n), err)
+		}
+		lossSum += loss
+	}
+	return lossSum, nil
+}
+
+// fill appends n of the measured samples to the batch, the first ones being passed over.
+func (s *goSteps) fill(of *Measured, first, n int) error {
+	set := s.problem.Set
+	if of.Client == HeldOut {
+		return set.HeldOutBatch(&s.batch, of.From+first, n)
+	}
+	s.samples = s.samples[:0]
+	for i := first; i < first+n; i++ {
+		s.samples = append(s.samples, of.own(i, set.Samples(of.Client)))
+	}
+	return set.Batch(&s.batch, of.Client, s.samples)
+}

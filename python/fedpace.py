@@ -158,7 +158,7 @@ class Samples:
         if 0 in shape:
             return self._tensor(np.zeros(shape, kind))
         # Copy on write: PyTorch warns of memory that cannot be written to.
-        array = np.memmap(where["path"], kind, "c", where["offset"], shape)
+        array: np.ndarray = np.memmap(where["path"], kind, "c", where["offset"], shape)
         if array.dtype.kind == "u" and array.dtype.itemsize > 1:  # PyTorch has no such integers
             array = array.astype(np.int64)
         return self._tensor(array)
@@ -241,8 +241,8 @@ class Grouped(Data):
         self.y = np.concatenate([np.asarray(y) for _, y in parts])
         self.held = len(held_out[0])
         digest = hashlib.sha256(json.dumps([self.names, self._sizes, self.x.dtype.str, self.x.shape, self.y.dtype.str]).encode())
-        digest.update(np.ascontiguousarray(self.x))
-        digest.update(np.ascontiguousarray(self.y))
+        digest.update(np.ascontiguousarray(self.x).data)
+        digest.update(np.ascontiguousarray(self.y).data)
         self.digest = digest.hexdigest()
 
     def samples(self, client: int) -> int:
@@ -403,7 +403,7 @@ class _Optimizer:
 
 def run(trainer: Trainer) -> None:
     """Works for fedpace until it says that it is done; by hand, rehearses."""
-    sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr] # prints become notices
+    sys.stdout.reconfigure(line_buffering=True)  # type: ignore # prints become notices
     trainer.name = trainer.name or os.path.basename(_script())
     if "FEDPACE_TRAINER" in os.environ:
         _Conversation(trainer).talk()
@@ -727,6 +727,7 @@ class _Torch(Trainer):
         self.data, self.files = data, files
         # Makes a recording of a step, which is played instead of it; None: steps are taken one by one.
         self.record: Optional[Callable[[Callable[[Any], Any], Any], Optional[Callable[[Any], Any]]]] = None
+        self._recording: Tuple[Any, Optional[Callable[[Any], Any]]] = None, None  # what for, and the recording
 
     # Preparation.
 
@@ -741,6 +742,8 @@ class _Torch(Trainer):
         # Subnormal numbers take many times as long.
         torch.set_flush_denormal(True)
         if self.device.type == "cuda":
+            if self.device.index is None:  # each worker has a card of its own, if there are as many
+                self.device = torch.device("cuda", setting.worker % torch.cuda.device_count())
             torch.cuda.set_device(self.device)
             torch.backends.cudnn.benchmark = False
             self.evaluation_batch, self.record = 4096, _cuda_graph
@@ -776,7 +779,7 @@ class _Torch(Trainer):
             if trainable:
                 part.grad = self._gradient[at : at + part.numel()].view(part.shape)
             at += part.numel()
-        self._base = torch.zeros_like(self._gradient)
+        self._base, self._pull = torch.zeros_like(self._gradient), torch.zeros_like(self._gradient)
         self._moving = torch.nn.Parameter(self._flat[:n])
         self._moving.grad = self._gradient
         # What does not travel, such as a batch norm's count of batches, is as in the
@@ -840,8 +843,8 @@ class _Torch(Trainer):
         A client takes its samples many times: on a processor they are decoded once.
         """
         if not steps:
-            return self._tensors, []
-        if self.data is None and self.device.type == "cpu":
+            return lambda i: self._tensors(*self.batch(i)), []
+        if self.data is None and self.device.type == "cpu" and self.record is None:
             rows, places = np.unique(np.concatenate(steps), return_inverse=True)
             if len(rows) * self.lent.features * 4 <= CACHE_BYTES:  # type: ignore[union-attr]
                 x, y = self._tensors(*self.batch(self._index(rows)))
@@ -866,7 +869,7 @@ class _Torch(Trainer):
         import torch
 
         take, index = self._batches(steps)
-        step = self._recorded(job, self._stepper(job, tasks, take), index)
+        step = self._recorded(job, tasks, self._stepper(job, tasks, take), index)
         self._load(job.base)
         self._seed(tasks[0].seed)
         self._module.train()
@@ -889,14 +892,14 @@ class _Torch(Trainer):
         import torch
 
         self._base.copy_(torch.from_numpy(job.base[: self.trainable]))
-        pull = None
-        if any(t.correction is not None for t in tasks):
+        pull = any(t.correction is not None for t in tasks)
+        if pull:
             zero = np.zeros(self.trainable, np.float32)
             rows = [zero if t.correction is None else t.correction for t in tasks]
-            pull = torch.from_numpy(np.stack(rows)).to(self.device).view_as(self._gradient)
+            self._pull.copy_(torch.from_numpy(np.stack(rows)).view(self._pull.shape))
         if self._make_optimizer is None:
             update = _torch_update(job.optimizer, self._moving, tasks[0].rate)
-        elif pull is not None or job.optimizer:
+        elif pull or job.optimizer:
             raise ValueError("the script has an optimizer of its own: leave out optimizer=, or the run's key local and scaffold")
         else:
             update = self._make_optimizer(self._module.parameters(), tasks[0].rate).step
@@ -906,8 +909,8 @@ class _Torch(Trainer):
             with torch.no_grad():
                 if job.proximal:
                     self._gradient.add_(self._moving.data - self._base, alpha=job.proximal)
-                if pull is not None:
-                    self._gradient.add_(pull)
+                if pull:
+                    self._gradient.add_(self._pull)
             update()
             return loss
 
@@ -923,15 +926,22 @@ class _Torch(Trainer):
                    for g, p in zip(parts, self._parameters)], out=self._gradient)
         return loss.detach()
 
-    def _recorded(self, job: Job, step: Callable[[Any], Any], index: Sequence[Any]) -> Callable[[Any], Any]:
-        """The step as a recording, on a card, where all minibatches are alike."""
+    def _recorded(self, job: Job, tasks: Sequence[Task], step: Callable[[Any], Any], index: Sequence[Any]) -> Callable[[Any], Any]:
+        """The step as a recording, on a card, where all minibatches are alike.
+
+        A recording serves the tasks that follow: all that it reads is where it was, the
+        model, its base, the correction and the samples.
+        """
         alike = len(index) >= 8 and len({len(i) for i in index}) == 1
         plain = self._make_optimizer is None and _Optimizer(job.optimizer).plain  # no state that a recording would keep
         if self.record is None or not alike or not plain or self.data is not None:
             return step
-        self._load(job.base)
-        self._module.train()
-        return self.record(step, index[0]) or step
+        what = len(index[0]), tasks[0].rate, job.proximal, any(t.correction is not None for t in tasks)
+        if what != self._recording[0]:
+            self._load(job.base)
+            self._module.train()
+            self._recording = what, self.record(step, index[0])
+        return self._recording[1] or step
 
     def evaluate(self, model: np.ndarray, rows: np.ndarray, alive: Callable[[], None]) -> Tuple[Score, List[Score]]:
         self._load(model)
@@ -1025,8 +1035,8 @@ def _torch_class(device: Any, lanes: int) -> str:
     import torch
 
     torch.ones(64, 64) @ torch.ones(64, 64)  # loads the libraries that are loaded late
-    about = [torch.__config__.show(), torch.get_num_threads(), str(device), lanes, torch.version.cuda, _blas(),
-             getattr(torch.backends, "cpu", None) and torch.backends.cpu.get_cpu_capability(),
+    about = [torch.__config__.show(), torch.get_num_threads(), lanes, torch.version.cuda, _blas(),
+             hasattr(torch.backends, "cpu") and torch.backends.cpu.get_cpu_capability(),  # type: ignore[attr-defined]
              torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32, _digest([__file__])]
     if device.type == "cuda":
         about += [torch.cuda.get_device_name(device), torch.backends.cudnn.version()]
@@ -1081,7 +1091,7 @@ class _Batched(_Torch):
             from torch.nn.utils.stateless import functional_call
         n, size = self._lanes, self.trainable
         self._flat_all = torch.zeros(n, size, device=self.device)
-        self._gradient = torch.zeros(n, size, device=self.device)
+        self._gradient, self._pull = torch.zeros_like(self._flat_all), torch.zeros_like(self._flat_all)
         self._moving = torch.nn.Parameter(self._flat_all)
         self._moving.grad = self._gradient
         by_id = {id(p): t for p, t in zip(self._parameters, self.tensors)}
@@ -1130,7 +1140,7 @@ class _Batched(_Torch):
 
     def _check_places(self) -> None:
         """Tries that a client's bits do not depend on its place in the group."""
-        rows = self.lent.rows if self.lent else sum(self.data.samples(c) for c in range(len(self.data.names)))  # type: ignore[union-attr]
+        rows = self.lent.rows if self.lent else sum(self.data.samples(c) for c in range(len(self.data.names)))  # type: ignore
         tasks = [Task(i, str(i), 0.1, 0, [(7 * i + np.arange(64)).reshape(2, 32)[k] % rows for k in range(2)]) for i in range(self._lanes)]
         base = self._values(self._new(0)).cpu().numpy()
         models = [list(self.train(Job(base, tasks[k:] + tasks[:k]), lambda: None)) for k in (0, 1)]

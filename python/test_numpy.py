@@ -80,6 +80,16 @@ class Conversation(unittest.TestCase):
         self.assertEqual(scores["loss"]["weight"], 200)
         self.assertEqual(scores["metrics"], [{"sum": right, "weight": 200}])
 
+    def test_fedprox_and_scaffold(self):
+        base, here = self.host.initialise(1), MLP([6, 5, 3])
+        task = dict(self.tasks(1)[0], correction=np.random.default_rng(0).normal(size=len(base)).astype(np.float32))
+        (model, _), = self.host.train(base, [task], proximal=0.5)
+        want = base.copy()
+        for rows in task["steps"]:
+            gradient = here.gradient(want, self.x[rows], self.y[rows], None)[1]
+            want = want - np.float32(0.1) * (gradient + np.float32(0.5) * (want - base) + task["correction"])
+        np.testing.assert_allclose(model, want, atol=1e-5)
+
     def test_a_slot_is_written_to_when_it_has_been_taken(self):
         base = self.host.initialise(1)
         models = self.host.train(base, self.tasks(3), slots=3)
@@ -167,6 +177,14 @@ class Failures(unittest.TestCase):
             self.assertEqual(digest(b"1"), digest(b"1"))
             self.assertNotEqual(digest(b"1"), digest(b"2"))
             self.assertNotEqual(digest(b"1"), digest(b"1", more="  # a comment"))
+            paths = [os.path.join(folder, name) for name in ("a", "b")]
+            digests = set()
+            for contents in (b"ab", b"c"), (b"a", b"bc"):
+                for path, content in zip(paths, contents):
+                    with open(path, "wb") as f:
+                        f.write(content)
+                digests.add(fedpace._digest(paths))
+            self.assertEqual(len(digests), 2)
 
 
 class OwnData(unittest.TestCase):

@@ -15,7 +15,7 @@ import (
 // Problem is what is learned: equal on every host of a run, or the hosts would
 // train different models.
 type Problem struct {
-	Model learn.Shape // a learn.Model, unless Trainer has it
+	Model learn.ModelInfo // a learn.Model, unless Trainer has it
 	Set   federated.Set
 	Seed  uint64 // of the minibatches' order and of the augmentation
 	Batch int    // minibatch size

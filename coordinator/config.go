@@ -40,7 +40,7 @@ type Config struct {
 
 // Learning is what a run that trains needs beyond its rounds.
 type Learning struct {
-	Model   learn.Shape
+	Model   learn.ModelInfo
 	Initial []float32 // Model.Params() values; not modified
 	Spec    *bus.Spec // what a trainer must know: architecture, data, seed, minibatch
 	Kernel  string    // class of the trainers that may take its jobs

@@ -376,4 +376,4 @@ func TestJobsLargerThanOneRequest(t *testing.T) {
 	}
 }
 
-var _ learn.Shape = (*external.Model)(nil)
+var _ learn.ModelInfo = (*external.Model)(nil)

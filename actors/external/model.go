@@ -9,7 +9,7 @@ import (
 	"fedpace/actors/learn"
 )
 
-// Model is what a trainer says of its model (a [learn.Shape]).
+// Model is what a trainer says of its model (a [learn.ModelInfo]).
 type Model struct {
 	name              string
 	params, trainable int

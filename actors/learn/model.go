@@ -24,9 +24,9 @@ type Tensor struct {
 // Len is the number of the tensor's elements.
 func (t Tensor) Len() int { return int(product(t.Shape...)) }
 
-// Shape is what is known of a model wherever it is trained. It is immutable and shared
+// ModelInfo is what is known of a model wherever it is trained. It is immutable and shared
 // by all workers.
-type Shape interface {
+type ModelInfo interface {
 	// String is the model in one line, for example "mlp:784,200,200,62": equal models
 	// have equal lines.
 	String() string
@@ -42,7 +42,7 @@ type Shape interface {
 
 // Model describes an architecture of this program. Parse reads its String back.
 type Model interface {
-	Shape
+	ModelInfo
 	// Init writes the initial parameters for a seed: PyTorch's layer defaults
 	// (paper/NOTES, "Model sizes"), from a keyed stream per tensor.
 	Init(params []float32, seed uint64)
@@ -53,7 +53,7 @@ type Model interface {
 
 // Trainable is how many of a model's parameters, from the first on, are trained. Those
 // behind them, such as a batch norm's running means, follow from the samples.
-func Trainable(m Shape) int {
+func Trainable(m ModelInfo) int {
 	if t, ok := m.(interface{ Trainable() int }); ok {
 		return t.Trainable()
 	}

@@ -226,7 +226,7 @@ func (w *Device) prepare(t *gateway.DeviceTask) (err error) {
 }
 
 // model is the run's: of this program, or of the trainer, which is started for it.
-func (w *Device) model(t *gateway.DeviceTask) (learn.Shape, error) {
+func (w *Device) model(t *gateway.DeviceTask) (learn.ModelInfo, error) {
 	name := t.Welcome.Spec.Model
 	if !external.Is(name) {
 		if w.config.Data == TrainerData {

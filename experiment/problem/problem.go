@@ -31,7 +31,7 @@ type Problem struct {
 
 	// Only when the run trains; the set also when clients are chosen by it.
 	Set     federated.Set
-	Model   learn.Shape
+	Model   learn.ModelInfo
 	Initial []float32
 	Kernel  string // class
 

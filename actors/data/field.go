@@ -100,9 +100,13 @@ func (t *table) field(name string) (field, error) {
 	f := fieldOf(&t.leaves[leaf.Index()])
 	f.name, f.list = name, leaf.MaxRepetitionLevel() > 0
 	level := 0 // definition level: how many of the path's nodes that may be absent are there
-	c := t.root
-	for _, step := range leaf.Path() {
-		c = c.Column(step)
+	var c *parquet.Column
+	for i, step := range leaf.Path() {
+		if i == 0 {
+			c = t.columns[step] // in constant time, of thousands
+		} else {
+			c = c.Column(step)
+		}
 		if c.Repeated() {
 			for len(f.empty) < level {
 				f.empty = append(f.empty, false)

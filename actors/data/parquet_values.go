@@ -18,6 +18,9 @@ import (
 // of bit-packed values is filled up.
 const padding = 512
 
+// plainDictionary is the name that files before Parquet 2 have for RLE_DICTIONARY.
+const plainDictionary format.Encoding = 2
+
 var errCount = errors.New("damaged: its runs hold more values than its header says")
 
 // checkValues looks at the decompressed bytes of a data page. It returns where its
@@ -58,7 +61,7 @@ func (s *stream) checkValues(p *page, b []byte) (int, error) {
 // checkEncoded looks at the values of a page.
 func (s *stream) checkEncoded(p *page, b []byte) error {
 	switch p.encoding {
-	case format.PlainDictionary, format.RLEDictionary:
+	case plainDictionary, format.RLEDictionary:
 		if len(b) > 0 && runs(b[1:], int(b[0]), p.values) {
 			return errCount
 		}

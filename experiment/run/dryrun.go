@@ -33,8 +33,8 @@ type Estimate struct {
 	Virtual float64       `json:"virtual_seconds"`
 	Steps   int64         `json:"sgd_steps"` // sum of K_r
 	Wall    float64       `json:"wall_seconds"`
-	// Upper says that the schedule depends on losses: figures are those of the
-	// schedule that stays at K_0, of which the run will do at most the steps.
+	// Upper says that the schedule depends on what a run measures, such as losses: figures
+	// are those of the schedule that stays at K_0. K_r may exceed it.
 	Upper bool `json:"at_most"`
 	// About says that rounds are not all alike: figures are those of a sample of
 	// them, carried on with mean devices.
@@ -152,7 +152,7 @@ func (p *experiment) foresee(e *Estimate, most int, limit round.Time, pace float
 		return err
 	}
 	needs := registry.NeedsOf(rounds.K)
-	e.Upper = needs.Losses || needs.Validation
+	e.Upper = needs.Losses || needs.Validation || needs.Stragglers
 	communication, err := p.MeanRound(0)
 	if err != nil {
 		return err
@@ -303,7 +303,7 @@ func (e Estimate) Write(w io.Writer) error {
 		steps = " Local steps: " + learn.Optimizers.Text(e.Config.Local) + "."
 	}
 	if e.Upper {
-		bound += " if K stays at K_0 (K_r follows what is learned)"
+		bound += " if K stays at K_0 (K_r follows what the run measures)"
 	}
 	messages := "through NATS"
 	if e.Bus == folder.InMemory {

@@ -7,6 +7,7 @@ import (
 	"io"
 	"math"
 	"runtime"
+	"slices"
 	"sort"
 	"strings"
 	"time"
@@ -22,6 +23,7 @@ import (
 	"fedpace/experiment/folder"
 	"fedpace/internal/human"
 	"fedpace/internal/registry"
+	"fedpace/metrics"
 )
 
 // Estimate says what a run will do and how long that should take.
@@ -65,7 +67,8 @@ func DryRun(ctx context.Context, c config.Config, o Options) (e Estimate, err er
 	}
 	e = Estimate{Config: p.Config, Open: c.Stop.ValidationAccuracy > 0, Tied: p.Tied(), Bus: p.carrier(&o), Files: []string{folder.ConfigFile}}
 	for _, s := range sinks {
-		e.Files = append(e.Files, s.Files()...)
+		left := slices.DeleteFunc(slices.Clone(s.Files()), func(name string) bool { return slices.Contains(metrics.Spools(s), name) })
+		e.Files = append(e.Files, left...)
 	}
 	e.Files = append(e.Files, folder.SummaryFile)
 	s, err := p.sample(ctx, o, limit)

@@ -21,6 +21,17 @@ type Sink interface {
 	Open(run *Run) (Output, error)
 }
 
+// Spooler is a [Sink] of whose files some are removed once the run is complete.
+type Spooler interface{ Spools() []string }
+
+// Spools lists those files of an output.
+func Spools(s Sink) []string {
+	if x, ok := s.(Spooler); ok {
+		return x.Spools()
+	}
+	return nil
+}
+
 // Sampler is a [Sink] that wants so many tasks of each round, beside the slowest and those of real
 // devices.
 type Sampler interface{ Tasks() int }

@@ -65,6 +65,9 @@ func (b *Battery) compile(k *class, watts Watts, files *Files) (*battery, error)
 			return nil, registry.Errorf("charges", "is away, and clients of the class are always available: they would never be charged")
 		}
 	}
+	if err == nil && b.ChargeWatts == 0 && (b.Charging != nil || b.Charges != chargesAlways) {
+		return nil, registry.Errorf("charge_watts", "is 0, so that nothing charges the battery at the times that are given (set charge_watts, or leave charges and charging as they are)")
+	}
 	return out, registry.Below("charging", err)
 }
 
@@ -132,9 +135,9 @@ func (f *Fleet) fill(client int, b *battery, joules, goal float64, from, to int6
 	if b.charge == 0 || from >= to {
 		return joules, to
 	}
-	seed, who := f.seed, of(f.presences, client)
+	seed, who := f.seed, f.presenceNumber(client)
 	if b.own {
-		seed, who = keyed.Hash(f.seed, keyed.Charging), client
+		seed, who = keyed.Hash(f.seed, keyed.Charging), of(f.devices, client)
 	}
 	t, lit := from, int64(0)
 	for range maxLook {

@@ -188,6 +188,8 @@ func TestBadBatteries(t *testing.T) {
 		{func(k *Class) { k.Battery.Charges = "sometimes" }, `fleet[0].battery.charges: "sometimes" is not one of always, available, away`},
 		{func(k *Class) { k.Battery.Charges = "away" }, "fleet[0].battery.charges: is away, and clients of the class are always available"},
 		{func(k *Class) { k.Battery.Charges, k.Battery.Charging = "available", Markov{1, 1} }, `fleet[0].battery.charging: charges is "available", too`},
+		{func(k *Class) { k.Battery.Charges, k.Availability = "away", Markov{1, 1} }, "fleet[0].battery.charge_watts: is 0, so that nothing charges"},
+		{func(k *Class) { k.Battery.Charging = Markov{1, 1} }, "fleet[0].battery.charge_watts: is 0, so that nothing charges"},
 		{func(k *Class) { k.Battery.Charging = Markov{-1, 1} }, "fleet[0].battery.charging.on_seconds: -1 is out of range"},
 	} {
 		b := good

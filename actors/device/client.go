@@ -11,7 +11,7 @@ type Client struct {
 
 // Client is the client of a number, without what its battery holds.
 func (f *Fleet) Client(number int) Client {
-	return Client{Number: number, Device: of(f.devices, number), Presence: of(f.presences, number)}
+	return Client{Number: number, Device: of(f.devices, number), Presence: f.presenceNumber(number)}
 }
 
 // of is a client's entry of a list; its own number where the list does not reach.

@@ -41,7 +41,7 @@ type Class struct {
 
 	// Batch is how many samples a minibatch of these clients has; SecondsPerStep is the
 	// time of such a one. 0: as many as all clients'. Package device does not use it.
-	Batch int `key:"batch" is:"null" range:"[1,100000]" help:"samples a minibatch of these clients, whose time seconds_per_step is; null: the key batch"`
+	Batch int `key:"batch" is:"null" range:"[1,100000]" help:"samples of a minibatch of these clients; seconds_per_step is the time of one; null: the key batch"`
 
 	Vary         Vary         `key:"vary" is:"null" help:"factors on the three that are drawn anew for each task"`
 	Links        Links        `key:"links" is:"null" help:"link traces in place of both speeds: a path, or {file: ..., traces: [...]}"`

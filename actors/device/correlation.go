@@ -73,12 +73,13 @@ type Sharing interface {
 func (f *Fleet) Correlate(c Correlation, clients int, values func(with string) ([]float64, error)) error {
 	for _, way := range []struct {
 		what  string
+		hint  string
 		tie   Tie
 		value func(client int) float64
 		to    *[]uint32
 	}{
-		{"speed", c.Speed.Tie, func(client int) float64 { return f.speed(client, c.Speed.Of) }, &f.devices},
-		{"availability", c.Availability, f.share, &f.presences},
+		{"speed", "give the clients one of their own, such as a distribution", c.Speed.Tie, func(client int) float64 { return f.speed(client, c.Speed.Of) }, &f.devices},
+		{"availability", "use availability: share, or trace", c.Availability, f.share, &f.presences},
 	} {
 		if way.tie.Spearman == 0 {
 			continue
@@ -94,7 +95,7 @@ func (f *Fleet) Correlate(c Correlation, clients int, values func(with string) (
 		key := "correlation." + way.what
 		switch {
 		case equal(own):
-			return registry.Errorf(key, "every client has the same %s, so there is nothing to correlate (give the clients one of their own, such as a distribution)", way.what)
+			return registry.Errorf(key, "every client has the same %s, so there is nothing to correlate (%s)", way.what, way.hint)
 		case equal(data):
 			return registry.Errorf(key+".with", "%s are the same for every client, so there is nothing to correlate", way.tie.With)
 		}
@@ -162,8 +163,9 @@ func (f *Fleet) speed(client int, of string) float64 {
 // share is the part of the time for which a client is there: 1 where that is not known
 // to differ.
 func (f *Fleet) share(client int) float64 {
-	if s, ok := f.presenceOf(client).(Sharing); ok {
-		return s.Share(f.seed, client)
+	p, who := f.presenceOf(client)
+	if s, ok := p.(Sharing); ok {
+		return s.Share(f.seed, who)
 	}
 	return 1
 }

@@ -155,6 +155,63 @@ func TestPlansNeedNoData(t *testing.T) {
 	}
 }
 
+// A class's own availability, and the hours of its chargers, come with its devices: who
+// has device 7 is there when client 7 would be without the correlation. The availability
+// that all classes share does not.
+func TestAvailabilityOfAClassComesWithItsDevices(t *testing.T) {
+	const n = 300
+	data := uneven(n)
+	fleet := func(c Correlation) *Fleet {
+		slow := Class{Name: "slow", SecondsPerStep: Uniform{Min: 1, Max: 2}, Watts: Watts{Compute: 1}, Battery: &Battery{Joules: 100, Floor: 0.5, ChargeWatts: 1, Charges: chargesAlways, Charging: Markov{30, 50}}}
+		fast := slow
+		fast.Name, fast.SecondsPerStep, fast.Availability = "fast", Uniform{Min: 0.1, Max: 0.2}, Share{Uniform{Min: 0.1, Max: 0.9}, 200}
+		charged := *fast.Battery
+		charged.Charging, charged.Charges = nil, "available"
+		fast.Battery = &charged
+		f, err := NewFleet(Config{Network: Network{DownloadMbps: 20, UploadMbps: 5}, Availability: Markov{20, 30}, Fleet: []Class{slow, fast}, Correlation: c}, 3)
+		if err == nil {
+			err = f.Correlate(c, n, func(string) ([]float64, error) { return data, nil })
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return f
+	}
+	own, tied := fleet(Correlation{}), fleet(Correlation{Speed: SpeedTie{Tie{0.7, "samples"}, "compute"}})
+	classes := map[int]int{}
+	for client := range n {
+		who := tied.Client(client)
+		presence := client
+		if tied.Class(client) == 1 {
+			presence = who.Device
+		}
+		if who.Presence != presence {
+			t.Fatalf("client %d with device %d has the availability of %d, want %d", client, who.Device, who.Presence, presence)
+		}
+		if who.Device != client {
+			classes[tied.Class(client)]++
+		}
+		for at := int64(0); at < 2000*second; at += 37 * second {
+			of := func(f *Fleet, number int) bool {
+				p, _ := f.presenceOf(client)
+				return p.At(f.seed, number, at)
+			}
+			if got, want := tied.Available(client, at), of(tied, presence); got != want {
+				t.Fatalf("client %d is there at %d: %v, want %v", client, at, got, want)
+			}
+			if tied.Class(client) == 1 && tied.Available(client, at) != own.Available(who.Device, at) {
+				t.Fatalf("client %d is not there as its device is at %d", client, at)
+			}
+			if got, want := tied.Ready(client, 3, at), own.Ready(who.Device, 3, at); got != want {
+				t.Fatalf("the battery of client %d is ready at %d, that of its device at %d", client, got, want)
+			}
+		}
+	}
+	if classes[0] < 50 || classes[1] < 50 {
+		t.Errorf("clients with another's device: %v", classes)
+	}
+}
+
 // Equal values have the mean of their ranks: by hand, the ranks of 1, 1, 2 are 0.5, 0.5
 // and 2, those of 3, 4, 5 are 0, 1 and 2; the coefficient is 1.5/sqrt(1.5*2).
 func TestSpearmanOfTies(t *testing.T) {
@@ -193,7 +250,7 @@ func TestBadCorrelations(t *testing.T) {
 		want  string
 	}{
 		{speed, nil, data, "correlation.speed: every client has the same speed"},
-		{there, []Class{fast}, data, "correlation.availability: every client has the same availability"},
+		{there, []Class{fast}, data, "correlation.availability: every client has the same availability, so there is nothing to correlate (use availability: share, or trace)"},
 		{speed, []Class{fast}, make([]float64, 100), "correlation.speed.with: samples are the same for every client"},
 		{there, []Class{{Name: "own", Availability: &Always{}}}, data, `correlation.availability: class "own" has an availability of its own`},
 		{Correlation{Speed: SpeedTie{Tie{1.5, "samples"}, "compute"}}, []Class{fast}, data, "correlation.speed.spearman: 1.5 is out of range (from -1 to 1)"},

@@ -307,20 +307,32 @@ func whole(ns float64) int64 {
 	return int64(math.RoundToEven(ns))
 }
 
-// presenceOf is nil for a client that is always there.
-func (f *Fleet) presenceOf(client int) Presence {
+// presenceOf is the model of a client's availability, nil for one that is always there,
+// and the number by which it draws.
+func (f *Fleet) presenceOf(client int) (p Presence, who int) {
 	if !f.presence {
-		return nil
+		return nil, client
 	}
 	k, _ := f.class(client)
-	return k.presence
+	return k.presence, f.presenceNumber(client)
+}
+
+// presenceNumber says whose availability a client has: that of its device where the
+// device's class has an availability of its own.
+func (f *Fleet) presenceNumber(client int) int {
+	if len(f.devices) > 0 {
+		if k, _ := f.class(client); k.ownPresence {
+			return of(f.devices, client)
+		}
+	}
+	return of(f.presences, client)
 }
 
 // Available tells whether a client can be asked at virtual time t. Times
 // before 0 or after 146 years count as those.
 func (f *Fleet) Available(client int, t int64) bool {
-	p := f.presenceOf(client)
-	return p == nil || p.At(f.seed, of(f.presences, client), clamp(t))
+	p, who := f.presenceOf(client)
+	return p == nil || p.At(f.seed, who, clamp(t))
 }
 
 // NextChange is a time after t up to which the client's availability stays
@@ -328,11 +340,11 @@ func (f *Fleet) Available(client int, t int64) bool {
 // 146 years. Where a change is very far away (after 4,096 periods, days or
 // draws) the time may come before it, and nothing changes there.
 func (f *Fleet) NextChange(client int, t int64) int64 {
-	p := f.presenceOf(client)
+	p, who := f.presenceOf(client)
 	if p == nil {
 		return Never
 	}
-	return known(p.Change(f.seed, of(f.presences, client), clamp(t)))
+	return known(p.Change(f.seed, who, clamp(t)))
 }
 
 // NextAny is the first time from t on at which any of the clients 0 to
@@ -343,7 +355,7 @@ func (f *Fleet) NextAny(clients int, t int64) int64 {
 	t = clamp(t)
 	first := int64(Never)
 	for client := range clients {
-		p, who := f.presenceOf(client), of(f.presences, client)
+		p, who := f.presenceOf(client)
 		if p == nil || p.At(f.seed, who, t) {
 			return t
 		}

@@ -72,7 +72,7 @@ func (f *Fleet) Leaves(client int, at int64) (int64, bool) {
 	if !k.dropout.WhenUnavailable || k.presence == nil {
 		return 0, false
 	}
-	who := of(f.presences, client)
+	who := f.presenceNumber(client)
 	const looks = 64 // a stay mostly ends with its first change
 	for range looks {
 		if !k.presence.At(f.seed, who, at) {

@@ -147,7 +147,7 @@ func TestEmptyBatteriesEndARun(t *testing.T) {
 	c := config()
 	c.Clients, c.Cohort, c.Batteries, c.Stop = 6, 1, single{}, Limits{Rounds: 9}
 	reports, _, stop := play(failing{t}, c, rand.New(rand.NewPCG(1, 1)), func(Task) Plan { return Plan{Compute: 9, Upload: 1} })
-	if stop.Reason != Deserted || len(reports) != 6 {
+	if stop.Reason != Drained || len(reports) != 6 {
 		t.Errorf("%d rounds, stopped as %+v", len(reports), stop)
 	}
 }

@@ -152,6 +152,9 @@ type Stop struct {
 // Deserted is the reason of a run that ends because no client is left to ask.
 const Deserted = "no client is available any more"
 
+// Drained is the reason of such a run where clients run on batteries.
+const Drained = "no client is available any more whose battery allows a task"
+
 // LeftOut is the reason of a run that ends because its selection leaves out every
 // client: none can do its local steps by the deadline.
 const LeftOut = "every client is too slow for the deadline"

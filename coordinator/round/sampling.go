@@ -48,7 +48,9 @@ func (m *Machine) fillSlots() error {
 	}
 	reason := LeftOut
 	if !m.leavesOutAll() {
-		reason = Deserted
+		if reason = Deserted; m.ready != nil {
+			reason = Drained
+		}
 		if err := m.awaitAvailability(); err != nil || m.s.Change != 0 || m.outstanding() > 0 {
 			return err
 		}

@@ -286,7 +286,7 @@ type Evaluate struct {
 // ClientEvaluation says when and how the global model is measured on the samples of each
 // client, for fairness. Where it is at all, the final model is, too.
 type ClientEvaluation struct {
-	Every   int   `key:"every" is:"null" range:"[1,1000000000]" unit:"rounds" help:"rounds from one evaluation on the clients' own samples to the next; null: only after rounds"`
+	Every   int   `key:"every" is:"null" range:"[1,1000000000]" unit:"rounds" help:"rounds from one evaluation on the clients' own samples to the next; null: only after those in rounds"`
 	Rounds  []int `key:"rounds" is:"null" range:"[1,1000000000]" help:"rounds after which there is one"`
 	Samples int   `key:"samples" is:"null" range:"[1,1000000000]" help:"samples of each client that it takes at most, spread evenly; null: all"`
 }

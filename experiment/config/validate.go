@@ -203,6 +203,9 @@ func (c *Config) checkTheory() error {
 	if !learn.Plain(c.Local) {
 		return problem("local", []string{"schedule.k"}, "%q goes with no schedule.k: theory, which is about plain steps of SGD (set local: sgd)", learn.Optimizers.NameOf(c.Local))
 	}
+	if c.Compress != nil {
+		return problem("compress", []string{"schedule.k"}, "%q goes with no schedule.k: theory, which is about whole updates (remove it)", aggregate.Compressions.NameOf(c.Compress))
+	}
 	if !c.Task.IsConvex() {
 		for _, s := range []struct {
 			key   string

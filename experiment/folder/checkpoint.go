@@ -9,6 +9,11 @@ import (
 	"fmt"
 	"hash"
 	"io"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"fedpace/metrics"
 )
 
 // A run's checkpoints in its folder: the newest, and the one before it, to which
@@ -56,6 +61,28 @@ var (
 // checkpoints and spools.
 func (r *Results) Complete() error {
 	return failed(errors.Join(r.remove(CheckpointFile, PreviousCheckpointFile, unfinishedCheckpoint), r.removeSpools()))
+}
+
+// Tidy is [Results.Complete] for the folder of a run that is complete, in which a process
+// that was killed may have left those files.
+func Tidy(dir string) error {
+	names := []string{CheckpointFile, PreviousCheckpointFile, unfinishedCheckpoint}
+	for _, name := range metrics.Sinks.Names() {
+		sink, _ := metrics.Sinks.Entry(name)
+		names = append(names, metrics.Spools(sink)...)
+	}
+	there := func(name string) bool {
+		_, err := os.Lstat(filepath.Join(dir, name))
+		return err == nil
+	}
+	if !slices.ContainsFunc(names, there) {
+		return nil
+	}
+	r, err := ReopenResults(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(r.remove(names...), r.Close())
 }
 
 // checkpointStart is what is before the payload.

@@ -1,6 +1,7 @@
 package problem
 
 import (
+	"errors"
 	"fmt"
 
 	"fedpace/actors/data/federated"
@@ -9,6 +10,7 @@ import (
 	"fedpace/coordinator/round"
 	"fedpace/experiment/config"
 	"fedpace/internal/human"
+	"fedpace/internal/registry"
 )
 
 // correlate hands the clients' devices out by their data, where the configuration
@@ -19,12 +21,16 @@ func (p *Problem) correlate() error {
 		return nil
 	}
 	known := map[string][]float64{}
-	return config.Error("", p.Fleet.Correlate(c.Correlation, c.Clients, func(with string) (values []float64, err error) {
+	err := p.Fleet.Correlate(c.Correlation, c.Clients, func(with string) (values []float64, err error) {
 		if known[with] == nil {
 			known[with], err = measure(p.Set, c.Clients, with)
 		}
 		return known[with], err
-	}))
+	})
+	if option := (*registry.OptionError)(nil); errors.As(err, &option) {
+		return config.Error("", err)
+	}
+	return err // of the data
 }
 
 // measure is what the first clients' data are like: samples, labels or entropy.

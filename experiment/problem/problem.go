@@ -14,6 +14,7 @@ import (
 	"fedpace/actors/learn"
 	"fedpace/coordinator/aggregate"
 	"fedpace/coordinator/closing"
+	"fedpace/coordinator/round"
 	"fedpace/coordinator/schedule"
 	"fedpace/experiment/config"
 	"fedpace/experiment/folder"
@@ -315,7 +316,10 @@ const triedClients = 1000
 // than any may. A heavy tail may still hold a longer one: it is found when its task
 // comes.
 func (p *Problem) checkPhases() error {
-	c := &p.Config
+	c, e := &p.Config, p.epochs()
+	if err := p.checkSteps(e); err != nil {
+		return err
+	}
 	for client := range min(triedClients, c.Clients) {
 		compute, network, class := "compute.", "network.", ""
 		if len(c.Fleet) > 0 {
@@ -324,7 +328,7 @@ func (p *Problem) checkPhases() error {
 			network = compute
 		}
 		steps := c.Schedule.K0
-		if e := p.epochs(); e.Batch > 0 {
+		if e.Batch > 0 {
 			steps = e.Of(client).Steps(steps*schedule.Parts, float64(p.Set.Samples(client)))
 		}
 		if _, err := p.Fleet.Expect(client, steps, device.Both(0)); err != nil {
@@ -336,6 +340,20 @@ func (p *Problem) checkPhases() error {
 				name, bits = "download_mbps", p.Bits.Down
 			}
 			return &config.KeyError{Key: network + name, Problem: fmt.Sprintf("client %d%s would take over three years for a transfer of %g Mbit (raise it, or set at_least)", client, class, float64(bits)/1e6)}
+		}
+	}
+	return nil
+}
+
+// checkSteps refuses epochs that are more local steps than a task may have.
+func (p *Problem) checkSteps(e round.Epochs) error {
+	if e.Batch == 0 {
+		return nil
+	}
+	for client := range p.Config.Clients {
+		k0, samples := p.Config.Schedule.K0, p.Set.Samples(client)
+		if e.Of(client).Steps(k0*schedule.Parts, float64(samples)) > round.MaxLocalSteps {
+			return &config.KeyError{Key: "schedule.k0", Problem: fmt.Sprintf("%d epochs of client %d, who has %d samples, are more than %d local steps (lower it)", k0, client, samples, round.MaxLocalSteps)}
 		}
 	}
 	return nil

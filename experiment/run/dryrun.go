@@ -7,6 +7,7 @@ import (
 	"io"
 	"math"
 	"runtime"
+	"slices"
 	"sort"
 	"strings"
 	"time"
@@ -22,6 +23,7 @@ import (
 	"fedpace/experiment/folder"
 	"fedpace/internal/human"
 	"fedpace/internal/registry"
+	"fedpace/metrics"
 )
 
 // Estimate says what a run will do and how long that should take.
@@ -33,8 +35,8 @@ type Estimate struct {
 	Virtual float64       `json:"virtual_seconds"`
 	Steps   int64         `json:"sgd_steps"` // sum of K_r
 	Wall    float64       `json:"wall_seconds"`
-	// Upper says that the schedule depends on losses: figures are those of the
-	// schedule that stays at K_0, of which the run will do at most the steps.
+	// Upper says that the schedule depends on what a run measures, such as losses: figures
+	// are those of the schedule that stays at K_0. K_r may exceed it.
 	Upper bool `json:"at_most"`
 	// About says that rounds are not all alike: figures are those of a sample of
 	// them, carried on with mean devices.
@@ -67,7 +69,8 @@ func DryRun(ctx context.Context, c config.Config, o Options) (e Estimate, err er
 	}
 	e = Estimate{kernel: p.Kernel, Config: p.Config, Open: c.Stop.ValidationAccuracy > 0, Tied: p.Tied(), Bus: p.carrier(&o), Files: []string{folder.ConfigFile}}
 	for _, s := range sinks {
-		e.Files = append(e.Files, s.Files()...)
+		left := slices.DeleteFunc(slices.Clone(s.Files()), func(name string) bool { return slices.Contains(metrics.Spools(s), name) })
+		e.Files = append(e.Files, left...)
 	}
 	e.Files = append(e.Files, folder.SummaryFile)
 	s, err := p.sample(ctx, o, limit)
@@ -154,7 +157,7 @@ func (p *experiment) foresee(e *Estimate, most int, limit round.Time, pace float
 		return err
 	}
 	needs := registry.NeedsOf(rounds.K)
-	e.Upper = needs.Losses || needs.Validation
+	e.Upper = needs.Losses || needs.Validation || needs.Stragglers
 	communication, err := p.MeanRound(0)
 	if err != nil {
 		return err
@@ -306,7 +309,7 @@ func (e Estimate) Write(w io.Writer) error {
 		steps = " Local steps: " + learn.Optimizers.Text(e.Config.Local) + "."
 	}
 	if e.Upper {
-		bound += " if K stays at K_0 (K_r follows what is learned)"
+		bound += " if K stays at K_0 (K_r follows what the run measures)"
 	}
 	messages := "through NATS"
 	if e.Bus == folder.InMemory {

@@ -82,7 +82,10 @@ func Resume(ctx context.Context, dir string, o Options) (r Resumed, err error) {
 	summary, summaryErr := folder.ReadSummary(filepath.Join(dir, folder.SummaryFile))
 	if r.Summary = summary; summary.Completed {
 		err := wholeResults(dir, &summary)
-		if r.Complete = err == nil; r.Complete || len(keptCheckpoints(dir)) == 0 {
+		switch r.Complete = err == nil; {
+		case r.Complete:
+			return r, folder.Tidy(dir)
+		case len(keptCheckpoints(dir)) == 0:
 			return r, err
 		}
 		o.notice(fmt.Sprintf("It goes on from a checkpoint that is left: %v.", err))

@@ -135,7 +135,8 @@ func (p *experiment) execute(ctx context.Context, o Options, started time.Time, 
 	if result == nil { // it never began
 		return s, errors.Join(runErr, previous.undo(results))
 	}
-	if result.Stop.Reason == round.Deserted {
+	switch result.Stop.Reason {
+	case round.Deserted, round.Drained, round.LeftOut: // of which the configuration says nothing
 		o.notice(fmt.Sprintf("The run ended after %d rounds: %s.", result.Stop.Rounds, result.Stop.Reason))
 	}
 	s = r.summary(result)

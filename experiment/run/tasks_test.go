@@ -62,6 +62,9 @@ func TestTheTasksOfARun(t *testing.T) {
 			if _, err := os.Stat(filepath.Join(c.Out, "tasks.rows")); !errors.Is(err, os.ErrNotExist) {
 				t.Errorf("the spool of a complete run: %v", err)
 			}
+			if e, err := DryRun(t.Context(), c, Options{}); err != nil || !slices.Contains(e.Files, tables.TasksFile) || slices.Contains(e.Files, "tasks.rows") {
+				t.Errorf("a dry run says that there will be %v, %v", e.Files, err)
+			}
 			if v, err := Verify(c.Out); err != nil || v.Damaged > 0 || !slices.ContainsFunc(v.Files, func(f folder.FileState) bool { return f.Name == tables.TasksFile && f.State == folder.Sound }) {
 				t.Errorf("verify says %+v, %v", v, err)
 			}

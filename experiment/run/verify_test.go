@@ -205,6 +205,17 @@ func TestDamageToACompleteRun(t *testing.T) {
 	if r, err := Resume(t.Context(), whole, Options{}); err != nil || !r.Complete {
 		t.Fatalf("%+v, %v", r, err)
 	}
+	// A process that was killed just before its end leaves what a run needs to go on.
+	files := contents(t, whole)
+	for _, name := range []string{folder.CheckpointFile, folder.PreviousCheckpointFile, "tasks.rows"} {
+		write(t, filepath.Join(whole, name), "left")
+	}
+	if r, err := Resume(t.Context(), whole, Options{}); err != nil || !r.Complete {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	if left := contents(t, whole); !maps.Equal(files, left) {
+		t.Errorf("files are left: %v", slices.Collect(maps.Keys(left)))
+	}
 	for name := range contents(t, whole) {
 		for _, x := range damages {
 			dir := damaged(t, whole, other, name, x.happen)

@@ -189,8 +189,8 @@ func RunSweep(ctx context.Context, s Sweep, o Options) ([]Cell, error) {
 }
 
 // playAndTime plays cells and finds when each reached the best loss of the reference
-// schedule with the same seed and the same values of grids over other keys: the virtual time at which the mean loss of
-// the last rounds (Eq. 15) first was at most that.
+// schedule with the same seed and the same values of grids over other keys: the virtual
+// time at which the mean loss of the last rounds (Eq. 15) first was at most that.
 func playAndTime(ctx context.Context, out string, cells []Cell, reference string, o Options) error {
 	if err := Play(ctx, out, cells, o); errors.Is(err, context.Canceled) {
 		return err

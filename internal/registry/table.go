@@ -53,9 +53,9 @@ func New[T any](kind, word string) *Table[T] {
 func For(t reflect.Type) *Point { return points[t] }
 
 // Register adds an entry. value is a struct, not a pointer, with no option set
-// but one whose default decides what the entry needs; its type and name must be new
-// to the table. Register panics on a
-// mistake, tags included, because only the program's author can mend it.
+// but one whose default decides what the entry needs; its type and name must be new to
+// the table. Register panics on a mistake, tags included, because only the program's
+// author can mend it.
 func (t *Table[T]) Register(name, help string, value T) {
 	typ := reflect.TypeOf(value)
 	if typ == nil || typ.Kind() != reflect.Struct {

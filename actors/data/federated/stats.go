@@ -3,6 +3,7 @@ package federated
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -112,7 +113,7 @@ func Entropy(counts map[int32]int) float64 {
 		n += count
 	}
 	sum := 0.0
-	for _, count := range counts {
+	for _, count := range slices.Sorted(maps.Values(counts)) {
 		p := float64(count) / float64(n)
 		sum -= float64(p * math.Log2(p))
 	}

@@ -209,13 +209,16 @@ func parametersOf(c config.Config) (int, error) {
 }
 
 // takesPlainSteps refuses a configuration whose K counts epochs, where theory has one K
-// for all clients, and one whose local steps are not those of SGD.
+// for all clients, and one whose local steps are not those of SGD, or whose updates are
+// compressed.
 func takesPlainSteps(c *config.Config) error {
 	switch {
 	case c.Schedule.Unit == config.Epochs:
 		return &config.KeyError{Key: "schedule.unit", Problem: "theory is about local steps, the same for all clients (set unit: steps)"}
 	case !learn.Plain(c.Local):
 		return &config.KeyError{Key: "local", Problem: "theory is about plain steps of SGD (set local: sgd)"}
+	case c.Compress != nil:
+		return &config.KeyError{Key: "compress", Problem: "theory is about whole updates (remove it)"}
 	}
 	return nil
 }

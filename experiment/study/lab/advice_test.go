@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"fedpace/actors/learn"
+	"fedpace/coordinator/aggregate"
 	"fedpace/coordinator/theory"
 	"fedpace/experiment/config"
 	"fedpace/experiment/problem"
@@ -101,6 +102,11 @@ func TestAdviceLacksConstants(t *testing.T) {
 	momentum.Local = learn.SGD{Momentum: 0.9}
 	if _, err := Advise(momentum, Given{L: new(1.0), Mu: new(1.0), G: new(1.0), Loss: new(1.0)}, 3); err == nil || !strings.Contains(err.Error(), "local: theory is about plain steps of SGD") {
 		t.Errorf("momentum: %v", err)
+	}
+	compressed := c
+	compressed.Compress = aggregate.QSGD{Levels: 1}
+	if _, err := Advise(compressed, Given{L: new(1.0), Mu: new(1.0), G: new(1.0), Loss: new(1.0)}, 3); err == nil || !strings.Contains(err.Error(), "compress: theory is about whole updates") {
+		t.Errorf("compressed updates: %v", err)
 	}
 	for _, s := range []struct {
 		flag string

@@ -209,6 +209,7 @@ func TestPlansThatCannotBe(t *testing.T) {
 		"train: false":        func(p *Plan) { p.Config.Train = false },
 		"of one size":         func(p *Plan) { p.Config.Fleet = []device.Class{{Name: "any", Batch: 3}} },
 		"plain steps":         func(p *Plan) { p.Config.Local = learn.Adam{Moments: learn.Moments{Eps: 1}} },
+		"whole updates":       func(p *Plan) { p.Config.Compress = aggregate.QSGD{Levels: 1} },
 		"share one problem":   func(p *Plan) { p.Config.Synthetic.Seed = 0 },
 		"about fedavg":        func(p *Plan) { p.Config.Aggregate.Algorithm = aggregate.FedProx{} },
 		"about local steps":   func(p *Plan) { p.Config.Schedule.Unit = config.Epochs },

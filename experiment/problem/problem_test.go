@@ -1,0 +1,87 @@
+package problem
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"fedpace/actors/data/federated"
+	"fedpace/actors/device"
+	"fedpace/actors/learn"
+	"fedpace/experiment/config"
+)
+
+// counted is data that counts how often it is asked for a client's samples.
+type counted struct {
+	federated.Set
+	samples func(client int) int
+	asked   int
+}
+
+func (c *counted) Samples(client int) int {
+	c.asked++
+	return c.samples(client)
+}
+
+// errRead is the error of data that cannot be read.
+var errRead = errors.New("the disk is gone")
+
+func (*counted) Info() federated.Info                   { return federated.Info{} }
+func (*counted) Batch(*learn.Batch, int, []int32) error { return errRead }
+
+// epochs is a problem whose K counts epochs.
+func epochs(t *testing.T, clients int, samples func(client int) int) (*Problem, *counted) {
+	t.Helper()
+	c, err := config.Load("", []string{"train=false", "schedule.unit=epochs", "schedule.k0=5"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Clients = clients
+	p, set := &Problem{Config: c}, &counted{samples: samples}
+	p.Set, p.Bits = set, device.Both(1e6)
+	if p.Fleet, err = p.Config.NewFleet(); err != nil {
+		t.Fatal(err)
+	}
+	return p, set
+}
+
+// What a check of durations asks of the data grows with the population, not with its
+// square.
+func TestEpochsAreCheckedOnce(t *testing.T) {
+	const clients = 5000
+	p, set := epochs(t, clients, func(int) int { return 100 })
+	if err := p.checkPhases(); err != nil {
+		t.Fatal(err)
+	}
+	if set.asked > 3*clients {
+		t.Errorf("%d clients are asked for their samples %d times", clients, set.asked)
+	}
+}
+
+// Epochs of any client, not only of the first, may be too many local steps.
+func TestEpochsOfTooManySteps(t *testing.T) {
+	p, _ := epochs(t, 2000, func(client int) int {
+		if client == 1999 {
+			return 1e10
+		}
+		return 100
+	})
+	want := "schedule.k0: 5 epochs of client 1999, who has 10000000000 samples, are more than 1073741824 local steps (lower it)"
+	if err := p.checkPhases(); err == nil || err.Error() != want {
+		t.Errorf("%v, want %s", err, want)
+	}
+}
+
+// Data that cannot be read are no fault of the network's.
+func TestCorrelationsOfDataThatCannotBeRead(t *testing.T) {
+	p, _ := epochs(t, 20, func(int) int { return 100 })
+	p.Config.Correlation.Speed = device.SpeedTie{Tie: device.Tie{Spearman: 0.5, With: "labels"}, Of: "compute"}
+	err := p.correlate()
+	if key := (*config.KeyError)(nil); !errors.Is(err, errRead) || errors.As(err, &key) {
+		t.Errorf("%v, want that of the data", err)
+	}
+	p.Config.Correlation.Speed.With = "samples"
+	if err := p.correlate(); err == nil || !strings.HasPrefix(err.Error(), "correlation.speed: ") {
+		t.Errorf("%v, want correlation.speed", err)
+	}
+}

@@ -188,10 +188,10 @@ func (a *Activation) gradientRun(p *Pass, i, count, length int) []float32 {
 }
 
 // mask sets the gradient to zero where the value is not above zero.
-func (a *Activation) mask(p *Pass) {
+func (a *Activation) mask(p *Pass, isa kernel.ISA) {
 	count, length := runs(a, a)
 	for i := range count {
-		maskRow(a.gradientRun(p, i, count, length), a.run(p, i, count, length))
+		isa.Mask(a.gradientRun(p, i, count, length), a.run(p, i, count, length))
 	}
 }
 

@@ -1,7 +1,5 @@
 package learn
 
-import "math"
-
 func init() { Layers.Register("relu", "the larger of a value and 0", ReLULayer{}) }
 
 // ReLULayer is max(0, x). Behind a dense layer, a convolution, a norm or a residual it is
@@ -32,16 +30,6 @@ func (s reluStage) Backward(p *Pass) {
 	for i := range count {
 		dx := s.X.gradientRun(p, i, count, length)
 		copy(dx, s.Y.gradientRun(p, i, count, length))
-		maskRow(dx, s.X.run(p, i, count, length))
-	}
-}
-
-// maskRow sets dx to zero where x is not above zero, without a branch: which way it goes
-// cannot be foreseen.
-func maskRow(dx, x []float32) {
-	x = x[:len(dx)]
-	for i, d := range dx {
-		b := int32(math.Float32bits(x[i]))
-		dx[i] = math.Float32frombits(math.Float32bits(d) & uint32((^b&-b)>>31))
+		s.network.isa.Mask(dx, s.X.run(p, i, count, length))
 	}
 }

@@ -290,7 +290,7 @@ func (l *link) backward(p *Pass) {
 	l.use(p)
 	l.Stage.Backward(p)
 	if l.mask {
-		l.X.mask(p)
+		l.X.mask(p, l.network.isa)
 	}
 }
 

@@ -19,6 +19,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"fedpace/actors/external/externaltest"
 )
 
 // programs is the folder of the programs that the tests build.
@@ -39,6 +41,9 @@ func build(name string, environment ...string) (string, error) {
 }
 
 func TestMain(m *testing.M) {
+	if externaltest.Started() {
+		externaltest.Main()
+	}
 	if os.Getenv(asProgram) != "" {
 		Main()
 	}

@@ -1,0 +1,231 @@
+//go:build unix
+
+package cmd
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"fedpace/actors/data/synthetic"
+	"fedpace/actors/external/externaltest"
+	"fedpace/coordinator/round"
+	"fedpace/experiment/devicelog"
+	"fedpace/experiment/folder"
+)
+
+// digits is a short run of FEMNIST.
+const digits = "task=femnist clients=24 cohort=6 batch=8 schedule.k0=3 stop.rounds=6 evaluate.every=2 evaluate.samples=64 checkpoint.seconds=0.05"
+
+func digitsArgs(command, out string, more ...string) []string {
+	args := []string{command, "--quiet", "--out", out}
+	for _, s := range strings.Fields(digits) {
+		args = append(args, "--set", s)
+	}
+	return append(args, more...)
+}
+
+// femnistTrainer is the command of a trainer with the model that the task has here.
+func femnistTrainer(flags ...string) string {
+	return externaltest.Command(append([]string{"-model", "mlp:784,200,200,62"}, flags...)...)
+}
+
+// ends finishes a run, which must succeed, and returns its summary.
+func ends(t *testing.T, out string, args ...string) folder.Summary {
+	t.Helper()
+	if _, stderr, exit := finish(t, fedpace(t, args...)); exit != 0 {
+		t.Fatalf("exit %d: %s", exit, stderr)
+	}
+	s, err := folder.ReadSummary(filepath.Join(out, folder.SummaryFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// A trainer that takes the steps that are taken here comes to the same history and
+// model: on every repeat, when its processes die, with its own process's data, when the
+// run is killed and goes on, and with hosts elsewhere.
+func TestRunsWithATrainer(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	at := func(name string) string { return filepath.Join(dir, name) }
+	want := ends(t, at("here"), digitsArgs("run", at("here"))...)
+	check := func(name string, s folder.Summary) {
+		t.Helper()
+		if s.Fingerprint != want.Fingerprint || *s.ModelSHA256 != *want.ModelSHA256 || *s.ValidationAccuracy != *want.ValidationAccuracy {
+			t.Errorf("%s: history %s, model %s; want %s, %s", name, s.Fingerprint, *s.ModelSHA256, want.Fingerprint, *want.ModelSHA256)
+		}
+	}
+	there := ends(t, at("there"), digitsArgs("run", at("there"), "--trainer", femnistTrainer())...)
+	check("a trainer", there)
+	if there.Kernel != "go1_0-cpu" {
+		t.Errorf("kernel class %q", there.Kernel)
+	}
+	check("a trainer that dies", ends(t, at("dies"), digitsArgs("run", at("dies"), "--trainer", femnistTrainer("-fault", "die at task", "-from", "5"))...))
+	if _, stderr, exit := finish(t, fedpace(t, "verify", at("there"))); exit != 0 {
+		t.Errorf("verify: %s", stderr)
+	}
+
+	// The run is killed, and goes on with the command at another place.
+	args := digitsArgs("run", at("killed"), "--trainer", femnistTrainer())
+	killAfter(t, fedpace(t, args...), at("killed"), 2)
+	if _, err := os.Stat(at("killed/checkpoint.bin")); err == nil {
+		_, stderr, exit := finish(t, fedpace(t, "resume", "--quiet", at("killed"), "--trainer", femnistTrainer("-digest", strings.Repeat("ab", 32))))
+		if exit != 1 || !strings.Contains(stderr, "the script, or a file that it declares, is another") {
+			t.Errorf("another script: exit %d, %q", exit, stderr)
+		}
+	}
+	check("killed", ends(t, at("killed"), "resume", "--quiet", at("killed"), "--trainer", femnistTrainer("-name", "test.go")))
+	if diff := cmp.Diff(resultsOf(t, at("there"))["rounds.csv"], resultsOf(t, at("killed"))["rounds.csv"]); diff != "" {
+		t.Errorf("killed: %s", diff)
+	}
+}
+
+// Hosts of other processes have their own commands. One whose trainer is another does
+// not train, and says why.
+func TestHostsWithTrainers(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	here := filepath.Join(dir, "here")
+	want := ends(t, here, digitsArgs("run", here)...)
+	s := &site{T: t, dir: dir, keys: filepath.Join(dir, "keys")}
+	s.run = fedpace(t, digitsArgs("coordinator", s.path("run"), "--keys", s.keys, "--set", "nats.listen=127.0.0.1:0", "--set", "name=mixed", "--trainer", femnistTrainer())...)
+	s.run.Args = slices.DeleteFunc(s.run.Args, func(a string) bool { return a == "--quiet" })
+	out, err := s.run.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.start(s.run)
+	s.lines = follow(out)
+	s.url = s.lines.await(t, `(nats://127\.0\.0\.1:\d+)`)[1]
+	host := func(flags ...string) (*exec.Cmd, *lines) {
+		c := fedpace(t, append([]string{"host", "--nats", s.url, "--creds", s.path("office.creds"), "--workers", "1"}, flags...)...)
+		out, err := c.StderrPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.start(c)
+		return c, follow(out)
+	}
+	if _, stderr, exit := finish(t, fedpace(t, "enroll", "--host", "office", "--keys", s.keys, "--out", s.path("office.creds"))); exit != 0 {
+		t.Fatal(stderr)
+	}
+	for want, trainer := range map[string]string{
+		`the run's steps are those of a trainer, test.go \(digest 0f0f0f0f0f0f\): give its command by --trainer`:   "",
+		`the run's trainer is test.go .*, this one test.go .*: the script, or a file that it declares, is another`: femnistTrainer("-digest", strings.Repeat("ab", 32)),
+		`the run's trainer test.go .* has other tensors, of 209662 numbers, than this one, of 209669`:              femnistTrainer("-buffers", "7"),
+		`the run's trainer calculates in class go1_0-cpu, this one in go2_0-cpu: their bits would differ`:          femnistTrainer("-class", "go2.0-cpu"),
+	} {
+		var flags []string
+		if trainer != "" {
+			flags = []string{"--trainer", trainer}
+		}
+		c, l := host(flags...)
+		l.await(t, want)
+		_ = c.Process.Kill()
+		_ = c.Wait()
+	}
+	_, one := host("--trainer", femnistTrainer("-fault", "die at task", "-from", "3"), "--name", "one")
+	one.await(t, "here, with 1 trainer")
+	host("--trainer", femnistTrainer(), "--name", "two")
+	summary := s.end()
+	if summary.Fingerprint != want.Fingerprint || *summary.ModelSHA256 != *want.ModelSHA256 {
+		t.Errorf("history %s, model %s; want %s, %s", summary.Fingerprint, *summary.ModelSHA256, want.Fingerprint, *want.ModelSHA256)
+	}
+}
+
+// A real device trains by its own trainer, with its own data or with the trainer's. The
+// values that it sends are those of the steps here.
+func TestADeviceWithATrainer(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, 2, 4, 2, "devices: {names: [pi1, pi2], liveness_seconds: 30}\ntrainer: \""+strings.ReplaceAll(femnistTrainer(), `"`, `\"`)+"\"\n")
+	actor := func(id string, flags ...string) *lines {
+		c := fedpace(t, append([]string{"actor", "--nats", s.url, "--client", id, "--creds", s.creds(id), "--once"}, flags...)...)
+		out, err := c.StderrPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.start(c)
+		return follow(out)
+	}
+	without := actor("pi1")
+	without.await(t, "give its command by --trainer")
+	actor("pi1", "--trainer", femnistTrainer())
+	actor("pi2", "--trainer", femnistTrainer("-own", "femnist"), "--data", "trainer", "--owner", "3")
+	summary := s.end()
+	if summary.Outcomes[round.Accepted] < 2*3 {
+		t.Fatalf("outcomes %v:\n%v", summary.Outcomes, s.lines)
+	}
+	said, err := devicelog.Read(s.path("run"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	own, err := synthetic.New("femnist", 12, 3, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[int]bool{}
+	for _, a := range said {
+		if a.Values == nil {
+			continue
+		}
+		if seen[a.Client] = true; len(a.Values) != 209662 {
+			t.Errorf("device %d sends %d values", a.Client, len(a.Values))
+		}
+		if a.Client == 201 && a.Samples != own.Samples(3) {
+			t.Errorf("the device with its trainer's data has %d samples, want %d", a.Samples, own.Samples(3))
+		}
+	}
+	if !seen[200] || !seen[201] {
+		t.Errorf("updates of %v", seen)
+	}
+}
+
+// What does not go with a trainer, or not without one, is refused by its key.
+func TestMistakesWithATrainer(t *testing.T) {
+	t.Parallel()
+	for _, x := range []struct {
+		want string
+		sets []string
+	}{
+		{"data: trainer is for samples that a trainer brings, and there is none", []string{"data=trainer"}},
+		{"brings no data of its own", []string{"data=trainer", "clients=all", "cohort=2", "trainer=" + externaltest.Command()}},
+		{"trainer: goes with no task quadratic", []string{"task=quadratic", "trainer=x"}},
+		{"augment: \"flip_crop\" is done here", []string{"task=cifar100", "trainer=x"}},
+		{"kernel: \"go\" is arithmetic of this program", []string{"kernel=go", "trainer=x"}},
+		{"network.model_megabits: exact is known to the trainer alone", []string{"train=false", "network.model_megabits=exact", "trainer=x"}},
+		{"x-does-not-exist cannot be started", []string{"trainer=x-does-not-exist"}},
+		{"trainer: the command is empty", []string{"trainer=' '"}},
+		{"local: trainer test.go does not know the optimizer adam", []string{"local=adam", "clients=10", "cohort=2", "trainer=" + externaltest.Command()}},
+	} {
+		args := []string{"run", "--out", filepath.Join(t.TempDir(), "run")}
+		for _, s := range x.sets {
+			args = append(args, "--set", s)
+		}
+		_, stderr, exit := finish(t, fedpace(t, args...))
+		if exit != 1 || !strings.Contains(stderr, x.want) {
+			t.Errorf("%v: exit %d, %q; want %q", x.sets, exit, stderr, x.want)
+		}
+	}
+	// Timing alone starts no trainer.
+	out := filepath.Join(t.TempDir(), "run")
+	if _, stderr, exit := finish(t, fedpace(t, digitsArgs("run", out, "--set", "train=false", "--trainer", "x-does-not-exist")...)); exit != 0 {
+		t.Errorf("timing alone: exit %d, %q", exit, stderr)
+	}
+}
+
+// A run on the trainer's own samples.
+func TestARunOnATrainersOwnSamples(t *testing.T) {
+	t.Parallel()
+	out := filepath.Join(t.TempDir(), "run")
+	s := ends(t, out, digitsArgs("run", out, "--set", "data=trainer", "--set", "clients=all", "--set", "cohort=3", "--trainer", femnistTrainer("-own", "femnist"))...)
+	if s.Outcomes[round.Accepted] != 18 {
+		t.Errorf("outcomes %v", s.Outcomes)
+	}
+}

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"fedpace/actors/learn"
 	"fedpace/coordinator/round"
 	"fedpace/experiment/folder"
 )
@@ -63,6 +64,61 @@ func TestPythonExamples(t *testing.T) {
 			}
 		})
 	}
+}
+
+// FedProx and SCAFFOLD through PyTorch make the models that they make in Go.
+func TestAlgorithmsThroughPyTorch(t *testing.T) {
+	t.Parallel()
+	trainer := pythonWith(t, "torch") + " ../examples/python/femnist.py"
+	dir := t.TempDir()
+	model, err := learn.Parse("mlp:784,200,200,62")
+	if err != nil {
+		t.Fatal(err)
+	}
+	play := func(name string, args ...string) ([]float32, folder.Summary) {
+		t.Helper()
+		out := filepath.Join(dir, name)
+		c := fedpace(t, append([]string{"run", "--quiet", "--out", out, "--set", "clients=6", "--set", "cohort=3", "--set", "batch=4",
+			"--set", "schedule.k=fixed", "--set", "schedule.k0=3", "--set", "stop.rounds=3", "--set", "evaluate.samples=20", "--set", "nats.url=none"}, args...)...)
+		c.Env = append(c.Env, "GOMAXPROCS=1")
+		if _, stderr, exit := finish(t, c); exit != 0 {
+			t.Fatal(stderr)
+		}
+		params, err := folder.ReadModel(filepath.Join(out, "model.safetensors"), model.Tensors())
+		if err != nil {
+			t.Fatal(err)
+		}
+		summary, err := folder.ReadSummary(filepath.Join(out, folder.SummaryFile))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return params, summary
+	}
+	play("initial", "--set", "schedule.eta0=1e-20", "--set", "stop.rounds=1")
+	same := []string{"--set", "init=" + filepath.Join(dir, "initial", "model.safetensors")}
+	plain, _ := play("plain", same...)
+	for name, algorithm := range map[string]string{"fedprox": "{algorithm: fedprox, mu: 0.5}", "scaffold": "scaffold"} {
+		args := append(same[:len(same):len(same)], "--set", "aggregate="+algorithm)
+		here, summary := play(name+"-go", args...)
+		there, other := play(name+"-torch", append(args, "--trainer", trainer)...)
+		if summary.Fingerprint != other.Fingerprint {
+			t.Errorf("%s: the fingerprint is %s in Go and %s in PyTorch", name, summary.Fingerprint, other.Fingerprint)
+		}
+		if off := farthest(here, there); off > 1e-5 {
+			t.Errorf("%s: a parameter is off by %g", name, off)
+		}
+		if off := farthest(here, plain); off < 1e-4 {
+			t.Errorf("%s: no parameter is farther than %g from FedAvg's", name, off)
+		}
+	}
+}
+
+// farthest is the largest distance of two models' parameters.
+func farthest(a, b []float32) (most float64) {
+	for i := range a {
+		most = max(most, math.Abs(float64(a[i])-float64(b[i])))
+	}
+	return most
 }
 
 // FEMNIST through PyTorch has the history of the run in Go and, from the same initial

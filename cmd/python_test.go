@@ -9,6 +9,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"testing"
 
 	"fedpace/actors/learn"
@@ -97,18 +99,52 @@ func TestAlgorithmsThroughPyTorch(t *testing.T) {
 	play("initial", "--set", "schedule.eta0=1e-20", "--set", "stop.rounds=1")
 	same := []string{"--set", "init=" + filepath.Join(dir, "initial", "model.safetensors")}
 	plain, _ := play("plain", same...)
-	for name, algorithm := range map[string]string{"fedprox": "{algorithm: fedprox, mu: 0.5}", "scaffold": "scaffold"} {
+	for name, algorithm := range map[string]string{"fedprox": "{algorithm: fedprox, mu: 5}", "scaffold": "{algorithm: scaffold}"} {
 		args := append(same[:len(same):len(same)], "--set", "aggregate="+algorithm)
 		here, summary := play(name+"-go", args...)
 		there, other := play(name+"-torch", append(args, "--trainer", trainer)...)
 		if summary.Fingerprint != other.Fingerprint {
 			t.Errorf("%s: the fingerprint is %s in Go and %s in PyTorch", name, summary.Fingerprint, other.Fingerprint)
 		}
-		if off := farthest(here, there); off > 1e-5 {
+		off := farthest(here, there)
+		if off > 1e-5 {
 			t.Errorf("%s: a parameter is off by %g", name, off)
 		}
+		t.Logf("%s: the model is off by %.2g", name, off)
 		if off := farthest(here, plain); off < 1e-4 {
 			t.Errorf("%s: no parameter is farther than %g from FedAvg's", name, off)
+		}
+	}
+}
+
+// A model with batch norm becomes what a plain loop of FedAvg, and of FedProx, makes of
+// it, its running statistics included.
+func TestABatchNormIsAveraged(t *testing.T) {
+	t.Parallel()
+	python := pythonWith(t, "torch")
+	const script = "../python/testdata/batchnorm_fedavg.py"
+	dir := t.TempDir()
+	play := func(name string, args ...string) string {
+		t.Helper()
+		out := filepath.Join(dir, name)
+		c := fedpace(t, append([]string{"run", "--quiet", "--out", out, "--trainer", python + " " + script, "--set", "data=trainer", "--set", "clients=all",
+			"--set", "cohort=4", "--set", "batch=8", "--set", "schedule.k=fixed", "--set", "schedule.k0=3", "--set", "nats.url=none"}, args...)...)
+		c.Env = append(c.Env, "GOMAXPROCS=1")
+		if _, stderr, exit := finish(t, c); exit != 0 {
+			t.Fatal(stderr)
+		}
+		return filepath.Join(out, "model.safetensors")
+	}
+	first := play("first", "--set", "stop.rounds=1", "--set", "schedule.eta0=0.1")
+	for name, of := range map[string]struct{ mu, algorithm string }{"fedavg": {"0", "{algorithm: fedavg}"}, "fedprox": {"2", "{algorithm: fedprox, mu: 2}"}} {
+		last := play(name, "--set", "init="+first, "--set", "stop.rounds=4", "--set", "schedule.eta0=0.2", "--set", "aggregate="+of.algorithm)
+		c := exec.CommandContext(t.Context(), python, "-B", script, first, last, "4", "3", "0.2", of.mu)
+		c.Env = append(os.Environ(), "PYTHONPATH=../python")
+		stdout, stderr, exit := finish(t, c)
+		if off, err := strconv.ParseFloat(strings.TrimSpace(stdout), 64); exit != 0 || err != nil || !(off <= 1e-5) {
+			t.Errorf("%s is off by %q:\n%s", name, stdout, stderr)
+		} else {
+			t.Logf("%s: the model is off by %.2g", name, off)
 		}
 	}
 }

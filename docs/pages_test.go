@@ -18,7 +18,7 @@ import (
 func pages(t *testing.T) map[string]string {
 	t.Helper()
 	all := map[string]string{}
-	for _, pattern := range []string{"*.md", "../*.md", "../examples/*/*.md"} {
+	for _, pattern := range []string{"*.md", "../*.md", "../examples/*/*.md", "../python/*.md"} {
 		found, err := filepath.Glob(pattern)
 		if err != nil {
 			t.Fatal(err)
@@ -141,6 +141,23 @@ func TestPluginsOnThePageAreCompiled(t *testing.T) {
 	for _, file := range append(files, programs...) {
 		if filepath.Base(file) != "doc.go" && !strings.HasSuffix(file, "_test.go") && !shown[file] {
 			t.Errorf("%s is not on the page", file)
+		}
+	}
+}
+
+// A block of Python below the name of a file is that file.
+func TestPythonOnThePageIsThatOfItsFile(t *testing.T) {
+	named := regexp.MustCompile("(?s)`(examples/python/[a-z_]+\\.py)`[^\n]*\n\n```python\n(.*?)```").FindAllStringSubmatch(pages(t)["trainers.md"], -1)
+	if len(named) == 0 {
+		t.Error("no block of Python has a file")
+	}
+	for _, m := range named {
+		code, err := os.ReadFile(filepath.Join("..", m[1]))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if m[2] != string(code) {
+			t.Errorf("%s is not as on the page", m[1])
 		}
 	}
 }

@@ -12,19 +12,20 @@ import (
 	"testing"
 )
 
-// Every example plays, in its small form, to the same table and figure that stand in
-// its folder, but for the numbers: K-eta-fixed and K_r-rounds are among the schedules.
+// Every example with a table plays, in its small form, to the same table and figure that
+// stand in its folder, but for the numbers: K-eta-fixed and K_r-rounds are among the
+// schedules.
 func TestExamplesPlay(t *testing.T) {
-	scripts, err := filepath.Glob("*/run.sh")
-	if err != nil || len(scripts) == 0 {
-		t.Fatalf("%d examples, %v", len(scripts), err)
+	tables, err := filepath.Glob("*/compare.csv")
+	if err != nil || len(tables) == 0 {
+		t.Fatalf("%d examples, %v", len(tables), err)
 	}
 	fedpace := filepath.Join(t.TempDir(), "fedpace")
 	if out, err := exec.Command("go", "build", "-o", fedpace, "../cmd/fedpace").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	for _, script := range scripts {
-		from := filepath.Dir(script)
+	for _, kept := range tables {
+		from := filepath.Dir(kept)
 		t.Run(from, func(t *testing.T) {
 			t.Parallel()
 			dir := filepath.Join(t.TempDir(), from)

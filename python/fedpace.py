@@ -96,7 +96,7 @@ class Job:
 
 
 class Diverged(Exception):
-    """Says that a loss stopped being finite: at a step, counted from 0; -1: at none."""
+    """Says that a loss stopped being finite: at a step, counted from 1; 0: at none."""
 
     def __init__(self, step: int, cause: str, index: int = -1):
         super().__init__(f"step {step}: {cause}")
@@ -329,7 +329,7 @@ class Trainer:
                 with np.errstate(over="ignore", invalid="ignore"):  # what is not finite is found below
                     loss, gradient = self.gradient(model, *self.batch(rows), draws)
                 if not np.isfinite(loss):
-                    raise Diverged(k, f"the loss is {loss:g}")
+                    raise Diverged(k + 1, f"the loss is {loss:g}")
                 if k == 0:
                     first = float(loss)
                 if job.proximal:
@@ -509,7 +509,7 @@ class _Conversation:
         loss, metrics = self._trainer.evaluate(self._model(todo["model"]), rows, self._alive)
         for name, (total, weight) in zip(["loss", *(m.name for m in self._trainer.metrics)], [loss, *metrics]):
             if not np.isfinite(total) or not np.isfinite(weight):
-                raise Diverged(-1, f"{name} is {total:g} by {weight:g}")
+                raise Diverged(0, f"{name} is {total:g} by {weight:g}")
         self._reply(scores={"loss": dict(zip(("sum", "weight"), loss)),
                             "metrics": [{"sum": s, "weight": w} for s, w in metrics]})
 
@@ -970,7 +970,7 @@ def _first(losses: np.ndarray, index: int) -> float:
     """The first of the losses of task index, all of which must be finite."""
     bad = np.flatnonzero(~np.isfinite(losses))
     if len(bad):
-        raise Diverged(int(bad[0]), f"the loss is {losses[bad[0]]:g}", index)
+        raise Diverged(int(bad[0]) + 1, f"the loss is {losses[bad[0]]:g}", index)
     return float(losses[0]) if len(losses) else 0.0
 
 

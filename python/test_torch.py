@@ -192,7 +192,7 @@ class Steps(unittest.TestCase):
         t = trainer(dense, bad)
         with self.assertRaises(fedpace.Diverged) as caught:
             run(t, fedpace.Job(t.initialise(1), [task(1), task(2)]))
-        self.assertEqual((caught.exception.index, caught.exception.step, caught.exception.cause), (1, 2, "the loss is inf"))
+        self.assertEqual((caught.exception.index, caught.exception.step, caught.exception.cause), (1, 3, "the loss is inf"))
 
     def test_targets(self):
         t = trainer(lambda: nn.Linear(6, 2), lambda m, x, y: mse_loss(m(x), y),

@@ -52,7 +52,7 @@ const (
 	maxText    = 256 // characters of a name
 	maxTensors = 1 << 16
 	maxRank    = 32
-	maxMetrics = 64
+	maxMetrics = 16
 	maxKinds   = 64
 )
 

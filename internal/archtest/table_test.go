@@ -118,6 +118,7 @@ examples/plugins: actors/data/federated actors/device actors/learn coordinator/a
 examples/plugins/fedpace-plugins: cmd examples/plugins
 
 # Tests alone.
+actors/external/externaltest: actors/data/federated actors/data/synthetic actors/external actors/learn coordinator/aggregate os/... time github.com/edsrzf/mmap-go
 internal/testport: net syscall
 internal/testseed: os pgregory.net/rapid
 `

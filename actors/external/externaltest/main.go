@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"strings"
+	"time"
 	"unsafe"
 
 	"github.com/edsrzf/mmap-go"
@@ -38,15 +39,16 @@ type trainer struct {
 	kernel  learn.Kernel
 	buffers int // numbers behind the parameters: running means of the samples' first values
 
-	name, digest, class, fault, once, own string
+	name, digest, class, fault, once, own, timing string
 
 	in      *bufio.Reader
 	out     *os.File
 	memory  mmap.MMap
 	samples *samples
 	mine    *owned
-	tasks   int // begun so far
-	from    int // of them, the first that a fault spoils
+	tasks   int           // begun so far
+	from    int           // of them, the first that a fault spoils
+	worked  time.Duration // in steps
 }
 
 // message is a request.
@@ -102,6 +104,7 @@ func Main() {
 	f.StringVar(&t.fault, "fault", "", "")
 	f.StringVar(&t.once, "once", "", "the fault happens while this file is not there")
 	f.StringVar(&t.own, "own", "", "task of own data")
+	f.StringVar(&t.timing, "timing", "", "file for the nanoseconds that all steps took")
 	f.IntVar(&t.from, "from", 2, "task of the process, from 1, from which on there are faults")
 	f.IntVar(&t.buffers, "buffers", 0, "")
 	check(f.Parse(os.Args[1:]))
@@ -124,6 +127,9 @@ func Main() {
 		m := t.read()
 		switch {
 		case m.Close != nil:
+			if t.timing != "" {
+				check(os.WriteFile(t.timing, fmt.Append(nil, t.worked.Nanoseconds()), 0o600))
+			}
 			os.Exit(0)
 		case m.Hello != nil:
 			if m.Hello.Data != nil {
@@ -210,7 +216,9 @@ func (t *trainer) train(m *message) {
 	for i, of := range m.Train.Tasks {
 		t.tasks++
 		copy(local, base)
+		began := time.Now()
 		loss, cancelled := t.steps(m, &of, base, local)
+		t.worked += time.Since(began)
 		for !cancelled && taken < i-len(m.Train.Slots) {
 			next := t.read()
 			if cancelled = next.Cancel != nil; next.Taken != nil {

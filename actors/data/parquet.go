@@ -221,7 +221,7 @@ func (t *sheet) femnist(opt federated.Options) (*federated.Grouped, error) {
 		"image": content(func(row int, b []byte) error {
 			dst := images[row*federated.FEMNISTPixels:][:federated.FEMNISTPixels]
 			if len(b) != federated.FEMNISTPixels {
-				return decode(dst, b, federated.FEMNISTSide)
+				return decode(dst, b, federated.FEMNISTSide, federated.FEMNISTSide)
 			}
 			copy(dst, b)
 			return nil
@@ -229,28 +229,28 @@ func (t *sheet) femnist(opt federated.Options) (*federated.Grouped, error) {
 	}, "writer_id", opt.Split)
 }
 
-// decode turns a PNG of the given side to bytes, colour by colour, or 255 for
+// decode turns a PNG of the given size to bytes, colour by colour, or 255 for
 // white where dst has room for one. Its header is judged before any memory is
 // taken.
-func decode(dst, encoded []byte, side int) error {
+func decode(dst, encoded []byte, height, width int) error {
 	config, err := png.DecodeConfig(bytes.NewReader(encoded))
 	if err != nil {
-		return fmt.Errorf("an image of %d bytes that is no PNG, want a PNG of %dx%d pixels", len(encoded), side, side)
+		return fmt.Errorf("an image of %d bytes that is no PNG, want a PNG of %dx%d pixels", len(encoded), width, height)
 	}
-	if config.Width != side || config.Height != side {
-		return fmt.Errorf("an image of %dx%d pixels, want %dx%d", config.Width, config.Height, side, side)
+	if config.Width != width || config.Height != height {
+		return fmt.Errorf("an image of %dx%d pixels, want %dx%d", config.Width, config.Height, width, height)
 	}
 	m, err := png.Decode(bytes.NewReader(encoded))
 	if err != nil {
 		return err
 	}
-	plane := side * side
-	if g, ok := m.(*image.Gray); ok && g.Stride == side && len(dst) == plane {
+	plane := width * height
+	if g, ok := m.(*image.Gray); ok && g.Stride == width && len(dst) == plane {
 		copy(dst, g.Pix)
 		return nil
 	}
 	for i := range plane {
-		r, g, b, _ := m.At(i%side, i/side).RGBA()
+		r, g, b, _ := m.At(i%width, i/width).RGBA()
 		if len(dst) == plane { // grey in any of PNG's forms has equal channels
 			dst[i] = uint8(g >> 8)
 			continue
@@ -278,7 +278,7 @@ func cifarSheets(train, test *sheet, opt federated.Options) (*federated.Grouped,
 			"coarse_label": into(records, federated.CIFARRecord, federated.CIFARCoarse),
 			"fine_label":   into(records[1:], federated.CIFARRecord, federated.CIFARClasses),
 			"img": content(func(row int, b []byte) error {
-				return decode(records[row*federated.CIFARRecord+2:][:federated.CIFARPixels], b, federated.CIFARSide)
+				return decode(records[row*federated.CIFARRecord+2:][:federated.CIFARPixels], b, federated.CIFARSide, federated.CIFARSide)
 			}),
 		})
 		if err != nil {

@@ -201,11 +201,15 @@ func (h *Host) result(ctx context.Context, job *bus.Job, t *worker) (*bus.Result
 			if job.Kind == bus.EvaluateClients {
 				measure, of = t.EvaluateClient, uint64(s.Index)
 			}
-			loss, correct, err := measure(ctx, params, int(of), int(s.Count))
+			loss, scores, err := measure(ctx, params, int(of), int(s.Count))
 			if err != nil {
 				return nil, err
 			}
-			sum.Shards = append(sum.Shards, &bus.ShardScore{Index: s.Index, LossSum: loss, Correct: uint64(correct)})
+			shard := &bus.ShardScore{Index: s.Index, LossSum: loss}
+			for _, x := range scores {
+				shard.Scores = append(shard.Scores, &bus.Score{Sum: x.Sum, Weight: x.Weight})
+			}
+			sum.Shards = append(sum.Shards, shard)
 		}
 	default:
 		return nil, fmt.Errorf("actors: job %d is of an unknown kind (%v)", job.Job, job.Kind)

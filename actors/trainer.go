@@ -60,15 +60,23 @@ func (p *Problem) Spec() *bus.Spec {
 			panic("actors: " + err.Error())
 		}
 	}
-	return &bus.Spec{Model: p.Model.String(), DataDigest: p.Set.Info().Digest, Seed: p.Seed, Batch: uint32(p.Batch), Augment: p.Augment, Algorithm: algorithm, Compression: compression, Local: local}
+	return &bus.Spec{Model: p.Model.String(), DataDigest: p.Set.Info().Digest, Seed: p.Seed, Batch: uint32(p.Batch), Augment: p.Augment, Algorithm: algorithm, Compression: compression, Local: local, Metrics: p.metrics()}
+}
+
+// metrics are the names of the model's metrics.
+func (p *Problem) metrics() (names []string) {
+	for _, m := range p.Model.Metrics() {
+		names = append(names, m.Name)
+	}
+	return names
 }
 
 // Check says whether model, data and settings fit each other.
 func (p *Problem) Check() error {
 	info := p.Set.Info()
-	if info.Input != p.Model.Input() || info.Features != p.Model.Features() || info.Classes != p.Model.Classes() {
-		return fmt.Errorf("model: %s reads %s of %d features in %d classes, %s has %s of %d in %d",
-			p.Model, p.Model.Input(), p.Model.Features(), p.Model.Classes(), info.Name, info.Input, info.Features, info.Classes)
+	reads := p.Model.Samples()
+	if !reads.Fit(info.Samples) {
+		return fmt.Errorf("model: %s reads %s, %s has %s", p.Model, reads.Describe(), info.Name, info.Describe())
 	}
 	if p.Batch < 1 {
 		return fmt.Errorf("batch: minibatches of %d samples, want at least 1", p.Batch)
@@ -76,7 +84,7 @@ func (p *Problem) Check() error {
 	switch p.Augment {
 	case NoAugment:
 	case FlipCrop:
-		if _, _, width := p.Model.Image(); width == 0 {
+		if reads.Image == [3]int{} {
 			return fmt.Errorf("augment: %s does not read images; want %s", p.Model, NoAugment)
 		}
 	default:
@@ -365,8 +373,8 @@ func (t *Trainer) task(ctx context.Context, base []float32, shared *Shared, a *A
 		}
 		if t.draws != nil { // a stream of this step's own
 			keyed.Reseed(&t.source, t.problem.Seed, keyed.Augment, uint64(a.Client), uint64(a.StepsDone)+uint64(k))
-			channels, height, width := t.problem.Model.Image()
-			if err := learn.Augment(&t.batch, channels, height, width, cropPadding, t.draws); err != nil {
+			image := t.problem.Model.Samples().Image
+			if err := learn.Augment(&t.batch, image[0], image[1], image[2], cropPadding, t.draws); err != nil {
 				return 0, err
 			}
 		}
@@ -405,8 +413,8 @@ func (t *Trainer) step(client aggregate.Client, rate float32) (loss float64, err
 }
 
 // Evaluate measures a model on held-out samples from..from+count-1: the sum of
-// their cross-entropies and how many are right.
-func (t *Trainer) Evaluate(ctx context.Context, params []float32, from, count int) (lossSum float64, correct int, err error) {
+// their losses, and what they add to each of the model's metrics.
+func (t *Trainer) Evaluate(ctx context.Context, params []float32, from, count int) (lossSum float64, scores []learn.Score, err error) {
 	return t.measure(ctx, params, "held-out samples", from, count, func(first, n int) error {
 		return t.problem.Set.HeldOutBatch(&t.batch, first, n)
 	})
@@ -414,7 +422,7 @@ func (t *Trainer) Evaluate(ctx context.Context, params []float32, from, count in
 
 // EvaluateClient is Evaluate on so many of a client's own samples, at most all, spread
 // evenly over them.
-func (t *Trainer) EvaluateClient(ctx context.Context, params []float32, client, count int) (lossSum float64, correct int, err error) {
+func (t *Trainer) EvaluateClient(ctx context.Context, params []float32, client, count int) (lossSum float64, scores []learn.Score, err error) {
 	own := t.problem.Set.Samples(client)
 	of := fmt.Sprintf("of client %d (%s) the measured samples", client, t.problem.Set.Client(client))
 	return t.measure(ctx, params, of, 0, count, func(first, n int) error {
@@ -428,26 +436,26 @@ func (t *Trainer) EvaluateClient(ctx context.Context, params []float32, client, 
 
 // measure measures a model on the samples from..from+count-1 of those that fill appends to
 // the batch, n from the first on. of names them in errors.
-func (t *Trainer) measure(ctx context.Context, params []float32, of string, from, count int, fill func(first, n int) error) (lossSum float64, correct int, err error) {
+func (t *Trainer) measure(ctx context.Context, params []float32, of string, from, count int, fill func(first, n int) error) (lossSum float64, scores []learn.Score, err error) {
+	scores = make([]learn.Score, len(t.problem.Model.Metrics()))
 	for done := 0; done < count; done += evaluationBatch {
 		if err := ctx.Err(); err != nil {
-			return 0, 0, err
+			return 0, nil, err
 		}
 		n := min(evaluationBatch, count-done)
 		first, last := from+done, from+done+n-1
 		t.batch.Reset()
 		if err := fill(first, n); err != nil {
-			return 0, 0, fmt.Errorf("actors: %s %d to %d: %w", of, first, last, err)
+			return 0, nil, fmt.Errorf("actors: %s %d to %d: %w", of, first, last, err)
 		}
-		loss, right, err := t.work.Evaluate(params, &t.batch)
+		loss, err := t.work.Evaluate(params, &t.batch, scores)
 		if errors.Is(err, learn.ErrNotFinite) {
-			return 0, 0, fmt.Errorf("%w on %s %d to %d is not finite", errModelDiverged, of, first, last)
+			return 0, nil, fmt.Errorf("%w on %s %d to %d is not finite", errModelDiverged, of, first, last)
 		}
 		if err != nil {
-			return 0, 0, fmt.Errorf("actors: %s %d to %d: %w", of, first, last, err)
+			return 0, nil, fmt.Errorf("actors: %s %d to %d: %w", of, first, last, err)
 		}
 		lossSum += loss
-		correct += right
 	}
-	return lossSum, correct, nil
+	return lossSum, scores, nil
 }

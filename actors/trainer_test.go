@@ -347,17 +347,17 @@ func TestEvaluateAddsItsParts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sum, correct := 0.0, 0
+	sum, correct := 0.0, 0.0
 	for from := 0; from < n; from += evaluationBatch {
 		l, r, err := w.Evaluate(t.Context(), base, from, min(evaluationBatch, n-from))
 		if err != nil {
 			t.Fatal(err)
 		}
 		sum += l
-		correct += r
+		correct += r[0].Sum
 	}
-	if loss != sum || right != correct {
-		t.Errorf("%g, %d in one, %g, %d in parts", loss, right, sum, correct)
+	if loss != sum || right[0] != (learn.Score{Sum: correct, Weight: float64(n)}) {
+		t.Errorf("%g, %v in one, %g, %g in parts", loss, right, sum, correct)
 	}
 	if mean := loss / float64(n); math.Abs(mean-math.Log(62)) > 0.5 {
 		t.Errorf("an untrained model has mean loss %g, expected about ln 62 = %.2f", mean, math.Log(62))
@@ -374,20 +374,20 @@ func TestEvaluateClientTakesItsSamples(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		sum, right := 0.0, 0
+		sum, right := 0.0, make([]learn.Score, 1)
 		for i := range count {
 			var one learn.Batch
 			if err := set.Batch(&one, 3, []int32{int32(i * own / count)}); err != nil {
 				t.Fatal(err)
 			}
-			l, c, err := work.Evaluate(base, &one)
+			l, err := work.Evaluate(base, &one, right)
 			if err != nil {
 				t.Fatal(err)
 			}
-			sum, right = sum+l, right+c
+			sum += l
 		}
-		if math.Abs(loss-sum) > 1e-6*sum || correct != right {
-			t.Errorf("%d of %d samples: %g, %d, one by one %g, %d", count, own, loss, correct, sum, right)
+		if math.Abs(loss-sum) > 1e-6*sum || correct[0] != right[0] {
+			t.Errorf("%d of %d samples: %g, %v, one by one %g, %v", count, own, loss, correct, sum, right)
 		}
 	}
 }

@@ -980,6 +980,7 @@ type Spec struct {
 	Algorithm     string                 `protobuf:"bytes,6,opt,name=algorithm,proto3" json:"algorithm,omitempty"`     // JSON of the algorithm's name and options, e.g. {"algorithm":"fedprox","mu":0.01,...}
 	Compression   string                 `protobuf:"bytes,7,opt,name=compression,proto3" json:"compression,omitempty"` // the same of how updates are compressed, e.g. {"levels":8,"method":"qsgd"}; empty: they are not
 	Local         string                 `protobuf:"bytes,8,opt,name=local,proto3" json:"local,omitempty"`             // the same of the optimizer of local steps, e.g. {"clip":0,"momentum":0.9,...,"optimizer":"sgd"}; empty: plain SGD
+	Metrics       []string               `protobuf:"bytes,9,rep,name=metrics,proto3" json:"metrics,omitempty"`         // by which the model is measured besides its loss, e.g. "accuracy"
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1068,6 +1069,13 @@ func (x *Spec) GetLocal() string {
 		return x.Local
 	}
 	return ""
+}
+
+func (x *Spec) GetMetrics() []string {
+	if x != nil {
+		return x.Metrics
+	}
+	return nil
 }
 
 // Job is a piece of training or evaluation for one trainer.
@@ -1634,8 +1642,8 @@ func (x *ClientLoss) GetVariateDigest() []byte {
 type ShardScore struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Index         uint32                 `protobuf:"varint,1,opt,name=index,proto3" json:"index,omitempty"`
-	LossSum       float64                `protobuf:"fixed64,2,opt,name=loss_sum,json=lossSum,proto3" json:"loss_sum,omitempty"` // cross-entropy, summed over the shard's samples
-	Correct       uint64                 `protobuf:"varint,3,opt,name=correct,proto3" json:"correct,omitempty"`
+	LossSum       float64                `protobuf:"fixed64,2,opt,name=loss_sum,json=lossSum,proto3" json:"loss_sum,omitempty"` // summed over the shard's samples
+	Scores        []*Score               `protobuf:"bytes,4,rep,name=scores,proto3" json:"scores,omitempty"`                    // of the metrics that Spec names, in their order
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1684,9 +1692,62 @@ func (x *ShardScore) GetLossSum() float64 {
 	return 0
 }
 
-func (x *ShardScore) GetCorrect() uint64 {
+func (x *ShardScore) GetScores() []*Score {
 	if x != nil {
-		return x.Correct
+		return x.Scores
+	}
+	return nil
+}
+
+// Score is what some samples add to a metric, whose value is sum / weight.
+type Score struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Sum           float64                `protobuf:"fixed64,1,opt,name=sum,proto3" json:"sum,omitempty"`
+	Weight        float64                `protobuf:"fixed64,2,opt,name=weight,proto3" json:"weight,omitempty"` // 0 or more
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Score) Reset() {
+	*x = Score{}
+	mi := &file_fedpace_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Score) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Score) ProtoMessage() {}
+
+func (x *Score) ProtoReflect() protoreflect.Message {
+	mi := &file_fedpace_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Score.ProtoReflect.Descriptor instead.
+func (*Score) Descriptor() ([]byte, []int) {
+	return file_fedpace_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *Score) GetSum() float64 {
+	if x != nil {
+		return x.Sum
+	}
+	return 0
+}
+
+func (x *Score) GetWeight() float64 {
+	if x != nil {
+		return x.Weight
 	}
 	return 0
 }
@@ -1704,7 +1765,7 @@ type Failure struct {
 
 func (x *Failure) Reset() {
 	*x = Failure{}
-	mi := &file_fedpace_proto_msgTypes[17]
+	mi := &file_fedpace_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1716,7 +1777,7 @@ func (x *Failure) String() string {
 func (*Failure) ProtoMessage() {}
 
 func (x *Failure) ProtoReflect() protoreflect.Message {
-	mi := &file_fedpace_proto_msgTypes[17]
+	mi := &file_fedpace_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1729,7 +1790,7 @@ func (x *Failure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Failure.ProtoReflect.Descriptor instead.
 func (*Failure) Descriptor() ([]byte, []int) {
-	return file_fedpace_proto_rawDescGZIP(), []int{17}
+	return file_fedpace_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Failure) GetKind() string {
@@ -1771,7 +1832,7 @@ type Handle struct {
 
 func (x *Handle) Reset() {
 	*x = Handle{}
-	mi := &file_fedpace_proto_msgTypes[18]
+	mi := &file_fedpace_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1783,7 +1844,7 @@ func (x *Handle) String() string {
 func (*Handle) ProtoMessage() {}
 
 func (x *Handle) ProtoReflect() protoreflect.Message {
-	mi := &file_fedpace_proto_msgTypes[18]
+	mi := &file_fedpace_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1796,7 +1857,7 @@ func (x *Handle) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Handle.ProtoReflect.Descriptor instead.
 func (*Handle) Descriptor() ([]byte, []int) {
-	return file_fedpace_proto_rawDescGZIP(), []int{18}
+	return file_fedpace_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Handle) GetStore() []byte {
@@ -1825,7 +1886,7 @@ type SumReply struct {
 
 func (x *SumReply) Reset() {
 	*x = SumReply{}
-	mi := &file_fedpace_proto_msgTypes[19]
+	mi := &file_fedpace_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1837,7 +1898,7 @@ func (x *SumReply) String() string {
 func (*SumReply) ProtoMessage() {}
 
 func (x *SumReply) ProtoReflect() protoreflect.Message {
-	mi := &file_fedpace_proto_msgTypes[19]
+	mi := &file_fedpace_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1850,7 +1911,7 @@ func (x *SumReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SumReply.ProtoReflect.Descriptor instead.
 func (*SumReply) Descriptor() ([]byte, []int) {
-	return file_fedpace_proto_rawDescGZIP(), []int{19}
+	return file_fedpace_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *SumReply) GetStatus() Status {
@@ -1892,7 +1953,7 @@ type RunInfo struct {
 
 func (x *RunInfo) Reset() {
 	*x = RunInfo{}
-	mi := &file_fedpace_proto_msgTypes[20]
+	mi := &file_fedpace_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1904,7 +1965,7 @@ func (x *RunInfo) String() string {
 func (*RunInfo) ProtoMessage() {}
 
 func (x *RunInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_fedpace_proto_msgTypes[20]
+	mi := &file_fedpace_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1917,7 +1978,7 @@ func (x *RunInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunInfo.ProtoReflect.Descriptor instead.
 func (*RunInfo) Descriptor() ([]byte, []int) {
-	return file_fedpace_proto_rawDescGZIP(), []int{20}
+	return file_fedpace_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *RunInfo) GetRun() string {
@@ -1987,7 +2048,7 @@ type File struct {
 
 func (x *File) Reset() {
 	*x = File{}
-	mi := &file_fedpace_proto_msgTypes[21]
+	mi := &file_fedpace_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1999,7 +2060,7 @@ func (x *File) String() string {
 func (*File) ProtoMessage() {}
 
 func (x *File) ProtoReflect() protoreflect.Message {
-	mi := &file_fedpace_proto_msgTypes[21]
+	mi := &file_fedpace_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2012,7 +2073,7 @@ func (x *File) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use File.ProtoReflect.Descriptor instead.
 func (*File) Descriptor() ([]byte, []int) {
-	return file_fedpace_proto_rawDescGZIP(), []int{21}
+	return file_fedpace_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *File) GetPath() string {
@@ -2044,7 +2105,7 @@ type InfoRequest struct {
 
 func (x *InfoRequest) Reset() {
 	*x = InfoRequest{}
-	mi := &file_fedpace_proto_msgTypes[22]
+	mi := &file_fedpace_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2056,7 +2117,7 @@ func (x *InfoRequest) String() string {
 func (*InfoRequest) ProtoMessage() {}
 
 func (x *InfoRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fedpace_proto_msgTypes[22]
+	mi := &file_fedpace_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2069,7 +2130,7 @@ func (x *InfoRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InfoRequest.ProtoReflect.Descriptor instead.
 func (*InfoRequest) Descriptor() ([]byte, []int) {
-	return file_fedpace_proto_rawDescGZIP(), []int{22}
+	return file_fedpace_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *InfoRequest) GetHost() string {
@@ -2119,7 +2180,7 @@ type Announcement struct {
 
 func (x *Announcement) Reset() {
 	*x = Announcement{}
-	mi := &file_fedpace_proto_msgTypes[23]
+	mi := &file_fedpace_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2131,7 +2192,7 @@ func (x *Announcement) String() string {
 func (*Announcement) ProtoMessage() {}
 
 func (x *Announcement) ProtoReflect() protoreflect.Message {
-	mi := &file_fedpace_proto_msgTypes[23]
+	mi := &file_fedpace_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2144,7 +2205,7 @@ func (x *Announcement) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Announcement.ProtoReflect.Descriptor instead.
 func (*Announcement) Descriptor() ([]byte, []int) {
-	return file_fedpace_proto_rawDescGZIP(), []int{23}
+	return file_fedpace_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Announcement) GetRun() string {
@@ -2250,7 +2311,7 @@ const file_fedpace_proto_rawDesc = "" +
 	"\x05chunk\x18\x01 \x01(\rR\x05chunk\x12\x16\n" +
 	"\x06chunks\x18\x02 \x01(\rR\x06chunks\x12\x16\n" +
 	"\x06params\x18\x03 \x01(\rR\x06params\x12\x16\n" +
-	"\x06values\x18\x04 \x01(\fR\x06values\"\xd7\x01\n" +
+	"\x06values\x18\x04 \x01(\fR\x06values\"\xf1\x01\n" +
 	"\x04Spec\x12\x14\n" +
 	"\x05model\x18\x01 \x01(\tR\x05model\x12\x1f\n" +
 	"\vdata_digest\x18\x02 \x01(\tR\n" +
@@ -2260,7 +2321,8 @@ const file_fedpace_proto_rawDesc = "" +
 	"\aaugment\x18\x05 \x01(\tR\aaugment\x12\x1c\n" +
 	"\talgorithm\x18\x06 \x01(\tR\talgorithm\x12 \n" +
 	"\vcompression\x18\a \x01(\tR\vcompression\x12\x14\n" +
-	"\x05local\x18\b \x01(\tR\x05local\"\xf0\x02\n" +
+	"\x05local\x18\b \x01(\tR\x05local\x12\x18\n" +
+	"\ametrics\x18\t \x03(\tR\ametrics\"\xf0\x02\n" +
 	"\x03Job\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\x04R\x03job\x12'\n" +
 	"\x04kind\x18\x02 \x01(\x0e2\x13.fedpace.v1.JobKindR\x04kind\x12\x14\n" +
@@ -2314,12 +2376,15 @@ const file_fedpace_proto_rawDesc = "" +
 	"ClientLoss\x12\x12\n" +
 	"\x04task\x18\x01 \x01(\x04R\x04task\x12&\n" +
 	"\x0ffirst_step_loss\x18\x02 \x01(\x01R\rfirstStepLoss\x12%\n" +
-	"\x0evariate_digest\x18\x03 \x01(\fR\rvariateDigest\"W\n" +
+	"\x0evariate_digest\x18\x03 \x01(\fR\rvariateDigest\"n\n" +
 	"\n" +
 	"ShardScore\x12\x14\n" +
 	"\x05index\x18\x01 \x01(\rR\x05index\x12\x19\n" +
-	"\bloss_sum\x18\x02 \x01(\x01R\alossSum\x12\x18\n" +
-	"\acorrect\x18\x03 \x01(\x04R\acorrect\"]\n" +
+	"\bloss_sum\x18\x02 \x01(\x01R\alossSum\x12)\n" +
+	"\x06scores\x18\x04 \x03(\v2\x11.fedpace.v1.ScoreR\x06scoresJ\x04\b\x03\x10\x04\"1\n" +
+	"\x05Score\x12\x10\n" +
+	"\x03sum\x18\x01 \x01(\x01R\x03sum\x12\x16\n" +
+	"\x06weight\x18\x02 \x01(\x01R\x06weight\"]\n" +
 	"\aFailure\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x12\n" +
 	"\x04task\x18\x02 \x01(\x04R\x04task\x12\x16\n" +
@@ -2386,7 +2451,7 @@ func file_fedpace_proto_rawDescGZIP() []byte {
 }
 
 var file_fedpace_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_fedpace_proto_msgTypes = make([]protoimpl.MessageInfo, 24)
+var file_fedpace_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
 var file_fedpace_proto_goTypes = []any{
 	(Phase)(0),           // 0: fedpace.v1.Phase
 	(JobKind)(0),         // 1: fedpace.v1.JobKind
@@ -2408,13 +2473,14 @@ var file_fedpace_proto_goTypes = []any{
 	(*Sum)(nil),          // 17: fedpace.v1.Sum
 	(*ClientLoss)(nil),   // 18: fedpace.v1.ClientLoss
 	(*ShardScore)(nil),   // 19: fedpace.v1.ShardScore
-	(*Failure)(nil),      // 20: fedpace.v1.Failure
-	(*Handle)(nil),       // 21: fedpace.v1.Handle
-	(*SumReply)(nil),     // 22: fedpace.v1.SumReply
-	(*RunInfo)(nil),      // 23: fedpace.v1.RunInfo
-	(*File)(nil),         // 24: fedpace.v1.File
-	(*InfoRequest)(nil),  // 25: fedpace.v1.InfoRequest
-	(*Announcement)(nil), // 26: fedpace.v1.Announcement
+	(*Score)(nil),        // 20: fedpace.v1.Score
+	(*Failure)(nil),      // 21: fedpace.v1.Failure
+	(*Handle)(nil),       // 22: fedpace.v1.Handle
+	(*SumReply)(nil),     // 23: fedpace.v1.SumReply
+	(*RunInfo)(nil),      // 24: fedpace.v1.RunInfo
+	(*File)(nil),         // 25: fedpace.v1.File
+	(*InfoRequest)(nil),  // 26: fedpace.v1.InfoRequest
+	(*Announcement)(nil), // 27: fedpace.v1.Announcement
 }
 var file_fedpace_proto_depIdxs = []int32{
 	0,  // 0: fedpace.v1.Dropout.phase:type_name -> fedpace.v1.Phase
@@ -2430,16 +2496,17 @@ var file_fedpace_proto_depIdxs = []int32{
 	14, // 10: fedpace.v1.Job.method:type_name -> fedpace.v1.Method
 	18, // 11: fedpace.v1.Sum.clients:type_name -> fedpace.v1.ClientLoss
 	19, // 12: fedpace.v1.Sum.shards:type_name -> fedpace.v1.ShardScore
-	20, // 13: fedpace.v1.Sum.failure:type_name -> fedpace.v1.Failure
-	21, // 14: fedpace.v1.Sum.handle:type_name -> fedpace.v1.Handle
-	2,  // 15: fedpace.v1.SumReply.status:type_name -> fedpace.v1.Status
-	12, // 16: fedpace.v1.RunInfo.spec:type_name -> fedpace.v1.Spec
-	24, // 17: fedpace.v1.RunInfo.files:type_name -> fedpace.v1.File
-	18, // [18:18] is the sub-list for method output_type
-	18, // [18:18] is the sub-list for method input_type
-	18, // [18:18] is the sub-list for extension type_name
-	18, // [18:18] is the sub-list for extension extendee
-	0,  // [0:18] is the sub-list for field type_name
+	21, // 13: fedpace.v1.Sum.failure:type_name -> fedpace.v1.Failure
+	22, // 14: fedpace.v1.Sum.handle:type_name -> fedpace.v1.Handle
+	20, // 15: fedpace.v1.ShardScore.scores:type_name -> fedpace.v1.Score
+	2,  // 16: fedpace.v1.SumReply.status:type_name -> fedpace.v1.Status
+	12, // 17: fedpace.v1.RunInfo.spec:type_name -> fedpace.v1.Spec
+	25, // 18: fedpace.v1.RunInfo.files:type_name -> fedpace.v1.File
+	19, // [19:19] is the sub-list for method output_type
+	19, // [19:19] is the sub-list for method input_type
+	19, // [19:19] is the sub-list for extension type_name
+	19, // [19:19] is the sub-list for extension extendee
+	0,  // [0:19] is the sub-list for field type_name
 }
 
 func init() { file_fedpace_proto_init() }
@@ -2453,7 +2520,7 @@ func file_fedpace_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_fedpace_proto_rawDesc), len(file_fedpace_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   24,
+			NumMessages:   25,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -114,8 +114,13 @@ func FuzzDecodeSum(f *testing.F) {
 			}
 		}
 		for _, x := range s.Shards {
-			if !finite(x.LossSum) || x.Correct > MaxSamples {
+			if !finite(x.LossSum) || len(x.Scores) > MaxMetrics {
 				return false
+			}
+			for _, score := range x.Scores {
+				if !finite(score.Sum) || !finite(score.Weight) || score.Weight < 0 {
+					return false
+				}
 			}
 		}
 		return s.Job >= 1 && s.Chunk < s.Chunks && len(s.Values)%8 == 0 && len(s.Values)/8 <= int(s.Params)

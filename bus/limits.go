@@ -22,6 +22,7 @@ const (
 	MaxJobShards    = 1 << 16   // shards of one job
 	MaxSamples      = 1<<31 - 1 // validation samples
 	MaxBatch        = 1 << 20   // samples of a minibatch
+	MaxMetrics      = 16        // metrics of a model, besides its loss
 	MaxLearningRate = 1e9
 
 	MaxText   = 4096    // bytes of a text in a message

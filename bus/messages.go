@@ -22,7 +22,7 @@ const (
 // The kinds of job.
 const (
 	Train    = JobKind_JOB_KIND_TRAIN    // local SGD of some clients: one partial sum
-	Evaluate = JobKind_JOB_KIND_EVALUATE // losses and hits of some shards of the validation samples
+	Evaluate = JobKind_JOB_KIND_EVALUATE // losses and scores of some shards of the validation samples
 
 	EvaluateClients = JobKind_JOB_KIND_EVALUATE_CLIENTS // the same of some clients' own samples
 )

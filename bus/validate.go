@@ -115,8 +115,12 @@ func (s *Sum) Validate() error {
 	}
 	for _, x := range s.Shards {
 		c.number("shards.index", int64(x.Index), 0, MaxSamples)
-		c.number("shards.correct", long(x.Correct), 0, MaxSamples)
 		c.finite("shards.loss_sum", x.LossSum)
+		c.number("number of scores", int64(len(x.Scores)), 0, MaxMetrics)
+		for _, s := range x.Scores {
+			c.finite("shards.scores.sum", s.Sum)
+			c.float("shards.scores.weight", s.Weight, 0, math.MaxFloat64)
+		}
 	}
 	if f := s.Failure; f != nil {
 		c.text("failure.kind", f.Kind)
@@ -160,7 +164,7 @@ func (r *Result) ValidateFor(j *Job) error {
 	}
 	for i, x := range r.Shards {
 		same("shards.index", int(x.Index), int(j.Shards[i].Index))
-		c.number("shards.correct", int64(x.Correct), 0, int64(j.Shards[i].Count))
+		same("number of scores", len(x.Scores), len(j.Spec.GetMetrics()))
 	}
 	return c.err
 }
@@ -381,6 +385,10 @@ func (c *checker) spec(s *Spec) {
 	c.text("spec.compression", s.GetCompression())
 	c.text("spec.local", s.GetLocal())
 	c.number("spec.batch", int64(s.GetBatch()), 1, MaxBatch)
+	c.number("number of spec.metrics", int64(len(s.GetMetrics())), 0, MaxMetrics)
+	for _, name := range s.GetMetrics() {
+		c.token("spec.metrics", name)
+	}
 }
 
 // long makes an int64 of a number that a check follows: too large stays so.

@@ -8,6 +8,7 @@ import (
 	"math"
 	"slices"
 
+	"fedpace/actors/learn"
 	"fedpace/bus"
 	"fedpace/coordinator/aggregate"
 	"fedpace/coordinator/devices"
@@ -222,17 +223,23 @@ func (l *learner) losses(ctx context.Context, number int, tasks []round.Task) ([
 // evaluate returns the mean cross-entropy and the accuracy over the held-out samples.
 func (l *learner) evaluate(ctx context.Context, number int) (loss, accuracy float64, err error) {
 	all := shards(l.config.Learning.HeldOut, l.config.Learning.Measured)
-	scores, err := l.measure(ctx, bus.Evaluate, number, all)
+	found, err := l.measure(ctx, bus.Evaluate, number, all)
 	if err != nil {
 		return 0, 0, err
 	}
-	correct, measured := 0, 0
-	for i, s := range scores {
+	measured := 0
+	scores := make([]learn.Score, len(l.config.Learning.Model.Metrics()))
+	for i, s := range found {
 		loss += s.LossSum
-		correct += int(s.Correct)
+		for k, x := range s.Scores {
+			scores[k].Sum += x.Sum
+			scores[k].Weight += x.Weight
+		}
 		measured += int(all[i].Count)
 	}
-	accuracy = float64(correct) / float64(measured)
+	if len(scores) > 0 {
+		accuracy = scores[0].Sum / scores[0].Weight
+	}
 	if f := l.config.Observer.Best; f != nil && accuracy > l.best {
 		f(accuracy, l.params)
 	}
@@ -254,19 +261,24 @@ func (l *learner) evaluateClients(ctx context.Context, number int) ([]round.Clie
 	scores := make([]round.ClientScore, len(found))
 	for client, s := range found {
 		n := float64(all[client].Count)
-		scores[client] = round.ClientScore{Client: client, Samples: int(n), Loss: s.LossSum / n, Accuracy: float64(s.Correct) / n}
+		scores[client] = round.ClientScore{Client: client, Samples: int(n), Loss: s.LossSum / n}
+		if len(s.Scores) > 0 {
+			scores[client].Accuracy = s.Scores[0].Sum / s.Scores[0].Weight
+		}
 	}
 	return scores, nil
 }
 
-// maxShards bounds the shards of a job, so that its result is a small message.
-const maxShards = 8192
+// maxShards bounds the shards of a job with so many metrics, so that its result, of
+// about 18 bytes a shard and 20 a score, is a small message.
+func maxShards(metrics int) int { return min(8192, bus.ChunkBytes/(18+20*metrics)) }
 
 // measure has shards measured by whoever comes, and returns their scores in their order.
 func (l *learner) measure(ctx context.Context, kind bus.JobKind, number int, all []*bus.Shard) ([]*bus.ShardScore, error) {
 	scores := make([]*bus.ShardScore, len(all))
 	var jobs []assignment
-	for _, part := range split(len(all), max(l.parts(), (len(all)+maxShards-1)/maxShards)) {
+	most := maxShards(len(l.config.Learning.Model.Metrics()))
+	for _, part := range split(len(all), max(l.parts(), (len(all)+most-1)/most)) {
 		job := l.newJob(kind, number)
 		job.Shards = all[part.from:part.to]
 		jobs = append(jobs, assignment{job: job, take: func(s *bus.Result) error {
@@ -274,9 +286,8 @@ func (l *learner) measure(ctx context.Context, kind bus.JobKind, number int, all
 				return fmt.Errorf("coordinator: job %d has %d shards, its result %d", job.Job, len(job.Shards), len(s.Shards))
 			}
 			for i, score := range s.Shards {
-				if want := job.Shards[i]; score.Index != want.Index || score.Correct > want.Count {
-					return fmt.Errorf("coordinator: job %d: shard %d with %d correct, want shard %d with at most %d",
-						job.Job, score.Index, score.Correct, want.Index, want.Count)
+				if want := job.Shards[i]; score.Index != want.Index {
+					return fmt.Errorf("coordinator: job %d: shard %d, want shard %d", job.Job, score.Index, want.Index)
 				}
 				scores[part.from+i] = score
 			}

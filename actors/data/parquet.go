@@ -16,6 +16,7 @@ import (
 
 	"fedpace/actors/data/federated"
 	"fedpace/actors/data/text"
+	"fedpace/actors/learn"
 )
 
 // tabular is what readSheets reads, in the words of its errors.
@@ -353,7 +354,7 @@ func (t *sheet) sent140(opt federated.Options) (*federated.Grouped, error) {
 
 // custom reads client, x and y.
 func (t *sheet) custom(opt federated.Options) (*federated.Grouped, error) {
-	s := federated.Grouped{Labels: make([]int32, t.rows), About: federated.Info{Name: "custom data (parquet)", Classes: opt.Classes}}
+	s := federated.Grouped{Labels: make([]int32, t.rows), About: federated.Info{Name: "custom data (parquet)", Samples: learn.Samples{Classes: opt.Classes}}}
 	err := t.each(columns{"y": into(s.Labels, 1, cmp.Or(opt.Classes, federated.MaxClasses))})
 	if err != nil {
 		return nil, err

@@ -19,6 +19,7 @@ import (
 
 	"fedpace/actors/data/federated"
 	"fedpace/actors/data/text"
+	"fedpace/actors/learn"
 	"fedpace/internal/atomicfile"
 )
 
@@ -333,6 +334,9 @@ func (p *prepared) set() (opened, error) {
 	if p.Info.Classes < 1 || p.Info.Features < 1 || len(p.Names) == 0 {
 		return nil, errors.New("no clients, classes or features")
 	}
+	if p.Info.Input == learn.Tokens && p.Info.Vocabulary == 0 { // as files were before there was the number
+		p.Info.Vocabulary = p.Info.Classes
+	}
 	if p.Rows == "windows" {
 		return p.windows()
 	}
@@ -424,8 +428,8 @@ func (p *prepared) windows() (opened, error) {
 		}
 	}
 	for _, c := range s.Text {
-		if int(c) >= s.About.Classes {
-			return nil, fmt.Errorf("character %d of %d", c, s.About.Classes)
+		if int(c) >= s.About.Vocabulary {
+			return nil, fmt.Errorf("character %d of %d", c, s.About.Vocabulary)
 		}
 	}
 	if s.About.Features != federated.ShakespeareWindow {

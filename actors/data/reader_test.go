@@ -12,7 +12,9 @@ import (
 // zeros is a set of one client with two samples.
 type zeros struct{ federated.Set }
 
-func (zeros) Info() federated.Info                   { return federated.Info{Name: "zeros", Features: 1, Classes: 2} }
+func (zeros) Info() federated.Info {
+	return federated.Info{Name: "zeros", Samples: learn.Samples{Features: 1, Classes: 2}}
+}
 func (zeros) Clients() int                           { return 1 }
 func (zeros) Samples(int) int                        { return 2 }
 func (zeros) HeldOut() int                           { return 1 }

@@ -22,8 +22,9 @@ func (i Input) String() string { return [...]string{"dense rows", "bags of words
 // Batch is a minibatch in the layout its model reads (see Input). The slices
 // are reused from one batch to the next: Reset keeps their memory.
 type Batch struct {
-	N      int     // samples
-	Labels []int32 // N
+	N       int       // samples
+	Labels  []int32   // N, where samples have a label
+	Targets []float32 // N rows of Samples.Targets values, where they have targets
 
 	X []float32 // Dense: N rows of Features values, row-major
 
@@ -38,7 +39,7 @@ type Batch struct {
 
 // Reset empties the batch and keeps its memory.
 func (b *Batch) Reset() {
-	*b = Batch{Labels: b.Labels[:0], X: b.X[:0], RowStart: b.RowStart[:0], Index: b.Index[:0], Value: b.Value[:0], Tokens: b.Tokens[:0]}
+	*b = Batch{Labels: b.Labels[:0], Targets: b.Targets[:0], X: b.X[:0], RowStart: b.RowStart[:0], Index: b.Index[:0], Value: b.Value[:0], Tokens: b.Tokens[:0]}
 }
 
 // row is sparse sample i.
@@ -53,34 +54,48 @@ func (b *Batch) check(m *model, most int) error {
 	if b.N < 1 || b.N > most {
 		return fmt.Errorf("batch of %d samples; the workspace takes 1 to %d", b.N, most)
 	}
-	return b.Check(m.input, m.features, m.classes)
+	return b.Check(m.samples)
 }
 
-// Check verifies that the samples are of a kind, and their labels of the classes.
-func (b *Batch) Check(input Input, features, classes int) error {
+// Check verifies that the samples are as described.
+func (b *Batch) Check(of Samples) error {
+	if err := b.checkAnswers(of); err != nil {
+		return err
+	}
+	if of.Input == Sparse {
+		return b.checkRows(of.Features)
+	}
+	values, kind := len(b.X), "values"
+	if of.Input == Tokens {
+		values, kind = len(b.Tokens), "tokens"
+	}
+	if values != b.N*of.Features {
+		return fmt.Errorf("batch of %d samples with %d %s; the model reads %d a sample", b.N, values, kind, of.Features)
+	}
+	if of.Input == Tokens {
+		for i, x := range b.Tokens {
+			if int(x) >= of.Vocabulary {
+				return fmt.Errorf("sample %d of the batch: token %d is not one of the vocabulary's 0 to %d", i/of.Features, x, of.Vocabulary-1)
+			}
+		}
+	}
+	return nil
+}
+
+// checkAnswers checks labels or targets.
+func (b *Batch) checkAnswers(of Samples) error {
+	if of.Targets > 0 {
+		if len(b.Targets) != b.N*of.Targets {
+			return fmt.Errorf("batch of %d samples with %d targets; each has %d", b.N, len(b.Targets), of.Targets)
+		}
+		return nil
+	}
 	if len(b.Labels) != b.N {
 		return fmt.Errorf("batch of %d samples with %d labels", b.N, len(b.Labels))
 	}
 	for i, y := range b.Labels {
-		if uint32(y) >= uint32(classes) {
-			return fmt.Errorf("sample %d of the batch: label %d is not one of the classes 0 to %d", i, y, classes-1)
-		}
-	}
-	if input == Sparse {
-		return b.checkRows(features)
-	}
-	values, kind := len(b.X), "values"
-	if input == Tokens {
-		values, kind = len(b.Tokens), "tokens"
-	}
-	if values != b.N*features {
-		return fmt.Errorf("batch of %d samples with %d %s; the model reads %d a sample", b.N, values, kind, features)
-	}
-	if input == Tokens {
-		for i, x := range b.Tokens {
-			if int(x) >= classes { // which are the vocabulary
-				return fmt.Errorf("sample %d of the batch: token %d is not one of the vocabulary's 0 to %d", i/features, x, classes-1)
-			}
+		if uint32(y) >= uint32(of.Classes) {
+			return fmt.Errorf("sample %d of the batch: label %d is not one of the classes 0 to %d", i, y, of.Classes-1)
 		}
 	}
 	return nil

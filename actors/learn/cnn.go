@@ -22,7 +22,7 @@ type CNN struct {
 // pooled is what a convolution and a pooling leave of n.
 func pooled(n int) int { return (n - 2) / 2 }
 
-func (a CNN) Model(Input, int, int) (Model, error) {
+func (a CNN) Model(Samples) (Model, error) {
 	if len(a.Image) != 3 || len(a.Maps) != 2 {
 		return nil, fmt.Errorf("an image of %d sizes and %d convolutions, want 3 (channels, height, width) and 2", len(a.Image), len(a.Maps))
 	}
@@ -39,7 +39,8 @@ func (a CNN) Model(Input, int, int) (Model, error) {
 		return nil, err
 	}
 	spec := fmt.Sprintf("cnn:%dx%dx%d,%d,%d,%d,%d", c, h, w, a.Maps[0], a.Maps[1], a.Hidden, a.Classes)
-	m := &model{of: a, spec: spec, input: Dense, features: c * h * w, classes: a.Classes, image: [3]int{c, h, w}}
+	m := &model{of: a, spec: spec, metrics: accuracy,
+		samples: Samples{Input: Dense, Features: c * h * w, Classes: a.Classes, Image: [3]int{c, h, w}}}
 	// As in a PyTorch Sequential of conv, ReLU, pool, conv, ReLU, pool, flatten,
 	// linear, ReLU, linear.
 	in := c

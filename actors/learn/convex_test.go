@@ -41,14 +41,14 @@ func TestQuadraticWorked(t *testing.T) {
 			t.Errorf("gradient %v at %d, want %v", grad[j], j, want)
 		}
 	}
-	if _, correct, err := w.Evaluate(params, b); correct != 0 || err != nil {
-		t.Errorf("%d samples right, %v", correct, err)
+	if sum, err := w.Evaluate(params, b, nil); sum != loss || err != nil {
+		t.Errorf("evaluated %v, the loss is %v (%v)", sum, loss, err)
 	}
 }
 
 // randomConvex is a batch for either model.
 func randomConvex(m Model, n int, r *rand.Rand) *Batch {
-	if m.Classes() > 1 {
+	if m.Samples().Classes > 1 {
 		return randomBatch(m, n, r)
 	}
 	size := m.Params()
@@ -91,7 +91,7 @@ func TestConvexModels(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			sum, _, err := used.Evaluate(params, b)
+			sum, _, err := evaluate(m, used, params, b)
 			if err != nil || math.Abs(sum/float64(n)-loss) > 1e-6*(1+loss) {
 				t.Errorf("%s: evaluated %v, the loss is %v (%v)", spec, sum/float64(n), loss, err)
 			}
@@ -100,8 +100,8 @@ func TestConvexModels(t *testing.T) {
 				up, down := append([]float32(nil), params...), append([]float32(nil), params...)
 				up[j] += h
 				down[j] -= h
-				plus, _, _ := used.Evaluate(up, b)
-				minus, _, _ := used.Evaluate(down, b)
+				plus, _, _ := evaluate(m, used, up, b)
+				minus, _, _ := evaluate(m, used, down, b)
 				got := (plus - minus) / float64(n) / (float64(up[j]) - float64(down[j]))
 				if math.Abs(got-float64(grad[j])) > 2e-4*(1+math.Abs(got)) {
 					t.Errorf("%s: derivative %v at %d, the gradient is %v", spec, got, j, grad[j])
@@ -117,10 +117,11 @@ func TestConvexModels(t *testing.T) {
 					t.Errorf("%s: parameter %d is %v after a step, want %v", spec, j, stepped[j], want)
 				}
 			}
+			scores := make([]Score, len(m.Metrics()))
 			if n := testing.AllocsPerRun(10, func() {
 				_, _ = used.Step(stepped, b, 0.1)
 				_, _ = used.Gradient(grad, params, b)
-				_, _, _ = used.Evaluate(params, b)
+				_, _ = used.Evaluate(params, b, scores)
 			}); n != 0 {
 				t.Errorf("%s: %v allocations", spec, n)
 			}
@@ -199,7 +200,7 @@ func TestConvexProblems(t *testing.T) {
 			t.Errorf("%s takes a batch with a value missing", spec)
 		}
 		b.N = 5
-		if _, _, err := w.Evaluate(params, b); err == nil {
+		if _, _, err := evaluate(m, w, params, b); err == nil {
 			t.Errorf("%s takes a batch that is too large", spec)
 		}
 	}
@@ -216,8 +217,8 @@ func FuzzParse(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if m.String() != spec || m.Params() < 1 || m.Params() > MaxParams || m.Features() < 1 || m.Classes() < 1 {
-			t.Errorf("%q is %s with %d parameters, %d features, %d classes", spec, m, m.Params(), m.Features(), m.Classes())
+		if m.String() != spec || m.Params() < 1 || m.Params() > MaxParams || m.Samples().Features < 1 || m.Samples().Classes < 1 {
+			t.Errorf("%q is %s with %d parameters, %d features, %d classes", spec, m, m.Params(), m.Samples().Features, m.Samples().Classes)
 		}
 		again, err := Parse(m.String())
 		if err != nil || again.Params() != m.Params() {

@@ -22,14 +22,14 @@ func Example() {
 			panic(err)
 		}
 	}
-	_, correct, err := work.Evaluate(params, batch)
-	if err != nil {
+	scores := make([]learn.Score, len(model.Metrics()))
+	if _, err := work.Evaluate(params, batch, scores); err != nil {
 		panic(err)
 	}
 	for _, t := range model.Tensors() {
 		fmt.Println(t.Name, t.Shape)
 	}
-	fmt.Println(model, "has", len(params), "parameters and classifies", correct, "of 4")
+	fmt.Println(model, "has", len(params), "parameters and classifies", scores[0].Sum, "of 4")
 	// Output:
 	// 0.weight [8 2]
 	// 0.bias [8]

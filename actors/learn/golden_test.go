@@ -46,15 +46,15 @@ func goldenWeights(m Model, spec string) []float32 {
 func goldenBatch(m Model, stream, n int) *Batch {
 	b := &Batch{N: n}
 	for s := range n {
-		b.Labels = append(b.Labels, int32(goldenHash(stream, s)%uint64(m.Classes())))
+		b.Labels = append(b.Labels, int32(goldenHash(stream, s)%uint64(m.Samples().Classes)))
 	}
-	switch m.Input() {
+	switch m.Samples().Input {
 	case Dense:
-		for i := range n * m.Features() {
+		for i := range n * m.Samples().Features {
 			b.X = append(b.X, goldenUniform(stream+1, i))
 		}
 	case Tokens:
-		for i := range n * m.Features() {
+		for i := range n * m.Samples().Features {
 			b.Tokens = append(b.Tokens, uint8(goldenHash(stream+1, i)%79))
 		}
 	case Sparse:
@@ -126,7 +126,7 @@ func TestGoldenValuesOfPyTorch(t *testing.T) {
 			everyISA(t, func(t *testing.T, isa kernel.ISA) {
 				m := parse(t, g.Spec)
 				steps := len(g.Losses)
-				if isa != fastest() && m.Params() > 100_000 && m.Input() != Sparse && os.Getenv("FEDPACE_LONG") == "" {
+				if isa != fastest() && m.Params() > 100_000 && m.Samples().Input != Sparse && os.Getenv("FEDPACE_LONG") == "" {
 					if steps = 8; isa == kernel.Go {
 						steps = 1 // half a minute in plain Go, several with the race detector
 					}
@@ -172,7 +172,7 @@ func TestGoldenValuesOfPyTorch(t *testing.T) {
 				if steps < len(g.Losses) {
 					t.Skipf("only the first %d of %d steps: set FEDPACE_LONG=1 for all of them", steps, len(g.Losses))
 				}
-				loss, correct, err := w.Evaluate(params, goldenBatch(m, 20_000, g.Batch))
+				loss, correct, err := evaluate(m, w, params, goldenBatch(m, 20_000, g.Batch))
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -215,7 +215,7 @@ func TestPlainGoHasFixedBits(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			sum, _, err := w.Evaluate(params, b)
+			sum, _, err := evaluate(m, w, params, b)
 			if err != nil {
 				t.Fatal(err)
 			}

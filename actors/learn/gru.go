@@ -23,7 +23,7 @@ type GRU struct {
 	Layers     int `key:"layers" range:"[1,64]" help:"layers"`
 }
 
-func (a GRU) Model(Input, int, int) (Model, error) {
+func (a GRU) Model(Samples) (Model, error) {
 	switch {
 	case a.Vocabulary > 256:
 		return nil, fmt.Errorf("a vocabulary of %d; a token is a byte, at most 256", a.Vocabulary)
@@ -37,7 +37,8 @@ func (a GRU) Model(Input, int, int) (Model, error) {
 		return nil, err
 	}
 	spec := fmt.Sprintf("gru:%d,%d,%d,%d,%d", a.Length, a.Vocabulary, a.Embedding, a.State, a.Layers)
-	m := &model{of: a, spec: spec, input: Tokens, features: a.Length, classes: a.Vocabulary}
+	m := &model{of: a, spec: spec, metrics: accuracy,
+		samples: Samples{Input: Tokens, Features: a.Length, Classes: a.Vocabulary, Vocabulary: a.Vocabulary}}
 	m.add("embedding.weight", normal, a.Vocabulary, a.Embedding)
 	bound := fanIn(a.State) // for all of a GRU's parameters
 	for l := range a.Layers {

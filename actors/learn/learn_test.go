@@ -2,6 +2,7 @@ package learn
 
 import (
 	"errors"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -36,25 +37,38 @@ func parse(t testing.TB, spec string) Model {
 	return m
 }
 
+// evaluate measures a model: the sum of the samples' losses, and how many are right
+// for a classifier.
+func evaluate(m Model, w Workspace, params []float32, b *Batch) (lossSum float64, correct int, err error) {
+	scores := make([]Score, len(m.Metrics()))
+	if lossSum, err = w.Evaluate(params, b, scores); err == nil && len(scores) > 0 {
+		if n := scores[0].Weight; n != float64(b.N) {
+			err = fmt.Errorf("the accuracy of %d samples has weight %g", b.N, n)
+		}
+		correct = int(scores[0].Sum)
+	}
+	return lossSum, correct, err
+}
+
 // randomBatch fills a batch that suits the model.
 func randomBatch(m Model, n int, r *rand.Rand) *Batch {
 	b := &Batch{N: n}
-	if m.Input() == Sparse {
+	if m.Samples().Input == Sparse {
 		b.RowStart = append(b.RowStart, 0)
 	}
 	for range n {
-		b.Labels = append(b.Labels, r.Int32N(int32(m.Classes())))
-		switch m.Input() {
+		b.Labels = append(b.Labels, r.Int32N(int32(m.Samples().Classes)))
+		switch m.Samples().Input {
 		case Dense:
-			for range m.Features() {
+			for range m.Samples().Features {
 				b.X = append(b.X, r.Float32()*2-1)
 			}
 		case Tokens:
-			for range m.Features() {
-				b.Tokens = append(b.Tokens, uint8(r.IntN(m.Classes())))
+			for range m.Samples().Features {
+				b.Tokens = append(b.Tokens, uint8(r.IntN(m.Samples().Classes)))
 			}
 		case Sparse:
-			words := r.Perm(m.Features())[:r.IntN(min(m.Features(), 12)+1)]
+			words := r.Perm(m.Samples().Features)[:r.IntN(min(m.Samples().Features, 12)+1)]
 			slices.Sort(words)
 			for _, w := range words {
 				b.Index = append(b.Index, int32(w))
@@ -274,7 +288,7 @@ func TestEvaluateAgainstTheReference(t *testing.T) {
 				params := make([]float32, m.Params())
 				m.Init(params, 4)
 				b := randomBatch(m, n, rand.New(rand.NewPCG(5, uint64(n))))
-				loss, correct, err := on(m, 70, isa).Evaluate(params, b)
+				loss, correct, err := evaluate(m, on(m, 70, isa), params, b)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -367,7 +381,7 @@ func TestBadBatchesAreErrors(t *testing.T) {
 		params, grad := make([]float32, m.Params()), make([]float32, m.Params())
 		_, stepErr := w.Step(params, b, 0.1)
 		_, gradErr := w.Gradient(grad, params, b)
-		_, _, evalErr := w.Evaluate(params, b)
+		_, _, evalErr := evaluate(m, w, params, b)
 		for _, err := range []error{stepErr, gradErr, evalErr} {
 			if err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("%s: %v, want an error with %q", c.spec, err, c.want)
@@ -386,10 +400,10 @@ func TestDivergenceIsReported(t *testing.T) {
 				params[len(params)-1] = float32(bad) // a bias that every sample reads
 				b := randomBatch(m, 4, rand.New(rand.NewPCG(1, 1)))
 				for i := range b.Labels {
-					b.Labels[i] = int32(m.Classes() - 1)
+					b.Labels[i] = int32(m.Samples().Classes - 1)
 				}
 				w := on(m, 8, isa)
-				_, _, e1 := w.Evaluate(params, b)
+				_, _, e1 := evaluate(m, w, params, b)
 				_, e2 := w.Gradient(grad, params, b)
 				_, e3 := w.Step(params, b, 0.1)
 				for _, err := range []error{e1, e2, e3} {
@@ -409,11 +423,11 @@ func TestStepsAllocateNothing(t *testing.T) {
 			params, grad := make([]float32, m.Params()), make([]float32, m.Params())
 			m.Init(params, 1)
 			b := randomBatch(m, 33, rand.New(rand.NewPCG(1, 1)))
-			w := on(m, 40, isa)
+			w, scores := on(m, 40, isa), make([]Score, 1)
 			if n := testing.AllocsPerRun(10, func() {
 				_, _ = w.Step(params, b, 0.1)
 				_, _ = w.Gradient(grad, params, b)
-				_, _, _ = w.Evaluate(params, b)
+				_, _ = w.Evaluate(params, b, scores)
 			}); n != 0 {
 				t.Errorf("%s: %v allocations", spec, n)
 			}

@@ -12,18 +12,18 @@ func init() { Models.Register("linear", "one layer; its sizes are those of the d
 // are read and written, or on dense rows. Sizes that are 0 are those of the data.
 type Linear struct{ Features, Classes int }
 
-func (a Linear) Model(input Input, features, classes int) (Model, error) {
-	if a == (Linear{}) && input != Sparse {
-		return MLP{[]int{features, classes}}.Model(input, features, classes)
+func (a Linear) Model(of Samples) (Model, error) {
+	if a == (Linear{}) && of.Input != Sparse {
+		return MLP{[]int{of.Features, of.Classes}}.Model(of)
 	}
 	if a == (Linear{}) {
-		a = Linear{features, classes}
+		a = Linear{of.Features, of.Classes}
 	}
 	if err := checkSizes(product(a.Features+1, a.Classes), a.Classes, a.Features, a.Classes); err != nil {
 		return nil, err
 	}
 	spec := fmt.Sprintf("linear:%d,%d", a.Features, a.Classes)
-	m := &model{of: a, spec: spec, input: Sparse, features: a.Features, classes: a.Classes}
+	m := &model{of: a, spec: spec, samples: Samples{Input: Sparse, Features: a.Features, Classes: a.Classes}, metrics: accuracy}
 	m.addLayer("", fanIn(a.Features), a.Classes, a.Features)
 	m.arithmetic = func(int, kernel.ISA) arithmetic {
 		return &linearWork{a.Features, make([]float32, a.Classes), make([]float32, m.params)}
@@ -96,14 +96,16 @@ func (w *linearWork) update(dst []float32, b *Batch, op kernel.Op, alpha float32
 	}
 }
 
-func (w *linearWork) evaluate(params []float32, b *Batch) (loss float64, correct int) {
+func (w *linearWork) evaluate(params []float32, b *Batch, scores []Score) (loss float64) {
+	correct := 0
 	for i, y := range b.Labels {
 		w.forward(params, b, i)
 		s, right := score(w.z, int(y))
 		loss += s
 		correct += right
 	}
-	return loss, correct
+	scores[0].count(correct, b.N)
+	return loss
 }
 
 // score is one sample's cross-entropy, and 1 where its label is the first largest

@@ -20,7 +20,7 @@ type Logistic struct {
 	Mu       float64 `key:"mu" range:"(0,1e6]" help:"strength of the squared norm"`
 }
 
-func (a Logistic) Model(Input, int, int) (Model, error) {
+func (a Logistic) Model(Samples) (Model, error) {
 	mu := float32(a.Mu)
 	if !(mu > 0 && mu <= 1e6) {
 		return nil, fmt.Errorf("mu %g is not a number above 0 and up to 1e6", a.Mu)
@@ -29,7 +29,7 @@ func (a Logistic) Model(Input, int, int) (Model, error) {
 		return nil, err
 	}
 	spec := fmt.Sprintf("logistic:%d,%d,%s", a.Features, a.Classes, strconv.FormatFloat(float64(mu), 'g', -1, 32))
-	m := &model{of: Logistic{a.Features, a.Classes, float64(mu)}, spec: spec, input: Dense, features: a.Features, classes: a.Classes}
+	m := &model{of: Logistic{a.Features, a.Classes, float64(mu)}, spec: spec, samples: Samples{Input: Dense, Features: a.Features, Classes: a.Classes}, metrics: accuracy}
 	m.addLayer("", nil, a.Classes, a.Features)
 	m.arithmetic = func(int, kernel.ISA) arithmetic {
 		return &logisticWork{flat{kernel.Go, make([]float32, m.params)}, a.Features, mu, make([]float32, a.Classes)}
@@ -97,12 +97,14 @@ func (w *logisticWork) gradients(params []float32, b *Batch) (loss float64) {
 	return loss/float64(b.N) + w.penalty(params)
 }
 
-func (w *logisticWork) evaluate(params []float32, b *Batch) (loss float64, correct int) {
+func (w *logisticWork) evaluate(params []float32, b *Batch, scores []Score) (loss float64) {
+	correct := 0
 	for i, y := range b.Labels {
 		w.forward(params, b, i)
 		s, right := score(w.z, int(y))
 		loss += s
 		correct += right
 	}
-	return loss + float64(b.N)*w.penalty(params), correct
+	scores[0].count(correct, b.N)
+	return loss + float64(b.N)*w.penalty(params)
 }

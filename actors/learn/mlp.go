@@ -18,11 +18,11 @@ type MLP struct {
 
 // Validate finds widths of which no model can be made.
 func (a MLP) Validate() error {
-	_, err := a.Model(Dense, 0, 0)
+	_, err := a.Model(Samples{})
 	return registry.Below("mlp", err)
 }
 
-func (a MLP) Model(Input, int, int) (Model, error) {
+func (a MLP) Model(Samples) (Model, error) {
 	n := a.Layers
 	last := len(n) - 1
 	if last < 1 {
@@ -36,7 +36,7 @@ func (a MLP) Model(Input, int, int) (Model, error) {
 		return nil, err
 	}
 	spec := "mlp:" + strings.ReplaceAll(strings.Trim(fmt.Sprint(n), "[]"), " ", ",")
-	m := &model{of: a, spec: spec, input: Dense, features: n[0], classes: n[last]}
+	m := &model{of: a, spec: spec, samples: Samples{Input: Dense, Features: n[0], Classes: n[last]}, metrics: accuracy}
 	for l := range last {
 		// As in a PyTorch Sequential, where every other module is a ReLU.
 		m.addLayer(fmt.Sprintf("%d.", 2*l), fanIn(n[l]), n[l+1], n[l])

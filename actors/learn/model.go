@@ -33,15 +33,10 @@ type Model interface {
 	Params() int
 	// Tensors lists the parts of the flat parameters in order, without gaps.
 	Tensors() []Tensor
-	// Input is the kind of batch the model reads, Features the width of a
-	// sample (dense columns, vocabulary of a bag of words, sequence length).
-	Input() Input
-	Features() int
-	// Image is the shape of a sample that is an image, zeros of any other. Only
-	// images can be augmented.
-	Image() (channels, height, width int)
-	// Classes is the number of labels; a label is 0..Classes-1.
-	Classes() int
+	// Samples says what the model reads.
+	Samples() Samples
+	// Metrics are the quantities besides the loss by which the model is measured.
+	Metrics() []Metric
 	// Init writes the initial parameters for a seed: PyTorch's layer defaults
 	// (paper/NOTES, "Model sizes"), from a keyed stream per tensor.
 	Init(params []float32, seed uint64)
@@ -52,9 +47,9 @@ type Model interface {
 
 // Architecture is a kind of model with its sizes.
 type Architecture interface {
-	// Model makes the model. The samples' kind of input, features and classes give
-	// the sizes that the architecture leaves open.
-	Model(input Input, features, classes int) (Model, error)
+	// Model makes the model. The samples give the sizes that the architecture
+	// leaves open.
+	Model(of Samples) (Model, error)
 	// Parse reads the sizes behind the colon of a model's String.
 	Parse(sizes string) (Architecture, error)
 }
@@ -80,7 +75,7 @@ func Parse(spec string) (Model, error) {
 	a, err := entry.Parse(sizes)
 	var m Model
 	if err == nil {
-		m, err = a.Model(0, 0, 0)
+		m, err = a.Model(Samples{})
 	}
 	if err == nil && m.String() != spec { // equal models have equal names
 		err = fmt.Errorf("want widths and mu in their shortest form, %s", m)
@@ -141,15 +136,14 @@ func product(factors ...int) int64 {
 // model is a model of this package: its architecture, name and sizes, the parts of
 // its parameters, and how its workspaces calculate.
 type model struct {
-	of                Architecture
-	spec              string
-	input             Input
-	features, classes int
-	image             [3]int
-	tensors           []Tensor
-	initials          []initial // of each tensor
-	params            int
-	arithmetic        func(maxBatch int, isa kernel.ISA) arithmetic
+	of         Architecture
+	spec       string
+	samples    Samples
+	metrics    []Metric
+	tensors    []Tensor
+	initials   []initial // of each tensor
+	params     int
+	arithmetic func(maxBatch int, isa kernel.ISA) arithmetic
 }
 
 // initial draws a tensor's initial values; nil leaves it zero.
@@ -182,11 +176,8 @@ func (m *model) addLayer(prefix string, start initial, shape ...int) {
 func (m *model) String() string    { return m.spec }
 func (m *model) Params() int       { return m.params }
 func (m *model) Tensors() []Tensor { return m.tensors }
-func (m *model) Input() Input      { return m.input }
-func (m *model) Features() int     { return m.features }
-func (m *model) Classes() int      { return m.classes }
-
-func (m *model) Image() (channels, height, width int) { return m.image[0], m.image[1], m.image[2] }
+func (m *model) Samples() Samples  { return m.samples }
+func (m *model) Metrics() []Metric { return m.metrics }
 
 // Init draws every tensor from its own stream.
 func (m *model) Init(params []float32, seed uint64) {

@@ -14,7 +14,7 @@ func init() { Models.Register("quadratic", "strongly convex quadratics", Quadrat
 // and those of different clients need not commute. A sample's 3·Dimension values are
 // b, a and v, a unit vector.
 //
-// There is one class and nothing to classify: no sample is found right.
+// There is one class and nothing to classify, so there is no metric besides the loss.
 type Quadratic struct {
 	Dimension int `key:"dimension" range:"[1,349525]" help:"dimensions"`
 }
@@ -33,12 +33,12 @@ func Convex(m Model) Architecture {
 	return nil
 }
 
-func (a Quadratic) Model(Input, int, int) (Model, error) {
+func (a Quadratic) Model(Samples) (Model, error) {
 	n := a.Dimension
 	if n < 1 || n > maxWidth/3 {
 		return nil, fmt.Errorf("width %d is not a number from 1 to %d (DIMENSIONS)", n, maxWidth/3)
 	}
-	m := &model{of: a, spec: fmt.Sprintf("quadratic:%d", n), input: Dense, features: 3 * n, classes: 1}
+	m := &model{of: a, spec: fmt.Sprintf("quadratic:%d", n), samples: Samples{Input: Dense, Features: 3 * n, Classes: 1}}
 	m.add("x", nil, n)
 	m.arithmetic = func(int, kernel.ISA) arithmetic {
 		return &quadraticWork{flat{kernel.Go, make([]float32, n)}, make([]float64, n), make([]float64, n)}
@@ -85,16 +85,16 @@ func (w *quadraticWork) sample(params []float32, b *Batch, i int) (loss float64)
 
 func (w *quadraticWork) gradients(params []float32, b *Batch) (loss float64) {
 	clear(w.sum)
-	loss, _ = w.evaluate(params, b)
+	loss = w.evaluate(params, b, nil)
 	for j, g := range w.sum {
 		w.grad[j] = float32(g / float64(b.N))
 	}
 	return loss / float64(b.N)
 }
 
-func (w *quadraticWork) evaluate(params []float32, b *Batch) (loss float64, correct int) {
+func (w *quadraticWork) evaluate(params []float32, b *Batch, _ []Score) (loss float64) {
 	for i := range b.N {
 		loss += w.sample(params, b, i)
 	}
-	return loss, 0
+	return loss
 }

@@ -63,11 +63,11 @@ func convolutionReference(w, bias, x []float64, in, out, height, width int) []fl
 
 func cnnReference(m *model, a CNN, params, x []float64) []float64 {
 	p := func(i int) []float64 { return params[m.tensors[i].Offset:][:m.tensors[i].Len()] }
-	channels, height, width := m.Image()
+	channels, height, width := a.Image[0], a.Image[1], a.Image[2]
 	maps := a.Maps
 	x = convolutionReference(p(0), p(1), x, channels, maps[0], height, width)
 	x = convolutionReference(p(2), p(3), x, maps[0], maps[1], (height-2)/2, (width-2)/2)
-	return denseReference(params[m.tensors[4].Offset:], []int{len(x), a.Hidden, m.classes}, x)
+	return denseReference(params[m.tensors[4].Offset:], []int{len(x), a.Hidden, m.samples.Classes}, x)
 }
 
 func gruReference(m *model, a GRU, params []float64, tokens []uint8) []float64 {
@@ -106,8 +106,8 @@ func gruReference(m *model, a GRU, params []float64, tokens []uint8) []float64 {
 func referenceLogits(m Model, params []float64, b *Batch) [][]float64 {
 	var all [][]float64
 	for s := range b.N {
-		x := make([]float64, m.Features())
-		switch m.Input() {
+		x := make([]float64, m.Samples().Features)
+		switch m.Samples().Input {
 		case Sparse:
 			for j := b.RowStart[s]; j < b.RowStart[s+1]; j++ {
 				x[b.Index[j]] += float64(b.Value[j])
@@ -120,7 +120,7 @@ func referenceLogits(m Model, params []float64, b *Batch) [][]float64 {
 		m := m.(*model)
 		switch a := m.of.(type) {
 		case Linear:
-			all = append(all, denseReference(params, []int{m.features, m.classes}, x))
+			all = append(all, denseReference(params, []int{m.samples.Features, m.samples.Classes}, x))
 		case MLP:
 			all = append(all, denseReference(params, a.Layers, x))
 		case CNN:

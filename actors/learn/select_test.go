@@ -111,7 +111,7 @@ func bitsOf(t *testing.T, spec string, isa kernel.ISA) (bits []uint64) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		sum, _, err := w.Evaluate(x, b)
+		sum, _, err := evaluate(m, w, x, b)
 		if err != nil {
 			t.Fatal(err)
 		}

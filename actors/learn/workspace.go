@@ -2,6 +2,7 @@ package learn
 
 import (
 	"errors"
+	"fmt"
 	"math"
 
 	"fedpace/actors/learn/internal/kernel"
@@ -19,9 +20,9 @@ type Workspace interface {
 	Step(params []float32, b *Batch, rate float32) (loss float64, err error)
 	// Gradient writes the gradient of the batch's mean cross-entropy.
 	Gradient(grad, params []float32, b *Batch) (loss float64, err error)
-	// Evaluate returns the sum over the batch's samples of the cross-entropy,
-	// and how many have their label as the first largest logit.
-	Evaluate(params []float32, b *Batch) (lossSum float64, correct int, err error)
+	// Evaluate returns the sum over the batch's samples of the loss, and adds to
+	// scores, one for each of the model's metrics, what the samples add to them.
+	Evaluate(params []float32, b *Batch, scores []Score) (lossSum float64, err error)
 }
 
 // arithmetic is a model's own part of a workspace. Batches and parameters fit it.
@@ -32,7 +33,7 @@ type arithmetic interface {
 	// update adds alpha times the gradient to dst, or stores the gradient (op).
 	update(dst []float32, b *Batch, op kernel.Op, alpha float32)
 	// evaluate is as in Workspace.
-	evaluate(params []float32, b *Batch) (lossSum float64, correct int)
+	evaluate(params []float32, b *Batch, scores []Score) (lossSum float64)
 }
 
 // workspace checks what it is given and what comes out.
@@ -61,13 +62,16 @@ func (w *workspace) learn(dst, params []float32, b *Batch, op kernel.Op, alpha f
 	return loss, finite(loss)
 }
 
-func (w *workspace) Evaluate(params []float32, b *Batch) (float64, int, error) {
+func (w *workspace) Evaluate(params []float32, b *Batch, scores []Score) (float64, error) {
 	w.check(params)
-	if err := b.check(w.model, w.max); err != nil {
-		return 0, 0, err
+	if len(scores) != len(w.metrics) {
+		panic(fmt.Sprintf("learn: %d scores given to %s, which has %d metrics", len(scores), w.spec, len(w.metrics)))
 	}
-	loss, correct := w.evaluate(params, b)
-	return loss, correct, finite(loss)
+	if err := b.check(w.model, w.max); err != nil {
+		return 0, err
+	}
+	loss := w.evaluate(params, b, scores)
+	return loss, finite(loss)
 }
 
 func finite(loss float64) error {
@@ -106,7 +110,8 @@ func (w blockwise) gradients(params []float32, b *Batch) (loss float64) {
 	return loss / float64(b.N)
 }
 
-func (w blockwise) evaluate(params []float32, b *Batch) (loss float64, correct int) {
+func (w blockwise) evaluate(params []float32, b *Batch, scores []Score) (loss float64) {
+	correct := 0
 	w.begin(params, b)
 	for from := 0; from < b.N; from += kernel.Lanes {
 		n := min(kernel.Lanes, b.N-from)
@@ -114,7 +119,8 @@ func (w blockwise) evaluate(params []float32, b *Batch) (loss float64, correct i
 		loss += s
 		correct += c
 	}
-	return loss, correct
+	scores[0].count(correct, b.N)
+	return loss
 }
 
 // flat is a batch's gradient as the parameters lie.

@@ -58,7 +58,7 @@ func TestEveryAlgorithmWithEveryScheduleOnQuadratics(t *testing.T) {
 	for _, name := range Algorithms.Names() {
 		for _, kind := range kinds {
 			t.Run(name+"/"+kind, func(t *testing.T) {
-				r := &run{model: q, set: q, algorithm: New(smooth(t, name), nil, 2, 4), k: kSchedule(t, kind, k0), eta: eta, cohort: everyone(4), batch: 1}
+				r := &run{model: quadraticModel{q}, set: q, algorithm: New(smooth(t, name), nil, 2, 4), k: kSchedule(t, kind, k0), eta: eta, cohort: everyone(4), batch: 1}
 				r.play(t, 3000)
 				var want []float64
 				switch name {
@@ -93,7 +93,7 @@ func TestEveryAlgorithmWithEveryScheduleOnQuadratics(t *testing.T) {
 // FedAvg misses.
 func TestScaffoldWithSampledClients(t *testing.T) {
 	q := four()
-	r := &run{model: q, set: q, algorithm: New(Scaffold{Rate: 1}, nil, 2, 4), k: schedule.FixedK{K0: 10}, eta: 0.05, batch: 1,
+	r := &run{model: quadraticModel{q}, set: q, algorithm: New(Scaffold{Rate: 1}, nil, 2, 4), k: schedule.FixedK{K0: 10}, eta: 0.05, batch: 1,
 		cohort: func(round int) []int { return []int{rand.New(rand.NewPCG(1, uint64(round))).IntN(4)} }}
 	r.play(t, 6000)
 	if d := farthest(r.x, q.optimum()); d > 1e-4 {
@@ -118,7 +118,7 @@ func TestFedNovaWithUnequalSteps(t *testing.T) {
 	q := four()
 	steps := func(c, k int) int { return 1 + c*k }
 	play := func(a Algorithm, eta float64, rounds int) *run {
-		r := &run{model: q, set: q, algorithm: New(a, nil, 2, 4), k: schedule.FixedK{K0: 4}, eta: eta, cohort: everyone(4), steps: steps, batch: 1}
+		r := &run{model: quadraticModel{q}, set: q, algorithm: New(a, nil, 2, 4), k: schedule.FixedK{K0: 4}, eta: eta, cohort: everyone(4), steps: steps, batch: 1}
 		r.play(t, rounds)
 		return r
 	}

@@ -19,22 +19,21 @@ import (
 //	f_c(x) = Σ_j a_cj (x_j − b_cj)² / 2
 //
 // It is the set, with one sample a client, whose features are a_c and b_c, and
-// the model and its workspace at once. Every minibatch is that sample.
+// the model's workspace at once. Every minibatch is that sample.
 type quadratic struct{ a, b [][]float32 }
 
 func (q quadratic) params() int { return len(q.a[0]) }
 
-// The model.
+// quadraticModel is the problem as a model.
+type quadraticModel struct{ quadratic }
 
-func (q quadratic) String() string                                 { return fmt.Sprintf("quadratic:%d", q.params()) }
-func (q quadratic) Params() int                                    { return q.params() }
-func (quadratic) Tensors() []learn.Tensor                          { return nil }
-func (quadratic) Input() learn.Input                               { return learn.Dense }
-func (q quadratic) Features() int                                  { return 2 * q.params() }
-func (quadratic) Image() (c, h, w int)                             { return 0, 0, 0 }
-func (quadratic) Classes() int                                     { return 1 }
-func (quadratic) Init(params []float32, _ uint64)                  { clear(params) }
-func (q quadratic) NewWorkspace(int, learn.Kernel) learn.Workspace { return q }
+func (q quadraticModel) String() string                                 { return fmt.Sprintf("quadratic:%d", q.params()) }
+func (q quadraticModel) Params() int                                    { return q.params() }
+func (quadraticModel) Tensors() []learn.Tensor                          { return nil }
+func (q quadraticModel) Samples() learn.Samples                         { return q.Info().Samples }
+func (quadraticModel) Metrics() []learn.Metric                          { return nil }
+func (quadraticModel) Init(params []float32, _ uint64)                  { clear(params) }
+func (q quadraticModel) NewWorkspace(int, learn.Kernel) learn.Workspace { return q }
 
 // The workspace.
 
@@ -57,12 +56,12 @@ func (q quadratic) Step(x []float32, batch *learn.Batch, rate float32) (float64,
 	return loss, err
 }
 
-func (quadratic) Evaluate([]float32, *learn.Batch) (float64, int, error) { return 0, 0, nil }
+func (quadratic) Evaluate([]float32, *learn.Batch, []learn.Score) (float64, error) { return 0, nil }
 
 // The set.
 
 func (q quadratic) Info() federated.Info {
-	return federated.Info{Name: "quadratic", Input: learn.Dense, Features: q.Features(), Classes: 1}
+	return federated.Info{Name: "quadratic", Samples: learn.Samples{Input: learn.Dense, Features: 2 * q.params(), Classes: 1}}
 }
 func (q quadratic) Clients() int      { return len(q.a) }
 func (quadratic) Client(c int) string { return fmt.Sprint(c) }

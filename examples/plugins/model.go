@@ -17,8 +17,8 @@ type Scaled struct {
 }
 
 // Model makes the model. All of its sizes are options, so it ignores the data's.
-func (s Scaled) Model(input learn.Input, features, classes int) (learn.Model, error) {
-	m, err := learn.MLP{Layers: s.Layers}.Model(input, features, classes)
+func (s Scaled) Model(of learn.Samples) (learn.Model, error) {
+	m, err := learn.MLP{Layers: s.Layers}.Model(of)
 	return scaled{m, float32(s.Factor)}, err
 }
 

@@ -145,7 +145,7 @@ func TestPointsAreRead(t *testing.T) {
 }
 
 func TestAScaledModelIsReadBack(t *testing.T) {
-	m, err := Scaled{Layers: []int{2, 3, 2}, Factor: 0.1}.Model(learn.Dense, 2, 2)
+	m, err := Scaled{Layers: []int{2, 3, 2}, Factor: 0.1}.Model(learn.Samples{Features: 2, Classes: 2})
 	if err != nil {
 		t.Fatal(err)
 	}

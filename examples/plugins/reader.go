@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"fedpace/actors/data/federated"
+	"fedpace/actors/learn"
 )
 
 func init() {
@@ -54,6 +55,6 @@ func (Points) Open(s *federated.Source, o federated.Options) (federated.Set, err
 		g.Add(name, train, held)
 	}
 	set.Rows = rows
-	set.About = federated.Info{Name: "points", Digest: fmt.Sprintf("%x", digest.Sum(nil)), Features: 2, Classes: 2}
+	set.About = federated.Info{Name: "points", Digest: fmt.Sprintf("%x", digest.Sum(nil)), Samples: learn.Samples{Features: 2, Classes: 2}}
 	return g.Set(set)
 }

@@ -16,7 +16,7 @@ func init() { learn.Models.Register("task", "the task's own", TaskModel{}) }
 var errTaskModel = errors.New("only a configuration has a task, whose model this is")
 
 // Model returns an error: TaskModel has no sizes.
-func (TaskModel) Model(learn.Input, int, int) (learn.Model, error) { return nil, errTaskModel }
+func (TaskModel) Model(learn.Samples) (learn.Model, error) { return nil, errTaskModel }
 
 // Parse returns an error: messages name the task's model itself.
 func (TaskModel) Parse(string) (learn.Architecture, error) { return nil, errTaskModel }
@@ -24,21 +24,21 @@ func (TaskModel) Parse(string) (learn.Architecture, error) { return nil, errTask
 // UsesTaskModel reports whether the model is the task's own.
 func (c *Config) UsesTaskModel() bool { return c.Model == learn.Architecture(TaskModel{}) }
 
-// NewModel makes the model. The samples' kind of input, features and classes
-// give the sizes that the configuration leaves open.
-func (c *Config) NewModel(input learn.Input, features, classes int) (m learn.Model, err error) {
+// NewModel makes the model. The samples give the sizes that the configuration leaves
+// open.
+func (c *Config) NewModel(of learn.Samples) (m learn.Model, err error) {
 	switch p, paper := c.Task.Paper(); {
 	case !c.UsesTaskModel():
-		m, err = c.Model.Model(input, features, classes)
+		m, err = c.Model.Model(of)
 	case paper:
 		return learn.Parse(p.Architecture)
 	case c.Task == TaskQuadratic:
-		m, err = learn.Quadratic{Dimension: c.Quadratic.Dimension}.Model(input, features, classes)
+		m, err = learn.Quadratic{Dimension: c.Quadratic.Dimension}.Model(of)
 	default: // logistic, whose sizes are those of data that is read
 		if c.IsSynthetic() {
-			features, classes = c.Logistic.Features, c.Logistic.Classes
+			of.Features, of.Classes = c.Logistic.Features, c.Logistic.Classes
 		}
-		m, err = learn.Logistic{Features: features, Classes: classes, Mu: c.Logistic.Mu}.Model(input, features, classes)
+		m, err = learn.Logistic{Features: of.Features, Classes: of.Classes, Mu: c.Logistic.Mu}.Model(of)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("model: %w", err)

@@ -230,7 +230,7 @@ func (p *Problem) parse() (err error) {
 	if p.Set != nil {
 		info = p.Set.Info()
 	}
-	if p.Model, err = p.Config.NewModel(info.Input, info.Features, info.Classes); err != nil {
+	if p.Model, err = p.Config.NewModel(info.Samples); err != nil {
 		return err
 	}
 	if !p.Config.Train {

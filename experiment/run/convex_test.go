@@ -127,12 +127,12 @@ func TestConvexModelsAreLines(t *testing.T) {
 	t.Parallel()
 	for task, want := range map[config.Task]string{config.TaskQuadratic: "quadratic:20", config.TaskLogistic: "logistic:20,5,0.05"} {
 		c := runtest.Convex(t, task)
-		if got, err := c.NewModel(learn.Dense, 0, 0); err != nil || got.String() != want {
+		if got, err := c.NewModel(learn.Samples{}); err != nil || got.String() != want {
 			t.Errorf("%s: %v, %v, want %s", task, got, err, want)
 		}
 	}
 	c := runtest.Convex(t, config.TaskLogistic, "data=own.parquet", "logistic.mu=1e-6")
-	if got, err := c.NewModel(learn.Dense, 7, 3); err != nil || got.String() != "logistic:7,3,1e-06" {
+	if got, err := c.NewModel(learn.Samples{Features: 7, Classes: 3}); err != nil || got.String() != "logistic:7,3,1e-06" {
 		t.Errorf("custom data: %v, %v", got, err)
 	}
 }

@@ -68,11 +68,12 @@ func TestEvaluationsByClient(t *testing.T) {
 		if err := p.Set.Batch(&batch, client, samples); err != nil {
 			t.Fatal(err)
 		}
-		loss, correct, err := work.Evaluate(models[number], &batch)
+		scores := make([]learn.Score, 1)
+		loss, err := work.Evaluate(models[number], &batch, scores)
 		if err != nil {
 			t.Fatal(err)
 		}
-		accuracy := float64(correct) / float64(n)
+		accuracy := scores[0].Sum / float64(n)
 		want := []string{fmt.Sprint(number), fmt.Sprint(client), p.Fleet.Classes()[p.Fleet.Class(client)], fmt.Sprint(n), row[4], strconv.FormatFloat(accuracy, 'g', -1, 64)}
 		if got, err := strconv.ParseFloat(row[4], 64); err != nil || math.Abs(got-loss/float64(n)) > 1e-9 || !slices.Equal(row, want) {
 			t.Fatalf("row %d is %v, want %v with loss %g", i, row, want, loss/float64(n))

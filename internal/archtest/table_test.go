@@ -38,7 +38,7 @@ actors/data/federated: internal/keyed internal/registry actors/learn os
 actors/data/internal/datatest: actors/data/federated actors/learn
 actors/data/synthetic: internal/keyed actors/data/federated actors/learn
 actors/data/text: actors/data/federated actors/learn
-actors/data: internal/atomicfile actors/data/federated actors/data/text os
+actors/data: internal/atomicfile actors/data/federated actors/data/text actors/learn os
 	github.com/edsrzf/mmap-go github.com/go-json-experiment/json/jsontext github.com/klauspost/compress/... github.com/parquet-go/parquet-go/... golang.org/x/sync/...
 actors/data/fetch: internal/filelock net net/http os time
 coordinator/aggregate: internal/keyed internal/registry

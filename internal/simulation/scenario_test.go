@@ -46,7 +46,7 @@ func newWorld(folder string) (w *world, err error) {
 	if w.set, err = samples(); err != nil {
 		return nil, err
 	}
-	if w.model, err = (learn.Logistic{Features: 4, Classes: 2, Mu: 0.05}).Model(w.set.Info().Input, 4, 2); err != nil {
+	if w.model, err = (learn.Logistic{Features: 4, Classes: 2, Mu: 0.05}).Model(w.set.Info().Samples); err != nil {
 		return nil, err
 	}
 	w.initial = make([]float32, w.model.Params())

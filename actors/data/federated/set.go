@@ -14,9 +14,7 @@ type Info struct {
 	Undealt   bool   `json:",omitempty"` // nobody's samples, which need a partition: its one client stands for all
 	Note      string // what a reader must know, e.g. what is synthetic about it
 	Digest    string // hex SHA-256 that identifies the samples and their split
-	Input     learn.Input
-	Features  int // see learn.Model.Features
-	Classes   int
+	learn.Samples
 }
 
 // AddNote appends to the note.
@@ -32,7 +30,7 @@ func (i *Info) Check(b *learn.Batch, n int) error {
 	if b.N != n {
 		return fmt.Errorf("a batch of %d samples, want %d", b.N, n)
 	}
-	if err := b.Check(i.Input, i.Features, i.Classes); err != nil {
+	if err := b.Check(i.Samples); err != nil {
 		return err
 	}
 	for k := 1; k < len(b.RowStart); k++ { // only sparse samples have rows
@@ -42,7 +40,7 @@ func (i *Info) Check(b *learn.Batch, n int) error {
 			}
 		}
 	}
-	for _, values := range [][]float32{b.X, b.Value} {
+	for _, values := range [][]float32{b.X, b.Value, b.Targets} {
 		for _, x := range values {
 			if math.IsNaN(float64(x)) || math.IsInf(float64(x), 0) {
 				return fmt.Errorf("a value is %v, want finite ones", x)

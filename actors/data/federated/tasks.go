@@ -8,10 +8,10 @@ import (
 
 // What the readers of a task's real set say of it.
 var (
-	FEMNISTInfo     = Info{Input: learn.Dense, Features: FEMNISTPixels, Classes: FEMNISTClasses}
-	CIFARInfo       = Info{Input: learn.Dense, Features: CIFARPixels, Classes: CIFARClasses}
-	Sent140Info     = Info{Input: learn.Sparse, Features: Sent140Words, Classes: 2}
-	ShakespeareInfo = Info{Input: learn.Tokens, Features: ShakespeareWindow, Classes: len(ShakespeareCharacters)}
+	FEMNISTInfo     = Info{Samples: learn.Samples{Input: learn.Dense, Features: FEMNISTPixels, Classes: FEMNISTClasses}}
+	CIFARInfo       = Info{Samples: learn.Samples{Input: learn.Dense, Features: CIFARPixels, Classes: CIFARClasses}}
+	Sent140Info     = Info{Samples: learn.Samples{Input: learn.Sparse, Features: Sent140Words, Classes: 2}}
+	ShakespeareInfo = Info{Samples: learn.Samples{Input: learn.Tokens, Features: ShakespeareWindow, Classes: len(ShakespeareCharacters), Vocabulary: len(ShakespeareCharacters)}}
 )
 
 // FEMNIST's images are bytes.

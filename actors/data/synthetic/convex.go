@@ -62,9 +62,9 @@ func (q Quadratics) Set() (federated.Set, error) {
 		return nil, err
 	}
 	info := federated.Info{
-		Name:  "quadratic (synthetic)",
-		Note:  fmt.Sprintf("made samples, heterogeneity %g, mu %g, L %g, noise %g", q.Heterogeneity, q.Mu, q.L, q.Noise),
-		Input: learn.Dense, Features: 3 * q.Dimension, Classes: 1,
+		Name:    "quadratic (synthetic)",
+		Note:    fmt.Sprintf("made samples, heterogeneity %g, mu %g, L %g, noise %g", q.Heterogeneity, q.Mu, q.L, q.Noise),
+		Samples: learn.Samples{Input: learn.Dense, Features: 3 * q.Dimension, Classes: 1},
 	}
 	// Held out is one sample for each client: its A and the mean of its b. Their
 	// mean loss is F(x) − Σ p_c f_c*, free of noise, and Γ at x*.
@@ -196,9 +196,9 @@ func (m Mixtures) Set() (federated.Set, error) {
 		return nil, err
 	}
 	info := federated.Info{
-		Name:  "logistic (synthetic)",
-		Note:  fmt.Sprintf("made samples, heterogeneity %g", m.Heterogeneity),
-		Input: learn.Dense, Features: m.Features, Classes: m.Classes,
+		Name:    "logistic (synthetic)",
+		Note:    fmt.Sprintf("made samples, heterogeneity %g", m.Heterogeneity),
+		Samples: learn.Samples{Input: learn.Dense, Features: m.Features, Classes: m.Classes},
 	}
 	s := convexSet(logisticTask, fmt.Sprintf("%+v", m), info, m.Clients, m.Samples, held)
 	rows := &federated.FloatRows{Width: m.Features, Values: make([]float32, len(s.Labels)*m.Features)}

@@ -41,15 +41,13 @@ func TestSyntheticIsLearnable(t *testing.T) {
 			}
 			w := m.NewWorkspace(500, kernel)
 			accuracy := func() float64 {
-				correct := 0
+				scores := make([]learn.Score, 1)
 				for from := 0; from < 2000; from += 500 {
-					_, n, err := w.Evaluate(global, datatest.HeldOut(t, s, from, 500))
-					if err != nil {
+					if _, err := w.Evaluate(global, datatest.HeldOut(t, s, from, 500), scores); err != nil {
 						t.Fatal(err)
 					}
-					correct += n
 				}
-				return float64(correct) / 2000
+				return scores[0].Sum / 2000
 			}
 			before := accuracy()
 			var order federated.Minibatches

@@ -109,7 +109,11 @@ func TestSyntheticGolden(t *testing.T) {
 	} {
 		s := newSynthetic(t, task, 10, 1, 1)
 		h := sha256.New()
-		fmt.Fprintln(h, *datatest.All(t, s, 2), *datatest.HeldOut(t, s, 0, 10))
+		for i, b := range []*learn.Batch{datatest.All(t, s, 2), datatest.HeldOut(t, s, 0, 10)} {
+			fmt.Fprint(h, []string{"{", " {"}[i])
+			fmt.Fprint(h, b.N, " ", b.Labels, " ", b.X, " ", b.RowStart, " ", b.Index, " ", b.Value, " ", b.Tokens, "}")
+		}
+		fmt.Fprintln(h)
 		if got := fmt.Sprintf("%x", h.Sum(nil)[:8]); got != want {
 			t.Errorf("%s: %s, want %s", task, got, want)
 		}

@@ -168,11 +168,16 @@ func evaluationReturnsScoresOfItsShards(t *testing.T, p *Bus) {
 	d := p.Ends(t, bus.CoordinatorConfig{})
 	j := Job(1, d.Digest, len(Model))
 	j.Kind, j.Clients = bus.Evaluate, nil
+	j.Spec = proto.CloneOf(j.Spec)
+	j.Spec.Metrics = []string{"accuracy", "perplexity"}
 	j.Shards = []*bus.Shard{{Index: 3, From: 3072, Count: 1024}, {Index: 4, From: 4096, Count: 7}}
 	d.OK(d.C.SendJob(t.Context(), j))
 	x := d.Next()
 	sum := Result(1, d.Digest, nil)
-	sum.Shards = []*bus.ShardScore{{Index: 3, LossSum: 70.5, Correct: 1000}, {Index: 4, LossSum: 1, Correct: 7}}
+	sum.Shards = []*bus.ShardScore{
+		{Index: 3, LossSum: 70.5, Scores: []*bus.Score{{Sum: 1000, Weight: 1000}, {Sum: -2.5, Weight: 0.25}}},
+		{Index: 4, LossSum: 1, Scores: []*bus.Score{{Sum: 7, Weight: 9}, {}}},
+	}
 	done := d.Post(sum)
 	s := d.Take()
 	if len(s.Shards) != 2 || !proto.Equal(s.Shards[0], sum.Shards[0]) || !proto.Equal(s.Shards[1], sum.Shards[1]) {

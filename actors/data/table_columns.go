@@ -37,8 +37,8 @@ func (n *nameColumn) take(_ int, c cell) error {
 	return nil
 }
 
-// maxName bounds the name of a class, which messages and reports hold.
-const maxName = 256
+// maxClassName bounds the name of a class, which messages and reports hold.
+const maxClassName = 256
 
 // classNames takes a column of labels.
 type classNames struct {
@@ -69,8 +69,8 @@ func (l *classNames) take(row int, c cell) error {
 	switch name := l.List[before]; {
 	case before == federated.MaxClasses:
 		return fmt.Errorf("more than %d different labels; want target for numbers to predict", federated.MaxClasses)
-	case len(name) > maxName || !utf8.ValidString(name):
-		return fmt.Errorf("label %.40q is no name of a class (at most %d bytes of UTF-8)", name, maxName)
+	case len(name) > maxClassName || !utf8.ValidString(name):
+		return fmt.Errorf("label %.40q is no name of a class (at most %d bytes of UTF-8)", name, maxClassName)
 	}
 	return nil
 }

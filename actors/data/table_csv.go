@@ -220,4 +220,3 @@ func (c *csvTable) broken(err error, record []string) error {
 	}
 	return fmt.Errorf("line %d, byte %d: %w", p.Line, p.Column, p.Err)
 }
-

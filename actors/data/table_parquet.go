@@ -109,4 +109,3 @@ func cellOf(v parquet.Value) cell {
 	}
 	return cell{kind: textCell, text: v.String()}
 }
-

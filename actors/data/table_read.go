@@ -173,6 +173,11 @@ func (r *reading) set(name string) (*federated.Grouped, error) {
 	if len(r.dropped) > 0 {
 		s.About.AddNote("%d rows without a value left out", len(r.dropped))
 	}
+	for row := range r.dropped { // whose label is none
+		if s.Labels != nil {
+			s.Labels[row] = 0
+		}
+	}
 	names, own := r.owners()
 	if r.text != nil {
 		return r.tokens(s, names, own)

@@ -15,6 +15,7 @@ type Info struct {
 	Note      string // what a reader must know, e.g. what is synthetic about it
 	Digest    string // hex SHA-256 that identifies the samples and their split
 	learn.Samples
+	Schema
 }
 
 // AddNote appends to the note.

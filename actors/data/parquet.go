@@ -2,12 +2,10 @@ package data
 
 import (
 	"bytes"
-	"cmp"
 	"errors"
 	"fmt"
 	"image"
 	"image/png"
-	"math"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -16,7 +14,6 @@ import (
 
 	"fedpace/actors/data/federated"
 	"fedpace/actors/data/text"
-	"fedpace/actors/learn"
 )
 
 // tabular is what readSheets reads, in the words of its errors.
@@ -122,7 +119,7 @@ func readSheets(t, test *sheet, opt federated.Options) (s *federated.Grouped, er
 		for _, c := range t.tables[0].Root().Columns() {
 			names = append(names, c.Name())
 		}
-		return nil, fmt.Errorf("found columns %s; want %s", strings.Join(names, ", "), tabular)
+		return nil, fmt.Errorf("found columns %s; want %s; or a mapping: %w", strings.Join(names, ", "), tabular, ErrUnmapped)
 	}
 	if err := t.check(width); err != nil {
 		return nil, err
@@ -134,12 +131,19 @@ func readSheets(t, test *sheet, opt federated.Options) (s *federated.Grouped, er
 func into[T byte | int32](labels []T, step, classes int) func(row int, v parquet.Value) error {
 	return func(row int, v parquet.Value) error {
 		l, ok := integer(v)
-		if !ok || l < 0 || l >= int64(classes) {
-			return fmt.Errorf("label %.40v is outside the %d classes, want 0 to %d", v, classes, classes-1)
+		if !ok {
+			return fmt.Errorf("label %.40v, want an integer", v)
 		}
 		labels[row*step] = T(l)
-		return nil
+		return labelWithin(l, classes)
 	}
+}
+
+func labelWithin(label int64, classes int) error {
+	if label < 0 || label >= int64(classes) {
+		return fmt.Errorf("label %d is outside the %d classes, want 0 to %d", label, classes, classes-1)
+	}
+	return nil
 }
 
 func integer(v parquet.Value) (int64, bool) {
@@ -352,104 +356,12 @@ func (t *sheet) sent140(opt federated.Options) (*federated.Grouped, error) {
 	return tweets.Set(opt, "sent140 (parquet)")
 }
 
-// custom reads client, x and y.
+// custom reads client, x and y, whose labels are whole numbers.
 func (t *sheet) custom(opt federated.Options) (*federated.Grouped, error) {
-	s := federated.Grouped{Labels: make([]int32, t.rows), About: federated.Info{Name: "custom data (parquet)", Samples: learn.Samples{Classes: opt.Classes}}}
-	err := t.each(columns{"y": into(s.Labels, 1, cmp.Or(opt.Classes, federated.MaxClasses))})
+	file, err := newParquetTable(place{one: true}, t, nil)
 	if err != nil {
 		return nil, err
 	}
-	if s.About.Classes == 0 {
-		s.About.Classes = int(slices.Max(s.Labels)) + 1
-		s.About.AddNote("%d classes, taken from the labels", s.About.Classes)
-	}
-	x, err := t.tables[0].leaf("x")
-	if err != nil {
-		return nil, fmt.Errorf("column x: %w", err)
-	}
-	switch x.Type().Kind() {
-	case parquet.FixedLenByteArray, parquet.ByteArray:
-		s.Rows, s.About.Features, err = t.byteRows()
-	case parquet.Float, parquet.Double, parquet.Int32, parquet.Int64:
-		s.Rows, s.About.Features, err = t.floatRows()
-	default:
-		err = fmt.Errorf("column x: found %s, want a list of numbers or a fixed number of bytes", x.Type())
-	}
-	if err != nil {
-		return nil, err
-	}
-	return t.grouped(s, nil, "client", opt.Split)
-}
-
-func (t *sheet) byteRows() (federated.Rows, int, error) {
-	rows := &federated.ByteRows{Coding: federated.Fraction}
-	err := t.inOrder("x", func(row int, v parquet.Value) error {
-		b := v.Bytes()
-		if row == 0 {
-			rows.Width = len(b)
-		}
-		if len(b) == 0 || len(b) != rows.Width {
-			return fmt.Errorf("%d bytes after samples of %d", len(b), rows.Width)
-		}
-		rows.Bytes = append(rows.Bytes, b...)
-		return nil
-	})
-	return rows, rows.Width, err
-}
-
-func (t *sheet) floatRows() (federated.Rows, int, error) {
-	rows := new(federated.FloatRows)
-	n := 0 // rows so far
-	done := func() error {
-		if n == 1 {
-			rows.Width = len(rows.Values)
-		}
-		if at := len(rows.Values) - (n-1)*rows.Width; n > 0 && at != rows.Width {
-			return fmt.Errorf("column x: row %d has %d numbers after rows of %d", n-1, at, rows.Width)
-		}
-		return nil
-	}
-	for g, group := range t.groups {
-		err := t.values(g, "x", func(v parquet.Value) error {
-			if v.RepetitionLevel() == 0 {
-				if err := done(); err != nil {
-					return err
-				}
-				n++
-			}
-			number, err := float(v)
-			rows.Values = append(rows.Values, number)
-			return err
-		})
-		if err == nil {
-			err = done()
-		}
-		if want := group.start + group.rows; err == nil && n != want {
-			err = fmt.Errorf("column x, row group %d: %d rows, want %d", g, n-group.start, group.rows)
-		}
-		if err != nil {
-			return nil, 0, err
-		}
-	}
-	return rows, rows.Width, nil
-}
-
-func float(v parquet.Value) (float32, error) {
-	var x float64
-	switch {
-	case v.IsNull():
-		return 0, errors.New("column x: no number (null)")
-	case v.Kind() == parquet.Float:
-		x = float64(v.Float())
-	case v.Kind() == parquet.Double:
-		x = v.Double()
-	default:
-		i, _ := integer(v)
-		x = float64(i)
-	}
-	y := float32(x)
-	if math.IsNaN(x) || math.IsInf(float64(y), 0) {
-		return 0, fmt.Errorf("column x: %v is no finite float32", x)
-	}
-	return y, nil
+	own := Table{Client: "client", Features: []string{"x"}, Label: "y", plain: true}
+	return own.read([]tableFile{file}, opt)
 }

@@ -154,7 +154,7 @@ func (t Table) read(files []tableFile, o federated.Options) (*federated.Grouped,
 	r := newReading(t, roles, o)
 	for _, f := range files {
 		r.file(f)
-		if err := f.read(r.takers(), r); err != nil {
+		if err := f.read(r.columns(), r); err != nil {
 			return nil, f.at(err)
 		}
 		if err := r.done(); err != nil {
@@ -230,7 +230,7 @@ type tableFile interface {
 	columns() []string
 	// read hands the values of columns to their takers, those of a column in the
 	// order of the rows.
-	read(takers map[string]taker, r *reading) error
+	read(wanted []column, r *reading) error
 	path() string
 	heldOut() bool
 	at(error) error
@@ -240,6 +240,12 @@ type tableFile interface {
 // taker takes a value of a row. The values of a list come one by one, all with the
 // list's row. They are valid during the call only.
 type taker func(row int, c cell) error
+
+// column is one that has a meaning.
+type column struct {
+	name string
+	take taker
+}
 
 // place is what files of all formats know of themselves.
 type place struct {
@@ -298,7 +304,7 @@ func openTableFile(of place) (tableFile, error) {
 		return nil, err
 	}
 	if strings.HasPrefix(s.Head, "PAR1") || strings.HasSuffix(s.Name(), ".parquet") {
-		p, err := newParquetTable(of, s)
+		p, err := openParquet(of, s)
 		if err != nil {
 			return nil, errors.Join(err, s.File.Close())
 		}
@@ -310,6 +316,14 @@ func openTableFile(of place) (tableFile, error) {
 	}
 	c.place = of
 	return c, nil
+}
+
+func openParquet(of place, s *federated.Source) (*parquetTable, error) {
+	one, err := openTable(s.File, s.Size)
+	if err != nil {
+		return nil, err
+	}
+	return newParquetTable(of, newSheet(one), s)
 }
 
 func closeAll(files []tableFile) {

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -163,7 +164,7 @@ func (c *csvTable) columns() []string { return c.header }
 func (c *csvTable) Close() error      { return c.f.Close() }
 
 // read goes through the file once, row by row.
-func (c *csvTable) read(takers map[string]taker, to *reading) error {
+func (c *csvTable) read(wanted []column, to *reading) error {
 	in, err := c.content()
 	if err != nil {
 		return err
@@ -172,15 +173,9 @@ func (c *csvTable) read(takers map[string]taker, to *reading) error {
 	if _, err := r.Read(); err != nil { // the names
 		return err
 	}
-	type column struct {
-		at   int
-		take taker
-	}
-	var list []column
-	for i, name := range c.header {
-		if take := takers[name]; take != nil {
-			list = append(list, column{i, take})
-		}
+	places := make([]int, len(wanted)) // of the columns in a row
+	for i, one := range wanted {
+		places[i] = slices.Index(c.header, one.name)
 	}
 	for row := to.rows; ; row++ {
 		record, err := r.Read()
@@ -194,14 +189,14 @@ func (c *csvTable) read(takers map[string]taker, to *reading) error {
 		if row == federated.MaxSamples {
 			return fmt.Errorf("more than %d rows", federated.MaxSamples)
 		}
-		for _, one := range list {
-			if err := one.take(row, cell{kind: textCell, text: record[one.at]}); err != nil {
+		for i, at := range places {
+			if err := wanted[i].take(row, cell{kind: textCell, text: record[at]}); err != nil {
 				if errors.Is(err, errEnough) {
 					to.rows = row
 					return nil
 				}
-				line, at := r.FieldPos(one.at)
-				return fmt.Errorf("line %d, byte %d, column %s: %w", line, at, c.header[one.at], err)
+				line, byte := r.FieldPos(at)
+				return fmt.Errorf("line %d, byte %d, column %s: %w", line, byte, c.header[at], err)
 			}
 		}
 	}

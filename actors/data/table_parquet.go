@@ -1,8 +1,10 @@
 package data
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/parquet-go/parquet-go"
 
@@ -14,18 +16,20 @@ type parquetTable struct {
 	place
 	*sheet
 	source *federated.Source
+	fields []field
 	names  []string
 }
 
-// newParquetTable opens a Parquet file. The source belongs to the table.
-func newParquetTable(of place, s *federated.Source) (*parquetTable, error) {
-	one, err := openTable(s.File, s.Size)
-	if err != nil {
+// newParquetTable makes a table of a sheet. The source belongs to the table; nil: the
+// sheet's files are somebody else's.
+func newParquetTable(of place, t *sheet, s *federated.Source) (*parquetTable, error) {
+	p := &parquetTable{place: of, sheet: t, source: s}
+	var err error
+	if p.fields, err = t.fields(); err != nil {
 		return nil, err
 	}
-	p := &parquetTable{place: of, sheet: newSheet(one), source: s}
-	for _, c := range one.Root().Columns() {
-		p.names = append(p.names, c.Name())
+	for _, f := range p.fields {
+		p.names = append(p.names, f.name)
 	}
 	if len(p.names) > maxColumns {
 		return nil, fmt.Errorf("%d columns, want at most %d", len(p.names), maxColumns)
@@ -34,38 +38,42 @@ func newParquetTable(of place, s *federated.Source) (*parquetTable, error) {
 }
 
 func (p *parquetTable) columns() []string { return p.names }
-func (p *parquetTable) Close() error      { return p.source.File.Close() }
 
-// read goes through the columns, as many at a time as there are processors.
-func (p *parquetTable) read(takers map[string]taker, to *reading) error {
+func (p *parquetTable) Close() error {
+	if p.source == nil {
+		return nil
+	}
+	return p.source.File.Close()
+}
+
+// read goes through the columns, as many at a time as there are processors. Of
+// several errors it returns that of the first column.
+func (p *parquetTable) read(wanted []column, to *reading) error {
 	if p.rows == 0 {
 		return nil
 	}
-	if err := p.check(1); err != nil {
+	if err := p.check(max(1, len(wanted)/4)); err != nil {
 		return err
 	}
 	if err := to.reserve(p.rows); err != nil {
 		return err
 	}
-	var wanted []string
-	for _, name := range p.names {
-		if takers[name] != nil {
-			wanted = append(wanted, name)
-		}
-	}
-	first := to.rows
-	err := each(len(wanted), func(i int) (err error) {
-		defer damaged(&err)
-		return p.each(wanted[i], first, takers[wanted[i]])
+	first, errs := to.rows, make([]error, len(wanted))
+	_ = each(len(wanted), func(i int) error { // which returns what it has stored
+		defer damaged(&errs[i])
+		errs[i] = p.each(wanted[i].name, first, wanted[i].take)
+		return nil
 	})
-	if err == nil {
-		to.rows += p.rows
-	}
-	return err
+	to.rows += p.rows
+	return cmp.Or(errs...)
 }
 
 // each hands the values of one column to their taker.
 func (p *parquetTable) each(name string, first int, take taker) error {
+	f := &p.fields[slices.Index(p.names, name)]
+	if f.kind == kindOther {
+		return fmt.Errorf("column %s holds %s; want numbers, text or bytes", name, f.words())
+	}
 	row := first - 1
 	for g, group := range p.groups {
 		until := first + group.start + group.rows
@@ -76,36 +84,42 @@ func (p *parquetTable) each(name string, first int, take taker) error {
 			if row >= until || row < first {
 				return fmt.Errorf("more than the row group's %d rows", group.rows)
 			}
-			return take(row, cellOf(v))
+			c, err := f.cell(v)
+			if err != nil {
+				return err
+			}
+			return take(row, c)
 		})
 		if err == nil && row != until-1 {
-			err = fmt.Errorf("column %s, row group %d: %d rows, want %d", name, group.group, row-first-group.start+1, group.rows)
+			err = fmt.Errorf("%s: %d rows, want %d", group.where(name), row-first-group.start+1, group.rows)
+		}
+		if errors.Is(err, errEnough) {
+			return nil
 		}
 		if err != nil {
-			if errors.Is(err, errEnough) {
-				return nil
-			}
 			return err
 		}
 	}
 	return nil
 }
 
-// cellOf is a value without its type of Parquet.
-func cellOf(v parquet.Value) cell {
-	if v.IsNull() {
-		return cell{kind: missingCell}
+// cell is a value without its type of Parquet.
+func (f *field) cell(v parquet.Value) (c cell, err error) {
+	switch {
+	case v.IsNull():
+	case f.kind == kindBytes:
+		c = cell{kind: bytesCell, bytes: v.Bytes()}
+	case f.kind == kindText && !f.uuid:
+		c = cell{kind: textCell, text: string(v.Bytes())}
+	case f.kind == kindText:
+		c.kind = textCell
+		c.text, err = f.text(v)
+	case f.whole:
+		c.kind = wholeCell
+		c.whole, err = f.integer(v)
+	default:
+		c.kind = realCell
+		c.real, err = f.number(v)
 	}
-	switch v.Kind() {
-	case parquet.Boolean, parquet.Int32, parquet.Int64:
-		i, _ := integer(v)
-		return cell{kind: wholeCell, whole: i}
-	case parquet.Float:
-		return cell{kind: realCell, real: float64(v.Float())}
-	case parquet.Double:
-		return cell{kind: realCell, real: v.Double()}
-	case parquet.ByteArray, parquet.FixedLenByteArray:
-		return cell{kind: bytesCell, bytes: v.Bytes()}
-	}
-	return cell{kind: textCell, text: v.String()}
+	return c, err
 }

@@ -60,57 +60,58 @@ func newReading(t Table, of roles, o federated.Options) *reading {
 	return r
 }
 
-// takers are those of the columns that have a meaning.
-func (r *reading) takers() map[string]taker {
-	list := map[string]taker{}
+// columns are those that have a meaning, in the order in which their errors count.
+func (r *reading) columns() (list []column) {
 	add := func(name string, take taker) {
-		list[name] = func(row int, c cell) error {
+		list = append(list, column{name, func(row int, c cell) error {
 			err := take(row, c)
 			if err == nil || !errors.Is(err, errMissing) {
 				return err
 			}
 			return r.lacks(row, err)
-		}
-	}
-	if r.client != nil {
-		add(r.roles.client, r.client.take)
+		}})
 	}
 	if r.label != nil {
 		add(r.roles.label, r.label.take)
 	}
+	for i, name := range r.roles.targets {
+		add(name, r.targets.column(i, 0))
+	}
 	if r.split != nil {
 		add(r.roles.split, r.split.take)
 	}
-	for i, name := range r.roles.targets {
-		add(name, r.targets.column(i, 0))
+	if r.client != nil {
+		add(r.roles.client, r.client.take)
 	}
 	switch {
 	case r.text != nil:
 		add(r.roles.text, r.text.take)
 	case r.single != nil:
 		add(r.roles.features[0], r.single.take)
-	}
-	if r.wide == nil {
-		return list
-	}
-	for i, name := range r.roles.features {
-		if r.t.Missing != missingMean {
-			add(name, r.wide.column(i, 0))
-			continue
+	case r.t.Missing == missingMean:
+		for i, name := range r.roles.features {
+			list = append(list, column{name, r.hole(r.wide.column(i, float32(math.NaN())))})
 		}
-		take := r.wide.column(i, float32(math.NaN()))
-		list[name] = func(row int, c cell) error {
-			err := take(row, c)
-			if errors.Is(err, errMissing) {
-				r.mu.Lock()
-				r.holes = true
-				r.mu.Unlock()
-				return nil
-			}
-			return err
+	default:
+		for i, name := range r.roles.features {
+			add(name, r.wide.column(i, 0))
 		}
 	}
 	return list
+}
+
+// hole notes that a feature is missing, which take has marked.
+func (r *reading) hole(take taker) taker {
+	return func(row int, c cell) error {
+		err := take(row, c)
+		if !errors.Is(err, errMissing) {
+			return err
+		}
+		r.mu.Lock()
+		r.holes = true
+		r.mu.Unlock()
+		return nil
+	}
 }
 
 // lacks leaves a row out, or says that it cannot be.
@@ -282,7 +283,7 @@ func (r *reading) features(s *federated.Grouped, train []int32) error {
 		s.About.Mean, s.About.Deviation = standardise(values, width, train)
 	case r.holes:
 		mean, _ := moments(values, width, train)
-		fill(values, mean)
+		fillHoles(values, mean)
 	}
 	s.Rows = &federated.FloatRows{Width: width, Values: values}
 	return nil
@@ -332,12 +333,12 @@ func moments(values []float32, width int, rows []int32) (mean, deviation []float
 func standardise(values []float32, width int, train []int32) (mean, deviation []float32) {
 	mean, deviation = moments(values, width, train)
 	federated.Standardise(values, mean, deviation)
-	fill(values, make([]float32, width))
+	fillHoles(values, make([]float32, width))
 	return mean, deviation
 }
 
-// fill puts a column's value in the place of each NaN.
-func fill(values, column []float32) {
+// fillHoles puts a column's value in the place of each NaN.
+func fillHoles(values, column []float32) {
 	for i, x := range values {
 		if x != x {
 			values[i] = column[i%len(column)]

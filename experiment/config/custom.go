@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"fedpace/actors/data/federated"
 	"fedpace/actors/device"
 )
 
@@ -61,12 +62,6 @@ func (c *Config) Fit(samples []int) {
 		c.Cohort = min(c.Clients, max(10, min(100, c.Clients/10)))
 	}
 	if c.Batch == 0 {
-		c.Batch = 32
-		if len(samples) > 0 {
-			own := slices.Sorted(slices.Values(samples))
-			for c.Batch > 1 && 4*c.Batch > own[len(own)/2] {
-				c.Batch /= 2
-			}
-		}
+		c.Batch = federated.FitBatch(samples)
 	}
 }

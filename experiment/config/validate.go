@@ -115,6 +115,11 @@ func checkServer(s string) error {
 }
 
 func (c *Config) checkPopulation() error {
+	if v, ok := c.Data.Reader.(interface{ Validate() error }); ok {
+		if err := v.Validate(); err != nil {
+			return Error("data", err)
+		}
+	}
 	switch {
 	case c.Data == Data{} && c.Task != TaskCustom:
 		return problem("data", nil, "is empty (a path or a reader is wanted)")

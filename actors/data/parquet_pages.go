@@ -20,7 +20,8 @@ const readAhead = 64 << 10
 type stream struct {
 	*table
 	chunk
-	meta *format.ColumnMetaData
+	column *parquet.Column
+	meta   *format.ColumnMetaData
 
 	at     int64 // where the next page lies in the file
 	values int64 // values of the pages so far
@@ -41,7 +42,18 @@ type page struct {
 	stored, decoded int64 // lengths, levels included
 	levels          int64 // bytes at the start that are not compressed
 	codec           format.CompressionCodec
-	crc             uint32 // 0: none
+	crc             uint32          // 0: none
+	encoding        format.Encoding // of its values; below 0: it is a dictionary
+	values          int
+	version2        bool
+	sections        [2]levels // repetition and definition levels
+}
+
+// levels is one of a page's two parts before its values.
+type levels struct {
+	maximum  int // level; 0: the section is not there in pages of version 1
+	encoding format.Encoding
+	length   int // in pages of version 2
 }
 
 var streams = sync.Pool{New: func() any { return new(stream) }} // for their windows
@@ -50,7 +62,7 @@ var streams = sync.Pool{New: func() any { return new(stream) }} // for their win
 func (t *table) stream(group int, leaf *parquet.Column) (*stream, error) {
 	c := &t.groups[group].Columns[leaf.Index()]
 	s := streams.Get().(*stream)
-	*s = stream{table: t, chunk: chunk{group, leaf.Index()}, meta: &c.MetaData, asked: 4, at: c.MetaData.DataPageOffset, window: s.window[:0]}
+	*s = stream{table: t, column: leaf, chunk: chunk{group, leaf.Index()}, meta: &c.MetaData, asked: 4, at: c.MetaData.DataPageOffset, window: s.window[:0]}
 	if d := s.meta.DictionaryPageOffset; d > 0 && d < s.at {
 		s.at = d
 	}
@@ -85,18 +97,23 @@ func (s *stream) ReadAt(p []byte, off int64) (n int, err error) {
 		n = copy(p, s.head)
 		s.head = s.head[n:]
 	case s.body != nil && int64(len(p)) >= s.body.decoded:
-		n, err = int(s.body.decoded), s.decode(p)
+		if _, err := s.decode(p); err != nil {
+			return 0, err
+		}
+		n = int(s.body.decoded)
 		s.body = nil
-	case s.body != nil:
-		s.rest = make([]byte, s.body.decoded)
-		err = s.decode(s.rest)
-		s.body = nil
-		fallthrough
 	default:
+		if s.body != nil {
+			s.rest = make([]byte, s.body.decoded)
+			if _, err := s.decode(s.rest); err != nil {
+				return 0, err
+			}
+			s.body = nil
+		}
 		n = copy(p, s.rest)
 		s.rest = s.rest[n:]
 	}
-	return n, err
+	return n, nil
 }
 
 // next goes to the next page that holds values.
@@ -109,37 +126,71 @@ func (s *stream) next() error {
 		}
 		p := &page{at: s.at + n, stored: int64(h.CompressedPageSize), decoded: int64(h.UncompressedPageSize),
 			codec: s.meta.Codec, crc: uint32(h.CRC)}
-		values, err := s.check(&h, p)
-		if err != nil {
+		if err := s.check(&h, p); err != nil {
 			return fmt.Errorf("page at byte %d: %w", p.at, err)
 		}
 		s.at = p.at + p.stored
-		if values == 0 && h.Type != format.DictionaryPage || h.Type == format.IndexPage {
-			continue
-		}
 		if h.Type != format.DictionaryPage {
-			s.values += values
+			if p.values == 0 {
+				continue
+			}
+			s.values += int64(p.values)
 		}
-		s.head, err = plainHeader(&h)
 		if p.decoded > 0 {
 			s.body = p
 		}
+		if p.encoding == format.DeltaBinaryPacked && s.unsigned32() {
+			if err := s.replaceDeltas(&h); err != nil {
+				return err
+			}
+		}
+		s.head, err = plainHeader(&h)
 		return err
 	}
 	return io.EOF
 }
 
-// check looks at what a header says of its page, and returns the number of its
-// values.
-func (s *stream) check(h *format.PageHeader, p *page) (values int64, err error) {
+// unsigned32 reports whether the values are unsigned integers of 32 bits.
+func (s *stream) unsigned32() bool {
+	e := &s.leaves[s.chunk.leaf]
+	return e.Type.V == format.Int32 && fieldOf(e).unsigned
+}
+
+// replaceDeltas makes the current page one of plain values.
+func (s *stream) replaceDeltas(h *format.PageHeader) error {
+	p := s.body
+	if p == nil {
+		return nil
+	}
+	b := make([]byte, p.decoded)
+	start, err := s.decode(b)
+	if err != nil {
+		return err
+	}
+	if s.rest, err = plainUint32(b, start); err != nil {
+		return fmt.Errorf("page at byte %d: damaged: %w", p.at, err)
+	}
+	s.body = nil
+	h.UncompressedPageSize = int32(len(s.rest))
+	h.DataPageHeader.V.Encoding, h.DataPageHeaderV2.V.Encoding = format.Plain, format.Plain
+	return nil
+}
+
+// check looks at what a header says of its page, and notes it.
+func (s *stream) check(h *format.PageHeader, p *page) error {
+	values := int64(0)
+	p.encoding = -1
+	p.sections[0].maximum, p.sections[1].maximum = s.column.MaxRepetitionLevel(), s.column.MaxDefinitionLevel()
 	switch v1, v2 := &h.DataPageHeader, &h.DataPageHeaderV2; {
 	case h.Type == format.DataPage && v1.Valid:
-		values = int64(v1.V.NumValues)
+		values, p.encoding = int64(v1.V.NumValues), v1.V.Encoding
+		p.sections[0].encoding, p.sections[1].encoding = v1.V.RepetitionLevelEncoding, v1.V.DefinitionLevelEncoding
 	case h.Type == format.DataPageV2 && v2.Valid:
-		values = int64(v2.V.NumValues)
+		values, p.encoding, p.version2 = int64(v2.V.NumValues), v2.V.Encoding, true
+		p.sections[0].length, p.sections[1].length = int(v2.V.RepetitionLevelsByteLength), int(v2.V.DefinitionLevelsByteLength)
 		p.levels = int64(v2.V.RepetitionLevelsByteLength) + int64(v2.V.DefinitionLevelsByteLength)
 		if min(v2.V.RepetitionLevelsByteLength, v2.V.DefinitionLevelsByteLength, v2.V.NumNulls, v2.V.NumRows) < 0 {
-			return 0, errors.New("damaged: a length below 0")
+			return errors.New("damaged: a length below 0")
 		}
 		if v2.V.IsCompressed.Valid && !v2.V.IsCompressed.V {
 			p.codec = format.Uncompressed
@@ -148,20 +199,21 @@ func (s *stream) check(h *format.PageHeader, p *page) (values int64, err error) 
 		values = int64(h.DictionaryPageHeader.V.NumValues)
 	case h.Type == format.IndexPage:
 	default:
-		return 0, fmt.Errorf("damaged: a page of type %v without its header", h.Type)
+		return fmt.Errorf("damaged: a page of type %v without its header", h.Type)
 	}
 	switch {
 	case min(values, p.stored, p.decoded) < 0 || p.levels > min(p.stored, p.decoded):
-		return 0, fmt.Errorf("damaged: %d values in %d bytes, %d of them levels, stored as %d", values, p.decoded, p.levels, p.stored)
+		return fmt.Errorf("damaged: %d values in %d bytes, %d of them levels, stored as %d", values, p.decoded, p.levels, p.stored)
 	case p.stored > s.end-p.at:
-		return 0, fmt.Errorf("damaged or truncated: %d bytes stored, %d left", p.stored, s.end-p.at)
+		return fmt.Errorf("damaged or truncated: %d bytes stored, %d left", p.stored, s.end-p.at)
 	case p.codec == format.Uncompressed && p.stored != p.decoded:
-		return 0, fmt.Errorf("damaged: %d bytes that are not compressed stored as %d", p.decoded, p.stored)
+		return fmt.Errorf("damaged: %d bytes that are not compressed stored as %d", p.decoded, p.stored)
 	case p.decoded > maxPage:
-		return 0, fmt.Errorf("a page of %d bytes, want at most %d", p.decoded, maxPage)
+		return fmt.Errorf("a page of %d bytes, want at most %d", p.decoded, maxPage)
 	}
+	p.values = int(values)
 	s.spent += p.decoded + 4*values
-	return values, s.spend(s.chunk, s.spent)
+	return s.spend(s.chunk, s.spent)
 }
 
 // plainHeader is the header for the library: without statistics and checksum, of
@@ -174,29 +226,37 @@ func plainHeader(h *format.PageHeader) ([]byte, error) {
 	return thrift.Marshal(new(thrift.CompactProtocol), h)
 }
 
-// decode reads the current page into the start of dst.
-func (s *stream) decode(dst []byte) error {
+// decode reads the current page into the start of dst, and returns where in it the
+// values begin.
+func (s *stream) decode(dst []byte) (start int, err error) {
 	p := s.body
 	dst = dst[:p.decoded]
 	if p.codec == format.Uncompressed && p.decoded > readAhead {
-		_, err := s.file.ReadAt(dst, p.at)
-		if err != nil {
-			return fmt.Errorf("page at byte %d: %w", p.at, err)
+		if _, err = s.file.ReadAt(dst, p.at); err == nil {
+			err = p.checksum(dst)
 		}
-		return p.checksum(dst)
-	}
-	stored, err := s.bytes(p.at, p.stored)
-	if err == nil {
-		err = p.checksum(stored)
+	} else {
+		err = s.inflate(p, dst)
 	}
 	if err == nil {
-		copy(dst[:p.levels], stored)
-		err = decompress(p.codec, dst[p.levels:], stored[p.levels:])
+		start, err = s.checkValues(p, dst)
 	}
 	if err != nil {
-		return fmt.Errorf("page at byte %d: %w", p.at, err)
+		return 0, fmt.Errorf("page at byte %d: %w", p.at, err)
 	}
-	return nil
+	return start, nil
+}
+
+func (s *stream) inflate(p *page, dst []byte) error {
+	stored, err := s.bytes(p.at, p.stored)
+	if err != nil {
+		return err
+	}
+	if err := p.checksum(stored); err != nil {
+		return err
+	}
+	copy(dst[:p.levels], stored)
+	return decompress(p.codec, dst[p.levels:], stored[p.levels:])
 }
 
 func (p *page) checksum(stored []byte) error {

@@ -147,6 +147,9 @@ func resolve(name string, text []byte, sets []string) (Config, error) {
 	if !given("clients") && !c.IsSynthetic() {
 		c.Clients = 0
 	}
+	if c.IsSynthetic() { // all clients are alike
+		c.Fit(nil)
+	}
 	if !given("network.model_megabits") && !c.UsesTaskModel() {
 		c.Network.ModelMegabits = 0
 	}

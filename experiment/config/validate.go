@@ -123,9 +123,7 @@ func (c *Config) checkPopulation() error {
 	switch {
 	case c.Data == Data{} && c.Task != TaskCustom:
 		return problem("data", nil, "is empty (a path or a reader is wanted)")
-	case c.IsSynthetic() && c.Task == TaskCustom:
-		return problem("data", []string{"task"}, "task custom has no synthetic data (set a path, or another task)")
-	case c.Clients == 0 && c.IsSynthetic():
+	case c.Clients == 0 && c.IsSynthetic() && c.Task != TaskCustom:
 		return problem("clients", []string{"data"}, "all is for data that is read; synthetic data needs a number")
 	case c.Clients != 0 && c.Cohort > c.Clients:
 		return problem("cohort", []string{"clients"}, "%d is more than there are clients (at most %d, or set clients)", c.Cohort, c.Clients)

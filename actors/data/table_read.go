@@ -53,7 +53,6 @@ func newReading(t Table, of roles, o federated.Options) *reading {
 	case len(of.features) == 1:
 		r.single = new(vectors)
 		copy(r.single.shape[:], t.Shape)
-		r.single.width = r.single.shape[0] * r.single.shape[1] * r.single.shape[2]
 	default:
 		r.wide = &matrix{width: len(of.features)}
 	}
@@ -259,6 +258,9 @@ func (r *reading) features(s *federated.Grouped, train []int32) error {
 			return nil
 		}
 		values, width = v.values, v.width
+		if pixels := v.shape[0] * v.shape[1] * v.shape[2]; pixels > 0 && pixels != width {
+			return fmt.Errorf("shape: %d values of an image, and column %s has lists of %d", pixels, r.roles.features[0], width)
+		}
 	} else {
 		values, width = r.wide.values, r.wide.width
 		s.About.Columns = r.roles.features

@@ -252,6 +252,7 @@ func femnists(log []byte) []byte {
 	}
 	n := head + frame + int(binary.LittleEndian.Uint32(log[head:]))
 	message := bytes.Replace(log[head+frame:n], []byte("\x12\x06custom"), []byte("\x12\x07femnist"), 1)
+	message[1] += byte(len(message) - (n - head - frame)) // the length of the record in it, below 128
 	castagnoli := crc32.MakeTable(crc32.Castagnoli)
 	b := binary.LittleEndian.AppendUint32(bytes.Clone(log[:head]), uint32(len(message)))
 	b = binary.LittleEndian.AppendUint32(b, crc32.Checksum(message, castagnoli))

@@ -20,7 +20,7 @@ const (
 	spread   = "compute.std=0.01 fleet=[{name:any,seconds_per_step:{dist:lognormal,mean:0.05,sigma:0.8}}] "
 )
 
-// What FEMNIST gave to data of other people's before there was task custom.
+// What the demonstration gave to custom data before there was task custom.
 const custom = "task=custom schedule.eta0=0.3 compute.seconds_per_step=0.017 network.download_mbps=20 network.upload_mbps=5 "
 
 // runs is in the order of testdata/digests.csv. Files are those of

@@ -378,6 +378,7 @@ func (t *Trainer) task(ctx context.Context, base []float32, shared *Shared, a *A
 				return 0, err
 			}
 		}
+		t.batch.Seed = keyed.Hash(t.problem.Seed, keyed.LocalStep, uint64(a.Client), uint64(a.StepsDone)+uint64(k))
 		loss, err := t.step(client, float32(a.Rate))
 		if errors.Is(err, learn.ErrNotFinite) {
 			return 0, &Diverged{Task: a.Task, Client: a.Client, Step: k + 1, Cause: err.Error()}

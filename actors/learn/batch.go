@@ -35,6 +35,8 @@ type Batch struct {
 	Value    []float32
 
 	Tokens []uint8 // Tokens: N rows of Features tokens
+
+	Seed uint64 // of what a model draws in a training step (dropout)
 }
 
 // Reset empties the batch and keeps its memory.

@@ -8,7 +8,7 @@ import (
 	"fedpace/actors/learn/internal/kernel"
 )
 
-// task is one of the paper's, with what the benchmarks measure it by.
+// task is one of the paper's or a model from layers, with what the benchmarks measure it by.
 type task struct {
 	name, spec string
 	batch      int
@@ -22,7 +22,15 @@ var tasks = []task{
 	// Only the positions that the poolings read: 28×28 of 30×30, 12×12 of 13×13.
 	{"cifar100", "cnn:3x32x32,32,64,512,100", 32, 2 * 32 * (2*28*28*32*27 + 3*(12*12*64*288+2304*512+512*100)), 2},
 	{"shakespeare", "gru:80,79,8,128,2", 32, 2 * 32 * (3*80*384*(8+3*128) + 3*128*79), 1},
+	{"resnet8", "layers:image=3x32x32,classes=100;" + resnet8, 32,
+		2 * 32 * (2*1024*16*27 + 3*(2*1024*16*144+256*32*(144+288+16)+64*64*(288+576+32)+64*100)), 1},
 }
+
+// resnet8 is a ResNet of eight layers with group norm.
+const resnet8 = "conv(16,3,1,1),norm(8),relu," +
+	"residual([conv(16,3,1,1),norm(8),relu,conv(16,3,1,1),norm(8)]),relu," +
+	"residual([conv(32,3,1,2),norm(8),relu,conv(32,3,1,1),norm(8)]),relu," +
+	"residual([conv(64,3,1,2),norm(8),relu,conv(64,3,1,1),norm(8)]),relu,average,flatten,dense(100)"
 
 // BenchmarkStep measures whole SGD steps on one core. GFLOP/s counts the matrix
 // products alone; %peak is their ratio to a loop of nothing but fused

@@ -1,10 +1,6 @@
 package learn
 
-import (
-	"fmt"
-
-	"fedpace/actors/learn/internal/kernel"
-)
+import "fmt"
 
 func init() {
 	Models.Register("cnn", "two convolutions with pooling and two dense layers, on images", CNN{})
@@ -39,78 +35,16 @@ func (a CNN) Model(Samples) (Model, error) {
 		return nil, err
 	}
 	spec := fmt.Sprintf("cnn:%dx%dx%d,%d,%d,%d,%d", c, h, w, a.Maps[0], a.Maps[1], a.Hidden, a.Classes)
-	m := &model{of: a, spec: spec, metrics: accuracy,
-		samples: Samples{Input: Dense, Features: c * h * w, Classes: a.Classes, Image: [3]int{c, h, w}}}
-	// As in a PyTorch Sequential of conv, ReLU, pool, conv, ReLU, pool, flatten,
-	// linear, ReLU, linear.
-	in := c
-	for i, out := range a.Maps {
-		m.addLayer(fmt.Sprintf("%d.", 3*i), fanIn(9*in), out, in, 3, 3)
-		in = out
-	}
-	flat := a.Maps[1] * y * x
-	m.addLayer("7.", fanIn(flat), a.Hidden, flat)
-	m.addLayer("9.", fanIn(a.Hidden), a.Classes, a.Hidden)
-	m.arithmetic = func(maxBatch int, isa kernel.ISA) arithmetic {
-		w := &cnnWork{height: h, width: w, dflat: aligned(flat * kernel.Lanes)}
-		w.stack = newStack(isa, []int{flat, a.Hidden, a.Classes}, m.tensors[4].Offset, maxBatch)
-		w.layers[0].rows = aligned(maxBatch * flat)
-		// What no pooling reads is not computed, nor is its gradient anything but zero.
-		w.first = newConv(isa, c, a.Maps[0], 2*y+2, 2*x+2, m.tensors[0].Offset, false)
-		w.second = newConv(isa, a.Maps[0], a.Maps[1], y, x, m.tensors[2].Offset, true)
-		return blockwise{w, &w.head}
-	}
-	return m, nil
+	samples := Samples{Input: Dense, Features: c * h * w, Classes: a.Classes, Image: [3]int{c, h, w}}
+	return sequential(a, spec, samples, []Layer{
+		ConvLayer{Maps: a.Maps[0], Size: 3, Stride: 1}, ReLULayer{}, PoolLayer{2},
+		ConvLayer{Maps: a.Maps[1], Size: 3, Stride: 1}, ReLULayer{}, PoolLayer{2},
+		FlattenLayer{}, DenseLayer{a.Hidden}, ReLULayer{}, DenseLayer{a.Classes},
+	}), nil
 }
 
 func (CNN) Parse(sizes string) (Architecture, error) {
 	var n [7]int
 	err := scan(sizes, "an image's CHANNELSxHEIGHTxWIDTH,CHANNELS,CHANNELS,HIDDEN,CLASSES", &n)
 	return CNN{n[:3], n[3:5], n[5], n[6]}, err
-}
-
-type cnnWork struct {
-	height, width int
-	first, second *conv
-	*stack
-	dflat []float32 // gradient of the dense layers' input
-}
-
-func (w *cnnWork) begin(params []float32, _ *Batch) {
-	w.first.begin(params)
-	w.second.begin(params)
-}
-
-func (w *cnnWork) forward(params []float32, b *Batch, k, from, n int, keep bool) []float32 {
-	first, second := w.first, w.second
-	first.image(b.X[from*first.in*w.height*w.width:], n, w.height, w.width)
-	// The next layer reads positions, the dense layers read channels first.
-	first.forward(second.x, first.out*kernel.Lanes, kernel.Lanes, n)
-	if keep {
-		second.transpose(n)
-	}
-	flat := w.layers[0].input(k)
-	second.forward(flat, kernel.Lanes, second.py*second.px*kernel.Lanes, n)
-	if keep {
-		w.layers[0].keep(k, n)
-	}
-	return w.stack.forward(params, k, n)
-}
-
-// backward leaves the gradients of the convolutions in them and those of the dense
-// layers' outputs in the stack.
-func (w *cnnWork) backward(params []float32, b *Batch, k, from, n int) (loss float64) {
-	first, second := w.first, w.second
-	loss = w.stack.backward(params, b, k, from, n)
-	w.layers[0].backward(w.dflat, params, k, n, true)
-	second.backward(w.dflat, kernel.Lanes, second.py*second.px*kernel.Lanes, n)
-	second.inputGradient(n)
-	first.backward(second.dx, first.out*kernel.Lanes, kernel.Lanes, n)
-	return loss
-}
-
-func (w *cnnWork) update(dst []float32, b *Batch, op kernel.Op, alpha float32) {
-	w.stack.update(dst, b.N, op, alpha)
-	w.first.update(dst, op, alpha)
-	w.second.update(dst, op, alpha)
 }

@@ -212,12 +212,15 @@ func FuzzParse(f *testing.F) {
 	for _, spec := range []string{"linear:5000,2", "mlp:784,200,200,62", "cnn:3x32x32,32,64,512,100", "gru:80,79,8,128,2", "quadratic:20", "logistic:20,5,0.01", "logistic:1,2,1e-05", "quadratic:"} {
 		f.Add(spec)
 	}
+	for _, l := range layeredNetworks(f) {
+		f.Add(l.Name)
+	}
 	f.Fuzz(func(t *testing.T, spec string) {
 		m, err := Parse(spec)
 		if err != nil {
 			return
 		}
-		if m.String() != spec || m.Params() < 1 || m.Params() > MaxParams || m.Samples().Features < 1 || m.Samples().Classes < 1 {
+		if m.String() != spec || m.Params() < 1 || m.Params() > MaxParams || m.Samples().Features < 1 || max(m.Samples().Classes, m.Samples().Targets) < 1 {
 			t.Errorf("%q is %s with %d parameters, %d features, %d classes", spec, m, m.Params(), m.Samples().Features, m.Samples().Classes)
 		}
 		again, err := Parse(m.String())

@@ -56,8 +56,13 @@ func randomBatch(m Model, n int, r *rand.Rand) *Batch {
 	if m.Samples().Input == Sparse {
 		b.RowStart = append(b.RowStart, 0)
 	}
+	for range n * m.Samples().Targets {
+		b.Targets = append(b.Targets, r.Float32())
+	}
 	for range n {
-		b.Labels = append(b.Labels, r.Int32N(int32(m.Samples().Classes)))
+		if m.Samples().Targets == 0 {
+			b.Labels = append(b.Labels, r.Int32N(int32(m.Samples().Classes)))
+		}
 		switch m.Samples().Input {
 		case Dense:
 			for range m.Samples().Features {
@@ -65,7 +70,7 @@ func randomBatch(m Model, n int, r *rand.Rand) *Batch {
 			}
 		case Tokens:
 			for range m.Samples().Features {
-				b.Tokens = append(b.Tokens, uint8(r.IntN(m.Samples().Classes)))
+				b.Tokens = append(b.Tokens, uint8(r.IntN(m.Samples().Vocabulary)))
 			}
 		case Sparse:
 			words := r.Perm(m.Samples().Features)[:r.IntN(min(m.Samples().Features, 12)+1)]
@@ -105,6 +110,15 @@ var small = []string{
 	"gru:1,3,2,2,1", "gru:5,7,3,4,1", "gru:6,5,2,9,2", "gru:9,4,1,3,3",
 }
 
+// listed are lists of layers that together have all.
+var listed = []string{
+	drops,
+	"layers:values=19,targets=3;norm(1),dense(8),relu,residual([dense(8),relu]),norm(4),relu,dense(3)",
+	"layers:image=3x9x11,classes=5;conv(8,3,1,1),norm(4),relu,residual([conv(6,3,1,2),norm(2),relu,conv(6,3,1,1)]),relu,pool(2),average,flatten,dense(5)",
+	"layers:words=40,classes=5;dense(9),relu,dense(5)",
+	"layers:tokens=7x13,classes=4;embedding(5),gru(6,2,all),dropout(0.2),average,dense(4)",
+}
+
 func TestParametersAreCountedAsInTable1(t *testing.T) {
 	for spec, want := range map[string]int{
 		"linear:5000,2":             10_002,
@@ -123,7 +137,7 @@ func TestParametersAreCountedAsInTable1(t *testing.T) {
 }
 
 func TestTensorsTileTheParameters(t *testing.T) {
-	for _, spec := range small {
+	for _, spec := range slices.Concat(small, listed) {
 		m := parse(t, spec)
 		at := 0
 		for _, part := range m.Tensors() {
@@ -250,7 +264,7 @@ func TestGradientAgainstFiniteDifferences(t *testing.T) {
 
 func TestStepFollowsTheGradient(t *testing.T) {
 	everyISA(t, func(t *testing.T, isa kernel.ISA) {
-		for _, spec := range small {
+		for _, spec := range slices.Concat(small, listed) {
 			for _, n := range []int{1, 5, 32, 40} {
 				m := parse(t, spec)
 				w := on(m, 40, isa)
@@ -418,7 +432,7 @@ func TestDivergenceIsReported(t *testing.T) {
 
 func TestStepsAllocateNothing(t *testing.T) {
 	everyISA(t, func(t *testing.T, isa kernel.ISA) {
-		for _, spec := range small {
+		for _, spec := range slices.Concat(small, listed) {
 			m := parse(t, spec)
 			params, grad := make([]float32, m.Params()), make([]float32, m.Params())
 			m.Init(params, 1)
@@ -495,7 +509,7 @@ func TestExactSumRefuses(t *testing.T) {
 // A workspace carries nothing from one batch to the next, whatever their sizes.
 func TestWorkspacesForget(t *testing.T) {
 	everyISA(t, func(t *testing.T, isa kernel.ISA) {
-		for _, spec := range small {
+		for _, spec := range slices.Concat(small, listed) {
 			m := parse(t, spec)
 			x := make([]float32, m.Params())
 			m.Init(x, 1)

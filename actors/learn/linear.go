@@ -22,13 +22,8 @@ func (a Linear) Model(of Samples) (Model, error) {
 	if err := checkSizes(product(a.Features+1, a.Classes), a.Classes, a.Features, a.Classes); err != nil {
 		return nil, err
 	}
-	spec := fmt.Sprintf("linear:%d,%d", a.Features, a.Classes)
-	m := &model{of: a, spec: spec, samples: Samples{Input: Sparse, Features: a.Features, Classes: a.Classes}, metrics: accuracy}
-	m.addLayer("", fanIn(a.Features), a.Classes, a.Features)
-	m.arithmetic = func(int, kernel.ISA) arithmetic {
-		return &linearWork{a.Features, make([]float32, a.Classes), make([]float32, m.params)}
-	}
-	return m, nil
+	samples := Samples{Input: Sparse, Features: a.Features, Classes: a.Classes}
+	return sequential(a, fmt.Sprintf("linear:%d,%d", a.Features, a.Classes), samples, []Layer{DenseLayer{a.Classes}}, ""), nil
 }
 
 func (Linear) Parse(sizes string) (Architecture, error) {
@@ -37,63 +32,17 @@ func (Linear) Parse(sizes string) (Architecture, error) {
 	return Linear{n[0], n[1]}, err
 }
 
-// linearWork is plain Go whatever the kernel: the sums are short and gathered.
-type linearWork struct {
-	features int
-	z        []float32 // a sample's logits, then their gradient
-	sum      []float32 // gradient of the columns in use, all zero between steps
-}
-
-// forward computes the logits of sample i.
-func (w *linearWork) forward(params []float32, b *Batch, i int) (index []int32, value []float32) {
-	f := w.features
-	index, value = b.row(i)
-	bias := params[f*len(w.z):]
-	for k := range w.z {
-		row := params[k*f:][:f]
-		s := bias[k]
-		for j, x := range index {
-			s += float32(row[x] * value[j])
-		}
-		w.z[k] = s
-	}
-	return index, value
-}
+// linearWork is a dense layer on bags of words and softmax cross-entropy, sample by
+// sample.
+type linearWork struct{ columns }
 
 func (w *linearWork) gradients(params []float32, b *Batch) (loss float64) {
-	f := w.features
 	for i := range b.N {
 		index, value := w.forward(params, b, i)
 		loss += softmax(w.z, int(b.Labels[i]), 1/float32(b.N))
-		for k, d := range w.z {
-			row := w.sum[k*f:][:f]
-			for j, x := range index {
-				row[x] += float32(d * value[j])
-			}
-			w.sum[f*len(w.z)+k] += d
-		}
+		w.add(index, value)
 	}
 	return loss / float64(b.N)
-}
-
-func (w *linearWork) update(dst []float32, b *Batch, op kernel.Op, alpha float32) {
-	if op == kernel.Store {
-		copy(dst, w.sum)
-		clear(w.sum)
-		return
-	}
-	f, c := w.features, len(w.z)
-	for k := range c {
-		row := dst[k*f:][:f]
-		sum := w.sum[k*f:][:f]
-		// A word that several samples have is applied once: its sum is zero after.
-		for _, x := range b.Index {
-			row[x] += float32(alpha * sum[x])
-			sum[x] = 0
-		}
-		dst[f*c+k] += float32(alpha * w.sum[f*c+k])
-		w.sum[f*c+k] = 0
-	}
 }
 
 func (w *linearWork) evaluate(params []float32, b *Batch, scores []Score) (loss float64) {

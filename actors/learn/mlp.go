@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 
-	"fedpace/actors/learn/internal/kernel"
 	"fedpace/internal/registry"
 )
 
@@ -36,34 +35,18 @@ func (a MLP) Model(Samples) (Model, error) {
 		return nil, err
 	}
 	spec := "mlp:" + strings.ReplaceAll(strings.Trim(fmt.Sprint(n), "[]"), " ", ",")
-	m := &model{of: a, spec: spec, samples: Samples{Input: Dense, Features: n[0], Classes: n[last]}, metrics: accuracy}
-	for l := range last {
-		// As in a PyTorch Sequential, where every other module is a ReLU.
-		m.addLayer(fmt.Sprintf("%d.", 2*l), fanIn(n[l]), n[l+1], n[l])
+	var list []Layer
+	for l, width := range n[1:] {
+		if l > 0 {
+			list = append(list, ReLULayer{})
+		}
+		list = append(list, DenseLayer{width})
 	}
-	m.arithmetic = func(maxBatch int, isa kernel.ISA) arithmetic {
-		s := newStack(isa, n, 0, maxBatch)
-		return blockwise{mlpWork{s}, &s.head}
-	}
-	return m, nil
+	return sequential(a, spec, Samples{Input: Dense, Features: n[0], Classes: n[last]}, list), nil
 }
 
 func (MLP) Parse(sizes string) (Architecture, error) {
 	var a MLP
 	err := scan(sizes, "FEATURES,HIDDEN,...,CLASSES", &a.Layers)
 	return a, err
-}
-
-type mlpWork struct{ *stack }
-
-func (w mlpWork) begin(_ []float32, b *Batch) { w.layers[0].rows = b.X }
-
-func (w mlpWork) forward(params []float32, b *Batch, k, from, n int, _ bool) []float32 {
-	d := &w.layers[0]
-	d.isa.Transpose(kernel.Block(d.input(k)), kernel.Matrix{Data: b.X[from*d.in:], LD: d.in}, n, d.in)
-	return w.stack.forward(params, k, n)
-}
-
-func (w mlpWork) update(dst []float32, b *Batch, op kernel.Op, alpha float32) {
-	w.stack.update(dst, b.N, op, alpha)
 }

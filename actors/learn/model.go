@@ -141,16 +141,13 @@ type model struct {
 	samples    Samples
 	metrics    []Metric
 	tensors    []Tensor
-	initials   []initial // of each tensor
+	initials   []Init // of each tensor
 	params     int
 	arithmetic func(maxBatch int, isa kernel.ISA) arithmetic
 }
 
-// initial draws a tensor's initial values; nil leaves it zero.
-type initial func(part []float32, r *rand.Rand)
-
 // fanIn is PyTorch's default for linear and convolution layers: uniform on ±1/sqrt(n).
-func fanIn(n int) initial {
+func fanIn(n int) Init {
 	bound := 1 / math.Sqrt(float64(n))
 	return func(part []float32, r *rand.Rand) {
 		for i := range part {
@@ -160,7 +157,7 @@ func fanIn(n int) initial {
 }
 
 // add appends a tensor.
-func (m *model) add(name string, start initial, shape ...int) {
+func (m *model) add(name string, start Init, shape ...int) {
 	t := Tensor{Name: name, Shape: shape, Offset: m.params}
 	m.tensors = append(m.tensors, t)
 	m.initials = append(m.initials, start)
@@ -168,7 +165,7 @@ func (m *model) add(name string, start initial, shape ...int) {
 }
 
 // addLayer appends a layer's weight, the number of its outputs first, and its bias.
-func (m *model) addLayer(prefix string, start initial, shape ...int) {
+func (m *model) addLayer(prefix string, start Init, shape ...int) {
 	m.add(prefix+"weight", start, shape...)
 	m.add(prefix+"bias", start, shape[0])
 }

@@ -81,48 +81,6 @@ func finite(loss float64) error {
 	return nil
 }
 
-// network is a model that works on blocks of samples up to softmax cross-entropy.
-type network interface {
-	// begin takes the parameters and the batch of what follows.
-	begin(params []float32, b *Batch)
-	// forward runs n samples of the batch, from sample `from` on, in block k and
-	// returns their logits. Where keep is set it leaves what backward needs.
-	forward(params []float32, b *Batch, k, from, n int, keep bool) []float32
-	// backward goes on from the logits to the gradients, and returns the sum of the
-	// samples' losses.
-	backward(params []float32, b *Batch, k, from, n int) (loss float64)
-	update(dst []float32, b *Batch, op kernel.Op, alpha float32)
-}
-
-// blockwise is the arithmetic of a network.
-type blockwise struct {
-	network
-	head *head
-}
-
-func (w blockwise) gradients(params []float32, b *Batch) (loss float64) {
-	w.begin(params, b)
-	for k, from := 0, 0; from < b.N; k, from = k+1, from+kernel.Lanes {
-		n := min(kernel.Lanes, b.N-from)
-		w.forward(params, b, k, from, n, true)
-		loss += w.backward(params, b, k, from, n)
-	}
-	return loss / float64(b.N)
-}
-
-func (w blockwise) evaluate(params []float32, b *Batch, scores []Score) (loss float64) {
-	correct := 0
-	w.begin(params, b)
-	for from := 0; from < b.N; from += kernel.Lanes {
-		n := min(kernel.Lanes, b.N-from)
-		s, c := w.head.evaluate(w.forward(params, b, 0, from, n, false), b.Labels[from:from+n])
-		loss += s
-		correct += c
-	}
-	scores[0].count(correct, b.N)
-	return loss
-}
-
 // flat is a batch's gradient as the parameters lie.
 type flat struct {
 	isa  kernel.ISA

@@ -31,10 +31,29 @@ func Explain(path string) (string, bool) {
 			fmt.Fprintf(&b, "%s: %s\n", path, help)
 			for _, o := range registry.Options(reflect.TypeOf(e)) {
 				fmt.Fprintf(&b, "  %s: %s\n", o.Key, o.Help)
+				explainElements(&b, pointOf(o.Type))
 			}
 		}
 	}
 	return strings.TrimSpace(b.String()), b.Len() > 0
+}
+
+// explainElements lists the entries of a plug point that stand in lists, with their
+// options.
+func explainElements(b *strings.Builder, p *registry.Point) {
+	if p == nil || p.Word != "" {
+		return
+	}
+	for _, e := range p.Entries {
+		fmt.Fprintf(b, "    %s: %s\n", e.Name, e.Help)
+		for _, o := range registry.Options(e.Type()) {
+			text := o.Help
+			if limits := valueText(&o, o.Type, o.Key); limits != "" {
+				text += " (" + limits + ")"
+			}
+			fmt.Fprintf(b, "      %s: %s\n", o.Key, text)
+		}
+	}
 }
 
 // pointOf is the plug point whose entries a value of a type is, or holds a list

@@ -46,6 +46,14 @@ func (c *Config) NewModel(of learn.Samples) (m learn.Model, err error) {
 	return m, nil
 }
 
+// madeSamples are those of made data.
+var madeSamples = map[Task]learn.Samples{
+	TaskFEMNIST:     federated.FEMNISTInfo.Samples,
+	TaskCIFAR100:    federated.CIFARInfo.Samples,
+	TaskSent140:     federated.Sent140Info.Samples,
+	TaskShakespeare: federated.ShakespeareInfo.Samples,
+}
+
 // Data says where the samples are from.
 type Data struct {
 	Path   string           `key:"path" is:"short,path,null" help:"synthetic, or the path of a data set; null: the reader needs none"`

@@ -249,6 +249,9 @@ func shortOf(t reflect.Type) (list []registry.Option) {
 // to the entry that is set.
 func (r *reader) choice(v reflect.Value, n *node, path string) error {
 	p := registry.For(v.Type())
+	if p.Word == "" {
+		return r.element(p, v, n, path)
+	}
 	named, at := n, path // the value that names the entry
 	if n.kind == mapping {
 		word := n.fields[p.Word]
@@ -292,6 +295,42 @@ func (r *reader) choice(v reflect.Value, n *node, path string) error {
 		}
 		return nil
 	})
+	v.Set(entry)
+	return err
+}
+
+// element sets the entry of a plug point whose entries stand in lists: its name, or a map
+// of its name to its options or their short form.
+func (r *reader) element(p *registry.Point, v reflect.Value, n *node, path string) error {
+	name, value := n, (*node)(nil)
+	if n.kind == mapping {
+		if len(n.keys) != 1 {
+			return fail(n, path, "a map of %d keys stands where a %s is wanted: one name, with its options below it, as in conv: {maps: 32, size: 3}", len(n.keys), p.Kind)
+		}
+		value = n.fields[n.keys[0]]
+		name = &node{where: value.where, kind: scalar, text: n.keys[0], isText: true}
+	}
+	text, err := name.scalar("a " + p.Kind + ", " + orList(p.Names()))
+	if err != nil {
+		return fail(n, path, "%v", err)
+	}
+	standard, _, ok := p.Entry(text)
+	if !ok {
+		return fail(name, path, "%s", notA(text, p.Kind, p.Names()))
+	}
+	entry, at := reflect.New(reflect.TypeOf(standard)).Elem(), join(path, text)
+	r.begin(entry, name.where, at, text)
+	switch short := shortOf(entry.Type()); {
+	case value == nil || value.kind == null:
+	case value.kind == mapping:
+		err = r.options(entry, value, at, func(key string, child *node) error {
+			return fail(child, join(at, key), "%s", unknownKey(join(at, key), keysOf(registry.Options(entry.Type()))))
+		})
+	case short != nil:
+		err = r.short(short, entry, value, at)
+	default:
+		err = value.instead(at, "nothing, or a map of options")
+	}
 	v.Set(entry)
 	return err
 }

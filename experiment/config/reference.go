@@ -35,7 +35,11 @@ explains one key, and ` + "`fedpace config schema`" + ` lets an editor complete 
 	}
 	for i := 0; i < len(r.points); i++ { // which grows
 		p := registry.For(r.points[i].Type)
-		r.table(r.heading(i), "`"+p.Word+"` or option")
+		first := "`" + p.Word + "` or option"
+		if p.Word == "" {
+			first = "name or option"
+		}
+		r.table(r.heading(i), first)
 		for _, e := range p.Entries {
 			fmt.Fprintf(&r, "| **`%s`** | | | %s |\n", e.Name, escape(e.Help))
 			for _, o := range registry.Options(e.Type()) {

@@ -176,6 +176,10 @@ func (s schema) point(t reflect.Type) string {
 		return key
 	}
 	s[key] = object{} // an entry may hold another of its own kind
+	if p.Word == "" {
+		s[key] = object{"oneOf": s.elements(p)}
+		return key
+	}
 	list := []object{}
 	entries := s.entries(p, p.Default, "", reflect.TypeFor[struct{}]())
 	for i, e := range p.Entries {
@@ -188,4 +192,23 @@ func (s schema) point(t reflect.Type) string {
 	}
 	s[key] = object{"oneOf": append(list, entries...)}
 	return key
+}
+
+// elements are the entries of a plug point that stand in lists: a word, which is enough
+// for an entry that needs no option, or a map of the name to the options or their short
+// form.
+func (s schema) elements(p *registry.Point) (list []object) {
+	for _, e := range p.Entries {
+		options := s.record("", true, e.Type(), nil)
+		if len(options["required"].([]string)) == 0 {
+			list = append(list, object{"const": e.Name, "description": e.Help})
+		}
+		forms := []object{options}
+		for _, short := range shortOf(e.Type()) {
+			forms = append(forms, s.forms(&short, short.Type, "", true)...)
+		}
+		list = append(list, object{"type": "object", "description": e.Help, "required": []string{e.Name},
+			"properties": object{e.Name: object{"anyOf": forms}}, "additionalProperties": false})
+	}
+	return list
 }

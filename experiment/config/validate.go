@@ -132,14 +132,21 @@ func (c *Config) checkPopulation() error {
 }
 
 func (c *Config) checkModel() error {
+	_, layers := c.Model.(learn.Sequential)
 	switch {
-	case !c.UsesTaskModel() && c.IsSynthetic():
+	case !c.UsesTaskModel() && !layers && c.IsSynthetic():
 		return problem("model", []string{"data"}, "%q is for custom data; synthetic data has the task's model (set data, or model: task)", learn.Models.NameOf(c.Model))
 	case !c.UsesTaskModel() && c.Task.IsConvex():
 		return problem("model", []string{"task"}, "task %s has a model of its own (set model: task)", c.Task)
 	}
 	if v, ok := c.Model.(interface{ Validate() error }); ok {
-		return Error("model", v.Validate())
+		if err := v.Validate(); err != nil {
+			return Error("model", err)
+		}
+	}
+	if layers && c.IsSynthetic() {
+		_, err := c.Model.Model(madeSamples[c.Task])
+		return Error("model", err)
 	}
 	return nil
 }

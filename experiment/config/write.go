@@ -95,6 +95,9 @@ func flow(o *registry.Option, v reflect.Value) string {
 			return "null"
 		}
 		name := p.NameOf(v.Interface())
+		if p.Word == "" {
+			return element(name, v.Elem())
+		}
 		if text, ok := shortText(v.Elem()); ok && !slices.Contains(p.Names(), text) {
 			return text
 		}
@@ -122,6 +125,17 @@ func flow(o *registry.Option, v reflect.Value) string {
 		return registry.Number(v.Float())
 	}
 	panic(fmt.Sprintf("config: a %v cannot be written", v.Type()))
+}
+
+// element writes an entry that stands in a list: its name, and what it is set to.
+func element(name string, v reflect.Value) string {
+	if len(registry.Options(v.Type())) == 0 {
+		return quote(name)
+	}
+	if text, ok := shortText(v); ok {
+		return quote(name) + ": " + text
+	}
+	return quote(name) + ": {" + strings.Join(fields(v, true), ", ") + "}"
 }
 
 // shortText is the scalar that stands for a struct: false where it has none, or

@@ -35,5 +35,8 @@ const (
 
 	Compression Purpose = 25 // (client, task): what of an update is rounded, and which way
 
+	LocalStep  Purpose = 26 // (client, step): seed of what a model draws in a local step
+	DropValues Purpose = 27 // (layer) of such a seed: which values a dropout leaves out
+
 	Timeline Purpose = 30 // (client): which clients' tasks are shown
 )

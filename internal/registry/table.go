@@ -16,7 +16,7 @@ type Table[T any] struct{ *Point }
 // Point is a [Table] whose type is known only at run time.
 type Point struct {
 	Kind    string  // names one entry in messages, as in "closing rule"
-	Word    string  // key that names the entry in a map of the configuration
+	Word    string  // key that names the entry in a map of the configuration, "" where its name is the key
 	Default string  // entry of a map that does not name one, "" where it must
 	Entries []Entry // by name
 }
@@ -34,7 +34,9 @@ var points = map[reflect.Type]*Point{}
 
 // New makes the plug point of an interface type, once. kind names one entry in
 // messages, as in "closing rule". word is the key that names the entry in a
-// map of the configuration, as in {rule: deadline, seconds: 5}.
+// map of the configuration, as in {rule: deadline, seconds: 5}. Without a word entries
+// stand in lists, each by its name or as a map of its name to its options, as in
+// [conv: {maps: 32}, relu].
 func New[T any](kind, word string) *Table[T] {
 	t := reflect.TypeFor[T]()
 	if t.Kind() != reflect.Interface {

@@ -8,8 +8,8 @@ import (
 
 // What the readers of a task's real set say of it.
 var (
-	FEMNISTInfo     = Info{Samples: learn.Samples{Input: learn.Dense, Features: FEMNISTPixels, Classes: FEMNISTClasses}}
-	CIFARInfo       = Info{Samples: learn.Samples{Input: learn.Dense, Features: CIFARPixels, Classes: CIFARClasses}}
+	FEMNISTInfo     = Info{Samples: learn.Samples{Input: learn.Dense, Features: FEMNISTPixels, Classes: FEMNISTClasses, Image: [3]int{1, 28, 28}}}
+	CIFARInfo       = Info{Samples: learn.Samples{Input: learn.Dense, Features: CIFARPixels, Classes: CIFARClasses, Image: [3]int{3, 32, 32}}}
 	Sent140Info     = Info{Samples: learn.Samples{Input: learn.Sparse, Features: Sent140Words, Classes: 2}}
 	ShakespeareInfo = Info{Samples: learn.Samples{Input: learn.Tokens, Features: ShakespeareWindow, Classes: len(ShakespeareCharacters), Vocabulary: len(ShakespeareCharacters)}}
 )

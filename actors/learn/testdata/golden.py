@@ -6,33 +6,20 @@ optimizers on one.
 
 Weights and batches come from a hash that golden_test.go has too, so that the file
 holds results only. Of the parameters it holds their norm, how far they moved, and
-64 sums with pseudo-random signs: the mean square of the differences of such sums
-estimates the squared norm of the difference of the parameters themselves.
+64 sums with pseudo-random signs (sums.py).
 """
 import json
+import os
+import sys
 
 import numpy as np
 import torch
 from torch import nn
 
-SIGNS = 64
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from sums import flat, hashes, summary, uniform  # noqa: E402
+
 torch.set_num_threads(1)
-
-
-def hashes(stream, n):
-    """SplitMix64 of stream·2^40 + i."""
-    with np.errstate(over="ignore"):
-        x = np.arange(n, dtype=np.uint64) + (np.uint64(stream) << np.uint64(40))
-        x = (x + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
-        x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        return x ^ (x >> np.uint64(31))
-
-
-def uniform(stream, n):
-    """float32 in [-1, 1)."""
-    u = (hashes(stream, n) >> np.uint64(40)).astype(np.float32) * np.float32(2**-24)
-    return u * np.float32(2) - np.float32(1)
 
 
 class Characters(nn.Module):
@@ -113,16 +100,8 @@ def batch(stream, kind, classes, n):
     return x, labels
 
 
-def flat(module):
-    return np.concatenate([p.detach().numpy().ravel() for p in module.parameters()]).astype(np.float64)
-
-
-def summary(x, start):
-    bits = hashes(1, len(x))
-    signs = [
-        float(np.where((bits >> np.uint64(j)) & np.uint64(1), x, -x).sum()) for j in range(SIGNS)
-    ]
-    return {"norm": float(np.linalg.norm(x)), "moved": float(np.linalg.norm(x - start)), "signs": signs}
+def moved(x, start):
+    return summary(x) | {"moved": float(np.linalg.norm(x - start))}
 
 
 def train(spec, module, kind, classes, size, rate, optimiser, clip=0):
@@ -146,8 +125,8 @@ def train(spec, module, kind, classes, size, rate, optimiser, clip=0):
         optimiser.step()
         result["losses"].append(float(loss.detach()))
         if step == 0:
-            result["after1"] = summary(flat(module), start)
-    result["after50"] = summary(flat(module), start)
+            result["after1"] = moved(flat(module), start)
+    result["after50"] = moved(flat(module), start)
     with torch.no_grad():
         x, y = batch(20_000, kind, classes, size)
         z = module(x)

@@ -55,6 +55,25 @@ func bits(results ...[]float32) (all []uint64) {
 	return all
 }
 
+// passes is an operation on so many vectors of one length.
+func passes(count int, run func(isa ISA, x [][]float32)) func(d *drawn) func(isa ISA) []uint64 {
+	return func(d *drawn) func(isa ISA) []uint64 {
+		n := 8 * d.size("groups of 8", 9)
+		start := make([][]float32, count)
+		for i := range start {
+			start[i] = d.values(n)
+		}
+		return func(isa ISA) []uint64 {
+			var x [][]float32
+			for _, v := range start {
+				x = append(x, slices.Clone(v))
+			}
+			run(isa, x)
+			return bits(x...)
+		}
+	}
+}
+
 // operations draw the operands of every routine and return how an instruction set
 // runs it on them.
 var operations = map[string]func(d *drawn) func(isa ISA) []uint64{
@@ -123,6 +142,13 @@ var operations = map[string]func(d *drawn) func(isa ISA) []uint64{
 			return bits(y)
 		}
 	},
+	"centre":          passes(4, func(isa ISA, x [][]float32) { isa.Centre(x[0], x[1], x[2], x[3]) }),
+	"affine":          passes(4, func(isa ISA, x [][]float32) { isa.Affine(x[0], x[1], x[2], x[3], false) }),
+	"affine and ReLU": passes(4, func(isa ISA, x [][]float32) { isa.Affine(x[0], x[1], x[2], x[3], true) }),
+	"addDots":         passes(4, func(isa ISA, x [][]float32) { isa.AddDots(x[0], x[1], x[2], x[3]) }),
+	"combine":         passes(6, func(isa ISA, x [][]float32) { isa.Combine(x[0], x[1], x[2], x[3], x[4], x[5]) }),
+	"addReLU":         passes(2, func(isa ISA, x [][]float32) { isa.AddReLU(x[0], x[1]) }),
+	"mask":            passes(2, func(isa ISA, x [][]float32) { isa.Mask(x[0], x[1]) }),
 	"addScaled": func(d *drawn) func(isa ISA) []uint64 {
 		n := d.size("n", 70)
 		x, start := d.values(n), d.values(n)

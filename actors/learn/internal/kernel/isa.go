@@ -52,6 +52,12 @@ type routine struct {
 	maxPool     func(rows int, x *float32, part int, dst *float32, ld int, code *int32)
 	maxUnpool   func(rows int, gradient *float32, ld int, code *int32, dst *float32, right, down int)
 	peak        func(turns int)
+
+	centre        func(dst, x, mean, squares *float32, groups int)
+	affine        func(dst, x, scale, shift *float32, groups int, least float32)
+	addDots       func(sum, dot, y, x *float32, groups int)
+	combine       func(dst, x, a, y, b, c *float32, groups int)
+	addReLU, mask func(dst, x *float32, groups int)
 }
 
 // vectors are the routines, nil where not everything is in assembly.

@@ -487,3 +487,65 @@ func TestMaxPool(t *testing.T) {
 		})
 	})
 }
+
+// The passes of a normalisation and of a ReLU are what they are said to be.
+func TestPasses(t *testing.T) {
+	inf := float32(math.Inf(1))
+	for _, c := range Available() {
+		r := rand.New(rand.NewPCG(1, 2))
+		const n = 72
+		var x [6][]float32
+		for i := range x {
+			x[i] = fill(make([]float32, n), r)
+		}
+		for _, pass := range []struct {
+			name string
+			run  func(x [6][]float32)
+			want func(x [6]float64) [2]float64 // of the first two
+		}{
+			{"Centre", func(x [6][]float32) { c.Centre(x[0], x[1], x[2], x[3]) },
+				func(x [6]float64) [2]float64 { return [2]float64{x[1] - x[2], x[1]} }},
+			{"Centre's squares", func(x [6][]float32) { c.Centre(x[3], x[1], x[2], x[0]) },
+				func(x [6]float64) [2]float64 { return [2]float64{x[0] + (x[1]-x[2])*(x[1]-x[2]), x[1]} }},
+			{"Affine", func(x [6][]float32) { c.Affine(x[0], x[1], x[2], x[3], false) },
+				func(x [6]float64) [2]float64 { return [2]float64{x[1]*x[2] + x[3], x[1]} }},
+			{"Affine and ReLU", func(x [6][]float32) { c.Affine(x[0], x[1], x[2], x[3], true) },
+				func(x [6]float64) [2]float64 { return [2]float64{max(0, x[1]*x[2]+x[3]), x[1]} }},
+			{"AddDots", func(x [6][]float32) { c.AddDots(x[0], x[1], x[2], x[3]) },
+				func(x [6]float64) [2]float64 { return [2]float64{x[0] + x[2], x[1] + x[2]*x[3]} }},
+			{"Combine", func(x [6][]float32) { c.Combine(x[0], x[1], x[2], x[3], x[4], x[5]) },
+				func(x [6]float64) [2]float64 { return [2]float64{x[1]*x[2] + x[3]*x[4] + x[5], x[1]} }},
+			{"AddReLU", func(x [6][]float32) { c.AddReLU(x[0], x[1]) },
+				func(x [6]float64) [2]float64 { return [2]float64{max(0, x[0]+x[1]), x[1]} }},
+			{"Mask", func(x [6][]float32) { c.Mask(x[0], x[1]) },
+				func(x [6]float64) [2]float64 {
+					if x[1] > 0 {
+						return [2]float64{x[0], x[1]}
+					}
+					return [2]float64{0, x[1]}
+				}},
+		} {
+			var y [6][]float32
+			for i := range x {
+				y[i] = slices.Clone(x[i])
+			}
+			pass.run(y)
+			for i := range n {
+				var v [6]float64
+				for j := range x {
+					v[j] = float64(x[j][i])
+				}
+				for j, want := range pass.want(v) {
+					if got := float64(y[j][i]); math.Abs(got-want) > 1e-6*(1+math.Abs(want)) {
+						t.Errorf("%v: %s gives %v at %d of vector %d, want %v", c, pass.name, got, i, j, want)
+					}
+				}
+			}
+		}
+		dx := []float32{1, 1, 1, 1, 1, 1, 1, 1}
+		c.Mask(dx, []float32{0, float32(math.Copysign(0, -1)), -1, 1, inf, -inf, 1e-45, -1e-45})
+		if want := []float32{0, 0, 0, 1, 1, 0, 1, 0}; !slices.Equal(dx, want) {
+			t.Errorf("%v: Mask leaves %v, want %v", c, dx, want)
+		}
+	}
+}

@@ -325,6 +325,36 @@ func rowSums(dst *float32, x *float32, rows int, alpha float32, add bool)
 //go:noescape
 func addScaled(dst *float32, x *float32, groups int, alpha float32)
 
+// centre: see Centre.
+//
+//go:noescape
+func centre(dst *float32, x *float32, mean *float32, squares *float32, groups int)
+
+// affine writes at least `least`; see Affine.
+//
+//go:noescape
+func affine(dst *float32, x *float32, scale *float32, shift *float32, groups int, least float32)
+
+// addDots: see AddDots.
+//
+//go:noescape
+func addDots(sum *float32, dot *float32, y *float32, x *float32, groups int)
+
+// combine: see Combine.
+//
+//go:noescape
+func combine(dst *float32, x *float32, a *float32, y *float32, b *float32, c *float32, groups int)
+
+// addReLU: see AddReLU.
+//
+//go:noescape
+func addReLU(dst *float32, x *float32, groups int)
+
+// mask: see Mask.
+//
+//go:noescape
+func mask(dst *float32, x *float32, groups int)
+
 // prefetch asks for cache lines of 64 bytes.
 //
 //go:noescape

@@ -14776,6 +14776,149 @@ group:
 	VZEROUPPER
 	RET
 
+// func centre(dst *float32, x *float32, mean *float32, squares *float32, groups int)
+// Requires: AVX, FMA3
+TEXT ·centre(SB), NOSPLIT, $0-40
+	MOVQ groups+32(FP), AX
+	MOVQ dst+0(FP), CX
+	MOVQ x+8(FP), DX
+	MOVQ mean+16(FP), BX
+	MOVQ squares+24(FP), SI
+
+group:
+	VMOVUPS     (DX), Y0
+	VSUBPS      (BX), Y0, Y0
+	VMOVUPS     Y0, (CX)
+	VMOVUPS     (SI), Y1
+	VFMADD231PS Y0, Y0, Y1
+	VMOVUPS     Y1, (SI)
+	ADDQ        $0x20, CX
+	ADDQ        $0x20, DX
+	ADDQ        $0x20, BX
+	ADDQ        $0x20, SI
+	DECQ        AX
+	JNZ         group
+	VZEROUPPER
+	RET
+
+// func affine(dst *float32, x *float32, scale *float32, shift *float32, groups int, least float32)
+// Requires: AVX, FMA3
+TEXT ·affine(SB), NOSPLIT, $0-44
+	MOVQ         groups+32(FP), AX
+	MOVQ         dst+0(FP), CX
+	MOVQ         x+8(FP), DX
+	MOVQ         scale+16(FP), BX
+	MOVQ         shift+24(FP), SI
+	VBROADCASTSS least+40(FP), Y0
+
+group:
+	VMOVUPS     (DX), Y1
+	VMOVUPS     (BX), Y2
+	VFMADD213PS (SI), Y2, Y1
+	VMAXPS      Y1, Y0, Y1
+	VMOVUPS     Y1, (CX)
+	ADDQ        $0x20, CX
+	ADDQ        $0x20, DX
+	ADDQ        $0x20, BX
+	ADDQ        $0x20, SI
+	DECQ        AX
+	JNZ         group
+	VZEROUPPER
+	RET
+
+// func addDots(sum *float32, dot *float32, y *float32, x *float32, groups int)
+// Requires: AVX, FMA3
+TEXT ·addDots(SB), NOSPLIT, $0-40
+	MOVQ groups+32(FP), AX
+	MOVQ sum+0(FP), CX
+	MOVQ dot+8(FP), DX
+	MOVQ y+16(FP), BX
+	MOVQ x+24(FP), SI
+
+group:
+	VMOVUPS     (BX), Y0
+	VADDPS      (CX), Y0, Y1
+	VMOVUPS     Y1, (CX)
+	VMOVUPS     (DX), Y1
+	VFMADD231PS (SI), Y0, Y1
+	VMOVUPS     Y1, (DX)
+	ADDQ        $0x20, CX
+	ADDQ        $0x20, DX
+	ADDQ        $0x20, BX
+	ADDQ        $0x20, SI
+	DECQ        AX
+	JNZ         group
+	VZEROUPPER
+	RET
+
+// func combine(dst *float32, x *float32, a *float32, y *float32, b *float32, c *float32, groups int)
+// Requires: AVX, FMA3
+TEXT ·combine(SB), NOSPLIT, $0-56
+	MOVQ groups+48(FP), AX
+	MOVQ dst+0(FP), CX
+	MOVQ x+8(FP), DX
+	MOVQ a+16(FP), BX
+	MOVQ y+24(FP), SI
+	MOVQ b+32(FP), DI
+	MOVQ c+40(FP), R8
+
+group:
+	VMOVUPS     (SI), Y0
+	VMOVUPS     (DI), Y1
+	VFMADD213PS (R8), Y1, Y0
+	VMOVUPS     (BX), Y1
+	VFMADD231PS (DX), Y1, Y0
+	VMOVUPS     Y0, (CX)
+	ADDQ        $0x20, CX
+	ADDQ        $0x20, DX
+	ADDQ        $0x20, BX
+	ADDQ        $0x20, SI
+	ADDQ        $0x20, DI
+	ADDQ        $0x20, R8
+	DECQ        AX
+	JNZ         group
+	VZEROUPPER
+	RET
+
+// func addReLU(dst *float32, x *float32, groups int)
+// Requires: AVX
+TEXT ·addReLU(SB), NOSPLIT, $0-24
+	MOVQ   groups+16(FP), AX
+	MOVQ   dst+0(FP), CX
+	MOVQ   x+8(FP), DX
+	VXORPS Y0, Y0, Y0
+
+group:
+	VMOVUPS (CX), Y1
+	VADDPS  (DX), Y1, Y1
+	VMAXPS  Y1, Y0, Y1
+	VMOVUPS Y1, (CX)
+	ADDQ    $0x20, CX
+	ADDQ    $0x20, DX
+	DECQ    AX
+	JNZ     group
+	VZEROUPPER
+	RET
+
+// func mask(dst *float32, x *float32, groups int)
+// Requires: AVX
+TEXT ·mask(SB), NOSPLIT, $0-24
+	MOVQ   groups+16(FP), AX
+	MOVQ   dst+0(FP), CX
+	MOVQ   x+8(FP), DX
+	VXORPS Y0, Y0, Y0
+
+group:
+	VCMPPS  $0x11, (DX), Y0, Y1
+	VANDPS  (CX), Y1, Y1
+	VMOVUPS Y1, (CX)
+	ADDQ    $0x20, CX
+	ADDQ    $0x20, DX
+	DECQ    AX
+	JNZ     group
+	VZEROUPPER
+	RET
+
 // func prefetch(src *uint8, lines int)
 // Requires: MMX+
 TEXT ·prefetch(SB), NOSPLIT, $0-16

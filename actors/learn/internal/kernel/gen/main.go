@@ -23,6 +23,7 @@ func main() {
 	transpose()
 	rowSums()
 	addScaled()
+	normalisation()
 	prefetch()
 	Generate()
 }

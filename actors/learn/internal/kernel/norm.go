@@ -1,0 +1,95 @@
+package kernel
+
+import "math"
+
+// Passes over vectors whose length is a multiple of 8, such as parts of blocks: those of a
+// normalisation, and what a ReLU does to sums and to gradients.
+
+// groups is how many vectors of 8 floats a slice is, and whether there are vectors.
+func (isa ISA) groups(x []float32) (v *routine, n int) {
+	if len(x) == 0 || len(x)%8 != 0 {
+		panic("kernel: a pass over a part of a vector")
+	}
+	return isa.vectors(), len(x) / 8
+}
+
+// Centre computes dst = x − mean and adds its square to squares.
+func (isa ISA) Centre(dst, x, mean, squares []float32) {
+	x, mean, squares = x[:len(dst)], mean[:len(dst)], squares[:len(dst)]
+	if v, n := isa.groups(dst); v != nil {
+		v.centre(&dst[0], &x[0], &mean[0], &squares[0], n)
+		return
+	}
+	for i, v := range x {
+		c := v - mean[i]
+		dst[i] = c
+		squares[i] += float32(c * c)
+	}
+}
+
+// Affine computes dst = x·scale + shift, and with relu the larger of that and 0; a NaN
+// stays.
+func (isa ISA) Affine(dst, x, scale, shift []float32, relu bool) {
+	x, scale, shift = x[:len(dst)], scale[:len(dst)], shift[:len(dst)]
+	least := float32(math.Inf(-1))
+	if relu {
+		least = 0
+	}
+	if v, n := isa.groups(dst); v != nil {
+		v.affine(&dst[0], &x[0], &scale[0], &shift[0], n, least)
+		return
+	}
+	for i, v := range x {
+		dst[i] = max(float32(v*scale[i])+shift[i], least)
+	}
+}
+
+// AddDots adds g to sum and g·x to dot.
+func (isa ISA) AddDots(sum, dot, g, x []float32) {
+	sum, dot, x = sum[:len(g)], dot[:len(g)], x[:len(g)]
+	if v, n := isa.groups(g); v != nil {
+		v.addDots(&sum[0], &dot[0], &g[0], &x[0], n)
+		return
+	}
+	for i, v := range g {
+		sum[i] += v
+		dot[i] += float32(v * x[i])
+	}
+}
+
+// Combine computes dst = a·x + (b·y + c).
+func (isa ISA) Combine(dst, x, a, y, b, c []float32) {
+	x, a, y, b, c = x[:len(dst)], a[:len(dst)], y[:len(dst)], b[:len(dst)], c[:len(dst)]
+	if v, n := isa.groups(dst); v != nil {
+		v.combine(&dst[0], &x[0], &a[0], &y[0], &b[0], &c[0], n)
+		return
+	}
+	for i, v := range x {
+		dst[i] = float32(a[i]*v) + (float32(b[i]*y[i]) + c[i])
+	}
+}
+
+// AddReLU computes dst = max(0, dst + x); a NaN stays.
+func (isa ISA) AddReLU(dst, x []float32) {
+	x = x[:len(dst)]
+	if v, n := isa.groups(dst); v != nil {
+		v.addReLU(&dst[0], &x[0], n)
+		return
+	}
+	for i, v := range dst {
+		dst[i] = max(v+x[i], 0)
+	}
+}
+
+// Mask sets dst to zero where x is not above zero; where it is NaN dst may be anything.
+func (isa ISA) Mask(dst, x []float32) {
+	x = x[:len(dst)]
+	if v, n := isa.groups(dst); v != nil {
+		v.mask(&dst[0], &x[0], n)
+		return
+	}
+	for i, d := range dst { // without a branch: which way it goes cannot be foreseen
+		b := int32(math.Float32bits(x[i]))
+		dst[i] = math.Float32frombits(math.Float32bits(d) & uint32((^b&-b)>>31))
+	}
+}

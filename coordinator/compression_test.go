@@ -6,7 +6,6 @@ import (
 	"slices"
 	"testing"
 
-	"fedpace/actors"
 	"fedpace/coordinator"
 	"fedpace/coordinator/aggregate"
 	"fedpace/coordinator/closing"
@@ -40,10 +39,7 @@ func TestErrorFeedbackIsPublished(t *testing.T) {
 			want[j] = float64(v)
 		}
 		for _, task := range tasks {
-			own, _, err := trainer.Local(t.Context(), base, actors.Assignment{Task: task.Task, Client: task.Client, LocalSteps: task.LocalSteps, StepsDone: task.StepsDone, Rate: task.LearningRate})
-			if err != nil {
-				t.Fatal(err)
-			}
+			own := ownModel(t, trainer, base, task)
 			p := slices.Clone(residuals[task.Client])
 			if p == nil {
 				p = make([]float64, len(base))
@@ -63,11 +59,7 @@ func TestErrorFeedbackIsPublished(t *testing.T) {
 			residuals[task.Client] = p
 		}
 		got := models[len(versions)-1]
-		for j := range want {
-			if d := math.Abs(float64(got[j]) - want[j]); !(d < 1e-6) {
-				t.Fatalf("model %d, parameter %d: %g, the formula gives %g", len(versions), j, got[j], want[j])
-			}
-		}
+		nearFormula(t, len(versions), got, want)
 		return got, nil
 	})
 	if again < 10 || stop.Outcomes[round.Late] == 0 || stop.Outcomes[round.Dropped] == 0 {

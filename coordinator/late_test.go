@@ -6,7 +6,6 @@ import (
 	"slices"
 	"testing"
 
-	"fedpace/actors"
 	"fedpace/actors/device"
 	"fedpace/coordinator"
 	"fedpace/coordinator/aggregate"
@@ -147,10 +146,7 @@ func TestLateUpdatesCountByTheirRules(t *testing.T) {
 				var u updated
 				for _, task := range tasks {
 					base, tau := versions[task.Model], len(versions)-1-int(task.Model)
-					own, _, err := trainer.Local(t.Context(), base, actors.Assignment{Task: task.Task, Client: task.Client, LocalSteps: task.LocalSteps, StepsDone: task.StepsDone, Rate: task.LearningRate})
-					if err != nil {
-						t.Fatal(err)
-					}
+					own := ownModel(t, trainer, base, task)
 					d, samples := make([]float64, len(own)), 1.0
 					for j := range d {
 						d[j] = float64(own[j]) - float64(base[j])
@@ -162,11 +158,11 @@ func TestLateUpdatesCountByTheirRules(t *testing.T) {
 					clients[task.Client], ks[task.LocalSteps], ages[tau] = true, true, true
 				}
 				got := models[len(versions)-1]
-				for j, step := range x.formula(u) {
-					if want := float64(newest[j]) + step; !(math.Abs(float64(got[j])-want) < 1e-6) {
-						t.Fatalf("model %d, parameter %d: %g, the formula gives %g", len(versions), j, got[j], want)
-					}
+				want := x.formula(u)
+				for j := range want {
+					want[j] += float64(newest[j])
 				}
+				nearFormula(t, len(versions), got, want)
 				return got, make([]float64, len(tasks))
 			})
 			if len(clients) < 5 || len(ks) < 2 || len(ages) < 3 {

@@ -65,21 +65,14 @@ func TestAsynchronousRulesArePublished(t *testing.T) {
 					}
 					for _, task := range tasks {
 						base, tau := versions[task.Model], len(versions)-1-int(task.Model)
-						own, _, err := trainer.Local(t.Context(), base, actors.Assignment{Task: task.Task, Client: task.Client, LocalSteps: task.LocalSteps, StepsDone: task.StepsDone, Rate: task.LearningRate})
-						if err != nil {
-							t.Fatal(err)
-						}
+						own := ownModel(t, trainer, base, task)
 						for j := range want {
 							want[j] += x.formula(float64(newest[j]), float64(own[j]), float64(base[j]), tau, len(tasks))
 						}
 						clients[task.Client], ks[task.LocalSteps], ages[tau] = true, true, true
 					}
 					got := models[len(versions)-1]
-					for j := range want {
-						if d := math.Abs(float64(got[j]) - want[j]); !(d < 1e-6) {
-							t.Fatalf("model %d, parameter %d: %g, the formula gives %g", len(versions), j, got[j], want[j])
-						}
-					}
+					nearFormula(t, len(versions), got, want)
 					return got, nil
 				})
 				if len(clients) < 5 || len(ks) < 2 || len(ages) < 3 {
@@ -135,6 +128,26 @@ func TestStalenessDampsASingleUpdate(t *testing.T) {
 		}
 		if len(seen) != want {
 			t.Errorf("%s: exponents 0, 0.5 and 8 lead to %d models, want %d", rule, len(seen), want)
+		}
+	}
+}
+
+// ownModel is the model that a client ends its task with.
+func ownModel(t *testing.T, trainer *actors.Trainer, base []float32, task round.Task) []float32 {
+	t.Helper()
+	own, _, err := trainer.Local(t.Context(), base, actors.Assignment{Task: task.Task, Client: task.Client, LocalSteps: task.LocalSteps, StepsDone: task.StepsDone, Rate: task.LearningRate})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return own
+}
+
+// nearFormula holds a version of the model to what a formula gives, to 1e-6.
+func nearFormula(t *testing.T, version int, got []float32, want []float64) {
+	t.Helper()
+	for j := range want {
+		if d := math.Abs(float64(got[j]) - want[j]); !(d < 1e-6) {
+			t.Fatalf("model %d, parameter %d: %g, the formula gives %g", version, j, got[j], want[j])
 		}
 	}
 }

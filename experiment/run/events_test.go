@@ -208,26 +208,16 @@ func TestWatchingChangesNothing(t *testing.T) {
 	}
 }
 
-// A run that is stopped and goes on leaves the log and the tables of one that
-// was never stopped, byte for byte.
-func TestLogAndTablesGoOn(t *testing.T) {
-	t.Parallel()
-	whole := runtest.Uneven(t, "stop.virtual_seconds=300", "outputs=[tasks]")
-	mustRun(t, whole, Options{})
-	stopped := whole
-	stopped.Out, stopped.Pace = filepath.Join(t.TempDir(), "run"), 400 // so that it can be stopped while it goes
+// playInLives plays a run to its end that its options stop at least twice; lives count from 0.
+func playInLives(t *testing.T, c config.Config, options func(life int, stop func()) Options) {
+	t.Helper()
 	lives := 0
 	for err := error(context.Canceled); errors.Is(err, context.Canceled); lives++ {
 		ctx, stop := context.WithCancel(t.Context())
-		o := Options{Progress: func(p Progress) {
-			if p.Fraction() > 0.2*float64(lives+1) && p.Fraction() < 0.9 {
-				stop()
-			}
-		}}
-		if lives == 0 {
-			_, err = Run(ctx, stopped, o)
+		if o := options(lives, stop); lives == 0 {
+			_, err = Run(ctx, c, o)
 		} else {
-			_, err = Resume(ctx, stopped.Out, o)
+			_, err = Resume(ctx, c.Out, o)
 		}
 		stop()
 		if err != nil && !errors.Is(err, context.Canceled) {
@@ -237,6 +227,23 @@ func TestLogAndTablesGoOn(t *testing.T) {
 	if lives < 3 {
 		t.Errorf("the run was stopped %d times, want at least 2", lives-1)
 	}
+}
+
+// A run that is stopped and goes on leaves the log and the tables of one that
+// was never stopped, byte for byte.
+func TestLogAndTablesGoOn(t *testing.T) {
+	t.Parallel()
+	whole := runtest.Uneven(t, "stop.virtual_seconds=300", "outputs=[tasks]")
+	mustRun(t, whole, Options{})
+	stopped := whole
+	stopped.Out, stopped.Pace = filepath.Join(t.TempDir(), "run"), 400 // so that it can be stopped while it goes
+	playInLives(t, stopped, func(life int, stop func()) Options {
+		return Options{Progress: func(p Progress) {
+			if p.Fraction() > 0.2*float64(life+1) && p.Fraction() < 0.9 {
+				stop()
+			}
+		}}
+	})
 	for _, name := range []string{folder.RoundsFile, eventlog.File, tables.RoundsFile, tables.ClientsFile, tables.TasksFile} {
 		want, err := os.ReadFile(filepath.Join(whole.Out, name))
 		if err != nil {

@@ -1,7 +1,6 @@
 package run
 
 import (
-	"context"
 	"encoding/csv"
 	"errors"
 	"fmt"
@@ -158,27 +157,13 @@ func TestEvaluationsByClientAreTheSameBits(t *testing.T) {
 	equalFiles(t, whole.Out, many.Out, names...)
 
 	stopped := runtest.Small(t, append(sets, "pace=60")...)
-	lives := 0
-	for err := error(context.Canceled); errors.Is(err, context.Canceled); lives++ {
-		ctx, stop := context.WithCancel(t.Context())
-		o := Options{Model: func(round int, _ []float32) { // just before the evaluation
-			if round == 2*lives+2 && lives < 4 {
+	playInLives(t, stopped, func(life int, stop func()) Options {
+		return Options{Model: func(round int, _ []float32) { // just before the evaluation
+			if round == 2*life+2 && life < 4 {
 				stop()
 			}
 		}}
-		if lives == 0 {
-			_, err = Run(ctx, stopped, o)
-		} else {
-			_, err = Resume(ctx, stopped.Out, o)
-		}
-		stop()
-		if err != nil && !errors.Is(err, context.Canceled) {
-			t.Fatal(err)
-		}
-	}
-	if lives < 3 {
-		t.Errorf("the run was stopped %d times, want at least 2", lives-1)
-	}
+	})
 	equalFiles(t, whole.Out, stopped.Out, names...)
 	s, err := folder.ReadSummary(filepath.Join(stopped.Out, folder.SummaryFile))
 	if err != nil || *s.ClientEvaluation.Jain != *want.ClientEvaluation.Jain || s.ClientEvaluation.Round != 12 {

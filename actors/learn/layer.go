@@ -205,6 +205,9 @@ func shapes(list []Layer, in Shape) (Shape, error) {
 		if err != nil {
 			return in, fmt.Errorf("layer %d (%s): %w", i+1, layerName(l), err)
 		}
+		if _, dense := l.(DenseLayer); out.Form != Sequence && !dense && (in.Form == Text || in.Form == Words) {
+			return in, fmt.Errorf("layer %d (%s): it is given %v (put embedding or dense before it)", i+1, layerName(l), in)
+		}
 		for _, n := range []int{out.Height, out.Width, out.Channels} {
 			if n < 0 || n > maxWidth {
 				return in, fmt.Errorf("layer %d (%s): %v is more than %d wide", i+1, layerName(l), out, maxWidth)

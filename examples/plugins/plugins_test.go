@@ -2,8 +2,10 @@ package plugins
 
 import (
 	"io"
+	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -208,5 +210,39 @@ func TestReachIsRestored(t *testing.T) {
 	}
 	if want := "1,2\n2,3\n3,4\n"; folder.text != want {
 		t.Errorf("reach.csv is %q, want %q", folder.text, want)
+	}
+}
+
+// The gradient of a network with the layer is the slope of its loss.
+func TestALeakyLayerHasItsGradient(t *testing.T) {
+	m, err := learn.Parse("layers:values=4,targets=2;dense(5),leaky(0.25),dense(2)")
+	if err != nil {
+		t.Fatal(err)
+	}
+	params, gradient := make([]float32, m.Params()), make([]float32, m.Params())
+	m.Init(params, 1)
+	kernel, err := learn.SelectKernel("go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := m.NewWorkspace(2, kernel)
+	b := &learn.Batch{N: 2, X: []float32{1, -2, 3, -4, -5, 6, -7, 8}, Targets: []float32{1, -1, 0, 2}}
+	if _, err := w.Gradient(gradient, params, b); err != nil {
+		t.Fatal(err)
+	}
+	loss := func(i int, by float32) float64 {
+		x := slices.Clone(params)
+		x[i] += by
+		sum, err := w.Evaluate(x, b, make([]learn.Score, 1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return sum / 2
+	}
+	for i, g := range gradient {
+		const h = 1.0 / 256
+		if slope := (loss(i, h) - loss(i, -h)) / (2 * h); math.Abs(slope-float64(g)) > 1e-3*(1+math.Abs(slope)) {
+			t.Errorf("parameter %d has the gradient %v, and the loss the slope %v", i, g, slope)
+		}
 	}
 }

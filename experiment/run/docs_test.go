@@ -12,7 +12,7 @@ import (
 // The configurations in the documentation can be run as they stand.
 func TestDocumentedConfigurations(t *testing.T) {
 	var blocks [][]string
-	for _, name := range []string{"stragglers.md", "local.md"} {
+	for _, name := range []string{"stragglers.md", "local.md", "models.md"} {
 		page, err := os.ReadFile("../../docs/" + name)
 		if err != nil {
 			t.Fatal(err)

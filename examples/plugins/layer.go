@@ -1,0 +1,51 @@
+package plugins
+
+import "fedpace/actors/learn"
+
+func init() {
+	learn.Layers.Register("leaky", "a ReLU that lets a part of what is below 0 through", Leaky{})
+}
+
+// Leaky is PyTorch's LeakyReLU.
+type Leaky struct {
+	Slope float64 `key:"slope" is:"short" default:"0.01" range:"[0,1]" help:"part of a value below 0 that goes on"`
+}
+
+// Shape is that of the input: every value is by itself.
+func (Leaky) Shape(in learn.Shape) (learn.Shape, error) { return in, nil }
+
+// Parameters are none.
+func (Leaky) Parameters(learn.Shape) []learn.Parameter { return nil }
+
+// Stage makes the layer's arithmetic for one worker.
+func (l Leaky) Stage(at *learn.Place) learn.Stage { return leaky{at, float32(l.Slope)} }
+
+type leaky struct {
+	*learn.Place
+	slope float32
+}
+
+// Forward writes the outputs of a block: each row is one value of all its samples.
+func (s leaky) Forward(p *learn.Pass) {
+	for i := range s.X.Size() {
+		y := s.Y.Row(p, i)
+		for sample, x := range s.X.Row(p, i) {
+			y[sample] = max(x, s.slope*x)
+		}
+	}
+}
+
+// Backward writes the gradient of the inputs, given that of the outputs.
+func (s leaky) Backward(p *learn.Pass) {
+	if !s.Gradient {
+		return
+	}
+	for i := range s.X.Size() {
+		x, dx := s.X.Row(p, i), s.X.GradientRow(p, i)
+		for sample, dy := range s.Y.GradientRow(p, i) {
+			if dx[sample] = dy; x[sample] < 0 {
+				dx[sample] = s.slope * dy
+			}
+		}
+	}
+}

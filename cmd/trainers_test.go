@@ -131,9 +131,12 @@ func TestHostsWithTrainers(t *testing.T) {
 		_ = c.Process.Kill()
 		_ = c.Wait()
 	}
-	_, one := host("--trainer", femnistTrainer("-fault", "die at task", "-from", "3"), "--name", "one")
+	// The first host's trainer dies now and then, until the host itself is killed.
+	first, one := host("--trainer", femnistTrainer("-fault", "die at task", "-from", "3"), "--name", "one")
 	one.await(t, "here, with 1 trainer")
+	one.await(t, "It is started again")
 	host("--trainer", femnistTrainer(), "--name", "two")
+	_ = first.Process.Kill()
 	summary := s.end()
 	if summary.Fingerprint != want.Fingerprint || *summary.ModelSHA256 != *want.ModelSHA256 {
 		t.Errorf("history %s, model %s; want %s, %s", summary.Fingerprint, *summary.ModelSHA256, want.Fingerprint, *want.ModelSHA256)

@@ -31,7 +31,7 @@ type Config struct {
 	Cohort       int                   `key:"cohort" range:"[1,1000000]" help:"clients a round"`
 	Batch        int                   `key:"batch" range:"[1,100000]" help:"samples a minibatch"`
 	Augment      string                `key:"augment" default:"none" words:"none,flip_crop" help:"change of training images, drawn anew for each minibatch"`
-	Trainer      Trainer               `key:"trainer" help:"program that takes the local steps: its command, or that with options"`
+	Trainer      Trainer               `key:"trainer" default:"" help:"program that takes the local steps: its command, or that with options"`
 	Local        learn.Optimizer       `key:"local" default:"sgd" help:"how a client's local steps follow from gradients; what it remembers begins at zero in each task"`
 	Quadratic    Quadratic             `key:"quadratic"`
 	Logistic     Logistic              `key:"logistic"`

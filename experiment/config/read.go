@@ -52,7 +52,11 @@ func (r *reader) begin(v reflect.Value, where, path, name string) {
 // program's mistake.
 func (r *reader) standard(o *registry.Option, v reflect.Value) {
 	v.SetZero()
-	if o.Default == "null" || o.Default == "" {
+	switch {
+	case o.Default == "" && v.Kind() == reflect.Struct: // with the defaults of its keys
+		r.begin(v, "", o.Key, "")
+		return
+	case o.Default == "null" || o.Default == "":
 		return
 	}
 	n := &node{kind: scalar, text: o.Default, isText: v.Kind() == reflect.String || v.Kind() == reflect.Interface}

@@ -32,9 +32,9 @@ func TestPreparedBytesLieInTheirFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	numbered, err := federated.Number(read)
-	if err != nil {
-		t.Fatal(err)
+	numbered, made, err := federated.Number(read)
+	if err != nil || made {
+		t.Fatal(made, err)
 	}
 	rows := numbered.(*federated.Grouped).Rows.(*federated.ByteRows)
 	there := make([]byte, len(rows.Bytes))

@@ -80,6 +80,7 @@ func (p *Program) start(ctx context.Context, worker int) (_ *process, _ *Greetin
 	}
 	defer func() {
 		if err != nil {
+			_ = process.kill("") // it may be at its start, and hear nothing
 			err = errors.Join(err, process.close())
 		}
 	}()
@@ -143,15 +144,18 @@ func (p *Program) Worker() *Worker {
 	return w
 }
 
-// Close ends the first process, if no worker has it.
-func (p *Program) Close() error {
+// Rest ends the first process, if no worker has it: where none will have it, it would hold
+// memory for nothing.
+func (p *Program) Rest() error {
 	p.mu.Lock()
 	first := p.first
 	p.first = nil
 	p.mu.Unlock()
-	var err error
-	if first != nil {
-		err = first.close()
+	if first == nil {
+		return nil
 	}
-	return errors.Join(err, p.config.Data.Close())
+	return first.close()
 }
+
+// Close ends the first process, if no worker has it, and lets go of the samples.
+func (p *Program) Close() error { return errors.Join(p.Rest(), p.config.Data.Close()) }

@@ -66,7 +66,7 @@ const firstFile = 6
 // Share lays a set's samples out for processes. What lies in a prepared file is read
 // there; all else goes into a temporary file, which has no name. Close it after use.
 func Share(set federated.Set) (_ *Shared, err error) {
-	numbered, err := federated.Number(set)
+	numbered, made, err := federated.Number(set)
 	if err != nil {
 		return nil, fmt.Errorf("trainer: %w", err)
 	}
@@ -96,6 +96,9 @@ func Share(set federated.Set) (_ *Shared, err error) {
 	}
 	if err == nil {
 		err = s.out.Flush()
+	}
+	if g, ok := numbered.(*federated.Grouped); ok && made {
+		g.Rows, g.Labels = nil, nil // which are in the file now
 	}
 	return s, err
 }

@@ -98,6 +98,11 @@ func Prepare(ctx context.Context, of config.Config, remote bool, notice func(str
 	if err := p.initialise(ctx); err != nil {
 		return nil, err
 	}
+	if remote && p.Trainer != nil {
+		if err := p.Trainer.Rest(); err != nil {
+			return nil, err
+		}
+	}
 	return p, p.settleTheory()
 }
 

@@ -22,18 +22,20 @@ func (s *Grouped) Row(c int, i int32) int32 { return s.Train[s.Starts[c]+int(i)]
 // HeldOutRow is the held-out sample's place in the rows.
 func (s *Grouped) HeldOutRow(i int) int32 { return s.Held[i] }
 
-// Number is a set with numbers. What makes samples on demand makes all of them.
-func Number(set Set) (Numbered, error) {
+// Number is a set with numbers. What makes samples on demand makes all of them: made says
+// that they are in memory for this alone.
+func Number(set Set) (_ Numbered, made bool, err error) {
 	if m, ok := set.(interface{ Mapped() Set }); ok {
 		set = m.Mapped()
 	}
 	switch s := set.(type) {
 	case Numbered:
-		return s, nil
+		return s, false, nil
 	case interface{ Grouped() *Grouped }:
-		return s.Grouped(), nil
+		return s.Grouped(), true, nil
 	}
-	return collect(set)
+	g, err := collect(set)
+	return g, true, err
 }
 
 // collect reads all samples of a set of a kind of its own.

@@ -256,7 +256,7 @@ func (d *driver) evaluate(ctx context.Context, effects *round.Effects) (e round.
 		}
 	}
 	if effects.Evaluate {
-		e.Loss, e.Accuracy, err = d.learner.evaluate(ctx, d.machine.Round())
+		e.Loss, e.Metrics, err = d.learner.evaluate(ctx, d.machine.Round())
 	}
 	return e, err
 }

@@ -115,10 +115,10 @@ func (r *Recorder) Clients(number int, scores []round.ClientScore) (*ClientEvalu
 	return e, each(r, true, func(o ClientsObserver) error { return o.Clients(e) })
 }
 
-// Best takes the model with the highest validation accuracy so far.
-func (r *Recorder) Best(accuracy float64, params []float32) {
+// Best takes the best model so far.
+func (r *Recorder) Best(quality float64, params []float32) {
 	for _, o := range Outputs[ModelObserver](r) {
-		o.Best(accuracy, params)
+		o.Best(quality, params)
 	}
 }
 

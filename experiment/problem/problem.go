@@ -14,6 +14,7 @@ import (
 	"fedpace/actors/learn"
 	"fedpace/coordinator/aggregate"
 	"fedpace/coordinator/closing"
+	"fedpace/coordinator/measure"
 	"fedpace/coordinator/round"
 	"fedpace/coordinator/schedule"
 	"fedpace/experiment/config"
@@ -39,6 +40,10 @@ type Problem struct {
 	Arithmetic learn.Kernel // of the class, where Trainer is nil
 
 	Trainer *external.Program // takes the local steps; nil: Arithmetic does
+
+	Metrics []measure.Metric // by which models are measured besides their loss
+	Quality measure.Quality  // by which they are compared
+	Targets []measure.Target // that end the run
 
 	Algorithm aggregate.Algorithm
 
@@ -78,6 +83,9 @@ func Prepare(ctx context.Context, of config.Config, remote bool, notice func(str
 		if err := p.parse(ctx); err != nil {
 			return nil, err
 		}
+	}
+	if err := p.judge(); err != nil {
+		return nil, err
 	}
 	params, trainable := 0, 0
 	if p.Model != nil {

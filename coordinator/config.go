@@ -67,15 +67,15 @@ type Learning struct {
 // Observer hears of a run as it goes, from the run's own goroutine: what takes
 // long here holds the run. Any of its functions may be nil.
 type Observer struct {
-	Plan    func(p *bus.ClientPlan)                           // received, whether or not it counts
-	Task    func(r *round.TaskReport)                         // a task has its outcome; r is reused
-	Losses  func(tasks []round.Task, losses []float64)        // first-step losses of a round's updates, after their Task and before its Report; the lists are reused
-	Report  func(report *round.Report) error                  // a round is complete; an error ends the run
-	Clients func(round int, scores []round.ClientScore) error // the model of that round was measured on the clients' own samples; scores may be kept; an error ends the run
-	Best    func(quality float64, params []float32)           // best validation so far by Round.Quality; params may be kept, not changed
-	Ignored func(reason string)                               // a message that did not count
-	Model   func(round int, params []float32)                 // the global model after a round with updates; may be kept, not changed
-	Stats   func(s *Stats)                                    // once, before the first event; s may be asked from any goroutine
+	Plan    func(p *bus.ClientPlan)                             // received, whether or not it counts
+	Task    func(r *round.TaskReport)                           // a task has its outcome; r is reused
+	Losses  func(tasks []round.Task, losses []float64)          // first-step losses of a round's updates, after their Task and before its Report; the lists are reused
+	Report  func(report *round.Report) error                    // a round is complete; an error ends the run
+	Clients func(round int, scores []measure.ClientScore) error // the model of that round was measured on the clients' own samples; scores may be kept; an error ends the run
+	Best    func(quality float64, params []float32)             // best validation so far by Round.Quality; params may be kept, not changed
+	Ignored func(reason string)                                 // a message that did not count
+	Model   func(round int, params []float32)                   // the global model after a round with updates; may be kept, not changed
+	Stats   func(s *Stats)                                      // once, before the first event; s may be asked from any goroutine
 }
 
 // Stats tell how a run keeps up with wall time. Its methods are safe for

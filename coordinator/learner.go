@@ -261,7 +261,7 @@ func (l *learner) evaluate(ctx context.Context, number int) (loss float64, metri
 
 // evaluateClients measures the newest model, that of a round, on each simulated client's
 // own samples.
-func (l *learner) evaluateClients(ctx context.Context, number int) ([]round.ClientScore, error) {
+func (l *learner) evaluateClients(ctx context.Context, number int) ([]measure.ClientScore, error) {
 	all := make([]*bus.Shard, l.config.Round.Clients)
 	for client := range all {
 		all[client] = &bus.Shard{Index: uint32(client), Count: uint64(l.config.Learning.OwnSamples(client))}
@@ -270,10 +270,10 @@ func (l *learner) evaluateClients(ctx context.Context, number int) ([]round.Clie
 	if err != nil {
 		return nil, err
 	}
-	scores := make([]round.ClientScore, len(found))
+	scores := make([]measure.ClientScore, len(found))
 	for client, s := range found {
 		n := float64(all[client].Count)
-		scores[client] = round.ClientScore{Client: client, Samples: int(n), Loss: s.LossSum / n}
+		scores[client] = measure.ClientScore{Client: client, Samples: int(n), Loss: s.LossSum / n}
 		for _, x := range s.Scores {
 			scores[client].Metrics = append(scores[client].Metrics, x.Sum/x.Weight)
 		}

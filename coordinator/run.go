@@ -8,6 +8,7 @@ import (
 	"fedpace/actors/learn"
 	"fedpace/bus"
 	"fedpace/coordinator/devices"
+	"fedpace/coordinator/measure"
 	"fedpace/coordinator/round"
 	"fedpace/simclock"
 )
@@ -64,7 +65,7 @@ type driver struct {
 	learner *learner         // nil: timing only
 	devices *devices.Devices // nil: all clients are simulated
 
-	scores []round.ClientScore // of the last evaluation by client
+	scores []measure.ClientScore // of the last evaluation by client
 }
 
 // open makes what a run begins with, or goes on with.

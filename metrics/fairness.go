@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"fedpace/coordinator/measure"
-	"fedpace/coordinator/round"
 )
 
 // Fairness is how evenly a model serves clients. Every client counts once, however many
@@ -32,19 +31,19 @@ type ClassFairness struct {
 
 // ClientEvaluation is a model that was measured on the clients' own samples.
 type ClientEvaluation struct {
-	Round   int                 // after which it is the model
-	Scores  []round.ClientScore // by client
+	Round   int                   // after which it is the model
+	Scores  []measure.ClientScore // by client
 	All     Fairness
 	Classes []ClassFairness // those that have clients, in the run's order; none where all are alike
 }
 
 // newClientEvaluation sums scores up.
-func newClientEvaluation(run *Run, number int, scores []round.ClientScore) *ClientEvaluation {
+func newClientEvaluation(run *Run, number int, scores []measure.ClientScore) *ClientEvaluation {
 	e := &ClientEvaluation{Round: number, Scores: scores, All: FairnessOf(run.Metrics, scores)}
 	if len(run.Classes) < 2 {
 		return e
 	}
-	of := make([][]round.ClientScore, len(run.Classes))
+	of := make([][]measure.ClientScore, len(run.Classes))
 	for _, s := range scores {
 		class := run.Class(s.Client)
 		of[class] = append(of[class], s)
@@ -58,9 +57,9 @@ func newClientEvaluation(run *Run, number int, scores []round.ClientScore) *Clie
 }
 
 // FairnessOf sums up scores, of which there are some, with a value of each metric.
-func FairnessOf(list []measure.Metric, scores []round.ClientScore) Fairness {
+func FairnessOf(list []measure.Metric, scores []measure.ClientScore) Fairness {
 	values := make([]float64, len(scores))
-	of := func(value func(s *round.ClientScore) float64, lower bool) MetricFairness {
+	of := func(value func(s *measure.ClientScore) float64, lower bool) MetricFairness {
 		for i := range scores {
 			values[i] = value(&scores[i])
 		}
@@ -72,10 +71,10 @@ func FairnessOf(list []measure.Metric, scores []round.ClientScore) Fairness {
 		}
 		return f
 	}
-	losses := of(func(s *round.ClientScore) float64 { return s.Loss }, true)
+	losses := of(func(s *measure.ClientScore) float64 { return s.Loss }, true)
 	f := Fairness{Clients: len(scores), Loss: losses.Mean, WorstLoss: losses.Worst}
 	for i, m := range list {
-		f.Metrics = append(f.Metrics, of(func(s *round.ClientScore) float64 { return s.Metrics[i] }, m.Lower))
+		f.Metrics = append(f.Metrics, of(func(s *measure.ClientScore) float64 { return s.Metrics[i] }, m.Lower))
 	}
 	return f
 }

@@ -8,7 +8,6 @@ import (
 	"pgregory.net/rapid"
 
 	"fedpace/coordinator/measure"
-	"fedpace/coordinator/round"
 	_ "fedpace/internal/testseed"
 	"fedpace/metrics"
 )
@@ -51,10 +50,10 @@ func TestJainsIndex(t *testing.T) {
 // by themselves, the highest losses.
 func TestFairness(t *testing.T) {
 	accuracy := []measure.Metric{{Name: measure.Accuracy}}
-	score := func(client int, loss, accuracy float64) round.ClientScore {
-		return round.ClientScore{Client: client, Samples: client + 1, Loss: loss, Metrics: []float64{accuracy}}
+	score := func(client int, loss, accuracy float64) measure.ClientScore {
+		return measure.ClientScore{Client: client, Samples: client + 1, Loss: loss, Metrics: []float64{accuracy}}
 	}
-	var scores []round.ClientScore
+	var scores []measure.ClientScore
 	for c, accuracy := range []float64{0.5, 0.75, 0.25, 1, 0.5, 0.75, 0.5, 0.125, 0.5, 0.75, 0.5, 0.375} {
 		scores = append(scores, score(c, float64(c)/4, accuracy))
 	}
@@ -72,7 +71,7 @@ func TestFairness(t *testing.T) {
 	if one := metrics.FairnessOf(accuracy, scores[:1]); one.Clients != 1 || one.Metrics[0] != (metrics.MetricFairness{Mean: 0.5, Worst: 0.5, Jain: 1}) {
 		t.Errorf("of one client: %+v", one)
 	}
-	none := metrics.FairnessOf(accuracy, []round.ClientScore{score(0, 2, math.NaN()), score(1, 4, math.NaN())})
+	none := metrics.FairnessOf(accuracy, []measure.ClientScore{score(0, 2, math.NaN()), score(1, 4, math.NaN())})
 	if m := none.Metrics[0]; m.Mean == m.Mean || m.Worst == m.Worst || m.Jain == m.Jain || none.Loss != 3 || none.WorstLoss != 4 {
 		t.Errorf("without accuracies: %+v", none)
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"fedpace/coordinator/measure"
 	"fedpace/coordinator/round"
 )
 
@@ -110,7 +111,7 @@ func (r *Recorder) Round(report *round.Report) error {
 
 // Clients takes the scores of the model after a round on the clients' own samples, and
 // returns what they come to.
-func (r *Recorder) Clients(number int, scores []round.ClientScore) (*ClientEvaluation, error) {
+func (r *Recorder) Clients(number int, scores []measure.ClientScore) (*ClientEvaluation, error) {
 	e := newClientEvaluation(r.meter.run, number, scores)
 	return e, each(r, true, func(o ClientsObserver) error { return o.Clients(e) })
 }

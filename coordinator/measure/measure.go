@@ -110,6 +110,32 @@ type Target struct {
 	Value float64
 }
 
+// Reached is the first target that a validation reaches; nil: none.
+func Reached(targets []Target, loss float64, metrics []float64) *Target {
+	for i := range targets {
+		if t := &targets[i]; t.Reaches(t.Of(loss, metrics), t.Value) {
+			return t
+		}
+	}
+	return nil
+}
+
+// AccuracyOf is the accuracy among the values of metrics; false if it is not there.
+func AccuracyOf(list []Metric, values []float64) (v float64, known bool) {
+	if i := Find(list, Accuracy); i >= 0 && i < len(values) {
+		return values[i], true
+	}
+	return 0, false
+}
+
+// ClientScore is what a model achieves on the samples of one client.
+type ClientScore struct {
+	Client  int
+	Samples int       // that were measured
+	Loss    float64   // their mean loss
+	Metrics []float64 // NaN: the samples say nothing of it
+}
+
 // Best is the word for the best values so far: "lowest" or "highest".
 func (m Metric) Best() string {
 	if m.Lower {

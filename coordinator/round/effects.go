@@ -82,14 +82,6 @@ var outcomeNames = [Outcomes]string{"accepted", "late", "dropped", "lost", "canc
 // String is the outcome's name in metrics and results.
 func (o Outcome) String() string { return outcomeNames[o] }
 
-// ClientScore is what a model achieves on the samples of one client.
-type ClientScore struct {
-	Client  int
-	Samples int       // that were measured
-	Loss    float64   // their mean loss
-	Metrics []float64 // NaN: the samples say nothing of it
-}
-
 // Report is what is known of one round when it has closed and its updates are
 // in the model: one row of rounds.csv.
 type Report struct {

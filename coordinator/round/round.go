@@ -57,9 +57,7 @@ func (m *Machine) progress() schedule.Progress {
 		Previous:       schedule.Decision{LocalSteps: r.K, LearningRate: r.LearningRate, Seconds: r.Decided.Seconds()},
 	}
 	p.LossRatio, p.HasLoss = losses.Ratio()
-	if i := measure.Find(m.config.Metrics, measure.Accuracy); i >= 0 && i < len(m.s.Stop.Metrics) {
-		p.Accuracy, p.HasAccuracy = m.s.Stop.Metrics[i], true
-	}
+	p.Accuracy, p.HasAccuracy = measure.AccuracyOf(m.config.Metrics, m.s.Stop.Metrics)
 	return p
 }
 
@@ -418,10 +416,8 @@ func (m *Machine) nextRound() error {
 		stop.Outcomes[o] += n
 	}
 	stop.Rounds, stop.At = report.Round, report.End
-	for _, t := range limits.Targets {
-		if report.Evaluated && t.Reaches(t.Of(report.ValidationLoss, report.Metrics), t.Value) {
-			return m.stopRun(fmt.Sprintf("validation %s %g", t.Name, t.Value))
-		}
+	if t := measure.Reached(limits.Targets, report.ValidationLoss, report.Metrics); report.Evaluated && t != nil {
+		return m.stopRun(fmt.Sprintf("validation %s %g", t.Name, t.Value))
 	}
 	if limits.Rounds > 0 && report.Round >= limits.Rounds {
 		return m.stopRun(fmt.Sprintf("%d rounds", limits.Rounds))

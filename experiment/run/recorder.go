@@ -167,7 +167,7 @@ func (r *recorder) validated(loss float64, values []float64, at round.Time) {
 }
 
 // clients takes the scores of the model after a round on the clients' own samples.
-func (r *recorder) clients(number int, scores []round.ClientScore) error {
+func (r *recorder) clients(number int, scores []measure.ClientScore) error {
 	e, err := r.outputs.Clients(number, scores)
 	last := *e
 	last.Scores = nil

@@ -7,6 +7,7 @@ import (
 
 	"fedpace/actors/data/fetch"
 	"fedpace/cmd/internal/cli"
+	"fedpace/coordinator/measure"
 	"fedpace/experiment/run"
 	"fedpace/experiment/study"
 	"fedpace/internal/human"
@@ -32,8 +33,8 @@ func statusOf(p run.Progress) cli.Status {
 	if !math.IsNaN(p.TrainingLoss) {
 		s.Add(2, "loss %.3f", p.TrainingLoss)
 	}
-	if !math.IsNaN(p.ValidationAccuracy) {
-		s.Add(2, "accuracy %.3f", p.ValidationAccuracy)
+	if v := p.Quality.Of(p.ValidationLoss, p.Metrics); !math.IsNaN(v) {
+		s.Add(2, "%s %.3f", measure.Title(p.Quality.Name), v)
 	}
 	if r := p.RoundsPerSecond(); r > 0 {
 		s.Add(5, "%.3g rounds/s", r)

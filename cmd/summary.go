@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"fedpace/cmd/internal/cli"
+	"fedpace/coordinator/measure"
 	"fedpace/coordinator/round"
 	"fedpace/experiment/config"
 	"fedpace/experiment/folder"
@@ -79,10 +81,23 @@ func writeSummary(w io.Writer, c config.Config, s folder.Summary) error {
 		}
 	}
 	number("training loss", s.TrainingLoss, s.BestTrainingLoss)
-	number("validation loss", s.ValidationLoss, nil)
-	number("validation accuracy", s.ValidationAccuracy, s.BestValidationAccuracy)
+	shown := s.Shown()
+	if !slices.ContainsFunc(shown, func(m folder.Metric) bool { return m.Name == measure.Loss }) {
+		number("validation loss", s.ValidationLoss, nil)
+	}
+	for _, m := range shown {
+		number("validation "+m.Name, m.Validation, m.Best)
+	}
 	if e := s.ClientEvaluation; e != nil {
-		line("clients' accuracy", "%s", fairness(e))
+		if e.Accuracy != nil {
+			line("clients' accuracy", "%s", fairness(e, e.Accuracy, e.WorstAccuracy, e.Jain))
+		}
+		for _, m := range e.Metrics {
+			line("clients' "+m.Name, "%s", fairness(e, m.Mean, m.Worst, m.Jain))
+		}
+		if e.Accuracy == nil {
+			line("clients' loss", "%s", fairness(e, &e.Loss, &e.WorstLoss, nil))
+		}
 	}
 	line("tasks", "%s", outcomes(s.Outcomes))
 	if s.ClientSeconds.Wasted > 0 {
@@ -105,12 +120,16 @@ func writeSummary(w io.Writer, c config.Config, s folder.Summary) error {
 	return t.Flush()
 }
 
-// fairness says how a model did on the clients' own samples.
-func fairness(e *folder.ClientEvaluation) string {
-	if e.Accuracy == nil {
-		return fmt.Sprintf("none; mean loss %.4f, of the worst tenth %.4f (round %s)", e.Loss, e.WorstLoss, human.Thousands(int64(e.Round)))
+// fairness says how a model did on the clients' own samples by one of its measures.
+func fairness(e *folder.ClientEvaluation, mean, worst, jain *float64) string {
+	if mean == nil || worst == nil {
+		return fmt.Sprintf("not of every client (round %s)", human.Thousands(int64(e.Round)))
 	}
-	return fmt.Sprintf("mean %.4f, worst tenth %.4f, Jain's index %.4f (round %s)", *e.Accuracy, *e.WorstAccuracy, *e.Jain, human.Thousands(int64(e.Round)))
+	text := fmt.Sprintf("mean %.4f, worst tenth %.4f", *mean, *worst)
+	if jain != nil {
+		text += fmt.Sprintf(", Jain's index %.4f", *jain)
+	}
+	return fmt.Sprintf("%s (round %s)", text, human.Thousands(int64(e.Round)))
 }
 
 // outcomes lists those that occurred.

@@ -18,6 +18,7 @@ import (
 	"fedpace/bus/natsconn"
 	"fedpace/coordinator"
 	"fedpace/coordinator/aggregate"
+	"fedpace/coordinator/measure"
 	"fedpace/coordinator/round"
 	"fedpace/coordinator/schedule"
 	"fedpace/experiment/config"
@@ -113,7 +114,7 @@ func (l *lab) run(t *testing.T, a *aggregate.Instance, hosts, jobs int) (string,
 		Round: round.Config{
 			Seed: 1, Clients: l.problem.Set.Clients(), Cohort: 7, Closing: l.closing,
 			K: schedule.RoundsK{K0: 6}, Eta: schedule.FixedEta{Eta0: 0.3},
-			Window: schedule.WindowConfig{Size: 2}, Plateau: schedule.PlateauConfig{Patience: 3},
+			Window: schedule.WindowConfig{Size: 2}, Plateau: schedule.PlateauConfig{Patience: 3}, Metrics: []measure.Metric{{Name: measure.Accuracy}},
 			Train: true, Stop: round.Limits{Rounds: l.rounds},
 		},
 		Learning: coordinator.Learning{

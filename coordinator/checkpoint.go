@@ -16,7 +16,8 @@ type State struct {
 	Machine  round.State
 	Clock    simclock.State
 	Models   []Version                // that tasks may start from, ascending; the last is the newest. None without training
-	Best     float64                  // highest validation accuracy; -1: not measured yet
+	Measured bool                     // whether a model was
+	Best     float64                  // quality of the best one so far
 	Server   [][]float64              // the algorithm's vectors, see [aggregate.Server]
 	Variates *aggregate.VariatesState // of the algorithm, or residuals; nil: clients keep nothing
 }

@@ -21,6 +21,7 @@ import (
 	"fedpace/bus/natsconn"
 	"fedpace/coordinator"
 	"fedpace/coordinator/aggregate"
+	"fedpace/coordinator/measure"
 	"fedpace/coordinator/round"
 	"fedpace/coordinator/schedule"
 	"fedpace/coordinator/selection"
@@ -35,7 +36,7 @@ type scene struct {
 
 	leaving, staying *device.Fleet
 
-	scores map[int][]round.ClientScore // by round, of all lives
+	scores map[int][]measure.ClientScore // by round, of all lives
 }
 
 func newScene(t *testing.T) *scene {
@@ -79,7 +80,7 @@ func (s *scene) play(name string, rounds round.Config, algorithm string, jobs in
 			HeldOut: s.lab.problem.Set.HeldOut(), OwnSamples: s.lab.problem.Set.Samples, Algorithm: aggregate.New(problem.Algorithm, problem.Compression, len(params), rounds.Clients),
 		}
 	}
-	c.Observer.Clients = func(number int, scores []round.ClientScore) error {
+	c.Observer.Clients = func(number int, scores []measure.ClientScore) error {
 		s.scores[number] = scores
 		return nil
 	}
@@ -167,13 +168,13 @@ func TestARunGoesOnFromAnyStep(t *testing.T) {
 		name := fmt.Sprintf("r%d", number)
 		rounds, algorithm := s.anyRules(t)
 		steps := 0
-		s.scores = map[int][]round.ClientScore{}
+		s.scores = map[int][]measure.ClientScore{}
 		want, err := s.play(name, rounds, algorithm, 3, nil, coordinator.Checkpoint{Due: func() bool { steps++; return false }})
 		if err != nil {
 			t.Fatal(err)
 		}
 		scores := s.scores
-		s.scores = map[int][]round.ClientScore{}
+		s.scores = map[int][]measure.ClientScore{}
 		var kept *coordinator.State
 		stop := coordinator.Checkpoint{}
 		left := 0

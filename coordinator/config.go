@@ -3,6 +3,7 @@ package coordinator
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	"fedpace/bus/gateway"
 	"fedpace/coordinator/aggregate"
 	"fedpace/coordinator/devices"
+	"fedpace/coordinator/measure"
 	"fedpace/coordinator/round"
 	"fedpace/internal/registry"
 	"fedpace/simclock"
@@ -64,15 +66,15 @@ type Learning struct {
 // Observer hears of a run as it goes, from the run's own goroutine: what takes
 // long here holds the run. Any of its functions may be nil.
 type Observer struct {
-	Plan    func(p *bus.ClientPlan)                           // received, whether or not it counts
-	Task    func(r *round.TaskReport)                         // a task has its outcome; r is reused
-	Losses  func(tasks []round.Task, losses []float64)        // first-step losses of a round's updates, after their Task and before its Report; the lists are reused
-	Report  func(report *round.Report) error                  // a round is complete; an error ends the run
-	Clients func(round int, scores []round.ClientScore) error // the model of that round was measured on the clients' own samples; scores may be kept; an error ends the run
-	Best    func(accuracy float64, params []float32)          // highest validation accuracy so far; params may be kept, not changed
-	Ignored func(reason string)                               // a message that did not count
-	Model   func(round int, params []float32)                 // the global model after a round with updates; may be kept, not changed
-	Stats   func(s *Stats)                                    // once, before the first event; s may be asked from any goroutine
+	Plan    func(p *bus.ClientPlan)                             // received, whether or not it counts
+	Task    func(r *round.TaskReport)                           // a task has its outcome; r is reused
+	Losses  func(tasks []round.Task, losses []float64)          // first-step losses of a round's updates, after their Task and before its Report; the lists are reused
+	Report  func(report *round.Report) error                    // a round is complete; an error ends the run
+	Clients func(round int, scores []measure.ClientScore) error // the model of that round was measured on the clients' own samples; scores may be kept; an error ends the run
+	Best    func(quality float64, params []float32)             // best validation so far by Round.Quality; params may be kept, not changed
+	Ignored func(reason string)                                 // a message that did not count
+	Model   func(round int, params []float32)                   // the global model after a round with updates; may be kept, not changed
+	Stats   func(s *Stats)                                      // once, before the first event; s may be asked from any goroutine
 }
 
 // Stats tell how a run keeps up with wall time. Its methods are safe for
@@ -116,6 +118,8 @@ func (c *Config) validate() error {
 		return errors.New("coordinator: an evaluation by client needs the clients' numbers of samples")
 	case l.HeldOut < 1:
 		return errors.New("coordinator: no held-out samples to validate on")
+	case !slices.Equal(measure.Names(c.Round.Metrics), l.Spec.GetMetrics()):
+		return fmt.Errorf("coordinator: rounds measured by %v, and trainers by %v", measure.Names(c.Round.Metrics), l.Spec.GetMetrics())
 	}
 	if l.Algorithm == nil {
 		return nil

@@ -8,10 +8,10 @@ import (
 	"math"
 	"slices"
 
-	"fedpace/actors/learn"
 	"fedpace/bus"
 	"fedpace/coordinator/aggregate"
 	"fedpace/coordinator/devices"
+	"fedpace/coordinator/measure"
 	"fedpace/coordinator/round"
 )
 
@@ -26,7 +26,7 @@ type learner struct {
 	model  // the newest; its params are never changed, only replaced
 	models models
 	job    uint64  // number of the last job
-	best   float64 // validation accuracy
+	best   float64 // its quality
 
 	// What train leaves to advance.
 	sum      []int64
@@ -42,7 +42,7 @@ func newLearner(ctx context.Context, channel bus.Coordinator, c *Config, kept []
 		algorithm = aggregate.New(aggregate.Default, nil, c.Learning.Model.Params(), c.Round.Clients)
 	}
 	l := &learner{
-		config: c, bus: channel, algorithm: algorithm, models: models{channel, map[uint64]model{}}, best: -1, job: bus.FirstNumber(),
+		config: c, bus: channel, algorithm: algorithm, models: models{channel, map[uint64]model{}}, best: math.NaN(), job: bus.FirstNumber(),
 		sum: make([]int64, aggregate.SumLength(algorithm.Algorithm, c.Learning.Model.Params())),
 	}
 	list := []Version{{0, c.Learning.Initial}}
@@ -72,7 +72,9 @@ func (l *learner) restore(s *State, kept []uint64) error {
 				v.Number, len(v.Params), kept[i], n)
 		}
 	}
-	l.best = s.Best
+	if s.Measured {
+		l.best = s.Best
+	}
 	if err := l.algorithm.Server.Restore(s.Server); err != nil {
 		return err
 	}
@@ -91,7 +93,9 @@ func (l *learner) save(s *State) {
 	for _, version := range slices.Sorted(maps.Keys(l.models.list)) {
 		s.Models = append(s.Models, Version{version, l.models.list[version].params})
 	}
-	s.Best = l.best
+	if s.Measured = l.best == l.best; s.Measured {
+		s.Best = l.best
+	}
 	s.Server = l.algorithm.Server.State()
 	if v := l.algorithm.Variates; v != nil {
 		state := v.State()
@@ -220,15 +224,15 @@ func (l *learner) losses(ctx context.Context, number int, tasks []round.Task) ([
 	}))
 }
 
-// evaluate returns the mean cross-entropy and the accuracy over the held-out samples.
-func (l *learner) evaluate(ctx context.Context, number int) (loss, accuracy float64, err error) {
+// evaluate returns the mean loss and the metrics over the held-out samples.
+func (l *learner) evaluate(ctx context.Context, number int) (loss float64, metrics []float64, err error) {
 	all := shards(l.config.Learning.HeldOut, l.config.Learning.Measured)
 	found, err := l.measure(ctx, bus.Evaluate, number, all)
 	if err != nil {
-		return 0, 0, err
+		return 0, nil, err
 	}
 	measured := 0
-	scores := make([]learn.Score, len(l.config.Learning.Model.Metrics()))
+	scores := make([]bus.Score, len(l.config.Round.Metrics))
 	for i, s := range found {
 		loss += s.LossSum
 		for k, x := range s.Scores {
@@ -237,19 +241,26 @@ func (l *learner) evaluate(ctx context.Context, number int) (loss, accuracy floa
 		}
 		measured += int(all[i].Count)
 	}
-	if len(scores) > 0 {
-		accuracy = scores[0].Sum / scores[0].Weight
+	loss /= float64(measured)
+	for i := range scores {
+		metrics = append(metrics, scores[i].Sum/scores[i].Weight)
 	}
-	if f := l.config.Observer.Best; f != nil && accuracy > l.best {
-		f(accuracy, l.params)
+	if err := measure.Check(l.config.Round.Metrics, metrics); err != nil {
+		return 0, nil, fmt.Errorf("%w: on the held-out samples: %w", ErrDiverged, err)
 	}
-	l.best = max(l.best, accuracy)
-	return loss / float64(measured), accuracy, nil
+	q := l.config.Round.Quality
+	if now := q.Of(loss, metrics); q.Better(now, l.best) {
+		l.best = now
+		if f := l.config.Observer.Best; f != nil {
+			f(now, l.params)
+		}
+	}
+	return loss, metrics, nil
 }
 
 // evaluateClients measures the newest model, that of a round, on each simulated client's
 // own samples.
-func (l *learner) evaluateClients(ctx context.Context, number int) ([]round.ClientScore, error) {
+func (l *learner) evaluateClients(ctx context.Context, number int) ([]measure.ClientScore, error) {
 	all := make([]*bus.Shard, l.config.Round.Clients)
 	for client := range all {
 		all[client] = &bus.Shard{Index: uint32(client), Count: uint64(l.config.Learning.OwnSamples(client))}
@@ -258,12 +269,12 @@ func (l *learner) evaluateClients(ctx context.Context, number int) ([]round.Clie
 	if err != nil {
 		return nil, err
 	}
-	scores := make([]round.ClientScore, len(found))
+	scores := make([]measure.ClientScore, len(found))
 	for client, s := range found {
 		n := float64(all[client].Count)
-		scores[client] = round.ClientScore{Client: client, Samples: int(n), Loss: s.LossSum / n}
-		if len(s.Scores) > 0 {
-			scores[client].Accuracy = s.Scores[0].Sum / s.Scores[0].Weight
+		scores[client] = measure.ClientScore{Client: client, Samples: int(n), Loss: s.LossSum / n}
+		for _, x := range s.Scores {
+			scores[client].Metrics = append(scores[client].Metrics, x.Sum/x.Weight)
 		}
 	}
 	return scores, nil
@@ -277,7 +288,7 @@ func maxShards(metrics int) int { return min(8192, bus.ChunkBytes/(18+20*metrics
 func (l *learner) measure(ctx context.Context, kind bus.JobKind, number int, all []*bus.Shard) ([]*bus.ShardScore, error) {
 	scores := make([]*bus.ShardScore, len(all))
 	var jobs []assignment
-	most := maxShards(len(l.config.Learning.Model.Metrics()))
+	most := maxShards(len(l.config.Round.Metrics))
 	for _, part := range split(len(all), max(l.parts(), (len(all)+most-1)/most)) {
 		job := l.newJob(kind, number)
 		job.Shards = all[part.from:part.to]

@@ -16,6 +16,7 @@ import (
 	"fedpace/bus/natsconn"
 	"fedpace/coordinator"
 	"fedpace/coordinator/aggregate"
+	"fedpace/coordinator/measure"
 	"fedpace/coordinator/round"
 	"fedpace/coordinator/schedule"
 	"fedpace/coordinator/selection"
@@ -45,7 +46,7 @@ func ruleConfig(l *lab, fleet *device.Fleet, closing round.Closing, choose round
 	return round.Config{
 		Seed: 1, Clients: clients, Cohort: 7, Closing: closing, Select: choose,
 		K: schedule.RoundsK{K0: 6}, Eta: schedule.FixedEta{Eta0: 0.3},
-		Window: schedule.WindowConfig{Size: 2}, Plateau: schedule.PlateauConfig{Patience: 3},
+		Window: schedule.WindowConfig{Size: 2}, Plateau: schedule.PlateauConfig{Patience: 3}, Metrics: []measure.Metric{{Name: measure.Accuracy}},
 		Train: true, EvaluateEvery: 5, Stop: round.Limits{Rounds: 12},
 		Available: func(client int, at round.Time) bool { return fleet.Available(client, int64(at)) },
 		NextChange: func(at round.Time) (round.Time, bool) {
@@ -242,7 +243,7 @@ func referenceWith(t *testing.T, l *lab, fleet *device.Fleet, c round.Config, ad
 			events = append(events, trained)
 		}
 		if out.Evaluate {
-			events = append(events, round.Event{Kind: round.Evaluated}) // no decision here reads it
+			events = append(events, round.Event{Kind: round.Evaluated, Metrics: []float64{0}}) // no decision here reads it
 		}
 		if out.Stopped != nil {
 			stop = *out.Stopped

@@ -7,6 +7,7 @@ import (
 
 	"fedpace/bus"
 	"fedpace/coordinator/devices"
+	"fedpace/coordinator/measure"
 	"fedpace/coordinator/round"
 	"fedpace/simclock"
 )
@@ -63,7 +64,7 @@ type driver struct {
 	learner *learner         // nil: timing only
 	devices *devices.Devices // nil: all clients are simulated
 
-	scores []round.ClientScore // of the last evaluation by client
+	scores []measure.ClientScore // of the last evaluation by client
 }
 
 // open makes what a run begins with, or goes on with.
@@ -255,7 +256,7 @@ func (d *driver) evaluate(ctx context.Context, effects *round.Effects) (e round.
 		}
 	}
 	if effects.Evaluate {
-		e.Loss, e.Accuracy, err = d.learner.evaluate(ctx, d.machine.Round())
+		e.Loss, e.Metrics, err = d.learner.evaluate(ctx, d.machine.Round())
 	}
 	return e, err
 }

@@ -1,20 +1,26 @@
 package metrics
 
 import (
+	"math"
 	"slices"
 
-	"fedpace/coordinator/round"
+	"fedpace/coordinator/measure"
 )
 
 // Fairness is how evenly a model serves clients. Every client counts once, however many
-// samples it has. Accuracies are NaN where the task has none.
+// samples it has.
 type Fairness struct {
-	Clients       int
-	Accuracy      float64 // mean over the clients
-	WorstAccuracy float64 // mean over the tenth of them with the lowest, at least one
-	Jain          float64 // Jain's index of the accuracies
-	Loss          float64 // mean over the clients
-	WorstLoss     float64 // mean over the tenth of them with the highest
+	Clients   int
+	Metrics   []MetricFairness // of the run's metrics
+	Loss      float64          // mean over the clients
+	WorstLoss float64          // mean over the tenth of them with the highest
+}
+
+// MetricFairness is the same of a metric; NaN if a client has no value.
+type MetricFairness struct {
+	Mean  float64 // over the clients
+	Worst float64 // mean over the tenth of them with the worst values, at least one
+	Jain  float64 // Jain's index of the values; NaN if one is negative
 }
 
 // ClassFairness is that of the clients of one class of devices.
@@ -25,42 +31,51 @@ type ClassFairness struct {
 
 // ClientEvaluation is a model that was measured on the clients' own samples.
 type ClientEvaluation struct {
-	Round   int                 // after which it is the model
-	Scores  []round.ClientScore // by client
+	Round   int                   // after which it is the model
+	Scores  []measure.ClientScore // by client
 	All     Fairness
 	Classes []ClassFairness // those that have clients, in the run's order; none where all are alike
 }
 
 // newClientEvaluation sums scores up.
-func newClientEvaluation(run *Run, number int, scores []round.ClientScore) *ClientEvaluation {
-	e := &ClientEvaluation{Round: number, Scores: scores, All: FairnessOf(scores)}
+func newClientEvaluation(run *Run, number int, scores []measure.ClientScore) *ClientEvaluation {
+	e := &ClientEvaluation{Round: number, Scores: scores, All: FairnessOf(run.Metrics, scores)}
 	if len(run.Classes) < 2 {
 		return e
 	}
-	of := make([][]round.ClientScore, len(run.Classes))
+	of := make([][]measure.ClientScore, len(run.Classes))
 	for _, s := range scores {
 		class := run.Class(s.Client)
 		of[class] = append(of[class], s)
 	}
 	for class, list := range of {
 		if len(list) > 0 {
-			e.Classes = append(e.Classes, ClassFairness{run.Classes[class], FairnessOf(list)})
+			e.Classes = append(e.Classes, ClassFairness{run.Classes[class], FairnessOf(run.Metrics, list)})
 		}
 	}
 	return e
 }
 
-// FairnessOf sums up scores, of which there are some.
-func FairnessOf(scores []round.ClientScore) Fairness {
-	accuracies, losses := make([]float64, len(scores)), make([]float64, len(scores))
-	for i, s := range scores {
-		accuracies[i], losses[i] = s.Accuracy, s.Loss
+// FairnessOf sums up scores, of which there are some, with a value of each metric.
+func FairnessOf(list []measure.Metric, scores []measure.ClientScore) Fairness {
+	values := make([]float64, len(scores))
+	of := func(value func(s *measure.ClientScore) float64, lower bool) MetricFairness {
+		for i := range scores {
+			values[i] = value(&scores[i])
+		}
+		f := MetricFairness{Mean: mean(values), Jain: Jain(values)}
+		slices.Sort(values)
+		tenth := (len(values) + 9) / 10
+		if f.Worst = mean(values[:tenth]); lower {
+			f.Worst = mean(values[len(values)-tenth:])
+		}
+		return f
 	}
-	f := Fairness{Clients: len(scores), Accuracy: mean(accuracies), Jain: Jain(accuracies), Loss: mean(losses)}
-	slices.Sort(accuracies)
-	slices.Sort(losses)
-	tenth := (len(scores) + 9) / 10
-	f.WorstAccuracy, f.WorstLoss = mean(accuracies[:tenth]), mean(losses[len(losses)-tenth:])
+	losses := of(func(s *measure.ClientScore) float64 { return s.Loss }, true)
+	f := Fairness{Clients: len(scores), Loss: losses.Mean, WorstLoss: losses.Worst}
+	for i, m := range list {
+		f.Metrics = append(f.Metrics, of(func(s *measure.ClientScore) float64 { return s.Metrics[i] }, m.Lower))
+	}
 	return f
 }
 
@@ -74,10 +89,13 @@ func mean(values []float64) float64 {
 
 // Jain is the fairness index of Jain, Chiu and Hawe (1984) of values that are not negative,
 // (Σ x)² / (n Σ x²): 1 where all are equal, also where all are 0, and k/n where k of n share
-// everything equally.
+// everything equally. It is NaN if a value is negative.
 func Jain(values []float64) float64 {
 	sum, squares := 0.0, 0.0
 	for _, v := range values {
+		if v < 0 {
+			return math.NaN()
+		}
 		sum += v
 		squares += float64(v * v)
 	}

@@ -7,7 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
-	"fedpace/coordinator/round"
+	"fedpace/coordinator/measure"
 	_ "fedpace/internal/testseed"
 	"fedpace/metrics"
 )
@@ -49,29 +49,30 @@ func TestJainsIndex(t *testing.T) {
 // Of 12 clients the worst decile are 2, of 10 and fewer it is 1: the lowest accuracies and,
 // by themselves, the highest losses.
 func TestFairness(t *testing.T) {
-	score := func(client int, loss, accuracy float64) round.ClientScore {
-		return round.ClientScore{Client: client, Samples: client + 1, Loss: loss, Accuracy: accuracy}
+	accuracy := []measure.Metric{{Name: measure.Accuracy}}
+	score := func(client int, loss, accuracy float64) measure.ClientScore {
+		return measure.ClientScore{Client: client, Samples: client + 1, Loss: loss, Metrics: []float64{accuracy}}
 	}
-	var scores []round.ClientScore
+	var scores []measure.ClientScore
 	for c, accuracy := range []float64{0.5, 0.75, 0.25, 1, 0.5, 0.75, 0.5, 0.125, 0.5, 0.75, 0.5, 0.375} {
 		scores = append(scores, score(c, float64(c)/4, accuracy))
 	}
 	// The accuracies sum to 6.5 and their squares to 4.15625.
 	want := metrics.Fairness{
-		Clients: 12, Accuracy: 6.5 / 12, WorstAccuracy: (0.125 + 0.25) / 2, Jain: 42.25 / (12 * 4.15625), Loss: 16.5 / 12, WorstLoss: (2.5 + 2.75) / 2,
+		Clients: 12, Metrics: []metrics.MetricFairness{{Mean: 6.5 / 12, Worst: (0.125 + 0.25) / 2, Jain: 42.25 / (12 * 4.15625)}}, Loss: 16.5 / 12, WorstLoss: (2.5 + 2.75) / 2,
 	}
-	if diff := cmp.Diff(want, metrics.FairnessOf(scores)); diff != "" {
+	if diff := cmp.Diff(want, metrics.FairnessOf(accuracy, scores)); diff != "" {
 		t.Error(diff)
 	}
-	ten := metrics.FairnessOf(scores[:10])
-	if ten.WorstAccuracy != 0.125 || ten.WorstLoss != 2.25 {
+	ten := metrics.FairnessOf(accuracy, scores[:10])
+	if ten.Metrics[0].Worst != 0.125 || ten.WorstLoss != 2.25 {
 		t.Errorf("of ten clients: %+v", ten)
 	}
-	if one := metrics.FairnessOf(scores[:1]); one != (metrics.Fairness{Clients: 1, Accuracy: 0.5, WorstAccuracy: 0.5, Jain: 1}) {
+	if one := metrics.FairnessOf(accuracy, scores[:1]); one.Clients != 1 || one.Metrics[0] != (metrics.MetricFairness{Mean: 0.5, Worst: 0.5, Jain: 1}) {
 		t.Errorf("of one client: %+v", one)
 	}
-	none := metrics.FairnessOf([]round.ClientScore{score(0, 2, math.NaN()), score(1, 4, math.NaN())})
-	if none.Accuracy == none.Accuracy || none.WorstAccuracy == none.WorstAccuracy || none.Jain == none.Jain || none.Loss != 3 || none.WorstLoss != 4 {
+	none := metrics.FairnessOf(accuracy, []measure.ClientScore{score(0, 2, math.NaN()), score(1, 4, math.NaN())})
+	if m := none.Metrics[0]; m.Mean == m.Mean || m.Worst == m.Worst || m.Jain == m.Jain || none.Loss != 3 || none.WorstLoss != 4 {
 		t.Errorf("without accuracies: %+v", none)
 	}
 }

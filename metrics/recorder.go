@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"fedpace/coordinator/measure"
 	"fedpace/coordinator/round"
 )
 
@@ -110,15 +111,15 @@ func (r *Recorder) Round(report *round.Report) error {
 
 // Clients takes the scores of the model after a round on the clients' own samples, and
 // returns what they come to.
-func (r *Recorder) Clients(number int, scores []round.ClientScore) (*ClientEvaluation, error) {
+func (r *Recorder) Clients(number int, scores []measure.ClientScore) (*ClientEvaluation, error) {
 	e := newClientEvaluation(r.meter.run, number, scores)
 	return e, each(r, true, func(o ClientsObserver) error { return o.Clients(e) })
 }
 
-// Best takes the model with the highest validation accuracy so far.
-func (r *Recorder) Best(accuracy float64, params []float32) {
+// Best takes the best model so far.
+func (r *Recorder) Best(quality float64, params []float32) {
 	for _, o := range Outputs[ModelObserver](r) {
-		o.Best(accuracy, params)
+		o.Best(quality, params)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"io"
 	"time"
 
+	"fedpace/coordinator/measure"
 	"fedpace/coordinator/round"
 )
 
@@ -20,6 +21,11 @@ type Run struct {
 	Seed     uint64
 	Train    bool // whether losses are measured
 
+	// Metrics are by what models are measured besides their loss, in the order of the
+	// values in reports. Quality is the one that is shown first.
+	Metrics []measure.Metric
+	Quality measure.Quality
+
 	Clients int // simulated ones, numbered from 0
 	Cohort  int // clients a round
 	Window  int // rounds in the mean of the training loss (Eq. 15)
@@ -30,10 +36,10 @@ type Run struct {
 	// Class is the number of a simulated client's class; nil: all have 0.
 	Class func(client int) int
 
-	Deadline       round.Time // of a round after its start; 0: none
-	Rounds         int        // the run ends after so many; 0: not known
-	VirtualSeconds float64    // the run ends at that virtual time; 0: not known
-	TargetAccuracy float64    // the run ends at that validation accuracy; 0: none
+	Deadline       round.Time       // of a round after its start; 0: none
+	Rounds         int              // the run ends after so many; 0: not known
+	VirtualSeconds float64          // the run ends at that virtual time; 0: not known
+	Targets        []measure.Target // the run ends when a validation reaches one
 	// FixedSteps is how many local steps a client of K-eta-fixed does in a virtual
 	// second, where rounds are all alike; 0: not known.
 	FixedSteps float64

@@ -54,10 +54,10 @@ type ClientsObserver interface {
 	Clients(e *ClientEvaluation) error
 }
 
-// ModelObserver is an [Output] that takes each model whose validation accuracy is
-// the highest so far. params may be kept and must not be changed.
+// ModelObserver is an [Output] that takes each model that is the best so far by the
+// run's quality. params may be kept and must not be changed.
 type ModelObserver interface {
-	Best(accuracy float64, params []float32)
+	Best(quality float64, params []float32)
 }
 
 // NoticeObserver is an [Output] that takes the lines that the user is told. They
@@ -133,8 +133,8 @@ type End struct {
 	Summary   []byte        // summary.json
 	Params    []float32     // the final model; nil without one
 
-	// The final model on held-out samples, if Evaluated; the accuracy is NaN for a
-	// task that has none.
-	Evaluated                          bool
-	ValidationLoss, ValidationAccuracy float64
+	// The final model on held-out samples, if Evaluated.
+	Evaluated      bool
+	ValidationLoss float64
+	Metrics        []float64
 }

@@ -203,7 +203,7 @@ func Latest(previous, r *round.Report) round.Report {
 		last.TrainingLoss = previous.TrainingLoss
 	}
 	if !r.Evaluated {
-		last.ValidationLoss, last.ValidationAccuracy = previous.ValidationLoss, previous.ValidationAccuracy
+		last.ValidationLoss, last.Metrics = previous.ValidationLoss, previous.Metrics
 	}
 	return last
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"fedpace/coordinator/fairshare"
+	"fedpace/coordinator/measure"
 	"fedpace/internal/bitset"
 )
 
@@ -32,9 +33,9 @@ func (s *State) check(c *Config) error {
 		return errors.New("devices in a run without them")
 	case len(s.Present) != c.Devices.Count:
 		return fmt.Errorf("the presence of %d devices, the run has %d", len(s.Present), c.Devices.Count)
-	case !finite(r.TrainingLoss) || !finite(r.ValidationLoss) || !finite(r.ValidationAccuracy) ||
-		!finite(s.Stop.ValidationLoss) || !finite(s.Stop.ValidationAccuracy):
-		return errors.New("a loss or accuracy that is not finite")
+	case !finite(r.TrainingLoss) || !finite(r.ValidationLoss) || !finite(s.Stop.ValidationLoss) ||
+		r.Evaluated && measure.Check(c.Metrics, r.Metrics) != nil || s.Stop.Evaluated && measure.Check(c.Metrics, s.Stop.Metrics) != nil:
+		return errors.New("a loss or metric that is not finite")
 	case slices.ContainsFunc(s.Order.Values, func(v float64) bool { return !finite(v) }):
 		return errors.New("a memory of the selection that is not finite")
 	case (s.Phase == Evaluating || s.Phase == Training || s.Phase == Querying) && !c.Train:

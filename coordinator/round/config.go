@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"fedpace/coordinator/fairshare"
+	"fedpace/coordinator/measure"
 	"fedpace/coordinator/schedule"
 )
 
@@ -70,6 +71,9 @@ type Config struct {
 	Server Server
 	Leaves func(client int, t Time) (Time, bool)
 
+	Metrics []measure.Metric // by which models are measured besides their loss
+	Quality measure.Quality  // by which a plateau is seen
+
 	Train         bool // false: no updates are trained and no loss is known
 	EvaluateEvery int  // rounds between evaluations; 0: only the final model
 
@@ -118,9 +122,9 @@ func (e Epochs) Steps(k int, samples float64) int {
 
 // Limits end a run; zero values do not. At least one is set.
 type Limits struct {
-	Rounds   int     // after so many rounds
-	Time     Time    // a round counts when it ends by then
-	Accuracy float64 // once an evaluation reaches this accuracy
+	Rounds  int              // after so many rounds
+	Time    Time             // a round counts when it ends by then
+	Targets []measure.Target // once an evaluation reaches one of them
 }
 
 // Validate says what is wrong with a configuration, without making a machine.
@@ -137,12 +141,12 @@ func (c *Config) Validate() error {
 		return errors.New("round: an evaluation by client of a round below 1")
 	case c.EvaluateEvery < 0:
 		return fmt.Errorf("round: evaluation every %d rounds", c.EvaluateEvery)
-	case c.Stop == Limits{}:
-		return errors.New("round: the run has no end: no limit of rounds, time or accuracy")
-	case c.Stop.Rounds < 0 || c.Stop.Time < 0 || c.Stop.Accuracy < 0 || math.IsNaN(c.Stop.Accuracy):
+	case c.Stop.Rounds == 0 && c.Stop.Time == 0 && len(c.Stop.Targets) == 0:
+		return errors.New("round: the run has no end: no limit of rounds or time, and no target")
+	case c.Stop.Rounds < 0 || c.Stop.Time < 0:
 		return errors.New("round: limits must not be negative")
-	case !c.Train && c.Stop.Accuracy > 0:
-		return errors.New("round: a limit of accuracy needs training")
+	case !c.Train && len(c.Stop.Targets) > 0:
+		return errors.New("round: a target needs training")
 	case (c.Available == nil) != (c.NextChange == nil):
 		return errors.New("round: availability needs both Available and NextChange")
 	}

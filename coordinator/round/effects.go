@@ -82,14 +82,6 @@ var outcomeNames = [Outcomes]string{"accepted", "late", "dropped", "lost", "canc
 // String is the outcome's name in metrics and results.
 func (o Outcome) String() string { return outcomeNames[o] }
 
-// ClientScore is what a model achieves on the samples of one client.
-type ClientScore struct {
-	Client   int
-	Samples  int     // that were measured
-	Loss     float64 // their mean cross-entropy
-	Accuracy float64 // share of them whose label the model finds
-}
-
 // Report is what is known of one round when it has closed and its updates are
 // in the model: one row of rounds.csv.
 type Report struct {
@@ -106,9 +98,9 @@ type Report struct {
 	WindowLoss   float64 // mean of TrainingLoss over the last s rounds, this one included; NaN when none has one
 	SGDSteps     int64   // sum of K_r over the rounds so far, this one included
 
-	Evaluated          bool // whether the two below were measured on this round's new model
-	ValidationLoss     float64
-	ValidationAccuracy float64
+	Evaluated      bool // whether the two below were measured on this round's new model
+	ValidationLoss float64
+	Metrics        []float64 // shared, never written to
 }
 
 // Spread is the smallest, the mean and the largest of the clients' K in a round.
@@ -139,14 +131,14 @@ var noLoss = math.NaN()
 
 // Stop says why and where a run ended.
 type Stop struct {
-	Reason             string // e.g. "10000 rounds"
-	Rounds             int
-	At                 Time // end of the last round that counts
-	Outcomes           [Outcomes]int
-	Evaluated          bool // whether the final model was measured
-	ValidationLoss     float64
-	ValidationAccuracy float64
-	ClientsEvaluated   bool // whether it was measured on the clients' own samples
+	Reason           string // e.g. "10000 rounds"
+	Rounds           int
+	At               Time // end of the last round that counts
+	Outcomes         [Outcomes]int
+	Evaluated        bool // whether the final model was measured
+	ValidationLoss   float64
+	Metrics          []float64 // shared, never written to
+	ClientsEvaluated bool      // whether it was measured on the clients' own samples
 }
 
 // Deserted is the reason of a run that ends because no client is left to ask.

@@ -19,8 +19,8 @@ type Event struct {
 
 	Timer Timer // Due
 
-	Loss     float64 // Trained: mean first-step loss over the accepted clients; Evaluated: mean cross-entropy
-	Accuracy float64 // Evaluated: share of correct samples, 0..1
+	Loss    float64   // Trained: mean first-step loss over the accepted clients; Evaluated: mean loss
+	Metrics []float64 // Evaluated: of the run's metrics; not changed afterwards
 
 	Losses []float64 // Queried: the candidates' losses, in the order of Effects.Query; Trained: of the accepted clients, each
 }

@@ -142,7 +142,7 @@ func (m *Machine) handle(e *Event) error {
 	case Trained:
 		return m.trained(e.Loss, e.Losses)
 	case Evaluated:
-		return m.evaluated(e.Loss, e.Accuracy)
+		return m.evaluated(e.Loss, e.Metrics)
 	case Queried:
 		return m.queried(e.Losses)
 	case Joined, Left:

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"fedpace/coordinator/measure"
 	"fedpace/coordinator/schedule"
 	"fedpace/internal/keyed"
 )
@@ -16,7 +17,7 @@ func config() Config {
 	return Config{
 		Seed: 1, Clients: 10, Cohort: 3, Closing: All{},
 		K: schedule.FixedK{K0: 8}, Eta: schedule.FixedEta{Eta0: 0.5},
-		Window: schedule.WindowConfig{Size: 2}, Plateau: schedule.PlateauConfig{Patience: 2},
+		Window: schedule.WindowConfig{Size: 2}, Plateau: schedule.PlateauConfig{Patience: 2}, Metrics: []measure.Metric{{Name: measure.Accuracy}},
 		Train: true, Stop: Limits{Rounds: 3},
 	}
 }
@@ -41,7 +42,7 @@ func TestConfigsThatCannotRun(t *testing.T) {
 		{"no clients", func(c *Config) { c.Clients = 0 }, "0 clients"},
 		{"no end", func(c *Config) { c.Stop = Limits{} }, "no end"},
 		{"negative end", func(c *Config) { c.Stop.Time = -1 }, "negative"},
-		{"accuracy without training", func(c *Config) { c.Train, c.Stop.Accuracy = false, 0.5 }, "needs training"},
+		{"accuracy without training", func(c *Config) { c.Train, c.Stop.Targets = false, []measure.Target{{Value: 0.5}} }, "needs training"},
 		{"first of too many", func(c *Config) { c.Closing = First{N: 4} }, "n: 4 is more than the cohort (at most 3"},
 		{"no time", func(c *Config) { c.Closing = Deadline{} }, "seconds: 0 is out of range (more than 0 and at most 4000000000 seconds)"},
 		{"no window", func(c *Config) { c.Window.Size = 0 }, "window of 0 rounds"},
@@ -203,10 +204,10 @@ func TestStepsDoneGrowWithAcceptedUpdates(t *testing.T) {
 
 func TestAccuracyStopsARun(t *testing.T) {
 	c := config()
-	c.EvaluateEvery, c.Stop = 1, Limits{Rounds: 100, Accuracy: 0.75}
+	c.EvaluateEvery, c.Stop = 1, Limits{Rounds: 100, Targets: []measure.Target{{Value: 0.75}}}
 	_, _, stop := play(t, c, rand.New(rand.NewPCG(1, 1)), func(Task) Plan { return Plan{Compute: 1} })
-	if stop.Rounds != 4 || stop.ValidationAccuracy != 0.75 { // accuracy is 1 - 1/r
-		t.Errorf("stopped after %d rounds at %g: %s", stop.Rounds, stop.ValidationAccuracy, stop.Reason)
+	if stop.Rounds != 4 || stop.Metrics[0] != 0.75 { // accuracy is 1 - 1/r
+		t.Errorf("stopped after %d rounds at %g: %s", stop.Rounds, stop.Metrics[0], stop.Reason)
 	}
 }
 
@@ -269,7 +270,7 @@ func follow(t *testing.T, m *Machine, out *Effects, script []byte) {
 		case Trained:
 			e.Loss = float64(next())
 		case Evaluated:
-			e.Accuracy = float64(next()) / 255
+			e.Metrics = []float64{float64(next()) / 255}
 		case Joined, Left:
 			e.Client = next()
 		case Silent, Invalid:

@@ -178,7 +178,7 @@ func (p *player) follow(t failer, out *Effects) (events []Event) {
 		p.measured = append(p.measured, out.EvaluateClients)
 	}
 	if out.Evaluate || out.EvaluateClients > 0 {
-		events = append(events, Event{Kind: Evaluated, Loss: 1, Accuracy: 1 - 1/float64(p.machine.Round())})
+		events = append(events, Event{Kind: Evaluated, Loss: 1, Metrics: []float64{1 - 1/float64(p.machine.Round())}})
 	}
 	return events
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 
+	"fedpace/coordinator/measure"
 	"fedpace/coordinator/schedule"
 )
 
@@ -52,10 +53,11 @@ func (m *Machine) progress() schedule.Progress {
 	}
 	p := schedule.Progress{
 		Round: r.Round + 1, Seconds: m.s.Now.Seconds(), Converged: m.s.Plateau.Converged, Loss: losses.Mean(), F0: losses.F0,
-		Accuracy: m.s.Stop.ValidationAccuracy, HasAccuracy: len(m.s.Plateau.Best) > 0, StragglerShare: r.lastShare(),
-		Previous: schedule.Decision{LocalSteps: r.K, LearningRate: r.LearningRate, Seconds: r.Decided.Seconds()},
+		StragglerShare: r.lastShare(),
+		Previous:       schedule.Decision{LocalSteps: r.K, LearningRate: r.LearningRate, Seconds: r.Decided.Seconds()},
 	}
 	p.LossRatio, p.HasLoss = losses.Ratio()
+	p.Accuracy, p.HasAccuracy = measure.AccuracyOf(m.config.Metrics, m.s.Stop.Metrics)
 	return p
 }
 
@@ -370,26 +372,27 @@ func (s *State) evaluation(c *Config) (heldOut bool, clients int) {
 }
 
 // evaluated takes the measurement of the newest model.
-func (m *Machine) evaluated(loss, accuracy float64) error {
+func (m *Machine) evaluated(loss float64, metrics []float64) error {
 	if m.s.Phase != Evaluating {
 		return fmt.Errorf("round: an evaluation while the machine was %v", m.s.Phase)
 	}
 	heldOut, clients := m.s.evaluation(&m.config)
-	if heldOut && (!finite(loss) || !(accuracy >= 0 && accuracy <= 1)) {
-		return fmt.Errorf("round: evaluation after round %d gives loss %v, accuracy %v", m.Round(), loss, accuracy)
+	if heldOut && (!finite(loss) || measure.Check(m.config.Metrics, metrics) != nil) {
+		return fmt.Errorf("round: evaluation after round %d gives loss %v, %v %v", m.Round(), loss, measure.Names(m.config.Metrics), metrics)
 	}
 	r, stop := &m.s.Round, &m.s.Stop
 	stop.ClientsEvaluated = stop.ClientsEvaluated || clients > 0
 	if heldOut {
-		stop.Evaluated, stop.ValidationLoss, stop.ValidationAccuracy = true, loss, accuracy
+		stop.Evaluated, stop.ValidationLoss, stop.Metrics = true, loss, metrics
 	}
 	if stop.Reason != "" {
 		m.runStopped()
 		return nil
 	}
 	if heldOut {
-		r.Evaluated, r.ValidationLoss, r.ValidationAccuracy = true, loss, accuracy
-		m.s.Plateau.Observe(1 - accuracy)
+		r.Evaluated, r.ValidationLoss, r.Metrics = true, loss, metrics
+		q := m.config.Quality
+		m.s.Plateau.Observe(q.Error(q.Of(loss, metrics)))
 	}
 	return m.nextRound()
 }
@@ -408,10 +411,10 @@ func (m *Machine) nextRound() error {
 		stop.Outcomes[o] += n
 	}
 	stop.Rounds, stop.At = report.Round, report.End
-	switch {
-	case limits.Accuracy > 0 && report.Evaluated && report.ValidationAccuracy >= limits.Accuracy:
-		return m.stopRun(fmt.Sprintf("validation accuracy %g", limits.Accuracy))
-	case limits.Rounds > 0 && report.Round >= limits.Rounds:
+	if t := measure.Reached(limits.Targets, report.ValidationLoss, report.Metrics); report.Evaluated && t != nil {
+		return m.stopRun(fmt.Sprintf("validation %s %g", t.Name, t.Value))
+	}
+	if limits.Rounds > 0 && report.Round >= limits.Rounds {
 		return m.stopRun(fmt.Sprintf("%d rounds", limits.Rounds))
 	}
 	return m.openRound()
@@ -425,7 +428,7 @@ func (m *Machine) report() *Report {
 		report.TrainingLoss = noLoss
 	}
 	if !report.Evaluated {
-		report.ValidationLoss, report.ValidationAccuracy = noLoss, noLoss
+		report.ValidationLoss = noLoss
 	}
 	m.s.Window.Observe(report.TrainingLoss)
 	report.WindowLoss = m.s.Window.Mean()
@@ -480,7 +483,7 @@ func (m *Machine) Stop() Stop {
 		return Stop{Rounds: stop.Rounds, At: stop.At, Outcomes: stop.Outcomes}
 	}
 	if !stop.Evaluated {
-		stop.ValidationLoss, stop.ValidationAccuracy = noLoss, noLoss
+		stop.ValidationLoss, stop.Metrics = noLoss, nil
 	}
 	return stop
 }

@@ -124,7 +124,7 @@ func (p *player) pending(t failer, out *Effects) {
 		t.Fatalf("an evaluation by client of round %d is pending, those of %v were asked for", out.EvaluateClients, p.measured)
 	}
 	if out.Evaluate || out.EvaluateClients > 0 {
-		got = append(got, Event{Kind: Evaluated, Loss: 1, Accuracy: 1 - 1/float64(p.machine.Round())})
+		got = append(got, Event{Kind: Evaluated, Loss: 1, Metrics: []float64{1 - 1/float64(p.machine.Round())}})
 	}
 	byTask := func(list []Event) map[uint64]Event {
 		m := map[uint64]Event{}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/cockroachdb/datadriven"
 
+	"fedpace/coordinator/measure"
 	"fedpace/coordinator/schedule"
 	"fedpace/internal/registry"
 )
@@ -41,7 +42,7 @@ func newConversation(t *testing.T, d *datadriven.TestData) *conversation {
 	config := Config{
 		Seed: 1, Clients: 10, Cohort: 3, Closing: All{},
 		K: schedule.FixedK{K0: 8}, Eta: schedule.FixedEta{Eta0: 0.5},
-		Window: schedule.WindowConfig{Size: 2}, Plateau: schedule.PlateauConfig{Patience: 2},
+		Window: schedule.WindowConfig{Size: 2}, Plateau: schedule.PlateauConfig{Patience: 2}, Metrics: []measure.Metric{{Name: measure.Accuracy}},
 		Train: true,
 	}
 	var n int
@@ -244,7 +245,8 @@ func (c *conversation) command(t *testing.T, d *datadriven.TestData) string {
 	case "evaluated":
 		e := Event{Kind: Evaluated}
 		scanFloat(t, d, "loss", &e.Loss)
-		scanFloat(t, d, "accuracy", &e.Accuracy)
+		e.Metrics = make([]float64, 1)
+		scanFloat(t, d, "accuracy", &e.Metrics[0])
 		return c.step(e)
 	}
 	d.Fatalf(t, "unknown command %s", d.Cmd)
@@ -336,7 +338,7 @@ func (c *conversation) step(e Event) string {
 	if r := out.Report; r != nil {
 		fmt.Fprintf(&b, "round %d: %d to %d, K %d, outcomes %v, loss %g, %d steps", r.Round, r.Start, r.End, r.LocalSteps, r.Outcomes, r.TrainingLoss, r.SGDSteps)
 		if r.Evaluated {
-			fmt.Fprintf(&b, ", validation %g / %g", r.ValidationLoss, r.ValidationAccuracy)
+			fmt.Fprintf(&b, ", validation %g / %g", r.ValidationLoss, r.Metrics[0])
 		}
 		fmt.Fprintln(&b)
 	}
@@ -354,7 +356,7 @@ func (c *conversation) step(e Event) string {
 	if s := out.Stopped; s != nil {
 		fmt.Fprintf(&b, "stopped: %s; %d rounds, %d, outcomes %v", s.Reason, s.Rounds, s.At, s.Outcomes)
 		if s.Evaluated {
-			fmt.Fprintf(&b, ", validation %g / %g", s.ValidationLoss, s.ValidationAccuracy)
+			fmt.Fprintf(&b, ", validation %g / %g", s.ValidationLoss, s.Metrics[0])
 		}
 		fmt.Fprintln(&b)
 	}

@@ -175,6 +175,7 @@ func (f *formula) needs() Needs {
 	return Needs{
 		Losses:     f.reads["F"] || f.reads["F0"],
 		Validation: f.reads["accuracy"] || f.reads["converged"],
+		Accuracy:   f.reads["accuracy"],
 		Stragglers: f.reads["straggler_share"],
 	}
 }

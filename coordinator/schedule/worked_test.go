@@ -206,7 +206,7 @@ func TestNeedsFollowWhatIsRead(t *testing.T) {
 		"k0 / r + t":            {},
 		"F":                     {Losses: true},
 		"1 / F0":                {Losses: true},
-		"accuracy":              {Validation: true},
+		"accuracy":              {Validation: true, Accuracy: true},
 		"converged ? 1 : k":     {Validation: true},
 		"straggler_share * eta": {Stragglers: true},
 	} {

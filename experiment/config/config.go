@@ -8,6 +8,7 @@ import (
 	"fedpace/actors/device"
 	"fedpace/actors/learn"
 	"fedpace/coordinator/aggregate"
+	"fedpace/coordinator/measure"
 	"fedpace/coordinator/round"
 	"fedpace/coordinator/schedule"
 	_ "fedpace/coordinator/selection" // so that select has all entries
@@ -109,7 +110,7 @@ type Schedule struct {
 	Window     int          `key:"window" default:"100" range:"[1,1000000]" unit:"rounds" help:"rounds over which the training loss is averaged, s in Eq. 15"`
 	F0         string       `key:"f0" default:"window" words:"window,first" help:"what stands for F_0: the first full window or the first round"`
 	Patience   int          `key:"patience" default:"10" range:"[1,1000000]" unit:"evaluations" help:"evaluations without improvement that count as converged"`
-	MinDelta   float64      `key:"min_delta" default:"0" range:"[0,1]" help:"least gain in validation accuracy that counts as improvement"`
+	MinDelta   float64      `key:"min_delta" default:"0" range:"[0,1e12]" help:"least gain in validation accuracy, or in evaluate.metric, that counts as improvement"`
 	DecayRound int          `key:"decay_round" is:"null" range:"[1,1000000000]" help:"last round before the decay of step; null: when converged"`
 }
 
@@ -211,6 +212,14 @@ type Stop struct {
 	VirtualSeconds     float64 `key:"virtual_seconds" is:"null" range:"(0,4e9]" unit:"seconds" help:"stop at this virtual time"`
 	EqualRuntimeRounds int     `key:"equal_runtime_rounds" is:"null" range:"[1,1000000000]" help:"stop at the virtual time that so many rounds of K-eta-fixed take"`
 	ValidationAccuracy float64 `key:"validation_accuracy" is:"null" range:"(0,1]" help:"stop once this accuracy is reached"`
+
+	Metric MetricStop `key:"metric" default:"null" help:"value of a metric, or of the loss, at which the run stops"`
+}
+
+// MetricStop ends a run when a validation reaches a value.
+type MetricStop struct {
+	Name    string   `key:"name" is:"null" help:"metric that stops the run, or loss; null: evaluate.metric"`
+	Reaches *float64 `key:"reaches" is:"short,null" range:"[-1e12,1e12]" help:"stop once a validation is at least as good as this"`
 }
 
 // maxSeconds bounds virtual time: int64 nanoseconds end at 9.2e9 s.
@@ -271,9 +280,28 @@ const (
 type Evaluate struct {
 	Every   int     `key:"every" default:"50" range:"[1,1000000000]" unit:"rounds" help:"rounds from one validation to the next"`
 	Samples int     `key:"samples" is:"null" range:"[1,1000000000]" help:"held-out samples that a validation takes, spread evenly; null: all"`
-	Target  float64 `key:"target" is:"null" range:"(0,1]" help:"validation accuracy whose time the summary gives; null: stop.validation_accuracy"`
+	Metric  Metric  `key:"metric" default:"null" help:"by what models are compared: a metric of the model, or loss"`
+	Target  float64 `key:"target" is:"null" range:"[-1e12,1e12]" help:"value of evaluate.metric whose time the summary gives; null: the one that stops the run"`
 
 	Clients ClientEvaluation `key:"clients"`
+}
+
+// Metric says by what models are compared.
+type Metric struct {
+	Name   string `key:"name" is:"short,null" help:"metric by which models are compared and schedules see a plateau, or loss; null: the model's first, or the loss if it has none"`
+	Better string `key:"better" is:"null" words:"higher,lower" help:"which values of it are better; null: as the model says"`
+}
+
+// Of is the quantity among a model's metrics.
+func (m Metric) Of(list []measure.Metric) (measure.Quality, error) {
+	q, err := measure.QualityOf(list, m.Name)
+	if err != nil {
+		return q, problem("evaluate.metric", nil, "%v", err)
+	}
+	if m.Better != "" {
+		q.Lower = m.Better == measure.Lower
+	}
+	return q, nil
 }
 
 // ClientEvaluation says when and how the global model is measured on the samples of each

@@ -14,6 +14,7 @@ import (
 	"fedpace/actors/device"
 	"fedpace/actors/learn"
 	"fedpace/coordinator/aggregate"
+	"fedpace/coordinator/measure"
 	"fedpace/coordinator/round"
 	"fedpace/coordinator/schedule"
 	"fedpace/internal/names"
@@ -161,10 +162,17 @@ func (c *Config) checkConvex() error {
 // checkAccuracy refuses limits of an accuracy that is never measured.
 func (c *Config) checkAccuracy() error {
 	const quadratic = "a quadratic classifies nothing and has no validation accuracy (remove it)"
+	metric, accuracy := c.Stop.Metric, c.Evaluate.Metric.Name
 	switch s := c.Stop.ValidationAccuracy; {
+	case metric.Name != "" && metric.Reaches == nil:
+		return problem("stop.metric.reaches", []string{"stop.metric.name"}, "it is missing, so %s stops nothing (set both)", metric.Name)
+	case metric.Reaches != nil && !c.Train:
+		return problem("stop.metric", []string{"train"}, "it is never reached with train: false, which measures nothing (remove it)")
+	case c.Evaluate.Target != 0 && (accuracy == "" || accuracy == measure.Accuracy) && !(c.Evaluate.Target > 0 && c.Evaluate.Target <= 1):
+		return problem("evaluate.target", []string{"evaluate.metric"}, "%s is no accuracy (more than 0 and at most 1; name another evaluate.metric)", registry.Number(c.Evaluate.Target))
 	case s != 0 && c.Task == TaskQuadratic:
 		return problem("stop.validation_accuracy", []string{"task"}, quadratic)
-	case c.Evaluate.Target != 0 && c.Task == TaskQuadratic:
+	case c.Evaluate.Target != 0 && c.Task == TaskQuadratic && accuracy == "":
 		return problem("evaluate.target", []string{"task"}, quadratic)
 	case s != 0 && !c.Train:
 		return problem("stop.validation_accuracy", []string{"train"}, "%s is never reached with train: false, which measures no accuracy (remove it)", registry.Number(s))
@@ -307,7 +315,7 @@ func (c *Config) checkCompression() error {
 func (c *Config) checkStop() error {
 	switch {
 	case c.Stop == Stop{}:
-		return problem("stop", nil, "nothing is set, so the run would not end (set rounds, virtual_seconds, equal_runtime_rounds or validation_accuracy)")
+		return problem("stop", nil, "nothing is set, so the run would not end (set rounds, virtual_seconds, equal_runtime_rounds, validation_accuracy or metric)")
 	case c.Stop.EqualRuntimeRounds > 0 && registry.NeedsOf(c.Select).Losses: // a time that is known only by training for it
 		return problem("stop.equal_runtime_rounds", []string{"select"}, "%s decides by losses, so the time of rounds is known only by training them (set stop.virtual_seconds instead)", round.Selections.NameOf(c.Select))
 	}

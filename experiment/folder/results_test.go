@@ -6,6 +6,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -14,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"fedpace/coordinator/measure"
 	"fedpace/coordinator/round"
 	"fedpace/experiment/config"
 	_ "fedpace/internal/testseed"
@@ -36,18 +38,21 @@ func files(t *testing.T, dir string) []string {
 	return names
 }
 
+// classifier is the layout of a run whose models have an accuracy.
+var classifier = layout{metrics: []string{measure.Accuracy}}
+
 func anyReport(number int) *round.Report {
 	return &round.Report{
 		Round: number, Start: 1_677_500_000, End: 4_715_000_001, LocalSteps: 64, LearningRate: 0.3, Cohort: 60,
 		Outcomes:     [round.Outcomes]int{60},
-		TrainingLoss: math.NaN(), SGDSteps: 144, ValidationLoss: 1.5, ValidationAccuracy: 0.25,
+		TrainingLoss: math.NaN(), SGDSteps: 144, ValidationLoss: 1.5, Metrics: []float64{0.25},
 	}
 }
 
 // rowsOf opens a folder's rounds.csv.
 func rowsOf(t testing.TB, r *Results) *rounds {
 	t.Helper()
-	o := &rounds{}
+	o := &rounds{layout: classifier}
 	if err := o.Start(&metrics.Start{Folder: r}); err != nil {
 		t.Fatal(err)
 	}
@@ -133,7 +138,7 @@ func TestAFolderThatHoldsARun(t *testing.T) {
 		t.Fatal(err)
 	}
 	rowsOf(t, r)
-	if text, err := os.ReadFile(filepath.Join(dir, RoundsFile)); err != nil || string(text) != RoundsHeader+"\n" {
+	if text, err := os.ReadFile(filepath.Join(dir, RoundsFile)); err != nil || string(text) != classifier.header()+"\n" {
 		t.Errorf("force keeps the old rows: %q, %v", text, err)
 	}
 	if err := r.Discard(); err != nil {
@@ -246,7 +251,7 @@ func TestRowsReadBack(t *testing.T) {
 			r.Steps.Largest = rapid.IntRange(r.Steps.Smallest, 1<<24).Draw(t, "largest")
 			r.Steps.Sum = rapid.Int64Range(int64(r.Cohort*r.Steps.Smallest), int64(r.Cohort*r.Steps.Largest)).Draw(t, "sum")
 		}
-		rows, err := csv.NewReader(strings.NewReader(RoundsHeader + "\n" + string(AppendRow(nil, &r)))).ReadAll()
+		rows, err := csv.NewReader(strings.NewReader(classifier.header() + "\n" + string(classifier.appendRow(nil, &r)))).ReadAll()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -259,7 +264,7 @@ func TestRowsReadBack(t *testing.T) {
 		if err != nil || ns != int64(r.End) {
 			t.Errorf("%d ns is written %s", r.End, cell["virtual_seconds"])
 		}
-		back, err := parseReport(rows[1])
+		back, err := classifier.parse(rows[1])
 		if err != nil || back.Steps != r.Steps {
 			t.Errorf("the steps %+v read back as %+v, %v", r.Steps, back.Steps, err)
 		}
@@ -282,11 +287,12 @@ func TestRoundsOfAnEarlierVersion(t *testing.T) {
 	dir := t.TempDir()
 	report := anyReport(1)
 	report.Steps = round.Spread{Tasks: 60, Smallest: 3, Largest: 64, Sum: 3000}
-	before := earlierHeader + "\n" + string(appendEarlier(nil, report)) + "\n"
+	earlier := layout{metrics: classifier.metrics, earlier: true}
+	before := earlier.header() + "\n" + string(earlier.appendRow(nil, report))
 	for _, of := range []struct{ begun, want string }{
-		{"", RoundsHeader + "\n" + string(AppendRow(nil, report))},
-		{RoundsHeader + "\n", RoundsHeader + "\n" + string(AppendRow(nil, report))},
-		{before, before + string(appendEarlier(nil, report)) + "\n"},
+		{"", classifier.header() + "\n" + string(classifier.appendRow(nil, report))},
+		{classifier.header() + "\n", classifier.header() + "\n" + string(classifier.appendRow(nil, report))},
+		{before, before + string(earlier.appendRow(nil, report))},
 	} {
 		if err := os.WriteFile(filepath.Join(dir, RoundsFile), []byte(of.begun), 0o666); err != nil {
 			t.Fatal(err)
@@ -295,7 +301,7 @@ func TestRoundsOfAnEarlierVersion(t *testing.T) {
 		if err := s.Check([]FileDigest{{Name: RoundsFile, Size: int64(len(of.begun))}}); err != nil {
 			t.Fatal(err)
 		}
-		o := &rounds{}
+		o := &rounds{layout: classifier}
 		if err := errors.Join(o.Start(&metrics.Start{Folder: &Results{Store: *s}}), o.Round(&metrics.Round{Report: *report}), o.file.(*appendFile).file.Close()); err != nil {
 			t.Fatal(err)
 		}
@@ -322,6 +328,65 @@ func BenchmarkRound(b *testing.B) {
 	for b.Loop() {
 		if err := rows.Round(report); err != nil {
 			b.Fatal(err)
+		}
+	}
+}
+
+// A run has a column for each of its metrics, none where it has none, and a file says
+// which they are.
+func TestColumnsOfMetrics(t *testing.T) {
+	for _, test := range []struct {
+		metrics []string
+		values  []float64
+		cells   string
+	}{
+		{nil, nil, "1.5,144"},
+		{[]string{"mae"}, []float64{0.75}, "1.5,0.75,144"},
+		{[]string{"f1", measure.Accuracy, "mae"}, []float64{0.5, 0.25, 7}, "1.5,0.5,0.25,7,144"},
+	} {
+		dir := t.TempDir()
+		report := anyReport(1)
+		report.Evaluated, report.Metrics = true, test.values
+		missing := anyReport(2)
+		missing.ValidationLoss, missing.Metrics = math.NaN(), nil
+		run := &metrics.Run{}
+		for _, name := range test.metrics {
+			run.Metrics = append(run.Metrics, measure.Metric{Name: name})
+		}
+		opened, err := Rounds{}.Open(run)
+		if err != nil {
+			t.Fatal(err)
+		}
+		o := opened.(*rounds)
+		s := OnDisk(system{}, dir)
+		if err := errors.Join(o.Start(&metrics.Start{Folder: &Results{Store: *s}}), o.add(report), o.add(missing), o.file.(*appendFile).file.Close()); err != nil {
+			t.Fatal(err)
+		}
+		text, err := os.ReadFile(filepath.Join(dir, RoundsFile))
+		if err != nil || !strings.HasPrefix(string(text), RoundsHeader(test.metrics...)+"\n") || !strings.Contains(string(text), ","+test.cells+",") {
+			t.Errorf("%v: it holds %q, %v", test.metrics, text, err)
+		}
+		names, err := ReadMetrics(dir)
+		if err != nil || !slices.Equal(names, test.metrics) {
+			t.Errorf("%v: the file names %v, %v", test.metrics, names, err)
+		}
+		back, err := ReadRounds(filepath.Join(dir, RoundsFile))
+		if err != nil || !slices.Equal(back[0].Metrics, test.values) || back[0].ValidationLoss != 1.5 || back[0].SGDSteps != 144 || back[1].Evaluated || back[1].Metrics != nil {
+			t.Errorf("%v: it is read as %+v, %v", test.metrics, back, err)
+		}
+		// Another run's metrics are not taken for one's own.
+		s = OnDisk(system{}, dir)
+		if err := s.Check([]FileDigest{{Name: RoundsFile, Size: int64(len(text))}}); err != nil {
+			t.Fatal(err)
+		}
+		other := &rounds{layout: layout{metrics: []string{"other"}}}
+		if err := other.Start(&metrics.Start{Folder: &Results{Store: *s}}); err == nil || !strings.Contains(err.Error(), "and the run [other]") {
+			t.Errorf("%v: a run with another metric goes on: %v", test.metrics, err)
+		}
+	}
+	for _, bad := range []string{"", "round", firstColumns, firstColumns + ",validation_mae", firstColumns + ",mae," + lastColumn, RoundsHeader("a") + ",b"} {
+		if l, ok := layoutOf(bad); ok {
+			t.Errorf("%q is taken for %+v", bad, l)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package folder
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/csv"
 	"errors"
@@ -14,19 +15,56 @@ import (
 	"strconv"
 	"strings"
 
+	"fedpace/coordinator/measure"
 	"fedpace/coordinator/round"
 	"fedpace/coordinator/schedule"
+	"fedpace/experiment/config"
 	"fedpace/metrics"
 )
 
-// RoundsHeader is the first line of rounds.csv, and earlierHeader that of earlier
-// versions, which had fewer columns.
+// layout is the columns of a rounds.csv.
+type layout struct {
+	metrics []string // behind the validation loss
+	earlier bool     // of a version without the columns of steps
+}
+
+// The columns before those of the metrics and behind them.
 const (
-	earlierHeader = "round,virtual_seconds,round_seconds,local_steps,learning_rate,cohort," +
-		"accepted,late,dropped,lost,cancelled,refused," +
-		"training_loss,validation_loss,validation_accuracy,sgd_steps"
-	RoundsHeader = earlierHeader + ",smallest_local_steps,mean_local_steps,largest_local_steps"
+	firstColumns = "round,virtual_seconds,round_seconds,local_steps,learning_rate,cohort," +
+		"accepted,late,dropped,lost,cancelled,refused,training_loss,validation_loss"
+	lastColumn   = "sgd_steps"
+	stepsColumns = "smallest_local_steps,mean_local_steps,largest_local_steps"
+	validation   = "validation_" // before a metric's name
 )
+
+// RoundsHeader is the first line of the rounds.csv of a run with these metrics.
+func RoundsHeader(metrics ...string) string { return layout{metrics: metrics}.header() }
+
+func (l layout) header() string {
+	columns := []string{firstColumns}
+	for _, name := range l.metrics {
+		columns = append(columns, validation+name)
+	}
+	if columns = append(columns, lastColumn); !l.earlier {
+		columns = append(columns, stepsColumns)
+	}
+	return strings.Join(columns, ",")
+}
+
+// layoutOf reads a first line; false if it is none.
+func layoutOf(header string) (l layout, ok bool) {
+	rest, ok := strings.CutPrefix(header, firstColumns+",")
+	for ok && rest != "" {
+		column, behind, _ := strings.Cut(rest, ",")
+		name, isMetric := strings.CutPrefix(column, validation)
+		if !isMetric {
+			break
+		}
+		l.metrics, rest = append(l.metrics, name), behind
+	}
+	l.earlier = rest == lastColumn
+	return l, ok && (l.earlier || rest == lastColumn+","+stepsColumns)
+}
 
 func init() { metrics.Sinks.Register("rounds", "a row a round in "+RoundsFile, Rounds{}) }
 
@@ -35,12 +73,18 @@ type Rounds struct{}
 
 func (Rounds) Files() []string { return []string{RoundsFile} }
 
-func (Rounds) Open(*metrics.Run) (metrics.Output, error) { return &rounds{}, nil }
+func (Rounds) Open(run *metrics.Run) (metrics.Output, error) {
+	o := &rounds{layout: layout{metrics: measure.Names(run.Metrics)}}
+	if run.Task == string(config.TaskQuadratic) { // keeps the empty column that it had when all had it
+		o.layout.metrics = []string{measure.Accuracy}
+	}
+	return o, nil
+}
 
 type rounds struct {
-	file    metrics.File
-	row     []byte // reused from row to row
-	earlier bool   // the file was begun by a version with fewer columns, and keeps them
+	layout // of the file, which may be of an earlier version
+	file   metrics.File
+	row    []byte // reused from row to row
 }
 
 // Start implements [metrics.Starter].
@@ -49,46 +93,56 @@ func (o *rounds) Start(s *metrics.Start) (err error) {
 		return err
 	}
 	if o.file.Size() == 0 {
-		_, err = o.file.Write([]byte(RoundsHeader + "\n"))
+		_, err = o.file.Write([]byte(o.header() + "\n"))
 		return err
 	}
-	o.earlier, err = begunEarlier(s.Path(RoundsFile))
+	names := o.metrics
+	if o.layout, err = readLayout(s.Path(RoundsFile)); err == nil && !slices.Equal(o.metrics, names) {
+		err = fmt.Errorf("%s has the metrics %v, and the run %v", RoundsFile, o.metrics, names)
+	}
 	return err
 }
 
-// begunEarlier reports whether a file has the columns of earlier versions.
-func begunEarlier(path string) (bool, error) {
+// readLayout reads the first line of a rounds.csv.
+func readLayout(path string) (layout, error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return false, err
+		return layout{}, err
 	}
 	defer f.Close() // read only
-	start := make([]byte, len(earlierHeader)+1)
-	_, err = io.ReadFull(f, start)
-	return start[len(earlierHeader)] == '\n', err
+	line, err := bufio.NewReader(io.LimitReader(f, maxFirstLine)).ReadString('\n')
+	if err != nil {
+		return layout{}, fmt.Errorf("%s:1: no header: %w", path, err)
+	}
+	l, ok := layoutOf(strings.TrimSuffix(line, "\n"))
+	if !ok {
+		return l, fmt.Errorf("%s:1: the header is %q, want %q", path, line, RoundsHeader(measure.Accuracy))
+	}
+	return l, nil
+}
+
+// maxFirstLine bounds the first line of a rounds.csv, in bytes.
+const maxFirstLine = 1 << 14
+
+// ReadMetrics names the metrics of the run in a folder, as its rounds.csv does.
+func ReadMetrics(dir string) ([]string, error) {
+	l, err := readLayout(filepath.Join(dir, RoundsFile))
+	return l.metrics, err
 }
 
 // Round implements [metrics.Output]. The row is with the operating system when it
 // returns, so that a run that dies keeps what it has done.
 func (o *rounds) Round(r *metrics.Round) error {
-	if o.row = appendEarlier(o.row[:0], &r.Report); !o.earlier {
-		o.row = appendSteps(o.row, &r.Report)
-	}
-	o.row = append(o.row, '\n')
+	o.row = o.appendRow(o.row[:0], &r.Report)
 	if _, err := o.file.Write(o.row); err != nil {
 		return fmt.Errorf("round %d cannot be written: %w", r.Round, err)
 	}
 	return nil
 }
 
-// AppendRow appends a round's row with its newline. A value that does not exist
+// appendRow appends a round's row with its newline. A value that does not exist
 // is an empty cell. Times are exact; other numbers read back to the same bits.
-func AppendRow(b []byte, r *round.Report) []byte {
-	return append(appendSteps(appendEarlier(b, r), r), '\n')
-}
-
-// appendEarlier appends the cells of the columns that earlier versions have, too.
-func appendEarlier(b []byte, r *round.Report) []byte {
+func (l *layout) appendRow(b []byte, r *round.Report) []byte {
 	b = strconv.AppendInt(b, int64(r.Round), 10)
 	b = appendSeconds(append(b, ','), r.End)
 	b = appendSeconds(append(b, ','), r.End-r.Start)
@@ -100,11 +154,17 @@ func appendEarlier(b []byte, r *round.Report) []byte {
 	}
 	b = appendMeasured(append(b, ','), r.TrainingLoss, true)
 	b = appendMeasured(append(b, ','), r.ValidationLoss, r.Evaluated)
-	b = appendMeasured(append(b, ','), r.ValidationAccuracy, r.Evaluated)
-	return strconv.AppendInt(append(b, ','), r.SGDSteps, 10)
+	for i := range l.metrics {
+		b = appendMeasured(append(b, ','), measure.At(r.Metrics, i), r.Evaluated)
+	}
+	b = strconv.AppendInt(append(b, ','), r.SGDSteps, 10)
+	if !l.earlier {
+		b = appendSteps(b, r)
+	}
+	return append(b, '\n')
 }
 
-// appendSteps appends the cells of the columns that they do not have.
+// appendSteps appends the cells of the columns that earlier versions did not have.
 func appendSteps(b []byte, r *round.Report) []byte {
 	if !r.KnowsSteps() {
 		return append(b, ",,,"...)
@@ -142,6 +202,7 @@ func Reports(path string) iter.Seq2[round.Report, error] {
 		defer f.Close() // read only
 		rows := csv.NewReader(f)
 		rows.ReuseRecord = true
+		var l layout
 		for line := 1; ; line++ {
 			var r round.Report
 			record, err := rows.Read()
@@ -152,9 +213,12 @@ func Reports(path string) iter.Seq2[round.Report, error] {
 				return
 			case err != nil:
 			case line > 1:
-				r, err = parseReport(record)
-			case !slices.Contains([]string{RoundsHeader, earlierHeader}, strings.Join(record, ",")):
-				err = fmt.Errorf("the header is %q, want %q", strings.Join(record, ","), RoundsHeader)
+				r, err = l.parse(record)
+			default:
+				var ok bool
+				if l, ok = layoutOf(strings.Join(record, ",")); !ok {
+					err = fmt.Errorf("the header is %q, want %q", strings.Join(record, ","), RoundsHeader(measure.Accuracy))
+				}
 			}
 			if err != nil {
 				yield(round.Report{}, fmt.Errorf("%s:%d: %w", path, line, err))
@@ -181,27 +245,33 @@ func ReadRounds(path string) (list []round.Report, err error) {
 // Progress is a run at the end of a round, with the mean loss of its window.
 type Progress struct {
 	round.Report
-	BestLoss     float64 // lowest mean of the window so far (Eq. 15); NaN: none yet
-	BestAccuracy float64 // highest so far; NaN: none yet
+	BestLoss float64 // lowest mean of the window so far (Eq. 15); NaN: none yet
+	Quality  float64 // by which models are compared; NaN: not measured
+	Best     float64 // the best of it so far; NaN: none yet
 }
 
 // Follow are the rounds of the run in a folder, as [Reports], with the best values so
-// far. Window is the number of rounds in the mean.
-func Follow(dir string, window int) iter.Seq2[Progress, error] {
+// far. The configuration is the run's.
+func Follow(dir string, c *config.Config) iter.Seq2[Progress, error] {
 	return func(yield func(Progress, error) bool) {
-		losses, err := schedule.NewWindow(schedule.WindowConfig{Size: window})
+		losses, err := schedule.NewWindow(schedule.WindowConfig{Size: c.Schedule.Window})
+		var quality measure.Quality
+		if err == nil {
+			quality, err = QualityOf(dir, c)
+		}
 		if err != nil {
 			yield(Progress{}, err)
 			return
 		}
-		now := Progress{BestLoss: math.NaN(), BestAccuracy: math.NaN()}
+		now := Progress{BestLoss: math.NaN(), Best: math.NaN()}
 		for now.Report, err = range Reports(filepath.Join(dir, RoundsFile)) {
 			losses.Observe(now.TrainingLoss)
 			if now.WindowLoss = losses.Mean(); !(now.BestLoss <= now.WindowLoss) && now.WindowLoss == now.WindowLoss {
 				now.BestLoss = now.WindowLoss
 			}
-			if now.Evaluated && !(now.BestAccuracy >= now.ValidationAccuracy) {
-				now.BestAccuracy = now.ValidationAccuracy
+			now.Quality = quality.Of(now.ValidationLoss, now.Metrics)
+			if quality.Better(now.Quality, now.Best) {
+				now.Best = now.Quality
 			}
 			if !yield(now, err) {
 				return
@@ -210,12 +280,25 @@ func Follow(dir string, window int) iter.Seq2[Progress, error] {
 	}
 }
 
-// parseReport reads a row, which has as many cells as RoundsHeader or earlierHeader.
-func parseReport(record []string) (r round.Report, err error) {
+// QualityOf is by what the models of the run in a folder are compared.
+func QualityOf(dir string, c *config.Config) (measure.Quality, error) {
+	names, err := ReadMetrics(dir)
+	if err != nil {
+		return measure.Quality{}, err
+	}
+	var list []measure.Metric
+	for _, name := range names {
+		list = append(list, measure.Metric{Name: name})
+	}
+	return c.Evaluate.Metric.Of(list)
+}
+
+// parse reads a row, which has as many cells as the header.
+func (l *layout) parse(record []string) (r round.Report, err error) {
 	next := 0
 	cell := func(parse func(s string) error) {
 		if e := parse(record[next]); e != nil && err == nil {
-			err = fmt.Errorf("%s: %w", strings.Split(RoundsHeader, ",")[next], e)
+			err = fmt.Errorf("%s: %w", strings.Split(l.header(), ",")[next], e)
 		}
 		next++
 	}
@@ -242,8 +325,13 @@ func parseReport(record []string) (r round.Report, err error) {
 	for o := range r.Outcomes {
 		r.Outcomes[o] = int(whole())
 	}
-	r.TrainingLoss, r.WindowLoss, r.ValidationLoss, r.ValidationAccuracy = real(), math.NaN(), real(), real()
+	r.TrainingLoss, r.WindowLoss, r.ValidationLoss = real(), math.NaN(), real()
 	r.Evaluated = !math.IsNaN(r.ValidationLoss)
+	for range l.metrics {
+		if v := real(); r.Evaluated {
+			r.Metrics = append(r.Metrics, v)
+		}
+	}
 	if r.SGDSteps = whole(); next == len(record) || record[next] == "" {
 		return r, err
 	}

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"fedpace/coordinator/measure"
 	"fedpace/metrics"
 )
 
@@ -35,6 +36,11 @@ type Summary struct {
 	ValidationAccuracy     *float64 `json:"validation_accuracy"`
 	BestValidationAccuracy *float64 `json:"best_validation_accuracy"`
 
+	// Metrics are what models were measured by: first what they are compared by, which
+	// may be the loss, then the other metrics. A run whose models have no accuracy has
+	// null in the two above.
+	Metrics []Metric `json:"metrics,omitempty"`
+
 	Outcomes metrics.Outcomes `json:"outcomes"`
 	LeftOut  int64            `json:"left_out,omitempty"` // clients that the selection left out when it was their turn
 
@@ -43,7 +49,7 @@ type Summary struct {
 	Bytes          metrics.Split[int64]    `json:"bytes"`             // both ways
 	EnergyJoules   *metrics.Split[float64] `json:"energy_joules"`     // of the classes that give their watts
 	StragglerShare *float64                `json:"straggler_share"`   // mean over rounds of (slowest - median client)/round; null where rounds overlap
-	TimeToTarget   *float64                `json:"time_to_target"`    // virtual seconds to evaluate.target, or to stop.validation_accuracy
+	TimeToTarget   *float64                `json:"time_to_target"`    // virtual seconds to evaluate.target, or to what stops the run
 
 	ClientEvaluation *ClientEvaluation `json:"client_evaluation"` // the last, on the clients' own samples
 
@@ -59,6 +65,32 @@ type Summary struct {
 	SummarySHA256 string       `json:"summary_sha256,omitempty"` // of this file with zeros in place of this value
 }
 
+// Metric is what models came to by one of the quantities that they are measured by.
+type Metric struct {
+	Name       string   `json:"name"`
+	Better     string   `json:"better"`     // measure.Lower or measure.Higher
+	Validation *float64 `json:"validation"` // of the final model
+	Best       *float64 `json:"best"`
+}
+
+// Shown are Metrics; of a summary of an earlier version the accuracy, if it has one.
+func (s *Summary) Shown() []Metric {
+	if s.Metrics == nil && s.BestValidationAccuracy != nil {
+		return []Metric{{measure.Accuracy, measure.Higher, s.ValidationAccuracy, s.BestValidationAccuracy}}
+	}
+	return s.Metrics
+}
+
+// Metric is one of those that are shown; without values if it is not there.
+func (s *Summary) Metric(name string) Metric {
+	for _, m := range s.Shown() {
+		if m.Name == name {
+			return m
+		}
+	}
+	return Metric{Name: name}
+}
+
 // ClientEvaluation is how a model did on the clients' own samples.
 type ClientEvaluation struct {
 	Round int `json:"round"`
@@ -66,7 +98,7 @@ type ClientEvaluation struct {
 	Classes []ClassFairness `json:"classes,omitempty"` // of devices, where there are several
 }
 
-// Fairness is a [metrics.Fairness].
+// Fairness is a [metrics.Fairness]. A metric besides the accuracy is in Metrics.
 type Fairness struct {
 	Clients       int      `json:"clients"`
 	Accuracy      *float64 `json:"mean_accuracy"`
@@ -74,6 +106,16 @@ type Fairness struct {
 	Jain          *float64 `json:"jain_accuracy"`
 	Loss          float64  `json:"mean_loss"`
 	WorstLoss     float64  `json:"worst_decile_loss"`
+
+	Metrics []MetricFairness `json:"metrics,omitempty"`
+}
+
+// MetricFairness is a [metrics.MetricFairness].
+type MetricFairness struct {
+	Name  string   `json:"name"`
+	Mean  *float64 `json:"mean"`
+	Worst *float64 `json:"worst_decile"`
+	Jain  *float64 `json:"jain"`
 }
 
 // ClassFairness is that of the clients of one class of devices.
@@ -82,13 +124,22 @@ type ClassFairness struct {
 	Fairness
 }
 
-// EvaluationByClient is an evaluation as the summary has it; nil of none.
-func EvaluationByClient(e *metrics.ClientEvaluation) *ClientEvaluation {
+// EvaluationByClient is an evaluation by these metrics as the summary has it; nil of none.
+func EvaluationByClient(list []measure.Metric, e *metrics.ClientEvaluation) *ClientEvaluation {
 	if e == nil {
 		return nil
 	}
 	of := func(f *metrics.Fairness) Fairness {
-		return Fairness{f.Clients, metrics.Measured(f.Accuracy), metrics.Measured(f.WorstAccuracy), metrics.Measured(f.Jain), f.Loss, f.WorstLoss}
+		to := Fairness{Clients: f.Clients, Loss: f.Loss, WorstLoss: f.WorstLoss}
+		for i, m := range f.Metrics {
+			of := MetricFairness{list[i].Name, metrics.Measured(m.Mean), metrics.Measured(m.Worst), metrics.Measured(m.Jain)}
+			if of.Name == measure.Accuracy {
+				to.Accuracy, to.WorstAccuracy, to.Jain = of.Mean, of.Worst, of.Jain
+				continue
+			}
+			to.Metrics = append(to.Metrics, of)
+		}
+		return to
 	}
 	s := &ClientEvaluation{Round: e.Round, Fairness: of(&e.All)}
 	for i := range e.Classes {

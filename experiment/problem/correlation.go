@@ -21,14 +21,14 @@ func (p *Problem) correlate() error {
 	known := map[string][]float64{}
 	return config.Error("", p.Fleet.Correlate(c.Correlation, c.Clients, func(with string) (values []float64, err error) {
 		if known[with] == nil {
-			known[with], err = measure(p.Set, c.Clients, with)
+			known[with], err = sizesOf(p.Set, c.Clients, with)
 		}
 		return known[with], err
 	}))
 }
 
-// measure is what the first clients' data are like: samples, labels or entropy.
-func measure(set federated.Set, clients int, with string) ([]float64, error) {
+// sizesOf is what the first clients' data are like: samples, labels or entropy.
+func sizesOf(set federated.Set, clients int, with string) ([]float64, error) {
 	values := make([]float64, clients)
 	var batch learn.Batch
 	for client := range values {

@@ -11,6 +11,7 @@ import (
 	"fedpace/actors/device"
 	"fedpace/actors/learn"
 	"fedpace/coordinator/aggregate"
+	"fedpace/coordinator/measure"
 	"fedpace/coordinator/schedule"
 	"fedpace/experiment/config"
 	"fedpace/experiment/folder"
@@ -33,6 +34,10 @@ type Problem struct {
 	Kernel  string // class
 
 	Arithmetic learn.Kernel // of the class
+
+	Metrics []measure.Metric // by which models are measured besides their loss
+	Quality measure.Quality  // by which they are compared
+	Targets []measure.Target // that end the run
 
 	Algorithm aggregate.Algorithm
 }
@@ -68,6 +73,9 @@ func Prepare(of config.Config, remote bool) (_ *Problem, err error) {
 		if err := p.parse(); err != nil {
 			return nil, err
 		}
+	}
+	if err := p.judge(); err != nil {
+		return nil, err
 	}
 	params := 0
 	if p.Model != nil {

@@ -25,7 +25,9 @@ func (p *Problem) Rounds(limit round.Time) (r round.Config, err error) {
 		Train:           c.Train,
 		EvaluateEvery:   c.Evaluate.Every,
 		EvaluateClients: round.ClientEvaluation{Every: c.Evaluate.Clients.Every, Rounds: c.Evaluate.Clients.Rounds},
-		Stop:            round.Limits{Rounds: c.Stop.Rounds, Time: limit, Accuracy: c.Stop.ValidationAccuracy},
+		Metrics:         p.Metrics,
+		Quality:         p.Quality,
+		Stop:            round.Limits{Rounds: c.Stop.Rounds, Time: limit, Targets: p.Targets},
 		Select:          c.Select,
 	}
 	if n := len(c.Devices.Names); n > 0 {

@@ -111,9 +111,6 @@ func (p *Problem) theory(limit round.Time) (s schedule.Theory, err error) {
 	return s, nil
 }
 
-// HasAccuracy tells whether samples have labels that can be right.
-func (p *Problem) HasAccuracy() bool { return p.Config.Task != config.TaskQuadratic }
-
 // Initial is the model that the configuration's runs start from.
 func Initial(c config.Config, model learn.Model) ([]float32, error) {
 	p := &Problem{Config: c, Model: model}

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"fedpace/coordinator/measure"
 	"fedpace/experiment/config"
 	"fedpace/experiment/folder"
 	"fedpace/metrics"
@@ -77,5 +78,13 @@ func ExportOpenMetrics(dir string, w io.Writer, epoch time.Time) (e Exported, er
 		epoch = time.Now().Truncate(time.Second).Add(-time.Duration(math.Ceil(end.Seconds())) * time.Second)
 	}
 	e = Exported{len(rounds), epoch, epoch.Add(time.Duration(end))}
-	return e, openmetrics.Write(w, &metrics.Run{Name: c.Name, Task: string(c.Task), Schedule: c.Schedule.Name(), Seed: c.Seed}, epoch, rounds)
+	q, err := folder.ReadMetrics(dir)
+	if err != nil {
+		return e, err
+	}
+	var list []measure.Metric
+	for _, name := range q {
+		list = append(list, measure.Metric{Name: name})
+	}
+	return e, openmetrics.Write(w, &metrics.Run{Metrics: list, Name: c.Name, Task: string(c.Task), Schedule: c.Schedule.Name(), Seed: c.Seed}, epoch, rounds)
 }

@@ -21,6 +21,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"fedpace/coordinator/measure"
 	"fedpace/coordinator/round"
 	"fedpace/experiment/config"
 	"fedpace/experiment/folder"
@@ -185,7 +186,7 @@ func TestCurvesInPrometheus(t *testing.T) {
 		add("learning_rate", at(r.Start), r.LearningRate)
 		add("training_loss", at(r.End), r.TrainingLoss)
 		add("validation_loss", at(r.End), r.ValidationLoss)
-		add("validation_accuracy", at(r.End), r.ValidationAccuracy)
+		add("validation_accuracy", at(r.End), measure.At(r.Metrics, 0))
 		add("sgd_steps_total", at(r.End), float64(r.SGDSteps))
 		for o, n := range r.Outcomes {
 			sum[o] += float64(n)
@@ -246,7 +247,7 @@ func TestWhatCannotBeExported(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(broken.Out, eventlog.File), []byte("FPEVENTS\x01\x00\x00\x00and something else"), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(broken.Out, folder.RoundsFile), []byte(folder.RoundsHeader+"\n1,x\n"), 0o666); err != nil {
+	if err := os.WriteFile(filepath.Join(broken.Out, folder.RoundsFile), []byte(folder.RoundsHeader("accuracy")+"\n1,x\n"), 0o666); err != nil {
 		t.Fatal(err)
 	}
 	for _, test := range []struct{ name, dir, trace, metrics string }{

@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 
+	"fedpace/coordinator/measure"
 	"fedpace/experiment/config"
 	"fedpace/metrics/figure"
 )
@@ -65,13 +66,14 @@ func sections(runs []Run) (list []section, err error) {
 // Panels are a task's figures; those of which no run has anything are left out.
 func (s section) Panels() []figure.Panel {
 	of := string(s.Task)
-	accuracy := s.curve(of+": highest validation accuracy so far", "validation accuracy", func(p *point) float64 { return p.accuracy })
-	list := []figure.Panel{
-		s.curve(of+": lowest training loss so far", "training loss", func(p *point) float64 { return p.loss }),
-		accuracy,
-		s.curve(of+": local steps", "K_r", func(p *point) float64 { return p.steps }),
-		s.distribution(of + ": how long rounds take"),
+	list := []figure.Panel{s.curve(of+": lowest training loss so far", "training loss", func(p *point) float64 { return p.loss })}
+	for _, q := range s.qualities() {
+		title := fmt.Sprintf("%s: %s validation %s so far", of, q.Best(), q.Name)
+		list = append(list, s.curve(title, "validation "+q.Name, func(p *point) float64 { return p.best }, q))
 	}
+	list = append(list,
+		s.curve(of+": local steps", "K_r", func(p *point) float64 { return p.steps }),
+		s.distribution(of+": how long rounds take"))
 	return slices.DeleteFunc(list, func(p figure.Panel) bool {
 		return !slices.ContainsFunc(p.Lines, func(l figure.Line) bool {
 			return slices.ContainsFunc(l.Points, func(q figure.Point) bool { return !math.IsNaN(q.Y) })
@@ -79,12 +81,24 @@ func (s section) Panels() []figure.Panel {
 	})
 }
 
+// qualities are by what the runs' models are compared.
+func (s section) qualities() (list []measure.Metric) {
+	for _, g := range s.Groups {
+		if q := g.Runs[0].Quality.Metric; !slices.Contains(list, q) {
+			list = append(list, q)
+		}
+	}
+	return list
+}
+
 // curve is a panel against virtual minutes: a line for each group, with a band
-// where it has several seeds.
-func (s section) curve(title, y string, of func(*point) float64) figure.Panel {
+// where it has several seeds. Of a quality it has the groups that are compared by it.
+func (s section) curve(title, y string, of func(*point) float64, quality ...measure.Metric) figure.Panel {
 	panel := figure.Panel{Title: title, X: "virtual minutes", Y: y, Steps: true}
 	for _, g := range s.Groups {
-		panel.Lines = append(panel.Lines, g.line(of))
+		if len(quality) == 0 || g.Runs[0].Quality.Metric == quality[0] {
+			panel.Lines = append(panel.Lines, g.line(of))
+		}
 	}
 	return panel
 }

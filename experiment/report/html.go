@@ -12,7 +12,9 @@ import (
 	"strconv"
 	"strings"
 
+	"fedpace/coordinator/measure"
 	"fedpace/coordinator/round"
+	"fedpace/experiment/folder"
 	"fedpace/internal/human"
 	"fedpace/internal/statistics"
 	"fedpace/metrics"
@@ -137,23 +139,29 @@ func inline(panel figure.Panel) (template.HTML, error) {
 // results is the table of what the groups came to.
 func (s section) results() pageTable {
 	t := pageTable{Title: "Results", Columns: []string{"schedule", "runs"}}
-	columns := []struct {
+	type column struct {
 		title string
 		of    func(*Run) float64
 		show  func(float64) string
-	}{
+	}
+	columns := []column{
 		{"rounds", func(r *Run) float64 { return float64(r.Rounds) }, number},
 		{"virtual time", func(r *Run) float64 { return r.Virtual.Seconds() }, human.VirtualTime},
 		{"steps a client", func(r *Run) float64 { return float64(r.Steps) }, number},
 		{"relative steps", func(r *Run) float64 { return metrics.Value(r.Summary.RelativeSGDSteps) }, number},
 		{"lowest training loss", func(r *Run) float64 { return metrics.Value(r.Summary.BestTrainingLoss) }, number},
-		{"highest accuracy", func(r *Run) float64 { return metrics.Value(r.Summary.BestValidationAccuracy) }, number},
-		{"last accuracy", func(r *Run) float64 { return metrics.Value(r.Summary.ValidationAccuracy) }, number},
+	}
+	for _, m := range s.metrics() {
+		columns = append(columns,
+			column{best(m), func(r *Run) float64 { return metrics.Value(r.Summary.Metric(m.Name).Best) }, number},
+			column{"last " + measure.Title(m.Name), func(r *Run) float64 { return metrics.Value(r.Summary.Metric(m.Name).Validation) }, number})
+	}
+	columns = append(columns, []column{
 		{"time to target", func(r *Run) float64 { return metrics.Value(r.Summary.TimeToTarget) }, human.VirtualTime},
 		{"median round", func(r *Run) float64 { return quantile(r.Durations, 0.5) }, seconds},
 		{"95% of rounds within", func(r *Run) float64 { return quantile(r.Durations, 0.95) }, seconds},
 		{"straggler share", func(r *Run) float64 { return metrics.Value(r.Summary.StragglerShare) }, percent},
-	}
+	}...)
 	for _, c := range columns {
 		t.Columns = append(t.Columns, c.title)
 	}
@@ -169,6 +177,25 @@ func (s section) results() pageTable {
 		t.Rows = append(t.Rows, row)
 	}
 	return t
+}
+
+// metrics are what the summaries of runs show.
+func (s section) metrics() (list []folder.Metric) {
+	for _, g := range s.Groups {
+		for _, r := range g.Runs {
+			for _, m := range r.Summary.Shown() {
+				if !slices.ContainsFunc(list, func(x folder.Metric) bool { return x.Name == m.Name }) {
+					list = append(list, m)
+				}
+			}
+		}
+	}
+	return list
+}
+
+// best is the title of a column with the best values.
+func best(m folder.Metric) string {
+	return measure.Metric{Lower: m.Better == measure.Lower}.Best() + " " + measure.Title(m.Name)
 }
 
 // outcomes is the table of how tasks ended, over all seeds.
@@ -242,7 +269,12 @@ func split[N int64 | float64](name, what string, s metrics.Split[N], show func(f
 
 // runs is the table of the single runs.
 func (s section) runs() pageTable {
-	t := pageTable{Title: "Runs", Columns: []string{"folder", "schedule", "seed", "state", "rounds", "lowest training loss", "highest accuracy", "wall time", "model", "fingerprint", "kernel", "bus", "version"}}
+	t := pageTable{Title: "Runs", Columns: []string{"folder", "schedule", "seed", "state", "rounds", "lowest training loss"}}
+	shown := s.metrics()
+	for _, m := range shown {
+		t.Columns = append(t.Columns, best(m))
+	}
+	t.Columns = append(t.Columns, "wall time", "model", "fingerprint", "kernel", "bus", "version")
 	for _, g := range s.Groups {
 		for _, r := range g.Runs {
 			s, state := &r.Summary, "not finished"
@@ -254,7 +286,11 @@ func (s section) runs() pageTable {
 			row := pageRow{r.Dir, texts(g.Name, strconv.FormatUint(r.Config.Seed, 10), state, strconv.Itoa(s.Rounds))}
 			if r.Ended {
 				model := fmt.Sprintf("%.12s", *cmp.Or(s.ModelSHA256, new(string)))
-				row.Cells = append(row.Cells, texts(measured(s.BestTrainingLoss), measured(s.BestValidationAccuracy), seconds(s.WallSeconds))...)
+				row.Cells = append(row.Cells, texts(measured(s.BestTrainingLoss))...)
+				for _, m := range shown {
+					row.Cells = append(row.Cells, texts(measured(s.Metric(m.Name).Best))...)
+				}
+				row.Cells = append(row.Cells, texts(seconds(s.WallSeconds))...)
 				row.Cells = append(row.Cells, pageCell{Text: model, Code: true}, pageCell{Text: s.Fingerprint, Code: true}, pageCell{Text: s.Kernel}, pageCell{Text: s.Bus}, pageCell{Text: s.Version})
 			}
 			t.Rows = append(t.Rows, row)

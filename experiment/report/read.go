@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"fedpace/coordinator/measure"
 	"fedpace/coordinator/round"
 	"fedpace/experiment/config"
 	"fedpace/experiment/folder"
@@ -31,6 +32,7 @@ type Run struct {
 	Ended   bool
 	Summary folder.Summary // of a run that has not ended: its rounds and outcomes
 
+	Quality   measure.Quality // by which its models are compared
 	Rounds    int
 	Virtual   round.Time // end of the last round
 	Steps     int64
@@ -41,10 +43,10 @@ type Run struct {
 
 // point is a state of the run at the end of a round.
 type point struct {
-	seconds  float64
-	steps    float64 // K_r
-	loss     float64 // lowest window mean so far; NaN: none yet
-	accuracy float64 // highest so far; NaN: none yet
+	seconds float64
+	steps   float64 // K_r
+	loss    float64 // lowest window mean so far; NaN: none yet
+	best    float64 // validation so far by the run's quality; NaN: none yet
 }
 
 // Find reads the runs in the folders: a folder with a run is one, another is
@@ -86,12 +88,15 @@ func Read(dir string) (Run, error) {
 	if r.Ended = err == nil; !r.Ended && !errors.Is(err, fs.ErrNotExist) {
 		return r, err
 	}
+	if r.Quality, err = folder.QualityOf(dir, &r.Config); err != nil {
+		return r, err
+	}
 	curve, times := statistics.Thin[point](maxPoints), statistics.Thin[float64](maxTimes)
-	for p, err := range folder.Follow(r.Dir, r.Config.Schedule.Window) {
+	for p, err := range folder.Follow(r.Dir, &r.Config) {
 		if err != nil {
 			return r, err
 		}
-		curve.Add(point{p.End.Seconds(), float64(p.LocalSteps), p.BestLoss, p.BestAccuracy})
+		curve.Add(point{p.End.Seconds(), float64(p.LocalSteps), p.BestLoss, p.Best})
 		times.Add((p.End - p.Start).Seconds())
 		r.Rounds, r.Virtual, r.Steps = p.Round, p.End, p.SGDSteps
 		r.Outcomes.Add(&p.Report)

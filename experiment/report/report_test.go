@@ -18,6 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"fedpace/coordinator/measure"
 	"fedpace/experiment/config"
 	"fedpace/experiment/folder"
 	"fedpace/experiment/run"
@@ -71,8 +72,8 @@ func TestACurve(t *testing.T) {
 		if !(lowest <= mean) {
 			lowest = mean
 		}
-		if !(highest >= row.ValidationAccuracy) && !math.IsNaN(row.ValidationAccuracy) {
-			highest = row.ValidationAccuracy
+		if accuracy := measure.At(row.Metrics, 0); !(highest >= accuracy) && !math.IsNaN(accuracy) {
+			highest = accuracy
 		}
 		want := point{row.End.Seconds(), float64(row.LocalSteps), lowest, highest}
 		if diff := cmp.Diff(want, r.points[i], cmp.AllowUnexported(point{}), cmpopts.EquateNaNs(), cmpopts.EquateApprox(1e-14, 0)); diff != "" {
@@ -80,7 +81,7 @@ func TestACurve(t *testing.T) {
 		}
 	}
 	last := r.points[len(r.points)-1]
-	if math.Abs(last.loss-*s.BestTrainingLoss) > 1e-12 || last.accuracy != *s.BestValidationAccuracy || r.Steps != s.SGDSteps || r.Outcomes != s.Outcomes {
+	if math.Abs(last.loss-*s.BestTrainingLoss) > 1e-12 || last.best != *s.BestValidationAccuracy || r.Steps != s.SGDSteps || r.Outcomes != s.Outcomes {
 		t.Errorf("%+v, %d steps, %v; the summary has %v, %v, %d, %v", last, r.Steps, r.Outcomes, *s.BestTrainingLoss, *s.BestValidationAccuracy, s.SGDSteps, s.Outcomes)
 	}
 }
@@ -256,7 +257,7 @@ func TestRunsThatAreNotWhole(t *testing.T) {
 	if !strings.Contains(b.String(), "Not finished: 1.") || !strings.Contains(b.String(), "not finished") {
 		t.Error("the report does not say that the run is not finished")
 	}
-	if err := os.WriteFile(filepath.Join(dir, "run", folder.RoundsFile), []byte(folder.RoundsHeader+"\n"), 0o666); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "run", folder.RoundsFile), []byte(folder.RoundsHeader("accuracy")+"\n"), 0o666); err != nil {
 		t.Fatal(err)
 	}
 	if err := HTML(io.Discard, find(t, dir)); err != nil {

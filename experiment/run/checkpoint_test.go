@@ -186,7 +186,7 @@ func FuzzCheckpoint(f *testing.F) {
 // resumed run makes anew.
 func TestTheRecorderIsSavedWhole(t *testing.T) {
 	t.Parallel()
-	anew := map[string]bool{"p": true, "o": true, "results": true, "shown": true, "reported": true, "checkpoint": true, "unwritten": true, "target": true}
+	anew := map[string]bool{"p": true, "o": true, "results": true, "shown": true, "reported": true, "checkpoint": true, "unwritten": true, "measures": true}
 	saved := map[string]bool{"outputs": true, "started": true, "progress": true, "saved": true}
 	of := reflect.TypeFor[recorder]()
 	for i := range of.NumField() {
@@ -332,7 +332,7 @@ func TestFoldersOfStoppedRuns(t *testing.T) {
 		{"another configuration", func(dir string) { set(dir, "seed: 1", "seed: 2") }, "", "foreign: it is of another configuration: seed is 1, the run's 2"},
 		{"a later format", func(dir string) {
 			change(dir, folder.CheckpointFile, func(b []byte) []byte { b[len(checkpointMagic)]++; return b })
-		}, "", "of another format: it has format 6, and this version reads format 5"},
+		}, "", "of another format: it has format 7, and this version reads format 6"},
 		{"another file", func(dir string) {
 			change(dir, folder.CheckpointFile, func([]byte) []byte { return []byte("my notes") })
 		}, "", "foreign: the file does not begin as one"},

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"fedpace/actors/learn"
+	"fedpace/coordinator/measure"
 	"fedpace/experiment/config"
 	"fedpace/experiment/folder"
 	"fedpace/experiment/problem"
@@ -47,8 +48,8 @@ func TestConvexTasksLearn(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if r := rows[len(rows)-1]; math.IsNaN(r.ValidationLoss) || !math.IsNaN(r.ValidationAccuracy) {
-				t.Errorf("the last row has loss %v and accuracy %v", r.ValidationLoss, r.ValidationAccuracy)
+			if r := rows[len(rows)-1]; math.IsNaN(r.ValidationLoss) || !math.IsNaN(measure.At(r.Metrics, 0)) {
+				t.Errorf("the last row has loss %v and accuracy %v", r.ValidationLoss, r.Metrics)
 			}
 		} else if s.ValidationAccuracy == nil || *s.ValidationAccuracy < 0.4 {
 			t.Errorf("accuracy %v of five classes", s.ValidationAccuracy)

@@ -62,7 +62,7 @@ func DryRun(ctx context.Context, c config.Config, o Options) (e Estimate, err er
 	if err != nil {
 		return e, err
 	}
-	e = Estimate{Config: p.Config, Open: c.Stop.ValidationAccuracy > 0, Tied: p.Tied(), Bus: p.carrier(&o), Files: []string{folder.ConfigFile}}
+	e = Estimate{Config: p.Config, Open: len(p.Targets) > 0, Tied: p.Tied(), Bus: p.carrier(&o), Files: []string{folder.ConfigFile}}
 	for _, s := range sinks {
 		e.Files = append(e.Files, s.Files()...)
 	}

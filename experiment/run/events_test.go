@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/parquet-go/parquet-go"
 
+	"fedpace/coordinator/measure"
 	"fedpace/coordinator/round"
 	"fedpace/experiment/config"
 	"fedpace/experiment/folder"
@@ -83,6 +84,7 @@ func testEventLog(t *testing.T, sets ...string) {
 	about, rounds := logOf(t, c.Out)
 	if diff := cmp.Diff(&metrics.Run{
 		Name: "demo", Task: "femnist", Schedule: "k-rounds", Seed: 1, Clients: 200, Cohort: c.Cohort, Close: "deadline", Deadline: 3e9,
+		Metrics: []measure.Metric{{Name: measure.Accuracy}},
 		Classes: []string{"phone", "watch"}, Slowest: keptSlowest, Sample: c.Cohort, Version: "v1",
 	}, about); diff != "" {
 		t.Error(diff)
@@ -147,6 +149,7 @@ func TestTheTablesOfARun(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := mustRun(t, c, Options{})
 			rows := readTable[tables.Round](t, c.Out, tables.RoundsFile)
+			accuracies := readTable[accuracyRow](t, c.Out, tables.RoundsFile)
 			reports := reportsOf(t, c.Out)
 			if len(rows) != len(reports) {
 				t.Fatalf("%d rows of %d rounds", len(rows), len(reports))
@@ -164,8 +167,8 @@ func TestTheTablesOfARun(t *testing.T) {
 				}, got, cmpopts.EquateNaNs()); diff != "" {
 					t.Fatalf("row %d: %s", i, diff)
 				}
-				if want.Evaluated != (r.ValidationAccuracy != nil) || want.Evaluated && *r.ValidationAccuracy != want.ValidationAccuracy {
-					t.Errorf("row %d: accuracy %v, want %v", i, r.ValidationAccuracy, want.ValidationAccuracy)
+				if accuracy := accuracies[i].Accuracy; want.Evaluated != (accuracy != nil) || want.Evaluated && *accuracy != want.Metrics[0] {
+					t.Errorf("row %d: accuracy %v, want %v", i, accuracy, want.Metrics)
 				}
 			}
 
@@ -282,7 +285,7 @@ func TestDevicesInLogAndTables(t *testing.T) {
 		e.Task = uint64(i + 1)
 		k.outputs.Task(&e)
 	}
-	report := round.Report{Round: 1, End: 120e9, TrainingLoss: math.NaN(), ValidationLoss: math.NaN(), ValidationAccuracy: math.NaN()}
+	report := round.Report{Round: 1, End: 120e9, TrainingLoss: math.NaN(), ValidationLoss: math.NaN()}
 	if err := errors.Join(k.report(&report), k.outputs.Flush(), k.outputs.Finish(&metrics.End{}), results.Close()); err != nil {
 		t.Fatal(err)
 	}
@@ -297,4 +300,9 @@ func TestDevicesInLogAndTables(t *testing.T) {
 	if last := rows[len(rows)-1]; last.Client != 201 || last.Lost != 1 || last.StepsWasted != 0 || last.WaitingWasted != 120 {
 		t.Errorf("%+v", last)
 	}
+}
+
+// accuracyRow is the column of the accuracy in rounds.parquet.
+type accuracyRow struct {
+	Accuracy *float64 `parquet:"validation_accuracy,optional"`
 }

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"fedpace/actors/learn"
+	"fedpace/coordinator/measure"
 	"fedpace/experiment/folder"
 	"fedpace/experiment/run/runtest"
 	"fedpace/metrics"
@@ -222,12 +223,12 @@ func TestEvaluationsByClientAreShown(t *testing.T) {
 // What a checkpoint keeps of the last evaluation is a value or none, also where it is 0.
 func TestTheLastEvaluationIsKept(t *testing.T) {
 	c := &checkpoint{}
-	c.body.Recorder.Summary.Clients = &metrics.ClientEvaluation{Round: 3, All: metrics.Fairness{Clients: 2, Jain: 1, Accuracy: 0, Loss: 2}}
+	c.body.Recorder.Summary.Clients = &metrics.ClientEvaluation{Round: 3, All: metrics.Fairness{Clients: 2, Metrics: []metrics.MetricFairness{{Jain: 1}}, Loss: 2}}
 	back, err := readBack(t.TempDir(), c)
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := folder.EvaluationByClient(back.body.Recorder.Summary.Clients)
+	e := folder.EvaluationByClient([]measure.Metric{{Name: measure.Accuracy}}, back.body.Recorder.Summary.Clients)
 	if e == nil || e.Round != 3 || e.Accuracy == nil || *e.Accuracy != 0 || *e.Jain != 1 {
 		t.Errorf("it is read back as %+v", e)
 	}

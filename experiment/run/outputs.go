@@ -79,7 +79,8 @@ func (p *experiment) about(o *Options, limit round.Time, started time.Time) *met
 		Name: c.Name, Task: string(c.Task), Schedule: c.Schedule.Name(), Close: round.Closings.NameOf(c.Close), Closing: closing(c),
 		Version: o.Version, Kernel: p.Kernel, Seed: c.Seed, Train: c.Train,
 		Clients: c.Clients, Cohort: c.Cohort, Window: c.Schedule.Window, Devices: c.Devices.Names, Classes: p.Fleet.Classes(), Class: p.Fleet.Class,
-		Deadline: c.Close.Deadline(), Rounds: c.Stop.Rounds, VirtualSeconds: limit.Seconds(), TargetAccuracy: c.Stop.ValidationAccuracy,
+		Deadline: c.Close.Deadline(), Rounds: c.Stop.Rounds, VirtualSeconds: limit.Seconds(), Targets: p.Targets,
+		Metrics: p.Metrics, Quality: p.Quality,
 		Slowest: keptSlowest, Sample: keptSample, Started: started,
 		Power: metrics.Power{
 			ModelBytes: p.Bits.Down / 8, UpdateBytes: p.Bits.Up / 8, Watts: watts(c.Fleet),
@@ -128,7 +129,7 @@ func watts(fleet []device.Class) (list []metrics.Watts) {
 // roundsSoFar reads the run's rounds.csv, with the mean losses of the window.
 func (p *experiment) roundsSoFar(dir string) iter.Seq2[round.Report, error] {
 	return func(yield func(round.Report, error) bool) {
-		for r, err := range folder.Follow(dir, p.Config.Schedule.Window) {
+		for r, err := range folder.Follow(dir, &p.Config) {
 			if !yield(r.Report, err) {
 				return
 			}

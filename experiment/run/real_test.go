@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"fedpace/coordinator/measure"
 	"fedpace/coordinator/round"
 	"fedpace/experiment/config"
 	"fedpace/experiment/folder"
@@ -70,8 +71,8 @@ func follows(t *testing.T, rows []round.Report) {
 			continue
 		}
 		t.Logf("round %d, %.1f s: validation loss %.3f, accuracy %.3f; reference %v, %v",
-			r.Round, r.End.Seconds(), r.ValidationLoss, r.ValidationAccuracy, want.loss, want.accuracy)
-		if off(r.ValidationLoss, want.loss) > 0.05 || off(r.ValidationAccuracy, want.accuracy) > 0.02 {
+			r.Round, r.End.Seconds(), r.ValidationLoss, measure.At(r.Metrics, 0), want.loss, want.accuracy)
+		if off(r.ValidationLoss, want.loss) > 0.05 || off(measure.At(r.Metrics, 0), want.accuracy) > 0.02 {
 			t.Errorf("round %d leaves the reference", r.Round)
 		}
 	}
@@ -110,12 +111,12 @@ func TestRealFEMNISTFollowsTheReference(t *testing.T) {
 	}
 	fixed := femnist(t, "stop.rounds=40", "schedule.k=fixed", "seed=2")
 	for _, f := range fixed[19:] {
-		if math.IsNaN(f.ValidationAccuracy) {
+		if math.IsNaN(measure.At(f.Metrics, 0)) {
 			continue
 		}
 		loss, accuracy := at(decaying, f.End.Seconds())
-		t.Logf("at %.1f s: K_r-rounds %.3f, %.3f; K-eta-fixed %.3f, %.3f after round %d", f.End.Seconds(), loss, accuracy, f.ValidationLoss, f.ValidationAccuracy, f.Round)
-		if accuracy <= f.ValidationAccuracy || loss >= f.ValidationLoss {
+		t.Logf("at %.1f s: K_r-rounds %.3f, %.3f; K-eta-fixed %.3f, %.3f after round %d", f.End.Seconds(), loss, accuracy, f.ValidationLoss, measure.At(f.Metrics, 0), f.Round)
+		if accuracy <= measure.At(f.Metrics, 0) || loss >= f.ValidationLoss {
 			t.Errorf("at %.1f s K_r-rounds is not ahead", f.End.Seconds())
 		}
 	}
@@ -126,13 +127,13 @@ func TestRealFEMNISTFollowsTheReference(t *testing.T) {
 func at(rows []round.Report, seconds float64) (loss, accuracy float64) {
 	var before round.Report
 	for _, after := range rows {
-		if math.IsNaN(after.ValidationAccuracy) {
+		if math.IsNaN(measure.At(after.Metrics, 0)) {
 			continue
 		}
 		if after.End.Seconds() >= seconds {
 			w := (seconds - before.End.Seconds()) / (after.End.Seconds() - before.End.Seconds())
 			return before.ValidationLoss + w*(after.ValidationLoss-before.ValidationLoss),
-				before.ValidationAccuracy + w*(after.ValidationAccuracy-before.ValidationAccuracy)
+				measure.At(before.Metrics, 0) + w*(measure.At(after.Metrics, 0)-measure.At(before.Metrics, 0))
 		}
 		before = after
 	}

@@ -10,6 +10,7 @@ import (
 
 	"fedpace/actors/data/federated"
 	"fedpace/coordinator"
+	"fedpace/coordinator/measure"
 	"fedpace/coordinator/round"
 	"fedpace/experiment/devicelog"
 	"fedpace/experiment/folder"
@@ -33,7 +34,7 @@ type recorder struct {
 	checkpoint atomic.Pointer[time.Time]         // the last; nil: none yet
 	unwritten  atomic.Int64                      // checkpoints that could not be written
 
-	target   float64 // accuracy; 0: none
+	measures []measure.Quality // as the summary has them
 	progress Progress
 	saved    savedSummary
 }
@@ -41,26 +42,26 @@ type recorder struct {
 // savedSummary holds the values of the summary that neither the outputs nor the
 // coordinator know.
 type savedSummary struct {
-	Last         round.Report // with the losses that were measured last
-	Reached      float64      // virtual seconds to the target; NaN: not yet
-	BestLoss     float64
-	BestAccuracy float64
-	Clients      *metrics.ClientEvaluation // the last, without scores; nil: none yet
+	Last     round.Report // with what was measured last
+	Reached  float64      // virtual seconds to the target; NaN: not yet
+	BestLoss float64
+	Best     []float64                 // validations, as shown; NaN: none yet
+	Clients  *metrics.ClientEvaluation // the last, without scores; nil: none yet
 }
 
 // newRecorder opens the run's outputs. Close it after use.
 func newRecorder(p *experiment, o Options, waiting func() (string, time.Time), limit round.Time, started time.Time) (*recorder, error) {
 	nan := math.NaN()
 	r := &recorder{
-		p: p, o: o, started: started, target: p.Config.Evaluate.Target,
+		p: p, o: o, started: started, measures: measure.Shown(p.Metrics, p.Quality),
 		saved: savedSummary{
-			Last:    round.Report{TrainingLoss: nan, WindowLoss: nan, ValidationLoss: nan, ValidationAccuracy: nan},
-			Reached: nan, BestLoss: nan, BestAccuracy: nan,
+			Last:    round.Report{TrainingLoss: nan, WindowLoss: nan, ValidationLoss: nan},
+			Reached: nan, BestLoss: nan,
 		},
-		progress: Progress{Schedule: p.Config.Schedule.Name(), Rounds: p.Config.Stop.Rounds, VirtualTotal: limit.Seconds()},
+		progress: Progress{Schedule: p.Config.Schedule.Name(), Quality: p.Quality, Rounds: p.Config.Stop.Rounds, VirtualTotal: limit.Seconds()},
 	}
-	if r.target == 0 {
-		r.target = p.Config.Stop.ValidationAccuracy
+	for range r.measures {
+		r.saved.Best = append(r.saved.Best, nan)
 	}
 	about := p.about(&o, limit, started)
 	about.Stats, about.Waiting = r.stats, waiting
@@ -96,7 +97,7 @@ func (r *recorder) stats() (s metrics.Stats, ok bool) {
 }
 
 func (r *recorder) observer() coordinator.Observer {
-	return coordinator.Observer{Task: r.outputs.Task, Losses: r.outputs.Losses, Report: r.report, Clients: r.clients, Best: r.best, Model: r.o.Model, Stats: r.reported.Store}
+	return coordinator.Observer{Task: r.outputs.Task, Losses: r.outputs.Losses, Report: r.report, Clients: r.clients, Best: r.outputs.Best, Model: r.o.Model, Stats: r.reported.Store}
 }
 
 // start opens the outputs' files, in a run that is resumed where it stood, and
@@ -139,15 +140,12 @@ func (r *recorder) show() {
 
 // report takes one round. An error (a full disk) ends the run.
 func (r *recorder) report(report *round.Report) error {
-	if !r.p.HasAccuracy() {
-		report.ValidationAccuracy = math.NaN()
-	}
 	r.saved.Last = metrics.Latest(&r.saved.Last, report)
 	if !(r.saved.BestLoss <= report.WindowLoss) { // also when there is none yet
 		r.saved.BestLoss = report.WindowLoss
 	}
 	if report.Evaluated {
-		r.reach(report.ValidationAccuracy, report.End)
+		r.validated(report.ValidationLoss, report.Metrics, report.End)
 	}
 	if time.Since(r.shown) >= progressEvery {
 		r.show()
@@ -155,33 +153,26 @@ func (r *recorder) report(report *round.Report) error {
 	return r.outputs.Round(report)
 }
 
-// reach notes when the target was first reached.
-func (r *recorder) reach(accuracy float64, at round.Time) {
-	if r.target > 0 && accuracy >= r.target && math.IsNaN(r.saved.Reached) {
+// validated notes the best values, and when the target was first reached.
+func (r *recorder) validated(loss float64, values []float64, at round.Time) {
+	for i, q := range r.measures {
+		if now := q.Of(loss, values); q.Better(now, r.saved.Best[i]) {
+			r.saved.Best[i] = now
+		}
+	}
+	q := r.p.Quality
+	if target, ok := r.p.Target(); ok && q.Reaches(q.Of(loss, values), target) && math.IsNaN(r.saved.Reached) {
 		r.saved.Reached = at.Seconds()
 	}
 }
 
 // clients takes the scores of the model after a round on the clients' own samples.
-func (r *recorder) clients(number int, scores []round.ClientScore) error {
-	if !r.p.HasAccuracy() {
-		for i := range scores {
-			scores[i].Accuracy = math.NaN()
-		}
-	}
+func (r *recorder) clients(number int, scores []measure.ClientScore) error {
 	e, err := r.outputs.Clients(number, scores)
 	last := *e
 	last.Scores = nil
 	r.saved.Clients = &last
 	return err
-}
-
-// best takes the model with the highest validation accuracy so far.
-func (r *recorder) best(accuracy float64, params []float32) {
-	if r.p.HasAccuracy() {
-		r.saved.BestAccuracy = accuracy
-		r.outputs.Best(accuracy, params)
-	}
 }
 
 func (r *recorder) summary(result *coordinator.Result) folder.Summary {
@@ -207,17 +198,24 @@ func (r *recorder) summary(result *coordinator.Result) folder.Summary {
 	for o, n := range stop.Outcomes {
 		s.Outcomes[o] = int64(n)
 	}
-	loss, accuracy := math.NaN(), math.NaN()
+	loss := math.NaN()
 	if stop.Evaluated {
-		if loss = stop.ValidationLoss; r.p.HasAccuracy() {
-			accuracy = stop.ValidationAccuracy
-		}
-		r.reach(accuracy, stop.At)
+		loss = stop.ValidationLoss
+		r.validated(loss, stop.Metrics, stop.At)
 	}
 	s.TimeToTarget = metrics.Measured(r.saved.Reached)
 	s.TrainingLoss, s.BestTrainingLoss = metrics.Measured(last.WindowLoss), metrics.Measured(r.saved.BestLoss)
-	s.ValidationLoss, s.ValidationAccuracy, s.BestValidationAccuracy = metrics.Measured(loss), metrics.Measured(accuracy), metrics.Measured(r.saved.BestAccuracy)
-	s.ClientEvaluation = folder.EvaluationByClient(r.saved.Clients)
+	s.ValidationLoss = metrics.Measured(loss)
+	for i, q := range r.measures {
+		now, best := metrics.Measured(q.Of(loss, stop.Metrics)), metrics.Measured(r.saved.Best[i])
+		if q.Name == measure.Accuracy {
+			s.ValidationAccuracy, s.BestValidationAccuracy = now, best
+		}
+		if c.Train {
+			s.Metrics = append(s.Metrics, folder.Metric{Name: q.Name, Better: q.Direction(), Validation: now, Best: best})
+		}
+	}
+	s.ClientEvaluation = folder.EvaluationByClient(r.p.Metrics, r.saved.Clients)
 	if result.Params != nil {
 		digest := folder.ModelSHA256(result.Params)
 		s.ModelSHA256 = &digest
@@ -235,7 +233,7 @@ func (r *recorder) finish(result *coordinator.Result, s *folder.Summary, why err
 	}
 	end := &metrics.End{
 		Completed: s.Completed, Why: why, Elapsed: wall(s.WallSeconds), Summary: text, Params: result.Params,
-		Evaluated: result.Stop.Evaluated, ValidationLoss: result.Stop.ValidationLoss, ValidationAccuracy: metrics.Value(s.ValidationAccuracy),
+		Evaluated: result.Stop.Evaluated, ValidationLoss: result.Stop.ValidationLoss, Metrics: result.Stop.Metrics,
 	}
 	if err := errors.Join(r.outputs.Flush(), r.outputs.Finish(end)); err != nil {
 		return err
@@ -269,7 +267,8 @@ func describe(info federated.Info) string {
 type Progress struct {
 	Schedule string // as in schedule.Names; tells a comparison's runs apart
 
-	round.Report         // the last complete round, with the losses that were measured last; NaN: none yet
+	round.Report // the last complete round, with what was measured last; NaN: none yet
+	Quality      measure.Quality
 	Rounds       int     // rounds in all; 0: not known
 	VirtualTotal float64 // the virtual time at which the run stops; 0: not known
 

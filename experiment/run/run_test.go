@@ -211,7 +211,7 @@ func TestResultsAgree(t *testing.T) {
 		t.Fatal(err)
 	}
 	last := rows[len(rows)-1]
-	if len(rows) != s.Rounds || last.SGDSteps != s.SGDSteps || last.End.Seconds() != s.VirtualSeconds || last.ValidationAccuracy != *s.ValidationAccuracy {
+	if len(rows) != s.Rounds || last.SGDSteps != s.SGDSteps || last.End.Seconds() != s.VirtualSeconds || last.Metrics[0] != *s.ValidationAccuracy {
 		t.Errorf("rounds.csv ends with %+v, the summary says %+v", last, s)
 	}
 	if mean := (rows[4].TrainingLoss + rows[5].TrainingLoss) / 2; math.Abs(mean-*s.TrainingLoss) > 1e-12 {

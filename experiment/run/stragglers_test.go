@@ -15,6 +15,7 @@ import (
 	"fedpace/actors/data/federated"
 	"fedpace/actors/learn"
 	"fedpace/coordinator/aggregate"
+	"fedpace/coordinator/measure"
 	"fedpace/coordinator/round"
 	"fedpace/experiment/config"
 	"fedpace/experiment/folder"
@@ -341,7 +342,7 @@ func TestTimeToTarget(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	i := slices.IndexFunc(rows, func(r round.Report) bool { return r.ValidationAccuracy >= 0.1 })
+	i := slices.IndexFunc(rows, func(r round.Report) bool { return measure.At(r.Metrics, 0) >= 0.1 })
 	if i < 0 || s.TimeToTarget == nil || *s.TimeToTarget != rows[i].End.Seconds() || s.Rounds != 12 {
 		t.Errorf("time to target %v, rounds %+v", s.TimeToTarget, rows)
 	}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"fedpace/coordinator"
+	"fedpace/coordinator/measure"
 	"fedpace/experiment/config"
 	"fedpace/experiment/folder"
 	"fedpace/experiment/problem"
@@ -67,6 +68,7 @@ func planned(c config.Config) config.Config {
 		c.Clients = 0
 	}
 	c.Theory.L, c.Theory.Mu, c.Theory.G, c.Theory.FStar = nil, nil, nil, nil
+	c.Evaluate.Metric = config.Metric{}
 	return c
 }
 
@@ -79,6 +81,9 @@ func equal(mine, found config.Config, exact bool) (bool, error) {
 		if mine.Kernel, err = problem.Kernel(mine); err != nil {
 			return false, err
 		}
+	}
+	if mine.Evaluate.Metric == (config.Metric{}) { // the model's own
+		mine.Evaluate.Metric = found.Evaluate.Metric
 	}
 	t := mine.Theory
 	if mine.Clients == 0 || mine.UsesTheory() && (t.L == nil || t.Mu == nil || t.G == nil || t.FStar == nil) {
@@ -247,8 +252,10 @@ func (c *Cell) story(took time.Duration) string {
 	if c.Summary.BestTrainingLoss != nil {
 		s += fmt.Sprintf(", best loss %.4f", *c.Summary.BestTrainingLoss)
 	}
-	if c.Summary.BestValidationAccuracy != nil {
-		s += fmt.Sprintf(", best accuracy %.4f", *c.Summary.BestValidationAccuracy)
+	for _, m := range c.Summary.Shown() {
+		if m.Best != nil {
+			s += fmt.Sprintf(", best %s %.4f", measure.Title(m.Name), *m.Best)
+		}
 	}
 	return s + fmt.Sprintf(" (%.0f s)", took.Seconds())
 }

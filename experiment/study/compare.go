@@ -13,6 +13,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"fedpace/coordinator/measure"
 	"fedpace/coordinator/schedule"
 	"fedpace/experiment/config"
 	"fedpace/experiment/folder"
@@ -60,14 +61,22 @@ func Compare(ctx context.Context, c config.Config, schedules []string, o Options
 func (r *Comparison) WriteTable(w io.Writer) error {
 	text := bufio.NewWriter(w)
 	t := tabwriter.NewWriter(text, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintf(t, "schedule\trounds\tvirtual time\tSGD steps\trelative\tbest training loss\tbest accuracy\ttime to %s's best loss\t\n", r.Reference)
+	names, titles := shownBest(r.Runs), ""
+	for _, name := range names {
+		titles += "best " + measure.Title(name) + "\t"
+	}
+	fmt.Fprintf(t, "schedule\trounds\tvirtual time\tSGD steps\trelative\tbest training loss\t%stime to %s's best loss\t\n", titles, r.Reference)
 	for _, run := range r.Runs {
 		s := run.Summary
 		if run.Diverged != "" {
-			s.RelativeSGDSteps, s.BestTrainingLoss, s.BestValidationAccuracy = nil, nil, nil
+			s = folder.Summary{Rounds: s.Rounds, VirtualSeconds: s.VirtualSeconds, SGDSteps: s.SGDSteps}
 		}
-		fmt.Fprintf(t, "%s\t%d\t%s\t%d\t%s\t%s\t%s\t%s\t\n", run.Schedule, s.Rounds, human.VirtualTime(s.VirtualSeconds), s.SGDSteps,
-			cell(s.RelativeSGDSteps), cell(s.BestTrainingLoss), cell(s.BestValidationAccuracy), timeCell(run.TimeToTarget))
+		fmt.Fprintf(t, "%s\t%d\t%s\t%d\t%s\t%s\t", run.Schedule, s.Rounds, human.VirtualTime(s.VirtualSeconds), s.SGDSteps,
+			cell(s.RelativeSGDSteps), cell(s.BestTrainingLoss))
+		for _, name := range names {
+			fmt.Fprintf(t, "%s\t", cell(s.Metric(name).Best))
+		}
+		fmt.Fprintf(t, "%s\t\n", timeCell(run.TimeToTarget))
 	}
 	if err := t.Flush(); err != nil {
 		return err
@@ -84,6 +93,19 @@ func (r *Comparison) WriteTable(w io.Writer) error {
 		fmt.Fprintf(text, "The loss to reach is %.4f, a mean over the window of rounds; \"-\" never reached it.\n", r.TargetLoss)
 	}
 	return text.Flush()
+}
+
+// shownBest names the quantities of which a comparison shows the best values: what
+// runs are compared by, then their other metrics.
+func shownBest(runs []Cell) (names []string) {
+	for i := range runs {
+		for _, m := range runs[i].Summary.Shown() {
+			if !slices.Contains(names, m.Name) {
+				names = append(names, m.Name)
+			}
+		}
+	}
+	return names
 }
 
 func cell(v *float64) string {

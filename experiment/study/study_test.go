@@ -27,6 +27,7 @@ func readSweep(t *testing.T, path string, grids int) (table SweepTable) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	table.first, table.quantities = "accuracy", quantities([]string{"accuracy"})
 	at := map[string]int{}
 	for i, name := range rows[0] {
 		at[name] = i
@@ -47,7 +48,7 @@ func readSweep(t *testing.T, path string, grids int) (table SweepTable) {
 	}
 	for _, row := range rows[1:] {
 		r := SweepRow{Values: row[:grids], Schedule: row[grids], Seeds: int(number(row, "seeds")), Diverged: int(number(row, "diverged"))}
-		for _, q := range quantities {
+		for _, q := range table.quantities {
 			r.Columns = append(r.Columns, statistics.Estimated{Mean: number(row, q.name), Half: number(row, q.name+"_ci95"), N: int(number(row, q.name+"_n"))})
 		}
 		for i, v := range r.Values {
@@ -121,5 +122,5 @@ func TestTheFigureOfHeterogeneityIsThatOfItsNumbers(t *testing.T) {
 
 // columnOf is the place of a quantity in a row.
 func columnOf(name string) int {
-	return slices.IndexFunc(quantities, func(q quantity) bool { return q.name == name })
+	return slices.IndexFunc(quantities([]string{"accuracy"}), func(q quantity) bool { return q.name == name })
 }

@@ -210,7 +210,7 @@ func playAndTime(ctx context.Context, out string, cells []Cell, reference string
 		if math.IsNaN(c.Target) || c.Diverged != "" {
 			continue
 		}
-		for r, err := range folder.Follow(c.Config.Out, c.Config.Schedule.Window) {
+		for r, err := range folder.Follow(c.Config.Out, &c.Config) {
 			if err != nil {
 				return err
 			}

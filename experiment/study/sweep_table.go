@@ -14,6 +14,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"fedpace/coordinator/measure"
 	"fedpace/internal/atomicfile"
 	"fedpace/internal/statistics"
 	"fedpace/metrics"
@@ -26,18 +27,25 @@ type quantity struct {
 	of          func(*Cell) float64
 }
 
-// quantities are the columns, in their order.
-var quantities = []quantity{
-	{"rounds", "rounds", func(c *Cell) float64 { return float64(c.Summary.Rounds) }},
-	{"virtual_seconds", "virtual s", func(c *Cell) float64 { return c.Summary.VirtualSeconds }},
-	{"relative_sgd_steps", "relative steps", func(c *Cell) float64 { return metrics.Value(c.Summary.RelativeSGDSteps) }},
-	{"best_training_loss", "best loss", func(c *Cell) float64 { return metrics.Value(c.Summary.BestTrainingLoss) }},
-	{"validation_accuracy", "accuracy", func(c *Cell) float64 { return metrics.Value(c.Summary.ValidationAccuracy) }},
-	{"best_validation_accuracy", "best accuracy", func(c *Cell) float64 { return metrics.Value(c.Summary.BestValidationAccuracy) }},
-	{"seconds_to_fixed_best_loss", "s to fixed's best loss", func(c *Cell) float64 { return c.TimeToTarget }},
-	{"client_sgd_steps", "clients' steps", func(c *Cell) float64 { return float64(c.Summary.ClientSteps.Useful + c.Summary.ClientSteps.Wasted) }},
-	{"wasted_time_share", "wasted time", func(c *Cell) float64 { return c.Summary.ClientSeconds.WastedShare() }},
-	{"straggler_share", "straggler share", func(c *Cell) float64 { return metrics.Value(c.Summary.StragglerShare) }},
+// quantities are the columns of runs with these metrics, in their order.
+func quantities(names []string) []quantity {
+	list := []quantity{
+		{"rounds", "rounds", func(c *Cell) float64 { return float64(c.Summary.Rounds) }},
+		{"virtual_seconds", "virtual s", func(c *Cell) float64 { return c.Summary.VirtualSeconds }},
+		{"relative_sgd_steps", "relative steps", func(c *Cell) float64 { return metrics.Value(c.Summary.RelativeSGDSteps) }},
+		{"best_training_loss", "best loss", func(c *Cell) float64 { return metrics.Value(c.Summary.BestTrainingLoss) }},
+	}
+	for _, name := range names {
+		list = append(list,
+			quantity{"validation_" + name, measure.Title(name), func(c *Cell) float64 { return metrics.Value(c.Summary.Metric(name).Validation) }},
+			quantity{"best_validation_" + name, "best " + measure.Title(name), func(c *Cell) float64 { return metrics.Value(c.Summary.Metric(name).Best) }})
+	}
+	return append(list, []quantity{
+		{"seconds_to_fixed_best_loss", "s to fixed's best loss", func(c *Cell) float64 { return c.TimeToTarget }},
+		{"client_sgd_steps", "clients' steps", func(c *Cell) float64 { return float64(c.Summary.ClientSteps.Useful + c.Summary.ClientSteps.Wasted) }},
+		{"wasted_time_share", "wasted time", func(c *Cell) float64 { return c.Summary.ClientSeconds.WastedShare() }},
+		{"straggler_share", "straggler share", func(c *Cell) float64 { return metrics.Value(c.Summary.StragglerShare) }},
+	}...)
 }
 
 // SweepRow is one schedule at one point of the grid, over its seeds.
@@ -51,13 +59,19 @@ type SweepRow struct {
 
 // SweepTable is a sweep's outcome.
 type SweepTable struct {
-	Grids []Grid
-	Rows  []SweepRow
+	Grids      []Grid
+	Rows       []SweepRow
+	quantities []quantity
+	first      string // what runs are compared by
 }
 
 // NewSweepTable gathers the cells of a sweep over their seeds.
 func NewSweepTable(s Sweep, cells []Cell) SweepTable {
-	t := SweepTable{Grids: s.Grids}
+	names := shownBest(cells)
+	if len(names) == 0 { // nothing was trained
+		names = []string{measure.Accuracy}
+	}
+	t := SweepTable{Grids: s.Grids, quantities: quantities(names), first: names[0]}
 	for from := 0; from < len(cells); {
 		to := from
 		for to < len(cells) && cells[to].Schedule == cells[from].Schedule && fmt.Sprint(cells[to].Values) == fmt.Sprint(cells[from].Values) {
@@ -65,7 +79,7 @@ func NewSweepTable(s Sweep, cells []Cell) SweepTable {
 		}
 		done := slices.DeleteFunc(slices.Clone(cells[from:to]), func(c Cell) bool { return c.Diverged != "" })
 		row := SweepRow{Values: cells[from].Values, Schedule: cells[from].Schedule, Seeds: to - from, Diverged: to - from - len(done)}
-		for _, q := range quantities {
+		for _, q := range t.quantities {
 			var values []float64
 			for i := range done {
 				values = append(values, q.of(&done[i]))
@@ -83,7 +97,7 @@ func NewSweepTable(s Sweep, cells []Cell) SweepTable {
 func (t SweepTable) Write(w io.Writer) error {
 	tab := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	var shown []int // columns with a value in any row
-	for i := range quantities {
+	for i := range t.quantities {
 		if slices.ContainsFunc(t.Rows, func(r SweepRow) bool { return r.Columns[i].N > 0 }) {
 			shown = append(shown, i)
 		}
@@ -99,7 +113,7 @@ func (t SweepTable) Write(w io.Writer) error {
 		}
 		fmt.Fprintln(tab, strings.Join(cells, "\t")+"\t")
 	}
-	line(t.keys(), "schedule", "seeds", func(i int) string { return quantities[i].title }, "diverged")
+	line(t.keys(), "schedule", "seeds", func(i int) string { return t.quantities[i].title }, "diverged")
 	for _, r := range t.Rows {
 		line(r.Values, r.Schedule, strconv.Itoa(r.Seeds), func(i int) string { return r.Columns[i].String() }, fmt.Sprintf("%d of %d", r.Diverged, r.Seeds))
 	}
@@ -118,7 +132,7 @@ func (t SweepTable) keys() (list []string) {
 // does not exist is an empty cell.
 func (t SweepTable) WriteCSV(path string) error {
 	header := append(t.keys(), "schedule", "seeds")
-	for _, q := range quantities {
+	for _, q := range t.quantities {
 		header = append(header, q.name, q.name+"_ci95", q.name+"_n")
 	}
 	records := [][]string{append(header, "diverged")}
@@ -161,7 +175,7 @@ func (t SweepTable) MarshalJSON() ([]byte, error) {
 			rows[i].Values[t.Grids[g].Key] = v
 		}
 		for q, e := range r.Columns {
-			rows[i].Columns[quantities[q].name] = mean{metrics.Measured(e.Mean), metrics.Measured(e.Half), e.N}
+			rows[i].Columns[t.quantities[q].name] = mean{metrics.Measured(e.Mean), metrics.Measured(e.Half), e.N}
 		}
 	}
 	return json.Marshal(struct {
@@ -226,11 +240,11 @@ func (t SweepTable) Figure(path string) error {
 	at, names := t.Grids[0].axis()
 	var panels []figure.Panel
 	for _, want := range []struct{ name, title string }{
-		{"best_validation_accuracy", "in the end: best validation accuracy"},
+		{"best_validation_" + t.first, "in the end: best validation " + t.first},
 		{"seconds_to_fixed_best_loss", "virtual seconds to fixed's best loss"},
 	} {
-		column := slices.IndexFunc(quantities, func(q quantity) bool { return q.name == want.name })
-		panel := figure.Panel{Title: want.title, X: t.Grids[0].Key, Y: quantities[column].title, Names: names}
+		column := slices.IndexFunc(t.quantities, func(q quantity) bool { return q.name == want.name })
+		panel := figure.Panel{Title: want.title, X: t.Grids[0].Key, Y: t.quantities[column].title, Names: names}
 		for _, r := range t.Rows {
 			name := r.Schedule
 			for i, v := range r.Values[1:] {

@@ -25,8 +25,9 @@ internal/csvtable: internal/atomicfile os
 simclock: time
 coordinator/fairshare:
 coordinator/theory:
+coordinator/measure:
 coordinator/schedule: internal/registry github.com/expr-lang/expr/...
-coordinator/round: internal/bitset internal/keyed internal/registry coordinator/fairshare coordinator/schedule simclock
+coordinator/round: internal/bitset internal/keyed internal/registry coordinator/fairshare coordinator/measure coordinator/schedule simclock
 coordinator/selection: internal/bitset internal/keyed internal/registry coordinator/round coordinator/schedule
 
 # What clients learn from and how long it takes them.
@@ -62,38 +63,38 @@ bus/internal/bustest: bus/auth bus/embedded bus/natsbus bus/natsconn os github.c
 actors: internal/keyed internal/registry actors/data/federated actors/device actors/learn bus coordinator/aggregate golang.org/x/sync/...
 actors/real: actors actors/data actors/data/federated actors/data/synthetic actors/learn bus bus/gateway coordinator/aggregate time
 coordinator/devices: bus bus/gateway coordinator/aggregate coordinator/round simclock time
-coordinator: internal/registry actors/learn bus bus/gateway coordinator/aggregate coordinator/devices coordinator/round simclock time
+coordinator: internal/registry actors/learn bus bus/gateway coordinator/aggregate coordinator/devices coordinator/measure coordinator/round simclock time
 
 # What a run shows.
 metrics/figure: internal/atomicfile internal/statistics gonum.org/v1/plot/...
 metrics/web: log net net/http syscall time
-metrics: coordinator/round internal/keyed internal/registry time
+metrics: coordinator/measure coordinator/round internal/keyed internal/registry time
 metrics/eventlog/record: google.golang.org/protobuf/...
-metrics/eventlog: coordinator/round metrics metrics/eventlog/record google.golang.org/protobuf/... time
+metrics/eventlog: coordinator/measure coordinator/round metrics metrics/eventlog/record google.golang.org/protobuf/... time
 metrics/perfetto/trace: google.golang.org/protobuf/...
 metrics/perfetto: coordinator/round metrics metrics/eventlog metrics/perfetto/trace google.golang.org/protobuf/...
 metrics/models: metrics
-metrics/fairness: metrics
-metrics/tables: coordinator/round metrics github.com/parquet-go/parquet-go/... os
-metrics/openmetrics: coordinator/round metrics github.com/prometheus/... google.golang.org/protobuf/... time
-metrics/live: internal/statistics coordinator/round metrics metrics/web net/http time
-metrics/prometheus: coordinator/round metrics metrics/web github.com/prometheus/... google.golang.org/protobuf/... net/http time
+metrics/fairness: coordinator/measure metrics
+metrics/tables: coordinator/measure coordinator/round metrics github.com/parquet-go/parquet-go/... os
+metrics/openmetrics: coordinator/measure coordinator/round metrics github.com/prometheus/... google.golang.org/protobuf/... time
+metrics/live: internal/statistics coordinator/measure coordinator/round metrics metrics/web net/http time
+metrics/prometheus: coordinator/measure coordinator/round metrics metrics/web github.com/prometheus/... google.golang.org/protobuf/... net/http time
 
 # Experiments.
 experiment/convex: actors/data/federated actors/learn coordinator/theory gonum.org/v1/gonum/...
-experiment/config: internal/tasks internal/names internal/registry actors/data/federated actors/device actors/learn coordinator/aggregate coordinator/round coordinator/selection metrics
+experiment/config: internal/tasks internal/names internal/registry actors/data/federated actors/device actors/learn coordinator/aggregate coordinator/measure coordinator/round coordinator/selection metrics
 	coordinator/schedule github.com/goccy/go-yaml/... os
 experiment/calibrate: actors/data/federated actors/data/synthetic actors/learn internal/names internal/tasks time
-experiment/folder: actors/learn coordinator/round coordinator/schedule experiment/config internal/atomicfile internal/filelock internal/vector metrics os
+experiment/folder: actors/learn coordinator/measure coordinator/round coordinator/schedule experiment/config internal/atomicfile internal/filelock internal/vector metrics os
 experiment/devicelog: bus coordinator/devices coordinator/round internal/vector metrics os
 experiment/run/runtest: experiment/config github.com/parquet-go/parquet-go
 experiment/problem: internal/human internal/registry actors actors/data actors/data/federated actors/data/synthetic actors/device actors/learn
-	bus coordinator/aggregate coordinator/fairshare coordinator/round coordinator/schedule coordinator/theory experiment/config experiment/convex experiment/folder os
+	bus coordinator/aggregate coordinator/fairshare coordinator/measure coordinator/round coordinator/schedule coordinator/theory experiment/config experiment/convex experiment/folder os
 experiment/run: actors/... bus/... coordinator/... experiment/config experiment/devicelog experiment/folder experiment/problem internal/human internal/names internal/registry internal/vector
 	metrics/... os time golang.org/x/sync/...
-experiment/report: coordinator/round experiment/config experiment/folder internal/human internal/statistics
+experiment/report: coordinator/measure coordinator/round experiment/config experiment/folder internal/human internal/statistics
 	metrics metrics/eventlog metrics/figure metrics/openmetrics metrics/perfetto os time
-experiment/study: bus coordinator coordinator/schedule experiment/config experiment/folder experiment/problem experiment/run internal/atomicfile
+experiment/study: bus coordinator coordinator/measure coordinator/schedule experiment/config experiment/folder experiment/problem experiment/run internal/atomicfile
 	internal/human internal/names internal/statistics metrics metrics/figure os time golang.org/x/sync/...
 experiment/study/...: internal/tasks actors/device actors/data/federated actors/learn coordinator/... experiment/config experiment/convex experiment/folder
 	experiment/problem experiment/run experiment/study internal/atomicfile internal/csvtable internal/human internal/statistics internal/vector metrics metrics/figure metrics/models os

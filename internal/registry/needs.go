@@ -5,7 +5,8 @@ package registry
 // look for itself.
 type Needs struct {
 	Losses      bool // training losses, which a run with train: false does not measure
-	Validation  bool // validation accuracy, which needs training, too
+	Validation  bool // validations, which need training, too
+	Accuracy    bool // the validation accuracy, which not all models have
 	ClientState bool // one vector a client kept from task to task, which real devices do not send
 	Candidates  bool // losses of clients that have no task yet, which real devices do not tell
 	Rounds      bool // rounds that do not overlap, which closing rule buffered has not

@@ -14,6 +14,7 @@ import (
 	"fedpace/actors/learn"
 	"fedpace/coordinator"
 	"fedpace/coordinator/aggregate"
+	"fedpace/coordinator/measure"
 	"fedpace/coordinator/round"
 	"fedpace/coordinator/schedule"
 	"fedpace/coordinator/selection"
@@ -178,7 +179,7 @@ func (w *world) run(r *rand.Rand) (c round.Config, algorithm string) {
 	c = round.Config{
 		Seed: r.Uint64N(1000), Clients: clients, Cohort: 4 + r.IntN(3), Closing: closing,
 		K: schedule.RoundsK{K0: 4}, Eta: schedule.FixedEta{Eta0: 0.3},
-		Window: schedule.WindowConfig{Size: 2}, Plateau: schedule.PlateauConfig{Patience: 1},
+		Window: schedule.WindowConfig{Size: 2}, Plateau: schedule.PlateauConfig{Patience: 1}, Metrics: []measure.Metric{{Name: measure.Accuracy}},
 		Train: train, Stop: round.Limits{Rounds: 2 + r.IntN(5)},
 		Available: func(client int, at round.Time) bool { return w.leaving.Available(client, int64(at)) },
 		NextChange: func(at round.Time) (round.Time, bool) {

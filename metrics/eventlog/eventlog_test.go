@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
 
+	"fedpace/coordinator/measure"
 	"fedpace/coordinator/round"
 	_ "fedpace/internal/testseed"
 	"fedpace/metrics"
@@ -21,7 +22,7 @@ import (
 
 var demo = &metrics.Run{
 	Name: "demo", Task: "femnist", Schedule: "k-rounds", Seed: math.MaxUint64, Clients: 3000, Cohort: 60,
-	Close: "deadline", Deadline: 3e9, Classes: []string{"phone", "tablet"}, Slowest: 8, Sample: 32, Version: "v1",
+	Close: "deadline", Deadline: 3e9, Classes: []string{"phone", "tablet"}, Slowest: 8, Sample: 32, Version: "v1", Metrics: []measure.Metric{{Name: measure.Accuracy}},
 }
 
 // write makes a log and returns the places behind its run and each round.
@@ -73,13 +74,13 @@ func anyRound(t *rapid.T, number int) metrics.Round {
 		LocalSteps: rapid.IntRange(1, round.MaxLocalSteps).Draw(t, "K"), LearningRate: rapid.Float64Range(0, 1e6).Draw(t, "eta"),
 		Cohort: rapid.IntRange(0, 1e6).Draw(t, "cohort"), Candidates: rapid.IntRange(0, 1e6).Draw(t, "candidates"),
 		TrainingLoss: loss("training"), WindowLoss: loss("window"), SGDSteps: rapid.Int64Range(0, math.MaxInt64).Draw(t, "steps"),
-		ValidationLoss: math.NaN(), ValidationAccuracy: math.NaN(),
+		ValidationLoss: math.NaN(),
 	}, Ended: rapid.IntRange(0, 1e6).Draw(t, "ended")}
 	for i := range r.Outcomes {
 		r.Outcomes[i] = rapid.IntRange(0, 1e6).Draw(t, "outcome")
 	}
 	if rapid.Bool().Draw(t, "evaluated") {
-		r.Evaluated, r.ValidationLoss, r.ValidationAccuracy = true, rapid.Float64Range(0, 100).Draw(t, "validation"), rapid.Float64Range(0, 1).Draw(t, "accuracy")
+		r.Evaluated, r.ValidationLoss, r.Metrics = true, rapid.Float64Range(0, 100).Draw(t, "validation"), []float64{rapid.Float64Range(0, 1).Draw(t, "accuracy")}
 	}
 	length := rapid.Map(rapid.Int64Range(0, int64(round.MaxDuration)), func(n int64) round.Time { return round.Time(n) })
 	for range rapid.IntRange(0, 5).Draw(t, "tasks") {
@@ -129,7 +130,7 @@ func example() []metrics.Round {
 		list = append(list, metrics.Round{
 			Report: round.Report{
 				Round: i + 1, Start: start, End: start + 4e9, LocalSteps: 80, LearningRate: 0.3, Cohort: 1, Outcomes: [round.Outcomes]int{1},
-				TrainingLoss: 4.25, WindowLoss: 4.25, ValidationLoss: math.NaN(), ValidationAccuracy: math.NaN(), SGDSteps: 80,
+				TrainingLoss: 4.25, WindowLoss: 4.25, ValidationLoss: math.NaN(), SGDSteps: 80,
 			},
 			Ended: 1,
 			Tasks: []metrics.Task{{TaskReport: round.TaskReport{Task: uint64(i + 1), Client: 7, LocalSteps: 80, Start: start, End: start + 4e9, Plan: round.Plan{Download: 1e9, Compute: 2e9, Upload: 1e9}}, Slow: true}},
@@ -214,7 +215,7 @@ func TestALogGoesOn(t *testing.T) {
 	file, ends := write(t, demo, rounds)
 	var b bytes.Buffer
 	b.Write(file[:ends[1]])
-	w := Append(&b)
+	w := Append(&b, demo)
 	if err := errors.Join(w.Round(&rounds[1]), w.Flush()); err != nil {
 		t.Fatal(err)
 	}
@@ -320,7 +321,7 @@ func FuzzReader(f *testing.F) {
 				rounds[i].Tasks, got[i].Tasks = nil, nil
 			}
 			if !rounds[i].Evaluated { // the two are written together
-				rounds[i].ValidationAccuracy = math.NaN()
+				rounds[i].Metrics = nil
 			}
 		}
 		if diff := cmp.Diff(rounds, got, cmpopts.EquateNaNs(), cmpopts.EquateEmpty()); diff != "" {
@@ -345,4 +346,37 @@ func BenchmarkRound(b *testing.B) {
 		}
 	}
 	b.ReportMetric(float64(frameSize+len(w.round)), "B/round")
+}
+
+// A log keeps the metrics of models that have others than the accuracy, or none.
+func TestALogHasAnyMetrics(t *testing.T) {
+	for _, list := range [][]measure.Metric{{{Name: "mae", Lower: true}, {Name: "f1"}}, {}} {
+		run := *demo
+		run.Train, run.Metrics = true, list
+		rounds := example()
+		for i := range rounds {
+			rounds[i].Evaluated, rounds[i].ValidationLoss, rounds[i].Metrics = i == 0, 2, nil
+			for k := range list {
+				if i == 0 {
+					rounds[i].Metrics = append(rounds[i].Metrics, 0.5+float64(k))
+				}
+			}
+		}
+		file, _ := write(t, &run, rounds)
+		r, back, err := read(file)
+		if err != nil || !slices.Equal(measure.Names(r.Run().Metrics), measure.Names(list)) {
+			t.Fatalf("%v: read back as %v, %v", list, r.Run().Metrics, err)
+		}
+		for i := range rounds {
+			if !slices.Equal(back[i].Metrics, rounds[i].Metrics) || back[i].Evaluated != rounds[i].Evaluated {
+				t.Errorf("%v: round %d has %v, want %v", list, i+1, back[i].Metrics, rounds[i].Metrics)
+			}
+		}
+	}
+	quadratics := *demo
+	quadratics.Train, quadratics.Task, quadratics.Metrics = true, quadratic, nil
+	file, _ := write(t, &quadratics, example()[:0])
+	if r, _, err := read(file); err != nil || len(r.Run().Metrics) != 0 {
+		t.Errorf("quadratics have %v, %v", r.Run().Metrics, err)
+	}
 }

@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"hash/crc32"
 	"math/bits"
+	"slices"
 
+	"fedpace/coordinator/measure"
 	"fedpace/coordinator/round"
 	"fedpace/metrics"
 )
@@ -23,6 +25,10 @@ const (
 	maxRecord  = 1 << 24 // bytes of a message: well above what a round keeps
 	maxText    = 1 << 10 // bytes of a name
 	maxClasses = 1 << 10
+	maxMetrics = 1 << 8
+
+	// quadratic is the task whose models have no metric, which older logs do not say.
+	quadratic = "quadratic"
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -36,12 +42,14 @@ var (
 
 // check holds what a log says of its run to the format's limits.
 func check(r *metrics.Run) error {
-	for _, s := range append([]string{r.Name, r.Task, r.Schedule, r.Close, r.Version}, r.Classes...) {
+	for _, s := range slices.Concat([]string{r.Name, r.Task, r.Schedule, r.Close, r.Version}, r.Classes, measure.Names(r.Metrics)) {
 		if len(s) > maxText {
 			return fmt.Errorf("a name of %d bytes, want at most %d", len(s), maxText)
 		}
 	}
 	switch {
+	case len(r.Metrics) > maxMetrics:
+		return fmt.Errorf("%d metrics, want at most %d", len(r.Metrics), maxMetrics)
 	case len(r.Classes) > maxClasses:
 		return fmt.Errorf("%d classes, want at most %d", len(r.Classes), maxClasses)
 	case r.Clients < 0 || r.Clients > round.MaxClients || r.Cohort < 0 || r.Cohort > round.MaxClients:

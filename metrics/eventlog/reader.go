@@ -12,6 +12,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"fedpace/coordinator/measure"
 	"fedpace/coordinator/round"
 	"fedpace/metrics"
 	"fedpace/metrics/eventlog/record"
@@ -62,6 +63,14 @@ func NewReader(in io.Reader) (*Reader, error) {
 		Name: m.Name, Task: m.Task, Schedule: m.Schedule, Seed: m.Seed,
 		Clients: int(m.Clients), Cohort: int(m.Cohort), Close: m.Close, Deadline: round.Time(m.DeadlineNs),
 		Classes: m.Classes, Slowest: int(m.Slowest), Sample: int(m.Sample), Version: m.Version,
+	}
+	switch {
+	case m.Metrics != nil:
+		for _, name := range m.Metrics.Names {
+			r.run.Metrics = append(r.run.Metrics, measure.Metric{Name: name})
+		}
+	case m.Task != quadratic:
+		r.run.Metrics = []measure.Metric{{Name: measure.Accuracy}}
 	}
 	if err := check(r.run); err != nil {
 		return nil, damaged(r.offset, err.Error())
@@ -172,7 +181,13 @@ func (r *Reader) take(m *record.Round) error {
 		Round: int(m.Round), Start: start, End: start + took, LocalSteps: int(m.LocalSteps), LearningRate: m.LearningRate,
 		Cohort: int(m.Cohort), Candidates: int(m.Candidates), SGDSteps: int64(m.SgdSteps),
 		TrainingLoss: metrics.Value(m.TrainingLoss), WindowLoss: metrics.Value(m.WindowLoss),
-		Evaluated: m.ValidationLoss != nil, ValidationLoss: metrics.Value(m.ValidationLoss), ValidationAccuracy: metrics.Value(m.ValidationAccuracy),
+		Evaluated: m.ValidationLoss != nil, ValidationLoss: metrics.Value(m.ValidationLoss), Metrics: m.ValidationMetrics,
+	}
+	if m.ValidationAccuracy != nil {
+		report.Metrics = []float64{*m.ValidationAccuracy}
+	}
+	if n := len(report.Metrics); n > len(r.run.Metrics) {
+		return fmt.Errorf("%d metrics of %d", n, len(r.run.Metrics))
 	}
 	for i, n := range m.Outcomes {
 		report.Outcomes[i] = int(n)

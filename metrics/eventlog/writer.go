@@ -11,6 +11,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"fedpace/coordinator/measure"
 	"fedpace/metrics"
 	"fedpace/metrics/eventlog/record"
 )
@@ -53,7 +54,7 @@ func (o *output) Start(s *metrics.Start) error {
 		return err
 	}
 	if file.Size() > 0 {
-		o.Writer = Append(file)
+		o.Writer = Append(file, o.run)
 		return nil
 	}
 	o.Writer, err = NewWriter(file, o.run)
@@ -75,6 +76,8 @@ type Writer struct {
 	out   *bufio.Writer
 	round []byte // reused from round to round, as are the tasks
 	tasks []*record.Task
+
+	metrics *record.Metrics // nil: accuracy alone
 }
 
 // bufferSize is how much is kept before it is written.
@@ -88,18 +91,29 @@ func NewWriter(out io.Writer, run *metrics.Run) (*Writer, error) {
 	message, err := proto.Marshal(&record.Record{Kind: &record.Record_Run{Run: &record.Run{
 		Name: run.Name, Task: run.Task, Schedule: run.Schedule, Seed: run.Seed,
 		Clients: uint32(run.Clients), Cohort: uint32(run.Cohort), Close: run.Close, DeadlineNs: int64(run.Deadline),
-		Classes: run.Classes, Slowest: uint32(run.Slowest), Sample: uint32(run.Sample), Version: run.Version,
+		Classes: run.Classes, Slowest: uint32(run.Slowest), Sample: uint32(run.Sample), Version: run.Version, Metrics: metricsOf(run),
 	}}})
 	if err != nil {
 		return nil, fmt.Errorf("eventlog: %w", err)
 	}
-	w := Append(out)
+	w := Append(out, run)
 	_, err = w.out.Write(binary.LittleEndian.AppendUint32([]byte(magic), Version))
 	return w, errors.Join(err, w.frame(message), w.Flush()) // a run that is killed leaves at least this
 }
 
-// Append goes on with a log that ends behind a whole record.
-func Append(out io.Writer) *Writer { return &Writer{out: bufio.NewWriterSize(out, bufferSize)} }
+// Append goes on with a run's log that ends behind a whole record.
+func Append(out io.Writer, run *metrics.Run) *Writer {
+	return &Writer{out: bufio.NewWriterSize(out, bufferSize), metrics: metricsOf(run)}
+}
+
+// metricsOf names a run's metrics; nil for those that the log has a field for, or
+// none, as of quadratics.
+func metricsOf(run *metrics.Run) *record.Metrics {
+	if !run.Train || run.Task == quadratic || len(run.Metrics) == 1 && run.Metrics[0].Name == measure.Accuracy {
+		return nil
+	}
+	return &record.Metrics{Names: measure.Names(run.Metrics)}
+}
 
 // Flush hands what is buffered to the operating system.
 func (w *Writer) Flush() error { return w.out.Flush() }
@@ -124,7 +138,12 @@ func (w *Writer) message(r *metrics.Round) *record.Round {
 		SgdSteps: uint64(r.SGDSteps), Ended: uint32(r.Ended), Thinned: !Detailed(r.Round),
 	}
 	if r.Evaluated {
-		m.ValidationLoss, m.ValidationAccuracy = metrics.Measured(r.ValidationLoss), metrics.Measured(r.ValidationAccuracy)
+		m.ValidationLoss = metrics.Measured(r.ValidationLoss)
+		if w.metrics != nil {
+			m.ValidationMetrics = r.Metrics
+		} else if len(r.Metrics) > 0 {
+			m.ValidationAccuracy = metrics.Measured(r.Metrics[0])
+		}
 	}
 	for _, n := range r.Outcomes {
 		m.Outcomes = append(m.Outcomes, uint32(n))

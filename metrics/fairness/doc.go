@@ -2,5 +2,5 @@
 // client_evaluations.csv has a row for each client and evaluation, and fairness.csv
 // a row for each evaluation and, where clients have classes, for each class.
 //
-// Both files only grow. A task without an accuracy has empty cells in its place.
+// Both files only grow. There are columns for each of the model's metrics.
 package fairness

@@ -3,19 +3,34 @@ package fairness
 import (
 	"bufio"
 	"errors"
+	"fmt"
 	"math"
 	"strconv"
+	"strings"
 
+	"fedpace/coordinator/measure"
 	"fedpace/metrics"
 )
 
-// The files in a run's folder, and their first lines.
+// The files in a run's folder.
 const (
-	ClientsFile   = "client_evaluations.csv"
-	File          = "fairness.csv"
-	ClientsHeader = "round,client,class,samples,loss,accuracy"
-	Header        = "round,class,clients,mean_accuracy,worst_decile_accuracy,jain_accuracy,mean_loss,worst_decile_loss"
+	ClientsFile = "client_evaluations.csv"
+	File        = "fairness.csv"
 )
+
+// ClientsHeader is the first line of client_evaluations.csv: a column for each metric.
+func ClientsHeader(list []measure.Metric) string {
+	return strings.Join(append([]string{"round,client,class,samples,loss"}, measure.Names(list)...), ",")
+}
+
+// Header is the first line of fairness.csv.
+func Header(list []measure.Metric) string {
+	header := "round,class,clients"
+	for _, m := range list {
+		header += fmt.Sprintf(",mean_%[1]s,worst_decile_%[1]s,jain_%[1]s", m.Name)
+	}
+	return header + ",mean_loss,worst_decile_loss"
+}
 
 func init() {
 	metrics.Sinks.Register("fairness", "evaluations on the clients' own samples in "+ClientsFile+" and "+File+", where evaluate.clients asks for them", Sink{})
@@ -39,7 +54,7 @@ func (o *output) Start(s *metrics.Start) (err error) {
 	for _, table := range []struct {
 		to           **bufio.Writer
 		name, header string
-	}{{&o.clients, ClientsFile, ClientsHeader}, {&o.all, File, Header}} {
+	}{{&o.clients, ClientsFile, ClientsHeader(o.run.Metrics)}, {&o.all, File, Header(o.run.Metrics)}} {
 		file, err := s.Append(table.name)
 		if err != nil {
 			return err
@@ -61,7 +76,7 @@ func (o *output) Clients(e *metrics.ClientEvaluation) error {
 		b = strconv.AppendInt(append(b, ','), int64(s.Client), 10)
 		b = append(append(b, ','), o.run.ClassName(s.Client)...)
 		b = strconv.AppendInt(append(b, ','), int64(s.Samples), 10)
-		o.row = append(appendValues(b, s.Loss, s.Accuracy), '\n')
+		o.row = append(appendValues(appendValues(b, s.Loss), s.Metrics...), '\n')
 		_, _ = o.clients.Write(o.row) // Flush returns the error
 	}
 	o.sum(e.Round, "", &e.All)
@@ -76,7 +91,10 @@ func (o *output) sum(round int, class string, f *metrics.Fairness) {
 	b := strconv.AppendInt(o.row[:0], int64(round), 10)
 	b = append(append(b, ','), class...)
 	b = strconv.AppendInt(append(b, ','), int64(f.Clients), 10)
-	o.row = append(appendValues(b, f.Accuracy, f.WorstAccuracy, f.Jain, f.Loss, f.WorstLoss), '\n')
+	for _, m := range f.Metrics {
+		b = appendValues(b, m.Mean, m.Worst, m.Jain)
+	}
+	o.row = append(appendValues(b, f.Loss, f.WorstLoss), '\n')
 	_, _ = o.all.Write(o.row) // Flush returns the error
 }
 

@@ -6,7 +6,7 @@ import (
 	"math"
 	"testing"
 
-	"fedpace/coordinator/round"
+	"fedpace/coordinator/measure"
 	"fedpace/metrics"
 )
 
@@ -28,12 +28,12 @@ func (m memory) Append(name string) (metrics.File, error) {
 }
 
 func TestTheTables(t *testing.T) {
-	run := &metrics.Run{Clients: 3, Classes: []string{"phone", "board"}, Class: func(client int) int { return client / 2 }}
+	run := &metrics.Run{Clients: 3, Metrics: []measure.Metric{{Name: measure.Accuracy}}, Classes: []string{"phone", "board"}, Class: func(client int) int { return client / 2 }}
 	m := memory{files: map[string]*file{}}
 	evaluation := func(number int, accuracy float64) *metrics.ClientEvaluation {
-		scores := []round.ClientScore{{Client: 0, Samples: 4, Loss: 0.5, Accuracy: 0.75}, {Client: 1, Samples: 8, Loss: 1, Accuracy: accuracy}, {Client: 2, Samples: 2, Loss: 3, Accuracy: 0.5}}
-		e := &metrics.ClientEvaluation{Round: number, Scores: scores, All: metrics.FairnessOf(scores)}
-		e.Classes = []metrics.ClassFairness{{Class: "phone", Fairness: metrics.FairnessOf(scores[:2])}, {Class: "board", Fairness: metrics.FairnessOf(scores[2:])}}
+		scores := []measure.ClientScore{{Client: 0, Samples: 4, Loss: 0.5, Metrics: []float64{0.75}}, {Client: 1, Samples: 8, Loss: 1, Metrics: []float64{accuracy}}, {Client: 2, Samples: 2, Loss: 3, Metrics: []float64{0.5}}}
+		e := &metrics.ClientEvaluation{Round: number, Scores: scores, All: metrics.FairnessOf(run.Metrics, scores)}
+		e.Classes = []metrics.ClassFairness{{Class: "phone", Fairness: metrics.FairnessOf(run.Metrics, scores[:2])}, {Class: "board", Fairness: metrics.FairnessOf(run.Metrics, scores[2:])}}
 		return e
 	}
 	for number, accuracy := range []float64{0.25, math.NaN()} { // opened twice, as by a run that goes on
@@ -46,7 +46,7 @@ func TestTheTables(t *testing.T) {
 		}
 	}
 	for name, want := range map[string]string{
-		ClientsFile: ClientsHeader + `
+		ClientsFile: `round,client,class,samples,loss,accuracy
 10,0,phone,4,0.5,0.75
 10,1,phone,8,1,0.25
 10,2,board,2,3,0.5
@@ -55,7 +55,7 @@ func TestTheTables(t *testing.T) {
 20,2,board,2,3,0.5
 `,
 		// 1.5² / (3 · 0.875) and 1² / (2 · 0.625)
-		File: Header + `
+		File: `round,class,clients,mean_accuracy,worst_decile_accuracy,jain_accuracy,mean_loss,worst_decile_loss
 10,,3,0.5,0.25,0.8571428571428571,1.5,3
 10,phone,2,0.5,0.25,0.8,0.75,1
 10,board,1,0.5,0.5,1,3,3

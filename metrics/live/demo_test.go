@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"testing"
 
+	"fedpace/coordinator/measure"
 	"fedpace/coordinator/round"
 	"fedpace/metrics"
 	"fedpace/metrics/live"
@@ -16,7 +17,7 @@ import (
 func demoHub(name string, rounds int) *live.Hub {
 	h := live.New(&metrics.Run{
 		Name: name, Task: name, Schedule: name, Data: name, Closing: name, Version: name, Seed: math.MaxUint64,
-		Clients: 3000, Devices: []string{name, "raspberry-pi-4-on-the-shelf"}, Classes: []string{"phone", name}, Cohort: 60, Window: 5, Rounds: 1000, VirtualSeconds: 5000, Deadline: 3e9,
+		Clients: 3000, Devices: []string{name, "raspberry-pi-4-on-the-shelf"}, Classes: []string{"phone", name}, Cohort: 60, Window: 5, Rounds: 1000, VirtualSeconds: 5000, Deadline: 3e9, Metrics: []measure.Metric{{Name: measure.Accuracy}},
 	})
 	h.Notice(name)
 	var at round.Time
@@ -27,10 +28,10 @@ func demoHub(name string, rounds int) *live.Hub {
 			Round: r, Start: at, End: at + took, LocalSteps: k, LearningRate: 0.3, Cohort: 60,
 			Outcomes:     [round.Outcomes]int{round.Accepted: 56, round.Late: 2, round.Dropped: 1, round.Cancelled: 1},
 			TrainingLoss: 4 / math.Sqrt(float64(r)), WindowLoss: 4.2 / math.Sqrt(float64(r)), SGDSteps: int64(r * k),
-			Evaluated: r%5 == 0, ValidationLoss: math.NaN(), ValidationAccuracy: math.NaN(),
+			Evaluated: r%5 == 0, ValidationLoss: math.NaN(),
 		}
 		if report.Evaluated {
-			report.ValidationLoss, report.ValidationAccuracy = 4.1/math.Sqrt(float64(r)), 1-1/math.Sqrt(float64(r))
+			report.ValidationLoss, report.Metrics = 4.1/math.Sqrt(float64(r)), []float64{1 - 1/math.Sqrt(float64(r))}
 		}
 		var tasks []metrics.Task
 		for i := range 14 {
@@ -72,7 +73,7 @@ func demoRound(r int) *metrics.Round {
 	at := round.Time(r) * 2e9
 	return &metrics.Round{Usage: &metrics.Usage{}, Report: round.Report{
 		Round: r, Start: at - 2e9, End: at, LocalSteps: 8, LearningRate: 0.3, Cohort: 60, Outcomes: [round.Outcomes]int{round.Accepted: 60},
-		TrainingLoss: 1, WindowLoss: 1, SGDSteps: int64(8 * r), ValidationLoss: math.NaN(), ValidationAccuracy: math.NaN(),
+		TrainingLoss: 1, WindowLoss: 1, SGDSteps: int64(8 * r), ValidationLoss: math.NaN(),
 	}}
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"fedpace/coordinator/measure"
 	"fedpace/coordinator/round"
 	_ "fedpace/internal/testseed"
 	"fedpace/metrics"
@@ -18,7 +19,7 @@ import (
 
 // quick is a hub whose frames are as many as are asked for.
 func quick() *Hub {
-	h := New(&metrics.Run{Name: "demo", Task: "femnist", Schedule: "k-rounds", Data: "synthetic", Clients: 100, Cohort: 10, Window: 10, Rounds: 100})
+	h := New(&metrics.Run{Name: "demo", Task: "femnist", Schedule: "k-rounds", Data: "synthetic", Clients: 100, Cohort: 10, Window: 10, Rounds: 100, Metrics: []measure.Metric{{Name: measure.Accuracy}}})
 	h.pace.frame = 0
 	return h
 }
@@ -159,7 +160,7 @@ func TestWhatASnapshotHolds(t *testing.T) {
 	h.run.Deadline = 2e9
 	feed(h, &round.Report{
 		Round: 1, End: 3e9, LocalSteps: 80, LearningRate: 0.3, Cohort: 2, Outcomes: [round.Outcomes]int{round.Accepted: 2},
-		TrainingLoss: 4, WindowLoss: 4, Evaluated: true, ValidationLoss: 3, ValidationAccuracy: 0.25, SGDSteps: 80,
+		TrainingLoss: 4, WindowLoss: 4, Evaluated: true, ValidationLoss: 3, Metrics: []float64{0.25}, SGDSteps: 80,
 	})
 	late := metrics.Task{TaskReport: round.TaskReport{
 		Task: 9, Client: 7, LocalSteps: 64, Outcome: round.Late, Start: 3e9, End: 5e9,
@@ -167,7 +168,7 @@ func TestWhatASnapshotHolds(t *testing.T) {
 	}, Slow: true}
 	record := &metrics.Round{Report: round.Report{
 		Round: 2, Start: 3e9, End: 5e9, LocalSteps: 64, LearningRate: 0.3, Cohort: 1, Outcomes: [round.Outcomes]int{round.Late: 1},
-		TrainingLoss: math.NaN(), WindowLoss: 4, SGDSteps: 144, ValidationLoss: math.NaN(), ValidationAccuracy: math.NaN(),
+		TrainingLoss: math.NaN(), WindowLoss: 4, SGDSteps: 144, ValidationLoss: math.NaN(),
 	}, Tasks: []metrics.Task{late}, Usage: &metrics.Usage{Steps: metrics.Split[int64]{Useful: 160, Wasted: 64}}}
 	if err := h.Round(record); err != nil {
 		t.Fatal(err)
@@ -205,10 +206,10 @@ func TestTheFinalModelIsShown(t *testing.T) {
 		h := quick()
 		r := report(5)
 		if r.Evaluated = evaluated; evaluated {
-			r.ValidationLoss, r.ValidationAccuracy = 1, 0.7
+			r.ValidationLoss, r.Metrics = 1, []float64{0.7}
 		}
 		feed(h, r)
-		end(t, h, metrics.End{Completed: true, Evaluated: true, ValidationLoss: 1, ValidationAccuracy: 0.7})
+		end(t, h, metrics.End{Completed: true, Evaluated: true, ValidationLoss: 1, Metrics: []float64{0.7}})
 		f, _ := h.current()
 		s := decode(t, f.full())
 		if got := s["evaluations"].(map[string]any)["round"].([]any); len(got) != 1 || got[0] != 5.0 {

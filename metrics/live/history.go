@@ -3,6 +3,7 @@ package live
 import (
 	"math"
 
+	"fedpace/coordinator/measure"
 	"fedpace/coordinator/round"
 	"fedpace/internal/statistics"
 )
@@ -78,19 +79,25 @@ func (h *history) add(r *round.Report) {
 
 // evaluation is the model measured on the held-out samples.
 type evaluation struct {
-	round          int
-	end            round.Time
-	loss, accuracy float64
+	round   int
+	end     round.Time
+	loss    float64
+	metrics []float64 // of the run's
 }
 
 // evaluations are the evaluations of a run: some that stand for all, the newest and the best.
 type evaluations struct {
 	statistics.Thinned[evaluation]
 	newest evaluation
-	best   evaluation // the highest accuracy; round 0: none yet
+	of     []measure.Metric
+	best   []float64 // of each metric; NaN: none yet
 }
 
-func newEvaluations() (e evaluations) {
+func newEvaluations(of []measure.Metric) (e evaluations) {
+	e.of = of
+	for range of {
+		e.best = append(e.best, math.NaN())
+	}
 	e.Thinned = statistics.Thin[evaluation](maxPoints)
 	e.Kept = make([]evaluation, 0, maxPoints)
 	return e
@@ -98,8 +105,10 @@ func newEvaluations() (e evaluations) {
 
 func (e *evaluations) add(v evaluation) {
 	e.newest = v
-	if e.best.round == 0 || v.accuracy > e.best.accuracy || math.IsNaN(e.best.accuracy) {
-		e.best = v
+	for i, m := range e.of {
+		if now := measure.At(v.metrics, i); m.Better(now, e.best[i]) {
+			e.best[i] = now
+		}
 	}
 	e.Add(v)
 }

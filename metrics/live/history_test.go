@@ -7,6 +7,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"fedpace/coordinator/measure"
 	"fedpace/coordinator/round"
 	"fedpace/metrics"
 )
@@ -16,7 +17,7 @@ func report(r int) *round.Report {
 	return &round.Report{
 		Round: r, Start: round.Time(r-1) * 1e9, End: round.Time(r) * 1e9, LocalSteps: 80, LearningRate: 0.3, Cohort: 10,
 		Outcomes: [round.Outcomes]int{round.Accepted: 10}, TrainingLoss: 4 / float64(r), WindowLoss: 5 / float64(r),
-		SGDSteps: int64(80 * r), ValidationLoss: math.NaN(), ValidationAccuracy: math.NaN(),
+		SGDSteps: int64(80 * r), ValidationLoss: math.NaN(),
 	}
 }
 
@@ -87,16 +88,16 @@ func TestHistoryIsBoundedAndComplete(t *testing.T) {
 
 // A history depends on the rounds alone, and its memory is that of its start.
 func TestHistoryOfAMillionRounds(t *testing.T) {
-	h, e := newHistory(), newEvaluations()
+	h, e := newHistory(), newEvaluations([]measure.Metric{{Name: measure.Accuracy}})
 	for r := 1; r <= 1_000_000; r++ {
 		h.add(report(r))
-		e.add(evaluation{r, round.Time(r), 1 / float64(r), float64(r%1000) / 1000})
+		e.add(evaluation{r, round.Time(r), 1 / float64(r), []float64{float64(r%1000) / 1000}})
 	}
 	if h.each != 1024 || len(h.points) != 977 || cap(h.points) != maxPoints {
 		t.Errorf("%d points of %d rounds in memory for %d; want 977 of 1024 in %d", len(h.points), h.each, cap(h.points), maxPoints)
 	}
-	if cap(e.Kept) != maxPoints || e.best.accuracy != 0.999 || e.best.round != 999 {
-		t.Errorf("evaluations in memory for %d, the best %+v", cap(e.Kept), e.best)
+	if cap(e.Kept) != maxPoints || e.best[0] != 0.999 {
+		t.Errorf("evaluations in memory for %d, the best %v", cap(e.Kept), e.best)
 	}
 }
 
@@ -104,12 +105,12 @@ func TestHistoryOfAMillionRounds(t *testing.T) {
 func TestEvaluationsAreThinned(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, 5*maxPoints).Draw(t, "evaluations")
-		e := newEvaluations()
+		e := newEvaluations([]measure.Metric{{Name: measure.Accuracy}, {Name: "error", Lower: true}})
 		best := -1.0
 		for i := 1; i <= n; i++ {
 			accuracy := float64(i * 7 % 11)
 			best = max(best, accuracy)
-			e.add(evaluation{round: 50 * i, accuracy: accuracy})
+			e.add(evaluation{round: 50 * i, metrics: []float64{accuracy, 11 - accuracy}})
 		}
 		all := e.All()
 		if len(all) > maxPoints+1 || all[0].round != 50 || all[len(all)-1].round != 50*n {
@@ -120,8 +121,8 @@ func TestEvaluationsAreThinned(t *testing.T) {
 				t.Fatalf("point %d is round %d, want every %d of them", i, v.round, e.Each)
 			}
 		}
-		if e.best.accuracy != best {
-			t.Fatalf("best %v, want %v", e.best.accuracy, best)
+		if e.best[0] != best || e.best[1] != 11-best {
+			t.Fatalf("best %v, want %v and %v", e.best, best, 11-best)
 		}
 	})
 }

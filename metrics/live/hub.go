@@ -93,8 +93,8 @@ func New(about *metrics.Run) *Hub {
 	}
 	h := &Hub{run: run, pace: usualPace, id: run.Started.UTC().Format("20060102T150405.000000000")}
 	h.state = state{
-		history: newHistory(), evaluations: newEvaluations(), spread: newSpread(), bestWindow: nan,
-		last:  round.Report{TrainingLoss: nan, WindowLoss: nan, ValidationLoss: nan, ValidationAccuracy: nan},
+		history: newHistory(), evaluations: newEvaluations(run.Metrics), spread: newSpread(), bestWindow: nan,
+		last:  round.Report{TrainingLoss: nan, WindowLoss: nan, ValidationLoss: nan},
 		tasks: make([]metrics.Task, 0, maxTasks), notices: []notice{},
 	}
 	h.frames.changed = make(chan struct{})
@@ -134,7 +134,7 @@ func (h *Hub) Round(r *metrics.Round) error {
 		s.bestWindow = r.WindowLoss
 	}
 	if r.Evaluated {
-		s.evaluations.add(evaluation{r.Round, r.End, r.ValidationLoss, r.ValidationAccuracy})
+		s.evaluations.add(evaluation{r.Round, r.End, r.ValidationLoss, r.Metrics})
 	}
 	s.history.add(&r.Report)
 	s.spread.add(r.End - r.Start)
@@ -226,8 +226,8 @@ func (s *state) final(e *metrics.End) {
 	if !e.Evaluated || math.IsNaN(e.ValidationLoss) || s.evaluations.newest.round == s.last.Round {
 		return
 	}
-	s.evaluations.add(evaluation{s.last.Round, s.last.End, e.ValidationLoss, e.ValidationAccuracy})
-	s.last.ValidationLoss, s.last.ValidationAccuracy = e.ValidationLoss, e.ValidationAccuracy
+	s.evaluations.add(evaluation{s.last.Round, s.last.End, e.ValidationLoss, e.Metrics})
+	s.last.ValidationLoss, s.last.Metrics = e.ValidationLoss, e.Metrics
 }
 
 // cut shortens a text that is too long to be read on a page.

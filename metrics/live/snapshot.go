@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"time"
 
+	"fedpace/coordinator/measure"
 	"fedpace/coordinator/round"
 	"fedpace/metrics"
 )
@@ -39,19 +40,25 @@ type snapshot struct {
 const format = 1
 
 type runShown struct {
-	ID       string  `json:"id"`
-	Name     string  `json:"name"`
-	Task     string  `json:"task"`
-	Schedule string  `json:"schedule"`
-	Data     string  `json:"data"`
-	Closing  string  `json:"closing"`
-	Version  string  `json:"version"`
-	Seed     uint64  `json:"seed,string"` // as text: JavaScript's numbers end at 2^53
-	Clients  int     `json:"clients"`
-	Cohort   int     `json:"cohort"`
-	Window   int     `json:"window"`
-	Started  string  `json:"started"` // RFC 3339
-	Target   float64 `json:"target_accuracy"`
+	ID       string        `json:"id"`
+	Name     string        `json:"name"`
+	Task     string        `json:"task"`
+	Schedule string        `json:"schedule"`
+	Data     string        `json:"data"`
+	Closing  string        `json:"closing"`
+	Version  string        `json:"version"`
+	Seed     uint64        `json:"seed,string"` // as text: JavaScript's numbers end at 2^53
+	Clients  int           `json:"clients"`
+	Cohort   int           `json:"cohort"`
+	Window   int           `json:"window"`
+	Started  string        `json:"started"` // RFC 3339
+	Metrics  []metricShown `json:"metrics"` // in the order of their values in measures
+}
+
+type metricShown struct {
+	Name   string `json:"name"`
+	First  bool   `json:"first"`  // shown before the others
+	Target number `json:"target"` // at which the run ends; null: none
 }
 
 type progress struct {
@@ -66,16 +73,18 @@ type progress struct {
 }
 
 type measures struct {
-	RoundSeconds           number `json:"round_seconds"`
-	LocalSteps             int    `json:"local_steps"`
-	LearningRate           number `json:"learning_rate"`
-	TrainingLoss           number `json:"training_loss"` // the window's mean, as in summary.json
-	BestTrainingLoss       number `json:"best_training_loss"`
-	RoundLoss              number `json:"round_loss"` // the last round's
-	ValidationLoss         number `json:"validation_loss"`
-	ValidationAccuracy     number `json:"validation_accuracy"`
-	BestValidationAccuracy number `json:"best_validation_accuracy"`
-	SGDSteps               int64  `json:"sgd_steps"`
+	RoundSeconds           number   `json:"round_seconds"`
+	LocalSteps             int      `json:"local_steps"`
+	LearningRate           number   `json:"learning_rate"`
+	TrainingLoss           number   `json:"training_loss"` // the window's mean, as in summary.json
+	BestTrainingLoss       number   `json:"best_training_loss"`
+	RoundLoss              number   `json:"round_loss"` // the last round's
+	ValidationLoss         number   `json:"validation_loss"`
+	ValidationAccuracy     number   `json:"validation_accuracy"` // null where it is no metric
+	BestValidationAccuracy number   `json:"best_validation_accuracy"`
+	Metrics                []number `json:"metrics"`
+	BestMetrics            []number `json:"best_metrics"`
+	SGDSteps               int64    `json:"sgd_steps"`
 }
 
 // spent is what all clients of the run have used.
@@ -149,7 +158,7 @@ func (h *Hub) snapshot(now time.Time) *snapshot {
 		Run: runShown{
 			ID: h.id, Name: a.Name, Task: a.Task, Schedule: a.Schedule, Data: a.Data, Closing: a.Closing, Version: a.Version,
 			Seed: a.Seed, Clients: a.Clients, Cohort: a.Cohort, Window: a.Window, Started: a.Started.Format(time.RFC3339),
-			Target: a.TargetAccuracy,
+			Metrics: metricsShown(a),
 		},
 		State: "running",
 		Progress: progress{
@@ -159,18 +168,22 @@ func (h *Hub) snapshot(now time.Time) *snapshot {
 		Now: measures{
 			RoundSeconds: number((s.last.End - s.last.Start).Seconds()), LocalSteps: s.last.LocalSteps, LearningRate: number(s.last.LearningRate),
 			TrainingLoss: number(s.last.WindowLoss), BestTrainingLoss: number(s.bestWindow), RoundLoss: number(s.last.TrainingLoss),
-			ValidationLoss: number(s.last.ValidationLoss), ValidationAccuracy: number(s.last.ValidationAccuracy),
+			ValidationLoss: number(s.last.ValidationLoss), ValidationAccuracy: number(math.NaN()),
 			BestValidationAccuracy: number(math.NaN()), SGDSteps: s.last.SGDSteps,
 		},
 		Outcomes: s.outcomes, EmptyRounds: s.empty,
 		Actors: actorsShown{a.Clients, len(a.Devices)}, Spent: spent{metrics.Seconds(s.used.Time), s.used.Steps, s.used.Bytes},
 		Curves:      curves{each: s.history.each, points: slices.Clone(s.history.points)},
-		Evaluations: evaluated{s.evaluations.Each, s.evaluations.All()},
+		Evaluations: evaluated{s.evaluations.Each, a.Metrics, s.evaluations.All()},
 		RoundTimes:  s.spread.shown(), LastRound: s.lastRound(a),
 		Notices: notices{s.unseen, slices.Clone(s.notices)},
 	}
-	if s.evaluations.best.round > 0 {
-		out.Now.BestValidationAccuracy = number(s.evaluations.best.accuracy)
+	for i, m := range a.Metrics {
+		now, best := number(measure.At(s.last.Metrics, i)), number(s.evaluations.best[i])
+		out.Now.Metrics, out.Now.BestMetrics = append(out.Now.Metrics, now), append(out.Now.BestMetrics, best)
+		if m.Name == measure.Accuracy {
+			out.Now.ValidationAccuracy, out.Now.BestValidationAccuracy = now, best
+		}
 	}
 	p := &out.Progress
 	if e := s.end; e != nil {
@@ -190,6 +203,21 @@ func (h *Hub) snapshot(now time.Time) *snapshot {
 		}
 	}
 	return out
+}
+
+// metricsShown are the run's metrics, each with the target that ends the run.
+func metricsShown(a *metrics.Run) []metricShown {
+	list := []metricShown{}
+	for i, m := range a.Metrics {
+		shown := metricShown{m.Name, i == a.Quality.At, number(math.NaN())}
+		for _, t := range a.Targets {
+			if t.At == i {
+				shown.Target = number(t.Value)
+			}
+		}
+		list = append(list, shown)
+	}
+	return list
 }
 
 func (s *spread) shown() roundTimes {
@@ -298,6 +326,7 @@ func (c curves) MarshalJSON() ([]byte, error) {
 // evaluated are the evaluations against virtual time.
 type evaluated struct {
 	each   int // evaluations a point
+	of     []measure.Metric
 	points []evaluation
 }
 
@@ -305,12 +334,15 @@ var evaluatedColumns = []column[evaluation]{
 	{"round", func(e *evaluation) float64 { return float64(e.round) }},
 	{"virtual_seconds", func(e *evaluation) float64 { return e.end.Seconds() }},
 	{"loss", func(e *evaluation) float64 { return e.loss }},
-	{"accuracy", func(e *evaluation) float64 { return e.accuracy }},
 }
 
-// MarshalJSON writes an object with a list for each column.
+// MarshalJSON writes an object with a list for each column, the metrics' among them.
 func (e evaluated) MarshalJSON() ([]byte, error) {
-	return appendColumns(fmt.Appendf(nil, `{"each":%d`, e.each), e.points, evaluatedColumns), nil
+	columns := slices.Clone(evaluatedColumns)
+	for i, m := range e.of {
+		columns = append(columns, column[evaluation]{m.Name, func(e *evaluation) float64 { return measure.At(e.metrics, i) }})
+	}
+	return appendColumns(fmt.Appendf(nil, `{"each":%d`, e.each), e.points, columns), nil
 }
 
 // appendColumns writes the rest of an object: a list for each column.

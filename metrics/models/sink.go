@@ -41,7 +41,7 @@ func (o *output) Finish(e *metrics.End) error {
 		}
 		return e.Start.Replace(file, func(w io.Writer) error { return o.run.WriteModel(w, params, which) })
 	}
-	return errors.Join(write(File, e.Params, "final"), write(BestFile, o.best, "best validation accuracy"))
+	return errors.Join(write(File, e.Params, "final"), write(BestFile, o.best, "best validation "+o.run.Quality.Name))
 }
 
 func (o *output) Save() ([]byte, error) {

@@ -15,6 +15,7 @@
 //	fedpace_virtual_training_loss            gauge    where measured
 //	fedpace_virtual_validation_loss          gauge    where measured
 //	fedpace_virtual_validation_accuracy      gauge    where measured
+//	fedpace_virtual_validation_metric        gauge    where measured, with the label metric
 //	fedpace_virtual_sgd_steps_total          counter  sum of K_r
 //	fedpace_virtual_updates_total            counter  tasks by outcome
 //

@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/common/expfmt"
 	"google.golang.org/protobuf/proto"
 
+	"fedpace/coordinator/measure"
 	"fedpace/coordinator/round"
 	"fedpace/metrics"
 )
@@ -26,7 +27,7 @@ type family struct {
 	name, help, unit string
 	kind             dto.MetricType
 	start            bool                          // its value holds from a round's start, not from its end
-	value            func(r *round.Report) float64 // nil: the tasks so far, a series for each outcome
+	value            func(r *round.Report) float64 // nil: a series for each outcome's tasks so far, or of metrics
 }
 
 const gauge, counter = dto.MetricType_GAUGE, dto.MetricType_COUNTER
@@ -37,8 +38,9 @@ var families = []family{
 	{name: "local_steps", help: "Local SGD steps a client, K_r, from the round's start.", kind: gauge, start: true, value: func(r *round.Report) float64 { return float64(r.LocalSteps) }},
 	{name: "learning_rate", help: "Learning rate, eta_r, from the round's start.", kind: gauge, start: true, value: func(r *round.Report) float64 { return r.LearningRate }},
 	{name: "training_loss", help: "Mean first-step loss of the round's accepted clients.", kind: gauge, value: func(r *round.Report) float64 { return r.TrainingLoss }},
-	{name: "validation_loss", help: "Mean cross-entropy on held-out samples.", kind: gauge, value: func(r *round.Report) float64 { return evaluated(r, r.ValidationLoss) }},
-	{name: "validation_accuracy", help: "Top-1 accuracy on held-out samples, 0 to 1.", kind: gauge, value: func(r *round.Report) float64 { return evaluated(r, r.ValidationAccuracy) }},
+	{name: "validation_loss", help: "Mean loss on held-out samples.", kind: gauge, value: func(r *round.Report) float64 { return evaluated(r, r.ValidationLoss) }},
+	{name: "validation_accuracy", help: "Top-1 accuracy on held-out samples, 0 to 1.", kind: gauge},
+	{name: "validation_metric", help: "A metric of the model, by its name, on held-out samples.", kind: gauge},
 	{name: "sgd_steps_total", help: "Local SGD steps of one client of each completed round: the sum of K_r.", kind: counter, value: func(r *round.Report) float64 { return float64(r.SGDSteps) }},
 	{name: "updates_total", help: "Tasks by how they ended.", kind: counter},
 }
@@ -61,9 +63,20 @@ func Write(w io.Writer, run *metrics.Run, epoch time.Time, rounds []round.Report
 		if f.unit != "" {
 			m.Unit = &f.unit
 		}
-		if f.value != nil {
+		switch {
+		case f.value != nil:
 			m.Metric = f.series(labels(run), epoch, rounds, f.value)
-		} else {
+		case f.kind == gauge:
+			for i, metric := range run.Metrics {
+				of := labels(run, "metric", metric.Name)
+				if f.name == "validation_accuracy" {
+					of = labels(run)
+				}
+				if f.name != "validation_accuracy" || metric.Name == measure.Accuracy {
+					m.Metric = append(m.Metric, f.series(of, epoch, rounds, func(r *round.Report) float64 { return measure.At(r.Metrics, i) })...)
+				}
+			}
+		default:
 			for o := range round.Outcome(round.Outcomes) {
 				updates := 0.0
 				m.Metric = append(m.Metric, f.series(labels(run, "outcome", o.String()), epoch, rounds, func(r *round.Report) float64 {

@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/common/model"
 	"pgregory.net/rapid"
 
+	"fedpace/coordinator/measure"
 	"fedpace/coordinator/round"
 	_ "fedpace/internal/testseed"
 	"fedpace/metrics"
@@ -29,12 +30,12 @@ const ms = round.Time(1e6)
 var rounds = []round.Report{
 	{Round: 1, End: 2500 * ms, LocalSteps: 80, LearningRate: 0.3, Outcomes: [round.Outcomes]int{round.Accepted: 2}, TrainingLoss: 4.25, SGDSteps: 80, ValidationLoss: math.NaN()},
 	{Round: 2, Start: 2500 * ms, End: 2500*ms + 1, LocalSteps: 64, LearningRate: 0.3, Outcomes: [round.Outcomes]int{round.Accepted: 1, round.Late: 1}, TrainingLoss: math.NaN(), SGDSteps: 144},
-	{Round: 3, Start: 2500*ms + 1, End: 4000 * ms, LocalSteps: 64, LearningRate: 0.3, Outcomes: [round.Outcomes]int{round.Accepted: 2}, TrainingLoss: 4, SGDSteps: 208, Evaluated: true, ValidationLoss: 3.5, ValidationAccuracy: 0.25},
+	{Round: 3, Start: 2500*ms + 1, End: 4000 * ms, LocalSteps: 64, LearningRate: 0.3, Outcomes: [round.Outcomes]int{round.Accepted: 2}, TrainingLoss: 4, SGDSteps: 208, Evaluated: true, ValidationLoss: 3.5, Metrics: []float64{0.25}},
 }
 
 func TestTheText(t *testing.T) {
 	var b bytes.Buffer
-	if err := Write(&b, &metrics.Run{Name: `a"b`, Task: "femnist", Schedule: "k-rounds", Seed: math.MaxUint64}, epoch, rounds); err != nil {
+	if err := Write(&b, &metrics.Run{Name: `a"b`, Task: "femnist", Schedule: "k-rounds", Seed: math.MaxUint64, Metrics: []measure.Metric{{Name: measure.Accuracy}}}, epoch, rounds); err != nil {
 		t.Fatal(err)
 	}
 	const l = `clock="virtual",run="a\"b",task="femnist",schedule="k-rounds",seed="18446744073709551615"`
@@ -59,12 +60,15 @@ fedpace_virtual_learning_rate{LABELS} 0.3 1.7673228025e+09
 # TYPE fedpace_virtual_training_loss gauge
 fedpace_virtual_training_loss{LABELS} 4.25 1.7673228025e+09
 fedpace_virtual_training_loss{LABELS} 4.0 1.767322804e+09
-# HELP fedpace_virtual_validation_loss Mean cross-entropy on held-out samples.
+# HELP fedpace_virtual_validation_loss Mean loss on held-out samples.
 # TYPE fedpace_virtual_validation_loss gauge
 fedpace_virtual_validation_loss{LABELS} 3.5 1.767322804e+09
 # HELP fedpace_virtual_validation_accuracy Top-1 accuracy on held-out samples, 0 to 1.
 # TYPE fedpace_virtual_validation_accuracy gauge
 fedpace_virtual_validation_accuracy{LABELS} 0.25 1.767322804e+09
+# HELP fedpace_virtual_validation_metric A metric of the model, by its name, on held-out samples.
+# TYPE fedpace_virtual_validation_metric gauge
+fedpace_virtual_validation_metric{LABELS,metric="accuracy"} 0.25 1.767322804e+09
 # HELP fedpace_virtual_sgd_steps Local SGD steps of one client of each completed round: the sum of K_r.
 # TYPE fedpace_virtual_sgd_steps counter
 fedpace_virtual_sgd_steps_total{LABELS} 144.0 1.7673228025e+09
@@ -89,7 +93,7 @@ fedpace_virtual_updates_total{LABELS,outcome="late"} 1.0 1.767322804e+09
 // No name is one of the wall clock's, as a scrape gives them.
 func TestTheClocksDoNotMix(t *testing.T) {
 	answer := httptest.NewRecorder()
-	prometheus.New(&metrics.Run{Name: "demo", Task: "femnist", Schedule: "fixed", Train: true}).Handler().ServeHTTP(answer, httptest.NewRequest("GET", "/metrics", nil))
+	prometheus.New(&metrics.Run{Name: "demo", Task: "femnist", Schedule: "fixed", Train: true, Metrics: []measure.Metric{{Name: measure.Accuracy}}}).Handler().ServeHTTP(answer, httptest.NewRequest("GET", "/metrics", nil))
 	parser := expfmt.NewTextParser(model.LegacyValidation)
 	live, err := parser.TextToMetricFamilies(answer.Body)
 	if err != nil {

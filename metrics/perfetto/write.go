@@ -48,11 +48,20 @@ const (
 	rateTrack
 	trainingLossTrack
 	validationLossTrack
-	accuracyTrack
+	metricTrack // of the first metric; others follow otherMetrics
 	clientsTrack
 
-	firstClient uint64 = 1 << 32
+	otherMetrics uint64 = 1 << 16
+	firstClient  uint64 = 1 << 32
 )
+
+// trackOf is the track of a metric.
+func trackOf(i int) uint64 {
+	if i == 0 {
+		return metricTrack
+	}
+	return otherMetrics + uint64(i)
+}
 
 // sequence is the one writer of packets.
 const sequence = 1
@@ -73,15 +82,18 @@ type tracer struct {
 func (t *tracer) describe() {
 	name := fmt.Sprintf("%s: %s, %s", t.run.Name, t.run.Task, t.run.Schedule)
 	t.track(&trace.TrackDescriptor{Uuid: runTrack, Name: name, ChildOrdering: trace.TrackDescriptor_EXPLICIT})
-	for rank, d := range []*trace.TrackDescriptor{
+	tracks := []*trace.TrackDescriptor{
 		{Uuid: roundsTrack, Name: "rounds"},
 		{Uuid: stepsTrack, Name: "K_r", Counter: &trace.CounterDescriptor{UnitName: "local steps"}},
 		{Uuid: rateTrack, Name: "eta_r", Counter: &trace.CounterDescriptor{}},
 		{Uuid: trainingLossTrack, Name: "training loss", Counter: &trace.CounterDescriptor{}},
 		{Uuid: validationLossTrack, Name: "validation loss", Counter: &trace.CounterDescriptor{}},
-		{Uuid: accuracyTrack, Name: "validation accuracy", Counter: &trace.CounterDescriptor{}},
-		{Uuid: clientsTrack, Name: "clients", ChildOrdering: trace.TrackDescriptor_EXPLICIT},
-	} {
+	}
+	for i, m := range t.run.Metrics {
+		tracks = append(tracks, &trace.TrackDescriptor{Uuid: trackOf(i), Name: "validation " + m.Name, Counter: &trace.CounterDescriptor{}})
+	}
+	tracks = append(tracks, &trace.TrackDescriptor{Uuid: clientsTrack, Name: "clients", ChildOrdering: trace.TrackDescriptor_EXPLICIT})
+	for rank, d := range tracks {
 		d.ParentUuid, d.SiblingOrderRank = runTrack, proto.Int32(int32(rank))
 		t.track(d)
 	}
@@ -134,7 +146,9 @@ func (t *tracer) counters(r *metrics.Round) {
 	}
 	t.counter(r.End, trainingLossTrack, r.TrainingLoss)
 	t.counter(r.End, validationLossTrack, r.ValidationLoss)
-	t.counter(r.End, accuracyTrack, r.ValidationAccuracy)
+	for i, v := range r.Metrics {
+		t.counter(r.End, trackOf(i), v)
+	}
 }
 
 func (t *tracer) counter(at round.Time, track uint64, v float64) {

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"pgregory.net/rapid"
 
+	"fedpace/coordinator/measure"
 	"fedpace/coordinator/round"
 	_ "fedpace/internal/testseed"
 	"fedpace/metrics"
@@ -183,7 +184,7 @@ var twoRounds = []metrics.Round{
 	{
 		Report: round.Report{
 			Round: 1, Start: 0, End: 5 * s, LocalSteps: 80, LearningRate: 0.3, Cohort: 2, Outcomes: [round.Outcomes]int{round.Accepted: 1, round.Late: 1},
-			TrainingLoss: 4.25, WindowLoss: 4.25, SGDSteps: 80, Evaluated: true, ValidationLoss: 4, ValidationAccuracy: 0.125,
+			TrainingLoss: 4.25, WindowLoss: 4.25, SGDSteps: 80, Evaluated: true, ValidationLoss: 4, Metrics: []float64{0.125},
 		},
 		Ended: 2,
 		Tasks: []metrics.Task{
@@ -194,7 +195,7 @@ var twoRounds = []metrics.Round{
 	{
 		Report: round.Report{
 			Round: 2, Start: 5 * s, End: 9 * s, LocalSteps: 64, LearningRate: 0.3, Cohort: 1, Outcomes: [round.Outcomes]int{round.Accepted: 1},
-			TrainingLoss: 4, WindowLoss: 4.125, SGDSteps: 144, ValidationLoss: math.NaN(), ValidationAccuracy: math.NaN(),
+			TrainingLoss: 4, WindowLoss: 4.125, SGDSteps: 144, ValidationLoss: math.NaN(),
 		},
 		Ended: 1,
 		Tasks: []metrics.Task{
@@ -204,7 +205,7 @@ var twoRounds = []metrics.Round{
 }
 
 func TestATrace(t *testing.T) {
-	v, wrote := traceOf(t, &metrics.Run{Name: "demo", Task: "femnist", Schedule: "k-rounds", Classes: []string{"phone", "tablet"}}, twoRounds, 0, 0)
+	v, wrote := traceOf(t, &metrics.Run{Name: "demo", Task: "femnist", Schedule: "k-rounds", Classes: []string{"phone", "tablet"}, Metrics: []measure.Metric{{Name: measure.Accuracy}}}, twoRounds, 0, 0)
 	if wrote != (Written{Rounds: 2, Tasks: 3, Clients: 2}) {
 		t.Errorf("%+v", wrote)
 	}
@@ -249,7 +250,7 @@ func TestATrace(t *testing.T) {
 	}
 	if diff := gocmp.Diff(map[uint64]map[uint64]float64{
 		stepsTrack: {0: 80, 5 * second: 64}, rateTrack: {0: 0.3}, trainingLossTrack: {5 * second: 4.25, 9 * second: 4},
-		validationLossTrack: {5 * second: 4}, accuracyTrack: {5 * second: 0.125},
+		validationLossTrack: {5 * second: 4}, metricTrack: {5 * second: 0.125},
 	}, v.counters); diff != "" {
 		t.Error(diff)
 	}
@@ -294,7 +295,7 @@ func TestEverythingTiles(t *testing.T) {
 			r.End = at
 			rounds = append(rounds, r)
 		}
-		v, wrote := traceOf(t, &metrics.Run{}, rounds, 0, 0)
+		v, wrote := traceOf(t, &metrics.Run{Metrics: []measure.Metric{{Name: measure.Accuracy}}}, rounds, 0, 0)
 		if wrote.Tasks != tasks || wrote.Clients != len(v.tracks)-8 {
 			t.Fatalf("%+v, %d tracks", wrote, len(v.tracks))
 		}

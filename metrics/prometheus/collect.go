@@ -7,6 +7,7 @@ import (
 
 	client "github.com/prometheus/client_golang/prometheus"
 
+	"fedpace/coordinator/measure"
 	"fedpace/coordinator/round"
 	"fedpace/metrics"
 )
@@ -101,8 +102,15 @@ func (m *Metrics) collectRun(c *scrape, s *state) {
 		c.add("learning_rate", "Learning rate of the last round, eta_r.").gauge(s.last.LearningRate)
 	}
 	c.add("training_loss", "Mean first-step loss of the accepted clients, in the last round that has one.").measured(s.last.TrainingLoss)
-	c.add("validation_loss", "Mean cross-entropy on held-out samples at the last evaluation.").measured(s.last.ValidationLoss)
-	c.add("validation_accuracy", "Top-1 accuracy on held-out samples at the last evaluation, 0 to 1.").measured(s.last.ValidationAccuracy)
+	c.add("validation_loss", "Mean loss on held-out samples at the last evaluation.").measured(s.last.ValidationLoss)
+	accuracy := c.add("validation_accuracy", "Top-1 accuracy on held-out samples at the last evaluation, 0 to 1.")
+	metric := c.add("validation_metric", "A metric of the model, by its name, on held-out samples at the last evaluation.", "metric")
+	for i, of := range m.run.Metrics {
+		v := measure.At(s.last.Metrics, i)
+		if metric.measured(v, of.Name); of.Name == measure.Accuracy {
+			accuracy.measured(v)
+		}
+	}
 	m.collectFairness(c, s.clients)
 	c.add("losses_not_finite_total", "Rounds whose training or validation loss was measured and is infinite or not a number.").counter(float64(s.notFinite))
 }
@@ -116,12 +124,22 @@ func (m *Metrics) collectFairness(c *scrape, e *metrics.ClientEvaluation) {
 	at := c.add("client_evaluation_round", "Round after which a model was last measured on the clients' own samples.")
 	accuracy := c.add("client_accuracy", "Top-1 accuracy on a client's own samples at that evaluation, 0 to 1: mean over the clients, or over the tenth with the lowest.", "over", "class")
 	jain := c.add("client_accuracy_jain", "Jain's fairness index of the clients' accuracies at that evaluation, 0 to 1.", "class")
-	loss := c.add("client_loss", "Mean cross-entropy on a client's own samples at that evaluation: mean over the clients, or over the tenth with the highest.", "over", "class")
+	metric := c.add("client_metric", "A metric of the model, by its name, on a client's own samples at that evaluation: mean over the clients, or over the tenth with the worst.", "metric", "over", "class")
+	metricJain := c.add("client_metric_jain", "Jain's fairness index of the clients' values of a metric at that evaluation, 0 to 1.", "metric", "class")
+	loss := c.add("client_loss", "Mean loss on a client's own samples at that evaluation: mean over the clients, or over the tenth with the highest.", "over", "class")
 	at.gauge(float64(e.Round))
 	send := func(class string, f *metrics.Fairness) {
-		accuracy.measured(f.Accuracy, "all", class)
-		accuracy.measured(f.WorstAccuracy, "worst_decile", class)
-		jain.measured(f.Jain, class)
+		for i, v := range f.Metrics {
+			name := m.run.Metrics[i].Name
+			metric.measured(v.Mean, name, "all", class)
+			metric.measured(v.Worst, name, "worst_decile", class)
+			metricJain.measured(v.Jain, name, class)
+			if name == measure.Accuracy {
+				accuracy.measured(v.Mean, "all", class)
+				accuracy.measured(v.Worst, "worst_decile", class)
+				jain.measured(v.Jain, class)
+			}
+		}
 		loss.measured(f.Loss, "all", class)
 		loss.measured(f.WorstLoss, "worst_decile", class)
 	}

@@ -116,7 +116,7 @@ func New(run *metrics.Run) *Metrics {
 	s.at = run.Started
 	n := len(m.classes)
 	s.phases, m.batch.phases, s.slowest = make([][phases]histogram, n), make([][phases]histogram, n), make([][phases]float64, n)
-	s.last.TrainingLoss, s.last.ValidationLoss, s.last.ValidationAccuracy = math.NaN(), math.NaN(), math.NaN()
+	s.last.TrainingLoss, s.last.ValidationLoss = math.NaN(), math.NaN()
 	m.registry.MustRegister(m)
 	return m
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
 
+	"fedpace/coordinator/measure"
 	"fedpace/coordinator/round"
 	"fedpace/metrics"
 	"fedpace/metrics/web"
@@ -42,7 +43,7 @@ func report(t testing.TB, m *Metrics, r round.Report, u metrics.Usage) {
 // served is a run with two rounds behind it, of which the first was evaluated.
 func served(t testing.TB, devices ...string) *Metrics {
 	m := New(&metrics.Run{
-		Name: "demo", Task: "femnist", Schedule: "k-rounds", Train: true, Version: "v1", Kernel: "avx2", Clients: 3000, Devices: devices,
+		Name: "demo", Task: "femnist", Schedule: "k-rounds", Train: true, Metrics: []measure.Metric{{Name: measure.Accuracy}}, Version: "v1", Kernel: "avx2", Clients: 3000, Devices: devices,
 		Rounds: 8, VirtualSeconds: 11.606, Started: time.Now(), FixedSteps: 80 / 3.0375, Power: metrics.Power{Watts: make([]metrics.Watts, 1)},
 		MeanPlan: func(int) (round.Plan, error) { return femnist, nil },
 		Waiting:  func() (string, time.Time) { return "make stream x", time.Unix(1_700_000_000, 0) },
@@ -64,11 +65,11 @@ func served(t testing.TB, devices ...string) *Metrics {
 	}
 	report(t, m, round.Report{
 		Round: 1, End: 3_037_500_000, LocalSteps: 80, LearningRate: 0.3, Cohort: 61, Outcomes: [round.Outcomes]int{round.Accepted: 60, round.Dropped: 1},
-		TrainingLoss: 4.25, SGDSteps: 80, Evaluated: true, ValidationLoss: 3.5, ValidationAccuracy: 0.25,
+		TrainingLoss: 4.25, SGDSteps: 80, Evaluated: true, ValidationLoss: 3.5, Metrics: []float64{0.25},
 	}, usage)
 	report(t, m, round.Report{
 		Round: 2, Start: 3_037_500_000, End: 5_803_000_000, LocalSteps: 64, LearningRate: 0.15, Cohort: 60, Outcomes: [round.Outcomes]int{round.Late: 60},
-		TrainingLoss: math.NaN(), SGDSteps: 144, ValidationLoss: math.NaN(), ValidationAccuracy: math.NaN(),
+		TrainingLoss: math.NaN(), SGDSteps: 144, ValidationLoss: math.NaN(),
 	}, usage)
 	return m
 }
@@ -196,6 +197,7 @@ func TestTheNamesThatOthersRelyOn(t *testing.T) {
 		"fedpace_updates_total counter {kind,outcome}",
 		"fedpace_validation_accuracy gauge",
 		"fedpace_validation_loss gauge",
+		"fedpace_validation_metric gauge {metric}",
 		"fedpace_virtual_time_seconds gauge",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -334,7 +336,7 @@ func TestARunThatHasNotBegunShowsNoLoss(t *testing.T) {
 // A run that goes on is where it was before its next round.
 func TestARunThatGoesOn(t *testing.T) {
 	m := New(&metrics.Run{Name: "demo"})
-	last := round.Report{Round: 7, End: 21e9, SGDSteps: 560, TrainingLoss: 2, ValidationLoss: math.NaN(), ValidationAccuracy: math.NaN()}
+	last := round.Report{Round: 7, End: 21e9, SGDSteps: 560, TrainingLoss: 2, ValidationLoss: math.NaN()}
 	if err := m.Start(&metrics.Start{Last: &metrics.Round{Report: last, Usage: &metrics.Usage{Straggling: 3}}}); err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 	"iter"
 	"math"
 	"os"
+	"reflect"
 	"regexp"
 	"slices"
 	"testing"
@@ -18,6 +19,7 @@ import (
 	"github.com/parquet-go/parquet-go"
 	"pgregory.net/rapid"
 
+	"fedpace/coordinator/measure"
 	"fedpace/coordinator/round"
 	_ "fedpace/internal/testseed"
 	"fedpace/metrics"
@@ -69,26 +71,35 @@ func sequence(rounds []round.Report, then error) iter.Seq2[round.Report, error] 
 	}
 }
 
+// accuracyRow is the column of a run's accuracy.
+type accuracyRow struct {
+	ValidationAccuracy *float64 `parquet:"validation_accuracy,optional"`
+}
+
 func TestRounds(t *testing.T) {
 	reports := []round.Report{
-		{Round: 1, End: 4_037_500_000, LocalSteps: 80, LearningRate: 0.3, Cohort: 60, Outcomes: [round.Outcomes]int{55, 1, 2, 0, 1, 1}, Steps: round.Spread{Tasks: 60, Smallest: 7, Largest: 80, Sum: 4653}, TrainingLoss: 4.25, SGDSteps: 80, Evaluated: true, ValidationLoss: 4, ValidationAccuracy: 0},
+		{Round: 1, End: 4_037_500_000, LocalSteps: 80, LearningRate: 0.3, Cohort: 60, Outcomes: [round.Outcomes]int{55, 1, 2, 0, 1, 1}, Steps: round.Spread{Tasks: 60, Smallest: 7, Largest: 80, Sum: 4653}, TrainingLoss: 4.25, SGDSteps: 80, Evaluated: true, ValidationLoss: 4, Metrics: []float64{0}},
 		{Round: 2, Start: 4_037_500_000, End: 8e9, LocalSteps: 64, LearningRate: 0.3, TrainingLoss: math.NaN(), SGDSteps: 144},
 	}
 	var b bytes.Buffer
-	if err := WriteRounds(&b, &metrics.Run{Name: "demo", Version: "v1"}, sequence(reports, nil)); err != nil {
+	if err := WriteRounds(&b, &metrics.Run{Name: "demo", Version: "v1", Metrics: []measure.Metric{{Name: measure.Accuracy}}}, sequence(reports, nil)); err != nil {
 		t.Fatal(err)
 	}
 	rows, f := readBack[Round](t, b.Bytes())
+	accuracies, _ := readBack[accuracyRow](t, b.Bytes())
 	value := func(v float64) *float64 { return &v }
 	steps := func(v int32) *int32 { return &v }
 	if diff := cmp.Diff([]Round{
 		{
 			Round: 1, VirtualSeconds: 4.0375, RoundSeconds: 4.0375, LocalSteps: 80, LearningRate: 0.3, Cohort: 60, Accepted: 55, Late: 1, Dropped: 2, Cancelled: 1, Refused: 1,
-			TrainingLoss: value(4.25), ValidationLoss: value(4), ValidationAccuracy: value(0), SGDSteps: 80,
+			TrainingLoss: value(4.25), ValidationLoss: value(4), SGDSteps: 80,
 			SmallestLocalSteps: steps(7), MeanLocalSteps: value(77.55), LargestLocalSteps: steps(80),
 		},
 		{Round: 2, StartSeconds: 4.0375, VirtualSeconds: 8, RoundSeconds: 3.9625, LocalSteps: 64, LearningRate: 0.3, SGDSteps: 144},
 	}, rows); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff([]accuracyRow{{value(0)}, {}}, accuracies); diff != "" {
 		t.Error(diff)
 	}
 	described(t, f)
@@ -280,7 +291,7 @@ func TestTheColumnsAreDocumented(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, text := range []string{columns[Round](), columns[Client](), columns[Task]()} {
+	for _, text := range []string{columns(rowType([]measure.Metric{{Name: measure.Accuracy}})), columns(reflect.TypeFor[Client]()), columns(reflect.TypeFor[Task]())} {
 		var list map[string]about
 		if err := json.Unmarshal([]byte(text), &list); err != nil {
 			t.Fatal(err)

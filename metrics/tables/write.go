@@ -6,11 +6,13 @@ import (
 	"io"
 	"iter"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/parquet-go/parquet-go"
 
+	"fedpace/coordinator/measure"
 	"fedpace/coordinator/round"
 	"fedpace/metrics"
 )
@@ -39,9 +41,14 @@ const (
 
 // write writes the rows of a table. Its metadata say which run it is of.
 func write[T any](w io.Writer, run *metrics.Run, rows iter.Seq2[T, error]) error {
+	return writeRows(w, run, reflect.TypeFor[T](), rows)
+}
+
+// writeRows is write for rows that are values of a struct.
+func writeRows[T any](w io.Writer, run *metrics.Run, row reflect.Type, rows iter.Seq2[T, error]) error {
 	said := parquet.KeyValueMetadata
-	p := parquet.NewGenericWriter[T](w, parquet.CreatedBy("fedpace", run.Version, ""),
-		parquet.Compression(&parquet.Zstd), parquet.MaxRowsPerRowGroup(groupSet), said("columns", columns[T]()),
+	p := parquet.NewGenericWriter[T](w, parquet.SchemaOf(reflect.New(row).Interface()), parquet.CreatedBy("fedpace", run.Version, ""),
+		parquet.Compression(&parquet.Zstd), parquet.MaxRowsPerRowGroup(groupSet), said("columns", columns(row)),
 		said("run", run.Name), said("task", run.Task), said("schedule", run.Schedule),
 		said("seed", strconv.FormatUint(run.Seed, 10)), said("clients", strconv.Itoa(run.Clients)), said("version", run.Version))
 	buffer := make([]T, 0, batch)
@@ -68,14 +75,42 @@ func write[T any](w io.Writer, run *metrics.Run, rows iter.Seq2[T, error]) error
 
 // WriteRounds writes rounds.parquet.
 func WriteRounds(w io.Writer, run *metrics.Run, rounds iter.Seq2[round.Report, error]) error {
-	return write(w, run, func(yield func(Round, error) bool) {
+	row := rowType(run.Metrics)
+	return writeRows(w, run, row, func(yield func(any, error) bool) {
 		for r, err := range rounds {
-			if !yield(rowOf(&r), err) {
+			v := reflect.New(row).Elem()
+			fields := reflect.ValueOf(rowOf(&r))
+			for i := range fields.NumField() {
+				v.FieldByName(fields.Type().Field(i).Name).Set(fields.Field(i))
+			}
+			for i := range run.Metrics {
+				v.FieldByName(metricField(i)).Set(reflect.ValueOf(metrics.Measured(measure.At(r.Metrics, i))))
+			}
+			if !yield(v.Interface(), err) {
 				return
 			}
 		}
 	})
 }
+
+// rowType is [Round] with a column for each metric behind that of the validation loss.
+func rowType(list []measure.Metric) reflect.Type {
+	fields := reflect.VisibleFields(reflect.TypeFor[Round]())
+	at := 1 + slices.IndexFunc(fields, func(f reflect.StructField) bool { return f.Name == "ValidationLoss" })
+	for i, m := range list {
+		about := m.Name + " on held-out samples"
+		if m.Name == measure.Accuracy {
+			about = "top-1 accuracy on held-out samples, 0 to 1"
+		}
+		fields = slices.Insert(fields, at+i, reflect.StructField{
+			Name: metricField(i), Type: reflect.TypeFor[*float64](),
+			Tag: reflect.StructTag(fmt.Sprintf(`parquet:"validation_%s,optional" about:%q`, m.Name, about)),
+		})
+	}
+	return reflect.StructOf(fields)
+}
+
+func metricField(i int) string { return fmt.Sprintf("Metric%d", i) }
 
 func rowOf(r *round.Report) Round {
 	row := Round{
@@ -86,7 +121,7 @@ func rowOf(r *round.Report) Round {
 		TrainingLoss: metrics.Measured(r.TrainingLoss), SGDSteps: r.SGDSteps,
 	}
 	if r.Evaluated {
-		row.ValidationLoss, row.ValidationAccuracy = metrics.Measured(r.ValidationLoss), metrics.Measured(r.ValidationAccuracy)
+		row.ValidationLoss = metrics.Measured(r.ValidationLoss)
 	}
 	if r.KnowsSteps() {
 		smallest, mean, largest := int32(r.Steps.Smallest), r.Steps.Mean(), int32(r.Steps.Largest)
@@ -95,7 +130,7 @@ func rowOf(r *round.Report) Round {
 	return row
 }
 
-// Round is a row of rounds.parquet.
+// Round is a row of rounds.parquet, without its metrics.
 type Round struct {
 	Round              int32    `parquet:"round" about:"number of the round, from 1"`
 	StartSeconds       float64  `parquet:"start_seconds" about:"virtual time of its first task; rounds that overlap: of the close before" unit:"s"`
@@ -111,8 +146,7 @@ type Round struct {
 	Cancelled          int32    `parquet:"cancelled" about:"tasks that the close made needless" unit:"tasks"`
 	Refused            int32    `parquet:"refused" about:"tasks whose update was not valid" unit:"tasks"`
 	TrainingLoss       *float64 `parquet:"training_loss,optional" about:"mean first-step loss of the accepted clients"`
-	ValidationLoss     *float64 `parquet:"validation_loss,optional" about:"mean cross-entropy on held-out samples"`
-	ValidationAccuracy *float64 `parquet:"validation_accuracy,optional" about:"top-1 accuracy on held-out samples, 0 to 1"`
+	ValidationLoss     *float64 `parquet:"validation_loss,optional" about:"mean loss on held-out samples"`
 	SGDSteps           int64    `parquet:"sgd_steps" about:"sum of K_r up to here" unit:"steps"`
 	SmallestLocalSteps *int32   `parquet:"smallest_local_steps,optional" about:"smallest K of the tasks that ended in it" unit:"steps"`
 	MeanLocalSteps     *float64 `parquet:"mean_local_steps,optional" about:"their mean K" unit:"steps"`
@@ -155,9 +189,9 @@ type about struct {
 }
 
 // columns is the metadata's JSON for a row's type.
-func columns[T any]() string {
+func columns(row reflect.Type) string {
 	list := map[string]about{}
-	for _, f := range reflect.VisibleFields(reflect.TypeFor[T]()) {
+	for _, f := range reflect.VisibleFields(row) {
 		name, _, _ := strings.Cut(f.Tag.Get("parquet"), ",")
 		list[name] = about{f.Tag.Get("about"), f.Tag.Get("unit")}
 	}

@@ -149,7 +149,7 @@ func AdviseRun(ctx context.Context, dir string, g Given, points int) (*Advice, e
 	}
 	var known []folder.Progress // with a loss of the window
 	least := math.NaN()
-	for p, err := range folder.Follow(dir, c.Schedule.Window) {
+	for p, err := range folder.Follow(dir, &c) {
 		if err != nil {
 			return nil, err
 		}

@@ -168,7 +168,7 @@ func readCell(dir string) (Curve, error) {
 	if config.Train {
 		c.Data = config.Data.String()
 	}
-	if err := c.thin(dir, config.Schedule); err != nil {
+	if err := c.thin(dir, &config); err != nil {
 		return Curve{}, err
 	}
 	s, err := folder.ReadSummary(filepath.Join(dir, folder.SummaryFile))
@@ -189,7 +189,8 @@ func readCell(dir string) (Curve, error) {
 
 // thin follows the rounds and keeps a point for each evaluation that was better
 // than those before, and for the last.
-func (c *Curve) thin(dir string, s config.Schedule) error {
+func (c *Curve) thin(dir string, of *config.Config) error {
+	s := of.Schedule
 	plateau, err := schedule.NewPlateau(schedule.PlateauConfig{Patience: s.Patience, MinDelta: s.MinDelta})
 	if err != nil {
 		return err
@@ -200,7 +201,7 @@ func (c *Curve) thin(dir string, s config.Schedule) error {
 	_, stepEta := s.Eta.(schedule.StepEta)
 	var last Point
 	var previous folder.Progress
-	for r, err := range folder.Follow(dir, s.Window) {
+	for r, err := range folder.Follow(dir, of) {
 		if err != nil {
 			return err
 		}
@@ -209,11 +210,11 @@ func (c *Curve) thin(dir string, s config.Schedule) error {
 		}
 		previous = r
 		c.Rounds, c.VirtualSeconds, c.BestLoss = r.Round, r.End.Seconds(), r.BestLoss
-		if math.IsNaN(r.ValidationAccuracy) {
+		if math.IsNaN(r.Quality) {
 			continue
 		}
-		c.BestAccuracy, c.FinalAccuracy = r.BestAccuracy, r.ValidationAccuracy
-		plateau.Observe(1 - r.ValidationAccuracy)
+		c.BestAccuracy, c.FinalAccuracy = r.Best, r.Quality
+		plateau.Observe(1 - r.Quality)
 		if plateau.Converged && math.IsNaN(c.Plateaued) {
 			c.Plateaued = r.End.Seconds()
 		}

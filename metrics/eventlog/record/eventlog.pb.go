@@ -184,6 +184,7 @@ type Run struct {
 	Slowest       uint32                 `protobuf:"varint,10,opt,name=slowest,proto3" json:"slowest,omitempty"`                        // tasks of a round that are kept for their length
 	Sample        uint32                 `protobuf:"varint,11,opt,name=sample,proto3" json:"sample,omitempty"`                          // tasks of the other clients that are kept
 	Version       string                 `protobuf:"bytes,12,opt,name=version,proto3" json:"version,omitempty"`                         // of the program
+	Metrics       *Metrics               `protobuf:"bytes,13,opt,name=metrics,proto3" json:"metrics,omitempty"`                         // by which models are measured besides their loss; absent: accuracy alone, in Round.validation_accuracy
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -302,6 +303,58 @@ func (x *Run) GetVersion() string {
 	return ""
 }
 
+func (x *Run) GetMetrics() *Metrics {
+	if x != nil {
+		return x.Metrics
+	}
+	return nil
+}
+
+// Metrics names metrics, in the order of Round.validation_metrics.
+type Metrics struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Names         []string               `protobuf:"bytes,1,rep,name=names,proto3" json:"names,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Metrics) Reset() {
+	*x = Metrics{}
+	mi := &file_eventlog_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Metrics) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Metrics) ProtoMessage() {}
+
+func (x *Metrics) ProtoReflect() protoreflect.Message {
+	mi := &file_eventlog_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Metrics.ProtoReflect.Descriptor instead.
+func (*Metrics) Descriptor() ([]byte, []int) {
+	return file_eventlog_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *Metrics) GetNames() []string {
+	if x != nil {
+		return x.Names
+	}
+	return nil
+}
+
 // Round is a round that is complete.
 type Round struct {
 	state              protoimpl.MessageState `protogen:"open.v1"`
@@ -317,17 +370,18 @@ type Round struct {
 	WindowLoss         *float64               `protobuf:"fixed64,10,opt,name=window_loss,json=windowLoss,proto3,oneof" json:"window_loss,omitempty"`
 	ValidationLoss     *float64               `protobuf:"fixed64,11,opt,name=validation_loss,json=validationLoss,proto3,oneof" json:"validation_loss,omitempty"`
 	ValidationAccuracy *float64               `protobuf:"fixed64,12,opt,name=validation_accuracy,json=validationAccuracy,proto3,oneof" json:"validation_accuracy,omitempty"`
-	SgdSteps           uint64                 `protobuf:"varint,13,opt,name=sgd_steps,json=sgdSteps,proto3" json:"sgd_steps,omitempty"` // sum of K_r so far
-	Ended              uint32                 `protobuf:"varint,14,opt,name=ended,proto3" json:"ended,omitempty"`                       // tasks and candidates that ended in it, kept or not
-	Thinned            bool                   `protobuf:"varint,15,opt,name=thinned,proto3" json:"thinned,omitempty"`                   // only the slowest task and those of real devices are kept
-	Tasks              []*Task                `protobuf:"bytes,16,rep,name=tasks,proto3" json:"tasks,omitempty"`                        // by start, then number
+	SgdSteps           uint64                 `protobuf:"varint,13,opt,name=sgd_steps,json=sgdSteps,proto3" json:"sgd_steps,omitempty"`                                    // sum of K_r so far
+	Ended              uint32                 `protobuf:"varint,14,opt,name=ended,proto3" json:"ended,omitempty"`                                                          // tasks and candidates that ended in it, kept or not
+	Thinned            bool                   `protobuf:"varint,15,opt,name=thinned,proto3" json:"thinned,omitempty"`                                                      // only the slowest task and those of real devices are kept
+	Tasks              []*Task                `protobuf:"bytes,16,rep,name=tasks,proto3" json:"tasks,omitempty"`                                                           // by start, then number
+	ValidationMetrics  []float64              `protobuf:"fixed64,17,rep,packed,name=validation_metrics,json=validationMetrics,proto3" json:"validation_metrics,omitempty"` // of Run.metrics, where measured
 	unknownFields      protoimpl.UnknownFields
 	sizeCache          protoimpl.SizeCache
 }
 
 func (x *Round) Reset() {
 	*x = Round{}
-	mi := &file_eventlog_proto_msgTypes[2]
+	mi := &file_eventlog_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -339,7 +393,7 @@ func (x *Round) String() string {
 func (*Round) ProtoMessage() {}
 
 func (x *Round) ProtoReflect() protoreflect.Message {
-	mi := &file_eventlog_proto_msgTypes[2]
+	mi := &file_eventlog_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -352,7 +406,7 @@ func (x *Round) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Round.ProtoReflect.Descriptor instead.
 func (*Round) Descriptor() ([]byte, []int) {
-	return file_eventlog_proto_rawDescGZIP(), []int{2}
+	return file_eventlog_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Round) GetRound() uint32 {
@@ -467,6 +521,13 @@ func (x *Round) GetTasks() []*Task {
 	return nil
 }
 
+func (x *Round) GetValidationMetrics() []float64 {
+	if x != nil {
+		return x.ValidationMetrics
+	}
+	return nil
+}
+
 // Task is one client's part in a round.
 type Task struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -491,7 +552,7 @@ type Task struct {
 
 func (x *Task) Reset() {
 	*x = Task{}
-	mi := &file_eventlog_proto_msgTypes[3]
+	mi := &file_eventlog_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -503,7 +564,7 @@ func (x *Task) String() string {
 func (*Task) ProtoMessage() {}
 
 func (x *Task) ProtoReflect() protoreflect.Message {
-	mi := &file_eventlog_proto_msgTypes[3]
+	mi := &file_eventlog_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -516,7 +577,7 @@ func (x *Task) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Task.ProtoReflect.Descriptor instead.
 func (*Task) Descriptor() ([]byte, []int) {
-	return file_eventlog_proto_rawDescGZIP(), []int{3}
+	return file_eventlog_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Task) GetTask() uint64 {
@@ -632,7 +693,7 @@ const file_eventlog_proto_rawDesc = "" +
 	"\x06Record\x12*\n" +
 	"\x03run\x18\x01 \x01(\v2\x16.fedpace.events.v1.RunH\x00R\x03run\x120\n" +
 	"\x05round\x18\x02 \x01(\v2\x18.fedpace.events.v1.RoundH\x00R\x05roundB\x06\n" +
-	"\x04kind\"\xac\x02\n" +
+	"\x04kind\"\xe2\x02\n" +
 	"\x03Run\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04task\x18\x02 \x01(\tR\x04task\x12\x1a\n" +
@@ -647,7 +708,10 @@ const file_eventlog_proto_rawDesc = "" +
 	"\aslowest\x18\n" +
 	" \x01(\rR\aslowest\x12\x16\n" +
 	"\x06sample\x18\v \x01(\rR\x06sample\x12\x18\n" +
-	"\aversion\x18\f \x01(\tR\aversion\"\xe9\x04\n" +
+	"\aversion\x18\f \x01(\tR\aversion\x124\n" +
+	"\ametrics\x18\r \x01(\v2\x1a.fedpace.events.v1.MetricsR\ametrics\"\x1f\n" +
+	"\aMetrics\x12\x14\n" +
+	"\x05names\x18\x01 \x03(\tR\x05names\"\x98\x05\n" +
 	"\x05Round\x12\x14\n" +
 	"\x05round\x18\x01 \x01(\rR\x05round\x12\x19\n" +
 	"\bstart_ns\x18\x02 \x01(\x03R\astartNs\x12\x17\n" +
@@ -669,7 +733,8 @@ const file_eventlog_proto_rawDesc = "" +
 	"\tsgd_steps\x18\r \x01(\x04R\bsgdSteps\x12\x14\n" +
 	"\x05ended\x18\x0e \x01(\rR\x05ended\x12\x18\n" +
 	"\athinned\x18\x0f \x01(\bR\athinned\x12-\n" +
-	"\x05tasks\x18\x10 \x03(\v2\x17.fedpace.events.v1.TaskR\x05tasksB\x10\n" +
+	"\x05tasks\x18\x10 \x03(\v2\x17.fedpace.events.v1.TaskR\x05tasks\x12-\n" +
+	"\x12validation_metrics\x18\x11 \x03(\x01R\x11validationMetricsB\x10\n" +
 	"\x0e_training_lossB\x0e\n" +
 	"\f_window_lossB\x12\n" +
 	"\x10_validation_lossB\x16\n" +
@@ -716,24 +781,26 @@ func file_eventlog_proto_rawDescGZIP() []byte {
 }
 
 var file_eventlog_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_eventlog_proto_msgTypes = make([]protoimpl.MessageInfo, 4)
+var file_eventlog_proto_msgTypes = make([]protoimpl.MessageInfo, 5)
 var file_eventlog_proto_goTypes = []any{
-	(Outcome)(0),   // 0: fedpace.events.v1.Outcome
-	(*Record)(nil), // 1: fedpace.events.v1.Record
-	(*Run)(nil),    // 2: fedpace.events.v1.Run
-	(*Round)(nil),  // 3: fedpace.events.v1.Round
-	(*Task)(nil),   // 4: fedpace.events.v1.Task
+	(Outcome)(0),    // 0: fedpace.events.v1.Outcome
+	(*Record)(nil),  // 1: fedpace.events.v1.Record
+	(*Run)(nil),     // 2: fedpace.events.v1.Run
+	(*Metrics)(nil), // 3: fedpace.events.v1.Metrics
+	(*Round)(nil),   // 4: fedpace.events.v1.Round
+	(*Task)(nil),    // 5: fedpace.events.v1.Task
 }
 var file_eventlog_proto_depIdxs = []int32{
 	2, // 0: fedpace.events.v1.Record.run:type_name -> fedpace.events.v1.Run
-	3, // 1: fedpace.events.v1.Record.round:type_name -> fedpace.events.v1.Round
-	4, // 2: fedpace.events.v1.Round.tasks:type_name -> fedpace.events.v1.Task
-	0, // 3: fedpace.events.v1.Task.outcome:type_name -> fedpace.events.v1.Outcome
-	4, // [4:4] is the sub-list for method output_type
-	4, // [4:4] is the sub-list for method input_type
-	4, // [4:4] is the sub-list for extension type_name
-	4, // [4:4] is the sub-list for extension extendee
-	0, // [0:4] is the sub-list for field type_name
+	4, // 1: fedpace.events.v1.Record.round:type_name -> fedpace.events.v1.Round
+	3, // 2: fedpace.events.v1.Run.metrics:type_name -> fedpace.events.v1.Metrics
+	5, // 3: fedpace.events.v1.Round.tasks:type_name -> fedpace.events.v1.Task
+	0, // 4: fedpace.events.v1.Task.outcome:type_name -> fedpace.events.v1.Outcome
+	5, // [5:5] is the sub-list for method output_type
+	5, // [5:5] is the sub-list for method input_type
+	5, // [5:5] is the sub-list for extension type_name
+	5, // [5:5] is the sub-list for extension extendee
+	0, // [0:5] is the sub-list for field type_name
 }
 
 func init() { file_eventlog_proto_init() }
@@ -745,14 +812,14 @@ func file_eventlog_proto_init() {
 		(*Record_Run)(nil),
 		(*Record_Round)(nil),
 	}
-	file_eventlog_proto_msgTypes[2].OneofWrappers = []any{}
+	file_eventlog_proto_msgTypes[3].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_eventlog_proto_rawDesc), len(file_eventlog_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   4,
+			NumMessages:   5,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -501,6 +501,20 @@ function buildCharts() {
   chart.timeline = new Timeline('timeline', 'The last round', { wide: true });
 }
 
+// firstFirst are the metrics with their places, the one that is shown first in front.
+const firstFirst = metrics => metrics.map((m, at) => [m, at]).sort((a, b) => b[0].first - a[0].first);
+
+// metricChart is the chart of a metric. Those besides the accuracy are made when a run has them.
+function metricChart(m) {
+  if (m.name === 'accuracy') return chart.accuracy;
+  const id = 'metric-' + m.name;
+  if (!chart[id]) {
+    chart[id] = new Curves(id, 'Validation ' + m.name, {});
+    chart[m.first ? 'accuracy' : 'steps'].figure.before(chart[id].figure);
+  }
+  return chart[id];
+}
+
 function showCharts(s) {
   const c = s.curves, e = s.evaluations;
   const some = column => column.some(known);
@@ -508,7 +522,7 @@ function showCharts(s) {
   const when = (round, t) => [['round', whole(round)], ['', duration(t)]];
 
   chart.loss.set(some(c.loss) || some(e.loss) ? {
-    label: 'cross-entropy', x: c.virtual_seconds, length: c.round.length,
+    label: 'loss', x: c.virtual_seconds, length: c.round.length,
     series: [
       { x: c.virtual_seconds, y: c.loss, low: c.loss_low, high: c.loss_high, band: c.each > 1, style: 'thin', colour: 'blue', over: true, name: c.each === 1 ? 'training, a round' : `training, mean of ${rounds}` },
       { x: c.virtual_seconds, y: c.window_loss, style: '', colour: 'blue', over: true, name: `mean of the last ${whole(s.run.window)}` },
@@ -529,17 +543,20 @@ function showCharts(s) {
     }),
   } : null);
 
-  chart.accuracy.set(some(e.accuracy) ? {
-    label: 'share correct', x: e.virtual_seconds, length: e.round.length,
-    series: [{ x: e.virtual_seconds, y: e.accuracy, style: '', colour: 'green', dots: true, name: 'validation accuracy' }],
-    note: known(s.now.best_validation_accuracy) ? `Best so far ${fixed(s.now.best_validation_accuracy, 4)}` + (s.run.target_accuracy ? `; the run ends at ${short(s.run.target_accuracy)}` : '') : '',
-    read: i => [...when(e.round[i], e.virtual_seconds[i]), ['accuracy', fixed(e.accuracy[i], 4)], ['loss', fixed(e.loss[i], 4)]],
-    describe: () => `validation accuracy ${fixed(s.now.validation_accuracy, 4)}, best ${fixed(s.now.best_validation_accuracy, 4)}`,
-    table: () => ({
-      head: ['round', 'virtual time, s', 'accuracy', 'loss'],
-      rows: sampleRows(e.round.length).map(i => [whole(e.round[i]), short(e.virtual_seconds[i], 7), fixed(e.accuracy[i], 4), fixed(e.loss[i], 4)]),
-    }),
-  } : null);
+  for (const [m, at] of firstFirst(s.run.metrics)) {
+    const y = e[m.name], now = s.now.metrics[at], best = s.now.best_metrics[at];
+    metricChart(m).set(some(y) ? {
+      label: m.name === 'accuracy' ? 'share correct' : m.name, x: e.virtual_seconds, length: e.round.length,
+      series: [{ x: e.virtual_seconds, y, style: '', colour: 'green', dots: true, name: 'validation ' + m.name }],
+      note: known(best) ? `Best so far ${fixed(best, 4)}` + (known(m.target) ? `; the run ends at ${short(m.target)}` : '') : '',
+      read: i => [...when(e.round[i], e.virtual_seconds[i]), [m.name, fixed(y[i], 4)], ['loss', fixed(e.loss[i], 4)]],
+      describe: () => `validation ${m.name} ${fixed(now, 4)}, best ${fixed(best, 4)}`,
+      table: () => ({
+        head: ['round', 'virtual time, s', m.name, 'loss'],
+        rows: sampleRows(e.round.length).map(i => [whole(e.round[i]), short(e.virtual_seconds[i], 7), fixed(y[i], 4), fixed(e.loss[i], 4)]),
+      }),
+    } : null);
+  }
 
   const ofRounds = (column, name, label, colour, text, integers) => c.round.length ? {
     label, integers, x: c.virtual_seconds, length: c.round.length, fromZero: true,
@@ -621,8 +638,10 @@ function showTiles(s) {
     tile('training_loss', 'Training loss', loss, fixed(loss, 4), best(bestLoss));
     const v = from('validation_loss', now.validation_loss);
     tile('validation_loss', 'Validation loss', v, fixed(v, 4));
-    const a = from('validation_accuracy', now.validation_accuracy), bestAccuracy = from('best_validation_accuracy', now.best_validation_accuracy);
-    tile('validation_accuracy', 'Validation accuracy', a, fixed(a, 4), best(bestAccuracy));
+    for (const [m, at] of firstFirst(s.run.metrics)) {
+      const last = end && (end.metrics || []).find(x => x.name === m.name) || { validation: now.metrics[at], best: now.best_metrics[at] };
+      tile('validation_' + m.name, 'Validation ' + m.name, last.validation, fixed(last.validation, 4), best(last.best));
+    }
   }
   tile('local_steps', 'Local steps, K_r', now.local_steps, s.progress.round ? whole(now.local_steps) : '–', s.progress.round ? 'η_r ' + short(now.learning_rate, 4) : '');
   const steps = from('sgd_steps', now.sgd_steps), relative = end ? end.relative_sgd_steps : null;

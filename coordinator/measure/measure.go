@@ -1,0 +1,202 @@
+package measure
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+)
+
+// Metric names a quantity besides the loss.
+type Metric struct {
+	Name  string
+	Lower bool // smaller is better
+}
+
+// Names that have a meaning of their own.
+const (
+	// Loss is the name of the validation loss, which is no metric.
+	Loss = "loss"
+	// Accuracy is the share of samples whose label a classifier finds, 0 to 1.
+	Accuracy = "accuracy"
+)
+
+// Find is the place of a metric in a list; -1 if it is not there.
+func Find(list []Metric, name string) int {
+	return slices.IndexFunc(list, func(m Metric) bool { return m.Name == name })
+}
+
+// Names lists the metrics.
+func Names(list []Metric) (names []string) {
+	for _, m := range list {
+		names = append(names, m.Name)
+	}
+	return names
+}
+
+// Check says what is wrong with the values of metrics.
+func Check(list []Metric, values []float64) error {
+	if len(values) != len(list) {
+		return fmt.Errorf("%d values of %d metrics", len(values), len(list))
+	}
+	for i, v := range values {
+		if math.IsNaN(v) || math.IsInf(v, 0) || list[i].Name == Accuracy && (v < 0 || v > 1) {
+			return fmt.Errorf("%s %v", list[i].Name, v)
+		}
+	}
+	return nil
+}
+
+// Quality is the quantity by which models are compared.
+type Quality struct {
+	Metric
+	At int // its place among the metrics; -1: the loss
+}
+
+// QualityOf is the metric of a name, or the loss; without a name the first metric,
+// or the loss where there is none. It returns an error for a name that is neither.
+func QualityOf(list []Metric, name string) (Quality, error) {
+	at := 0
+	if name != "" {
+		at = Find(list, name)
+	}
+	switch {
+	case name == Loss, name == "" && len(list) == 0:
+		return Quality{Metric{Loss, true}, -1}, nil
+	case at < 0:
+		return Quality{}, fmt.Errorf("%q is not measured; the model has %s", name, strings.Join(append(Names(list), Loss), ", "))
+	}
+	return Quality{list[at], at}, nil
+}
+
+// Of is its value among a loss and metrics; NaN if it was not measured.
+func (q Quality) Of(loss float64, metrics []float64) float64 {
+	if q.At < 0 {
+		return loss
+	}
+	return At(metrics, q.At)
+}
+
+// At is the value of a metric; NaN if it was not measured.
+func At(metrics []float64, i int) float64 {
+	if i >= len(metrics) {
+		return math.NaN()
+	}
+	return metrics[i]
+}
+
+// Better reports whether a is better than b. Any number is better than NaN.
+func (m Metric) Better(a, b float64) bool {
+	return a == a && (b != b || m.Lower && a < b || !m.Lower && a > b)
+}
+
+// Reaches reports whether v is at least as good as a target.
+func (m Metric) Reaches(v, target float64) bool {
+	return m.Lower && v <= target || !m.Lower && v >= target
+}
+
+// Error is a value as one that falls as models get better: of an accuracy the share
+// that is wrong.
+func (m Metric) Error(v float64) float64 {
+	if m.Lower {
+		return v
+	}
+	return 1 - v
+}
+
+// Target is a value that a quantity is to reach.
+type Target struct {
+	Quality
+	Value float64
+}
+
+// Reached is the first target that a validation reaches; nil: none.
+func Reached(targets []Target, loss float64, metrics []float64) *Target {
+	for i := range targets {
+		if t := &targets[i]; t.Reaches(t.Of(loss, metrics), t.Value) {
+			return t
+		}
+	}
+	return nil
+}
+
+// AccuracyOf is the accuracy among the values of metrics; false if it is not there.
+func AccuracyOf(list []Metric, values []float64) (v float64, known bool) {
+	if i := Find(list, Accuracy); i >= 0 && i < len(values) {
+		return values[i], true
+	}
+	return 0, false
+}
+
+// ClientScore is what a model achieves on the samples of one client.
+type ClientScore struct {
+	Client  int
+	Samples int       // that were measured
+	Loss    float64   // their mean loss
+	Metrics []float64 // NaN: the samples say nothing of it
+}
+
+// Best is the word for the best values so far: "lowest" or "highest".
+func (m Metric) Best() string {
+	if m.Lower {
+		return "lowest"
+	}
+	return "highest"
+}
+
+// Shown are the quantities that a run's results show, in their order: the one that
+// models are compared by, then the other metrics.
+func Shown(list []Metric, first Quality) []Quality {
+	shown := []Quality{first}
+	for i, m := range list {
+		if i != first.At {
+			shown = append(shown, Quality{m, i})
+		}
+	}
+	return shown
+}
+
+// Title is a quantity in tables and figures.
+func Title(name string) string {
+	if name == Loss {
+		return "validation loss"
+	}
+	return name
+}
+
+// Direction is the word for the direction in which a metric gets better: "lower" or
+// "higher".
+func (m Metric) Direction() string {
+	if m.Lower {
+		return Lower
+	}
+	return Higher
+}
+
+// The words for directions.
+const (
+	Lower  = "lower"
+	Higher = "higher"
+)
+
+// reserved are names that columns of results have already.
+var reserved = []string{Loss, "round", "virtual_seconds", "each", "best"}
+
+// maxName is the most characters of a name.
+const maxName = 40
+
+// CheckNames says what is wrong with the names of metrics. They are parts of the
+// names of columns.
+func CheckNames(list []Metric) error {
+	for i, m := range list {
+		switch {
+		case m.Name == "" || len(m.Name) > maxName || strings.Trim(m.Name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") != "":
+			return fmt.Errorf("metric %q is not 1 to %d letters, digits and _", m.Name, maxName)
+		case slices.Contains(reserved, m.Name):
+			return fmt.Errorf("a metric has the name %q, which results have already", m.Name)
+		case Find(list, m.Name) < i:
+			return fmt.Errorf("two metrics have the name %q", m.Name)
+		}
+	}
+	return nil
+}

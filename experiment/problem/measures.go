@@ -1,0 +1,85 @@
+package problem
+
+import (
+	"fmt"
+
+	"fedpace/coordinator/measure"
+	"fedpace/experiment/config"
+	"fedpace/internal/registry"
+)
+
+// judge settles by what models are measured and compared, and refuses what the model
+// does not measure. Where that is more or less than an accuracy, the configuration
+// says it from then on, for those who read the run's results without its model.
+func (p *Problem) judge() (err error) {
+	c := &p.Config
+	if !c.Train { // nothing is measured, and tables have the columns of a classifier
+		p.Metrics = []measure.Metric{{Name: measure.Accuracy}}
+		p.Quality, err = measure.QualityOf(p.Metrics, measure.Accuracy)
+		return err
+	}
+	for _, m := range p.Model.Metrics() {
+		p.Metrics = append(p.Metrics, measure.Metric(m))
+	}
+	if err := measure.CheckNames(p.Metrics); err != nil {
+		return fmt.Errorf("model: %s: %w", p.Model, err)
+	}
+	if p.Quality, err = c.Evaluate.Metric.Of(p.Metrics); err != nil {
+		return err
+	}
+	if p.Quality.At >= 0 {
+		p.Metrics[p.Quality.At] = p.Quality.Metric // in the direction that the configuration says
+	}
+	accurate := measure.Find(p.Metrics, measure.Accuracy) >= 0
+	if len(p.Metrics) != 1 || !accurate {
+		c.Evaluate.Metric = config.Metric{Name: p.Quality.Name, Better: p.Quality.Direction()}
+	}
+	if p.Targets, err = p.targets(); err != nil || accurate {
+		return err
+	}
+	const reads = "%s: it reads the validation accuracy, which %s does not have"
+	k, errK := c.Schedule.K.With(c.Schedule.Setup()) // which compiles formulas; errors are found later
+	eta, errEta := c.Schedule.Eta.With(c.Schedule.Setup())
+	switch {
+	case errK == nil && registry.NeedsOf(k).Accuracy:
+		return fmt.Errorf(reads, "schedule.k", p.Model)
+	case errEta == nil && registry.NeedsOf(eta).Accuracy:
+		return fmt.Errorf(reads, "schedule.eta", p.Model)
+	}
+	return nil
+}
+
+// targets are the values that end the run when a validation reaches them.
+func (p *Problem) targets() (list []measure.Target, err error) {
+	stop := &p.Config.Stop
+	add := func(key, name string, value float64) {
+		q := p.Quality
+		if name != "" && name != q.Name {
+			var e error
+			if q, e = measure.QualityOf(p.Metrics, name); e != nil {
+				err = fmt.Errorf("%s: %w", key, e)
+			}
+		}
+		list = append(list, measure.Target{Quality: q, Value: value})
+	}
+	if stop.ValidationAccuracy > 0 {
+		add("stop.validation_accuracy", measure.Accuracy, stop.ValidationAccuracy)
+	}
+	if stop.Metric.Reaches != nil {
+		add("stop.metric", stop.Metric.Name, *stop.Metric.Reaches)
+	}
+	return list, err
+}
+
+// Target is the value of the quality whose time is told; false: there is none.
+func (p *Problem) Target() (value float64, ok bool) {
+	if t := p.Config.Evaluate.Target; t != 0 {
+		return t, true
+	}
+	for _, t := range p.Targets {
+		if t.At == p.Quality.At {
+			return t.Value, true
+		}
+	}
+	return 0, false
+}

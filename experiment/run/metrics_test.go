@@ -1,0 +1,256 @@
+package run
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"fedpace/actors/learn"
+	"fedpace/coordinator/measure"
+	"fedpace/coordinator/round"
+	"fedpace/experiment/folder"
+	"fedpace/experiment/run/runtest"
+	"fedpace/metrics/fairness"
+	"fedpace/metrics/live"
+	"fedpace/metrics/models"
+	"fedpace/metrics/tables"
+)
+
+func init() { learn.Models.Register("judged", "dense layers that count their mistakes", Judged{}) }
+
+// Judged is a classifier that does not tell its accuracy: its first metric is the share
+// of samples that it gets wrong, and its second one the share that it gets right.
+type Judged struct {
+	Layers []int `key:"layers" range:"[1,1048576]" help:"widths"`
+}
+
+func (a Judged) Model(of learn.Samples) (learn.Model, error) {
+	m, err := learn.MLP{Layers: a.Layers}.Model(of)
+	return judged{m}, err
+}
+
+func (Judged) Parse(sizes string) (learn.Architecture, error) {
+	inner, err := learn.MLP{}.Parse(sizes)
+	if err != nil {
+		return nil, err
+	}
+	return Judged{inner.(learn.MLP).Layers}, nil
+}
+
+type judged struct{ learn.Model }
+
+func (m judged) String() string { return "judged:" + strings.TrimPrefix(m.Model.String(), "mlp:") }
+
+func (judged) Metrics() []learn.Metric {
+	return []learn.Metric{{Name: "mistakes", Lower: true}, {Name: "hits"}}
+}
+
+func (m judged) NewWorkspace(most int, k learn.Kernel) learn.Workspace {
+	return judge{m.Model.NewWorkspace(most, k)}
+}
+
+type judge struct{ learn.Workspace }
+
+func (w judge) Evaluate(params []float32, b *learn.Batch, scores []learn.Score) (float64, error) {
+	found := make([]learn.Score, 1)
+	loss, err := w.Workspace.Evaluate(params, b, found)
+	right, n := found[0].Sum, found[0].Weight
+	for i, x := range []float64{n - right, right} {
+		scores[i].Sum += x
+		scores[i].Weight += n
+	}
+	return loss, err
+}
+
+// judgedSets are the settings of a run whose models are judged, and of the same with an
+// accuracy. Both learn the same.
+func judgedSets(t *testing.T, model string, more ...string) []string {
+	return append([]string{
+		"data=" + runtest.CustomData(t), "model=" + model, "clients=all", "cohort=6", "batch=8", "schedule.k0=5", "stop.rounds=12",
+		"evaluate.every=2", "evaluate.clients={every: 6}", "checkpoint.seconds=1000",
+	}, more...)
+}
+
+const (
+	judgedModel = "{model: judged, layers: [3, 8, 2]}"
+	plainModel  = "{mlp: [3, 8, 2]}"
+)
+
+// Metrics of a model's own go through hosts and the bus, with NATS and without, to the
+// tables, the summary and the page. Nothing of them shows an accuracy.
+func TestMetricsOfAModelsOwn(t *testing.T) {
+	t.Parallel()
+	plain := runtest.Small(t, judgedSets(t, plainModel)...)
+	accurate := mustRun(t, plain, Options{})
+	rows, err := folder.ReadRounds(filepath.Join(plain.Out, folder.RoundsFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, bus := range []string{"nats.url=none", "nats.url=embedded"} {
+		c := runtest.Small(t, judgedSets(t, judgedModel, bus)...)
+		s := mustRun(t, c, Options{Hosts: 2})
+		if *s.ModelSHA256 != *accurate.ModelSHA256 || s.Fingerprint != accurate.Fingerprint || s.ValidationAccuracy != nil || s.BestValidationAccuracy != nil {
+			t.Fatalf("%s: %+v, with an accuracy %+v", bus, s, accurate)
+		}
+		got, err := folder.ReadRounds(filepath.Join(c.Out, folder.RoundsFile))
+		if err != nil || len(got) != len(rows) {
+			t.Fatal(len(got), err)
+		}
+		fewest := 1.0
+		for i, r := range got {
+			if want := rows[i]; r.Evaluated {
+				right := want.Metrics[0]
+				fewest = min(fewest, r.Metrics[0])
+				if len(r.Metrics) != 2 || r.Metrics[1] != right || r.Metrics[0] < 1-right-1e-12 || r.Metrics[0] > 1-right+1e-12 || r.ValidationLoss != want.ValidationLoss {
+					t.Errorf("%s: round %d has %v, the accuracy is %v", bus, r.Round, r.Metrics, right)
+				}
+			}
+		}
+		if m := s.Metrics; len(m) != 2 || m[0].Name != "mistakes" || m[1].Name != "hits" || m[0].Better != "lower" || m[1].Better != "higher" ||
+			*m[0].Best != fewest || *m[1].Validation != *accurate.ValidationAccuracy || *m[1].Best != *accurate.BestValidationAccuracy {
+			t.Errorf("%s: the summary has %+v", bus, m)
+		}
+		if e := s.ClientEvaluation; e.Accuracy != nil || len(e.Metrics) != 2 || *e.Metrics[1].Mean != *accurate.ClientEvaluation.Accuracy ||
+			*e.Metrics[1].Worst != *accurate.ClientEvaluation.WorstAccuracy || *e.Metrics[0].Worst < *e.Metrics[0].Mean {
+			t.Errorf("%s: clients' own samples gave %+v, with an accuracy %+v", bus, e, accurate.ClientEvaluation)
+		}
+		if best := fileText(t, c.Out, models.BestFile); !strings.Contains(best, "best validation mistakes") {
+			t.Errorf("%s: %s does not say what it is best in", bus, models.BestFile)
+		}
+		type row struct {
+			Mistakes *float64 `parquet:"validation_mistakes,optional"`
+			Hits     *float64 `parquet:"validation_hits,optional"`
+		}
+		for i, r := range readTable[row](t, c.Out, tables.RoundsFile) {
+			if want := got[i]; want.Evaluated != (r.Mistakes != nil) || want.Evaluated && (*r.Mistakes != want.Metrics[0] || *r.Hits != want.Metrics[1]) {
+				t.Errorf("%s: row %d of %s has %v and %v, want %v", bus, i, tables.RoundsFile, r.Mistakes, r.Hits, want.Metrics)
+			}
+		}
+		for name, want := range map[string]string{
+			folder.RoundsFile: folder.RoundsHeader("mistakes", "hits") + "\n", folder.ConfigFile: "metric: {name: mistakes, better: lower}",
+			fairness.ClientsFile: "round,client,class,samples,loss,mistakes,hits\n",
+			fairness.File:        "round,class,clients,mean_mistakes,worst_decile_mistakes,jain_mistakes,mean_hits,worst_decile_hits,jain_hits,mean_loss,worst_decile_loss\n",
+			live.File:            `"metrics":[{"name":"mistakes","first":true,"target":null},{"name":"hits","first":false,"target":null}]`,
+		} {
+			text := fileText(t, c.Out, name)
+			if !strings.Contains(text, want) {
+				t.Errorf("%s: %s does not hold %q", bus, name, want)
+			}
+			if name != live.File && name != folder.ConfigFile && strings.Contains(text, "accuracy") { // the page's script knows the word
+				t.Errorf("%s: %s has an accuracy", bus, name)
+			}
+		}
+	}
+}
+
+func fileText(t *testing.T, dir, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(dir, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// A run that is stopped and goes on has the metrics, the best of them and the best model
+// of one that was never stopped.
+func TestMetricsGoOn(t *testing.T) {
+	t.Parallel()
+	whole := runtest.Small(t, judgedSets(t, judgedModel)...)
+	want := mustRun(t, whole, Options{})
+	stopped := runtest.Small(t, judgedSets(t, judgedModel, "pace=60")...)
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	_, err := Run(ctx, stopped, Options{Model: func(round int, _ []float32) {
+		if round == 8 { // just before an evaluation
+			stop()
+		}
+	}})
+	if !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+	r, err := Resume(t.Context(), stopped.Out, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, errA := json.Marshal(want.Metrics)
+	b, errB := json.Marshal(r.Summary.Metrics)
+	if err := errors.Join(errA, errB); err != nil || string(a) != string(b) || *r.Summary.ModelSHA256 != *want.ModelSHA256 {
+		t.Errorf("%s, of a run that was never stopped %s, %v", b, a, err)
+	}
+	equalFiles(t, whole.Out, stopped.Out, folder.RoundsFile, fairness.ClientsFile, fairness.File, models.BestFile, tables.RoundsFile)
+}
+
+// A metric that is better lower ends a run when it is low enough, and its time is told. The
+// metric of a configuration decides, in its direction.
+func TestAMetricStopsARun(t *testing.T) {
+	t.Parallel()
+	free := runtest.Small(t, judgedSets(t, judgedModel, "evaluate.every=1")...)
+	best := *mustRun(t, free, Options{}).Metrics[0].Best
+	rows := reportsOf(t, free.Out)
+	goal := (rows[0].Metrics[0] + best) / 2
+	first := slices.IndexFunc(rows, func(r round.Report) bool { return r.Metrics[0] <= goal })
+	for _, sets := range [][]string{
+		{fmt.Sprintf("stop.metric=%g", goal)},
+		{fmt.Sprintf("stop.metric={name: mistakes, reaches: %g}", goal), "evaluate.metric=loss"},
+		{fmt.Sprintf("stop.metric={name: hits, reaches: %g}", 1-goal), "evaluate.metric=hits"},
+	} {
+		c := runtest.Small(t, judgedSets(t, judgedModel, append(sets, "evaluate.every=1", "http=127.0.0.1:0")...)...)
+		var base string
+		var shown scraped
+		s := mustRun(t, c, Options{
+			Notice: func(line string) {
+				if m := regexp.MustCompile(`http://[^/]+/`).FindString(line); m != "" {
+					base = m
+				}
+			},
+			Progress: func(p Progress) {
+				if p.Done {
+					shown = scrapeOf(t, base+"metrics")
+				}
+			},
+		})
+		if s.Rounds != first+1 {
+			t.Errorf("%v: stopped after round %d, the first with %g is %d", sets, s.Rounds, goal, first+1)
+		}
+		if told := s.TimeToTarget != nil; told != (len(sets) == 1 || strings.Contains(sets[1], "hits")) || told && *s.TimeToTarget != s.VirtualSeconds {
+			t.Errorf("%v: the target's time is %v", sets, s.TimeToTarget)
+		}
+		if want := strings.TrimPrefix(sets[len(sets)-1], "evaluate.metric="); s.Metrics[0].Name != want && (len(sets) > 1 || s.Metrics[0].Name != "mistakes") {
+			t.Errorf("%v: %s is shown first", sets, s.Metrics[0].Name)
+		}
+		for _, m := range s.Metrics {
+			if m.Name != measure.Loss && shown[fmt.Sprintf(`fedpace_validation_metric metric=%q`, m.Name)] != *m.Validation {
+				t.Errorf("%v: %s is shown as %v, want %v", sets, m.Name, shown[fmt.Sprintf(`fedpace_validation_metric metric=%q`, m.Name)], *m.Validation)
+			}
+		}
+		for series := range shown {
+			if strings.Contains(series, "accuracy") {
+				t.Errorf("%v: %s is shown", sets, series)
+			}
+		}
+	}
+}
+
+// What a model does not measure is refused before the run starts, with what it does.
+func TestMetricsThatAreNotThere(t *testing.T) {
+	t.Parallel()
+	for sets, want := range map[string]string{
+		"evaluate.metric=accuracy":                                `evaluate.metric: "accuracy" is not measured; the model has mistakes, hits, loss`,
+		"stop.metric={name: f1, reaches: 1}":                      `stop.metric: "f1" is not measured; the model has mistakes, hits, loss`,
+		"stop.validation_accuracy=0.5":                            `stop.validation_accuracy: "accuracy" is not measured`,
+		"schedule.k={rule: expression, formula: 'k0 * accuracy'}": "schedule.k: it reads the validation accuracy, which judged:3,8,2 does not have",
+	} {
+		c := runtest.Small(t, judgedSets(t, judgedModel, sets)...)
+		if _, err := Run(t.Context(), c, Options{}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", sets, err, want)
+		}
+	}
+}

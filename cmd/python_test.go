@@ -24,9 +24,9 @@ func TestPythonExamples(t *testing.T) {
 	t.Parallel()
 	python := pythonWith(t, "torch")
 	for name, of := range map[string]struct{ data, device []string }{
-		"femnist":     {[]string{"task: femnist"}, nil},
-		"batchnorm":   {[]string{"task: femnist"}, nil},
-		"transformer": {[]string{"task: shakespeare"}, nil},
+		"femnist":     {[]string{"task: femnist", "clients: 12"}, nil},
+		"batchnorm":   {[]string{"task: femnist", "clients: 12"}, nil},
+		"transformer": {[]string{"task: shakespeare", "clients: 12"}, nil},
 		"regression":  {[]string{"task: femnist", "data: trainer", "clients: all"}, []string{"--data", "trainer", "--owner", "room03"}},
 	} {
 		t.Run(name, func(t *testing.T) {

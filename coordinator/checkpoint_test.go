@@ -22,11 +22,8 @@ import (
 	"fedpace/bus/natsconn"
 	"fedpace/coordinator"
 	"fedpace/coordinator/aggregate"
-<<<<<<< ours
 	"fedpace/coordinator/closing"
-=======
 	"fedpace/coordinator/measure"
->>>>>>> theirs
 	"fedpace/coordinator/round"
 	"fedpace/coordinator/schedule"
 	"fedpace/coordinator/selection"

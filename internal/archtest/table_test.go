@@ -93,7 +93,7 @@ experiment/folder: actors/learn coordinator/measure coordinator/round coordinato
 experiment/devicelog: bus coordinator/devices coordinator/round internal/vector metrics os
 experiment/run/runtest: experiment/config github.com/parquet-go/parquet-go
 experiment/problem: internal/human internal/registry actors actors/data actors/data/federated actors/data/synthetic actors/device actors/external actors/learn
-	bus coordinator/aggregate coordinator/closing coordinator/fairshare coordinator/round coordinator/schedule coordinator/theory experiment/config experiment/convex experiment/folder os time
+	bus coordinator/aggregate coordinator/closing coordinator/fairshare coordinator/measure coordinator/round coordinator/schedule coordinator/theory experiment/config experiment/convex experiment/folder os time
 	google.golang.org/protobuf/proto
 experiment/run: actors/... bus/... coordinator/... experiment/config experiment/devicelog experiment/folder experiment/problem internal/human internal/names internal/registry internal/vector
 	metrics/... os time golang.org/x/sync/...

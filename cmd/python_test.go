@@ -184,7 +184,7 @@ func TestRealFEMNISTThroughPyTorch(t *testing.T) {
 		t.Fatal(stderr)
 	}
 	// Steps of almost no length leave the initial model.
-	play("initial", "2", "--set", "schedule.eta0=1e-20", "--set", "schedule.k0=1", "--set", "stop.rounds=1", "--set", "evaluate.every=0")
+	play("initial", "2", "--set", "schedule.eta0=1e-20", "--set", "schedule.k0=1", "--set", "stop.rounds=1")
 	rounds := []string{"--set", "stop.rounds=12", "--set", "evaluate.every=12", "--set", "init=" + filepath.Join(s.path("initial"), "model.safetensors")}
 	here, there := play("go", "2", rounds...), play("torch", "2", append(rounds, "--trainer", trainer)...)
 	t.Logf("accuracy %.4f in Go, %.4f in PyTorch", *here.ValidationAccuracy, *there.ValidationAccuracy)

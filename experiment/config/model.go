@@ -29,6 +29,9 @@ func (c *Config) UsesTaskModel() bool { return c.Model == learn.Architecture(Tas
 func (c *Config) NewModel(of learn.Samples) (m learn.Model, err error) {
 	switch p, paper := c.Task.Paper(); {
 	case !c.UsesTaskModel():
+		if c.IsSynthetic() { // which is not made where nothing is trained
+			of = madeSamples[c.Task]
+		}
 		m, err = c.Model.Model(of)
 	case paper:
 		return learn.Parse(p.Architecture)

@@ -42,6 +42,9 @@ func (s *source) propose(w io.Writer) error {
 			if key[0] == "schedule.k0" && steps > 0 {
 				key[1], t.why = fmt.Sprint(steps), "an epoch of the median client"
 			}
+			if key[0] == "model" && len(p.Table.Target) > 0 {
+				key[1], t.why = "[dense: open]", "a linear regression; "+t.why
+			}
 			line := key[0] + ": " + key[1]
 			if t.why != "" {
 				line = fmt.Sprintf("%-30s # %s", line, t.why)

@@ -183,8 +183,8 @@ func (p *profile) some() string {
 
 // The words that columns are called by.
 var (
-	clientWords = []string{"client", "user", "writer", "site", "device", "subject", "patient", "hospital", "owner", "author", "person", "player", "customer", "household", "station", "school", "garden"}
-	labelWords  = []string{"label", "class", "y", "target", "species", "category", "outcome", "diagnosis", "sentiment", "character", "digit"}
+	clientWords = []string{"client", "user", "writer", "site", "device", "subject", "patient", "hospital", "owner", "author", "person", "player", "customer", "household", "station", "school", "garden", "town", "city", "region", "district", "county", "state", "country"}
+	labelWords  = []string{"label", "class", "y", "target", "species", "category", "outcome", "diagnosis", "sentiment", "character", "digit", "variety", "kind", "quality", "score", "rating", "result", "price"}
 	splitWords  = []string{"split", "part", "subset", "partition", "is_test", "test", "held_out"}
 )
 

@@ -197,7 +197,11 @@ func (d Stats) String() string {
 	if d.Info.Note != "" {
 		fmt.Fprintf(&b, ": %s", d.Info.Note)
 	}
-	fmt.Fprintf(&b, "\nclients    %d\n", d.Clients)
+	if d.Info.Undealt {
+		b.WriteString("\nclients    none: the rows are nobody's until fedpace data partition deals them\n")
+	} else {
+		fmt.Fprintf(&b, "\nclients    %d\n", d.Clients)
+	}
 	fmt.Fprintf(&b, "samples    %d for training, %d held out\n", d.Samples, d.HeldOut)
 	fmt.Fprintf(&b, "per client %d to %d, mean %.2f, quartiles %d, %d, %d\n",
 		d.PerClient[0], d.PerClient[4], d.Mean, d.PerClient[1], d.PerClient[2], d.PerClient[3])

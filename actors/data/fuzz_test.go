@@ -27,6 +27,34 @@ func guard(t *testing.T, n int, read func()) {
 	}
 }
 
+// readAll reads all columns of a sheet in every way, as far as they can be read.
+func readAll(s *sheet) {
+	if s.check(1) != nil {
+		return
+	}
+	fields, _ := func() (list []field, err error) {
+		defer damaged(&err)
+		return s.fields()
+	}()
+	for _, f := range fields {
+		for group := range s.groups {
+			_ = func() (err error) {
+				defer damaged(&err)
+				return s.values(group, f.name, func(v parquet.Value) error {
+					_, _ = f.float(v)
+					_, _ = f.integer(v)
+					_, _ = f.text(v)
+					return nil
+				})
+			}()
+		}
+		_ = func() (err error) {
+			defer damaged(&err)
+			return s.lists(f.name, func(int, []float32) error { return nil })
+		}()
+	}
+}
+
 // usable fails when a set that a reader accepted breaks a promise.
 func usable(t *testing.T, s *federated.Grouped) {
 	t.Helper()
@@ -53,6 +81,11 @@ func FuzzParquet(f *testing.F) {
 	var p pngImage
 	p.Image.Bytes = []byte("\x89PNG\r\n\x1a\n\x00\x00\x00\x0dIHDR\x7f\xff\xff\xff\x7f\xff\xff\xff\x08\x00\x00\x00\x00")
 	f.Add(sheetOf(f, []pngImage{p, p}))
+	for _, path := range written(f) {
+		if b := readFile(f, path); len(b) < 3000 {
+			f.Add(b)
+		}
+	}
 	f.Add([]byte("PAR1\x15\x00\x19\xfc\xff\xff\xff\xff\x0f\x00\x0b\x00\x00\x00PAR1"))
 	f.Fuzz(func(t *testing.T, content []byte) {
 		guard(t, len(content), func() {
@@ -61,6 +94,7 @@ func FuzzParquet(f *testing.F) {
 				return
 			}
 			one.name = "train.parquet"
+			readAll(newSheet(one))
 			test := newSheet()
 			if one.Root().Column("img") != nil {
 				test = newSheet(one)

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"image"
 	"image/png"
-	"math"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -134,12 +133,19 @@ func readSheets(t, test *sheet, opt federated.Options) (s *federated.Grouped, er
 func into[T byte | int32](labels []T, step, classes int) func(row int, v parquet.Value) error {
 	return func(row int, v parquet.Value) error {
 		l, ok := integer(v)
-		if !ok || l < 0 || l >= int64(classes) {
-			return fmt.Errorf("label %.40v is outside the %d classes, want 0 to %d", v, classes, classes-1)
+		if !ok {
+			return fmt.Errorf("label %.40v, want an integer", v)
 		}
 		labels[row*step] = T(l)
-		return nil
+		return labelWithin(l, classes)
 	}
+}
+
+func labelWithin(label int64, classes int) error {
+	if label < 0 || label >= int64(classes) {
+		return fmt.Errorf("label %d is outside the %d classes, want 0 to %d", label, classes, classes-1)
+	}
+	return nil
 }
 
 func integer(v parquet.Value) (int64, bool) {
@@ -355,7 +361,16 @@ func (t *sheet) sent140(opt federated.Options) (*federated.Grouped, error) {
 // custom reads client, x and y.
 func (t *sheet) custom(opt federated.Options) (*federated.Grouped, error) {
 	s := federated.Grouped{Labels: make([]int32, t.rows), About: federated.Info{Name: "custom data (parquet)", Samples: learn.Samples{Classes: opt.Classes}}}
-	err := t.each(columns{"y": into(s.Labels, 1, cmp.Or(opt.Classes, federated.MaxClasses))})
+	y, err := t.field("y")
+	if err != nil {
+		return nil, err
+	}
+	classes := cmp.Or(opt.Classes, federated.MaxClasses)
+	err = t.each(columns{"y": func(row int, v parquet.Value) error {
+		label, err := y.integer(v)
+		s.Labels[row] = int32(label)
+		return cmp.Or(err, labelWithin(label, classes))
+	}})
 	if err != nil {
 		return nil, err
 	}
@@ -363,17 +378,17 @@ func (t *sheet) custom(opt federated.Options) (*federated.Grouped, error) {
 		s.About.Classes = int(slices.Max(s.Labels)) + 1
 		s.About.AddNote("%d classes, taken from the labels", s.About.Classes)
 	}
-	x, err := t.tables[0].leaf("x")
+	x, err := t.field("x")
 	if err != nil {
-		return nil, fmt.Errorf("column x: %w", err)
+		return nil, err
 	}
-	switch x.Type().Kind() {
-	case parquet.FixedLenByteArray, parquet.ByteArray:
+	switch {
+	case x.kind == kindBytes && !x.list:
 		s.Rows, s.About.Features, err = t.byteRows()
-	case parquet.Float, parquet.Double, parquet.Int32, parquet.Int64:
+	case x.kind == kindNumber:
 		s.Rows, s.About.Features, err = t.floatRows()
 	default:
-		err = fmt.Errorf("column x: found %s, want a list of numbers or a fixed number of bytes", x.Type())
+		err = fmt.Errorf("column x: found %s, want a list of numbers or a fixed number of bytes", x.words())
 	}
 	if err != nil {
 		return nil, err
@@ -399,57 +414,15 @@ func (t *sheet) byteRows() (federated.Rows, int, error) {
 
 func (t *sheet) floatRows() (federated.Rows, int, error) {
 	rows := new(federated.FloatRows)
-	n := 0 // rows so far
-	done := func() error {
-		if n == 1 {
-			rows.Width = len(rows.Values)
+	err := t.lists("x", func(row int, x []float32) error {
+		if row == 0 {
+			rows.Width = len(x)
 		}
-		if at := len(rows.Values) - (n-1)*rows.Width; n > 0 && at != rows.Width {
-			return fmt.Errorf("column x: row %d has %d numbers after rows of %d", n-1, at, rows.Width)
+		if len(x) != rows.Width {
+			return fmt.Errorf("column x: row %d has %d numbers after rows of %d", row, len(x), rows.Width)
 		}
+		rows.Values = append(rows.Values, x...)
 		return nil
-	}
-	for g, group := range t.groups {
-		err := t.values(g, "x", func(v parquet.Value) error {
-			if v.RepetitionLevel() == 0 {
-				if err := done(); err != nil {
-					return err
-				}
-				n++
-			}
-			number, err := float(v)
-			rows.Values = append(rows.Values, number)
-			return err
-		})
-		if err == nil {
-			err = done()
-		}
-		if want := group.start + group.rows; err == nil && n != want {
-			err = fmt.Errorf("column x, row group %d: %d rows, want %d", g, n-group.start, group.rows)
-		}
-		if err != nil {
-			return nil, 0, err
-		}
-	}
-	return rows, rows.Width, nil
-}
-
-func float(v parquet.Value) (float32, error) {
-	var x float64
-	switch {
-	case v.IsNull():
-		return 0, errors.New("column x: no number (null)")
-	case v.Kind() == parquet.Float:
-		x = float64(v.Float())
-	case v.Kind() == parquet.Double:
-		x = v.Double()
-	default:
-		i, _ := integer(v)
-		x = float64(i)
-	}
-	y := float32(x)
-	if math.IsNaN(x) || math.IsInf(float64(y), 0) {
-		return 0, fmt.Errorf("column x: %v is no finite float32", x)
-	}
-	return y, nil
+	})
+	return rows, rows.Width, err
 }

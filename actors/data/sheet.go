@@ -1,6 +1,7 @@
 package data
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -25,12 +26,6 @@ func damaged(err *error) {
 	}
 }
 
-// table is one Parquet file.
-type table struct {
-	*parquet.File
-	name string // where a set has several
-}
-
 // sheet is one or several Parquet files with the same columns, one after the
 // other. It is read column by column and, within a column, by row group.
 type sheet struct {
@@ -44,13 +39,22 @@ type rowGroup struct {
 	group, start, rows int // its number in the file, its first row in the sheet, how many it has
 }
 
+// where names a column's part in the row group, for errors.
+func (g *rowGroup) where(column string) string {
+	where := fmt.Sprintf("column %s, row group %d", column, g.group)
+	if g.name != "" {
+		return g.name + ": " + where
+	}
+	return where
+}
+
 // newSheet joins tables.
 func newSheet(tables ...*table) *sheet {
 	t := &sheet{tables: tables}
 	for _, one := range tables {
-		for g, group := range one.RowGroups() {
-			t.groups = append(t.groups, rowGroup{one, g, t.rows, int(group.NumRows())})
-			t.rows += int(group.NumRows())
+		for g, group := range one.groups {
+			t.groups = append(t.groups, rowGroup{one, g, t.rows, int(group.NumRows)})
+			t.rows += int(group.NumRows)
 		}
 	}
 	return t
@@ -61,7 +65,7 @@ func newSheet(tables ...*table) *sheet {
 func (t *sheet) check(width int) error {
 	var size int64
 	for _, one := range t.tables {
-		size += one.Size()
+		size += one.size
 	}
 	total := 0
 	for _, g := range t.groups {
@@ -72,7 +76,7 @@ func (t *sheet) check(width int) error {
 	if total == 0 {
 		return errors.New("no row; want at least one sample")
 	}
-	if int64(total) > size*expansion/int64(width) {
+	if int64(total) > (size*expansion+slack)/int64(width) {
 		return fmt.Errorf("damaged: a file of %d bytes claims %d rows of %d bytes", size, total, width)
 	}
 	return nil
@@ -81,45 +85,28 @@ func (t *sheet) check(width int) error {
 // has tells whether every file has the columns.
 func (t *sheet) has(names ...string) bool {
 	for _, one := range t.tables {
-		if slices.ContainsFunc(names, func(n string) bool { return one.Root().Column(n) == nil }) {
+		if slices.ContainsFunc(names, func(n string) bool { return one.columns[n] == nil }) {
 			return false
 		}
 	}
 	return true
 }
 
-// leaf finds the one leaf below a column; image and lists nest theirs, and an
-// image's struct has a path beside its bytes.
-func (t *table) leaf(name string) (*parquet.Column, error) {
-	c := t.Root().Column(name)
-	for !c.Leaf() {
-		below := c.Columns()
-		next := c.Column("bytes")
-		if next == nil && len(below) == 1 {
-			next = below[0]
-		}
-		if next == nil {
-			return nil, fmt.Errorf("found a group of %d columns, want one column, a list, or an image with its bytes", len(below))
-		}
-		c = next
-	}
-	return c, nil
-}
-
 // columns are the functions that take the values of columns.
 type columns = map[string]func(row int, v parquet.Value) error
 
-// each reads columns of one value per row, the row groups on all processors.
+// each reads columns of one value per row, row groups and columns on all
+// processors. Of several errors it returns that of the first row group.
 func (t *sheet) each(values columns) error {
-	return each(len(t.groups), func(g int) (err error) {
-		defer damaged(&err)
-		for _, name := range slices.Sorted(maps.Keys(values)) {
-			if err := t.column(g, name, values[name]); err != nil {
-				return err
-			}
-		}
+	names := slices.Sorted(maps.Keys(values))
+	errs := make([]error, len(t.groups)*len(names))
+	_ = each(len(errs), func(i int) error { // which returns what it has stored
+		defer damaged(&errs[i])
+		name := names[i%len(names)]
+		errs[i] = t.column(i/len(names), name, values[name])
 		return nil
 	})
+	return cmp.Or(errs...)
 }
 
 // inOrder reads one column, row by row.
@@ -146,7 +133,7 @@ func (t *sheet) column(group int, name string, value func(row int, v parquet.Val
 		return value(g.start+i-1, v)
 	})
 	if err == nil && i < g.rows {
-		err = fmt.Errorf("column %s, row group %d: %d values for %d rows", name, g.group, i, g.rows)
+		err = fmt.Errorf("%s: %d values for %d rows", g.where(name), i, g.rows)
 	}
 	return err
 }
@@ -155,37 +142,61 @@ func (t *sheet) column(group int, name string, value func(row int, v parquet.Val
 // They are valid during the call only.
 func (t *sheet) values(group int, column string, f func(v parquet.Value) error) error {
 	g := t.groups[group]
-	where := fmt.Sprintf("column %s, row group %d", column, g.group)
-	if g.name != "" {
-		where = g.name + ": " + where
-	}
-	c, err := g.leaf(column)
-	if err == nil {
-		err = g.checkPages(g.group, c.Index())
-	}
+	where := g.where(column)
+	leaf, err := g.leaf(column)
 	if err != nil {
 		return fmt.Errorf("%s: %w", where, err)
 	}
-	reader := parquet.NewColumnChunkValueReader(g.RowGroups()[g.group].ColumnChunks()[c.Index()])
-	defer reader.Close()
+	s, err := g.stream(g.group, leaf)
+	if err != nil {
+		return fmt.Errorf("%s: %w", where, err)
+	}
+	defer streams.Put(s)
+	pages := g.chunks[leaf.Index()].(*parquet.FileColumnChunk).PagesFrom(s)
+	defer pages.Close()
 	number := 0
-	var buffer [512]parquet.Value
-	for {
-		n, err := reader.ReadValues(buffer[:])
-		for _, v := range buffer[:n] {
-			if err := f(v); err != nil {
-				return fmt.Errorf("%s, value %d: %w", where, number, err)
-			}
-			number++
+	err = readPages(pages, func(v parquet.Value) error {
+		if err := f(v); err != nil {
+			where = fmt.Sprintf("%s, value %d", where, number)
+			return err
 		}
-		switch {
-		case err == io.EOF:
+		number++
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("%s: %w", where, err)
+	}
+	return nil
+}
+
+// readPages calls f with the values of pages.
+func readPages(pages parquet.Pages, f func(v parquet.Value) error) error {
+	var buffer [256]parquet.Value
+	for {
+		page, err := pages.ReadPage()
+		if err == io.EOF {
 			return nil
-		case err == nil && n == 0:
-			err = io.ErrNoProgress
 		}
 		if err != nil {
-			return fmt.Errorf("%s, value %d: %w", where, number, err)
+			return err
+		}
+		values := page.Values()
+		for err == nil {
+			var n int
+			n, err = values.ReadValues(buffer[:])
+			if n == 0 && err == nil {
+				err = io.ErrNoProgress
+			}
+			for _, v := range buffer[:n] {
+				if err := f(v); err != nil {
+					parquet.Release(page)
+					return err
+				}
+			}
+		}
+		parquet.Release(page)
+		if err != io.EOF {
+			return err
 		}
 	}
 }

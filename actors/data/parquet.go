@@ -2,7 +2,6 @@ package data
 
 import (
 	"bytes"
-	"cmp"
 	"errors"
 	"fmt"
 	"image"
@@ -15,7 +14,6 @@ import (
 
 	"fedpace/actors/data/federated"
 	"fedpace/actors/data/text"
-	"fedpace/actors/learn"
 )
 
 // tabular is what readSheets reads, in the words of its errors.
@@ -121,7 +119,7 @@ func readSheets(t, test *sheet, opt federated.Options) (s *federated.Grouped, er
 		for _, c := range t.tables[0].Root().Columns() {
 			names = append(names, c.Name())
 		}
-		return nil, fmt.Errorf("found columns %s; want %s", strings.Join(names, ", "), tabular)
+		return nil, fmt.Errorf("found columns %s; want %s; or a mapping: %w", strings.Join(names, ", "), tabular, ErrUnmapped)
 	}
 	if err := t.check(width); err != nil {
 		return nil, err
@@ -228,7 +226,7 @@ func (t *sheet) femnist(opt federated.Options) (*federated.Grouped, error) {
 		"image": content(func(row int, b []byte) error {
 			dst := images[row*federated.FEMNISTPixels:][:federated.FEMNISTPixels]
 			if len(b) != federated.FEMNISTPixels {
-				return decode(dst, b, federated.FEMNISTSide)
+				return decode(dst, b, federated.FEMNISTSide, federated.FEMNISTSide)
 			}
 			copy(dst, b)
 			return nil
@@ -236,28 +234,28 @@ func (t *sheet) femnist(opt federated.Options) (*federated.Grouped, error) {
 	}, "writer_id", opt.Split)
 }
 
-// decode turns a PNG of the given side to bytes, colour by colour, or 255 for
+// decode turns a PNG of the given size to bytes, colour by colour, or 255 for
 // white where dst has room for one. Its header is judged before any memory is
 // taken.
-func decode(dst, encoded []byte, side int) error {
+func decode(dst, encoded []byte, height, width int) error {
 	config, err := png.DecodeConfig(bytes.NewReader(encoded))
 	if err != nil {
-		return fmt.Errorf("an image of %d bytes that is no PNG, want a PNG of %dx%d pixels", len(encoded), side, side)
+		return fmt.Errorf("an image of %d bytes that is no PNG, want a PNG of %dx%d pixels", len(encoded), width, height)
 	}
-	if config.Width != side || config.Height != side {
-		return fmt.Errorf("an image of %dx%d pixels, want %dx%d", config.Width, config.Height, side, side)
+	if config.Width != width || config.Height != height {
+		return fmt.Errorf("an image of %dx%d pixels, want %dx%d", config.Width, config.Height, width, height)
 	}
 	m, err := png.Decode(bytes.NewReader(encoded))
 	if err != nil {
 		return err
 	}
-	plane := side * side
-	if g, ok := m.(*image.Gray); ok && g.Stride == side && len(dst) == plane {
+	plane := width * height
+	if g, ok := m.(*image.Gray); ok && g.Stride == width && len(dst) == plane {
 		copy(dst, g.Pix)
 		return nil
 	}
 	for i := range plane {
-		r, g, b, _ := m.At(i%side, i/side).RGBA()
+		r, g, b, _ := m.At(i%width, i/width).RGBA()
 		if len(dst) == plane { // grey in any of PNG's forms has equal channels
 			dst[i] = uint8(g >> 8)
 			continue
@@ -285,7 +283,7 @@ func cifarSheets(train, test *sheet, opt federated.Options) (*federated.Grouped,
 			"coarse_label": into(records, federated.CIFARRecord, federated.CIFARCoarse),
 			"fine_label":   into(records[1:], federated.CIFARRecord, federated.CIFARClasses),
 			"img": content(func(row int, b []byte) error {
-				return decode(records[row*federated.CIFARRecord+2:][:federated.CIFARPixels], b, federated.CIFARSide)
+				return decode(records[row*federated.CIFARRecord+2:][:federated.CIFARPixels], b, federated.CIFARSide, federated.CIFARSide)
 			}),
 		})
 		if err != nil {
@@ -358,71 +356,12 @@ func (t *sheet) sent140(opt federated.Options) (*federated.Grouped, error) {
 	return tweets.Set(opt, "sent140 (parquet)")
 }
 
-// custom reads client, x and y.
+// custom reads client, x and y, whose labels are whole numbers.
 func (t *sheet) custom(opt federated.Options) (*federated.Grouped, error) {
-	s := federated.Grouped{Labels: make([]int32, t.rows), About: federated.Info{Name: "custom data (parquet)", Samples: learn.Samples{Classes: opt.Classes}}}
-	y, err := t.field("y")
+	file, err := newParquetTable(place{one: true}, t, nil)
 	if err != nil {
 		return nil, err
 	}
-	classes := cmp.Or(opt.Classes, federated.MaxClasses)
-	err = t.each(columns{"y": func(row int, v parquet.Value) error {
-		label, err := y.integer(v)
-		s.Labels[row] = int32(label)
-		return cmp.Or(err, labelWithin(label, classes))
-	}})
-	if err != nil {
-		return nil, err
-	}
-	if s.About.Classes == 0 {
-		s.About.Classes = int(slices.Max(s.Labels)) + 1
-		s.About.AddNote("%d classes, taken from the labels", s.About.Classes)
-	}
-	x, err := t.field("x")
-	if err != nil {
-		return nil, err
-	}
-	switch {
-	case x.kind == kindBytes && !x.list:
-		s.Rows, s.About.Features, err = t.byteRows()
-	case x.kind == kindNumber:
-		s.Rows, s.About.Features, err = t.floatRows()
-	default:
-		err = fmt.Errorf("column x: found %s, want a list of numbers or a fixed number of bytes", x.words())
-	}
-	if err != nil {
-		return nil, err
-	}
-	return t.grouped(s, nil, "client", opt.Split)
-}
-
-func (t *sheet) byteRows() (federated.Rows, int, error) {
-	rows := &federated.ByteRows{Coding: federated.Fraction}
-	err := t.inOrder("x", func(row int, v parquet.Value) error {
-		b := v.Bytes()
-		if row == 0 {
-			rows.Width = len(b)
-		}
-		if len(b) == 0 || len(b) != rows.Width {
-			return fmt.Errorf("%d bytes after samples of %d", len(b), rows.Width)
-		}
-		rows.Bytes = append(rows.Bytes, b...)
-		return nil
-	})
-	return rows, rows.Width, err
-}
-
-func (t *sheet) floatRows() (federated.Rows, int, error) {
-	rows := new(federated.FloatRows)
-	err := t.lists("x", func(row int, x []float32) error {
-		if row == 0 {
-			rows.Width = len(x)
-		}
-		if len(x) != rows.Width {
-			return fmt.Errorf("column x: row %d has %d numbers after rows of %d", row, len(x), rows.Width)
-		}
-		rows.Values = append(rows.Values, x...)
-		return nil
-	})
-	return rows, rows.Width, err
+	own := Table{Client: "client", Features: []string{"x"}, Label: "y", plain: true}
+	return own.read([]tableFile{file}, opt)
 }

@@ -60,9 +60,10 @@ type section struct {
 
 // OpenPrepared opens path through a prepared file at cache. When that is
 // absent, damaged, or made from other sources or options, it is made anew
-// first, and why says so; when it could be used, why is empty.
-func OpenPrepared(path, cache string, opt federated.Options) (set federated.Set, why string, err error) {
-	key, err := sourceKey(path, opt)
+// first, and why says so; when it could be used, why is empty. A nil reader is the
+// one that recognises the path.
+func OpenPrepared(r federated.Reader, path, cache string, opt federated.Options) (set federated.Set, why string, err error) {
+	key, err := sourceKey(r, path, opt)
 	if err != nil {
 		return nil, "", fmt.Errorf("data: %w", err)
 	}
@@ -76,7 +77,7 @@ func OpenPrepared(path, cache string, opt federated.Options) (set federated.Set,
 	if why = fmt.Sprintf("%s: %v", cache, err); errors.Is(err, fs.ErrNotExist) {
 		why = "not prepared yet"
 	}
-	if set, err = Open(path, opt); err != nil {
+	if set, err = OpenWith(r, path, opt); err != nil {
 		return nil, why, err
 	}
 	if err := errors.Join(writePrepared(cache, key, set), set.Close()); err != nil {
@@ -89,7 +90,7 @@ func OpenPrepared(path, cache string, opt federated.Options) (set federated.Set,
 }
 
 // sourceKey hashes what a set is made of: every file at path, and the options.
-func sourceKey(path string, opt federated.Options) (string, error) {
+func sourceKey(r federated.Reader, path string, opt federated.Options) (string, error) {
 	var files []string
 	err := filepath.WalkDir(path, func(name string, d fs.DirEntry, err error) error {
 		if err == nil && d.Type().IsRegular() {
@@ -113,6 +114,9 @@ func sourceKey(path string, opt federated.Options) (string, error) {
 	}
 	h := sha256.New()
 	fmt.Fprintf(h, "%s%+v\n", preparedMagic, opt)
+	if r != nil {
+		fmt.Fprintln(h, federated.Readers.Text(r))
+	}
 	for i, name := range files {
 		rel, err := filepath.Rel(path, name)
 		if err != nil {
@@ -136,6 +140,18 @@ func add[T int | int32 | uint32 | uint16](p *prepared, name string, values []T) 
 		b = binary.LittleEndian.AppendUint32(b, uint32(v))
 	}
 	p.add(name, b)
+}
+
+func (p *prepared) addFloats(name string, values []float32) error {
+	b, err := binary.Append(nil, binary.LittleEndian, values)
+	p.add(name, b)
+	return err
+}
+
+func (p *prepared) floats(name string) ([]float32, error) {
+	values := make([]float32, len(p.section(name))/4)
+	_, err := binary.Decode(p.section(name), binary.LittleEndian, values)
+	return values, err
 }
 
 // section is the bytes of a section, nil if there is none of the name.
@@ -172,7 +188,11 @@ func writePrepared(name, key string, set federated.Set) error {
 		add(p, "start", s.Starts)
 		add(p, "train", s.Train)
 		add(p, "held", s.Held)
-		add(p, "labels", s.Labels)
+		if s.Labels != nil {
+			add(p, "labels", s.Labels)
+		} else if err := p.addFloats("targets", s.Targets); err != nil {
+			return err
+		}
 		if err := p.addRows(s.Rows); err != nil {
 			return err
 		}
@@ -191,12 +211,12 @@ func (p *prepared) addRows(r federated.Rows) error {
 		p.Rows, p.Width = r.Coding.Name, r.Width
 		p.add("bytes", r.Bytes)
 	case *federated.FloatRows:
-		values, err := binary.Append(nil, binary.LittleEndian, r.Values)
-		if err != nil {
-			return err
-		}
 		p.Rows, p.Width = "float", r.Width
-		p.add("values", values)
+		return p.addFloats("values", r.Values)
+	case *federated.TextRows:
+		p.Rows, p.Width = "text", r.Window
+		p.add("text", r.Text)
+		add(p, "row", r.Starts)
 	case *federated.BagRows:
 		p.Rows = "bag"
 		add(p, "row", r.Starts)
@@ -262,6 +282,9 @@ type mapped struct {
 
 // Close unmaps the file; no batch may be under way.
 func (m *mapped) Close() error { return m.content.Unmap() }
+
+// Adopt is that of the set, whose samples it copies out of the file.
+func (m *mapped) Adopt(s federated.Schema) error { return federated.Adopt(m.opened, s) }
 
 // readPrepared maps a prepared file and checks all of it. A file that someone
 // truncates while it is mapped ends the process, so a prepared file is only ever
@@ -331,8 +354,8 @@ func parsePrepared(b []byte, key string) (opened, error) {
 
 // set makes the set and checks that no index leads outside.
 func (p *prepared) set() (opened, error) {
-	if p.Info.Classes < 1 || p.Info.Features < 1 || len(p.Names) == 0 {
-		return nil, errors.New("no clients, classes or features")
+	if p.Info.Classes < 1 == (p.Info.Targets < 1) || p.Info.Features < 1 || len(p.Names) == 0 {
+		return nil, errors.New("no clients, features, or either classes or targets")
 	}
 	if p.Info.Input == learn.Tokens && p.Info.Vocabulary == 0 { // as files were before there was the number
 		p.Info.Vocabulary = p.Info.Classes
@@ -347,8 +370,14 @@ func (p *prepared) set() (opened, error) {
 	if s.Rows, n, err = p.rows(); err != nil {
 		return nil, err
 	}
-	if n != len(s.Labels) {
-		return nil, fmt.Errorf("%d samples with %d labels", n, len(s.Labels))
+	if p.Info.Targets > 0 {
+		s.Labels = nil
+		if s.Targets, err = p.floats("targets"); err != nil {
+			return nil, err
+		}
+	}
+	if given := len(s.Labels) + len(s.Targets); given != n*max(1, p.Info.Targets) {
+		return nil, fmt.Errorf("%d samples with %d labels or targets", n, given)
 	}
 	if !places(s.Starts, len(s.Names), len(s.Train)) || len(s.Held) == 0 {
 		return nil, fmt.Errorf("%d clients at %d places", len(s.Names), len(s.Starts))
@@ -373,9 +402,11 @@ func (p *prepared) rows() (federated.Rows, int, error) {
 	switch p.Rows {
 	case "bag":
 		return p.bags()
+	case "text":
+		return p.texts()
 	case "float":
-		values := make([]float32, len(p.section("values"))/4)
-		if _, err := binary.Decode(p.section("values"), binary.LittleEndian, values); err != nil {
+		values, err := p.floats("values")
+		if err != nil {
 			return nil, 0, err
 		}
 		store, numbersOf = &federated.FloatRows{Width: width, Values: values}, len(values)
@@ -391,6 +422,25 @@ func (p *prepared) rows() (federated.Rows, int, error) {
 		return nil, 0, fmt.Errorf("%d bytes or numbers in samples of %d", numbersOf, width)
 	}
 	return store, numbersOf / width, nil
+}
+
+// texts are windows of a text.
+func (p *prepared) texts() (federated.Rows, int, error) {
+	r := &federated.TextRows{Window: p.Width, Text: p.section("text"), Starts: numbers[int32](p, "row")}
+	if r.Window != p.Info.Features {
+		return nil, 0, fmt.Errorf("windows of %d tokens, want %d", r.Window, p.Info.Features)
+	}
+	for i, at := range r.Starts {
+		if at < 0 || int(at) > len(r.Text)-r.Window {
+			return nil, 0, fmt.Errorf("window %d exceeds the text", i)
+		}
+	}
+	for _, token := range r.Text {
+		if int(token) >= p.Info.Vocabulary {
+			return nil, 0, fmt.Errorf("token %d of %d", token, p.Info.Vocabulary)
+		}
+	}
+	return r, len(r.Starts), nil
 }
 
 func (p *prepared) bags() (federated.Rows, int, error) {

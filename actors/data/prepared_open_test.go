@@ -14,7 +14,7 @@ func TestOpenReadsPreparedFiles(t *testing.T) {
 	for name, path := range sources(t) {
 		t.Run(name, func(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "set")
-			made, _, err := OpenPrepared(path, file, federated.Options{Seed: 3})
+			made, _, err := OpenPrepared(nil, path, file, federated.Options{Seed: 3})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -43,7 +43,7 @@ func TestPreparedFilesRefuse(t *testing.T) {
 	dir := t.TempDir()
 	path := put(t, dir, "f.parquet", sheetOf(t, rawImages([]string{"b", "a"}, 9)))
 	file := filepath.Join(dir, "set")
-	s, _, err := OpenPrepared(path, file, federated.Options{})
+	s, _, err := OpenPrepared(nil, path, file, federated.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,6 +6,7 @@ import (
 	"hash/crc32"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -17,7 +18,7 @@ import (
 // sameSets compares sets sample by sample.
 func sameSets(t *testing.T, a, b federated.Set) {
 	t.Helper()
-	if a.Info() != b.Info() || a.Clients() != b.Clients() || a.HeldOut() != b.HeldOut() {
+	if !reflect.DeepEqual(a.Info(), b.Info()) || a.Clients() != b.Clients() || a.HeldOut() != b.HeldOut() {
 		t.Fatalf("%+v, %d clients, %d held out\n%+v, %d clients, %d held out", a.Info(), a.Clients(), a.HeldOut(), b.Info(), b.Clients(), b.HeldOut())
 	}
 	for c := range a.Clients() {
@@ -73,7 +74,7 @@ func TestPrepared(t *testing.T) {
 			cache := filepath.Join(t.TempDir(), "below", "set.fedpace")
 			plain := mustOpen(t, path, federated.Options{})
 			for _, want := range []string{"not prepared yet", ""} {
-				s, why, err := OpenPrepared(path, cache, federated.Options{})
+				s, why, err := OpenPrepared(nil, path, cache, federated.Options{})
 				if err != nil || why != want {
 					t.Fatalf("%q, %v; want %q", why, err, want)
 				}
@@ -96,7 +97,7 @@ func TestPreparedIsNeverTrusted(t *testing.T) {
 	path := put(t, dir, "f.parquet", sheetOf(t, rawImages([]string{"b", "a"}, 9)))
 	cache := filepath.Join(dir, "set.fedpace")
 	open := func(opt federated.Options) (string, error) {
-		s, why, err := OpenPrepared(path, cache, opt)
+		s, why, err := OpenPrepared(nil, path, cache, opt)
 		if err != nil {
 			return why, err
 		}
@@ -131,10 +132,10 @@ func TestPreparedIsNeverTrusted(t *testing.T) {
 	put(t, dir, "set.fedpace", nil)
 	expect("damaged: 0 bytes", federated.Options{Seed: 1})
 	expect("", federated.Options{Seed: 1})
-	if _, why, err := OpenPrepared(path, cache, federated.Options{Seed: 1, Task: "sent140"}); err == nil || !strings.Contains(err.Error(), "found femnist (femnist (parquet)), want sent140") {
+	if _, why, err := OpenPrepared(nil, path, cache, federated.Options{Seed: 1, Task: "sent140"}); err == nil || !strings.Contains(err.Error(), "found femnist (femnist (parquet)), want sent140") {
 		t.Errorf("%q, %v", why, err)
 	}
-	if _, _, err := OpenPrepared(path, filepath.Join(path, "set"), federated.Options{}); err == nil {
+	if _, _, err := OpenPrepared(nil, path, filepath.Join(path, "set"), federated.Options{}); err == nil {
 		t.Error("no error for a place that cannot be written")
 	}
 }
@@ -184,7 +185,7 @@ func TestRealPrepared(t *testing.T) {
 		cache := filepath.Join(t.TempDir(), "set")
 		for _, which := range []string{"first", "second"} {
 			start := time.Now()
-			s, why, err := OpenPrepared(path, cache, federated.Options{Seed: 1})
+			s, why, err := OpenPrepared(nil, path, cache, federated.Options{Seed: 1})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -123,14 +123,23 @@ func open(r federated.Reader, path string, opt federated.Options) (set federated
 	return g.Partitioned(opt.Partition, nil, opt.Seed)
 }
 
-// fitsTask compares what was found with what is expected. Custom data fits any
-// task that its numbers fit.
+// fitsTask compares what was found with what is expected. Data that no task knows
+// are those of task custom, whose settings are not another task's.
 func fitsTask(set federated.Set, opt federated.Options) error {
-	s, ok := set.(opened)
-	if ok && opt.Task != "" && s.TaskName() != "" && s.TaskName() != opt.Task {
-		return fmt.Errorf("found %s (%s), want %s", s.TaskName(), s.Info().Name, opt.Task)
+	if opt.Task == "" {
+		return nil
 	}
-	return nil
+	of := ""
+	if s, ok := set.(interface{ TaskName() string }); ok {
+		of = s.TaskName()
+	}
+	switch of {
+	case opt.Task:
+		return nil
+	case "":
+		return fmt.Errorf("found %s, which is not data of task %s: set task: custom", set.Info().Name, opt.Task)
+	}
+	return fmt.Errorf("found %s (%s), want %s", of, set.Info().Name, opt.Task)
 }
 
 // opened is a Set that knows its task, "" for custom data, and its size.

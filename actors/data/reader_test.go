@@ -2,6 +2,7 @@ package data_test
 
 import (
 	"os"
+	"strings"
 	"testing"
 
 	. "fedpace/actors/data"
@@ -42,14 +43,17 @@ func TestReaderOfAnotherPackage(t *testing.T) {
 	if err := os.WriteFile(path, []byte("zeros"), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	s, err := Open(path, federated.Options{Task: "femnist"})
+	s, err := Open(path, federated.Options{})
 	if err != nil || s.Info().Name != "zeros" {
 		t.Errorf("opened %v, %v", s, err)
+	}
+	if _, err := Open(path, federated.Options{Task: "femnist"}); err == nil || !strings.Contains(err.Error(), "found zeros, which is not data of task femnist: set task: custom") {
+		t.Errorf("as a task's: %v", err)
 	}
 	if s, err := OpenWith(zerosReader{}, "", federated.Options{}); err != nil || s.Clients() != 1 {
 		t.Errorf("opened %v, %v without a path", s, err)
 	}
-	if _, _, err := OpenPrepared(path, t.TempDir()+"/prepared", federated.Options{}); err == nil {
+	if _, _, err := OpenPrepared(nil, path, t.TempDir()+"/prepared", federated.Options{}); err == nil {
 		t.Error("a set whose samples nobody knows is prepared")
 	}
 }

@@ -166,6 +166,9 @@ func (r *reader) value(o *registry.Option, v reflect.Value, n *node, path string
 
 // list sets a list anew.
 func (r *reader) list(o *registry.Option, v reflect.Value, n *node, path string) error {
+	if o.Single && n.kind == scalar {
+		n = &node{where: n.where, kind: list, items: []*node{n}}
+	}
 	if n.kind != list {
 		return n.instead(path, "a list")
 	}
@@ -191,7 +194,7 @@ func (r *reader) list(o *registry.Option, v reflect.Value, n *node, path string)
 // struct in a list, an entry, or with a short form is set anew.
 func (r *reader) record(v reflect.Value, n *node, path string) error {
 	short := shortOf(v.Type())
-	if short != nil {
+	if short != nil && !adds(v, n) {
 		r.begin(v, n.where, path, "")
 	}
 	keys := orList(keysOf(registry.Options(v.Type())))
@@ -204,6 +207,20 @@ func (r *reader) record(v reflect.Value, n *node, path string) error {
 		return n.instead(path, "a map of "+keys)
 	}
 	return fail(n, path, "this is a group of keys: %s", keys)
+}
+
+// adds reports whether a map has options of an entry that is set alone: not what a
+// scalar gives, and no other entry's name.
+func adds(v reflect.Value, n *node) bool {
+	if n.kind != mapping {
+		return false
+	}
+	options := registry.Options(v.Type())
+	flat := slices.IndexFunc(options, func(o registry.Option) bool { return o.Flat })
+	if flat < 0 || v.FieldByIndex(options[flat].Index).IsNil() || n.fields[registry.For(options[flat].Type).Word] != nil {
+		return false
+	}
+	return !slices.ContainsFunc(n.keys, func(key string) bool { return slices.Contains(keysOf(options), key) })
 }
 
 // short sets the options of a struct that a scalar in its place gives.

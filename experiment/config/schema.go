@@ -80,7 +80,12 @@ func (s schema) forms(o *registry.Option, t reflect.Type, path string, anew bool
 	case reflect.Pointer:
 		return s.forms(o, t.Elem(), path, anew)
 	case reflect.Slice:
-		return []object{{"type": "array", "items": object{"anyOf": s.forms(o, t.Elem(), path+"[]", true)}}}
+		items := s.forms(o, t.Elem(), path+"[]", true)
+		list = []object{{"type": "array", "items": object{"anyOf": items}}}
+		if o.Single {
+			list = append(list, items...)
+		}
+		return list
 	case reflect.Interface:
 		return []object{{"$ref": "#/$defs/" + s.point(t)}}
 	case reflect.Struct:

@@ -38,8 +38,9 @@ actors/data/federated: internal/keyed internal/registry actors/learn os
 actors/data/internal/datatest: actors/data/federated actors/learn
 actors/data/synthetic: internal/keyed actors/data/federated actors/learn
 actors/data/text: actors/data/federated actors/learn
-actors/data: internal/atomicfile actors/data/federated actors/data/text actors/learn os
-	github.com/edsrzf/mmap-go github.com/go-json-experiment/json/jsontext github.com/klauspost/compress/... github.com/parquet-go/parquet-go/... golang.org/x/sync/...
+actors/data: internal/atomicfile internal/registry actors/data/federated actors/data/text actors/learn os
+	github.com/andybalholm/brotli github.com/edsrzf/mmap-go github.com/go-json-experiment/json/jsontext github.com/klauspost/compress/...
+	github.com/parquet-go/parquet-go/... github.com/pierrec/lz4/v4 golang.org/x/sync/...
 actors/data/fetch: internal/filelock net net/http os time
 coordinator/aggregate: internal/keyed internal/registry
 
@@ -83,12 +84,13 @@ metrics/prometheus: coordinator/round metrics metrics/web github.com/prometheus/
 experiment/convex: actors/data/federated actors/learn coordinator/theory gonum.org/v1/gonum/...
 experiment/config: internal/tasks internal/names internal/registry actors/data/federated actors/device actors/learn coordinator/aggregate coordinator/round coordinator/selection metrics
 	coordinator/schedule github.com/goccy/go-yaml/... os
-experiment/calibrate: actors/data/federated actors/data/synthetic actors/learn internal/names internal/tasks time
+experiment/calibrate: actors/data/federated actors/data/synthetic actors/learn internal/keyed internal/names internal/tasks time
 experiment/folder: actors/learn coordinator/round coordinator/schedule experiment/config internal/atomicfile internal/filelock internal/vector metrics os
 experiment/devicelog: bus coordinator/devices coordinator/round internal/vector metrics os
 experiment/run/runtest: experiment/config github.com/parquet-go/parquet-go
 experiment/problem: internal/human internal/registry actors actors/data actors/data/federated actors/data/synthetic actors/device actors/learn
 	bus coordinator/aggregate coordinator/fairshare coordinator/round coordinator/schedule coordinator/theory experiment/config experiment/convex experiment/folder os
+	google.golang.org/protobuf/proto
 experiment/run: actors/... bus/... coordinator/... experiment/config experiment/devicelog experiment/folder experiment/problem internal/human internal/names internal/registry internal/vector
 	metrics/... os time golang.org/x/sync/...
 experiment/report: coordinator/round experiment/config experiment/folder internal/human internal/statistics

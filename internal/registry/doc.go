@@ -27,6 +27,7 @@
 //	         path   the value is the path of a file or folder
 //	         inert  the value changes no bit of any result
 //	         short  a scalar in place of the map gives this option alone
+//	         single a scalar in place of a list is a list of one
 //	         flat   the key names an entry, whose options stand beside the key
 //
 // Options that several entries share stand in a struct that they embed.

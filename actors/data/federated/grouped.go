@@ -11,14 +11,15 @@ import (
 
 // Grouped is a Set of samples in memory.
 type Grouped struct {
-	Task   string // "" for custom data
-	About  Info
-	Names  []string // as the source has them
-	Starts []int    // client c trains on Train[Starts[c]:Starts[c+1]]
-	Train  []int32  // samples
-	Held   []int32
-	Labels []int32 // by sample
-	Rows   Rows
+	Task    string // "" for custom data
+	About   Info
+	Names   []string // as the source has them
+	Starts  []int    // client c trains on Train[Starts[c]:Starts[c+1]]
+	Train   []int32  // samples
+	Held    []int32
+	Labels  []int32   // by sample; nil: it has targets
+	Targets []float32 // About.Targets numbers a sample
+	Rows    Rows
 }
 
 // Grouping collects the clients of a set in order.
@@ -130,11 +131,15 @@ func (s *Grouped) append(dst *learn.Batch, n int, sample func(k int) int) {
 		}
 		i := sample(k)
 		s.Rows.Append(dst, i)
-		dst.Labels = append(dst.Labels, s.Labels[i])
+		if s.Labels != nil {
+			dst.Labels = append(dst.Labels, s.Labels[i])
+		} else {
+			dst.Targets = append(dst.Targets, s.Targets[i*s.About.Targets:(i+1)*s.About.Targets]...)
+		}
 	}
 	dst.N += n
 }
 
 func (s *Grouped) Memory() int {
-	return 4*(len(s.Train)+len(s.Held)+len(s.Labels)) + 8*len(s.Starts) + s.Rows.Memory()
+	return 4*(len(s.Train)+len(s.Held)+len(s.Labels)+len(s.Targets)) + 8*len(s.Starts) + s.Rows.Memory()
 }

@@ -286,8 +286,16 @@ func (u *urn) remove(at int) {
 func (s *Grouped) Partitioned(p Partition, coarse []int32, seed uint64) (*Grouped, error) {
 	p.Clients = cmp.Or(p.Clients, len(s.Names))
 	labels := make([]int32, len(s.Train))
-	for i, sample := range s.Train {
-		labels[i] = s.Labels[sample]
+	switch {
+	case s.Labels != nil:
+		for i, sample := range s.Train {
+			labels[i] = s.Labels[sample]
+		}
+	case p.Kind != "iid" && p.Kind != "quantity":
+		return nil, fmt.Errorf("partition %s: the samples have no labels but numbers as targets; want iid or quantity", p.Kind)
+	}
+	if rows, ok := s.Rows.(*TextRows); ok {
+		return nil, fmt.Errorf("partition %s: windows of %d tokens overlap and belong to their text; want natural", p.Kind, rows.Window)
 	}
 	clients, err := p.Deal(labels, coarse, seed)
 	if err != nil {
@@ -302,8 +310,8 @@ func (s *Grouped) Partitioned(p Partition, coarse []int32, seed uint64) (*Groupe
 		g.Add(fmt.Sprintf("%s-%d", p.Kind, c), own, nil)
 		smallest, largest, dealt = min(smallest, len(own)), max(largest, len(own)), dealt+len(own)
 	}
-	next := Grouped{Task: s.Task, About: s.About, Labels: s.Labels, Rows: s.Rows}
-	next.About.Synthetic = true
+	next := Grouped{Task: s.Task, About: s.About, Labels: s.Labels, Targets: s.Targets, Rows: s.Rows}
+	next.About.Synthetic, next.About.Undealt = true, false
 	next.About.AddNote("real samples in a made grouping: %v, %d clients of %d to %d samples", p, len(clients), smallest, largest)
 	if left := len(s.Train) - dealt; left > 0 {
 		next.About.AddNote("%d samples left over", left)

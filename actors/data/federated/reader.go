@@ -18,8 +18,9 @@ type Reader interface {
 	Open(s *Source, o Options) (Set, error)
 }
 
-// Readers are the layouts that package data chooses from.
-var Readers = registry.New[Reader]("data reader", "reader")
+// Readers are the layouts that package data chooses from. A map of options that
+// names none is a mapping of the columns of a table.
+var Readers = registry.New[Reader]("data reader", "reader").Standard("table")
 
 // Match is how surely a source has a layout.
 type Match int

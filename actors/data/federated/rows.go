@@ -88,6 +88,19 @@ func (r *FloatRows) Append(dst *learn.Batch, i int) {
 
 func (r *FloatRows) Memory() int { return 4 * len(r.Values) }
 
+// TextRows holds samples that are windows of a text, which overlap.
+type TextRows struct {
+	Window int // tokens of a sample
+	Text   []byte
+	Starts []int32 // of the samples
+}
+
+func (r *TextRows) Append(dst *learn.Batch, i int) {
+	dst.Tokens = append(dst.Tokens, r.Text[r.Starts[i]:][:r.Window]...)
+}
+
+func (r *TextRows) Memory() int { return len(r.Text) + 4*len(r.Starts) }
+
 // BagRows holds bags of words: token ids, ascending within a row, with counts.
 type BagRows struct {
 	Starts []uint32

@@ -11,9 +11,11 @@ import (
 type Info struct {
 	Name      string // e.g. "femnist (parquet)"
 	Synthetic bool   // made, or real samples in a made grouping; every report says so
+	Undealt   bool   `json:",omitempty"` // nobody's samples, which need a partition: its one client stands for all
 	Note      string // what a reader must know, e.g. what is synthetic about it
 	Digest    string // hex SHA-256 that identifies the samples and their split
 	learn.Samples
+	Schema
 }
 
 // AddNote appends to the note.

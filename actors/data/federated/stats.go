@@ -19,7 +19,10 @@ type Stats struct {
 	Mean      float64 `json:"samples_per_client"`
 	PerClient [5]int  `json:"quartiles"` // of training samples: the fewest, the quartiles, the most
 	Histogram []Bar   `json:"histogram"` // clients by training samples
-	Labels    []int   `json:"labels"`    // training samples by class
+	Labels    []int   `json:"labels"`    // training samples by class; none of a set with targets
+	// Targets has the least, the quartiles and the most of each target over the
+	// training samples.
+	Targets [][5]float64 `json:"targets,omitempty"`
 	// Skew is the mean over clients of the Jensen-Shannon divergence, in bits,
 	// between a client's labels and all clients': 0 where they are alike, 1
 	// where they share none.
@@ -47,10 +50,11 @@ func (d Stats) MarshalJSON() ([]byte, error) {
 		Synthetic bool   `json:"synthetic"`
 		Note      string `json:"note"`
 		numbers
-		Classes int    `json:"classes"`
-		Memory  *int   `json:"memory_bytes"`
-		Digest  string `json:"digest"`
-	}{d.Info.Name, d.Info.Synthetic, d.Info.Note, numbers(d), d.Info.Classes, memory, d.Info.Digest})
+		Classes int      `json:"classes"`
+		Names   []string `json:"class_names,omitempty"`
+		Memory  *int     `json:"memory_bytes"`
+		Digest  string   `json:"digest"`
+	}{d.Info.Name, d.Info.Synthetic, d.Info.Note, numbers(d), d.Info.Classes, d.Info.Labels, memory, d.Info.Digest})
 }
 
 // Describe reads the training samples of a whole set and checks them.
@@ -63,11 +67,20 @@ func Describe(s Set) (Stats, error) {
 	sizes := make([]int, d.Clients)
 	own := make([]map[int32]int, d.Clients) // most clients have few labels
 	var batch learn.Batch
+	targets := make([][]float32, d.Info.Targets)
 	for c := range d.Clients {
 		sizes[c] = s.Samples(c)
 		d.Samples += sizes[c]
-		var err error
-		if own[c], err = Labels(s, c, &batch); err != nil {
+		own[c] = make(map[int32]int)
+		err := visit(s, c, &batch, func() {
+			for _, l := range batch.Labels {
+				own[c][l]++
+			}
+			for i, x := range batch.Targets {
+				targets[i%len(targets)] = append(targets[i%len(targets)], x)
+			}
+		})
+		if err != nil {
 			return d, err
 		}
 		for l, n := range own[c] {
@@ -76,6 +89,14 @@ func Describe(s Set) (Stats, error) {
 	}
 	for c, labels := range own {
 		d.Skew += Divergence(labels, sizes[c], d.Labels, d.Samples) / float64(d.Clients)
+	}
+	for _, values := range targets {
+		slices.Sort(values)
+		var quartiles [5]float64
+		for i := range quartiles {
+			quartiles[i] = float64(values[i*(len(values)-1)/4])
+		}
+		d.Targets = append(d.Targets, quartiles)
 	}
 	slices.Sort(sizes)
 	for i := range d.PerClient {
@@ -88,20 +109,31 @@ func Describe(s Set) (Stats, error) {
 
 // Labels counts a client's training samples by label, and checks them.
 func Labels(s Set, client int, batch *learn.Batch) (map[int32]int, error) {
-	info, own := s.Info(), make(map[int32]int)
-	for samples := range slices.Chunk(number(make([]int32, s.Samples(client))), 256) {
-		batch.Reset()
-		if err := s.Batch(batch, client, samples); err != nil {
-			return nil, err
-		}
-		if err := info.Check(batch, len(samples)); err != nil {
-			return nil, fmt.Errorf("data: %s: client %d: %w", info.Name, client, err)
-		}
+	if info := s.Info(); info.Targets > 0 {
+		return nil, fmt.Errorf("data: %s: its samples have no labels but %d targets", info.Name, info.Targets)
+	}
+	own := make(map[int32]int)
+	return own, visit(s, client, batch, func() {
 		for _, l := range batch.Labels {
 			own[l]++
 		}
+	})
+}
+
+// visit reads a client's training samples, a batch after the other, and checks them.
+func visit(s Set, client int, batch *learn.Batch, look func()) error {
+	info := s.Info()
+	for samples := range slices.Chunk(number(make([]int32, s.Samples(client))), 256) {
+		batch.Reset()
+		if err := s.Batch(batch, client, samples); err != nil {
+			return err
+		}
+		if err := info.Check(batch, len(samples)); err != nil {
+			return fmt.Errorf("data: %s: client %d: %w", info.Name, client, err)
+		}
+		look()
 	}
-	return own, nil
+	return nil
 }
 
 // Entropy is that of labels with these counts, in bits, to nine places: neither the
@@ -164,7 +196,11 @@ func (d Stats) String() string {
 	if d.Info.Note != "" {
 		fmt.Fprintf(&b, ": %s", d.Info.Note)
 	}
-	fmt.Fprintf(&b, "\nclients    %d\n", d.Clients)
+	if d.Info.Undealt {
+		b.WriteString("\nclients    none: the rows are nobody's until fedpace data partition deals them\n")
+	} else {
+		fmt.Fprintf(&b, "\nclients    %d\n", d.Clients)
+	}
 	fmt.Fprintf(&b, "samples    %d for training, %d held out\n", d.Samples, d.HeldOut)
 	fmt.Fprintf(&b, "per client %d to %d, mean %.2f, quartiles %d, %d, %d\n",
 		d.PerClient[0], d.PerClient[4], d.Mean, d.PerClient[1], d.PerClient[2], d.PerClient[3])
@@ -179,9 +215,7 @@ func (d Stats) String() string {
 		}
 		fmt.Fprintf(&b, "%20s %7d %s\n", label, bar.Clients, strings.Repeat("#", (bar.Clients*40+most-1)/most))
 	}
-	present := len(slices.DeleteFunc(slices.Clone(d.Labels), func(n int) bool { return n == 0 }))
-	fmt.Fprintf(&b, "classes    %d, %d of them with training samples; from %d to %d samples each\n", d.Info.Classes, present, slices.Min(d.Labels), slices.Max(d.Labels))
-	fmt.Fprintf(&b, "label skew %.4f (mean Jensen-Shannon divergence in bits, 0 alike to 1 disjoint)\n", d.Skew)
+	d.describeLabels(&b)
 	if d.Memory > 0 {
 		fmt.Fprintf(&b, "memory     %.1f MB\n", float64(d.Memory)/1e6)
 	} else {
@@ -189,4 +223,48 @@ func (d Stats) String() string {
 	}
 	fmt.Fprintf(&b, "digest     %s\n", d.Info.Digest)
 	return b.String()
+}
+
+// shownClasses is how many classes with names are listed.
+const shownClasses = 20
+
+// describeLabels says what the samples are to tell.
+func (d *Stats) describeLabels(b *strings.Builder) {
+	for i, q := range d.Targets {
+		fmt.Fprintf(b, "target %-3d %g to %g, quartiles %g, %g, %g\n", i+1, q[0], q[4], q[1], q[2], q[3])
+	}
+	if len(d.Labels) == 0 {
+		return
+	}
+	present := len(slices.DeleteFunc(slices.Clone(d.Labels), func(n int) bool { return n == 0 }))
+	fmt.Fprintf(b, "classes    %d, %d of them with training samples; from %d to %d samples each\n", d.Info.Classes, present, slices.Min(d.Labels), slices.Max(d.Labels))
+	for class, name := range d.Info.Schema.Labels[:min(shownClasses, len(d.Info.Schema.Labels))] {
+		fmt.Fprintf(b, "%20.20q %7d\n", name, d.Labels[class])
+	}
+	if more := len(d.Info.Schema.Labels) - shownClasses; more > 0 {
+		fmt.Fprintf(b, "%20s %7d more\n", "and", more)
+	}
+	fmt.Fprintf(b, "label skew %.4f (mean Jensen-Shannon divergence in bits, 0 alike to 1 disjoint)\n", d.Skew)
+}
+
+// FitBatch is the size of a minibatch that suits clients with so many samples: 32, or
+// fewer if that is over a quarter of the median client's.
+func FitBatch(samples []int) int {
+	batch, own := 32, slices.Sorted(slices.Values(samples))
+	for len(own) > 0 && batch > 1 && 4*batch > own[len(own)/2] {
+		batch /= 2
+	}
+	return batch
+}
+
+// MedianEpoch is how many minibatches of that size go through the samples of the median
+// client.
+func MedianEpoch(s Set) int {
+	samples := make([]int, s.Clients())
+	for c := range samples {
+		samples[c] = s.Samples(c)
+	}
+	slices.Sort(samples)
+	batch := FitBatch(samples)
+	return (samples[len(samples)/2] + batch - 1) / batch
 }

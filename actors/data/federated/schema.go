@@ -1,0 +1,210 @@
+package federated
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"unicode/utf8"
+)
+
+// Schema is what the numbers of a set's samples stand for. Whoever brings samples of
+// their own to a run must mean the same by them.
+type Schema struct {
+	Labels    []string  `json:",omitempty"` // names of the classes; nil: their numbers
+	Columns   []string  `json:",omitempty"` // names of the features; nil: they have none
+	Mean      []float32 `json:",omitempty"` // what was taken off each feature; nil: nothing
+	Deviation []float32 `json:",omitempty"` // what it was then divided by
+	Alphabet  []string  `json:",omitempty"` // what tokens from 1 stand for; 0 is padding, and what is not in it
+}
+
+// Label is the name of a class, its number where it has none.
+func (s *Schema) Label(class int) string {
+	if class < len(s.Labels) {
+		return s.Labels[class]
+	}
+	return strconv.Itoa(class)
+}
+
+// Standardise takes the mean off each feature and divides it by the deviation.
+func Standardise(values, mean, deviation []float32) {
+	for i, x := range values {
+		j := i % len(mean)
+		values[i] = float32((float64(x) - float64(mean[j])) / float64(deviation[j]))
+	}
+}
+
+// Adopt changes the samples of a set to mean what they mean in another, or says in
+// what the two differ.
+func Adopt(s Set, other Schema) error {
+	a, ok := s.(interface{ Adopt(Schema) error })
+	if !ok {
+		info := s.Info()
+		if info.Labels == nil && other.Labels == nil && info.Alphabet == nil && other.Alphabet == nil && other.Mean == nil {
+			return nil
+		}
+		return fmt.Errorf("data: %s: its samples cannot be made to mean what the run's mean", info.Name)
+	}
+	if err := a.Adopt(other); err != nil {
+		return fmt.Errorf("data: %s: %w", s.Info().Name, err)
+	}
+	return nil
+}
+
+// Adopt is the function of that name for samples in memory.
+func (s *Grouped) Adopt(other Schema) error {
+	own := &s.About.Schema
+	if own.Columns != nil && other.Columns != nil && !slices.Equal(own.Columns, other.Columns) {
+		for i, name := range own.Columns {
+			if i >= len(other.Columns) || name != other.Columns[i] {
+				return fmt.Errorf("feature %d is column %s, and the run's are %d columns of which it is %s", i, name, len(other.Columns), append(other.Columns, "none")[min(i, len(other.Columns))])
+			}
+		}
+		return fmt.Errorf("%d columns of features, and the run has %d", len(own.Columns), len(other.Columns))
+	}
+	text := own.Alphabet != nil || other.Alphabet != nil
+	if text {
+		if err := s.adoptTokens(other); err != nil {
+			return err
+		}
+	}
+	// The next token's class has the token's number, which adoptTokens has changed.
+	if _, next := s.Rows.(*TextRows); !next && s.About.Targets == 0 {
+		if err := s.adoptLabels(other.Labels); err != nil {
+			return err
+		}
+	}
+	if err := s.adoptScale(other); err != nil {
+		return err
+	}
+	*own = other
+	return nil
+}
+
+// adoptLabels numbers the classes as others do, by their names.
+func (s *Grouped) adoptLabels(names []string) error {
+	own := &s.About
+	switch {
+	case names == nil && own.Labels == nil:
+		return nil
+	case names == nil:
+		return fmt.Errorf("its classes have names (%.40q), and the run's are numbers", own.Labels[0])
+	}
+	to := make([]int32, own.Classes)
+	for class := range to {
+		to[class] = int32(slices.Index(names, own.Label(class)))
+	}
+	labels := make([]int32, len(s.Labels))
+	for i, l := range s.Labels {
+		if labels[i] = to[l]; labels[i] < 0 {
+			return fmt.Errorf("class %.40q is none of the run's %d classes (%.40q to %.40q)", own.Label(int(l)), len(names), names[0], names[len(names)-1])
+		}
+	}
+	s.Labels, own.Classes = labels, len(names)
+	return nil
+}
+
+// adoptScale undoes the scale of features and applies another.
+func (s *Grouped) adoptScale(other Schema) error {
+	own := s.About.Schema
+	if slices.Equal(own.Mean, other.Mean) && slices.Equal(own.Deviation, other.Deviation) {
+		return nil
+	}
+	rows, ok := s.Rows.(*FloatRows)
+	if !ok || other.Mean != nil && len(other.Mean) != rows.Width {
+		return fmt.Errorf("the run standardises %d features, and these samples have %d values", len(other.Mean), s.About.Features)
+	}
+	for i, x := range rows.Values {
+		value, j := float64(x), i%rows.Width
+		if own.Mean != nil {
+			value = float64(value*float64(own.Deviation[j])) + float64(own.Mean[j])
+		}
+		if other.Mean != nil {
+			value = (value - float64(other.Mean[j])) / float64(other.Deviation[j])
+		}
+		rows.Values[i] = float32(value)
+	}
+	return nil
+}
+
+// adoptTokens numbers tokens as another alphabet does.
+func (s *Grouped) adoptTokens(other Schema) error {
+	if s.About.Alphabet == nil || other.Alphabet == nil {
+		return fmt.Errorf("the tokens of one have an alphabet, and those of the other have none")
+	}
+	var to [256]byte
+	known := 0
+	for i, token := range s.About.Alphabet {
+		if to[i+1] = byte(slices.Index(other.Alphabet, token) + 1); to[i+1] > 0 {
+			known++
+		}
+	}
+	if known == 0 {
+		return fmt.Errorf("none of its %d tokens is among the run's %d", len(s.About.Alphabet), len(other.Alphabet))
+	}
+	code := func(b []byte) []byte {
+		coded := make([]byte, len(b)) // b may be in a file
+		for i, token := range b {
+			coded[i] = to[token]
+		}
+		return coded
+	}
+	switch rows := s.Rows.(type) {
+	case *ByteRows:
+		s.Rows = &ByteRows{Width: rows.Width, Bytes: code(rows.Bytes), Coding: rows.Coding}
+	case *TextRows:
+		s.Rows = &TextRows{Window: rows.Window, Text: code(rows.Text), Starts: rows.Starts}
+		labels := make([]int32, len(s.Labels))
+		for i, l := range s.Labels {
+			labels[i] = int32(to[l])
+		}
+		s.Labels, s.About.Classes = labels, len(other.Alphabet)+1
+	}
+	s.About.Vocabulary = len(other.Alphabet) + 1
+	return nil
+}
+
+// MaxAlphabet bounds the tokens of an alphabet, which are a byte beside 0.
+const MaxAlphabet = 255
+
+// Alphabet codes text as tokens.
+type Alphabet struct {
+	Tokens []string
+	bytes  bool
+	of     map[rune]byte
+	byByte [256]byte
+}
+
+// ByteToken is the name of a byte in an alphabet.
+func ByteToken(b byte) string { return fmt.Sprintf("0x%02x", b) }
+
+// NewAlphabet makes an alphabet of characters, or of bytes by their names.
+func NewAlphabet(tokens []string, bytes bool) *Alphabet {
+	a := &Alphabet{Tokens: tokens, bytes: bytes, of: map[rune]byte{}}
+	for i, token := range tokens {
+		if bytes {
+			b, _ := strconv.ParseUint(token, 0, 8)
+			a.byByte[b] = byte(i + 1)
+			continue
+		}
+		c, _ := utf8.DecodeRuneInString(token)
+		a.of[c] = byte(i + 1)
+	}
+	return a
+}
+
+// Encode appends the tokens of a text to dst, as many as it has room for.
+func (a *Alphabet) Encode(dst, text []byte) []byte {
+	if a.bytes {
+		for _, b := range text[:min(len(text), cap(dst)-len(dst))] {
+			dst = append(dst, a.byByte[b])
+		}
+		return dst
+	}
+	for _, c := range string(text) {
+		if len(dst) == cap(dst) {
+			break
+		}
+		dst = append(dst, a.of[c])
+	}
+	return dst
+}

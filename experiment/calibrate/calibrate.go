@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"math/rand/v2"
 	"time"
 
 	"fedpace/actors/data/federated"
 	"fedpace/actors/data/synthetic"
 	"fedpace/actors/learn"
+	"fedpace/internal/keyed"
 	"fedpace/internal/names"
 	"fedpace/internal/tasks"
 )
@@ -41,13 +43,6 @@ func Calibrate(ctx context.Context, task tasks.Task, steps int) (c Calibration, 
 	if !ok {
 		return c, fmt.Errorf("calibrate: %q is not a task of the paper's Table 2", task)
 	}
-	if steps < 2 || steps > MaxCalibration {
-		return c, fmt.Errorf("calibrate: %d steps, want 2 to %d", steps, MaxCalibration)
-	}
-	kernel, err := learn.SelectKernel(learn.AutoKernel)
-	if err != nil {
-		return c, err
-	}
 	model, err := learn.Parse(paper.Architecture)
 	if err != nil {
 		return c, err
@@ -57,11 +52,73 @@ func Calibrate(ctx context.Context, task tasks.Task, steps int) (c Calibration, 
 		return c, err
 	}
 	defer func() { err = errors.Join(err, set.Close()) }()
-	params := make([]float32, model.Params())
-	model.Init(params, 1)
-	work := model.NewWorkspace(paper.Batch, kernel)
 	var order federated.Minibatches
 	order.Reset(1, 0, set.Samples(0), paper.Batch, 0)
+	c, err = measure(ctx, model, paper.Batch, steps, func(batch *learn.Batch) error { return set.Batch(batch, 0, order.Next()) })
+	c.Task, c.PaperMean, c.PaperStd = task, paper.SecondsPerStep, paper.StdPerStep
+	return c, err
+}
+
+// Model measures so many minibatches of a model, as learn.Parse reads it, on random
+// samples.
+func Model(ctx context.Context, spec string, batch, steps int) (Calibration, error) {
+	model, err := learn.Parse(spec)
+	if err != nil {
+		return Calibration{}, fmt.Errorf("calibrate: %w", err)
+	}
+	of, r := model.Samples(), keyed.New(1, keyed.Weights)
+	c, err := measure(ctx, model, batch, steps, func(b *learn.Batch) error {
+		b.N = batch
+		for range batch {
+			appendSample(b, of, r)
+		}
+		return nil
+	})
+	c.Task = tasks.Custom
+	return c, err
+}
+
+// sparseWords is how many words a random bag of words has.
+const sparseWords = 12
+
+// appendSample appends a random sample.
+func appendSample(b *learn.Batch, of learn.Samples, r *rand.Rand) {
+	switch of.Input {
+	case learn.Sparse:
+		n := min(sparseWords, of.Features)
+		index, value := federated.AppendBag(b, n)
+		for i := range n {
+			index[i], value[i] = int32(i*of.Features/n), 1/float32(n)
+		}
+	case learn.Tokens:
+		for range of.Features {
+			b.Tokens = append(b.Tokens, byte(r.IntN(of.Vocabulary)))
+		}
+	default:
+		for range of.Features {
+			b.X = append(b.X, r.Float32())
+		}
+	}
+	for range of.Targets {
+		b.Targets = append(b.Targets, r.Float32())
+	}
+	if of.Classes > 0 {
+		b.Labels = append(b.Labels, int32(r.IntN(of.Classes)))
+	}
+}
+
+// measure times steps of SGD, each with the samples that next appends.
+func measure(ctx context.Context, model learn.Model, batchSize, steps int, next func(*learn.Batch) error) (c Calibration, err error) {
+	if steps < 2 || steps > MaxCalibration {
+		return c, fmt.Errorf("calibrate: %d steps, want 2 to %d", steps, MaxCalibration)
+	}
+	kernel, err := learn.SelectKernel(learn.AutoKernel)
+	if err != nil {
+		return c, err
+	}
+	params := make([]float32, model.Params())
+	model.Init(params, 1)
+	work := model.NewWorkspace(batchSize, kernel)
 	var batch learn.Batch
 	times := make([]float64, 0, steps)
 	for k := range calibrationWarmUp + steps {
@@ -70,7 +127,7 @@ func Calibrate(ctx context.Context, task tasks.Task, steps int) (c Calibration, 
 		}
 		started := time.Now()
 		batch.Reset()
-		if err := set.Batch(&batch, 0, order.Next()); err != nil {
+		if err := next(&batch); err != nil {
 			return c, fmt.Errorf("calibrate: %w", err)
 		}
 		// A rate of 0 would be as quick; this one keeps every model finite.
@@ -81,7 +138,7 @@ func Calibrate(ctx context.Context, task tasks.Task, steps int) (c Calibration, 
 			times = append(times, time.Since(started).Seconds())
 		}
 	}
-	c = Calibration{Task: task, Kernel: kernel.Instructions(), Steps: steps, PaperMean: paper.SecondsPerStep, PaperStd: paper.StdPerStep}
+	c = Calibration{Kernel: kernel.Instructions(), Steps: steps}
 	c.Mean, c.Std = meanAndDeviation(times)
 	return c, nil
 }

@@ -22,14 +22,14 @@ import (
 type Config struct {
 	Name         string                `key:"name" default:"demo" is:"inert" help:"name of the run, used in subjects and metrics"`
 	Seed         uint64                `key:"seed" default:"1" help:"all that is random follows from it"`
-	Task         Task                  `key:"task" words:"sent140,femnist,cifar100,shakespeare,quadratic,logistic" help:"what is learned"`
+	Task         Task                  `key:"task" words:"sent140,femnist,cifar100,shakespeare,quadratic,logistic,custom" help:"what is learned; custom: your own data by a model that you name"`
 	Data         Data                  `key:"data" default:"synthetic" help:"synthetic, the path of a data set, or its path and reader"`
 	Synthetic    Synthetic             `key:"synthetic"`
 	Sent140      Sent140               `key:"sent140"`
 	Model        learn.Architecture    `key:"model" default:"task" help:"the architecture: the task's own, or one for custom data"`
 	Clients      int                   `key:"clients" range:"[1,10000000]" word:"all=0" help:"size of the population; all: as many as the data has"`
-	Cohort       int                   `key:"cohort" range:"[1,1000000]" help:"clients a round"`
-	Batch        int                   `key:"batch" range:"[1,100000]" help:"samples a minibatch"`
+	Cohort       int                   `key:"cohort" range:"[1,1000000]" word:"fit=0" help:"clients a round; fit: a tenth of the clients, but 10 to 100"`
+	Batch        int                   `key:"batch" range:"[1,100000]" word:"fit=0" help:"samples a minibatch; fit: 32, or fewer if that is over a quarter of most clients' samples"`
 	Augment      string                `key:"augment" default:"none" words:"none,flip_crop" help:"change of training images, drawn anew for each minibatch"`
 	Local        learn.Optimizer       `key:"local" default:"sgd" help:"how a client's local steps follow from gradients; what it remembers begins at zero in each task"`
 	Quadratic    Quadratic             `key:"quadratic"`

@@ -17,6 +17,7 @@ const (
 	TaskShakespeare = tasks.Shakespeare
 	TaskQuadratic   = tasks.Quadratic
 	TaskLogistic    = tasks.Logistic
+	TaskCustom      = tasks.Custom
 )
 
 // Defaults is the paper's experiment on a task: 10,000 rounds of K_r-rounds
@@ -28,6 +29,10 @@ func Defaults(task Task) (Config, error) {
 	var r reader
 	r.begin(reflect.ValueOf(&c).Elem(), "", "", "")
 	c.Task, c.Out = task, OutFolder(c.Name)
+	if task == TaskCustom { // which has nothing of the paper's: checkCustom asks for the rest
+		c.Data = Data{}
+		return c, nil
+	}
 	c.Network.DownloadMbps, c.Network.UploadMbps = 20, 5 // the links of the paper's runtime model (below Eq. 4)
 	if task.IsConvex() {
 		c.convex()

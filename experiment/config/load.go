@@ -34,16 +34,48 @@ func Load(path string, sets []string) (Config, error) {
 	if path == "" {
 		return resolve("", nil, sets)
 	}
+	text, err := readFile(path)
+	if err != nil {
+		return Config{}, err
+	}
+	return resolve(path, text, sets)
+}
+
+func readFile(path string) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return Config{}, fmt.Errorf("configuration: %w", err)
+		return nil, fmt.Errorf("configuration: %w", err)
 	}
 	defer f.Close() // read only
 	text, err := io.ReadAll(io.LimitReader(f, MaxFile+1))
 	if err != nil {
-		return Config{}, fmt.Errorf("configuration: %w", err)
+		return nil, fmt.Errorf("configuration: %w", err)
 	}
-	return resolve(path, text, sets)
+	return text, nil
+}
+
+// LoadData reads the key data of a configuration file, whatever the others hold.
+func LoadData(path string) (d Data, err error) {
+	text, err := readFile(path)
+	if err != nil {
+		return d, err
+	}
+	root, err := parseFile(path, text)
+	if err != nil {
+		return d, err
+	}
+	n := root.fields["data"]
+	if n == nil {
+		return d, &KeyError{Where: path, Key: "data", Problem: "is not set"}
+	}
+	var r reader
+	if err := r.record(reflect.ValueOf(&d).Elem(), n, "data"); err != nil {
+		return d, err
+	}
+	if len(r.missing) > 0 {
+		return d, r.missing[0]
+	}
+	return d, nil
 }
 
 // Parse reads a configuration from the text of a file; name is how messages call
@@ -114,6 +146,9 @@ func resolve(name string, text []byte, sets []string) (Config, error) {
 	}
 	if !given("clients") && !c.IsSynthetic() {
 		c.Clients = 0
+	}
+	if c.IsSynthetic() { // all clients are alike
+		c.Fit(nil)
 	}
 	if !given("network.model_megabits") && !c.UsesTaskModel() {
 		c.Network.ModelMegabits = 0

@@ -25,7 +25,7 @@ import (
 // returns as a *[KeyError].
 func (c Config) Validate() error {
 	set := func(string, *registry.Point, any) error { return nil }
-	if err := cmp.Or(Error("", registry.Check(c)), c.choices(reflect.ValueOf(c), "", set)); err != nil {
+	if err := cmp.Or(c.checkCustom(), Error("", registry.Check(c)), c.choices(reflect.ValueOf(c), "", set)); err != nil {
 		return err
 	}
 	for _, check := range []func() error{
@@ -115,10 +115,15 @@ func checkServer(s string) error {
 }
 
 func (c *Config) checkPopulation() error {
+	if v, ok := c.Data.Reader.(interface{ Validate() error }); ok {
+		if err := v.Validate(); err != nil {
+			return Error("data", err)
+		}
+	}
 	switch {
-	case c.Data == Data{}:
+	case c.Data == Data{} && c.Task != TaskCustom:
 		return problem("data", nil, "is empty (a path or a reader is wanted)")
-	case c.Clients == 0 && c.IsSynthetic():
+	case c.Clients == 0 && c.IsSynthetic() && c.Task != TaskCustom:
 		return problem("clients", []string{"data"}, "all is for data that is read; synthetic data needs a number")
 	case c.Clients != 0 && c.Cohort > c.Clients:
 		return problem("cohort", []string{"clients"}, "%d is more than there are clients (at most %d, or set clients)", c.Cohort, c.Clients)
@@ -231,6 +236,9 @@ func (c *Config) UsesTheory() bool { return schedule.Ks.NameOf(c.Schedule.K) == 
 // checkChoices asks the closing rule and the selection whether they fit the
 // cohort.
 func (c *Config) checkChoices() error {
+	if c.Cohort == 0 { // which is fitted when the clients are known
+		return nil
+	}
 	var err error
 	if v, ok := c.Close.(interface{ Validate(cohort int) error }); ok {
 		err = withOthers(Error("close", v.Validate(c.Cohort)), "cohort")

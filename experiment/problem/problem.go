@@ -61,6 +61,7 @@ func Prepare(of config.Config, remote bool) (_ *Problem, err error) {
 			return nil, err
 		}
 	}
+	c.Fit(nil)
 	if err := p.correlate(); err != nil {
 		return nil, err
 	}
@@ -178,7 +179,7 @@ func (p *Problem) open() (err error) {
 		p.Set, err = synthetic.New(string(c.Task), c.Clients, c.DataSeed(), c.Synthetic.Heterogeneity)
 	default:
 		of := string(c.Task)
-		if c.Task == config.TaskLogistic { // of any samples that are rows of numbers
+		if c.Task == config.TaskLogistic || c.Task == config.TaskCustom { // of any samples
 			of = ""
 		}
 		p.Set, err = data.OpenWith(c.Data.Reader, c.Data.Path, federated.Options{Task: of, Seed: c.Seed, MinTweets: c.Sent140.MinTweets})
@@ -190,11 +191,18 @@ func (p *Problem) open() (err error) {
 		c.Clients = p.Set.Clients()
 	}
 	switch {
+	case p.Set.Info().Undealt:
+		return fmt.Errorf("data: the samples of %s belong to no clients: name the column that says whose a row is (data.client), or deal them with fedpace data partition", c.Data)
 	case c.Clients > p.Set.Clients():
 		return fmt.Errorf("clients: %d, but %s holds %d", c.Clients, c.Data, p.Set.Clients())
 	case c.Cohort > c.Clients:
 		return fmt.Errorf("cohort: %d of %d clients in %s; set cohort to at most that", c.Cohort, c.Clients, c.Data)
 	}
+	samples := make([]int, c.Clients)
+	for client := range samples {
+		samples[client] = p.Set.Samples(client)
+	}
+	c.Fit(samples)
 	return c.Validate()
 }
 

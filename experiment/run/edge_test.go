@@ -2,6 +2,7 @@ package run
 
 import (
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -33,7 +34,7 @@ func TestCornersOfData(t *testing.T) {
 			if err := parquet.WriteFile(path, c.rows); err != nil {
 				t.Fatal(err)
 			}
-			config := runtest.Small(t, append([]string{"data=" + path, "model=linear", "clients=all", "batch=4", "stop.rounds=2"}, c.sets...)...)
+			config := runtest.Small(t, slices.Concat(runtest.Custom, []string{"data=" + path, "model=linear", "clients=all", "batch=4", "stop.rounds=2"}, c.sets)...)
 			_, err := Run(t.Context(), config, Options{})
 			switch {
 			case c.want == "" && err != nil:

@@ -192,10 +192,14 @@ func (e *engine) realDevices(ctx context.Context) (*devices.Config, error) {
 	if len(d.Names) == 0 {
 		return nil, nil
 	}
+	welcome, err := e.p.Welcome()
+	if err != nil {
+		return nil, err
+	}
 	v := &devices.Config{
 		Names: d.Names, NormLimit: d.NormLimit,
 		Liveness: wall(d.LivenessSeconds), TaskLimit: wall(d.TaskSeconds),
-		Welcome: &bus.Welcome{Task: string(c.Task), Heterogeneity: c.Synthetic.Heterogeneity, DataSeed: c.DataSeed()},
+		Welcome: welcome,
 		Notice:  e.options.notice,
 		Refuse: func(device, reason string) {
 			e.options.notice(fmt.Sprintf("Device %s: a message is ignored (%s).", device, reason))

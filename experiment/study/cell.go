@@ -59,12 +59,12 @@ func Identity(c config.Config) (string, error) {
 	return fmt.Sprintf("%x", sha256.Sum256([]byte(string(c.Task)+"\n"+strings.Join(list, "\n")))), nil
 }
 
-// planned is a configuration without what a run takes from its data, the population
-// and the constants of the theory, and from its machine, the kernel.
+// planned is a configuration without what a run takes from its data, the population,
+// what fits it and the constants of the theory, and from its machine, the kernel.
 func planned(c config.Config) config.Config {
 	c.Kernel = config.AutoKernel
 	if !c.IsSynthetic() {
-		c.Clients = 0
+		c.Clients, c.Cohort, c.Batch = 0, 0, 0
 	}
 	c.Theory.L, c.Theory.Mu, c.Theory.G, c.Theory.FStar = nil, nil, nil, nil
 	return c
@@ -81,7 +81,7 @@ func equal(mine, found config.Config, exact bool) (bool, error) {
 		}
 	}
 	t := mine.Theory
-	if mine.Clients == 0 || mine.UsesTheory() && (t.L == nil || t.Mu == nil || t.G == nil || t.FStar == nil) {
+	if mine.Clients == 0 || mine.Cohort == 0 || mine.Batch == 0 || mine.UsesTheory() && (t.L == nil || t.Mu == nil || t.G == nil || t.FStar == nil) {
 		if exact {
 			kernel := mine.Kernel
 			if mine, err = problem.Resolve(mine); err != nil {
@@ -89,7 +89,7 @@ func equal(mine, found config.Config, exact bool) (bool, error) {
 			}
 			mine.Kernel = kernel
 		} else {
-			mine.Clients = cmp.Or(mine.Clients, found.Clients)
+			mine.Clients, mine.Cohort, mine.Batch = cmp.Or(mine.Clients, found.Clients), cmp.Or(mine.Cohort, found.Cohort), cmp.Or(mine.Batch, found.Batch)
 			mine.Theory.Take(found.Theory)
 		}
 	}

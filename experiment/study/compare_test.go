@@ -137,7 +137,7 @@ func TestCellsOfOtherCommandsAreFound(t *testing.T) {
 // from there, and no run of fewer clients.
 func TestACellWithoutAPopulationIsResolved(t *testing.T) {
 	out := t.TempDir()
-	sets := []string{"data=" + runtest.CustomData(t), "clients=all", "cohort=2", "model={mlp: [3, 2]}", "train=false", "stop.rounds=4", "out=" + out}
+	sets := slices.Concat(runtest.Custom, []string{"data=" + runtest.CustomData(t), "clients=all", "cohort=2", "schedule.k0=80", "model={mlp: [3, 2]}", "train=false", "stop.rounds=4", "out=" + out})
 	few, all := slices.Concat(sets, []string{"clients=3", "out=" + filepath.Join(out, "few")}), slices.Concat(sets, []string{"out=" + filepath.Join(out, "all")})
 	for _, sets := range [][]string{few, all} {
 		c, err := config.Load("", sets)

@@ -74,6 +74,7 @@ func play(t *testing.T, proxy, name string) (folder.Summary, error) {
 	t.Helper()
 	dir := t.TempDir()
 	c, err := config.Load("", []string{
+		"task=custom", "schedule.eta0=0.3", "compute.seconds_per_step=0.017", "network.download_mbps=20", "network.upload_mbps=5",
 		"name=" + name, "out=" + filepath.Join(dir, "run"), "data=" + data, "model={mlp: [2, 8, 2]}", "batch=4", "clients=30", "cohort=3",
 		"schedule.k0=2", "schedule.k=fixed", "stop.rounds=3", "evaluate.every=2", "nats.url=" + strconv.Quote("nats://"+proxy),
 		"nats.ack_seconds=1",

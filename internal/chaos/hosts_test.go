@@ -31,6 +31,7 @@ type course struct {
 // small is what the courses share: a model whose sums travel in two chunks, and
 // the times of FEMNIST's.
 var small = []string{
+	"--set", "task=custom", "--set", "compute.seconds_per_step=0.017", "--set", "network.download_mbps=20", "--set", "network.upload_mbps=5",
 	"--set", "model={mlp: [2, 256, 256, 2]}", "--set", "network.model_megabits=6.71", "--set", "batch=4", "--set", "schedule.eta0=0.001",
 	"--set", "clients=30", "--set", "cohort=8", "--set", "schedule.k0=2", "--set", "schedule.k=fixed",
 	"--set", "evaluate.every=5", "--set", "nats.ack_seconds=1", "--set", "checkpoint.seconds=0.3",

@@ -55,7 +55,8 @@ func TestHostsThatCannotTrain(t *testing.T) {
 		}
 		s := newServer(t, serverOptions{})
 		flags := []string{
-			"--set", "model=linear", "--set", "clients=all", "--set", "cohort=4", "--set", "batch=4",
+			"--set", "task=custom", "--set", "schedule.eta0=0.3", "--set", "compute.seconds_per_step=0.017",
+			"--set", "network.download_mbps=20", "--set", "network.upload_mbps=5", "--set", "model=linear", "--set", "clients=all", "--set", "cohort=4", "--set", "batch=4",
 			"--set", "schedule.k0=3", "--set", "stop.rounds=4", "--set", "name=own",
 		}
 		alone := filepath.Join(dir, "alone")

@@ -22,6 +22,7 @@ func TestAHostThatStopsHoldsNothing(t *testing.T) {
 				rounds = 40
 			}
 			flags := []string{
+				"--set", "task=custom", "--set", "compute.seconds_per_step=0.017", "--set", "network.download_mbps=20", "--set", "network.upload_mbps=5",
 				"--set", "data=" + data, "--set", "model={mlp: [2, 64, 2]}", "--set", "batch=4", "--set", "schedule.eta0=0.001",
 				"--set", "clients=30", "--set", "cohort=8", "--set", "schedule.k0=20", "--set", "schedule.k=fixed", "--set", "evaluate.every=100",
 				"--set", fmt.Sprint("train=", train), "--set", fmt.Sprint("stop.rounds=", rounds), "--set", fmt.Sprint("name=stops", train),

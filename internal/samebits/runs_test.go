@@ -20,6 +20,9 @@ const (
 	spread   = "compute.std=0.01 fleet=[{name:any,seconds_per_step:{dist:lognormal,mean:0.05,sigma:0.8}}] "
 )
 
+// What the demonstration gave to custom data before there was task custom.
+const custom = "task=custom schedule.eta0=0.3 compute.seconds_per_step=0.017 network.download_mbps=20 network.upload_mbps=5 "
+
 // runs is in the order of testdata/digests.csv. Files are those of
 // testdata/inputs and those that makeInputs writes.
 var runs = []run{
@@ -37,15 +40,15 @@ var runs = []run{
 	{name: "init", sets: logistic + "init=init.safetensors"},
 
 	// Data from files: readers, partitions, own models.
-	{name: "own-linear", sets: "data=own.parquet model=linear clients=all cohort=3 batch=4 schedule.k0=4 stop.rounds=6 evaluate.every=2"},
-	{name: "own-mlp", sets: "data=own.parquet model={mlp:[5,8,3]} clients=all cohort=3 batch=4 schedule.k0=4 stop.rounds=6 evaluate.every=2 aggregate.weights=samples"},
-	{name: "own-prepared", sets: "data=prepared.fedpace model=linear clients=all cohort=3 batch=4 schedule.k0=4 stop.rounds=6 evaluate.every=2"},
+	{name: "own-linear", sets: custom + "data=own.parquet model=linear clients=all cohort=3 batch=4 schedule.k0=4 stop.rounds=6 evaluate.every=2"},
+	{name: "own-mlp", sets: custom + "data=own.parquet model={mlp:[5,8,3]} clients=all cohort=3 batch=4 schedule.k0=4 stop.rounds=6 evaluate.every=2 aggregate.weights=samples"},
+	{name: "own-prepared", sets: custom + "data=prepared.fedpace model=linear clients=all cohort=3 batch=4 schedule.k0=4 stop.rounds=6 evaluate.every=2"},
 	{name: "tweets-csv", sets: "task=sent140 data=tweets.csv sent140.min_tweets=3 clients=all cohort=3 batch=2 schedule.k0=4 stop.rounds=6 evaluate.every=2"},
 	{name: "cifar100-binary", sets: "task=cifar100 data=cifar100 augment=flip_crop clients=all cohort=2 batch=2 schedule.k0=2 stop.rounds=1 evaluate.every=1"},
-	{name: "partition-iid", sets: "data=iid.fedpace model=linear clients=all cohort=3 batch=4 schedule.k0=4 stop.rounds=4 evaluate.every=2"},
-	{name: "partition-dirichlet", sets: "data=dirichlet.fedpace model=linear clients=all cohort=3 batch=4 schedule.k0=4 stop.rounds=4 evaluate.every=2"},
-	{name: "partition-shards", sets: "data=shards.fedpace model=linear clients=all cohort=3 batch=4 schedule.k0=4 stop.rounds=4 evaluate.every=2"},
-	{name: "partition-quantity", sets: "data=quantity.fedpace model=linear clients=all cohort=3 batch=4 schedule.k0=4 stop.rounds=4 evaluate.every=2"},
+	{name: "partition-iid", sets: custom + "data=iid.fedpace model=linear clients=all cohort=3 batch=4 schedule.k0=4 stop.rounds=4 evaluate.every=2"},
+	{name: "partition-dirichlet", sets: custom + "data=dirichlet.fedpace model=linear clients=all cohort=3 batch=4 schedule.k0=4 stop.rounds=4 evaluate.every=2"},
+	{name: "partition-shards", sets: custom + "data=shards.fedpace model=linear clients=all cohort=3 batch=4 schedule.k0=4 stop.rounds=4 evaluate.every=2"},
+	{name: "partition-quantity", sets: custom + "data=quantity.fedpace model=linear clients=all cohort=3 batch=4 schedule.k0=4 stop.rounds=4 evaluate.every=2"},
 	{name: "partition-pachinko", sets: "task=cifar100 data=pachinko.fedpace clients=all cohort=2 batch=2 schedule.k0=2 stop.rounds=1 evaluate.every=1"},
 
 	// Schedules of K and of the learning rate.

@@ -3,7 +3,7 @@ package tasks
 // Task is a learning problem.
 type Task string
 
-// The tasks. The first four are the paper's.
+// The tasks. The first four are the paper's; custom is data and a model of one's own.
 const (
 	Sent140     Task = "sent140"
 	FEMNIST     Task = "femnist"
@@ -11,6 +11,7 @@ const (
 	Shakespeare Task = "shakespeare"
 	Quadratic   Task = "quadratic"
 	Logistic    Task = "logistic"
+	Custom      Task = "custom"
 )
 
 // Row holds what the paper gives for a task.

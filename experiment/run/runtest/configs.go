@@ -21,6 +21,10 @@ func Small(t testing.TB, sets ...string) config.Config {
 	return c
 }
 
+// Custom are the settings of FEMNIST's devices for data of one's own, which must name a
+// model.
+var Custom = []string{"task=custom", "schedule.eta0=0.3", "compute.seconds_per_step=0.017", "network.download_mbps=20", "network.upload_mbps=5"}
+
 // Stragglers are clients of whom some are far slower than others, in rounds
 // short enough for a test.
 func Stragglers(t testing.TB, sets ...string) config.Config {

@@ -757,6 +757,8 @@ type Welcome struct {
 	Clients          uint64                 `protobuf:"varint,6,opt,name=clients,proto3" json:"clients,omitempty"`                                            // all clients of the run, devices included
 	Heterogeneity    float64                `protobuf:"fixed64,7,opt,name=heterogeneity,proto3" json:"heterogeneity,omitempty"`                               // of synthetic data
 	DataSeed         uint64                 `protobuf:"varint,8,opt,name=data_seed,json=dataSeed,proto3" json:"data_seed,omitempty"`                          // of synthetic data
+	Mapping          string                 `protobuf:"bytes,9,opt,name=mapping,proto3" json:"mapping,omitempty"`                                             // JSON of what the columns of a table mean, for a device whose own has the same; empty: the run reads none
+	Schema           *Schema                `protobuf:"bytes,10,opt,name=schema,proto3" json:"schema,omitempty"`                                              // what the device's samples must mean
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
 }
@@ -847,6 +849,97 @@ func (x *Welcome) GetDataSeed() uint64 {
 	return 0
 }
 
+func (x *Welcome) GetMapping() string {
+	if x != nil {
+		return x.Mapping
+	}
+	return ""
+}
+
+func (x *Welcome) GetSchema() *Schema {
+	if x != nil {
+		return x.Schema
+	}
+	return nil
+}
+
+// Schema is what the numbers of samples stand for.
+type Schema struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Labels        []string               `protobuf:"bytes,1,rep,name=labels,proto3" json:"labels,omitempty"`                // names of the classes; none: their numbers
+	Columns       []string               `protobuf:"bytes,2,rep,name=columns,proto3" json:"columns,omitempty"`              // names of the features; none: they have no names
+	Mean          []float32              `protobuf:"fixed32,3,rep,packed,name=mean,proto3" json:"mean,omitempty"`           // what is taken off each feature; none: nothing
+	Deviation     []float32              `protobuf:"fixed32,4,rep,packed,name=deviation,proto3" json:"deviation,omitempty"` // what it is then divided by, above 0
+	Alphabet      []string               `protobuf:"bytes,5,rep,name=alphabet,proto3" json:"alphabet,omitempty"`            // what tokens from 1 stand for
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Schema) Reset() {
+	*x = Schema{}
+	mi := &file_fedpace_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Schema) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Schema) ProtoMessage() {}
+
+func (x *Schema) ProtoReflect() protoreflect.Message {
+	mi := &file_fedpace_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Schema.ProtoReflect.Descriptor instead.
+func (*Schema) Descriptor() ([]byte, []int) {
+	return file_fedpace_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *Schema) GetLabels() []string {
+	if x != nil {
+		return x.Labels
+	}
+	return nil
+}
+
+func (x *Schema) GetColumns() []string {
+	if x != nil {
+		return x.Columns
+	}
+	return nil
+}
+
+func (x *Schema) GetMean() []float32 {
+	if x != nil {
+		return x.Mean
+	}
+	return nil
+}
+
+func (x *Schema) GetDeviation() []float32 {
+	if x != nil {
+		return x.Deviation
+	}
+	return nil
+}
+
+func (x *Schema) GetAlphabet() []string {
+	if x != nil {
+		return x.Alphabet
+	}
+	return nil
+}
+
 // Heartbeat shows that a device is alive.
 type Heartbeat struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -858,7 +951,7 @@ type Heartbeat struct {
 
 func (x *Heartbeat) Reset() {
 	*x = Heartbeat{}
-	mi := &file_fedpace_proto_msgTypes[7]
+	mi := &file_fedpace_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -870,7 +963,7 @@ func (x *Heartbeat) String() string {
 func (*Heartbeat) ProtoMessage() {}
 
 func (x *Heartbeat) ProtoReflect() protoreflect.Message {
-	mi := &file_fedpace_proto_msgTypes[7]
+	mi := &file_fedpace_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -883,7 +976,7 @@ func (x *Heartbeat) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Heartbeat.ProtoReflect.Descriptor instead.
 func (*Heartbeat) Descriptor() ([]byte, []int) {
-	return file_fedpace_proto_rawDescGZIP(), []int{7}
+	return file_fedpace_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Heartbeat) GetTask() uint64 {
@@ -913,7 +1006,7 @@ type ModelChunk struct {
 
 func (x *ModelChunk) Reset() {
 	*x = ModelChunk{}
-	mi := &file_fedpace_proto_msgTypes[8]
+	mi := &file_fedpace_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -925,7 +1018,7 @@ func (x *ModelChunk) String() string {
 func (*ModelChunk) ProtoMessage() {}
 
 func (x *ModelChunk) ProtoReflect() protoreflect.Message {
-	mi := &file_fedpace_proto_msgTypes[8]
+	mi := &file_fedpace_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -938,7 +1031,7 @@ func (x *ModelChunk) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ModelChunk.ProtoReflect.Descriptor instead.
 func (*ModelChunk) Descriptor() ([]byte, []int) {
-	return file_fedpace_proto_rawDescGZIP(), []int{8}
+	return file_fedpace_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ModelChunk) GetChunk() uint32 {
@@ -987,7 +1080,7 @@ type Spec struct {
 
 func (x *Spec) Reset() {
 	*x = Spec{}
-	mi := &file_fedpace_proto_msgTypes[9]
+	mi := &file_fedpace_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -999,7 +1092,7 @@ func (x *Spec) String() string {
 func (*Spec) ProtoMessage() {}
 
 func (x *Spec) ProtoReflect() protoreflect.Message {
-	mi := &file_fedpace_proto_msgTypes[9]
+	mi := &file_fedpace_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1012,7 +1105,7 @@ func (x *Spec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Spec.ProtoReflect.Descriptor instead.
 func (*Spec) Descriptor() ([]byte, []int) {
-	return file_fedpace_proto_rawDescGZIP(), []int{9}
+	return file_fedpace_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Spec) GetModel() string {
@@ -1098,7 +1191,7 @@ type Job struct {
 
 func (x *Job) Reset() {
 	*x = Job{}
-	mi := &file_fedpace_proto_msgTypes[10]
+	mi := &file_fedpace_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1110,7 +1203,7 @@ func (x *Job) String() string {
 func (*Job) ProtoMessage() {}
 
 func (x *Job) ProtoReflect() protoreflect.Message {
-	mi := &file_fedpace_proto_msgTypes[10]
+	mi := &file_fedpace_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1123,7 +1216,7 @@ func (x *Job) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Job.ProtoReflect.Descriptor instead.
 func (*Job) Descriptor() ([]byte, []int) {
-	return file_fedpace_proto_rawDescGZIP(), []int{10}
+	return file_fedpace_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Job) GetJob() uint64 {
@@ -1216,7 +1309,7 @@ type Method struct {
 
 func (x *Method) Reset() {
 	*x = Method{}
-	mi := &file_fedpace_proto_msgTypes[11]
+	mi := &file_fedpace_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1228,7 +1321,7 @@ func (x *Method) String() string {
 func (*Method) ProtoMessage() {}
 
 func (x *Method) ProtoReflect() protoreflect.Message {
-	mi := &file_fedpace_proto_msgTypes[11]
+	mi := &file_fedpace_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1241,7 +1334,7 @@ func (x *Method) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Method.ProtoReflect.Descriptor instead.
 func (*Method) Descriptor() ([]byte, []int) {
-	return file_fedpace_proto_rawDescGZIP(), []int{11}
+	return file_fedpace_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Method) GetVariates() bool {
@@ -1289,7 +1382,7 @@ type ClientWork struct {
 
 func (x *ClientWork) Reset() {
 	*x = ClientWork{}
-	mi := &file_fedpace_proto_msgTypes[12]
+	mi := &file_fedpace_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1301,7 +1394,7 @@ func (x *ClientWork) String() string {
 func (*ClientWork) ProtoMessage() {}
 
 func (x *ClientWork) ProtoReflect() protoreflect.Message {
-	mi := &file_fedpace_proto_msgTypes[12]
+	mi := &file_fedpace_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1314,7 +1407,7 @@ func (x *ClientWork) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClientWork.ProtoReflect.Descriptor instead.
 func (*ClientWork) Descriptor() ([]byte, []int) {
-	return file_fedpace_proto_rawDescGZIP(), []int{12}
+	return file_fedpace_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ClientWork) GetTask() uint64 {
@@ -1386,7 +1479,7 @@ type Shard struct {
 
 func (x *Shard) Reset() {
 	*x = Shard{}
-	mi := &file_fedpace_proto_msgTypes[13]
+	mi := &file_fedpace_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1398,7 +1491,7 @@ func (x *Shard) String() string {
 func (*Shard) ProtoMessage() {}
 
 func (x *Shard) ProtoReflect() protoreflect.Message {
-	mi := &file_fedpace_proto_msgTypes[13]
+	mi := &file_fedpace_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1411,7 +1504,7 @@ func (x *Shard) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Shard.ProtoReflect.Descriptor instead.
 func (*Shard) Descriptor() ([]byte, []int) {
-	return file_fedpace_proto_rawDescGZIP(), []int{13}
+	return file_fedpace_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Shard) GetIndex() uint32 {
@@ -1458,7 +1551,7 @@ type Sum struct {
 
 func (x *Sum) Reset() {
 	*x = Sum{}
-	mi := &file_fedpace_proto_msgTypes[14]
+	mi := &file_fedpace_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1470,7 +1563,7 @@ func (x *Sum) String() string {
 func (*Sum) ProtoMessage() {}
 
 func (x *Sum) ProtoReflect() protoreflect.Message {
-	mi := &file_fedpace_proto_msgTypes[14]
+	mi := &file_fedpace_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1483,7 +1576,7 @@ func (x *Sum) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Sum.ProtoReflect.Descriptor instead.
 func (*Sum) Descriptor() ([]byte, []int) {
-	return file_fedpace_proto_rawDescGZIP(), []int{14}
+	return file_fedpace_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Sum) GetJob() uint64 {
@@ -1589,7 +1682,7 @@ type ClientLoss struct {
 
 func (x *ClientLoss) Reset() {
 	*x = ClientLoss{}
-	mi := &file_fedpace_proto_msgTypes[15]
+	mi := &file_fedpace_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1601,7 +1694,7 @@ func (x *ClientLoss) String() string {
 func (*ClientLoss) ProtoMessage() {}
 
 func (x *ClientLoss) ProtoReflect() protoreflect.Message {
-	mi := &file_fedpace_proto_msgTypes[15]
+	mi := &file_fedpace_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1614,7 +1707,7 @@ func (x *ClientLoss) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClientLoss.ProtoReflect.Descriptor instead.
 func (*ClientLoss) Descriptor() ([]byte, []int) {
-	return file_fedpace_proto_rawDescGZIP(), []int{15}
+	return file_fedpace_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ClientLoss) GetTask() uint64 {
@@ -1650,7 +1743,7 @@ type ShardScore struct {
 
 func (x *ShardScore) Reset() {
 	*x = ShardScore{}
-	mi := &file_fedpace_proto_msgTypes[16]
+	mi := &file_fedpace_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1662,7 +1755,7 @@ func (x *ShardScore) String() string {
 func (*ShardScore) ProtoMessage() {}
 
 func (x *ShardScore) ProtoReflect() protoreflect.Message {
-	mi := &file_fedpace_proto_msgTypes[16]
+	mi := &file_fedpace_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1675,7 +1768,7 @@ func (x *ShardScore) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShardScore.ProtoReflect.Descriptor instead.
 func (*ShardScore) Descriptor() ([]byte, []int) {
-	return file_fedpace_proto_rawDescGZIP(), []int{16}
+	return file_fedpace_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ShardScore) GetIndex() uint32 {
@@ -1710,7 +1803,7 @@ type Score struct {
 
 func (x *Score) Reset() {
 	*x = Score{}
-	mi := &file_fedpace_proto_msgTypes[17]
+	mi := &file_fedpace_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1722,7 +1815,7 @@ func (x *Score) String() string {
 func (*Score) ProtoMessage() {}
 
 func (x *Score) ProtoReflect() protoreflect.Message {
-	mi := &file_fedpace_proto_msgTypes[17]
+	mi := &file_fedpace_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1735,7 +1828,7 @@ func (x *Score) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Score.ProtoReflect.Descriptor instead.
 func (*Score) Descriptor() ([]byte, []int) {
-	return file_fedpace_proto_rawDescGZIP(), []int{17}
+	return file_fedpace_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Score) GetSum() float64 {
@@ -1765,7 +1858,7 @@ type Failure struct {
 
 func (x *Failure) Reset() {
 	*x = Failure{}
-	mi := &file_fedpace_proto_msgTypes[18]
+	mi := &file_fedpace_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1777,7 +1870,7 @@ func (x *Failure) String() string {
 func (*Failure) ProtoMessage() {}
 
 func (x *Failure) ProtoReflect() protoreflect.Message {
-	mi := &file_fedpace_proto_msgTypes[18]
+	mi := &file_fedpace_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1790,7 +1883,7 @@ func (x *Failure) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Failure.ProtoReflect.Descriptor instead.
 func (*Failure) Descriptor() ([]byte, []int) {
-	return file_fedpace_proto_rawDescGZIP(), []int{18}
+	return file_fedpace_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Failure) GetKind() string {
@@ -1832,7 +1925,7 @@ type Handle struct {
 
 func (x *Handle) Reset() {
 	*x = Handle{}
-	mi := &file_fedpace_proto_msgTypes[19]
+	mi := &file_fedpace_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1844,7 +1937,7 @@ func (x *Handle) String() string {
 func (*Handle) ProtoMessage() {}
 
 func (x *Handle) ProtoReflect() protoreflect.Message {
-	mi := &file_fedpace_proto_msgTypes[19]
+	mi := &file_fedpace_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1857,7 +1950,7 @@ func (x *Handle) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Handle.ProtoReflect.Descriptor instead.
 func (*Handle) Descriptor() ([]byte, []int) {
-	return file_fedpace_proto_rawDescGZIP(), []int{19}
+	return file_fedpace_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Handle) GetStore() []byte {
@@ -1886,7 +1979,7 @@ type SumReply struct {
 
 func (x *SumReply) Reset() {
 	*x = SumReply{}
-	mi := &file_fedpace_proto_msgTypes[20]
+	mi := &file_fedpace_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1898,7 +1991,7 @@ func (x *SumReply) String() string {
 func (*SumReply) ProtoMessage() {}
 
 func (x *SumReply) ProtoReflect() protoreflect.Message {
-	mi := &file_fedpace_proto_msgTypes[20]
+	mi := &file_fedpace_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1911,7 +2004,7 @@ func (x *SumReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SumReply.ProtoReflect.Descriptor instead.
 func (*SumReply) Descriptor() ([]byte, []int) {
-	return file_fedpace_proto_rawDescGZIP(), []int{20}
+	return file_fedpace_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *SumReply) GetStatus() Status {
@@ -1953,7 +2046,7 @@ type RunInfo struct {
 
 func (x *RunInfo) Reset() {
 	*x = RunInfo{}
-	mi := &file_fedpace_proto_msgTypes[21]
+	mi := &file_fedpace_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1965,7 +2058,7 @@ func (x *RunInfo) String() string {
 func (*RunInfo) ProtoMessage() {}
 
 func (x *RunInfo) ProtoReflect() protoreflect.Message {
-	mi := &file_fedpace_proto_msgTypes[21]
+	mi := &file_fedpace_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1978,7 +2071,7 @@ func (x *RunInfo) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RunInfo.ProtoReflect.Descriptor instead.
 func (*RunInfo) Descriptor() ([]byte, []int) {
-	return file_fedpace_proto_rawDescGZIP(), []int{21}
+	return file_fedpace_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *RunInfo) GetRun() string {
@@ -2048,7 +2141,7 @@ type File struct {
 
 func (x *File) Reset() {
 	*x = File{}
-	mi := &file_fedpace_proto_msgTypes[22]
+	mi := &file_fedpace_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2060,7 +2153,7 @@ func (x *File) String() string {
 func (*File) ProtoMessage() {}
 
 func (x *File) ProtoReflect() protoreflect.Message {
-	mi := &file_fedpace_proto_msgTypes[22]
+	mi := &file_fedpace_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2073,7 +2166,7 @@ func (x *File) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use File.ProtoReflect.Descriptor instead.
 func (*File) Descriptor() ([]byte, []int) {
-	return file_fedpace_proto_rawDescGZIP(), []int{22}
+	return file_fedpace_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *File) GetPath() string {
@@ -2105,7 +2198,7 @@ type InfoRequest struct {
 
 func (x *InfoRequest) Reset() {
 	*x = InfoRequest{}
-	mi := &file_fedpace_proto_msgTypes[23]
+	mi := &file_fedpace_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2117,7 +2210,7 @@ func (x *InfoRequest) String() string {
 func (*InfoRequest) ProtoMessage() {}
 
 func (x *InfoRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_fedpace_proto_msgTypes[23]
+	mi := &file_fedpace_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2130,7 +2223,7 @@ func (x *InfoRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InfoRequest.ProtoReflect.Descriptor instead.
 func (*InfoRequest) Descriptor() ([]byte, []int) {
-	return file_fedpace_proto_rawDescGZIP(), []int{23}
+	return file_fedpace_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *InfoRequest) GetHost() string {
@@ -2180,7 +2273,7 @@ type Announcement struct {
 
 func (x *Announcement) Reset() {
 	*x = Announcement{}
-	mi := &file_fedpace_proto_msgTypes[24]
+	mi := &file_fedpace_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2192,7 +2285,7 @@ func (x *Announcement) String() string {
 func (*Announcement) ProtoMessage() {}
 
 func (x *Announcement) ProtoReflect() protoreflect.Message {
-	mi := &file_fedpace_proto_msgTypes[24]
+	mi := &file_fedpace_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2205,7 +2298,7 @@ func (x *Announcement) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Announcement.ProtoReflect.Descriptor instead.
 func (*Announcement) Descriptor() ([]byte, []int) {
-	return file_fedpace_proto_rawDescGZIP(), []int{24}
+	return file_fedpace_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Announcement) GetRun() string {
@@ -2293,7 +2386,7 @@ const file_fedpace_proto_rawDesc = "" +
 	"\vDeviceReply\x12*\n" +
 	"\x06status\x18\x01 \x01(\x0e2\x12.fedpace.v1.StatusR\x06status\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x12-\n" +
-	"\awelcome\x18\x03 \x01(\v2\x13.fedpace.v1.WelcomeR\awelcome\"\xfd\x01\n" +
+	"\awelcome\x18\x03 \x01(\v2\x13.fedpace.v1.WelcomeR\awelcome\"\xc3\x02\n" +
 	"\aWelcome\x12\x16\n" +
 	"\x06client\x18\x01 \x01(\x04R\x06client\x12$\n" +
 	"\x04spec\x18\x02 \x01(\v2\x10.fedpace.v1.SpecR\x04spec\x12\x16\n" +
@@ -2302,7 +2395,16 @@ const file_fedpace_proto_rawDesc = "" +
 	"\x04task\x18\x05 \x01(\tR\x04task\x12\x18\n" +
 	"\aclients\x18\x06 \x01(\x04R\aclients\x12$\n" +
 	"\rheterogeneity\x18\a \x01(\x01R\rheterogeneity\x12\x1b\n" +
-	"\tdata_seed\x18\b \x01(\x04R\bdataSeed\"H\n" +
+	"\tdata_seed\x18\b \x01(\x04R\bdataSeed\x12\x18\n" +
+	"\amapping\x18\t \x01(\tR\amapping\x12*\n" +
+	"\x06schema\x18\n" +
+	" \x01(\v2\x12.fedpace.v1.SchemaR\x06schema\"\x88\x01\n" +
+	"\x06Schema\x12\x16\n" +
+	"\x06labels\x18\x01 \x03(\tR\x06labels\x12\x18\n" +
+	"\acolumns\x18\x02 \x03(\tR\acolumns\x12\x12\n" +
+	"\x04mean\x18\x03 \x03(\x02R\x04mean\x12\x1c\n" +
+	"\tdeviation\x18\x04 \x03(\x02R\tdeviation\x12\x1a\n" +
+	"\balphabet\x18\x05 \x03(\tR\balphabet\"H\n" +
 	"\tHeartbeat\x12\x12\n" +
 	"\x04task\x18\x01 \x01(\x04R\x04task\x12'\n" +
 	"\x05phase\x18\x02 \x01(\x0e2\x11.fedpace.v1.PhaseR\x05phase\"j\n" +
@@ -2451,7 +2553,7 @@ func file_fedpace_proto_rawDescGZIP() []byte {
 }
 
 var file_fedpace_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_fedpace_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
+var file_fedpace_proto_msgTypes = make([]protoimpl.MessageInfo, 26)
 var file_fedpace_proto_goTypes = []any{
 	(Phase)(0),           // 0: fedpace.v1.Phase
 	(JobKind)(0),         // 1: fedpace.v1.JobKind
@@ -2463,50 +2565,52 @@ var file_fedpace_proto_goTypes = []any{
 	(*Join)(nil),         // 7: fedpace.v1.Join
 	(*DeviceReply)(nil),  // 8: fedpace.v1.DeviceReply
 	(*Welcome)(nil),      // 9: fedpace.v1.Welcome
-	(*Heartbeat)(nil),    // 10: fedpace.v1.Heartbeat
-	(*ModelChunk)(nil),   // 11: fedpace.v1.ModelChunk
-	(*Spec)(nil),         // 12: fedpace.v1.Spec
-	(*Job)(nil),          // 13: fedpace.v1.Job
-	(*Method)(nil),       // 14: fedpace.v1.Method
-	(*ClientWork)(nil),   // 15: fedpace.v1.ClientWork
-	(*Shard)(nil),        // 16: fedpace.v1.Shard
-	(*Sum)(nil),          // 17: fedpace.v1.Sum
-	(*ClientLoss)(nil),   // 18: fedpace.v1.ClientLoss
-	(*ShardScore)(nil),   // 19: fedpace.v1.ShardScore
-	(*Score)(nil),        // 20: fedpace.v1.Score
-	(*Failure)(nil),      // 21: fedpace.v1.Failure
-	(*Handle)(nil),       // 22: fedpace.v1.Handle
-	(*SumReply)(nil),     // 23: fedpace.v1.SumReply
-	(*RunInfo)(nil),      // 24: fedpace.v1.RunInfo
-	(*File)(nil),         // 25: fedpace.v1.File
-	(*InfoRequest)(nil),  // 26: fedpace.v1.InfoRequest
-	(*Announcement)(nil), // 27: fedpace.v1.Announcement
+	(*Schema)(nil),       // 10: fedpace.v1.Schema
+	(*Heartbeat)(nil),    // 11: fedpace.v1.Heartbeat
+	(*ModelChunk)(nil),   // 12: fedpace.v1.ModelChunk
+	(*Spec)(nil),         // 13: fedpace.v1.Spec
+	(*Job)(nil),          // 14: fedpace.v1.Job
+	(*Method)(nil),       // 15: fedpace.v1.Method
+	(*ClientWork)(nil),   // 16: fedpace.v1.ClientWork
+	(*Shard)(nil),        // 17: fedpace.v1.Shard
+	(*Sum)(nil),          // 18: fedpace.v1.Sum
+	(*ClientLoss)(nil),   // 19: fedpace.v1.ClientLoss
+	(*ShardScore)(nil),   // 20: fedpace.v1.ShardScore
+	(*Score)(nil),        // 21: fedpace.v1.Score
+	(*Failure)(nil),      // 22: fedpace.v1.Failure
+	(*Handle)(nil),       // 23: fedpace.v1.Handle
+	(*SumReply)(nil),     // 24: fedpace.v1.SumReply
+	(*RunInfo)(nil),      // 25: fedpace.v1.RunInfo
+	(*File)(nil),         // 26: fedpace.v1.File
+	(*InfoRequest)(nil),  // 27: fedpace.v1.InfoRequest
+	(*Announcement)(nil), // 28: fedpace.v1.Announcement
 }
 var file_fedpace_proto_depIdxs = []int32{
 	0,  // 0: fedpace.v1.Dropout.phase:type_name -> fedpace.v1.Phase
 	4,  // 1: fedpace.v1.Plan.dropout:type_name -> fedpace.v1.Dropout
 	2,  // 2: fedpace.v1.DeviceReply.status:type_name -> fedpace.v1.Status
 	9,  // 3: fedpace.v1.DeviceReply.welcome:type_name -> fedpace.v1.Welcome
-	12, // 4: fedpace.v1.Welcome.spec:type_name -> fedpace.v1.Spec
-	0,  // 5: fedpace.v1.Heartbeat.phase:type_name -> fedpace.v1.Phase
-	1,  // 6: fedpace.v1.Job.kind:type_name -> fedpace.v1.JobKind
-	12, // 7: fedpace.v1.Job.spec:type_name -> fedpace.v1.Spec
-	15, // 8: fedpace.v1.Job.clients:type_name -> fedpace.v1.ClientWork
-	16, // 9: fedpace.v1.Job.shards:type_name -> fedpace.v1.Shard
-	14, // 10: fedpace.v1.Job.method:type_name -> fedpace.v1.Method
-	18, // 11: fedpace.v1.Sum.clients:type_name -> fedpace.v1.ClientLoss
-	19, // 12: fedpace.v1.Sum.shards:type_name -> fedpace.v1.ShardScore
-	21, // 13: fedpace.v1.Sum.failure:type_name -> fedpace.v1.Failure
-	22, // 14: fedpace.v1.Sum.handle:type_name -> fedpace.v1.Handle
-	20, // 15: fedpace.v1.ShardScore.scores:type_name -> fedpace.v1.Score
-	2,  // 16: fedpace.v1.SumReply.status:type_name -> fedpace.v1.Status
-	12, // 17: fedpace.v1.RunInfo.spec:type_name -> fedpace.v1.Spec
-	25, // 18: fedpace.v1.RunInfo.files:type_name -> fedpace.v1.File
-	19, // [19:19] is the sub-list for method output_type
-	19, // [19:19] is the sub-list for method input_type
-	19, // [19:19] is the sub-list for extension type_name
-	19, // [19:19] is the sub-list for extension extendee
-	0,  // [0:19] is the sub-list for field type_name
+	13, // 4: fedpace.v1.Welcome.spec:type_name -> fedpace.v1.Spec
+	10, // 5: fedpace.v1.Welcome.schema:type_name -> fedpace.v1.Schema
+	0,  // 6: fedpace.v1.Heartbeat.phase:type_name -> fedpace.v1.Phase
+	1,  // 7: fedpace.v1.Job.kind:type_name -> fedpace.v1.JobKind
+	13, // 8: fedpace.v1.Job.spec:type_name -> fedpace.v1.Spec
+	16, // 9: fedpace.v1.Job.clients:type_name -> fedpace.v1.ClientWork
+	17, // 10: fedpace.v1.Job.shards:type_name -> fedpace.v1.Shard
+	15, // 11: fedpace.v1.Job.method:type_name -> fedpace.v1.Method
+	19, // 12: fedpace.v1.Sum.clients:type_name -> fedpace.v1.ClientLoss
+	20, // 13: fedpace.v1.Sum.shards:type_name -> fedpace.v1.ShardScore
+	22, // 14: fedpace.v1.Sum.failure:type_name -> fedpace.v1.Failure
+	23, // 15: fedpace.v1.Sum.handle:type_name -> fedpace.v1.Handle
+	21, // 16: fedpace.v1.ShardScore.scores:type_name -> fedpace.v1.Score
+	2,  // 17: fedpace.v1.SumReply.status:type_name -> fedpace.v1.Status
+	13, // 18: fedpace.v1.RunInfo.spec:type_name -> fedpace.v1.Spec
+	26, // 19: fedpace.v1.RunInfo.files:type_name -> fedpace.v1.File
+	20, // [20:20] is the sub-list for method output_type
+	20, // [20:20] is the sub-list for method input_type
+	20, // [20:20] is the sub-list for extension type_name
+	20, // [20:20] is the sub-list for extension extendee
+	0,  // [0:20] is the sub-list for field type_name
 }
 
 func init() { file_fedpace_proto_init() }
@@ -2520,7 +2624,7 @@ func file_fedpace_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_fedpace_proto_rawDesc), len(file_fedpace_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   25,
+			NumMessages:   26,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

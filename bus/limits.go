@@ -29,6 +29,9 @@ const (
 	maxLine   = 128     // bytes of a text that a device shows to people
 	maxChunks = 1 << 16 // chunks of a model or a sum
 
+	MaxSchema  = 1 << 19 // bytes of what a device is told of the meaning of samples
+	maxMapping = 1 << 18 // bytes of a mapping of columns
+
 	maxConfiguration = 1 << 19 // bytes of a run's configuration
 	maxFiles         = 1 << 12 // files that it names
 	maxHeldJobs      = 1 << 12 // jobs that a host holds at once

@@ -6,9 +6,10 @@ import "fmt"
 const (
 	HeedsAlgorithm = 1 // from it on a device trains as Spec.algorithm says, or not at all
 	HeedsOptimizer = 2 // and as Spec.local says
+	HeedsSchema    = 3 // and its samples mean what Welcome.schema says
 
 	// DeviceProtocol is the version of devices of this program.
-	DeviceProtocol = HeedsOptimizer
+	DeviceProtocol = HeedsSchema
 )
 
 // HostProtocol is the version of the protocol that coordinators and hosts of this

@@ -249,7 +249,27 @@ func (w *Welcome) Validate() error {
 	c.float("heartbeat_seconds", w.HeartbeatSeconds, minHeartbeat.Seconds(), maxHeartbeat.Seconds())
 	c.text("task", w.Task)
 	c.float("heterogeneity", w.Heterogeneity, 0, 1e6)
+	c.size("mapping", w.Mapping, maxMapping)
+	c.schema(w.Schema)
 	return c.err
+}
+
+// schema is what samples mean, in lists that belong together.
+func (c *checker) schema(s *Schema) {
+	total := 0
+	for _, texts := range [][]string{s.GetLabels(), s.GetColumns(), s.GetAlphabet()} {
+		for _, text := range texts {
+			total += len(text) + 2
+		}
+	}
+	c.number("schema", int64(total+4*len(s.GetMean())+4*len(s.GetDeviation())), 0, MaxSchema)
+	c.number("schema.deviation", int64(len(s.GetDeviation())), int64(len(s.GetMean())), int64(len(s.GetMean())))
+	for _, x := range s.GetMean() {
+		c.finite("schema.mean", float64(x))
+	}
+	for _, x := range s.GetDeviation() {
+		c.float("schema.deviation", float64(x), math.SmallestNonzeroFloat32, math.MaxFloat32)
+	}
 }
 
 // Validate checks the welcome alone: an unknown status is a refusal, a reason

@@ -112,9 +112,16 @@ events: {sample: 1000}
 // newSite starts a run with devices. sets are further lines of its configuration.
 func newSite(t *testing.T, cohort, steps, rounds int, sets string) *site {
 	t.Helper()
+	return siteOf(t, fmt.Sprintf(devicesConfig, cohort, steps, rounds)+sets)
+}
+
+// siteOf is the site of a run with a configuration, to which the server's address is
+// added.
+func siteOf(t *testing.T, text string) *site {
+	t.Helper()
 	s := &site{T: t, dir: t.TempDir()}
 	s.keys = filepath.Join(s.dir, "keys")
-	config := s.config("run.yaml", fmt.Sprintf(devicesConfig, cohort, steps, rounds)+"nats: {listen: '127.0.0.1:0'}\n"+sets)
+	config := s.config("run.yaml", text+"nats: {listen: '127.0.0.1:0'}\n")
 	s.run = fedpace(t, "run", "--config", config, "--keys", s.keys, "--out", s.path("run"))
 	out, err := s.run.StderrPipe()
 	if err != nil {

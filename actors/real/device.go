@@ -24,6 +24,9 @@ type Config struct {
 	Data  string // path, or "synthetic"
 	Owner string // whose samples of a data set of several clients are this device's: a client's name, or its number; empty: its only one
 	Once  bool   // end with the first run
+	// Map changes what the columns of Data mean, as option=value; what it does not say
+	// is as in the run.
+	Map []string
 	// Notice is told in a line what becomes of the device; may be nil.
 	Notice func(string)
 }
@@ -105,6 +108,7 @@ type Device struct {
 	bus     *gateway.Device
 	kernel  learn.Kernel
 	set     federated.Set
+	agreed  string // the mapping and schema of the run that the set was made for
 	client  int    // whose samples in set
 	made    string // what a synthetic set was made for
 	trainer *actors.Trainer
@@ -122,11 +126,24 @@ func (w *Device) Close() error {
 	return set.Close()
 }
 
-// open reads the device's own data.
-func (w *Device) open() (err error) {
-	if w.set, err = data.Open(w.config.Data, federated.Options{}); err != nil {
+// open reads the device's own data, unless only a run can say what its columns mean.
+func (w *Device) open() error {
+	if len(w.config.Map) > 0 {
+		return nil
+	}
+	set, err := data.Open(w.config.Data, federated.Options{})
+	if errors.Is(err, data.ErrUnmapped) {
+		return nil
+	}
+	if err != nil {
 		return err
 	}
+	w.set = set
+	return w.choose()
+}
+
+// choose finds the client whose samples are this device's.
+func (w *Device) choose() error {
 	n := w.set.Clients()
 	if w.config.Owner == "" {
 		if n == 1 {
@@ -146,6 +163,41 @@ func (w *Device) open() (err error) {
 	return nil
 }
 
+// agree makes the device's samples mean what the run's mean. Columns that nothing else
+// names are those of the run's mapping.
+func (w *Device) agree(welcome *bus.Welcome) error {
+	schema := federated.Schema{
+		Labels: welcome.Schema.GetLabels(), Columns: welcome.Schema.GetColumns(), Alphabet: welcome.Schema.GetAlphabet(),
+		Mean: welcome.Schema.GetMean(), Deviation: welcome.Schema.GetDeviation(),
+	}
+	agreed := fmt.Sprint(welcome.Mapping, schema)
+	if w.set != nil && w.agreed == agreed {
+		return nil
+	}
+	if w.set == nil || w.agreed != "" {
+		if err := w.Close(); err != nil {
+			return err
+		}
+		var reader federated.Reader
+		if welcome.Mapping != "" {
+			var err error
+			if reader, err = federated.Readers.Decode(welcome.Mapping); err != nil {
+				return fmt.Errorf("data: the run's mapping: %w", err)
+			}
+		}
+		set, err := data.OpenOwn(reader, w.config.Data, w.config.Map)
+		if err != nil {
+			return err
+		}
+		w.set, w.trainer = set, nil
+		if err := w.choose(); err != nil {
+			return err
+		}
+	}
+	w.agreed = agreed
+	return federated.Adopt(w.set, schema)
+}
+
 // prepare makes the trainer for a run: its model, and synthetic data like its
 // simulated clients'.
 func (w *Device) prepare(t *gateway.DeviceTask) (err error) {
@@ -162,6 +214,8 @@ func (w *Device) prepare(t *gateway.DeviceTask) (err error) {
 			}
 			w.made, w.client, w.trainer = wanted, int(welcome.Client), nil
 		}
+	} else if err := w.agree(welcome); err != nil {
+		return err
 	}
 	wanted := fmt.Sprint(spec.Model, spec.Seed, spec.Batch, spec.Augment, spec.Algorithm, spec.Local)
 	if w.trainer != nil && w.problem == wanted {

@@ -168,7 +168,10 @@ func (x *peer) onJoin(m *bus.RawMessage) {
 	reason, err := ReasonMalformed, bus.Unmarshal(m.Data, j)
 	if least := x.gateway.config.Protocol; err == nil && j.Protocol < least {
 		what := "algorithm"
-		if j.Protocol >= bus.HeedsAlgorithm {
+		switch {
+		case least >= bus.HeedsSchema:
+			what = "data"
+		case j.Protocol >= bus.HeedsAlgorithm:
 			what = "local steps"
 		}
 		reason, err = ReasonOld, bus.Fault("join", "protocol", j.Protocol, fmt.Sprintf("at least %d for the run's %s: update the device", least, what))

@@ -79,7 +79,9 @@ func Open(ctx context.Context, c Config, run Run) (*Devices, error) {
 		return nil, err
 	}
 	g := gateway.Config{Devices: c.Names, First: run.First, Welcome: w, Check: d.check}
-	switch { // the steps are not plain SGD
+	switch { // the samples have a meaning of their own, or the steps are not plain SGD
+	case w.Schema != nil:
+		g.Protocol = bus.HeedsSchema
 	case run.Spec.Local != "":
 		g.Protocol = bus.HeedsOptimizer
 	case algorithm.Client(run.Params) != nil:

@@ -13,6 +13,9 @@ import (
 	"fedpace/internal/names"
 )
 
+// MapHelp explains the flag --map.
+const MapHelp = "what a column of your own CSV or Parquet means, as `OPTION=VALUE`: label=species, features=a,b or features=px_*; fedpace help data lists the options"
+
 // ActorCommand is the command of a real device, of the program of this name.
 func ActorCommand(program string) *cobra.Command {
 	var connection Connection
@@ -25,6 +28,9 @@ func ActorCommand(program string) *cobra.Command {
 on this machine's own data and send the model back, with the time that it all
 took. A run names the devices that it wants in devices.names. Without --run the
 device waits for runs that name it, one after the other.
+
+Data in CSV or Parquet of its own is read by the run's mapping of columns; --map
+changes what is otherwise here. Its classes are numbered as the run's, by name.
 
 With synthetic data the device makes its own, like that of the run's simulated
 clients. It keeps nothing between tasks and survives lost connections; stop it
@@ -64,6 +70,7 @@ with Ctrl-C or SIGTERM at any time.`,
 	s.StringVar(&device.ID, "client", "", "id of this device: letters, digits, - and _, the first a letter")
 	s.StringVar(&device.Run, "run", "", "take part in this run alone")
 	s.StringVar(&device.Data, "data", real.SyntheticData, "path of this device's data, or synthetic")
+	s.StringArrayVar(&device.Map, "map", nil, MapHelp+"; what it does not say is as in the run")
 	s.StringVar(&device.Owner, "owner", "", "whose samples of the data are this device's, where it holds several clients': a name or a number")
 	s.BoolVar(&device.Once, "once", false, "end with the first run")
 	s.BoolVar(&quiet, "quiet", false, "say nothing")

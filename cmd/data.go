@@ -16,6 +16,7 @@ import (
 	"fedpace/actors/data/synthetic"
 	"fedpace/actors/learn"
 	"fedpace/cmd/internal/cli"
+	"fedpace/experiment/config"
 	"fedpace/metrics/figure"
 )
 
@@ -41,16 +42,21 @@ func dataInfoCommand() *cobra.Command {
 		Long: `Say what is at PATH: clients, samples, samples per client, classes, how far the
 clients' labels differ (mean Jensen-Shannon divergence), and size in memory.
 PATH is a file or a folder in any layout that run reads; synthetic:TASK is the
-set that run makes for a task. --partition shows what dealing the samples to
+set that run makes for a task.
+
+CSV or Parquet of your own needs a mapping of its columns. Without one, info
+prints a configuration that proposes it, each line with its reason: write it to a
+file, correct it, and give it with --config, here and to run. --partition shows what dealing the samples to
 other clients would come to, and writes nothing.`,
 		Example: `  fedpace data info femnist.parquet
+  fedpace data info own.csv > exp.yaml
+  fedpace data info --config exp.yaml
   fedpace data info sent140.csv --min-tweets 3 --plot sent140.svg
   fedpace data info cifar-100-binary --partition dirichlet --alpha 0.3 --clients 100
   fedpace data info synthetic:femnist --heterogeneity 4 --clients 300`,
-		Args: one("the set's path, or synthetic:TASK"),
+		Args: s.argument("the set's path, or synthetic:TASK"),
 		RunE: func(c *cobra.Command, args []string) error {
-			s.path = args[0]
-			if err := s.check(c); err != nil {
+			if err := s.check(c, args); err != nil {
 				return err
 			}
 			if plot != "" {
@@ -59,6 +65,9 @@ other clients would come to, and writes nothing.`,
 				}
 			}
 			set, err := s.open(c.Context())
+			if errors.Is(err, data.ErrUnmapped) && plot == "" && !asJSON {
+				return s.propose(c.OutOrStdout())
+			}
 			if err != nil {
 				return err
 			}
@@ -100,6 +109,9 @@ func histograms(d federated.Stats) []figure.Panel {
 		sizes.Bars = append(sizes.Bars, figure.Bar{From: float64(b.From) - 0.5, To: float64(b.To) + 0.5, Height: float64(b.Clients)})
 	}
 	labels := figure.Panel{Title: fmt.Sprintf("training samples %d, label skew %.4f", d.Samples, d.Skew), X: "class", Y: "training samples", FromZero: true}
+	if len(d.Labels) == 0 { // it has targets
+		return []figure.Panel{sizes}
+	}
 	for class, n := range d.Labels {
 		labels.Bars = append(labels.Bars, figure.Bar{From: float64(class) - 0.4, To: float64(class) + 0.4, Height: float64(n)})
 	}
@@ -109,6 +121,9 @@ func histograms(d federated.Stats) []figure.Panel {
 // source is a set as the commands' arguments and flags describe it.
 type source struct {
 	path          string
+	reader        federated.Reader // nil: the one that recognises the path
+	config        string           // file of a configuration that says what the columns mean
+	columns       []string         // as option=value, the same
 	options       federated.Options
 	heterogeneity float64
 	kindFlag      string // the flag that names the partition's kind, if the command has one
@@ -124,6 +139,16 @@ func one(what string) cobra.PositionalArgs {
 	}
 }
 
+// argument demands the path, unless a configuration names it.
+func (s *source) argument(what string) cobra.PositionalArgs {
+	return func(c *cobra.Command, args []string) error {
+		if s.config != "" && len(args) == 0 {
+			return nil
+		}
+		return one(what)(c, args)
+	}
+}
+
 // madePrefix begins the name of a set that is made: synthetic:femnist.
 const madePrefix = "synthetic:"
 
@@ -134,6 +159,8 @@ func (s *source) add(c *cobra.Command) {
 	cli.Complete(c, "task", cli.Words(synthetic.Tasks()...))
 	f.Uint64Var(&s.options.Seed, "seed", 1, "seed of the split and of whatever is drawn")
 	f.IntVar(&s.options.MinTweets, "min-tweets", 10, "tweets that a Sentiment140 user must have")
+	f.StringVar(&s.config, "config", "", "take path and mapping from the key data of this `FILE`, a configuration")
+	f.StringArrayVar(&s.columns, "map", nil, cli.MapHelp)
 	f.IntVar(&s.options.Classes, "classes", 0, "labels of custom data (default: the largest label and one)")
 }
 
@@ -156,7 +183,20 @@ func dealt() []string {
 }
 
 // check finds what the command line itself gets wrong.
-func (s *source) check(c *cobra.Command) error {
+func (s *source) check(c *cobra.Command, args []string) (err error) {
+	if s.config != "" {
+		d, err := config.LoadData(s.config)
+		if err != nil {
+			return err
+		}
+		s.path, s.reader = d.Path, d.Reader
+	}
+	if len(args) > 0 {
+		s.path = args[0]
+	}
+	if s.reader, err = data.Map(s.reader, s.columns); err != nil {
+		return cli.Usage(c, fmt.Errorf("--map: %w", err))
+	}
 	p := s.options.Partition
 	words := func(of string, list []string) string {
 		return fmt.Sprintf("%.40q: want one of %s", of, strings.Join(list, ", "))
@@ -209,7 +249,7 @@ func (s *source) open(ctx context.Context) (federated.Set, error) {
 		}
 		return interruptible{set, ctx}, nil
 	}
-	set, err := data.Open(s.path, s.options)
+	set, err := data.OpenWith(s.reader, s.path, s.options)
 	if err != nil {
 		return nil, err
 	}
@@ -243,10 +283,17 @@ func taskOf(info federated.Info) string {
 	return ""
 }
 
-// runWith is the command that runs on what is at a path. Custom data needs a model.
+// runWith is the command that runs on what is at a path. Custom data has no settings
+// of a task: those here are for a start.
 func runWith(task, path string) string {
-	if task == "" {
-		return "fedpace run --set data=" + path + " --set clients=all --set model=linear"
+	if task != "" {
+		return "fedpace run --set task=" + task + " --set data=" + path
 	}
-	return "fedpace run --set task=" + task + " --set data=" + path
+	text := "fedpace run --set task=custom --set data=" + path
+	for _, s := range trial {
+		for _, key := range s.keys {
+			text += " --set " + key[0] + "=" + key[1]
+		}
+	}
+	return text
 }

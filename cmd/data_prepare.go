@@ -54,13 +54,12 @@ it appears. The kinds:
 func keepCommand(kind string, c *cobra.Command) *cobra.Command {
 	var s source
 	var out string
-	c.Args = one("the set's path")
+	c.Args = s.argument("the set's path")
 	c.RunE = func(c *cobra.Command, args []string) error {
-		s.path = args[0]
 		if kind != "" && !c.Flags().Changed(kind) {
 			return cli.Usage(c, fmt.Errorf("--%s is absent: want one of %s", kind, strings.Join(dealt(), ", ")))
 		}
-		return s.prepare(c, out)
+		return s.prepare(c, args, out)
 	}
 	s.add(c)
 	if kind != "" {
@@ -71,8 +70,8 @@ func keepCommand(kind string, c *cobra.Command) *cobra.Command {
 }
 
 // prepare makes out where it is not there and right, and says what is in it.
-func (s *source) prepare(c *cobra.Command, out string) error {
-	if err := s.check(c); err != nil {
+func (s *source) prepare(c *cobra.Command, args []string, out string) error {
+	if err := s.check(c, args); err != nil {
 		return err
 	}
 	switch {
@@ -87,7 +86,7 @@ func (s *source) prepare(c *cobra.Command, out string) error {
 		return err
 	}
 	begin := time.Now()
-	set, why, err := data.OpenPrepared(s.path, out, s.options)
+	set, why, err := data.OpenPrepared(s.reader, s.path, out, s.options)
 	if err != nil {
 		return err
 	}

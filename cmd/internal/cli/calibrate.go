@@ -15,29 +15,39 @@ import (
 // CalibrateCommand is the command that measures a device, of the program of this
 // name.
 func CalibrateCommand(program string) *cobra.Command {
-	var task, name, out string
-	var steps int
+	var task, model, name, out string
+	var steps, batch int
 	c := &cobra.Command{
 		Use:   "calibrate",
 		Short: "Measure how long this device takes for a minibatch",
 		Long: `Measure how long this device takes for a minibatch of each task, as the paper's
 Table 2 does on a Raspberry Pi: mean and standard deviation of 100 steps of SGD,
-beside the paper's. With --out the measured task is written as a class of devices
+beside the paper's. --model measures a model of your own on random samples; a dry
+run (fedpace run --dry-run) prints it in this form. With --out the measured task is written as a class of devices
 that the simulator reads: run --config FILE gives every client this speed, or copy
 the class into another configuration's fleet.`,
 		Example: "  " + program + ` calibrate
   ` + program + ` calibrate --task femnist --name pi4 --out pi4.yaml
+  ` + program + ` calibrate --model mlp:4,16,3 --batch 8
   fedpace run --config pi4.yaml --set stop.rounds=100`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			if out != "" && task == "" {
-				return Usage(c, errors.New("--out needs --task: a class of devices is of one task"))
+			switch {
+			case out != "" && task == "" && model == "":
+				return Usage(c, errors.New("--out needs --task or --model: a class of devices is of one"))
+			case task != "" && model != "":
+				return Usage(c, errors.New("--task and --model: want one of them"))
+			case batch < 1 || batch > maxBatch:
+				return Usage(c, fmt.Errorf("--batch %d: want 1 to %d", batch, maxBatch))
 			}
 			if steps < 2 || steps > calibrate.MaxCalibration {
 				return Usage(c, fmt.Errorf("--steps %d: want 2 to %d", steps, calibrate.MaxCalibration))
 			}
 			if err := new(calibrate.Calibration).WriteClass(io.Discard, name); err != nil {
 				return Usage(c, fmt.Errorf("--name: %w", err))
+			}
+			if model != "" {
+				return calibrateModel(c, model, batch, steps, name, out)
 			}
 			var measured []tasks.Task
 			known := ""
@@ -55,10 +65,24 @@ the class into another configuration's fleet.`,
 	}
 	s := c.Flags()
 	s.StringVar(&task, "task", "", "measure this task alone: sent140, femnist, cifar100 or shakespeare")
+	s.StringVar(&model, "model", "", "measure this model in the place of the tasks', such as mlp:4,16,3")
+	s.IntVar(&batch, "batch", 32, "samples of a minibatch of --model")
 	s.IntVar(&steps, "steps", 100, "minibatches to measure")
 	s.StringVar(&name, "name", "device", "name of the class")
 	s.StringVar(&out, "out", "", "`FILE` to write the class to")
 	return c
+}
+
+// maxBatch bounds --batch.
+const maxBatch = 100_000
+
+func calibrateModel(c *cobra.Command, model string, batch, steps int, name, out string) error {
+	measured, err := calibrate.Model(c.Context(), model, batch, steps)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(c.OutOrStdout(), "%s, minibatches of %d: mean %.4g ms, deviation %.4g ms\ncompute.seconds_per_step: %.4g\n", model, batch, 1e3*measured.Mean, 1e3*measured.Std, measured.Mean)
+	return writeClass(&measured, name, out)
 }
 
 func calibrateTasks(c *cobra.Command, measured []tasks.Task, steps int, name, out string) (err error) {
@@ -73,6 +97,10 @@ func calibrateTasks(c *cobra.Command, measured []tasks.Task, steps int, name, ou
 		ms := func(seconds float64) string { return fmt.Sprintf("%.4g ms", 1e3*seconds) }
 		fmt.Fprintf(w, row, task, ms(last.Mean), ms(last.Std), ms(last.PaperMean), ms(last.PaperStd))
 	}
+	return writeClass(&last, name, out)
+}
+
+func writeClass(measured *calibrate.Calibration, name, out string) error {
 	if out == "" {
 		return nil
 	}
@@ -80,5 +108,5 @@ func calibrateTasks(c *cobra.Command, measured []tasks.Task, steps int, name, ou
 	if err != nil {
 		return fmt.Errorf("--out: %w", err)
 	}
-	return errors.Join(last.WriteClass(f, name), f.Close())
+	return errors.Join(measured.WriteClass(f, name), f.Close())
 }

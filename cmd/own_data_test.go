@@ -1,0 +1,146 @@
+package cmd
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/parquet-go/parquet-go"
+)
+
+// ownRow is a row of a person's own data: 6 sites, 3 classes that two numbers part.
+type ownRow struct {
+	Site   string  `parquet:"site"`
+	Width  float64 `parquet:"width"`
+	Length float32 `parquet:"length"`
+	Colour string  `parquet:"colour"`
+	Kind   string  `parquet:"kind"`
+}
+
+func ownRows() (rows []ownRow) {
+	r := rand.New(rand.NewPCG(3, 4))
+	for site := range 6 {
+		for i := range 30 {
+			kind := []string{"ash", "birch", "cedar"}[i%3]
+			rows = append(rows, ownRow{fmt.Sprintf("site %d", site), 10*float64(i%3) + 3*r.Float64(), 5*float32(i%3) + r.Float32(), "red", kind})
+		}
+	}
+	return rows
+}
+
+// Three commands lead from a file of one's own to a comparison and its page.
+func TestOwnDataInThreeCommands(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []string{"csv", "parquet"} {
+		t.Run(kind, func(t *testing.T) {
+			dir := t.TempDir()
+			path, exp, out := filepath.Join(dir, "own."+kind), filepath.Join(dir, "exp.yaml"), filepath.Join(dir, "runs")
+			if kind == "parquet" {
+				if err := parquet.WriteFile(path, ownRows()); err != nil {
+					t.Fatal(err)
+				}
+			} else {
+				text := "site,width,length,colour,kind\n"
+				for _, r := range ownRows() {
+					text += fmt.Sprintf("%s,%g,%g,%s,%s\n", r.Site, r.Width, r.Length, r.Colour, r.Kind)
+				}
+				putFile(t, path, []byte(text))
+			}
+			proposal := success(t, "info", path)
+			has(t, proposal, "# A proposal from 180 rows of 5 columns.", "task: custom\n", "client: site ", "6 different values (\"site 0\"",
+				"features: [width, length] ", "label: kind ", "3 different words (ash, birch, cedar); its name", "scale: standard", "# without a meaning: colour (words, 1 different)",
+				"schedule.k0: 6 ", "an epoch of the median client")
+			putFile(t, exp, []byte(proposal))
+			has(t, success(t, "info", "--config", exp), "custom data ("+kind+")", "clients    6\n", "classes    3, 3 of them with training samples", `"birch"      50`)
+			run := []string{"--config", exp, "--set", "stop.rounds=30", "--out", filepath.Join(dir, "run")}
+			if status, _, stderr := callAll(t, append([]string{"run", "--quiet"}, run...)...); status != 0 {
+				t.Fatal(stderr)
+			}
+			var s struct {
+				Accuracy float64 `json:"validation_accuracy"`
+				Task     string
+			}
+			text, err := os.ReadFile(filepath.Join(dir, "run", "summary.json"))
+			if err != nil || json.Unmarshal(text, &s) != nil || s.Accuracy < 0.95 || s.Task != "custom" {
+				t.Fatalf("%+v, %v", s, err)
+			}
+			for _, args := range [][]string{
+				{"compare", "--quiet", "--config", exp, "--set", "stop.virtual_seconds=2", "--schedules", "fixed,k-rounds", "--out", out},
+				{"report", out, "-o", filepath.Join(dir, "own.html")},
+			} {
+				if status, _, stderr := callAll(t, args...); status != 0 {
+					t.Fatalf("%v: %s", args, stderr)
+				}
+			}
+			if page, err := os.ReadFile(filepath.Join(dir, "own.html")); err != nil || !strings.Contains(string(page), "custom") {
+				t.Error(err)
+			}
+			// The same once more plays nothing.
+			if status, stdout, stderr := callAll(t, "compare", "--quiet", "--config", exp, "--set", "stop.virtual_seconds=2", "--schedules", "fixed,k-rounds", "--out", out); status != 0 || !strings.Contains(stdout+stderr, "k-rounds") {
+				t.Errorf("%d, %s%s", status, stdout, stderr)
+			}
+		})
+	}
+}
+
+// What a configuration of task custom lacks is named in one error, with a way to find it.
+func TestCustomAsksForWhatIsNotSet(t *testing.T) {
+	t.Parallel()
+	sets := []string{"task=custom", "data={path: own.csv, features: x, label: y}", "model=linear", "schedule.k0=1", "schedule.eta0=0.1", "compute.seconds_per_step=1", "network.download_mbps=1", "network.upload_mbps=1", "stop.rounds=1"}
+	for i, want := range []string{
+		"data: is not set: task custom has no data of its own (set data: {path: own.csv, ...}; fedpace data info own.csv proposes it); it also needs model, schedule.k0, schedule.eta0, compute.seconds_per_step, network.download_mbps, network.upload_mbps and stop",
+		"model: is not set: task custom has no model of its own",
+		"schedule.k0: is not set", "schedule.eta0: is not set", "compute.seconds_per_step: is not set", "network.download_mbps: is not set",
+		"network.upload_mbps: is not set", "stop: is not set", "own.csv: no such file or directory",
+	} {
+		var args []string
+		for _, s := range sets[:1+i] {
+			args = append(args, "--set", s)
+		}
+		if i == 8 {
+			args = append(args, "--out", t.TempDir()+"/run")
+		}
+		status, _, stderr := callAll(t, append([]string{"run", "--quiet"}, args...)...)
+		if status == 0 || !strings.Contains(stderr, want) {
+			t.Errorf("%s: %s, want %s", sets[i], stderr, want)
+		}
+	}
+}
+
+// A mapping on the command line reads what a configuration reads.
+func TestMapFlags(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "own.csv")
+	text := "a,b,y\n"
+	for i := range 40 {
+		text += fmt.Sprintf("%d,%d,%d\n", i, i*i, i%4)
+	}
+	putFile(t, path, []byte(text))
+	own := []string{"--map", "features=a,b", "--map", "label=y"}
+	has(t, success(t, append([]string{"info", path}, own...)...), "clients    none: the rows are nobody's until fedpace data partition deals them", "classes    4")
+	out := filepath.Join(t.TempDir(), "own.fedpace")
+	has(t, success(t, append([]string{"partition", path, "--kind", "dirichlet", "--clients", "5", "--out", out}, own...)...), "clients    5\n", "use        fedpace run --set task=custom --set data="+out)
+	for _, c := range []struct{ flag, want string }{
+		{"labels=y", `--map: "labels=y", want option=value with one of client, features`},
+		{"window=few", `--map: window: "few" is not a whole number`},
+		{"scale=log", `--map: scale: "log" is not one of none, standard, pixels`},
+		{"target=a", "--map: target: want either a label or a target"},
+	} {
+		if status, _, stderr := callData(t.Context(), nil, append([]string{"info", path, "--map", c.flag}, own...)...); status != 2 || !strings.Contains(stderr, c.want) {
+			t.Errorf("%s: %s, want %s", c.flag, stderr, c.want)
+		}
+	}
+}
+
+// callAll runs any command of the program.
+func callAll(t *testing.T, args ...string) (status int, stdout, stderr string) {
+	t.Helper()
+	var out, errs bytes.Buffer
+	status = execute(t.Context(), library, args, &out, &errs)
+	return status, out.String(), errs.String()
+}

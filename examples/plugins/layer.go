@@ -12,10 +12,10 @@ type Leaky struct {
 }
 
 // Shape is that of the input: every value is by itself.
-func (Leaky) Shape(in learn.ModelInfo) (learn.ModelInfo, error) { return in, nil }
+func (Leaky) Shape(in learn.Shape) (learn.Shape, error) { return in, nil }
 
 // Parameters are none.
-func (Leaky) Parameters(learn.ModelInfo) []learn.Parameter { return nil }
+func (Leaky) Parameters(learn.Shape) []learn.Parameter { return nil }
 
 // Stage makes the layer's arithmetic for one worker.
 func (l Leaky) Stage(at *learn.Place) learn.Stage { return leaky{at, float32(l.Slope)} }

@@ -35,7 +35,8 @@ coordinator/selection: internal/bitset internal/keyed internal/registry coordina
 # What clients learn from and how long it takes them.
 actors/learn/internal/kernel: golang.org/x/sys/cpu
 actors/learn/internal/kernel/gen: github.com/mmcloughlin/avo/...
-actors/learn: internal/keyed internal/registry actors/learn/internal/kernel os
+actors/learn/network: internal/keyed internal/registry actors/learn/internal/kernel
+actors/learn: internal/keyed internal/registry actors/learn/internal/kernel actors/learn/network os
 actors/device: internal/keyed internal/registry os
 actors/data/federated: internal/keyed internal/registry actors/learn os
 actors/data/internal/datatest: actors/data/federated actors/learn
@@ -116,7 +117,7 @@ bench/internal/process: os/... syscall
 bench/...: bench/internal/process experiment/... internal/csvtable metrics/figure net net/http os/... time
 
 # Examples.
-examples/plugins: actors/data/federated actors/device actors/learn coordinator/aggregate coordinator/closing coordinator/round coordinator/schedule internal/registry metrics
+examples/plugins: actors/data/federated actors/device actors/learn actors/learn/network coordinator/aggregate coordinator/closing coordinator/round coordinator/schedule internal/registry metrics
 examples/plugins/fedpace-plugins: cmd examples/plugins
 
 # Tests alone.

@@ -1,12 +1,23 @@
-package learn
+package network
 
 import "fedpace/actors/learn/internal/kernel"
+
+// Arithmetic computes a model on one worker. Batches and parameters must fit the model.
+type Arithmetic interface {
+	// Gradients returns the batch's mean loss and keeps its gradient for Update,
+	// which always follows.
+	Gradients(params []float32, b *Batch) (loss float64)
+	// Update adds alpha times the gradient to dst, or stores the gradient (op).
+	Update(dst []float32, b *Batch, op kernel.Op, alpha float32)
+	// Evaluate returns the sum of the samples' losses, and adds to the scores.
+	Evaluate(params []float32, b *Batch, scores []Score) (lossSum float64)
+}
 
 // network is a list of layers at work on one worker. It takes blocks of samples through
 // all stages to the loss and back.
 type network struct {
-	*model
-	isa kernel.ISA
+	samples Samples
+	isa     kernel.ISA
 	// whole says that the gradient is collected in one vector. Networks that read tokens
 	// step by step do so; others multiply inputs and gradients of dense layers into the
 	// parameters at once.
@@ -32,8 +43,8 @@ type span struct{ from, to int }
 type updater interface {
 	// begin takes the parameters of a step and forgets the gradient of the last.
 	begin(params []float32)
-	// update adds alpha times the gradient to dst, or stores it (op).
-	update(dst []float32, b *Batch, op kernel.Op, alpha float32)
+	// Update adds alpha times the gradient to dst, or stores it (op).
+	Update(dst []float32, b *Batch, op kernel.Op, alpha float32)
 }
 
 // link is a stage in its place.
@@ -45,9 +56,14 @@ type link struct {
 	mask    bool    // the stage leaves it to the network to stop gradients where a ReLU left 0
 }
 
-func newNetwork(m *model, list []Layer, maxBatch int, isa kernel.ISA) *network {
-	n := &network{model: m, isa: isa, whole: m.samples.Input == Tokens}
-	n.input = &Activation{Shape: shapeOf(m.samples)}
+// New makes the arithmetic of layers that fit each other and the samples, for batches of up
+// to maxBatch samples. The layers have so many parameters.
+func New(list []Layer, of Samples, params, maxBatch int, isa kernel.ISA) Arithmetic {
+	if len(list) == 1 && of.Input == Sparse && of.Targets == 0 {
+		return &linearWork{newColumns(of.Features, of.Classes)}
+	}
+	n := &network{samples: of, isa: isa, whole: of.Input == Tokens}
+	n.input = &Activation{Shape: ShapeOf(of)}
 	n.activations = append(n.activations, n.input)
 	n.links = n.chain(list, n.input, nil, 0, false)
 	for a := n.links[len(n.links)-1].Y; n.z == nil; a = a.flat {
@@ -74,7 +90,7 @@ func newNetwork(m *model, list []Layer, maxBatch int, isa kernel.ISA) *network {
 	for _, a := range n.activations {
 		a.allocate(blocks, maxBatch)
 	}
-	n.head = newHead(m.samples, isa)
+	n.head = newHead(of, isa)
 	n.lay(n.links)
 	for _, l := range n.leaves {
 		if l.updater != nil {
@@ -87,7 +103,7 @@ func newNetwork(m *model, list []Layer, maxBatch int, isa kernel.ISA) *network {
 		}
 	}
 	if len(n.ranges) > 0 {
-		n.grad = aligned(m.params)
+		n.grad = aligned(params)
 	}
 	return n
 }
@@ -223,7 +239,7 @@ func (n *network) block(k, from int, training bool) *Pass {
 	return p
 }
 
-func (n *network) gradients(params []float32, b *Batch) (loss float64) {
+func (n *network) Gradients(params []float32, b *Batch) (loss float64) {
 	n.begin(params, b)
 	for k, from := 0, 0; from < b.N; k, from = k+1, from+Lanes {
 		p := n.block(k, from, true)
@@ -235,7 +251,7 @@ func (n *network) gradients(params []float32, b *Batch) (loss float64) {
 	return loss / float64(b.N)
 }
 
-func (n *network) evaluate(params []float32, b *Batch, scores []Score) (loss float64) {
+func (n *network) Evaluate(params []float32, b *Batch, scores []Score) (loss float64) {
 	n.begin(params, b)
 	for from := 0; from < b.N; from += Lanes {
 		p := n.block(0, from, false)
@@ -246,10 +262,10 @@ func (n *network) evaluate(params []float32, b *Batch, scores []Score) (loss flo
 	return loss
 }
 
-func (n *network) update(dst []float32, b *Batch, op kernel.Op, alpha float32) {
+func (n *network) Update(dst []float32, b *Batch, op kernel.Op, alpha float32) {
 	for _, l := range n.leaves {
 		if l.updater != nil {
-			l.updater.update(dst[l.offset:][:l.params], b, op, alpha)
+			l.updater.Update(dst[l.offset:][:l.params], b, op, alpha)
 		}
 	}
 	for _, r := range n.ranges {

@@ -1,4 +1,4 @@
-package learn
+package network
 
 import (
 	"math"
@@ -26,8 +26,8 @@ func newHead(of Samples, isa kernel.ISA) head {
 	return &crossEntropies{isa: isa}
 }
 
-// metricsOf are the metrics of a network's head.
-func metricsOf(of Samples) []Metric {
+// MetricsOf are the metrics of a network's head.
+func MetricsOf(of Samples) []Metric {
 	if of.Targets > 0 {
 		return absoluteError
 	}
@@ -94,7 +94,7 @@ func (h *crossEntropies) evaluate(z []float32, p *Pass, scores []Score) (loss fl
 			correct++
 		}
 	}
-	scores[0].count(correct, n)
+	scores[0].Count(correct, n)
 	return h.softmax(z, labels, 1)
 }
 

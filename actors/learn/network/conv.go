@@ -1,4 +1,4 @@
-package learn
+package network
 
 import (
 	"fmt"
@@ -130,8 +130,8 @@ func (s *convStage) begin(params []float32) {
 	clear(s.dbias)
 }
 
-// update adds alpha times the gradient to dst, or stores it.
-func (s *convStage) update(dst []float32, _ *Batch, op kernel.Op, alpha float32) {
+// Update adds alpha times the gradient to dst, or stores it.
+func (s *convStage) Update(dst []float32, _ *Batch, op kernel.Op, alpha float32) {
 	if op == kernel.Store {
 		clear(dst)
 	}

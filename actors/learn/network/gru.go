@@ -1,4 +1,4 @@
-package learn
+package network
 
 import (
 	"fmt"
@@ -24,7 +24,7 @@ func (l GRULayer) Shape(in Shape) (Shape, error) {
 	if err := in.takes("; put embedding before it", Sequence); err != nil {
 		return in, err
 	}
-	if product(in.Height, l.Width, l.Layers) > MaxParams { // kept for the way back
+	if Product(in.Height, l.Width, l.Layers) > MaxParams { // kept for the way back
 		return in, fmt.Errorf("more than %d states of a sample", MaxParams)
 	}
 	if l.Output == "all" {

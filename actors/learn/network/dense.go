@@ -1,4 +1,4 @@
-package learn
+package network
 
 import (
 	"fmt"
@@ -95,8 +95,8 @@ func (s *denseStage) multiply(dst, dy, rows []float32, n int, op kernel.Op, alph
 	isa.AddRowSums(dst[in*out:][:out], dy, n, op, alpha)
 }
 
-// update adds alpha times the gradient of the whole batch to dst, or stores it.
-func (s *denseStage) update(dst []float32, b *Batch, op kernel.Op, alpha float32) {
+// Update adds alpha times the gradient of the whole batch to dst, or stores it.
+func (s *denseStage) Update(dst []float32, b *Batch, op kernel.Op, alpha float32) {
 	var p Pass
 	for ; p.from < b.N; p.block, p.from = p.block+1, p.from+Lanes {
 		s.multiply(dst, s.Y.gradient(&p), s.X.samples(&p), min(Lanes, b.N-p.from), op, alpha)
@@ -147,7 +147,7 @@ func (w *columns) add(index []int32, value []float32) {
 	}
 }
 
-func (w *columns) update(dst []float32, b *Batch, op kernel.Op, alpha float32) {
+func (w *columns) Update(dst []float32, b *Batch, op kernel.Op, alpha float32) {
 	if op == kernel.Store {
 		copy(dst, w.sum)
 		clear(w.sum)

@@ -1,7 +1,8 @@
-package learn
+package network
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"strings"
 
@@ -52,6 +53,16 @@ func affine(fan int, shape ...int) []Parameter {
 	return []Parameter{{"weight", shape, fanIn(fan)}, {"bias", shape[:1], fanIn(fan)}}
 }
 
+// fanIn is PyTorch's default for linear and convolution layers: uniform on ±1/sqrt(n).
+func fanIn(n int) Init {
+	bound := 1 / math.Sqrt(float64(n))
+	return func(part []float32, r *rand.Rand) {
+		for i := range part {
+			part[i] = float32((2*r.Float64() - 1) * bound)
+		}
+	}
+}
+
 // Form is what the values of a sample are between two layers.
 type Form int
 
@@ -77,7 +88,7 @@ type Shape struct {
 }
 
 // Size is the number of a sample's values, 0 if it is not known.
-func (s Shape) Size() int { return int(product(s.Height, s.Width, s.Channels)) }
+func (s Shape) Size() int { return int(Product(s.Height, s.Width, s.Channels)) }
 
 // String reads "an image of 32×32 with 3 channels".
 func (s Shape) String() string {
@@ -131,8 +142,8 @@ func unknown(f Form) Shape {
 // vector is the shape of n values.
 func vector(n int) Shape { return Shape{Form: Vector, Height: 1, Width: 1, Channels: n} }
 
-// shapeOf is the shape of samples as layers see it.
-func shapeOf(of Samples) Shape {
+// ShapeOf is the shape of samples as layers see it.
+func ShapeOf(of Samples) Shape {
 	switch {
 	case of.Features == 0:
 		return Shape{Unknown: true}
@@ -182,59 +193,3 @@ type Pass struct {
 // Lanes is the number of samples of a block, and the distance from one value of a
 // block to the next.
 const Lanes = kernel.Lanes
-
-// layerName is a layer in messages: its name, with its short option.
-func layerName(l Layer) string {
-	text := Layers.NameOf(l)
-	if d, ok := l.(fmt.Stringer); ok {
-		text += d.String()
-	}
-	return text
-}
-
-// shapes is what a list makes of an input. An error names the layer.
-func shapes(list []Layer, in Shape) (Shape, error) {
-	if len(list) == 0 {
-		return in, fmt.Errorf("a list without layers")
-	}
-	if len(list) > maxList {
-		return in, fmt.Errorf("%d layers are more than %d", len(list), maxList)
-	}
-	for i, l := range list {
-		out, err := l.Shape(in)
-		if err != nil {
-			return in, fmt.Errorf("layer %d (%s): %w", i+1, layerName(l), err)
-		}
-		if _, dense := l.(DenseLayer); out.Form != Sequence && !dense && (in.Form == Text || in.Form == Words) {
-			return in, fmt.Errorf("layer %d (%s): it is given %v (put embedding or dense before it)", i+1, layerName(l), in)
-		}
-		for _, n := range []int{out.Height, out.Width, out.Channels} {
-			if n < 0 || n > maxWidth {
-				return in, fmt.Errorf("layer %d (%s): %v is more than %d wide", i+1, layerName(l), out, maxWidth)
-			}
-		}
-		in = out
-	}
-	return in, nil
-}
-
-// parametersOf are those of a list, named as PyTorch's Sequential does, and their
-// number. The list's shapes are known to fit.
-func parametersOf(list []Layer, in Shape) (all []Parameter) {
-	for i, l := range list {
-		for _, p := range l.Parameters(in) {
-			p.Name = fmt.Sprintf("%d.%s", i, p.Name)
-			all = append(all, p)
-		}
-		in, _ = l.Shape(in)
-	}
-	return all
-}
-
-// count is the number of values of some parameters, and at most MaxParams + 1.
-func count(parameters []Parameter) (n int64) {
-	for _, p := range parameters {
-		n = min(n+product(p.Shape...), MaxParams+1)
-	}
-	return n
-}

@@ -1,4 +1,4 @@
-package learn
+package network
 
 func init() { Layers.Register("relu", "the larger of a value and 0", ReLULayer{}) }
 

@@ -1,4 +1,4 @@
-package learn
+package network
 
 func init() {
 	Layers.Register("flatten", "all values as one vector, channel by channel as PyTorch has them", FlattenLayer{})

@@ -1,4 +1,4 @@
-package learn
+package network
 
 func init() {
 	Layers.Register("average", "the mean of all positions of an image, or of all steps of a sequence", AverageLayer{})

@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"fedpace/actors/data/federated"
+	"fedpace/actors/data/internal/source"
+	"fedpace/actors/data/parquetfile"
 	"fedpace/internal/registry"
 )
 
@@ -79,8 +81,8 @@ func OpenOwn(r federated.Reader, path string, changes []string) (federated.Set, 
 
 // columnsOf are the names of a table's columns.
 func columnsOf(path string) (_ []string, err error) {
-	defer damaged(&err)
-	s, err := openSource(path)
+	defer parquetfile.Damaged(&err)
+	s, err := source.Open(path)
 	if err != nil {
 		return nil, err
 	}

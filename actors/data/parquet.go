@@ -12,6 +12,7 @@ import (
 	"fedpace/actors/data/federated"
 	"fedpace/actors/data/internal/source"
 	"fedpace/actors/data/parquetfile"
+	"fedpace/actors/data/table"
 	"fedpace/actors/data/text"
 )
 
@@ -104,9 +105,9 @@ func readSheets(t, test *parquetfile.Sheet, opt federated.Options) (s *federated
 	case t.Has("sentiment", "user", "text"):
 		read = sent140
 	case t.Has("client", "x", "y"):
-		read = custom
+		read = table.ReadPlain
 	default:
-		return nil, fmt.Errorf("found columns %s; want %s; or a mapping: %w", strings.Join(t.Names(), ", "), tabular, ErrUnmapped)
+		return nil, fmt.Errorf("found columns %s; want %s; or a mapping: %w", strings.Join(t.Names(), ", "), tabular, table.ErrUnmapped)
 	}
 	if err := t.Check(width); err != nil {
 		return nil, err
@@ -310,14 +311,4 @@ func sent140(t *parquetfile.Sheet, opt federated.Options) (*federated.Grouped, e
 		return nil, err
 	}
 	return tweets.Set(opt, "sent140 (parquet)")
-}
-
-// custom reads client, x and y, whose labels are whole numbers.
-func custom(t *parquetfile.Sheet, opt federated.Options) (*federated.Grouped, error) {
-	file, err := newParquetTable(place{one: true}, t, nil)
-	if err != nil {
-		return nil, err
-	}
-	own := Table{Client: "client", Features: []string{"x"}, Label: "y", plain: true}
-	return own.read([]tableFile{file}, opt)
 }

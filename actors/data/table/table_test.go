@@ -1,4 +1,4 @@
-package data
+package table_test
 
 import (
 	"bytes"
@@ -16,8 +16,10 @@ import (
 	"github.com/parquet-go/parquet-go"
 	"pgregory.net/rapid"
 
+	"fedpace/actors/data"
 	"fedpace/actors/data/federated"
 	"fedpace/actors/data/internal/datatest"
+	. "fedpace/actors/data/table"
 	"fedpace/actors/learn"
 	_ "fedpace/internal/testseed"
 )
@@ -25,7 +27,7 @@ import (
 // openMapped opens a file with a mapping.
 func openMapped(t testing.TB, content, name string, table Table) (federated.Set, error) {
 	t.Helper()
-	s, err := OpenWith(table, datatest.Put(t, t.TempDir(), name, []byte(content)), federated.Options{Seed: 1})
+	s, err := data.OpenWith(table, datatest.Put(t, t.TempDir(), name, []byte(content)), federated.Options{Seed: 1})
 	if err == nil {
 		t.Cleanup(func() { s.Close() })
 	}
@@ -357,7 +359,7 @@ func TestTablesOfAFolder(t *testing.T) {
 	datatest.Put(t, dir, "train-2.csv", []byte("y,z,x,c\nq,2,2,b\n"))
 	datatest.Put(t, dir, "test.csv", []byte("c,x,z,y\na,3,3,q\n"))
 	table := Table{Client: "c", Features: []string{"x", "z"}, Label: "y"}
-	s, err := OpenWith(table, dir, federated.Options{})
+	s, err := data.OpenWith(table, dir, federated.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -365,7 +367,7 @@ func TestTablesOfAFolder(t *testing.T) {
 		t.Errorf("%v, %d held out, %d clients", b.X, s.HeldOut(), s.Clients())
 	}
 	datatest.Put(t, dir, "train-3.csv", []byte("c,x,y\na,1,p\n"))
-	if _, err := OpenWith(table, dir, federated.Options{}); err == nil || !strings.Contains(err.Error(), "train-3.csv: columns c, x, y, and those of test.csv are c, x, z, y") {
+	if _, err := data.OpenWith(table, dir, federated.Options{}); err == nil || !strings.Contains(err.Error(), "train-3.csv: columns c, x, y, and those of test.csv are c, x, z, y") {
 		t.Error(err)
 	}
 }
@@ -386,17 +388,17 @@ func TestMappedSetsArePreparedAndDealt(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			o := federated.Options{Seed: 3, Partition: federated.Partition{Kind: "iid", Clients: 4}}
 			if name == "next" {
-				if _, err := OpenWith(table, path, o); err == nil || !strings.Contains(err.Error(), "windows of 4 tokens overlap") {
+				if _, err := data.OpenWith(table, path, o); err == nil || !strings.Contains(err.Error(), "windows of 4 tokens overlap") {
 					t.Error(err)
 				}
 				o.Partition = federated.Partition{}
 			}
-			s, err := OpenWith(table, path, o)
+			s, err := data.OpenWith(table, path, o)
 			if err != nil {
 				t.Fatal(err)
 			}
 			cache := filepath.Join(dir, name)
-			p, why, err := OpenPrepared(table, path, cache, o)
+			p, why, err := data.OpenPrepared(table, path, cache, o)
 			if err != nil || why != "not prepared yet" {
 				t.Fatalf("%s, %v", why, err)
 			}
@@ -407,7 +409,7 @@ func TestMappedSetsArePreparedAndDealt(t *testing.T) {
 			}
 			other := table
 			other.Missing = "drop"
-			if q, why, err := OpenPrepared(other, path, cache, o); err != nil || !strings.Contains(why, "stale") {
+			if q, why, err := data.OpenPrepared(other, path, cache, o); err != nil || !strings.Contains(why, "stale") {
 				t.Errorf("another mapping: %s, %v", why, err)
 			} else {
 				q.Close()
@@ -465,13 +467,13 @@ func FuzzTable(f *testing.F) {
 		datatest.Guard(t, len(content), func() {
 			path := datatest.Put(t, t.TempDir(), "own.csv", content)
 			for _, table := range []Table{flowers, {Client: "garden", Text: "kind", Window: 2}, {Features: []string{"length"}, Target: []string{"width"}, Missing: "drop"}} {
-				if s, err := OpenWith(table, path, federated.Options{}); err == nil {
+				if s, err := data.OpenWith(table, path, federated.Options{}); err == nil {
 					datatest.Usable(t, s.(*federated.Grouped))
 					s.Close()
 				}
 			}
 			if p, err := Propose(path); err == nil && p.Complete() {
-				if s, err := OpenWith(p.Reader(), path, federated.Options{}); err == nil {
+				if s, err := data.OpenWith(p.Reader(), path, federated.Options{}); err == nil {
 					datatest.Usable(t, s.(*federated.Grouped))
 				}
 			}

@@ -229,7 +229,9 @@ func (w *Device) agree(welcome *bus.Welcome) error {
 func (w *Device) prepare(t *gateway.DeviceTask) (err error) {
 	welcome := t.Welcome
 	spec := welcome.Spec
-	if w.config.Data == SyntheticData {
+	switch w.config.Data {
+	case TrainerData: // whose set comes with the program
+	case SyntheticData:
 		wanted := fmt.Sprint(welcome.Task, welcome.Clients, welcome.DataSeed, welcome.Heterogeneity)
 		if w.made != wanted {
 			if err := w.Close(); err != nil {
@@ -240,8 +242,10 @@ func (w *Device) prepare(t *gateway.DeviceTask) (err error) {
 			}
 			w.made, w.client = wanted, int(welcome.Client)
 		}
-	} else if err := w.agree(welcome); err != nil {
-		return err
+	default:
+		if err := w.agree(welcome); err != nil {
+			return err
+		}
 	}
 	wanted := fmt.Sprint(spec.Model, spec.Seed, spec.Batch, spec.Augment, spec.Algorithm, spec.Local)
 	if w.trainer != nil && w.problem == wanted {

@@ -12,6 +12,7 @@ import (
 	"fedpace/actors/data"
 	"fedpace/actors/data/federated"
 	"fedpace/actors/data/synthetic"
+	"fedpace/actors/data/table"
 	"fedpace/actors/external"
 	"fedpace/actors/learn"
 	"fedpace/bus"
@@ -157,7 +158,7 @@ func (w *Device) open() error {
 		return nil
 	}
 	set, err := data.Open(w.config.Data, federated.Options{})
-	if errors.Is(err, data.ErrUnmapped) {
+	if errors.Is(err, table.ErrUnmapped) {
 		return nil
 	}
 	if err != nil {

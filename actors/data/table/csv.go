@@ -1,4 +1,4 @@
-package data
+package table
 
 import (
 	"bufio"
@@ -29,6 +29,9 @@ type csvTable struct {
 	header []string
 	titled bool // the first line looks like names, and there is a second one
 }
+
+// gzipExpansion is the largest ratio of a text to its gzip that is believed.
+const gzipExpansion = 1000
 
 // csvWindow is how much of a file decides what it is.
 const csvWindow = 1 << 20
@@ -120,7 +123,7 @@ func (c *csvTable) content() (*bufio.Reader, error) {
 		if err != nil {
 			return nil, fmt.Errorf("gzip: %w", err)
 		}
-		in = &bounded{z, 64<<20 + c.size*expansion}
+		in = &bounded{z, 64<<20 + c.size*gzipExpansion}
 	}
 	text := bufio.NewReaderSize(in, csvWindow)
 	if mark, _ := text.Peek(3); string(mark) == "\xef\xbb\xbf" { // an error shows again
@@ -140,7 +143,7 @@ type bounded struct {
 func (b *bounded) Read(p []byte) (int, error) {
 	n, err := b.Reader.Read(p)
 	if b.left -= int64(n); b.left < 0 {
-		return n, fmt.Errorf("damaged: more than %d times what is stored", expansion)
+		return n, fmt.Errorf("damaged: more than %d times what is stored", gzipExpansion)
 	}
 	return n, err
 }

@@ -1,44 +1,19 @@
-package data
+package parquetfile
 
 import (
 	"bytes"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
-	"strings"
 	"testing"
 
 	"github.com/parquet-go/parquet-go"
 
-	"fedpace/actors/data/federated"
 	"fedpace/actors/data/internal/datatest"
+	"fedpace/actors/data/internal/source"
 )
-
-// written lists Parquet files of many writers: testdata/parquet, which its
-// README.md describes, and all that FEDPACE_PARQUET names, a folder with the rest
-// of what the generators there write.
-func written(t testing.TB) (files []string) {
-	files = filesIn(filepath.Join("testdata", "parquet"), ".parquet")
-	if len(files) < 30 {
-		t.Fatalf("%d files in testdata/parquet", len(files))
-	}
-	if more := os.Getenv("FEDPACE_PARQUET"); more != "" {
-		files = append(files, filesIn(more, ".parquet")...)
-	}
-	return files
-}
-
-func readFile(t testing.TB, path string) []byte {
-	t.Helper()
-	b, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return b
-}
 
 // The columns of those files by the number of the row.
 var (
@@ -85,52 +60,48 @@ var (
 )
 
 func TestWriters(t *testing.T) {
-	for _, path := range written(t) {
+	for _, path := range datatest.Written(t, "testdata") {
 		t.Run(filepath.Base(path), func(t *testing.T) {
-			f, err := openSource(path)
+			f, err := source.Open(path)
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer f.File.Close()
-			one, err := openTable(f.File, f.Size)
+			one, err := Open(f.File, f.Size)
 			if err != nil {
 				t.Fatal(err)
 			}
-			checkWritten(t, newSheet(one))
-			s := mustOpen(t, path, federated.Options{})
-			if s.Clients() != 4 || s.Info().Features != 3 || s.Info().Classes != 3 {
-				t.Errorf("%d clients, %d features, %d classes; want 4, 3, 3", s.Clients(), s.Info().Features, s.Info().Classes)
-			}
+			checkWritten(t, Join(one))
 		})
 	}
 }
 
-func checkWritten(t *testing.T, s *sheet) {
-	if s.rows != 24 {
-		t.Fatalf("%d rows, want 24", s.rows)
+func checkWritten(t *testing.T, s *Sheet) {
+	if s.Rows != 24 {
+		t.Fatalf("%d rows, want 24", s.Rows)
 	}
-	fields, err := s.fields()
+	fields, err := s.Fields()
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, f := range fields {
-		number, text, list := writtenNumbers[f.name], writtenTexts[f.name], writtenLists[f.name]
+		number, text, list := writtenNumbers[f.Name], writtenTexts[f.Name], writtenLists[f.Name]
 		switch {
-		case f.name == "map" || f.name == "date" || f.name == "time" || f.name == "stamp":
-			if f.kind != kindOther {
-				t.Errorf("%s: %s are no numbers and no text", f.name, f.words())
+		case f.Name == "map" || f.Name == "date" || f.Name == "time" || f.Name == "stamp":
+			if f.Kind != KindOther {
+				t.Errorf("%s: %s are no numbers and no text", f.Name, f.Words())
 			}
-		case f.name == "holes":
-			err := s.each(columns{"holes": func(_ int, v parquet.Value) error { _, err := f.float(v); return err }})
+		case f.Name == "holes":
+			err := s.Each(Columns{"holes": func(_ int, v parquet.Value) error { _, err := f.float(v); return err }})
 			if err == nil || !f.nullable {
 				t.Errorf("holes: %v, want an error about the null in row 5", err)
 			}
 		case list != nil:
 			checkLists(t, s, f, list)
 		case number == nil && text == nil:
-			t.Errorf("column %s: nothing is known of it here", f.name)
+			t.Errorf("column %s: nothing is known of it here", f.Name)
 		}
-		if f.name == "uuid" && f.kind == kindBytes { // of writers that know no UUIDs
+		if f.Name == "uuid" && f.Kind == KindBytes { // of writers that know no UUIDs
 			text = nil
 		}
 		if number != nil {
@@ -142,26 +113,26 @@ func checkWritten(t *testing.T, s *sheet) {
 	}
 }
 
-func checkNumbers(t *testing.T, s *sheet, f field, want func(float64) float64) {
+func checkNumbers(t *testing.T, s *Sheet, f Field, want func(float64) float64) {
 	wrong := 0
-	err := s.each(columns{f.name: func(row int, v parquet.Value) error {
-		got, err := f.number(v)
+	err := s.Each(Columns{f.Name: func(row int, v parquet.Value) error {
+		got, err := f.Number(v)
 		if want := want(float64(row)); got != want {
 			wrong++
 			if wrong == 1 {
-				t.Errorf("%s, row %d: %v, want %v", f.name, row, got, want)
+				t.Errorf("%s, row %d: %v, want %v", f.Name, row, got, want)
 			}
 		}
 		return err
 	}})
-	if err != nil || f.kind != kindNumber || f.list {
-		t.Errorf("%s: %s, %v", f.name, f.words(), err)
+	if err != nil || f.Kind != KindNumber || f.list {
+		t.Errorf("%s: %s, %v", f.Name, f.Words(), err)
 	}
 }
 
-func checkTexts(t *testing.T, s *sheet, f field, want func(int) string) {
-	err := s.inOrder(f.name, func(row int, v parquet.Value) error {
-		got, err := f.text(v)
+func checkTexts(t *testing.T, s *Sheet, f Field, want func(int) string) {
+	err := s.InOrder(f.Name, func(row int, v parquet.Value) error {
+		got, err := f.Text(v)
 		if err == nil && got != want(row) {
 			err = fmt.Errorf("row %d: %q, want %q", row, got, want(row))
 		}
@@ -172,9 +143,9 @@ func checkTexts(t *testing.T, s *sheet, f field, want func(int) string) {
 	}
 }
 
-func checkLists(t *testing.T, s *sheet, f field, want func(float32) []float32) {
+func checkLists(t *testing.T, s *Sheet, f Field, want func(float32) []float32) {
 	rows := 0
-	err := s.lists(f.name, func(row int, x []float32) error {
+	err := s.lists(f.Name, func(row int, x []float32) error {
 		rows++
 		if !slices.Equal(x, want(float32(row))) {
 			return fmt.Errorf("row %d: %v, want %v", row, x, want(float32(row)))
@@ -182,34 +153,10 @@ func checkLists(t *testing.T, s *sheet, f field, want func(float32) []float32) {
 		return nil
 	})
 	if err != nil || rows != 24 || !f.list {
-		t.Errorf("%s: %d rows, %v", f.name, rows, err)
+		t.Errorf("%s: %d rows, %v", f.Name, rows, err)
 	}
-	if f.name == "x" && f.width != 3 || f.name == "ragged" && f.width != 0 {
-		t.Errorf("%s: width %d", f.name, f.width)
-	}
-}
-
-// The samples of other people open, to the same set in every version of the pages.
-func TestSharedSamples(t *testing.T) {
-	folder := filepath.Join("..", "..", "..", "shared", "samples")
-	files := filesIn(folder, ".parquet")
-	if files == nil {
-		t.Skipf("no samples in %s", folder)
-	}
-	var first federated.Set
-	for _, path := range files {
-		s := mustOpen(t, path, federated.Options{})
-		if !strings.Contains(path, "arrow-rs") {
-			continue
-		}
-		if first == nil {
-			first = s
-		}
-		for c := range first.Clients() {
-			if !datatest.Same(datatest.All(t, first, c), datatest.All(t, s, c)) {
-				t.Errorf("%s: client %d differs", path, c)
-			}
-		}
+	if f.Name == "x" && f.width != 3 || f.Name == "ragged" && f.width != 0 {
+		t.Errorf("%s: width %d", f.Name, f.width)
 	}
 }
 
@@ -217,8 +164,8 @@ func TestSharedSamples(t *testing.T) {
 // no memory that the file cannot back.
 func TestMutatedWriters(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
-	for _, path := range written(t) {
-		whole := readFile(t, path)
+	for _, path := range datatest.Written(t, "testdata") {
+		whole := datatest.Read(t, path)
 		if len(whole) > 8000 {
 			continue
 		}
@@ -227,9 +174,9 @@ func TestMutatedWriters(t *testing.T) {
 			for range 1 + r.IntN(3) {
 				b[r.IntN(len(b))] = []byte{0, 0x7f, 0x80, 0xff, byte(r.Uint32())}[r.IntN(5)]
 			}
-			guard(t, len(b), func() {
-				if one, err := openTable(bytes.NewReader(b), int64(len(b))); err == nil {
-					readAll(newSheet(one))
+			datatest.Guard(t, len(b), func() {
+				if one, err := Open(bytes.NewReader(b), int64(len(b))); err == nil {
+					readAll(Join(one))
 				}
 			})
 			if t.Failed() {

@@ -1,4 +1,4 @@
-package data
+package parquetfile
 
 import (
 	"cmp"
@@ -13,10 +13,11 @@ import (
 	"github.com/parquet-go/parquet-go"
 
 	"fedpace/actors/data/federated"
+	"fedpace/actors/data/internal/source"
 )
 
-// damaged turns a panic of the Parquet library into an error.
-func damaged(err *error) {
+// Damaged, deferred, turns a panic of the Parquet library into an error.
+func Damaged(err *error) {
 	if p := recover(); p != nil {
 		if fault, ok := p.(runtime.Error); ok && strings.Contains(fault.Error(), "nil pointer") {
 			*err = errors.New("damaged Parquet file: a part that its footer names is absent")
@@ -26,45 +27,45 @@ func damaged(err *error) {
 	}
 }
 
-// sheet is one or several Parquet files with the same columns, one after the
+// Sheet is one or several Parquet files with the same columns, one after the
 // other. It is read column by column and, within a column, by row group.
-type sheet struct {
-	tables []*table
+type Sheet struct {
+	Files  []*File
 	groups []rowGroup
-	rows   int
+	Rows   int
 }
 
 type rowGroup struct {
-	*table
+	*File
 	group, start, rows int // its number in the file, its first row in the sheet, how many it has
 }
 
 // where names a column's part in the row group, for errors.
 func (g *rowGroup) where(column string) string {
 	where := fmt.Sprintf("column %s, row group %d", column, g.group)
-	if g.name != "" {
-		return g.name + ": " + where
+	if g.Name != "" {
+		return g.Name + ": " + where
 	}
 	return where
 }
 
-// newSheet joins tables.
-func newSheet(tables ...*table) *sheet {
-	t := &sheet{tables: tables}
-	for _, one := range tables {
+// Join joins files.
+func Join(files ...*File) *Sheet {
+	t := &Sheet{Files: files}
+	for _, one := range files {
 		for g, group := range one.groups {
-			t.groups = append(t.groups, rowGroup{one, g, t.rows, int(group.NumRows)})
-			t.rows += int(group.NumRows)
+			t.groups = append(t.groups, rowGroup{one, g, t.Rows, int(group.NumRows)})
+			t.Rows += int(group.NumRows)
 		}
 	}
 	return t
 }
 
-// check looks at the number of rows. Nothing real compresses a row of width
+// Check looks at the number of rows. Nothing real compresses a row of width
 // bytes to less than a thousandth of them.
-func (t *sheet) check(width int) error {
+func (t *Sheet) Check(width int) error {
 	var size int64
-	for _, one := range t.tables {
+	for _, one := range t.Files {
 		size += one.size
 	}
 	total := 0
@@ -82,9 +83,9 @@ func (t *sheet) check(width int) error {
 	return nil
 }
 
-// has tells whether every file has the columns.
-func (t *sheet) has(names ...string) bool {
-	for _, one := range t.tables {
+// Has tells whether every file has the columns.
+func (t *Sheet) Has(names ...string) bool {
+	for _, one := range t.Files {
 		if slices.ContainsFunc(names, func(n string) bool { return one.columns[n] == nil }) {
 			return false
 		}
@@ -92,16 +93,25 @@ func (t *sheet) has(names ...string) bool {
 	return true
 }
 
-// columns are the functions that take the values of columns.
-type columns = map[string]func(row int, v parquet.Value) error
+// Names are the columns of the first file, of which some may be groups.
+func (t *Sheet) Names() []string {
+	var names []string
+	for _, c := range t.Files[0].root.Columns() {
+		names = append(names, c.Name())
+	}
+	return names
+}
 
-// each reads columns of one value per row, row groups and columns on all
+// Columns are the functions that take the values of columns.
+type Columns = map[string]func(row int, v parquet.Value) error
+
+// Each reads columns of one value per row, row groups and columns on all
 // processors. Of several errors it returns that of the first row group.
-func (t *sheet) each(values columns) error {
+func (t *Sheet) Each(values Columns) error {
 	names := slices.Sorted(maps.Keys(values))
 	errs := make([]error, len(t.groups)*len(names))
-	_ = each(len(errs), func(i int) error { // which returns what it has stored
-		defer damaged(&errs[i])
+	_ = source.Each(len(errs), func(i int) error { // which returns what it has stored
+		defer Damaged(&errs[i])
 		name := names[i%len(names)]
 		errs[i] = t.column(i/len(names), name, values[name])
 		return nil
@@ -109,8 +119,8 @@ func (t *sheet) each(values columns) error {
 	return cmp.Or(errs...)
 }
 
-// inOrder reads one column, row by row.
-func (t *sheet) inOrder(name string, value func(row int, v parquet.Value) error) error {
+// InOrder reads one column, row by row.
+func (t *Sheet) InOrder(name string, value func(row int, v parquet.Value) error) error {
 	for g := range t.groups {
 		if err := t.column(g, name, value); err != nil {
 			return err
@@ -120,7 +130,7 @@ func (t *sheet) inOrder(name string, value func(row int, v parquet.Value) error)
 }
 
 // column reads a column of one value per row in one row group.
-func (t *sheet) column(group int, name string, value func(row int, v parquet.Value) error) error {
+func (t *Sheet) column(group int, name string, value func(row int, v parquet.Value) error) error {
 	i, g := 0, t.groups[group]
 	err := t.values(group, name, func(v parquet.Value) error {
 		if i == g.rows {
@@ -138,9 +148,34 @@ func (t *sheet) column(group int, name string, value func(row int, v parquet.Val
 	return err
 }
 
+// Values calls take with the values of one column, row by row; those of a list come
+// one by one, all with its row. They are valid during the call only.
+func (t *Sheet) Values(name string, take func(row int, v parquet.Value) error) error {
+	row := -1
+	for g, group := range t.groups {
+		until := group.start + group.rows
+		err := t.values(g, name, func(v parquet.Value) error {
+			if v.RepetitionLevel() == 0 {
+				row++
+			}
+			if row >= until || row < 0 {
+				return fmt.Errorf("more than the row group's %d rows", group.rows)
+			}
+			return take(row, v)
+		})
+		if err == nil && row != until-1 {
+			err = fmt.Errorf("%s: %d rows, want %d", group.where(name), row-group.start+1, group.rows)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // values calls f with the values of one column in one row group, in order.
 // They are valid during the call only.
-func (t *sheet) values(group int, column string, f func(v parquet.Value) error) error {
+func (t *Sheet) values(group int, column string, f func(v parquet.Value) error) error {
 	g := t.groups[group]
 	where := g.where(column)
 	leaf, err := g.leaf(column)

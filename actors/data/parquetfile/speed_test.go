@@ -1,4 +1,4 @@
-package data
+package parquetfile
 
 import (
 	"bytes"
@@ -6,21 +6,7 @@ import (
 	"testing"
 
 	"github.com/parquet-go/parquet-go"
-
-	"fedpace/actors/data/federated"
 )
-
-// BenchmarkFEMNIST reads the paper's 3,000 writers, 638,562 images, from Parquet.
-func BenchmarkFEMNIST(b *testing.B) {
-	path := real(b, "femnist/femnist.parquet")
-	for b.Loop() {
-		s, err := Open(path, federated.Options{})
-		if err != nil {
-			b.Fatal(err)
-		}
-		s.Close()
-	}
-}
 
 // wideFile is a file with a column for each feature.
 func wideFile(t testing.TB, columns, rows int) []byte {
@@ -46,23 +32,23 @@ func wideFile(t testing.TB, columns, rows int) []byte {
 }
 
 func readWide(t testing.TB, file []byte, columnsWant int) []float32 {
-	one, err := openTable(bytes.NewReader(file), int64(len(file)))
+	one, err := Open(bytes.NewReader(file), int64(len(file)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := newSheet(one)
-	fields, err := s.fields()
+	s := Join(one)
+	fields, err := s.Fields()
 	if err != nil || len(fields) != columnsWant {
 		t.Fatalf("%d columns, %v", len(fields), err)
 	}
-	x, values := make([]float32, s.rows*columnsWant), columns{}
+	x, values := make([]float32, s.Rows*columnsWant), Columns{}
 	for c, f := range fields {
-		values[f.name] = func(row int, v parquet.Value) (err error) {
+		values[f.Name] = func(row int, v parquet.Value) (err error) {
 			x[row*columnsWant+c], err = f.float(v)
 			return err
 		}
 	}
-	if err := s.each(values); err != nil {
+	if err := s.Each(values); err != nil {
 		t.Fatal(err)
 	}
 	return x

@@ -1,4 +1,4 @@
-package data
+package table
 
 import (
 	"bytes"
@@ -13,6 +13,7 @@ import (
 	"unicode/utf8"
 
 	"fedpace/actors/data/federated"
+	"fedpace/actors/data/internal/source"
 )
 
 // names takes a column whose values name something: clients or classes.
@@ -292,7 +293,7 @@ func (v *vectors) image(b []byte) error {
 	case isPNG:
 		at := len(v.bytes)
 		v.bytes = federated.Grow(v.bytes, v.width)
-		if err := decode(v.bytes[at:], b, v.shape[1], v.shape[2]); err != nil {
+		if err := source.DecodePNG(v.bytes[at:], b, v.shape[1], v.shape[2]); err != nil {
 			return err
 		}
 	case len(b) != v.width:

@@ -1,4 +1,4 @@
-package data
+package parquetfile
 
 import (
 	"encoding/binary"

@@ -1,4 +1,4 @@
-package data
+package parquetfile
 
 import (
 	"errors"
@@ -18,7 +18,7 @@ const readAhead = 64 << 10
 // stream is the column chunk of a row group as the library reads it: page after
 // page, each with a header that was checked and with its bytes decompressed.
 type stream struct {
-	*table
+	*File
 	chunk
 	column *parquet.Column
 	meta   *format.ColumnMetaData
@@ -59,10 +59,10 @@ type levels struct {
 var streams = sync.Pool{New: func() any { return new(stream) }} // for their windows
 
 // stream begins to read a chunk. Put it back into streams after use.
-func (t *table) stream(group int, leaf *parquet.Column) (*stream, error) {
+func (t *File) stream(group int, leaf *parquet.Column) (*stream, error) {
 	c := &t.groups[group].Columns[leaf.Index()]
 	s := streams.Get().(*stream)
-	*s = stream{table: t, column: leaf, chunk: chunk{group, leaf.Index()}, meta: &c.MetaData, asked: 4, at: c.MetaData.DataPageOffset, window: s.window[:0]}
+	*s = stream{File: t, column: leaf, chunk: chunk{group, leaf.Index()}, meta: &c.MetaData, asked: 4, at: c.MetaData.DataPageOffset, window: s.window[:0]}
 	if d := s.meta.DictionaryPageOffset; d > 0 && d < s.at {
 		s.at = d
 	}

@@ -1,4 +1,4 @@
-package data
+package table_test
 
 import (
 	"bytes"
@@ -16,8 +16,10 @@ import (
 	"github.com/parquet-go/parquet-go"
 	"pgregory.net/rapid"
 
+	"fedpace/actors/data"
 	"fedpace/actors/data/federated"
 	"fedpace/actors/data/internal/datatest"
+	. "fedpace/actors/data/table"
 	"fedpace/actors/learn"
 	_ "fedpace/internal/testseed"
 )
@@ -25,7 +27,7 @@ import (
 // openMapped opens a file with a mapping.
 func openMapped(t testing.TB, content, name string, table Table) (federated.Set, error) {
 	t.Helper()
-	s, err := OpenWith(table, put(t, t.TempDir(), name, []byte(content)), federated.Options{Seed: 1})
+	s, err := data.OpenWith(table, datatest.Put(t, t.TempDir(), name, []byte(content)), federated.Options{Seed: 1})
 	if err == nil {
 		t.Cleanup(func() { s.Close() })
 	}
@@ -93,8 +95,8 @@ func TestCSVInAllItsForms(t *testing.T) {
 		"no end.csv":      strings.TrimSuffix(flowerRows, "\n"),
 		"numbers.csv":     strings.NewReplacer("train", "0", "test", "1").Replace(flowerRows),
 		"zipped.csv.gz":   zipped.String(),
-		"t.parquet":       string(sheetOf(t, rows)),
-		"groups.parquet":  string(sheetOf(t, rows, parquet.MaxRowsPerRowGroup(3))),
+		"t.parquet":       string(datatest.Parquet(t, rows)),
+		"groups.parquet":  string(datatest.Parquet(t, rows, parquet.MaxRowsPerRowGroup(3))),
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := mustOpenMapped(t, content, name, flowers)
@@ -274,7 +276,7 @@ func TestImages(t *testing.T) {
 		want = append(want, float32(b)/255)
 	}
 	rowsOf := func(image []byte) string {
-		return string(sheetOf(t, []row{{image, "p"}, {image, "q"}, {image, "p"}}))
+		return string(datatest.Parquet(t, []row{{image, "p"}, {image, "q"}, {image, "p"}}))
 	}
 	text := "y"
 	for i := range raw {
@@ -353,19 +355,19 @@ func TestText(t *testing.T) {
 // A folder's files are one table; those called test are held out.
 func TestTablesOfAFolder(t *testing.T) {
 	dir := t.TempDir()
-	put(t, dir, "train-1.csv", []byte("c,x,z,y\na,1,1,p\n"))
-	put(t, dir, "train-2.csv", []byte("y,z,x,c\nq,2,2,b\n"))
-	put(t, dir, "test.csv", []byte("c,x,z,y\na,3,3,q\n"))
+	datatest.Put(t, dir, "train-1.csv", []byte("c,x,z,y\na,1,1,p\n"))
+	datatest.Put(t, dir, "train-2.csv", []byte("y,z,x,c\nq,2,2,b\n"))
+	datatest.Put(t, dir, "test.csv", []byte("c,x,z,y\na,3,3,q\n"))
 	table := Table{Client: "c", Features: []string{"x", "z"}, Label: "y"}
-	s, err := OpenWith(table, dir, federated.Options{})
+	s, err := data.OpenWith(table, dir, federated.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if b := everything(t, s); !slices.Equal(b.X, []float32{1, 1, 2, 2, 3, 3}) || s.HeldOut() != 1 || s.Clients() != 2 {
 		t.Errorf("%v, %d held out, %d clients", b.X, s.HeldOut(), s.Clients())
 	}
-	put(t, dir, "train-3.csv", []byte("c,x,y\na,1,p\n"))
-	if _, err := OpenWith(table, dir, federated.Options{}); err == nil || !strings.Contains(err.Error(), "train-3.csv: columns c, x, y, and those of test.csv are c, x, z, y") {
+	datatest.Put(t, dir, "train-3.csv", []byte("c,x,y\na,1,p\n"))
+	if _, err := data.OpenWith(table, dir, federated.Options{}); err == nil || !strings.Contains(err.Error(), "train-3.csv: columns c, x, y, and those of test.csv are c, x, z, y") {
 		t.Error(err)
 	}
 }
@@ -377,7 +379,7 @@ func TestMappedSetsArePreparedAndDealt(t *testing.T) {
 	for i := range 40 {
 		text += fmt.Sprintf("%d,%d,%s\n", i, i*i, []string{"q", "p"}[i%2])
 	}
-	path := put(t, dir, "own.csv", []byte(text))
+	path := datatest.Put(t, dir, "own.csv", []byte(text))
 	for name, table := range map[string]Table{
 		"classes": {Features: []string{"x", "z"}, Label: "y", Scale: "standard"},
 		"targets": {Features: []string{"x"}, Target: []string{"z"}},
@@ -386,28 +388,28 @@ func TestMappedSetsArePreparedAndDealt(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			o := federated.Options{Seed: 3, Partition: federated.Partition{Kind: "iid", Clients: 4}}
 			if name == "next" {
-				if _, err := OpenWith(table, path, o); err == nil || !strings.Contains(err.Error(), "windows of 4 tokens overlap") {
+				if _, err := data.OpenWith(table, path, o); err == nil || !strings.Contains(err.Error(), "windows of 4 tokens overlap") {
 					t.Error(err)
 				}
 				o.Partition = federated.Partition{}
 			}
-			s, err := OpenWith(table, path, o)
+			s, err := data.OpenWith(table, path, o)
 			if err != nil {
 				t.Fatal(err)
 			}
 			cache := filepath.Join(dir, name)
-			p, why, err := OpenPrepared(table, path, cache, o)
+			p, why, err := data.OpenPrepared(table, path, cache, o)
 			if err != nil || why != "not prepared yet" {
 				t.Fatalf("%s, %v", why, err)
 			}
 			t.Cleanup(func() { p.Close() })
-			sameSets(t, s, p)
+			datatest.SameSets(t, s, p)
 			if name != "next" && (s.Clients() != 4 || s.Info().Undealt) {
 				t.Errorf("%d clients, %+v", s.Clients(), s.Info())
 			}
 			other := table
 			other.Missing = "drop"
-			if q, why, err := OpenPrepared(other, path, cache, o); err != nil || !strings.Contains(why, "stale") {
+			if q, why, err := data.OpenPrepared(other, path, cache, o); err != nil || !strings.Contains(why, "stale") {
 				t.Errorf("another mapping: %s, %v", why, err)
 			} else {
 				q.Close()
@@ -462,17 +464,17 @@ func FuzzTable(f *testing.F) {
 	f.Add([]byte("\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff\x01\x05\x00"))
 	f.Add([]byte("\"garden\n,length"))
 	f.Fuzz(func(t *testing.T, content []byte) {
-		guard(t, len(content), func() {
-			path := put(t, t.TempDir(), "own.csv", content)
+		datatest.Guard(t, len(content), func() {
+			path := datatest.Put(t, t.TempDir(), "own.csv", content)
 			for _, table := range []Table{flowers, {Client: "garden", Text: "kind", Window: 2}, {Features: []string{"length"}, Target: []string{"width"}, Missing: "drop"}} {
-				if s, err := OpenWith(table, path, federated.Options{}); err == nil {
-					usable(t, s.(*federated.Grouped))
+				if s, err := data.OpenWith(table, path, federated.Options{}); err == nil {
+					datatest.Usable(t, s.(*federated.Grouped))
 					s.Close()
 				}
 			}
 			if p, err := Propose(path); err == nil && p.Complete() {
-				if s, err := OpenWith(p.Reader(), path, federated.Options{}); err == nil {
-					usable(t, s.(*federated.Grouped))
+				if s, err := data.OpenWith(p.Reader(), path, federated.Options{}); err == nil {
+					datatest.Usable(t, s.(*federated.Grouped))
 				}
 			}
 		})

@@ -1,7 +1,6 @@
-package data
+package table
 
 import (
-	"errors"
 	"fmt"
 	"reflect"
 	"slices"
@@ -9,6 +8,8 @@ import (
 	"strings"
 
 	"fedpace/actors/data/federated"
+	"fedpace/actors/data/internal/source"
+	"fedpace/actors/data/parquetfile"
 	"fedpace/internal/registry"
 )
 
@@ -45,42 +46,10 @@ func Map(r federated.Reader, changes []string) (federated.Reader, error) {
 	return t, t.Validate()
 }
 
-// OpenOwn opens the table of one client, by a mapping for the tables of many with
-// changes. A column of clients or of parts that it does not have it can do without. A
-// path that a reader recognises needs no mapping.
-func OpenOwn(r federated.Reader, path string, changes []string) (federated.Set, error) {
-	if len(changes) == 0 {
-		if set, err := Open(path, federated.Options{}); !errors.Is(err, ErrUnmapped) {
-			return set, err
-		}
-	}
-	t, ok := r.(Table)
-	if r != nil && !ok {
-		r = nil // of another kind of data
-	}
-	if ok {
-		columns, err := columnsOf(path)
-		if err != nil {
-			return nil, fmt.Errorf("data: %s: %w", path, err)
-		}
-		for _, name := range []*string{&t.Client, &t.Split} {
-			if !slices.Contains(columns, *name) {
-				*name = ""
-			}
-		}
-		r = t
-	}
-	r, err := Map(r, changes)
-	if err != nil {
-		return nil, fmt.Errorf("data: %s: %w", path, err)
-	}
-	return OpenWith(r, path, federated.Options{})
-}
-
-// columnsOf are the names of a table's columns.
-func columnsOf(path string) (_ []string, err error) {
-	defer damaged(&err)
-	s, err := openSource(path)
+// Columns are the names of a table's columns.
+func Columns(path string) (_ []string, err error) {
+	defer parquetfile.Damaged(&err)
+	s, err := source.Open(path)
 	if err != nil {
 		return nil, err
 	}

@@ -1,4 +1,4 @@
-package data
+package parquetfile
 
 import (
 	"fmt"
@@ -8,42 +8,44 @@ import (
 	"github.com/parquet-go/parquet-go/format"
 )
 
-// kind is what the values of a column can serve as.
-type kind int
+// Kind is what the values of a column can serve as.
+type Kind int
 
+// The kinds of columns.
 const (
-	kindOther  kind = iota // neither a feature, a label nor a name
-	kindNumber             // booleans are 0 and 1
-	kindText
-	kindBytes
+	KindOther  Kind = iota // neither a feature, a label nor a name
+	KindNumber             // booleans are 0 and 1
+	KindText
+	KindBytes
 )
 
-// field describes a column of a sheet. Its methods read the column's values.
-type field struct {
-	name     string
-	kind     kind
+// Field describes a column of a sheet. Its methods read the column's values.
+type Field struct {
+	Name     string
+	Kind     Kind
+	Whole    bool   // numbers are integers
+	UUID     bool   // text is written as one
 	holds    string // in words, such as "int32" or "a timestamp"
-	whole    bool   // numbers are integers
 	list     bool   // a row has any number of values
 	width    int    // numbers of each row's list, as far as the footers tell, or bytes of each value; 0: they vary
 	nullable bool   // values may be absent; reading one that is fails
 
-	unsigned, half, uuid bool // of integers; of numbers of 16 bits; of text
-	scale                int  // digits after the point of decimals
-	empty                []bool
+	unsigned, half bool // of integers; of numbers of 16 bits
+	scale          int  // digits after the point of decimals
+	empty          []bool
 }
 
-// fields describes the columns of a sheet in the order of its first file. The
+// Fields describes the columns of a sheet in the order of its first file. The
 // columns of a group stand for it, each as "group.column".
-func (t *sheet) fields() ([]field, error) {
-	var list []field
+func (t *Sheet) Fields() ([]Field, error) {
+	var list []Field
 	var add func(prefix string, columns []*parquet.Column) error
 	add = func(prefix string, columns []*parquet.Column) error {
 		for _, c := range columns {
 			name, below := prefix+c.Name(), c.Columns()
-			if _, err := t.tables[0].leaf(name); err != nil {
+			if _, err := t.Files[0].leaf(name); err != nil {
 				if c.Repeated() || len(below) < 2 { // a map, or a list of groups
-					list = append(list, field{name: name, list: true, holds: "a map or a list of groups"})
+					list = append(list, Field{Name: name, list: true, holds: "a map or a list of groups"})
 				} else if err := add(name+".", below); err != nil {
 					return err
 				}
@@ -57,19 +59,19 @@ func (t *sheet) fields() ([]field, error) {
 		}
 		return nil
 	}
-	return list, add("", t.tables[0].root.Columns())
+	return list, add("", t.Files[0].root.Columns())
 }
 
 // field describes one column, which is the same in all files.
-func (t *sheet) field(name string) (first field, err error) {
-	for i, one := range t.tables {
+func (t *Sheet) field(name string) (first Field, err error) {
+	for i, one := range t.Files {
 		f, err := one.field(name)
 		if err == nil && i > 0 && (f.holds != first.holds || f.list != first.list) {
-			err = fmt.Errorf("holds %s, in %s %s", f.words(), t.tables[0].name, first.words())
+			err = fmt.Errorf("holds %s, in %s %s", f.Words(), t.Files[0].Name, first.Words())
 		}
 		if err != nil {
-			if one.name != "" {
-				return first, fmt.Errorf("%s: column %s: %w", one.name, name, err)
+			if one.Name != "" {
+				return first, fmt.Errorf("%s: column %s: %w", one.Name, name, err)
 			}
 			return first, fmt.Errorf("column %s: %w", name, err)
 		}
@@ -84,21 +86,21 @@ func (t *sheet) field(name string) (first field, err error) {
 	return first, nil
 }
 
-// words is what the column holds, for errors.
-func (f *field) words() string {
+// Words is what the column holds, for errors.
+func (f *Field) Words() string {
 	if f.list {
 		return "lists of " + f.holds
 	}
 	return f.holds
 }
 
-func (t *table) field(name string) (field, error) {
+func (t *File) field(name string) (Field, error) {
 	leaf, err := t.leaf(name)
 	if err != nil {
-		return field{}, err
+		return Field{}, err
 	}
 	f := fieldOf(&t.leaves[leaf.Index()])
-	f.name, f.list = name, leaf.MaxRepetitionLevel() > 0
+	f.Name, f.list = name, leaf.MaxRepetitionLevel() > 0
 	level := 0 // definition level: how many of the path's nodes that may be absent are there
 	var c *parquet.Column
 	for i, step := range leaf.Path() {
@@ -125,7 +127,7 @@ func (t *table) field(name string) (field, error) {
 }
 
 // listWidth is how many values each row's list has, if each has as many.
-func (t *table) listWidth(leaf int) int {
+func (t *File) listWidth(leaf int) int {
 	width := 0
 	for _, g := range t.groups {
 		values := g.Columns[leaf].MetaData.NumValues
@@ -144,17 +146,17 @@ func (t *table) listWidth(leaf int) int {
 
 // fieldOf tells what a leaf of the schema holds. A logical type goes before the
 // converted type of older writers, and both before the physical one.
-func fieldOf(e *format.SchemaElement) field {
-	integer := func(bits int, signed bool) field {
+func fieldOf(e *format.SchemaElement) Field {
+	integer := func(bits int, signed bool) Field {
 		if signed {
-			return field{kind: kindNumber, whole: true, holds: fmt.Sprint("int", bits)}
+			return Field{Kind: KindNumber, Whole: true, holds: fmt.Sprint("int", bits)}
 		}
-		return field{kind: kindNumber, whole: true, holds: fmt.Sprint("uint", bits), unsigned: true}
+		return Field{Kind: KindNumber, Whole: true, holds: fmt.Sprint("uint", bits), unsigned: true}
 	}
-	decimal := func(precision, scale int32) field {
-		return field{kind: kindNumber, whole: scale <= 0, holds: fmt.Sprintf("decimal(%d, %d)", precision, scale), scale: int(scale)}
+	decimal := func(precision, scale int32) Field {
+		return Field{Kind: KindNumber, Whole: scale <= 0, holds: fmt.Sprintf("decimal(%d, %d)", precision, scale), scale: int(scale)}
 	}
-	words := field{kind: kindText, holds: "text"}
+	words := Field{Kind: KindText, holds: "text"}
 	switch l := e.LogicalType.Value.(type) {
 	case *format.DecimalType:
 		return decimal(l.Precision, l.Scale)
@@ -163,17 +165,17 @@ func fieldOf(e *format.SchemaElement) field {
 	case *format.StringType, *format.EnumType, *format.JsonType:
 		return words
 	case *format.UUIDType:
-		return field{kind: kindText, holds: "UUIDs", uuid: true}
+		return Field{Kind: KindText, holds: "UUIDs", UUID: true}
 	case *format.Float16Type:
-		return field{kind: kindNumber, holds: "float16", half: true}
+		return Field{Kind: KindNumber, holds: "float16", half: true}
 	case *format.DateType:
-		return field{holds: "dates"}
+		return Field{holds: "dates"}
 	case *format.TimeType:
-		return field{holds: "times of day"}
+		return Field{holds: "times of day"}
 	case *format.TimestampType:
-		return field{holds: "timestamps"}
+		return Field{holds: "timestamps"}
 	case *format.NullType:
-		return field{holds: "nulls"}
+		return Field{holds: "nulls"}
 	}
 	if c := e.ConvertedType; c.Valid {
 		switch c.V {
@@ -186,44 +188,44 @@ func fieldOf(e *format.SchemaElement) field {
 		case deprecated.UTF8, deprecated.Enum, deprecated.Json:
 			return words
 		case deprecated.Date:
-			return field{holds: "dates"}
+			return Field{holds: "dates"}
 		case deprecated.TimeMillis, deprecated.TimeMicros:
-			return field{holds: "times of day"}
+			return Field{holds: "times of day"}
 		case deprecated.TimestampMillis, deprecated.TimestampMicros:
-			return field{holds: "timestamps"}
+			return Field{holds: "timestamps"}
 		case deprecated.Interval:
-			return field{holds: "intervals of time"}
+			return Field{holds: "intervals of time"}
 		}
 	}
 	switch e.Type.V {
 	case format.Boolean:
-		return field{kind: kindNumber, whole: true, holds: "booleans"}
+		return Field{Kind: KindNumber, Whole: true, holds: "booleans"}
 	case format.Int32:
 		return integer(32, true)
 	case format.Int64:
 		return integer(64, true)
 	case format.Int96:
-		return field{holds: "timestamps of 96 bits"}
+		return Field{holds: "timestamps of 96 bits"}
 	case format.Float:
-		return field{kind: kindNumber, holds: "float"}
+		return Field{Kind: KindNumber, holds: "float"}
 	case format.Double:
-		return field{kind: kindNumber, holds: "double"}
+		return Field{Kind: KindNumber, holds: "double"}
 	case format.FixedLenByteArray:
-		return field{kind: kindBytes, holds: fmt.Sprintf("%d bytes", e.TypeLength.V), width: int(e.TypeLength.V)}
+		return Field{Kind: KindBytes, holds: fmt.Sprintf("%d bytes", e.TypeLength.V), width: int(e.TypeLength.V)}
 	}
-	return field{kind: kindBytes, holds: "bytes"}
+	return Field{Kind: KindBytes, holds: "bytes"}
 }
 
 // lists calls take with the numbers of each row's list, row by row; those of lists
 // within lists come one after the other. A column of numbers has lists of one. x is
 // valid during the call.
-func (t *sheet) lists(name string, take func(row int, x []float32) error) error {
+func (t *Sheet) lists(name string, take func(row int, x []float32) error) error {
 	f, err := t.field(name)
 	if err != nil {
 		return err
 	}
-	if f.kind != kindNumber {
-		return fmt.Errorf("column %s holds %s; want numbers", name, f.words())
+	if f.Kind != KindNumber {
+		return fmt.Errorf("column %s holds %s; want numbers", name, f.Words())
 	}
 	for group := range t.groups {
 		if err := t.groupLists(group, &f, take); err != nil {
@@ -233,7 +235,7 @@ func (t *sheet) lists(name string, take func(row int, x []float32) error) error 
 	return nil
 }
 
-func (t *sheet) groupLists(group int, f *field, take func(row int, x []float32) error) error {
+func (t *Sheet) groupLists(group int, f *Field, take func(row int, x []float32) error) error {
 	g := t.groups[group]
 	var x []float32
 	rows := 0
@@ -243,7 +245,7 @@ func (t *sheet) groupLists(group int, f *field, take func(row int, x []float32) 
 		}
 		return take(g.start+rows-1, x)
 	}
-	err := t.values(group, f.name, func(v parquet.Value) error {
+	err := t.values(group, f.Name, func(v parquet.Value) error {
 		if v.RepetitionLevel() == 0 {
 			if err := done(); err != nil {
 				return err
@@ -264,12 +266,12 @@ func (t *sheet) groupLists(group int, f *field, take func(row int, x []float32) 
 		err = done()
 	}
 	if err == nil && rows < g.rows {
-		err = fmt.Errorf("%s: %d rows, want %d", g.where(f.name), rows, g.rows)
+		err = fmt.Errorf("%s: %d rows, want %d", g.where(f.Name), rows, g.rows)
 	}
 	return err
 }
 
 // isEmpty tells a list without elements from one that is absent.
-func (f *field) isEmpty(v parquet.Value) bool {
+func (f *Field) isEmpty(v parquet.Value) bool {
 	return v.DefinitionLevel() < len(f.empty) && f.empty[v.DefinitionLevel()]
 }

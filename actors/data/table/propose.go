@@ -1,4 +1,4 @@
-package data
+package table
 
 import (
 	"encoding/json"
@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"fedpace/actors/data/federated"
+	"fedpace/actors/data/internal/source"
+	"fedpace/actors/data/parquetfile"
 )
 
 // Proposal is what the columns of a table seem to mean.
@@ -37,8 +39,8 @@ func Propose(file string) (*Proposal, error) {
 }
 
 func propose(file string) (_ *Proposal, err error) {
-	defer damaged(&err)
-	s, err := openSource(file)
+	defer parquetfile.Damaged(&err)
+	s, err := source.Open(file)
 	if err != nil {
 		return nil, err
 	}
@@ -53,8 +55,8 @@ func propose(file string) (_ *Proposal, err error) {
 	for _, name := range files[0].columns() {
 		p := &profile{name: name, last: -1, distinct: map[string]int{}, least: math.Inf(1), most: math.Inf(-1)}
 		if f, ok := files[0].(*parquetTable); ok {
-			if one := f.fields[len(profiles)]; one.kind == kindOther {
-				p.other = one.words()
+			if one := f.fields[len(profiles)]; one.Kind == parquetfile.KindOther {
+				p.other = one.Words()
 				profiles = append(profiles, p)
 				continue
 			}

@@ -1,4 +1,4 @@
-package data
+package parquetfile
 
 import (
 	"encoding/binary"
@@ -13,8 +13,8 @@ import (
 )
 
 // float reads a number that is a finite float32.
-func (f *field) float(v parquet.Value) (float32, error) {
-	x, err := f.number(v)
+func (f *Field) float(v parquet.Value) (float32, error) {
+	x, err := f.Number(v)
 	if err != nil {
 		return 0, err
 	}
@@ -25,9 +25,9 @@ func (f *field) float(v parquet.Value) (float32, error) {
 	return y, nil
 }
 
-// integer reads a number without a fraction.
-func (f *field) integer(v parquet.Value) (int64, error) {
-	if f.whole && f.scale == 0 && !v.IsNull() {
+// Integer reads a number without a fraction.
+func (f *Field) Integer(v parquet.Value) (int64, error) {
+	if f.Whole && f.scale == 0 && !v.IsNull() {
 		switch v.Kind() {
 		case parquet.Int32:
 			if f.unsigned {
@@ -41,18 +41,18 @@ func (f *field) integer(v parquet.Value) (int64, error) {
 			return v.Int64(), nil
 		}
 	}
-	x, err := f.number(v)
+	x, err := f.Number(v)
 	if err == nil && (x != math.Trunc(x) || math.Abs(x) > 1<<53) { // above, doubles skip integers
 		err = fmt.Errorf("%v, want an integer", x)
 	}
 	return int64(x), err
 }
 
-func (f *field) number(v parquet.Value) (float64, error) {
+func (f *Field) Number(v parquet.Value) (float64, error) {
 	if v.IsNull() {
 		return 0, errors.New("no value (null)")
 	}
-	if f.kind != kindNumber {
+	if f.Kind != KindNumber {
 		return 0, fmt.Errorf("found %s, want a number", f.holds)
 	}
 	x := 0.0
@@ -90,7 +90,7 @@ func (f *field) number(v parquet.Value) (float64, error) {
 
 // longDecimal is a decimal's bytes, an integer in two's complement with its
 // highest byte first, divided by 10^scale.
-func (f *field) longDecimal(b []byte) (float64, error) {
+func (f *Field) longDecimal(b []byte) (float64, error) {
 	if len(b) == 0 || len(b) > 32 || f.scale < 0 || f.scale > 76 { // 76 digits are in 32 bytes
 		return 0, fmt.Errorf("a decimal of %d bytes and scale %d, want at most 32 bytes and 76", len(b), f.scale)
 	}
@@ -123,33 +123,33 @@ func half(bits uint16) float64 {
 	return x
 }
 
-// text reads a name: text, or a number as it is written.
-func (f *field) text(v parquet.Value) (string, error) {
+// Text reads a name: text, or a number as it is written.
+func (f *Field) Text(v parquet.Value) (string, error) {
 	switch {
 	case v.IsNull():
 		return "", errors.New("no value (null)")
-	case f.uuid && len(v.Bytes()) == 16:
+	case f.UUID && len(v.Bytes()) == 16:
 		b := v.Bytes()
 		return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:]), nil
-	case f.kind == kindText || f.kind == kindBytes:
+	case f.Kind == KindText || f.Kind == KindBytes:
 		if !utf8.Valid(v.Bytes()) {
 			return "", fmt.Errorf("found %.40x, want text in UTF-8", v.Bytes())
 		}
 		return string(v.Bytes()), nil
-	case f.kind != kindNumber:
+	case f.Kind != KindNumber:
 		return "", fmt.Errorf("found %s, want text or a number", f.holds)
 	case v.Kind() == parquet.Boolean:
 		return strconv.FormatBool(v.Boolean()), nil
 	case f.unsigned && v.Kind() == parquet.Int64:
 		return strconv.FormatUint(v.Uint64(), 10), nil
-	case f.whole:
-		n, err := f.integer(v)
+	case f.Whole:
+		n, err := f.Integer(v)
 		return strconv.FormatInt(n, 10), err
 	}
 	bits := 64
 	if v.Kind() == parquet.Float {
 		bits = 32
 	}
-	x, err := f.number(v)
+	x, err := f.Number(v)
 	return strconv.FormatFloat(x, 'f', -1, bits), err
 }

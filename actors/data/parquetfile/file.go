@@ -1,4 +1,4 @@
-package data
+package parquetfile
 
 import (
 	"bytes"
@@ -28,9 +28,9 @@ const (
 // maxPage bounds one page of a column; writers aim at 1 MB.
 const maxPage = 256 << 20
 
-// table is one Parquet file.
-type table struct {
-	name   string // where a set has several
+// File is one Parquet file.
+type File struct {
+	Name   string // where a set has several
 	file   io.ReaderAt
 	size   int64
 	end    int64 // of the pages: where the footer begins
@@ -48,12 +48,9 @@ type table struct {
 
 type chunk struct{ group, leaf int }
 
-// Root is the schema.
-func (t *table) Root() *parquet.Column { return t.root }
-
-// openTable opens a Parquet file whose footer is sound.
-func openTable(f io.ReaderAt, size int64) (t *table, err error) {
-	defer damaged(&err)
+// Open opens a Parquet file whose footer is sound.
+func Open(f io.ReaderAt, size int64) (t *File, err error) {
+	defer Damaged(&err)
 	var tail [8]byte
 	if size < 12 {
 		return nil, fmt.Errorf("%d bytes are no Parquet file", size)
@@ -84,7 +81,7 @@ func openTable(f io.ReaderAt, size int64) (t *table, err error) {
 	if err := thrift.Unmarshal(new(thrift.CompactProtocol), footer[:length], &meta); err != nil {
 		return nil, fmt.Errorf("damaged Parquet footer: %w", err)
 	}
-	t = &table{file: f, size: size, end: size - 8 - n, groups: meta.RowGroups, by: map[chunk]int64{}}
+	t = &File{file: f, size: size, end: size - 8 - n, groups: meta.RowGroups, by: map[chunk]int64{}}
 	if err := t.openSchema(meta.Schema); err != nil {
 		return nil, fmt.Errorf("damaged Parquet file: %w", err)
 	}
@@ -99,7 +96,7 @@ func openTable(f io.ReaderAt, size int64) (t *table, err error) {
 // openSchema gives the library a file with this schema and one row group of
 // uncompressed columns without pages. The pages of every row group are read with
 // these columns, from a stream.
-func (t *table) openSchema(schema []format.SchemaElement) error {
+func (t *File) openSchema(schema []format.SchemaElement) error {
 	var group format.RowGroup
 	for _, e := range schema {
 		if e.Type.Valid {
@@ -126,7 +123,7 @@ func (t *table) openSchema(schema []format.SchemaElement) error {
 }
 
 // index names the columns below c. The first of two of one name has it.
-func (t *table) index(c *parquet.Column, prefix string) {
+func (t *File) index(c *parquet.Column, prefix string) {
 	for _, below := range c.Columns() {
 		name := prefix + below.Name()
 		if _, taken := t.columns[name]; !taken {
@@ -140,7 +137,7 @@ func (t *table) index(c *parquet.Column, prefix string) {
 
 // leaf finds the one leaf below a column; image and lists nest theirs, and an
 // image's struct has a path beside its bytes.
-func (t *table) leaf(name string) (*parquet.Column, error) {
+func (t *File) leaf(name string) (*parquet.Column, error) {
 	c := t.columns[name]
 	if c == nil {
 		return nil, errors.New("is absent")
@@ -161,7 +158,7 @@ func (t *table) leaf(name string) (*parquet.Column, error) {
 
 // spend counts the bytes of values that a chunk holds so far. Nothing real
 // compresses to less than a thousandth.
-func (t *table) spend(c chunk, bytes int64) error {
+func (t *File) spend(c chunk, bytes int64) error {
 	t.lock.Lock()
 	defer t.lock.Unlock()
 	if more := bytes - t.by[c]; more > 0 {

@@ -1,4 +1,4 @@
-package data
+package table
 
 import (
 	"cmp"
@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	"fedpace/actors/data/federated"
+	"fedpace/actors/data/internal/source"
+	"fedpace/actors/data/parquetfile"
 	"fedpace/internal/registry"
 )
 
@@ -105,7 +107,7 @@ func (t *Table) scaled() bool { return t.Scale == scaleStandard || t.Scale == sc
 // Recognises takes CSV that begins with the names of its columns.
 func (Table) Recognises(s *federated.Source) federated.Match {
 	if s.Folder {
-		if parquetFiles(s.Path) == nil && csvFiles(s.Path) != nil {
+		if source.ParquetFiles(s.Path) == nil && csvFiles(s.Path) != nil {
 			return federated.ByContent
 		}
 		return federated.NoMatch
@@ -121,7 +123,7 @@ func (Table) Recognises(s *federated.Source) federated.Match {
 
 // Open reads the columns that the mapping names.
 func (t Table) Open(s *federated.Source, o federated.Options) (_ federated.Set, err error) {
-	defer damaged(&err)
+	defer parquetfile.Damaged(&err)
 	if err := t.Validate(); err != nil {
 		return nil, err
 	}
@@ -271,7 +273,7 @@ func (n *place) at(err error) error {
 func openTables(s *federated.Source) (list []tableFile, err error) {
 	files := []string{s.Path}
 	if s.Folder {
-		parquet, csv := parquetFiles(s.Path), csvFiles(s.Path)
+		parquet, csv := source.ParquetFiles(s.Path), csvFiles(s.Path)
 		if files = append(slices.Clone(parquet), csv...); len(files) == 0 || len(parquet) > 0 && len(csv) > 0 {
 			return nil, fmt.Errorf("%d .csv and %d .parquet files in the folder; want files of one kind", len(csv), len(parquet))
 		}
@@ -299,7 +301,7 @@ func openTables(s *federated.Source) (list []tableFile, err error) {
 }
 
 func openTableFile(of place) (tableFile, error) {
-	s, err := openSource(of.file)
+	s, err := source.Open(of.file)
 	if err != nil {
 		return nil, err
 	}
@@ -319,11 +321,11 @@ func openTableFile(of place) (tableFile, error) {
 }
 
 func openParquet(of place, s *federated.Source) (*parquetTable, error) {
-	one, err := openTable(s.File, s.Size)
+	one, err := parquetfile.Open(s.File, s.Size)
 	if err != nil {
 		return nil, err
 	}
-	return newParquetTable(of, newSheet(one), s)
+	return newParquetTable(of, parquetfile.Join(one), s)
 }
 
 func closeAll(files []tableFile) {
@@ -335,7 +337,7 @@ func closeAll(files []tableFile) {
 // csvFiles lists a folder's CSV files.
 func csvFiles(dir string) (files []string) {
 	for _, suffix := range []string{".csv", ".csv.gz", ".tsv", ".tsv.gz"} {
-		files = append(files, filesIn(dir, suffix)...)
+		files = append(files, source.Files(dir, suffix)...)
 	}
 	slices.Sort(files)
 	return files
@@ -348,7 +350,7 @@ func hashTables(files []tableFile) ([][sha256.Size]byte, error) {
 	for _, f := range files {
 		paths = append(paths, f.path())
 	}
-	sums, err := hashFiles(paths)
+	sums, err := source.Hash(paths)
 	for i, f := range files {
 		if f.heldOut() && err == nil {
 			sums[i] = sha256.Sum256(append([]byte("held out\n"), sums[i][:]...))

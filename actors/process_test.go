@@ -89,35 +89,47 @@ func TestAnExternalTrainersStepsAreTheSame(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			base := make([]float32, model.Params())
-			model.Init(base, 1)
-			here, there := both(t, Problem{Model: model, Set: set, Seed: 5, Batch: 16, Augment: NoAugment, Algorithm: aggregate.Default, Kernel: fastest(t)})
-			want, got := make([]int64, len(base)), make([]int64, len(base))
-			a, errA := here.Train(t.Context(), base, nil, someWork, want)
-			b, errB := there.Train(t.Context(), base, nil, someWork, got)
-			if errA != nil || errB != nil {
-				t.Fatal(errA, errB)
-			}
-			if !slices.Equal(got, want) || a[2].FirstStepLoss != b[2].FirstStepLoss || a[0].FirstStepLoss != b[0].FirstStepLoss {
-				t.Error("another sum, or other losses")
-			}
-			for _, client := range []int{HeldOut, 4} {
-				measure := func(w *Trainer) (float64, []learn.Score) {
-					loss, scores, err := w.Evaluate(t.Context(), base, 2, 3)
-					if client != HeldOut {
-						loss, scores, err = w.EvaluateClient(t.Context(), base, client, 9)
-					}
-					if err != nil {
-						t.Fatal(err)
-					}
-					return loss, scores
-				}
-				lossA, scoresA := measure(here)
-				if lossB, scoresB := measure(there); lossA != lossB || !slices.Equal(scoresA, scoresB) {
-					t.Errorf("client %d: loss %g and %v, want %g and %v", client, lossB, scoresB, lossA, scoresA)
-				}
-			}
+			checkSame(t, model, Problem{Set: set, Seed: 5, Batch: 16}, 4)
 		})
+	}
+}
+
+// checkSame holds a trainer in another process to the sums, losses and scores of the one
+// here; client is one of the clients that are measured.
+func checkSame(t *testing.T, model learn.Model, p Problem, client int) {
+	t.Helper()
+	base := make([]float32, model.Params())
+	model.Init(base, 1)
+	p.Model, p.Augment, p.Algorithm, p.Kernel = model, NoAugment, aggregate.Default, fastest(t)
+	work := slices.Clone(someWork)
+	for i := range work {
+		work[i].Client %= p.Set.Clients()
+	}
+	here, there := both(t, p)
+	want, got := make([]int64, len(base)), make([]int64, len(base))
+	a, errA := here.Train(t.Context(), base, nil, work, want)
+	b, errB := there.Train(t.Context(), base, nil, work, got)
+	if errA != nil || errB != nil {
+		t.Fatal(errA, errB)
+	}
+	if !slices.Equal(got, want) || a[2].FirstStepLoss != b[2].FirstStepLoss || a[0].FirstStepLoss != b[0].FirstStepLoss {
+		t.Error("another sum, or other losses")
+	}
+	for _, client := range []int{HeldOut, client} {
+		measure := func(w *Trainer) (float64, []learn.Score) {
+			loss, scores, err := w.Evaluate(t.Context(), base, 2, 3)
+			if client != HeldOut {
+				loss, scores, err = w.EvaluateClient(t.Context(), base, client, 9)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			return loss, scores
+		}
+		lossA, scoresA := measure(here)
+		if lossB, scoresB := measure(there); lossA != lossB || !slices.Equal(scoresA, scoresB) {
+			t.Errorf("client %d: loss %g and %v, want %g and %v", client, lossB, scoresB, lossA, scoresA)
+		}
 	}
 }
 
@@ -322,5 +334,53 @@ func TestAnExternalTrainerThatDiverges(t *testing.T) {
 	_, err := there.Train(t.Context(), base, nil, someWork, make([]int64, len(base)))
 	if d, ok := err.(*Diverged); !ok || d.Task != 2 || d.Client != 7 || !strings.Contains(d.Cause, "NaN") {
 		t.Errorf("%v", err)
+	}
+}
+
+// Own data that no set of the paper is like: numbers as targets, and windows of a text.
+func TestAnExternalTrainersStepsOnOwnData(t *testing.T) {
+	t.Parallel()
+	const rows = 24
+	values, targets, text, next := []float32{}, []float32{}, []byte{}, []int32{}
+	starts := make([]int32, rows)
+	for i := range rows {
+		x, y := float32(i%5)-2, float32(i%7)/3
+		values, targets = append(values, x, y), append(targets, 3*x-y+0.25, x*y)
+		text, next, starts[i] = append(text, byte(1+i%4)), append(next, int32(i%5)), int32(i)
+	}
+	text = append(text, 1, 2, 3)
+	about := federated.Info{Name: "own", Digest: "0f"}
+	dense, tokens := about, about
+	dense.Samples = learn.Samples{Input: learn.Dense, Features: 2, Targets: 2}
+	tokens.Samples = learn.Samples{Input: learn.Tokens, Features: 4, Vocabulary: 5, Classes: 5}
+	group := func(s federated.Grouped) *federated.Grouped {
+		var g federated.Grouping
+		for c := range 4 {
+			first := int32(6 * c)
+			g.Add(fmt.Sprint(c), []int32{first + 1, first, first + 4, first + 2}, []int32{first + 5, first + 3})
+		}
+		set, err := g.Set(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return set
+	}
+	for name, set := range map[string]federated.Set{
+		"targets":              group(federated.Grouped{About: dense, Targets: targets, Rows: &federated.FloatRows{Width: 2, Values: values}}),
+		"targets on demand":    struct{ federated.Set }{group(federated.Grouped{About: dense, Targets: targets, Rows: &federated.FloatRows{Width: 2, Values: values}})},
+		"targets, foreign row": group(federated.Grouped{About: dense, Targets: targets, Rows: struct{ federated.Rows }{&federated.FloatRows{Width: 2, Values: values}}}),
+		"windows":              group(federated.Grouped{About: tokens, Labels: next, Rows: &federated.TextRows{Window: 4, Text: text, Starts: starts}}),
+	} {
+		t.Run(name, func(t *testing.T) {
+			line := "layers:values=2,targets=2;dense(3),relu,dense(2)"
+			if name == "windows" {
+				line = "layers:tokens=4x5,classes=5;embedding(3),average,dense(5)"
+			}
+			model, err := learn.Parse(line)
+			if err != nil {
+				t.Fatal(err)
+			}
+			checkSame(t, model, Problem{Set: set, Seed: 5, Batch: 8}, 2)
+		})
 	}
 }

@@ -284,16 +284,20 @@ func taskOf(info federated.Info) string {
 	return ""
 }
 
-// runWith is the command that runs on what is at a path. Custom data has no settings
-// of a task: those here are for a start.
-func runWith(task, path string) string {
+// runWith is the command that runs on what is at a path, whose samples have so many
+// targets. Custom data has no settings of a task: those here are for a start.
+func runWith(task, path string, targets int) string {
 	if task != "" {
 		return "fedpace run --set task=" + task + " --set data=" + path
 	}
 	text := "fedpace run --set task=custom --set data=" + path
 	for _, s := range trial {
 		for _, key := range s.keys {
-			text += " --set " + key[0] + "=" + key[1]
+			set := key[0] + "=" + key[1]
+			if key[0] == "model" && targets > 0 {
+				set = "'model=" + linearRegression + "'"
+			}
+			text += " --set " + set
 		}
 	}
 	return text

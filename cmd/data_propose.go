@@ -24,6 +24,9 @@ var trial = []struct {
 	{[][2]string{{"evaluate.every", "5"}, {"stop.rounds", "100"}}, ""},
 }
 
+// linearRegression is the model for a start where samples have targets.
+const linearRegression = "[dense: open]"
+
 // propose prints a configuration for a table of which nothing says what its columns
 // mean.
 func (s *source) propose(w io.Writer) error {
@@ -44,7 +47,7 @@ func (s *source) propose(w io.Writer) error {
 				key[1], t.why = fmt.Sprint(steps), "an epoch of the median client"
 			}
 			if key[0] == "model" && len(p.Table.Target) > 0 {
-				key[1], t.why = "[dense: open]", "a linear regression; "+t.why
+				key[1], t.why = linearRegression, "a linear regression; "+t.why
 			}
 			line := key[0] + ": " + key[1]
 			if t.why != "" {

@@ -58,6 +58,18 @@ func TestExamplesPlay(t *testing.T) {
 	}
 }
 
+// The program beside the synthetic homes makes them.
+func TestSyntheticHomes(t *testing.T) {
+	t.Parallel()
+	kept, err := os.ReadFile("regression/synthetic_homes.csv")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if made, err := exec.CommandContext(t.Context(), "go", "run", "./regression").Output(); err != nil || string(made) != string(kept) {
+		t.Errorf("the program makes %d other bytes than the %d that are kept, %v", len(made), len(kept), err)
+	}
+}
+
 // table counts the rows of a table by their schedule.
 func table(t *testing.T, path string) (header string, schedules map[string]int) {
 	t.Helper()

@@ -98,7 +98,7 @@ func Share(set federated.Set) (_ *Shared, err error) {
 		err = s.out.Flush()
 	}
 	if g, ok := numbered.(*federated.Grouped); ok && made {
-		g.Rows, g.Labels = nil, nil // which are in the file now
+		g.Rows, g.Labels, g.Targets = nil, nil, nil // which are in the file now
 	}
 	return s, err
 }
@@ -128,11 +128,15 @@ func (s *Shared) Close() error {
 }
 
 func (s *Shared) grouped(g *federated.Grouped) (err error) {
-	if len(g.Labels) > 0 {
+	if n := g.About.Targets; n > 0 {
+		s.about.Rows = len(g.Targets) / n
+		s.about.Values, err = put(s, "float32", g.Targets, s.about.Rows, n)
+	} else if len(g.Labels) > 0 {
 		s.about.Rows = len(g.Labels)
-		if s.about.Labels, err = put(s, "int32", g.Labels, len(g.Labels)); err != nil {
-			return err
-		}
+		s.about.Labels, err = put(s, "int32", g.Labels, s.about.Rows)
+	}
+	if err != nil {
+		return err
 	}
 	to := &s.about.Samples
 	switch r := g.Rows.(type) {
@@ -149,6 +153,12 @@ func (s *Shared) grouped(g *federated.Grouped) (err error) {
 	case *federated.FloatRows:
 		to.Kind = "floats"
 		to.Array, err = put(s, "float32", r.Values, len(r.Values)/r.Width, r.Width)
+	case *federated.TextRows:
+		to.Kind = "windows"
+		if to.Text, err = put(s, "uint8", r.Text, len(r.Text)); err != nil {
+			return err
+		}
+		to.Starts, err = put(s, "int32", r.Starts, len(r.Starts))
 	case *federated.BagRows:
 		to.Kind = "bags"
 		if to.Starts, err = put(s, "uint32", r.Starts, len(r.Starts)); err != nil {
@@ -178,7 +188,7 @@ func (s *Shared) asFloats(g *federated.Grouped) error {
 	}
 	at := s.at
 	var batch learn.Batch
-	for i := range g.Labels {
+	for i := range s.about.Rows {
 		batch.Reset()
 		g.Rows.Append(&batch, i)
 		if err := binary.Write(s.out, binary.LittleEndian, batch.X); err != nil {
@@ -187,7 +197,7 @@ func (s *Shared) asFloats(g *federated.Grouped) error {
 		s.at += int64(4 * len(batch.X))
 	}
 	s.about.Samples.Kind = "floats"
-	s.about.Samples.Array = s.inFile(s.own, at, "float32", len(g.Labels), g.About.Features)
+	s.about.Samples.Array = s.inFile(s.own, at, "float32", s.about.Rows, g.About.Features)
 	return nil
 }
 

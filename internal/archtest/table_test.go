@@ -123,6 +123,7 @@ bench/...: bench/internal/process experiment/... internal/csvtable metrics/figur
 # Examples.
 examples/plugins: actors/data/federated actors/device actors/learn actors/learn/network coordinator/aggregate coordinator/closing coordinator/round coordinator/schedule internal/registry metrics
 examples/plugins/fedpace-plugins: cmd examples/plugins
+examples/regression: os
 
 # Tests alone.
 actors/external/externaltest: actors/data/federated actors/data/synthetic actors/external actors/learn coordinator/aggregate os/... time github.com/edsrzf/mmap-go

@@ -198,6 +198,37 @@ func TestPageOfARunThatTrainsNothing(t *testing.T) {
 	}
 }
 
+// A run whose models have another metric shows that one, and nothing by the name of
+// accuracy.
+func TestPageOfARegression(t *testing.T) {
+	t.Parallel()
+	b := open(t, 1280, 900, false)
+	rows := "owner,a,y\n"
+	for i := range 60 {
+		rows += fmt.Sprintf("%d,%d,%g\n", i%6, i%7, 0.5*float64(i%7)+1)
+	}
+	table := filepath.Join(t.TempDir(), "own.csv")
+	if err := os.WriteFile(table, []byte(rows), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c := configuration(t, "task=custom", "data={path: "+table+", client: owner, features: a, target: y}", "model=[dense]", "clients=all", "schedule.k0=4", "schedule.eta0=0.01",
+		"compute.seconds_per_step=0.1", "compute.std=0", "network.download_mbps=20", "network.upload_mbps=5", "cohort=3", "stop.rounds=6", "http=")
+	if _, err := run.Run(t.Context(), c, run.Options{Version: "test"}); err != nil {
+		t.Fatal(err)
+	}
+	b.do(chromedp.Navigate(fileURL(filepath.Join(c.Out, live.File))))
+	b.until("document.body.dataset.state === 'completed'")
+	b.shows(filepath.Join(c.Out, folder.SummaryFile))
+	for _, id := range []string{"metric-mean_absolute_error", "value-validation_mean_absolute_error"} {
+		if !js[bool](b, fmt.Sprintf("document.getElementById('%s')?.checkVisibility() === true", id)) {
+			t.Errorf("%s is not shown", id)
+		}
+	}
+	if text := js[string](b, "document.body.innerText"); strings.Contains(strings.ToLower(text), "accuracy") {
+		t.Errorf("the page speaks of an accuracy:\n%s", text)
+	}
+}
+
 // A run may be called anything, and say anything: it is text.
 func TestPageTakesTextForText(t *testing.T) {
 	t.Parallel()

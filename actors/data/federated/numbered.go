@@ -63,6 +63,6 @@ func collect(set Set) (*Grouped, error) {
 	if err := set.HeldOutBatch(&batch, 0, set.HeldOut()); err != nil {
 		return nil, err
 	}
-	g.Labels, g.Rows = batch.Labels, &FloatRows{Width: info.Features, Values: batch.X}
+	g.Labels, g.Targets, g.Rows = batch.Labels, batch.Targets, &FloatRows{Width: info.Features, Values: batch.X}
 	return g, nil
 }

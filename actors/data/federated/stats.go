@@ -23,7 +23,7 @@ type Stats struct {
 	Labels    []int   `json:"labels"`    // training samples by class; none of a set with targets
 	// Targets has the least, the quartiles and the most of each target over the
 	// training samples.
-	Targets [][5]float64 `json:"targets,omitempty"`
+	Targets [][5]float32 `json:"targets,omitempty"`
 	// Skew is the mean over clients of the Jensen-Shannon divergence, in bits,
 	// between a client's labels and all clients': 0 where they are alike, 1
 	// where they share none.
@@ -93,9 +93,9 @@ func Describe(s Set) (Stats, error) {
 	}
 	for _, values := range targets {
 		slices.Sort(values)
-		var quartiles [5]float64
+		var quartiles [5]float32
 		for i := range quartiles {
-			quartiles[i] = float64(values[i*(len(values)-1)/4])
+			quartiles[i] = values[i*(len(values)-1)/4]
 		}
 		d.Targets = append(d.Targets, quartiles)
 	}

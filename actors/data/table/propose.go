@@ -70,6 +70,9 @@ func propose(file string) (_ *Proposal, err error) {
 	out := &Proposal{Columns: len(profiles)}
 	for _, p := range profiles {
 		out.Rows = max(out.Rows, p.rows)
+		if p.commas > 0 {
+			return nil, fmt.Errorf("column %s has numbers with a comma, as in 2,34; want a decimal point, or blanks between the numbers of a list", p.name)
+		}
 	}
 	if out.Rows == 0 {
 		return nil, fmt.Errorf("no row; want at least one sample")
@@ -87,6 +90,7 @@ type profile struct {
 	missing, whole, real int
 	texts, bytes, images int
 	length               int  // bytes of all texts
+	commas               int  // rows of a number with a decimal comma
 	list                 bool // a row has several values
 	ascending            bool
 	distinct             map[string]int // at most maxDistinct
@@ -95,6 +99,8 @@ type profile struct {
 }
 
 const maxDistinct = 1000
+
+var decimalComma = regexp.MustCompile(`^-?[0-9]+,[0-9]+$`)
 
 func (p *profile) take(row int, c cell) error {
 	if row >= profiledRows {
@@ -113,6 +119,10 @@ func (p *profile) take(row int, c cell) error {
 		return nil
 	}
 	name := c.name()
+	if c.kind == textCell && decimalComma.MatchString(name) {
+		p.commas++
+		return nil
+	}
 	if c.kind == textCell && len(c.words()) > 1 && isNumber(c.words()[0]) && isNumber(c.words()[1]) {
 		p.list = true
 		return nil
@@ -278,7 +288,9 @@ func findLabel(free []*profile, last *profile) (label *profile, why string) {
 			label, why = free[i], reason
 		}
 	}
-	find("its name", func(c *profile) bool { return hasWord(c.name, labelWords) && (c.classes(maxDistinct) || c.numbers()) })
+	for _, word := range labelWords {
+		find("its name", func(c *profile) bool { return hasWord(c.name, []string{word}) && (c.classes(maxDistinct) || c.numbers()) })
+	}
 	find("the last column", func(c *profile) bool { return c == last && c.words() && c.classes(maxDistinct) })
 	find("a column of few words", func(c *profile) bool { return c.words() && c.classes(100) })
 	find("the last column", func(c *profile) bool { return c == last && c.numbers() })
@@ -292,7 +304,7 @@ func (p *Proposal) addLabel(label *profile, why string, add func(option, value, 
 		add("label", "null", "none: a model learns the next token")
 	case label == nil:
 		add("label", "null", "no column looks like classes: name one, or target: a column of numbers")
-	case label.classes(maxDistinct) && (label.words() || label.least >= 0):
+	case label.classes(maxDistinct) && (label.words() || label.least >= 0 || len(label.distinct) == 2):
 		p.Table.Label = label.name
 		what := "words"
 		if !label.words() {

@@ -34,9 +34,9 @@ type Sent140 struct{}
 
 func (Sent140) Recognises(s *federated.Source) federated.Match {
 	switch {
-	case s.IsZip() && ZippedTweets(s.File, s.Size) != nil, s.IsGzip() && !s.IsArchive():
+	case s.IsZip() && ZippedTweets(s.File, s.Size) != nil:
 		return federated.ByContent
-	case !s.Folder && strings.HasSuffix(s.Name(), ".csv"), len(s.Head) > 1 && s.Head[1] == '\t':
+	case s.IsGzip() && !s.IsArchive(), !s.Folder && strings.HasSuffix(s.Name(), ".csv"), len(s.Head) > 1 && s.Head[1] == '\t':
 		return federated.ByName
 	}
 	return federated.NoMatch

@@ -52,6 +52,14 @@ func (s *samples) number(a *external.Array, i int) int {
 	panic(fmt.Sprintf("an array of %s", a.Type))
 }
 
+// floats are a row of an array of numbers.
+func (s *samples) floats(a *external.Array, row int) []float32 {
+	values := make([]float32, a.Shape[1])
+	_, err := binary.Decode(s.bytes(a)[4*row*len(values):], binary.LittleEndian, values)
+	check(err)
+	return values
+}
+
 // append appends a row to a batch.
 func (s *samples) append(b *learn.Batch, row int) {
 	of := &s.about.Samples
@@ -64,11 +72,7 @@ func (s *samples) append(b *learn.Batch, row int) {
 			b.X = append(b.X, of.Planes[i/part][x])
 		}
 	case "floats":
-		width := of.Array.Shape[1]
-		values := make([]float32, width)
-		_, err := binary.Decode(s.bytes(of.Array)[4*row*width:], binary.LittleEndian, values)
-		check(err)
-		b.X = append(b.X, values...)
+		b.X = append(b.X, s.floats(of.Array, row)...)
 	case "tokens":
 		width := of.Array.Shape[1]
 		b.Tokens = append(b.Tokens, s.bytes(of.Array)[row*width:][of.Skip:width]...)
@@ -84,6 +88,10 @@ func (s *samples) append(b *learn.Batch, row int) {
 	default:
 		panic("samples of kind " + of.Kind)
 	}
-	b.Labels = append(b.Labels, int32(s.number(s.about.Labels, row)))
+	if s.about.Values != nil {
+		b.Targets = append(b.Targets, s.floats(s.about.Values, row)...)
+	} else {
+		b.Labels = append(b.Labels, int32(s.number(s.about.Labels, row)))
+	}
 	b.N++
 }

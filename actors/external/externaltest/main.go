@@ -187,8 +187,13 @@ func (t *trainer) greet() {
 	if t.buffers > 0 {
 		tensors = append(tensors, object{"name": "running_mean", "shape": []int{t.buffers}, "trainable": false})
 	}
+	metrics := []object{}
+	for _, m := range t.model.Metrics() {
+		better := map[bool]string{true: "lower", false: "higher"}[m.Lower]
+		metrics = append(metrics, object{"name": m.Name, "better": better})
+	}
 	o := object{"protocol": 1, "name": t.name, "class": t.class, "digest": t.digest, "tensors": tensors,
-		"metrics": []object{{"name": "accuracy", "better": "higher"}}, "optimizers": []string{"sgd"}}
+		"metrics": metrics, "optimizers": []string{"sgd"}}
 	if t.mine != nil {
 		o["data"] = t.mine.about()
 	}

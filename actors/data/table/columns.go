@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"unicode/utf8"
 
 	"fedpace/actors/data/federated"
@@ -156,7 +155,6 @@ func (p *parts) take(_ int, c cell) error {
 type matrix struct {
 	width  int
 	values []float32
-	mu     sync.Mutex
 }
 
 // reserve makes room for rows, so that columns may come at the same time.

@@ -14,6 +14,7 @@ import (
 	"fedpace/actors/data/federated"
 	"fedpace/actors/data/fetch"
 	"fedpace/actors/data/synthetic"
+	"fedpace/actors/data/table"
 	"fedpace/actors/learn"
 	"fedpace/cmd/internal/cli"
 	"fedpace/experiment/config"
@@ -65,7 +66,7 @@ other clients would come to, and writes nothing.`,
 				}
 			}
 			set, err := s.open(c.Context())
-			if errors.Is(err, data.ErrUnmapped) && plot == "" && !asJSON {
+			if errors.Is(err, table.ErrUnmapped) && plot == "" && !asJSON {
 				return s.propose(c.OutOrStdout())
 			}
 			if err != nil {
@@ -194,7 +195,7 @@ func (s *source) check(c *cobra.Command, args []string) (err error) {
 	if len(args) > 0 {
 		s.path = args[0]
 	}
-	if s.reader, err = data.Map(s.reader, s.columns); err != nil {
+	if s.reader, err = table.Map(s.reader, s.columns); err != nil {
 		return cli.Usage(c, fmt.Errorf("--map: %w", err))
 	}
 	p := s.options.Partition

@@ -7,6 +7,7 @@ import (
 
 	"fedpace/actors/data"
 	"fedpace/actors/data/federated"
+	"fedpace/actors/data/table"
 )
 
 // trial is what a configuration of custom data begins with, beside the data: guesses
@@ -29,7 +30,7 @@ const linearRegression = "[dense: open]"
 // propose prints a configuration for a table of which nothing says what its columns
 // mean.
 func (s *source) propose(w io.Writer) error {
-	p, err := data.Propose(s.path)
+	p, err := table.Propose(s.path)
 	if err != nil {
 		return err
 	}
@@ -61,7 +62,7 @@ func (s *source) propose(w io.Writer) error {
 
 // epoch is how many local steps go through the samples of the median client with the
 // minibatch that fits, 0 if the proposal cannot be opened.
-func (s *source) epoch(p *data.Proposal) int {
+func (s *source) epoch(p *table.Proposal) int {
 	if !p.Complete() {
 		return 0
 	}

@@ -301,8 +301,8 @@ func TestExamplesOfData(t *testing.T) {
 		examples += "\n" + c.Example
 	}
 	typed := 0
-	for line := range strings.Lines(strings.ReplaceAll(examples, "\\\n", "")) {
-		line, _, _ = strings.Cut(line, " > ")
+	for line := range strings.Lines(strings.ReplaceAll(examples, "\\\n", " ")) {
+		line, _, _ = strings.Cut(line, " > ") // into a file
 		if !strings.HasPrefix(line, "  ") || !strings.HasPrefix(strings.TrimSpace(line), "fedpace data ") {
 			continue
 		}

@@ -51,9 +51,9 @@ func archiveOf(t testing.TB, train, test []byte) []byte {
 
 func TestOpenCIFAR(t *testing.T) {
 	dir := t.TempDir()
-	put(t, dir, "train.bin", cifarFile(500))
-	put(t, dir, "test.bin", cifarFile(100))
-	put(t, dir, "cifar-100-binary.tar.gz", archiveOf(t, cifarFile(500), cifarFile(100)))
+	datatest.Put(t, dir, "train.bin", cifarFile(500))
+	datatest.Put(t, dir, "test.bin", cifarFile(100))
+	datatest.Put(t, dir, "cifar-100-binary.tar.gz", archiveOf(t, cifarFile(500), cifarFile(100)))
 	var digests []string
 	for _, path := range []string{dir, filepath.Join(dir, "train.bin"), filepath.Join(dir, "cifar-100-binary.tar.gz")} {
 		s := mustOpen(t, path, federated.Options{Task: "cifar100"})
@@ -93,19 +93,19 @@ func TestCIFARErrors(t *testing.T) {
 		{cifarFile(1), cifarFile(1), federated.Options{Partition: federated.Partition{Kind: "natural"}}, "CIFAR-100 has no clients of its own; want partition pachinko"},
 	} {
 		dir := t.TempDir()
-		put(t, dir, "train.bin", c.train)
-		put(t, dir, "test.bin", c.test)
+		datatest.Put(t, dir, "train.bin", c.train)
+		datatest.Put(t, dir, "test.bin", c.test)
 		if _, err := Open(dir, c.opt); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("error\n%v\nwant\n%v", err, c.want)
 		}
 	}
 	dir := t.TempDir()
-	put(t, dir, "train.bin", cifarFile(1))
+	datatest.Put(t, dir, "train.bin", cifarFile(1))
 	if _, err := Open(dir, federated.Options{}); err == nil || !strings.Contains(err.Error(), "want train.bin and test.bin") {
 		t.Error(err)
 	}
 	archive := archiveOf(t, cifarFile(30), cifarFile(10))
-	if _, err := Open(put(t, dir, "a.tar.gz", archive[:len(archive)-30]), federated.Options{}); err == nil || !strings.Contains(err.Error(), "truncated or damaged") {
+	if _, err := Open(datatest.Put(t, dir, "a.tar.gz", archive[:len(archive)-30]), federated.Options{}); err == nil || !strings.Contains(err.Error(), "truncated or damaged") {
 		t.Error(err)
 	}
 }
@@ -114,13 +114,13 @@ func FuzzCIFAR(f *testing.F) {
 	f.Add(archiveOf(f, cifarFile(2), cifarFile(1)))
 	f.Add(cifarFile(3))
 	f.Fuzz(func(t *testing.T, content []byte) {
-		guard(t, len(content), func() {
+		datatest.Guard(t, len(content), func() {
 			if s, err := readCIFARArchive(bytes.NewReader(content), federated.Options{}); err == nil {
-				usable(t, s)
+				datatest.Usable(t, s)
 			}
 			if b, err := readCIFAR(bytes.NewReader(content)); err == nil {
 				if s, err := newCIFAR([2][]byte{b, b}, federated.Options{}); err == nil {
-					usable(t, s)
+					datatest.Usable(t, s)
 				}
 			}
 		})

@@ -2,7 +2,9 @@
 //
 // [Open] reads the layouts in which people hold such sets. It asks the readers of
 // package federated, one file each, which of them recognises the path;
-// [OpenPrepared] reads through a memory-mapped file. Package synthetic makes sets.
+// [OpenPrepared] reads through a memory-mapped file. Package parquetfile reads
+// Parquet's columns, package table what a mapping gives a meaning, package synthetic
+// makes sets.
 // Samples are kept as compactly as their source allows and decoded when a batch
 // asks for them.
 //

@@ -16,6 +16,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"fedpace/actors/data/federated"
+	"fedpace/actors/data/internal/source"
 	"fedpace/actors/data/text"
 )
 
@@ -48,7 +49,7 @@ func (LEAF) Open(s *federated.Source, o federated.Options) (federated.Set, error
 	files := slices.Concat(train, test)
 	shards := make([]*leafShard, len(files))
 	sums := make([][sha256.Size]byte, len(files))
-	err = each(len(files), func(i int) (err error) {
+	err = source.Each(len(files), func(i int) (err error) {
 		shards[i], sums[i], err = openShard(files[i])
 		return err
 	})
@@ -77,8 +78,8 @@ func leafShards(s *federated.Source) (train, test []string, err error) {
 			return train, test, err
 		}
 	}
-	if train = filesIn(s.Path, ".json"); train == nil {
-		err = fmt.Errorf("found neither train/ nor a .json file; want %s", layouts())
+	if train = source.Files(s.Path, ".json"); train == nil {
+		err = fmt.Errorf("found neither train/ nor a .json file; want %s", source.Layouts())
 	}
 	return train, nil, err
 }
@@ -89,7 +90,7 @@ func leafPart(dir, name, kind string) ([]string, error) {
 	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
-	files := filesIn(dir, ".json")
+	files := source.Files(dir, ".json")
 	if files == nil {
 		return nil, fmt.Errorf("%s: no .json file; want LEAF's %s shards", name, kind)
 	}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"image"
 	"image/png"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -18,39 +17,6 @@ import (
 
 	"github.com/parquet-go/parquet-go"
 )
-
-// put writes a file below the test's folder and returns its path.
-func put(t testing.TB, dir, name string, content []byte) string {
-	t.Helper()
-	path := filepath.Join(dir, name)
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, content, 0o644); err != nil {
-		t.Fatal(err)
-	}
-	return path
-}
-
-// sheetOf writes rows as Parquet.
-func sheetOf[T any](t testing.TB, rows []T, options ...parquet.WriterOption) []byte {
-	t.Helper()
-	var b bytes.Buffer
-	w := parquet.NewGenericWriter[T](&b, options...)
-	if _, err := w.Write(rows); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
-	return b.Bytes()
-}
-
-type rawImage struct {
-	Writer    string    `parquet:"writer_id,dict"`
-	Image     [784]byte `parquet:"image"`
-	Character int32     `parquet:"character"`
-}
 
 type pngImage struct {
 	Image struct {
@@ -67,20 +33,6 @@ type ownRow struct {
 	Y      int32     `parquet:"y"`
 }
 
-// rawImages makes n images of each writer: image i is all bytes i.
-func rawImages(writers []string, n int) (rows []rawImage) {
-	for _, w := range writers {
-		for i := range n {
-			r := rawImage{Writer: w, Character: int32(i % federated.FEMNISTClasses)}
-			for p := range r.Image {
-				r.Image[p] = byte(i)
-			}
-			rows = append(rows, r)
-		}
-	}
-	return rows
-}
-
 func mustOpen(t testing.TB, path string, opt federated.Options) federated.Set {
 	t.Helper()
 	s, err := Open(path, opt)
@@ -95,7 +47,7 @@ func mustOpen(t testing.TB, path string, opt federated.Options) federated.Set {
 // out, and pixel values are 1 - byte/255.
 func TestOpenFEMNISTParquet(t *testing.T) {
 	var pngs []pngImage
-	for _, r := range rawImages([]string{"b", "a"}, 7) {
+	for _, r := range datatest.RawImages([]string{"b", "a"}, 7) {
 		var encoded bytes.Buffer
 		if err := png.Encode(&encoded, &image.Gray{Pix: r.Image[:], Stride: federated.FEMNISTSide, Rect: image.Rect(0, 0, federated.FEMNISTSide, federated.FEMNISTSide)}); err != nil {
 			t.Fatal(err)
@@ -105,15 +57,15 @@ func TestOpenFEMNISTParquet(t *testing.T) {
 		pngs = append(pngs, p)
 	}
 	for name, file := range map[string][]byte{
-		"raw":      sheetOf(t, rawImages([]string{"b", "a"}, 7)),
-		"groups":   sheetOf(t, rawImages([]string{"b", "a"}, 7), parquet.MaxRowsPerRowGroup(3)),
-		"snappy":   sheetOf(t, rawImages([]string{"b", "a"}, 7), parquet.Compression(&parquet.Snappy)),
-		"zstd":     sheetOf(t, rawImages([]string{"b", "a"}, 7), parquet.Compression(&parquet.Zstd)),
-		"png":      sheetOf(t, pngs),
-		"png gzip": sheetOf(t, pngs, parquet.Compression(&parquet.Gzip)),
+		"raw":      datatest.Parquet(t, datatest.RawImages([]string{"b", "a"}, 7)),
+		"groups":   datatest.Parquet(t, datatest.RawImages([]string{"b", "a"}, 7), parquet.MaxRowsPerRowGroup(3)),
+		"snappy":   datatest.Parquet(t, datatest.RawImages([]string{"b", "a"}, 7), parquet.Compression(&parquet.Snappy)),
+		"zstd":     datatest.Parquet(t, datatest.RawImages([]string{"b", "a"}, 7), parquet.Compression(&parquet.Zstd)),
+		"png":      datatest.Parquet(t, pngs),
+		"png gzip": datatest.Parquet(t, pngs, parquet.Compression(&parquet.Gzip)),
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := mustOpen(t, put(t, t.TempDir(), "set.parquet", file), federated.Options{Task: "femnist"})
+			s := mustOpen(t, datatest.Put(t, t.TempDir(), "set.parquet", file), federated.Options{Task: "femnist"})
 			if s.Clients() != 2 || s.Client(0) != "b" || s.Client(1) != "a" {
 				t.Fatalf("%d clients, first %q; want b, a", s.Clients(), s.Client(0))
 			}
@@ -161,12 +113,12 @@ func TestOpenOwnParquet(t *testing.T) {
 		file []byte
 		x    []float32 // the last two of a row
 	}{
-		{"list", sheetOf(t, lists), []float32{-1, 0.5}},
-		{"list in row groups", sheetOf(t, lists, parquet.MaxRowsPerRowGroup(3)), []float32{-1, 0.5}},
-		{"bytes", sheetOf(t, bytes), []float32{1, 0.2}},
+		{"list", datatest.Parquet(t, lists), []float32{-1, 0.5}},
+		{"list in row groups", datatest.Parquet(t, lists, parquet.MaxRowsPerRowGroup(3)), []float32{-1, 0.5}},
+		{"bytes", datatest.Parquet(t, bytes), []float32{1, 0.2}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s := mustOpen(t, put(t, t.TempDir(), "own.parquet", c.file), federated.Options{})
+			s := mustOpen(t, datatest.Put(t, t.TempDir(), "own.parquet", c.file), federated.Options{})
 			info := s.Info()
 			if info.Input != learn.Dense || info.Features != 3 || info.Classes != 4 || info.Synthetic {
 				t.Errorf("%+v", info)
@@ -196,9 +148,9 @@ func leafFile(template string) []byte {
 
 func TestOpenLEAF(t *testing.T) {
 	dir := t.TempDir()
-	put(t, dir, "train/b.json", leafFile(twoUsers))
-	put(t, dir, "train/a.json", leafFile(`{"users": ["w"], "user_data": {"w": {"x": [IMAGE], "y": [0]}}}`))
-	put(t, dir, "test/b.json", leafFile(`{"users": ["new", "u"], "user_data": {"u": {"x": [IMAGE], "y": [7]}, "new": {"x": [IMAGE], "y": [8]}}}`))
+	datatest.Put(t, dir, "train/b.json", leafFile(twoUsers))
+	datatest.Put(t, dir, "train/a.json", leafFile(`{"users": ["w"], "user_data": {"w": {"x": [IMAGE], "y": [0]}}}`))
+	datatest.Put(t, dir, "test/b.json", leafFile(`{"users": ["new", "u"], "user_data": {"u": {"x": [IMAGE], "y": [7]}, "new": {"x": [IMAGE], "y": [8]}}}`))
 	for _, path := range []string{dir, filepath.Join(dir, "train")} {
 		s := mustOpen(t, path, federated.Options{Task: "femnist"})
 		if path == dir {
@@ -225,8 +177,8 @@ func TestOpenLEAFShakespeareAndSent140(t *testing.T) {
 	dir := t.TempDir()
 	text := strings.Repeat("To be or!", 9)[:80]
 	shakespeare := `{"users": ["HAMLET"], "user_data": {"HAMLET": {"x": ["` + text + `"], "y": ["T"]}}}`
-	put(t, dir, "train/a.json", []byte(shakespeare))
-	put(t, dir, "test/a.json", []byte(shakespeare))
+	datatest.Put(t, dir, "train/a.json", []byte(shakespeare))
+	datatest.Put(t, dir, "test/a.json", []byte(shakespeare))
 	s := mustOpen(t, dir, federated.Options{Task: "shakespeare"})
 	datatest.CheckBatch(t, s.Info(), datatest.All(t, s, 0), 1)
 	if b := datatest.All(t, s, 0); federated.ShakespeareCharacters[b.Labels[0]] != 'T' || federated.ShakespeareCharacters[b.Tokens[3]] != 'b' {
@@ -235,8 +187,8 @@ func TestOpenLEAFShakespeareAndSent140(t *testing.T) {
 
 	dir = t.TempDir()
 	tweets := `{"users": ["u"], "user_data": {"u": {"x": [["1", "Mon", "NO_QUERY", "u", "good  good day", "extra"], ["2", "Mon", "NO_QUERY", "u", "bad"]], "y": [1, "0"]}}}`
-	put(t, dir, "train/a.json", []byte(tweets))
-	put(t, dir, "test/a.json", []byte(tweets))
+	datatest.Put(t, dir, "train/a.json", []byte(tweets))
+	datatest.Put(t, dir, "test/a.json", []byte(tweets))
 	s = mustOpen(t, dir, federated.Options{Task: "sent140"})
 	b := datatest.All(t, s, 0)
 	datatest.CheckBatch(t, s.Info(), b, 2)
@@ -272,7 +224,7 @@ func TestOpenTweets(t *testing.T) {
 	var sets []*learn.Batch
 	var digests []string
 	for _, file := range [][]byte{plain, zipped.Bytes(), utf8} {
-		s := mustOpen(t, put(t, t.TempDir(), "tweets.csv", file), federated.Options{Task: "sent140", MinTweets: 5})
+		s := mustOpen(t, datatest.Put(t, t.TempDir(), "tweets.csv", file), federated.Options{Task: "sent140", MinTweets: 5})
 		if s.Clients() != 2 || s.Client(0) != "many" || s.Client(1) != "other" {
 			t.Fatalf("%d clients, first %s", s.Clients(), s.Client(0))
 		}
@@ -298,7 +250,7 @@ func TestOpenTweetsWithoutUsers(t *testing.T) {
 	for i := range 50 {
 		lines = append(lines, fmt.Sprintf("%d\ta b%d", i%2, i%3))
 	}
-	path := put(t, t.TempDir(), "t.tsv", []byte(strings.Join(lines, "\n")))
+	path := datatest.Put(t, t.TempDir(), "t.tsv", []byte(strings.Join(lines, "\n")))
 	s := mustOpen(t, path, federated.Options{Task: "sent140"})
 	info := s.Info()
 	if s.Clients() != 40 || s.HeldOut() != 10 || !info.Synthetic || !strings.Contains(info.Note, "made grouping: independent and identically distributed, 40 clients") {
@@ -306,7 +258,7 @@ func TestOpenTweetsWithoutUsers(t *testing.T) {
 	}
 	s = mustOpen(t, path, federated.Options{Partition: federated.Partition{Kind: "dirichlet", Clients: 4}})
 	datatest.CheckBatch(t, s.Info(), datatest.All(t, s, 3), 10)
-	path = put(t, t.TempDir(), "t.tsv", []byte("0\ta\n2\tb\n"))
+	path = datatest.Put(t, t.TempDir(), "t.tsv", []byte("0\ta\n2\tb\n"))
 	if _, err := Open(path, federated.Options{}); err == nil || !strings.Contains(err.Error(), `t.tsv: line 2: polarity "2", want 0, 1 or 4`) {
 		t.Error(err)
 	}
@@ -334,9 +286,9 @@ func TestSplit(t *testing.T) {
 
 // Each error says what was found, where, and what would be right.
 func TestOpenErrors(t *testing.T) {
-	bad := rawImages([]string{"a"}, 3)
+	bad := datatest.RawImages([]string{"a"}, 3)
 	bad[2].Character = 62
-	whole := sheetOf(t, rawImages([]string{"a"}, 30))
+	whole := datatest.Parquet(t, datatest.RawImages([]string{"a"}, 30))
 	var negative, wide []ownRow
 	for i := range 4 {
 		negative = append(negative, ownRow{X: []float32{1}, Y: int32(-i)})
@@ -352,17 +304,17 @@ func TestOpenErrors(t *testing.T) {
 		opt        federated.Options
 		want       string
 	}{
-		{"label", "x.parquet", sheetOf(t, bad), federated.Options{}, "column character, row group 0, value 2: label 62 is outside the 62 classes, want 0 to 61"},
-		{"negative label", "x.parquet", sheetOf(t, negative), federated.Options{}, "column y, row group 0, value 1: label -1 is outside the 65536 classes"},
-		{"label of own data", "x.parquet", sheetOf(t, wide), federated.Options{Classes: 1}, "label 1 is outside the 1 classes, want 0 to 0"},
-		{"ragged", "x.parquet", sheetOf(t, wide), federated.Options{}, "row 3 has 2 numbers after rows of 1"},
-		{"columns", "x.parquet", sheetOf(t, []wrong{{1, 2}}), federated.Options{}, "x.parquet: found columns A, B; want writer_id, image, character (FEMNIST); img, fine_label, coarse_label (CIFAR-100); "},
+		{"label", "x.parquet", datatest.Parquet(t, bad), federated.Options{}, "column character, row group 0, value 2: label 62 is outside the 62 classes, want 0 to 61"},
+		{"negative label", "x.parquet", datatest.Parquet(t, negative), federated.Options{}, "column y, row group 0, value 1: label -1 is outside the 65536 classes"},
+		{"label of own data", "x.parquet", datatest.Parquet(t, wide), federated.Options{Classes: 1}, "label 1 is outside the 1 classes, want 0 to 0"},
+		{"ragged", "x.parquet", datatest.Parquet(t, wide), federated.Options{}, "row 3 has 2 numbers after rows of 1"},
+		{"columns", "x.parquet", datatest.Parquet(t, []wrong{{1, 2}}), federated.Options{}, "x.parquet: found columns A, B; want writer_id, image, character (FEMNIST); img, fine_label, coarse_label (CIFAR-100); "},
 		{"truncated", "x.parquet", whole[:len(whole)/2], federated.Options{}, "truncated Parquet file: it does not end in PAR1"},
 		{"headless", "x.parquet", whole[len(whole)/2:], federated.Options{}, "damaged"},
 		{"empty", "x.parquet", nil, federated.Options{}, "0 bytes are no Parquet file"},
 		{"task", "x.parquet", whole, federated.Options{Task: "sent140"}, "x.parquet: found femnist (femnist (parquet)), want sent140"},
-		{"no rows", "x.parquet", sheetOf(t, []rawImage{}), federated.Options{}, "no row; want at least one sample"},
-		{"one sample", "x.parquet", sheetOf(t, rawImages([]string{"a"}, 1)), federated.Options{}, "no client has a sample to train on"},
+		{"no rows", "x.parquet", datatest.Parquet(t, []datatest.RawImage{}), federated.Options{}, "no row; want at least one sample"},
+		{"one sample", "x.parquet", datatest.Parquet(t, datatest.RawImages([]string{"a"}, 1)), federated.Options{}, "no client has a sample to train on"},
 		{"nothing known", "x.txt", []byte("hello"), federated.Options{}, `begins with "hello", which is no layout known here; want CIFAR-100`},
 		{"nothing", "x.txt", nil, federated.Options{}, "x.txt: is empty; want CIFAR-100"},
 		{"options", "x.txt", nil, federated.Options{MinTweets: -1}, "options: -1 tweets per user"},
@@ -385,7 +337,7 @@ func TestOpenErrors(t *testing.T) {
 		{"no tweet", "x.csv", nil, federated.Options{}, "no tweet; want lines of polarity"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			path := put(t, t.TempDir(), c.file, c.content)
+			path := datatest.Put(t, t.TempDir(), c.file, c.content)
 			s, err := Open(path, c.opt)
 			if err == nil {
 				s.Close()
@@ -402,7 +354,7 @@ func TestOpenErrors(t *testing.T) {
 	for _, c := range []struct{ path, want string }{
 		{filepath.Join(t.TempDir(), "absent.parquet"), "no such file or directory; want CIFAR-100"},
 		{t.TempDir(), "found neither train/ nor a .json file"},
-		{filepath.Dir(filepath.Dir(put(t, t.TempDir(), "train/readme", nil))), "train: no .json file; want LEAF's training shards"},
+		{filepath.Dir(filepath.Dir(datatest.Put(t, t.TempDir(), "train/readme", nil))), "train: no .json file; want LEAF's training shards"},
 	} {
 		if _, err := Open(c.path, federated.Options{}); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("error\n%v\nwant\n%v", err, c.want)
@@ -420,7 +372,7 @@ func TestTruncatedTweets(t *testing.T) {
 	if err := z.Close(); err != nil {
 		t.Fatal(err)
 	}
-	path := put(t, t.TempDir(), "t.csv.gz", zipped.Bytes()[:zipped.Len()-20])
+	path := datatest.Put(t, t.TempDir(), "t.csv.gz", zipped.Bytes()[:zipped.Len()-20])
 	if _, err := Open(path, federated.Options{}); err == nil || !strings.Contains(err.Error(), "truncated or damaged after tweet") {
 		t.Errorf("%v", err)
 	}
@@ -429,7 +381,7 @@ func TestTruncatedTweets(t *testing.T) {
 // A folder in the place of a file is named as one.
 func TestAFolderIsNoParquetFile(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "set.parquet")
-	put(t, dir, "part.parquet/rows.csv", nil)
+	datatest.Put(t, dir, "part.parquet/rows.csv", nil)
 	r, _ := federated.Readers.Entry("parquet")
 	if _, err := OpenWith(r, dir, federated.Options{}); err == nil || !strings.Contains(err.Error(), "part.parquet: is a directory") {
 		t.Error(err)

@@ -1,11 +1,8 @@
 package data
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
-	"image"
-	"image/png"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -13,6 +10,9 @@ import (
 	"github.com/parquet-go/parquet-go"
 
 	"fedpace/actors/data/federated"
+	"fedpace/actors/data/internal/source"
+	"fedpace/actors/data/parquetfile"
+	"fedpace/actors/data/table"
 	"fedpace/actors/data/text"
 )
 
@@ -32,7 +32,7 @@ type Parquet struct{}
 
 func (Parquet) Recognises(s *federated.Source) federated.Match {
 	switch {
-	case s.Folder && parquetFiles(s.Path) != nil, strings.HasPrefix(s.Head, "PAR1"):
+	case s.Folder && source.ParquetFiles(s.Path) != nil, strings.HasPrefix(s.Head, "PAR1"):
 		return federated.ByContent
 	case !s.Folder && strings.HasSuffix(s.Name(), ".parquet"):
 		return federated.ByName
@@ -40,39 +40,31 @@ func (Parquet) Recognises(s *federated.Source) federated.Match {
 	return federated.NoMatch
 }
 
-// parquetFiles lists a folder's Parquet files, those of data/ where it has none.
-func parquetFiles(dir string) []string {
-	if files := filesIn(dir, ".parquet"); files != nil {
-		return files
-	}
-	return filesIn(filepath.Join(dir, "data"), ".parquet")
-}
-
 // Open reads one file, or all of a folder in lexical order. Files whose names
 // begin with test are the held-out part.
-func (Parquet) Open(source *federated.Source, opt federated.Options) (set federated.Set, err error) {
-	defer damaged(&err)
-	files := []string{source.Path}
-	if source.Folder {
-		files = parquetFiles(source.Path)
+func (Parquet) Open(s *federated.Source, opt federated.Options) (set federated.Set, err error) {
+	defer parquetfile.Damaged(&err)
+	files := []string{s.Path}
+	if s.Folder {
+		files = source.ParquetFiles(s.Path)
 	}
-	var parts [2][]*table // training, held-out
+	var parts [2][]*parquetfile.File // training, held-out
 	var names [2][]string
 	for _, name := range files {
-		f, err := openSource(name)
+		f, err := source.Open(name)
 		if err != nil {
 			return nil, err
 		}
 		defer f.File.Close()
-		one, err := openTable(f.File, f.Size)
+		one, err := parquetfile.Open(f.File, f.Size)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", filepath.Base(name), err)
 		}
 		part := 0
 		if len(files) > 1 {
-			one.name = filepath.Base(name)
+			one.Name = filepath.Base(name)
 		}
-		if strings.HasPrefix(one.name, "test") {
+		if strings.HasPrefix(one.Name, "test") {
 			part = 1
 		}
 		parts[part], names[part] = append(parts[part], one), append(names[part], name)
@@ -80,51 +72,47 @@ func (Parquet) Open(source *federated.Source, opt federated.Options) (set federa
 	if len(parts[0]) == 0 {
 		return nil, errors.New("only test files")
 	}
-	s, err := readSheets(newSheet(parts[0]...), newSheet(parts[1]...), opt)
+	g, err := readSheets(parquetfile.Join(parts[0]...), parquetfile.Join(parts[1]...), opt)
 	if err != nil {
 		return nil, err
 	}
-	sums, err := hashFiles(slices.Concat(names[0], names[1]))
+	sums, err := source.Hash(slices.Concat(names[0], names[1]))
 	if err != nil {
 		return nil, err
 	}
-	known := strings.Replace(s.About.Name, "custom", "own", 1) // as it was called: digests outlive names
-	s.About.Digest = opt.Digest("parquet "+known, sums...)
-	return s, nil
+	known := strings.Replace(g.About.Name, "custom", "own", 1) // as it was called: digests outlive names
+	g.About.Digest = opt.Digest("parquet "+known, sums...)
+	return g, nil
 }
 
 // readSheets makes the set of what columns there are. The Parquet library
 // panics on some damaged input; that is the file's fault and an error here.
-func readSheets(t, test *sheet, opt federated.Options) (s *federated.Grouped, err error) {
-	defer damaged(&err)
-	if t.has("img", "fine_label", "coarse_label") {
+func readSheets(t, test *parquetfile.Sheet, opt federated.Options) (s *federated.Grouped, err error) {
+	defer parquetfile.Damaged(&err)
+	if t.Has("img", "fine_label", "coarse_label") {
 		return cifarSheets(t, test, opt)
 	}
-	if len(test.tables) > 0 {
+	if len(test.Files) > 0 {
 		return nil, errors.New("found test files beside the training files, which are read for CIFAR-100 only; want the training files alone, which are split by client")
 	}
-	var read func(federated.Options) (*federated.Grouped, error)
+	var read func(*parquetfile.Sheet, federated.Options) (*federated.Grouped, error)
 	width := 1
 	switch {
-	case t.has("writer_id", "image", "character"):
-		read, width = t.femnist, federated.FEMNISTPixels
-	case t.has("character_id", "x", "y"):
-		read, width = t.shakespeare, federated.ShakespeareWindow
-	case t.has("sentiment", "user", "text"):
-		read = t.sent140
-	case t.has("client", "x", "y"):
-		read = t.custom
+	case t.Has("writer_id", "image", "character"):
+		read, width = femnist, federated.FEMNISTPixels
+	case t.Has("character_id", "x", "y"):
+		read, width = shakespeare, federated.ShakespeareWindow
+	case t.Has("sentiment", "user", "text"):
+		read = sent140
+	case t.Has("client", "x", "y"):
+		read = table.ReadPlain
 	default:
-		var names []string
-		for _, c := range t.tables[0].Root().Columns() {
-			names = append(names, c.Name())
-		}
-		return nil, fmt.Errorf("found columns %s; want %s; or a mapping: %w", strings.Join(names, ", "), tabular, ErrUnmapped)
+		return nil, fmt.Errorf("found columns %s; want %s; or a mapping: %w", strings.Join(t.Names(), ", "), tabular, table.ErrUnmapped)
 	}
-	if err := t.check(width); err != nil {
+	if err := t.Check(width); err != nil {
 		return nil, err
 	}
-	return read(opt)
+	return read(t, opt)
 }
 
 // into puts labels, integers in 0..classes-1, in every step-th place.
@@ -188,14 +176,14 @@ func user(v parquet.Value) (string, error) {
 
 // grouped makes the set s, of columns that are read first. The clients are the
 // names in one, in order of first appearance; split parts the rows of each.
-func (t *sheet) grouped(s federated.Grouped, values columns, client string,
+func grouped(t *parquetfile.Sheet, s federated.Grouped, values parquetfile.Columns, client string,
 	split func(client int, rows []int32) (train, held []int32)) (*federated.Grouped, error) {
-	if err := t.each(values); err != nil {
+	if err := t.Each(values); err != nil {
 		return nil, err
 	}
 	var names federated.Names
 	var of [][]int32
-	err := t.inOrder(client, func(row int, v parquet.Value) error {
+	err := t.InOrder(client, func(row int, v parquet.Value) error {
 		name, err := user(v)
 		n := names.Number(name)
 		if n == len(of) {
@@ -216,17 +204,17 @@ func (t *sheet) grouped(s federated.Grouped, values columns, client string,
 }
 
 // femnist reads writer_id, image (784 bytes, or PNG) and character.
-func (t *sheet) femnist(opt federated.Options) (*federated.Grouped, error) {
-	labels, images := make([]int32, t.rows), make([]byte, t.rows*federated.FEMNISTPixels)
+func femnist(t *parquetfile.Sheet, opt federated.Options) (*federated.Grouped, error) {
+	labels, images := make([]int32, t.Rows), make([]byte, t.Rows*federated.FEMNISTPixels)
 	s := federated.Grouped{Task: "femnist", Labels: labels, About: federated.FEMNISTInfo}
 	s.Rows = &federated.ByteRows{Width: federated.FEMNISTPixels, Bytes: images, Coding: federated.Ink}
 	s.About.Name = "femnist (parquet)"
-	return t.grouped(s, columns{
+	return grouped(t, s, parquetfile.Columns{
 		"character": into(labels, 1, federated.FEMNISTClasses),
 		"image": content(func(row int, b []byte) error {
 			dst := images[row*federated.FEMNISTPixels:][:federated.FEMNISTPixels]
 			if len(b) != federated.FEMNISTPixels {
-				return decode(dst, b, federated.FEMNISTSide, federated.FEMNISTSide)
+				return source.DecodePNG(dst, b, federated.FEMNISTSide, federated.FEMNISTSide)
 			}
 			copy(dst, b)
 			return nil
@@ -234,56 +222,25 @@ func (t *sheet) femnist(opt federated.Options) (*federated.Grouped, error) {
 	}, "writer_id", opt.Split)
 }
 
-// decode turns a PNG of the given size to bytes, colour by colour, or 255 for
-// white where dst has room for one. Its header is judged before any memory is
-// taken.
-func decode(dst, encoded []byte, height, width int) error {
-	config, err := png.DecodeConfig(bytes.NewReader(encoded))
-	if err != nil {
-		return fmt.Errorf("an image of %d bytes that is no PNG, want a PNG of %dx%d pixels", len(encoded), width, height)
-	}
-	if config.Width != width || config.Height != height {
-		return fmt.Errorf("an image of %dx%d pixels, want %dx%d", config.Width, config.Height, width, height)
-	}
-	m, err := png.Decode(bytes.NewReader(encoded))
-	if err != nil {
-		return err
-	}
-	plane := width * height
-	if g, ok := m.(*image.Gray); ok && g.Stride == width && len(dst) == plane {
-		copy(dst, g.Pix)
-		return nil
-	}
-	for i := range plane {
-		r, g, b, _ := m.At(i%width, i/width).RGBA()
-		if len(dst) == plane { // grey in any of PNG's forms has equal channels
-			dst[i] = uint8(g >> 8)
-			continue
-		}
-		dst[i], dst[plane+i], dst[2*plane+i] = uint8(r>>8), uint8(g>>8), uint8(b>>8)
-	}
-	return nil
-}
-
 // cifarSheets reads img (a PNG in a struct), fine_label and coarse_label.
-func cifarSheets(train, test *sheet, opt federated.Options) (*federated.Grouped, error) {
-	if len(test.tables) == 0 {
+func cifarSheets(train, test *parquetfile.Sheet, opt federated.Options) (*federated.Grouped, error) {
+	if len(test.Files) == 0 {
 		return nil, errors.New("no test file beside the training file; want a folder with train*.parquet and test*.parquet")
 	}
 	var parts [2][]byte
-	for i, t := range []*sheet{train, test} {
-		if err := t.check(federated.CIFARRecord); err != nil {
+	for i, t := range []*parquetfile.Sheet{train, test} {
+		if err := t.Check(federated.CIFARRecord); err != nil {
 			return nil, err
 		}
-		if t.rows > federated.MaxCIFAR {
-			return nil, fmt.Errorf("%d images, want at most %d", t.rows, federated.MaxCIFAR)
+		if t.Rows > federated.MaxCIFAR {
+			return nil, fmt.Errorf("%d images, want at most %d", t.Rows, federated.MaxCIFAR)
 		}
-		records := make([]byte, t.rows*federated.CIFARRecord)
-		err := t.each(columns{
+		records := make([]byte, t.Rows*federated.CIFARRecord)
+		err := t.Each(parquetfile.Columns{
 			"coarse_label": into(records, federated.CIFARRecord, federated.CIFARCoarse),
 			"fine_label":   into(records[1:], federated.CIFARRecord, federated.CIFARClasses),
 			"img": content(func(row int, b []byte) error {
-				return decode(records[row*federated.CIFARRecord+2:][:federated.CIFARPixels], b, federated.CIFARSide, federated.CIFARSide)
+				return source.DecodePNG(records[row*federated.CIFARRecord+2:][:federated.CIFARPixels], b, federated.CIFARSide, federated.CIFARSide)
 			}),
 		})
 		if err != nil {
@@ -301,12 +258,12 @@ func cifarSheets(train, test *sheet, opt federated.Options) (*federated.Grouped,
 
 // shakespeare reads LEAF's windows: character_id, x of 80 characters, y of one.
 // The windows of a role are split in sequence, as those of the text are.
-func (t *sheet) shakespeare(federated.Options) (*federated.Grouped, error) {
-	labels, tokens := make([]int32, t.rows), make([]uint8, t.rows*federated.ShakespeareWindow)
+func shakespeare(t *parquetfile.Sheet, _ federated.Options) (*federated.Grouped, error) {
+	labels, tokens := make([]int32, t.Rows), make([]uint8, t.Rows*federated.ShakespeareWindow)
 	s := federated.Grouped{Task: "shakespeare", Labels: labels, About: federated.ShakespeareInfo}
 	s.Rows = &federated.ByteRows{Width: federated.ShakespeareWindow, Bytes: tokens, Coding: federated.Tokens}
 	s.About.Name = "shakespeare (parquet)"
-	return t.grouped(s, columns{
+	return grouped(t, s, parquetfile.Columns{
 		"y": content(func(row int, b []byte) error {
 			c, err := federated.AppendCharacters(nil, string(b), 1)
 			if err == nil {
@@ -327,9 +284,9 @@ func (t *sheet) shakespeare(federated.Options) (*federated.Grouped, error) {
 }
 
 // sent140 reads sentiment (0 or 4, or 0 and 1), user and text.
-func (t *sheet) sent140(opt federated.Options) (*federated.Grouped, error) {
-	owner, labels := make([]string, t.rows), make([]int32, t.rows)
-	err := t.each(columns{
+func sent140(t *parquetfile.Sheet, opt federated.Options) (*federated.Grouped, error) {
+	owner, labels := make([]string, t.Rows), make([]int32, t.Rows)
+	err := t.Each(parquetfile.Columns{
 		"user": func(row int, v parquet.Value) (err error) {
 			owner[row], err = user(v)
 			return err
@@ -347,21 +304,11 @@ func (t *sheet) sent140(opt federated.Options) (*federated.Grouped, error) {
 		return nil, err
 	}
 	tweets := new(text.Tweets)
-	err = t.inOrder("text", content(func(row int, b []byte) error { // for users in order of first appearance
+	err = t.InOrder("text", content(func(row int, b []byte) error { // for users in order of first appearance
 		return tweets.Add(owner[row], string(b), labels[row])
 	}))
 	if err != nil {
 		return nil, err
 	}
 	return tweets.Set(opt, "sent140 (parquet)")
-}
-
-// custom reads client, x and y, whose labels are whole numbers.
-func (t *sheet) custom(opt federated.Options) (*federated.Grouped, error) {
-	file, err := newParquetTable(place{one: true}, t, nil)
-	if err != nil {
-		return nil, err
-	}
-	own := Table{Client: "client", Features: []string{"x"}, Label: "y", plain: true}
-	return own.read([]tableFile{file}, opt)
 }

@@ -43,9 +43,9 @@ func hubPictures(t testing.TB, n int) (rows []hubPicture) {
 
 func TestOpenCIFARParquet(t *testing.T) {
 	dir := t.TempDir()
-	put(t, dir, "data/train-00000-of-00002.parquet", sheetOf(t, hubPictures(t, 150)))
-	put(t, dir, "data/train-00001-of-00002.parquet", sheetOf(t, hubPictures(t, 50)))
-	put(t, dir, "data/test-00000-of-00001.parquet", sheetOf(t, hubPictures(t, 20)))
+	datatest.Put(t, dir, "data/train-00000-of-00002.parquet", datatest.Parquet(t, hubPictures(t, 150)))
+	datatest.Put(t, dir, "data/train-00001-of-00002.parquet", datatest.Parquet(t, hubPictures(t, 50)))
+	datatest.Put(t, dir, "data/test-00000-of-00001.parquet", datatest.Parquet(t, hubPictures(t, 20)))
 	s := mustOpen(t, dir, federated.Options{Task: "cifar100"})
 	if s.Clients() != 2 || s.Samples(0) != 100 || s.HeldOut() != 20 {
 		t.Errorf("%d clients of %d, %d held out", s.Clients(), s.Samples(0), s.HeldOut())
@@ -65,23 +65,23 @@ func TestOpenCIFARParquet(t *testing.T) {
 // Shards of a folder are one set; a writer may be in two of them.
 func TestOpenParquetFolder(t *testing.T) {
 	dir := t.TempDir()
-	put(t, dir, "b.parquet", sheetOf(t, rawImages([]string{"y", "z"}, 5)))
-	put(t, dir, "a.parquet", sheetOf(t, rawImages([]string{"x", "y"}, 5)))
+	datatest.Put(t, dir, "b.parquet", datatest.Parquet(t, datatest.RawImages([]string{"y", "z"}, 5)))
+	datatest.Put(t, dir, "a.parquet", datatest.Parquet(t, datatest.RawImages([]string{"x", "y"}, 5)))
 	s := mustOpen(t, dir, federated.Options{})
 	if s.Clients() != 3 || s.Client(0) != "x" || s.Client(1) != "y" || s.Samples(1) != 8 {
 		t.Errorf("%d clients, %s and %s, the second with %d", s.Clients(), s.Client(0), s.Client(1), s.Samples(1))
 	}
-	bad := rawImages([]string{"x"}, 2)
+	bad := datatest.RawImages([]string{"x"}, 2)
 	bad[1].Character = -1
-	put(t, dir, "c.parquet", sheetOf(t, bad))
+	datatest.Put(t, dir, "c.parquet", datatest.Parquet(t, bad))
 	if _, err := Open(dir, federated.Options{}); err == nil || !strings.Contains(err.Error(), "c.parquet: column character, row group 0, value 1: label -1 is outside") {
 		t.Error(err)
 	}
-	put(t, dir, "test.parquet", sheetOf(t, rawImages([]string{"x"}, 2)))
+	datatest.Put(t, dir, "test.parquet", datatest.Parquet(t, datatest.RawImages([]string{"x"}, 2)))
 	if _, err := Open(dir, federated.Options{}); err == nil || !strings.Contains(err.Error(), "found test files beside the training files") {
 		t.Error(err)
 	}
-	put(t, dir, "a.parquet", []byte("PAR1"))
+	datatest.Put(t, dir, "a.parquet", []byte("PAR1"))
 	if _, err := Open(dir, federated.Options{}); err == nil || !strings.Contains(err.Error(), "a.parquet: 4 bytes are no Parquet file") {
 		t.Error(err)
 	}
@@ -101,7 +101,7 @@ func TestOpenShakespeareParquet(t *testing.T) {
 	for i := range 100 { // 90 train, nothing is left after the gap
 		rows = append(rows, line{"GHOST", text[i : i+federated.ShakespeareWindow], text[i+federated.ShakespeareWindow : i+federated.ShakespeareWindow+1]})
 	}
-	path := put(t, t.TempDir(), "s.parquet", sheetOf(t, rows))
+	path := datatest.Put(t, t.TempDir(), "s.parquet", datatest.Parquet(t, rows))
 	s := mustOpen(t, path, federated.Options{Task: "shakespeare"})
 	if s.Clients() != 1 || s.Samples(0) != 900 || s.HeldOut() != 21 || !strings.Contains(s.Info().Note, "1 clients without") {
 		t.Errorf("%d clients, %d training and %d held-out windows; %s", s.Clients(), s.Samples(0), s.HeldOut(), s.Info().Note)
@@ -112,7 +112,7 @@ func TestOpenShakespeareParquet(t *testing.T) {
 		t.Errorf("the first held-out window begins with %d, want %d", b.Tokens[0], want)
 	}
 	rows[5].Y = "é"
-	if _, err := Open(put(t, t.TempDir(), "s.parquet", sheetOf(t, rows)), federated.Options{}); err == nil || !strings.Contains(err.Error(), "column y, row group 0, value 5: a string of 2 characters, want 1") {
+	if _, err := Open(datatest.Put(t, t.TempDir(), "s.parquet", datatest.Parquet(t, rows)), federated.Options{}); err == nil || !strings.Contains(err.Error(), "column y, row group 0, value 5: a string of 2 characters, want 1") {
 		t.Error(err)
 	}
 }
@@ -133,8 +133,8 @@ func TestOpenTweetsParquet(t *testing.T) {
 		lines = append(lines, tweet([]string{"0", "4"}[i%2], r.User, r.Text))
 	}
 	opt := federated.Options{Task: "sent140", MinTweets: 5}
-	s := mustOpen(t, put(t, t.TempDir(), "t.parquet", sheetOf(t, rows)), opt)
-	c := mustOpen(t, put(t, t.TempDir(), "t.csv", csvOf(lines...)), opt)
+	s := mustOpen(t, datatest.Put(t, t.TempDir(), "t.parquet", datatest.Parquet(t, rows)), opt)
+	c := mustOpen(t, datatest.Put(t, t.TempDir(), "t.csv", csvOf(lines...)), opt)
 	if s.Clients() != 3 || c.Clients() != 3 {
 		t.Fatalf("%d and %d clients", s.Clients(), c.Clients())
 	}
@@ -144,7 +144,7 @@ func TestOpenTweetsParquet(t *testing.T) {
 		}
 	}
 	rows[2].Sentiment = 2
-	_, err := Open(put(t, t.TempDir(), "t.parquet", sheetOf(t, slices.Clone(rows))), opt)
+	_, err := Open(datatest.Put(t, t.TempDir(), "t.parquet", datatest.Parquet(t, slices.Clone(rows))), opt)
 	if err == nil || !strings.Contains(err.Error(), "column sentiment, row group 0, value 2: sentiment 2, want 0 or 4") {
 		t.Error(err)
 	}

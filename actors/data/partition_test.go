@@ -204,7 +204,7 @@ func TestDealErrors(t *testing.T) {
 
 // A partition of any set is called synthetic, and says what it made.
 func TestOpenPartitioned(t *testing.T) {
-	path := put(t, t.TempDir(), "set.parquet", sheetOf(t, rawImages([]string{"b", "a"}, 50)))
+	path := datatest.Put(t, t.TempDir(), "set.parquet", datatest.Parquet(t, datatest.RawImages([]string{"b", "a"}, 50)))
 	plain := mustOpen(t, path, federated.Options{})
 	s := mustOpen(t, path, federated.Options{Partition: federated.Partition{Kind: "iid", Clients: 8}})
 	if s.Clients() != 8 || s.Client(0) != "iid-0" || s.Samples(0) != 10 || trainingSamples(s) != trainingSamples(plain) {
@@ -226,7 +226,7 @@ func TestOpenPartitioned(t *testing.T) {
 }
 
 func TestDescribe(t *testing.T) {
-	path := put(t, t.TempDir(), "set.parquet", sheetOf(t, append(rawImages([]string{"a"}, 50), rawImages([]string{"b"}, 10)...)))
+	path := datatest.Put(t, t.TempDir(), "set.parquet", datatest.Parquet(t, append(datatest.RawImages([]string{"a"}, 50), datatest.RawImages([]string{"b"}, 10)...)))
 	d, err := federated.Describe(mustOpen(t, path, federated.Options{}))
 	if err != nil {
 		t.Fatal(err)

@@ -18,6 +18,7 @@ import (
 	"github.com/edsrzf/mmap-go"
 
 	"fedpace/actors/data/federated"
+	"fedpace/actors/data/internal/source"
 	"fedpace/actors/data/text"
 	"fedpace/actors/learn"
 	"fedpace/internal/atomicfile"
@@ -108,7 +109,7 @@ func sourceKey(r federated.Reader, path string, opt federated.Options) (string, 
 	if err != nil {
 		return "", err
 	}
-	sums, err := hashFiles(files)
+	sums, err := source.Hash(files)
 	if err != nil {
 		return "", err
 	}
@@ -303,7 +304,7 @@ func (m *mapped) Adopt(s federated.Schema) error { return federated.Adopt(m.open
 // truncates while it is mapped ends the process, so a prepared file is only ever
 // replaced by renaming.
 func readPrepared(name, key string) (_ opened, err error) {
-	f, err := openSource(name)
+	f, err := source.Open(name)
 	if err != nil {
 		return nil, err
 	}
@@ -358,7 +359,7 @@ func parsePrepared(b []byte, key string) (opened, error) {
 		}
 		p.Sections[i].bytes = b[s.Offset : s.Offset+s.Length : s.Offset+s.Length]
 	}
-	err := each(len(p.Sections), func(i int) error {
+	err := source.Each(len(p.Sections), func(i int) error {
 		if s := p.Sections[i]; crc32.Checksum(s.bytes, castagnoli) != s.CRC {
 			return fmt.Errorf("damaged: section %s has another checksum", s.Name)
 		}
@@ -551,7 +552,7 @@ func (Prepared) Open(s *federated.Source, o federated.Options) (federated.Set, e
 // IsPrepared tells whether a file is one that OpenPrepared has written, whole
 // or damaged. What cannot be read is none.
 func IsPrepared(path string) bool {
-	s, err := openSource(path)
+	s, err := source.Open(path)
 	if err != nil {
 		return false
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"fedpace/actors/data/federated"
+	"fedpace/actors/data/internal/datatest"
 )
 
 // A prepared file can be opened without its source and is the same set.
@@ -19,7 +20,7 @@ func TestOpenReadsPreparedFiles(t *testing.T) {
 				t.Fatal(err)
 			}
 			again := mustOpen(t, file, federated.Options{Seed: 4}) // the seed of its split is the file's
-			sameSets(t, made, again)
+			datatest.SameSets(t, made, again)
 			a, err := federated.Describe(mustOpen(t, path, federated.Options{Seed: 3}))
 			if err != nil {
 				t.Fatal(err)
@@ -41,7 +42,7 @@ func TestOpenReadsPreparedFiles(t *testing.T) {
 // What a prepared file cannot give is refused in words.
 func TestPreparedFilesRefuse(t *testing.T) {
 	dir := t.TempDir()
-	path := put(t, dir, "f.parquet", sheetOf(t, rawImages([]string{"b", "a"}, 9)))
+	path := datatest.Put(t, dir, "f.parquet", datatest.Parquet(t, datatest.RawImages([]string{"b", "a"}, 9)))
 	file := filepath.Join(dir, "set")
 	s, _, err := OpenPrepared(nil, path, file, federated.Options{})
 	if err != nil {
@@ -55,7 +56,7 @@ func TestPreparedFilesRefuse(t *testing.T) {
 		t.Fatal(err)
 	}
 	good[len(good)/2] ^= 1
-	damaged := put(t, dir, "damaged", good)
+	damaged := datatest.Put(t, dir, "damaged", good)
 	for _, c := range []struct {
 		path string
 		opt  federated.Options
@@ -64,7 +65,7 @@ func TestPreparedFilesRefuse(t *testing.T) {
 		{file, federated.Options{Task: "sent140"}, "found femnist"},
 		{file, federated.Options{Partition: federated.Partition{Kind: "iid", Clients: 2}}, "a prepared file holds its clients"},
 		{damaged, federated.Options{}, "prepare it again"},
-		{put(t, dir, "short", good[:40]), federated.Options{}, "prepare it again"},
+		{datatest.Put(t, dir, "short", good[:40]), federated.Options{}, "prepare it again"},
 	} {
 		if s, err := Open(c.path, c.opt); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%v, %v; want %s", s, err, c.want)

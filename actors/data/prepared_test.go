@@ -6,7 +6,6 @@ import (
 	"hash/crc32"
 	"os"
 	"path/filepath"
-	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -16,21 +15,6 @@ import (
 )
 
 // sameSets compares sets sample by sample.
-func sameSets(t *testing.T, a, b federated.Set) {
-	t.Helper()
-	if !reflect.DeepEqual(a.Info(), b.Info()) || a.Clients() != b.Clients() || a.HeldOut() != b.HeldOut() {
-		t.Fatalf("%+v, %d clients, %d held out\n%+v, %d clients, %d held out", a.Info(), a.Clients(), a.HeldOut(), b.Info(), b.Clients(), b.HeldOut())
-	}
-	for c := range a.Clients() {
-		if a.Client(c) != b.Client(c) || a.Samples(c) != b.Samples(c) || !datatest.Same(datatest.All(t, a, c), datatest.All(t, b, c)) {
-			t.Fatalf("client %d differs", c)
-		}
-	}
-	if !datatest.Same(datatest.HeldOut(t, a, 0, a.HeldOut()), datatest.HeldOut(t, b, 0, b.HeldOut())) {
-		t.Fatal("held-out samples differ")
-	}
-}
-
 // sources makes one source of every kind of store.
 func sources(t testing.TB) map[string]string {
 	dir := t.TempDir()
@@ -51,19 +35,19 @@ func sources(t testing.TB) map[string]string {
 	for i := range 40 {
 		lines = append(lines, tweet("4", fmt.Sprint("user", i%4), fmt.Sprintf("a b%d  c", i%7)))
 	}
-	put(t, dir, "cifar/train.bin", cifarFile(300))
-	put(t, dir, "cifar/test.bin", cifarFile(30))
-	put(t, dir, "leaf/train/a.json", leafFile(twoUsers))
-	put(t, dir, "leaf/test/a.json", leafFile(twoUsers))
+	datatest.Put(t, dir, "cifar/train.bin", cifarFile(300))
+	datatest.Put(t, dir, "cifar/test.bin", cifarFile(30))
+	datatest.Put(t, dir, "leaf/train/a.json", leafFile(twoUsers))
+	datatest.Put(t, dir, "leaf/test/a.json", leafFile(twoUsers))
 	long := strings.ReplaceAll(works, "plead no more", strings.Repeat("plead no more, ", 100))
 	return map[string]string{
-		"femnist":     put(t, dir, "f.parquet", sheetOf(t, rawImages([]string{"b", "a"}, 9))),
-		"own floats":  put(t, dir, "o.parquet", sheetOf(t, own)),
-		"own bytes":   put(t, dir, "b.parquet", sheetOf(t, bytes)),
-		"tweets":      put(t, dir, "t.csv", csvOf(lines...)),
+		"femnist":     datatest.Put(t, dir, "f.parquet", datatest.Parquet(t, datatest.RawImages([]string{"b", "a"}, 9))),
+		"own floats":  datatest.Put(t, dir, "o.parquet", datatest.Parquet(t, own)),
+		"own bytes":   datatest.Put(t, dir, "b.parquet", datatest.Parquet(t, bytes)),
+		"tweets":      datatest.Put(t, dir, "t.csv", csvOf(lines...)),
 		"cifar":       filepath.Join(dir, "cifar"),
 		"leaf":        filepath.Join(dir, "leaf"),
-		"shakespeare": put(t, dir, "s.txt", []byte(long)),
+		"shakespeare": datatest.Put(t, dir, "s.txt", []byte(long)),
 	}
 }
 
@@ -78,7 +62,7 @@ func TestPrepared(t *testing.T) {
 				if err != nil || why != want {
 					t.Fatalf("%q, %v; want %q", why, err, want)
 				}
-				sameSets(t, plain, s)
+				datatest.SameSets(t, plain, s)
 				if err := s.Close(); err != nil {
 					t.Fatal(err)
 				}
@@ -94,14 +78,14 @@ func TestPrepared(t *testing.T) {
 // missing, is made anew and never used.
 func TestPreparedIsNeverTrusted(t *testing.T) {
 	dir := t.TempDir()
-	path := put(t, dir, "f.parquet", sheetOf(t, rawImages([]string{"b", "a"}, 9)))
+	path := datatest.Put(t, dir, "f.parquet", datatest.Parquet(t, datatest.RawImages([]string{"b", "a"}, 9)))
 	cache := filepath.Join(dir, "set.fedpace")
 	open := func(opt federated.Options) (string, error) {
 		s, why, err := OpenPrepared(nil, path, cache, opt)
 		if err != nil {
 			return why, err
 		}
-		sameSets(t, mustOpen(t, path, opt), s)
+		datatest.SameSets(t, mustOpen(t, path, opt), s)
 		return why, s.Close()
 	}
 	expect := func(want string, opt federated.Options) {
@@ -113,7 +97,7 @@ func TestPreparedIsNeverTrusted(t *testing.T) {
 	expect("not prepared yet", federated.Options{})
 	expect("stale: sources or options have changed", federated.Options{Seed: 1})
 	expect("", federated.Options{Seed: 1})
-	put(t, dir, "f.parquet", sheetOf(t, rawImages([]string{"b", "a"}, 10)))
+	datatest.Put(t, dir, "f.parquet", datatest.Parquet(t, datatest.RawImages([]string{"b", "a"}, 10)))
 	expect("stale", federated.Options{Seed: 1})
 	good, err := os.ReadFile(cache)
 	if err != nil {
@@ -122,14 +106,14 @@ func TestPreparedIsNeverTrusted(t *testing.T) {
 	for _, at := range []int{0, 17, 25, 40, len(good) / 2, 4096} {
 		bad := append([]byte(nil), good...)
 		bad[at] ^= 0x10
-		put(t, dir, "set.fedpace", bad)
+		datatest.Put(t, dir, "set.fedpace", bad)
 		if why, err := open(federated.Options{Seed: 1}); err != nil || !strings.Contains(why, "damaged") && !strings.Contains(why, "no prepared file of this version") {
 			t.Errorf("byte %d of %d changed: %q, %v", at, len(good), why, err)
 		}
 	}
-	put(t, dir, "set.fedpace", good[:len(good)-5000])
+	datatest.Put(t, dir, "set.fedpace", good[:len(good)-5000])
 	expect("damaged: section bytes exceeds it", federated.Options{Seed: 1})
-	put(t, dir, "set.fedpace", nil)
+	datatest.Put(t, dir, "set.fedpace", nil)
 	expect("damaged: 0 bytes", federated.Options{Seed: 1})
 	expect("", federated.Options{Seed: 1})
 	if _, why, err := OpenPrepared(nil, path, cache, federated.Options{Seed: 1, Task: "sent140"}); err == nil || !strings.Contains(err.Error(), "found femnist (femnist (parquet)), want sent140") {
@@ -162,7 +146,7 @@ func FuzzPrepared(f *testing.F) {
 	}
 	// The header is given apart, so that changes of it pass its checksum.
 	f.Fuzz(func(t *testing.T, content, header []byte) {
-		guard(t, len(content)+len(header), func() {
+		datatest.Guard(t, len(content)+len(header), func() {
 			if len(header) > 0 {
 				content = sealed(content, header)
 			}

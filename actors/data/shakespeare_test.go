@@ -130,7 +130,7 @@ func TestShakespeareErrors(t *testing.T) {
 		{"x.zip", zipOf(t, "a.txt", []byte(works))[:200], "x.zip: truncated or damaged zip"},
 		{"x.txt", bytes.ReplaceAll([]byte(works), []byte("plead no more"), bytes.Repeat([]byte("plead # more "), 100)), `character '#' at place`},
 	} {
-		_, err := Open(put(t, t.TempDir(), c.name, c.content), federated.Options{})
+		_, err := Open(datatest.Put(t, t.TempDir(), c.name, c.content), federated.Options{})
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("error\n%v\nwant\n%v", err, c.want)
 		}
@@ -142,7 +142,7 @@ func FuzzShakespeare(f *testing.F) {
 	f.Add(zipOf(f, "a.txt", []byte(works)))
 	f.Add([]byte(strings.ReplaceAll(works, "plead no more", strings.Repeat("plead no more ", 100))))
 	f.Fuzz(func(t *testing.T, content []byte) {
-		guard(t, len(content), func() {
+		datatest.Guard(t, len(content), func() {
 			plays, err := text.WorksText(bytes.NewReader(content), int64(len(content)))
 			if err != nil {
 				return

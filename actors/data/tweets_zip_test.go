@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"fedpace/actors/data/federated"
+	"fedpace/actors/data/internal/datatest"
 )
 
 // zipHolding makes a zip of named contents, in pairs.
@@ -38,9 +39,9 @@ func TestZippedTweets(t *testing.T) {
 	}
 	csv := string(csvOf(lines...))
 	dir := t.TempDir()
-	plain := mustOpen(t, put(t, dir, "t.csv", []byte(csv)), federated.Options{Seed: 1})
+	plain := mustOpen(t, datatest.Put(t, dir, "t.csv", []byte(csv)), federated.Options{Seed: 1})
 	archive := zipHolding(t, "testdata.manual.2009.06.14.csv", "\"2\",\"neutral\"\n", "training.1600000.processed.noemoticon.csv", csv)
-	sameSets(t, plain, mustOpen(t, put(t, dir, "trainingandtestdata.zip", archive), federated.Options{Seed: 1}))
+	datatest.SameSets(t, plain, mustOpen(t, datatest.Put(t, dir, "trainingandtestdata.zip", archive), federated.Options{Seed: 1}))
 
 	for name, c := range map[string]struct {
 		zip  []byte
@@ -51,7 +52,7 @@ func TestZippedTweets(t *testing.T) {
 		"bad line": {zipHolding(t, "training.csv", "\"7\",1,2,3,4,5\n"), "x.zip: training.csv: line 1: polarity \"7\""},
 		"neither":  {zipHolding(t, "test.csv", csv), "the zip holds [\"test.csv\"]"},
 	} {
-		if _, err := Open(put(t, dir, "x.zip", c.zip), federated.Options{}); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err := Open(datatest.Put(t, dir, "x.zip", c.zip), federated.Options{}); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v; want %s", name, err, c.want)
 		}
 	}

@@ -1,6 +1,10 @@
 package learn
 
-import "fmt"
+import (
+	"fmt"
+
+	"fedpace/actors/learn/network"
+)
 
 func init() {
 	Models.Register("cnn", "two convolutions with pooling and two dense layers, on images", CNN{})
@@ -27,19 +31,19 @@ func (a CNN) Model(Samples) (Model, error) {
 	switch {
 	case y < 1 || x < 1:
 		return nil, fmt.Errorf("an image of %d×%d leaves nothing after two convolutions and poolings; at least 10×10", h, w)
-	case product(c, h, w) > maxWidth:
+	case network.Product(c, h, w) > maxWidth:
 		return nil, fmt.Errorf("an image of more than %d values", maxWidth)
 	}
-	params := product(9, c+a.Maps[1], a.Maps[0]) + product(a.Maps[1], y*x, a.Hidden) + product(a.Hidden, a.Classes)
+	params := network.Product(9, c+a.Maps[1], a.Maps[0]) + network.Product(a.Maps[1], y*x, a.Hidden) + network.Product(a.Hidden, a.Classes)
 	if err := checkSizes(params, a.Classes, c, h, w, a.Maps[0], a.Maps[1], a.Hidden, a.Classes); err != nil {
 		return nil, err
 	}
 	spec := fmt.Sprintf("cnn:%dx%dx%d,%d,%d,%d,%d", c, h, w, a.Maps[0], a.Maps[1], a.Hidden, a.Classes)
 	samples := Samples{Input: Dense, Features: c * h * w, Classes: a.Classes, Image: [3]int{c, h, w}}
-	return sequential(a, spec, samples, []Layer{
-		ConvLayer{Maps: a.Maps[0], Size: 3, Stride: 1}, ReLULayer{}, PoolLayer{2},
-		ConvLayer{Maps: a.Maps[1], Size: 3, Stride: 1}, ReLULayer{}, PoolLayer{2},
-		FlattenLayer{}, DenseLayer{a.Hidden}, ReLULayer{}, DenseLayer{a.Classes},
+	return sequential(a, spec, samples, []network.Layer{
+		network.ConvLayer{Maps: a.Maps[0], Size: 3, Stride: 1}, network.ReLULayer{}, network.PoolLayer{Size: 2},
+		network.ConvLayer{Maps: a.Maps[1], Size: 3, Stride: 1}, network.ReLULayer{}, network.PoolLayer{Size: 2},
+		network.FlattenLayer{}, network.DenseLayer{Width: a.Hidden}, network.ReLULayer{}, network.DenseLayer{Width: a.Classes},
 	}), nil
 }
 

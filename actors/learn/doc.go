@@ -6,11 +6,9 @@
 // such as "mlp:784,200,200,62". A [Workspace] owns all scratch memory of one
 // worker: a step allocates nothing and two workers share nothing.
 //
-// A model is a list of layers, those of the paper, too: a [Sequential]. A [Layer] is one
-// file (layer_conv.go): its options, the shape it makes, its parameters, and how blocks
-// of samples go forward and back. A network (network.go) is such a list at work; it
-// joins layers that are computed together, and has the one step, gradient and
-// evaluation. Between two stages lies an [Activation]. head.go has the losses.
+// A model is a list of layers, those of the paper, too: a [Sequential]. Package network has
+// the layers, and computes lists of them. The models of theory are files of their own
+// (logistic.go).
 //
 // [Workspace.Step] is plain SGD. An [Optimizer] makes other steps of the gradient:
 // momentum, Adam, weight decay and clipping. Its [Stepper] forgets all between two

@@ -37,7 +37,7 @@ func fedImages(t *testing.T, name string, count int) *Batch {
 }
 
 // some are samples of a batch.
-func (b *Batch) some(index []int) *Batch {
+func some(b *Batch, index []int) *Batch {
 	c, width := &Batch{N: len(index)}, len(b.X)/b.N
 	for _, i := range index {
 		c.Labels = append(c.Labels, b.Labels[i])
@@ -129,7 +129,7 @@ func fedAvg(t *testing.T, m Model, w Workspace, train, held *Batch, seed, rounds
 				for i := range own {
 					own[i] += c * fedOwn
 				}
-				if _, err := w.Step(local, train.some(own), fedRate); err != nil {
+				if _, err := w.Step(local, some(train, own), fedRate); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"fedpace/actors/learn/internal/kernel"
+	"fedpace/actors/learn/network"
 )
 
 func init() {
@@ -25,13 +26,14 @@ func (a Logistic) Model(Samples) (Model, error) {
 	if !(mu > 0 && mu <= 1e6) {
 		return nil, fmt.Errorf("mu %g is not a number above 0 and up to 1e6", a.Mu)
 	}
-	if err := checkSizes(product(a.Features+1, a.Classes), a.Classes, a.Features, a.Classes); err != nil {
+	if err := checkSizes(network.Product(a.Features+1, a.Classes), a.Classes, a.Features, a.Classes); err != nil {
 		return nil, err
 	}
 	spec := fmt.Sprintf("logistic:%d,%d,%s", a.Features, a.Classes, strconv.FormatFloat(float64(mu), 'g', -1, 32))
-	m := &model{of: Logistic{a.Features, a.Classes, float64(mu)}, spec: spec, samples: Samples{Input: Dense, Features: a.Features, Classes: a.Classes}, metrics: accuracy}
+	samples := Samples{Input: Dense, Features: a.Features, Classes: a.Classes}
+	m := &model{of: Logistic{a.Features, a.Classes, float64(mu)}, spec: spec, samples: samples, metrics: network.MetricsOf(samples)}
 	m.addLayer("", nil, a.Classes, a.Features)
-	m.arithmetic = func(int, kernel.ISA) arithmetic {
+	m.arithmetic = func(int, kernel.ISA) network.Arithmetic {
 		return &logisticWork{flat{kernel.Go, make([]float32, m.params)}, a.Features, mu, make([]float32, a.Classes)}
 	}
 	return m, nil
@@ -76,13 +78,13 @@ func (w *logisticWork) penalty(params []float32) float64 {
 	return float64(w.mu) / 2 * sum
 }
 
-func (w *logisticWork) gradients(params []float32, b *Batch) (loss float64) {
+func (w *logisticWork) Gradients(params []float32, b *Batch) (loss float64) {
 	clear(w.grad)
 	f := w.features
 	scale := 1 / float32(b.N)
 	for i := range b.N {
 		row := w.forward(params, b, i)
-		loss += softmax(w.z, int(b.Labels[i]), scale)
+		loss += network.Softmax(w.z, int(b.Labels[i]), scale)
 		for k, d := range w.z {
 			sum := w.grad[k*f:][:f]
 			for j, x := range row {
@@ -97,14 +99,14 @@ func (w *logisticWork) gradients(params []float32, b *Batch) (loss float64) {
 	return loss/float64(b.N) + w.penalty(params)
 }
 
-func (w *logisticWork) evaluate(params []float32, b *Batch, scores []Score) (loss float64) {
+func (w *logisticWork) Evaluate(params []float32, b *Batch, scores []Score) (loss float64) {
 	correct := 0
 	for i, y := range b.Labels {
 		w.forward(params, b, i)
-		s, right := score(w.z, int(y))
+		s, right := network.CrossEntropy(w.z, int(y))
 		loss += s
 		correct += right
 	}
-	scores[0].count(correct, b.N)
+	scores[0].Count(correct, b.N)
 	return loss + float64(b.N)*w.penalty(params)
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"fedpace/actors/learn/network"
 	"fedpace/internal/registry"
 )
 
@@ -29,18 +30,18 @@ func (a MLP) Model(Samples) (Model, error) {
 	}
 	params := int64(0)
 	for l := range last {
-		params += product(n[l]+1, n[l+1])
+		params += network.Product(n[l]+1, n[l+1])
 	}
 	if err := checkSizes(params, n[last], n...); err != nil {
 		return nil, err
 	}
 	spec := "mlp:" + strings.ReplaceAll(strings.Trim(fmt.Sprint(n), "[]"), " ", ",")
-	var list []Layer
+	var list []network.Layer
 	for l, width := range n[1:] {
 		if l > 0 {
-			list = append(list, ReLULayer{})
+			list = append(list, network.ReLULayer{})
 		}
-		list = append(list, DenseLayer{width})
+		list = append(list, network.DenseLayer{Width: width})
 	}
 	return sequential(a, spec, Samples{Input: Dense, Features: n[0], Classes: n[last]}, list), nil
 }

@@ -3,12 +3,11 @@ package learn
 import (
 	"encoding/json"
 	"fmt"
-	"math"
-	"math/rand/v2"
 	"strconv"
 	"strings"
 
 	"fedpace/actors/learn/internal/kernel"
+	"fedpace/actors/learn/network"
 	"fedpace/internal/keyed"
 	"fedpace/internal/registry"
 )
@@ -22,7 +21,7 @@ type Tensor struct {
 }
 
 // Len is the number of the tensor's elements.
-func (t Tensor) Len() int { return int(product(t.Shape...)) }
+func (t Tensor) Len() int { return int(network.Product(t.Shape...)) }
 
 // ModelInfo is what is known of a model wherever it is trained. It is immutable and shared
 // by all workers.
@@ -74,9 +73,9 @@ var Models = registry.New[Architecture]("model", "model").Standard("mlp")
 
 // Limits of an architecture: what a mistyped number may at most ask for.
 const (
-	maxWidth  = 1 << 20
+	maxWidth  = network.MaxWidth
 	maxLayers = 64
-	MaxParams = 1 << 28 // parameters of a model
+	MaxParams = network.MaxParams // parameters of a model
 )
 
 // Parse reads what a model's String writes: the name of its architecture, a
@@ -136,18 +135,6 @@ func checkSizes(params int64, classes int, widths ...int) error {
 	return nil
 }
 
-// product of sizes that may be too large, but whose product an int64 holds where
-// they are not.
-func product(factors ...int) int64 {
-	p := int64(1)
-	for _, f := range factors {
-		if p *= int64(f); p > MaxParams {
-			return MaxParams + 1
-		}
-	}
-	return p
-}
-
 // model is a model of this package: its architecture, name and sizes, the parts of
 // its parameters, and how its workspaces calculate.
 type model struct {
@@ -156,23 +143,13 @@ type model struct {
 	samples    Samples
 	metrics    []Metric
 	tensors    []Tensor
-	initials   []Init // of each tensor
+	initials   []network.Init // of each tensor
 	params     int
-	arithmetic func(maxBatch int, isa kernel.ISA) arithmetic
-}
-
-// fanIn is PyTorch's default for linear and convolution layers: uniform on ±1/sqrt(n).
-func fanIn(n int) Init {
-	bound := 1 / math.Sqrt(float64(n))
-	return func(part []float32, r *rand.Rand) {
-		for i := range part {
-			part[i] = float32((2*r.Float64() - 1) * bound)
-		}
-	}
+	arithmetic func(maxBatch int, isa kernel.ISA) network.Arithmetic
 }
 
 // add appends a tensor.
-func (m *model) add(name string, start Init, shape ...int) {
+func (m *model) add(name string, start network.Init, shape ...int) {
 	t := Tensor{Name: name, Shape: shape, Offset: m.params}
 	m.tensors = append(m.tensors, t)
 	m.initials = append(m.initials, start)
@@ -180,7 +157,7 @@ func (m *model) add(name string, start Init, shape ...int) {
 }
 
 // addLayer appends a layer's weight, the number of its outputs first, and its bias.
-func (m *model) addLayer(prefix string, start Init, shape ...int) {
+func (m *model) addLayer(prefix string, start network.Init, shape ...int) {
 	m.add(prefix+"weight", start, shape...)
 	m.add(prefix+"bias", start, shape[0])
 }
@@ -203,7 +180,7 @@ func (m *model) Init(params []float32, seed uint64) {
 }
 
 func (m *model) NewWorkspace(maxBatch int, k Kernel) Workspace {
-	return &workspace{model: m, max: maxBatch, arithmetic: m.arithmetic(maxBatch, k.isa)}
+	return &workspace{model: m, max: maxBatch, Arithmetic: m.arithmetic(maxBatch, k.isa)}
 }
 
 // check panics on parameters of another model, a programmer's error.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"fedpace/actors/learn/internal/kernel"
+	"fedpace/actors/learn/network"
 )
 
 func init() { Models.Register("quadratic", "strongly convex quadratics", Quadratic{}) }
@@ -40,7 +41,7 @@ func (a Quadratic) Model(Samples) (Model, error) {
 	}
 	m := &model{of: a, spec: fmt.Sprintf("quadratic:%d", n), samples: Samples{Input: Dense, Features: 3 * n, Classes: 1}}
 	m.add("x", nil, n)
-	m.arithmetic = func(int, kernel.ISA) arithmetic {
+	m.arithmetic = func(int, kernel.ISA) network.Arithmetic {
 		return &quadraticWork{flat{kernel.Go, make([]float32, n)}, make([]float64, n), make([]float64, n)}
 	}
 	return m, nil
@@ -83,16 +84,16 @@ func (w *quadraticWork) sample(params []float32, b *Batch, i int) (loss float64)
 	return loss / 2
 }
 
-func (w *quadraticWork) gradients(params []float32, b *Batch) (loss float64) {
+func (w *quadraticWork) Gradients(params []float32, b *Batch) (loss float64) {
 	clear(w.sum)
-	loss = w.evaluate(params, b, nil)
+	loss = w.Evaluate(params, b, nil)
 	for j, g := range w.sum {
 		w.grad[j] = float32(g / float64(b.N))
 	}
 	return loss / float64(b.N)
 }
 
-func (w *quadraticWork) evaluate(params []float32, b *Batch, _ []Score) (loss float64) {
+func (w *quadraticWork) Evaluate(params []float32, b *Batch, _ []Score) (loss float64) {
 	for i := range b.N {
 		loss += w.sample(params, b, i)
 	}

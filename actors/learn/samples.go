@@ -1,55 +1,27 @@
 package learn
 
-import "fmt"
+import "fedpace/actors/learn/network"
 
-// Samples says what the samples of a set are, or what a model reads.
-type Samples struct {
-	Input      Input
-	Features   int    // values, vocabulary of a bag of words, tokens of a sequence
-	Classes    int    // labels are 0..Classes-1; 0: samples have targets
-	Targets    int    // numbers of a sample's target; 0: it has a label
-	Vocabulary int    // Tokens: tokens are 0..Vocabulary-1
-	Image      [3]int // channels, height, width of a sample that is an image; zeros of any other
-}
+// What a model reads and is measured by lies beneath all models, with the networks.
+type (
+	// Samples says what the samples of a set are, or what a model reads.
+	Samples = network.Samples
+	// Input says which fields of a Batch a model reads.
+	Input = network.Input
+	// Batch is a minibatch in the layout its model reads.
+	Batch = network.Batch
+	// Metric names a quantity besides the loss by which a model is measured.
+	Metric = network.Metric
+	// Score is what samples add to a metric, whose value is Sum/Weight.
+	Score = network.Score
+)
 
-// Describe puts the samples in words.
-func (s Samples) Describe() string {
-	text := fmt.Sprintf("%v of %d features", s.Input, s.Features)
-	if s.Vocabulary != s.Classes && s.Input == Tokens {
-		text += fmt.Sprintf(" from a vocabulary of %d", s.Vocabulary)
-	}
-	if s.Targets > 0 {
-		return fmt.Sprintf("%s with %d targets", text, s.Targets)
-	}
-	return fmt.Sprintf("%s in %d classes", text, s.Classes)
-}
+// The kinds of input.
+const (
+	Dense  = network.Dense
+	Sparse = network.Sparse
+	Tokens = network.Tokens
+)
 
-// Fit reports whether a model that reads these samples can read those of a set. A
-// set may leave open whether its samples are images.
-func (s Samples) Fit(set Samples) bool {
-	if set.Image == [3]int{} || s.Image == [3]int{} {
-		s.Image, set.Image = [3]int{}, [3]int{}
-	}
-	return s == set
-}
-
-// Metric names a quantity besides the loss by which a model is measured.
-type Metric struct {
-	Name  string
-	Lower bool // smaller is better
-}
-
-// Accuracy is the share of samples whose label is the first largest logit.
-const Accuracy = "accuracy"
-
-// accuracy is the metrics of a classifier.
-var accuracy = []Metric{{Name: Accuracy}}
-
-// Score is what samples add to a metric, whose value is Sum/Weight.
-type Score struct{ Sum, Weight float64 }
-
-// count adds n samples, of which so many are right.
-func (s *Score) count(right, n int) {
-	s.Sum += float64(right)
-	s.Weight += float64(n)
-}
+// Accuracy is the metric of a classifier.
+const Accuracy = network.Accuracy

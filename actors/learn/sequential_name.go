@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"fedpace/actors/learn/network"
 	"fedpace/internal/registry"
 )
 
@@ -18,7 +19,7 @@ import (
 const maxName = registry.MaxText
 
 // nameOf is the name of a list of layers on samples.
-func nameOf(of Samples, list []Layer) (string, error) {
+func nameOf(of Samples, list []network.Layer) (string, error) {
 	var b strings.Builder
 	b.WriteString("layers:")
 	switch {
@@ -45,12 +46,12 @@ func nameOf(of Samples, list []Layer) (string, error) {
 	return b.String(), nil
 }
 
-func writeList(b *strings.Builder, list []Layer) error {
+func writeList(b *strings.Builder, list []network.Layer) error {
 	for i, l := range list {
 		if i > 0 {
 			b.WriteByte(',')
 		}
-		b.WriteString(Layers.NameOf(l))
+		b.WriteString(network.Layers.NameOf(l))
 		v := reflect.ValueOf(l)
 		for j, o := range registry.Options(v.Type()) {
 			b.WriteByte("(,"[min(j, 1)])
@@ -59,14 +60,14 @@ func writeList(b *strings.Builder, list []Layer) error {
 				fmt.Fprint(b, x)
 			case float64:
 				b.WriteString(strconv.FormatFloat(x, 'g', -1, 64))
-			case []Layer:
+			case []network.Layer:
 				b.WriteByte('[')
 				if err := writeList(b, x); err != nil {
 					return err
 				}
 				b.WriteByte(']')
 			default:
-				return fmt.Errorf("layer %d (%s): its option %s is a %T, which has no place in a model's name", i+1, Layers.NameOf(l), o.Key, x)
+				return fmt.Errorf("layer %d (%s): its option %s is a %T, which has no place in a model's name", i+1, network.Layers.NameOf(l), o.Key, x)
 			}
 		}
 		if len(registry.Options(v.Type())) > 0 {
@@ -110,7 +111,7 @@ func samplesOf(samples, answers string) (of Samples, err error) {
 	case kind == "values" && len(n) == 1:
 		of = Samples{Input: Dense, Features: n[0]}
 	case kind == "image" && len(n) == 3:
-		of = Samples{Input: Dense, Features: int(product(n...)), Image: [3]int(n)}
+		of = Samples{Input: Dense, Features: int(network.Product(n...)), Image: [3]int(n)}
 	case kind == "words" && len(n) == 1:
 		of = Samples{Input: Sparse, Features: n[0]}
 	case kind == "tokens" && len(n) == 2:
@@ -164,8 +165,8 @@ func (r *nameReader) word() string {
 	return word
 }
 
-func (r *nameReader) list(depth int) (list []Layer) {
-	if depth > maxNesting {
+func (r *nameReader) list(depth int) (list []network.Layer) {
+	if depth > network.MaxNesting {
 		r.fail("a shallower list")
 	}
 	for r.err == nil {
@@ -178,12 +179,12 @@ func (r *nameReader) list(depth int) (list []Layer) {
 }
 
 // layer reads a name and its options.
-func (r *nameReader) layer(depth int) Layer {
+func (r *nameReader) layer(depth int) network.Layer {
 	name := r.word()
-	entry, ok := Layers.Entry(name)
+	entry, ok := network.Layers.Entry(name)
 	if !ok {
 		if r.err == nil {
-			r.err = fmt.Errorf("%.40q is not a layer (%s)", name, strings.Join(Layers.Names(), ", "))
+			r.err = fmt.Errorf("%.40q is not a layer (%s)", name, strings.Join(network.Layers.Names(), ", "))
 		}
 		return entry
 	}
@@ -202,7 +203,7 @@ func (r *nameReader) layer(depth int) Layer {
 	if r.err == nil {
 		r.err = registry.Below(name, registry.Check(v.Interface()))
 	}
-	return v.Interface().(Layer)
+	return v.Interface().(network.Layer)
 }
 
 // option reads one value.

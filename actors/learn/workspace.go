@@ -6,6 +6,7 @@ import (
 	"math"
 
 	"fedpace/actors/learn/internal/kernel"
+	"fedpace/actors/learn/network"
 )
 
 // ErrNotFinite is returned by a step or an evaluation whose loss is not a
@@ -25,21 +26,10 @@ type Workspace interface {
 	Evaluate(params []float32, b *Batch, scores []Score) (lossSum float64, err error)
 }
 
-// arithmetic is a model's own part of a workspace. Batches and parameters fit it.
-type arithmetic interface {
-	// gradients returns the batch's mean loss and keeps its gradient for update,
-	// which always follows.
-	gradients(params []float32, b *Batch) (loss float64)
-	// update adds alpha times the gradient to dst, or stores the gradient (op).
-	update(dst []float32, b *Batch, op kernel.Op, alpha float32)
-	// evaluate is as in Workspace.
-	evaluate(params []float32, b *Batch, scores []Score) (lossSum float64)
-}
-
 // workspace checks what it is given and what comes out.
 type workspace struct {
 	*model
-	arithmetic
+	network.Arithmetic
 	max int // samples of a batch
 }
 
@@ -54,11 +44,11 @@ func (w *workspace) Gradient(grad, params []float32, b *Batch) (float64, error) 
 func (w *workspace) learn(dst, params []float32, b *Batch, op kernel.Op, alpha float32) (float64, error) {
 	w.check(dst)
 	w.check(params)
-	if err := b.check(w.model, w.max); err != nil {
+	if err := w.checkBatch(b); err != nil {
 		return 0, err
 	}
-	loss := w.gradients(params, b)
-	w.update(dst, b, op, alpha)
+	loss := w.Gradients(params, b)
+	w.Update(dst, b, op, alpha)
 	return loss, finite(loss)
 }
 
@@ -67,11 +57,19 @@ func (w *workspace) Evaluate(params []float32, b *Batch, scores []Score) (float6
 	if len(scores) != len(w.metrics) {
 		panic(fmt.Sprintf("learn: %d scores given to %s, which has %d metrics", len(scores), w.spec, len(w.metrics)))
 	}
-	if err := b.check(w.model, w.max); err != nil {
+	if err := w.checkBatch(b); err != nil {
 		return 0, err
 	}
-	loss := w.evaluate(params, b, scores)
+	loss := w.Arithmetic.Evaluate(params, b, scores)
 	return loss, finite(loss)
+}
+
+// checkBatch verifies that the batch is one for the model, of a size that there is memory for.
+func (w *workspace) checkBatch(b *Batch) error {
+	if b.N < 1 || b.N > w.max {
+		return fmt.Errorf("batch of %d samples; the workspace takes 1 to %d", b.N, w.max)
+	}
+	return b.Check(w.samples)
 }
 
 func finite(loss float64) error {
@@ -87,7 +85,7 @@ type flat struct {
 	grad []float32
 }
 
-func (f *flat) update(dst []float32, _ *Batch, op kernel.Op, alpha float32) {
+func (f *flat) Update(dst []float32, _ *Batch, op kernel.Op, alpha float32) {
 	if op == kernel.Store {
 		copy(dst, f.grad)
 		return

@@ -12,6 +12,7 @@ import (
 	"fedpace/actors/data"
 	"fedpace/actors/data/federated"
 	"fedpace/actors/data/synthetic"
+	"fedpace/actors/data/table"
 	"fedpace/actors/external"
 	"fedpace/actors/learn"
 	"fedpace/bus"
@@ -157,7 +158,7 @@ func (w *Device) open() error {
 		return nil
 	}
 	set, err := data.Open(w.config.Data, federated.Options{})
-	if errors.Is(err, data.ErrUnmapped) {
+	if errors.Is(err, table.ErrUnmapped) {
 		return nil
 	}
 	if err != nil {
@@ -228,7 +229,9 @@ func (w *Device) agree(welcome *bus.Welcome) error {
 func (w *Device) prepare(t *gateway.DeviceTask) (err error) {
 	welcome := t.Welcome
 	spec := welcome.Spec
-	if w.config.Data == SyntheticData {
+	switch w.config.Data {
+	case TrainerData: // whose set comes with the program
+	case SyntheticData:
 		wanted := fmt.Sprint(welcome.Task, welcome.Clients, welcome.DataSeed, welcome.Heterogeneity)
 		if w.made != wanted {
 			if err := w.Close(); err != nil {
@@ -239,8 +242,10 @@ func (w *Device) prepare(t *gateway.DeviceTask) (err error) {
 			}
 			w.made, w.client = wanted, int(welcome.Client)
 		}
-	} else if err := w.agree(welcome); err != nil {
-		return err
+	default:
+		if err := w.agree(welcome); err != nil {
+			return err
+		}
 	}
 	wanted := fmt.Sprint(spec.Model, spec.Seed, spec.Batch, spec.Augment, spec.Algorithm, spec.Local)
 	if w.trainer != nil && w.problem == wanted {

@@ -1,9 +1,9 @@
 package plugins
 
-import "fedpace/actors/learn"
+import "fedpace/actors/learn/network"
 
 func init() {
-	learn.Layers.Register("leaky", "a ReLU that lets a part of what is below 0 through", Leaky{})
+	network.Layers.Register("leaky", "a ReLU that lets a part of what is below 0 through", Leaky{})
 }
 
 // Leaky is PyTorch's LeakyReLU.
@@ -12,21 +12,21 @@ type Leaky struct {
 }
 
 // Shape is that of the input: every value is by itself.
-func (Leaky) Shape(in learn.Shape) (learn.Shape, error) { return in, nil }
+func (Leaky) Shape(in network.Shape) (network.Shape, error) { return in, nil }
 
 // Parameters are none.
-func (Leaky) Parameters(learn.Shape) []learn.Parameter { return nil }
+func (Leaky) Parameters(network.Shape) []network.Parameter { return nil }
 
 // Stage makes the layer's arithmetic for one worker.
-func (l Leaky) Stage(at *learn.Place) learn.Stage { return leaky{at, float32(l.Slope)} }
+func (l Leaky) Stage(at *network.Place) network.Stage { return leaky{at, float32(l.Slope)} }
 
 type leaky struct {
-	*learn.Place
+	*network.Place
 	slope float32
 }
 
 // Forward writes the outputs of a block: each row is one value of all its samples.
-func (s leaky) Forward(p *learn.Pass) {
+func (s leaky) Forward(p *network.Pass) {
 	for i := range s.X.Size() {
 		y := s.Y.Row(p, i)
 		for sample, x := range s.X.Row(p, i) {
@@ -36,7 +36,7 @@ func (s leaky) Forward(p *learn.Pass) {
 }
 
 // Backward writes the gradient of the inputs, given that of the outputs.
-func (s leaky) Backward(p *learn.Pass) {
+func (s leaky) Backward(p *network.Pass) {
 	if !s.Gradient {
 		return
 	}

@@ -6,21 +6,22 @@ import (
 	"testing"
 
 	"fedpace/actors/learn"
+	"fedpace/actors/learn/network"
 )
 
 // A list of layers is read in every form that YAML has for it, and written in one that
 // reads back.
 func TestAModelIsAListOfLayers(t *testing.T) {
-	want := learn.Sequential{Layers: []learn.Layer{
-		learn.ConvLayer{Maps: 8, Size: 3, Pad: 1, Stride: 1},
-		learn.NormLayer{Groups: 4},
-		learn.ReLULayer{},
-		learn.PoolLayer{Size: 2},
-		learn.ResidualLayer{Layers: []learn.Layer{learn.ConvLayer{Maps: 8, Size: 3, Pad: 1, Stride: 1}, learn.ReLULayer{}}},
-		learn.DropoutLayer{Rate: 0.2},
-		learn.AverageLayer{},
-		learn.FlattenLayer{},
-		learn.DenseLayer{},
+	want := learn.Sequential{Layers: []network.Layer{
+		network.ConvLayer{Maps: 8, Size: 3, Pad: 1, Stride: 1},
+		network.NormLayer{Groups: 4},
+		network.ReLULayer{},
+		network.PoolLayer{Size: 2},
+		network.ResidualLayer{Layers: []network.Layer{network.ConvLayer{Maps: 8, Size: 3, Pad: 1, Stride: 1}, network.ReLULayer{}}},
+		network.DropoutLayer{Rate: 0.2},
+		network.AverageLayer{},
+		network.FlattenLayer{},
+		network.DenseLayer{},
 	}}
 	const flow = "[conv: {maps: 8, size: 3, pad: 1}, norm: {groups: 4}, relu, pool, residual: [conv: {maps: 8, pad: 1}, relu], dropout: 0.2, average, flatten, dense]"
 	for name, file := range map[string]string{
@@ -89,7 +90,7 @@ func TestLayersAreExplained(t *testing.T) {
 			t.Errorf("help does not say %q:\n%s", want, text)
 		}
 	}
-	for _, want := range []string{`"learn.Layer"`, `"const": "relu"`, `"groups"`} {
+	for _, want := range []string{`"network.Layer"`, `"const": "relu"`, `"groups"`} {
 		if !strings.Contains(string(Schema()), want) {
 			t.Errorf("the schema does not have %s", want)
 		}

@@ -72,10 +72,10 @@ func (w judge) Evaluate(params []float32, b *learn.Batch, scores []learn.Score) 
 // judgedSets are the settings of a run whose models are judged, and of the same with an
 // accuracy. Both learn the same.
 func judgedSets(t *testing.T, model string, more ...string) []string {
-	return append([]string{
+	return slices.Concat(runtest.Custom, []string{
 		"data=" + runtest.CustomData(t), "model=" + model, "clients=all", "cohort=6", "batch=8", "schedule.k0=5", "stop.rounds=12",
 		"evaluate.every=2", "evaluate.clients={every: 6}", "checkpoint.seconds=1000",
-	}, more...)
+	}, more)
 }
 
 const (

@@ -35,15 +35,20 @@ coordinator/selection: internal/bitset internal/keyed internal/registry coordina
 # What clients learn from and how long it takes them.
 actors/learn/internal/kernel: golang.org/x/sys/cpu
 actors/learn/internal/kernel/gen: github.com/mmcloughlin/avo/...
-actors/learn: internal/keyed internal/registry actors/learn/internal/kernel os
+actors/learn/network: internal/keyed internal/registry actors/learn/internal/kernel
+actors/learn: internal/keyed internal/registry actors/learn/internal/kernel actors/learn/network os
 actors/device: internal/keyed internal/registry os
 actors/data/federated: internal/keyed internal/registry actors/learn os
-actors/data/internal/datatest: actors/data/federated actors/learn
+actors/data/internal/source: actors/data/federated os golang.org/x/sync/...
+actors/data/internal/datatest: actors/data/federated actors/data/internal/source actors/learn os github.com/parquet-go/parquet-go/...
+actors/data/parquetfile: actors/data/federated actors/data/internal/source
+	github.com/andybalholm/brotli github.com/klauspost/compress/... github.com/parquet-go/parquet-go/... github.com/pierrec/lz4/v4
 actors/data/synthetic: internal/keyed actors/data/federated actors/learn
 actors/data/text: actors/data/federated actors/learn
-actors/data: internal/atomicfile internal/registry actors/data/federated actors/data/text actors/learn os
-	github.com/andybalholm/brotli github.com/edsrzf/mmap-go github.com/go-json-experiment/json/jsontext github.com/klauspost/compress/...
-	github.com/parquet-go/parquet-go/... github.com/pierrec/lz4/v4 golang.org/x/sync/...
+actors/data/table: internal/registry actors/data/federated actors/data/internal/source actors/data/parquetfile actors/learn os
+	github.com/parquet-go/parquet-go/...
+actors/data: internal/atomicfile actors/data/federated actors/data/internal/source actors/data/parquetfile actors/data/table actors/data/text actors/learn os
+	github.com/edsrzf/mmap-go github.com/go-json-experiment/json/jsontext github.com/parquet-go/parquet-go/...
 actors/data/fetch: internal/filelock net net/http os time
 coordinator/aggregate: internal/keyed internal/registry
 
@@ -65,7 +70,7 @@ bus/embedded: bus bus/auth bus/natsconn internal/filelock net os time github.com
 bus/internal/bustest: bus/auth bus/embedded bus/natsbus bus/natsconn os github.com/nats-io/...
 actors/external: internal/atomicfile internal/names python actors/data/federated actors/data/text actors/learn os/... syscall time github.com/edsrzf/mmap-go github.com/mattn/go-shellwords golang.org/x/sys/unix
 actors: internal/keyed internal/registry actors/data/federated actors/device actors/external actors/learn bus coordinator/aggregate golang.org/x/sync/...
-actors/real: actors actors/data actors/external actors/data/federated actors/data/synthetic actors/learn bus bus/gateway coordinator/aggregate time
+actors/real: actors actors/data actors/external actors/data/federated actors/data/synthetic actors/data/table actors/learn bus bus/gateway coordinator/aggregate time
 coordinator/devices: bus bus/gateway coordinator/aggregate coordinator/round simclock time
 coordinator: internal/registry actors/learn bus bus/gateway coordinator/aggregate coordinator/devices coordinator/closing coordinator/measure coordinator/round simclock time
 
@@ -116,7 +121,7 @@ bench/internal/process: os/... syscall
 bench/...: bench/internal/process experiment/... internal/csvtable metrics/figure net net/http os/... time
 
 # Examples.
-examples/plugins: actors/data/federated actors/device actors/learn coordinator/aggregate coordinator/closing coordinator/round coordinator/schedule internal/registry metrics
+examples/plugins: actors/data/federated actors/device actors/learn actors/learn/network coordinator/aggregate coordinator/closing coordinator/round coordinator/schedule internal/registry metrics
 examples/plugins/fedpace-plugins: cmd examples/plugins
 examples/regression: os
 

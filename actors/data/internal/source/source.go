@@ -1,0 +1,43 @@
+package source
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"fedpace/actors/data/federated"
+)
+
+// Open looks at a path. Close its File after use.
+func Open(path string) (*federated.Source, error) {
+	found, err := os.Stat(path)
+	if err != nil {
+		return nil, fmt.Errorf("%w; want %s", err, Layouts())
+	}
+	s := &federated.Source{Path: path, Folder: found.IsDir(), Size: found.Size()}
+	if !s.Folder && !found.Mode().IsRegular() { // reading a pipe would wait for ever
+		return nil, fmt.Errorf("%s is neither a file nor a folder; want %s", path, Layouts())
+	}
+	if s.File, err = os.Open(path); err != nil || s.Folder {
+		return s, err
+	}
+	var head [16]byte
+	n, err := s.File.ReadAt(head[:], 0)
+	s.Head = string(head[:n])
+	if err != nil && err != io.EOF {
+		return nil, errors.Join(fmt.Errorf("%s: %w", path, err), s.File.Close())
+	}
+	return s, nil
+}
+
+// Layouts is what the readers read, in the words of its errors.
+func Layouts() string {
+	var list []string
+	for _, e := range federated.Readers.Entries {
+		list = append(list, e.Help)
+	}
+	last := len(list) - 1
+	return strings.Join(list[:last], ", ") + ", or " + list[last]
+}

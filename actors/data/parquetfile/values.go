@@ -1,0 +1,184 @@
+package parquetfile
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math/bits"
+
+	"github.com/parquet-go/parquet-go"
+	"github.com/parquet-go/parquet-go/format"
+)
+
+// The run lengths and counts within a page are lengths, too, and the library takes
+// memory for them before it compares them with anything. They are added up here,
+// without any memory, and compared with the number of values in the page's header.
+
+// padding is how many values more than the header's a run may hold: the last group
+// of bit-packed values is filled up.
+const padding = 512
+
+// plainDictionary is the name that files before Parquet 2 have for RLE_DICTIONARY.
+const plainDictionary format.Encoding = 2
+
+var errCount = errors.New("damaged: its runs hold more values than its header says")
+
+// checkValues looks at the decompressed bytes of a data page. It returns where its
+// values begin.
+func (s *stream) checkValues(p *page, b []byte) (int, error) {
+	if p.encoding < 0 { // of a dictionary, which is plain
+		return 0, nil
+	}
+	start := 0
+	for _, section := range p.sections {
+		if section.maximum == 0 && !p.version2 {
+			continue
+		}
+		width := bits.Len(uint(section.maximum))
+		length := section.length
+		if !p.version2 {
+			if section.encoding == format.BitPacked {
+				start = min(len(b), start+(p.values*width+7)/8)
+				continue
+			}
+			if len(b)-start < 4 {
+				return 0, errors.New("damaged: no levels")
+			}
+			length = int(binary.LittleEndian.Uint32(b[start:]))
+			start += 4
+		}
+		if length > len(b)-start {
+			return 0, fmt.Errorf("damaged: %d bytes of levels, %d left", length, len(b)-start)
+		}
+		if section.maximum > 0 && runs(b[start:start+length], width, p.values) {
+			return 0, errCount
+		}
+		start += length
+	}
+	return start, s.checkEncoded(p, b[start:])
+}
+
+// checkEncoded looks at the values of a page.
+func (s *stream) checkEncoded(p *page, b []byte) error {
+	switch p.encoding {
+	case plainDictionary, format.RLEDictionary:
+		if len(b) > 0 && runs(b[1:], int(b[0]), p.values) {
+			return errCount
+		}
+	case format.RLE:
+		if s.column.Type().Kind() != parquet.Boolean { // which the library decodes to anything
+			return errors.New("coded as RLE, which is for booleans")
+		}
+		if len(b) > 4 && runs(b[4:], 1, p.values) {
+			return errCount
+		}
+	case format.DeltaBinaryPacked, format.DeltaLengthByteArray:
+		if _, ok := deltas(b, p.values); !ok {
+			return errCount
+		}
+	case format.DeltaByteArray:
+		return s.checkPrefixes(p, b)
+	}
+	return nil
+}
+
+// checkPrefixes adds up the lengths of strings of which each repeats the start of
+// the one before.
+func (s *stream) checkPrefixes(p *page, b []byte) error {
+	n, ok := deltas(b, p.values)
+	m, ok2 := deltas(b[n:], p.values)
+	if !ok || !ok2 {
+		return errCount
+	}
+	prefixes, err := parquet.DeltaBinaryPacked.DecodeInt32(nil, b[:n])
+	if err != nil {
+		return err
+	}
+	suffixes, err := parquet.DeltaBinaryPacked.DecodeInt32(nil, b[n:n+m])
+	if err != nil {
+		return err
+	}
+	last, total := int64(0), int64(0)
+	for i := range min(len(prefixes), len(suffixes)) {
+		prefix, suffix := int64(prefixes[i]), int64(suffixes[i])
+		if prefix < 0 || prefix > last || suffix < 0 || suffix > int64(len(b)) {
+			return fmt.Errorf("damaged: %d bytes of a string of %d are repeated", prefix, last)
+		}
+		last = prefix + suffix
+		total += last
+	}
+	if total > maxPage {
+		return fmt.Errorf("strings of %d bytes in a page, want at most %d", total, maxPage)
+	}
+	s.spent += total
+	return s.spend(s.chunk, s.spent)
+}
+
+// runs reports whether the runs in b hold more than so many values of a width. A
+// run has a header, its length with a bit that tells bit-packed values, 8 to a
+// unit of length, from one value repeated. See Apache Parquet, Encodings.md, "RLE".
+func runs(b []byte, width, most int) bool {
+	for total := uint64(0); len(b) > 0; {
+		u, n := binary.Uvarint(b)
+		if n <= 0 {
+			return false // which the library says
+		}
+		b = b[n:]
+		count, size := u>>1, uint64(width+7)/8
+		if u&1 != 0 {
+			size, count = count*uint64(width), count*8
+		}
+		if total += count; u>>1 > uint64(most+padding) || total > uint64(most+padding) {
+			return true
+		}
+		b = b[min(size, uint64(len(b))):]
+	}
+	return false
+}
+
+// deltas is the length of DELTA_BINARY_PACKED integers at the start of b; ok: they
+// are at most so many. See Apache Parquet, Encodings.md, "Delta Encoding".
+func deltas(b []byte, most int) (length int, ok bool) {
+	rest := b
+	varint := func() uint64 {
+		u, n := binary.Uvarint(rest)
+		rest = rest[max(n, 0):]
+		return u
+	}
+	block, minis, total := varint(), varint(), varint()
+	varint() // the first value
+	if total > uint64(most) {
+		return 0, false
+	}
+	if minis == 0 || minis > block || block > 1<<16 { // which the library says
+		return len(b), true
+	}
+	left := int64(total) - 1
+	for left > 0 && len(rest) > 0 {
+		varint() // the smallest delta
+		widths := rest[:min(minis, uint64(len(rest)))]
+		rest = rest[len(widths):]
+		for _, width := range widths {
+			if left > 0 {
+				rest = rest[min(block/minis*uint64(width)/8, uint64(len(rest))):]
+				left -= int64(block / minis)
+			}
+		}
+	}
+	return len(b) - len(rest), true
+}
+
+// plainUint32 replaces DELTA_BINARY_PACKED values from start on by plain ones.
+// DuckDB takes the deltas of unsigned integers of 32 bits in 64, which do not
+// always fit the 32 that the library decodes.
+func plainUint32(b []byte, start int) ([]byte, error) {
+	values, err := parquet.DeltaBinaryPacked.DecodeInt64(nil, b[start:])
+	if err != nil {
+		return nil, err
+	}
+	plain := append(make([]byte, 0, start+4*len(values)), b[:start]...)
+	for _, v := range values {
+		plain = binary.LittleEndian.AppendUint32(plain, uint32(v))
+	}
+	return plain, nil
+}

@@ -1,0 +1,109 @@
+package table
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// cell is one value of a table: a text in CSV, what its type says in Parquet.
+type cell struct {
+	kind  cellKind
+	text  string
+	bytes []byte
+	whole int64
+	real  float64
+}
+
+type cellKind uint8
+
+const (
+	missingCell cellKind = iota
+	textCell
+	wholeCell
+	realCell
+	bytesCell
+)
+
+// errEnough is what a taker returns that needs no further row.
+var errEnough = errors.New("enough rows")
+
+// errMissing reports that a row has no value.
+var errMissing = errors.New("no value (missing: drop leaves out the rows without one)")
+
+// noNumbers are the texts that stand for a number that is missing.
+var noNumbers = []string{"", "na", "n/a", "nan", "null", "none", "?"}
+
+// name is the value as the name of a client, class or part; "" is none.
+func (c *cell) name() string {
+	switch c.kind {
+	case textCell:
+		return strings.TrimSpace(c.text)
+	case bytesCell:
+		return strings.TrimSpace(string(c.bytes))
+	case wholeCell:
+		return strconv.FormatInt(c.whole, 10)
+	case realCell:
+		if !math.IsNaN(c.real) {
+			return strconv.FormatFloat(c.real, 'f', -1, 64) // 3.0 is 3
+		}
+	}
+	return ""
+}
+
+// number is the value as a finite float32, or errMissing.
+func (c *cell) number() (float32, error) {
+	x := c.real
+	switch c.kind {
+	case missingCell:
+		return 0, errMissing
+	case wholeCell:
+		x = float64(c.whole)
+	case textCell, bytesCell:
+		text := c.text
+		if c.kind == bytesCell {
+			text = string(c.bytes)
+		}
+		return parseNumber(text)
+	}
+	if math.IsNaN(x) {
+		return 0, errMissing
+	}
+	if y := float32(x); !math.IsInf(float64(y), 0) {
+		return y, nil
+	}
+	return 0, fmt.Errorf("%v is no finite float32", x)
+}
+
+// parseNumber reads a decimal number.
+func parseNumber(text string) (float32, error) {
+	x, err := strconv.ParseFloat(text, 32)
+	if err != nil {
+		text = strings.TrimSpace(text)
+		x, err = strconv.ParseFloat(text, 32)
+	}
+	switch {
+	case err == nil && !math.IsNaN(x) && !math.IsInf(x, 0):
+		return float32(x), nil
+	case slices.Contains(noNumbers, strings.ToLower(text)):
+		return 0, errMissing
+	case errors.Is(err, strconv.ErrRange) || err == nil:
+		return 0, fmt.Errorf("%.40s is no finite float32", text)
+	case strings.Count(text, ",") == 1 && isNumber(strings.Replace(text, ",", ".", 1)):
+		return 0, fmt.Errorf("%.40q has a comma; want a number with a decimal point", text)
+	}
+	return 0, fmt.Errorf("%.40q is not a number", text)
+}
+
+func isNumber(text string) bool {
+	_, err := strconv.ParseFloat(text, 64)
+	return err == nil
+}
+
+// words are the numbers of a list that is written as a text: [1, 2] or 1 2.
+func (c *cell) words() []string {
+	return strings.FieldsFunc(strings.Trim(strings.TrimSpace(c.text), "[](){}"), func(r rune) bool { return strings.ContainsRune(", ;\t\n", r) })
+}

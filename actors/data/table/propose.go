@@ -1,0 +1,455 @@
+package table
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+
+	"fedpace/actors/data/federated"
+	"fedpace/actors/data/internal/source"
+	"fedpace/actors/data/parquetfile"
+)
+
+// Proposal is what the columns of a table seem to mean.
+type Proposal struct {
+	Table   Table
+	Rows    int // that were looked at
+	All     bool
+	Columns int
+	why     []reason // of the options, in their order
+	left    []string // columns without a meaning, and why
+}
+
+type reason struct{ option, value, why string }
+
+// profiledRows is how many rows of a table are looked at for a proposal.
+const profiledRows = 100_000
+
+// Propose looks at a table and guesses what its columns mean.
+func Propose(file string) (*Proposal, error) {
+	p, err := propose(file)
+	if err != nil {
+		return nil, fmt.Errorf("data: %s: %w", file, err)
+	}
+	return p, nil
+}
+
+func propose(file string) (_ *Proposal, err error) {
+	defer parquetfile.Damaged(&err)
+	s, err := source.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	defer s.File.Close()
+	files, err := openTables(s)
+	if err != nil {
+		return nil, err
+	}
+	defer closeAll(files)
+	var profiles []*profile
+	var wanted []column
+	for _, name := range files[0].columns() {
+		p := &profile{name: name, last: -1, distinct: map[string]int{}, least: math.Inf(1), most: math.Inf(-1)}
+		if f, ok := files[0].(*parquetTable); ok {
+			if one := f.fields[len(profiles)]; one.Kind == parquetfile.KindOther {
+				p.other = one.Words()
+				profiles = append(profiles, p)
+				continue
+			}
+		}
+		profiles = append(profiles, p)
+		wanted = append(wanted, column{name, p.take})
+	}
+	if err := files[0].read(wanted, &reading{}); err != nil {
+		return nil, files[0].at(err)
+	}
+	out := &Proposal{Columns: len(profiles)}
+	for _, p := range profiles {
+		out.Rows = max(out.Rows, p.rows)
+	}
+	if out.Rows == 0 {
+		return nil, fmt.Errorf("no row; want at least one sample")
+	}
+	out.All = out.Rows < profiledRows && len(files) == 1
+	out.guess(profiles)
+	return out, nil
+}
+
+// profile is what a column holds.
+type profile struct {
+	name                 string
+	other                string // what it holds that is of no use
+	rows, last           int
+	missing, whole, real int
+	texts, bytes, images int
+	length               int  // bytes of all texts
+	list                 bool // a row has several values
+	ascending            bool
+	distinct             map[string]int // at most maxDistinct
+	many                 bool           // more than those
+	least, most          float64
+}
+
+const maxDistinct = 1000
+
+func (p *profile) take(row int, c cell) error {
+	if row >= profiledRows {
+		return errEnough
+	}
+	if row == p.last {
+		p.list = true
+		return nil
+	}
+	p.rows, p.last = row+1, row
+	if c.kind == bytesCell {
+		p.bytes++
+		if strings.HasPrefix(string(c.bytes[:min(4, len(c.bytes))]), "\x89PNG") {
+			p.images++
+		}
+		return nil
+	}
+	name := c.name()
+	if c.kind == textCell && len(c.words()) > 1 && isNumber(c.words()[0]) && isNumber(c.words()[1]) {
+		p.list = true
+		return nil
+	}
+	if x, err := c.number(); err == nil {
+		value := float64(x)
+		p.ascending = (row == 0 || p.ascending) && value > p.most
+		p.least, p.most = min(p.least, value), max(p.most, value)
+		if p.real++; value == math.Trunc(value) {
+			p.whole++
+		}
+	} else if err == errMissing {
+		p.missing++
+		return nil
+	} else {
+		p.texts++
+		p.length += len(name)
+	}
+	if _, ok := p.distinct[name]; ok || len(p.distinct) < maxDistinct {
+		p.distinct[name]++
+	} else {
+		p.many = true
+	}
+	return nil
+}
+
+// numbers, words and classes are what a column may serve as.
+func (p *profile) numbers() bool {
+	return p.other == "" && !p.list && p.real > 0 && p.texts == 0 && p.bytes == 0
+}
+func (p *profile) words() bool {
+	return p.other == "" && !p.list && p.texts > 0 && p.length < 64*p.texts
+}
+
+func (p *profile) classes(most int) bool {
+	if p.many || len(p.distinct) < 2 || len(p.distinct) > min(most, max(2, p.rows/2)) {
+		return false
+	}
+	return p.words() || p.numbers() && p.whole == p.real
+}
+
+func (p *profile) isParts() bool {
+	if p.many || len(p.distinct) != 2 {
+		return false
+	}
+	var part parts
+	for word := range p.distinct {
+		if part.take(0, cell{kind: textCell, text: word}) != nil {
+			return false
+		}
+	}
+	return part.held[0] != part.held[1] && (p.texts > 0 && p.real == 0 && !hasWord(p.name, labelWords) || hasWord(p.name, splitWords))
+}
+
+// some lists values of a column for a reason.
+func (p *profile) some() string {
+	var list []string
+	for name := range p.distinct {
+		if strings.ContainsAny(name, ", ") {
+			name = fmt.Sprintf("%q", name)
+		}
+		list = append(list, name)
+	}
+	slices.Sort(list)
+	if len(list) > 4 {
+		list = append(list[:4], "...")
+	}
+	return strings.Join(list, ", ")
+}
+
+// The words that columns are called by.
+var (
+	clientWords = []string{"client", "user", "writer", "site", "device", "subject", "patient", "hospital", "owner", "author", "person", "player", "customer", "household", "station", "school", "garden", "town", "city", "region", "district", "county", "state", "country"}
+	labelWords  = []string{"label", "class", "y", "target", "species", "category", "outcome", "diagnosis", "sentiment", "character", "digit", "variety", "kind", "quality", "score", "rating", "result", "price"}
+	splitWords  = []string{"split", "part", "subset", "partition", "is_test", "test", "held_out"}
+)
+
+// hasWord reports whether a column is called by one of the words, or one with _id.
+func hasWord(name string, list []string) bool {
+	name = strings.ToLower(name)
+	for _, end := range []string{"_id", "id", "_name", "_no"} {
+		if cut, ok := strings.CutSuffix(name, end); ok && slices.Contains(list, strings.TrimSuffix(cut, "_")) {
+			return true
+		}
+	}
+	return slices.Contains(list, name)
+}
+
+// guess gives the columns their meaning, and each the reason.
+func (p *Proposal) guess(columns []*profile) {
+	add := func(option, value, why string, args ...any) {
+		p.why = append(p.why, reason{option, value, fmt.Sprintf(why, args...)})
+	}
+	free := slices.Clone(columns)
+	pick := func(fits func(*profile) bool) *profile {
+		i := slices.IndexFunc(free, fits)
+		if i < 0 {
+			return nil
+		}
+		one := free[i]
+		free = slices.Delete(free, i, i+1)
+		return one
+	}
+	if c := pick(func(c *profile) bool {
+		return hasWord(c.name, clientWords) && c.bytes == 0 && !c.list && len(c.distinct) > 1 && len(c.distinct) <= max(2, c.rows/2)
+	}); c != nil {
+		p.Table.Client = c.name
+		add("client", quoted(c.name), "%s different values (%s), and its name", count(c), c.some())
+	} else {
+		add("client", "null", "no column is called client, user or the like: name one, or deal the rows with fedpace data partition")
+	}
+	split := pick((*profile).isParts)
+	label, why := findLabel(free, columns[len(columns)-1])
+	free = slices.DeleteFunc(free, func(c *profile) bool { return c == label })
+	p.guessFeatures(free, add)
+	p.addLabel(label, why, add)
+	if split != nil {
+		p.Table.Split = split.name
+		add("split", quoted(split.name), "its values are %s", split.some())
+	}
+	for _, c := range free {
+		if c.name != p.Table.Label && !slices.Contains(p.Table.Target, c.name) && !p.feature(c.name) && c.name != p.Table.Text {
+			p.left = append(p.left, c.name+" ("+c.unused()+")")
+		}
+	}
+	p.guessMissing(columns, add)
+}
+
+func (p *Proposal) feature(name string) bool {
+	return slices.ContainsFunc(p.Table.Features, func(pattern string) bool {
+		ok, _ := path.Match(pattern, name) // a name, or the pattern that covers made
+		return ok || pattern == name
+	})
+}
+
+// unused is why a column has no meaning.
+func (c *profile) unused() string {
+	switch {
+	case c.other != "":
+		return "holds " + c.other
+	case c.numbers() && len(c.distinct) == 1:
+		return "always the same"
+	case c.numbers():
+		return "a number for each row, in their order"
+	case c.missing == c.rows:
+		return "empty"
+	}
+	return fmt.Sprintf("words, %s different", count(c))
+}
+
+func count(c *profile) string {
+	if c.many {
+		return fmt.Sprintf("over %d", maxDistinct)
+	}
+	return fmt.Sprint(len(c.distinct))
+}
+
+// findLabel finds what is to be predicted: a column of that name, the last one, or
+// the first of few words.
+func findLabel(free []*profile, last *profile) (label *profile, why string) {
+	find := func(reason string, fits func(c *profile) bool) {
+		if i := slices.IndexFunc(free, fits); label == nil && i >= 0 {
+			label, why = free[i], reason
+		}
+	}
+	find("its name", func(c *profile) bool { return hasWord(c.name, labelWords) && (c.classes(maxDistinct) || c.numbers()) })
+	find("the last column", func(c *profile) bool { return c == last && c.words() && c.classes(maxDistinct) })
+	find("a column of few words", func(c *profile) bool { return c.words() && c.classes(100) })
+	find("the last column", func(c *profile) bool { return c == last && c.numbers() })
+	return label, why
+}
+
+// addLabel makes the column that was found a label or a target.
+func (p *Proposal) addLabel(label *profile, why string, add func(option, value, why string, args ...any)) {
+	switch {
+	case label == nil && p.Table.Text != "":
+		add("label", "null", "none: a model learns the next token")
+	case label == nil:
+		add("label", "null", "no column looks like classes: name one, or target: a column of numbers")
+	case label.classes(maxDistinct) && (label.words() || label.least >= 0):
+		p.Table.Label = label.name
+		what := "words"
+		if !label.words() {
+			what = "whole numbers"
+		}
+		add("label", quoted(label.name), "%d different %s (%s); %s", len(label.distinct), what, label.some(), why)
+	default:
+		p.Table.Target = []string{label.name}
+		add("target", quoted(label.name), "numbers from %.4g to %.4g, so this is a regression; %s", label.least, label.most, why)
+	}
+}
+
+// guessFeatures takes one column of lists or images, else all columns of numbers,
+// else one of texts.
+func (p *Proposal) guessFeatures(free []*profile, add func(option, value, why string, args ...any)) {
+	for _, c := range free {
+		if c.other == "" && (c.list || c.bytes > 0) {
+			p.Table.Features = []string{c.name}
+			what := "lists of numbers"
+			if c.bytes > 0 {
+				what = "bytes, each a number from 0 to 1"
+			}
+			if c.images > 0 {
+				what = "PNG images"
+			}
+			add("features", quoted(c.name), "%s", what)
+			return
+		}
+	}
+	var wide []*profile
+	for _, c := range free {
+		rowNumber := c.whole == c.rows && c.ascending && c.most-c.least == float64(c.rows-1) && c.rows > 2
+		if c.numbers() && !rowNumber && (len(c.distinct) > 1 || c.many) {
+			wide = append(wide, c)
+		}
+	}
+	for _, c := range wide {
+		p.Table.Features = append(p.Table.Features, c.name)
+	}
+	if len(wide) > 0 {
+		p.shorten(free)
+		add("features", p.listed(), "%d columns of numbers", len(wide))
+		p.guessScale(wide, add)
+		return
+	}
+	p.Table.Features = nil
+	for _, c := range free {
+		if c.texts > 0 && (c.length >= 20*c.texts || c.many) {
+			p.Table.Text, p.Table.Window = c.name, 80
+			add("text", quoted(c.name), "texts of %d bytes on average", c.length/c.texts)
+			add("window", "80", "tokens of a sample")
+			return
+		}
+	}
+	add("features", "null", "no column has numbers, lists, images or long texts: name the inputs")
+}
+
+// numbered is a name that ends with a number.
+var numbered = regexp.MustCompile(`^(.*?)[0-9]+$`)
+
+// shorten puts a pattern in the place of many features, x1, x2, ..., that only they match.
+func (p *Proposal) shorten(columns []*profile) {
+	parts := numbered.FindStringSubmatch(p.Table.Features[0])
+	if parts == nil || strings.ContainsAny(parts[1], `*?[\`) || parts[1] == "" || len(p.Table.Features) < 8 {
+		return
+	}
+	of := func(name string) bool {
+		found := numbered.FindStringSubmatch(name)
+		return found != nil && found[1] == parts[1]
+	}
+	rest := slices.DeleteFunc(slices.Clone(p.Table.Features), of)
+	for _, c := range columns {
+		if strings.HasPrefix(c.name, parts[1]) && (slices.Contains(rest, c.name) || !c.numbers()) {
+			return
+		}
+	}
+	p.Table.Features = append([]string{parts[1] + "*"}, rest...)
+}
+
+func (p *Proposal) listed() string {
+	var list []string
+	for _, name := range p.Table.Features {
+		list = append(list, quoted(name))
+	}
+	return "[" + strings.Join(list, ", ") + "]"
+}
+
+// guessScale proposes a scale for features that are far from 1.
+func (p *Proposal) guessScale(wide []*profile, add func(option, value, why string, args ...any)) {
+	least, most, whole := math.Inf(1), math.Inf(-1), true
+	for _, c := range wide {
+		least, most, whole = min(least, c.least), max(most, c.most), whole && c.whole == c.real
+	}
+	switch side := int(math.Sqrt(float64(len(wide)))); {
+	case whole && least >= 0 && most > 1 && most <= 255 && len(wide) >= 64:
+		p.Table.Scale = scalePixels
+		add("scale", scalePixels, "all are whole numbers from 0 to 255")
+		if side*side == len(wide) {
+			p.Table.Shape = []int{1, side, side}
+			add("shape", fmt.Sprintf("[1, %d, %d]", side, side), "as many columns as an image of %d×%d has pixels", side, side)
+		}
+	case most > 10 || least < -10:
+		p.Table.Scale = scaleStandard
+		add("scale", scaleStandard, "values reach from %.4g to %.4g", least, most)
+	}
+}
+
+// guessMissing says what becomes of values that are missing.
+func (p *Proposal) guessMissing(columns []*profile, add func(option, value, why string, args ...any)) {
+	for _, c := range columns {
+		if c.missing == 0 || c.missing == c.rows {
+			continue
+		}
+		switch {
+		case len(p.Table.Features) > 1 && p.feature(c.name) && c.missing < c.rows/2, p.Table.Scale == scaleStandard && p.feature(c.name):
+			p.Table.Missing = missingMean
+		case c.name == p.Table.Label || c.name == p.Table.Client || p.feature(c.name) || slices.Contains(p.Table.Target, c.name):
+			p.Table.Missing = missingDrop
+		default:
+			continue
+		}
+		add("missing", p.Table.Missing, "column %s lacks a value in %d of %d rows", c.name, c.missing, c.rows)
+		return
+	}
+}
+
+var plainWord = regexp.MustCompile(`^[A-Za-z_/][A-Za-z0-9_./ -]*$`)
+
+// quoted writes a text as YAML.
+func quoted(s string) string {
+	switch strings.ToLower(s) {
+	case "true", "false", "yes", "no", "on", "off", "y", "n", "null":
+	default:
+		if plainWord.MatchString(s) && !strings.HasSuffix(s, " ") {
+			return s
+		}
+	}
+	b, _ := json.Marshal(s) // a text always can be
+	return string(b)
+}
+
+// YAML is the key data of a configuration, each line with its reason. path is that of
+// the table.
+func (p *Proposal) YAML(path string) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "data:\n  path: %s\n", quoted(path))
+	for _, r := range p.why {
+		fmt.Fprintf(&b, "  %-28s # %s\n", r.option+": "+r.value, r.why)
+	}
+	if len(p.left) > 0 {
+		fmt.Fprintf(&b, "  # without a meaning: %s\n", shortList(p.left))
+	}
+	return b.String()
+}
+
+// Complete reports whether the proposal can be opened.
+func (p *Proposal) Complete() bool { return !p.Table.unmapped() && p.Table.Validate() == nil }
+
+// Reader is the proposed mapping.
+func (p *Proposal) Reader() federated.Reader { return p.Table }

@@ -1,0 +1,349 @@
+package table
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"sync"
+
+	"fedpace/actors/data/federated"
+	"fedpace/actors/learn"
+)
+
+// reading is a table on its way to a set: what its columns have given so far.
+type reading struct {
+	t       Table
+	roles   roles
+	options federated.Options
+
+	rows    int   // complete ones
+	heldOut []int // numbers of rows, from and to in turn, that their file's name holds out
+
+	client  *nameColumn
+	label   *classNames
+	split   *parts
+	text    *texts
+	wide    *matrix  // features, a column each
+	single  *vectors // features in one column
+	targets *matrix
+
+	mu      sync.Mutex
+	dropped map[int]bool // rows that lack a value
+	holes   bool         // NaN stands for a feature that is missing
+}
+
+func newReading(t Table, of roles, o federated.Options) *reading {
+	r := &reading{t: t, roles: of, options: o, dropped: map[int]bool{}}
+	if of.client != "" {
+		r.client = new(nameColumn)
+	}
+	if of.label != "" {
+		r.label = newClassNames(&t, o.Classes)
+	}
+	if of.split != "" {
+		r.split = new(parts)
+	}
+	if len(of.targets) > 0 {
+		r.targets = &matrix{width: len(of.targets)}
+	}
+	switch {
+	case of.text != "":
+		r.text = new(texts)
+	case len(of.features) == 1:
+		r.single = new(vectors)
+		copy(r.single.shape[:], t.Shape)
+	default:
+		r.wide = &matrix{width: len(of.features)}
+	}
+	return r
+}
+
+// columns are those that have a meaning, in the order in which their errors count.
+func (r *reading) columns() (list []column) {
+	add := func(name string, take taker) {
+		list = append(list, column{name, func(row int, c cell) error {
+			err := take(row, c)
+			if err == nil || !errors.Is(err, errMissing) {
+				return err
+			}
+			return r.lacks(row, err)
+		}})
+	}
+	if r.label != nil {
+		add(r.roles.label, r.label.take)
+	}
+	for i, name := range r.roles.targets {
+		add(name, r.targets.column(i, 0))
+	}
+	if r.split != nil {
+		add(r.roles.split, r.split.take)
+	}
+	if r.client != nil {
+		add(r.roles.client, r.client.take)
+	}
+	switch {
+	case r.text != nil:
+		add(r.roles.text, r.text.take)
+	case r.single != nil:
+		add(r.roles.features[0], r.single.take)
+	case r.t.Missing == missingMean:
+		for i, name := range r.roles.features {
+			list = append(list, column{name, r.hole(r.wide.column(i, float32(math.NaN())))})
+		}
+	default:
+		for i, name := range r.roles.features {
+			add(name, r.wide.column(i, 0))
+		}
+	}
+	return list
+}
+
+// hole notes that a feature is missing, which take has marked.
+func (r *reading) hole(take taker) taker {
+	return func(row int, c cell) error {
+		err := take(row, c)
+		if !errors.Is(err, errMissing) {
+			return err
+		}
+		r.mu.Lock()
+		r.holes = true
+		r.mu.Unlock()
+		return nil
+	}
+}
+
+// lacks leaves a row out, or says that it cannot be.
+func (r *reading) lacks(row int, err error) error {
+	if r.t.Missing != missingDrop {
+		return err
+	}
+	r.mu.Lock()
+	r.dropped[row] = true
+	r.mu.Unlock()
+	return nil
+}
+
+// file begins a file.
+func (r *reading) file(f tableFile) {
+	if f.heldOut() {
+		r.heldOut = append(r.heldOut, r.rows)
+	}
+}
+
+// done ends a file.
+func (r *reading) done() error {
+	if len(r.heldOut)%2 == 1 {
+		r.heldOut = append(r.heldOut, r.rows)
+	}
+	if r.single != nil {
+		return r.single.close()
+	}
+	return nil
+}
+
+// reserve makes room for so many rows more.
+func (r *reading) reserve(rows int) error {
+	if rows > federated.MaxSamples-r.rows {
+		return fmt.Errorf("more than %d rows", federated.MaxSamples)
+	}
+	for _, m := range []*matrix{r.wide, r.targets} {
+		if m != nil {
+			m.reserve(r.rows + rows)
+		}
+	}
+	return nil
+}
+
+// set makes the set of all rows.
+func (r *reading) set(name string) (*federated.Grouped, error) {
+	s := federated.Grouped{About: federated.Info{Name: name, Undealt: r.client == nil}}
+	if r.label != nil {
+		var err error
+		if s.Labels, s.About.Classes, s.About.Labels, err = r.label.labels(r.options.Classes); err != nil {
+			return nil, fmt.Errorf("column %s: %w", r.roles.label, err)
+		}
+		if r.t.Classes == nil && r.options.Classes == 0 {
+			s.About.AddNote("%d classes, taken from the labels", s.About.Classes)
+		}
+	}
+	if r.targets != nil {
+		s.Targets, s.About.Targets = r.targets.values, r.targets.width
+	}
+	if len(r.dropped) > 0 {
+		s.About.AddNote("%d rows without a value left out", len(r.dropped))
+	}
+	for row := range r.dropped { // whose label is none
+		if s.Labels != nil {
+			s.Labels[row] = 0
+		}
+	}
+	names, own := r.owners()
+	if r.text != nil {
+		return r.tokens(s, names, own)
+	}
+	var g federated.Grouping
+	for c, name := range names {
+		train, held := r.parts(c, own[c])
+		g.Add(name, train, held)
+	}
+	if err := r.features(&s, g.Train); err != nil {
+		return nil, err
+	}
+	return g.Set(s)
+}
+
+// owners are the clients with their rows; without any, one stands for all.
+func (r *reading) owners() (names []string, own [][]int32) {
+	names = []string{"all"}
+	if r.client != nil {
+		names = r.client.List
+	}
+	own = make([][]int32, len(names))
+	for row := range r.rows {
+		c := 0
+		if r.client != nil {
+			c = int(r.client.of[row])
+		}
+		if !r.dropped[row] {
+			own[c] = append(own[c], int32(row))
+		}
+	}
+	return names, own
+}
+
+// parts splits the rows of a client: by the column or the files that say which are
+// held out, otherwise by the seed.
+func (r *reading) parts(client int, rows []int32) (train, held []int32) {
+	if r.split == nil && r.heldOut == nil {
+		return r.options.Split(client, rows)
+	}
+	for _, row := range rows {
+		if r.isHeldOut(row) {
+			held = append(held, row)
+		} else {
+			train = append(train, row)
+		}
+	}
+	return train, held
+}
+
+func (r *reading) isHeldOut(row int32) bool {
+	if r.split != nil && r.split.held[row] {
+		return true
+	}
+	for at := range slices.Chunk(r.heldOut, 2) {
+		if int(row) >= at[0] && int(row) < at[1] {
+			return true
+		}
+	}
+	return false
+}
+
+// features makes the store of samples. train are the rows that scales are measured on.
+func (r *reading) features(s *federated.Grouped, train []int32) error {
+	s.About.Input = learn.Dense
+	values, width := []float32(nil), 0
+	if r.single != nil {
+		v := r.single
+		if s.About.Features = v.width; v.width == 0 {
+			return fmt.Errorf("column %s: no row has a value", r.roles.features[0])
+		}
+		s.About.Image = v.shape
+		if v.isText {
+			if r.t.Scale == scaleStandard {
+				return fmt.Errorf("scale: standard is for numbers, and column %s has bytes", r.roles.features[0])
+			}
+			s.Rows = &federated.ByteRows{Width: v.width, Bytes: v.bytes, Coding: federated.Fraction}
+			return nil
+		}
+		values, width = v.values, v.width
+		if pixels := v.shape[0] * v.shape[1] * v.shape[2]; pixels > 0 && pixels != width {
+			return fmt.Errorf("shape: %d values of an image, and column %s has lists of %d", pixels, r.roles.features[0], width)
+		}
+	} else {
+		values, width = r.wide.values, r.wide.width
+		s.About.Columns = r.roles.features
+		if r.t.Shape != nil {
+			copy(s.About.Image[:], r.t.Shape)
+			if pixels := s.About.Image[0] * s.About.Image[1] * s.About.Image[2]; pixels != width {
+				return fmt.Errorf("shape: %d values of an image, and there are %d columns of features", pixels, width)
+			}
+		}
+	}
+	s.About.Features = width
+	values = values[:r.rows*width] // of rows that were reserved
+	switch {
+	case r.t.Scale == scalePixels:
+		bytes, err := pixels(values)
+		if err != nil {
+			return err
+		}
+		s.Rows = &federated.ByteRows{Width: width, Bytes: bytes, Coding: federated.Fraction}
+		return nil
+	case r.t.Scale == scaleStandard:
+		s.About.Mean, s.About.Deviation = standardise(values, width, train)
+	case r.holes:
+		mean, _ := moments(values, width, train)
+		fillHoles(values, mean)
+	}
+	s.Rows = &federated.FloatRows{Width: width, Values: values}
+	return nil
+}
+
+// pixels are whole numbers from 0 to 255 as bytes.
+func pixels(values []float32) ([]byte, error) {
+	bytes := make([]byte, len(values))
+	for i, x := range values {
+		if bytes[i] = byte(x); float32(bytes[i]) != x {
+			return nil, fmt.Errorf("scale: pixels is for whole numbers from 0 to 255, and a feature is %v", x)
+		}
+	}
+	return bytes, nil
+}
+
+// moments are mean and deviation of each feature over rows; a value that is missing
+// does not count.
+func moments(values []float32, width int, rows []int32) (mean, deviation []float32) {
+	n, sum, square := make([]float64, width), make([]float64, width), make([]float64, width)
+	pass := func(do func(j int, x float64)) {
+		for _, row := range rows {
+			for j, x := range values[int(row)*width:][:width] {
+				if x == x { // is no NaN
+					do(j, float64(x))
+				}
+			}
+		}
+	}
+	pass(func(j int, x float64) { n[j]++; sum[j] += x })
+	for j := range sum {
+		sum[j] /= max(n[j], 1)
+	}
+	pass(func(j int, x float64) { square[j] += float64((x - sum[j]) * (x - sum[j])) })
+	for j := range sum {
+		mean = append(mean, float32(sum[j]))
+		deviation = append(deviation, float32(math.Sqrt(square[j]/max(n[j], 1))))
+		if deviation[j] == 0 { // a constant
+			deviation[j] = 1
+		}
+	}
+	return mean, deviation
+}
+
+// standardise gives every feature mean 0 and deviation 1 over the rows of training;
+// a value that is missing becomes the mean.
+func standardise(values []float32, width int, train []int32) (mean, deviation []float32) {
+	mean, deviation = moments(values, width, train)
+	federated.Standardise(values, mean, deviation)
+	fillHoles(values, make([]float32, width))
+	return mean, deviation
+}
+
+// fillHoles puts a column's value in the place of each NaN.
+func fillHoles(values, column []float32) {
+	for i, x := range values {
+		if x != x {
+			values[i] = column[i%len(column)]
+		}
+	}
+}

@@ -1,0 +1,370 @@
+package table
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"fedpace/actors/data/federated"
+	"fedpace/actors/data/internal/source"
+	"fedpace/actors/data/parquetfile"
+	"fedpace/internal/registry"
+)
+
+// tableHelp is what the reader reads, in the words of help and errors.
+const tableHelp = "CSV or Parquet of your own, by a mapping of its columns"
+
+func init() { federated.Readers.Register("table", tableHelp, Table{}) }
+
+// Table reads CSV (plain or gzip; commas, semicolons or tabs) and Parquet of your
+// own. Its options say what the columns mean: whose a row is, what a model reads
+// of it, and what it is to tell. A folder holds files with the same columns; those
+// whose names begin with test are held out.
+type Table struct {
+	Client   string   `key:"client" is:"null" help:"column that says whose a row is; null: nobody's, which needs a partition"`
+	Features []string `key:"features" is:"null,single" help:"columns of the inputs: names, patterns such as px_*, or * for all that nothing else names; or one column of lists or images"`
+	Text     string   `key:"text" is:"null" help:"column of texts, read as tokens in the place of features"`
+	Window   int      `key:"window" is:"null" range:"[1,65536]" unit:"tokens" help:"tokens of a sample of text"`
+	Tokens   string   `key:"tokens" default:"characters" words:"characters,bytes" help:"what a token of text is"`
+	Label    string   `key:"label" is:"null" help:"column of the class, words or whole numbers; text without one predicts its next token"`
+	Classes  []string `key:"classes" is:"null" help:"names of the classes in order; null: those that the label column has, sorted"`
+	Target   []string `key:"target" is:"null,single" help:"columns of the numbers to predict, in the place of a label"`
+	Split    string   `key:"split" is:"null" help:"column that says which rows are held out: train and test, or 0 and 1; null: a fifth of each client's"`
+	Shape    []int    `key:"shape" is:"null" range:"[1,65536]" help:"channels, height and width of an image"`
+	Scale    string   `key:"scale" default:"none" words:"none,standard,pixels" help:"what is done to features: nothing; mean 0 and deviation 1 over the training rows; or 0 to 255 become 0 to 1"`
+	Missing  string   `key:"missing" default:"refuse" words:"refuse,drop,mean" help:"what becomes of a row without a value: an error, left out, or the mean of the column's training rows"`
+
+	plain bool // labels are whole numbers from 0, as in the columns client, x, y
+}
+
+// The words of Table.
+const (
+	byteTokens    = "bytes"
+	scaleStandard = "standard"
+	scalePixels   = "pixels"
+	missingDrop   = "drop"
+	missingMean   = "mean"
+)
+
+// ErrUnmapped reports a table of which nothing says what its columns mean.
+var ErrUnmapped = errors.New("nothing says what its columns mean; want a mapping, data: {path: ..., features: [...], label: ...}, which fedpace data info proposes")
+
+// maxColumns bounds the columns of a table, and maxFeatures the values of a sample.
+const (
+	maxColumns  = 1 << 16
+	maxFeatures = 1 << 20
+)
+
+// Validate says which options contradict each other.
+func (t Table) Validate() error {
+	text := t.Text != ""
+	switch {
+	case t.unmapped():
+		return nil // Open says so, with the columns that there are
+	case text == (len(t.Features) > 0):
+		return registry.Errorf("features", "want either features or text: the columns of the inputs")
+	case text && t.Window == 0:
+		return registry.Errorf("window", "is not set: text needs it (tokens of a sample, such as 80)")
+	case text && len(t.Target) > 0:
+		return registry.Errorf("target", "numbers are not predicted from text (want a label, or none for the next token)")
+	case text && (t.Shape != nil || t.scaled() || t.Missing == missingMean):
+		return registry.Errorf("text", "takes no shape, no scale and no missing: mean")
+	case !text && t.Label == "" && t.Target == nil:
+		return registry.Errorf("label", "is not set (the column of the class; or target, columns of numbers to predict)")
+	case t.Label != "" && t.Target != nil:
+		return registry.Errorf("target", "want either a label or a target")
+	case t.Classes != nil && t.Label == "":
+		return registry.Errorf("classes", "names the classes of a label, and there is none")
+	case t.Shape != nil && len(t.Shape) != 3:
+		return registry.Errorf("shape", "%d numbers, want 3: channels, height and width", len(t.Shape))
+	case t.Shape != nil && t.Shape[0]*t.Shape[1] > maxFeatures/t.Shape[2]:
+		return registry.Errorf("shape", "%d values of an image are more than %d", t.Shape[0]*t.Shape[1]*t.Shape[2], maxFeatures)
+	}
+	for i, name := range t.Classes {
+		if slices.Contains(t.Classes[:i], name) {
+			return registry.Errorf("classes", "%q is named twice", name)
+		}
+	}
+	for i, pattern := range t.Features {
+		if _, err := path.Match(pattern, ""); err != nil {
+			return registry.Errorf(fmt.Sprintf("features[%d]", i), "%q is not a pattern", pattern)
+		}
+	}
+	return nil
+}
+
+func (t *Table) unmapped() bool {
+	return t.Client == "" && t.Features == nil && t.Text == "" && t.Label == "" && t.Target == nil && t.Split == ""
+}
+
+func (t *Table) scaled() bool { return t.Scale == scaleStandard || t.Scale == scalePixels }
+
+// Recognises takes CSV that begins with the names of its columns.
+func (Table) Recognises(s *federated.Source) federated.Match {
+	if s.Folder {
+		if source.ParquetFiles(s.Path) == nil && csvFiles(s.Path) != nil {
+			return federated.ByContent
+		}
+		return federated.NoMatch
+	}
+	if s.IsZip() || strings.HasPrefix(s.Head, "PAR1") || s.IsGzip() && s.IsArchive() {
+		return federated.NoMatch
+	}
+	if f, err := openCSV(s); err == nil && f.titled {
+		return federated.ByContent
+	}
+	return federated.NoMatch
+}
+
+// Open reads the columns that the mapping names.
+func (t Table) Open(s *federated.Source, o federated.Options) (_ federated.Set, err error) {
+	defer parquetfile.Damaged(&err)
+	if err := t.Validate(); err != nil {
+		return nil, err
+	}
+	files, err := openTables(s)
+	if err != nil {
+		return nil, err
+	}
+	defer closeAll(files)
+	if t.unmapped() {
+		return nil, fmt.Errorf("columns %s: %w", shortList(files[0].columns()), ErrUnmapped)
+	}
+	set, err := t.read(files, o)
+	if err != nil {
+		return nil, err
+	}
+	h, err := hashTables(files)
+	if err != nil {
+		return nil, err
+	}
+	set.About.Digest = o.Digest("table "+federated.Readers.Text(t), h...)
+	return set, nil
+}
+
+// read makes the set of tables with the same columns.
+func (t Table) read(files []tableFile, o federated.Options) (*federated.Grouped, error) {
+	roles, err := t.roles(files[0].columns())
+	if err != nil {
+		return nil, err
+	}
+	r := newReading(t, roles, o)
+	for _, f := range files {
+		r.file(f)
+		if err := f.read(r.columns(), r); err != nil {
+			return nil, f.at(err)
+		}
+		if err := r.done(); err != nil {
+			return nil, f.at(err)
+		}
+	}
+	if r.rows == 0 {
+		return nil, errors.New("no row; want at least one sample")
+	}
+	kind := "csv"
+	if _, ok := files[0].(*parquetTable); ok {
+		kind = "parquet"
+	}
+	return r.set("custom data (" + kind + ")")
+}
+
+// roles are what the columns of a table mean, by their names.
+type roles struct {
+	client, label, split, text string
+	features, targets          []string
+}
+
+// roles finds the columns that the mapping names.
+func (t *Table) roles(columns []string) (roles, error) {
+	r := roles{client: t.Client, label: t.Label, split: t.Split, text: t.Text, targets: t.Target}
+	taken := map[string]string{} // columns and the option that names them
+	take := func(option, name string) error {
+		switch {
+		case !slices.Contains(columns, name):
+			return fmt.Errorf("%s: there is no column %q; the columns are %s", option, name, shortList(columns))
+		case taken[name] != "":
+			return fmt.Errorf("%s: column %q is %s already", option, name, taken[name])
+		}
+		taken[name] = option
+		return nil
+	}
+	for _, one := range []struct{ option, name string }{{"client", t.Client}, {"label", t.Label}, {"split", t.Split}, {"text", t.Text}} {
+		if one.name != "" {
+			if err := take(one.option, one.name); err != nil {
+				return r, err
+			}
+		}
+	}
+	for _, name := range t.Target {
+		if err := take("target", name); err != nil {
+			return r, err
+		}
+	}
+	for _, pattern := range t.Features {
+		if slices.Contains(columns, pattern) {
+			if err := take("features", pattern); err != nil {
+				return r, err
+			}
+			r.features = append(r.features, pattern)
+			continue
+		}
+		before := len(r.features)
+		for _, name := range columns {
+			if ok, _ := path.Match(pattern, name); ok && taken[name] == "" { // Validate has tried the pattern
+				taken[name] = "features"
+				r.features = append(r.features, name)
+			}
+		}
+		if len(r.features) == before {
+			return r, fmt.Errorf("features: no column is called %q, or matches it; the columns are %s", pattern, shortList(columns))
+		}
+	}
+	return r, nil
+}
+
+// tableFile is one file of a table.
+type tableFile interface {
+	columns() []string
+	// read hands the values of columns to their takers, those of a column in the
+	// order of the rows.
+	read(wanted []column, r *reading) error
+	path() string
+	heldOut() bool
+	at(error) error
+	Close() error
+}
+
+// taker takes a value of a row. The values of a list come one by one, all with the
+// list's row. They are valid during the call only.
+type taker func(row int, c cell) error
+
+// column is one that has a meaning.
+type column struct {
+	name string
+	take taker
+}
+
+// place is what files of all formats know of themselves.
+type place struct {
+	file string
+	one  bool // it is the only file
+}
+
+func (n *place) path() string { return n.file }
+
+// heldOut reports whether all rows are held out, by the name of one file of several.
+func (n *place) heldOut() bool {
+	return !n.one && strings.HasPrefix(strings.ToLower(filepath.Base(n.file)), "test")
+}
+
+func (n *place) at(err error) error {
+	if n.one {
+		return err // whoever opened the file names it
+	}
+	return fmt.Errorf("%s: %w", filepath.Base(n.file), err)
+}
+
+// openTables opens a file, or all of a folder in lexical order.
+func openTables(s *federated.Source) (list []tableFile, err error) {
+	files := []string{s.Path}
+	if s.Folder {
+		parquet, csv := source.ParquetFiles(s.Path), csvFiles(s.Path)
+		if files = append(slices.Clone(parquet), csv...); len(files) == 0 || len(parquet) > 0 && len(csv) > 0 {
+			return nil, fmt.Errorf("%d .csv and %d .parquet files in the folder; want files of one kind", len(csv), len(parquet))
+		}
+	}
+	defer func() {
+		if err != nil {
+			closeAll(list)
+		}
+	}()
+	for _, name := range files {
+		of := place{file: name, one: len(files) == 1}
+		one, err := openTableFile(of)
+		if err != nil {
+			return list, of.at(err)
+		}
+		list = append(list, one)
+		if first := list[0].columns(); !slices.Equal(slices.Sorted(slices.Values(one.columns())), slices.Sorted(slices.Values(first))) {
+			return list, of.at(fmt.Errorf("columns %s, and those of %s are %s", shortList(one.columns()), filepath.Base(files[0]), shortList(first)))
+		}
+	}
+	if len(files) > 1 && !slices.ContainsFunc(list, func(f tableFile) bool { return !f.heldOut() }) {
+		return list, errors.New("only test files")
+	}
+	return list, nil
+}
+
+func openTableFile(of place) (tableFile, error) {
+	s, err := source.Open(of.file)
+	if err != nil {
+		return nil, err
+	}
+	if strings.HasPrefix(s.Head, "PAR1") || strings.HasSuffix(s.Name(), ".parquet") {
+		p, err := openParquet(of, s)
+		if err != nil {
+			return nil, errors.Join(err, s.File.Close())
+		}
+		return p, nil
+	}
+	c, err := openCSV(s)
+	if err != nil {
+		return nil, errors.Join(err, s.File.Close())
+	}
+	c.place = of
+	return c, nil
+}
+
+func openParquet(of place, s *federated.Source) (*parquetTable, error) {
+	one, err := parquetfile.Open(s.File, s.Size)
+	if err != nil {
+		return nil, err
+	}
+	return newParquetTable(of, parquetfile.Join(one), s)
+}
+
+func closeAll(files []tableFile) {
+	for _, f := range files {
+		f.Close() // read only
+	}
+}
+
+// csvFiles lists a folder's CSV files.
+func csvFiles(dir string) (files []string) {
+	for _, suffix := range []string{".csv", ".csv.gz", ".tsv", ".tsv.gz"} {
+		files = append(files, source.Files(dir, suffix)...)
+	}
+	slices.Sort(files)
+	return files
+}
+
+// hashTables identifies files by their content and, where a name decides which are
+// held out, by that.
+func hashTables(files []tableFile) ([][sha256.Size]byte, error) {
+	var paths []string
+	for _, f := range files {
+		paths = append(paths, f.path())
+	}
+	sums, err := source.Hash(paths)
+	for i, f := range files {
+		if f.heldOut() && err == nil {
+			sums[i] = sha256.Sum256(append([]byte("held out\n"), sums[i][:]...))
+		}
+	}
+	return sums, err
+}
+
+// shortList joins names for a message, at most ten of them.
+func shortList(names []string) string {
+	most := min(len(names), 10)
+	text := strings.Join(names[:most], ", ")
+	if len(names) > most {
+		text += fmt.Sprintf(" and %d more", len(names)-most)
+	}
+	return cmp.Or(text, "none")
+}

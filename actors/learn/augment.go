@@ -1,0 +1,47 @@
+package learn
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+)
+
+// Augment flips the images of a dense batch from left to right or not, and cuts
+// its own size out of each after zero padding on all sides: one draw for the whole
+// batch, from r. A sample is channels × height × width.
+func Augment(b *Batch, channels, height, width, padding int, r *rand.Rand) error {
+	if channels < 1 || height < 1 || width < 1 || len(b.X) != b.N*channels*height*width {
+		return fmt.Errorf("batch of %d samples with %d values is not one of images of %d×%d×%d", b.N, len(b.X), channels, height, width)
+	}
+	if padding < 0 || padding > min(height, width) {
+		return fmt.Errorf("padding of %d; images of %d×%d take 0 to %d", padding, height, width, min(height, width))
+	}
+	flip := r.IntN(2) == 1
+	// The cut's corner, from the image's own.
+	dy, dx := r.IntN(2*padding+1)-padding, r.IntN(2*padding+1)-padding
+	for plane := range slices.Chunk(b.X, height*width) {
+		if flip {
+			for row := range slices.Chunk(plane, width) {
+				slices.Reverse(row)
+			}
+		}
+		shift(plane, dy*width)
+		if dx != 0 {
+			for row := range slices.Chunk(plane, width) {
+				shift(row, dx)
+			}
+		}
+	}
+	return nil
+}
+
+// shift moves x by n places to its beginning, or -n to its end, and fills with zeros.
+func shift(x []float32, n int) {
+	if n >= 0 {
+		copy(x, x[n:])
+		clear(x[len(x)-n:])
+		return
+	}
+	copy(x[-n:], x)
+	clear(x[:-n])
+}

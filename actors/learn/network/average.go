@@ -1,0 +1,69 @@
+package network
+
+func init() {
+	Layers.Register("average", "the mean of all positions of an image, or of all steps of a sequence", AverageLayer{})
+}
+
+// AverageLayer is PyTorch's AdaptiveAvgPool2d(1) on an image, which stays one of 1×1, and
+// the mean over time on a sequence, which becomes a vector.
+type AverageLayer struct{}
+
+func (AverageLayer) Shape(in Shape) (Shape, error) {
+	if err := in.takes("", Image, Sequence); err != nil {
+		return in, err
+	}
+	out := Shape{Form: Image, Height: 1, Width: 1, Channels: in.Channels}
+	if in.Form == Sequence {
+		out.Form = Vector
+	}
+	return out, nil
+}
+
+func (AverageLayer) Parameters(Shape) []Parameter { return nil }
+
+func (AverageLayer) Stage(at *Place) Stage {
+	return &averageStage{at, aligned(at.X.Channels * Lanes)}
+}
+
+type averageStage struct {
+	*Place
+	part []float32 // channels × lanes
+}
+
+func (s *averageStage) Forward(p *Pass) {
+	clear(s.part)
+	first, row, column, _ := s.X.steps()
+	x := s.X.values(p)
+	for y := range s.X.Height {
+		for c := range s.X.Width {
+			s.network.isa.AddScaled(s.part, 1, x[first+y*row+c*column:][:len(s.part)])
+		}
+	}
+	scale := 1 / float32(s.X.Height*s.X.Width)
+	for i, v := range s.part {
+		s.part[i] = float32(scale * v)
+	}
+	for c := range s.X.Channels {
+		copy(s.Y.Row(p, c), s.part[c*Lanes:][:Lanes])
+	}
+}
+
+func (s *averageStage) Backward(p *Pass) {
+	if !s.Gradient {
+		return
+	}
+	scale := 1 / float32(s.X.Height*s.X.Width)
+	for c := range s.X.Channels {
+		part := s.part[c*Lanes:][:Lanes]
+		for i, v := range s.Y.GradientRow(p, c) {
+			part[i] = float32(scale * v)
+		}
+	}
+	row, column, _ := s.X.gradientSteps()
+	dx := s.X.gradient(p)
+	for y := range s.X.Height {
+		for c := range s.X.Width {
+			copy(dx[y*row+c*column:], s.part)
+		}
+	}
+}

@@ -1,0 +1,199 @@
+package network
+
+import (
+	"fmt"
+
+	"fedpace/actors/learn/internal/kernel"
+)
+
+func init() {
+	Layers.Register("dense", "every output is a weighted sum of all inputs (PyTorch's Linear)", DenseLayer{})
+}
+
+// DenseLayer is y = W x + b, with the weight [outputs, inputs].
+type DenseLayer struct {
+	Width int `key:"width" is:"short" default:"open" word:"open=0" range:"[1,1048576]" help:"outputs; open: as many as there are classes or targets, for the last layer"`
+}
+
+func (l DenseLayer) String() string {
+	if l.Width == 0 {
+		return ""
+	}
+	return fmt.Sprintf(": %d", l.Width)
+}
+
+func (l DenseLayer) Shape(in Shape) (Shape, error) {
+	err := in.takes("; put flatten or average before it", Vector, Words)
+	return vector(l.Width), err
+}
+
+func (l DenseLayer) Parameters(in Shape) []Parameter {
+	return affine(in.Channels, l.Width, in.Channels)
+}
+
+func (l DenseLayer) Stage(at *Place) Stage {
+	x, y := at.X, at.Y
+	if x.Form == Words {
+		return &bagStage{Place: at, columns: newColumns(x.Channels, l.Width)}
+	}
+	s := &denseStage{at}
+	x.needRows = true
+	if !at.network.whole {
+		x.keepX, y.keepDX = true, true
+	}
+	return s
+}
+
+// denseStage keeps the inputs and the gradients of its outputs for all blocks of a batch
+// and multiplies them when the parameters are updated, which saves a pass over the
+// weights. In a network whose gradient is collected as a whole it does so block by block.
+type denseStage struct{ *Place }
+
+func (s *denseStage) sizes() (in, out int) { return s.X.Channels, s.Y.Channels }
+
+func (s *denseStage) Forward(p *Pass) {
+	in, out := s.sizes()
+	op := kernel.Bias
+	if s.Y.relu {
+		op = kernel.BiasReLU
+	}
+	s.network.isa.Gemm(out, kernel.Filled(p.Samples), in,
+		kernel.Operand{Data: p.Parameters, Row: in, Col: 1},
+		kernel.Block(s.X.values(p)), kernel.Block(s.Y.values(p)), op, p.Parameters[in*out:], 0)
+}
+
+// Backward computes dx = Wᵀ dy, and where the input is a ReLU's output only where that is
+// positive.
+func (s *denseStage) Backward(p *Pass) {
+	in, out := s.sizes()
+	dy := s.Y.gradient(p)
+	if s.network.whole {
+		s.X.transpose(p, s.network.isa)
+		s.multiply(p.Gradient, dy, s.X.samples(p), p.Samples, kernel.Add, 1)
+	}
+	if s.Gradient {
+		op, x := kernel.Store, []float32(nil)
+		if s.X.relu {
+			op, x = kernel.ReLUGrad, s.X.values(p)
+		}
+		s.network.isa.Gemm(in, kernel.Filled(p.Samples), out, kernel.Operand{Data: p.Parameters, Row: 1, Col: in},
+			kernel.Block(dy), kernel.Block(s.X.gradient(p)), op, x, 0)
+	}
+	if !s.network.whole {
+		s.X.transpose(p, s.network.isa)
+	}
+}
+
+func (s *denseStage) masks() bool { return true }
+
+// multiply adds alpha times dy·xᵀ and dy to a weight and its bias, or stores them.
+func (s *denseStage) multiply(dst, dy, rows []float32, n int, op kernel.Op, alpha float32) {
+	in, out := s.sizes()
+	isa := s.network.isa
+	isa.Gemm(out, in, n, kernel.Operand{Data: dy, Row: Lanes, Col: 1},
+		kernel.Matrix{Data: rows, LD: in}, kernel.Matrix{Data: dst, LD: in}, op, nil, alpha)
+	isa.AddRowSums(dst[in*out:][:out], dy, n, op, alpha)
+}
+
+// Update adds alpha times the gradient of the whole batch to dst, or stores it.
+func (s *denseStage) Update(dst []float32, b *Batch, op kernel.Op, alpha float32) {
+	var p Pass
+	for ; p.from < b.N; p.block, p.from = p.block+1, p.from+Lanes {
+		s.multiply(dst, s.Y.gradient(&p), s.X.samples(&p), min(Lanes, b.N-p.from), op, alpha)
+		op = kernel.Add
+	}
+}
+
+func (s *denseStage) begin([]float32) {}
+
+// columns are the parameters of a dense layer on bags of words, of which only the columns
+// of a batch's words are read and written. Its arithmetic is plain Go whatever the kernel:
+// the sums are short and gathered.
+type columns struct {
+	features int
+	z        []float32 // a sample's outputs, then their gradient
+	sum      []float32 // gradient of the columns in use, all zero between steps
+}
+
+func newColumns(features, outputs int) columns {
+	return columns{features, make([]float32, outputs), make([]float32, (features+1)*outputs)}
+}
+
+// forward computes the outputs of sample i.
+func (w *columns) forward(params []float32, b *Batch, i int) (index []int32, value []float32) {
+	f := w.features
+	index, value = b.row(i)
+	bias := params[f*len(w.z):]
+	for k := range w.z {
+		row := params[k*f:][:f]
+		s := bias[k]
+		for j, x := range index {
+			s += float32(row[x] * value[j])
+		}
+		w.z[k] = s
+	}
+	return index, value
+}
+
+// add adds the gradient of a sample, given that of its outputs.
+func (w *columns) add(index []int32, value []float32) {
+	f := w.features
+	for k, d := range w.z {
+		row := w.sum[k*f:][:f]
+		for j, x := range index {
+			row[x] += float32(d * value[j])
+		}
+		w.sum[f*len(w.z)+k] += d
+	}
+}
+
+func (w *columns) Update(dst []float32, b *Batch, op kernel.Op, alpha float32) {
+	if op == kernel.Store {
+		copy(dst, w.sum)
+		clear(w.sum)
+		return
+	}
+	f, c := w.features, len(w.z)
+	for k := range c {
+		row := dst[k*f:][:f]
+		sum := w.sum[k*f:][:f]
+		// A word that several samples have is applied once: its sum is zero after.
+		for _, x := range b.Index {
+			row[x] += float32(alpha * sum[x])
+			sum[x] = 0
+		}
+		dst[f*c+k] += float32(alpha * w.sum[f*c+k])
+		w.sum[f*c+k] = 0
+	}
+}
+
+func (w *columns) begin([]float32) {}
+
+// bagStage is a dense layer on bags of words with other layers behind it.
+type bagStage struct {
+	*Place
+	columns
+}
+
+func (s *bagStage) Forward(p *Pass) {
+	y := s.Y.values(p)
+	for i := range p.Samples {
+		s.columns.forward(p.Parameters, p.batch, p.from+i)
+		for k, v := range s.z {
+			if s.Y.relu {
+				v = max(v, 0)
+			}
+			y[k*Lanes+i] = v
+		}
+	}
+}
+
+func (s *bagStage) Backward(p *Pass) {
+	dy := s.Y.gradient(p)
+	for i := range p.Samples {
+		for k := range s.z {
+			s.z[k] = dy[k*Lanes+i]
+		}
+		s.add(p.batch.row(p.from + i))
+	}
+}

@@ -1,0 +1,80 @@
+package network
+
+import (
+	"fmt"
+
+	"fedpace/internal/keyed"
+)
+
+func init() {
+	Layers.Register("dropout", "in training, values are zero with a probability and the others larger for it", DropoutLayer{})
+}
+
+// DropoutLayer is PyTorch's Dropout: in training a value is zero with the probability of
+// the rate, and else divided by one less the rate. Which ones follows from the batch's
+// seed alone.
+type DropoutLayer struct {
+	Rate float64 `key:"rate" is:"short" default:"0.5" range:"[0,0.99]" help:"probability that a value is zero"`
+}
+
+func (l DropoutLayer) String() string { return fmt.Sprintf(": %g", l.Rate) }
+
+func (DropoutLayer) Shape(in Shape) (Shape, error) { return in, in.takes("", Vector, Image, Sequence) }
+func (DropoutLayer) Parameters(Shape) []Parameter  { return nil }
+
+func (l DropoutLayer) Stage(at *Place) Stage {
+	at.network.dropouts++
+	return &dropoutStage{Place: at, number: uint64(at.network.dropouts), rate: l.Rate}
+}
+
+type dropoutStage struct {
+	*Place
+	number uint64 // of the network's dropouts, from 1
+	rate   float64
+	factor []float32 // of every value of the block
+}
+
+func (s *dropoutStage) lay() { s.factor = aligned(s.X.Size() * Lanes) }
+
+// draw sets the factors of a block's values: 0 or 1/(1 − rate).
+func (s *dropoutStage) draw(p *Pass) {
+	key := keyed.Hash(p.batch.Seed, keyed.DropValues, s.number)
+	limit, keep := uint64(s.rate*(1<<32)), float32(1/(1-s.rate))
+	size := s.X.Size()
+	for i := range size {
+		row := s.factor[i*Lanes:][:p.Samples]
+		for l := range row {
+			row[l] = keep
+			if keyed.Nth(key, uint64((p.from+l)*size+i))>>32 < limit {
+				row[l] = 0
+			}
+		}
+	}
+}
+
+func (s *dropoutStage) Forward(p *Pass) {
+	if p.Training {
+		s.draw(p)
+	}
+	for i := range s.X.Size() {
+		y, factor := s.Y.Row(p, i), s.factor[i*Lanes:][:Lanes]
+		copy(y, s.X.Row(p, i))
+		if p.Training {
+			for l := range y {
+				y[l] *= factor[l]
+			}
+		}
+	}
+}
+
+func (s *dropoutStage) Backward(p *Pass) {
+	if !s.Gradient {
+		return
+	}
+	for i := range s.X.Size() {
+		dx, factor := s.X.GradientRow(p, i), s.factor[i*Lanes:][:Lanes]
+		for l, g := range s.Y.GradientRow(p, i) {
+			dx[l] = float32(g * factor[l])
+		}
+	}
+}

@@ -1,0 +1,17 @@
+package network
+
+func init() {
+	Layers.Register("flatten", "all values as one vector, channel by channel as PyTorch has them", FlattenLayer{})
+}
+
+// FlattenLayer makes a vector. It computes nothing: what comes before it writes the values
+// where the vector wants them.
+type FlattenLayer struct{}
+
+func (FlattenLayer) Shape(in Shape) (Shape, error) {
+	err := in.takes("", Image, Sequence, Vector)
+	return vector(in.Size()), err
+}
+
+func (FlattenLayer) Parameters(Shape) []Parameter { return nil }
+func (FlattenLayer) Stage(*Place) Stage           { return nil }

@@ -1,0 +1,180 @@
+package network
+
+import "fmt"
+
+// Limits of a list: what a mistyped number may at most ask for.
+const (
+	MaxWidth       = 1 << 20 // of a layer, and values of a sample
+	MaxParams      = 1 << 28 // parameters of a model
+	MaxNesting     = 8       // lists within each other
+	maxList        = 256     // layers
+	maxActivations = 1 << 23 // values of a sample between all layers, and taps of its convolutions
+)
+
+// Check finds layers that do not fit each other whatever the samples are.
+func Check(list []Layer) error {
+	if err := checkList(list, 1); err != nil {
+		return err
+	}
+	_, err := shapes(list, Shape{Unknown: true})
+	return err
+}
+
+// Fit finds layers that do not fit the samples or each other, and gives the last one the
+// width that it leaves open.
+func Fit(list []Layer, of Samples) ([]Layer, error) {
+	outputs := max(of.Classes, of.Targets)
+	switch {
+	case of.Features < 1 || of.Features > MaxWidth:
+		return nil, fmt.Errorf("%d features of a sample are not 1 to %d", of.Features, MaxWidth)
+	case outputs < 1 || outputs > MaxWidth || of.Targets == 0 && of.Classes < 2:
+		return nil, fmt.Errorf("%d classes and %d targets; a classifier needs at least 2 classes", of.Classes, of.Targets)
+	case of.Input == Tokens && (of.Vocabulary < 2 || of.Vocabulary > 256):
+		return nil, fmt.Errorf("a vocabulary of %d; a token is a byte, from 2 to 256", of.Vocabulary)
+	case of.Image != [3]int{} && (of.Input != Dense || min(of.Image[0], of.Image[1], of.Image[2]) < 1 || Product(of.Image[:]...) != int64(of.Features)):
+		return nil, fmt.Errorf("an image of %v is not %d values", of.Image, of.Features)
+	}
+	if err := checkList(list, 1); err != nil {
+		return nil, err
+	}
+	list = closed(list, outputs)
+	in := ShapeOf(of)
+	out, err := shapes(list, in)
+	if err != nil {
+		return nil, err
+	}
+	if out != vector(outputs) {
+		what := fmt.Sprintf("%d classes", of.Classes)
+		if of.Targets > 0 {
+			what = fmt.Sprintf("%d targets", of.Targets)
+		}
+		return nil, fmt.Errorf("the last layer makes %v; the samples have %s (end with dense)", out, what)
+	}
+	if volume(list, in) > maxActivations {
+		return nil, fmt.Errorf("the layers make more than %d values of one sample", maxActivations)
+	}
+	if n := count(parametersOf(list, in)); n < 1 || n > MaxParams {
+		return nil, fmt.Errorf("%d parameters; a model has 1 to %d", n, MaxParams)
+	}
+	return list, nil
+}
+
+// checkList refuses lists that nest too deep, and dense layers without a width that are
+// not the model's last layer.
+func checkList(list []Layer, depth int) error {
+	if depth > MaxNesting {
+		return fmt.Errorf("residual layers within each other over %d times", MaxNesting)
+	}
+	for i, l := range list {
+		switch l := l.(type) {
+		case DenseLayer:
+			if l.Width == 0 && (depth > 1 || i < len(list)-1) {
+				return fmt.Errorf("layer %d (dense): only the model's last layer may leave its width open (write dense: 100)", i+1)
+			}
+		case ResidualLayer:
+			if err := checkList(l.Layers, depth+1); err != nil {
+				return fmt.Errorf("layer %d (residual): %w", i+1, err)
+			}
+		}
+	}
+	return nil
+}
+
+// closed gives the last layer the width that it leaves open.
+func closed(list []Layer, outputs int) []Layer {
+	last := len(list) - 1
+	if last < 0 || list[last] != Layer(DenseLayer{}) {
+		return list
+	}
+	return append(list[:last:last], DenseLayer{outputs})
+}
+
+// volume is how many values layers make of one sample, and how many taps convolutions
+// have for all of their inputs. It stops counting beyond what is allowed.
+func volume(list []Layer, in Shape) (n int64) {
+	n = Product(in.Height, in.Width, in.Channels)
+	if in.Form == Text || in.Form == Words {
+		n = 0
+	}
+	for _, l := range list {
+		switch l := l.(type) {
+		case ConvLayer:
+			n += Product(in.Height, in.Width, l.Size, l.Size)
+		case ResidualLayer:
+			n += volume(l.Layers, in)
+		}
+		in, _ = l.Shape(in)
+		if n += Product(in.Height, in.Width, in.Channels); n > maxActivations {
+			break
+		}
+	}
+	return n
+}
+
+// layerName is a layer in messages: its name, with its short option.
+func layerName(l Layer) string {
+	text := Layers.NameOf(l)
+	if d, ok := l.(fmt.Stringer); ok {
+		text += d.String()
+	}
+	return text
+}
+
+// shapes is what a list makes of an input. An error names the layer.
+func shapes(list []Layer, in Shape) (Shape, error) {
+	if len(list) == 0 {
+		return in, fmt.Errorf("a list without layers")
+	}
+	if len(list) > maxList {
+		return in, fmt.Errorf("%d layers are more than %d", len(list), maxList)
+	}
+	for i, l := range list {
+		out, err := l.Shape(in)
+		if err != nil {
+			return in, fmt.Errorf("layer %d (%s): %w", i+1, layerName(l), err)
+		}
+		if _, dense := l.(DenseLayer); out.Form != Sequence && !dense && (in.Form == Text || in.Form == Words) {
+			return in, fmt.Errorf("layer %d (%s): it is given %v (put embedding or dense before it)", i+1, layerName(l), in)
+		}
+		for _, n := range []int{out.Height, out.Width, out.Channels} {
+			if n < 0 || n > MaxWidth {
+				return in, fmt.Errorf("layer %d (%s): %v is more than %d wide", i+1, layerName(l), out, MaxWidth)
+			}
+		}
+		in = out
+	}
+	return in, nil
+}
+
+// parametersOf are those of a list, named as PyTorch's Sequential does, and their
+// number. The list's shapes are known to fit.
+func parametersOf(list []Layer, in Shape) (all []Parameter) {
+	for i, l := range list {
+		for _, p := range l.Parameters(in) {
+			p.Name = fmt.Sprintf("%d.%s", i, p.Name)
+			all = append(all, p)
+		}
+		in, _ = l.Shape(in)
+	}
+	return all
+}
+
+// count is the number of values of some parameters, and at most MaxParams + 1.
+func count(parameters []Parameter) (n int64) {
+	for _, p := range parameters {
+		n = min(n+Product(p.Shape...), MaxParams+1)
+	}
+	return n
+}
+
+// Product multiplies sizes. What is above MaxParams becomes MaxParams + 1, so that products
+// of sizes that are too large do not overflow.
+func Product(factors ...int) int64 {
+	p := int64(1)
+	for _, f := range factors {
+		if p *= int64(f); p > MaxParams {
+			return MaxParams + 1
+		}
+	}
+	return p
+}

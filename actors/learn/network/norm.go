@@ -1,0 +1,180 @@
+package network
+
+import (
+	"fmt"
+	"math"
+)
+
+func init() {
+	Layers.Register("norm", "values of each group of channels are shifted and scaled to mean 0 and variance 1 (PyTorch's GroupNorm)", NormLayer{})
+}
+
+// NormLayer is group normalisation (Wu and He 2018, Eq. 1 and 7): within each sample and
+// group of channels,
+//
+//	y = γ (x − μ)/sqrt(σ² + ε) + β,
+//
+// with the mean μ and the variance σ² of the group's values at all positions, ε = 1e-5,
+// and a γ and a β for each channel. A batch has no part in it, so that clients' models can
+// be averaged and one sample's output does not depend on the others.
+type NormLayer struct {
+	Groups int `key:"groups" is:"short" default:"1" range:"[1,1048576]" help:"groups of channels"`
+}
+
+const normEpsilon = 1e-5
+
+func (l NormLayer) String() string { return fmt.Sprintf(": %d groups", l.Groups) }
+
+func (l NormLayer) Shape(in Shape) (Shape, error) {
+	if err := in.takes("", Image, Vector); err != nil {
+		return in, err
+	}
+	if in.Channels%l.Groups != 0 {
+		return in, fmt.Errorf("%d channels are not %d equal groups", in.Channels, l.Groups)
+	}
+	if in.Channels == l.Groups && in.Height*in.Width == 1 {
+		return in, fmt.Errorf("groups of one value are always 0 then (use fewer groups)")
+	}
+	return in, nil
+}
+
+func (l NormLayer) Parameters(in Shape) []Parameter {
+	return []Parameter{{"weight", []int{in.Channels}, constant(1)}, {"bias", []int{in.Channels}, nil}}
+}
+
+func (l NormLayer) Stage(at *Place) Stage {
+	n := at.X.Channels * Lanes
+	s := &normStage{Place: at, groups: l.Groups}
+	for _, part := range []*[]float32{&s.mean, &s.inverse, &s.scale, &s.shift, &s.sum, &s.dot} {
+		*part = aligned(n)
+	}
+	return s
+}
+
+// normStage keeps the differences from the mean for the way back. What is one number a
+// group and sample lies here as one a channel and sample, so that a position's values and
+// theirs are walked together.
+type normStage struct {
+	*Place
+	groups        int
+	centred       []float32 // x − μ, position by position
+	mean, inverse []float32 // μ and 1/sqrt(σ² + ε)
+	scale, shift  []float32
+	sum, dot      []float32
+}
+
+func (s *normStage) lay() { s.centred = aligned(s.X.Size() * Lanes) }
+
+// each walks over positions: where they start in x, and their number.
+func (s *normStage) each(f func(at, y, x int)) {
+	for y := range s.X.Height {
+		for x := range s.X.Width {
+			f(y*s.X.Width+x, y, x)
+		}
+	}
+}
+
+// share replaces what is one sum a channel and sample by f of the group's sum.
+func (s *normStage) share(part []float32, f func(sum float64) float64) {
+	size := s.X.Channels / s.groups * Lanes
+	for g := range s.groups {
+		group := part[g*size:][:size]
+		for l := range Lanes {
+			sum := 0.0
+			for i := l; i < size; i += Lanes {
+				sum += float64(group[i])
+			}
+			v := float32(f(sum))
+			for i := l; i < size; i += Lanes {
+				group[i] = v
+			}
+		}
+	}
+}
+
+func (s *normStage) Forward(p *Pass) {
+	isa, n := s.network.isa, s.X.Channels*Lanes
+	x, y := s.X.values(p), s.Y.values(p)
+	first, row, column, _ := s.X.steps()
+	count := float64(s.X.Size() / s.groups)
+
+	clear(s.mean)
+	s.each(func(_, py, px int) { isa.AddScaled(s.mean, 1, x[first+py*row+px*column:][:n]) })
+	s.share(s.mean, func(sum float64) float64 { return sum / count })
+	clear(s.inverse)
+	s.each(func(at, py, px int) { isa.Centre(s.centred[at*n:][:n], x[first+py*row+px*column:], s.mean, s.inverse) })
+	s.share(s.inverse, func(sum float64) float64 { return 1 / math.Sqrt(sum/count+normEpsilon) })
+	for c := range s.X.Channels {
+		weight, bias := p.Parameters[c], p.Parameters[s.X.Channels+c]
+		for l := c * Lanes; l < (c+1)*Lanes; l++ {
+			s.scale[l], s.shift[l] = float32(weight*s.inverse[l]), bias
+		}
+	}
+	to, yRow, yColumn, channel := s.Y.steps()
+	s.each(func(at, py, px int) {
+		dst, from := y[to+py*yRow+px*yColumn:], s.centred[at*n:]
+		if channel == Lanes {
+			isa.Affine(dst[:n], from, s.scale, s.shift, s.Y.relu)
+			return
+		}
+		for c := 0; c < n; c += Lanes {
+			isa.Affine(dst[c/Lanes*channel:][:Lanes], from[c:], s.scale[c:], s.shift[c:], s.Y.relu)
+		}
+	})
+}
+
+// Backward follows from y = γ c/sqrt(σ² + ε) + β with c = x − μ: with the means over the
+// group's values,
+//
+//	dx = (γ dy − mean(γ dy) − c mean(γ dy c)/(σ² + ε)) / sqrt(σ² + ε).
+func (s *normStage) Backward(p *Pass) {
+	isa, n, channels := s.network.isa, s.X.Channels*Lanes, s.X.Channels
+	dy := s.Y.gradient(p)
+	from, fromColumn, channel := s.Y.gradientSteps()
+	clear(s.sum)
+	clear(s.dot)
+	pieces := func(f func(c int, g []float32, at int)) { // of dy that are one run
+		s.each(func(at, py, px int) {
+			g := dy[py*from+px*fromColumn:]
+			if channel == Lanes {
+				f(0, g[:n], at*n)
+				return
+			}
+			for c := 0; c < n; c += Lanes {
+				f(c, g[c/Lanes*channel:][:Lanes], at*n+c)
+			}
+		})
+	}
+	pieces(func(c int, g []float32, at int) { isa.AddDots(s.sum[c:], s.dot[c:], g, s.centred[at:]) })
+	for c := range channels {
+		total, dot := 0.0, 0.0
+		for l := c * Lanes; l < c*Lanes+p.Samples; l++ {
+			total += float64(s.sum[l])
+			dot += float64(float64(s.dot[l]) * float64(s.inverse[l]))
+		}
+		p.Gradient[c] += float32(dot)
+		p.Gradient[channels+c] += float32(total)
+	}
+	if !s.Gradient {
+		return
+	}
+	for c := range channels {
+		weight := p.Parameters[c]
+		for l := c * Lanes; l < (c+1)*Lanes; l++ {
+			s.sum[l] *= weight
+			s.dot[l] *= weight
+		}
+	}
+	count := float64(s.X.Size() / s.groups)
+	s.share(s.sum, func(sum float64) float64 { return sum / count })
+	s.share(s.dot, func(sum float64) float64 { return sum / count })
+	for i, inverse := range s.inverse {
+		s.sum[i] = -float32(s.sum[i] * inverse)
+		s.dot[i] = -float32(float32(s.dot[i]*inverse) * float32(inverse*inverse))
+	}
+	// s.scale is γ/sqrt(σ² + ε), from Forward.
+	dx := s.X.gradient(p)
+	pieces(func(c int, g []float32, at int) {
+		isa.Combine(dx[at:][:len(g)], g, s.scale[c:], s.centred[at:], s.dot[c:], s.sum[c:])
+	})
+}

@@ -1,0 +1,103 @@
+package network
+
+import "fmt"
+
+func init() {
+	Layers.Register("pool", "the largest of each square of positions (PyTorch's MaxPool2d)", PoolLayer{})
+}
+
+// PoolLayer is max pooling of squares that do not overlap. Rows and columns that fill no
+// square are left out. A pooling of two behind a convolution and a ReLU is part of that
+// stage.
+type PoolLayer struct {
+	Size int `key:"size" is:"short" default:"2" range:"[2,64]" help:"height and width of the squares"`
+}
+
+func (l PoolLayer) String() string { return fmt.Sprintf(": %d", l.Size) }
+
+func (l PoolLayer) Shape(in Shape) (Shape, error) {
+	if err := in.takes("", Image); err != nil {
+		return in, err
+	}
+	if in.Height > 0 && in.Height < l.Size || in.Width > 0 && in.Width < l.Size {
+		return in, fmt.Errorf("%d×%d cannot be pooled by %d (pool less before it, or leave it out)", in.Height, in.Width, l.Size)
+	}
+	return Shape{Form: Image, Height: in.Height / l.Size, Width: in.Width / l.Size, Channels: in.Channels}, nil
+}
+
+func (PoolLayer) Parameters(Shape) []Parameter { return nil }
+
+func (l PoolLayer) Stage(at *Place) Stage {
+	return &poolStage{Place: at, size: l.Size}
+}
+
+type poolStage struct {
+	*Place
+	size int
+	part []float32 // the positions of a square of two: 4 × channels × lanes
+	code []int32   // which position of its square each output is
+}
+
+func (s *poolStage) lay() {
+	s.code = make([]int32, s.Y.Size()*Lanes)
+	s.part = aligned(4 * s.X.Channels * Lanes)
+}
+
+func (s *poolStage) Forward(p *Pass) {
+	first, row, column, _ := s.X.steps()
+	to, yRow, yColumn, channel := s.Y.steps()
+	x, y := s.X.values(p), s.Y.values(p)
+	n := s.X.Channels * Lanes
+	for at := range s.Y.Height * s.Y.Width {
+		ay, ax := at/s.Y.Width, at%s.Y.Width
+		from := x[first+ay*s.size*row+ax*s.size*column:]
+		dst, code := y[to+ay*yRow+ax*yColumn:], s.code[at*n:][:n]
+		if s.size != 2 {
+			s.largest(from, row, column, dst, channel, code)
+			continue
+		}
+		copy(s.part[:2*n], from)
+		copy(s.part[2*n:], from[row:][:2*n])
+		s.network.isa.MaxPool(s.X.Channels, s.part, dst, channel, code)
+	}
+}
+
+// largest pools a square of any size; the first of equals counts.
+func (s *poolStage) largest(from []float32, row, column int, dst []float32, channel int, code []int32) {
+	for c := range s.X.Channels {
+		out, which := dst[c*channel:][:Lanes], code[c*Lanes:][:Lanes]
+		copy(out, from[c*Lanes:])
+		clear(which)
+		for k := 1; k < s.size*s.size; k++ {
+			for l, v := range from[k/s.size*row+k%s.size*column+c*Lanes:][:Lanes] {
+				if v > out[l] {
+					out[l], which[l] = v, int32(k)
+				}
+			}
+		}
+	}
+}
+
+func (s *poolStage) Backward(p *Pass) {
+	if !s.Gradient {
+		return
+	}
+	row, column, _ := s.X.gradientSteps()
+	from, to, channel := s.Y.gradientSteps()
+	dx, dy := s.X.gradient(p), s.Y.gradient(p)
+	n := s.X.Channels * Lanes
+	if s.size != 2 || s.X.Height%2+s.X.Width%2 > 0 {
+		clear(dx)
+	}
+	for at := range s.Y.Height * s.Y.Width {
+		ay, ax := at/s.Y.Width, at%s.Y.Width
+		g, code, dst := dy[ay*from+ax*to:], s.code[at*n:][:n], dx[ay*s.size*row+ax*s.size*column:]
+		if s.size == 2 {
+			s.network.isa.MaxUnpool(s.X.Channels, g, channel, code, dst, column, row)
+			continue
+		}
+		for i, k := range code {
+			dst[int(k)/s.size*row+int(k)%s.size*column+i] = g[i/Lanes*channel+i%Lanes]
+		}
+	}
+}

@@ -1,0 +1,35 @@
+package network
+
+func init() { Layers.Register("relu", "the larger of a value and 0", ReLULayer{}) }
+
+// ReLULayer is max(0, x). Behind a dense layer, a convolution, a norm or a residual it is
+// part of that stage.
+type ReLULayer struct{}
+
+func (ReLULayer) Shape(in Shape) (Shape, error)   { return in, in.takes("", Vector, Image, Sequence) }
+func (ReLULayer) Parameters(in Shape) []Parameter { return nil }
+func (ReLULayer) Stage(at *Place) Stage           { return reluStage{at} }
+
+type reluStage struct{ *Place }
+
+func (s reluStage) Forward(p *Pass) {
+	count, length := runs(s.X, s.Y)
+	for i := range count {
+		y := s.Y.run(p, i, count, length)
+		for j, v := range s.X.run(p, i, count, length) {
+			y[j] = max(v, 0)
+		}
+	}
+}
+
+func (s reluStage) Backward(p *Pass) {
+	if !s.Gradient {
+		return
+	}
+	count, length := runs(s.X, s.Y)
+	for i := range count {
+		dx := s.X.gradientRun(p, i, count, length)
+		copy(dx, s.Y.gradientRun(p, i, count, length))
+		s.network.isa.Mask(dx, s.X.run(p, i, count, length))
+	}
+}

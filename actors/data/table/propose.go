@@ -289,7 +289,9 @@ func findLabel(free []*profile, last *profile) (label *profile, why string) {
 		}
 	}
 	for _, word := range labelWords {
-		find("its name", func(c *profile) bool { return hasWord(c.name, []string{word}) && (c.classes(maxDistinct) || c.numbers()) })
+		find("its name", func(c *profile) bool {
+			return hasWord(c.name, []string{word}) && (c.classes(maxDistinct) || c.numbers())
+		})
 	}
 	find("the last column", func(c *profile) bool { return c == last && c.words() && c.classes(maxDistinct) })
 	find("a column of few words", func(c *profile) bool { return c.words() && c.classes(100) })

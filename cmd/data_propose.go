@@ -39,7 +39,7 @@ func (s *source) propose(w io.Writer) error {
 	if !p.All {
 		looked = fmt.Sprintf("the first %d rows", p.Rows)
 	}
-	fmt.Fprintf(&b, "# A proposal from %s of %d columns. Look at each line, correct it, then:\n#   fedpace run --config FILE\ntask: custom\n%s", looked, p.Columns, p.YAML(s.path))
+	fmt.Fprintf(&b, "# A proposal from %s of %d columns. Look at each line, correct it, then:\n#   fedpace run --config FILE\ntask: custom\nname: own                      # of the folder with the results, runs/own\n%s", looked, p.Columns, p.YAML(s.path))
 	steps := s.epoch(p)
 	for _, t := range trial {
 		for _, key := range t.keys {

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"fedpace/cmd/internal/cli"
+	"fedpace/coordinator"
 	"fedpace/experiment/config"
 	"fedpace/experiment/run"
 )
@@ -109,6 +110,9 @@ func (f *runFlags) play(c *cobra.Command, kept string, o run.Options, show *cli.
 	o.Checkpoint = checkpoints
 	r, err := play(o)
 	show.Close()
+	if errors.Is(err, coordinator.ErrDiverged) {
+		err = fmt.Errorf("%w (a lower schedule.eta0 may help)", err)
+	}
 	switch {
 	case r.Complete && f.json:
 		return cli.PrintJSON(c, reported{r.Summary, kept})

@@ -572,8 +572,19 @@ def _digest(files: Iterable[str]) -> str:
     return digest.hexdigest()
 
 
+class _Misused(TypeError):
+    """A function of the user's that returned what it should not: its place is the function's."""
+
+    def __init__(self, function: Any, text: str):
+        super().__init__(text)
+        code = getattr(function, "__code__", None)
+        self.place = (os.path.basename(code.co_filename), code.co_firstlineno) if code else None
+
+
 def _place(e: BaseException) -> Tuple[str, int]:
     """Where in the user's own files an exception came from: the innermost such line."""
+    if isinstance(e, _Misused) and e.place:
+        return e.place
     script = _script()
     own = [f for f in traceback.extract_tb(e.__traceback__)
            if os.path.realpath(f.filename).startswith(os.path.dirname(script) + os.sep)
@@ -916,11 +927,21 @@ class _Torch(Trainer):
 
         return step
 
+    def _mean_loss(self, x: Any, y: Any) -> Any:
+        """The user's loss of a batch, which must be a tensor of one number."""
+        import torch
+
+        loss = self._loss(self._module, x, y)
+        if not isinstance(loss, torch.Tensor) or loss.numel() != 1:
+            what = f"a tensor of shape {list(loss.shape)}" if isinstance(loss, torch.Tensor) else f"a {type(loss).__name__}"
+            raise _Misused(self._loss, f"loss(model, x, y) returns {what}; want a tensor with the mean loss of the minibatch")
+        return loss.reshape(())
+
     def _backward(self, x: Any, y: Any) -> Any:
         """Writes the gradient of a minibatch's mean loss, and returns that loss."""
         import torch
 
-        loss = self._loss(self._module, x, y)
+        loss = self._mean_loss(x, y)
         parts = torch.autograd.grad(loss, self._parameters, allow_unused=True)
         torch.cat([torch.zeros_like(p).reshape(-1) if g is None else g.reshape(-1)
                    for g, p in zip(parts, self._parameters)], out=self._gradient)
@@ -960,10 +981,15 @@ class _Torch(Trainer):
 
         self._module.eval()
         with torch.no_grad():
-            found = dict(self._measure(self._module, x, y)) if self._measure else {}
-            if "loss" not in found:
-                found["loss"] = (self._loss(self._module, x, y).double() * len(x), len(x))
-        return {name: (float(s), float(w)) for name, (s, w) in found.items()}
+            found = self._measure(self._module, x, y) if self._measure else {}
+            try:
+                scores = {name: (float(s), float(w)) for name, (s, w) in found.items()}
+            except (AttributeError, TypeError, ValueError):
+                raise _Misused(self._measure, "metrics(model, x, y) must return names with a sum and a weight each, "
+                               'such as {"accuracy": (right, len(y))}') from None
+            if "loss" not in scores:
+                scores["loss"] = (float(self._mean_loss(x, y)) * len(x), len(x))
+        return scores
 
 
 def _first(losses: np.ndarray, index: int) -> float:

@@ -231,6 +231,25 @@ class Models(unittest.TestCase):
             with self.subTest(says), self.assertRaisesRegex(Exception, says):
                 trainer(model, **options)
 
+    def test_what_the_users_functions_return(self):
+        def names(model, x, y):
+            return {"accuracy": model(x).argmax(1)[0]}
+
+        made = trainer(dense)
+        for says, change in (
+            ("returns a float; want a tensor", {"_loss": lambda model, x, y: 0.5}),
+            (r"returns a tensor of shape \[\d+\]; want", {"_loss": lambda model, x, y: model(x)[:, 0]}),
+            ("a sum and a weight each", {"_measure": names}),
+        ):
+            with self.subTest(says), self.assertRaisesRegex(TypeError, says) as raised:
+                for name, value in change.items():
+                    setattr(made, name, value)
+                list(made.train(fedpace.Job(made.initialise(1), [task(0)]), lambda: None))
+                made.evaluate(made.initialise(1), np.arange(5), lambda: None)
+            self.assertEqual(fedpace._place(raised.exception)[0], "test_torch.py")
+            self.assertGreater(fedpace._place(raised.exception)[1], 0)
+            made = trainer(dense)
+
     def test_the_shape_of_a_sample(self):
         seen = []
 

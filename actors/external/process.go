@@ -200,7 +200,7 @@ func (p *process) receive(ctx context.Context) (*reply, error) {
 			silence.Stop()
 			return nil, ctx.Err()
 		case <-silence.C:
-			return nil, p.kill(fmt.Sprintf("it has been silent for %v, and was killed", p.config.silence()))
+			return nil, p.kill(fmt.Sprintf("it has been silent for %v, and was killed (trainer.silence_seconds is how long it may be, its start included)", p.config.silence()))
 		case line, open := <-p.replies:
 			silence.Stop()
 			if !open {

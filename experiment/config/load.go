@@ -211,14 +211,20 @@ func parseSet(s string) (*node, error) {
 }
 
 // choiceWord is the key that names the entry of the choice at a path; "" if
-// there is no choice, or its options stand beside it.
-func choiceWord(path string) string {
+// there is no choice, or its options stand beside it. short is the key that a scalar in
+// place of the struct there gives; "" if there is none.
+func choiceWord(path string) (word, short string) {
 	for _, o := range optionsAt(path) {
 		if p := registry.For(o.Type); p != nil && !o.Flat {
-			return p.Word
+			return p.Word, ""
+		}
+		if o.Type.Kind() == reflect.Struct {
+			for _, s := range shortOf(o.Type) {
+				return "", s.Key
+			}
 		}
 	}
-	return ""
+	return "", ""
 }
 
 // takesText says whether the key at a path holds text of any kind.

@@ -141,7 +141,11 @@ func (r *reader) value(o *registry.Option, v reflect.Value, n *node, path string
 			r.forget(path)
 			r.standard(o, v)
 			return nil
-		case group: // whose keys are all commented out
+		case group && n.where != setFlag: // whose keys are all commented out
+			return nil
+		case v.Kind() == reflect.Interface:
+			r.forget(path)
+			r.standard(o, v)
 			return nil
 		}
 	}
@@ -194,8 +198,8 @@ func (r *reader) list(o *registry.Option, v reflect.Value, n *node, path string)
 	return nil
 }
 
-// record sets a struct: a group of the configuration keeps what is not named, a
-// struct in a list, an entry, or with a short form is set anew.
+// record sets a struct: a map keeps what it does not name, but for the options of an
+// entry that it sets anew. A scalar in place of the struct sets all of it.
 func (r *reader) record(v reflect.Value, n *node, path string) error {
 	short := shortOf(v.Type())
 	if short != nil && !adds(v, n) {
@@ -213,15 +217,16 @@ func (r *reader) record(v reflect.Value, n *node, path string) error {
 	return fail(n, path, "this is a group of keys: %s", keys)
 }
 
-// adds reports whether a map has options of an entry that is set alone: not what a
-// scalar gives, and no other entry's name.
+// adds reports whether a map keeps what it does not name. Where an entry's options stand
+// beside those of the struct, it does if it has none but options of the entry that is set:
+// not what a scalar gives, and no other entry's name.
 func adds(v reflect.Value, n *node) bool {
-	if n.kind != mapping {
-		return false
-	}
 	options := registry.Options(v.Type())
 	flat := slices.IndexFunc(options, func(o registry.Option) bool { return o.Flat })
-	if flat < 0 || v.FieldByIndex(options[flat].Index).IsNil() || n.fields[registry.For(options[flat].Type).Word] != nil {
+	if n.kind != mapping || flat < 0 {
+		return n.kind == mapping
+	}
+	if v.FieldByIndex(options[flat].Index).IsNil() || n.fields[registry.For(options[flat].Type).Word] != nil {
 		return false
 	}
 	return !slices.ContainsFunc(n.keys, func(key string) bool { return slices.Contains(keysOf(options), key) })

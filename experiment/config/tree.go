@@ -134,17 +134,25 @@ func (m *node) set(name string, value *node) {
 }
 
 // overlay lets what a later flag gives for a map count instead of what earlier
-// ones gave. word returns the key that names the entry of a choice, "" for the
-// path of a group: naming an entry again takes back the earlier entry's options.
-func (m *node) overlay(path string, later *node, word func(path string) string) {
+// ones gave. word returns the key that names the entry of a choice, "" for anything else:
+// naming an entry again takes back the earlier entry's options. short is the key that a
+// scalar in place of a group gives, "" where none does.
+func (m *node) overlay(path string, later *node, word func(path string) (word, short string)) {
 	for _, key := range later.keys {
 		value, old := later.fields[key], m.fields[key]
 		below := strings.TrimPrefix(path+"."+key, ".")
-		w := word(below)
-		if w != "" && value.kind == scalar {
-			named := &node{where: value.where, kind: mapping}
-			named.set(bare, value)
-			value = named
+		w, short := word(below)
+		wrapped := func(key string, n *node) *node {
+			m := &node{where: n.where, kind: mapping}
+			m.set(key, n)
+			return m
+		}
+		switch {
+		case w != "" && value.kind == scalar:
+			value = wrapped(bare, value)
+		case short != "" && value.kind == mapping && old != nil && old.kind == scalar:
+			old = wrapped(short, old)
+			m.set(key, old)
 		}
 		named := func(n *node) bool { return w != "" && (n.fields[w] != nil || n.fields[bare] != nil) }
 		if old == nil || old.kind != mapping || value.kind != mapping || named(old) && named(value) {

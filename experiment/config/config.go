@@ -13,6 +13,7 @@ import (
 	"fedpace/coordinator/round"
 	"fedpace/coordinator/schedule"
 	_ "fedpace/coordinator/selection" // so that select has all entries
+	"fedpace/experiment/config/tree"
 	"fedpace/internal/registry"
 	"fedpace/internal/tasks"
 	"fedpace/metrics"
@@ -139,7 +140,7 @@ func (s Schedule) Named(name string) (Schedule, error) {
 		to   reflect.Value
 		name string
 	}{{reflect.ValueOf(&s.K), pair.K}, {reflect.ValueOf(&s.Eta), pair.Eta}} {
-		n := &node{kind: scalar, text: way.name, isText: true}
+		n := &tree.Node{Kind: tree.Scalar, Text: way.name, IsText: true}
 		if err := r.choice(way.to.Elem(), n, "schedules"); err != nil {
 			return s, err
 		}

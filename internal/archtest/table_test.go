@@ -91,7 +91,8 @@ metrics/prometheus: coordinator/measure coordinator/round metrics metrics/web gi
 
 # Experiments.
 experiment/convex: actors/data/federated actors/learn coordinator/theory gonum.org/v1/gonum/...
-experiment/config: internal/tasks internal/names internal/registry actors/data/federated actors/device actors/learn coordinator/aggregate coordinator/closing coordinator/measure coordinator/round coordinator/selection metrics
+experiment/config/tree: github.com/goccy/go-yaml/...
+experiment/config: experiment/config/tree internal/tasks internal/names internal/registry actors/data/federated actors/device actors/learn coordinator/aggregate coordinator/closing coordinator/measure coordinator/round coordinator/selection metrics
 	coordinator/schedule github.com/goccy/go-yaml/... os
 experiment/calibrate: actors/data/federated actors/data/synthetic actors/learn internal/keyed internal/names internal/tasks time
 experiment/folder: actors/learn coordinator/measure coordinator/round coordinator/schedule experiment/config internal/atomicfile internal/filelock internal/vector metrics os

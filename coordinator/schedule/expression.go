@@ -51,8 +51,10 @@ func (s ExpressionK) Check(p Progress) error {
 	switch x, _ := s.compiled.value(&s.setup, &p); {
 	case x != x:
 		return fmt.Errorf("the formula %s is not a number, want 1 to %d", s.Formula, most)
-	case math.IsInf(x, 0):
-		return fmt.Errorf("the formula %s is %v, want 1 to %d", s.Formula, x, most)
+	case math.IsInf(x, 1):
+		return fmt.Errorf("the formula %s is infinite, want 1 to %d", s.Formula, most)
+	case math.IsInf(x, -1):
+		return fmt.Errorf("the formula %s is minus infinity, want 1 to %d", s.Formula, most)
 	case x > float64(most):
 		return fmt.Errorf("the formula %s is %v, want 1 to %d", s.Formula, x, most)
 	}

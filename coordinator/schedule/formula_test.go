@@ -124,8 +124,8 @@ func TestAnyTextIsRefusedOrHasAValue(t *testing.T) {
 func TestAFormulaSaysWhyItHasNoSteps(t *testing.T) {
 	for formula, want := range map[string]string{
 		"log(-r)":    "the formula log(-r) is not a number, want 1 to 1073741824",
-		"log(r - 1)": "the formula log(r - 1) is -Inf, want 1 to 1073741824",
-		"1 / (r-1)":  "the formula 1 / (r-1) is +Inf, want 1 to 1073741824",
+		"log(r - 1)": "the formula log(r - 1) is minus infinity, want 1 to 1073741824",
+		"1 / (r-1)":  "the formula 1 / (r-1) is infinite, want 1 to 1073741824",
 		"2e9":        "the formula 2e9 is 2e+09, want 1 to 1073741824",
 		"-7":         "",
 	} {

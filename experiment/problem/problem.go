@@ -369,7 +369,7 @@ func (p *Problem) checkPhases() error {
 }
 
 // checkSteps refuses epochs that are more local steps than a task may have.
-func (p *Problem) checkSteps(e round.Epochs) error {
+func (p *Problem) checkSteps(e schedule.Epochs) error {
 	if e.Batch == 0 {
 		return nil
 	}

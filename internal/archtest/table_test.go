@@ -29,7 +29,8 @@ coordinator/theory:
 coordinator/measure:
 coordinator/schedule: internal/registry github.com/expr-lang/expr/...
 coordinator/closing: internal/registry simclock
-coordinator/round: internal/bitset internal/keyed internal/registry coordinator/closing coordinator/fairshare coordinator/measure coordinator/schedule simclock
+coordinator/battery: simclock
+coordinator/round: coordinator/battery internal/bitset internal/keyed internal/registry coordinator/closing coordinator/fairshare coordinator/measure coordinator/schedule simclock
 coordinator/selection: internal/bitset internal/keyed internal/registry coordinator/closing coordinator/round coordinator/schedule
 
 # What clients learn from and how long it takes them.

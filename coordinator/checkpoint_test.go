@@ -141,7 +141,7 @@ func (s *scene) anyRules(t *rapid.T) (c round.Config, algorithm string) {
 	}
 	if rapid.Bool().Draw(t, "epochs") {
 		samples := c.Samples // about 20, and K_r is 6 thousandths of an epoch
-		c.Samples, c.Epochs = func(client int) int { return 1000 * samples(client) }, round.Epochs{Batch: 20, Samples: 20_000}
+		c.Samples, c.Epochs = func(client int) int { return 1000 * samples(client) }, schedule.Epochs{Batch: 20, Samples: 20_000}
 	}
 	if rapid.Bool().Draw(t, "time") {
 		c.Stop.Time = round.Time(rapid.IntRange(1, 8).Draw(t, "seconds")) * second

@@ -233,7 +233,7 @@ func (l *learner) evaluate(ctx context.Context, number int) (loss float64, metri
 		return 0, nil, err
 	}
 	measured := 0
-	scores := make([]bus.Score, len(l.config.Round.Metrics))
+	scores := make([]learn.Score, len(l.config.Round.Metrics))
 	for i, s := range found {
 		loss += s.LossSum
 		for k, x := range s.Scores {
@@ -243,11 +243,15 @@ func (l *learner) evaluate(ctx context.Context, number int) (loss float64, metri
 		measured += int(all[i].Count)
 	}
 	loss /= float64(measured)
-	for i := range scores {
-		metrics = append(metrics, scores[i].Sum/scores[i].Weight)
-	}
-	if err := measure.Check(l.config.Round.Metrics, metrics); err != nil {
-		return 0, nil, fmt.Errorf("%w: on the held-out samples: %w", ErrDiverged, err)
+	for i, m := range l.config.Round.Metrics {
+		if scores[i].Weight == 0 {
+			return 0, nil, fmt.Errorf("coordinator: %s is measured on none of the held-out samples: its weights are 0", m.Name)
+		}
+		v, err := value(m, scores[i])
+		if err != nil {
+			return 0, nil, fmt.Errorf("on the held-out samples: %w", err)
+		}
+		metrics = append(metrics, v)
 	}
 	q := l.config.Round.Quality
 	if now := q.Of(loss, metrics); q.Better(now, l.best) {
@@ -274,11 +278,30 @@ func (l *learner) evaluateClients(ctx context.Context, number int) ([]measure.Cl
 	for client, s := range found {
 		n := float64(all[client].Count)
 		scores[client] = measure.ClientScore{Client: client, Samples: int(n), Loss: s.LossSum / n}
-		for _, x := range s.Scores {
-			scores[client].Metrics = append(scores[client].Metrics, x.Sum/x.Weight)
+		for i, x := range s.Scores {
+			v, err := value(l.config.Round.Metrics[i], learn.Score{Sum: x.Sum, Weight: x.Weight})
+			if err != nil {
+				return nil, fmt.Errorf("on the own samples of client %d: %w", client, err)
+			}
+			scores[client].Metrics = append(scores[client].Metrics, v)
 		}
 	}
 	return scores, nil
+}
+
+// value is the value of a metric, NaN if it was measured on nothing.
+func value(m measure.Metric, s learn.Score) (float64, error) {
+	v := s.Sum / s.Weight
+	switch err := m.Check(v); {
+	case s.Weight == 0:
+		return math.NaN(), nil
+	case err == nil:
+		return v, nil
+	case math.IsNaN(v) || math.IsInf(v, 0):
+		return 0, fmt.Errorf("%w: %w", ErrDiverged, err)
+	default:
+		return 0, fmt.Errorf("coordinator: %w", err)
+	}
 }
 
 // maxShards bounds the shards of a job with so many metrics, so that its result, of

@@ -36,17 +36,19 @@ func Run(ctx context.Context, transport bus.Transport, c Config) (*Result, error
 	driving, stop := bus.Until(ctx, channel.Life())
 	defer stop()
 	d := &driver{config: c, bus: channel, planner: planner{bus: channel, observe: c.Observer.Plan}}
+	d.why = func(err error) error {
+		if ctx.Err() == nil && errors.Is(err, context.Canceled) { // what was waited for does not know why
+			return context.Cause(driving)
+		}
+		return err
+	}
 	if err = d.open(driving); err != nil {
-		return nil, errors.Join(err, d.close())
+		return nil, errors.Join(d.why(err), d.close())
 	}
 	if f := c.Observer.Stats; f != nil {
 		f(&Stats{Stats: channel, pacer: d.pacer, lag: &d.planner.lag, devices: d.devices})
 	}
-	err = d.play(driving)
-	if ctx.Err() == nil && errors.Is(err, context.Canceled) { // what was waited for does not know why
-		err = context.Cause(driving)
-	}
-	err = errors.Join(err, d.close())
+	err = errors.Join(d.play(driving), d.close())
 	result := &Result{Stop: d.machine.Stop(), Fingerprint: d.clock.Fingerprint(), Completed: err == nil}
 	if d.learner != nil {
 		result.Params = d.learner.params
@@ -66,6 +68,8 @@ type driver struct {
 	devices *devices.Devices // nil: all clients are simulated
 
 	scores []measure.ClientScore // of the last evaluation by client
+
+	why func(error) error // an error, or why the bus was lost if that is what ended the wait
 }
 
 // open makes what a run begins with, or goes on with.
@@ -119,7 +123,7 @@ func (d *driver) play(ctx context.Context) error {
 	effects := d.machine.Pending()
 	for {
 		if err := d.act(ctx, effects); err != nil || effects.Stopped != nil {
-			return err
+			return d.why(err)
 		}
 		if due := d.config.Checkpoint.Due; due != nil && due() {
 			if err := d.save(); err != nil {
@@ -128,11 +132,11 @@ func (d *driver) play(ctx context.Context) error {
 		}
 		e, err := d.next(ctx, effects)
 		if err != nil {
-			return errors.Join(err, d.save())
+			return errors.Join(d.why(err), d.save())
 		}
 		// From here on the algorithm may be a round ahead of the machine: no state is saved.
 		if err := d.take(ctx, &e, effects); err != nil {
-			return err
+			return d.why(err)
 		}
 		if effects, err = d.machine.Step(e); err != nil {
 			return err

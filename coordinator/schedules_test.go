@@ -34,7 +34,7 @@ func TestSchedulesTimeAsTheyTrain(t *testing.T) {
 		begun(t, schedule.ExpressionK{Formula: "min(k, 4) + 6 * straggler_share"}),
 		begun(t, schedule.ExpressionK{Formula: "eta > 0.1 ? 5 : 2"}),
 	} {
-		for _, epochs := range []round.Epochs{{}, {Batch: 10, Samples: 20_000}} {
+		for _, epochs := range []schedule.Epochs{{}, {Batch: 10, Samples: 20_000}} {
 			c := ruleConfig(l, fleet, closing.All{}, nil)
 			c.K, c.Epochs, c.Stop = k, epochs, round.Limits{Rounds: 6}
 			if epochs.Batch > 0 { // K_r steps of a third of the clients, twice or three times as many of the others

@@ -65,9 +65,12 @@ func FairnessOf(list []measure.Metric, scores []measure.ClientScore) Fairness {
 		}
 		f := MetricFairness{Mean: mean(values), Jain: Jain(values)}
 		slices.Sort(values)
-		tenth := (len(values) + 9) / 10
-		if f.Worst = mean(values[:tenth]); lower {
-			f.Worst = mean(values[len(values)-tenth:])
+		worst := values[:(len(values)+9)/10]
+		if lower {
+			worst = values[len(values)-len(worst):]
+		}
+		if f.Worst = mean(worst); math.IsNaN(f.Mean) {
+			f.Worst = f.Mean
 		}
 		return f
 	}

@@ -2,6 +2,7 @@ package metrics_test
 
 import (
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -70,6 +71,10 @@ func TestFairness(t *testing.T) {
 	}
 	if one := metrics.FairnessOf(accuracy, scores[:1]); one.Clients != 1 || one.Metrics[0] != (metrics.MetricFairness{Mean: 0.5, Worst: 0.5, Jain: 1}) {
 		t.Errorf("of one client: %+v", one)
+	}
+	some := metrics.FairnessOf([]measure.Metric{{Name: "mae", Lower: true}}, append(slices.Clone(scores), score(12, 1, math.NaN())))
+	if m := some.Metrics[0]; m.Mean == m.Mean || m.Worst == m.Worst || m.Jain == m.Jain {
+		t.Errorf("one of 13 clients has no value, and the others come to %+v", m)
 	}
 	none := metrics.FairnessOf(accuracy, []measure.ClientScore{score(0, 2, math.NaN()), score(1, 4, math.NaN())})
 	if m := none.Metrics[0]; m.Mean == m.Mean || m.Worst == m.Worst || m.Jain == m.Jain || none.Loss != 3 || none.WorstLoss != 4 {

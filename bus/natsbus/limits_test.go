@@ -26,7 +26,7 @@ type scarce struct {
 	said   lines
 }
 
-func newScarce(t *testing.T, config natsconn.Config) *scarce {
+func newScarce(t *testing.T, config natsconn.Config, lease time.Duration) *scarce {
 	t.Helper()
 	s, err := server.NewServer(&server.Options{
 		Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: t.TempDir(), JetStreamMaxMemory: 1 << 20, NoSigs: true,
@@ -55,7 +55,7 @@ func newScarce(t *testing.T, config natsconn.Config) *scarce {
 	}
 	t.Cleanup(x.conn.Close)
 	p := &conformance.Bus{Connect: func(testing.TB) bus.Transport { return x.conn }, PublishModels: true}
-	x.Ends = p.Ends(t, bus.CoordinatorConfig{Lease: 5 * time.Second})
+	x.Ends = p.Ends(t, bus.CoordinatorConfig{Lease: lease})
 	return x
 }
 
@@ -82,7 +82,7 @@ func (x *scarce) free() {
 // it happens, and passes.
 func TestJetStreamHasNoMemoryForAModel(t *testing.T) {
 	t.Parallel()
-	x := newScarce(t, natsconn.Config{})
+	x := newScarce(t, natsconn.Config{}, 5*time.Second)
 	x.fill()
 	other := []float32{7, 8}
 	put := make(chan error, 1)
@@ -107,7 +107,7 @@ func TestJetStreamHasNoMemoryForAModel(t *testing.T) {
 // So does a job.
 func TestJetStreamHasNoMemoryForAJob(t *testing.T) {
 	t.Parallel()
-	x := newScarce(t, natsconn.Config{})
+	x := newScarce(t, natsconn.Config{}, 5*time.Second)
 	x.fill()
 	x.Send(1)
 	x.Send(2)
@@ -125,7 +125,8 @@ func TestJetStreamHasNoMemoryForAJob(t *testing.T) {
 // What stays so ends the run, with the way out.
 func TestJetStreamNeverHasMemory(t *testing.T) {
 	t.Parallel()
-	x := newScarce(t, natsconn.Config{Patience: 5 * time.Second})
+	// The lease outlasts what the run waits: that is what ends it.
+	x := newScarce(t, natsconn.Config{Patience: 5 * time.Second}, time.Minute)
 	x.fill()
 	x.Send(1)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -142,7 +143,7 @@ func TestJetStreamNeverHasMemory(t *testing.T) {
 // that is told with what it may be.
 func TestJetStreamIsSwitchedOff(t *testing.T) {
 	t.Parallel()
-	x := newScarce(t, natsconn.Config{})
+	x := newScarce(t, natsconn.Config{}, 5*time.Second)
 	x.OK(x.server.DisableJetStream())
 	x.said.until(t, "look whether its disk is full")
 	if what, _ := x.conn.Waiting(); what == "" {

@@ -11,7 +11,7 @@ type Time = simclock.Time
 // Rules are the closing rules by name. A rule is one file that registers a
 // struct of its options:
 //
-//	func init() { round.Rules.Register("half", "half of the cohort closes a round", Half{}) }
+//	func init() { closing.Rules.Register("half", "half of the cohort closes a round", Half{}) }
 //
 //	type Half struct{}
 //

@@ -40,9 +40,20 @@ func Check(list []Metric, values []float64) error {
 		return fmt.Errorf("%d values of %d metrics", len(values), len(list))
 	}
 	for i, v := range values {
-		if math.IsNaN(v) || math.IsInf(v, 0) || list[i].Name == Accuracy && (v < 0 || v > 1) {
-			return fmt.Errorf("%s %v", list[i].Name, v)
+		if err := list[i].Check(v); err != nil {
+			return err
 		}
+	}
+	return nil
+}
+
+// Check says what is wrong with a value.
+func (m Metric) Check(v float64) error {
+	switch {
+	case math.IsNaN(v) || math.IsInf(v, 0):
+		return fmt.Errorf("%s is %v", m.Name, v)
+	case m.Name == Accuracy && (v < 0 || v > 1):
+		return fmt.Errorf("%s is %v, and is a share: want 0 to 1", m.Name, v)
 	}
 	return nil
 }

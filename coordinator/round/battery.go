@@ -2,52 +2,41 @@ package round
 
 import (
 	"errors"
-	"math"
-	"slices"
+
+	"fedpace/coordinator/battery"
 )
 
 // Batteries are what simulated clients run on. The machine remembers what each holds,
 // because that follows from the tasks that the client has had; what tasks take and how
-// charging goes is asked here. All methods are pure. Energy is in joules.
-//
-// A battery is charged while its client has no task, and gives what a task takes for as
-// long as it is under way, whatever becomes of it. A client whose battery holds too
-// little gets no task until it has been charged. The plan of a task knows what its
+// charging goes is asked here. All methods are pure. The plan of a task knows what its
 // client's battery held when it was issued ([Task].Joules), and drops out where that is
 // used up.
 type Batteries interface {
-	// Start is what a client's battery holds at time 0; negative: it has none.
-	Start(client int) float64
-	// Charged is what it holds now if it held so much at a time before and there was
-	// no task since.
-	Charged(client int, joules float64, since, now Time) float64
+	battery.Laws
 	// Spent is what a task takes in its first nanoseconds, by its phases.
 	Spent(client int, p Plan, after Time) float64
-	// Ready is the first time from since on at which the client can have a task, if its
-	// battery held so much then; [Never].
-	Ready(client int, joules float64, since Time) Time
 }
 
 // Never is the time of what does not happen.
-const Never Time = math.MaxInt64
+const Never = battery.Never
 
-// Charge is what a client's battery held at a time, which is that of its last task's
-// start or end, or 0.
-type Charge struct {
-	Joules float64 // negative: it has no battery
-	At     Time
-}
+// Charge is what a client's battery held at a time.
+type Charge = battery.Charge
 
 // startCharges are the batteries at the start of a run; nil: there are none.
 func (c *Config) startCharges() []Charge {
 	if c.Batteries == nil {
 		return nil
 	}
-	charges := make([]Charge, c.Clients)
-	for client := range charges {
-		charges[client].Joules = max(-1, c.Batteries.Start(client))
+	return battery.Start(c.Batteries, c.Clients)
+}
+
+// book follows the batteries; nil: there are none.
+func (c *Config) book(charges []Charge) *battery.Book {
+	if c.Batteries == nil {
+		return nil
 	}
-	return charges
+	return battery.New(c.Batteries, charges)
 }
 
 // checkBatteries refuses batteries in runs where plans do not say how long tasks take.
@@ -67,58 +56,19 @@ func (c *Config) checkBatteries() error {
 
 // checkCharges refuses charges that no machine of the configuration comes to.
 func (s *State) checkCharges(c *Config) error {
-	if c.Batteries == nil && len(s.Charges) > 0 || c.Batteries != nil && len(s.Charges) != c.Clients {
-		return errors.New("batteries of another run")
+	clients := c.Clients
+	if c.Batteries == nil {
+		clients = 0
 	}
-	if slices.ContainsFunc(s.Charges, func(x Charge) bool {
-		return !finite(x.Joules) || x.Joules < -1 || x.At < 0 || x.At > s.Now
-	}) {
-		return errors.New("a battery that holds what none can hold")
-	}
-	return nil
+	return battery.Check(s.Charges, clients, s.Now)
 }
 
-// readyTimes finds from when on each client's battery allows a task; nil: there are no
-// batteries.
-func (m *Machine) readyTimes() []Time {
-	if m.config.Batteries == nil {
-		return nil
-	}
-	ready := make([]Time, len(m.s.Charges))
-	for client, x := range m.s.Charges {
-		if x.Joules >= 0 {
-			ready[client] = m.config.Batteries.Ready(client, x.Joules, x.At)
-		}
-	}
-	return ready
-}
-
-// battery is the battery of a client; nil: it has none.
-func (m *Machine) battery(client int) *Charge {
-	if client >= len(m.s.Charges) || m.s.Charges[client].Joules < 0 {
-		return nil
-	}
-	return &m.s.Charges[client]
-}
-
-// unplug ends the charging of a client that gets a task.
-func (m *Machine) unplug(client int) {
-	if x := m.battery(client); x != nil {
-		x.Joules, x.At = m.config.Batteries.Charged(client, x.Joules, x.At, m.s.Now), m.s.Now
-	}
-}
-
-// discharge takes what a task has used from its client's battery, which is charged from
-// now on.
+// discharge takes what a task has used from its client's battery.
 func (m *Machine) discharge(t *TaskState) {
-	client := int(t.Client)
-	x := m.battery(client)
-	if x == nil {
-		return
+	if client := int(t.Client); m.batteries.Has(client) {
+		used := m.config.Batteries.Spent(client, Plan{Download: t.Download, Compute: t.Compute, Upload: t.Upload}, m.s.Now-t.Start)
+		m.batteries.Take(client, used, m.s.Now)
 	}
-	used := m.config.Batteries.Spent(client, Plan{Download: t.Download, Compute: t.Compute, Upload: t.Upload}, m.s.Now-t.Start)
-	x.Joules, x.At = max(0, x.Joules-used), m.s.Now
-	m.ready[client] = m.config.Batteries.Ready(client, x.Joules, x.At)
 }
 
 // nextAvailable is the next time at which clients may become available, by the times at
@@ -127,17 +77,11 @@ func (m *Machine) nextAvailable() (at Time, ok bool) {
 	if m.config.NextChange != nil {
 		at, ok = m.config.NextChange(m.s.Now)
 	}
-	charged, next := false, Never
-	for client, ready := range m.ready {
-		switch {
-		case m.busy.Has(client):
-		case ready <= m.s.Now:
-			charged = true
-		default:
-			next = min(next, ready)
-		}
+	if m.batteries == nil {
+		return at, ok
 	}
-	if m.ready != nil && !charged && m.outstanding() == 0 { // who is there matters only to clients that can have a task
+	charged, next := m.batteries.Next(m.s.Now, m.busy.Has)
+	if !charged && m.outstanding() == 0 { // who is there matters only to clients that can have a task
 		ok = false
 	}
 	if next < Never && (!ok || next < at) {

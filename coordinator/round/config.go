@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 
 	"fedpace/coordinator/closing"
@@ -17,7 +16,7 @@ import (
 // and every allocation bounded.
 const (
 	MaxClients    = 1 << 28
-	MaxLocalSteps = 1 << 30
+	MaxLocalSteps = schedule.MaxK0
 	MaxDuration   = Time(1) << 58 // 9 years; no phase of a task takes longer
 	MaxTime       = Time(1) << 62 // 146 years; no task starts later
 	MaxRounds     = 1<<31 - 1
@@ -34,7 +33,7 @@ type Config struct {
 	Select  Selection        // nil: Uniform
 	K       schedule.K
 	Eta     schedule.Eta
-	Epochs  Epochs                 // where K counts epochs, not local steps
+	Epochs  schedule.Epochs        // where K counts epochs, not local steps
 	Loss    schedule.Loss          // what the schedules see as a round's loss
 	Window  schedule.WindowConfig  // Eq. 15's rolling loss
 	Plateau schedule.PlateauConfig // when a validation error counts as converged
@@ -95,30 +94,6 @@ func (e *ClientEvaluation) any() bool { return e.Every > 0 || len(e.Rounds) > 0 
 
 func (e *ClientEvaluation) due(round int) bool {
 	return e.Every > 0 && round%e.Every == 0 || slices.Contains(e.Rounds, round)
-}
-
-// Epochs is what a client's local steps follow from where a schedule of K counts
-// epochs, in parts of which [schedule.Parts] are one: as many minibatches as that
-// part of the client's samples fills, so that a client with more data takes longer.
-type Epochs struct {
-	Batch   int     // samples a minibatch; 0: K counts local steps
-	Samples float64 // mean over the clients, for the K_r of reports
-	// Own gives a client's own samples a minibatch, 0 for Batch; nil: all have Batch.
-	Own func(client int) int
-}
-
-// Of is the epochs of one client.
-func (e Epochs) Of(client int) Epochs {
-	if e.Own != nil {
-		e.Batch = cmp.Or(e.Own(client), e.Batch)
-	}
-	return e
-}
-
-// Steps is the local steps of a client with so many samples.
-func (e Epochs) Steps(k int, samples float64) int {
-	steps := math.Ceil(float64(k) * samples / (schedule.Parts * float64(e.Batch)))
-	return int(min(max(1, steps), MaxLocalSteps+1))
 }
 
 // Limits end a run; zero values do not. At least one is set.

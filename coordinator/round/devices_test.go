@@ -39,7 +39,7 @@ func drawDevices(t *rapid.T, c *Config) {
 	if !c.Train || QueryOf(c.Select) > 0 || !rapid.Bool().Draw(t, "with devices") {
 		return
 	}
-	c.Epochs = Epochs{}
+	c.Epochs = schedule.Epochs{}
 	c.Devices = Devices{Count: rapid.IntRange(1, 4).Draw(t, "devices"), Liveness: Time(rapid.IntRange(1, 50).Draw(t, "liveness"))}
 	if needs := registry.NeedsOf(c.Select); !needs.Samples && !needs.Times && rapid.Bool().Draw(t, "sampled") {
 		c.Devices.Include = Sampled
@@ -85,7 +85,7 @@ func TestDevicesBesideTheCohortChangeNoSimulatedTask(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c, plan := world(t)
 		c.Train, c.Available, c.NextChange, c.Batteries, c.Server = true, nil, nil, nil, Server{}
-		c.Stop, c.K, c.Epochs = Limits{Rounds: 5}, schedule.RoundsK{K0: 8}, Epochs{}
+		c.Stop, c.K, c.Epochs = Limits{Rounds: 5}, schedule.RoundsK{K0: 8}, schedule.Epochs{}
 		c.Eta = config().Eta // others may follow the times of devices
 		c.Late = nil         // a late client's place is another's
 		if closing.Overlaps(c.Closing) || QueryOf(c.Select) > 0 {

@@ -19,29 +19,28 @@
 //   - Every task ends in exactly one [Outcome].
 //   - A client has at most one task at a time. When its task has an outcome it
 //     is free: a client that is late or not needed stops, unless its task may
-//     outlive its round ([Use]).
+//     outlive its round ([closing.Use]).
 //   - A task names the newest model of its time as its base. A model is kept
 //     until nothing can be trained from it any more; then, and once, it is
 //     released.
 //   - A client is given a task only while it is available.
 //
-// A [Closing] rule says when a round closes, a [Selection] which clients are
+// A [closing.Rule] says when a round closes, a [Selection] which clients are
 // asked, and for how many local steps. Each is one file that registers itself
-// in [Closings] or [Selections], here or in another package. Package selection
-// has all selections but the default, [Uniform].
+// in [closing.Rules] or [Selections]. Package selection has all selections but
+// the default, [Uniform].
 //
 //	round.go      a round from its opening to its report, in that order
 //	machine.go    the machine, its phases, events by kind; which need not wait for a plan
 //	event.go      events and timers; effects.go: what follows from them
 //	sampling.go   slots to clients, waiting for clients that are away
 //	query.go      candidates and their losses
-//	closing.go    what a closing rule is; closing_*.go: one rule each
 //	late.go       tasks that outlive their round
 //	selection.go  what a selection is; uniform.go: the default
 //	following.go  what selections are told that follow their clients
 //	devices.go    real devices: which take part, and answers that cannot count
 //	task.go       the tasks under way, and the models they start from
-//	battery.go    what clients' batteries hold, and who waits to be charged
+//	battery.go    what tasks take of clients' batteries, and who waits to be charged
 //	stragglers.go how long a round waits for its slowest client
 //	transfers.go  transfers that share the server's bandwidth
 //	state.go      all that a machine remembers; check.go: states that cannot be

@@ -93,6 +93,7 @@ type Report struct {
 	Candidates   int     // clients asked for their loss
 	LeftOut      int     // clients that the selection left out when it was their turn
 	Outcomes     [Outcomes]int
+	LateUsed     int     // of the accepted ones, updates of tasks that outlived their round
 	Steps        Spread  // of the local steps that these tasks were given
 	TrainingLoss float64 // mean first-step loss of the accepted clients at the round's start model (Eq. 15's inner mean), each at its own base model where rounds overlap or updates are late; NaN when not trained or nothing was accepted
 	WindowLoss   float64 // mean of TrainingLoss over the last s rounds, this one included; NaN when none has one

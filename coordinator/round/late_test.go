@@ -78,6 +78,7 @@ func TestLateUpdatesCountInTheRoundInWhichTheyCome(t *testing.T) {
 		c.Clients, c.Closing, c.Late, c.Stop.Rounds = 12, x.closing, x.late, len(x.ends)
 		p := newPlayer(t, c, rand.New(rand.NewPCG(1, 1)), func(task Task) Plan { return Plan{Compute: x.takes[task.Task-1]} })
 		var stale [][]int
+		late := make([]int, len(x.ends)) // updates of earlier rounds
 		for p.machine.Phase() != Stopped {
 			before := len(p.trained)
 			p.turn(t)
@@ -87,13 +88,17 @@ func TestLateUpdatesCountInTheRoundInWhichTheyCome(t *testing.T) {
 				}
 				for _, task := range p.trained[before:] {
 					stale[p.machine.Round()-1] = append(stale[p.machine.Round()-1], task.Staleness)
+					if task.Round < p.machine.Round() {
+						late[p.machine.Round()-1]++
+					}
 				}
 			}
 		}
 		p.over(t)
 		for i, r := range p.reports {
-			if r.End != x.ends[i] || r.Outcomes != x.want[i] || !slices.Equal(stale[i], x.stale[i]) {
+			if r.End != x.ends[i] || r.Outcomes != x.want[i] || !slices.Equal(stale[i], x.stale[i]) || r.LateUsed != late[i] {
 				t.Errorf("%s: round %d closed at %d with %v and staleness %v, want %d with %v and %v", x.name, i+1, r.End, r.Outcomes, stale[i], x.ends[i], x.want[i], x.stale[i])
+				t.Errorf("%s: it has %d late updates, want %d", x.name, r.LateUsed, late[i])
 			}
 		}
 		if got := p.stop.Outcomes[Cancelled]; got != x.rest {

@@ -3,6 +3,7 @@ package round
 import (
 	"fmt"
 
+	"fedpace/coordinator/battery"
 	"fedpace/coordinator/closing"
 	"fedpace/coordinator/schedule"
 	"fedpace/internal/bitset"
@@ -28,7 +29,8 @@ type Machine struct {
 	busy      bitset.Set // clients that have a task
 	versions  versions   // of the model that tasks may start from, when the run trains
 	link      *link      // where transfers share the server; nil: they do not
-	ready     []Time     // by client: when its battery allows a task; nil: there are no batteries
+
+	batteries *battery.Book // nil: nobody's energy ends
 
 	limits Setup   // that of the run, with the time of the round under way
 	free   []int32 // memory of sampling
@@ -90,7 +92,7 @@ func newMachine(c Config, s State) (m *Machine, err error) {
 	if m.order, err = m.config.Select.Order(m.setup); err != nil {
 		return nil, err
 	}
-	m.ready = m.readyTimes()
+	m.batteries = c.book(m.s.Charges)
 	m.overlapping, _ = c.Closing.(closing.Overlapping)
 	m.times = c.readsStragglers() && m.overlapping == nil // rounds that overlap wait for nobody
 	m.drawing, _ = m.order.(Drawing)

@@ -145,10 +145,10 @@ func TestCohortOfEverybody(t *testing.T) {
 
 // draw is the first n of a round's order.
 func (c *cohort) draw(seed uint64, round, n, clients int) []int {
-	if len(c.clients) != clients {
-		*c = *newCohort(seed, clients)
+	if c.Shuffle == nil || c.Len() != clients {
+		*c = newCohort(seed, clients)
 	}
-	c.seed = seed
+	c.Seed = seed
 	c.Start(round)
 	var drawn []int
 	for range n {

@@ -384,7 +384,7 @@ func world(t *rapid.T) (Config, func(Task) Plan) {
 	c.Eta = rapid.SampledFrom([]schedule.Eta{c.Eta, formula("eta / (1 + straggler_share)")}).Draw(t, "eta")
 	c.Loss = rapid.SampledFrom([]schedule.Loss{{}, {Validation: true}, {Trim: 0.2}}).Draw(t, "loss")
 	if rapid.Bool().Draw(t, "epochs") {
-		c.Epochs = Epochs{Batch: 7, Samples: 20}
+		c.Epochs = schedule.Epochs{Batch: 7, Samples: 20}
 	}
 	c.Samples = func(client int) int { return (client*7 + 1) % 5 * 10 }
 	c.Expect = func(client, steps int) Time { return Time(5 + steps*(client%8)) }

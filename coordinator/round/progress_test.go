@@ -85,13 +85,13 @@ func TestEpochsFollowTheSamples(t *testing.T) {
 		{5 * schedule.Parts, 0, 1},
 		{1 << 30, 1e12, MaxLocalSteps + 1},
 	} {
-		if got := (Epochs{Batch: 10}).Steps(test.k, test.samples); got != test.want {
+		if got := (schedule.Epochs{Batch: 10}).Steps(test.k, test.samples); got != test.want {
 			t.Errorf("%d thousandths of an epoch of %v samples: %d steps, want %d", test.k, test.samples, got, test.want)
 		}
 	}
 	c := config()
 	c.Clients, c.Cohort, c.Closing, c.Stop = 4, 4, closing.All{}, Limits{Rounds: 2}
-	c.Samples, c.Epochs = func(client int) int { return 10 * client }, Epochs{Batch: 5, Samples: 15}
+	c.Samples, c.Epochs = func(client int) int { return 10 * client }, schedule.Epochs{Batch: 5, Samples: 15}
 	c.K = schedule.FixedK{K0: 2 * schedule.Parts}
 	steps := map[int]int{}
 	reports, _, _ := play(t, c, rand.New(rand.NewPCG(1, 1)), func(x Task) Plan {

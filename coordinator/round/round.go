@@ -429,6 +429,7 @@ func (m *Machine) nextRound() error {
 // window.
 func (m *Machine) report() *Report {
 	report := m.s.Round.Report
+	report.LateUsed = m.s.Round.Stale
 	if !m.s.Round.Trained {
 		report.TrainingLoss = noLoss
 	}

@@ -48,7 +48,7 @@ func (m *Machine) fillSlots() error {
 	}
 	reason := LeftOut
 	if !m.leavesOutAll() {
-		if reason = Deserted; m.ready != nil {
+		if reason = Deserted; m.batteries != nil {
 			reason = Drained
 		}
 		if err := m.awaitAvailability(); err != nil || m.s.Change != 0 || m.outstanding() > 0 {
@@ -70,7 +70,7 @@ func (m *Machine) available(client int) bool {
 	if i, ok := m.device(client); ok {
 		return m.s.Present[i]
 	}
-	if m.ready != nil && m.ready[client] > m.s.Now {
+	if !m.batteries.Allows(client, m.s.Now) {
 		return false
 	}
 	return m.config.Available == nil || m.config.Available(client, m.s.Now)
@@ -172,7 +172,7 @@ func (m *Machine) issueTask(client int) {
 	tasks.unplaced++
 	tasks.outstanding++
 	m.busy.Add(client)
-	m.unplug(client)
+	m.batteries.Unplug(client, m.s.Now)
 	if m.config.Train {
 		m.versions[m.s.Model]++
 	}
@@ -237,10 +237,7 @@ func (m *Machine) issue(list *[]TaskState, next *uint64, client, steps int) {
 // send asks for the plan of a task or candidate.
 func (m *Machine) send(t *TaskState) {
 	x := m.describe(grow(&m.out.Tasks), t)
-	x.Start, x.Probe = t.Start, len(m.s.Candidates) > 0
-	if b := m.battery(x.Client); b != nil {
-		x.Joules = b.Joules
-	}
+	x.Start, x.Probe, x.Joules = t.Start, len(m.s.Candidates) > 0, m.batteries.Joules(x.Client)
 }
 
 // describe is a task as the driver sees it. Without training there is one model.
@@ -258,7 +255,7 @@ func (m *Machine) describe(x *Task, t *TaskState) *Task {
 // there is one or none is to come. A task that has ended may make a change come
 // earlier, since its client's battery is charged from then on.
 func (m *Machine) awaitAvailability() error {
-	if m.s.Change != 0 && m.ready == nil {
+	if m.s.Change != 0 && m.batteries == nil {
 		return nil
 	}
 	at, ok := m.nextAvailable()

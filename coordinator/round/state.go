@@ -106,6 +106,7 @@ func Restore(c Config, s State) (*Machine, error) {
 	if err := s.check(&c); err != nil {
 		return nil, fmt.Errorf("round: state: %w", err)
 	}
+	s.Charges = slices.Clone(s.Charges) // which the machine changes in place
 	m, err := newMachine(c, s)
 	if err != nil {
 		return nil, err
@@ -119,7 +120,7 @@ func Restore(c Config, s State) (*Machine, error) {
 		}
 	}
 	left := s.Left
-	m.s.Left, m.s.Order, m.s.Charges = nil, Memory{}, slices.Clone(s.Charges)
+	m.s.Left, m.s.Order = nil, Memory{}
 	m.s.StepsDone, m.s.Present, m.s.Round.Times = slices.Clone(s.StepsDone), slices.Clone(s.Present), slices.Clone(s.Round.Times)
 	m.s.Simulated.List, m.s.Devices.List, m.s.Candidates = slices.Clone(s.Simulated.List), slices.Clone(s.Devices.List), slices.Clone(s.Candidates)
 	for _, tasks := range m.bothTasks() {

@@ -2,7 +2,6 @@ package round
 
 import (
 	"fmt"
-	"math"
 	"slices"
 
 	"fedpace/coordinator/fairshare"
@@ -40,34 +39,24 @@ const (
 
 // link is where the transfers of tasks and candidates are shared.
 type link struct {
-	down, up   *fairshare.Server   // nil: not shared
-	shared     []*fairshare.Server // those that are
-	candidates int                 // that have not answered
+	*fairshare.Link
+	candidates int // that have not answered
 }
 
 func newLink(c *Config, now Time) *link {
 	if !c.Server.shared() {
 		return nil
 	}
-	l := &link{}
-	share := func(need fairshare.Work) (way *fairshare.Server) {
-		if !need.IsZero() {
-			way = fairshare.New(need, int64(now))
-			l.shared = append(l.shared, way)
-		}
-		return way
-	}
-	l.down, l.up = share(c.Server.Download), share(c.Server.Upload)
-	return l
+	return &link{Link: fairshare.NewLink(c.Server.Download, c.Server.Upload, int64(now))}
 }
 
 // way is the server that a task shares at a stage; nil: none.
 func (l *link) way(stage Stage) *fairshare.Server {
 	switch stage {
 	case Downloading:
-		return l.down
+		return l.Down
 	case Uploading:
-		return l.up
+		return l.Up
 	}
 	return nil
 }
@@ -88,18 +77,18 @@ func (m *Machine) beginTransfers(t *TaskState) {
 		t.Timer = m.set(Timer{At: leaves, Priority: priorityTask, Kind: TaskDrops, Task: t.Task})
 	}
 	holds := QueryOf(m.config.Select) > 0 && !candidate
-	if m.link.down == nil || holds {
+	if m.link.Down == nil || holds {
 		m.compute(t, t.Download)
 		return
 	}
-	t.Stage, t.Link = Downloading, uint64(m.link.down.Start(int64(m.s.Now), t.Task, int64(t.Download)))
+	t.Stage, t.Link = Downloading, uint64(m.link.Down.Start(int64(m.s.Now), t.Task, int64(t.Download)))
 }
 
 // compute sets the timer for the end of a task's computing, with the transfers
 // before and after that are not shared.
 func (m *Machine) compute(t *TaskState, before Time) {
 	takes := before + t.Compute
-	if m.link.up == nil && len(m.s.Candidates) == 0 {
+	if m.link.Up == nil && len(m.s.Candidates) == 0 {
 		takes += t.Upload
 	}
 	t.Stage = Computing
@@ -124,24 +113,21 @@ func (m *Machine) transferEnds(timer Timer) error {
 	if err := unset(&m.s.Transfer, timer); err != nil {
 		return err
 	}
-	for _, way := range m.link.shared {
-		task, ok := way.Take(int64(m.s.Now))
-		if !ok {
-			continue
-		}
-		t, err := m.atStage(task, Downloading, Uploading)
-		if err != nil {
-			return err
-		}
-		if way == m.link.down {
-			t.Download = m.s.Now - t.Start
-			m.compute(t, 0)
-			return nil
-		}
-		t.Upload = m.s.Now - t.Start - t.Download - t.Compute
-		return m.arrived(t, timer.Seq)
+	task, way := m.link.Take(int64(m.s.Now))
+	if way == nil {
+		return fmt.Errorf("round: timer %d fell due and no transfer is complete", timer.Seq)
 	}
-	return fmt.Errorf("round: timer %d fell due and no transfer is complete", timer.Seq)
+	t, err := m.atStage(task, Downloading, Uploading)
+	if err != nil {
+		return err
+	}
+	if way == m.link.Down {
+		t.Download = m.s.Now - t.Start
+		m.compute(t, 0)
+		return nil
+	}
+	t.Upload = m.s.Now - t.Start - t.Download - t.Compute
+	return m.arrived(t, timer.Seq)
 }
 
 // taskComputed handles the end of a task's computing.
@@ -153,10 +139,10 @@ func (m *Machine) taskComputed(timer Timer) error {
 	if err := unset(&t.Link, timer); err != nil {
 		return err
 	}
-	if m.link.up == nil || len(m.s.Candidates) > 0 {
+	if m.link.Up == nil || len(m.s.Candidates) > 0 {
 		return m.arrived(t, timer.Seq)
 	}
-	t.Stage, t.Link = Uploading, uint64(m.link.up.Start(int64(m.s.Now), t.Task, int64(t.Upload)))
+	t.Stage, t.Link = Uploading, uint64(m.link.Up.Start(int64(m.s.Now), t.Task, int64(t.Upload)))
 	return nil
 }
 
@@ -189,22 +175,10 @@ func (m *Machine) endTransfers(t *TaskState) {
 		if t.Stage == Uploading {
 			own, after = &t.Upload, max(0, after-t.Download-t.Compute)
 		}
-		*own = stretched(after, *own, way.Stop(int64(m.s.Now), int32(t.Link)).Of(way.Need()))
+		left := way.Stop(int64(m.s.Now), int32(t.Link)).Of(way.Need())
+		*own = Time(fairshare.Stretched(int64(after), int64(*own), left, int64(MaxDuration)))
 	}
 	t.Stage, t.Link = NoStage, 0
-}
-
-// stretched is how long a transfer takes at the pace that left a part of it
-// undone after so long; own is its time by itself.
-func stretched(after, own Time, left float64) Time {
-	switch {
-	case left <= 0:
-		return after
-	case left >= 1 || after == 0:
-		return max(own, after+1)
-	}
-	whole := math.Round(float64(after) / (1 - left))
-	return Time(min(max(whole, float64(after+1)), float64(MaxDuration)))
 }
 
 // setTransferTimer sets the timer for the next transfer that is complete.
@@ -212,18 +186,14 @@ func (m *Machine) setTransferTimer() {
 	if m.link == nil {
 		return
 	}
-	due := Time(math.MaxInt64)
-	for _, way := range m.link.shared {
-		if at, ok := way.Due(); ok {
-			due = min(due, Time(at))
-		}
-	}
-	if m.s.Transfer != 0 && m.s.TransferAt == due {
+	at, ok := m.link.Due()
+	due := Time(at)
+	if m.s.Transfer != 0 && ok && m.s.TransferAt == due {
 		return
 	}
 	m.cancel(&m.s.Transfer)
 	m.s.TransferAt = 0
-	if due < math.MaxInt64 {
+	if ok {
 		m.s.TransferAt = due
 		m.s.Transfer = m.set(Timer{At: due, Priority: priorityTransfer, Kind: TransferEnds})
 	}

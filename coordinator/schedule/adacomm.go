@@ -33,6 +33,8 @@ func (s AdaComm) With(run Setup) (K, error) {
 
 func (AdaComm) Needs() Needs { return Needs{Losses: true} }
 
+func (AdaComm) AtMostK0() {}
+
 // LocalSteps changes K in the first round of an interval. It compares squares, as
 // [ErrorK] compares cubes, so that K is the same on every architecture.
 func (s AdaComm) LocalSteps(p Progress) int {

@@ -53,6 +53,8 @@ func (s ExpressionK) Check(p Progress) error {
 		return fmt.Errorf("the formula %s is not a number, want 1 to %d", s.Formula, most)
 	case math.IsInf(x, 1):
 		return fmt.Errorf("the formula %s is infinite, want 1 to %d", s.Formula, most)
+	case math.IsInf(x, -1):
+		return fmt.Errorf("the formula %s is minus infinity, want 1 to %d", s.Formula, most)
 	case x > float64(most):
 		return fmt.Errorf("the formula %s is %v, want 1 to %d", s.Formula, x, most)
 	}

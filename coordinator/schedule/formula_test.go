@@ -119,3 +119,45 @@ func TestAnyTextIsRefusedOrHasAValue(t *testing.T) {
 		t.Error("no text is a formula")
 	}
 }
+
+// What a formula gives that is no number of steps is told with what would be one.
+func TestAFormulaSaysWhyItHasNoSteps(t *testing.T) {
+	for formula, want := range map[string]string{
+		"log(-r)":    "the formula log(-r) is not a number, want 1 to 1073741824",
+		"log(r - 1)": "the formula log(r - 1) is minus infinity, want 1 to 1073741824",
+		"1 / (r-1)":  "the formula 1 / (r-1) is infinite, want 1 to 1073741824",
+		"2e9":        "the formula 2e9 is 2e+09, want 1 to 1073741824",
+		"-7":         "",
+	} {
+		k, err := ExpressionK{Formula: formula}.With(Setup{K0: 80, Eta0: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = k.(ExpressionK).Check(Progress{Round: 1})
+		if steps := k.LocalSteps(Progress{Round: 1}); (err == nil) != (want == "") || err != nil && err.Error() != want || (steps >= 1 && steps <= MaxK0) != (err == nil) {
+			t.Errorf("%s: %d steps, %v, want %q", formula, steps, err, want)
+		}
+	}
+}
+
+// A schedule that promises to stay at or below K_0 does, whatever it is told.
+func TestSchedulesThatNeverExceedK0(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		k0 := rapid.IntRange(1, 200).Draw(t, "K_0")
+		setup := Setup{K0: k0, Eta0: 1, Theory: Theory{Factor: rapid.Float64Range(1e-3, 1e6).Draw(t, "factor")}}
+		p := Progress{Round: 2, HasLoss: true, LossRatio: rapid.Float64Range(0, 50).Draw(t, "ratio"), Converged: rapid.Bool().Draw(t, "converged")}
+		p.Loss, p.Seconds, p.Previous = p.LossRatio, rapid.Float64Range(0, 1e4).Draw(t, "seconds"), Decision{LocalSteps: rapid.IntRange(1, k0).Draw(t, "last K")}
+		for _, s := range []K{AdaComm{Seconds: 1, Gamma: 1}, TheoryK{}, StepK{}, ErrorK{}} {
+			k, err := s.With(setup)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := k.LocalSteps(p); AtMostK0(k) && got > k0 {
+				t.Fatalf("%T: K = %d, K_0 is %d", s, got, k0)
+			}
+		}
+	})
+	if k := (ErrorK{}); AtMostK0(k) || AtMostK0(ExpressionK{}) || !AtMostK0(StepK{}) {
+		t.Error("Table 3's schedule follows the loss above K_0, too, and formulas go anywhere")
+	}
+}

@@ -96,7 +96,8 @@ type Needs = registry.Needs
 
 // K is a schedule of local steps: an entry of [Ks], or what its With returns. It may
 // have the method Validate() error for options that do not fit each other, and Check,
-// which says why it has no LocalSteps in a round.
+// which says why it has no LocalSteps in a round. One with the method AtMostK0() promises
+// that K_r never exceeds K_0.
 type K interface {
 	// With returns the schedule of one run, options included.
 	With(Setup) (K, error)
@@ -118,6 +119,12 @@ var (
 	Ks   = registry.New[K]("schedule", "rule")
 	Etas = registry.New[Eta]("schedule", "rule")
 )
+
+// AtMostK0 reports whether a schedule of K promises never to exceed K_0.
+func AtMostK0(k K) bool {
+	_, ok := k.(interface{ AtMostK0() })
+	return ok
+}
 
 // Validate says what is wrong with the options of a schedule of K or eta beyond
 // their tags, if its method Validate does.

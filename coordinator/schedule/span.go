@@ -87,12 +87,13 @@ func (s *toEta) rate(p Progress, curve func(from, to, at, all float64) float64) 
 const tolerance = 1e-12
 
 // steps is a number of local steps: x rounded up, at least 1, and MaxK0 + 1 for
-// whatever exceeds MaxK0. It is 0, which no round takes, for what is not a number.
+// whatever exceeds MaxK0. It is 0, which no round takes, for what is not a number or
+// below all.
 // Where x is above a whole number by no more than float64 rounds, it is that number;
 // largest is the largest number that x was made of.
 func steps(x, largest float64) int {
 	switch {
-	case x != x:
+	case x != x || math.IsInf(x, -1):
 		return 0
 	case x > MaxK0:
 		return MaxK0 + 1

@@ -31,6 +31,8 @@ func (StepK) With(s Setup) (K, error) { return StepK{s.K0, s.DecayRound}, s.chec
 
 func (s StepK) Needs() Needs { return Needs{Validation: s.DecayRound == 0} }
 
+func (StepK) AtMostK0() {}
+
 // StepEta decays once, to eta_0/10 (Table 3, eta_r-step).
 type StepEta struct {
 	Eta0       float64

@@ -42,6 +42,8 @@ func (TheoryK) With(s Setup) (K, error) {
 
 func (TheoryK) Needs() Needs { return Needs{Losses: true} }
 
+func (TheoryK) AtMostK0() {}
+
 // LocalSteps is the least K with K³ W >= Factor (F_r − Offset), as in [ErrorK]
 // without a cube root.
 func (s TheoryK) LocalSteps(p Progress) int {

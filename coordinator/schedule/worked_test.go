@@ -53,6 +53,7 @@ func TestSchedulesOfKWorked(t *testing.T) {
 		{"formula of an unknown accuracy", ExpressionK{Formula: "accuracy > 0.5 ? 2 : 3"}, []at{r(3, 80), {Progress{Round: 9, HasAccuracy: true, Accuracy: 0.6}, 2}}},
 		{"formula below 1", ExpressionK{Formula: "-3"}, []at{r(1, 1)}},
 		{"formula that is not a number", ExpressionK{Formula: "log(-r)"}, []at{r(1, 0)}},
+		{"formula that is below all", ExpressionK{Formula: "log(r - 1)"}, []at{r(1, 0), r(2, 1)}},
 		{"formula that is too much", ExpressionK{Formula: "1 / (r - 1)"}, []at{r(1, MaxK0+1), r(2, 1)}},
 	} {
 		k, err := c.k.With(Setup{K0: 80, Eta0: 0.4})

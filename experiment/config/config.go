@@ -13,6 +13,7 @@ import (
 	"fedpace/coordinator/round"
 	"fedpace/coordinator/schedule"
 	_ "fedpace/coordinator/selection" // so that select has all entries
+	"fedpace/experiment/config/tree"
 	"fedpace/internal/registry"
 	"fedpace/internal/tasks"
 	"fedpace/metrics"
@@ -139,7 +140,7 @@ func (s Schedule) Named(name string) (Schedule, error) {
 		to   reflect.Value
 		name string
 	}{{reflect.ValueOf(&s.K), pair.K}, {reflect.ValueOf(&s.Eta), pair.Eta}} {
-		n := &node{kind: scalar, text: way.name, isText: true}
+		n := &tree.Node{Kind: tree.Scalar, Text: way.name, IsText: true}
 		if err := r.choice(way.to.Elem(), n, "schedules"); err != nil {
 			return s, err
 		}
@@ -285,10 +286,10 @@ const (
 // Evaluate says how often the global model is measured on held-out samples, and on the
 // clients' own.
 type Evaluate struct {
-	Every   int     `key:"every" default:"50" range:"[1,1000000000]" unit:"rounds" help:"rounds from one validation to the next"`
-	Samples int     `key:"samples" is:"null" range:"[1,1000000000]" help:"held-out samples that a validation takes, spread evenly; null: all"`
-	Metric  Metric  `key:"metric" default:"null" help:"by what models are compared: a metric of the model, or loss"`
-	Target  float64 `key:"target" is:"null" range:"[-1e12,1e12]" help:"value of evaluate.metric whose time the summary gives; null: the one that stops the run"`
+	Every   int      `key:"every" default:"50" range:"[1,1000000000]" unit:"rounds" help:"rounds from one validation to the next"`
+	Samples int      `key:"samples" is:"null" range:"[1,1000000000]" help:"held-out samples that a validation takes, spread evenly; null: all"`
+	Metric  Metric   `key:"metric" default:"null" help:"by what models are compared: a metric of the model, or loss"`
+	Target  *float64 `key:"target" is:"null" range:"[-1e12,1e12]" help:"value of evaluate.metric whose time the summary gives; null: the one that stops the run"`
 
 	Clients ClientEvaluation `key:"clients"`
 }

@@ -17,6 +17,7 @@ import (
 	"fedpace/coordinator/closing"
 	"fedpace/coordinator/schedule"
 	"fedpace/coordinator/selection"
+	"fedpace/experiment/config/tree"
 	"fedpace/internal/tasks"
 	_ "fedpace/internal/testseed"
 )
@@ -276,12 +277,12 @@ func TestYAMLReadsBackAsItWas(t *testing.T) {
 func TestYAMLHoldsEveryKey(t *testing.T) {
 	c := Demonstration()
 	c.Close, c.Select, c.Availability, c.Slowdown = closing.Buffered{N: 3, StalenessLimit: 2}, selection.Fit{From: selection.BySize{}}, device.Trace{Sessions: "x", PeriodSeconds: 3}, device.Spells{}
-	file, err := parseFile("config.yaml", c.YAML())
+	file, err := tree.Parse("config.yaml", c.YAML())
 	if err != nil {
 		t.Fatal(err)
 	}
 	written := map[string]string{}
-	file.places(written, "")
+	file.Places(written, "")
 	for _, k := range KnownKeys() {
 		if k.Help == "" {
 			t.Errorf("%s has no help", k.Key)

@@ -3,30 +3,13 @@ package config
 import (
 	"fmt"
 	"strings"
+
+	"fedpace/experiment/config/tree"
 )
 
 // KeyError says which key of a configuration is wrong, what it holds, and what
 // would be right.
-type KeyError struct {
-	Where   string   // "config.yaml:7", "--set", or empty when the value comes from neither
-	Key     string   // e.g. "schedule.k"
-	Problem string   // a sentence that names the value
-	Others  []string // keys that the problem also concerns
-}
-
-// Error is one line: where, key, problem.
-func (e *KeyError) Error() string {
-	switch e.Where {
-	case "":
-		return e.Key + ": " + e.Problem
-	case setFlag:
-		return e.Where + " " + e.Key + ": " + e.Problem
-	}
-	return e.Where + ": " + e.Key + ": " + e.Problem
-}
-
-// setFlag is the place of a value that comes from the command line.
-const setFlag = "--set"
+type KeyError = tree.KeyError
 
 // notA says that a value is none of those known, and which it may have meant.
 func notA(value, what string, known []string) string {

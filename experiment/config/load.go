@@ -1,7 +1,6 @@
 package config
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -10,8 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/goccy/go-yaml/ast"
-
+	"fedpace/experiment/config/tree"
 	"fedpace/internal/registry"
 )
 
@@ -60,11 +58,11 @@ func LoadData(path string) (d Data, err error) {
 	if err != nil {
 		return d, err
 	}
-	root, err := parseFile(path, text)
+	root, err := tree.Parse(path, text)
 	if err != nil {
 		return d, err
 	}
-	n := root.fields["data"]
+	n := root.Fields["data"]
 	if n == nil {
 		return d, &KeyError{Where: path, Key: "data", Problem: "is not set"}
 	}
@@ -87,27 +85,27 @@ func resolve(name string, text []byte, sets []string) (Config, error) {
 	if len(text) > MaxFile {
 		return Config{}, fmt.Errorf("configuration: %s is larger than %d bytes", name, MaxFile)
 	}
-	file, err := parseFile(name, text)
+	file, err := tree.Parse(name, text)
 	if err != nil {
 		return Config{}, err
 	}
-	flags := &node{kind: mapping}
+	flags := &tree.Node{Kind: tree.Map}
 	for _, s := range sets {
 		one, err := parseSet(s)
 		if err != nil {
 			return Config{}, err
 		}
-		flags.overlay("", one, choiceWord)
+		flags.Overlay("", one, choiceWord)
 	}
 	places := map[string]string{}
-	file.places(places, "")
-	flags.places(places, "")
+	file.Places(places, "")
+	flags.Places(places, "")
 	given := func(path string) bool { _, ok := places[path]; return ok }
 	place := func(err error) error {
 		var k *KeyError
 		if errors.As(err, &k) && k.Where == "" {
 			for _, name := range append([]string{k.Key}, k.Others...) {
-				if k.Where = placeOf(places, name); k.Where != "" {
+				if k.Where = tree.PlaceOf(places, name); k.Where != "" {
 					break
 				}
 			}
@@ -116,13 +114,13 @@ func resolve(name string, text []byte, sets []string) (Config, error) {
 	}
 
 	c := Demonstration()
-	for _, from := range []*node{file, flags} {
-		n := from.fields["task"]
+	for _, from := range []*tree.Node{file, flags} {
+		n := from.Fields["task"]
 		if n == nil {
 			continue
 		}
-		task := &node{kind: mapping}
-		task.set("task", n)
+		task := &tree.Node{Kind: tree.Map}
+		task.Set("task", n)
 		if err := new(reader).group(reflect.ValueOf(&c).Elem(), task, ""); err != nil {
 			return Config{}, err
 		}
@@ -136,7 +134,7 @@ func resolve(name string, text []byte, sets []string) (Config, error) {
 		}
 	}
 	r := reader{task: c.Task}
-	for _, from := range []*node{file, flags} {
+	for _, from := range []*tree.Node{file, flags} {
 		if err := r.group(reflect.ValueOf(&c).Elem(), from, ""); err != nil {
 			return Config{}, err
 		}
@@ -162,63 +160,42 @@ func resolve(name string, text []byte, sets []string) (Config, error) {
 	return c, nil
 }
 
-// parseFile reads what a YAML file sets; name is how messages call it.
-func parseFile(name string, text []byte) (*node, error) {
-	empty := &node{kind: mapping}
-	text = bytes.TrimPrefix(text, []byte("\ufeff")) // some editors begin a file with it
-	if len(bytes.TrimSpace(text)) == 0 {
-		return empty, nil
-	}
-	root, err := parseYAML(text)
-	if err != nil {
-		return nil, syntaxError(name, err)
-	}
-	place := func(n ast.Node) string { return fmt.Sprintf("%s:%d", name, lineOf(n)) }
-	n, err := newNode(root, "", place)
-	switch {
-	case err != nil:
-		return nil, err
-	case n.kind == null:
-		return empty, nil
-	case n.kind != mapping:
-		return nil, fmt.Errorf("%s: a configuration is a map of keys, e.g. \"task: femnist\"", place(root))
-	}
-	return n, nil
-}
-
 // parseSet reads what "key=value" sets.
-func parseSet(s string) (*node, error) {
+func parseSet(s string) (*tree.Node, error) {
 	path, value, ok := strings.Cut(s, "=")
 	path = strings.TrimSpace(path)
 	if !ok || path == "" {
 		return nil, fmt.Errorf("--set %q: want key=value, e.g. schedule.k=error", s)
 	}
 	if len(value) > registry.MaxText {
-		return nil, &KeyError{Where: setFlag, Key: path, Problem: fmt.Sprintf("a value of %d bytes is too long (at most %d)", len(value), registry.MaxText)}
+		return nil, &KeyError{Where: tree.SetFlag, Key: path, Problem: fmt.Sprintf("a value of %d bytes is too long (at most %d)", len(value), registry.MaxText)}
 	}
-	root, n := &node{kind: mapping}, &node{where: setFlag, kind: scalar, text: value, isText: true}
+	root, n := &tree.Node{Kind: tree.Map}, &tree.Node{Where: tree.SetFlag, Kind: tree.Scalar, Text: value, IsText: true}
 	// Text stands as it is, so that paths and addresses need no YAML quotes.
 	if !takesText(path) || value == "null" || value != "" && strings.ContainsAny(value[:1], `"'{`) {
-		parsed, err := parseYAML([]byte(value))
-		if err != nil {
-			return nil, syntaxError(setFlag+" "+path, err)
-		}
-		if n, err = newNode(parsed, setFlag, func(ast.Node) string { return setFlag }); err != nil {
+		var err error
+		if n, err = tree.Value(tree.SetFlag+" "+path, tree.SetFlag, []byte(value)); err != nil {
 			return nil, err
 		}
 	}
-	return root, root.insert("", path, n)
+	return root, root.Insert("", path, n)
 }
 
 // choiceWord is the key that names the entry of the choice at a path; "" if
-// there is no choice, or its options stand beside it.
-func choiceWord(path string) string {
+// there is no choice, or its options stand beside it. short is the key that a scalar in
+// place of the struct there gives; "" if there is none.
+func choiceWord(path string) (word, short string) {
 	for _, o := range optionsAt(path) {
 		if p := registry.For(o.Type); p != nil && !o.Flat {
-			return p.Word
+			return p.Word, ""
+		}
+		if o.Type.Kind() == reflect.Struct {
+			for _, s := range shortOf(o.Type) {
+				return "", s.Key
+			}
 		}
 	}
-	return ""
+	return "", ""
 }
 
 // takesText says whether the key at a path holds text of any kind.

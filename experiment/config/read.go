@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"fedpace/experiment/config/tree"
 	"fedpace/internal/registry"
 )
 
@@ -59,13 +60,13 @@ func (r *reader) standard(o *registry.Option, v reflect.Value) {
 	case o.Default == "null" || o.Default == "":
 		return
 	}
-	n := &node{kind: scalar, text: o.Default, isText: v.Kind() == reflect.String || v.Kind() == reflect.Interface}
+	n := &tree.Node{Kind: tree.Scalar, Text: o.Default, IsText: v.Kind() == reflect.String || v.Kind() == reflect.Interface}
 	if strings.ContainsAny(o.Default[:1], "[{") {
-		root, err := parseFile("default", []byte("x: "+o.Default))
+		root, err := tree.Parse("default", []byte("x: "+o.Default))
 		if err != nil {
 			panic(err)
 		}
-		n = root.fields["x"]
+		n = root.Fields["x"]
 	}
 	fresh := reader{task: r.task}
 	if err := fresh.value(o, v, n, o.Key); err != nil {
@@ -75,27 +76,22 @@ func (r *reader) standard(o *registry.Option, v reflect.Value) {
 
 func join(path, key string) string { return strings.TrimPrefix(path+"."+key, ".") }
 
-// fail is an error about the value at a path.
-func fail(n *node, path, format string, args ...any) error {
-	return &KeyError{Where: n.where, Key: path, Problem: fmt.Sprintf(format, args...)}
-}
-
 // group sets the options of a struct that a map names and leaves the others.
-func (r *reader) group(v reflect.Value, n *node, path string) error {
+func (r *reader) group(v reflect.Value, n *tree.Node, path string) error {
 	options := registry.Options(v.Type())
-	beside := &node{where: n.where, kind: mapping} // for the entry that a key of the map names
+	beside := &tree.Node{Where: n.Where, Kind: tree.Map} // for the entry that a key of the map names
 	flat := slices.IndexFunc(options, func(o registry.Option) bool { return o.Flat })
-	err := r.options(v, n, path, func(key string, child *node) error {
+	err := r.options(v, n, path, func(key string, child *tree.Node) error {
 		switch {
-		case key == bare:
-			return fail(child, path, "this is a group of keys: %s", orList(keysOf(options)))
+		case key == tree.Bare:
+			return tree.Fail(child, path, "this is a group of keys: %s", orList(keysOf(options)))
 		case flat < 0:
-			return fail(child, join(path, key), "%s", unknownKey(join(path, key), keysOf(options)))
+			return tree.Fail(child, join(path, key), "%s", unknownKey(join(path, key), keysOf(options)))
 		}
-		beside.set(key, child)
+		beside.Set(key, child)
 		return nil
 	})
-	if err != nil || beside.keys == nil {
+	if err != nil || beside.Keys == nil {
 		return err
 	}
 	return r.choice(v.FieldByIndex(options[flat].Index), beside, path)
@@ -103,12 +99,12 @@ func (r *reader) group(v reflect.Value, n *node, path string) error {
 
 // options sets the options of a struct that a map names. other takes each key of
 // the map that is none of them.
-func (r *reader) options(v reflect.Value, n *node, path string, other func(key string, child *node) error) error {
+func (r *reader) options(v reflect.Value, n *tree.Node, path string, other func(key string, child *tree.Node) error) error {
 	options := registry.Options(v.Type())
-	for _, key := range n.keys {
+	for _, key := range n.Keys {
 		i := slices.IndexFunc(options, func(o registry.Option) bool { return o.Key == key && !o.Flat })
 		var err error
-		if child := n.fields[key]; i < 0 {
+		if child := n.Fields[key]; i < 0 {
 			err = other(key, child)
 		} else {
 			err = r.value(&options[i], v.FieldByIndex(options[i].Index), child, join(path, key))
@@ -129,9 +125,9 @@ func keysOf(options []registry.Option) []string {
 }
 
 // value sets one option.
-func (r *reader) value(o *registry.Option, v reflect.Value, n *node, path string) error {
+func (r *reader) value(o *registry.Option, v reflect.Value, n *tree.Node, path string) error {
 	group := (v.Kind() == reflect.Struct || v.Kind() == reflect.Interface) && !strings.Contains(path, "[")
-	if n.kind == null {
+	if n.Kind == tree.Null {
 		switch {
 		case o.Null:
 			r.forget(path)
@@ -141,7 +137,11 @@ func (r *reader) value(o *registry.Option, v reflect.Value, n *node, path string
 			r.forget(path)
 			r.standard(o, v)
 			return nil
-		case group: // whose keys are all commented out
+		case group && n.Where != tree.SetFlag: // whose keys are all commented out
+			return nil
+		case v.Kind() == reflect.Interface:
+			r.forget(path)
+			r.standard(o, v)
 			return nil
 		}
 	}
@@ -158,7 +158,7 @@ func (r *reader) value(o *registry.Option, v reflect.Value, n *node, path string
 		element := *o
 		element.Null, element.Optional = false, false
 		if to.Elem().Kind() == reflect.Struct {
-			r.begin(to.Elem(), n.where, path, "")
+			r.begin(to.Elem(), n.Where, path, "")
 		}
 		v.Set(to)
 		return r.value(&element, to.Elem(), n, path)
@@ -169,66 +169,67 @@ func (r *reader) value(o *registry.Option, v reflect.Value, n *node, path string
 }
 
 // list sets a list anew.
-func (r *reader) list(o *registry.Option, v reflect.Value, n *node, path string) error {
-	if o.Single && n.kind == scalar {
-		n = &node{where: n.where, kind: list, items: []*node{n}}
+func (r *reader) list(o *registry.Option, v reflect.Value, n *tree.Node, path string) error {
+	if o.Single && n.Kind == tree.Scalar {
+		n = &tree.Node{Where: n.Where, Kind: tree.List, Items: []*tree.Node{n}}
 	}
-	if n.kind != list {
-		return n.instead(path, "a list")
+	if n.Kind != tree.List {
+		return n.Instead(path, "a list")
 	}
 	element := *o
 	element.Null, element.Optional = false, false
-	v.Set(reflect.MakeSlice(v.Type(), len(n.items), len(n.items)))
-	for i, item := range n.items {
+	v.Set(reflect.MakeSlice(v.Type(), len(n.Items), len(n.Items)))
+	for i, item := range n.Items {
 		at := fmt.Sprintf("%s[%d]", path, i)
 		if v.Index(i).Kind() == reflect.Struct {
-			r.begin(v.Index(i), item.where, at, "")
+			r.begin(v.Index(i), item.Where, at, "")
 		}
 		if err := r.value(&element, v.Index(i), item, at); err != nil {
 			return err
 		}
 	}
-	if len(n.items) == 0 {
+	if len(n.Items) == 0 {
 		v.SetZero()
 	}
 	return nil
 }
 
-// record sets a struct: a group of the configuration keeps what is not named, a
-// struct in a list, an entry, or with a short form is set anew.
-func (r *reader) record(v reflect.Value, n *node, path string) error {
+// record sets a struct: a map keeps what it does not name, but for the options of an
+// entry that it sets anew. A scalar in place of the struct sets all of it.
+func (r *reader) record(v reflect.Value, n *tree.Node, path string) error {
 	short := shortOf(v.Type())
 	if short != nil && !adds(v, n) {
-		r.begin(v, n.where, path, "")
+		r.begin(v, n.Where, path, "")
 	}
 	keys := orList(keysOf(registry.Options(v.Type())))
 	switch {
-	case n.kind == mapping:
+	case n.Kind == tree.Map:
 		return r.group(v, n, path)
 	case short != nil:
 		return r.short(short, v, n, path)
 	case strings.Contains(path, "["):
-		return n.instead(path, "a map of "+keys)
+		return n.Instead(path, "a map of "+keys)
 	}
-	return fail(n, path, "this is a group of keys: %s", keys)
+	return tree.Fail(n, path, "this is a group of keys: %s", keys)
 }
 
-// adds reports whether a map has options of an entry that is set alone: not what a
-// scalar gives, and no other entry's name.
-func adds(v reflect.Value, n *node) bool {
-	if n.kind != mapping {
-		return false
-	}
+// adds reports whether a map keeps what it does not name. Where an entry's options stand
+// beside those of the struct, it does if it has none but options of the entry that is set:
+// not what a scalar gives, and no other entry's name.
+func adds(v reflect.Value, n *tree.Node) bool {
 	options := registry.Options(v.Type())
 	flat := slices.IndexFunc(options, func(o registry.Option) bool { return o.Flat })
-	if flat < 0 || v.FieldByIndex(options[flat].Index).IsNil() || n.fields[registry.For(options[flat].Type).Word] != nil {
+	if n.Kind != tree.Map || flat < 0 {
+		return n.Kind == tree.Map
+	}
+	if v.FieldByIndex(options[flat].Index).IsNil() || n.Fields[registry.For(options[flat].Type).Word] != nil {
 		return false
 	}
-	return !slices.ContainsFunc(n.keys, func(key string) bool { return slices.Contains(keysOf(options), key) })
+	return !slices.ContainsFunc(n.Keys, func(key string) bool { return slices.Contains(keysOf(options), key) })
 }
 
 // short sets the options of a struct that a scalar in its place gives.
-func (r *reader) short(options []registry.Option, v reflect.Value, n *node, path string) error {
+func (r *reader) short(options []registry.Option, v reflect.Value, n *tree.Node, path string) error {
 	for _, o := range options {
 		if err := r.value(&o, v.FieldByIndex(o.Index), n, path); err != nil {
 			return err
@@ -251,24 +252,24 @@ func shortOf(t reflect.Type) (list []registry.Option) {
 // choice sets the entry of a plug point: by its name, by a map with its name and
 // options, or by the short form of one entry. A map without a name adds options
 // to the entry that is set.
-func (r *reader) choice(v reflect.Value, n *node, path string) error {
+func (r *reader) choice(v reflect.Value, n *tree.Node, path string) error {
 	p := registry.For(v.Type())
 	if p.Word == "" {
 		return r.element(p, v, n, path)
 	}
 	named, at := n, path // the value that names the entry
-	if n.kind == mapping {
-		word := n.fields[p.Word]
-		switch named = n.fields[bare]; {
+	if n.Kind == tree.Map {
+		word := n.Fields[p.Word]
+		switch named = n.Fields[tree.Bare]; {
 		case named != nil && word != nil:
-			return fail(word, join(path, p.Word), "%s", already(named))
+			return tree.Fail(word, join(path, p.Word), "%s", tree.Already(named))
 		case word != nil:
 			named, at = word, join(path, p.Word)
 		case named != nil:
-		case p.Default != "" && (v.IsNil() || strings.Contains(path, "[") || !takesAll(v.Elem().Type(), n.keys)):
-			named = &node{where: n.where, kind: scalar, text: p.Default, isText: true}
+		case p.Default != "" && (v.IsNil() || strings.Contains(path, "[") || !takesAll(v.Elem().Type(), n.Keys)):
+			named = &tree.Node{Where: n.Where, Kind: tree.Scalar, Text: p.Default, IsText: true}
 		case v.IsNil():
-			return fail(n, path, "a %s without its %s (%s)", p.Kind, p.Word, orList(p.Names()))
+			return tree.Fail(n, path, "a %s without its %s (%s)", p.Kind, p.Word, orList(p.Names()))
 		}
 	}
 	if named != nil {
@@ -278,24 +279,24 @@ func (r *reader) choice(v reflect.Value, n *node, path string) error {
 		}
 		entry := reflect.New(e.Type()).Elem()
 		r.forget(path)
-		r.begin(entry, n.where, path, e.Name)
+		r.begin(entry, n.Where, path, e.Name)
 		if err := r.short(short, entry, named, path); err != nil {
 			return err
 		}
 		v.Set(entry)
 	}
-	if n.kind != mapping {
+	if n.Kind != tree.Map {
 		return nil
 	}
 	entry := reflect.New(v.Elem().Type()).Elem()
 	entry.Set(v.Elem())
-	err := r.options(entry, n, path, func(key string, child *node) error {
+	err := r.options(entry, n, path, func(key string, child *tree.Node) error {
 		switch takers := takers(p, key); {
-		case key == bare || key == p.Word:
+		case key == tree.Bare || key == p.Word:
 		case len(takers) == 0:
-			return fail(child, join(path, key), "%s", unknownKey(join(path, key), append(keysOf(registry.Options(entry.Type())), p.Word)))
-		case child.kind != null:
-			return fail(child, join(path, key), "%s does not take it (%s)", p.NameOf(v.Interface()), doList(takers))
+			return tree.Fail(child, join(path, key), "%s", unknownKey(join(path, key), append(keysOf(registry.Options(entry.Type())), p.Word)))
+		case child.Kind != tree.Null:
+			return tree.Fail(child, join(path, key), "%s does not take it (%s)", p.NameOf(v.Interface()), doList(takers))
 		}
 		return nil
 	})
@@ -305,35 +306,35 @@ func (r *reader) choice(v reflect.Value, n *node, path string) error {
 
 // element sets the entry of a plug point whose entries stand in lists: its name, or a map
 // of its name to its options or their short form.
-func (r *reader) element(p *registry.Point, v reflect.Value, n *node, path string) error {
-	name, value := n, (*node)(nil)
-	if n.kind == mapping {
-		if len(n.keys) != 1 {
-			return fail(n, path, "a map of %d keys stands where a %s is wanted: one name, with its options below it, as in conv: {maps: 32, size: 3}", len(n.keys), p.Kind)
+func (r *reader) element(p *registry.Point, v reflect.Value, n *tree.Node, path string) error {
+	name, value := n, (*tree.Node)(nil)
+	if n.Kind == tree.Map {
+		if len(n.Keys) != 1 {
+			return tree.Fail(n, path, "a map of %d keys stands where a %s is wanted: one name, with its options below it, as in conv: {maps: 32, size: 3}", len(n.Keys), p.Kind)
 		}
-		value = n.fields[n.keys[0]]
-		name = &node{where: value.where, kind: scalar, text: n.keys[0], isText: true}
+		value = n.Fields[n.Keys[0]]
+		name = &tree.Node{Where: value.Where, Kind: tree.Scalar, Text: n.Keys[0], IsText: true}
 	}
-	text, err := name.scalar("a " + p.Kind + ", " + orList(p.Names()))
+	text, err := name.Scalar("a " + p.Kind + ", " + orList(p.Names()))
 	if err != nil {
-		return fail(n, path, "%v", err)
+		return tree.Fail(n, path, "%v", err)
 	}
 	standard, _, ok := p.Entry(text)
 	if !ok {
-		return fail(name, path, "%s", notA(text, p.Kind, p.Names()))
+		return tree.Fail(name, path, "%s", notA(text, p.Kind, p.Names()))
 	}
 	entry, at := reflect.New(reflect.TypeOf(standard)).Elem(), join(path, text)
-	r.begin(entry, name.where, at, text)
+	r.begin(entry, name.Where, at, text)
 	switch short := shortOf(entry.Type()); {
-	case value == nil || value.kind == null:
-	case value.kind == mapping:
-		err = r.options(entry, value, at, func(key string, child *node) error {
-			return fail(child, join(at, key), "%s", unknownKey(join(at, key), keysOf(registry.Options(entry.Type()))))
+	case value == nil || value.Kind == tree.Null:
+	case value.Kind == tree.Map:
+		err = r.options(entry, value, at, func(key string, child *tree.Node) error {
+			return tree.Fail(child, join(at, key), "%s", unknownKey(join(at, key), keysOf(registry.Options(entry.Type()))))
 		})
 	case short != nil:
 		err = r.short(short, entry, value, at)
 	default:
-		err = value.instead(at, "nothing, or a map of options")
+		err = value.Instead(at, "nothing, or a map of options")
 	}
 	v.Set(entry)
 	return err
@@ -342,24 +343,24 @@ func (r *reader) element(p *registry.Point, v reflect.Value, n *node, path strin
 // entryOf is the entry that a value names, or whose short form it is, with the
 // options that it then gives. The name stands at the path of the choice or at its
 // key there.
-func entryOf(p *registry.Point, n *node, path, at string) (named *registry.Entry, short []registry.Option, err error) {
+func entryOf(p *registry.Point, n *tree.Node, path, at string) (named *registry.Entry, short []registry.Option, err error) {
 	for i, e := range p.Entries {
-		if n.kind == scalar && !n.quoted && n.text == e.Name {
+		if n.Kind == tree.Scalar && !n.Quoted && n.Text == e.Name {
 			return &p.Entries[i], nil, nil
 		}
-		if s := shortOf(e.Type()); s != nil && at == path && named == nil && (s[0].Type.Kind() != reflect.Slice || n.kind == list) {
+		if s := shortOf(e.Type()); s != nil && at == path && named == nil && (s[0].Type.Kind() != reflect.Slice || n.Kind == tree.List) {
 			named, short = &p.Entries[i], s
 		}
 	}
 	if named == nil {
-		s, err := n.scalar("a word, " + orList(p.Names()))
+		s, err := n.Scalar("a word, " + orList(p.Names()))
 		if err != nil {
-			return nil, nil, fail(n, at, "%v", err)
+			return nil, nil, tree.Fail(n, at, "%v", err)
 		}
-		return nil, nil, fail(n, at, "%s", notA(s, p.Kind, p.Names()))
+		return nil, nil, tree.Fail(n, at, "%s", notA(s, p.Kind, p.Names()))
 	}
-	if _, ok := parseNumber(n.text); n.kind == scalar && (n.quoted || !ok) && short[0].Type.Kind() != reflect.String {
-		return nil, nil, fail(n, path, "%s is neither a number nor a %s (%s)", n.shown(), p.Kind, orList(p.Names()))
+	if _, ok := parseNumber(n.Text); n.Kind == tree.Scalar && (n.Quoted || !ok) && short[0].Type.Kind() != reflect.String {
+		return nil, nil, tree.Fail(n, path, "%s is neither a number nor a %s (%s)", n.Shown(), p.Kind, orList(p.Names()))
 	}
 	return named, short, nil
 }
@@ -381,34 +382,34 @@ func takers(p *registry.Point, key string) (list []string) {
 }
 
 // number sets a number, a text or a flag, and holds it to the option's tags.
-func (r *reader) number(o *registry.Option, v reflect.Value, n *node, path string) error {
-	if o.Word != "" && n.kind == scalar && n.text == o.Word {
+func (r *reader) number(o *registry.Option, v reflect.Value, n *tree.Node, path string) error {
+	if o.Word != "" && n.Kind == tree.Scalar && n.Text == o.Word {
 		v.Set(reflect.ValueOf(o.WordIs).Convert(v.Type()))
 		return nil
 	}
-	if word, ok := paperWords[path]; ok && n.kind == scalar && n.text == word.name {
+	if word, ok := paperWords[path]; ok && n.Kind == tree.Scalar && n.Text == word.name {
 		p, ok := r.task.Paper()
 		if !ok {
-			return fail(n, path, "the paper's tables do not have task %q (write a number)", r.task)
+			return tree.Fail(n, path, "the paper's tables do not have task %q (write a number)", r.task)
 		}
 		v.SetFloat(word.number(p))
 		return nil
 	}
-	s, err := n.scalar(wanted(o, v.Type()))
+	s, err := n.Scalar(wanted(o, v.Type()))
 	if err != nil {
-		return fail(n, path, "%v", err)
+		return tree.Fail(n, path, "%v", err)
 	}
 	bad := func() error {
 		want := valueText(o, v.Type(), path)
 		if o.Null {
 			want += ", or null"
 		}
-		return fail(n, path, "%s is not %s", n.shown(), want)
+		return tree.Fail(n, path, "%s is not %s", n.Shown(), want)
 	}
 	switch {
 	case v.Kind() == reflect.String:
 		v.SetString(s)
-	case n.quoted:
+	case n.Quoted:
 		return bad()
 	case v.Kind() == reflect.Bool:
 		if !strings.EqualFold(s, "true") && !strings.EqualFold(s, "false") {
@@ -435,13 +436,13 @@ func (r *reader) number(o *registry.Option, v reflect.Value, n *node, path strin
 		v.SetFloat(x)
 	}
 	if o.Words != nil && !slices.Contains(o.Words, s) {
-		return fail(n, path, "%s", notA(s, strings.ReplaceAll(o.Key, "_", " "), o.Words))
+		return tree.Fail(n, path, "%s", notA(s, strings.ReplaceAll(o.Key, "_", " "), o.Words))
 	}
 	own := *o
 	own.Null, own.Word = o.Null && v.Kind() == reflect.String, "" // a zero that is written out is not the word that stands for it
 	var wrong *registry.OptionError
 	if errors.As(own.Check(v), &wrong) {
-		return fail(n, path, "%s", wrong.Problem)
+		return tree.Fail(n, path, "%s", wrong.Problem)
 	}
 	return nil
 }

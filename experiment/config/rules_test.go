@@ -64,7 +64,9 @@ func anyRules(t *rapid.T, c *Config) {
 		c.Local = learn.SGD{}
 	}
 	c.Limits.StateGB = rapid.Float64Range(0, 1e6).Draw(t, "state")
-	c.Evaluate.Target = rapid.SampledFrom([]float64{0, 0.5, 1}).Draw(t, "target")
+	if target := rapid.SampledFrom([]float64{0, 0.5, 1}).Draw(t, "target"); target != 0 {
+		c.Evaluate.Target = &target
+	}
 }
 
 // anyDevices draws who the clients are, when they are there and when they leave.
@@ -186,6 +188,16 @@ func TestRulesInWordsAndMaps(t *testing.T) {
 		{"so does another rule", "close: {rule: first, n: 40}", []string{"close={rule: deadline, seconds: 3}"}, func(c *Config) { c.Close = closing.Deadline{Seconds: 3} }},
 		{"one key of a rule", "close: {rule: buffered, n: 40}", []string{"close.n=10", "close.staleness_limit=5"}, func(c *Config) { c.Close = closing.Buffered{N: 10, StalenessLimit: 5} }},
 		{"a map without the rule adds", "close: {rule: buffered, n: 40}", []string{"close={n: 3}"}, func(c *Config) { c.Close = closing.Buffered{N: 3} }},
+		{"a target of 0", "evaluate: {metric: loss, target: 0}", nil, func(c *Config) { c.Evaluate.Metric.Name, c.Evaluate.Target = "loss", new(float64) }},
+		{"null takes back a choice", "model: [flatten, dense]\nselect: size\ncompress: qsgd", []string{"model=null", "select=null", "compress=null"}, func(*Config) {}},
+		{"null takes back a map", "evaluate: {metric: {name: loss, better: lower}}\ntrainer: {command: a, threads: 4}", []string{"evaluate.metric=null", "trainer=null"}, func(*Config) {}},
+		{"one key of a map", "trainer: {command: a, threads: 4}\nevaluate: {metric: loss}", []string{"trainer.command=b", "evaluate.metric.better=lower"}, func(c *Config) {
+			c.Trainer.Command, c.Trainer.Threads, c.Evaluate.Metric = "b", 4, Metric{"loss", "lower"}
+		}},
+		{"one key beside a word", "trainer: a b", []string{"trainer.threads=4"}, func(c *Config) { c.Trainer.Command, c.Trainer.Threads = "a b", 4 }},
+		{"one key behind a word", "", []string{"trainer=a b", "trainer.threads=4"}, func(c *Config) { c.Trainer.Command, c.Trainer.Threads = "a b", 4 }},
+		{"a key of a map, again", "", []string{"trainer.command=a", "trainer.threads=4", "trainer.command=b"}, func(c *Config) { c.Trainer.Command, c.Trainer.Threads = "b", 4 }},
+		{"a word takes back a map", "trainer: {command: a, threads: 4}", []string{"trainer=b"}, func(c *Config) { c.Trainer.Command = "b" }},
 		{"availability", "availability: {model: markov, on_seconds: 600, off_seconds: 1400}", []string{"availability={model: bernoulli, probability: 0.3, period_seconds: 60}"}, func(c *Config) {
 			c.Availability = device.Bernoulli{Probability: 0.3, PeriodSeconds: 60}
 		}},
@@ -239,6 +251,8 @@ func TestMistakesInRulesAndDevices(t *testing.T) {
 		{"more than the cohort", "cohort: 30\nclose: {rule: first, n: 40}", nil, `config.yaml:2: close.n: 40 is more than the cohort (at most 30: over-selection asks more clients than it waits for)`},
 		{"more after the deadline than before", "close:\n  rule: quorum\n  n: 20\n  m: 21\n  seconds: 5\n", nil, `config.yaml:4: close.m: 21 is more than n (at most 20: a round has closed when n updates have come)`},
 		{"no such rule", "close: {rule: dedline}", nil, `config.yaml:1: close.rule: "dedline" is not a closing rule (did you mean "deadline"?)`},
+		{"an accuracy of 0", "evaluate: {target: 0}", nil, "config.yaml:1: evaluate.target: 0 is no accuracy (more than 0 and at most 1; name another evaluate.metric)"},
+		{"no group is null on the command line", "", []string{"nats=null"}, "--set nats: this is a group of keys: url, listen, replicas, ack_seconds or max_deliver"},
 		{"a list for a rule", "close: [deadline]", nil, `config.yaml:1: close: a list stands where a word, ` + orList(closing.Rules.Names()) + ` is wanted`},
 		{"losses without training", "train: false\nselect: {rule: power_of_choice, candidates: 120}", nil, `config.yaml:2: select: "power_of_choice" decides by training losses, which train: false does not measure (use fit, round_robin, size or uniform)`},
 		{"candidates are missing", "select: power_of_choice", nil, `config.yaml:1: select.candidates: is not set: power_of_choice needs it (clients asked for their loss, of whom the cohort is chosen)`},

@@ -72,7 +72,7 @@ func TestARunFillsItsFolder(t *testing.T) {
 	}
 	first, second := anyReport(1), anyReport(2)
 	second.TrainingLoss, second.Evaluated = 2.25, true
-	second.Steps = round.Spread{Tasks: 60, Smallest: 8, Largest: 64, Sum: 2250}
+	second.Steps, second.LateUsed = round.Spread{Tasks: 60, Smallest: 8, Largest: 64, Sum: 2250}, 3
 	rows := rowsOf(t, r)
 	for _, report := range []*round.Report{first, second} {
 		if err := rows.add(report); err != nil {
@@ -85,9 +85,9 @@ func TestARunFillsItsFolder(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := "round,virtual_seconds,round_seconds,local_steps,learning_rate,cohort,accepted,late,dropped,lost,cancelled,refused,training_loss,validation_loss,validation_accuracy,sgd_steps," +
-		"smallest_local_steps,mean_local_steps,largest_local_steps\n" +
-		"1,4.715000001,3.037500001,64,0.3,60,60,0,0,0,0,0,,,,144,,,\n" +
-		"2,4.715000001,3.037500001,64,0.3,60,60,0,0,0,0,0,2.25,1.5,0.25,144,8,37.5,64\n"
+		"smallest_local_steps,mean_local_steps,largest_local_steps,late_used\n" +
+		"1,4.715000001,3.037500001,64,0.3,60,60,0,0,0,0,0,,,,144,,,,0\n" +
+		"2,4.715000001,3.037500001,64,0.3,60,60,0,0,0,0,0,2.25,1.5,0.25,144,8,37.5,64,3\n"
 	if diff := cmp.Diff(want, string(text)); diff != "" {
 		t.Error(diff)
 	}
@@ -239,7 +239,7 @@ func TestRowsReadBack(t *testing.T) {
 		r := round.Report{
 			Round:  rapid.IntRange(1, 1e9).Draw(t, "round"),
 			End:    round.Time(rapid.Int64Range(0, 4e18).Draw(t, "end")),
-			Cohort: rapid.IntRange(0, 1e6).Draw(t, "cohort"), LocalSteps: 3,
+			Cohort: rapid.IntRange(0, 1e6).Draw(t, "cohort"), LocalSteps: 3, LateUsed: rapid.IntRange(0, 9).Draw(t, "late used"),
 			LearningRate: rapid.Float64Range(1e-9, 10).Draw(t, "rate"),
 			TrainingLoss: rapid.Float64Range(0, 1e9).Draw(t, "loss"),
 		}
@@ -265,8 +265,8 @@ func TestRowsReadBack(t *testing.T) {
 			t.Errorf("%d ns is written %s", r.End, cell["virtual_seconds"])
 		}
 		back, err := classifier.parse(rows[1])
-		if err != nil || back.Steps != r.Steps {
-			t.Errorf("the steps %+v read back as %+v, %v", r.Steps, back.Steps, err)
+		if err != nil || back.Steps != r.Steps || back.LateUsed != r.LateUsed {
+			t.Errorf("the steps %+v and %d late updates read back as %+v and %d, %v", r.Steps, r.LateUsed, back.Steps, back.LateUsed, err)
 		}
 		for name, want := range map[string]float64{"learning_rate": r.LearningRate, "training_loss": r.TrainingLoss} {
 			if got, err := strconv.ParseFloat(cell[name], 64); err != nil || got != want {
@@ -287,12 +287,15 @@ func TestRoundsOfAnEarlierVersion(t *testing.T) {
 	dir := t.TempDir()
 	report := anyReport(1)
 	report.Steps = round.Spread{Tasks: 60, Smallest: 3, Largest: 64, Sum: 3000}
-	earlier := layout{metrics: classifier.metrics, earlier: true}
+	report.LateUsed = 2
+	earlier, later := layout{classifier.metrics, 2}, layout{classifier.metrics, 1}
 	before := earlier.header() + "\n" + string(earlier.appendRow(nil, report))
+	between := later.header() + "\n" + string(later.appendRow(nil, report))
 	for _, of := range []struct{ begun, want string }{
 		{"", classifier.header() + "\n" + string(classifier.appendRow(nil, report))},
 		{classifier.header() + "\n", classifier.header() + "\n" + string(classifier.appendRow(nil, report))},
 		{before, before + string(earlier.appendRow(nil, report))},
+		{between, between + string(later.appendRow(nil, report))},
 	} {
 		if err := os.WriteFile(filepath.Join(dir, RoundsFile), []byte(of.begun), 0o666); err != nil {
 			t.Fatal(err)
@@ -309,7 +312,8 @@ func TestRoundsOfAnEarlierVersion(t *testing.T) {
 			t.Errorf("it holds %q, %v, want %q", text, err, of.want)
 		}
 		list, err := ReadRounds(filepath.Join(dir, RoundsFile))
-		if err != nil || list[len(list)-1].SGDSteps != report.SGDSteps || list[len(list)-1].KnowsSteps() != (of.begun != before) {
+		if err != nil || list[len(list)-1].SGDSteps != report.SGDSteps || list[len(list)-1].KnowsSteps() != (of.begun != before) ||
+			(list[len(list)-1].LateUsed == 2) != (of.begun != before && of.begun != between) {
 			t.Errorf("it is read as %+v, %v", list, err)
 		}
 	}
@@ -384,7 +388,7 @@ func TestColumnsOfMetrics(t *testing.T) {
 			t.Errorf("%v: a run with another metric goes on: %v", test.metrics, err)
 		}
 	}
-	for _, bad := range []string{"", "round", firstColumns, firstColumns + ",validation_mae", firstColumns + ",mae," + lastColumn, RoundsHeader("a") + ",b"} {
+	for _, bad := range []string{"", "round", firstColumns, firstColumns + ",validation_mae", firstColumns + ",mae," + lastColumns[0], RoundsHeader("a") + ",b"} {
 		if l, ok := layoutOf(bad); ok {
 			t.Errorf("%q is taken for %+v", bad, l)
 		}

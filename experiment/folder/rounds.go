@@ -25,17 +25,21 @@ import (
 // layout is the columns of a rounds.csv.
 type layout struct {
 	metrics []string // behind the validation loss
-	earlier bool     // of a version without the columns of steps
+	lacks   int      // of the groups of last columns, those that the file's version did not have
 }
 
 // The columns before those of the metrics and behind them.
 const (
 	firstColumns = "round,virtual_seconds,round_seconds,local_steps,learning_rate,cohort," +
 		"accepted,late,dropped,lost,cancelled,refused,training_loss,validation_loss"
-	lastColumn   = "sgd_steps"
-	stepsColumns = "smallest_local_steps,mean_local_steps,largest_local_steps"
-	validation   = "validation_" // before a metric's name
+	validation = "validation_" // before a metric's name
 )
+
+// lastColumns are in groups: each version but the first has one more.
+var lastColumns = []string{"sgd_steps", "smallest_local_steps,mean_local_steps,largest_local_steps", "late_used"}
+
+// last are the columns behind those of the metrics.
+func (l layout) last() string { return strings.Join(lastColumns[:len(lastColumns)-l.lacks], ",") }
 
 // RoundsHeader is the first line of the rounds.csv of a run with these metrics.
 func RoundsHeader(metrics ...string) string { return layout{metrics: metrics}.header() }
@@ -45,10 +49,7 @@ func (l layout) header() string {
 	for _, name := range l.metrics {
 		columns = append(columns, validation+name)
 	}
-	if columns = append(columns, lastColumn); !l.earlier {
-		columns = append(columns, stepsColumns)
-	}
-	return strings.Join(columns, ",")
+	return strings.Join(append(columns, l.last()), ",")
 }
 
 // layoutOf reads a first line; false if it is none.
@@ -62,8 +63,12 @@ func layoutOf(header string) (l layout, ok bool) {
 		}
 		l.metrics, rest = append(l.metrics, name), behind
 	}
-	l.earlier = rest == lastColumn
-	return l, ok && (l.earlier || rest == lastColumn+","+stepsColumns)
+	for l.lacks = range lastColumns {
+		if ok && rest == l.last() {
+			return l, true
+		}
+	}
+	return l, false
 }
 
 func init() { metrics.Sinks.Register("rounds", "a row a round in "+RoundsFile, Rounds{}) }
@@ -158,13 +163,16 @@ func (l *layout) appendRow(b []byte, r *round.Report) []byte {
 		b = appendMeasured(append(b, ','), measure.At(r.Metrics, i), r.Evaluated)
 	}
 	b = strconv.AppendInt(append(b, ','), r.SGDSteps, 10)
-	if !l.earlier {
+	if l.lacks < 2 {
 		b = appendSteps(b, r)
+	}
+	if l.lacks < 1 {
+		b = strconv.AppendInt(append(b, ','), int64(r.LateUsed), 10)
 	}
 	return append(b, '\n')
 }
 
-// appendSteps appends the cells of the columns that earlier versions did not have.
+// appendSteps appends the cells of the columns of steps.
 func appendSteps(b []byte, r *round.Report) []byte {
 	if !r.KnowsSteps() {
 		return append(b, ",,,"...)
@@ -332,16 +340,23 @@ func (l *layout) parse(record []string) (r round.Report, err error) {
 			r.Metrics = append(r.Metrics, v)
 		}
 	}
-	if r.SGDSteps = whole(); next == len(record) || record[next] == "" {
-		return r, err
+	r.SGDSteps = whole()
+	switch {
+	case l.lacks > 1:
+	case record[next] == "":
+		next += 3
+	default:
+		r.Steps.Tasks, r.Steps.Smallest = r.Cohort, int(whole())
+		mean := real()
+		r.Steps.Largest = int(whole())
+		if least, most := float64(r.Steps.Smallest), float64(r.Steps.Largest); err == nil && !(mean >= least && mean <= most) {
+			err = fmt.Errorf("mean_local_steps: %v is not from %g to %g", mean, least, most)
+		}
+		r.Steps.Sum = int64(math.Round(mean * float64(r.Cohort)))
 	}
-	r.Steps.Tasks, r.Steps.Smallest = r.Cohort, int(whole())
-	mean := real()
-	r.Steps.Largest = int(whole())
-	if least, most := float64(r.Steps.Smallest), float64(r.Steps.Largest); err == nil && !(mean >= least && mean <= most) {
-		err = fmt.Errorf("mean_local_steps: %v is not from %g to %g", mean, least, most)
+	if l.lacks < 1 {
+		r.LateUsed = int(whole())
 	}
-	r.Steps.Sum = int64(math.Round(mean * float64(r.Cohort)))
 	return r, err
 }
 

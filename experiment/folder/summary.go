@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"fedpace/coordinator/measure"
@@ -108,6 +109,20 @@ type Fairness struct {
 	WorstLoss     float64  `json:"worst_decile_loss"`
 
 	Metrics []MetricFairness `json:"metrics,omitempty"`
+}
+
+// Of is how evenly the model serves clients by a metric, or by the loss; without values if
+// that was not measured.
+func (f *Fairness) Of(name string) MetricFairness {
+	switch i := slices.IndexFunc(f.Metrics, func(m MetricFairness) bool { return m.Name == name }); {
+	case i >= 0:
+		return f.Metrics[i]
+	case name == measure.Accuracy:
+		return MetricFairness{name, f.Accuracy, f.WorstAccuracy, f.Jain}
+	case name == measure.Loss:
+		return MetricFairness{Name: name, Mean: &f.Loss, Worst: &f.WorstLoss}
+	}
+	return MetricFairness{Name: name}
 }
 
 // MetricFairness is a [metrics.MetricFairness].

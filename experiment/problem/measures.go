@@ -73,8 +73,8 @@ func (p *Problem) targets() (list []measure.Target, err error) {
 
 // Target is the value of the quality whose time is told; false: there is none.
 func (p *Problem) Target() (value float64, ok bool) {
-	if t := p.Config.Evaluate.Target; t != 0 {
-		return t, true
+	if t := p.Config.Evaluate.Target; t != nil {
+		return *t, true
 	}
 	for _, t := range p.Targets {
 		if t.At == p.Quality.At {

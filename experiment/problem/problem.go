@@ -194,15 +194,17 @@ func (p *Problem) State() string {
 	return fmt.Sprintf("%s keeps up to %s of state for %d parameters%s.", aggregate.Keeper(p.Algorithm, p.Config.Compress), human.Size(bytes), params, of)
 }
 
-// updates is the most updates of a round in which some can be stale, 0 where none can. A
-// client has one task at a time.
+// updates is one more than the most stale updates of a round, 0 where none can be. A client
+// or device has one task at a time, and one whose update is in the newest model has none
+// from an older one; so where a client counts twice in a round, late and again, one of the
+// two is fresh.
 func (p *Problem) updates() int {
 	c := &p.Config
 	if b, ok := c.Close.(closing.Buffered); ok {
 		return b.N
 	}
 	if closing.Overlaps(c.Close) || closing.UsesLate(c.Late) {
-		return c.Clients
+		return c.Clients + len(c.Devices.Names)
 	}
 	return 0
 }
@@ -367,7 +369,7 @@ func (p *Problem) checkPhases() error {
 }
 
 // checkSteps refuses epochs that are more local steps than a task may have.
-func (p *Problem) checkSteps(e round.Epochs) error {
+func (p *Problem) checkSteps(e schedule.Epochs) error {
 	if e.Batch == 0 {
 		return nil
 	}

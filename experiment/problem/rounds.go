@@ -76,7 +76,7 @@ func (p *Problem) OwnSamples(client int) int {
 }
 
 // epochs says how epochs become local steps; nothing where K counts steps.
-func (p *Problem) epochs() (e round.Epochs) {
+func (p *Problem) epochs() (e schedule.Epochs) {
 	c := &p.Config
 	if c.Schedule.Unit != config.Epochs {
 		return e
@@ -85,7 +85,7 @@ func (p *Problem) epochs() (e round.Epochs) {
 	for client := range c.Clients {
 		all += p.Set.Samples(client)
 	}
-	return round.Epochs{Batch: c.Batch, Samples: float64(all) / float64(c.Clients), Own: p.Batch()}
+	return schedule.Epochs{Batch: c.Batch, Samples: float64(all) / float64(c.Clients), Own: p.Batch()}
 }
 
 // InitialSteps is K_0 in local steps, with epochs those of a client of mean size.

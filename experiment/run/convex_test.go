@@ -112,12 +112,15 @@ func TestTimingAndForeseeing(t *testing.T) {
 		if trained.Fingerprint != timed.Fingerprint {
 			t.Errorf("%s: the clock's history depends on training", task)
 		}
-		for _, sets := range [][]string{nil, {"train=false"}, {"schedule.k=theory"}, {"schedule.k={rule:expression,formula:'k0*(1-straggler_share)'}"}, {"network.model_megabits=exact"}} {
+		for _, sets := range [][]string{nil, {"train=false"}, {"schedule.k=theory"}, {"schedule.k=error"}, {"schedule.k={rule:expression,formula:'k0*(1-straggler_share)'}"}, {"network.model_megabits=exact"}} {
 			e, err := DryRun(t.Context(), runtest.Convex(t, task, sets...), Options{})
 			if err != nil || e.Rounds != 60 {
 				t.Errorf("%s %v: %d rounds foreseen, %v", task, sets, e.Rounds, err)
 			}
-			if e.Upper != (len(sets) == 1 && strings.HasPrefix(sets[0], "schedule.k=")) {
+			if e.Follows != (len(sets) == 1 && strings.HasPrefix(sets[0], "schedule.k=")) {
+				t.Errorf("%s %v: K_r follows: %v", task, sets, e.Follows)
+			}
+			if e.Upper != (len(sets) == 1 && sets[0] == "schedule.k=theory") {
 				t.Errorf("%s %v: upper is %v", task, sets, e.Upper)
 			}
 		}

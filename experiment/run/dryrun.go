@@ -35,9 +35,11 @@ type Estimate struct {
 	Virtual float64       `json:"virtual_seconds"`
 	Steps   int64         `json:"sgd_steps"` // sum of K_r
 	Wall    float64       `json:"wall_seconds"`
-	// Upper says that the schedule depends on what a run measures, such as losses: figures
-	// are those of the schedule that stays at K_0. K_r may exceed it.
-	Upper bool `json:"at_most"`
+	// Follows says that K_r depends on what a run measures, such as losses: figures are those
+	// of the schedule that stays at K_0. Upper says that K_r never exceeds it besides, so
+	// that the run does at most the steps.
+	Follows bool `json:"k_follows"`
+	Upper   bool `json:"at_most"`
 	// About says that rounds are not all alike: figures are those of a sample of
 	// them, carried on with mean devices.
 	About bool `json:"sampled"`
@@ -157,7 +159,8 @@ func (p *experiment) foresee(e *Estimate, most int, limit round.Time, pace float
 		return err
 	}
 	needs := registry.NeedsOf(rounds.K)
-	e.Upper = needs.Losses || needs.Validation || needs.Stragglers
+	e.Follows = needs.Losses || needs.Validation || needs.Stragglers
+	e.Upper = e.Follows && schedule.AtMostK0(rounds.K)
 	communication, err := p.MeanRound(0)
 	if err != nil {
 		return err
@@ -308,7 +311,7 @@ func (e Estimate) Write(w io.Writer) error {
 	if !learn.Plain(e.Config.Local) {
 		steps = " Local steps: " + learn.Optimizers.Text(e.Config.Local) + "."
 	}
-	if e.Upper {
+	if e.Follows {
 		bound += " if K stays at K_0 (K_r follows what the run measures)"
 	}
 	messages := "through NATS"

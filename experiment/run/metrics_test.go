@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"fedpace/actors/learn"
+	"fedpace/coordinator"
 	"fedpace/coordinator/measure"
 	"fedpace/coordinator/round"
 	"fedpace/experiment/folder"
@@ -236,6 +237,67 @@ func TestAMetricStopsARun(t *testing.T) {
 				t.Errorf("%v: %s is shown", sets, series)
 			}
 		}
+	}
+}
+
+func init() {
+	learn.Models.Register("graded", "dense layers whose accuracy has another scale", Graded{})
+}
+
+// Graded is a classifier whose accuracy is multiplied, as one in percent is, or weighs
+// nothing.
+type Graded struct {
+	Layers []int   `key:"layers" range:"[1,1048576]" help:"widths"`
+	Sum    float64 `key:"sum" range:"[0,100]" help:"factor of the correct samples"`
+	Weight float64 `key:"weight" range:"[0,1]" help:"weight of a sample"`
+}
+
+func (a Graded) Model(of learn.Samples) (learn.Model, error) {
+	m, err := learn.MLP{Layers: a.Layers}.Model(of)
+	return graded{m, a}, err
+}
+
+func (Graded) Parse(string) (learn.Architecture, error) { return nil, errors.ErrUnsupported }
+
+type graded struct {
+	learn.Model
+	of Graded
+}
+
+func (m graded) NewWorkspace(most int, k learn.Kernel) learn.Workspace {
+	return grader{m.Model.NewWorkspace(most, k), m.of}
+}
+
+type grader struct {
+	learn.Workspace
+	of Graded
+}
+
+func (w grader) Evaluate(params []float32, b *learn.Batch, scores []learn.Score) (float64, error) {
+	found := make([]learn.Score, 1)
+	loss, err := w.Workspace.Evaluate(params, b, found)
+	scores[0].Sum += w.of.Sum * found[0].Sum
+	scores[0].Weight += w.of.Weight * found[0].Weight
+	return loss, err
+}
+
+// An accuracy that is none is said to be that, and is no divergence; one that was measured
+// on nothing is not known.
+func TestAccuraciesThatAreNone(t *testing.T) {
+	t.Parallel()
+	for model, want := range map[string]string{
+		"sum: 100, weight: 1": "on the held-out samples: coordinator: accuracy is ",
+		"sum: 1, weight: 0":   "accuracy is measured on none of the held-out samples: its weights are 0",
+	} {
+		c := runtest.Small(t, judgedSets(t, "{model: graded, layers: [3, 8, 2], "+model+"}")...)
+		_, err := Run(t.Context(), c, Options{})
+		if err == nil || !strings.Contains(err.Error(), want) || errors.Is(err, coordinator.ErrDiverged) {
+			t.Errorf("%s: %v, want %q", model, err, want)
+		}
+	}
+	c := runtest.Small(t, judgedSets(t, "{model: graded, layers: [3, 8, 2], sum: 100, weight: 1}", "evaluate.every=100", "evaluate.clients={rounds: [1]}")...)
+	if _, err := Run(t.Context(), c, Options{}); err == nil || !strings.Contains(err.Error(), "on the own samples of client 0: coordinator: accuracy is ") {
+		t.Errorf("on clients' own samples: %v", err)
 	}
 }
 

@@ -74,15 +74,16 @@ func planned(c config.Config) config.Config {
 
 // equal reports whether two configurations compute the same. What the first leaves
 // to the data is not compared, unless exact is set: then it is found out. What it
-// leaves to the machine is what this machine would do.
-func equal(mine, found config.Config, exact bool) (bool, error) {
+// leaves to the machine is what this machine would do. The second is that of the run in a
+// folder.
+func equal(mine, found config.Config, dir string, exact bool) (bool, error) {
 	var err error
 	if mine.Kernel != found.Kernel { // auto, of a run that an earlier version trained or that does not train, is auto
 		if mine.Kernel, err = problem.Kernel(mine); err != nil {
 			return false, err
 		}
 	}
-	if mine.Evaluate.Metric == (config.Metric{}) { // the model's own
+	if mine.Evaluate.Metric == (config.Metric{}) && found.Evaluate.Metric.Name == ownMetric(&found, dir) {
 		mine.Evaluate.Metric = found.Evaluate.Metric
 	}
 	t := mine.Theory
@@ -104,6 +105,20 @@ func equal(mine, found config.Config, exact bool) (bool, error) {
 	}
 	b, err := Identity(found)
 	return a == b, err
+}
+
+// ownMetric is by what the models of the run in a folder are compared unless its
+// configuration says otherwise: the first of their metrics, as its rounds.csv has them, or
+// the loss. Without that file it is what the configuration says.
+func ownMetric(c *config.Config, dir string) string {
+	names, err := folder.ReadMetrics(dir)
+	switch {
+	case err != nil:
+		return c.Evaluate.Metric.Name
+	case len(names) == 0 || c.Task == config.TaskQuadratic: // whose only column is empty
+		return measure.Loss
+	}
+	return names[0]
 }
 
 // find looks for the cells' runs: in their own folders, and in the others of the study, where
@@ -144,7 +159,7 @@ func (c *Cell) own(force bool) (bool, error) {
 	found, err := config.Load(path, nil)
 	same := false
 	if err == nil { // else it is of another version, say
-		same, err = equal(c.Config, found, false)
+		same, err = equal(c.Config, found, c.Config.Out, false)
 	}
 	if err == nil && same || force {
 		return same, nil
@@ -198,7 +213,7 @@ func (c *Cell) elsewhere(others func() (map[string][]string, error)) (bool, erro
 		if err != nil {
 			return false, err
 		}
-		same, err := equal(c.Config, found, true)
+		same, err := equal(c.Config, found, dir, true)
 		if err != nil {
 			return false, fmt.Errorf("%s: %w", c.Name, err)
 		}

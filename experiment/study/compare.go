@@ -65,6 +65,10 @@ func (r *Comparison) WriteTable(w io.Writer) error {
 	for _, name := range names {
 		titles += "best " + measure.Title(name) + "\t"
 	}
+	fairly := fairness(names[:min(1, len(names))], r.Runs) // by what runs are compared
+	for _, q := range fairly {
+		titles += q.title + "\t"
+	}
 	fmt.Fprintf(t, "schedule\trounds\tvirtual time\tSGD steps\trelative\tbest training loss\t%stime to %s's best loss\t\n", titles, r.Reference)
 	for _, run := range r.Runs {
 		s := run.Summary
@@ -75,6 +79,9 @@ func (r *Comparison) WriteTable(w io.Writer) error {
 			cell(s.RelativeSGDSteps), cell(s.BestTrainingLoss))
 		for _, name := range names {
 			fmt.Fprintf(t, "%s\t", cell(s.Metric(name).Best))
+		}
+		for _, q := range fairly {
+			fmt.Fprintf(t, "%s\t", cell(metrics.Measured(q.of(&Cell{Summary: s}))))
 		}
 		fmt.Fprintf(t, "%s\t\n", timeCell(run.TimeToTarget))
 	}

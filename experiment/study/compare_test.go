@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"fedpace/coordinator/measure"
 	"fedpace/coordinator/schedule"
 	"fedpace/experiment/config"
 	"fedpace/experiment/folder"
@@ -156,6 +157,28 @@ func TestACellWithoutAPopulationIsResolved(t *testing.T) {
 	}
 }
 
+// A run that was compared by another quantity than the model's own is no run of a
+// configuration that names none: what is best, and a plateau, are others.
+func TestACellHasItsMetric(t *testing.T) {
+	c := runtest.Small(t, "stop.rounds=2", "schedule.window=2", "out="+t.TempDir())
+	byLoss := c
+	byLoss.Evaluate.Metric.Name = measure.Loss
+	for _, x := range []struct{ first, then config.Config }{{byLoss, c}, {c, byLoss}} {
+		x.first.Out = t.TempDir()
+		x.then.Out = x.first.Out
+		if _, err := Compare(t.Context(), x.first, []string{schedule.Fixed}, Options{}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Compare(t.Context(), x.then, []string{schedule.Fixed}, Options{}); err == nil || !strings.Contains(err.Error(), "of another configuration") {
+			t.Errorf("compared by %q, and found by %q: %v", x.first.Evaluate.Metric.Name, x.then.Evaluate.Metric.Name, err)
+		}
+		again, err := Compare(t.Context(), x.first, []string{schedule.Fixed}, Options{})
+		if err != nil || !again.Runs[0].Reused {
+			t.Errorf("compared by %q, and not found again: %v", x.first.Evaluate.Metric.Name, err)
+		}
+	}
+}
+
 // A run is a cell's if it has the kernel that the cell names, or that this machine
 // chooses for it.
 func TestACellHasItsKernel(t *testing.T) {
@@ -178,7 +201,7 @@ func TestACellHasItsKernel(t *testing.T) {
 		{"auto", "auto", true}, {"go", "auto", false}, // of a version before there was the key
 	} {
 		for _, exact := range []bool{false, true} {
-			if got, err := equal(with(x.cell), with(x.found), exact); err != nil || got != x.want {
+			if got, err := equal(with(x.cell), with(x.found), c.Out, exact); err != nil || got != x.want {
 				t.Errorf("a run of kernel %s is that of a cell of %s: %v, %v, want %v", x.found, x.cell, got, err, x.want)
 			}
 		}

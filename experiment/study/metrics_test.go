@@ -61,6 +61,63 @@ func TestTablesShowMetrics(t *testing.T) {
 	}
 }
 
+// Tables show how evenly models serve clients where that was measured, by what runs are
+// compared by; CSV has it of all metrics.
+func TestTablesShowFairness(t *testing.T) {
+	cell := func(schedule, name string, mean float64, measured bool) Cell {
+		c := Cell{Schedule: schedule, Summary: folder.Summary{Rounds: 7, BestTrainingLoss: metrics.Measured(1)}}
+		c.Summary.Metrics = []folder.Metric{{Name: name, Better: measure.Higher}, {Name: "f1", Better: measure.Higher}}
+		if measured {
+			fair := folder.Fairness{Clients: 3, Loss: mean, WorstLoss: mean / 2, Metrics: []folder.MetricFairness{
+				{Name: "f1", Mean: metrics.Measured(0.75), Worst: metrics.Measured(0.125), Jain: metrics.Measured(0.25)},
+			}}
+			if name == measure.Accuracy {
+				fair.Accuracy, fair.WorstAccuracy, fair.Jain = metrics.Measured(mean), metrics.Measured(mean/2), metrics.Measured(0.875)
+			}
+			c.Summary.ClientEvaluation = &folder.ClientEvaluation{Fairness: fair}
+		}
+		return c
+	}
+	for name, want := range map[string][2]string{
+		measure.Accuracy: {"clients' accuracy  clients' accuracy, worst tenth  clients' accuracy, Jain's index", "mean_accuracy=0.5 worst_decile_accuracy=0.25 jain_accuracy=0.875 mean_f1=0.75 worst_decile_f1=0.125 jain_f1=0.25"},
+		measure.Loss:     {"clients' loss  clients' loss, worst tenth  time to", "mean_loss=0.5 worst_decile_loss=0.25 mean_f1=0.75 worst_decile_f1=0.125 jain_f1=0.25"},
+	} {
+		cells := []Cell{cell("fixed", name, 0.5, true), cell("k-rounds", name, 0.5, false)}
+		var b bytes.Buffer
+		if err := (&Comparison{Runs: cells, Reference: "fixed"}).WriteTable(&b); err != nil {
+			t.Fatal(err)
+		}
+		lines := strings.Split(b.String(), "\n")
+		if !strings.Contains(lines[0], want[0]) || !strings.Contains(lines[1], "0.2500") || strings.Contains(lines[2], "0.2500") {
+			t.Errorf("%s:\n%s", name, b.String())
+		}
+		path := filepath.Join(t.TempDir(), "compare.csv")
+		if err := NewSweepTable(Sweep{}, cells).WriteCSV(path); err != nil {
+			t.Fatal(err)
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rows, err := csv.NewReader(bytes.NewReader(text)).ReadAll()
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := map[string]string{}
+		for i, column := range rows[0] {
+			got[column] = rows[1][i]
+		}
+		for _, x := range strings.Fields(want[1]) {
+			if column, value, _ := strings.Cut(x, "="); got[column] != value {
+				t.Errorf("%s: %s is %q, want %s", name, column, got[column], value)
+			}
+		}
+	}
+	if list := fairness([]string{measure.Accuracy}, []Cell{cell("fixed", measure.Accuracy, 1, false)}); list != nil {
+		t.Errorf("runs without an evaluation by client have columns of it: %v", list)
+	}
+}
+
 // A summary of an earlier version has an accuracy, and no list of metrics.
 func TestTablesShowEarlierSummaries(t *testing.T) {
 	s := folder.Summary{ValidationAccuracy: metrics.Measured(0.5), BestValidationAccuracy: metrics.Measured(0.75)}

@@ -15,6 +15,7 @@ import (
 	"text/tabwriter"
 
 	"fedpace/coordinator/measure"
+	"fedpace/experiment/folder"
 	"fedpace/internal/atomicfile"
 	"fedpace/internal/statistics"
 	"fedpace/metrics"
@@ -48,6 +49,31 @@ func quantities(names []string) []quantity {
 	}...)
 }
 
+// fairness are the columns of the last evaluation on the clients' own samples by these
+// metrics; none where no cell has one.
+func fairness(names []string, cells []Cell) (list []quantity) {
+	if !slices.ContainsFunc(cells, func(c Cell) bool { return c.Summary.ClientEvaluation != nil }) {
+		return nil
+	}
+	for _, name := range names {
+		add := func(column, title string, of func(folder.MetricFairness) *float64) {
+			list = append(list, quantity{column + name, title, func(c *Cell) float64 {
+				if c.Summary.ClientEvaluation == nil {
+					return math.NaN()
+				}
+				return metrics.Value(of(c.Summary.ClientEvaluation.Of(name)))
+			}})
+		}
+		what := "clients' " + name
+		add("mean_", what, func(f folder.MetricFairness) *float64 { return f.Mean })
+		add("worst_decile_", what+", worst tenth", func(f folder.MetricFairness) *float64 { return f.Worst })
+		if name != measure.Loss {
+			add("jain_", what+", Jain's index", func(f folder.MetricFairness) *float64 { return f.Jain })
+		}
+	}
+	return list
+}
+
 // SweepRow is one schedule at one point of the grid, over its seeds.
 type SweepRow struct {
 	Values   []string
@@ -71,7 +97,7 @@ func NewSweepTable(s Sweep, cells []Cell) SweepTable {
 	if len(names) == 0 { // nothing was trained
 		names = []string{measure.Accuracy}
 	}
-	t := SweepTable{Grids: s.Grids, quantities: quantities(names), first: names[0]}
+	t := SweepTable{Grids: s.Grids, quantities: append(quantities(names), fairness(names, cells)...), first: names[0]}
 	for from := 0; from < len(cells); {
 		to := from
 		for to < len(cells) && cells[to].Schedule == cells[from].Schedule && fmt.Sprint(cells[to].Values) == fmt.Sprint(cells[from].Values) {

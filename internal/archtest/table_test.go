@@ -29,7 +29,8 @@ coordinator/theory:
 coordinator/measure:
 coordinator/schedule: internal/registry github.com/expr-lang/expr/...
 coordinator/closing: internal/registry simclock
-coordinator/round: internal/bitset internal/keyed internal/registry coordinator/closing coordinator/fairshare coordinator/measure coordinator/schedule simclock
+coordinator/battery: simclock
+coordinator/round: coordinator/battery internal/bitset internal/keyed internal/registry coordinator/closing coordinator/fairshare coordinator/measure coordinator/schedule simclock
 coordinator/selection: internal/bitset internal/keyed internal/registry coordinator/closing coordinator/round coordinator/schedule
 
 # What clients learn from and how long it takes them.
@@ -91,7 +92,8 @@ metrics/prometheus: coordinator/measure coordinator/round metrics metrics/web gi
 
 # Experiments.
 experiment/convex: actors/data/federated actors/learn coordinator/theory gonum.org/v1/gonum/...
-experiment/config: internal/tasks internal/names internal/registry actors/data/federated actors/device actors/learn coordinator/aggregate coordinator/closing coordinator/measure coordinator/round coordinator/selection metrics
+experiment/config/tree: github.com/goccy/go-yaml/...
+experiment/config: experiment/config/tree internal/tasks internal/names internal/registry actors/data/federated actors/device actors/learn coordinator/aggregate coordinator/closing coordinator/measure coordinator/round coordinator/selection metrics
 	coordinator/schedule github.com/goccy/go-yaml/... os
 experiment/calibrate: actors/data/federated actors/data/synthetic actors/learn internal/keyed internal/names internal/tasks time
 experiment/folder: actors/learn coordinator/measure coordinator/round coordinator/schedule experiment/config internal/atomicfile internal/filelock internal/vector metrics os

@@ -120,7 +120,8 @@ var program = sync.OnceValues(func() (string, error) {
 		return "", err
 	}
 	path := filepath.Join(dir, "fedpace")
-	build := exec.Command("go", "build", "-o", path, "../../cmd/fedpace")
+	// Without the commit: events.log has the program's version, which GOFLAGS would decide.
+	build := exec.Command("go", "build", "-buildvcs=false", "-o", path, "../../cmd/fedpace")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("%w: %s", err, out)

@@ -118,7 +118,7 @@ func rowOf(r *round.Report) Round {
 		LocalSteps: int32(r.LocalSteps), LearningRate: r.LearningRate, Cohort: int32(r.Cohort),
 		Accepted: int32(r.Outcomes[round.Accepted]), Late: int32(r.Outcomes[round.Late]), Dropped: int32(r.Outcomes[round.Dropped]),
 		Lost: int32(r.Outcomes[round.Lost]), Cancelled: int32(r.Outcomes[round.Cancelled]), Refused: int32(r.Outcomes[round.Refused]),
-		TrainingLoss: metrics.Measured(r.TrainingLoss), SGDSteps: r.SGDSteps,
+		TrainingLoss: metrics.Measured(r.TrainingLoss), SGDSteps: r.SGDSteps, LateUsed: int32(r.LateUsed),
 	}
 	if r.Evaluated {
 		row.ValidationLoss = metrics.Measured(r.ValidationLoss)
@@ -151,6 +151,7 @@ type Round struct {
 	SmallestLocalSteps *int32   `parquet:"smallest_local_steps,optional" about:"smallest K of the tasks that ended in it" unit:"steps"`
 	MeanLocalSteps     *float64 `parquet:"mean_local_steps,optional" about:"their mean K" unit:"steps"`
 	LargestLocalSteps  *int32   `parquet:"largest_local_steps,optional" about:"their largest K" unit:"steps"`
+	LateUsed           int32    `parquet:"late_used" about:"late updates of earlier rounds that count in it" unit:"tasks"`
 }
 
 // Client is a row of clients.parquet. Useful is what went into updates that

@@ -1,0 +1,323 @@
+package tree
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/parser"
+	"github.com/goccy/go-yaml/token"
+)
+
+// Node is a value as a file or a flag gives it, with its place.
+type Node struct {
+	Where  string // of its key, or of the element of a list: "config.yaml:7" or "--set"
+	Kind   Kind
+	Text   string // scalar
+	IsText bool   // scalar: not a number, true or false
+	Quoted bool   // scalar: by quotes or as a block
+	Items  []*Node
+	Keys   []string // map, in order
+	Fields map[string]*Node
+}
+
+// Kind is what a value is.
+type Kind int
+
+// The kinds.
+const (
+	Null Kind = iota
+	Scalar
+	List
+	Map
+	alien // YAML that no configuration needs: anchors, aliases, tags
+)
+
+// Bare is the key of a word that stands beside keys of its group, as in
+// "close: first" followed by "close.n: 3".
+const Bare = ""
+
+// Parse reads what a YAML file sets; name is how messages call it.
+func Parse(name string, text []byte) (*Node, error) {
+	empty := &Node{Kind: Map}
+	text = bytes.TrimPrefix(text, []byte("\ufeff")) // some editors begin a file with it
+	if len(bytes.TrimSpace(text)) == 0 {
+		return empty, nil
+	}
+	root, err := parseYAML(text)
+	if err != nil {
+		return nil, syntaxError(name, err)
+	}
+	place := func(n ast.Node) string { return fmt.Sprintf("%s:%d", name, lineOf(n)) }
+	n, err := newNode(root, "", place)
+	switch {
+	case err != nil:
+		return nil, err
+	case n.Kind == Null:
+		return empty, nil
+	case n.Kind != Map:
+		return nil, fmt.Errorf("%s: a configuration is a map of keys, e.g. \"task: femnist\"", place(root))
+	}
+	return n, nil
+}
+
+// Value reads a value in YAML that stands at one place. name is how messages call it.
+func Value(name, where string, text []byte) (*Node, error) {
+	root, err := parseYAML(text)
+	if err != nil {
+		return nil, syntaxError(name, err)
+	}
+	return newNode(root, where, func(ast.Node) string { return where })
+}
+
+// newNode converts a parsed value. place says where a part of it stands.
+func newNode(n ast.Node, where string, place func(ast.Node) string) (*Node, error) {
+	out := &Node{Where: where, Kind: Scalar}
+	switch n := n.(type) {
+	case nil, *ast.NullNode:
+		out.Kind = Null
+	case *ast.StringNode:
+		t := n.GetToken().Type
+		out.Text, out.IsText, out.Quoted = n.Value, true, t == token.SingleQuoteType || t == token.DoubleQuoteType
+	case *ast.LiteralNode:
+		out.Text, out.IsText, out.Quoted = n.Value.Value, true, true
+	case *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode, *ast.InfinityNode, *ast.NanNode:
+		out.Text = n.GetToken().Value
+	case *ast.SequenceNode:
+		out.Kind = List
+		for _, v := range n.Values {
+			item, err := newNode(v, place(v), place)
+			if err != nil {
+				return nil, err
+			}
+			out.Items = append(out.Items, item)
+		}
+	case *ast.MappingNode:
+		out.Kind = Map
+		for _, v := range n.Values {
+			name := v.Key.String()
+			if s, ok := v.Key.(*ast.StringNode); ok {
+				name = s.Value
+			}
+			value, err := newNode(v.Value, place(v.Key), place)
+			if err == nil {
+				err = out.Insert("", name, value)
+			}
+			if err != nil {
+				return nil, err
+			}
+		}
+	default:
+		out.Kind = alien
+	}
+	return out, nil
+}
+
+// Insert puts a value into a map, at a path that may have dots. prefix is the
+// map's own path, for messages. A key that is set already is refused: which of
+// the two values was meant is anybody's guess.
+func (m *Node) Insert(prefix, path string, value *Node) error {
+	name, rest, nested := strings.Cut(path, ".")
+	if nested {
+		below := &Node{Where: value.Where, Kind: Map}
+		if err := below.Insert(prefix+name+".", rest, value); err != nil {
+			return err
+		}
+		value = below
+	}
+	old := m.Fields[name]
+	switch {
+	case old == nil || old.Kind == Null && value.Kind == Map:
+		m.Set(name, value)
+		return nil
+	case old.Kind != Map && value.Kind != Map:
+		return &KeyError{Where: value.Where, Key: prefix + strings.TrimSuffix(name, "."), Problem: Already(old)}
+	case old.Kind != Map:
+		word := old
+		old = &Node{Where: word.Where, Kind: Map}
+		old.Set(Bare, word)
+		m.Set(name, old)
+	case value.Kind == Null:
+		return nil
+	case value.Kind != Map:
+		return old.Insert(prefix+name+".", Bare, value)
+	}
+	for _, key := range value.Keys {
+		if err := old.Insert(prefix+name+".", key, value.Fields[key]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Already says that a value was set before, and where.
+func Already(first *Node) string {
+	return fmt.Sprintf("is set already, at %s (keep one of the two)", first.Where)
+}
+
+// Set sets a key of a map, which keeps its place in the order.
+func (m *Node) Set(name string, value *Node) {
+	if m.Fields == nil {
+		m.Fields = map[string]*Node{}
+	}
+	if m.Fields[name] == nil {
+		m.Keys = append(m.Keys, name)
+	}
+	m.Fields[name] = value
+}
+
+// Overlay lets what a later flag gives for a map count instead of what earlier
+// ones gave. word returns the key that names the entry of a choice, "" for anything else:
+// naming an entry again takes back the earlier entry's options. short is the key that a
+// Scalar in place of a group gives, "" where none does.
+func (m *Node) Overlay(path string, later *Node, word func(path string) (word, short string)) {
+	for _, key := range later.Keys {
+		value, old := later.Fields[key], m.Fields[key]
+		below := strings.TrimPrefix(path+"."+key, ".")
+		w, short := word(below)
+		wrapped := func(key string, n *Node) *Node {
+			m := &Node{Where: n.Where, Kind: Map}
+			m.Set(key, n)
+			return m
+		}
+		switch {
+		case w != "" && value.Kind == Scalar:
+			value = wrapped(Bare, value)
+		case short != "" && value.Kind == Map && old != nil && old.Kind == Scalar:
+			old = wrapped(short, old)
+			m.Set(key, old)
+		}
+		named := func(n *Node) bool { return w != "" && (n.Fields[w] != nil || n.Fields[Bare] != nil) }
+		if old == nil || old.Kind != Map || value.Kind != Map || named(old) && named(value) {
+			m.Set(key, value)
+			continue
+		}
+		old.Overlay(below, value, word)
+	}
+}
+
+// Places notes where the parts of a value stand, by their full paths.
+func (n *Node) Places(to map[string]string, path string) {
+	to[path] = n.Where
+	for i, item := range n.Items {
+		item.Places(to, fmt.Sprintf("%s[%d]", path, i))
+	}
+	for _, key := range n.Keys {
+		n.Fields[key].Places(to, strings.Trim(path+"."+key, "."))
+	}
+}
+
+// PlaceOf is where a key stands; "" when nowhere. A key that is not set stands
+// where the nearest value around it does.
+func PlaceOf(places map[string]string, path string) string {
+	for path != "" {
+		if where, ok := places[path]; ok {
+			return where
+		}
+		path = path[:max(0, strings.LastIndexAny(path, ".["))]
+	}
+	return ""
+}
+
+// Scalar is the text of a node that must hold one value.
+func (n *Node) Scalar(want string) (string, error) {
+	switch n.Kind {
+	case Scalar:
+		return n.Text, nil
+	case alien:
+		return "", fmt.Errorf("YAML's anchors, aliases and tags are not read here (write %s)", want)
+	}
+	found := map[Kind]string{Null: "nothing", List: "a list", Map: "a map"}
+	return "", fmt.Errorf("%s stands where %s is wanted", found[n.Kind], want)
+}
+
+// Instead is the error about any other kind of Node.
+func (n *Node) Instead(path, want string) error {
+	if _, err := n.Scalar(want); err != nil {
+		return Fail(n, path, "%v", err)
+	}
+	return Fail(n, path, "%s stands where %s is wanted", n.Shown(), want)
+}
+
+// Shown is a scalar in a message: quoted if it is text.
+func (n *Node) Shown() string {
+	s := n.Text
+	if len(s) > 60 {
+		s = s[:60] + "..."
+	}
+	if n.IsText {
+		s = strconv.Quote(s)
+	}
+	return s
+}
+
+// maxDepth bounds nesting in YAML's flow style. The parser's memory grows with
+// the square of it: a megabyte of brackets would take gigabytes.
+const maxDepth = 50
+
+// deep says whether brackets nest beyond maxDepth. Those within texts count,
+// too: no configuration has that many of them open.
+func deep(text []byte) bool {
+	depth := 0
+	for _, b := range text {
+		switch b {
+		case '[', '{':
+			if depth++; depth > maxDepth {
+				return true
+			}
+		case ']', '}':
+			depth = max(0, depth-1)
+		}
+	}
+	return false
+}
+
+// parseYAML returns the one document's content.
+func parseYAML(text []byte) (root ast.Node, err error) {
+	defer func() {
+		// The parser is a library fed with a user's bytes: a panic of its own
+		// is one more way to say that they are not YAML.
+		if p := recover(); p != nil {
+			root, err = nil, fmt.Errorf("not YAML that can be read (%v)", p)
+		}
+	}()
+	if deep(text) {
+		return nil, fmt.Errorf("lists or maps within each other over %d times; a configuration has none of more than a few", maxDepth)
+	}
+	file, err := parser.ParseBytes(text, 0)
+	if err != nil {
+		return nil, err
+	}
+	switch len(file.Docs) {
+	case 0:
+	case 1:
+		root = file.Docs[0].Body
+	default:
+		err = fmt.Errorf("%d documents stand where one is wanted", len(file.Docs))
+	}
+	return root, err
+}
+
+// syntaxError puts the parser's message on one line behind its place.
+func syntaxError(name string, err error) error {
+	var syntax *yaml.SyntaxError
+	if errors.As(err, &syntax) {
+		if name != "" && !strings.HasPrefix(name, SetFlag) && syntax.Token != nil && syntax.Token.Position != nil {
+			name = fmt.Sprintf("%s:%d", name, syntax.Token.Position.Line)
+		}
+		return fmt.Errorf("%s: not YAML: %s", name, strings.ReplaceAll(syntax.Message, "\n", " "))
+	}
+	return fmt.Errorf("%s: %w", name, err)
+}
+
+// lineOf is the line on which a node starts, from 1.
+func lineOf(n ast.Node) int {
+	if n == nil || n.GetToken() == nil || n.GetToken().Position == nil {
+		return 1
+	}
+	return n.GetToken().Position.Line
+}

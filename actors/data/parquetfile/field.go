@@ -271,6 +271,12 @@ func (t *Sheet) groupLists(group int, f *Field, take func(row int, x []float32) 
 	return err
 }
 
+// IsElement tells an element of a list, which may be null, from a list that is empty or
+// absent.
+func (f *Field) IsElement(v parquet.Value) bool {
+	return f.list && v.DefinitionLevel() >= len(f.empty)
+}
+
 // isEmpty tells a list without elements from one that is absent.
 func (f *Field) isEmpty(v parquet.Value) bool {
 	return v.DefinitionLevel() < len(f.empty) && f.empty[v.DefinitionLevel()]

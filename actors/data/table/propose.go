@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
-	"path"
 	"regexp"
 	"slices"
 	"strings"
@@ -62,7 +61,7 @@ func propose(file string) (_ *Proposal, err error) {
 			}
 		}
 		profiles = append(profiles, p)
-		wanted = append(wanted, column{name, p.take})
+		wanted = append(wanted, column{name, true, p.take})
 	}
 	if err := files[0].read(wanted, &reading{}); err != nil {
 		return nil, files[0].at(err)
@@ -253,8 +252,7 @@ func (p *Proposal) guess(columns []*profile) {
 
 func (p *Proposal) feature(name string) bool {
 	return slices.ContainsFunc(p.Table.Features, func(pattern string) bool {
-		ok, _ := path.Match(pattern, name) // a name, or the pattern that covers made
-		return ok || pattern == name
+		return pattern == name || matches(pattern, name) // a name, or what shorten made
 	})
 }
 

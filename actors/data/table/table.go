@@ -78,6 +78,8 @@ func (t Table) Validate() error {
 		return registry.Errorf("label", "is not set (the column of the class; or target, columns of numbers to predict)")
 	case t.Label != "" && t.Target != nil:
 		return registry.Errorf("target", "want either a label or a target")
+	case t.Scale == scalePixels && t.Missing == missingMean:
+		return registry.Errorf("missing", "a mean is no whole number, which scale: pixels wants (refuse or drop)")
 	case t.Classes != nil && t.Label == "":
 		return registry.Errorf("classes", "names the classes of a label, and there is none")
 	case t.Shape != nil && len(t.Shape) != 3:
@@ -215,7 +217,7 @@ func (t *Table) roles(columns []string) (roles, error) {
 		}
 		before := len(r.features)
 		for _, name := range columns {
-			if ok, _ := path.Match(pattern, name); ok && taken[name] == "" { // Validate has tried the pattern
+			if matches(pattern, name) && taken[name] == "" {
 				taken[name] = "features"
 				r.features = append(r.features, name)
 			}
@@ -225,6 +227,14 @@ func (t *Table) roles(columns []string) (roles, error) {
 		}
 	}
 	return r, nil
+}
+
+// matches tells whether a column's name fits a pattern, in which a slash is a letter
+// like others.
+func matches(pattern, name string) bool {
+	letters := func(s string) string { return strings.ReplaceAll(s, "/", "\x00") }
+	ok, _ := path.Match(letters(pattern), letters(name)) // Validate has tried the pattern
+	return ok
 }
 
 // tableFile is one file of a table.
@@ -245,8 +255,9 @@ type taker func(row int, c cell) error
 
 // column is one that has a meaning.
 type column struct {
-	name string
-	take taker
+	name  string
+	lists bool // a row may have a list of values
+	take  taker
 }
 
 // place is what files of all formats know of themselves.

@@ -68,12 +68,27 @@ func JoinParquet(t testing.TB, files ...[]byte) []byte {
 		meta.Version, meta.Schema, meta.NumRows = m.Version, m.Schema, meta.NumRows+m.NumRows
 		all = append(all, file...)
 	}
+	return withFooter(t, all, meta)
+}
+
+// ClaimRows makes a file whose footer says that its first row group has so many rows.
+func ClaimRows(t testing.TB, file []byte, rows int64) []byte {
+	f, err := parquet.OpenFile(bytes.NewReader(file), int64(len(file)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	meta := *f.Metadata()
+	meta.RowGroups[0].NumRows = rows
+	return withFooter(t, file, meta)
+}
+
+func withFooter(t testing.TB, file []byte, meta format.FileMetaData) []byte {
 	footer, err := thrift.Marshal(new(thrift.CompactProtocol), meta)
 	if err != nil {
 		t.Fatal(err)
 	}
-	all = append(all, footer...)
-	return append(binary.LittleEndian.AppendUint32(all, uint32(len(footer))), "PAR1"...)
+	file = append(file, footer...)
+	return append(binary.LittleEndian.AppendUint32(file, uint32(len(footer))), "PAR1"...)
 }
 
 // Written lists Parquet files of many writers: those of package parquetfile in a

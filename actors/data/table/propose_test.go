@@ -1,12 +1,10 @@
 package table
 
 import (
-	"bytes"
-	"compress/gzip"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
+
+	"fedpace/actors/data/internal/datatest"
 )
 
 // rows repeats lines below a header, so that a column of few words is one of classes.
@@ -31,10 +29,7 @@ func TestProposals(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			path := filepath.Join(t.TempDir(), "own.csv")
-			if err := os.WriteFile(path, []byte(x.file), 0o666); err != nil {
-				t.Fatal(err)
-			}
+			path := datatest.Put(t, t.TempDir(), "own.csv", []byte(x.file))
 			p, err := Propose(path)
 			if x.err != "" {
 				if err == nil || !strings.Contains(err.Error(), x.err) {
@@ -54,18 +49,8 @@ func TestProposals(t *testing.T) {
 
 // A table that is compressed is told from Sentiment140's by the names of its columns.
 func TestACompressedTableIsProposedFor(t *testing.T) {
-	var b bytes.Buffer
-	z := gzip.NewWriter(&b)
-	if _, err := z.Write([]byte(rows("user,x,label", "a,1.5,rose", "b,2.5,lily"))); err != nil {
-		t.Fatal(err)
-	}
-	if err := z.Close(); err != nil {
-		t.Fatal(err)
-	}
-	path := filepath.Join(t.TempDir(), "own.csv.gz")
-	if err := os.WriteFile(path, b.Bytes(), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	file := datatest.Gzip(t, []byte(rows("user,x,label", "a,1.5,rose", "b,2.5,lily")))
+	path := datatest.Put(t, t.TempDir(), "own.csv.gz", file)
 	p, err := Propose(path)
 	if err != nil || p.Table.Label != "label" || p.Rows != 20 {
 		t.Errorf("%+v, %v", p, err)

@@ -106,7 +106,8 @@ func (t *Table) unmapped() bool {
 
 func (t *Table) scaled() bool { return t.Scale == scaleStandard || t.Scale == scalePixels }
 
-// Recognises takes CSV that begins with the names of its columns.
+// Recognises takes CSV that begins with the names of its columns, and what is called CSV:
+// then Open says what is wrong with it.
 func (Table) Recognises(s *federated.Source) federated.Match {
 	if s.Folder {
 		if source.ParquetFiles(s.Path) == nil && csvFiles(s.Path) != nil {
@@ -119,6 +120,9 @@ func (Table) Recognises(s *federated.Source) federated.Match {
 	}
 	if f, err := openCSV(s); err == nil && f.titled {
 		return federated.ByContent
+	}
+	if slices.ContainsFunc(csvSuffixes, func(suffix string) bool { return strings.HasSuffix(s.Name(), suffix) }) {
+		return federated.ByName
 	}
 	return federated.NoMatch
 }
@@ -135,6 +139,11 @@ func (t Table) Open(s *federated.Source, o federated.Options) (_ federated.Set, 
 	}
 	defer closeAll(files)
 	if t.unmapped() {
+		if f, ok := files[0].(*csvTable); ok {
+			if err := f.checkNames(); err != nil {
+				return nil, f.at(err)
+			}
+		}
 		return nil, fmt.Errorf("columns %s: %w", shortList(files[0].columns()), ErrUnmapped)
 	}
 	set, err := t.read(files, o)
@@ -345,9 +354,12 @@ func closeAll(files []tableFile) {
 	}
 }
 
+// csvSuffixes are how names of CSV files end.
+var csvSuffixes = []string{".csv", ".csv.gz", ".tsv", ".tsv.gz"}
+
 // csvFiles lists a folder's CSV files.
 func csvFiles(dir string) (files []string) {
-	for _, suffix := range []string{".csv", ".csv.gz", ".tsv", ".tsv.gz"} {
+	for _, suffix := range csvSuffixes {
 		files = append(files, source.Files(dir, suffix)...)
 	}
 	slices.Sort(files)

@@ -2,6 +2,7 @@ package datatest
 
 import (
 	"bytes"
+	"compress/gzip"
 	"encoding/binary"
 	"os"
 	"path/filepath"
@@ -26,6 +27,20 @@ func Put(t testing.TB, dir, name string, content []byte) string {
 		t.Fatal(err)
 	}
 	return path
+}
+
+// Gzip compresses a file.
+func Gzip(t testing.TB, content []byte) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	if _, err := z.Write(content); err != nil {
+		t.Fatal(err)
+	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
 }
 
 // Parquet writes rows as Parquet.

@@ -84,9 +84,6 @@ func Parse(name string, text []byte) (Config, error) { return resolve(name, text
 
 // resolve applies a file and sets to the base that they choose.
 func resolve(name string, text []byte, sets []string) (Config, error) {
-	if len(text) > MaxFile {
-		return Config{}, fmt.Errorf("configuration: %s is larger than %d bytes", name, MaxFile)
-	}
 	file, err := parseFile(name, text)
 	if err != nil {
 		return Config{}, err
@@ -164,6 +161,9 @@ func resolve(name string, text []byte, sets []string) (Config, error) {
 
 // parseFile reads what a YAML file sets; name is how messages call it.
 func parseFile(name string, text []byte) (*node, error) {
+	if len(text) > MaxFile {
+		return nil, fmt.Errorf("configuration: %s is larger than %d bytes", name, MaxFile)
+	}
 	empty := &node{kind: mapping}
 	text = bytes.TrimPrefix(text, []byte("\ufeff")) // some editors begin a file with it
 	if len(bytes.TrimSpace(text)) == 0 {

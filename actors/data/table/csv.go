@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -202,9 +201,9 @@ func (c *csvTable) read(wanted []column, to *reading) error {
 	if _, err := r.Read(); err != nil { // the names
 		return err
 	}
-	places := make([]int, len(wanted)) // of the columns in a row
+	of, at := places(c.header), make([]int, len(wanted)) // of the columns in a row
 	for i, one := range wanted {
-		places[i] = slices.Index(c.header, one.name)
+		at[i] = of[one.name]
 	}
 	for row := to.rows; ; row++ {
 		record, err := r.Read()
@@ -218,7 +217,7 @@ func (c *csvTable) read(wanted []column, to *reading) error {
 		if row == federated.MaxSamples {
 			return fmt.Errorf("more than %d rows", federated.MaxSamples)
 		}
-		for i, at := range places {
+		for i, at := range at {
 			if err := wanted[i].take(row, cell{kind: textCell, text: record[at]}); err != nil {
 				if errors.Is(err, errEnough) {
 					to.rows = row

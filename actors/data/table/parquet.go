@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 
 	"github.com/parquet-go/parquet-go"
 
@@ -21,6 +20,7 @@ type parquetTable struct {
 	source *federated.Source
 	fields []parquetfile.Field
 	names  []string
+	places map[string]int // of the names
 }
 
 // newParquetTable makes a table of a sheet. The source belongs to the table; nil: the
@@ -34,6 +34,7 @@ func newParquetTable(of place, t *parquetfile.Sheet, s *federated.Source) (*parq
 	for _, f := range p.fields {
 		p.names = append(p.names, f.Name)
 	}
+	p.places = places(p.names)
 	if len(p.names) > maxColumns {
 		return nil, fmt.Errorf("%d columns, want at most %d", len(p.names), maxColumns)
 	}
@@ -73,7 +74,7 @@ func (p *parquetTable) read(wanted []column, to *reading) error {
 
 // each hands the values of one column to their taker.
 func (p *parquetTable) each(wanted column, first int) error {
-	f := &p.fields[slices.Index(p.names, wanted.name)]
+	f := &p.fields[p.places[wanted.name]]
 	if f.Kind == parquetfile.KindOther {
 		return fmt.Errorf("column %s holds %s; want numbers, text or bytes", wanted.name, f.Words())
 	}

@@ -193,10 +193,11 @@ type roles struct {
 // roles finds the columns that the mapping names.
 func (t *Table) roles(columns []string) (roles, error) {
 	r := roles{client: t.Client, label: t.Label, split: t.Split, text: t.Text, targets: t.Target}
+	known := places(columns)
 	taken := map[string]string{} // columns and the option that names them
 	take := func(option, name string) error {
-		switch {
-		case !slices.Contains(columns, name):
+		switch _, there := known[name]; {
+		case !there:
 			return fmt.Errorf("%s: there is no column %q; the columns are %s", option, name, shortList(columns))
 		case taken[name] != "":
 			return fmt.Errorf("%s: column %q is %s already", option, name, taken[name])
@@ -217,7 +218,7 @@ func (t *Table) roles(columns []string) (roles, error) {
 		}
 	}
 	for _, pattern := range t.Features {
-		if slices.Contains(columns, pattern) {
+		if _, name := known[pattern]; name {
 			if err := take("features", pattern); err != nil {
 				return r, err
 			}
@@ -236,6 +237,15 @@ func (t *Table) roles(columns []string) (roles, error) {
 		}
 	}
 	return r, nil
+}
+
+// places are the columns by their names.
+func places(columns []string) map[string]int {
+	of := make(map[string]int, len(columns))
+	for i, name := range columns {
+		of[name] = i
+	}
+	return of
 }
 
 // matches tells whether a column's name fits a pattern, in which a slash is a letter

@@ -341,6 +341,9 @@ func TestText(t *testing.T) {
 	if s.Samples(0) != 72 || s.HeldOut() != 8 || !s.Info().Undealt {
 		t.Errorf("%d windows, %d held out", s.Samples(0), s.HeldOut())
 	}
+	if _, err := openMapped(t, "said\n"+long[:60]+"\n", "own.csv", Table{Text: "said", Window: 10}); err == nil || !strings.Contains(err.Error(), "more than 60 tokens of text, six windows") {
+		t.Error(err)
+	}
 }
 
 // A folder's files are one table; those called test are held out.

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strconv"
 	"unicode/utf8"
+
+	"fedpace/actors/learn"
 )
 
 // Schema is what the numbers of a set's samples stand for. Whoever brings samples of
@@ -15,6 +17,13 @@ type Schema struct {
 	Mean      []float32 `json:",omitempty"` // what was taken off each feature; nil: nothing
 	Deviation []float32 `json:",omitempty"` // what it was then divided by
 	Alphabet  []string  `json:",omitempty"` // what tokens from 1 stand for; 0 is padding, and what is not in it
+}
+
+// Fits reports whether a schema has as many names and numbers as the samples need, or none.
+func (s *Schema) Fits(of learn.Samples) bool {
+	all := func(n, want int) bool { return n == 0 || n == want }
+	return all(len(s.Labels), of.Classes) && all(len(s.Columns), of.Features) && all(len(s.Mean), of.Features) &&
+		len(s.Deviation) == len(s.Mean) && all(len(s.Alphabet), of.Vocabulary-1) && len(s.Alphabet) <= MaxAlphabet
 }
 
 // Label is the name of a class, its number where it has none.
@@ -130,6 +139,9 @@ func (s *Grouped) adoptScale(other Schema) error {
 func (s *Grouped) adoptTokens(other Schema) error {
 	if s.About.Alphabet == nil || other.Alphabet == nil {
 		return fmt.Errorf("the tokens of one have an alphabet, and those of the other have none")
+	}
+	if len(other.Alphabet) > MaxAlphabet {
+		return fmt.Errorf("the run's alphabet has %d tokens, want at most %d", len(other.Alphabet), MaxAlphabet)
 	}
 	var to [256]byte
 	known := 0

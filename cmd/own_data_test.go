@@ -64,9 +64,10 @@ func TestOwnDataInThreeCommands(t *testing.T) {
 			var s struct {
 				Accuracy float64 `json:"validation_accuracy"`
 				Task     string
+				Data     string
 			}
 			text, err := os.ReadFile(filepath.Join(dir, "run", "summary.json"))
-			if err != nil || json.Unmarshal(text, &s) != nil || s.Accuracy < 0.95 || s.Task != "custom" {
+			if err != nil || json.Unmarshal(text, &s) != nil || s.Accuracy < 0.95 || s.Task != "custom" || s.Data != "custom data ("+kind+"); classes ash, birch, cedar" {
 				t.Fatalf("%+v, %v", s, err)
 			}
 			for _, args := range [][]string{

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"fedpace/actors/learn"
@@ -32,6 +34,29 @@ func (s *Schema) Label(class int) string {
 		return s.Labels[class]
 	}
 	return strconv.Itoa(class)
+}
+
+// shownNames is how many names a line of text lists.
+const shownNames = 10
+
+// ClassNames lists the names of the classes for a line of text; "" if they have none, or
+// are tokens.
+func (s *Schema) ClassNames() string {
+	if len(s.Labels) == len(s.Alphabet)+1 && s.Alphabet != nil {
+		return ""
+	}
+	var list []string
+	for _, name := range s.Labels[:min(shownNames, len(s.Labels))] {
+		if len(name) > 20 || strings.ContainsFunc(name, func(r rune) bool { return r == ',' || !unicode.IsPrint(r) }) {
+			name = fmt.Sprintf("%.20q", name)
+		}
+		list = append(list, name)
+	}
+	text := strings.Join(list, ", ")
+	if more := len(s.Labels) - shownNames; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
 }
 
 // Standardise takes the mean off each feature and divides it by the deviation.

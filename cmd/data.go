@@ -284,9 +284,9 @@ func taskOf(info federated.Info) string {
 	return ""
 }
 
-// runWith is the command that runs on what is at a path, whose samples have so many
-// targets. Custom data has no settings of a task: those here are for a start.
-func runWith(task, path string, targets int) string {
+// runWith is the command that runs on such samples at a path. Custom data has no settings
+// of a task: those here are for a start.
+func runWith(task, path string, of learn.Samples) string {
 	if task != "" {
 		return "fedpace run --set task=" + task + " --set data=" + path
 	}
@@ -294,8 +294,8 @@ func runWith(task, path string, targets int) string {
 	for _, s := range trial {
 		for _, key := range s.keys {
 			set := key[0] + "=" + key[1]
-			if key[0] == "model" && targets > 0 {
-				set = "'model=" + linearRegression + "'"
+			if model, _ := startModel(of); key[0] == "model" && model != key[1] {
+				set = "'model=" + model + "'"
 			}
 			text += " --set " + set
 		}

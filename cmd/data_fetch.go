@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"fedpace/actors/data/fetch"
+	"fedpace/actors/learn"
 	"fedpace/cmd/internal/cli"
 	"fedpace/internal/human"
 )
@@ -85,7 +86,7 @@ func writeFetched(c *cobra.Command, a fetch.Archive, r fetch.Result) error {
 func nextStep(name, path string) string {
 	switch name {
 	case "nist-by-class", "nist-by-write":
-		return "next: LEAF's data/femnist tools make JSON from by_class.zip and by_write.zip; " + runWith("femnist", "FOLDER", 0) + " reads that"
+		return "next: LEAF's data/femnist tools make JSON from by_class.zip and by_write.zip; " + runWith("femnist", "FOLDER", learn.Samples{}) + " reads that"
 	}
-	return "next: " + runWith(name, path, 0)
+	return "next: " + runWith(name, path, learn.Samples{})
 }

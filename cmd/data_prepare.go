@@ -107,7 +107,11 @@ func (s *source) prepare(c *cobra.Command, args []string, out string) error {
 		}
 		fmt.Fprintf(w, "prepared   %s, %s in %s (%s)\n", out, human.Size(stat.Size()), short(time.Since(begin).Seconds()), why)
 	}
-	_, err = fmt.Fprintf(w, "%suse        %s\n", stats, runWith(taskOf(stats.Info), out, stats.Info.Targets))
+	next := runWith(taskOf(stats.Info), out, stats.Info.Samples)
+	if stats.Info.Undealt {
+		next = "the set it was made from: fedpace data partition deals it to clients"
+	}
+	_, err = fmt.Fprintf(w, "%suse        %s\n", stats, next)
 	return err
 }
 

@@ -8,6 +8,7 @@ import (
 	"fedpace/actors/data"
 	"fedpace/actors/data/federated"
 	"fedpace/actors/data/table"
+	"fedpace/actors/learn"
 )
 
 // trial is what a configuration of custom data begins with, beside the data: guesses
@@ -24,8 +25,18 @@ var trial = []struct {
 	{[][2]string{{"evaluate.every", "5"}, {"stop.rounds", "100"}}, ""},
 }
 
-// linearRegression is the model for a start where samples have targets.
-const linearRegression = "[dense: open]"
+// startModel is the model for a start with such samples, and what it is.
+func startModel(of learn.Samples) (model, what string) {
+	switch {
+	case of.Targets > 0:
+		return "[dense: open]", "a linear regression; "
+	case of.Input == learn.Tokens && of.Classes == of.Vocabulary:
+		return "[embedding: 8, gru: 32, dense]", "tells the next token; "
+	case of.Input == learn.Tokens:
+		return "[embedding: 32, average, dense]", "tells the class of a text; "
+	}
+	return "linear", ""
+}
 
 // propose prints a configuration for a table of which nothing says what its columns
 // mean.
@@ -39,15 +50,27 @@ func (s *source) propose(w io.Writer) error {
 	if !p.All {
 		looked = fmt.Sprintf("the first %d rows", p.Rows)
 	}
-	fmt.Fprintf(&b, "# A proposal from %s of %d columns. Look at each line, correct it, then:\n#   fedpace run --config FILE\ntask: custom\nname: own                      # of the folder with the results, runs/own\n%s", looked, p.Columns, p.YAML(s.path))
-	steps := s.epoch(p)
+	fmt.Fprintf(&b, "# A proposal from %s of %d columns. Look at each line, correct it, then:\n#   fedpace run --config FILE\n", looked, p.Columns)
+	steps, err := s.try(p)
+	if err != nil {
+		fmt.Fprintf(&b, "# The table cannot be read so: %s\n", strings.ReplaceAll(err.Error(), "\n", " "))
+	}
+	samples := learn.Samples{Targets: len(p.Table.Target)}
+	if p.Table.Text != "" {
+		samples.Input = learn.Tokens
+	}
+	if p.Table.Label != "" {
+		samples.Classes = 2 // or more
+	}
+	model, what := startModel(samples)
+	fmt.Fprintf(&b, "task: custom\nname: own                      # of the folder with the results, runs/own\n%s", p.YAML(s.path))
 	for _, t := range trial {
 		for _, key := range t.keys {
 			if key[0] == "schedule.k0" && steps > 0 {
 				key[1], t.why = fmt.Sprint(steps), "an epoch of the median client"
 			}
-			if key[0] == "model" && len(p.Table.Target) > 0 {
-				key[1], t.why = linearRegression, "a linear regression; "+t.why
+			if key[0] == "model" {
+				key[1], t.why = model, what+t.why
 			}
 			line := key[0] + ": " + key[1]
 			if t.why != "" {
@@ -60,19 +83,19 @@ func (s *source) propose(w io.Writer) error {
 	return err
 }
 
-// epoch is how many local steps go through the samples of the median client with the
-// minibatch that fits, 0 if the proposal cannot be opened.
-func (s *source) epoch(p *table.Proposal) int {
+// try reads the table by the proposal, if that is complete. It returns how many local
+// steps go through the samples of the median client with the minibatch that fits; 0: they
+// are nobody's.
+func (s *source) try(p *table.Proposal) (steps int, err error) {
 	if !p.Complete() {
-		return 0
+		return 0, nil
 	}
 	set, err := data.OpenWith(p.Reader(), s.path, s.options)
 	if err != nil {
-		return 0
+		return 0, err
 	}
-	defer set.Close()
-	if set.Info().Undealt {
-		return 0
+	if !set.Info().Undealt {
+		steps = federated.MedianEpoch(set)
 	}
-	return federated.MedianEpoch(set)
+	return steps, set.Close()
 }

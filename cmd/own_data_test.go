@@ -64,9 +64,10 @@ func TestOwnDataInThreeCommands(t *testing.T) {
 			var s struct {
 				Accuracy float64 `json:"validation_accuracy"`
 				Task     string
+				Data     string
 			}
 			text, err := os.ReadFile(filepath.Join(dir, "run", "summary.json"))
-			if err != nil || json.Unmarshal(text, &s) != nil || s.Accuracy < 0.95 || s.Task != "custom" {
+			if err != nil || json.Unmarshal(text, &s) != nil || s.Accuracy < 0.95 || s.Task != "custom" || s.Data != "custom data ("+kind+"); classes ash, birch, cedar" {
 				t.Fatalf("%+v, %v", s, err)
 			}
 			for _, args := range [][]string{
@@ -85,6 +86,32 @@ func TestOwnDataInThreeCommands(t *testing.T) {
 				t.Errorf("%d, %s%s", status, stdout, stderr)
 			}
 		})
+	}
+}
+
+// A proposal says what a run by it would, and its model reads what the table has.
+func TestProposalsSayWhatARunWould(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	path, exp := filepath.Join(dir, "own.csv"), filepath.Join(dir, "exp.yaml")
+	propose := func(text string) string {
+		putFile(t, path, []byte(text))
+		proposal := success(t, "info", path)
+		putFile(t, exp, []byte(proposal))
+		return proposal
+	}
+	has(t, propose("user,x,label\n"+strings.Repeat("a,1,caf\xe9\nb,2,th\xe9\n", 9)),
+		`# The table cannot be read so: data: `+path+`: line 2, byte 5, column label: label "caf\xe9" is no name of a class`)
+	const said = "\"a text of more than twenty bytes, and of more\""
+	for text, model := range map[string]string{
+		"user,said,label\n" + strings.Repeat("a,"+said+",p\nb,"+said+",q\n", 9): "model: [embedding: 32, average, dense] # tells the class of a text; for a start",
+		"user,said\n" + strings.Repeat("a,"+said+"\nb,"+said+"\n", 12):          "model: [embedding: 8, gru: 32, dense] # tells the next token; for a start",
+	} {
+		has(t, propose(text), model)
+		out := filepath.Join(dir, "run")
+		if status, _, stderr := callAll(t, "run", "--quiet", "--config", exp, "--set", "stop.rounds=1", "--out", out, "--force"); status != 0 {
+			t.Errorf("%s: %s", model, stderr)
+		}
 	}
 }
 

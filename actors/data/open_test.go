@@ -2,7 +2,6 @@ package data
 
 import (
 	"bytes"
-	"compress/gzip"
 	"fmt"
 	"image"
 	"image/png"
@@ -212,18 +211,10 @@ func TestOpenTweets(t *testing.T) {
 	}
 	lines = append(lines[:len(lines)-1], tweet("0", "many", "a, \"\"b\"\""))
 	plain := csvOf(lines...)
-	var zipped bytes.Buffer
-	z := gzip.NewWriter(&zipped)
-	if _, err := z.Write(plain); err != nil {
-		t.Fatal(err)
-	}
-	if err := z.Close(); err != nil {
-		t.Fatal(err)
-	}
 	utf8 := bytes.ReplaceAll(plain, []byte{0xe9}, []byte("é"))
 	var sets []*learn.Batch
 	var digests []string
-	for _, file := range [][]byte{plain, zipped.Bytes(), utf8} {
+	for _, file := range [][]byte{plain, datatest.Gzip(t, plain), utf8} {
 		s := mustOpen(t, datatest.Put(t, t.TempDir(), "tweets.csv", file), federated.Options{Task: "sent140", MinTweets: 5})
 		if s.Clients() != 2 || s.Client(0) != "many" || s.Client(1) != "other" {
 			t.Fatalf("%d clients, first %s", s.Clients(), s.Client(0))
@@ -331,10 +322,19 @@ func TestOpenErrors(t *testing.T) {
 		{"other JSON", "x.json", []byte(`{"a": 1}`), federated.Options{}, `no "users" or no "user_data"; want LEAF's JSON`},
 		{"not JSON", "x.json", []byte(`[1]`), federated.Options{}, `byte 1: found '[', want '{'`},
 
-		{"columns of CSV", "x.csv", []byte("a,b\n"), federated.Options{}, "x.csv: line 1: found 2 columns, want 6: polarity, id, date, query, user, text"},
+		{"columns of CSV", "x.csv", csvOf(tweet("4", "u", "a"), "a,b"), federated.Options{}, "x.csv: line 2: found 2 columns, want 6: polarity, id, date, query, user, text"},
 		{"polarity", "x.csv", csvOf(tweet("4", "u", "a"), tweet("2", "u", "a")), federated.Options{}, `line 2: polarity "2", want 0 or 4`},
 		{"few tweets", "x.csv", csvOf(tweet("4", "u", "a"), tweet("0", "u", "a")), federated.Options{}, "none of 1 users has 10 tweets"},
-		{"no tweet", "x.csv", nil, federated.Options{}, "no tweet; want lines of polarity"},
+		{"empty CSV", "x.csv", nil, federated.Options{}, "x.csv: is empty; want a line with the names of the columns"},
+		{"empty CSV, zipped", "x.csv.gz", datatest.Gzip(t, nil), federated.Options{}, "x.csv.gz: is empty; want a line with the names of the columns"},
+		{"names alone", "x.csv", []byte("a,b\n"), federated.Options{}, "x.csv: columns a, b: nothing says what its columns mean"},
+		{"names alone, with tabs", "x.tsv", []byte("a\tb\n"), federated.Options{}, "x.tsv: columns a, b: nothing says what its columns mean"},
+		{"UTF-16", "x.csv", []byte("\xff\xfea\x00,\x00b\x00\n\x00"), federated.Options{}, "x.csv: the text is UTF-16; want UTF-8"},
+		{"values alone", "x.csv", []byte("5.1,3.5,rose\n4.9,3.0,lily\n"), federated.Options{}, "x.csv: line 1 has the number 5.1 where the name of a column should be; want a line of names above the values"},
+		{"whole values alone", "x.csv", []byte("6,148,72,6\n"), federated.Options{}, "x.csv: line 1 has the number 6 where"},
+		{"numbers as names", "x.csv", []byte("0,1,2,y\n5.1,3.5,7,rose\n"), federated.Options{}, "x.csv: columns 0, 1, 2, y: nothing says"},
+		{"names that are absent", "x.csv", []byte("a,,b,\n1,2,3,\n"), federated.Options{}, "x.csv: columns a, column 2, b, column 4: nothing says"},
+		{"two columns of a name", "x.csv", []byte("a,b,a\n1,2,3\n"), federated.Options{}, `x.csv: line 1, column 3: "a" is the name of an earlier column, too`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			path := datatest.Put(t, t.TempDir(), c.file, c.content)
@@ -364,15 +364,12 @@ func TestOpenErrors(t *testing.T) {
 
 // A truncated gzip is no shorter set.
 func TestTruncatedTweets(t *testing.T) {
-	var zipped bytes.Buffer
-	z := gzip.NewWriter(&zipped)
+	var lines []string
 	for i := range 1000 {
-		fmt.Fprintf(z, "%s\n", tweet("4", "u", fmt.Sprint("word", i*i)))
+		lines = append(lines, tweet("4", "u", fmt.Sprint("word", i*i)))
 	}
-	if err := z.Close(); err != nil {
-		t.Fatal(err)
-	}
-	path := datatest.Put(t, t.TempDir(), "t.csv.gz", zipped.Bytes()[:zipped.Len()-20])
+	zipped := datatest.Gzip(t, csvOf(lines...))
+	path := datatest.Put(t, t.TempDir(), "t.csv.gz", zipped[:len(zipped)-20])
 	if _, err := Open(path, federated.Options{}); err == nil || !strings.Contains(err.Error(), "truncated or damaged after tweet") {
 		t.Errorf("%v", err)
 	}

@@ -92,9 +92,6 @@ func readSheets(t, test *parquetfile.Sheet, opt federated.Options) (s *federated
 	if t.Has("img", "fine_label", "coarse_label") {
 		return cifarSheets(t, test, opt)
 	}
-	if len(test.Files) > 0 {
-		return nil, errors.New("found test files beside the training files, which are read for CIFAR-100 only; want the training files alone, which are split by client")
-	}
 	var read func(*parquetfile.Sheet, federated.Options) (*federated.Grouped, error)
 	width := 1
 	switch {
@@ -108,6 +105,9 @@ func readSheets(t, test *parquetfile.Sheet, opt federated.Options) (s *federated
 		read = table.ReadPlain
 	default:
 		return nil, fmt.Errorf("found columns %s; want %s; or a mapping: %w", strings.Join(t.Names(), ", "), tabular, table.ErrUnmapped)
+	}
+	if len(test.Files) > 0 {
+		return nil, errors.New("found test files beside the training files, which are read for CIFAR-100 and by a mapping only; want the training files alone, which are split by client")
 	}
 	if err := t.Check(width); err != nil {
 		return nil, err

@@ -2,6 +2,7 @@ package data
 
 import (
 	"bytes"
+	"errors"
 	"image"
 	"image/color"
 	"image/png"
@@ -12,6 +13,7 @@ import (
 
 	"fedpace/actors/data/federated"
 	"fedpace/actors/data/internal/datatest"
+	"fedpace/actors/data/table"
 )
 
 type hubPicture struct {
@@ -80,6 +82,13 @@ func TestOpenParquetFolder(t *testing.T) {
 	datatest.Put(t, dir, "test.parquet", datatest.Parquet(t, datatest.RawImages([]string{"x"}, 2)))
 	if _, err := Open(dir, federated.Options{}); err == nil || !strings.Contains(err.Error(), "found test files beside the training files") {
 		t.Error(err)
+	}
+	own := t.TempDir()
+	for _, name := range []string{"train.parquet", "test.parquet"} {
+		datatest.Put(t, own, name, datatest.Parquet(t, []struct{ A, B int32 }{{1, 2}}))
+	}
+	if _, err := Open(own, federated.Options{}); !errors.Is(err, table.ErrUnmapped) {
+		t.Errorf("a folder with a test file, without a mapping: %v", err)
 	}
 	datatest.Put(t, dir, "a.parquet", []byte("PAR1"))
 	if _, err := Open(dir, federated.Options{}); err == nil || !strings.Contains(err.Error(), "a.parquet: 4 bytes are no Parquet file") {

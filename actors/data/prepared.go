@@ -383,6 +383,9 @@ func (p *prepared) set() (opened, error) {
 	if p.Info.Input == learn.Tokens && p.Info.Vocabulary == 0 { // as files were before there was the number
 		p.Info.Vocabulary = p.Info.Classes
 	}
+	if !p.Info.Schema.Fits(p.Info.Samples) {
+		return nil, errors.New("names, means or an alphabet that are not those of its samples")
+	}
 	if p.Rows == "windows" {
 		return p.windows()
 	}
@@ -399,7 +402,7 @@ func (p *prepared) set() (opened, error) {
 			return nil, err
 		}
 	}
-	if given := len(s.Labels) + len(s.Targets); given != n*max(1, p.Info.Targets) {
+	if given, each := len(s.Labels)+len(s.Targets), max(1, p.Info.Targets); given%each != 0 || given/each != n {
 		return nil, fmt.Errorf("%d samples with %d labels or targets", n, given)
 	}
 	if !places(s.Starts, len(s.Names), len(s.Train)) || len(s.Held) == 0 {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"fedpace/actors/data/federated"
@@ -49,5 +50,37 @@ func TestPreparedBytesLieInTheirFile(t *testing.T) {
 	}
 	if _, err := rows.File.ReadAt(there, rows.Offset); err == nil {
 		t.Error("a closed set keeps its file open")
+	}
+}
+
+// A prepared file of another program whose numbers do not go together is damaged.
+func TestPreparedMeaningsThatDoNotFit(t *testing.T) {
+	for name, change := range map[string]func(*federated.Grouped){
+		"classes":   func(s *federated.Grouped) { s.About.Labels = []string{"a", "b", "c"} },
+		"columns":   func(s *federated.Grouped) { s.About.Columns = []string{"a"} },
+		"means":     func(s *federated.Grouped) { s.About.Mean, s.About.Deviation = []float32{1}, []float32{1} },
+		"deviation": func(s *federated.Grouped) { s.About.Deviation = []float32{1, 1} },
+		"alphabet":  func(s *federated.Grouped) { s.About.Alphabet = []string{"a"} },
+		"targets": func(s *federated.Grouped) { // so many that their product with the samples is 4
+			s.About.Classes, s.About.Targets, s.Labels, s.Targets = 0, 1<<62+1, nil, []float32{1, 2, 3, 4}
+		},
+	} {
+		var g federated.Grouping
+		g.Add("a", []int32{0, 1, 2}, []int32{3})
+		set, err := g.Set(federated.Grouped{
+			About:  federated.Info{Samples: learn.Samples{Input: learn.Dense, Features: 2, Classes: 2}},
+			Labels: []int32{0, 1, 1, 0}, Rows: &federated.FloatRows{Width: 2, Values: make([]float32, 8)},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		change(set)
+		path := filepath.Join(t.TempDir(), "set.fedpace")
+		if err := writePrepared(path, "key", set); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Open(path, federated.Options{}); err == nil || !strings.Contains(err.Error(), "damaged: ") {
+			t.Errorf("%s: %v, want that it is damaged", name, err)
+		}
 	}
 }

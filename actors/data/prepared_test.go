@@ -14,7 +14,6 @@ import (
 	"fedpace/actors/data/internal/datatest"
 )
 
-// sameSets compares sets sample by sample.
 // sources makes one source of every kind of store.
 func sources(t testing.TB) map[string]string {
 	dir := t.TempDir()

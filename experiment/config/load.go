@@ -58,7 +58,7 @@ func LoadData(path string) (d Data, err error) {
 	if err != nil {
 		return d, err
 	}
-	root, err := tree.Parse(path, text)
+	root, err := parseFile(path, text)
 	if err != nil {
 		return d, err
 	}
@@ -82,10 +82,7 @@ func Parse(name string, text []byte) (Config, error) { return resolve(name, text
 
 // resolve applies a file and sets to the base that they choose.
 func resolve(name string, text []byte, sets []string) (Config, error) {
-	if len(text) > MaxFile {
-		return Config{}, fmt.Errorf("configuration: %s is larger than %d bytes", name, MaxFile)
-	}
-	file, err := tree.Parse(name, text)
+	file, err := parseFile(name, text)
 	if err != nil {
 		return Config{}, err
 	}
@@ -158,6 +155,14 @@ func resolve(name string, text []byte, sets []string) (Config, error) {
 		return Config{}, place(err)
 	}
 	return c, nil
+}
+
+// parseFile reads what a YAML file sets; name is how messages call it.
+func parseFile(name string, text []byte) (*tree.Node, error) {
+	if len(text) > MaxFile {
+		return nil, fmt.Errorf("configuration: %s is larger than %d bytes", name, MaxFile)
+	}
+	return tree.Parse(name, text)
 }
 
 // parseSet reads what "key=value" sets.

@@ -250,7 +250,7 @@ type savedRecorder struct {
 }
 
 // describe names a set for reports; made data, and real samples in a made
-// grouping, are called synthetic.
+// grouping, are called synthetic, and classes that have names are named.
 func describe(info federated.Info) string {
 	name := info.Name
 	if info.Synthetic && !strings.Contains(name, "synthetic") {
@@ -258,6 +258,9 @@ func describe(info federated.Info) string {
 	}
 	if info.Synthetic && info.Note != "" {
 		name += ": " + info.Note
+	}
+	if classes := info.ClassNames(); classes != "" {
+		name += "; classes " + classes
 	}
 	return name
 }

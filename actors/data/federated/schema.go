@@ -4,7 +4,11 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
+	"unicode"
 	"unicode/utf8"
+
+	"fedpace/actors/learn"
 )
 
 // Schema is what the numbers of a set's samples stand for. Whoever brings samples of
@@ -17,12 +21,42 @@ type Schema struct {
 	Alphabet  []string  `json:",omitempty"` // what tokens from 1 stand for; 0 is padding, and what is not in it
 }
 
+// Fits reports whether a schema has as many names and numbers as the samples need, or none.
+func (s *Schema) Fits(of learn.Samples) bool {
+	all := func(n, want int) bool { return n == 0 || n == want }
+	return all(len(s.Labels), of.Classes) && all(len(s.Columns), of.Features) && all(len(s.Mean), of.Features) &&
+		len(s.Deviation) == len(s.Mean) && all(len(s.Alphabet), of.Vocabulary-1) && len(s.Alphabet) <= MaxAlphabet
+}
+
 // Label is the name of a class, its number where it has none.
 func (s *Schema) Label(class int) string {
 	if class < len(s.Labels) {
 		return s.Labels[class]
 	}
 	return strconv.Itoa(class)
+}
+
+// shownNames is how many names a line of text lists.
+const shownNames = 10
+
+// ClassNames lists the names of the classes for a line of text; "" if they have none, or
+// are tokens.
+func (s *Schema) ClassNames() string {
+	if len(s.Labels) == len(s.Alphabet)+1 && s.Alphabet != nil {
+		return ""
+	}
+	var list []string
+	for _, name := range s.Labels[:min(shownNames, len(s.Labels))] {
+		if len(name) > 20 || strings.ContainsFunc(name, func(r rune) bool { return r == ',' || !unicode.IsPrint(r) }) {
+			name = fmt.Sprintf("%.20q", name)
+		}
+		list = append(list, name)
+	}
+	text := strings.Join(list, ", ")
+	if more := len(s.Labels) - shownNames; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
 }
 
 // Standardise takes the mean off each feature and divides it by the deviation.
@@ -130,6 +164,9 @@ func (s *Grouped) adoptScale(other Schema) error {
 func (s *Grouped) adoptTokens(other Schema) error {
 	if s.About.Alphabet == nil || other.Alphabet == nil {
 		return fmt.Errorf("the tokens of one have an alphabet, and those of the other have none")
+	}
+	if len(other.Alphabet) > MaxAlphabet {
+		return fmt.Errorf("the run's alphabet has %d tokens, want at most %d", len(other.Alphabet), MaxAlphabet)
 	}
 	var to [256]byte
 	known := 0

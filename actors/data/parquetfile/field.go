@@ -21,14 +21,12 @@ const (
 
 // Field describes a column of a sheet. Its methods read the column's values.
 type Field struct {
-	Name     string
-	Kind     Kind
-	Whole    bool   // numbers are integers
-	UUID     bool   // text is written as one
-	holds    string // in words, such as "int32" or "a timestamp"
-	list     bool   // a row has any number of values
-	width    int    // numbers of each row's list, as far as the footers tell, or bytes of each value; 0: they vary
-	nullable bool   // values may be absent; reading one that is fails
+	Name  string
+	Kind  Kind
+	Whole bool   // numbers are integers
+	UUID  bool   // text is written as one
+	holds string // in words, such as "int32" or "a timestamp"
+	list  bool   // a row has any number of values
 
 	unsigned, half bool // of integers; of numbers of 16 bits
 	scale          int  // digits after the point of decimals
@@ -78,10 +76,6 @@ func (t *Sheet) field(name string) (first Field, err error) {
 		if i == 0 {
 			first = f
 		}
-		if f.width != first.width {
-			first.width = 0
-		}
-		first.nullable = first.nullable || f.nullable
 	}
 	return first, nil
 }
@@ -118,30 +112,8 @@ func (t *File) field(name string) (Field, error) {
 		if !c.Required() {
 			level++
 		}
-		f.nullable = f.nullable || c.Optional()
-	}
-	if f.list {
-		f.width = t.listWidth(leaf.Index())
 	}
 	return f, nil
-}
-
-// listWidth is how many values each row's list has, if each has as many.
-func (t *File) listWidth(leaf int) int {
-	width := 0
-	for _, g := range t.groups {
-		values := g.Columns[leaf].MetaData.NumValues
-		if g.NumRows <= 0 {
-			continue
-		}
-		if width == 0 {
-			width = int(values / g.NumRows)
-		}
-		if values != g.NumRows*int64(width) {
-			return 0
-		}
-	}
-	return width
 }
 
 // fieldOf tells what a leaf of the schema holds. A logical type goes before the
@@ -211,67 +183,13 @@ func fieldOf(e *format.SchemaElement) Field {
 	case format.Double:
 		return Field{Kind: KindNumber, holds: "double"}
 	case format.FixedLenByteArray:
-		return Field{Kind: KindBytes, holds: fmt.Sprintf("%d bytes", e.TypeLength.V), width: int(e.TypeLength.V)}
+		return Field{Kind: KindBytes, holds: fmt.Sprintf("%d bytes", e.TypeLength.V)}
 	}
 	return Field{Kind: KindBytes, holds: "bytes"}
 }
 
-// lists calls take with the numbers of each row's list, row by row; those of lists
-// within lists come one after the other. A column of numbers has lists of one. x is
-// valid during the call.
-func (t *Sheet) lists(name string, take func(row int, x []float32) error) error {
-	f, err := t.field(name)
-	if err != nil {
-		return err
-	}
-	if f.Kind != KindNumber {
-		return fmt.Errorf("column %s holds %s; want numbers", name, f.Words())
-	}
-	for group := range t.groups {
-		if err := t.groupLists(group, &f, take); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (t *Sheet) groupLists(group int, f *Field, take func(row int, x []float32) error) error {
-	g := t.groups[group]
-	var x []float32
-	rows := 0
-	done := func() error {
-		if rows == 0 {
-			return nil
-		}
-		return take(g.start+rows-1, x)
-	}
-	err := t.values(group, f.Name, func(v parquet.Value) error {
-		if v.RepetitionLevel() == 0 {
-			if err := done(); err != nil {
-				return err
-			}
-			if rows == g.rows {
-				return fmt.Errorf("more than the row group's %d rows", g.rows)
-			}
-			rows, x = rows+1, x[:0]
-		}
-		if f.isEmpty(v) {
-			return nil
-		}
-		number, err := f.float(v)
-		x = append(x, number)
-		return err
-	})
-	if err == nil {
-		err = done()
-	}
-	if err == nil && rows < g.rows {
-		err = fmt.Errorf("%s: %d rows, want %d", g.where(f.Name), rows, g.rows)
-	}
-	return err
-}
-
-// isEmpty tells a list without elements from one that is absent.
-func (f *Field) isEmpty(v parquet.Value) bool {
-	return v.DefinitionLevel() < len(f.empty) && f.empty[v.DefinitionLevel()]
+// IsElement tells an element of a list, which may be null, from a list that is empty or
+// absent.
+func (f *Field) IsElement(v parquet.Value) bool {
+	return f.list && v.DefinitionLevel() >= len(f.empty)
 }

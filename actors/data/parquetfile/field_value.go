@@ -12,19 +12,6 @@ import (
 	"github.com/parquet-go/parquet-go"
 )
 
-// float reads a number that is a finite float32.
-func (f *Field) float(v parquet.Value) (float32, error) {
-	x, err := f.Number(v)
-	if err != nil {
-		return 0, err
-	}
-	y := float32(x)
-	if math.IsNaN(x) || math.IsInf(float64(y), 0) {
-		return 0, fmt.Errorf("%v is no finite float32", x)
-	}
-	return y, nil
-}
-
 // Integer reads a number without a fraction.
 func (f *Field) Integer(v parquet.Value) (int64, error) {
 	if f.Whole && f.scale == 0 && !v.IsNull() {

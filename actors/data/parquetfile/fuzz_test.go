@@ -23,7 +23,8 @@ func readAll(s *Sheet) {
 			_ = func() (err error) {
 				defer Damaged(&err)
 				return s.values(group, f.Name, func(v parquet.Value) error {
-					_, _ = f.float(v)
+					_, _ = f.Number(v)
+					_ = f.IsElement(v)
 					_, _ = f.Integer(v)
 					_, _ = f.Text(v)
 					return nil
@@ -32,7 +33,7 @@ func readAll(s *Sheet) {
 		}
 		_ = func() (err error) {
 			defer Damaged(&err)
-			return s.lists(f.Name, func(int, []float32) error { return nil })
+			return s.Values(f.Name, func(int, parquet.Value) error { return nil })
 		}()
 	}
 }

@@ -43,8 +43,9 @@ func readWide(t testing.TB, file []byte, columnsWant int) []float32 {
 	}
 	x, values := make([]float32, s.Rows*columnsWant), Columns{}
 	for c, f := range fields {
-		values[f.Name] = func(row int, v parquet.Value) (err error) {
-			x[row*columnsWant+c], err = f.float(v)
+		values[f.Name] = func(row int, v parquet.Value) error {
+			number, err := f.Number(v)
+			x[row*columnsWant+c] = float32(number)
 			return err
 		}
 	}

@@ -92,6 +92,10 @@ func parseNumber(text string) (float32, error) {
 		return 0, errMissing
 	case errors.Is(err, strconv.ErrRange) || err == nil:
 		return 0, fmt.Errorf("%.40s is no finite float32", text)
+	case strings.EqualFold(text, "true"): // as booleans of Parquet are
+		return 1, nil
+	case strings.EqualFold(text, "false"):
+		return 0, nil
 	case strings.Count(text, ",") == 1 && isNumber(strings.Replace(text, ",", ".", 1)):
 		return 0, fmt.Errorf("%.40q has a comma; want a number with a decimal point", text)
 	}

@@ -1,21 +1,17 @@
 package table
 
 import (
-	"bytes"
 	"cmp"
 	"fmt"
-	"image/color"
-	"image/png"
 	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
 
 	"fedpace/actors/data/federated"
-	"fedpace/actors/data/internal/source"
 )
 
-// names takes a column whose values name something: clients or classes.
+// nameColumn takes a column whose values name something: clients or classes.
 type nameColumn struct {
 	federated.Names
 	of    []int32 // by row; -1: missing
@@ -81,6 +77,8 @@ func (l *classNames) labels(classes int) (labels []int32, count int, named []str
 	numbers, whole := l.wholeNumbers()
 	to := make([]int32, len(l.List))
 	switch {
+	case l.known && classes != 0 && classes != len(l.List):
+		return nil, 0, nil, fmt.Errorf("the mapping names %d classes, want %d", len(l.List), classes)
 	case l.known:
 		return l.of, len(l.List), l.List, nil
 	case whole && slices.Min(numbers) >= 0 && slices.Max(numbers) < federated.MaxClasses:
@@ -179,149 +177,6 @@ func (m *matrix) column(at int, missing float32) taker {
 	}
 }
 
-// vectors takes one column that has all values of a row: a list of numbers, bytes,
-// or an image.
-type vectors struct {
-	shape  [3]int // zeros: not known yet
-	width  int    // values of a row; 0: not known yet
-	bytes  []byte
-	values []float32
-	rows   int // complete ones
-	empty  int // rows without a value before the first with one
-	row    int // the row of values that is not complete
-	open   bool
-	isText bool // rows are of bytes
-}
-
-func (v *vectors) take(row int, c cell) error {
-	if v.open && row != v.row {
-		if err := v.close(); err != nil {
-			return err
-		}
-	}
-	switch {
-	case c.kind == missingCell, c.kind == textCell && len(c.words()) == 0:
-		return v.skip(row)
-	case c.kind == bytesCell:
-		return v.image(c.bytes)
-	case v.isText:
-		return fmt.Errorf("a number after rows of bytes")
-	case c.kind != textCell:
-		return v.append(row, c.number)
-	}
-	for _, word := range c.words() {
-		if err := v.append(row, func() (float32, error) { return parseNumber(word) }); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (v *vectors) append(row int, number func() (float32, error)) error {
-	v.open, v.row = true, row
-	x, err := number()
-	v.values = append(v.values, x)
-	if len(v.values) > maxFeatures && v.width == 0 {
-		return fmt.Errorf("a list of more than %d numbers", maxFeatures)
-	}
-	return err
-}
-
-// close completes a row of numbers.
-func (v *vectors) close() error {
-	if !v.open {
-		return nil
-	}
-	v.open = false
-	if v.width == 0 {
-		v.width = len(v.values)
-		v.values = append(make([]float32, v.empty*v.width), v.values...)
-		v.rows = v.empty
-	}
-	if n := len(v.values) - v.rows*v.width; n != v.width {
-		return fmt.Errorf("row %d has %d numbers after rows of %d", v.row, n, v.width)
-	}
-	v.rows++
-	return nil
-}
-
-// skip notes a row without values.
-func (v *vectors) skip(int) error {
-	if v.width == 0 {
-		v.empty++
-		return errMissing
-	}
-	v.rows++
-	if v.isText {
-		v.bytes = append(v.bytes, make([]byte, v.width)...)
-	} else {
-		v.values = append(v.values, make([]float32, v.width)...)
-	}
-	return errMissing
-}
-
-// image takes bytes, or a PNG, which has its shape from the first one if none is
-// given.
-func (v *vectors) image(b []byte) error {
-	isPNG := bytes.HasPrefix(b, []byte("\x89PNG\r\n\x1a\n"))
-	if v.width == 0 {
-		if len(v.values) > 0 {
-			return fmt.Errorf("bytes after rows of numbers")
-		}
-		if isPNG && v.shape == [3]int{} {
-			shape, err := shapeOf(b)
-			if err != nil {
-				return err
-			}
-			v.shape = shape
-		}
-		if v.width = v.shape[0] * v.shape[1] * v.shape[2]; v.width == 0 {
-			v.width = len(b)
-		}
-		if v.width == 0 || v.width > maxFeatures {
-			return fmt.Errorf("samples of %d bytes, want 1 to %d", v.width, maxFeatures)
-		}
-		v.isText, v.rows, v.bytes = true, v.empty, make([]byte, v.empty*v.width)
-	}
-	switch {
-	case !v.isText:
-		return fmt.Errorf("bytes after rows of numbers")
-	case isPNG && v.shape[0] != 1 && v.shape[0] != 3:
-		return fmt.Errorf("a PNG after samples of %d bytes or with %d channels; want 1 or 3", v.width, v.shape[0])
-	case isPNG:
-		at := len(v.bytes)
-		v.bytes = federated.Grow(v.bytes, v.width)
-		if err := source.DecodePNG(v.bytes[at:], b, v.shape[1], v.shape[2]); err != nil {
-			return err
-		}
-	case len(b) != v.width:
-		if v.shape != [3]int{} {
-			return fmt.Errorf("%d bytes, want %d (an image of %d×%d×%d) or a PNG", len(b), v.width, v.shape[0], v.shape[1], v.shape[2])
-		}
-		return fmt.Errorf("%d bytes after samples of %d", len(b), v.width)
-	default:
-		v.bytes = append(v.bytes, b...)
-	}
-	v.rows++
-	return nil
-}
-
-// shapeOf is the shape of a PNG: one channel if it is grey, else three.
-func shapeOf(encoded []byte) ([3]int, error) {
-	c, err := png.DecodeConfig(bytes.NewReader(encoded))
-	if err != nil {
-		return [3]int{}, fmt.Errorf("a damaged PNG: %w", err)
-	}
-	channels := 3
-	if c.ColorModel == color.GrayModel || c.ColorModel == color.Gray16Model {
-		channels = 1
-	}
-	if c.Height > maxFeatures/c.Width/channels {
-		return [3]int{}, fmt.Errorf("an image of %dx%d pixels is larger than %d values", c.Width, c.Height, maxFeatures)
-	}
-	return [3]int{channels, c.Height, c.Width}, nil
-}
-
 // texts takes a column of texts.
 type texts struct {
 	all  []byte
@@ -329,7 +184,11 @@ type texts struct {
 }
 
 func (t *texts) take(_ int, c cell) error {
-	t.all = append(append(t.all, c.bytes...), c.text...)
+	if c.kind == textCell || c.kind == bytesCell {
+		t.all = append(append(t.all, c.bytes...), c.text...)
+	} else {
+		t.all = append(t.all, c.name()...)
+	}
 	t.ends = append(t.ends, len(t.all))
 	if len(t.all) > federated.MaxSamples {
 		return fmt.Errorf("more than %d bytes of text", federated.MaxSamples)

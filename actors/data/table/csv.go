@@ -3,13 +3,13 @@ package table
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"encoding/csv"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -28,6 +28,7 @@ type csvTable struct {
 	comma  rune
 	header []string
 	titled bool // the first line looks like names, and there is a second one
+	blank  bool // a column but the first has no name
 }
 
 // gzipExpansion is the largest ratio of a text to its gzip that is believed.
@@ -67,8 +68,10 @@ func openCSV(s *federated.Source) (*csvTable, error) {
 	if err != nil {
 		return nil, fmt.Errorf("line 1: %w", csvError(err))
 	}
-	for _, name := range fields {
-		c.header = append(c.header, strings.TrimSpace(name))
+	for i, name := range fields {
+		name = strings.TrimSpace(name)
+		c.blank = c.blank || name == "" && i > 0 // the first column of a data frame may have no name
+		c.header = append(c.header, cmp.Or(name, fmt.Sprint("column ", i+1)))
 	}
 	return c, c.checkHeader()
 }
@@ -99,20 +102,42 @@ func (c *csvTable) checkHeader() error {
 	if len(c.header) > maxColumns {
 		return fmt.Errorf("line 1: %d columns, want at most %d", len(c.header), maxColumns)
 	}
-	c.titled = c.titled && len(c.header) > 1
+	c.titled = c.titled && len(c.header) > 1 && !c.blank
 	seen := make(map[string]bool, len(c.header))
 	for i, name := range c.header {
 		switch _, err := strconv.ParseFloat(name, 64); {
 		case !utf8.ValidString(name):
 			return fmt.Errorf("line 1, column %d: the name %q is not UTF-8", i+1, name)
+		case seen[name] && err == nil:
+			return unnamed(name)
 		case seen[name]:
 			return fmt.Errorf("line 1, column %d: %q is the name of an earlier column, too", i+1, name)
-		case err == nil, name == "" && i > 0: // the first column of a data frame may have no name
+		case err == nil:
 			c.titled = false
 		}
 		seen[name] = true
 	}
 	return nil
+}
+
+// checkNames tells names of columns from a first row of values. Names that are numbers
+// count upwards.
+func (c *csvTable) checkNames() error {
+	least := uint64(0)
+	for _, name := range c.header {
+		n, err := strconv.ParseUint(name, 10, 64)
+		if _, number := strconv.ParseFloat(name, 64); number == nil && (err != nil || n < least) {
+			return unnamed(name)
+		}
+		if err == nil {
+			least = n
+		}
+	}
+	return nil
+}
+
+func unnamed(value string) error {
+	return fmt.Errorf("line 1 has the number %.40s where the name of a column should be; want a line of names above the values", value)
 }
 
 // content is the text behind the byte order mark.
@@ -176,9 +201,9 @@ func (c *csvTable) read(wanted []column, to *reading) error {
 	if _, err := r.Read(); err != nil { // the names
 		return err
 	}
-	places := make([]int, len(wanted)) // of the columns in a row
+	of, at := places(c.header), make([]int, len(wanted)) // of the columns in a row
 	for i, one := range wanted {
-		places[i] = slices.Index(c.header, one.name)
+		at[i] = of[one.name]
 	}
 	for row := to.rows; ; row++ {
 		record, err := r.Read()
@@ -192,7 +217,7 @@ func (c *csvTable) read(wanted []column, to *reading) error {
 		if row == federated.MaxSamples {
 			return fmt.Errorf("more than %d rows", federated.MaxSamples)
 		}
-		for i, at := range places {
+		for i, at := range at {
 			if err := wanted[i].take(row, cell{kind: textCell, text: record[at]}); err != nil {
 				if errors.Is(err, errEnough) {
 					to.rows = row

@@ -1,6 +1,7 @@
 package table
 
 import (
+	"encoding/csv"
 	"fmt"
 	"reflect"
 	"slices"
@@ -13,7 +14,8 @@ import (
 	"fedpace/internal/registry"
 )
 
-// Map changes options of a mapping by texts such as label=species or features=a,b.
+// Map changes options of a mapping by texts such as label=species or features=a,b. A
+// part of a list that has a comma stands in double quotes, as in features="a,b",c.
 // A nil reader is a mapping without options.
 func Map(r federated.Reader, changes []string) (federated.Reader, error) {
 	if len(changes) == 0 {
@@ -73,8 +75,15 @@ func setText(v reflect.Value, text string) error {
 			return fmt.Errorf("%q is not a whole number", text)
 		}
 		v.SetInt(int64(n))
+	case text == "":
+		v.SetZero()
 	default:
-		words := strings.Split(text, ",")
+		list := csv.NewReader(strings.NewReader(text))
+		list.TrimLeadingSpace = true
+		words, err := list.Read()
+		if err != nil {
+			return fmt.Errorf("%q is no list with commas between its parts, and double quotes around a part that has some: %w", text, csvError(err))
+		}
 		v.Set(reflect.MakeSlice(v.Type(), len(words), len(words)))
 		for i, word := range words {
 			if err := setText(v.Index(i), strings.TrimSpace(word)); err != nil {

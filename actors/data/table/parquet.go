@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"slices"
+	"math"
 
 	"github.com/parquet-go/parquet-go"
 
@@ -20,6 +20,7 @@ type parquetTable struct {
 	source *federated.Source
 	fields []parquetfile.Field
 	names  []string
+	places map[string]int // of the names
 }
 
 // newParquetTable makes a table of a sheet. The source belongs to the table; nil: the
@@ -33,6 +34,7 @@ func newParquetTable(of place, t *parquetfile.Sheet, s *federated.Source) (*parq
 	for _, f := range p.fields {
 		p.names = append(p.names, f.Name)
 	}
+	p.places = places(p.names)
 	if len(p.names) > maxColumns {
 		return nil, fmt.Errorf("%d columns, want at most %d", len(p.names), maxColumns)
 	}
@@ -54,7 +56,7 @@ func (p *parquetTable) read(wanted []column, to *reading) error {
 	if p.Rows == 0 {
 		return nil
 	}
-	if err := p.Check(max(1, len(wanted)/4)); err != nil {
+	if err := p.Check(max(1, 4*len(wanted))); err != nil { // a value of any type counts so much when it is read
 		return err
 	}
 	if err := to.reserve(p.Rows); err != nil {
@@ -63,7 +65,7 @@ func (p *parquetTable) read(wanted []column, to *reading) error {
 	first, errs := to.rows, make([]error, len(wanted))
 	_ = source.Each(len(wanted), func(i int) error { // which returns what it has stored
 		defer parquetfile.Damaged(&errs[i])
-		errs[i] = p.each(wanted[i].name, first, wanted[i].take)
+		errs[i] = p.each(wanted[i], first)
 		return nil
 	})
 	to.rows += p.Rows
@@ -71,17 +73,22 @@ func (p *parquetTable) read(wanted []column, to *reading) error {
 }
 
 // each hands the values of one column to their taker.
-func (p *parquetTable) each(name string, first int, take taker) error {
-	f := &p.fields[slices.Index(p.names, name)]
+func (p *parquetTable) each(wanted column, first int) error {
+	f := &p.fields[p.places[wanted.name]]
 	if f.Kind == parquetfile.KindOther {
-		return fmt.Errorf("column %s holds %s; want numbers, text or bytes", name, f.Words())
+		return fmt.Errorf("column %s holds %s; want numbers, text or bytes", wanted.name, f.Words())
 	}
-	err := p.Values(name, func(row int, v parquet.Value) error {
+	last := -1
+	err := p.Values(wanted.name, func(row int, v parquet.Value) error {
+		if row == last && !wanted.lists {
+			return errors.New("a list of several values; want one value in a row (a list may be the only column of features)")
+		}
+		last = row
 		c, err := cellOf(f, v)
 		if err != nil {
 			return err
 		}
-		return take(first+row, c)
+		return wanted.take(first+row, c)
 	})
 	if errors.Is(err, errEnough) {
 		return nil
@@ -92,6 +99,8 @@ func (p *parquetTable) each(name string, first int, take taker) error {
 // cellOf is a value without its type of Parquet.
 func cellOf(f *parquetfile.Field, v parquet.Value) (c cell, err error) {
 	switch {
+	case f.IsElement(v) && v.IsNull(): // of a list, which is there
+		c = cell{kind: realCell, real: math.NaN()}
 	case v.IsNull():
 	case f.Kind == parquetfile.KindBytes:
 		c = cell{kind: bytesCell, bytes: v.Bytes()}
@@ -102,7 +111,10 @@ func cellOf(f *parquetfile.Field, v parquet.Value) (c cell, err error) {
 		c.text, err = f.Text(v)
 	case f.Whole:
 		c.kind = wholeCell
-		c.whole, err = f.Integer(v)
+		if c.whole, err = f.Integer(v); err != nil { // of 64 bits without a sign
+			c.kind = textCell
+			c.text, err = f.Text(v)
+		}
 	default:
 		c.kind = realCell
 		c.real, err = f.Number(v)

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
-	"path"
 	"regexp"
 	"slices"
 	"strings"
@@ -53,7 +52,7 @@ func propose(file string) (_ *Proposal, err error) {
 	var profiles []*profile
 	var wanted []column
 	for _, name := range files[0].columns() {
-		p := &profile{name: name, last: -1, distinct: map[string]int{}, least: math.Inf(1), most: math.Inf(-1)}
+		p := &profile{name: name, last: -1, lacked: -1, distinct: map[string]int{}, least: math.Inf(1), most: math.Inf(-1)}
 		if f, ok := files[0].(*parquetTable); ok {
 			if one := f.fields[len(profiles)]; one.Kind == parquetfile.KindOther {
 				p.other = one.Words()
@@ -62,7 +61,7 @@ func propose(file string) (_ *Proposal, err error) {
 			}
 		}
 		profiles = append(profiles, p)
-		wanted = append(wanted, column{name, p.take})
+		wanted = append(wanted, column{name, true, p.take})
 	}
 	if err := files[0].read(wanted, &reading{}); err != nil {
 		return nil, files[0].at(err)
@@ -71,7 +70,7 @@ func propose(file string) (_ *Proposal, err error) {
 	for _, p := range profiles {
 		out.Rows = max(out.Rows, p.rows)
 		if p.commas > 0 {
-			return nil, fmt.Errorf("column %s has numbers with a comma, as in 2,34; want a decimal point, or blanks between the numbers of a list", p.name)
+			return nil, fmt.Errorf("column %s has numbers with a comma, as in 2,34; want a decimal point, or blanks between the numbers of a list", shown(p.name))
 		}
 	}
 	if out.Rows == 0 {
@@ -80,117 +79,6 @@ func propose(file string) (_ *Proposal, err error) {
 	out.All = out.Rows < profiledRows && len(files) == 1
 	out.guess(profiles)
 	return out, nil
-}
-
-// profile is what a column holds.
-type profile struct {
-	name                 string
-	other                string // what it holds that is of no use
-	rows, last           int
-	missing, whole, real int
-	texts, bytes, images int
-	length               int  // bytes of all texts
-	commas               int  // rows of a number with a decimal comma
-	list                 bool // a row has several values
-	ascending            bool
-	distinct             map[string]int // at most maxDistinct
-	many                 bool           // more than those
-	least, most          float64
-}
-
-const maxDistinct = 1000
-
-var decimalComma = regexp.MustCompile(`^-?[0-9]+,[0-9]+$`)
-
-func (p *profile) take(row int, c cell) error {
-	if row >= profiledRows {
-		return errEnough
-	}
-	if row == p.last {
-		p.list = true
-		return nil
-	}
-	p.rows, p.last = row+1, row
-	if c.kind == bytesCell {
-		p.bytes++
-		if strings.HasPrefix(string(c.bytes[:min(4, len(c.bytes))]), "\x89PNG") {
-			p.images++
-		}
-		return nil
-	}
-	name := c.name()
-	if c.kind == textCell && decimalComma.MatchString(name) {
-		p.commas++
-		return nil
-	}
-	if c.kind == textCell && len(c.words()) > 1 && isNumber(c.words()[0]) && isNumber(c.words()[1]) {
-		p.list = true
-		return nil
-	}
-	if x, err := c.number(); err == nil {
-		value := float64(x)
-		p.ascending = (row == 0 || p.ascending) && value > p.most
-		p.least, p.most = min(p.least, value), max(p.most, value)
-		if p.real++; value == math.Trunc(value) {
-			p.whole++
-		}
-	} else if err == errMissing {
-		p.missing++
-		return nil
-	} else {
-		p.texts++
-		p.length += len(name)
-	}
-	if _, ok := p.distinct[name]; ok || len(p.distinct) < maxDistinct {
-		p.distinct[name]++
-	} else {
-		p.many = true
-	}
-	return nil
-}
-
-// numbers, words and classes are what a column may serve as.
-func (p *profile) numbers() bool {
-	return p.other == "" && !p.list && p.real > 0 && p.texts == 0 && p.bytes == 0
-}
-func (p *profile) words() bool {
-	return p.other == "" && !p.list && p.texts > 0 && p.length < 64*p.texts
-}
-
-func (p *profile) classes(most int) bool {
-	if p.many || len(p.distinct) < 2 || len(p.distinct) > min(most, max(2, p.rows/2)) {
-		return false
-	}
-	return p.words() || p.numbers() && p.whole == p.real
-}
-
-func (p *profile) isParts() bool {
-	if p.many || len(p.distinct) != 2 {
-		return false
-	}
-	var part parts
-	for word := range p.distinct {
-		if part.take(0, cell{kind: textCell, text: word}) != nil {
-			return false
-		}
-	}
-	return part.held[0] != part.held[1] && (p.texts > 0 && p.real == 0 && !hasWord(p.name, labelWords) || hasWord(p.name, splitWords))
-}
-
-// some lists values of a column for a reason.
-func (p *profile) some() string {
-	var list []string
-	for name := range p.distinct {
-		if strings.ContainsAny(name, ", ") {
-			name = fmt.Sprintf("%q", name)
-		}
-		list = append(list, name)
-	}
-	slices.Sort(list)
-	if len(list) > 4 {
-		list = append(list[:4], "...")
-	}
-	return strings.Join(list, ", ")
 }
 
 // The words that columns are called by.
@@ -244,40 +132,11 @@ func (p *Proposal) guess(columns []*profile) {
 		add("split", quoted(split.name), "its values are %s", split.some())
 	}
 	for _, c := range free {
-		if c.name != p.Table.Label && !slices.Contains(p.Table.Target, c.name) && !p.feature(c.name) && c.name != p.Table.Text {
-			p.left = append(p.left, c.name+" ("+c.unused()+")")
+		if c.name != p.Table.Label && !slices.Contains(p.Table.Target, c.name) && !c.feature && c.name != p.Table.Text {
+			p.left = append(p.left, shown(c.name)+" ("+c.unused()+")")
 		}
 	}
 	p.guessMissing(columns, add)
-}
-
-func (p *Proposal) feature(name string) bool {
-	return slices.ContainsFunc(p.Table.Features, func(pattern string) bool {
-		ok, _ := path.Match(pattern, name) // a name, or the pattern that covers made
-		return ok || pattern == name
-	})
-}
-
-// unused is why a column has no meaning.
-func (c *profile) unused() string {
-	switch {
-	case c.other != "":
-		return "holds " + c.other
-	case c.numbers() && len(c.distinct) == 1:
-		return "always the same"
-	case c.numbers():
-		return "a number for each row, in their order"
-	case c.missing == c.rows:
-		return "empty"
-	}
-	return fmt.Sprintf("words, %s different", count(c))
-}
-
-func count(c *profile) string {
-	if c.many {
-		return fmt.Sprintf("over %d", maxDistinct)
-	}
-	return fmt.Sprint(len(c.distinct))
 }
 
 // findLabel finds what is to be predicted: a column of that name, the last one, or
@@ -313,8 +172,15 @@ func (p *Proposal) addLabel(label *profile, why string, add func(option, value, 
 			what = "whole numbers"
 		}
 		add("label", quoted(label.name), "%d different %s (%s); %s", len(label.distinct), what, label.some(), why)
+		if !label.words() && label.least >= 0 && label.most >= float64(len(label.distinct)) && p.All {
+			p.Table.Classes = label.inOrder()
+			add("classes", listed(p.Table.Classes), "else all numbers from 0 to %.0f are classes", label.most)
+		}
 	default:
 		p.Table.Target = []string{label.name}
+		if max(label.most, -label.least) > 100 {
+			why += "; for numbers that large take another unit, or a small schedule.eta0"
+		}
 		add("target", quoted(label.name), "numbers from %.4g to %.4g, so this is a regression; %s", label.least, label.most, why)
 	}
 }
@@ -324,7 +190,7 @@ func (p *Proposal) addLabel(label *profile, why string, add func(option, value, 
 func (p *Proposal) guessFeatures(free []*profile, add func(option, value, why string, args ...any)) {
 	for _, c := range free {
 		if c.other == "" && (c.list || c.bytes > 0) {
-			p.Table.Features = []string{c.name}
+			p.Table.Features, c.feature = []string{c.name}, true
 			what := "lists of numbers"
 			if c.bytes > 0 {
 				what = "bytes, each a number from 0 to 1"
@@ -347,8 +213,20 @@ func (p *Proposal) guessFeatures(free []*profile, add func(option, value, why st
 		p.Table.Features = append(p.Table.Features, c.name)
 	}
 	if len(wide) > 0 {
-		p.shorten(free)
-		add("features", p.listed(), "%d columns of numbers", len(wide))
+		if p.shorten(free) {
+			pattern := p.Table.Features[0]
+			wide = slices.DeleteFunc(slices.Clone(free), func(c *profile) bool { return !matches(pattern, c.name) && !slices.Contains(wide, c) })
+		} else if len(wide) == len(free) && len(wide) > manyNames {
+			p.Table.Features = []string{"*"}
+		}
+		for _, c := range wide {
+			c.feature = true
+		}
+		what := "a column"
+		if len(wide) > 1 {
+			what = fmt.Sprint(len(wide), " columns")
+		}
+		add("features", listed(p.Table.Features), "%s of numbers", what)
 		p.guessScale(wide, add)
 		return
 	}
@@ -364,14 +242,18 @@ func (p *Proposal) guessFeatures(free []*profile, add func(option, value, why st
 	add("features", "null", "no column has numbers, lists, images or long texts: name the inputs")
 }
 
+// manyNames is how many columns are rather called * than by their names.
+const manyNames = 100
+
 // numbered is a name that ends with a number.
 var numbered = regexp.MustCompile(`^(.*?)[0-9]+$`)
 
-// shorten puts a pattern in the place of many features, x1, x2, ..., that only they match.
-func (p *Proposal) shorten(columns []*profile) {
+// shorten puts a pattern in the place of many features, x1, x2, ..., that numbers alone
+// match.
+func (p *Proposal) shorten(columns []*profile) bool {
 	parts := numbered.FindStringSubmatch(p.Table.Features[0])
 	if parts == nil || strings.ContainsAny(parts[1], `*?[\`) || parts[1] == "" || len(p.Table.Features) < 8 {
-		return
+		return false
 	}
 	of := func(name string) bool {
 		found := numbered.FindStringSubmatch(name)
@@ -380,16 +262,18 @@ func (p *Proposal) shorten(columns []*profile) {
 	rest := slices.DeleteFunc(slices.Clone(p.Table.Features), of)
 	for _, c := range columns {
 		if strings.HasPrefix(c.name, parts[1]) && (slices.Contains(rest, c.name) || !c.numbers()) {
-			return
+			return false
 		}
 	}
 	p.Table.Features = append([]string{parts[1] + "*"}, rest...)
+	return true
 }
 
-func (p *Proposal) listed() string {
+// listed writes texts as a list in YAML.
+func listed(texts []string) string {
 	var list []string
-	for _, name := range p.Table.Features {
-		list = append(list, quoted(name))
+	for _, text := range texts {
+		list = append(list, quoted(text))
 	}
 	return "[" + strings.Join(list, ", ") + "]"
 }
@@ -414,22 +298,24 @@ func (p *Proposal) guessScale(wide []*profile, add func(option, value, why strin
 	}
 }
 
-// guessMissing says what becomes of values that are missing.
+// guessMissing says what becomes of values that are missing: the mean of a feature that
+// mostly has one; anything else leaves the row out.
 func (p *Proposal) guessMissing(columns []*profile, add func(option, value, why string, args ...any)) {
+	var lacks *profile
 	for _, c := range columns {
-		if c.missing == 0 || c.missing == c.rows {
+		if c.missing == 0 || c.missing == c.rows || !c.feature && !slices.Contains(append(p.Table.Target, p.Table.Label, p.Table.Client, p.Table.Split), c.name) {
 			continue
 		}
-		switch {
-		case len(p.Table.Features) > 1 && p.feature(c.name) && c.missing < c.rows/2, p.Table.Scale == scaleStandard && p.feature(c.name):
-			p.Table.Missing = missingMean
-		case c.name == p.Table.Label || c.name == p.Table.Client || p.feature(c.name) || slices.Contains(p.Table.Target, c.name):
-			p.Table.Missing = missingDrop
-		default:
-			continue
+		if !c.feature || c.missing >= c.rows/2 || c.bytes > 0 || p.Table.Scale == scalePixels {
+			lacks, p.Table.Missing = c, missingDrop
+			break
 		}
-		add("missing", p.Table.Missing, "column %s lacks a value in %d of %d rows", c.name, c.missing, c.rows)
-		return
+		if lacks == nil {
+			lacks, p.Table.Missing = c, missingMean
+		}
+	}
+	if lacks != nil {
+		add("missing", p.Table.Missing, "column %s lacks a value in %d of %d rows", shown(lacks.name), lacks.missing, lacks.rows)
 	}
 }
 

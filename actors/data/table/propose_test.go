@@ -1,12 +1,13 @@
 package table
 
 import (
-	"bytes"
-	"compress/gzip"
-	"os"
-	"path/filepath"
+	"fmt"
 	"strings"
 	"testing"
+
+	"fedpace/actors/data/federated"
+	"fedpace/actors/data/internal/datatest"
+	"fedpace/actors/data/internal/source"
 )
 
 // rows repeats lines below a header, so that a column of few words is one of classes.
@@ -14,8 +15,41 @@ func rows(header string, lines ...string) string {
 	return header + "\n" + strings.Repeat(strings.Join(lines, "\n")+"\n", 10)
 }
 
+func manyPrices() string {
+	text := "user,x,price\n"
+	for i := range 300 {
+		text += fmt.Sprintf("u%d,%d.5,%d\n", i%3, i%7, 100_000+1000*(i%150))
+	}
+	return text
+}
+
+func pixelNames() (text string) {
+	for i := range 64 {
+		text += fmt.Sprintf("px%d,", i)
+	}
+	return text
+}
+
+func manyColumns() (text string) {
+	for i := range 150 {
+		text += fmt.Sprintf("%dx,", i)
+	}
+	return text
+}
+
+// opens reads a table by a proposal.
+func opens(p *Proposal, path string) error {
+	s, err := source.Open(path)
+	if err != nil {
+		return err
+	}
+	defer s.File.Close()
+	_, err = p.Reader().Open(s, federated.Options{})
+	return err
+}
+
 func TestProposals(t *testing.T) {
-	for name, x := range map[string]struct{ file, want, err string }{
+	for name, x := range map[string]struct{ file, want, without, err string }{
 		"a column called label before one called y": {
 			file: rows("user,x,y,label", "a,1.5,2.5,rose", "b,2.5,3.5,lily"), want: "label: label",
 		},
@@ -25,16 +59,58 @@ func TestProposals(t *testing.T) {
 		"numbers are a target": {
 			file: rows("user,x,price", "a,1.5,-1.25", "b,2.5,1.5", "b,3.5,2.5"), want: "target: price",
 		},
+		"whole numbers with gaps are classes by their names": {
+			file: rows("user,x,label", "a,1.5,40", "b,2.5,10", "b,2.5,9"), want: `classes: ["9", "10", "40"]`,
+		},
+		"whole numbers from 0 are classes": {
+			file: rows("user,x,label", "a,1.5,0", "b,2.5,2", "b,2.5,1"), without: "classes:",
+		},
+		"many whole numbers far apart are a target": {
+			file: manyPrices(), want: "numbers from 1e+05 to 2.49e+05, so this is a regression; its name; for numbers that large take another unit",
+		},
+		"true and false are numbers, and no parts": {
+			file: rows("user,x,smoker,label", "a,1.5,True,rose", "b,2.5,False,lily"), want: "features: [x, smoker] ", without: "split:",
+		},
+		"true and false of a column that is called so are parts": {
+			file: rows("user,x,is_test,label", "a,1.5,True,rose", "b,2.5,False,lily", "b,2.5,True,lily", "a,2.5,False,lily"), want: "split: is_test ",
+		},
+		"an infinity": {
+			file: rows("user,x,z,label", "a,1.5,2,rose", "b,2.5,3,lily") + "a,inf,2,rose\n", want: "without a meaning: x (numbers, but inf and the like in 1 of 21 rows)",
+		},
+		"a column without a name": {
+			file: rows(",user,x,label", "0,a,1.5,rose", "1,b,2.5,lily"), want: `features: [column 1, x]`,
+		},
+		"a feature that is missing": {
+			file: rows("user,x,label", "a,,rose", "b,2.5,lily", "b,3.5,lily"), want: "missing: mean ",
+		},
+		"a list that lacks a part": {
+			file: rows("user,x,label", "a,NA 2,rose", "b,2 3,lily", "b,3 3,lily"), want: "missing: mean ",
+		},
+		"a label that is missing, and a feature": {
+			file: rows("user,x,label", "a,,rose", "b,2.5,", "b,3.5,lily"), want: "missing: drop                # column label lacks a value in 10 of 30 rows",
+		},
+		"a pixel that is missing": {
+			file: rows("user,"+pixelNames()+"label", "a,"+strings.Repeat("7,", 63)+",rose", "b,"+strings.Repeat("9,", 64)+"lily"), want: "missing: drop ",
+		},
+		"pixels of which some are always the same": {
+			file: rows("user,"+pixelNames()+"label", "a,0,"+strings.Repeat("7,", 63)+"rose", "b,0,"+strings.Repeat("9,", 63)+"lily"), want: "shape: [1, 8, 8]",
+		},
+		"values of several lines": {
+			file: rows("user,x,label", "a,1.5,\"ro\nse\"", "b,2.5,lily"), want: `("ro\nse", lily)`,
+		},
+		"a name of several lines": {
+			file: rows("user,x,label,\"not\ne\"", "a,1.5,rose,w", "b,2.5,lily,w"), want: `without a meaning: "not\ne" (words`,
+		},
+		"very many columns": {
+			file: rows("user,"+manyColumns()+"label", "a,"+strings.Repeat("7,", 150)+"rose", "b,"+strings.Repeat("9,", 150)+"lily"), want: `features: ["*"]              # 150 columns of numbers`,
+		},
 		"numbers with a decimal comma": {
 			file: rows("user;x;label", "a;2,34;rose", "b;-0,66;lily"),
 			err:  "column x has numbers with a comma, as in 2,34; want a decimal point",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			path := filepath.Join(t.TempDir(), "own.csv")
-			if err := os.WriteFile(path, []byte(x.file), 0o666); err != nil {
-				t.Fatal(err)
-			}
+			path := datatest.Put(t, t.TempDir(), "own.csv", []byte(x.file))
 			p, err := Propose(path)
 			if x.err != "" {
 				if err == nil || !strings.Contains(err.Error(), x.err) {
@@ -45,8 +121,12 @@ func TestProposals(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := p.YAML(path); !strings.Contains(got, x.want) || !p.Complete() {
-				t.Errorf("want %s in\n%s", x.want, got)
+			got := p.YAML(path)
+			if !strings.Contains(got, x.want) || !p.Complete() || x.without != "" && strings.Contains(got, x.without) {
+				t.Errorf("want %s, and not %q, in\n%s", x.want, x.without, got)
+			}
+			if err := opens(p, path); err != nil {
+				t.Errorf("%v, by\n%s", err, got)
 			}
 		})
 	}
@@ -54,18 +134,8 @@ func TestProposals(t *testing.T) {
 
 // A table that is compressed is told from Sentiment140's by the names of its columns.
 func TestACompressedTableIsProposedFor(t *testing.T) {
-	var b bytes.Buffer
-	z := gzip.NewWriter(&b)
-	if _, err := z.Write([]byte(rows("user,x,label", "a,1.5,rose", "b,2.5,lily"))); err != nil {
-		t.Fatal(err)
-	}
-	if err := z.Close(); err != nil {
-		t.Fatal(err)
-	}
-	path := filepath.Join(t.TempDir(), "own.csv.gz")
-	if err := os.WriteFile(path, b.Bytes(), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	file := datatest.Gzip(t, []byte(rows("user,x,label", "a,1.5,rose", "b,2.5,lily")))
+	path := datatest.Put(t, t.TempDir(), "own.csv.gz", file)
 	p, err := Propose(path)
 	if err != nil || p.Table.Label != "label" || p.Rows != 20 {
 		t.Errorf("%+v, %v", p, err)

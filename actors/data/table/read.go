@@ -53,6 +53,9 @@ func newReading(t Table, of roles, o federated.Options) *reading {
 	case len(of.features) == 1:
 		r.single = new(vectors)
 		copy(r.single.shape[:], t.Shape)
+		if t.Missing == missingMean {
+			r.single.hole = nan
+		}
 	default:
 		r.wide = &matrix{width: len(of.features)}
 	}
@@ -62,7 +65,7 @@ func newReading(t Table, of roles, o federated.Options) *reading {
 // columns are those that have a meaning, in the order in which their errors count.
 func (r *reading) columns() (list []column) {
 	add := func(name string, take taker) {
-		list = append(list, column{name, func(row int, c cell) error {
+		list = append(list, column{name, false, func(row int, c cell) error {
 			err := take(row, c)
 			if err == nil || !errors.Is(err, errMissing) {
 				return err
@@ -85,11 +88,14 @@ func (r *reading) columns() (list []column) {
 	switch {
 	case r.text != nil:
 		add(r.roles.text, r.text.take)
+	case r.single != nil && r.t.Missing == missingMean:
+		list = append(list, column{r.roles.features[0], true, r.hole(r.single.take)})
 	case r.single != nil:
 		add(r.roles.features[0], r.single.take)
+		list[len(list)-1].lists = true
 	case r.t.Missing == missingMean:
 		for i, name := range r.roles.features {
-			list = append(list, column{name, r.hole(r.wide.column(i, float32(math.NaN())))})
+			list = append(list, column{name, false, r.hole(r.wide.column(i, nan))})
 		}
 	default:
 		for i, name := range r.roles.features {
@@ -98,6 +104,9 @@ func (r *reading) columns() (list []column) {
 	}
 	return list
 }
+
+// nan stands for a feature that is missing until its mean is known.
+var nan = float32(math.NaN())
 
 // hole notes that a feature is missing, which take has marked.
 func (r *reading) hole(take taker) taker {
@@ -249,10 +258,16 @@ func (r *reading) features(s *federated.Grouped, train []int32) error {
 		if s.About.Features = v.width; v.width == 0 {
 			return fmt.Errorf("column %s: no row has a value", r.roles.features[0])
 		}
+		if err := v.spread(); err != nil {
+			return fmt.Errorf("column %s: %w", r.roles.features[0], err)
+		}
 		s.About.Image = v.shape
-		if v.isText {
-			if r.t.Scale == scaleStandard {
+		if v.isBytes {
+			switch {
+			case r.t.Scale == scaleStandard:
 				return fmt.Errorf("scale: standard is for numbers, and column %s has bytes", r.roles.features[0])
+			case r.holes:
+				return fmt.Errorf("missing: mean is for numbers, and column %s has bytes", r.roles.features[0])
 			}
 			s.Rows = &federated.ByteRows{Width: v.width, Bytes: v.bytes, Coding: federated.Fraction}
 			return nil

@@ -78,6 +78,8 @@ func (t Table) Validate() error {
 		return registry.Errorf("label", "is not set (the column of the class; or target, columns of numbers to predict)")
 	case t.Label != "" && t.Target != nil:
 		return registry.Errorf("target", "want either a label or a target")
+	case t.Scale == scalePixels && t.Missing == missingMean:
+		return registry.Errorf("missing", "a mean is no whole number, which scale: pixels wants (refuse or drop)")
 	case t.Classes != nil && t.Label == "":
 		return registry.Errorf("classes", "names the classes of a label, and there is none")
 	case t.Shape != nil && len(t.Shape) != 3:
@@ -104,7 +106,8 @@ func (t *Table) unmapped() bool {
 
 func (t *Table) scaled() bool { return t.Scale == scaleStandard || t.Scale == scalePixels }
 
-// Recognises takes CSV that begins with the names of its columns.
+// Recognises takes CSV that begins with the names of its columns, and what is called CSV:
+// then Open says what is wrong with it.
 func (Table) Recognises(s *federated.Source) federated.Match {
 	if s.Folder {
 		if source.ParquetFiles(s.Path) == nil && csvFiles(s.Path) != nil {
@@ -117,6 +120,9 @@ func (Table) Recognises(s *federated.Source) federated.Match {
 	}
 	if f, err := openCSV(s); err == nil && f.titled {
 		return federated.ByContent
+	}
+	if slices.ContainsFunc(csvSuffixes, func(suffix string) bool { return strings.HasSuffix(s.Name(), suffix) }) {
+		return federated.ByName
 	}
 	return federated.NoMatch
 }
@@ -133,6 +139,11 @@ func (t Table) Open(s *federated.Source, o federated.Options) (_ federated.Set, 
 	}
 	defer closeAll(files)
 	if t.unmapped() {
+		if f, ok := files[0].(*csvTable); ok {
+			if err := f.checkNames(); err != nil {
+				return nil, f.at(err)
+			}
+		}
 		return nil, fmt.Errorf("columns %s: %w", shortList(files[0].columns()), ErrUnmapped)
 	}
 	set, err := t.read(files, o)
@@ -182,10 +193,11 @@ type roles struct {
 // roles finds the columns that the mapping names.
 func (t *Table) roles(columns []string) (roles, error) {
 	r := roles{client: t.Client, label: t.Label, split: t.Split, text: t.Text, targets: t.Target}
+	known := places(columns)
 	taken := map[string]string{} // columns and the option that names them
 	take := func(option, name string) error {
-		switch {
-		case !slices.Contains(columns, name):
+		switch _, there := known[name]; {
+		case !there:
 			return fmt.Errorf("%s: there is no column %q; the columns are %s", option, name, shortList(columns))
 		case taken[name] != "":
 			return fmt.Errorf("%s: column %q is %s already", option, name, taken[name])
@@ -206,7 +218,7 @@ func (t *Table) roles(columns []string) (roles, error) {
 		}
 	}
 	for _, pattern := range t.Features {
-		if slices.Contains(columns, pattern) {
+		if _, name := known[pattern]; name {
 			if err := take("features", pattern); err != nil {
 				return r, err
 			}
@@ -215,7 +227,7 @@ func (t *Table) roles(columns []string) (roles, error) {
 		}
 		before := len(r.features)
 		for _, name := range columns {
-			if ok, _ := path.Match(pattern, name); ok && taken[name] == "" { // Validate has tried the pattern
+			if matches(pattern, name) && taken[name] == "" {
 				taken[name] = "features"
 				r.features = append(r.features, name)
 			}
@@ -225,6 +237,23 @@ func (t *Table) roles(columns []string) (roles, error) {
 		}
 	}
 	return r, nil
+}
+
+// places are the columns by their names.
+func places(columns []string) map[string]int {
+	of := make(map[string]int, len(columns))
+	for i, name := range columns {
+		of[name] = i
+	}
+	return of
+}
+
+// matches tells whether a column's name fits a pattern, in which a slash is a letter
+// like others.
+func matches(pattern, name string) bool {
+	letters := func(s string) string { return strings.ReplaceAll(s, "/", "\x00") }
+	ok, _ := path.Match(letters(pattern), letters(name)) // Validate has tried the pattern
+	return ok
 }
 
 // tableFile is one file of a table.
@@ -245,8 +274,9 @@ type taker func(row int, c cell) error
 
 // column is one that has a meaning.
 type column struct {
-	name string
-	take taker
+	name  string
+	lists bool // a row may have a list of values
+	take  taker
 }
 
 // place is what files of all formats know of themselves.
@@ -334,9 +364,12 @@ func closeAll(files []tableFile) {
 	}
 }
 
+// csvSuffixes are how names of CSV files end.
+var csvSuffixes = []string{".csv", ".csv.gz", ".tsv", ".tsv.gz"}
+
 // csvFiles lists a folder's CSV files.
 func csvFiles(dir string) (files []string) {
-	for _, suffix := range []string{".csv", ".csv.gz", ".tsv", ".tsv.gz"} {
+	for _, suffix := range csvSuffixes {
 		files = append(files, source.Files(dir, suffix)...)
 	}
 	slices.Sort(files)

@@ -2,7 +2,6 @@ package table_test
 
 import (
 	"bytes"
-	"compress/gzip"
 	"fmt"
 	"image"
 	"image/color"
@@ -67,14 +66,6 @@ const flowerRows = "garden,length,width,kind,part\n" +
 
 // The same rows are the same set however the file is written.
 func TestCSVInAllItsForms(t *testing.T) {
-	var zipped bytes.Buffer
-	z := gzip.NewWriter(&zipped)
-	if _, err := z.Write([]byte(flowerRows)); err != nil {
-		t.Fatal(err)
-	}
-	if err := z.Close(); err != nil {
-		t.Fatal(err)
-	}
 	type row struct {
 		Kind   string  `parquet:"kind"`
 		Length float64 `parquet:"length"`
@@ -94,7 +85,7 @@ func TestCSVInAllItsForms(t *testing.T) {
 		"blank lines.csv": strings.ReplaceAll(flowerRows, "\n", "\n\n"),
 		"no end.csv":      strings.TrimSuffix(flowerRows, "\n"),
 		"numbers.csv":     strings.NewReplacer("train", "0", "test", "1").Replace(flowerRows),
-		"zipped.csv.gz":   zipped.String(),
+		"zipped.csv.gz":   string(datatest.Gzip(t, []byte(flowerRows))),
 		"t.parquet":       string(datatest.Parquet(t, rows)),
 		"groups.parquet":  string(datatest.Parquet(t, rows, parquet.MaxRowsPerRowGroup(3))),
 	} {
@@ -349,6 +340,9 @@ func TestText(t *testing.T) {
 	s = mustOpenMapped(t, "said\n"+long+"\n", "own.csv", Table{Text: "said", Window: 10})
 	if s.Samples(0) != 72 || s.HeldOut() != 8 || !s.Info().Undealt {
 		t.Errorf("%d windows, %d held out", s.Samples(0), s.HeldOut())
+	}
+	if _, err := openMapped(t, "said\n"+long[:60]+"\n", "own.csv", Table{Text: "said", Window: 10}); err == nil || !strings.Contains(err.Error(), "more than 60 tokens of text, six windows") {
+		t.Error(err)
 	}
 }
 

@@ -10,6 +10,9 @@ import (
 	"fedpace/actors/learn"
 )
 
+// maxText bounds the tokens of all rows with a label, which are padded to a window.
+const maxText = 1 << 36
+
 // tokens makes the samples of texts. With a label each row is a sample: its first
 // tokens, padded at the end. Without one the texts of a client are joined by line
 // breaks, and each window of them is a sample whose label is the token behind it.
@@ -22,6 +25,9 @@ func (r *reading) tokens(s federated.Grouped, names []string, own [][]int32) (*f
 	s.About.Vocabulary, s.About.Alphabet = len(alphabet.Tokens)+1, alphabet.Tokens
 	var g federated.Grouping
 	if r.label != nil {
+		if r.rows > maxText/r.t.Window {
+			return nil, fmt.Errorf("window: %d rows of %d tokens are more than %d bytes", r.rows, r.t.Window, maxText)
+		}
 		rows := &federated.ByteRows{Width: r.t.Window, Coding: federated.Tokens, Bytes: make([]byte, r.rows*r.t.Window)}
 		for row := range r.rows {
 			alphabet.Encode(rows.Bytes[row*r.t.Window:][:0:r.t.Window], r.text.row(int32(row)))
@@ -43,6 +49,9 @@ func (r *reading) tokens(s federated.Grouped, names []string, own [][]int32) (*f
 	}
 	s.Rows, s.Labels, s.About.Classes = w.rows, w.labels, s.About.Vocabulary
 	s.About.Labels = append([]string{""}, alphabet.Tokens...)
+	if len(g.Held) == 0 && len(g.Train) > 0 && r.split == nil && r.heldOut == nil {
+		return nil, fmt.Errorf("no sample is held out for validation; want a client with more than %d tokens of text, six windows", 6*r.t.Window)
+	}
 	return g.Set(s)
 }
 

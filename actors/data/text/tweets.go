@@ -3,6 +3,7 @@ package text
 import (
 	"archive/zip"
 	"bufio"
+	"bytes"
 	"cmp"
 	"compress/gzip"
 	"crypto/sha256"
@@ -24,6 +25,7 @@ const (
 	maxTweets     = 1 << 27
 	MaxTweetBytes = 1 << 20
 	MaxTweetWords = math.MaxUint16
+	maxFirstLine  = 1 << 16 // bytes of the line that tells a file of tweets
 )
 
 func init() { federated.Readers.Register("sent140", "Sentiment140's CSV, CSV.gz or zip", Sent140{}) }
@@ -34,13 +36,33 @@ type Sent140 struct{}
 
 func (Sent140) Recognises(s *federated.Source) federated.Match {
 	switch {
-	case s.IsZip() && ZippedTweets(s.File, s.Size) != nil:
+	case s.IsZip() && ZippedTweets(s.File, s.Size) != nil, !s.Folder && !s.IsZip() && beginsWithTweet(s):
 		return federated.ByContent
-	case s.IsGzip() && !s.IsArchive(), !s.Folder && strings.HasSuffix(s.Name(), ".csv"), len(s.Head) > 1 && s.Head[1] == '\t':
+	case s.IsGzip() && !s.IsArchive() && !strings.HasSuffix(s.Name(), "sv.gz"): // .csv and .tsv are other tables
 		return federated.ByName
 	}
 	return federated.NoMatch
 }
+
+// beginsWithTweet tells tweets, above which there are no names of columns, from other
+// tables: by six fields or a tab, and a digit for the polarity.
+func beginsWithTweet(s *federated.Source) bool {
+	in, err := unzipped(bufio.NewReaderSize(io.NewSectionReader(s.File, 0, s.Size), maxFirstLine))
+	if err != nil {
+		return false
+	}
+	line, _ := in.Peek(maxFirstLine) // an error shows again
+	if at := bytes.IndexByte(line, '\n'); at >= 0 {
+		line = line[:at]
+	}
+	if len(line) > 1 && line[1] == '\t' {
+		return isDigit(line[:1])
+	}
+	record, err := tweetReader(bytes.NewReader(line)).Read()
+	return err == nil && len(record) == 6 && isDigit(record[0])
+}
+
+func isDigit[T string | []byte](s T) bool { return len(s) == 1 && s[0] >= '0' && s[0] <= '9' }
 
 // Open reads a zipped CSV without unpacking it to disk. The set is that of the
 // CSV, by its digest too.
@@ -91,20 +113,14 @@ func ZippedTweets(f io.ReaderAt, size int64) *zip.File {
 }
 
 func readTweets(in *bufio.Reader, opt federated.Options) (*federated.Grouped, error) {
-	if magic, err := in.Peek(2); err == nil && string(magic) == "\x1f\x8b" {
-		z, err := gzip.NewReader(in)
-		if err != nil {
-			return nil, fmt.Errorf("gzip: %w", err)
-		}
-		in = bufio.NewReaderSize(z, 1<<20)
+	in, err := unzipped(in)
+	if err != nil {
+		return nil, err
 	}
 	if head, err := in.Peek(2); err == nil && head[1] == '\t' {
 		return readUnowned(in, opt)
 	}
-	c := csv.NewReader(in)
-	c.FieldsPerRecord = -1
-	c.ReuseRecord = true
-	c.LazyQuotes = true
+	c := tweetReader(in)
 	t := new(Tweets)
 	for {
 		record, err := c.Read()
@@ -133,6 +149,26 @@ func readTweets(in *bufio.Reader, opt federated.Options) (*federated.Grouped, er
 		return nil, errors.New("no tweet; want lines of polarity, id, date, query, user, text")
 	}
 	return t.Set(opt, "sent140 (csv)")
+}
+
+// unzipped is what a gzip holds, or else what there is.
+func unzipped(in *bufio.Reader) (*bufio.Reader, error) {
+	if magic, err := in.Peek(2); err != nil || string(magic) != "\x1f\x8b" {
+		return in, nil
+	}
+	z, err := gzip.NewReader(in)
+	if err != nil {
+		return nil, fmt.Errorf("gzip: %w", err)
+	}
+	return bufio.NewReaderSize(z, 1<<20), nil
+}
+
+func tweetReader(in io.Reader) *csv.Reader {
+	c := csv.NewReader(in)
+	c.FieldsPerRecord = -1
+	c.ReuseRecord = true
+	c.LazyQuotes = true
+	return c
 }
 
 // polarity is the label of a feeling as files write it.

@@ -2,6 +2,7 @@ package datatest
 
 import (
 	"bytes"
+	"compress/gzip"
 	"encoding/binary"
 	"os"
 	"path/filepath"
@@ -26,6 +27,20 @@ func Put(t testing.TB, dir, name string, content []byte) string {
 		t.Fatal(err)
 	}
 	return path
+}
+
+// Gzip compresses a file.
+func Gzip(t testing.TB, content []byte) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	if _, err := z.Write(content); err != nil {
+		t.Fatal(err)
+	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
 }
 
 // Parquet writes rows as Parquet.
@@ -68,12 +83,27 @@ func JoinParquet(t testing.TB, files ...[]byte) []byte {
 		meta.Version, meta.Schema, meta.NumRows = m.Version, m.Schema, meta.NumRows+m.NumRows
 		all = append(all, file...)
 	}
+	return withFooter(t, all, meta)
+}
+
+// ClaimRows makes a file whose footer says that its first row group has so many rows.
+func ClaimRows(t testing.TB, file []byte, rows int64) []byte {
+	f, err := parquet.OpenFile(bytes.NewReader(file), int64(len(file)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	meta := *f.Metadata()
+	meta.RowGroups[0].NumRows = rows
+	return withFooter(t, file, meta)
+}
+
+func withFooter(t testing.TB, file []byte, meta format.FileMetaData) []byte {
 	footer, err := thrift.Marshal(new(thrift.CompactProtocol), meta)
 	if err != nil {
 		t.Fatal(err)
 	}
-	all = append(all, footer...)
-	return append(binary.LittleEndian.AppendUint32(all, uint32(len(footer))), "PAR1"...)
+	file = append(file, footer...)
+	return append(binary.LittleEndian.AppendUint32(file, uint32(len(footer))), "PAR1"...)
 }
 
 // Written lists Parquet files of many writers: those of package parquetfile in a

@@ -2,6 +2,7 @@ package source
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"image"
 	"image/png"
@@ -30,6 +31,9 @@ func DecodePNG(dst, encoded []byte, height, width int) error {
 	for i := range plane {
 		r, g, b, _ := m.At(i%width, i/width).RGBA()
 		if len(dst) == plane { // grey in any of PNG's forms has equal channels
+			if r != g || g != b {
+				return errors.New("an image with colours among grey ones, which have one channel (want grey, or all with three)")
+			}
 			dst[i] = uint8(g >> 8)
 			continue
 		}

@@ -1,0 +1,189 @@
+package table
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"math"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode"
+)
+
+// profile is what a column holds.
+type profile struct {
+	name                 string
+	other                string // what it holds that is of no use
+	rows, last, lacked   int    // how many, the last one, and the last that lacks a value
+	missing, whole, real int
+	texts, bytes, images int
+	odd                  string // a text among numbers
+	length               int    // bytes of all texts
+	commas               int    // rows of a number with a decimal comma
+	list                 bool   // a row has several values
+	ascending            bool
+	distinct             map[string]int // at most maxDistinct
+	many                 bool           // more than those
+	feature              bool           // it is one of the proposal
+	least, most          float64
+}
+
+const maxDistinct = 1000
+
+var decimalComma = regexp.MustCompile(`^-?[0-9]+,[0-9]+$`)
+
+func (p *profile) take(row int, c cell) error {
+	if row >= profiledRows {
+		return errEnough
+	}
+	if row == p.last {
+		p.list = true
+		if _, err := c.number(); err == errMissing {
+			p.lacks()
+		}
+		return nil
+	}
+	p.rows, p.last = row+1, row
+	if c.kind == bytesCell {
+		p.bytes++
+		if strings.HasPrefix(string(c.bytes[:min(4, len(c.bytes))]), "\x89PNG") {
+			p.images++
+		}
+		return nil
+	}
+	name := c.name()
+	if c.kind == textCell && decimalComma.MatchString(name) {
+		p.commas++
+		return nil
+	}
+	if words := c.words(); c.kind == textCell && len(words) > 1 && isPart(words[0]) && isPart(words[1]) {
+		p.list = true
+		for _, word := range words {
+			if _, err := parseNumber(word); err == errMissing {
+				p.lacks()
+			}
+		}
+		return nil
+	}
+	if x, err := c.number(); err == nil {
+		value := float64(x)
+		p.ascending = (row == 0 || p.ascending) && value > p.most
+		p.least, p.most = min(p.least, value), max(p.most, value)
+		if p.real++; value == math.Trunc(value) {
+			p.whole++
+		}
+	} else if err == errMissing {
+		p.lacks()
+		return nil
+	} else {
+		p.texts, p.odd = p.texts+1, name
+		p.length += len(name)
+	}
+	if _, ok := p.distinct[name]; ok || len(p.distinct) < maxDistinct {
+		p.distinct[name]++
+	} else {
+		p.many = true
+	}
+	return nil
+}
+
+// isPart reports whether a word may be a number of a list.
+func isPart(word string) bool {
+	_, err := parseNumber(word)
+	return err == nil || err == errMissing || isNumber(word)
+}
+
+// lacks notes that the last row lacks a value.
+func (p *profile) lacks() {
+	if p.lacked != p.last {
+		p.missing, p.lacked = p.missing+1, p.last
+	}
+}
+
+// numbers, words and classes are what a column may serve as.
+func (p *profile) numbers() bool {
+	return p.other == "" && !p.list && p.real > 0 && p.texts == 0 && p.bytes == 0
+}
+func (p *profile) words() bool {
+	return p.other == "" && !p.list && p.texts > 0 && p.length < 64*p.texts
+}
+
+// classes reports whether a column has so few values that they may be classes. Whole
+// numbers that are far apart are measured rather.
+func (p *profile) classes(most int) bool {
+	if p.numbers() && p.most-p.least > 2*float64(len(p.distinct)) {
+		most = min(most, 100)
+	}
+	if p.many || len(p.distinct) < 2 || len(p.distinct) > min(most, max(2, p.rows/2)) {
+		return false
+	}
+	return p.words() || p.numbers() && p.whole == p.real
+}
+
+func (p *profile) isParts() bool {
+	if p.many || len(p.distinct) != 2 {
+		return false
+	}
+	var part parts
+	for word := range p.distinct {
+		if part.take(0, cell{kind: textCell, text: word}) != nil {
+			return false
+		}
+	}
+	return part.held[0] != part.held[1] && (p.texts > 0 && !hasWord(p.name, labelWords) || hasWord(p.name, splitWords))
+}
+
+// shown is a name or a value in a reason, which is one line.
+func shown(s string) string {
+	if len(s) > 40 || strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) || strings.ContainsRune(", \ufffd", r) }) {
+		return fmt.Sprintf("%.40q", s)
+	}
+	return s
+}
+
+// some lists values of a column for a reason.
+func (p *profile) some() string {
+	var list []string
+	for name := range p.distinct {
+		list = append(list, shown(name))
+	}
+	slices.Sort(list)
+	if len(list) > 4 {
+		list = append(list[:4], "...")
+	}
+	return strings.Join(list, ", ")
+}
+
+// unused is why a column has no meaning.
+func (c *profile) unused() string {
+	switch {
+	case c.other != "":
+		return "holds " + c.other
+	case c.numbers() && len(c.distinct) == 1:
+		return "always the same"
+	case c.numbers():
+		return "a number for each row, in their order"
+	case c.missing == c.rows:
+		return "empty"
+	case c.real > 0:
+		return fmt.Sprintf("numbers, but %s and the like in %d of %d rows", shown(c.odd), c.texts, c.rows)
+	}
+	return fmt.Sprintf("words, %s different", count(c))
+}
+
+func count(c *profile) string {
+	if c.many {
+		return fmt.Sprintf("over %d", maxDistinct)
+	}
+	return fmt.Sprint(len(c.distinct))
+}
+
+// inOrder are the values of a column of whole numbers, by their size.
+func (p *profile) inOrder() []string {
+	return slices.SortedFunc(maps.Keys(p.distinct), func(a, b string) int {
+		x, _ := parseNumber(a)
+		y, _ := parseNumber(b)
+		return cmp.Or(cmp.Compare(x, y), cmp.Compare(a, b))
+	})
+}

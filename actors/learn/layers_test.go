@@ -235,6 +235,34 @@ func TestLayersAreParsed(t *testing.T) {
 	}
 }
 
+// Before the samples are known, lists that suit some samples are taken, and those that suit
+// none are refused.
+func TestLayersAreCheckedWithoutSamples(t *testing.T) {
+	for list, want := range map[string]string{
+		"norm(1),dense(0)":                                           "",
+		"relu,conv(3,3,1,1),flatten,dense(0)":                        "",
+		"dropout(0.1),pool(2),flatten,dense(0)":                      "",
+		"residual([dense(5)]),dense(0)":                              "",
+		"residual([relu,residual([norm(1),dense(5)])]),dense(0)":     "",
+		"residual([norm(1),conv(3,3,1,1)]),average,flatten,dense(0)": "",
+		"average,dense(0)":                                           "layer 2 (dense): it reads a vector or a bag of words, and is given an image of 1×1",
+		"relu,dense(4),pool(2)":                                      "layer 3 (pool: 2): it reads an image, and is given a vector of 4 values",
+		"residual([dense(5)]),conv(3,3,1,1)":                         "layer 2 (conv: 3 maps of 3×3): it reads an image, and is given a vector of 5 values",
+		"residual([conv(3,3,1,1)]),dense(0)":                         "layer 2 (dense): it reads a vector or a bag of words, and is given an image of ?×? with 3 channels",
+		"residual([flatten]),dense(0)":                               "layer 1 (residual): its layers make a vector of ? values of samples of any form, which cannot be added",
+		"embedding(3),residual([average,dense(3)]),dense(0)":         "which cannot be added",
+		"embedding(3),gru(3,1,last),gru(3,1,last)":                   "layer 3 (gru: 3): it reads a sequence, and is given a vector of 3 values",
+	} {
+		a, err := Sequential{}.Parse("values=1,classes=2;" + list)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err = a.(Sequential).Validate(); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", list, err, want)
+		}
+	}
+}
+
 // drops is a network whose dropouts are drawn in training.
 const drops = "layers:image=2x5x5,classes=3;conv(4,3,1,1),relu,dropout(0.5),flatten,dropout(0.25),dense(3)"
 

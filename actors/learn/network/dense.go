@@ -39,7 +39,10 @@ func (l DenseLayer) Stage(at *Place) Stage {
 	s := &denseStage{at}
 	x.needRows = true
 	if !at.network.whole {
-		x.keepX, y.keepDX = true, true
+		x.keepX = true
+		for ; y != nil; y = y.shadows {
+			y.keepDX = true
+		}
 	}
 	return s
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"fedpace/actors/learn/internal/kernel"
+	"fedpace/actors/learn/network"
 )
 
 // layered is what testdata/layers.py says of a network.
@@ -219,6 +220,7 @@ func TestLayersAreParsed(t *testing.T) {
 		"values=3,classes=2;dropout(1),dense(2)":                             "dropout.rate: 1 is out of range",
 		"image=3x1048576x1048576,classes=2;average":                          "not 1 to 1048576",
 		"image=3x500x500,classes=2;conv(999,3,1,1),average,flatten,dense(2)": "more than 8388608 values of one sample",
+		"tokens=65536x30,classes=2;embedding(1),gru(32,1,last),dense(2)":     "more than 8388608 values of one sample",
 		"values=1048576,classes=2;dense(1048576),dense(2)":                   "parameters",
 		"values=3,classes=2;" + strings.Repeat("relu,", 256) + "dense(2)":    "more than 256",
 		"values=3,classes=2;" + strings.Repeat("residual([", 30) + "relu":    "a shallower list",
@@ -231,6 +233,38 @@ func TestLayersAreParsed(t *testing.T) {
 	for _, l := range layeredNetworks(t) {
 		if m := parse(t, l.Name); m.String() != l.Name {
 			t.Errorf("%s calls itself %s", l.Name, m)
+		}
+	}
+}
+
+// odd is a layer with an option that no name can hold.
+type odd struct {
+	network.ReLULayer
+	Sizes []int `key:"sizes" help:"sizes"`
+}
+
+func init() { network.Layers.Register("odd", "a layer with a list of numbers", odd{}) }
+
+// A layer whose options no name can hold is refused, by who writes a name and who reads one.
+func TestOptionsThatANameCannotHold(t *testing.T) {
+	of := Samples{Features: 3, Targets: 3}
+	_, err := Sequential{Layers: []network.Layer{odd{Sizes: []int{1}}, network.DenseLayer{}}}.Model(of)
+	if err == nil || !strings.Contains(err.Error(), "layer 1 (odd): its option sizes is a []int") {
+		t.Error(err)
+	}
+	if _, err = Parse("layers:values=3,targets=3;odd([1]),dense(3)"); err == nil || !strings.Contains(err.Error(), "another layer is wanted") {
+		t.Error(err)
+	}
+}
+
+// A linear model of samples with targets has an output for each.
+func TestLinearOfTargets(t *testing.T) {
+	for want, of := range map[string]Samples{
+		"layers:values=4,targets=2;dense(2)": {Features: 4, Targets: 2},
+		"layers:words=9,targets=1;dense(1)":  {Input: Sparse, Features: 9, Targets: 1},
+	} {
+		if m, err := (Linear{}).Model(of); err != nil || m.String() != want {
+			t.Errorf("%v, %v, want %s", m, err, want)
 		}
 	}
 }

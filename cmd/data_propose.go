@@ -3,6 +3,9 @@ package cmd
 import (
 	"fmt"
 	"io"
+	"math"
+	"slices"
+	"strconv"
 	"strings"
 
 	"fedpace/actors/data"
@@ -51,26 +54,15 @@ func (s *source) propose(w io.Writer) error {
 		looked = fmt.Sprintf("the first %d rows", p.Rows)
 	}
 	fmt.Fprintf(&b, "# A proposal from %s of %d columns. Look at each line, correct it, then:\n#   fedpace run --config FILE\n", looked, p.Columns)
-	steps, err := s.try(p)
+	known, err := s.settings(p)
 	if err != nil {
 		fmt.Fprintf(&b, "# The table cannot be read so: %s\n", strings.ReplaceAll(err.Error(), "\n", " "))
 	}
-	samples := learn.Samples{Targets: len(p.Table.Target)}
-	if p.Table.Text != "" {
-		samples.Input = learn.Tokens
-	}
-	if p.Table.Label != "" {
-		samples.Classes = 2 // or more
-	}
-	model, what := startModel(samples)
 	fmt.Fprintf(&b, "task: custom\nname: own                      # of the folder with the results, runs/own\n%s", p.YAML(s.path))
 	for _, t := range trial {
 		for _, key := range t.keys {
-			if key[0] == "schedule.k0" && steps > 0 {
-				key[1], t.why = fmt.Sprint(steps), "an epoch of the median client"
-			}
-			if key[0] == "model" {
-				key[1], t.why = model, what+t.why
+			if k, ok := known[key[0]]; ok {
+				key[1], t.why = k.value, k.why
 			}
 			line := key[0] + ": " + key[1]
 			if t.why != "" {
@@ -83,19 +75,73 @@ func (s *source) propose(w io.Writer) error {
 	return err
 }
 
-// try reads the table by the proposal, if that is complete. It returns how many local
-// steps go through the samples of the median client with the minibatch that fits; 0: they
-// are nobody's.
-func (s *source) try(p *table.Proposal) (steps int, err error) {
+// setting is the value of a key, and why it is proposed.
+type setting struct{ value, why string }
+
+// settings are what the samples say in the place of guesses; the error says why a
+// proposal that is complete cannot be read.
+func (s *source) settings(p *table.Proposal) (map[string]setting, error) {
+	samples := learn.Samples{Targets: len(p.Table.Target)}
+	if p.Table.Text != "" {
+		samples.Input = learn.Tokens
+	}
+	if p.Table.Label != "" {
+		samples.Classes = 2 // or more
+	}
+	model, what := startModel(samples)
+	known := map[string]setting{"model": {model, what + "for a start; fedpace help model lists the others"}}
 	if !p.Complete() {
-		return 0, nil
+		return known, nil
 	}
 	set, err := data.OpenWith(p.Reader(), s.path, s.options)
 	if err != nil {
-		return 0, err
+		return known, err
 	}
+	steps := 10
 	if !set.Info().Undealt {
 		steps = federated.MedianEpoch(set)
+		known["schedule.k0"] = setting{fmt.Sprint(steps), "an epoch of the median client"}
 	}
-	return steps, set.Close()
+	if set.Info().Targets > 0 {
+		if eta, why, err := rateOf(set, steps); err == nil {
+			why += fmt.Sprintf("a guess; fedpace compare --grid schedule.eta0=%.1g,%.1g,%.1g,%.1g finds a rate", eta/10, 0.3*eta, eta, 3*eta)
+			known["schedule.eta0"] = setting{fmt.Sprintf("%.1g", eta), why}
+		}
+	}
+	return known, set.Close()
+}
+
+// rateOf is a learning rate for a linear regression. A step of least mean squares is
+// stable below the inverse of the mean squared length of a sample (Widrow and Hoff 1960),
+// the constant 1 of the bias included. An update of 2^17 or more ends a run: where targets
+// reach so far, a task's steps stay below it. Both are kept by a factor of two.
+func rateOf(set federated.Set, steps int) (eta float64, why string, err error) {
+	var batch learn.Batch
+	n, power, most := 0.0, 0.0, 0.0
+	for client := range set.Clients() {
+		own := make([]int32, set.Samples(client))
+		for i := range own {
+			own[i] = int32(i)
+		}
+		for some := range slices.Chunk(own, 256) {
+			batch.Reset()
+			if err := set.Batch(&batch, client, some); err != nil {
+				return 0, "", err
+			}
+			n += float64(batch.N)
+			for _, x := range batch.X {
+				power += float64(x) * float64(x)
+			}
+			for _, y := range batch.Targets {
+				most = max(most, math.Abs(float64(y)))
+			}
+		}
+	}
+	eta = min(0.1, 0.5/(power/n+1))
+	const far = 1 << 16
+	if slow := far / (2 * float64(steps) * most); most > far && slow < eta {
+		eta, why = slow, fmt.Sprintf("short steps, as targets reach %.2g (larger units allow longer ones); ", most)
+	}
+	eta, err = strconv.ParseFloat(fmt.Sprintf("%.1g", eta), 64)
+	return eta, why, err
 }

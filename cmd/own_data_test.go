@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/parquet-go/parquet-go"
+
+	"fedpace/experiment/folder"
 )
 
 // ownRow is a row of a person's own data: 6 sites, 3 classes that two numbers part.
@@ -111,6 +113,45 @@ func TestProposalsSayWhatARunWould(t *testing.T) {
 		out := filepath.Join(dir, "run")
 		if status, _, stderr := callAll(t, "run", "--quiet", "--config", exp, "--set", "stop.rounds=1", "--out", out, "--force"); status != 0 {
 			t.Errorf("%s: %s", model, stderr)
+		}
+	}
+}
+
+// The rate that is proposed for a regression suits the samples: neither targets far from 0
+// nor columns of one kind that are far from 0 make the steps diverge.
+func TestAProposedRegressionLearns(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		of             func(z float64) (x, y float64)
+		rate, why      string
+		spread, better float64 // of targets, and the error that a few rounds come below
+	}{
+		"near 0":      {func(z float64) (x, y float64) { return z, z }, "0.1 ", "# a guess; fedpace compare --grid schedule.eta0=0.01,0.03,0.1,0.3 finds", 1, 0.05},
+		"far targets": {func(z float64) (x, y float64) { return z, 4e5 + 1e5*z }, "0.02 ", "short steps, as targets reach 5e+05 (larger units allow longer ones); a guess; ", 1e5, 1e5},
+		"far columns": {func(z float64) (x, y float64) { return 7 + 2*z, z }, "0.0008 ", "# a guess; fedpace compare --grid schedule.eta0=8e-05,0.0002,0.0008,0.002 finds", 1, 0.5},
+	} {
+		dir, r := t.TempDir(), rand.New(rand.NewPCG(5, 6))
+		path, exp, out := filepath.Join(dir, "own.csv"), filepath.Join(dir, "exp.yaml"), filepath.Join(dir, "run")
+		text := "town,a,b,c,d,e,f,g,h,i,j,k,l,price\n"
+		for i := range 200 {
+			z := 2*r.Float64() - 1
+			x, y := c.of(z)
+			text += fmt.Sprintf("t%d%s,%g\n", i%5, strings.Repeat(fmt.Sprintf(",%.3f", x), 12), y+c.spread*0.01*r.Float64())
+		}
+		putFile(t, path, []byte(text))
+		proposal := success(t, "info", path)
+		has(t, proposal, "schedule.eta0: "+c.rate, c.why)
+		putFile(t, exp, []byte(proposal))
+		if status, _, stderr := callAll(t, "run", "--quiet", "--config", exp, "--set", "stop.rounds=20", "--out", out); status != 0 {
+			t.Errorf("%s: %s", name, stderr)
+			continue
+		}
+		s, err := folder.ReadSummary(filepath.Join(out, folder.SummaryFile))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if best := *s.Metrics[0].Best; best > c.better {
+			t.Errorf("%s: a mean absolute error of %g", name, best)
 		}
 	}
 }

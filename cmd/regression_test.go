@@ -74,7 +74,7 @@ func TestRegressionOnOwnData(t *testing.T) {
 	if status != 0 {
 		t.Fatal(stderr)
 	}
-	has(t, stdout, "target 1   35 to 449.2, quartiles 132.7, 229.7, 309.3\n", "--set data="+prepared+" --set 'model=[dense: open]'")
+	has(t, stdout, "target price 35 to 449.2, quartiles 132.7, 229.7, 309.3\n", "--set data="+prepared+" --set 'model=[dense: open]'")
 	for name, got := range map[string]folder.Summary{
 		"prepared": run("linear.yaml", "prepared", "--set", "data="+prepared),
 		"trainer":  run("homes.yaml", "trainer", "--trainer", externaltest.Command("-model", "layers:values=4,targets=1;dense(1)")),

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"fedpace/actors/learn/internal/kernel"
+	"fedpace/actors/learn/network"
 )
 
 // layered is what testdata/layers.py says of a network.
@@ -55,6 +56,7 @@ func TestLayersFileIsWhatPyTorchSays(t *testing.T) {
 	if len(today) != len(file) {
 		t.Fatalf("PyTorch writes %d networks, the file has %d", len(today), len(file))
 	}
+	worst := 0.0
 	for i, l := range today {
 		if l.Name != file[i].Name || !slices.Equal(l.Tensors, file[i].Tensors) {
 			t.Errorf("PyTorch writes %s %v, the file has %s %v", l.Name, l.Tensors, file[i].Name, file[i].Tensors)
@@ -69,8 +71,10 @@ func TestLayersFileIsWhatPyTorchSays(t *testing.T) {
 			if math.Abs(b.Loss-want.Loss) > 1e-5 || d > 1e-4*want.Gradient.Norm {
 				t.Errorf("%s, %d samples: PyTorch and the file are %g apart", l.Name, b.N, d/want.Gradient.Norm)
 			}
+			worst = max(worst, d/want.Gradient.Norm)
 		}
 	}
+	t.Logf("sums of gradients are at most %.2g of their norm from the file's", worst)
 }
 
 // layeredWeights are as layers.py has them.
@@ -212,13 +216,14 @@ func TestLayersAreParsed(t *testing.T) {
 		"values=3,classes=2;residual([dense(0)])":                            "layer 1 (residual): layer 1 (dense)",
 		"values=3,classes=2;norm(3),dense(2)":                                "groups of one value",
 		"tokens=5x300,classes=2;embedding(3)":                                "a vocabulary of 300",
-		"tokens=5x30,classes=2;dense(3)":                                     "it reads a vector or a bag of words, and is given a text of 5 tokens",
+		"tokens=5x30,classes=2;dense(3)":                                     "it reads a vector or a bag of words, and is given a text of 5 tokens; put embedding, and flatten or average, before it",
 		"values=3,classes=2;embedding(3)":                                    "it reads a text of tokens",
 		"values=3,classes=2;gru(3,1,last)":                                   "put embedding before it",
 		"tokens=5x30,classes=2;embedding(3),gru(3,1,first)":                  `"first" is not one of last, all`,
 		"values=3,classes=2;dropout(1),dense(2)":                             "dropout.rate: 1 is out of range",
 		"image=3x1048576x1048576,classes=2;average":                          "not 1 to 1048576",
 		"image=3x500x500,classes=2;conv(999,3,1,1),average,flatten,dense(2)": "more than 8388608 values of one sample",
+		"tokens=65536x30,classes=2;embedding(1),gru(32,1,last),dense(2)":     "more than 8388608 values of one sample",
 		"values=1048576,classes=2;dense(1048576),dense(2)":                   "parameters",
 		"values=3,classes=2;" + strings.Repeat("relu,", 256) + "dense(2)":    "more than 256",
 		"values=3,classes=2;" + strings.Repeat("residual([", 30) + "relu":    "a shallower list",
@@ -231,6 +236,66 @@ func TestLayersAreParsed(t *testing.T) {
 	for _, l := range layeredNetworks(t) {
 		if m := parse(t, l.Name); m.String() != l.Name {
 			t.Errorf("%s calls itself %s", l.Name, m)
+		}
+	}
+}
+
+// odd is a layer with an option that no name can hold.
+type odd struct {
+	network.ReLULayer
+	Sizes []int `key:"sizes" help:"sizes"`
+}
+
+func init() { network.Layers.Register("odd", "a layer with a list of numbers", odd{}) }
+
+// A layer whose options no name can hold is refused, by who writes a name and who reads one.
+func TestOptionsThatANameCannotHold(t *testing.T) {
+	of := Samples{Features: 3, Targets: 3}
+	_, err := Sequential{Layers: []network.Layer{odd{Sizes: []int{1}}, network.DenseLayer{}}}.Model(of)
+	if err == nil || !strings.Contains(err.Error(), "layer 1 (odd): its option sizes is a []int") {
+		t.Error(err)
+	}
+	if _, err = Parse("layers:values=3,targets=3;odd([1]),dense(3)"); err == nil || !strings.Contains(err.Error(), "another layer is wanted") {
+		t.Error(err)
+	}
+}
+
+// A linear model of samples with targets has an output for each.
+func TestLinearOfTargets(t *testing.T) {
+	for want, of := range map[string]Samples{
+		"layers:values=4,targets=2;dense(2)": {Features: 4, Targets: 2},
+		"layers:words=9,targets=1;dense(1)":  {Input: Sparse, Features: 9, Targets: 1},
+	} {
+		if m, err := (Linear{}).Model(of); err != nil || m.String() != want {
+			t.Errorf("%v, %v, want %s", m, err, want)
+		}
+	}
+}
+
+// Before the samples are known, lists that suit some samples are taken, and those that suit
+// none are refused.
+func TestLayersAreCheckedWithoutSamples(t *testing.T) {
+	for list, want := range map[string]string{
+		"norm(1),dense(0)":                                           "",
+		"relu,conv(3,3,1,1),flatten,dense(0)":                        "",
+		"dropout(0.1),pool(2),flatten,dense(0)":                      "",
+		"residual([dense(5)]),dense(0)":                              "",
+		"residual([relu,residual([norm(1),dense(5)])]),dense(0)":     "",
+		"residual([norm(1),conv(3,3,1,1)]),average,flatten,dense(0)": "",
+		"average,dense(0)":                                           "layer 2 (dense): it reads a vector or a bag of words, and is given an image of 1×1 with ? channels; put flatten before it",
+		"relu,dense(4),pool(2)":                                      "layer 3 (pool: 2): it reads an image, and is given a vector of 4 values",
+		"residual([dense(5)]),conv(3,3,1,1)":                         "layer 2 (conv: 3 maps of 3×3): it reads an image, and is given a vector of 5 values",
+		"residual([conv(3,3,1,1)]),dense(0)":                         "layer 2 (dense): it reads a vector or a bag of words, and is given an image of ?×? with 3 channels",
+		"residual([flatten]),dense(0)":                               "layer 1 (residual): its layers make a vector of ? values of samples of any form, which cannot be added",
+		"embedding(3),residual([average,dense(3)]),dense(0)":         "which cannot be added",
+		"embedding(3),gru(3,1,last),gru(3,1,last)":                   "layer 3 (gru: 3): it reads a sequence, and is given a vector of 3 values",
+	} {
+		a, err := Sequential{}.Parse("values=1,classes=2;" + list)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err = a.(Sequential).Validate(); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", list, err, want)
 		}
 	}
 }

@@ -9,10 +9,14 @@ import (
 func init() { Models.Register("linear", "one layer; its sizes are those of the data", Linear{}) }
 
 // Linear is one layer: on bags of words, of which only the columns of a batch's words
-// are read and written, or on dense rows. Sizes that are 0 are those of the data.
+// are read and written, or on dense rows. Sizes that are 0 are those of the data. On
+// samples with targets it is the list [dense].
 type Linear struct{ Features, Classes int }
 
 func (a Linear) Model(of Samples) (Model, error) {
+	if a == (Linear{}) && of.Targets > 0 {
+		return Sequential{Layers: []network.Layer{network.DenseLayer{}}}.Model(of)
+	}
 	if a == (Linear{}) && of.Input != Sparse {
 		return MLP{[]int{of.Features, of.Classes}}.Model(of)
 	}

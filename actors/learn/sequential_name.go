@@ -1,6 +1,7 @@
 package learn
 
 import (
+	"errors"
 	"fmt"
 	"reflect"
 	"strconv"
@@ -195,7 +196,7 @@ func (r *nameReader) layer(depth int) network.Layer {
 			r.fail(name + "'s " + o.Key)
 			return entry
 		}
-		r.option(v.FieldByIndex(o.Index), depth)
+		r.option(v.FieldByIndex(o.Index).Addr().Interface(), depth)
 	}
 	if len(options) > 0 && !r.take(")") {
 		r.fail("the end of " + name)
@@ -207,36 +208,35 @@ func (r *nameReader) layer(depth int) network.Layer {
 }
 
 // option reads one value.
-func (r *nameReader) option(v reflect.Value, depth int) {
-	if v.Kind() == reflect.Slice {
+func (r *nameReader) option(to any, depth int) {
+	if list, ok := to.(*[]network.Layer); ok {
 		if !r.take("[") {
 			r.fail("a list of layers")
 			return
 		}
-		v.Set(reflect.ValueOf(r.list(depth + 1)))
+		*list = r.list(depth + 1)
 		if !r.take("]") {
 			r.fail("the end of a list")
 		}
 		return
 	}
-	word := r.word()
+	word, want := r.word(), "a number"
 	var err error
-	switch v.Kind() {
-	case reflect.Int:
-		var n int
-		n, err = strconv.Atoi(word)
-		v.SetInt(int64(n))
-	case reflect.Float64:
-		var x float64
-		x, err = strconv.ParseFloat(word, 64)
-		v.SetFloat(x)
-	case reflect.Bool:
-		v.SetBool(word == "true")
+	switch to := to.(type) {
+	case *int:
+		*to, err = strconv.Atoi(word)
+	case *float64:
+		*to, err = strconv.ParseFloat(word, 64)
+	case *bool:
+		*to, err = strconv.ParseBool(word)
+		want = "true or false"
+	case *string:
+		*to = word
 	default:
-		v.SetString(word)
+		err, want = errors.ErrUnsupported, "another layer"
 	}
 	if err != nil {
 		r.rest = word + r.rest
-		r.fail("a number")
+		r.fail(want)
 	}
 }

@@ -16,10 +16,10 @@ var ErrNotFinite = errors.New("loss is not finite")
 // Workspace runs a model on one worker. It is not safe for concurrent use.
 type Workspace interface {
 	// Step performs one step of plain SGD in place, x <- x - rate * grad, on
-	// the batch's mean cross-entropy. It returns that loss before the step
+	// the batch's mean loss. It returns that loss before the step
 	// (the paper's f_c(x, xi), Eq. 15). On ErrNotFinite params are undefined.
 	Step(params []float32, b *Batch, rate float32) (loss float64, err error)
-	// Gradient writes the gradient of the batch's mean cross-entropy.
+	// Gradient writes the gradient of the batch's mean loss.
 	Gradient(grad, params []float32, b *Batch) (loss float64, err error)
 	// Evaluate returns the sum over the batch's samples of the loss, and adds to
 	// scores, one for each of the model's metrics, what the samples add to them.

@@ -70,7 +70,7 @@ func TestLayersThatDoNotFit(t *testing.T) {
 		{"model: [flatten, dense, relu]", `config.yaml:1: model: layer 2 (dense): only the model's last layer may leave its width open (write dense: 100)`},
 		{"model: [pool: 7, conv: {maps: 8, pad: 1}, norm: 4, pool: 5, flatten, dense]", `config.yaml:1: model: layer 4 (pool: 5): 4×4 cannot be pooled by 5`},
 		{"data: x.csv\nmodel: [conv: {maps: 6}, norm: 4, flatten, dense]", `config.yaml:2: model: layer 2 (norm: 4 groups): 6 channels are not 4 equal groups`},
-		{"data: x.csv\nmodel: [conv: {maps: 6}, dense]", `config.yaml:2: model: layer 2 (dense): it reads a vector or a bag of words, and is given an image of ?×? with 6 channels; put flatten or average before it`},
+		{"data: x.csv\nmodel: [conv: {maps: 6}, dense]", `config.yaml:2: model: layer 2 (dense): it reads a vector or a bag of words, and is given an image of ?×? with 6 channels; put flatten before it`},
 		{"model: [flatten, dense: 9]", `config.yaml:1: model: the last layer makes a vector of 9 values; the samples have 62 classes (end with dense)`},
 		{"task: shakespeare\nmodel: [embedding: 8, gru: {width: 9, output: first}, dense]", `config.yaml:2: model[1].gru.output: "first" is not an output (last or all)`},
 		{"model: []", `config.yaml:1: model: a list without layers`},

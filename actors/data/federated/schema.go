@@ -16,6 +16,7 @@ import (
 type Schema struct {
 	Labels    []string  `json:",omitempty"` // names of the classes; nil: their numbers
 	Columns   []string  `json:",omitempty"` // names of the features; nil: they have none
+	Predicted []string  `json:",omitempty"` // names of the targets; nil: their numbers, from 1
 	Mean      []float32 `json:",omitempty"` // what was taken off each feature; nil: nothing
 	Deviation []float32 `json:",omitempty"` // what it was then divided by
 	Alphabet  []string  `json:",omitempty"` // what tokens from 1 stand for; 0 is padding, and what is not in it
@@ -57,6 +58,14 @@ func (s *Schema) ClassNames() string {
 		text += fmt.Sprintf(" and %d more", more)
 	}
 	return text
+}
+
+// Target is the name of a target, its number where it has none.
+func (s *Schema) Target(i int) string {
+	if i < len(s.Predicted) {
+		return s.Predicted[i]
+	}
+	return strconv.Itoa(i + 1)
 }
 
 // Standardise takes the mean off each feature and divides it by the deviation.

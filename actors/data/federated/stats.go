@@ -53,9 +53,10 @@ func (d Stats) MarshalJSON() ([]byte, error) {
 		numbers
 		Classes int      `json:"classes"`
 		Names   []string `json:"class_names,omitempty"`
+		Targets []string `json:"target_names,omitempty"`
 		Memory  *int     `json:"memory_bytes"`
 		Digest  string   `json:"digest"`
-	}{d.Info.Name, d.Info.Synthetic, d.Info.Note, numbers(d), d.Info.Classes, d.Info.Labels, memory, d.Info.Digest})
+	}{d.Info.Name, d.Info.Synthetic, d.Info.Note, numbers(d), d.Info.Classes, d.Info.Labels, d.Info.Predicted, memory, d.Info.Digest})
 }
 
 // Describe reads the training samples of a whole set and checks them.
@@ -232,7 +233,7 @@ const shownClasses = 20
 // describeLabels says what the samples are to tell.
 func (d *Stats) describeLabels(b *strings.Builder) {
 	for i, q := range d.Targets {
-		fmt.Fprintf(b, "target %-3d %g to %g, quartiles %g, %g, %g\n", i+1, q[0], q[4], q[1], q[2], q[3])
+		fmt.Fprintf(b, "target %-3.20s %g to %g, quartiles %g, %g, %g\n", d.Info.Schema.Target(i), q[0], q[4], q[1], q[2], q[3])
 	}
 	if len(d.Labels) == 0 {
 		return

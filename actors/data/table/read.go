@@ -177,7 +177,7 @@ func (r *reading) set(name string) (*federated.Grouped, error) {
 		}
 	}
 	if r.targets != nil {
-		s.Targets, s.About.Targets = r.targets.values, r.targets.width
+		s.Targets, s.About.Targets, s.About.Predicted = r.targets.values, r.targets.width, r.roles.targets
 	}
 	if len(r.dropped) > 0 {
 		s.About.AddNote("%d rows without a value left out", len(r.dropped))

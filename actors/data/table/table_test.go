@@ -206,7 +206,7 @@ func TestStandardise(t *testing.T) {
 		t.Errorf("%v, %v, %v", b.X, b.Targets, b.Labels)
 	}
 	stats, err := federated.Describe(s)
-	if err != nil || !strings.Contains(stats.String(), "target 1   0.5 to 1.5, quartiles 0.5, 0.5, 0.5") || strings.Contains(stats.String(), "classes") {
+	if err != nil || !strings.Contains(stats.String(), "target y   0.5 to 1.5, quartiles 0.5, 0.5, 0.5") || strings.Contains(stats.String(), "classes") {
 		t.Errorf("%v, %v", stats, err)
 	}
 }

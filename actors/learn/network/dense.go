@@ -23,7 +23,8 @@ func (l DenseLayer) String() string {
 }
 
 func (l DenseLayer) Shape(in Shape) (Shape, error) {
-	err := in.takes("; put flatten or average before it", Vector, Words)
+	before := map[Form]string{Image: "flatten", Sequence: "flatten or average", Text: "embedding, and flatten or average,"}[in.Form]
+	err := in.takes("; put "+before+" before it", Vector, Words)
 	return vector(l.Width), err
 }
 
@@ -39,7 +40,10 @@ func (l DenseLayer) Stage(at *Place) Stage {
 	s := &denseStage{at}
 	x.needRows = true
 	if !at.network.whole {
-		x.keepX, y.keepDX = true, true
+		x.keepX = true
+		for ; y != nil; y = y.shadows {
+			y.keepDX = true
+		}
 	}
 	return s
 }

@@ -24,9 +24,6 @@ func (l GRULayer) Shape(in Shape) (Shape, error) {
 	if err := in.takes("; put embedding before it", Sequence); err != nil {
 		return in, err
 	}
-	if Product(in.Height, l.Width, l.Layers) > MaxParams { // kept for the way back
-		return in, fmt.Errorf("more than %d states of a sample", MaxParams)
-	}
 	if l.Output == "all" {
 		return Shape{Form: Sequence, Height: in.Height, Width: 1, Channels: l.Width}, nil
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 
 	"fedpace/actors/learn/internal/kernel"
@@ -15,8 +16,8 @@ import (
 // PyTorch Sequential, flatten and dropout included.
 type Layer interface {
 	// Shape is the shape of what the layer makes of an input. A size that is 0 is not
-	// known yet, as when a configuration is read before its data. An error says what
-	// shape it would take.
+	// known yet, as when a configuration is read before its data, nor is the form of one
+	// that is Unknown. An error says what shape it would take.
 	Shape(in Shape) (Shape, error)
 	// Parameters are the layer's parameters in the order of PyTorch, for an input of
 	// which all sizes are known.
@@ -83,7 +84,7 @@ func (f Form) String() string {
 // is not known yet, and 1 where the form has no such size.
 type Shape struct {
 	Form                    Form
-	Unknown                 bool // even the form: only of an input
+	Unknown                 bool // even the form, up to the first layer that reads but one
 	Height, Width, Channels int
 }
 
@@ -98,6 +99,9 @@ func (s Shape) String() string {
 		}
 		return fmt.Sprint(v)
 	}
+	if s.Unknown {
+		return "samples of any form"
+	}
 	switch s.Form {
 	case Image:
 		return fmt.Sprintf("an image of %s×%s with %s channels", n(s.Height), n(s.Width), n(s.Channels))
@@ -111,32 +115,21 @@ func (s Shape) String() string {
 	return fmt.Sprintf("a vector of %s values", n(s.Channels))
 }
 
-// takes reports an error unless the input's form is one of some; an unknown one is
-// taken for the first.
+// takes reports an error unless the input's form is one of some. An unknown form becomes
+// known where it can only be one.
 func (s *Shape) takes(hint string, forms ...Form) error {
+	switch {
+	case s.Unknown && len(forms) == 1:
+		*s = Shape{Form: forms[0]}
+		return nil
+	case s.Unknown || slices.Contains(forms, s.Form):
+		return nil
+	}
 	var names []string
 	for _, f := range forms {
-		if s.Unknown || s.Form == f {
-			if s.Unknown {
-				*s = unknown(f)
-			}
-			return nil
-		}
 		names = append(names, f.String())
 	}
 	return fmt.Errorf("it reads %s, and is given %v%s", strings.Join(names, " or "), *s, hint)
-}
-
-// unknown is a form without sizes.
-func unknown(f Form) Shape {
-	s := Shape{Form: f}
-	if f != Image {
-		s.Width = 1
-	}
-	if f == Vector || f == Words {
-		s.Height = 1
-	}
-	return s
 }
 
 // vector is the shape of n values.

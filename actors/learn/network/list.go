@@ -89,8 +89,9 @@ func closed(list []Layer, outputs int) []Layer {
 	return append(list[:last:last], DenseLayer{outputs})
 }
 
-// volume is how many values layers make of one sample, and how many taps convolutions
-// have for all of their inputs. It stops counting beyond what is allowed.
+// volume is how many values layers make of one sample, with the gates and states of all
+// steps, and how many taps convolutions have for all of their inputs. It stops counting
+// beyond what is allowed.
 func volume(list []Layer, in Shape) (n int64) {
 	n = Product(in.Height, in.Width, in.Channels)
 	if in.Form == Text || in.Form == Words {
@@ -100,6 +101,8 @@ func volume(list []Layer, in Shape) (n int64) {
 		switch l := l.(type) {
 		case ConvLayer:
 			n += Product(in.Height, in.Width, l.Size, l.Size)
+		case GRULayer:
+			n += 5 * Product(in.Height, l.Width, l.Layers)
 		case ResidualLayer:
 			n += volume(l.Layers, in)
 		}

@@ -83,11 +83,6 @@ func New(list []Layer, of Samples, params, maxBatch int, isa kernel.ISA) Arithme
 	}
 	blocks := (maxBatch + Lanes - 1) / Lanes
 	for _, a := range n.activations {
-		if a.shadows != nil {
-			a.shadows.keepDX = a.shadows.keepDX || a.keepDX
-		}
-	}
-	for _, a := range n.activations {
 		a.allocate(blocks, maxBatch)
 	}
 	n.head = newHead(of, isa)

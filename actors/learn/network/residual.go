@@ -7,21 +7,19 @@ func init() {
 }
 
 // ResidualLayer is y = F(x) + x (He et al. 2016, Eq. 1). Where the list changes the shape
-// of an image, x goes through a convolution of 1×1 with its stride (Eq. 2). Parameters are
-// named as in a module with a Sequential "body" and a Conv2d "shortcut".
+// of an image, x goes through a convolution of 1×1 (Eq. 2) with the least stride that makes
+// the same height and width, which in a ResNet is the list's. Parameters are named as in a
+// module with a Sequential "body" and a Conv2d "shortcut".
 type ResidualLayer struct {
 	Layers []Layer `key:"layers" is:"short" help:"what is added to the input"`
 }
 
 func (l ResidualLayer) Shape(in Shape) (Shape, error) {
-	if in.Unknown {
-		in = unknown(Image)
-	}
 	out, err := shapes(l.Layers, in)
 	if err != nil {
 		return in, err
 	}
-	if _, ok := l.Layers[len(l.Layers)-1].(FlattenLayer); ok || out.Form != in.Form || in.Form == Text {
+	if _, ok := l.Layers[len(l.Layers)-1].(FlattenLayer); ok || out.Form != in.Form && !in.Unknown || in.Form == Text {
 		return in, fmt.Errorf("its layers make %v of %v, which cannot be added", out, in)
 	}
 	_, err = l.shortcut(in, out)
@@ -39,7 +37,7 @@ func (l ResidualLayer) shortcut(in, out Shape) (*ConvLayer, error) {
 	if in.Form != Image {
 		return nil, fmt.Errorf("its layers make %v of %v, which cannot be added (let the last one be as wide as the input)", out, in)
 	}
-	stride := (in.Height + out.Height - 1) / out.Height
+	stride := max((in.Height+out.Height-1)/out.Height, (in.Width+out.Width-1)/out.Width)
 	if windows(in.Height, 1, 0, stride) != out.Height || windows(in.Width, 1, 0, stride) != out.Width {
 		return nil, fmt.Errorf("its layers make %v of %v, and a convolution of 1×1 does not (give its convolutions a pad, and one stride)", out, in)
 	}

@@ -56,6 +56,9 @@ func TestRunsWithATrainer(t *testing.T) {
 	dir := t.TempDir()
 	at := func(name string) string { return filepath.Join(dir, name) }
 	want := ends(t, at("here"), digitsArgs("run", at("here"))...)
+	if _, stderr, exit := finish(t, fedpace(t, "resume", at("here"), "--trainer", femnistTrainer())); exit != 1 || !strings.Contains(stderr, "leave out --trainer") {
+		t.Errorf("a trainer for a run without: exit %d, %q", exit, stderr)
+	}
 	check := func(name string, s folder.Summary) {
 		t.Helper()
 		if s.Fingerprint != want.Fingerprint || *s.ModelSHA256 != *want.ModelSHA256 || *s.ValidationAccuracy != *want.ValidationAccuracy {
@@ -67,21 +70,30 @@ func TestRunsWithATrainer(t *testing.T) {
 	if there.Kernel != "go1_0-cpu" {
 		t.Errorf("kernel class %q", there.Kernel)
 	}
+	if there.Trainer.Restarts != 0 || !strings.HasPrefix(there.Trainer.Model, "external:test.go@0f0f0f") {
+		t.Errorf("trainer %+v", there.Trainer)
+	}
 	check("a trainer that dies", ends(t, at("dies"), digitsArgs("run", at("dies"), "--trainer", femnistTrainer("-fault", "die at task", "-from", "5"))...))
 	if _, stderr, exit := finish(t, fedpace(t, "verify", at("there"))); exit != 0 {
 		t.Errorf("verify: %s", stderr)
 	}
 
-	// The run is killed, and goes on with the command at another place.
-	args := digitsArgs("run", at("killed"), "--trainer", femnistTrainer())
+	// The run, of which a trainer's process has died, is killed, and goes on with the
+	// command at another place.
+	args := digitsArgs("run", at("killed"), "--trainer", femnistTrainer("-fault", "die at task", "-from", "1", "-once", at("once")))
 	killAfter(t, fedpace(t, args...), at("killed"), 2)
-	if _, err := os.Stat(at("killed/checkpoint.bin")); err == nil {
+	_, err := os.Stat(at("killed/checkpoint.bin"))
+	if err == nil {
 		_, stderr, exit := finish(t, fedpace(t, "resume", "--quiet", at("killed"), "--trainer", femnistTrainer("-digest", strings.Repeat("ab", 32))))
 		if exit != 1 || !strings.Contains(stderr, "the script, or a file that it declares, is another") {
 			t.Errorf("another script: exit %d, %q", exit, stderr)
 		}
 	}
-	check("killed", ends(t, at("killed"), "resume", "--quiet", at("killed"), "--trainer", femnistTrainer("-name", "test.go")))
+	killed := ends(t, at("killed"), "resume", "--quiet", at("killed"), "--trainer", femnistTrainer("-name", "test.go"))
+	check("killed", killed)
+	if err == nil && killed.Trainer.Restarts != 1 {
+		t.Errorf("killed: a trainer's process died, the summary says %d", killed.Trainer.Restarts)
+	}
 	if diff := cmp.Diff(resultsOf(t, at("there"))["rounds.csv"], resultsOf(t, at("killed"))["rounds.csv"]); diff != "" {
 		t.Errorf("killed: %s", diff)
 	}
@@ -220,6 +232,39 @@ func TestMistakesWithATrainer(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "run")
 	if _, stderr, exit := finish(t, fedpace(t, digitsArgs("run", out, "--set", "train=false", "--trainer", "x-does-not-exist")...)); exit != 0 {
 		t.Errorf("timing alone: exit %d, %q", exit, stderr)
+	}
+}
+
+// A comparison takes a finished run again as long as its trainer is the same.
+func TestAComparisonWithATrainer(t *testing.T) {
+	t.Parallel()
+	out, once := filepath.Join(t.TempDir(), "runs"), filepath.Join(t.TempDir(), "once")
+	args := digitsArgs("compare", out, "--schedules", "fixed", "--set", "stop.rounds=1", "--trainer", femnistTrainer("-fault", "another script", "-once", once))
+	for _, x := range []struct {
+		changed bool
+		more    []string
+		exit    int
+		want    string
+		not     string
+	}{
+		{false, nil, 0, "", "done before"},
+		{false, nil, 0, "1 of 1 runs were done before", ""},
+		{true, nil, 1, "holds a run, the run's trainer is test.go (digest 0f0f0f0f0f0f), this one test.go (digest abababababab): the script, or a file that it declares, is another (choose another with --out, or replace it with --force)", ""},
+		{true, []string{"--force"}, 0, "", "done before"},
+	} {
+		if err := os.WriteFile(once, nil, 0o600); err != nil { // the script is what it was
+			t.Fatal(err)
+		}
+		if x.changed {
+			if err := os.Remove(once); err != nil {
+				t.Fatal(err)
+			}
+		}
+		c := slices.DeleteFunc(slices.Concat(args, x.more), func(a string) bool { return a == "--quiet" })
+		_, stderr, exit := finish(t, fedpace(t, c...))
+		if exit != x.exit || !strings.Contains(stderr, x.want) || x.not != "" && strings.Contains(stderr, x.not) {
+			t.Errorf("%+v: exit %d, %q", x, exit, stderr)
+		}
 	}
 }
 

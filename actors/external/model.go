@@ -88,6 +88,15 @@ func Differ(run, mine string) error {
 	return fmt.Errorf("the run's trainer is named %s, this one %s", short(run), short(mine))
 }
 
+// Same says in what a trainer of this model and class of arithmetic differs from those
+// of a run; nil where the run would come to the same bits.
+func Same(run, runClass, mine, class string) error {
+	if err := Differ(run, mine); err != nil || runClass == class {
+		return err
+	}
+	return fmt.Errorf("the run's trainer calculates in class %s, this one in %s: their bits would differ", runClass, class)
+}
+
 // short is a model's name for people: that of the script, and the beginning of its digest.
 func short(model string) string {
 	parts := strings.Split(strings.TrimPrefix(model, prefix), "@")

@@ -17,6 +17,7 @@ import (
 	"fedpace/coordinator/round"
 	"fedpace/experiment/devicelog"
 	"fedpace/experiment/folder"
+	"fedpace/internal/testport"
 )
 
 // digits is a short run of FEMNIST.
@@ -107,27 +108,7 @@ func TestHostsWithTrainers(t *testing.T) {
 	here := filepath.Join(dir, "here")
 	want := ends(t, here, digitsArgs("run", here)...)
 	s := &site{T: t, dir: dir, keys: filepath.Join(dir, "keys")}
-	s.run = fedpace(t, digitsArgs("coordinator", s.path("run"), "--keys", s.keys, "--set", "nats.listen=127.0.0.1:0", "--set", "name=mixed", "--trainer", femnistTrainer())...)
-	s.run.Args = slices.DeleteFunc(s.run.Args, func(a string) bool { return a == "--quiet" })
-	out, err := s.run.StderrPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.start(s.run)
-	s.lines = follow(out)
-	s.url = s.lines.await(t, `(nats://127\.0\.0\.1:\d+)`)[1]
-	host := func(flags ...string) (*exec.Cmd, *lines) {
-		c := fedpace(t, append([]string{"host", "--nats", s.url, "--creds", s.path("office.creds"), "--workers", "1"}, flags...)...)
-		out, err := c.StderrPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		s.start(c)
-		return c, follow(out)
-	}
-	if _, stderr, exit := finish(t, fedpace(t, "enroll", "--host", "office", "--keys", s.keys, "--out", s.path("office.creds"))); exit != 0 {
-		t.Fatal(stderr)
-	}
+	s.coordinate(digitsArgs("coordinator", s.path("run"), "--set", "nats.listen=127.0.0.1:0", "--set", "name=mixed", "--trainer", femnistTrainer())...)
 	for want, trainer := range map[string]string{
 		`the run's steps are those of a trainer, test.go \(digest 0f0f0f0f0f0f\): give its command by --trainer`:   "",
 		`the run's trainer is test.go .*, this one test.go .*: the script, or a file that it declares, is another`: femnistTrainer("-digest", strings.Repeat("ab", 32)),
@@ -138,20 +119,84 @@ func TestHostsWithTrainers(t *testing.T) {
 		if trainer != "" {
 			flags = []string{"--trainer", trainer}
 		}
-		c, l := host(flags...)
+		c, l := s.host(flags...)
 		l.await(t, want)
 		_ = c.Process.Kill()
 		_ = c.Wait()
 	}
 	// The first host's trainer dies now and then, until the host itself is killed.
-	first, one := host("--trainer", femnistTrainer("-fault", "die at task", "-from", "3"), "--name", "one")
+	first, one := s.host("--trainer", femnistTrainer("-fault", "die at task", "-from", "3"), "--name", "one")
 	one.await(t, "here, with 1 trainer")
 	one.await(t, "It is started again")
-	host("--trainer", femnistTrainer(), "--name", "two")
+	s.host("--trainer", femnistTrainer(), "--name", "two")
 	_ = first.Process.Kill()
 	summary := s.end()
 	if summary.Fingerprint != want.Fingerprint || *summary.ModelSHA256 != *want.ModelSHA256 {
 		t.Errorf("history %s, model %s; want %s, %s", summary.Fingerprint, *summary.ModelSHA256, want.Fingerprint, *want.ModelSHA256)
+	}
+}
+
+// coordinate starts a coordinator's process, and enrolls the machines of its hosts.
+func (s *site) coordinate(args ...string) {
+	s.Helper()
+	s.run = fedpace(s.T, slices.DeleteFunc(append(args, "--keys", s.keys), func(a string) bool { return a == "--quiet" })...)
+	out, err := s.run.StderrPipe()
+	if err != nil {
+		s.Fatal(err)
+	}
+	s.start(s.run)
+	s.lines = follow(out)
+	s.url = s.lines.await(s.T, `(nats://127\.0\.0\.1:\d+)`)[1]
+	if _, err := os.Stat(s.path("office.creds")); err == nil { // of before
+		return
+	}
+	if _, stderr, exit := finish(s.T, fedpace(s.T, "enroll", "--host", "office", "--keys", s.keys, "--out", s.path("office.creds"))); exit != 0 {
+		s.Fatal(stderr)
+	}
+}
+
+// host starts the process of a host with one worker.
+func (s *site) host(flags ...string) (*exec.Cmd, *lines) {
+	s.Helper()
+	c := fedpace(s.T, append([]string{"host", "--nats", s.url, "--creds", s.path("office.creds"), "--workers", "1"}, flags...)...)
+	out, err := c.StderrPipe()
+	if err != nil {
+		s.Fatal(err)
+	}
+	s.start(c)
+	return c, follow(out)
+}
+
+// A coordinator that is killed, and with it the server, goes on with the hosts that were
+// there, whose trainers' processes it never had, to the bits of a run that was not stopped.
+func TestAKilledCoordinatorOfHostsWithTrainers(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	here, rounds := filepath.Join(dir, "here"), "stop.rounds=16"
+	want := ends(t, here, digitsArgs("run", here, "--set", rounds)...)
+	s := &site{T: t, dir: dir, keys: filepath.Join(dir, "keys")}
+	args := digitsArgs("coordinator", s.path("run"), "--set", "nats.listen="+testport.Held(t), "--set", "name=mixed", "--set", rounds, "--trainer", femnistTrainer())
+	for life, rows := range []int{3, 7} {
+		s.coordinate(args...)
+		if life == 0 {
+			s.host("--trainer", femnistTrainer("-fault", "die at task", "-from", "9"), "--name", "one")
+			s.host("--trainer", femnistTrainer(), "--name", "two")
+		}
+		waitForRows(t, s.path("run"), rows)
+		if err := s.run.Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		_ = s.run.Wait() // it was killed
+		args = []string{"resume", "--elsewhere", s.path("run")}
+	}
+	s.coordinate(args...)
+	s.lines.await(t, "The run goes on after round")
+	summary := s.end()
+	if summary.Fingerprint != want.Fingerprint || *summary.ModelSHA256 != *want.ModelSHA256 {
+		t.Errorf("history %s, model %s; want %s, %s", summary.Fingerprint, *summary.ModelSHA256, want.Fingerprint, *want.ModelSHA256)
+	}
+	if diff := cmp.Diff(resultsOf(t, here)["rounds.csv"], resultsOf(t, s.path("run"))["rounds.csv"]); diff != "" {
+		t.Error(diff)
 	}
 }
 

@@ -100,7 +100,7 @@ func writeSummary(w io.Writer, c config.Config, s folder.Summary) error {
 		}
 	}
 	if t := s.Trainer; t != nil && t.Restarts > 0 {
-		line("trainer", "%s processes died and were started again", human.Thousands(t.Restarts))
+		line("trainer restarts", "%s", human.Thousands(t.Restarts))
 	}
 	line("tasks", "%s", outcomes(s.Outcomes))
 	if s.ClientSeconds.Wasted > 0 {

@@ -3,6 +3,7 @@
 package cmd
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -244,6 +245,38 @@ func TestADeviceWithATrainer(t *testing.T) {
 	}
 	if !seen[200] || !seen[201] {
 		t.Errorf("updates of %v", seen)
+	}
+}
+
+// A device that stays for a run with another script starts its trainer again.
+func TestADeviceWhoseScriptIsEdited(t *testing.T) {
+	t.Parallel()
+	once := filepath.Join(t.TempDir(), "once")
+	if err := os.WriteFile(once, nil, 0o600); err != nil { // the script is the first run's
+		t.Fatal(err)
+	}
+	s := &site{T: t, dir: t.TempDir()}
+	s.keys = s.path("keys")
+	listen := "nats: {listen: '" + testport.Held(t) + "'}\ndevices: {names: [pi], liveness_seconds: 300}\n"
+	for run, digest := range []string{strings.Repeat("0f", 32), strings.Repeat("ab", 32)} {
+		config := s.config("run.yaml", fmt.Sprintf(devicesConfig, 2, 2, 1)+listen+fmt.Sprintf("trainer: %q\n", femnistTrainer("-digest", digest)))
+		s.run = fedpace(t, "run", "--force", "--config", config, "--keys", s.keys, "--out", s.path("run"))
+		out, err := s.run.StderrPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.start(s.run)
+		s.lines = follow(out)
+		s.url = s.lines.await(t, `(nats://127\.0\.0\.1:\d+)`)[1]
+		if run == 0 {
+			s.start(fedpace(t, "actor", "--nats", s.url, "--client", "pi", "--creds", s.creds("pi"), "--trainer", femnistTrainer("-fault", "another script", "-once", once)))
+		}
+		if summary := s.end(); summary.Outcomes[round.Accepted] != 3 {
+			t.Errorf("run %d: outcomes %v\n%v", run, summary.Outcomes, s.lines)
+		}
+		if err := os.Remove(once); run == 0 && err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 

@@ -464,7 +464,7 @@ class _Conversation:
             "protocol": PROTOCOL,
             "name": t.name,
             "class": t.kernel_class,
-            "digest": _digest([_script(), *t.files]),
+            "digest": _digest(_files(t)),
             "tensors": [{"name": p.name, "shape": list(p.shape), "trainable": p.trainable} for p in t.tensors],
             "metrics": [{"name": m.name, "better": m.better} for m in t.metrics],
             "optimizers": list(t.optimizers),
@@ -583,6 +583,11 @@ def _script() -> str:
     return os.path.realpath(getattr(sys.modules["__main__"], "__file__", None) or sys.argv[0])
 
 
+def _files(trainer: Trainer) -> List[str]:
+    """The script and what it declares, from its own folder."""
+    return [_script(), *(os.path.join(os.path.dirname(_script()), path) for path in trainer.files)]
+
+
 def _digest(files: Iterable[str]) -> str:
     """The SHA-256 of files: of their contents in order, each after its length."""
     digest = hashlib.sha256()
@@ -632,7 +637,7 @@ def _rehearse(trainer: Trainer) -> None:
     if trainer.data is None:
         print(f"rehearsal on noise: {o.features} {'tokens' if o.vocabulary else 'numbers'} a sample")
     _begin(trainer, Setting(None if trainer.data else _noise(o), 1, o.device))
-    print(f"class   {trainer.kernel_class}\ndigest  {_digest([_script(), *trainer.files])}")
+    print(f"class   {trainer.kernel_class}\ndigest  {_digest(_files(trainer))}")
     for t in trainer.tensors:
         print(f"tensor  {t.name} {list(t.shape)}{'' if t.trainable else ', not trainable'}")
     model, nothing = trainer.initialise(1), lambda: None
@@ -707,7 +712,7 @@ def serve(
     device     "cpu", "cuda", ...; by default what fedpace says
     batched    trains so many clients at a time with vmap; 0: one after the other
     lower      the metrics of which less is better
-    files      files that decide the steps besides the script: they become part of its digest
+    files      files that decide the steps besides the script, from its folder: they become part of its digest
     """
     # Read by cuBLAS when a card is first used: without it sums differ from run to run.
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")

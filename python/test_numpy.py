@@ -211,6 +211,9 @@ class Failures(unittest.TestCase):
                         f.write(content)
                 digests.add(fedpace._digest(paths))
             self.assertEqual(len(digests), 2)
+        own = fedpace.Trainer()
+        own.files = ["weights", "/weights"]  # the first lies beside the script
+        self.assertEqual(fedpace._files(own), [fedpace._script(), os.path.join(os.path.dirname(fedpace._script()), "weights"), "/weights"])
 
 
 class Class(unittest.TestCase):

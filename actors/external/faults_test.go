@@ -360,6 +360,19 @@ func TestCommands(t *testing.T) {
 	}
 }
 
+// Where fedpace.py cannot be written is said, with the way out.
+func TestNoFolderForTheLibrary(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("XDG_CACHE_HOME", file)
+	t.Setenv("HOME", file) // where other systems keep caches
+	if _, err := external.Open(t.Context(), external.Config{Command: "true"}); err == nil || !strings.Contains(err.Error(), "give XDG_CACHE_HOME or HOME a folder") {
+		t.Errorf("%v", err)
+	}
+}
+
 // The sum of a long-lived worker's models does not depend on the room of its memory.
 func TestJobsLargerThanOneRequest(t *testing.T) {
 	t.Parallel()

@@ -37,7 +37,7 @@ func (c *Config) notice(line string) {
 // environment is this process's with what a trainer must find.
 func (c *Config) environment() []string {
 	threads := fmt.Sprint(max(1, c.Threads))
-	list := append(os.Environ(), "FEDPACE_TRAINER=1")
+	list := append(os.Environ(), "FEDPACE_TRAINER=1", "PYTHONHASHSEED=0") // sets have one order in all processes
 	for _, name := range []string{"OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"} {
 		list = append(list, name+"="+threads)
 	}

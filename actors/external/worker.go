@@ -267,7 +267,7 @@ func (w *Worker) failed(p *process, r *reply, job *Job, first int) error {
 // of is an exception as an error: where it was raised, and for which client.
 func (e *exception) of(name, client string) error {
 	place := ""
-	if e.File != "" {
+	if e.File != "" && e.File != name {
 		place = ", " + printable(e.File)
 	}
 	if e.Line > 0 {

@@ -154,10 +154,11 @@ func TestADeviceThatDiesIsLost(t *testing.T) {
 }
 
 // A device that comes while the first round waits for another takes part from the
-// second on, in the run and when it is played again.
+// second on, in the run and when it is played again. The run waits for both at its start
+// as long as a device may be silent.
 func TestADeviceThatComesLate(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, 6, 3, 3, "devices: {names: [slow, late], liveness_seconds: 4}\n")
+	s := newSite(t, 6, 3, 3, "devices: {names: [slow, late], liveness_seconds: 10}\n")
 	slow := s.raw("slow")
 	slow.join()
 	beating := time.NewTicker(200 * time.Millisecond)

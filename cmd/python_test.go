@@ -19,7 +19,10 @@ import (
 )
 
 // Every example of a trainer in Python takes the steps of simulated clients, and those
-// of a real device in a process of its own, in one run.
+// of a real device in a process of its own, in one run. Unless it is a long test only the
+// regression does: PyTorch through fedpace, with samples of the trainer's own and a metric
+// of which less is better. Samples that fedpace lends to PyTorch, images, running means
+// and tokens are then those of python/test_torch.py alone.
 func TestPythonExamples(t *testing.T) {
 	t.Parallel()
 	python := pythonWith(t, "torch")
@@ -30,6 +33,9 @@ func TestPythonExamples(t *testing.T) {
 		"regression":  {[]string{"task: femnist", "data: trainer", "clients: all"}, []string{"--data", "trainer", "--owner", "room03"}},
 	} {
 		t.Run(name, func(t *testing.T) {
+			if name != "regression" {
+				long(t)
+			}
 			t.Parallel()
 			script, err := filepath.Abs("../examples/python/" + name + ".py")
 			if err != nil {
@@ -69,7 +75,10 @@ func TestPythonExamples(t *testing.T) {
 }
 
 // FedProx and SCAFFOLD through PyTorch make the models that they make in Go.
+// (TestATrainerInPython does the same with numpy, and python/test_torch.py holds PyTorch's
+// steps to plain ones.)
 func TestAlgorithmsThroughPyTorch(t *testing.T) {
+	long(t)
 	t.Parallel()
 	trainer := pythonWith(t, "torch") + " ../examples/python/femnist.py"
 	dir := t.TempDir()
@@ -118,8 +127,10 @@ func TestAlgorithmsThroughPyTorch(t *testing.T) {
 }
 
 // A model with batch norm becomes what a plain loop of FedAvg, and of FedProx, makes of
-// it, its running statistics included.
+// it, its running statistics included. (python/test_torch.py does the same without
+// fedpace, and package actors averages what is not trained.)
 func TestABatchNormIsAveraged(t *testing.T) {
+	long(t)
 	t.Parallel()
 	python := pythonWith(t, "torch")
 	const script = "../python/testdata/batchnorm_fedavg.py"
@@ -160,9 +171,7 @@ func farthest(a, b []float32) (most float64) {
 // FEMNIST through PyTorch has the history of the run in Go and, from the same initial
 // model, its accuracy; and the same bits with one process and with two.
 func TestRealFEMNISTThroughPyTorch(t *testing.T) {
-	if os.Getenv("FEDPACE_LONG") == "" {
-		t.Skip("long: set FEDPACE_LONG=1 to run it")
-	}
+	long(t)
 	data := cmp.Or(os.Getenv("FEDPACE_DATA"), filepath.Join("..", "..", "shared", "data"))
 	data = filepath.Join(data, "femnist", "femnist.parquet")
 	if _, err := os.Stat(data); err != nil {
@@ -197,6 +206,14 @@ func TestRealFEMNISTThroughPyTorch(t *testing.T) {
 	short := []string{"--set", "cohort=6", "--set", "stop.rounds=2", "--set", "evaluate.samples=500", "--trainer", trainer}
 	if one, two := play("one", "1", short...), play("two", "2", short...); *one.ModelSHA256 != *two.ModelSHA256 {
 		t.Errorf("one process makes the model %s, two make %s", *one.ModelSHA256, *two.ModelSHA256)
+	}
+}
+
+// long leaves out a test that takes long.
+func long(t *testing.T) {
+	t.Helper()
+	if os.Getenv("FEDPACE_LONG") == "" {
+		t.Skip("long: set FEDPACE_LONG=1 to run it")
 	}
 }
 

@@ -99,6 +99,9 @@ func writeSummary(w io.Writer, c config.Config, s folder.Summary) error {
 			line("clients' loss", "%s", fairness(e, &e.Loss, &e.WorstLoss, nil))
 		}
 	}
+	if t := s.Trainer; t != nil && t.Restarts > 0 {
+		line("trainer restarts", "%s", human.Thousands(t.Restarts))
+	}
 	line("tasks", "%s", outcomes(s.Outcomes))
 	if s.ClientSeconds.Wasted > 0 {
 		line("wasted", "%.3g %% of client time, %.3g %% of SGD steps, %.3g %% of bytes",

@@ -3,6 +3,7 @@
 package cmd
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -17,6 +18,7 @@ import (
 	"fedpace/coordinator/round"
 	"fedpace/experiment/devicelog"
 	"fedpace/experiment/folder"
+	"fedpace/internal/testport"
 )
 
 // digits is a short run of FEMNIST.
@@ -56,6 +58,9 @@ func TestRunsWithATrainer(t *testing.T) {
 	dir := t.TempDir()
 	at := func(name string) string { return filepath.Join(dir, name) }
 	want := ends(t, at("here"), digitsArgs("run", at("here"))...)
+	if _, stderr, exit := finish(t, fedpace(t, "resume", at("here"), "--trainer", femnistTrainer())); exit != 1 || !strings.Contains(stderr, "leave out --trainer") {
+		t.Errorf("a trainer for a run without: exit %d, %q", exit, stderr)
+	}
 	check := func(name string, s folder.Summary) {
 		t.Helper()
 		if s.Fingerprint != want.Fingerprint || *s.ModelSHA256 != *want.ModelSHA256 || *s.ValidationAccuracy != *want.ValidationAccuracy {
@@ -67,21 +72,30 @@ func TestRunsWithATrainer(t *testing.T) {
 	if there.Kernel != "go1_0-cpu" {
 		t.Errorf("kernel class %q", there.Kernel)
 	}
+	if there.Trainer.Restarts != 0 || !strings.HasPrefix(there.Trainer.Model, "external:test.go@0f0f0f") {
+		t.Errorf("trainer %+v", there.Trainer)
+	}
 	check("a trainer that dies", ends(t, at("dies"), digitsArgs("run", at("dies"), "--trainer", femnistTrainer("-fault", "die at task", "-from", "5"))...))
 	if _, stderr, exit := finish(t, fedpace(t, "verify", at("there"))); exit != 0 {
 		t.Errorf("verify: %s", stderr)
 	}
 
-	// The run is killed, and goes on with the command at another place.
-	args := digitsArgs("run", at("killed"), "--trainer", femnistTrainer())
+	// The run, of which a trainer's process has died, is killed, and goes on with the
+	// command at another place.
+	args := digitsArgs("run", at("killed"), "--trainer", femnistTrainer("-fault", "die at task", "-from", "1", "-once", at("once")))
 	killAfter(t, fedpace(t, args...), at("killed"), 2)
-	if _, err := os.Stat(at("killed/checkpoint.bin")); err == nil {
+	_, err := os.Stat(at("killed/checkpoint.bin"))
+	if err == nil {
 		_, stderr, exit := finish(t, fedpace(t, "resume", "--quiet", at("killed"), "--trainer", femnistTrainer("-digest", strings.Repeat("ab", 32))))
 		if exit != 1 || !strings.Contains(stderr, "the script, or a file that it declares, is another") {
 			t.Errorf("another script: exit %d, %q", exit, stderr)
 		}
 	}
-	check("killed", ends(t, at("killed"), "resume", "--quiet", at("killed"), "--trainer", femnistTrainer("-name", "test.go")))
+	killed := ends(t, at("killed"), "resume", "--quiet", at("killed"), "--trainer", femnistTrainer("-name", "test.go"))
+	check("killed", killed)
+	if err == nil && killed.Trainer.Restarts != 1 {
+		t.Errorf("killed: a trainer's process died, the summary says %d", killed.Trainer.Restarts)
+	}
 	if diff := cmp.Diff(resultsOf(t, at("there"))["rounds.csv"], resultsOf(t, at("killed"))["rounds.csv"]); diff != "" {
 		t.Errorf("killed: %s", diff)
 	}
@@ -95,27 +109,7 @@ func TestHostsWithTrainers(t *testing.T) {
 	here := filepath.Join(dir, "here")
 	want := ends(t, here, digitsArgs("run", here)...)
 	s := &site{T: t, dir: dir, keys: filepath.Join(dir, "keys")}
-	s.run = fedpace(t, digitsArgs("coordinator", s.path("run"), "--keys", s.keys, "--set", "nats.listen=127.0.0.1:0", "--set", "name=mixed", "--trainer", femnistTrainer())...)
-	s.run.Args = slices.DeleteFunc(s.run.Args, func(a string) bool { return a == "--quiet" })
-	out, err := s.run.StderrPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.start(s.run)
-	s.lines = follow(out)
-	s.url = s.lines.await(t, `(nats://127\.0\.0\.1:\d+)`)[1]
-	host := func(flags ...string) (*exec.Cmd, *lines) {
-		c := fedpace(t, append([]string{"host", "--nats", s.url, "--creds", s.path("office.creds"), "--workers", "1"}, flags...)...)
-		out, err := c.StderrPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		s.start(c)
-		return c, follow(out)
-	}
-	if _, stderr, exit := finish(t, fedpace(t, "enroll", "--host", "office", "--keys", s.keys, "--out", s.path("office.creds"))); exit != 0 {
-		t.Fatal(stderr)
-	}
+	s.coordinate(digitsArgs("coordinator", s.path("run"), "--set", "nats.listen=127.0.0.1:0", "--set", "name=mixed", "--trainer", femnistTrainer())...)
 	for want, trainer := range map[string]string{
 		`the run's steps are those of a trainer, test.go \(digest 0f0f0f0f0f0f\): give its command by --trainer`:   "",
 		`the run's trainer is test.go .*, this one test.go .*: the script, or a file that it declares, is another`: femnistTrainer("-digest", strings.Repeat("ab", 32)),
@@ -126,20 +120,84 @@ func TestHostsWithTrainers(t *testing.T) {
 		if trainer != "" {
 			flags = []string{"--trainer", trainer}
 		}
-		c, l := host(flags...)
+		c, l := s.host(flags...)
 		l.await(t, want)
 		_ = c.Process.Kill()
 		_ = c.Wait()
 	}
 	// The first host's trainer dies now and then, until the host itself is killed.
-	first, one := host("--trainer", femnistTrainer("-fault", "die at task", "-from", "3"), "--name", "one")
+	first, one := s.host("--trainer", femnistTrainer("-fault", "die at task", "-from", "3"), "--name", "one")
 	one.await(t, "here, with 1 trainer")
 	one.await(t, "It is started again")
-	host("--trainer", femnistTrainer(), "--name", "two")
+	s.host("--trainer", femnistTrainer(), "--name", "two")
 	_ = first.Process.Kill()
 	summary := s.end()
 	if summary.Fingerprint != want.Fingerprint || *summary.ModelSHA256 != *want.ModelSHA256 {
 		t.Errorf("history %s, model %s; want %s, %s", summary.Fingerprint, *summary.ModelSHA256, want.Fingerprint, *want.ModelSHA256)
+	}
+}
+
+// coordinate starts a coordinator's process, and enrolls the machines of its hosts.
+func (s *site) coordinate(args ...string) {
+	s.Helper()
+	s.run = fedpace(s.T, slices.DeleteFunc(append(args, "--keys", s.keys), func(a string) bool { return a == "--quiet" })...)
+	out, err := s.run.StderrPipe()
+	if err != nil {
+		s.Fatal(err)
+	}
+	s.start(s.run)
+	s.lines = follow(out)
+	s.url = s.lines.await(s.T, `(nats://127\.0\.0\.1:\d+)`)[1]
+	if _, err := os.Stat(s.path("office.creds")); err == nil { // of before
+		return
+	}
+	if _, stderr, exit := finish(s.T, fedpace(s.T, "enroll", "--host", "office", "--keys", s.keys, "--out", s.path("office.creds"))); exit != 0 {
+		s.Fatal(stderr)
+	}
+}
+
+// host starts the process of a host with one worker.
+func (s *site) host(flags ...string) (*exec.Cmd, *lines) {
+	s.Helper()
+	c := fedpace(s.T, append([]string{"host", "--nats", s.url, "--creds", s.path("office.creds"), "--workers", "1"}, flags...)...)
+	out, err := c.StderrPipe()
+	if err != nil {
+		s.Fatal(err)
+	}
+	s.start(c)
+	return c, follow(out)
+}
+
+// A coordinator that is killed, and with it the server, goes on with the hosts that were
+// there, whose trainers' processes it never had, to the bits of a run that was not stopped.
+func TestAKilledCoordinatorOfHostsWithTrainers(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	here, rounds := filepath.Join(dir, "here"), "stop.rounds=16"
+	want := ends(t, here, digitsArgs("run", here, "--set", rounds)...)
+	s := &site{T: t, dir: dir, keys: filepath.Join(dir, "keys")}
+	args := digitsArgs("coordinator", s.path("run"), "--set", "nats.listen="+testport.Held(t), "--set", "name=mixed", "--set", rounds, "--trainer", femnistTrainer())
+	for life, rows := range []int{3, 7} {
+		s.coordinate(args...)
+		if life == 0 {
+			s.host("--trainer", femnistTrainer("-fault", "die at task", "-from", "9"), "--name", "one")
+			s.host("--trainer", femnistTrainer(), "--name", "two")
+		}
+		waitForRows(t, s.path("run"), rows)
+		if err := s.run.Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		_ = s.run.Wait() // it was killed
+		args = []string{"resume", "--elsewhere", s.path("run")}
+	}
+	s.coordinate(args...)
+	s.lines.await(t, "The run goes on after round")
+	summary := s.end()
+	if summary.Fingerprint != want.Fingerprint || *summary.ModelSHA256 != *want.ModelSHA256 {
+		t.Errorf("history %s, model %s; want %s, %s", summary.Fingerprint, *summary.ModelSHA256, want.Fingerprint, *want.ModelSHA256)
+	}
+	if diff := cmp.Diff(resultsOf(t, here)["rounds.csv"], resultsOf(t, s.path("run"))["rounds.csv"]); diff != "" {
+		t.Error(diff)
 	}
 }
 
@@ -190,6 +248,38 @@ func TestADeviceWithATrainer(t *testing.T) {
 	}
 }
 
+// A device that stays for a run with another script starts its trainer again.
+func TestADeviceWhoseScriptIsEdited(t *testing.T) {
+	t.Parallel()
+	once := filepath.Join(t.TempDir(), "once")
+	if err := os.WriteFile(once, nil, 0o600); err != nil { // the script is the first run's
+		t.Fatal(err)
+	}
+	s := &site{T: t, dir: t.TempDir()}
+	s.keys = s.path("keys")
+	listen := "nats: {listen: '" + testport.Held(t) + "'}\ndevices: {names: [pi], liveness_seconds: 300}\n"
+	for run, digest := range []string{strings.Repeat("0f", 32), strings.Repeat("ab", 32)} {
+		config := s.config("run.yaml", fmt.Sprintf(devicesConfig, 2, 2, 1)+listen+fmt.Sprintf("trainer: %q\n", femnistTrainer("-digest", digest)))
+		s.run = fedpace(t, "run", "--force", "--config", config, "--keys", s.keys, "--out", s.path("run"))
+		out, err := s.run.StderrPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.start(s.run)
+		s.lines = follow(out)
+		s.url = s.lines.await(t, `(nats://127\.0\.0\.1:\d+)`)[1]
+		if run == 0 {
+			s.start(fedpace(t, "actor", "--nats", s.url, "--client", "pi", "--creds", s.creds("pi"), "--trainer", femnistTrainer("-fault", "another script", "-once", once)))
+		}
+		if summary := s.end(); summary.Outcomes[round.Accepted] != 3 {
+			t.Errorf("run %d: outcomes %v\n%v", run, summary.Outcomes, s.lines)
+		}
+		if err := os.Remove(once); run == 0 && err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // What does not go with a trainer, or not without one, is refused by its key.
 func TestMistakesWithATrainer(t *testing.T) {
 	t.Parallel()
@@ -220,6 +310,39 @@ func TestMistakesWithATrainer(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "run")
 	if _, stderr, exit := finish(t, fedpace(t, digitsArgs("run", out, "--set", "train=false", "--trainer", "x-does-not-exist")...)); exit != 0 {
 		t.Errorf("timing alone: exit %d, %q", exit, stderr)
+	}
+}
+
+// A comparison takes a finished run again as long as its trainer is the same.
+func TestAComparisonWithATrainer(t *testing.T) {
+	t.Parallel()
+	out, once := filepath.Join(t.TempDir(), "runs"), filepath.Join(t.TempDir(), "once")
+	args := digitsArgs("compare", out, "--schedules", "fixed", "--set", "stop.rounds=1", "--trainer", femnistTrainer("-fault", "another script", "-once", once))
+	for _, x := range []struct {
+		changed bool
+		more    []string
+		exit    int
+		want    string
+		not     string
+	}{
+		{false, nil, 0, "", "done before"},
+		{false, nil, 0, "1 of 1 runs were done before", ""},
+		{true, nil, 1, "holds a run, the run's trainer is test.go (digest 0f0f0f0f0f0f), this one test.go (digest abababababab): the script, or a file that it declares, is another (choose another with --out, or replace it with --force)", ""},
+		{true, []string{"--force"}, 0, "", "done before"},
+	} {
+		if err := os.WriteFile(once, nil, 0o600); err != nil { // the script is what it was
+			t.Fatal(err)
+		}
+		if x.changed {
+			if err := os.Remove(once); err != nil {
+				t.Fatal(err)
+			}
+		}
+		c := slices.DeleteFunc(slices.Concat(args, x.more), func(a string) bool { return a == "--quiet" })
+		_, stderr, exit := finish(t, fedpace(t, c...))
+		if exit != x.exit || !strings.Contains(stderr, x.want) || x.not != "" && strings.Contains(stderr, x.not) {
+			t.Errorf("%+v: exit %d, %q", x, exit, stderr)
+		}
 	}
 }
 

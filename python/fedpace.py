@@ -274,7 +274,7 @@ class Trainer:
     """
 
     name = ""
-    kernel_class = "numpy" + re.sub(r"\W", "_", np.__version__)
+    kernel_class = ""  # of the arithmetic; by default that of numpy
     tensors: Sequence[Tensor] = ()
     metrics: Sequence[Metric] = ()
     optimizers: Sequence[str] = ("sgd", "adam", "adamw")
@@ -411,6 +411,20 @@ def run(trainer: Trainer) -> None:
         _rehearse(trainer)
 
 
+def _begin(trainer: Trainer, setting: Setting) -> None:
+    """Prepares a trainer, and checks what it says of itself."""
+    trainer.begin(setting)
+    trainer.kernel_class = trainer.kernel_class or _numpy_class(setting.threads)
+    names = [m.name for m in trainer.metrics]
+    for i, name in enumerate(names):  # in fedpace's words
+        if not isinstance(name, str) or not re.fullmatch("[A-Za-z0-9_]{1,40}", name):
+            raise ValueError(f'metric {json.dumps(name)} is not 1 to 40 letters, digits and _')
+        if name in ("loss", "round", "virtual_seconds", "each", "best"):
+            raise ValueError(f'a metric has the name "{name}", which results have already')
+        if name in names[:i]:
+            raise ValueError(f'two metrics have the name "{name}"')
+
+
 class _Conversation:
     """The protocol of docs/trainers.md: requests come in, replies go out."""
 
@@ -430,7 +444,11 @@ class _Conversation:
             if message is None or "close" in message:
                 return
             if "hello" in message:
-                self._say(hello=self._hello(message["hello"]))
+                try:
+                    self._say(hello=self._hello(message["hello"]))
+                except Exception as e:
+                    self._failed(e, -1)
+                    return
             elif "memory" in message:
                 self._memory = np.frombuffer(mmap.mmap(MEMORY, message["memory"]["bytes"]), np.uint8)
             elif "id" in message:
@@ -441,12 +459,12 @@ class _Conversation:
         if hello["protocol"] != PROTOCOL:
             sys.exit(f"fedpace.py speaks protocol {PROTOCOL} and fedpace {hello['protocol']}: use fedpace's own fedpace.py")
         t = self._trainer
-        t.begin(Setting(None if t.data else hello["data"], hello["threads"], hello["device"], hello["worker"]))
+        _begin(t, Setting(None if t.data else hello["data"], hello["threads"], hello["device"], hello["worker"]))
         return {
             "protocol": PROTOCOL,
             "name": t.name,
             "class": t.kernel_class,
-            "digest": _digest([_script(), *t.files]),
+            "digest": _digest(_files(t)),
             "tensors": [{"name": p.name, "shape": list(p.shape), "trainable": p.trainable} for p in t.tensors],
             "metrics": [{"name": m.name, "better": m.better} for m in t.metrics],
             "optimizers": list(t.optimizers),
@@ -478,10 +496,14 @@ class _Conversation:
             self._reply(cancelled={})
         except Diverged as d:
             self._reply(diverged={"index": d.index if d.index >= 0 else self._index, "step": d.step, "cause": d.cause})
-        except Exception as e:  # the user's: fedpace says where, standard error has all of it
-            traceback.print_exc()
-            file, line = _place(e)
-            self._reply(error={"index": self._index, "text": f"{type(e).__name__}: {e}"[:4000], "file": file, "line": line})
+        except Exception as e:
+            self._failed(e, self._index)
+
+    def _failed(self, e: Exception, index: int) -> None:
+        """Says what the user's code raised: fedpace says where, standard error has all of it."""
+        traceback.print_exc()
+        file, line = _place(e)
+        self._say(id=self._request.get("id", 0), error={"index": index, "text": f"{type(e).__name__}: {e}"[:4000], "file": file, "line": line})
 
     def _train(self, todo: Mapping[str, Any]) -> None:
         slots, tasks = todo["slots"], [self._task(t) for t in todo["tasks"]]
@@ -491,7 +513,7 @@ class _Conversation:
             while self._taken < i - len(slots):  # fedpace still reads the slot
                 self._listen(self._read())
             self._model(slots[i % len(slots)])[:] = model
-            self._reply(task={"index": i, "loss": first})
+            self._reply(task={"index": i, "loss": float(first)})
             self._index = i + 1
 
     def _task(self, t: Mapping[str, Any]) -> Task:
@@ -561,6 +583,11 @@ def _script() -> str:
     return os.path.realpath(getattr(sys.modules["__main__"], "__file__", None) or sys.argv[0])
 
 
+def _files(trainer: Trainer) -> List[str]:
+    """The script and what it declares, from its own folder."""
+    return [_script(), *(os.path.join(os.path.dirname(_script()), path) for path in trainer.files)]
+
+
 def _digest(files: Iterable[str]) -> str:
     """The SHA-256 of files: of their contents in order, each after its length."""
     digest = hashlib.sha256()
@@ -609,8 +636,8 @@ def _rehearse(trainer: Trainer) -> None:
     o = p.parse_args()
     if trainer.data is None:
         print(f"rehearsal on noise: {o.features} {'tokens' if o.vocabulary else 'numbers'} a sample")
-    trainer.begin(Setting(None if trainer.data else _noise(o), 1, o.device))
-    print(f"class   {trainer.kernel_class}\ndigest  {_digest([_script(), *trainer.files])}")
+    _begin(trainer, Setting(None if trainer.data else _noise(o), 1, o.device))
+    print(f"class   {trainer.kernel_class}\ndigest  {_digest(_files(trainer))}")
     for t in trainer.tensors:
         print(f"tensor  {t.name} {list(t.shape)}{'' if t.trainable else ', not trainable'}")
     model, nothing = trainer.initialise(1), lambda: None
@@ -685,7 +712,7 @@ def serve(
     device     "cpu", "cuda", ...; by default what fedpace says
     batched    trains so many clients at a time with vmap; 0: one after the other
     lower      the metrics of which less is better
-    files      files that decide the steps besides the script: they become part of its digest
+    files      files that decide the steps besides the script, from its folder: they become part of its digest
     """
     # Read by cuBLAS when a card is first used: without it sums differ from run to run.
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
@@ -736,6 +763,8 @@ class _Torch(Trainer):
         self._make, self._loss, self._measure, self._make_optimizer = model, loss, metrics, optimizer
         self._shape, self._device, self._lanes, self._lower = shape, device, batched, lower
         self.data, self.files = data, files
+        if optimizer:
+            self.optimizers = ()
         # Makes a recording of a step, which is played instead of it; None: steps are taken one by one.
         self.record: Optional[Callable[[Callable[[Any], Any], Any], Optional[Callable[[Any], Any]]]] = None
         self._recording: Tuple[Any, Optional[Callable[[Any], Any]]] = None, None  # what for, and the recording
@@ -969,8 +998,7 @@ class _Torch(Trainer):
         self._seed(0)
         total = np.zeros((1 + len(self.metrics), 2))
         for at in range(0, len(rows), self.evaluation_batch):
-            scores = self._scores(*self._tensors(*self.batch(self._index(rows[at : at + self.evaluation_batch]))))
-            total += [scores[name] for name in ["loss", *(m.name for m in self.metrics)]]
+            total += self._named(self._scores(*self._tensors(*self.batch(self._index(rows[at : at + self.evaluation_batch])))))
             alive()
         result = [(float(s), float(w)) for s, w in total]
         return result[0], result[1:]
@@ -990,6 +1018,13 @@ class _Torch(Trainer):
             if "loss" not in scores:
                 scores["loss"] = (float(self._mean_loss(x, y)) * len(x), len(x))
         return scores
+
+    def _named(self, scores: Mapping[str, Score]) -> List[Score]:
+        """The loss, then the metrics as they were named when the trainer began."""
+        names = ["loss", *(m.name for m in self.metrics)]
+        if sorted(scores) != sorted(names):
+            raise _Misused(self._measure, f"metrics(model, x, y) must name the same metrics every time: {', '.join(scores)}; at first {', '.join(names)}")
+        return [scores[name] for name in names]
 
 
 def _first(losses: np.ndarray, index: int) -> float:
@@ -1056,18 +1091,40 @@ def _cuda_graph(step: Callable[[Any], Any], index: Any) -> Optional[Callable[[An
     return replay
 
 
+def _class(library: str, version: str, device: str, about: List[Any]) -> str:
+    """Names the arithmetic: a library's version, the device, and a hash of what else decides bits."""
+    number = re.sub(r"[^0-9A-Za-z]+", "_", version.partition("+")[0])
+    about = [*about, _blas(), _digest([__file__])]
+    return f"{library}{number}-{device}-{hashlib.sha256(repr(about).encode()).hexdigest()[:8]}"
+
+
+def _numpy_class(threads: int) -> str:
+    np.ones((64, 64)) @ np.ones((64, 64))  # loads the libraries that are loaded late
+    core = getattr(np, "_core", None) or np.core
+    features = core._multiarray_umath.__cpu_features__
+    return _class("numpy", np.__version__, "cpu", [threads, sorted(name for name, there in features.items() if there)])
+
+
 def _torch_class(device: Any, lanes: int) -> str:
-    """Names the arithmetic: PyTorch's version, the device, and a hash of what else decides bits."""
     import torch
 
     torch.ones(64, 64) @ torch.ones(64, 64)  # loads the libraries that are loaded late
-    about = [torch.__config__.show(), torch.get_num_threads(), lanes, torch.version.cuda, _blas(),
+    about = [torch.__config__.show(), torch.get_num_threads(), lanes, torch.version.cuda,
              hasattr(torch.backends, "cpu") and torch.backends.cpu.get_cpu_capability(),  # type: ignore[attr-defined]
-             torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32, _digest([__file__])]
+             torch.backends.mkl.is_available() and _vendor(),
+             torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32]
     if device.type == "cuda":
         about += [torch.cuda.get_device_name(device), torch.backends.cudnn.version()]
-    version = re.sub(r"[^0-9A-Za-z]+", "_", torch.__version__.partition("+")[0])
-    return f"torch{version}-{device.type}-{hashlib.sha256(repr(about).encode()).hexdigest()[:8]}"
+    return _class("torch", torch.__version__, device.type, about)
+
+
+def _vendor() -> str:
+    """Who made the processor, by which MKL chooses its kernels."""
+    try:
+        with open("/proc/cpuinfo") as f:
+            return next((line.split(":")[1].strip() for line in f if line.startswith("vendor_id")), "")
+    except OSError:  # not Linux
+        return ""
 
 
 def _blas() -> List[str]:
@@ -1080,8 +1137,8 @@ def _blas() -> List[str]:
     found = []
     for path in paths:
         core = b""
-        for suffix in ("", "64_"):
-            name = getattr(ctypes.CDLL(path), "openblas_get_corename" + suffix, None)
+        for symbol in ("openblas_get_corename", "openblas_get_corename64_", "scipy_openblas_get_corename", "scipy_openblas_get_corename64_"):
+            name = getattr(ctypes.CDLL(path), symbol, None)
             if name is not None:
                 name.restype = ctypes.c_char_p
                 core = name()

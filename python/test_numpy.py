@@ -5,6 +5,7 @@ import sys
 import tempfile
 import textwrap
 import unittest
+import unittest.mock
 
 import numpy as np
 
@@ -57,7 +58,7 @@ class Conversation(unittest.TestCase):
         self.assertEqual([t["shape"] for t in hello["tensors"]], [[5, 6], [5], [3, 5], [3]])
         self.assertEqual(hello["metrics"], [{"name": "accuracy", "better": "higher"}])
         self.assertEqual((hello["name"], hello["data"]), ("mlp_numpy.py", None))
-        self.assertRegex(hello["class"], r"^[A-Za-z0-9_-]{1,64}$")
+        self.assertRegex(hello["class"], r"^numpy[0-9_]+-cpu-[0-9a-f]{8}$")
 
     def test_work(self):
         base = self.host.initialise(7)
@@ -153,6 +154,31 @@ class Failures(unittest.TestCase):
         self.assertEqual(out, "seen 2\n")
         self.assertIn("Traceback", err)
 
+    def test_an_exception_at_the_start(self):
+        host = self.start("""\
+            import fedpace
+
+            class Own(fedpace.Trainer):
+                def begin(self, setting):
+                    raise KeyError("there is no such thing")
+
+            fedpace.run(Own())
+            """)
+        self.assertEqual(host.last, {"id": 0, "error": {"index": -1, "text": "KeyError: 'there is no such thing'", "file": "own_model.py", "line": 5}})
+        self.assertEqual(host.close()[1].count("there is no such thing"), 2)  # the line of the script, and the error
+
+    def test_names_of_metrics(self):
+        for metrics, says in (
+            ('[fedpace.Metric("top-1")]', 'metric "top-1" is not 1 to 40 letters, digits and _'),
+            ("[fedpace.Metric(7)]", "metric 7 is not 1 to 40 letters, digits and _"),
+            ('[fedpace.Metric("loss")]', 'a metric has the name "loss", which results have already'),
+            ('2 * [fedpace.Metric("error")]', 'two metrics have the name "error"'),
+        ):
+            with self.subTest(metrics):
+                host = self.start(f"import fedpace; own = fedpace.Trainer(); own.metrics = {metrics}; fedpace.run(own)")
+                self.assertEqual(host.last["error"]["text"], "ValueError: " + says)
+                host.close()
+
     def test_another_protocol(self):
         host = self.start("import fedpace; fedpace.run(fedpace.Trainer())", protocol=2)
         self.assertIsNone(host.hello)
@@ -185,6 +211,19 @@ class Failures(unittest.TestCase):
                         f.write(content)
                 digests.add(fedpace._digest(paths))
             self.assertEqual(len(digests), 2)
+        own = fedpace.Trainer()
+        own.files = ["weights", "/weights"]  # the first lies beside the script
+        self.assertEqual(fedpace._files(own), [fedpace._script(), os.path.join(os.path.dirname(fedpace._script()), "weights"), "/weights"])
+
+
+class Class(unittest.TestCase):
+    def test_it_names_what_decides_bits(self):
+        other = fedpace._blas() + ["libother.so Core"]
+        classes = {fedpace._numpy_class(1), fedpace._numpy_class(2)}
+        with unittest.mock.patch.object(fedpace, "_blas", lambda: other):
+            classes.add(fedpace._numpy_class(1))
+        self.assertEqual(len(classes), 3)
+        self.assertIn(fedpace._numpy_class(1), classes)
 
 
 class OwnData(unittest.TestCase):

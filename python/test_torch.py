@@ -146,6 +146,7 @@ class Steps(unittest.TestCase):
 
     def test_an_optimizer_of_ones_own(self):
         t = trainer(dense, optimizer=lambda parameters, rate: torch.optim.RMSprop(parameters, rate))
+        self.assertEqual((list(t.optimizers), list(trainer(dense).optimizers)), ([], ["sgd", "adam", "adamw"]))
         base = t.initialise(1)
         (model, _), = run(t, fedpace.Job(base, [task(1, 0.01)]))
         np.testing.assert_allclose(model, plain(dense, base, task(1), optimizer=lambda p: torch.optim.RMSprop(p, 0.01)), atol=1e-6)
@@ -249,6 +250,10 @@ class Models(unittest.TestCase):
             self.assertEqual(fedpace._place(raised.exception)[0], "test_torch.py")
             self.assertGreater(fedpace._place(raised.exception)[1], 0)
             made = trainer(dense)
+        made._measure = lambda model, x, y: {"precision": (1, 2)}
+        with self.assertRaisesRegex(TypeError, "the same metrics every time: precision, loss; at first loss, accuracy") as raised:
+            made.evaluate(made.initialise(1), np.arange(5), lambda: None)
+        self.assertEqual(fedpace._place(raised.exception)[0], "test_torch.py")
 
     def test_the_shape_of_a_sample(self):
         seen = []

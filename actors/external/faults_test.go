@@ -5,6 +5,7 @@ package external_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -157,8 +158,11 @@ func TestTrainersThatDie(t *testing.T) {
 		if err != nil || !equalModels(got, want) {
 			t.Errorf("%s: other models than without it, %v", place, err)
 		}
-		if !strings.Contains(h.text(), "It is started again") {
-			t.Errorf("%s: said %q", place, h.text())
+		if !strings.Contains(h.text(), "It is started again") || p.Restarts() != 1 {
+			t.Errorf("%s: started again %d times, said %q", place, p.Restarts(), h.text())
+		}
+		if place == "die at task" && strings.Count(h.text(), "these are the last words") != 1 {
+			t.Errorf("said %q, want the last words once", h.text())
 		}
 		for _, line := range strings.Split(h.text(), "\n") {
 			if _, number, is := strings.Cut(line, "Trainer: child "); is {
@@ -176,8 +180,9 @@ func TestTrainersThatDie(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "3 processes died at one job") || !strings.Contains(err.Error(), "these are the last words") || !strings.Contains(err.Error(), "exit status 3") {
 		t.Errorf("three deaths: %v", err)
 	}
-	if _, err := open(t, &heard{}, 0, "-fault", "die at start"); err == nil || !strings.Contains(err.Error(), "these are the last words") {
-		t.Errorf("death at the start: %v", err)
+	h := &heard{} // to which nothing is said that is in the error
+	if _, err := open(t, h, 0, "-fault", "die at start"); err == nil || !strings.Contains(err.Error(), "these are the last words") || h.text() != "" {
+		t.Errorf("death at the start: %v; said %q", err, h.text())
 	}
 }
 
@@ -254,6 +259,7 @@ func TestGreetingsThatLie(t *testing.T) {
 		"tensors=twice":    `"w" is there twice`,
 		"tensors=none":     "a model of 0 tensors",
 		"metrics=better":   "want higher or lower",
+		"metrics=dash":     `metric "top-1" is not 1 to 40 letters, digits and _`,
 		"data=data":        "2 clients with 1 numbers of samples",
 		"data=empty":       "has 0 samples",
 		"protocol=zero":    "speaks protocol 0, want 1",
@@ -331,8 +337,10 @@ func TestNotices(t *testing.T) {
 	if err := p.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if want := "Trainer: line 4 of standard output"; !strings.Contains(h.text(), want) {
-		t.Errorf("said %q, want %q", h.text(), want)
+	for i := range 15 {
+		if want := fmt.Sprintf("Trainer: line %d of standard output", i); strings.Count(h.text()+"\n", want+"\n") != 1 {
+			t.Errorf("said %q, want %q once", h.text(), want)
+		}
 	}
 }
 
@@ -349,6 +357,19 @@ func TestCommands(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", command, err, want)
 		}
+	}
+}
+
+// Where fedpace.py cannot be written is said, with the way out.
+func TestNoFolderForTheLibrary(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("XDG_CACHE_HOME", file)
+	t.Setenv("HOME", file) // where other systems keep caches
+	if _, err := external.Open(t.Context(), external.Config{Command: "true"}); err == nil || !strings.Contains(err.Error(), "give XDG_CACHE_HOME or HOME a folder") {
+		t.Errorf("%v", err)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"fedpace/actors/learn"
+	"fedpace/coordinator/measure"
 	"fedpace/internal/names"
 )
 
@@ -143,18 +144,14 @@ func (g *Greeting) checkMetrics() error {
 	if len(g.Metrics) > maxMetrics {
 		return fmt.Errorf("it lists %d metrics, want at most %d", len(g.Metrics), maxMetrics)
 	}
-	for i, m := range g.Metrics {
-		if err := names.CheckToken("metric", m.Name); err != nil {
-			return err
+	var list []measure.Metric
+	for _, m := range g.Metrics {
+		if m.Better != measure.Higher && m.Better != measure.Lower {
+			return fmt.Errorf("metric %.40q: better is %.40q, want higher or lower", m.Name, m.Better)
 		}
-		if m.Better != "higher" && m.Better != "lower" {
-			return fmt.Errorf("metric %s: better is %.40q, want higher or lower", m.Name, m.Better)
-		}
-		if slices.ContainsFunc(g.Metrics[:i], func(o MetricName) bool { return o.Name == m.Name }) {
-			return fmt.Errorf("metric %s is there twice", m.Name)
-		}
+		list = append(list, measure.Metric{Name: m.Name, Lower: m.Better == measure.Lower})
 	}
-	return nil
+	return measure.CheckNames(list)
 }
 
 func (d *OwnedData) check() error {

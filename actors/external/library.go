@@ -24,7 +24,10 @@ func libraryFolder() (string, error) {
 		return dir, nil
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return "", fmt.Errorf("a folder for %s: %w", python.Name, err)
+		return "", fmt.Errorf("trainer: a folder for %s: %w (give XDG_CACHE_HOME or HOME a folder that can be written to)", python.Name, err)
 	}
-	return dir, atomicfile.Write(path, func(w io.Writer) error { _, err := w.Write(python.Source); return err })
+	if err := atomicfile.Write(path, func(w io.Writer) error { _, err := w.Write(python.Source); return err }); err != nil {
+		return "", fmt.Errorf("trainer: %w (give XDG_CACHE_HOME or HOME a folder that can be written to)", err)
+	}
+	return dir, nil
 }

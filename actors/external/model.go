@@ -3,10 +3,12 @@ package external
 import (
 	"crypto/sha256"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 
 	"fedpace/actors/learn"
+	"fedpace/coordinator/measure"
 )
 
 // Model is what a trainer says of its model (a [learn.ModelInfo]).
@@ -34,7 +36,7 @@ func (p *Program) Model() *Model {
 		}
 	}
 	for _, of := range p.Metrics {
-		m.metrics = append(m.metrics, learn.Metric{Name: of.Name, Lower: of.Better == "lower"})
+		m.metrics = append(m.metrics, learn.Metric{Name: of.Name, Lower: of.Better == measure.Lower})
 	}
 	tensors, err := json.Marshal(p.Tensors)
 	if err != nil {
@@ -66,7 +68,7 @@ func Differ(run, mine string) error {
 		return nil
 	}
 	if !Is(run) {
-		return fmt.Errorf("the run learns %s, without a trainer", run)
+		return errors.New("the run's steps are taken without a trainer")
 	}
 	if !Is(mine) {
 		return fmt.Errorf("the run's steps are those of a trainer, %s: give its command by --trainer", short(run))
@@ -84,6 +86,15 @@ func Differ(run, mine string) error {
 		return fmt.Errorf("the run's trainer %s has other tensors, of %s numbers, than this one, of %s", short(run), n, m)
 	}
 	return fmt.Errorf("the run's trainer is named %s, this one %s", short(run), short(mine))
+}
+
+// Same says in what a trainer of this model and class of arithmetic differs from those
+// of a run; nil where the run would come to the same bits.
+func Same(run, runClass, mine, class string) error {
+	if err := Differ(run, mine); err != nil || runClass == class {
+		return err
+	}
+	return fmt.Errorf("the run's trainer calculates in class %s, this one in %s: their bits would differ", runClass, class)
 }
 
 // short is a model's name for people: that of the script, and the beginning of its digest.

@@ -14,7 +14,8 @@ import (
 const (
 	maxLine  = 2048 // bytes of a line that are kept
 	maxShown = 1000 // lines of one process that are shown
-	lastKept = 10   // lines that an error repeats
+	lastKept = 10   // lines that an error repeats at most
+	maxTail  = 600  // bytes of them: an error that a host reports elsewhere has about a thousand
 )
 
 // output reads what a process prints, shows it line by line, and keeps the last lines.
@@ -22,6 +23,7 @@ type output struct {
 	notice func(string)
 
 	mu    sync.Mutex
+	held  bool // the last lines are not shown yet: an error may repeat them
 	last  []string
 	shown int
 }
@@ -53,9 +55,18 @@ func (o *output) add(line string) {
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	if !o.held {
+		o.show(line)
+	}
 	if o.last = append(o.last, line); len(o.last) > lastKept {
+		if o.held {
+			o.show(o.last[0])
+		}
 		o.last = o.last[1:]
 	}
+}
+
+func (o *output) show(line string) {
 	switch o.shown++; {
 	case o.shown <= maxShown:
 		o.notice(line)
@@ -64,12 +75,29 @@ func (o *output) add(line string) {
 	}
 }
 
-// tail is the last lines, for an error.
+// release shows what was held, and from now on each line at once.
+func (o *output) release() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.held {
+		o.held = false
+		for _, line := range o.last {
+			o.show(line)
+		}
+	}
+}
+
+// tail is the last lines, for an error. The very last, which says most, are kept where
+// they are too long together.
 func (o *output) tail() string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if len(o.last) == 0 {
 		return "it printed nothing"
 	}
-	return "it printed last: " + strings.Join(o.last, " | ")
+	text := strings.Join(o.last, " | ")
+	if n := len(text) - maxTail; n > 0 {
+		text = "…" + strings.ToValidUTF8(text[n:], "")
+	}
+	return "it printed last: " + text
 }

@@ -64,8 +64,9 @@ func words(command string) ([]string, error) {
 	return list, nil
 }
 
-// start starts a process. Close it after use.
-func start(c *Config) (_ *process, err error) {
+// start starts a process. What it prints last is held back until its output is released,
+// if held says so. Close it after use.
+func start(c *Config, held bool) (_ *process, err error) {
 	if !supported {
 		return nil, errors.New("trainer: this system cannot hand memory to another process; use Linux, macOS or another Unix")
 	}
@@ -73,7 +74,7 @@ func start(c *Config) (_ *process, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("trainer: %w", err)
 	}
-	p := &process{config: c, output: &output{notice: c.notice}, replies: make(chan []byte), leave: make(chan struct{}), dead: make(chan struct{}), printed: make(chan struct{})}
+	p := &process{config: c, output: &output{notice: c.notice, held: held}, replies: make(chan []byte), leave: make(chan struct{}), dead: make(chan struct{}), printed: make(chan struct{})}
 	var theirs []*os.File
 	defer func() {
 		for _, f := range theirs {

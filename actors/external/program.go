@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"fedpace/actors/data/federated"
@@ -36,7 +37,7 @@ func (c *Config) notice(line string) {
 // environment is this process's with what a trainer must find.
 func (c *Config) environment() []string {
 	threads := fmt.Sprint(max(1, c.Threads))
-	list := append(os.Environ(), "FEDPACE_TRAINER=1")
+	list := append(os.Environ(), "FEDPACE_TRAINER=1", "PYTHONHASHSEED=0") // sets have one order in all processes
 	for _, name := range []string{"OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"} {
 		list = append(list, name+"="+threads)
 	}
@@ -53,10 +54,15 @@ type Program struct {
 	Greeting
 	config Config
 
+	restarts atomic.Int64 // of processes that died
+
 	mu      sync.Mutex
 	first   *process // until a worker takes it
 	workers int
 }
+
+// Restarts is how many processes were started in the place of one that died.
+func (p *Program) Restarts() int64 { return p.restarts.Load() }
 
 // Open starts a trainer's first process, which says what it is. Close it after use.
 func Open(ctx context.Context, c Config) (_ *Program, err error) {
@@ -74,11 +80,14 @@ func Open(ctx context.Context, c Config) (_ *Program, err error) {
 
 // start starts a process and greets it.
 func (p *Program) start(ctx context.Context, worker int) (_ *process, _ *Greeting, err error) {
-	process, err := start(&p.config)
+	process, err := start(&p.config, p.Protocol == 0)
 	if err != nil {
 		return nil, nil, err
 	}
 	defer func() {
+		if d := (*errDied)(nil); !errors.As(err, &d) { // else the error has the last lines
+			process.output.release()
+		}
 		if err != nil {
 			_ = process.kill("") // it may be at its start, and hear nothing
 			err = errors.Join(err, process.close())
@@ -114,7 +123,7 @@ func (p *Program) start(ctx context.Context, worker int) (_ *process, _ *Greetin
 func (p *Program) explain(process *process, err error) error {
 	if d := (*errDied)(nil); errors.As(err, &d) {
 		<-process.printed
-		return fmt.Errorf("trainer: %s: %w; %s", p.config.Command, err, process.output.tail())
+		return fmt.Errorf("trainer: %.200s: %w; %s", p.config.Command, err, process.output.tail())
 	}
 	return err
 }

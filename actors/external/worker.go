@@ -77,7 +77,8 @@ func (w *Worker) again(ctx context.Context, do func(p *process) error) error {
 		if err == nil {
 			err = w.settle(ctx, do(w.process))
 		}
-		if d := (*errDied)(nil); !errors.As(err, &d) {
+		d := (*errDied)(nil)
+		if !errors.As(err, &d) {
 			return err
 		}
 		if ctx.Err() != nil {
@@ -86,7 +87,8 @@ func (w *Worker) again(ctx context.Context, do func(p *process) error) error {
 		if deaths == maxDeaths {
 			return fmt.Errorf("%w (%d processes died at one job)", err, deaths)
 		}
-		w.program.config.notice(fmt.Sprintf("%v. It is started again.", err))
+		w.program.restarts.Add(1)
+		w.program.config.notice(fmt.Sprintf("%s: %v. It is started again.", w.program.Name, d)) // what it printed was shown
 	}
 }
 
@@ -265,8 +267,11 @@ func (w *Worker) failed(p *process, r *reply, job *Job, first int) error {
 // of is an exception as an error: where it was raised, and for which client.
 func (e *exception) of(name, client string) error {
 	place := ""
-	if e.File != "" {
-		place = fmt.Sprintf(", %s, line %d", printable(e.File), e.Line)
+	if e.File != "" && e.File != name {
+		place = ", " + printable(e.File)
+	}
+	if e.Line > 0 {
+		place += fmt.Sprintf(", line %d", e.Line)
 	}
 	return fmt.Errorf("trainer %s%s%s: %s", name, place, client, printable(e.Text))
 }

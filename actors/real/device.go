@@ -291,13 +291,22 @@ func (w *Device) model(t *gateway.DeviceTask) (learn.ModelInfo, error) {
 	if w.config.Trainer == "" {
 		return nil, external.Differ(name, "")
 	}
-	if w.program == nil {
-		if err := w.start(t.Context); err != nil {
+	for {
+		old := w.program != nil
+		if !old {
+			if err := w.start(t.Context); err != nil {
+				return nil, err
+			}
+		}
+		model := w.program.Model()
+		err := external.Differ(name, model.String())
+		if err == nil || !old {
+			return model, err
+		}
+		if err := w.closeTrainer(true); err != nil { // the script may be another than in the run before
 			return nil, err
 		}
 	}
-	model := w.program.Model()
-	return model, external.Differ(name, model.String())
 }
 
 // start starts the trainer.

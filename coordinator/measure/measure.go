@@ -202,7 +202,7 @@ func CheckNames(list []Metric) error {
 	for i, m := range list {
 		switch {
 		case m.Name == "" || len(m.Name) > maxName || strings.Trim(m.Name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") != "":
-			return fmt.Errorf("metric %q is not 1 to %d letters, digits and _", m.Name, maxName)
+			return fmt.Errorf("metric %.60q is not 1 to %d letters, digits and _", m.Name, maxName)
 		case slices.Contains(reserved, m.Name):
 			return fmt.Errorf("a metric has the name %q, which results have already", m.Name)
 		case Find(list, m.Name) < i:

@@ -54,16 +54,23 @@ type Summary struct {
 
 	ClientEvaluation *ClientEvaluation `json:"client_evaluation"` // the last, on the clients' own samples
 
-	ModelSHA256 *string `json:"model_sha256"` // of the tensors' bytes in model order
-	Fingerprint string  `json:"fingerprint"`  // of the clock's events
-	Kernel      string  `json:"kernel"`       // the class of kernels that trained
-	Bus         string  `json:"bus"`          // what carried the messages, see OverNATS
-	Version     string  `json:"version"`
+	ModelSHA256 *string  `json:"model_sha256"`      // of the tensors' bytes in model order
+	Fingerprint string   `json:"fingerprint"`       // of the clock's events
+	Kernel      string   `json:"kernel"`            // the class of kernels that trained
+	Trainer     *Trainer `json:"trainer,omitempty"` // that took the steps; nil: they were taken here
+	Bus         string   `json:"bus"`               // what carried the messages, see OverNATS
+	Version     string   `json:"version"`
 
 	// What the other files of the folder held when the run ended; empty in the folders
 	// of earlier versions.
 	Files         []FileDigest `json:"files,omitempty"`
 	SummarySHA256 string       `json:"summary_sha256,omitempty"` // of this file with zeros in place of this value
+}
+
+// Trainer is the program of the user's that took the local steps.
+type Trainer struct {
+	Model    string `json:"model"`    // names the script, its digest and the model's tensors
+	Restarts int64  `json:"restarts"` // of processes that died, on the coordinator's machine
 }
 
 // Metric is what models came to by one of the quantities that they are measured by.

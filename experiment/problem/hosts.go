@@ -123,14 +123,8 @@ func (p *Problem) learn(ctx context.Context, info *bus.RunInfo, has Host) (err e
 
 // sameTrainer says in what this machine's trainer differs from the run's.
 func (p *Problem) sameTrainer(info *bus.RunInfo, mine *bus.Spec) error {
-	if err := external.Differ(info.Spec.GetModel(), mine.Model); err != nil {
-		return err
-	}
-	if run := info.Spec.GetMetrics(); !slices.Equal(run, mine.Metrics) {
+	if run := info.Spec.GetMetrics(); info.Spec.GetModel() == mine.Model && !slices.Equal(run, mine.Metrics) {
 		return fmt.Errorf("the run's trainer measures %q, this one %q", run, mine.Metrics)
 	}
-	if p.Trainer.Class != info.Kernel {
-		return fmt.Errorf("the run's trainer calculates in class %s, this one in %s: their bits would differ", info.Kernel, p.Trainer.Class)
-	}
-	return nil
+	return external.Same(info.Spec.GetModel(), info.Kernel, mine.Model, p.Trainer.Class)
 }

@@ -3,10 +3,47 @@ package problem
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"fedpace/actors/external"
+	"fedpace/experiment/config"
+	"fedpace/experiment/folder"
 )
+
+// Trainers knows what the trainers of configurations are now. It starts each once.
+type Trainers struct{ known map[string]trainer }
+
+type trainer struct{ model, class string }
+
+// Differ says in what the trainer of a configuration differs from that of a run; nil
+// where it does not, or there is none.
+func (t *Trainers) Differ(ctx context.Context, c config.Config, run *folder.Summary) (why, err error) {
+	if !c.External() || !c.Train {
+		return nil, nil
+	}
+	key := fmt.Sprintf("%+v %s %s %#v", c.Trainer, c.Task, c.Data.Path, c.Data.Reader)
+	now, known := t.known[key]
+	if !known {
+		p, err := Prepare(ctx, c, true, nil)
+		if err != nil {
+			return nil, err
+		}
+		now = trainer{p.Model.String(), p.Kernel}
+		if err := p.Close(); err != nil {
+			return nil, err
+		}
+		if t.known == nil {
+			t.known = map[string]trainer{}
+		}
+		t.known[key] = now
+	}
+	model := ""
+	if run.Trainer != nil {
+		model = run.Trainer.Model
+	}
+	return external.Same(model, run.Kernel, now.model, now.class), nil
+}
 
 // startTrainer starts the trainer's first process, which tells its model, and its samples
 // where it has its own.

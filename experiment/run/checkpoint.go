@@ -76,6 +76,7 @@ func (k *checkpointer) save(s *coordinator.State) error {
 	c, results := &k.next, r.results
 	var err error
 	c.body.Recorder = savedRecorder{Elapsed: time.Since(r.started), Summary: r.saved}
+	c.body.Recorder.Summary.Restarts = r.restarts()
 	if c.body.Recorder.Outputs, err = r.outputs.Save(); err != nil {
 		return err
 	}

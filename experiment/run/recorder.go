@@ -47,6 +47,7 @@ type savedSummary struct {
 	BestLoss float64
 	Best     []float64                 // validations, as shown; NaN: none yet
 	Clients  *metrics.ClientEvaluation // the last, without scores; nil: none yet
+	Restarts int64                     // of the trainer's processes, in earlier attempts
 }
 
 // newRecorder opens the run's outputs. Close it after use.
@@ -166,6 +167,14 @@ func (r *recorder) validated(loss float64, values []float64, at round.Time) {
 	}
 }
 
+// restarts is how many of the trainer's processes died, over all attempts.
+func (r *recorder) restarts() int64 {
+	if r.p.Trainer == nil {
+		return 0
+	}
+	return r.saved.Restarts + r.p.Trainer.Restarts()
+}
+
 // clients takes the scores of the model after a round on the clients' own samples.
 func (r *recorder) clients(number int, scores []measure.ClientScore) error {
 	e, err := r.outputs.Clients(number, scores)
@@ -191,6 +200,9 @@ func (r *recorder) summary(result *coordinator.Result) folder.Summary {
 	if c.Train {
 		about := describe(r.p.Set.Info())
 		s.Data = &about
+	}
+	if r.p.Trainer != nil {
+		s.Trainer = &folder.Trainer{Model: r.p.Model.String(), Restarts: r.restarts()}
 	}
 	if watts(c.Fleet) != nil {
 		s.EnergyJoules = &usage.Joules

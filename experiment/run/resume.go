@@ -76,7 +76,10 @@ func Resume(ctx context.Context, dir string, o Options) (r Resumed, err error) {
 	if m := o.Overrides; m != nil {
 		r.Config.Name, r.Config.HTTP, r.Config.Pace, r.Config.Checkpoint, r.Config.NATS = m.Name, m.HTTP, m.Pace, m.Checkpoint, m.NATS
 	}
-	if o.Trainer != "" && r.Config.External() {
+	if o.Trainer != "" {
+		if !r.Config.External() {
+			return r, fmt.Errorf("%s: the run's steps are taken without a trainer (leave out --trainer)", dir)
+		}
 		r.Config.Trainer.Command = o.Trainer
 	}
 	summary, summaryErr := folder.ReadSummary(filepath.Join(dir, folder.SummaryFile))

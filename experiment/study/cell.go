@@ -123,18 +123,15 @@ func ownMetric(c *config.Config, dir string) string {
 
 // find looks for the cells' runs: in their own folders, and in the others of the study, where
 // another command may have played the same. It returns how many are complete.
-func find(out string, cells []Cell, force bool, version string) (done int, err error) {
+func find(ctx context.Context, out string, cells []Cell, force bool, version string) (done int, err error) {
+	var trainers problem.Trainers
 	others := sync.OnceValues(func() (map[string][]string, error) { return index(out) })
 	for i := range cells {
 		c := &cells[i]
 		c.Begun, c.Reused, c.Diverged = false, false, ""
-		there, err := c.own(force)
+		there, s, err := c.own(ctx, &trainers, force)
 		if err == nil && !there {
-			there, err = c.elsewhere(others)
-		}
-		var s *folder.Summary
-		if err == nil && there {
-			s, err = folder.Completed(c.Config.Out)
+			there, s, err = c.elsewhere(ctx, &trainers, others)
 		}
 		switch {
 		case err != nil:
@@ -149,22 +146,33 @@ func find(out string, cells []Cell, force bool, version string) (done int, err e
 	return done, nil
 }
 
-// own reports whether the cell's folder holds its run. A run of another
-// configuration is an error, unless it may be replaced.
-func (c *Cell) own(force bool) (bool, error) {
+// own reports whether the cell's folder holds its run, with its summary if it is
+// complete. A run of another configuration, or of a trainer that has changed, is an error
+// unless it may be replaced.
+func (c *Cell) own(ctx context.Context, trainers *problem.Trainers, force bool) (there bool, s *folder.Summary, err error) {
 	path := filepath.Join(c.Config.Out, folder.ConfigFile)
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-		return false, nil
+		return false, nil, nil
 	}
 	found, err := config.Load(path, nil)
-	same := false
+	same, other := false, errors.New("of another configuration")
 	if err == nil { // else it is of another version, say
 		same, err = equal(c.Config, found, c.Config.Out, false)
 	}
-	if err == nil && same || force {
-		return same, nil
+	if err == nil && same {
+		if s, err = folder.Completed(c.Config.Out); err != nil || s == nil {
+			return true, nil, err
+		}
+		why, err := trainers.Differ(ctx, c.Config, s)
+		if err != nil || why == nil {
+			return true, s, err
+		}
+		other = why
 	}
-	return false, fmt.Errorf("%s: %w, of another configuration (choose another with --out, or replace it with --force)", c.Config.Out, folder.ErrHoldsRun)
+	if force {
+		return false, nil, nil
+	}
+	return false, nil, fmt.Errorf("%s: %w, %w (choose another with --out, or replace it with --force)", c.Config.Out, folder.ErrHoldsRun, other)
 }
 
 // Limits of the runs that a study's folder is searched for.
@@ -198,31 +206,43 @@ func index(out string) (map[string][]string, error) {
 	return found, nil
 }
 
-// elsewhere makes another folder of the study the cell's, if it holds its run.
-func (c *Cell) elsewhere(others func() (map[string][]string, error)) (bool, error) {
+// elsewhere makes another folder of the study the cell's, if it holds its run, and returns
+// its summary if that is complete.
+func (c *Cell) elsewhere(ctx context.Context, trainers *problem.Trainers, others func() (map[string][]string, error)) (there bool, s *folder.Summary, err error) {
 	id, err := Identity(planned(c.Config))
 	if err != nil {
-		return false, err
+		return false, nil, err
 	}
 	folders, err := others()
 	if err != nil {
-		return false, err
+		return false, nil, err
 	}
 	for _, dir := range folders[id] {
 		found, err := config.Load(filepath.Join(dir, folder.ConfigFile), nil)
 		if err != nil {
-			return false, err
+			return false, nil, err
 		}
 		same, err := equal(c.Config, found, dir, true)
 		if err != nil {
-			return false, fmt.Errorf("%s: %w", c.Name, err)
+			return false, nil, fmt.Errorf("%s: %w", c.Name, err)
 		}
-		if same {
-			c.Config.Out = dir
-			return true, nil
+		if !same {
+			continue
 		}
+		s, err := folder.Completed(dir)
+		if err == nil && s != nil {
+			var other error
+			if other, err = trainers.Differ(ctx, c.Config, s); other != nil {
+				continue
+			}
+		}
+		if err != nil {
+			return false, nil, err
+		}
+		c.Config.Out = dir
+		return true, s, nil
 	}
-	return false, nil
+	return false, nil, nil
 }
 
 // play runs the cell, or resumes it. That it diverges is a result, too.

@@ -23,7 +23,8 @@ type Options struct {
 	// ConfiguredHosts says that a server in a cell's configuration has hosts, too.
 	ConfiguredHosts bool
 	// Beside is how many runs go side by side; 0: as many as there are cores, each with a trainer a
-	// core, so that the last has them all, and [besideHosts] where hosts do the work.
+	// core, so that the last has them all, [besideHosts] where hosts do the work, and 1 where a
+	// trainer is a process, of which one run has as many as there are cores.
 	Beside int
 	// Progress is called now and then from the runs' goroutines, never twice at a time; may be nil.
 	Progress func(Progress)
@@ -44,7 +45,7 @@ func Play(ctx context.Context, out string, cells []Cell, o Options) error {
 	if o.Run.Notice == nil {
 		o.Run.Notice = func(string) {}
 	}
-	done, err := find(out, cells, o.Run.Force, o.Run.Version)
+	done, err := find(ctx, out, cells, o.Run.Force, o.Run.Version)
 	if err != nil {
 		return err
 	}
@@ -59,6 +60,8 @@ func Play(ctx context.Context, out string, cells []Cell, o Options) error {
 	case o.Beside > 0:
 	case remote:
 		o.Beside = besideHosts
+	case slices.ContainsFunc(cells, func(c Cell) bool { return c.Config.External() }):
+		o.Beside = 1
 	default:
 		o.Beside = runtime.GOMAXPROCS(0)
 	}

@@ -33,7 +33,8 @@ class Host:
         self.replies = os.fdopen(self.back, "r")
         self.asked = 0
         self.send(hello={"protocol": protocol, "threads": threads, "worker": 0, "device": "cpu", "data": data})
-        self.hello = (self.read() or {}).get("hello")
+        self.last = self.read() or {}
+        self.hello = self.last.get("hello")
         if self.hello:
             self.size = sum(int(np.prod(t["shape"])) for t in self.hello["tensors"])
             self.memory_file.truncate(64 << 20)

@@ -72,6 +72,9 @@ func (t *trainer) faultyTask(id uint64, index int, model []float32) (over bool) 
 		_, err := t.out.WriteString("{" + strings.Repeat(" ", 17<<20) + "}\n")
 		check(err)
 	}
+	if t.faulty("shrink") {
+		_ = t.shared.Truncate(0) // which fedpace may refuse
+	}
 	if t.faulty("nan") {
 		model[1] = float32(math.NaN())
 	}
@@ -84,7 +87,7 @@ func (t *trainer) faultyGreeting(o object) {
 		o["digest"] = strings.Repeat("ab", 32)
 	}
 	if t.faulty("chatter") {
-		for i := range 5 {
+		for i := range 15 {
 			fmt.Printf("line %d of standard output\n", i)
 		}
 	}
@@ -99,6 +102,7 @@ func (t *trainer) faultyGreeting(o object) {
 		"twice":    []object{{"name": "w", "shape": []int{3}, "trainable": true}, {"name": "w", "shape": []int{3}, "trainable": true}},
 		"none":     []object{},
 		"better":   []object{{"name": "accuracy", "better": "sideways"}},
+		"dash":     []object{{"name": "top-1", "better": "higher"}},
 		"data":     object{"names": []string{"a", "b"}, "samples": []int{3}, "held_out": 4, "digest": strings.Repeat("0f", 32)},
 		"empty":    object{"names": []string{"a"}, "samples": []int{0}, "held_out": 4, "digest": strings.Repeat("0f", 32)},
 		"zero":     0,

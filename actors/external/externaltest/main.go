@@ -43,6 +43,7 @@ type trainer struct {
 
 	in      *bufio.Reader
 	out     *os.File
+	shared  *os.File
 	memory  mmap.MMap
 	samples *samples
 	mine    *owned
@@ -94,7 +95,7 @@ func check(err error) {
 
 // Main is the trainer. It ends the process.
 func Main() {
-	t := &trainer{in: bufio.NewReaderSize(os.NewFile(3, "requests"), 1<<20), out: os.NewFile(4, "replies")}
+	t := &trainer{in: bufio.NewReaderSize(os.NewFile(3, "requests"), 1<<20), out: os.NewFile(4, "replies"), shared: os.NewFile(5, "memory")}
 	var model string
 	f := flag.NewFlagSet("trainer", flag.ExitOnError)
 	f.StringVar(&model, "model", "mlp:784,12,62", "")
@@ -137,7 +138,7 @@ func Main() {
 			}
 			t.greet()
 		case m.Memory != nil:
-			t.memory, err = mmap.MapRegion(os.NewFile(5, "memory"), m.Memory.Bytes, mmap.RDWR, 0, 0)
+			t.memory, err = mmap.MapRegion(t.shared, m.Memory.Bytes, mmap.RDWR, 0, 0)
 			check(err)
 		case m.Initialise != nil:
 			x := t.floats(m.Initialise.Model, t.model.Params()+t.buffers)

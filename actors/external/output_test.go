@@ -1,0 +1,18 @@
+package external
+
+import (
+	"strings"
+	"testing"
+)
+
+// An error has room for a few lines: the last ones, with what was wrong, are kept.
+func TestTheTailOfLongLines(t *testing.T) {
+	o := &output{notice: func(string) {}}
+	for range 20 {
+		o.add(strings.Repeat("é", 300))
+	}
+	o.add("ValueError: this was wrong")
+	if tail := o.tail(); len(tail) > maxTail+30 || !strings.HasSuffix(tail, "é | ValueError: this was wrong") {
+		t.Errorf("%d bytes, %q", len(tail), tail)
+	}
+}

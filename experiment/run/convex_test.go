@@ -127,6 +127,15 @@ func TestTimingAndForeseeing(t *testing.T) {
 	}
 }
 
+// A formula that gives no K in a round to come is told by the dry run.
+func TestADryRunMeetsAFormulasEnd(t *testing.T) {
+	t.Parallel()
+	c := runtest.Small(t, "train=false", "cohort=100", "clients=200", "stop.rounds=500", "schedule.k={rule: expression, formula: 'k0 / (400 - r)'}")
+	if _, err := DryRun(t.Context(), c, Options{}); err == nil || err.Error() != "schedule of K in round 400: the formula k0 / (400 - r) is infinite, want 1 to 1073741824" {
+		t.Error(err)
+	}
+}
+
 // Hosts elsewhere know the model by its line.
 func TestConvexModelsAreLines(t *testing.T) {
 	t.Parallel()

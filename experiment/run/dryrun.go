@@ -179,6 +179,9 @@ func (p *experiment) foresee(e *Estimate, most int, limit round.Time, pace float
 		at.LearningRate = rounds.Eta.LearningRate(at)
 		last = schedule.Decision{LocalSteps: rounds.K.LocalSteps(at), LearningRate: at.LearningRate, Seconds: at.Seconds}
 		k := last.LocalSteps
+		if formula, ok := rounds.K.(interface{ Check(schedule.Progress) error }); ok && (k < 1 || k > schedule.MaxK0) {
+			return fmt.Errorf("schedule of K in round %d: %w", r, formula.Check(at))
+		}
 		if rounds.Epochs.Batch > 0 {
 			k = rounds.Epochs.Steps(k, rounds.Epochs.Samples)
 		}

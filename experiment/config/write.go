@@ -25,6 +25,33 @@ func (c Config) YAML() []byte {
 	return []byte(b.String())
 }
 
+// Part is some keys of the configuration as a file, such as fleet or devices.names, in the
+// order of all keys.
+func (c Config) Part(keys ...string) []byte {
+	var b strings.Builder
+	v := reflect.ValueOf(c)
+	for _, o := range registry.Options(v.Type()) {
+		f := v.FieldByIndex(o.Index)
+		if slices.Contains(keys, o.Key) {
+			writeKey(&b, &o, f)
+			continue
+		}
+		if f.Kind() != reflect.Struct {
+			continue
+		}
+		var lines []string
+		for _, below := range registry.Options(f.Type()) {
+			if slices.Contains(keys, join(o.Key, below.Key)) {
+				lines = append(lines, below.Key+": "+flow(&below, f.FieldByIndex(below.Index)))
+			}
+		}
+		if lines != nil {
+			fmt.Fprintf(&b, "%s:\n  %s\n", o.Key, strings.Join(lines, "\n  "))
+		}
+	}
+	return []byte(b.String())
+}
+
 // writeKey writes a key of the file: a group or a choice with its keys below it,
 // a list of maps with a line for each, anything else on one line.
 func writeKey(b *strings.Builder, o *registry.Option, v reflect.Value) {
